@@ -18,23 +18,30 @@ import (
 
 const module = "routekeeper.dev/routekeeper"
 
-// arrows says which rooms a room may use, and why. An arrow that is not here is a change of the design: change
-// docs/design.md in the same commit.
+// arrows says which rooms a room may use, and why. An arrow that is not here is a change of the
+// design: change docs/design.md in the same commit.
 var arrows = map[string]map[string]string{
-	"":                         {"internal/cli": "main only starts the command line"},
-	"api/v1alpha1":             {},
-	"internal/arm":             {},
-	"internal/inventory":       {"internal/arm": "IDs, and how documents read"},
-	"internal/finding":         {},
-	"internal/config":          {"api/v1alpha1": "reads it", "internal/arm": "IDs", "internal/inventory": "checks resource IDs"},
-	"internal/plan":            {"api/v1alpha1": "what is wanted", "internal/arm": "IDs", "internal/inventory": "what was read", "internal/finding": "what stands in the way", "internal/config": "which pod CIDRs can be meant", "internal/capacity": "what an upgrade takes"},
-	"internal/trace":           {"internal/arm": "IDs", "internal/inventory": "the snapshot"},
-	"internal/capacity":        {},
-	"internal/topic":           {},
-	"internal/iac":             {"internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what would break", "internal/iac/armtemplate": "evaluates templates"},
+	"":                   {"internal/cli": "main only starts the command line"},
+	"api/v1alpha1":       {},
+	"internal/arm":       {},
+	"internal/inventory": {"internal/arm": "IDs, and how documents read"},
+	"internal/finding":   {},
+	"internal/config": {"api/v1alpha1": "reads it", "internal/arm": "IDs",
+		"internal/inventory": "checks resource IDs"},
+	"internal/plan": {"api/v1alpha1": "what is wanted", "internal/arm": "IDs",
+		"internal/inventory": "what was read", "internal/finding": "what stands in the way",
+		"internal/config": "which pod CIDRs can be meant", "internal/capacity": "what an upgrade " +
+			"takes"},
+	"internal/trace":    {"internal/arm": "IDs", "internal/inventory": "the snapshot"},
+	"internal/capacity": {},
+	"internal/topic":    {},
+	"internal/iac": {"internal/arm": "IDs", "internal/inventory": "the snapshot",
+		"internal/finding": "what would break", "internal/iac/armtemplate": "evaluates templates"},
 	"internal/iac/armtemplate": {},
-	"internal/iac/generate":    {"internal/arm": "IDs of what is there", "internal/build": "what create makes", "internal/capacity": "blueprints"},
-	"internal/provision":       {"internal/build": "the steps", "internal/azure": "takes them", "internal/arm": "IDs", "internal/inventory": "whether a document is settled"},
+	"internal/iac/generate": {"internal/arm": "IDs of what is there",
+		"internal/build": "what create makes", "internal/capacity": "blueprints"},
+	"internal/provision": {"internal/build": "the steps", "internal/azure": "takes them",
+		"internal/arm": "IDs", "internal/inventory": "whether a document is settled"},
 	"internal/prove": {
 		"internal/iac/generate": "the rights that it tries",
 		"internal/inventory":    "what permissions grant",
@@ -44,62 +51,127 @@ var arrows = map[string]map[string]string{
 		"internal/arm": "IDs and documents", "internal/inventory": "settled documents, permissions",
 		"internal/finding": "quotes commands",
 	},
-	"internal/bundle":   {"api/v1alpha1": "the configs in it", "internal/config": "which names those can have", "internal/arm": "IDs", "internal/inventory": "the snapshot"},
-	"internal/diagnose": {"api/v1alpha1": "what is configured", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what is wrong", "internal/plan": "which table is whose, and what keeping finds", "internal/trace": "which way packets take", "internal/capacity": "what fits"},
-	"internal/monitor":  {"api/v1alpha1": "what is kept", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/plan": "which table is whose"},
+	"internal/bundle": {"api/v1alpha1": "the configs in it",
+		"internal/config": "which names those can have", "internal/arm": "IDs",
+		"internal/inventory": "the snapshot"},
+	"internal/diagnose": {"api/v1alpha1": "what is configured", "internal/arm": "IDs",
+		"internal/inventory": "the snapshot", "internal/finding": "what is wrong",
+		"internal/plan":  "which table is whose, and what keeping finds",
+		"internal/trace": "which way packets take", "internal/capacity": "what fits"},
+	"internal/monitor": {"api/v1alpha1": "what is kept", "internal/arm": "IDs",
+		"internal/inventory": "the snapshot", "internal/plan": "which table is whose"},
 	"internal/build": {
-		"api/v1alpha1": "what is configured", "internal/arm": "IDs and documents", "internal/inventory": "the snapshot",
-		"internal/finding": "what is wrong", "internal/diagnose": "says what is wrong, and counts",
-		"internal/plan": "which routes are whose", "internal/trace": "which way packets take",
+		"api/v1alpha1": "what is configured", "internal/arm": "IDs and documents",
+		"internal/inventory": "the snapshot",
+		"internal/finding":   "what is wrong",
+		"internal/diagnose":  "says what is wrong, and counts",
+		"internal/plan":      "which routes are whose", "internal/trace": "which way packets take",
 		"internal/capacity": "what fits",
 	},
 	"internal/report": {
 		"internal/build":  "claims, shown",
-		"internal/config": "edits, shown", "internal/finding": "shows it", "internal/plan": "shows it",
+		"internal/config": "edits, shown", "internal/finding": "shows it",
+		"internal/plan":  "shows it",
 		"internal/trace": "ways, shown", "internal/capacity": "what fits, shown",
 		"internal/prove": "facts, shown",
 	},
-	"internal/azure":      {"internal/arm": "IDs", "internal/inventory": "reads into it", "internal/finding": "quotes commands"},
-	"internal/kube":       {"internal/arm": "IDs", "internal/inventory": "reads into it", "internal/finding": "quotes commands"},
-	"internal/observe":    {"api/v1alpha1": "what to read for", "internal/plan": "says what it still needs", "internal/arm": "IDs", "internal/inventory": "the snapshot"},
-	"internal/apply":      {"internal/azure": "what a write was", "internal/plan": "plans again", "internal/arm": "IDs", "internal/inventory": "decodes and edits", "internal/finding": "what went wrong"},
-	"internal/keeper":     {"api/v1alpha1": "what to keep", "internal/observe": "reads for it", "internal/apply": "writes for it", "internal/azure": "reads and writes", "internal/plan": "decides", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/finding": "what went wrong"},
-	"internal/serve":      {"api/v1alpha1": "which subnets are guarded", "internal/arm": "IDs in events", "internal/keeper": "rounds, counted", "internal/azure": "calls, counted", "internal/plan": "changes, counted", "internal/finding": "findings, counted", "internal/serve/page": "what people see"},
-	"internal/picture":    {"api/v1alpha1": "what is configured", "internal/arm": "IDs", "internal/inventory": "the snapshot", "internal/plan": "which routes are whose"},
-	"internal/serve/page": {"api/v1alpha1": "the configs of the rounds it shows", "internal/keeper": "the rounds it shows", "internal/history": "what was done", "internal/picture": "what it draws", "internal/plan": "changes", "internal/finding": "what stands in the way", "internal/arm": "IDs", "internal/inventory": "IDs", "internal/report": "words for numbers"},
-	"internal/history":    {"internal/keeper": "the rounds it records", "internal/plan": "what was changed", "internal/finding": "what came and went", "internal/arm": "IDs", "internal/inventory": "what was seen", "internal/azure": "who wrote what"},
-	"internal/emulator":   {"internal/arm": "IDs", "internal/inventory": "IDs, prefixes and decoders, and nothing else: it is the judge of the others", "internal/iac/armtemplate": "evaluates the templates of deployments"},
+	"internal/azure": {"internal/arm": "IDs", "internal/inventory": "reads into it",
+		"internal/finding": "quotes commands"},
+	"internal/kube": {"internal/arm": "IDs", "internal/inventory": "reads into it",
+		"internal/finding": "quotes commands"},
+	"internal/observe": {"api/v1alpha1": "what to read for",
+		"internal/plan": "says what it still needs", "internal/arm": "IDs",
+		"internal/inventory": "the snapshot"},
+	"internal/apply": {"internal/azure": "what a write was", "internal/plan": "plans again",
+		"internal/arm": "IDs", "internal/inventory": "decodes and edits",
+		"internal/finding": "what went wrong"},
+	"internal/keeper": {"api/v1alpha1": "what to keep", "internal/observe": "reads for it",
+		"internal/apply": "writes for it", "internal/azure": "reads and writes",
+		"internal/plan": "decides", "internal/arm": "IDs", "internal/inventory": "the snapshot",
+		"internal/finding": "what went wrong"},
+	"internal/serve": {"api/v1alpha1": "which subnets are guarded",
+		"internal/arm": "IDs in events", "internal/keeper": "rounds, counted",
+		"internal/azure": "calls, counted", "internal/plan": "changes, counted",
+		"internal/finding": "findings, counted", "internal/serve/page": "what people see"},
+	"internal/picture": {"api/v1alpha1": "what is configured", "internal/arm": "IDs",
+		"internal/inventory": "the snapshot", "internal/plan": "which routes are whose"},
+	"internal/serve/page": {"api/v1alpha1": "the configs of the rounds it shows",
+		"internal/keeper": "the rounds it shows", "internal/history": "what was done",
+		"internal/picture": "what it draws", "internal/plan": "changes",
+		"internal/finding": "what stands in the way", "internal/arm": "IDs",
+		"internal/inventory": "IDs", "internal/report": "words for numbers"},
+	"internal/history": {"internal/keeper": "the rounds it records",
+		"internal/plan": "what was changed", "internal/finding": "what came and went",
+		"internal/arm": "IDs", "internal/inventory": "what was seen",
+		"internal/azure": "who wrote what"},
+	"internal/emulator": {"internal/arm": "IDs",
+		"internal/inventory": "IDs, prefixes and decoders, and nothing else: it is the judge of " +
+			"the others", "internal/iac/armtemplate": "evaluates the templates of deployments"},
 	"emulator": {
-		"internal/emulator": "what other people's tests import it for", "internal/emulator/kubernetes": "option KubeAPIServer",
-		"internal/arm": "IDs",
+		"internal/emulator":            "what other people's tests import it for",
+		"internal/emulator/kubernetes": "option KubeAPIServer",
+		"internal/arm":                 "IDs",
 	},
 	"internal/hello": {"internal/kube": "deploys the demo, and calls its pods"},
 	"internal/emulator/kubernetes": {
-		"internal/emulator": "its clusters get a real API server", "internal/hello": "what played pods serve", "internal/arm": "IDs",
+		"internal/emulator": "its clusters get a real API server",
+		"internal/hello":    "what played pods serve", "internal/arm": "IDs",
 	},
-	"internal/emulator/kubernetes/kubernetestest": {"internal/emulator/kubernetes": "finds its programs for tests"},
-	"internal/emulator/emulatortest":              {"internal/emulator": "serves it to tests", "internal/azure": "connects tests to it", "internal/arm": "IDs", "internal/inventory": "IDs"},
-	"deploy":                                      {}, // tests only, and they use the program to try what is in it
-	"internal/clients":                            {}, // tests only, and they use package emulator: it is what real clients are to meet
-	"internal/recordings":                         {}, // tests only: recorded answers of the real Azure judge package emulator
-	"internal/demo":                               {"api/v1alpha1": "the demo's config", "internal/emulator": "where it is played", "internal/keeper": "who plays", "internal/plan": "what was done", "internal/finding": "why nothing was done", "internal/arm": "IDs", "internal/inventory": "IDs"},
+	"internal/emulator/kubernetes/kubernetestest": {
+		"internal/emulator/kubernetes": "finds its programs for tests"},
+	"internal/emulator/emulatortest": {"internal/emulator": "serves it to tests",
+		"internal/azure": "connects tests to it", "internal/arm": "IDs",
+		"internal/inventory": "IDs"},
+	// tests only, and they use the program to try what is in it
+	"deploy": {},
+	// tests only, and they use package emulator: it is what real clients are to meet
+	"internal/clients": {},
+	// tests only: recorded answers of the real Azure judge package emulator
+	"internal/recordings": {},
+	"internal/demo": {"api/v1alpha1": "the demo's config",
+		"internal/emulator": "where it is played", "internal/keeper": "who plays",
+		"internal/plan": "what was done", "internal/finding": "why nothing was done",
+		"internal/arm": "IDs", "internal/inventory": "IDs"},
 	"internal/daemon": {
 		"api/v1alpha1": "what to keep", "internal/azure": "connects, and asks for writers",
-		"internal/keeper": "the loop", "internal/history": "records it", "internal/serve": "the listener",
+		"internal/keeper": "the loop", "internal/history": "records it",
+		"internal/serve":      "the listener",
 		"internal/serve/page": "shows the checks", "internal/plan": "outcomes in the log",
 		"internal/finding": "findings in the log", "internal/report": "words for numbers",
 	},
-	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/arm": "IDs", "internal/inventory": "IDs in flags", "internal/plan": "diff and init", "internal/observe": "reads for init and doctor", "internal/finding": "exit codes", "internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync", "internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo --web", "internal/serve/page": "demo --web", "internal/emulator": "the command", "internal/emulator/kubernetes": "emulator --kube-apiserver", "internal/hello": "cluster hello, and the program in its pods", "internal/demo": "the command", "internal/capacity": "the command", "internal/trace": "the command", "internal/diagnose": "doctor", "internal/bundle": "collect", "internal/kube": "nodes and pods", "internal/history": "what was done", "internal/iac": "the commands", "internal/iac/generate": "the command", "internal/monitor": "install monitor", "internal/build": "cluster create and verify", "internal/provision": "cluster create and delete", "internal/topic": "explain", "internal/prove": "the facts to try", "internal/prove/lab": "tries them"},
+	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/arm": "IDs",
+		"internal/inventory": "IDs in flags", "internal/plan": "diff and init",
+		"internal/observe": "reads for init and doctor", "internal/finding": "exit codes",
+		"internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync",
+		"internal/daemon": "run and pause", "internal/serve": "flags of run --listen, and demo " +
+			"--web", "internal/serve/page": "demo --web", "internal/emulator": "the command",
+		"internal/emulator/kubernetes": "emulator --kube-apiserver",
+		"internal/hello":               "cluster hello, and the program in its pods",
+		"internal/demo":                "the command", "internal/capacity": "the command",
+		"internal/trace": "the command", "internal/diagnose": "doctor",
+		"internal/bundle": "collect", "internal/kube": "nodes and pods",
+		"internal/history": "what was done", "internal/iac": "the commands",
+		"internal/iac/generate": "the command", "internal/monitor": "install monitor",
+		"internal/build": "cluster create and verify", "internal/provision": "cluster create and " +
+			"delete", "internal/topic": "explain", "internal/prove": "the facts to try",
+		"internal/prove/lab": "tries them"},
 }
 
-// pure rooms decide and show. They take values and give values: no context, clock, log, network or files.
-var pure = []string{"api/v1alpha1", "internal/arm", "internal/inventory", "internal/finding", "internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/diagnose", "internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate", "internal/monitor", "internal/picture", "internal/report", "internal/build", "internal/prove"}
+// pure rooms decide and show. They take values and give values: no context, clock, log, network or
+// files.
+var pure = []string{"api/v1alpha1", "internal/arm", "internal/inventory", "internal/finding",
+	"internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/diagnose",
+	"internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate",
+	"internal/monitor", "internal/picture", "internal/report", "internal/build", "internal/prove"}
 
 // impure are the imports that a pure room must not have, and why.
 var impure = map[string]string{
-	"context": "nothing in it waits", "os": "files come from the caller", "net": "it has no network (net/netip is fine)",
-	"net/http": "it has no network", "log": "it tells by its results", "log/slog": "it tells by its results",
-	"os/exec": "it starts nothing", "math/rand": "the same input gives the same output", "math/rand/v2": "the same input gives the same output", "sync": "it does one thing at a time",
+	"context": "nothing in it waits", "os": "files come from the caller",
+	"net":      "it has no network (net/netip is fine)",
+	"net/http": "it has no network", "log": "it tells by its results",
+	"log/slog": "it tells by its results",
+	"os/exec":  "it starts nothing", "math/rand": "the same input gives the same output",
+	"math/rand/v2": "the same input gives the same output", "sync": "it does one thing at a time",
 }
 
 type goPackage struct {
@@ -124,16 +196,20 @@ func packages(t *testing.T) []goPackage {
 	}
 }
 
-// TestLean checks that the program links none of the SDK's resource modules: they are for the tests in internal/clients. Nor
-// Kubernetes' typed clients and models, which would make it as large again: package kube decodes what it needs. Nor Prometheus itself, with
-// which the tests in deploy try the alerts.
+// TestLean checks that the program links none of the SDK's resource modules: they are for the tests
+// in internal/clients. Nor Kubernetes' typed clients and models, which would make it as large
+// again: package kube decodes what it needs. Nor Prometheus itself, with which the tests in deploy
+// try the alerts.
 func TestLean(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
 	for _, p := range strings.Fields(string(out)) {
-		if strings.Contains(p, "/azure-sdk-for-go/sdk/resourcemanager/") || strings.HasPrefix(p, "k8s.io/api/") || strings.HasPrefix(p, "k8s.io/client-go/kubernetes") || strings.HasPrefix(p, "github.com/prometheus/prometheus/") {
+		if strings.Contains(p, "/azure-sdk-for-go/sdk/resourcemanager/") ||
+			strings.HasPrefix(p, "k8s.io/api/") ||
+			strings.HasPrefix(p, "k8s.io/client-go/kubernetes") ||
+			strings.HasPrefix(p, "github.com/prometheus/prometheus/") {
 			t.Errorf("the program links %s", p)
 		}
 	}
@@ -164,15 +240,16 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-// TestRooms checks the manners inside the rooms: a comment that says what each is for, no drawers, no clock where there is
-// none, and files that do one thing.
+// TestRooms checks the manners inside the rooms: a comment that says what each is for, no drawers,
+// no clock where there is none, and files that do one thing.
 func TestRooms(t *testing.T) {
 	for _, p := range packages(t) {
 		room := strings.Trim(strings.TrimPrefix(p.ImportPath, module), "/")
 		if p.Doc == "" {
 			t.Errorf("%s has no package comment", room)
 		}
-		if slices.Contains([]string{"util", "utils", "common", "types", "helpers", "misc"}, p.Name) {
+		if slices.Contains([]string{"util", "utils", "common", "types", "helpers", "misc"},
+			p.Name) {
 			t.Errorf("%s: %s says nothing of what is in it", room, p.Name)
 		}
 		for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
@@ -199,7 +276,9 @@ func checkClock(t *testing.T, path string, source []byte) {
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
-			if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains([]string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}, s.Sel.Name) {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" &&
+				slices.Contains([]string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc",
+					"NewTimer", "NewTicker", "Tick"}, s.Sel.Name) {
 				t.Errorf("%s looks at the clock: time.%s", path, s.Sel.Name)
 			}
 		}

@@ -17,7 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write the generated pages instead of comparing them")
 
-// TestFindingsPage: docs/findings.md is what the table of codes says. go test . -run FindingsPage -update writes it.
+// TestFindingsPage: docs/findings.md is what the table of codes says. go test . -run FindingsPage
+// -update writes it.
 func TestFindingsPage(t *testing.T) {
 	const path = "docs/findings.md"
 	want := report.FindingsPage(finding.All())
@@ -35,8 +36,8 @@ func TestFindingsPage(t *testing.T) {
 	}
 }
 
-// TestNetworkingPage: docs/networking.md is what explain prints. go test . -run NetworkingPage -update writes
-// it.
+// TestNetworkingPage: docs/networking.md is what explain prints. go test . -run NetworkingPage
+// -update writes it.
 func TestNetworkingPage(t *testing.T) {
 	const path = "docs/networking.md"
 	if *update {
@@ -53,10 +54,11 @@ func TestNetworkingPage(t *testing.T) {
 	}
 }
 
-// TestEmulatorPage: the table of evidence in docs/emulator.md is what the emulator's code says. go test . -run
-// EmulatorPage -update writes it.
+// TestEmulatorPage: the table of evidence in docs/emulator.md is what the emulator's code says. go
+// test . -run EmulatorPage -update writes it.
 func TestEmulatorPage(t *testing.T) {
-	const path, begins, ends = "docs/emulator.md", "<!-- evidence: generated -->\n", "<!-- end -->\n"
+	const path, begins, ends = "docs/emulator.md", "<!-- evidence: generated -->\n",
+		"<!-- end -->\n"
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +83,8 @@ func TestEmulatorPage(t *testing.T) {
 func TestEveryCodeIsUsed(t *testing.T) {
 	var source strings.Builder
 	err := filepath.WalkDir("internal", func(path string, d os.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") && filepath.Dir(path) != filepath.Join("internal", "finding") {
+		if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") &&
+			filepath.Dir(path) != filepath.Join("internal", "finding") {
 			raw, err := os.ReadFile(path)
 			source.Write(raw)
 			return err
@@ -95,7 +98,8 @@ func TestEveryCodeIsUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) +Code = "`).FindAllStringSubmatch(string(codes), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) +Code = "`).FindAllStringSubmatch(
+		string(codes), -1) {
 		if !strings.Contains(source.String(), "finding."+m[1]) {
 			t.Errorf("finding.%s is reported nowhere", m[1])
 		}
@@ -113,7 +117,8 @@ func TestLinksInDocs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`).FindAllStringSubmatch(string(text), -1) {
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`).FindAllStringSubmatch(
+			string(text), -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
 				t.Errorf("%s links to %s, which is not there", page, m[1])
 			}
@@ -121,15 +126,18 @@ func TestLinksInDocs(t *testing.T) {
 	}
 }
 
-// TestNoAddressOfOurs: the module's path is a name and no address. Nothing can be installed or looked up there, so nothing tells anybody to.
+// TestNoAddressOfOurs: the module's path is a name and no address. Nothing can be installed or
+// looked up there, so nothing tells anybody to.
 func TestNoAddressOfOurs(t *testing.T) {
 	files, err := exec.Command("git", "ls-files").Output()
 	if err != nil {
 		t.Fatalf("git ls-files: %v", err)
 	}
 	domain := regexp.QuoteMeta(strings.TrimSuffix(module, "/routekeeper"))
-	wrong := regexp.MustCompile(`(?i)(https?|git|ssh)://[\w@./-]*` + domain + `|\b(go (install|run|get|mod download)|docker pull|pip install|brew install|curl|wget|repo:)\b[^\n"]*` + domain)
-	if bad := "go install -v " + module + "@latest"; !wrong.MatchString(bad) || !wrong.MatchString("https://"+module) || wrong.MatchString(module+"/v1alpha1") {
+	wrong := regexp.MustCompile(`(?i)(https?|git|ssh)://[\w@./-]*` + domain +
+		`|\b(go (install|run|get|mod download)|docker pull|pip install|brew install|curl|wget|repo:)\b[^\n"]*` + domain)
+	if bad := "go install -v " + module + "@latest"; !wrong.MatchString(bad) ||
+		!wrong.MatchString("https://"+module) || wrong.MatchString(module+"/v1alpha1") {
 		t.Fatal("the test does not tell them apart")
 	}
 	for _, name := range strings.Split(strings.TrimSpace(string(files)), "\n") {
@@ -143,8 +151,8 @@ func TestNoAddressOfOurs(t *testing.T) {
 	}
 }
 
-// TestIntervals: no example and no unit has the keeper check more rarely than it does by default, ten
-// seconds: a lost association cuts pods off until it is seen.
+// TestIntervals: no example and no unit has the keeper check more rarely than it does by default,
+// ten seconds: a lost association cuts pods off until it is seen.
 func TestIntervals(t *testing.T) {
 	examples := []string{"README.md", "internal/cli/run.go"}
 	for _, pattern := range []string{"docs/*.md", "docs/pipelines/*", "deploy/*/*"} {
@@ -159,7 +167,8 @@ func TestIntervals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`--interval[ =](\d+\w*)`).FindAllStringSubmatch(string(raw), -1) {
+		for _, m := range regexp.MustCompile(`--interval[ =](\d+\w*)`).FindAllStringSubmatch(
+			string(raw), -1) {
 			if m[1] != "10s" {
 				t.Errorf("%s says %s", path, m[0])
 			}

@@ -54,7 +54,8 @@ func readDashboard(t *testing.T) dashboard {
 
 // filled is an expression as Grafana sends it when all is chosen.
 func filled(expr string) string {
-	return strings.NewReplacer("$instance", ".*", "$cluster", ".*", "$__rate_interval", "5m", "$__range", "1h").Replace(expr)
+	return strings.NewReplacer("$instance", ".*", "$cluster", ".*", "$__rate_interval", "5m",
+		"$__range", "1h").Replace(expr)
 }
 
 var legendLabel = regexp.MustCompile(`\{\{(\w+)\}\}`)
@@ -70,14 +71,16 @@ func TestDashboard(t *testing.T) {
 	for _, v := range d.Templating.List {
 		variables[v.Name] = v.Type
 		if q, ok := v.Query.(map[string]any); ok {
-			m := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`).FindStringSubmatch(q["query"].(string))
+			m := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`).FindStringSubmatch(
+				q["query"].(string))
 			if m == nil || v.Datasource.UID != chosen {
 				t.Fatalf("variable %s: %v of %s", v.Name, q, v.Datasource.UID)
 			}
 			checkNames(t, "sum by ("+m[2]+") ("+filled(m[1])+")", all)
 		}
 	}
-	if variables["datasource"] != "datasource" || variables["cluster"] != "query" || variables["instance"] != "query" {
+	if variables["datasource"] != "datasource" || variables["cluster"] != "query" ||
+		variables["instance"] != "query" {
 		t.Errorf("the variables are %v", variables)
 	}
 	ids, taken, shown := map[int]bool{}, map[[2]int]string{}, ""
@@ -111,20 +114,25 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	for name := range all {
-		if strings.HasPrefix(name, "routekeeper_") && !strings.HasSuffix(name, "_sum") && !strings.HasSuffix(name, "_count") && !strings.Contains(shown, name) {
+		if strings.HasPrefix(name, "routekeeper_") && !strings.HasSuffix(name, "_sum") &&
+			!strings.HasSuffix(name, "_count") && !strings.Contains(shown, name) {
 			t.Errorf("no panel shows %s", name)
 		}
 	}
 }
 
-// TestPanelsShowSomething: after an hour in which everything happened once, no panel is empty, and each series has what its legend names.
+// TestPanelsShowSomething: after an hour in which everything happened once, no panel is empty, and
+// each series has what its legend names.
 func TestPanelsShowSomething(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.keep()
 		w.watch(30 * time.Minute)
-		w.fault(emulator.Fault{Method: http.MethodPut, Path: "appgw-rt", Count: -1, Status: http.StatusForbidden, Code: "AuthorizationFailed"})
-		w.edit(w.demo.GatewayTable, func(p map[string]any) { p["routes"] = p["routes"].([]any)[:1] })
+		w.fault(emulator.Fault{Method: http.MethodPut, Path: "appgw-rt", Count: -1,
+			Status: http.StatusForbidden, Code: "AuthorizationFailed"})
+		w.edit(w.demo.GatewayTable, func(p map[string]any) {
+			p["routes"] = p["routes"].([]any)[:1]
+		})
 		w.strip()
 		w.watch(2 * time.Minute)
 		d := readDashboard(t)
@@ -137,7 +145,8 @@ func TestPanelsShowSomething(t *testing.T) {
 				for _, s := range found {
 					for _, m := range legendLabel.FindAllStringSubmatch(target.LegendFormat, -1) {
 						if s.Metric.Get(m[1]) == "" {
-							t.Errorf("%s: %s has no label %s for its legend", p.Title, s.Metric, m[1])
+							t.Errorf("%s: %s has no label %s for its legend", p.Title, s.Metric,
+								m[1])
 						}
 					}
 					if math.IsNaN(s.F) || math.IsInf(s.F, 0) || s.F < 0 {
@@ -146,7 +155,8 @@ func TestPanelsShowSomething(t *testing.T) {
 				}
 			}
 		}
-		errors, unmade := w.query(`sum(routekeeper_findings{severity="error"})`, time.Now()), w.query("sum(routekeeper_changes_unmade)", time.Now())
+		errors, unmade := w.query(`sum(routekeeper_findings{severity="error"})`,
+			time.Now()), w.query("sum(routekeeper_changes_unmade)", time.Now())
 		if len(errors) != 1 || errors[0].F != 1 || len(unmade) != 1 || unmade[0].F < 1 {
 			t.Errorf("errors %v, changes not made %v", errors, unmade)
 		}

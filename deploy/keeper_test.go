@@ -47,9 +47,11 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{prometheus: newPrometheus(t), e: e, op: op, demo: d, metrics: serve.NewMetrics(), fired: map[string]time.Duration{}}
+	w := &world{prometheus: newPrometheus(t), e: e, op: op, demo: d, metrics: serve.NewMetrics(),
+		fired: map[string]time.Duration{}}
 	w.metrics.LogDropped(func() int64 { return 0 })
-	w.config = v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: "shop"}}
+	w.config = v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind,
+		Metadata: v1alpha1.Metadata{Name: "shop"}}
 	w.config.Spec.ClusterID = string(d.Cluster)
 	w.config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(d.GatewayTable)}}
 	w.config.SetDefaults()
@@ -114,8 +116,8 @@ func (w *world) strip() {
 	w.edit(w.demo.NodeSubnet, func(p map[string]any) { delete(p, "routeTable") })
 }
 
-// TestKeeperInTrouble: what a real keeper tells in trouble raises the alerts that are meant for it, in their time, and no others; what it
-// puts right itself raises none.
+// TestKeeperInTrouble: what a real keeper tells in trouble raises the alerts that are meant for it,
+// in their time, and no others; what it puts right itself raises none.
 func TestKeeperInTrouble(t *testing.T) {
 	for name, c := range map[string]struct {
 		before  func(w *world)
@@ -126,22 +128,33 @@ func TestKeeperInTrouble(t *testing.T) {
 	}{
 		"all is well":        {nil, func(*world) {}, 2 * time.Hour, "", 0},
 		"stripped, repaired": {nil, (*world).strip, time.Hour, "", 0},
-		"down":               {nil, func(w *world) { w.down = true }, 10 * time.Minute, "RoutekeeperDown", 0},
-		"stripped, observed": {func(w *world) { w.config.Spec.Guard.Mode = v1alpha1.GuardObserve }, (*world).strip, time.Hour, "RoutekeeperAssociationLost", 0},
-		"stripped, paused": {func(w *world) { w.opts.Paused = func() string { return "until tomorrow" } }, (*world).strip, 9 * time.Hour,
+		"down": {nil, func(w *world) { w.down = true }, 10 * time.Minute,
+			"RoutekeeperDown", 0},
+		"stripped, observed": {func(w *world) { w.config.Spec.Guard.Mode = v1alpha1.GuardObserve },
+			(*world).strip, time.Hour, "RoutekeeperAssociationLost", 0},
+		"stripped, paused": {func(w *world) {
+			w.opts.Paused = func() string { return "until tomorrow" }
+		}, (*world).strip, 9 * time.Hour,
 			"RoutekeeperAssociationLost RoutekeeperPaused", 0},
 		"not written": {nil, func(w *world) {
-			w.fault(emulator.Fault{Method: http.MethodPut, Path: "subnets/nodes", Count: -1, Status: http.StatusForbidden, Code: "AuthorizationFailed"})
+			w.fault(emulator.Fault{Method: http.MethodPut, Path: "subnets/nodes", Count: -1,
+				Status: http.StatusForbidden, Code: "AuthorizationFailed"})
 			w.strip()
 		}, time.Hour, "RoutekeeperAssociationLost RoutekeeperNoSuccess RoutekeeperWriteFailing", 0},
 		"not read": {nil, func(w *world) {
-			w.fault(emulator.Fault{Method: http.MethodGet, Path: "routeTables", Count: -1, Status: http.StatusForbidden, Code: "AuthorizationFailed"})
+			w.fault(emulator.Fault{Method: http.MethodGet, Path: "routeTables", Count: -1,
+				Status: http.StatusForbidden, Code: "AuthorizationFailed"})
 		}, time.Hour, "RoutekeeperFinding RoutekeeperNoSuccess", 0},
 		"silent": {nil, func(w *world) {
-			w.fault(emulator.Fault{Path: "subscriptions", Count: -1, Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable"})
-		}, time.Hour, "RoutekeeperAzureFailing RoutekeeperAzureUnreachable RoutekeeperNoSuccess", 0},
-		"source emptied": {nil, func(w *world) { w.edit(w.demo.ClusterTable, func(p map[string]any) { p["routes"] = []any{} }) }, 2 * time.Hour, "RoutekeeperDeletesWithheld RoutekeeperFinding", 0},
-		"table filling":  {func(w *world) { w.config.Spec.Targets[0].MaxRoutes = 4 }, func(*world) {}, time.Hour, "RoutekeeperTableNearlyFull", 0},
+			w.fault(emulator.Fault{Path: "subscriptions", Count: -1,
+				Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable"})
+		}, time.Hour, "RoutekeeperAzureFailing RoutekeeperAzureUnreachable RoutekeeperNoSuccess",
+			0},
+		"source emptied": {nil, func(w *world) {
+			w.edit(w.demo.ClusterTable, func(p map[string]any) { p["routes"] = []any{} })
+		}, 2 * time.Hour, "RoutekeeperDeletesWithheld RoutekeeperFinding", 0},
+		"table filling": {func(w *world) { w.config.Spec.Targets[0].MaxRoutes = 4 },
+			func(*world) {}, time.Hour, "RoutekeeperTableNearlyFull", 0},
 		"no place for a history": {func(w *world) {
 			l := history.Open(filepath.Join(w.t.TempDir(), "not", "there.db"), history.Options{})
 			w.opts.Recorder, w.opts.Shelf = l, l
@@ -154,7 +167,8 @@ func TestKeeperInTrouble(t *testing.T) {
 				}
 			}()
 		}, time.Hour, "RoutekeeperConflict RoutekeeperRepairSlow", 0}, // it is repaired ever later
-		"kubenet retires": {nil, func(*world) {}, 2 * time.Hour, "RoutekeeperKubenetRetirement", 28},
+		"kubenet retires": {nil, func(*world) {}, 2 * time.Hour, "RoutekeeperKubenetRetirement",
+			28},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -175,8 +189,12 @@ func TestKeeperInTrouble(t *testing.T) {
 				if got := strings.Join(fired, " "); got != c.want {
 					t.Errorf("%q fire, want %q", got, c.want)
 				}
-				wakes := slices.ContainsFunc(w.rules, func(r rulefmt.Rule) bool { return r.Labels["severity"] == "critical" && w.fired[r.Alert] > 0 })
-				if cut := []string{"down", "source emptied", "stripped, observed", "stripped, paused", "not written", "fought over"}; slices.Contains(cut, name) && !wakes {
+				wakes := slices.ContainsFunc(w.rules, func(r rulefmt.Rule) bool {
+					return r.Labels["severity"] == "critical" && w.fired[r.Alert] > 0
+				})
+				if cut := []string{"down", "source emptied", "stripped, observed",
+					"stripped, paused", "not written", "fought over"}; slices.Contains(cut, name) &&
+					!wakes {
 					t.Error("pods are cut off, or will be, and nobody is woken")
 				}
 			})

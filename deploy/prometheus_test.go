@@ -35,8 +35,9 @@ import (
 
 var promQL = parser.NewParser(parser.Options{})
 
-// prometheus is Prometheus' engine over a few series in memory, with our rules. Its storage and its rule manager are left out: they bring
-// the modules of every cloud along, and what is wanted of them is short.
+// prometheus is Prometheus' engine over a few series in memory, with our rules. Its storage and its
+// rule manager are left out: they bring the modules of every cloud along, and what is wanted of
+// them is short.
 type prometheus struct {
 	t      testing.TB
 	engine *promql.Engine
@@ -66,9 +67,12 @@ func (sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
 func (s sample) Copy() chunks.Sample         { return s }
 
 func newPrometheus(t testing.TB) *prometheus {
-	p := &prometheus{t: t, series: map[string]*series{}, named: map[string][]*series{}, active: map[string]time.Time{}}
-	p.engine = promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, Parser: promQL})
-	groups, errs := rulefmt.ParseFile("prometheus/routekeeper.rules.yaml", false, model.UTF8Validation, promQL, slog.New(slog.DiscardHandler))
+	p := &prometheus{t: t, series: map[string]*series{}, named: map[string][]*series{},
+		active: map[string]time.Time{}}
+	p.engine = promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute,
+		Parser: promQL})
+	groups, errs := rulefmt.ParseFile("prometheus/routekeeper.rules.yaml", false,
+		model.UTF8Validation, promQL, slog.New(slog.DiscardHandler))
 	for _, err := range errs {
 		t.Error(err)
 	}
@@ -102,7 +106,8 @@ func (p *prometheus) scrape(h http.Handler, at time.Time) {
 		up, text = 1, w.Body.Bytes()
 	}
 	p.take(text, at)
-	p.add(labels.FromStrings("__name__", "up", "job", "routekeeper", "instance", "keeper:8443"), at, up)
+	p.add(labels.FromStrings("__name__", "up", "job", "routekeeper", "instance", "keeper:8443"), at,
+		up)
 }
 
 // take adds the series of a scrape.
@@ -128,14 +133,17 @@ func (p *prometheus) take(text []byte, at time.Time) {
 		seen[l.String()] = true
 		p.add(l, at, v)
 	}
-	for key, s := range p.series { // a series that is gone is marked so, and not believed for another five minutes
-		if last := s.samples[len(s.samples)-1]; !seen[key] && s.labels.Get("__name__") != "up" && !value.IsStaleNaN(last.F()) {
+	// a series that is gone is marked so, and not believed for another five minutes
+	for key, s := range p.series {
+		if last := s.samples[len(s.samples)-1]; !seen[key] && s.labels.Get("__name__") != "up" &&
+			!value.IsStaleNaN(last.F()) {
 			p.add(s.labels, at, math.Float64frombits(value.StaleNaN))
 		}
 	}
 }
 
-// load adds series as Prometheus' own tests write them, such as `up{job="routekeeper"} 1x10`, a sample every step.
+// load adds series as Prometheus' own tests write them, such as `up{job="routekeeper"} 1x10`, a
+// sample every step.
 func (p *prometheus) load(from time.Time, step time.Duration, lines string) {
 	p.t.Helper()
 	for line := range strings.Lines(lines) {
@@ -147,7 +155,8 @@ func (p *prometheus) load(from time.Time, step time.Duration, lines string) {
 			p.t.Fatalf("%s: %v", line, err)
 		}
 		if l.Get("job") == "" {
-			l = labels.NewBuilder(l).Set("job", "routekeeper").Set("instance", "keeper:8443").Labels()
+			l = labels.NewBuilder(l).Set("job", "routekeeper").Set("instance",
+				"keeper:8443").Labels()
 		}
 		for i, v := range values {
 			if !v.Omitted {
@@ -167,11 +176,14 @@ type querier struct {
 	mint, maxt int64
 }
 
-func (q *querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+func (q *querier) Select(_ context.Context, _ bool, _ *storage.SelectHints,
+	matchers ...*labels.Matcher) storage.SeriesSet {
 	found := &seriesSet{}
 	name := slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == "__name__" })
 	for _, s := range q.named[matchers[name].Value] { // every expression here names its metric
-		if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(s.labels.Get(m.Name)) }) {
+		if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool {
+			return !m.Matches(s.labels.Get(m.Name))
+		}) {
 			continue
 		}
 		from := sort.Search(len(s.samples), func(i int) bool { return s.samples[i].T() >= q.mint })
@@ -180,16 +192,20 @@ func (q *querier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matc
 			found.all = append(found.all, storage.NewListSeries(s.labels, s.samples[from:until]))
 		}
 	}
-	slices.SortFunc(found.all, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })
+	slices.SortFunc(found.all, func(a, b storage.Series) int {
+		return labels.Compare(a.Labels(), b.Labels())
+	})
 	return found
 }
 
-func (*querier) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+func (*querier) LabelValues(context.Context, string, *storage.LabelHints,
+	...*labels.Matcher) ([]string, annotations.Annotations, error) {
 	return nil, nil, nil
 }
 
 // LabelNames and LabelValues are for those who browse.
-func (*querier) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+func (*querier) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string,
+	annotations.Annotations, error) {
 	return nil, nil, nil
 }
 
@@ -234,8 +250,8 @@ type alert struct {
 	summary, description string
 }
 
-// evaluate looks at all rules, as Prometheus does every so often, and returns what fires: what was true at every look for as long as the
-// rule says.
+// evaluate looks at all rules, as Prometheus does every so often, and returns what fires: what was
+// true at every look for as long as the rule says.
 func (p *prometheus) evaluate(at time.Time) []alert {
 	p.t.Helper()
 	var firing []alert
@@ -250,12 +266,16 @@ func (p *prometheus) evaluate(at time.Time) []alert {
 			active[key] = since
 			if at.Sub(since) >= time.Duration(r.For) {
 				l := found.Metric.Map()
-				firing = append(firing, alert{r.Alert, l, p.expand(r.Annotations["summary"], l, found), p.expand(r.Annotations["description"], l, found)})
+				firing = append(firing,
+					alert{r.Alert, l, p.expand(r.Annotations["summary"], l, found),
+						p.expand(r.Annotations["description"], l, found)})
 			}
 		}
 	}
 	p.active = active
-	slices.SortFunc(firing, func(a, b alert) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.summary, b.summary)) })
+	slices.SortFunc(firing, func(a, b alert) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.summary, b.summary))
+	})
 	return firing
 }
 
@@ -263,11 +283,14 @@ func (p *prometheus) evaluate(at time.Time) []alert {
 func (p *prometheus) expand(text string, l map[string]string, found promql.Sample) string {
 	p.t.Helper()
 	text = "{{$labels := .Labels}}{{$value := .Value}}" + text
-	out, err := template.NewTemplateExpander(p.t.Context(), text, "annotation", template.AlertTemplateData(l, nil, "", found), model.Time(found.T), nil, &url.URL{}, nil).Expand()
+	out, err := template.NewTemplateExpander(p.t.Context(), text, "annotation",
+		template.AlertTemplateData(l, nil, "", found), model.Time(found.T), nil, &url.URL{}, nil).
+		Expand()
 	if err != nil {
 		p.t.Errorf("%s: %v", text, err)
 	}
-	if strings.Contains(out, "<no value>") || strings.Contains(out, "  ") || bytes.ContainsAny([]byte(out), "{}") {
+	if strings.Contains(out, "<no value>") || strings.Contains(out, "  ") ||
+		bytes.ContainsAny([]byte(out), "{}") {
 		p.t.Errorf("an annotation reads %q", out)
 	}
 	return out

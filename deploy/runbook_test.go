@@ -38,17 +38,21 @@ func anchors(t *testing.T, page string) []string {
 	return all
 }
 
-// TestRunbooks: each alert says how bad it is, in words, and leads to its section of the runbooks; there is no section without an alert.
+// TestRunbooks: each alert says how bad it is, in words, and leads to its section of the runbooks;
+// there is no section without an alert.
 func TestRunbooks(t *testing.T) {
 	sections := anchors(t, "../docs/runbooks.md")
 	told := map[string]bool{"runbooks": true}
 	for _, r := range newPrometheus(t).rules {
 		want := strings.ToLower(r.Alert)
 		told[want] = true
-		if r.Annotations["runbook_url"] != "docs/runbooks.md#"+want || !slices.Contains(sections, want) {
-			t.Errorf("%s leads to %s, and the runbooks have %v", r.Alert, r.Annotations["runbook_url"], sections)
+		if r.Annotations["runbook_url"] != "docs/runbooks.md#"+want ||
+			!slices.Contains(sections, want) {
+			t.Errorf("%s leads to %s, and the runbooks have %v", r.Alert,
+				r.Annotations["runbook_url"], sections)
 		}
-		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || !slices.Contains([]string{"critical", "warning"}, r.Labels["severity"]) {
+		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" ||
+			!slices.Contains([]string{"critical", "warning"}, r.Labels["severity"]) {
 			t.Errorf("%s lacks words, or has the severity %q", r.Alert, r.Labels["severity"])
 		}
 	}
@@ -59,7 +63,8 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// told are the labels of every metric that a keeper tells, by its name: of one that has seen everything once.
+// told are the labels of every metric that a keeper tells, by its name: of one that has seen
+// everything once.
 func told(t *testing.T) map[string][]string {
 	t.Helper()
 	m := serve.NewMetrics()
@@ -67,22 +72,28 @@ func told(t *testing.T) map[string][]string {
 	const cluster = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/shop"
 	const subnet = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/n"
 	for _, doc := range []string{
-		`{"id":"` + cluster + `","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","count":3,"vnetSubnetID":"` + subnet + `"}]}}`,
+		`{"id":"` + cluster +
+			`","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","count":3,"vnetSubnetID":"` + subnet + `"}]}}`,
 		`{"id":"` + subnet + `","properties":{"addressPrefix":"10.0.0.0/24"}}`,
 	} {
 		if err := seen.Add([]byte(doc)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	config := v1alpha1.ClusterRoutes{Metadata: v1alpha1.Metadata{Name: "shop"}, Spec: v1alpha1.Spec{ClusterID: cluster}}
+	config := v1alpha1.ClusterRoutes{Metadata: v1alpha1.Metadata{Name: "shop"},
+		Spec: v1alpha1.Spec{ClusterID: cluster}}
 	m.Round(keeper.Round{
 		Configs: []v1alpha1.ClusterRoutes{config}, Seen: plan.Facts{Snapshot: seen},
-		Kept: []string{"shop"}, Findings: []finding.Finding{finding.New(finding.SourceHop, "shop", "x", "")}, Tables: []keeper.Fill{{Table: "/t", Routes: 1, Limit: 2}},
-		Changes: []plan.Outcome{{Change: plan.Change{Verb: plan.Associate, Cluster: "shop"}, State: plan.Failed}},
+		Kept: []string{"shop"}, Findings: []finding.Finding{
+			finding.New(finding.SourceHop, "shop", "x", "")},
+		Tables: []keeper.Fill{{Table: "/t", Routes: 1, Limit: 2}},
+		Changes: []plan.Outcome{{Change: plan.Change{Verb: plan.Associate, Cluster: "shop"},
+			State: plan.Failed}},
 	})
 	m.LogDropped(func() int64 { return 0 })
 	m.Call(azure.Call{Method: "GET", Status: 200, Subscription: "s", Kind: "reads", Remaining: 1})
-	s, err := serve.Start(serve.Options{Address: "127.0.0.1:0", Metrics: m, Log: slog.New(slog.DiscardHandler)}, asleep{})
+	s, err := serve.Start(serve.Options{Address: "127.0.0.1:0", Metrics: m,
+		Log: slog.New(slog.DiscardHandler)}, asleep{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +122,8 @@ type asleep struct{}
 
 func (asleep) Wake(string, ...arm.ID) int { return 0 }
 
-// checkNames checks that an expression asks for metrics, labels and codes of findings that there are.
+// checkNames checks that an expression asks for metrics, labels and codes of findings that there
+// are.
 func checkNames(t *testing.T, expr string, told map[string][]string) {
 	t.Helper()
 	tree, err := promQL.ParseExpr(expr)

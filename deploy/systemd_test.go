@@ -40,13 +40,15 @@ func unit(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	settings := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^(\w+)=(.*)$`).FindAllStringSubmatch(string(raw), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^(\w+)=(.*)$`).FindAllStringSubmatch(string(raw),
+		-1) {
 		settings[m[1]] = m[2]
 	}
 	return settings
 }
 
-// command is one of the unit, with the folders of a machine put below root, and other variables in its environment.
+// command is one of the unit, with the folders of a machine put below root, and other variables in
+// its environment.
 func command(t *testing.T, line, root string, variables map[string]string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -55,11 +57,13 @@ func command(t *testing.T, line, root string, variables map[string]string) *exec
 	}
 	var args []string
 	for _, word := range strings.Fields(line) {
-		if name, variable := strings.CutPrefix(word, "$"); variable { // a word of its own is split at spaces: systemd.service(5)
+		// a word of its own is split at spaces: systemd.service(5)
+		if name, variable := strings.CutPrefix(word, "$"); variable {
 			args = append(args, strings.Fields(variables[name])...)
 			continue
 		}
-		args = append(args, strings.NewReplacer("/usr/local/bin/routekeeper", self, "%S", root+"/var/lib", "/etc/routekeeper", root+"/etc/routekeeper").Replace(word))
+		args = append(args, strings.NewReplacer("/usr/local/bin/routekeeper", self, "%S", root+
+			"/var/lib", "/etc/routekeeper", root+"/etc/routekeeper").Replace(word))
 	}
 	c := exec.Command(args[0], args[1:]...)
 	c.Env = append(os.Environ(), program+"=1")
@@ -108,8 +112,9 @@ func toldNext(t *testing.T, from *net.UnixConn, want string) {
 	}
 }
 
-// TestUnit does what systemd does with the unit, but for the sandbox: the program starts as it says, tells when it is up, reads its config
-// again, and stops; and it writes in its own folder only.
+// TestUnit does what systemd does with the unit, but for the sandbox: the program starts as it
+// says, tells when it is up, reads its config again, and stops; and it writes in its own folder
+// only.
 func TestUnit(t *testing.T) {
 	u := unit(t)
 	root, err := os.MkdirTemp("", "rk") // the path of a socket must be short
@@ -132,14 +137,18 @@ func TestUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { azure.Close() })
-	if out, err := command(t, "/usr/local/bin/routekeeper --emulator "+root+"/azure init --cluster "+string(demo.Cluster)+" --out /etc/routekeeper/routes.yaml", root, nil).CombinedOutput(); err != nil {
+	if out, err := command(t, "/usr/local/bin/routekeeper --emulator "+root+
+		"/azure init --cluster "+string(demo.Cluster)+
+		" --out /etc/routekeeper/routes.yaml", root, nil).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	promote := "/usr/local/bin/routekeeper --emulator " + root + "/azure promote shop -f /etc/routekeeper/routes.yaml --yes"
+	promote := "/usr/local/bin/routekeeper --emulator " + root +
+		"/azure promote shop -f /etc/routekeeper/routes.yaml --yes"
 	if out, err := command(t, promote, root, nil).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: root + "/notify", Net: "unixgram"})
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: root + "/notify",
+		Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,11 +159,13 @@ func TestUnit(t *testing.T) {
 	}
 	address := port.Addr().String()
 	port.Close()
-	flags := strings.Replace(set(t, "ROUTEKEEPER_FLAGS"), "127.0.0.1:8080", address, 1) + " --emulator " + root + "/azure"
+	flags := strings.Replace(set(t, "ROUTEKEEPER_FLAGS"), "127.0.0.1:8080", address, 1) +
+		" --emulator " + root + "/azure"
 	service := command(t, u["ExecStart"], root, map[string]string{"ROUTEKEEPER_FLAGS": flags})
 	watchdog, err := time.ParseDuration(u["WatchdogSec"])
 	if err != nil || watchdog < 30*time.Second || watchdog > time.Minute {
-		t.Errorf("WatchdogSec=%s: expected half a minute to a minute, so that a stuck keeper ends within three", u["WatchdogSec"])
+		t.Errorf("WatchdogSec=%s: expected half a minute to a minute, so that a stuck keeper "+
+			"ends within three", u["WatchdogSec"])
 	}
 	if u["Restart"] != "on-failure" { // a watchdog that fires is a failure: systemd.service(5)
 		t.Errorf("Restart=%s: a stuck keeper is not started again", u["Restart"])
@@ -189,15 +200,18 @@ func TestUnit(t *testing.T) {
 	if _, err := os.Stat(root + "/var/lib/routekeeper/routekeeper.history.db"); err != nil {
 		t.Error(err)
 	}
-	if err := command(t, u["ExecReload"], root, map[string]string{"MAINPID": strconv.Itoa(service.Process.Pid)}).Run(); err != nil {
+	if err := command(t, u["ExecReload"], root,
+		map[string]string{"MAINPID": strconv.Itoa(service.Process.Pid)}).Run(); err != nil {
 		t.Error(err)
 	}
-	for end := time.Now().Add(time.Minute); !strings.Contains(said(), "the config was read again, without changes"); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !strings.Contains(said(),
+		"the config was read again, without changes"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the config was not read again:\n%s", said())
 		}
 	}
-	signal := map[string]os.Signal{"SIGINT": os.Interrupt, "SIGTERM": syscall.SIGTERM}[u["KillSignal"]]
+	signal := map[string]os.Signal{"SIGINT": os.Interrupt,
+		"SIGTERM": syscall.SIGTERM}[u["KillSignal"]]
 	if err := service.Process.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +219,8 @@ func TestUnit(t *testing.T) {
 	if err := service.Wait(); err != nil {
 		t.Errorf("%v:\n%s", err, said())
 	}
-	for dir, want := range map[string]string{"/etc/routekeeper": "routes.yaml", "/var/lib": "routekeeper", "/var/lib/routekeeper": "routekeeper.history.db"} {
+	for dir, want := range map[string]string{"/etc/routekeeper": "routes.yaml",
+		"/var/lib": "routekeeper", "/var/lib/routekeeper": "routekeeper.history.db"} {
 		var names []string
 		entries, err := os.ReadDir(root + dir)
 		for _, entry := range entries {
@@ -225,7 +240,8 @@ func TestUnitFails(t *testing.T) {
 	}
 	var exit *exec.ExitError
 	out, err := command(t, unit(t)["ExecStart"], root, nil).CombinedOutput()
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "no .yaml, .yml or .json file in this folder") {
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 ||
+		!strings.Contains(string(out), "no .yaml, .yml or .json file in this folder") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -236,7 +252,8 @@ func TestSystemd(t *testing.T) {
 		if os.Getenv("ROUTEKEEPER_NEED_SYSTEMD") != "" {
 			t.Fatal("systemd-analyze is not installed: apt-get install systemd")
 		}
-		t.Skip("NOT RUN: systemd-analyze is not installed, so nothing has checked the unit: apt-get install systemd")
+		t.Skip("NOT RUN: systemd-analyze is not installed, so nothing has checked the unit: " +
+			"apt-get install systemd")
 	}
 	raw, err := os.ReadFile("systemd/routekeeper.service")
 	if err != nil {
@@ -247,14 +264,17 @@ func TestSystemd(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "routekeeper.service")
-	if err := os.WriteFile(file, bytes.ReplaceAll(raw, []byte("/usr/local/bin/routekeeper"), []byte(self)), 0o644); err != nil {
+	if err := os.WriteFile(file, bytes.ReplaceAll(raw, []byte("/usr/local/bin/routekeeper"),
+		[]byte(self)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("systemd-analyze", "verify", file).CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
+	if out, err := exec.Command("systemd-analyze", "verify", file).CombinedOutput(); err != nil ||
+		len(bytes.TrimSpace(out)) > 0 {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
 	const most = "20" // 2.0 of 10
-	if out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold="+most, file).CombinedOutput(); err != nil {
+	if out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold="+
+		most, file).CombinedOutput(); err != nil {
 		t.Errorf("systemd-analyze security: %v\n%s", err, out)
 	}
 }

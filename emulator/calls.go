@@ -32,7 +32,8 @@ type credential struct {
 	p Principal
 }
 
-func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken,
+	error) {
 	token, expires, err := c.e.Token(c.p, audience)
 	return azcore.AccessToken{Token: token, ExpiresOn: expires}, err
 }

@@ -170,7 +170,8 @@ func (e *Emulator) playKubernetes(s *settings) error {
 		return err
 	}
 	k, err := kubernetes.Join(e.e, kubernetes.Options{
-		Binaries: binaries, Folder: filepath.Join(e.Dir, "kubernetes"), Fresh: !e.e.Restored(), Log: s.log(),
+		Binaries: binaries, Folder: filepath.Join(e.Dir, "kubernetes"), Fresh: !e.e.Restored(),
+		Log: s.log(),
 	})
 	if err == nil {
 		e.t.Cleanup(k.Close)

@@ -33,7 +33,9 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("%d routes, want one for each node and one for the firewall", n)
 	}
 	e.Scale(e.Demo.Cluster, e.Demo.Pool, 5)
-	e.Eventually("a route for each of 5 nodes", func() bool { return len(routes(e, e.Demo.ClusterTable)) == 6 })
+	e.Eventually("a route for each of 5 nodes", func() bool {
+		return len(routes(e, e.Demo.ClusterTable)) == 6
+	})
 	for _, r := range e.Requests(emulator.Default.Name) {
 		t.Errorf("%s %s was made by no known client", r.Method, r.Path)
 	}
@@ -47,14 +49,17 @@ func TestDemo(t *testing.T) {
 
 // TestLogin: the secret and the credential log in, and a stranger's secret does not.
 func TestLogin(t *testing.T) {
-	guest := emulator.Principal{Name: "guest", ClientID: "c11e0000-0000-4000-8000-000000000009", Secret: "s",
+	guest := emulator.Principal{Name: "guest", ClientID: "c11e0000-0000-4000-8000-000000000009",
+		Secret:   "s",
 		ObjectID: "0b1ec700-0000-4000-8000-000000000009", NoRoles: true}
 	e := emulator.Start(t, emulator.Principals(emulator.Default, guest), emulator.Subscriptions(2))
 	login := func(secret string) (int, string) {
-		answer, err := e.HTTPClient().PostForm(e.URL+"/"+e.TenantID+"/oauth2/v2.0/token", url.Values{
-			"grant_type": {"client_credentials"}, "client_id": {e.ClientID}, "client_secret": {secret},
-			"scope": {"https://management.core.windows.net/.default"},
-		})
+		answer, err := e.HTTPClient().PostForm(e.URL+"/"+e.TenantID+"/oauth2/v2.0/token",
+			url.Values{
+				"grant_type": {"client_credentials"}, "client_id": {e.ClientID}, "client_secret": {
+					secret},
+				"scope": {"https://management.core.windows.net/.default"},
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +70,8 @@ func TestLogin(t *testing.T) {
 		}
 		return answer.StatusCode, string(body)
 	}
-	if status, body := login(e.ClientSecret); status != http.StatusOK || !strings.Contains(body, "access_token") {
+	if status, body := login(e.ClientSecret); status != http.StatusOK ||
+		!strings.Contains(body, "access_token") {
 		t.Errorf("logging in: %d %s", status, body)
 	}
 	if status, _ := login("wrong"); status != http.StatusUnauthorized {
@@ -76,7 +82,8 @@ func TestLogin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.URL+"/subscriptions?api-version=2022-12-01", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.URL+
+			"/subscriptions?api-version=2022-12-01", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +152,8 @@ func TestRefusals(t *testing.T) {
 		"etcd is for a kube-apiserver only":           start(emulator.KubeAPIServer("", "/etcd")),
 		"a fault needs a status":                      start(emulator.Faults(emulator.Fault{})),
 		"no cluster": func(r *recorder) {
-			emulator.Start(r).Scale(group+"/providers/Microsoft.ContainerService/managedClusters/no", "np", 1)
+			emulator.Start(r).Scale(group+
+				"/providers/Microsoft.ContainerService/managedClusters/no", "np", 1)
 		},
 		`"nodes"`: func(r *recorder) { emulator.Start(r).Strip("nodes") },
 	} {

@@ -44,9 +44,11 @@ func TestAssociate(t *testing.T) {
 		t.Fatal(err)
 	}
 	azure.Strip(azure.Demo.NodeSubnet)
-	azure.Inject(emulator.Fault{Method: http.MethodPut, Path: "/subnets/nodes$", Status: 429, RetryAfter: 1})
+	azure.Inject(emulator.Fault{Method: http.MethodPut, Path: "/subnets/nodes$", Status: 429,
+		RetryAfter: 1})
 
-	if err := associate(t.Context(), subnets, azure.Demo.NodeSubnet, azure.Demo.ClusterTable); err != nil {
+	if err := associate(t.Context(), subnets, azure.Demo.NodeSubnet,
+		azure.Demo.ClusterTable); err != nil {
 		t.Fatal(err)
 	}
 

@@ -45,7 +45,9 @@ func Principals(all ...Principal) Option {
 
 // AnyClusterIdentity lets clusters write to networks that they bring without roles on them, which
 // Azure refuses.
-func AnyClusterIdentity() Option { return func(s *settings) { s.azure.CheckClusterIdentity = false } }
+func AnyClusterIdentity() Option {
+	return func(s *settings) { s.azure.CheckClusterIdentity = false }
+}
 
 // OperationTime is how long a long-running operation takes. By default a write is done when it is
 // answered.
@@ -77,18 +79,22 @@ func RouteLimit(n int) Option { return func(s *settings) { s.azure.RouteLimit = 
 func PageSize(n int) Option { return func(s *settings) { s.azure.PageSize = n } }
 
 // Faults are there from the start, after a scenario is built.
-func Faults(all ...Fault) Option { return func(s *settings) { s.faults = append(s.faults, all...) } }
+func Faults(all ...Fault) Option {
+	return func(s *settings) { s.faults = append(s.faults, all...) }
+}
 
 // Persist keeps the state in a folder: an emulator that is started with the same one goes on with
 // it, at the same addresses if they are free.
 func Persist(dir string) Option { return func(s *settings) { s.dir = dir } }
 
 // Listen is at which addresses it listens for HTTPS and for plain HTTP, such as 127.0.0.1:8443.
-func Listen(https, http string) Option { return func(s *settings) { s.https, s.http = https, http } }
+func Listen(https, http string) Option {
+	return func(s *settings) { s.https, s.http = https, http }
+}
 
 // KubeAPIServer gives each cluster a real Kubernetes API server, with etcd, controllers and
-// scheduler: the programs beside kube-apiserver, or etcd from a path of its own ("": the same folder).
-// All calls between played pods pass.
+// scheduler: the programs beside kube-apiserver, or etcd from a path of its own ("": the same
+// folder). All calls between played pods pass.
 func KubeAPIServer(path, etcd string) Option {
 	return func(s *settings) { s.apiServer, s.etcd = path, etcd }
 }
@@ -107,10 +113,12 @@ func (s *settings) log() *slog.Logger {
 func (s *settings) check() error {
 	s.subscriptions, s.tenants = max(s.subscriptions, 1), max(s.tenants, 1)
 	if s.tenants > s.subscriptions {
-		return fmt.Errorf("%d tenants need as many subscriptions, not %d", s.tenants, s.subscriptions)
+		return fmt.Errorf("%d tenants need as many subscriptions, not %d", s.tenants,
+			s.subscriptions)
 	}
 	times := []time.Duration{
-		s.azure.OperationTime, s.azure.RouteBatch, s.azure.RouteCache, s.azure.RoleDelay, s.azure.AlertDelay,
+		s.azure.OperationTime, s.azure.RouteBatch, s.azure.RouteCache, s.azure.RoleDelay,
+		s.azure.AlertDelay,
 	}
 	for _, d := range times {
 		if d < 0 {

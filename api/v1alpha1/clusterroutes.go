@@ -108,7 +108,8 @@ type Target struct {
 // Policy is what may be done to a target.
 type Policy string
 
-// Sync adds, changes and deletes the cluster's routes, UpsertOnly never deletes, Observe only reports.
+// Sync adds, changes and deletes the cluster's routes, UpsertOnly never deletes, Observe only
+// reports.
 const (
 	PolicySync       Policy = "Sync"
 	PolicyUpsertOnly Policy = "UpsertOnly"

@@ -93,7 +93,8 @@ func dropped(id arm.ID, written azure.Written, planned []plan.Change) []finding.
 		return nil // this document was decoded before
 	}
 	return []finding.Finding{finding.New(finding.WriteDropped, planned[0].Cluster, string(id),
-		"%s was written, but read back differently in %d fields", id.Short(), len(lost)).With(lost...)}
+		"%s was written, but read back differently in %d fields", id.Short(), len(lost)).With(
+		lost...)}
 }
 
 // ended is when an outcome was seen: now if it is done.

@@ -46,5 +46,6 @@ func refused(id arm.ID, cluster, harm string, fault *azure.Error) finding.Findin
 		return report("a policy forbids the write").With(fault.Error()).
 			WithFix("az policy assignment list --scope %s --disable-scope-strict-match", id.Group())
 	}
-	return report(fault.Reason()).WithFix("az role assignment list --scope %s --include-inherited", id)
+	return report(fault.Reason()).WithFix("az role assignment list --scope %s --include-inherited",
+		id)
 }

@@ -38,9 +38,11 @@ func TestRefused(t *testing.T) {
 		{"RequestDisallowedByAzure", "no", "RequestDisallowedByAzure: no",
 			"az role assignment list --scope " + string(id) + " --include-inherited"},
 	} {
-		fault := &azure.Error{Method: "PUT", ID: id, Status: 403, Code: tt.code, Message: tt.message}
+		fault := &azure.Error{Method: "PUT", ID: id, Status: 403, Code: tt.code,
+			Message: tt.message}
 		f := refused(id, "shop", harm, fault)
-		if want := harm + " and cannot be repaired: " + tt.cause; f.Message != want || f.Fix != tt.fix {
+		if want := harm + " and cannot be repaired: " + tt.cause; f.Message != want ||
+			f.Fix != tt.fix {
 			t.Errorf("%s:\n%s\n%s, want\n%s\n%s", tt.code, f.Message, f.Fix, want, tt.fix)
 		}
 	}

@@ -25,7 +25,8 @@ import (
 
 // Writer writes a resource: it reads it, sends the document that edit returns, and reads it again.
 type Writer interface {
-	Write(ctx context.Context, id arm.ID, edit azure.Edit, calls *azure.Calls) (azure.Written, error)
+	Write(ctx context.Context, id arm.ID, edit azure.Edit, calls *azure.Calls) (azure.Written,
+		error)
 }
 
 // Replan plans again for one resource that was read again. Late is called before a late write of a

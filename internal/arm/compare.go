@@ -15,7 +15,8 @@ import (
 var volatile = map[string]bool{"etag": true, "provisioningState": true}
 
 // kept are the fields that Azure maintains itself: back references and the like.
-var kept = regexp.MustCompile(`^properties\.(subnets|ipConfigurations|ipConfigurationProfiles|privateEndpoints|applicationGatewayIPConfigurations|resourceGuid)\b`)
+var kept = regexp.MustCompile(
+	`^properties\.(subnets|ipConfigurations|ipConfigurationProfiles|privateEndpoints|applicationGatewayIPConfigurations|resourceGuid)\b`)
 
 // Differences returns the paths of the fields in which two JSON documents differ, sorted, except
 // those that change with every write (etag, provisioningState). Array elements with names are
@@ -29,12 +30,14 @@ func Differences(a, b []byte) ([]string, error) {
 // that another writer changed at the same moment. Fields that Azure adds or maintains do not count.
 func Lost(sent, readBack []byte) ([]string, error) {
 	found, err := differences(sent, readBack)
-	maps.DeleteFunc(found, func(path string, inSent bool) bool { return !inSent || kept.MatchString(path) })
+	maps.DeleteFunc(found, func(path string, inSent bool) bool {
+		return !inSent || kept.MatchString(path)
+	})
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// differences maps the paths that differ to whether the first document has them. It walks the text of both,
-// and decodes nothing: a table of 400 routes is read back after each write.
+// differences maps the paths that differ to whether the first document has them. It walks the text
+// of both, and decodes nothing: a table of 400 routes is read back after each write.
 func differences(a, b []byte) (map[string]bool, error) {
 	for _, raw := range [][]byte{a, b} {
 		if !json.Valid(raw) {
@@ -56,7 +59,8 @@ func compare(path, x, y string, found map[string]bool) {
 		compareObjects(path, fields(a), fields(b), found)
 	case a.IsArray() && b.IsArray():
 		compareLists(path, a.Array(), b.Array(), found)
-	case a.Type != gjson.String || b.Type != gjson.String || a.Str != b.Str && !sameID(a.Str, b.Str):
+	case a.Type != gjson.String || b.Type != gjson.String ||
+		a.Str != b.Str && !sameID(a.Str, b.Str):
 		found[path] = true
 	}
 }

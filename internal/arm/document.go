@@ -68,7 +68,8 @@ func DecodeAny(raw []byte, properties any, resourceTypes ...string) (Head, error
 func Text(raw []byte) ([]byte, error) {
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(raw) {
-		return nil, fmt.Errorf("not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)")
+		return nil, fmt.Errorf("not UTF-8 text (a file redirected by Windows PowerShell is " +
+			"UTF-16: save it as UTF-8)")
 	}
 	return raw, nil
 }

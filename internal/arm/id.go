@@ -64,15 +64,18 @@ func ParseID(s string) (ID, error) {
 		}
 		rest = rest[2:]
 	}
-	// (providers / namespace / (type / name)+)*, the second and further ones for extension resources.
+	// (providers / namespace / (type / name)+)*, the second and further ones for extension
+	// resources.
 	for len(rest) > 0 {
 		if !strings.EqualFold(rest[0], "providers") {
 			return "", fmt.Errorf("expected providers, found %q", rest[0])
 		}
 		if len(rest) < 4 || len(rest)%2 != 0 || strings.EqualFold(rest[2], "providers") {
-			return "", fmt.Errorf("a resource type or name is missing after %q", strings.Join(rest, "/"))
+			return "", fmt.Errorf("a resource type or name is missing after %q",
+				strings.Join(rest, "/"))
 		}
-		for rest = rest[2:]; len(rest) > 0 && !strings.EqualFold(rest[0], "providers"); rest = rest[2:] {
+		for rest = rest[2:]; len(rest) > 0 &&
+			!strings.EqualFold(rest[0], "providers"); rest = rest[2:] {
 		}
 	}
 	if !strings.HasSuffix(s, "/") && !strings.Contains(s, "//") {
@@ -88,7 +91,8 @@ func checkSegment(segment string) error {
 		return fmt.Errorf("%q cannot be part of it", segment)
 	}
 	for _, r := range segment {
-		if unicode.IsControl(r) || r == unicode.ReplacementChar || strings.ContainsRune(`?#%\<>"`, r) {
+		if unicode.IsControl(r) || r == unicode.ReplacementChar ||
+			strings.ContainsRune(`?#%\<>"`, r) {
 			return fmt.Errorf("%q cannot be part of it", r)
 		}
 	}
@@ -165,8 +169,9 @@ func (id ID) Name() string {
 	return string(id)[strings.LastIndexByte(string(id), '/')+1:]
 }
 
-// Type returns the resource type as written in the ID, such as Microsoft.Network/virtualNetworks/subnets. For an
-// extension resource (a lock on a table) it is the type of the extension.
+// Type returns the resource type as written in the ID, such as
+// Microsoft.Network/virtualNetworks/subnets. For an extension resource (a lock on a table) it is
+// the type of the extension.
 func (id ID) Type() string {
 	segments := id.Segments()
 	last := -1

@@ -11,11 +11,15 @@ func TestParseID(t *testing.T) {
 		in                                    string
 		sub, group, resourceType, name, short string
 	}{
-		{subnet, "11111111-1111-1111-1111-111111111111", "net-rg", "Microsoft.Network/virtualNetworks/subnets", "gw", "hub/gw"},
-		{strings.ToUpper(subnet), "11111111-1111-1111-1111-111111111111", "NET-RG", "MICROSOFT.NETWORK/VIRTUALNETWORKS/SUBNETS", "GW", "HUB/GW"},
-		{"/subscriptions//s/resourcegroups/rg//providers/microsoft.network/routetables/rt/", "s", "rg", "microsoft.network/routetables", "rt", "rt"},
+		{subnet, "11111111-1111-1111-1111-111111111111", "net-rg",
+			"Microsoft.Network/virtualNetworks/subnets", "gw", "hub/gw"},
+		{strings.ToUpper(subnet), "11111111-1111-1111-1111-111111111111", "NET-RG",
+			"MICROSOFT.NETWORK/VIRTUALNETWORKS/SUBNETS", "GW", "HUB/GW"},
+		{"/subscriptions//s/resourcegroups/rg//providers/microsoft.network/routetables/rt/", "s",
+			"rg", "microsoft.network/routetables", "rt", "rt"},
 		{"/subscriptions/s", "s", "", TypeSubscription, "s", "s"},
-		{"/subscriptions/s/resourceGroups/rg (old).1", "s", "rg (old).1", TypeResourceGroup, "rg (old).1", "rg (old).1"},
+		{"/subscriptions/s/resourceGroups/rg (old).1", "s", "rg (old).1", TypeResourceGroup,
+			"rg (old).1", "rg (old).1"},
 		{"/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/routeTables/rt/providers/Microsoft.Authorization/locks/l",
 			"s", "rg", "Microsoft.Authorization/locks", "l", "l"},
 		// A group called like a keyword must not be mistaken for it.
@@ -28,14 +32,17 @@ func TestParseID(t *testing.T) {
 			t.Errorf("ParseID(%q): %v", tt.in, err)
 			continue
 		}
-		if id.Subscription() != tt.sub || id.ResourceGroup() != tt.group || id.Type() != tt.resourceType || id.Name() != tt.name || id.Short() != tt.short {
+		if id.Subscription() != tt.sub || id.ResourceGroup() != tt.group ||
+			id.Type() != tt.resourceType || id.Name() != tt.name || id.Short() != tt.short {
 			t.Errorf("ParseID(%q) = sub %q, group %q, type %q, name %q, short %q", tt.in,
 				id.Subscription(), id.ResourceGroup(), id.Type(), id.Name(), id.Short())
 		}
 	}
 	for _, bad := range []string{
-		"", "/", "rt", " /subscriptions/s", "/subscriptions/", "/subscriptions/s/resourceGroups", "/subscriptions/s/other/x",
-		"/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/routeTables", "/subscriptions/s/providers/Microsoft.Network",
+		"", "/", "rt", " /subscriptions/s", "/subscriptions/", "/subscriptions/s/resourceGroups",
+		"/subscriptions/s/other/x",
+		"/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/routeTables",
+		"/subscriptions/s/providers/Microsoft.Network",
 		"/subscriptions/s/resourceGroups/../providers/Microsoft.Network/routeTables/rt",
 		"/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/routeTables/rt?api-version=1",
 		"/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/routeTables/%2e%2e",
@@ -78,7 +85,8 @@ func FuzzParseID(f *testing.F) {
 		if err != nil || again != id {
 			t.Fatalf("ParseID(%q) = %q, and that parses to %q, %v", s, id, again, err)
 		}
-		if !id.Equal(ID(strings.ToUpper(string(id)))) && strings.ToLower(strings.ToUpper(string(id))) == id.Key() {
+		if !id.Equal(ID(strings.ToUpper(string(id)))) &&
+			strings.ToLower(strings.ToUpper(string(id))) == id.Key() {
 			t.Fatalf("%q is not equal to itself in capitals", id)
 		}
 		if id.Subscription() == "" || id.Name() == "" || id.Type() == "" {
@@ -98,12 +106,15 @@ func FuzzParseID(f *testing.F) {
 // TestLookup: what Key finds in a map, Lookup finds, however the ID is spelled.
 func TestLookup(t *testing.T) {
 	long := GroupID("sub", strings.Repeat("Long", 100))
-	for _, id := range []ID{"", "/subscriptions/A/resourceGroups/Shop-RG", "/subscriptions/a/resourceGroups/ÄPFEL-İK", long} {
+	for _, id := range []ID{"", "/subscriptions/A/resourceGroups/Shop-RG",
+		"/subscriptions/a/resourceGroups/ÄPFEL-İK", long} {
 		in := map[string]int{id.Key(): 1}
-		for _, spelled := range []ID{id, ID(strings.ToLower(string(id))), ID(strings.ToUpper(string(id)))} {
+		for _, spelled := range []ID{id, ID(strings.ToLower(string(id))),
+			ID(strings.ToUpper(string(id)))} {
 			want, wanted := in[spelled.Key()]
 			if got, there := Lookup(in, spelled); got != want || there != wanted {
-				t.Errorf("Lookup of %s finds %d, %t, and its Key %d, %t", spelled, got, there, want, wanted)
+				t.Errorf("Lookup of %s finds %d, %t, and its Key %d, %t", spelled, got, there, want,
+					wanted)
 			}
 		}
 		if _, there := Lookup(in, id+"x"); there {

@@ -21,7 +21,8 @@ const logPages = 20
 // readWritten finds tables that the cluster's identity wrote, newest first, in the activity logs of
 // the cluster's subscription and of its node subnets'. It reads each log until it has found one
 // more table, and continues from there the next time.
-func (c *Client) readWritten(ctx context.Context, s *inventory.Snapshot, cluster *inventory.Cluster) error {
+func (c *Client) readWritten(ctx context.Context, s *inventory.Snapshot,
+	cluster *inventory.Cluster) error {
 	known := s.Learn(cluster.ID)
 	links := known.LogNext
 	if !known.LogRead {
@@ -49,7 +50,8 @@ func (c *Client) readWritten(ctx context.Context, s *inventory.Snapshot, cluster
 				}
 				err = fault
 			}
-			if err := noted(s, arm.ID("/subscriptions/"+idOf(next).Subscription()), err); err != nil {
+			if err := noted(s, arm.ID("/subscriptions/"+idOf(next).Subscription()),
+				err); err != nil {
 				return err
 			}
 			next = ""
@@ -68,11 +70,14 @@ func logStarts(c *Client, cluster *inventory.Cluster) []string {
 		subscriptions = append(subscriptions, arm.ID("/subscriptions/"+subnet.Subscription()))
 	}
 	now := time.Now().UTC()
-	filter := "eventTimestamp ge '" + now.Add(-logReach).Format(time.RFC3339) + "' and eventTimestamp le '" + now.Format(time.RFC3339Nano) +
+	filter := "eventTimestamp ge '" + now.Add(-logReach).Format(time.RFC3339) +
+		"' and eventTimestamp le '" + now.Format(time.RFC3339Nano) +
 		"' and resourceProvider eq 'Microsoft.Network'"
 	var links []string
 	for _, subscription := range inventory.SortIDs(subscriptions) {
-		links = append(links, c.address(subscription, "/providers/Microsoft.Insights/eventtypes/management/values", activityVersion)+"&$filter="+url.QueryEscape(filter))
+		links = append(links,
+			c.address(subscription, "/providers/Microsoft.Insights/eventtypes/management/values",
+				activityVersion)+"&$filter="+url.QueryEscape(filter))
 	}
 	return links
 }
@@ -81,7 +86,8 @@ func logStarts(c *Client, cluster *inventory.Cluster) []string {
 func addWritten(known *inventory.Known, values []json.RawMessage, identities map[string]bool) bool {
 	before := len(known.Written)
 	for _, raw := range values {
-		if table, ok := tableWrite(raw, identities); ok && !slices.ContainsFunc(known.Written, table.Equal) {
+		if table, ok := tableWrite(raw, identities); ok &&
+			!slices.ContainsFunc(known.Written, table.Equal) {
 			known.Written = append(known.Written, table)
 		}
 	}
@@ -111,7 +117,8 @@ func tableWrite(raw []byte, identities map[string]bool) (table arm.ID, ok bool) 
 		return "", false // an unknown kind of record
 	}
 	operation := strings.ToLower(r.OperationName.Value)
-	if operation != "microsoft.network/routetables/write" && operation != "microsoft.network/routetables/routes/write" {
+	if operation != "microsoft.network/routetables/write" &&
+		operation != "microsoft.network/routetables/routes/write" {
 		return "", false
 	}
 	if !strings.EqualFold(r.Status.Value, "Succeeded") {

@@ -45,7 +45,8 @@ func buildVersion(id arm.ID) (string, error) {
 			return version, nil
 		}
 	}
-	return "", fmt.Errorf("%s is a %s: resources of this type are never created or deleted", id, id.Type())
+	return "", fmt.Errorf("%s is a %s: resources of this type are never created or deleted", id,
+		id.Type())
 }
 
 // Find reads a resource; nil if there is none.
@@ -75,7 +76,8 @@ func absent(err error) bool {
 func (c *Client) Resources(ctx context.Context, group arm.ID, tag, value string) ([]arm.ID, error) {
 	address := c.address(group, "/resources", buildVersions[arm.TypeResourceGroup])
 	if tag != "" {
-		filter := fmt.Sprintf("tagName eq '%s' and tagValue eq '%s'", tag, strings.ReplaceAll(value, "'", "''"))
+		filter := fmt.Sprintf("tagName eq '%s' and tagValue eq '%s'", tag,
+			strings.ReplaceAll(value, "'", "''"))
 		address += "&$filter=" + url.QueryEscape(filter)
 	}
 	var found []arm.ID
@@ -117,7 +119,8 @@ func (c *Client) Remove(ctx context.Context, id arm.ID, within time.Duration) er
 
 // Settle waits until an operation on a resource has ended, and returns the resource; nil if it is
 // gone.
-func (c *Client) Settle(ctx context.Context, id arm.ID, within time.Duration) (*arm.Document, error) {
+func (c *Client) Settle(ctx context.Context, id arm.ID, within time.Duration) (*arm.Document,
+	error) {
 	deadline := time.Now().Add(within)
 	for wait := settleFirst; ; wait = min(2*wait, settleMost) {
 		doc, err := c.Find(ctx, id)
@@ -125,7 +128,8 @@ func (c *Client) Settle(ctx context.Context, id arm.ID, within time.Duration) (*
 			return doc, err
 		}
 		if time.Now().Add(wait).After(deadline) {
-			return doc, fmt.Errorf("%s is still %s after %s", id, inventory.ProvisioningState(doc.Raw), within)
+			return doc, fmt.Errorf("%s is still %s after %s", id,
+				inventory.ProvisioningState(doc.Raw), within)
 		}
 		if err := rest(ctx, wait); err != nil {
 			return doc, err
@@ -168,14 +172,16 @@ func (c *Client) untilDone(
 				return arm.Document{}, err
 			case doc == nil && method == http.MethodDelete:
 				return arm.Document{}, nil
-			case doc != nil && method == http.MethodPut && inventory.ProvisioningState(doc.Raw) != "Failed":
+			case doc != nil && method == http.MethodPut &&
+				inventory.ProvisioningState(doc.Raw) != "Failed":
 				return *doc, nil
 			case doc != nil && method == http.MethodPut:
 				fault = &Error{Method: method, ID: id, Status: http.StatusInternalServerError,
 					Code: "Failed", Message: "the operation failed"}
 			default: // not seen yet, or still there
 				fault = &Error{Method: method, ID: id, Status: http.StatusInternalServerError,
-					Code: "NotSettled", Message: "the operation ended, but its effect is not visible"}
+					Code: "NotSettled", Message: "the operation ended, but its effect is not " +
+						"visible"}
 			}
 		}
 		pause := min(backoff<<min(attempt, 5), backoffMax)
@@ -185,7 +191,8 @@ func (c *Client) untilDone(
 		if time.Now().Add(pause).After(deadline) {
 			return arm.Document{}, fault
 		}
-		c.log.Warn("trying again", "id", string(id), "for", pause.String(), "because", fault.Error())
+		c.log.Warn("trying again", "id", string(id), "for", pause.String(), "because",
+			fault.Error())
 		if err := rest(ctx, pause); err != nil {
 			return arm.Document{}, err
 		}
@@ -201,7 +208,8 @@ func transientError(err error) bool {
 func (c *Client) attempt(
 	ctx context.Context, method, address string, body []byte, etag string, deadline time.Time,
 ) error {
-	sent, cancel := context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), once), tryTimeout)
+	sent, cancel := context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), once),
+		tryTimeout)
 	defer cancel()
 	a, err := c.send(sent, method, address, body, etag)
 	if err != nil {
@@ -257,7 +265,8 @@ func (c *Client) Kubeconfig(ctx context.Context, cluster arm.ID) ([]byte, error)
 		Kubeconfigs []struct{ Value []byte }
 	}
 	if err := json.Unmarshal(a.body, &answer); err != nil || len(answer.Kubeconfigs) == 0 {
-		return nil, fmt.Errorf("the answer for the kubeconfig of %s contains no kubeconfig", cluster.Short())
+		return nil, fmt.Errorf("the answer for the kubeconfig of %s contains no kubeconfig",
+			cluster.Short())
 	}
 	return answer.Kubeconfigs[0].Value, nil
 }

@@ -33,10 +33,11 @@ import (
 // The api-versions of all calls. A GET at an older version hides newer fields, and a PUT at it
 // drops them, so reads and writes of one resource use the same version.
 const (
-	networkVersion      = "2025-05-01"
-	clusterVersion      = "2025-10-01"
-	scaleSetVersion     = "2025-04-01"
-	scaleSetNICsVersion = "2018-10-01" // the newest at which this list exists (cloud-provider-azure uses it)
+	networkVersion  = "2025-05-01"
+	clusterVersion  = "2025-10-01"
+	scaleSetVersion = "2025-04-01"
+	// the newest at which this list exists (cloud-provider-azure uses it)
+	scaleSetNICsVersion = "2018-10-01"
 	activityVersion     = "2015-04-01"
 	lockVersion         = "2020-05-01"
 	subscriptionVersion = "2022-12-01"
@@ -124,8 +125,10 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 	}
 	c := &Client{
 		called:   o.Called,
-		endpoint: endpoint, origin: u, log: o.Log, throttle: newThrottle(), lists: map[string]listCost{},
-		credential: credential, audience: o.Cloud.Services[cloud.ResourceManager].Audience + "/.default",
+		endpoint: endpoint, origin: u, log: o.Log, throttle: newThrottle(),
+		lists:      map[string]listCost{},
+		credential: credential, audience: o.Cloud.Services[cloud.ResourceManager].Audience +
+			"/.default",
 	}
 	c.reader = newReader(c)
 	options := azarm.ClientOptions{DisableRPRegistration: true}
@@ -135,7 +138,8 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 	options.Retry = readRetries
 	options.PerCallPolicies = []policy.Policy{c.throttle}
 	options.PerRetryPolicies = []policy.Policy{policyFunc(c.count)}
-	if c.pipeline, err = armruntime.NewPipeline("routekeeper", o.Version, credential, runtime.PipelineOptions{}, &options); err != nil {
+	if c.pipeline, err = armruntime.NewPipeline("routekeeper", o.Version, credential,
+		runtime.PipelineOptions{}, &options); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -143,11 +147,14 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 
 // readRetries are for GETs: 408, 5xx and lost connections are retried, after the Retry-After if
 // there is one. The throttle retries after a 429.
-var readRetries = policy.RetryOptions{MaxRetries: 3, RetryDelay: time.Second, MaxRetryDelay: 2 * time.Minute, TryTimeout: tryTimeout,
-	StatusCodes: []int{http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}}
+var readRetries = policy.RetryOptions{MaxRetries: 3, RetryDelay: time.Second,
+	MaxRetryDelay: 2 * time.Minute, TryTimeout: tryTimeout,
+	StatusCodes: []int{http.StatusRequestTimeout, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}}
 
 // writeRetries are for writes that are safe to repeat: they are also retried after a 429.
-var writeRetries = policy.RetryOptions{MaxRetries: 3, RetryDelay: time.Second, MaxRetryDelay: 2 * time.Minute, TryTimeout: tryTimeout}
+var writeRetries = policy.RetryOptions{MaxRetries: 3, RetryDelay: time.Second,
+	MaxRetryDelay: 2 * time.Minute, TryTimeout: tryTimeout}
 
 // once is for other writes: what to do after a failure depends on how the resource then reads.
 var once = policy.RetryOptions{MaxRetries: -1, TryTimeout: tryTimeout}
@@ -169,20 +176,24 @@ func (c *Client) count(r *policy.Request) (*http.Response, error) {
 	c.called(callOf(r.Raw(), response, err))
 	switch path := r.Raw().URL.Path; {
 	case err != nil && r.Raw().Context().Err() == nil:
-		c.log.Warn("no answer from Azure", "method", r.Raw().Method, "path", path, "error", gist(err))
+		c.log.Warn("no answer from Azure", "method", r.Raw().Method, "path", path, "error",
+			gist(err))
 	case err != nil:
 	case response.StatusCode == http.StatusTooManyRequests:
 		wait := retryAfter(response)
-		c.log.Log(r.Raw().Context(), waitLevel(wait), "Azure asks to wait", "method", r.Raw().Method, "path", path, "retryAfter", wait.String())
+		c.log.Log(r.Raw().Context(), waitLevel(wait), "Azure asks to wait", "method",
+			r.Raw().Method, "path", path, "retryAfter", wait.String())
 	case response.StatusCode >= 500:
-		c.log.Warn("Azure answers with a server error", "method", r.Raw().Method, "path", path, "status", response.StatusCode)
+		c.log.Warn("Azure answers with a server error", "method", r.Raw().Method, "path", path,
+			"status", response.StatusCode)
 	}
 	return response, err
 }
 
 func callOf(r *http.Request, response *http.Response, err error) Call {
 	kind := kindOf(r.Method)
-	call := Call{Method: r.Method, Subscription: subscriptionOf(r.URL.Path), Kind: kind, Remaining: -1}
+	call := Call{Method: r.Method, Subscription: subscriptionOf(r.URL.Path), Kind: kind,
+		Remaining: -1}
 	if err == nil {
 		call.Status = response.StatusCode
 		if left, told := remaining(response, kind); told {
@@ -257,7 +268,8 @@ func (c *Client) getResource(ctx context.Context, id arm.ID) (arm.Document, erro
 func document(id arm.ID, a answer) (arm.Document, error) {
 	head := gjson.GetManyBytes(a.body, "id", "etag")
 	if !gjson.ValidBytes(a.body) || head[0].Type != gjson.String || head[0].String() == "" {
-		return arm.Document{}, &Error{Method: http.MethodGet, ID: id, Status: a.status, Message: "the answer is not a resource"}
+		return arm.Document{}, &Error{Method: http.MethodGet, ID: id, Status: a.status,
+			Message: "the answer is not a resource"}
 	}
 	doc := arm.Document{ID: arm.ID(head[0].String()), ETag: head[1].String(), Raw: a.body}
 	if doc.ETag == "" {
@@ -273,11 +285,13 @@ func (c *Client) address(id arm.ID, below, version string) string {
 }
 
 // send makes one call and turns every answer but a success into an *Error.
-func (c *Client) send(ctx context.Context, method, address string, body []byte, ifMatch string) (answer, error) {
+func (c *Client) send(ctx context.Context, method, address string, body []byte,
+	ifMatch string) (answer, error) {
 	fault := &Error{Method: method, ID: idOf(address)}
 	// Follow a link from an answer only to the origin that our token is for.
 	if u, err := url.Parse(address); err != nil || !sameOrigin(u, c.origin) {
-		fault.Status, fault.Message = http.StatusOK, "a link in an answer leads to another host: "+address
+		fault.Status, fault.Message = http.StatusOK, "a link in an answer leads to another host: "+
+			address
 		return answer{}, fault
 	}
 	request, err := runtime.NewRequest(ctx, method, address)
@@ -286,7 +300,8 @@ func (c *Client) send(ctx context.Context, method, address string, body []byte, 
 	}
 	request.Raw().Header.Set("Accept", "application/json")
 	if body != nil {
-		if err := request.SetBody(streaming.NopCloser(bytes.NewReader(body)), "application/json"); err != nil {
+		if err := request.SetBody(streaming.NopCloser(bytes.NewReader(body)),
+			"application/json"); err != nil {
 			return answer{}, err
 		}
 	}
@@ -324,7 +339,8 @@ func sameOrigin(a, b *url.URL) bool {
 		}
 		return "443"
 	}
-	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) &&
+		port(a) == port(b)
 }
 
 // idOf returns the resource that an address names, for messages.

@@ -73,7 +73,8 @@ func (e *Error) say(payload []byte) {
 			e.cause = detail.Code
 		}
 		if text := oneLine(detail.Message); text != "" && !strings.Contains(e.Message, text) {
-			e.Message = strings.TrimSpace(e.Message + " " + strings.TrimPrefix(detail.Code+": ", ": ") + text)
+			e.Message = strings.TrimSpace(e.Message + " " + strings.TrimPrefix(detail.Code+": ",
+				": ") + text)
 		}
 	}
 }
@@ -164,7 +165,8 @@ func (e *Error) Transient() bool {
 		// Azure answers 409 Conflict while a virtual network is being updated.
 		return e.aboutResource() || e.Status == http.StatusConflict && e.Code == "Conflict"
 	}
-	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout || e.Status >= 500
+	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout ||
+		e.Status >= 500
 }
 
 // aboutResource reports whether one busy resource refuses the call. Azure then says when to call
@@ -191,19 +193,22 @@ func (e *Error) login() bool {
 
 // Refused reports whether ARM refuses for a lasting reason: permissions, locks, policies.
 func (e *Error) Refused() bool {
-	return e.Status == http.StatusForbidden || e.Status == http.StatusUnauthorized || permanent[e.Code] || permanent[e.cause]
+	return e.Status == http.StatusForbidden || e.Status == http.StatusUnauthorized ||
+		permanent[e.Code] || permanent[e.cause]
 }
 
 // stale reports whether the resource was changed since it was read.
 func (e *Error) stale() bool { return e.Status == http.StatusPreconditionFailed }
 
 // ErrUndone is a write that Azure accepted and that was gone when the resource was read back.
-var ErrUndone = errors.New("written and accepted, but gone when read back: another writer changes the same resource")
+var ErrUndone = errors.New("written and accepted, but gone when read back: another writer " +
+	"changes the same resource")
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // notLoggedIn says what to do without a login.
-const notLoggedIn = "not logged in to Azure: run az login, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and " +
+const notLoggedIn = "not logged in to Azure: run az login, or set AZURE_TENANT_ID, " +
+	"AZURE_CLIENT_ID and " +
 	"AZURE_CLIENT_SECRET (AZURE_SDK_GO_LOGGING=all shows each way that was tried)"
 
 // refusals explain Entra ID's refusals of a login ("Microsoft Entra authentication and
@@ -213,14 +218,17 @@ var refusals = map[string]string{
 	"AADSTS7000222": "the client secret has expired; make a new one and set AZURE_CLIENT_SECRET",
 	"AADSTS700016":  "the tenant has no such application; check AZURE_CLIENT_ID and AZURE_TENANT_ID",
 	"AADSTS90002":   "there is no such tenant; check AZURE_TENANT_ID",
-	"AADSTS700024":  "the client assertion has expired; check the token file of the workload identity",
-	"AADSTS70043":   "the login has expired; run az login",
-	"AADSTS70021":   "no federated credential of the identity matches the token's issuer and subject",
-	"AADSTS700213":  "no federated credential of the identity matches the token's subject",
+	"AADSTS700024": "the client assertion has expired; check the token file of the workload " +
+		"identity",
+	"AADSTS70043": "the login has expired; run az login",
+	"AADSTS70021": "no federated credential of the identity matches the token's issuer and " +
+		"subject",
+	"AADSTS700213": "no federated credential of the identity matches the token's subject",
 }
 
 // entraLookup matches a failed DNS lookup of Entra ID.
-var entraLookup = regexp.MustCompile(`lookup (login\.[\w.-]+)[^"]*?: (no such host|i/o timeout|[a-z ]*misbehaving|Temporary failure[a-z ]*)`)
+var entraLookup = regexp.MustCompile(
+	`lookup (login\.[\w.-]+)[^"]*?: (no such host|i/o timeout|[a-z ]*misbehaving|Temporary failure[a-z ]*)`)
 
 var aadCode = regexp.MustCompile(`AADSTS\d+`)
 
@@ -239,7 +247,8 @@ func gist(err error) string {
 		}
 		text = "Entra ID refused the login: " + text[strings.Index(text, code):]
 	} else if m := entraLookup.FindStringSubmatch(text); m != nil {
-		return fmt.Sprintf("Entra ID cannot be reached: %s: %s; check the network and its DNS", m[1], m[2])
+		return fmt.Sprintf("Entra ID cannot be reached: %s: %s; check the network and its DNS",
+			m[1], m[2])
 	} else if strings.Contains(text, "DefaultAzureCredential") {
 		return notLoggedIn
 	}

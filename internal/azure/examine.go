@@ -43,8 +43,11 @@ func (c *Client) Examine(ctx context.Context, s *inventory.Snapshot, groups ...a
 		filters = append(filters, nic.SecurityGroup)
 	}
 	// What was listed is already there; what is elsewhere is read now.
-	tables = slices.DeleteFunc(tables, func(id arm.ID) bool { return id == "" || s.Table(id) != nil })
-	if err := c.Read(ctx, s, inventory.Wanted{Tables: inventory.SortIDs(tables)}, ReadOptions{}); err != nil {
+	tables = slices.DeleteFunc(tables, func(id arm.ID) bool {
+		return id == "" || s.Table(id) != nil
+	})
+	if err := c.Read(ctx, s, inventory.Wanted{Tables: inventory.SortIDs(tables)},
+		ReadOptions{}); err != nil {
 		return err
 	}
 	if err := c.readInto(ctx, s, arm.TypeGateway, gateways); err != nil {
@@ -54,15 +57,19 @@ func (c *Client) Examine(ctx context.Context, s *inventory.Snapshot, groups ...a
 }
 
 // readInto reads documents of a type that snapshots store.
-func (c *Client) readInto(ctx context.Context, s *inventory.Snapshot, resourceType string, ids []arm.ID) error {
-	ids = slices.DeleteFunc(inventory.SortIDs(ids), func(id arm.ID) bool { return !id.Is(resourceType) })
-	return c.read(ctx, resourceType, networkVersion, asWanted(ids), func(_ wanted, id arm.ID, body []byte, fault *Error) {
-		if fault != nil {
-			unread(s, id, fault)
-		} else if err := s.Add(body); err != nil {
-			garbled(s, id, err)
-		}
+func (c *Client) readInto(ctx context.Context, s *inventory.Snapshot, resourceType string,
+	ids []arm.ID) error {
+	ids = slices.DeleteFunc(inventory.SortIDs(ids), func(id arm.ID) bool {
+		return !id.Is(resourceType)
 	})
+	return c.read(ctx, resourceType, networkVersion, asWanted(ids),
+		func(_ wanted, id arm.ID, body []byte, fault *Error) {
+			if fault != nil {
+				unread(s, id, fault)
+			} else if err := s.Add(body); err != nil {
+				garbled(s, id, err)
+			}
+		})
 }
 
 // readPeers reads the peers of the snapshot's networks that are outside the surveyed scopes.
@@ -92,13 +99,15 @@ func (c *Client) readLocks(ctx context.Context, s *inventory.Snapshot) error {
 }
 
 // listInto lists a type in a scope into the snapshot.
-func (c *Client) listInto(ctx context.Context, s *inventory.Snapshot, scope arm.ID, resourceType, version string) error {
+func (c *Client) listInto(ctx context.Context, s *inventory.Snapshot, scope arm.ID, resourceType,
+	version string) error {
 	return c.listSerial(ctx, s, scope, "/providers/"+resourceType, version, make(chan struct{}, 1))
 }
 
 // listSerial is listInto for several concurrent lists: only the holder of the channel's token
 // touches the snapshot.
-func (c *Client) listSerial(ctx context.Context, s *inventory.Snapshot, scope arm.ID, below, version string, serial chan struct{}) error {
+func (c *Client) listSerial(ctx context.Context, s *inventory.Snapshot, scope arm.ID, below,
+	version string, serial chan struct{}) error {
 	var documents []json.RawMessage
 	err := c.listAll(ctx, c.address(scope, below, version), func(raw json.RawMessage) bool {
 		documents = append(documents, raw)
@@ -127,10 +136,13 @@ func (c *Client) readInterfaces(ctx context.Context, s *inventory.Snapshot, scop
 	g, inner := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	g.Go(func() error {
-		return c.listSerial(inner, s, scope, "/providers/"+arm.TypeInterface, networkVersion, serial)
+		return c.listSerial(inner, s, scope, "/providers/"+arm.TypeInterface, networkVersion,
+			serial)
 	})
 	for _, set := range sets {
-		g.Go(func() error { return c.listSerial(inner, s, set, "/networkInterfaces", scaleSetNICsVersion, serial) })
+		g.Go(func() error {
+			return c.listSerial(inner, s, set, "/networkInterfaces", scaleSetNICsVersion, serial)
+		})
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -158,9 +170,11 @@ func (c *Client) ReadWriters(ctx context.Context, s *inventory.Snapshot, ids []a
 		case fatal != nil:
 			return fatal
 		case fault != nil:
-			s.Writers[id.Key()] = inventory.Writer{Line: "who changed it is unknown: " + fault.Error(), Failed: true}
+			s.Writers[id.Key()] = inventory.Writer{Line: "who changed it is unknown: " +
+				fault.Error(), Failed: true}
 		case !found:
-			s.Writers[id.Key()] = inventory.Writer{Line: "who changed it is unknown: the activity log, which is minutes late, shows no write of it", Failed: true}
+			s.Writers[id.Key()] = inventory.Writer{Line: "who changed it is unknown: the " +
+				"activity log, which is minutes late, shows no write of it", Failed: true}
 		default:
 			s.Writers[id.Key()] = inventory.Writer{Line: last.String()}
 		}

@@ -158,16 +158,17 @@ func (c *Client) watcher(ctx context.Context, subscription, region string) (arm.
 	const watchers = "/providers/Microsoft.Network/networkWatchers"
 	scope := arm.ID("/subscriptions/" + subscription)
 	var found arm.ID
-	err := c.listAll(ctx, c.address(scope, watchers, networkVersion), func(raw json.RawMessage) bool {
-		var doc struct {
-			ID       arm.ID `json:"id"`
-			Location string `json:"location"`
-		}
-		if err := json.Unmarshal(raw, &doc); err == nil && sameRegion(doc.Location, region) {
-			found = doc.ID
-		}
-		return found == ""
-	})
+	err := c.listAll(ctx, c.address(scope, watchers, networkVersion),
+		func(raw json.RawMessage) bool {
+			var doc struct {
+				ID       arm.ID `json:"id"`
+				Location string `json:"location"`
+			}
+			if err := json.Unmarshal(raw, &doc); err == nil && sameRegion(doc.Location, region) {
+				found = doc.ID
+			}
+			return found == ""
+		})
 	if err == nil && found == "" {
 		err = errors.New("there is no Network Watcher in " + region)
 	}

@@ -54,7 +54,8 @@ const never = math.MaxInt32
 // subscription, by what lists have cost so far. It GETs whatever a list leaves out, because a list
 // shows only what the identity may see. each is called for every document found and for every
 // *Error, one at a time.
-func (c *Client) read(ctx context.Context, resourceType, version string, all []wanted, each report) error {
+func (c *Client) read(ctx context.Context, resourceType, version string, all []wanted,
+	each report) error {
 	bySubscription := map[string][]wanted{}
 	for _, w := range all {
 		key := arm.ID("/subscriptions/" + w.id.Subscription()).Key()
@@ -77,7 +78,8 @@ func (c *Client) read(ctx context.Context, resourceType, version string, all []w
 type report func(w wanted, id arm.ID, body []byte, fault *Error)
 
 // readSubscription reads documents of one subscription in the cheapest way.
-func (c *Client) readSubscription(ctx context.Context, resourceType, version string, some []wanted, tell report) error {
+func (c *Client) readSubscription(ctx context.Context, resourceType, version string, some []wanted,
+	tell report) error {
 	perGroup := 0
 	for _, members := range byGroup(some) {
 		perGroup += min(sumCost(members), c.costOf(members[0].id.Group(), resourceType))
@@ -95,7 +97,8 @@ func (c *Client) readSubscription(ctx context.Context, resourceType, version str
 // readGroups reads documents of one subscription by lists of its resource groups, and what is left
 // by GETs, for all groups together. Otherwise more than parallel calls would be sent before the
 // first answer said that few tokens remain.
-func (c *Client) readGroups(ctx context.Context, resourceType, version string, some []wanted, tell report) error {
+func (c *Client) readGroups(ctx context.Context, resourceType, version string, some []wanted,
+	tell report) error {
 	var mu sync.Mutex
 	var left []wanted
 	later := func(_ context.Context, rest []wanted) error {
@@ -110,7 +113,8 @@ func (c *Client) readGroups(ctx context.Context, resourceType, version string, s
 		group, direct := members[0].id.Group(), sumCost(members)
 		g.Go(func() error {
 			if c.costOf(group, resourceType) < direct {
-				return c.readScope(lists, group, resourceType, version, members, direct, tell, later)
+				return c.readScope(lists, group, resourceType, version, members, direct, tell,
+					later)
 			}
 			return later(lists, members)
 		})
@@ -144,7 +148,9 @@ func sumCost(all []wanted) int {
 // readScope lists a scope, and GETs what the list does not show. It gives up if the list is refused
 // or turns out to cost more than the alternative, so learning the cost of a list at most doubles
 // the cost.
-func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, version string, some []wanted, otherwise int, tell report, otherWay func(context.Context, []wanted) error) error {
+func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, version string,
+	some []wanted, otherwise int, tell report, otherWay func(context.Context,
+		[]wanted) error) error {
 	missing := map[string]wanted{}
 	for _, w := range some {
 		missing[w.id.Key()] = w
@@ -153,7 +159,8 @@ func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 	var slowest time.Duration
 	next := c.address(scope, "/providers/"+resourceType, version)
 	within := ctx
-	if resourceType == arm.TypeVNet && mannerOf(ctx).answer > 0 { // repairs of associations wait for this list
+	// repairs of associations wait for this list
+	if resourceType == arm.TypeVNet && mannerOf(ctx).answer > 0 {
 		within = withCall(ctx, func(m *manner) { m.answer = c.patienceOf(scope) })
 	}
 	for next != "" && len(missing) > 0 && !gaveUp {
@@ -193,7 +200,8 @@ func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 		}
 		values, link, fault := readPage(page, next)
 		if fault != nil {
-			c.log.Info("a list cannot be read, trying another call", "scope", string(scope), "error", fault.Error())
+			c.log.Info("a list cannot be read, trying another call", "scope", string(scope),
+				"error", fault.Error())
 			gaveUp = true
 			break
 		}
@@ -308,7 +316,8 @@ func (c *Client) learnFor(scope arm.ID, resourceType string, calls int, believed
 const maxPages = 10_000
 
 // listAll reads every page of a list.
-func (c *Client) listAll(ctx context.Context, first string, each func(json.RawMessage) (more bool)) error {
+func (c *Client) listAll(ctx context.Context, first string,
+	each func(json.RawMessage) (more bool)) error {
 	next := first
 	for range maxPages {
 		page, err := c.get(ctx, next)
@@ -328,7 +337,8 @@ func (c *Client) listAll(ctx context.Context, first string, each func(json.RawMe
 			return nil
 		}
 	}
-	return &Error{Method: http.MethodGet, ID: idOf(first), Status: http.StatusOK, Message: "the list does not end"}
+	return &Error{Method: http.MethodGet, ID: idOf(first), Status: http.StatusOK,
+		Message: "the list does not end"}
 }
 
 // readPage reads a page of a list and the link to the next.
@@ -339,9 +349,11 @@ func readPage(page answer, address string) (values []json.RawMessage, next strin
 	}
 	switch err := json.Unmarshal(page.body, &doc); {
 	case err != nil:
-		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status, Message: "the answer is not a list"}
+		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status,
+			Message: "the answer is not a list"}
 	case doc.NextLink == address:
-		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status, Message: "a page of the list links to itself"}
+		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status,
+			Message: "a page of the list links to itself"}
 	}
 	return doc.Value, doc.NextLink, nil
 }

@@ -46,7 +46,8 @@ func within(ctx context.Context) manner { return mannerOf(ctx) }
 // Calls counts the calls to ARM.
 type Calls struct{ reads, writes, polls atomic.Int64 }
 
-// Counts returns the number of GETs of resources and lists, of PUTs and other writes, and of GETs of running operations.
+// Counts returns the number of GETs of resources and lists, of PUTs and other writes, and of GETs
+// of running operations.
 func (c *Calls) Counts() (reads, writes, polls int) {
 	return int(c.reads.Load()), int(c.writes.Load()), int(c.polls.Load())
 }
@@ -66,7 +67,8 @@ func (c *Calls) add(r *http.Request, polling bool) {
 
 // limit returns a context that ends when the caller stops waiting for a call, and a function for
 // the resulting error, or nil.
-func limit(ctx context.Context) (limited context.Context, cancel func(), late func(id arm.ID) *Error) {
+func limit(ctx context.Context) (limited context.Context, cancel func(),
+	late func(id arm.ID) *Error) {
 	m := mannerOf(ctx)
 	d := m.answer
 	if left := time.Until(m.until); !m.until.IsZero() && (d == 0 || left < d) {
@@ -81,7 +83,8 @@ func limit(ctx context.Context) (limited context.Context, cancel func(), late fu
 		if limited.Err() == nil || ctx.Err() != nil {
 			return nil
 		}
-		fault := &Error{Method: http.MethodGet, ID: id, Status: int(status.Load()), late: true, Message: fmt.Sprintf("no answer within %s", d)}
+		fault := &Error{Method: http.MethodGet, ID: id, Status: int(status.Load()), late: true,
+			Message: fmt.Sprintf("no answer within %s", d)}
 		if fault.Status != 0 {
 			fault.Message = fmt.Sprintf("only HTTP %d answers within %s", fault.Status, d)
 		}

@@ -36,16 +36,18 @@ func (c *Client) AlertResources(ctx context.Context, groups []arm.ID) ([]arm.Doc
 	var all []arm.Document
 	for _, group := range groups {
 		for _, t := range alertTypes {
-			err := c.listAll(ctx, c.address(group, "/providers/"+t.name, t.version), func(raw json.RawMessage) bool {
-				if d, err := document(group, answer{body: raw}); err == nil {
-					all = append(all, d)
-				}
-				return true
-			})
+			err := c.listAll(ctx, c.address(group, "/providers/"+t.name, t.version),
+				func(raw json.RawMessage) bool {
+					if d, err := document(group, answer{body: raw}); err == nil {
+						all = append(all, d)
+					}
+					return true
+				})
 			var fault *Error
 			if errors.As(err, &fault) && fault.Status == http.StatusNotFound {
 				return nil, fmt.Errorf("resource group %s does not exist: %s", group,
-					finding.Command("az group create --subscription %s -n %s -l <location>", group.Subscription(), group.ResourceGroup()))
+					finding.Command("az group create --subscription %s -n %s -l <location>",
+						group.Subscription(), group.ResourceGroup()))
 			}
 			if err != nil {
 				return nil, err
@@ -57,13 +59,15 @@ func (c *Client) AlertResources(ctx context.Context, groups []arm.ID) ([]arm.Doc
 
 // CreateAlertResource creates an action group or an alert rule that does not exist yet, and reads
 // it back.
-func (c *Client) CreateAlertResource(ctx context.Context, id arm.ID, body []byte) (arm.Document, error) {
+func (c *Client) CreateAlertResource(ctx context.Context, id arm.ID, body []byte) (arm.Document,
+	error) {
 	if err := alertResource(id); err != nil {
 		return arm.Document{}, err
 	}
 	var fault *Error
 	if _, err := c.getResource(ctx, id); err == nil {
-		return arm.Document{}, fmt.Errorf("%s was created in the meantime: run the command again", id)
+		return arm.Document{}, fmt.Errorf("%s was created in the meantime: run the command again",
+			id)
 	} else if !errors.As(err, &fault) || fault.Status != http.StatusNotFound {
 		return arm.Document{}, err
 	}
@@ -91,7 +95,8 @@ func (c *Client) readBack(ctx context.Context, id arm.ID) (arm.Document, error) 
 
 // DeleteAlertResource deletes an action group or an alert rule, if the current one passes meant. A
 // missing resource is not an error.
-func (c *Client) DeleteAlertResource(ctx context.Context, id arm.ID, meant func(arm.Document) error) error {
+func (c *Client) DeleteAlertResource(ctx context.Context, id arm.ID,
+	meant func(arm.Document) error) error {
 	err := alertResource(id)
 	var doc arm.Document
 	if err == nil {
@@ -115,13 +120,15 @@ func (c *Client) change(ctx context.Context, method string, id arm.ID, body []by
 	if err := c.throttle.wait(ctx, method, string(id)); err != nil {
 		return err
 	}
-	_, err := c.send(policy.WithRetryOptions(ctx, writeRetries), method, c.address(id, "", apiVersion(id)), body, "")
+	_, err := c.send(policy.WithRetryOptions(ctx, writeRetries), method,
+		c.address(id, "", apiVersion(id)), body, "")
 	return err
 }
 
 func alertResource(id arm.ID) error {
 	if _, ok := alertTypeOf(id); !ok {
-		return fmt.Errorf("%s is neither an action group nor an alert rule: only these are created or deleted", id)
+		return fmt.Errorf("%s is neither an action group nor an alert rule: only these are "+
+			"created or deleted", id)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 )
 
-// TestAlertResources: they are made where there are none, listed to the last page, deleted if they are the ones that are meant; nothing
-// else can be made or deleted this way.
+// TestAlertResources: they are made where there are none, listed to the last page, deleted if they
+// are the ones that are meant; nothing else can be made or deleted this way.
 func TestAlertResources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{PageSize: 2})
@@ -25,7 +25,8 @@ func TestAlertResources(t *testing.T) {
 		c := emulatortest.Client(t, e, emulatortest.Keeper)
 		group := d.Cluster.Group()
 		in := func(name string) arm.ID {
-			return arm.ResourceID(d.Cluster.Subscription(), group.ResourceGroup(), arm.TypeActionGroup, name)
+			return arm.ResourceID(d.Cluster.Subscription(), group.ResourceGroup(),
+				arm.TypeActionGroup, name)
 		}
 		body := []byte(`{"location":"Global","properties":{"groupShortName":"x"}}`)
 		for i := range 5 {
@@ -37,14 +38,18 @@ func TestAlertResources(t *testing.T) {
 		if all, err := c.AlertResources(t.Context(), []arm.ID{group}); err != nil || len(all) != 5 {
 			t.Errorf("%v: %d of 5", err, len(all))
 		}
-		if _, err := c.CreateAlertResource(t.Context(), in("g0"), body); err == nil || !strings.Contains(err.Error(), "in the meantime") {
+		if _, err := c.CreateAlertResource(t.Context(), in("g0"), body); err == nil ||
+			!strings.Contains(err.Error(), "in the meantime") {
 			t.Errorf("what is there is made again: %v", err)
 		}
-		if err := c.DeleteAlertResource(t.Context(), in("g0"), func(arm.Document) error { return errors.New("not this one") }); err == nil || err.Error() != "not this one" {
+		if err := c.DeleteAlertResource(t.Context(), in("g0"), func(arm.Document) error {
+			return errors.New("not this one")
+		}); err == nil || err.Error() != "not this one" {
 			t.Errorf("%v", err)
 		}
 		for range 2 { // gone is gone
-			if err := c.DeleteAlertResource(t.Context(), in("g0"), func(arm.Document) error { return nil }); err != nil {
+			if err := c.DeleteAlertResource(t.Context(), in("g0"),
+				func(arm.Document) error { return nil }); err != nil {
 				t.Error(err)
 			}
 		}
@@ -55,24 +60,29 @@ func TestAlertResources(t *testing.T) {
 			if _, err := c.CreateAlertResource(t.Context(), id+"x", body); err == nil {
 				t.Errorf("%s is made", id)
 			}
-			if err := c.DeleteAlertResource(t.Context(), id, func(arm.Document) error { return nil }); err == nil {
+			if err := c.DeleteAlertResource(t.Context(), id, func(arm.Document) error {
+				return nil
+			}); err == nil {
 				t.Errorf("%s is deleted", id)
 			}
 		}
-		if _, err := c.AlertResources(t.Context(), []arm.ID{group + "x"}); err == nil || !strings.Contains(err.Error(), "az group create") {
+		if _, err := c.AlertResources(t.Context(), []arm.ID{group + "x"}); err == nil ||
+			!strings.Contains(err.Error(), "az group create") {
 			t.Errorf("a group that is not there: %v", err)
 		}
 		// An answer that got lost, and one that asks to wait, are no reason to give up.
 		for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
 			for _, method := range []string{http.MethodPut, http.MethodDelete} {
-				if _, err := e.Inject(emulator.Fault{Method: method, Path: "actionGroups/again", Count: 1, Status: status}); err != nil {
+				if _, err := e.Inject(emulator.Fault{Method: method, Path: "actionGroups/again",
+					Count: 1, Status: status}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if _, err := c.CreateAlertResource(t.Context(), in("again"), body); err != nil {
 				t.Error(err)
 			}
-			if err := c.DeleteAlertResource(t.Context(), in("again"), func(arm.Document) error { return nil }); err != nil {
+			if err := c.DeleteAlertResource(t.Context(), in("again"),
+				func(arm.Document) error { return nil }); err != nil {
 				t.Error(err)
 			}
 		}
@@ -82,10 +92,12 @@ func TestAlertResources(t *testing.T) {
 			}
 		}
 		// What was made is not seen at once.
-		if _, err := e.Inject(emulator.Fault{Method: http.MethodGet, Path: "actionGroups/late", Count: 3, Status: http.StatusNotFound}); err != nil {
+		if _, err := e.Inject(emulator.Fault{Method: http.MethodGet, Path: "actionGroups/late",
+			Count: 3, Status: http.StatusNotFound}); err != nil {
 			t.Fatal(err)
 		}
-		if doc, err := c.CreateAlertResource(t.Context(), in("late"), body); err != nil || doc.ID.Name() != "late" {
+		if doc, err := c.CreateAlertResource(t.Context(), in("late"), body); err != nil ||
+			doc.ID.Name() != "late" {
 			t.Error(err, doc.ID)
 		}
 	})

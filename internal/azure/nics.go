@@ -16,12 +16,16 @@ import (
 // readNICs reads the addresses of the cluster's nodes: of the NICs in its scale sets, and of others
 // in the node resource group (pools of single machines). If one part fails, all fails, because the
 // answer proves absence.
-func (c *Client) readNICs(ctx context.Context, s *inventory.Snapshot, cluster *inventory.Cluster) error {
+func (c *Client) readNICs(ctx context.Context, s *inventory.Snapshot,
+	cluster *inventory.Cluster) error {
 	nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Read: time.Now()}
 	s.Learn(cluster.ID).NICs = nics
-	sets, err := c.listIDs(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeScaleSet, scaleSetVersion))
+	sets, err := c.listIDs(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeScaleSet,
+		scaleSetVersion))
 	if err == nil {
-		lists := []string{c.address(cluster.NodeGroup(), "/providers/Microsoft.Network/networkInterfaces", networkVersion)}
+		lists := []string{
+			c.address(cluster.NodeGroup(), "/providers/Microsoft.Network/networkInterfaces",
+				networkVersion)}
 		for _, set := range sets {
 			lists = append(lists, c.address(set, "/networkInterfaces", scaleSetNICsVersion))
 		}
@@ -51,7 +55,8 @@ func (c *Client) readNICLists(ctx context.Context, lists []string, nics *invento
 				return true
 			})
 			if err == nil && garbled {
-				return &Error{Method: http.MethodGet, ID: idOf(list), Status: http.StatusOK, Message: "a network interface cannot be decoded"}
+				return &Error{Method: http.MethodGet, ID: idOf(list), Status: http.StatusOK,
+					Message: "a network interface cannot be decoded"}
 			}
 			return err
 		})

@@ -35,7 +35,9 @@ func (o *ownWrites) note(ctx context.Context, c *Client, correlation string, id 
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.identities = slices.DeleteFunc([]string{object, application}, func(id string) bool { return id == "" })
+	o.identities = slices.DeleteFunc([]string{object, application}, func(id string) bool {
+		return id == ""
+	})
 	for key, w := range o.writes {
 		if time.Since(w.at) > eventsUntil {
 			delete(o.writes, key)
@@ -55,6 +57,8 @@ func (c *Client) Own(correlation string, identities []string, id arm.ID) bool {
 	defer c.own.mu.Unlock()
 	w, known := c.own.writes[strings.ToLower(correlation)]
 	return known && w.id.Equal(id) && slices.ContainsFunc(identities, func(who string) bool {
-		return slices.ContainsFunc(c.own.identities, func(own string) bool { return strings.EqualFold(own, who) })
+		return slices.ContainsFunc(c.own.identities, func(own string) bool {
+			return strings.EqualFold(own, who)
+		})
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestOwn: a change is the client's own where the resource, the identity and the call are; a second program with the same identity makes
-// others.
+// TestOwn: a change is the client's own where the resource, the identity and the call are; a second
+// program with the same identity makes others.
 func TestOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{})
@@ -22,9 +22,12 @@ func TestOwn(t *testing.T) {
 			if err != nil || len(table.Routes) > 0 {
 				return nil, err
 			}
-			return inventory.SetRoutes(doc.Raw, []inventory.Route{inventory.NewRoute("r", netip.MustParsePrefix("10.1.0.0/24"), netip.MustParseAddr("10.2.0.4"))})
+			return inventory.SetRoutes(doc.Raw,
+				[]inventory.Route{inventory.NewRoute("r", netip.MustParsePrefix("10.1.0.0/24"),
+					netip.MustParseAddr("10.2.0.4"))})
 		}
-		c, twin := emulatortest.Client(t, e, emulatortest.Keeper), emulatortest.Client(t, e, emulatortest.Keeper)
+		c, twin := emulatortest.Client(t, e, emulatortest.Keeper), emulatortest.Client(t, e,
+			emulatortest.Keeper)
 		if _, err := c.Write(t.Context(), ids[0], change, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -42,10 +45,11 @@ func TestOwn(t *testing.T) {
 		own, others := call(ids[0]), call(ids[1])
 		me := []string{emulatortest.Keeper.ObjectID}
 		for what, got := range map[string]bool{
-			"its own":                   c.Own(own, me, ids[0]),
-			"by the client ID":          c.Own(own, []string{emulatortest.Keeper.ClientID}, ids[0]),
-			"not of another resource":   !c.Own(own, me, ids[1]),
-			"not of somebody else":      !c.Own(own, []string{emulatortest.Operator.ObjectID}, ids[0]),
+			"its own":                 c.Own(own, me, ids[0]),
+			"by the client ID":        c.Own(own, []string{emulatortest.Keeper.ClientID}, ids[0]),
+			"not of another resource": !c.Own(own, me, ids[1]),
+			"not of somebody else": !c.Own(own, []string{emulatortest.Operator.ObjectID},
+				ids[0]),
 			"not of nobody":             !c.Own(own, nil, ids[0]),
 			"not in another call":       !c.Own(others, me, ids[1]),
 			"not in no call":            !c.Own("", me, ids[0]),

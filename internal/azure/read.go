@@ -28,7 +28,8 @@ type ReadOptions struct {
 
 // Read reads what is wanted into the snapshot. What cannot be read becomes Unread there. It returns
 // an error only if nothing can be read at all, because the context ended or the login failed.
-func (c *Client) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o ReadOptions) error {
+func (c *Client) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted,
+	o ReadOptions) error {
 	if o.Wait > 0 {
 		return c.reader.read(ctx, s, w, o)
 	}
@@ -61,7 +62,8 @@ func (c *Client) readAround(ctx context.Context, s *inventory.Snapshot, w invent
 	for _, step := range []struct {
 		ids  []arm.ID
 		read func(context.Context, *inventory.Snapshot, *inventory.Cluster) error
-	}{{w.OwnSubnets, c.readOwnSubnets}, {w.Managed, c.readManaged}, {w.Written, c.readWritten}, {w.NICs, c.readNICs}} {
+	}{{w.OwnSubnets, c.readOwnSubnets}, {w.Managed, c.readManaged}, {w.Written, c.readWritten}, {
+		w.NICs, c.readNICs}} {
 		for _, id := range step.ids {
 			if err := step.read(ctx, s, s.Cluster(id)); err != nil {
 				return err
@@ -120,17 +122,20 @@ func (c *Client) readKind(ctx context.Context, k kind, ids []arm.ID, out sink) e
 }
 
 func otherResource(id arm.ID) *inventory.Unread {
-	return &inventory.Unread{ID: id, Status: http.StatusOK, Message: "Azure answered with another resource"}
+	return &inventory.Unread{ID: id, Status: http.StatusOK,
+		Message: "Azure answered with another resource"}
 }
 
 // unreadFor says why a resource is missing from a snapshot.
 func unreadFor(id arm.ID, fault *Error) *inventory.Unread {
-	return &inventory.Unread{ID: id, Absent: fault.Status == http.StatusNotFound, Status: fault.Status, Code: fault.Code, Message: fault.Message, Late: fault.late}
+	return &inventory.Unread{ID: id, Absent: fault.Status == http.StatusNotFound,
+		Status: fault.Status, Code: fault.Code, Message: fault.Message, Late: fault.late}
 }
 
 // notUnderstood is for a document that cannot be decoded.
 func notUnderstood(id arm.ID, err error) *inventory.Unread {
-	return &inventory.Unread{ID: id, Status: http.StatusOK, Message: "the document cannot be decoded: " + err.Error()}
+	return &inventory.Unread{ID: id, Status: http.StatusOK,
+		Message: "the document cannot be decoded: " + err.Error()}
 }
 
 func unread(s *inventory.Snapshot, id arm.ID, fault *Error) {
@@ -142,17 +147,19 @@ func garbled(s *inventory.Snapshot, id arm.ID, err error) {
 }
 
 func (c *Client) readClusters(ctx context.Context, ids []arm.ID, out sink) error {
-	return c.read(ctx, arm.TypeCluster, clusterVersion, asWanted(ids), func(_ wanted, id arm.ID, body []byte, fault *Error) {
-		give(out, id, body, fault, inventory.DecodeCluster)
-	})
+	return c.read(ctx, arm.TypeCluster, clusterVersion, asWanted(ids),
+		func(_ wanted, id arm.ID, body []byte, fault *Error) {
+			give(out, id, body, fault, inventory.DecodeCluster)
+		})
 }
 
 func (c *Client) readTables(ctx context.Context, ids []arm.ID, out sink) error {
-	return c.read(ctx, arm.TypeRouteTable, networkVersion, asWanted(ids), func(_ wanted, id arm.ID, body []byte, fault *Error) {
-		give(out, id, body, fault, func(raw []byte) (*inventory.RouteTable, error) {
-			return c.tables.decode(id, raw, inventory.DecodeRouteTable)
+	return c.read(ctx, arm.TypeRouteTable, networkVersion, asWanted(ids),
+		func(_ wanted, id arm.ID, body []byte, fault *Error) {
+			give(out, id, body, fault, func(raw []byte) (*inventory.RouteTable, error) {
+				return c.tables.decode(id, raw, inventory.DecodeRouteTable)
+			})
 		})
-	})
 }
 
 // give decodes a document for a sink.
@@ -208,11 +215,13 @@ func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error 
 		vnets = append(vnets, w)
 	}
 	var again []wanted
-	err := c.read(ctx, arm.TypeVNet, networkVersion, vnets, func(w wanted, id arm.ID, body []byte, fault *Error) {
+	err := c.read(ctx, arm.TypeVNet, networkVersion, vnets, func(w wanted, id arm.ID, body []byte,
+		fault *Error) {
 		switch subnets := of[w.id.Key()]; {
 		case id.Is(arm.TypeSubnet):
 			give(out, id, body, fault, inventory.DecodeSubnet)
-		case fault != nil && (fault.Status == http.StatusNotFound || fault.Status == 0 || fault.late):
+		case fault != nil && (fault.Status == http.StatusNotFound || fault.Status == 0 ||
+			fault.late):
 			for _, subnet := range subnets {
 				out(subnet, nil, unreadFor(subnet, fault))
 			}
@@ -237,7 +246,8 @@ func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error 
 
 // addVNet passes on the wanted subnets of a network, and returns the ones that it does not show.
 func (c *Client) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.ID {
-	shown, err := c.subnets.decode(id, body, func(raw []byte) (map[string]*inventory.Subnet, error) {
+	shown, err := c.subnets.decode(id, body, func(raw []byte) (map[string]*inventory.Subnet,
+		error) {
 		_, subnets, err := inventory.DecodeVNet(raw)
 		shown := map[string]*inventory.Subnet{}
 		for _, subnet := range subnets {
@@ -261,9 +271,11 @@ func (c *Client) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.
 
 // readOwnSubnets finds the node subnet of a virtual network that AKS created in the node resource
 // group.
-func (c *Client) readOwnSubnets(ctx context.Context, s *inventory.Snapshot, cluster *inventory.Cluster) error {
+func (c *Client) readOwnSubnets(ctx context.Context, s *inventory.Snapshot,
+	cluster *inventory.Cluster) error {
 	var found []arm.ID
-	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeVNet, networkVersion), func(raw json.RawMessage) bool {
+	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeVNet,
+		networkVersion), func(raw json.RawMessage) bool {
 		_, subnets, err := inventory.DecodeVNet(raw)
 		if err != nil {
 			garbled(s, cluster.NodeGroup(), err)
@@ -293,10 +305,12 @@ func noted(s *inventory.Snapshot, scope arm.ID, err error) error {
 }
 
 // readManaged finds the managed tables of the node resource group, and reads them as well.
-func (c *Client) readManaged(ctx context.Context, s *inventory.Snapshot, cluster *inventory.Cluster) error {
+func (c *Client) readManaged(ctx context.Context, s *inventory.Snapshot,
+	cluster *inventory.Cluster) error {
 	known := s.Learn(cluster.ID)
 	known.ManagedRead = true
-	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeRouteTable, networkVersion), func(raw json.RawMessage) bool {
+	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeRouteTable,
+		networkVersion), func(raw json.RawMessage) bool {
 		table, err := inventory.DecodeRouteTable(raw)
 		if err == nil && inventory.IsManagedTable(table.ID) {
 			s.Tables[table.ID.Key()] = table

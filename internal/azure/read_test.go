@@ -26,12 +26,14 @@ func tables(t *testing.T, e *emulator.Emulator, groups, n, first int) []arm.ID {
 	var ids []arm.ID
 	for g := range groups {
 		group := arm.GroupID(sub, fmt.Sprintf("g%d", g))
-		if err := op.Put(group, "2024-03-01", map[string]any{"location": "westeurope"}); err != nil {
+		if err := op.Put(group, "2024-03-01",
+			map[string]any{"location": "westeurope"}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range n {
 			id := arm.ResourceID(sub, group.Name(), arm.TypeRouteTable, fmt.Sprintf("t%02d", i))
-			if err := op.Put(id, "2025-05-01", map[string]any{"location": "westeurope"}); err != nil {
+			if err := op.Put(id, "2025-05-01",
+				map[string]any{"location": "westeurope"}); err != nil {
 				t.Fatal(err)
 			}
 			if i >= n-first {
@@ -42,7 +44,8 @@ func tables(t *testing.T, e *emulator.Emulator, groups, n, first int) []arm.ID {
 	return ids
 }
 
-// TestFewestCalls: reading tables again and again settles on the cheapest way, and learning it costs little.
+// TestFewestCalls: reading tables again and again settles on the cheapest way, and learning it
+// costs little.
 func TestFewestCalls(t *testing.T) {
 	tests := []struct {
 		name             string
@@ -53,19 +56,30 @@ func TestFewestCalls(t *testing.T) {
 		learning         int // calls of the first rounds together, at the most
 	}{
 		{name: "one table", groups: 1, n: 5, first: 1, settled: 1, learning: 4},
-		{name: "two tables of a group: its list", groups: 1, n: 5, first: 2, settled: 1, learning: 4},
-		{name: "one table in each of five groups: the subscription's list", groups: 5, n: 3, first: 1, settled: 1, learning: 4},
-		{name: "a long list is dearer than three GETs", groups: 1, n: 60, first: 3, page: 10, settled: 3, learning: 3 * 8},
-		{name: "lists of groups beat a long list", groups: 4, n: 10, first: 10, page: 10, settled: 4, learning: 4 * 8},
-		{name: "pages of the subscription beat GETs", groups: 30, n: 2, first: 1, page: 20, settled: 3, learning: 40},
-		{name: "subscription refused", groups: 5, n: 3, first: 2, faults: []emulator.Fault{{Path: "^/subscriptions/[^/]+/providers", Status: 403, Code: "AuthorizationFailed", Count: -1}}, settled: 5, learning: 5*4 + 1},
-		{name: "all lists refused", groups: 3, n: 3, first: 2, faults: []emulator.Fault{{Path: "routeTables$", Status: 403, Code: "AuthorizationFailed", Count: -1}}, settled: 6, learning: 6*4 + 4},
+		{name: "two tables of a group: its list", groups: 1, n: 5, first: 2, settled: 1,
+			learning: 4},
+		{name: "one table in each of five groups: the subscription's list", groups: 5, n: 3,
+			first: 1, settled: 1, learning: 4},
+		{name: "a long list is dearer than three GETs", groups: 1, n: 60, first: 3, page: 10,
+			settled: 3, learning: 3 * 8},
+		{name: "lists of groups beat a long list", groups: 4, n: 10, first: 10, page: 10,
+			settled: 4, learning: 4 * 8},
+		{name: "pages of the subscription beat GETs", groups: 30, n: 2, first: 1, page: 20,
+			settled: 3, learning: 40},
+		{name: "subscription refused", groups: 5, n: 3, first: 2,
+			faults: []emulator.Fault{{Path: "^/subscriptions/[^/]+/providers", Status: 403,
+				Code: "AuthorizationFailed", Count: -1}}, settled: 5, learning: 5*4 + 1},
+		{name: "all lists refused", groups: 3, n: 3, first: 2,
+			faults: []emulator.Fault{
+				{Path: "routeTables$", Status: 403, Code: "AuthorizationFailed", Count: -1}},
+			settled: 6, learning: 6*4 + 4},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				// Buckets wide enough for the set-up.
-				e := emulatortest.New(t, emulator.Options{PageSize: tt.page, Buckets: emulator.Buckets{Writes: emulator.Bucket{Size: 1e6, PerSecond: 1}}})
+				e := emulatortest.New(t, emulator.Options{PageSize: tt.page,
+					Buckets: emulator.Buckets{Writes: emulator.Bucket{Size: 1e6, PerSecond: 1}}})
 				ids := tables(t, e, tt.groups, tt.n, tt.first)
 				for _, f := range tt.faults {
 					f.Principal = emulatortest.Keeper.Name
@@ -78,7 +92,8 @@ func TestFewestCalls(t *testing.T) {
 				for range 5 {
 					calls := &azure.Calls{}
 					s := inventory.NewSnapshot()
-					if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids}, azure.ReadOptions{Calls: calls}); err != nil {
+					if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids},
+						azure.ReadOptions{Calls: calls}); err != nil {
 						t.Fatal(err)
 					}
 					if len(s.Tables) != len(ids) || len(s.Unread) != 0 {
@@ -91,7 +106,8 @@ func TestFewestCalls(t *testing.T) {
 					t.Errorf("a later round takes %d calls, want %d", last, tt.settled)
 				}
 				if total-last > tt.learning {
-					t.Errorf("the first four rounds took %d calls, want %d at the most", total-last, tt.learning)
+					t.Errorf("the first four rounds took %d calls, want %d at the most", total-last,
+						tt.learning)
 				}
 			})
 		})
@@ -105,22 +121,27 @@ func TestAbsentAndRefused(t *testing.T) {
 		ids := tables(t, e, 1, 3, 3)
 		gone := arm.ResourceID(sub, "g0", arm.TypeRouteTable, "gone")
 		nowhere := arm.ResourceID(sub, "nowhere", arm.TypeRouteTable, "t")
-		if _, err := e.Inject(emulator.Fault{Path: "routeTables/t01$", Status: 403, Code: "AuthorizationFailed", Message: "no\nrights", Count: -1}); err != nil {
+		if _, err := e.Inject(emulator.Fault{Path: "routeTables/t01$", Status: 403,
+			Code: "AuthorizationFailed", Message: "no\nrights", Count: -1}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Inject(emulator.Fault{Path: "routeTables$", Status: 403, Code: "AuthorizationFailed", Count: -1}); err != nil {
+		if _, err := e.Inject(emulator.Fault{Path: "routeTables$", Status: 403,
+			Code: "AuthorizationFailed", Count: -1}); err != nil {
 			t.Fatal(err)
 		}
 		c := emulatortest.Client(t, e, emulatortest.Keeper)
 		s := inventory.NewSnapshot()
-		if err := c.Read(t.Context(), s, inventory.Wanted{Tables: append(ids, gone, nowhere)}, azure.ReadOptions{}); err != nil {
+		if err := c.Read(t.Context(), s, inventory.Wanted{Tables: append(ids, gone, nowhere)},
+			azure.ReadOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if len(s.Tables) != 2 {
 			t.Errorf("%d tables, want 2", len(s.Tables))
 		}
-		for id, want := range map[arm.ID]string{gone: "it does not exist", nowhere: "it does not exist", ids[1]: "AuthorizationFailed: no rights"} {
-			if u := s.Unread[id.Key()]; u.Reason() != want || u.Absent != strings.Contains(want, "exist") {
+		for id, want := range map[arm.ID]string{gone: "it does not exist",
+			nowhere: "it does not exist", ids[1]: "AuthorizationFailed: no rights"} {
+			if u := s.Unread[id.Key()]; u.Reason() != want ||
+				u.Absent != strings.Contains(want, "exist") {
 				t.Errorf("%s: %q (%+v), want %q", id.Short(), u.Reason(), u, want)
 			}
 		}
@@ -132,9 +153,11 @@ func TestLinksStayHome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{PageSize: 1})
 		ids := tables(t, e, 1, 3, 3)
-		c := emulatortest.ClientOver(t, relinking{t, emulatortest.Transport(t, e)}, e, emulatortest.Keeper)
+		c := emulatortest.ClientOver(t, relinking{t, emulatortest.Transport(t, e)}, e,
+			emulatortest.Keeper)
 		s := inventory.NewSnapshot()
-		if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids}, azure.ReadOptions{}); err != nil {
+		if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids},
+			azure.ReadOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if len(s.Tables) != 3 { // by GETs, as the list could not be followed
@@ -143,8 +166,8 @@ func TestLinksStayHome(t *testing.T) {
 	})
 }
 
-// TestNodeAddresses: NICs of the node resource group count beside those of scale sets, and one that is garbled, in whichever
-// list, makes the whole answer worthless.
+// TestNodeAddresses: NICs of the node resource group count beside those of scale sets, and one that
+// is garbled, in whichever list, makes the whole answer worthless.
 func TestNodeAddresses(t *testing.T) {
 	for _, tt := range []struct {
 		name, address string
@@ -159,21 +182,25 @@ func TestNodeAddresses(t *testing.T) {
 				}
 				c := emulatortest.ClientOver(t, answering{
 					suffix: "/providers/Microsoft.Network/networkInterfaces",
-					body:   fmt.Sprintf(`{"value":[{"id":"/subscriptions/s/resourceGroups/mc/providers/Microsoft.Network/networkInterfaces/loose","properties":{"ipConfigurations":[{"properties":{"privateIPAddress":%q}}]}}]}`, tt.address),
-					next:   emulatortest.Transport(t, e),
+					body: fmt.Sprintf(
+						`{"value":[{"id":"/subscriptions/s/resourceGroups/mc/providers/Microsoft.Network/networkInterfaces/loose","properties":{"ipConfigurations":[{"properties":{"privateIPAddress":%q}}]}}]}`, tt.address),
+					next: emulatortest.Transport(t, e),
 				}, e, emulatortest.Keeper)
 				s := inventory.NewSnapshot()
-				if err := c.Read(t.Context(), s, inventory.Wanted{Clusters: []arm.ID{d.Cluster}}, azure.ReadOptions{}); err != nil {
+				if err := c.Read(t.Context(), s, inventory.Wanted{Clusters: []arm.ID{d.Cluster}},
+					azure.ReadOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				if err := c.Read(t.Context(), s, inventory.Wanted{NICs: []arm.ID{d.Cluster}}, azure.ReadOptions{}); err != nil {
+				if err := c.Read(t.Context(), s, inventory.Wanted{NICs: []arm.ID{d.Cluster}},
+					azure.ReadOptions{}); err != nil {
 					t.Fatal(err)
 				}
 				nics := s.Known(d.Cluster).NICs
 				if (nics.Failed != "") != tt.failed {
 					t.Errorf("failed: %q", nics.Failed)
 				}
-				if !tt.failed && (len(nics.Holder) != 4 || nics.Holder[netip.MustParseAddr(tt.address)] != "loose") {
+				if !tt.failed && (len(nics.Holder) != 4 ||
+					nics.Holder[netip.MustParseAddr(tt.address)] != "loose") {
 					t.Errorf("held: %v", nics.Holder)
 				}
 			})

@@ -17,11 +17,11 @@ import (
 
 // reader reads documents for many callers at once. No caller waits for another.
 //
-// How it works. What callers want from one subscription within collectFor goes into one batch, which is
-// read in the cheapest way (list.go). A poll adds what other polls wanted a moment ago, because they
-// will want it again, so one list serves all of them. Each document has its
-// own call in the batch. A caller waits for its calls until its own deadline, and takes what
-// has arrived by then; the rest goes on, and the next poll finds it.
+// How it works. What callers want from one subscription within collectFor goes into one batch,
+// which is read in the cheapest way (list.go). A poll adds what other polls wanted a moment ago,
+// because they will want it again, so one list serves all of them. Each document has its own call
+// in the batch. A caller waits for its calls until its own deadline, and takes what has arrived by
+// then; the rest goes on, and the next poll finds it.
 //
 //	                    no call under way     one is under way, or     one hangs
 //	                                          waits for its turn
@@ -116,7 +116,8 @@ func newReader(c *Client) *reader {
 }
 
 // read is Client.Read for shared reads.
-func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o ReadOptions) error {
+func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted,
+	o ReadOptions) error {
 	if o.Life == nil {
 		o.Life = context.Background()
 	}
@@ -147,7 +148,8 @@ func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 	wait.Wait() // it fills the snapshot, too
 	for i, c := range calls {
 		if late[i] {
-			s.Unread[c.key.id] = inventory.Unread{ID: c.doc.id, Late: true, Message: fmt.Sprintf("no answer within %s", o.Wait)}
+			s.Unread[c.key.id] = inventory.Unread{ID: c.doc.id, Late: true,
+				Message: fmt.Sprintf("no answer within %s", o.Wait)}
 			continue
 		}
 		out(c.doc.id, c.found, c.miss)
@@ -159,15 +161,19 @@ func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 }
 
 // around reads what is rarely needed, without sharing.
-func (r *reader) around(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o ReadOptions) error {
+func (r *reader) around(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted,
+	o ReadOptions) error {
 	end := time.Now().Add(o.Wait)
-	ctx = withCall(ctx, func(m *manner) { m.yield, m.calls, m.until, m.turn = o.Poll, o.Calls, end, o.Wait })
+	ctx = withCall(ctx, func(m *manner) {
+		m.yield, m.calls, m.until, m.turn = o.Poll, o.Calls, end, o.Wait
+	})
 	return r.c.readAround(policy.WithRetryOptions(ctx, once), s, w)
 }
 
 // await waits for a call until some time after a caller began to read, or briefly if the call went
 // out later than that. late is set if it was not answered in time.
-func (r *reader) await(ctx context.Context, c *call, began time.Time, wait time.Duration) (late bool, err error) {
+func (r *reader) await(ctx context.Context, c *call, began time.Time,
+	wait time.Duration) (late bool, err error) {
 	queued := time.NewTimer(queuedFor)
 	defer queued.Stop()
 	select {
@@ -223,7 +229,8 @@ func (r *reader) want(k kind, id arm.ID, o ReadOptions) *call {
 	if o.Poll {
 		d.polled = now
 	}
-	if a := d.answered; a != nil && (!a.asked.Before(o.NotBefore) || o.Poll && len(d.open) == 0 && now.Before(d.retry)) {
+	if a := d.answered; a != nil && (!a.asked.Before(o.NotBefore) || o.Poll && len(d.open) == 0 &&
+		now.Before(d.retry)) {
 		return a
 	}
 	for i := len(d.open) - 1; i >= 0; i-- {
@@ -285,7 +292,8 @@ func (r *reader) add(key docKey, d *doc, o ReadOptions) *call {
 	bk := batchKey{key.kind, d.id.Subscription(), o.Poll}
 	b := r.batches[bk]
 	if b == nil {
-		b = &batch{key: bk, calls: map[string]*call{}, life: o.Life, counted: o.Calls, notBefore: o.NotBefore}
+		b = &batch{key: bk, calls: map[string]*call{}, life: o.Life, counted: o.Calls,
+			notBefore: o.NotBefore}
 		r.batches[bk] = b
 		time.AfterFunc(collectFor, func() { r.send(b) })
 	}
@@ -293,7 +301,8 @@ func (r *reader) add(key docKey, d *doc, o ReadOptions) *call {
 }
 
 func (b *batch) add(key docKey, d *doc) *call {
-	c := &call{key: key, doc: d, poll: b.key.poll, sent: make(chan struct{}), done: make(chan struct{})}
+	c := &call{key: key, doc: d, poll: b.key.poll, sent: make(chan struct{}),
+		done: make(chan struct{})}
 	b.calls[key.id] = c
 	d.open = append(d.open, c)
 	return c
@@ -321,9 +330,10 @@ func (r *reader) send(b *batch) {
 		m.yield, m.calls, m.answer, m.turn = b.key.poll, b.counted, answerWithin, turnWithin
 		m.sending = func(id arm.ID) { r.sending(b, id) }
 	})
-	err := r.c.readKind(policy.WithRetryOptions(ctx, once), b.key.kind, inventory.SortIDs(ids), func(id arm.ID, found any, miss *inventory.Unread) {
-		r.answer(b, id, found, miss, nil)
-	})
+	err := r.c.readKind(policy.WithRetryOptions(ctx, once), b.key.kind, inventory.SortIDs(ids),
+		func(id arm.ID, found any, miss *inventory.Unread) {
+			r.answer(b, id, found, miss, nil)
+		})
 	for _, id := range ids {
 		if err != nil {
 			r.answer(b, id, nil, nil, err)
@@ -336,7 +346,8 @@ func (r *reader) send(b *batch) {
 // expect adds to a batch what other polls will want soon.
 func (r *reader) expect(b *batch, now time.Time) {
 	for key, d := range r.docs {
-		if key.kind != b.key.kind || now.Sub(d.polled) > expectedFor || len(d.open) > 0 || now.Before(d.retry) || d.id.Subscription() != b.key.subscription {
+		if key.kind != b.key.kind || now.Sub(d.polled) > expectedFor || len(d.open) > 0 ||
+			now.Before(d.retry) || d.id.Subscription() != b.key.subscription {
 			continue
 		}
 		if d.answered != nil && (!d.answered.asked.Before(b.notBefore) || d.answered.err != nil) {
@@ -374,7 +385,8 @@ func (r *reader) answer(b *batch, id arm.ID, found any, miss *inventory.Unread, 
 
 // transient reports whether the same read may succeed soon without any change.
 func transient(u *inventory.Unread) bool {
-	return u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout || u.Status == http.StatusTooManyRequests || u.Status >= 500
+	return u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout ||
+		u.Status == http.StatusTooManyRequests || u.Status >= 500
 }
 
 // sweep forgets documents that are no longer wanted.
@@ -384,6 +396,7 @@ func (r *reader) sweep(now time.Time) {
 	}
 	r.swept = now
 	maps.DeleteFunc(r.docs, func(_ docKey, d *doc) bool {
-		return len(d.open) == 0 && now.Sub(d.polled) > expectedFor && (d.answered == nil || now.Sub(d.answered.asked) > expectedFor)
+		return len(d.open) == 0 && now.Sub(d.polled) > expectedFor && (d.answered == nil ||
+			now.Sub(d.answered.asked) > expectedFor)
 	})
 }

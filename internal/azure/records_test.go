@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestTableWrite: a real record of the activity log says who wrote which table, in any of the ways that records name a
-// principal; what only began, or was something else, says nothing.
+// TestTableWrite: a real record of the activity log says who wrote which table, in any of the ways
+// that records name a principal; what only began, or was something else, says nothing.
 func TestTableWrite(t *testing.T) {
 	raw, err := os.ReadFile("../../testdata/activity-log/record-routetable-write-started.json")
 	if err != nil {
@@ -30,13 +30,20 @@ func TestTableWrite(t *testing.T) {
 		change   func(record)
 		want     bool
 	}{
-		"only begun":    {app, func(record) {}, false},
-		"caller":        {app, func(r record) { succeeded(r); delete(r, "claims") }, true},
-		"appid":         {app, func(r record) { succeeded(r); r["caller"] = "somebody@example.com" }, true},
+		"only begun": {app, func(record) {}, false},
+		"caller":     {app, func(r record) { succeeded(r); delete(r, "claims") }, true},
+		"appid": {app, func(r record) {
+			succeeded(r)
+			r["caller"] = "somebody@example.com"
+		}, true},
 		"resource":      {mirid, succeeded, true},
 		"somebody else": {"99999999-9999-9999-9999-999999999999", succeeded, false},
-		"nobody":        {"", func(r record) { succeeded(r); r["caller"] = "x"; r["claims"] = record{"appid": "y"} }, false},
-		"failed":        {app, func(r record) { r["status"] = record{"value": "Failed"} }, false},
+		"nobody": {"", func(r record) {
+			succeeded(r)
+			r["caller"] = "x"
+			r["claims"] = record{"appid": "y"}
+		}, false},
+		"failed": {app, func(r record) { r["status"] = record{"value": "Failed"} }, false},
 		"one route": {app, func(r record) {
 			succeeded(r)
 			r["operationName"] = record{"value": "MICROSOFT.NETWORK/routeTables/routes/write"}
@@ -50,8 +57,9 @@ func TestTableWrite(t *testing.T) {
 			succeeded(r)
 			r["resourceId"] = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v"
 		}, false},
-		"of another form":    {app, func(r record) { succeeded(r); r["claims"] = 3 }, false},
-		"without a resource": {app, func(r record) { succeeded(r); delete(r, "resourceId") }, false},
+		"of another form": {app, func(r record) { succeeded(r); r["claims"] = 3 }, false},
+		"without a resource": {app, func(r record) { succeeded(r); delete(r, "resourceId") },
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r record
@@ -71,14 +79,19 @@ func TestTableWrite(t *testing.T) {
 	}
 }
 
-// TestAddNIC: a NIC that is not understood is said to be so: silence would prove that its node is gone.
+// TestAddNIC: a NIC that is not understood is said to be so: silence would prove that its node is
+// gone.
 func TestAddNIC(t *testing.T) {
 	const instance = `/subscriptions/s/resourceGroups/mc/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/3/networkInterfaces/nic`
 	for raw, want := range map[string]bool{
-		`{"id":"` + instance + `","properties":{"ipConfigurations":[{"properties":{}},{"properties":{"privateIPAddress":"10.0.0.4"}},{"properties":{"privateIPAddress":"fd00::4"}}]}}`: true,
-		`{"id":"` + instance + `","properties":{"ipConfigurations":[{"properties":{"privateIPAddress":"10.0.0.x"}}]}}`:                                                                 false,
-		`{"id":"` + instance + `","properties":{"ipConfigurations":{}}}`:                                                                                                               false,
-		`{"id":"` + instance + `","properties":{}}`:                                                                                                                                    true,
+		`{"id":"` + instance +
+			`","properties":{"ipConfigurations":[{"properties":{}},{"properties":{"privateIPAddress":"10.0.0.4"}},{"properties":{"privateIPAddress":"fd00::4"}}]}}`: true,
+		`{"id":"` + instance +
+			`","properties":{"ipConfigurations":[{"properties":{"privateIPAddress":"10.0.0.x"}}]}}`: false,
+		`{"id":"` + instance +
+			`","properties":{"ipConfigurations":{}}}`: false,
+		`{"id":"` + instance +
+			`","properties":{}}`: true,
 		`{"id":"x","properties":{}}`: false,
 		`[]`:                         false,
 	} {
@@ -97,10 +110,11 @@ func TestAddNIC(t *testing.T) {
 	}
 }
 
-// TestDenial: whom a deny assignment concerns, in the forms of its document. Who is in a group is not known: then it is not held
-// against anybody.
+// TestDenial: whom a deny assignment concerns, in the forms of its document. Who is in a group is
+// not known: then it is not held against anybody.
 func TestDenial(t *testing.T) {
-	const all, group = `{"id":"00000000-0000-0000-0000-000000000000","type":"SystemDefined"}`, `{"id":"g","type":"Group"}`
+	const all, group = `{"id":"00000000-0000-0000-0000-000000000000","type":"SystemDefined"}`,
+		`{"id":"g","type":"Group"}`
 	const me, other = `{"id":"ME","type":"ServicePrincipal"}`, `{"id":"other","type":"User"}`
 	for name, tt := range map[string]struct {
 		principals, excluded string
@@ -117,11 +131,13 @@ func TestDenial(t *testing.T) {
 		"nobody":                {``, ``, false, false},
 	} {
 		var d denial
-		if err := json.Unmarshal([]byte(`{"properties":{"principals":[`+tt.principals+`],"excludePrincipals":[`+tt.excluded+`]}}`), &d); err != nil {
+		if err := json.Unmarshal([]byte(`{"properties":{"principals":[`+tt.principals+
+			`],"excludePrincipals":[`+tt.excluded+`]}}`), &d); err != nil {
 			t.Fatal(err)
 		}
 		if d.concerns("me") != tt.me || d.concerns("") != tt.unknown {
-			t.Errorf("%s: concerns me %v, somebody unknown %v", name, d.concerns("me"), d.concerns(""))
+			t.Errorf("%s: concerns me %v, somebody unknown %v", name, d.concerns("me"),
+				d.concerns(""))
 		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// relinking changes the host of nextLink in every answer. A request that goes there fails, and the test with it: it has a token.
+// relinking changes the host of nextLink in every answer. A request that goes there fails, and the
+// test with it: it has a token.
 type relinking struct {
 	t    testing.TB
 	next http.RoundTripper
@@ -28,7 +29,8 @@ func (r relinking) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	body = bytes.ReplaceAll(body, []byte(`"nextLink":"http://local/`), []byte(`"nextLink":"http://elsewhere.example/`))
+	body = bytes.ReplaceAll(body, []byte(`"nextLink":"http://local/`),
+		[]byte(`"nextLink":"http://elsewhere.example/`))
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	response.Header.Del("Content-Length")
 	return response, nil
@@ -45,7 +47,9 @@ func (a answering) RoundTrip(request *http.Request) (*http.Response, error) {
 		return a.next.RoundTrip(request)
 	}
 	return &http.Response{
-		StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: request,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(a.body)),
+		StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Request: request,
+		Header:  http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(
+			strings.NewReader(a.body)),
 	}, nil
 }

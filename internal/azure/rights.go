@@ -21,7 +21,8 @@ import (
 // with the given object IDs may do (s.Rights), both without what deny assignments take away. Rights
 // that cannot be read, or only in part, say so in Failed. It returns an error only if nothing can
 // be read at all.
-func (c *Client) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes []arm.ID, principals []string) error {
+func (c *Client) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes []arm.ID,
+	principals []string) error {
 	caller, err := c.caller(ctx)
 	if err != nil {
 		return err
@@ -51,7 +52,9 @@ func (c *Client) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes [
 		return err
 	}
 	roles := rolesOf(scopes, assigned)
-	if err := atOnce(slices.Collect(maps.Values(roles)), func(r *role) error { return c.readRole(ctx, r) }); err != nil {
+	if err := atOnce(slices.Collect(maps.Values(roles)), func(r *role) error {
+		return c.readRole(ctx, r)
+	}); err != nil {
 		return err
 	}
 	s.Caller = caller
@@ -62,7 +65,8 @@ func (c *Client) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes [
 			if s.Rights[principal] == nil {
 				s.Rights[principal] = map[string]inventory.Rights{}
 			}
-			s.Rights[principal][scope.Key()] = less(rightsOf(assigned[i][scope.Key()], scope, own[scope.Key()], roles), denied, scope, principal)
+			s.Rights[principal][scope.Key()] = less(rightsOf(assigned[i][scope.Key()], scope,
+				own[scope.Key()], roles), denied, scope, principal)
 		}
 	}
 	return nil
@@ -71,12 +75,14 @@ func (c *Client) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes [
 // ownRights adds the caller's rights at scopes to those above them. Rights are inherited: if the
 // caller's roles are known and none is assigned below the resource group, the rights at the group
 // are complete.
-func (c *Client) ownRights(ctx context.Context, scopes []arm.ID, own map[string]inventory.Rights, caller string) error {
+func (c *Client) ownRights(ctx context.Context, scopes []arm.ID, own map[string]inventory.Rights,
+	caller string) error {
 	above := areas[:len(areas)-1]
 	if caller == "" {
 		above = nil
 	}
-	mine, err := listOver[assignment](ctx, c, scopes, own, above, "roleAssignments", assignedTo(caller))
+	mine, err := listOver[assignment](ctx, c, scopes, own, above, "roleAssignments",
+		assignedTo(caller))
 	if err != nil {
 		return err
 	}
@@ -142,28 +148,35 @@ const everyone = "00000000-0000-0000-0000-000000000000"
 // a group, or of everyone except a group, does not count.
 func (d denial) concerns(who string) bool {
 	listed := func(list []principal, id string) bool {
-		return slices.ContainsFunc(list, func(p principal) bool { return strings.EqualFold(p.ID, id) })
+		return slices.ContainsFunc(list, func(p principal) bool {
+			return strings.EqualFold(p.ID, id)
+		})
 	}
 	excluded := d.Properties.Excluded
 	switch {
 	case who == "" && len(excluded) > 0, listed(excluded, who):
 		return false
-	case slices.ContainsFunc(excluded, func(p principal) bool { return strings.EqualFold(p.Type, "Group") }):
+	case slices.ContainsFunc(excluded, func(p principal) bool {
+		return strings.EqualFold(p.Type, "Group")
+	}):
 		return false
 	}
-	return listed(d.Properties.Principals, everyone) || who != "" && listed(d.Properties.Principals, who)
+	return listed(d.Properties.Principals, everyone) ||
+		who != "" && listed(d.Properties.Principals, who)
 }
 
 // counts reports whether the denial applies at a scope.
 func (d denial) counts(at arm.ID) bool {
-	return covers(d.Properties.Scope, at) && (!d.Properties.NotBelow || d.Properties.Scope.Equal(at))
+	return covers(d.Properties.Scope, at) && (!d.Properties.NotBelow ||
+		d.Properties.Scope.Equal(at))
 }
 
 // covers reports whether an assignment at a scope applies at another: at the same scope or below. A
 // list shows only management groups above its scope.
 func covers(scope, at arm.ID) bool {
 	const managementGroup = "/providers/microsoft.management/managementgroups/"
-	return scope == "/" || scope.Equal(at) || strings.HasPrefix(at.Key(), scope.Key()+"/") || strings.HasPrefix(scope.Key(), managementGroup)
+	return scope == "/" || scope.Equal(at) || strings.HasPrefix(at.Key(), scope.Key()+"/") ||
+		strings.HasPrefix(scope.Key(), managementGroup)
 }
 
 // rolesOf collects all assigned roles, each once, by their GUIDs.
@@ -173,8 +186,10 @@ func rolesOf(scopes []arm.ID, assigned []map[string]*listed[assignment]) map[str
 		for _, all := range assigned {
 			for _, a := range all[scope.Key()].items {
 				id := a.Properties.Role
-				if guid := strings.ToLower(id.Name()); covers(a.Properties.Scope, scope) && roles[guid] == nil {
-					roles[guid] = &role{id: scope + arm.ID("/providers/Microsoft.Authorization/roleDefinitions/"+id.Name())}
+				if guid := strings.ToLower(id.Name()); covers(a.Properties.Scope, scope) &&
+					roles[guid] == nil {
+					roles[guid] = &role{id: scope +
+						arm.ID("/providers/Microsoft.Authorization/roleDefinitions/"+id.Name())}
 				}
 			}
 		}
@@ -198,7 +213,8 @@ func (c *Client) readRole(ctx context.Context, r *role) error {
 		} `json:"properties"`
 	}
 	if json.Unmarshal(a.body, &doc) != nil || doc.Properties.Permissions == nil {
-		r.failed = (&Error{Method: http.MethodGet, ID: r.id, Status: a.status, Message: "the answer is not a role definition"}).Error()
+		r.failed = (&Error{Method: http.MethodGet, ID: r.id, Status: a.status,
+			Message: "the answer is not a role definition"}).Error()
 	}
 	r.name, r.permissions = doc.Properties.Name, doc.Properties.Permissions
 	return nil
@@ -206,12 +222,15 @@ func (c *Client) readRole(ctx context.Context, r *role) error {
 
 // rightsOf returns what the roles of a principal allow together at a scope, as far as the caller
 // may see them.
-func rightsOf(assigned *listed[assignment], scope arm.ID, own inventory.Rights, roles map[string]*role) inventory.Rights {
+func rightsOf(assigned *listed[assignment], scope arm.ID, own inventory.Rights,
+	roles map[string]*role) inventory.Rights {
 	rights := inventory.Rights{Failed: assigned.failed}
 	// A list shows only what the caller may see, so a missing role counts only if the caller may
 	// see all of them.
-	if read := mayList("roleAssignments"); rights.Failed == "" && assigned.area.Equal(scope) && !own.May(read) {
-		rights.Failed = "the caller may not do " + read + " at " + string(scope) + ", so some roles may be missing here"
+	if read := mayList("roleAssignments"); rights.Failed == "" && assigned.area.Equal(scope) &&
+		!own.May(read) {
+		rights.Failed = "the caller may not do " + read + " at " + string(scope) +
+			", so some roles may be missing here"
 	}
 	for _, a := range assigned.items {
 		if !covers(a.Properties.Scope, scope) {
@@ -231,7 +250,8 @@ func rightsOf(assigned *listed[assignment], scope arm.ID, own inventory.Rights, 
 }
 
 // less removes what a principal is denied at a scope.
-func less(rights inventory.Rights, denials *listed[denial], scope arm.ID, who string) inventory.Rights {
+func less(rights inventory.Rights, denials *listed[denial], scope arm.ID,
+	who string) inventory.Rights {
 	rights.Undenied = denials.failed
 	for _, d := range denials.items {
 		if d.counts(scope) && d.concerns(who) {
@@ -246,7 +266,8 @@ func less(rights inventory.Rights, denials *listed[denial], scope arm.ID, who st
 func (c *Client) Assignments(
 	ctx context.Context, subscription, principal string,
 ) ([]arm.ID, error) {
-	address := c.address(arm.ID("/subscriptions/"+subscription), "/providers/"+arm.TypeRoleAssignment,
+	address := c.address(arm.ID("/subscriptions/"+subscription), "/providers/"+
+		arm.TypeRoleAssignment,
 		authorizationVersion)
 	filter := "principalId eq '" + strings.ReplaceAll(principal, "'", "''") + "'"
 	address += "&$filter=" + url.QueryEscape(filter)
@@ -269,7 +290,8 @@ func (c *Client) caller(ctx context.Context) (string, error) {
 // loggedIn returns the caller's object ID and client ID, "" if the token does not have them. It
 // retains nothing else of the token.
 func (c *Client) loggedIn(ctx context.Context) (object, application string, err error) {
-	token, err := c.credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{c.audience}})
+	token, err := c.credential.GetToken(ctx,
+		policy.TokenRequestOptions{Scopes: []string{c.audience}})
 	if err != nil {
 		return "", "", err
 	}

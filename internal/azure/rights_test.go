@@ -17,7 +17,8 @@ import (
 )
 
 // guest is a principal that has only the roles it is given.
-var guest = emulator.Principal{Name: "guest", ClientID: "9e570000-0000-4000-8000-000000000001", Secret: "s", ObjectID: "9E570000-0000-4000-8000-000000000002", NoRoles: true}
+var guest = emulator.Principal{Name: "guest", ClientID: "9e570000-0000-4000-8000-000000000001",
+	Secret: "s", ObjectID: "9E570000-0000-4000-8000-000000000002", NoRoles: true}
 
 const (
 	reader             = "acdd72a7-3385-48ef-bd42-f606fba81ae7"
@@ -36,7 +37,8 @@ type rightsWorld struct {
 }
 
 func newRightsWorld(t *testing.T) *rightsWorld {
-	e := emulatortest.New(t, emulator.Options{Principals: []emulator.Principal{emulatortest.Keeper, emulatortest.Operator, guest}})
+	e := emulatortest.New(t, emulator.Options{Principals: []emulator.Principal{emulatortest.Keeper,
+		emulatortest.Operator, guest}})
 	ids := tables(t, e, 2, 1, 1)
 	return &rightsWorld{t: t, e: e, group: ids[0].Group(), table: ids[0], other: ids[1]}
 }
@@ -56,15 +58,20 @@ func (w *rightsWorld) put(id arm.ID, version string, doc map[string]any) {
 func (w *rightsWorld) assign(scope arm.ID, role string) {
 	w.t.Helper()
 	w.assignments++
-	w.put(scope+arm.ID(fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", w.assignments)), "2022-04-01",
-		map[string]any{"properties": map[string]any{"roleDefinitionId": "/subscriptions/" + sub + "/providers/Microsoft.Authorization/roleDefinitions/" + role, "principalId": guest.ObjectID}})
+	w.put(scope+arm.ID(
+		fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", w.assignments)), "2022-04-01",
+		map[string]any{"properties": map[string]any{"roleDefinitionId": "/subscriptions/" + sub +
+			"/providers/Microsoft.Authorization/roleDefinitions/" +
+			role, "principalId": guest.ObjectID}})
 }
 
 // define makes a custom role of some actions.
 func (w *rightsWorld) define(guid string, actions ...string) string {
 	w.t.Helper()
-	w.put("/subscriptions/"+sub+"/providers/Microsoft.Authorization/roleDefinitions/"+arm.ID(guid), "2022-04-01", map[string]any{"properties": map[string]any{
-		"roleName": "role " + guid, "assignableScopes": []any{"/subscriptions/" + sub}, "permissions": []any{map[string]any{"actions": actions}}}})
+	w.put("/subscriptions/"+sub+"/providers/Microsoft.Authorization/roleDefinitions/"+arm.ID(guid),
+		"2022-04-01", map[string]any{"properties": map[string]any{
+			"roleName": "role " + guid, "assignableScopes": []any{"/subscriptions/" +
+				sub}, "permissions": []any{map[string]any{"actions": actions}}}})
 	return guid
 }
 
@@ -72,25 +79,29 @@ func (w *rightsWorld) define(guid string, actions ...string) string {
 func (w *rightsWorld) read(as emulator.Principal, scopes ...arm.ID) *inventory.Snapshot {
 	w.t.Helper()
 	s := inventory.NewSnapshot()
-	if err := emulatortest.Client(w.t, w.e, as).ReadRights(w.t.Context(), s, scopes, []string{guest.ObjectID}); err != nil {
+	if err := emulatortest.Client(w.t, w.e, as).ReadRights(w.t.Context(), s, scopes,
+		[]string{guest.ObjectID}); err != nil {
 		w.t.Fatal(err)
 	}
 	return s
 }
 
-// lockedDown makes a cluster whose node resource group is locked down: the group, and the cluster's principal.
+// lockedDown makes a cluster whose node resource group is locked down: the group, and the cluster's
+// principal.
 func (w *rightsWorld) lockedDown() (group arm.ID, who []string) {
 	w.t.Helper()
 	identity := w.group + "/providers/Microsoft.ManagedIdentity/userAssignedIdentities/shop-id"
 	w.put(identity, "2023-01-31", map[string]any{"location": "westeurope"})
 	cluster := w.group + "/providers/Microsoft.ContainerService/managedClusters/shop"
 	w.put(cluster, "2025-10-01", map[string]any{"location": "westeurope",
-		"identity": map[string]any{"type": "UserAssigned", "userAssignedIdentities": map[string]any{string(identity): map[string]any{}}},
+		"identity": map[string]any{"type": "UserAssigned", "userAssignedIdentities": map[string]any{
+			string(identity): map[string]any{}}},
 		"properties": map[string]any{"networkProfile": map[string]any{"networkPlugin": "kubenet"},
 			"nodeResourceGroupProfile": map[string]any{"restrictionLevel": "ReadOnly"},
 			"agentPoolProfiles":        []any{map[string]any{"name": "np", "count": 1}}}})
 	s := inventory.NewSnapshot()
-	if err := emulatortest.Client(w.t, w.e, emulatortest.Keeper).Read(w.t.Context(), s, inventory.Wanted{Clusters: []arm.ID{cluster}}, azure.ReadOptions{}); err != nil {
+	if err := emulatortest.Client(w.t, w.e, emulatortest.Keeper).Read(w.t.Context(), s,
+		inventory.Wanted{Clusters: []arm.ID{cluster}}, azure.ReadOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 	if who = s.Cluster(cluster).PrincipalIDs; len(who) != 1 {
@@ -108,19 +119,22 @@ func (w *rightsWorld) of(s *inventory.Snapshot, scope arm.ID) inventory.Rights {
 	return rights
 }
 
-// TestRightsOfRoles: what roles at a scope and above it allow, the caller's own and somebody else's, and not what those below it do.
+// TestRightsOfRoles: what roles at a scope and above it allow, the caller's own and somebody
+// else's, and not what those below it do.
 func TestRightsOfRoles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRightsWorld(t)
 		w.assign(w.group, reader)
 		w.assign(w.table, networkContributor)
-		for name, as := range map[string]emulator.Principal{"read by the guest": guest, "read by somebody else": emulatortest.Keeper} {
+		for name, as := range map[string]emulator.Principal{"read by the guest": guest,
+			"read by somebody else": emulatortest.Keeper} {
 			s := w.read(as, w.group, w.table)
 			if s.Caller != strings.ToLower(as.ObjectID) {
 				t.Errorf("%s: the caller is %q", name, s.Caller)
 			}
 			at := map[arm.ID]inventory.Rights{w.group: w.of(s, w.group), w.table: w.of(s, w.table)}
-			if got := at[w.table].Roles; !slices.Equal(got, []string{"Network Contributor", "Reader"}) {
+			if got := at[w.table].Roles; !slices.Equal(got,
+				[]string{"Network Contributor", "Reader"}) {
 				t.Errorf("%s: roles at the table %v", name, got)
 			}
 			if got := at[w.group].Roles; !slices.Equal(got, []string{"Reader"}) {
@@ -129,7 +143,8 @@ func TestRightsOfRoles(t *testing.T) {
 			if as.NoRoles {
 				for scope, rights := range at {
 					own := s.Own[scope.Key()]
-					if own.Failed != "" || own.May(writeTable) != rights.May(writeTable) || !own.May(readTable) {
+					if own.Failed != "" || own.May(writeTable) != rights.May(writeTable) ||
+						!own.May(readTable) {
 						t.Errorf("%s: own rights at %s: %+v", name, scope.Short(), own)
 					}
 				}
@@ -143,18 +158,22 @@ func TestRightsOfRoles(t *testing.T) {
 	})
 }
 
-// TestRightsNone: that somebody has no role counts where the caller may read all assignments, and not where it may not.
+// TestRightsNone: that somebody has no role counts where the caller may read all assignments, and
+// not where it may not.
 func TestRightsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRightsWorld(t)
-		if r := w.of(w.read(emulatortest.Keeper, w.table), w.table); r.Failed != "" || r.May(readTable) {
+		if r := w.of(w.read(emulatortest.Keeper, w.table), w.table); r.Failed != "" ||
+			r.May(readTable) {
 			t.Errorf("nobody gave the guest anything: %+v", r)
 		}
 		// Assignments are refused, or the list is made of what the caller may see.
-		blind := w.define("c0000000-0000-4000-8000-000000000001", "Microsoft.Authorization/permissions/read", readTable)
+		blind := w.define("c0000000-0000-4000-8000-000000000001",
+			"Microsoft.Authorization/permissions/read", readTable)
 		w.assign(w.group, blind)
 		s := w.read(guest, w.table)
-		if own := s.Own[w.table.Key()]; own.Failed != "" || !own.May(readTable) || own.May(writeTable) {
+		if own := s.Own[w.table.Key()]; own.Failed != "" || !own.May(readTable) ||
+			own.May(writeTable) {
 			t.Errorf("own rights %+v", own)
 		}
 		if r := w.of(s, w.table); r.Failed == "" || r.Undenied == "" {
@@ -167,25 +186,33 @@ func TestRightsNone(t *testing.T) {
 	})
 }
 
-// TestRightsUnread: one refusal spoils the scope or the role that it concerns, and nothing else. A list that is refused of all the
-// subscription is asked of less.
+// TestRightsUnread: one refusal spoils the scope or the role that it concerns, and nothing else. A
+// list that is refused of all the subscription is asked of less.
 func TestRightsUnread(t *testing.T) {
 	refuse := func(path string) emulator.Fault {
-		return emulator.Fault{Path: path, Status: 403, Code: "AuthorizationFailed", Message: "no", Count: -1}
+		return emulator.Fault{Path: path, Status: 403, Code: "AuthorizationFailed", Message: "no",
+			Count: -1}
 	}
-	const all, whole = "^/subscriptions/[^/]+/providers/Microsoft.Authorization/", "(g0/.*|^/subscriptions/[^/]+/providers/Microsoft.Authorization/)"
+	const all, whole = "^/subscriptions/[^/]+/providers/Microsoft.Authorization/",
+		"(g0/.*|^/subscriptions/[^/]+/providers/Microsoft.Authorization/)"
 	for name, tt := range map[string]struct {
 		path                    string
 		own, there, elsewhere   bool // read in full?
 		undenied, allowedAnyway bool
 	}{
-		"permissions of a group":            {"g0/.*permissions$", false, true, true, false, true},
-		"permissions of a group and of all": {whole + "permissions$", false, false, true, false, true},
-		"role assignments of all":           {all + "roleAssignments$", true, true, true, false, true},
-		"role assignments of a group":       {whole + "roleAssignments$", true, false, true, false, false},
-		"a role":                            {"roleDefinitions/" + reader + "$", true, false, true, false, true},
-		"deny assignments of all":           {all + "denyAssignments$", true, true, true, false, true},
-		"deny assignments of a group":       {whole + "denyAssignments$", true, true, true, true, true},
+		"permissions of a group": {"g0/.*permissions$", false, true, true, false, true},
+		"permissions of a group and of all": {whole + "permissions$", false, false, true, false,
+			true},
+		"role assignments of all": {all + "roleAssignments$", true, true, true, false,
+			true},
+		"role assignments of a group": {whole + "roleAssignments$", true, false, true, false,
+			false},
+		"a role": {"roleDefinitions/" + reader + "$", true, false, true,
+			false, true},
+		"deny assignments of all": {all + "denyAssignments$", true, true, true, false,
+			true},
+		"deny assignments of a group": {whole + "denyAssignments$", true, true, true, true,
+			true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -197,10 +224,13 @@ func TestRightsUnread(t *testing.T) {
 				}
 				s := w.read(emulatortest.Keeper, w.table, w.other)
 				own, there, elsewhere := s.Own[w.table.Key()], w.of(s, w.table), w.of(s, w.other)
-				if (own.Failed == "") != tt.own || (there.Failed == "") != tt.there || (elsewhere.Failed == "") != tt.elsewhere {
-					t.Errorf("own %q, there %q, elsewhere %q", own.Failed, there.Failed, elsewhere.Failed)
+				if (own.Failed == "") != tt.own || (there.Failed == "") != tt.there ||
+					(elsewhere.Failed == "") != tt.elsewhere {
+					t.Errorf("own %q, there %q, elsewhere %q", own.Failed, there.Failed,
+						elsewhere.Failed)
 				}
-				if (there.Undenied != "") != tt.undenied || there.May(writeTable) != tt.allowedAnyway || !elsewhere.May(writeTable) {
+				if (there.Undenied != "") != tt.undenied ||
+					there.May(writeTable) != tt.allowedAnyway || !elsewhere.May(writeTable) {
 					t.Errorf("there %+v, elsewhere %+v", there, elsewhere)
 				}
 			})
@@ -208,8 +238,8 @@ func TestRightsUnread(t *testing.T) {
 	}
 }
 
-// TestRightsCalls: the calls grow with the resource groups, and not with the scopes in them, and each role is read once. What the caller
-// may do at a scope alone is asked there.
+// TestRightsCalls: the calls grow with the resource groups, and not with the scopes in them, and
+// each role is read once. What the caller may do at a scope alone is asked there.
 func TestRightsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRightsWorld(t)
@@ -218,29 +248,35 @@ func TestRightsCalls(t *testing.T) {
 		w.assign(w.other, networkContributor)
 		scopes := []arm.ID{w.table, w.other, w.table}
 		for i := range 100 {
-			scopes = append(scopes, w.group+arm.ID(fmt.Sprintf("/providers/Microsoft.Network/routeTables/more%d", i)))
+			scopes = append(scopes, w.group+
+				arm.ID(fmt.Sprintf("/providers/Microsoft.Network/routeTables/more%d", i)))
 		}
 		since := w.e.LastRequest()
 		s := w.read(guest, scopes...)
 		calls := map[string]int{}
 		for _, r := range w.e.Requests(since) {
-			calls[r.Path[strings.LastIndex(r.Path, "Microsoft.Authorization/")+len("Microsoft.Authorization/"):]]++
+			calls[r.Path[strings.LastIndex(r.Path, "Microsoft.Authorization/")+
+				len("Microsoft.Authorization/"):]]++
 		}
-		// permissions: of the subscription, two groups, and the two tables that the caller has a role at.
-		want := map[string]int{"permissions": 1 + 2 + 2, "denyAssignments": 1, "roleAssignments": 2, "roleDefinitions/" + reader: 1, "roleDefinitions/" + networkContributor: 1}
+		// permissions: of the subscription, two groups, and the two tables that the caller has a
+		// role at.
+		want := map[string]int{"permissions": 1 + 2 + 2, "denyAssignments": 1, "roleAssignments": 2,
+			"roleDefinitions/" + reader: 1, "roleDefinitions/" + networkContributor: 1}
 		if !maps.Equal(calls, want) {
 			t.Errorf("calls %v, want %v", calls, want)
 		}
 		for scope, may := range map[arm.ID]bool{w.table: false, w.other: true, scopes[50]: false} {
 			own, there := s.Own[scope.Key()], w.of(s, scope)
-			if own.May(writeTable) != may || there.May(writeTable) != may || !own.May(readTable) || !there.May(readTable) {
+			if own.May(writeTable) != may || there.May(writeTable) != may || !own.May(readTable) ||
+				!there.May(readTable) {
 				t.Errorf("at %s: own %+v, the guest's %+v", scope.Short(), own, there)
 			}
 		}
 	})
 }
 
-// TestRightsAgree: lists of the whole subscription, of resource groups, and of every scope alone say the same.
+// TestRightsAgree: lists of the whole subscription, of resource groups, and of every scope alone
+// say the same.
 func TestRightsAgree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRightsWorld(t)
@@ -248,30 +284,39 @@ func TestRightsAgree(t *testing.T) {
 		w.assign("/subscriptions/"+sub, reader)
 		w.assign(w.group, networkContributor)
 		w.assign(w.other, networkContributor)
-		scopes := []arm.ID{w.table, w.other, w.other.Group() + "/providers/Microsoft.Network/routeTables/y", locked + "/providers/Microsoft.Network/routeTables/x", locked + "/providers/Microsoft.Network/routeTables/y"}
+		scopes := []arm.ID{w.table, w.other, w.other.Group() +
+			"/providers/Microsoft.Network/routeTables/y", locked +
+			"/providers/Microsoft.Network/routeTables/x", locked +
+			"/providers/Microsoft.Network/routeTables/y"}
 		for _, as := range []emulator.Principal{guest, emulatortest.Keeper} {
 			read := func(refused string) *inventory.Snapshot {
 				if refused != "" {
-					remove, err := w.e.Inject(emulator.Fault{Path: refused + "/providers/Microsoft.Authorization/(roleAssignments|denyAssignments)$", Status: 403, Code: "AuthorizationFailed", Message: "no", Count: -1})
+					remove, err := w.e.Inject(emulator.Fault{Path: refused +
+						"/providers/Microsoft.Authorization/(roleAssignments|denyAssignments)$",
+						Status: 403, Code: "AuthorizationFailed", Message: "no", Count: -1})
 					if err != nil {
 						t.Fatal(err)
 					}
 					defer remove()
 				}
 				s := inventory.NewSnapshot()
-				if err := emulatortest.Client(t, w.e, as).ReadRights(t.Context(), s, scopes, append(who, guest.ObjectID)); err != nil {
+				if err := emulatortest.Client(t, w.e, as).ReadRights(t.Context(), s, scopes,
+					append(who, guest.ObjectID)); err != nil {
 					t.Fatal(err)
 				}
 				return s
 			}
 			want := read("^/subscriptions/[^/]+(/resourceGroups/[^/]+)?")
 			for _, refused := range []string{"", "^/subscriptions/[^/]+"} {
-				if got := read(refused); !reflect.DeepEqual(got.Own, want.Own) || !reflect.DeepEqual(got.Rights, want.Rights) {
-					t.Errorf("%s, refused %q:\n%+v\n%+v\nwant\n%+v\n%+v", as.Name, refused, got.Own, got.Rights, want.Own, want.Rights)
+				if got := read(refused); !reflect.DeepEqual(got.Own, want.Own) ||
+					!reflect.DeepEqual(got.Rights, want.Rights) {
+					t.Errorf("%s, refused %q:\n%+v\n%+v\nwant\n%+v\n%+v", as.Name, refused, got.Own,
+						got.Rights, want.Own, want.Rights)
 				}
 			}
 			for i, may := range []bool{true, true, as.Name != guest.Name, false, false} {
-				if own := want.Own[scopes[i].Key()]; own.Failed != "" || own.Undenied != "" || own.May(writeTable) != may {
+				if own := want.Own[scopes[i].Key()]; own.Failed != "" || own.Undenied != "" ||
+					own.May(writeTable) != may {
 					t.Errorf("%s at %s: %+v", as.Name, scopes[i], own)
 				}
 			}
@@ -279,7 +324,8 @@ func TestRightsAgree(t *testing.T) {
 	})
 }
 
-// TestRightsDenied: the lockdown of a node resource group takes everything but reading from everybody but the cluster.
+// TestRightsDenied: the lockdown of a node resource group takes everything but reading from
+// everybody but the cluster.
 func TestRightsDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRightsWorld(t)
@@ -287,7 +333,8 @@ func TestRightsDenied(t *testing.T) {
 		w.assign("/subscriptions/"+sub, networkContributor)
 		c := emulatortest.Client(t, w.e, emulatortest.Keeper)
 		s := inventory.NewSnapshot()
-		if err := c.ReadRights(t.Context(), s, []arm.ID{locked, w.group}, append(who, guest.ObjectID)); err != nil {
+		if err := c.ReadRights(t.Context(), s, []arm.ID{locked, w.group},
+			append(who, guest.ObjectID)); err != nil {
 			t.Fatal(err)
 		}
 		for name, tt := range map[string]struct {
@@ -306,9 +353,10 @@ func TestRightsDenied(t *testing.T) {
 			if name != "the cluster" && tt.rights.May(writeTable) == tt.denied {
 				t.Errorf("%s may write tables: %v", name, !tt.denied)
 			}
-			if tt.denied && slices.ContainsFunc(tt.rights.Denied, func(p inventory.Permission) bool {
-				return inventory.Rights{Permissions: []inventory.Permission{p}}.May(readTable)
-			}) {
+			if tt.denied && slices.ContainsFunc(tt.rights.Denied,
+				func(p inventory.Permission) bool {
+					return inventory.Rights{Permissions: []inventory.Permission{p}}.May(readTable)
+				}) {
 				t.Errorf("%s may not read", name)
 			}
 		}

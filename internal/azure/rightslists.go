@@ -40,7 +40,9 @@ type listed[T any] struct {
 // listOver reads a list for many scopes, once per filter, in the largest areas in which the
 // caller's rights allow it. If that is refused, it tries smaller areas. The answers are by the
 // scopes' keys; scopes whose smallest area failed are missing.
-func listOver[T any](ctx context.Context, c *Client, scopes []arm.ID, own map[string]inventory.Rights, areas []func(arm.ID) arm.ID, list string, filters ...string) ([]map[string]*listed[T], error) {
+func listOver[T any](ctx context.Context, c *Client, scopes []arm.ID,
+	own map[string]inventory.Rights, areas []func(arm.ID) arm.ID, list string, filters ...string) (
+	[]map[string]*listed[T], error) {
 	found := make([]map[string]*listed[T], len(filters))
 	for i := range found {
 		found[i] = map[string]*listed[T]{}
@@ -55,7 +57,8 @@ func listOver[T any](ctx context.Context, c *Client, scopes []arm.ID, own map[st
 			asked := map[string]*listed[T]{}
 			for _, scope := range scopes {
 				area, before := areaOf(scope), found[i][scope.Key()]
-				if before != nil && (!before.smaller || before.area.Equal(area)) || !area.Equal(scope) && !own[area.Key()].May(mayList(list)) {
+				if before != nil && (!before.smaller || before.area.Equal(area)) ||
+					!area.Equal(scope) && !own[area.Key()].May(mayList(list)) {
 					continue
 				}
 				if asked[area.Key()] == nil {
@@ -65,7 +68,9 @@ func listOver[T any](ctx context.Context, c *Client, scopes []arm.ID, own map[st
 				found[i][scope.Key()] = asked[area.Key()]
 			}
 		}
-		if err := atOnce(calls, func(l call) error { return listRights(ctx, c, l.listed, list, l.filter) }); err != nil {
+		if err := atOnce(calls, func(l call) error {
+			return listRights(ctx, c, l.listed, list, l.filter)
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +82,9 @@ func mayList(list string) string { return "Microsoft.Authorization/" + list + "/
 
 // assignedTo filters role assignments by principal, including groups that the principal is in,
 // directly or not (role-assignments-list-rest).
-func assignedTo(who string) string { return "assignedTo('" + strings.ReplaceAll(who, "'", "''") + "')" }
+func assignedTo(who string) string {
+	return "assignedTo('" + strings.ReplaceAll(who, "'", "''") + "')"
+}
 
 // listRights reads a list in its area.
 func listRights[T any](ctx context.Context, c *Client, l *listed[T], list, filter string) error {
@@ -88,7 +95,8 @@ func listRights[T any](ctx context.Context, c *Client, l *listed[T], list, filte
 	err := c.listAll(ctx, address, func(raw json.RawMessage) bool {
 		var item T
 		if json.Unmarshal(raw, &item) != nil {
-			l.smaller, l.failed = true, "GET "+string(idOf(address))+": an item of the list is not understood"
+			l.smaller, l.failed = true, "GET "+string(idOf(address))+
+				": an item of the list is not understood"
 			return true
 		}
 		l.items = append(l.items, item)
@@ -102,7 +110,8 @@ func listRights[T any](ctx context.Context, c *Client, l *listed[T], list, filte
 }
 
 // permissionsAt reads what the caller may do at each scope, by its key, before deny assignments.
-func (c *Client) permissionsAt(ctx context.Context, scopes []arm.ID) (map[string]inventory.Rights, error) {
+func (c *Client) permissionsAt(ctx context.Context, scopes []arm.ID) (map[string]inventory.Rights,
+	error) {
 	all := map[string]inventory.Rights{}
 	var mu sync.Mutex
 	err := atOnce(scopes, func(scope arm.ID) error {

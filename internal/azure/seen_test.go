@@ -9,7 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// TestSeen: what reads the same is not decoded again; what changed is; and what is not read any more is let go.
+// TestSeen: what reads the same is not decoded again; what changed is; and what is not read any
+// more is let go.
 func TestSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k seen[string]
@@ -30,7 +31,8 @@ func TestSeen(t *testing.T) {
 		expect := func(wantDecoded, wantKept int) {
 			t.Helper()
 			if decoded != wantDecoded || len(k.docs) != wantKept {
-				t.Errorf("%d times decoded, %d kept; want %d, %d", decoded, len(k.docs), wantDecoded, wantKept)
+				t.Errorf("%d times decoded, %d kept; want %d, %d", decoded, len(k.docs),
+					wantDecoded, wantKept)
 			}
 		}
 		read("/a", "one", "one")

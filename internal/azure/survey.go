@@ -9,15 +9,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Survey reads all clusters, subnets and route tables of the scopes (subscriptions or resource groups) that the identity
-// may see. Scopes that may not be listed are in the snapshot's Unread, by the scope's ID and the type.
+// Survey reads all clusters, subnets and route tables of the scopes (subscriptions or resource
+// groups) that the identity may see. Scopes that may not be listed are in the snapshot's Unread, by
+// the scope's ID and the type.
 func (c *Client) Survey(ctx context.Context, scopes ...arm.ID) (*inventory.Snapshot, error) {
 	s := inventory.NewSnapshot()
 	s.Taken = time.Now().UTC().Truncate(time.Second)
 	for _, scope := range inventory.SortIDs(scopes) {
 		s.Listed = append(s.Listed, scope)
 		for _, list := range []struct{ resourceType, version string }{
-			{arm.TypeCluster, clusterVersion}, {arm.TypeVNet, networkVersion}, {arm.TypeRouteTable, networkVersion},
+			{arm.TypeCluster, clusterVersion}, {arm.TypeVNet, networkVersion}, {arm.TypeRouteTable,
+				networkVersion},
 		} {
 			if err := c.listInto(ctx, s, scope, list.resourceType, list.version); err != nil {
 				return nil, err

@@ -29,9 +29,9 @@ import (
 //	few tokens remain                                 | calls go no faster than ARM refills
 //
 // A held bucket lets no call out before its Retry-After ends, or maxHold has passed. Every
-// probeEvery one call goes out anyway, to find out whether Azure still throttles. Pressing
-// calls go first: they never queue behind calls that yield, which slow down earlier and take half of
-// the refill.
+// probeEvery one call goes out anyway, to find out whether Azure still throttles. Pressing calls go
+// first: they never queue behind calls that yield, which slow down earlier and take half of the
+// refill.
 type throttle struct {
 	mu      sync.Mutex
 	buckets map[string]*bucket
@@ -110,7 +110,8 @@ func (t *throttle) waitAtMost(ctx context.Context, most time.Duration, method, p
 				turn.Cancel()
 				return err
 			}
-			_, err = t.waitForHolds(ctx, deadline, arm, provider) // a 429 may have arrived meanwhile
+			// a 429 may have arrived meanwhile
+			_, err = t.waitForHolds(ctx, deadline, arm, provider)
 		}
 	}
 	if throttled, ok := err.(*Error); ok {
@@ -202,12 +203,14 @@ func (t *throttle) Do(r *policy.Request) (*http.Response, error) {
 			return response, err
 		}
 		held := t.note(r.Raw(), sent, response)
-		again := response.StatusCode == http.StatusTooManyRequests && r.Raw().Method == http.MethodGet &&
+		again := response.StatusCode == http.StatusTooManyRequests &&
+			r.Raw().Method == http.MethodGet &&
 			mannerOf(r.Raw().Context()).answer == 0 // otherwise the next check reads it again
 		if !again || try == rereads {
 			return response, nil
 		}
-		if err := t.waitAgain(r.Raw(), held, cmp.Or(retryAfter(response), backoff<<try)); err != nil {
+		if err := t.waitAgain(r.Raw(), held,
+			cmp.Or(retryAfter(response), backoff<<try)); err != nil {
 			return response, r.Raw().Context().Err()
 		}
 		runtime.Drain(response)

@@ -17,21 +17,25 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestYielding: where few tokens are left, a read that yields waits for its turn among many, and one that does not goes at once, and finds
-// tokens. Nothing runs into the limit.
+// TestYielding: where few tokens are left, a read that yields waits for its turn among many, and
+// one that does not goes at once, and finds tokens. Nothing runs into the limit.
 func TestYielding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{Buckets: emulator.Buckets{
-			Reads: emulator.Bucket{Size: 250, PerSecond: 25}, Writes: emulator.Bucket{Size: 1e6, PerSecond: 1},
+			Reads: emulator.Bucket{Size: 250, PerSecond: 25}, Writes: emulator.Bucket{Size: 1e6,
+				PerSecond: 1},
 		}})
 		ids := tables(t, e, 12, 40, 40)
-		if _, err := e.Inject(emulator.Fault{Path: "routeTables$", Status: 403, Code: "AuthorizationFailed", Count: -1, Principal: emulatortest.Keeper.Name}); err != nil {
+		if _, err := e.Inject(emulator.Fault{Path: "routeTables$", Status: 403,
+			Code: "AuthorizationFailed", Count: -1,
+			Principal: emulatortest.Keeper.Name}); err != nil {
 			t.Fatal(err)
 		}
 		c := emulatortest.Client(t, e, emulatortest.Keeper)
 		read := func(yield bool, ids ...arm.ID) time.Duration {
 			start, s := time.Now(), inventory.NewSnapshot()
-			if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids}, azure.ReadOptions{Poll: yield}); err != nil || len(s.Tables) != len(ids) {
+			if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids},
+				azure.ReadOptions{Poll: yield}); err != nil || len(s.Tables) != len(ids) {
 				t.Errorf("%d tables of %d, %v", len(s.Tables), len(ids), err)
 			}
 			return time.Since(start)
@@ -58,30 +62,40 @@ func TestYielding(t *testing.T) {
 	})
 }
 
-// TestWithin: a call that is not answered in time is given up, and what it was to read is late; the others are read.
+// TestWithin: a call that is not answered in time is given up, and what it was to read is late; the
+// others are read.
 func TestWithin(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
-		"hangs": {Hold: "before"}, "fails": {Status: 503, Code: "ServiceUnavailable"}, "is put off": {Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 30},
-		"is cut": {Cut: "before"},
+		"hangs": {Hold: "before"}, "fails": {Status: 503, Code: "ServiceUnavailable"},
+		"is put off": {Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 30},
+		"is cut":     {Cut: "before"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := emulatortest.New(t, emulator.Options{Buckets: emulator.Buckets{Writes: emulator.Bucket{Size: 1e6, PerSecond: 1}}})
+				e := emulatortest.New(t,
+					emulator.Options{Buckets: emulator.Buckets{
+						Writes: emulator.Bucket{Size: 1e6, PerSecond: 1}}})
 				ids := tables(t, e, 2, 1, 1)
-				fault.Path, fault.Count, fault.Principal = string(ids[0])+"$", -1, emulatortest.Keeper.Name
+				fault.Path, fault.Count, fault.Principal = string(ids[0])+
+					"$", -1, emulatortest.Keeper.Name
 				if _, err := e.Inject(fault); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := e.Inject(emulator.Fault{Path: "routeTables$", Status: 403, Code: "AuthorizationFailed", Count: -1, Principal: emulatortest.Keeper.Name}); err != nil {
+				if _, err := e.Inject(emulator.Fault{Path: "routeTables$", Status: 403,
+					Code: "AuthorizationFailed", Count: -1,
+					Principal: emulatortest.Keeper.Name}); err != nil {
 					t.Fatal(err)
 				}
 				c := emulatortest.Client(t, e, emulatortest.Keeper)
 				start, s := time.Now(), inventory.NewSnapshot()
-				if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids}, azure.ReadOptions{Wait: 3 * time.Second}); err != nil {
+				if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids},
+					azure.ReadOptions{Wait: 3 * time.Second}); err != nil {
 					t.Fatal(err)
 				}
 				u := s.Unread[ids[0].Key()]
-				if took := time.Since(start); took > 3*time.Second+50*time.Millisecond || u.Late != (name == "hangs") || name != "hangs" && u.Status != fault.Status || s.Table(ids[0]) != nil {
+				if took := time.Since(start); took > 3*time.Second+50*time.Millisecond ||
+					u.Late != (name == "hangs") || name != "hangs" && u.Status != fault.Status ||
+					s.Table(ids[0]) != nil {
 					t.Errorf("it took %s: %+v", took, u)
 				}
 				if name != "is put off" && s.Table(ids[1]) == nil {
@@ -114,7 +128,8 @@ func (r *refusing) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !matches || n > r.count {
 		return r.next.RoundTrip(request)
 	}
-	response := &http.Response{StatusCode: r.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: request,
+	response := &http.Response{StatusCode: r.status, Proto: "HTTP/1.1", ProtoMajor: 1,
+		ProtoMinor: 1, Request: request,
 		Header: http.Header{}, Body: io.NopCloser(strings.NewReader(r.body))}
 	for name, value := range r.header {
 		response.Header.Set(name, value)
@@ -122,22 +137,27 @@ func (r *refusing) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// TestProviderThrottled: a 429 holds calls to the resource provider that throttles, and to no other.
-// One that has ARM's code, or says that no tokens remain, holds the subscription; one about a busy
-// resource holds nothing.
+// TestProviderThrottled: a 429 holds calls to the resource provider that throttles, and to no
+// other. One that has ARM's code, or says that no tokens remain, holds the subscription; one about
+// a busy resource holds nothing.
 func TestProviderThrottled(t *testing.T) {
 	const aks = `{"code":"TooManyRequests","message":"The request is being throttled as the limit has been reached for operation type - get managed cluster."}`
 	held := 30 * time.Second // and then a probe goes out
 	for name, tt := range map[string]struct {
-		body, left           string
-		table, other, inNext time.Duration // how long reads of a table, another cluster, another subscription take
+		body, left string
+		// how long reads of a table, another cluster, another subscription take
+		table, other, inNext time.Duration
 	}{
-		"provider":          {aks, "", 0, held, 0},
-		"tokens remain":     {aks, "11998", 0, held, 0},
-		"no tokens remain":  {aks, "0", held, held, 0},
-		"ARM's code":        {`{"error":{"code":"SubscriptionRequestsThrottled","message":"Number of 'read' requests for subscription"}}`, "", held, held, 0},
-		"a busy resource":   {`{"error":{"code":"RetryableError","message":"A retryable error occurred."}}`, "", 0, 0, 0},
-		"busy, in details":  {`{"error":{"code":"TooBusy","details":[{"code":"RetryableErrorDueToAnotherOperation","message":"Operation"}]}}`, "", 0, 0, 0},
+		"provider":         {aks, "", 0, held, 0},
+		"tokens remain":    {aks, "11998", 0, held, 0},
+		"no tokens remain": {aks, "0", held, held, 0},
+		"ARM's code": {
+			`{"error":{"code":"SubscriptionRequestsThrottled","message":"Number of 'read' requests for subscription"}}`, "", held, held, 0},
+		"a busy resource": {
+			`{"error":{"code":"RetryableError","message":"A retryable error occurred."}}`, "", 0, 0,
+			0},
+		"busy, in details": {
+			`{"error":{"code":"TooBusy","details":[{"code":"RetryableErrorDueToAnotherOperation","message":"Operation"}]}}`, "", 0, 0, 0},
 		"no body, no words": {"", "", 0, held, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,15 +165,18 @@ func TestProviderThrottled(t *testing.T) {
 				e := emulatortest.New(t, emulator.Options{})
 				table := tables(t, e, 1, 1, 1)[0]
 				cluster := arm.ResourceID(sub, "g0", arm.TypeCluster, "shop")
-				throttled := &refusing{method: "GET", suffix: string(cluster), status: 429, count: 1, body: tt.body,
-					header: map[string]string{"Retry-After": "60"}, next: emulatortest.Transport(t, e)}
+				throttled := &refusing{method: "GET", suffix: string(cluster), status: 429,
+					count: 1, body: tt.body,
+					header: map[string]string{"Retry-After": "60"}, next: emulatortest.Transport(t,
+						e)}
 				if tt.left != "" {
 					throttled.header["x-ms-ratelimit-remaining-subscription-global-reads"] = tt.left
 				}
 				c := emulatortest.ClientOver(t, throttled, e, emulatortest.Keeper)
 				read := func(w inventory.Wanted) time.Duration {
 					start := time.Now()
-					if err := c.Read(t.Context(), inventory.NewSnapshot(), w, azure.ReadOptions{}); err != nil {
+					if err := c.Read(t.Context(), inventory.NewSnapshot(), w,
+						azure.ReadOptions{}); err != nil {
 						t.Error(err)
 					}
 					return time.Since(start)
@@ -170,10 +193,12 @@ func TestProviderThrottled(t *testing.T) {
 					})
 				}
 				other := arm.ResourceID(sub, "g1", arm.TypeCluster, "play")
-				elsewhere := arm.ResourceID("00000000-0000-4000-8000-00000000000e", "g1", arm.TypeCluster, "play")
+				elsewhere := arm.ResourceID("00000000-0000-4000-8000-00000000000e", "g1",
+					arm.TypeCluster, "play")
 				check("a table", tt.table, inventory.Wanted{Tables: []arm.ID{table}})
 				check("another cluster", tt.other, inventory.Wanted{Clusters: []arm.ID{other}})
-				check("another subscription", tt.inNext, inventory.Wanted{Clusters: []arm.ID{elsewhere}})
+				check("another subscription", tt.inNext,
+					inventory.Wanted{Clusters: []arm.ID{elsewhere}})
 			})
 		})
 	}
@@ -188,13 +213,15 @@ func TestProbe(t *testing.T) {
 				e := emulatortest.New(t, emulator.Options{})
 				ids := tables(t, e, 6, 1, 1)
 				c := emulatortest.Client(t, e, emulatortest.Keeper)
-				mend, err := e.Inject(emulator.Fault{Method: "GET", Count: -1, Status: 429, Code: code, RetryAfter: 86400})
+				mend, err := e.Inject(emulator.Fault{Method: "GET", Count: -1, Status: 429,
+					Code: code, RetryAfter: 86400})
 				if err != nil {
 					t.Fatal(err)
 				}
 				read := func(poll bool, id arm.ID) (took time.Duration, read bool) {
 					start, s := time.Now(), inventory.NewSnapshot()
-					if err := c.Read(t.Context(), s, inventory.Wanted{Tables: []arm.ID{id}}, azure.ReadOptions{Poll: poll}); err != nil {
+					if err := c.Read(t.Context(), s, inventory.Wanted{Tables: []arm.ID{id}},
+						azure.ReadOptions{Poll: poll}); err != nil {
 						t.Error(err)
 					}
 					return time.Since(start), s.Table(id) != nil
@@ -216,14 +243,19 @@ func TestProbe(t *testing.T) {
 					time.Sleep(10 * time.Millisecond)
 				}
 				time.Sleep(40*time.Second - time.Since(start))
-				if sent := e.Requests(since); len(sent) != 2 || sent[1].Time.Sub(sent[0].Time) != 30*time.Second || !ids[5].Equal(arm.ID(sent[1].Path)) {
-					t.Errorf("%d calls, want the first one and the probe of the one that does not yield", len(sent))
+				if sent := e.Requests(since); len(sent) != 2 ||
+					sent[1].Time.Sub(sent[0].Time) != 30*time.Second ||
+					!ids[5].Equal(arm.ID(sent[1].Path)) {
+					t.Errorf("%d calls, want the first one and the probe of the one that does "+
+						"not yield", len(sent))
 				}
 				s := inventory.NewSnapshot()
-				if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids[:1]}, azure.ReadOptions{Wait: time.Second}); err != nil {
+				if err := c.Read(t.Context(), s, inventory.Wanted{Tables: ids[:1]},
+					azure.ReadOptions{Wait: time.Second}); err != nil {
 					t.Error(err)
 				}
-				if u := s.Unread[ids[0].Key()]; u.Code != code || !strings.HasSuffix(u.Message, ", for another 4m50s") {
+				if u := s.Unread[ids[0].Key()]; u.Code != code ||
+					!strings.HasSuffix(u.Message, ", for another 4m50s") {
 					t.Errorf("put off: %+v", u) // five minutes from the probe on, and not a day
 				}
 				mend()
@@ -244,13 +276,15 @@ func TestGlobalTokens(t *testing.T) {
 	for left, want := range map[string]time.Duration{"3000": 0, "10": time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			e := emulatortest.New(t, emulator.Options{})
-			answers := &refusing{method: "GET", status: 404, count: 1000, body: `{"error":{"code":"NotFound"}}`,
+			answers := &refusing{method: "GET", status: 404, count: 1000,
+				body:   `{"error":{"code":"NotFound"}}`,
 				header: map[string]string{"x-ms-ratelimit-remaining-subscription-global-reads": left}}
 			c := emulatortest.ClientOver(t, answers, e, emulatortest.Keeper)
 			start := time.Now()
 			for i := range 27 { // one of which goes at once, and one more when ARM has told
 				id := arm.ResourceID(sub, "g", arm.TypeRouteTable, fmt.Sprint("t", i))
-				if err := c.Read(t.Context(), inventory.NewSnapshot(), inventory.Wanted{Tables: []arm.ID{id}}, azure.ReadOptions{}); err != nil {
+				if err := c.Read(t.Context(), inventory.NewSnapshot(),
+					inventory.Wanted{Tables: []arm.ID{id}}, azure.ReadOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}

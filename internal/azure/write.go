@@ -44,8 +44,10 @@ const (
 const putWithin = 20 * time.Second
 
 var (
-	firstRead = policy.RetryOptions{MaxRetries: 2, RetryDelay: time.Second, MaxRetryDelay: answerWithin, TryTimeout: answerWithin, StatusCodes: readRetries.StatusCodes}
-	readBack  = policy.RetryOptions{MaxRetries: readRetries.MaxRetries, RetryDelay: readRetries.RetryDelay, MaxRetryDelay: readRetries.MaxRetryDelay,
+	firstRead = policy.RetryOptions{MaxRetries: 2, RetryDelay: time.Second,
+		MaxRetryDelay: answerWithin, TryTimeout: answerWithin, StatusCodes: readRetries.StatusCodes}
+	readBack = policy.RetryOptions{MaxRetries: readRetries.MaxRetries,
+		RetryDelay: readRetries.RetryDelay, MaxRetryDelay: readRetries.MaxRetryDelay,
 		TryTimeout: answerWithin, StatusCodes: readRetries.StatusCodes}
 )
 
@@ -80,7 +82,8 @@ func (w *writing) run(ctx context.Context) error {
 		finish := policy.WithRetryOptions(ctx, firstRead)
 		if w.Sent != nil {
 			var cancel context.CancelFunc
-			finish, cancel = context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), readBack), tryTimeout)
+			finish, cancel = context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx),
+				readBack), tryTimeout)
 			defer cancel()
 		}
 		doc, err := w.c.getResource(finish, w.id)
@@ -96,7 +99,9 @@ func (w *writing) run(ctx context.Context) error {
 		if body == nil && w.Sent != nil && inventory.ProvisioningState(doc.Raw) == "Failed" {
 			// It reads as intended, but the operation has failed: write it again.
 			if w.last == nil {
-				w.last = &Error{Method: http.MethodPut, ID: w.id, Status: http.StatusInternalServerError, Code: "Failed", Message: "the operation failed"}
+				w.last = &Error{Method: http.MethodPut, ID: w.id,
+					Status: http.StatusInternalServerError, Code: "Failed",
+					Message: "the operation failed"}
 			}
 			if time.Now().Add(pollInterval).After(w.deadline) {
 				return w.last
@@ -108,7 +113,8 @@ func (w *writing) run(ctx context.Context) error {
 			return nil
 		case body == nil || !settled:
 			// An operation is running, ours or another writer's: a PUT would be refused.
-			w.last = &Error{Method: http.MethodPut, ID: w.id, Status: http.StatusConflict, Code: "AnotherOperationInProgress", Message: "another operation is running on it"}
+			w.last = &Error{Method: http.MethodPut, ID: w.id, Status: http.StatusConflict,
+				Code: "AnotherOperationInProgress", Message: "another operation is running on it"}
 			if err := w.sleep(finish, attempt, 0); err != nil {
 				return err
 			}
@@ -139,8 +145,10 @@ func (w *writing) busy() bool {
 func (w *writing) sent(body []byte) { w.Sent, w.All = body, append(w.All, body) }
 
 // put sends a document, follows its operation, and reports whether to read the resource again.
-func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string) (again bool, err error) {
-	sent, cancel := context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), once), putWithin)
+func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string) (again bool,
+	err error) {
+	sent, cancel := context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), once),
+		putWithin)
 	defer cancel()
 	a, err := w.c.send(sent, http.MethodPut, w.c.address(w.id, "", apiVersion(w.id)), body, etag)
 	var fault *Error
@@ -167,7 +175,8 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 		return true, w.sleep(ctx, attempt, 0) // give the other writer time
 	case !fault.Transient():
 		return false, err
-	case fault.Status == 0 || fault.Status == http.StatusRequestTimeout || fault.Status >= 500: // it may have taken effect
+	// it may have taken effect
+	case fault.Status == 0 || fault.Status == http.StatusRequestTimeout || fault.Status >= 500:
 		w.sent(body)
 		return true, w.sleep(context.WithoutCancel(ctx), attempt, fault.RetryAfter)
 	}
@@ -182,8 +191,10 @@ const pollInterval = 2 * time.Second
 
 // follow waits for the operation of an accepted write to end. If the operation cannot be followed,
 // the resource itself shows the result.
-func (w *writing) follow(ctx context.Context, attempt int, operation string, wait time.Duration) (again bool, err error) {
-	ctx = policy.WithRetryOptions(withCall(context.WithoutCancel(ctx), func(m *manner) { m.polling = true }), readRetries)
+func (w *writing) follow(ctx context.Context, attempt int, operation string,
+	wait time.Duration) (again bool, err error) {
+	ctx = policy.WithRetryOptions(withCall(context.WithoutCancel(ctx),
+		func(m *manner) { m.polling = true }), readRetries)
 	for {
 		if wait == 0 {
 			wait = pollInterval
@@ -194,7 +205,8 @@ func (w *writing) follow(ctx context.Context, attempt int, operation string, wai
 		time.Sleep(wait)
 		a, err := w.c.get(ctx, operation)
 		if err != nil {
-			w.c.log.Info("an operation cannot be polled, reading the resource instead", "id", string(w.id), "error", err.Error())
+			w.c.log.Info("an operation cannot be polled, reading the resource instead", "id",
+				string(w.id), "error", err.Error())
 			return true, nil
 		}
 		wait = retryAfter(&http.Response{Header: a.header})

@@ -46,7 +46,8 @@ func (w LastWrite) String() string {
 	if strings.HasSuffix(strings.ToLower(w.Operation), "/delete") {
 		did = "deleted"
 	}
-	return fmt.Sprintf("%s was last %s by %s at %s (%s, correlation %s)", what, did, who, w.At.UTC().Format("2006-01-02 15:04:05 UTC"), w.Operation, w.Correlation)
+	return fmt.Sprintf("%s was last %s by %s at %s (%s, correlation %s)", what, did, who,
+		w.At.UTC().Format("2006-01-02 15:04:05 UTC"), w.Operation, w.Correlation)
 }
 
 // inParts are types whose parts can be written separately: a route, a security rule.
@@ -54,7 +55,9 @@ var inParts = []string{arm.TypeRouteTable, arm.TypeSecurityGroup}
 
 // ByPolicy reports whether an assignment of Azure Policy made the change: its identity writes what
 // the policy's modify or deployIfNotExists effect requires.
-func (w LastWrite) ByPolicy() bool { return w.Identity.Is("Microsoft.Authorization/policyAssignments") }
+func (w LastWrite) ByPolicy() bool {
+	return w.Identity.Is("Microsoft.Authorization/policyAssignments")
+}
 
 // LastWrite finds the last change to a resource, or to one of the resources that contain it: a
 // subnet can be written with its whole network, a route table route by route. False if the log does
@@ -68,7 +71,8 @@ func (c *Client) LastWrite(ctx context.Context, ids ...arm.ID) (LastWrite, bool,
 // OthersWrite is LastWrite in a span of time, unless the caller itself made the last change: what
 // others wrote before that was changed since. Nothing waits for it, so it goes behind all other
 // calls.
-func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (LastWrite, bool, error) {
+func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (LastWrite,
+	bool, error) {
 	ctx = withCall(ctx, func(m *manner) { m.yield = true })
 	caller, err := c.caller(ctx)
 	if err != nil || caller == "" { // then no write is known to be another identity's
@@ -83,7 +87,8 @@ func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...
 }
 
 // lastWrite is the newest write of any of the resources in a span of time.
-func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []arm.ID) (LastWrite, error) {
+func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []arm.ID) (LastWrite,
+	error) {
 	var last LastWrite
 	for _, id := range ids {
 		found, err := c.newest(ctx, id, from, until, "resourceUri eq '"+string(id)+"'")
@@ -93,7 +98,8 @@ func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []arm
 				since = found.At
 			}
 			var part LastWrite
-			if part, err = c.newest(ctx, id, since, until, "resourceGroupName eq '"+id.ResourceGroup()+"'"); part.At.After(found.At) {
+			if part, err = c.newest(ctx, id, since, until, "resourceGroupName eq '"+
+				id.ResourceGroup()+"'"); part.At.After(found.At) {
 				found = part
 			}
 		}
@@ -108,9 +114,13 @@ func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []arm
 }
 
 // newest is the newest write of a resource, or of a part of it, in the filtered log.
-func (c *Client) newest(ctx context.Context, id arm.ID, since, until time.Time, filter string) (LastWrite, error) {
-	filter = "eventTimestamp ge '" + since.UTC().Format(time.RFC3339) + "' and eventTimestamp le '" + until.UTC().Format(time.RFC3339Nano) + "' and " + filter
-	next := c.address(arm.ID("/subscriptions/"+id.Subscription()), "/providers/Microsoft.Insights/eventtypes/management/values", activityVersion) + "&$filter=" + url.QueryEscape(filter)
+func (c *Client) newest(ctx context.Context, id arm.ID, since, until time.Time,
+	filter string) (LastWrite, error) {
+	filter = "eventTimestamp ge '" + since.UTC().Format(time.RFC3339) +
+		"' and eventTimestamp le '" + until.UTC().Format(time.RFC3339Nano) + "' and " + filter
+	next := c.address(arm.ID("/subscriptions/"+id.Subscription()),
+		"/providers/Microsoft.Insights/eventtypes/management/values", activityVersion) +
+		"&$filter=" + url.QueryEscape(filter)
 	for pages := 0; next != "" && pages < logPages; pages++ {
 		page, err := c.get(ctx, next)
 		if err != nil {
@@ -138,15 +148,19 @@ func writeRecord(raw []byte, id arm.ID) (LastWrite, bool) {
 		return LastWrite{}, false // an unknown kind of record
 	}
 	operation := strings.ToLower(r.OperationName.Value)
-	part := slices.ContainsFunc(inParts, id.Is) && r.ResourceID.Parent().Equal(id) || slices.ContainsFunc(inParts, id.Parent().Is) && r.ResourceID.Equal(id)
-	written := strings.HasSuffix(operation, "/write") && (part || id.Equal(r.ResourceID)) || strings.HasSuffix(operation, "/delete") && part
-	took := strings.EqualFold(r.Status.Value, "Succeeded") || strings.EqualFold(r.Status.Value, "Accepted")
+	part := slices.ContainsFunc(inParts, id.Is) && r.ResourceID.Parent().Equal(id) ||
+		slices.ContainsFunc(inParts, id.Parent().Is) && r.ResourceID.Equal(id)
+	written := strings.HasSuffix(operation, "/write") && (part || id.Equal(r.ResourceID)) ||
+		strings.HasSuffix(operation, "/delete") && part
+	took := strings.EqualFold(r.Status.Value, "Succeeded") ||
+		strings.EqualFold(r.Status.Value, "Accepted")
 	at, err := time.Parse(time.RFC3339Nano, r.EventTimestamp)
 	if err != nil || !written || !took {
 		return LastWrite{}, false
 	}
 	return LastWrite{
-		Resource: r.ResourceID, Operation: r.OperationName.Value, At: at, Caller: r.Caller, Name: r.Claims["name"], Application: r.Claims["appid"],
+		Resource: r.ResourceID, Operation: r.OperationName.Value, At: at, Caller: r.Caller,
+		Name: r.Claims["name"], Application: r.Claims["appid"],
 		Identity: arm.ID(r.Claims["xms_mirid"]), Correlation: r.CorrelationID,
 		object: r.Claims["http://schemas.microsoft.com/identity/claims/objectidentifier"],
 	}, true

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 )
 
-// TestLastWrite: the newest write of a subnet or of its network, by whom; refused ones do not count, and nobody is accused
-// where the log knows nothing.
+// TestLastWrite: the newest write of a subnet or of its network, by whom; refused ones do not
+// count, and nobody is accused where the log knows nothing.
 func TestLastWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{PageSize: 3})
@@ -32,8 +32,10 @@ func TestLastWrite(t *testing.T) {
 			if !found {
 				return "unknown"
 			}
-			who := map[string]string{emulatortest.Operator.ObjectID: "operator", emulatortest.Keeper.ObjectID: "keeper"}[w.Caller]
-			return who + " " + strings.TrimPrefix(w.Operation, "Microsoft.Network/") + " " + w.Resource.Name()
+			who := map[string]string{emulatortest.Operator.ObjectID: "operator",
+				emulatortest.Keeper.ObjectID: "keeper"}[w.Caller]
+			return who + " " + strings.TrimPrefix(w.Operation, "Microsoft.Network/") + " " +
+				w.Resource.Name()
 		}
 		put := func(as emulator.Principal, id arm.ID, change func(map[string]any)) {
 			t.Helper()
@@ -59,7 +61,10 @@ func TestLastWrite(t *testing.T) {
 		expect(last(d.NodeSubnet, vnet), "operator virtualNetworks/write shop-vnet")
 		put(emulatortest.Keeper, d.NodeSubnet, func(p map[string]any) { p["newer"] = true })
 		expect(last(d.NodeSubnet, vnet), "keeper virtualNetworks/subnets/write nodes")
-		put(emulatortest.Operator, d.NodeSubnet, func(p map[string]any) { p["addressPrefix"] = "10.99.0.0/24" }) // outside
+		// outside
+		put(emulatortest.Operator, d.NodeSubnet, func(p map[string]any) {
+			p["addressPrefix"] = "10.99.0.0/24"
+		})
 		expect(last(d.NodeSubnet, vnet), "keeper virtualNetworks/subnets/write nodes")
 		put(emulatortest.Operator, vnet, func(p map[string]any) {})
 		expect(last(d.NodeSubnet, vnet), "operator virtualNetworks/write shop-vnet")
@@ -74,16 +79,20 @@ func TestLastWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		own := d.ClusterTable.Child("routes", "own")
-		if err := operator.Put(own, "2025-05-01", map[string]any{"properties": map[string]any{"addressPrefix": "10.99.0.0/16", "nextHopType": "None"}}); err != nil {
+		if err := operator.Put(own, "2025-05-01",
+			map[string]any{"properties": map[string]any{"addressPrefix": "10.99.0.0/16",
+				"nextHopType": "None"}}); err != nil {
 			t.Fatal(err)
 		}
 		expect(last(d.ClusterTable), "operator routeTables/routes/write own")
 		operator.Do("DELETE", own, "2025-05-01", nil)
 		expect(last(d.ClusterTable), "operator routeTables/routes/delete own")
-		if w, _, err := c.LastWrite(t.Context(), d.ClusterTable); err != nil || !strings.Contains(w.String(), "shop-rt/own was last deleted by") {
+		if w, _, err := c.LastWrite(t.Context(), d.ClusterTable); err != nil ||
+			!strings.Contains(w.String(), "shop-rt/own was last deleted by") {
 			t.Errorf("%s, %v", w, err)
 		}
-		expect(last(d.GatewayTable), "operator routeTables/write appgw-rt") // another one in the same group
+		// another one in the same group
+		expect(last(d.GatewayTable), "operator routeTables/write appgw-rt")
 		time.Sleep(91 * 24 * time.Hour)
 		expect(last(d.NodeSubnet, vnet), "unknown")
 	})

@@ -82,15 +82,22 @@ func TestDecide(t *testing.T) {
 		want      Verb
 		why       string
 	}{
-		{"another's", `{"location":"westeurope","tags":{"routekeeper-cluster":"a/b"}}`, table, true, Refuse, "belongs to the cluster a/b"},
-		{"untagged", `{"location":"westeurope","properties":{"routes":[{"name":"x"}]}}`, table, false, Refuse, "--adopt"},
-		{"adopted", `{"location":"westeurope","properties":{"routes":[{"name":"x"}]}}`, table, true, Change, ""},
-		{"elsewhere", `{"location":"northeurope","tags":{"routekeeper-cluster":"shop-rg/shop"}}`, table, false, Refuse, "created again"},
-		{"ours", `{"location":"WestEurope","tags":{"routekeeper-cluster":"shop-rg/SHOP"}}`, table, false, Keep, ""},
-		{"of another plugin", `{"location":"westeurope","tags":{"routekeeper-cluster":"shop-rg/shop"},"properties":{"networkProfile":{"networkPlugin":"azure"}}}`, cluster, false, Refuse, "networkPlugin"},
+		{"another's", `{"location":"westeurope","tags":{"routekeeper-cluster":"a/b"}}`, table, true,
+			Refuse, "belongs to the cluster a/b"},
+		{"untagged", `{"location":"westeurope","properties":{"routes":[{"name":"x"}]}}`, table,
+			false, Refuse, "--adopt"},
+		{"adopted", `{"location":"westeurope","properties":{"routes":[{"name":"x"}]}}`, table, true,
+			Change, ""},
+		{"elsewhere", `{"location":"northeurope","tags":{"routekeeper-cluster":"shop-rg/shop"}}`,
+			table, false, Refuse, "created again"},
+		{"ours", `{"location":"WestEurope","tags":{"routekeeper-cluster":"shop-rg/SHOP"}}`, table,
+			false, Keep, ""},
+		{"of another plugin",
+			`{"location":"westeurope","tags":{"routekeeper-cluster":"shop-rg/shop"},"properties":{"networkProfile":{"networkPlugin":"azure"}}}`, cluster, false, Refuse, "networkPlugin"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			d := test.step.Decide(c, &arm.Document{ID: test.step.ID, Raw: []byte(test.raw)}, Made{}, test.adopt)
+			d := test.step.Decide(c, &arm.Document{ID: test.step.ID, Raw: []byte(test.raw)}, Made{},
+				test.adopt)
 			if d.Verb != test.want || !strings.Contains(d.Why, test.why) {
 				t.Errorf("%s: %s", d.Verb, d.Why)
 			}
@@ -99,7 +106,8 @@ func TestDecide(t *testing.T) {
 	const foreign = `{"zz":1.50,"location":"westeurope","properties":{"routes":[ {"name":"x"} ]}}`
 	d := table.Decide(c, &arm.Document{ID: table.ID, Raw: []byte(foreign)}, Made{}, true)
 	edited, err := d.Edit([]byte(foreign))
-	if err != nil || !strings.Contains(string(edited), `"routes":[ {"name":"x"} ]`) || !strings.Contains(string(edited), `"zz":1.50`) {
+	if err != nil || !strings.Contains(string(edited), `"routes":[ {"name":"x"} ]`) ||
+		!strings.Contains(string(edited), `"zz":1.50`) {
 		t.Errorf("%s %v", edited, err)
 	}
 	if verb, why := c.Removal(arm.Document{ID: table.ID, Raw: edited}); verb != Keep {
@@ -136,7 +144,9 @@ func TestLayout(t *testing.T) {
 				t.Fatalf("%s is outside of %s", p, c.Space)
 			}
 		}
-		setup := capacity.Setup{Plugin: c.Blueprint, MaxPods: c.Pools[0].MaxPods, Surge: capacity.SurgeOf(""), Subnet: c.Nodes, PodSubnet: c.Pods, PodCIDR: c.PodCIDR, RouteLimit: routeLimit}
+		setup := capacity.Setup{Plugin: c.Blueprint, MaxPods: c.Pools[0].MaxPods,
+			Surge: capacity.SurgeOf(""), Subnet: c.Nodes, PodSubnet: c.Pods, PodCIDR: c.PodCIDR,
+			RouteLimit: routeLimit}
 		if fit := setup.Fits(); fit.Nodes < c.Pools[0].Count {
 			t.Fatalf("%d nodes, of which %d fit: %s", c.Pools[0].Count, fit.Nodes, fit.LimitedBy)
 		}

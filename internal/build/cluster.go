@@ -113,7 +113,8 @@ func (c *Cluster) checkNames() error {
 	case !nameShape.MatchString(c.Name):
 		return wrong("name", "%q is not a cluster name, expected up to 30 lower-case letters, "+
 			"digits and hyphens", c.Name)
-	case len(c.Subscription) != 36 || uuid.Validate(c.Subscription) != nil: // no braces, no urn:uuid:
+	// no braces, no urn:uuid:
+	case len(c.Subscription) != 36 || uuid.Validate(c.Subscription) != nil:
 		return wrong("subscription", "%q is not a subscription ID, expected one such as "+
 			"11111111-1111-1111-1111-111111111111", c.Subscription)
 	case !groupShape.MatchString(c.Group):
@@ -125,9 +126,11 @@ func (c *Cluster) checkNames() error {
 func (c *Cluster) checkPlace() error {
 	switch {
 	case !locationShape.MatchString(c.Location):
-		return wrong(fieldLocation, "%q is not a location, expected one such as westeurope", c.Location)
+		return wrong(fieldLocation, "%q is not a location, expected one such as westeurope",
+			c.Location)
 	case c.Version != "" && !versionShape.MatchString(c.Version):
-		return wrong("kubernetesVersion", "%q is not a version, expected one such as 1.33", c.Version)
+		return wrong("kubernetesVersion", "%q is not a version, expected one such as 1.33",
+			c.Version)
 	}
 	if _, err := capacity.ParsePlugin(string(c.Blueprint)); err != nil {
 		return wrong("blueprint", "%v", err)
@@ -161,7 +164,8 @@ func (p Pool) check(before []Pool) (field, fault string) {
 	case slices.ContainsFunc(before, same):
 		return "name", "two pools have this name"
 	case !sizeShape.MatchString(p.VMSize):
-		return "vmSize", fmt.Sprintf("%q is not a VM size, expected one such as Standard_D4s_v5", p.VMSize)
+		return "vmSize", fmt.Sprintf("%q is not a VM size, expected one such as Standard_D4s_v5",
+			p.VMSize)
 	case p.Count < 1 || p.Count > 1000:
 		return "count", fmt.Sprintf("%d nodes, expected 1 to 1000", p.Count)
 	case p.Most == 0 && p.Least != 0:
@@ -173,7 +177,8 @@ func (p Pool) check(before []Pool) (field, fault string) {
 		return "maxPods", fmt.Sprintf("maxPods %d, expected %d to %d", p.MaxPods,
 			capacity.LeastMaxPods, capacity.MostMaxPods)
 	case slices.ContainsFunc(p.Zones, unknown):
-		return "zones", fmt.Sprintf("zones %s, expected some of 1, 2 and 3", strings.Join(p.Zones, " "))
+		return "zones", fmt.Sprintf("zones %s, expected some of 1, 2 and 3",
+			strings.Join(p.Zones, " "))
 	}
 	return "", ""
 }

@@ -73,7 +73,8 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 	case have == nil && s.Found:
 		return Decision{Verb: Refuse, Why: "it no longer exists"}
 	case have == nil && s.Guest && !adopt:
-		return Decision{Verb: Refuse, Why: "it would be made in the network " + s.ID.Parent().Name() +
+		return Decision{Verb: Refuse, Why: "it would be made in the network " +
+			s.ID.Parent().Name() +
 			", which was not made for this cluster; --adopt allows that"}
 	case have == nil:
 		return Decision{Verb: Create}
@@ -90,7 +91,8 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 	}
 	owner := gjson.GetBytes(have.Raw, "tags."+OwnerTag).String()
 	ours := !s.Tagged || strings.EqualFold(owner, c.Owner())
-	if s.Tagged && !ours && s.ID.Is(arm.TypeResourceGroup) { // a group that others made is used, and stays theirs
+	// a group that others made is used, and stays theirs
+	if s.Tagged && !ours && s.ID.Is(arm.TypeResourceGroup) {
 		return Decision{Verb: Keep}
 	}
 	if !ours { // it stays when the cluster goes
@@ -103,7 +105,8 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 	case !ours && owner != "":
 		return Decision{Verb: Refuse, Why: "it belongs to the cluster " + owner}
 	case !ours && !adopt:
-		return Decision{Verb: Refuse, Why: "it exists and was not made for this cluster; --adopt takes it over"}
+		return Decision{Verb: Refuse, Why: "it exists and was not made for this cluster; --adopt " +
+			"takes it over"}
 	case len(d.Differences) == 0:
 		return d
 	}
@@ -115,7 +118,8 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 		}
 	}
 	if len(fixed) > 0 {
-		d.Verb, d.Why = Refuse, "it would have to be created again: Azure cannot change "+strings.Join(fixed, ", ")
+		d.Verb, d.Why = Refuse, "it would have to be created again: Azure cannot change "+
+			strings.Join(fixed, ", ")
 	}
 	return d
 }
@@ -173,12 +177,14 @@ func walk(have gjson.Result, want any, path, place, plain string, note func(Diff
 	}
 	if !same(have, want) {
 		text, _ := json.Marshal(want)
-		note(Difference{Path: path, Have: have.Raw, Want: string(text), place: place, value: want}, plain)
+		note(Difference{Path: path, Have: have.Raw, Want: string(text), place: place, value: want},
+			plain)
 	}
 }
 
 // walkNamed compares a list with named members. It ignores further members.
-func walkNamed(have gjson.Result, want []any, path, place, plain string, note func(Difference, string)) {
+func walkNamed(have gjson.Result, want []any, path, place, plain string,
+	note func(Difference, string)) {
 	members := have.Array()
 	for _, w := range want {
 		name := fmt.Sprint(w.(object)["name"])
@@ -187,7 +193,8 @@ func walkNamed(have gjson.Result, want []any, path, place, plain string, note fu
 		})
 		if i < 0 {
 			text, _ := json.Marshal(w)
-			note(Difference{Path: path + "[" + name + "]", Want: string(text), place: place + ".-1", value: w}, plain)
+			note(Difference{Path: path + "[" + name + "]", Want: string(text), place: place + ".-1",
+				value: w}, plain)
 			continue
 		}
 		walk(members[i], w, path+"["+name+"]", place+"."+strconv.Itoa(i), plain, note)
@@ -224,7 +231,9 @@ func same(have gjson.Result, want any) bool {
 		}
 		left := have.Array()
 		for _, v := range w { // in any order
-			i := slices.IndexFunc(left, func(h gjson.Result) bool { return same(h, v) || equalJSON(h, v) })
+			i := slices.IndexFunc(left, func(h gjson.Result) bool {
+				return same(h, v) || equalJSON(h, v)
+			})
 			if i < 0 {
 				return false
 			}
@@ -260,7 +269,8 @@ func join(path, name string) string {
 
 // escape quotes a key for sjson.
 func escape(key string) string {
-	return strings.NewReplacer(".", `\.`, "*", `\*`, "?", `\?`, "|", `\|`, "#", `\#`, "@", `\@`, ":", `\:`).Replace(key)
+	return strings.NewReplacer(".", `\.`, "*", `\*`, "?", `\?`, "|", `\|`, "#", `\#`, "@", `\@`,
+		":", `\:`).Replace(key)
 }
 
 // errRefused is for documents that must not be edited.

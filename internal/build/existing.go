@@ -49,7 +49,8 @@ func (c *Cluster) checkExisting() error {
 	}
 	for _, g := range given {
 		if g.set {
-			return wrong(g.field, "it comes from the existing network of %s, expected none", fieldVNetSubnet)
+			return wrong(g.field, "it comes from the existing network of %s, expected none",
+				fieldVNetSubnet)
 		}
 	}
 	for _, s := range []struct {
@@ -65,7 +66,8 @@ func (c *Cluster) checkExisting() error {
 		case !s.id.Is(arm.TypeSubnet):
 			return wrong(s.field, "%q is not the ID of a subnet", s.id)
 		case !s.wanted && s.field == fieldGatewayID:
-			return wrong(s.field, "the cluster has no Application Gateway, expected %s", fieldAppGateway)
+			return wrong(s.field, "the cluster has no Application Gateway, expected %s",
+				fieldAppGateway)
 		case !s.wanted:
 			return wrong(s.field, "the blueprint %s has no such subnet", c.Blueprint)
 		case !s.id.Parent().Equal(c.VNetID()):
@@ -139,7 +141,8 @@ func (c Cluster) Use(n Network) (Cluster, error) {
 	if c.Existing == nil {
 		return c, nil
 	}
-	c.Existing = &Existing{Nodes: c.Existing.Nodes, Pods: c.Existing.Pods, Gateway: c.Existing.Gateway}
+	c.Existing = &Existing{Nodes: c.Existing.Nodes, Pods: c.Existing.Pods,
+		Gateway: c.Existing.Gateway}
 	if n.VNet == nil {
 		return c, wrong(fieldVNetSubnet, "there is no network %s", c.VNetID())
 	}
@@ -148,7 +151,8 @@ func (c Cluster) Use(n Network) (Cluster, error) {
 			c.VNetID().Name(), at)
 	}
 	c.Space = nil
-	for _, p := range gjson.GetBytes(n.VNet.Raw, "properties.addressSpace.addressPrefixes").Array() {
+	for _, p := range gjson.GetBytes(n.VNet.Raw, "properties.addressSpace.addressPrefixes").
+		Array() {
 		if p, err := netip.ParsePrefix(p.String()); err == nil && p.Addr().Is4() {
 			c.Space = append(c.Space, p)
 		}
@@ -200,7 +204,8 @@ func (c *Cluster) useSubnets(n Network) error {
 		case !p.there && p.prefix.IsValid(): // given: the step compares it
 			continue
 		case !subnet.Exists():
-			return wrong(p.field, "there is no subnet %s in the network %s", p.id.Name(), c.VNetID().Name())
+			return wrong(p.field, "there is no subnet %s in the network %s", p.id.Name(),
+				c.VNetID().Name())
 		case len(prefixes) == 0:
 			return wrong(p.field, "the subnet %s has no IPv4 prefix", p.id.Short())
 		}
@@ -210,7 +215,8 @@ func (c *Cluster) useSubnets(n Network) error {
 		}
 		for _, d := range subnet.Get("properties.delegations").Array() {
 			if to := d.Get("properties.serviceName").String(); !strings.EqualFold(to, p.allowed) {
-				return wrong(p.field, "the subnet %s is delegated to %s, and is fit for nothing else",
+				return wrong(p.field, "the subnet %s is delegated to %s, and is fit for nothing "+
+					"else",
 					p.id.Short(), to)
 			}
 		}
@@ -226,7 +232,8 @@ func (c *Cluster) useSubnets(n Network) error {
 func (c *Cluster) countUsed(p place, subnet gjson.Result) error {
 	node := p.field != fieldGatewayID
 	if node && len(subnet.Get("properties.applicationGatewayIPConfigurations").Array()) > 0 {
-		return wrong(p.field, "an Application Gateway is in the subnet %s, and takes nothing else in it",
+		return wrong(p.field, "an Application Gateway is in the subnet %s, and takes nothing "+
+			"else in it",
 			p.id.Short())
 	}
 	for _, one := range subnet.Get("properties.ipConfigurations").Array() {
@@ -235,7 +242,8 @@ func (c *Cluster) countUsed(p place, subnet gjson.Result) error {
 		case strings.EqualFold(id.ResourceGroup(), c.nodeGroup()):
 		case strings.HasPrefix(id.Key(), c.GatewayID().Key()+"/"):
 		case !node && !strings.Contains(id.Key(), strings.ToLower("/"+arm.TypeGateway+"/")):
-			return wrong(p.field, "the subnet %s holds %s, and an Application Gateway needs one for itself",
+			return wrong(p.field, "the subnet %s holds %s, and an Application Gateway needs one "+
+				"for itself",
 				p.id.Short(), id.Short())
 		default:
 			*p.used++
@@ -315,7 +323,8 @@ func (c *Cluster) useTables(n Network) error {
 		case !read:
 			return wrong(fieldGatewayID, "its route table %s could not be read", table.Short())
 		case route.Exists() && !strings.EqualFold(hop, "Internet") && !delegated:
-			return wrong(fieldGatewayID, "its route table %s sends 0.0.0.0/0 to %s; Azure takes no gateway "+
+			return wrong(fieldGatewayID, "its route table %s sends 0.0.0.0/0 to %s; Azure takes "+
+				"no gateway "+
 				"there, expected Internet or no such route", table.Short(), hop)
 		}
 		e.GatewayTable = table
@@ -340,8 +349,9 @@ func (c *Cluster) checkKept(n Network, on arm.ID) error {
 	}
 	command := finding.Command("az network vnet subnet update --ids %s --route-table %s",
 		c.Existing.Nodes, kept)
-	return wrong(fieldVNetSubnet, "the subnet has %s %s, which has the cluster's routes: associate "+
-		"it again first: %s", what, kept.Short(), command)
+	return wrong(fieldVNetSubnet,
+		"the subnet has %s %s, which has the cluster's routes: associate "+
+			"it again first: %s", what, kept.Short(), command)
 }
 
 var everywhere = netip.MustParsePrefix("0.0.0.0/0")
@@ -368,13 +378,16 @@ func (c *Cluster) checkEgress(n Network, field Field, table arm.ID) error {
 	case !read:
 		return wrong(field, "its route table %s could not be read", table.Short())
 	case c.Egress.IsValid() && hop != c.Egress.String():
-		return wrong(fieldEgress, "the existing route table %s has no route for 0.0.0.0/0 to %s: add it "+
+		return wrong(fieldEgress, "the existing route table %s has no route for 0.0.0.0/0 to %s: "+
+			"add it "+
 			"there first", table.Short(), c.Egress)
 	case !c.Egress.IsValid() && hop != "":
-		return wrong(fieldEgress, "the existing route table %s sends 0.0.0.0/0 to %s, expected %s %s",
+		return wrong(fieldEgress, "the existing route table %s sends 0.0.0.0/0 to %s, expected "+
+			"%s %s",
 			table.Short(), hop, fieldEgress, hop)
 	case !c.Egress.IsValid() && route.Exists() && !strings.EqualFold(kind, "Internet"):
-		return wrong(field, "its route table %s sends 0.0.0.0/0 to %s: clusters have no egress that way",
+		return wrong(field, "its route table %s sends 0.0.0.0/0 to %s: clusters have no egress "+
+			"that way",
 			table.Short(), kind)
 	}
 	return nil
@@ -391,7 +404,8 @@ func (c *Cluster) checkRoutes(n Network, table arm.ID) error {
 		p, err := netip.ParsePrefix(r.Get("properties.addressPrefix").String())
 		inPods := err == nil && p.Bits() >= pods.Bits() && p.Overlaps(pods)
 		if inPods && !n.Built {
-			return wrong(fieldPodCIDR, "%s: the route table %s of the node subnet has the route %s for %s; "+
+			return wrong(fieldPodCIDR, "%s: the route table %s of the node subnet has the route "+
+				"%s for %s; "+
 				"two clusters cannot share a table, expected another pod CIDR if it is no cluster's",
 				pods, table.Short(), r.Get("name"), p)
 		}

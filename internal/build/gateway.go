@@ -45,7 +45,8 @@ const mostTableName = 80
 
 // builtIn is a built-in role, as the subscription of a scope shows it.
 func builtIn(guid string, scope arm.ID) arm.ID {
-	return arm.ID("/subscriptions/" + scope.Subscription() + "/providers/" + arm.TypeRoleDefinition +
+	return arm.ID("/subscriptions/" + scope.Subscription() + "/providers/" +
+		arm.TypeRoleDefinition +
 		"/" + guid)
 }
 
@@ -66,7 +67,8 @@ func (c Cluster) addonSteps() []Step {
 		{builtIn(reader, c.GroupID()), "of the add-on on the resource group"},
 		{c.roleID(c.GatewaySubnetID()), "of the add-on on the gateway's subnet"},
 	} {
-		steps = append(steps, c.assignment(c.addonAssignments()[i], a.role, a.why, c.ClusterID(), principal))
+		steps = append(steps, c.assignment(c.addonAssignments()[i], a.role, a.why, c.ClusterID(),
+			principal))
 	}
 	return steps
 }
@@ -74,7 +76,8 @@ func (c Cluster) addonSteps() []Step {
 // addonAssignments are the role assignments of the add-on.
 func (c Cluster) addonAssignments() []arm.ID {
 	return []arm.ID{
-		c.addonAssignment(c.GatewayID()), c.addonAssignment(c.GroupID()), c.addonAssignment(c.GatewaySubnetID()),
+		c.addonAssignment(c.GatewayID()), c.addonAssignment(c.GroupID()), c.addonAssignment(
+			c.GatewaySubnetID()),
 	}
 }
 
@@ -100,11 +103,14 @@ func (c Cluster) gatewaySteps() []Step {
 		"autoscaleConfiguration": object{
 			"minCapacity": c.ApplicationGateway.Least, "maxCapacity": c.ApplicationGateway.Most,
 		},
-		"gatewayIPConfigurations":       named("gateway", object{"subnet": linked(c.GatewaySubnetID())}),
-		"frontendIPConfigurations":      named("public", object{"publicIPAddress": linked(c.AddressID())}),
-		"frontendPorts":                 named("http", object{"port": 80}),
-		"backendAddressPools":           named("none", object{}),
-		"backendHttpSettingsCollection": named("http", object{"port": 80, "protocol": "Http", "requestTimeout": 30}),
+		"gatewayIPConfigurations": named("gateway",
+			object{"subnet": linked(c.GatewaySubnetID())}),
+		"frontendIPConfigurations": named("public",
+			object{"publicIPAddress": linked(c.AddressID())}),
+		"frontendPorts":       named("http", object{"port": 80}),
+		"backendAddressPools": named("none", object{}),
+		"backendHttpSettingsCollection": named("http", object{"port": 80, "protocol": "Http",
+			"requestTimeout": 30}),
 		"httpListeners": named("http", object{
 			"frontendIPConfiguration": part("frontendIPConfigurations", "public"),
 			"frontendPort":            part("frontendPorts", "http"),
@@ -120,7 +126,8 @@ func (c Cluster) gatewaySteps() []Step {
 		"sku":        object{"name": "Standard", "tier": "Regional"},
 		"properties": object{"publicIPAllocationMethod": "Static"},
 	}, "location", "sku", "properties.publicIPAllocationMethod")
-	gateway := c.step(c.GatewayID(), "Application Gateway", "Standard_v2", object{"properties": properties},
+	gateway := c.step(c.GatewayID(), "Application Gateway", "Standard_v2",
+		object{"properties": properties},
 		"location", "properties.sku", "properties.gatewayIPConfigurations")
 	// The add-on writes listeners, pools and rules later: only our own fields are compared.
 	gateway.Later = func() object {

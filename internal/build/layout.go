@@ -13,7 +13,8 @@ var (
 	usualSpace    = netip.MustParsePrefix("10.224.0.0/16")
 	usualPodCIDR  = netip.MustParsePrefix("10.244.0.0/16")
 	usualServices = []netip.Prefix{
-		netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("172.16.0.0/16"), netip.MustParsePrefix("192.168.0.0/16"),
+		netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("172.16.0.0/16"),
+		netip.MustParsePrefix("192.168.0.0/16"),
 	}
 )
 
@@ -84,9 +85,11 @@ func (c *Cluster) lay(taken, peers []netip.Prefix) error {
 func (c *Cluster) layOutside(need needs, peers []netip.Prefix) error {
 	switch {
 	case c.hasPodCIDR() && !c.PodCIDR.IsValid():
-		c.PodCIDR = netip.PrefixFrom(usualPodCIDR.Addr(), min(usualPodCIDR.Bits(), need.podCIDRBits)).Masked()
+		c.PodCIDR = netip.PrefixFrom(usualPodCIDR.Addr(),
+			min(usualPodCIDR.Bits(), need.podCIDRBits)).Masked()
 	case !c.hasPodCIDR() && c.PodCIDR.IsValid():
-		return wrong(fieldPodCIDR, "pods of the blueprint %s have addresses of a subnet, expected none", c.Blueprint)
+		return wrong(fieldPodCIDR, "pods of the blueprint %s have addresses of a subnet, "+
+			"expected none", c.Blueprint)
 	}
 	if c.Services.IsValid() {
 		return nil
@@ -97,7 +100,8 @@ func (c *Cluster) layOutside(need needs, peers []netip.Prefix) error {
 			return nil
 		}
 	}
-	return wrong(fieldServices, "%s overlap the address space or the pod CIDR, expected another", list(usualServices))
+	return wrong(fieldServices, "%s overlap the address space or the pod CIDR, expected another",
+		list(usualServices))
 }
 
 func (c *Cluster) overlaps(peers []netip.Prefix) error {
@@ -113,7 +117,8 @@ func (c *Cluster) overlaps(peers []netip.Prefix) error {
 			continue
 		}
 		if !a.prefix.Addr().Is4() || a.prefix != a.prefix.Masked() || a.prefix.Bits() < 8 {
-			return wrong(a.field, "%s, expected an IPv4 prefix of /8 or longer, without bits behind its mask",
+			return wrong(a.field, "%s, expected an IPv4 prefix of /8 or longer, without bits "+
+				"behind its mask",
 				a.prefix)
 		}
 		for _, b := range all[:i] {
@@ -124,10 +129,12 @@ func (c *Cluster) overlaps(peers []netip.Prefix) error {
 	}
 	for _, outside := range all[3:] {
 		if outside.prefix.IsValid() && overlap(c.Space, outside.prefix) {
-			return wrong(outside.field, "%s overlaps the address space %s", outside.prefix, list(c.Space))
+			return wrong(outside.field, "%s overlaps the address space %s", outside.prefix,
+				list(c.Space))
 		}
 		if outside.prefix.IsValid() && overlap(peers, outside.prefix) {
-			return wrong(outside.field, "%s overlaps a peered network: %s", outside.prefix, list(peers))
+			return wrong(outside.field, "%s overlaps a peered network: %s", outside.prefix,
+				list(peers))
 		}
 		if c.Egress.IsValid() && outside.prefix.IsValid() && outside.prefix.Contains(c.Egress) {
 			return wrong(fieldEgress, "a firewall cannot be at %s, which is in %s %s",
@@ -135,7 +142,8 @@ func (c *Cluster) overlaps(peers []netip.Prefix) error {
 		}
 	}
 	if c.Egress.IsValid() && (!c.Egress.Is4() || c.Nodes.Contains(c.Egress)) {
-		return wrong(fieldEgress, "a firewall cannot be at %s, expected an IPv4 address outside of the node subnet",
+		return wrong(fieldEgress, "a firewall cannot be at %s, expected an IPv4 address outside "+
+			"of the node subnet",
 			c.Egress)
 	}
 	return nil
@@ -159,7 +167,8 @@ func (c *Cluster) sizes() needs {
 	}
 	for _, p := range c.Pools {
 		setup := capacity.Setup{
-			Plugin: c.Blueprint, MaxPods: p.MaxPods, Surge: capacity.SurgeOf(""), RouteLimit: routeLimit,
+			Plugin: c.Blueprint, MaxPods: p.MaxPods, Surge: capacity.SurgeOf(""),
+			RouteLimit: routeLimit,
 		}
 		s := setup.For(capacity.Need{Nodes: p.most()})
 		n.nodes, n.surge = n.nodes+s.Nodes, n.surge+s.Surge
@@ -184,12 +193,15 @@ func (c *Cluster) fits() error {
 	total := n.nodes + n.surge
 	switch {
 	case n.tooMuch != "":
-		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade are too many for the %s",
+		return wrong(c.mostNodes(),
+			"%d nodes and %d more during an upgrade are too many for the %s",
 			n.nodes, n.surge, n.tooMuch)
 	case capacity.Usable(c.Nodes)-n.nodesUsed < n.nodeAddresses:
 		return wrong(c.fieldOf(fieldNodes),
-			"%s has %d addresses%s; %d nodes and %d more during an upgrade take %d, expected /%d or wider",
-			c.Nodes, capacity.Usable(c.Nodes), ofOthers(n.nodesUsed), n.nodes, n.surge, n.nodeAddresses,
+			"%s has %d addresses%s; %d nodes and %d more during an upgrade take %d, expected /%d "+
+				"or wider",
+			c.Nodes, capacity.Usable(c.Nodes), ofOthers(n.nodesUsed), n.nodes, n.surge,
+			n.nodeAddresses,
 			capacity.SubnetFor(n.nodeAddresses+n.nodesUsed))
 	case c.HasPodSubnet() && capacity.Usable(c.Pods)-n.podsUsed < n.podAddresses:
 		return wrong(c.fieldOf(fieldPods),
@@ -198,10 +210,12 @@ func (c *Cluster) fits() error {
 			capacity.SubnetFor(n.podAddresses+n.podsUsed))
 	case c.hasPodCIDR() && c.PodCIDR.Bits() > n.podCIDRBits:
 		return wrong(fieldPodCIDR,
-			"%s has %d ranges of /24, one for each node; %d nodes and %d more during an upgrade need /%d or wider",
+			"%s has %d ranges of /24, one for each node; %d nodes and %d more during an upgrade "+
+				"need /%d or wider",
 			c.PodCIDR, 1<<max(0, 24-c.PodCIDR.Bits()), n.nodes, n.surge, n.podCIDRBits)
 	case c.Blueprint == capacity.Kubenet && total+c.ownRoutes() > routeLimit:
-		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade need a route each; a route table holds %d",
+		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade need a route each; a "+
+			"route table holds %d",
 			n.nodes, n.surge, routeLimit)
 	case c.ApplicationGateway != nil &&
 		capacity.Usable(c.Gateway)-n.gatewayUsed < c.ApplicationGateway.Most+1:

@@ -41,12 +41,14 @@ func Read(d v1alpha1.Cluster) (Cluster, error) {
 			continue
 		}
 		if *one.to, err = netip.ParsePrefix(one.text); err != nil {
-			return c, wrong(one.field, "%q is not a prefix, expected one such as 10.224.0.0/20", one.text)
+			return c, wrong(one.field, "%q is not a prefix, expected one such as 10.224.0.0/20",
+				one.text)
 		}
 	}
 	if s.Egress != "" {
 		if c.Egress, err = netip.ParseAddr(s.Egress); err != nil {
-			return c, wrong(fieldEgress, "%q is not an address, expected one such as 10.1.0.4", s.Egress)
+			return c, wrong(fieldEgress, "%q is not an address, expected one such as 10.1.0.4",
+				s.Egress)
 		}
 	}
 	if g := s.ApplicationGateway; g != nil {
@@ -94,7 +96,8 @@ func (c *Cluster) readExisting(s v1alpha1.ClusterSpec) error {
 		case err != nil:
 			return wrong(one.field, "%q is not a resource ID: %v", one.text, err)
 		case e.Nodes == "" && one.to != &e.Nodes:
-			return wrong(one.field, "it takes %s, the node subnet in the same network", fieldVNetSubnet)
+			return wrong(one.field, "it takes %s, the node subnet in the same network",
+				fieldVNetSubnet)
 		default:
 			*one.to = id
 		}

@@ -160,9 +160,12 @@ func TestClusterSchemaAgrees(t *testing.T) {
 	taken := len(texts)
 	for _, refused := range []string{
 		"", "  blueprint: none\n", "  blueprint: overlay\n  nope: 1\n",
-		"  blueprint: overlay\n  private: \"true\"\n", "  blueprint: overlay\n  kubernetesVersion: 1.33\n",
-		"  blueprint: overlay\n  addressSpace: 10.0.0.0/8\n", "  blueprint: overlay\n  egress: firewall\n",
-		"  blueprint: overlay\n  podCIDR: fd00::/64\n", "  blueprint: overlay\n  pools: [{count: 3}]\n",
+		"  blueprint: overlay\n  private: \"true\"\n", "  blueprint: overlay\n  " +
+			"kubernetesVersion: 1.33\n",
+		"  blueprint: overlay\n  addressSpace: 10.0.0.0/8\n", "  blueprint: overlay\n  egress: " +
+			"firewall\n",
+		"  blueprint: overlay\n  podCIDR: fd00::/64\n", "  blueprint: overlay\n  pools: [{count: " +
+			"3}]\n",
 		"  blueprint: overlay\n  pools: [{name: a, zones: [1]}]\n",
 		"  blueprint: overlay\n  pools: [{name: a, count: 1001}]\n",
 		"  blueprint: overlay\n  pools: [{name: a, maxPods: 9}]\n",

@@ -18,16 +18,19 @@ const AdoptedTag = "routekeeper-adopted"
 // are deleted separately, and before the identity, whose tags name that network. Routes are deleted
 // with their table.
 var removalOrder = []string{
-	arm.TypeCluster, arm.TypeRoleAssignment, arm.TypeRoleDefinition, arm.TypeGateway, arm.TypePublicIP,
+	arm.TypeCluster, arm.TypeRoleAssignment, arm.TypeRoleDefinition, arm.TypeGateway,
+	arm.TypePublicIP,
 	arm.TypeSubnet, arm.TypeIdentity, arm.TypeVNet, arm.TypeRouteTable, arm.TypeResourceGroup,
 }
 
 // words name what is built, by type, as the steps do.
 var words = map[string]string{
-	arm.TypeCluster: "cluster", arm.TypeGateway: "Application Gateway", arm.TypePublicIP: "public IP",
+	arm.TypeCluster: "cluster", arm.TypeGateway: "Application Gateway",
+	arm.TypePublicIP:       "public IP",
 	arm.TypeRoleAssignment: "role assignment", arm.TypeRoleDefinition: "role definition",
 	arm.TypeIdentity: "identity", arm.TypeVNet: "virtual network", arm.TypeSubnet: "subnet",
-	arm.TypeRouteTable: "route table", arm.TypeRoute: "route", arm.TypeResourceGroup: "resource group",
+	arm.TypeRouteTable: "route table", arm.TypeRoute: "route",
+	arm.TypeResourceGroup: "resource group",
 }
 
 // Word names a resource's type in words, such as "route table".

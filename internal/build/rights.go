@@ -45,7 +45,8 @@ func (s Step) Needs(c Cluster, have Made) []Need {
 		for _, g := range c.groups() { // it takes the right in all that it can be assigned in
 			add(arm.ID(g.(string)), s.ID.Type()+"/write")
 		}
-	case have[s.ID.Key()].Raw == nil && !s.ID.Is(arm.TypeSubnet) && !s.ID.Is(arm.TypeRoleAssignment):
+	case have[s.ID.Key()].Raw == nil && !s.ID.Is(arm.TypeSubnet) &&
+		!s.ID.Is(arm.TypeRoleAssignment):
 		needs = append(needs, Need{c.above(s.ID.Group(), have), s.ID.Type() + "/write"})
 	default:
 		add(s.ID, s.ID.Type()+"/write")

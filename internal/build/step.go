@@ -91,7 +91,9 @@ func (c Cluster) Steps() []Step {
 
 // step is a tagged resource with a fixed body.
 func (c Cluster) step(id arm.ID, what, why string, body object, fixed ...string) Step {
-	return Step{ID: id, What: what, Why: why, Tagged: true, Fixed: fixed, body: func(Made) object { return c.at(body) }}
+	return Step{ID: id, What: what, Why: why, Tagged: true, Fixed: fixed, body: func(Made) object {
+		return c.at(body)
+	}}
 }
 
 func (c Cluster) networkSteps() []Step {
@@ -106,10 +108,12 @@ func (c Cluster) networkSteps() []Step {
 	// A separate resource: a write of the table would replace it, and lose the pod routes.
 	if c.Egress.IsValid() && c.NodeTableID().Equal(c.ownNodeTable()) {
 		egress := object{
-			"addressPrefix": "0.0.0.0/0", "nextHopType": "VirtualAppliance", "nextHopIpAddress": c.Egress.String(),
+			"addressPrefix": "0.0.0.0/0", "nextHopType": "VirtualAppliance",
+			"nextHopIpAddress": c.Egress.String(),
 		}
 		steps = append(steps, Step{
-			ID: c.NodeTableID().Child("routes", "egress"), What: "route", Why: "0.0.0.0/0 to " + c.Egress.String(),
+			ID: c.NodeTableID().Child("routes", "egress"), What: "route", Why: "0.0.0.0/0 to " +
+				c.Egress.String(),
 			body: func(Made) object { return object{"properties": egress} },
 		})
 	}
@@ -165,7 +169,8 @@ func (c Cluster) subnetSteps() (steps []Step) {
 		}
 		properties["addressPrefix"] = prefix.String()
 		steps = append(steps, Step{
-			ID: id, What: "subnet", Why: prefix.String() + " " + why, Fixed: []string{"properties.addressPrefix"},
+			ID: id, What: "subnet", Why: prefix.String() + " " +
+				why, Fixed: []string{"properties.addressPrefix"},
 			Guest: c.Existing != nil,
 			body:  func(Made) object { return object{"properties": properties} },
 		})
@@ -197,11 +202,14 @@ func (c Cluster) subnetSteps() (steps []Step) {
 // more.
 func (c Cluster) ClusterActions() []string {
 	actions := []string{
-		"Microsoft.Network/virtualNetworks/subnets/read", "Microsoft.Network/virtualNetworks/subnets/join/action",
+		"Microsoft.Network/virtualNetworks/subnets/read",
+		"Microsoft.Network/virtualNetworks/subnets/join/action",
 	}
 	if c.HasTable() {
-		actions = append(actions, "Microsoft.Network/routeTables/read", "Microsoft.Network/routeTables/write",
-			"Microsoft.Network/routeTables/routes/read", "Microsoft.Network/routeTables/routes/write",
+		actions = append(actions, "Microsoft.Network/routeTables/read",
+			"Microsoft.Network/routeTables/write",
+			"Microsoft.Network/routeTables/routes/read",
+			"Microsoft.Network/routeTables/routes/write",
 			"Microsoft.Network/routeTables/routes/delete")
 	}
 	return actions
@@ -209,7 +217,8 @@ func (c Cluster) ClusterActions() []string {
 
 // RoleID is the definition of the cluster's role.
 func (c Cluster) RoleID() arm.ID {
-	return arm.ID("/subscriptions/" + c.Subscription + "/providers/" + arm.TypeRoleDefinition + "/" + c.guid("role"))
+	return arm.ID("/subscriptions/" + c.Subscription + "/providers/" + arm.TypeRoleDefinition +
+		"/" + c.guid("role"))
 }
 
 // guidNamespace is that of the template function guid (bicep-functions-string).
@@ -277,11 +286,14 @@ func (c Cluster) roleSteps() []Step {
 	var steps []Step
 	if !c.BuiltInRoles {
 		steps = append(steps, Step{
-			ID: c.RoleID(), What: "role definition", Why: "what the cluster needs on its network, and no more",
+			ID: c.RoleID(), What: "role definition", Why: "what the cluster needs on its " +
+				"network, and no more",
 			body: func(Made) object {
 				return object{"properties": object{
-					"roleName": c.Name + " cluster network (" + c.guid("role")[:8] + ")", "type": "CustomRole",
-					"description":      "What the AKS cluster " + c.Owner() + " needs on its network. Made by routekeeper.",
+					"roleName": c.Name + " cluster network (" + c.guid("role")[:8] +
+						")", "type": "CustomRole",
+					"description": "What the AKS cluster " + c.Owner() +
+						" needs on its network. Made by routekeeper.",
 					"permissions":      []any{object{"actions": actions}},
 					"assignableScopes": c.groups(),
 				}}
@@ -304,7 +316,8 @@ func (c Cluster) assignment(id, role arm.ID, why string, of arm.ID, field string
 			return object{"properties": object{
 				"roleDefinitionId": string(role),
 				"principalId":      made.text(of, field),
-				"principalType":    "ServicePrincipal", // Azure does not look for it where it is not known yet
+				// Azure does not look for it where it is not known yet
+				"principalType": "ServicePrincipal",
 			}}
 		},
 	}
@@ -312,12 +325,16 @@ func (c Cluster) assignment(id, role arm.ID, why string, of arm.ID, field string
 
 func (c Cluster) clusterStep() Step {
 	return Step{
-		ID: c.ClusterID(), What: "cluster", Why: string(c.Blueprint), Tagged: true, RolesCount: true,
+		ID: c.ClusterID(), What: "cluster", Why: string(c.Blueprint), Tagged: true,
+		RolesCount: true,
 		Fixed: []string{
-			"location", "properties.dnsPrefix", "properties.networkProfile", "properties.apiServerAccessProfile",
+			"location", "properties.dnsPrefix", "properties.networkProfile",
+			"properties.apiServerAccessProfile",
 			"properties.agentPoolProfiles.vmSize", "properties.agentPoolProfiles.vnetSubnetID",
-			"properties.agentPoolProfiles.podSubnetID", "properties.agentPoolProfiles.podIPAllocationMode",
-			"properties.agentPoolProfiles.maxPods", "properties.agentPoolProfiles.availabilityZones",
+			"properties.agentPoolProfiles.podSubnetID",
+			"properties.agentPoolProfiles.podIPAllocationMode",
+			"properties.agentPoolProfiles.maxPods",
+			"properties.agentPoolProfiles.availabilityZones",
 			"properties.agentPoolProfiles.mode",
 		},
 		Later: func() object { return c.clusterBody(false) },
@@ -329,7 +346,8 @@ func (c Cluster) clusterStep() Step {
 // clusterBody is the cluster's body; with first, it contains the number of nodes of all pools.
 func (c Cluster) clusterBody(first bool) object {
 	properties := object{
-		"dnsPrefix": c.Name, "networkProfile": c.networkProfile(), "agentPoolProfiles": c.pools(first),
+		"dnsPrefix": c.Name, "networkProfile": c.networkProfile(), "agentPoolProfiles": c.pools(
+			first),
 		"oidcIssuerProfile": object{"enabled": true}, // for workload identity
 		"securityProfile":   object{"workloadIdentity": object{"enabled": true}},
 	}
@@ -346,7 +364,8 @@ func (c Cluster) clusterBody(first bool) object {
 	}
 	return c.at(object{
 		"identity": object{
-			"type": "UserAssigned", "userAssignedIdentities": object{string(c.IdentityID()): object{}},
+			"type": "UserAssigned", "userAssignedIdentities": object{
+				string(c.IdentityID()): object{}},
 		},
 		"properties": properties,
 	})

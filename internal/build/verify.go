@@ -76,7 +76,8 @@ func Verify(c diagnose.Case, findings []finding.Finding) Verification {
 		if !read {
 			out.Claims = append(out.Claims, Claim{
 				Cluster: id.Name(), Topic: topicNodes, Claim: "cluster", State: ClaimUnchecked,
-				Detail: "it could not be read: " + unreadReason(c.Snapshot, id), Resource: string(id),
+				Detail: "it could not be read: " +
+					unreadReason(c.Snapshot, id), Resource: string(id),
 			})
 			continue
 		}
@@ -196,7 +197,8 @@ func (v *verifier) kubernetes(pods bool) string {
 	case v.Cluster.Stopped:
 		return "the cluster is stopped"
 	case k == nil:
-		return "nodes and pods were not read: expected --kubeconfig, or --from-nodes and --from-pods"
+		return "nodes and pods were not read: expected --kubeconfig, or --from-nodes and " +
+			"--from-pods"
 	case k.Failed != "":
 		return "the Kubernetes API could not be read: " + k.Failed
 	case len(k.Nodes) == 0:

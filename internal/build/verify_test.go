@@ -18,8 +18,10 @@ import (
 // The plant is a kubenet cluster of two nodes in which everything is right; a test changes a
 // document.
 const (
-	plantGroup    = arm.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg")
-	plantNodes    = arm.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/MC_shop")
+	plantGroup = arm.ID(
+		"/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg")
+	plantNodes = arm.ID(
+		"/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/MC_shop")
 	plantCluster  = plantGroup + "/providers/Microsoft.ContainerService/managedClusters/shop"
 	plantVNet     = plantGroup + "/providers/Microsoft.Network/virtualNetworks/vnet"
 	plantSubnet   = plantVNet + "/subnets/nodes"
@@ -58,7 +60,8 @@ func plantRoute(name, prefix, hopType, hop string) doc {
 func podRoutes() docs {
 	var routes docs
 	for i := range 2 {
-		routes = append(routes, plantRoute(fmt.Sprintf("%s____10244%d024", node(i), i), fmt.Sprintf("10.244.%d.0/24", i),
+		routes = append(routes, plantRoute(fmt.Sprintf("%s____10244%d024", node(i), i),
+			fmt.Sprintf("10.244.%d.0/24", i),
 			inventory.HopAppliance, fmt.Sprintf("10.42.1.%d", 4+i)))
 	}
 	return routes
@@ -69,29 +72,39 @@ func newPlant(t *testing.T) *plant {
 	p := &plant{t: t, change: func(*inventory.Snapshot) {}, docs: map[arm.ID]doc{
 		plantCluster: {
 			"nodeResourceGroup": "MC_shop", "provisioningState": "Succeeded",
-			"networkProfile":    doc{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/16", "outboundType": "loadBalancer"},
-			"agentPoolProfiles": docs{doc{"name": "np", "count": 2, "vnetSubnetID": string(plantSubnet), "maxPods": 110}},
+			"networkProfile": doc{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/16",
+				"outboundType": "loadBalancer"},
+			"agentPoolProfiles": docs{
+				doc{"name": "np", "count": 2, "vnetSubnetID": string(plantSubnet), "maxPods": 110}},
 			"addonProfiles": doc{"ingressApplicationGateway": doc{"enabled": true,
 				"identity": doc{"objectId": plantAddon},
 				"config":   doc{"applicationGatewayId": string(plantGateway)}}},
 		},
 		plantVNet: {"addressSpace": doc{"addressPrefixes": docs{"10.42.0.0/16"}}, "subnets": docs{
-			doc{"id": string(plantSubnet), "name": "nodes", "properties": doc{"addressPrefix": "10.42.1.0/24", "routeTable": ref(plantTable)}},
-			doc{"id": string(plantGateways), "name": "appgw", "properties": doc{"addressPrefix": "10.42.2.0/24", "routeTable": ref(plantTarget),
-				"applicationGatewayIPConfigurations": docs{ref(plantGateway + "/gatewayIPConfigurations/main")}}},
+			doc{"id": string(plantSubnet), "name": "nodes",
+				"properties": doc{"addressPrefix": "10.42.1.0/24", "routeTable": ref(plantTable)}},
+			doc{"id": string(plantGateways), "name": "appgw",
+				"properties": doc{"addressPrefix": "10.42.2.0/24", "routeTable": ref(plantTarget),
+					"applicationGatewayIPConfigurations": docs{
+						ref(plantGateway + "/gatewayIPConfigurations/main")}}},
 		}},
 		plantTable:  {"routes": podRoutes(), "subnets": docs{ref(plantSubnet)}},
 		plantTarget: {"routes": podRoutes(), "subnets": docs{ref(plantGateways)}},
 		plantGateway: {"operationalState": "Running", "sku": doc{"tier": "WAF_v2"},
-			"gatewayIPConfigurations": docs{doc{"name": "main", "properties": doc{"subnet": ref(plantGateways)}}}},
+			"gatewayIPConfigurations": docs{
+				doc{"name": "main", "properties": doc{"subnet": ref(plantGateways)}}}},
 	}}
 	p.kubernetes = &inventory.Kubernetes{}
 	for i := range 2 {
-		set := plantNodes + "/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-12345678-vmss"
-		nic := set + arm.ID(fmt.Sprintf("/virtualMachines/%d/networkInterfaces/aks-np-12345678-vmss", i))
+		set := plantNodes +
+			"/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-12345678-vmss"
+		nic := set + arm.ID(
+			fmt.Sprintf("/virtualMachines/%d/networkInterfaces/aks-np-12345678-vmss", i))
 		p.docs[nic] = doc{"enableIPForwarding": true, "ipConfigurations": docs{doc{"name": "c",
-			"properties": doc{"privateIPAddress": fmt.Sprintf("10.42.1.%d", 4+i), "subnet": ref(plantSubnet)}}}}
-		nodes, err := inventory.DecodeNodes(fmt.Appendf(nil, `{"kind":"Node","metadata":{"name":%q,"labels":{"agentpool":"np"}},
+			"properties": doc{"privateIPAddress": fmt.Sprintf("10.42.1.%d", 4+i),
+				"subnet": ref(plantSubnet)}}}}
+		nodes, err := inventory.DecodeNodes(fmt.Appendf(nil,
+			`{"kind":"Node","metadata":{"name":%q,"labels":{"agentpool":"np"}},
 			"spec":{"podCIDR":"10.244.%d.0/24","providerID":"azure://%s/virtualMachines/%d"},"status":{
 			"addresses":[{"type":"InternalIP","address":"10.42.1.%d"}],"conditions":[{"type":"Ready","status":"True"}]}}`,
 			node(i), i, set, i, 4+i))
@@ -111,8 +124,10 @@ func newPlant(t *testing.T) *plant {
 }
 
 func (p *plant) pod(name string, on int, host bool, addr string) {
-	pods, err := inventory.DecodePods(fmt.Appendf(nil, `{"kind":"Pod","metadata":{"name":%q,"namespace":"x"},
-		"spec":{"nodeName":%q,"hostNetwork":%t},"status":{"phase":"Running","podIP":%q}}`, name, node(on), host, addr))
+	pods, err := inventory.DecodePods(fmt.Appendf(nil,
+		`{"kind":"Pod","metadata":{"name":%q,"namespace":"x"},
+		"spec":{"nodeName":%q,"hostNetwork":%t},"status":{"phase":"Running","podIP":%q}}`, name,
+		node(on), host, addr))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -143,8 +158,10 @@ func (p *plant) read() diagnose.Case {
 	s.Listed = []arm.ID{"/subscriptions/11111111-1111-1111-1111-111111111111"}
 	s.InterfacesOf = s.Listed
 	for id, properties := range p.docs {
-		raw, err := json.Marshal(doc{"id": string(id), "name": id.Name(), "location": "westeurope", "properties": properties,
-			"identity": doc{"type": "UserAssigned", "userAssignedIdentities": doc{"/i": doc{"principalId": plantWho}}}})
+		raw, err := json.Marshal(doc{"id": string(id), "name": id.Name(), "location": "westeurope",
+			"properties": properties,
+			"identity": doc{"type": "UserAssigned", "userAssignedIdentities": doc{
+				"/i": doc{"principalId": plantWho}}}})
 		if err == nil {
 			err = s.Add(raw)
 		}
@@ -155,7 +172,8 @@ func (p *plant) read() diagnose.Case {
 	if p.kubernetes != nil {
 		s.Kubernetes[plantCluster.Key()] = p.kubernetes
 	}
-	all := inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}}, Roles: []string{"Network Contributor"}}
+	all := inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}},
+		Roles: []string{"Network Contributor"}}
 	s.Rights[plantWho] = map[string]inventory.Rights{plantSubnet.Key(): all, plantTable.Key(): all}
 	s.Rights[plantAddon] = map[string]inventory.Rights{plantGateway.Key(): all,
 		plantGateway.Group().Key(): all, plantGateways.Key(): all}
@@ -164,7 +182,8 @@ func (p *plant) read() diagnose.Case {
 	known.LogRead, known.ManagedRead, known.Written = true, true, []arm.ID{plantTable}
 	p.change(s)
 	return diagnose.Case{
-		Snapshot: s, Clusters: []arm.ID{plantCluster}, Configs: []v1alpha1.ClusterRoutes{p.config}, Proposed: p.proposed,
+		Snapshot: s, Clusters: []arm.ID{plantCluster}, Configs: []v1alpha1.ClusterRoutes{
+			p.config}, Proposed: p.proposed,
 	}
 }
 
@@ -187,8 +206,10 @@ func TestAllRight(t *testing.T) {
 	for _, c := range v.Claims {
 		topics = append(topics, c.Topic)
 	}
-	want := []string{topicNodes, topicNodeSubnet, topicPods, topicAddresses, topicRoom, topicAssociation, topicRoutes,
-		topicTarget, topicPaths, topicRoles, topicRoles, topicRoles, topicRoles, topicRoles, topicKeeper, topicEgress, topicGateway, topicOther}
+	want := []string{topicNodes, topicNodeSubnet, topicPods, topicAddresses, topicRoom,
+		topicAssociation, topicRoutes,
+		topicTarget, topicPaths, topicRoles, topicRoles, topicRoles, topicRoles, topicRoles,
+		topicKeeper, topicEgress, topicGateway, topicOther}
 	if !slices.Equal(topics, want) {
 		t.Errorf("topics %q, want %q", topics, want)
 	}
@@ -203,7 +224,8 @@ func TestNearMisses(t *testing.T) {
 				delete(s.Tables, id.Key())
 				delete(s.Subnets, id.Key())
 				delete(s.Gateways, id.Key())
-				s.Unread[id.Key()] = inventory.Unread{ID: id, Status: 403, Code: "AuthorizationFailed"}
+				s.Unread[id.Key()] = inventory.Unread{ID: id, Status: 403,
+					Code: "AuthorizationFailed"}
 			}
 		}
 	}
@@ -213,7 +235,8 @@ func TestNearMisses(t *testing.T) {
 	}
 	profile := func(p *plant) doc { return p.docs[plantCluster]["networkProfile"].(doc) }
 	egress := func(p *plant, hopType, hop string) {
-		p.docs[plantTable]["routes"] = append(podRoutes(), plantRoute("egress", "0.0.0.0/0", hopType, hop))
+		p.docs[plantTable]["routes"] = append(podRoutes(),
+			plantRoute("egress", "0.0.0.0/0", hopType, hop))
 	}
 	for name, tt := range map[string]struct {
 		change func(*plant)
@@ -228,76 +251,111 @@ func TestNearMisses(t *testing.T) {
 		"no kubeconfig": {func(p *plant) { p.kubernetes = nil }, []string{
 			"nodes: not-checked: nodes and pods were not read: expected --kubeconfig",
 			"node-subnet: not-checked: ", "pods: not-checked: "}, nil},
-		"pods not shown": {func(p *plant) { p.kubernetes.Pods, p.kubernetes.Note = nil, "pods: forbidden" }, []string{
-			"node-subnet: not-checked: pods were not read: pods: forbidden", "pods: not-checked: ", "paths: not-checked: "}, nil},
+		"pods not shown": {func(p *plant) {
+			p.kubernetes.Pods, p.kubernetes.Note = nil, "pods: forbidden"
+		}, []string{
+			"node-subnet: not-checked: pods were not read: pods: forbidden", "pods: not-checked: ",
+			"paths: not-checked: "}, nil},
 		"a node not ready": {func(p *plant) {
-			p.kubernetes.Nodes[0].Ready, p.kubernetes.Nodes[0].Unready = false, &inventory.Condition{Reason: "KubeletNotReady"}
+			p.kubernetes.Nodes[0].Ready, p.kubernetes.Nodes[0].Unready =
+				false, &inventory.Condition{Reason: "KubeletNotReady"}
 		}, []string{"nodes: wrong: 1 node is not Ready"}, []finding.Code{finding.NodeNotReady}},
-		"the cluster is changing": {func(p *plant) { p.docs[plantCluster]["provisioningState"] = "Upgrading" },
+		"the cluster is changing": {func(p *plant) {
+			p.docs[plantCluster]["provisioningState"] = "Upgrading"
+		},
 			[]string{"nodes: not-checked: the cluster's provisioning state is Upgrading"}, nil},
 		"a stripped node subnet": {func(p *plant) { delete(p.subnet(plantSubnet), "routeTable") },
-			[]string{"association: wrong: node subnet vnet/nodes has lost", "paths: wrong: "}, []finding.Code{finding.AssociationLost}},
+			[]string{"association: wrong: node subnet vnet/nodes has lost",
+				"paths: wrong: "}, []finding.Code{finding.AssociationLost}},
 		"no route of a node": {func(p *plant) {
 			p.docs[plantTable]["routes"] = podRoutes()[:1]
 			p.docs[plantTarget]["routes"] = podRoutes()[:1]
-		}, []string{"routes: wrong: 1 node", "paths: wrong: "}, []finding.Code{finding.NodeWithoutRoute}},
-		"a route less in the target": {func(p *plant) { p.docs[plantTarget]["routes"] = podRoutes()[:1] },
-			[]string{"target: wrong: ", "paths: wrong: ", "gateway: wrong: "}, []finding.Code{finding.TargetDrift}},
+		}, []string{"routes: wrong: 1 node", "paths: wrong: "},
+			[]finding.Code{finding.NodeWithoutRoute}},
+		"a route less in the target": {func(p *plant) {
+			p.docs[plantTarget]["routes"] = podRoutes()[:1]
+		},
+			[]string{"target: wrong: ", "paths: wrong: ", "gateway: wrong: "}, []finding.Code{
+				finding.TargetDrift}},
 		"the table not read": {func(p *plant) { p.change = unread(plantTable) }, []string{
-			"routes: not-checked: the table was not read: AuthorizationFailed", "target: not-checked: ", "paths: not-checked: ",
-			"egress: not-checked: shop-rt was not read: AuthorizationFailed", "other: not-checked: "}, nil},
-		"roles not read": {func(p *plant) { p.change = func(s *inventory.Snapshot) { clear(s.Rights) } },
-			[]string{"roles: not-checked: the role assignments were not read", "roles: not-checked: ",
+			"routes: not-checked: the table was not read: AuthorizationFailed",
+			"target: not-checked: ", "paths: not-checked: ",
+			"egress: not-checked: shop-rt was not read: AuthorizationFailed",
+			"other: not-checked: "}, nil},
+		"roles not read": {func(p *plant) {
+			p.change = func(s *inventory.Snapshot) { clear(s.Rights) }
+		},
+			[]string{"roles: not-checked: the role assignments were not read",
+				"roles: not-checked: ",
 				"roles: not-checked: ", "roles: not-checked: ", "roles: not-checked: "}, nil},
 		"roles not read in full": {func(p *plant) {
 			p.change = func(s *inventory.Snapshot) {
 				s.Rights[plantWho][plantSubnet.Key()] = inventory.Rights{Failed: "403"}
 			}
-		}, []string{"roles: not-checked: the role assignments could not be read in full: 403"}, nil},
+		}, []string{"roles: not-checked: the role assignments could not be read in full: 403"},
+			nil},
 		"no role on the subnet": {func(p *plant) {
-			p.change = func(s *inventory.Snapshot) { s.Rights[plantWho][plantSubnet.Key()] = inventory.Rights{} }
-		}, []string{"roles: wrong: the identity of cluster shop lacks "}, []finding.Code{finding.IdentityLacks}},
+			p.change = func(s *inventory.Snapshot) {
+				s.Rights[plantWho][plantSubnet.Key()] = inventory.Rights{}
+			}
+		}, []string{"roles: wrong: the identity of cluster shop lacks "},
+			[]finding.Code{finding.IdentityLacks}},
 		"no role of the add-on": {func(p *plant) {
-			p.change = func(s *inventory.Snapshot) { s.Rights[plantAddon][plantGateway.Key()] = inventory.Rights{} }
+			p.change = func(s *inventory.Snapshot) {
+				s.Rights[plantAddon][plantGateway.Key()] = inventory.Rights{}
+			}
 		}, []string{"roles: wrong: the identity of the ingress add-on of cluster shop lacks "},
 			[]finding.Code{finding.AddonLacks}},
 		"no identity of the add-on": {func(p *plant) { delete(addon(p), "identity") },
-			[]string{"roles: not-checked: the cluster's document does not name the identity of the add-on",
+			[]string{"roles: not-checked: the cluster's document does not name the identity of " +
+				"the add-on",
 				"roles: not-checked: ", "roles: not-checked: "}, nil},
 		"another gateway than asked": {func(p *plant) {
 			addon(p)["config"] = doc{"applicationGatewayId": string(plantGateway) + "2",
 				"effectiveApplicationGatewayId": string(plantGateway)}
-		}, []string{"gateway: wrong: the ingress add-on of cluster shop drives the Application Gateway agw, "},
+		}, []string{"gateway: wrong: the ingress add-on of cluster shop drives the Application " +
+			"Gateway agw, "},
 			[]finding.Code{finding.GatewayDiffers}},
 		"egress by a firewall": {func(p *plant) { egress(p, "VirtualAppliance", "10.42.3.4") },
-			[]string{"egress: wrong: cluster shop has outboundType loadBalancer, but the route egress"}, []finding.Code{finding.EgressDiffers}},
+			[]string{"egress: wrong: cluster shop has outboundType loadBalancer, but the route " +
+				"egress"}, []finding.Code{finding.EgressDiffers}},
 		"egress by a firewall, as meant": {func(p *plant) {
 			egress(p, "VirtualAppliance", "10.42.3.4")
 			profile(p)["outboundType"] = "userDefinedRouting"
 		}, nil, nil},
-		"no route for egress": {func(p *plant) { profile(p)["outboundType"] = "userDefinedRouting" },
-			[]string{"egress: wrong: the nodes of shop"}, []finding.Code{finding.EgressRouteMissing}},
+		"no route for egress": {func(p *plant) {
+			profile(p)["outboundType"] = "userDefinedRouting"
+		},
+			[]string{"egress: wrong: the nodes of shop"}, []finding.Code{
+				finding.EgressRouteMissing}},
 		"egress dropped": {func(p *plant) { egress(p, "None", "") },
 			[]string{"egress: wrong: route egress"}, []finding.Code{finding.EgressDropped}},
 		"egress dropped, as meant": {func(p *plant) {
 			egress(p, "None", "")
 			profile(p)["outboundType"] = "none"
 		}, nil, nil},
-		"a NAT gateway that is not seen": {func(p *plant) { profile(p)["outboundType"] = "managedNATGateway" },
-			[]string{"egress: not-checked: outboundType managedNATGateway, and the subnet shows no NAT gateway"}, nil},
+		"a NAT gateway that is not seen": {func(p *plant) {
+			profile(p)["outboundType"] = "managedNATGateway"
+		},
+			[]string{"egress: not-checked: outboundType managedNATGateway, and the subnet shows " +
+				"no NAT gateway"}, nil},
 		"no gateway": {func(p *plant) {
 			p.change = absent
 			delete(p.subnet(plantGateways), "applicationGatewayIPConfigurations")
-		}, []string{"gateway: wrong: Application Gateway agw"}, []finding.Code{finding.GatewayMissing}},
+		}, []string{"gateway: wrong: Application Gateway agw"},
+			[]finding.Code{finding.GatewayMissing}},
 		"a gateway v1": {func(p *plant) { p.docs[plantGateway]["sku"] = doc{"tier": "Standard"} },
 			[]string{"gateway: wrong: "}, []finding.Code{finding.GatewayNotV2}},
 		"a gateway that was not read": {func(p *plant) { p.change = unread(plantGateway) },
-			[]string{"gateway: not-checked: the ingress add-on drives it, and it was not read: AuthorizationFailed"}, nil},
+			[]string{"gateway: not-checked: the ingress add-on drives it, and it was not read: " +
+				"AuthorizationFailed"}, nil},
 		"a gateway without SKU": {func(p *plant) { delete(p.docs[plantGateway], "sku") },
-			[]string{"gateway: not-checked: the ingress add-on drives it, and its document names no SKU"}, nil},
+			[]string{"gateway: not-checked: the ingress add-on drives it, and its document names " +
+				"no SKU"}, nil},
 		"a stale route in the target": {func(p *plant) {
 			p.docs[plantTarget]["routes"] = append(podRoutes(),
-				plantRoute(node(9)+"____102449024", "10.244.9.0/24", inventory.HopAppliance, "10.42.1.13"))
+				plantRoute(node(9)+"____102449024", "10.244.9.0/24", inventory.HopAppliance,
+					"10.42.1.13"))
 		}, []string{"target: wrong: ", "gateway: wrong: "}, []finding.Code{finding.TargetDrift}},
 		"something else": {func(p *plant) { profile(p)["serviceCidr"] = "10.42.0.0/20" },
 			[]string{"other: wrong: "}, []finding.Code{finding.ServicesOverlap}},
@@ -312,7 +370,8 @@ func TestNearMisses(t *testing.T) {
 				ok = ok && strings.HasPrefix(lines[i], tt.want[i])
 			}
 			if !ok {
-				t.Errorf("not right:\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(tt.want, "\n"))
+				t.Errorf("not right:\n%s\nwant\n%s", strings.Join(lines, "\n"),
+					strings.Join(tt.want, "\n"))
 			}
 			var codes []finding.Code
 			for _, f := range v.Wrong {
@@ -337,7 +396,9 @@ func TestCountsAlone(t *testing.T) {
 		topicAssociation: func(p *plant) { delete(p.subnet(plantSubnet), "routeTable") },
 		topicRoutes:      func(p *plant) { p.docs[plantTable]["routes"] = podRoutes()[:1] },
 		topicTarget:      func(p *plant) { p.docs[plantTarget]["routes"] = podRoutes()[:1] },
-		topicEgress:      func(p *plant) { p.docs[plantCluster]["networkProfile"].(doc)["outboundType"] = "userDefinedRouting" },
+		topicEgress: func(p *plant) {
+			p.docs[plantCluster]["networkProfile"].(doc)["outboundType"] = "userDefinedRouting"
+		},
 		topicAddresses: func(p *plant) {
 			p.subnet(plantSubnet)["addressPrefix"] = "10.42.1.0/29" // three addresses
 			p.pod("agent", 1, true, "10.42.1.6")
@@ -357,12 +418,14 @@ func TestCountsAlone(t *testing.T) {
 	}
 	lost := newPlant(t)
 	delete(lost.subnet(plantSubnet), "routeTable")
-	if lines := other(Verify(lost.read(), nil)); !slices.Contains(lines, "association: wrong: it has none, expected shop-rt") {
+	if lines := other(Verify(lost.read(), nil)); !slices.Contains(lines,
+		"association: wrong: it has none, expected shop-rt") {
 		t.Errorf("%q", lines)
 	}
 	outside := newPlant(t)
 	outside.pod("lost", 1, false, "10.99.0.9")
-	if lines := other(Verify(outside.read(), nil)); len(lines) != 1 || lines[0] != "pods: wrong: 2 pods in the pod CIDRs of their nodes; 1 elsewhere" {
+	if lines := other(Verify(outside.read(), nil)); len(lines) != 1 ||
+		lines[0] != "pods: wrong: 2 pods in the pod CIDRs of their nodes; 1 elsewhere" {
 		t.Errorf("%q", lines)
 	}
 }
@@ -371,7 +434,8 @@ func TestCountsAlone(t *testing.T) {
 func TestStopped(t *testing.T) {
 	p := newPlant(t)
 	p.docs[plantCluster]["powerState"] = doc{"code": "Stopped"}
-	for _, topic := range []string{topicNodes, topicNodeSubnet, topicPods, topicRoutes, topicPaths} {
+	for _, topic := range []string{topicNodes, topicNodeSubnet, topicPods, topicRoutes,
+		topicPaths} {
 		if !slices.Contains(other(p.verify()), topic+": not-checked: the cluster is stopped") {
 			t.Errorf("%s: %q", topic, other(p.verify()))
 		}
@@ -384,7 +448,8 @@ func TestProposed(t *testing.T) {
 	p := newPlant(t)
 	p.proposed = true
 	for _, c := range p.verify().Claims {
-		if c.Topic == topicKeeper || c.Topic == topicTarget && !strings.Contains(c.Claim, "proposed") {
+		if c.Topic == topicKeeper || c.Topic == topicTarget &&
+			!strings.Contains(c.Claim, "proposed") {
 			t.Errorf("%+v", c)
 		}
 	}

@@ -27,7 +27,8 @@ func (v *verifier) nodes() {
 	case why != "":
 		c.unchecked("%s", why)
 	case state != "" && !strings.EqualFold(state, "Succeeded"):
-		c.unchecked("the cluster's provisioning state is %s: verify it again when it has settled", state)
+		c.unchecked("the cluster's provisioning state is %s: verify it again when it has settled",
+			state)
 	case len(v.Nodes) != pools:
 		c.unchecked("%s in Kubernetes, and the pools count %d: verify it again when nodes have "+
 			"joined or left", all, pools)
@@ -74,7 +75,8 @@ func (v *verifier) againstPlace(place diagnose.Place) (wrong []finding.Finding) 
 	if place.Subnet == "" {
 		return wrong
 	}
-	return append(wrong, v.against(place.Subnet, finding.SubnetDelegated, finding.SubnetUsedTwice)...)
+	return append(wrong, v.against(place.Subnet, finding.SubnetDelegated,
+		finding.SubnetUsedTwice)...)
 }
 
 // called is how findings call a place.
@@ -160,7 +162,8 @@ func (v *verifier) addresses() {
 		switch {
 		case left == 0:
 			c.wrong("none of %d is left", place.Usable)
-		case place.Kind == "pod subnet": // whether Azure shows all that nodes hold is not documented
+		// whether Azure shows all that nodes hold is not documented
+		case place.Kind == "pod subnet":
 			c.right("at most %d of %d are left: nodes hold 16 at a time", left, place.Usable)
 		default:
 			c.right("%d of %d are left", left, place.Usable)

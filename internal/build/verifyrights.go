@@ -22,7 +22,8 @@ func (v *verifier) roles() {
 		c := v.about(topicRoles, "role of the cluster's identity on "+scope.Short(), scope,
 			v.against(scope, finding.IdentityLacks))
 		if len(v.Cluster.PrincipalIDs) == 0 {
-			c.unchecked("the cluster has a service principal, whose object ID its document does not name")
+			c.unchecked("the cluster has a service principal, whose object ID its document does " +
+				"not name")
 			continue
 		}
 		v.role(c, scope, v.Cluster.PrincipalIDs)
@@ -92,7 +93,8 @@ func (v *verifier) egress() {
 	for _, exit := range v.Exits {
 		wrong := v.against(exit.Subnet, finding.EgressRouteMissing, finding.EgressDiffers)
 		if exit.Table != "" {
-			wrong = append(wrong, v.against(exit.Table, finding.EgressDropped, finding.NextHopUnreachable)...)
+			wrong = append(wrong, v.against(exit.Table, finding.EgressDropped,
+				finding.NextHopUnreachable)...)
 		}
 		v.exit(v.about(topicEgress, "egress of "+exit.Subnet.Short(), exit.Subnet, wrong), exit)
 	}
@@ -109,7 +111,8 @@ func (v *verifier) exit(c draft, exit diagnose.Exit) {
 	var routes []string
 	for _, r := range exit.Routes {
 		dropped = dropped || strings.EqualFold(r.HopType, inventory.HopNone)
-		routes = append(routes, fmt.Sprintf("%s to %s by %s in %s", r.Prefix, r.NextHop(), r.Name, exit.Table.Short()))
+		routes = append(routes, fmt.Sprintf("%s to %s by %s in %s", r.Prefix, r.NextHop(), r.Name,
+			exit.Table.Short()))
 	}
 	ways := strings.Join(routes, ", ")
 	if ways == "" {
@@ -169,15 +172,18 @@ func (v *verifier) gateway(place diagnose.GatewayPlace) {
 	gateway := v.s.Gateways[resource.Key()]
 	switch {
 	case gateway == nil:
-		c.unchecked("the ingress add-on drives it, and it was not read: %s", unreadReason(v.s, resource))
+		c.unchecked("the ingress add-on drives it, and it was not read: %s",
+			unreadReason(v.s, resource))
 	case gateway.Tier == "":
 		c.unchecked("the ingress add-on drives it, and its document names no SKU")
 	case place.Subnet == "":
-		c.unchecked("the ingress add-on drives it (%s), and no subnet that was read shows it", gateway.Tier)
+		c.unchecked("the ingress add-on drives it (%s), and no subnet that was read shows it",
+			gateway.Tier)
 	case !slices.ContainsFunc(gateway.Subnets, place.Subnet.Equal):
 		c.wrong("%s shows it, and it says that it is in another subnet", place.Subnet.Short())
 	default:
-		c.right("the ingress add-on drives it (%s), in %s%s", gateway.Tier, place.Subnet.Short(), v.by(place))
+		c.right("the ingress add-on drives it (%s), in %s%s", gateway.Tier, place.Subnet.Short(),
+			v.by(place))
 	}
 }
 
@@ -188,7 +194,8 @@ func (v *verifier) againstGateway(place diagnose.GatewayPlace) (wrong []finding.
 			finding.GatewayNotV2, finding.GatewayStopped)
 	}
 	if place.Subnet != "" {
-		wrong = append(wrong, v.against(place.Subnet, finding.GatewaySharesTable, finding.GatewayNoTable)...)
+		wrong = append(wrong, v.against(place.Subnet, finding.GatewaySharesTable,
+			finding.GatewayNoTable)...)
 		wrong = append(wrong, v.against("", finding.PeeringMissing, finding.PeeringForwarding)...)
 	}
 	if place.Table != "" {

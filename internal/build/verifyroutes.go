@@ -18,7 +18,8 @@ func (v *verifier) associations() {
 		v.association("node subnet", exit.Subnet, v.Table)
 	}
 	if len(v.Exits) == 0 {
-		v.about(topicAssociation, "route table of the node subnet", v.Cluster.ID, nil).unchecked(noSubnet)
+		v.about(topicAssociation, "route table of the node subnet", v.Cluster.ID,
+			nil).unchecked(noSubnet)
 	}
 	if v.Config == nil {
 		return
@@ -93,7 +94,8 @@ func (v *verifier) routes() {
 	case v.Cluster.Stopped:
 		c.unchecked("the cluster is stopped")
 	case without > 0 && young == without:
-		c.unchecked("%s may get the route yet: verify it again after three minutes", quantity(young, "node"))
+		c.unchecked("%s may get the route yet: verify it again after three minutes",
+			quantity(young, "node"))
 	case without > 0:
 		c.wrong("%d of %s have no route", without, all)
 	case !v.Asked && !v.Complete:
@@ -121,7 +123,8 @@ func (v *verifier) targets() {
 		case table == nil:
 			c.unchecked("the table was not read: %s", unreadReason(v.s, id))
 		case v.Own == nil:
-			c.unchecked("the cluster's route table was not read, so there is nothing to compare with")
+			c.unchecked("the cluster's route table was not read, so there is nothing to compare " +
+				"with")
 		default:
 			v.compare(c, table)
 		}
@@ -184,7 +187,8 @@ func (v *verifier) paths(tracer *trace.Tracer) {
 	case m.Pairs == 0 && v.Cluster.Nodes() == 1:
 		c.right("there is only one node, and no other subnet must reach its pods")
 	case m.Pairs == 0:
-		c.unchecked("no node's pods are known: expected --kubeconfig, or --from-nodes and --from-pods")
+		c.unchecked("no node's pods are known: expected --kubeconfig, or --from-nodes and " +
+			"--from-pods")
 	default:
 		c.right("all %s: packets arrive, and answers come back", pairs)
 	}

@@ -87,7 +87,8 @@ func Write(w io.Writer, b Bundle) error {
 	compressed := gzip.NewWriter(w)
 	archive := tar.NewWriter(compressed)
 	err := writeFiles(b, func(name string, data []byte) error {
-		header := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(data)), ModTime: b.Snapshot.Taken, Format: tar.FormatPAX}
+		header := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(data)),
+			ModTime: b.Snapshot.Taken, Format: tar.FormatPAX}
 		if err := archive.WriteHeader(header); err != nil {
 			return err
 		}
@@ -100,12 +101,15 @@ func Write(w io.Writer, b Bundle) error {
 func writeFiles(b Bundle, file func(name string, data []byte) error) error {
 	s := b.Snapshot
 	m := manifest{
-		Format: format, Program: b.Program, Taken: s.Taken, Clusters: b.Clusters, Proposed: b.Proposed, Configs: b.Configs,
-		Listed: s.Listed, InterfacesOf: s.InterfacesOf, Unread: s.Unread, Known: map[string]known{}, Caller: s.Caller, Own: s.Own, Rights: s.Rights, Writers: s.Writers,
+		Format: format, Program: b.Program, Taken: s.Taken, Clusters: b.Clusters,
+		Proposed: b.Proposed, Configs: b.Configs,
+		Listed: s.Listed, InterfacesOf: s.InterfacesOf, Unread: s.Unread, Known: map[string]known{},
+		Caller: s.Caller, Own: s.Own, Rights: s.Rights, Writers: s.Writers,
 	}
 	for key, c := range s.Clusters {
 		k := s.Known(c.ID)
-		m.Known[key] = known{k.OwnSubnets, k.LogRead, k.LogNext, k.LogCut, k.Written, k.ManagedRead, k.Managed, k.NICs}
+		m.Known[key] = known{k.OwnSubnets, k.LogRead, k.LogNext, k.LogCut, k.Written, k.ManagedRead,
+			k.Managed, k.NICs}
 	}
 	if err := writeJSON("manifest.json", m, file); err != nil {
 		return err
@@ -165,7 +169,9 @@ func documents(s *inventory.Snapshot) []arm.Document {
 	for _, d := range s.Locks {
 		all = append(all, d.Document)
 	}
-	slices.SortFunc(all, func(a, b arm.Document) int { return strings.Compare(a.ID.Key(), b.ID.Key()) })
+	slices.SortFunc(all, func(a, b arm.Document) int {
+		return strings.Compare(a.ID.Key(), b.ID.Key())
+	})
 	return all
 }
 
@@ -173,7 +179,8 @@ func documents(s *inventory.Snapshot) []arm.Document {
 func Read(r io.Reader) (Bundle, error) {
 	compressed, err := gzip.NewReader(r)
 	if err != nil {
-		return Bundle{}, fmt.Errorf("it is not a .tgz file: expected one that routekeeper collect wrote")
+		return Bundle{}, fmt.Errorf("it is not a .tgz file: expected one that routekeeper " +
+			"collect wrote")
 	}
 	archive := tar.NewReader(io.LimitReader(compressed, maxTotal))
 	b := Bundle{Snapshot: inventory.NewSnapshot()}
@@ -194,14 +201,16 @@ func Read(r io.Reader) (Bundle, error) {
 		}
 		data, err := io.ReadAll(archive)
 		if err != nil {
-			return Bundle{}, fmt.Errorf("%s: it cannot be unpacked, it may be cut off: %w", header.Name, err)
+			return Bundle{}, fmt.Errorf("%s: it cannot be unpacked, it may be cut off: %w",
+				header.Name, err)
 		}
 		if err := b.add(path.Clean(header.Name), data, &found); err != nil {
 			return Bundle{}, fmt.Errorf("%s: %w", header.Name, err)
 		}
 	}
 	if !found {
-		return Bundle{}, errors.New("it has no manifest.json: expected a file that routekeeper collect wrote")
+		return Bundle{}, errors.New("it has no manifest.json: expected a file that routekeeper " +
+			"collect wrote")
 	}
 	return b, nil
 }
@@ -232,7 +241,8 @@ func (b *Bundle) addManifest(data []byte) error {
 		return err
 	}
 	if m.Format != format {
-		return fmt.Errorf("format %d, expected %d: it was written by routekeeper %s", m.Format, format, m.Program)
+		return fmt.Errorf("format %d, expected %d: it was written by routekeeper %s", m.Format,
+			format, m.Program)
 	}
 	for i, c := range m.Configs {
 		if err := config.CheckName(c.Metadata.Name); err != nil {
@@ -248,8 +258,10 @@ func (b *Bundle) addManifest(data []byte) error {
 	maps.Copy(s.Writers, m.Writers)
 	for key, k := range m.Known {
 		learnt := s.Learn(arm.ID(key))
-		learnt.OwnSubnets, learnt.LogRead, learnt.LogNext, learnt.LogCut = k.OwnSubnets, k.LogRead, k.LogNext, k.LogCut
-		learnt.Written, learnt.ManagedRead, learnt.Managed, learnt.NICs = k.Written, k.ManagedRead, k.Managed, k.NICs
+		learnt.OwnSubnets, learnt.LogRead, learnt.LogNext, learnt.LogCut = k.OwnSubnets, k.LogRead,
+			k.LogNext, k.LogCut
+		learnt.Written, learnt.ManagedRead, learnt.Managed, learnt.NICs = k.Written, k.ManagedRead,
+			k.Managed, k.NICs
 	}
 	return nil
 }

@@ -28,34 +28,48 @@ func full(t testing.TB) Bundle {
 	s.Taken = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	s.Listed, s.InterfacesOf = []arm.ID{group}, []arm.ID{group}
 	for _, raw := range []string{
-		`{"id":"` + string(cluster) + `","etag":"e1","location":"westeurope","tags":{"owner":"tell nobody","aks-managed":"yes"},"properties":{"networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},
+		`{"id":"` + string(cluster) +
+			`","etag":"e1","location":"westeurope","tags":{"owner":"tell nobody","aks-managed":"yes"},"properties":{"networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},
 			"windowsProfile":{"adminPassword":"hunter2"},"servicePrincipalProfile":{"clientId":"msi","secret":"hunter3"},"linuxProfile":{"ssh":{"publicKeys":[{"keyData":"ssh-rsa hunter4"}]}},"x":{"tokens":["hunter5"]},
 			"httpProxyConfig":{"httpProxy":"http://me:hunter6@proxy:3128","noProxy":["10.0.0.0/8"]},"agentPoolProfiles":[{"name":"np","tags":{"owner":"hunter7"}}],
 			"addonProfiles":{"a":{"enabled":true,"config":{"workspaceKey":"hunter8","applicationGatewayId":"` + string(group) + `/providers/Microsoft.Network/applicationGateways/agw"}}},"weight":12345678901234567890}}`,
-		`{"id":"` + string(vnet) + `","properties":{"addressSpace":{"addressPrefixes":["10.42.0.0/16"]},"subnets":[{"id":"` + string(vnet) + `/subnets/nodes","properties":{"addressPrefix":"10.42.1.0/24"}}]}}`,
-		`{"id":"` + string(group) + `/providers/Microsoft.Network/virtualNetworks/far/subnets/alone","properties":{"addressPrefix":"10.9.0.0/24"}}`,
-		`{"id":"` + string(group) + `/providers/Microsoft.Network/routeTables/rt","etag":"e2","properties":{"routes":[{"name":"a","properties":{"addressPrefix":"10.244.0.0/24","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.42.1.4"}}]}}`,
-		`{"id":"` + string(group) + `/providers/Microsoft.Network/networkSecurityGroups/nsg","properties":{}}`,
-		`{"id":"` + string(group) + `/providers/Microsoft.Network/applicationGateways/agw","properties":{"operationalState":"Running","rewriteRuleSets":[{"headerValue":"Basic hunter9"}],"redirectConfigurations":[{"targetUrl":"https://x/?sig=hunter10"}]}}`,
-		`{"id":"` + string(group) + `/providers/Microsoft.Network/networkInterfaces/nic","properties":{"enableIPForwarding":true}}`,
-		`{"id":"` + string(group) + `/providers/Microsoft.Authorization/locks/l","properties":{"level":"ReadOnly"}}`,
+		`{"id":"` + string(vnet) +
+			`","properties":{"addressSpace":{"addressPrefixes":["10.42.0.0/16"]},"subnets":[{"id":"` + string(vnet) + `/subnets/nodes","properties":{"addressPrefix":"10.42.1.0/24"}}]}}`,
+		`{"id":"` + string(group) +
+			`/providers/Microsoft.Network/virtualNetworks/far/subnets/alone","properties":{"addressPrefix":"10.9.0.0/24"}}`,
+		`{"id":"` + string(group) +
+			`/providers/Microsoft.Network/routeTables/rt","etag":"e2","properties":{"routes":[{"name":"a","properties":{"addressPrefix":"10.244.0.0/24","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.42.1.4"}}]}}`,
+		`{"id":"` + string(group) +
+			`/providers/Microsoft.Network/networkSecurityGroups/nsg","properties":{}}`,
+		`{"id":"` + string(group) +
+			`/providers/Microsoft.Network/applicationGateways/agw","properties":{"operationalState":"Running","rewriteRuleSets":[{"headerValue":"Basic hunter9"}],"redirectConfigurations":[{"targetUrl":"https://x/?sig=hunter10"}]}}`,
+		`{"id":"` + string(group) +
+			`/providers/Microsoft.Network/networkInterfaces/nic","properties":{"enableIPForwarding":true}}`,
+		`{"id":"` + string(group) +
+			`/providers/Microsoft.Authorization/locks/l","properties":{"level":"ReadOnly"}}`,
 	} {
 		if err := s.Add([]byte(raw)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.Unread[vnet.Key()] = inventory.Unread{ID: vnet, Status: 403, Code: "AuthorizationFailed", Message: "no"}
-	s.Own[group.Key()] = inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}}}
+	s.Unread[vnet.Key()] = inventory.Unread{ID: vnet, Status: 403, Code: "AuthorizationFailed",
+		Message: "no"}
+	s.Own[group.Key()] = inventory.Rights{Permissions: []inventory.Permission{
+		{Actions: []string{"*"}}}}
 	s.Rights["p"] = map[string]inventory.Rights{group.Key(): {Roles: []string{"Reader"}}}
 	s.Caller = "me"
 	s.Writers[vnet.Key()] = inventory.Writer{Line: "ann@example.com"}
-	s.Kubernetes[cluster.Key()] = &inventory.Kubernetes{Nodes: []inventory.Node{{Name: "n", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}}}, Pods: []inventory.Pod{}}
+	s.Kubernetes[cluster.Key()] = &inventory.Kubernetes{
+		Nodes: []inventory.Node{
+			{Name: "n", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}}},
+		Pods: []inventory.Pod{}}
 	k := s.Learn(cluster)
 	k.LogRead, k.Written, k.LogNext, k.ManagedRead = true, []arm.ID{vnet}, []string{"next"}, true
 	k.NICs = &inventory.NICs{Holder: map[netip.Addr]string{netip.MustParseAddr("10.42.1.4"): "nic"}}
 	config := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind}
 	config.Metadata.Name, config.Spec.ClusterID = "shop", string(cluster)
-	return Bundle{Snapshot: s, Program: "test", Clusters: []arm.ID{cluster}, Configs: []v1alpha1.ClusterRoutes{config}, Proposed: true}
+	return Bundle{Snapshot: s, Program: "test", Clusters: []arm.ID{cluster},
+		Configs: []v1alpha1.ClusterRoutes{config}, Proposed: true}
 }
 
 func pack(t testing.TB, b Bundle) []byte {
@@ -71,7 +85,9 @@ func plain(t testing.TB, s *inventory.Snapshot) string {
 	t.Helper()
 	text, err := json.Marshal(struct {
 		A, B, C, D, E, F, G, H, I, J, K, L any
-	}{s.Clusters, s.VNets, s.Subnets, s.Tables, s.SecurityGroups, s.Gateways, s.Interfaces, s.Locks, s.Unread, s.Kubernetes, s.Known(cluster), []any{s.Caller, s.Own, s.Rights, s.Writers, s.Listed, s.InterfacesOf, s.Taken}})
+	}{s.Clusters, s.VNets, s.Subnets, s.Tables, s.SecurityGroups, s.Gateways, s.Interfaces, s.Locks,
+		s.Unread, s.Kubernetes, s.Known(cluster), []any{s.Caller, s.Own, s.Rights, s.Writers,
+			s.Listed, s.InterfacesOf, s.Taken}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +149,9 @@ func TestNoSecrets(t *testing.T) {
 			t.Errorf("%q is in the bundle", secret)
 		}
 	}
-	for _, kept := range []string{`"aks-managed": "yes"`, `"clientId": "msi"`, `12345678901234567890`, `"adminPassword": "(removed)"`, `"10.0.0.0/8"`, `"applicationGatewayId": "/subscriptions/`, `"operationalState": "Running"`} {
+	for _, kept := range []string{`"aks-managed": "yes"`, `"clientId": "msi"`,
+		`12345678901234567890`, `"adminPassword": "(removed)"`, `"10.0.0.0/8"`,
+		`"applicationGatewayId": "/subscriptions/`, `"operationalState": "Running"`} {
 		if !strings.Contains(string(all), kept) {
 			t.Errorf("%s is not in the bundle", kept)
 		}
@@ -159,29 +177,35 @@ func TestReadRefuses(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"text":         {[]byte("kind: ClusterRoutes"), "not a .tgz file"},
-		"cut off":      {good[:len(good)/2], "cut off"},
-		"empty":        {archive(), "no manifest.json"},
-		"other format": {archive("manifest.json", `{"format":2,"program":"v9"}`), "manifest.json: format 2, expected 1: it was written by routekeeper v9"},
-		"no JSON":      {archive("manifest.json", `{`), "manifest.json: unexpected EOF"},
-		"bad document": {archive("manifest.json", `{"format":1}`, "arm/x.json", `{"id":"x"}`), "arm/x.json: id"},
+		"text":    {[]byte("kind: ClusterRoutes"), "not a .tgz file"},
+		"cut off": {good[:len(good)/2], "cut off"},
+		"empty":   {archive(), "no manifest.json"},
+		"other format": {archive("manifest.json", `{"format":2,"program":"v9"}`),
+			"manifest.json: format 2, expected 1: it was written by routekeeper v9"},
+		"no JSON": {archive("manifest.json", `{`), "manifest.json: unexpected EOF"},
+		"bad document": {archive("manifest.json", `{"format":1}`, "arm/x.json", `{"id":"x"}`),
+			"arm/x.json: id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Read(bytes.NewReader(tt.data))
-			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+			if err == nil || !strings.Contains(err.Error(), tt.want) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v, want one line with %q", err, tt.want)
 			}
 		})
 	}
-	if _, err := Read(bytes.NewReader(archive("manifest.json", `{"format":1}`, "later/thing.json", `?`))); err != nil {
+	if _, err := Read(bytes.NewReader(archive("manifest.json", `{"format":1}`, "later/thing.json",
+		`?`))); err != nil {
 		t.Errorf("a file of a later program: %v", err)
 	}
 }
 
 func FuzzRead(f *testing.F) {
-	f.Add([]byte(`{"format":1,"clusters":["/subscriptions/x"]}`), []byte(`{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/t","properties":{}}`))
+	f.Add([]byte(`{"format":1,"clusters":["/subscriptions/x"]}`),
+		[]byte(`{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/t","properties":{}}`))
 	f.Fuzz(func(t *testing.T, manifest, document []byte) {
-		b, err := Read(bytes.NewReader(archive("manifest.json", string(manifest), "arm/x.json", string(document), "kubernetes/x.json", string(document))))
+		b, err := Read(bytes.NewReader(archive("manifest.json", string(manifest), "arm/x.json",
+			string(document), "kubernetes/x.json", string(document))))
 		if err == nil {
 			pack(t, b) // what can be read can be written
 		}

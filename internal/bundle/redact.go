@@ -13,14 +13,17 @@ import (
 
 // secretive are parts of the names of fields whose text is removed. ARM returns few of these fields
 // today; the list also covers fields that it may return later.
-var secretive = []string{"password", "secret", "token", "credential", "customdata", "userdata", "protectedsettings", "privatekey", "keydata", "accesskey", "sharedkey", "connectionstring"}
+var secretive = []string{"password", "secret", "token", "credential", "customdata", "userdata",
+	"protectedsettings", "privatekey", "keydata", "accesskey", "sharedkey", "connectionstring"}
 
 // keyed matches an address that contains a password or a key.
 var keyed = regexp.MustCompile(`(?i)://[^/?#\s]*@|[?&](sig|code|key|\w*token)=`)
 
 // gatewayKept are the properties of an Application Gateway that stay. Others hold certificates,
 // headers and backend addresses.
-var gatewayKept = []string{"provisioningState", "resourceGuid", "sku", "operationalState", "enableApplicationGatewayNetworkIsolation", "gatewayIPConfigurations", "frontendIPConfigurations"}
+var gatewayKept = []string{"provisioningState", "resourceGuid", "sku", "operationalState",
+	"enableApplicationGatewayNetworkIsolation", "gatewayIPConfigurations",
+	"frontendIPConfigurations"}
 
 // removed replaces removed text.
 const removed = "(removed)"
@@ -37,8 +40,11 @@ func redact(raw []byte) ([]byte, error) {
 	}
 	if top, ok := document.(map[string]any); ok {
 		id, _ := top["id"].(string)
-		if properties, ok := top["properties"].(map[string]any); ok && arm.ID(id).Is(arm.TypeGateway) {
-			maps.DeleteFunc(properties, func(name string, _ any) bool { return !slices.Contains(gatewayKept, name) })
+		if properties, ok := top["properties"].(map[string]any); ok &&
+			arm.ID(id).Is(arm.TypeGateway) {
+			maps.DeleteFunc(properties, func(name string, _ any) bool {
+				return !slices.Contains(gatewayKept, name)
+			})
 		}
 	}
 	clean(document, false)
@@ -80,7 +86,8 @@ func clean(value any, secret bool) any {
 // maskTags removes the tags that users wrote.
 func maskTags(tags map[string]any) {
 	for name := range tags {
-		if lower := strings.ToLower(name); !strings.HasPrefix(lower, "aks-") && !strings.Contains(lower, "avnm") {
+		if lower := strings.ToLower(name); !strings.HasPrefix(lower, "aks-") &&
+			!strings.Contains(lower, "avnm") {
 			tags[name] = removed
 		}
 	}
@@ -101,5 +108,7 @@ func maskSettings(addons map[string]any) {
 
 func isSecretive(name string) bool {
 	lower := strings.ToLower(name)
-	return slices.ContainsFunc(secretive, func(part string) bool { return strings.Contains(lower, part) })
+	return slices.ContainsFunc(secretive, func(part string) bool {
+		return strings.Contains(lower, part)
+	})
 }

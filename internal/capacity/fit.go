@@ -108,14 +108,16 @@ func (s Setup) podSubnetNodes() Limit {
 	if s.Plugin == PodSubnetStatic {
 		blocks, each := max(0, size/podBatch-2), s.podsPerNode()/podBatch
 		return Limit{"pod subnet " + name(s.PodSubnet), blocks / each,
-			fmt.Sprintf("(%d blocks of %d - 2 that hold reserved addresses) / %d blocks a node = (%d + 1) / %d", size/podBatch, podBatch, each, s.maxPods(), podBatch)}
+			fmt.Sprintf("(%d blocks of %d - 2 that hold reserved addresses) / %d blocks a node = "+
+				"(%d + 1) / %d", size/podBatch, podBatch, each, s.maxPods(), podBatch)}
 	}
 	widest := ""
 	if most := 1 << (32 - widestPodSubnet); size > most {
 		size, widest = most, fmt.Sprintf(" of a /%d, the widest that AKS uses", widestPodSubnet)
 	}
 	return Limit{"pod subnet " + name(s.PodSubnet), max(0, size-reserved) / s.podsPerNode(),
-		fmt.Sprintf("(%d addresses%s - %d reserved) / %d per node: batches of %d for %d pods with %d spare",
+		fmt.Sprintf("(%d addresses%s - %d reserved) / %d per node: batches of %d for %d pods "+
+			"with %d spare",
 			size, widest, reserved, s.podsPerNode(), podBatch, s.maxPods(), podSpare)}
 }
 
@@ -124,11 +126,14 @@ func (s Setup) Fits() Fit {
 	var limits []Limit
 	if s.Subnet.IsValid() {
 		size := addresses(s.Subnet)
-		limits = append(limits, Limit{"node subnet " + name(s.Subnet), max(0, size-reserved-s.Other) / s.perNode(),
-			fmt.Sprintf("(%d addresses - %d reserved - %d other) / %d a node", size, reserved, s.Other, s.perNode())})
+		limits = append(limits, Limit{"node subnet " + name(s.Subnet),
+			max(0, size-reserved-s.Other) / s.perNode(),
+			fmt.Sprintf("(%d addresses - %d reserved - %d other) / %d a node", size, reserved,
+				s.Other, s.perNode())})
 	}
 	if s.Plugin.hasPodCIDR() && s.PodCIDR.IsValid() {
-		limits = append(limits, Limit{"pod CIDR " + name(s.PodCIDR), podCIDRNodes(s.PodCIDR), "one /24 a node"})
+		limits = append(limits, Limit{"pod CIDR " + name(s.PodCIDR), podCIDRNodes(s.PodCIDR),
+			"one /24 a node"})
 	}
 	if s.Plugin.hasPodSubnet() && s.PodSubnet.IsValid() {
 		limits = append(limits, s.podSubnetNodes())
@@ -153,7 +158,8 @@ func (s Setup) fixed() []Limit {
 		}
 		limits = append(limits, Limit{"route table", s.RouteLimit / each, formula})
 	case PodSubnet:
-		limits = append(limits, Limit{"AKS", mostDynamicPods / s.maxPods(), fmt.Sprintf("%d pods of a cluster / %d a node", mostDynamicPods, s.maxPods())})
+		limits = append(limits, Limit{"AKS", mostDynamicPods / s.maxPods(),
+			fmt.Sprintf("%d pods of a cluster / %d a node", mostDynamicPods, s.maxPods())})
 	}
 	return limits
 }

@@ -46,7 +46,8 @@ func Grow(pools []Pool) []Growth {
 			limits = append(limits, Limit{What: what, Nodes: max(p.Nodes, p.Nodes+more)})
 		}
 		if p.Setup.Subnet.IsValid() {
-			add("node subnet "+name(p.Setup.Subnet), (Usable(p.Setup.Subnet)-p.Used)/p.Setup.perNode())
+			add("node subnet "+name(p.Setup.Subnet),
+				(Usable(p.Setup.Subnet)-p.Used)/p.Setup.perNode())
 		}
 		if p.Setup.Plugin.hasPodSubnet() && p.Setup.PodSubnet.IsValid() {
 			// Present nodes may still take more pod addresses: those are reserved for them.
@@ -61,7 +62,8 @@ func Grow(pools []Pool) []Growth {
 			add(l.What, l.Nodes-others-p.Nodes)
 		}
 		slices.SortStableFunc(limits, func(a, b Limit) int { return cmp.Compare(a.Nodes, b.Nodes) })
-		g := Growth{Pool: p.Name, Nodes: p.Nodes, LimitedBy: limits[0].What, Autoscaler: p.Autoscaler}
+		g := Growth{Pool: p.Name, Nodes: p.Nodes, LimitedBy: limits[0].What,
+			Autoscaler: p.Autoscaler}
 		g.Most = p.Setup.Surge.within(limits[0].Nodes)
 		g.Surge = p.Setup.Surge.Of(g.Most)
 		if p.Autoscaler > 0 {

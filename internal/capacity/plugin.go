@@ -36,7 +36,9 @@ const (
 )
 
 // Plugins are all of them.
-func Plugins() []Plugin { return []Plugin{Kubenet, NodeSubnet, PodSubnet, PodSubnetStatic, Overlay} }
+func Plugins() []Plugin {
+	return []Plugin{Kubenet, NodeSubnet, PodSubnet, PodSubnetStatic, Overlay}
+}
 
 // ParsePlugin reads a plugin's name.
 func ParsePlugin(name string) (Plugin, error) {
@@ -86,7 +88,8 @@ func ParseSurge(text string) (Surge, error) {
 	n, err := strconv.Atoi(number)
 	switch {
 	case err != nil || n < 0:
-		return Surge{}, fmt.Errorf("%q is not a surge, expected a number such as 1 or a percentage such as 10%%", text)
+		return Surge{}, fmt.Errorf("%q is not a surge, expected a number such as 1 or a "+
+			"percentage such as 10%%", text)
 	case percent && n > 100:
 		return Surge{}, fmt.Errorf("%q is more than all nodes, expected 0%% to 100%%", text)
 	case percent:

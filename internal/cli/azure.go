@@ -26,23 +26,27 @@ import (
 
 var (
 	cloudNames = []string{"public", "china", "usgov"}
-	clouds     = map[string]cloud.Configuration{"public": cloud.AzurePublic, "china": cloud.AzureChina, "usgov": cloud.AzureGovernment}
+	clouds     = map[string]cloud.Configuration{"public": cloud.AzurePublic,
+		"china": cloud.AzureChina, "usgov": cloud.AzureGovernment}
 )
 
 // checkCloud checks --cloud and --emulator. Without these flags it uses the environment variables
 // ROUTEKEEPER_CLOUD and ROUTEKEEPER_EMULATOR.
 func (a *app) checkCloud(cmd *cobra.Command) error {
-	if dir := os.Getenv("ROUTEKEEPER_EMULATOR"); dir != "" && !cmd.Flags().Changed("emulator") && !cmd.Flags().Changed("cloud") {
+	if dir := os.Getenv("ROUTEKEEPER_EMULATOR"); dir != "" && !cmd.Flags().Changed("emulator") &&
+		!cmd.Flags().Changed("cloud") {
 		a.emulatorDir = dir
 	}
 	if name := os.Getenv("ROUTEKEEPER_CLOUD"); name != "" && !cmd.Flags().Changed("cloud") {
 		if _, known := clouds[name]; !known {
-			return fmt.Errorf("ROUTEKEEPER_CLOUD: unknown cloud %q, expected %s", name, strings.Join(cloudNames, " or "))
+			return fmt.Errorf("ROUTEKEEPER_CLOUD: unknown cloud %q, expected %s", name,
+				strings.Join(cloudNames, " or "))
 		}
 		a.cloudName = name
 	}
 	if _, known := clouds[a.cloudName]; !known {
-		return fmt.Errorf("--cloud: unknown cloud %q, expected %s", a.cloudName, strings.Join(cloudNames, " or "))
+		return fmt.Errorf("--cloud: unknown cloud %q, expected %s", a.cloudName,
+			strings.Join(cloudNames, " or "))
 	}
 	if a.emulatorDir != "" && cmd.Flags().Changed("cloud") {
 		return errors.New("--cloud and --emulator: expected one of them")
@@ -57,7 +61,8 @@ func (a *app) connect(ctx context.Context, log *slog.Logger) (*azure.Client, err
 }
 
 // connectTelling is connect with a function that receives each call.
-func (a *app) connectTelling(ctx context.Context, log *slog.Logger, called func(azure.Call)) (*azure.Client, error) {
+func (a *app) connectTelling(ctx context.Context, log *slog.Logger,
+	called func(azure.Call)) (*azure.Client, error) {
 	if a.emulatorDir != "" {
 		info, err := findLocal(ctx, a.emulatorDir)
 		if err != nil {
@@ -67,11 +72,14 @@ func (a *app) connectTelling(ctx context.Context, log *slog.Logger, called func(
 		return connectLocal(info, log, called)
 	}
 	config := clouds[a.cloudName]
-	credential, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: azcore.ClientOptions{Cloud: config}})
+	credential, err := azidentity.NewDefaultAzureCredential(
+		&azidentity.DefaultAzureCredentialOptions{ClientOptions: azcore.ClientOptions{
+			Cloud: config}})
 	if err != nil {
 		return nil, err
 	}
-	return azure.New(credential, azure.Options{Cloud: config, Version: version(), Log: log, Called: called})
+	return azure.New(credential, azure.Options{Cloud: config, Version: version(), Log: log,
+		Called: called})
 }
 
 // startUp is how long to wait for an emulator that is just starting.
@@ -119,7 +127,8 @@ func localClient(info emulator.Info) (*http.Client, error) {
 }
 
 // connectLocal makes a client for an emulator. It logs in over HTTPS like any other client.
-func connectLocal(info emulator.Info, log *slog.Logger, called func(azure.Call)) (*azure.Client, error) {
+func connectLocal(info emulator.Info, log *slog.Logger, called func(azure.Call)) (*azure.Client,
+	error) {
 	client, err := localClient(info)
 	if err != nil {
 		return nil, err
@@ -127,15 +136,18 @@ func connectLocal(info emulator.Info, log *slog.Logger, called func(azure.Call))
 	config := cloud.Configuration{
 		ActiveDirectoryAuthorityHost: info.HTTPS + "/",
 		Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
-			cloud.ResourceManager: {Endpoint: info.HTTPS, Audience: "https://management.core.windows.net/"},
+			cloud.ResourceManager: {Endpoint: info.HTTPS,
+				Audience: "https://management.core.windows.net/"},
 		},
 	}
-	credential, err := azidentity.NewClientSecretCredential(info.TenantID, info.ClientID, info.ClientSecret, &azidentity.ClientSecretCredentialOptions{
-		ClientOptions:            azcore.ClientOptions{Cloud: config, Transport: client},
-		DisableInstanceDiscovery: true, // public Entra ID does not know the emulator's tenant
-	})
+	credential, err := azidentity.NewClientSecretCredential(info.TenantID, info.ClientID,
+		info.ClientSecret, &azidentity.ClientSecretCredentialOptions{
+			ClientOptions:            azcore.ClientOptions{Cloud: config, Transport: client},
+			DisableInstanceDiscovery: true, // public Entra ID does not know the emulator's tenant
+		})
 	if err != nil {
 		return nil, err
 	}
-	return azure.New(credential, azure.Options{Cloud: config, Transport: client, Version: version(), Log: log, Called: called})
+	return azure.New(credential, azure.Options{Cloud: config, Transport: client, Version: version(),
+		Log: log, Called: called})
 }

@@ -40,7 +40,8 @@ func TestBlockedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	run := exec.Command("routekeeper", "--emulator", az, "run", "-f", config, "--interval", "1s", "-v",
+	run := exec.Command("routekeeper", "--emulator", az, "run", "-f", config, "--interval", "1s",
+		"-v",
 		"-o", "json", "--listen", address)
 	run.Stdout, run.Stderr = w, w
 	if err := run.Start(); err != nil {
@@ -126,7 +127,9 @@ func TestBlockedLogAtExit(t *testing.T) {
 		if !c.settled {
 			fill(t, w)
 		}
-		run := exec.Command("routekeeper", append([]string{"--emulator", az, "run", "-f", config, "--interval", "1s"}, c.args...)...)
+		run := exec.Command("routekeeper",
+			append([]string{"--emulator", az, "run", "-f", config, "--interval", "1s"},
+				c.args...)...)
 		run.Stdout, run.Stderr = w, w
 		if err := run.Start(); err != nil {
 			t.Fatal(err)
@@ -163,7 +166,8 @@ func fill(t *testing.T, w *os.File) {
 	}
 	for _, size := range []int{4096, 64, 1} {
 		for {
-			if _, err := syscall.Write(fd, []byte(strings.Repeat("x", size))); errors.Is(err, syscall.EAGAIN) {
+			if _, err := syscall.Write(fd, []byte(strings.Repeat("x", size))); errors.Is(err,
+				syscall.EAGAIN) {
 				break
 			} else if err != nil {
 				t.Fatal(err)

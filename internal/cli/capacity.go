@@ -25,7 +25,8 @@ type capacityOptions struct {
 func (a *app) newCapacity() *cobra.Command {
 	var o capacityOptions
 	cmd := &cobra.Command{
-		Use:   "capacity {--subnet CIDR | --need-nodes N | --need-pods N | --cluster ID | --from-bundle FILE}",
+		Use: "capacity {--subnet CIDR | --need-nodes N | --need-pods N | --cluster ID | " +
+			"--from-bundle FILE}",
 		Short: "Calculate how many nodes and pods fit, or how large subnets must be",
 		Long: `With --subnet, capacity says how many nodes and pods fit, and what limits them.
 With --need-nodes and --need-pods, it says how large the subnets must be. With
@@ -52,27 +53,37 @@ maximum fits; 1: an error; 2: it does not fit.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.subnet, "subnet", "", "node subnet: a `CIDR`, or its length such as /24")
-	f.StringVar(&o.podSubnet, "pod-subnet", "", "pod subnet (`CIDR` or length), for pod-subnet and pod-subnet-static")
-	f.StringVar(&o.podCIDR, "pod-cidr", "10.244.0.0/16", "pod `CIDR` (or its length), for kubenet and overlay")
-	f.StringVar(&o.plugin, "plugin", "all", "kubenet, node-subnet, pod-subnet, pod-subnet-static, overlay, or all of them")
-	f.IntVar(&o.maxPods, "max-pods", 0, "pods per node (default 30 with node-subnet, 250 with overlay, otherwise 110)")
-	f.StringVar(&o.surge, "surge", "1", "additional nodes during an upgrade: a number, or a percentage of the nodes")
+	f.StringVar(&o.podSubnet, "pod-subnet", "", "pod subnet (`CIDR` or length), for pod-subnet "+
+		"and pod-subnet-static")
+	f.StringVar(&o.podCIDR, "pod-cidr", "10.244.0.0/16",
+		"pod `CIDR` (or its length), for kubenet and overlay")
+	f.StringVar(&o.plugin, "plugin", "all",
+		"kubenet, node-subnet, pod-subnet, pod-subnet-static, overlay, or all of them")
+	f.IntVar(&o.maxPods, "max-pods", 0, "pods per node (default 30 with node-subnet, 250 with "+
+		"overlay, otherwise 110)")
+	f.StringVar(&o.surge, "surge", "1", "additional nodes during an upgrade: a number, or a "+
+		"percentage of the nodes")
 	f.IntVar(&o.other, "other", 0, "addresses of the node subnet that other resources use")
-	f.IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit, "routes that a route table can hold, for kubenet")
+	f.IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit,
+		"routes that a route table can hold, for kubenet")
 	f.BoolVar(&o.dualStack, "dual-stack", false, "IPv4 and IPv6: two routes a node with kubenet")
 	f.IntVar(&o.need.Nodes, "need-nodes", 0, "`N` nodes are needed")
 	f.IntVar(&o.need.Pods, "need-pods", 0, "`N` pods are needed")
-	f.StringVar(&o.cluster, "cluster", "", "calculate how far the pools of this cluster can grow (resource `ID`)")
-	f.StringVar(&o.bundle, "from-bundle", "", "read the cluster from this `FILE` of routekeeper collect")
+	f.StringVar(&o.cluster, "cluster", "", "calculate how far the pools of this cluster can grow "+
+		"(resource `ID`)")
+	f.StringVar(&o.bundle, "from-bundle", "", "read the cluster from this `FILE` of routekeeper "+
+		"collect")
 	_ = cmd.MarkFlagFilename("from-bundle", "tgz")
 	f.BoolVar(&o.formulas, "show-formulas", false, "show how each limit was calculated")
 	names := []string{"all"}
 	for _, p := range capacity.Plugins() {
 		names = append(names, string(p))
 	}
-	_ = cmd.RegisterFlagCompletionFunc("plugin", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("plugin",
+		cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	cmd.MarkFlagsOneRequired("subnet", "need-nodes", "need-pods", "cluster", "from-bundle")
-	for _, other := range []string{"subnet", "need-nodes", "need-pods", "plugin", "pod-cidr", "pod-subnet", "max-pods", "other", "dual-stack", "show-formulas"} {
+	for _, other := range []string{"subnet", "need-nodes", "need-pods", "plugin", "pod-cidr",
+		"pod-subnet", "max-pods", "other", "dual-stack", "show-formulas"} {
 		cmd.MarkFlagsMutuallyExclusive("cluster", other)
 		cmd.MarkFlagsMutuallyExclusive("from-bundle", other)
 	}
@@ -82,12 +93,14 @@ maximum fits; 1: an error; 2: it does not fit.`,
 
 // setups makes a setup from the flags for each plugin.
 func (o capacityOptions) setups() ([]capacity.Setup, error) {
-	common := capacity.Setup{MaxPods: o.maxPods, Other: o.other, RouteLimit: o.maxRoutes, DualStack: o.dualStack}
+	common := capacity.Setup{MaxPods: o.maxPods, Other: o.other, RouteLimit: o.maxRoutes,
+		DualStack: o.dualStack}
 	var err error
 	for _, p := range []struct {
 		flag, text string
 		into       *netip.Prefix
-	}{{"--subnet", o.subnet, &common.Subnet}, {"--pod-subnet", o.podSubnet, &common.PodSubnet}, {"--pod-cidr", o.podCIDR, &common.PodCIDR}} {
+	}{{"--subnet", o.subnet, &common.Subnet}, {"--pod-subnet", o.podSubnet, &common.PodSubnet}, {
+		"--pod-cidr", o.podCIDR, &common.PodCIDR}} {
 		if *p.into, err = prefixOrLength(p.text); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.flag, err)
 		}
@@ -134,7 +147,8 @@ func prefixOrLength(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(whole)
 	switch {
 	case err != nil || !p.Addr().Is4():
-		return p, fmt.Errorf("%q is neither an IPv4 prefix nor its length, expected one such as 10.0.0.0/24 or /24", text)
+		return p, fmt.Errorf("%q is neither an IPv4 prefix nor its length, expected one such as "+
+			"10.0.0.0/24 or /24", text)
 	case p != p.Masked():
 		return p, fmt.Errorf("%s has host bits set, expected %s", text, p.Masked())
 	case p.Bits() < 8 || p.Bits() > 29:
@@ -172,7 +186,8 @@ func (a *app) runCapacity(o capacityOptions) error {
 		}
 	}
 	if o.podSubnet == "" && (o.plugin == "all" || strings.HasPrefix(o.plugin, "pod-subnet")) {
-		answer.Note = "Without --pod-subnet, pod-subnet and pod-subnet-static count the nodes' subnet only."
+		answer.Note = "Without --pod-subnet, pod-subnet and pod-subnet-static count the nodes' " +
+			"subnet only."
 	}
 	if err := answer.Write(w, format, style); err != nil {
 		return err

@@ -19,13 +19,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// createSteps is how many writes a kubenet cluster with a gateway takes, and deleteSteps how many its
-// removal.
+// createSteps is how many writes a kubenet cluster with a gateway takes, and deleteSteps how many
+// its removal.
 const createSteps, deleteSteps = 16, 14
 
-// TestClusterKilled kills cluster create at a write, before or after it takes effect, and runs it again:
-// the cluster is the same as without the kill, and a third run finds nothing to do. Then cluster delete,
-// in the same way: nothing is left. ROUTEKEEPER_KILLS is how many runs are killed, two a cluster (8).
+// TestClusterKilled kills cluster create at a write, before or after it takes effect, and runs it
+// again: the cluster is the same as without the kill, and a third run finds nothing to do. Then
+// cluster delete, in the same way: nothing is left. ROUTEKEEPER_KILLS is how many runs are killed,
+// two a cluster (8).
 func TestClusterKilled(t *testing.T) {
 	kills := 8
 	if text := os.Getenv("ROUTEKEEPER_KILLS"); text != "" {
@@ -86,14 +87,16 @@ func killedInNetwork(t *testing.T) {
 				"addressSpace":{"addressPrefixes":["10.10.0.0/16"]},"subnets":[{"name":"nodes","properties":{
 				"addressPrefix":"10.10.0.0/22","serviceEndpoints":[{"service":"Microsoft.Sql"}],"x":{"y":1.50}}}]}}`},
 		} {
-			status, answer := b.a.op.Do(http.MethodPut, arm.ID(put.id), verifyNetwork, []byte(put.body))
+			status, answer := b.a.op.Do(http.MethodPut, arm.ID(put.id), verifyNetwork,
+				[]byte(put.body))
 			if status/100 != 2 {
 				t.Fatalf("%d %s", status, answer)
 			}
 		}
 		before = [2]string{b.plain(nodes), b.plain(hubVNet)}
 	})
-	if subnet := b.plain(nodes); !strings.Contains(subnet, `"y":1.50`) || !strings.Contains(subnet, "shop-nodes-rt") {
+	if subnet := b.plain(nodes); !strings.Contains(subnet, `"y":1.50`) ||
+		!strings.Contains(subnet, "shop-nodes-rt") {
 		t.Errorf("the node subnet is %s", subnet)
 	}
 	b.kill(m, when, http.MethodDelete, "delete", "--yes", "shop")
@@ -108,7 +111,8 @@ func killedInNetwork(t *testing.T) {
 	if status/100 != 2 {
 		t.Fatalf("%d %s", status, body)
 	}
-	for deadline := time.Now().Add(10 * time.Second); b.plain(hubVNet) != "" && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(10 * time.Second); b.plain(hubVNet) != "" &&
+		time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	b.gone()
@@ -127,7 +131,9 @@ func (b *builtOne) plain(id arm.ID) string {
 
 // unlike reports whether a field differs from one run to the next by itself.
 func unlike(path string) bool {
-	for _, p := range []string{"etag", "resourceGuid", "principalId", "clientId", "objectId", "createdOn", "updatedOn", "createdBy", "updatedBy", "uid", "ipAddress", "issuerURL", "fqdn", "portalFQDN"} {
+	for _, p := range []string{"etag", "resourceGuid", "principalId", "clientId", "objectId",
+		"createdOn", "updatedOn", "createdBy", "updatedBy", "uid", "ipAddress", "issuerURL", "fqdn",
+		"portalFQDN"} {
 		if strings.HasSuffix(strings.ToLower(path), strings.ToLower(p)) {
 			return true
 		}
@@ -157,7 +163,8 @@ func builtCluster(t *testing.T, n int, when string, prepare func(*builtOne)) *bu
 		a.e.Close()
 	})
 	b := &builtOne{t: t, a: a, az: az}
-	b.create = []string{"--blueprint", "kubenet", "--application-gateway", "--location", "westeurope", "--yes"}
+	b.create = []string{"--blueprint", "kubenet", "--application-gateway", "--location",
+		"westeurope", "--yes"}
 	if prepare != nil {
 		prepare(b)
 	}
@@ -166,14 +173,17 @@ func builtCluster(t *testing.T, n int, when string, prepare func(*builtOne)) *bu
 	}
 	b.run("create", b.create...)
 	var again report.Building
-	if err := json.Unmarshal(b.run("create", append(b.create, "-o", "json")...), &again); err != nil || again.Pending() || len(again.Steps) != createSteps {
+	if err := json.Unmarshal(b.run("create", append(b.create, "-o", "json")...),
+		&again); err != nil || again.Pending() || len(again.Steps) != createSteps {
 		t.Fatalf("another run finds something to do: %+v %v", again, err)
 	}
 	return b
 }
 
 func (b *builtOne) command(verb string, args ...string) *exec.Cmd {
-	return exec.Command("routekeeper", append([]string{"--emulator", b.az, "cluster", verb, "shop", "--subscription", emulator.DefaultSubscription}, args...)...)
+	return exec.Command("routekeeper",
+		append([]string{"--emulator", b.az, "cluster", verb, "shop", "--subscription",
+			emulator.DefaultSubscription}, args...)...)
 }
 
 // run runs a command to its end.
@@ -192,14 +202,16 @@ func (b *builtOne) run(verb string, args ...string) []byte {
 // kill runs a command until its n-th call of a method, and kills it there.
 func (b *builtOne) kill(n int, when, method, verb string, args ...string) {
 	b.t.Helper()
-	if _, err := b.a.e.Inject(emulator.Fault{Principal: emulator.DefaultPrincipal.Name, Method: method, Skip: n - 1, Hold: when}); err != nil {
+	if _, err := b.a.e.Inject(emulator.Fault{Principal: emulator.DefaultPrincipal.Name,
+		Method: method, Skip: n - 1, Hold: when}); err != nil {
 		b.t.Fatal(err)
 	}
 	cmd := b.command(verb, args...)
 	if err := cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); b.a.e.Faults()[0].Fired == 0; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); b.a.e.Faults()[0].Fired == 0; time.Sleep(
+		10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			_ = cmd.Process.Kill()
 			b.t.Fatalf("%s did not get to its call %d", verb, n)
@@ -217,7 +229,8 @@ func (b *builtOne) kill(n int, when, method, verb string, args ...string) {
 func documentsOf(t *testing.T, b *builtOne) map[string]string {
 	t.Helper()
 	var built report.Building
-	if err := json.Unmarshal(b.run("create", "--blueprint", "kubenet", "--application-gateway", "--location", "westeurope", "--yes", "-o", "json"), &built); err != nil {
+	if err := json.Unmarshal(b.run("create", "--blueprint", "kubenet", "--application-gateway",
+		"--location", "westeurope", "--yes", "-o", "json"), &built); err != nil {
 		t.Fatal(err)
 	}
 	docs := map[string]string{}
@@ -232,13 +245,16 @@ func (b *builtOne) gone() {
 	b.t.Helper()
 	sub := "/subscriptions/" + emulator.DefaultSubscription
 	for _, path := range []string{"/resources", "/resourceGroups"} {
-		if status, body := b.a.op.Do(http.MethodGet, arm.ID(sub+path), "2024-11-01", nil); status != http.StatusOK || bytes.Contains(body, []byte(`"id"`)) {
+		if status, body := b.a.op.Do(http.MethodGet, arm.ID(sub+path), "2024-11-01",
+			nil); status != http.StatusOK || bytes.Contains(body, []byte(`"id"`)) {
 			b.t.Errorf("left: %s", body)
 		}
 	}
 	for _, kind := range []string{"roleAssignments", "roleDefinitions"} {
-		_, body := b.a.op.Do(http.MethodGet, arm.ID(sub+"/providers/Microsoft.Authorization/"+kind), "2022-04-01", nil)
-		if bytes.Contains(body, []byte("cluster network")) || kind == "roleAssignments" && bytes.Contains(body, []byte("shop-rg")) {
+		_, body := b.a.op.Do(http.MethodGet, arm.ID(sub+"/providers/Microsoft.Authorization/"+kind),
+			"2022-04-01", nil)
+		if bytes.Contains(body, []byte("cluster network")) || kind == "roleAssignments" &&
+			bytes.Contains(body, []byte("shop-rg")) {
 			b.t.Errorf("left: %s", body)
 		}
 	}

@@ -78,9 +78,12 @@ there are changes to make, or the answer was no.`,
 	}
 	a.describing(cmd, &o)
 	f := cmd.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for the cluster to this new `file`")
-	f.StringVar(&o.config, "config", "", "write a ClusterRoutes config to this `file`, if it does not exist")
-	f.BoolVar(&o.adopt, "adopt", false, "use and change existing resources that create did not make")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for the cluster to this new "+
+		"`file`")
+	f.StringVar(&o.config, "config", "", "write a ClusterRoutes config to this `file`, if it "+
+		"does not exist")
+	f.BoolVar(&o.adopt, "adopt", false,
+		"use and change existing resources that create did not make")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and write nothing")
 	a.outputFlags(cmd, report.Text, report.JSON)
@@ -96,7 +99,8 @@ func (a *app) describing(cmd *cobra.Command, o *createOptions) {
 	f.StringVar(&c.Subscription, "subscription", "", "subscription `ID`")
 	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource `GROUP` (default NAME-rg)")
 	f.StringVarP(&c.Location, "location", "l", "", "Azure `region`, such as westeurope")
-	f.StringVar(&c.KubernetesVersion, "kubernetes-version", "", "Kubernetes `version` (default AKS's)")
+	f.StringVar(&c.KubernetesVersion, "kubernetes-version", "",
+		"Kubernetes `version` (default AKS's)")
 	f.StringArrayVar(&c.AddressSpace, "address-space", nil,
 		"address space of the network (`CIDR`, repeatable; default 10.224.0.0/16)")
 	f.StringVar(&c.NodeSubnet, "node-subnet", "", "node subnet (`CIDR`; default calculated)")
@@ -111,7 +115,8 @@ func (a *app) describing(cmd *cobra.Command, o *createOptions) {
 		"existing subnet for the Application Gateway, in the same network (resource `ID`)")
 	f.StringVar(&c.PodCIDR, "pod-cidr", "",
 		"pod addresses of kubenet and overlay (`CIDR`; default 10.244.0.0/16)")
-	f.StringVar(&c.ServiceCIDR, "service-cidr", "", "service addresses (`CIDR`; default 10.0.0.0/16)")
+	f.StringVar(&c.ServiceCIDR, "service-cidr", "",
+		"service addresses (`CIDR`; default 10.0.0.0/16)")
 	f.StringVar(&o.first.VMSize, "node-vm-size", v1alpha1.DefaultVMSize,
 		"`size` of the system pool's nodes")
 	f.IntVar(&o.first.Count, "node-count", v1alpha1.DefaultNodes,
@@ -130,7 +135,8 @@ func (a *app) describing(cmd *cobra.Command, o *createOptions) {
 		"use Network Contributor; a custom role needs the right to define roles")
 	f.BoolVar(&o.gateway, "application-gateway", false,
 		"build an Application Gateway, with AKS's add-on for it")
-	f.IntVar(o.limits.MinCapacity, "gateway-min-capacity", 0, "minimum `number` of gateway instances")
+	f.IntVar(o.limits.MinCapacity, "gateway-min-capacity", 0,
+		"minimum `number` of gateway instances")
 	f.IntVar(&o.limits.MaxCapacity, "gateway-max-capacity", v1alpha1.DefaultGatewayCapacity,
 		"maximum `number` of gateway instances")
 	a.clusterSource(cmd, &o.source, "blueprint", "subscription", "location")
@@ -172,7 +178,8 @@ func (a *app) readCluster(o *createOptions) (build.Cluster, error) {
 func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
 	p := v1alpha1.Pool{VMSize: first.VMSize, Count: 1, MaxPods: first.MaxPods}
 	numbers := map[string]*int{
-		"count": &p.Count, "min-count": &p.MinCount, "max-count": &p.MaxCount, "max-pods": &p.MaxPods,
+		"count": &p.Count, "min-count": &p.MinCount, "max-count": &p.MaxCount,
+		"max-pods": &p.MaxPods,
 	}
 	for _, part := range strings.Split(text, ",") {
 		key, value, found := strings.Cut(part, "=")
@@ -193,7 +200,8 @@ func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
 			}
 			*number = n
 		default:
-			return p, fmt.Errorf("unknown key %q, expected name, count, vm-size, min-count, max-count, "+
+			return p, fmt.Errorf("unknown key %q, expected name, count, vm-size, min-count, "+
+				"max-count, "+
 				"max-pods or zones", key)
 		}
 	}
@@ -257,7 +265,8 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 			if format == report.JSON {
 				failed = errors.Join(told.Write(w, format, style), failed)
 			}
-			return fmt.Errorf("%w; what was created stays; run the same command again to continue", failed)
+			return fmt.Errorf("%w; what was created stays; run the same command again to continue",
+				failed)
 		}
 	} else if o.dryRun {
 		return nil
@@ -279,7 +288,8 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 func refused(planned []provision.Outcome) error {
 	for _, s := range planned {
 		if s.Verb == build.Refuse {
-			return fmt.Errorf("nothing was written: %s %s: %s", s.What, s.ID.Short(), s.Decision.Why)
+			return fmt.Errorf("nothing was written: %s %s: %s", s.What, s.ID.Short(),
+				s.Decision.Why)
 		}
 	}
 	return nil
@@ -288,7 +298,8 @@ func refused(planned []provision.Outcome) error {
 // kubeconfigHead is the first line of a kubeconfig that create wrote and may overwrite.
 const kubeconfigHead = "# Written by routekeeper cluster create."
 
-// checkFiles refuses to overwrite a kubeconfig that create did not write: it may name other clusters.
+// checkFiles refuses to overwrite a kubeconfig that create did not write: it may name other
+// clusters.
 func (o createOptions) checkFiles() error {
 	if o.kubeconfig == "" {
 		return nil
@@ -320,7 +331,8 @@ func writeNew(path, text string) error {
 }
 
 // finish writes the kubeconfig and the config, and says what to do next.
-func (o createOptions) finish(ctx context.Context, client *azure.Client, c build.Cluster) (next []string, err error) {
+func (o createOptions) finish(ctx context.Context, client *azure.Client,
+	c build.Cluster) (next []string, err error) {
 	if o.kubeconfig != "" {
 		text, err := client.Kubeconfig(ctx, c.ClusterID())
 		if err == nil {
@@ -329,17 +341,21 @@ func (o createOptions) finish(ctx context.Context, client *azure.Client, c build
 		if err != nil {
 			return nil, fmt.Errorf("the cluster is built; --kubeconfig: %w", err)
 		}
-		next = append(next, finding.Command("kubectl --kubeconfig %s get nodes", o.kubeconfig).String())
+		next = append(next, finding.Command("kubectl --kubeconfig %s get nodes",
+			o.kubeconfig).String())
 	} else {
-		login := finding.Command("az aks get-credentials --subscription %s -g %s -n %s", c.Subscription, c.Group, c.Name)
+		login := finding.Command("az aks get-credentials --subscription %s -g %s -n %s",
+			c.Subscription, c.Group, c.Name)
 		next = append(next, login.String())
 	}
 	if o.config != "" && c.Blueprint == capacity.Kubenet {
 		config := routesOf(c)
 		text := report.ConfigYAML([]plan.Proposal{{
 			Config: config, About: string(c.Blueprint), Table: "made with the cluster",
-			TargetWhy: slices.Repeat([]string{"the Application Gateway sends to pods directly"}, len(config.Spec.Targets)),
-			SubnetWhy: slices.Repeat([]string{"the Application Gateway's subnet"}, len(config.Spec.Guard.Subnets)),
+			TargetWhy: slices.Repeat([]string{"the Application Gateway sends to pods directly"},
+				len(config.Spec.Targets)),
+			SubnetWhy: slices.Repeat([]string{"the Application Gateway's subnet"},
+				len(config.Spec.Guard.Subnets)),
 		}}, "cluster "+c.Name, nil)
 		if err := writeNew(o.config, text); err != nil {
 			return nil, fmt.Errorf("the cluster is built; --config: %w", err)
@@ -359,9 +375,11 @@ func (o createOptions) finish(ctx context.Context, client *azure.Client, c build
 // routesOf is the config for the routes of a cluster that was built.
 func routesOf(c build.Cluster) v1alpha1.ClusterRoutes {
 	config := v1alpha1.ClusterRoutes{
-		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: c.Name},
+		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{
+			Name: c.Name},
 	}
-	config.Spec = v1alpha1.Spec{ClusterID: string(c.ClusterID()), RouteTableID: string(c.NodeTableID())}
+	config.Spec = v1alpha1.Spec{ClusterID: string(c.ClusterID()),
+		RouteTableID: string(c.NodeTableID())}
 	if c.GatewayTable() {
 		config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(c.GatewayTableID())}}
 		config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
@@ -380,7 +398,8 @@ func (a *app) buildObserver(p *progress) provision.Observer {
 		},
 		Waits: func(what string, since time.Duration) {
 			p.now(fmt.Sprintf("waiting for %s", what))
-			p.say(fmt.Sprintf("waiting for %s: %s so far", what, report.Duration(since.Truncate(time.Second))))
+			p.say(fmt.Sprintf("waiting for %s: %s so far", what,
+				report.Duration(since.Truncate(time.Second))))
 		},
 		Ended: func(n, of int, o provision.Outcome) {
 			switch {
@@ -389,7 +408,8 @@ func (a *app) buildObserver(p *progress) provision.Observer {
 				p.say(fmt.Sprintf("[%d/%d] %s %s is there", n, of, o.What, o.ID.Short()))
 			default:
 				took := report.Duration(o.Elapsed.Truncate(100 * time.Millisecond))
-				p.say(fmt.Sprintf("[%d/%d] %s %s %sd (%s)", n, of, o.What, o.ID.Short(), o.Verb, took))
+				p.say(fmt.Sprintf("[%d/%d] %s %s %sd (%s)", n, of, o.What, o.ID.Short(), o.Verb,
+					took))
 			}
 		},
 	}
@@ -414,7 +434,8 @@ func building(c build.Cluster, outcomes []provision.Outcome) report.Building {
 			s.Error = o.Decision.Why
 		}
 		for _, d := range o.Differences {
-			s.Differences = append(s.Differences, report.BuildField{Field: d.Path, Have: d.Have, Want: d.Want})
+			s.Differences = append(s.Differences, report.BuildField{Field: d.Path, Have: d.Have,
+				Want: d.Want})
 		}
 		b.Steps = append(b.Steps, s)
 	}

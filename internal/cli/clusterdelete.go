@@ -63,7 +63,8 @@ with --dry-run there is something to delete, or the answer was another name.`,
 	f.StringArrayVar(&o.configs, "config", nil,
 		"also delete its routes from the targets of this config (`FILE` or folder, repeatable)")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
-	f.BoolVar(&o.clusterOnly, "cluster-only", false, "delete only the cluster; keep network, identity and gateway")
+	f.BoolVar(&o.clusterOnly, "cluster-only", false,
+		"delete only the cluster; keep network, identity and gateway")
 	f.StringVar(&o.yes, "yes", "", "do not ask; repeat the cluster's `NAME`")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be deleted, and delete nothing")
 	a.outputFlags(cmd, report.Text, report.JSON)
@@ -165,7 +166,8 @@ func (a *app) tellLeft(told report.Building) error {
 	case len(told.Left) > 0:
 		return attention
 	case len(told.Unchecked) == 0:
-		fmt.Fprintln(a.err, "nothing is left: no resource, association, role assignment, alert rule "+
+		fmt.Fprintln(a.err, "nothing is left: no resource, association, role assignment, alert "+
+			"rule "+
 			"or copied route")
 	}
 	return nil
@@ -174,7 +176,8 @@ func (a *app) tellLeft(told report.Building) error {
 // confirmName asks for the name of the cluster before it is deleted.
 func (a *app) confirmName(name string) error {
 	if !terminal(a.in) {
-		return fmt.Errorf("nothing was deleted: standard input is not a terminal: expected --yes %s", name)
+		return fmt.Errorf(
+			"nothing was deleted: standard input is not a terminal: expected --yes %s", name)
 	}
 	fmt.Fprint(a.err, "Type the cluster's name to delete this: ")
 	answer, err := bufio.NewReader(a.in).ReadString('\n')
@@ -195,7 +198,8 @@ func removing(
 	b := report.Building{Cluster: string(c.ClusterID())}
 	for _, r := range all {
 		s := report.BuildStep{
-			Verb: string(r.Verb), Kind: build.Word(r.ID), Resource: string(r.ID), Name: r.ID.Short(), Note: r.Why, State: "planned",
+			Verb: string(r.Verb), Kind: build.Word(r.ID), Resource: string(r.ID),
+			Name: r.ID.Short(), Note: r.Why, State: "planned",
 		}
 		switch {
 		case r.Err != nil:

@@ -28,13 +28,15 @@ type clusterSource struct {
 func (a *app) clusterSource(cmd *cobra.Command, s *clusterSource, required ...string) {
 	var describing []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { describing = append(describing, f.Name) })
-	cmd.Flags().StringArrayVarP(&s.files, "file", "f", nil, "`FILE` that describes the cluster, or -")
+	cmd.Flags().StringArrayVarP(&s.files, "file", "f", nil,
+		"`FILE` that describes the cluster, or -")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		given := cmd.Flags().Changed
 		switch {
 		case len(args) > 1 || len(args) == 0 && !given("file"):
-			return errors.New("expected the name of one cluster, or -f with a file that describes it")
+			return errors.New("expected the name of one cluster, or -f with a file that " +
+				"describes it")
 		case len(args) == 1:
 			s.described.Metadata.Name = args[0]
 		}

@@ -68,7 +68,8 @@ are lost, or pods are not ready in time.`,
 	f.StringVar(&o.subscription, "subscription", "", "find the cluster in this subscription (`ID`)")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "reach the cluster with this kubeconfig `FILE`")
 	f.StringVar(&o.context, "context", "", "the `NAME` of the kubeconfig's context")
-	f.StringVarP(&o.namespace, "namespace", "n", "routekeeper-hello", "the namespace of the demo (`NAME`)")
+	f.StringVarP(&o.namespace, "namespace", "n", "routekeeper-hello",
+		"the namespace of the demo (`NAME`)")
 	f.StringVar(&o.image, "image", hello.Released,
 		"an image with routekeeper as its entrypoint (`IMAGE`); the emulator needs none")
 	f.BoolVar(&o.keep, "keep", false, "do not remove the demo")
@@ -89,10 +90,13 @@ func (o helloOptions) check() error {
 	switch {
 	case !namespaceName.MatchString(o.namespace):
 		return fmt.Errorf("--namespace: %q is not the name of a namespace", o.namespace)
-	case slices.Contains([]string{"default", "kube-system", "kube-public", "kube-node-lease"}, o.namespace):
-		return fmt.Errorf("--namespace: the demo needs its own namespace, and deletes it: not %s", o.namespace)
+	case slices.Contains([]string{"default", "kube-system", "kube-public", "kube-node-lease"},
+		o.namespace):
+		return fmt.Errorf("--namespace: the demo needs its own namespace, and deletes it: not %s",
+			o.namespace)
 	case o.image == "":
-		return errors.New("--image: there is no released image yet; name one that the cluster may pull, " +
+		return errors.New("--image: there is no released image yet; name one that the cluster " +
+			"may pull, " +
 			"with routekeeper as its entrypoint")
 	case !imageName.MatchString(o.image):
 		return fmt.Errorf("--image: %q is not the name of an image", o.image)
@@ -121,11 +125,13 @@ func (a *app) runClusterHello(ctx context.Context, o helloOptions) (failed error
 		return err
 	}
 	cluster := e.Clusters[0]
-	client, err := kube.Load(kube.Options{Kubeconfig: o.kubeconfig, Context: o.context, Cluster: e.Snapshot.Cluster(cluster)})
+	client, err := kube.Load(kube.Options{Kubeconfig: o.kubeconfig, Context: o.context,
+		Cluster: e.Snapshot.Cluster(cluster)})
 	if err != nil {
 		return err
 	}
-	if _, err := client.Read(ctx); err != nil { // proves that it is this cluster, before anything is written
+	// proves that it is this cluster, before anything is written
+	if _, err := client.Read(ctx); err != nil {
 		return err
 	}
 	demo := &hello.Demo{Client: client, Namespace: o.namespace, Image: o.image, Tell: progress.now}
@@ -193,7 +199,8 @@ func removeDemo(ctx context.Context, demo *hello.Demo, failed error, progress *p
 		fmt.Errorf("it takes longer than %s", removeTime))
 	defer cancel()
 	if interrupted {
-		progress.say("removing the demo; Ctrl-C again leaves it, to be removed by: " + demo.Leftover())
+		progress.say("removing the demo; Ctrl-C again leaves it, to be removed by: " +
+			demo.Leftover())
 	}
 	if err := demo.Remove(ctx); err != nil {
 		err = fmt.Errorf("removing the demo: %w; remove the rest with: %s", err, demo.Leftover())
@@ -232,14 +239,17 @@ func showPage(ctx context.Context, page net.Listener, demo *hello.Demo, pods []h
 }
 
 // callAround waits for the pods, lets them call each other, and reports the results.
-func (a *app) callAround(ctx context.Context, o helloOptions, e *examination, demo *hello.Demo, progress *progress) (report.Hello, []hello.Pod, error) {
+func (a *app) callAround(ctx context.Context, o helloOptions, e *examination, demo *hello.Demo,
+	progress *progress) (report.Hello, []hello.Pod, error) {
 	cluster := e.Clusters[0]
 	h := report.Hello{Cluster: cluster.Name()}
 	pods, err := demo.Wait(ctx, o.timeout)
 	if err != nil {
 		return h, nil, err
 	}
-	ready := slices.DeleteFunc(slices.Clone(pods), func(p hello.Pod) bool { return !p.Ready || !p.Address.IsValid() })
+	ready := slices.DeleteFunc(slices.Clone(pods), func(p hello.Pod) bool {
+		return !p.Ready || !p.Address.IsValid()
+	})
 	if len(ready) == 0 {
 		why := "there is none"
 		if len(pods) > 0 {
@@ -258,8 +268,10 @@ func (a *app) callAround(ctx context.Context, o helloOptions, e *examination, de
 	for _, subnet := range t.Targets(cluster) {
 		machine := firstOf(e.Snapshot, subnet.ID, e.Snapshot.Cluster(cluster))
 		if !machine.IsValid() {
-			h.Unknown = append(h.Unknown, "subnet "+subnet.ID.Short()+": no machine with a network interface is "+
-				"seen in it, and gateways answer no pod (routekeeper trace subnet/"+subnet.ID.Short()+" says how packets go)")
+			h.Unknown = append(h.Unknown, "subnet "+subnet.ID.Short()+
+				": no machine with a network interface is "+
+				"seen in it, and gateways answer no pod (routekeeper trace subnet/"+
+				subnet.ID.Short()+" says how packets go)")
 			continue
 		}
 		to, others[machine] = append(to, machine), subnet.ID
@@ -287,7 +299,8 @@ func (a *app) callAround(ctx context.Context, o helloOptions, e *examination, de
 		for _, call := range from.Calls {
 			address, err := netip.ParseAddr(call.To)
 			if err != nil {
-				return h, nil, fmt.Errorf("the program in pod %s names %q: is the image routekeeper's?", from.Pod.Name, call.To)
+				return h, nil, fmt.Errorf("the program in pod %s names %q: is the image "+
+					"routekeeper's?", from.Pod.Name, call.To)
 			}
 			c := carriedCall(t, from.Pod, names[address], address, call)
 			subnet, other := others[address]
@@ -295,7 +308,8 @@ func (a *app) callAround(ctx context.Context, o helloOptions, e *examination, de
 			case c.Arrived:
 				h.Arrived++
 			case other && c.Traced == trace.Delivered:
-				line := c.To + ": it does not answer, although by what Azure shows packets arrive: its own firewall may drop them"
+				line := c.To + ": it does not answer, although by what Azure shows packets " +
+					"arrive: its own firewall may drop them"
 				if !slices.Contains(h.Unknown, line) {
 					h.Unknown = append(h.Unknown, line)
 				}
@@ -318,7 +332,8 @@ func (a *app) callAround(ctx context.Context, o helloOptions, e *examination, de
 
 func helloPods(pods []hello.Pod, asked []hello.Asked) (out []report.HelloPod) {
 	for _, p := range pods {
-		shown := report.HelloPod{Name: p.Name, Node: p.Node, Address: p.Address, Ready: p.Ready, Why: p.Why}
+		shown := report.HelloPod{Name: p.Name, Node: p.Node, Address: p.Address, Ready: p.Ready,
+			Why: p.Why}
 		for _, a := range asked {
 			if a.Pod.Name == p.Name && a.Err != nil {
 				shown.Why = "it could not be asked: " + a.Err.Error()
@@ -330,8 +345,10 @@ func helloPods(pods []hello.Pod, asked []hello.Asked) (out []report.HelloPod) {
 }
 
 // carriedCall is a call with the path of its packets, as Azure shows it.
-func carriedCall(t *trace.Tracer, from hello.Pod, to string, address netip.Addr, call hello.Call) report.HelloCall {
-	c := report.HelloCall{From: from.Name, To: to, Address: address, Arrived: call.Arrived(), Millis: call.Millis}
+func carriedCall(t *trace.Tracer, from hello.Pod, to string, address netip.Addr,
+	call hello.Call) report.HelloCall {
+	c := report.HelloCall{From: from.Name, To: to, Address: address, Arrived: call.Arrived(),
+		Millis: call.Millis}
 	c.Routes, c.AnswerRoutes = []string{}, []string{}
 	c.Result = string(call.Result)
 	if call.Error != "" && call.Result != hello.Refused {

@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kubernetes/kubernetestest"
 )
 
-// scriptCondition knows [kube]: the control plane that .ci/kube builds is there. Where it must be, a
-// missing one is an error.
+// scriptCondition knows [kube]: the control plane that .ci/kube builds is there. Where it must be,
+// a missing one is an error.
 func scriptCondition(name string) (bool, error) {
 	if name != "kube" {
 		return false, fmt.Errorf("unknown condition %s", name)
@@ -35,7 +35,8 @@ func kubeBinaries() (kubernetes.Binaries, error) {
 	return kubernetes.Find(folder, "")
 }
 
-// withKubernetes joins the emulator of a script with real API servers, as emulator --kube-apiserver does.
+// withKubernetes joins the emulator of a script with real API servers, as emulator --kube-apiserver
+// does.
 func withKubernetes(ts *testscript.TestScript) func(*emulator.Emulator) error {
 	return func(e *emulator.Emulator) error {
 		binaries, err := kubeBinaries()
@@ -53,7 +54,9 @@ func withKubernetes(ts *testscript.TestScript) func(*emulator.Emulator) error {
 }
 
 func scriptKubectl(ts *testscript.TestScript, neg bool, args []string) {
-	err := ts.Exec(ts.Getenv("KUBECTL"), append([]string{"--kubeconfig", ts.MkAbs("kube.yaml"), "--cache-dir", ts.MkAbs("kube-cache")}, args...)...)
+	err := ts.Exec(ts.Getenv("KUBECTL"),
+		append([]string{"--kubeconfig", ts.MkAbs("kube.yaml"), "--cache-dir",
+			ts.MkAbs("kube-cache")}, args...)...)
 	if (err != nil) != neg {
 		ts.Fatalf("kubectl: %v", err)
 	}
@@ -67,10 +70,12 @@ func scriptMachine(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(a.op.Put(subnet, verifyNetwork, map[string]any{"properties": map[string]any{
 		"addressPrefix": args[1], "routeTable": map[string]any{"id": args[2]},
 	}}))
-	nic := arm.ResourceID(subnet.Subscription(), subnet.ResourceGroup(), arm.TypeInterface, subnet.Name()+"-nic")
+	nic := arm.ResourceID(subnet.Subscription(), subnet.ResourceGroup(), arm.TypeInterface,
+		subnet.Name()+"-nic")
 	ts.Check(a.op.Put(nic, verifyNetwork, map[string]any{
 		"location": "westeurope", "properties": map[string]any{"ipConfigurations": []any{
-			map[string]any{"name": "main", "properties": map[string]any{"subnet": map[string]any{"id": args[0]}}},
+			map[string]any{"name": "main",
+				"properties": map[string]any{"subnet": map[string]any{"id": args[0]}}},
 		}},
 	}))
 }

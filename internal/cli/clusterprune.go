@@ -49,8 +49,8 @@ func (r copied) name() string { return r.table.Name() + "/" + r.route.Name }
 
 func (r copied) id() arm.ID { return r.table.Child("routes", r.route.Name) }
 
-// copiesOf finds the copies of a cluster's routes: in the targets of a config, or of the config that
-// cluster create writes.
+// copiesOf finds the copies of a cluster's routes: in the targets of a config, or of the config
+// that cluster create writes.
 func (a *app) copiesOf(
 	ctx context.Context, client *azure.Client, c build.Cluster, paths []string,
 	planned []provision.Removal,
@@ -122,7 +122,8 @@ func readTable(
 // copiesConfig returns the config of a cluster: from files, or as cluster create writes it.
 func (a *app) copiesConfig(c build.Cluster, paths []string) (v1alpha1.ClusterRoutes, error) {
 	config := v1alpha1.ClusterRoutes{
-		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: c.Name},
+		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{
+			Name: c.Name},
 	}
 	config.Spec.ClusterID = string(c.ClusterID())
 	config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(c.GatewayTableID())}}
@@ -165,7 +166,8 @@ func (k *copies) prune(
 		return err
 	}
 	defer past.Close()
-	loop := keeper.New(client, []v1alpha1.ClusterRoutes{k.config}, past.With(keeper.Options{Log: log}))
+	loop := keeper.New(client, []v1alpha1.ClusterRoutes{k.config},
+		past.With(keeper.Options{Log: log}))
 	loop.Remember(arm.ID(k.config.Spec.ClusterID), k.had)
 	round, err := loop.Round(ctx)
 	if err != nil {
@@ -179,7 +181,8 @@ func (k *copies) prune(
 				k.found = append(k.found, copied{o.Resource, inventory.Route{Name: o.Route}})
 			}
 		case o.Error != "":
-			k.left = append(k.left, fmt.Sprintf("route %s/%s: %s", o.Resource.Name(), o.Route, o.Error))
+			k.left = append(k.left, fmt.Sprintf("route %s/%s: %s", o.Resource.Name(), o.Route,
+				o.Error))
 		}
 	}
 	for _, f := range round.Findings {
@@ -231,9 +234,10 @@ func (k *copies) checkSource(ctx context.Context, client *azure.Client) error {
 		command := finding.Command("az network route-table route delete --subscription %s -g %s "+
 			"--route-table-name %s -n ROUTE", table.ID.Subscription(), table.ID.ResourceGroup(),
 			table.ID.Name())
-		k.left = append(k.left, fmt.Sprintf("%d routes of the cluster in its route table %s, which "+
-			"others made; next, for each of %s: %s", len(names), table.ID.Short(),
-			strings.Join(names, ", "), command))
+		k.left = append(k.left,
+			fmt.Sprintf("%d routes of the cluster in its route table %s, which "+
+				"others made; next, for each of %s: %s", len(names), table.ID.Short(),
+				strings.Join(names, ", "), command))
 	}
 	return nil
 }

@@ -40,7 +40,9 @@ checked.`,
   routekeeper cluster verify shop -f routes.yaml
   routekeeper cluster verify shop --from-nodes nodes.json --from-pods pods.json
   routekeeper cluster verify shop --from-bundle shop.tgz -o markdown`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runClusterVerify(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.runClusterVerify(cmd.Context(), o)
+		},
 	}
 	examineFlags(cmd, &o, true)
 	cmd.Args = func(_ *cobra.Command, args []string) error {
@@ -92,8 +94,8 @@ func (a *app) runClusterVerify(ctx context.Context, o examineOptions) error {
 	return nil
 }
 
-// keepOnly limits the examination to one cluster of the config, by its metadata.name, its Azure name
-// or its ID.
+// keepOnly limits the examination to one cluster of the config, by its metadata.name, its Azure
+// name or its ID.
 func (e *examination) keepOnly(meant string) error {
 	names := e.names()
 	var kept []arm.ID
@@ -109,7 +111,8 @@ func (e *examination) keepOnly(meant string) error {
 		return fmt.Errorf("-f: no cluster %s in the config; there are %s", meant,
 			strings.Join(names, ", "))
 	case len(kept) > 1:
-		return fmt.Errorf("-f: several clusters of the config are named %s: name one by its ID", meant)
+		return fmt.Errorf("-f: several clusters of the config are named %s: name one by its ID",
+			meant)
 	}
 	e.Clusters = kept
 	return nil

@@ -40,11 +40,15 @@ func built(name string) arm.ID {
 	vnet := arm.ResourceID(sub, "c1-rg", arm.TypeVNet, "c1-vnet")
 	return map[string]arm.ID{
 		"C1": arm.ResourceID(sub, "c1-rg", arm.TypeCluster, "c1"), "VNET": vnet,
-		"C1NODES": vnet.Child("subnets", "nodes"), "C1PODS": vnet.Child("subnets", "pods"), "C1GW": vnet.Child("subnets", "appgw"),
-		"C1TABLE": arm.ResourceID(sub, "c1-rg", arm.TypeRouteTable, "nodes-rt"), "C1GWTABLE": arm.ResourceID(sub, "c1-rg", arm.TypeRouteTable, "appgw-rt"),
-		"ADDONROLE": arm.GroupID(sub, "c1-rg") + "/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-0000000000c2",
-		"AGW":       arm.ResourceID(sub, "c1-rg", arm.TypeGateway, "agw"),
-		"ROLE":      arm.GroupID(sub, "c1-rg") + "/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-0000000000c1",
+		"C1NODES": vnet.Child("subnets", "nodes"), "C1PODS": vnet.Child("subnets",
+			"pods"), "C1GW": vnet.Child("subnets", "appgw"),
+		"C1TABLE": arm.ResourceID(sub, "c1-rg", arm.TypeRouteTable,
+			"nodes-rt"), "C1GWTABLE": arm.ResourceID(sub, "c1-rg", arm.TypeRouteTable, "appgw-rt"),
+		"ADDONROLE": arm.GroupID(sub, "c1-rg") +
+			"/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-0000000000c2",
+		"AGW": arm.ResourceID(sub, "c1-rg", arm.TypeGateway, "agw"),
+		"ROLE": arm.GroupID(sub, "c1-rg") +
+			"/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-0000000000c1",
 	}[name]
 }
 
@@ -53,24 +57,32 @@ func scriptCluster(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: cluster PLUGIN")
 	}
 	ts.Check(running.get(ts.Getenv("WORK")).build(args[0]))
-	for _, name := range []string{"C1", "VNET", "C1NODES", "C1PODS", "C1GW", "C1TABLE", "C1GWTABLE", "AGW", "ROLE", "ADDONROLE"} {
+	for _, name := range []string{"C1", "VNET", "C1NODES", "C1PODS", "C1GW", "C1TABLE", "C1GWTABLE",
+		"AGW", "ROLE", "ADDONROLE"} {
 		ts.Setenv(name, string(built(name)))
 	}
 }
 
-// build makes a cluster of three nodes: nodes in 10.243.0.0/16, pods of a pod subnet in 10.242.0.0/16.
+// build makes a cluster of three nodes: nodes in 10.243.0.0/16, pods of a pod subnet in
+// 10.242.0.0/16.
 func (a *azureOf) build(plugin string) error {
 	type object = map[string]any
-	at := func(properties object) object { return object{"location": "westeurope", "properties": properties} }
+	at := func(properties object) object {
+		return object{"location": "westeurope", "properties": properties}
+	}
 	link := func(id arm.ID) object { return object{"id": string(id)} }
-	group, identity := built("C1").Group(), arm.ResourceID(emulator.DefaultSubscription, "c1-rg", "Microsoft.ManagedIdentity/userAssignedIdentities", "c1-id")
+	group, identity := built("C1").Group(), arm.ResourceID(emulator.DefaultSubscription, "c1-rg",
+		"Microsoft.ManagedIdentity/userAssignedIdentities", "c1-id")
 	nodes := object{"addressPrefix": "10.243.0.0/16"}
 	gateway := object{"addressPrefix": "10.241.0.0/24"}
-	pool := object{"name": "np", "mode": "System", "count": 3, "vnetSubnetID": string(built("C1NODES"))}
-	profile := object{"networkPlugin": "azure", "serviceCidr": "172.16.0.0/16", "dnsServiceIP": "172.16.0.10"}
+	pool := object{"name": "np", "mode": "System", "count": 3,
+		"vnetSubnetID": string(built("C1NODES"))}
+	profile := object{"networkPlugin": "azure", "serviceCidr": "172.16.0.0/16",
+		"dnsServiceIP": "172.16.0.10"}
 	switch plugin {
 	case "kubenet":
-		nodes["routeTable"], gateway["routeTable"] = link(built("C1TABLE")), link(built("C1GWTABLE"))
+		nodes["routeTable"], gateway["routeTable"] = link(built("C1TABLE")),
+			link(built("C1GWTABLE"))
 		profile["networkPlugin"], profile["podCidr"] = "kubenet", "10.250.0.0/16"
 	case "overlay":
 		profile["networkPluginMode"], profile["podCidr"] = "overlay", "10.250.0.0/16"
@@ -92,13 +104,16 @@ func (a *azureOf) build(plugin string) error {
 		{built("C1TABLE"), verifyNetwork, at(object{"routes": []any{}})},
 		{built("C1GWTABLE"), verifyNetwork, at(object{"routes": []any{}})},
 		{built("VNET"), verifyNetwork, at(object{
-			"addressSpace": object{"addressPrefixes": []any{"10.241.0.0/16", "10.242.0.0/16", "10.243.0.0/16"}},
-			"subnets": []any{object{"name": "nodes", "properties": nodes}, object{"name": "appgw", "properties": gateway},
+			"addressSpace": object{"addressPrefixes": []any{"10.241.0.0/16", "10.242.0.0/16",
+				"10.243.0.0/16"}},
+			"subnets": []any{object{"name": "nodes", "properties": nodes},
+				object{"name": "appgw", "properties": gateway},
 				object{"name": "pods", "properties": object{"addressPrefix": "10.242.0.0/16"}}},
 		})},
 		{built("AGW"), verifyNetwork, at(object{
-			"sku":                     object{"name": "Standard_v2", "tier": "Standard_v2"},
-			"gatewayIPConfigurations": []any{object{"name": "main", "properties": object{"subnet": link(built("C1GW"))}}},
+			"sku": object{"name": "Standard_v2", "tier": "Standard_v2"},
+			"gatewayIPConfigurations": []any{
+				object{"name": "main", "properties": object{"subnet": link(built("C1GW"))}}},
 		})},
 		{identity, "2024-11-30", at(nil)},
 	} {
@@ -112,16 +127,19 @@ func (a *azureOf) build(plugin string) error {
 	}
 	if err := a.op.Put(built("ROLE"), "2022-04-01", object{"properties": object{
 		"roleDefinitionId": "/providers/Microsoft.Authorization/roleDefinitions/4d97b98b-1d4f-4787-a291-c67834d212e7",
-		"principalId":      who["properties"].(object)["principalId"], "principalType": "ServicePrincipal",
+		"principalId":      who["properties"].(object)["principalId"],
+		"principalType":    "ServicePrincipal",
 	}}); err != nil {
 		return err
 	}
 	if err := a.op.Put(built("C1"), verifyAKS, object{
 		"location": "westeurope",
-		"identity": object{"type": "UserAssigned", "userAssignedIdentities": object{string(identity): object{}}},
+		"identity": object{"type": "UserAssigned", "userAssignedIdentities": object{
+			string(identity): object{}}},
 		"properties": object{
 			"networkProfile": profile, "agentPoolProfiles": []any{pool},
-			"addonProfiles": object{"ingressApplicationGateway": object{"enabled": true, "config": object{"applicationGatewayId": string(built("AGW"))}}},
+			"addonProfiles": object{"ingressApplicationGateway": object{"enabled": true,
+				"config": object{"applicationGatewayId": string(built("AGW"))}}},
 		},
 	}); err != nil {
 		return err
@@ -137,7 +155,8 @@ func (a *azureOf) build(plugin string) error {
 	if err != nil {
 		return err
 	}
-	addon := gjson.GetBytes(text, "properties.addonProfiles.ingressApplicationGateway.identity.objectId").String()
+	addon := gjson.GetBytes(text,
+		"properties.addonProfiles.ingressApplicationGateway.identity.objectId").String()
 	return a.op.Put(built("ADDONROLE"), "2022-04-01", object{"properties": object{
 		"roleDefinitionId": "/providers/Microsoft.Authorization/roleDefinitions/b24988ac-6180-42a0-ab88-20f7382dd24c",
 		"principalId":      addon, "principalType": "ServicePrincipal",
@@ -176,7 +195,8 @@ func scriptARM(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	switch args[0] {
 	case "PUT":
-		if status, body := op.Do("PUT", id, version, []byte(ts.ReadFile(args[2]))); status/100 != 2 {
+		if status, body := op.Do("PUT", id, version,
+			[]byte(ts.ReadFile(args[2]))); status/100 != 2 {
 			ts.Fatalf("%d %s", status, body)
 		}
 		return
@@ -214,7 +234,8 @@ func scriptSaved(ts *testscript.TestScript, neg bool, args []string) {
 	roots.AppendCertsFromPEM(ca)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	for i, list := range []string{"nodes", "pods"} {
-		r, err := http.NewRequest(http.MethodGet, kubeServer.FindStringSubmatch(config)[1]+"/api/v1/"+list, nil)
+		r, err := http.NewRequest(http.MethodGet, kubeServer.FindStringSubmatch(config)[1]+
+			"/api/v1/"+list, nil)
 		ts.Check(err)
 		r.Header.Set("Authorization", "Bearer "+kubeToken.FindStringSubmatch(config)[1])
 		answer, err := client.Do(r)

@@ -36,7 +36,8 @@ addresses and IDs are not anonymized.`,
 
 func (a *app) runCollect(ctx context.Context, o examineOptions) error {
 	if terminal(a.out) && (a.outPath == "" || a.outPath == "-") {
-		return errors.New("--out: expected a file such as bundle.tgz: a bundle cannot be shown on a terminal")
+		return errors.New("--out: expected a file such as bundle.tgz: a bundle cannot be shown " +
+			"on a terminal")
 	}
 	w, err := a.raw()
 	if err != nil {
@@ -53,7 +54,8 @@ func (a *app) runCollect(ctx context.Context, o examineOptions) error {
 		return err
 	}
 	progress.stop()
-	if err := bundle.Write(w, bundle.Bundle{Snapshot: e.Snapshot, Program: version(), Clusters: e.Clusters, Configs: e.Configs, Proposed: e.Proposed}); err != nil {
+	if err := bundle.Write(w, bundle.Bundle{Snapshot: e.Snapshot, Program: version(),
+		Clusters: e.Clusters, Configs: e.Configs, Proposed: e.Proposed}); err != nil {
 		return err
 	}
 	if a.outPath != "" && a.outPath != "-" {

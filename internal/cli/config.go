@@ -17,7 +17,8 @@ import (
 
 // configFlag adds -f.
 func configFlag(cmd *cobra.Command, paths *[]string) {
-	cmd.Flags().StringArrayVarP(paths, "file", "f", nil, "config `FILE` with ClusterRoutes documents, folder, or - (repeatable)")
+	cmd.Flags().StringArrayVarP(paths, "file", "f", nil,
+		"config `FILE` with ClusterRoutes documents, folder, or - (repeatable)")
 	_ = cmd.MarkFlagRequired("file")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 }
@@ -37,7 +38,8 @@ func (a *app) readFiles(paths []string) ([]config.File, error) {
 	for _, path := range paths {
 		found, err := a.configFiles(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("-f: %s does not exist (routekeeper init --out %s writes one)", path, path)
+			return nil, fmt.Errorf("-f: %s does not exist (routekeeper init --out %s writes one)",
+				path, path)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("-f: %w", err)
@@ -73,8 +75,8 @@ func (a *app) configFiles(path string) ([]config.File, error) {
 	return files, nil
 }
 
-// configFilesIn lists the YAML and JSON files of a folder. It leaves out hidden files, which editors
-// write, and subfolders.
+// configFilesIn lists the YAML and JSON files of a folder. It leaves out hidden files, which
+// editors write, and subfolders.
 func configFilesIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir) // sorted
 	if err != nil {
@@ -83,7 +85,8 @@ func configFilesIn(dir string) ([]string, error) {
 	var names []string
 	for _, e := range entries {
 		extension := strings.ToLower(filepath.Ext(e.Name()))
-		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, extension) {
+		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") &&
+			slices.Contains([]string{".yaml", ".yml", ".json"}, extension) {
 			names = append(names, filepath.Join(dir, e.Name()))
 		}
 	}

@@ -44,7 +44,8 @@ Exit code 0: every scene is ok; 1: a scene is not ok, or an error.`,
 			return a.runDemo(cmd.Context(), web)
 		},
 	}
-	cmd.Flags().StringVar(&web, "web", "", "serve pages for a browser at this `address` of this machine")
+	cmd.Flags().StringVar(&web, "web", "", "serve pages for a browser at this `address` of this "+
+		"machine")
 	cmd.Flags().Lookup("web").NoOptDefVal = "127.0.0.1:8080"
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
@@ -78,13 +79,18 @@ func (a *app) runDemo(ctx context.Context, web string) (err error) {
 			return keeper.New(client, configs, keeper.Options{}), nil
 		},
 		Started: func(info emulator.Info, d emulator.Demo) {
-			unwritten = show.Started(report.Stage{Address: info.HTTPS, Cluster: d.Cluster.Short(), ClusterTable: d.ClusterTable.Short(),
-				NodeSubnet: d.NodeSubnet.Short(), GatewaySubnet: d.GatewaySubnet.Short(), GatewayTable: d.GatewayTable.Short()})
+			unwritten = show.Started(report.Stage{Address: info.HTTPS, Cluster: d.Cluster.Short(),
+				ClusterTable: d.ClusterTable.Short(),
+				NodeSubnet:   d.NodeSubnet.Short(), GatewaySubnet: d.GatewaySubnet.Short(),
+				GatewayTable: d.GatewayTable.Short()})
 		},
 		Scene: func(s demo.Scene) {
 			elapsed = time.Since(start)
-			unwritten = errors.Join(unwritten, show.Scene(report.Scene{Name: s.Name, Title: s.Title, OK: s.OK, Changes: s.Changes, Detail: s.Detail,
-				Elapsed: s.Elapsed, ARM: report.Calls{Reads: s.Reads, Writes: s.Writes, Polls: s.Polls}}))
+			unwritten = errors.Join(unwritten,
+				show.Scene(report.Scene{Name: s.Name, Title: s.Title, OK: s.OK, Changes: s.Changes,
+					Detail:  s.Detail,
+					Elapsed: s.Elapsed, ARM: report.Calls{Reads: s.Reads, Writes: s.Writes,
+						Polls: s.Polls}}))
 			if unwritten != nil {
 				stop()
 			}

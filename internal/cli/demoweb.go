@@ -51,7 +51,8 @@ func (w *watched) Ask(ctx context.Context, r keeper.Request) (keeper.Round, erro
 	running := w.running
 	w.mu.Unlock()
 	if !running {
-		return keeper.Round{}, errors.New("the scenes are still playing: the buttons work afterwards")
+		return keeper.Round{}, errors.New("the scenes are still playing: the buttons work " +
+			"afterwards")
 	}
 	return w.keeper.Ask(ctx, r)
 }
@@ -61,10 +62,12 @@ func (w *watched) Wake(caller string, resources ...arm.ID) int {
 }
 
 // demoPages shows a demo on pages. The function that it returns ends that.
-func (a *app) demoPages(address string, o *demo.Options, say func(string) error) (end func() error, err error) {
+func (a *app) demoPages(address string, o *demo.Options, say func(string) error) (end func() error,
+	err error) {
 	file := filepath.Join(o.Dir, "demo"+history.Extension)
 	w := &watched{board: page.NewBoard(), past: history.Open(file, history.Options{})}
-	server, err := serve.Start(serve.Options{Address: address, Metrics: serve.NewMetrics(), Log: slog.New(slog.DiscardHandler), Board: w.board,
+	server, err := serve.Start(serve.Options{Address: address, Metrics: serve.NewMetrics(),
+		Log: slog.New(slog.DiscardHandler), Board: w.board,
 		Page: page.Options{History: file, Version: version(), Keeper: w, Actions: true}}, w)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--web: %w", err), w.past.Close())
@@ -83,12 +86,16 @@ func (a *app) demoPages(address string, o *demo.Options, say func(string) error)
 	started := o.Started
 	o.Started = func(info emulator.Info, d emulator.Demo) {
 		started(info, d)
-		_ = say("Watch it at http://" + server.Address() + "/") // what cannot be written is noticed at the next scene
+		// what cannot be written is noticed at the next scene
+		_ = say("Watch it at http://" + server.Address() + "/")
 	}
-	o.Playing = func(s demo.Scene, n, of int) { w.board.Say(fmt.Sprintf("Scene %d of %d: %s.", n, of, s.Title)) }
+	o.Playing = func(s demo.Scene, n, of int) {
+		w.board.Say(fmt.Sprintf("Scene %d of %d: %s.", n, of, s.Title))
+	}
 	o.Stay = func(ctx context.Context) error {
 		w.board.Say("The scenes are over. The keeper goes on until Ctrl-C in its terminal.")
-		if err := say("The scenes are over; the keeper goes on until Ctrl-C. Pages: http://" + server.Address() + "/"); err != nil {
+		if err := say("The scenes are over; the keeper goes on until Ctrl-C. Pages: http://" +
+			server.Address() + "/"); err != nil {
 			return err
 		}
 		w.mu.Lock()

@@ -53,16 +53,23 @@ Exit code 0: nothing to change; 1: an error; 2: changes, or a blocking finding.`
 		RunE: func(*cobra.Command, []string) error { return a.runDiff(o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.source, "source", "", "the cluster's route table: a JSON `FILE`, - for standard input")
-	f.StringVar(&o.target, "target", "", "the route table to copy to: a JSON `FILE`, - for standard input")
-	f.StringSliceVar(&o.podCIDRs, "pod-cidr", nil, "a pod `CIDR` of the cluster (repeat for dual-stack)")
-	f.StringSliceVar(&o.nodeSubnets, "node-subnet", nil, "an address prefix (`CIDR`) of a node subnet (repeatable)")
+	f.StringVar(&o.source, "source", "", "the cluster's route table: a JSON `FILE`, - for "+
+		"standard input")
+	f.StringVar(&o.target, "target", "", "the route table to copy to: a JSON `FILE`, - for "+
+		"standard input")
+	f.StringSliceVar(&o.podCIDRs, "pod-cidr", nil,
+		"a pod `CIDR` of the cluster (repeat for dual-stack)")
+	f.StringSliceVar(&o.nodeSubnets, "node-subnet", nil,
+		"an address prefix (`CIDR`) of a node subnet (repeatable)")
 	f.StringVar(&o.policy, "policy", string(v1alpha1.PolicySync), "Sync, UpsertOnly or Observe")
-	f.IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit, "how many routes the target can hold")
+	f.IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit,
+		"how many routes the target can hold")
 	for _, name := range []string{"source", "target", "pod-cidr"} {
 		_ = cmd.MarkFlagRequired(name)
 	}
-	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions([]string{"Sync", "UpsertOnly", "Observe"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("policy",
+		cobra.FixedCompletions([]string{"Sync", "UpsertOnly", "Observe"},
+			cobra.ShellCompDirectiveNoFileComp))
 	for _, name := range []string{"source", "target"} {
 		_ = cmd.MarkFlagFilename(name, "json")
 	}
@@ -92,8 +99,9 @@ func (a *app) runDiff(o diffOptions) error {
 	}
 	// Files do not describe the cluster, so the flags do.
 	cluster := &inventory.Cluster{
-		Document: arm.Document{ID: arm.ResourceID(source.ID.Subscription(), source.ID.ResourceGroup(), arm.TypeCluster, source.ID.Name())},
-		Plugin:   "kubenet",
+		Document: arm.Document{ID: arm.ResourceID(source.ID.Subscription(),
+			source.ID.ResourceGroup(), arm.TypeCluster, source.ID.Name())},
+		Plugin: "kubenet",
 	}
 	for _, text := range o.podCIDRs {
 		p, err := config.PodCIDR(text)
@@ -108,7 +116,8 @@ func (a *app) runDiff(o diffOptions) error {
 	for _, text := range o.nodeSubnets {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			return fmt.Errorf("--node-subnet: %q is not a prefix, expected one such as 10.240.0.0/16", text)
+			return fmt.Errorf("--node-subnet: %q is not a prefix, expected one such as "+
+				"10.240.0.0/16", text)
 		}
 		known.Subnets = append(known.Subnets, p.Masked())
 	}
@@ -120,7 +129,9 @@ func (a *app) runDiff(o diffOptions) error {
 		ClusterID:    string(cluster.ID),
 		RouteTableID: string(source.ID),
 		Guard:        v1alpha1.Guard{Mode: v1alpha1.GuardOff},
-		Targets:      []v1alpha1.Target{{RouteTableID: string(target.ID), Policy: v1alpha1.Policy(o.policy), MaxRoutes: o.maxRoutes}},
+		Targets: []v1alpha1.Target{
+			{RouteTableID: string(target.ID), Policy: v1alpha1.Policy(o.policy),
+				MaxRoutes: o.maxRoutes}},
 	}
 	doc.SetDefaults()
 	nics := &inventory.NICs{Holder: map[netip.Addr]string{}} // the nodes that the source leads to
@@ -129,7 +140,8 @@ func (a *app) runDiff(o diffOptions) error {
 		nics.Holder[r.Hop], known.Settled[prefix] = inventory.RouteNode(r.Name), r.Hop
 	}
 	if !plan.Carries(s, &doc, source) {
-		fmt.Fprintf(a.err, "routekeeper: %s holds no pod route inside %s; is --pod-cidr right?\n", source.ID.Short(), strings.Join(o.podCIDRs, " or "))
+		fmt.Fprintf(a.err, "routekeeper: %s holds no pod route inside %s; is --pod-cidr right?\n",
+			source.ID.Short(), strings.Join(o.podCIDRs, " or "))
 	}
 	p := plan.Make(s, []v1alpha1.ClusterRoutes{doc})
 	if err := report.Planned(p).Write(w, format, style); err != nil {
@@ -151,7 +163,8 @@ func checkDiff(o diffOptions) error {
 	switch v1alpha1.Policy(o.policy) {
 	case v1alpha1.PolicySync, v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve:
 	default:
-		return fmt.Errorf("--policy: unknown value %q, expected Sync, UpsertOnly or Observe", o.policy)
+		return fmt.Errorf("--policy: unknown value %q, expected Sync, UpsertOnly or Observe",
+			o.policy)
 	}
 	if o.maxRoutes < 1 || o.maxRoutes > 1000 {
 		return fmt.Errorf("--max-routes: %d is out of range, expected 1 to 1000", o.maxRoutes)

@@ -47,12 +47,16 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDoctor(cmd.Context(), o) },
 	}
 	examineFlags(cmd, &o.examineOptions, true)
-	cmd.Flags().StringVar(&o.failOn, "fail-on", finding.Warning.String(), "exit with 2 for findings of this severity and above: info, warning or error")
-	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(&o.failOn, "fail-on", finding.Warning.String(),
+		"exit with 2 for findings of this severity and above: info, warning or error")
+	_ = cmd.RegisterFlagCompletionFunc("fail-on",
+		cobra.FixedCompletions([]string{"info", "warning", "error"},
+			cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit,
 		"how many routes a route table can hold "+
 			"(more than 400 if Azure Virtual Network Manager manages them)")
-	cmd.Flags().BoolVar(&o.fix, "fix", false, "show and make the repairs that the config (-f) allows")
+	cmd.Flags().BoolVar(&o.fix, "fix", false, "show and make the repairs that the config (-f) "+
+		"allows")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "with --fix: do not ask")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd
@@ -64,7 +68,8 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 		return fmt.Errorf("--fail-on: %w", err)
 	}
 	if o.fix && len(o.paths) == 0 {
-		return errors.New("--fix: expected a config (-f), which says what may be written; routekeeper init writes one")
+		return errors.New("--fix: expected a config (-f), which says what may be written; " +
+			"routekeeper init writes one")
 	}
 	w, format, style, err := a.output()
 	if err != nil {
@@ -95,7 +100,8 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 }
 
 // diagnose reads the network and finds out what is wrong.
-func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, report.Diagnosis, error) {
+func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, report.Diagnosis,
+	error) {
 	progress := a.progress(ctx, "reading the network")
 	defer progress.stop()
 	e, err := a.examine(ctx, o, progress)

@@ -61,44 +61,60 @@ Without it, a small API server shows nodes and pods and refuses writes.`,
 	f := cmd.Flags()
 	f.StringVar(&o.dir, "dir", "", "folder for emulator.json and ca.pem (`DIR`)")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` for HTTPS")
-	f.StringVar(&o.listenHTTP, "listen-http", "127.0.0.1:0", "`address` for plain HTTP and control calls")
+	f.StringVar(&o.listenHTTP, "listen-http", "127.0.0.1:0",
+		"`address` for plain HTTP and control calls")
 	f.StringVar(&o.scenario, "scenario", "empty", "what exists at the start: empty, demo or fleet")
-	f.StringVar(&o.faults, "faults", "", "faults to inject from the start: a YAML or JSON list (`FILE`)")
+	f.StringVar(&o.faults, "faults", "", "faults to inject from the start: a YAML or JSON list "+
+		"(`FILE`)")
 	f.IntVar(&o.subscriptions, "subscriptions", 1, "number of subscriptions")
 	f.IntVar(&o.tenants, "tenants", 1, "number of tenants that the subscriptions are spread over")
 	f.StringVar(&o.asOf, "as-of", "",
 		"answer as Azure did on a `date` such as 2023-06-01, with the defaults of that time")
-	durationFlag(f, &o.azure.OperationTime, "operation-time", 500*time.Millisecond, "how long a long-running operation takes")
-	durationFlag(f, &o.azure.RouteBatch, "route-batch", time.Second, "how long a cluster's cloud provider collects route changes (30s on Azure)")
-	durationFlag(f, &o.azure.RouteCache, "route-cache", 5*time.Second, "how long the cloud provider caches its route table (2m on Azure)")
-	f.BoolVar(&o.persist, "persist", false, "keep the state in DIR/state.db across restarts and kills")
-	durationFlag(f, &o.azure.AlertDelay, "alert-delay", 5*time.Minute, "time from a write to its activity log alerts (3m to 20m on Azure)")
-	durationFlag(f, &o.azure.RoleDelay, "role-delay", 0, "time until a new role assignment takes effect (up to 60m on Azure)")
+	durationFlag(f, &o.azure.OperationTime, "operation-time", 500*time.Millisecond,
+		"how long a long-running operation takes")
+	durationFlag(f, &o.azure.RouteBatch, "route-batch", time.Second,
+		"how long a cluster's cloud provider collects route changes (30s on Azure)")
+	durationFlag(f, &o.azure.RouteCache, "route-cache", 5*time.Second,
+		"how long the cloud provider caches its route table (2m on Azure)")
+	f.BoolVar(&o.persist, "persist", false, "keep the state in DIR/state.db across restarts and "+
+		"kills")
+	durationFlag(f, &o.azure.AlertDelay, "alert-delay", 5*time.Minute,
+		"time from a write to its activity log alerts (3m to 20m on Azure)")
+	durationFlag(f, &o.azure.RoleDelay, "role-delay", 0,
+		"time until a new role assignment takes effect (up to 60m on Azure)")
 	f.StringVar(&o.apiServer, "kube-apiserver", "",
 		"run this kube-apiserver for each cluster (`PATH`; kube-controller-manager, "+
 			"kube-scheduler and etcd are in the same folder)")
-	f.StringVar(&o.etcd, "etcd", "", "take etcd 3.6 or newer from this `PATH`, with --kube-apiserver")
+	f.StringVar(&o.etcd, "etcd", "", "take etcd 3.6 or newer from this `PATH`, with "+
+		"--kube-apiserver")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every request")
 	_ = cmd.MarkFlagFilename("kube-apiserver")
 	_ = cmd.MarkFlagFilename("etcd")
 	_ = cmd.MarkFlagRequired("dir")
 	_ = cmd.MarkFlagDirname("dir")
-	_ = cmd.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(scenarios, cobra.ShellCompDirectiveNoFileComp))
-	cmd.AddCommand(a.newEmulatorList(), a.newEmulatorScale(), a.newEmulatorStrip(), a.newEmulatorBreak())
+	_ = cmd.RegisterFlagCompletionFunc("scenario",
+		cobra.FixedCompletions(scenarios, cobra.ShellCompDirectiveNoFileComp))
+	cmd.AddCommand(a.newEmulatorList(), a.newEmulatorScale(), a.newEmulatorStrip(),
+		a.newEmulatorBreak())
 	return cmd
 }
 
 func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 	if !slices.Contains(scenarios, o.scenario) {
-		return fmt.Errorf("--scenario: unknown scenario %q, expected empty, demo or fleet", o.scenario)
+		return fmt.Errorf("--scenario: unknown scenario %q, expected empty, demo or fleet",
+			o.scenario)
 	}
 	if o.subscriptions < 1 || o.subscriptions > 1000 {
-		return fmt.Errorf("--subscriptions: %d is out of range, expected 1 to 1000", o.subscriptions)
+		return fmt.Errorf("--subscriptions: %d is out of range, expected 1 to 1000",
+			o.subscriptions)
 	}
 	if o.tenants < 1 || o.tenants > o.subscriptions {
-		return fmt.Errorf("--tenants: %d is out of range, expected 1 to the number of subscriptions", o.tenants)
+		return fmt.Errorf(
+			"--tenants: %d is out of range, expected 1 to the number of subscriptions", o.tenants)
 	}
-	for name, d := range map[string]time.Duration{"operation-time": o.azure.OperationTime, "route-batch": o.azure.RouteBatch, "route-cache": o.azure.RouteCache, "role-delay": o.azure.RoleDelay, "alert-delay": o.azure.AlertDelay} {
+	for name, d := range map[string]time.Duration{"operation-time": o.azure.OperationTime,
+		"route-batch": o.azure.RouteBatch, "route-cache": o.azure.RouteCache,
+		"role-delay": o.azure.RoleDelay, "alert-delay": o.azure.AlertDelay} {
 		if d < 0 {
 			return fmt.Errorf("--%s: %s is in the past, expected 0 or more", name, d)
 		}
@@ -118,9 +134,11 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 	options.CheckClusterIdentity, options.Tenants = true, map[string]string{}
 	options.Log = logger(a.err, o.verbose, terminal(a.err))
 	for i := range o.subscriptions {
-		options.Subscriptions = append(options.Subscriptions, fmt.Sprintf("5ab00000-0000-4000-8000-%012d", i+1))
+		options.Subscriptions = append(options.Subscriptions,
+			fmt.Sprintf("5ab00000-0000-4000-8000-%012d", i+1))
 		if tenant := i % o.tenants; tenant > 0 {
-			options.Tenants[options.Subscriptions[i]] = fmt.Sprintf("7e4a0000-0000-4000-8000-%012d", tenant+1)
+			options.Tenants[options.Subscriptions[i]] = fmt.Sprintf("7e4a0000-0000-4000-8000-%012d",
+				tenant+1)
 		}
 	}
 	if o.persist {
@@ -144,7 +162,8 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(a.out, "30 clusters, of which four are broken:\n  "+strings.Join(broken, "\n  "))
+		fmt.Fprintln(a.out, "30 clusters, of which four are broken:\n  "+
+			strings.Join(broken, "\n  "))
 	}
 	if o.faults != "" {
 		faults, err := emulator.ReadFaults(o.faults)
@@ -169,9 +188,11 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		return err
 	}
 	if server.Open {
-		fmt.Fprintln(a.err, "routekeeper: every machine that can reach this one can use this emulator, "+
+		fmt.Fprintln(a.err, "routekeeper: every machine that can reach this one can use this "+
+			"emulator, "+
 			"its control calls included")
 	}
-	fmt.Fprintf(a.out, "serving %s and %s; emulator.json is in %s\n", server.Info.HTTPS, server.Info.HTTP, o.dir)
+	fmt.Fprintf(a.out, "serving %s and %s; emulator.json is in %s\n", server.Info.HTTPS,
+		server.Info.HTTP, o.dir)
 	return server.Wait(ctx)
 }

@@ -30,14 +30,19 @@ var breaks = map[string]struct {
 	what  string
 	fault emulator.Fault
 }{
-	"outage":       {"every connection ends without an answer", emulator.Fault{Cut: "before"}},
-	"hang":         {"no call gets an answer", emulator.Fault{Hold: "before"}},
-	"throttle":     {"every call is answered with 429", emulator.Fault{Status: 429, Code: "TooManyRequests", RetryAfter: 5}},
-	"refuse":       {"every write is refused with 403", emulator.Fault{Method: "PUT", Status: 403, Code: "AuthorizationFailed"}},
-	"conflict":     {"every write is answered with 409", emulator.Fault{Method: "PUT", Status: 409, Code: "AnotherOperationInProgress"}},
-	"fail":         {"every write is accepted, and fails", emulator.Fault{Method: "PUT", Fail: true, Code: "InternalServerError"}},
-	"lost-answers": {"every write takes effect, and its answer is lost", emulator.Fault{Method: "PUT", Cut: "after"}},
-	"stale":        {"reads show what was before the last write", emulator.Fault{Stale: true}},
+	"outage": {"every connection ends without an answer", emulator.Fault{Cut: "before"}},
+	"hang":   {"no call gets an answer", emulator.Fault{Hold: "before"}},
+	"throttle": {"every call is answered with 429",
+		emulator.Fault{Status: 429, Code: "TooManyRequests", RetryAfter: 5}},
+	"refuse": {"every write is refused with 403", emulator.Fault{Method: "PUT", Status: 403,
+		Code: "AuthorizationFailed"}},
+	"conflict": {"every write is answered with 409", emulator.Fault{Method: "PUT", Status: 409,
+		Code: "AnotherOperationInProgress"}},
+	"fail": {"every write is accepted, and fails", emulator.Fault{Method: "PUT", Fail: true,
+		Code: "InternalServerError"}},
+	"lost-answers": {"every write takes effect, and its answer is lost",
+		emulator.Fault{Method: "PUT", Cut: "after"}},
+	"stale": {"reads show what was before the last write", emulator.Fault{Stale: true}},
 }
 
 func (a *app) newEmulatorList() *cobra.Command {
@@ -87,7 +92,8 @@ provider then writes the routes of new nodes into the cluster's route table.`,
 			if err := running.control(cmd.Context(), http.MethodPost, "scale", body); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "scaled pool %s of cluster %s to %d nodes\n", pool, cluster.ID.Name(), count)
+			fmt.Fprintf(a.out, "scaled pool %s of cluster %s to %d nodes\n", pool,
+				cluster.ID.Name(), count)
 			return nil
 		},
 	}
@@ -117,12 +123,13 @@ pipeline does. It uses another identity than routekeeper.`,
 				subnets = append(subnets, subnet.ID)
 			}
 			for _, id := range subnets {
-				written, err := running.others.Write(cmd.Context(), id, func(doc arm.Document) ([]byte, error) {
-					if !gjson.GetBytes(doc.Raw, "properties.routeTable.id").Exists() {
-						return nil, nil
-					}
-					return sjson.DeleteBytes(doc.Raw, "properties.routeTable")
-				}, nil)
+				written, err := running.others.Write(cmd.Context(), id,
+					func(doc arm.Document) ([]byte, error) {
+						if !gjson.GetBytes(doc.Raw, "properties.routeTable.id").Exists() {
+							return nil, nil
+						}
+						return sjson.DeleteBytes(doc.Raw, "properties.routeTable")
+					}, nil)
 				if err != nil {
 					return err
 				}
@@ -137,7 +144,8 @@ func (a *app) newEmulatorBreak() *cobra.Command {
 	count, path := -1, ""
 	names := append(slices.Sorted(maps.Keys(breaks)), "none")
 	var long strings.Builder
-	long.WriteString("Injects a fault into the calls that routekeeper's identity makes. \"break none\"\nends all faults.\n\nFaults:")
+	long.WriteString("Injects a fault into the calls that routekeeper's identity makes. \"break " +
+		"none\"\nends all faults.\n\nFaults:")
 	for _, name := range names[:len(breaks)] {
 		fmt.Fprintf(&long, "\n  %-14s %s", name, breaks[name].what)
 	}
@@ -152,14 +160,16 @@ func (a *app) newEmulatorBreak() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, known := breaks[args[0]]
 			if !known && args[0] != "none" {
-				return fmt.Errorf("FAULT: %q is not known, expected %s", args[0], strings.Join(names, ", "))
+				return fmt.Errorf("FAULT: %q is not known, expected %s", args[0],
+					strings.Join(names, ", "))
 			}
 			running, err := a.runningEmulator(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if !known {
-				if err := running.control(cmd.Context(), http.MethodDelete, "faults", nil); err != nil {
+				if err := running.control(cmd.Context(), http.MethodDelete, "faults",
+					nil); err != nil {
 					return err
 				}
 				fmt.Fprintln(a.out, "removed all faults")
@@ -175,7 +185,8 @@ func (a *app) newEmulatorBreak() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&count, "count", -1, "how many calls fail, -1 for all")
-	cmd.Flags().StringVar(&path, "path", "", "only calls whose path matches this regular `expression`")
+	cmd.Flags().StringVar(&path, "path", "", "only calls whose path matches this regular "+
+		"`expression`")
 	return cmd
 }
 
@@ -208,7 +219,8 @@ type runningEmulator struct {
 
 func (a *app) runningEmulator(ctx context.Context) (*runningEmulator, error) {
 	if a.emulatorDir == "" {
-		return nil, errors.New("expected --emulator DIR, or the environment variable ROUTEKEEPER_EMULATOR")
+		return nil, errors.New("expected --emulator DIR, or the environment variable " +
+			"ROUTEKEEPER_EMULATOR")
 	}
 	info, err := findLocal(ctx, a.emulatorDir)
 	if err != nil {
@@ -231,7 +243,9 @@ func (a *app) runningEmulator(ctx context.Context) (*runningEmulator, error) {
 
 // cluster finds a cluster by its name or ID.
 func (r *runningEmulator) cluster(name string) (*inventory.Cluster, error) {
-	all := named(r.seen.Clusters, func(c *inventory.Cluster) []string { return []string{c.ID.Name(), string(c.ID)} }, name)
+	all := named(r.seen.Clusters, func(c *inventory.Cluster) []string {
+		return []string{c.ID.Name(), string(c.ID)}
+	}, name)
 	return one(all, "cluster", name, func(c *inventory.Cluster) string { return string(c.ID) })
 }
 
@@ -246,7 +260,9 @@ func (r *runningEmulator) subnet(name string) (*inventory.Subnet, error) {
 // named returns the resources that have this name, in the order of their keys.
 func named[T any](all map[string]T, names func(T) []string, name string) (out []T) {
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if slices.ContainsFunc(names(all[key]), func(n string) bool { return strings.EqualFold(n, name) }) {
+		if slices.ContainsFunc(names(all[key]), func(n string) bool {
+			return strings.EqualFold(n, name)
+		}) {
 			out = append(out, all[key])
 		}
 	}
@@ -259,7 +275,8 @@ func one[T any](all []T, kind, name string, describe func(T) string) (none T, er
 	case 1:
 		return all[0], nil
 	case 0:
-		return none, fmt.Errorf("the emulator has no %s %q; routekeeper emulator list shows what it has", kind, name)
+		return none, fmt.Errorf("the emulator has no %s %q; routekeeper emulator list shows what "+
+			"it has", kind, name)
 	}
 	var which []string
 	for _, each := range all {
@@ -278,8 +295,10 @@ func (r *runningEmulator) control(ctx context.Context, method, name string, body
 	return err
 }
 
-func (r *runningEmulator) controlAnswer(ctx context.Context, method, name string, body []byte) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, r.info.HTTP+"/_emulator/"+name, bytes.NewReader(body))
+func (r *runningEmulator) controlAnswer(ctx context.Context, method, name string,
+	body []byte) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, r.info.HTTP+"/_emulator/"+name,
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +337,8 @@ func (a *app) listEmulator(ctx context.Context, r *runningEmulator) error {
 		for _, p := range c.Pools {
 			pools = append(pools, fmt.Sprintf("%s %d", p.Name, p.Count))
 		}
-		list = append(list, emulatorResource{"cluster", c.ID.Name(), strings.Join(pools, ", "), c.ID})
+		list = append(list, emulatorResource{"cluster", c.ID.Name(), strings.Join(pools, ", "),
+			c.ID})
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.seen.Subnets)) {
 		s := r.seen.Subnets[key]
@@ -330,7 +350,8 @@ func (a *app) listEmulator(ctx context.Context, r *runningEmulator) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.seen.Tables)) {
 		t := r.seen.Tables[key]
-		list = append(list, emulatorResource{"route table", t.ID.Name(), report.Count(len(t.Routes), "route"), t.ID})
+		list = append(list, emulatorResource{"route table", t.ID.Name(),
+			report.Count(len(t.Routes), "route"), t.ID})
 	}
 	answer, err := r.controlAnswer(ctx, http.MethodGet, "faults", nil)
 	if err != nil {
@@ -341,9 +362,11 @@ func (a *app) listEmulator(ctx context.Context, r *runningEmulator) error {
 		return err
 	}
 	for _, f := range faults {
-		list = append(list, emulatorResource{Kind: "fault", Name: breakName(f), What: report.Count(f.Fired, "call") + " so far"})
+		list = append(list, emulatorResource{Kind: "fault", Name: breakName(f),
+			What: report.Count(f.Fired, "call") + " so far"})
 	}
-	table := report.Table{Header: []string{"kind", "name", "what"}, Value: map[string]any{"resources": list}}
+	table := report.Table{Header: []string{"kind", "name", "what"},
+		Value: map[string]any{"resources": list}}
 	for _, l := range list {
 		table.Rows = append(table.Rows, []string{l.Kind, l.Name, l.What})
 	}
@@ -358,7 +381,8 @@ func (a *app) listEmulator(ctx context.Context, r *runningEmulator) error {
 func breakName(f emulator.Fault) string {
 	for name, kind := range breaks {
 		k := kind.fault
-		if k.Method == f.Method && k.Status == f.Status && k.Cut == f.Cut && k.Hold == f.Hold && k.Fail == f.Fail && k.Stale == f.Stale {
+		if k.Method == f.Method && k.Status == f.Status && k.Cut == f.Cut && k.Hold == f.Hold &&
+			k.Fail == f.Fail && k.Stale == f.Stale {
 			return name
 		}
 	}

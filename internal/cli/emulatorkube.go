@@ -17,19 +17,21 @@ import (
 )
 
 // playKubernetes gives the emulator's clusters real API servers, with simulated nodes and pods.
-func playKubernetes(e *emulator.Emulator, o emulatorOptions, log *slog.Logger) (*kubernetes.Kubernetes, error) {
+func playKubernetes(e *emulator.Emulator, o emulatorOptions,
+	log *slog.Logger) (*kubernetes.Kubernetes, error) {
 	binaries, err := kubernetes.Find(o.apiServer, o.etcd)
 	if err != nil {
 		return nil, err
 	}
 	network := &playedNetwork{dir: o.dir, seen: map[string]seenNetwork{}}
 	return kubernetes.Join(e, kubernetes.Options{
-		Binaries: binaries, Folder: filepath.Join(o.dir, "kubernetes"), Fresh: !e.Restored(), Log: log, Way: network.way,
+		Binaries: binaries, Folder: filepath.Join(o.dir, "kubernetes"), Fresh: !e.Restored(),
+		Log: log, Way: network.way,
 	})
 }
 
-// playedNetwork decides which packets of simulated pods arrive. It reads the emulator's network as a
-// client, and traces the packets.
+// playedNetwork decides which packets of simulated pods arrive. It reads the emulator's network as
+// a client, and traces the packets.
 type playedNetwork struct {
 	dir string // of emulator.json
 
@@ -80,7 +82,8 @@ func (p *playedNetwork) read(ctx context.Context, packet kubernetes.Packet) (*tr
 	}
 	e := &examination{client: client}
 	e.Clusters = []arm.ID{cluster}
-	if e.Snapshot, err = surveyOne(ctx, client, arm.ID("/subscriptions/"+cluster.Subscription()), cluster); err != nil {
+	if e.Snapshot, err = surveyOne(ctx, client, arm.ID("/subscriptions/"+cluster.Subscription()),
+		cluster); err != nil {
 		return nil, err
 	}
 	if err := e.read(ctx, examineOptions{rightless: true, machines: true}); err != nil {
@@ -115,7 +118,8 @@ func firstOf(s *inventory.Snapshot, subnet arm.ID, cluster *inventory.Cluster) (
 			continue
 		}
 		for _, c := range nic.Configs {
-			if c.Subnet.Equal(subnet) && c.Address.IsValid() && (!found.IsValid() || c.Address.Less(found)) {
+			if c.Subnet.Equal(subnet) && c.Address.IsValid() && (!found.IsValid() ||
+				c.Address.Less(found)) {
 				found = c.Address
 			}
 		}

@@ -40,16 +40,19 @@ type examineOptions struct {
 // examineFlags adds the flags that say what to read; with fromBundle also --from-bundle.
 func examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle bool) {
 	f := cmd.Flags()
-	f.StringVar(&o.subscription, "subscription", "", "check this subscription (`ID`; default the only visible one)")
+	f.StringVar(&o.subscription, "subscription", "", "check this subscription (`ID`; default the "+
+		"only visible one)")
 	f.StringVar(&o.cluster, "cluster", "", "check this cluster (resource `ID`)")
-	f.StringArrayVarP(&o.paths, "file", "f", nil, "check the clusters in this config `FILE`, folder, or - (repeatable)")
+	f.StringArrayVarP(&o.paths, "file", "f", nil, "check the clusters in this config `FILE`, "+
+		"folder, or - (repeatable)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("cluster", "file")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "file")
 	kubernetesFlags(cmd, &o.kubernetesOptions)
 	if fromBundle {
-		f.StringVar(&o.bundle, "from-bundle", "", "read this `FILE` of routekeeper collect instead of Azure")
+		f.StringVar(&o.bundle, "from-bundle", "",
+			"read this `FILE` of routekeeper collect instead of Azure")
 		_ = cmd.MarkFlagFilename("from-bundle", "tgz")
 		cmd.MarkFlagsMutuallyExclusive("from-bundle", "subscription")
 		cmd.MarkFlagsMutuallyExclusive("from-bundle", "file")
@@ -102,7 +105,8 @@ func (e *examination) names() []string {
 }
 
 // examine reads everything that a diagnosis needs.
-func (a *app) examine(ctx context.Context, o examineOptions, progress *progress) (*examination, error) {
+func (a *app) examine(ctx context.Context, o examineOptions, progress *progress) (*examination,
+	error) {
 	e, err := a.examineAzure(ctx, o, progress)
 	if err == nil && o.only != "" {
 		err = e.keepOnly(o.only)
@@ -114,7 +118,8 @@ func (a *app) examine(ctx context.Context, o examineOptions, progress *progress)
 	return e, err
 }
 
-func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *progress) (*examination, error) {
+func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *progress) (*examination,
+	error) {
 	if o.bundle != "" {
 		return a.openBundle(o)
 	}
@@ -251,7 +256,8 @@ func (e *examination) find(ctx context.Context, o examineOptions) (scope, one ar
 	case 0:
 		slices.Sort(others)
 		if len(others) == 0 {
-			return "", "", fmt.Errorf("this login sees no cluster named %s, and no other cluster", o.name)
+			return "", "", fmt.Errorf("this login sees no cluster named %s, and no other cluster",
+				o.name)
 		}
 		return "", "", fmt.Errorf("this login sees no cluster named %s; it sees %s", o.name,
 			strings.Join(others[:min(len(others), 20)], ", "))

@@ -109,7 +109,8 @@ func explain(w io.Writer, format report.Format, style report.Style, name string)
 	if near := trace.Near(name, explainable()); near != "" {
 		return fmt.Errorf("unknown topic or finding %s%s", finding.Show(name), near)
 	}
-	return fmt.Errorf("unknown topic or finding %s: routekeeper explain lists them", finding.Show(name))
+	return fmt.Errorf("unknown topic or finding %s: routekeeper explain lists them",
+		finding.Show(name))
 }
 
 func explainable() (names []string) {

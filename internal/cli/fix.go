@@ -17,7 +17,9 @@ import (
 
 // fix shows the changes that the configs allow, asks, and makes them. It returns nil if there is
 // nothing to change, or if the answer was no.
-func (a *app) fix(ctx context.Context, client *azure.Client, paths []string, configs []v1alpha1.ClusterRoutes, yes bool, show func(report.Round) error) (*report.Round, error) {
+func (a *app) fix(ctx context.Context, client *azure.Client, paths []string,
+	configs []v1alpha1.ClusterRoutes, yes bool, show func(report.Round) error) (
+	*report.Round, error) {
 	planned, err := keeper.New(client, configs, keeper.Options{DryRun: true}).Round(ctx)
 	if err != nil {
 		return nil, err

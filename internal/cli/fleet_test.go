@@ -32,14 +32,16 @@ const (
 	fleetPage          = 100 // emulator.Options
 )
 
-// BenchmarkFleet has the built program, in a process of its own, keep 1,000 clusters of 20 nodes in 10 subscriptions of a local Azure
-// with Azure's token buckets, over HTTPS. ROUTEKEEPER_FLEET is another number of clusters. It takes about two minutes:
+// BenchmarkFleet has the built program, in a process of its own, keep 1,000 clusters of 20 nodes in
+// 10 subscriptions of a local Azure with Azure's token buckets, over HTTPS. ROUTEKEEPER_FLEET is
+// another number of clusters. It takes about two minutes:
 //
 //	go test ./internal/cli -run '^$' -bench Fleet -benchtime 1x
 //
-// It reports the first rounds, which fill the targets; then, at rest, ARM reads a minute beside what the fewest list pages would be
-// and what a GET for each resource would take, the processor's time as a share of one core, and the resident memory; and how long
-// after a strip the table is back on its subnet: found by the poll, and by an event.
+// It reports the first rounds, which fill the targets; then, at rest, ARM reads a minute beside
+// what the fewest list pages would be and what a GET for each resource would take, the processor's
+// time as a share of one core, and the resident memory; and how long after a strip the table is
+// back on its subnet: found by the poll, and by an event.
 func BenchmarkFleet(b *testing.B) {
 	clusters := 1000
 	if text := os.Getenv("ROUTEKEEPER_FLEET"); text != "" {
@@ -71,8 +73,10 @@ type fleet struct {
 func newFleet(b *testing.B, clusters int) *fleet {
 	f := &fleet{b: b, dir: b.TempDir()}
 	subscriptions := emulatortest.Subscriptions(fleetSubscriptions)
-	// To build it takes more writes than Azure lets anybody make at once. The keeper needs fewer: one for each target.
-	f.e = emulatortest.New(b, emulator.Options{Subscriptions: subscriptions, LogBodies: 1, Buckets: emulator.Buckets{Writes: emulator.Bucket{Size: 1e9, PerSecond: 10}}})
+	// To build it takes more writes than Azure lets anybody make at once. The keeper needs fewer:
+	// one for each target.
+	f.e = emulatortest.New(b, emulator.Options{Subscriptions: subscriptions, LogBodies: 1,
+		Buckets: emulator.Buckets{Writes: emulator.Bucket{Size: 1e9, PerSecond: 10}}})
 	f.members = emulatortest.BuildFleet(b, f.e, subscriptions, clusters, fleetNodes)
 	f.az = filepath.Join(f.dir, "az")
 	server, err := f.e.Start(f.az, "", "")
@@ -87,9 +91,12 @@ func newFleet(b *testing.B, clusters int) *fleet {
 func (f *fleet) config() string {
 	var text bytes.Buffer
 	for _, m := range f.members {
-		fmt.Fprintf(&text, "---\napiVersion: routekeeper.dev/v1alpha1\nkind: ClusterRoutes\nmetadata: {name: %s}\nspec:\n  clusterID: %s\n", m.Cluster.Name(), m.Cluster)
+		fmt.Fprintf(&text, "---\napiVersion: routekeeper.dev/v1alpha1\nkind: "+
+			"ClusterRoutes\nmetadata: {name: %s}\nspec:\n  clusterID: %s\n", m.Cluster.Name(),
+			m.Cluster)
 		if m.Target != "" {
-			fmt.Fprintf(&text, "  targets: [{routeTableID: %s}]\n  guard: {subnets: [{subnetID: %s, routeTableID: %s}]}\n", m.Target, m.Gateway, m.Target)
+			fmt.Fprintf(&text, "  targets: [{routeTableID: %s}]\n  guard: {subnets: [{subnetID: "+
+				"%s, routeTableID: %s}]}\n", m.Target, m.Gateway, m.Target)
 		}
 	}
 	path := filepath.Join(f.dir, "routes.yaml")
@@ -105,7 +112,8 @@ func (f *fleet) start() {
 	if runtime.GOOS == "windows" {
 		binary += ".exe"
 	}
-	if out, err := exec.Command("go", "build", "-o", binary, "routekeeper.dev/routekeeper").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", binary,
+		"routekeeper.dev/routekeeper").CombinedOutput(); err != nil {
 		f.b.Fatalf("building: %v\n%s", err, out)
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -114,7 +122,9 @@ func (f *fleet) start() {
 	}
 	f.listen = free.Addr().String()
 	free.Close()
-	f.run = exec.Command(binary, "--emulator", f.az, "run", "-f", f.config(), "--max-changes-per-minute", "0", "--interval", fleetInterval.String(), "--listen", f.listen, "-o", "json")
+	f.run = exec.Command(binary, "--emulator", f.az, "run", "-f", f.config(),
+		"--max-changes-per-minute", "0", "--interval", fleetInterval.String(), "--listen", f.listen,
+		"-o", "json")
 	rounds, err := f.run.StdoutPipe()
 	if err != nil {
 		f.b.Fatal(err)
@@ -138,7 +148,8 @@ func (f *fleet) start() {
 	})
 	in := bufio.NewReader(rounds)
 	written, told, reads, writes := 0, 0, 0, 0
-	for ; written < f.missing(); told++ { // each group of clusters that share something writes in a round of its own
+	// each group of clusters that share something writes in a round of its own
+	for ; written < f.missing(); told++ {
 		var r struct {
 			Changes []struct{ State string }
 			ARM     struct{ Reads, Writes int }
@@ -185,14 +196,15 @@ func (f *fleet) agrees() {
 			continue
 		}
 		_, body := op.Do(http.MethodGet, m.Target, "2025-05-01", nil)
-		if table, err := inventory.DecodeRouteTable(body); err != nil || len(table.Routes) != fleetNodes+1 {
+		if table, err := inventory.DecodeRouteTable(body); err != nil ||
+			len(table.Routes) != fleetNodes+1 {
 			f.b.Fatalf("%s does not hold what it should: %v %.300s", m.Target.Short(), err, body)
 		}
 	}
 }
 
-// reads says how much the program read since a request, and how often it polled, both a minute: a poll
-// lists the networks of each subscription once.
+// reads says how much the program read since a request, and how often it polled, both a minute: a
+// poll lists the networks of each subscription once.
 func (f *fleet) reads(since int, span time.Duration) (reads, polls float64) {
 	lists, pages := map[string]int{}, map[string]int{}
 	for _, m := range f.members {
@@ -207,7 +219,9 @@ func (f *fleet) reads(since int, span time.Duration) (reads, polls float64) {
 			continue
 		}
 		reads++
-		if id, err := arm.ParseID(strings.TrimSuffix(r.Path, "/providers/Microsoft.Network/virtualNetworks")); err == nil && id.Is(arm.TypeSubscription) {
+		if id, err := arm.ParseID(strings.TrimSuffix(r.Path,
+			"/providers/Microsoft.Network/virtualNetworks")); err == nil &&
+			id.Is(arm.TypeSubscription) {
 			lists[id.Subscription()]++
 		}
 	}
@@ -223,8 +237,10 @@ func (f *fleet) reads(since int, span time.Duration) (reads, polls float64) {
 
 // atRest watches the program for a while.
 func (f *fleet) atRest(span time.Duration) {
-	time.Sleep(fleetInterval * 3 / 2) // one poll at rest, in which it is learnt what lists cost, and on between two polls
-	span = span.Round(fleetInterval)  // whole intervals, from between two polls to between two polls
+	// one poll at rest, in which it is learnt what lists cost, and on between two polls
+	time.Sleep(fleetInterval * 3 / 2)
+	// whole intervals, from between two polls to between two polls
+	span = span.Round(fleetInterval)
 	since, before := f.e.LastRequest(), usage(f.b, f.run.Process.Pid)
 	time.Sleep(span)
 	after := usage(f.b, f.run.Process.Pid)
@@ -242,8 +258,8 @@ func (f *fleet) atRest(span time.Duration) {
 	}
 }
 
-// fewest returns how many pages lists of a poll have at the least, and how many GETs would show the same: networks and tables, the
-// clusters themselves every fifth minute.
+// fewest returns how many pages lists of a poll have at the least, and how many GETs would show the
+// same: networks and tables, the clusters themselves every fifth minute.
 func (f *fleet) fewest() (pages, gets float64) {
 	vnets, tables := map[string]int{}, map[string]int{}
 	for _, m := range f.members {
@@ -256,7 +272,8 @@ func (f *fleet) fewest() (pages, gets float64) {
 	}
 	perPoll := float64(fleetInterval) / float64(defaultClusterInterval)
 	for sub, n := range vnets {
-		pages += float64((n+fleetPage-1)/fleetPage)*(1+perPoll) + float64((tables[sub]+fleetPage-1)/fleetPage)
+		pages += float64((n+fleetPage-1)/fleetPage)*(1+perPoll) +
+			float64((tables[sub]+fleetPage-1)/fleetPage)
 		gets += float64(n)*(1+perPoll) + float64(tables[sub])
 	}
 	return pages, gets
@@ -279,7 +296,8 @@ func (f *fleet) repairs() {
 			}
 			for !f.repaired(since, m.Nodes) {
 				if time.Since(began) > 3*fleetInterval {
-					f.b.Fatalf("%s has no table %s after it was stripped", m.Nodes.Short(), time.Since(began))
+					f.b.Fatalf("%s has no table %s after it was stripped", m.Nodes.Short(),
+						time.Since(began))
 				}
 				time.Sleep(10 * time.Millisecond)
 			}
@@ -294,14 +312,17 @@ func (f *fleet) repairs() {
 // repaired reports whether the program has written a subnet since a request, and it has a table.
 func (f *fleet) repaired(since int, subnet arm.ID) bool {
 	return slices.ContainsFunc(f.e.Requests(since), func(r emulator.Request) bool {
-		return r.Method == http.MethodPut && r.Principal == emulatortest.Keeper.Name && strings.EqualFold(r.Path, string(subnet)) && r.Status == http.StatusOK
+		return r.Method == http.MethodPut && r.Principal == emulatortest.Keeper.Name &&
+			strings.EqualFold(r.Path, string(subnet)) && r.Status == http.StatusOK
 	}) && emulatortest.TableOf(f.b, f.e, subnet) != ""
 }
 
 // event posts what Event Grid would.
 func (f *fleet) event(id arm.ID) {
-	body := fmt.Sprintf(`{"specversion":"1.0","id":"1","source":"/subscriptions/%s","type":"Microsoft.Resources.ResourceWriteSuccess","subject":%q,"data":{"resourceUri":%q}}`, id.Subscription(), id, id)
-	response, err := http.Post("http://"+f.listen+"/events", "application/cloudevents+json", strings.NewReader(body))
+	body := fmt.Sprintf(
+		`{"specversion":"1.0","id":"1","source":"/subscriptions/%s","type":"Microsoft.Resources.ResourceWriteSuccess","subject":%q,"data":{"resourceUri":%q}}`, id.Subscription(), id, id)
+	response, err := http.Post("http://"+f.listen+"/events", "application/cloudevents+json",
+		strings.NewReader(body))
 	if err != nil {
 		f.b.Fatal(err)
 	}
@@ -327,7 +348,8 @@ type used struct {
 // usage reads what Linux says of a process; nil elsewhere.
 func usage(b *testing.B, pid int) *used {
 	if runtime.GOOS != "linux" {
-		b.Logf("memory and processor time are NOT measured: they are read from /proc, which %s does not have", runtime.GOOS)
+		b.Logf("memory and processor time are NOT measured: they are read from /proc, which %s "+
+			"does not have", runtime.GOOS)
 		return nil
 	}
 	var u used
@@ -350,7 +372,8 @@ func usage(b *testing.B, pid int) *used {
 		b.Fatal(err)
 	}
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on
-	for _, ticks := range fields[11:13] {                                     // utime and stime, in hundredths of a second on every Linux that Go runs on
+	// utime and stime, in hundredths of a second on every Linux that Go runs on
+	for _, ticks := range fields[11:13] {
 		n, err := strconv.Atoi(ticks)
 		if err != nil {
 			b.Fatal(err)

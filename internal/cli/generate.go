@@ -64,7 +64,8 @@ type generator interface {
 func (a *app) newGenerateTerraform() *cobra.Command {
 	o := &generateOptions{}
 	cmd := &cobra.Command{
-		Use:   "terraform {NAME --blueprint B --subscription ID --location L | -f FILE | --from-config FILE}",
+		Use: "terraform {NAME --blueprint B --subscription ID --location L | -f FILE | " +
+			"--from-config FILE}",
 		Short: "Write Terraform configuration",
 		Long: `Writes a Terraform configuration for the azurerm provider, as one file to
 standard output or as several files into a folder. See routekeeper iac generate
@@ -89,7 +90,8 @@ standard output or as several files into a folder. See routekeeper iac generate
 func (a *app) newGenerateBicep() *cobra.Command {
 	o := &generateOptions{provider: 5}
 	cmd := &cobra.Command{
-		Use: "bicep {NAME --blueprint B --subscription ID --location L | -f FILE | --from-config FILE} " +
+		Use: "bicep {NAME --blueprint B --subscription ID --location L | -f FILE | --from-config " +
+			"FILE} " +
 			"--out DIR",
 		Short: "Write Bicep",
 		Long: `Writes main.bicep and its modules into a folder. See routekeeper iac generate
@@ -149,7 +151,8 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions, rights bool)
 	for _, h := range generate.Hosts() {
 		hosts = append(hosts, string(h))
 	}
-	f.StringVar(&o.host, "host", "", "also write code that runs the keeper on `HOST`: "+strings.Join(hosts, " or "))
+	f.StringVar(&o.host, "host", "", "also write code that runs the keeper on `HOST`: "+
+		strings.Join(hosts, " or "))
 	f.StringVar(&o.folder, "out", "", "write files into this folder (`DIR`)")
 	f.BoolVar(&o.force, "force", false, "overwrite files that exist")
 	_ = cmd.MarkFlagDirname("out")
@@ -171,7 +174,8 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions, rights bool)
 		}
 		for _, name := range ofCluster {
 			if f.Changed(name) {
-				return fmt.Errorf("--%s and --from-config: expected one of them: the clusters of the config "+
+				return fmt.Errorf("--%s and --from-config: expected one of them: the clusters of "+
+					"the config "+
 					"are there", name)
 			}
 		}
@@ -209,7 +213,8 @@ func (a *app) blueprint(o *generateOptions) (generate.Blueprint, error) {
 // kept returns what a config needs rights for. A config that only observes needs no right to write.
 func kept(c v1alpha1.ClusterRoutes) generate.Kept {
 	k := generate.Kept{
-		Name: c.Metadata.Name, Cluster: arm.ID(c.Spec.ClusterID), Table: arm.ID(c.Spec.RouteTableID),
+		Name: c.Metadata.Name, Cluster: arm.ID(c.Spec.ClusterID), Table: arm.ID(
+			c.Spec.RouteTableID),
 		Guarded: c.Spec.Guard.Mode == v1alpha1.GuardEnforce,
 	}
 	for _, g := range c.Spec.Guard.Subnets {
@@ -227,7 +232,8 @@ func kept(c v1alpha1.ClusterRoutes) generate.Kept {
 }
 
 // generated writes code and prints the next step.
-func (a *app) generated(o *generateOptions, next string, write func() ([]generate.Output, error)) error {
+func (a *app) generated(o *generateOptions, next string,
+	write func() ([]generate.Output, error)) error {
 	files, err := write()
 	if err != nil {
 		return err

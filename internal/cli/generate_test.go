@@ -32,12 +32,15 @@ import (
 
 // hclFunctions are those of Terraform's that the generated code uses.
 var hclFunctions = map[string]function.Function{
-	"concat": stdlib.ConcatFunc, "compact": stdlib.CompactFunc, "flatten": stdlib.FlattenFunc, "lower": stdlib.LowerFunc, "split": stdlib.SplitFunc,
-	"join": stdlib.JoinFunc, "length": stdlib.LengthFunc, "slice": stdlib.SliceFunc, "values": stdlib.ValuesFunc, "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
+	"concat": stdlib.ConcatFunc, "compact": stdlib.CompactFunc, "flatten": stdlib.FlattenFunc,
+	"lower": stdlib.LowerFunc, "split": stdlib.SplitFunc,
+	"join": stdlib.JoinFunc, "length": stdlib.LengthFunc, "slice": stdlib.SliceFunc,
+	"values": stdlib.ValuesFunc, "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
 }
 
 // evaluation computes the locals of generated files, given what Terraform would have read or made.
-func evaluation(t *testing.T, given map[string]cty.Value, paths ...string) (*hcl.EvalContext, []*hclsyntax.Block) {
+func evaluation(t *testing.T, given map[string]cty.Value, paths ...string) (*hcl.EvalContext,
+	[]*hclsyntax.Block) {
 	t.Helper()
 	var blocks []*hclsyntax.Block
 	open := map[string]hclsyntax.Expression{}
@@ -83,7 +86,9 @@ func evaluation(t *testing.T, given map[string]cty.Value, paths ...string) (*hcl
 }
 
 // keeperPrincipal has only the roles that it is given.
-var keeperPrincipal = emulator.Principal{Name: "least", ClientID: "0a0a0000-0000-4000-8000-000000000003", Secret: "l", ObjectID: "0b0b0000-0000-4000-8000-000000000003", NoRoles: true}
+var keeperPrincipal = emulator.Principal{Name: "least",
+	ClientID: "0a0a0000-0000-4000-8000-000000000003", Secret: "l",
+	ObjectID: "0b0b0000-0000-4000-8000-000000000003", NoRoles: true}
 
 // leastRights is the demo, with a keeper that has the rights which generate writes for it.
 type leastRights struct {
@@ -105,14 +110,17 @@ func (l *leastRights) must(err error) {
 
 func (l *leastRights) roleID(name string) arm.ID {
 	i := slices.Index([]string{"reads", "links", "subnets", "targets"}, name)
-	return arm.ID(fmt.Sprintf("/subscriptions/%s/providers/Microsoft.Authorization/roleDefinitions/c0000000-0000-4000-8000-%012d", l.a.demo.Cluster.Subscription(), i))
+	return arm.ID(fmt.Sprintf(
+		"/subscriptions/%s/providers/Microsoft.Authorization/roleDefinitions/c0000000-0000-4000-8000-%012d", l.a.demo.Cluster.Subscription(), i))
 }
 
 // define writes a role with some actions.
 func (l *leastRights) define(name string, actions []string) {
 	l.t.Helper()
 	l.must(l.a.op.Put(l.roleID(name), rolesVersion, map[string]any{"properties": map[string]any{
-		"roleName": name, "assignableScopes": []any{"/subscriptions/" + l.a.demo.Cluster.Subscription()}, "permissions": []any{map[string]any{"actions": actions}},
+		"roleName": name, "assignableScopes": []any{"/subscriptions/" +
+			l.a.demo.Cluster.Subscription()},
+		"permissions": []any{map[string]any{"actions": actions}},
 	}}))
 }
 
@@ -122,8 +130,10 @@ func newLeastRights(t *testing.T) *leastRights {
 	own := filepath.Join(l.dir, "az")
 	plenty := emulator.Bucket{Size: 1e6, PerSecond: 1e6}
 	a, server, err := startAzure(own, true, emulator.Options{
-		Principals: []emulator.Principal{keeperPrincipal}, StrictLists: true, RouteBatch: 20 * time.Millisecond,
-		Buckets: emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty, Clusters: plenty},
+		Principals: []emulator.Principal{keeperPrincipal}, StrictLists: true,
+		RouteBatch: 20 * time.Millisecond,
+		Buckets: emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty,
+			Clusters: plenty},
 	})
 	l.must(err)
 	t.Cleanup(func() { server.Close(); a.e.Close() })
@@ -131,9 +141,11 @@ func newLeastRights(t *testing.T) *leastRights {
 
 	// The node subnet links to all that a subnet can link to.
 	group := a.demo.NodeSubnet.Group()
-	nat, policy := group+"/providers/Microsoft.Network/natGateways/nat", group+"/providers/Microsoft.Network/serviceEndpointPolicies/sep"
+	nat, policy := group+"/providers/Microsoft.Network/natGateways/nat", group+
+		"/providers/Microsoft.Network/serviceEndpointPolicies/sep"
 	for _, id := range []arm.ID{nat, policy} {
-		l.must(a.op.Put(id, "2025-05-01", map[string]any{"location": "westeurope", "properties": map[string]any{}}))
+		l.must(a.op.Put(id, "2025-05-01", map[string]any{"location": "westeurope",
+			"properties": map[string]any{}}))
 	}
 	subnet, err := a.op.Get(a.demo.NodeSubnet, "2025-05-01")
 	l.must(err)
@@ -146,7 +158,8 @@ func newLeastRights(t *testing.T) *leastRights {
 	l.run(0, "--emulator", own, "init", "--cluster", string(a.demo.Cluster), "--out", l.config)
 	l.run(0, "--emulator", own, "promote", string(a.demo.Cluster), "-f", l.config, "--yes")
 	l.run(2, "--emulator", own, "sync", "-f", l.config, "--dry-run")
-	l.run(0, "iac", "generate", "terraform", "--from-config", l.config, "--out", filepath.Join(l.dir, "tf"))
+	l.run(0, "iac", "generate", "terraform", "--from-config", l.config, "--out",
+		filepath.Join(l.dir, "tf"))
 
 	l.logIn(own)
 	l.assign(a.demo.Cluster, string(a.demo.NodeSubnet))
@@ -166,7 +179,8 @@ func (l *leastRights) logIn(own string) {
 	l.must(os.WriteFile(filepath.Join(l.login, emulator.InfoFile), raw, 0o600))
 }
 
-// assign evaluates the code and does what Terraform would. subnet is that of the cluster's pools, "" where AKS made it.
+// assign evaluates the code and does what Terraform would. subnet is that of the cluster's pools,
+// "" where AKS made it.
 func (l *leastRights) assign(id arm.ID, subnet string) {
 	l.t.Helper()
 	cluster, err := l.a.op.Get(id, "2025-10-01")
@@ -176,10 +190,15 @@ func (l *leastRights) assign(id arm.ID, subnet string) {
 	ctx, _ := evaluation(l.t, map[string]cty.Value{
 		"var": cty.ObjectVal(map[string]cty.Value{"name": cty.StringVal("routekeeper")}),
 		"data": cty.ObjectVal(map[string]cty.Value{
-			"azurerm_subscription": cty.ObjectVal(map[string]cty.Value{"main": cty.ObjectVal(map[string]cty.Value{
-				"id": cty.StringVal("/subscriptions/" + l.a.demo.Cluster.Subscription())})}),
-			"azurerm_kubernetes_cluster": cty.ObjectVal(map[string]cty.Value{"kept": cty.ObjectVal(map[string]cty.Value{id.Name(): cty.ObjectVal(map[string]cty.Value{
-				"agent_pool_profile": cty.ListVal([]cty.Value{pool, pool}), "node_resource_group": cty.StringVal(properties["nodeResourceGroup"].(string))})})}),
+			"azurerm_subscription": cty.ObjectVal(map[string]cty.Value{
+				"main": cty.ObjectVal(map[string]cty.Value{
+					"id": cty.StringVal("/subscriptions/" + l.a.demo.Cluster.Subscription())})}),
+			"azurerm_kubernetes_cluster": cty.ObjectVal(map[string]cty.Value{
+				"kept": cty.ObjectVal(map[string]cty.Value{
+					id.Name(): cty.ObjectVal(map[string]cty.Value{
+						"agent_pool_profile": cty.ListVal([]cty.Value{pool, pool}),
+						"node_resource_group": cty.StringVal(
+							properties["nodeResourceGroup"].(string))})})}),
 		}),
 	}, filepath.Join(l.dir, "tf", "keeper.tf"))
 	n := 0
@@ -190,8 +209,12 @@ func (l *leastRights) assign(id arm.ID, subnet string) {
 		l.define(name, l.roles[name])
 		for _, scope := range role.GetAttr("scopes").AsValueMap() {
 			n++
-			at := arm.ID(fmt.Sprintf("%s/providers/Microsoft.Authorization/roleAssignments/d0000000-0000-4000-8000-%012d", scope.AsString(), n))
-			l.must(l.a.op.Put(at, rolesVersion, map[string]any{"properties": map[string]any{"roleDefinitionId": string(l.roleID(name)), "principalId": keeperPrincipal.ObjectID}}))
+			at := arm.ID(fmt.Sprintf(
+				"%s/providers/Microsoft.Authorization/roleAssignments/d0000000-0000-4000-8000-%012d", scope.AsString(), n))
+			l.must(l.a.op.Put(at, rolesVersion,
+				map[string]any{"properties": map[string]any{
+					"roleDefinitionId": string(l.roleID(name)),
+					"principalId":      keeperPrincipal.ObjectID}}))
 		}
 	}
 }
@@ -202,7 +225,8 @@ func (l *leastRights) run(want int, args ...string) {
 	var out, errs bytes.Buffer
 	a := &app{in: strings.NewReader(""), out: &out, err: &errs}
 	if code := a.run(context.Background(), args); want >= 0 && code != want {
-		l.t.Fatalf("routekeeper %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), code, want, out.String(), errs.String())
+		l.t.Fatalf("routekeeper %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), code,
+			want, out.String(), errs.String())
 	}
 }
 
@@ -214,7 +238,9 @@ func (l *leastRights) disturb() {
 	table, err := l.a.op.Get(l.a.demo.GatewayTable, "2025-05-01")
 	l.must(err)
 	properties := table["properties"].(map[string]any)
-	properties["routes"] = slices.DeleteFunc(properties["routes"].([]any), func(r any) bool { return r.(map[string]any)["name"] != l.a.demo.OwnRoute })
+	properties["routes"] = slices.DeleteFunc(properties["routes"].([]any), func(r any) bool {
+		return r.(map[string]any)["name"] != l.a.demo.OwnRoute
+	})
 	l.must(l.a.op.Put(l.a.demo.GatewayTable, "2025-05-01", table))
 }
 
@@ -229,8 +255,10 @@ func (l *leastRights) work(check bool) (refused []string) {
 	}
 	since := l.a.e.LastRequest()
 	l.disturb()
-	l.run(code(0), "--emulator", l.login, "init", "--cluster", string(l.a.demo.Cluster), "--out", filepath.Join(l.dir, "again.yaml"), "--force")
-	l.run(code(0), "--emulator", l.login, "init", "--subscription", l.a.demo.Cluster.Subscription(), "--out", filepath.Join(l.dir, "all.yaml"), "--force")
+	l.run(code(0), "--emulator", l.login, "init", "--cluster", string(l.a.demo.Cluster), "--out",
+		filepath.Join(l.dir, "again.yaml"), "--force")
+	l.run(code(0), "--emulator", l.login, "init", "--subscription", l.a.demo.Cluster.Subscription(),
+		"--out", filepath.Join(l.dir, "all.yaml"), "--force")
 	l.run(code(2), "--emulator", l.login, "doctor", "-f", l.config)
 	l.run(code(0), "--emulator", l.login, "sync", "-f", l.config)
 	l.run(code(0), "--emulator", l.login, "run", "-f", l.config, "--once")
@@ -238,8 +266,8 @@ func (l *leastRights) work(check bool) (refused []string) {
 	return l.refused(since)
 }
 
-// optional is in the paths of questions whether the fabric follows. No generated role has their rights:
-// without them the answer is "ARM only".
+// optional is in the paths of questions whether the fabric follows. No generated role has their
+// rights: without them the answer is "ARM only".
 var optional = regexp.MustCompile("/networkWatchers|/effectiveRouteTable$")
 
 // refused lists what the keeper was refused since a request, but for what is optional.
@@ -258,11 +286,12 @@ func (l *leastRights) refused(since int) (refused []string) {
 	return slices.Compact(refused)
 }
 
-// notAsked are actions that the local Azure does not ask for: polls are for whoever wrote. Whether Azure does is not documented.
+// notAsked are actions that the local Azure does not ask for: polls are for whoever wrote. Whether
+// Azure does is not documented.
 var notAsked = []string{"Microsoft.Network/locations/operations/read"}
 
-// TestLeastRights: the rights that generate writes are enough for init, doctor, sync and run, and without any single one something is
-// refused.
+// TestLeastRights: the rights that generate writes are enough for init, doctor, sync and run, and
+// without any single one something is refused.
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
 	l := newLeastRights(t)
@@ -274,7 +303,9 @@ func TestLeastRights(t *testing.T) {
 			if slices.Contains(notAsked, action) {
 				continue
 			}
-			l.define(name, slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return a == action }))
+			l.define(name, slices.DeleteFunc(slices.Clone(actions), func(a string) bool {
+				return a == action
+			}))
 			if refused := l.work(false); len(refused) == 0 {
 				t.Errorf("without %s nothing is refused", action)
 			}
@@ -308,25 +339,29 @@ func TestClusterActions(t *testing.T) {
 		without string
 		works   bool
 	}{
-		{"", true}, {"Microsoft.Network/routeTables/read", false}, {"Microsoft.Network/routeTables/write", false},
+		{"", true}, {"Microsoft.Network/routeTables/read", false}, {
+			"Microsoft.Network/routeTables/write", false},
 		{"Microsoft.Network/virtualNetworks/subnets/read", false},
 		{"Microsoft.Network/virtualNetworks/subnets/join/action", false},
 	} {
-		err := makeCluster(t, slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return a == c.without }))
+		err := makeCluster(t, slices.DeleteFunc(slices.Clone(actions), func(a string) bool {
+			return a == c.without
+		}))
 		if (err == nil) != c.works {
 			t.Errorf("without %q: %v", c.without, err)
 		}
 	}
 }
 
-// TestGeneratedConfig: the config that a template's output gives is the one that cluster create writes,
-// and the manifest holds it, too.
+// TestGeneratedConfig: the config that a template's output gives is the one that cluster create
+// writes, and the manifest holds it, too.
 func TestGeneratedConfig(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	l := &leastRights{t: t}
 	const subscription = "11111111-1111-1111-1111-111111111111"
-	l.run(0, "iac", "generate", "arm", "shop", "--host", "aks", "--out", dir, "--blueprint", "kubenet",
+	l.run(0, "iac", "generate", "arm", "shop", "--host", "aks", "--out", dir, "--blueprint",
+		"kubenet",
 		"--application-gateway", "--subscription", subscription, "--location", "westeurope")
 	text, err := os.ReadFile(filepath.Join(dir, "main.json"))
 	l.must(err)
@@ -370,11 +405,12 @@ func TestGeneratedConfig(t *testing.T) {
 	}
 }
 
-// makeCluster makes a network as it is generated, and a cluster in it whose identity has only the given actions, on its table and its
-// subnet. It waits for a route for each node.
+// makeCluster makes a network as it is generated, and a cluster in it whose identity has only the
+// given actions, on its table and its subnet. It waits for a route for each node.
 func makeCluster(t *testing.T, actions []string) error {
 	t.Helper()
-	e, err := emulator.New(emulator.Options{CheckClusterIdentity: true, RouteBatch: 10 * time.Millisecond})
+	e, err := emulator.New(emulator.Options{CheckClusterIdentity: true,
+		RouteBatch: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,8 +422,11 @@ func makeCluster(t *testing.T, actions []string) error {
 	type m = map[string]any
 	sub := "/subscriptions/" + emulator.DefaultSubscription
 	group := arm.ID(sub + "/resourceGroups/shop-rg")
-	table, vnet := group+"/providers/Microsoft.Network/routeTables/shop-nodes-rt", group+"/providers/Microsoft.Network/virtualNetworks/shop-vnet"
-	identity, cluster := group+"/providers/Microsoft.ManagedIdentity/userAssignedIdentities/shop-cluster", group+"/providers/Microsoft.ContainerService/managedClusters/shop"
+	table, vnet := group+"/providers/Microsoft.Network/routeTables/shop-nodes-rt", group+
+		"/providers/Microsoft.Network/virtualNetworks/shop-vnet"
+	identity, cluster := group+
+		"/providers/Microsoft.ManagedIdentity/userAssignedIdentities/shop-cluster", group+
+		"/providers/Microsoft.ContainerService/managedClusters/shop"
 	put := func(id arm.ID, version string, body m) {
 		t.Helper()
 		if err := c.Put(id, version, body); err != nil {
@@ -396,23 +435,35 @@ func makeCluster(t *testing.T, actions []string) error {
 	}
 	put(group, "2024-03-01", m{"location": "westeurope"})
 	put(table, "2025-05-01", m{"location": "westeurope", "properties": m{}})
-	put(vnet, "2025-05-01", m{"location": "westeurope", "properties": m{"addressSpace": m{"addressPrefixes": []any{"10.240.0.0/16"}}, "subnets": []any{
-		m{"name": "nodes", "properties": m{"addressPrefix": "10.240.0.0/20", "routeTable": m{"id": string(table)}}}}}})
+	put(vnet, "2025-05-01",
+		m{"location": "westeurope",
+			"properties": m{"addressSpace": m{"addressPrefixes": []any{"10.240.0.0/16"}},
+				"subnets": []any{
+					m{"name": "nodes", "properties": m{"addressPrefix": "10.240.0.0/20",
+						"routeTable": m{"id": string(table)}}}}}})
 	put(identity, "2024-11-30", m{"location": "westeurope"})
 	who, err := c.Get(identity, "2024-11-30")
 	if err != nil {
 		t.Fatal(err)
 	}
 	role := sub + "/providers/Microsoft.Authorization/roleDefinitions/c0000000-0000-4000-8000-000000000009"
-	put(arm.ID(role), rolesVersion, m{"properties": m{"roleName": "shop cluster network", "assignableScopes": []any{sub}, "permissions": []any{m{"actions": actions}}}})
+	put(arm.ID(role), rolesVersion,
+		m{"properties": m{"roleName": "shop cluster network", "assignableScopes": []any{sub},
+			"permissions": []any{m{"actions": actions}}}})
 	subnet := vnet.Child("subnets", "nodes")
 	for _, scope := range []arm.ID{table, subnet} {
-		put(scope+"/providers/Microsoft.Authorization/roleAssignments/"+arm.ID(map[arm.ID]string{table: "d1", subnet: "d2"}[scope]+"000000-0000-4000-8000-000000000001"), rolesVersion,
-			m{"properties": m{"roleDefinitionId": role, "principalId": who["properties"].(m)["principalId"]}})
+		put(scope+"/providers/Microsoft.Authorization/roleAssignments/"+
+			arm.ID(map[arm.ID]string{table: "d1", subnet: "d2"}[scope]+
+				"000000-0000-4000-8000-000000000001"), rolesVersion,
+			m{"properties": m{"roleDefinitionId": role,
+				"principalId": who["properties"].(m)["principalId"]}})
 	}
 	err = c.Put(cluster, "2025-10-01", m{
-		"location": "westeurope", "identity": m{"type": "UserAssigned", "userAssignedIdentities": m{string(identity): m{}}},
-		"properties": m{"networkProfile": m{"networkPlugin": "kubenet"}, "agentPoolProfiles": []any{m{"name": "system", "count": 3, "mode": "System", "vnetSubnetID": string(subnet)}}},
+		"location": "westeurope", "identity": m{"type": "UserAssigned",
+			"userAssignedIdentities": m{string(identity): m{}}},
+		"properties": m{"networkProfile": m{"networkPlugin": "kubenet"},
+			"agentPoolProfiles": []any{m{"name": "system", "count": 3, "mode": "System",
+				"vnetSubnetID": string(subnet)}}},
 	})
 	if err != nil {
 		return err

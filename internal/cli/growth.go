@@ -42,14 +42,17 @@ func (a *app) runGrowth(ctx context.Context, o capacityOptions) error {
 }
 
 // clusterToGrow reads the cluster: from a bundle, or from Azure by its ID.
-func (a *app) clusterToGrow(ctx context.Context, o capacityOptions) (*inventory.Snapshot, *inventory.Cluster, error) {
+func (a *app) clusterToGrow(ctx context.Context, o capacityOptions) (*inventory.Snapshot,
+	*inventory.Cluster, error) {
 	if o.bundle != "" {
-		e, err := a.openBundle(examineOptions{initOptions: initOptions{cluster: o.cluster}, bundle: o.bundle})
+		e, err := a.openBundle(examineOptions{initOptions: initOptions{cluster: o.cluster},
+			bundle: o.bundle})
 		if err != nil {
 			return nil, nil, err
 		}
 		if names := e.names(); len(names) != 1 {
-			return nil, nil, fmt.Errorf("--from-bundle: %s: several clusters are in it, name one with --cluster: %s", o.bundle, strings.Join(names, ", "))
+			return nil, nil, fmt.Errorf("--from-bundle: %s: several clusters are in it, name one "+
+				"with --cluster: %s", o.bundle, strings.Join(names, ", "))
 		}
 		return e.Snapshot, e.Snapshot.Cluster(e.Clusters[0]), nil
 	}

@@ -41,7 +41,8 @@ func (a *app) runHello(ctx context.Context, listen string) error {
 			Pod: os.Getenv("HELLO_POD"), Namespace: os.Getenv("HELLO_NAMESPACE"),
 			Node: os.Getenv("HELLO_NODE"), Address: os.Getenv("HELLO_ADDRESS"),
 		},
-		Dial: new(net.Dialer).DialContext, Peers: hello.Lookup(os.Getenv("HELLO_PEERS")), Log: a.out,
+		Dial: new(net.Dialer).DialContext, Peers: hello.Lookup(os.Getenv("HELLO_PEERS")),
+		Log: a.out,
 	}
 	l, err := net.Listen("tcp", listen)
 	if err != nil {

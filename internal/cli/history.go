@@ -51,7 +51,8 @@ the current folder. Times are local; times in JSON are UTC.`,
 		RunE: func(*cobra.Command, []string) error { return a.runHistory(o) },
 	}
 	flags := cmd.PersistentFlags()
-	flags.StringArrayVarP(&o.configs, "file", "f", nil, "config `FILE` or folder whose history to read (repeatable, as for run)")
+	flags.StringArrayVarP(&o.configs, "file", "f", nil,
+		"config `FILE` or folder whose history to read (repeatable, as for run)")
 	flags.StringVar(&o.path, "history", "", "the history's `FILE`")
 	_ = cmd.MarkPersistentFlagFilename("file", "yaml", "yml", "json")
 	_ = cmd.MarkPersistentFlagFilename("history", "db")
@@ -65,9 +66,12 @@ the current folder. Times are local; times in JSON are UTC.`,
 func (o *historyOptions) filterFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.cluster, "cluster", "", "only what concerns the ClusterRoutes of this `NAME`")
-	f.StringVar(&o.since, "since", "", "only what began since: an age (2h, 7d) or a `TIME` (2026-01-31, 2026-01-31T15:04:05Z)")
-	f.StringVar(&o.kind, "kind", "", "only rounds of this `kind`: "+strings.Join(history.Kinds, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(history.Kinds, cobra.ShellCompDirectiveNoFileComp))
+	f.StringVar(&o.since, "since", "", "only what began since: an age (2h, 7d) or a `TIME` "+
+		"(2026-01-31, 2026-01-31T15:04:05Z)")
+	f.StringVar(&o.kind, "kind", "", "only rounds of this `kind`: "+
+		strings.Join(history.Kinds, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(history.Kinds,
+		cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (a *app) newHistoryShow(o *historyOptions) *cobra.Command {
@@ -77,7 +81,8 @@ func (a *app) newHistoryShow(o *historyOptions) *cobra.Command {
 		Example: "  routekeeper history show 17\n  routekeeper history show 17 -o markdown",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("expected the number of one check, as routekeeper history lists them")
+				return errors.New("expected the number of one check, as routekeeper history " +
+					"lists them")
 			}
 			return nil
 		},
@@ -125,7 +130,8 @@ func (a *app) runHistory(o historyOptions) error {
 func (a *app) runHistoryShow(o historyOptions, number string) error {
 	id, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || id < 1 {
-		return fmt.Errorf("%q is not the number of a check, as routekeeper history lists them", number)
+		return fmt.Errorf("%q is not the number of a check, as routekeeper history lists them",
+			number)
 	}
 	w, format, style, err := a.output()
 	if err != nil {
@@ -142,7 +148,8 @@ func (a *app) runHistoryShow(o historyOptions, number string) error {
 		return err
 	}
 	if !found {
-		return fmt.Errorf("check %d is not in the history: it may have been removed for its age", id)
+		return fmt.Errorf("check %d is not in the history: it may have been removed for its age",
+			id)
 	}
 	return nil
 }
@@ -164,7 +171,8 @@ func (a *app) runHistoryExport(o historyOptions) error {
 func (o historyOptions) query(now time.Time) (history.Query, error) {
 	q := history.Query{Cluster: o.cluster, Kind: o.kind, Limit: o.limit}
 	if o.kind != "" && !slices.Contains(history.Kinds, o.kind) {
-		return q, fmt.Errorf("--kind: unknown value %q, expected %s", o.kind, strings.Join(history.Kinds, ", "))
+		return q, fmt.Errorf("--kind: unknown value %q, expected %s", o.kind,
+			strings.Join(history.Kinds, ", "))
 	}
 	if o.limit < 0 {
 		return q, fmt.Errorf("--limit: %d is less than nothing", o.limit)
@@ -209,7 +217,8 @@ func (o historyOptions) find() (string, error) {
 		if path := historyBeside(o.configs); path != "" {
 			return path, nil
 		}
-		return "", errors.New("-f: a config from standard input has no history next to it: name the file with --history")
+		return "", errors.New("-f: a config from standard input has no history next to it: name " +
+			"the file with --history")
 	}
 	path, err := historyHere()
 	if err != nil {
@@ -227,13 +236,14 @@ func historyHere() (string, error) {
 	case len(here) == 0:
 		return "", errors.New("there is no history in this folder")
 	case len(here) > 1:
-		return "", fmt.Errorf("there are several histories in this folder (%s)", strings.Join(here, ", "))
+		return "", fmt.Errorf("there are several histories in this folder (%s)",
+			strings.Join(here, ", "))
 	}
 	return here[0], nil
 }
 
-// historyBeside is the file where run and sync keep the history of a config: next to the first file,
-// or in the folder. It is "" for a config from standard input.
+// historyBeside is the file where run and sync keep the history of a config: next to the first
+// file, or in the folder. It is "" for a config from standard input.
 func historyBeside(configs []string) string {
 	first := configs[0]
 	if first == "-" {

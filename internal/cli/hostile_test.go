@@ -24,8 +24,11 @@ import (
 
 // Names as somebody can write them into a bundle: those that can be seen, and those that cannot.
 var (
-	visible = []string{"x$(touch PWNED)", "x`touch PWNED`", "x'; touch PWNED; '", `x"; touch PWNED; "`, "x && touch PWNED", "x;touch PWNED", "x|touch PWNED", "x>PWNED", "a b", "~", "*", `back\slash`}
-	unseen  = []string{"x\ntouch PWNED", "x\n::error::injected", "x\x1b[31m\x1b]0;pwn\x07", "x\u202etouch", "x\u2066", "x\u200b", "x\u009b2J", "x\x7f", "x\r"}
+	visible = []string{"x$(touch PWNED)", "x`touch PWNED`", "x'; touch PWNED; '",
+		`x"; touch PWNED; "`, "x && touch PWNED", "x;touch PWNED", "x|touch PWNED", "x>PWNED",
+		"a b", "~", "*", `back\slash`}
+	unseen = []string{"x\ntouch PWNED", "x\n::error::injected", "x\x1b[31m\x1b]0;pwn\x07",
+		"x\u202etouch", "x\u2066", "x\u200b", "x\u009b2J", "x\x7f", "x\r"}
 )
 
 // TestHostileBundle makes a diagnosis of a bundle with hostile names, and pastes every command of
@@ -44,8 +47,10 @@ func TestHostileBundle(t *testing.T) {
 	}
 	defer a.e.Close()
 	defer server.Close()
-	config, honest, hostile := filepath.Join(dir, "routes.yaml"), filepath.Join(dir, "honest.tgz"), filepath.Join(dir, "hostile.tgz")
-	routekeeper(t, "--emulator", local, "init", "--cluster", string(a.demo.Cluster), "--out", config)
+	config, honest, hostile := filepath.Join(dir, "routes.yaml"), filepath.Join(dir,
+		"honest.tgz"), filepath.Join(dir, "hostile.tgz")
+	routekeeper(t, "--emulator", local, "init", "--cluster", string(a.demo.Cluster), "--out",
+		config)
 	routekeeper(t, "--emulator", local, "promote", string(a.demo.Cluster), "-f", config, "--yes")
 	routekeeper(t, "--emulator", local, "collect", "-f", config, "--out", honest)
 	rewrite(t, honest, hostile, func(name string, document map[string]any) {
@@ -56,7 +61,8 @@ func TestHostileBundle(t *testing.T) {
 			routes, _ := properties["routes"].([]any)
 			for i, name := range append(slices.Clone(visible), unseen...) {
 				routes = append(routes, map[string]any{"name": name, "properties": map[string]any{
-					"addressPrefix": fmt.Sprintf("10.244.%d.128/25", i), "nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.99.0.4",
+					"addressPrefix": fmt.Sprintf("10.244.%d.128/25",
+						i), "nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.99.0.4",
 				}})
 			}
 			properties["routes"] = routes
@@ -66,13 +72,15 @@ func TestHostileBundle(t *testing.T) {
 	})
 
 	for _, format := range []string{"text", "short", "markdown"} {
-		out, _ := exec.Command("routekeeper", "doctor", "--from-bundle", hostile, "-o", format).CombinedOutput()
+		out, _ := exec.Command("routekeeper", "doctor", "--from-bundle", hostile, "-o",
+			format).CombinedOutput()
 		if len(out) < 100 {
 			t.Fatalf("doctor -o %s: %s", format, out)
 		}
 		clean(t, string(out))
 	}
-	out, err := exec.Command("routekeeper", "doctor", "--from-bundle", hostile, "-o", "json").Output()
+	out, err := exec.Command("routekeeper", "doctor", "--from-bundle", hostile, "-o",
+		"json").Output()
 	if len(out) == 0 {
 		t.Fatal(err)
 	}
@@ -92,7 +100,10 @@ func TestHostileBundle(t *testing.T) {
 		}
 		for _, args := range pasted(t, f.Fix) {
 			for _, name := range visible {
-				said[name] = said[name] || f.Subject == name && slices.ContainsFunc(args, func(arg string) bool { return strings.HasSuffix(arg, "/routes/"+name) })
+				said[name] = said[name] ||
+					f.Subject == name && slices.ContainsFunc(args, func(arg string) bool {
+						return strings.HasSuffix(arg, "/routes/"+name)
+					})
 			}
 		}
 	}
@@ -119,7 +130,8 @@ func pasted(t *testing.T, fix string) (calls [][]string) {
 		t.Fatal(err)
 	}
 	for _, program := range []string{"az", "kubectl", "terraform", "routekeeper"} {
-		if err := os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\nprintf '%s\\000' \"$@\" >>\"$CALLS\"; printf '\\001' >>\"$CALLS\"\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(bin, program),
+			[]byte("#!/bin/sh\nprintf '%s\\000' \"$@\" >>\"$CALLS\"; printf '\\001' >>\"$CALLS\"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -128,7 +140,8 @@ func pasted(t *testing.T, fix string) (calls [][]string) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("sh", "-c", placeholder.ReplaceAllString(fix[i[0]:], "PLACEHOLDER"))
-	cmd.Dir, cmd.Env = work, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "CALLS="+filepath.Join(dir, "calls"), "HOME=/nowhere")
+	cmd.Dir, cmd.Env = work, append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "CALLS="+
+		filepath.Join(dir, "calls"), "HOME=/nowhere")
 	said, err := cmd.CombinedOutput()
 	if left, _ := os.ReadDir(work); len(left) > 0 {
 		t.Errorf("%q made %s", fix, left[0].Name())
@@ -167,13 +180,18 @@ func TestHostileManifest(t *testing.T) {
 	const bad = "shop\n::error::injected\x1b[2J\u202e"
 	quoted, _ := json.Marshal(bad)
 	config := filepath.Join(dir, "routes.yaml")
-	if err := os.WriteFile(config, []byte("apiVersion: routekeeper.dev/v1alpha1\nkind: ClusterRoutes\nmetadata:\n  name: "+string(quoted)+"\nspec:\n  clusterID: /x\n"), 0o600); err != nil {
+	if err := os.WriteFile(config,
+		[]byte("apiVersion: routekeeper.dev/v1alpha1\nkind: ClusterRoutes\nmetadata:\n  name: "+
+			string(quoted)+"\nspec:\n  clusterID: /x\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	bundles := map[string]map[string]string{
-		"metadata.name of config 1: ": {"manifest.json": `{"format":1,"configs":[{"metadata":{"name":` + string(quoted) + `}}]}`},
-		"it was written by ":          {"manifest.json": `{"format":99,"program":` + string(quoted) + `}`},
-		`.json: `:                     {"arm/" + bad + ".json": "no JSON"},
+		"metadata.name of config 1: ": {
+			"manifest.json": `{"format":1,"configs":[{"metadata":{"name":` + string(quoted) +
+				`}}]}`},
+		"it was written by ": {"manifest.json": `{"format":99,"program":` +
+			string(quoted) + `}`},
+		`.json: `: {"arm/" + bad + ".json": "no JSON"},
 	}
 	tries := map[string][]string{"metadata.name: ": {"sync", "-f", config}}
 	for want, files := range bundles {
@@ -183,7 +201,8 @@ func TestHostileManifest(t *testing.T) {
 	}
 	for want, args := range tries {
 		out, err := exec.Command("routekeeper", args...).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), want) || strings.Count(string(out), "\n") != 1 {
+		if err == nil || !strings.Contains(string(out), want) ||
+			strings.Count(string(out), "\n") != 1 {
 			t.Errorf("%v: %v %q, want one line with %q", args, err, out, want)
 		}
 		clean(t, string(out))
@@ -235,14 +254,16 @@ func pack(t *testing.T, path string, files map[string]string) {
 	compressed := gzip.NewWriter(&b)
 	archive := tar.NewWriter(compressed)
 	for name, data := range files {
-		if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(data)), Format: tar.FormatPAX}); err != nil {
+		if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(data)),
+			Format: tar.FormatPAX}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := archive.Write([]byte(data)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(archive.Close(), compressed.Close(), os.WriteFile(path, nil, 0o600)); err != nil {
+	if err := errors.Join(archive.Close(), compressed.Close(),
+		os.WriteFile(path, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {

@@ -81,7 +81,9 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runIaCCheck(cmd.Context(), o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runIaCCheck(cmd.Context(), o, args)
+		},
 	}
 	a.iacFlags(cmd, &o)
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown, report.SARIF)
@@ -91,23 +93,35 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 // iacFlags adds the flags that say what is known in addition to the files.
 func (a *app) iacFlags(cmd *cobra.Command, o *iacOptions) {
 	f := cmd.Flags()
-	f.StringArrayVar(&o.subnets, "subnet", nil, "pods need this subnet: its `NAME`, network/name or ID (repeatable)")
-	f.StringArrayVarP(&o.paths, "file", "f", nil, "pods need what this config `FILE`, folder, or - manages (repeatable)")
+	f.StringArrayVar(&o.subnets, "subnet", nil, "pods need this subnet: its `NAME`, network/name "+
+		"or ID (repeatable)")
+	f.StringArrayVarP(&o.paths, "file", "f", nil, "pods need what this config `FILE`, folder, or "+
+		"- manages (repeatable)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
-	f.StringVar(&o.source, "source", "", "`DIR` of the .tf files of a plan, for file and line (default the plan's folder)")
+	f.StringVar(&o.source, "source", "", "`DIR` of the .tf files of a plan, for file and line "+
+		"(default the plan's folder)")
 	_ = cmd.MarkFlagDirname("source")
-	f.BoolVar(&o.live, "live", false, "read the real network: which subnets pods need, and their route tables")
-	f.StringVar(&o.subscription, "subscription", "", "with --live: read this subscription (`ID`; default those in the files); "+
+	f.BoolVar(&o.live, "live", false, "read the real network: which subnets pods need, and their "+
+		"route tables")
+	f.StringVar(&o.subscription, "subscription", "", "with --live: read this subscription (`ID`; "+
+		"default those in the files); "+
 		"with --resource-group: deploy templates there")
-	f.StringVar(&o.group, "resource-group", "", "resource group that templates are deployed to (`NAME`)")
-	f.StringVar(&o.mode, "mode", "incremental", "deployment `MODE` of templates: incremental or complete")
-	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"incremental", "complete"}, cobra.ShellCompDirectiveNoFileComp))
-	f.StringVar(&o.failOn, "fail-on", finding.Warning.String(), "exit with 2 for findings of this severity and above: info, warning or error")
-	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
+	f.StringVar(&o.group, "resource-group", "", "resource group that templates are deployed to "+
+		"(`NAME`)")
+	f.StringVar(&o.mode, "mode", "incremental", "deployment `MODE` of templates: incremental or "+
+		"complete")
+	_ = cmd.RegisterFlagCompletionFunc("mode",
+		cobra.FixedCompletions([]string{"incremental", "complete"},
+			cobra.ShellCompDirectiveNoFileComp))
+	f.StringVar(&o.failOn, "fail-on", finding.Warning.String(),
+		"exit with 2 for findings of this severity and above: info, warning or error")
+	_ = cmd.RegisterFlagCompletionFunc("fail-on",
+		cobra.FixedCompletions([]string{"info", "warning", "error"},
+			cobra.ShellCompDirectiveNoFileComp))
 }
 
-// planGarbage is how much garbage is left before the collector runs, in percent of what is in use: half
-// of Go's default, so that a plan of any size is read in the memory that docs/iac.md promises.
+// planGarbage is how much garbage is left before the collector runs, in percent of what is in use:
+// half of Go's default, so that a plan of any size is read in the memory that docs/iac.md promises.
 const planGarbage = 50
 
 func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) error {
@@ -141,7 +155,8 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		checked.Files = append(checked.Files, report.CheckedFile{Name: name, Format: string(reading.Format)})
+		checked.Files = append(checked.Files,
+			report.CheckedFile{Name: name, Format: string(reading.Format)})
 		readings = append(readings, reading)
 		whole.Effects = append(whole.Effects, reading.Effects...)
 		whole.Carriers = append(whole.Carriers, reading.Carriers...)
@@ -158,7 +173,8 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 			before, after = known.Live, r.Overlay(known.Live)
 		}
 		if before != nil && after != nil {
-			checked.Findings = append(checked.Findings, introduced(before, after, configs, checked.Findings)...)
+			checked.Findings = append(checked.Findings,
+				introduced(before, after, configs, checked.Findings)...)
 		}
 	}
 	checked.Findings = finding.Sort(checked.Findings)
@@ -181,7 +197,8 @@ func (a *app) mistyped(o iacOptions, readings []*iac.Reading) {
 			shown = shown || any
 			return there
 		}) && shown {
-			fmt.Fprintf(a.err, "routekeeper: --subnet %s: no subnet of that name is in the files\n", report.Plain(name))
+			fmt.Fprintf(a.err, "routekeeper: --subnet %s: no subnet of that name is in the files\n",
+				report.Plain(name))
 		}
 	}
 }
@@ -279,7 +296,9 @@ func readSource(dir string) (*iac.Source, error) {
 	}
 	var bad *iac.SyntaxError
 	if here, wd := filepath.Abs("."); errors.As(err, &bad) && wd == nil {
-		err = &iac.SyntaxError{File: relativeTo(here, filepath.Join(root, filepath.FromSlash(bad.File))), Line: bad.Line, Summary: bad.Summary}
+		err = &iac.SyntaxError{
+			File: relativeTo(here, filepath.Join(root, filepath.FromSlash(bad.File))),
+			Line: bad.Line, Summary: bad.Summary}
 	}
 	return s, err
 }
@@ -314,7 +333,8 @@ func relativeTo(here, path string) string {
 }
 
 // knownOf returns what is known in addition to the files.
-func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Known, []v1alpha1.ClusterRoutes, error) {
+func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Known,
+	[]v1alpha1.ClusterRoutes, error) {
 	known, configs, err := a.named(o)
 	if err == nil {
 		err = a.observeAsked(ctx, o, r, configs, &known)
@@ -323,7 +343,8 @@ func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Kn
 }
 
 // observeAsked reads the real network if a flag says so.
-func (a *app) observeAsked(ctx context.Context, o iacOptions, r *iac.Reading, configs []v1alpha1.ClusterRoutes, known *iac.Known) error {
+func (a *app) observeAsked(ctx context.Context, o iacOptions, r *iac.Reading,
+	configs []v1alpha1.ClusterRoutes, known *iac.Known) error {
 	if !o.live && a.emulatorDir == "" {
 		return nil
 	}
@@ -355,14 +376,18 @@ func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRo
 		}
 		for _, c := range configs {
 			for _, s := range c.Spec.Guard.Subnets {
-				known.Carriers = append(known.Carriers, iac.Named(s.SubnetID, c.Metadata.Name+" guards it"))
-				known.Tables[arm.ID(s.RouteTableID).Key()] = c.Metadata.Name + " guards an association with its table"
+				known.Carriers = append(known.Carriers,
+					iac.Named(s.SubnetID, c.Metadata.Name+" guards it"))
+				known.Tables[arm.ID(s.RouteTableID).Key()] = c.Metadata.Name +
+					" guards an association with its table"
 			}
 			for _, t := range c.Spec.Targets {
-				known.Tables[arm.ID(t.RouteTableID).Key()] = "its table is a target of " + c.Metadata.Name
+				known.Tables[arm.ID(t.RouteTableID).Key()] = "its table is a target of " +
+					c.Metadata.Name
 			}
 			if c.Spec.RouteTableID != "" {
-				known.Tables[arm.ID(c.Spec.RouteTableID).Key()] = "its table is the one of " + c.Metadata.Name
+				known.Tables[arm.ID(c.Spec.RouteTableID).Key()] = "its table is the one of " +
+					c.Metadata.Name
 			}
 		}
 	}
@@ -370,7 +395,8 @@ func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRo
 }
 
 // observe reads the real network.
-func (a *app) observe(ctx context.Context, o iacOptions, r *iac.Reading, clusters []arm.ID, known *iac.Known) error {
+func (a *app) observe(ctx context.Context, o iacOptions, r *iac.Reading, clusters []arm.ID,
+	known *iac.Known) error {
 	scopes := r.Subscriptions()
 	for _, id := range clusters {
 		scopes = append(scopes, arm.ID("/subscriptions/"+id.Subscription()))

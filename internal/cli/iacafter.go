@@ -15,14 +15,17 @@ import (
 
 // following are the codes of findings that are consequences of a lost route table or lost routes.
 var following = []finding.Code{
-	finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing, finding.SourceEmpty, finding.TargetDrift, finding.PoolWithoutTable,
-	finding.GatewayNoTable, finding.GatewayRoutesMissing, finding.EgressRouteMissing, finding.NodeWithoutRoute, finding.RouteUnnoticed,
+	finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing, finding.SourceEmpty,
+	finding.TargetDrift, finding.PoolWithoutTable,
+	finding.GatewayNoTable, finding.GatewayRoutesMissing, finding.EgressRouteMissing,
+	finding.NodeWithoutRoute, finding.RouteUnnoticed,
 }
 
 // introduced returns the findings of a diagnosis that a plan adds, for clusters that exist before
 // and after it. told are the findings about the plan itself; other findings about their resources
 // are left out.
-func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, told []finding.Finding) []finding.Finding {
+func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRoutes,
+	told []finding.Finding) []finding.Finding {
 	var clusters []arm.ID
 	for _, key := range slices.Sorted(maps.Keys(before.Clusters)) {
 		if after.Clusters[key] != nil {
@@ -32,7 +35,8 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	if len(clusters) == 0 {
 		return nil
 	}
-	c := diagnose.Case{Clusters: clusters, Configs: slices.Clone(configs), Proposed: len(configs) == 0}
+	c := diagnose.Case{Clusters: clusters, Configs: slices.Clone(configs),
+		Proposed: len(configs) == 0}
 	if c.Proposed {
 		for _, p := range plan.Propose(before) { // as it is, so that what changes is seen
 			if p.Skip == "" {
@@ -55,7 +59,8 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 		if f.Code == finding.AzureUnreachable || f.Code == finding.ReadFailed {
 			continue // what the plan does not show is not there to be read
 		}
-		if f.Severity > finding.Info && !known[f.Key()] && !(about[strings.ToLower(f.Resource)] && slices.Contains(following, f.Code)) {
+		if f.Severity > finding.Info && !known[f.Key()] && !(about[strings.ToLower(f.Resource)] &&
+			slices.Contains(following, f.Code)) {
 			out = append(out, f.With("it is so after applying, and is not now"))
 		}
 	}

@@ -8,38 +8,55 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac"
 )
 
-// TestIntroduced: only what a plan makes wrong is told, and not what its own changes have been told for, what was wrong before, or what it does not show.
+// TestIntroduced: only what a plan makes wrong is told, and not what its own changes have been told
+// for, what was wrong before, or what it does not show.
 func TestIntroduced(t *testing.T) {
 	const group = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/g/providers/"
 	entry := func(kind, name, action, before, after string) string {
-		return fmt.Sprintf(`{"address":"%s.%s","mode":"managed","type":%q,"name":%q,"change":{"actions":[%q],"before":%s,"after":%s}}`, kind, name, kind, name, action, before, after)
+		return fmt.Sprintf(
+			`{"address":"%s.%s","mode":"managed","type":%q,"name":%q,"change":{"actions":[%q],"before":%s,"after":%s}}`, kind, name, kind, name, action, before, after)
 	}
-	same := func(kind, name, values string) string { return entry(kind, name, "no-op", values, values) }
+	same := func(kind, name, values string) string {
+		return entry(kind, name, "no-op", values, values)
+	}
 	route := func(prefix, hop string) string {
-		return fmt.Sprintf(`{"name":"r-%s","address_prefix":%q,"next_hop_type":"VirtualAppliance","next_hop_in_ip_address":%q}`, strings.ReplaceAll(prefix, "/", "-"), prefix, hop)
+		return fmt.Sprintf(
+			`{"name":"r-%s","address_prefix":%q,"next_hop_type":"VirtualAppliance","next_hop_in_ip_address":%q}`, strings.ReplaceAll(prefix, "/", "-"), prefix, hop)
 	}
 	table := func(name string, routes ...string) string {
-		return fmt.Sprintf(`{"id":"%sMicrosoft.Network/routeTables/%s","name":%q,"route":[%s]}`, group, name, name, strings.Join(routes, ","))
+		return fmt.Sprintf(`{"id":"%sMicrosoft.Network/routeTables/%s","name":%q,"route":[%s]}`,
+			group, name, name, strings.Join(routes, ","))
 	}
 	subnet := func(name, prefix string) string {
-		return same("azurerm_subnet", name, fmt.Sprintf(`{"id":"%[1]sMicrosoft.Network/virtualNetworks/hub/subnets/%[2]s","name":%[2]q,"address_prefixes":[%[3]q],"route_table_id":"%[1]sMicrosoft.Network/routeTables/%[2]s"}`, group, name, prefix))
+		return same("azurerm_subnet", name,
+			fmt.Sprintf(`{"id":"%[1]sMicrosoft.Network/virtualNetworks/hub/subnets/%[2]s","name":%[2]q,"address_prefixes":[%[3]q],"route_table_id":"%[1]sMicrosoft.Network/routeTables/%[2]s"}`, group, name, prefix))
 	}
 	const gateway = "azurerm_route_table" // its kind
 	pod, bad := route("10.244.0.0/24", "10.0.0.4"), route("0.0.0.0/0", "10.0.2.4")
 	world := []string{
-		subnet("nodes", "10.0.0.0/24"), subnet("gateway", "10.0.1.0/24"), same(gateway, "nodes", table("nodes", pod)),
-		same("azurerm_kubernetes_cluster", "shop", fmt.Sprintf(`{"id":"%[1]sMicrosoft.ContainerService/managedClusters/shop","node_resource_group":"mc","network_profile":[{"network_plugin":"kubenet","pod_cidr":"10.244.0.0/16"}],"default_node_pool":[{"name":"np","node_count":1,"vnet_subnet_id":"%[1]sMicrosoft.Network/virtualNetworks/hub/subnets/nodes"}]}`, group)),
-		same("azurerm_application_gateway", "gw", fmt.Sprintf(`{"id":"%[1]sMicrosoft.Network/applicationGateways/gw","gateway_ip_configuration":[{"subnet_id":"%[1]sMicrosoft.Network/virtualNetworks/hub/subnets/gateway"}]}`, group)),
+		subnet("nodes", "10.0.0.0/24"), subnet("gateway", "10.0.1.0/24"), same(gateway, "nodes",
+			table("nodes", pod)),
+		same("azurerm_kubernetes_cluster", "shop",
+			fmt.Sprintf(`{"id":"%[1]sMicrosoft.ContainerService/managedClusters/shop","node_resource_group":"mc","network_profile":[{"network_plugin":"kubenet","pod_cidr":"10.244.0.0/16"}],"default_node_pool":[{"name":"np","node_count":1,"vnet_subnet_id":"%[1]sMicrosoft.Network/virtualNetworks/hub/subnets/nodes"}]}`, group)),
+		same("azurerm_application_gateway", "gw",
+			fmt.Sprintf(`{"id":"%[1]sMicrosoft.Network/applicationGateways/gw","gateway_ip_configuration":[{"subnet_id":"%[1]sMicrosoft.Network/virtualNetworks/hub/subnets/gateway"}]}`, group)),
 	}
 	for _, c := range []struct{ name, change, want string }{
-		{"a bad route", entry(gateway, "gateway", "update", table("gateway", pod), table("gateway", pod, bad)), "gateway-default-route"},
-		{"one that was there", entry(gateway, "gateway", "update", table("gateway", pod, bad), table("gateway", pod, bad, route("192.168.9.0/24", "10.0.2.4"))), ""},
-		{"one that goes", entry(gateway, "gateway", "update", table("gateway", pod, bad), table("gateway", pod)), ""},
+		{"a bad route", entry(gateway, "gateway", "update", table("gateway", pod),
+			table("gateway", pod, bad)), "gateway-default-route"},
+		{"one that was there", entry(gateway, "gateway", "update", table("gateway", pod, bad),
+			table("gateway", pod, bad, route("192.168.9.0/24", "10.0.2.4"))), ""},
+		{"one that goes", entry(gateway, "gateway", "update", table("gateway", pod, bad),
+			table("gateway", pod)), ""},
 		{"nothing", same(gateway, "gateway", table("gateway", pod)), ""},
-		{"a bad route in place of the pods'", entry(gateway, "gateway", "update", table("gateway", pod), table("gateway", bad)), "gateway-default-route"},
-		{"what it is told for already", entry(gateway, "gateway", "update", table("gateway", pod), table("gateway", route("192.168.9.0/24", "10.0.2.4"))), ""},
+		{"a bad route in place of the pods'", entry(gateway, "gateway", "update",
+			table("gateway", pod), table("gateway", bad)), "gateway-default-route"},
+		{"what it is told for already", entry(gateway, "gateway", "update", table("gateway", pod),
+			table("gateway", route("192.168.9.0/24", "10.0.2.4"))), ""},
 	} {
-		r, err := iac.Read("plan", strings.NewReader(`{"format_version":"1.2","resource_drift":[{}],"resource_changes":[`+strings.Join(append(world[:len(world):len(world)], c.change), ",")+`]}`))
+		r, err := iac.Read("plan",
+			strings.NewReader(`{"format_version":"1.2","resource_drift":[{}],"resource_changes":[`+
+				strings.Join(append(world[:len(world):len(world)], c.change), ",")+`]}`))
 		if err != nil {
 			t.Fatal(err)
 		}

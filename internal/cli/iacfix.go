@@ -61,11 +61,13 @@ are changes to make, or something is left.`,
 		},
 	}
 	a.iacFlags(cmd, &o)
-	cmd.Flags().BoolVar(&write, "write", false, "change the files; without it, only show the changes")
+	cmd.Flags().BoolVar(&write, "write", false, "change the files; without it, only show the "+
+		"changes")
 	return cmd
 }
 
-func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, parameters []iac.File, write bool) error {
+func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, parameters []iac.File,
+	write bool) error {
 	var from finding.Severity
 	if err := from.UnmarshalText([]byte(o.failOn)); err != nil {
 		return fmt.Errorf("--fail-on: %w", err)
@@ -101,7 +103,8 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 	if _, err := source.Apply(edits); err != nil {
 		return fmt.Errorf("nothing is changed, because the repair would break the code: %w", err)
 	}
-	told := report.Repairs{Found: len(findings), Files: len(edits), Written: write, Next: "run terraform plan again, and check it"}
+	told := report.Repairs{Found: len(findings), Files: len(edits), Written: write,
+		Next: "run terraform plan again, and check it"}
 	for i, f := range findings {
 		if why[i] != "" {
 			told.Left = append(told.Left, report.LeftFinding(f, why[i]))
@@ -111,7 +114,8 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 }
 
 // fixTemplate repairs an ARM template.
-func (a *app) fixTemplate(ctx context.Context, o iacOptions, name string, deployed iac.TemplateOptions, reading *iac.Reading, write bool) error {
+func (a *app) fixTemplate(ctx context.Context, o iacOptions, name string,
+	deployed iac.TemplateOptions, reading *iac.Reading, write bool) error {
 	known, _, err := a.knownOf(ctx, o, reading)
 	if err != nil {
 		return err
@@ -138,7 +142,8 @@ func (a *app) fixBicep(o iacOptions, name string, write bool) error {
 	if err != nil {
 		return err
 	}
-	return a.showFix(iac.FixBicep(file, known.Carriers), write, "compile it with az bicep build, and check what comes out")
+	return a.showFix(iac.FixBicep(file, known.Carriers), write,
+		"compile it with az bicep build, and check what comes out")
 }
 
 // wholeFile reads a file by its path from the root of the disk.
@@ -155,9 +160,11 @@ func wholeFile(name string) (iac.File, error) {
 	return iac.File{Name: inside, Data: data}, nil
 }
 
-// showFix reports what was repaired in a template and what was left, and shows or writes the result.
+// showFix reports what was repaired in a template and what was left, and shows or writes the
+// result.
 func (a *app) showFix(fix *iac.TemplateFix, write bool, next string) error {
-	told := report.Repairs{Found: len(fix.Done) + len(fix.Left), Done: fix.Done, One: true, Written: write, Next: next}
+	told := report.Repairs{Found: len(fix.Done) + len(fix.Left), Done: fix.Done, One: true,
+		Written: write, Next: next}
 	for _, line := range fix.Left {
 		told.Left = append(told.Left, report.Plain(line))
 	}

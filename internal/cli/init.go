@@ -54,7 +54,8 @@ run with a promoted config, and what to assign.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runInit(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.subscription, "subscription", "", "read all clusters of this subscription (`ID`)")
+	f.StringVar(&o.subscription, "subscription", "",
+		"read all clusters of this subscription (`ID`)")
 	f.StringVar(&o.cluster, "cluster", "", "read only this cluster (resource `ID`)")
 	a.outFlag(cmd)
 	f.BoolVar(&o.force, "force", false, "overwrite the file if it exists")
@@ -176,7 +177,9 @@ func (o initOptions) scope() (scope, cluster arm.ID, err error) {
 			subscription = rest
 		}
 		if uuid.Validate(subscription) != nil {
-			return "", "", fmt.Errorf("--subscription: %q is not a subscription's ID, expected one such as 11111111-1111-1111-1111-111111111111 (az account show --query id)", o.subscription)
+			return "", "", fmt.Errorf("--subscription: %q is not a subscription's ID, expected "+
+				"one such as 11111111-1111-1111-1111-111111111111 (az account show --query id)",
+				o.subscription)
 		}
 		return arm.ID("/subscriptions/" + subscription), "", nil
 	}
@@ -185,7 +188,8 @@ func (o initOptions) scope() (scope, cluster arm.ID, err error) {
 		err = fmt.Errorf("it is the ID of a %s, expected a %s", id.Type(), arm.TypeCluster)
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("--cluster: %q is not a cluster's resource ID: %w", o.cluster, err)
+		return "", "", fmt.Errorf("--cluster: %q is not a cluster's resource ID: %w", o.cluster,
+			err)
 	}
 	return arm.ID("/subscriptions/" + id.Subscription()), id, nil
 }

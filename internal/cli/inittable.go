@@ -17,7 +17,8 @@ import (
 // makeGatewayTables creates a route table for each gateway subnet that has none, after it has shown
 // the plan and asked. It reports whether it created anything.
 func (a *app) makeGatewayTables(
-	ctx context.Context, client *azure.Client, s *inventory.Snapshot, proposals []plan.Proposal, yes bool,
+	ctx context.Context, client *azure.Client, s *inventory.Snapshot, proposals []plan.Proposal,
+	yes bool,
 ) (bool, error) {
 	type job struct {
 		cluster build.Cluster
@@ -38,12 +39,14 @@ func (a *app) makeGatewayTables(
 				return false, err
 			}
 			if vnet == nil {
-				return false, fmt.Errorf("--gateway-table: network %s does not exist any more", id.Parent())
+				return false, fmt.Errorf("--gateway-table: network %s does not exist any more",
+					id.Parent())
 			}
 			j := job{cluster: build.Cluster{Name: p.Cluster.Name(), Subscription: id.Subscription(),
 				Group: p.Cluster.ResourceGroup(), Location: build.LocationOf(*vnet)}}
 			j.steps = j.cluster.GatewayTableSteps(id)
-			if j.planned, err = provision.PreviewSteps(ctx, client, j.cluster, j.steps, true); err != nil {
+			if j.planned, err = provision.PreviewSteps(ctx, client, j.cluster, j.steps,
+				true); err != nil {
 				return false, err
 			}
 			if err := a.mayBuild(ctx, client, j.cluster, j.planned); err != nil {
@@ -54,7 +57,8 @@ func (a *app) makeGatewayTables(
 		}
 	}
 	if len(jobs) == 0 {
-		fmt.Fprintln(a.err, "--gateway-table: no Application Gateway's subnet without a route table was seen")
+		fmt.Fprintln(a.err, "--gateway-table: no Application Gateway's subnet without a route "+
+			"table was seen")
 		return false, nil
 	}
 	if err := told.Write(a.err, report.Text, report.Style{}); err != nil {
@@ -66,7 +70,8 @@ func (a *app) makeGatewayTables(
 		}
 		// The flag allows a change of the subnet. It does not allow changes of existing tables.
 		if have := j.planned[0].Have; have != nil && !j.cluster.Owns(*have) {
-			return false, fmt.Errorf("nothing was written: route table %s is there, and was not made for this: "+
+			return false, fmt.Errorf("nothing was written: route table %s is there, and was not "+
+				"made for this: "+
 				"associate it yourself, or rename it", have.ID)
 		}
 	}
@@ -85,7 +90,8 @@ func (a *app) makeGatewayTables(
 		_, err := provision.Take(ctx, client, j.cluster, j.steps, true, a.buildObserver(progress))
 		progress.stop()
 		if err != nil {
-			return false, fmt.Errorf("%w; what was created stays; run the same command again to continue", err)
+			return false, fmt.Errorf("%w; what was created stays; run the same command again to "+
+				"continue", err)
 		}
 	}
 	return true, nil

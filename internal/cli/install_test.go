@@ -11,8 +11,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// scriptMonitor is what people do beside install monitor: others adds to what it made, and makes rules and groups of its own; disable
-// switches its rule off; show prints that rule, list what there is.
+// scriptMonitor is what people do beside install monitor: others adds to what it made, and makes
+// rules and groups of its own; disable switches its rule off; show prints that rule, list what
+// there is.
 func scriptMonitor(ts *testscript.TestScript, _ bool, args []string) {
 	a := running.get(ts.Getenv("WORK"))
 	in := func(resourceType, name string) arm.ID {
@@ -35,9 +36,12 @@ func scriptMonitor(ts *testscript.TestScript, _ bool, args []string) {
 	case "others":
 		set(group, "properties.emailReceivers", `[{"name":"ops","emailAddress":"ops@example.com"}]`)
 		set(rule, "properties.notInAnySDK", `{"answer":42}`)
-		set(rule, "properties.actions.actionGroups.-1", fmt.Sprintf(`{"actionGroupId":%q}`, in(arm.TypeActionGroup, "somebodys")))
-		set(rule, "properties.scopes", strings.ToUpper(gjson.GetBytes(do("GET", rule, nil), "properties.scopes").Raw))
-		do("PUT", in(arm.TypeActionGroup, "routekeeper-others"), []byte(`{"location":"Global","properties":{"groupShortName":"others"}}`))
+		set(rule, "properties.actions.actionGroups.-1", fmt.Sprintf(`{"actionGroupId":%q}`,
+			in(arm.TypeActionGroup, "somebodys")))
+		set(rule, "properties.scopes",
+			strings.ToUpper(gjson.GetBytes(do("GET", rule, nil), "properties.scopes").Raw))
+		do("PUT", in(arm.TypeActionGroup, "routekeeper-others"),
+			[]byte(`{"location":"Global","properties":{"groupShortName":"others"}}`))
 		do("PUT", in(arm.TypeAlertRule, "somebodys"), do("GET", rule, nil))
 	case "disable":
 		set(rule, "properties.enabled", "false")
@@ -45,8 +49,10 @@ func scriptMonitor(ts *testscript.TestScript, _ bool, args []string) {
 		fmt.Fprintln(ts.Stdout(), string(do("GET", rule, nil)))
 	case "list":
 		for _, resourceType := range []string{arm.TypeActionGroup, arm.TypeAlertRule} {
-			for _, r := range gjson.GetBytes(do("GET", in(resourceType, "x").Group()+arm.ID("/providers/"+resourceType), nil), "value").Array() {
-				fmt.Fprintln(ts.Stdout(), strings.TrimPrefix(resourceType, "Microsoft.Insights/")+"/"+r.Get("name").String())
+			for _, r := range gjson.GetBytes(do("GET", in(resourceType, "x").Group()+
+				arm.ID("/providers/"+resourceType), nil), "value").Array() {
+				fmt.Fprintln(ts.Stdout(), strings.TrimPrefix(resourceType, "Microsoft.Insights/")+
+					"/"+r.Get("name").String())
 			}
 		}
 	default:

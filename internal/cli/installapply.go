@@ -13,10 +13,13 @@ import (
 )
 
 // setUp makes the changes in their order, or only reports them. It stops at the first error.
-func setUp(ctx context.Context, client *azure.Client, webhook monitor.Webhook, changes []monitor.Change, yes bool) (told []report.AlertChange, failed error) {
+func setUp(ctx context.Context, client *azure.Client, webhook monitor.Webhook,
+	changes []monitor.Change, yes bool) (told []report.AlertChange, failed error) {
 	for _, c := range changes {
 		t := report.AlertChange{
-			Verb: string(c.Verb), Resource: string(c.Resource), Kind: "alert rule", Group: c.Resource.ResourceGroup(), Name: c.Resource.Name(), Why: c.Why, State: report.AlertPlanned,
+			Verb: string(c.Verb), Resource: string(c.Resource), Kind: "alert rule",
+			Group: c.Resource.ResourceGroup(), Name: c.Resource.Name(), Why: c.Why,
+			State: report.AlertPlanned,
 		}
 		if c.Resource.Is(arm.TypeActionGroup) {
 			t.Kind = "action group"
@@ -38,8 +41,10 @@ func setUp(ctx context.Context, client *azure.Client, webhook monitor.Webhook, c
 
 // toBeAllowed says which right a refused write needs.
 func toBeAllowed(id arm.ID, err error) string {
-	if refused := new(azure.Error); errors.As(err, &refused) && refused.Code == "AuthorizationFailed" {
-		return "; it takes Monitoring Contributor, or a role that may write it, on " + string(id.Group())
+	if refused := new(azure.Error); errors.As(err, &refused) &&
+		refused.Code == "AuthorizationFailed" {
+		return "; it takes Monitoring Contributor, or a role that may write it, on " +
+			string(id.Group())
 	}
 	return ""
 }
@@ -65,7 +70,8 @@ func makeChange(ctx context.Context, client *azure.Client, c monitor.Change) err
 		return err
 	}
 	if left := c.Left(after); len(left) > 0 {
-		return fmt.Errorf("%s was written, and reads differently: %s", c.Resource, strings.Join(left, "; "))
+		return fmt.Errorf("%s was written, and reads differently: %s", c.Resource,
+			strings.Join(left, "; "))
 	}
 	return nil
 }

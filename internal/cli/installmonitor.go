@@ -64,23 +64,35 @@ something to do.`,
   routekeeper install monitor -f routes.yaml --resource-group ops-rg \
     --remove --yes`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runInstallMonitor(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.runInstallMonitor(cmd.Context(), o)
+		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&o.paths, "file", "f", nil, "config `FILE` with ClusterRoutes documents, folder, or - (repeatable)")
+	f.StringArrayVarP(&o.paths, "file", "f", nil, "config `FILE` with ClusterRoutes documents, "+
+		"folder, or - (repeatable)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
-	f.StringArrayVar(&o.groups, "resource-group", nil, "create the resources in this resource group (name or `ID`, repeatable)")
-	f.StringVar(&o.name, "name", "", "suffix of resource names that distinguishes this keeper from others")
-	f.StringVar(&o.url, "url", "", "where the keeper accepts events (`URL`), such as https://keeper.example.com/events")
-	f.StringVar(&o.secretFile, "event-secret-file", "", "`file` with the secret to append to the path of --url")
-	f.StringVar(&o.webhook.Audience, "auth-audience", "", "secure webhook: application ID `URI` of the keeper's application")
-	f.StringVar(&o.webhook.ObjectID, "auth-object-id", "", "secure webhook: object `ID` of the keeper's application")
+	f.StringArrayVar(&o.groups, "resource-group", nil,
+		"create the resources in this resource group (name or `ID`, repeatable)")
+	f.StringVar(&o.name, "name", "", "suffix of resource names that distinguishes this keeper "+
+		"from others")
+	f.StringVar(&o.url, "url", "", "where the keeper accepts events (`URL`), such as "+
+		"https://keeper.example.com/events")
+	f.StringVar(&o.secretFile, "event-secret-file", "",
+		"`file` with the secret to append to the path of --url")
+	f.StringVar(&o.webhook.Audience, "auth-audience", "",
+		"secure webhook: application ID `URI` of the keeper's application")
+	f.StringVar(&o.webhook.ObjectID, "auth-object-id", "",
+		"secure webhook: object `ID` of the keeper's application")
 	f.StringVar(&o.webhook.Tenant, "auth-tenant", "", "secure webhook: its `tenant` (ID)")
 	f.BoolVar(&o.remove, "remove", false, "remove what install has created")
 	f.BoolVar(&o.yes, "yes", false, "make the changes")
 	f.StringVar(&o.print, "print", "", "write code instead: bicep or terraform")
-	_ = cmd.RegisterFlagCompletionFunc("print", cobra.FixedCompletions([]cobra.Completion{"bicep", "terraform"}, cobra.ShellCompDirectiveNoFileComp))
-	for _, other := range []string{"url", "event-secret-file", "print", "auth-audience", "auth-object-id", "auth-tenant"} {
+	_ = cmd.RegisterFlagCompletionFunc("print",
+		cobra.FixedCompletions([]cobra.Completion{"bicep", "terraform"},
+			cobra.ShellCompDirectiveNoFileComp))
+	for _, other := range []string{"url", "event-secret-file", "print", "auth-audience",
+		"auth-object-id", "auth-tenant"} {
 		cmd.MarkFlagsMutuallyExclusive("remove", other)
 	}
 	for _, other := range []string{"url", "event-secret-file", "yes"} {
@@ -145,7 +157,8 @@ func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
 	if !o.remove {
 		result.Operations, result.Unknown = monitor.Operations(), watched.Unknown
 		for _, s := range watched.Subscriptions {
-			result.Watched = append(result.Watched, report.AlertScopes{Subscription: s.Subscription, Scopes: texts(s.IDs)})
+			result.Watched = append(result.Watched, report.AlertScopes{Subscription: s.Subscription,
+				Scopes: texts(s.IDs)})
 		}
 	}
 	if err := result.Write(w, format, style); err != nil {
@@ -169,7 +182,8 @@ func (o *monitorOptions) check() error {
 		return fmt.Errorf("--print: unknown language %q, expected bicep or terraform", o.print)
 	}
 	if len(o.groups) == 0 && o.print != "bicep" { // Bicep is deployed to one
-		return errors.New("--resource-group is missing: expected the group for alert rules and action groups")
+		return errors.New("--resource-group is missing: expected the group for alert rules and " +
+			"action groups")
 	}
 	if len(o.paths) == 0 && !o.remove {
 		return errors.New("-f is missing: expected the config that says what to watch")
@@ -209,17 +223,20 @@ func (o *monitorOptions) resourceGroups(w monitor.Watched) ([]arm.ID, error) {
 				err = fmt.Errorf("it is the ID of a %s", id.Type())
 			}
 			if err != nil {
-				return nil, fmt.Errorf("--resource-group: %q is not a resource group's ID: %w", text, err)
+				return nil, fmt.Errorf("--resource-group: %q is not a resource group's ID: %w",
+					text, err)
 			}
 			ids = append(ids, id)
 		case name != "":
-			return nil, fmt.Errorf("--resource-group: %s and %s are two names, and one means the group of that name in each subscription: expected IDs", name, text)
+			return nil, fmt.Errorf("--resource-group: %s and %s are two names, and one means the "+
+				"group of that name in each subscription: expected IDs", name, text)
 		default:
 			name = text
 		}
 	}
 	if name != "" && len(o.paths) == 0 {
-		return nil, fmt.Errorf("--resource-group: in which subscription %s is, is not known without -f: expected its ID", name)
+		return nil, fmt.Errorf("--resource-group: in which subscription %s is, is not known "+
+			"without -f: expected its ID", name)
 	}
 	for _, s := range w.Subscriptions {
 		taken := false
@@ -238,7 +255,8 @@ func (o *monitorOptions) resourceGroups(w monitor.Watched) ([]arm.ID, error) {
 }
 
 // readWatched reads the resources of the configs as a keeper does, and collects what to watch.
-func readWatched(ctx context.Context, client *azure.Client, configs []v1alpha1.ClusterRoutes) (monitor.Watched, error) {
+func readWatched(ctx context.Context, client *azure.Client, configs []v1alpha1.ClusterRoutes) (
+	monitor.Watched, error) {
 	s := inventory.NewSnapshot()
 	var want inventory.Wanted
 	for _, c := range configs {

@@ -11,17 +11,22 @@ import (
 )
 
 // printMonitor writes code for the resources that install monitor would create.
-func (a *app) printMonitor(w io.Writer, o monitorOptions, i monitor.Installation, watched monitor.Watched) error {
+func (a *app) printMonitor(w io.Writer, o monitorOptions, i monitor.Installation,
+	watched monitor.Watched) error {
 	m := generate.Monitor{
-		Name: i.Name(), ShortName: monitor.ShortName, Receiver: monitor.ReceiverName, Description: monitor.Description, Operations: monitor.Operations(),
-		Webhook: generate.MonitorWebhook{ObjectID: o.webhook.ObjectID, Audience: o.webhook.Audience, Tenant: o.webhook.Tenant},
+		Name: i.Name(), ShortName: monitor.ShortName, Receiver: monitor.ReceiverName,
+		Description: monitor.Description, Operations: monitor.Operations(),
+		Webhook: generate.MonitorWebhook{ObjectID: o.webhook.ObjectID, Audience: o.webhook.Audience,
+			Tenant: o.webhook.Tenant},
 	}
 	for _, s := range watched.Subscriptions {
 		group, err := i.Group(s.Subscription)
 		if err != nil && o.print == "terraform" {
 			return fmt.Errorf("--resource-group: %w", err)
 		}
-		m.Parts = append(m.Parts, generate.MonitorPart{Subscription: strings.ToLower(s.Subscription), Group: group.ResourceGroup(), Scopes: s.IDs})
+		m.Parts = append(m.Parts,
+			generate.MonitorPart{Subscription: strings.ToLower(s.Subscription),
+				Group: group.ResourceGroup(), Scopes: s.IDs})
 	}
 	files, err := m.Terraform()
 	if o.print == "bicep" {

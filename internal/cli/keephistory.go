@@ -29,8 +29,10 @@ func (o *keepOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.path, "history", "", "keep the history in `FILE`, \""+noHistory+"\" for none "+
 		"(default next to the config: routes.history.db for routes.yaml)")
-	f.StringVar(&o.age, "history-age", usualHistory.age, "remove older checks from the history; 0 for never")
-	f.IntVar(&o.sizes, "history-size", usualHistory.sizes, "remove the oldest checks if the history is larger (`MiB`); 0 for never")
+	f.StringVar(&o.age, "history-age", usualHistory.age,
+		"remove older checks from the history; 0 for never")
+	f.IntVar(&o.sizes, "history-size", usualHistory.sizes,
+		"remove the oldest checks if the history is larger (`MiB`); 0 for never")
 	_ = cmd.MarkFlagFilename("history", "db")
 }
 
@@ -77,5 +79,6 @@ func parseAge(text string) (time.Duration, error) {
 	if d, err := parseDuration(text); err == nil && d >= 0 && d <= 36500*24*time.Hour {
 		return d, nil
 	}
-	return 0, errors.New(strconv.Quote(text) + " is not a duration, expected one such as 90d or 36h")
+	return 0, errors.New(strconv.Quote(text) +
+		" is not a duration, expected one such as 90d or 36h")
 }

@@ -18,8 +18,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestKilled kills a running keeper before and after each of its ARM writes during a scale-out and a strip, starts it
-// again, and finds the same network as without the kill.
+// TestKilled kills a running keeper before and after each of its ARM writes during a scale-out and
+// a strip, starts it again, and finds the same network as without the kill.
 func TestKilled(t *testing.T) {
 	want, writes := killed(t, 0, "")
 	if writes != 3 {
@@ -31,7 +31,8 @@ func TestKilled(t *testing.T) {
 				t.Parallel()
 				got, _ := killed(t, n, when)
 				for id, doc := range want {
-					if paths, err := arm.Differences([]byte(doc), []byte(got[id])); err != nil || len(paths) > 0 {
+					if paths, err := arm.Differences([]byte(doc), []byte(got[id])); err != nil ||
+						len(paths) > 0 {
 						t.Errorf("%s differs in %v, %v", id, paths, err)
 					}
 				}
@@ -40,8 +41,9 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// killed lets a keeper work through a scale-out and a strip, kills it before or after its n-th write took effect (0: never)
-// and starts it again. It returns the network in the end, and the number of writes the first keeper made.
+// killed lets a keeper work through a scale-out and a strip, kills it before or after its n-th
+// write took effect (0: never) and starts it again. It returns the network in the end, and the
+// number of writes the first keeper made.
 func killed(t *testing.T, n int, when string) (state map[string]string, writes int) {
 	dir := t.TempDir()
 	az := filepath.Join(dir, "az")
@@ -65,7 +67,8 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 	}
 	before := a.e.LastRequest()
 	if n > 0 {
-		if _, err := a.e.Inject(emulator.Fault{Principal: emulator.DefaultPrincipal.Name, Method: "PUT", Skip: n - 1, Hold: when}); err != nil {
+		if _, err := a.e.Inject(emulator.Fault{Principal: emulator.DefaultPrincipal.Name,
+			Method: "PUT", Skip: n - 1, Hold: when}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,23 +108,26 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 	}
 	onceInHistory(t, config, 8, n > 0)
 	state = map[string]string{}
-	for _, id := range []arm.ID{a.demo.ClusterTable, a.demo.GatewayTable, a.demo.NodeSubnet, a.demo.GatewaySubnet} {
+	for _, id := range []arm.ID{a.demo.ClusterTable, a.demo.GatewayTable, a.demo.NodeSubnet,
+		a.demo.GatewaySubnet} {
 		state[string(id)] = a.document(t, id)
 	}
 	return state, writes
 }
 
-// whole reports whether the gateway's table has the pod routes of so many nodes, and both subnets have their tables.
+// whole reports whether the gateway's table has the pod routes of so many nodes, and both subnets
+// have their tables.
 func whole(t *testing.T, a *azureOf, nodes int) bool {
 	routes, err := a.routes(a.demo.GatewayTable)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(routes) == nodes+1 && strings.Contains(a.document(t, a.demo.NodeSubnet), `"routeTable"`) && strings.Contains(a.document(t, a.demo.GatewaySubnet), `"routeTable"`)
+	return len(routes) == nodes+1 && strings.Contains(a.document(t, a.demo.NodeSubnet),
+		`"routeTable"`) && strings.Contains(a.document(t, a.demo.GatewaySubnet), `"routeTable"`)
 }
 
-// onceInHistory checks that the history tells of so many different changes, each made once, and that nothing is left open. Where the
-// program was killed, one round did not come to its end.
+// onceInHistory checks that the history tells of so many different changes, each made once, and
+// that nothing is left open. Where the program was killed, one round did not come to its end.
 func onceInHistory(t *testing.T, config string, want int, killed bool) {
 	t.Helper()
 	r, err := history.Read(historyBeside([]string{config}))
@@ -135,7 +141,8 @@ func onceInHistory(t *testing.T, config string, want int, killed bool) {
 			cut++
 		}
 		for _, c := range e.Changes {
-			switch what := string(c.Verb) + " " + c.Resource.Short() + " " + c.Route + " " + c.New.String(); c.State {
+			switch what := string(c.Verb) + " " + c.Resource.Short() + " " + c.Route + " " +
+				c.New.String(); c.State {
 			case plan.Done:
 				made[what]++
 			case history.Interrupted:
@@ -153,7 +160,8 @@ func onceInHistory(t *testing.T, config string, want int, killed bool) {
 		}
 	}
 	if len(made) != want || cut > 1 || killed && cut == 0 {
-		t.Errorf("%d changes, want %d; %d rounds without an end, killed: %v", len(made), want, cut, killed)
+		t.Errorf("%d changes, want %d; %d rounds without an end, killed: %v", len(made), want, cut,
+			killed)
 	}
 }
 
@@ -179,7 +187,8 @@ func routekeeper(t *testing.T, args ...string) {
 	}
 }
 
-// TestInterrupted: Ctrl-C while an operation is running ends the program only when the write is finished and seen.
+// TestInterrupted: Ctrl-C while an operation is running ends the program only when the write is
+// finished and seen.
 func TestInterrupted(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("NOT RUN: on Windows no process can send another one an interrupt")
@@ -211,7 +220,8 @@ func TestInterrupted(t *testing.T) {
 		}
 		return at
 	}
-	for deadline := time.Now().Add(20 * time.Second); written().IsZero(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); written().IsZero(); time.Sleep(
+		10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			run.Process.Kill()
 			t.Fatalf("it wrote nothing:\n%s", log.String())

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/kube"
 )
 
-// kubernetesOptions say where to read nodes and pods: from the cluster's API, or from files with the
-// output of kubectl.
+// kubernetesOptions say where to read nodes and pods: from the cluster's API, or from files with
+// the output of kubectl.
 type kubernetesOptions struct {
 	kubeconfig, context string
 	nodes, pods         string
@@ -22,9 +22,12 @@ func kubernetesFlags(cmd *cobra.Command, o *kubernetesOptions) {
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "read nodes and pods with this kubeconfig `FILE` "+
 		"(default kubectl's, if one of its contexts leads to the cluster)")
-	f.StringVar(&o.context, "context", "", "`NAME` of the kubeconfig's context (default the one that leads to the cluster)")
-	f.StringVar(&o.nodes, "from-nodes", "", "read the cluster's nodes from this `FILE` (kubectl get nodes -o json), or -")
-	f.StringVar(&o.pods, "from-pods", "", "read the cluster's pods from this `FILE` (kubectl get pods -A -o json), or -")
+	f.StringVar(&o.context, "context", "", "`NAME` of the kubeconfig's context (default the one "+
+		"that leads to the cluster)")
+	f.StringVar(&o.nodes, "from-nodes", "", "read the cluster's nodes from this `FILE` (kubectl "+
+		"get nodes -o json), or -")
+	f.StringVar(&o.pods, "from-pods", "", "read the cluster's pods from this `FILE` (kubectl get "+
+		"pods -A -o json), or -")
 	_ = cmd.MarkFlagFilename("kubeconfig")
 	for _, file := range []string{"from-nodes", "from-pods"} {
 		_ = cmd.MarkFlagFilename(file, "json")
@@ -51,7 +54,8 @@ func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *exa
 		if cluster == nil || cluster.Stopped && !asked {
 			continue
 		}
-		client, err := kube.Load(kube.Options{Kubeconfig: o.kubeconfig, Context: o.context, Cluster: cluster})
+		client, err := kube.Load(kube.Options{Kubeconfig: o.kubeconfig, Context: o.context,
+			Cluster: cluster})
 		if err != nil {
 			if errors.Is(err, kube.ErrNoContext) && (!asked || len(e.Clusters) > 1) {
 				continue
@@ -95,8 +99,10 @@ func (a *app) savedKubernetes(o kubernetesOptions, e *examination) error {
 		}
 		if cluster := e.Snapshot.Cluster(id); cluster != nil {
 			if ours, told := cluster.Holds(k.Nodes); told && !ours {
-				return fmt.Errorf("--from-nodes: %s: the nodes belong to another cluster: their machines "+
-					"are not in %s, the node resource group of %s", o.nodes, cluster.NodeResourceGroup,
+				return fmt.Errorf("--from-nodes: %s: the nodes belong to another cluster: their "+
+					"machines "+
+					"are not in %s, the node resource group of %s", o.nodes,
+					cluster.NodeResourceGroup,
 					id.Name())
 			}
 		}
@@ -111,7 +117,8 @@ func (a *app) savedKubernetes(o kubernetesOptions, e *examination) error {
 }
 
 // saved reads a file and decodes it.
-func saved[T any](a *app, path string, decode func(file string, raw []byte) ([]T, error)) ([]T, error) {
+func saved[T any](a *app, path string, decode func(file string, raw []byte) ([]T, error)) ([]T,
+	error) {
 	data, err := a.readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, reason(err))

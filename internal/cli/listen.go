@@ -25,15 +25,18 @@ type listenOptions struct {
 
 func (o *listenOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.address, "listen", "", "serve pages, events, metrics and health at this `address`, "+
+	f.StringVar(&o.address, "listen", "", "serve pages, events, metrics and health at this "+
+		"`address`, "+
 		"such as 127.0.0.1:8080 or :8443")
 	f.StringVar(&o.secretFile, "event-secret-file", "", "`file` with the secret that "+
 		"callers append to /events/ or send as bearer token")
 	f.StringVar(&o.tenant, "auth-tenant", "", "accept tokens of this Entra ID `tenant` (its ID)")
 	f.StringArrayVar(&o.audiences, "auth-audience", nil, "`audience` that tokens must have: the "+
 		"application ID URI or client ID of the listener's application (repeatable)")
-	f.StringArrayVar(&o.apps, "auth-app", nil, "client `ID` of an application that may call (repeatable)")
-	f.StringArrayVar(&o.roles, "auth-role", nil, "application `role` whose members may call (repeatable)")
+	f.StringArrayVar(&o.apps, "auth-app", nil, "client `ID` of an application that may call "+
+		"(repeatable)")
+	f.StringArrayVar(&o.roles, "auth-role", nil, "application `role` whose members may call "+
+		"(repeatable)")
 	f.StringVar(&o.usersFile, "auth-users-file", "", "`file` with names and passwords "+
 		"as htpasswd -B writes it; read again when it changes")
 	f.BoolVar(&o.actions, "allow-actions", false, "show buttons that sync and repair after "+
@@ -55,7 +58,8 @@ func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, erro
 	if (o.certFile == "") != (o.keyFile == "") {
 		return nil, errors.New("--tls-cert and --tls-key: expected both or neither")
 	}
-	auth := serve.Auth{UsersFile: o.usersFile, Tenant: o.tenant, Audiences: o.audiences, Apps: o.apps, Roles: o.roles}
+	auth := serve.Auth{UsersFile: o.usersFile, Tenant: o.tenant, Audiences: o.audiences,
+		Apps: o.apps, Roles: o.roles}
 	if o.secretFile != "" {
 		secret, err := readSecret(o.secretFile)
 		if err != nil {
@@ -68,7 +72,8 @@ func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, erro
 			return nil, err
 		}
 	} else if len(o.audiences)+len(o.apps)+len(o.roles) > 0 {
-		return nil, errors.New("--auth-tenant is missing: expected the tenant whose tokens to accept")
+		return nil, errors.New("--auth-tenant is missing: expected the tenant whose tokens to " +
+			"accept")
 	}
 	return &serve.Options{
 		Address: o.address, Auth: auth, CertFile: o.certFile, KeyFile: o.keyFile,
@@ -86,8 +91,10 @@ func readSecret(file string) (string, error) {
 	secret := string(bytes.TrimSpace(raw))
 	switch {
 	case len(secret) < shortestSecret:
-		return "", fmt.Errorf("the secret in %s is shorter than %d characters", file, shortestSecret)
-	case strings.Trim(secret, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~") != "":
+		return "", fmt.Errorf("the secret in %s is shorter than %d characters", file,
+			shortestSecret)
+	case strings.Trim(secret,
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~") != "":
 		return "", fmt.Errorf("the secret in %s has characters that a URL path cannot hold; "+
 			"use letters, digits and -_.~", file)
 	}

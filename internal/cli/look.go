@@ -19,7 +19,8 @@ import (
 // login may not list a subscription, it tries the resource groups around the clusters: their own,
 // the node resource groups, and the groups of existing node subnets. These groups may also be in
 // other subscriptions.
-func survey(ctx context.Context, client *azure.Client, scope arm.ID, clusters []arm.ID) (*inventory.Snapshot, error) {
+func survey(ctx context.Context, client *azure.Client, scope arm.ID,
+	clusters []arm.ID) (*inventory.Snapshot, error) {
 	if len(clusters) == 0 {
 		s, err := client.Survey(ctx, scope)
 		if err == nil && len(s.Clusters) == 0 {
@@ -37,7 +38,8 @@ func survey(ctx context.Context, client *azure.Client, scope arm.ID, clusters []
 		return s, err
 	}
 	read := inventory.NewSnapshot()
-	if err := client.Read(ctx, read, inventory.Wanted{Clusters: clusters}, azure.ReadOptions{}); err != nil {
+	if err := client.Read(ctx, read, inventory.Wanted{Clusters: clusters},
+		azure.ReadOptions{}); err != nil {
 		return nil, err
 	}
 	var subscriptions, groups []arm.ID
@@ -67,7 +69,8 @@ func survey(ctx context.Context, client *azure.Client, scope arm.ID, clusters []
 }
 
 // surveyOne is survey, and an error if a certain cluster does not exist.
-func surveyOne(ctx context.Context, client *azure.Client, scope, one arm.ID) (*inventory.Snapshot, error) {
+func surveyOne(ctx context.Context, client *azure.Client, scope, one arm.ID) (*inventory.Snapshot,
+	error) {
 	if one == "" {
 		return survey(ctx, client, scope, nil)
 	}
@@ -92,7 +95,8 @@ func notSeen(s *inventory.Snapshot) []string {
 
 // proposals makes proposals for certain clusters, or for all. It reads what it needs to find the
 // clusters' route tables.
-func proposals(ctx context.Context, client *azure.Client, s *inventory.Snapshot, clusters []arm.ID) ([]plan.Proposal, error) {
+func proposals(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
+	clusters []arm.ID) ([]plan.Proposal, error) {
 	var all []plan.Proposal
 	err := observe.Until(ctx, reading(client, s), func() (want inventory.Wanted) {
 		all = plan.Propose(s)
@@ -111,7 +115,8 @@ func proposals(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
 
 // settle reads the resources in the configs that the survey did not show, and what it needs to find
 // the clusters' route tables.
-func settle(ctx context.Context, client *azure.Client, s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) error {
+func settle(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
+	configs []v1alpha1.ClusterRoutes) error {
 	read := reading(client, s)
 	subnets := observe.Subnets(s, configs)
 	for _, c := range configs { // also of clusters without kubenet: a diagnosis shows their subnets
@@ -119,10 +124,12 @@ func settle(ctx context.Context, client *azure.Client, s *inventory.Snapshot, co
 			subnets = append(subnets, s.NodeSubnetIDs(cluster)...)
 		}
 	}
-	if err := read(ctx, inventory.Wanted{Subnets: observe.Untried(s, subnets), Tables: observe.Tables(s, configs, nil)}); err != nil {
+	if err := read(ctx, inventory.Wanted{Subnets: observe.Untried(s, subnets),
+		Tables: observe.Tables(s, configs, nil)}); err != nil {
 		return err
 	}
-	sources, err := observe.Sources(ctx, plan.Facts{Snapshot: s}, configs, plan.TakenBy(configs), read)
+	sources, err := observe.Sources(ctx, plan.Facts{Snapshot: s}, configs, plan.TakenBy(configs),
+		read)
 	if err != nil {
 		return err
 	}

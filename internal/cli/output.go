@@ -50,7 +50,8 @@ func (a *app) outputFlags(cmd *cobra.Command, formats ...report.Format) {
 	for i, f := range formats {
 		completions[i] = string(f)
 	}
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(completions, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(completions,
+		cobra.ShellCompDirectiveNoFileComp))
 }
 
 // outFlag adds --out.
@@ -66,7 +67,8 @@ func (a *app) output() (io.Writer, report.Format, report.Style, error) { return 
 // stream opens the destination of a command that runs on and writes lines. It appends to a file.
 func (a *app) stream() (io.Writer, report.Format, report.Style, error) { return a.safe(appendOut) }
 
-func (a *app) safe(how func(path string) (*outFile, error)) (io.Writer, report.Format, report.Style, error) {
+func (a *app) safe(how func(path string) (*outFile, error)) (io.Writer, report.Format, report.Style,
+	error) {
 	w, err := a.open(how)
 	if err != nil {
 		return nil, "", report.Style{}, err
@@ -142,7 +144,8 @@ func appendOut(path string) (*outFile, error) {
 	return &outFile{File: f}, err
 }
 
-// reason is an error of the file system without the file name, which may be that of a temporary file.
+// reason is an error of the file system without the file name, which may be that of a temporary
+// file.
 func reason(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

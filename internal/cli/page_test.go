@@ -25,7 +25,8 @@ func scriptFetch(ts *testscript.TestScript, neg bool, args []string) {
 			body, err := io.ReadAll(response.Body)
 			ts.Check(err)
 			response.Body.Close()
-			if got = fmt.Sprint(response.StatusCode, " ", string(body)); fmt.Sprint(response.StatusCode) == args[1] && pattern.Match(body) {
+			if got = fmt.Sprint(response.StatusCode, " ",
+				string(body)); fmt.Sprint(response.StatusCode) == args[1] && pattern.Match(body) {
 				return
 			}
 		}
@@ -45,7 +46,8 @@ func scriptConfirm(ts *testscript.TestScript, neg bool, args []string) {
 	var preview struct{ Confirm string }
 	ts.Check(json.NewDecoder(response.Body).Decode(&preview))
 	response.Body.Close()
-	response, err = http.PostForm(args[0], url.Values{"cluster": {args[1]}, "confirm": {preview.Confirm}})
+	response, err = http.PostForm(args[0],
+		url.Values{"cluster": {args[1]}, "confirm": {preview.Confirm}})
 	ts.Check(err)
 	body, err := io.ReadAll(response.Body)
 	ts.Check(err)

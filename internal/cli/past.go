@@ -16,7 +16,8 @@ func pastReport(e history.Entry) report.Past {
 		p.Elapsed = &elapsed
 	}
 	for _, o := range e.Observed {
-		p.Observed = append(p.Observed, report.PastReading{Resource: o.Resource.Short(), Read: o.Read})
+		p.Observed = append(p.Observed, report.PastReading{Resource: o.Resource.Short(),
+			Read: o.Read})
 	}
 	for _, c := range e.Changes {
 		change := report.PastChange{Outcome: c.Outcome, Note: c.Note,

@@ -16,14 +16,15 @@ import (
 // needAZ is set by .ci/run: with it a machine without the Azure CLI fails the test that needs it.
 const needAZ = "ROUTEKEEPER_NEED_AZ"
 
-// TestPastedFixes strips a subnet with the Azure CLI, lets doctor name the finding and who did it, pastes what it says to do next into a
-// shell, and finds nothing wrong afterwards.
+// TestPastedFixes strips a subnet with the Azure CLI, lets doctor name the finding and who did it,
+// pastes what it says to do next into a shell, and finds nothing wrong afterwards.
 func TestPastedFixes(t *testing.T) {
 	if _, err := exec.LookPath("az"); err != nil {
 		if os.Getenv(needAZ) != "" {
 			t.Fatalf("%s is set, but the Azure CLI is not installed: %v", needAZ, err)
 		}
-		t.Skipf("NOT RUN: the Azure CLI is not installed here (%v). On Debian: apt-get install azure-cli. With %s=1 this is a failure.", err, needAZ)
+		t.Skipf("NOT RUN: the Azure CLI is not installed here (%v). On Debian: apt-get install "+
+			"azure-cli. With %s=1 this is a failure.", err, needAZ)
 	}
 	t.Parallel()
 	dir := t.TempDir()
@@ -39,7 +40,8 @@ func TestPastedFixes(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "routes.yaml")
-	routekeeper(t, "--emulator", local, "init", "--cluster", string(a.demo.Cluster), "--out", config)
+	routekeeper(t, "--emulator", local, "init", "--cluster", string(a.demo.Cluster), "--out",
+		config)
 	routekeeper(t, "--emulator", local, "promote", string(a.demo.Cluster), "-f", config, "--yes")
 	routekeeper(t, "--emulator", local, "sync", "-f", config)
 
@@ -53,7 +55,8 @@ func TestPastedFixes(t *testing.T) {
 		cmd.Env = append(os.Environ(),
 			"HTTPS="+info.HTTPS, "NODES="+string(a.demo.NodeSubnet),
 			"REQUESTS_CA_BUNDLE="+info.CAFile, "PYTHONPATH="+filepath.Join(testdata, "shim"),
-			"AZURE_CONFIG_DIR="+filepath.Join(dir, "config"), "AZURE_CORE_COLLECT_TELEMETRY=no", "AZURE_CORE_NO_COLOR=yes", "AZURE_CORE_ONLY_SHOW_ERRORS=yes", "NO_PROXY=127.0.0.1",
+			"AZURE_CONFIG_DIR="+filepath.Join(dir, "config"), "AZURE_CORE_COLLECT_TELEMETRY=no",
+			"AZURE_CORE_NO_COLOR=yes", "AZURE_CORE_ONLY_SHOW_ERRORS=yes", "NO_PROXY=127.0.0.1",
 		)
 		said, err := cmd.CombinedOutput()
 		if err != nil {
@@ -64,16 +67,20 @@ func TestPastedFixes(t *testing.T) {
 	shell(`az cloud register --name local --endpoint-resource-manager "$HTTPS" --endpoint-management "$HTTPS" --endpoint-active-directory "$HTTPS/adfs" \
   --endpoint-active-directory-resource-id https://management.core.windows.net/ --endpoint-active-directory-graph-resource-id https://graph.windows.net/
 az cloud set --name local
-az login --service-principal --username ` + info.ClientID + ` --password ` + info.ClientSecret + ` --tenant ` + info.TenantID + `
+az login --service-principal --username ` + info.ClientID + ` --password ` + info.ClientSecret +
+		` --tenant ` + info.TenantID + `
 az network vnet subnet update --ids "$NODES" --remove routeTable`)
 
 	d := doctorSays(t, local, config)
-	i := slices.IndexFunc(d.Findings, func(f finding.Finding) bool { return f.Code == finding.AssociationLost })
+	i := slices.IndexFunc(d.Findings, func(f finding.Finding) bool {
+		return f.Code == finding.AssociationLost
+	})
 	if i < 0 {
 		t.Fatalf("the lost association is not found: %+v", d.Findings)
 	}
 	lost := d.Findings[i]
-	if evidence := strings.Join(lost.Evidence, "\n"); !strings.Contains(evidence, "last written by "+emulator.DefaultPrincipal.ObjectID) {
+	if evidence := strings.Join(lost.Evidence, "\n"); !strings.Contains(evidence,
+		"last written by "+emulator.DefaultPrincipal.ObjectID) {
 		t.Errorf("who did it is not said: %q", lost.Evidence)
 	}
 	shell(lost.Fix)
@@ -87,7 +94,8 @@ az network vnet subnet update --ids "$NODES" --remove routeTable`)
 // doctorSays runs doctor, whatever it finds.
 func doctorSays(t *testing.T, local, config string) (d struct{ Findings []finding.Finding }) {
 	t.Helper()
-	out, err := exec.Command("routekeeper", "--emulator", local, "doctor", "-f", config, "-o", "json").Output()
+	out, err := exec.Command("routekeeper", "--emulator", local, "doctor", "-f", config, "-o",
+		"json").Output()
 	if len(out) == 0 {
 		t.Fatalf("doctor: %v", err)
 	}

@@ -42,7 +42,8 @@ current folder.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if length <= 0 || length > longestPause {
-				return fmt.Errorf("--for: %s is out of range, expected up to %s", length, longestPause)
+				return fmt.Errorf("--for: %s is out of range, expected up to %s", length,
+					longestPause)
 			}
 			paths, files, err := pauseFiles(paths)
 			if err != nil {
@@ -53,7 +54,8 @@ current folder.`,
 				if err := daemon.WritePause(file, until); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.out, "Paused until %s: a keeper that runs with -f %s makes no changes while %s says so.\n",
+				fmt.Fprintf(a.out, "Paused until %s: a keeper that runs with -f %s makes no "+
+					"changes while %s says so.\n",
 					until.Format(time.RFC3339), paths[i], file)
 			}
 			return nil
@@ -84,7 +86,8 @@ func (a *app) newResume() *cobra.Command {
 				case err != nil:
 					return err
 				default:
-					fmt.Fprintf(a.out, "Resumed: a keeper that runs with -f %s makes changes again.\n", paths[i])
+					fmt.Fprintf(a.out, "Resumed: a keeper that runs with -f %s makes changes "+
+						"again.\n", paths[i])
 				}
 			}
 			return nil
@@ -94,14 +97,16 @@ func (a *app) newResume() *cobra.Command {
 	return cmd
 }
 
-// keptFlag adds -f to a command that can find the config itself, if the folder has only one history.
+// keptFlag adds -f to a command that can find the config itself, if the folder has only one
+// history.
 func keptFlag(cmd *cobra.Command, paths *[]string) {
-	cmd.Flags().StringArrayVarP(paths, "file", "f", nil, "config `FILE` or folder that the keeper runs with (repeatable)")
+	cmd.Flags().StringArrayVarP(paths, "file", "f", nil,
+		"config `FILE` or folder that the keeper runs with (repeatable)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 }
 
-// pauseFiles returns the pause files of configs. Without configs it uses the one whose history is in
-// the current folder.
+// pauseFiles returns the pause files of configs. Without configs it uses the one whose history is
+// in the current folder.
 func pauseFiles(named []string) (configs, files []string, err error) {
 	configs = named
 	if len(configs) == 0 {
@@ -113,7 +118,8 @@ func pauseFiles(named []string) (configs, files []string, err error) {
 	}
 	for _, config := range configs {
 		if config == "-" {
-			return nil, nil, errors.New("-f: a config from standard input cannot be paused: the pause is a file next to the config")
+			return nil, nil, errors.New("-f: a config from standard input cannot be paused: the " +
+				"pause is a file next to the config")
 		}
 		if _, err := os.Stat(config); err != nil {
 			return nil, nil, err
@@ -141,7 +147,8 @@ func keptHere() (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", fmt.Errorf("-f is missing: %s can belong to %s", path, orNone(strings.Join(found, " or ")))
+		return "", fmt.Errorf("-f is missing: %s can belong to %s", path,
+			orNone(strings.Join(found, " or ")))
 	}
 	return found[0], nil
 }

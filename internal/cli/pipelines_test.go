@@ -45,7 +45,8 @@ func commandLines(script string) (lines []string) {
 	return lines
 }
 
-// refusal is why the real command line would not take a command, its flags or the number of its arguments; nil if it would.
+// refusal is why the real command line would not take a command, its flags or the number of its
+// arguments; nil if it would.
 func refusal(line string) error {
 	words := strings.Fields(strings.ReplaceAll(line, `"`, ""))
 	cmd, rest, err := (&app{}).newRoot().Find(words[1:])
@@ -68,16 +69,20 @@ func accepts(t *testing.T, where, line string) {
 	}
 }
 
-// TestCommandLines: the finder of command lines and the judge of them, tried on what is right and wrong.
+// TestCommandLines: the finder of command lines and the judge of them, tried on what is right and
+// wrong.
 func TestCommandLines(t *testing.T) {
-	script := "set -e\nroutekeeper version || [ $? -eq 2 ]\n  az x | routekeeper schema > file\nroutekeeper \\\n  diff --source a\nexport routekeeper\n"
-	if got, want := commandLines(script), []string{"routekeeper version", "routekeeper schema", "routekeeper    diff --source a"}; !slices.Equal(got, want) {
+	script := "set -e\nroutekeeper version || [ $? -eq 2 ]\n  az x | routekeeper schema > " +
+		"file\nroutekeeper \\\n  diff --source a\nexport routekeeper\n"
+	if got, want := commandLines(script), []string{"routekeeper version", "routekeeper schema",
+		"routekeeper    diff --source a"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if err := refusal(`routekeeper sync -f "routes.yaml" --dry-run -o markdown`); err != nil {
 		t.Error(err)
 	}
-	for _, wrong := range []string{"routekeeper synk", "routekeeper sync --dryrun", "routekeeper sync -o sarif", "routekeeper sync more"} {
+	for _, wrong := range []string{"routekeeper synk", "routekeeper sync --dryrun",
+		"routekeeper sync -o sarif", "routekeeper sync more"} {
 		if refusal(wrong) == nil {
 			t.Errorf("%s is taken", wrong)
 		}
@@ -127,7 +132,8 @@ func TestGitHubWorkflow(t *testing.T) {
 					t.Errorf("%s: no step before this one is called %s", path, m[1])
 				}
 			}
-			uploads = uploads || strings.HasPrefix(s.Uses, "github/codeql-action/upload-sarif@") && s.With["sarif_file"] == "routekeeper.sarif"
+			uploads = uploads || strings.HasPrefix(s.Uses, "github/codeql-action/upload-sarif@") &&
+				s.With["sarif_file"] == "routekeeper.sarif"
 			stops = stops || s.If == "steps.check.outcome == 'failure'" && s.Run == "exit 1"
 			for _, line := range commandLines(s.Run) {
 				calls++
@@ -139,7 +145,8 @@ func TestGitHubWorkflow(t *testing.T) {
 		}
 	}
 	if calls != 2 || !uploads || !stops {
-		t.Errorf("%s: %d calls, uploads the SARIF file: %t, stops for findings: %t", path, calls, uploads, stops)
+		t.Errorf("%s: %d calls, uploads the SARIF file: %t, stops for findings: %t", path, calls,
+			uploads, stops)
 	}
 }
 
@@ -171,7 +178,8 @@ func TestAzurePipeline(t *testing.T) {
 		if kinds != 1 || s.Task != "" && !regexp.MustCompile(`^\w+@\d+$`).MatchString(s.Task) {
 			t.Errorf("%s: a step is one thing, a task one of a version: %+v", path, s)
 		}
-		publishes = publishes || s.Task == "PublishBuildArtifacts@1" && s.Inputs["pathToPublish"] == "sarif" && s.Condition == "succeededOrFailed()"
+		publishes = publishes || s.Task == "PublishBuildArtifacts@1" &&
+			s.Inputs["pathToPublish"] == "sarif" && s.Condition == "succeededOrFailed()"
 		for _, line := range commandLines(s.Script + "\n" + s.Bash) {
 			calls++
 			accepts(t, path, line)
@@ -198,7 +206,8 @@ func TestPreCommitHooks(t *testing.T) {
 	if err != nil || !files.MatchString("infra/main.tf") || files.MatchString("infra/main.tf.md") {
 		t.Errorf("%s: files %q, %v", path, h.Files, err)
 	}
-	if h.ID == "" || h.Name == "" || h.Language != "golang" || h.PassFilenames == nil || *h.PassFilenames {
+	if h.ID == "" || h.Name == "" || h.Language != "golang" || h.PassFilenames == nil ||
+		*h.PassFilenames {
 		t.Errorf("%s: %+v", path, h)
 	}
 	accepts(t, path, h.Entry+" "+strings.Join(h.Args, " "))

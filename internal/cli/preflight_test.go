@@ -17,7 +17,8 @@ func TestInitPreflight(t *testing.T) {
 		t.Helper()
 		var errs bytes.Buffer
 		a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &errs}
-		if code := a.run(context.Background(), []string{"--emulator", l.login, "init", "--force", "--cluster",
+		if code := a.run(context.Background(), []string{"--emulator", l.login, "init", "--force",
+			"--cluster",
 			string(l.a.demo.Cluster), "--out", filepath.Join(l.dir, "new.yaml")}); code != 0 {
 			t.Fatalf("exit code %d: %s", code, errs.String())
 		}

@@ -36,7 +36,8 @@ const patience = 2 * time.Second
 const leaving = "finishing the write in flight; press Ctrl-C again to exit at once"
 
 func (a *app) progress(ctx context.Context, doing string) *progress {
-	p := &progress{w: a.err, terminal: terminal(a.err), doing: doing, start: time.Now(), stopped: make(chan struct{})}
+	p := &progress{w: a.err, terminal: terminal(a.err), doing: doing, start: time.Now(),
+		stopped: make(chan struct{})}
 	if p.terminal {
 		go p.run(ctx)
 	}
@@ -76,7 +77,8 @@ func (p *progress) draw() {
 		return
 	default:
 	}
-	line := fmt.Sprintf("%s … %s", p.doing, report.Duration(time.Since(p.start).Truncate(time.Second)))
+	line := fmt.Sprintf("%s … %s", p.doing,
+		report.Duration(time.Since(p.start).Truncate(time.Second)))
 	if f, ok := p.w.(*os.File); ok {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
 			line = report.Truncate(line, width-1) // a wrapped line cannot be cleared

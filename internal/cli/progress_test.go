@@ -9,12 +9,14 @@ import (
 	"time"
 )
 
-// TestProgress: nothing for two seconds, then one line that is drawn anew only when it says something else, and goes away.
+// TestProgress: nothing for two seconds, then one line that is drawn anew only when it says
+// something else, and goes away.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var screen bytes.Buffer
 		ctx, cancel := context.WithCancel(t.Context())
-		p := &progress{w: &screen, terminal: true, doing: "looking", start: time.Now(), stopped: make(chan struct{})}
+		p := &progress{w: &screen, terminal: true, doing: "looking", start: time.Now(),
+			stopped: make(chan struct{})}
 		go p.run(ctx)
 		shown := func() string {
 			synctest.Wait()

@@ -64,7 +64,8 @@ there is something to promote, or the answer was no.`,
 	configFlag(cmd, &o.paths)
 	f := cmd.Flags()
 	f.BoolVar(&o.guardOnly, "guard-only", false, "promote the guard, and not the targets")
-	f.StringArrayVar(&o.targets, "target", nil, "promote this target only (`NAME` of its table, repeatable)")
+	f.StringArrayVar(&o.targets, "target", nil, "promote this target only (`NAME` of its table, "+
+		"repeatable)")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the changes and write nothing")
 	cmd.MarkFlagsMutuallyExclusive("guard-only", "target")
@@ -216,7 +217,8 @@ func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 func (p *promotion) asItIs(o promoteOptions) (says []string) {
 	if len(o.targets) == 0 {
 		c := p.config
-		says = append(says, fmt.Sprintf("guard.mode of %s is %s", c.Metadata.Name, c.Spec.Guard.Mode))
+		says = append(says, fmt.Sprintf("guard.mode of %s is %s", c.Metadata.Name,
+			c.Spec.Guard.Mode))
 	}
 	if !o.guardOnly {
 		for _, t := range p.config.Spec.Targets {

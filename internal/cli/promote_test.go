@@ -19,9 +19,10 @@ func TestPromoteWrites(t *testing.T) {
 		make func() error
 		want string // part of the error; "": it is written
 	}{
-		"plain":   {func() error { return os.WriteFile(name, []byte("before"), 0o600) }, ""},
-		"changed": {func() error { return os.WriteFile(name, []byte("by another"), 0o600) }, "was changed in the meantime"},
-		"gone":    {func() error { return nil }, "no such file"},
+		"plain": {func() error { return os.WriteFile(name, []byte("before"), 0o600) }, ""},
+		"changed": {func() error { return os.WriteFile(name, []byte("by another"), 0o600) },
+			"was changed in the meantime"},
+		"gone": {func() error { return nil }, "no such file"},
 		"a link": {func() error {
 			if err := os.WriteFile(elsewhere, []byte("before"), 0o600); err != nil {
 				return err
@@ -39,13 +40,15 @@ func TestPromoteWrites(t *testing.T) {
 		switch {
 		case test.want == "" && (err != nil || string(after) != "after"):
 			t.Errorf("%s: %v, %q", what, err, after)
-		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || string(after) != string(before)):
+		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) ||
+			string(after) != string(before)):
 			t.Errorf("%s: %v, want %q; %q", what, err, test.want, after)
 		}
 		if info, err := os.Stat(name); err == nil && info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: mode %v", what, info.Mode())
 		}
-		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(name), ".routekeeper-*")); len(left) > 0 {
+		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(name), ".routekeeper-*")); len(
+			left) > 0 {
 			t.Errorf("%s: %v is left", what, left)
 		}
 	}

@@ -99,7 +99,8 @@ func (a *app) checkProve(o *proveOptions) ([]prove.Fact, error) {
 		return nil, fmt.Errorf("--fact: no fact is named %q; --dry-run -o json lists them",
 			strings.Join(unknown, ", "))
 	case o.logWait < 0 || o.logWait > mostLogWait:
-		return nil, fmt.Errorf("--activity-wait: %s is not between 0 and %s", o.logWait, mostLogWait)
+		return nil, fmt.Errorf("--activity-wait: %s is not between 0 and %s", o.logWait,
+			mostLogWait)
 	case o.clean || o.printRole:
 		return facts, nil
 	case o.location == "" && terminal(a.in) && !o.yes:

@@ -53,7 +53,8 @@ func (p *proving) command(flags ...string) *exec.Cmd {
 // groups are the throwaway groups that there are.
 func (p *proving) groups() (names []string) {
 	p.t.Helper()
-	status, body := p.a.op.Do("GET", "/subscriptions/"+emulator.DefaultSubscription+"/resourceGroups",
+	status, body := p.a.op.Do("GET", "/subscriptions/"+emulator.DefaultSubscription+
+		"/resourceGroups",
 		"2024-11-01", nil)
 	if status != 200 {
 		p.t.Fatalf("%d %s", status, body)
@@ -69,8 +70,9 @@ func (p *proving) groups() (names []string) {
 // untilHeld starts prove and waits until its n-th write is held, before or after it took effect.
 func (p *proving) untilHeld(n int, when string) *exec.Cmd {
 	p.t.Helper()
-	if _, err := p.a.e.Inject(emulator.Fault{Principal: emulator.DefaultPrincipal.Name, Method: "PUT",
-		Path: "/resourceGroups/", Skip: n - 1, Hold: when}); err != nil {
+	if _, err := p.a.e.Inject(emulator.Fault{Principal: emulator.DefaultPrincipal.Name,
+		Method: "PUT",
+		Path:   "/resourceGroups/", Skip: n - 1, Hold: when}); err != nil {
 		p.t.Fatal(err)
 	}
 	run := p.command()
@@ -152,7 +154,8 @@ func TestProveAtOnce(t *testing.T) {
 	first := p.groups()
 	p.a.e.ClearFaults()
 	told, code := p.json("--fact", "shared-etag")
-	if code != 0 || len(told.Leftovers) != 1 || told.Leftovers[0].Stale || told.Leftovers[0].Deleted {
+	if code != 0 || len(told.Leftovers) != 1 || told.Leftovers[0].Stale ||
+		told.Leftovers[0].Deleted {
 		t.Errorf("exit code %d, %+v", code, told.Leftovers)
 	}
 	if left := p.groups(); len(left) != 1 || left[0] != first[0] {
@@ -163,7 +166,8 @@ func TestProveAtOnce(t *testing.T) {
 	}
 	_ = going.Wait()
 	out, err := p.command("--clean").CombinedOutput()
-	if left := p.groups(); err != nil || len(left) > 0 || !strings.Contains(string(out), "answers 404") {
+	if left := p.groups(); err != nil || len(left) > 0 ||
+		!strings.Contains(string(out), "answers 404") {
 		t.Errorf("%v: left %v\n%s", err, left, out)
 	}
 }

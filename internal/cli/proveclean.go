@@ -131,8 +131,9 @@ func runs(pid int) bool {
 // proveRole is a custom role with exactly the keeper's rights and the rights that the tests need.
 func proveRole(subscription string) map[string]any {
 	return map[string]any{
-		"Name":             "routekeeper-prove",
-		"Description":      "The keeper's generated rights, and those for routekeeper prove's own group.",
+		"Name": "routekeeper-prove",
+		"Description": "The keeper's generated rights, and those for routekeeper prove's " +
+			"own group.",
 		"Actions":          prove.Role(),
 		"AssignableScopes": []string{"/subscriptions/" + subscription},
 	}

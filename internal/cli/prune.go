@@ -53,11 +53,15 @@ are routes to remove; with it, some could not be removed.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPrune(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.subscription, "subscription", "", "check all route tables of this subscription (`ID`)")
-	f.StringVar(&o.cluster, "cluster", "", "check the route tables around this cluster (resource `ID`)")
-	f.StringArrayVar(&o.tables, "table", nil, "check only this route table (resource `ID`, repeatable)")
+	f.StringVar(&o.subscription, "subscription", "",
+		"check all route tables of this subscription (`ID`)")
+	f.StringVar(&o.cluster, "cluster", "", "check the route tables around this cluster (resource "+
+		"`ID`)")
+	f.StringArrayVar(&o.tables, "table", nil, "check only this route table (resource `ID`, "+
+		"repeatable)")
 	f.BoolVar(&o.yes, "yes", false, "remove the routes")
-	f.StringArrayVarP(&o.configs, "file", "f", nil, "record removals in the history of this config (`FILE` or folder, repeatable)")
+	f.StringArrayVarP(&o.configs, "file", "f", nil,
+		"record removals in the history of this config (`FILE` or folder, repeatable)")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	o.history.flags(cmd)
 	cmd.MarkFlagsOneRequired("subscription", "cluster")
@@ -123,8 +127,10 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 	if err := roundReport(round, clusters).Write(w, format, style); err != nil {
 		return err
 	}
-	if past == nil && o.history.path != noHistory && o.yes && len(round.Changes) > 0 && format == report.Text {
-		fmt.Fprintln(a.err, "no history records this: name the config with -f, or a file with --history")
+	if past == nil && o.history.path != noHistory && o.yes && len(round.Changes) > 0 &&
+		format == report.Text {
+		fmt.Fprintln(a.err, "no history records this: name the config with -f, or a file with "+
+			"--history")
 	}
 	switch {
 	case err != nil:
@@ -142,7 +148,8 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 
 // orphanage reads what proves that a cluster is gone: the resources of the whole subscription, and
 // the route tables of the existing clusters.
-func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, err error) {
+func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s *inventory.Snapshot,
+	configs []v1alpha1.ClusterRoutes, err error) {
 	if one == "" {
 		s, err = client.Survey(ctx, scope) // where the last cluster is gone, there is none
 	} else {
@@ -164,7 +171,8 @@ func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s 
 			}
 		}
 	}
-	if err := client.Read(ctx, s, inventory.Wanted{Written: written}, azure.ReadOptions{}); err != nil {
+	if err := client.Read(ctx, s, inventory.Wanted{Written: written},
+		azure.ReadOptions{}); err != nil {
 		return nil, nil, err
 	}
 	if err := settle(ctx, client, s, configs); err != nil {
@@ -179,7 +187,8 @@ func tablesMeant(s *inventory.Snapshot, one arm.ID, named []arm.ID) ([]arm.ID, e
 	case len(named) > 0:
 		for _, id := range named {
 			if s.Table(id) == nil {
-				return nil, fmt.Errorf("--table: route table %s does not exist, or this login may not read it", id)
+				return nil, fmt.Errorf("--table: route table %s does not exist, or this login "+
+					"may not read it", id)
 			}
 		}
 		return named, nil

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// TestReadme types what the README says to type, in order, in a folder with the README's own testdata: on
-// the emulator, with each question answered with yes. Nothing fails, and what it promises is seen.
+// TestReadme types what the README says to type, in order, in a folder with the README's own
+// testdata: on the emulator, with each question answered with yes. Nothing fails, and what it
+// promises is seen.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")
@@ -22,7 +23,8 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	var script strings.Builder
-	for _, tour := range []string{"Try it", "When something breaks", "In a pipeline", "A cluster from nothing"} {
+	for _, tour := range []string{"Try it", "When something breaks", "In a pipeline",
+		"A cluster from nothing"} {
 		_, text, found := strings.Cut(string(readme), "\n## "+tour+"\n")
 		if !found {
 			t.Fatalf("the README has no %q", tour)
@@ -40,7 +42,8 @@ func TestReadme(t *testing.T) {
 	for _, answer := range []struct{ question, yes string }{
 		{`(?m)^routekeeper (promote|doctor .*--fix|cluster create).*$`, "$0 --yes"},
 		{`(?m)^routekeeper cluster delete web.*$`, "$0 --yes web"},
-		{`(?m)^sleep 15$`, "sleep 15; until routekeeper status --url http://127.0.0.1:8080 > /dev/null; do sleep 1; done"},
+		{`(?m)^sleep 15$`, "sleep 15; until routekeeper status --url http://127.0.0.1:8080 > " +
+			"/dev/null; do sleep 1; done"},
 		{`127\.0\.0\.1:8080`, freeAddress(t)},
 	} {
 		text = regexp.MustCompile(answer.question).ReplaceAllString(text, answer.yes)
@@ -63,14 +66,16 @@ func TestReadme(t *testing.T) {
 		t.Errorf("bash: %v", err)
 	}
 	for _, want := range []string{
-		"3 routes would be created", "wrote routes.yaml", "stripped shop-vnet/nodes", "✓  shop", "1 route created",
+		"3 routes would be created", "wrote routes.yaml", "stripped shop-vnet/nodes", "✓  shop",
+		"1 route created",
 		"association-lost", "dropped", "iac-strips", "web: all ", "nothing is left",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%q was not seen", want)
 		}
 	}
-	if failed := regexp.MustCompile(`(?m)^routekeeper: .*`).FindAllString(string(out), -1); len(failed) > 0 {
+	if failed := regexp.MustCompile(`(?m)^routekeeper: .*`).FindAllString(string(out),
+		-1); len(failed) > 0 {
 		t.Errorf("failed: %q", failed)
 	}
 	if t.Failed() {

@@ -27,23 +27,34 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 			own := filepath.Join(l.dir, "az")
 			plenty := emulator.Bucket{Size: 1e6, PerSecond: 1e6}
 			a, server, err := startAzure(own, true, emulator.Options{
-				Principals: []emulator.Principal{keeperPrincipal}, StrictLists: true, RouteBatch: 20 * time.Millisecond,
-				Buckets: emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty, Clusters: plenty},
+				Principals: []emulator.Principal{keeperPrincipal}, StrictLists: true,
+				RouteBatch: 20 * time.Millisecond,
+				Buckets: emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty,
+					Clusters: plenty},
 			})
 			l.must(err)
 			t.Cleanup(func() { server.Close(); a.e.Close() })
 			l.a = a
-			cluster := a.demo.Cluster.Group().Parent() + "/resourceGroups/" + arm.ID(a.demo.Cluster.ResourceGroup()) + "/providers/Microsoft.ContainerService/managedClusters/made"
+			cluster := a.demo.Cluster.Group().Parent() + "/resourceGroups/" +
+				arm.ID(a.demo.Cluster.ResourceGroup()) +
+				"/providers/Microsoft.ContainerService/managedClusters/made"
 			l.must(a.op.Put(cluster, "2025-10-01", map[string]any{
 				"location": "westeurope", "identity": map[string]any{"type": "SystemAssigned"},
-				"properties": map[string]any{"networkProfile": map[string]any{"networkPlugin": "kubenet", "podCidr": "10.64.0.0/16"}, "agentPoolProfiles": []any{map[string]any{"name": "system", "count": 2, "mode": "System"}}},
+				"properties": map[string]any{
+					"networkProfile": map[string]any{"networkPlugin": "kubenet",
+						"podCidr": "10.64.0.0/16"},
+					"agentPoolProfiles": []any{map[string]any{"name": "system", "count": 2,
+						"mode": "System"}}},
 			}))
 			subnet, table := l.managed(cluster)
-			filter := subnet.Group() + "/providers/Microsoft.Network/networkSecurityGroups/aks-agentpool-nsg"
-			l.must(a.op.Put(filter, "2025-05-01", map[string]any{"location": "westeurope", "properties": map[string]any{}}))
+			filter := subnet.Group() +
+				"/providers/Microsoft.Network/networkSecurityGroups/aks-agentpool-nsg"
+			l.must(a.op.Put(filter, "2025-05-01", map[string]any{"location": "westeurope",
+				"properties": map[string]any{}}))
 			doc, err := a.op.Get(subnet, "2025-05-01")
 			l.must(err)
-			doc["properties"].(map[string]any)["networkSecurityGroup"] = map[string]any{"id": string(filter)}
+			doc["properties"].(map[string]any)["networkSecurityGroup"] = map[string]any{
+				"id": string(filter)}
 			l.must(a.op.Put(subnet, "2025-05-01", doc))
 
 			l.config = filepath.Join(l.dir, "routes.yaml")
@@ -52,7 +63,8 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 			raw, err := os.ReadFile(l.config)
 			l.must(err)
 			l.must(os.WriteFile(l.config, edit(raw), 0o600))
-			l.run(0, "iac", "generate", "terraform", "--from-config", l.config, "--out", filepath.Join(l.dir, "tf"))
+			l.run(0, "iac", "generate", "terraform", "--from-config", l.config, "--out",
+				filepath.Join(l.dir, "tf"))
 			l.logIn(own)
 			l.assign(cluster, "")
 
@@ -64,10 +76,13 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 					return -1
 				}
 				since := a.e.LastRequest()
-				for _, args := range [][]string{{"sync"}, {"doctor", "--fix", "--yes", "--fail-on", "error"}} {
+				for _, args := range [][]string{{"sync"}, {"doctor", "--fix", "--yes", "--fail-on",
+					"error"}} {
 					l.must(a.strip(subnet))
-					l.run(code(0), append([]string{"--emulator", l.login, "-f", l.config}, args...)...)
-					if doc, err := a.op.Get(subnet, "2025-05-01"); check && (err != nil || doc["properties"].(map[string]any)["routeTable"] == nil) {
+					l.run(code(0), append([]string{"--emulator", l.login, "-f", l.config},
+						args...)...)
+					if doc, err := a.op.Get(subnet, "2025-05-01"); check && (err != nil ||
+						doc["properties"].(map[string]any)["routeTable"] == nil) {
 						t.Errorf("%v: the subnet has no table: %v", args, err)
 					}
 				}
@@ -78,10 +93,12 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 			}
 			for role, needed := range map[string][]string{
 				"subnets": {"Microsoft.Network/virtualNetworks/subnets/write"},
-				"links":   {"Microsoft.Network/routeTables/join/action", "Microsoft.Network/networkSecurityGroups/join/action"},
+				"links": {"Microsoft.Network/routeTables/join/action",
+					"Microsoft.Network/networkSecurityGroups/join/action"},
 			} {
 				for _, action := range needed {
-					l.define(role, slices.DeleteFunc(slices.Clone(l.roles[role]), func(a string) bool { return a == action }))
+					l.define(role, slices.DeleteFunc(slices.Clone(l.roles[role]),
+						func(a string) bool { return a == action }))
 					if refused := work(false); len(refused) == 0 {
 						t.Errorf("without %s nothing is refused", action)
 					}
@@ -111,7 +128,8 @@ func (l *leastRights) managed(cluster arm.ID) (subnet, table arm.ID) {
 	l.must(err)
 	group := arm.ID(doc["properties"].(map[string]any)["nodeResourceGroup"].(string))
 	first := func(kind string) map[string]any {
-		list, err := l.a.op.Get(cluster.Group().Parent()+"/resourceGroups/"+group+"/providers/"+arm.ID(kind), "2025-05-01")
+		list, err := l.a.op.Get(cluster.Group().Parent()+"/resourceGroups/"+group+"/providers/"+
+			arm.ID(kind), "2025-05-01")
 		l.must(err)
 		all, _ := list["value"].([]any)
 		if len(all) != 1 {
@@ -119,7 +137,8 @@ func (l *leastRights) managed(cluster arm.ID) (subnet, table arm.ID) {
 		}
 		return all[0].(map[string]any)
 	}
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(
+		20 * time.Millisecond) {
 		found, vnet := first(arm.TypeRouteTable), first(arm.TypeVNet)
 		if found == nil || vnet == nil {
 			continue

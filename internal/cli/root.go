@@ -94,9 +94,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return 1
 }
 
-// problems returns the lines of an error: one line for each error that was joined. Other line breaks
-// are escaped. They come from outside, and the text after one could begin with a command that a
-// pipeline runs, such as ::error::.
+// problems returns the lines of an error: one line for each error that was joined. Other line
+// breaks are escaped. They come from outside, and the text after one could begin with a command
+// that a pipeline runs, such as ::error::.
 func problems(err error) []string {
 	joined, is := err.(interface{ Unwrap() []error })
 	if !is {

@@ -128,7 +128,8 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 		o.clusterInterval = max(defaultClusterInterval, o.interval)
 	}
 	if o.clusterInterval < o.interval {
-		return fmt.Errorf("--cluster-interval: %s is shorter than --interval (%s)", o.clusterInterval, o.interval)
+		return fmt.Errorf("--cluster-interval: %s is shorter than --interval (%s)",
+			o.clusterInterval, o.interval)
 	}
 	configs, err := a.readConfig(o.paths)
 	if err != nil {

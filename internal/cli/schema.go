@@ -24,7 +24,8 @@ func (a *app) newSchema() *cobra.Command {
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !slices.Contains(kinds, kind) {
-				return fmt.Errorf("--kind: unknown kind %q, expected %s", kind, strings.Join(kinds, " or "))
+				return fmt.Errorf("--kind: unknown kind %q, expected %s", kind,
+					strings.Join(kinds, " or "))
 			}
 			_, err := a.out.Write(schemas[kind])
 			return err

@@ -33,7 +33,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"routekeeper": func() { os.Exit(Main()) }})
 }
 
-var operator = emulator.Principal{Name: "operator", ClientID: "0a0a0000-0000-4000-8000-000000000002", Secret: "local-secret", ObjectID: "0b0b0000-0000-4000-8000-000000000002"}
+var operator = emulator.Principal{Name: "operator",
+	ClientID: "0a0a0000-0000-4000-8000-000000000002", Secret: "local-secret",
+	ObjectID: "0b0b0000-0000-4000-8000-000000000002"}
 
 // TestScripts drives the built binary. Beside testscript's own commands there are:
 //
@@ -59,7 +61,8 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			testdata, err := filepath.Abs("../../testdata")
-			e.Setenv("REALTABLE", filepath.Join(testdata, "arm", "routetable-byo-kubenet-with-egress.json"))
+			e.Setenv("REALTABLE",
+				filepath.Join(testdata, "arm", "routetable-byo-kubenet-with-egress.json"))
 			e.Setenv("TERRAFORM", filepath.Join(testdata, "terraform"))
 			e.Setenv("AZTABLES", filepath.Join(testdata, "az"))
 			// Nothing of the machine's own Azure login.
@@ -140,7 +143,8 @@ func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 	running.set(ts.Getenv("WORK"), a)
 	ts.Setenv("AZ", ts.MkAbs("az"))
 	for name, id := range map[string]arm.ID{
-		"SUB": arm.ID(a.demo.Cluster.Subscription()), "CLUSTER": a.demo.Cluster, "NODES": a.demo.NodeSubnet, "GATEWAY": a.demo.GatewaySubnet,
+		"SUB": arm.ID(a.demo.Cluster.Subscription()), "CLUSTER": a.demo.Cluster,
+		"NODES": a.demo.NodeSubnet, "GATEWAY": a.demo.GatewaySubnet,
 		"TABLE": a.demo.ClusterTable, "GWTABLE": a.demo.GatewayTable,
 	} {
 		ts.Setenv(name, string(id))
@@ -149,8 +153,10 @@ func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 
 // startAzure serves a local Azure with two principals and the ones that the options name. Before it
 // serves anything, join is called.
-func startAzure(dir string, demo bool, opts emulator.Options, join ...func(*emulator.Emulator) error) (*azureOf, *emulator.Server, error) {
-	opts.Principals = append([]emulator.Principal{emulator.DefaultPrincipal, operator}, opts.Principals...)
+func startAzure(dir string, demo bool, opts emulator.Options,
+	join ...func(*emulator.Emulator) error) (*azureOf, *emulator.Server, error) {
+	opts.Principals = append([]emulator.Principal{emulator.DefaultPrincipal, operator},
+		opts.Principals...)
 	var err error
 	if opts.Key, err = emulator.SharedKey(); err != nil {
 		return nil, nil, err
@@ -247,8 +253,11 @@ func scriptAddRoute(ts *testscript.TestScript, neg bool, args []string) {
 	doc, err := a.op.Get(arm.ID(args[0]), "2025-05-01")
 	ts.Check(err)
 	p := doc["properties"].(map[string]any)
-	p["routes"] = append(p["routes"].([]any), map[string]any{"name": args[1], "properties": map[string]any{
-		"addressPrefix": args[2], "nextHopType": "VirtualAppliance", "nextHopIpAddress": args[3], "notInAnySDK": map[string]any{"of": args[1], "answer": 42}}})
+	p["routes"] = append(p["routes"].([]any),
+		map[string]any{"name": args[1], "properties": map[string]any{
+			"addressPrefix": args[2], "nextHopType": "VirtualAppliance",
+			"nextHopIpAddress": args[3],
+			"notInAnySDK":      map[string]any{"of": args[1], "answer": 42}}})
 	ts.Check(a.op.Put(arm.ID(args[0]), "2025-05-01", doc))
 }
 
@@ -302,12 +311,14 @@ func writeKubeconfig(ts *testscript.TestScript, cluster arm.ID, path string) str
 	if status != 200 {
 		ts.Fatalf("%d %s", status, body)
 	}
-	config, err := base64.StdEncoding.DecodeString(gjson.GetBytes(body, "kubeconfigs.0.value").String())
+	config, err := base64.StdEncoding.DecodeString(gjson.GetBytes(body,
+		"kubeconfigs.0.value").String())
 	ts.Check(err)
 	info, err := emulator.ReadInfo(ts.Getenv("AZ"))
 	ts.Check(err)
 	// It was asked for by way of the handler, and is to be used over HTTPS.
-	text := strings.Replace(string(config), "server: http://localhost/", "server: "+info.HTTPS+"/", 1)
+	text := strings.Replace(string(config), "server: http://localhost/", "server: "+info.HTTPS+"/",
+		1)
 	ts.Check(os.WriteFile(path, []byte(text), 0o600))
 	return text
 }

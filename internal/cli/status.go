@@ -45,7 +45,8 @@ something is broken or at risk.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runStatus(cmd.Context(), o) },
 	}
 	keptFlag(cmd, &o.configs)
-	cmd.Flags().StringVar(&o.url, "url", "", "`address` of the keeper's page, with name:password@ if it needs them")
+	cmd.Flags().StringVar(&o.url, "url", "",
+		"`address` of the keeper's page, with name:password@ if it needs them")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "show it again whenever it changes, until Ctrl-C")
 	cmd.MarkFlagsMutuallyExclusive("file", "url")
 	a.outputFlags(cmd, report.Text, report.Short, report.Markdown, report.JSON)
@@ -56,11 +57,14 @@ something is broken or at risk.`,
 const watchEach = 2 * time.Second
 
 func (a *app) runStatus(ctx context.Context, o statusOptions) error {
-	read := func(ctx context.Context) (report.Status, error) { return statusByHistory(o.configs, a.readConfig) }
+	read := func(ctx context.Context) (report.Status, error) {
+		return statusByHistory(o.configs, a.readConfig)
+	}
 	if o.url != "" {
 		at, err := url.Parse(o.url)
 		if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-			return fmt.Errorf("--url: %q is not an address, expected http://HOST:PORT or https://HOST:PORT", report.Plain(o.url))
+			return fmt.Errorf("--url: %q is not an address, expected http://HOST:PORT or "+
+				"https://HOST:PORT", report.Plain(o.url))
 		}
 		read = func(ctx context.Context) (report.Status, error) { return statusByPage(ctx, at) }
 	}
@@ -87,7 +91,8 @@ func (a *app) runStatus(ctx context.Context, o statusOptions) error {
 // watchStatus shows the status again and again: on a terminal in place of the last one, elsewhere
 // only when something other than the time has changed.
 func (a *app) watchStatus(
-	ctx context.Context, read func(context.Context) (report.Status, error), w io.Writer, format report.Format, style report.Style,
+	ctx context.Context, read func(context.Context) (report.Status,
+		error), w io.Writer, format report.Format, style report.Style,
 ) error {
 	live := terminal(a.out) && a.outPath == "" && format == report.Text
 	last := ""
@@ -135,13 +140,15 @@ func (a *app) watchStatus(
 func statusByPage(ctx context.Context, at *url.URL) (report.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.JoinPath("index.json").String(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		at.JoinPath("index.json").String(), nil)
 	if err != nil {
 		return report.Status{}, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return report.Status{}, fmt.Errorf("no keeper answers at %s: %w", at.Redacted(), errors.Unwrap(err))
+		return report.Status{}, fmt.Errorf("no keeper answers at %s: %w", at.Redacted(),
+			errors.Unwrap(err))
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 64<<20))
@@ -151,20 +158,26 @@ func statusByPage(ctx context.Context, at *url.URL) (report.Status, error) {
 	switch response.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return report.Status{}, fmt.Errorf("%s does not know this caller: expected --url with name:password@, as in its --auth-users-file", at.Redacted())
+		return report.Status{}, fmt.Errorf("%s does not know this caller: expected --url with "+
+			"name:password@, as in its --auth-users-file", at.Redacted())
 	default:
-		return report.Status{}, fmt.Errorf("%s answers %s, expected a keeper's page", at.Redacted(), response.Status)
+		return report.Status{}, fmt.Errorf("%s answers %s, expected a keeper's page", at.Redacted(),
+			response.Status)
 	}
 	s := report.Status{Source: at.Redacted(), Live: true, Now: time.Now()}
 	if err := json.Unmarshal(body, &s); err != nil || s.Clusters == nil {
-		return report.Status{}, fmt.Errorf("%s does not answer as a keeper's page does", at.Redacted())
+		return report.Status{}, fmt.Errorf("%s does not answer as a keeper's page does",
+			at.Redacted())
 	}
-	s.Findings = slices.DeleteFunc(s.Findings, func(f finding.Finding) bool { return f.Cluster != "" })
+	s.Findings = slices.DeleteFunc(s.Findings, func(f finding.Finding) bool {
+		return f.Cluster != ""
+	})
 	return s, nil
 }
 
 // statusByHistory reads the status from the history and the pause file next to a config.
-func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRoutes, error)) (report.Status, error) {
+func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRoutes, error)) (
+	report.Status, error) {
 	if len(configs) == 0 {
 		here, err := keptHere()
 		if err != nil {
@@ -188,7 +201,8 @@ func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRo
 	}
 	s := report.Status{Source: path, Checked: now.Recorded, Now: time.Now()}
 	for _, doc := range docs {
-		c := report.ClusterStatus{Name: doc.Metadata.Name, State: "good", Sentence: "nothing is wrong", Findings: []finding.Finding{}}
+		c := report.ClusterStatus{Name: doc.Metadata.Name, State: "good",
+			Sentence: "nothing is wrong", Findings: []finding.Finding{}}
 		worst := finding.Finding{}
 		for _, f := range now.Findings {
 			if f.Cluster != c.Name {
@@ -199,7 +213,8 @@ func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRo
 			}
 		}
 		if worst.Code != "" {
-			c.State, c.Sentence = stateOf[worst.Severity], fmt.Sprintf("%s: %s", worst.Code, worst.Message)
+			c.State, c.Sentence = stateOf[worst.Severity], fmt.Sprintf("%s: %s", worst.Code,
+				worst.Message)
 		}
 		s.Clusters = append(s.Clusters, c)
 	}
@@ -213,4 +228,5 @@ func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRo
 }
 
 // stateOf derives the state of a cluster from its worst finding.
-var stateOf = map[finding.Severity]string{finding.Info: "noted", finding.Warning: "noted", finding.Error: "bad"}
+var stateOf = map[finding.Severity]string{finding.Info: "noted", finding.Warning: "noted",
+	finding.Error: "bad"}

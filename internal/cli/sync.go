@@ -49,7 +49,8 @@ for the next sync (--max-changes-per-minute).`,
 }
 
 // runSync reconciles once and reports the result.
-func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, perMinute int, keep keepOptions) error {
+func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, perMinute int,
+	keep keepOptions) error {
 	if err := checkLimit(perMinute); err != nil {
 		return err
 	}
@@ -93,7 +94,8 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, perMinut
 	switch {
 	case err != nil:
 		return err
-	case finding.Blocking(round.Findings), limited(round.Findings), dryRun && len(round.Changes) > 0:
+	case finding.Blocking(round.Findings), limited(round.Findings), dryRun &&
+		len(round.Changes) > 0:
 		return attention
 	}
 	return nil

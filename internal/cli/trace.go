@@ -23,7 +23,8 @@ type traceOptions struct {
 func (a *app) newTrace() *cobra.Command {
 	var o traceOptions
 	cmd := &cobra.Command{
-		Use:   "trace {FROM TO | --all} [--cluster NAME | --subscription ID | -f FILE | --from-bundle FILE]",
+		Use: "trace {FROM TO | --all} [--cluster NAME | --subscription ID | -f FILE | " +
+			"--from-bundle FILE]",
 		Short: "Follow a packet from one end to another, and its answer back",
 		Long: `Follows a packet hop by hop, and then its answer. For each hop it shows the route
 that is used and why, source NAT, and the decisions of network security groups.
@@ -60,7 +61,9 @@ in one of the directions.`,
     --protocol tcp --port 80 --cluster shop
   routekeeper trace shop/web-0 vm/jump --from-bundle shop.tgz -o json
   routekeeper trace --all --subscription <id>`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runTrace(cmd.Context(), o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runTrace(cmd.Context(), o, args)
+		},
 	}
 	examineFlags(cmd, &o.examineOptions, true)
 	cmd.Args = func(_ *cobra.Command, args []string) error {
@@ -74,11 +77,16 @@ in one of the directions.`,
 	}
 	f := cmd.Flags()
 	f.Lookup("cluster").Usage = "trace in the network of this cluster (`NAME` or resource ID)"
-	f.BoolVar(&o.all, "all", false, "trace all pairs of nodes, and from all subnets that must reach pods")
-	f.StringVar(&o.protocol, "protocol", "any", "protocol for network security groups: any, tcp, udp or icmp")
+	f.BoolVar(&o.all, "all", false, "trace all pairs of nodes, and from all subnets that must "+
+		"reach pods")
+	f.StringVar(&o.protocol, "protocol", "any", "protocol for network security groups: any, tcp, "+
+		"udp or icmp")
 	f.IntVar(&o.port, "port", 0, "destination port, with --protocol tcp or udp (default: any)")
-	f.StringVar(&o.learned, "learned", "", "`FILE` (or -) with effective routes as az prints them, for learned routes")
-	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions([]string{"any", "tcp", "udp", "icmp"}, cobra.ShellCompDirectiveNoFileComp))
+	f.StringVar(&o.learned, "learned", "", "`FILE` (or -) with effective routes as az prints "+
+		"them, for learned routes")
+	_ = cmd.RegisterFlagCompletionFunc("protocol",
+		cobra.FixedCompletions([]string{"any", "tcp", "udp", "icmp"},
+			cobra.ShellCompDirectiveNoFileComp))
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
 }
@@ -139,7 +147,8 @@ func (a *app) packets(o traceOptions) (trace.Options, error) {
 	}
 	switch {
 	case !slices.Contains([]string{"", "tcp", "udp", "icmp"}, out.Protocol):
-		return out, fmt.Errorf("--protocol: %q is not known, expected any, tcp, udp or icmp", o.protocol)
+		return out, fmt.Errorf("--protocol: %q is not known, expected any, tcp, udp or icmp",
+			o.protocol)
 	case o.port < 0 || o.port > 65535:
 		return out, fmt.Errorf("--port: %d is not a port, expected 1 to 65535", o.port)
 	case o.port != 0 && out.Protocol != "tcp" && out.Protocol != "udp":

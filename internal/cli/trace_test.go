@@ -19,7 +19,8 @@ func scriptLike(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(a.op.Put(id, verifyAKS, map[string]any{
 		"location": "westeurope", "identity": map[string]any{"type": "SystemAssigned"},
 		"properties": map[string]any{
-			"networkProfile":    map[string]any{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/16"},
+			"networkProfile": map[string]any{"networkPlugin": "kubenet",
+				"podCidr": "10.244.0.0/16"},
 			"agentPoolProfiles": []any{map[string]any{"name": "np", "count": 2, "mode": "System"}},
 		},
 	}))

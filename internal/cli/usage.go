@@ -18,8 +18,10 @@ import (
 // rewrites them for people.
 var (
 	requiredFlags = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
-	oneOfFlags    = regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
-	allOfFlags    = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+	oneOfFlags    = regexp.MustCompile(
+		`^at least one of the flags in the group \[(.*)\] is required$`)
+	allOfFlags = regexp.MustCompile(
+		`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
 // usageError rewrites the error of a command line as one clear line.
@@ -30,7 +32,8 @@ func usageError(cmd *cobra.Command, err error) error {
 		if errors.Is(err, strconv.ErrRange) {
 			return fmt.Errorf("%s: %s is out of range", name, report.Plain(value.GetValue()))
 		}
-		return fmt.Errorf("%s: %q is not %s", name, report.Plain(value.GetValue()), kindOf(value.GetFlag()))
+		return fmt.Errorf("%s: %q is not %s", name, report.Plain(value.GetValue()),
+			kindOf(value.GetFlag()))
 	}
 	text := err.Error()
 	if m := requiredFlags.FindStringSubmatch(text); m != nil {
@@ -42,7 +45,8 @@ func usageError(cmd *cobra.Command, err error) error {
 	}
 	if m := allOfFlags.FindStringSubmatch(text); m != nil {
 		names := strings.Fields(m[1])
-		return fmt.Errorf("--%s and --%s exclude each other", strings.Join(names[:len(names)-1], ", --"), names[len(names)-1])
+		return fmt.Errorf("--%s and --%s exclude each other",
+			strings.Join(names[:len(names)-1], ", --"), names[len(names)-1])
 	}
 	return err
 }
@@ -89,7 +93,8 @@ func kindOf(f *pflag.Flag) string {
 type duration time.Duration
 
 // durationFlag adds a flag for a duration: as time.ParseDuration reads it, with days (2d, 1d12h).
-func durationFlag(flags *pflag.FlagSet, into *time.Duration, name string, value time.Duration, usage string) {
+func durationFlag(flags *pflag.FlagSet, into *time.Duration, name string, value time.Duration,
+	usage string) {
 	*into = value
 	flags.Var((*duration)(into), name, usage)
 	if value == 0 {

@@ -23,10 +23,12 @@ func (a *app) newVersion() *cobra.Command {
 }
 
 func versionLine() string {
-	return fmt.Sprintf("routekeeper %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("routekeeper %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 }
 
-// version is the module's version as the go command recorded it, with the commit where there is one.
+// version is the module's version as the go command recorded it, with the commit where there is
+// one.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

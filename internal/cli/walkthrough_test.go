@@ -45,7 +45,8 @@ func TestWalkthrough(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", script.String())
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // the trap ends the emulator
+	// the trap ends the emulator
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "AZURE_CONFIG_DIR="+filepath.Join(dir, "no-azure"),

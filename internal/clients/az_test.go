@@ -25,11 +25,13 @@ func TestAzureCLI(t *testing.T) {
 		if os.Getenv(needAZ) != "" {
 			t.Fatalf("%s is set, but the Azure CLI is not installed: %v", needAZ, err)
 		}
-		t.Skipf("NOT RUN: the Azure CLI is not installed here (%v). On Debian: apt-get install azure-cli. With %s=1 this is a failure.", err, needAZ)
+		t.Skipf("NOT RUN: the Azure CLI is not installed here (%v). On Debian: apt-get install "+
+			"azure-cli. With %s=1 this is a failure.", err, needAZ)
 	}
 	t.Parallel()
 	a := start(t, emulator.Options{
-		OperationTime: 20 * time.Millisecond, RouteBatch: 100 * time.Millisecond, RouteCache: time.Second, CheckClusterIdentity: true,
+		OperationTime: 20 * time.Millisecond, RouteBatch: 100 * time.Millisecond,
+		RouteCache: time.Second, CheckClusterIdentity: true,
 	})
 	out := t.TempDir()
 	testdata, err := filepath.Abs("../../testdata/az")
@@ -42,9 +44,13 @@ func TestAzureCLI(t *testing.T) {
 	}
 	script := exec.CommandContext(a.ctx, "sh", filepath.Join(testdata, "script.sh"))
 	script.Env = append(os.Environ(),
-		"HTTPS="+a.info.HTTPS, "TENANT="+a.info.TenantID, "SUBSCRIPTION="+sub, "CLIENT_ID="+a.info.ClientID, "CLIENT_SECRET="+a.info.ClientSecret, "OUT="+out,
-		"KUBECTL="+kubectl, "REQUESTS_CA_BUNDLE="+a.info.CAFile, "PYTHONPATH="+filepath.Join(testdata, "shim"),
-		"AZURE_CONFIG_DIR="+t.TempDir(), "AZURE_CORE_COLLECT_TELEMETRY=no", "AZURE_CORE_NO_COLOR=yes", "NO_PROXY=127.0.0.1",
+		"HTTPS="+a.info.HTTPS, "TENANT="+a.info.TenantID, "SUBSCRIPTION="+sub, "CLIENT_ID="+
+			a.info.ClientID, "CLIENT_SECRET="+a.info.ClientSecret, "OUT="+out,
+		"KUBECTL="+kubectl, "REQUESTS_CA_BUNDLE="+a.info.CAFile, "PYTHONPATH="+
+			filepath.Join(testdata, "shim"),
+		"AZURE_CONFIG_DIR="+
+			t.TempDir(), "AZURE_CORE_COLLECT_TELEMETRY=no", "AZURE_CORE_NO_COLOR=yes",
+		"NO_PROXY=127.0.0.1",
 	)
 	began := time.Now()
 	if said, err := script.CombinedOutput(); err != nil {
@@ -76,8 +82,10 @@ func checkCommands(t *testing.T, file string) {
 // checkAnswers looks at what az printed.
 func checkAnswers(t *testing.T, out string) {
 	const (
-		nodes = "/subscriptions/" + sub + "/resourceGroups/shop-rg/providers/Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes"
-		table = "/subscriptions/" + sub + "/resourceGroups/shop-rg/providers/Microsoft.Network/routeTables/shop-rt"
+		nodes = "/subscriptions/" + sub +
+			"/resourceGroups/shop-rg/providers/Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes"
+		table = "/subscriptions/" + sub +
+			"/resourceGroups/shop-rg/providers/Microsoft.Network/routeTables/shop-rt"
 	)
 	for _, want := range []struct{ step, path, value string }{
 		{"login", "0.id", sub},
@@ -101,7 +109,8 @@ func checkAnswers(t *testing.T, out string) {
 		{"action-group", "webhookReceivers.0.useCommonAlertSchema", "true"},
 		{"alert", "scopes.0", table},
 		{"alerts", "#", "1"},
-		{"alerts", "0.condition.allOf.#(field==operationName).equals", "Microsoft.Network/routeTables/write"},
+		{"alerts", "0.condition.allOf.#(field==operationName).equals",
+			"Microsoft.Network/routeTables/write"},
 		{"scale", "agentPoolProfiles.0.count", "5"},
 		{"pools", "#", "1"},
 		{"pools", "0.name", "nodepool1"},
@@ -119,7 +128,8 @@ func checkAnswers(t *testing.T, out string) {
 		{"validate", "properties.provisioningState", "Succeeded"},
 		{"what-if", `changes.#(changeType=="Create")#|#`, "3"},
 		{"what-if", `changes.#(changeType=="Modify")#|#`, "0"},
-		{"deploy", "properties.outputs.third.value", strings.Replace(table, "shop-rt", "shop-three", 1)},
+		{"deploy", "properties.outputs.third.value", strings.Replace(table, "shop-rt", "shop-three",
+			1)},
 		{"deploy", "properties.outputResources.#", "3"},
 		{"what-if-again", `changes.#(changeType=="NoChange")#|#`, "3"},
 		{"deployment", "properties.provisioningState", "Succeeded"},
@@ -130,7 +140,8 @@ func checkAnswers(t *testing.T, out string) {
 		{"groups", "#", "0"},
 	} {
 		if got := answered(t, out, want.step).Get(want.path).String(); got != want.value {
-			t.Errorf("az answered at step %s: %s is %q, want %q", want.step, want.path, got, want.value)
+			t.Errorf("az answered at step %s: %s is %q, want %q", want.step, want.path, got,
+				want.value)
 		}
 	}
 	// Each node has its route: the next hops are the addresses of the network interfaces.
@@ -146,7 +157,8 @@ func checkAnswers(t *testing.T, out string) {
 		"Microsoft.Network/virtualNetworks/subnets/write": emulator.DefaultPrincipal.ObjectID,
 		"Microsoft.Network/routeTables/write":             identity,
 	} {
-		if !slices.Contains(texts(log.Get(`#(operationName.value==`+operation+`)#.caller`)), caller) || caller == "" {
+		if !slices.Contains(texts(log.Get(`#(operationName.value==`+operation+`)#.caller`)),
+			caller) || caller == "" {
 			t.Errorf("the activity log has no %s by %q", operation, caller)
 		}
 	}
@@ -179,7 +191,8 @@ func checkWrites(t *testing.T, a *azure) {
 	for _, r := range a.requests() {
 		switch {
 		case r.Principal != emulator.DefaultPrincipal.Name: // the cluster's own calls
-		case strings.Contains(r.Path, "/operations/") || strings.Contains(strings.ToLower(r.Path), "/operationstatuses/"):
+		case strings.Contains(r.Path, "/operations/") ||
+			strings.Contains(strings.ToLower(r.Path), "/operationstatuses/"):
 			polls++
 		case r.Note != "": // of a deployment
 		case r.Method != "GET" && r.Method != "HEAD":
@@ -196,7 +209,8 @@ func checkWrites(t *testing.T, a *azure) {
 		"PUT Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes 2022-01-01 200",
 		"PUT Microsoft.ManagedIdentity/userAssignedIdentities/shop-identity 2022-01-31-preview 201",
 		"POST v1.0/directoryObjects/getByIds  200",
-		"PUT Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000001 2020-04-01-preview 201",
+		"PUT Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000001 " +
+			"2020-04-01-preview 201",
 		"POST v1.0/directoryObjects/getByIds  200",
 		"POST Microsoft.ContainerService/features/PodSubnetPreview/register 2021-07-01 200",
 		"PUT Microsoft.ContainerService/managedClusters/shop 2022-11-01 201",
@@ -205,7 +219,8 @@ func checkWrites(t *testing.T, a *azure) {
 		"DELETE microsoft.insights/activityLogAlerts/keeper 2017-04-01 200",
 		"DELETE Microsoft.Insights/actionGroups/keeper 2022-06-01 200",
 		"PUT Microsoft.ContainerService/managedClusters/shop 2022-11-01 200",
-		"POST Microsoft.ContainerService/managedClusters/shop/listClusterUserCredential 2022-11-01 200",
+		"POST Microsoft.ContainerService/managedClusters/shop/listClusterUserCredential " +
+			"2022-11-01 200",
 		"PUT Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes 2022-01-01 200",
 		"PUT Microsoft.Network/virtualNetworks/shop-vnet/subnets/nodes 2022-01-01 200",
 		"POST Microsoft.Resources/deployments/shop/validate 2021-04-01 200",
@@ -218,11 +233,13 @@ func checkWrites(t *testing.T, a *azure) {
 		"DELETE Microsoft.ContainerService/managedClusters/shop 2022-11-01 202",
 		"DELETE Microsoft.Network/virtualNetworks/shop-vnet 2022-01-01 202",
 		"DELETE Microsoft.Network/routeTables/shop-rt 2021-08-01 202",
-		"DELETE Microsoft.ManagedIdentity/userAssignedIdentities/shop-identity 2022-01-31-preview 200",
+		"DELETE Microsoft.ManagedIdentity/userAssignedIdentities/shop-identity " +
+			"2022-01-31-preview 200",
 		"DELETE resourcegroups/shop-rg 2021-04-01 202",
 	}
 	if !slices.Equal(writes, want) {
-		t.Errorf("az wrote\n\t%s\nwant\n\t%s", strings.Join(writes, "\n\t"), strings.Join(want, "\n\t"))
+		t.Errorf("az wrote\n\t%s\nwant\n\t%s", strings.Join(writes, "\n\t"),
+			strings.Join(want, "\n\t"))
 	}
 	if polls < len(want)/2 {
 		t.Errorf("az polled its operations %d times only", polls)

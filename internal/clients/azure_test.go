@@ -65,7 +65,8 @@ func start(t *testing.T, options emulator.Options) *azure {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Close() })
-	a := &azure{TB: t, ctx: t.Context(), e: e, info: server.Info, http: &http.Client{Transport: trusting(t, server.Info.CAFile)}}
+	a := &azure{TB: t, ctx: t.Context(), e: e, info: server.Info,
+		http: &http.Client{Transport: trusting(t, server.Info.CAFile)}}
 	a.cred, a.opts = a.login(a.info.ClientID, a.info.ClientSecret)
 	return a
 }
@@ -80,7 +81,8 @@ func trusting(t *testing.T, caFile string) *http.Transport {
 	if !roots.AppendCertsFromPEM(pem) {
 		t.Fatalf("%s holds no certificate", caFile)
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, MaxIdleConnsPerHost: 4}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots},
+		MaxIdleConnsPerHost: 4}
 	t.Cleanup(transport.CloseIdleConnections)
 	return transport
 }
@@ -91,13 +93,15 @@ func (a *azure) login(clientID, secret string) (azcore.TokenCredential, *azarm.C
 		Cloud: cloud.Configuration{
 			ActiveDirectoryAuthorityHost: a.info.HTTPS,
 			Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
-				cloud.ResourceManager: {Endpoint: a.info.HTTPS, Audience: "https://management.core.windows.net/"},
+				cloud.ResourceManager: {Endpoint: a.info.HTTPS,
+					Audience: "https://management.core.windows.net/"},
 			},
 		},
 		Transport: a.http,
 	}
 	cred, err := azidentity.NewClientSecretCredential(a.info.TenantID, clientID, secret,
-		&azidentity.ClientSecretCredentialOptions{ClientOptions: options, DisableInstanceDiscovery: true})
+		&azidentity.ClientSecretCredentialOptions{ClientOptions: options,
+			DisableInstanceDiscovery: true})
 	if err != nil {
 		a.Fatal(err)
 	}
@@ -105,7 +109,8 @@ func (a *azure) login(clientID, secret string) (azcore.TokenCredential, *azarm.C
 }
 
 // client makes an SDK client: client(a, armnetwork.NewSubnetsClient).
-func client[T any](a *azure, make func(string, azcore.TokenCredential, *azarm.ClientOptions) (T, error)) T {
+func client[T any](a *azure, make func(string, azcore.TokenCredential, *azarm.ClientOptions) (T,
+	error)) T {
 	a.Helper()
 	c, err := make(sub, a.cred, a.opts)
 	if err != nil {
@@ -117,7 +122,8 @@ func client[T any](a *azure, make func(string, azcore.TokenCredential, *azarm.Cl
 // group makes a resource group.
 func (a *azure) group(name string) {
 	a.Helper()
-	call(client(a, armresources.NewResourceGroupsClient).CreateOrUpdate(a.ctx, name, armresources.ResourceGroup{Location: to.Ptr(region)}, nil)).ok(a)
+	call(client(a, armresources.NewResourceGroupsClient).CreateOrUpdate(a.ctx, name,
+		armresources.ResourceGroup{Location: to.Ptr(region)}, nil)).ok(a)
 	a.requests()
 }
 
@@ -215,7 +221,8 @@ func (a *azure) wire(want ...string) {
 		}
 	}
 	if !slices.Equal(got, want) {
-		a.Errorf("the wire saw\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+		a.Errorf("the wire saw\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"),
+			strings.Join(want, "\n\t"))
 	}
 }
 
@@ -240,7 +247,8 @@ var (
 func line(r emulator.Request) string {
 	path := operationPath.ReplaceAllString(r.Path, "$1")
 	query, _ := url.ParseQuery(r.Query) // it was written by the URL package
-	l := fmt.Sprintf("%s %s %s %d", r.Method, beforePath.ReplaceAllString(path, ""), query.Get("api-version"), r.Status)
+	l := fmt.Sprintf("%s %s %s %d", r.Method, beforePath.ReplaceAllString(path, ""),
+		query.Get("api-version"), r.Status)
 	if query.Get("$skiptoken") != "" {
 		l += " next"
 	}

@@ -77,12 +77,15 @@ func begin(a *azure) *azurerm {
 	p := &azurerm{&rest{azure: a, endpoint: a.info.HTTPS}}
 	_, cloud := p.send(http.MethodGet, "/metadata/endpoints", "2022-09-01", "")
 	p.expect(cloud,
-		"name", "*", "suffixes.storage", "*", "suffixes.keyVaultDns", "*", "microsoftGraphResourceId", "*",
-		"authentication.identityProvider", "AAD", "authentication.tenant", "*", "resourceManager", a.info.HTTPS)
+		"name", "*", "suffixes.storage", "*", "suffixes.keyVaultDns", "*",
+		"microsoftGraphResourceId", "*",
+		"authentication.identityProvider", "AAD", "authentication.tenant", "*", "resourceManager",
+		a.info.HTTPS)
 	p.endpoint = cloud.Get("resourceManager").String()
 	login := strings.TrimSuffix(cloud.Get("authentication.loginEndpoint").String(), "/")
 	answer, err := a.http.PostForm(login+"/"+a.info.TenantID+"/oauth2/v2.0/token", url.Values{
-		"grant_type": {"client_credentials"}, "client_id": {a.info.ClientID}, "client_secret": {a.info.ClientSecret},
+		"grant_type": {"client_credentials"}, "client_id": {a.info.ClientID}, "client_secret": {
+			a.info.ClientSecret},
 		"scope": {cloud.Get("authentication.audiences.0").String() + "/.default"},
 	})
 	if err != nil {
@@ -102,7 +105,8 @@ func begin(a *azure) *azurerm {
 	if err != nil {
 		a.Fatal(err)
 	}
-	p.expect(gjson.ParseBytes(claims), "oid", emulator.DefaultPrincipal.ObjectID, "tid", a.info.TenantID, "appid", a.info.ClientID)
+	p.expect(gjson.ParseBytes(claims), "oid", emulator.DefaultPrincipal.ObjectID, "tid",
+		a.info.TenantID, "appid", a.info.ClientID)
 	a.requests()
 	return p
 }
@@ -117,20 +121,28 @@ func TestAzurerm(t *testing.T) {
 		table    = group + "/providers/Microsoft.Network/routeTables/shop-rt"
 		identity = group + "/providers/Microsoft.ManagedIdentity/userAssignedIdentities/shop"
 		onVNet   = vnet + "/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000001"
-		onTable  = table + "/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000002"
-		cluster  = group + "/providers/Microsoft.ContainerService/managedClusters/shop"
+		onTable  = table +
+			"/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000002"
+		cluster = group + "/providers/Microsoft.ContainerService/managedClusters/shop"
 	)
-	p.expect(p.create(group, rmGroups, `{"location":"westeurope","tags":{}}`), "id", group, "location", region, "properties.provisioningState", "Succeeded")
+	p.expect(p.create(group, rmGroups, `{"location":"westeurope","tags":{}}`), "id", group,
+		"location", region, "properties.provisioningState", "Succeeded")
 
-	p.create(vnet, rmNetwork, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.42.0.0/16"]},"dhcpOptions":{"dnsServers":[]},"privateEndpointVNetPolicies":"Disabled","subnets":[]},"tags":{}}`)
-	p.create(nodes, rmNetwork, `{"properties":{"addressPrefixes":["10.42.1.0/24"],"defaultOutboundAccess":true,"delegations":[],"privateEndpointNetworkPolicies":"Disabled","privateLinkServiceNetworkPolicies":"Enabled","serviceEndpoints":[]}}`)
+	p.create(vnet, rmNetwork,
+		`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.42.0.0/16"]},"dhcpOptions":{"dnsServers":[]},"privateEndpointVNetPolicies":"Disabled","subnets":[]},"tags":{}}`)
+	p.create(nodes, rmNetwork,
+		`{"properties":{"addressPrefixes":["10.42.1.0/24"],"defaultOutboundAccess":true,"delegations":[],"privateEndpointNetworkPolicies":"Disabled","privateLinkServiceNetworkPolicies":"Enabled","serviceEndpoints":[]}}`)
 	_, doc := p.send(http.MethodGet, vnet, rmNetwork, "")
-	p.expect(doc, "properties.subnets.#", "1", "properties.subnets.0.id", nodes, "properties.subnets.0.properties.addressPrefixes.0", "10.42.1.0/24",
-		"properties.subnets.0.properties.defaultOutboundAccess", "true", "properties.dhcpOptions.dnsServers.#", "0")
+	p.expect(doc, "properties.subnets.#", "1", "properties.subnets.0.id", nodes,
+		"properties.subnets.0.properties.addressPrefixes.0", "10.42.1.0/24",
+		"properties.subnets.0.properties.defaultOutboundAccess", "true",
+		"properties.dhcpOptions.dnsServers.#", "0")
 
-	made := p.create(table, rmNetwork, `{"location":"westeurope","properties":{"disableBgpRoutePropagation":false,"routes":[]},"tags":{}}`)
+	made := p.create(table, rmNetwork,
+		`{"location":"westeurope","properties":{"disableBgpRoutePropagation":false,"routes":[]},"tags":{}}`)
 	p.expect(made, "properties.disableBgpRoutePropagation", "false", "properties.routes.#", "0")
-	p.create(table+"/routes/egress", rmNetwork, `{"name":"egress","properties":{"addressPrefix":"0.0.0.0/0","nextHopIpAddress":"10.42.3.4","nextHopType":"VirtualAppliance"}}`)
+	p.create(table+"/routes/egress", rmNetwork,
+		`{"name":"egress","properties":{"addressPrefix":"0.0.0.0/0","nextHopIpAddress":"10.42.3.4","nextHopType":"VirtualAppliance"}}`)
 
 	// The association is the subnet, read and written with a table.
 	_, subnet := p.send(http.MethodGet, nodes, rmNetwork, "")
@@ -140,35 +152,52 @@ func TestAzurerm(t *testing.T) {
 	}
 	p.expect(p.put(nodes, rmNetwork, with, http.StatusOK), "properties.routeTable.id", table)
 	_, doc = p.send(http.MethodGet, table, rmNetwork, "")
-	p.expect(doc, "properties.subnets.0.id", nodes, "properties.routes.0.properties.nextHopIpAddress", "10.42.3.4", "properties.routes.0.id", table+"/routes/egress")
+	p.expect(doc, "properties.subnets.0.id", nodes,
+		"properties.routes.0.properties.nextHopIpAddress", "10.42.3.4", "properties.routes.0.id",
+		table+"/routes/egress")
 
 	who := p.create(identity, rmIdentity, `{"location":"westeurope","tags":{}}`)
-	p.expect(who, "properties.clientId", "*", "properties.principalId", "*", "properties.tenantId", p.info.TenantID)
+	p.expect(who, "properties.clientId", "*", "properties.principalId", "*", "properties.tenantId",
+		p.info.TenantID)
 	principal := who.Get("properties.principalId").String()
-	_, role := p.send(http.MethodGet, vnet+"/providers/Microsoft.Authorization/roleDefinitions?$filter="+url.QueryEscape("roleName eq 'Network Contributor'"), rmRoles, "")
-	p.expect(role, "value.#", "1", "value.0.properties.roleName", "Network Contributor", "value.0.name", "4d97b98b-1d4f-4787-a291-c67834d212e7")
+	_, role := p.send(http.MethodGet, vnet+
+		"/providers/Microsoft.Authorization/roleDefinitions?$filter="+
+		url.QueryEscape("roleName eq 'Network Contributor'"), rmRoles, "")
+	p.expect(role, "value.#", "1", "value.0.properties.roleName", "Network Contributor",
+		"value.0.name", "4d97b98b-1d4f-4787-a291-c67834d212e7")
 	for scope, assignment := range map[string]string{vnet: onVNet, table: onTable} {
-		p.create(assignment, rmAssignment, fmt.Sprintf(`{"properties":{"principalId":%q,"principalType":"ServicePrincipal","roleDefinitionId":%q}}`, principal, role.Get("value.0.id")))
+		p.create(assignment, rmAssignment,
+			fmt.Sprintf(`{"properties":{"principalId":%q,"principalType":"ServicePrincipal","roleDefinitionId":%q}}`, principal, role.Get("value.0.id")))
 		for range 3 { // it reads several times, because Azure is slow to know
 			_, doc = p.send(http.MethodGet, assignment, rmAssignment, "")
-			p.expect(doc, "properties.principalId", principal, "properties.scope", scope, "properties.roleDefinitionId", role.Get("value.0.id").String(), "properties.principalType", "ServicePrincipal")
+			p.expect(doc, "properties.principalId", principal, "properties.scope", scope,
+				"properties.roleDefinitionId", role.Get("value.0.id").String(),
+				"properties.principalType", "ServicePrincipal")
 		}
 	}
 
-	made = p.create(cluster, rmCluster, fmt.Sprintf(`{"location":"westeurope","sku":{"name":"Base","tier":"Free"},"tags":{},"identity":{"type":"UserAssigned","userAssignedIdentities":{%q:{}}},"properties":{
+	made = p.create(cluster, rmCluster,
+		fmt.Sprintf(`{"location":"westeurope","sku":{"name":"Base","tier":"Free"},"tags":{},"identity":{"type":"UserAssigned","userAssignedIdentities":{%q:{}}},"properties":{
 		"dnsPrefix":"shop","enableRBAC":true,"disableLocalAccounts":false,"supportPlan":"KubernetesOfficial","apiServerAccessProfile":{"enablePrivateCluster":false},"securityProfile":{},
 		"networkProfile":{"networkPlugin":"kubenet","loadBalancerSku":"standard","outboundType":"loadBalancer"},
 		"agentPoolProfiles":[{"name":"default","count":2,"mode":"System","osType":"Linux","type":"VirtualMachineScaleSets","vmSize":"Standard_D2s_v5","vnetSubnetID":%q,"upgradeSettings":{"maxSurge":"10%%"}}]}}`, identity, nodes))
-	p.expect(made, "id", cluster, "properties.provisioningState", "Succeeded", "properties.networkProfile.loadBalancerSku", "standard", "properties.agentPoolProfiles.0.name", "default",
-		"properties.agentPoolProfiles.0.upgradeSettings.maxSurge", "10%", "properties.nodeResourceGroup", "MC_shop-rg_shop_westeurope", "sku.tier", "Free", "properties.fqdn", "*",
+	p.expect(made, "id", cluster, "properties.provisioningState", "Succeeded",
+		"properties.networkProfile.loadBalancerSku", "standard",
+		"properties.agentPoolProfiles.0.name", "default",
+		"properties.agentPoolProfiles.0.upgradeSettings.maxSurge", "10%",
+		"properties.nodeResourceGroup", "MC_shop-rg_shop_westeurope", "sku.tier", "Free",
+		"properties.fqdn", "*",
 		"identity.userAssignedIdentities.*.principalId", principal)
 	_, credentials := p.send(http.MethodPost, cluster+"/listClusterUserCredential", rmCluster, "")
-	kubeconfig, err := base64.StdEncoding.DecodeString(credentials.Get("kubeconfigs.0.value").String())
+	kubeconfig, err := base64.StdEncoding.DecodeString(credentials.Get("kubeconfigs.0.value").
+		String())
 	if err != nil || !strings.Contains(string(kubeconfig), "clusters:") {
 		t.Errorf("the credentials are %s", credentials.Raw)
 	}
-	for _, name := range []string{"default", "aksManagedAutoUpgradeSchedule", "aksManagedNodeOSUpgradeSchedule"} {
-		if status, _ := p.send(http.MethodGet, cluster+"/maintenanceConfigurations/"+name, rmCluster, ""); status != http.StatusNotFound {
+	for _, name := range []string{"default", "aksManagedAutoUpgradeSchedule",
+		"aksManagedNodeOSUpgradeSchedule"} {
+		if status, _ := p.send(http.MethodGet, cluster+"/maintenanceConfigurations/"+name,
+			rmCluster, ""); status != http.StatusNotFound {
 			t.Errorf("maintenanceConfigurations/%s answers %d", name, status)
 		}
 	}

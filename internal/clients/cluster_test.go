@@ -18,7 +18,8 @@ import (
 // network of its own.
 func kubenet(identity, subnet string, count int32) armcontainerservice.ManagedCluster {
 	pool := &armcontainerservice.ManagedClusterAgentPoolProfile{
-		Name: to.Ptr("nodepool1"), Count: to.Ptr(count), VMSize: to.Ptr("Standard_D4s_v5"), Mode: to.Ptr(armcontainerservice.AgentPoolModeSystem),
+		Name: to.Ptr("nodepool1"), Count: to.Ptr(count), VMSize: to.Ptr("Standard_D4s_v5"),
+		Mode: to.Ptr(armcontainerservice.AgentPoolModeSystem),
 	}
 	if subnet != "" {
 		pool.VnetSubnetID = to.Ptr(subnet)
@@ -30,8 +31,10 @@ func kubenet(identity, subnet string, count int32) armcontainerservice.ManagedCl
 			UserAssignedIdentities: map[string]*armcontainerservice.ManagedServiceIdentityUserAssignedIdentitiesValue{identity: {}},
 		},
 		Properties: &armcontainerservice.ManagedClusterProperties{
-			DNSPrefix:         to.Ptr("shop"),
-			NetworkProfile:    &armcontainerservice.NetworkProfile{NetworkPlugin: to.Ptr(armcontainerservice.NetworkPluginKubenet), LoadBalancerSKU: to.Ptr(armcontainerservice.LoadBalancerSKUStandard)},
+			DNSPrefix: to.Ptr("shop"),
+			NetworkProfile: &armcontainerservice.NetworkProfile{
+				NetworkPlugin:   to.Ptr(armcontainerservice.NetworkPluginKubenet),
+				LoadBalancerSKU: to.Ptr(armcontainerservice.LoadBalancerSKUStandard)},
 			AgentPoolProfiles: []*armcontainerservice.ManagedClusterAgentPoolProfile{pool},
 		},
 	}
@@ -44,14 +47,18 @@ func (a *azure) shop() armcontainerservice.ManagedCluster {
 	a.group("net")
 	a.group("shop")
 	identity := a.identity("shop", "shop")
-	rt := poll(client(a, armnetwork.NewRouteTablesClient).BeginCreateOrUpdate(a.ctx, "net", "rt", table(route("egress", "0.0.0.0/0", "10.42.3.4")), nil)).ok(a)
+	rt := poll(client(a, armnetwork.NewRouteTablesClient).BeginCreateOrUpdate(a.ctx, "net", "rt",
+		table(route("egress", "0.0.0.0/0", "10.42.3.4")), nil)).ok(a)
 	poll(client(a, armnetwork.NewVirtualNetworksClient).BeginCreateOrUpdate(a.ctx, "net", "vnet",
-		vnet("10.42.0.0/16", subnet("nodes", "10.42.1.0/24", *rt.ID), subnet("more", "10.42.2.0/24", *rt.ID)), nil)).ok(a)
+		vnet("10.42.0.0/16", subnet("nodes", "10.42.1.0/24", *rt.ID),
+			subnet("more", "10.42.2.0/24", *rt.ID)), nil)).ok(a)
 	a.requests()
-	return poll(client(a, armcontainerservice.NewManagedClustersClient).BeginCreateOrUpdate(a.ctx, "shop", "shop", kubenet(*identity.ID, nodesSubnet, 3), nil)).ok(a).ManagedCluster
+	return poll(client(a, armcontainerservice.NewManagedClustersClient).BeginCreateOrUpdate(a.ctx,
+		"shop", "shop", kubenet(*identity.ID, nodesSubnet, 3), nil)).ok(a).ManagedCluster
 }
 
-const nodesSubnet = subscription + "/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/vnet/subnets/nodes"
+const nodesSubnet = subscription +
+	"/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/vnet/subnets/nodes"
 
 // routes waits until the brought table has as many routes: the cluster's cloud provider writes them
 // by and by.
@@ -75,7 +82,10 @@ func TestClusters(t *testing.T) {
 	clusters := client(a, armcontainerservice.NewManagedClustersClient)
 	shop := a.shop()
 	wire := a.requests()
-	if first, last := line(wire[0]), line(wire[len(wire)-1]); first != "PUT Microsoft.ContainerService/managedClusters/shop 2025-02-01 201" || last != "GET Microsoft.ContainerService/managedClusters/shop 2025-02-01 200" {
+	if first, last := line(wire[0]),
+		line(wire[len(wire)-1]); first != "PUT Microsoft.ContainerService/managedClusters/shop "+
+		"2025-02-01 201" ||
+		last != "GET Microsoft.ContainerService/managedClusters/shop 2025-02-01 200" {
 		t.Errorf("creating a cluster began with %s and ended with %s", first, last)
 	}
 	is(t, "id", shop.ID, id("shop", "Microsoft.ContainerService/managedClusters/shop"))
@@ -83,13 +93,15 @@ func TestClusters(t *testing.T) {
 	is(t, "powerState", shop.Properties.PowerState.Code, armcontainerservice.CodeRunning)
 	is(t, "nodeResourceGroup", shop.Properties.NodeResourceGroup, "MC_shop_shop_westeurope")
 	is(t, "podCidr", shop.Properties.NetworkProfile.PodCidr, "10.244.0.0/16")
-	is(t, "loadBalancerSku", shop.Properties.NetworkProfile.LoadBalancerSKU, armcontainerservice.LoadBalancerSKUStandard)
+	is(t, "loadBalancerSku", shop.Properties.NetworkProfile.LoadBalancerSKU,
+		armcontainerservice.LoadBalancerSKUStandard)
 	pool := shop.Properties.AgentPoolProfiles[0]
 	is(t, "pool", pool.Name, "nodepool1")
 	is(t, "count", pool.Count, 3)
 	is(t, "vmSize", pool.VMSize, "Standard_D4s_v5")
 	is(t, "maxPods", pool.MaxPods, 110)
-	if pool.OrchestratorVersion == nil || shop.Properties.KubernetesVersion == nil || shop.Properties.Fqdn == nil {
+	if pool.OrchestratorVersion == nil || shop.Properties.KubernetesVersion == nil ||
+		shop.Properties.Fqdn == nil {
 		t.Errorf("AKS also says which Kubernetes version the cluster has, and where it is")
 	}
 	identity := a.identity("shop", "shop")
@@ -115,32 +127,45 @@ func TestClusters(t *testing.T) {
 			t.Errorf("no route leads to the node at %s: %v", node, hops)
 		}
 	}
-	is(t, "tag", poll(clusters.BeginUpdateTags(a.ctx, "shop", "shop", armcontainerservice.TagsObject{Tags: map[string]*string{"a": to.Ptr("b")}}, nil)).ok(t).Tags["a"], "b")
-	all(a, clusters.NewListByResourceGroupPager("shop", nil), func(p armcontainerservice.ManagedClustersClientListByResourceGroupResponse) []*armcontainerservice.ManagedCluster {
-		return p.Value
-	}, 1)
-	all(a, clusters.NewListPager(nil), func(p armcontainerservice.ManagedClustersClientListResponse) []*armcontainerservice.ManagedCluster {
-		return p.Value
-	}, 1)
+	is(t, "tag", poll(clusters.BeginUpdateTags(a.ctx, "shop", "shop",
+		armcontainerservice.TagsObject{Tags: map[string]*string{"a": to.Ptr("b")}}, nil)).ok(t).
+		Tags["a"], "b")
+	all(a, clusters.NewListByResourceGroupPager("shop", nil),
+		func(p armcontainerservice.ManagedClustersClientListByResourceGroupResponse) []*armcontainerservice.ManagedCluster {
+			return p.Value
+		}, 1)
+	all(a, clusters.NewListPager(nil),
+		func(p armcontainerservice.ManagedClustersClientListResponse) []*armcontainerservice.ManagedCluster {
+			return p.Value
+		}, 1)
 
-	credentials := call(clusters.ListClusterUserCredentials(a.ctx, "shop", "shop", nil)).ok(t).Kubeconfigs
+	credentials := call(clusters.ListClusterUserCredentials(a.ctx, "shop", "shop", nil)).ok(t).
+		Kubeconfigs
 	if len(credentials) != 1 || !strings.Contains(string(credentials[0].Value), "kind: Config") {
 		t.Fatalf("the credentials are no kubeconfig: %v", credentials)
 	}
 	is(t, "name of the credentials", credentials[0].Name, "clusterUser")
-	poll(clusters.BeginRunCommand(a.ctx, "shop", "shop", armcontainerservice.RunCommandRequest{Command: to.Ptr("kubectl get nodes"), Context: to.Ptr(base64.StdEncoding.EncodeToString(nil))}, nil)).refused(t, 400, "KubernetesOperationError")
+	poll(clusters.BeginRunCommand(a.ctx, "shop", "shop", armcontainerservice.RunCommandRequest{
+		Command: to.Ptr("kubectl get nodes"), Context: to.Ptr(
+			base64.StdEncoding.EncodeToString(nil))}, nil)).refused(t, 400,
+		"KubernetesOperationError")
 
 	a.requests()
 	poll(clusters.BeginStop(a.ctx, "shop", "shop", nil)).ok(t)
-	is(t, "powerState", call(clusters.Get(a.ctx, "shop", "shop", nil)).ok(t).Properties.PowerState.Code, armcontainerservice.CodeStopped)
+	is(t, "powerState",
+		call(clusters.Get(a.ctx, "shop", "shop", nil)).ok(t).Properties.PowerState.Code,
+		armcontainerservice.CodeStopped)
 	poll(clusters.BeginStart(a.ctx, "shop", "shop", nil)).ok(t)
-	is(t, "powerState", call(clusters.Get(a.ctx, "shop", "shop", nil)).ok(t).Properties.PowerState.Code, armcontainerservice.CodeRunning)
+	is(t, "powerState",
+		call(clusters.Get(a.ctx, "shop", "shop", nil)).ok(t).Properties.PowerState.Code,
+		armcontainerservice.CodeRunning)
 	a.routes(6)
 
 	poll(clusters.BeginDelete(a.ctx, "shop", "shop", nil)).ok(t)
 	call(clusters.Get(a.ctx, "shop", "shop", nil)).refused(t, 404, "ResourceNotFound")
 	poll(clusters.BeginDelete(a.ctx, "shop", "shop", nil)).ok(t)
-	nodes := call(client(a, armnetwork.NewSubnetsClient).Get(a.ctx, "net", "vnet", "nodes", nil)).ok(t)
+	nodes := call(client(a, armnetwork.NewSubnetsClient).Get(a.ctx, "net", "vnet", "nodes", nil)).
+		ok(t)
 	if nodes.Properties.RouteTable == nil || len(nodes.Properties.IPConfigurations) != 0 {
 		t.Error("deleting the cluster took the brought table off its subnet, or left nodes in it")
 	}
@@ -153,16 +178,21 @@ func TestAgentPools(t *testing.T) {
 	a.shop()
 	a.routes(4)
 	a.requests()
-	users := armcontainerservice.AgentPool{Properties: &armcontainerservice.ManagedClusterAgentPoolProfileProperties{
-		Count: to.Ptr[int32](2), VMSize: to.Ptr("Standard_D2s_v5"), Mode: to.Ptr(armcontainerservice.AgentPoolModeUser), VnetSubnetID: to.Ptr(strings.Replace(nodesSubnet, "/nodes", "/more", 1)),
-	}}
+	users := armcontainerservice.AgentPool{
+		Properties: &armcontainerservice.ManagedClusterAgentPoolProfileProperties{
+			Count: to.Ptr[int32](2), VMSize: to.Ptr("Standard_D2s_v5"), Mode: to.Ptr(
+				armcontainerservice.AgentPoolModeUser),
+			VnetSubnetID: to.Ptr(strings.Replace(nodesSubnet, "/nodes", "/more", 1)),
+		}}
 	made := poll(pools.BeginCreateOrUpdate(a.ctx, "shop", "shop", "users", users, nil)).ok(t)
-	is(t, "id", made.ID, id("shop", "Microsoft.ContainerService/managedClusters/shop/agentPools/users"))
+	is(t, "id", made.ID,
+		id("shop", "Microsoft.ContainerService/managedClusters/shop/agentPools/users"))
 	is(t, "mode", made.Properties.Mode, armcontainerservice.AgentPoolModeUser)
 	is(t, "provisioningState", made.Properties.ProvisioningState, "Succeeded")
 	a.routes(6)
 	users.Properties.Count = to.Ptr[int32](1)
-	is(t, "count", poll(pools.BeginCreateOrUpdate(a.ctx, "shop", "shop", "users", users, nil)).ok(t).Properties.Count, 1)
+	is(t, "count", poll(pools.BeginCreateOrUpdate(a.ctx, "shop", "shop", "users", users, nil)).ok(
+		t).Properties.Count, 1)
 	a.routes(5)
 	list := func(p armcontainerservice.AgentPoolsClientListResponse) []*armcontainerservice.AgentPool {
 		return p.Value
@@ -181,10 +211,15 @@ func TestMaintenanceConfigurations(t *testing.T) {
 	a.requests()
 	windows := client(a, armcontainerservice.NewMaintenanceConfigurationsClient)
 	call(windows.Get(a.ctx, "shop", "shop", "default", nil)).refused(t, 404, "NotFound")
-	made := call(windows.CreateOrUpdate(a.ctx, "shop", "shop", "default", armcontainerservice.MaintenanceConfiguration{Properties: &armcontainerservice.MaintenanceConfigurationProperties{
-		TimeInWeek: []*armcontainerservice.TimeInWeek{{Day: to.Ptr(armcontainerservice.WeekDayMonday), HourSlots: []*int32{to.Ptr[int32](1)}}},
-	}}, nil)).ok(t)
-	is(t, "id", made.ID, id("shop", "Microsoft.ContainerService/managedClusters/shop/maintenanceConfigurations/default"))
+	made := call(windows.CreateOrUpdate(a.ctx, "shop", "shop", "default",
+		armcontainerservice.MaintenanceConfiguration{
+			Properties: &armcontainerservice.MaintenanceConfigurationProperties{
+				TimeInWeek: []*armcontainerservice.TimeInWeek{
+					{Day: to.Ptr(armcontainerservice.WeekDayMonday),
+						HourSlots: []*int32{to.Ptr[int32](1)}}},
+			}}, nil)).ok(t)
+	is(t, "id", made.ID,
+		id("shop", "Microsoft.ContainerService/managedClusters/shop/maintenanceConfigurations/default"))
 	is(t, "day", made.Properties.TimeInWeek[0].Day, armcontainerservice.WeekDayMonday)
 	list := func(p armcontainerservice.MaintenanceConfigurationsClientListByManagedClusterResponse) []*armcontainerservice.MaintenanceConfiguration {
 		return p.Value
@@ -199,10 +234,12 @@ func TestNodes(t *testing.T) {
 	t.Parallel()
 	a := start(t, emulator.Options{})
 	group := *a.shop().Properties.NodeResourceGroup
-	sets, machines, nics := client(a, armcompute.NewVirtualMachineScaleSetsClient), client(a, armcompute.NewVirtualMachineScaleSetVMsClient), client(a, armnetwork.NewInterfacesClient)
-	set := all(a, sets.NewListPager(group, nil), func(p armcompute.VirtualMachineScaleSetsClientListResponse) []*armcompute.VirtualMachineScaleSet {
-		return p.Value
-	}, 1)[0]
+	sets, machines, nics := client(a, armcompute.NewVirtualMachineScaleSetsClient), client(a,
+		armcompute.NewVirtualMachineScaleSetVMsClient), client(a, armnetwork.NewInterfacesClient)
+	set := all(a, sets.NewListPager(group, nil),
+		func(p armcompute.VirtualMachineScaleSetsClientListResponse) []*armcompute.VirtualMachineScaleSet {
+			return p.Value
+		}, 1)[0]
 	is(t, "capacity", set.SKU.Capacity, 3)
 	is(t, "the pool's tag", set.Tags["aks-managed-poolName"], "nodepool1")
 	configuration := set.Properties.VirtualMachineProfile.NetworkProfile.NetworkInterfaceConfigurations[0]
@@ -210,13 +247,15 @@ func TestNodes(t *testing.T) {
 	is(t, "subnet", configuration.Properties.IPConfigurations[0].Properties.Subnet.ID, nodesSubnet)
 	a.requests()
 
-	vms := all(a, machines.NewListPager(group, *set.Name, &armcompute.VirtualMachineScaleSetVMsClientListOptions{Expand: to.Ptr("instanceView")}),
+	vms := all(a, machines.NewListPager(group, *set.Name,
+		&armcompute.VirtualMachineScaleSetVMsClientListOptions{Expand: to.Ptr("instanceView")}),
 		func(p armcompute.VirtualMachineScaleSetVMsClientListResponse) []*armcompute.VirtualMachineScaleSetVM {
 			return p.Value
 		}, 3)
 	for _, vm := range vms {
 		is(t, "name", vm.Name, *set.Name+"_"+*vm.InstanceID)
-		if name := *vm.Properties.OSProfile.ComputerName; len(name) != len(*set.Name)+6 || !strings.HasPrefix(name, *set.Name) {
+		if name := *vm.Properties.OSProfile.ComputerName; len(name) != len(*set.Name)+6 ||
+			!strings.HasPrefix(name, *set.Name) {
 			t.Errorf("node name %s in the scale set %s", name, *set.Name)
 		}
 	}
@@ -224,7 +263,8 @@ func TestNodes(t *testing.T) {
 	is(t, "instance", one.InstanceID, "2")
 	call(machines.Get(a.ctx, group, *set.Name, "9", nil)).refused(t, 404, "NotFound")
 
-	interfaces := all(a, nics.NewListVirtualMachineScaleSetNetworkInterfacesPager(group, *set.Name, nil),
+	interfaces := all(a, nics.NewListVirtualMachineScaleSetNetworkInterfacesPager(group, *set.Name,
+		nil),
 		func(p armnetwork.InterfacesClientListVirtualMachineScaleSetNetworkInterfacesResponse) []*armnetwork.Interface {
 			return p.Value
 		}, 3)
@@ -233,21 +273,31 @@ func TestNodes(t *testing.T) {
 		is(t, "its machine", n.Properties.VirtualMachine.ID, *vms[i].ID)
 		is(t, "its subnet", n.Properties.IPConfigurations[0].Properties.Subnet.ID, nodesSubnet)
 	}
-	own := all(a, nics.NewListVirtualMachineScaleSetVMNetworkInterfacesPager(group, *set.Name, "2", nil),
+	own := all(a, nics.NewListVirtualMachineScaleSetVMNetworkInterfacesPager(group, *set.Name, "2",
+		nil),
 		func(p armnetwork.InterfacesClientListVirtualMachineScaleSetVMNetworkInterfacesResponse) []*armnetwork.Interface {
 			return p.Value
 		}, 1)[0]
 	is(t, "address", own.Properties.IPConfigurations[0].Properties.PrivateIPAddress, "10.42.1.6")
-	single := call(nics.GetVirtualMachineScaleSetNetworkInterface(a.ctx, group, *set.Name, "2", *own.Name, nil)).ok(t)
+	single := call(nics.GetVirtualMachineScaleSetNetworkInterface(a.ctx, group, *set.Name, "2",
+		*own.Name, nil)).ok(t)
 	is(t, "id", single.ID, *own.ID)
 	a.wire(
-		"GET Microsoft.Compute/virtualMachineScaleSets/"+*set.Name+"/virtualMachines 2026-04-01 200",
-		"GET Microsoft.Compute/virtualMachineScaleSets/"+*set.Name+"/virtualMachines 2026-04-01 200 next",
-		"GET Microsoft.Compute/virtualMachineScaleSets/"+*set.Name+"/virtualMachines/2 2026-04-01 200",
-		"GET Microsoft.Compute/virtualMachineScaleSets/"+*set.Name+"/virtualMachines/9 2026-04-01 404",
-		"GET microsoft.Compute/virtualMachineScaleSets/"+*set.Name+"/networkInterfaces 2018-10-01 200",
-		"GET microsoft.Compute/virtualMachineScaleSets/"+*set.Name+"/networkInterfaces 2018-10-01 200 next",
-		"GET microsoft.Compute/virtualMachineScaleSets/"+*set.Name+"/virtualMachines/2/networkInterfaces 2018-10-01 200",
-		"GET microsoft.Compute/virtualMachineScaleSets/"+*set.Name+"/virtualMachines/2/networkInterfaces/"+*own.Name+" 2018-10-01 200",
+		"GET Microsoft.Compute/virtualMachineScaleSets/"+*set.Name+
+			"/virtualMachines 2026-04-01 200",
+		"GET Microsoft.Compute/virtualMachineScaleSets/"+*set.Name+
+			"/virtualMachines 2026-04-01 200 next",
+		"GET Microsoft.Compute/virtualMachineScaleSets/"+*set.Name+
+			"/virtualMachines/2 2026-04-01 200",
+		"GET Microsoft.Compute/virtualMachineScaleSets/"+*set.Name+
+			"/virtualMachines/9 2026-04-01 404",
+		"GET microsoft.Compute/virtualMachineScaleSets/"+*set.Name+
+			"/networkInterfaces 2018-10-01 200",
+		"GET microsoft.Compute/virtualMachineScaleSets/"+*set.Name+
+			"/networkInterfaces 2018-10-01 200 next",
+		"GET microsoft.Compute/virtualMachineScaleSets/"+*set.Name+
+			"/virtualMachines/2/networkInterfaces 2018-10-01 200",
+		"GET microsoft.Compute/virtualMachineScaleSets/"+*set.Name+
+			"/virtualMachines/2/networkInterfaces/"+*own.Name+" 2018-10-01 200",
 	)
 }

@@ -27,7 +27,9 @@ func TestKubectl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	credentials := call(client(a, armcontainerservice.NewManagedClustersClient).ListClusterUserCredentials(a.ctx, demo.Cluster.ResourceGroup(), demo.Cluster.Name(), nil)).ok(t).Kubeconfigs
+	credentials := call(client(a, armcontainerservice.NewManagedClustersClient).
+		ListClusterUserCredentials(a.ctx, demo.Cluster.ResourceGroup(), demo.Cluster.Name(), nil)).
+		ok(t).Kubeconfigs
 	home := t.TempDir()
 	config := filepath.Join(home, "config")
 	if err := os.WriteFile(config, credentials[0].Value, 0o600); err != nil {
@@ -46,14 +48,18 @@ func TestKubectl(t *testing.T) {
 		{"get nodes -o json", "items.#", 3},
 		{"get pods -A -o json --chunk-size=5", "items.#", 12},
 		{"get pods -n default -o json", "items.#", 3},
-		{`get nodes -o json`, `items.#(status.conditions.#(type=="NetworkUnavailable").status=="False")#|#`, 3},
+		{`get nodes -o json`,
+			`items.#(status.conditions.#(type=="NetworkUnavailable").status=="False")#|#`, 3},
 		{"version -o json", "serverVersion.major", 1},
 	} {
-		if out, err := kubectl(strings.Fields(test.args)...); err != nil || gjson.Get(out, test.path).Int() != test.want {
-			t.Errorf("kubectl %s: %v, %s is %s\n%s", test.args, err, test.path, gjson.Get(out, test.path), out)
+		if out, err := kubectl(strings.Fields(test.args)...); err != nil ||
+			gjson.Get(out, test.path).Int() != test.want {
+			t.Errorf("kubectl %s: %v, %s is %s\n%s", test.args, err, test.path,
+				gjson.Get(out, test.path), out)
 		}
 	}
-	if out, err := kubectl("--token=nobody", "get", "nodes"); err == nil || !strings.Contains(out, "Unauthorized") {
+	if out, err := kubectl("--token=nobody", "get", "nodes"); err == nil ||
+		!strings.Contains(out, "Unauthorized") {
 		t.Errorf("with another token: %v %s", err, out)
 	}
 }

@@ -23,16 +23,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-const networkContributor = subscription + "/providers/Microsoft.Authorization/roleDefinitions/4d97b98b-1d4f-4787-a291-c67834d212e7"
+const networkContributor = subscription +
+	"/providers/Microsoft.Authorization/roleDefinitions/4d97b98b-1d4f-4787-a291-c67834d212e7"
 
 // assign gives somebody a role.
 func (a *azure) assign(scope, principal, role string) {
 	a.Helper()
-	call(client(a, armauthorization.NewRoleAssignmentsClient).Create(a.ctx, scope, uuid.NewString(), armauthorization.RoleAssignmentCreateParameters{
-		Properties: &armauthorization.RoleAssignmentProperties{
-			PrincipalID: to.Ptr(principal), PrincipalType: to.Ptr(armauthorization.PrincipalTypeServicePrincipal), RoleDefinitionID: to.Ptr(role),
-		},
-	}, nil)).ok(a)
+	call(client(a, armauthorization.NewRoleAssignmentsClient).Create(a.ctx, scope, uuid.NewString(),
+		armauthorization.RoleAssignmentCreateParameters{
+			Properties: &armauthorization.RoleAssignmentProperties{
+				PrincipalID: to.Ptr(principal), PrincipalType: to.Ptr(
+					armauthorization.PrincipalTypeServicePrincipal), RoleDefinitionID: to.Ptr(role),
+			},
+		}, nil)).ok(a)
 }
 
 // writesAs writes a table with a credential, and finds in the request log that an identity wrote
@@ -46,7 +49,8 @@ func (a *azure) writesAs(cred azcore.TokenCredential) {
 	}
 	poll(tables.BeginCreateOrUpdate(a.ctx, "net", "rt", table(), nil)).ok(a)
 	for _, r := range a.e.Requests(from) {
-		if r.Method == "PUT" && (r.Principal == "" || r.Principal == emulator.DefaultPrincipal.Name || r.Status != 201) {
+		if r.Method == "PUT" && (r.Principal == "" ||
+			r.Principal == emulator.DefaultPrincipal.Name || r.Status != 201) {
 			a.Errorf("%q wrote the table with status %d", r.Principal, r.Status)
 		}
 	}
@@ -57,20 +61,25 @@ func (a *azure) writesAs(cred azcore.TokenCredential) {
 func TestManagedIdentity(t *testing.T) {
 	a := start(t, emulator.Options{})
 	a.group("net")
-	i := a.identity("net", "keeper-"+uuid.NewString()) // the library's cache of tokens outlives the test, by ID
+	// the library's cache of tokens outlives the test, by ID
+	i := a.identity("net", "keeper-"+uuid.NewString())
 	a.assign(subscription+"/resourceGroups/net", *i.Properties.PrincipalID, networkContributor)
 	t.Setenv("IDENTITY_ENDPOINT", a.info.HTTP+"/msi/token")
 	t.Setenv("IDENTITY_HEADER", "local")
-	for name, id := range map[string]azidentity.ManagedIDKind{"client": azidentity.ClientID(*i.Properties.ClientID), "resource": azidentity.ResourceID(*i.ID)} {
+	for name, id := range map[string]azidentity.ManagedIDKind{
+		"client": azidentity.ClientID(*i.Properties.ClientID), "resource": azidentity.ResourceID(
+			*i.ID)} {
 		t.Run(name, func(t *testing.T) {
-			cred, err := azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{ID: id})
+			cred, err := azidentity.NewManagedIdentityCredential(
+				&azidentity.ManagedIdentityCredentialOptions{ID: id})
 			if err != nil {
 				t.Fatal(err)
 			}
 			in := *a
 			in.TB = t
 			in.writesAs(cred)
-			poll(client(a, armnetwork.NewRouteTablesClient).BeginDelete(a.ctx, "net", "rt", nil)).ok(t)
+			poll(client(a, armnetwork.NewRouteTablesClient).BeginDelete(a.ctx, "net", "rt", nil)).
+				ok(t)
 		})
 	}
 }
@@ -83,21 +92,28 @@ func TestWorkloadIdentity(t *testing.T) {
 	a.group("net")
 	i := a.identity("net", "keeper")
 	a.assign(subscription+"/resourceGroups/net", *i.Properties.PrincipalID, networkContributor)
-	const issuer, subject = "https://oidc.localhost/shop", "system:serviceaccount:kube-system:keeper"
-	call(client(a, armmsi.NewFederatedIdentityCredentialsClient).CreateOrUpdate(a.ctx, "net", "keeper", "pod", armmsi.FederatedIdentityCredential{
-		Properties: &armmsi.FederatedIdentityCredentialProperties{Issuer: to.Ptr(issuer), Subject: to.Ptr(subject), Audiences: []*string{to.Ptr("api://AzureADTokenExchange")}},
-	}, nil)).ok(t)
+	const issuer, subject = "https://oidc.localhost/shop",
+		"system:serviceaccount:kube-system:keeper"
+	call(client(a, armmsi.NewFederatedIdentityCredentialsClient).CreateOrUpdate(a.ctx, "net",
+		"keeper", "pod", armmsi.FederatedIdentityCredential{
+			Properties: &armmsi.FederatedIdentityCredentialProperties{Issuer: to.Ptr(issuer),
+				Subject: to.Ptr(subject), Audiences: []*string{
+					to.Ptr("api://AzureADTokenExchange")}},
+		}, nil)).ok(t)
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
 	number := func(n *big.Int) string { return base64.RawURLEncoding.EncodeToString(n.Bytes()) }
-	keys := fmt.Sprintf(`{"keys":[{"kty":"RSA","kid":"1","n":%q,"e":%q}]}`, number(key.N), number(big.NewInt(int64(key.E))))
+	keys := fmt.Sprintf(`{"keys":[{"kty":"RSA","kid":"1","n":%q,"e":%q}]}`, number(key.N),
+		number(big.NewInt(int64(key.E))))
 	if err := a.e.RegisterIssuer(issuer, []byte(keys)); err != nil {
 		t.Fatal(err)
 	}
 	login := func(subject string) *azidentity.WorkloadIdentityCredential {
-		token := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims{"iss": issuer, "sub": subject, "aud": "api://AzureADTokenExchange", "exp": time.Now().Add(time.Hour).Unix()})
+		token := jwt.NewWithClaims(jwt.SigningMethodRS256,
+			jwt.MapClaims{"iss": issuer, "sub": subject, "aud": "api://AzureADTokenExchange",
+				"exp": time.Now().Add(time.Hour).Unix()})
 		token.Header["kid"] = "1"
 		signed, err := token.SignedString(key)
 		if err != nil {
@@ -107,16 +123,19 @@ func TestWorkloadIdentity(t *testing.T) {
 		if err := os.WriteFile(file, []byte(signed), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cred, err := azidentity.NewWorkloadIdentityCredential(&azidentity.WorkloadIdentityCredentialOptions{
-			ClientOptions: a.opts.ClientOptions, ClientID: *i.Properties.ClientID, TenantID: a.info.TenantID, TokenFilePath: file, DisableInstanceDiscovery: true,
-		})
+		cred, err := azidentity.NewWorkloadIdentityCredential(
+			&azidentity.WorkloadIdentityCredentialOptions{
+				ClientOptions: a.opts.ClientOptions, ClientID: *i.Properties.ClientID,
+				TenantID: a.info.TenantID, TokenFilePath: file, DisableInstanceDiscovery: true,
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return cred
 	}
 	a.writesAs(login(subject))
-	tables, err := armnetwork.NewRouteTablesClient(sub, login("system:serviceaccount:default:somebody"), a.opts)
+	tables, err := armnetwork.NewRouteTablesClient(sub,
+		login("system:serviceaccount:default:somebody"), a.opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ func (c *rest) send(method, id, version, body string, headers ...string) (int, g
 	if strings.Contains(id, "?") {
 		separator = "&"
 	}
-	request, err := http.NewRequestWithContext(c.ctx, method, c.endpoint+id+separator+"api-version="+version, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(c.ctx, method, c.endpoint+id+separator+
+		"api-version="+version, strings.NewReader(body))
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -43,7 +44,9 @@ func (c *rest) send(method, id, version, body string, headers ...string) (int, g
 	if err != nil {
 		c.Fatal(err)
 	}
-	if wait, err := strconv.Atoi(answer.Header.Get("Retry-After")); answer.StatusCode == http.StatusTooManyRequests && err == nil {
+	if wait, err := strconv.Atoi(
+		answer.Header.Get("Retry-After")); answer.StatusCode == http.StatusTooManyRequests &&
+		err == nil {
 		time.Sleep(time.Duration(wait) * time.Second)
 		return c.send(method, id, version, body, headers...)
 	}

@@ -23,7 +23,8 @@ func TestPolling(t *testing.T) {
 		t.Fatal(err)
 	}
 	rt := call(put.PollUntilDone(a.ctx, nil)).ok(t)
-	is(t, "provisioningState", rt.Properties.ProvisioningState, armnetwork.ProvisioningStateSucceeded)
+	is(t, "provisioningState", rt.Properties.ProvisioningState,
+		armnetwork.ProvisioningStateSucceeded)
 	remove, err := tables.BeginDelete(a.ctx, "net", "rt", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -49,8 +50,10 @@ func TestRetries(t *testing.T) {
 		fault emulator.Fault
 		wire  []string // what it takes until the PUT is answered
 	}{
-		"throttled":  {emulator.Fault{Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 1}, []string{"429", "201"}},
-		"down":       {emulator.Fault{Status: 503, Code: "ServiceUnavailable"}, []string{"503", "201"}},
+		"throttled": {emulator.Fault{Status: 429, Code: "SubscriptionRequestsThrottled",
+			RetryAfter: 1}, []string{"429", "201"}},
+		"down": {emulator.Fault{Status: 503, Code: "ServiceUnavailable"},
+			[]string{"503", "201"}},
 		"cut before": {emulator.Fault{Cut: "before"}, []string{"0", "201"}},
 		// The first one took effect, so the second one changes what is there; it comes while that
 		// is still being written.
@@ -61,7 +64,8 @@ func TestRetries(t *testing.T) {
 				t.Parallel()
 				a := start(t, emulator.Options{OperationTime: 500 * time.Millisecond})
 				a.http.Transport.(*http.Transport).ForceAttemptHTTP2 = http2
-				hello, err := a.http.Get(a.info.HTTPS + "/metadata/endpoints?api-version=2022-09-01")
+				hello, err := a.http.Get(a.info.HTTPS +
+					"/metadata/endpoints?api-version=2022-09-01")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -70,17 +74,20 @@ func TestRetries(t *testing.T) {
 				}
 				a.opts.Retry.RetryDelay = time.Millisecond
 				a.group("net")
-				tt.fault.Method, tt.fault.Path, tt.fault.Count = http.MethodPut, "routeTables/rt$", 1
+				tt.fault.Method, tt.fault.Path, tt.fault.Count = http.MethodPut, "routeTables/rt$",
+					1
 				if _, err := a.e.Inject(tt.fault); err != nil {
 					t.Fatal(err)
 				}
-				rt := poll(client(a, armnetwork.NewRouteTablesClient).BeginCreateOrUpdate(a.ctx, "net", "rt", table(route("a", "10.1.0.0/16", "")), nil)).ok(t)
+				rt := poll(client(a, armnetwork.NewRouteTablesClient).BeginCreateOrUpdate(a.ctx,
+					"net", "rt", table(route("a", "10.1.0.0/16", "")), nil)).ok(t)
 				is(t, "prefix", rt.Properties.Routes[0].Properties.AddressPrefix, "10.1.0.0/16")
 				var want []string
 				for _, status := range tt.wire {
 					want = append(want, "PUT Microsoft.Network/routeTables/rt 2025-05-01 "+status)
 				}
-				if tt.wire[len(tt.wire)-1] != "200" { // the second time nothing changes: there is nothing to wait for
+				// the second time nothing changes: there is nothing to wait for
+				if tt.wire[len(tt.wire)-1] != "200" {
 					want = append(want, "GET operations 2025-05-01 200")
 				}
 				a.wire(append(want, "GET Microsoft.Network/routeTables/rt 2025-05-01 200")...)

@@ -37,7 +37,10 @@ func CheckName(name string) error {
 func (d *routes) check() error {
 	s := &d.spec.Spec
 	checks := []func() error{
-		func() error { return oneOf(d.document, "apiVersion", d.spec.APIVersion, v1alpha1.APIVersion) },
+		func() error {
+			return oneOf(d.document, "apiVersion", d.spec.APIVersion,
+				v1alpha1.APIVersion)
+		},
 		func() error { return oneOf(d.document, "kind", d.spec.Kind, v1alpha1.Kind) },
 		func() error {
 			if err := CheckName(d.spec.Metadata.Name); err != nil {
@@ -48,9 +51,11 @@ func (d *routes) check() error {
 		func() error { return d.checkID("spec.clusterID", &s.ClusterID, arm.TypeCluster) },
 		func() error {
 			if s.Source == v1alpha1.SourceNodes {
-				return d.errorf("spec.source", "Nodes (reading pod CIDRs from the Kubernetes API) is not supported by this version, expected RouteTable")
+				return d.errorf("spec.source", "Nodes (reading pod CIDRs from the Kubernetes "+
+					"API) is not supported by this version, expected RouteTable")
 			}
-			return oneOf(d.document, "spec.source", s.Source, v1alpha1.SourceRouteTable, v1alpha1.SourceNodes)
+			return oneOf(d.document, "spec.source", s.Source, v1alpha1.SourceRouteTable,
+				v1alpha1.SourceNodes)
 		},
 		func() error {
 			if s.RouteTableID == "" {
@@ -59,7 +64,8 @@ func (d *routes) check() error {
 			return d.checkID("spec.routeTableID", &s.RouteTableID, arm.TypeRouteTable)
 		},
 		func() error {
-			return oneOf(d.document, "spec.onRemoval", s.OnRemoval, v1alpha1.RemovalKeep, v1alpha1.RemovalPrune)
+			return oneOf(d.document, "spec.onRemoval", s.OnRemoval, v1alpha1.RemovalKeep,
+				v1alpha1.RemovalPrune)
 		},
 		d.checkPodCIDRs,
 		d.checkGuard,
@@ -85,7 +91,8 @@ func oneOf[T ~string](d *document, field string, value T, allowed ...T) error {
 	if value == "" {
 		return d.errorf(field, "missing, expected %s", strings.Join(names, " or "))
 	}
-	return d.errorf(field, "unknown value %s, expected %s", quoted(string(value)), strings.Join(names, " or "))
+	return d.errorf(field, "unknown value %s, expected %s", quoted(string(value)),
+		strings.Join(names, " or "))
 }
 
 // checkID checks that a field holds the ID of a resource of the given type, and cleans it.
@@ -96,13 +103,17 @@ func (d *document) checkID(field string, id *string, resourceType string) error 
 	}
 	parsed, err := arm.ParseID(value)
 	if err != nil {
-		return d.errorf(field, "%s is not a resource ID: %v; expected /subscriptions/…/providers/%s/…", quoted(value), err, resourceType)
+		return d.errorf(field,
+			"%s is not a resource ID: %v; expected /subscriptions/…/providers/%s/…", quoted(value),
+			err, resourceType)
 	}
 	if !parsed.Is(resourceType) {
-		return d.errorf(field, "%s is the ID of a %s, expected a %s", quoted(value), parsed.Type(), resourceType)
+		return d.errorf(field, "%s is the ID of a %s, expected a %s", quoted(value), parsed.Type(),
+			resourceType)
 	}
 	if uuid.Validate(parsed.Subscription()) != nil {
-		return d.errorf(field, "%s is no subscription ID, expected one such as 11111111-1111-1111-1111-111111111111", quoted(parsed.Subscription()))
+		return d.errorf(field, "%s is no subscription ID, expected one such as "+
+			"11111111-1111-1111-1111-111111111111", quoted(parsed.Subscription()))
 	}
 	*id = string(parsed)
 	return nil
@@ -156,10 +167,12 @@ func CheckPodCIDR(p netip.Prefix) error {
 
 func (d *routes) checkGuard() error {
 	g := d.spec.Spec.Guard
-	if err := oneOf(d.document, "spec.guard.mode", g.Mode, v1alpha1.GuardEnforce, v1alpha1.GuardObserve, v1alpha1.GuardOff); err != nil {
+	if err := oneOf(d.document, "spec.guard.mode", g.Mode, v1alpha1.GuardEnforce,
+		v1alpha1.GuardObserve, v1alpha1.GuardOff); err != nil {
 		return err
 	}
-	if err := oneOf(d.document, "spec.guard.onOtherTable", g.OnOtherTable, v1alpha1.OtherTableReport, v1alpha1.OtherTableReplace); err != nil {
+	if err := oneOf(d.document, "spec.guard.onOtherTable", g.OnOtherTable,
+		v1alpha1.OtherTableReport, v1alpha1.OtherTableReplace); err != nil {
 		return err
 	}
 	for i := range g.Subnets {
@@ -168,7 +181,8 @@ func (d *routes) checkGuard() error {
 		if err := d.checkID(field+".subnetID", &s.SubnetID, arm.TypeSubnet); err != nil {
 			return err
 		}
-		if err := d.checkID(field+".routeTableID", &s.RouteTableID, arm.TypeRouteTable); err != nil {
+		if err := d.checkID(field+".routeTableID", &s.RouteTableID,
+			arm.TypeRouteTable); err != nil {
 			return err
 		}
 		for _, other := range g.Subnets[:i] {
@@ -184,14 +198,17 @@ func (d *routes) checkOwnTargets() error {
 	for i := range d.spec.Spec.Targets {
 		t := &d.spec.Spec.Targets[i]
 		field := fmt.Sprintf("spec.targets[%d]", i)
-		if err := d.checkID(field+".routeTableID", &t.RouteTableID, arm.TypeRouteTable); err != nil {
+		if err := d.checkID(field+".routeTableID", &t.RouteTableID,
+			arm.TypeRouteTable); err != nil {
 			return err
 		}
-		if err := oneOf(d.document, field+".policy", t.Policy, v1alpha1.PolicySync, v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve); err != nil {
+		if err := oneOf(d.document, field+".policy", t.Policy, v1alpha1.PolicySync,
+			v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve); err != nil {
 			return err
 		}
 		if t.MaxRoutes < 1 || t.MaxRoutes > 1000 {
-			return d.errorf(field+".maxRoutes", "%d is out of range, expected 1 to 1000", t.MaxRoutes)
+			return d.errorf(field+".maxRoutes", "%d is out of range, expected 1 to 1000",
+				t.MaxRoutes)
 		}
 		for _, other := range d.spec.Spec.Targets[:i] {
 			if equalIDs(other.RouteTableID, t.RouteTableID) {
@@ -206,15 +223,18 @@ func (d *routes) checkOwnTargets() error {
 func (d *routes) checkAgainst(before []*routes) error {
 	for _, other := range before {
 		if other.spec.Metadata.Name == d.spec.Metadata.Name {
-			return d.errorf("metadata.name", "%q is taken by %s, expected a name of its own", d.spec.Metadata.Name, other.where("metadata.name"))
+			return d.errorf("metadata.name", "%q is taken by %s, expected a name of its own",
+				d.spec.Metadata.Name, other.where("metadata.name"))
 		}
 		if equalIDs(other.spec.Spec.ClusterID, d.spec.Spec.ClusterID) {
-			return d.errorf("spec.clusterID", "the cluster is configured at %s already, expected one document for each cluster", other.where("spec.clusterID"))
+			return d.errorf("spec.clusterID", "the cluster is configured at %s already, expected "+
+				"one document for each cluster", other.where("spec.clusterID"))
 		}
 		for i, s := range d.spec.Spec.Guard.Subnets {
 			for j, o := range other.spec.Spec.Guard.Subnets {
 				if equalIDs(s.SubnetID, o.SubnetID) && !equalIDs(s.RouteTableID, o.RouteTableID) {
-					return d.errorf(fmt.Sprintf("spec.guard.subnets[%d].routeTableID", i), "%s names another table for the same subnet, expected the same one",
+					return d.errorf(fmt.Sprintf("spec.guard.subnets[%d].routeTableID", i),
+						"%s names another table for the same subnet, expected the same one",
 						other.where(fmt.Sprintf("spec.guard.subnets[%d].routeTableID", j)))
 				}
 			}
@@ -231,12 +251,14 @@ func checkTargets(docs []*routes) error {
 			field := fmt.Sprintf("spec.targets[%d].routeTableID", i)
 			for _, other := range docs {
 				if equalIDs(t.RouteTableID, other.spec.Spec.RouteTableID) {
-					return d.errorf(field, "it is the own table of the cluster %q (%s), expected another table: a cluster's own table is never written",
+					return d.errorf(field, "it is the own table of the cluster %q (%s), expected "+
+						"another table: a cluster's own table is never written",
 						other.spec.Metadata.Name, other.where("spec.routeTableID"))
 				}
 			}
 			if inventory.IsManagedTable(arm.ID(t.RouteTableID)) {
-				return d.errorf(field, "%q is the name of a table that AKS keeps for a cluster, expected another table: a cluster's own table is never written",
+				return d.errorf(field, "%q is the name of a table that AKS keeps for a cluster, "+
+					"expected another table: a cluster's own table is never written",
 					arm.ID(t.RouteTableID).Name())
 			}
 		}

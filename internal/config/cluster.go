@@ -21,13 +21,15 @@ type Cluster struct {
 // values. The error is an *Error.
 func ReadCluster(f File) (*Cluster, error) {
 	if len(f.Data) > MostClusterBytes {
-		return nil, &Error{File: f.Name, Problem: fmt.Sprintf("longer than %d bytes, expected one %s",
-			MostClusterBytes, v1alpha1.KindCluster)}
+		return nil, &Error{File: f.Name,
+			Problem: fmt.Sprintf("longer than %d bytes, expected one %s",
+				MostClusterBytes, v1alpha1.KindCluster)}
 	}
 	c := &Cluster{}
 	err := parse(f, func(d *document) error {
 		if c.in != nil {
-			return d.errorAt(first(d.body), "", "a second document, expected one "+v1alpha1.KindCluster)
+			return d.errorAt(first(d.body), "", "a second document, expected one "+
+				v1alpha1.KindCluster)
 		}
 		c.in = d
 		return d.decode(v1alpha1.KindCluster, &c.Cluster)
@@ -36,7 +38,8 @@ func ReadCluster(f File) (*Cluster, error) {
 		return nil, err
 	}
 	if c.in == nil {
-		return nil, &Error{File: f.Name, Problem: "found no document, expected a " + v1alpha1.KindCluster}
+		return nil, &Error{File: f.Name, Problem: "found no document, expected a " +
+			v1alpha1.KindCluster}
 	}
 	if err := oneOf(c.in, "apiVersion", c.APIVersion, v1alpha1.APIVersion); err != nil {
 		return nil, err

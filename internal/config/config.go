@@ -27,7 +27,8 @@ type File struct {
 	Data []byte
 }
 
-// Error is a mistake in a file, at a line and column counted from 1. Line is 0 when it concerns the file as a whole.
+// Error is a mistake in a file, at a line and column counted from 1. Line is 0 when it concerns the
+// file as a whole.
 type Error struct {
 	File         string
 	Line, Column int
@@ -74,7 +75,8 @@ func Read(files ...File) ([]v1alpha1.ClusterRoutes, error) {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, &Error{File: f.Name, Problem: "found no document, expected a " + v1alpha1.Kind}
+			return nil, &Error{File: f.Name, Problem: "found no document, expected a " +
+				v1alpha1.Kind}
 		}
 		docs = append(docs, found...)
 	}
@@ -110,7 +112,8 @@ func readRoutes(f File) (docs []*routes, err error) {
 // itself.
 func parse(f File, take func(*document) error) error {
 	if !utf8.Valid(f.Data) {
-		return &Error{File: f.Name, Problem: "not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)"}
+		return &Error{File: f.Name, Problem: "not UTF-8 text (a file redirected by Windows " +
+			"PowerShell is UTF-16: save it as UTF-8)"}
 	}
 	text := strings.TrimPrefix(string(f.Data), "\ufeff")
 	var lines []string
@@ -181,7 +184,8 @@ func (d *document) yamlError(err error) error {
 		_, _ = fmt.Sscanf(place, "[%d:%d]", &line, &column) // it matched
 		return fmt.Sprintf("line %d", d.line+line)
 	})
-	return &Error{File: d.file, Line: d.line + position.Line, Column: position.Column, Problem: problem}
+	return &Error{File: d.file, Line: d.line + position.Line, Column: position.Column,
+		Problem: problem}
 }
 
 // errorAt returns the error for a field with its value at node.

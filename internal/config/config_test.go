@@ -16,7 +16,8 @@ const (
 )
 
 func doc(name, rest string) string {
-	return fmt.Sprintf("apiVersion: routekeeper.dev/v1alpha1\nkind: ClusterRoutes\nmetadata: {name: %s}\nspec:\n  clusterID: %s-%s\n%s", name, cluster, name, rest)
+	return fmt.Sprintf("apiVersion: routekeeper.dev/v1alpha1\nkind: ClusterRoutes\nmetadata: "+
+		"{name: %s}\nspec:\n  clusterID: %s-%s\n%s", name, cluster, name, rest)
 }
 
 func TestRead(t *testing.T) {
@@ -28,7 +29,9 @@ func TestRead(t *testing.T) {
     - routeTableID: `+tables+`gw-rt
       policy: UpsertOnly
     - routeTableID: `+tables+`hub-rt
-`) + "---\n---\n# nothing here\n--- # and the second\n" + doc("b", "  podCIDRs: [10.244.0.0/16, \"fd12::/64\"]\n  targets: [{routeTableID: "+tables+"gw-rt}]\n"))}
+`) + "---\n---\n# nothing here\n--- # and the second\n" +
+		doc("b", "  podCIDRs: [10.244.0.0/16, \"fd12::/64\"]\n  targets: [{routeTableID: "+tables+
+			"gw-rt}]\n"))}
 	configs, err := Read(file)
 	if err != nil {
 		t.Fatal(err)
@@ -37,8 +40,10 @@ func TestRead(t *testing.T) {
 		t.Fatalf("%d documents, want 2", len(configs))
 	}
 	a := configs[0].Spec
-	if a.Source != v1alpha1.SourceRouteTable || a.Guard.Mode != v1alpha1.GuardEnforce || a.Guard.OnOtherTable != v1alpha1.OtherTableReport ||
-		a.Targets[0].Policy != v1alpha1.PolicyUpsertOnly || a.Targets[1].Policy != v1alpha1.PolicySync || a.Targets[1].MaxRoutes != 400 {
+	if a.Source != v1alpha1.SourceRouteTable || a.Guard.Mode != v1alpha1.GuardEnforce ||
+		a.Guard.OnOtherTable != v1alpha1.OtherTableReport ||
+		a.Targets[0].Policy != v1alpha1.PolicyUpsertOnly ||
+		a.Targets[1].Policy != v1alpha1.PolicySync || a.Targets[1].MaxRoutes != 400 {
 		t.Errorf("defaults and values: %+v", a)
 	}
 	if got := a.Guard.Subnets[0].RouteTableID; got != tables+"gw-rt" {
@@ -46,57 +51,112 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestMistakes shows that every mistake is one line with the file, the line, the field and what was expected.
+// TestMistakes shows that every mistake is one line with the file, the line, the field and what was
+// expected.
 func TestMistakes(t *testing.T) {
 	tests := []struct{ name, text, want string }{
-		{"unknown field", doc("a", "  targts: []\n"), `c.yaml:6:3: spec.targts: unknown field, expected one of clusterID, source, routeTableID, podCIDRs, guard, targets`},
-		{"unknown field deep", doc("a", "  targets:\n    - routeTableID: "+tables+"x\n      polcy: Sync\n"), `c.yaml:8:7: spec.targets[0].polcy: unknown field, expected one of routeTableID, policy, maxRoutes`},
-		{"Windows line endings", strings.ReplaceAll("# a\n# b\n"+doc("a", "  targts: []\n"), "\n", "\r\n"), `c.yaml:8:3: spec.targts: unknown field, expected one of clusterID, source, routeTableID, podCIDRs, guard, targets`},
-		{"field in the wrong case", "apiversion: x\n", `c.yaml:1:1: apiversion: unknown field, expected one of apiVersion, kind, metadata, spec`},
-		{"kind", "apiVersion: routekeeper.dev/v1alpha1\nkind: Routes\n", `c.yaml:2:7: kind: unknown value "Routes", expected ClusterRoutes`},
-		{"no kind", "apiVersion: routekeeper.dev/v1alpha1\n", `c.yaml:1:11: kind: missing, expected ClusterRoutes`},
-		{"version", "apiVersion: v1\nkind: ClusterRoutes\n", `c.yaml:1:13: apiVersion: unknown value "v1", expected routekeeper.dev/v1alpha1`},
-		{"name", strings.Replace(doc("a", ""), "name: a", "name: A_b", 1), `c.yaml:3:18: metadata.name: "A_b" is not a name, expected at most 63 of a-z, 0-9 and -`},
-		{"no cluster", "apiVersion: routekeeper.dev/v1alpha1\nkind: ClusterRoutes\nmetadata: {name: a}\nspec: {source: RouteTable}\n", `c.yaml:4:7: spec.clusterID: missing, expected the resource ID of a Microsoft.ContainerService/managedClusters`},
-		{"bad ID", doc("a", "  routeTableID: gw-rt\n"), `c.yaml:6:17: spec.routeTableID: "gw-rt" is not a resource ID: it does not start with /subscriptions/; expected /subscriptions/…/providers/Microsoft.Network/routeTables/…`},
-		{"ID of another type", doc("a", "  targets:\n  - routeTableID: "+subnets+"gw\n"), `c.yaml:7:19: spec.targets[0].routeTableID: "` + subnets + `gw" is the ID of a Microsoft.Network/virtualNetworks/subnets, expected a Microsoft.Network/routeTables`},
-		{"bad enum", doc("a", "  guard: {mode: On}\n"), `c.yaml:6:17: spec.guard.mode: unknown value "On", expected Enforce or Observe or Off`},
-		{"enum in the wrong case", doc("a", "  targets: [{routeTableID: "+tables+"x, policy: sync}]\n"), `spec.targets[0].policy: unknown value "sync", expected Sync or UpsertOnly or Observe`},
-		{"nodes", doc("a", "  source: Nodes\n"), `c.yaml:6:11: spec.source: Nodes (reading pod CIDRs from the Kubernetes API) is not supported by this version, expected RouteTable`},
-		{"own table as target", doc("a", "  routeTableID: "+tables+"own\n  targets:\n    - routeTableID: "+strings.ToUpper(tables)+"OWN\n"), `c.yaml:8:21: spec.targets[0].routeTableID: it is the own table of the cluster "a" (c.yaml:6), expected another table: a cluster's own table is never written`},
-		{"another cluster's own table as target", doc("a", "  targets: [{routeTableID: "+tables+"own}]\n") + "---\n" + doc("b", "  routeTableID: "+tables+"own\n"), `spec.targets[0].routeTableID: it is the own table of the cluster "b" (c.yaml:13)`},
-		{"a managed table as target", doc("a", "  targets: [{routeTableID: "+tables+"aks-agentpool-12345678-routetable}]\n"), `spec.targets[0].routeTableID: "aks-agentpool-12345678-routetable" is the name of a table that AKS keeps`},
-		{"target twice", doc("a", "  targets: [{routeTableID: "+tables+"x}, {routeTableID: "+tables+"X}]\n"), `spec.targets[1].routeTableID: listed twice, expected each target once`},
-		{"the whole internet", doc("a", "  podCIDRs: [0.0.0.0/0]\n"), `c.yaml:6:14: spec.podCIDRs[0]: 0.0.0.0/0 is too wide for a pod CIDR, expected /8 or longer`},
-		{"the whole internet, v6", doc("a", "  podCIDRs: [\"::/0\"]\n"), `spec.podCIDRs[0]: ::/0 is too wide for a pod CIDR, expected /32 or longer`},
-		{"host bits", doc("a", "  podCIDRs: [10.244.1.0/16]\n"), `spec.podCIDRs[0]: 10.244.1.0/16 has host bits set, expected 10.244.0.0/16`},
-		{"no prefix", doc("a", "  podCIDRs: [10.244.0.0]\n"), `spec.podCIDRs[0]: "10.244.0.0" is not a prefix, expected one such as 10.244.0.0/16`},
-		{"overlap", doc("a", "  podCIDRs: [10.244.0.0/16, 10.244.4.0/24]\n"), `spec.podCIDRs[1]: 10.244.4.0/24 overlaps 10.244.0.0/16, expected separate prefixes`},
-		{"removed field", doc("a", "  maxDeletePercent: 50\n"), `c.yaml:6:3: spec.maxDeletePercent: maxDeletePercent was removed: every delete is proven now; delete this line`},
-		{"half a route", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 1.5}]\n"), `spec.targets[0].maxRoutes: found 1.5, expected a whole number`},
-		{"routes as text", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: many}]\n"), `spec.targets[0].maxRoutes: found the text "many", expected a whole number`},
-		{"limit", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 1001}]\n"), `spec.targets[0].maxRoutes: 1001 is out of range, expected 1 to 1000`},
-		{"mapping for list", doc("a", "  targets: {routeTableID: x}\n"), `spec.targets: found a mapping, expected a list`},
-		{"list for mapping", doc("a", "  guard: [x]\n"), `spec.guard: found a list, expected a mapping`},
+		{"unknown field", doc("a", "  targts: []\n"),
+			`c.yaml:6:3: spec.targts: unknown field, expected one of clusterID, source, routeTableID, podCIDRs, guard, targets`},
+		{"unknown field deep", doc("a", "  targets:\n    - routeTableID: "+tables+
+			"x\n      polcy: Sync\n"),
+			`c.yaml:8:7: spec.targets[0].polcy: unknown field, expected one of routeTableID, policy, maxRoutes`},
+		{"Windows line endings", strings.ReplaceAll("# a\n# b\n"+doc("a", "  targts: []\n"), "\n",
+			"\r\n"), `c.yaml:8:3: spec.targts: unknown field, expected one of clusterID, source, routeTableID, podCIDRs, guard, targets`},
+		{"field in the wrong case", "apiversion: x\n",
+			`c.yaml:1:1: apiversion: unknown field, expected one of apiVersion, kind, metadata, spec`},
+		{"kind", "apiVersion: routekeeper.dev/v1alpha1\nkind: Routes\n",
+			`c.yaml:2:7: kind: unknown value "Routes", expected ClusterRoutes`},
+		{"no kind", "apiVersion: routekeeper.dev/v1alpha1\n",
+			`c.yaml:1:11: kind: missing, expected ClusterRoutes`},
+		{"version", "apiVersion: v1\nkind: ClusterRoutes\n",
+			`c.yaml:1:13: apiVersion: unknown value "v1", expected routekeeper.dev/v1alpha1`},
+		{"name", strings.Replace(doc("a", ""), "name: a", "name: A_b", 1),
+			`c.yaml:3:18: metadata.name: "A_b" is not a name, expected at most 63 of a-z, 0-9 and -`},
+		{"no cluster", "apiVersion: routekeeper.dev/v1alpha1\nkind: ClusterRoutes\nmetadata: " +
+			"{name: a}\nspec: {source: RouteTable}\n",
+			`c.yaml:4:7: spec.clusterID: missing, expected the resource ID of a Microsoft.ContainerService/managedClusters`},
+		{"bad ID", doc("a", "  routeTableID: gw-rt\n"),
+			`c.yaml:6:17: spec.routeTableID: "gw-rt" is not a resource ID: it does not start with /subscriptions/; expected /subscriptions/…/providers/Microsoft.Network/routeTables/…`},
+		{"ID of another type", doc("a", "  targets:\n  - routeTableID: "+subnets+"gw\n"),
+			`c.yaml:7:19: spec.targets[0].routeTableID: "` + subnets +
+				`gw" is the ID of a Microsoft.Network/virtualNetworks/subnets, expected a Microsoft.Network/routeTables`},
+		{"bad enum", doc("a", "  guard: {mode: On}\n"),
+			`c.yaml:6:17: spec.guard.mode: unknown value "On", expected Enforce or Observe or Off`},
+		{"enum in the wrong case", doc("a", "  targets: [{routeTableID: "+tables+
+			"x, policy: sync}]\n"),
+			`spec.targets[0].policy: unknown value "sync", expected Sync or UpsertOnly or Observe`},
+		{"nodes", doc("a", "  source: Nodes\n"),
+			`c.yaml:6:11: spec.source: Nodes (reading pod CIDRs from the Kubernetes API) is not supported by this version, expected RouteTable`},
+		{"own table as target",
+			doc("a", "  routeTableID: "+tables+"own\n  targets:\n    - routeTableID: "+
+				strings.ToUpper(tables)+"OWN\n"),
+			`c.yaml:8:21: spec.targets[0].routeTableID: it is the own table of the cluster "a" (c.yaml:6), expected another table: a cluster's own table is never written`},
+		{"another cluster's own table as target", doc("a", "  targets: [{routeTableID: "+tables+
+			"own}]\n") + "---\n" + doc("b", "  routeTableID: "+tables+"own\n"),
+			`spec.targets[0].routeTableID: it is the own table of the cluster "b" (c.yaml:13)`},
+		{"a managed table as target", doc("a", "  targets: [{routeTableID: "+tables+
+			"aks-agentpool-12345678-routetable}]\n"),
+			`spec.targets[0].routeTableID: "aks-agentpool-12345678-routetable" is the name of a table that AKS keeps`},
+		{"target twice", doc("a", "  targets: [{routeTableID: "+tables+"x}, {routeTableID: "+tables+
+			"X}]\n"), `spec.targets[1].routeTableID: listed twice, expected each target once`},
+		{"the whole internet", doc("a", "  podCIDRs: [0.0.0.0/0]\n"),
+			`c.yaml:6:14: spec.podCIDRs[0]: 0.0.0.0/0 is too wide for a pod CIDR, expected /8 or longer`},
+		{"the whole internet, v6", doc("a", "  podCIDRs: [\"::/0\"]\n"),
+			`spec.podCIDRs[0]: ::/0 is too wide for a pod CIDR, expected /32 or longer`},
+		{"host bits", doc("a", "  podCIDRs: [10.244.1.0/16]\n"),
+			`spec.podCIDRs[0]: 10.244.1.0/16 has host bits set, expected 10.244.0.0/16`},
+		{"no prefix", doc("a", "  podCIDRs: [10.244.0.0]\n"),
+			`spec.podCIDRs[0]: "10.244.0.0" is not a prefix, expected one such as 10.244.0.0/16`},
+		{"overlap", doc("a", "  podCIDRs: [10.244.0.0/16, 10.244.4.0/24]\n"),
+			`spec.podCIDRs[1]: 10.244.4.0/24 overlaps 10.244.0.0/16, expected separate prefixes`},
+		{"removed field", doc("a", "  maxDeletePercent: 50\n"),
+			`c.yaml:6:3: spec.maxDeletePercent: maxDeletePercent was removed: every delete is proven now; delete this line`},
+		{"half a route", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 1.5}]\n"),
+			`spec.targets[0].maxRoutes: found 1.5, expected a whole number`},
+		{"routes as text", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: many}]\n"),
+			`spec.targets[0].maxRoutes: found the text "many", expected a whole number`},
+		{"limit", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 1001}]\n"),
+			`spec.targets[0].maxRoutes: 1001 is out of range, expected 1 to 1000`},
+		{"mapping for list", doc("a", "  targets: {routeTableID: x}\n"),
+			`spec.targets: found a mapping, expected a list`},
+		{"list for mapping", doc("a", "  guard: [x]\n"),
+			`spec.guard: found a list, expected a mapping`},
 		{"number for text", doc("a", "  source: 3\n"), `spec.source: found 3, expected text`},
-		{"key twice", doc("a", "  source: RouteTable\n  source: RouteTable\n"), `c.yaml:7:3: mapping key "source" already defined`},
-		{"alias", doc("a", "  podCIDRs: &x [*x]\n"), `spec.podCIDRs[0]: aliases and merge keys are not supported`},
-		{"merge key", doc("a", "  guard: {<<: {mode: Off}}\n"), `c.yaml:6:11: spec.guard: aliases and merge keys are not supported: write out the value`},
-		{"key twice", doc("a", "") + "---\n" + doc("b", "  targets: []\n  targets: []\n"), `c.yaml:13:3: mapping key "targets" already defined at line 12`},
-		{"UTF-16", "\xff\xfea\x00", `c.yaml: not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)`},
-		{"octal", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 010}]\n"), `spec.targets[0].maxRoutes: 010 is not written in decimal digits`},
-		{"no room at all", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 0}]\n"), `spec.targets[0].maxRoutes: 0 is out of range, expected 1 or more`},
-		{"less than a node", doc("a", "  podCIDRs: [10.244.0.0/25]\n"), `spec.podCIDRs[0]: 10.244.0.0/25 is smaller than the pod CIDR of one node, expected /24 or shorter`},
-		{"no GUID", doc("a", "  routeTableID: /subscriptions/prod/resourceGroups/g/providers/Microsoft.Network/routeTables/t\n"), `spec.routeTableID: "prod" is no subscription ID, expected one such as 11111111-`},
-		{"a novel", doc("a", "  routeTableID: "+strings.Repeat("x", 5000)+"\n"), strings.Repeat("x", 300) + `"… is not a resource ID`},
+		{"key twice", doc("a", "  source: RouteTable\n  source: RouteTable\n"),
+			`c.yaml:7:3: mapping key "source" already defined`},
+		{"alias", doc("a", "  podCIDRs: &x [*x]\n"),
+			`spec.podCIDRs[0]: aliases and merge keys are not supported`},
+		{"merge key", doc("a", "  guard: {<<: {mode: Off}}\n"),
+			`c.yaml:6:11: spec.guard: aliases and merge keys are not supported: write out the value`},
+		{"key twice", doc("a", "") + "---\n" + doc("b", "  targets: []\n  targets: []\n"),
+			`c.yaml:13:3: mapping key "targets" already defined at line 12`},
+		{"UTF-16", "\xff\xfea\x00",
+			`c.yaml: not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)`},
+		{"octal", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 010}]\n"),
+			`spec.targets[0].maxRoutes: 010 is not written in decimal digits`},
+		{"no room at all", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 0}]\n"),
+			`spec.targets[0].maxRoutes: 0 is out of range, expected 1 or more`},
+		{"less than a node", doc("a", "  podCIDRs: [10.244.0.0/25]\n"),
+			`spec.podCIDRs[0]: 10.244.0.0/25 is smaller than the pod CIDR of one node, expected /24 or shorter`},
+		{"no GUID", doc("a", "  routeTableID: "+
+			"/subscriptions/prod/resourceGroups/g/providers/Microsoft.Network/routeTables/t\n"),
+			`spec.routeTableID: "prod" is no subscription ID, expected one such as 11111111-`},
+		{"a novel", doc("a", "  routeTableID: "+strings.Repeat("x", 5000)+"\n"),
+			strings.Repeat("x", 300) + `"… is not a resource ID`},
 		{"not YAML", "spec: [\n", `c.yaml:1:7: `},
 		{"empty", "# nothing\n", `c.yaml: found no document, expected a ClusterRoutes`},
 		{"a list", "- a\n", `c.yaml:1:1: found a list, expected a mapping`},
 		{"text", "hello\n", `c.yaml:1:1: found the text "hello", expected a mapping`},
-		{"same name", doc("a", "") + "---\n" + strings.Replace(doc("a", ""), "shop-a", "shop-b", 1), `c.yaml:9:18: metadata.name: "a" is taken by c.yaml:3, expected a name of its own`},
-		{"same cluster", doc("a", "") + "---\n" + strings.Replace(doc("b", ""), "shop-b", "SHOP-A", 1), `c.yaml:11:14: spec.clusterID: the cluster is configured at c.yaml:5 already, expected one document for each cluster`},
-		{"guard twice", doc("a", "  guard: {subnets: [{subnetID: "+subnets+"x, routeTableID: "+tables+"x}]}\n") + "---\n" + doc("b", "  guard: {subnets: [{subnetID: "+subnets+"X, routeTableID: "+tables+"y}]}\n"), `c.yaml:6 names another table for the same subnet`},
-		{"second document is the bad one", doc("a", "") + "---\n---\n" + doc("b", "  nope: 1\n"), `c.yaml:13:3: spec.nope: unknown field`},
+		{"same name", doc("a", "") + "---\n" + strings.Replace(doc("a", ""), "shop-a", "shop-b", 1),
+			`c.yaml:9:18: metadata.name: "a" is taken by c.yaml:3, expected a name of its own`},
+		{"same cluster", doc("a", "") + "---\n" + strings.Replace(doc("b", ""), "shop-b", "SHOP-A",
+			1), `c.yaml:11:14: spec.clusterID: the cluster is configured at c.yaml:5 already, expected one document for each cluster`},
+		{"guard twice", doc("a", "  guard: {subnets: [{subnetID: "+subnets+"x, routeTableID: "+
+			tables+"x}]}\n") + "---\n" + doc("b", "  guard: {subnets: [{subnetID: "+subnets+
+			"X, routeTableID: "+tables+"y}]}\n"),
+			`c.yaml:6 names another table for the same subnet`},
+		{"second document is the bad one", doc("a", "") + "---\n---\n" + doc("b", "  nope: 1\n"),
+			`c.yaml:13:3: spec.nope: unknown field`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -113,7 +173,8 @@ func TestMistakes(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	f.Add([]byte(doc("a", "  targets: [{routeTableID: "+tables+"x, policy: Sync, maxRoutes: 3}]\n")))
+	f.Add([]byte(doc("a", "  targets: [{routeTableID: "+tables+
+		"x, policy: Sync, maxRoutes: 3}]\n")))
 	f.Add([]byte("---\n---\n# x\n--- {a: [1, 2.5, null, *x]}\n...\nb: c\n"))
 	f.Add([]byte("spec: &a\n  <<: *a\n  guard: !!str x\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -25,7 +25,8 @@ spec:
   targets:
 `, name, ids, mode)
 	for i, policy := range policies {
-		text += fmt.Sprintf("    - policy: %s   # über Observe\n      routeTableID: %sMicrosoft.Network/routeTables/rt-%d\n",
+		text += fmt.Sprintf("    - policy: %s   # über Observe\n      routeTableID: "+
+			"%sMicrosoft.Network/routeTables/rt-%d\n",
 			policy, ids, i)
 	}
 	return text
@@ -35,11 +36,13 @@ spec:
 func TestPromote(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	several := func(middle string) string {
-		return "\ufeff" + observing("one", "Observe", "Observe") + "---\n---\n" + middle + "--- # the last\n" + observing("three", "Observe", "Observe")
+		return "\ufeff" + observing("one", "Observe", "Observe") + "---\n---\n" + middle +
+			"--- # the last\n" + observing("three", "Observe", "Observe")
 	}
 	flow := func(mode, policy string) string {
 		return `--- {"apiVersion": "routekeeper.dev/v1alpha1", "kind": "ClusterRoutes", "metadata": {"name": "two"}, "spec": {"clusterID": "` +
-			ids + `Microsoft.ContainerService/managedClusters/ü", "guard": {"mode": ` + mode + `}, "targets": [{"routeTableID": "` +
+			ids + `Microsoft.ContainerService/managedClusters/ü", "guard": {"mode": ` + mode +
+			`}, "targets": [{"routeTableID": "` +
 			ids + `Microsoft.Network/routeTables/rt", "policy": ` + policy + "}]}}"
 	}
 	guard := Parts{Guard: true, Target: func(arm.ID) bool { return false }}
@@ -49,16 +52,25 @@ func TestPromote(t *testing.T) {
 		before, want string
 		edits        int
 	}{
-		"plain":         {everything, observing("two", "Observe", "Observe", "Observe"), observing("two", "Enforce", "Sync", "Sync"), 3},
-		"quoted":        {everything, observing("two", `"Observe"`, `'Observe'`), observing("two", `"Enforce"`, `'Sync'`), 2},
-		"anchored":      {everything, observing("two", "&a Observe", "Observe"), observing("two", "&a Enforce", "Sync"), 2},
-		"mixed":         {everything, observing("two", "Off", "UpsertOnly", "Observe", "Sync"), observing("two", "Off", "UpsertOnly", "Sync", "Sync"), 1},
-		"left out":      {everything, observing("two", "", ""), observing("two", "", ""), 0},
-		"one of three":  {everything, several(observing("two", "Observe", "Observe")), several(observing("two", "Enforce", "Sync")), 2},
-		"Windows":       {everything, crlf(several(observing("two", "Observe", "'Observe'"))), crlf(several(observing("two", "Enforce", "'Sync'"))), 2},
-		"no last break": {everything, strings.TrimSpace(flow(`"Observe"`, "Observe")), strings.TrimSpace(flow(`"Enforce"`, "Sync")), 2},
-		"guard":         {guard, observing("two", "Observe", "Observe"), observing("two", "Enforce", "Observe"), 1},
-		"second target": {second, observing("two", "Observe", "Observe", "Observe"), observing("two", "Observe", "Observe", "Sync"), 1},
+		"plain": {everything, observing("two", "Observe", "Observe", "Observe"),
+			observing("two", "Enforce", "Sync", "Sync"), 3},
+		"quoted": {everything, observing("two", `"Observe"`, `'Observe'`),
+			observing("two", `"Enforce"`, `'Sync'`), 2},
+		"anchored": {everything, observing("two", "&a Observe", "Observe"),
+			observing("two", "&a Enforce", "Sync"), 2},
+		"mixed": {everything, observing("two", "Off", "UpsertOnly", "Observe", "Sync"),
+			observing("two", "Off", "UpsertOnly", "Sync", "Sync"), 1},
+		"left out": {everything, observing("two", "", ""), observing("two", "", ""), 0},
+		"one of three": {everything, several(observing("two", "Observe", "Observe")),
+			several(observing("two", "Enforce", "Sync")), 2},
+		"Windows": {everything, crlf(several(observing("two", "Observe", "'Observe'"))),
+			crlf(several(observing("two", "Enforce", "'Sync'"))), 2},
+		"no last break": {everything, strings.TrimSpace(flow(`"Observe"`, "Observe")),
+			strings.TrimSpace(flow(`"Enforce"`, "Sync")), 2},
+		"guard": {guard, observing("two", "Observe", "Observe"),
+			observing("two", "Enforce", "Observe"), 1},
+		"second target": {second, observing("two", "Observe", "Observe", "Observe"),
+			observing("two", "Observe", "Observe", "Sync"), 1},
 	} {
 		got, edits, err := Promote(File{"routes.yaml", []byte(test.before)}, "two", test.parts)
 		if err != nil || string(got) != test.want || len(edits) != test.edits {
@@ -67,12 +79,14 @@ func TestPromote(t *testing.T) {
 		}
 		for _, e := range edits {
 			line := strings.Split(test.want, "\n")[e.Line-1]
-			if !strings.Contains(line, e.To) || strings.Contains(line, e.From+" ") && !strings.Contains(line, "#") {
+			if !strings.Contains(line, e.To) || strings.Contains(line, e.From+" ") &&
+				!strings.Contains(line, "#") {
 				t.Errorf("%s: %+v is not in %q", name, e, line)
 			}
 		}
 	}
-	if text, _, err := Promote(File{"routes.yaml", []byte(several(""))}, "two", everything); text != nil || err != nil {
+	if text, _, err := Promote(File{"routes.yaml", []byte(several(""))}, "two",
+		everything); text != nil || err != nil {
 		t.Errorf("a name that is not there: %q, %v", text, err)
 	}
 }
@@ -81,9 +95,11 @@ func TestPromote(t *testing.T) {
 // its line.
 func TestPromoteRefuses(t *testing.T) {
 	for name, mode := range map[string]string{
-		"block": "|-\n      Observe", "folded": ">-\n      Observe", "escaped": `"Obs\u0065rve"`, "tagged": "!!str Observe",
+		"block": "|-\n      Observe", "folded": ">-\n      Observe", "escaped": `"Obs\u0065rve"`,
+		"tagged": "!!str Observe",
 	} {
-		_, _, err := Promote(File{"routes.yaml", []byte(observing("two", mode, "Sync"))}, "two", everything)
+		_, _, err := Promote(File{"routes.yaml", []byte(observing("two", mode, "Sync"))}, "two",
+			everything)
 		if err == nil || !strings.HasPrefix(err.Error(), "routes.yaml:") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -58,7 +58,8 @@ func TestSchemaHasTheFields(t *testing.T) {
 	}
 }
 
-// TestSchemaAgrees: what the program takes the schema takes, and what the schema refuses the program refuses.
+// TestSchemaAgrees: what the program takes the schema takes, and what the schema refuses the
+// program refuses.
 func TestSchemaAgrees(t *testing.T) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(v1alpha1.Schema))
 	if err != nil {
@@ -76,8 +77,10 @@ func TestSchemaAgrees(t *testing.T) {
 	for _, text := range []string{
 		doc("a", ""),
 		doc("a", "  routeTableID: \"\"\n  podCIDRs: [10.0.0.0/8, \"fd00::/64\"]\n"),
-		doc("a", "  guard:\n    mode: Off\n    onOtherTable: Replace\n    subnets: [{subnetID: "+subnets+"x, routeTableID: "+tables+"x}]\n"),
-		doc("a", "  targets: [{routeTableID: "+strings.ToUpper(tables)+"X/, policy: UpsertOnly, maxRoutes: 1000}]\n"),
+		doc("a", "  guard:\n    mode: Off\n    onOtherTable: Replace\n    subnets: [{subnetID: "+
+			subnets+"x, routeTableID: "+tables+"x}]\n"),
+		doc("a", "  targets: [{routeTableID: "+strings.ToUpper(tables)+
+			"X/, policy: UpsertOnly, maxRoutes: 1000}]\n"),
 		doc("a", "  onRemoval: Prune\n"),
 		doc("a", "  onRemoval: Delete\n"),
 		doc("a", "  targts: []\n"),

@@ -71,7 +71,8 @@ func (d *document) shape(node ast.Node, field string, t reflect.Type) error {
 		if scalar, is := node.(ast.ScalarNode); is && t.Kind() == reflect.String {
 			expected += fmt.Sprintf(": write %q", scalar.GetToken().Value)
 		}
-		return d.errorAt(node, field, fmt.Sprintf("found %s, expected %s", describeNode(node), expected))
+		return d.errorAt(node, field, fmt.Sprintf("found %s, expected %s", describeNode(node),
+			expected))
 	}
 	switch n := node.(type) {
 	case *ast.AnchorNode:
@@ -123,7 +124,8 @@ func (d *document) shape(node ast.Node, field string, t reflect.Type) error {
 		case t.Kind() != reflect.Int:
 			return wrong()
 		case !decimal.MatchString(written):
-			return d.errorAt(node, field, written+" is not written in decimal digits, expected a whole number such as 10")
+			return d.errorAt(node, field, written+" is not written in decimal digits, expected a "+
+				"whole number such as 10")
 		case written == "0" && !optional: // the struct cannot distinguish it from a missing field
 			return d.errorAt(node, field, "0 is out of range, expected 1 or more")
 		}
@@ -151,12 +153,14 @@ func (d *document) shapeOfField(value *ast.MappingValueNode, field string, t ref
 	if why, was := removed[join(field, key)]; was {
 		return d.errorAt(value.Key, join(field, key), why)
 	}
-	return d.errorAt(value.Key, join(field, key), "unknown field, expected one of "+strings.Join(names, ", "))
+	return d.errorAt(value.Key, join(field, key), "unknown field, expected one of "+
+		strings.Join(names, ", "))
 }
 
 // removed are former fields, and what to do about them.
 var removed = map[string]string{
-	"spec.maxDeletePercent": "maxDeletePercent was removed: every delete is proven now; delete this line",
+	"spec.maxDeletePercent": "maxDeletePercent was removed: every delete is proven now; delete " +
+		"this line",
 }
 
 func join(field, key string) string {

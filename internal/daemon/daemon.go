@@ -45,7 +45,8 @@ type Options struct {
 	// ChangesPerMinute limits the changes of routes over all clusters; 0: no limit.
 	ChangesPerMinute int
 	// Connect makes the client, which reports each call to called.
-	Connect func(_ context.Context, log *slog.Logger, called func(azure.Call)) (*azure.Client, error)
+	Connect func(_ context.Context, log *slog.Logger, called func(azure.Call)) (*azure.Client,
+		error)
 	// HistoryFile is the file of the history, "" for none.
 	HistoryFile string
 	History     history.Options

@@ -28,8 +28,8 @@ type line struct {
 	flushed chan struct{}
 }
 
-// NewLines makes a Lines that writes to w. After lines were dropped, and once w accepts lines again,
-// it calls say with their number. say may write to w.
+// NewLines makes a Lines that writes to w. After lines were dropped, and once w accepts lines
+// again, it calls say with their number. say may write to w.
 func NewLines(w io.Writer, say func(dropped int64)) *Lines {
 	l := &Lines{w: w, queue: make(chan line, keptLines), say: say}
 	go l.run()

@@ -25,7 +25,8 @@ type news struct {
 }
 
 func newsOf(log *slog.Logger) *news {
-	return &news{log: log, known: map[string]finding.Finding{}, unmade: map[string]bool{}, silence: time.Hour}
+	return &news{log: log, known: map[string]finding.Finding{}, unmade: map[string]bool{},
+		silence: time.Hour}
 }
 
 // round logs what is new, and reports whether there was anything.
@@ -62,7 +63,8 @@ func (n *news) round(r keeper.Round) bool {
 		level, n.said = slog.LevelInfo, r.Started
 	}
 	attrs := []any{"done", counts[plan.Done]}
-	for _, state := range []plan.OutcomeState{plan.Planned, plan.Failed, plan.Obsolete, plan.Skipped, plan.Observed} {
+	for _, state := range []plan.OutcomeState{plan.Planned, plan.Failed, plan.Obsolete,
+		plan.Skipped, plan.Observed} {
 		if counts[state] > 0 {
 			attrs = append(attrs, string(state), counts[state])
 		}
@@ -82,7 +84,8 @@ func (n *news) findings(all []finding.Finding) (something bool) {
 	appeared, gone, hidden := finding.News(n.known, all)
 	n.known = finding.ByKey(all)
 	for _, f := range appeared {
-		attrs := []any{"code", string(f.Code), "cluster", f.Cluster, "resource", f.Resource, "message", f.Message}
+		attrs := []any{"code", string(f.Code), "cluster", f.Cluster, "resource", f.Resource,
+			"message", f.Message}
 		if len(f.Evidence) > 0 {
 			attrs = append(attrs, "evidence", f.Evidence)
 		}
@@ -98,7 +101,8 @@ func (n *news) findings(all []finding.Finding) (something bool) {
 		n.log.Info("resolved", "code", string(f.Code), "cluster", f.Cluster, "message", f.Message)
 	}
 	for _, f := range hidden {
-		n.log.Info("out of sight", "code", string(f.Code), "cluster", f.Cluster, "message", f.Message)
+		n.log.Info("out of sight", "code", string(f.Code), "cluster", f.Cluster, "message",
+			f.Message)
 	}
 	return len(appeared)+len(gone)+len(hidden) > 0
 }

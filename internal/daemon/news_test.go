@@ -18,9 +18,12 @@ func TestNews(t *testing.T) {
 	n := newsOf(slog.New(slog.NewTextHandler(&log, nil)))
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	change := func(state plan.OutcomeState, route string) plan.Outcome {
-		return plan.Outcome{State: state, Change: plan.Change{Cluster: "shop", Verb: plan.Delete, Resource: "/subscriptions/s", Route: route, Old: &plan.Value{AddressPrefix: "10.0.0.0/24"}}}
+		return plan.Outcome{State: state, Change: plan.Change{Cluster: "shop", Verb: plan.Delete,
+			Resource: "/subscriptions/s", Route: route, Old: &plan.Value{
+				AddressPrefix: "10.0.0.0/24"}}}
 	}
-	held, unread := finding.New(finding.DeletesWithheld, "shop", "", "held"), finding.New(finding.ReadFailed, "shop", "", "unread")
+	held, unread := finding.New(finding.DeletesWithheld, "shop", "",
+		"held"), finding.New(finding.ReadFailed, "shop", "", "unread")
 	for i, step := range []struct {
 		after    time.Duration
 		of       []string
@@ -32,26 +35,38 @@ func TestNews(t *testing.T) {
 	}{
 		{news: true, want: []string{"msg=check done=0 findings=0"}},
 		{},
-		{changes: []plan.Outcome{change(plan.Planned, "a")}, news: true, want: []string{"msg=planned verb=delete", "msg=check done=0 planned=1"}},
+		{changes: []plan.Outcome{change(plan.Planned, "a")}, news: true,
+			want: []string{"msg=planned verb=delete", "msg=check done=0 planned=1"}},
 		{changes: []plan.Outcome{change(plan.Planned, "a")}},
-		{changes: []plan.Outcome{change(plan.Planned, "a"), change(plan.Planned, "b")}, news: true, want: []string{"route=b", "planned=2"}},
-		{changes: []plan.Outcome{change(plan.Failed, "a"), change(plan.Skipped, "b"), change(plan.Done, "c"), change(plan.Obsolete, "d")}, news: true, want: []string{"done=1 failed=1 obsolete=1 skipped=1"}},
+		{changes: []plan.Outcome{change(plan.Planned, "a"), change(plan.Planned, "b")}, news: true,
+			want: []string{"route=b", "planned=2"}},
+		{changes: []plan.Outcome{change(plan.Failed, "a"), change(plan.Skipped, "b"),
+			change(plan.Done, "c"), change(plan.Obsolete, "d")}, news: true,
+			want: []string{"done=1 failed=1 obsolete=1 skipped=1"}},
 		{changes: []plan.Outcome{change(plan.Failed, "a"), change(plan.Skipped, "b")}},
 		{of: []string{"play"}},                 // another cluster was looked at
 		{news: true, want: []string{"done=0"}}, // no longer failing
-		{observed: []plan.Outcome{change(plan.Observed, "a")}, news: true, want: []string{"msg=observed verb=delete", "msg=check done=0 observed=1"}},
+		{observed: []plan.Outcome{change(plan.Observed, "a")}, news: true,
+			want: []string{"msg=observed verb=delete", "msg=check done=0 observed=1"}},
 		{observed: []plan.Outcome{change(plan.Observed, "a")}},
 		{news: true, want: []string{"done=0"}}, // not needed any more
-		{findings: []finding.Finding{held}, news: true, want: []string{"msg=finding code=deletes-withheld", "findings=1"}},
+		{findings: []finding.Finding{held}, news: true,
+			want: []string{"msg=finding code=deletes-withheld", "findings=1"}},
 		{findings: []finding.Finding{held}},
-		{after: time.Hour, findings: []finding.Finding{held}, want: []string{"msg=check done=0 findings=1"}},
-		{findings: []finding.Finding{unread}, news: true, want: []string{"msg=finding code=read-failed", `msg="out of sight" code=deletes-withheld`, "findings=1"}},
-		{findings: []finding.Finding{held}, news: true, want: []string{"msg=finding code=deletes-withheld", "msg=resolved code=read-failed", "findings=1"}},
+		{after: time.Hour, findings: []finding.Finding{held},
+			want: []string{"msg=check done=0 findings=1"}},
+		{findings: []finding.Finding{unread}, news: true,
+			want: []string{"msg=finding code=read-failed",
+				`msg="out of sight" code=deletes-withheld`, "findings=1"}},
+		{findings: []finding.Finding{held}, news: true,
+			want: []string{"msg=finding code=deletes-withheld", "msg=resolved code=read-failed",
+				"findings=1"}},
 		{news: true, want: []string{"msg=resolved code=deletes-withheld", "findings=0"}},
 	} {
 		at = at.Add(10*time.Second + step.after)
 		log.Reset()
-		if got := n.round(keeper.Round{Started: at, Of: step.of, Changes: step.changes, OnlyObserved: step.observed, Findings: step.findings}); got != step.news {
+		if got := n.round(keeper.Round{Started: at, Of: step.of, Changes: step.changes,
+			OnlyObserved: step.observed, Findings: step.findings}); got != step.news {
 			t.Errorf("step %d: news %v", i, got)
 		}
 		lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")

@@ -79,9 +79,9 @@ func (p *pauses) until() string {
 	return ""
 }
 
-// read reads a pause file. Only a file that exists and can be read is a pause. If it cannot be read,
-// for lack of file descriptors or because of a disk, the last content stays valid. So a machine
-// without resources neither starts nor ends a pause.
+// read reads a pause file. Only a file that exists and can be read is a pause. If it cannot be
+// read, for lack of file descriptors or because of a disk, the last content stays valid. So a
+// machine without resources neither starts nor ends a pause.
 func (p *pauses) read(file string) pause {
 	raw, err := os.ReadFile(file)
 	switch {

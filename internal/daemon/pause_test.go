@@ -25,7 +25,8 @@ func TestPauseUnreadable(t *testing.T) {
 		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 			t.Fatal(err)
 		}
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: limit.Max}); err != nil {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
+			&syscall.Rlimit{Cur: 3, Max: limit.Max}); err != nil {
 			t.Fatal(err)
 		}
 		return func() {
@@ -45,7 +46,8 @@ func TestPauseUnreadable(t *testing.T) {
 	expect("", "still none is left")
 	restore()
 	if n := strings.Count(log.String(), "too many open files"); n != 1 {
-		t.Errorf("the log says %d times that there are too many open files, want once:\n%s", n, log.String())
+		t.Errorf("the log says %d times that there are too many open files, want once:\n%s", n,
+			log.String())
 	}
 	expect("", "all is well")
 
@@ -94,7 +96,8 @@ func TestPauseEnds(t *testing.T) {
 	if err := os.Symlink(file, file); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); p.until() != ""; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); p.until() != ""; time.Sleep(
+		50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the pause did not end")
 		}

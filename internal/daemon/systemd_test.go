@@ -22,7 +22,8 @@ func TestWatchdog(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: dir + "/notify", Net: "unixgram"})
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: dir + "/notify",
+		Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,8 @@ func TestWatchdog(t *testing.T) {
 
 // TestWatchdogOff: nothing is said where systemd does not watch, or watches another process.
 func TestWatchdogOff(t *testing.T) {
-	for name, c := range map[string][2]string{"no watchdog": {"", ""}, "of another process": {"1000", "1"}, "nonsense": {"soon", ""}} {
+	for name, c := range map[string][2]string{"no watchdog": {"", ""},
+		"of another process": {"1000", "1"}, "nonsense": {"soon", ""}} {
 		t.Setenv("WATCHDOG_USEC", c[0])
 		t.Setenv("WATCHDOG_PID", c[1])
 		if every := watchdogInterval(); every != 0 {

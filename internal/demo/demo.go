@@ -30,7 +30,8 @@ type Keeper interface {
 var (
 	KeeperPrincipal = emulator.DefaultPrincipal
 	Operator        = emulator.Principal{
-		Name: "infrastructure pipeline", ClientID: "0a0a0000-0000-4000-8000-000000000002", Secret: "local-secret",
+		Name: "infrastructure pipeline", ClientID: "0a0a0000-0000-4000-8000-000000000002",
+		Secret:   "local-secret",
 		ObjectID: "0b1ec700-0000-4000-8000-000000000002",
 	}
 )
@@ -74,9 +75,11 @@ type Scene struct {
 
 // Config is the config of the demo's keeper.
 func Config(d emulator.Demo) []v1alpha1.ClusterRoutes {
-	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: d.Cluster.Name()}}
+	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind,
+		Metadata: v1alpha1.Metadata{Name: d.Cluster.Name()}}
 	c.Spec.ClusterID = string(d.Cluster)
-	c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(d.GatewaySubnet), RouteTableID: string(d.GatewayTable)}}
+	c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+		{SubnetID: string(d.GatewaySubnet), RouteTableID: string(d.GatewayTable)}}
 	c.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(d.GatewayTable)}}
 	c.SetDefaults()
 	return []v1alpha1.ClusterRoutes{c}

@@ -46,9 +46,11 @@ func play(t *testing.T, s sabotage, patience time.Duration) []string {
 				return nil, err
 			}
 			client, err := azure.New(staticToken(v.token), azure.Options{
-				Cloud: cloud.Configuration{ActiveDirectoryAuthorityHost: info.HTTPS, Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
-					cloud.ResourceManager: {Endpoint: info.HTTPS, Audience: "https://management.core.windows.net/"},
-				}},
+				Cloud: cloud.Configuration{ActiveDirectoryAuthorityHost: info.HTTPS,
+					Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
+						cloud.ResourceManager: {Endpoint: info.HTTPS,
+							Audience: "https://management.core.windows.net/"},
+					}},
 				Transport: &http.Client{Transport: rewriting{v.http.Transport, s.put}},
 			})
 			if err != nil {
@@ -61,7 +63,8 @@ func play(t *testing.T, s sabotage, patience time.Duration) []string {
 			return keeper.New(a, configs, s.options), nil
 		},
 		Scene: func(sc Scene) {
-			t.Logf("%-10s %-5v %6dms reads %d writes %d polls %d  %s", sc.Name, sc.OK, sc.Elapsed.Milliseconds(), sc.Reads, sc.Writes, sc.Polls, sc.Detail)
+			t.Logf("%-10s %-5v %6dms reads %d writes %d polls %d  %s", sc.Name, sc.OK,
+				sc.Elapsed.Milliseconds(), sc.Reads, sc.Writes, sc.Polls, sc.Detail)
 			if !sc.OK {
 				red = append(red, sc.Name)
 			}
@@ -78,7 +81,8 @@ func play(t *testing.T, s sabotage, patience time.Duration) []string {
 
 type staticToken string
 
-func (s staticToken) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (s staticToken) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken,
+	error) {
 	return azcore.AccessToken{Token: string(s), ExpiresOn: time.Now().Add(time.Hour)}, nil
 }
 
@@ -120,7 +124,8 @@ func TestSaboteurs(t *testing.T) {
 	}{
 		{
 			"writes nothing", sabotage{options: keeper.Options{DryRun: true}}, 2 * time.Second,
-			[]string{"sync", "scale-out", "strip", "next-hop", "unmanaged", "scale-in", "safeguard"},
+			[]string{"sync", "scale-out", "strip", "next-hop", "unmanaged", "scale-in",
+				"safeguard"},
 		},
 		{
 			"rebuilds subnets from a typed model", sabotage{put: typedSubnet}, 2 * time.Second,
@@ -131,11 +136,14 @@ func TestSaboteurs(t *testing.T) {
 			[]string{"sync", "unmanaged"},
 		},
 		{
-			"takes what is missing for proven gone", sabotage{azure: func(a keeper.Azure) keeper.Azure { return credulous{a} }}, 2 * time.Second,
+			"takes what is missing for proven gone", sabotage{
+				azure: func(a keeper.Azure) keeper.Azure { return credulous{a} }}, 2 * time.Second,
 			[]string{"safeguard"},
 		},
 		{
-			"rewrites what is as it should be", sabotage{azure: func(a keeper.Azure) keeper.Azure { return &restless{Azure: a} }}, 2 * time.Second,
+			"rewrites what is as it should be", sabotage{azure: func(a keeper.Azure) keeper.Azure {
+				return &restless{Azure: a}
+			}}, 2 * time.Second,
 			[]string{"quiet"},
 		},
 	}
@@ -189,7 +197,10 @@ func withoutUnknown(path string, body []byte) []byte {
 	if err != nil {
 		return body
 	}
-	out, err := inventory.SetRoutes(body, slices.DeleteFunc(table.Routes, func(r inventory.Route) bool { return !podRouteName.MatchString(r.Name) }))
+	out, err := inventory.SetRoutes(body,
+		slices.DeleteFunc(table.Routes, func(r inventory.Route) bool {
+			return !podRouteName.MatchString(r.Name)
+		}))
 	if err != nil {
 		return body
 	}
@@ -200,7 +211,8 @@ func withoutUnknown(path string, body []byte) []byte {
 // whatever is missing there is proven gone.
 type credulous struct{ keeper.Azure }
 
-func (b credulous) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o azure.ReadOptions) error {
+func (b credulous) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted,
+	o azure.ReadOptions) error {
 	if err := b.Azure.Read(ctx, s, w, o); err != nil {
 		return err
 	}
@@ -226,7 +238,8 @@ func (b credulous) Read(ctx context.Context, s *inventory.Snapshot, w inventory.
 // restless writes every table it knows of again after each look.
 type restless struct{ keeper.Azure }
 
-func (r *restless) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o azure.ReadOptions) error {
+func (r *restless) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted,
+	o azure.ReadOptions) error {
 	if err := r.Azure.Read(ctx, s, w, o); err != nil {
 		return err
 	}

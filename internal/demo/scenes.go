@@ -21,11 +21,13 @@ type scene struct {
 var scenes = []scene{
 	{"sync", "The gateway's table gets the cluster's pod routes", playSync},
 	{"scale-out", "The cluster grows from 3 to 6 nodes", playScaleOut},
-	{"strip", "A redeploy PUTs the node subnet and the gateway subnet without their route tables", playStrip},
+	{"strip", "A redeploy PUTs the node subnet and the gateway subnet without their route tables",
+		playStrip},
 	{"next-hop", "A node comes back under its name with another address", playNextHop},
 	{"unmanaged", "Other writers add routes to the gateway's table", playUnmanaged},
 	{"scale-in", "The cluster shrinks to 2 nodes", playScaleIn},
-	{"safeguard", "The cluster's route table suddenly reads empty while its nodes exist", playSafeguard},
+	{"safeguard", "The cluster's route table suddenly reads empty while its nodes exist",
+		playSafeguard},
 	{"quiet", "Three checks with nothing to do", playQuiet},
 }
 
@@ -47,11 +49,14 @@ func (s *stage) copied(ctx context.Context, want int, rest map[string]string) fu
 		}
 		for prefix, r := range from {
 			if to[prefix].hop != r.hop {
-				return fmt.Errorf("%s leads to %q in the gateway's table and to %s in the cluster's", prefix, to[prefix].hop, r.hop)
+				return fmt.Errorf(
+					"%s leads to %q in the gateway's table and to %s in the cluster's", prefix,
+					to[prefix].hop, r.hop)
 			}
 		}
 		if len(to) != len(from) {
-			return fmt.Errorf("the gateway's table has %d pod routes, the cluster's %d", len(to), len(from))
+			return fmt.Errorf("the gateway's table has %d pod routes, the cluster's %d", len(to),
+				len(from))
 		}
 		return same(rest, target.rest())
 	}
@@ -87,9 +92,11 @@ func playSync(ctx context.Context, s *stage) (string, error) {
 		return "", err
 	}
 	if len(rest) != 1 {
-		return "", fmt.Errorf("the gateway's table should begin with one route of its own, it has %d", len(rest))
+		return "", fmt.Errorf("the gateway's table should begin with one route of its own, it "+
+			"has %d", len(rest))
 	}
-	return fmt.Sprintf("3 pod routes copied; its own route %s stays; the cluster's 0.0.0.0/0 to the firewall is not copied", s.names.OwnRoute),
+	return fmt.Sprintf("3 pod routes copied; its own route %s stays; the cluster's 0.0.0.0/0 to "+
+			"the firewall is not copied", s.names.OwnRoute),
 		s.until(ctx, s.copied(ctx, 3, rest))
 }
 
@@ -112,7 +119,8 @@ func playScaleOut(ctx context.Context, s *stage) (string, error) {
 	if err := s.scale(ctx, 6); err != nil {
 		return "", err
 	}
-	return "three more routes in the gateway's table, 6 in all", s.until(ctx, s.copied(ctx, 6, rest))
+	return "three more routes in the gateway's table, 6 in all", s.until(ctx,
+		s.copied(ctx, 6, rest))
 }
 
 func playStrip(ctx context.Context, s *stage) (string, error) {
@@ -146,12 +154,14 @@ func playStrip(ctx context.Context, s *stage) (string, error) {
 				return err
 			}
 			if differing, err := compareDocs(before[id], now); err != nil || len(differing) > 0 {
-				return fmt.Errorf("subnet %s differs from before the redeploy in %v %w", id.Short(), differing, orNone(err))
+				return fmt.Errorf("subnet %s differs from before the redeploy in %v %w", id.Short(),
+					differing, orNone(err))
 			}
 		}
 		return nil
 	})
-	return "both have their tables again; NSG, service endpoints, delegations and a field unknown to every SDK are unchanged", err
+	return "both have their tables again; NSG, service endpoints, delegations and a field " +
+		"unknown to every SDK are unchanged", err
 }
 
 func compareDocs(a, b map[string]any) ([]string, error) {
@@ -184,7 +194,8 @@ func playNextHop(ctx context.Context, s *stage) (string, error) {
 	}
 	pods := source.pods()
 	moved := pods[slices.Sorted(maps.Keys(pods))[1]]
-	if err := s.azure.control(ctx, "readdress", map[string]any{"cluster": s.names.Cluster, "node": inventory.RouteNode(moved.name)}); err != nil {
+	if err := s.azure.control(ctx, "readdress", map[string]any{"cluster": s.names.Cluster,
+		"node": inventory.RouteNode(moved.name)}); err != nil {
 		return "", err
 	}
 	var now route
@@ -196,7 +207,8 @@ func playNextHop(ctx context.Context, s *stage) (string, error) {
 		}
 		now = target.routes[moved.name]
 		if now.hop == moved.hop || now.prefix != moved.prefix {
-			return fmt.Errorf("the route %s still leads from %s to %s", moved.name, now.prefix, now.hop)
+			return fmt.Errorf("the route %s still leads from %s to %s", moved.name, now.prefix,
+				now.hop)
 		}
 		return copied()
 	})
@@ -214,7 +226,8 @@ func playUnmanaged(ctx context.Context, s *stage) (string, error) {
 	theirs := [][3]string{
 		{"all-pods-to-firewall", "10.244.0.0/16", s.names.Firewall},
 		{"to-branch-office-2", "10.61.0.0/16", s.names.Firewall},
-		{"aks-pool1-87654321-vmss000000____1024410024", "10.244.100.0/24", "10.43.1.4"}, // a second cluster, with the same pod CIDR
+		// a second cluster, with the same pod CIDR
+		{"aks-pool1-87654321-vmss000000____1024410024", "10.244.100.0/24", "10.43.1.4"},
 		{"aks-pool1-87654321-vmss000001____1024410124", "10.244.101.0/24", "10.43.1.5"},
 	}
 	for _, r := range theirs {
@@ -238,7 +251,8 @@ func playUnmanaged(ctx context.Context, s *stage) (string, error) {
 	if err := s.scale(ctx, pods); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d unmanaged routes, two of them inside the pod CIDR and one around it, survive a sync of %d pod routes byte for byte", len(rest), pods),
+	return fmt.Sprintf("%d unmanaged routes, two of them inside the pod CIDR and one around it, "+
+			"survive a sync of %d pod routes byte for byte", len(rest), pods),
 		s.until(ctx, s.copied(ctx, pods, rest))
 }
 
@@ -251,7 +265,8 @@ func playScaleIn(ctx context.Context, s *stage) (string, error) {
 	if err := s.scale(ctx, 2); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d of %d routes are gone, confirmed by the scale sets' network interfaces; no other route changed", before-2, before),
+	return fmt.Sprintf("%d of %d routes are gone, confirmed by the scale sets' network "+
+			"interfaces; no other route changed", before-2, before),
 		s.until(ctx, s.copied(ctx, 2, t.rest()))
 }
 
@@ -265,7 +280,8 @@ func playSafeguard(ctx context.Context, s *stage) (string, error) {
 		return "", err
 	}
 	pause := func(paused bool) error {
-		return s.azure.control(ctx, "routes", map[string]any{"cluster": s.names.Cluster, "paused": paused})
+		return s.azure.control(ctx, "routes", map[string]any{"cluster": s.names.Cluster,
+			"paused": paused})
 	}
 	if err := pause(true); err != nil {
 		return "", err
@@ -285,7 +301,9 @@ func playSafeguard(ctx context.Context, s *stage) (string, error) {
 	}
 	why := ""
 	held := func() bool {
-		i := slices.IndexFunc(s.findings, func(f finding.Finding) bool { return f.Code == finding.DeletesWithheld })
+		i := slices.IndexFunc(s.findings, func(f finding.Finding) bool {
+			return f.Code == finding.DeletesWithheld
+		})
 		if i >= 0 {
 			why = s.findings[i].Message
 		}
@@ -297,7 +315,8 @@ func playSafeguard(ctx context.Context, s *stage) (string, error) {
 			return err
 		}
 		if len(now.pods()) != len(target.pods()) {
-			return fmt.Errorf("the gateway's table has %d pod routes left of %d", len(now.pods()), len(target.pods()))
+			return fmt.Errorf("the gateway's table has %d pod routes left of %d", len(now.pods()),
+				len(target.pods()))
 		}
 		return same(target.rest(), now.rest())
 	}
@@ -316,12 +335,13 @@ func playSafeguard(ctx context.Context, s *stage) (string, error) {
 		return "", err
 	}
 	copied := s.copied(ctx, len(pods), target.rest())
-	return "meanwhile: " + why + "; once the table is back, all routes are in sync", s.until(ctx, func() error {
-		if held() {
-			return fmt.Errorf("deletes are still withheld")
-		}
-		return copied()
-	})
+	return "meanwhile: " + why + "; once the table is back, all routes are in sync", s.until(ctx,
+		func() error {
+			if held() {
+				return fmt.Errorf("deletes are still withheld")
+			}
+			return copied()
+		})
 }
 
 func playQuiet(ctx context.Context, s *stage) (string, error) {

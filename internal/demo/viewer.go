@@ -34,12 +34,16 @@ func newViewer(ctx context.Context, info emulator.Info, as emulator.Principal) (
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	v := &viewer{info: info, http: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}}
-	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {as.ClientID}, "client_secret": {as.Secret}, "resource": {"https://management.core.windows.net/"}}
+	v := &viewer{info: info,
+		http: &http.Client{
+			Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}}
+	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {as.ClientID},
+		"client_secret": {as.Secret}, "resource": {"https://management.core.windows.net/"}}
 	var answer struct {
 		AccessToken string `json:"access_token"`
 	}
-	if _, err := v.do(ctx, http.MethodPost, info.HTTPS+"/"+info.TenantID+"/oauth2/token", strings.NewReader(form.Encode()), &answer); err != nil {
+	if _, err := v.do(ctx, http.MethodPost, info.HTTPS+"/"+info.TenantID+"/oauth2/token",
+		strings.NewReader(form.Encode()), &answer); err != nil {
 		return nil, err
 	}
 	v.token = answer.AccessToken
@@ -47,7 +51,8 @@ func newViewer(ctx context.Context, info emulator.Info, as emulator.Principal) (
 }
 
 // do makes a call and decodes its JSON answer; it returns the status.
-func (v *viewer) do(ctx context.Context, method, address string, body io.Reader, into any) (int, error) {
+func (v *viewer) do(ctx context.Context, method, address string, body io.Reader, into any) (int,
+	error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
 		return 0, err
@@ -67,7 +72,8 @@ func (v *viewer) do(ctx context.Context, method, address string, body io.Reader,
 		return response.StatusCode, err
 	}
 	if response.StatusCode >= 300 {
-		return response.StatusCode, fmt.Errorf("%s %s: %s %s", method, address, response.Status, raw)
+		return response.StatusCode, fmt.Errorf("%s %s: %s %s", method, address, response.Status,
+			raw)
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -85,7 +91,8 @@ func version(id arm.ID) string {
 // get reads a resource.
 func (v *viewer) get(ctx context.Context, id arm.ID) (map[string]any, error) {
 	var doc map[string]any
-	_, err := v.do(ctx, http.MethodGet, v.info.HTTPS+string(id)+"?api-version="+version(id), nil, &doc)
+	_, err := v.do(ctx, http.MethodGet, v.info.HTTPS+string(id)+"?api-version="+version(id), nil,
+		&doc)
 	return doc, err
 }
 
@@ -97,7 +104,8 @@ func (v *viewer) put(ctx context.Context, id arm.ID, doc map[string]any) error {
 	}
 	for {
 		var answer map[string]any
-		status, err := v.do(ctx, http.MethodPut, v.info.HTTPS+string(id)+"?api-version="+version(id), bytes.NewReader(raw), &answer)
+		status, err := v.do(ctx, http.MethodPut, v.info.HTTPS+string(id)+"?api-version="+
+			version(id), bytes.NewReader(raw), &answer)
 		if status != http.StatusConflict && status != http.StatusTooManyRequests {
 			return err
 		}
@@ -116,7 +124,8 @@ func (v *viewer) control(ctx context.Context, name string, body map[string]any) 
 		return err
 	}
 	var answer map[string]any
-	_, err = v.do(ctx, http.MethodPost, v.info.HTTP+"/_emulator/"+name, bytes.NewReader(raw), &answer)
+	_, err = v.do(ctx, http.MethodPost, v.info.HTTP+"/_emulator/"+name, bytes.NewReader(raw),
+		&answer)
 	return err
 }
 
@@ -143,7 +152,8 @@ func (v *viewer) table(ctx context.Context, id arm.ID) (table, error) {
 	for _, item := range list {
 		doc, _ := item.(map[string]any)
 		p, _ := doc["properties"].(map[string]any)
-		r := route{name: fmt.Sprint(doc["name"]), prefix: fmt.Sprint(p["addressPrefix"]), hop: fmt.Sprint(p["nextHopType"])}
+		r := route{name: fmt.Sprint(doc["name"]), prefix: fmt.Sprint(p["addressPrefix"]),
+			hop: fmt.Sprint(p["nextHopType"])}
 		if hop, ok := p["nextHopIpAddress"].(string); ok {
 			r.hop = hop
 		}
@@ -163,7 +173,8 @@ func (v *viewer) table(ctx context.Context, id arm.ID) (table, error) {
 func (t table) pods() map[string]route {
 	pods := map[string]route{}
 	for _, r := range t.routes {
-		if strings.HasPrefix(r.prefix, "10.244.") && strings.HasSuffix(r.prefix, ".0/24") && strings.HasPrefix(r.hop, "10.42.1.") {
+		if strings.HasPrefix(r.prefix, "10.244.") && strings.HasSuffix(r.prefix, ".0/24") &&
+			strings.HasPrefix(r.hop, "10.42.1.") {
 			pods[r.prefix] = r
 		}
 	}

@@ -14,9 +14,10 @@ import (
 // nearly is the part of a subnet's addresses, in percent, from which on they are said to run out.
 const nearly = 90
 
-// addresses finds subnets whose addresses run out: now, and when the pools grow as far as their autoscalers go. What a subnet shows in
-// use is at least what is in use: how Azure shows the addresses that nodes take from a pod subnet is not documented, so what Kubernetes
-// says counts as well.
+// addresses finds subnets whose addresses run out: now, and when the pools grow as far as their
+// autoscalers go. What a subnet shows in use is at least what is in use: how Azure shows the
+// addresses that nodes take from a pod subnet is not documented, so what Kubernetes says counts as
+// well.
 func addresses(p *patient) []finding.Finding {
 	found, full := p.subnetsRunOut()
 	pools, _, err := Pools(p.s.Snapshot, p.cluster, capacity.SurgeOf(""), p.RouteLimit)
@@ -27,15 +28,19 @@ func addresses(p *patient) []finding.Finding {
 		pool := p.cluster.Pools[i]
 		most := max(g.Autoscaler, g.Nodes)
 		subnets := []arm.ID{nodeSubnet(p.s.Snapshot, p.cluster, pool), pool.PodSubnet}
-		if g.Most >= most || !strings.Contains(g.LimitedBy, "subnet") && !strings.Contains(g.LimitedBy, "pod CIDR") || full[subnets[0].Key()] || full[subnets[1].Key()] {
+		if g.Most >= most || !strings.Contains(g.LimitedBy, "subnet") &&
+			!strings.Contains(g.LimitedBy, "pod CIDR") || full[subnets[0].Key()] ||
+			full[subnets[1].Key()] {
 			continue
 		}
 		meant := fmt.Sprintf("it has %d", most)
 		if g.Autoscaler > 0 {
 			meant = fmt.Sprintf("its autoscaler goes to %d", g.Autoscaler)
 		}
-		found = append(found, p.found(finding.AddressesShort, p.cluster.ID, "%s leaves room for %d nodes of pool %s of cluster %s, with those of an upgrade (%s) kept free, and %s",
-			g.LimitedBy, g.Most, pool.Name, p.cluster.ID.Short(), pools[i].Setup.Surge, meant).About(pool.Name).
+		found = append(found, p.found(finding.AddressesShort, p.cluster.ID, "%s leaves room for "+
+			"%d nodes of pool %s of cluster %s, with those of an upgrade (%s) kept free, and %s",
+			g.LimitedBy, g.Most, pool.Name, p.cluster.ID.Short(), pools[i].Setup.Surge, meant).
+			About(pool.Name).
 			With(fmt.Sprintf("nodes now: %d", g.Nodes)).
 			WithFix("routekeeper capacity --cluster %s", p.cluster.ID))
 	}
@@ -62,13 +67,16 @@ func (p *patient) subnetsRunOut() (found []finding.Finding, full map[string]bool
 		case used >= usable:
 			code, word, full[id.Key()] = finding.AddressesExhausted, "all", true
 		}
-		found = append(found, p.found(code, id, "%s addresses of subnet %s, where cluster %s has nodes or pods, are in use: %d of %d", word, id.Short(), p.cluster.ID.Short(), used, usable).
-			WithFix("routekeeper capacity --cluster %s", p.cluster.ID))
+		found = append(found,
+			p.found(code, id, "%s addresses of subnet %s, where cluster %s has nodes or pods, "+
+				"are in use: %d of %d", word, id.Short(), p.cluster.ID.Short(), used, usable).
+				WithFix("routekeeper capacity --cluster %s", p.cluster.ID))
 	}
 	return found, full
 }
 
-// inUse counts the IPv4 addresses of a subnet that Azure gives out, and those in use as far as is known.
+// inUse counts the IPv4 addresses of a subnet that Azure gives out, and those in use as far as is
+// known.
 func (p *patient) inUse(subnet *inventory.Subnet) (usable, used int) {
 	for _, prefix := range subnet.Prefixes {
 		if prefix.Addr().Is4() {

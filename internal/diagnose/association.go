@@ -44,13 +44,14 @@ func (p *patient) wanted() []seat {
 		seats = append(seats, seat{id, p.s.Subnet(id), p.expected(), true})
 	}
 	for _, g := range p.config.Spec.Guard.Subnets {
-		seats = append(seats, seat{arm.ID(g.SubnetID), p.s.Subnet(arm.ID(g.SubnetID)), arm.ID(g.RouteTableID), false})
+		seats = append(seats, seat{arm.ID(g.SubnetID), p.s.Subnet(arm.ID(g.SubnetID)),
+			arm.ID(g.RouteTableID), false})
 	}
 	return seats
 }
 
-// expected is the table that the node subnets should have: the cluster's own. If that is uncertain, it
-// is the one table that all node subnets with a table share.
+// expected is the table that the node subnets should have: the cluster's own. If that is uncertain,
+// it is the one table that all node subnets with a table share.
 func (p *patient) expected() arm.ID {
 	if p.source.Table != "" && !p.source.Doubtful {
 		return p.source.Table
@@ -68,22 +69,27 @@ func (p *patient) expected() arm.ID {
 	return common
 }
 
-// fits reports whether Azure would associate the table: only with subnets in its region and subscription
-// (manage-route-table; the refusal is InvalidResourceReference). So such a mismatch is only ever in a
-// config, never in Azure.
+// fits reports whether Azure would associate the table: only with subnets in its region and
+// subscription (manage-route-table; the refusal is InvalidResourceReference). So such a mismatch is
+// only ever in a config, never in Azure.
 func (s seat) fits(p *patient) bool {
 	table, vnet := p.s.Table(s.table), p.s.VNets[s.id.Parent().Key()]
 	if table == nil || vnet == nil || table.Location == "" || vnet.Location == "" {
 		return true
 	}
-	return strings.EqualFold(table.Location, vnet.Location) && strings.EqualFold(table.ID.Subscription(), vnet.ID.Subscription())
+	return strings.EqualFold(table.Location, vnet.Location) &&
+		strings.EqualFold(table.ID.Subscription(), vnet.ID.Subscription())
 }
 
 func (s seat) elsewhere(p *patient) finding.Finding {
 	table, vnet := p.s.Table(s.table), p.s.VNets[s.id.Parent().Key()]
-	return p.found(finding.TableElsewhere, s.id, "subnet %s should have the table %s, but that is in %s and the subnet in %s: Azure does not associate them", s.id.Short(), table.ID.Short(), whereabouts(table.ID, table.Location), whereabouts(vnet.ID, vnet.Location)).
+	return p.found(finding.TableElsewhere, s.id, "subnet %s should have the table %s, but that "+
+		"is in %s and the subnet in %s: Azure does not associate them", s.id.Short(),
+		table.ID.Short(), whereabouts(table.ID, table.Location), whereabouts(vnet.ID,
+			vnet.Location)).
 		With("table: "+string(table.ID), "network: "+string(vnet.ID)).
-		WithFix("az network route-table create --subscription %s -g %s -n %s -l %s", vnet.ID.Subscription(), vnet.ID.ResourceGroup(), table.ID.Name(), vnet.Location)
+		WithFix("az network route-table create --subscription %s -g %s -n %s -l %s",
+			vnet.ID.Subscription(), vnet.ID.ResourceGroup(), table.ID.Name(), vnet.Location)
 }
 
 func whereabouts(id arm.ID, location string) string {
@@ -110,29 +116,45 @@ func (s seat) bare(p *patient) []finding.Finding {
 	if len(others) == 0 {
 		return nil // package plan reports this
 	}
-	return []finding.Finding{p.found(finding.PoolWithoutTable, s.id, "subnet %s of %s has no route table, but %s has %s", s.id.Short(), strings.Join(pools, " and "), strings.Join(others, " and "), s.table.Short()).
-		With("either it lost the table, or it is new: AKS associates a new pool's subnet only at the next update of the cluster: "+p.azAKS("update", "--yes").String()).
-		WithFix("%s", s.associate())}
+	return []finding.Finding{
+		p.found(finding.PoolWithoutTable, s.id, "subnet %s of %s has no route table, but %s has %s",
+			s.id.Short(), strings.Join(pools, " and "), strings.Join(others,
+				" and "), s.table.Short()).
+			With("either it lost the table, or it is new: AKS associates a new pool's subnet "+
+				"only at "+
+				"the next update of the cluster: "+p.azAKS("update", "--yes").String()).
+			WithFix("%s", s.associate())}
 }
 
 // replaced reports who replaced the table on a subnet, if that is known.
 func (s seat) replaced(p *patient) []finding.Finding {
 	other := s.subnet.RouteTable
-	evidence, place, again := []string{"present: " + string(other)}, "the cluster's own", finding.CommandLine{}
+	evidence, place, again := []string{"present: " + string(other)}, "the cluster's own",
+		finding.CommandLine{}
 	if s.table != "" {
-		evidence, place, again = append(evidence, "expected: "+string(s.table)), s.table.Short(), s.associate()
+		evidence, place, again = append(evidence, "expected: "+string(s.table)), s.table.Short(),
+			s.associate()
 	}
 	if inventory.IsManagerTable(other) {
-		return []finding.Finding{p.found(finding.NetworkManagerTable, s.id, "subnet %s has the route table %s of Azure Virtual Network Manager in place of %s", s.id.Short(), other.Short(), place).
-			With(append(evidence, "with routeTableUsageMode ManagedOnly, the routing configuration replaces every table that is associated again")...).
-			WithAdvice("set routeTableUsageMode of the routing configuration to UseExisting, deploy it, then associate the cluster's table again").
+		return []finding.Finding{p.found(finding.NetworkManagerTable, s.id,
+			"subnet %s has the route table %s of Azure Virtual Network Manager in place of %s",
+			s.id.Short(), other.Short(), place).
+			With(append(evidence, "with routeTableUsageMode ManagedOnly, the routing "+
+				"configuration replaces every table that is associated again")...).
+			WithAdvice("set routeTableUsageMode of the routing configuration to UseExisting, "+
+				"deploy it, then associate the cluster's table again").
 			WithFix("%s", again)}
 	}
 	for _, id := range []arm.ID{s.id, s.id.Parent()} {
-		if line := p.s.Writers[id.Key()].Line; s.table != "" && strings.Contains(strings.ToLower(line), "policy assignment") {
-			return []finding.Finding{p.found(finding.PolicyTable, s.id, "a policy gave subnet %s the route table %s in place of %s", s.id.Short(), other.Short(), place).
-				With(evidence...).WithAdvice("exempt the subnet from the policy assignment, then associate the cluster's table again").
-				WithFix("%s", again)}
+		if line := p.s.Writers[id.Key()].Line; s.table != "" &&
+			strings.Contains(strings.ToLower(line), "policy assignment") {
+			return []finding.Finding{
+				p.found(finding.PolicyTable, s.id, "a policy gave subnet %s the route table %s "+
+					"in place of %s", s.id.Short(), other.Short(), place).
+					With(evidence...).WithAdvice("exempt the subnet from the policy assignment, "+
+					"then "+
+					"associate the cluster's table again").
+					WithFix("%s", again)}
 		}
 	}
 	return nil
@@ -142,13 +164,16 @@ func (s seat) associate() finding.CommandLine {
 	return finding.Command("az network vnet subnet update --ids %s --route-table %s", s.id, s.table)
 }
 
-// blackhole reports a default route that drops everything. A cluster without an outbound type may be
-// isolated on purpose.
+// blackhole reports a default route that drops everything. A cluster without an outbound type may
+// be isolated on purpose.
 func (p *patient) blackhole(r inventory.Route) []finding.Finding {
-	f := p.found(finding.EgressDropped, p.table.ID, "route %s in route table %s of cluster %s drops %s: its nodes reach nothing outside the network, not even Azure and registries",
-		r.Name, p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix).About(r.Name).WithAdvice("delete the route unless it is intended").
+	f := p.found(finding.EgressDropped, p.table.ID, "route %s in route table %s of cluster %s "+
+		"drops %s: its nodes reach nothing outside the network, not even Azure and registries",
+		r.Name, p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix).About(r.Name).WithAdvice(
+		"delete the route unless it is intended").
 		WithFix("az network route-table route delete --ids %s", p.table.ID.Child("routes", r.Name))
-	if strings.EqualFold(p.cluster.Outbound, "none") || strings.EqualFold(p.cluster.Outbound, "block") {
+	if strings.EqualFold(p.cluster.Outbound, "none") ||
+		strings.EqualFold(p.cluster.Outbound, "block") {
 		f.Severity = finding.Info
 	}
 	return []finding.Finding{f}
@@ -160,12 +185,16 @@ func egressInTable(p *patient) []finding.Finding {
 		return nil
 	}
 	for _, r := range p.table.Routes {
-		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 && strings.EqualFold(r.HopType, inventory.HopNone) {
+		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 &&
+			strings.EqualFold(r.HopType, inventory.HopNone) {
 			return p.blackhole(r)
 		}
 		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 {
-			return []finding.Finding{p.found(finding.EgressInTable, p.table.ID, "route table %s of cluster %s also routes %s to %s: without the table the nodes cannot reach Azure, and nothing inside the cluster can repair it",
-				p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix, r.NextHop()).About(r.Name).WithAdvice("run routekeeper outside cluster %s", p.cluster.ID.Short())}
+			return []finding.Finding{p.found(finding.EgressInTable, p.table.ID,
+				"route table %s of cluster %s also routes %s to %s: without the table the nodes "+
+					"cannot reach Azure, and nothing inside the cluster can repair it",
+				p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix, r.NextHop()).About(r.Name).
+				WithAdvice("run routekeeper outside cluster %s", p.cluster.ID.Short())}
 		}
 	}
 	return nil

@@ -11,9 +11,11 @@ import (
 
 const (
 	spare        = vnet + "/subnets/spare"
-	managerGroup = arm.ID("/subscriptions/" + sub + "/resourceGroups/AVNM_Managed_ResourceGroup_" + sub)
-	avnmTable    = managerGroup + "/providers/Microsoft.Network/routeTables/AVNM_Managed_312496641AD74FC994A9D15A92911F72"
-	otherTable   = netGroup + "/providers/Microsoft.Network/routeTables/other-rt"
+	managerGroup = arm.ID("/subscriptions/" + sub + "/resourceGroups/AVNM_Managed_ResourceGroup_" +
+		sub)
+	avnmTable = managerGroup +
+		"/providers/Microsoft.Network/routeTables/AVNM_Managed_312496641AD74FC994A9D15A92911F72"
+	otherTable = netGroup + "/providers/Microsoft.Network/routeTables/other-rt"
 )
 
 // is checks how much a finding matters.
@@ -36,7 +38,8 @@ func (w *world) secondPool(subnet object) *world {
 func TestPoolWithoutTable(t *testing.T) {
 	f := healthy(t).secondPool(object{}).finds(finding.PoolWithoutTable)
 	is(t, f, finding.Error)
-	says(t, f, "shop-vnet/spare", "pool spare", "shop-vnet/nodes has shop-rt", "az aks update", "az network vnet subnet update --ids "+string(spare)+" --route-table "+string(shopTable))
+	says(t, f, "shop-vnet/spare", "pool spare", "shop-vnet/nodes has shop-rt", "az aks update",
+		"az network vnet subnet update --ids "+string(spare)+" --route-table "+string(shopTable))
 
 	healthy(t).secondPool(object{"routeTable": link(shopTable)}).finds()
 	// The subnet of all pools has lost it: that is another thing.
@@ -46,9 +49,13 @@ func TestPoolWithoutTable(t *testing.T) {
 	w.c.Configs[0].Spec.Guard.Subnets[0].RouteTableID = string(shopTable)
 	w.finds(finding.AssociationLost)
 	// No subnet was read: nothing is known of its table.
-	healthy(t).secondPool(object{}).also(func(s *inventory.Snapshot) { delete(s.Subnets, spare.Key()) }).finds()
+	healthy(t).secondPool(object{}).also(func(s *inventory.Snapshot) {
+		delete(s.Subnets, spare.Key())
+	}).finds()
 	// A table that does not exist cannot be associated.
-	w = healthy(t).secondPool(object{}).absent(shopTable).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
+	w = healthy(t).secondPool(object{}).absent(shopTable).also(func(s *inventory.Snapshot) {
+		s.Learn(shop).LogRead = true
+	})
 	w.c.Configs[0].Spec.RouteTableID = string(shopTable)
 	w.finds(finding.TableMissing)
 }
@@ -63,38 +70,53 @@ func TestAnotherTable(t *testing.T) {
 	}
 	f := taken(avnmTable).finds(finding.NetworkManagerTable)
 	is(t, f, finding.Error)
-	says(t, f, "Azure Virtual Network Manager", "AVNM_Managed_3124", "in place of shop-rt", "UseExisting")
+	says(t, f, "Azure Virtual Network Manager", "AVNM_Managed_3124", "in place of shop-rt",
+		"UseExisting")
 
 	f = taken(otherTable).finds(finding.AssociationOther)
 	is(t, f, finding.Error)
 	// A name alone that only resembles it is no proof.
-	taken(netGroup + "/providers/Microsoft.Network/routeTables/AVNM_Managed_copy").finds(finding.AssociationOther)
+	taken(netGroup + "/providers/Microsoft.Network/routeTables/AVNM_Managed_copy").finds(
+		finding.AssociationOther)
 	// The table of the manager is the cluster's where the config says so.
-	w := healthy(t).put(table(avnmTable, nodes, podRoute(0), podRoute(1), podRoute(2))).without(shopTable).set(nodes, "routeTable", link(avnmTable))
+	w := healthy(t).put(table(avnmTable, nodes, podRoute(0), podRoute(1), podRoute(2))).without(
+		shopTable).set(nodes, "routeTable", link(avnmTable))
 	w.c.Configs[0].Spec.RouteTableID = string(avnmTable)
 	w.finds()
 	// The cluster's own table is not known, and this one is not it.
-	w = healthy(t).put(table(avnmTable, nodes)).set(nodes, "routeTable", link(avnmTable)).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
+	w = healthy(t).put(table(avnmTable, nodes)).set(nodes, "routeTable",
+		link(avnmTable)).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
 	says(t, w.finds(finding.NetworkManagerTable), "in place of the cluster's own")
-	w = healthy(t).put(table(avnmTable, spare)).routes(shopTable).secondPool(object{"routeTable": link(avnmTable)}).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
-	says(t, w.finds(finding.NetworkManagerTable, finding.TableUnknown), "shop-vnet/spare", "in place of shop-rt")
+	w = healthy(t).put(table(avnmTable, spare)).routes(shopTable).secondPool(object{
+		"routeTable": link(avnmTable)}).also(func(s *inventory.Snapshot) {
+		s.Learn(shop).LogRead = true
+	})
+	says(t, w.finds(finding.NetworkManagerTable, finding.TableUnknown), "shop-vnet/spare",
+		"in place of shop-rt")
 	// On a guarded subnet, too.
-	guarded := healthy(t).put(table(avnmTable, appgw)).set(appgw, "routeTable", link(avnmTable)).finds(finding.NetworkManagerTable)
+	guarded := healthy(t).put(table(avnmTable, appgw)).set(appgw, "routeTable",
+		link(avnmTable)).finds(finding.NetworkManagerTable)
 	says(t, guarded, "shop-vnet/appgw", "in place of appgw-rt")
 
 	wrote := func(line string) *world {
-		return taken(otherTable).also(func(s *inventory.Snapshot) { s.Writers[nodes.Key()] = inventory.Writer{Line: line} })
+		return taken(otherTable).also(func(s *inventory.Snapshot) {
+			s.Writers[nodes.Key()] = inventory.Writer{Line: line}
+		})
 	}
-	f = wrote("nodes was last written by 1234, the identity of policy assignment force-firewall at 2026-11-20").finds(finding.PolicyTable)
+	f = wrote("nodes was last written by 1234, the identity of policy assignment force-firewall " +
+		"at 2026-11-20").finds(finding.PolicyTable)
 	is(t, f, finding.Error)
 	says(t, f, "a policy gave", "other-rt in place of shop-rt", "exempt")
 	// Which table it should be is not known: this one may be right.
-	w = healthy(t).put(table(otherTable, spare)).routes(shopTable).secondPool(object{"routeTable": link(otherTable)}).also(func(s *inventory.Snapshot) {
+	w = healthy(t).put(table(otherTable, spare)).routes(shopTable).secondPool(object{
+		"routeTable": link(otherTable)}).also(func(s *inventory.Snapshot) {
 		s.Learn(shop).LogRead = true
-		s.Writers[spare.Key()] = inventory.Writer{Line: "by the identity of policy assignment force-firewall"}
+		s.Writers[spare.Key()] = inventory.Writer{
+			Line: "by the identity of policy assignment force-firewall"}
 	})
 	w.finds(finding.TableUnknown)
-	wrote("nodes was last written by policy-admin@example.com at 2026-11-20").finds(finding.AssociationOther)
+	wrote("nodes was last written by policy-admin@example.com at 2026-11-20").finds(
+		finding.AssociationOther)
 }
 
 func TestTableElsewhere(t *testing.T) {
@@ -102,25 +124,32 @@ func TestTableElsewhere(t *testing.T) {
 		far := arm.ID(group + "/providers/Microsoft.Network/routeTables/far-rt")
 		w := healthy(t)
 		w.put(table(far, "")).docs[far.Key()]["location"] = location
-		w.c.Configs[0].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(appgw), RouteTableID: string(far)}}
+		w.c.Configs[0].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+			{SubnetID: string(appgw), RouteTableID: string(far)}}
 		return w
 	}
 	f := guard("northeurope", string(netGroup)).finds(finding.TableElsewhere)
 	is(t, f, finding.Error)
 	says(t, f, "shop-vnet/appgw", "far-rt", "northeurope", "westeurope")
-	guard("westeurope", "/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/net-rg").finds(finding.TableElsewhere)
+	guard("westeurope",
+		"/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/net-rg").finds(
+		finding.TableElsewhere)
 	// Where it could be, it is only not there yet.
 	guard("WestEurope", string(netGroup)).finds(finding.AssociationOther)
 	// The network was not read.
-	guard("northeurope", string(netGroup)).also(func(s *inventory.Snapshot) { clear(s.VNets) }).finds(finding.AssociationOther)
+	guard("northeurope", string(netGroup)).also(func(s *inventory.Snapshot) {
+		clear(s.VNets)
+	}).finds(finding.AssociationOther)
 }
 
 func TestEgressInTable(t *testing.T) {
 	w := healthy(t).profile("outboundType", "userDefinedRouting")
-	f := w.routes(shopTable, podRoute(0), podRoute(1), podRoute(2), route("egress", "0.0.0.0/0", "VirtualAppliance", "10.42.9.4")).finds(finding.EgressInTable)
+	f := w.routes(shopTable, podRoute(0), podRoute(1), podRoute(2),
+		route("egress", "0.0.0.0/0", "VirtualAppliance", "10.42.9.4")).finds(finding.EgressInTable)
 	is(t, f, finding.Info)
 	says(t, f, "shop-rt", "0.0.0.0/0 to 10.42.9.4")
-	for _, f := range healthy(t).routes(shopTable, podRoute(0), podRoute(1), podRoute(2), route("branch", "10.0.0.0/8", "VirtualAppliance", "10.42.9.4")).check() {
+	for _, f := range healthy(t).routes(shopTable, podRoute(0), podRoute(1), podRoute(2),
+		route("branch", "10.0.0.0/8", "VirtualAppliance", "10.42.9.4")).check() {
 		if f.Code == finding.EgressInTable {
 			t.Errorf("found %s", f.Message)
 		}
@@ -130,22 +159,26 @@ func TestEgressInTable(t *testing.T) {
 // TestEgressDropped: a default route to nowhere is not a way out.
 func TestEgressDropped(t *testing.T) {
 	drops := func() *world {
-		return healthy(t).routes(shopTable, podRoute(0), podRoute(1), podRoute(2), route("nowhere", "0.0.0.0/0", "None", ""))
+		return healthy(t).routes(shopTable, podRoute(0), podRoute(1), podRoute(2),
+			route("nowhere", "0.0.0.0/0", "None", ""))
 	}
 	f := drops().finds(finding.EgressDropped)
 	is(t, f, finding.Error)
-	says(t, f, "route nowhere", "az network route-table route delete --ids "+string(shopTable)+"/routes/nowhere")
+	says(t, f, "route nowhere", "az network route-table route delete --ids "+string(shopTable)+
+		"/routes/nowhere")
 	cutOff := drops()
 	cutOff.props(shop)["networkProfile"].(object)["outboundType"] = "none"
 	is(t, cutOff.finds(finding.EgressDropped), finding.Info)
 }
 
-// TestTableGoneForGood: the table was taken off its subnet and deleted; the activity log still knows which it was.
+// TestTableGoneForGood: the table was taken off its subnet and deleted; the activity log still
+// knows which it was.
 func TestTableGoneForGood(t *testing.T) {
-	gone := healthy(t).unset(nodes, "routeTable").absent(shopTable).also(func(s *inventory.Snapshot) {
-		known := s.Learn(shop)
-		known.LogRead, known.ManagedRead, known.Written = true, true, []arm.ID{shopTable}
-	})
+	gone := healthy(t).unset(nodes, "routeTable").absent(shopTable).also(
+		func(s *inventory.Snapshot) {
+			known := s.Learn(shop)
+			known.LogRead, known.ManagedRead, known.Written = true, true, []arm.ID{shopTable}
+		})
 	f := gone.finds(finding.TableMissing)
 	if f.Resource != string(shopTable) {
 		t.Errorf("%+v", f)
@@ -153,6 +186,7 @@ func TestTableGoneForGood(t *testing.T) {
 	// As long as the log goes on, another may be found.
 	healthy(t).unset(nodes, "routeTable").absent(shopTable).also(func(s *inventory.Snapshot) {
 		known := s.Learn(shop)
-		known.LogRead, known.ManagedRead, known.LogCut, known.Written = true, true, true, []arm.ID{shopTable}
+		known.LogRead, known.ManagedRead, known.LogCut, known.Written = true, true, true, []arm.ID{
+			shopTable}
 	}).finds(finding.TableUnknown)
 }

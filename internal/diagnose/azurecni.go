@@ -14,13 +14,15 @@ const aksDelegation = arm.TypeCluster
 
 func azureCNI(c *inventory.Cluster) bool { return strings.EqualFold(c.Plugin, "azure") }
 
-// checkAzureCNI looks at where nodes and pods have their addresses, and at the subnets that hold them.
+// checkAzureCNI looks at where nodes and pods have their addresses, and at the subnets that hold
+// them.
 func checkAzureCNI(p *patient) []finding.Finding {
 	return append(subnetRoles(p), addresses(p)...)
 }
 
-// subnetRoles finds subnets that are for nodes and for pods, be it of two clusters, and delegations that do not go with either. AKS
-// refuses a delegated node subnet (azure-docs#69774, SubnetIsDelegated).
+// subnetRoles finds subnets that are for nodes and for pods, be it of two clusters, and delegations
+// that do not go with either. AKS refuses a delegated node subnet (azure-docs#69774,
+// SubnetIsDelegated).
 func subnetRoles(p *patient) []finding.Finding {
 	var found []finding.Finding
 	seen := map[string]bool{}
@@ -35,7 +37,8 @@ func subnetRoles(p *patient) []finding.Finding {
 	for _, pool := range p.cluster.Pools {
 		if subnet := once(nodeSubnet(p.s.Snapshot, p.cluster, pool), "nodes"); subnet != nil {
 			for _, service := range subnet.Delegations {
-				if !strings.EqualFold(service, aksDelegation) || !p.holdsPods(subnet.ID) { // it is used twice then, which is said below
+				// it is used twice then, which is said below
+				if !strings.EqualFold(service, aksDelegation) || !p.holdsPods(subnet.ID) {
 					found = append(found, p.delegated(subnet, "node", service))
 				}
 			}
@@ -54,12 +57,15 @@ func subnetRoles(p *patient) []finding.Finding {
 		for _, nodes := range c.Pools {
 			for _, pods := range p.cluster.Pools {
 				if pods.PodSubnet != "" && pods.PodSubnet.Equal(nodes.Subnet) {
-					found = append(found, p.usedTwice(pods.PodSubnet, c, nodes.Name, p.cluster, pods.Name))
+					found = append(found, p.usedTwice(pods.PodSubnet, c, nodes.Name, p.cluster,
+						pods.Name))
 				}
 			}
 			for _, own := range p.cluster.Pools {
-				if nodes.PodSubnet != "" && nodes.PodSubnet.Equal(own.Subnet) && !c.ID.Equal(p.cluster.ID) {
-					found = append(found, p.usedTwice(nodes.PodSubnet, p.cluster, own.Name, c, nodes.Name))
+				if nodes.PodSubnet != "" && nodes.PodSubnet.Equal(own.Subnet) &&
+					!c.ID.Equal(p.cluster.ID) {
+					found = append(found, p.usedTwice(nodes.PodSubnet, p.cluster, own.Name, c,
+						nodes.Name))
 				}
 			}
 		}
@@ -68,15 +74,22 @@ func subnetRoles(p *patient) []finding.Finding {
 }
 
 func (p *patient) holdsPods(subnet arm.ID) bool {
-	return slices.ContainsFunc(p.cluster.Pools, func(pool inventory.Pool) bool { return subnet.Equal(pool.PodSubnet) })
+	return slices.ContainsFunc(p.cluster.Pools, func(pool inventory.Pool) bool {
+		return subnet.Equal(pool.PodSubnet)
+	})
 }
 
 func (p *patient) delegated(subnet *inventory.Subnet, kind, service string) finding.Finding {
-	return p.found(finding.SubnetDelegated, subnet.ID, "%s subnet %s of cluster %s is delegated to %s", kind, subnet.ID.Short(), p.cluster.ID.Short(), service).
-		About(service).WithFix("az network vnet subnet update --ids %s --remove delegations", subnet.ID)
+	return p.found(finding.SubnetDelegated, subnet.ID,
+		"%s subnet %s of cluster %s is delegated to %s", kind, subnet.ID.Short(),
+		p.cluster.ID.Short(), service).
+		About(service).WithFix("az network vnet subnet update --ids %s --remove delegations",
+		subnet.ID)
 }
 
-func (p *patient) usedTwice(id arm.ID, ofNodes *inventory.Cluster, nodes string, ofPods *inventory.Cluster, pods string) finding.Finding {
-	return p.found(finding.SubnetUsedTwice, id, "subnet %s is the node subnet of pool %s of cluster %s and the pod subnet of pool %s of cluster %s",
+func (p *patient) usedTwice(id arm.ID, ofNodes *inventory.Cluster, nodes string,
+	ofPods *inventory.Cluster, pods string) finding.Finding {
+	return p.found(finding.SubnetUsedTwice, id, "subnet %s is the node subnet of pool %s of "+
+		"cluster %s and the pod subnet of pool %s of cluster %s",
 		id.Short(), nodes, ofNodes.ID.Short(), pods, ofPods.ID.Short()).About(nodes + " " + pods)
 }

@@ -25,7 +25,8 @@ func onAzureCNI(t *testing.T) *world {
 func withPodSubnet(t *testing.T) *world {
 	w := onAzureCNI(t)
 	w.kube[shop.Key()].Pods = nil
-	return w.addSubnet(podSubnet, object{"addressPrefix": "10.42.8.0/22", "delegations": list{delegation("Microsoft.ContainerService/managedClusters")}}).
+	return w.addSubnet(podSubnet, object{"addressPrefix": "10.42.8.0/22",
+		"delegations": list{delegation("Microsoft.ContainerService/managedClusters")}}).
 		pool("podSubnetID", string(podSubnet)).pod(0, false, "10.42.8.9").pod(1, true, nodeAddr(1))
 }
 
@@ -33,7 +34,9 @@ func withPodSubnet(t *testing.T) *world {
 func onOverlay(t *testing.T) *world {
 	w := onAzureCNI(t)
 	w.kube[shop.Key()].Pods = nil
-	return w.set(shop, "networkProfile", object{"networkPlugin": "azure", "networkPluginMode": "overlay", "podCidr": "10.244.0.0/16", "podCidrs": list{"10.244.0.0/16", "fd00:244::/64"}}).
+	return w.set(shop, "networkProfile",
+		object{"networkPlugin": "azure", "networkPluginMode": "overlay", "podCidr": "10.244.0.0/16",
+			"podCidrs": list{"10.244.0.0/16", "fd00:244::/64"}}).
 		pod(0, false, "10.244.0.9", "fd00:244::9").pod(1, true, nodeAddr(1))
 }
 
@@ -50,7 +53,8 @@ func (w *world) pool(field string, value any) *world {
 // pod adds a pod on a node.
 func (w *world) pod(node int, host bool, addrs ...string) *world {
 	k := w.kube[shop.Key()]
-	p := inventory.Pod{Namespace: "default", Name: fmt.Sprintf("pod-%d", len(k.Pods)), Node: nodeName(node), HostNetwork: host, Phase: "Running"}
+	p := inventory.Pod{Namespace: "default", Name: fmt.Sprintf("pod-%d", len(k.Pods)),
+		Node: nodeName(node), HostNetwork: host, Phase: "Running"}
 	for _, a := range addrs {
 		p.Addresses = append(p.Addresses, netip.MustParseAddr(a))
 	}
@@ -64,14 +68,18 @@ func TestPodOutside(t *testing.T) {
 		here, there string
 		should      string
 	}{
-		"node subnet": {onAzureCNI, "10.42.1.200", "10.42.2.7", "node subnet shop-vnet/nodes (10.42.1.0/24)"},
-		"pod subnet":  {withPodSubnet, "10.42.11.254", "10.42.1.200", "pod subnet shop-vnet/pods (10.42.8.0/22)"},
-		"overlay":     {onOverlay, "10.244.2.9", "10.42.1.200", "the pod CIDR (10.244.0.0/16, fd00:244::/64)"},
+		"node subnet": {onAzureCNI, "10.42.1.200", "10.42.2.7",
+			"node subnet shop-vnet/nodes (10.42.1.0/24)"},
+		"pod subnet": {withPodSubnet, "10.42.11.254", "10.42.1.200",
+			"pod subnet shop-vnet/pods (10.42.8.0/22)"},
+		"overlay": {onOverlay, "10.244.2.9", "10.42.1.200",
+			"the pod CIDR (10.244.0.0/16, fd00:244::/64)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.w(t).pod(2, false, tt.here).finds()
 			f := tt.w(t).pod(2, false, tt.there).finds(finding.PodOutside)
-			if want := "pod default/pod-2 on node " + nodeName(2) + " (" + tt.there + ") of cluster shop is outside of " + tt.should; f.Message != want {
+			if want := "pod default/pod-2 on node " + nodeName(2) + " (" + tt.there +
+				") of cluster shop is outside of " + tt.should; f.Message != want {
 				t.Errorf("%s, want %s", f.Message, want)
 			}
 		})
@@ -80,18 +88,23 @@ func TestPodOutside(t *testing.T) {
 	for i := range 12 {
 		many.pod(2, false, fmt.Sprintf("10.42.2.%d", 10+i))
 	}
-	if f := many.finds(finding.PodOutside); len(f.Evidence) != 11 || f.Evidence[10] != "and 2 more" || !strings.HasPrefix(f.Message, "12 pods of cluster shop are outside of") {
+	if f := many.finds(finding.PodOutside); len(f.Evidence) != 11 ||
+		f.Evidence[10] != "and 2 more" ||
+		!strings.HasPrefix(f.Message, "12 pods of cluster shop are outside of") {
 		t.Errorf("%s %q", f.Message, f.Evidence)
 	}
-	// A pod that has ended has given its address back, one on a node that nobody knows may belong anywhere, and where a
-	// subnet was not read nothing is outside of it. An IPv6 address is not held against IPv4 prefixes.
+	// A pod that has ended has given its address back, one on a node that nobody knows may belong
+	// anywhere, and where a subnet was not read nothing is outside of it. An IPv6 address is not
+	// held against IPv4 prefixes.
 	ended := withPodSubnet(t).pod(2, false, "10.42.1.200")
 	ended.kube[shop.Key()].Pods[2].Phase = "Succeeded"
 	ended.finds()
 	lost := withPodSubnet(t).pod(2, false, "10.42.1.200")
 	lost.kube[shop.Key()].Pods[2].Node = "gone"
 	lost.finds()
-	withPodSubnet(t).pod(2, false, "10.42.1.200").also(func(s *inventory.Snapshot) { delete(s.Subnets, podSubnet.Key()) }).finds()
+	withPodSubnet(t).pod(2, false, "10.42.1.200").also(func(s *inventory.Snapshot) {
+		delete(s.Subnets, podSubnet.Key())
+	}).finds()
 	withPodSubnet(t).pod(2, false, "fd00::1").finds()
 }
 
@@ -102,7 +115,9 @@ func TestNodeOutside(t *testing.T) {
 		return w
 	}
 	f := moved(withPodSubnet(t), "10.42.2.5").finds(finding.NodeOutside)
-	if len(f.Evidence) != 1 || !strings.HasPrefix(f.Message, "node "+nodeName(1)+" (10.42.2.5) of cluster shop is outside of node subnet shop-vnet/nodes") {
+	if len(f.Evidence) != 1 ||
+		!strings.HasPrefix(f.Message, "node "+nodeName(1)+
+			" (10.42.2.5) of cluster shop is outside of node subnet shop-vnet/nodes") {
 		t.Errorf("%s %q", f.Message, f.Evidence)
 	}
 	moved(withPodSubnet(t), "10.42.1.99").finds()
@@ -120,28 +135,43 @@ func TestNodeOutside(t *testing.T) {
 }
 
 func TestSubnetRoles(t *testing.T) {
-	f := withPodSubnet(t).set(nodes, "delegations", list{delegation("Microsoft.Netapp/volumes")}).finds(finding.SubnetDelegated)
-	if f.Resource != string(nodes) || !strings.Contains(f.Message, "node subnet shop-vnet/nodes of cluster shop is delegated to Microsoft.Netapp/volumes") {
+	f := withPodSubnet(t).set(nodes, "delegations", list{delegation("Microsoft.Netapp/volumes")}).
+		finds(finding.SubnetDelegated)
+	if f.Resource != string(nodes) ||
+		!strings.Contains(f.Message, "node subnet shop-vnet/nodes of cluster shop is delegated "+
+			"to Microsoft.Netapp/volumes") {
 		t.Errorf("%s %s", f.Resource, f.Message)
 	}
-	// The nodes' subnet must not be delegated to AKS either, the pods' is; somebody else's subnet may be to anybody.
-	withPodSubnet(t).set(nodes, "delegations", list{delegation(aksDelegation)}).finds(finding.SubnetDelegated)
-	if f := withPodSubnet(t).set(podSubnet, "delegations", list{delegation("Microsoft.App/environments")}).finds(finding.SubnetDelegated); f.Resource != string(podSubnet) {
+	// The nodes' subnet must not be delegated to AKS either, the pods' is; somebody else's subnet
+	// may be to anybody.
+	withPodSubnet(t).set(nodes, "delegations", list{delegation(aksDelegation)}).finds(
+		finding.SubnetDelegated)
+	if f := withPodSubnet(t).set(podSubnet, "delegations",
+		list{delegation("Microsoft.App/environments")}).finds(
+		finding.SubnetDelegated); f.Resource != string(podSubnet) {
 		t.Errorf("%s %s", f.Resource, f.Message)
 	}
 	withPodSubnet(t).unset(podSubnet, "delegations").finds()
-	withPodSubnet(t).set(appgw, "delegations", list{delegation("Microsoft.Network/applicationGateways")}).finds()
+	withPodSubnet(t).set(appgw, "delegations",
+		list{delegation("Microsoft.Network/applicationGateways")}).finds()
 
 	once := onAzureCNI(t).pool("podSubnetID", string(nodes))
-	if f := once.finds(finding.SubnetUsedTwice); f.Resource != string(nodes) || !strings.Contains(f.Message, "node subnet of pool nodepool1 of cluster shop and the pod subnet of pool nodepool1 of cluster shop") {
+	if f := once.finds(finding.SubnetUsedTwice); f.Resource != string(nodes) ||
+		!strings.Contains(f.Message, "node subnet of pool nodepool1 of cluster shop and the pod "+
+			"subnet of pool nodepool1 of cluster shop") {
 		t.Errorf("%s", f.Message)
 	}
-	onAzureCNI(t).set(nodes, "delegations", list{delegation(aksDelegation)}).pool("podSubnetID", string(nodes)).finds(finding.SubnetUsedTwice)
+	onAzureCNI(t).set(nodes, "delegations", list{delegation(aksDelegation)}).pool("podSubnetID",
+		string(nodes)).finds(finding.SubnetUsedTwice)
 	// Clusters may share a pod subnet, or a node subnet, but not the one's with the other's.
 	neighbour := func(nodeSubnet, podSubnet arm.ID) object {
 		id := shop + "-2"
-		return object{"id": string(id), "name": id.Name(), "location": "westeurope", "properties": object{"nodeResourceGroup": "MC_2", "networkProfile": object{"networkPlugin": "azure"},
-			"agentPoolProfiles": list{object{"name": "other", "count": 1, "vnetSubnetID": string(nodeSubnet), "podSubnetID": string(podSubnet)}}}}
+		return object{"id": string(id), "name": id.Name(), "location": "westeurope",
+			"properties": object{"nodeResourceGroup": "MC_2",
+				"networkProfile": object{"networkPlugin": "azure"},
+				"agentPoolProfiles": list{
+					object{"name": "other", "count": 1, "vnetSubnetID": string(nodeSubnet),
+						"podSubnetID": string(podSubnet)}}}}
 	}
 	withPodSubnet(t).put(neighbour(nodes, podSubnet)).finds()
 	withPodSubnet(t).put(neighbour(podSubnet, "")).finds(finding.SubnetUsedTwice)
@@ -160,20 +190,24 @@ func (w *world) use(id arm.ID, n int) *world {
 func TestAddresses(t *testing.T) {
 	// A /24 has 251 addresses to give; nine tenths of them are 225.9.
 	onAzureCNI(t).pool("upgradeSettings", object{"maxSurge": "0"}).use(nodes, 225).finds()
-	onAzureCNI(t).pool("upgradeSettings", object{"maxSurge": "0"}).use(nodes, 226).finds(finding.AddressesNearly)
+	onAzureCNI(t).pool("upgradeSettings", object{"maxSurge": "0"}).use(nodes,
+		226).finds(finding.AddressesNearly)
 	f := onAzureCNI(t).use(nodes, 251).finds(finding.AddressesExhausted)
-	if f.Severity != finding.Error || f.Resource != string(nodes) || !strings.Contains(f.Message, "251 of 251") {
+	if f.Severity != finding.Error || f.Resource != string(nodes) ||
+		!strings.Contains(f.Message, "251 of 251") {
 		t.Errorf("%v %s %s", f.Severity, f.Resource, f.Message)
 	}
 	// With both families each interface may show in the subnet twice.
 	both := func(n int) *world {
-		return onOverlay(t).set(nodes, "addressPrefixes", list{"10.42.1.0/24", "fd00:42::/64"}).unset(nodes, "addressPrefix").use(nodes, n)
+		return onOverlay(t).set(nodes, "addressPrefixes", list{"10.42.1.0/24", "fd00:42::/64"}).
+			unset(nodes, "addressPrefix").use(nodes, n)
 	}
 	both(400).finds()
 	both(452).finds(finding.AddressesNearly)
 	// What Kubernetes shows in a pod subnet counts where the subnet shows nothing.
 	small := func(pods int) *world {
-		w := withPodSubnet(t).set(podSubnet, "addressPrefix", "10.42.8.0/27").pool("maxPods", 10).pool("count", 1).pool("upgradeSettings", object{"maxSurge": "0"})
+		w := withPodSubnet(t).set(podSubnet, "addressPrefix", "10.42.8.0/27").pool("maxPods",
+			10).pool("count", 1).pool("upgradeSettings", object{"maxSurge": "0"})
 		for i := range pods - 1 { // the one there is has 10.42.8.9
 			w.pod(0, false, fmt.Sprintf("10.42.8.%d", 10+i%16))
 		}
@@ -184,20 +218,24 @@ func TestAddresses(t *testing.T) {
 	for i := range 26 {
 		busy.pod(0, false, fmt.Sprintf("10.42.8.%d", 4+i))
 	}
-	if f := busy.finds(finding.AddressesNearly); f.Resource != string(podSubnet) || !strings.Contains(f.Message, "26 of 27") {
+	if f := busy.finds(finding.AddressesNearly); f.Resource != string(podSubnet) ||
+		!strings.Contains(f.Message, "26 of 27") {
 		t.Errorf("%s %s", f.Resource, f.Message)
 	}
 }
 
 func TestAddressesShort(t *testing.T) {
 	scaled := func(w *world, most int, surge string) *world {
-		return w.pool("enableAutoScaling", true).pool("maxCount", most).pool("upgradeSettings", object{"maxSurge": surge}).use(nodes, 93)
+		return w.pool("enableAutoScaling", true).pool("maxCount", most).pool("upgradeSettings",
+			object{"maxSurge": surge}).use(nodes, 93)
 	}
 	// Of 251 addresses 93 are three nodes', and five more nodes have 31 each.
 	scaled(onAzureCNI(t), 8, "0").finds()
 	scaled(onAzureCNI(t), 7, "1").finds()
 	f := scaled(onAzureCNI(t), 8, "1").finds(finding.AddressesShort)
-	if f.Subject != "nodepool1" || !strings.Contains(f.Message, "node subnet 10.42.1.0/24 leaves room for 7 nodes of pool nodepool1") || !strings.Contains(f.Message, "its autoscaler goes to 8") ||
+	if f.Subject != "nodepool1" ||
+		!strings.Contains(f.Message, "node subnet 10.42.1.0/24 leaves room for 7 nodes of pool "+
+			"nodepool1") || !strings.Contains(f.Message, "its autoscaler goes to 8") ||
 		f.Fix != "routekeeper capacity --cluster "+string(shop) {
 		t.Errorf("%s fix %s", f.Message, f.Fix)
 	}

@@ -13,10 +13,14 @@ import (
 
 // changed are the findings behind which is a change of the resource that somebody made.
 var changed = []finding.Code{
-	finding.AssociationLost, finding.AssociationOther, finding.SourceEmpty, finding.TargetDrift, finding.PrefixTaken,
-	finding.UnmanagedShadow, finding.Unsettled, finding.PoolWithoutTable, finding.NetworkManagerTable, finding.PolicyTable, finding.WrongHop,
-	finding.HopNotNode, finding.ClaimedTwice, finding.RouteInPodCIDR, finding.RouteShadows, finding.NodeWithoutRoute, finding.RouteUnnoticed,
-	finding.GatewayDefaultRoute, finding.GatewaySharesTable, finding.GatewayNoTable, finding.EgressRouteMissing,
+	finding.AssociationLost, finding.AssociationOther, finding.SourceEmpty, finding.TargetDrift,
+	finding.PrefixTaken,
+	finding.UnmanagedShadow, finding.Unsettled, finding.PoolWithoutTable,
+	finding.NetworkManagerTable, finding.PolicyTable, finding.WrongHop,
+	finding.HopNotNode, finding.ClaimedTwice, finding.RouteInPodCIDR, finding.RouteShadows,
+	finding.NodeWithoutRoute, finding.RouteUnnoticed,
+	finding.GatewayDefaultRoute, finding.GatewaySharesTable, finding.GatewayNoTable,
+	finding.EgressRouteMissing,
 	finding.NextHopUnreachable, finding.FilterBlocksPods,
 }
 
@@ -35,14 +39,16 @@ func Changed(findings []finding.Finding) []arm.ID {
 func Blame(findings []finding.Finding, s *inventory.Snapshot) []finding.Finding {
 	out := slices.Clone(findings)
 	for i, f := range out {
-		if w, asked := s.Writers[arm.ID(f.Resource).Key()]; asked && slices.Contains(changed, f.Code) {
+		if w, asked := s.Writers[arm.ID(f.Resource).Key()]; asked &&
+			slices.Contains(changed, f.Code) {
 			out[i] = f.With(w.Line)
 		}
 	}
 	return out
 }
 
-// unseen reports what could not be read and no other finding speaks of: what is not seen cannot be found wrong.
+// unseen reports what could not be read and no other finding speaks of: what is not seen cannot be
+// found wrong.
 func unseen(s *inventory.Snapshot, said []finding.Finding) []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
@@ -66,11 +72,13 @@ func notRead(u inventory.Unread) string {
 	if isList(u.ID) {
 		return fmt.Sprintf("not seen, so there may be more of them: %s: %s", u.ID, u.Reason())
 	}
-	return fmt.Sprintf("%s %s could not be read, and checks that need it are silent: %s", u.ID.Type(), u.ID.Short(), u.Reason())
+	return fmt.Sprintf("%s %s could not be read, and checks that need it are silent: %s",
+		u.ID.Type(), u.ID.Short(), u.Reason())
 }
 
 // isList reports whether an ID is that of a list: a scope, and the type that was listed in it.
 func isList(id arm.ID) bool {
 	parts := strings.Split(strings.Trim(string(id), "/"), "/")
-	return len(parts) >= 3 && strings.EqualFold(parts[len(parts)-3], "providers") || len(parts)%2 == 1
+	return len(parts) >= 3 && strings.EqualFold(parts[len(parts)-3], "providers") ||
+		len(parts)%2 == 1
 }

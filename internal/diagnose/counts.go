@@ -59,7 +59,8 @@ type Place struct {
 	Usable, Used int
 }
 
-// Exit is how nodes in a subnet leave: the default route of the subnet's table, and its NAT gateway.
+// Exit is how nodes in a subnet leave: the default route of the subnet's table, and its NAT
+// gateway.
 type Exit struct {
 	Subnet  arm.ID
 	Table   arm.ID
@@ -68,8 +69,8 @@ type Exit struct {
 	Gateway arm.ID
 }
 
-// GatewayPlace is a subnet of Application Gateways that the cluster's add-on drives, or that are to reach
-// its pods by routes.
+// GatewayPlace is a subnet of Application Gateways that the cluster's add-on drives, or that are to
+// reach its pods by routes.
 type GatewayPlace struct {
 	Subnet   arm.ID
 	Table    arm.ID
@@ -109,7 +110,8 @@ func (c Case) Count(id arm.ID) (Counts, bool) {
 	}
 	for _, g := range p.gatewaySubnets() {
 		if g.drives || g.sends {
-			counts.Gateways = append(counts.Gateways, GatewayPlace{g.ID, g.RouteTable, g.Gateways, g.drives})
+			counts.Gateways = append(counts.Gateways, GatewayPlace{g.ID, g.RouteTable, g.Gateways,
+				g.drives})
 		}
 	}
 	return counts, true

@@ -2,8 +2,9 @@
 // of the clusters it makes Findings. A file holds one family of checks: association, routes,
 // targets, sharing, gateway, egress, filters, permissions, retirement, azurecni.
 //
-// It is pure, and knows nothing of how the snapshot came to be: live, from a bundle, or out of a plan that was never applied. What
-// was not read is never taken for wrong: a check that lacks what it needs is silent.
+// It is pure, and knows nothing of how the snapshot came to be: live, from a bundle, or out of a
+// plan that was never applied. What was not read is never taken for wrong: a check that lacks what
+// it needs is silent.
 package diagnose
 
 import (
@@ -27,7 +28,8 @@ type Case struct {
 	Clusters []arm.ID
 	// Configs are those of the kubenet clusters: as they were given, or as they would be proposed.
 	Configs []v1alpha1.ClusterRoutes
-	// Proposed is set where nobody has configured anything: what a config alone makes a duty is no finding then.
+	// Proposed is set where nobody has configured anything: what a config alone makes a duty is no
+	// finding then.
 	Proposed bool
 	// File is how the configs are named on a command line: routes.yaml.
 	File finding.CommandLine
@@ -36,7 +38,8 @@ type Case struct {
 	// RouteLimit is how many routes a table holds; 0: 400.
 	RouteLimit int
 
-	// What checks of every cluster ask about, looked up once: NICs by resource group, and the tables on node subnets.
+	// What checks of every cluster ask about, looked up once: NICs by resource group, and the
+	// tables on node subnets.
 	nicsOf  map[string][]*inventory.Interface
 	onNodes map[string]bool
 }
@@ -51,7 +54,8 @@ type patient struct {
 	// subnets are the node subnets that were read, in the order of their IDs; prefixes are theirs.
 	subnets  []*inventory.Subnet
 	prefixes []netip.Prefix
-	// source is where the cluster's own table was found; table is that table, nil where it is unknown, gone or was not read.
+	// source is where the cluster's own table was found; table is that table, nil where it is
+	// unknown, gone or was not read.
 	source plan.Discovery
 	table  *inventory.RouteTable
 	// kube is what its own API says, nil where it was not asked or did not answer.
@@ -121,7 +125,8 @@ func Check(c Case) []finding.Finding {
 // keeping finds what is not as the configs want it, and says how it is put right.
 func (c *Case) keeping() []finding.Finding {
 	found := slices.DeleteFunc(plan.Watch(plan.Facts{Snapshot: c.Snapshot}, c.Configs).Findings,
-		func(f finding.Finding) bool { return f.Code == finding.RoutesOrphaned }) // Orphans tells of them
+		// Orphans tells of them
+		func(f finding.Finding) bool { return f.Code == finding.RoutesOrphaned })
 	for i, f := range found {
 		switch kept := plan.Kept(c.Configs, f.Cluster, arm.ID(f.Resource)); {
 		case f.Code != finding.TargetDrift:
@@ -151,7 +156,9 @@ func (c *Case) patient(id arm.ID) *patient {
 	if cluster == nil {
 		return nil
 	}
-	p := &patient{Case: c, s: plan.Facts{Snapshot: c.Snapshot}, cluster: cluster, name: cluster.ID.Name(), prefixes: c.Snapshot.NodePrefixes(cluster), nics: c.nicsOf[cluster.NodeGroup().Key()]}
+	p := &patient{Case: c, s: plan.Facts{Snapshot: c.Snapshot}, cluster: cluster,
+		name: cluster.ID.Name(), prefixes: c.Snapshot.NodePrefixes(cluster),
+		nics: c.nicsOf[cluster.NodeGroup().Key()]}
 	for i := range c.Configs {
 		if id.Equal(arm.ID(c.Configs[i].Spec.ClusterID)) {
 			p.config, p.name = &c.Configs[i], c.Configs[i].Metadata.Name
@@ -174,7 +181,8 @@ func (c *Case) patient(id arm.ID) *patient {
 }
 
 // found makes a finding about this cluster.
-func (p *patient) found(code finding.Code, resource arm.ID, format string, args ...any) finding.Finding {
+func (p *patient) found(code finding.Code, resource arm.ID, format string,
+	args ...any) finding.Finding {
 	return finding.New(code, p.name, string(resource), format, args...)
 }
 
@@ -189,7 +197,8 @@ func count(n int, one, many string) string {
 // interfaces are the NICs of the cluster's nodes, in the order of their IDs.
 func (p *patient) interfaces() []*inventory.Interface { return p.nics }
 
-// interfacesByGroup are all NICs by the key of their resource group, each in the order of their IDs.
+// interfacesByGroup are all NICs by the key of their resource group, each in the order of their
+// IDs.
 func interfacesByGroup(s *inventory.Snapshot) map[string][]*inventory.Interface {
 	groups := map[string][]*inventory.Interface{}
 	for _, key := range slices.Sorted(maps.Keys(s.Interfaces)) {

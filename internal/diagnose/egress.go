@@ -12,11 +12,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// anywhere is the default route's prefix. Its two halves have the same effect, and win over a learned
-// default route.
+// anywhere is the default route's prefix. Its two halves have the same effect, and win over a
+// learned default route.
 var (
 	anywhere = netip.MustParsePrefix("0.0.0.0/0")
-	halves   = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/1"), netip.MustParsePrefix("128.0.0.0/1")}
+	halves   = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/1"),
+		netip.MustParsePrefix("128.0.0.0/1")}
 )
 
 // defaultRoutes are the routes that make up a table's default route; none if it is incomplete.
@@ -55,28 +56,39 @@ func checkEgress(p *patient) []finding.Finding {
 	return found
 }
 
-// checkDefault finds a cluster without its intended egress: outboundType userDefinedRouting "requires a
-// user-defined route with valid outbound connectivity" (egress-udr), and AKS creates no other.
-func (p *patient) checkDefault(subnet *inventory.Subnet, table *inventory.RouteTable) []finding.Finding {
-	if !strings.EqualFold(p.cluster.Outbound, "userDefinedRouting") || table != nil && len(defaultRoutes(table)) > 0 {
+// checkDefault finds a cluster without its intended egress: outboundType userDefinedRouting
+// "requires a user-defined route with valid outbound connectivity" (egress-udr), and AKS creates no
+// other.
+func (p *patient) checkDefault(subnet *inventory.Subnet,
+	table *inventory.RouteTable) []finding.Finding {
+	if !strings.EqualFold(p.cluster.Outbound, "userDefinedRouting") ||
+		table != nil && len(defaultRoutes(table)) > 0 {
 		return nil
 	}
-	f := p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s have no egress: outboundType is userDefinedRouting, but the subnet has no route table", p.name, subnet.ID.Short()).
+	f := p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s have no egress: "+
+		"outboundType is userDefinedRouting, but the subnet has no route table", p.name,
+		subnet.ID.Short()).
 		WithFix("az network vnet subnet update --ids %s --route-table TABLE", subnet.ID)
 	if table != nil {
-		f = p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s have no egress: outboundType is userDefinedRouting, but %s has no route for %s", p.name, subnet.ID.Short(), table.ID.Short(), anywhere).
-			WithFix("az network route-table route create %s --route-table-name %s --name egress --address-prefix %s --next-hop-type VirtualAppliance --next-hop-ip-address FIREWALL",
+		f = p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s have no "+
+			"egress: outboundType is userDefinedRouting, but %s has no route for %s", p.name,
+			subnet.ID.Short(), table.ID.Short(), anywhere).
+			WithFix("az network route-table route create %s --route-table-name %s --name egress "+
+				"--address-prefix %s --next-hop-type VirtualAppliance --next-hop-ip-address "+
+				"FIREWALL",
 				inGroup(table.ID), table.ID.Name(), anywhere)
 	}
 	if by := p.mayLearn(subnet.ID.Parent(), table); by != "" {
 		f.Severity = finding.Warning
-		f = f.With(by + ", and may have learned a default route by BGP; az network nic show-effective-route-table shows it on a node")
+		f = f.With(by + ", and may have learned a default route by BGP; az network nic " +
+			"show-effective-route-table shows it on a node")
 	}
 	return []finding.Finding{f}
 }
 
 // checkOutbound finds nodes whose egress differs from the cluster's outboundType.
-func (p *patient) checkOutbound(subnet *inventory.Subnet, table *inventory.RouteTable) []finding.Finding {
+func (p *patient) checkOutbound(subnet *inventory.Subnet,
+	table *inventory.RouteTable) []finding.Finding {
 	kind := p.cluster.Outbound
 	switch strings.ToLower(kind) {
 	case "loadbalancer", "managednatgateway", "userassignednatgateway":
@@ -85,7 +97,8 @@ func (p *patient) checkOutbound(subnet *inventory.Subnet, table *inventory.Route
 	}
 	if strings.EqualFold(kind, "userAssignedNATGateway") && subnet.NATGateway == "" {
 		return []finding.Finding{p.found(finding.EgressDiffers, subnet.ID,
-			"the nodes of %s in %s need a NAT gateway (outboundType %s), but the subnet has none", p.name, subnet.ID.Short(), kind).
+			"the nodes of %s in %s need a NAT gateway (outboundType %s), but the subnet has none",
+			p.name, subnet.ID.Short(), kind).
 			WithFix("az network vnet subnet update --ids %s --nat-gateway GATEWAY", subnet.ID)}
 	}
 	if table == nil {
@@ -93,26 +106,30 @@ func (p *patient) checkOutbound(subnet *inventory.Subnet, table *inventory.Route
 	}
 	for _, r := range defaultRoutes(table) {
 		// blackhole reports a route to None in the cluster's own table.
-		if strings.EqualFold(r.HopType, inventory.HopInternet) || strings.EqualFold(r.HopType, inventory.HopNone) && p.table == table {
+		if strings.EqualFold(r.HopType, inventory.HopInternet) ||
+			strings.EqualFold(r.HopType, inventory.HopNone) && p.table == table {
 			continue
 		}
 		return []finding.Finding{p.found(finding.EgressDiffers, subnet.ID,
-			"cluster %s has outboundType %s, but the route %s in %s sends %s of its nodes in %s to %s",
-			p.cluster.ID.Short(), kind, r.Name, table.ID.Short(), r.Prefix, subnet.ID.Short(), r.NextHop()).
+			"cluster %s has outboundType %s, but the route %s in %s sends %s of its nodes in %s "+
+				"to %s",
+			p.cluster.ID.Short(), kind, r.Name, table.ID.Short(), r.Prefix, subnet.ID.Short(),
+			r.NextHop()).
 			WithFix("%s", p.azAKS("update", "--outbound-type userDefinedRouting"))}
 	}
 	return nil
 }
 
-// mayLearn names a source of routes that no document shows, for the subnets of a network; "" if there
-// is none.
+// mayLearn names a source of routes that no document shows, for the subnets of a network; "" if
+// there is none.
 func (p *patient) mayLearn(id arm.ID, table *inventory.RouteTable) string {
 	vnet := p.s.VNets[id.Key()]
 	switch {
 	case table != nil && table.NoLearned:
 		return ""
 	case vnet == nil:
-		return "virtual network " + id.Name() + " was not read: it may have a virtual network gateway"
+		return "virtual network " + id.Name() + " was not read: it may have a virtual network " +
+			"gateway"
 	}
 	for _, name := range []string{"GatewaySubnet", "RouteServerSubnet"} { // reserved for these two
 		if p.s.Subnet(id.Child("subnets", name)) != nil {
@@ -127,10 +144,12 @@ func (p *patient) mayLearn(id arm.ID, table *inventory.RouteTable) string {
 	return ""
 }
 
-// checkHops finds default routes whose next hop cannot be reached. It "must have direct connectivity
-// without having to route through ExpressRoute Gateway or Virtual WAN" (virtual-networks-udr-overview),
-// and peerings are not transitive (virtual-network-peering-overview).
-func (p *patient) checkHops(subnet *inventory.Subnet, table *inventory.RouteTable) []finding.Finding {
+// checkHops finds default routes whose next hop cannot be reached. It "must have direct
+// connectivity without having to route through ExpressRoute Gateway or Virtual WAN"
+// (virtual-networks-udr-overview), and peerings are not transitive
+// (virtual-network-peering-overview).
+func (p *patient) checkHops(subnet *inventory.Subnet,
+	table *inventory.RouteTable) []finding.Finding {
 	vnet := p.s.VNets[subnet.ID.Parent().Key()]
 	if table == nil || vnet == nil || len(vnet.Prefixes) == 0 {
 		return nil
@@ -152,17 +171,25 @@ func (p *patient) checkHops(subnet *inventory.Subnet, table *inventory.RouteTabl
 			continue
 		}
 		if len(evidence) == 0 {
-			evidence = append(evidence, fmt.Sprintf("%s is neither in %s (%s) nor in a network it is peered with", r.Hop, vnet.ID.Name(), join(vnet.Prefixes)))
+			evidence = append(evidence,
+				fmt.Sprintf("%s is neither in %s (%s) nor in a network it is peered with", r.Hop,
+					vnet.ID.Name(), join(vnet.Prefixes)))
 			for _, key := range slices.Sorted(maps.Keys(p.s.VNets)) {
 				if contains(p.s.VNets[key].Prefixes, r.Hop) {
-					evidence = append(evidence, fmt.Sprintf("%s has the address, and no peering with %s", key[strings.LastIndexByte(key, '/')+1:], vnet.ID.Name()))
+					evidence = append(evidence,
+						fmt.Sprintf("%s has the address, and no peering with %s",
+							key[strings.LastIndexByte(key, '/')+1:], vnet.ID.Name()))
 				}
 			}
 		}
-		found = append(found, p.found(finding.NextHopUnreachable, table.ID, "the route %s in %s sends %s to %s, which %s cannot reach directly: the packets are dropped",
-			r.Name, table.ID.Short(), r.Prefix, r.Hop, subnet.ID.Short()).About(r.Name).With(evidence...).
-			WithAdvice("peer the network of %s with %s, or replace ADDRESS with a next hop in a peered network", r.Hop, vnet.ID.Name()).
-			WithFix("az network route-table route update --ids %s --next-hop-ip-address ADDRESS", table.ID.Child("routes", r.Name)))
+		found = append(found, p.found(finding.NextHopUnreachable, table.ID, "the route %s in %s "+
+			"sends %s to %s, which %s cannot reach directly: the packets are dropped",
+			r.Name, table.ID.Short(), r.Prefix, r.Hop, subnet.ID.Short()).About(r.Name).With(
+			evidence...).
+			WithAdvice("peer the network of %s with %s, or replace ADDRESS with a next hop in a "+
+				"peered network", r.Hop, vnet.ID.Name()).
+			WithFix("az network route-table route update --ids %s --next-hop-ip-address ADDRESS",
+				table.ID.Child("routes", r.Name)))
 	}
 	return found
 }

@@ -20,12 +20,17 @@ type object = map[string]any
 
 const reader = "acdd72a7-3385-48ef-bd42-f606fba81ae7"
 
-// TestRightsThatSuffice: a keeper that may only read, and a cluster's identity without a role, lack on the local Azure what the
-// findings name; with the role assignments that they say to make, nothing is lacking any more, and the local Azure lets the keeper write.
+// TestRightsThatSuffice: a keeper that may only read, and a cluster's identity without a role, lack
+// on the local Azure what the findings name; with the role assignments that they say to make,
+// nothing is lacking any more, and the local Azure lets the keeper write.
 func TestRightsThatSuffice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		keeper := emulator.Principal{Name: "keeper", ClientID: "9e570000-0000-4000-8000-000000000001", Secret: "s", ObjectID: "9e570000-0000-4000-8000-000000000002", NoRoles: true}
-		e := emulatortest.New(t, emulator.Options{Principals: []emulator.Principal{emulatortest.Keeper, emulatortest.Operator, keeper}})
+		keeper := emulator.Principal{Name: "keeper",
+			ClientID: "9e570000-0000-4000-8000-000000000001", Secret: "s",
+			ObjectID: "9e570000-0000-4000-8000-000000000002", NoRoles: true}
+		e := emulatortest.New(t,
+			emulator.Options{Principals: []emulator.Principal{emulatortest.Keeper,
+				emulatortest.Operator, keeper}})
 		demo, err := emulator.BuildDemo(e, emulatortest.Operator)
 		if err != nil {
 			t.Fatal(err)
@@ -38,15 +43,21 @@ func TestRightsThatSuffice(t *testing.T) {
 		assign := func(scope arm.ID, role, principal string) {
 			t.Helper()
 			made++
-			id := scope + arm.ID(fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", made))
-			if err := op.Put(id, "2022-04-01", object{"properties": object{"roleDefinitionId": "/providers/Microsoft.Authorization/roleDefinitions/" + role, "principalId": principal}}); err != nil {
+			id := scope + arm.ID(
+				fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", made))
+			if err := op.Put(id, "2022-04-01",
+				object{"properties": object{
+					"roleDefinitionId": "/providers/Microsoft.Authorization/roleDefinitions/" +
+						role, "principalId": principal}}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		subscription := arm.ID("/subscriptions/" + emulator.DefaultSubscription)
 		assign(subscription, reader, keeper.ObjectID)
-		assignment := demo.ClusterTable.Group() + "/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000001"
-		if status, answer := op.Do(http.MethodDelete, assignment, "2022-04-01", nil); status != http.StatusOK {
+		assignment := demo.ClusterTable.Group() +
+			"/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000001"
+		if status, answer := op.Do(http.MethodDelete, assignment, "2022-04-01",
+			nil); status != http.StatusOK {
 			t.Fatalf("%d %s", status, answer)
 		}
 
@@ -61,19 +72,22 @@ func TestRightsThatSuffice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := diagnose.Case{Snapshot: s, Clusters: []arm.ID{demo.Cluster}, Configs: []v1alpha1.ClusterRoutes{config}}
+			c := diagnose.Case{Snapshot: s, Clusters: []arm.ID{demo.Cluster},
+				Configs: []v1alpha1.ClusterRoutes{config}}
 			scopes, principals := c.Scopes()
 			if err := client.ReadRights(t.Context(), s, scopes, principals); err != nil {
 				t.Fatal(err)
 			}
 			for _, f := range diagnose.Check(c) {
-				if slices.Contains([]finding.Code{finding.IdentityLacks, finding.CallerLacks, finding.RightsUnread}, f.Code) {
+				if slices.Contains([]finding.Code{finding.IdentityLacks, finding.CallerLacks,
+					finding.RightsUnread}, f.Code) {
 					found = append(found, f)
 				}
 			}
 			return found
 		}
-		// write puts the documents back as they are, as the keeper: the local Azure is the judge of what that takes.
+		// write puts the documents back as they are, as the keeper: the local Azure is the judge of
+		// what that takes.
 		writer, err := e.Client(keeper)
 		if err != nil {
 			t.Fatal(err)
@@ -97,16 +111,20 @@ func TestRightsThatSuffice(t *testing.T) {
 			t.Errorf("%d writes are refused, want both", n)
 		}
 		var where []string
-		command := regexp.MustCompile(`^az role assignment create (?:--assignee|--assignee-object-id) (\S+)(?: --assignee-principal-type ServicePrincipal)? --role '?(.*?)'? --scope (\S+)$`)
+		command := regexp.MustCompile(
+			`^az role assignment create (?:--assignee|--assignee-object-id) (\S+)(?: --assignee-principal-type ServicePrincipal)? --role '?(.*?)'? --scope (\S+)$`)
 		for _, f := range found {
 			where = append(where, string(f.Code)+" "+arm.ID(f.Resource).Name())
 			m := command.FindStringSubmatch(f.Fix)
 			if m == nil {
 				t.Fatalf("%s: fix %s", f.Message, f.Fix)
 			}
-			assign(arm.ID(m[3]), map[string]string{"Reader": reader, "Network Contributor": "4d97b98b-1d4f-4787-a291-c67834d212e7"}[m[2]], m[1])
+			assign(arm.ID(m[3]), map[string]string{"Reader": reader,
+				"Network Contributor": "4d97b98b-1d4f-4787-a291-c67834d212e7"}[m[2]], m[1])
 		}
-		want := []string{"caller-lacks-permission appgw-rt", "caller-lacks-permission nodes", "caller-lacks-permission nodes-nsg", "caller-lacks-permission shop-rt", "identity-lacks-permission nodes", "identity-lacks-permission shop-rt"}
+		want := []string{"caller-lacks-permission appgw-rt", "caller-lacks-permission nodes",
+			"caller-lacks-permission nodes-nsg", "caller-lacks-permission shop-rt",
+			"identity-lacks-permission nodes", "identity-lacks-permission shop-rt"}
 		slices.Sort(where)
 		if !slices.Equal(where, want) {
 			t.Errorf("found %q, want %q", where, want)

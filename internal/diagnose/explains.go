@@ -8,10 +8,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Explains picks the findings that say why packets of a cluster's pods are lost now. A finding about a
-// subnet, a table or a gateway counts only where it concerns the cluster's own subnets or one of the
-// others that are named: what is wrong elsewhere is no reason.
-func Explains(s *inventory.Snapshot, cluster arm.ID, others []arm.ID, found []finding.Finding) (why []finding.Finding) {
+// Explains picks the findings that say why packets of a cluster's pods are lost now. A finding
+// about a subnet, a table or a gateway counts only where it concerns the cluster's own subnets or
+// one of the others that are named: what is wrong elsewhere is no reason.
+func Explains(s *inventory.Snapshot, cluster arm.ID, others []arm.ID,
+	found []finding.Finding) (why []finding.Finding) {
 	c := s.Cluster(cluster)
 	if c == nil {
 		return nil
@@ -26,7 +27,8 @@ func Explains(s *inventory.Snapshot, cluster arm.ID, others []arm.ID, found []fi
 		switch {
 		case id.Is(arm.TypeSubnet):
 			return slices.ContainsFunc(subnets, id.Equal)
-		case id.Is(arm.TypeRouteTable): // one that is on no subnet may be the cluster's that was lost
+		// one that is on no subnet may be the cluster's that was lost
+		case id.Is(arm.TypeRouteTable):
 			on, here := false, false
 			for _, subnet := range s.Subnets {
 				if subnet.RouteTable.Equal(id) {
@@ -40,7 +42,8 @@ func Explains(s *inventory.Snapshot, cluster arm.ID, others []arm.ID, found []fi
 		return true
 	}
 	for _, f := range found {
-		if f.Severity == finding.Error && finding.BreaksTraffic(f.Code) && near(arm.ID(f.Resource)) {
+		if f.Severity == finding.Error && finding.BreaksTraffic(f.Code) &&
+			near(arm.ID(f.Resource)) {
 			why = append(why, f)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestExplains picks what loses packets between pods, and of what is wrong elsewhere only what was asked
-// for.
+// TestExplains picks what loses packets between pods, and of what is wrong elsewhere only what was
+// asked for.
 func TestExplains(t *testing.T) {
 	s := healthy(t).snapshot()
 	found := []finding.Finding{
@@ -26,10 +26,12 @@ func TestExplains(t *testing.T) {
 		}
 		return out
 	}
-	if got := codes(); !slices.Equal(got, []finding.Code{finding.AssociationLost, finding.NodeWithoutRoute, finding.ForwardingOff}) {
+	if got := codes(); !slices.Equal(got, []finding.Code{finding.AssociationLost,
+		finding.NodeWithoutRoute, finding.ForwardingOff}) {
 		t.Errorf("between pods: %v", got)
 	}
-	if got := codes(appgw); !slices.Contains(got, finding.GatewayRoutesMissing) || !slices.Contains(got, finding.GatewayNoTable) {
+	if got := codes(appgw); !slices.Contains(got, finding.GatewayRoutesMissing) ||
+		!slices.Contains(got, finding.GatewayNoTable) {
 		t.Errorf("to the gateway's subnet: %v", got)
 	}
 	// A table that is on no subnet may be the one that was lost.

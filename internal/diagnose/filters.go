@@ -52,10 +52,12 @@ func checkFilters(p *patient) []finding.Finding {
 					packet.From, packet.To = pair[0].addr, pair[1].addr
 					r := at(e).Pass(e.nic, packet, inbound)
 					rule := p.rule(r)
-					if r.Decision != trace.Denied || rule == nil || f.explicit && rule.Priority > lastOwnPriority {
+					if r.Decision != trace.Denied || rule == nil ||
+						f.explicit && rule.Priority > lastOwnPriority {
 						continue
 					}
-					all = note(all, r, *rule, f, fmt.Sprintf("%s: %s to %s %s: %s", f.what, packet.From, packet.To, describePacket(packet), r.Why))
+					all = note(all, r, *rule, f, fmt.Sprintf("%s: %s to %s %s: %s", f.what,
+						packet.From, packet.To, describePacket(packet), r.Why))
 					break
 				}
 			}
@@ -80,7 +82,9 @@ func (p *patient) rule(r trace.Ruling) *inventory.SecurityRule {
 	if g == nil {
 		return nil
 	}
-	i := slices.IndexFunc(g.Rules, func(rule inventory.SecurityRule) bool { return rule.Name == r.Rule && rule.Inbound == r.Inbound })
+	i := slices.IndexFunc(g.Rules, func(rule inventory.SecurityRule) bool {
+		return rule.Name == r.Rule && rule.Inbound == r.Inbound
+	})
 	if i < 0 {
 		return nil
 	}
@@ -98,7 +102,8 @@ func describePacket(packet trace.Packet) string {
 }
 
 // note adds a flow to what a rule blocks.
-func note(all []*blocked, r trace.Ruling, rule inventory.SecurityRule, f flow, line string) []*blocked {
+func note(all []*blocked, r trace.Ruling, rule inventory.SecurityRule, f flow,
+	line string) []*blocked {
 	i := slices.IndexFunc(all, func(b *blocked) bool {
 		return b.group.Equal(r.Group) && b.rule.Name == rule.Name && b.rule.Inbound == rule.Inbound
 	})
@@ -109,7 +114,8 @@ func note(all []*blocked, r trace.Ruling, rule inventory.SecurityRule, f flow, l
 	if !slices.Contains(b.what, f.what) { // one example of each
 		b.what, b.evidence = append(b.what, f.what), append(b.evidence, line)
 	}
-	b.from, b.to = inventory.SortPrefixes(append(b.from, f.from...)), inventory.SortPrefixes(append(b.to, f.to...))
+	b.from, b.to = inventory.SortPrefixes(append(b.from, f.from...)), inventory.SortPrefixes(
+		append(b.to, f.to...))
 	return all
 }
 
@@ -118,20 +124,25 @@ func (p *patient) reportBlocked(b *blocked) finding.Finding {
 	if b.rule.Inbound {
 		direction = "Inbound"
 	}
-	f := p.found(finding.FilterBlocksPods, b.group, "rule %s of network security group %s (%s, priority %d) blocks %s of cluster %s",
-		b.rule.Name, b.group.Name(), strings.ToLower(direction), b.rule.Priority, strings.Join(b.what, " and "), p.cluster.ID.Name()).
+	f := p.found(finding.FilterBlocksPods, b.group, "rule %s of network security group %s (%s, "+
+		"priority %d) blocks %s of cluster %s",
+		b.rule.Name, b.group.Name(), strings.ToLower(direction), b.rule.Priority, strings.Join(
+			b.what, " and "), p.cluster.ID.Name()).
 		About(strings.ToLower(direction) + " " + b.rule.Name).With(b.evidence...)
 	name, priority := p.before(b)
 	if priority == 0 {
 		return f.WithAdvice("remove the rule %s, or free a priority before it", b.rule.Name).
-			WithFix("az network nsg rule delete --ids %s", b.group.Child("securityRules", b.rule.Name))
+			WithFix("az network nsg rule delete --ids %s",
+				b.group.Child("securityRules", b.rule.Name))
 	}
-	return f.WithFix("az network nsg rule create %s --nsg-name %s --name %s --priority %d --direction %s --access Allow --protocol '*' --source-address-prefixes %s --source-port-ranges '*' --destination-address-prefixes %s --destination-port-ranges '*'",
+	return f.WithFix("az network nsg rule create %s --nsg-name %s --name %s --priority %d "+
+		"--direction %s --access Allow --protocol '*' --source-address-prefixes %s "+
+		"--source-port-ranges '*' --destination-address-prefixes %s --destination-port-ranges '*'",
 		inGroup(b.group), b.group.Name(), name, priority, direction, b.from, b.to)
 }
 
-// before is a free name and the highest free priority for a rule ahead of the blocking one, 0 if none
-// is free.
+// before is a free name and the highest free priority for a rule ahead of the blocking one, 0 if
+// none is free.
 func (p *patient) before(b *blocked) (name string, priority int) {
 	taken, names := map[int]bool{}, map[string]bool{}
 	for _, rule := range p.s.SecurityGroups[b.group.Key()].Rules {

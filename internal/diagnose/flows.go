@@ -11,7 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// end is one end of a flow of packets: the address they have on the wire, where it meets network security groups.
+// end is one end of a flow of packets: the address they have on the wire, where it meets network
+// security groups.
 type end struct {
 	addr   netip.Addr
 	subnet *inventory.Subnet
@@ -19,18 +20,19 @@ type end struct {
 	host   netip.Addr           // of the node behind it, zero where there is none
 }
 
-// flow is traffic that a cluster needs. From and to are the prefixes of all of it, pairs what is tried: on the wire, packets between
-// nodes.
+// flow is traffic that a cluster needs. From and to are the prefixes of all of it, pairs what is
+// tried: on the wire, packets between nodes.
 type flow struct {
 	what     string
 	from, to []netip.Prefix
 	pairs    [][2]end
-	// explicit is set where Azure's default rules are not asked, because what the tag VirtualNetwork holds is not documented.
+	// explicit is set where Azure's default rules are not asked, because what the tag
+	// VirtualNetwork holds is not documented.
 	explicit bool
 }
 
-// flows are what a cluster's pods need of the network: pods reach pods on other nodes, nodes (hostNetwork pods, and what the API server sends
-// through them) reach pods, gateways reach pods.
+// flows are what a cluster's pods need of the network: pods reach pods on other nodes, nodes
+// (hostNetwork pods, and what the API server sends through them) reach pods, gateways reach pods.
 func (p *patient) flows() []flow {
 	nodes, pods := p.nodeEnds(), []end(nil)
 	var prefixes []netip.Prefix
@@ -39,11 +41,13 @@ func (p *patient) flows() []flow {
 	case p.cluster.Kubenet():
 		pods, prefixes = p.routedPods(), p.cluster.PodCIDRs
 	case p.cluster.Overlay():
-		// "Pod-to-pod traffic isn't encapsulated, and subnet network security group rules are applied" (concepts-network-azure-cni-overlay); the
-		// default rules let it pass, so the tag VirtualNetwork seems to hold the pod CIDR.
+		// "Pod-to-pod traffic isn't encapsulated, and subnet network security group rules are
+		// applied" (concepts-network-azure-cni-overlay); the default rules let it pass, so the tag
+		// VirtualNetwork seems to hold the pod CIDR.
 		pods, prefixes, explicit = p.overlayPods(nodes), p.cluster.PodCIDRs, true
 	case p.cluster.PodsInSubnets():
-		pods, prefixes = nodes, p.prefixes // pods have addresses of the nodes' subnet, or of their own
+		// pods have addresses of the nodes' subnet, or of their own
+		pods, prefixes = nodes, p.prefixes
 		if own := p.podSubnetEnds(); len(own) > 0 {
 			pods, prefixes = own, nil
 			for _, e := range own {
@@ -62,7 +66,10 @@ func (p *patient) flows() []flow {
 		from := end{addr: inventory.FirstUsable(g.Prefixes[0]), subnet: g.Subnet}
 		f := flow{what: "gateway to pod", from: g.Prefixes, to: prefixes, explicit: explicit}
 		for _, pod := range pods {
-			if p.cluster.Kubenet() && !slices.ContainsFunc(sortedRoutes(g.pods), func(r inventory.Route) bool { return r.Prefix.Contains(pod.addr) }) {
+			if p.cluster.Kubenet() &&
+				!slices.ContainsFunc(sortedRoutes(g.pods), func(r inventory.Route) bool {
+					return r.Prefix.Contains(pod.addr)
+				}) {
 				continue // it is not routed there, which is found elsewhere
 			}
 			f.pairs = append(f.pairs, [2]end{from, pod})
@@ -72,20 +79,26 @@ func (p *patient) flows() []flow {
 	return flows
 }
 
-// apart reports whether a gateway's network and the nodes' are not connected, which is found elsewhere.
+// apart reports whether a gateway's network and the nodes' are not connected, which is found
+// elsewhere.
 func (p *patient) apart(g *gatewaySubnet) bool {
 	return slices.ContainsFunc(p.nodeNetworks(), func(vnet arm.ID) bool {
-		return !vnet.Equal(g.ID.Parent()) && slices.ContainsFunc(p.checkPeering(g, vnet), func(f finding.Finding) bool { return f.Code == finding.PeeringMissing })
+		return !vnet.Equal(g.ID.Parent()) &&
+			slices.ContainsFunc(p.checkPeering(g, vnet), func(f finding.Finding) bool {
+				return f.Code == finding.PeeringMissing
+			})
 	})
 }
 
-// across pairs every end with the next of the others that is elsewhere, so that each is met in both directions.
+// across pairs every end with the next of the others that is elsewhere, so that each is met in both
+// directions.
 func across(from, to []end) [][2]end {
 	var pairs [][2]end
 	for i, a := range from {
 		for j := range to {
 			b := to[(i+1+j)%len(to)]
-			if b.addr != a.addr && b.addr.Is4() == a.addr.Is4() && (b.host != a.host || !b.host.IsValid()) {
+			if b.addr != a.addr && b.addr.Is4() == a.addr.Is4() && (b.host != a.host ||
+				!b.host.IsValid()) {
 				pairs = append(pairs, [2]end{a, b})
 				break
 			}
@@ -99,7 +112,8 @@ func (p *patient) nodeEnds() []end {
 	var ends []end
 	for _, nic := range p.interfaces() {
 		for _, c := range nic.Configs {
-			if subnet := p.s.Subnet(c.Subnet); subnet != nil && c.Address.Is4() && slices.Contains(p.subnets, subnet) {
+			if subnet := p.s.Subnet(c.Subnet); subnet != nil && c.Address.Is4() &&
+				slices.Contains(p.subnets, subnet) {
 				ends = append(ends, end{c.Address, subnet, nic, c.Address})
 				break // the others are its pods'
 			}
@@ -108,8 +122,9 @@ func (p *patient) nodeEnds() []end {
 	return ends
 }
 
-// routedPods are pods of kubenet nodes, one each, behind the addresses that the cluster's own table leads to, where their subnet has that
-// table: without it nothing arrives, which is found elsewhere.
+// routedPods are pods of kubenet nodes, one each, behind the addresses that the cluster's own table
+// leads to, where their subnet has that table: without it nothing arrives, which is found
+// elsewhere.
 func (p *patient) routedPods() []end {
 	if p.table == nil || p.config == nil {
 		return nil
@@ -124,14 +139,16 @@ func (p *patient) routedPods() []end {
 	for _, r := range sortedRoutes(p.ownRoutes()) {
 		for _, subnet := range p.subnets {
 			if contains(subnet.Prefixes, r.Hop) && subnet.RouteTable.Equal(p.table.ID) {
-				ends = append(ends, end{inventory.FirstUsable(r.Prefix), subnet, nics[r.Hop], r.Hop})
+				ends = append(ends, end{inventory.FirstUsable(r.Prefix), subnet, nics[r.Hop],
+					r.Hop})
 			}
 		}
 	}
 	return ends
 }
 
-// overlayPods are pods on the nodes: as Kubernetes knows them, or else one for each node by order, which is as good for rules.
+// overlayPods are pods on the nodes: as Kubernetes knows them, or else one for each node by order,
+// which is as good for rules.
 func (p *patient) overlayPods(nodes []end) []end {
 	var ends []end
 	known := map[netip.Addr]netip.Prefix{}
@@ -153,7 +170,8 @@ func (p *patient) overlayPods(nodes []end) []end {
 				pods = netip.PrefixFrom(next, 24)
 			}
 			if cidr.Contains(pods.Addr()) {
-				ends = append(ends, end{inventory.FirstUsable(pods), node.subnet, node.nic, node.addr})
+				ends = append(ends, end{inventory.FirstUsable(pods), node.subnet, node.nic,
+					node.addr})
 			}
 			b := next.As4()
 			if b[2]++; b[2] == 0 {
@@ -177,7 +195,8 @@ func (p *patient) podSubnetEnds() []end {
 	for _, id := range inventory.SortIDs(ids) {
 		if subnet := p.s.Subnet(id); subnet != nil && len(subnet.Prefixes) > 0 {
 			first := inventory.FirstUsable(subnet.Prefixes[0])
-			ends = append(ends, end{addr: first, subnet: subnet}, end{addr: first.Next(), subnet: subnet})
+			ends = append(ends, end{addr: first, subnet: subnet},
+				end{addr: first.Next(), subnet: subnet})
 		}
 	}
 	return ends

@@ -18,11 +18,12 @@ import (
 type gatewaySubnet struct {
 	*inventory.Subnet
 	table *inventory.RouteTable // nil where it has none, or it was not read
-	// drives is set if the cluster's ingress add-on drives a gateway in it. sends is set if the gateway
-	// should reach pods by routes: the add-on drives it, or its table is a target or holds pod routes of
-	// the cluster. shares is set if it has a table of the nodes.
+	// drives is set if the cluster's ingress add-on drives a gateway in it. sends is set if the
+	// gateway should reach pods by routes: the add-on drives it, or its table is a target or holds
+	// pod routes of the cluster. shares is set if it has a table of the nodes.
 	drives, sends, shares bool
-	// target is set if the config names its table as a target: package plan checks the pod routes in it.
+	// target is set if the config names its table as a target: package plan checks the pod routes
+	// in it.
 	target bool
 	// pods are the cluster's routes in its table.
 	pods map[netip.Prefix]inventory.Route
@@ -41,7 +42,8 @@ func (g *gatewaySubnet) who() string {
 func (p *patient) tableFor(subnet *inventory.Subnet) arm.ID {
 	name := subnet.ID.Name() + "-rt"
 	for n := 2; ; n++ {
-		id := arm.ResourceID(subnet.ID.Subscription(), subnet.ID.ResourceGroup(), arm.TypeRouteTable, name)
+		id := arm.ResourceID(subnet.ID.Subscription(), subnet.ID.ResourceGroup(),
+			arm.TypeRouteTable, name)
 		if _, there := p.s.Unread[id.Key()]; p.s.Table(id) == nil && !there {
 			return id
 		}
@@ -51,7 +53,8 @@ func (p *patient) tableFor(subnet *inventory.Subnet) arm.ID {
 
 // createTable and useTable are the commands that create a table and associate it with a subnet.
 func (p *patient) createTable(subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
-	command := finding.Command("az network route-table create %s --name %s", inGroup(table), table.Name())
+	command := finding.Command("az network route-table create %s --name %s", inGroup(table),
+		table.Name())
 	if vnet := p.s.VNets[subnet.ID.Parent().Key()]; vnet != nil && vnet.Location != "" {
 		command = finding.Command("%s --location %s", command, vnet.Location)
 	}
@@ -70,7 +73,8 @@ func useTable(subnet, table arm.ID) finding.CommandLine {
 
 // inGroup are the flags for the subscription and resource group of a resource.
 func inGroup(id arm.ID) finding.CommandLine {
-	return finding.Command("--subscription %s --resource-group %s", id.Subscription(), id.ResourceGroup())
+	return finding.Command("--subscription %s --resource-group %s", id.Subscription(),
+		id.ResourceGroup())
 }
 
 // advice says how a table becomes a target.
@@ -81,8 +85,8 @@ func (p *patient) advice(table arm.ID) string {
 	return fmt.Sprintf("add %s to spec.targets of %s in %s, then sync", table, p.name, p.File)
 }
 
-// associateNew creates a table and associates it with a subnet, or does nothing where a table of that
-// name may exist.
+// associateNew creates a table and associates it with a subnet, or does nothing where a table of
+// that name may exist.
 func (p *patient) associateNew(subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
 	create := p.createTable(subnet, table)
 	if create == (finding.CommandLine{}) {
@@ -99,9 +103,9 @@ func (p *patient) keep(table arm.ID) finding.CommandLine {
 	return finding.Command("routekeeper sync -f %s", p.File)
 }
 
-// gatewaySubnets are the gateway subnets that concern the cluster, in the order of their IDs: with the
-// gateway that its add-on drives, with a table that holds its pod routes or is a target, and those in
-// the networks of its nodes.
+// gatewaySubnets are the gateway subnets that concern the cluster, in the order of their IDs: with
+// the gateway that its add-on drives, with a table that holds its pod routes or is a target, and
+// those in the networks of its nodes.
 func (p *patient) gatewaySubnets() []*gatewaySubnet {
 	var out []*gatewaySubnet
 	for _, key := range slices.Sorted(maps.Keys(p.s.Subnets)) {
@@ -110,8 +114,12 @@ func (p *patient) gatewaySubnets() []*gatewaySubnet {
 			continue
 		}
 		g := &gatewaySubnet{Subnet: subnet, table: p.s.Table(subnet.RouteTable)}
-		g.drives = p.cluster.Ingress != "" && slices.ContainsFunc(subnet.Gateways, p.cluster.Ingress.Equal)
-		g.shares = subnet.RouteTable != "" && slices.ContainsFunc(p.subnets, func(n *inventory.Subnet) bool { return n.RouteTable.Equal(subnet.RouteTable) })
+		g.drives = p.cluster.Ingress != "" &&
+			slices.ContainsFunc(subnet.Gateways, p.cluster.Ingress.Equal)
+		g.shares = subnet.RouteTable != "" &&
+			slices.ContainsFunc(p.subnets, func(n *inventory.Subnet) bool {
+				return n.RouteTable.Equal(subnet.RouteTable)
+			})
 		if p.config != nil && p.cluster.Kubenet() {
 			g.target = aims(p.config, subnet.RouteTable)
 			if g.table != nil && !p.s.Elsewhere(g.table, p.cluster) {
@@ -119,27 +127,33 @@ func (p *patient) gatewaySubnets() []*gatewaySubnet {
 			}
 			g.sends = g.drives || g.target || len(g.pods) > 0
 		}
-		near := slices.ContainsFunc(p.subnets, func(n *inventory.Subnet) bool { return n.ID.Parent().Equal(subnet.ID.Parent()) })
-		if g.drives || g.sends || g.shares || near || subnet.RouteTable == "" && p.loose(subnet) != nil {
+		near := slices.ContainsFunc(p.subnets, func(n *inventory.Subnet) bool {
+			return n.ID.Parent().Equal(subnet.ID.Parent())
+		})
+		if g.drives || g.sends || g.shares || near || subnet.RouteTable == "" &&
+			p.loose(subnet) != nil {
 			out = append(out, g)
 		}
 	}
 	return out
 }
 
-// loose is the one unassociated table that holds copies of the cluster's pod routes and fits a subnet
-// near its nodes: that subnet seems to have lost it. It is nil if there is none, or several.
+// loose is the one unassociated table that holds copies of the cluster's pod routes and fits a
+// subnet near its nodes: that subnet seems to have lost it. It is nil if there is none, or several.
 func (p *patient) loose(subnet *inventory.Subnet) *inventory.RouteTable {
 	at := p.s.VNets[subnet.ID.Parent().Key()]
-	if p.config == nil || p.table == nil || at == nil || !slices.ContainsFunc(p.nodeNetworks(), func(nodes arm.ID) bool {
-		return nodes.Equal(at.ID) || slices.ContainsFunc(at.Peers(), nodes.Equal)
-	}) {
+	if p.config == nil || p.table == nil || at == nil ||
+		!slices.ContainsFunc(p.nodeNetworks(), func(nodes arm.ID) bool {
+			return nodes.Equal(at.ID) || slices.ContainsFunc(at.Peers(), nodes.Equal)
+		}) {
 		return nil
 	}
 	var found []*inventory.RouteTable
 	for _, table := range p.s.Tables {
-		fits := strings.EqualFold(table.Location, at.Location) && strings.EqualFold(table.ID.Subscription(), at.ID.Subscription())
-		if table != p.table && len(table.Subnets) == 0 && fits && !inventory.IsManagedTable(table.ID) && plan.Carries(p.s, p.config, table) {
+		fits := strings.EqualFold(table.Location, at.Location) &&
+			strings.EqualFold(table.ID.Subscription(), at.ID.Subscription())
+		if table != p.table && len(table.Subnets) == 0 && fits &&
+			!inventory.IsManagedTable(table.ID) && plan.Carries(p.s, p.config, table) {
 			found = append(found, table)
 		}
 	}
@@ -151,16 +165,21 @@ func (p *patient) loose(subnet *inventory.Subnet) *inventory.RouteTable {
 
 // isTarget reports whether any config names a table as a target.
 func (p *patient) isTarget(table arm.ID) bool {
-	return slices.ContainsFunc(p.Configs, func(c v1alpha1.ClusterRoutes) bool { return aims(&c, table) })
+	return slices.ContainsFunc(p.Configs, func(c v1alpha1.ClusterRoutes) bool {
+		return aims(&c, table)
+	})
 }
 
 // aims reports whether a config names a table as a target.
 func aims(config *v1alpha1.ClusterRoutes, table arm.ID) bool {
-	return slices.ContainsFunc(config.Spec.Targets, func(t v1alpha1.Target) bool { return table.Equal(arm.ID(t.RouteTableID)) })
+	return slices.ContainsFunc(config.Spec.Targets, func(t v1alpha1.Target) bool {
+		return table.Equal(arm.ID(t.RouteTableID))
+	})
 }
 
-// isolated reports whether the gateways of a subnet may have any default route. Gateways with network
-// isolation need their subnet delegated to Application Gateways (application-gateway-private-deployment).
+// isolated reports whether the gateways of a subnet may have any default route. Gateways with
+// network isolation need their subnet delegated to Application Gateways
+// (application-gateway-private-deployment).
 func (p *patient) isolated(g *gatewaySubnet) bool {
 	return g.DelegatedTo(arm.TypeGateway) || slices.ContainsFunc(g.Gateways, func(id arm.ID) bool {
 		doc := p.s.Gateways[id.Key()]
@@ -186,14 +205,16 @@ func checkGateways(p *patient) []finding.Finding {
 }
 
 // checkGatewayDefault finds default routes that break a classic gateway: Azure says "For routes
-// associated to subnet containing Application Gateway V2, please ensure '0.0.0.0/0' uses Next Hop Type
-// as 'Internet'" (configuration-infrastructure). Routes that a gateway learns by BGP are not visible.
+// associated to subnet containing Application Gateway V2, please ensure '0.0.0.0/0' uses Next Hop
+// Type as 'Internet'" (configuration-infrastructure). Routes that a gateway learns by BGP are not
+// visible.
 func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 	if g.table == nil {
 		return nil
 	}
 	i := slices.IndexFunc(g.table.Routes, func(r inventory.Route) bool {
-		return r.Prefix.IsValid() && r.Prefix == anywhere && !strings.EqualFold(r.HopType, inventory.HopInternet)
+		return r.Prefix.IsValid() && r.Prefix == anywhere &&
+			!strings.EqualFold(r.HopType, inventory.HopInternet)
 	})
 	if i < 0 {
 		return nil
@@ -201,24 +222,30 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 	route := g.table.Routes[i]
 	if g.shares {
 		table := p.tableFor(g.Subnet)
-		f := p.found(finding.GatewaySharesTable, g.ID, "%s shares the table %s with the nodes of %s, where the route %s sends %s to %s",
+		f := p.found(finding.GatewaySharesTable, g.ID, "%s shares the table %s with the nodes of "+
+			"%s, where the route %s sends %s to %s",
 			g.who(), g.table.ID.Short(), p.name, route.Name, route.Prefix, route.NextHop()).
-			WithAdvice("create a table, add %s to spec.targets of %s, copy the pod routes with routekeeper sync, "+
+			WithAdvice("create a table, add %s to spec.targets of %s, copy the pod routes with "+
+				"routekeeper sync, "+
 				"then associate it with %s", table, p.name, g.ID.Short()).
 			WithFix("%s", p.createTable(g.Subnet, table))
 		if p.isolated(g) {
 			f.Severity = finding.Info
-			return []finding.Finding{f.With("the gateway is deployed with network isolation, so Azure accepts the route")}
+			return []finding.Finding{
+				f.With("the gateway is deployed with network isolation, so Azure accepts the route")}
 		}
-		return []finding.Finding{f.With("the subnet is not delegated to " + arm.TypeGateway + ": the gateway is a classic one")}
+		return []finding.Finding{f.With("the subnet is not delegated to " + arm.TypeGateway +
+			": the gateway is a classic one")}
 	}
 	if p.isolated(g) {
 		return nil
 	}
-	f := p.found(finding.GatewayDefaultRoute, g.table.ID, "the route %s in %s sends %s to %s, but %s is a classic gateway and needs its default route to lead to the internet",
+	f := p.found(finding.GatewayDefaultRoute, g.table.ID, "the route %s in %s sends %s to %s, "+
+		"but %s is a classic gateway and needs its default route to lead to the internet",
 		route.Name, g.table.ID.Short(), route.Prefix, route.NextHop(), g.who()).About(route.Name).
 		With("the subnet is not delegated to "+arm.TypeGateway).
-		WithFix("az network route-table route delete --ids %s", g.table.ID.Child("routes", route.Name))
+		WithFix("az network route-table route delete --ids %s",
+			g.table.ID.Child("routes", route.Name))
 	if !g.drives && !g.sends {
 		f.Cluster = "" // only the network connects the two: one finding for all clusters
 	}
@@ -230,28 +257,34 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 	}
 	if len(others) > 0 { // they may need the route
 		f = f.With("the table is also on "+strings.Join(others, ", ")).
-			WithAdvice("give %s its own table without 0.0.0.0/0; replace TABLE with its ID", g.ID.Short()).
+			WithAdvice("give %s its own table without 0.0.0.0/0; replace TABLE with its ID",
+				g.ID.Short()).
 			WithFix("az network vnet subnet update --ids %s --route-table TABLE", g.ID)
 	}
 	return []finding.Finding{f}
 }
 
-// checkGatewayRoutes finds gateways that should reach pods but lack their routes. With other plugins
-// than kubenet, pods have addresses of the network, or the gateway learns them by itself (AGIC#1524).
+// checkGatewayRoutes finds gateways that should reach pods but lack their routes. With other
+// plugins than kubenet, pods have addresses of the network, or the gateway learns them by itself
+// (AGIC#1524).
 func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 	if g.RouteTable == "" {
 		if loose := p.loose(g.Subnet); loose != nil {
-			return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s has no route table; the unassociated table %s holds pod routes of cluster %s and seems to be the gateway's",
-				g.who(), loose.ID.Short(), p.cluster.ID.Name()).
-				With("table: "+string(loose.ID)).WithFix("%s", useTable(g.ID, loose.ID))}
+			return []finding.Finding{
+				p.found(finding.GatewayNoTable, g.ID, "%s has no route table; the unassociated "+
+					"table %s holds pod routes of cluster %s and seems to be the gateway's",
+					g.who(), loose.ID.Short(), p.cluster.ID.Name()).
+					With("table: "+string(loose.ID)).WithFix("%s", useTable(g.ID, loose.ID))}
 		}
 		if !g.drives {
 			return nil
 		}
 		table := p.tableFor(g.Subnet)
-		return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s, which the ingress add-on of cluster %s drives, has no route table: it reaches no pod",
+		return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s, which the ingress "+
+			"add-on of cluster %s drives, has no route table: it reaches no pod",
 			g.who(), p.cluster.ID.Name()).
-			With("ingress add-on: "+string(p.cluster.Ingress), "pod CIDR: "+join(p.cluster.PodCIDRs)).
+			With("ingress add-on: "+string(p.cluster.Ingress), "pod CIDR: "+
+				join(p.cluster.PodCIDRs)).
 			WithAdvice("%s", p.advice(table)).WithFix("%s", p.associateNew(g.Subnet, table))}
 	}
 	if !g.sends || g.target || g.shares || g.table == nil || p.table == nil || g.table == p.table {
@@ -259,12 +292,15 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 	}
 	own := p.ownRoutes()
 	// A gateway has no IPv6 backends (ipv6-application-gateway-powershell).
-	maps.DeleteFunc(own, func(prefix netip.Prefix, _ inventory.Route) bool { return prefix.Addr().Is6() })
+	maps.DeleteFunc(own, func(prefix netip.Prefix, _ inventory.Route) bool {
+		return prefix.Addr().Is6()
+	})
 	missing, _ := drift(own, g.pods)
 	if len(missing) == 0 {
 		return nil
 	}
-	return []finding.Finding{p.found(finding.GatewayRoutesMissing, g.table.ID, "%s of cluster %s missing in %s, the table of %s",
+	return []finding.Finding{p.found(finding.GatewayRoutesMissing, g.table.ID,
+		"%s of cluster %s missing in %s, the table of %s",
 		ofRoutes(len(missing), len(own)), p.cluster.ID.Name(), g.table.ID.Short(), g.who()).
 		With(missing...).WithAdvice("%s", p.advice(g.table.ID)).WithFix("%s", p.keep(g.table.ID))}
 }
@@ -280,14 +316,17 @@ func drift(own, copied map[netip.Prefix]inventory.Route) (missing, stale []strin
 	for _, prefix := range inventory.SortPrefixes(slices.Collect(maps.Keys(own))) {
 		switch there, ok := copied[prefix]; {
 		case !ok:
-			missing = append(missing, fmt.Sprintf("%s to %s is missing", prefix, own[prefix].NextHop()))
+			missing = append(missing, fmt.Sprintf("%s to %s is missing", prefix,
+				own[prefix].NextHop()))
 		case !there.SameHop(own[prefix]):
-			missing = append(missing, fmt.Sprintf("%s leads to %s, but its node is %s", prefix, there.NextHop(), own[prefix].NextHop()))
+			missing = append(missing, fmt.Sprintf("%s leads to %s, but its node is %s", prefix,
+				there.NextHop(), own[prefix].NextHop()))
 		}
 	}
 	for _, prefix := range inventory.SortPrefixes(slices.Collect(maps.Keys(copied))) {
 		if _, ok := own[prefix]; !ok {
-			stale = append(stale, fmt.Sprintf("%s to %s (%s) is stale", prefix, copied[prefix].NextHop(), copied[prefix].Name))
+			stale = append(stale, fmt.Sprintf("%s to %s (%s) is stale", prefix,
+				copied[prefix].NextHop(), copied[prefix].Name))
 		}
 	}
 	return missing, stale

@@ -22,17 +22,20 @@ func TestIngressAddon(t *testing.T) {
 	withAddon(t, "WAF_v2").finds()
 	f := withAddon(t, "Standard").finds(finding.GatewayNotV2)
 	says(t, f, "Application Gateway shop-agw", "tier Standard")
-	f = withAddon(t, "Standard_v2").set(gateway, "operationalState", "Stopped").finds(finding.GatewayStopped)
+	f = withAddon(t, "Standard_v2").set(gateway, "operationalState",
+		"Stopped").finds(finding.GatewayStopped)
 	says(t, f, "is stopped", "az network application-gateway start --ids "+string(gateway))
 
-	gone := withAddon(t, "Standard_v2").absent(gateway).unset(appgw, "applicationGatewayIPConfigurations")
+	gone := withAddon(t, "Standard_v2").absent(gateway).unset(appgw,
+		"applicationGatewayIPConfigurations")
 	if f := gone.finds(finding.GatewayMissing); f.Resource != string(gateway) {
 		t.Errorf("on %s", f.Resource)
 	}
 	// What was not read may be there, and an add-on that is off drives none.
 	withAddon(t, "Standard_v2").without(gateway).finds()
 	off := withAddon(t, "Standard")
-	off.props(shop)["addonProfiles"].(object)["ingressApplicationGateway"].(object)["enabled"] = false
+	off.props(shop)["addonProfiles"].(object)["ingressApplicationGateway"].(object)["enabled"] =
+		false
 	off.finds()
 	differs := withAddon(t, "Standard_v2")
 	config := differs.props(shop)["addonProfiles"].(object)["ingressApplicationGateway"].(object)["config"].(object)
@@ -42,13 +45,15 @@ func TestIngressAddon(t *testing.T) {
 	config["applicationGatewayId"] = strings.ToUpper(string(gateway))
 	differs.finds()
 	nameless := withAddon(t, "Standard_v2")
-	delete(nameless.props(shop)["addonProfiles"].(object)["ingressApplicationGateway"].(object), "config")
+	delete(nameless.props(shop)["addonProfiles"].(object)["ingressApplicationGateway"].(object),
+		"config")
 	says(t, nameless.finds(finding.GatewayMissing), "names no Application Gateway")
 }
 
 func TestEgressDiffers(t *testing.T) {
 	to := func(hopType, hop string) *world {
-		return healthy(t).routes(shopTable, append(pods(), route("egress", "0.0.0.0/0", hopType, hop))...)
+		return healthy(t).routes(shopTable,
+			append(pods(), route("egress", "0.0.0.0/0", hopType, hop))...)
 	}
 	f := to("VirtualAppliance", "10.42.3.4").finds(finding.EgressDiffers)
 	says(t, f, "outboundType loadBalancer", "egress in shop-rt sends 0.0.0.0/0", "to 10.42.3.4")
@@ -56,21 +61,24 @@ func TestEgressDiffers(t *testing.T) {
 	to("VirtualAppliance", "10.42.3.4").profile("outboundType", "none").finds()
 	nat := func() *world { return healthy(t).profile("outboundType", "userAssignedNATGateway") }
 	says(t, nat().finds(finding.EgressDiffers), "outboundType userAssignedNATGateway", "has none")
-	nat().set(nodes, "natGateway", link(netGroup+"/providers/Microsoft.Network/natGateways/nat")).finds()
+	nat().set(nodes, "natGateway", link(netGroup+"/providers/Microsoft.Network/natGateways/nat")).
+		finds()
 }
 
 func TestNodeNotReady(t *testing.T) {
 	w := healthy(t).kubernetes()
 	since := func(d time.Duration) *world {
-		w.kube[shop.Key()].Nodes[1].Unready = &inventory.Condition{Reason: "KubeletNotReady", Since: w.c.Today.Add(-d)}
+		w.kube[shop.Key()].Nodes[1].Unready = &inventory.Condition{Reason: "KubeletNotReady",
+			Since: w.c.Today.Add(-d)}
 		return w
 	}
-	says(t, since(5*time.Minute).finds(finding.NodeNotReady), "1 node is not Ready", nodeName(1), "KubeletNotReady")
+	says(t, since(5*time.Minute).finds(finding.NodeNotReady), "1 node is not Ready", nodeName(1),
+		"KubeletNotReady")
 	since(time.Minute).finds() // it may be on its way
 }
 
-// TestPodOnOtherNodesCIDR: an address of another node's part of the pod CIDR is outside, with overlay
-// and with kubenet.
+// TestPodOnOtherNodesCIDR: an address of another node's part of the pod CIDR is outside, with
+// overlay and with kubenet.
 func TestPodOnOtherNodesCIDR(t *testing.T) {
 	for name, w := range map[string]func() *world{
 		"overlay": func() *world { return onOverlay(t) },
@@ -79,8 +87,10 @@ func TestPodOnOtherNodesCIDR(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w().pod(2, false, "10.244.2.9").finds()
 			f := w().pod(2, false, "10.244.1.9").finds(finding.PodOutside)
-			says(t, f, "on node "+nodeName(2)+" (10.244.1.9)", "is outside of the pod CIDR of its node")
-			says(t, w().pod(2, false, "10.42.1.77").finds(finding.PodOutside), "is outside of the pod CIDR (10.244.0.0/16")
+			says(t, f, "on node "+nodeName(2)+" (10.244.1.9)",
+				"is outside of the pod CIDR of its node")
+			says(t, w().pod(2, false, "10.42.1.77").finds(finding.PodOutside),
+				"is outside of the pod CIDR (10.244.0.0/16")
 			unknown := w().pod(2, false, "10.244.1.9")
 			unknown.kube[shop.Key()].Nodes[2].PodCIDRs = []netip.Prefix(nil)
 			if name == "overlay" { // with kubenet the routes miss then

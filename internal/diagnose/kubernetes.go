@@ -6,11 +6,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// unreadKubernetes says that the cluster is stopped, or why the cluster's own API was not read, where it was tried, or not in full.
+// unreadKubernetes says that the cluster is stopped, or why the cluster's own API was not read,
+// where it was tried, or not in full.
 func (p *patient) unreadKubernetes() []finding.Finding {
 	k := p.s.Kubernetes[p.cluster.ID.Key()]
 	if p.cluster.Stopped {
-		return []finding.Finding{p.found(finding.ClusterStopped, p.cluster.ID, "cluster %s is stopped: it has no nodes until it is started", p.cluster.ID.Short()).WithFix("%s", p.azAKS("start", ""))}
+		return []finding.Finding{p.found(finding.ClusterStopped, p.cluster.ID,
+			"cluster %s is stopped: it has no nodes until it is started", p.cluster.ID.Short()).
+			WithFix("%s", p.azAKS("start", ""))}
 	}
 	if k == nil || k.Failed == "" && k.Note == "" {
 		return nil
@@ -19,7 +22,8 @@ func (p *patient) unreadKubernetes() []finding.Finding {
 	if k.Failed == "" {
 		what = "could not be read in full"
 	}
-	return []finding.Finding{p.found(finding.KubernetesUnread, p.cluster.ID, "the Kubernetes API of cluster %s %s: %s", p.cluster.ID.Short(), what, k.Failed+k.Note)}
+	return []finding.Finding{p.found(finding.KubernetesUnread, p.cluster.ID,
+		"the Kubernetes API of cluster %s %s: %s", p.cluster.ID.Short(), what, k.Failed+k.Note)}
 }
 
 // checkKubernetes looks at what the cluster's own API says of its nodes.
@@ -53,8 +57,8 @@ func notReady(p *patient, nodes nodeSet) []finding.Finding {
 		With(lines...).WithFix("kubectl describe nodes")}
 }
 
-// unavailable reports nodes whose network is marked unavailable although their routes are there, or where the table cannot be seen; where
-// a route is missing, that says it.
+// unavailable reports nodes whose network is marked unavailable although their routes are there, or
+// where the table cannot be seen; where a route is missing, that says it.
 func unavailable(p *patient, nodes nodeSet) []finding.Finding {
 	var lines []string
 	b := p.open()
@@ -80,7 +84,9 @@ func unavailable(p *patient, nodes nodeSet) []finding.Finding {
 	if b == nil {
 		what = "and its own table cannot be looked at"
 	}
-	f := p.found(finding.NetworkUnavailable, p.cluster.ID, "NetworkUnavailable is set on %s of cluster %s, %s", count(len(lines), "node", "nodes"), p.cluster.ID.Short(), what).
+	f := p.found(finding.NetworkUnavailable, p.cluster.ID,
+		"NetworkUnavailable is set on %s of cluster %s, %s", count(len(lines), "node",
+			"nodes"), p.cluster.ID.Short(), what).
 		With(lines...).WithFix("kubectl describe nodes")
 	f.Severity = severity
 	return []finding.Finding{f}
@@ -92,17 +98,20 @@ func disagreement(p *patient, nodes nodeSet) []finding.Finding {
 	severity := finding.Info
 	for _, n := range nodes.all {
 		if n.nic == nil && nodes.complete && len(n.addrs) > 0 && !p.young(n) {
-			lines = append(lines, fmt.Sprintf("node %s is in Kubernetes, and no network interface of the cluster holds its address", n))
+			lines = append(lines, fmt.Sprintf("node %s is in Kubernetes, and no network "+
+				"interface of the cluster holds its address", n))
 			severity = finding.Warning
 		}
 	}
 	for _, m := range nodes.strangers {
-		lines = append(lines, fmt.Sprintf("machine %s is there, and no node in Kubernetes has its address", m))
+		lines = append(lines,
+			fmt.Sprintf("machine %s is there, and no node in Kubernetes has its address", m))
 	}
 	if len(lines) == 0 {
 		return nil
 	}
-	f := p.found(finding.NodesDisagree, p.cluster.ID, "Kubernetes and Azure do not see the same nodes of cluster %s: %s", p.cluster.ID.Short(), count(len(lines), "differs", "differ")).
+	f := p.found(finding.NodesDisagree, p.cluster.ID, "Kubernetes and Azure do not see the same "+
+		"nodes of cluster %s: %s", p.cluster.ID.Short(), count(len(lines), "differs", "differ")).
 		With(lines...).WithFix("kubectl get nodes -o wide")
 	f.Severity = severity
 	return []finding.Finding{f}

@@ -20,12 +20,15 @@ func TestNetworkUnavailable(t *testing.T) {
 	// The table could not be read: only Kubernetes says that the route is not there.
 	unread := func() *world {
 		return lone(t).without(shopTable).also(func(s *inventory.Snapshot) {
-			s.Unread[shopTable.Key()] = inventory.Unread{ID: shopTable, Status: 403, Code: "AuthorizationFailed"}
+			s.Unread[shopTable.Key()] = inventory.Unread{ID: shopTable, Status: 403,
+				Code: "AuthorizationFailed"}
 		}).names(shopTable)
 	}
 	f = unread().kubernetes().node(1, marked).finds(finding.NetworkUnavailable, finding.ReadFailed)
 	is(t, f, finding.Error)
-	is(t, unread().kubernetes().node(1, marked).node(1, func(n *inventory.Node) { n.NetworkUnavailable.Reason = "CalicoIsDown" }).finds(finding.NetworkUnavailable, finding.ReadFailed), finding.Warning)
+	is(t, unread().kubernetes().node(1, marked).node(1, func(n *inventory.Node) {
+		n.NetworkUnavailable.Reason = "CalicoIsDown"
+	}).finds(finding.NetworkUnavailable, finding.ReadFailed), finding.Warning)
 }
 
 func TestNodesDisagree(t *testing.T) {
@@ -40,7 +43,8 @@ func TestNodesDisagree(t *testing.T) {
 	// A node that has only just joined may not be in the list of interfaces yet.
 	fourth := func(age time.Duration) *world {
 		return lone(t).kubernetes().also(func(s *inventory.Snapshot) {
-			n := inventory.Node{Name: "aks-nodepool1-12345678-vmss000003", Addresses: []netip.Addr{addr(nodeAddr(3))}}
+			n := inventory.Node{Name: "aks-nodepool1-12345678-vmss000003",
+				Addresses: []netip.Addr{addr(nodeAddr(3))}}
 			born(age)(&n)
 			k := s.Kubernetes[shop.Key()]
 			k.Nodes = append(k.Nodes, n)
@@ -51,9 +55,12 @@ func TestNodesDisagree(t *testing.T) {
 	// Not all machines are seen.
 	lone(t).kubernetes().blind(1).finds()
 	// Kubernetes was not asked for nodes, or did not answer.
-	lone(t).kubernetes().machine(nicID(1), nodeAddr(1)).also(func(s *inventory.Snapshot) { s.Kubernetes[shop.Key()].Nodes = nil }).finds()
+	lone(t).kubernetes().machine(nicID(1), nodeAddr(1)).also(func(s *inventory.Snapshot) {
+		s.Kubernetes[shop.Key()].Nodes = nil
+	}).finds()
 	lone(t).kubernetes().machine(nicID(3), nodeAddr(3)).also(func(s *inventory.Snapshot) {
-		s.Kubernetes[shop.Key()] = &inventory.Kubernetes{Nodes: []inventory.Node{}, Failed: "no answer"}
+		s.Kubernetes[shop.Key()] = &inventory.Kubernetes{Nodes: []inventory.Node{},
+			Failed: "no answer"}
 	}).finds(finding.NodeWithoutRoute)
 }
 

@@ -10,14 +10,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// lockdown reports a node resource group that only AKS may change, if the config needs a change there.
+// lockdown reports a node resource group that only AKS may change, if the config needs a change
+// there.
 func (p *patient) lockdown(wanted needs) []finding.Finding {
 	if !p.cluster.Locked || p.source.Table == "" || p.brought(p.source.Table) {
 		return nil
 	}
-	f := p.found(finding.NodeGroupLocked, p.cluster.NodeGroup(), "node resource group %s is locked down, so only AKS can associate route table %s with the node subnets of cluster %s",
-		p.cluster.NodeResourceGroup, p.source.Table.Short(), p.cluster.ID.Short()).WithFix("%s", p.azAKS("update", "--yes"))
-	guards := slices.ContainsFunc(wanted, func(n need) bool { return n.scope.Equal(p.source.Table) && !reads(n.action) })
+	f := p.found(finding.NodeGroupLocked, p.cluster.NodeGroup(), "node resource group %s is "+
+		"locked down, so only AKS can associate route table %s with the node subnets of cluster %s",
+		p.cluster.NodeResourceGroup, p.source.Table.Short(), p.cluster.ID.Short()).WithFix(
+		"%s", p.azAKS("update", "--yes"))
+	guards := slices.ContainsFunc(wanted, func(n need) bool {
+		return n.scope.Equal(p.source.Table) && !reads(n.action)
+	})
 	if p.Proposed || !guards {
 		f.Severity = finding.Info
 	}
@@ -27,13 +32,15 @@ func (p *patient) lockdown(wanted needs) []finding.Finding {
 // azAKS is a command about the cluster; az aks does not take resource IDs.
 func (p *patient) azAKS(verb, options string) finding.CommandLine {
 	id := p.cluster.ID
-	template := strings.TrimSpace("az aks " + verb + " --subscription %s --resource-group %s --name %s " + options)
+	template := strings.TrimSpace("az aks " + verb + " --subscription %s --resource-group %s " +
+		"--name %s " + options)
 	return finding.Command(template, id.Subscription(), id.ResourceGroup(), id.Name())
 }
 
-// locks reports locks that refuse necessary writes of AKS, the cluster's cloud provider or the keeper. A
-// delete lock refuses only the verb DELETE at Azure Resource Manager (lock-resources). Routes are
-// removed by a PUT of their table, so outside the node resource group a delete lock does no harm.
+// locks reports locks that refuse necessary writes of AKS, the cluster's cloud provider or the
+// keeper. A delete lock refuses only the verb DELETE at Azure Resource Manager (lock-resources).
+// Routes are removed by a PUT of their table, so outside the node resource group a delete lock does
+// no harm.
 func (p *patient) locks(caller, identity needs) []finding.Finding {
 	var found []finding.Finding
 	group := &inventory.Lock{Scope: p.cluster.NodeGroup()}
@@ -45,13 +52,18 @@ func (p *patient) locks(caller, identity needs) []finding.Finding {
 			return lock.ReadOnly && lock.Holds(n.scope) && strings.HasSuffix(n.action, "/write")
 		}
 		for _, n := range identity {
-			if holds(n) && n.scope.Is(arm.TypeRouteTable) && !strings.Contains(n.action, "/routes/") {
-				lines, severity = append(lines, "the cluster's cloud provider writes "+called(n.scope)+" "+n.what), finding.Warning
+			if holds(n) && n.scope.Is(arm.TypeRouteTable) &&
+				!strings.Contains(n.action, "/routes/") {
+				lines, severity = append(lines, "the cluster's cloud provider writes "+
+					called(n.scope)+" "+n.what), finding.Warning
 			}
 		}
-		// AKS looks at the group as a whole, whatever in it is locked, and however (AKS#3291, azure-aks-docs#427).
+		// AKS looks at the group as a whole, whatever in it is locked, and however (AKS#3291,
+		// azure-aks-docs#427).
 		if group.Holds(lock.Scope) || lock.ReadOnly && lock.Holds(group.Scope) {
-			lines, severity = append(lines, "AKS refuses to scale, upgrade or repair the cluster while anything is locked in its node resource group "+group.Scope.Name()), finding.Warning
+			lines, severity = append(lines, "AKS refuses to scale, upgrade or repair the cluster "+
+				"while anything is locked in its node resource group "+group.Scope.Name()),
+				finding.Warning
 		}
 		for _, n := range caller {
 			if holds(n) {
@@ -67,10 +79,14 @@ func (p *patient) locks(caller, identity needs) []finding.Finding {
 		if lock.Notes != "" {
 			lines = append(lines, "notes of the lock: "+lock.Notes)
 		}
-		f := p.found(finding.ResourceLocked, lock.Scope, "the lock %s on %s forbids necessary writes for cluster %s", lock.ID.Name(), called(lock.Scope), p.cluster.ID.Short())
+		f := p.found(finding.ResourceLocked, lock.Scope,
+			"the lock %s on %s forbids necessary writes for cluster %s", lock.ID.Name(),
+			called(lock.Scope), p.cluster.ID.Short())
 		f.Severity = severity
-		found = append(found, f.About(lock.ID.Name()).With(lines...).WithAdvice("delete the lock for the time of the change, then create it again with level %s", level(lock)).
-			WithFix("az lock delete --ids %s", lock.ID))
+		found = append(found,
+			f.About(lock.ID.Name()).With(lines...).WithAdvice("delete the lock for the time of "+
+				"the change, then create it again with level %s", level(lock)).
+				WithFix("az lock delete --ids %s", lock.ID))
 	}
 	return found
 }

@@ -12,8 +12,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// lacks says which routes a node should have and has not, and how many it should have. Kubernetes says for which prefixes; without it, a
-// node should be the next hop of one route of each family that the cluster's pods have.
+// lacks says which routes a node should have and has not, and how many it should have. Kubernetes
+// says for which prefixes; without it, a node should be the next hop of one route of each family
+// that the cluster's pods have.
 func (b *book) lacks(n *node) (missing []string, of int) {
 	var addr = map[string]netip.Addr{}
 	for _, a := range n.addrs {
@@ -45,7 +46,8 @@ func (b *book) lacks(n *node) (missing []string, of int) {
 	return missing, of
 }
 
-// missing reports the nodes without their routes, and returns a line for each and whether they are certain.
+// missing reports the nodes without their routes, and returns a line for each and whether they are
+// certain.
 func (b *book) missing() (lines []string, sure bool) {
 	var none, unnoticed, half []string
 	for _, n := range b.nodes.all {
@@ -74,20 +76,25 @@ func (b *book) missing() (lines []string, sure bool) {
 			return
 		}
 		of := "of cluster " + b.cluster.ID.Short()
-		f := b.ofTable(code, "%s in its route table %s", count(len(lines), "node "+of+" "+has, "nodes "+of+" "+have), b.table.ID.Short()).With(lines...)
+		f := b.ofTable(code, "%s in its route table %s", count(len(lines), "node "+of+" "+has,
+			"nodes "+of+" "+have), b.table.ID.Short()).With(lines...)
 		if !sure {
 			f.Severity = finding.Warning
 			f = f.With(plan.NodesMayJoin)
 		}
-		b.add(f.WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h -o table", b.table.ID))
+		b.add(f.WithFix("az monitor activity-log list --resource-id %s --status Failed --offset "+
+			"3h -o table", b.table.ID))
 	}
 	report(finding.NodeWithoutRoute, none, "has no route", "have no route")
-	report(finding.RouteUnnoticed, unnoticed, "lacks a route that Kubernetes believes to be there", "lack routes that Kubernetes believes to be there")
-	report(finding.RouteHalf, half, "has the route of one address family only", "have the routes of one address family only")
+	report(finding.RouteUnnoticed, unnoticed, "lacks a route that Kubernetes believes to be there",
+		"lack routes that Kubernetes believes to be there")
+	report(finding.RouteHalf, half, "has the route of one address family only",
+		"have the routes of one address family only")
 	return slices.Concat(none, unnoticed, half), sure
 }
 
-// room reports a table that is full or about to be. Azure Virtual Network Manager can raise the limit to 1,000.
+// room reports a table that is full or about to be. Azure Virtual Network Manager can raise the
+// limit to 1,000.
 func (b *book) room(without []string, sure bool) {
 	used, limit, each := len(b.table.Routes), b.RouteLimit, 0
 	if used > limit {
@@ -110,7 +117,8 @@ func (b *book) room(without []string, sure bool) {
 	if grow > 0 {
 		room = append(room, fmt.Sprintf("the autoscaler can add %s", count(grow, "node", "nodes")))
 	}
-	const fix = "az network route-table route list --subscription %s -g %s --route-table-name %s -o table"
+	const fix = "az network route-table route list --subscription %s -g %s --route-table-name %s " +
+		"-o table"
 	id := b.table.ID
 	switch {
 	case fit == 0:
@@ -123,7 +131,9 @@ func (b *book) room(without []string, sure bool) {
 		}
 		b.add(f)
 	case used*100 >= limit*80 || grow > fit:
-		b.add(b.ofTable(finding.TableFilling, "route table %s of cluster %s holds %d of %d routes: %s", id.Short(), b.cluster.ID.Short(), used, limit, count(fit, "more node fits", "more nodes fit")).
+		b.add(b.ofTable(finding.TableFilling, "route table %s of cluster %s holds %d of %d "+
+			"routes: %s", id.Short(), b.cluster.ID.Short(), used, limit, count(fit,
+			"more node fits", "more nodes fit")).
 			With(room...).WithFix(fix, id.Subscription(), id.ResourceGroup(), id.Name()))
 	}
 }
@@ -147,7 +157,8 @@ func checkForwarding(p *patient) []finding.Finding {
 	if len(off) == 0 {
 		return nil
 	}
-	return []finding.Finding{p.found(finding.ForwardingOff, p.cluster.ID, "IP forwarding is off on the network interfaces of %s of cluster %s: Azure drops what comes for their pods",
+	return []finding.Finding{p.found(finding.ForwardingOff, p.cluster.ID, "IP forwarding is off "+
+		"on the network interfaces of %s of cluster %s: Azure drops what comes for their pods",
 		count(len(off), "node", "nodes"), p.cluster.ID.Short()).With(off...).WithFix("%s", fix)}
 }
 
@@ -155,7 +166,8 @@ func checkForwarding(p *patient) []finding.Finding {
 func forwardingFix(nic arm.ID) finding.CommandLine {
 	for at := nic; at != ""; at = at.Parent() {
 		if at.Is(arm.TypeScaleSet) {
-			return finding.Command(`az vmss update --ids %s --set "virtualMachineProfile.networkProfile.networkInterfaceConfigurations[0].enableIPForwarding=true" && az vmss update-instances --ids %s --instance-ids "*"`, at, at)
+			return finding.Command(
+				`az vmss update --ids %s --set "virtualMachineProfile.networkProfile.networkInterfaceConfigurations[0].enableIPForwarding=true" && az vmss update-instances --ids %s --instance-ids "*"`, at, at)
 		}
 	}
 	return finding.Command("az network nic update --ids %s --ip-forwarding true", nic)

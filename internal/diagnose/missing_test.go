@@ -17,17 +17,21 @@ func lacking(t *testing.T) *world { return lone(t).routes(shopTable, podRoute(0)
 
 // unavailable says that Kubernetes knows that a node has no route.
 func marked(n *inventory.Node) {
-	n.NetworkUnavailable = &inventory.Condition{True: true, Reason: "NoRouteCreated", Message: "RouteController failed to create a route"}
+	n.NetworkUnavailable = &inventory.Condition{True: true, Reason: "NoRouteCreated",
+		Message: "RouteController failed to create a route"}
 }
 
 func TestNodeWithoutRoute(t *testing.T) {
 	f := lacking(t).finds(finding.NodeWithoutRoute)
 	is(t, f, finding.Error)
-	says(t, f, "1 node of cluster shop has no route in its route table shop-rt", nodeName(2)+" (10.42.1.6): IPv4", "az monitor activity-log list --resource-id "+string(shopTable))
+	says(t, f, "1 node of cluster shop has no route in its route table shop-rt", nodeName(2)+
+		" (10.42.1.6): IPv4", "az monitor activity-log list --resource-id "+string(shopTable))
 	f = lacking(t).kubernetes().node(2, marked).finds(finding.NodeWithoutRoute)
 	is(t, f, finding.Error)
 	says(t, f, "10.244.2.0/24", "NetworkUnavailable is true (NoRouteCreated)")
-	lacking(t).kubernetes().node(2, func(n *inventory.Node) { n.NetworkUnavailable = nil }).finds(finding.NodeWithoutRoute)
+	lacking(t).kubernetes().node(2, func(n *inventory.Node) {
+		n.NetworkUnavailable = nil
+	}).finds(finding.NodeWithoutRoute)
 	// A table without any is the same, and says more than that it reads empty.
 	lone(t).routes(shopTable).names(shopTable).finds(finding.NodeWithoutRoute)
 
@@ -39,45 +43,63 @@ func TestNodeWithoutRoute(t *testing.T) {
 	f = lone(t).machine(surge, nodeAddr(3)).finds(finding.NodeWithoutRoute)
 	is(t, f, finding.Warning)
 	says(t, f, "nothing shows how old they are")
-	is(t, lacking(t).set(shop, "provisioningState", "Upgrading").finds(finding.NodeWithoutRoute), finding.Warning)
+	is(t, lacking(t).set(shop, "provisioningState", "Upgrading").finds(finding.NodeWithoutRoute),
+		finding.Warning)
 	// Kubernetes shows it.
 	lacking(t).kubernetes().node(2, marked).node(2, born(time.Minute)).finds()
 	lacking(t).kubernetes().node(2, marked).node(2, born(time.Hour)).finds(finding.NodeWithoutRoute)
-	lacking(t).kubernetes().node(2, marked).node(2, born(time.Minute)).also(func(s *inventory.Snapshot) { s.Taken = time.Time{} }).finds(finding.NodeWithoutRoute)
+	lacking(t).kubernetes().node(2, marked).node(2,
+		born(time.Minute)).also(func(s *inventory.Snapshot) {
+		s.Taken = time.Time{}
+	}).finds(finding.NodeWithoutRoute)
 	// Not a node of the pools: a machine that somebody put into the subnet.
-	lone(t).machine(netGroup+"/providers/Microsoft.Network/networkInterfaces/jump", "10.42.1.99").finds()
-	lone(t).machine(nodeGroup+"/providers/Microsoft.Network/networkInterfaces/bastion", "10.42.1.99").finds()
+	lone(t).machine(netGroup+"/providers/Microsoft.Network/networkInterfaces/jump",
+		"10.42.1.99").finds()
+	lone(t).machine(nodeGroup+"/providers/Microsoft.Network/networkInterfaces/bastion",
+		"10.42.1.99").finds()
 	// A virtual node has no machine, and no route.
 	lone(t).kubernetes().also(func(s *inventory.Snapshot) {
 		k := s.Kubernetes[shop.Key()]
-		k.Nodes = append(k.Nodes, inventory.Node{Name: "virtual-node-aci-linux", ProviderID: "virtual://x", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.8.0/24")}, Addresses: []netip.Addr{addr("10.42.1.80")}})
+		k.Nodes = append(k.Nodes, inventory.Node{Name: "virtual-node-aci-linux",
+			ProviderID: "virtual://x", PodCIDRs: []netip.Prefix{
+				netip.MustParsePrefix("10.244.8.0/24")},
+			Addresses: []netip.Addr{addr("10.42.1.80")}})
 	}).finds()
 	// A stopped cluster has no nodes.
 	lacking(t).set(shop, "powerState", object{"code": "Stopped"}).finds()
 	// Where the table is not the cluster's for certain, nothing is said of what it lacks.
-	lone(t).routes(shopTable).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true }).finds(finding.SourceEmpty)
+	lone(t).routes(shopTable).also(func(s *inventory.Snapshot) {
+		s.Learn(shop).LogRead = true
+	}).finds(finding.SourceEmpty)
 	// That the subnet has lost the table is another thing, and neither hides the other.
-	lacking(t).unset(nodes, "routeTable").names(shopTable).finds(finding.AssociationLost, finding.NodeWithoutRoute)
+	lacking(t).unset(nodes, "routeTable").names(shopTable).finds(finding.AssociationLost,
+		finding.NodeWithoutRoute)
 	// Without the table nothing is said of its routes.
-	w := lacking(t).absent(shopTable).kubernetes().node(2, marked).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
+	w := lacking(t).absent(shopTable).kubernetes().node(2,
+		marked).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
 	w.c.Configs[0].Spec.RouteTableID = string(shopTable)
 	w.finds(finding.TableMissing)
 }
 
 // born makes a node that old when the snapshot is taken.
 func born(age time.Duration) func(*inventory.Node) {
-	return func(n *inventory.Node) { n.Created = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).Add(-age) }
+	return func(n *inventory.Node) {
+		n.Created = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).Add(-age)
+	}
 }
 
 // TestPoolNames: a Windows pool's name can be the beginning of another's.
 func TestPoolNames(t *testing.T) {
 	w := lone(t)
-	for at, address := range map[arm.ID]string{"aksnp/virtualMachines/0": "10.42.1.20", "aksnp1/virtualMachines/0": "10.42.1.21", "aksnp1/virtualMachines/1": "10.42.1.22"} {
-		w.machine(nodeGroup+"/providers/Microsoft.Compute/virtualMachineScaleSets/"+at+"/networkInterfaces/nic", address)
+	for at, address := range map[arm.ID]string{"aksnp/virtualMachines/0": "10.42.1.20",
+		"aksnp1/virtualMachines/0": "10.42.1.21", "aksnp1/virtualMachines/1": "10.42.1.22"} {
+		w.machine(nodeGroup+"/providers/Microsoft.Compute/virtualMachineScaleSets/"+at+
+			"/networkInterfaces/nic", address)
 	}
 	profiles := w.props(shop)["agentPoolProfiles"].(list)
 	for i, name := range []string{"np1", "np"} {
-		profiles = append(profiles, object{"name": name, "count": 2 - i, "vnetSubnetID": string(nodes), "osType": "Windows"})
+		profiles = append(profiles, object{"name": name, "count": 2 - i,
+			"vnetSubnetID": string(nodes), "osType": "Windows"})
 	}
 	w.set(shop, "agentPoolProfiles", profiles)
 	is(t, w.finds(finding.NodeWithoutRoute), finding.Error)
@@ -90,28 +112,34 @@ func TestRouteUnnoticed(t *testing.T) {
 	lone(t).kubernetes().routes(shopTable).names(shopTable).finds(finding.RouteUnnoticed)
 	lone(t).kubernetes().finds()
 
-	// The node's age does not matter: Kubernetes says that the route is there, and the table was read after that.
+	// The node's age does not matter: Kubernetes says that the route is there, and the table was
+	// read after that.
 	said := func(before time.Duration) func(*inventory.Node) {
 		return func(n *inventory.Node) {
 			born(time.Minute)(n)
-			n.NetworkUnavailable = &inventory.Condition{Reason: "RouteCreated", Since: n.Created.Add(time.Minute - before)}
+			n.NetworkUnavailable = &inventory.Condition{Reason: "RouteCreated",
+				Since: n.Created.Add(time.Minute - before)}
 		}
 	}
-	is(t, lacking(t).kubernetes().node(2, said(time.Second)).finds(finding.RouteUnnoticed), finding.Error)
+	is(t, lacking(t).kubernetes().node(2, said(time.Second)).finds(finding.RouteUnnoticed),
+		finding.Error)
 	// The table may be older than what it says.
 	lacking(t).kubernetes().node(2, said(0)).finds()
 	lacking(t).kubernetes().node(2, said(-time.Second)).finds()
 	// An old node that was told so just now is the same.
 	lacking(t).kubernetes().node(2, said(0)).node(2, born(time.Hour)).finds()
 	// Nothing says when: its routes are there all the same, by what it says.
-	lacking(t).kubernetes().node(2, born(time.Minute)).node(2, func(n *inventory.Node) { n.NetworkUnavailable.Since = time.Time{} }).finds(finding.RouteUnnoticed)
+	lacking(t).kubernetes().node(2, born(time.Minute)).node(2, func(n *inventory.Node) {
+		n.NetworkUnavailable.Since = time.Time{}
+	}).finds(finding.RouteUnnoticed)
 }
 
 // TestSurgeShort: the subnet has 251 addresses, and one of three nodes is made first.
 func TestSurgeShort(t *testing.T) {
 	f := lone(t).use(nodes, 251).finds(finding.SurgeShort)
 	is(t, f, finding.Warning)
-	says(t, f, "shop-vnet/nodes has 0 free addresses", "pool nodepool1 needs 1", "routekeeper capacity --cluster "+string(shop))
+	says(t, f, "shop-vnet/nodes has 0 free addresses", "pool nodepool1 needs 1",
+		"routekeeper capacity --cluster "+string(shop))
 	lone(t).use(nodes, 250).finds()
 }
 
@@ -124,7 +152,8 @@ func dual(t *testing.T) *world {
 	var routes []any
 	for i := range 3 {
 		w.machine(nicID(i), nodeAddr(i), six(i))
-		routes = append(routes, podRoute(i), route(nodeName(i)+"____six", sixPods(i), "VirtualAppliance", six(i)))
+		routes = append(routes, podRoute(i), route(nodeName(i)+"____six", sixPods(i),
+			"VirtualAppliance", six(i)))
 	}
 	return w.routes(shopTable, routes...)
 }
@@ -141,15 +170,18 @@ func TestRouteHalf(t *testing.T) {
 	says(t, f, nodeName(2), "IPv6")
 	// Of both families none is there.
 	none := dual(t)
-	none.routes(shopTable, none.props(shopTable)["routes"].([]any)[:4]...).finds(finding.NodeWithoutRoute)
+	none.routes(shopTable, none.props(shopTable)["routes"].([]any)[:4]...).finds(
+		finding.NodeWithoutRoute)
 	// The node has no IPv6 address yet.
-	dual(t).machine(nicID(2), nodeAddr(2)).routes(shopTable, half.props(shopTable)["routes"].([]any)...).finds()
+	dual(t).machine(nicID(2), nodeAddr(2)).routes(shopTable,
+		half.props(shopTable)["routes"].([]any)...).finds()
 
 	prefixes := func(w *world) *world {
 		w.kubernetes()
 		for i := range 3 {
 			w.node(i, func(n *inventory.Node) {
-				n.PodCIDRs, n.Addresses = append(n.PodCIDRs, netip.MustParsePrefix(sixPods(i))), append(n.Addresses, addr(six(i)))
+				n.PodCIDRs, n.Addresses = append(n.PodCIDRs, netip.MustParsePrefix(sixPods(i))),
+					append(n.Addresses, addr(six(i)))
 			})
 		}
 		return w

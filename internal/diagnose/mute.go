@@ -7,11 +7,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// knockOn says which findings of a cluster follow from another one of the same cluster: they go away with it, and beside it they
-// only hide what is to be done.
+// knockOn says which findings of a cluster follow from another one of the same cluster: they go
+// away with it, and beside it they only hide what is to be done.
 var knockOn = map[finding.Code][]finding.Code{
 	finding.TableMissing: {
-		finding.AssociationLost, finding.PoolWithoutTable, finding.TargetDrift, finding.SourceEmpty, finding.NetworkUnavailable, finding.EgressRouteMissing,
+		finding.AssociationLost, finding.PoolWithoutTable, finding.TargetDrift, finding.SourceEmpty,
+		finding.NetworkUnavailable, finding.EgressRouteMissing,
 	},
 	finding.TableFull:        {finding.NodeWithoutRoute, finding.RouteUnnoticed, finding.RouteHalf},
 	finding.NodeWithoutRoute: {finding.SourceEmpty},
@@ -24,7 +25,8 @@ var knockOn = map[finding.Code][]finding.Code{
 	finding.AzureUnreachable:    {finding.ReadFailed, finding.RightsUnread},
 }
 
-// knockOnThere says the same of findings of one and the same resource; and the same part of it, where the cause speaks of a part.
+// knockOnThere says the same of findings of one and the same resource; and the same part of it,
+// where the cause speaks of a part.
 var knockOnThere = map[finding.Code][]finding.Code{
 	finding.PoolWithoutTable:     {finding.AssociationLost},
 	finding.NetworkManagerTable:  {finding.AssociationOther},
@@ -40,8 +42,11 @@ var knockOnThere = map[finding.Code][]finding.Code{
 func Mute(findings []finding.Finding) []finding.Finding {
 	muted := func(f finding.Finding) bool {
 		return slices.ContainsFunc(findings, func(cause finding.Finding) bool {
-			return (cause.Cluster == f.Cluster || cause.Cluster == "") && (slices.Contains(knockOn[cause.Code], f.Code) ||
-				strings.EqualFold(cause.Resource, f.Resource) && (cause.Subject == "" || strings.EqualFold(cause.Subject, f.Subject)) && slices.Contains(knockOnThere[cause.Code], f.Code))
+			return (cause.Cluster == f.Cluster || cause.Cluster == "") &&
+				(slices.Contains(knockOn[cause.Code], f.Code) ||
+					strings.EqualFold(cause.Resource, f.Resource) && (cause.Subject == "" ||
+						strings.EqualFold(cause.Subject, f.Subject)) &&
+						slices.Contains(knockOnThere[cause.Code], f.Code))
 		})
 	}
 	return slices.DeleteFunc(slices.Clone(findings), muted)

@@ -10,7 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// node is one of the cluster's nodes: as its network interface shows it, as Kubernetes does, or both.
+// node is one of the cluster's nodes: as its network interface shows it, as Kubernetes does, or
+// both.
 type node struct {
 	name  string // in lower case, "" where only a NIC is known that does not show it
 	addrs []netip.Addr
@@ -30,13 +31,15 @@ func (n *node) String() string {
 	return fmt.Sprintf("%s (%s)", name, n.addrs[0])
 }
 
-// settling is how long a new node may be without its route: its cloud provider writes in batches of 30 seconds, from a copy that it
-// keeps for two minutes.
+// settling is how long a new node may be without its route: its cloud provider writes in batches of
+// 30 seconds, from a copy that it keeps for two minutes.
 const settling = 3 * time.Minute
 
-// young reports whether a node is so new that nothing is wrong yet. Without Kubernetes nothing shows its age.
+// young reports whether a node is so new that nothing is wrong yet. Without Kubernetes nothing
+// shows its age.
 func (p *patient) young(n *node) bool {
-	return n.kube != nil && !n.kube.Created.IsZero() && !p.s.Taken.IsZero() && p.s.Taken.Sub(n.kube.Created) < settling
+	return n.kube != nil && !n.kube.Created.IsZero() && !p.s.Taken.IsZero() &&
+		p.s.Taken.Sub(n.kube.Created) < settling
 }
 
 // waits reports whether a node may still be without its route. While Kubernetes says that the route
@@ -51,7 +54,8 @@ func (p *patient) waits(n *node) bool {
 
 // nodeSet are a cluster's nodes.
 type nodeSet struct {
-	// all are those that Kubernetes names, where it was asked, and else the machines of the pools; by name.
+	// all are those that Kubernetes names, where it was asked, and else the machines of the pools;
+	// by name.
 	all    []*node
 	byName map[string]*node
 	byAddr map[netip.Addr]*node
@@ -59,8 +63,9 @@ type nodeSet struct {
 	strangers []*node
 	// asked is set where Kubernetes said which nodes there are.
 	asked bool
-	// complete is set where NICs of as many machines as the pools count were seen: a list shows only what the identity may see.
-	// exact is set where they were no more than that, and nothing is being done to the cluster: no machine comes or goes.
+	// complete is set where NICs of as many machines as the pools count were seen: a list shows
+	// only what the identity may see. exact is set where they were no more than that, and nothing
+	// is being done to the cluster: no machine comes or goes.
 	complete, exact bool
 }
 
@@ -111,7 +116,8 @@ func (p *patient) machines(set *nodeSet) []*node {
 	}
 	state := inventory.ProvisioningState(p.cluster.Raw)
 	set.complete = len(machines) > 0 && readable
-	set.exact = set.complete && (state == "" || strings.EqualFold(state, "Succeeded") || strings.EqualFold(state, "Failed"))
+	set.exact = set.complete && (state == "" || strings.EqualFold(state, "Succeeded") ||
+		strings.EqualFold(state, "Failed"))
 	for _, pool := range p.cluster.Pools {
 		set.complete = set.complete && len(seen[pool.Name]) >= pool.Count
 		set.exact = set.exact && len(seen[pool.Name]) == pool.Count
@@ -122,8 +128,8 @@ func (p *patient) machines(set *nodeSet) []*node {
 // poolOf is the pool that a machine is of, or "".
 func (p *patient) poolOf(machine string) string { return p.cluster.PoolOf(machine) }
 
-// join takes the nodes that Kubernetes names, with the machines that hold their addresses. Virtual nodes are no machines: they have no
-// provider ID of Azure's.
+// join takes the nodes that Kubernetes names, with the machines that hold their addresses. Virtual
+// nodes are no machines: they have no provider ID of Azure's.
 func (p *patient) join(set *nodeSet, machines []*node) {
 	byAddr := map[netip.Addr]*node{}
 	for _, m := range machines {

@@ -33,7 +33,8 @@ func newLocal(t *testing.T) *local {
 	return &local{t, e, d, emulatortest.Client(t, e, emulatortest.Keeper)}
 }
 
-// finds reads all that a diagnosis looks at, and checks that exactly the given codes are found, beside those of severity Info.
+// finds reads all that a diagnosis looks at, and checks that exactly the given codes are found,
+// beside those of severity Info.
 func (l *local) finds(codes ...finding.Code) {
 	l.t.Helper()
 	ctx := context.Background()
@@ -46,10 +47,12 @@ func (l *local) finds(codes ...finding.Code) {
 		l.t.Fatal(err)
 	}
 	config := v1alpha1.ClusterRoutes{}
-	config.Metadata.Name, config.Spec.ClusterID, config.Spec.RouteTableID = "shop", string(l.d.Cluster), string(l.d.ClusterTable)
+	config.Metadata.Name, config.Spec.ClusterID, config.Spec.RouteTableID =
+		"shop", string(l.d.Cluster), string(l.d.ClusterTable)
 	config.Spec.Guard.Mode = v1alpha1.GuardObserve
 	config.SetDefaults()
-	found := Check(Case{Snapshot: s, Clusters: []arm.ID{l.d.Cluster}, Configs: []v1alpha1.ClusterRoutes{config}})
+	found := Check(Case{Snapshot: s, Clusters: []arm.ID{l.d.Cluster},
+		Configs: []v1alpha1.ClusterRoutes{config}})
 	var got []finding.Code
 	for _, f := range found {
 		if f.Severity > finding.Info {
@@ -69,7 +72,9 @@ func (l *local) write(name, prefix, hop string) {
 	l.t.Helper()
 	c, err := l.e.Client(emulatortest.Operator)
 	if err == nil {
-		err = c.Put(l.d.ClusterTable.Child("routes", name), api, object{"properties": object{"addressPrefix": prefix, "nextHopType": "VirtualAppliance", "nextHopIpAddress": hop}})
+		err = c.Put(l.d.ClusterTable.Child("routes", name), api,
+			object{"properties": object{"addressPrefix": prefix, "nextHopType": "VirtualAppliance",
+				"nextHopIpAddress": hop}})
 	}
 	if err != nil {
 		l.t.Fatal(err)
@@ -80,7 +85,8 @@ func (l *local) write(name, prefix, hop string) {
 func (l *local) node() string {
 	l.t.Helper()
 	s := inventory.NewSnapshot()
-	if err := l.c.Read(context.Background(), s, inventory.Wanted{Tables: []arm.ID{l.d.ClusterTable}}, azure.ReadOptions{}); err != nil {
+	if err := l.c.Read(context.Background(), s,
+		inventory.Wanted{Tables: []arm.ID{l.d.ClusterTable}}, azure.ReadOptions{}); err != nil {
 		l.t.Fatal(err)
 	}
 	for _, r := range s.Table(l.d.ClusterTable).Routes {
@@ -105,22 +111,29 @@ func (l *local) scale(count int) {
 	}
 }
 
-// TestInTheEmulator: what a local cloud provider leaves behind is found as ARM shows it, and nothing is found once it is well again.
+// TestInTheEmulator: what a local cloud provider leaves behind is found as ARM shows it, and
+// nothing is found once it is well again.
 func TestInTheEmulator(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		spoil func(*local)
 		finds finding.Code
 	}{
-		{"nodes come, and nobody writes their routes", func(l *local) { l.scale(5) }, finding.NodeWithoutRoute},
-		{"nodes go, and nobody deletes their routes", func(l *local) { l.scale(1) }, finding.RouteToGoneNode},
+		{"nodes come, and nobody writes their routes", func(l *local) { l.scale(5) },
+			finding.NodeWithoutRoute},
+		{"nodes go, and nobody deletes their routes", func(l *local) { l.scale(1) },
+			finding.RouteToGoneNode},
 		{"a node comes back with another address", func(l *local) {
 			if err := l.e.Readdress(l.d.Cluster, l.node()); err != nil {
 				l.t.Fatal(err)
 			}
 		}, finding.WrongHop},
-		{"a way to a firewall inside the pod CIDR", func(l *local) { l.write("firewall", "10.244.128.0/17", l.d.Firewall) }, finding.RouteInPodCIDR},
-		{"a way to a firewall past a node", func(l *local) { l.write("firewall", "10.244.1.0/25", l.d.Firewall) }, finding.RouteShadows},
+		{"a way to a firewall inside the pod CIDR", func(l *local) {
+			l.write("firewall", "10.244.128.0/17", l.d.Firewall)
+		}, finding.RouteInPodCIDR},
+		{"a way to a firewall past a node", func(l *local) {
+			l.write("firewall", "10.244.1.0/25", l.d.Firewall)
+		}, finding.RouteShadows},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newLocal(t)

@@ -20,8 +20,8 @@ func (p *patient) nodeNetworks() []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// routed reports whether a gateway reaches the nodes by user-defined routes through an appliance, or
-// whether that is unknown: then no peering is needed.
+// routed reports whether a gateway reaches the nodes by user-defined routes through an appliance,
+// or whether that is unknown: then no peering is needed.
 func (p *patient) routed(g *gatewaySubnet) bool {
 	routes, err := trace.Effective(p.s.Snapshot, g.ID, nil)
 	if err != nil || len(p.prefixes) == 0 {
@@ -36,7 +36,9 @@ func peeringTo(vnet *inventory.VNet, other arm.ID) *inventory.Peering {
 	if vnet == nil {
 		return nil
 	}
-	i := slices.IndexFunc(vnet.Peerings, func(q inventory.Peering) bool { return q.Remote.Equal(other) })
+	i := slices.IndexFunc(vnet.Peerings, func(q inventory.Peering) bool {
+		return q.Remote.Equal(other)
+	})
 	if i < 0 {
 		return nil
 	}
@@ -49,17 +51,20 @@ func (p *patient) peeringLine(vnet *inventory.VNet, q *inventory.Peering) string
 	if !q.Connected {
 		state = "not connected"
 	}
-	return fmt.Sprintf("peering %s of %s with %s: %s, allowVirtualNetworkAccess %t, allowForwardedTraffic %t", q.Name, vnet.ID.Name(), q.Remote.Name(), state, q.Access, q.Forwarded)
+	return fmt.Sprintf("peering %s of %s with %s: %s, allowVirtualNetworkAccess %t, "+
+		"allowForwardedTraffic %t", q.Name, vnet.ID.Name(), q.Remote.Name(), state, q.Access,
+		q.Forwarded)
 }
 
-// checkPeering checks the peering between the networks of a gateway and the nodes. A peering needs both
-// sides, so one missing side is enough to report. A side that was not read is not missing.
+// checkPeering checks the peering between the networks of a gateway and the nodes. A peering needs
+// both sides, so one missing side is enough to report. A side that was not read is not missing.
 func (p *patient) checkPeering(g *gatewaySubnet, nodes arm.ID) []finding.Finding {
 	at := g.ID.Parent()
 	near, far := p.s.VNets[at.Key()], p.s.VNets[nodes.Key()]
 	ours, theirs := peeringTo(near, nodes), peeringTo(far, at)
 	missing := func(format string, args ...any) finding.Finding {
-		return p.found(finding.PeeringMissing, g.ID, "%s does not reach the nodes of %s in %s: %s", g.who(), p.name, nodes.Name(), fmt.Sprintf(format, args...)).About(nodes.Name())
+		return p.found(finding.PeeringMissing, g.ID, "%s does not reach the nodes of %s in %s: %s",
+			g.who(), p.name, nodes.Name(), fmt.Sprintf(format, args...)).About(nodes.Name())
 	}
 	for _, side := range []struct {
 		vnet    *inventory.VNet
@@ -69,26 +74,39 @@ func (p *patient) checkPeering(g *gatewaySubnet, nodes arm.ID) []finding.Finding
 		switch q := side.peering; {
 		case side.vnet == nil:
 		case q == nil:
-			return []finding.Finding{missing("%s has no peering with %s", side.vnet.ID.Name(), side.other.Name()).
+			return []finding.Finding{missing("%s has no peering with %s", side.vnet.ID.Name(),
+				side.other.Name()).
 				WithAdvice("create the peering on both sides").
-				WithFix("az network vnet peering create %s --vnet-name %s --name to-%s --remote-vnet %s --allow-vnet-access --allow-forwarded-traffic",
+				WithFix("az network vnet peering create %s --vnet-name %s --name to-%s "+
+					"--remote-vnet %s --allow-vnet-access --allow-forwarded-traffic",
 					inGroup(side.vnet.ID), side.vnet.ID.Name(), side.other.Name(), side.other)}
 		case !q.Connected:
-			return []finding.Finding{missing("the peering %s of %s is not connected", q.Name, side.vnet.ID.Name()).With(p.peeringLine(side.vnet, q)).
+			return []finding.Finding{missing("the peering %s of %s is not connected", q.Name,
+				side.vnet.ID.Name()).With(p.peeringLine(side.vnet, q)).
 				WithAdvice("delete the peering, then create it again on both sides").
-				WithFix("az network vnet peering delete --ids %s", side.vnet.ID.Child("virtualNetworkPeerings", q.Name))}
+				WithFix("az network vnet peering delete --ids %s",
+					side.vnet.ID.Child("virtualNetworkPeerings", q.Name))}
 		case !q.Access:
-			return []finding.Finding{missing("the peering %s of %s does not allow access between the networks", q.Name, side.vnet.ID.Name()).With(p.peeringLine(side.vnet, q)).
-				WithFix("az network vnet peering update --ids %s --set allowVirtualNetworkAccess=true", side.vnet.ID.Child("virtualNetworkPeerings", q.Name))}
+			return []finding.Finding{
+				missing("the peering %s of %s does not allow access between the networks", q.Name,
+					side.vnet.ID.Name()).With(p.peeringLine(side.vnet, q)).
+					WithFix("az network vnet peering update --ids %s --set "+
+						"allowVirtualNetworkAccess=true", side.vnet.ID.Child(
+						"virtualNetworkPeerings", q.Name))}
 		}
 	}
-	if ours == nil || ours.Forwarded || far == nil || !p.cluster.Kubenet() || len(p.cluster.PodCIDRs) == 0 || p.podsInside(far) {
+	if ours == nil || ours.Forwarded || far == nil || !p.cluster.Kubenet() ||
+		len(p.cluster.PodCIDRs) == 0 || p.podsInside(far) {
 		return nil
 	}
-	return []finding.Finding{p.found(finding.PeeringForwarding, g.ID, "pods of %s answer %s with their own addresses, which are outside %s, but the peering %s of %s refuses forwarded traffic",
+	return []finding.Finding{p.found(finding.PeeringForwarding, g.ID, "pods of %s answer %s with "+
+		"their own addresses, which are outside %s, but the peering %s of %s refuses forwarded "+
+		"traffic",
 		p.name, g.who(), nodes.Name(), ours.Name, near.ID.Name()).About(nodes.Name()).
-		With("pod CIDR: "+join(p.cluster.PodCIDRs), "address space of "+nodes.Name()+": "+join(far.Prefixes), p.peeringLine(near, ours)).
-		WithFix("az network vnet peering update --ids %s --set allowForwardedTraffic=true", near.ID.Child("virtualNetworkPeerings", ours.Name))}
+		With("pod CIDR: "+join(p.cluster.PodCIDRs), "address space of "+nodes.Name()+": "+
+			join(far.Prefixes), p.peeringLine(near, ours)).
+		WithFix("az network vnet peering update --ids %s --set allowForwardedTraffic=true",
+			near.ID.Child("virtualNetworkPeerings", ours.Name))}
 }
 
 // podsInside reports whether pods have addresses of a network. A gateway sends to pods from its own
@@ -96,5 +114,7 @@ func (p *patient) checkPeering(g *gatewaySubnet, nodes arm.ID) []finding.Finding
 // address. allowForwardedTraffic is for "traffic that doesn't originate from" the peered network
 // (virtual-network-manage-peering), and applies on the receiving side.
 func (p *patient) podsInside(vnet *inventory.VNet) bool {
-	return !slices.ContainsFunc(p.cluster.PodCIDRs, func(pods netip.Prefix) bool { return !contains(vnet.Prefixes, pods.Addr()) })
+	return !slices.ContainsFunc(p.cluster.PodCIDRs, func(pods netip.Prefix) bool {
+		return !contains(vnet.Prefixes, pods.Addr())
+	})
 }

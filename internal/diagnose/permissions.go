@@ -23,15 +23,17 @@ type needs []need
 
 func (n *needs) add(scope arm.ID, what string, actions ...string) {
 	for _, action := range actions {
-		if scope != "" && !slices.ContainsFunc(*n, func(o need) bool { return o.action == action && o.scope.Equal(scope) }) {
+		if scope != "" && !slices.ContainsFunc(*n, func(o need) bool {
+			return o.action == action && o.scope.Equal(scope)
+		}) {
 			*n = append(*n, need{scope, action, what})
 		}
 	}
 }
 
-// Scopes returns the scopes where rights matter for the clusters of a case, and the object IDs of the
-// clusters' identities: read them into the snapshot's Own and Rights before Check. The resources that
-// the needs depend on must already be in the snapshot.
+// Scopes returns the scopes where rights matter for the clusters of a case, and the object IDs of
+// the clusters' identities: read them into the snapshot's Own and Rights before Check. The
+// resources that the needs depend on must already be in the snapshot.
 func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 	for _, id := range c.Clusters {
 		p := c.patient(id)
@@ -50,18 +52,21 @@ func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 	return inventory.SortIDs(scopes), slices.Compact(principals)
 }
 
-// identityNeeds are the rights of the cluster's identity on existing resources. On resources that AKS
-// made it has its role (concepts-network-legacy-cni). Roles are assigned at a resource or above it, so
-// actions on routes are checked at their table.
+// identityNeeds are the rights of the cluster's identity on existing resources. On resources that
+// AKS made it has its role (concepts-network-legacy-cni). Roles are assigned at a resource or above
+// it, so actions on routes are checked at their table.
 func (p *patient) identityNeeds() (n needs) {
 	if table := p.source.Table; p.cluster.Kubenet() && !p.source.Doubtful && p.brought(table) {
-		n.add(table, "to keep the pod routes there", arm.TypeRouteTable+"/read", arm.TypeRouteTable+"/write",
-			arm.TypeRouteTable+"/routes/read", arm.TypeRouteTable+"/routes/write", arm.TypeRouteTable+"/routes/delete")
+		n.add(table, "to keep the pod routes there", arm.TypeRouteTable+"/read", arm.TypeRouteTable+
+			"/write",
+			arm.TypeRouteTable+"/routes/read", arm.TypeRouteTable+
+				"/routes/write", arm.TypeRouteTable+"/routes/delete")
 	}
 	for _, pool := range p.cluster.Pools {
 		for _, subnet := range []arm.ID{pool.Subnet, pool.PodSubnet} {
 			if p.brought(subnet) {
-				n.add(subnet, "to put nodes or pods there", arm.TypeSubnet+"/read", arm.TypeSubnet+"/join/action")
+				n.add(subnet, "to put nodes or pods there", arm.TypeSubnet+"/read", arm.TypeSubnet+
+					"/join/action")
 			}
 		}
 	}
@@ -76,7 +81,8 @@ func (p *patient) addonNeeds() (n needs) {
 		return nil
 	}
 	n.add(id, "to write its rules there", arm.TypeGateway+"/read", arm.TypeGateway+"/write")
-	n.add(id.Group(), "to see what the gateway is made of", "Microsoft.Resources/subscriptions/resourceGroups/read")
+	n.add(id.Group(), "to see what the gateway is made of",
+		"Microsoft.Resources/subscriptions/resourceGroups/read")
 	if gateway := p.s.Gateways[id.Key()]; gateway != nil {
 		for _, subnet := range gateway.Subnets {
 			n.add(subnet, "to write the gateway, which is in it", arm.TypeSubnet+"/join/action")
@@ -124,16 +130,18 @@ func (p *patient) callerNeeds() (n needs) {
 			n.add(table, "to copy the pod routes there", arm.TypeRouteTable+"/write")
 		}
 		if target.Policy != v1alpha1.PolicyObserve { // deletes and updates are proven by the NICs
-			n.add(p.cluster.NodeGroup(), "to prove that nodes are gone or have another address before it deletes or updates routes",
-				arm.TypeScaleSet+"/read", arm.TypeScaleSet+"/networkInterfaces/read", arm.TypeInterface+"/read")
+			n.add(p.cluster.NodeGroup(), "to prove that nodes are gone or have another address "+
+				"before it deletes or updates routes",
+				arm.TypeScaleSet+"/read", arm.TypeScaleSet+
+					"/networkInterfaces/read", arm.TypeInterface+"/read")
 		}
 	}
 	return n
 }
 
-// guardNeeds are the rights to associate a table with a subnet. The write contains the whole subnet, so
-// it joins every linked resource again (LinkedAuthorizationFailed names what is missing). A subnet that
-// was not read may have more links.
+// guardNeeds are the rights to associate a table with a subnet. The write contains the whole
+// subnet, so it joins every linked resource again (LinkedAuthorizationFailed names what is
+// missing). A subnet that was not read may have more links.
 func (p *patient) guardNeeds(n *needs, id, table arm.ID) {
 	what := "to repair a lost route table on subnet " + id.Short()
 	n.add(id, what, arm.TypeSubnet+"/write")
@@ -163,15 +171,20 @@ func checkPermissions(p *patient) []finding.Finding {
 		},
 	}
 	if len(p.cluster.PrincipalIDs) > 0 {
-		identity.assignee = finding.Command("--assignee-object-id %s --assignee-principal-type ServicePrincipal", p.cluster.PrincipalIDs[0])
+		identity.assignee = finding.Command("--assignee-object-id %s --assignee-principal-type "+
+			"ServicePrincipal", p.cluster.PrincipalIDs[0])
 	}
 	found := p.lockdown(p.callerNeeds())
 	found = append(found, identity.check(p.identityNeeds())...)
 	if needs := p.identityNeeds(); len(p.cluster.PrincipalIDs) == 0 && len(needs) > 0 {
 		found = append(found, finding.New(finding.RightsUnread, p.name, string(p.cluster.ID),
-			"the rights of the identity of cluster %s on %s are unknown: the cluster does not name its object ID, as with a service principal", p.cluster.ID.Short(), called(needs[0].scope)).
-			About("service principal").WithAdvice("replace CLIENT_ID with that of the service principal").
-			WithFix("az role assignment list --assignee CLIENT_ID --scope %s --include-inherited", needs[0].scope))
+			"the rights of the identity of cluster %s on %s are unknown: the cluster does not "+
+				"name its object ID, as with a service principal", p.cluster.ID.Short(),
+			called(needs[0].scope)).
+			About("service principal").WithAdvice("replace CLIENT_ID with that of the service "+
+			"principal").
+			WithFix("az role assignment list --assignee CLIENT_ID --scope %s --include-inherited",
+				needs[0].scope))
 	}
 	found = append(found, p.checkAddon()...)
 	found = append(found, p.checkCaller()...)
@@ -185,8 +198,10 @@ func (p *patient) checkAddon() []finding.Finding {
 		return nil
 	}
 	addon := holder{
-		p: p, code: finding.AddonLacks, who: "the identity of the ingress add-on of cluster " + p.cluster.ID.Short(),
-		assignee: finding.Command("--assignee-object-id %s --assignee-principal-type ServicePrincipal", who),
+		p: p, code: finding.AddonLacks, who: "the identity of the ingress add-on of cluster " +
+			p.cluster.ID.Short(),
+		assignee: finding.Command("--assignee-object-id %s --assignee-principal-type "+
+			"ServicePrincipal", who),
 		rights: func(scope arm.ID) []inventory.Rights {
 			if r, read := p.s.Rights[who][scope.Key()]; read {
 				return []inventory.Rights{r}
@@ -213,13 +228,15 @@ func (p *patient) checkCaller() []finding.Finding {
 	}
 	wanted := p.callerNeeds()
 	if p.cluster.Locked { // the lockdown refuses every other writer: one finding says so
-		wanted = slices.DeleteFunc(wanted, func(n need) bool { return !p.brought(n.scope) && !reads(n.action) })
+		wanted = slices.DeleteFunc(wanted, func(n need) bool {
+			return !p.brought(n.scope) && !reads(n.action)
+		})
 	}
 	return caller.check(wanted)
 }
 
-// CallerScopes returns the scopes where the caller's rights matter for the configs of a case: read them
-// into the snapshot's Own before CheckCaller.
+// CallerScopes returns the scopes where the caller's rights matter for the configs of a case: read
+// them into the snapshot's Own before CheckCaller.
 func (c Case) CallerScopes() []arm.ID {
 	var scopes []arm.ID
 	for _, id := range c.Clusters {
@@ -232,8 +249,8 @@ func (c Case) CallerScopes() []arm.ID {
 	return inventory.SortIDs(scopes)
 }
 
-// CheckCaller finds rights that the caller lacks for the configs of a case, and rights that could not
-// be read. A right that several clusters need is reported once.
+// CheckCaller finds rights that the caller lacks for the configs of a case, and rights that could
+// not be read. A right that several clusters need is reported once.
 func (c Case) CheckCaller() []finding.Finding {
 	var found []finding.Finding
 	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
@@ -276,7 +293,9 @@ func (h holder) check(wanted needs) []finding.Finding {
 	var where arm.ID // the first scope at which something could not be read
 	for len(wanted) > 0 {
 		scope := wanted[0].scope
-		here := slices.DeleteFunc(slices.Clone(wanted), func(n need) bool { return !n.scope.Equal(scope) })
+		here := slices.DeleteFunc(slices.Clone(wanted), func(n need) bool {
+			return !n.scope.Equal(scope)
+		})
 		wanted = slices.DeleteFunc(wanted, func(n need) bool { return n.scope.Equal(scope) })
 		rights := h.rights(scope)
 		if len(rights) == 0 {
@@ -297,9 +316,11 @@ func (h holder) check(wanted needs) []finding.Finding {
 		}
 	}
 	if unread = slices.Compact(unread); len(unread) > 0 {
-		f := finding.New(finding.RightsUnread, h.p.name, string(h.p.cluster.ID), "the rights of %s on %s could not be read completely", h.who, called(where))
+		f := finding.New(finding.RightsUnread, h.p.name, string(h.p.cluster.ID),
+			"the rights of %s on %s could not be read completely", h.who, called(where))
 		found = append(found, f.About(string(h.code)).With(unread...).
-			WithFix("az role assignment create %s --role Reader --scope %s", h.p.callerAssignee(), where))
+			WithFix("az role assignment create %s --role Reader --scope %s", h.p.callerAssignee(),
+				where))
 	}
 	return found
 }
@@ -321,12 +342,14 @@ func may(rights []inventory.Rights, action string) (why string, may bool) {
 
 // denied reports whether a deny assignment forbids an action, whatever roles allow.
 func denied(r inventory.Rights, action string) bool {
-	return !inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}}, Denied: r.Denied}.May(action)
+	return !inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}},
+		Denied: r.Denied}.May(action)
 }
 
-// lacks reports the missing rights at one scope. The recommended role must include all needed actions
-// there, so that it can replace the other roles.
-func (h holder) lacks(scope arm.ID, lacking, needed needs, rights []inventory.Rights) finding.Finding {
+// lacks reports the missing rights at one scope. The recommended role must include all needed
+// actions there, so that it can replace the other roles.
+func (h holder) lacks(scope arm.ID, lacking, needed needs,
+	rights []inventory.Rights) finding.Finding {
 	actions := make([]string, len(lacking))
 	role, byRole := "Reader", false
 	var lines, purposes []string
@@ -337,11 +360,15 @@ func (h holder) lacks(scope arm.ID, lacking, needed needs, rights []inventory.Ri
 		}
 		lines = append(lines, n.action+": "+n.what)
 		if !reads(n.action) {
-			role = "Network Contributor" // the smallest built-in role that writes and joins networks
+			// the smallest built-in role that writes and joins networks
+			role = "Network Contributor"
 		}
-		byRole = byRole || !slices.ContainsFunc(rights, func(r inventory.Rights) bool { return denied(r, n.action) })
+		byRole = byRole || !slices.ContainsFunc(rights, func(r inventory.Rights) bool {
+			return denied(r, n.action)
+		})
 	}
-	f := finding.New(h.code, h.p.name, string(scope), "%s lacks %s on %s, which it needs %s", h.who, strings.Join(actions, ", "), called(scope), strings.Join(purposes, " and "))
+	f := finding.New(h.code, h.p.name, string(scope), "%s lacks %s on %s, which it needs %s", h.who,
+		strings.Join(actions, ", "), called(scope), strings.Join(purposes, " and "))
 	if h.code == finding.CallerLacks && h.p.Proposed {
 		f.Severity = finding.Info
 	}
@@ -356,22 +383,27 @@ func (h holder) lacks(scope arm.ID, lacking, needed needs, rights []inventory.Ri
 		lines = append(lines, "deny assignments there: "+strings.Join(denials, ", "))
 	}
 	if !byRole {
-		return f.With(lines...).WithAdvice("remove the deny assignment at its source (a deployment stack, a managed application): no role overrides it")
+		return f.With(lines...).WithAdvice("remove the deny assignment at its source (a " +
+			"deployment stack, a managed application): no role overrides it")
 	}
 	custom := make([]string, len(needed))
 	for i, n := range needed {
 		custom[i] = n.action
 	}
-	return f.With(append(lines, "the smallest built-in role is "+role+"; a custom role needs "+strings.Join(custom, ", "))...).
+	return f.With(append(lines, "the smallest built-in role is "+role+"; a custom role needs "+
+		strings.Join(custom, ", "))...).
 		WithFix("az role assignment create %s --role %s --scope %s", h.assignee, role, scope)
 }
 
 // called names a resource with its kind.
 func called(id arm.ID) string {
 	kinds := map[string]string{
-		arm.TypeCluster: "cluster", arm.TypeRouteTable: "route table", arm.TypeSubnet: "subnet", arm.TypeVNet: "virtual network",
-		arm.TypeSecurityGroup: "network security group", arm.TypeResourceGroup: "resource group", arm.TypeSubscription: "subscription",
-		"Microsoft.Network/natGateways": "NAT gateway", "Microsoft.Network/serviceEndpointPolicies": "service endpoint policy",
+		arm.TypeCluster: "cluster", arm.TypeRouteTable: "route table", arm.TypeSubnet: "subnet",
+		arm.TypeVNet:          "virtual network",
+		arm.TypeSecurityGroup: "network security group", arm.TypeResourceGroup: "resource group",
+		arm.TypeSubscription:                        "subscription",
+		"Microsoft.Network/natGateways":             "NAT gateway",
+		"Microsoft.Network/serviceEndpointPolicies": "service endpoint policy",
 	}
 	for kind, word := range kinds {
 		if id.Is(kind) {

@@ -27,7 +27,8 @@ func (w *world) watch() *world {
 
 // may says which actions somebody may do at a scope: the caller, or the cluster's identity.
 func (w *world) may(who string, scope arm.ID, actions ...string) *world {
-	return w.rights(who, scope, inventory.Rights{Permissions: []inventory.Permission{{Actions: actions}}})
+	return w.rights(who, scope,
+		inventory.Rights{Permissions: []inventory.Permission{{Actions: actions}}})
 }
 
 func (w *world) rights(who string, scope arm.ID, r inventory.Rights) *world {
@@ -54,7 +55,8 @@ func (w *world) mighty() *world {
 		scopes, principals := c.Scopes()
 		for _, scope := range scopes {
 			for _, who := range append(principals, me) {
-				setRights(s, who, scope, inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}}})
+				setRights(s, who, scope,
+					inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}}})
 			}
 		}
 	})
@@ -62,7 +64,8 @@ func (w *world) mighty() *world {
 
 // lock locks something.
 func (w *world) lock(scope arm.ID, level string) *world {
-	return w.put(object{"id": string(scope) + "/providers/Microsoft.Authorization/locks/hold", "name": "hold", "properties": object{"level": level, "notes": "ask Ann"}})
+	return w.put(object{"id": string(scope) + "/providers/Microsoft.Authorization/locks/hold",
+		"name": "hold", "properties": object{"level": level, "notes": "ask Ann"}})
 }
 
 // managed gives the cluster a table that AKS made.
@@ -73,13 +76,16 @@ func (w *world) managed() *world {
 	return w.put(table).set(nodes, "routeTable", link(managedTable))
 }
 
-const managedTable = nodeGroup + "/providers/Microsoft.Network/routeTables/aks-agentpool-12345678-routetable"
+const managedTable = nodeGroup +
+	"/providers/Microsoft.Network/routeTables/aks-agentpool-12345678-routetable"
 
 func TestScopes(t *testing.T) {
-	w := healthy(t).set(nodes, "natGateway", link(natGateway)).set(appgw, "serviceEndpointPolicies", list{link(policyOfSub)})
+	w := healthy(t).set(nodes, "natGateway", link(natGateway)).set(appgw, "serviceEndpointPolicies",
+		list{link(policyOfSub)})
 	w.c.Snapshot = w.snapshot()
 	scopes, principals := w.c.Scopes()
-	want := inventory.SortIDs([]arm.ID{shop, shopTable, gwTable, nodes, appgw, nodesNSG, natGateway, policyOfSub, nodeGroup})
+	want := inventory.SortIDs([]arm.ID{shop, shopTable, gwTable, nodes, appgw, nodesNSG, natGateway,
+		policyOfSub, nodeGroup})
 	if !slices.Equal(scopes, want) || !slices.Equal(principals, []string{principal}) {
 		t.Errorf("scopes %v, want %v; principals %v", scopes, want, principals)
 	}
@@ -87,11 +93,16 @@ func TestScopes(t *testing.T) {
 
 // TestIdentityLacks: what the cluster's identity has to do on what was brought to it.
 func TestIdentityLacks(t *testing.T) {
-	f := healthy(t).mighty().may(principal, shopTable, reading, "Microsoft.Network/routeTables/routes/*").finds(finding.IdentityLacks)
-	if f.Resource != string(shopTable) || !strings.Contains(f.Message, "cluster shop lacks Microsoft.Network/routeTables/write on route table shop-rt") {
+	f := healthy(t).mighty().may(principal, shopTable, reading,
+		"Microsoft.Network/routeTables/routes/*").finds(finding.IdentityLacks)
+	if f.Resource != string(shopTable) ||
+		!strings.Contains(f.Message, "cluster shop lacks Microsoft.Network/routeTables/write on "+
+			"route table shop-rt") {
 		t.Errorf("%s: %s", f.Resource, f.Message)
 	}
-	if want := `az role assignment create --assignee-object-id ` + principal + ` --assignee-principal-type ServicePrincipal --role 'Network Contributor' --scope ` + string(shopTable); f.Fix != want {
+	if want := `az role assignment create --assignee-object-id ` + principal +
+		` --assignee-principal-type ServicePrincipal --role 'Network Contributor' --scope ` +
+		string(shopTable); f.Fix != want {
 		t.Errorf("fix %s", f.Fix)
 	}
 	// The smallest custom role has all that is needed there, also what another role gives already.
@@ -103,21 +114,29 @@ func TestIdentityLacks(t *testing.T) {
 		t.Errorf("%s: %s", f.Resource, f.Message)
 	}
 
-	// What AKS made itself needs no role of anybody's; what was not read in full proves nothing, and what nobody asked for neither.
+	// What AKS made itself needs no role of anybody's; what was not read in full proves nothing,
+	// and what nobody asked for neither.
 	healthy(t).mighty().managed().may(principal, managedTable).finds()
-	f = healthy(t).mighty().rights(principal, shopTable, inventory.Rights{Failed: "no"}).finds(finding.RightsUnread)
-	if !strings.Contains(f.Message, "identity of cluster shop") || f.Fix != "az role assignment create --assignee "+me+" --role Reader --scope "+string(shopTable) {
+	f = healthy(t).mighty().rights(principal, shopTable, inventory.Rights{Failed: "no"}).finds(
+		finding.RightsUnread)
+	if !strings.Contains(f.Message, "identity of cluster shop") ||
+		f.Fix != "az role assignment create --assignee "+me+" --role Reader --scope "+
+			string(shopTable) {
 		t.Errorf("%s fix %s", f.Message, f.Fix)
 	}
 	healthy(t).finds()
 }
 
-// TestCallerLacks: what the config asks for and the caller may not do; what the config does not ask for is nobody's lack.
+// TestCallerLacks: what the config asks for and the caller may not do; what the config does not ask
+// for is nobody's lack.
 func TestCallerLacks(t *testing.T) {
 	const join = "Microsoft.Network/networkSecurityGroups/join/action"
 	f := healthy(t).mighty().may(me, nodesNSG, reading).finds(finding.CallerLacks)
-	if f.Severity != finding.Error || f.Resource != string(nodesNSG) || !strings.Contains(f.Message, join) || !strings.Contains(f.Message, "subnet shop-vnet/nodes") ||
-		f.Fix != `az role assignment create --assignee `+me+` --role 'Network Contributor' --scope `+string(nodesNSG) {
+	if f.Severity != finding.Error || f.Resource != string(nodesNSG) ||
+		!strings.Contains(f.Message, join) ||
+		!strings.Contains(f.Message, "subnet shop-vnet/nodes") ||
+		f.Fix != `az role assignment create --assignee `+me+
+			` --role 'Network Contributor' --scope `+string(nodesNSG) {
 		t.Errorf("%v %s: %s fix %s", f.Severity, f.Resource, f.Message, f.Fix)
 	}
 	healthy(t).mighty().may(me, nodesNSG, join).finds()
@@ -129,11 +148,13 @@ func TestCallerLacks(t *testing.T) {
 		"the node subnet":       {nodes, []string{reading}},
 		"the guarded subnet":    {appgw, []string{reading}},
 		"joining the own table": {shopTable, []string{reading}},
-		"the target":            {gwTable, []string{reading, "Microsoft.Network/routeTables/join/action"}},
-		"the nodes' NICs":       {nodeGroup, nil},
-		"the cluster":           {shop, []string{"Microsoft.Network/*"}},
+		"the target": {gwTable,
+			[]string{reading, "Microsoft.Network/routeTables/join/action"}},
+		"the nodes' NICs": {nodeGroup, nil},
+		"the cluster":     {shop, []string{"Microsoft.Network/*"}},
 	} {
-		if f := healthy(t).mighty().may(me, tt.scope, tt.actions...).finds(finding.CallerLacks); f.Resource != string(tt.scope) {
+		if f := healthy(t).mighty().may(me, tt.scope,
+			tt.actions...).finds(finding.CallerLacks); f.Resource != string(tt.scope) {
 			t.Errorf("%s: %s %s", name, f.Resource, f.Message)
 		}
 	}
@@ -143,7 +164,8 @@ func TestCallerLacks(t *testing.T) {
 		watched.may(me, scope, reading)
 	}
 	watched.finds()
-	if f := watched.may(me, gwTable).finds(finding.CallerLacks); !strings.HasSuffix(f.Fix, `--role Reader --scope `+string(gwTable)) {
+	if f := watched.may(me, gwTable).finds(finding.CallerLacks); !strings.HasSuffix(f.Fix,
+		`--role Reader --scope `+string(gwTable)) {
 		t.Errorf("fix %s", f.Fix)
 	}
 
@@ -157,9 +179,12 @@ func TestCallerLacks(t *testing.T) {
 
 // TestDenied: no role helps against a deny assignment.
 func TestDenied(t *testing.T) {
-	denied := inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}}, Denied: []inventory.Permission{{Actions: []string{"*"}, NotActions: []string{reading}}}, DeniedBy: []string{"stack"}}
+	denied := inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}},
+		Denied:   []inventory.Permission{{Actions: []string{"*"}, NotActions: []string{reading}}},
+		DeniedBy: []string{"stack"}}
 	f := healthy(t).mighty().rights(me, gwTable, denied).finds(finding.CallerLacks)
-	if strings.Contains(f.Fix, "az role") || !slices.Contains(f.Evidence, "deny assignments there: stack") {
+	if strings.Contains(f.Fix, "az role") ||
+		!slices.Contains(f.Evidence, "deny assignments there: stack") {
 		t.Errorf("fix %q, evidence %q", f.Fix, f.Evidence)
 	}
 	// It is certain also where the roles could not be read; who may only read is not concerned.
@@ -168,7 +193,8 @@ func TestDenied(t *testing.T) {
 	denied.Permissions, denied.Failed = []inventory.Permission{{Actions: []string{"*"}}}, ""
 	healthy(t).watch().mighty().rights(me, gwTable, denied).finds()
 	// That deny assignments could not be read makes nothing wrong, and nothing sure.
-	healthy(t).mighty().rights(me, gwTable, inventory.Rights{Permissions: denied.Permissions, Undenied: "no"}).finds(finding.RightsUnread)
+	healthy(t).mighty().rights(me, gwTable, inventory.Rights{Permissions: denied.Permissions,
+		Undenied: "no"}).finds(finding.RightsUnread)
 }
 
 func TestLocks(t *testing.T) {
@@ -179,16 +205,30 @@ func TestLocks(t *testing.T) {
 		severity finding.Severity
 		evidence string
 	}{
-		"the own table":                       {healthy(t), shopTable, "ReadOnly", finding.Warning, "the cluster's cloud provider writes route table shop-rt to keep the pod routes there"},
-		"the network of a guarded subnet":     {healthy(t), vnet, "ReadOnly", finding.Error, "the keeper writes subnet shop-vnet/nodes to repair a lost route table on subnet shop-vnet/nodes"},
-		"a target":                            {healthy(t), gwTable, "ReadOnly", finding.Error, "the keeper writes route table appgw-rt to copy the pod routes there"},
-		"the node group":                      {healthy(t), nodeGroup, "ReadOnly", finding.Warning, "AKS refuses to scale, upgrade or repair the cluster while anything is locked in its node resource group MC_shop-rg_shop_westeurope"},
-		"deletes in the node group":           {healthy(t), scaleSet(), "CanNotDelete", finding.Warning, "AKS refuses to scale, upgrade or repair the cluster while anything is locked in its node resource group MC_shop-rg_shop_westeurope"},
-		"the subscription, over all of these": {healthy(t), "/subscriptions/" + sub, "ReadOnly", finding.Error, "notes of the lock: ask Ann"},
+		"the own table": {healthy(t), shopTable, "ReadOnly", finding.Warning,
+			"the cluster's cloud provider writes route table shop-rt to keep the pod routes there"},
+		"the network of a guarded subnet": {healthy(t), vnet, "ReadOnly", finding.Error,
+			"the keeper writes subnet shop-vnet/nodes to repair a lost route table on subnet " +
+				"shop-vnet/nodes"},
+		"a target": {healthy(t), gwTable, "ReadOnly", finding.Error,
+			"the keeper writes route table appgw-rt to copy the pod routes there"},
+		"the node group": {healthy(t), nodeGroup, "ReadOnly", finding.Warning,
+			"AKS refuses to scale, upgrade or repair the cluster while anything is locked in its " +
+				"node resource group MC_shop-rg_shop_westeurope"},
+		"deletes in the node group": {healthy(t), scaleSet(), "CanNotDelete",
+			finding.Warning, "AKS refuses to scale, upgrade or repair the cluster while anything " +
+				"is locked in its node resource group MC_shop-rg_shop_westeurope"},
+		"the subscription, over all of these": {healthy(t), "/subscriptions/" + sub, "ReadOnly",
+			finding.Error, "notes of the lock: ask Ann"},
 	} {
 		f := tt.w.lock(tt.scope, tt.level).finds(finding.ResourceLocked)
-		if f.Severity != tt.severity || f.Resource != string(tt.scope) || !slices.Contains(f.Evidence, tt.evidence) || f.Fix != "az lock delete --ids "+string(tt.scope)+"/providers/Microsoft.Authorization/locks/hold" || !strings.Contains(f.Advice, tt.level) {
-			t.Errorf("%s: %v %s %s %q fix %s", name, f.Severity, f.Resource, f.Message, f.Evidence, f.Fix)
+		if f.Severity != tt.severity || f.Resource != string(tt.scope) ||
+			!slices.Contains(f.Evidence, tt.evidence) ||
+			f.Fix != "az lock delete --ids "+string(tt.scope)+
+				"/providers/Microsoft.Authorization/locks/hold" ||
+			!strings.Contains(f.Advice, tt.level) {
+			t.Errorf("%s: %v %s %s %q fix %s", name, f.Severity, f.Resource, f.Message, f.Evidence,
+				f.Fix)
 		}
 	}
 	w := healthy(t).lock(gwTable, "ReadOnly")
@@ -197,7 +237,8 @@ func TestLocks(t *testing.T) {
 		t.Errorf("proposed: %v", f.Severity)
 	}
 
-	// Routes are removed by writing their table, which a lock against deletes lets pass; what nobody writes may be read-only.
+	// Routes are removed by writing their table, which a lock against deletes lets pass; what
+	// nobody writes may be read-only.
 	healthy(t).lock(gwTable, "CanNotDelete").finds()
 	healthy(t).lock(netGroup, "CanNotDelete").finds()
 	healthy(t).watch().lock(vnet, "ReadOnly").finds()
@@ -210,15 +251,20 @@ func TestLockdown(t *testing.T) {
 		return w.set(shop, "nodeResourceGroupProfile", object{"restrictionLevel": "ReadOnly"})
 	}
 	f := locked(healthy(t).managed()).finds(finding.NodeGroupLocked)
-	if f.Resource != string(nodeGroup) || f.Fix != "az aks update --subscription "+sub+" --resource-group shop-rg --name shop --yes" || !strings.Contains(f.Message, managedTable.Name()) {
+	if f.Resource != string(nodeGroup) || f.Fix != "az aks update --subscription "+sub+
+		" --resource-group shop-rg --name shop --yes" ||
+		!strings.Contains(f.Message, managedTable.Name()) {
 		t.Errorf("%s %s fix %s", f.Resource, f.Message, f.Fix)
 	}
 	// The deny assignment behind it is the same thing.
 	locked(healthy(t).managed().mighty().rights(me, managedTable, inventory.Rights{
-		Permissions: []inventory.Permission{{Actions: []string{"*"}}}, Denied: []inventory.Permission{{Actions: []string{"*"}, NotActions: []string{reading}}},
+		Permissions: []inventory.Permission{
+			{Actions: []string{"*"}}}, Denied: []inventory.Permission{
+			{Actions: []string{"*"}, NotActions: []string{reading}}},
 	})).finds(finding.NodeGroupLocked)
 	// Who guards nothing loses nothing, and a table that was brought is not in the group.
-	if f := locked(healthy(t).watch().managed()).finds(finding.NodeGroupLocked); f.Severity != finding.Info {
+	if f := locked(healthy(t).watch().managed()).finds(
+		finding.NodeGroupLocked); f.Severity != finding.Info {
 		t.Errorf("without a guard: %v", f.Severity)
 	}
 	for _, f := range locked(healthy(t)).check() {
@@ -228,11 +274,13 @@ func TestLockdown(t *testing.T) {
 	}
 }
 
-// TestServicePrincipal: whose object ID is not known has rights that are not known, and that is said.
+// TestServicePrincipal: whose object ID is not known has rights that are not known, and that is
+// said.
 func TestServicePrincipal(t *testing.T) {
 	w := healthy(t)
 	delete(w.docs[shop.Key()], "identity")
-	w.set(shop, "servicePrincipalProfile", object{"clientId": "99999999-0000-0000-0000-000000000009"})
+	w.set(shop, "servicePrincipalProfile",
+		object{"clientId": "99999999-0000-0000-0000-000000000009"})
 	f := w.finds(finding.RightsUnread, finding.MigrationIdentity)
 	if f.Severity != finding.Info || !strings.Contains(f.Message, "service principal") {
 		t.Errorf("%+v", f)

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// addressed reports whether it is known where a cluster's nodes and pods have their addresses: not with a
-// network plugin of its own.
+// addressed reports whether it is known where a cluster's nodes and pods have their addresses: not
+// with a network plugin of its own.
 func addressed(c *inventory.Cluster) bool { return azureCNI(c) || c.Kubenet() }
 
 // checkPlaces looks at where nodes and pods have their addresses.
@@ -24,7 +24,9 @@ func checkPlaces(p *patient) []finding.Finding {
 // auto-provisioning), which have subnets of their own, nor where the pool was made or removed
 // between two looks.
 func (p *patient) pool(node inventory.Node) (pool inventory.Pool, known bool) {
-	i := slices.IndexFunc(p.cluster.Pools, func(pool inventory.Pool) bool { return strings.EqualFold(pool.Name, node.Pool) })
+	i := slices.IndexFunc(p.cluster.Pools, func(pool inventory.Pool) bool {
+		return strings.EqualFold(pool.Name, node.Pool)
+	})
 	if i < 0 {
 		return inventory.Pool{}, false
 	}
@@ -42,10 +44,12 @@ func (p *patient) subnetPlace(kind string, id arm.ID) (place, bool) {
 	if subnet == nil {
 		return place{}, false
 	}
-	return place{fmt.Sprintf("%s %s (%s)", kind, id.Short(), prefixList(subnet.Prefixes)), subnet.Prefixes}, true
+	return place{fmt.Sprintf("%s %s (%s)", kind, id.Short(), prefixList(subnet.Prefixes)),
+		subnet.Prefixes}, true
 }
 
-// nodePlace is the place of a pool's nodes, podPlace that of its pods; both false where the subnet was not read.
+// nodePlace is the place of a pool's nodes, podPlace that of its pods; both false where the subnet
+// was not read.
 func (p *patient) nodePlace(pool inventory.Pool) (place, bool) {
 	return p.subnetPlace("node subnet", nodeSubnet(p.s.Snapshot, p.cluster, pool))
 }
@@ -53,7 +57,8 @@ func (p *patient) nodePlace(pool inventory.Pool) (place, bool) {
 func (p *patient) podPlace(pool inventory.Pool) (place, bool) {
 	switch {
 	case p.cluster.Overlay(), p.cluster.Kubenet():
-		return place{fmt.Sprintf("the pod CIDR (%s)", prefixList(p.cluster.PodCIDRs)), p.cluster.PodCIDRs}, len(p.cluster.PodCIDRs) > 0
+		return place{fmt.Sprintf("the pod CIDR (%s)", prefixList(p.cluster.PodCIDRs)),
+			p.cluster.PodCIDRs}, len(p.cluster.PodCIDRs) > 0
 	case pool.PodSubnet != "":
 		return p.subnetPlace("pod subnet", pool.PodSubnet)
 	}
@@ -71,7 +76,8 @@ func prefixList(prefixes []netip.Prefix) string {
 // outside returns the first address that is not where those of a node's pool are, and where it
 // should be; nothing where that is not known. An address of a family that is nowhere there is not
 // judged.
-func (p *patient) outside(addrs []netip.Addr, node inventory.Node, where func(inventory.Pool) (place, bool)) (addr netip.Addr, should string) {
+func (p *patient) outside(addrs []netip.Addr, node inventory.Node,
+	where func(inventory.Pool) (place, bool)) (addr netip.Addr, should string) {
 	pool, known := p.pool(node)
 	if !known {
 		return netip.Addr{}, ""
@@ -81,8 +87,12 @@ func (p *patient) outside(addrs []netip.Addr, node inventory.Node, where func(in
 		return netip.Addr{}, ""
 	}
 	for _, a := range addrs {
-		family := slices.ContainsFunc(at.prefixes, func(p netip.Prefix) bool { return p.Addr().Is4() == a.Is4() })
-		if family && !slices.ContainsFunc(at.prefixes, func(p netip.Prefix) bool { return p.Contains(a) }) {
+		family := slices.ContainsFunc(at.prefixes, func(p netip.Prefix) bool {
+			return p.Addr().Is4() == a.Is4()
+		})
+		if family && !slices.ContainsFunc(at.prefixes, func(p netip.Prefix) bool {
+			return p.Contains(a)
+		}) {
 			return a, at.name
 		}
 	}
@@ -106,14 +116,17 @@ func (s *strays) add(should, line string) {
 }
 
 // findings makes one of each place; with thousands outside, the first few tell enough.
-func (s *strays) findings(p *patient, code finding.Code, what string, fix finding.CommandLine) []finding.Finding {
+func (s *strays) findings(p *patient, code finding.Code, what string,
+	fix finding.CommandLine) []finding.Finding {
 	const most = 10
 	var found []finding.Finding
 	for _, should := range s.places {
 		lines := s.lines[should]
-		f := p.found(code, p.cluster.ID, "%d %s of cluster %s are outside of %s", len(lines), what, p.cluster.ID.Short(), should)
+		f := p.found(code, p.cluster.ID, "%d %s of cluster %s are outside of %s", len(lines), what,
+			p.cluster.ID.Short(), should)
 		if len(lines) == 1 {
-			f.Message = fmt.Sprintf("%s of cluster %s is outside of %s", lines[0], p.cluster.ID.Short(), should)
+			f.Message = fmt.Sprintf("%s of cluster %s is outside of %s", lines[0],
+				p.cluster.ID.Short(), should)
 		}
 		f = f.About(should).With(lines[:min(most, len(lines))]...)
 		if len(lines) > most {
@@ -142,12 +155,16 @@ func nodesOutside(p *patient) []finding.Finding {
 		if !pod.HostNetwork || pod.Ended() || !known {
 			continue
 		}
-		addrs := slices.DeleteFunc(slices.Clone(pod.Addresses), func(a netip.Addr) bool { return slices.Contains(node.Addresses, a) })
+		addrs := slices.DeleteFunc(slices.Clone(pod.Addresses), func(a netip.Addr) bool {
+			return slices.Contains(node.Addresses, a)
+		})
 		if addr, should := p.outside(addrs, node, p.nodePlace); addr.IsValid() {
-			out.add(should, fmt.Sprintf("pod %s/%s on the network of node %s (%s)", pod.Namespace, pod.Name, pod.Node, addr))
+			out.add(should, fmt.Sprintf("pod %s/%s on the network of node %s (%s)", pod.Namespace,
+				pod.Name, pod.Node, addr))
 		}
 	}
-	return out.findings(p, finding.NodeOutside, "nodes and pods on their networks", finding.Command("kubectl get nodes -o wide"))
+	return out.findings(p, finding.NodeOutside, "nodes and pods on their networks",
+		finding.Command("kubectl get nodes -o wide"))
 }
 
 func podsOutside(p *patient) []finding.Finding {
@@ -166,15 +183,18 @@ func podsOutside(p *patient) []finding.Finding {
 			addr, should = p.onOtherNode(pod, node)
 		}
 		if addr.IsValid() {
-			out.add(should, fmt.Sprintf("pod %s/%s on node %s (%s)", pod.Namespace, pod.Name, pod.Node, addr))
+			out.add(should, fmt.Sprintf("pod %s/%s on node %s (%s)", pod.Namespace, pod.Name,
+				pod.Node, addr))
 		}
 	}
-	return out.findings(p, finding.PodOutside, "pods", finding.Command("kubectl get pods -A -o wide"))
+	return out.findings(p, finding.PodOutside, "pods",
+		finding.Command("kubectl get pods -A -o wide"))
 }
 
-// onOtherNode returns the first address of a pod that is not of its node's part of the pod CIDR, where
-// each node has such a part: routes, and the overlay, lead to another node, or to none.
-func (p *patient) onOtherNode(pod inventory.Pod, node inventory.Node) (addr netip.Addr, should string) {
+// onOtherNode returns the first address of a pod that is not of its node's part of the pod CIDR,
+// where each node has such a part: routes, and the overlay, lead to another node, or to none.
+func (p *patient) onOtherNode(pod inventory.Pod, node inventory.Node) (addr netip.Addr,
+	should string) {
 	if !p.cluster.Overlay() && !p.cluster.Kubenet() {
 		return netip.Addr{}, ""
 	}

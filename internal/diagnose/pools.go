@@ -9,17 +9,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Pools puts together what planning addresses asks of a cluster's pools: surge is for those whose document names none, routes is how
-// many a table holds. Subnets that could not be looked at are in unseen, a sentence each: they limit nothing.
-func Pools(s *inventory.Snapshot, cluster *inventory.Cluster, surge capacity.Surge, routes int) (pools []capacity.Pool, unseen []string, err error) {
+// Pools puts together what planning addresses asks of a cluster's pools: surge is for those whose
+// document names none, routes is how many a table holds. Subnets that could not be looked at are in
+// unseen, a sentence each: they limit nothing.
+func Pools(s *inventory.Snapshot, cluster *inventory.Cluster, surge capacity.Surge,
+	routes int) (pools []capacity.Pool, unseen []string, err error) {
 	for _, p := range cluster.Pools {
-		setup := capacity.Setup{Plugin: capacity.Plugin(cluster.PluginOf(p)), MaxPods: p.MaxPods, Surge: surge, RouteLimit: routes, DualStack: len(cluster.PodCIDRs) > 1}
+		setup := capacity.Setup{Plugin: capacity.Plugin(cluster.PluginOf(p)), MaxPods: p.MaxPods,
+			Surge: surge, RouteLimit: routes, DualStack: len(cluster.PodCIDRs) > 1}
 		if _, err := capacity.ParsePlugin(string(setup.Plugin)); err != nil {
 			return nil, nil, fmt.Errorf("cluster %s: %w", cluster.ID.Short(), err)
 		}
 		if p.MaxSurge != "" {
 			if setup.Surge, err = capacity.ParseSurge(p.MaxSurge); err != nil {
-				return nil, nil, fmt.Errorf("pool %s of cluster %s: maxSurge: %w", p.Name, cluster.ID.Short(), err)
+				return nil, nil, fmt.Errorf("pool %s of cluster %s: maxSurge: %w", p.Name,
+					cluster.ID.Short(), err)
 			}
 		}
 		setup.PodCIDR = firstIPv4(cluster.PodCIDRs)
@@ -28,7 +32,9 @@ func Pools(s *inventory.Snapshot, cluster *inventory.Cluster, surge capacity.Sur
 			if found := s.Subnet(id); found != nil {
 				*prefix, *used = firstIPv4(found.Prefixes), found.UsedIPv4()
 			} else if id != "" {
-				unseen = append(unseen, fmt.Sprintf("Subnet %s of pool %s could not be looked at, and limits nothing here.", id.Short(), p.Name))
+				unseen = append(unseen,
+					fmt.Sprintf("Subnet %s of pool %s could not be looked at, and limits nothing "+
+						"here.", id.Short(), p.Name))
 			}
 		}
 		look(nodeSubnet(s, cluster, p), &setup.Subnet, &pool.Used)

@@ -15,15 +15,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// retired is the day on which kubenet is retired (Azure/AKS#4859, and a callout on every page of AKS about kubenet).
+// retired is the day on which kubenet is retired (Azure/AKS#4859, and a callout on every page of
+// AKS about kubenet).
 var retired = time.Date(2028, time.March, 31, 0, 0, 0, 0, time.UTC)
 
-// checkRetirement counts the days and finds what blocks the migration to Azure CNI Overlay. Conditions
-// without another source are from AKS's page update-azure-cni, as of November 2026.
+// checkRetirement counts the days and finds what blocks the migration to Azure CNI Overlay.
+// Conditions without another source are from AKS's page update-azure-cni, as of November 2026.
 func checkRetirement(p *patient) []finding.Finding {
 	var found []finding.Finding
 	for _, check := range []func(*patient) []finding.Finding{
-		othersOnTable, orphansToCome, podCIDRForOverlay, identityForOverlay, policyForOverlay, poolsForOverlay, versionForOverlay, namesForOverlay,
+		othersOnTable, orphansToCome, podCIDRForOverlay, identityForOverlay, policyForOverlay,
+		poolsForOverlay, versionForOverlay, namesForOverlay,
 	} {
 		found = append(found, check(p)...)
 	}
@@ -40,7 +42,8 @@ func (p *patient) retirement(blockers []finding.Finding) finding.Finding {
 	case days <= 0:
 		when = fmt.Sprintf("was retired on 31 March 2028, %d days ago", -days)
 	}
-	f := p.found(finding.KubenetRetired, p.cluster.ID, "kubenet %s: migrate cluster %s to Azure CNI Overlay", when, p.cluster.ID.Short())
+	f := p.found(finding.KubenetRetired, p.cluster.ID,
+		"kubenet %s: migrate cluster %s to Azure CNI Overlay", when, p.cluster.ID.Short())
 	if days <= 0 {
 		f.Severity = finding.Warning
 	}
@@ -53,9 +56,12 @@ func (p *patient) retirement(blockers []finding.Finding) finding.Finding {
 		f = f.With("no blocker found in what was read")
 	}
 	// update-azure-cni, warnings: this program reads no ConfigMaps.
-	f = f.With("not checked: custom azure-ip-masq-agent configuration, which can cut connections after " +
-		"the migration, and an old ConfigMap azure-ip-masq-agent-config in kube-system, which has to go first")
-	return f.With(p.afterwards()...).WithAdvice("fix the blockers first; the migration cannot be reversed").
+	f = f.With("not checked: custom azure-ip-masq-agent configuration, which can cut connections " +
+		"after " +
+		"the migration, and an old ConfigMap azure-ip-masq-agent-config in kube-system, which " +
+		"has to go first")
+	return f.With(p.afterwards()...).WithAdvice("fix the blockers first; the migration cannot be "+
+		"reversed").
 		WithFix("%s", p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay"))
 }
 
@@ -64,20 +70,25 @@ func (p *patient) afterwards() (lines []string) {
 	switch table := p.source.Table; {
 	case table == "":
 	case p.brought(table):
-		lines = append(lines, "AKS will remove the pod routes from route table "+table.Short()+" and leave the others in it")
+		lines = append(lines, "AKS will remove the pod routes from route table "+table.Short()+
+			" and leave the others in it")
 	default:
-		lines = append(lines, "AKS will delete route table "+table.Short()+", with all other routes in it")
+		lines = append(lines, "AKS will delete route table "+table.Short()+
+			", with all other routes in it")
 	}
 	if p.cluster.Ingress != "" && !p.s.Unread[p.cluster.Ingress.Key()].Absent { // AGIC#1524
-		lines = append(lines, "Application Gateway "+p.cluster.Ingress.Short()+" will learn the pods' addresses by itself and need no routes to them")
+		lines = append(lines, "Application Gateway "+p.cluster.Ingress.Short()+
+			" will learn the pods' addresses by itself and need no routes to them")
 	}
 	if len(p.cluster.PodCIDRs) > 1 {
-		lines = append(lines, "the cluster is dual-stack: AKS migrates it, and IPv6 breaks meanwhile (AKS#5120)")
+		lines = append(lines, "the cluster is dual-stack: AKS migrates it, and IPv6 breaks "+
+			"meanwhile (AKS#5120)")
 	}
 	return lines
 }
 
-// othersOnTable: the migration fails while a subnet that is not the nodes' has the cluster's table (azure-aks-docs#334).
+// othersOnTable: the migration fails while a subnet that is not the nodes' has the cluster's table
+// (azure-aks-docs#334).
 func othersOnTable(p *patient) []finding.Finding {
 	if p.table == nil || p.source.Doubtful {
 		return nil
@@ -92,28 +103,34 @@ func othersOnTable(p *patient) []finding.Finding {
 	var found []finding.Finding
 	for _, id := range inventory.SortIDs(others) {
 		subnet := p.s.Subnet(id)
-		if slices.ContainsFunc(nodes, id.Equal) || p.cluster.IsManagedSubnet(id) || subnet != nil && !subnet.RouteTable.Equal(p.table.ID) {
+		if slices.ContainsFunc(nodes, id.Equal) || p.cluster.IsManagedSubnet(id) ||
+			subnet != nil && !subnet.RouteTable.Equal(p.table.ID) {
 			continue // its own, or the subnet, which was read after the table, says otherwise
 		}
 		whose := ""
 		if subnet != nil && len(subnet.Gateways) > 0 {
 			whose = " of Application Gateway " + subnet.Gateways[0].Short()
 		}
-		found = append(found, p.found(finding.MigrationTable, id, "subnet %s%s has route table %s of cluster %s, so the migration to overlay will fail",
-			id.Short(), whose, p.table.ID.Short(), p.cluster.ID.Short()).WithAdvice("give the subnet its own table, with the pod routes until the migration; replace TABLE with its ID").
+		found = append(found, p.found(finding.MigrationTable, id,
+			"subnet %s%s has route table %s of cluster %s, so the migration to overlay will fail",
+			id.Short(), whose, p.table.ID.Short(), p.cluster.ID.Short()).WithAdvice(
+			"give the subnet its own table, with the pod routes until the migration; replace "+
+				"TABLE with its ID").
 			WithFix("az network vnet subnet update --ids %s --route-table TABLE", id))
 	}
 	return found
 }
 
-// orphansToCome: on the migration AKS removes the pod routes from the cluster's own table, and from no other.
+// orphansToCome: on the migration AKS removes the pod routes from the cluster's own table, and from
+// no other.
 func orphansToCome(p *patient) []finding.Finding {
 	if p.config == nil || p.source.Table == "" {
 		return nil // a table that holds pod routes may be the cluster's own
 	}
 	var tables []arm.ID
 	for _, table := range p.s.Tables {
-		if !table.ID.Equal(p.source.Table) && plan.Carries(p.s, p.config, table) && !p.s.Elsewhere(table, p.cluster) {
+		if !table.ID.Equal(p.source.Table) && plan.Carries(p.s, p.config, table) &&
+			!p.s.Elsewhere(table, p.cluster) {
 			tables = append(tables, table.ID)
 		}
 	}
@@ -124,31 +141,41 @@ func orphansToCome(p *patient) []finding.Finding {
 	for _, id := range inventory.SortIDs(tables) {
 		names, lines = append(names, id.Short()), append(lines, string(id))
 	}
-	return []finding.Finding{p.found(finding.MigrationOrphans, p.cluster.ID, "the migration to overlay will leave pod routes of cluster %s behind in %s",
+	return []finding.Finding{p.found(finding.MigrationOrphans, p.cluster.ID,
+		"the migration to overlay will leave pod routes of cluster %s behind in %s",
 		p.cluster.ID.Short(), strings.Join(names, ", ")).With(lines...).
 		WithAdvice("run this after the migration").
 		WithFix("routekeeper prune-orphans --subscription %s", p.cluster.ID.Subscription())}
 }
 
-// podCIDRForOverlay: each node takes a /24 of it, and it overlaps neither with the nodes' virtual network, nor with what that is
-// peered with, nor with the service CIDR (azure-cni-overlay, IP address planning).
+// podCIDRForOverlay: each node takes a /24 of it, and it overlaps neither with the nodes' virtual
+// network, nor with what that is peered with, nor with the service CIDR (azure-cni-overlay, IP
+// address planning).
 func podCIDRForOverlay(p *patient) []finding.Finding {
 	nodes := 0
 	for _, pool := range p.cluster.Pools {
 		most := max(pool.Count, pool.MaxCount)
 		nodes += most + capacity.SurgeOf(pool.MaxSurge).Of(most)
 	}
-	fix := p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay --pod-cidr PREFIX")
+	fix := p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay --pod-cidr "+
+		"PREFIX")
 	var found []finding.Finding
 	for _, cidr := range p.cluster.PodCIDRs {
-		if fit := (capacity.Setup{Plugin: capacity.Overlay, PodCIDR: cidr}).Fits(); nodes > fit.Nodes {
-			found = append(found, p.found(finding.MigrationPodCIDR, p.cluster.ID, "cluster %s can grow to %d nodes with those of an upgrade, but %s has room for %d on overlay",
-				p.cluster.ID.Short(), nodes, fit.LimitedBy, fit.Nodes).About(cidr.String()).WithFix("%s", fix))
+		if fit := (capacity.Setup{Plugin: capacity.Overlay, PodCIDR: cidr}).
+			Fits(); nodes > fit.Nodes {
+			found = append(found, p.found(finding.MigrationPodCIDR, p.cluster.ID,
+				"cluster %s can grow to %d nodes with those of an upgrade, but %s has room for "+
+					"%d on overlay",
+				p.cluster.ID.Short(), nodes, fit.LimitedBy, fit.Nodes).About(cidr.String()).WithFix(
+				"%s", fix))
 		}
 		for _, other := range p.surroundings() {
 			if cidr.Overlaps(other.prefix) {
-				found = append(found, p.found(finding.MigrationPodCIDR, p.cluster.ID, "the pod CIDR %s of cluster %s overlaps with %s of %s, which overlay does not support",
-					cidr, p.cluster.ID.Short(), other.prefix, other.whose).About(cidr.String()+" "+other.prefix.String()).WithFix("%s", fix))
+				found = append(found, p.found(finding.MigrationPodCIDR, p.cluster.ID,
+					"the pod CIDR %s of cluster %s overlaps with %s of %s, which overlay does "+
+						"not support",
+					cidr, p.cluster.ID.Short(), other.prefix, other.whose).About(cidr.String()+" "+
+					other.prefix.String()).WithFix("%s", fix))
 			}
 		}
 	}
@@ -180,14 +207,16 @@ func (p *patient) surroundings() []surrounding {
 		}
 		for _, peering := range vnet.Peerings {
 			for _, prefix := range peering.Prefixes {
-				out = append(out, surrounding{prefix, "virtual network " + peering.Remote.Short() + ", which it is peered with"})
+				out = append(out, surrounding{prefix, "virtual network " + peering.Remote.Short() +
+					", which it is peered with"})
 			}
 		}
 	}
 	return out
 }
 
-// identityForOverlay: a system-assigned identity, or a service principal, cannot take the table off.
+// identityForOverlay: a system-assigned identity, or a service principal, cannot take the table
+// off.
 func identityForOverlay(p *patient) []finding.Finding {
 	has := "a system-assigned identity"
 	switch {
@@ -198,7 +227,9 @@ func identityForOverlay(p *patient) []finding.Finding {
 	case p.cluster.Identity == "":
 		has = "a service principal"
 	}
-	return []finding.Finding{p.found(finding.MigrationIdentity, p.cluster.ID, "cluster %s has %s, but the migration to overlay needs a user-assigned identity", p.cluster.ID.Short(), has).
+	return []finding.Finding{p.found(finding.MigrationIdentity, p.cluster.ID,
+		"cluster %s has %s, but the migration to overlay needs a user-assigned identity",
+		p.cluster.ID.Short(), has).
 		WithFix("%s", p.azAKS("update", "--enable-managed-identity --assign-identity IDENTITY_ID"))}
 }
 
@@ -207,11 +238,13 @@ func policyForOverlay(p *patient) []finding.Finding {
 		return nil
 	}
 	f := p.found(finding.MigrationPolicy, p.cluster.ID,
-		"cluster %s has the network policy engine %s, but AKS migrates only clusters without one to overlay",
+		"cluster %s has the network policy engine %s, but AKS migrates only clusters without one "+
+			"to overlay",
 		p.cluster.ID.Short(), p.cluster.Policy)
 	if minor, known := p.minor(); known && minor < uninstalls {
-		return []finding.Finding{f.With(fmt.Sprintf("AKS removes the engine from Kubernetes 1.%d on", uninstalls)).
-			WithFix("%s", p.azAKS("upgrade", "--kubernetes-version VERSION"))}
+		return []finding.Finding{
+			f.With(fmt.Sprintf("AKS removes the engine from Kubernetes 1.%d on", uninstalls)).
+				WithFix("%s", p.azAKS("upgrade", "--kubernetes-version VERSION"))}
 	}
 	return []finding.Finding{f.WithFix("%s", p.azAKS("update", "--network-policy none"))}
 }
@@ -220,11 +253,14 @@ func poolsForOverlay(p *patient) []finding.Finding {
 	var found []finding.Finding
 	for _, pool := range p.cluster.Pools {
 		if pool.Windows {
-			found = append(found, p.found(finding.MigrationWindows, p.cluster.ID, "pool %s of cluster %s runs Windows: the migration to overlay needs containerd and build 20348.1668 or later",
+			found = append(found, p.found(finding.MigrationWindows, p.cluster.ID,
+				"pool %s of cluster %s runs Windows: the migration to overlay needs containerd "+
+					"and build 20348.1668 or later",
 				pool.Name, p.cluster.ID.Short()).About(pool.Name))
 		}
 		if strings.EqualFold(pool.Kind, "AvailabilitySet") { // azure-cni-overlay, limitations
-			found = append(found, p.found(finding.MigrationPoolKind, p.cluster.ID, "pool %s of cluster %s is an availability set, which overlay does not support",
+			found = append(found, p.found(finding.MigrationPoolKind, p.cluster.ID,
+				"pool %s of cluster %s is an availability set, which overlay does not support",
 				pool.Name, p.cluster.ID.Short()).About(pool.Name))
 		}
 	}
@@ -263,9 +299,13 @@ func namesForOverlay(p *patient) []finding.Finding {
 	const most = 63
 	var found []finding.Finding
 	for _, subnet := range p.cluster.BroughtSubnets() {
-		for _, name := range []string{subnet.Name(), subnet.Parent().Name(), subnet.ResourceGroup()} {
+		for _, name := range []string{subnet.Name(), subnet.Parent().Name(),
+			subnet.ResourceGroup()} {
 			if len(name) > most {
-				found = append(found, p.found(finding.MigrationNameLength, subnet, "the name %s (of subnet %s, its network or its resource group) has %d characters, but overlay allows %d", name, subnet.Short(), len(name), most).About(name))
+				found = append(found, p.found(finding.MigrationNameLength, subnet,
+					"the name %s (of subnet %s, its network or its resource group) has %d "+
+						"characters, but overlay allows %d", name, subnet.Short(), len(name), most).
+					About(name))
 			}
 		}
 	}

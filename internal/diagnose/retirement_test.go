@@ -10,37 +10,48 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestRetirement: every kubenet cluster is told how many days are left, what stands in the way and what comes then.
+// TestRetirement: every kubenet cluster is told how many days are left, what stands in the way and
+// what comes then.
 func TestRetirement(t *testing.T) {
 	f := healthy(t).finds(finding.KubenetRetired)
-	if f.Severity != finding.Info || !strings.Contains(f.Message, "in 496 days") || !strings.HasSuffix(f.Fix, "--network-plugin azure --network-plugin-mode overlay") ||
+	if f.Severity != finding.Info || !strings.Contains(f.Message, "in 496 days") ||
+		!strings.HasSuffix(f.Fix, "--network-plugin azure --network-plugin-mode overlay") ||
 		!slices.Equal(f.Evidence, []string{"no blocker found in what was read",
-			"not checked: custom azure-ip-masq-agent configuration, which can cut connections after " +
-				"the migration, and an old ConfigMap azure-ip-masq-agent-config in kube-system, which has to go first",
+			"not checked: custom azure-ip-masq-agent configuration, which can cut connections " +
+				"after " +
+				"the migration, and an old ConfigMap azure-ip-masq-agent-config in kube-system, " +
+				"which has to go first",
 			"AKS will remove the pod routes from route table shop-rt and leave the others in it"}) {
 		t.Errorf("%v %s %q fix %s", f.Severity, f.Message, f.Evidence, f.Fix)
 	}
 	f = healthy(t).managed().finds(finding.KubenetRetired)
-	if !slices.Contains(f.Evidence, "AKS will delete route table "+managedTable.Name()+", with all other routes in it") {
+	if !slices.Contains(f.Evidence, "AKS will delete route table "+managedTable.Name()+
+		", with all other routes in it") {
 		t.Errorf("%q", f.Evidence)
 	}
-	both := healthy(t).set(shop, "addonProfiles", object{"ingressApplicationGateway": object{"enabled": true, "config": object{"effectiveApplicationGatewayId": string(gateway)}}})
+	both := healthy(t).set(shop, "addonProfiles",
+		object{"ingressApplicationGateway": object{"enabled": true,
+			"config": object{"effectiveApplicationGatewayId": string(gateway)}}})
 	both.props(shop)["networkProfile"].(object)["podCidrs"] = list{"10.244.0.0/16", "fd00:244::/64"}
 	if f := both.finds(finding.KubenetRetired); len(f.Evidence) != 5 ||
-		!strings.Contains(f.Evidence[3], "Gateway shop-agw will learn") || !strings.Contains(f.Evidence[4], "AKS migrates it, and IPv6 breaks") {
+		!strings.Contains(f.Evidence[3], "Gateway shop-agw will learn") ||
+		!strings.Contains(f.Evidence[4], "AKS migrates it, and IPv6 breaks") {
 		t.Errorf("%q", f.Evidence)
 	}
 	w := healthy(t).set(shop, "kubernetesVersion", "1.26.9")
 	w.c.Today = time.Date(2028, 3, 30, 23, 0, 0, 0, time.UTC)
 	w.finds(finding.KubenetRetired, finding.MigrationVersion)
 	for _, f := range w.check() {
-		if f.Code == finding.KubenetRetired && (f.Severity != finding.Info || !strings.Contains(f.Message, "in 1 days") || !strings.HasPrefix(f.Evidence[0], "blocker: cluster shop has Kubernetes 1.26.9")) {
+		if f.Code == finding.KubenetRetired && (f.Severity != finding.Info ||
+			!strings.Contains(f.Message, "in 1 days") ||
+			!strings.HasPrefix(f.Evidence[0], "blocker: cluster shop has Kubernetes 1.26.9")) {
 			t.Errorf("the last day: %s %q", f.Message, f.Evidence)
 		}
 	}
 	w = healthy(t)
 	w.c.Today = time.Date(2028, 4, 2, 1, 0, 0, 0, time.UTC)
-	if f := w.finds(finding.KubenetRetired); f.Severity != finding.Warning || !strings.Contains(f.Message, "2 days ago") {
+	if f := w.finds(finding.KubenetRetired); f.Severity != finding.Warning ||
+		!strings.Contains(f.Message, "2 days ago") {
 		t.Errorf("afterwards: %v %s", f.Severity, f.Message)
 	}
 	// Who is on Azure CNI has nothing to move away from.
@@ -59,15 +70,19 @@ func TestMigrationTable(t *testing.T) {
 			found = f
 		}
 	}
-	if found.Resource != string(appgw) || !strings.Contains(found.Message, "subnet shop-vnet/appgw of Application Gateway shop-agw has route table shop-rt of cluster shop") {
+	if found.Resource != string(appgw) ||
+		!strings.Contains(found.Message, "subnet shop-vnet/appgw of Application Gateway shop-agw "+
+			"has route table shop-rt of cluster shop") {
 		t.Errorf("%s %s", found.Resource, found.Message)
 	}
 	// The table may know of a subnet that was not read; one that was read knows better.
 	elsewhere := netGroup + "/providers/Microsoft.Network/virtualNetworks/other/subnets/appgw"
-	healthy(t).set(shopTable, "subnets", list{link(nodes), link(elsewhere)}).finds(finding.MigrationTable)
+	healthy(t).set(shopTable, "subnets", list{link(nodes), link(elsewhere)}).finds(
+		finding.MigrationTable)
 	healthy(t).set(shopTable, "subnets", list{link(nodes), link(appgw)}).finds()
 	// The subnet that AKS made is the nodes', also where it was not looked for.
-	own := nodeGroup + "/providers/Microsoft.Network/virtualNetworks/aks-vnet-12345678/subnets/aks-subnet"
+	own := nodeGroup +
+		"/providers/Microsoft.Network/virtualNetworks/aks-vnet-12345678/subnets/aks-subnet"
 	healthy(t).set(shopTable, "subnets", list{link(nodes), link(own)}).finds()
 }
 
@@ -76,7 +91,8 @@ func TestMigrationOrphans(t *testing.T) {
 	if f.Severity != finding.Info || !slices.Equal(f.Evidence, []string{string(gwTable)}) {
 		t.Errorf("%v %q", f.Severity, f.Evidence)
 	}
-	w := healthy(t).routes(gwTable, route("all", "10.244.0.0/16", "VirtualAppliance", "10.42.9.9"), route("other", "10.99.0.0/24", "VirtualAppliance", nodeAddr(0)))
+	w := healthy(t).routes(gwTable, route("all", "10.244.0.0/16", "VirtualAppliance", "10.42.9.9"),
+		route("other", "10.99.0.0/24", "VirtualAppliance", nodeAddr(0)))
 	for _, f := range w.check() {
 		if f.Code == finding.MigrationOrphans {
 			t.Errorf("without copies: %s", f.Message)
@@ -86,11 +102,19 @@ func TestMigrationOrphans(t *testing.T) {
 
 func TestMigrationPodCIDR(t *testing.T) {
 	pool := func(count, most int, surge string) list {
-		return list{object{"name": "nodepool1", "count": count, "vnetSubnetID": string(nodes), "enableAutoScaling": most > 0, "maxCount": most, "upgradeSettings": object{"maxSurge": surge}}}
+		return list{object{"name": "nodepool1", "count": count, "vnetSubnetID": string(nodes),
+			"enableAutoScaling": most > 0, "maxCount": most, "upgradeSettings": object{
+				"maxSurge": surge}}}
 	}
-	narrow := func(w *world) *world { return w.set(shop, "networkProfile", profile("10.244.0.0/22")) } // four nodes
-	f := narrow(healthy(t)).set(shop, "agentPoolProfiles", pool(3, 4, "1")).finds(finding.MigrationPodCIDR)
-	if !strings.Contains(f.Message, "can grow to 5 nodes") || !strings.Contains(f.Message, "pod CIDR 10.244.0.0/22 has room for 4") || !strings.Contains(f.Fix, "--pod-cidr") {
+	// four nodes
+	narrow := func(w *world) *world {
+		return w.set(shop, "networkProfile", profile("10.244.0.0/22"))
+	}
+	f := narrow(healthy(t)).set(shop, "agentPoolProfiles",
+		pool(3, 4, "1")).finds(finding.MigrationPodCIDR)
+	if !strings.Contains(f.Message, "can grow to 5 nodes") ||
+		!strings.Contains(f.Message, "pod CIDR 10.244.0.0/22 has room for 4") ||
+		!strings.Contains(f.Fix, "--pod-cidr") {
 		t.Errorf("%s fix %s", f.Message, f.Fix)
 	}
 	narrow(healthy(t)).set(shop, "agentPoolProfiles", pool(3, 0, "1")).finds()
@@ -111,14 +135,21 @@ func TestMigrationPodCIDR(t *testing.T) {
 	}{
 		"nothing": {func(w *world) {}, nil},
 		"the network": {func(w *world) {
-			w.set(vnet, "addressSpace", object{"addressPrefixes": list{"10.42.0.0/16", "10.244.128.0/20"}})
+			w.set(vnet, "addressSpace",
+				object{"addressPrefixes": list{"10.42.0.0/16", "10.244.128.0/20"}})
 		}, []string{"10.244.0.0/16 10.244.128.0/20"}},
 		"a peering": {func(w *world) {
-			w.set(vnet, "virtualNetworkPeerings", list{object{"name": "hub", "properties": object{"remoteVirtualNetwork": link(vnet + "-hub"), "remoteAddressSpace": object{"addressPrefixes": list{"10.244.0.0/14"}}}}})
+			w.set(vnet, "virtualNetworkPeerings",
+				list{object{"name": "hub",
+					"properties": object{"remoteVirtualNetwork": link(vnet + "-hub"),
+						"remoteAddressSpace": object{"addressPrefixes": list{"10.244.0.0/14"}}}}})
 		}, []string{"10.244.0.0/16 10.244.0.0/14"}},
-		"the services": {func(w *world) { w.props(shop)["networkProfile"].(object)["serviceCidrs"] = list{"10.244.64.0/18"} }, []string{"10.244.0.0/16 10.0.0.0/16", "10.244.0.0/16 10.244.64.0/18"}[1:]},
+		"the services": {func(w *world) {
+			w.props(shop)["networkProfile"].(object)["serviceCidrs"] = list{"10.244.64.0/18"}
+		}, []string{"10.244.0.0/16 10.0.0.0/16", "10.244.0.0/16 10.244.64.0/18"}[1:]},
 		"a neighbour": {func(w *world) {
-			w.set(vnet, "addressSpace", object{"addressPrefixes": list{"10.42.0.0/16", "10.245.0.0/16"}})
+			w.set(vnet, "addressSpace",
+				object{"addressPrefixes": list{"10.42.0.0/16", "10.245.0.0/16"}})
 		}, nil},
 	} {
 		w := healthy(t)
@@ -131,7 +162,8 @@ func TestMigrationPodCIDR(t *testing.T) {
 
 // profile is the network profile of a healthy cluster with another pod CIDR.
 func profile(podCIDR string) object {
-	return object{"networkPlugin": "kubenet", "podCidr": podCIDR, "podCidrs": list{podCIDR}, "serviceCidr": "10.0.0.0/16", "networkPolicy": "none"}
+	return object{"networkPlugin": "kubenet", "podCidr": podCIDR, "podCidrs": list{podCIDR},
+		"serviceCidr": "10.0.0.0/16", "networkPolicy": "none"}
 }
 
 // TestMigrationConditions: what AKS asks of a cluster before it migrates it.
@@ -150,27 +182,38 @@ func TestMigrationConditions(t *testing.T) {
 		w.props(shop)["networkProfile"].(object)["networkPolicy"] = name
 		return w
 	}
-	long := netGroup + "/providers/Microsoft.Network/virtualNetworks/" + arm.ID(strings.Repeat("v", 64)) + "/subnets/nodes"
+	long := netGroup + "/providers/Microsoft.Network/virtualNetworks/" +
+		arm.ID(strings.Repeat("v", 64)) + "/subnets/nodes"
 	for name, tt := range map[string]struct {
 		w    *world
 		code finding.Code
 	}{
-		"a system-assigned identity":       {identity(healthy(t), object{"type": "SystemAssigned", "principalId": principal}), finding.MigrationIdentity},
-		"a service principal":              {identity(healthy(t), nil).set(shop, "servicePrincipalProfile", object{"clientId": me}), finding.MigrationIdentity},
-		"an identity that is not told":     {identity(healthy(t), nil), ""},
-		"calico":                           {policy("calico"), finding.MigrationPolicy},
-		"a policy that is not told":        {policy(""), ""},
-		"Windows":                          {pool("osType", "Windows"), finding.MigrationWindows},
-		"an availability set":              {pool("type", "AvailabilitySet"), finding.MigrationPoolKind},
-		"virtual machines":                 {pool("type", "VirtualMachines"), ""},
-		"Kubernetes 1.26":                  {healthy(t).set(shop, "kubernetesVersion", "1.26.9"), finding.MigrationVersion},
-		"Kubernetes 1.27":                  {healthy(t).set(shop, "kubernetesVersion", "1.27.0"), ""},
-		"Kubernetes of an unknown version": {healthy(t).set(shop, "kubernetesVersion", "latest"), ""},
-		"a long name":                      {pool("vnetSubnetID", string(long)), finding.MigrationNameLength},
+		"a system-assigned identity": {
+			identity(healthy(t), object{"type": "SystemAssigned", "principalId": principal}),
+			finding.MigrationIdentity},
+		"a service principal": {
+			identity(healthy(t), nil).set(shop, "servicePrincipalProfile",
+				object{"clientId": me}), finding.MigrationIdentity},
+		"an identity that is not told": {identity(healthy(t), nil), ""},
+		"calico":                       {policy("calico"), finding.MigrationPolicy},
+		"a policy that is not told":    {policy(""), ""},
+		"Windows":                      {pool("osType", "Windows"), finding.MigrationWindows},
+		"an availability set": {pool("type", "AvailabilitySet"),
+			finding.MigrationPoolKind},
+		"virtual machines": {pool("type", "VirtualMachines"), ""},
+		"Kubernetes 1.26": {healthy(t).set(shop, "kubernetesVersion", "1.26.9"),
+			finding.MigrationVersion},
+		"Kubernetes 1.27": {healthy(t).set(shop, "kubernetesVersion", "1.27.0"),
+			""},
+		"Kubernetes of an unknown version": {healthy(t).set(shop, "kubernetesVersion", "latest"),
+			""},
+		"a long name": {pool("vnetSubnetID", string(long)),
+			finding.MigrationNameLength},
 	} {
 		var got finding.Code
 		for _, f := range tt.w.check() {
-			if strings.HasPrefix(string(f.Code), "migration-") && f.Code != finding.MigrationOrphans {
+			if strings.HasPrefix(string(f.Code), "migration-") &&
+				f.Code != finding.MigrationOrphans {
 				got = f.Code
 				if !strings.Contains(f.Message, "overlay") {
 					t.Errorf("%s: %s", name, f.Message)
@@ -186,7 +229,8 @@ func TestMigrationConditions(t *testing.T) {
 // TestPolicyVersion: AKS removes a network policy engine from Kubernetes 1.30 on only.
 func TestPolicyVersion(t *testing.T) {
 	for version, want := range map[string]string{
-		"1.29.4": "az aks upgrade", "1.30.0": "--network-policy none", "1.31": "--network-policy none", "": "--network-policy none",
+		"1.29.4": "az aks upgrade", "1.30.0": "--network-policy none", "1.31": "--network-policy " +
+			"none", "": "--network-policy none",
 	} {
 		w := healthy(t).set(shop, "kubernetesVersion", version)
 		w.props(shop)["networkProfile"].(object)["networkPolicy"] = "calico"

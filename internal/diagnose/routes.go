@@ -17,7 +17,8 @@ type book struct {
 	*patient
 	own   plan.Ownership
 	nodes nodeSet
-	// pods are the routes to what can be a node's pod CIDR, by prefix; hops are the addresses they lead to, held who holds an address.
+	// pods are the routes to what can be a node's pod CIDR, by prefix; hops are the addresses they
+	// lead to, held who holds an address.
 	pods map[netip.Prefix]inventory.Route
 	hops map[netip.Addr]bool
 	held map[netip.Addr]string
@@ -30,13 +31,16 @@ type book struct {
 	found  []finding.Finding
 }
 
-// open returns the cluster's book, or nil where its table is not known for certain, or has nothing to say: a stopped cluster has no nodes.
+// open returns the cluster's book, or nil where its table is not known for certain, or has nothing
+// to say: a stopped cluster has no nodes.
 func (p *patient) open() *book {
 	if p.table == nil || p.config == nil || p.source.Doubtful || p.cluster.Stopped {
 		return nil
 	}
-	b := &book{patient: p, own: plan.Owner(p.s, p.config, p.table), nodes: p.nodes(), pods: map[netip.Prefix]inventory.Route{},
-		hops: map[netip.Addr]bool{}, held: p.holders(), claims: map[netip.Prefix]*node{}, misled: map[string]bool{}}
+	b := &book{patient: p, own: plan.Owner(p.s, p.config, p.table), nodes: p.nodes(),
+		pods: map[netip.Prefix]inventory.Route{},
+		hops: map[netip.Addr]bool{}, held: p.holders(), claims: map[netip.Prefix]*node{},
+		misled: map[string]bool{}}
 	if len(b.own.PodCIDRs()) == 0 {
 		return nil
 	}
@@ -70,7 +74,9 @@ func checkRoutes(p *patient) []finding.Finding {
 		return checkForwarding(p)
 	}
 	if len(b.gone) > 0 {
-		b.add(b.ofTable(finding.RouteToGoneNode, "%s in route table %s of cluster %s to nodes that are gone", count(len(b.gone), "route leads", "routes lead"), b.table.ID.Short(), b.cluster.ID.Short()).
+		b.add(b.ofTable(finding.RouteToGoneNode, "%s in route table %s of cluster %s to nodes "+
+			"that are gone", count(len(b.gone), "route leads", "routes lead"), b.table.ID.Short(),
+			b.cluster.ID.Short()).
 			With(b.gone...).WithFix("az network route-table route delete --ids %s", b.goneID))
 	}
 	b.room(b.missing())
@@ -85,17 +91,23 @@ func (b *book) ofTable(code finding.Code, format string, args ...any) finding.Fi
 }
 
 // about makes a finding about one route, whose remedy is to delete it.
-func (b *book) about(code finding.Code, r inventory.Route, format string, args ...any) finding.Finding {
-	return b.ofTable(code, "route %s (%s to %s) in route table %s of cluster %s %s", r.Name, r.Destination(), r.NextHop(), b.table.ID.Short(), b.cluster.ID.Short(), fmt.Sprintf(format, args...)).
-		About(r.Name).WithFix("az network route-table route delete --ids %s", b.table.ID.Child("routes", r.Name))
+func (b *book) about(code finding.Code, r inventory.Route, format string,
+	args ...any) finding.Finding {
+	return b.ofTable(code, "route %s (%s to %s) in route table %s of cluster %s %s", r.Name,
+		r.Destination(), r.NextHop(), b.table.ID.Short(), b.cluster.ID.Short(), fmt.Sprintf(format,
+			args...)).
+		About(r.Name).WithFix("az network route-table route delete --ids %s",
+		b.table.ID.Child("routes", r.Name))
 }
 
-// look judges one route that the cloud provider takes for its own: one that begins or ends inside a pod CIDR (route_controller,
-// isResponsibleForRoute). One that merely covers it, such as 10.0.0.0/8 to a firewall, is nobody's business here: the nodes' own routes are longer.
+// look judges one route that the cloud provider takes for its own: one that begins or ends inside a
+// pod CIDR (route_controller, isResponsibleForRoute). One that merely covers it, such as 10.0.0.0/8
+// to a firewall, is nobody's business here: the nodes' own routes are longer.
 func (b *book) look(r inventory.Route) {
 	for _, cidr := range b.own.PodCIDRs() {
 		switch {
-		case !r.Prefix.IsValid() || !cidr.Contains(r.Prefix.Addr()) && !cidr.Contains(last(r.Prefix)):
+		case !r.Prefix.IsValid() || !cidr.Contains(r.Prefix.Addr()) &&
+			!cidr.Contains(last(r.Prefix)):
 		case !b.own.NodePrefix(r.Prefix):
 			b.odd(r, cidr)
 		case b.pods[r.Prefix].Name == r.Name:
@@ -117,14 +129,17 @@ func last(p netip.Prefix) netip.Addr {
 // odd judges a route inside the pod CIDR to what cannot be a node's prefix.
 func (b *book) odd(r inventory.Route, inside netip.Prefix) {
 	for prefix, pod := range b.pods {
-		if prefix.Bits() >= r.Prefix.Bits() || !prefix.Contains(r.Prefix.Addr()) || pod.SameHop(r) || b.nodes.asked && b.claims[prefix] == nil {
+		if prefix.Bits() >= r.Prefix.Bits() || !prefix.Contains(r.Prefix.Addr()) ||
+			pod.SameHop(r) || b.nodes.asked && b.claims[prefix] == nil {
 			continue
 		}
 		if b.isNode(r) {
 			b.twice(r, pod)
 			return
 		}
-		f := b.about(finding.RouteShadows, r, "is more specific than %s of %s: packets to these pods do not go to their node at %s", prefix, inventory.RouteNode(pod.Name), pod.NextHop())
+		f := b.about(finding.RouteShadows, r, "is more specific than %s of %s: packets to these "+
+			"pods do not go to their node at %s", prefix, inventory.RouteNode(pod.Name),
+			pod.NextHop())
 		if r.Hop.IsValid() {
 			f.Severity = finding.Warning
 			f = f.With(fmt.Sprintf("%s is an appliance, which may pass them on", r.Hop))
@@ -178,18 +193,22 @@ func (b *book) owned(r inventory.Route, n *node) {
 	case b.nodes.complete:
 		f = f.With(fmt.Sprintf("%s is held by no network interface of the cluster", r.Hop))
 	}
-	b.add(f.With("the cloud provider writes the route anew, with the right address, once it is deleted"))
+	b.add(f.With("the cloud provider writes the route anew, with the right address, once it is " +
+		"deleted"))
 }
 
-// nameless judges a route where only the NICs say what nodes there are, and none has the route's name.
+// nameless judges a route where only the NICs say what nodes there are, and none has the route's
+// name.
 func (b *book) nameless(r inventory.Route) {
 	n := b.nodes.byAddr[r.Hop]
 	switch {
-	case n != nil && n.name != "" && b.nodes.complete && b.poolOf(inventory.RouteNode(r.Name)) != "":
+	case n != nil && n.name != "" && b.nodes.complete &&
+		b.poolOf(inventory.RouteNode(r.Name)) != "":
 		b.goes(r, "there is no node of this name, and its address has passed on to "+n.String())
 	case n != nil:
 	case b.holder(r.Hop) != "":
-		b.add(b.about(finding.HopNotNode, r, "leads to %s, which is no node of its pools", b.holder(r.Hop)))
+		b.add(b.about(finding.HopNotNode, r, "leads to %s, which is no node of its pools",
+			b.holder(r.Hop)))
 	case b.nodes.complete:
 		b.goes(r, "no network interface holds the address")
 	}
@@ -202,8 +221,10 @@ func (b *book) goes(r inventory.Route, why string) {
 }
 
 func (b *book) twice(r, other inventory.Route) {
-	b.add(b.about(finding.ClaimedTwice, r, "claims pods of %s, which %s leads to %s", other.Prefix, other.Name, other.NextHop()).
-		With("the longer prefix wins; the fix deletes " + r.Name + ", provided it is the wrong one"))
+	b.add(b.about(finding.ClaimedTwice, r, "claims pods of %s, which %s leads to %s", other.Prefix,
+		other.Name, other.NextHop()).
+		With("the longer prefix wins; the fix deletes " + r.Name +
+			", provided it is the wrong one"))
 }
 
 func (b *book) unmatched(r inventory.Route, inside netip.Prefix) {
@@ -211,7 +232,8 @@ func (b *book) unmatched(r inventory.Route, inside netip.Prefix) {
 	if r.Prefix.Bits() < inside.Bits() {
 		where = "reaches into"
 	}
-	b.add(b.about(finding.RouteInPodCIDR, r, "%s its pod CIDR %s: the cloud provider deletes it, whatever its name", where, inside))
+	b.add(b.about(finding.RouteInPodCIDR, r, "%s its pod CIDR %s: the cloud provider deletes it, "+
+		"whatever its name", where, inside))
 }
 
 // isNode reports whether a route leads to one of the nodes.

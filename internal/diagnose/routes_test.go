@@ -10,7 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// lone is the healthy world without targets: only the cluster's own table counts, and what is in the way of a migration does not.
+// lone is the healthy world without targets: only the cluster's own table counts, and what is in
+// the way of a migration does not.
 func lone(t *testing.T) *world {
 	w := healthy(t)
 	w.aside = "migration-"
@@ -21,7 +22,8 @@ func lone(t *testing.T) *world {
 
 // with is lone with further routes in the cluster's own table.
 func with(t *testing.T, routes ...any) *world {
-	return lone(t).routes(shopTable, append(list{podRoute(0), podRoute(1), podRoute(2)}, routes...)...)
+	return lone(t).routes(shopTable, append(list{podRoute(0), podRoute(1), podRoute(2)},
+		routes...)...)
 }
 
 // leading is the pod route of a node, leading elsewhere.
@@ -35,9 +37,11 @@ func leading(i int, hop string) object {
 func (w *world) machine(id arm.ID, addresses ...string) *world {
 	configs := list{}
 	for i, a := range addresses {
-		configs = append(configs, object{"name": fmt.Sprint("ipconfig", i+1), "properties": object{"privateIPAddress": a, "subnet": link(nodes)}})
+		configs = append(configs, object{"name": fmt.Sprint("ipconfig", i+1),
+			"properties": object{"privateIPAddress": a, "subnet": link(nodes)}})
 	}
-	return w.put(object{"id": string(id), "name": id.Name(), "properties": object{"enableIPForwarding": true, "ipConfigurations": configs}})
+	return w.put(object{"id": string(id), "name": id.Name(),
+		"properties": object{"enableIPForwarding": true, "ipConfigurations": configs}})
 }
 
 // node changes what Kubernetes says of a node.
@@ -59,7 +63,9 @@ func TestRouteToGoneNode(t *testing.T) {
 	gone := podRoute(7)
 	f := with(t, gone).finds(finding.RouteToGoneNode)
 	is(t, f, finding.Warning)
-	says(t, f, "1 route leads", "10.244.7.0/24 to 10.42.1.11", "no network interface holds the address", "az network route-table route delete --ids "+string(shopTable)+"/routes/"+gone["name"].(string))
+	says(t, f, "1 route leads", "10.244.7.0/24 to 10.42.1.11",
+		"no network interface holds the address", "az network route-table route delete --ids "+
+			string(shopTable)+"/routes/"+gone["name"].(string))
 	f = with(t, gone).kubernetes().finds(finding.RouteToGoneNode)
 	says(t, f, "no node has this pod CIDR")
 	// Its address has passed on to another node, which has its own route.
@@ -80,7 +86,9 @@ func TestRouteToGoneNode(t *testing.T) {
 }
 
 func TestWrongHop(t *testing.T) {
-	wrong := func(hop string) *world { return lone(t).routes(shopTable, podRoute(0), podRoute(1), leading(2, hop)) }
+	wrong := func(hop string) *world {
+		return lone(t).routes(shopTable, podRoute(0), podRoute(1), leading(2, hop))
+	}
 	for _, kube := range []bool{false, true} {
 		look := func(w *world) *world {
 			if kube {
@@ -90,30 +98,41 @@ func TestWrongHop(t *testing.T) {
 		}
 		f := look(wrong("10.42.1.99")).finds(finding.WrongHop)
 		is(t, f, finding.Error)
-		says(t, f, nodeName(2)+" (10.42.1.6)", "10.42.1.99 is held by no network interface of the cluster", "az network route-table route delete --ids "+string(shopTable)+"/routes/"+nodeName(2))
-		says(t, look(wrong(nodeAddr(0))).finds(finding.WrongHop), nodeAddr(0)+" is held by "+nodeName(0))
+		says(t, f, nodeName(2)+" (10.42.1.6)", "10.42.1.99 is held by no network interface of "+
+			"the cluster", "az network route-table route delete --ids "+string(shopTable)+
+			"/routes/"+nodeName(2))
+		says(t, look(wrong(nodeAddr(0))).finds(finding.WrongHop), nodeAddr(0)+" is held by "+
+			nodeName(0))
 		// Outside of the node subnets: keeping finds it too, but this says more.
 		look(wrong("10.99.0.4")).finds(finding.WrongHop)
-		says(t, look(wrong("10.42.1.99").machine(netGroup+"/providers/Microsoft.Network/networkInterfaces/jump", "10.42.1.99")).finds(finding.WrongHop), "is held by jump")
+		says(t, look(wrong("10.42.1.99").machine(netGroup+
+			"/providers/Microsoft.Network/networkInterfaces/jump", "10.42.1.99")).finds(
+			finding.WrongHop), "is held by jump")
 		look(wrong(nodeAddr(2))).finds()
 		// Another route leads outside, too, and is no node's.
 		w := look(wrong("10.99.0.4"))
-		w.routes(shopTable, append(w.props(shopTable)["routes"].([]any), leading(9, "10.99.0.5"))...).finds(finding.WrongHop, finding.SourceHop)
+		w.routes(shopTable, append(w.props(shopTable)["routes"].([]any),
+			leading(9, "10.99.0.5"))...).finds(finding.WrongHop, finding.SourceHop)
 	}
 	// The node's own address could not be read.
-	lone(t).routes(shopTable, podRoute(0), podRoute(1), leading(2, "10.42.1.99")).machine(nicID(2)).finds()
+	lone(t).routes(shopTable, podRoute(0), podRoute(1), leading(2, "10.42.1.99")).machine(nicID(2)).
+		finds()
 	// Kubernetes may know a node by several addresses.
-	wrong("10.42.1.99").kubernetes().machine(nicID(2), nodeAddr(2), "10.42.1.99").node(2, func(n *inventory.Node) { n.Addresses = append(n.Addresses, addr("10.42.1.99")) }).finds()
+	wrong("10.42.1.99").kubernetes().machine(nicID(2), nodeAddr(2), "10.42.1.99").node(2,
+		func(n *inventory.Node) { n.Addresses = append(n.Addresses, addr("10.42.1.99")) }).finds()
 }
 
 func TestHopNotNode(t *testing.T) {
 	jump := netGroup + "/providers/Microsoft.Network/networkInterfaces/jump"
-	f := with(t, route("old", "10.244.9.0/24", "VirtualAppliance", "10.42.1.99")).machine(jump, "10.42.1.99").finds(finding.HopNotNode)
+	f := with(t, route("old", "10.244.9.0/24", "VirtualAppliance", "10.42.1.99")).machine(jump,
+		"10.42.1.99").finds(finding.HopNotNode)
 	is(t, f, finding.Warning)
 	says(t, f, "leads to jump")
 	// Another machine somewhere else has the same address.
-	elsewhere := with(t, route("old", "10.244.9.0/24", "VirtualAppliance", "10.42.1.99")).machine(jump, "10.42.1.99")
-	elsewhere.props(jump)["ipConfigurations"].(list)[0].(object)["properties"].(object)["subnet"] = link(netGroup + "/providers/Microsoft.Network/virtualNetworks/far/subnets/nodes")
+	elsewhere := with(t, route("old", "10.244.9.0/24", "VirtualAppliance", "10.42.1.99")).machine(
+		jump, "10.42.1.99")
+	elsewhere.props(jump)["ipConfigurations"].(list)[0].(object)["properties"].(object)["subnet"] =
+		link(netGroup + "/providers/Microsoft.Network/virtualNetworks/far/subnets/nodes")
 	elsewhere.finds(finding.RouteToGoneNode)
 }
 
@@ -132,48 +151,61 @@ func TestRouteInPodCIDR(t *testing.T) {
 		}
 	}
 	// It reaches beyond, but the cloud provider looks at its first and its last address.
-	says(t, with(t, route("wide", "10.244.0.0/15", "VirtualAppliance", "10.42.9.4")).finds(finding.RouteInPodCIDR), "reaches into its pod CIDR")
-	with(t, route("wide", "10.246.0.0/15", "VirtualAppliance", "10.42.9.4")).addresses("podCidrs", "10.244.0.0/16", "10.247.0.0/16").finds(finding.RouteInPodCIDR)
+	says(t, with(t, route("wide", "10.244.0.0/15", "VirtualAppliance", "10.42.9.4")).finds(
+		finding.RouteInPodCIDR), "reaches into its pod CIDR")
+	with(t, route("wide", "10.246.0.0/15", "VirtualAppliance", "10.42.9.4")).addresses("podCidrs",
+		"10.244.0.0/16", "10.247.0.0/16").finds(finding.RouteInPodCIDR)
 	with(t, route("wide", "10.240.0.0/12", "VirtualAppliance", "10.42.9.4")).finds()
 	// Beside the pod CIDR, or around it, the cloud provider leaves everything alone.
-	with(t, route("to-firewall", "10.245.0.0/24", "VirtualAppliance", "10.42.9.4"), route("all", "10.0.0.0/8", "VirtualAppliance", "10.42.9.4"),
+	with(t, route("to-firewall", "10.245.0.0/24", "VirtualAppliance", "10.42.9.4"),
+		route("all", "10.0.0.0/8", "VirtualAppliance", "10.42.9.4"),
 		route("storage", "Storage", "Internet", "")).finds()
 	// In another table it is somebody else's.
-	lone(t).routes(gwTable, route("to-firewall", "10.244.128.0/17", "VirtualAppliance", "10.42.9.4")).finds()
+	lone(t).routes(gwTable, route("to-firewall", "10.244.128.0/17", "VirtualAppliance",
+		"10.42.9.4")).finds()
 	// What leads outside the node subnets keeping finds.
-	with(t, route("to-firewall", "10.244.200.0/24", "VirtualAppliance", "10.42.9.4")).finds(finding.SourceHop)
+	with(t, route("to-firewall", "10.244.200.0/24", "VirtualAppliance", "10.42.9.4")).finds(
+		finding.SourceHop)
 }
 
 func TestRouteShadows(t *testing.T) {
-	for _, w := range []*world{with(t, route("half", "10.244.1.0/25", "None", "")), with(t, route("half", "10.244.1.0/25", "None", "")).kubernetes()} {
+	for _, w := range []*world{with(t, route("half", "10.244.1.0/25", "None", "")),
+		with(t, route("half", "10.244.1.0/25", "None", "")).kubernetes()} {
 		f := w.finds(finding.RouteShadows)
 		is(t, f, finding.Error)
-		says(t, f, "half (10.244.1.0/25 to None)", "more specific than 10.244.1.0/24 of "+nodeName(1), nodeAddr(1))
+		says(t, f, "half (10.244.1.0/25 to None)", "more specific than 10.244.1.0/24 of "+
+			nodeName(1), nodeAddr(1))
 	}
-	f := with(t, route("half", "10.244.1.0/25", "VirtualAppliance", "10.42.9.4")).finds(finding.RouteShadows)
+	f := with(t, route("half", "10.244.1.0/25", "VirtualAppliance", "10.42.9.4")).finds(
+		finding.RouteShadows)
 	is(t, f, finding.Warning)
 	// No node's: nothing is shadowed.
 	with(t, route("half", "10.244.77.0/25", "None", "")).finds(finding.RouteInPodCIDR)
 }
 
 func TestClaimedTwice(t *testing.T) {
-	f := with(t, route("copy", "10.244.1.0/25", "VirtualAppliance", nodeAddr(2))).finds(finding.ClaimedTwice)
+	f := with(t, route("copy", "10.244.1.0/25", "VirtualAppliance", nodeAddr(2))).finds(
+		finding.ClaimedTwice)
 	is(t, f, finding.Error)
 	says(t, f, "copy (10.244.1.0/25 to "+nodeAddr(2)+")", "10.244.1.0/24", nodeAddr(1))
 	// Nobody's interface was read, but the address is a node's by its subnet.
-	with(t, route("copy", "10.244.1.0/25", "VirtualAppliance", nodeAddr(2))).blind(0).blind(1).blind(2).finds(finding.ClaimedTwice)
+	with(t, route("copy", "10.244.1.0/25", "VirtualAppliance", nodeAddr(2))).blind(0).blind(1).
+		blind(2).finds(finding.ClaimedTwice)
 	// A saved file can hold what Azure does not take.
-	with(t, route("copy", "10.244.1.0/24", "VirtualAppliance", nodeAddr(2))).finds(finding.ClaimedTwice)
+	with(t, route("copy", "10.244.1.0/24", "VirtualAppliance", nodeAddr(2))).finds(
+		finding.ClaimedTwice)
 	with(t, route("copy", "10.244.1.0/24", "VirtualAppliance", nodeAddr(1))).finds()
 	// The other is no node's pod CIDR any more.
-	with(t, podRoute(7), route("copy", "10.244.7.0/25", "VirtualAppliance", nodeAddr(2))).kubernetes().finds(finding.RouteToGoneNode, finding.RouteInPodCIDR)
+	with(t, podRoute(7), route("copy", "10.244.7.0/25", "VirtualAppliance", nodeAddr(2))).
+		kubernetes().finds(finding.RouteToGoneNode, finding.RouteInPodCIDR)
 }
 
 func TestTableRoom(t *testing.T) {
 	filled := func(n int) *world {
 		var more []any
 		for i := range n {
-			more = append(more, route(fmt.Sprint("branch-", i), fmt.Sprintf("172.16.%d.0/24", i), "VirtualAppliance", "10.42.9.4"))
+			more = append(more, route(fmt.Sprint("branch-", i), fmt.Sprintf("172.16.%d.0/24", i),
+				"VirtualAppliance", "10.42.9.4"))
 		}
 		w := with(t, more...)
 		w.c.RouteLimit = 10
@@ -194,7 +226,8 @@ func TestTableRoom(t *testing.T) {
 	// Azure Virtual Network Manager raised the limit.
 	filled(8).finds()
 	// It is the reason why a node has no route.
-	w := filled(8).routes(shopTable, append(filled(8).props(shopTable)["routes"].([]any)[:2], filled(8).props(shopTable)["routes"].([]any)[3:]...)...).kubernetes()
+	w := filled(8).routes(shopTable, append(filled(8).props(shopTable)["routes"].([]any)[:2],
+		filled(8).props(shopTable)["routes"].([]any)[3:]...)...).kubernetes()
 	f = w.finds(finding.TableFull)
 	is(t, f, finding.Error)
 	says(t, f, nodeName(2))
@@ -204,10 +237,14 @@ func TestForwardingOff(t *testing.T) {
 	f := lone(t).set(nicID(1), "enableIPForwarding", false).finds(finding.ForwardingOff)
 	is(t, f, finding.Error)
 	says(t, f, "aks-nodepool1-12345678-vmss instance 1", "az vmss update --ids "+string(scaleSet()))
-	alone := nodeGroup + "/providers/Microsoft.Network/networkInterfaces/aks-nodepool1-12345678-nic-0"
-	says(t, lone(t).machine(alone, "10.42.1.50").set(alone, "enableIPForwarding", false).sized("count", 4).also(func(s *inventory.Snapshot) { s.Taken = time.Time{} }).
-		finds(finding.ForwardingOff, finding.NodeWithoutRoute), "az network nic update --ids "+string(alone))
-	lone(t).set(nicID(1), "enableIPForwarding", false).set(shop, "powerState", object{"code": "Stopped"}).finds()
+	alone := nodeGroup +
+		"/providers/Microsoft.Network/networkInterfaces/aks-nodepool1-12345678-nic-0"
+	says(t, lone(t).machine(alone, "10.42.1.50").set(alone, "enableIPForwarding",
+		false).sized("count", 4).also(func(s *inventory.Snapshot) { s.Taken = time.Time{} }).
+		finds(finding.ForwardingOff, finding.NodeWithoutRoute), "az network nic update --ids "+
+		string(alone))
+	lone(t).set(nicID(1), "enableIPForwarding", false).set(shop, "powerState",
+		object{"code": "Stopped"}).finds()
 	// Not a node's: a private endpoint, or a machine of somebody else.
 	endpoint := nodeGroup + "/providers/Microsoft.Network/networkInterfaces/kube-apiserver.nic.1234"
 	lone(t).machine(endpoint, "10.42.1.50").set(endpoint, "enableIPForwarding", false).finds()

@@ -14,7 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// checkSharing looks for clusters that are in each other's way, and for addresses that are there twice.
+// checkSharing looks for clusters that are in each other's way, and for addresses that are there
+// twice.
 func checkSharing(p *patient) []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
@@ -30,17 +31,20 @@ func checkSharing(p *patient) []finding.Finding {
 
 // speaksFor reports whether this cluster tells of it and the other: each pair is told once.
 func (p *patient) speaksFor(other *inventory.Cluster) bool {
-	return !other.ID.Equal(p.cluster.ID) && (p.cluster.ID.Key() < other.ID.Key() || !slices.ContainsFunc(p.Clusters, other.ID.Equal))
+	return !other.ID.Equal(p.cluster.ID) && (p.cluster.ID.Key() < other.ID.Key() ||
+		!slices.ContainsFunc(p.Clusters, other.ID.Equal))
 }
 
 // neighbour tells what this cluster and another one share.
 func (p *patient) neighbour(other *inventory.Cluster) []finding.Finding {
 	overlap := overlaps(p.cluster.PodCIDRs, other.PodCIDRs)
 	told := func(f finding.Finding) finding.Finding {
-		f = f.About(other.ID.Name()).With("pod CIDRs: "+prefixList(p.cluster.PodCIDRs)+" and "+prefixList(other.PodCIDRs), "the other cluster: "+string(other.ID))
+		f = f.About(other.ID.Name()).With("pod CIDRs: "+prefixList(p.cluster.PodCIDRs)+" and "+
+			prefixList(other.PodCIDRs), "the other cluster: "+string(other.ID))
 		if len(overlap) > 0 && f.Code != finding.PodCIDRsOverlap {
 			f.Severity = finding.Error
-			f = f.With("their pod CIDRs overlap: each cloud provider deletes the routes of the other")
+			f = f.With("their pod CIDRs overlap: each cloud provider deletes the routes of the " +
+				"other")
 		}
 		return f
 	}
@@ -48,21 +52,32 @@ func (p *patient) neighbour(other *inventory.Cluster) []finding.Finding {
 	var found []finding.Finding
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
 		if slices.ContainsFunc(theirs, id.Equal) {
-			found = append(found, told(p.found(finding.SubnetShared, id, "the kubenet clusters %s and %s share the node subnet %s, which has one route table", p.cluster.ID.Short(), other.ID.Short(), id.Short()).
-				WithFix("az aks nodepool add --subscription %s --resource-group %s --cluster-name %s --name moved --vnet-subnet-id <a subnet of its own>", other.ID.Subscription(), other.ID.ResourceGroup(), other.ID.Name())))
+			found = append(found,
+				told(p.found(finding.SubnetShared, id, "the kubenet clusters %s and %s share the "+
+					"node subnet %s, which has one route table", p.cluster.ID.Short(),
+					other.ID.Short(), id.Short()).
+					WithFix("az aks nodepool add --subscription %s --resource-group %s "+
+						"--cluster-name %s --name moved --vnet-subnet-id <a subnet of its own>",
+						other.ID.Subscription(), other.ID.ResourceGroup(), other.ID.Name())))
 		}
 	}
 	if len(found) > 0 {
 		return found // with the subnet they share its table
 	}
 	if p.table != nil && !p.source.Doubtful && p.usedBy(other, p.table) {
-		return []finding.Finding{told(p.found(finding.TableShared, p.table.ID, "the kubenet clusters %s and %s share the route table %s", p.cluster.ID.Short(), other.ID.Short(), p.table.ID.Short()).
-			WithFix("az network route-table create --subscription %s -g %s -n %s-rt", other.ID.Subscription(), other.ID.ResourceGroup(), other.ID.Name()))}
+		return []finding.Finding{
+			told(p.found(finding.TableShared, p.table.ID,
+				"the kubenet clusters %s and %s share the route table %s", p.cluster.ID.Short(),
+				other.ID.Short(), p.table.ID.Short()).
+				WithFix("az network route-table create --subscription %s -g %s -n %s-rt",
+					other.ID.Subscription(), other.ID.ResourceGroup(), other.ID.Name()))}
 	}
 	if len(overlap) == 0 || !p.near(other) {
 		return nil
 	}
-	f := told(p.found(finding.PodCIDRsOverlap, p.cluster.ID, "the pod CIDRs of the kubenet clusters %s and %s, whose networks reach each other, overlap: %s", p.cluster.ID.Short(), other.ID.Short(), prefixList(overlap)))
+	f := told(p.found(finding.PodCIDRsOverlap, p.cluster.ID, "the pod CIDRs of the kubenet "+
+		"clusters %s and %s, whose networks reach each other, overlap: %s", p.cluster.ID.Short(),
+		other.ID.Short(), prefixList(overlap)))
 	if both, said := p.leadsToBoth(other); both != "" {
 		f.Severity = finding.Warning
 		f = f.With("the table " + both.Short() + " leads to nodes of both")
@@ -72,8 +87,9 @@ func (p *patient) neighbour(other *inventory.Cluster) []finding.Finding {
 	return []finding.Finding{f}
 }
 
-// usedBy reports whether another cluster uses a table, too: by its config, or because a node subnet of its has the table and the table leads to
-// its nodes. An association alone can be a mistake, which is found with the other cluster.
+// usedBy reports whether another cluster uses a table, too: by its config, or because a node subnet
+// of its has the table and the table leads to its nodes. An association alone can be a mistake,
+// which is found with the other cluster.
 func (p *patient) usedBy(other *inventory.Cluster, table *inventory.RouteTable) bool {
 	for _, c := range p.Configs {
 		if other.ID.Equal(arm.ID(c.Spec.ClusterID)) && table.ID.Equal(arm.ID(c.Spec.RouteTableID)) {
@@ -95,7 +111,8 @@ func configFor(c *inventory.Cluster) *v1alpha1.ClusterRoutes {
 	return config
 }
 
-// leadsToBoth finds a target of this cluster that leads to nodes of the other one, too; where the other's config has it as well, keeping says so.
+// leadsToBoth finds a target of this cluster that leads to nodes of the other one, too; where the
+// other's config has it as well, keeping says so.
 func (p *patient) leadsToBoth(other *inventory.Cluster) (table arm.ID, said bool) {
 	if p.config == nil {
 		return "", false
@@ -103,9 +120,13 @@ func (p *patient) leadsToBoth(other *inventory.Cluster) (table arm.ID, said bool
 	for _, t := range p.config.Spec.Targets {
 		id := arm.ID(t.RouteTableID)
 		for _, c := range p.Configs {
-			said = said || other.ID.Equal(arm.ID(c.Spec.ClusterID)) && slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool { return id.Equal(arm.ID(t.RouteTableID)) })
+			said = said || other.ID.Equal(arm.ID(c.Spec.ClusterID)) &&
+				slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool {
+					return id.Equal(arm.ID(t.RouteTableID))
+				})
 		}
-		if target := p.s.Table(id); target != nil && !said && plan.Carries(p.s, configFor(other), target) {
+		if target := p.s.Table(id); target != nil && !said &&
+			plan.Carries(p.s, configFor(other), target) {
 			return id, false
 		}
 	}
@@ -116,7 +137,8 @@ func (p *patient) leadsToBoth(other *inventory.Cluster) (table arm.ID, said bool
 func (p *patient) near(other *inventory.Cluster) bool {
 	for _, a := range p.s.NodeSubnetIDs(p.cluster) {
 		for _, b := range p.s.NodeSubnetIDs(other) {
-			if a.Parent().Equal(b.Parent()) || p.peered(a.Parent(), b.Parent()) || p.peered(b.Parent(), a.Parent()) {
+			if a.Parent().Equal(b.Parent()) || p.peered(a.Parent(), b.Parent()) ||
+				p.peered(b.Parent(), a.Parent()) {
 				return true
 			}
 		}
@@ -134,7 +156,8 @@ type land struct {
 	id       arm.ID
 	prefixes []netip.Prefix
 	own      bool
-	// subnets are its subnets; nil where it was not read, and only its prefixes are known from the peering.
+	// subnets are its subnets; nil where it was not read, and only its prefixes are known from the
+	// peering.
 	subnets []*inventory.Subnet
 	read    bool
 }
@@ -149,7 +172,8 @@ func (p *patient) networks() []land {
 		}
 		at[vnet.ID.Key()] = p.land(vnet, true)
 		for _, peering := range vnet.Peerings {
-			if _, there := at[peering.Remote.Key()]; there || !peering.Connected || !peering.Access {
+			if _, there := at[peering.Remote.Key()]; there || !peering.Connected ||
+				!peering.Access {
 				continue
 			}
 			if remote := p.s.VNets[peering.Remote.Key()]; remote != nil {
@@ -187,14 +211,15 @@ func (l land) String() string {
 func (l land) taken(prefixes []netip.Prefix) (lines []string) {
 	for _, s := range l.subnets {
 		if hit := overlaps(s.Prefixes, prefixes); len(hit) > 0 {
-			lines = append(lines, fmt.Sprintf("subnet %s (%s)", s.ID.Short(), prefixList(s.Prefixes)))
+			lines = append(lines, fmt.Sprintf("subnet %s (%s)", s.ID.Short(),
+				prefixList(s.Prefixes)))
 		}
 	}
 	return lines
 }
 
-// podsInNetworks looks for pods with the addresses of machines. AKS itself has made networks of 10.0.0.0/8 with pods in 10.244.0.0/16: the
-// address space alone does no harm.
+// podsInNetworks looks for pods with the addresses of machines. AKS itself has made networks of
+// 10.0.0.0/8 with pods in 10.244.0.0/16: the address space alone does no harm.
 func (p *patient) podsInNetworks(networks []land) []finding.Finding {
 	var found []finding.Finding
 	for _, l := range networks {
@@ -202,7 +227,8 @@ func (p *patient) podsInNetworks(networks []land) []finding.Finding {
 		if len(hit) == 0 {
 			continue
 		}
-		f := p.found(finding.PodsInNetwork, l.id, "the pod CIDR %s of cluster %s overlaps %s of %s", prefixList(p.cluster.PodCIDRs), p.cluster.ID.Short(), prefixList(hit), l)
+		f := p.found(finding.PodsInNetwork, l.id, "the pod CIDR %s of cluster %s overlaps %s of %s",
+			prefixList(p.cluster.PodCIDRs), p.cluster.ID.Short(), prefixList(hit), l)
 		taken := l.taken(p.cluster.PodCIDRs)
 		switch {
 		case l.read && len(taken) == 0:
@@ -225,7 +251,8 @@ func (p *patient) covered(l land) bool {
 	own := plan.Owner(p.s, p.config, p.table)
 	for _, s := range l.subnets {
 		for _, r := range p.table.Routes {
-			if s.Used > 0 && own.NodePrefix(r.Prefix) && len(overlaps(s.Prefixes, []netip.Prefix{r.Prefix})) > 0 {
+			if s.Used > 0 && own.NodePrefix(r.Prefix) &&
+				len(overlaps(s.Prefixes, []netip.Prefix{r.Prefix})) > 0 {
 				return true
 			}
 		}
@@ -233,7 +260,8 @@ func (p *patient) covered(l land) bool {
 	return false
 }
 
-// servicesOverlap looks for services with the addresses of machines or pods: kube-proxy takes packets to a service before any route counts.
+// servicesOverlap looks for services with the addresses of machines or pods: kube-proxy takes
+// packets to a service before any route counts.
 func (p *patient) servicesOverlap(networks []land) []finding.Finding {
 	var lines []string
 	severity := finding.Info
@@ -253,14 +281,17 @@ func (p *patient) servicesOverlap(networks []land) []finding.Finding {
 	if len(lines) == 0 {
 		return nil
 	}
-	f := p.found(finding.ServicesOverlap, p.cluster.ID, "the service CIDR %s of cluster %s overlaps other addresses", prefixList(services), p.cluster.ID.Short()).With(lines...)
+	f := p.found(finding.ServicesOverlap, p.cluster.ID,
+		"the service CIDR %s of cluster %s overlaps other addresses", prefixList(services),
+		p.cluster.ID.Short()).With(lines...)
 	f.Severity = severity
 	return []finding.Finding{f}
 }
 
 // forbidden are the ranges that AKS clusters may not use (configure-azure-cni, prerequisites).
 var forbidden = []netip.Prefix{
-	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("172.30.0.0/16"), netip.MustParsePrefix("172.31.0.0/16"), netip.MustParsePrefix("192.0.2.0/24"),
+	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("172.30.0.0/16"),
+	netip.MustParsePrefix("172.31.0.0/16"), netip.MustParsePrefix("192.0.2.0/24"),
 }
 
 func (p *patient) reserved() []finding.Finding {
@@ -284,12 +315,16 @@ func (p *patient) reserved() []finding.Finding {
 	if len(lines) == 0 {
 		return nil
 	}
-	f := p.found(finding.ReservedRange, p.cluster.ID, "cluster %s uses addresses that AKS keeps for itself: %s", p.cluster.ID.Short(), strings.Join(lines, "; ")).With("kept: " + prefixList(forbidden))
+	f := p.found(finding.ReservedRange, p.cluster.ID, "cluster %s uses addresses that AKS keeps "+
+		"for itself: %s", p.cluster.ID.Short(), strings.Join(lines, "; ")).With("kept: " +
+		prefixList(forbidden))
 	f.Severity = severity
 	return []finding.Finding{f}
 }
 
 // overlaps returns those of the prefixes that overlap one of the others.
 func overlaps(prefixes, others []netip.Prefix) []netip.Prefix {
-	return slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool { return !slices.ContainsFunc(others, p.Overlaps) })
+	return slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool {
+		return !slices.ContainsFunc(others, p.Overlaps)
+	})
 }

@@ -24,7 +24,8 @@ func checkCopies(p *patient) []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
 		table := p.s.Tables[key]
-		if table == p.table || p.isTarget(table.ID) || inventory.IsManagedTable(table.ID) || p.onNodes[table.ID.Key()] || p.s.Elsewhere(table, p.cluster) {
+		if table == p.table || p.isTarget(table.ID) || inventory.IsManagedTable(table.ID) ||
+			p.onNodes[table.ID.Key()] || p.s.Elsewhere(table, p.cluster) {
 			continue // on node subnets it is a matter of which table they should have
 		}
 		copied := plan.PodRoutes(p.s, p.config, table)
@@ -34,10 +35,13 @@ func checkCopies(p *patient) []finding.Finding {
 		missing, stale := drift(sameFamilies(own, copied), copied)
 		state := "they still match its own table"
 		if len(missing)+len(stale) > 0 {
-			state = fmt.Sprintf("%d are missing or lead to the wrong node, %d are stale", len(missing), len(stale))
+			state = fmt.Sprintf("%d are missing or lead to the wrong node, %d are stale",
+				len(missing), len(stale))
 		}
-		f := p.found(finding.RoutesUnkept, table.ID, "%s holds pod routes of cluster %s that no config manages (%d; %s has %d): %s",
-			table.ID.Short(), p.cluster.ID.Name(), len(copied), p.table.ID.Short(), len(own), state).
+		f := p.found(finding.RoutesUnkept, table.ID, "%s holds pod routes of cluster %s that no "+
+			"config manages (%d; %s has %d): %s",
+			table.ID.Short(), p.cluster.ID.Name(), len(copied), p.table.ID.Short(), len(own),
+			state).
 			With(slices.Concat(missing, stale)...).
 			WithAdvice("%s", p.advice(table.ID)).WithFix("%s", p.keep(table.ID))
 		switch {
@@ -52,18 +56,22 @@ func checkCopies(p *patient) []finding.Finding {
 	return found
 }
 
-// sameFamilies are the own routes of the address families that a copy has at all: many need but one.
+// sameFamilies are the own routes of the address families that a copy has at all: many need but
+// one.
 func sameFamilies(own, copied map[netip.Prefix]inventory.Route) map[netip.Prefix]inventory.Route {
 	has := map[bool]bool{}
 	for prefix := range copied {
 		has[prefix.Addr().Is6()] = true
 	}
 	own = maps.Clone(own)
-	maps.DeleteFunc(own, func(prefix netip.Prefix, _ inventory.Route) bool { return !has[prefix.Addr().Is6()] })
+	maps.DeleteFunc(own, func(prefix netip.Prefix, _ inventory.Route) bool {
+		return !has[prefix.Addr().Is6()]
+	})
 	return own
 }
 
-// misleads reports whether a copy leads to a node that is gone: what the cluster's own table lacks may be that table's fault.
+// misleads reports whether a copy leads to a node that is gone: what the cluster's own table lacks
+// may be that table's fault.
 func (p *patient) misleads(own, copied map[netip.Prefix]inventory.Route) bool {
 	living := map[netip.Addr]bool{}
 	for _, nic := range p.interfaces() {

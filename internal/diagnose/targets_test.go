@@ -13,25 +13,33 @@ func TestRoutesUnkept(t *testing.T) {
 	// A table on a subnet of machines that somebody filled by hand.
 	vms, vmTable := vnet+"/subnets/vms", netGroup+"/providers/Microsoft.Network/routeTables/vms-rt"
 	copied := func(routes ...any) *world {
-		return healthy(t).addSubnet(vms, object{"addressPrefix": "10.42.5.0/24", "routeTable": link(vmTable)}).put(table(vmTable, vms, routes...))
+		return healthy(t).addSubnet(vms, object{"addressPrefix": "10.42.5.0/24",
+			"routeTable": link(vmTable)}).put(table(vmTable, vms, routes...))
 	}
-	gone := route("aks-nodepool1-12345678-vmss000009", "10.244.9.0/24", "VirtualAppliance", "10.42.1.13")
+	gone := route("aks-nodepool1-12345678-vmss000009", "10.244.9.0/24", "VirtualAppliance",
+		"10.42.1.13")
 	f := copied(podRoute(0), podRoute(1), gone, outside).finds(finding.RoutesUnkept)
-	says(t, f, "vms-rt holds pod routes of cluster shop that no config manages (3; shop-rt has 3): 1 are missing or lead to the wrong node, 1 are stale",
-		"10.244.2.0/24 to 10.42.1.6 is missing", "10.244.9.0/24 to 10.42.1.13 (aks-nodepool1-12345678-vmss000009) is stale", "add "+string(vmTable)+" to spec.targets of shop")
+	says(t, f, "vms-rt holds pod routes of cluster shop that no config manages (3; shop-rt has "+
+		"3): 1 are missing or lead to the wrong node, 1 are stale",
+		"10.244.2.0/24 to 10.42.1.6 is missing", "10.244.9.0/24 to 10.42.1.13 "+
+			"(aks-nodepool1-12345678-vmss000009) is stale", "add "+string(vmTable)+
+			" to spec.targets of shop")
 	wrong := route("n2", nodePods(2), "VirtualAppliance", nodeAddr(1))
 	copied(podRoute(0), podRoute(1), wrong).finds(finding.RoutesUnkept)
 
 	if f := copied(pods()...).finds(finding.RoutesUnkept); f.Severity != finding.Info {
 		t.Errorf("severity %s of copies that agree, want info", f.Severity)
 	}
-	if f := copied(podRoute(0)).unset(vms, "routeTable").set(vmTable, "subnets", list{}).finds(finding.RoutesUnkept); f.Severity != finding.Info {
+	if f := copied(podRoute(0)).unset(vms, "routeTable").set(vmTable, "subnets",
+		list{}).finds(finding.RoutesUnkept); f.Severity != finding.Info {
 		t.Errorf("severity %s of copies on no subnet, want info", f.Severity)
 	}
 	copied(outside).finds()
-	copied(route("wide", "10.244.0.0/16", "VirtualAppliance", nodeAddr(0))).finds() // somebody's own way
+	// somebody's own way
+	copied(route("wide", "10.244.0.0/16", "VirtualAppliance", nodeAddr(0))).finds()
 	kept := copied(podRoute(0))
-	kept.c.Configs[0].Spec.Targets = append(kept.c.Configs[0].Spec.Targets, kept.c.Configs[0].Spec.Targets[0])
+	kept.c.Configs[0].Spec.Targets = append(kept.c.Configs[0].Spec.Targets,
+		kept.c.Configs[0].Spec.Targets[0])
 	kept.c.Configs[0].Spec.Targets[1].RouteTableID = string(vmTable)
 	kept.finds(finding.TargetDrift)
 	copied(podRoute(0)).without(shopTable).finds() // what should be there is not known
@@ -49,11 +57,18 @@ func oldRoute(name string) object {
 const oldName = "aks-old-87654321-vmss00000a____102453024"
 
 func TestRoutesOrphaned(t *testing.T) {
-	left := func(routes ...any) *world { return healthy(t).routes(gwTable, append(pods(), routes...)...) }
+	left := func(routes ...any) *world {
+		return healthy(t).routes(gwTable, append(pods(), routes...)...)
+	}
 	withNIC := func(w *world, address string) *world {
 		nic := netGroup + "/providers/Microsoft.Network/networkInterfaces/some-nic"
-		w.put(object{"id": string(nic), "name": nic.Name(), "properties": object{"ipConfigurations": list{object{"name": "main", "properties": object{"privateIPAddress": address, "subnet": link(oldNodes)}}}}})
-		return w.addSubnet(oldNodes, object{"addressPrefix": "10.42.4.0/24", "ipConfigurations": list{link(nic + "/ipConfigurations/main")}})
+		w.put(object{"id": string(nic), "name": nic.Name(),
+			"properties": object{
+				"ipConfigurations": list{
+					object{"name": "main", "properties": object{"privateIPAddress": address,
+						"subnet": link(oldNodes)}}}}})
+		return w.addSubnet(oldNodes, object{"addressPrefix": "10.42.4.0/24",
+			"ipConfigurations": list{link(nic + "/ipConfigurations/main")}})
 	}
 	info := func(w *world, words ...string) {
 		t.Helper()
@@ -71,12 +86,16 @@ func TestRoutesOrphaned(t *testing.T) {
 		}
 		says(t, f, words...)
 	}
-	proven(left(oldRoute(oldName)), "appgw-rt holds leftover routes to pods of nodes that are gone", "1 of its 4 routes", "no subnet of shop-vnet has 10.42.4.7 any more",
+	proven(left(oldRoute(oldName)), "appgw-rt holds leftover routes to pods of nodes that are gone",
+		"1 of its 4 routes", "no subnet of shop-vnet has 10.42.4.7 any more",
 		"routekeeper prune-orphans --subscription "+sub+" --table "+string(gwTable))
-	proven(left(oldRoute("aks-old-87654321-3")), "10.245.3.0/24 to 10.42.4.7 (aks-old-87654321-3)") // an older cluster's
+	// an older cluster's
+	proven(left(oldRoute("aks-old-87654321-3")), "10.245.3.0/24 to 10.42.4.7 (aks-old-87654321-3)")
 	proven(left(oldRoute("aksnpwin000001____102453024")), "aksnpwin000001")
-	proven(withNIC(left(oldRoute(oldName)), "10.42.4.8"), "no network interface in shop-vnet/old-nodes has 10.42.4.7 any more")
-	proven(left(oldRoute(oldName)).addSubnet(oldNodes, object{"addressPrefix": "10.42.4.0/24"}), "no network interface in shop-vnet/old-nodes")
+	proven(withNIC(left(oldRoute(oldName)), "10.42.4.8"),
+		"no network interface in shop-vnet/old-nodes has 10.42.4.7 any more")
+	proven(left(oldRoute(oldName)).addSubnet(oldNodes, object{"addressPrefix": "10.42.4.0/24"}),
+		"no network interface in shop-vnet/old-nodes")
 
 	// Routes that are no cloud provider's.
 	left(oldRoute("to-lab")).finds()
@@ -85,45 +104,68 @@ func TestRoutesOrphaned(t *testing.T) {
 	left(route(oldName, "10.245.0.0/16", "VirtualAppliance", "10.42.4.7")).finds()
 	left(route("aks-old-87654321-vmss00000a____102453024", "10.245.3.0/24", "None", "")).finds()
 	// A living cluster's stale route is for keeping to decide.
-	left(route("aks-nodepool1-12345678-vmss000009____102449024", "10.244.9.0/24", "VirtualAppliance", "10.42.1.13")).finds(finding.TargetDrift)
+	left(route("aks-nodepool1-12345678-vmss000009____102449024", "10.244.9.0/24",
+		"VirtualAppliance", "10.42.1.13")).finds(finding.TargetDrift)
 	// A cluster's own table is never written, whatever it holds.
-	info(healthy(t).routes(shopTable, append(pods(), oldRoute(oldName))...), "shop-rt may be the route table of the cluster of shop, which routekeeper never writes")
-	info(left(oldRoute(oldName)).also(func(s *inventory.Snapshot) { s.Learn(shop).Written = []arm.ID{gwTable} }), "the cluster's identity wrote it")
+	info(healthy(t).routes(shopTable, append(pods(), oldRoute(oldName))...),
+		"shop-rt may be the route table of the cluster of shop, which routekeeper never writes")
+	info(left(oldRoute(oldName)).also(func(s *inventory.Snapshot) {
+		s.Learn(shop).Written = []arm.ID{gwTable}
+	}), "the cluster's identity wrote it")
 	bare := left(oldRoute(oldName)).unset(nodes, "routeTable") // then any table may be
-	info(bare.muted(finding.AssociationLost), "it holds routes to its nodes, and which table is its own is not known")
+	info(bare.muted(finding.AssociationLost), "it holds routes to its nodes, and which table is "+
+		"its own is not known")
 
 	// Not proven.
 	info(withNIC(left(oldRoute(oldName)), "10.42.4.7"), "10.42.4.7 is held by some-nic")
-	info(withNIC(left(oldRoute(oldName)), "10.42.4.8").also(func(s *inventory.Snapshot) { clear(s.Interfaces) }), "some-nic is in shop-vnet/old-nodes, and its addresses are not known: it may hold 10.42.4.7")
-	info(withNIC(left(oldRoute(oldName)), "10.42.4.8").also(func(s *inventory.Snapshot) { s.InterfacesOf = []arm.ID{nodeGroup} }), "not all network interfaces of subscription")
-	info(left(route(oldName, "10.245.3.0/24", "VirtualAppliance", "10.77.0.4")), "10.77.0.4 is in no network that shop-vnet/appgw reaches directly")
-	info(left(route(oldName, "10.245.3.0/24", "VirtualAppliance", "10.50.0.4")).peered("Connected", true, true).also(func(s *inventory.Snapshot) { delete(s.VNets, hub.Key()) }), "virtual network hub-vnet, which has 10.50.0.4, was not read")
-	proven(left(route(oldName, "10.245.3.0/24", "VirtualAppliance", "10.50.0.4")).peered("Connected", true, true), "no subnet of hub-vnet has 10.50.0.4 any more")
+	info(withNIC(left(oldRoute(oldName)), "10.42.4.8").also(func(s *inventory.Snapshot) {
+		clear(s.Interfaces)
+	}), "some-nic is in shop-vnet/old-nodes, and its addresses are not known: it may hold 10.42.4.7")
+	info(withNIC(left(oldRoute(oldName)), "10.42.4.8").also(func(s *inventory.Snapshot) {
+		s.InterfacesOf = []arm.ID{nodeGroup}
+	}), "not all network interfaces of subscription")
+	info(left(route(oldName, "10.245.3.0/24", "VirtualAppliance", "10.77.0.4")),
+		"10.77.0.4 is in no network that shop-vnet/appgw reaches directly")
+	info(left(route(oldName, "10.245.3.0/24", "VirtualAppliance", "10.50.0.4")).peered("Connected",
+		true, true).also(func(s *inventory.Snapshot) { delete(s.VNets, hub.Key()) }),
+		"virtual network hub-vnet, which has 10.50.0.4, was not read")
+	proven(left(route(oldName, "10.245.3.0/24", "VirtualAppliance", "10.50.0.4")).peered(
+		"Connected", true, true), "no subnet of hub-vnet has 10.50.0.4 any more")
 	info(left(oldRoute(oldName)).set(gwTable, "subnets", list{}), "appgw-rt is on no subnet")
 	old := netGroup + "/providers/Microsoft.Network/routeTables/old-rt"
-	info(healthy(t).addSubnet(oldNodes, object{"addressPrefix": "10.42.4.0/24", "routeTable": link(old)}).put(table(old, oldNodes, oldRoute(oldName))),
-		"old-rt is on shop-vnet/old-nodes, where its next hops are: it is or was the own table of a cluster")
+	info(healthy(t).addSubnet(oldNodes, object{"addressPrefix": "10.42.4.0/24",
+		"routeTable": link(old)}).put(table(old, oldNodes, oldRoute(oldName))),
+		"old-rt is on shop-vnet/old-nodes, where its next hops are: it is or was the own table "+
+			"of a cluster")
 	info(left(oldRoute(oldName)).also(func(s *inventory.Snapshot) {
 		id := arm.ID("/subscriptions/"+sub+"/providers/") + arm.TypeCluster
-		s.Unread[id.Key()] = inventory.Unread{ID: "/subscriptions/" + sub, Status: 403, Code: "AuthorizationFailed"}
+		s.Unread[id.Key()] = inventory.Unread{ID: "/subscriptions/" + sub, Status: 403,
+			Code: "AuthorizationFailed"}
 	}).muted(finding.ReadFailed), "not all clusters could be read: AuthorizationFailed")
 }
 
 func TestRoutesLeftByMigration(t *testing.T) {
-	// The cluster went to overlay: what was copied stays, to nodes that are there and to one that is not.
-	migrated := func(routes ...any) *world { return healthy(t).overlay().routes(shopTable).routes(gwTable, routes...) }
+	// The cluster went to overlay: what was copied stays, to nodes that are there and to one that
+	// is not.
+	migrated := func(routes ...any) *world {
+		return healthy(t).overlay().routes(shopTable).routes(gwTable, routes...)
+	}
 	f := migrated(pods()...).finds(finding.RoutesOrphaned)
 	if f.Severity != finding.Info {
-		t.Errorf("severity %s of routes to living nodes of an overlay cluster, want info", f.Severity)
+		t.Errorf("severity %s of routes to living nodes of an overlay cluster, want info",
+			f.Severity)
 	}
-	says(t, f, "10.42.1.4 is held by aks-nodepool1-12345678-vmss instance 0; the route is to pods of shop, which has no route table itself and may want it")
+	says(t, f, "10.42.1.4 is held by aks-nodepool1-12345678-vmss instance 0; the route is to "+
+		"pods of shop, which has no route table itself and may want it")
 	gone := route("by-hand", "10.244.9.0/24", "VirtualAppliance", "10.42.1.13")
 	if f := migrated(gone).finds(finding.RoutesOrphaned); f.Severity != finding.Warning {
 		t.Errorf("severity %s of a route to a node that is gone, want warning", f.Severity)
 	}
 	// Of the two only the one whose node is gone would be removed.
-	changes := plan.New(plan.Facts{Snapshot: migrated(podRoute(0), gone).snapshot()}, nil).Prune([]arm.ID{gwTable}).Plan().Changes
-	if len(changes) != 1 || changes[0].Route != "by-hand" || changes[0].Verb != plan.Delete || changes[0].Cluster != "shop" {
+	changes := plan.New(plan.Facts{Snapshot: migrated(podRoute(0), gone).snapshot()},
+		nil).Prune([]arm.ID{gwTable}).Plan().Changes
+	if len(changes) != 1 || changes[0].Route != "by-hand" || changes[0].Verb != plan.Delete ||
+		changes[0].Cluster != "shop" {
 		t.Errorf("would change %+v, want by-hand deleted", changes)
 	}
 	stopped := migrated(gone).set(shop, "powerState", object{"code": "Stopped"})

@@ -15,12 +15,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// The world of the tests: a kubenet cluster of three nodes, healthy in all parts. A test changes documents of it, as Azure would
-// show them, and looks at what is found.
+// The world of the tests: a kubenet cluster of three nodes, healthy in all parts. A test changes
+// documents of it, as Azure would show them, and looks at what is found.
 const (
-	sub       = "11111111-1111-1111-1111-111111111111"
-	netGroup  = arm.ID("/subscriptions/" + sub + "/resourceGroups/net-rg")
-	shop      = arm.ID("/subscriptions/" + sub + "/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop")
+	sub      = "11111111-1111-1111-1111-111111111111"
+	netGroup = arm.ID("/subscriptions/" + sub + "/resourceGroups/net-rg")
+	shop     = arm.ID("/subscriptions/" + sub +
+		"/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop")
 	nodeGroup = arm.ID("/subscriptions/" + sub + "/resourceGroups/MC_shop-rg_shop_westeurope")
 	vnet      = netGroup + "/providers/Microsoft.Network/virtualNetworks/shop-vnet"
 	nodes     = vnet + "/subnets/nodes"
@@ -52,10 +53,12 @@ func nodeAddr(i int) string { return fmt.Sprintf("10.42.1.%d", 4+i) }
 func nodeName(i int) string { return fmt.Sprintf("aks-nodepool1-12345678-vmss%06d", i) }
 func nodePods(i int) string { return fmt.Sprintf("10.244.%d.0/24", i) }
 func scaleSet() arm.ID {
-	return nodeGroup + "/providers/Microsoft.Compute/virtualMachineScaleSets/aks-nodepool1-12345678-vmss"
+	return nodeGroup +
+		"/providers/Microsoft.Compute/virtualMachineScaleSets/aks-nodepool1-12345678-vmss"
 }
 func nicID(i int) arm.ID {
-	return scaleSet() + arm.ID(fmt.Sprintf("/virtualMachines/%d/networkInterfaces/aks-nodepool1-12345678-vmss", i))
+	return scaleSet() +
+		arm.ID(fmt.Sprintf("/virtualMachines/%d/networkInterfaces/aks-nodepool1-12345678-vmss", i))
 }
 
 func route(name, prefix, hopType, hop string) object {
@@ -72,7 +75,8 @@ func podRoute(i int) object {
 }
 
 func table(id arm.ID, subnet arm.ID, routes ...any) object {
-	return object{"id": string(id), "name": id.Name(), "location": "westeurope", "properties": object{"routes": routes, "subnets": list{object{"id": string(subnet)}}}}
+	return object{"id": string(id), "name": id.Name(), "location": "westeurope",
+		"properties": object{"routes": routes, "subnets": list{object{"id": string(subnet)}}}}
 }
 
 func parsed(prefixes ...string) (out []netip.Prefix) {
@@ -92,55 +96,86 @@ func healthy(t *testing.T) *world {
 	config.Metadata.Name = "shop"
 	config.Spec.ClusterID = string(shop)
 	config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(gwTable)}}
-	config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(appgw), RouteTableID: string(gwTable)}}
+	config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+		{SubnetID: string(appgw), RouteTableID: string(gwTable)}}
 	config.SetDefaults()
 	w.c.Configs = []v1alpha1.ClusterRoutes{config}
 
 	w.put(object{
 		"id": string(shop), "name": "shop", "location": "westeurope",
-		"identity": object{"type": "UserAssigned", "userAssignedIdentities": object{string(identity): object{"principalId": principal, "clientId": "99999999-0000-0000-0000-000000000002"}}},
+		"identity": object{"type": "UserAssigned", "userAssignedIdentities": object{
+			string(identity): object{"principalId": principal,
+				"clientId": "99999999-0000-0000-0000-000000000002"}}},
 		"properties": object{
-			"kubernetesVersion": "1.33.5", "powerState": object{"code": "Running"}, "nodeResourceGroup": nodeGroup.Name(),
-			"networkProfile": object{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/16", "podCidrs": list{"10.244.0.0/16"}, "serviceCidr": "10.0.0.0/16", "serviceCidrs": list{"10.0.0.0/16"},
-				"dnsServiceIP": "10.0.0.10", "networkPolicy": "none", "outboundType": "loadBalancer", "loadBalancerSku": "standard"},
-			"agentPoolProfiles": list{object{"name": "nodepool1", "count": 3, "vnetSubnetID": string(nodes), "maxPods": 110, "osType": "Linux", "type": "VirtualMachineScaleSets", "mode": "System"}},
+			"kubernetesVersion": "1.33.5", "powerState": object{
+				"code": "Running"}, "nodeResourceGroup": nodeGroup.Name(),
+			"networkProfile": object{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/16",
+				"podCidrs": list{"10.244.0.0/16"}, "serviceCidr": "10.0.0.0/16",
+				"serviceCidrs": list{"10.0.0.0/16"},
+				"dnsServiceIP": "10.0.0.10", "networkPolicy": "none",
+				"outboundType": "loadBalancer", "loadBalancerSku": "standard"},
+			"agentPoolProfiles": list{
+				object{"name": "nodepool1", "count": 3, "vnetSubnetID": string(nodes),
+					"maxPods": 110, "osType": "Linux", "type": "VirtualMachineScaleSets",
+					"mode": "System"}},
 		},
 	})
 	w.put(table(shopTable, nodes, podRoute(0), podRoute(1), podRoute(2)))
 	w.put(table(gwTable, appgw, podRoute(0), podRoute(1), podRoute(2)))
-	w.put(object{"id": string(vnet), "name": vnet.Name(), "location": "westeurope", "properties": object{
-		"addressSpace": object{"addressPrefixes": list{"10.42.0.0/16"}},
-		"subnets": list{
-			object{"id": string(nodes), "name": "nodes", "properties": object{"addressPrefix": "10.42.1.0/24", "routeTable": link(shopTable), "networkSecurityGroup": link(nodesNSG),
-				"ipConfigurations": list{link(nicID(0) + "/ipConfigurations/ipconfig1"), link(nicID(1) + "/ipConfigurations/ipconfig1"), link(nicID(2) + "/ipConfigurations/ipconfig1")}}},
-			object{"id": string(appgw), "name": "appgw", "properties": object{"addressPrefix": "10.42.2.0/24", "routeTable": link(gwTable),
-				"applicationGatewayIPConfigurations": list{link(gateway + "/gatewayIPConfigurations/main")}}},
-		},
-	}})
-	w.put(object{"id": string(gateway), "name": gateway.Name(), "location": "westeurope", "properties": object{"operationalState": "Running",
-		"gatewayIPConfigurations": list{object{"name": "main", "properties": object{"subnet": link(appgw)}}}}})
+	w.put(object{"id": string(vnet), "name": vnet.Name(), "location": "westeurope",
+		"properties": object{
+			"addressSpace": object{"addressPrefixes": list{"10.42.0.0/16"}},
+			"subnets": list{
+				object{"id": string(nodes), "name": "nodes",
+					"properties": object{"addressPrefix": "10.42.1.0/24",
+						"routeTable": link(shopTable), "networkSecurityGroup": link(nodesNSG),
+						"ipConfigurations": list{link(nicID(0) + "/ipConfigurations/ipconfig1"),
+							link(nicID(1) + "/ipConfigurations/ipconfig1"), link(nicID(2) +
+								"/ipConfigurations/ipconfig1")}}},
+				object{"id": string(appgw), "name": "appgw",
+					"properties": object{"addressPrefix": "10.42.2.0/24",
+						"routeTable": link(gwTable),
+						"applicationGatewayIPConfigurations": list{
+							link(gateway + "/gatewayIPConfigurations/main")}}},
+			},
+		}})
+	w.put(object{"id": string(gateway), "name": gateway.Name(), "location": "westeurope",
+		"properties": object{"operationalState": "Running",
+			"gatewayIPConfigurations": list{
+				object{"name": "main", "properties": object{"subnet": link(appgw)}}}}})
 	w.put(securityGroup(nodesNSG))
 	for i := range 3 {
-		w.put(object{"id": string(nicID(i)), "name": nicID(i).Name(), "properties": object{"enableIPForwarding": true,
-			"ipConfigurations": list{object{"name": "ipconfig1", "properties": object{"privateIPAddress": nodeAddr(i), "subnet": link(nodes)}}}}})
+		w.put(object{"id": string(nicID(i)), "name": nicID(i).Name(),
+			"properties": object{"enableIPForwarding": true,
+				"ipConfigurations": list{
+					object{"name": "ipconfig1",
+						"properties": object{"privateIPAddress": nodeAddr(i),
+							"subnet": link(nodes)}}}}})
 	}
 	return w
 }
 
 // securityGroup is one with Azure's default rules and the given ones.
 func securityGroup(id arm.ID, rules ...any) object {
-	standard := func(name string, priority int, direction, access, protocol, source, destination string) object {
-		return object{"name": name, "properties": object{"priority": priority, "direction": direction, "access": access, "protocol": protocol,
-			"sourceAddressPrefix": source, "destinationAddressPrefix": destination, "sourcePortRange": "*", "destinationPortRange": "*"}}
+	standard := func(name string, priority int, direction, access, protocol, source,
+		destination string) object {
+		return object{"name": name, "properties": object{"priority": priority,
+			"direction": direction, "access": access, "protocol": protocol,
+			"sourceAddressPrefix": source, "destinationAddressPrefix": destination,
+			"sourcePortRange": "*", "destinationPortRange": "*"}}
 	}
-	return object{"id": string(id), "name": id.Name(), "location": "westeurope", "properties": object{"securityRules": rules, "defaultSecurityRules": list{
-		standard("AllowVnetInBound", 65000, "Inbound", "Allow", "*", "VirtualNetwork", "VirtualNetwork"),
-		standard("AllowAzureLoadBalancerInBound", 65001, "Inbound", "Allow", "*", "AzureLoadBalancer", "*"),
-		standard("DenyAllInBound", 65500, "Inbound", "Deny", "*", "*", "*"),
-		standard("AllowVnetOutBound", 65000, "Outbound", "Allow", "*", "VirtualNetwork", "VirtualNetwork"),
-		standard("AllowInternetOutBound", 65001, "Outbound", "Allow", "*", "*", "Internet"),
-		standard("DenyAllOutBound", 65500, "Outbound", "Deny", "*", "*", "*"),
-	}}}
+	return object{"id": string(id), "name": id.Name(), "location": "westeurope",
+		"properties": object{"securityRules": rules, "defaultSecurityRules": list{
+			standard("AllowVnetInBound", 65000, "Inbound", "Allow", "*", "VirtualNetwork",
+				"VirtualNetwork"),
+			standard("AllowAzureLoadBalancerInBound", 65001, "Inbound", "Allow", "*",
+				"AzureLoadBalancer", "*"),
+			standard("DenyAllInBound", 65500, "Inbound", "Deny", "*", "*", "*"),
+			standard("AllowVnetOutBound", 65000, "Outbound", "Allow", "*", "VirtualNetwork",
+				"VirtualNetwork"),
+			standard("AllowInternetOutBound", 65001, "Outbound", "Allow", "*", "*", "Internet"),
+			standard("DenyAllOutBound", 65500, "Outbound", "Deny", "*", "*", "*"),
+		}}}
 }
 
 // put adds or replaces a document.
@@ -157,7 +192,9 @@ func (w *world) without(id arm.ID) *world {
 
 // absent removes a document, and a GET of it answers 404.
 func (w *world) absent(id arm.ID) *world {
-	return w.without(id).also(func(s *inventory.Snapshot) { s.Unread[id.Key()] = inventory.Unread{ID: id, Absent: true, Status: 404} })
+	return w.without(id).also(func(s *inventory.Snapshot) {
+		s.Unread[id.Key()] = inventory.Unread{ID: id, Absent: true, Status: 404}
+	})
 }
 
 // names has the config name the cluster's own table; the activity log shows nothing against it.
@@ -172,7 +209,8 @@ func (w *world) also(change func(*inventory.Snapshot)) *world {
 	return w
 }
 
-// props are the properties of a document, to be changed in place; of a subnet, those inside its network's document.
+// props are the properties of a document, to be changed in place; of a subnet, those inside its
+// network's document.
 func (w *world) props(id arm.ID) object {
 	if !id.Is(arm.TypeSubnet) {
 		doc := w.docs[id.Key()]
@@ -205,7 +243,8 @@ func (w *world) unset(id arm.ID, name string) *world {
 // addSubnet adds a subnet to its network.
 func (w *world) addSubnet(id arm.ID, properties object) *world {
 	p := w.props(id.Parent())
-	p["subnets"] = append(p["subnets"].(list), object{"id": string(id), "name": id.Name(), "properties": properties})
+	p["subnets"] = append(p["subnets"].(list), object{"id": string(id), "name": id.Name(),
+		"properties": properties})
 	return w
 }
 
@@ -232,18 +271,24 @@ func (w *world) unconfigured() *world {
 
 // network adds a virtual network.
 func (w *world) network(name, prefix string) *world {
-	return w.put(object{"id": string(vnet.Parent()) + "/providers/Microsoft.Network/virtualNetworks/" + name, "name": name, "location": "westeurope",
-		"properties": object{"addressSpace": object{"addressPrefixes": list{prefix}}, "subnets": list{}}})
+	return w.put(object{"id": string(vnet.Parent()) +
+		"/providers/Microsoft.Network/virtualNetworks/" +
+		name, "name": name, "location": "westeurope",
+		"properties": object{"addressSpace": object{"addressPrefixes": list{prefix}},
+			"subnets": list{}}})
 }
 
 // peered adds the virtual network hub-vnet, 10.50.0.0/16, peered with the nodes'.
 func (w *world) peered(state string, access, forwarded bool) *world {
 	peering := func(name string, remote arm.ID, prefix string) list {
-		return list{object{"name": name, "properties": object{"remoteVirtualNetwork": link(remote), "remoteAddressSpace": object{"addressPrefixes": list{prefix}},
-			"peeringState": state, "allowVirtualNetworkAccess": access, "allowForwardedTraffic": forwarded}}}
+		return list{object{"name": name, "properties": object{"remoteVirtualNetwork": link(remote),
+			"remoteAddressSpace": object{"addressPrefixes": list{prefix}},
+			"peeringState":       state, "allowVirtualNetworkAccess": access,
+			"allowForwardedTraffic": forwarded}}}
 	}
 	w.network(hub.Name(), "10.50.0.0/16")
-	return w.set(hub, "virtualNetworkPeerings", peering("to-shop", vnet, "10.42.0.0/16")).set(vnet, "virtualNetworkPeerings", peering("to-hub", hub, "10.50.0.0/16"))
+	return w.set(hub, "virtualNetworkPeerings", peering("to-shop", vnet, "10.42.0.0/16")).set(vnet,
+		"virtualNetworkPeerings", peering("to-hub", hub, "10.50.0.0/16"))
 }
 
 // side sets a property of a network's side of the peering.
@@ -256,10 +301,12 @@ func (w *world) side(of arm.ID, name string, value any) *world {
 func (w *world) kubernetes() *world {
 	k := &inventory.Kubernetes{Nodes: []inventory.Node{}, Pods: []inventory.Pod{}}
 	for i := range 3 {
-		nodes, err := inventory.DecodeNodes([]byte(fmt.Sprintf(`{"kind":"Node","metadata":{"name":%q,"labels":{"kubernetes.azure.com/agentpool":"nodepool1"}},
+		nodes, err := inventory.DecodeNodes(
+			[]byte(fmt.Sprintf(
+				`{"kind":"Node","metadata":{"name":%q,"labels":{"kubernetes.azure.com/agentpool":"nodepool1"}},
 			"spec":{"podCIDR":%q,"podCIDRs":[%q],"providerID":"azure://%s/virtualMachines/%d"},
 			"status":{"addresses":[{"type":"InternalIP","address":%q}],"conditions":[{"type":"Ready","status":"True"},{"type":"NetworkUnavailable","status":"False","reason":"RouteCreated"}]}}`,
-			nodeName(i), nodePods(i), nodePods(i), scaleSet(), i, nodeAddr(i))))
+				nodeName(i), nodePods(i), nodePods(i), scaleSet(), i, nodeAddr(i))))
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -303,17 +350,20 @@ func (w *world) muted(code finding.Code) *world {
 func (w *world) check() []finding.Finding {
 	w.t.Helper()
 	w.c.Snapshot = w.snapshot()
-	return slices.DeleteFunc(Check(w.c), func(f finding.Finding) bool { return slices.Contains(w.quiet, f.Code) })
+	return slices.DeleteFunc(Check(w.c), func(f finding.Finding) bool {
+		return slices.Contains(w.quiet, f.Code)
+	})
 }
 
-// finds checks that exactly the given codes are found (those of severity Info apart, unless named), and returns the first finding
-// of the first code.
+// finds checks that exactly the given codes are found (those of severity Info apart, unless named),
+// and returns the first finding of the first code.
 func (w *world) finds(codes ...finding.Code) finding.Finding {
 	w.t.Helper()
 	found := w.check()
 	var got []finding.Code
 	for _, f := range found {
-		if f.Severity > finding.Info && (w.aside == "" || !strings.HasPrefix(string(f.Code), w.aside)) || slices.Contains(codes, f.Code) {
+		if f.Severity > finding.Info && (w.aside == "" ||
+			!strings.HasPrefix(string(f.Code), w.aside)) || slices.Contains(codes, f.Code) {
 			got = append(got, f.Code)
 		}
 	}
@@ -322,7 +372,8 @@ func (w *world) finds(codes ...finding.Code) finding.Finding {
 	if !slices.Equal(slices.Compact(slices.Clone(got)), want) {
 		w.t.Errorf("found %v, want %v", got, want)
 		for _, f := range found {
-			w.t.Logf("%s %s %s: %s %q fix: %s", f.Severity, f.Code, arm.ID(f.Resource).Short(), f.Message, f.Evidence, f.Fix)
+			w.t.Logf("%s %s %s: %s %q fix: %s", f.Severity, f.Code, arm.ID(f.Resource).Short(),
+				f.Message, f.Evidence, f.Fix)
 		}
 	}
 	for _, f := range found {

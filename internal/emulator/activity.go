@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// activityRecord is one entry of the activity log. A write makes two, one when it starts and one when it ends, and where it
-// takes time one more in between, when it is accepted.
+// activityRecord is one entry of the activity log. A write makes two, one when it starts and one
+// when it ends, and where it takes time one more in between, when it is accepted.
 type activityRecord struct {
 	id, operationID, correlationID string
 	at                             time.Time
@@ -72,9 +72,11 @@ func (e *Emulator) recordOperation(c *call, id arm.ID, verb string, op *operatio
 	e.at(r.ends, func() { e.note(r.ended(op.failure)) })
 }
 
-// recordStart notes the beginning of a write and returns what is to be completed to the record of its end.
+// recordStart notes the beginning of a write and returns what is to be completed to the record of
+// its end.
 func (e *Emulator) recordStart(c *call, id arm.ID, verb string) activityRecord {
-	r := activityRecord{operationID: uuid.NewString(), correlationID: c.ids[1], resource: id, operation: operationOn(id) + "/" + verb, who: c.who}
+	r := activityRecord{operationID: uuid.NewString(), correlationID: c.ids[1], resource: id,
+		operation: operationOn(id) + "/" + verb, who: c.who}
 	r.event, r.status, r.body = "BeginRequest", activityStarted, c.body
 	e.note(r)
 	r.event, r.body = "EndRequest", nil
@@ -132,7 +134,8 @@ func (r activityRecord) subStatusDocument() object {
 	if status == 0 {
 		return object{"value": "", "localizedValue": ""}
 	}
-	return object{"value": r.subStatus, "localizedValue": fmt.Sprintf("%s (HTTP Status Code: %d)", http.StatusText(status), status)}
+	return object{"value": r.subStatus, "localizedValue": fmt.Sprintf("%s (HTTP Status Code: %d)",
+		http.StatusText(status), status)}
 }
 
 // properties are what is particular to the record.
@@ -152,8 +155,10 @@ func (r activityRecord) properties(tenant string) object {
 func (r activityRecord) claims(tenant string) object {
 	issuer, issued := "https://sts.windows.net/"+tenant+"/", r.at.Add(-time.Minute).Unix()
 	claims := object{
-		"aud": "https://management.core.windows.net/", "iss": issuer, "iat": strconv.FormatInt(issued, 10), "nbf": strconv.FormatInt(issued, 10),
-		"exp": strconv.FormatInt(issued+int64(tokenLife.Seconds()), 10), "appid": r.who.ClientID, "appidacr": "1", "idtyp": "app", "ver": "1.0",
+		"aud": "https://management.core.windows.net/", "iss": issuer, "iat": strconv.FormatInt(
+			issued, 10), "nbf": strconv.FormatInt(issued, 10),
+		"exp": strconv.FormatInt(issued+int64(tokenLife.Seconds()), 10), "appid": r.who.ClientID,
+		"appidacr": "1", "idtyp": "app", "ver": "1.0",
 		"http://schemas.microsoft.com/identity/claims/identityprovider": issuer,
 		"http://schemas.microsoft.com/identity/claims/objectidentifier": r.who.ObjectID,
 		"http://schemas.microsoft.com/identity/claims/tenantid":         tenant,
@@ -192,15 +197,19 @@ func (r activityRecord) document(tenant string) object {
 		"authorization": object{"action": r.operation, "scope": string(r.resource)},
 		"caller":        r.who.ObjectID, "channels": "Operation", "claims": r.claims(tenant),
 		"correlationId": r.correlationID, "description": "", "eventDataId": r.id,
-		"eventName": object{"value": r.event, "localizedValue": map[string]string{"BeginRequest": "Begin request", "EndRequest": "End request"}[r.event]},
-		"category":  value("Administrative"), "eventTimestamp": r.at.UTC().Format("2006-01-02T15:04:05.0000000Z"),
+		"eventName": object{"value": r.event, "localizedValue": map[string]string{
+			"BeginRequest": "Begin request", "EndRequest": "End request"}[r.event]},
+		"category": value("Administrative"), "eventTimestamp": r.at.UTC().Format(
+			"2006-01-02T15:04:05.0000000Z"),
 		"id":    fmt.Sprintf("%s/events/%s/ticks/%d", r.resource, r.id, ticks(r.at)),
-		"level": r.level(), "operationId": r.operationID, "operationName": object{"value": r.operation, "localizedValue": operationTitle(r.operation)},
+		"level": r.level(), "operationId": r.operationID, "operationName": object{
+			"value": r.operation, "localizedValue": operationTitle(r.operation)},
 		"resourceGroupName": r.resource.ResourceGroup(), "resourceProviderName": value(provider),
 		"resourceType": value(kindName(r.resource)), "resourceId": string(r.resource),
 		"status": value(r.status), "subStatus": r.subStatusDocument(),
 		"submissionTimestamp": r.at.UTC().Format(time.RFC3339),
-		"subscriptionId":      r.resource.Subscription(), "tenantId": tenant, "properties": properties, "relatedEvents": []any{},
+		"subscriptionId":      r.resource.Subscription(), "tenantId": tenant,
+		"properties": properties, "relatedEvents": []any{},
 	}
 }
 
@@ -227,10 +236,12 @@ func operationTitle(operation string) string {
 		}
 		words.WriteRune(r)
 	}
-	return map[string]string{"write": "Create or Update ", "delete": "Delete "}[verb] + words.String()
+	return map[string]string{"write": "Create or Update ", "delete": "Delete "}[verb] +
+		words.String()
 }
 
-// field is what a filter or an alert's condition asks for by name; false where there is no such field.
+// field is what a filter or an alert's condition asks for by name; false where there is no such
+// field.
 func (r activityRecord) field(name string) (string, bool) {
 	switch strings.ToLower(name) {
 	case "category":
@@ -279,7 +290,8 @@ func activityFilter(filter string) (func(activityRecord) bool, *failure) {
 	for _, term := range regexp.MustCompile(`(?i)\s+and\s+`).Split(filter, -1) {
 		m := filterTerm.FindStringSubmatch(term)
 		if m == nil {
-			return nil, fail(http.StatusBadRequest, "BadRequest", "The $filter term %q cannot be read.", term)
+			return nil, fail(http.StatusBadRequest, "BadRequest",
+				"The $filter term %q cannot be read.", term)
 		}
 		field, op, value := strings.ToLower(m[1]), strings.ToLower(m[2]), m[3]+m[4]
 		if field == "eventtimestamp" {
@@ -288,7 +300,8 @@ func activityFilter(filter string) (func(activityRecord) bool, *failure) {
 				at, err = time.Parse("2006-01-02T15:04:05", value) // takes fractions, too
 			}
 			if err != nil {
-				return nil, fail(http.StatusBadRequest, "BadRequest", "eventTimestamp %q is no time.", value)
+				return nil, fail(http.StatusBadRequest, "BadRequest",
+					"eventTimestamp %q is no time.", value)
 			}
 			if op == "le" {
 				tests = append(tests, func(r activityRecord) bool { return !r.at.After(at) })
@@ -298,7 +311,8 @@ func activityFilter(filter string) (func(activityRecord) bool, *failure) {
 			continue
 		}
 		if _, known := (activityRecord{}).field(field); !known || op != "eq" {
-			return nil, fail(http.StatusBadRequest, "BadRequest", "$filter cannot use the field %q with %s.", m[1], op)
+			return nil, fail(http.StatusBadRequest, "BadRequest",
+				"$filter cannot use the field %q with %s.", m[1], op)
 		}
 		wanted := []string{value}
 		if field == "levels" || field == "status" { // lists, in one string
@@ -326,7 +340,8 @@ func activityFilter(filter string) (func(activityRecord) bool, *failure) {
 
 // activityCall answers a query of the activity log: newest first, in pages.
 func (e *Emulator) activityCall(c *call) (reply, *failure, bool) {
-	if len(c.path) != 7 || !strings.HasSuffix(c.key(), "/providers/microsoft.insights/eventtypes/management/values") {
+	if len(c.path) != 7 ||
+		!strings.HasSuffix(c.key(), "/providers/microsoft.insights/eventtypes/management/values") {
 		return reply{}, nil, false
 	}
 	matches, f := activityFilter(c.param("$filter"))
@@ -346,7 +361,8 @@ func (e *Emulator) activityCall(c *call) (reply, *failure, bool) {
 	for i := end - 1; i >= 0; i-- {
 		r := e.activity[i]
 		if !strings.EqualFold(r.resource.Subscription(), c.path[1]) || !matches(r) ||
-			c.filtered && !e.allowed(c.who, "Microsoft.Insights/eventtypes/values/read", r.resource) {
+			c.filtered && !e.allowed(c.who, "Microsoft.Insights/eventtypes/values/read",
+				r.resource) {
 			continue
 		}
 		if len(values) == e.opts.PageSize {

@@ -13,7 +13,8 @@ import (
 // addresses are the ones taken in a subnet.
 type addresses struct {
 	by map[netip.Addr]arm.ID // the IP configuration that holds it
-	// lowest is the first address of a prefix that may be free, so that giving out many does not look at all each time.
+	// lowest is the first address of a prefix that may be free, so that giving out many does not
+	// look at all each time.
 	lowest map[netip.Prefix]netip.Addr
 }
 
@@ -30,8 +31,8 @@ func (s *store) addressesOf(subnet arm.ID) *addresses {
 	return a
 }
 
-// configurations are the IP configurations as a subnet shows them: one reference each, sorted. The ones of Application
-// Gateways it shows elsewhere.
+// configurations are the IP configurations as a subnet shows them: one reference each, sorted. The
+// ones of Application Gateways it shows elsewhere.
 func (a *addresses) configurations(shout bool) []any {
 	seen := map[arm.ID]bool{}
 	for _, id := range a.by {
@@ -49,10 +50,14 @@ func (a *addresses) configurations(shout bool) []any {
 // reserved is how many addresses at a subnet's start Azure keeps; the last one it keeps as well.
 const reserved = 4
 
-// allocate takes the lowest free address of a subnet's prefix, or returns the zero address when it is full.
+// allocate takes the lowest free address of a subnet's prefix, or returns the zero address when it
+// is full.
 func (s *store) allocate(subnet arm.ID, prefix netip.Prefix, holder arm.ID) netip.Addr {
 	used := s.addressesOf(subnet)
-	addr := freeAddressFrom(used.lowest[prefix], prefix, func(a netip.Addr) bool { _, taken := used.by[a]; return taken })
+	addr := freeAddressFrom(used.lowest[prefix], prefix, func(a netip.Addr) bool {
+		_, taken := used.by[a]
+		return taken
+	})
 	if addr.IsValid() {
 		used.by[addr] = holder
 		if used.lowest == nil {
@@ -64,7 +69,8 @@ func (s *store) allocate(subnet arm.ID, prefix netip.Prefix, holder arm.ID) neti
 	return addr
 }
 
-// freeAddress is the lowest address of a prefix that is neither reserved nor taken, or the zero address.
+// freeAddress is the lowest address of a prefix that is neither reserved nor taken, or the zero
+// address.
 func freeAddress(prefix netip.Prefix, taken func(netip.Addr) bool) netip.Addr {
 	return freeAddressFrom(netip.Addr{}, prefix, taken)
 }
@@ -102,8 +108,9 @@ type seat struct {
 	holder arm.ID
 }
 
-// settleSeats chooses the addresses that a resource takes in subnets, or refuses: static ones as asked for, dynamic ones
-// as they were while the subnet is the same. They are taken once the resource is stored.
+// settleSeats chooses the addresses that a resource takes in subnets, or refuses: static ones as
+// asked for, dynamic ones as they were while the subnet is the same. They are taken once the
+// resource is stored.
 func (e *Emulator) settleSeats(r *resource) *failure {
 	if r.id.Is(arm.TypeScaleSet) {
 		return nil // settleScaleSet has
@@ -130,7 +137,9 @@ func (e *Emulator) settleSeats(r *resource) *failure {
 			continue
 		}
 		if chosen[seatKey(subnet.id, addr)] {
-			return fail(http.StatusBadRequest, "PrivateIPAddressIsAllocated", "IP configuration %s is using the private IP address %s which is already allocated to resource %s.", ref.holder, addr, r.id)
+			return fail(http.StatusBadRequest, "PrivateIPAddressIsAllocated", "IP configuration "+
+				"%s is using the private IP address %s which is already allocated to resource %s.",
+				ref.holder, addr, r.id)
 		}
 		chosen[seatKey(subnet.id, addr)] = true
 		r.seats = append(r.seats, seat{subnet.id, addr, ref.holder})
@@ -149,17 +158,24 @@ func (e *Emulator) settleSeats(r *resource) *failure {
 // seatKey names an address of a subnet.
 func seatKey(subnet arm.ID, a netip.Addr) string { return subnet.Key() + " " + a.String() }
 
-// dynamicSeat is the address that an IP configuration has already, or a free one, which it notes as chosen.
-func (e *Emulator) dynamicSeat(ref reference, subnet *resource, chosen map[string]bool) (seat, *failure) {
+// dynamicSeat is the address that an IP configuration has already, or a free one, which it notes as
+// chosen.
+func (e *Emulator) dynamicSeat(ref reference, subnet *resource, chosen map[string]bool) (seat,
+	*failure) {
 	addr := e.keptSeat(ref, subnet)
 	used := e.store.addressesOf(subnet.id)
 	for _, p := range prefixesOf(subnet.body) {
 		if !addr.IsValid() && p.Addr().Is6() == wantsV6(ref) {
-			addr = freeAddress(p, func(a netip.Addr) bool { _, taken := used.by[a]; return taken || chosen[seatKey(subnet.id, a)] })
+			addr = freeAddress(p, func(a netip.Addr) bool {
+				_, taken := used.by[a]
+				return taken || chosen[seatKey(subnet.id, a)]
+			})
 		}
 	}
 	if !addr.IsValid() {
-		return seat{}, fail(http.StatusBadRequest, "SubnetIsFull", "Subnet %s with address prefix %s does not have enough capacity for 1 IP addresses.", subnet.id.Name(), text(objectAt(subnet.body, "properties"), "addressPrefix"))
+		return seat{}, fail(http.StatusBadRequest, "SubnetIsFull",
+			"Subnet %s with address prefix %s does not have enough capacity for 1 IP addresses.",
+			subnet.id.Name(), text(objectAt(subnet.body, "properties"), "addressPrefix"))
 	}
 	chosen[seatKey(subnet.id, addr)] = true
 	return seat{subnet.id, addr, ref.holder}, nil
@@ -174,19 +190,29 @@ func (e *Emulator) staticSeat(r *resource, ref reference, subnet *resource) (net
 		return netip.Addr{}, nil
 	}
 	if asked == "" {
-		return netip.Addr{}, fail(http.StatusBadRequest, "PrivateIPAddressMissing", "Private IP address is required when privateIPAllocationMethod is Static in IP configuration %s.", ref.holder)
+		return netip.Addr{}, fail(http.StatusBadRequest, "PrivateIPAddressMissing",
+			"Private IP address is required when privateIPAllocationMethod is Static in IP "+
+				"configuration %s.", ref.holder)
 	}
 	addr, err := netip.ParseAddr(asked)
-	i := slices.IndexFunc(prefixesOf(subnet.body), func(p netip.Prefix) bool { return err == nil && p.Contains(addr) })
+	i := slices.IndexFunc(prefixesOf(subnet.body), func(p netip.Prefix) bool {
+		return err == nil && p.Contains(addr)
+	})
 	if i < 0 {
-		return addr, fail(http.StatusBadRequest, "PrivateIPAddressNotInSubnet", "Private static IP address %s does not belong to the range of subnet prefix %s.", asked, text(objectAt(subnet.body, "properties"), "addressPrefix"))
+		return addr, fail(http.StatusBadRequest, "PrivateIPAddressNotInSubnet",
+			"Private static IP address %s does not belong to the range of subnet prefix %s.", asked,
+			text(objectAt(subnet.body, "properties"), "addressPrefix"))
 	}
 	p := prefixesOf(subnet.body)[i]
 	if free := freeAddress(p, func(a netip.Addr) bool { return a != addr }); free != addr {
-		return addr, fail(http.StatusBadRequest, "PrivateIPAddressInReservedRange", "Private static IP address %s falls within reserved IP range of subnet prefix %s.", asked, p)
+		return addr, fail(http.StatusBadRequest, "PrivateIPAddressInReservedRange",
+			"Private static IP address %s falls within reserved IP range of subnet prefix %s.",
+			asked, p)
 	}
 	if holder := e.store.addressesOf(subnet.id).by[addr]; holder != "" && !partOf(holder, r.id) {
-		return addr, fail(http.StatusBadRequest, "PrivateIPAddressIsAllocated", "IP configuration %s is using the private IP address %s which is already allocated to resource %s.", ref.holder, addr, holder)
+		return addr, fail(http.StatusBadRequest, "PrivateIPAddressIsAllocated",
+			"IP configuration %s is using the private IP address %s which is already allocated "+
+				"to resource %s.", ref.holder, addr, holder)
 	}
 	return addr, nil
 }
@@ -208,10 +234,12 @@ func partOf(id, whole arm.ID) bool { return strings.HasPrefix(id.Key(), whole.Ke
 func showSeats(r *resource) {
 	for _, ref := range referencesIn(r.id, r.body) {
 		for _, s := range r.seats {
-			if ref.link.takes() && s.holder == ref.holder && ref.link.path != "gatewayIPConfigurations[].subnet" {
+			if ref.link.takes() && s.holder == ref.holder &&
+				ref.link.path != "gatewayIPConfigurations[].subnet" {
 				ref.part["privateIPAddress"] = s.addr.String()
 				setDefault(ref.part, "privateIPAllocationMethod", "Dynamic")
-				setDefault(ref.part, "privateIPAddressVersion", map[bool]string{false: "IPv4", true: "IPv6"}[s.addr.Is6()])
+				setDefault(ref.part, "privateIPAddressVersion",
+					map[bool]string{false: "IPv4", true: "IPv6"}[s.addr.Is6()])
 			}
 		}
 	}
@@ -234,7 +262,9 @@ func (e *Emulator) leaveSeats(r *resource) {
 		}
 		used := e.store.addressesOf(ref.target())
 		used.lowest = nil
-		maps.DeleteFunc(used.by, func(_ netip.Addr, holder arm.ID) bool { return partOf(holder, r.id) })
+		maps.DeleteFunc(used.by, func(_ netip.Addr, holder arm.ID) bool {
+			return partOf(holder, r.id)
+		})
 		e.store.touchAround(ref.target())
 	}
 }

@@ -17,14 +17,20 @@ func settlePool(p, had, properties object) *failure {
 	name := text(p, "name")
 	switch {
 	case name == "":
-		return fail(http.StatusBadRequest, "InvalidParameter", "Required parameter agentPoolProfiles.name is missing (null).")
+		return fail(http.StatusBadRequest, "InvalidParameter",
+			"Required parameter agentPoolProfiles.name is missing (null).")
 	case !poolName.MatchString(name):
-		return fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter agentPoolProfile.name is invalid. Error details: %s is no agent pool name. Please see https://aka.ms/aks-naming-rules for more details.", name)
+		return fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter "+
+			"agentPoolProfile.name is invalid. Error details: %s is no agent pool name. Please "+
+			"see https://aka.ms/aks-naming-rules for more details.", name)
 	case text(p, "osType") == "Windows" && len(name) > 6:
-		return fail(http.StatusBadRequest, "WindowsAgentPoolNameTooLong", "Windows agent pool name %s is longer than 6 characters.", name)
+		return fail(http.StatusBadRequest, "WindowsAgentPoolNameTooLong",
+			"Windows agent pool name %s is longer than 6 characters.", name)
 	}
 	for field, value := range had { // what is left out stays
-		if p[field] == nil && !slices.Contains([]string{"nodeTaints", "nodeLabels", "tags", "provisioningState", "powerState"}, field) {
+		if p[field] == nil &&
+			!slices.Contains([]string{"nodeTaints", "nodeLabels", "tags", "provisioningState",
+				"powerState"}, field) {
 			p[field] = cloneValue(value)
 		}
 	}
@@ -37,10 +43,12 @@ func settlePool(p, had, properties object) *failure {
 	setDefault(p, "type", "VirtualMachineScaleSets")
 	setDefault(p, "count", 1)
 	setDefault(p, "orchestratorVersion", properties["kubernetesVersion"])
-	setDefault(p, "nodeImageVersion", nodeImages[1]) // not the newest, so that there is one to upgrade to
+	// not the newest, so that there is one to upgrade to
+	setDefault(p, "nodeImageVersion", nodeImages[1])
 	setDefault(p, "maxPods", defaultMaxPods(p, properties))
 	if _, err := countOf(p); err != nil {
-		return fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter agentPoolProfiles.count is invalid: %v.", p["count"])
+		return fail(http.StatusBadRequest, "InvalidParameter",
+			"The value of parameter agentPoolProfiles.count is invalid: %v.", p["count"])
 	}
 	plugin := text(objectAt(properties, "networkProfile"), "networkPlugin")
 	if had == nil && text(p, "osType") == "Windows" && plugin != "azure" { // AKS#2839
@@ -48,9 +56,12 @@ func settlePool(p, had, properties object) *failure {
 			"Windows agent pools can only be added to AKS clusters using Azure-CNI.")
 	}
 	if n := numberOf(p, "maxPods"); n < 10 || n > 250 {
-		return fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter agentPoolProfile.maxPods is invalid: %v. The minimum is 10 and the maximum is 250.", p["maxPods"])
+		return fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter "+
+			"agentPoolProfile.maxPods is invalid: %v. The minimum is 10 and the maximum is 250.",
+			p["maxPods"])
 	}
-	if mode := text(p, "podIPAllocationMode"); mode != "" && mode != "DynamicIndividual" && mode != "StaticBlock" {
+	if mode := text(p, "podIPAllocationMode"); mode != "" && mode != "DynamicIndividual" &&
+		mode != "StaticBlock" {
 		return invalid("agentPoolProfile.podIPAllocationMode", mode)
 	}
 	if text(p, "podSubnetID") != "" && modeOf(objectAt(properties, "networkProfile")) != modeVNet {
@@ -84,7 +95,9 @@ func (e *Emulator) checkPools(id arm.ID, properties object, isNew bool) *failure
 	systems := 0
 	for _, p := range pools {
 		if seen[text(p, "name")] {
-			return fail(http.StatusBadRequest, "InvalidParameter", "Agent pool name %s is used more than once.", text(p, "name")) // code [U]
+			// code [U]
+			return fail(http.StatusBadRequest, "InvalidParameter",
+				"Agent pool name %s is used more than once.", text(p, "name"))
 		}
 		seen[text(p, "name")] = true
 		if strings.EqualFold(text(p, "mode"), "System") {
@@ -92,10 +105,12 @@ func (e *Emulator) checkPools(id arm.ID, properties object, isNew bool) *failure
 		}
 	}
 	if systems == 0 {
-		return fail(http.StatusBadRequest, "MustDefineAtLeastOneSystemPool", "Must define at least one system pool.")
+		return fail(http.StatusBadRequest, "MustDefineAtLeastOneSystemPool",
+			"Must define at least one system pool.")
 	}
 	if len(pools) > maxPools {
-		return fail(http.StatusBadRequest, "MaxAgentPoolCountReached", "The maximum number of agent pools %d is reached.", maxPools)
+		return fail(http.StatusBadRequest, "MaxAgentPoolCountReached",
+			"The maximum number of agent pools %d is reached.", maxPools)
 	}
 	if f := e.checkSubnets(id, properties, isNew); f != nil {
 		return f
@@ -158,7 +173,8 @@ func (e *Emulator) poolDocument(r *resource, p object, version string) object {
 	e.showPool(r, p)
 	name := text(p, "name")
 	delete(p, "name")
-	doc := object{"id": string(r.id.Child("agentPools", name)), "name": name, "type": arm.TypeCluster + "/agentPools", "properties": p}
+	doc := object{"id": string(r.id.Child("agentPools", name)), "name": name,
+		"type": arm.TypeCluster + "/agentPools", "properties": p}
 	for _, f := range ownPoolFacts {
 		f.show(sight{e: e, r: r, doc: doc, at: doc, version: version})
 	}
@@ -168,7 +184,8 @@ func (e *Emulator) poolDocument(r *resource, p object, version string) object {
 // agentPoolCall handles agent pools: they are part of their cluster's document.
 func (e *Emulator) agentPoolCall(c *call) (reply, *failure, bool) {
 	n := len(c.path)
-	if n < 9 || n > 12 || !strings.EqualFold(c.path[6], "managedClusters") || !strings.EqualFold(c.path[8], "agentPools") {
+	if n < 9 || n > 12 || !strings.EqualFold(c.path[6], "managedClusters") ||
+		!strings.EqualFold(c.path[8], "agentPools") {
 		return reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
@@ -185,7 +202,9 @@ func (e *Emulator) agentPoolCall(c *call) (reply, *failure, bool) {
 		answer, f := e.page(c, docs, nil)
 		return answer, f, true
 	}
-	at := slices.IndexFunc(pools, func(p object) bool { return strings.EqualFold(text(p, "name"), c.path[9]) })
+	at := slices.IndexFunc(pools, func(p object) bool {
+		return strings.EqualFold(text(p, "name"), c.path[9])
+	})
 	switch {
 	case n > 10:
 		answer, f := e.poolAction(c, r, pools, at)
@@ -202,7 +221,8 @@ func (e *Emulator) agentPoolCall(c *call) (reply, *failure, bool) {
 			return reply{}, f, true
 		}
 		e.record(c, r.id.Child("agentPools", c.path[9]), "write", nil)
-		return e.started(c, r, reply{status: status, header: map[string]string{}, body: encode(e.poolDocument(r, profileOf(r, c.path[9]), c.version))}), nil, true
+		return e.started(c, r, reply{status: status, header: map[string]string{},
+			body: encode(e.poolDocument(r, profileOf(r, c.path[9]), c.version))}), nil, true
 	case c.method == http.MethodDelete && at >= 0:
 		answer, f := e.deletePool(c, r, pools, at)
 		return answer, f, true
@@ -212,7 +232,8 @@ func (e *Emulator) agentPoolCall(c *call) (reply, *failure, bool) {
 	return reply{}, missing(id.Child("agentPools", c.path[9])), true
 }
 
-// stoppedCount is where the document of a stopped pool keeps how many nodes it had: it comes back with them.
+// stoppedCount is where the document of a stopped pool keeps how many nodes it had: it comes back
+// with them.
 const stoppedCount = "routekeeper.stoppedCount"
 
 func poolStopped(p object) bool { return p[stoppedCount] != nil }
@@ -235,8 +256,8 @@ func powerPool(p, had object) string {
 	return ""
 }
 
-// putPool sets pool number at, or adds it behind the others. Unlike a PUT of the cluster, it associates no subnet with the
-// table (AKS#1500).
+// putPool sets pool number at, or adds it behind the others. Unlike a PUT of the cluster, it
+// associates no subnet with the table (AKS#1500).
 func (e *Emulator) putPool(c *call, r *resource, pools []object, at int) *failure {
 	sent, f := decodeObject(c.body)
 	if f == nil {
@@ -266,7 +287,8 @@ func (e *Emulator) putPool(c *call, r *resource, pools []object, at int) *failur
 		return f
 	}
 	all := append(pools[:at:at], append([]object{p}, pools[min(at+1, len(pools)):]...)...)
-	if f := e.checkPools(r.id, object{"networkProfile": properties["networkProfile"], "agentPoolProfiles": items(all)}, false); f != nil {
+	if f := e.checkPools(r.id, object{"networkProfile": properties["networkProfile"],
+		"agentPoolProfiles": items(all)}, false); f != nil {
 		return f
 	}
 	if had != nil && numberOf(had, "count") != numberOf(p, "count") {
@@ -299,8 +321,12 @@ func (e *Emulator) deletePool(c *call, r *resource, pools []object, at int) (rep
 	}
 	id := r.id.Child("agentPools", c.path[9])
 	all := append(pools[:at:at], pools[at+1:]...)
-	if len(all) == 0 || !slices.ContainsFunc(all, func(p object) bool { return strings.EqualFold(text(p, "mode"), "System") }) {
-		f := fail(http.StatusBadRequest, "OperationNotAllowed", "The last system agent pool of a cluster cannot be deleted.") // wording [U]
+	if len(all) == 0 || !slices.ContainsFunc(all, func(p object) bool {
+		return strings.EqualFold(text(p, "mode"), "System")
+	}) {
+		// wording [U]
+		f := fail(http.StatusBadRequest, "OperationNotAllowed",
+			"The last system agent pool of a cluster cannot be deleted.")
 		e.record(c, id, "delete", f)
 		return reply{}, f
 	}

@@ -28,7 +28,8 @@ func (e *Emulator) settleCluster(c *call, r, old *resource) *failure {
 			return f
 		}
 		before = objectAt(old.body, "properties")
-		for _, field := range []string{"nodeResourceGroup", "dnsPrefix", "kubernetesVersion", "agentPoolProfiles"} {
+		for _, field := range []string{"nodeResourceGroup", "dnsPrefix", "kubernetesVersion",
+			"agentPoolProfiles"} {
 			if before[field] != nil {
 				setDefault(properties, field, cloneValue(before[field]))
 			}
@@ -38,7 +39,8 @@ func (e *Emulator) settleCluster(c *call, r, old *resource) *failure {
 	if f := settleNetworkProfile(properties, before, overlayAt(c)); f != nil {
 		return f
 	}
-	setDefault(properties, "nodeResourceGroup", fmt.Sprintf("MC_%s_%s_%s", r.id.ResourceGroup(), r.id.Name(), text(r.body, "location")))
+	setDefault(properties, "nodeResourceGroup", fmt.Sprintf("MC_%s_%s_%s", r.id.ResourceGroup(),
+		r.id.Name(), text(r.body, "location")))
 	setDefault(properties, "dnsPrefix", r.id.Name())
 	setDefault(properties, "kubernetesVersion", kubernetesVersions[0])
 	setDefault(properties, "enableRBAC", true)
@@ -47,11 +49,13 @@ func (e *Emulator) settleCluster(c *call, r, old *resource) *failure {
 	}
 	properties["powerState"] = object{"code": "Running"}
 	if before == nil {
-		if f := e.checkNodeGroup(r.id, arm.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup"))); f != nil {
+		if f := e.checkNodeGroup(r.id,
+			arm.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup"))); f != nil {
 			return f
 		}
 	}
-	if before != nil && !strings.EqualFold(text(before, "nodeResourceGroup"), text(properties, "nodeResourceGroup")) {
+	if before != nil && !strings.EqualFold(text(before, "nodeResourceGroup"),
+		text(properties, "nodeResourceGroup")) {
 		return unchangeable("properties.nodeResourceGroup")
 	}
 	if f := checkUpgrade(properties, before); f != nil {
@@ -62,7 +66,8 @@ func (e *Emulator) settleCluster(c *call, r, old *resource) *failure {
 	}
 	pools := listAt(properties, "agentPoolProfiles")
 	if len(pools) == 0 {
-		return fail(http.StatusBadRequest, "InvalidParameter", "Required parameter agentPoolProfiles is missing (null).")
+		return fail(http.StatusBadRequest, "InvalidParameter",
+			"Required parameter agentPoolProfiles is missing (null).")
 	}
 	for _, p := range pools {
 		var had object
@@ -77,7 +82,8 @@ func (e *Emulator) settleCluster(c *call, r, old *resource) *failure {
 	if f := e.checkPools(r.id, properties, old == nil); f != nil {
 		return f
 	}
-	if cl := e.clusters[r.id.Key()]; cl != nil && modeOf(objectAt(properties, "networkProfile")) != cl.mode {
+	if cl := e.clusters[r.id.Key()]; cl != nil &&
+		modeOf(objectAt(properties, "networkProfile")) != cl.mode {
 		if f := e.leavable(cl); f != nil {
 			return f
 		}
@@ -90,9 +96,12 @@ func (e *Emulator) settleCluster(c *call, r, old *resource) *failure {
 func (e *Emulator) checkNodeGroup(cluster, group arm.ID) *failure {
 	switch {
 	case group.Equal(cluster.Group()):
-		return fail(http.StatusBadRequest, "NodeResourceGroupSameAsResourceGroup", "The node resource group %s is the resource group of the cluster.", group.Name())
+		return fail(http.StatusBadRequest, "NodeResourceGroupSameAsResourceGroup",
+			"The node resource group %s is the resource group of the cluster.", group.Name())
 	case e.store.get(group) != nil:
-		return fail(http.StatusBadRequest, "NodeResourceGroupAlreadyExists", "The provided node resource group name %s already exists. Please provide a new resource group name.", group.Name())
+		return fail(http.StatusBadRequest, "NodeResourceGroupAlreadyExists", "The provided node "+
+			"resource group name %s already exists. Please provide a new resource group name.",
+			group.Name())
 	}
 	return nil
 }
@@ -199,8 +208,8 @@ func (e *Emulator) newCluster(r *resource) *cluster {
 	return cl
 }
 
-// makeNetwork makes the node resource group and what of the network the cluster does not bring: virtual network, route
-// table, and the association of node subnets that have none.
+// makeNetwork makes the node resource group and what of the network the cluster does not bring:
+// virtual network, route table, and the association of node subnets that have none.
 func (e *Emulator) makeNetwork(cl *cluster, r *resource) *failure {
 	if e.store.get(cl.nodeGroup) == nil {
 		if f := e.aksPut(cl, cl.nodeGroup, object{"managedBy": string(cl.id)}); f != nil {
@@ -256,8 +265,10 @@ func (e *Emulator) makeNetwork(cl *cluster, r *resource) *failure {
 			}
 		}
 	}
-	if cl.table == "" || e.store.get(cl.table) == nil && strings.EqualFold(string(cl.table.Group()), string(cl.nodeGroup)) {
-		cl.table = arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeRouteTable, "aks-agentpool-"+cl.digits+"-routetable")
+	if cl.table == "" || e.store.get(cl.table) == nil &&
+		strings.EqualFold(string(cl.table.Group()), string(cl.nodeGroup)) {
+		cl.table = arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeRouteTable,
+			"aks-agentpool-"+cl.digits+"-routetable")
 		if f := e.aksPut(cl, cl.table, object{"properties": object{"routes": []any{}}}); f != nil {
 			return f
 		}
@@ -276,8 +287,8 @@ func (e *Emulator) makeNetwork(cl *cluster, r *resource) *failure {
 	return nil
 }
 
-// aksPut writes a resource as the cluster's identity. AKS waits for operations on the network to end before it goes on;
-// here its own writes just do not mind them.
+// aksPut writes a resource as the cluster's identity. AKS waits for operations on the network to
+// end before it goes on; here its own writes just do not mind them.
 func (e *Emulator) aksPut(cl *cluster, id arm.ID, body object) *failure {
 	if body["location"] == nil && !id.Is(arm.TypeSubnet) {
 		body["location"] = cl.location
@@ -318,7 +329,9 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 	e.showIssuer(r, properties)
 	properties["currentKubernetesVersion"] = fullVersion(text(properties, "kubernetesVersion"))
 	properties["maxAgentPools"] = maxPools
-	if slices.ContainsFunc(listAt(properties, "agentPoolProfiles"), func(p object) bool { return text(p, "type") == "AvailabilitySet" }) {
+	if slices.ContainsFunc(listAt(properties, "agentPoolProfiles"), func(p object) bool {
+		return text(p, "type") == "AvailabilitySet"
+	}) {
 		properties["maxAgentPools"] = 1
 	}
 	showOutbound(r, objectAt(properties, "networkProfile"), text(properties, "nodeResourceGroup"))
@@ -336,7 +349,8 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 	if assigned := objectAt(identity, "userAssignedIdentities"); assigned != nil {
 		for id := range assigned {
 			if r := e.store.get(arm.ID(id)); r != nil {
-				assigned[id] = object{"clientId": identityOf(r).ClientID, "principalId": identityOf(r).ObjectID}
+				assigned[id] = object{"clientId": identityOf(r).ClientID,
+					"principalId": identityOf(r).ObjectID}
 			}
 		}
 	} else {
@@ -345,7 +359,8 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 	for _, addon := range addonsWithIdentity {
 		if own := e.store.get(cl.addonIdentity(addon)); own != nil && hasAddon(doc, addon) {
 			objectAt(properties, "addonProfiles", addon)["identity"] = object{
-				"resourceId": string(own.id), "clientId": identityOf(own).ClientID, "objectId": identityOf(own).ObjectID,
+				"resourceId": string(own.id), "clientId": identityOf(own).ClientID,
+				"objectId": identityOf(own).ObjectID,
 			}
 		}
 		config := objectAt(properties, "addonProfiles", "ingressApplicationGateway", "config")
@@ -356,39 +371,48 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 	if !hasServicePrincipal(doc) {
 		properties["servicePrincipalProfile"] = object{"clientId": "msi"}
 	}
-	if kubelet := e.store.get(cl.kubeletIdentity()); kubelet != nil && properties["identityProfile"] == nil { // or one that was brought
+	// or one that was brought
+	if kubelet := e.store.get(cl.kubeletIdentity()); kubelet != nil &&
+		properties["identityProfile"] == nil {
 		properties["identityProfile"] = object{"kubeletidentity": object{
-			"resourceId": string(kubelet.id), "clientId": identityOf(kubelet).ClientID, "objectId": identityOf(kubelet).ObjectID,
+			"resourceId": string(kubelet.id), "clientId": identityOf(kubelet).ClientID,
+			"objectId": identityOf(kubelet).ObjectID,
 		}}
 	}
 }
 
 // kubeletIdentity is the identity that AKS makes for the nodes.
 func (cl *cluster) kubeletIdentity() arm.ID {
-	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), typeUserIdentity, cl.id.Name()+"-agentpool")
+	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), typeUserIdentity, cl.id.Name()+
+		"-agentpool")
 }
 
-// addonsWithIdentity are the add-ons for which AKS makes an identity, with which they work in Azure.
-var addonsWithIdentity = []string{"ingressApplicationGateway", "azureKeyvaultSecretsProvider", "azurepolicy", "omsagent"}
+// addonsWithIdentity are the add-ons for which AKS makes an identity, with which they work in
+// Azure.
+var addonsWithIdentity = []string{"ingressApplicationGateway", "azureKeyvaultSecretsProvider",
+	"azurepolicy", "omsagent"}
 
-// addonIdentity is the identity that AKS makes for an add-on (application-gateway-kubernetes-ingress#1616). It gets no role
-// here: az assigns the roles that it needs.
+// addonIdentity is the identity that AKS makes for an add-on
+// (application-gateway-kubernetes-ingress#1616). It gets no role here: az assigns the roles that it
+// needs.
 func (cl *cluster) addonIdentity(addon string) arm.ID {
-	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), typeUserIdentity, strings.ToLower(addon)+"-"+cl.id.Name())
+	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), typeUserIdentity,
+		strings.ToLower(addon)+"-"+cl.id.Name())
 }
 
 func hasAddon(body object, addon string) bool {
 	return objectAt(body, "properties", "addonProfiles", addon)["enabled"] == true
 }
 
-// hasServicePrincipal reports whether a cluster works as a service principal, not as a managed identity.
+// hasServicePrincipal reports whether a cluster works as a service principal, not as a managed
+// identity.
 func hasServicePrincipal(body object) bool {
 	client := text(objectAt(body, "properties", "servicePrincipalProfile"), "clientId")
 	return client != "" && client != "msi"
 }
 
-// clusterRemoved takes down what the cluster was made of. A brought network stays, with the routes its cloud provider
-// wrote.
+// clusterRemoved takes down what the cluster was made of. A brought network stays, with the routes
+// its cloud provider wrote.
 func (e *Emulator) clusterRemoved(r *resource) {
 	cl := e.clusters[r.id.Key()]
 	if cl == nil {
@@ -403,7 +427,8 @@ func (e *Emulator) clusterRemoved(r *resource) {
 	for _, p := range append([]*pool(nil), cl.pools...) {
 		e.removePool(cl, p)
 	}
-	if cl.table.Group().Equal(cl.nodeGroup) { // the managed table may be on brought subnets, which lose it
+	// the managed table may be on brought subnets, which lose it
+	if cl.table.Group().Equal(cl.nodeGroup) {
 		e.disassociate(cl, cl.table)
 	}
 	if group := e.store.get(cl.nodeGroup); group != nil {

@@ -14,7 +14,8 @@ import (
 
 const aks = group + "/providers/Microsoft.ContainerService/managedClusters/c"
 
-// podRoutes reads a table's routes as "name prefix hop", without the part of the name that all nodes share.
+// podRoutes reads a table's routes as "name prefix hop", without the part of the name that all
+// nodes share.
 func (b *bench) podRoutes(id arm.ID) []string {
 	b.t.Helper()
 	var out []string
@@ -36,7 +37,8 @@ func TestBroughtTable(t *testing.T) {
 	b.put(rt, `{"location":"westeurope","tags":{"keep":"me"},"properties":{"routes":[{"name":"egress","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.0.9.4"}}]}}`)
 	b.put(vnet, plainVNet)
 	b.put(aks, fmt.Sprintf(brought, 2))
-	want := []string{"egress 0.0.0.0/0 10.0.9.4", "000000____102440024 10.244.0.0/24 10.0.1.4", "000001____102441024 10.244.1.0/24 10.0.1.5"}
+	want := []string{"egress 0.0.0.0/0 10.0.9.4", "000000____102440024 10.244.0.0/24 10.0.1.4",
+		"000001____102441024 10.244.1.0/24 10.0.1.5"}
 	if got := b.podRoutes(rt); !slices.Equal(got, want) {
 		t.Errorf("routes\n%q\nwant\n%q", got, want)
 	}
@@ -45,19 +47,25 @@ func TestBroughtTable(t *testing.T) {
 	}
 	doc := b.get(aks)
 	p := objectAt(doc, "properties")
-	if text(p, "nodeResourceGroup") != "MC_net-rg_c_westeurope" || text(objectAt(p, "networkProfile"), "podCidr") != "10.244.0.0/16" || text(objectAt(doc, "identity"), "principalId") == "" {
+	if text(p, "nodeResourceGroup") != "MC_net-rg_c_westeurope" ||
+		text(objectAt(p, "networkProfile"), "podCidr") != "10.244.0.0/16" ||
+		text(objectAt(doc, "identity"), "principalId") == "" {
 		t.Errorf("%s", encode(doc))
 	}
 	// No managed table is made beside a brought one, and the subnet knows its addresses are taken.
-	if tables := listAt(b.get("/subscriptions/"+sub+"/resourceGroups/mc_net-rg_c_westeurope/providers/Microsoft.Network/routeTables"), "value"); len(tables) != 0 {
+	if tables := listAt(b.get("/subscriptions/"+sub+
+		"/resourceGroups/mc_net-rg_c_westeurope/providers/Microsoft.Network/routeTables"),
+		"value"); len(tables) != 0 {
 		t.Errorf("managed tables: %v", names(tables))
 	}
 	b.refused(http.MethodDelete, vnet.Child("subnets", "a"), "", 400, "InUseSubnetCannotBeDeleted")
 
-	// Scaling in takes the last nodes; scaling out goes on counting, and gives out new pod CIDRs before old ones.
+	// Scaling in takes the last nodes; scaling out goes on counting, and gives out new pod CIDRs
+	// before old ones.
 	b.put(aks.Child("agentPools", "np"), `{"properties":{"count":1}}`)
 	b.put(aks.Child("agentPools", "np"), `{"properties":{"count":3}}`)
-	want = []string{"egress 0.0.0.0/0 10.0.9.4", "000000____102440024 10.244.0.0/24 10.0.1.4", "000002____102442024 10.244.2.0/24 10.0.1.5", "000003____102443024 10.244.3.0/24 10.0.1.6"}
+	want = []string{"egress 0.0.0.0/0 10.0.9.4", "000000____102440024 10.244.0.0/24 10.0.1.4",
+		"000002____102442024 10.244.2.0/24 10.0.1.5", "000003____102443024 10.244.3.0/24 10.0.1.6"}
 	if got := b.podRoutes(rt); !slices.Equal(got, want) {
 		t.Errorf("routes\n%q\nwant\n%q", got, want)
 	}
@@ -66,11 +74,13 @@ func TestBroughtTable(t *testing.T) {
 	if status, code := b.try(http.MethodDelete, aks, "2025-10-01", ""); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
-	b.refused(http.MethodGet, "/subscriptions/"+sub+"/resourceGroups/mc_net-rg_c_westeurope", "", 404, "ResourceGroupNotFound")
+	b.refused(http.MethodGet, "/subscriptions/"+sub+"/resourceGroups/mc_net-rg_c_westeurope", "",
+		404, "ResourceGroupNotFound")
 	if got := b.podRoutes(rt); !slices.Equal(got, want) {
 		t.Errorf("after the delete: %q", got)
 	}
-	if status, code := b.try(http.MethodPut, vnet.Child("subnets", "a"), api, `{"properties":{"addressPrefix":"10.0.7.0/24"}}`); status != 200 {
+	if status, code := b.try(http.MethodPut, vnet.Child("subnets", "a"), api,
+		`{"properties":{"addressPrefix":"10.0.7.0/24"}}`); status != 200 {
 		t.Errorf("the addresses are not free again: %d %s", status, code)
 	}
 }
@@ -80,31 +90,37 @@ func TestScaleSetsAndNICs(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	b.put(aks, fmt.Sprintf(brought, 3))
-	sets := listAt(b.get("/subscriptions/"+sub+"/resourceGroups/MC_net-rg_c_westeurope/providers/Microsoft.Compute/virtualMachineScaleSets"), "value")
-	if len(sets) != 1 || !strings.HasPrefix(text(sets[0], "name"), "aks-np-") || fmt.Sprint(objectAt(sets[0], "sku")["capacity"]) != "3" {
+	sets := listAt(b.get("/subscriptions/"+sub+
+		"/resourceGroups/MC_net-rg_c_westeurope/providers/Microsoft.Compute/virtualMachineScaleSets"), "value")
+	if len(sets) != 1 || !strings.HasPrefix(text(sets[0], "name"), "aks-np-") ||
+		fmt.Sprint(objectAt(sets[0], "sku")["capacity"]) != "3" {
 		t.Fatalf("%s", encode(sets))
 	}
 	set := arm.ID(text(sets[0], "id"))
 	first := b.get(set + "/networkInterfaces")
-	if n := len(listAt(first, "value")); n != 2 || !strings.Contains(text(first, "nextLink"), "skiptoken=2") {
+	if n := len(listAt(first, "value")); n != 2 ||
+		!strings.Contains(text(first, "nextLink"), "skiptoken=2") {
 		t.Errorf("%d NICs on the first page, next %q", n, text(first, "nextLink"))
 	}
 	nic := b.get(set + "/virtualMachines/1/networkInterfaces/" + arm.ID(set.Name()))
 	configuration := listAt(objectAt(nic, "properties"), "ipConfigurations")[0]
-	if text(objectAt(configuration, "properties"), "privateIPAddress") != "10.0.1.5" || objectAt(nic, "properties")["enableIPForwarding"] != true {
+	if text(objectAt(configuration, "properties"), "privateIPAddress") != "10.0.1.5" ||
+		objectAt(nic, "properties")["enableIPForwarding"] != true {
 		t.Errorf("%s", encode(nic))
 	}
-	if vm := b.get(set + "/virtualMachines/2"); !strings.HasSuffix(text(objectAt(vm, "properties", "osProfile"), "computerName"), "vmss000002") {
+	if vm := b.get(set + "/virtualMachines/2"); !strings.HasSuffix(
+		text(objectAt(vm, "properties", "osProfile"), "computerName"), "vmss000002") {
 		t.Errorf("%s", encode(vm))
 	}
 	b.refused(http.MethodGet, set+"/virtualMachines/7", "", 404, "NotFound")
 }
 
-// TestCloudProvider writes the whole table in batches from a copy it keeps; a foreign write in between makes it fail with
-// 412 until the copy is too old.
+// TestCloudProvider writes the whole table in batches from a copy it keeps; a foreign write in
+// between makes it fail with 412 until the copy is too old.
 func TestCloudProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, Options{RouteBatch: 30 * time.Second, RouteCache: 2 * time.Minute, Buckets: Buckets{Reads: Bucket{Size: 1e6, PerSecond: 1}}})
+		b := newBench(t, Options{RouteBatch: 30 * time.Second, RouteCache: 2 * time.Minute,
+			Buckets: Buckets{Reads: Bucket{Size: 1e6, PerSecond: 1}}})
 		b.put(rt, `{"location":"westeurope"}`)
 		b.put(vnet, plainVNet)
 		b.put(aks, fmt.Sprintf(brought, 1))
@@ -130,8 +146,10 @@ func TestCloudProvider(t *testing.T) {
 		doc := b.get(rt)
 		p := objectAt(doc, "properties")
 		p["routes"] = append(p["routes"].([]any),
-			object{"name": "inside", "properties": object{"addressPrefix": "10.244.77.0/24", "nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.1.99"}},
-			object{"name": "outside", "properties": object{"addressPrefix": "10.77.0.0/16", "nextHopType": "None"}})
+			object{"name": "inside", "properties": object{"addressPrefix": "10.244.77.0/24",
+				"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.1.99"}},
+			object{"name": "outside", "properties": object{"addressPrefix": "10.77.0.0/16",
+				"nextHopType": "None"}})
 		b.put(rt, string(encode(doc)))
 		if err := b.e.Scale(aks, "np", 2); err != nil {
 			t.Fatal(err)
@@ -141,7 +159,8 @@ func TestCloudProvider(t *testing.T) {
 			t.Errorf("%d writes, %d of them stale", ok, stale)
 		}
 		time.Sleep(90 * time.Second)
-		want := []string{"000000____102440024 10.244.0.0/24 10.0.1.4", "outside 10.77.0.0/16 ", "000001____102441024 10.244.1.0/24 10.0.1.5"}
+		want := []string{"000000____102440024 10.244.0.0/24 10.0.1.4", "outside 10.77.0.0/16 ",
+			"000001____102441024 10.244.1.0/24 10.0.1.5"}
 		if got := b.podRoutes(rt); !slices.Equal(got, want) {
 			t.Errorf("routes\n%q\nwant\n%q", got, want)
 		}
@@ -166,7 +185,8 @@ func TestSecondPool(t *testing.T) {
 	b.put(vnet, plainVNet)
 	b.put(aks, fmt.Sprintf(brought, 1))
 	other := vnet.Child("subnets", "b")
-	b.put(aks.Child("agentPools", "two"), `{"properties":{"count":1,"vnetSubnetID":"`+string(other)+`"}}`)
+	b.put(aks.Child("agentPools", "two"), `{"properties":{"count":1,"vnetSubnetID":"`+string(other)+
+		`"}}`)
 	if linkOf(b.get(other), "routeTable") != "" {
 		t.Error("the pool's subnet has the table already")
 	}
@@ -186,16 +206,20 @@ func TestClusterRefusals(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, strings.Replace(plainVNet, "10.0.2.0/24", "10.0.2.0/29", 1))
-	b.refused(http.MethodPut, aks, `{"location":"westeurope","properties":{}}`, 400, "InvalidParameter")
-	b.refused(http.MethodPut, aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"x","vnetSubnetID":"`+string(vnet)+`/subnets/none"}]}}`, 400, "LinkedInvalidPropertyId")
+	b.refused(http.MethodPut, aks, `{"location":"westeurope","properties":{}}`, 400,
+		"InvalidParameter")
+	b.refused(http.MethodPut, aks,
+		`{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"x","vnetSubnetID":"`+string(vnet)+`/subnets/none"}]}}`, 400, "LinkedInvalidPropertyId")
 	full := `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","serviceCidr":"172.16.0.0/16"},"agentPoolProfiles":[{"name":"x","count":4,"vnetSubnetID":"` + string(vnet) + `/subnets/b"}]}}`
 	b.refused(http.MethodPut, aks, full, 400, "InsufficientSubnetSize")
 	b.refused(http.MethodGet, aks, "", 404, "ResourceNotFound") // nothing of it is left
-	if used := objectAt(b.get(vnet.Child("subnets", "b")), "properties")["ipConfigurations"]; used != nil {
+	if used := objectAt(b.get(vnet.Child("subnets", "b")),
+		"properties")["ipConfigurations"]; used != nil {
 		t.Errorf("addresses are still in use: %v", used)
 	}
 	b.put(aks, strings.Replace(full, `"count":4`, `"count":3`, 1))
-	b.refused(http.MethodPut, aks, strings.Replace(full, `"kubenet"`, `"azure"`, 1), 400, "PropertyChangeNotAllowed")
+	b.refused(http.MethodPut, aks, strings.Replace(full, `"kubenet"`, `"azure"`, 1), 400,
+		"PropertyChangeNotAllowed")
 }
 
 // TestScaleByControl: all of the nodes come or none, and what is no number of nodes is refused.
@@ -221,7 +245,8 @@ func TestScaleByControl(t *testing.T) {
 	}
 }
 
-// TestGroupInUse: a group whose network carries nodes of a cluster elsewhere is not deleted; with the cluster it is.
+// TestGroupInUse: a group whose network carries nodes of a cluster elsewhere is not deleted; with
+// the cluster it is.
 func TestGroupInUse(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
@@ -245,7 +270,8 @@ func TestActivityLog(t *testing.T) {
 	b.put(vnet, plainVNet)
 	b.put(aks, fmt.Sprintf(brought, 1))
 	b.refused(http.MethodDelete, rt, "", 400, "InUseRouteTableCannotBeDeleted")
-	log := arm.ID("/subscriptions/" + sub + "/providers/Microsoft.Insights/eventtypes/management/values")
+	log := arm.ID("/subscriptions/" + sub +
+		"/providers/Microsoft.Insights/eventtypes/management/values")
 	query := func(filter string) []object {
 		t.Helper()
 		r, err := http.NewRequest(http.MethodGet, "http://h"+string(log), nil)
@@ -253,7 +279,9 @@ func TestActivityLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		var all []object
-		for link := "?api-version=2015-04-01&" + (map[bool]string{true: "$filter=" + strings.ReplaceAll(filter, " ", "%20")})[filter != ""]; link != ""; {
+		for link := "?api-version=2015-04-01&" +
+			(map[bool]string{true: "$filter=" + strings.ReplaceAll(filter, " ",
+				"%20")})[filter != ""]; link != ""; {
 			r.URL.RawQuery = strings.TrimPrefix(link, "?")
 			r.Header.Set("Authorization", "Bearer "+b.c.token)
 			w := &recorder{header: http.Header{}}
@@ -268,17 +296,22 @@ func TestActivityLog(t *testing.T) {
 		return all
 	}
 	var got []string
-	for _, r := range query("eventTimestamp ge '2000-01-01T00:00:00Z' and resourceUri eq '" + string(rt) + "'") {
+	for _, r := range query("eventTimestamp ge '2000-01-01T00:00:00Z' and resourceUri eq '" +
+		string(rt) + "'") {
 		who := "operator"
 		if mirid, ok := objectAt(r, "claims")["xms_mirid"]; ok {
 			who = arm.ID(fmt.Sprint(mirid)).Name()
 		}
-		got = append(got, text(objectAt(r, "operationName"), "value")+" "+text(objectAt(r, "status"), "value")+" by "+who)
+		got = append(got, text(objectAt(r, "operationName"), "value")+" "+
+			text(objectAt(r, "status"), "value")+" by "+who)
 	}
 	want := []string{
-		"Microsoft.Network/routeTables/delete Failed by operator", "Microsoft.Network/routeTables/delete Started by operator",
-		"Microsoft.Network/routeTables/write Succeeded by c", "Microsoft.Network/routeTables/write Started by c",
-		"Microsoft.Network/routeTables/write Succeeded by operator", "Microsoft.Network/routeTables/write Started by operator",
+		"Microsoft.Network/routeTables/delete Failed by operator",
+		"Microsoft.Network/routeTables/delete Started by operator",
+		"Microsoft.Network/routeTables/write Succeeded by c",
+		"Microsoft.Network/routeTables/write Started by c",
+		"Microsoft.Network/routeTables/write Succeeded by operator",
+		"Microsoft.Network/routeTables/write Started by operator",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("records\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -286,7 +319,9 @@ func TestActivityLog(t *testing.T) {
 	if n := len(query("eventTimestamp ge '2099-01-01T00:00:00Z'")); n != 0 {
 		t.Errorf("%d records from the future", n)
 	}
-	if all, network := len(query("eventTimestamp ge '2000-01-01T00:00:00Z'")), len(query("eventTimestamp ge '2000-01-01T00:00:00Z' and resourceProvider eq 'microsoft.network'")); network == 0 || all <= network {
+	if all, network := len(query("eventTimestamp ge '2000-01-01T00:00:00Z'")),
+		len(query("eventTimestamp ge '2000-01-01T00:00:00Z' and resourceProvider eq "+
+			"'microsoft.network'")); network == 0 || all <= network {
 		t.Errorf("%d records, %d of the network", all, network)
 	}
 }
@@ -302,7 +337,8 @@ func TestFaultsAndControl(t *testing.T) {
 		b.e.ServeHTTP(w, r)
 		return w.status, w.body.String()
 	}
-	if status, answer := control(http.MethodPost, "faults", `{"method":"PUT","path":"routetables/rt$","skip":1,"count":2,"status":503,"retryAfter":5}`); status != 200 {
+	if status, answer := control(http.MethodPost, "faults",
+		`{"method":"PUT","path":"routetables/rt$","skip":1,"count":2,"status":503,"retryAfter":5}`); status != 200 {
 		t.Fatal(answer)
 	}
 	var got []int
@@ -316,15 +352,19 @@ func TestFaultsAndControl(t *testing.T) {
 	if _, answer := control(http.MethodGet, "faults", ""); !strings.Contains(answer, `"fired":2`) {
 		t.Error(answer)
 	}
-	for _, bad := range []string{`{}`, `{"status":99}`, `{"cut":"sometimes"}`, `{"status":500,"path":"("}`, `{"stat":500}`, `x`} {
-		if status, answer := control(http.MethodPost, "faults", bad); status != 400 || !strings.Contains(answer, `"error"`) {
+	for _, bad := range []string{`{}`, `{"status":99}`, `{"cut":"sometimes"}`,
+		`{"status":500,"path":"("}`, `{"stat":500}`, `x`} {
+		if status, answer := control(http.MethodPost, "faults", bad); status != 400 ||
+			!strings.Contains(answer, `"error"`) {
 			t.Errorf("%s: %d %s", bad, status, answer)
 		}
 	}
-	if status, answer := control(http.MethodGet, "requests?method=put&since=1", ""); status != 200 || strings.Count(answer, `"method":"PUT"`) != 5 {
+	if status, answer := control(http.MethodGet, "requests?method=put&since=1",
+		""); status != 200 || strings.Count(answer, `"method":"PUT"`) != 5 {
 		t.Errorf("%d %s", status, answer)
 	}
-	for _, bad := range []string{`{"status":500,"cut":"after"}`, `{"status":500,"count":-5}`, `{"status":500,"skip":-1}`} {
+	for _, bad := range []string{`{"status":500,"cut":"after"}`, `{"status":500,"count":-5}`,
+		`{"status":500,"skip":-1}`} {
 		if status, answer := control(http.MethodPost, "faults", bad); status != 400 {
 			t.Errorf("%s: %d %s", bad, status, answer)
 		}
@@ -366,13 +406,16 @@ func TestOwnDualStack(t *testing.T) {
 	}
 }
 
-// TestKubeletIdentity: the nodes have an identity of their own, which clients read from the cluster.
+// TestKubeletIdentity: the nodes have an identity of their own, which clients read from the
+// cluster.
 func TestKubeletIdentity(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)
 	kubelet := objectAt(b.get(aks), "properties", "identityProfile", "kubeletidentity")
 	identity := b.get(arm.ID(text(kubelet, "resourceId")))
-	if p := objectAt(identity, "properties"); text(identity, "name") != aks.Name()+"-agentpool" || text(p, "clientId") != text(kubelet, "clientId") || text(p, "principalId") != text(kubelet, "objectId") || text(kubelet, "clientId") == "" {
+	if p := objectAt(identity, "properties"); text(identity, "name") != aks.Name()+"-agentpool" ||
+		text(p, "clientId") != text(kubelet, "clientId") ||
+		text(p, "principalId") != text(kubelet, "objectId") || text(kubelet, "clientId") == "" {
 		t.Errorf("%s\n%s", encode(kubelet), encode(identity))
 	}
 }

@@ -11,10 +11,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// maxAlerts is how many enabled activity log alerts a subscription may have (Azure Monitor service limits).
+// maxAlerts is how many enabled activity log alerts a subscription may have (Azure Monitor service
+// limits).
 const maxAlerts = 100
 
-// alertLocations are where activity log alerts are processed (reference of Microsoft.Insights/activityLogAlerts).
+// alertLocations are where activity log alerts are processed (reference of
+// Microsoft.Insights/activityLogAlerts).
 var alertLocations = []string{"global", "westeurope", "northeurope"}
 
 // settleAlert checks an activity log alert.
@@ -23,39 +25,55 @@ func (e *Emulator) settleAlert(c *call, r, old *resource) *failure {
 	setDefault(properties, "enabled", true)
 	scopes := list(properties, "scopes")
 	if len(scopes) == 0 {
-		return fail(http.StatusBadRequest, "BadRequest", "Required property 'scopes' not found in JSON.")
+		return fail(http.StatusBadRequest, "BadRequest",
+			"Required property 'scopes' not found in JSON.")
 	}
 	for _, scope := range scopes {
 		id, err := arm.ParseID(strings.TrimSuffix(scope, "/"))
 		if err != nil || !strings.EqualFold(id.Subscription(), r.id.Subscription()) {
-			return fail(http.StatusBadRequest, "BadRequest", "The scope '%s' of activity log alert %s is invalid: all scopes must be in the subscription of the alert rule.", scope, r.id.Name())
+			return fail(http.StatusBadRequest, "BadRequest", "The scope '%s' of activity log "+
+				"alert %s is invalid: all scopes must be in the subscription of the alert rule.",
+				scope, r.id.Name())
 		}
 	}
-	if !slices.Contains(alertLocations, strings.ToLower(strings.ReplaceAll(text(r.body, "location"), " ", ""))) {
-		return fail(http.StatusBadRequest, "LocationNotAvailableForResourceType", "The provided location '%s' is not available for resource type 'Microsoft.Insights/activityLogAlerts'. List of available regions for the resource type is '%s'.",
+	if !slices.Contains(alertLocations,
+		strings.ToLower(strings.ReplaceAll(text(r.body, "location"), " ", ""))) {
+		return fail(http.StatusBadRequest, "LocationNotAvailableForResourceType",
+			"The provided location '%s' is not available for resource type "+
+				"'Microsoft.Insights/activityLogAlerts'. List of available regions for the "+
+				"resource type is '%s'.",
 			text(r.body, "location"), strings.Join(alertLocations, ","))
 	}
 	if f := checkConditions(r, listAt(objectAt(properties, "condition"), "allOf")); f != nil {
 		return f
 	}
-	if properties["enabled"] == true && (old == nil || objectAt(old.body, "properties")["enabled"] == false) && e.enabledAlerts(r.id.Subscription()) >= maxAlerts {
-		return fail(http.StatusConflict, "QuotaExceeded", "The subscription %s has reached the limit of %d activity log alert rules.", r.id.Subscription(), maxAlerts)
+	if properties["enabled"] == true && (old == nil ||
+		objectAt(old.body, "properties")["enabled"] == false) &&
+		e.enabledAlerts(r.id.Subscription()) >= maxAlerts {
+		return fail(http.StatusConflict, "QuotaExceeded",
+			"The subscription %s has reached the limit of %d activity log alert rules.",
+			r.id.Subscription(), maxAlerts)
 	}
 	return nil
 }
 
-// checkConditions checks what an alert asks for: leaves with a known field, or alternatives of such.
+// checkConditions checks what an alert asks for: leaves with a known field, or alternatives of
+// such.
 func checkConditions(r *resource, conditions []object) *failure {
 	category := ""
 	for _, condition := range conditions {
 		_, mixed := condition["field"]
 		if mixed && len(listAt(condition, "anyOf")) > 0 {
-			return fail(http.StatusBadRequest, "BadRequest", "The condition '%s' of activity log alert %s is invalid: 'anyOf' excludes 'field'.", encode(condition), r.id.Name())
+			return fail(http.StatusBadRequest, "BadRequest", "The condition '%s' of activity log "+
+				"alert %s is invalid: 'anyOf' excludes 'field'.", encode(condition), r.id.Name())
 		}
 		for _, leaf := range leavesOf(condition) {
 			_, known := (activityRecord{}).field(text(leaf, "field"))
-			if one, several := text(leaf, "equals") != "", len(list(leaf, "containsAny")) > 0; !known || one == several {
-				return fail(http.StatusBadRequest, "BadRequest", "The condition '%s' of activity log alert %s is invalid.", encode(leaf), r.id.Name())
+			if one, several := text(leaf,
+				"equals") != "", len(list(leaf, "containsAny")) > 0; !known || one == several {
+				return fail(http.StatusBadRequest, "BadRequest",
+					"The condition '%s' of activity log alert %s is invalid.", encode(leaf),
+					r.id.Name())
 			}
 		}
 		if strings.EqualFold(text(condition, "field"), "category") {
@@ -63,10 +81,12 @@ func checkConditions(r *resource, conditions []object) *failure {
 		}
 	}
 	if category == "" {
-		return fail(http.StatusBadRequest, "BadRequest", "The condition of activity log alert %s must contain a field 'category'.", r.id.Name())
+		return fail(http.StatusBadRequest, "BadRequest",
+			"The condition of activity log alert %s must contain a field 'category'.", r.id.Name())
 	}
 	if strings.EqualFold(category, "Administrative") && len(conditions) < 2 { // azure-cli#8732
-		return fail(http.StatusBadRequest, "UnsupportedCondition", "Specify additional conditions for this category: %s.", category)
+		return fail(http.StatusBadRequest, "UnsupportedCondition",
+			"Specify additional conditions for this category: %s.", category)
 	}
 	return nil
 }
@@ -75,7 +95,8 @@ func checkConditions(r *resource, conditions []object) *failure {
 func (e *Emulator) enabledAlerts(subscription string) int {
 	n := 0
 	for _, r := range e.store.byType[kindKey(arm.TypeAlertRule)] {
-		if strings.EqualFold(r.id.Subscription(), subscription) && objectAt(r.body, "properties")["enabled"] != false {
+		if strings.EqualFold(r.id.Subscription(), subscription) &&
+			objectAt(r.body, "properties")["enabled"] != false {
 			n++
 		}
 	}
@@ -87,16 +108,22 @@ func (e *Emulator) settleActionGroup(c *call, r, old *resource) *failure {
 	properties := objectAt(r.body, "properties")
 	setDefault(properties, "enabled", true)
 	if name := text(properties, "groupShortName"); name == "" || len(name) > 12 {
-		return fail(http.StatusBadRequest, "BadRequest", "The groupShortName '%s' of action group %s is invalid: 1 to 12 characters are allowed.", name, r.id.Name())
+		return fail(http.StatusBadRequest, "BadRequest", "The groupShortName '%s' of action "+
+			"group %s is invalid: 1 to 12 characters are allowed.", name, r.id.Name())
 	}
 	for _, receiver := range listAt(properties, "webhookReceivers") {
-		if text(receiver, "name") == "" || !strings.HasPrefix(text(receiver, "serviceUri"), "http") {
-			return fail(http.StatusBadRequest, "BadRequest", "The webhook receiver '%s' of action group %s needs a name and a serviceUri.", text(receiver, "name"), r.id.Name())
+		if text(receiver, "name") == "" ||
+			!strings.HasPrefix(text(receiver, "serviceUri"), "http") {
+			return fail(http.StatusBadRequest, "BadRequest",
+				"The webhook receiver '%s' of action group %s needs a name and a serviceUri.",
+				text(receiver, "name"), r.id.Name())
 		}
 		setDefault(receiver, "useCommonAlertSchema", false)
 		setDefault(receiver, "useAadAuth", false)
 	}
-	for _, kind := range []string{"emailReceivers", "smsReceivers", "webhookReceivers", "itsmReceivers", "azureAppPushReceivers", "automationRunbookReceivers", "voiceReceivers", "logicAppReceivers", "azureFunctionReceivers", "armRoleReceivers", "eventHubReceivers"} {
+	for _, kind := range []string{"emailReceivers", "smsReceivers", "webhookReceivers",
+		"itsmReceivers", "azureAppPushReceivers", "automationRunbookReceivers", "voiceReceivers",
+		"logicAppReceivers", "azureFunctionReceivers", "armRoleReceivers", "eventHubReceivers"} {
 		setDefault(properties, kind, []any{})
 	}
 	return nil
@@ -124,7 +151,9 @@ func alertMatches(alert object, record activityRecord) bool {
 	}
 	for _, condition := range listAt(objectAt(alert, "condition"), "allOf") {
 		leaves := leavesOf(condition)
-		if !slices.ContainsFunc(leaves, func(leaf object) bool { return leafMatches(leaf, record) }) {
+		if !slices.ContainsFunc(leaves, func(leaf object) bool {
+			return leafMatches(leaf, record)
+		}) {
 			return false
 		}
 	}
@@ -144,7 +173,9 @@ func leafMatches(leaf object, record activityRecord) bool {
 	if wanted := text(leaf, "equals"); wanted != "" {
 		return strings.EqualFold(wanted, have)
 	}
-	return slices.ContainsFunc(list(leaf, "containsAny"), func(wanted string) bool { return strings.EqualFold(wanted, have) })
+	return slices.ContainsFunc(list(leaf, "containsAny"), func(wanted string) bool {
+		return strings.EqualFold(wanted, have)
+	})
 }
 
 // fire posts an alert to the webhooks of its action groups.
@@ -178,7 +209,8 @@ func (e *Emulator) webhookToken(receiver object) string {
 	if audience == "" {
 		audience = text(receiver, "objectId")
 	}
-	token, _, err := e.Token(Principal{Name: "Azure Monitor", ClientID: azureMonitor, ObjectID: uuid.NewSHA1(uuid.Nil, []byte(azureMonitor)).String()}, audience)
+	token, _, err := e.Token(Principal{Name: "Azure Monitor", ClientID: azureMonitor,
+		ObjectID: uuid.NewSHA1(uuid.Nil, []byte(azureMonitor)).String()}, audience)
 	if err != nil {
 		e.log.Error("a token for a secure webhook", "error", err)
 	}
@@ -192,11 +224,17 @@ func (e *Emulator) commonSchema(alert *resource, r activityRecord) object {
 	context := e.alertContext(r)
 	return object{"schemaId": "azureMonitorCommonAlertSchema", "data": object{
 		"essentials": object{
-			"alertId":   "/subscriptions/" + alert.id.Subscription() + "/providers/Microsoft.AlertsManagement/alerts/" + uuid.NewString(),
-			"alertRule": alert.id.Name(), "severity": "Sev4", "signalType": "Activity Log", "monitorCondition": "Fired",
-			"monitoringService": "Activity Log - Administrative", "alertTargetIDs": []string{r.resource.Key()}, "configurationItems": []string{r.resource.Name()},
-			"originAlertId": r.id + "_" + strings.ReplaceAll(uuid.NewSHA1(uuid.Nil, []byte(alert.id.Key())).String(), "-", ""),
-			"firedDateTime": time.Now().UTC().Format(alertTime), "description": description, "essentialsVersion": "1.0", "alertContextVersion": "1.0",
+			"alertId": "/subscriptions/" + alert.id.Subscription() +
+				"/providers/Microsoft.AlertsManagement/alerts/" + uuid.NewString(),
+			"alertRule": alert.id.Name(), "severity": "Sev4", "signalType": "Activity Log",
+			"monitorCondition":  "Fired",
+			"monitoringService": "Activity Log - Administrative", "alertTargetIDs": []string{
+				r.resource.Key()}, "configurationItems": []string{r.resource.Name()},
+			"originAlertId": r.id + "_" +
+				strings.ReplaceAll(uuid.NewSHA1(uuid.Nil, []byte(alert.id.Key())).String(), "-",
+					""),
+			"firedDateTime": time.Now().UTC().Format(alertTime), "description": description,
+			"essentialsVersion": "1.0", "alertContextVersion": "1.0",
 		},
 		"alertContext": context,
 	}}
@@ -205,14 +243,17 @@ func (e *Emulator) commonSchema(alert *resource, r activityRecord) object {
 func (e *Emulator) legacySchema(r activityRecord, webhookProperties object) object {
 	context := e.alertContext(r)
 	provider, _, _ := strings.Cut(r.operation, "/")
-	context["resourceId"], context["resourceGroupName"] = string(r.resource), r.resource.ResourceGroup()
+	context["resourceId"], context["resourceGroupName"] = string(r.resource),
+		r.resource.ResourceGroup()
 	context["resourceProviderName"], context["resourceType"] = provider, kindName(r.resource)
 	context["subscriptionId"] = r.resource.Subscription()
 	properties := object{}
 	if webhookProperties != nil {
 		properties = webhookProperties
 	}
-	return object{"schemaId": "Microsoft.Insights/activityLogs", "data": object{"status": "Activated", "context": object{"activityLog": context}, "properties": properties}}
+	return object{"schemaId": "Microsoft.Insights/activityLogs",
+		"data": object{"status": "Activated", "context": object{"activityLog": context},
+			"properties": properties}}
 }
 
 // alertContext is the record as both schemas tell it.
@@ -220,9 +261,13 @@ func (e *Emulator) alertContext(r activityRecord) object {
 	tenant := e.tenantOf(r.resource.Subscription())
 	return object{
 		"authorization": object{"action": r.operation, "scope": string(r.resource)},
-		"channels":      "Operation", "claims": string(encode(r.claims(tenant))), "caller": r.who.ObjectID,
-		"correlationId": r.correlationID, "eventSource": "Administrative", "eventTimestamp": r.at.UTC().Format(alertTime), "eventDataId": r.id,
-		"level": r.level(), "operationName": r.operation, "operationId": r.operationID, "properties": r.properties(tenant),
-		"status": r.status, "subStatus": r.subStatus, "submissionTimestamp": r.at.UTC().Format(alertTime), "Activity Log Event Description": "",
+		"channels":      "Operation", "claims": string(encode(r.claims(tenant))),
+		"caller":        r.who.ObjectID,
+		"correlationId": r.correlationID, "eventSource": "Administrative",
+		"eventTimestamp": r.at.UTC().Format(alertTime), "eventDataId": r.id,
+		"level": r.level(), "operationName": r.operation, "operationId": r.operationID,
+		"properties": r.properties(tenant),
+		"status":     r.status, "subStatus": r.subStatus, "submissionTimestamp": r.at.UTC().Format(
+			alertTime), "Activity Log Event Description": "",
 	}
 }

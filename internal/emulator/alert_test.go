@@ -21,7 +21,8 @@ const (
 	actionGroup = group + "/providers/Microsoft.Insights/actionGroups/ag"
 )
 
-// receiver is the other end of webhooks. It answers with the statuses it is given, and then with 200.
+// receiver is the other end of webhooks. It answers with the statuses it is given, and then with
+// 200.
 type receiver struct {
 	mu       sync.Mutex
 	start    time.Time
@@ -42,7 +43,8 @@ func (r *receiver) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.at, r.requests, r.bodies = append(r.at, time.Since(r.start)), append(r.requests, request), append(r.bodies, doc)
+	r.at, r.requests, r.bodies = append(r.at, time.Since(r.start)), append(r.requests,
+		request), append(r.bodies, doc)
 	status := http.StatusOK
 	if len(r.statuses) > 0 {
 		status, r.statuses = r.statuses[0], r.statuses[1:]
@@ -67,7 +69,10 @@ func (r *receiver) posted(i int) (*http.Request, object) {
 }
 
 func alertBody(conditions string) string {
-	return `{"location":"Global","properties":{"scopes":["` + string(group) + `"],"condition":{"allOf":[` + conditions + `]},"actions":{"actionGroups":[{"actionGroupId":"` + string(actionGroup) + `","webhookProperties":{"team":"net"}}]}}}`
+	return `{"location":"Global","properties":{"scopes":["` + string(group) +
+		`"],"condition":{"allOf":[` + conditions +
+		`]},"actions":{"actionGroups":[{"actionGroupId":"` + string(actionGroup) +
+		`","webhookProperties":{"team":"net"}}]}}}`
 }
 
 func actionGroupBody(receiver string) string {
@@ -103,12 +108,15 @@ func fixture(t *testing.T, name string) object {
 	return doc
 }
 
-// TestAlerts: a record that matches is posted to the webhooks after the delay, in the schema they ask for.
+// TestAlerts: a record that matches is posted to the webhooks after the delay, in the schema they
+// ask for.
 func TestAlerts(t *testing.T) {
-	for schema, more := range map[string]string{"common": `,"useCommonAlertSchema":true`, "legacy": ""} {
+	for schema, more := range map[string]string{"common": `,"useCommonAlertSchema":true`,
+		"legacy": ""} {
 		synctest.Test(t, func(t *testing.T) {
 			hook := &receiver{start: time.Now()}
-			b := newBench(t, Options{AlertDelay: 5 * time.Minute, OperationTime: 3 * time.Second, Webhooks: hook})
+			b := newBench(t, Options{AlertDelay: 5 * time.Minute, OperationTime: 3 * time.Second,
+				Webhooks: hook})
 			b.put(actionGroup, actionGroupBody(more))
 			b.put(alertID, alertBody(tableWritten))
 			b.put(rt, `{"location":"westeurope"}`)
@@ -132,19 +140,25 @@ func TestAlerts(t *testing.T) {
 				}
 				objectAt(got, "data")["properties"] = object{}
 			}
-			if have, want := shape("", got), shape("", fixture(t, "alert-"+schema+"-schema.json")); !slices.Equal(have, want) {
+			if have, want := shape("", got), shape("",
+				fixture(t, "alert-"+schema+"-schema.json")); !slices.Equal(have, want) {
 				t.Errorf("%s has\n%v\nwant\n%v", schema, have, want)
 			}
-			if text(context, "operationName") != "Microsoft.Network/routeTables/write" || text(context, "status") != "Succeeded" || text(objectAt(context, "authorization"), "scope") != string(rt) || text(context, "caller") != DefaultPrincipal.ObjectID {
+			if text(context, "operationName") != "Microsoft.Network/routeTables/write" ||
+				text(context, "status") != "Succeeded" ||
+				text(objectAt(context, "authorization"), "scope") != string(rt) ||
+				text(context, "caller") != DefaultPrincipal.ObjectID {
 				t.Errorf("%s", encode(context))
 			}
 			// Disabled, or elsewhere, it does not fire.
-			if status, _ := b.try(http.MethodPatch, alertID, api, `{"properties":{"enabled":false}}`); status != 200 {
+			if status, _ := b.try(http.MethodPatch, alertID, api,
+				`{"properties":{"enabled":false}}`); status != 200 {
 				t.Errorf("PATCH: %d", status)
 			}
 			b.put(rt, `{"location":"westeurope"}`)
 			time.Sleep(20 * time.Minute)
-			b.put(alertID, strings.Replace(alertBody(tableWritten), string(group), string(group)+"x", 1))
+			b.put(alertID, strings.Replace(alertBody(tableWritten), string(group), string(group)+
+				"x", 1))
 			b.put(rt, `{"location":"westeurope"}`)
 			time.Sleep(20 * time.Minute)
 			synctest.Wait() // what was posted is seen
@@ -163,7 +177,8 @@ func TestWebhookRetries(t *testing.T) {
 		statuses []int
 		want     []time.Duration
 	}{
-		{[]int{503, 429, 0}, []time.Duration{0, 5 * sec, 25 * sec, 30 * sec, 10 * time.Minute, 20 * time.Minute}},
+		{[]int{503, 429, 0}, []time.Duration{0, 5 * sec, 25 * sec, 30 * sec, 10 * time.Minute,
+			20 * time.Minute}},
 		{[]int{500}, []time.Duration{0, 10 * time.Minute, 20 * time.Minute}},
 		{[]int{408, 503, 504, 429, 503, 503}, append(never, 20*time.Minute)},
 	} {
@@ -198,7 +213,8 @@ func TestWebhookStops(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		synctest.Wait() // what was posted is seen
 		request, _ := hook.posted(0)
-		if len(hook.times()) != 1 || !strings.HasPrefix(request.Header.Get("Authorization"), "Bearer ey") {
+		if len(hook.times()) != 1 ||
+			!strings.HasPrefix(request.Header.Get("Authorization"), "Bearer ey") {
 			t.Errorf("tried at %v", hook.times())
 		}
 	})
@@ -207,20 +223,28 @@ func TestWebhookStops(t *testing.T) {
 func TestAlertRefusals(t *testing.T) {
 	b := newBench(t, Options{})
 	for _, bad := range []string{
-		`{"location":"Global","properties":{}}`, alertBody(`{"field":"status","equals":"x"}`), alertBody(`{"field":"category","equals":"x"},{"field":"colour","equals":"x"}`),
+		`{"location":"Global","properties":{}}`, alertBody(`{"field":"status","equals":"x"}`),
+		alertBody(`{"field":"category","equals":"x"},{"field":"colour","equals":"x"}`),
 		alertBody(`{"field":"category","equals":"x"},{"anyOf":[{"field":"caller"}]}`),
 		alertBody(`{"field":"category","equals":"x"},{"field":"caller","equals":"x","containsAny":["x"]}`),
 		alertBody(`{"field":"category","equals":"x"},{"field":"caller","anyOf":[{"field":"caller","equals":"x"}]}`),
-		strings.Replace(alertBody(tableWritten), `"scopes":["`, `"scopes":["/subscriptions/00000000-0000-0000-0000-000000000009","`, 1),
+		strings.Replace(alertBody(tableWritten), `"scopes":["`,
+			`"scopes":["/subscriptions/00000000-0000-0000-0000-000000000009","`, 1),
 		strings.Replace(alertBody(tableWritten), `"scopes":["`, `"scopes":["net-rg","`, 1),
 	} {
 		b.refused(http.MethodPut, alertID, bad, 400, "BadRequest")
 	}
-	b.refused(http.MethodPut, alertID, strings.Replace(alertBody(tableWritten), "Global", "eastus", 1), 400, "LocationNotAvailableForResourceType")
-	b.refused(http.MethodPut, alertID, alertBody(`{"field":"category","equals":"Administrative"}`), 400, "UnsupportedCondition")
-	b.put(alertID, alertBody(`{"field":"category","equals":"x"},{"anyOf":[{"field":"caller","equals":"y"},{"field":"properties.entity","equals":"y"}]}`))
-	b.refused(http.MethodPut, actionGroup, `{"location":"Global","properties":{"groupShortName":"more than twelve"}}`, 400, "BadRequest")
-	b.refused(http.MethodPut, actionGroup, strings.Replace(actionGroupBody(""), "https:", "file:", 1), 400, "BadRequest")
+	b.refused(http.MethodPut, alertID, strings.Replace(alertBody(tableWritten), "Global", "eastus",
+		1), 400, "LocationNotAvailableForResourceType")
+	b.refused(http.MethodPut, alertID, alertBody(`{"field":"category","equals":"Administrative"}`),
+		400, "UnsupportedCondition")
+	b.put(alertID, alertBody(
+		`{"field":"category","equals":"x"},{"anyOf":[{"field":"caller","equals":"y"},{"field":"properties.entity","equals":"y"}]}`))
+	b.refused(http.MethodPut, actionGroup,
+		`{"location":"Global","properties":{"groupShortName":"more than twelve"}}`, 400,
+		"BadRequest")
+	b.refused(http.MethodPut, actionGroup, strings.Replace(actionGroupBody(""), "https:", "file:",
+		1), 400, "BadRequest")
 }
 
 // TestAlertLimit: a subscription has so many rules that are enabled, and any number that are not.
@@ -231,8 +255,10 @@ func TestAlertLimit(t *testing.T) {
 	}
 	b.put(alertID+"-0", alertBody(tableWritten))
 	b.refused(http.MethodPut, alertID, alertBody(tableWritten), 409, "QuotaExceeded")
-	b.put(alertID, strings.Replace(alertBody(tableWritten), `"properties":{`, `"properties":{"enabled":false,`, 1))
-	if status, body := b.try(http.MethodPatch, alertID, api, `{"properties":{"enabled":true}}`); status != 409 {
+	b.put(alertID, strings.Replace(alertBody(tableWritten), `"properties":{`,
+		`"properties":{"enabled":false,`, 1))
+	if status, body := b.try(http.MethodPatch, alertID, api,
+		`{"properties":{"enabled":true}}`); status != 409 {
 		t.Errorf("enabling one more: %d %s", status, body)
 	}
 }
@@ -241,29 +267,37 @@ func TestAlertLimit(t *testing.T) {
 func TestActivityRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 3 * time.Second})
-		log := "/subscriptions/" + sub + "/providers/Microsoft.Insights/eventtypes/management/values"
+		log := "/subscriptions/" + sub +
+			"/providers/Microsoft.Insights/eventtypes/management/values"
 		statuses := func(filter string) []string {
 			docs, _ := b.ask(arm.ID(log), "$filter="+strings.ReplaceAll(filter, " ", "%20"))
 			var out []string
 			for _, d := range docs {
-				out = append(out, text(objectAt(d, "operationName"), "localizedValue")+": "+text(objectAt(d, "status"), "value")+" "+text(objectAt(d, "subStatus"), "value"))
+				out = append(out, text(objectAt(d, "operationName"), "localizedValue")+": "+
+					text(objectAt(d, "status"), "value")+" "+
+					text(objectAt(d, "subStatus"), "value"))
 			}
 			return out
 		}
 		mine := "eventTimestamp ge '2000-01-01T00:00:00Z' and resourceUri eq '" + string(rt) + "'"
 		b.put(rt, `{"location":"westeurope"}`)
-		if got, want := statuses(mine), []string{"Create or Update Route Table: Accepted Created", "Create or Update Route Table: Started "}; !slices.Equal(got, want) {
+		if got, want := statuses(mine), []string{"Create or Update Route Table: Accepted Created",
+			"Create or Update Route Table: Started "}; !slices.Equal(got, want) {
 			t.Errorf("at once: %q", got)
 		}
 		time.Sleep(3 * time.Second)
-		if got := statuses(mine + " and status eq 'Succeeded'"); !slices.Equal(got, []string{"Create or Update Route Table: Succeeded "}) {
+		if got := statuses(mine + " and status eq 'Succeeded'"); !slices.Equal(got,
+			[]string{"Create or Update Route Table: Succeeded "}) {
 			t.Errorf("in the end: %q", got)
 		}
 		b.refused(http.MethodPut, rt, `{"location":"eastus"}`, 409, "InvalidResourceLocation")
-		if got := statuses(mine + " and status eq 'Failed' and levels eq 'Critical,Error' and caller eq '" + DefaultPrincipal.ObjectID + "'"); !slices.Equal(got, []string{"Create or Update Route Table: Failed Conflict"}) {
+		if got := statuses(mine + " and status eq 'Failed' and levels eq 'Critical,Error' and " +
+			"caller eq '" + DefaultPrincipal.ObjectID + "'"); !slices.Equal(got, []string{
+			"Create or Update Route Table: Failed Conflict"}) {
 			t.Errorf("refused: %q", got)
 		}
-		if _, err := b.e.Inject(Fault{Method: "PUT", Path: "routeTables/rt$", Count: 1, Fail: true, Code: "InternalServerError", Slow: 5}); err != nil {
+		if _, err := b.e.Inject(Fault{Method: "PUT", Path: "routeTables/rt$", Count: 1, Fail: true,
+			Code: "InternalServerError", Slow: 5}); err != nil {
 			t.Fatal(err)
 		}
 		b.put(rt, `{"location":"westeurope"}`)
@@ -272,10 +306,12 @@ func TestActivityRecords(t *testing.T) {
 			t.Errorf("before an operation fails: %q", got)
 		}
 		time.Sleep(time.Second)
-		if got := statuses(mine)[0]; !strings.HasPrefix(got, "Create or Update Route Table: Failed ") {
+		if got := statuses(mine)[0]; !strings.HasPrefix(got,
+			"Create or Update Route Table: Failed ") {
 			t.Errorf("after an operation has failed: %q", got)
 		}
-		docs, _ := b.ask(arm.ID(log), "$filter="+strings.ReplaceAll(mine+" and status eq 'Started'", " ", "%20"))
+		docs, _ := b.ask(arm.ID(log), "$filter="+strings.ReplaceAll(mine+" and status eq 'Started'",
+			" ", "%20"))
 		got := docs[len(docs)-1]
 		if u := text(got, "id"); !strings.Contains(u, "/ticks/63") {
 			t.Errorf("the ID %s has no .NET ticks", u)
@@ -287,14 +323,16 @@ func TestActivityRecords(t *testing.T) {
 		if have, want := shape("", got), shape("", want); !slices.Equal(have, want) {
 			t.Errorf("a record has\n%v\nwant\n%v", have, want)
 		}
-		docs, _ = b.ask(arm.ID(log), "$select=eventName,status&$filter="+strings.ReplaceAll(mine, " ", "%20"))
+		docs, _ = b.ask(arm.ID(log), "$select=eventName,status&$filter="+
+			strings.ReplaceAll(mine, " ", "%20"))
 		if len(docs) == 0 || len(docs[0]) != 2 {
 			t.Errorf("$select: %s", encode(docs))
 		}
 	})
 }
 
-// TestActivityOverRestart: an operation that was accepted ends in the log, though the emulator was not there meanwhile.
+// TestActivityOverRestart: an operation that was accepted ends in the log, though the emulator was
+// not there meanwhile.
 func TestActivityOverRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts := Options{OperationTime: time.Minute, StateFile: t.TempDir() + "/state.db"}
@@ -314,12 +352,18 @@ func TestActivityOverRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		after := &bench{t, e, c}
-		docs, _ := after.ask("/subscriptions/"+sub+"/providers/Microsoft.Insights/eventtypes/management/values", "$filter=eventTimestamp%20ge%20'2000-01-01T00:00:00Z'%20and%20resourceProvider%20eq%20'Microsoft.Network'")
+		docs, _ := after.ask("/subscriptions/"+sub+
+			"/providers/Microsoft.Insights/eventtypes/management/values",
+			"$filter=eventTimestamp%20ge%20'2000-01-01T00:00:00Z'%20and%20resourceProvider%20eq%20'Microsoft.Network'")
 		var got []string
 		for _, d := range docs {
-			got = append(got, text(objectAt(d, "resourceType"), "value")+" "+text(objectAt(d, "status"), "value")+" "+text(objectAt(d, "subStatus"), "value"))
+			got = append(got, text(objectAt(d, "resourceType"), "value")+" "+
+				text(objectAt(d, "status"), "value")+" "+text(objectAt(d, "subStatus"), "value"))
 		}
-		want := []string{"Microsoft.Network/routeTables Succeeded ", "Microsoft.Network/virtualNetworks Failed BadRequest", "Microsoft.Network/virtualNetworks Started ", "Microsoft.Network/routeTables Accepted Created", "Microsoft.Network/routeTables Started "}
+		want := []string{"Microsoft.Network/routeTables Succeeded ",
+			"Microsoft.Network/virtualNetworks Failed BadRequest",
+			"Microsoft.Network/virtualNetworks Started ", "Microsoft.Network/routeTables " +
+				"Accepted Created", "Microsoft.Network/routeTables Started "}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q", got)
 		}

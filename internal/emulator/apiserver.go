@@ -15,14 +15,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// The clusters' API servers answer below a path of their own: no name leads to this machine everywhere. Their names, which the
-// clusters' documents tell, are in the kubeconfig for the TLS certificate.
+// The clusters' API servers answer below a path of their own: no name leads to this machine
+// everywhere. Their names, which the clusters' documents tell, are in the kubeconfig for the TLS
+// certificate.
 const (
 	apiServerPath   = "_kubernetes" // and the cluster's subscription, resource group and name
 	apiServerDomain = "hcp.localhost"
 )
 
-// continueLife is how long the next page of a list can be asked for: etcd forgets after five minutes.
+// continueLife is how long the next page of a list can be asked for: etcd forgets after five
+// minutes.
 const continueLife = 5 * time.Minute
 
 // toAPIServer reports whether a call is for a cluster's API server.
@@ -33,15 +35,20 @@ func (c *call) ofAPIServer() arm.ID {
 	return arm.ResourceID(c.path[1], c.path[2], arm.TypeCluster, c.path[3])
 }
 
-// apiServerURL is where a cluster's API server answers, for somebody who reaches the local Azure at base.
+// apiServerURL is where a cluster's API server answers, for somebody who reaches the local Azure at
+// base.
 func apiServerURL(base string, cluster arm.ID) string {
-	return base + "/" + strings.Join([]string{apiServerPath, cluster.Subscription(), cluster.ResourceGroup(), cluster.Name()}, "/")
+	return base + "/" +
+		strings.Join([]string{apiServerPath, cluster.Subscription(), cluster.ResourceGroup(),
+			cluster.Name()}, "/")
 }
 
-// clusterUsers are the local accounts of the kubeconfigs. Each of them may do everything in the cluster.
+// clusterUsers are the local accounts of the kubeconfigs. Each of them may do everything in the
+// cluster.
 var clusterUsers = []string{"clusterUser", "clusterAdmin", "clusterMonitoringUser"}
 
-// clusterToken is the token of a cluster's user: the same one as long as the cluster is there, and also after a restart.
+// clusterToken is the token of a cluster's user: the same one as long as the cluster is there, and
+// also after a restart.
 func (e *Emulator) clusterToken(cluster arm.ID, user string) string {
 	mac := hmac.New(sha256.New, e.identity.key.D.Bytes())
 	mac.Write([]byte(cluster.Key() + " " + user))
@@ -68,11 +75,13 @@ func (c *call) refusal(f *failure) reply {
 		return f.reply()
 	}
 	answer := f.reply()
-	answer.body = encode(object{"kind": "Status", "apiVersion": "v1", "metadata": object{}, "status": "Failure", "message": f.message, "reason": f.code, "code": f.status})
+	answer.body = encode(object{"kind": "Status", "apiVersion": "v1", "metadata": object{},
+		"status": "Failure", "message": f.message, "reason": f.code, "code": f.status})
 	return answer
 }
 
-// silent reports whether no API server is there: the cluster is stopped, or gone, and with it the name.
+// silent reports whether no API server is there: the cluster is stopped, or gone, and with it the
+// name.
 func (e *Emulator) silent(c *call) bool {
 	defer e.lock()()
 	e.happen()
@@ -99,7 +108,8 @@ func (e *Emulator) kubernetes(c *call) reply {
 func (e *Emulator) kubernetesCall(c *call) (reply, *failure) {
 	path := strings.Join(c.path[4:], "/")
 	if c.method != http.MethodGet {
-		return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+		return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
+			"the server does not allow this method on the requested resource")
 	}
 	defer e.lock()()
 	e.happen()
@@ -121,7 +131,8 @@ func (e *Emulator) kubernetesCall(c *call) (reply, *failure) {
 	if f := e.admitKubernetes(c.who, r, verb, words[0], namespace); f != nil {
 		return reply{}, f
 	}
-	if answer, known := discovery(path, "v"+fullVersion(text(objectAt(r.body, "properties"), "kubernetesVersion"))); known {
+	if answer, known := discovery(path,
+		"v"+fullVersion(text(objectAt(r.body, "properties"), "kubernetesVersion"))); known {
 		return answer, nil
 	}
 	switch {
@@ -130,10 +141,13 @@ func (e *Emulator) kubernetesCall(c *call) (reply, *failure) {
 		return e.listKubernetes(c, "Node", words, e.nodeObjects(cl, r))
 	case words[0] == "pods" && (namespace != "" || len(words) == 1):
 		pods := e.podObjects(cl, r)
-		pods = slices.DeleteFunc(pods, func(o kubeObject) bool { return namespace != "" && o.namespace != namespace })
+		pods = slices.DeleteFunc(pods, func(o kubeObject) bool {
+			return namespace != "" && o.namespace != namespace
+		})
 		return e.listKubernetes(c, "Pod", words, pods)
 	}
-	return reply{}, fail(http.StatusNotFound, "NotFound", "the server could not find the requested resource")
+	return reply{}, fail(http.StatusNotFound, "NotFound",
+		"the server could not find the requested resource")
 }
 
 // discovery answers what clients ask before they ask for anything: the version, and what there is.
@@ -141,7 +155,8 @@ func discovery(path, version string) (reply, bool) {
 	switch path {
 	case "version":
 		numbers := strings.Split(version[1:], ".")
-		return ok(object{"major": numbers[0], "minor": numbers[1], "gitVersion": version, "platform": "linux/amd64"}), true
+		return ok(object{"major": numbers[0], "minor": numbers[1], "gitVersion": version,
+			"platform": "linux/amd64"}), true
 	case "healthz", "livez", "readyz":
 		return reply{status: http.StatusOK, body: []byte("ok")}, true
 	case "api":
@@ -150,8 +165,10 @@ func discovery(path, version string) (reply, bool) {
 		return ok(object{"kind": "APIGroupList", "apiVersion": "v1", "groups": []any{}}), true
 	case "api/v1":
 		return ok(object{"kind": "APIResourceList", "groupVersion": "v1", "resources": []object{
-			{"name": "nodes", "singularName": "node", "namespaced": false, "kind": "Node", "verbs": []string{"get", "list"}, "shortNames": []string{"no"}},
-			{"name": "pods", "singularName": "pod", "namespaced": true, "kind": "Pod", "verbs": []string{"get", "list"}, "shortNames": []string{"po"}},
+			{"name": "nodes", "singularName": "node", "namespaced": false, "kind": "Node",
+				"verbs": []string{"get", "list"}, "shortNames": []string{"no"}},
+			{"name": "pods", "singularName": "pod", "namespaced": true, "kind": "Pod",
+				"verbs": []string{"get", "list"}, "shortNames": []string{"po"}},
 		}}), true
 	}
 	return reply{}, false
@@ -173,7 +190,8 @@ type continueToken struct {
 }
 
 // listKubernetes answers with one object, with a list, or with a page of one.
-func (e *Emulator) listKubernetes(c *call, kind string, words []string, all []kubeObject) (reply, *failure) {
+func (e *Emulator) listKubernetes(c *call, kind string, words []string, all []kubeObject) (reply,
+	*failure) {
 	show := func(o kubeObject) object {
 		doc := o.document()
 		doc["apiVersion"], doc["kind"] = "v1", kind
@@ -196,12 +214,15 @@ func (e *Emulator) listKubernetes(c *call, kind string, words []string, all []ku
 			return reply{}, f
 		}
 		since = token.Since
-		at, _ := slices.BinarySearchFunc(all, token.Start, func(o kubeObject, key string) int { return strings.Compare(o.key(), key) })
+		at, _ := slices.BinarySearchFunc(all, token.Start, func(o kubeObject, key string) int {
+			return strings.Compare(o.key(), key)
+		})
 		all = all[at:]
 	}
 	if limit, err := strconv.Atoi(c.param("limit")); err == nil && limit > 0 && limit < len(all) {
 		token := encode(continueToken{"meta.k8s.io/v1", all[limit].key(), since})
-		metadata["continue"], metadata["remainingItemCount"] = base64.RawURLEncoding.EncodeToString(token), len(all)-limit
+		metadata["continue"], metadata["remainingItemCount"] = base64.RawURLEncoding.EncodeToString(
+			token), len(all)-limit
 		all = all[:limit]
 	}
 	items := []object{}
@@ -211,7 +232,8 @@ func (e *Emulator) listKubernetes(c *call, kind string, words []string, all []ku
 		delete(doc, "kind")
 		items = append(items, doc)
 	}
-	return ok(object{"kind": kind + "List", "apiVersion": "v1", "metadata": metadata, "items": items}), nil
+	return ok(object{"kind": kind + "List", "apiVersion": "v1", "metadata": metadata,
+		"items": items}), nil
 }
 
 // readContinue reads what an earlier page said.
@@ -219,10 +241,16 @@ func readContinue(raw string) (continueToken, *failure) {
 	var token continueToken
 	decoded, err := base64.RawURLEncoding.DecodeString(raw)
 	if err != nil || json.Unmarshal(decoded, &token) != nil || token.Start == "" {
-		return token, fail(http.StatusBadRequest, "BadRequest", "continue key is not valid: %s", raw)
+		return token, fail(http.StatusBadRequest, "BadRequest", "continue key is not valid: %s",
+			raw)
 	}
 	if time.Since(token.Since) > continueLife {
-		return token, fail(http.StatusGone, "Expired", "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
+		return token, fail(http.StatusGone, "Expired", "The provided continue parameter is too "+
+			"old to display a consistent list result. You can start a new list without the "+
+			"continue parameter, or use the continue token in this response to retrieve the "+
+			"remainder of the results. Continuing with the provided token results in an "+
+			"inconsistent list - objects that were created, modified, or deleted between the "+
+			"time the first chunk was returned and now may show up in the list.")
 	}
 	return token, nil
 }

@@ -50,23 +50,27 @@ func (b *bench) kubernetes(cluster arm.ID) ([]inventory.Node, []inventory.Pod) {
 	return nodes, pods
 }
 
-// TestNodesAndPods looks at the nodes and pods of every network plugin: pods have the addresses that the plugin gives.
+// TestNodesAndPods looks at the nodes and pods of every network plugin: pods have the addresses
+// that the plugin gives.
 func TestNodesAndPods(t *testing.T) {
 	subnetA := netip.MustParsePrefix("10.0.1.0/24")
 	for name, test := range map[string]struct {
 		profile, pool string
 		podCIDR       bool
-		pods          netip.Prefix // where the pods' own addresses lie; none: they wait for their network
+		// where the pods' own addresses lie; none: they wait for their network
+		pods netip.Prefix
 	}{
 		"kubenet":     {``, ``, true, netip.MustParsePrefix("10.244.0.0/16")},
 		"overlay":     {`,"networkPlugin":"azure","networkPluginMode":"overlay","podCidr":"192.168.0.0/16"`, ``, true, netip.MustParsePrefix("192.168.0.0/16")},
 		"node subnet": {`,"networkPlugin":"azure"`, ``, false, subnetA},
-		"pod subnet":  {`,"networkPlugin":"azure"`, `,"podSubnetID":"` + string(vnet) + `/subnets/b"`, false, netip.MustParsePrefix("10.0.2.0/24")},
-		"no plugin":   {`,"networkPlugin":"none"`, ``, false, netip.Prefix{}},
+		"pod subnet": {`,"networkPlugin":"azure"`, `,"podSubnetID":"` + string(vnet) +
+			`/subnets/b"`, false, netip.MustParsePrefix("10.0.2.0/24")},
+		"no plugin": {`,"networkPlugin":"none"`, ``, false, netip.Prefix{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := withNetwork(t, Options{})
-			b.put(aks, clusterBody(test.profile, `,"count":3,"nodeLabels":{"team":"shop"}`+test.pool))
+			b.put(aks, clusterBody(test.profile, `,"count":3,"nodeLabels":{"team":"shop"}`+
+				test.pool))
 			cluster, err := inventory.DecodeCluster(encode(b.get(aks)))
 			if err != nil {
 				t.Fatal(err)
@@ -78,7 +82,8 @@ func TestNodesAndPods(t *testing.T) {
 			by, taken := map[string]inventory.Node{}, map[netip.Addr]string{}
 			for _, n := range nodes {
 				by[n.Name] = n
-				if n.Pool != "np" || len(n.Addresses) != 1 || !subnetA.Contains(n.Addresses[0]) || n.Created.IsZero() || n.Ready != (name != "no plugin") {
+				if n.Pool != "np" || len(n.Addresses) != 1 || !subnetA.Contains(n.Addresses[0]) ||
+					n.Created.IsZero() || n.Ready != (name != "no plugin") {
 					t.Errorf("%+v", n)
 				}
 				if (len(n.PodCIDRs) == 1) != test.podCIDR {
@@ -108,7 +113,8 @@ func TestNodesAndPods(t *testing.T) {
 					}
 					continue
 				}
-				if len(p.Addresses) != 1 || !test.pods.Contains(p.Addresses[0]) || test.podCIDR && !n.PodCIDRs[0].Contains(p.Addresses[0]) {
+				if len(p.Addresses) != 1 || !test.pods.Contains(p.Addresses[0]) ||
+					test.podCIDR && !n.PodCIDRs[0].Contains(p.Addresses[0]) {
 					t.Errorf("%+v on %+v", p, n)
 				}
 				if who := taken[p.Addresses[0]]; who != "" {
@@ -128,7 +134,8 @@ func TestDualStackNodes(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","ipFamilies":["IPv4","IPv6"]},"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)
 	nodes, pods := b.kubernetes(aks)
-	if n := nodes[0]; len(n.PodCIDRs) != 2 || len(n.Addresses) != 2 || !n.Addresses[0].Is4() || !n.Addresses[1].Is6() {
+	if n := nodes[0]; len(n.PodCIDRs) != 2 || len(n.Addresses) != 2 || !n.Addresses[0].Is4() ||
+		!n.Addresses[1].Is6() {
 		t.Errorf("%+v", n)
 	}
 	for _, p := range pods {
@@ -153,7 +160,8 @@ func (b *bench) unavailable() []string {
 	return out
 }
 
-// TestNetworkUnavailable follows the condition while routes are written, refused, and lost without the cloud provider's notice.
+// TestNetworkUnavailable follows the condition while routes are written, refused, and lost without
+// the cloud provider's notice.
 func TestNetworkUnavailable(t *testing.T) {
 	const there, missing = "false RouteCreated", "true NoRouteCreated"
 	for _, test := range []struct {
@@ -161,7 +169,8 @@ func TestNetworkUnavailable(t *testing.T) {
 		want []string // while writes fail
 	}{
 		{RouteBugs{Polite: true}, []string{there, missing}},
-		{RouteBugs{}, []string{there, there}}, // cloud-provider-azure#11003: cleared without the route
+		// cloud-provider-azure#11003: cleared without the route
+		{RouteBugs{}, []string{there, there}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := provided(t, Options{RouteBugs: test.bugs})
@@ -180,7 +189,8 @@ func TestNetworkUnavailable(t *testing.T) {
 				t.Errorf("%+v: while writes fail %q, want %q", test.bugs, got, test.want)
 			}
 			time.Sleep(3 * time.Minute)
-			if got := b.unavailable(); !slices.Equal(got, []string{there, there}) || len(b.podRoutes(rt)) != 2 {
+			if got := b.unavailable(); !slices.Equal(got, []string{there, there}) ||
+				len(b.podRoutes(rt)) != 2 {
 				t.Errorf("at the end %q", got)
 			}
 			// Somebody takes the routes away while it is stopped: nobody tells.
@@ -202,7 +212,8 @@ func TestAPIServerPages(t *testing.T) {
 		var all []string
 		next, last := "", ""
 		for pages := 1; ; pages++ {
-			_, doc := b.apiServer(aks, http.MethodGet, "/api/v1/pods?limit=3&continue="+url.QueryEscape(next), "")
+			_, doc := b.apiServer(aks, http.MethodGet, "/api/v1/pods?limit=3&continue="+
+				url.QueryEscape(next), "")
 			for _, p := range listAt(doc, "items") {
 				all = append(all, text(objectAt(p, "metadata"), "name"))
 			}
@@ -234,7 +245,8 @@ func TestAPIServerPages(t *testing.T) {
 func (b *bench) sees(cluster arm.ID, path, token string, status int, reason string) {
 	b.t.Helper()
 	got, doc := b.apiServer(cluster, http.MethodGet, path, token)
-	if got != status || doc["kind"] != "Status" || text(doc, "reason") != reason || numberOf(doc, "code") != status || text(doc, "message") == "" {
+	if got != status || doc["kind"] != "Status" || text(doc, "reason") != reason ||
+		numberOf(doc, "code") != status || text(doc, "message") == "" {
 		b.t.Errorf("GET %s: %d %s, want %d %s", path, got, encode(doc), status, reason)
 	}
 }
@@ -250,19 +262,24 @@ func TestAPIServerRefuses(t *testing.T) {
 	b.sees(aks, "/api/v1/secrets", "", 404, "NotFound")
 	b.sees(aks, "/api/v1/nodes/nobody", "", 404, "NotFound")
 	b.sees(aks, "/api/v1/namespaces/default/nodes", "", 404, "NotFound")
-	b.inject(Fault{Path: "/api/v1/pods$", Status: 403, Code: "Forbidden", Message: `pods is forbidden: User "x" cannot list resource "pods" in API group "" at the cluster scope`, Count: 1})
+	b.inject(Fault{Path: "/api/v1/pods$", Status: 403, Code: "Forbidden",
+		Message: `pods is forbidden: User "x" cannot list resource "pods" in API group "" at the cluster scope`, Count: 1})
 	b.sees(aks, "/api/v1/pods", "", 403, "Forbidden")
-	if status, doc := b.apiServer(aks, http.MethodDelete, "/api/v1/nodes/x", ""); status != 405 || text(doc, "reason") != "MethodNotAllowed" {
+	if status, doc := b.apiServer(aks, http.MethodDelete, "/api/v1/nodes/x", ""); status != 405 ||
+		text(doc, "reason") != "MethodNotAllowed" {
 		t.Errorf("a delete: %d %s", status, encode(doc))
 	}
 	nodes, _ := b.kubernetes(aks)
-	if status, doc := b.apiServer(aks, http.MethodGet, "/api/v1/nodes/"+nodes[0].Name, ""); status != 200 || doc["kind"] != "Node" {
+	if status, doc := b.apiServer(aks, http.MethodGet, "/api/v1/nodes/"+nodes[0].Name,
+		""); status != 200 || doc["kind"] != "Node" {
 		t.Errorf("one node: %d %s", status, encode(doc))
 	}
-	if _, doc := b.apiServer(aks, http.MethodGet, "/api/v1/namespaces/default/pods", ""); len(listAt(doc, "items")) != 1 {
+	if _, doc := b.apiServer(aks, http.MethodGet, "/api/v1/namespaces/default/pods",
+		""); len(listAt(doc, "items")) != 1 {
 		t.Errorf("pods of a namespace: %s", encode(doc))
 	}
-	if status, doc := b.apiServer(aks, http.MethodGet, "/version", ""); status != 200 || doc["gitVersion"] != "v"+kubernetesVersions[0] {
+	if status, doc := b.apiServer(aks, http.MethodGet, "/version", ""); status != 200 ||
+		doc["gitVersion"] != "v"+kubernetesVersions[0] {
 		t.Errorf("version: %d %s", status, encode(doc))
 	}
 }
@@ -290,7 +307,8 @@ func TestAPIServerGone(t *testing.T) {
 	}
 }
 
-// TestKubeconfig reads what a kubeconfig says of public and private clusters, and of ones without local accounts.
+// TestKubeconfig reads what a kubeconfig says of public and private clusters, and of ones without
+// local accounts.
 func TestKubeconfig(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aks, clusterBody(``, ``))
@@ -305,25 +323,33 @@ func TestKubeconfig(t *testing.T) {
 	}
 	fqdn := func(field string) string { return text(objectAt(b.get(aks), "properties"), field) }
 	user, admin := config("listClusterUserCredential"), config("listClusterAdminCredential")
-	for _, part := range []string{"server: " + apiServerURL("http://localhost", aks), "tls-server-name: " + fqdn("fqdn"), "current-context: c\n", "token: " + b.e.clusterToken(aks, "clusterUser")} {
+	for _, part := range []string{"server: " + apiServerURL("http://localhost", aks),
+		"tls-server-name: " + fqdn("fqdn"), "current-context: c\n", "token: " +
+			b.e.clusterToken(aks, "clusterUser")} {
 		if !strings.Contains(user, part) {
 			t.Errorf("%s\nhas no %s", user, part)
 		}
 	}
-	if !strings.Contains(admin, "user: clusterAdmin_net-rg_c\n") || !strings.Contains(admin, "current-context: c\n") || // az adds -admin
+	// az adds -admin
+	if !strings.Contains(admin, "user: clusterAdmin_net-rg_c\n") ||
+		!strings.Contains(admin, "current-context: c\n") ||
 		strings.Contains(admin, b.e.clusterToken(aks, "clusterUser")) {
 		t.Error(admin)
 	}
 	with := func(field string) string {
-		return strings.Replace(clusterBody(``, ``), `"networkProfile"`, field+`,"networkProfile"`, 1)
+		return strings.Replace(clusterBody(``, ``), `"networkProfile"`, field+`,"networkProfile"`,
+			1)
 	}
 	b.put(aks, with(`"disableLocalAccounts":true,"aadProfile":{"managed":true}`))
-	if entra := config("listClusterUserCredential"); !strings.Contains(entra, "command: kubelogin\n") || !strings.Contains(entra, "- "+aksServer+"\n") || strings.Contains(entra, "token:") {
+	if entra := config("listClusterUserCredential"); !strings.Contains(entra,
+		"command: kubelogin\n") || !strings.Contains(entra, "- "+aksServer+"\n") ||
+		strings.Contains(entra, "token:") {
 		t.Error(entra)
 	}
 	b.refused(http.MethodPost, aks+"/listClusterAdminCredential", "", 400, "BadRequest")
 	b.put(aks, with(`"apiServerAccessProfile":{"enablePrivateCluster":true,"enablePrivateClusterPublicFQDN":false}`))
-	if private := fqdn("privateFQDN"); fqdn("fqdn") != "" || private == "" || !strings.Contains(config("listClusterUserCredential"), "server: https://"+private+":443") {
+	if private := fqdn("privateFQDN"); fqdn("fqdn") != "" || private == "" ||
+		!strings.Contains(config("listClusterUserCredential"), "server: https://"+private+":443") {
 		t.Errorf("fqdn %q, private %q", fqdn("fqdn"), private)
 	}
 
@@ -334,11 +360,15 @@ func TestKubeconfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	if plain := config("listClusterUserCredential"); !strings.Contains(plain, "server: "+apiServerURL(server.Info.HTTPS, aks)+"\n") {
+	if plain := config("listClusterUserCredential"); !strings.Contains(plain, "server: "+
+		apiServerURL(server.Info.HTTPS, aks)+"\n") {
 		t.Errorf("asked for over HTTP: %s", plain)
 	}
 	b.e.server.HTTPS = "[::]:8443"
-	for base, want := range map[string]string{"http://azure.example:8080": "https://azure.example:8443", "http://[::1]:8080": "https://[::1]:8443", "https://azure.example": "https://azure.example"} {
+	for base, want := range map[string]string{
+		"http://azure.example:8080": "https://azure.example:8443",
+		"http://[::1]:8080":         "https://[::1]:8443",
+		"https://azure.example":     "https://azure.example"} {
 		if got := b.e.overTLS(base); got != want {
 			t.Errorf("%s is %s", base, got)
 		}

@@ -14,7 +14,8 @@ import (
 // arm answers one authenticated request.
 func (e *Emulator) arm(c *call) (answer reply, f *failure) {
 	if c.version == "" {
-		return reply{}, fail(http.StatusBadRequest, "MissingApiVersionParameter", "The api-version query parameter (?api-version=) is required for all requests.")
+		return reply{}, fail(http.StatusBadRequest, "MissingApiVersionParameter",
+			"The api-version query parameter (?api-version=) is required for all requests.")
 	}
 	defer e.lock()()
 	e.happen()
@@ -74,8 +75,10 @@ func notFound(c *call) *failure {
 
 // resourceCall handles one resource by its ID.
 func (e *Emulator) resourceCall(c *call, id arm.ID) (reply, *failure) {
-	if group := id.Group(); !id.Is(arm.TypeResourceGroup) && group != "" && e.store.get(group) == nil {
-		return reply{}, fail(http.StatusNotFound, "ResourceGroupNotFound", "Resource group '%s' could not be found.", group.Name())
+	if group := id.Group(); !id.Is(arm.TypeResourceGroup) && group != "" &&
+		e.store.get(group) == nil {
+		return reply{}, fail(http.StatusNotFound, "ResourceGroupNotFound",
+			"Resource group '%s' could not be found.", group.Name())
 	}
 	switch c.method {
 	case http.MethodGet, http.MethodHead:
@@ -96,27 +99,34 @@ func (e *Emulator) resourceCall(c *call, id arm.ID) (reply, *failure) {
 	case http.MethodDelete:
 		return e.deleteCall(c, id)
 	}
-	return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed", "The method %s is not supported for %s.", c.method, id)
+	return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
+		"The method %s is not supported for %s.", c.method, id)
 }
 
 // missing is Azure's 404: one code for a resource, another for a child of one.
 func missing(id arm.ID) *failure {
 	switch {
 	case id.Is(arm.TypeResourceGroup):
-		return fail(http.StatusNotFound, "ResourceGroupNotFound", "Resource group '%s' could not be found.", id.Name())
+		return fail(http.StatusNotFound, "ResourceGroupNotFound",
+			"Resource group '%s' could not be found.", id.Name())
 	case id.Is(typeRoleAssignment):
-		return fail(http.StatusNotFound, "RoleAssignmentNotFound", "The role assignment '%s' is not found.", id.Name())
+		return fail(http.StatusNotFound, "RoleAssignmentNotFound",
+			"The role assignment '%s' is not found.", id.Name())
 	case id.Is(typeLock):
-		return fail(http.StatusNotFound, "LockNotFound", "The lock '%s' could not be found.", id.Name())
+		return fail(http.StatusNotFound, "LockNotFound", "The lock '%s' could not be found.",
+			id.Name())
 	case id.Is(typePolicyAssignment):
-		return fail(http.StatusNotFound, "PolicyAssignmentNotFound", "The policy assignment '%s' is not found.", id.Name())
+		return fail(http.StatusNotFound, "PolicyAssignmentNotFound",
+			"The policy assignment '%s' is not found.", id.Name())
 	case id.Is(typePolicyDefinition):
-		return fail(http.StatusNotFound, "PolicyDefinitionNotFound", "The policy definition '%s' could not be found.", id.Name())
+		return fail(http.StatusNotFound, "PolicyDefinitionNotFound",
+			"The policy definition '%s' could not be found.", id.Name())
 	case strings.Count(id.Type(), "/") > 1:
 		return fail(http.StatusNotFound, "NotFound", "Resource %s not found.", id)
 	}
 	return fail(http.StatusNotFound, "ResourceNotFound",
-		"The Resource '%s/%s' under resource group '%s' was not found. For more details please go to https://aka.ms/ARMResourceNotFoundFix",
+		"The Resource '%s/%s' under resource group '%s' was not found. For more details please "+
+			"go to https://aka.ms/ARMResourceNotFoundFix",
 		id.Type(), id.Name(), id.ResourceGroup())
 }
 
@@ -128,7 +138,9 @@ func (e *Emulator) putCall(c *call, id arm.ID) (reply, *failure) {
 	}
 	old := e.store.get(id)
 	if parent := id.Parent(); strings.Count(id.Type(), "/") > 1 && e.store.get(parent) == nil {
-		return reply{}, fail(http.StatusNotFound, "ParentResourceNotFound", "Can not perform requested operation on nested resource. Parent resource '%s' not found.", parent.Name())
+		return reply{}, fail(http.StatusNotFound, "ParentResourceNotFound", "Can not perform "+
+			"requested operation on nested resource. Parent resource '%s' not found.",
+			parent.Name())
 	}
 	if f := e.precondition(c, id, old); f != nil {
 		return reply{}, f
@@ -146,7 +158,8 @@ func (e *Emulator) putCall(c *call, id arm.ID) (reply, *failure) {
 	if old != nil && !kindOf(id).alwaysCreated {
 		status = http.StatusOK
 	}
-	return e.started(c, stored, reply{status: status, header: c.putHeader(stored, status), body: e.render(stored, c.version)}), nil
+	return e.started(c, stored, reply{status: status, header: c.putHeader(stored, status),
+		body: e.render(stored, c.version)}), nil
 }
 
 // putResource makes a document of what was sent and stores it, with all that its type asks for.
@@ -154,7 +167,8 @@ func (e *Emulator) putResource(c *call, id arm.ID, sent object) (*resource, *fai
 	old := e.store.get(id)
 	k := kindOf(id)
 	if _, isObject := sent["properties"].(object); sent["properties"] != nil && !isObject {
-		return nil, fail(http.StatusBadRequest, "InvalidRequestContent", "The request content was invalid: properties is not an object.")
+		return nil, fail(http.StatusBadRequest, "InvalidRequestContent",
+			"The request content was invalid: properties is not an object.")
 	}
 	if f := checkTags(sent); f != nil {
 		return nil, f
@@ -181,7 +195,8 @@ func (e *Emulator) putResource(c *call, id arm.ID, sent object) (*resource, *fai
 		return nil, f
 	}
 	if k.unknown {
-		e.log.Info("a type this local Azure does not know, kept as a plain document", "type", id.Type(), "id", string(id))
+		e.log.Info("a type this local Azure does not know, kept as a plain document", "type",
+			id.Type(), "id", string(id))
 	}
 	if !k.immediate && (!k.synchronous || c.fault != nil) {
 		e.occupy(c, r, r.doing)
@@ -209,10 +224,13 @@ func (e *Emulator) putResource(c *call, id arm.ID, sent object) (*resource, *fai
 func checkLocation(body object, old *resource) *failure {
 	location := normalLocation(text(body, "location"))
 	if location == "" {
-		return fail(http.StatusBadRequest, "LocationRequired", "The location property is required for this definition.")
+		return fail(http.StatusBadRequest, "LocationRequired",
+			"The location property is required for this definition.")
 	}
 	if old != nil && normalLocation(text(old.body, "location")) != location {
-		return fail(http.StatusConflict, "InvalidResourceLocation", "The resource '%s' already exists in location '%s'. A resource with the same name cannot be created in location '%s'. Please select a new resource name.",
+		return fail(http.StatusConflict, "InvalidResourceLocation", "The resource '%s' already "+
+			"exists in location '%s'. A resource with the same name cannot be created in "+
+			"location '%s'. Please select a new resource name.",
 			old.id.Name(), text(old.body, "location"), location)
 	}
 	body["location"] = location
@@ -231,16 +249,20 @@ func (e *Emulator) precondition(c *call, id arm.ID, old *resource) *failure {
 	}
 	match, none := c.header.Get("If-Match"), c.header.Get("If-None-Match")
 	if none == "*" && old != nil {
-		return fail(http.StatusPreconditionFailed, "PreconditionFailed", "The resource %s exists already.", id)
+		return fail(http.StatusPreconditionFailed, "PreconditionFailed",
+			"The resource %s exists already.", id)
 	}
-	if match == "" || match == "*" && old != nil || old != nil && (match == old.tag() || match == old.settled) {
+	if match == "" || match == "*" && old != nil || old != nil && (match == old.tag() ||
+		match == old.settled) {
 		return nil
 	}
 	return fail(http.StatusPreconditionFailed, "PreconditionFailedEtagMismatch",
-		"Etag provided in if-match header %s does not match etag of resource %s in NRP data store.", match, id)
+		"Etag provided in if-match header %s does not match etag of resource %s in NRP data store.",
+		match, id)
 }
 
-// busy refuses a write to a resource on which an operation is running. A virtual network and its subnets are one.
+// busy refuses a write to a resource on which an operation is running. A virtual network and its
+// subnets are one.
 func (e *Emulator) busy(id arm.ID) *failure {
 	whole := id
 	for strings.Count(whole.Type(), "/") > 1 {
@@ -256,7 +278,9 @@ func (e *Emulator) busy(id arm.ID) *failure {
 	if whole.Is(arm.TypeRouteTable) {
 		return beingUpdated(r)
 	}
-	return fail(http.StatusConflict, "AnotherOperationInProgress", "Another operation on this or dependent resource is in progress. To retrieve status of the operation use uri: %s.", whole)
+	return fail(http.StatusConflict, "AnotherOperationInProgress", "Another operation on this or "+
+		"dependent resource is in progress. To retrieve status of the operation use uri: %s.",
+		whole)
 }
 
 // deleteCall removes a resource.
@@ -266,7 +290,8 @@ func (e *Emulator) deleteCall(c *call, id arm.ID) (reply, *failure) {
 		if id.Is(arm.TypeResourceGroup) {
 			return reply{}, missing(id)
 		}
-		if parent := id.Parent(); ofNetwork(id) && strings.Count(id.Type(), "/") > 1 && e.store.get(parent) == nil {
+		if parent := id.Parent(); ofNetwork(id) && strings.Count(id.Type(), "/") > 1 &&
+			e.store.get(parent) == nil {
 			return reply{}, missing(parent)
 		}
 		return reply{status: http.StatusNoContent}, nil
@@ -331,16 +356,19 @@ func (e *Emulator) removeResource(r *resource) *failure {
 // listCall lists resources of a type in a subscription, a group or a parent.
 func (e *Emulator) listCall(c *call) (reply, *failure) {
 	if c.method != http.MethodGet {
-		return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed", "The method %s is not supported for %s.", c.method, c.key())
+		return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
+			"The method %s is not supported for %s.", c.method, c.key())
 	}
 	scope, resourceType, ok := listScope(c.path)
 	if !ok {
 		return reply{}, notFound(c)
 	}
 	if group := scope.Group(); group != "" && e.store.get(group) == nil {
-		return reply{}, fail(http.StatusNotFound, "ResourceGroupNotFound", "Resource group '%s' could not be found.", group.Name())
+		return reply{}, fail(http.StatusNotFound, "ResourceGroupNotFound",
+			"Resource group '%s' could not be found.", group.Name())
 	}
-	if scope.ResourceGroup() != "" && !scope.Is(arm.TypeResourceGroup) && e.store.get(scope) == nil {
+	if scope.ResourceGroup() != "" && !scope.Is(arm.TypeResourceGroup) &&
+		e.store.get(scope) == nil {
 		return reply{}, missing(scope)
 	}
 	all := e.store.list(resourceType, scope)
@@ -371,13 +399,16 @@ func listScope(path []string) (scope arm.ID, resourceType string, ok bool) {
 	return "", "", false
 }
 
-// page answers with one page of a list, of plain objects or of resources, and the absolute link to the next.
+// page answers with one page of a list, of plain objects or of resources, and the absolute link to
+// the next.
 func (e *Emulator) page(c *call, plain []object, resources []*resource) (reply, *failure) {
 	if plain != nil {
 		return e.pageObjects(c, plain)
 	}
 	if c.filtered {
-		resources = slices.DeleteFunc(resources, func(r *resource) bool { return !e.mayRead(c.who, r.id) })
+		resources = slices.DeleteFunc(resources, func(r *resource) bool {
+			return !e.mayRead(c.who, r.id)
+		})
 	}
 	start := 0
 	if token := c.param("$skiptoken"); token != "" {
@@ -411,7 +442,8 @@ func (e *Emulator) page(c *call, plain []object, resources []*resource) (reply, 
 	return reply{status: http.StatusOK, body: append(body, '}')}, nil
 }
 
-// pageObjects answers with one page of objects that are not stored; the token is how many were given.
+// pageObjects answers with one page of objects that are not stored; the token is how many were
+// given.
 func (e *Emulator) pageObjects(c *call, all []object) (reply, *failure) {
 	return e.pageOf(c, all, 0)
 }
@@ -419,7 +451,9 @@ func (e *Emulator) pageObjects(c *call, all []object) (reply, *failure) {
 // pageOf is pageObjects with pages no longer than top, where that is not 0.
 func (e *Emulator) pageOf(c *call, all []object, top int) (reply, *failure) {
 	if c.filtered {
-		all = slices.DeleteFunc(slices.Clone(all), func(o object) bool { return !e.mayRead(c.who, arm.ID(text(o, "id"))) })
+		all = slices.DeleteFunc(slices.Clone(all), func(o object) bool {
+			return !e.mayRead(c.who, arm.ID(text(o, "id")))
+		})
 	}
 	size := e.opts.PageSize
 	if top > 0 {

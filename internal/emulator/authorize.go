@@ -75,23 +75,27 @@ func wishOf(c *call) wish {
 	if (n-last)%2 == 1 { // no name at the end: a list, or an action
 		w.list = w.verb == "read"
 		w.scope = at(n - 1)
-		if last+3 == n || strings.EqualFold(types[1], "eventtypes") { // the activity log is the subscription's
+		// the activity log is the subscription's
+		if last+3 == n || strings.EqualFold(types[1], "eventtypes") {
 			w.scope = at(last)
 		}
 	}
 	// Polls of an operation are for whoever started it.
-	w.seen = len(types) == 3 && strings.EqualFold(types[1], "locations") && strings.HasPrefix(strings.ToLower(types[2]), "operation")
+	w.seen = len(types) == 3 && strings.EqualFold(types[1], "locations") &&
+		strings.HasPrefix(strings.ToLower(types[2]), "operation")
 	return w
 }
 
 // below reports whether a scope lies below another one.
 func below(id, scope arm.ID) bool {
-	return len(id) > len(scope) && id[len(scope)] == '/' && strings.EqualFold(string(id[:len(scope)]), string(scope))
+	return len(id) > len(scope) && id[len(scope)] == '/' &&
+		strings.EqualFold(string(id[:len(scope)]), string(scope))
 }
 
 // covers reports whether what is granted at a scope counts for an ID.
 func covers(scope, id arm.ID) bool {
-	return scope == "" || below(id, scope) || len(id) == len(scope) && strings.EqualFold(string(id), string(scope))
+	return scope == "" || below(id, scope) ||
+		len(id) == len(scope) && strings.EqualFold(string(id), string(scope))
 }
 
 // isDefault reports whether a principal is the one who may do everything.
@@ -99,14 +103,15 @@ func (e *Emulator) isDefault(who Principal) bool {
 	return who.ClientID == e.opts.Principals[0].ClientID
 }
 
-// admit refuses a call that its caller may not make, that a deny assignment or a policy forbids, or that a lock stops, in
-// that order.
+// admit refuses a call that its caller may not make, that a deny assignment or a policy forbids, or
+// that a lock stops, in that order.
 func (e *Emulator) admit(c *call) *failure {
 	f := e.authorize(c)
 	if f == nil {
 		f = e.govern(c)
 	}
-	if f != nil && c.method != http.MethodGet && c.method != http.MethodHead && c.method != http.MethodPost {
+	if f != nil && c.method != http.MethodGet && c.method != http.MethodHead &&
+		c.method != http.MethodPost {
 		w := wishOf(c)
 		e.record(c, w.scope, w.verb, f)
 	}
@@ -140,7 +145,8 @@ func (e *Emulator) govern(c *call) *failure {
 	return e.checkLocks(w)
 }
 
-// authorize checks the caller's roles: for the action itself, and for joining what the document links to.
+// authorize checks the caller's roles: for the action itself, and for joining what the document
+// links to.
 func (e *Emulator) authorize(c *call) *failure {
 	if e.isDefault(c.who) {
 		return nil
@@ -149,7 +155,8 @@ func (e *Emulator) authorize(c *call) *failure {
 	if !e.allowed(c.who, w.action, w.scope) {
 		switch {
 		case w.seen && w.scope.Subscription() != "" && e.sees(c.who, w.scope.Subscription()):
-		case w.list && !e.opts.StrictLists && e.anyRole(c.who, func(at arm.ID) bool { return below(at, w.scope) }):
+		case w.list && !e.opts.StrictLists &&
+			e.anyRole(c.who, func(at arm.ID) bool { return below(at, w.scope) }):
 			c.filtered = true
 		case w.scope.Subscription() == "":
 			return nil // built-in role definitions are for everybody
@@ -178,13 +185,17 @@ func (e *Emulator) authorize(c *call) *failure {
 	return unjoined(c.who, w, links, lacking...)
 }
 
-// deniedLinks finds what a document links to and nobody of this tenant, or nobody but a cluster, may join.
+// deniedLinks finds what a document links to and nobody of this tenant, or nobody but a cluster,
+// may join.
 func (e *Emulator) deniedLinks(who Principal, w wish, body object) *failure {
 	links := joinsOf(w.scope, body)
 	var denied []arm.ID
 	for id, action := range links {
-		if s := id.Subscription(); len(e.opts.Tenants) > 0 && e.store.hasSubscription(s) && !strings.EqualFold(e.tenantOf(s), who.Tenant) {
-			return fail(http.StatusForbidden, "LinkedAuthorizationFailed", "%sthe current tenant '%s' is not authorized to access linked subscription '%s'.", has(who, w), who.Tenant, s)
+		if s := id.Subscription(); len(e.opts.Tenants) > 0 && e.store.hasSubscription(s) &&
+			!strings.EqualFold(e.tenantOf(s), who.Tenant) {
+			return fail(http.StatusForbidden, "LinkedAuthorizationFailed",
+				"%sthe current tenant '%s' is not authorized to access linked subscription '%s'.",
+				has(who, w), who.Tenant, s)
 		}
 		if e.denied(who, wish{action: action, scope: id, verb: "action"}) != nil {
 			denied = append(denied, id)
@@ -194,13 +205,16 @@ func (e *Emulator) deniedLinks(who Principal, w wish, body object) *failure {
 		return nil
 	}
 	slices.Sort(denied)
-	return fail(http.StatusForbidden, "LinkedAuthorizationFailed", "%sit does not have permission to perform action '%s' on the '0' linked scope(s) '' or the linked scope(s) are invalid and is blocked by deny assignments on the '%d' linked scope(s) '%s'.",
+	return fail(http.StatusForbidden, "LinkedAuthorizationFailed", "%sit does not have "+
+		"permission to perform action '%s' on the '0' linked scope(s) '' or the linked scope(s) "+
+		"are invalid and is blocked by deny assignments on the '%d' linked scope(s) '%s'.",
 		has(who, w), links[denied[0]], len(denied), join(denied))
 }
 
 // has begins the refusals of what a role grants and something else takes away.
 func has(who Principal, w wish) string {
-	return fmt.Sprintf("The client '%s' with object id '%s' has permission to perform action '%s' on scope '%s'; however, ", who.ClientID, who.ObjectID, w.action, w.scope)
+	return fmt.Sprintf("The client '%s' with object id '%s' has permission to perform action "+
+		"'%s' on scope '%s'; however, ", who.ClientID, who.ObjectID, w.action, w.scope)
 }
 
 // unjoined refuses a write for what may not be joined.
@@ -209,7 +223,9 @@ func unjoined(who Principal, w wish, links map[arm.ID]string, linked ...arm.ID) 
 	for _, id := range linked {
 		actions = append(actions, links[id])
 	}
-	return fail(http.StatusForbidden, "LinkedAuthorizationFailed", "%sit does not have permission to perform action(s) '%s' on the linked scope(s) '%s' (respectively) or the linked scope(s) are invalid.",
+	return fail(http.StatusForbidden, "LinkedAuthorizationFailed", "%sit does not have "+
+		"permission to perform action(s) '%s' on the linked scope(s) '%s' (respectively) or the "+
+		"linked scope(s) are invalid.",
 		has(who, w), strings.Join(actions, ","), join(linked))
 }
 
@@ -223,12 +239,14 @@ func join(ids []arm.ID) string {
 
 func unauthorized(who Principal, w wish) *failure {
 	return fail(http.StatusForbidden, "AuthorizationFailed",
-		"The client '%s' with object id '%s' does not have authorization to perform action '%s' over scope '%s' or the scope is invalid. If access was recently granted, please refresh your credentials.",
+		"The client '%s' with object id '%s' does not have authorization to perform action '%s' "+
+			"over scope '%s' or the scope is invalid. If access was recently granted, please "+
+			"refresh your credentials.",
 		who.ClientID, who.ObjectID, w.action, w.scope)
 }
 
-// joins are the actions that a link needs on what it leads to, by the lower-case property that holds the ID: in documents
-// of any type, and inside a virtual network's subnets.
+// joins are the actions that a link needs on what it leads to, by the lower-case property that
+// holds the ID: in documents of any type, and inside a virtual network's subnets.
 var joins = map[string]string{
 	"routetable":              "Microsoft.Network/routeTables/join/action",
 	"networksecuritygroup":    "Microsoft.Network/networkSecurityGroups/join/action",
@@ -245,8 +263,8 @@ var joins = map[string]string{
 	"ddosprotectionplan":      "Microsoft.Network/ddosProtectionPlans/join/action",
 }
 
-// joinsOf finds what a document links to, and the action that it takes. A deployment's template links
-// nothing itself: its resources are checked one by one.
+// joinsOf finds what a document links to, and the action that it takes. A deployment's template
+// links nothing itself: its resources are checked one by one.
 func joinsOf(id arm.ID, body object) map[arm.ID]string {
 	out := map[arm.ID]string{}
 	if id.Is(typeDeployment) {
@@ -286,8 +304,9 @@ func joinsOf(id arm.ID, body object) map[arm.ID]string {
 	return out
 }
 
-// denied finds the deny assignment that forbids a wish. AKS makes one where a node resource group is locked down: only the
-// cluster's own identity may change what is in it [U: whether join actions are among what is denied].
+// denied finds the deny assignment that forbids a wish. AKS makes one where a node resource group
+// is locked down: only the cluster's own identity may change what is in it [U: whether join actions
+// are among what is denied].
 func (e *Emulator) denied(who Principal, w wish) *failure {
 	if w.verb == "read" {
 		return nil
@@ -298,7 +317,8 @@ func (e *Emulator) denied(who Principal, w wish) *failure {
 		}
 		name, id := denyAssignmentOf(cl)
 		return fail(http.StatusForbidden, "DenyAssignmentAuthorizationFailed",
-			"%sthe access is denied because of the deny assignment with name '%s' and Id '%s' at scope '%s'.", has(who, w), name, id, cl.nodeGroup)
+			"%sthe access is denied because of the deny assignment with name '%s' and Id '%s' at "+
+				"scope '%s'.", has(who, w), name, id, cl.nodeGroup)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// What the local Azure must manage on two cores: a kubenet cluster of 400 nodes in 2 s, 1,000 clusters of 20 nodes in
-// 1 GiB, and 2,000 GETs of a table of 400 routes per second. Run with
+// What the local Azure must manage on two cores: a kubenet cluster of 400 nodes in 2 s, 1,000
+// clusters of 20 nodes in 1 GiB, and 2,000 GETs of a table of 400 routes per second. Run with
 //
 //	go test ./internal/emulator -run xxx -bench . -benchtime 1x
 
@@ -22,7 +22,8 @@ const unlimited = 1e9
 
 func quickBench(b testing.TB) *bench {
 	e, err := New(withSharedKey(b, Options{
-		LogBodies: 100, Buckets: Buckets{Reads: Bucket{unlimited, 1}, Writes: Bucket{unlimited, 1}, Clusters: Bucket{unlimited, 1}},
+		LogBodies: 100, Buckets: Buckets{Reads: Bucket{unlimited, 1}, Writes: Bucket{unlimited, 1},
+			Clusters: Bucket{unlimited, 1}},
 	}))
 	if err != nil {
 		b.Fatal(err)
@@ -45,14 +46,16 @@ func (b *bench) must(t testing.TB, method string, id arm.ID, body string) {
 // full makes a kubenet cluster of 400 nodes with a network of its own and returns its table.
 func (b *bench) full(t testing.TB) arm.ID {
 	b.must(t, http.MethodPut, group, `{"location":"westeurope"}`)
-	b.must(t, http.MethodPut, aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","podCidr":"10.240.0.0/13","serviceCidr":"172.16.0.0/16"},"agentPoolProfiles":[{"name":"np","mode":"System","count":400}]}}`)
+	b.must(t, http.MethodPut, aks,
+		`{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","podCidr":"10.240.0.0/13","serviceCidr":"172.16.0.0/16"},"agentPoolProfiles":[{"name":"np","mode":"System","count":400}]}}`)
 	return b.e.clusters[aks.Key()].table
 }
 
 func BenchmarkClusterOf400Nodes(b *testing.B) {
 	for b.Loop() {
 		full := quickBench(b)
-		if table := full.full(b); len(listAt(objectAt(full.e.store.get(table).body, "properties"), "routes")) != 400 {
+		if table := full.full(b); len(listAt(objectAt(full.e.store.get(table).body, "properties"),
+			"routes")) != 400 {
 			b.Fatal("not every node has a route")
 		}
 	}
@@ -66,7 +69,8 @@ func BenchmarkThousandClusters(b *testing.B) {
 		many.must(b, http.MethodPut, group, `{"location":"westeurope"}`)
 		for i := range 1000 {
 			id := arm.ID(fmt.Sprintf("%s%d", aks, i))
-			many.must(b, http.MethodPut, id, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System","count":20}]}}`)
+			many.must(b, http.MethodPut, id,
+				`{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System","count":20}]}}`)
 		}
 		b.ReportMetric(float64(heap()-before)/(1<<20), "MiB")
 		runtime.KeepAlive(many)
@@ -96,7 +100,8 @@ func BenchmarkReadTableOf400Routes(b *testing.B) {
 		for range 8 {
 			wg.Go(func() {
 				for range reads / 8 {
-					r, err := http.NewRequest(http.MethodGet, server.URL+string(table)+"?api-version="+api, nil)
+					r, err := http.NewRequest(http.MethodGet, server.URL+string(table)+
+						"?api-version="+api, nil)
 					if err != nil {
 						b.Error(err)
 						return

@@ -14,7 +14,10 @@ var moreRoles []byte
 func init() {
 	var all []struct {
 		Name, GUID, Description string
-		Permissions             []struct{ Actions, NotActions, DataActions, NotDataActions []string }
+		Permissions             []struct {
+			Actions, NotActions, DataActions,
+			NotDataActions []string
+		}
 	}
 	if err := json.Unmarshal(moreRoles, &all); err != nil {
 		panic(err) // it is part of the program

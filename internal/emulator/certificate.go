@@ -15,14 +15,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// authority is the certificate authority that clients are told to trust: the one that was kept, or a new one.
+// authority is the certificate authority that clients are told to trust: the one that was kept, or
+// a new one.
 func (e *Emulator) authority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	defer e.lock()()
 	return e.authorityLocked()
 }
 
 func (e *Emulator) authorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	if ca, err := x509.ParseCertificate(e.server.CA); err == nil && time.Now().Before(ca.NotAfter.AddDate(0, 0, -1)) {
+	if ca, err := x509.ParseCertificate(e.server.CA); err == nil &&
+		time.Now().Before(ca.NotAfter.AddDate(0, 0, -1)) {
 		key, err := x509.ParseECPrivateKey(e.server.CAKey)
 		return ca, key, err
 	}
@@ -32,11 +34,14 @@ func (e *Emulator) authorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, erro
 	}
 	now := time.Now()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "routekeeper local Azure CA"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{
+			CommonName: "routekeeper local Azure CA"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0,
+			0), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
-	if e.server.CA, err = x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key); err != nil {
+	if e.server.CA, err = x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey,
+		key); err != nil {
 		return nil, nil, err
 	}
 	if e.server.CAKey, err = x509.MarshalECPrivateKey(key); err != nil {
@@ -46,18 +51,21 @@ func (e *Emulator) authorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, erro
 	return ca, key, err
 }
 
-// makeCertificate makes a server certificate for loopback, the clusters' API servers and the given host; for one that listens everywhere, for all
-// addresses of this machine.
-func makeCertificate(host string, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (tls.Certificate, error) {
+// makeCertificate makes a server certificate for loopback, the clusters' API servers and the given
+// host; for one that listens everywhere, for all addresses of this machine.
+func makeCertificate(host string, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (tls.Certificate,
+	error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
 	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "localhost"},
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{
+			CommonName: "localhost"},
 		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost", "*." + apiServerDomain}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		DNSNames:    []string{"localhost", "*." + apiServerDomain}, IPAddresses: []net.IP{
+			net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
 	if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
 		leaf.IPAddresses = append(leaf.IPAddresses, ip)
@@ -84,7 +92,8 @@ func (e *Emulator) listen(address string, i int) (net.Listener, error) {
 	before := [2]string{e.server.HTTPS, e.server.HTTP}[i]
 	e.mu.RUnlock()
 	host, port, err := net.SplitHostPort(address)
-	if beforeHost, _, old := net.SplitHostPort(before); err == nil && old == nil && port == "0" && beforeHost == host {
+	if beforeHost, _, old := net.SplitHostPort(before); err == nil && old == nil && port == "0" &&
+		beforeHost == host {
 		if l, err := net.Listen("tcp", before); err == nil {
 			return l, nil
 		}
@@ -96,7 +105,8 @@ func (e *Emulator) listen(address string, i int) (net.Listener, error) {
 func (e *Emulator) listens(listeners [2]net.Listener) {
 	defer e.lock()()
 	e.server.HTTPS, e.server.HTTP = listeners[0].Addr().String(), listeners[1].Addr().String()
-	for _, cluster := range e.store.list(arm.TypeCluster, "") { // their issuers' URLs have the address in them
+	// their issuers' URLs have the address in them
+	for _, cluster := range e.store.list(arm.TypeCluster, "") {
 		e.store.touch(cluster.id)
 	}
 }

@@ -13,13 +13,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works. cloudProvider writes a kubenet cluster's routes as cloud-provider-azure does, measured next to
-// the real one: the whole table at once, from a copy that it trusts for a while, in batches, with the ETag of
-// that copy. It deletes every route inside the pod CIDR that no node matches, whatever its name, and one batch
-// later every route whose name begins as the deleted one's node: a route named aks takes all routes of the
-// nodes aks-… with it for a moment, and so does a node's old pod CIDR with its new one. A write that fails
-// counts as done towards Kubernetes, and is tried again in each batch with the same copy, until that is too
-// old. It never repairs a wrong next hop, and never touches subnets.
+// How it works. cloudProvider writes a kubenet cluster's routes as cloud-provider-azure does,
+// measured next to the real one: the whole table at once, from a copy that it trusts for a while,
+// in batches, with the ETag of that copy. It deletes every route inside the pod CIDR that no node
+// matches, whatever its name, and one batch later every route whose name begins as the deleted
+// one's node: a route named aks takes all routes of the nodes aks-… with it for a moment, and so
+// does a node's old pod CIDR with its new one. A write that fails counts as done towards
+// Kubernetes, and is tried again in each batch with the same copy, until that is too old. It never
+// repairs a wrong next hop, and never touches subnets.
 
 type cloudProvider struct {
 	e       *Emulator
@@ -32,22 +33,23 @@ type cloudProvider struct {
 	copy   object
 	copied time.Time
 	etag   string
-	// again are nodes that went and came back since the last write: their routes are deleted and added in one batch.
+	// again are nodes that went and came back since the last write: their routes are deleted and
+	// added in one batch.
 	again map[*node]bool
-	// begun are the names of the nodes whose routes the last batch deleted: this one deletes all routes
-	// whose names begin so.
+	// begun are the names of the nodes whose routes the last batch deleted: this one deletes all
+	// routes whose names begin so.
 	begun []string
 }
 
 // RouteBugs are ways in which a cloud provider differs from the usual one.
 type RouteBugs struct {
-	// Polite is one without the known bugs: a failed write is no success (cloud-provider-azure#11003),
-	// and a delete takes the route of its own name only.
+	// Polite is one without the known bugs: a failed write is no success
+	// (cloud-provider-azure#11003), and a delete takes the route of its own name only.
 	Polite bool `json:"polite,omitempty"`
 	// DropStaleCopy reads the table again after a 412, and so fails only once.
 	DropStaleCopy bool `json:"dropStaleCopy,omitempty"`
-	// CaseSensitive compares node names with case: a route whose name is spelled differently is deleted
-	// and created again.
+	// CaseSensitive compares node names with case: a route whose name is spelled differently is
+	// deleted and created again.
 	CaseSensitive bool `json:"caseSensitive,omitempty"`
 	// KeepUnmatched does not delete the routes inside the pod CIDR that no node matches.
 	KeepUnmatched bool `json:"keepUnmatched,omitempty"`
@@ -56,7 +58,8 @@ type RouteBugs struct {
 // retryDelay is how long a failed write waits where the options name no batch time.
 const retryDelay = time.Second
 
-// wake makes the provider look at its nodes once the batch time is over, or at once where there is none.
+// wake makes the provider look at its nodes once the batch time is over, or at once where there is
+// none.
 func (p *cloudProvider) wake() {
 	if p.e.closed || p.paused {
 		return
@@ -98,8 +101,8 @@ func (p *cloudProvider) recreated(n *node) {
 	p.wake()
 }
 
-// reconcile brings the routes to what the nodes need. With a batch time it looks again after each, as the route
-// controller does.
+// reconcile brings the routes to what the nodes need. With a batch time it looks again after each,
+// as the route controller does.
 func (p *cloudProvider) reconcile() {
 	if p.e.opts.RouteBatch > 0 {
 		defer p.wakeIn(p.e.opts.RouteBatch)
@@ -139,8 +142,9 @@ func (p *cloudProvider) reconcile() {
 	body := object{
 		"location": table["location"],
 		"properties": object{
-			"disableBgpRoutePropagation": objectAt(table, "properties")["disableBgpRoutePropagation"],
-			"routes":                     routes,
+			"disableBgpRoutePropagation": objectAt(table,
+				"properties")["disableBgpRoutePropagation"],
+			"routes": routes,
 		},
 	}
 	if table["tags"] != nil {
@@ -159,12 +163,14 @@ func (p *cloudProvider) reconcile() {
 		} else {
 			p.noteRoutes(believed) // the error is lost on its way: updateRoutes shadows it
 		}
-		// The copy stays what it is until it is too old: the next write fails in the same way until then.
+		// The copy stays what it is until it is too old: the next write fails in the same way until
+		// then.
 		level := slog.LevelDebug
 		if f.status == http.StatusForbidden || f.status == http.StatusUnauthorized {
 			level = slog.LevelWarn
 		}
-		p.e.log.Log(context.Background(), level, "the cloud provider could not write its routes", "cluster", p.cluster.id.Name(), "code", f.code, "message", f.message)
+		p.e.log.Log(context.Background(), level, "the cloud provider could not write its routes",
+			"cluster", p.cluster.id.Name(), "code", f.code, "message", f.message)
 		if p.e.opts.RouteBatch == 0 {
 			p.wakeIn(retryDelay)
 		}
@@ -180,7 +186,8 @@ type routesSeen struct {
 	there bool
 }
 
-// noteRoutes sets the nodes' condition by the routes that the provider takes for written, which need not be there.
+// noteRoutes sets the nodes' condition by the routes that the provider takes for written, which
+// need not be there.
 func (p *cloudProvider) noteRoutes(routes []any) {
 	have := map[string]bool{}
 	for _, r := range routes {
@@ -207,7 +214,8 @@ func (p *cloudProvider) noteRoutes(routes []any) {
 func (p *cloudProvider) admitted(c *call) *failure {
 	if p.e.opts.CheckClusterIdentity {
 		if !p.e.identity.has(c.who) {
-			return fail(http.StatusUnauthorized, "InvalidAuthenticationToken", "The identity %s of the cluster is gone: it gets no token.", c.who.Resource)
+			return fail(http.StatusUnauthorized, "InvalidAuthenticationToken",
+				"The identity %s of the cluster is gone: it gets no token.", c.who.Resource)
 		}
 		if f := p.e.authorize(c); f != nil {
 			return f
@@ -240,8 +248,8 @@ func (p *cloudProvider) put(c *call) (reply, *failure) {
 
 // read returns the table from the copy, or anew when that is too old.
 func (p *cloudProvider) read() object {
-	// The real one reads between its batches, so that a copy is good for all batches of its time. Here it is
-	// read with a batch: the last one of its time comes in the moment in which it ends.
+	// The real one reads between its batches, so that a copy is good for all batches of its time.
+	// Here it is read with a batch: the last one of its time comes in the moment in which it ends.
 	if p.copy != nil && time.Since(p.copied) < p.e.opts.RouteCache+p.e.opts.RouteBatch/20 {
 		return p.copy
 	}
@@ -254,8 +262,8 @@ func (p *cloudProvider) read() object {
 	return p.copy
 }
 
-// keep returns the routes that stay: all outside the pod CIDRs, and inside those whose node has that very pod
-// CIDR and whose names do not begin as one that went in the batch before.
+// keep returns the routes that stay: all outside the pod CIDRs, and inside those whose node has
+// that very pod CIDR and whose names do not begin as one that went in the batch before.
 func (p *cloudProvider) keep(routes []object, before []string) (kept []any, changed bool) {
 	byName := map[string]*node{}
 	for _, n := range p.cluster.nodes() {
@@ -309,7 +317,8 @@ func (p *cloudProvider) route(n *node, prefix netip.Prefix) object {
 	for _, a := range n.addrs {
 		if a.Is4() == prefix.Addr().Is4() {
 			return object{"name": inventory.PodRouteName(n.name, prefix), "properties": object{
-				"addressPrefix": prefix.String(), "nextHopType": inventory.HopAppliance, "nextHopIpAddress": a.String(),
+				"addressPrefix": prefix.String(), "nextHopType": inventory.HopAppliance,
+				"nextHopIpAddress": a.String(),
 			}}
 		}
 	}
@@ -318,7 +327,8 @@ func (p *cloudProvider) route(n *node, prefix netip.Prefix) object {
 
 // routeKey tells routes apart as the provider does: by node and prefix, not by next hop.
 func (p *cloudProvider) routeKey(r object) string {
-	return p.spelled(inventory.RouteNode(text(r, "name"))) + " " + text(objectAt(r, "properties"), "addressPrefix")
+	return p.spelled(inventory.RouteNode(text(r, "name"))) + " " + text(objectAt(r, "properties"),
+		"addressPrefix")
 }
 
 // spelled is a node's name as it is compared.

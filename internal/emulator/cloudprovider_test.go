@@ -17,8 +17,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// provided is a cluster of one node with AKS's own times, whose route is written; all later times count from a read of
-// the table that follows.
+// provided is a cluster of one node with AKS's own times, whose route is written; all later times
+// count from a read of the table that follows.
 func provided(t *testing.T, opts Options) *bench {
 	opts.RouteBatch, opts.RouteCache = 30*time.Second, 2*time.Minute
 	opts.Buckets = Buckets{Reads: Bucket{unlimited, 1}, Clusters: Bucket{unlimited, 1}}
@@ -73,9 +73,9 @@ func TestStaleCopy(t *testing.T) {
 	})
 }
 
-// TestPrefixDeletes: a route without a node whose name begins the nodes' names takes their routes with it, one
-// batch later; and a node that comes back with another pod CIDR loses its new route once. Both are written
-// again, and the polite provider does neither. Measured with the real one.
+// TestPrefixDeletes: a route without a node whose name begins the nodes' names takes their routes
+// with it, one batch later; and a node that comes back with another pod CIDR loses its new route
+// once. Both are written again, and the polite provider does neither. Measured with the real one.
 func TestPrefixDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, polite := range []bool{false, true} {
@@ -84,7 +84,8 @@ func TestPrefixDeletes(t *testing.T) {
 			p := objectAt(doc, "properties")
 			name := text(listAt(p, "routes")[0], "name")
 			p["routes"] = append(listAt(p, "routes"), object{"name": name[:3], "properties": object{
-				"addressPrefix": "10.244.200.0/24", "nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.1.4",
+				"addressPrefix": "10.244.200.0/24", "nextHopType": "VirtualAppliance",
+				"nextHopIpAddress": "10.0.1.4",
 			}})
 			b.put(rt, string(encode(doc)))
 			var counts []int
@@ -109,9 +110,11 @@ func TestDeletesAndCase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := provided(t, Options{})
 		foreign := func(name, prefix string) object {
-			return object{"name": name, "properties": object{"addressPrefix": prefix, "nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.1.99"}}
+			return object{"name": name, "properties": object{"addressPrefix": prefix,
+				"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.1.99"}}
 		}
-		// rewrite adds a foreign route inside the pod CIDR and spells the node's route in upper case.
+		// rewrite adds a foreign route inside the pod CIDR and spells the node's route in upper
+		// case.
 		rewrite := func() {
 			doc := b.get(rt)
 			p := objectAt(doc, "properties")
@@ -164,25 +167,30 @@ func TestDualStackRoutes(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16","fd00:1::/48"]},"subnets":[{"name":"a","properties":{"addressPrefixes":["10.0.1.0/24","fd00:1::/64"],"routeTable":{"id":"`+string(rt)+`"}}}]}}`)
 	dual := `,"ipFamilies":["IPv4","IPv6"]`
-	b.refused(http.MethodPut, aks, clusterBody(dual, `,"count":4`), 400, "AgentPoolMaxCountExceeded") // two routes each
+	// two routes each
+	b.refused(http.MethodPut, aks, clusterBody(dual, `,"count":4`), 400,
+		"AgentPoolMaxCountExceeded")
 	b.put(aks, clusterBody(dual, `,"count":3`))
 	if got := b.podRoutes(rt); len(got) != 6 {
 		t.Errorf("%q", got)
 	}
 }
 
-// TestCloudControllerCalls is what cloud-provider-azure's controller asks and writes, over plain HTTP, as the cluster's
-// managed identity, with its api-versions.
+// TestCloudControllerCalls is what cloud-provider-azure's controller asks and writes, over plain
+// HTTP, as the cluster's managed identity, with its api-versions.
 func TestCloudControllerCalls(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aks, clusterBody(``, `,"count":2`))
 	b.e.PauseRoutes(aks, true)
 	set, who := b.e.clusters[aks.Key()].pools[0].scaleSet, b.e.clusters[aks.Key()].who
 	b.put(group+"/providers/Microsoft.Authorization/roleAssignments/9a000000-0000-4000-8000-000000000001", `{"properties":{"principalId":"`+who.ObjectID+`",
-		"roleDefinitionId":"/subscriptions/`+sub+`/providers/Microsoft.Authorization/roleDefinitions/4d97b98b-1d4f-4787-a291-c67834d212e7"}}`) // Network Contributor
+		"roleDefinitionId":"/subscriptions/`+sub+
+		// Network Contributor
+		`/providers/Microsoft.Authorization/roleDefinitions/4d97b98b-1d4f-4787-a291-c67834d212e7"}}`)
 	server := httptest.NewServer(b.e)
 	defer server.Close()
-	identity := url.Values{"resource": {"https://management.azure.com/"}, "api-version": {"2019-08-01"}, "client_id": {who.ClientID}}
+	identity := url.Values{"resource": {"https://management.azure.com/"},
+		"api-version": {"2019-08-01"}, "client_id": {who.ClientID}}
 	answer, err := http.Get(server.URL + "/msi/token?" + identity.Encode())
 	if err != nil {
 		t.Fatal(err)
@@ -222,20 +230,27 @@ func TestCloudControllerCalls(t *testing.T) {
 		doc, _ := decodeObject(raw)
 		return answer.StatusCode, doc
 	}
-	status, doc := do(http.MethodGet, "/subscriptions/"+sub+"/providers/Microsoft.Compute", "api-version=2021-04-01", "", nil)
-	if status != 200 || !slices.ContainsFunc(listAt(doc, "resourceTypes"), func(o object) bool { return text(o, "resourceType") == "virtualMachineScaleSets" }) {
+	status, doc := do(http.MethodGet, "/subscriptions/"+sub+"/providers/Microsoft.Compute",
+		"api-version=2021-04-01", "", nil)
+	if status != 200 || !slices.ContainsFunc(listAt(doc, "resourceTypes"), func(o object) bool {
+		return text(o, "resourceType") == "virtualMachineScaleSets"
+	}) {
 		t.Errorf("the provider: %d %s", status, encode(doc))
 	}
 	nodes := string(set.Group())
-	if status, doc = do(http.MethodGet, nodes+"/providers/Microsoft.Compute/virtualMachineScaleSets", "api-version=2025-04-01", "", nil); status != 200 || len(listAt(doc, "value")) != 1 {
+	if status, doc = do(http.MethodGet, nodes+
+		"/providers/Microsoft.Compute/virtualMachineScaleSets", "api-version=2025-04-01", "",
+		nil); status != 200 || len(listAt(doc, "value")) != 1 {
 		t.Fatalf("scale sets: %d %s", status, encode(doc))
 	}
-	status, doc = do(http.MethodGet, string(set)+"/virtualMachines", "%24expand=instanceView&api-version=2025-04-01", "", nil)
+	status, doc = do(http.MethodGet, string(set)+"/virtualMachines",
+		"%24expand=instanceView&api-version=2025-04-01", "", nil)
 	machines := listAt(doc, "value")
 	if status != 200 || len(machines) != 2 {
 		t.Fatalf("machines: %d %s", status, encode(doc))
 	}
-	// It makes a node's route of what the machine and its interface say, in one write of the whole table.
+	// It makes a node's route of what the machine and its interface say, in one write of the whole
+	// table.
 	_, table := do(http.MethodGet, string(rt), "api-version=2025-05-01", "", nil)
 	etag := text(table, "etag")
 	routes := []any{}
@@ -243,25 +258,36 @@ func TestCloudControllerCalls(t *testing.T) {
 		if len(listAt(objectAt(m, "properties", "instanceView"), "statuses")) == 0 {
 			t.Errorf("no instance view: %s", encode(m))
 		}
-		nic := arm.ID(text(listAt(objectAt(m, "properties", "networkProfile"), "networkInterfaces")[0], "id"))
-		lower := fmt.Sprintf("%s/providers/microsoft.Compute/virtualMachineScaleSets/%s/virtualMachines/%s/networkInterfaces/%s", nodes, set.Name(), text(m, "instanceId"), nic.Name())
+		nic := arm.ID(text(listAt(objectAt(m, "properties", "networkProfile"),
+			"networkInterfaces")[0], "id"))
+		lower := fmt.Sprintf(
+			"%s/providers/microsoft.Compute/virtualMachineScaleSets/%s/virtualMachines/%s/networkInterfaces/%s", nodes, set.Name(), text(m, "instanceId"), nic.Name())
 		status, doc := do(http.MethodGet, lower, "api-version=2018-10-01", "", nil)
 		if status != 200 {
 			t.Fatalf("interface: %d %s", status, encode(doc))
 		}
-		address := text(objectAt(listAt(objectAt(doc, "properties"), "ipConfigurations")[0], "properties"), "privateIPAddress")
+		address := text(objectAt(listAt(objectAt(doc, "properties"), "ipConfigurations")[0],
+			"properties"), "privateIPAddress")
 		name := text(objectAt(m, "properties", "osProfile"), "computerName")
 		prefix := fmt.Sprintf("10.244.%d.0/24", i+10)
-		routes = append(routes, object{"name": name + "____" + strings.NewReplacer(".", "", "/", "").Replace(prefix), "properties": object{"addressPrefix": prefix, "nextHopType": "VirtualAppliance", "nextHopIpAddress": address}})
+		routes = append(routes,
+			object{"name": name + "____" + strings.NewReplacer(".", "", "/", "").Replace(prefix),
+				"properties": object{"addressPrefix": prefix, "nextHopType": "VirtualAppliance",
+					"nextHopIpAddress": address}})
 	}
-	body := object{"id": string(rt), "name": rt.Name(), "location": "westeurope", "etag": etag, "properties": object{"routes": routes}}
-	if status, doc := do(http.MethodPut, string(rt), "api-version=2025-05-01", etag, body); status != 200 || text(doc, "etag") == etag {
+	body := object{"id": string(rt), "name": rt.Name(), "location": "westeurope", "etag": etag,
+		"properties": object{"routes": routes}}
+	if status, doc := do(http.MethodPut, string(rt), "api-version=2025-05-01", etag,
+		body); status != 200 || text(doc, "etag") == etag {
 		t.Errorf("PUT: %d %s", status, encode(doc))
 	}
-	if status, doc := do(http.MethodPut, string(rt), "api-version=2025-05-01", etag, body); status != 412 || text(objectAt(doc, "error"), "code") != "PreconditionFailedEtagMismatch" {
+	if status, doc := do(http.MethodPut, string(rt), "api-version=2025-05-01", etag,
+		body); status != 412 ||
+		text(objectAt(doc, "error"), "code") != "PreconditionFailedEtagMismatch" {
 		t.Errorf("PUT with the old ETag: %d %s", status, encode(doc))
 	}
-	want := []string{"000000____1024410024 10.244.10.0/24 10.0.1.4", "000001____1024411024 10.244.11.0/24 10.0.1.5"}
+	want := []string{"000000____1024410024 10.244.10.0/24 10.0.1.4",
+		"000001____1024411024 10.244.11.0/24 10.0.1.5"}
 	if got := b.podRoutes(rt); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}

@@ -26,8 +26,9 @@ func (e *Emulator) clusterPrincipal(r *resource) Principal {
 	}
 }
 
-// checkClusterIdentity refuses a cluster whose identity lacks what it needs on the network it brings. A system-assigned
-// identity does not exist before its cluster, so nobody can have given it a role: with kubenet it may not bring a table.
+// checkClusterIdentity refuses a cluster whose identity lacks what it needs on the network it
+// brings. A system-assigned identity does not exist before its cluster, so nobody can have given it
+// a role: with kubenet it may not bring a table.
 func (e *Emulator) checkClusterIdentity(r *resource) *failure {
 	for _, p := range listAt(objectAt(r.body, "properties"), "agentPoolProfiles") {
 		if f := e.checkPoolSubnet(r, p); f != nil {
@@ -47,12 +48,20 @@ func (e *Emulator) checkPoolSubnet(r *resource, p object) *failure {
 	own, who := !hasUserIdentity(r.body), e.clusterPrincipal(r)
 	nodeGroup := arm.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup"))
 	table := linkOf(subnet.body, "routeTable")
-	if text(objectAt(properties, "networkProfile"), "networkPlugin") == "kubenet" && table != "" && !table.Group().Equal(nodeGroup) {
+	if text(objectAt(properties, "networkProfile"), "networkPlugin") == "kubenet" && table != "" &&
+		!table.Group().Equal(nodeGroup) {
 		if own { // Azure/AKS#2333
-			return fail(http.StatusBadRequest, "CustomRouteTableWithUnsupportedMSIType", "Clusters using managed identity type SystemAssigned do not support bringing your own route table. Please see https://aka.ms/aks/customrt for more information")
+			return fail(http.StatusBadRequest, "CustomRouteTableWithUnsupportedMSIType",
+				"Clusters using managed identity type SystemAssigned do not support bringing "+
+					"your own route table. Please see https://aka.ms/aks/customrt for more "+
+					"information")
 		}
-		if !e.allowed(who, arm.TypeRouteTable+"/read", table) || !e.allowed(who, arm.TypeRouteTable+"/write", table) {
-			return fail(http.StatusBadRequest, "CustomRouteTableMissingPermission", "Managed identity or service principle must be given permission to read and write to custom route table %s. Please see https://aka.ms/aks/customrt for more information", table)
+		if !e.allowed(who, arm.TypeRouteTable+"/read", table) ||
+			!e.allowed(who, arm.TypeRouteTable+"/write", table) {
+			return fail(http.StatusBadRequest, "CustomRouteTableMissingPermission",
+				"Managed identity or service principle must be given permission to read and "+
+					"write to custom route table %s. Please see https://aka.ms/aks/customrt for "+
+					"more information", table)
 		}
 	}
 	if own {
@@ -68,8 +77,10 @@ func (e *Emulator) checkPoolSubnet(r *resource, p object) *failure {
 			return unauthorized(who, w)
 		}
 		if join := joins["subnet"]; !e.allowed(who, join, subnet.id) {
-			scaleSet := nodeGroup + arm.ID("/providers/"+arm.TypeScaleSet+"/aks-"+text(p, "name")+"-vmss")
-			return unjoined(who, wish{action: arm.TypeScaleSet + "/write", scope: scaleSet}, map[arm.ID]string{subnet.id: join}, subnet.id)
+			scaleSet := nodeGroup + arm.ID("/providers/"+arm.TypeScaleSet+"/aks-"+text(p, "name")+
+				"-vmss")
+			return unjoined(who, wish{action: arm.TypeScaleSet + "/write", scope: scaleSet},
+				map[arm.ID]string{subnet.id: join}, subnet.id)
 		}
 	}
 	return nil
@@ -78,13 +89,16 @@ func (e *Emulator) checkPoolSubnet(r *resource, p object) *failure {
 // lockedDown reports whether only the cluster may change its node resource group.
 func (e *Emulator) lockedDown(cl *cluster) bool {
 	r := e.store.get(cl.id)
-	return r != nil && strings.EqualFold(text(objectAt(r.body, "properties", "nodeResourceGroupProfile"), "restrictionLevel"), "ReadOnly")
+	return r != nil &&
+		strings.EqualFold(text(objectAt(r.body, "properties", "nodeResourceGroupProfile"),
+			"restrictionLevel"), "ReadOnly")
 }
 
 // denyAssignmentOf names the deny assignment that locks a node resource group down.
 func denyAssignmentOf(cl *cluster) (name string, id arm.ID) {
 	guid := uuid.NewSHA1(uuid.Nil, []byte("deny "+cl.id.Key())).String()
-	return "[AKS] Node resource group lockdown of " + cl.id.Name(), cl.nodeGroup + arm.ID("/providers/Microsoft.Authorization/denyAssignments/"+guid)
+	return "[AKS] Node resource group lockdown of " + cl.id.Name(), cl.nodeGroup +
+		arm.ID("/providers/Microsoft.Authorization/denyAssignments/"+guid)
 }
 
 // denyAssignments are the ones that count at a scope, or lie below it.
@@ -92,16 +106,21 @@ func (e *Emulator) denyAssignments(scope arm.ID) []object {
 	out := []object{}
 	for _, r := range e.store.list(arm.TypeCluster, "") {
 		cl := e.clusters[r.id.Key()]
-		if cl == nil || !e.lockedDown(cl) || !covers(cl.nodeGroup, scope) && !below(cl.nodeGroup, scope) {
+		if cl == nil || !e.lockedDown(cl) || !covers(cl.nodeGroup, scope) &&
+			!below(cl.nodeGroup, scope) {
 			continue
 		}
 		name, id := denyAssignmentOf(cl)
 		out = append(out, object{
 			"id": string(id), "name": id.Name(), "type": "Microsoft.Authorization/denyAssignments",
 			"properties": object{
-				"denyAssignmentName": name, "scope": string(cl.nodeGroup), "isSystemProtected": true, "doNotApplyToChildScopes": false,
-				"permissions":       []object{{"actions": []string{"*"}, "notActions": []string{"*/read"}, "dataActions": []string{}, "notDataActions": []string{}}},
-				"principals":        []object{{"id": "00000000-0000-0000-0000-000000000000", "type": "SystemDefined"}},
+				"denyAssignmentName": name, "scope": string(cl.nodeGroup),
+				"isSystemProtected": true, "doNotApplyToChildScopes": false,
+				"permissions": []object{
+					{"actions": []string{"*"}, "notActions": []string{"*/read"},
+						"dataActions": []string{}, "notDataActions": []string{}}},
+				"principals": []object{{"id": "00000000-0000-0000-0000-000000000000",
+					"type": "SystemDefined"}},
 				"excludePrincipals": []object{{"id": cl.who.ObjectID, "type": "ServicePrincipal"}},
 			},
 		})

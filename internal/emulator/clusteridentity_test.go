@@ -19,25 +19,31 @@ const uai = group + "/providers/Microsoft.ManagedIdentity/userAssignedIdentities
 
 // broughtBy is the cluster of brought, with the identity uai.
 func broughtBy(count int) string {
-	return strings.Replace(fmt.Sprintf(brought, count), `{`, `{"identity":{"type":"UserAssigned","userAssignedIdentities":{"`+string(uai)+`":{}}},`, 1)
+	return strings.Replace(fmt.Sprintf(brought, count), `{`,
+		`{"identity":{"type":"UserAssigned","userAssignedIdentities":{"`+string(uai)+`":{}}},`, 1)
 }
 
-// TestClusterIdentity: a cluster that brings its network needs an identity with roles on it, when it is made and for as
-// long as it lives.
+// TestClusterIdentity: a cluster that brings its network needs an identity with roles on it, when
+// it is made and for as long as it lives.
 func TestClusterIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		b := newBench(t, Options{CheckClusterIdentity: true, RouteBatch: 30 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		b := newBench(t, Options{CheckClusterIdentity: true, RouteBatch: 30 * time.Second,
+			Log: slog.New(slog.NewTextHandler(&log, nil))})
 		b.put(rt, `{"location":"westeurope"}`)
 		b.put(vnet, plainVNet)
 		a := vnet.Child("subnets", "a")
-		b.says(http.MethodPut, aks, fmt.Sprintf(brought, 1), 400, "CustomRouteTableWithUnsupportedMSIType",
-			"Clusters using managed identity type SystemAssigned do not support bringing your own route table. Please see https://aka.ms/aks/customrt for more information")
+		b.says(http.MethodPut, aks, fmt.Sprintf(brought, 1), 400,
+			"CustomRouteTableWithUnsupportedMSIType",
+			"Clusters using managed identity type SystemAssigned do not support bringing your "+
+				"own route table. Please see https://aka.ms/aks/customrt for more information")
 		b.refused(http.MethodPut, aks, broughtBy(1), 400, "FailedIdentityOperation")
 		b.put(uai, `{"location":"westeurope"}`)
 		who := identityOf(b.e.store.get(uai))
 		b.says(http.MethodPut, aks, broughtBy(1), 400, "CustomRouteTableMissingPermission",
-			"Managed identity or service principle must be given permission to read and write to custom route table "+string(rt)+". Please see https://aka.ms/aks/customrt for more information")
+			"Managed identity or service principle must be given permission to read and write to "+
+				"custom route table "+string(rt)+". Please see https://aka.ms/aks/customrt for "+
+				"more information")
 		onTable := b.grant(1, rt, who.ObjectID, "Network Contributor")
 		b.refused(http.MethodPut, aks, broughtBy(1), 403, "AuthorizationFailed")
 		b.grant(2, a, who.ObjectID, "Reader")
@@ -49,9 +55,12 @@ func TestClusterIdentity(t *testing.T) {
 		if n := len(b.podRoutes(rt)); n != 1 {
 			t.Errorf("%d routes", n)
 		}
-		b.refused(http.MethodPut, aks.Child("agentPools", "more"), `{"properties":{"count":1,"vnetSubnetID":"`+string(vnet)+`/subnets/b"}}`, 403, "AuthorizationFailed")
+		b.refused(http.MethodPut, aks.Child("agentPools", "more"),
+			`{"properties":{"count":1,"vnetSubnetID":"`+string(vnet)+
+				`/subnets/b"}}`, 403, "AuthorizationFailed")
 		assigned := objectAt(b.get(aks), "identity", "userAssignedIdentities", string(uai))
-		if text(assigned, "principalId") != who.ObjectID || text(assigned, "clientId") != who.ClientID {
+		if text(assigned, "principalId") != who.ObjectID ||
+			text(assigned, "clientId") != who.ClientID {
 			t.Errorf("the cluster shows %v", assigned)
 		}
 
@@ -66,7 +75,8 @@ func TestClusterIdentity(t *testing.T) {
 		if n := len(b.podRoutes(rt)); n != 1 {
 			t.Errorf("%d routes without the role", n)
 		}
-		if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "AuthorizationFailed") {
+		if !strings.Contains(log.String(), "level=WARN") ||
+			!strings.Contains(log.String(), "AuthorizationFailed") {
 			t.Errorf("the log: %s", log.String())
 		}
 		b.grant(4, group, who.ObjectID, "Network Contributor")
@@ -83,13 +93,15 @@ func TestClusterIdentity(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if n := len(b.podRoutes(rt)); n != 3 || !strings.Contains(log.String(), "InvalidAuthenticationToken") {
+		if n := len(b.podRoutes(rt)); n != 3 ||
+			!strings.Contains(log.String(), "InvalidAuthenticationToken") {
 			t.Errorf("%d routes without the identity", n)
 		}
 	})
 }
 
-// TestClusterLinks: who makes a cluster must be allowed to join its subnets and to assign its identity.
+// TestClusterLinks: who makes a cluster must be allowed to join its subnets and to assign its
+// identity.
 func TestClusterLinks(t *testing.T) {
 	b, g := withGuest(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
@@ -97,8 +109,11 @@ func TestClusterLinks(t *testing.T) {
 	b.put(uai, `{"location":"westeurope"}`)
 	b.grant(1, group, guest.ObjectID, "Azure Kubernetes Service Contributor Role")
 	a := vnet.Child("subnets", "a")
-	g.says(http.MethodPut, aks, broughtBy(1), 403, "LinkedAuthorizationFailed", "The client '"+guest.ClientID+"' with object id '"+guest.ObjectID+
-		"' has permission to perform action 'Microsoft.ContainerService/managedClusters/write' on scope '"+string(aks)+"'; however, it does not have permission to perform action(s) 'Microsoft.ManagedIdentity/userAssignedIdentities/assign/action,Microsoft.Network/virtualNetworks/subnets/join/action' on the linked scope(s) '"+
+	g.says(http.MethodPut, aks, broughtBy(1), 403, "LinkedAuthorizationFailed", "The client '"+
+		guest.ClientID+"' with object id '"+guest.ObjectID+
+		"' has permission to perform action 'Microsoft.ContainerService/managedClusters/write' "+
+		"on scope '"+string(aks)+"'; however, it does not have permission to perform action(s) "+
+		"'Microsoft.ManagedIdentity/userAssignedIdentities/assign/action,Microsoft.Network/virtualNetworks/subnets/join/action' on the linked scope(s) '"+
 		string(uai)+","+string(a)+"' (respectively) or the linked scope(s) are invalid.")
 	b.grant(2, uai, guest.ObjectID, "Managed Identity Operator")
 	g.refused(http.MethodPut, aks, broughtBy(1), 403, "LinkedAuthorizationFailed")
@@ -116,7 +131,8 @@ func TestPodSubnetIdentity(t *testing.T) {
 	nodes, pods := vnet.Child("subnets", "a"), vnet.Child("subnets", "b")
 	b.grant(1, nodes, who.ObjectID, "Network Contributor")
 	cluster := `{"location":"westeurope","identity":{"type":"UserAssigned","userAssignedIdentities":{"` + string(uai) + `":{}}},"properties":{"networkProfile":{"networkPlugin":"azure","serviceCidr":"10.96.0.0/16","dnsServiceIP":"10.96.0.10"},"agentPoolProfiles":[
-		{"name":"np","count":1,"vnetSubnetID":"` + string(nodes) + `","podSubnetID":"` + string(pods) + `"}]}}`
+		{"name":"np","count":1,"vnetSubnetID":"` + string(nodes) + `","podSubnetID":"` +
+		string(pods) + `"}]}}`
 	b.refused(http.MethodPut, aks, cluster, 403, "AuthorizationFailed")
 	b.grant(2, pods, who.ObjectID, "Reader")
 	b.refused(http.MethodPut, aks, cluster, 403, "LinkedAuthorizationFailed")
@@ -124,7 +140,8 @@ func TestPodSubnetIdentity(t *testing.T) {
 	b.put(aks, cluster)
 }
 
-// TestRestartedIdentities: after a restart, who was gone stays gone, and who could log in still can.
+// TestRestartedIdentities: after a restart, who was gone stays gone, and who could log in still
+// can.
 func TestRestartedIdentities(t *testing.T) {
 	options := Options{StateFile: filepath.Join(t.TempDir(), "state.db")}
 	b := newBench(t, options)
@@ -148,36 +165,43 @@ func TestRestartedIdentities(t *testing.T) {
 	}
 	defer again.Close()
 	if again.identity.has(gone) || !again.identity.has(stays) {
-		t.Errorf("the deleted identity is there: %v; the other one: %v", again.identity.has(gone), again.identity.has(stays))
+		t.Errorf("the deleted identity is there: %v; the other one: %v", again.identity.has(gone),
+			again.identity.has(stays))
 	}
 	if len(again.identity.issuers["https://issuer"]) != 1 {
 		t.Errorf("issuers %v", again.identity.issuers)
 	}
 }
 
-// TestOwnNetwork: a cluster that brings nothing needs nothing, and has its role on its node resource group.
+// TestOwnNetwork: a cluster that brings nothing needs nothing, and has its role on its node
+// resource group.
 func TestOwnNetwork(t *testing.T) {
 	b := newBench(t, Options{CheckClusterIdentity: true})
 	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
-	tables := listAt(b.get("/subscriptions/"+arm.ID(sub)+"/resourceGroups/MC_net-rg_c_westeurope/providers/Microsoft.Network/routeTables"), "value")
+	tables := listAt(b.get("/subscriptions/"+arm.ID(sub)+
+		"/resourceGroups/MC_net-rg_c_westeurope/providers/Microsoft.Network/routeTables"), "value")
 	if len(tables) != 1 || len(b.podRoutes(arm.ID(text(tables[0], "id")))) != 2 {
 		t.Errorf("tables %v", names(tables))
 	}
 }
 
-// TestLockdown: nobody but the cluster changes a node resource group that is locked down, nor joins what is in it.
+// TestLockdown: nobody but the cluster changes a node resource group that is locked down, nor joins
+// what is in it.
 func TestLockdown(t *testing.T) {
 	b, g := withGuest(t, Options{})
 	b.grant(1, "/subscriptions/"+arm.ID(sub), guest.ObjectID, "Owner")
 	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"nodeResourceGroupProfile":{"restrictionLevel":"ReadOnly"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
 	nodes := arm.ID("/subscriptions/" + sub + "/resourceGroups/MC_net-rg_c_westeurope")
-	table := arm.ID(text(listAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"), "value")[0], "id"))
+	table := arm.ID(text(listAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"),
+		"value")[0], "id"))
 	deny := listAt(b.get(nodes+"/providers/Microsoft.Authorization/denyAssignments"), "value")
 	if len(deny) != 1 {
 		t.Fatalf("deny assignments %v", deny)
 	}
 	for _, filter := range []string{"", "atScope()"} {
-		_, doc := b.request(http.MethodGet, "/subscriptions/"+sub+"/providers/Microsoft.Authorization/denyAssignments", url.Values{"$filter": {filter}}, "")
+		_, doc := b.request(http.MethodGet, "/subscriptions/"+sub+
+			"/providers/Microsoft.Authorization/denyAssignments", url.Values{
+			"$filter": {filter}}, "")
 		if got, below := len(listAt(doc, "value")), filter == ""; (got == 1) != below {
 			t.Errorf("$filter=%s at the subscription: %d deny assignments", filter, got)
 		}
@@ -187,12 +211,19 @@ func TestLockdown(t *testing.T) {
 		p Principal
 	}{{b, DefaultPrincipal}, {g, guest}} {
 		who.get(table)
-		who.says(http.MethodPut, table, `{"location":"westeurope"}`, 403, "DenyAssignmentAuthorizationFailed", fmt.Sprintf(
-			"The client '%s' with object id '%s' has permission to perform action 'Microsoft.Network/routeTables/write' on scope '%s'; however, the access is denied because of the deny assignment with name '%s' and Id '%s' at scope '%s'.",
-			who.p.ClientID, who.p.ObjectID, table, text(objectAt(deny[0], "properties"), "denyAssignmentName"), text(deny[0], "id"), nodes))
+		who.says(http.MethodPut, table, `{"location":"westeurope"}`, 403,
+			"DenyAssignmentAuthorizationFailed", fmt.Sprintf(
+				"The client '%s' with object id '%s' has permission to perform action "+
+					"'Microsoft.Network/routeTables/write' on scope '%s'; however, the access is "+
+					"denied because of the deny assignment with name '%s' and Id '%s' at scope "+
+					"'%s'.",
+				who.p.ClientID, who.p.ObjectID, table, text(objectAt(deny[0], "properties"),
+					"denyAssignmentName"), text(deny[0], "id"), nodes))
 		who.refused(http.MethodDelete, nodes, "", 403, "DenyAssignmentAuthorizationFailed")
 		who.put(vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]}}}`)
-		who.refused(http.MethodPut, vnet.Child("subnets", "a"), `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(table)+`"}}}`, 403, "LinkedAuthorizationFailed")
+		who.refused(http.MethodPut, vnet.Child("subnets", "a"),
+			`{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(table)+
+				`"}}}`, 403, "LinkedAuthorizationFailed")
 	}
 	if err := b.e.Scale(aks, "np", 3); err != nil || len(b.podRoutes(table)) != 3 {
 		t.Errorf("the cluster itself: %v, %d routes", err, len(b.podRoutes(table)))

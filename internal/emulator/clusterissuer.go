@@ -91,7 +91,8 @@ func (e *Emulator) issuerDocument(c *call) (reply, bool) {
 	switch strings.Join(c.path[3:], "/") {
 	case ".well-known/openid-configuration":
 		return ok(object{
-			"issuer": issuer, "jwks_uri": issuer + "openid/v1/jwks", "response_types_supported": []string{"id_token"},
+			"issuer": issuer, "jwks_uri": issuer +
+				"openid/v1/jwks", "response_types_supported": []string{"id_token"},
 			"subject_types_supported": []string{
 				"public",
 			}, "id_token_signing_alg_values_supported": []string{"RS256"},
@@ -139,7 +140,8 @@ func (e *Emulator) tokenRequest(c *call) (reply, *failure, bool) {
 	}
 	expires := time.Now().Add(life)
 	token := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims{
-		"iss": issuer, "sub": "system:serviceaccount:" + p[3] + ":" + p[5], "aud": slices.Clone(audiences), "jti": uuid.NewString(),
+		"iss": issuer, "sub": "system:serviceaccount:" + p[3] + ":" +
+			p[5], "aud": slices.Clone(audiences), "jti": uuid.NewString(),
 		"iat": time.Now().Unix(), "nbf": time.Now().Unix(), "exp": expires.Unix(),
 		"kubernetes.io": object{
 			"namespace": p[3],
@@ -155,7 +157,8 @@ func (e *Emulator) tokenRequest(c *call) (reply, *failure, bool) {
 		return reply{}, fail(http.StatusInternalServerError, "InternalError", "%v", err), true
 	}
 	answer := ok(object{
-		"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": object{"name": p[5], "namespace": p[3]},
+		"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": object{
+			"name": p[5], "namespace": p[3]},
 		"spec": object{"audiences": audiences, "expirationSeconds": int(life.Seconds())},
 		"status": object{
 			"token":               signed,

@@ -61,7 +61,8 @@ func TestClusterIssuer(t *testing.T) {
 	body := `{"location":"westeurope","identity":{"type":"SystemAssigned"},"properties":{"dnsPrefix":"shop","oidcIssuerProfile":{"enabled":ON},
   "agentPoolProfiles":[{"name":"np","count":1,"vmSize":"Standard_D2s_v5","mode":"System"}]}}`
 	b.put(cluster, strings.Replace(body, "ON", "false", 1))
-	if profile := objectAt(b.get(cluster), "properties", "oidcIssuerProfile"); profile["issuerURL"] != nil {
+	if profile := objectAt(b.get(cluster), "properties",
+		"oidcIssuerProfile"); profile["issuerURL"] != nil {
 		t.Errorf("without an issuer: %v", profile)
 	}
 	b.put(cluster, strings.Replace(body, "ON", "true", 1))
@@ -87,7 +88,8 @@ func TestClusterIssuer(t *testing.T) {
 		Issuer string
 		KeysAt string `json:"jwks_uri"`
 	}
-	if err := json.Unmarshal(ask(http.MethodGet, issuer+".well-known/openid-configuration", "", ""), &configuration); err != nil ||
+	if err := json.Unmarshal(ask(http.MethodGet, issuer+".well-known/openid-configuration", "", ""),
+		&configuration); err != nil ||
 		configuration.Issuer != issuer {
 		t.Fatalf("%v %v", configuration, err)
 	}
@@ -97,7 +99,9 @@ func TestClusterIssuer(t *testing.T) {
 		t.Fatalf("%v %v", set, err)
 	}
 	claims := jwt.MapClaims{}
-	if _, err := jwt.ParseWithClaims(asked.Status.Token, claims, func(*jwt.Token) (any, error) { return set.Keys[0].key(), nil }); err != nil ||
+	if _, err := jwt.ParseWithClaims(asked.Status.Token, claims, func(*jwt.Token) (any, error) {
+		return set.Keys[0].key(), nil
+	}); err != nil ||
 		claims["iss"] != issuer ||
 		claims["sub"] != "system:serviceaccount:web:front" {
 		t.Fatalf("%v %v", claims, err)
@@ -116,7 +120,8 @@ func TestClusterIssuer(t *testing.T) {
 					Transport: client,
 					Cloud:     cloud.Configuration{ActiveDirectoryAuthorityHost: server.Info.HTTPS},
 				},
-				TenantID: DefaultTenant, ClientID: who.ClientID, TokenFilePath: file, DisableInstanceDiscovery: true,
+				TenantID: DefaultTenant, ClientID: who.ClientID, TokenFilePath: file,
+				DisableInstanceDiscovery: true,
 			},
 		)
 		if err != nil {
@@ -135,12 +140,14 @@ func TestClusterIssuer(t *testing.T) {
 	}
 	b.put(
 		uai.Child("federatedIdentityCredentials", "front"),
-		`{"properties":{"issuer":"`+issuer+`","subject":"system:serviceaccount:web:front","audiences":["api://AzureADTokenExchange"]}}`,
+		`{"properties":{"issuer":"`+issuer+
+			`","subject":"system:serviceaccount:web:front","audiences":["api://AzureADTokenExchange"]}}`,
 	)
 	if err := login(); err != nil {
 		t.Errorf("with one: %v", err)
 	}
-	if err := os.WriteFile(file, bytes.Replace([]byte(asked.Status.Token), []byte("."), []byte(".x"), 1), 0o600); err != nil {
+	if err := os.WriteFile(file, bytes.Replace([]byte(asked.Status.Token), []byte("."),
+		[]byte(".x"), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := login(); err == nil {

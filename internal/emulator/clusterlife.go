@@ -20,7 +20,8 @@ func powerOf(r *resource) string {
 	return "Running"
 }
 
-// clusterBusy is AKS's refusal of a write while an operation runs (azure-workload-identity#417, cilium#25944).
+// clusterBusy is AKS's refusal of a write while an operation runs (azure-workload-identity#417,
+// cilium#25944).
 func (e *Emulator) clusterBusy(r *resource) *failure {
 	what, of := "operation", state(r)
 	if cl := e.clusters[r.id.Key()]; cl != nil {
@@ -30,11 +31,14 @@ func (e *Emulator) clusterBusy(r *resource) *failure {
 				working = append(working, p)
 			}
 		}
-		if len(working) == 1 && len(cl.pools) > 1 || len(working) == 1 && working[0].doing != r.doing {
+		if len(working) == 1 && len(cl.pools) > 1 ||
+			len(working) == 1 && working[0].doing != r.doing {
 			what, of = "agentpool operation", working[0].name+" - "+working[0].doing
 		}
 	}
-	return fail(http.StatusConflict, "OperationNotAllowed", "Operation is not allowed: Another %s (%s) is in progress, please wait for it to finish before starting a new operation. See https://aka.ms/aks-pending-operation for more details", what, of)
+	return fail(http.StatusConflict, "OperationNotAllowed", "Operation is not allowed: Another "+
+		"%s (%s) is in progress, please wait for it to finish before starting a new operation. "+
+		"See https://aka.ms/aks-pending-operation for more details", what, of)
 }
 
 // changeable refuses changes to a cluster that is busy or stopped.
@@ -43,7 +47,9 @@ func (e *Emulator) changeable(r *resource) *failure {
 		return f
 	}
 	if powerOf(r) == "Stopped" { // wording [U]
-		return fail(http.StatusBadRequest, "OperationNotAllowed", "Operation is not allowed: managed cluster %s is in stopped state, no operations except for start are allowed.", r.id.Name())
+		return fail(http.StatusBadRequest, "OperationNotAllowed", "Operation is not allowed: "+
+			"managed cluster %s is in stopped state, no operations except for start are allowed.",
+			r.id.Name())
 	}
 	return nil
 }
@@ -105,7 +111,8 @@ func (e *Emulator) resumeCluster(cl *cluster) {
 // clusterCall answers the actions on a cluster, and what can be asked of one.
 func (e *Emulator) clusterCall(c *call) (reply, *failure, bool) {
 	n := len(c.path)
-	if n == 7 && strings.EqualFold(c.path[3], "Microsoft.ContainerService") && c.method == http.MethodGet {
+	if n == 7 && strings.EqualFold(c.path[3], "Microsoft.ContainerService") &&
+		c.method == http.MethodGet {
 		switch strings.ToLower(c.path[6]) {
 		case "kubernetesversions":
 			return ok(versionsDocument()), nil, true
@@ -113,7 +120,8 @@ func (e *Emulator) clusterCall(c *call) (reply, *failure, bool) {
 			return ok(orchestratorsDocument("/" + strings.Join(c.path, "/"))), nil, true
 		}
 	}
-	if n < 9 || n > 10 || !strings.EqualFold(c.path[5], "Microsoft.ContainerService") || !strings.EqualFold(c.path[6], "managedClusters") {
+	if n < 9 || n > 10 || !strings.EqualFold(c.path[5], "Microsoft.ContainerService") ||
+		!strings.EqualFold(c.path[6], "managedClusters") {
 		return reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
@@ -124,8 +132,11 @@ func (e *Emulator) clusterCall(c *call) (reply, *failure, bool) {
 	case "POST listclusteradmincredential":
 		answer = e.credential("clusterAdmin")
 	case "POST runcommand":
-		answer = func(c *call, r *resource) (reply, *failure) { // there is nothing to run it on; code [U]
-			return reply{}, fail(http.StatusBadRequest, "KubernetesOperationError", "Run command is not available: the nodes of cluster %s of this local Azure run nothing.", r.id.Name())
+		// there is nothing to run it on; code [U]
+		answer = func(c *call, r *resource) (reply, *failure) {
+			return reply{}, fail(http.StatusBadRequest, "KubernetesOperationError",
+				"Run command is not available: the nodes of cluster %s of this local Azure run "+
+					"nothing.", r.id.Name())
 		}
 	case "POST abort":
 		answer = e.abort
@@ -223,23 +234,29 @@ func upgradeList(version string) []object {
 func (e *Emulator) upgradeProfile(c *call, r *resource) (reply, *failure) {
 	properties := objectAt(r.body, "properties")
 	profile := func(name, version string) object {
-		return object{"name": name, "osType": "Linux", "kubernetesVersion": fullVersion(version), "upgrades": upgradeList(version)}
+		return object{"name": name, "osType": "Linux", "kubernetesVersion": fullVersion(version),
+			"upgrades": upgradeList(version)}
 	}
 	pools := []object{}
 	for _, p := range listAt(properties, "agentPoolProfiles") {
 		pools = append(pools, profile(text(p, "name"), text(p, "orchestratorVersion")))
 	}
-	return ok(object{"id": string(r.id) + "/upgradeProfiles/default", "name": "default", "type": arm.TypeCluster + "/upgradeProfiles", "properties": object{
-		"controlPlaneProfile": profile("master", text(properties, "kubernetesVersion")), "agentPoolProfiles": pools,
-	}}), nil
+	return ok(object{"id": string(r.id) + "/upgradeProfiles/default", "name": "default",
+		"type": arm.TypeCluster + "/upgradeProfiles", "properties": object{
+			"controlPlaneProfile": profile("master", text(properties, "kubernetesVersion")),
+			"agentPoolProfiles":   pools,
+		}}), nil
 }
 
 func availableVersions(c *call, r *resource) (reply, *failure) {
 	versions := []object{}
 	for i, v := range kubernetesVersions {
-		versions = append(versions, object{"kubernetesVersion": v, "default": i == 0, "isPreview": false})
+		versions = append(versions, object{"kubernetesVersion": v, "default": i == 0,
+			"isPreview": false})
 	}
-	return ok(object{"id": string(r.id) + "/availableAgentPoolVersions", "name": "default", "type": arm.TypeCluster + "/availableAgentPoolVersions", "properties": object{"agentPoolVersions": versions}}), nil
+	return ok(object{"id": string(r.id) + "/availableAgentPoolVersions", "name": "default",
+		"type": arm.TypeCluster + "/availableAgentPoolVersions", "properties": object{
+			"agentPoolVersions": versions}}), nil
 }
 
 // versionsDocument is what a location offers, by minor version.
@@ -250,7 +267,9 @@ func versionsDocument() object {
 		i := slices.IndexFunc(values, func(o object) bool { return o["version"] == minor })
 		if i < 0 {
 			i = len(values)
-			values = append(values, object{"version": minor, "isDefault": i == 0, "isPreview": false, "patchVersions": object{}, "capabilities": object{"supportPlan": []string{"KubernetesOfficial"}}})
+			values = append(values, object{"version": minor, "isDefault": i == 0,
+				"isPreview": false, "patchVersions": object{}, "capabilities": object{
+					"supportPlan": []string{"KubernetesOfficial"}}})
 		}
 		objectAt(values[i], "patchVersions")[v] = object{"upgrades": upgradesFrom(v)}
 	}
@@ -263,16 +282,22 @@ func orchestratorsDocument(id string) object {
 	for i, v := range kubernetesVersions {
 		upgrades := []object{}
 		for _, to := range upgradesFrom(v) {
-			upgrades = append(upgrades, object{"orchestratorType": "Kubernetes", "orchestratorVersion": to})
+			upgrades = append(upgrades, object{"orchestratorType": "Kubernetes",
+				"orchestratorVersion": to})
 		}
-		all = append(all, object{"orchestratorType": "Kubernetes", "orchestratorVersion": v, "default": i == 0, "upgrades": upgrades})
+		all = append(all, object{"orchestratorType": "Kubernetes", "orchestratorVersion": v,
+			"default": i == 0, "upgrades": upgrades})
 	}
-	return object{"id": id, "name": "default", "type": "Microsoft.ContainerService/locations/orchestrators", "properties": object{"orchestrators": all}}
+	return object{"id": id, "name": "default",
+		"type": "Microsoft.ContainerService/locations/orchestrators", "properties": object{
+			"orchestrators": all}}
 }
 
 // showOutbound adds how the nodes reach the Internet, where AKS sees to it.
 func showOutbound(r *resource, profile object, nodeGroup string) {
-	address := object{"id": string(arm.ResourceID(r.id.Subscription(), nodeGroup, typePublicIP, "outbound"))} // the address itself is not there
+	// the address itself is not there
+	address := object{
+		"id": string(arm.ResourceID(r.id.Subscription(), nodeGroup, typePublicIP, "outbound"))}
 	switch text(profile, "outboundType") {
 	case "loadBalancer":
 		balancer := objectAt(profile, "loadBalancerProfile")
@@ -292,7 +317,8 @@ func showOutbound(r *resource, profile object, nodeGroup string) {
 	}
 }
 
-// poolAction handles what is below a pool: its upgrade profile, new node images, and machines to delete.
+// poolAction handles what is below a pool: its upgrade profile, new node images, and machines to
+// delete.
 func (e *Emulator) poolAction(c *call, r *resource, pools []object, at int) (reply, *failure) {
 	id := r.id.Child("agentPools", c.path[9])
 	if at < 0 {
@@ -301,9 +327,12 @@ func (e *Emulator) poolAction(c *call, r *resource, pools []object, at int) (rep
 	had := pools[at]
 	what := c.method + " " + strings.ToLower(strings.Join(c.path[10:], "/"))
 	if what == "GET upgradeprofiles/default" {
-		return ok(object{"id": string(id) + "/upgradeProfiles/default", "name": "default", "type": arm.TypeCluster + "/agentPools/upgradeProfiles", "properties": object{
-			"kubernetesVersion": had["orchestratorVersion"], "osType": had["osType"], "upgrades": upgradeList(text(had, "orchestratorVersion")), "latestNodeImageVersion": nodeImages[0],
-		}}), nil
+		return ok(object{"id": string(id) + "/upgradeProfiles/default", "name": "default",
+			"type": arm.TypeCluster + "/agentPools/upgradeProfiles", "properties": object{
+				"kubernetesVersion": had["orchestratorVersion"], "osType": had["osType"],
+				"upgrades":               upgradeList(text(had, "orchestratorVersion")),
+				"latestNodeImageVersion": nodeImages[0],
+			}}), nil
 	}
 	if what == "POST abort" {
 		answer, f := e.abort(c, r)

@@ -39,10 +39,12 @@ func nodeNames(nodes []*node) []string {
 
 func TestUpgradeWithSurge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := withNetwork(t, Options{OperationTime: 3 * time.Minute, RouteBatch: time.Second, Buckets: Buckets{Clusters: Bucket{unlimited, 1}, Reads: Bucket{unlimited, 1}}})
+		b := withNetwork(t, Options{OperationTime: 3 * time.Minute, RouteBatch: time.Second,
+			Buckets: Buckets{Clusters: Bucket{unlimited, 1}, Reads: Bucket{unlimited, 1}}})
 		// The network's operations take as long as all others here.
 		time.Sleep(3 * time.Minute)
-		b.put(aks, clusterBody(``, `,"count":4,"orchestratorVersion":"1.33.5","upgradeSettings":{"maxSurge":"50%"}},{"name":"user","mode":"User","orchestratorVersion":"1.33.5","vnetSubnetID":"`+string(vnet)+`/subnets/a"`))
+		b.put(aks, clusterBody(``,
+			`,"count":4,"orchestratorVersion":"1.33.5","upgradeSettings":{"maxSurge":"50%"}},{"name":"user","mode":"User","orchestratorVersion":"1.33.5","vnetSubnetID":"`+string(vnet)+`/subnets/a"`))
 		if b.state() != "Creating" {
 			t.Error(b.state())
 		}
@@ -50,11 +52,14 @@ func TestUpgradeWithSurge(t *testing.T) {
 		pool := aks.Child("agentPools", "np")
 		b.put(pool, `{"properties":{"orchestratorVersion":"1.34.2"}}`)
 		time.Sleep(time.Second)
-		if state := text(objectAt(b.get(pool), "properties"), "provisioningState"); state != "Upgrading" {
+		if state := text(objectAt(b.get(pool), "properties"),
+			"provisioningState"); state != "Upgrading" {
 			t.Error(state)
 		}
 		status, answer := b.c.Do(http.MethodPut, pool, api, []byte(`{"properties":{"count":5}}`))
-		if status != 409 || !strings.Contains(string(answer), "OperationNotAllowed") || !strings.Contains(string(answer), "Another agentpool operation (np - Upgrading) is in progress") {
+		if status != 409 || !strings.Contains(string(answer), "OperationNotAllowed") ||
+			!strings.Contains(string(answer), "Another agentpool operation (np - Upgrading) is "+
+				"in progress") {
 			t.Errorf("%d %s", status, answer)
 		}
 		var seen [][]string
@@ -65,10 +70,14 @@ func TestUpgradeWithSurge(t *testing.T) {
 			}
 		}
 		want := [][]string{
-			{"000000 10.244.0.0/24", "000001 10.244.1.0/24", "000002 10.244.2.0/24", "000003 10.244.3.0/24", "000004 10.244.5.0/24", "000005 10.244.6.0/24"},
-			{"000000 10.244.7.0/24", "000001 10.244.8.0/24", "000002 10.244.2.0/24", "000003 10.244.3.0/24", "000004 10.244.5.0/24", "000005 10.244.6.0/24"},
-			{"000000 10.244.7.0/24", "000001 10.244.8.0/24", "000002 10.244.9.0/24", "000003 10.244.10.0/24", "000004 10.244.5.0/24", "000005 10.244.6.0/24"},
-			{"000000 10.244.7.0/24", "000001 10.244.8.0/24", "000002 10.244.9.0/24", "000003 10.244.10.0/24"},
+			{"000000 10.244.0.0/24", "000001 10.244.1.0/24", "000002 10.244.2.0/24",
+				"000003 10.244.3.0/24", "000004 10.244.5.0/24", "000005 10.244.6.0/24"},
+			{"000000 10.244.7.0/24", "000001 10.244.8.0/24", "000002 10.244.2.0/24",
+				"000003 10.244.3.0/24", "000004 10.244.5.0/24", "000005 10.244.6.0/24"},
+			{"000000 10.244.7.0/24", "000001 10.244.8.0/24", "000002 10.244.9.0/24",
+				"000003 10.244.10.0/24", "000004 10.244.5.0/24", "000005 10.244.6.0/24"},
+			{"000000 10.244.7.0/24", "000001 10.244.8.0/24", "000002 10.244.9.0/24",
+				"000003 10.244.10.0/24"},
 		}
 		for i := range want {
 			if !slices.Equal(seen[i], want[i]) {
@@ -81,14 +90,19 @@ func TestUpgradeWithSurge(t *testing.T) {
 			routes = append(routes, strings.Fields(r)[1])
 		}
 		slices.Sort(routes)
-		if want := []string{"10.244.10.0/24", "10.244.4.0/24", "10.244.7.0/24", "10.244.8.0/24", "10.244.9.0/24"}; !slices.Equal(routes, want) {
+		if want := []string{"10.244.10.0/24", "10.244.4.0/24", "10.244.7.0/24", "10.244.8.0/24",
+			"10.244.9.0/24"}; !slices.Equal(routes, want) {
 			t.Errorf("routes %q", routes)
 		}
 		// An upgrade of the control plane alone leaves the nodes; one that goes back is refused.
-		b.refused(http.MethodPut, pool, `{"properties":{"orchestratorVersion":"1.33.5"}}`, 400, "AgentPoolUpgradeVersionNotAllowed")
-		b.refused(http.MethodPut, aks, `{"location":"westeurope","properties":{"kubernetesVersion":"1.33.5"}}`, 400, "OperationNotAllowed")
+		b.refused(http.MethodPut, pool, `{"properties":{"orchestratorVersion":"1.33.5"}}`, 400,
+			"AgentPoolUpgradeVersionNotAllowed")
+		b.refused(http.MethodPut, aks,
+			`{"location":"westeurope","properties":{"kubernetesVersion":"1.33.5"}}`, 400,
+			"OperationNotAllowed")
 		before := nodeNames(b.poolNodes("np"))
-		if status, code := b.try(http.MethodPost, pool+"/upgradeNodeImageVersion", api, ""); status != 202 {
+		if status, code := b.try(http.MethodPost, pool+"/upgradeNodeImageVersion", api,
+			""); status != 202 {
 			t.Errorf("%d %s", status, code)
 		}
 		time.Sleep(4 * time.Minute)
@@ -99,7 +113,8 @@ func TestUpgradeWithSurge(t *testing.T) {
 }
 
 func TestSurge(t *testing.T) {
-	for wish, want := range map[string]int{`"33%"`: 4, `"1"`: 1, `"3"`: 3, `"50"`: 10, `"100%"`: 10, `null`: 1, `"10%"`: 1, `"11%"`: 2, `"x"`: 1, `"0"`: 1} {
+	for wish, want := range map[string]int{`"33%"`: 4, `"1"`: 1, `"3"`: 3, `"50"`: 10, `"100%"`: 10,
+		`null`: 1, `"10%"`: 1, `"11%"`: 2, `"x"`: 1, `"0"`: 1} {
 		doc, f := decodeObject([]byte(`{"upgradeSettings":{"maxSurge":` + wish + `}}`))
 		if got := surgeOf(doc, 10); f != nil || got != want {
 			t.Errorf("maxSurge %s of 10 nodes: %d, want %d", wish, got, want)
@@ -116,11 +131,14 @@ func TestStopAndStart(t *testing.T) {
 		before := b.podRoutes(rt)
 		do := func(action string) {
 			t.Helper()
-			if status, code := b.try(http.MethodPost, aks.Child(action, "")[:len(aks)+1+len(action)], api, ""); status != 202 {
+			if status, code := b.try(http.MethodPost,
+				aks.Child(action, "")[:len(aks)+1+len(action)], api, ""); status != 202 {
 				t.Fatalf("%s: %d %s", action, status, code)
 			}
 		}
-		power := func() string { return text(objectAt(b.get(aks), "properties", "powerState"), "code") }
+		power := func() string {
+			return text(objectAt(b.get(aks), "properties", "powerState"), "code")
+		}
 		do("stop")
 		if b.state() != "Stopping" {
 			t.Error(b.state())
@@ -134,13 +152,15 @@ func TestStopAndStart(t *testing.T) {
 			t.Errorf("routes of a stopped cluster: %q", got)
 		}
 		b.refused(http.MethodPut, aks, clusterBody(``, ``), 400, "OperationNotAllowed")
-		b.refused(http.MethodPut, aks.Child("agentPools", "np"), `{"properties":{"count":3}}`, 400, "OperationNotAllowed")
+		b.refused(http.MethodPut, aks.Child("agentPools", "np"), `{"properties":{"count":3}}`, 400,
+			"OperationNotAllowed")
 		do("start")
 		if b.state() != "Starting" {
 			t.Error(b.state())
 		}
 		time.Sleep(5 * time.Minute)
-		want := []string{"000002____102442024 10.244.2.0/24 10.0.1.4", "000003____102443024 10.244.3.0/24 10.0.1.5"}
+		want := []string{"000002____102442024 10.244.2.0/24 10.0.1.4",
+			"000003____102443024 10.244.3.0/24 10.0.1.5"}
 		if got := b.podRoutes(rt); power() != "Running" || !slices.Equal(got, want) {
 			t.Errorf("%s %q", power(), got)
 		}
@@ -179,25 +199,32 @@ func TestFreedAddress(t *testing.T) {
 
 func TestPoolsOfACluster(t *testing.T) {
 	b := withNetwork(t, Options{})
-	b.put(aks, clusterBody(``, `,"count":3,"enableAutoScaling":true,"minCount":1,"maxCount":5,"nodeLabels":{"a":"b"},"unheard":{"of":1.50}`))
+	b.put(aks, clusterBody(``,
+		`,"count":3,"enableAutoScaling":true,"minCount":1,"maxCount":5,"nodeLabels":{"a":"b"},"unheard":{"of":1.50}`))
 	p := listAt(objectAt(b.get(aks), "properties"), "agentPoolProfiles")[0]
-	if p["enableAutoScaling"] != true || fmt.Sprint(objectAt(p, "unheard")["of"]) != "1.50" || fmt.Sprint(p["maxPods"]) != "110" {
+	if p["enableAutoScaling"] != true || fmt.Sprint(objectAt(p, "unheard")["of"]) != "1.50" ||
+		fmt.Sprint(p["maxPods"]) != "110" {
 		t.Errorf("%s", encode(p))
 	}
 	two := aks.Child("agentPools", "two")
-	if status, code := b.try(http.MethodPut, two, api, `{"properties":{"count":1,"vnetSubnetID":"`+string(vnet)+`/subnets/b","vmSize":"Standard_D8s_v5"}}`); status != 201 {
+	if status, code := b.try(http.MethodPut, two, api, `{"properties":{"count":1,"vnetSubnetID":"`+
+		string(vnet)+`/subnets/b","vmSize":"Standard_D8s_v5"}}`); status != 201 {
 		t.Fatalf("%d %s", status, code)
 	}
 	if mode := text(objectAt(b.get(two), "properties"), "mode"); mode != "User" {
 		t.Error(mode)
 	}
-	b.refused(http.MethodDelete, aks.Child("agentPools", "np"), "", 400, "OperationNotAllowed") // the last System pool
-	b.refused(http.MethodPut, aks.Child("agentPools", "np"), `{"properties":{"mode":"User"}}`, 400, "MustDefineAtLeastOneSystemPool")
+	// the last System pool
+	b.refused(http.MethodDelete, aks.Child("agentPools", "np"), "", 400, "OperationNotAllowed")
+	b.refused(http.MethodPut, aks.Child("agentPools", "np"), `{"properties":{"mode":"User"}}`, 400,
+		"MustDefineAtLeastOneSystemPool")
 	names := b.poolNodes("np")
-	if status, code := b.try(http.MethodPost, aks.Child("agentPools", "np")+"/deleteMachines", api, `{"machineNames":["`+names[1].name+`"]}`); status != 200 {
+	if status, code := b.try(http.MethodPost, aks.Child("agentPools", "np")+"/deleteMachines", api,
+		`{"machineNames":["`+names[1].name+`"]}`); status != 200 {
 		t.Errorf("%d %s", status, code)
 	}
-	if got := nodeNames(b.nodes()); !slices.Equal(got, []string{"000000 10.244.0.0/24", "000002 10.244.2.0/24", "000000 10.244.3.0/24"}) {
+	if got := nodeNames(b.nodes()); !slices.Equal(got,
+		[]string{"000000 10.244.0.0/24", "000002 10.244.2.0/24", "000000 10.244.3.0/24"}) {
 		t.Errorf("nodes %q", got)
 	}
 	if status, _ := b.try(http.MethodDelete, two, api, ""); status != 200 {
@@ -214,18 +241,23 @@ func TestWhatCanBeAskedOfACluster(t *testing.T) {
 	status, answer := b.c.Do(http.MethodPost, aks+"/listClusterUserCredential", api, nil)
 	doc, _ := decodeObject(answer)
 	config, err := base64.StdEncoding.DecodeString(text(listAt(doc, "kubeconfigs")[0], "value"))
-	if status != 200 || err != nil || !strings.Contains(string(config), "server: http://localhost/_kubernetes/") || !strings.Contains(string(config), "clusterUser_net-rg_c") {
+	if status != 200 || err != nil ||
+		!strings.Contains(string(config), "server: http://localhost/_kubernetes/") ||
+		!strings.Contains(string(config), "clusterUser_net-rg_c") {
 		t.Errorf("%d %s", status, config)
 	}
-	b.refused(http.MethodPost, aks+"/runCommand", `{"command":"kubectl get nodes"}`, 400, "KubernetesOperationError")
+	b.refused(http.MethodPost, aks+"/runCommand", `{"command":"kubectl get nodes"}`, 400,
+		"KubernetesOperationError")
 	b.refused(http.MethodPost, aks+"none/listClusterUserCredential", ``, 404, "ResourceNotFound")
 
 	schedule := aks.Child("maintenanceConfigurations", "aksManagedAutoUpgradeSchedule")
 	b.refused(http.MethodGet, schedule, "", 404, "NotFound")
 	b.refused(http.MethodPut, schedule, `{"properties":{}}`, 400, "InvalidParameter")
-	b.refused(http.MethodPut, aks.Child("maintenanceConfigurations", "mine"), `{"properties":{}}`, 400, "InvalidMaintenanceConfigurationName")
+	b.refused(http.MethodPut, aks.Child("maintenanceConfigurations", "mine"), `{"properties":{}}`,
+		400, "InvalidMaintenanceConfigurationName")
 	b.put(schedule, `{"properties":{"maintenanceWindow":{"durationHours":4,"startTime":"02:00","schedule":{"daily":{"intervalDays":3}}}}}`)
-	if got := b.get(schedule); objectAt(got, "properties", "maintenanceWindow", "schedule", "daily") == nil || objectAt(got, "properties")["provisioningState"] != nil {
+	if got := b.get(schedule); objectAt(got, "properties", "maintenanceWindow", "schedule",
+		"daily") == nil || objectAt(got, "properties")["provisioningState"] != nil {
 		t.Errorf("%s", encode(got))
 	}
 	if all := listAt(b.get(aks+"/maintenanceConfigurations"), "value"); len(all) != 1 {
@@ -239,23 +271,30 @@ func TestWhatCanBeAskedOfACluster(t *testing.T) {
 	if profile["kubernetesVersion"] != kubernetesVersions[0] {
 		t.Errorf("%s", encode(profile))
 	}
-	if versions := listAt(objectAt(b.get(aks+"/availableAgentPoolVersions"), "properties"), "agentPoolVersions"); len(versions) != len(kubernetesVersions) {
+	if versions := listAt(objectAt(b.get(aks+"/availableAgentPoolVersions"), "properties"),
+		"agentPoolVersions"); len(versions) != len(kubernetesVersions) {
 		t.Errorf("%d versions", len(versions))
 	}
-	location := b.get("/subscriptions/" + sub + "/providers/Microsoft.ContainerService/locations/westeurope/kubernetesVersions")
+	location := b.get("/subscriptions/" + sub +
+		"/providers/Microsoft.ContainerService/locations/westeurope/kubernetesVersions")
 	if values := listAt(location, "values"); len(values) != 3 || values[0]["version"] != "1.34" {
 		t.Errorf("%s", encode(location))
 	}
-	old := b.get("/subscriptions/" + sub + "/providers/Microsoft.ContainerService/locations/westeurope/orchestrators")
-	if all := listAt(objectAt(old, "properties"), "orchestrators"); len(all) != len(kubernetesVersions) || all[0]["default"] != true {
+	old := b.get("/subscriptions/" + sub +
+		"/providers/Microsoft.ContainerService/locations/westeurope/orchestrators")
+	if all := listAt(objectAt(old, "properties"),
+		"orchestrators"); len(all) != len(kubernetesVersions) || all[0]["default"] != true {
 		t.Errorf("%s", encode(old))
 	}
-	if status, _ := b.try(http.MethodPatch, aks, api, `{"tags":{"team":"net"}}`); status != 200 || text(objectAt(b.get(aks), "tags"), "team") != "net" {
+	if status, _ := b.try(http.MethodPatch, aks, api, `{"tags":{"team":"net"}}`); status != 200 ||
+		text(objectAt(b.get(aks), "tags"), "team") != "net" {
 		t.Errorf("tags: %d", status)
 	}
 	// What was sent comes back, with what AKS fills in.
 	network := objectAt(b.get(aks), "properties", "networkProfile")
-	if text(network, "loadBalancerSku") != "standard" || text(network, "serviceCidr") != "172.16.0.0/16" || len(listAt(objectAt(network, "loadBalancerProfile"), "effectiveOutboundIPs")) != 1 {
+	if text(network, "loadBalancerSku") != "standard" ||
+		text(network, "serviceCidr") != "172.16.0.0/16" ||
+		len(listAt(objectAt(network, "loadBalancerProfile"), "effectiveOutboundIPs")) != 1 {
 		t.Errorf("%s", encode(network))
 	}
 }

@@ -82,7 +82,8 @@ func (e *Emulator) controlCall(c *call) (any, error) {
 		if err := strict(c.body, &p); err != nil {
 			return nil, err
 		}
-		if p.Bugs != nil && !e.SetRouteBugs(p.Cluster, *p.Bugs) || !e.PauseRoutes(p.Cluster, p.Paused) {
+		if p.Bugs != nil && !e.SetRouteBugs(p.Cluster, *p.Bugs) ||
+			!e.PauseRoutes(p.Cluster, p.Paused) {
 			return nil, fmt.Errorf("no cluster %s", p.Cluster)
 		}
 		return done, nil

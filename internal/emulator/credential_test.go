@@ -24,19 +24,23 @@ func TestCredentials(t *testing.T) {
 	who := identityOf(b.e.store.get(uai))
 	server := httptest.NewTLSServer(b.e)
 	defer server.Close()
-	options := azcore.ClientOptions{Transport: server.Client(), Cloud: cloud.Configuration{ActiveDirectoryAuthorityHost: server.URL}}
+	options := azcore.ClientOptions{Transport: server.Client(),
+		Cloud: cloud.Configuration{ActiveDirectoryAuthorityHost: server.URL}}
 
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const issuer = "https://oidc.example/cluster/"
-	if err := b.e.RegisterIssuer(issuer, encode((&identity{key: key, keyID: "k1"}).keys())); err != nil {
+	if err := b.e.RegisterIssuer(issuer,
+		encode((&identity{key: key, keyID: "k1"}).keys())); err != nil {
 		t.Fatal(err)
 	}
-	b.put(uai.Child("federatedIdentityCredentials", "pod"), `{"properties":{"issuer":"`+issuer+`","subject":"system:serviceaccount:a:b","audiences":["api://AzureADTokenExchange"]}}`)
+	b.put(uai.Child("federatedIdentityCredentials", "pod"), `{"properties":{"issuer":"`+issuer+
+		`","subject":"system:serviceaccount:a:b","audiences":["api://AzureADTokenExchange"]}}`)
 	assertion, err := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims{
-		"iss": issuer, "sub": "system:serviceaccount:a:b", "aud": "api://AzureADTokenExchange", "exp": time.Now().Add(time.Hour).Unix(),
+		"iss": issuer, "sub": "system:serviceaccount:a:b", "aud": "api://AzureADTokenExchange",
+		"exp": time.Now().Add(time.Hour).Unix(),
 	}).SignedString(key)
 	if err != nil {
 		t.Fatal(err)
@@ -54,29 +58,40 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			return
 		}
-		token, err := credential.GetToken(context.Background(), sdk.TokenRequestOptions{Scopes: []string{"https://management.core.windows.net//.default"}})
+		token, err := credential.GetToken(context.Background(),
+			sdk.TokenRequestOptions{
+				Scopes: []string{"https://management.core.windows.net//.default"}})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			return
 		}
 		claims := claimsOf(t, token.Token)
-		if claims["oid"] != want || claims["tid"] != DefaultTenant || time.Until(token.ExpiresOn) < 50*time.Minute {
+		if claims["oid"] != want || claims["tid"] != DefaultTenant ||
+			time.Until(token.ExpiresOn) < 50*time.Minute {
 			t.Errorf("%s: %v until %s, want %s", name, claims, token.ExpiresOn, want)
 		}
 		if _, f := b.e.identity.authenticate("Bearer "+token.Token, server.URL); f != nil {
 			t.Errorf("%s: the token is refused: %s", name, f.message)
 		}
 	}
-	secret, err := azidentity.NewClientSecretCredential(DefaultTenant, guest.ClientID, guest.Secret, &azidentity.ClientSecretCredentialOptions{ClientOptions: options, DisableInstanceDiscovery: true})
+	secret, err := azidentity.NewClientSecretCredential(DefaultTenant, guest.ClientID, guest.Secret,
+		&azidentity.ClientSecretCredentialOptions{ClientOptions: options,
+			DisableInstanceDiscovery: true})
 	login("client secret", guest.ObjectID, secret, err)
-	federated, err := azidentity.NewWorkloadIdentityCredential(&azidentity.WorkloadIdentityCredentialOptions{ClientOptions: options, TenantID: DefaultTenant, ClientID: who.ClientID, TokenFilePath: tokenFile, DisableInstanceDiscovery: true})
+	federated, err := azidentity.NewWorkloadIdentityCredential(
+		&azidentity.WorkloadIdentityCredentialOptions{ClientOptions: options,
+			TenantID: DefaultTenant, ClientID: who.ClientID, TokenFilePath: tokenFile,
+			DisableInstanceDiscovery: true})
 	login("workload identity", who.ObjectID, federated, err)
 	for name, id := range map[string]azidentity.ManagedIDKind{
-		"client ID": azidentity.ClientID(who.ClientID), "object ID": azidentity.ObjectID(who.ObjectID), "resource ID": azidentity.ResourceID(uai),
+		"client ID": azidentity.ClientID(who.ClientID), "object ID": azidentity.ObjectID(
+			who.ObjectID), "resource ID": azidentity.ResourceID(uai),
 	} {
-		managed, err := azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{ClientOptions: options, ID: id})
+		managed, err := azidentity.NewManagedIdentityCredential(
+			&azidentity.ManagedIdentityCredentialOptions{ClientOptions: options, ID: id})
 		login("managed identity by "+name, who.ObjectID, managed, err)
 	}
-	system, err := azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{ClientOptions: options})
+	system, err := azidentity.NewManagedIdentityCredential(
+		&azidentity.ManagedIdentityCredentialOptions{ClientOptions: options})
 	login("system-assigned identity", DefaultPrincipal.ObjectID, system, err)
 }

@@ -11,7 +11,8 @@ import (
 
 // Dates since which AKS does something for what is made, as far as recordings tell.
 const (
-	overlayByDefault   = "2025-03-01" // kubenet until November 2024, Azure CNI overlay in March 2025, at any api-version
+	// kubenet until November 2024, Azure CNI overlay in March 2025, at any api-version
+	overlayByDefault   = "2025-03-01"
 	nodeImagesByItself = "2023-10-01" // node images are upgraded without a request
 	surgeByDefault     = "2024-08-01"
 )
@@ -133,7 +134,9 @@ func clusterFacts() []fact {
 		{path: p + "privateLinkResources", value: func(s sight) any {
 			return []any{object{
 				"id": string(s.r.id) + "/privateLinkResources/management", "name": "management",
-				"type": arm.TypeCluster + "/privateLinkResources", "groupId": "management", "requiredMembers": []any{"management"},
+				"type": arm.TypeCluster +
+					"/privateLinkResources", "groupId": "management", "requiredMembers": []any{
+					"management"},
 			}}
 		}, when: privateCluster},
 		{

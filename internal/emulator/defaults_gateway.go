@@ -174,7 +174,8 @@ func camelCase(value any) {
 	case object:
 		for _, field := range slices.Collect(maps.Keys(v)) {
 			inner := v[field]
-			if lower := strings.ToLower(field[:min(1, len(field))]) + field[min(1, len(field)):]; lower != field {
+			if lower := strings.ToLower(field[:min(1, len(field))]) +
+				field[min(1, len(field)):]; lower != field {
 				delete(v, field)
 				v[lower] = inner
 			}
@@ -190,10 +191,14 @@ func camelCase(value any) {
 // gatewayParts are in the order in which they are gone through: who is referred to shows the first
 // to refer first.
 var gatewayParts = []string{
-	"gatewayIPConfigurations", "sslCertificates", "trustedRootCertificates", "trustedClientCertificates", "sslProfiles",
-	"authenticationCertificates", "frontendIPConfigurations", "frontendPorts", "backendAddressPools", "loadDistributionPolicies",
-	"backendHttpSettingsCollection", "backendSettingsCollection", "httpListeners", "listeners", "urlPathMaps", "requestRoutingRules",
-	"routingRules", "probes", "rewriteRuleSets", "redirectConfigurations", "privateLinkConfigurations",
+	"gatewayIPConfigurations", "sslCertificates", "trustedRootCertificates",
+	"trustedClientCertificates", "sslProfiles",
+	"authenticationCertificates", "frontendIPConfigurations", "frontendPorts",
+	"backendAddressPools", "loadDistributionPolicies",
+	"backendHttpSettingsCollection", "backendSettingsCollection", "httpListeners", "listeners",
+	"urlPathMaps", "requestRoutingRules",
+	"routingRules", "probes", "rewriteRuleSets", "redirectConfigurations",
+	"privateLinkConfigurations",
 }
 
 // referred are the IDs in a reference, or in a list of them.

@@ -45,16 +45,21 @@ var regions = [][7]string{
 }
 
 func locationsOf(subscription string) []object {
-	at := func(name string) string { return "/subscriptions/" + subscription + "/locations/" + name }
+	at := func(name string) string {
+		return "/subscriptions/" + subscription + "/locations/" + name
+	}
 	var out []object
 	for _, l := range regions {
 		out = append(out, object{
 			"id": at(
 				l[0],
-			), "name": l[0], "type": "Region", "displayName": l[1], "regionalDisplayName": "(" + l[2] + ") " + l[1],
+			), "name": l[0], "type": "Region", "displayName": l[1], "regionalDisplayName": "(" +
+				l[2] + ") " + l[1],
 			"metadata": object{
-				"regionType": "Physical", "regionCategory": "Recommended", "geographyGroup": l[2], "longitude": l[3], "latitude": l[4],
-				"physicalLocation": l[5], "pairedRegion": []any{object{"name": l[6], "id": at(l[6])}},
+				"regionType": "Physical", "regionCategory": "Recommended", "geographyGroup": l[2],
+				"longitude": l[3], "latitude": l[4],
+				"physicalLocation": l[5], "pairedRegion": []any{
+					object{"name": l[6], "id": at(l[6])}},
 			},
 		})
 	}

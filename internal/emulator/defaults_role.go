@@ -25,7 +25,9 @@ var roleHistory = []struct {
 		"2023-12-01",
 		func(r *role) { // Azure Kubernetes Service Contributor Role
 			r.permissions = []permission{{actions: []string{
-				"Microsoft.ContainerService/managedClusters/read", "Microsoft.ContainerService/managedClusters/write", "Microsoft.Resources/deployments/*",
+				"Microsoft.ContainerService/managedClusters/read",
+				"Microsoft.ContainerService/managedClusters/write",
+				"Microsoft.Resources/deployments/*",
 			}}}
 		},
 	},

@@ -22,8 +22,10 @@ func scaleSetFacts() []fact {
 	return []fact{
 		{path: "sku.tier", value: "Standard"},
 		{
-			path:  p + "timeCreated",
-			value: func(s sight) any { return s.r.created.UTC().Format("2006-01-02T15:04:05.9999999-07:00") },
+			path: p + "timeCreated",
+			value: func(s sight) any {
+				return s.r.created.UTC().Format("2006-01-02T15:04:05.9999999-07:00")
+			},
 			since: "2022-03-01",
 		},
 		{
@@ -35,7 +37,8 @@ func scaleSetFacts() []fact {
 		rolling(
 			"maxBatchInstancePercent",
 			20,
-		), rolling("maxUnhealthyInstancePercent", 20), rolling("maxUnhealthyUpgradedInstancePercent", 20),
+		), rolling("maxUnhealthyInstancePercent", 20),
+		rolling("maxUnhealthyUpgradedInstancePercent", 20),
 		rolling(
 			"pauseTimeBetweenBatches",
 			"PT0S",

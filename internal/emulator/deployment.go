@@ -151,7 +151,8 @@ func (e *Emulator) deploymentOf(c *call, id arm.ID) (*deploymentRun, *failure) {
 		return nil, invalidTemplate(
 			"the template's $schema '%s' is not that of a deployment to %s",
 			wants,
-			map[bool]string{true: "a subscription", false: "a resource group"}[id.ResourceGroup() == ""],
+			map[bool]string{true: "a subscription",
+				false: "a resource group"}[id.ResourceGroup() == ""],
 		)
 	}
 	run := e.newRun(c.who, c.ids[1], c.base)
@@ -184,7 +185,8 @@ func onlyInline(properties *armtemplate.Object) *failure {
 	case strings.EqualFold(mode, "Complete"):
 		return notHere(
 			"CompleteModeNotSupported",
-			"a deployment in Complete mode deletes what the template does not name. Deploy in Incremental mode, and delete the rest yourself.",
+			"a deployment in Complete mode deletes what the template does not name. Deploy in "+
+				"Incremental mode, and delete the rest yourself.",
 		)
 	case !strings.EqualFold(mode, "Incremental"):
 		return fail(
@@ -197,7 +199,8 @@ func onlyInline(properties *armtemplate.Object) *failure {
 	if link := properties.Object("templateLink"); link != nil {
 		return notHere(
 			"TemplateLinkNotSupported",
-			"the template is linked (%s%s), and nothing is downloaded. Put it into the properties as template.",
+			"the template is linked (%s%s), and nothing is downloaded. Put it into the "+
+				"properties as template.",
 			link.Text("uri"),
 			link.Text("id"),
 		)
@@ -205,7 +208,8 @@ func onlyInline(properties *armtemplate.Object) *failure {
 	if properties.Object("parametersLink") != nil {
 		return notHere(
 			"ParametersLinkNotSupported",
-			"the parameters are linked, and nothing is downloaded. Put them into the properties as parameters.",
+			"the parameters are linked, and nothing is downloaded. Put them into the properties "+
+				"as parameters.",
 		)
 	}
 	if properties.Object("onErrorDeployment") != nil {
@@ -221,7 +225,8 @@ func invalidTemplate(format string, args ...any) *failure {
 	return fail(
 		http.StatusBadRequest,
 		"InvalidTemplate",
-		"Deployment template validation failed: '%s. Please see https://aka.ms/arm-syntax for usage details.'.",
+		"Deployment template validation failed: '%s. Please see https://aka.ms/arm-syntax for "+
+			"usage details.'.",
 		strings.TrimSuffix(fmt.Sprintf(format, args...), "."),
 	)
 }
@@ -233,7 +238,9 @@ func (e *Emulator) putDeployment(c *call, id arm.ID, old *resource) (reply, *fai
 		return reply{}, fail(
 			http.StatusConflict,
 			"DeploymentActive",
-			"Unable to edit or replace deployment '%s': previous deployment from '%s' is still active (expiration time is '%s'). Please see https://aka.ms/arm-deploy for usage details.",
+			"Unable to edit or replace deployment '%s': previous deployment from '%s' is still "+
+				"active (expiration time is '%s'). Please see https://aka.ms/arm-deploy for "+
+				"usage details.",
 			id.Name(),
 			since.UTC().Format("1/2/2006 3:04:05 PM"),
 			since.UTC().AddDate(0, 0, 7).Format("1/2/2006 3:04:05 PM"),
@@ -335,7 +342,8 @@ func (e *Emulator) validateDeployment(c *call, id arm.ID) (reply, *failure) {
 		return reply{}, f
 	}
 	properties := run.properties()
-	properties["provisioningState"], properties["timestamp"], properties["duration"] = "Succeeded", "0001-01-01T00:00:00Z", "PT0S"
+	properties["provisioningState"], properties["timestamp"], properties["duration"] =
+		"Succeeded", "0001-01-01T00:00:00Z", "PT0S"
 	validated := []any{}
 	for _, p := range run.planned() {
 		validated = append(validated, object{"id": p.ID})

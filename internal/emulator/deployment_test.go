@@ -22,10 +22,11 @@ const (
 
 // incremental is the body of a deployment.
 func incremental(template string, parameters ...string) string {
-	return `{"properties": {"mode": "Incremental", "template": ` + template + `, "parameters": {` + strings.Join(
-		parameters,
-		",",
-	) + `}}}`
+	return `{"properties": {"mode": "Incremental", "template": ` + template + `, "parameters": {` +
+		strings.Join(
+			parameters,
+			",",
+		) + `}}}`
 }
 
 // deploys makes a deployment and returns it once it has ended.
@@ -105,7 +106,8 @@ func TestDeployment(t *testing.T) {
 			!strings.Contains(parameters, `"names":{"type":"Array","value":["a","b"]}`) {
 			t.Errorf("parameters %s", parameters)
 		}
-		if got, want := asJSON(p["outputResources"]), fmt.Sprintf(`[{"id":"%s0"},{"id":"%s1"},{"id":"%s"}]`, rts, rts, vnet); got != want {
+		if got, want := asJSON(p["outputResources"]), fmt.Sprintf(
+			`[{"id":"%s0"},{"id":"%s1"},{"id":"%s"}]`, rts, rts, vnet); got != want {
 			t.Errorf("it made %s, want %s", got, want)
 		}
 		if routes := listAt(objectAt(b.get(rts+"0"), "properties"), "routes"); len(routes) != 1 ||
@@ -143,7 +145,9 @@ func TestDeployment(t *testing.T) {
 				),
 			)
 		}
-		if want := []string{"Create Succeeded Created vnet", "Create Succeeded Created rt-1", "Create Succeeded Created rt-0", "EvaluateDeploymentOutput Succeeded OK "}; !slices.Equal(
+		if want := []string{"Create Succeeded Created vnet", "Create Succeeded Created rt-1",
+			"Create Succeeded Created rt-0",
+			"EvaluateDeploymentOutput Succeeded OK "}; !slices.Equal(
 			said,
 			want,
 		) {
@@ -157,9 +161,12 @@ func TestNestedDeployments(t *testing.T) {
 	other := arm.GroupID(sub, "other")
 	b.put(other, `{"location":"northeurope"}`)
 	nested := func(name, scope, where, needs string) string {
-		return `{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "` + name + `"` + where + needs + `, "properties": {"mode": "Incremental"` + scope + `,
-  "template": {` + groupSchema + `, "parameters": {"tag": {"type": "string", "defaultValue": "inner"}}, "variables": {"v": "inner"}, "resources": [
-    {"type": "Microsoft.Network/routeTables", "apiVersion": "2024-05-01", "name": "` + name + `", "location": "[resourceGroup().location]", "tags": {"tag": "[parameters('tag')]", "v": "[variables('v')]"}, "properties": {}}],
+		return `{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "` +
+			name + `"` + where + needs + `, "properties": {"mode": "Incremental"` + scope + `,
+  "template": {` + groupSchema +
+			`, "parameters": {"tag": {"type": "string", "defaultValue": "inner"}}, "variables": {"v": "inner"}, "resources": [
+    {"type": "Microsoft.Network/routeTables", "apiVersion": "2024-05-01", "name": "` + name +
+			`", "location": "[resourceGroup().location]", "tags": {"tag": "[parameters('tag')]", "v": "[variables('v')]"}, "properties": {}}],
    "outputs": {"group": {"type": "string", "value": "[resourceGroup().name]"}}}}}`
 	}
 	p := b.deploys(
@@ -193,7 +200,8 @@ func TestNestedDeployments(t *testing.T) {
 			t.Errorf("%s: %s, want %s", id, got, want)
 		}
 	}
-	if doc, err := b.c.Get(other+"/providers/Microsoft.Resources/deployments/deep", deploymentAPI); err != nil ||
+	if doc, err := b.c.Get(other+"/providers/Microsoft.Resources/deployments/deep",
+		deploymentAPI); err != nil ||
 		text(objectAt(doc, "properties"), "provisioningState") != deploymentSucceeded {
 		t.Errorf("%v %v", doc, err)
 	}
@@ -214,36 +222,55 @@ func TestDeploymentRefused(t *testing.T) {
 		status int
 		code   string
 	}{
-		"complete":         {strings.Replace(plain(""), "Incremental", "Complete", 1), 501, "CompleteModeNotSupported"},
-		"no mode":          {strings.Replace(plain(""), `"mode": "Incremental",`, "", 1), 400, "InvalidDeploymentMode"},
-		"link":             {`{"properties": {"mode": "Incremental", "templateLink": {"uri": "https://example.com/x.json"}}}`, 501, "TemplateLinkNotSupported"},
-		"no template":      {`{"properties": {"mode": "Incremental"}}`, 400, "InvalidRequestContent"},
-		"no JSON":          {`{"properties"`, 400, "InvalidRequestContent"},
-		"no value":         {plain(`, "parameters": {"x": {"type": "string"}}`), 400, "InvalidTemplate"},
-		"not allowed":      {plain(`, "parameters": {"x": {"type": "string", "defaultValue": "a", "allowedValues": ["b"]}}`), 400, "InvalidTemplate"},
-		"no such value":    {strings.Replace(plain(``), `"parameters": {`, `"parameters": {"y": {"value": 1}`, 1), 400, "InvalidTemplate"},
-		"wrong type":       {plain(`, "parameters": {"x": {"type": "int", "defaultValue": "a"}}`), 400, "InvalidTemplate"},
-		"subscription":     {strings.Replace(plain(""), "2019-04-01/deploymentTemplate", "2018-05-01/subscriptionDeploymentTemplate", 1), 400, "InvalidTemplate"},
-		"no api version":   {strings.Replace(plain(""), `"apiVersion": "2024-05-01", `, "", 1), 400, "InvalidTemplate"},
-		"no such resource": {many(fmt.Sprintf(table, "t", `, "dependsOn": ["nothing"]`)), 400, "InvalidTemplate"},
-		"a circle":         {many(fmt.Sprintf(table, "t", `, "dependsOn": ["u"]`), fmt.Sprintf(table, "u", `, "dependsOn": ["t"]`)), 400, "InvalidTemplate"},
-		"twice":            {many(fmt.Sprintf(table, "t", ""), fmt.Sprintf(table, "T", "")), 400, "InvalidTemplate"},
-		"later name":       {many(fmt.Sprintf(table, "[reference('x').y]", "")), 400, "InvalidTemplate"},
-		"now anywhere":     {many(fmt.Sprintf(table, "[utcNow()]", "")), 400, "InvalidTemplate"},
-		"unknown function": {many(fmt.Sprintf(table, "[pickZones('a', 'b', 'c')]", "")), 400, "InvalidTemplate"},
+		"complete": {strings.Replace(plain(""), "Incremental", "Complete", 1), 501,
+			"CompleteModeNotSupported"},
+		"no mode": {strings.Replace(plain(""), `"mode": "Incremental",`, "", 1), 400,
+			"InvalidDeploymentMode"},
+		"link": {
+			`{"properties": {"mode": "Incremental", "templateLink": {"uri": "https://example.com/x.json"}}}`, 501, "TemplateLinkNotSupported"},
+		"no template": {`{"properties": {"mode": "Incremental"}}`, 400,
+			"InvalidRequestContent"},
+		"no JSON": {`{"properties"`, 400, "InvalidRequestContent"},
+		"no value": {plain(`, "parameters": {"x": {"type": "string"}}`), 400,
+			"InvalidTemplate"},
+		"not allowed": {
+			plain(`, "parameters": {"x": {"type": "string", "defaultValue": "a", "allowedValues": ["b"]}}`), 400, "InvalidTemplate"},
+		"no such value": {strings.Replace(plain(``), `"parameters": {`,
+			`"parameters": {"y": {"value": 1}`, 1), 400, "InvalidTemplate"},
+		"wrong type": {plain(`, "parameters": {"x": {"type": "int", "defaultValue": "a"}}`),
+			400, "InvalidTemplate"},
+		"subscription": {strings.Replace(plain(""), "2019-04-01/deploymentTemplate",
+			"2018-05-01/subscriptionDeploymentTemplate", 1), 400, "InvalidTemplate"},
+		"no api version": {strings.Replace(plain(""), `"apiVersion": "2024-05-01", `, "", 1), 400,
+			"InvalidTemplate"},
+		"no such resource": {many(fmt.Sprintf(table, "t", `, "dependsOn": ["nothing"]`)), 400,
+			"InvalidTemplate"},
+		"a circle": {many(fmt.Sprintf(table, "t", `, "dependsOn": ["u"]`),
+			fmt.Sprintf(table, "u", `, "dependsOn": ["t"]`)), 400, "InvalidTemplate"},
+		"twice": {many(fmt.Sprintf(table, "t", ""), fmt.Sprintf(table, "T", "")), 400,
+			"InvalidTemplate"},
+		"later name": {many(fmt.Sprintf(table, "[reference('x').y]", "")), 400,
+			"InvalidTemplate"},
+		"now anywhere": {many(fmt.Sprintf(table, "[utcNow()]", "")), 400, "InvalidTemplate"},
+		"unknown function": {many(fmt.Sprintf(table, "[pickZones('a', 'b', 'c')]", "")), 400,
+			"InvalidTemplate"},
 		"an option": {
-			many(fmt.Sprintf(table, "t", `, "@options": {"retryOn": []}`)), 501, "ResourceOptionNotSupported",
+			many(fmt.Sprintf(table, "t", `, "@options": {"retryOn": []}`)), 501,
+			"ResourceOptionNotSupported",
 		},
-		"linked nested": {many(`{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "n", "properties": {"mode": "Incremental", "templateLink": {"uri": "https://example.com"}}}`),
+		"linked nested": {
+			many(`{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "n", "properties": {"mode": "Incremental", "templateLink": {"uri": "https://example.com"}}}`),
 			501, "TemplateLinkNotSupported"},
-		"no group": {many(`{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "n", "resourceGroup": "none", "properties": {"mode": "Incremental", "template": {` + groupSchema + `, "resources": [` + fmt.Sprintf(table, "t", "") + `]}}}`),
+		"no group": {many(
+			`{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "n", "resourceGroup": "none", "properties": {"mode": "Incremental", "template": {` + groupSchema + `, "resources": [` + fmt.Sprintf(table, "t", "") + `]}}}`),
 			404, "ResourceGroupNotFound"},
 	} {
 		for _, call := range []struct {
 			method string
 			id     arm.ID
 		}{{http.MethodPut, deployments + "/d"}, {http.MethodPost, deployments + "/d/validate"}} {
-			if status, code := b.try(call.method, call.id, deploymentAPI, c.body); status != c.status ||
+			if status, code := b.try(call.method, call.id, deploymentAPI,
+				c.body); status != c.status ||
 				code != c.code {
 				t.Errorf(
 					"%s %s: %d %s, want %d %s",
@@ -268,10 +295,12 @@ func TestDeploymentRefused(t *testing.T) {
 func TestDeploymentFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 2 * time.Second})
-		if _, err := b.e.Inject(Fault{Method: "PUT", Path: "/routeTables/second$", Fail: true, Code: "InternalServerError", Message: "broken"}); err != nil {
+		if _, err := b.e.Inject(Fault{Method: "PUT", Path: "/routeTables/second$", Fail: true,
+			Code: "InternalServerError", Message: "broken"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.e.Inject(Fault{Method: "PUT", Path: "/routeTables/apart$", Status: 429, Code: "RetryableError", RetryAfter: 3}); err != nil {
+		if _, err := b.e.Inject(Fault{Method: "PUT", Path: "/routeTables/apart$", Status: 429,
+			Code: "RetryableError", RetryAfter: 3}); err != nil {
 			t.Fatal(err)
 		}
 		p := b.deploys(
@@ -315,7 +344,8 @@ func TestDeploymentFails(t *testing.T) {
 			t.Errorf("operations %s", s)
 		}
 		// Done again, it goes through.
-		if p := b.deploys("fails", incremental(`{`+groupSchema+`, "resources": [`+fmt.Sprintf(table, "second", "")+`]}`)); text(
+		if p := b.deploys("fails", incremental(`{`+groupSchema+`, "resources": [`+
+			fmt.Sprintf(table, "second", "")+`]}`)); text(
 			p,
 			"provisioningState",
 		) != deploymentSucceeded {
@@ -342,8 +372,10 @@ func TestSubscriptionDeployment(t *testing.T) {
 		t.Fatalf("%d %s", status, answer)
 	}
 	p := objectAt(b.get(id), "properties")
-	made := b.get("/subscriptions/" + sub + "/resourceGroups/made/providers/Microsoft.Network/routeTables/t")
-	if text(p, "provisioningState") != deploymentSucceeded || text(made, "location") != "northeurope" {
+	made := b.get("/subscriptions/" + sub +
+		"/resourceGroups/made/providers/Microsoft.Network/routeTables/t")
+	if text(p, "provisioningState") != deploymentSucceeded ||
+		text(made, "location") != "northeurope" {
 		t.Errorf("%s %s", asJSON(p), asJSON(made))
 	}
 	// With its group a deployment goes, and what was under way with it.

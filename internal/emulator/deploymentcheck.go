@@ -74,7 +74,9 @@ func (e *Emulator) preflight(run *deploymentRun) *failure {
 			unauthorized = append(
 				unauthorized,
 				fmt.Sprintf(
-					"Authorization failed for template resource '%s' of type '%s'. The client '%s' with object id '%s' does not have permission to perform action '%s' at scope '%s'.",
+					"Authorization failed for template resource '%s' of type '%s'. The client "+
+						"'%s' with object id '%s' does not have permission to perform action "+
+						"'%s' at scope '%s'.",
 					p.Name,
 					p.Type,
 					run.who.ClientID,
@@ -114,7 +116,8 @@ func (e *Emulator) preflight(run *deploymentRun) *failure {
 		f := fail(
 			http.StatusBadRequest,
 			"InvalidTemplateDeployment",
-			"The template deployment failed because of policy violation. Please see details for more information.",
+			"The template deployment failed because of policy violation. Please see details for "+
+				"more information.",
 		)
 		f.details = details
 		return f
@@ -204,7 +207,9 @@ func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *
 // admitted checks that who deploys may write a deployment.
 func (w *deploymentWorld) admitted(id arm.ID) *failure {
 	return w.e.admit(&call{
-		method: http.MethodPut, path: strings.Split(strings.Trim(string(id), "/"), "/"), header: http.Header{}, body: []byte("{}"),
-		base: w.run.base, version: resourcesVersion, who: w.run.who, ids: [2]string{newTracking(), w.run.correlation},
+		method: http.MethodPut, path: strings.Split(strings.Trim(string(id), "/"),
+			"/"), header: http.Header{}, body: []byte("{}"),
+		base: w.run.base, version: resourcesVersion, who: w.run.who, ids: [2]string{newTracking(),
+			w.run.correlation},
 	})
 }

@@ -34,7 +34,8 @@ func (run *deploymentRun) properties() object {
 		"templateHash": armtemplate.Hash(
 			run.template,
 		), "parameters": parameters, "mode": "Incremental",
-		"provisioningState": deploymentAccepted, "timestamp": stamp(time.Now()), "duration": "PT0.0009437S",
+		"provisioningState": deploymentAccepted, "timestamp": stamp(time.Now()),
+		"duration":      "PT0.0009437S",
 		"correlationId": run.correlation, "providers": providers, "dependencies": dependencies,
 	}
 }
@@ -128,7 +129,9 @@ func operationNumber() string {
 	)
 }
 
-func operationID() string { return strings.ToUpper(strings.ReplaceAll(uuid.NewString(), "-", "")[:16]) }
+func operationID() string {
+	return strings.ToUpper(strings.ReplaceAll(uuid.NewString(), "-", "")[:16])
+}
 
 // operationDocuments lists what it did, the last first, as Azure lists it.
 func (run *deploymentRun) operationDocuments() []object {
@@ -142,8 +145,10 @@ func (run *deploymentRun) operationDocuments() []object {
 			ended = time.Now()
 		}
 		p := object{
-			"provisioningOperation": "Create", "provisioningState": s.Status, "timestamp": stamp(ended), "duration": isoDuration(ended.Sub(s.Started)),
-			"trackingId": s.Tracking, "targetResource": object{"id": string(s.ID), "resourceType": s.Type, "resourceName": s.Name},
+			"provisioningOperation": "Create", "provisioningState": s.Status, "timestamp": stamp(
+				ended), "duration": isoDuration(ended.Sub(s.Started)),
+			"trackingId": s.Tracking, "targetResource": object{"id": string(s.ID),
+				"resourceType": s.Type, "resourceName": s.Name},
 		}
 		if s.Code != 0 {
 			p["statusCode"] = statusName(s.Code)
@@ -167,7 +172,9 @@ func (run *deploymentRun) operationDocuments() []object {
 				"id":          fmt.Sprintf("%s/operations/%s", run.id, run.State.OutputID),
 				"operationId": run.State.OutputID,
 				"properties": object{
-					"provisioningOperation": "EvaluateDeploymentOutput", "provisioningState": "Succeeded", "timestamp": stamp(run.State.Ended), "duration": isoDuration(0),
+					"provisioningOperation": "EvaluateDeploymentOutput",
+					"provisioningState":     "Succeeded", "timestamp": stamp(run.State.Ended),
+					"duration":   isoDuration(0),
 					"trackingId": newTracking(), "statusCode": "OK",
 				},
 			},

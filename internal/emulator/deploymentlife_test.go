@@ -37,10 +37,12 @@ func TestDeploymentByRoles(t *testing.T) {
 	}
 	body := incremental(`{` + groupSchema + `, "resources": [` + fmt.Sprintf(table, "t", "") + `]}`)
 	grant := func(name string, actions string) {
-		role := "/subscriptions/" + sub + "/providers/Microsoft.Authorization/roleDefinitions/" + name
+		role := "/subscriptions/" + sub + "/providers/Microsoft.Authorization/roleDefinitions/" +
+			name
 		b.put(
 			arm.ID(role),
-			`{"properties": {"roleName": "`+name+`", "permissions": [{"actions": [`+actions+`]}], "assignableScopes": ["/subscriptions/`+sub+`"]}}`,
+			`{"properties": {"roleName": "`+name+`", "permissions": [{"actions": [`+actions+
+				`]}], "assignableScopes": ["/subscriptions/`+sub+`"]}}`,
 		)
 		b.put(
 			group+"/providers/Microsoft.Authorization/roleAssignments/"+arm.ID(name),
@@ -75,7 +77,8 @@ func TestDeploymentByRoles(t *testing.T) {
 
 func TestDeploymentAgainstPolicy(t *testing.T) {
 	b := newBench(t, Options{})
-	definition := "/subscriptions/" + sub + "/providers/Microsoft.Authorization/policyDefinitions/tagged"
+	definition := "/subscriptions/" + sub +
+		"/providers/Microsoft.Authorization/policyDefinitions/tagged"
 	b.put(
 		arm.ID(definition),
 		`{"properties": {"policyRule": {"if": {"allOf": [{"field": "type", "equals": "Microsoft.Network/routeTables"}, {"field": "tags.owner", "exists": "false"}]}, "then": {"effect": "deny"}}}}`,
@@ -155,7 +158,8 @@ func TestDeploymentRestart(t *testing.T) {
 		}
 		b := newBench(t, options)
 		body := incremental(
-			`{` + groupSchema + `, "parameters": {"id": {"type": "string", "defaultValue": "[newGuid()]"}}, "resources": [` +
+			`{` + groupSchema +
+				`, "parameters": {"id": {"type": "string", "defaultValue": "[newGuid()]"}}, "resources": [` +
 				fmt.Sprintf(
 					table,
 					"first",
@@ -173,7 +177,8 @@ func TestDeploymentRestart(t *testing.T) {
 			) + `], "outputs": {"x": {"type": "string", "value": "[parameters('id')]"}}}}}
 ], "outputs": {"id": {"type": "string", "value": "[parameters('id')]"}, "x": {"type": "string", "value": "[reference('inside').outputs.x.value]"}}}`,
 		)
-		if status, answer := b.c.Do(http.MethodPut, deployments+"/d", deploymentAPI, []byte(body)); status != http.StatusCreated {
+		if status, answer := b.c.Do(http.MethodPut, deployments+"/d", deploymentAPI,
+			[]byte(body)); status != http.StatusCreated {
 			t.Fatalf("%d %s", status, answer)
 		}
 		time.Sleep(15 * time.Second) // first is there, second is on its way
@@ -201,7 +206,8 @@ func TestDeploymentRestart(t *testing.T) {
 		}
 		id := text(objectAt(p, "outputs", "id"), "value")
 		for _, name := range []string{"first", "second"} {
-			if doc := r.get(group + "/providers/Microsoft.Network/routeTables/" + arm.ID(name)); text(
+			if doc := r.get(group + "/providers/Microsoft.Network/routeTables/" +
+				arm.ID(name)); text(
 				objectAt(doc, "tags"),
 				"id",
 			) != id ||
@@ -251,7 +257,8 @@ func TestDeploymentCancel(t *testing.T) {
 		b.c.Do(http.MethodPut, deployments+"/d", deploymentAPI, []byte(body))
 		b.refused(http.MethodPut, deployments+"/d", body, 409, "DeploymentActive")
 		b.refused(http.MethodDelete, deployments+"/d", "", 409, "DeploymentActive")
-		if status, answer := b.c.Do(http.MethodPost, deployments+"/d/cancel", deploymentAPI, nil); status != http.StatusNoContent {
+		if status, answer := b.c.Do(http.MethodPost, deployments+"/d/cancel", deploymentAPI,
+			nil); status != http.StatusNoContent {
 			t.Fatalf("%d %s", status, answer)
 		}
 		time.Sleep(time.Minute)
@@ -271,7 +278,8 @@ func TestDeploymentCancel(t *testing.T) {
 		if status != 200 || !strings.Contains(string(answer), `[resourceGroup().location]`) {
 			t.Errorf("exported %d %s", status, answer)
 		}
-		if status, _ := b.c.Do(http.MethodDelete, deployments+"/d", deploymentAPI, nil); status != http.StatusAccepted ||
+		if status, _ := b.c.Do(http.MethodDelete, deployments+"/d", deploymentAPI,
+			nil); status != http.StatusAccepted ||
 			b.is(deployments+"/d") {
 			t.Errorf("deleted: %d", status)
 		}
@@ -354,7 +362,8 @@ func testWhatIf(t *testing.T) {
 			rt,
 		) + `"},"path":"properties.routeTable","propertyChangeType":"Delete"}`,
 	}
-	for i, w := range want { // the network's change has Azure's noise, too: properties that no template gives
+	// the network's change has Azure's noise, too: properties that no template gives
+	for i, w := range want {
 		if i >= len(said) || !strings.Contains(said[i], w) {
 			t.Errorf("what-if says\n%s\nwant\n%s", strings.Join(said, "\n"), w)
 		}

@@ -43,7 +43,8 @@ func (e *Emulator) resumeDeployments() {
 // reread prepares a deployment from what is kept of it.
 func (run *deploymentRun) reread() *failure {
 	s := decodeSource(run.e.store.get(run.id))
-	for raw, into := range map[*json.RawMessage]**armtemplate.Object{&s.Template: &run.template, &s.Parameters: &run.parameters} {
+	for raw, into := range map[*json.RawMessage]**armtemplate.Object{&s.Template: &run.template,
+		&s.Parameters: &run.parameters} {
 		doc, err := armtemplate.Parse("", *raw)
 		o, is := doc.(*armtemplate.Object)
 		if err != nil || !is {

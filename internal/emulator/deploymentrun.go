@@ -260,7 +260,8 @@ func (run *deploymentRun) unprocessable(r *armtemplate.Resource, err error) *fai
 	return fail(
 		http.StatusBadRequest,
 		"InvalidTemplate",
-		"Unable to process template language expressions for resource '%s' at line '%d' and column '1'. '%v'",
+		"Unable to process template language expressions for resource '%s' at line '%d' and "+
+			"column '1'. '%v'",
 		r.ID,
 		r.Line,
 		err,
@@ -317,7 +318,8 @@ func (run *deploymentRun) wake(s *step) {
 	if !s.Again {
 		run.settle(s)
 	} else if !run.active() {
-		run.ended(s, 0, fail(http.StatusConflict, deploymentCanceled, "The deployment was cancelled."))
+		run.ended(s, 0, fail(http.StatusConflict, deploymentCanceled,
+			"The deployment was cancelled."))
 	} else {
 		for _, r := range run.ready.Resources() {
 			if s.ID.Equal(arm.ID(r.ID)) {
@@ -354,7 +356,9 @@ func (run *deploymentRun) finish() {
 		f := fail(
 			http.StatusConflict,
 			"DeploymentFailed",
-			"At least one resource deployment operation failed. Please list deployment operations for details. Please see https://aka.ms/arm-deployment-operations for usage details.",
+			"At least one resource deployment operation failed. Please list deployment "+
+				"operations for details. Please see https://aka.ms/arm-deployment-operations for "+
+				"usage details.",
 		)
 		f.details = details
 		run.end(f)
@@ -366,7 +370,9 @@ func (run *deploymentRun) finish() {
 			fail(
 				http.StatusBadRequest,
 				"DeploymentOutputEvaluationFailed",
-				"Unable to evaluate template outputs: '%v'. Please see error details and deployment operations. Please see https://aka.ms/arm-common-errors for usage details.",
+				"Unable to evaluate template outputs: '%v'. Please see error details and "+
+					"deployment operations. Please see https://aka.ms/arm-common-errors for "+
+					"usage details.",
 				err,
 			),
 		)

@@ -56,7 +56,8 @@ func (e *Emulator) whatIf(run *deploymentRun, short bool) object {
 						"code":   "NestedDeploymentShortCircuited",
 						"target": string(p.ID),
 						"message": fmt.Sprintf(
-							"A nested deployment got short-circuited and all its resources got skipped from validation: %s",
+							"A nested deployment got short-circuited and all its resources got "+
+								"skipped from validation: %s",
 							p.Hidden,
 						),
 					},

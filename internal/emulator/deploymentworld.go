@@ -34,7 +34,8 @@ func (w *deploymentWorld) call(
 ) (reply, *failure) {
 	begin := time.Now()
 	c := &call{
-		method: method, path: strings.Split(strings.Trim(string(id), "/"), "/"), header: http.Header{}, body: body,
+		method: method, path: strings.Split(strings.Trim(string(id), "/"),
+			"/"), header: http.Header{}, body: body,
 		query: map[string][]string{
 			"api-version": {version},
 		}, base: w.run.base, version: strings.ToLower(version),

@@ -16,9 +16,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// disk keeps the state in a file, so that it survives a restart and a SIGKILL: what a call changed is written before it is
-// answered. (It does not survive a loss of power: the file is not synced.) Each thing is a JSON document under a key of its
-// own, and only what changed is written. Faults, the request log, throttling and alerts on their way are not kept.
+// disk keeps the state in a file, so that it survives a restart and a SIGKILL: what a call changed
+// is written before it is answered. (It does not survive a loss of power: the file is not synced.)
+// Each thing is a JSON document under a key of its own, and only what changed is written. Faults,
+// the request log, throttling and alerts on their way are not kept.
 type disk struct {
 	db *bbolt.DB
 	// activity is the number of the last record of the activity log.
@@ -27,7 +28,8 @@ type disk struct {
 	wrote map[string][]byte
 }
 
-// The parts of the file: resources and clusters by ID.Key(), the activity log by number, operations and single things by name.
+// The parts of the file: resources and clusters by ID.Key(), the activity log by number, operations
+// and single things by name.
 var (
 	partResources  = []byte("resources")
 	partClusters   = []byte("clusters")
@@ -41,7 +43,8 @@ func openDisk(path string) (*disk, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoSync: true, NoFreelistSync: true})
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoSync: true,
+		NoFreelistSync: true})
 	if errors.Is(err, bolt.ErrTimeout) {
 		return nil, fmt.Errorf("%s is in use by another local Azure", path)
 	}
@@ -49,7 +52,8 @@ func openDisk(path string) (*disk, error) {
 		return nil, fmt.Errorf("%s cannot be opened: %w", path, err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, part := range [][]byte{partResources, partClusters, partActivity, partOperations, partThings} {
+		for _, part := range [][]byte{partResources, partClusters, partActivity, partOperations,
+			partThings} {
 			if _, err := tx.CreateBucketIfNotExists(part); err != nil {
 				return err
 			}
@@ -62,7 +66,8 @@ func openDisk(path string) (*disk, error) {
 // number is a key that sorts by number.
 func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// lock takes the emulator's lock for a change; what it returns keeps what was changed and gives the lock back.
+// lock takes the emulator's lock for a change; what it returns keeps what was changed and gives the
+// lock back.
 func (e *Emulator) lock() (unlock func()) {
 	e.mu.Lock()
 	return func() {
@@ -79,14 +84,16 @@ func (e *Emulator) lock() (unlock func()) {
 // keep writes what has changed.
 func (e *Emulator) keep() error {
 	things, err := e.changedThings()
-	if err != nil || len(e.store.dirty) == 0 && len(e.unkept) == 0 && len(e.unkeptOperations) == 0 && len(things) == 0 {
+	if err != nil || len(e.store.dirty) == 0 && len(e.unkept) == 0 &&
+		len(e.unkeptOperations) == 0 && len(things) == 0 {
 		return err
 	}
 	err = e.disk.db.Update(func(tx *bbolt.Tx) error {
 		clusters := map[string]*cluster{}
 		for key := range e.store.dirty {
 			r := e.store.resources[key]
-			if err := keepDocument(tx.Bucket(partResources), []byte(key), r != nil, func() any { return e.saveResource(r) }); err != nil {
+			if err := keepDocument(tx.Bucket(partResources), []byte(key), r != nil,
+				func() any { return e.saveResource(r) }); err != nil {
 				return err
 			}
 			if cl := e.clusterBehind(key); cl != nil {
@@ -96,19 +103,22 @@ func (e *Emulator) keep() error {
 			}
 		}
 		for key, cl := range clusters {
-			if err := keepDocument(tx.Bucket(partClusters), []byte(key), cl != nil, func() any { return saveCluster(cl) }); err != nil {
+			if err := keepDocument(tx.Bucket(partClusters), []byte(key), cl != nil,
+				func() any { return saveCluster(cl) }); err != nil {
 				return err
 			}
 		}
 		for _, r := range e.unkept {
 			e.disk.activity++
-			if err := keepDocument(tx.Bucket(partActivity), number(e.disk.activity), true, func() any { return saveActivity(r) }); err != nil {
+			if err := keepDocument(tx.Bucket(partActivity), number(e.disk.activity), true,
+				func() any { return saveActivity(r) }); err != nil {
 				return err
 			}
 		}
 		if n := e.disk.activity; n%1000 == 0 && n > maxActivity { // every now and then
 			old := tx.Bucket(partActivity).Cursor()
-			for key, _ := old.First(); key != nil && binary.BigEndian.Uint64(key) <= n-maxActivity; key, _ = old.Next() {
+			for key, _ := old.First(); key != nil &&
+				binary.BigEndian.Uint64(key) <= n-maxActivity; key, _ = old.Next() {
 				if err := old.Delete(); err != nil {
 					return err
 				}
@@ -116,7 +126,8 @@ func (e *Emulator) keep() error {
 		}
 		for _, name := range e.unkeptOperations {
 			op := e.operations[name]
-			if err := keepDocument(tx.Bucket(partOperations), []byte(name), op != nil, func() any { return saveOperation(name, op) }); err != nil {
+			if err := keepDocument(tx.Bucket(partOperations), []byte(name), op != nil,
+				func() any { return saveOperation(name, op) }); err != nil {
 				return err
 			}
 		}
@@ -166,7 +177,10 @@ func (e *Emulator) load() (found bool, err error) {
 	err = e.disk.db.View(func(tx *bbolt.Tx) error {
 		found = tx.Bucket(partThings).Get([]byte("keys")) != nil
 		var resources []savedResource
-		if err := each(tx.Bucket(partResources), func(s savedResource) error { resources = append(resources, s); return nil }); err != nil {
+		if err := each(tx.Bucket(partResources), func(s savedResource) error {
+			resources = append(resources, s)
+			return nil
+		}); err != nil {
 			return err
 		}
 		for _, s := range resources {
@@ -178,7 +192,10 @@ func (e *Emulator) load() (found bool, err error) {
 		if key, _ := tx.Bucket(partActivity).Cursor().Last(); key != nil {
 			e.disk.activity = binary.BigEndian.Uint64(key)
 		}
-		if err := each(tx.Bucket(partActivity), func(s savedActivity) error { e.activity = append(e.activity, s.record()); return nil }); err != nil {
+		if err := each(tx.Bucket(partActivity), func(s savedActivity) error {
+			e.activity = append(e.activity, s.record())
+			return nil
+		}); err != nil {
 			return err
 		}
 		if err := each(tx.Bucket(partOperations), e.restoreOperation); err != nil {

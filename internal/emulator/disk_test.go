@@ -13,7 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// everything reads all that a local Azure shows: every resource, the nodes' interfaces and the activity log.
+// everything reads all that a local Azure shows: every resource, the nodes' interfaces and the
+// activity log.
 func everything(t *testing.T, e *Emulator) map[string]string {
 	t.Helper()
 	c, err := e.Client(e.opts.Principals[0])
@@ -33,7 +34,8 @@ func everything(t *testing.T, e *Emulator) map[string]string {
 		}
 	}
 	e.mu.RUnlock()
-	ids = append(ids, "/subscriptions/"+sub+"/providers/Microsoft.Insights/eventtypes/management/values")
+	ids = append(ids, "/subscriptions/"+sub+
+		"/providers/Microsoft.Insights/eventtypes/management/values")
 	for _, id := range ids {
 		status, body := c.Do(http.MethodGet, id, "2025-05-01", nil)
 		out[id.Key()] = fmt.Sprint(status, " ", string(body))
@@ -41,13 +43,16 @@ func everything(t *testing.T, e *Emulator) map[string]string {
 	return out
 }
 
-// TestRestart: a local Azure that is opened again, after an end or as a kill leaves it, shows what it showed, knows who
-// was logged in, and lives on: its clusters get their routes, and what was being deleted goes.
+// TestRestart: a local Azure that is opened again, after an end or as a kill leaves it, shows what
+// it showed, knows who was logged in, and lives on: its clusters get their routes, and what was
+// being deleted goes.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	options := Options{
 		StateFile: filepath.Join(dir, "state.db"), CheckClusterIdentity: true,
-		Principals: []Principal{DefaultPrincipal, {Name: "guest", ClientID: "guest", ObjectID: "0b0b0000-0000-4000-8000-000000000009", Secret: "s", NoRoles: true}},
+		Principals: []Principal{DefaultPrincipal,
+			{Name: "guest", ClientID: "guest", ObjectID: "0b0b0000-0000-4000-8000-000000000009",
+				Secret: "s", NoRoles: true}},
 	}
 	e, err := New(options)
 	if err != nil {
@@ -60,7 +65,8 @@ func TestRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range []int{5, 4} { // the last pod CIDR given out is free again, and its turn is over
+	// the last pod CIDR given out is free again, and its turn is over
+	for _, n := range []int{5, 4} {
 		if err := e.Scale(d.Cluster, d.Pool, n); err != nil {
 			t.Fatal(err)
 		}
@@ -75,13 +81,20 @@ func TestRestart(t *testing.T) {
 	if status, body := c.Do(http.MethodDelete, arm.GroupID(sub, "gone"), api, nil); status >= 300 {
 		t.Fatalf("%d %s", status, body)
 	}
-	grant := d.ClusterTable + "/providers/Microsoft.Authorization/roleAssignments/11111111-1111-1111-1111-111111111111"
-	reader := "/subscriptions/" + sub + "/providers/Microsoft.Authorization/roleDefinitions/acdd72a7-3385-48ef-bd42-f606fba81ae7"
-	if err := c.Put(grant, "2022-04-01", object{"properties": object{"roleDefinitionId": reader, "principalId": "0b0b0000-0000-4000-8000-000000000009", "principalType": "ServicePrincipal"}}); err != nil {
+	grant := d.ClusterTable +
+		"/providers/Microsoft.Authorization/roleAssignments/11111111-1111-1111-1111-111111111111"
+	reader := "/subscriptions/" + sub +
+		"/providers/Microsoft.Authorization/roleDefinitions/acdd72a7-3385-48ef-bd42-f606fba81ae7"
+	if err := c.Put(grant, "2022-04-01",
+		object{"properties": object{"roleDefinitionId": reader,
+			"principalId":   "0b0b0000-0000-4000-8000-000000000009",
+			"principalType": "ServicePrincipal"}}); err != nil {
 		t.Fatal(err)
 	}
-	delayed := d.GatewayTable + "/providers/Microsoft.Authorization/roleAssignments/22222222-1111-1111-1111-111111111111"
-	body := object{"properties": object{"roleDefinitionId": reader, "principalId": "0b0b0000-0000-4000-8000-000000000009", "principalType": "ServicePrincipal"}}
+	delayed := d.GatewayTable +
+		"/providers/Microsoft.Authorization/roleAssignments/22222222-1111-1111-1111-111111111111"
+	body := object{"properties": object{"roleDefinitionId": reader,
+		"principalId": "0b0b0000-0000-4000-8000-000000000009", "principalType": "ServicePrincipal"}}
 	if err := c.Put(delayed, "2022-04-01", body); err != nil || !e.DelayRole(delayed, time.Hour) {
 		t.Fatal(err)
 	}
@@ -91,7 +104,8 @@ func TestRestart(t *testing.T) {
 	}
 	before := everything(t, e)
 
-	// As a kill leaves it: nothing is closed. The file's lock goes with the process, here with its handle.
+	// As a kill leaves it: nothing is closed. The file's lock goes with the process, here with its
+	// handle.
 	e.mu.Lock()
 	if err := e.disk.db.Close(); err != nil {
 		t.Fatal(err)
@@ -123,7 +137,8 @@ func TestRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[arm.ID]int{d.ClusterTable: http.StatusOK, d.GatewayTable: http.StatusForbidden} {
+	for id, want := range map[arm.ID]int{d.ClusterTable: http.StatusOK,
+		d.GatewayTable: http.StatusForbidden} {
 		if status, body := guest.Do(http.MethodGet, id, api, nil); status != want {
 			t.Errorf("the guest reads %s: %d %s", id.Short(), status, body)
 		}
@@ -149,9 +164,11 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRestartWhileDeleting: a group that was being deleted goes when its time has come, and an operation can be followed on.
+// TestRestartWhileDeleting: a group that was being deleted goes when its time has come, and an
+// operation can be followed on.
 func TestRestartWhileDeleting(t *testing.T) {
-	options := Options{StateFile: filepath.Join(t.TempDir(), "state.db"), OperationTime: 150 * time.Millisecond}
+	options := Options{StateFile: filepath.Join(t.TempDir(), "state.db"),
+		OperationTime: 150 * time.Millisecond}
 	e, err := New(options)
 	if err != nil {
 		t.Fatal(err)
@@ -195,10 +212,12 @@ func TestRestartWhileDeleting(t *testing.T) {
 		}
 	}
 	for _, name := range operations {
-		path := arm.ID("/subscriptions/" + sub + "/providers/Microsoft.Resources/locations/local/operations/" + name)
+		path := arm.ID("/subscriptions/" + sub +
+			"/providers/Microsoft.Resources/locations/local/operations/" + name)
 		status, body := c.Do(http.MethodGet, path, api, nil)
 		var op struct{ Status string }
-		if err := json.Unmarshal(body, &op); err != nil || status != http.StatusOK || op.Status != "Succeeded" {
+		if err := json.Unmarshal(body, &op); err != nil || status != http.StatusOK ||
+			op.Status != "Succeeded" {
 			t.Errorf("operation %s: %d %s", name, status, body)
 		}
 	}
@@ -211,15 +230,17 @@ func TestStateFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(Options{StateFile: path}); err == nil || !strings.Contains(err.Error(), "is in use by another local Azure") {
+	if _, err := New(Options{StateFile: path}); err == nil ||
+		!strings.Contains(err.Error(), "is in use by another local Azure") {
 		t.Errorf("in use: %v", err)
 	}
 	e.Close()
 	e.Close()
 }
 
-// TestRestartWhileAKSWorks: what a cluster was doing when the local Azure ended is done when it is there again: the surge
-// nodes of an upgrade go, a cluster that leaves kubenet leaves its table, one that was being deleted is gone.
+// TestRestartWhileAKSWorks: what a cluster was doing when the local Azure ended is done when it is
+// there again: the surge nodes of an upgrade go, a cluster that leaves kubenet leaves its table,
+// one that was being deleted is gone.
 func TestRestartWhileAKSWorks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		begin func(b *bench)
@@ -227,7 +248,8 @@ func TestRestartWhileAKSWorks(t *testing.T) {
 	}{
 		"upgrade": {
 			func(b *bench) {
-				b.put(aks.Child("agentPools", "np"), `{"properties":{"orchestratorVersion":"1.34.2"}}`)
+				b.put(aks.Child("agentPools", "np"),
+					`{"properties":{"orchestratorVersion":"1.34.2"}}`)
 				time.Sleep(10 * time.Second)
 				if n := len(b.poolNodes("np")); n != 6 {
 					b.t.Errorf("%d nodes during the upgrade, want 6", n)
@@ -244,7 +266,8 @@ func TestRestartWhileAKSWorks(t *testing.T) {
 		},
 		"overlay": {
 			func(b *bench) {
-				b.put(aks, clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay"`, `,"count":4,"orchestratorVersion":"1.33.5"`))
+				b.put(aks, clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay"`,
+					`,"count":4,"orchestratorVersion":"1.33.5"`))
 			},
 			func(b *bench) {
 				if routes := b.podRoutes(rt); len(routes) != 0 {
@@ -267,10 +290,13 @@ func TestRestartWhileAKSWorks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				plenty := Bucket{unlimited, 1}
-				options := Options{StateFile: filepath.Join(t.TempDir(), "state.db"), OperationTime: time.Minute, RouteBatch: time.Second, Buckets: Buckets{Clusters: plenty, Reads: plenty}}
+				options := Options{StateFile: filepath.Join(t.TempDir(), "state.db"),
+					OperationTime: time.Minute, RouteBatch: time.Second, Buckets: Buckets{
+						Clusters: plenty, Reads: plenty}}
 				b := withNetwork(t, options)
 				time.Sleep(time.Minute)
-				b.put(aks, clusterBody(``, `,"count":4,"orchestratorVersion":"1.33.5","upgradeSettings":{"maxSurge":"50%"}`))
+				b.put(aks, clusterBody(``,
+					`,"count":4,"orchestratorVersion":"1.33.5","upgradeSettings":{"maxSurge":"50%"}`))
 				time.Sleep(5 * time.Minute)
 				tt.begin(b)
 				time.Sleep(time.Second)

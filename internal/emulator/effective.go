@@ -26,22 +26,26 @@ const (
 	hopNone     = "None"
 )
 
-// reservedPrefixes are dropped unless something routes them (virtual-networks-udr-overview; recorded in 2023).
+// reservedPrefixes are dropped unless something routes them (virtual-networks-udr-overview;
+// recorded in 2023).
 var reservedPrefixes = []string{
-	"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "25.4.0.0/14", "25.33.0.0/16", "25.41.0.0/20", "25.48.0.0/12",
-	"20.35.252.0/22", "23.103.0.0/18", "40.108.0.0/17", "40.109.0.0/16", "104.146.0.0/17", "104.147.0.0/16", "157.59.0.0/16", "198.18.0.0/15",
+	"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "25.4.0.0/14", "25.33.0.0/16",
+	"25.41.0.0/20", "25.48.0.0/12",
+	"20.35.252.0/22", "23.103.0.0/18", "40.108.0.0/17", "40.109.0.0/16", "104.146.0.0/17",
+	"104.147.0.0/16", "157.59.0.0/16", "198.18.0.0/15",
 }
 
-// effectiveRoutes computes the routes of every interface in a subnet: the system's, and the user's, which win where the
-// prefix is the same. There are no BGP routes here, and the prefixes behind service tags and service endpoints are
-// unknown. A call that is answered stale sees subnet and table as they were before they were last
-// written: Azure's network takes a while to follow ARM.
+// effectiveRoutes computes the routes of every interface in a subnet: the system's, and the user's,
+// which win where the prefix is the same. There are no BGP routes here, and the prefixes behind
+// service tags and service endpoints are unknown. A call that is answered stale sees subnet and
+// table as they were before they were last written: Azure's network takes a while to follow ARM.
 func (e *Emulator) effectiveRoutes(c *call, subnet *resource) []effectiveRoute {
 	vnet := e.store.get(subnet.id.Parent())
 	own := addressSpace(vnet.body)
 	var routes []effectiveRoute
 	add := func(prefix, hopType string) {
-		routes = append(routes, effectiveRoute{source: "Default", prefix: prefix, hopType: hopType, active: true, bgp: false})
+		routes = append(routes, effectiveRoute{source: "Default", prefix: prefix, hopType: hopType,
+			active: true, bgp: false})
 	}
 	v6 := false
 	for _, p := range own {
@@ -51,7 +55,8 @@ func (e *Emulator) effectiveRoutes(c *call, subnet *resource) []effectiveRoute {
 	for _, peering := range e.store.list(typePeering, vnet.id) {
 		p := objectAt(peering.body, "properties")
 		if text(p, "peeringState") == peeringConnected && p["allowVirtualNetworkAccess"] != false {
-			for _, prefix := range validPrefixes(list(objectAt(p, "remoteAddressSpace"), "addressPrefixes")) {
+			for _, prefix := range validPrefixes(list(objectAt(p, "remoteAddressSpace"),
+				"addressPrefixes")) {
 				add(prefix.String(), hopPeering)
 			}
 		}
@@ -73,7 +78,8 @@ func (e *Emulator) effectiveRoutes(c *call, subnet *resource) []effectiveRoute {
 	for _, item := range listAt(properties, "routes") {
 		p := objectAt(item, "properties")
 		route := effectiveRoute{
-			name: text(item, "name"), source: "User", prefix: text(p, "addressPrefix"), hopType: text(p, "nextHopType"), hop: text(p, "nextHopIpAddress"),
+			name: text(item, "name"), source: "User", prefix: text(p,
+				"addressPrefix"), hopType: text(p, "nextHopType"), hop: text(p, "nextHopIpAddress"),
 			active: true, bgp: properties["disableBgpRoutePropagation"], table: table.id,
 		}
 		for i := range routes {
@@ -102,7 +108,8 @@ func samePrefix(a, b string) bool {
 	return err == nil && err2 == nil && p == q
 }
 
-// bestRoute is the route that a packet to an address takes: the longest prefix among the active ones.
+// bestRoute is the route that a packet to an address takes: the longest prefix among the active
+// ones.
 func bestRoute(routes []effectiveRoute, to netip.Addr) *effectiveRoute {
 	var best *effectiveRoute
 	longest := -1
@@ -118,7 +125,9 @@ func bestRoute(routes []effectiveRoute, to netip.Addr) *effectiveRoute {
 func (r effectiveRoute) document() object {
 	doc := object{
 		"source": r.source, "state": map[bool]string{true: "Active", false: "Invalid"}[r.active],
-		"addressPrefix": []string{r.prefix}, "nextHopType": r.hopType, "nextHopIpAddress": []string{}, "disableBgpRoutePropagation": r.bgp, "hasBgpOverride": false,
+		"addressPrefix": []string{r.prefix}, "nextHopType": r.hopType,
+		"nextHopIpAddress": []string{}, "disableBgpRoutePropagation": r.bgp,
+		"hasBgpOverride":         false,
 		"destinationServiceTags": []string{}, "tagMap": object{},
 	}
 	if r.name != "" {
@@ -130,12 +139,13 @@ func (r effectiveRoute) document() object {
 	return doc
 }
 
-// effectiveCall answers POST {interface}/effectiveRouteTable and /effectiveNetworkSecurityGroups, of an interface of its
-// own and of one of a scale set's instance. Azure asks for a running machine behind the interface [U for its words]; here
-// any will do, because tests rarely make machines.
+// effectiveCall answers POST {interface}/effectiveRouteTable and /effectiveNetworkSecurityGroups,
+// of an interface of its own and of one of a scale set's instance. Azure asks for a running machine
+// behind the interface [U for its words]; here any will do, because tests rarely make machines.
 func (e *Emulator) effectiveCall(c *call) (reply, *failure, bool) {
 	n := len(c.path)
-	if c.method != http.MethodPost || n < 9 || !strings.HasPrefix(strings.ToLower(c.path[n-1]), "effective") {
+	if c.method != http.MethodPost || n < 9 ||
+		!strings.HasPrefix(strings.ToLower(c.path[n-1]), "effective") {
 		return reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.path[:n-1], "/"))
@@ -151,17 +161,20 @@ func (e *Emulator) effectiveCall(c *call) (reply, *failure, bool) {
 		}
 	case "effectivenetworksecuritygroups":
 		if own := e.store.get(id); own != nil {
-			values = append(values, e.effectiveRules(own.body, object{"networkInterface": object{"id": string(own.id)}})...)
+			values = append(values,
+				e.effectiveRules(own.body,
+					object{"networkInterface": object{"id": string(own.id)}})...)
 		}
-		values = append(values, e.effectiveRules(subnet.body, object{"subnet": object{"id": string(subnet.id)}})...)
+		values = append(values,
+			e.effectiveRules(subnet.body, object{"subnet": object{"id": string(subnet.id)}})...)
 	default:
 		return reply{}, notFound(c), true
 	}
 	return e.accepted(c, encode(object{"value": values})), nil, true
 }
 
-// effectiveRules are the rules of the security group that a document links to, if it does, as an interface has them.
-// What is behind service tags is unknown.
+// effectiveRules are the rules of the security group that a document links to, if it does, as an
+// interface has them. What is behind service tags is unknown.
 func (e *Emulator) effectiveRules(of, association object) []object {
 	group := e.store.get(linkOf(of, "networkSecurityGroup"))
 	if group == nil {
@@ -169,14 +182,16 @@ func (e *Emulator) effectiveRules(of, association object) []object {
 	}
 	rules := []any{}
 	for _, list := range []string{"securityRules", "defaultSecurityRules"} {
-		for _, item := range listAt(objectAt(e.document(group, networkVersion), "properties"), list) {
+		for _, item := range listAt(objectAt(e.document(group, networkVersion), "properties"),
+			list) {
 			rule := clone(objectAt(item, "properties"))
 			delete(rule, "provisioningState")
 			rule["name"] = list + "/" + text(item, "name")
 			rules = append(rules, rule)
 		}
 	}
-	return []object{{"networkSecurityGroup": object{"id": string(group.id)}, "association": association, "effectiveSecurityRules": rules}}
+	return []object{{"networkSecurityGroup": object{"id": string(group.id)},
+		"association": association, "effectiveSecurityRules": rules}}
 }
 
 // subnetOf is where an interface has its first address, or nil.

@@ -48,7 +48,8 @@ func (b *bench) effective(id arm.ID) []string {
 			continue // there are many of them, and they are always there
 		}
 		hop := strings.Join(list(r, "nextHopIpAddress"), ",")
-		out = append(out, strings.TrimSpace(fmt.Sprintln(text(r, "source"), text(r, "state"), strings.Join(list(r, "addressPrefix"), ","), text(r, "nextHopType"), hop)))
+		out = append(out, strings.TrimSpace(fmt.Sprintln(text(r, "source"), text(r, "state"),
+			strings.Join(list(r, "addressPrefix"), ","), text(r, "nextHopType"), hop)))
 	}
 	return out
 }
@@ -76,12 +77,15 @@ func TestEffectiveRoutes(t *testing.T) {
 		b.put(hub, hubBody)
 		b.put(nic, nicBody(ipConfiguration("c", "a", "")))
 		b.put(nic+"2", nicBody(ipConfiguration("c", "b", "")))
-		system := []string{"Default Active 10.0.0.0/16 VnetLocal", "Default Active 0.0.0.0/0 Internet",
-			"Default Active 10.0.0.0/8 None", "Default Active 172.16.0.0/12 None", "Default Active 192.168.0.0/16 None", "Default Active 100.64.0.0/10 None"}
+		system := []string{"Default Active 10.0.0.0/16 VnetLocal",
+			"Default Active 0.0.0.0/0 Internet",
+			"Default Active 10.0.0.0/8 None", "Default Active 172.16.0.0/12 None",
+			"Default Active 192.168.0.0/16 None", "Default Active 100.64.0.0/10 None"}
 		if got := b.effective(nic + "2"); !slices.Equal(got, system) {
 			t.Errorf("without a table:\n%s", strings.Join(got, "\n"))
 		}
-		want := append(slices.Clone(system), "User Active 0.0.0.0/0 VirtualAppliance 10.0.9.4", "User Active 10.244.3.0/24 VirtualAppliance 10.0.1.4", "User Active Storage Internet")
+		want := append(slices.Clone(system), "User Active 0.0.0.0/0 VirtualAppliance 10.0.9.4",
+			"User Active 10.244.3.0/24 VirtualAppliance 10.0.1.4", "User Active Storage Internet")
 		want[1] = "Default Invalid 0.0.0.0/0 Internet"
 		if got := b.effective(nic); !slices.Equal(got, want) {
 			t.Errorf("with a table:\n%s", strings.Join(got, "\n"))
@@ -109,12 +113,16 @@ func TestEffectiveRoutes(t *testing.T) {
 			"172.16.0.4":   "VNetPeering System Route ",
 			"192.168.0.10": "None System Route ",
 		} {
-			doc, _ := b.post(watcher+"/nextHop", `{"targetResourceId":"`+string(vm)+`","sourceIPAddress":"10.0.1.4","destinationIPAddress":"`+to+`"}`)
-			if got := text(doc, "nextHopType") + " " + arm.ID(text(doc, "routeTableId")).Name() + " " + text(doc, "nextHopIpAddress"); got != want {
+			doc, _ := b.post(watcher+"/nextHop", `{"targetResourceId":"`+string(vm)+
+				`","sourceIPAddress":"10.0.1.4","destinationIPAddress":"`+to+`"}`)
+			if got := text(doc, "nextHopType") + " " + arm.ID(text(doc, "routeTableId")).Name() +
+				" " + text(doc, "nextHopIpAddress"); got != want {
 				t.Errorf("to %s: %q, want %q", to, got, want)
 			}
 		}
-		b.refused(http.MethodPost, watcher+"/nextHop", `{"targetResourceId":"`+string(vm)+`","sourceIPAddress":"10.0.1.77","destinationIPAddress":"10.0.0.1"}`, 400, "SourceIpAddressNotFound")
+		b.refused(http.MethodPost, watcher+"/nextHop", `{"targetResourceId":"`+string(vm)+
+			`","sourceIPAddress":"10.0.1.77","destinationIPAddress":"10.0.0.1"}`, 400,
+			"SourceIpAddressNotFound")
 	})
 }
 
@@ -129,20 +137,25 @@ func TestEffectiveRoutesTakeTime(t *testing.T) {
 		start := time.Now()
 		doc, header := b.post(nic+"/effectiveRouteTable", "")
 		location, err := url.Parse(header.Get("Location"))
-		if took := time.Since(start); len(listAt(doc, "value")) != 21 || took != 4*time.Second || err != nil || !location.IsAbs() || header.Get("Retry-After") != "1" {
+		if took := time.Since(start); len(listAt(doc, "value")) != 21 || took != 4*time.Second ||
+			err != nil || !location.IsAbs() || header.Get("Retry-After") != "1" {
 			t.Errorf("after %s, %v: %s", took, header, encode(doc))
 		}
 	})
 }
 
-// TestEffectiveRoutesOfNodes follows a kubenet cluster's subnet through the loss of its table: the outage itself.
+// TestEffectiveRoutesOfNodes follows a kubenet cluster's subnet through the loss of its table: the
+// outage itself.
 func TestEffectiveRoutesOfNodes(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	b.put(aks, fmt.Sprintf(brought, 2))
-	set := arm.ID(text(listAt(b.get("/subscriptions/"+sub+"/resourceGroups/MC_net-rg_c_westeurope/providers/microsoft.Compute/virtualMachineScaleSets"), "value")[0], "id"))
-	one := arm.ID(strings.Replace(string(set), "Microsoft.Compute", "microsoft.Compute", 1)) + "/virtualMachines/0/networkInterfaces/" + arm.ID(set.Name())
+	set := arm.ID(text(
+		listAt(b.get("/subscriptions/"+sub+
+			"/resourceGroups/MC_net-rg_c_westeurope/providers/microsoft.Compute/virtualMachineScaleSets"), "value")[0], "id"))
+	one := arm.ID(strings.Replace(string(set), "Microsoft.Compute", "microsoft.Compute", 1)) +
+		"/virtualMachines/0/networkInterfaces/" + arm.ID(set.Name())
 	const pods = "User Active 10.244.1.0/24 VirtualAppliance 10.0.1.5"
 	if got := b.effective(one); !slices.Contains(got, pods) {
 		t.Errorf("%s", strings.Join(got, "\n"))
@@ -150,7 +163,8 @@ func TestEffectiveRoutesOfNodes(t *testing.T) {
 	watcher := group + "/providers/Microsoft.Network/networkWatchers/w"
 	b.put(watcher, `{"location":"westeurope"}`)
 	hop := func() string {
-		doc, _ := b.post(watcher+"/nextHop", `{"targetResourceId":"`+string(set)+`/virtualMachines/0","sourceIPAddress":"10.0.1.4","destinationIPAddress":"10.244.1.7"}`)
+		doc, _ := b.post(watcher+"/nextHop", `{"targetResourceId":"`+string(set)+
+			`/virtualMachines/0","sourceIPAddress":"10.0.1.4","destinationIPAddress":"10.244.1.7"}`)
 		return text(doc, "nextHopType") + " " + text(doc, "nextHopIpAddress")
 	}
 	if got := hop(); got != "VirtualAppliance 10.0.1.5" {
@@ -173,15 +187,18 @@ func TestPeerings(t *testing.T) {
 	}
 	etag := text(b.get(vnet), "etag")
 	b.put(toHub, peeringBody(hub))
-	if got := peering(toHub); got != "Initiated RemoteNotInSync" || text(b.get(vnet), "etag") == etag {
+	if got := peering(toHub); got != "Initiated RemoteNotInSync" ||
+		text(b.get(vnet), "etag") == etag {
 		t.Errorf("one side: %s", got)
 	}
 	b.put(fromHub, peeringBody(vnet))
-	if got := peering(toHub) + ", " + peering(fromHub); got != "Connected FullyInSync, Connected FullyInSync" {
+	if got := peering(toHub) + ", " + peering(fromHub); got != "Connected FullyInSync, Connected "+
+		"FullyInSync" {
 		t.Errorf("both sides: %s", got)
 	}
 	inside := listAt(b.properties(vnet), "virtualNetworkPeerings")
-	if len(inside) != 1 || string(encode(inside[0])) != string(encode(b.get(toHub))) || objectAt(inside[0], "properties")["allowVirtualNetworkAccess"] != true {
+	if len(inside) != 1 || string(encode(inside[0])) != string(encode(b.get(toHub))) ||
+		objectAt(inside[0], "properties")["allowVirtualNetworkAccess"] != true {
 		t.Errorf("inside the network: %s", encode(inside))
 	}
 	// A PUT of the network that does not name them leaves them.
@@ -191,28 +208,35 @@ func TestPeerings(t *testing.T) {
 	}
 	// Neither does one that sends back what it has read, as az network vnet update does.
 	b.put(vnet, string(encode(b.get(vnet))))
-	if got := peering(toHub) + ", " + peering(fromHub); got != "Connected FullyInSync, Connected FullyInSync" {
+	if got := peering(toHub) + ", " + peering(fromHub); got != "Connected FullyInSync, Connected "+
+		"FullyInSync" {
 		t.Errorf("after a PUT of the network as it was read: %s", got)
 	}
 	b.put(hub, strings.Replace(hubBody, `"172.16.0.0/12"`, `"172.16.0.0/12","192.168.0.0/16"`, 1))
-	if got := peering(toHub) + ", " + peering(fromHub); got != "Connected RemoteNotInSync, Connected LocalNotInSync" {
+	if got := peering(toHub) + ", " + peering(fromHub); got != "Connected RemoteNotInSync, "+
+		"Connected LocalNotInSync" {
 		t.Errorf("after a new address space: %s", got)
 	}
 	b.put(toHub, peeringBody(hub))
 	if got := peering(toHub); got != "Connected FullyInSync" {
 		t.Errorf("after the sync: %s", got)
 	}
-	b.refused(http.MethodPut, hub, strings.Replace(hubBody, `"172.16.0.0/12"`, `"172.16.0.0/12","10.0.0.0/8"`, 1), 400, "VnetAddressSpacesOverlap")
-	b.refused(http.MethodPut, toHub+"2", peeringBody(hub), 400, "AnotherPeeringAlreadyReferencesRemoteVnet")
+	b.refused(http.MethodPut, hub, strings.Replace(hubBody, `"172.16.0.0/12"`,
+		`"172.16.0.0/12","10.0.0.0/8"`, 1), 400, "VnetAddressSpacesOverlap")
+	b.refused(http.MethodPut, toHub+"2", peeringBody(hub), 400,
+		"AnotherPeeringAlreadyReferencesRemoteVnet")
 	b.refused(http.MethodPut, toHub+"2", peeringBody(hub+"x"), 400, "InvalidResourceReference")
 	same := vnet + "2"
 	b.put(same, strings.ReplaceAll(plainVNet, "/subnets", "/subnets"))
-	b.refused(http.MethodPut, same+"/virtualNetworkPeerings/p", peeringBody(vnet), 400, "VnetAddressSpacesOverlap")
-	b.refused(http.MethodPut, same+"/virtualNetworkPeerings/p", peeringBody(hub), 400, "VnetAddressSpaceOverlapsWithAlreadyPeeredVnet")
+	b.refused(http.MethodPut, same+"/virtualNetworkPeerings/p", peeringBody(vnet), 400,
+		"VnetAddressSpacesOverlap")
+	b.refused(http.MethodPut, same+"/virtualNetworkPeerings/p", peeringBody(hub), 400,
+		"VnetAddressSpaceOverlapsWithAlreadyPeeredVnet")
 
 	// One side gone: the other is disconnected, and must be made anew first.
 	b.delete(toHub)
-	if got := peering(fromHub); got != "Disconnected FullyInSync" && got != "Disconnected RemoteNotInSync" {
+	if got := peering(fromHub); got != "Disconnected FullyInSync" &&
+		got != "Disconnected RemoteNotInSync" {
 		t.Errorf("one side gone: %s", got)
 	}
 	b.refused(http.MethodPut, toHub, peeringBody(hub), 400, "RemotePeeringIsDisconnected")
@@ -234,15 +258,18 @@ func TestOwnScaleSet(t *testing.T) {
 	b.put(vnet, plainVNet)
 	set := group + "/providers/Microsoft.Compute/virtualMachineScaleSets/set"
 	body := func(capacity int) string {
-		return fmt.Sprintf(`{"location":"westeurope","zones":["1","2"],"sku":{"name":"S","capacity":%d},"properties":{"overprovision":false,"virtualMachineProfile":{"networkProfile":{"networkInterfaceConfigurations":[
+		return fmt.Sprintf(
+			`{"location":"westeurope","zones":["1","2"],"sku":{"name":"S","capacity":%d},"properties":{"overprovision":false,"virtualMachineProfile":{"networkProfile":{"networkInterfaceConfigurations":[
 			{"name":"eth0","properties":{"primary":true,"enableIPForwarding":true,"ipConfigurations":[%s]}}]}}}}`, capacity, ipConfiguration("c", "a", ""))
 	}
 	have := func() []string {
 		var out []string
 		for _, vm := range listAt(b.get(set+"/virtualMachines"), "value") {
-			nic := arm.ID(text(listAt(objectAt(vm, "properties", "networkProfile"), "networkInterfaces")[0], "id"))
+			nic := arm.ID(text(listAt(objectAt(vm, "properties", "networkProfile"),
+				"networkInterfaces")[0], "id"))
 			p := objectAt(listAt(b.properties(nic), "ipConfigurations")[0], "properties")
-			out = append(out, text(vm, "name")+" "+text(p, "privateIPAddress")+" "+list(vm, "zones")[0])
+			out = append(out, text(vm, "name")+" "+text(p, "privateIPAddress")+" "+
+				list(vm, "zones")[0])
 		}
 		return out
 	}
@@ -252,7 +279,8 @@ func TestOwnScaleSet(t *testing.T) {
 	}
 	b.put(set, body(1))
 	b.put(set, body(3))
-	if got := have(); !slices.Equal(got, []string{"set_0 10.0.1.4 1", "set_1 10.0.1.5 2", "set_2 10.0.1.6 1"}) {
+	if got := have(); !slices.Equal(got, []string{"set_0 10.0.1.4 1", "set_1 10.0.1.5 2",
+		"set_2 10.0.1.6 1"}) {
 		t.Errorf("%q", got)
 	}
 	b.refused(http.MethodPut, set, body(300), 400, "SubnetIsFull")

@@ -1,9 +1,10 @@
-// Package emulator is a local Azure: Azure Resource Manager over HTTP, with virtual networks, route tables and AKS clusters
-// behind it whose cloud provider writes its routes as the real one does. Real clients work against it unmodified, and what
-// breaks a network on Azure breaks it here.
+// Package emulator is a local Azure: Azure Resource Manager over HTTP, with virtual networks, route
+// tables and AKS clusters behind it whose cloud provider writes its routes as the real one does.
+// Real clients work against it unmodified, and what breaks a network on Azure breaks it here.
 //
-// It shares IDs, prefixes and decoders with package network, the evaluator of templates with package iac, and nothing else
-// with the rest of the program: what it says is the judge of what the others do.
+// It shares IDs, prefixes and decoders with package network, the evaluator of templates with
+// package iac, and nothing else with the rest of the program: what it says is the judge of what the
+// others do.
 package emulator
 
 import (
@@ -19,45 +20,56 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Options say what the local Azure is like. The zero value is one subscription, one principal, everything done at once.
+// Options say what the local Azure is like. The zero value is one subscription, one principal,
+// everything done at once.
 type Options struct {
 	// Subscriptions are their GUIDs.
 	Subscriptions []string
 	// TenantID is the GUID of the tenant.
 	TenantID string
-	// Tenants says which subscriptions lie in another tenant than TenantID: the tenant's GUID by the subscription's.
+	// Tenants says which subscriptions lie in another tenant than TenantID: the tenant's GUID by
+	// the subscription's.
 	Tenants map[string]string
 	// Principals are who can log in; the first is the default one, which may do everything.
 	Principals []Principal
-	// RoleDelay is how long a new role assignment takes to have an effect: up to 60 minutes on Azure.
+	// RoleDelay is how long a new role assignment takes to have an effect: up to 60 minutes on
+	// Azure.
 	RoleDelay time.Duration
-	// StrictLists refuses a list to who may read only some of it; otherwise the list is shorter. Azure does both.
+	// StrictLists refuses a list to who may read only some of it; otherwise the list is shorter.
+	// Azure does both.
 	StrictLists bool
-	// CheckClusterIdentity makes a cluster need what it needs on Azure: an identity with roles on the network it brings,
-	// when it is written and whenever its cloud provider writes routes. Otherwise clusters may do everything.
+	// CheckClusterIdentity makes a cluster need what it needs on Azure: an identity with roles on
+	// the network it brings, when it is written and whenever its cloud provider writes routes.
+	// Otherwise clusters may do everything.
 	CheckClusterIdentity bool
-	// OperationTime is how long a write keeps its resource busy. 0: a write is done when it is answered.
+	// OperationTime is how long a write keeps its resource busy. 0: a write is done when it is
+	// answered.
 	OperationTime time.Duration
-	// AsOf is the date as of which Azure is to answer: some of its defaults have changed over the years. Zero: today.
+	// AsOf is the date as of which Azure is to answer: some of its defaults have changed over the
+	// years. Zero: today.
 	AsOf time.Time
 	// RouteLimit is how many routes a table holds. 0: 400.
 	RouteLimit int
 	// PageSize is how many resources a list page holds. 0: 100.
 	PageSize int
-	// RouteBatch is how long a cluster's cloud provider collects route changes before it writes them (30 s on Azure), and
-	// RouteCache for how long it trusts the copy of the table that it read (120 s on Azure).
+	// RouteBatch is how long a cluster's cloud provider collects route changes before it writes
+	// them (30 s on Azure), and RouteCache for how long it trusts the copy of the table that it
+	// read (120 s on Azure).
 	RouteBatch, RouteCache time.Duration
 	// RouteBugs are the ways in which the clusters' cloud providers go wrong.
 	RouteBugs RouteBugs
-	// IgnoreSubnetETag makes subnets accept any If-Match: whether Azure honours it there is not documented.
+	// IgnoreSubnetETag makes subnets accept any If-Match: whether Azure honours it there is not
+	// documented.
 	IgnoreSubnetETag bool
-	// SeparateSubnetETags gives each subnet an ETag of its own; otherwise a virtual network and its subnets share one.
+	// SeparateSubnetETags gives each subnet an ETag of its own; otherwise a virtual network and its
+	// subnets share one.
 	SeparateSubnetETags bool
 	// Newer are fields that only exist from an api-version on.
 	Newer []NewerField
 	// Buckets are the throttling limits; the zero value has Azure's (AZURE.md).
 	Buckets Buckets
-	// StateFile keeps the state, so that it survives a restart and a SIGKILL. "": it ends with the process.
+	// StateFile keeps the state, so that it survives a restart and a SIGKILL. "": it ends with the
+	// process.
 	StateFile string
 	// AlertDelay is how long after a write its activity log alerts fire (3 to 20 minutes on Azure).
 	AlertDelay time.Duration
@@ -65,8 +77,8 @@ type Options struct {
 	Webhooks http.RoundTripper
 	// LogBodies is for how many of the last requests the log keeps bodies. 0: 10,000.
 	LogBodies int
-	// Key signs tokens. Nil: a key of its own, as every local Azure has that outlives a test. Tests share
-	// SharedKey.
+	// Key signs tokens. Nil: a key of its own, as every local Azure has that outlives a test. Tests
+	// share SharedKey.
 	Key *rsa.PrivateKey
 	// Log receives what a person at the terminal may want to know. Nil: nothing.
 	Log *slog.Logger
@@ -94,14 +106,16 @@ type Emulator struct {
 	// deployments are those of the store, by ID.Key().
 	deployments map[string]*deploymentRun
 	later       []later // what happens by the clock, in its order
-	// takesEffect is when role assignments count, by ID.Key(), where that was not at once; registration is the state of
-	// resource providers, where it was changed.
+	// takesEffect is when role assignments count, by ID.Key(), where that was not at once;
+	// registration is the state of resource providers, where it was changed.
 	takesEffect  map[string]time.Time
 	registration map[string]string
 	closed       bool
-	before       map[string][]byte // what resources were before they were last written, by ID.Key(); nil for nothing
+	// what resources were before they were last written, by ID.Key(); nil for nothing
+	before map[string][]byte
 
-	// disk keeps the state, nil when nothing does; unkept and unkeptOperations are what it has not got yet.
+	// disk keeps the state, nil when nothing does; unkept and unkeptOperations are what it has not
+	// got yet.
 	disk             *disk
 	unkept           []activityRecord
 	unkeptOperations []string
@@ -221,7 +235,8 @@ func (e *Emulator) Close() {
 	}
 }
 
-// ServeHTTP answers requests to ARM and to the login endpoints, and the control calls under /_emulator/.
+// ServeHTTP answers requests to ARM and to the login endpoints, and the control calls under
+// /_emulator/.
 func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serve(w, r, true) }
 
 // Public answers like ServeHTTP, without the control calls.

@@ -101,21 +101,26 @@ func names(docs []object) []string {
 }
 
 const plainVNet = `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[
-	{"name":"a","properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"` + string(rt) + `"},"unknown":{"x":1.50}}},
+	{"name":"a","properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"` + string(rt) +
+	`"},"unknown":{"x":1.50}}},
 	{"name":"b","properties":{"addressPrefix":"10.0.2.0/24"}}]}}`
 
 func TestRouteTableRefusals(t *testing.T) {
 	b := newBench(t, Options{})
 	table := func(routes ...string) string {
-		return `{"location":"westeurope","properties":{"routes":[` + strings.Join(routes, ",") + `]}}`
+		return `{"location":"westeurope","properties":{"routes":[` + strings.Join(routes, ",") +
+			`]}}`
 	}
 	r := func(name, prefix, hopType, hop string) string {
 		if hop != "" {
 			hop = `,"nextHopIpAddress":"` + hop + `"`
 		}
-		return fmt.Sprintf(`{"name":%q,"properties":{"addressPrefix":%q,"nextHopType":%q%s}}`, name, prefix, hopType, hop)
+		return fmt.Sprintf(`{"name":%q,"properties":{"addressPrefix":%q,"nextHopType":%q%s}}`, name,
+			prefix, hopType, hop)
 	}
-	b.put(rt, table(r("a", "10.1.0.0/24", "virtualappliance", "10.0.0.4"), r("b", "Storage.WestEurope", "Internet", ""), r("c", "fd00::/64", "VirtualAppliance", "fd00::1")))
+	b.put(rt, table(r("a", "10.1.0.0/24", "virtualappliance", "10.0.0.4"),
+		r("b", "Storage.WestEurope", "Internet", ""), r("c", "fd00::/64", "VirtualAppliance",
+			"fd00::1")))
 	full := make([]string, 401)
 	for i := range full {
 		full[i] = r(fmt.Sprint("n", i), fmt.Sprintf("10.%d.%d.0/24", i/200+1, i%200), "None", "")
@@ -125,15 +130,18 @@ func TestRouteTableRefusals(t *testing.T) {
 		status int
 		code   string
 	}{
-		{table(r("a", "10.1.0.0/24", "None", ""), r("b", "10.1.0.0/24", "None", "")), 409, "RouteConflict"},
-		{table(r("a", "10.1.0.0/24", "None", ""), r("A", "10.2.0.0/24", "None", "")), 400, "InvalidRequestFormat"},
+		{table(r("a", "10.1.0.0/24", "None", ""), r("b", "10.1.0.0/24", "None", "")), 409,
+			"RouteConflict"},
+		{table(r("a", "10.1.0.0/24", "None", ""), r("A", "10.2.0.0/24", "None", "")), 400,
+			"InvalidRequestFormat"},
 		{table(r("a", "10.1.0.1/24", "None", "")), 400, "InvalidCIDRNotation"},
 		{table(r("a", "nonsense", "None", "")), 400, "InvalidAddressPrefixFormat"},
 		{table(r("a", "10.1.0.0/24", "VirtualAppliance", "")), 400, "InvalidNextHopIpAddress"},
 		{table(r("a", "10.1.0.0/24", "Internet", "10.0.0.4")), 400, "NextHopIpAddressNotAllowed"},
 		{table(r("a", "10.1.0.0/24", "Somewhere", "")), 400, "InvalidRequestFormat"},
 		{table(full...), 400, "RouteLimitExceeded"},
-		{table(r("a", "fd00::/64", "None", ""), r("b", "fd00:0::/64", "None", "")), 409, "RouteConflict"},
+		{table(r("a", "fd00::/64", "None", ""), r("b", "fd00:0::/64", "None", "")), 409,
+			"RouteConflict"},
 		{`{"location":"westeurope","properties":{"routes":{"a":1}}}`, 400, "InvalidRequestFormat"},
 		{`{"location":"westeurope","properties":{"routes":["a"]}}`, 400, "InvalidRequestFormat"},
 		{`{"location":5}`, 400, "LocationRequired"},
@@ -145,7 +153,8 @@ func TestRouteTableRefusals(t *testing.T) {
 		b.refused(http.MethodPut, rt, tt.body, tt.status, tt.code)
 	}
 	// None of them changed anything.
-	if got := names(listAt(objectAt(b.get(rt), "properties"), "routes")); !slices.Equal(got, []string{"a", "b", "c"}) {
+	if got := names(listAt(objectAt(b.get(rt), "properties"), "routes")); !slices.Equal(got,
+		[]string{"a", "b", "c"}) {
 		t.Errorf("routes %v", got)
 	}
 	b.put(rt, table(full[:400]...))
@@ -165,20 +174,28 @@ func TestSubnetRefusals(t *testing.T) {
 		{`{"properties":{"addressPrefix":"10.0.1.128/25"}}`, "NetcfgSubnetRangesOverlap"},
 		{`{"properties":{"addressPrefix":"10.0.3.1/24"}}`, "InvalidCIDRNotation"},
 		{`{"properties":{}}`, "InvalidRequestFormat"},
-		{`{"properties":{"addressPrefix":"10.0.3.0/24","routeTable":{"id":"` + string(rt) + `x"}}}`, "InvalidResourceReference"},
-		{`{"properties":{"addressPrefix":"10.0.3.0/24","routeTable":{"id":"` + string(vnet) + `"}}}`, "InvalidResourceReference"},
+		{`{"properties":{"addressPrefix":"10.0.3.0/24","routeTable":{"id":"` + string(rt) + `x"}}}`,
+			"InvalidResourceReference"},
+		{`{"properties":{"addressPrefix":"10.0.3.0/24","routeTable":{"id":"` + string(vnet) +
+			`"}}}`, "InvalidResourceReference"},
 		{`{"properties":{"addressPrefix":"10.0.3.0/24","routeTable":"x"}}`, "InvalidRequestFormat"},
-		{`{"properties":{"addressPrefix":"10.0.3.0/24","routeTable":{"id":"` + strings.Replace(string(rt), "/rt", "/far", 1) + `"}}}`, "InvalidResourceReference"},
+		{`{"properties":{"addressPrefix":"10.0.3.0/24","routeTable":{"id":"` +
+			strings.Replace(string(rt), "/rt", "/far", 1) + `"}}}`, "InvalidResourceReference"},
 	} {
 		b.refused(http.MethodPut, c, tt.body, 400, tt.code)
 	}
-	b.refused(http.MethodPut, group+"/providers/Microsoft.Network/virtualNetworks/none/subnets/c", `{"properties":{"addressPrefix":"10.0.3.0/24"}}`, 404, "ParentResourceNotFound")
+	b.refused(http.MethodPut, group+"/providers/Microsoft.Network/virtualNetworks/none/subnets/c",
+		`{"properties":{"addressPrefix":"10.0.3.0/24"}}`, 404, "ParentResourceNotFound")
 	b.refused(http.MethodDelete, rt, "", 400, "InUseRouteTableCannotBeDeleted")
 	b.refused(http.MethodGet, c, "", 404, "NotFound")
 	b.refused(http.MethodGet, rt+"x", "", 404, "ResourceNotFound")
-	b.refused(http.MethodGet, "/subscriptions/"+sub+"/resourceGroups/none/providers/Microsoft.Network/routeTables/rt", "", 404, "ResourceGroupNotFound")
-	b.refused(http.MethodGet, "/subscriptions/other/resourceGroups/net-rg", "", 404, "SubscriptionNotFound")
-	if status, code := b.try(http.MethodGet, rt, "", ""); status != 400 || code != "MissingApiVersionParameter" {
+	b.refused(http.MethodGet, "/subscriptions/"+sub+
+		"/resourceGroups/none/providers/Microsoft.Network/routeTables/rt", "", 404,
+		"ResourceGroupNotFound")
+	b.refused(http.MethodGet, "/subscriptions/other/resourceGroups/net-rg", "", 404,
+		"SubscriptionNotFound")
+	if status, code := b.try(http.MethodGet, rt, "", ""); status != 400 ||
+		code != "MissingApiVersionParameter" {
 		t.Errorf("without api-version: %d %s", status, code)
 	}
 }
@@ -193,24 +210,37 @@ func TestWhatStrips(t *testing.T) {
 		status  int
 		subnets string // name=table, of what is there afterwards
 	}{
-		{"a subnet PUT without its table", api, vnet.Child("subnets", "a"), `{"properties":{"addressPrefix":"10.0.1.0/24"}}`, 200, "a= b="},
-		{"a subnet PUT with a null table", api, vnet.Child("subnets", "a"), `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":null}}`, 200, "a= b="},
-		{"a subnet PUT with its table", api, vnet.Child("subnets", "a"), `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"` + strings.ToUpper(string(rt)) + `"}}}`, 200, "a=rt b="},
-		{"a network PUT that lists it without", api, vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"a","properties":{"addressPrefix":"10.0.1.0/24"}},{"name":"b","properties":{"addressPrefix":"10.0.2.0/24"}}]}}`, 200, "a= b="},
-		{"a network PUT without subnets leaves them", "2023-09-01", vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]}}}`, 200, "a=rt b="},
-		{"a network PUT with null subnets leaves them", api, vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":null}}`, 200, "a=rt b="},
-		{"before 2023-09-01 it deletes them", "2023-06-01", vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]}}}`, 200, ""},
-		{"an empty list deletes them", api, vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[]}}`, 200, ""},
-		{"the list is the desired set", api, vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"B","properties":{"addressPrefix":"10.0.2.0/24"}},{"name":"d","properties":{"addressPrefix":"10.0.4.0/24"}}]}}`, 200, "b= d="},
-		{"one bad subnet refuses all of it", api, vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"a","properties":{"addressPrefix":"10.0.1.0/24"}},{"name":"b","properties":{"addressPrefix":"10.0.1.0/25"}}]}}`, 400, "a=rt b="},
-		{"a smaller address space must hold them", api, vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.1.0/24"]}}}`, 400, "a=rt b="},
+		{"a subnet PUT without its table", api, vnet.Child("subnets", "a"),
+			`{"properties":{"addressPrefix":"10.0.1.0/24"}}`, 200, "a= b="},
+		{"a subnet PUT with a null table", api, vnet.Child("subnets", "a"),
+			`{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":null}}`, 200, "a= b="},
+		{"a subnet PUT with its table", api, vnet.Child("subnets", "a"),
+			`{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"` +
+				strings.ToUpper(string(rt)) + `"}}}`, 200, "a=rt b="},
+		{"a network PUT that lists it without", api, vnet,
+			`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"a","properties":{"addressPrefix":"10.0.1.0/24"}},{"name":"b","properties":{"addressPrefix":"10.0.2.0/24"}}]}}`, 200, "a= b="},
+		{"a network PUT without subnets leaves them", "2023-09-01", vnet,
+			`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]}}}`, 200, "a=rt b="},
+		{"a network PUT with null subnets leaves them", api, vnet,
+			`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":null}}`, 200, "a=rt b="},
+		{"before 2023-09-01 it deletes them", "2023-06-01", vnet,
+			`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]}}}`, 200, ""},
+		{"an empty list deletes them", api, vnet,
+			`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[]}}`, 200, ""},
+		{"the list is the desired set", api, vnet,
+			`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"B","properties":{"addressPrefix":"10.0.2.0/24"}},{"name":"d","properties":{"addressPrefix":"10.0.4.0/24"}}]}}`, 200, "b= d="},
+		{"one bad subnet refuses all of it", api, vnet,
+			`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"a","properties":{"addressPrefix":"10.0.1.0/24"}},{"name":"b","properties":{"addressPrefix":"10.0.1.0/25"}}]}}`, 400, "a=rt b="},
+		{"a smaller address space must hold them", api, vnet,
+			`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.1.0/24"]}}}`, 400, "a=rt b="},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, Options{})
 			b.put(rt, `{"location":"westeurope"}`)
 			b.put(vnet, plainVNet)
-			if status, code := b.try(http.MethodPut, tt.id, tt.version, tt.body); status != tt.status {
+			if status, code := b.try(http.MethodPut, tt.id, tt.version,
+				tt.body); status != tt.status {
 				t.Errorf("%d %s, want %d", status, code, tt.status)
 			}
 			var got, back []string
@@ -220,8 +250,10 @@ func TestWhatStrips(t *testing.T) {
 				if table != "" {
 					back = append(back, text(s, "id"))
 				}
-				if single := b.get(arm.ID(text(s, "id"))); string(encode(single)) != string(encode(s)) {
-					t.Errorf("the subnet alone and in its network differ:\n%s\n%s", encode(single), encode(s))
+				if single := b.get(arm.ID(text(s, "id"))); string(encode(single)) != string(
+					encode(s)) {
+					t.Errorf("the subnet alone and in its network differ:\n%s\n%s", encode(single),
+						encode(s))
 				}
 			}
 			if strings.Join(got, " ") != tt.subnets {
@@ -239,29 +271,36 @@ func TestWhatStrips(t *testing.T) {
 	}
 }
 
-// TestDocuments: what was sent comes back, unknown fields included, in the case of its creation; newer fields are hidden
-// from older api-versions, and dropped by their PUTs.
+// TestDocuments: what was sent comes back, unknown fields included, in the case of its creation;
+// newer fields are hidden from older api-versions, and dropped by their PUTs.
 func TestDocuments(t *testing.T) {
-	b := newBench(t, Options{Newer: []NewerField{{arm.TypeSubnet, "properties.unknown", "2024-01-01"}}})
+	b := newBench(t, Options{
+		Newer: []NewerField{{arm.TypeSubnet, "properties.unknown", "2024-01-01"}}})
 	b.put(rt, `{"location":"West Europe","tags":{"a":"b"},"zones":["1"],"properties":{"routes":[{"name":"r","properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None","future":{"n":1.50}}}],"alsoNew":[null,true]}}`)
 	doc := b.get(arm.ID(strings.ToLower(string(rt)) + "/"))
-	for path, want := range map[string]string{"id": string(rt), "name": "rt", "type": arm.TypeRouteTable, "location": "westeurope"} {
+	for path, want := range map[string]string{"id": string(rt), "name": "rt",
+		"type": arm.TypeRouteTable, "location": "westeurope"} {
 		if text(doc, path) != want {
 			t.Errorf("%s is %q, want %q", path, text(doc, path), want)
 		}
 	}
 	properties := objectAt(doc, "properties")
-	if string(encode(properties["alsoNew"])) != `[null,true]` || string(encode(doc["zones"])) != `["1"]` || text(properties, "provisioningState") != "Succeeded" {
+	if string(encode(properties["alsoNew"])) != `[null,true]` ||
+		string(encode(doc["zones"])) != `["1"]` ||
+		text(properties, "provisioningState") != "Succeeded" {
 		t.Errorf("%s", encode(doc))
 	}
-	if r := listAt(properties, "routes")[0]; string(encode(objectAt(r, "properties", "future"))) != `{"n":1.50}` || text(r, "etag") != text(doc, "etag") || text(r, "id") != string(rt)+"/routes/r" {
+	if r := listAt(properties,
+		"routes")[0]; string(encode(objectAt(r, "properties", "future"))) != `{"n":1.50}` ||
+		text(r, "etag") != text(doc, "etag") || text(r, "id") != string(rt)+"/routes/r" {
 		t.Errorf("%s", encode(r))
 	}
 
 	b.put(vnet, plainVNet)
 	a := vnet.Child("subnets", "a")
 	status, old := b.c.Do(http.MethodGet, a, "2023-11-01", nil)
-	if status != 200 || strings.Contains(string(old), "unknown") || !strings.Contains(string(encode(b.get(a))), `"unknown":{"x":1.50}`) {
+	if status != 200 || strings.Contains(string(old), "unknown") ||
+		!strings.Contains(string(encode(b.get(a))), `"unknown":{"x":1.50}`) {
 		t.Errorf("at an old api-version: %s", old)
 	}
 	if status, answer := b.c.Do(http.MethodPut, a, "2023-11-01", old); status != 200 {
@@ -278,7 +317,8 @@ func TestETags(t *testing.T) {
 		b.put(rt, `{"location":"westeurope"}`)
 		b.put(vnet, plainVNet)
 		with := func(id arm.ID, etag string) int {
-			r, err := http.NewRequest(http.MethodPut, "http://x"+string(id)+"?api-version="+api, strings.NewReader(string(encode(b.get(id)))))
+			r, err := http.NewRequest(http.MethodPut, "http://x"+string(id)+"?api-version="+api,
+				strings.NewReader(string(encode(b.get(id)))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -317,19 +357,24 @@ func TestLongRunningOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 8 * time.Second})
 		b.put(rt, `{"location":"westeurope"}`)
-		if state := text(objectAt(b.get(rt), "properties"), "provisioningState"); state != "Updating" {
+		if state := text(objectAt(b.get(rt), "properties"),
+			"provisioningState"); state != "Updating" {
 			t.Errorf("state %s", state)
 		}
 		b.refused(http.MethodPut, rt, `{"location":"westeurope"}`, 429, "RetryableError")
 		b.put(vnet, strings.ReplaceAll(plainVNet, string(rt), string(rt)))
-		b.refused(http.MethodPut, vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24"}}`, 409, "AnotherOperationInProgress")
+		b.refused(http.MethodPut, vnet.Child("subnets", "b"),
+			`{"properties":{"addressPrefix":"10.0.2.0/24"}}`, 409, "AnotherOperationInProgress")
 
 		// It ends by the clock, though nobody polls.
 		time.Sleep(8 * time.Second)
-		if state := text(objectAt(b.get(rt), "properties"), "provisioningState"); state != "Succeeded" {
+		if state := text(objectAt(b.get(rt), "properties"),
+			"provisioningState"); state != "Succeeded" {
 			t.Errorf("state %s after the operation", state)
 		}
-		r, err := http.NewRequest(http.MethodPut, "http://host:1"+string(rt)+"?api-version="+api, strings.NewReader(`{"location":"westeurope","properties":{"disableBgpRoutePropagation":true}}`))
+		r, err := http.NewRequest(http.MethodPut, "http://host:1"+string(rt)+"?api-version="+api,
+			strings.NewReader(
+				`{"location":"westeurope","properties":{"disableBgpRoutePropagation":true}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -337,7 +382,10 @@ func TestLongRunningOperations(t *testing.T) {
 		w := &recorder{header: http.Header{}}
 		b.e.ServeHTTP(w, r)
 		operation := w.header.Get("Azure-AsyncOperation")
-		if w.header.Get("Retry-After") != "2" || !strings.HasPrefix(operation, "http://host:1/subscriptions/"+sub+"/providers/Microsoft.Network/locations/") || w.header.Get("x-ms-request-id") == "" {
+		if w.header.Get("Retry-After") != "2" ||
+			!strings.HasPrefix(operation, "http://host:1/subscriptions/"+sub+
+				"/providers/Microsoft.Network/locations/") ||
+			w.header.Get("x-ms-request-id") == "" {
 			t.Errorf("headers %v", w.header)
 		}
 		u, err := url.Parse(operation)
@@ -365,7 +413,8 @@ func TestPaging(t *testing.T) {
 		pages := 0
 		path, query := string(scope)+"/providers/microsoft.network/ROUTETABLES", ""
 		for path != "" {
-			r, err := http.NewRequest(http.MethodGet, "http://h"+path+"?api-version="+api+query, nil)
+			r, err := http.NewRequest(http.MethodGet, "http://h"+path+"?api-version="+api+query,
+				nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -387,7 +436,8 @@ func TestPaging(t *testing.T) {
 				path, query = u.Path, "&$skiptoken="+url.QueryEscape(u.Query().Get("$skiptoken"))
 			}
 		}
-		if want := []string{"rt0", "rt1", "rt2", "rt3", "rt4", "rt5", "rt6", "rt7"}; !slices.Equal(seen, want) || pages != 3 {
+		if want := []string{"rt0", "rt1", "rt2", "rt3", "rt4", "rt5", "rt6",
+			"rt7"}; !slices.Equal(seen, want) || pages != 3 {
 			t.Errorf("%s: %v in %d pages", scope, seen, pages)
 		}
 	}
@@ -400,9 +450,11 @@ func TestRoutesAsResources(t *testing.T) {
 	r := rt.Child("routes", "one")
 	b.refused(http.MethodGet, r, "", 404, "NotFound")
 	b.put(r, `{"properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None"}}`)
-	b.refused(http.MethodPut, rt.Child("routes", "two"), `{"properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None"}}`, 409, "RouteConflict")
+	b.refused(http.MethodPut, rt.Child("routes", "two"),
+		`{"properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None"}}`, 409, "RouteConflict")
 	b.put(r, `{"properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"Internet"}}`)
-	if got := b.get(r); text(objectAt(got, "properties"), "nextHopType") != "Internet" || text(b.get(rt), "etag") == etag {
+	if got := b.get(r); text(objectAt(got, "properties"), "nextHopType") != "Internet" ||
+		text(b.get(rt), "etag") == etag {
 		t.Errorf("%s", encode(got))
 	}
 	if status, _ := b.try(http.MethodDelete, r, api, ""); status != 200 {
@@ -413,44 +465,5 @@ func TestRoutesAsResources(t *testing.T) {
 	}
 	if n := len(listAt(objectAt(b.get(rt), "properties"), "routes")); n != 0 {
 		t.Errorf("%d routes left", n)
-	}
-}
-
-func TestGatewayRules(t *testing.T) {
-	b := newBench(t, Options{})
-	const egress = `{"location":"westeurope","properties":{"routes":[{"name":"d","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.0.9.4"}}]}}`
-	b.put(rt, `{"location":"westeurope"}`)
-	b.put(vnet, plainVNet)
-	agw := group + "/providers/Microsoft.Network/applicationGateways/agw"
-	gateway := func(subnet string) string {
-		return `{"location":"westeurope","properties":{"gatewayIPConfigurations":[{"name":"c","properties":{"subnet":{"id":"` + string(vnet) + `/subnets/` + subnet + `"}}}]}}`
-	}
-	b.refused(http.MethodPut, agw, gateway("none"), 400, "InvalidResourceReference")
-	b.put(agw, gateway("a"))
-	a := vnet.Child("subnets", "a")
-	if got := listAt(objectAt(b.get(a), "properties"), "applicationGatewayIPConfigurations"); len(got) != 1 || text(got[0], "id") != string(agw)+"/gatewayIPConfigurations/c" {
-		t.Errorf("the subnet shows %v", got)
-	}
-	b.refused(http.MethodPut, rt, egress, 400, "ApplicationGatewaySubnetRouteTableNotSupported")
-	b.put(rt+"2", egress)
-	b.refused(http.MethodPut, a, `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(rt)+`2"}}}`, 400, "ApplicationGatewaySubnetRouteTableNotSupported")
-	b.put(a, `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(rt)+`2"},"delegations":[{"name":"d","properties":{"serviceName":"Microsoft.Network/applicationGateways"}}]}}`)
-	b.refused(http.MethodDelete, a, "", 400, "InUseSubnetCannotBeDeleted")
-	b.refused(http.MethodPut, a, `{"properties":{"addressPrefix":"10.0.5.0/24"}}`, 400, "InUsePrefixCannotBeDeleted")
-	if status, _ := b.try(http.MethodDelete, agw, api, ""); status != 200 {
-		t.Errorf("DELETE of the gateway: %d", status)
-	}
-	if status, code := b.try(http.MethodDelete, a, api, ""); status != 200 {
-		t.Errorf("DELETE of the empty subnet: %d %s", status, code)
-	}
-}
-
-// TestUnknownType keeps what it does not know, so that other people's configurations still apply.
-func TestUnknownType(t *testing.T) {
-	b := newBench(t, Options{})
-	id := group + "/providers/Microsoft.Dashboard/grafana/g"
-	b.put(id, `{"location":"westeurope","sku":{"name":"Standard"},"properties":{"x":[1,2]}}`)
-	if doc := b.get(id); string(encode(objectAt(doc, "properties")["x"])) != "[1,2]" || text(doc, "type") != "Microsoft.Dashboard/grafana" {
-		t.Errorf("%s", encode(doc))
 	}
 }

@@ -8,15 +8,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// aksServer and aksClient are AKS's own applications in every tenant: for whose tokens the clusters' API servers take, and by which
-// kubelogin gets them.
+// aksServer and aksClient are AKS's own applications in every tenant: for whose tokens the
+// clusters' API servers take, and by which kubelogin gets them.
 const (
 	aksServer = "6dae42f8-4368-4678-94ff-3960e28e3630"
 	aksClient = "80faf920-1908-4b52-b5ef-a8e7bedfc67a"
 )
 
 // withEntra reports whether a cluster's users log in at Entra ID.
-func withEntra(properties object) bool { return objectAt(properties, "aadProfile")["managed"] == true }
+func withEntra(properties object) bool {
+	return objectAt(properties, "aadProfile")["managed"] == true
+}
 
 // kubelogin is how the kubeconfig of such a cluster says to log in.
 func kubelogin(tenant string) string {
@@ -46,13 +48,17 @@ func (i *identity) entraUser(token string) (Principal, bool) {
 	return s.who, f == nil && slices.Contains(s.audiences, aksServer)
 }
 
-// admitKubernetes refuses what a user may not do in a cluster: local accounts where there are none, and whom Entra ID knows without
-// a role. Roles are Azure's where the cluster says so; Kubernetes' own bindings are not there.
-func (e *Emulator) admitKubernetes(who Principal, cluster *resource, verb, plural, namespace string) *failure {
+// admitKubernetes refuses what a user may not do in a cluster: local accounts where there are none,
+// and whom Entra ID knows without a role. Roles are Azure's where the cluster says so; Kubernetes'
+// own bindings are not there.
+func (e *Emulator) admitKubernetes(who Principal, cluster *resource, verb, plural,
+	namespace string) *failure {
 	properties := objectAt(cluster.body, "properties")
 	local := who.ObjectID == ""
-	elsewhere := who.Tenant != "" && !strings.EqualFold(who.Tenant, e.tenantOf(cluster.id.Subscription()))
-	if local && properties["disableLocalAccounts"] == true || !local && (elsewhere || !withEntra(properties)) {
+	elsewhere := who.Tenant != "" &&
+		!strings.EqualFold(who.Tenant, e.tenantOf(cluster.id.Subscription()))
+	if local && properties["disableLocalAccounts"] == true ||
+		!local && (elsewhere || !withEntra(properties)) {
 		return fail(http.StatusUnauthorized, "Unauthorized", "Unauthorized")
 	}
 	if local || e.isDefault(who) || plural == "" {
@@ -63,11 +69,14 @@ func (e *Emulator) admitKubernetes(who Principal, cluster *resource, verb, plura
 		if e.granted(who, arm.TypeCluster+"/"+plural+"/read", cluster.id, true) {
 			return nil
 		}
-		why = ": User does not have access to the resource in Azure. Update role assignment to allow access."
+		why = ": User does not have access to the resource in Azure. Update role assignment to " +
+			"allow access."
 	}
 	where := "at the cluster scope"
 	if namespace != "" {
 		where = `in the namespace "` + namespace + `"`
 	}
-	return fail(http.StatusForbidden, "Forbidden", `%s is forbidden: User "%s" cannot %s resource "%[1]s" in API group "" %[4]s%[5]s`, plural, who.ObjectID, verb, where, why)
+	return fail(http.StatusForbidden, "Forbidden",
+		`%s is forbidden: User "%s" cannot %s resource "%[1]s" in API group "" %[4]s%[5]s`, plural,
+		who.ObjectID, verb, where, why)
 }

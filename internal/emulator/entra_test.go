@@ -6,14 +6,15 @@ import (
 	"testing"
 )
 
-// TestEntra logs in at API servers with tokens of Entra ID: where the cluster takes them, what Azure's roles let see, and local
-// accounts beside it.
+// TestEntra logs in at API servers with tokens of Entra ID: where the cluster takes them, what
+// Azure's roles let see, and local accounts beside it.
 func TestEntra(t *testing.T) {
 	b, _ := withGuest(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	with := func(fields string) {
-		b.put(aks, strings.Replace(clusterBody(``, ``), `"networkProfile"`, fields+`"networkProfile"`, 1))
+		b.put(aks, strings.Replace(clusterBody(``, ``), `"networkProfile"`, fields+
+			`"networkProfile"`, 1))
 	}
 	token := func(p Principal, audience string) string {
 		token, _, err := b.e.Token(p, audience)
@@ -29,7 +30,8 @@ func TestEntra(t *testing.T) {
 	}
 	forbidden := func(path, token, message string) {
 		t.Helper()
-		if status, doc := b.apiServer(aks, http.MethodGet, path, token); status != 403 || text(doc, "message") != message || text(doc, "reason") != "Forbidden" {
+		if status, doc := b.apiServer(aks, http.MethodGet, path, token); status != 403 ||
+			text(doc, "message") != message || text(doc, "reason") != "Forbidden" {
 			t.Errorf("%s: %d %s", path, status, encode(doc))
 		}
 	}
@@ -37,16 +39,21 @@ func TestEntra(t *testing.T) {
 	b.sees(aks, "/api/v1/nodes", owner, 401, "Unauthorized") // no Entra ID
 
 	with(`"aadProfile":{"managed":true},`)
-	b.sees(aks, "/api/v1/nodes", token(DefaultPrincipal, "https://management.core.windows.net/"), 401, "Unauthorized")
-	forbidden("/api/v1/nodes", visitor, `nodes is forbidden: User "`+guest.ObjectID+`" cannot list resource "nodes" in API group "" at the cluster scope`)
+	b.sees(aks, "/api/v1/nodes", token(DefaultPrincipal, "https://management.core.windows.net/"),
+		401, "Unauthorized")
+	forbidden("/api/v1/nodes", visitor, `nodes is forbidden: User "`+guest.ObjectID+
+		`" cannot list resource "nodes" in API group "" at the cluster scope`)
 	if nodes(owner) != 200 || nodes("") != 200 {
 		t.Error("the owner, or a local account, sees no nodes")
 	}
 
 	with(`"aadProfile":{"managed":true,"enableAzureRBAC":true},"disableLocalAccounts":true,`)
-	const noRole = ": User does not have access to the resource in Azure. Update role assignment to allow access."
+	const noRole = ": User does not have access to the resource in Azure. Update role assignment " +
+		"to allow access."
 	b.sees(aks, "/api/v1/nodes", "", 401, "Unauthorized") // a local account
-	forbidden("/api/v1/namespaces/default/pods", visitor, `pods is forbidden: User "`+guest.ObjectID+`" cannot list resource "pods" in API group "" in the namespace "default"`+noRole)
+	forbidden("/api/v1/namespaces/default/pods", visitor, `pods is forbidden: User "`+
+		guest.ObjectID+`" cannot list resource "pods" in API group "" in the namespace "default"`+
+		noRole)
 	b.grant(1, aks, guest.ObjectID, "Contributor") // not inside the cluster
 	if nodes(visitor) != 403 {
 		t.Error("a Contributor sees nodes")
@@ -55,7 +62,8 @@ func TestEntra(t *testing.T) {
 	if status, _ := b.apiServer(aks, http.MethodGet, "/api/v1/pods", visitor); status != 200 {
 		t.Errorf("a Reader sees no pods: %d", status)
 	}
-	forbidden("/api/v1/nodes", visitor, `nodes is forbidden: User "`+guest.ObjectID+`" cannot list resource "nodes" in API group "" at the cluster scope`+noRole)
+	forbidden("/api/v1/nodes", visitor, `nodes is forbidden: User "`+guest.ObjectID+
+		`" cannot list resource "nodes" in API group "" at the cluster scope`+noRole)
 	b.grant(3, group, guest.ObjectID, "Azure Kubernetes Service RBAC Cluster Admin")
 	if nodes(visitor) != 200 {
 		t.Error("an admin sees no nodes")

@@ -40,23 +40,28 @@ var Evidences = []Evidence{
 	{
 		Name: "resource groups", Types: []string{arm.TypeResourceGroup},
 		Recorded: map[string]float64{"resource groups": 95}, Clients: clients(az, goes, tf),
-		Documented: "what stays when a delete is blocked", Guessed: "the order of deletes, and their time",
+		Documented: "what stays when a delete is blocked", Guessed: "the order of deletes, and " +
+			"their time",
 	},
 	{
 		Name: "route tables, routes", Types: []string{arm.TypeRouteTable},
-		Recorded: map[string]float64{"route tables": 95, "routes": 95}, Clients: clients(az, goes, tf, ccm),
+		Recorded: map[string]float64{"route tables": 95, "routes": 95}, Clients: clients(az, goes,
+			tf, ccm),
 		Documented: "400 routes, what a gateway's subnet refuses",
 	},
 	{
 		Name: "virtual networks, subnets", Types: []string{arm.TypeVNet, arm.TypeSubnet},
-		Recorded: map[string]float64{"subnets": 95, "virtual networks": 90}, Clients: clients(az, goes, tf),
+		Recorded: map[string]float64{"subnets": 95, "virtual networks": 90}, Clients: clients(az,
+			goes, tf),
 		Documented: "subnets absent from a PUT before and after 2023-09-01, reserved names",
-		Guessed:    "If-Match on subnets, codes of some refusals", GuessedIn: []string{"links.go", "reserved.go"},
+		Guessed:    "If-Match on subnets, codes of some refusals", GuessedIn: []string{"links.go",
+			"reserved.go"},
 	},
 	{
 		Name: "peerings", Types: []string{typePeering},
 		Recorded: map[string]float64{"peerings": 90}, Clients: clients(goes),
-		Documented: "states, sync of address spaces", Guessed: "codes of some refusals", GuessedIn: []string{"peering.go"},
+		Documented: "states, sync of address spaces", Guessed: "codes of some refusals",
+		GuessedIn: []string{"peering.go"},
 	},
 	{
 		Name: "network interfaces", Types: []string{typeNIC},
@@ -65,22 +70,26 @@ var Evidences = []Evidence{
 	},
 	{
 		Name: "network security groups", Types: []string{typeNSG},
-		Recorded: map[string]float64{"network security groups": 95, "security rules": 95}, Clients: clients(goes),
+		Recorded: map[string]float64{"network security groups": 95,
+			"security rules": 95}, Clients: clients(goes),
 	},
 	{
 		Name: "public IP addresses, NAT gateways", Types: []string{typePublicIP, typeNAT},
-		Recorded: map[string]float64{"public IP addresses": 90, "NAT gateways": 90}, Clients: clients(az, goes),
+		Recorded: map[string]float64{"public IP addresses": 90,
+			"NAT gateways": 90}, Clients: clients(az, goes),
 		Guessed: "the addresses",
 	},
 	{
 		Name: "application gateways", Types: []string{arm.TypeGateway},
 		Recorded: map[string]float64{"application gateways": 80}, Clients: clients(az, goes),
 		Documented: "what their subnet refuses, delegation and network isolation",
-		Guessed:    "when the ingress add-on writes; it fills one pool, the real one writes everything",
+		Guessed: "when the ingress add-on writes; it fills one pool, the real one writes " +
+			"everything",
 	},
 	{
-		Name:       "firewalls, VPN gateways, bastions, load balancers, service endpoint policies",
-		Types:      []string{typeFirewall, typeVPNGateway, typeBastion, typeLoadBalancer, typeEndpointPolicy},
+		Name: "firewalls, VPN gateways, bastions, load balancers, service endpoint policies",
+		Types: []string{typeFirewall, typeVPNGateway, typeBastion, typeLoadBalancer,
+			typeEndpointPolicy},
 		Documented: "which subnet they need, what they hold", Guessed: "all fields that Azure adds",
 	},
 	{
@@ -89,38 +98,48 @@ var Evidences = []Evidence{
 	},
 	{
 		Name: "AKS clusters, agent pools", Types: []string{arm.TypeCluster},
-		Recorded: map[string]float64{"AKS clusters": 90, "AKS agent pools": 90, "AKS credentials": 95},
-		Clients:  clients(az, goes, tf, "kubectl"),
-		Documented: "addresses of each network plugin, upgrades with surge, migration to overlay, limits of sizes " +
+		Recorded: map[string]float64{"AKS clusters": 90, "AKS agent pools": 90,
+			"AKS credentials": 95},
+		Clients: clients(az, goes, tf, "kubectl"),
+		Documented: "addresses of each network plugin, upgrades with surge, migration to " +
+			"overlay, limits of sizes " +
 			"and names, plugins that refuse Windows",
-		Guessed: "that a reimaged node gets another pod CIDR, that routes stay while a cluster is stopped, codes " +
+		Guessed: "that a reimaged node gets another pod CIDR, that routes stay while a cluster " +
+			"is stopped, codes " +
 			"and wording of some refusals",
 		GuessedIn: []string{
-			"agentpool.go", "aks.go", "clusterlife.go", "lock.go", "migrate.go", "networkprofile.go",
+			"agentpool.go", "aks.go", "clusterlife.go", "lock.go", "migrate.go",
+			"networkprofile.go",
 			"podsubnet.go", "upgrade.go",
 		},
 	},
 	{
 		Name: "AKS maintenance configurations", Types: []string{typeMaintenance}, Clients: goes,
-		Documented: "names, windows", Guessed: "wording of refusals", GuessedIn: []string{"maintenance.go"},
+		Documented: "names, windows", Guessed: "wording of refusals", GuessedIn: []string{
+			"maintenance.go"},
 	},
 	{
-		Name: "scale sets, virtual machines", Types: []string{arm.TypeScaleSet, typeScaleSetExtension, typeVM},
+		Name: "scale sets, virtual machines", Types: []string{arm.TypeScaleSet,
+			typeScaleSetExtension, typeVM},
 		Recorded: map[string]float64{"scale sets": 0}, Clients: clients(az, goes, ccm),
-		Documented: "paths of instances and their interfaces", Guessed: "what is told of images and disks",
+		Documented: "paths of instances and their interfaces", Guessed: "what is told of images " +
+			"and disks",
 	},
 	{
 		Name: "deployments", Types: []string{typeDeployment}, Clients: clients(az),
 		Documented: "expressions, order, guid() and uniqueString(), what-if",
-		Guessed:    "what still starts after a failure, the template's hash", GuessedIn: []string{"deploymentrun.go"},
+		Guessed:    "what still starts after a failure, the template's hash", GuessedIn: []string{
+			"deploymentrun.go"},
 	},
 	{
-		Name: "user-assigned identities, federated credentials", Types: []string{typeUserIdentity, typeFederatedCredential},
+		Name: "user-assigned identities, federated credentials", Types: []string{typeUserIdentity,
+			typeFederatedCredential},
 		Recorded: map[string]float64{"managed identities": 95}, Clients: clients(az, goes, tf),
 		Documented: "20 credentials each, Entra ID's error codes",
 	},
 	{
-		Name: "role definitions, role assignments", Types: []string{typeRoleDefinition, typeRoleAssignment},
+		Name: "role definitions, role assignments", Types: []string{typeRoleDefinition,
+			typeRoleAssignment},
 		Recorded: map[string]float64{"role assignments": 95}, Clients: clients(az, goes, tf),
 		Documented: "actions of the built-in roles, which action each call needs",
 	},
@@ -133,8 +152,10 @@ var Evidences = []Evidence{
 		Recorded: map[string]float64{"policies": 0}, Documented: "the effect deny",
 	},
 	{
-		Name: "activity log alerts, action groups", Types: []string{arm.TypeAlertRule, arm.TypeActionGroup},
-		Recorded: map[string]float64{"activity log alerts": 90, "action groups": 90}, Clients: clients(az, goes),
+		Name: "activity log alerts, action groups", Types: []string{arm.TypeAlertRule,
+			arm.TypeActionGroup},
+		Recorded: map[string]float64{"activity log alerts": 90,
+			"action groups": 90}, Clients: clients(az, goes),
 		Documented: "the schemas of webhooks, retries, silences",
 		Guessed:    "how long a webhook may take", GuessedIn: []string{"webhook.go"},
 	},
@@ -150,16 +171,19 @@ var Evidences = []Evidence{
 	{
 		Name: "clusters' API server", Clients: "kubectl",
 		Documented: "nodes, pods, pages, refusals",
-		Guessed:    "which pods there are: the ones that matter to the network, and two with addresses",
+		Guessed: "which pods there are: the ones that matter to the network, and two with " +
+			"addresses",
 	},
 }
 
 // EvidenceTable is the table of docs/emulator.md.
 func EvidenceTable() string {
 	var b strings.Builder
-	b.WriteString("| what | recorded | real client | documented | guess |\n| --- | --- | --- | --- | --- |\n")
+	b.WriteString("| what | recorded | real client | documented | guess |\n| --- | --- | --- | " +
+		"--- | --- |\n")
 	for _, e := range Evidences {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", e.Name, e.recorded(), or(e.Clients), or(e.Documented), or(e.Guessed))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", e.Name, e.recorded(), or(e.Clients),
+			or(e.Documented), or(e.Guessed))
 	}
 	return b.String()
 }

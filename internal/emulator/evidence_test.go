@@ -20,7 +20,8 @@ func TestEvidence(t *testing.T) {
 			}
 			told[kindKey(name)] = true
 		}
-		if len(e.Recorded) == 0 && e.Clients+e.Documented+e.Guessed == "" || len(e.GuessedIn) > 0 && e.Guessed == "" {
+		if len(e.Recorded) == 0 && e.Clients+e.Documented+e.Guessed == "" ||
+			len(e.GuessedIn) > 0 && e.Guessed == "" {
 			t.Errorf("%s: by what?", e.Name)
 		}
 		for _, file := range e.GuessedIn {
@@ -42,11 +43,13 @@ func TestEvidence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(source), "[U]") && !strings.HasSuffix(file, "_test.go") && file != "evidence.go" {
+		if strings.Contains(string(source), "[U]") && !strings.HasSuffix(file, "_test.go") &&
+			file != "evidence.go" {
 			marked[file] = true
 		}
 	}
 	if !maps.Equal(marked, guessed) {
-		t.Errorf("files with [U] are %v, the table says %v", slices.Sorted(maps.Keys(marked)), slices.Sorted(maps.Keys(guessed)))
+		t.Errorf("files with [U] are %v, the table says %v", slices.Sorted(maps.Keys(marked)),
+			slices.Sorted(maps.Keys(guessed)))
 	}
 }

@@ -6,10 +6,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// A fact is something that Azure says in documents of a type although no client wrote it: a default,
-// or what Azure alone knows. The defaults_*.go files hold them, a file for a resource type. Unless
-// a file says otherwise, its facts were seen in
-// recorded answers of the real Azure.
+// A fact is something that Azure says in documents of a type although no client wrote it: a
+// default, or what Azure alone knows. The defaults_*.go files hold them, a file for a resource
+// type. Unless a file says otherwise, its facts were seen in recorded answers of the real Azure.
 type fact struct {
 	// path is the field, from the document. A name with [] goes through a list.
 	path string

@@ -94,10 +94,12 @@ func TestNothingChanged(t *testing.T) {
 			id          arm.ID
 			body, state string
 		}{
-			{vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24"}}`, "Succeeded"},
+			{vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24"}}`,
+				"Succeeded"},
 			{vnet, string(encode(b.get(vnet))), "Succeeded"},
 			{rt, `{"location":"westeurope","tags":{"a":"b"}}`, "Succeeded"},
-			{rt, `{"location":"westeurope","properties":{"disableBgpRoutePropagation":true}}`, "Updating"},
+			{rt, `{"location":"westeurope","properties":{"disableBgpRoutePropagation":true}}`,
+				"Updating"},
 		} {
 			etag := text(b.get(tt.id), "etag")
 			status, header, doc := b.putAsOf(tt.id, api, "", tt.body)
@@ -128,7 +130,8 @@ func TestAsOf(t *testing.T) {
 	b := newBench(t, Options{OperationTime: 0})
 	cluster := func(asOf, version string) object {
 		id := aks + arm.ID("-"+strings.ReplaceAll(asOf+version, "-", ""))
-		if status, _, doc := b.putAsOf(id, version, asOf, `{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`); status != 201 {
+		if status, _, doc := b.putAsOf(id, version, asOf,
+			`{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`); status != 201 {
 			t.Fatalf("%s: %d %s", id, status, encode(doc))
 		}
 		_, doc := b.request(
@@ -322,7 +325,8 @@ func TestInstanceNumbers(t *testing.T) {
 		t.Errorf("instances %v", have)
 	}
 	number := strings.TrimPrefix(have[3], "set_")
-	if status, code := b.try(http.MethodPost, set+"/delete", api, `{"instanceIds":["`+number+`"]}`); status != 200 {
+	if status, code := b.try(http.MethodPost, set+"/delete", api, `{"instanceIds":["`+number+
+		`"]}`); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
 	if left := names(listAt(b.get(set+"/virtualMachines"), "value")); len(left) != 7 ||
@@ -336,7 +340,9 @@ func TestInstanceNumbers(t *testing.T) {
 func TestGatewayParts(t *testing.T) {
 	b := withNetwork(t, Options{})
 	gateway := group + "/providers/" + arm.TypeGateway + "/agw"
-	part := func(list, name string) string { return `{"id":"` + string(gateway.Child(list, name)) + `"}` }
+	part := func(list, name string) string {
+		return `{"id":"` + string(gateway.Child(list, name)) + `"}`
+	}
 	b.put(
 		gateway,
 		`{"location":"westeurope","properties":{"sku":{"name":"Standard_v2","tier":"Standard_v2"},"gatewayIPConfigurations":[`+ipConfiguration(

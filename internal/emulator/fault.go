@@ -10,20 +10,22 @@ import (
 	"sync"
 )
 
-// Fault is something that goes wrong with the next calls that match: an error answer, a connection cut before or after
-// the call took effect, an answer held back until the client is gone, an operation that is slow or fails, or a read that
-// shows what was. Calls of a cluster's cloud provider only match a fault that names its principal ("<cluster> identity").
+// Fault is something that goes wrong with the next calls that match: an error answer, a connection
+// cut before or after the call took effect, an answer held back until the client is gone, an
+// operation that is slow or fails, or a read that shows what was. Calls of a cluster's cloud
+// provider only match a fault that names its principal ("<cluster> identity").
 type Fault struct {
-	// Method and Path say which calls: "" is any method, Path is a regular expression on the path, without case. Principal is
-	// a name, "" is anybody.
+	// Method and Path say which calls: "" is any method, Path is a regular expression on the path,
+	// without case. Principal is a name, "" is anybody.
 	Method    string `json:"method,omitempty"`
 	Path      string `json:"path,omitempty"`
 	Principal string `json:"principal,omitempty"`
-	// Skip lets that many matching calls through first; Count is how many then go wrong, 0 for one, -1 for all.
+	// Skip lets that many matching calls through first; Count is how many then go wrong, 0 for one,
+	// -1 for all.
 	Skip  int `json:"skip,omitempty"`
 	Count int `json:"count,omitempty"`
-	// Rate, from 0 to 1, makes only that share of them go wrong, by chance. The same Seed makes the same ones go wrong. 0 is
-	// all.
+	// Rate, from 0 to 1, makes only that share of them go wrong, by chance. The same Seed makes the
+	// same ones go wrong. 0 is all.
 	Rate float64 `json:"rate,omitempty"`
 	Seed uint64  `json:"seed,omitempty"`
 	// Status, Code, Message and RetryAfter (seconds) are the error answer.
@@ -37,10 +39,12 @@ type Fault struct {
 	Hold string `json:"hold,omitempty"`
 	// Slow is how many seconds the operation that the call begins takes.
 	Slow int `json:"slow,omitempty"`
-	// Fail accepts the call and lets its operation fail in the end, with Code and Message; the resource is Failed then.
+	// Fail accepts the call and lets its operation fail in the end, with Code and Message; the
+	// resource is Failed then.
 	Fail bool `json:"fail,omitempty"`
-	// Stale answers reads of resources and lists, and what asks for effective routes or a next hop, with
-	// what they were before they were last written. Only writes after the fault was injected count.
+	// Stale answers reads of resources and lists, and what asks for effective routes or a next hop,
+	// with what they were before they were last written. Only writes after the fault was injected
+	// count.
 	Stale bool `json:"stale,omitempty"`
 	// Fired is how often it has happened, and is only reported.
 	Fired int `json:"fired"`
@@ -51,7 +55,8 @@ type Fault struct {
 
 func (f *Fault) check() error {
 	switch {
-	case f.Cut != "" && f.Cut != "before" && f.Cut != "after", f.Hold != "" && f.Hold != "before" && f.Hold != "after":
+	case f.Cut != "" && f.Cut != "before" && f.Cut != "after", f.Hold != "" && f.Hold != "before" &&
+		f.Hold != "after":
 		return fmt.Errorf("cut and hold are before or after")
 	case f.Count < -1 || f.Skip < 0:
 		return fmt.Errorf("count is -1 or more, skip 0 or more")
@@ -62,7 +67,8 @@ func (f *Fault) check() error {
 	case f.Slow < 0 || f.Rate < 0 || f.Rate > 1:
 		return fmt.Errorf("slow is 0 or more, rate 0 to 1")
 	case f.Status != 0 && (f.Slow > 0 || f.Fail || f.Stale):
-		return fmt.Errorf("a call that is answered with a status begins no operation and reads nothing")
+		return fmt.Errorf("a call that is answered with a status begins no operation and reads " +
+			"nothing")
 	case f.Status != 0 && (f.Status < 100 || f.Status > 599):
 		return fmt.Errorf("status %d is none", f.Status)
 	}
@@ -109,7 +115,8 @@ func (fs *faults) take(c *call, internal bool) *Fault {
 	defer fs.mu.Unlock()
 	for _, f := range fs.list {
 		limit := max(f.Count, 1)
-		if f.Method != "" && !strings.EqualFold(f.Method, c.method) || !f.path.MatchString("/"+strings.Join(c.path, "/")) ||
+		if f.Method != "" && !strings.EqualFold(f.Method, c.method) ||
+			!f.path.MatchString("/"+strings.Join(c.path, "/")) ||
 			f.Count >= 0 && f.Fired >= limit || f.Principal != "" && f.Principal != c.who.Name {
 			continue
 		}

@@ -37,7 +37,9 @@ func TestSlowAndFailingOperations(t *testing.T) {
 		b := newBench(t, Options{OperationTime: time.Second})
 		b.inject(Fault{Method: "PUT", Path: "routeTables/rt$", Slow: 100})
 		b.put(rt, `{"location":"westeurope"}`)
-		provisioning := func() string { return text(objectAt(b.get(rt), "properties"), "provisioningState") }
+		provisioning := func() string {
+			return text(objectAt(b.get(rt), "properties"), "provisioningState")
+		}
 		time.Sleep(99 * time.Second)
 		if provisioning() != "Updating" {
 			t.Error(provisioning())
@@ -46,8 +48,10 @@ func TestSlowAndFailingOperations(t *testing.T) {
 		if provisioning() != "Succeeded" {
 			t.Error(provisioning())
 		}
-		b.inject(Fault{Path: "routeTables/rt$", Fail: true, Slow: 3, Code: "InternalServerError", Message: "An error occurred.", Method: "PUT"})
-		status, header, doc := b.call(http.MethodPut, "http://h"+string(rt)+"?api-version="+api, `{"location":"westeurope","tags":{"a":"b"}}`)
+		b.inject(Fault{Path: "routeTables/rt$", Fail: true, Slow: 3, Code: "InternalServerError",
+			Message: "An error occurred.", Method: "PUT"})
+		status, header, doc := b.call(http.MethodPut, "http://h"+string(rt)+"?api-version="+api,
+			`{"location":"westeurope","tags":{"a":"b"}}`)
 		if status != 200 || text(objectAt(doc, "properties"), "provisioningState") != "Updating" {
 			t.Errorf("%d %s", status, encode(doc))
 		}
@@ -68,7 +72,8 @@ func TestSlowAndFailingOperations(t *testing.T) {
 
 		// A delete that fails leaves the resource; the next write makes it whole again.
 		b.inject(Fault{Method: "DELETE", Fail: true})
-		if status, _, _ := b.call(http.MethodDelete, "http://h"+string(rt)+"?api-version="+api, ""); status != 202 {
+		if status, _, _ := b.call(http.MethodDelete, "http://h"+string(rt)+"?api-version="+api,
+			""); status != 202 {
 			t.Errorf("delete: %d", status)
 		}
 		if provisioning() != "Deleting" {
@@ -86,7 +91,8 @@ func TestSlowAndFailingOperations(t *testing.T) {
 		}
 
 		// A cluster whose creation fails in the end.
-		b.inject(Fault{Method: "PUT", Path: "managedClusters/c$", Fail: true, Code: "VMExtensionProvisioningError", Message: "No outbound connection."})
+		b.inject(Fault{Method: "PUT", Path: "managedClusters/c$", Fail: true,
+			Code: "VMExtensionProvisioningError", Message: "No outbound connection."})
 		b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System"}]}}`)
 		time.Sleep(time.Second)
 		if b.state() != "Failed" {
@@ -103,7 +109,8 @@ func TestStaleReads(t *testing.T) {
 	if got := objectAt(b.get(rt), "tags"); got != nil {
 		t.Errorf("tags %v", got)
 	}
-	b.refused(http.MethodGet, group+"/providers/Microsoft.Network/routeTables/new", "", 404, "ResourceNotFound")
+	b.refused(http.MethodGet, group+"/providers/Microsoft.Network/routeTables/new", "", 404,
+		"ResourceNotFound")
 	tables := listAt(b.get(group+"/providers/Microsoft.Network/routeTables"), "value")
 	if !slices.Equal(names(tables), []string{"rt"}) || tables[0]["tags"] != nil {
 		t.Errorf("%s", encode(tables))
@@ -111,20 +118,25 @@ func TestStaleReads(t *testing.T) {
 	if got := objectAt(b.get(rt), "tags"); got["now"] != "x" { // three times, and no more
 		t.Errorf("tags %v", got)
 	}
-	// Of a virtual network that lost an association, both the network and the subnet are shown as they were.
+	// Of a virtual network that lost an association, both the network and the subnet are shown as
+	// they were.
 	b.inject(Fault{Method: "GET", Path: "virtualNetworks", Stale: true, Count: 2})
 	b.put(vnet.Child("subnets", "a"), `{"properties":{"addressPrefix":"10.0.1.0/24"}}`)
 	a := listAt(objectAt(b.get(vnet), "properties"), "subnets")[0]
-	if linkOf(a, "routeTable") == "" || linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" {
+	if linkOf(a, "routeTable") == "" ||
+		linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" {
 		t.Errorf("%s", encode(a))
 	}
 	if linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") != "" {
 		t.Error("still stale")
 	}
-	b.put(vnet.Child("subnets", "a"), `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(rt)+`"}}}`)
+	b.put(vnet.Child("subnets", "a"),
+		`{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(rt)+`"}}}`)
 	b.inject(Fault{Method: "GET", Path: "subnets/a$", Stale: true})
-	b.put(vnet, strings.Replace(plainVNet, `"routeTable"`, `"was"`, 1)) // strips it through the network
-	if linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" || linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") != "" {
+	// strips it through the network
+	b.put(vnet, strings.Replace(plainVNet, `"routeTable"`, `"was"`, 1))
+	if linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" ||
+		linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") != "" {
 		t.Error("the subnet is not shown once as it was")
 	}
 }
@@ -149,7 +161,8 @@ func TestSeededFaults(t *testing.T) {
 func TestFaultFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "faults.yaml")
 	for content, want := range map[string]string{
-		"- {method: PUT, path: rt$, status: 429, retryAfter: 5}\n- {fail: true, rate: 0.5, seed: 7, count: -1}\n": "",
+		"- {method: PUT, path: rt$, status: 429, retryAfter: 5}\n- {fail: true, rate: 0.5, seed: " +
+			"7, count: -1}\n": "",
 		`[{"slow": 30}]`:           "",
 		"- {stats: 429}\n":         "stats",
 		"- {status: 42}\n":         "fault 1: status 42",
@@ -161,7 +174,8 @@ func TestFaultFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		faults, err := ReadFaults(file)
-		if want == "" && (err != nil || len(faults) == 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || len(faults) == 0) ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, %v", content, faults, err)
 		}
 	}

@@ -36,7 +36,8 @@ func (e *Emulator) featureCall(c *call) (reply, *failure, bool) {
 		return answer, f, true
 	case of && len(rest) == 4 && c.method == http.MethodGet:
 		return ok(e.feature(subscription, rest[1]+"/"+rest[3])), nil, true
-	case of && len(rest) == 5 && c.method == http.MethodPost && (strings.EqualFold(rest[4], "register") || strings.EqualFold(rest[4], "unregister")):
+	case of && len(rest) == 5 && c.method == http.MethodPost &&
+		(strings.EqualFold(rest[4], "register") || strings.EqualFold(rest[4], "unregister")):
 		name := rest[1] + "/" + rest[3]
 		state, soon := "Registered", "Registering"
 		if strings.EqualFold(rest[4], "unregister") {
@@ -63,7 +64,9 @@ func (e *Emulator) feature(subscription, name string) object {
 	}
 	namespace, short, _ := strings.Cut(name, "/")
 	return object{
-		"id":   subscription + "/providers/Microsoft.Features/providers/" + namespace + "/features/" + short,
-		"name": name, "type": "Microsoft.Features/providers/features", "properties": object{"state": state},
+		"id": subscription + "/providers/Microsoft.Features/providers/" + namespace +
+			"/features/" + short,
+		"name": name, "type": "Microsoft.Features/providers/features", "properties": object{
+			"state": state},
 	}
 }

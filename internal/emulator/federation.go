@@ -23,16 +23,17 @@ import (
 // assertionType is the one kind of client assertion there is.
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-// checkAssertion checks the token of another issuer, such as a cluster's, with which an identity logs in: one of its
-// federated credentials must name the issuer, the subject and the audience, all compared with case, and the issuer's key
-// must have signed it.
+// checkAssertion checks the token of another issuer, such as a cluster's, with which an identity
+// logs in: one of its federated credentials must name the issuer, the subject and the audience, all
+// compared with case, and the issuer's key must have signed it.
 func (e *Emulator) checkAssertion(c *call, who Principal, kind, assertion string) *reply {
 	refuse := func(code int, format string, args ...any) *reply {
 		r := refusedLogin(c, http.StatusUnauthorized, "invalid_client", code, format, args...)
 		return &r
 	}
 	claims := jwt.MapClaims{}
-	if _, _, err := jwt.NewParser().ParseUnverified(assertion, claims); kind != assertionType || err != nil {
+	if _, _, err := jwt.NewParser().ParseUnverified(assertion, claims); kind != assertionType ||
+		err != nil {
 		return refuse(50027, "JWT token is invalid or malformed.")
 	}
 	issuer, _ := claims.GetIssuer()
@@ -55,12 +56,18 @@ func (e *Emulator) checkAssertion(c *call, who Principal, kind, assertion string
 		{700211, "issuer", issuer, func(p object) bool { return text(p, "issuer") == issuer }},
 		{700213, "subject", subject, func(p object) bool { return text(p, "subject") == subject }},
 		{700212, "audience", strings.Join(audiences, ","), func(p object) bool {
-			return slices.ContainsFunc(list(p, "audiences"), func(a string) bool { return slices.Contains(audiences, a) })
+			return slices.ContainsFunc(list(p, "audiences"), func(a string) bool {
+				return slices.Contains(audiences, a)
+			})
 		}},
 	} {
 		trusted = slices.DeleteFunc(trusted, func(p object) bool { return !test.matches(p) })
 		if len(trusted) == 0 {
-			return refuse(test.code, "No matching federated identity record found for presented assertion %s '%s'. Please check your federated identity credential Subject, Audience and Issuer against the presented assertion. https://learn.microsoft.com/entra/workload-id/workload-identity-federation", test.what, test.value)
+			return refuse(test.code, "No matching federated identity record found for presented "+
+				"assertion %s '%s'. Please check your federated identity credential Subject, "+
+				"Audience and Issuer against the presented assertion. "+
+				"https://learn.microsoft.com/entra/workload-id/workload-identity-federation",
+				test.what, test.value)
 		}
 	}
 	keys, err := e.keysOf(issuer)
@@ -76,7 +83,8 @@ func (e *Emulator) checkAssertion(c *call, who Principal, kind, assertion string
 			}
 		}
 		return set, nil
-	}, jwt.WithValidMethods([]string{"RS256", "ES256"}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(time.Now))
+	}, jwt.WithValidMethods([]string{"RS256", "ES256"}), jwt.WithExpirationRequired(),
+		jwt.WithTimeFunc(time.Now))
 	if err != nil && strings.Contains(err.Error(), "expired") {
 		return refuse(700024, "Client assertion is not within its valid time range: %v.", err)
 	}
@@ -106,7 +114,8 @@ func (k jwk) key() any {
 	switch {
 	case k.Type == "RSA" && k.N != "" && k.E != "" && number(k.E).IsInt64():
 		return &rsa.PublicKey{N: number(k.N), E: int(number(k.E).Int64())}
-	case k.Type == "EC" && k.Curve == "P-256" && max(number(k.X).BitLen(), number(k.Y).BitLen()) <= 256:
+	case k.Type == "EC" && k.Curve == "P-256" &&
+		max(number(k.X).BitLen(), number(k.Y).BitLen()) <= 256:
 		point := []byte{4} // uncompressed: both coordinates, 32 bytes each
 		for _, coordinate := range []string{k.X, k.Y} {
 			point = append(point, number(coordinate).FillBytes(make([]byte, 32))...)
@@ -118,7 +127,8 @@ func (k jwk) key() any {
 	return nil
 }
 
-// RegisterIssuer gives the keys of an issuer of tokens that cannot be asked for them, as a JSON Web Key Set.
+// RegisterIssuer gives the keys of an issuer of tokens that cannot be asked for them, as a JSON Web
+// Key Set.
 func (e *Emulator) RegisterIssuer(issuer string, keySet []byte) error {
 	var set struct {
 		Keys []jwk `json:"keys"`
@@ -147,7 +157,8 @@ func (i *identity) keysOf(issuer string) ([]jwk, error) {
 	var configuration struct {
 		KeysAt string `json:"jwks_uri"`
 	}
-	if err := fetch(strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration", &configuration); err != nil {
+	if err := fetch(strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration",
+		&configuration); err != nil {
 		return nil, err
 	}
 	var set struct {

@@ -19,17 +19,20 @@ func TestIssuerKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, y := base64.RawURLEncoding.EncodeToString(raw[1:33]), base64.RawURLEncoding.EncodeToString(raw[33:])
-	if got, ok := (jwk{Type: "EC", Curve: "P-256", X: x, Y: y}).key().(*ecdsa.PublicKey); !ok || !key.PublicKey.Equal(got) {
+	x, y := base64.RawURLEncoding.EncodeToString(raw[1:33]), base64.RawURLEncoding.EncodeToString(
+		raw[33:])
+	if got, ok := (jwk{Type: "EC", Curve: "P-256", X: x, Y: y}).key().(*ecdsa.PublicKey); !ok ||
+		!key.PublicKey.Equal(got) {
 		t.Errorf("%v", got)
 	}
 	for name, k := range map[string]jwk{
 		"no point of the curve": {Type: "EC", Curve: "P-256", X: x, Y: x},
-		"too long":              {Type: "EC", Curve: "P-256", X: strings.Repeat("A", 200) + x + x, Y: y},
-		"not base64":            {Type: "EC", Curve: "P-256", X: "!", Y: "!"},
-		"another curve":         {Type: "EC", Curve: "P-384", X: x, Y: y},
-		"RSA without a number":  {Type: "RSA", N: "", E: "AQAB"},
-		"of nothing":            {},
+		"too long": {Type: "EC", Curve: "P-256", X: strings.Repeat("A", 200) + x + x,
+			Y: y},
+		"not base64":           {Type: "EC", Curve: "P-256", X: "!", Y: "!"},
+		"another curve":        {Type: "EC", Curve: "P-384", X: x, Y: y},
+		"RSA without a number": {Type: "RSA", N: "", E: "AQAB"},
+		"of nothing":           {},
 	} {
 		if got := k.key(); got != nil {
 			t.Errorf("%s: %v", name, got)

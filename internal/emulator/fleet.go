@@ -9,10 +9,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works. The fleet scenario makes 30 kubenet clusters through the emulator's own handler, as the demo
-// scenario makes one. Each has a group of its own with a network, a route table, and an Application Gateway
-// with a table that holds copies of the pod routes. Then it damages four of them, each in another way. What
-// is damaged stays so: the clusters' cloud providers stop where they would repair it.
+// How it works. The fleet scenario makes 30 kubenet clusters through the emulator's own handler, as
+// the demo scenario makes one. Each has a group of its own with a network, a route table, and an
+// Application Gateway with a table that holds copies of the pod routes. Then it damages four of
+// them, each in another way. What is damaged stays so: the clusters' cloud providers stop where
+// they would repair it.
 
 // fleetMember is a cluster of the fleet.
 type fleetMember struct {
@@ -30,7 +31,8 @@ func fleet(subscription string) []fleetMember {
 			return arm.ResourceID(subscription, name+"-rg", resourceType, name+suffix)
 		}
 		all = append(all, fleetMember{
-			name: name, nodes: nodes, cluster: id(arm.TypeCluster, ""), table: id(arm.TypeRouteTable, "-rt"),
+			name: name, nodes: nodes, cluster: id(arm.TypeCluster,
+				""), table: id(arm.TypeRouteTable, "-rt"),
 			nodeSubnet:   id(arm.TypeVNet, "-vnet").Child("subnets", "nodes"),
 			gatewayTable: id(arm.TypeRouteTable, "-appgw-rt"),
 		})
@@ -63,8 +65,8 @@ func BuildFleet(e *Emulator, as Principal) ([]string, error) {
 	return damage(e, c, members)
 }
 
-// build makes the cluster's group, network, tables, gateway and the cluster itself; number is its place in
-// the fleet, and in the address space.
+// build makes the cluster's group, network, tables, gateway and the cluster itself; number is its
+// place in the fleet, and in the address space.
 func (m fleetMember) build(c *Client, number int) error {
 	sub := m.cluster.Subscription()
 	link := func(id arm.ID) object { return object{"id": string(id)} }
@@ -81,7 +83,8 @@ func (m fleetMember) build(c *Client, number int) error {
 	gateway := arm.ResourceID(sub, m.name+"-rg", arm.TypeGateway, m.name+"-appgw")
 	identity := arm.ResourceID(sub, m.name+"-rg", typeUserIdentity, m.name)
 	subnet := func(name, prefix string, table arm.ID) object {
-		return object{"name": name, "properties": object{"addressPrefix": prefix, "routeTable": link(table)}}
+		return object{"name": name, "properties": object{"addressPrefix": prefix,
+			"routeTable": link(table)}}
 	}
 	for _, step := range []struct {
 		id      arm.ID
@@ -94,11 +97,13 @@ func (m fleetMember) build(c *Client, number int) error {
 		{vnet, demoNetwork, at(object{
 			"addressSpace": object{"addressPrefixes": []any{inside(0, 16)}},
 			"subnets": []any{
-				subnet(m.nodeSubnet.Name(), inside(0, 20), m.table), subnet("appgw", inside(16, 24), m.gatewayTable),
+				subnet(m.nodeSubnet.Name(), inside(0, 20), m.table), subnet("appgw", inside(16, 24),
+					m.gatewayTable),
 			},
 		})},
 		{gateway, demoNetwork, at(object{"gatewayIPConfigurations": []any{
-			object{"name": "subnet", "properties": object{"subnet": link(vnet.Child("subnets", "appgw"))}},
+			object{"name": "subnet",
+				"properties": object{"subnet": link(vnet.Child("subnets", "appgw"))}},
 		}})},
 		{identity, demoIdentity, object{"location": "westeurope"}},
 	} {
@@ -112,7 +117,8 @@ func (m fleetMember) build(c *Client, number int) error {
 	body := at(object{
 		"networkProfile": object{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/15"},
 		"agentPoolProfiles": []any{object{
-			"name": "nodepool1", "count": m.nodes, "mode": "System", "vnetSubnetID": string(m.nodeSubnet),
+			"name": "nodepool1", "count": m.nodes, "mode": "System", "vnetSubnetID": string(
+				m.nodeSubnet),
 		}},
 	})
 	body["identity"] = object{
@@ -131,7 +137,8 @@ func (m fleetMember) assign(c *Client, identity arm.ID, number int) error {
 		typeRoleAssignment, number))
 	err = c.Put(id, demoRoles, object{"properties": object{
 		"roleDefinitionId": roleID(m.cluster.Subscription(), networkContributor),
-		"principalId":      objectAt(who, "properties")["principalId"], "principalType": "ServicePrincipal",
+		"principalId":      objectAt(who, "properties")["principalId"],
+		"principalType":    "ServicePrincipal",
 	}})
 	c.e.DelayRole(id, 0)
 	return err
@@ -167,7 +174,8 @@ func (m fleetMember) routes(c *Client, table arm.ID) ([]any, error) {
 }
 
 func (m fleetMember) setRoutes(c *Client, table arm.ID, routes []any) error {
-	return c.Put(table, demoNetwork, object{"location": "westeurope", "properties": object{"routes": routes}})
+	return c.Put(table, demoNetwork,
+		object{"location": "westeurope", "properties": object{"routes": routes}})
 }
 
 // setTable changes the route table of the node subnet; "" takes it away.

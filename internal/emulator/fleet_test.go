@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestFleet: the scenario has 30 clusters, four of them broken, and the others' copies are complete.
+// TestFleet: the scenario has 30 clusters, four of them broken, and the others' copies are
+// complete.
 func TestFleet(t *testing.T) {
 	e, err := New(Options{RouteBatch: 50 * time.Millisecond})
 	if err != nil {

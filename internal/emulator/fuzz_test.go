@@ -10,15 +10,22 @@ import (
 // FuzzRequests: whatever is asked by whomever, there is an answer.
 func FuzzRequests(f *testing.F) {
 	for _, path := range []string{
-		"/", "/providers", "/providers/Microsoft.Authorization/roleDefinitions", "/subscriptions/" + sub + "/providers/x/register", string(rt) + "/providers/Microsoft.Authorization/locks/l",
-		string(group) + "/providers/Microsoft.Authorization/policyAssignments/a", string(group) + "/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-000000000001",
-		string(uai), string(uai) + "/federatedIdentityCredentials/f", "/msi/token", "/" + DefaultTenant + "/oauth2/token", "/metadata/endpoints", string(vnet), string(aks),
+		"/", "/providers", "/providers/Microsoft.Authorization/roleDefinitions", "/subscriptions/" +
+			sub + "/providers/x/register", string(rt) +
+			"/providers/Microsoft.Authorization/locks/l",
+		string(group) + "/providers/Microsoft.Authorization/policyAssignments/a", string(group) +
+			"/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-000000000001",
+		string(uai), string(uai) + "/federatedIdentityCredentials/f", "/msi/token", "/" +
+			DefaultTenant + "/oauth2/token", "/metadata/endpoints", string(vnet), string(aks),
 	} {
-		f.Add("PUT", path, "", `{"location":"westeurope","properties":{"subnets":[{"name":"a","properties":{"routeTable":{"id":5}}}]}}`)
+		f.Add("PUT", path, "",
+			`{"location":"westeurope","properties":{"subnets":[{"name":"a","properties":{"routeTable":{"id":5}}}]}}`)
 		f.Add("GET", path, "$filter=atScope()", `grant_type=client_credentials`)
 	}
-	f.Add("PUT", string(group)+"/providers/Microsoft.Authorization/policyDefinitions/a", "", `{"properties":{"policyRule":{"if":{"allOf":[{"field":"tags","in":5}]},"then":{"effect":"deny"}}}}`)
-	f.Add("PUT", string(uai), "", `{"location":"westeurope","identity":{"userAssignedIdentities":{"x":{}}}}`)
+	f.Add("PUT", string(group)+"/providers/Microsoft.Authorization/policyDefinitions/a", "",
+		`{"properties":{"policyRule":{"if":{"allOf":[{"field":"tags","in":5}]},"then":{"effect":"deny"}}}}`)
+	f.Add("PUT", string(uai), "",
+		`{"location":"westeurope","identity":{"userAssignedIdentities":{"x":{}}}}`)
 	e, err := New(Options{Principals: []Principal{DefaultPrincipal, guest}})
 	if err != nil {
 		f.Fatal(err)

@@ -16,7 +16,8 @@ func (e *Emulator) settleGateway(c *call, r, old *resource) *failure {
 	camelCase(properties)
 	configurations := listAt(properties, "gatewayIPConfigurations")
 	if len(configurations) == 0 {
-		return fail(http.StatusBadRequest, "ApplicationGatewayMustHaveGatewayIPConfiguration", "Application gateway %s must have a gatewayIPConfiguration.", r.id)
+		return fail(http.StatusBadRequest, "ApplicationGatewayMustHaveGatewayIPConfiguration",
+			"Application gateway %s must have a gatewayIPConfiguration.", r.id)
 	}
 	keepGUID(r, old)
 	dropGatewayBack(properties)
@@ -27,14 +28,22 @@ func (e *Emulator) settleGateway(c *call, r, old *resource) *failure {
 	for _, configuration := range configurations {
 		subnet := e.store.get(linkOf(configuration, "subnet"))
 		if subnet == nil {
-			return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: gatewayIPConfiguration %s of %s has no subnet.", text(configuration, "name"), r.id)
+			return fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: gatewayIPConfiguration %s of %s has no subnet.",
+				text(configuration, "name"), r.id)
 		}
-		if isolated := objectAt(r.body, "properties")["enableApplicationGatewayNetworkIsolation"]; isolated == true && !delegated(subnet.body) {
-			return fail(http.StatusBadRequest, "ApplicationGatewayNetworkIsolationRequiresSubnetDelegation",
-				"Application Gateway %s with NetworkIsolation requires subnet delegation. Please delegate subnet %s to Microsoft.Network/applicationGateways.", r.id, subnet.id)
+		if isolated := objectAt(r.body,
+			"properties")["enableApplicationGatewayNetworkIsolation"]; isolated == true &&
+			!delegated(subnet.body) {
+			return fail(http.StatusBadRequest,
+				"ApplicationGatewayNetworkIsolationRequiresSubnetDelegation",
+				"Application Gateway %s with NetworkIsolation requires subnet delegation. Please "+
+					"delegate subnet %s to Microsoft.Network/applicationGateways.", r.id, subnet.id)
 		}
-		if table := e.store.get(linkOf(subnet.body, "routeTable")); table != nil && !delegated(subnet.body) {
-			if f := gatewayTakes(table.id, listAt(objectAt(table.body, "properties"), "routes"), r.id); f != nil {
+		if table := e.store.get(linkOf(subnet.body, "routeTable")); table != nil &&
+			!delegated(subnet.body) {
+			if f := gatewayTakes(table.id, listAt(objectAt(table.body, "properties"), "routes"),
+				r.id); f != nil {
 				return f
 			}
 		}
@@ -53,16 +62,20 @@ func (e *Emulator) gatewayIn(subnet arm.ID) arm.ID {
 	return ""
 }
 
-// delegated reports whether the subnet is delegated to Application Gateways, as it is for one with network isolation.
+// delegated reports whether the subnet is delegated to Application Gateways, as it is for one with
+// network isolation.
 func delegated(subnet object) bool {
-	return slices.ContainsFunc(listAt(objectAt(subnet, "properties"), "delegations"), func(d object) bool {
-		return strings.EqualFold(text(objectAt(d, "properties"), "serviceName"), arm.TypeGateway)
-	})
+	return slices.ContainsFunc(listAt(objectAt(subnet, "properties"), "delegations"),
+		func(d object) bool {
+			return strings.EqualFold(text(objectAt(d, "properties"), "serviceName"),
+				arm.TypeGateway)
+		})
 }
 
 // gatewayCall starts and stops an Application Gateway.
 func (e *Emulator) gatewayCall(c *call) (reply, *failure, bool) {
-	if c.method != http.MethodPost || len(c.path) != 9 || !strings.EqualFold(c.path[6], "applicationGateways") {
+	if c.method != http.MethodPost || len(c.path) != 9 ||
+		!strings.EqualFold(c.path[6], "applicationGateways") {
 		return reply{}, nil, false
 	}
 	states := map[string]string{"start": "Running", "stop": "Stopped"}

@@ -17,7 +17,8 @@ import (
 // ask makes a GET with a query and returns the documents of all pages.
 func (b *bench) ask(path arm.ID, query string) (docs []object, pages int) {
 	b.t.Helper()
-	for link := "http://h" + string(path) + "?api-version=2021-04-01&" + query; link != ""; pages++ {
+	for link := "http://h" + string(path) + "?api-version=2021-04-01&" +
+		query; link != ""; pages++ {
 		r := httptest.NewRequest(http.MethodGet, strings.ReplaceAll(link, " ", "%20"), nil)
 		r.Header.Set("Authorization", "Bearer "+b.c.token)
 		w := httptest.NewRecorder()
@@ -48,12 +49,14 @@ func TestTags(t *testing.T) {
 	}
 	etag := text(b.get(rt), "etag")
 	patch(rt, `{"tags":{"c":"3"},"properties":{"routes":[]}}`)
-	if got := tags(rt); got != `{"c":"3"}` || text(b.get(rt), "etag") == etag || len(listAt(b.properties(rt), "routes")) != 1 {
+	if got := tags(rt); got != `{"c":"3"}` || text(b.get(rt), "etag") == etag ||
+		len(listAt(b.properties(rt), "routes")) != 1 {
 		t.Errorf("a PATCH of a table: %s", encode(b.get(rt)))
 	}
 	subnet := text(b.get(vnet.Child("subnets", "a")), "etag")
 	patch(vnet, `{"tags":{"n":"1"}}`)
-	if got := b.get(vnet.Child("subnets", "a")); text(got, "etag") == subnet || linkOf(got, "routeTable") != rt {
+	if got := b.get(vnet.Child("subnets", "a")); text(got, "etag") == subnet ||
+		linkOf(got, "routeTable") != rt {
 		t.Errorf("the subnet of a patched network: %s", encode(got))
 	}
 	patch(group, `{"tags":{"team":"net"}}`)
@@ -78,7 +81,8 @@ func TestTags(t *testing.T) {
 	if got := tags("/subscriptions/" + sub); got != `{"s":"t"}` {
 		t.Errorf("the subscription's: %s", got)
 	}
-	b.refused(http.MethodPatch, of(rt), `{"operation":"Sort","properties":{"tags":{}}}`, 400, "InvalidRequestContent")
+	b.refused(http.MethodPatch, of(rt), `{"operation":"Sort","properties":{"tags":{}}}`, 400,
+		"InvalidRequestContent")
 	b.delete(of(rt))
 	if got := tags(rt); got != `{}` {
 		t.Errorf("all deleted: %s", got)
@@ -89,7 +93,8 @@ func TestExistence(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	for id, want := range map[arm.ID]int{group: 204, group + "x": 404, rt: 204, rt + "x": 404} {
-		if status, body := b.c.Do(http.MethodHead, id, "2021-04-01", nil); status != want || len(body) != 0 {
+		if status, body := b.c.Do(http.MethodHead, id, "2021-04-01", nil); status != want ||
+			len(body) != 0 {
 			t.Errorf("HEAD %s: %d %s, want %d", id.Name(), status, body, want)
 		}
 	}
@@ -104,7 +109,8 @@ func TestResources(t *testing.T) {
 	b.put(rt+"2", `{"location":"eastus","tags":{"env":"test"}}`)
 	b.put(vnet, plainVNet)
 	b.put(nsg, `{"location":"westeurope"}`)
-	b.put(group+"/providers/Microsoft.Dashboard/grafana/g", `{"location":"westeurope","sku":{"name":"S"}}`)
+	b.put(group+"/providers/Microsoft.Dashboard/grafana/g",
+		`{"location":"westeurope","sku":{"name":"S"}}`)
 	all := []string{"g", "nsg", "rt", "rt2", "vnet"}
 	for filter, want := range map[string][]string{
 		"": all,
@@ -116,35 +122,42 @@ func TestResources(t *testing.T) {
 		"resourceGroup eq 'other'":                nil,
 	} {
 		for _, scope := range []arm.ID{group, "/subscriptions/" + sub} {
-			docs, _ := b.ask(scope+"/resources", "$expand=provisioningState,createdTime&$filter="+url.QueryEscape(filter))
+			docs, _ := b.ask(scope+"/resources", "$expand=provisioningState,createdTime&$filter="+
+				url.QueryEscape(filter))
 			if got := names(docs); !slices.Equal(got, want) {
 				t.Errorf("%s: %v, want %v", filter, got, want)
 			}
 			for _, doc := range docs {
-				if doc["properties"] != nil || text(doc, "provisioningState") != "Succeeded" || text(doc, "createdTime") == "" || text(doc, "location") == "" {
+				if doc["properties"] != nil || text(doc, "provisioningState") != "Succeeded" ||
+					text(doc, "createdTime") == "" || text(doc, "location") == "" {
 					t.Errorf("%s", encode(doc))
 				}
 			}
 		}
 	}
 	b.put(group+"2", `{"location":"westeurope","tags":{"env":"prod"}}`)
-	for filter, want := range map[string][]string{"": {"net-rg", "net-rg2"}, "tagname eq 'env' and tagvalue eq 'prod'": {"net-rg2"}} {
-		if docs, _ := b.ask("/subscriptions/"+sub+"/resourceGroups", "$filter="+url.QueryEscape(filter)); !slices.Equal(names(docs), want) {
+	for filter, want := range map[string][]string{"": {"net-rg", "net-rg2"},
+		"tagname eq 'env' and tagvalue eq 'prod'": {"net-rg2"}} {
+		if docs, _ := b.ask("/subscriptions/"+sub+"/resourceGroups", "$filter="+
+			url.QueryEscape(filter)); !slices.Equal(names(docs), want) {
 			t.Errorf("groups, %s: %v, want %v", filter, names(docs), want)
 		}
 	}
 	if docs, pages := b.ask(group+"/resources", "$top=2"); len(docs) != 5 || pages != 3 {
 		t.Errorf("%d in %d pages", len(docs), pages)
 	}
-	r := httptest.NewRequest(http.MethodGet, "http://h"+string(group)+"/resources?api-version=1&$filter=nonsense", nil)
+	r := httptest.NewRequest(http.MethodGet, "http://h"+string(group)+
+		"/resources?api-version=1&$filter=nonsense", nil)
 	r.Header.Set("Authorization", "Bearer "+b.c.token)
 	w := httptest.NewRecorder()
-	if b.e.ServeHTTP(w, r); w.Code != 400 || !strings.Contains(w.Body.String(), "InvalidFilterInQueryString") {
+	if b.e.ServeHTTP(w, r); w.Code != 400 ||
+		!strings.Contains(w.Body.String(), "InvalidFilterInQueryString") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
-// TestGroupDelete: one long operation; meanwhile the group is Deleting, with all that is in it, and takes nothing new.
+// TestGroupDelete: one long operation; meanwhile the group is Deleting, with all that is in it, and
+// takes nothing new.
 func TestGroupDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 10 * time.Second})
@@ -158,10 +171,12 @@ func TestGroupDelete(t *testing.T) {
 		busy()
 		const managed = "/subscriptions/" + sub + "/resourceGroups/MC_net-rg_c_westeurope"
 		status, _ := b.try(http.MethodDelete, group, "2021-04-01", "")
-		if status != http.StatusAccepted || text(b.properties(group), "provisioningState") != "Deleting" {
+		if status != http.StatusAccepted ||
+			text(b.properties(group), "provisioningState") != "Deleting" {
 			t.Errorf("DELETE: %d, %s", status, encode(b.get(group)))
 		}
-		b.refused(http.MethodPut, rt+"2", `{"location":"westeurope"}`, 409, "ResourceGroupBeingDeleted")
+		b.refused(http.MethodPut, rt+"2", `{"location":"westeurope"}`, 409,
+			"ResourceGroupBeingDeleted")
 		b.refused(http.MethodPatch, group, `{"tags":{}}`, 409, "ResourceGroupBeingDeleted")
 		b.get(aks)
 		busy()
@@ -186,9 +201,11 @@ func TestGroupDeleteBlocked(t *testing.T) {
 		b.put(rt, `{"location":"westeurope"}`)
 		b.put(nsg, `{"location":"westeurope"}`)
 		b.put(vnet, plainVNet)
-		b.put(other+"/providers/Microsoft.Network/networkInterfaces/nic", nicBody(ipConfiguration("c", "a", "")))
+		b.put(other+"/providers/Microsoft.Network/networkInterfaces/nic",
+			nicBody(ipConfiguration("c", "a", "")))
 		time.Sleep(10 * time.Second)
-		r := httptest.NewRequest(http.MethodDelete, "http://h"+string(group)+"?api-version=2021-04-01&forceDeletionTypes=x", nil)
+		r := httptest.NewRequest(http.MethodDelete, "http://h"+string(group)+
+			"?api-version=2021-04-01&forceDeletionTypes=x", nil)
 		r.Header.Set("Authorization", "Bearer "+b.c.token)
 		w := httptest.NewRecorder()
 		b.e.ServeHTTP(w, r)
@@ -201,16 +218,34 @@ func TestGroupDeleteBlocked(t *testing.T) {
 			t.Fatal(err)
 		}
 		status, doc := b.request(http.MethodGet, u.Path, u.Query(), "")
-		if status != http.StatusConflict || text(objectAt(doc, "error"), "code") != "ResourceGroupDeletionBlocked" || len(listAt(objectAt(doc, "error"), "details")) != 2 {
+		if status != http.StatusConflict ||
+			text(objectAt(doc, "error"), "code") != "ResourceGroupDeletionBlocked" ||
+			len(listAt(objectAt(doc, "error"), "details")) != 2 {
 			t.Errorf("%s", encode(doc))
 		}
-		log, _ := b.ask("/subscriptions/"+sub+"/providers/Microsoft.Insights/eventtypes/management/values", "$filter=eventTimestamp%20ge%20'2000-01-01T00:00:00Z'%20and%20resourceUri%20eq%20'"+string(group)+"'")
-		if len(log) < 3 || text(objectAt(log[0], "status"), "value") != "Failed" || text(objectAt(log[1], "status"), "value") != "Accepted" {
+		log, _ := b.ask("/subscriptions/"+sub+
+			"/providers/Microsoft.Insights/eventtypes/management/values",
+			"$filter=eventTimestamp%20ge%20'2000-01-01T00:00:00Z'%20and%20resourceUri%20eq%20'"+
+				string(group)+"'")
+		if len(log) < 3 || text(objectAt(log[0], "status"), "value") != "Failed" ||
+			text(objectAt(log[1], "status"), "value") != "Accepted" {
 			t.Errorf("the activity log: %s", encode(log))
 		}
 		docs, _ := b.ask(group+"/resources", "")
-		if got := names(docs); !slices.Equal(got, []string{"rt", "vnet"}) || text(b.properties(group), "provisioningState") != "Succeeded" {
+		if got := names(docs); !slices.Equal(got, []string{"rt", "vnet"}) ||
+			text(b.properties(group), "provisioningState") != "Succeeded" {
 			t.Errorf("left: %v, %s", got, encode(b.get(group)))
 		}
 	})
+}
+
+// TestUnknownType keeps what it does not know, so that other people's configurations still apply.
+func TestUnknownType(t *testing.T) {
+	b := newBench(t, Options{})
+	id := group + "/providers/Microsoft.Dashboard/grafana/g"
+	b.put(id, `{"location":"westeurope","sku":{"name":"Standard"},"properties":{"x":[1,2]}}`)
+	if doc := b.get(id); string(encode(objectAt(doc, "properties")["x"])) != "[1,2]" ||
+		text(doc, "type") != "Microsoft.Dashboard/grafana" {
+		t.Errorf("%s", encode(doc))
+	}
 }

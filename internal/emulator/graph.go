@@ -84,7 +84,8 @@ func (e *Emulator) graph(c *call) (reply, *failure, bool) {
 	return reply{}, graphError(
 		http.StatusNotFound,
 		"Request_ResourceNotFound",
-		"Resource '%s' does not exist or one of its queried reference-property objects are not present.",
+		"Resource '%s' does not exist or one of its queried reference-property objects are not "+
+			"present.",
 		name,
 	), true
 }
@@ -138,8 +139,10 @@ func (e *Emulator) servicePrincipal(p Principal) object {
 		names = append(names, "https://identity.azure.net/"+url.PathEscape(p.ClientID))
 	}
 	return object{
-		"id": p.ObjectID, "appId": p.ClientID, "displayName": p.displayName(), "appDisplayName": p.displayName(), "accountEnabled": true,
-		"servicePrincipalType": kind, "servicePrincipalNames": names, "alternativeNames": alternative, "appOwnerOrganizationId": p.Tenant,
+		"id": p.ObjectID, "appId": p.ClientID, "displayName": p.displayName(),
+		"appDisplayName": p.displayName(), "accountEnabled": true,
+		"servicePrincipalType": kind, "servicePrincipalNames": names,
+		"alternativeNames": alternative, "appOwnerOrganizationId": p.Tenant,
 		"deletedDateTime": nil, "description": nil, "tags": []any{},
 	}
 }

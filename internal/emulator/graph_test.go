@@ -47,16 +47,19 @@ func TestGraph(t *testing.T) {
 			t.Errorf("%s: %s, want %s", filter, got, want)
 		}
 	}
-	if status, doc := ask(http.MethodGet, "/v1.0/servicePrincipals?$filter=x+ne+1", ""); status != 400 {
+	if status, doc := ask(http.MethodGet, "/v1.0/servicePrincipals?$filter=x+ne+1",
+		""); status != 400 {
 		t.Errorf("a filter that is not known: %d %v", status, doc)
 	}
-	if _, doc := ask(http.MethodPost, "/v1.0/directoryObjects/getByIds", `{"ids":["`+who.ObjectID+`","none"]}`); len(
+	if _, doc := ask(http.MethodPost, "/v1.0/directoryObjects/getByIds", `{"ids":["`+who.ObjectID+
+		`","none"]}`); len(
 		listAt(doc, "value"),
 	) != 1 ||
 		text(listAt(doc, "value")[0], "servicePrincipalType") != "ManagedIdentity" {
 		t.Errorf("%v", doc)
 	}
-	if status, doc := ask(http.MethodGet, "/v1.0/servicePrincipals/"+who.ObjectID, ""); status != 200 ||
+	if status, doc := ask(http.MethodGet, "/v1.0/servicePrincipals/"+who.ObjectID,
+		""); status != 200 ||
 		text(doc, "appId") != who.ClientID {
 		t.Errorf("%d %v", status, doc)
 	}
@@ -71,7 +74,8 @@ func TestGraph(t *testing.T) {
 
 func TestFeatures(t *testing.T) {
 	b := newBench(t, Options{})
-	feature := "/subscriptions/" + sub + "/providers/Microsoft.Features/providers/Microsoft.ContainerService/features/Preview"
+	feature := "/subscriptions/" + sub +
+		"/providers/Microsoft.Features/providers/Microsoft.ContainerService/features/Preview"
 	state := func(method, path string) string {
 		status, raw := b.c.Do(method, arm.ID(path), "2021-07-01", nil)
 		doc, f := decodeObject(raw)
@@ -85,7 +89,8 @@ func TestFeatures(t *testing.T) {
 		{http.MethodPost, feature + "/register", "Registering0"},
 		{http.MethodGet, strings.ToLower(feature), "Registered0"},
 		{http.MethodGet, "/subscriptions/" + sub + "/providers/Microsoft.Features/features", "1"},
-		{http.MethodGet, "/subscriptions/" + sub + "/providers/Microsoft.Features/providers/Microsoft.Network/features", "0"},
+		{http.MethodGet, "/subscriptions/" + sub +
+			"/providers/Microsoft.Features/providers/Microsoft.Network/features", "0"},
 		{http.MethodPost, feature + "/unregister", "Unregistering0"},
 		{http.MethodGet, feature, "Unregistered0"},
 	} {
@@ -105,7 +110,9 @@ func TestBuiltInRoles(t *testing.T) {
 		}
 		names[r.name], guids[r.guid] = true, true
 	}
-	for _, name := range []string{"Network Contributor", "Managed Identity Contributor", "Monitoring Reader", "Private DNS Zone Contributor", "Azure Kubernetes Service RBAC Writer"} {
+	for _, name := range []string{"Network Contributor", "Managed Identity Contributor",
+		"Monitoring Reader", "Private DNS Zone Contributor",
+		"Azure Kubernetes Service RBAC Writer"} {
 		if !names[name] {
 			t.Errorf("no %s", name)
 		}
@@ -119,11 +126,13 @@ func TestRoleDefinitionID(t *testing.T) {
 	b.put(group+guid, `{"properties":{"roleName":"r","permissions":[{"actions":["*/read"]}],"assignableScopes":["`+string(group)+`"]}}`)
 	for _, at := range []arm.ID{group + guid, "/subscriptions/" + sub + guid} {
 		doc := b.get(at)
-		if text(doc, "id") != "/subscriptions/"+sub+guid || !strings.Contains(asJSON(doc), `"dataActions":[]`) {
+		if text(doc, "id") != "/subscriptions/"+sub+guid ||
+			!strings.Contains(asJSON(doc), `"dataActions":[]`) {
 			t.Errorf("%s: %s", at, asJSON(doc))
 		}
 	}
-	if status, _ := b.try(http.MethodDelete, group+guid, api, ""); status >= 300 || b.is("/subscriptions/"+sub+guid) {
+	if status, _ := b.try(http.MethodDelete, group+guid, api, ""); status >= 300 ||
+		b.is("/subscriptions/"+sub+guid) {
 		t.Errorf("deleted: %d", status)
 	}
 }

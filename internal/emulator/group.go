@@ -9,13 +9,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// deprovisioning refuses what would make or change something in a group that is being deleted (azure-cli#28679: 409).
+// deprovisioning refuses what would make or change something in a group that is being deleted
+// (azure-cli#28679: 409).
 func (e *Emulator) deprovisioning(c *call) *failure {
-	if c.method == http.MethodGet || c.method == http.MethodHead || c.method == http.MethodDelete || len(c.path) < 4 || !strings.EqualFold(c.path[2], "resourceGroups") {
+	if c.method == http.MethodGet || c.method == http.MethodHead || c.method == http.MethodDelete ||
+		len(c.path) < 4 || !strings.EqualFold(c.path[2], "resourceGroups") {
 		return nil
 	}
 	if group := e.store.get(arm.GroupID(c.path[1], c.path[3])); group != nil && group.deleting {
-		return fail(http.StatusConflict, "ResourceGroupBeingDeleted", "The resource group '%s' is in deprovisioning state and cannot perform this operation.", group.id.Name())
+		return fail(http.StatusConflict, "ResourceGroupBeingDeleted", "The resource group '%s' "+
+			"is in deprovisioning state and cannot perform this operation.", group.id.Name())
 	}
 	return nil
 }
@@ -26,12 +29,15 @@ func (e *Emulator) checkRegion(c *call, r, old *resource) *failure {
 	if slices.Contains(regionNames, location) {
 		return nil
 	}
-	return fail(http.StatusBadRequest, "LocationNotAvailableForResourceGroup", "The provided location '%s' is not available for resource group. List of available regions is '%s'.",
+	return fail(http.StatusBadRequest, "LocationNotAvailableForResourceGroup",
+		"The provided location '%s' is not available for resource group. List of available "+
+			"regions is '%s'.",
 		text(r.body, "location"), strings.Join(regionNames, ","))
 }
 
 // regionNames are Azure's regions where a group can be.
-var regionNames = strings.Fields(`centralus eastasia southeastasia eastus eastus2 westus westus2 northcentralus southcentralus
+var regionNames = strings.Fields(
+	`centralus eastasia southeastasia eastus eastus2 westus westus2 northcentralus southcentralus
 	westcentralus northeurope westeurope japaneast japanwest brazilsouth australiasoutheast australiaeast westindia southindia
 	centralindia canadacentral canadaeast uksouth ukwest koreacentral koreasouth francecentral southafricanorth uaenorth
 	australiacentral switzerlandnorth germanywestcentral norwayeast jioindiawest westus3 swedencentral qatarcentral polandcentral
@@ -39,7 +45,8 @@ var regionNames = strings.Fields(`centralus eastasia southeastasia eastus eastus
 	belgiumcentral denmarkeast centraluseuap eastus2euap francesouth southafricawest uaecentral australiacentral2 switzerlandwest
 	germanynorth norwaywest jioindiacentral swedensouth brazilsoutheast brazilus eastusstg southcentralusstg`)
 
-// deleteGroup deletes a group with all that is in it, as one long operation. What is in it is gone when that ends.
+// deleteGroup deletes a group with all that is in it, as one long operation. What is in it is gone
+// when that ends.
 func (e *Emulator) deleteGroup(c *call, r *resource) (reply, *failure) {
 	if e.operationTime(c) == 0 && c.failing() == nil {
 		f := e.emptyGroup(r)
@@ -74,8 +81,8 @@ func (e *Emulator) rollBack(r *resource) {
 	e.store.changed(r)
 }
 
-// emptyGroup removes what is in a group, who uses before what is used, and then the group. Something that is used from
-// outside stays, and the group with it.
+// emptyGroup removes what is in a group, who uses before what is used, and then the group.
+// Something that is used from outside stays, and the group with it.
 func (e *Emulator) emptyGroup(r *resource) *failure {
 	var left []*resource
 	details := []any{}
@@ -87,7 +94,8 @@ func (e *Emulator) emptyGroup(r *resource) *failure {
 			}
 			if f := e.removeResource(child); f != nil {
 				left = append(left, child)
-				details = append(details, object{"code": f.code, "target": string(child.id), "message": f.message})
+				details = append(details, object{"code": f.code, "target": string(child.id),
+					"message": f.message})
 			}
 		}
 	}
@@ -100,7 +108,9 @@ func (e *Emulator) emptyGroup(r *resource) *failure {
 		names[i] = child.id.Type() + "/" + child.id.Name()
 	}
 	f := fail(http.StatusConflict, "ResourceGroupDeletionBlocked",
-		"Deletion of resource group '%s' failed as resources with identifiers '%s' could not be deleted. The provisioning state of the resource group will be rolled back. Please check audit logs for more details.", r.id.Name(), strings.Join(names, ","))
+		"Deletion of resource group '%s' failed as resources with identifiers '%s' could not be "+
+			"deleted. The provisioning state of the resource group will be rolled back. Please "+
+			"check audit logs for more details.", r.id.Name(), strings.Join(names, ","))
 	f.details = details
 	return f
 }
@@ -111,7 +121,8 @@ type later struct {
 	do func()
 }
 
-// at does something at a time, under the lock: by a timer, and in any case before a request that comes after it.
+// at does something at a time, under the lock: by a timer, and in any case before a request that
+// comes after it.
 func (e *Emulator) at(t time.Time, do func()) {
 	if !t.After(time.Now()) {
 		do()

@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// object is a JSON object. Documents are stored as what was sent, not as typed models, which would drop the fields they
-// do not know.
+// object is a JSON object. Documents are stored as what was sent, not as typed models, which would
+// drop the fields they do not know.
 type object = map[string]any
 
 // call is one request on its way through.
@@ -83,7 +83,8 @@ func fail(status int, code, format string, args ...any) *failure {
 }
 
 func (f *failure) reply() reply {
-	r := reply{status: f.status, header: map[string]string{}, body: encode(object{"error": f.document()})}
+	r := reply{status: f.status, header: map[string]string{},
+		body: encode(object{"error": f.document()})}
 	if f.retryAfter > 0 {
 		r.header["Retry-After"] = strconv.Itoa(f.retryAfter)
 	}
@@ -115,7 +116,8 @@ func decodeObject(body []byte) (object, *failure) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	if err := d.Decode(&o); err != nil || o == nil {
-		return nil, fail(http.StatusBadRequest, "InvalidRequestContent", "The request content was invalid and could not be deserialized: '%v'.", err)
+		return nil, fail(http.StatusBadRequest, "InvalidRequestContent",
+			"The request content was invalid and could not be deserialized: '%v'.", err)
 	}
 	return o, nil
 }
@@ -210,7 +212,9 @@ func (e *Emulator) answer(c *call) (answer reply) {
 	defer func() { // what ARM does has been recovered, and undone, already
 		if reason := recover(); reason != nil {
 			e.panicked(c, reason)
-			answer = fail(http.StatusInternalServerError, "InternalServerError", "The local Azure failed at %s %s: %v. This is a bug in it; its log has more.", c.method, c.key(), reason).reply()
+			answer = fail(http.StatusInternalServerError, "InternalServerError",
+				"The local Azure failed at %s %s: %v. This is a bug in it; its log has more.",
+				c.method, c.key(), reason).reply()
 		}
 	}()
 	if c.toAPIServer() {
@@ -252,7 +256,8 @@ func (e *Emulator) challenge(c *call, answer reply) reply {
 		if len(c.path) > 1 && strings.EqualFold(c.path[0], "subscriptions") {
 			tenant = e.tenantOf(c.path[1])
 		}
-		answer.header["WWW-Authenticate"] = `Bearer authorization_uri="` + c.base + "/" + tenant + `", error="invalid_token", error_description="The access token is missing or invalid."`
+		answer.header["WWW-Authenticate"] = `Bearer authorization_uri="` + c.base + "/" + tenant +
+			`", error="invalid_token", error_description="The access token is missing or invalid."`
 	}
 	return answer
 }
@@ -283,5 +288,6 @@ func cut(w http.ResponseWriter) {
 			return
 		}
 	}
-	panic(http.ErrAbortHandler) // HTTP/2 cannot be hijacked; the server knows this value and resets the stream
+	// HTTP/2 cannot be hijacked; the server knows this value and resets the stream
+	panic(http.ErrAbortHandler)
 }

@@ -26,11 +26,11 @@ type Principal struct {
 	ObjectID string `json:"objectID"`
 	// Resource is the Azure resource whose managed identity it is, or "".
 	Resource string `json:"resource,omitempty"`
-	// Tenant is the GUID of the tenant it belongs to. "": the options' TenantID. The first principal of the options can log
-	// in at every tenant.
+	// Tenant is the GUID of the tenant it belongs to. "": the options' TenantID. The first
+	// principal of the options can log in at every tenant.
 	Tenant string `json:"tenant,omitempty"`
-	// NoRoles is for one that starts without roles. All others that the options name are Owners of their tenant's
-	// subscriptions.
+	// NoRoles is for one that starts without roles. All others that the options name are Owners of
+	// their tenant's subscriptions.
 	NoRoles bool `json:"noRoles,omitempty"`
 }
 
@@ -67,7 +67,8 @@ func newIdentity(tenants []string, principals []Principal, key *rsa.PrivateKey) 
 			return nil, err
 		}
 	}
-	i := &identity{tenants: tenants, key: key, keyID: uuid.NewString(), seen: map[string]session{}, issuers: map[string][]jwk{}}
+	i := &identity{tenants: tenants, key: key, keyID: uuid.NewString(), seen: map[string]session{},
+		issuers: map[string][]jwk{}}
 	for _, p := range principals {
 		i.add(p)
 	}
@@ -81,18 +82,23 @@ func (i *identity) add(p Principal) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.principals = append(slices.DeleteFunc(i.principals, func(have Principal) bool { return have.ClientID == p.ClientID }), p)
+	i.principals = append(slices.DeleteFunc(i.principals, func(have Principal) bool {
+		return have.ClientID == p.ClientID
+	}), p)
 }
 
 // remove locks a principal out, with the tokens it has.
 func (i *identity) remove(p Principal) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.principals = slices.DeleteFunc(i.principals, func(have Principal) bool { return have.ClientID == p.ClientID })
+	i.principals = slices.DeleteFunc(i.principals, func(have Principal) bool {
+		return have.ClientID == p.ClientID
+	})
 	clear(i.seen)
 }
 
-// find returns the first principal that is meant, as seen from a tenant: the first of all is at home in each.
+// find returns the first principal that is meant, as seen from a tenant: the first of all is at
+// home in each.
 func (i *identity) find(tenant string, meant func(Principal) bool) (Principal, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -128,7 +134,8 @@ func (i *identity) tenant(name string) (string, bool) {
 const tokenLife = time.Hour
 
 // Token issues a token for a principal of the options, as the login endpoints do.
-func (e *Emulator) Token(p Principal, audience string) (token string, expires time.Time, err error) {
+func (e *Emulator) Token(p Principal, audience string) (token string, expires time.Time,
+	err error) {
 	return e.identity.issue(p, audience)
 }
 
@@ -142,7 +149,8 @@ func (i *identity) issue(p Principal, audience string) (string, time.Time, error
 	claims := jwt.MapClaims{
 		"aud": audience, "iss": issuerOf(tenant), "idp": issuerOf(tenant),
 		"iat": now.Unix(), "nbf": now.Unix(), "exp": expires.Unix(),
-		"oid": p.ObjectID, "sub": p.ObjectID, "tid": tenant, "appid": p.ClientID, "appidacr": "1", "idtyp": "app", "ver": "1.0",
+		"oid": p.ObjectID, "sub": p.ObjectID, "tid": tenant, "appid": p.ClientID, "appidacr": "1",
+		"idtyp": "app", "ver": "1.0",
 	}
 	if p.Resource != "" {
 		claims["xms_mirid"] = p.Resource
@@ -160,7 +168,8 @@ func issuerOf(tenant string) string { return "https://sts.windows.net/" + tenant
 func (i *identity) authenticate(header, base string) (Principal, *failure) {
 	scheme, token, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return Principal{}, fail(http.StatusUnauthorized, "AuthenticationFailed", "Authentication failed. The 'Authorization' header is missing.")
+		return Principal{}, fail(http.StatusUnauthorized, "AuthenticationFailed",
+			"Authentication failed. The 'Authorization' header is missing.")
 	}
 	i.mu.Lock()
 	s, known := i.seen[token]
@@ -173,7 +182,9 @@ func (i *identity) authenticate(header, base string) (Principal, *failure) {
 	}
 	if !slices.ContainsFunc(s.audiences, func(a string) bool { return isARM(a, base) }) {
 		return Principal{}, fail(http.StatusUnauthorized, "InvalidAuthenticationTokenAudience",
-			"The access token has been obtained for wrong audience or resource '%s'. It should exactly match with one of the allowed audiences '%s'.", strings.Join(s.audiences, ","), strings.Join(armAudiences, "','"))
+			"The access token has been obtained for wrong audience or resource '%s'. It should "+
+				"exactly match with one of the allowed audiences '%s'.", strings.Join(s.audiences,
+				","), strings.Join(armAudiences, "','"))
 	}
 	return s.who, nil
 }
@@ -181,21 +192,29 @@ func (i *identity) authenticate(header, base string) (Principal, *failure) {
 // verify reads a token that was issued here, and remembers it.
 func (i *identity) verify(token string) (session, *failure) {
 	claims := jwt.MapClaims{}
-	_, err := jwt.ParseWithClaims(token, claims, func(*jwt.Token) (any, error) { return &i.key.PublicKey, nil },
-		jwt.WithValidMethods([]string{"RS256"}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(time.Now))
+	_, err := jwt.ParseWithClaims(token, claims, func(*jwt.Token) (any, error) {
+		return &i.key.PublicKey, nil
+	},
+		jwt.WithValidMethods([]string{"RS256"}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(
+			time.Now))
 	if errors.Is(err, jwt.ErrTokenExpired) {
 		const layout = "1/2/2006 3:04:05 PM"
 		expired, _ := claims.GetExpirationTime() // read, or it would not be known to be over
-		return session{}, fail(http.StatusUnauthorized, "ExpiredAuthenticationToken", "The access token expiry UTC time '%s' is earlier than current UTC time '%s'.", expired.UTC().Format(layout), time.Now().UTC().Format(layout))
+		return session{}, fail(http.StatusUnauthorized, "ExpiredAuthenticationToken",
+			"The access token expiry UTC time '%s' is earlier than current UTC time '%s'.",
+			expired.UTC().Format(layout), time.Now().UTC().Format(layout))
 	}
 	if err != nil {
-		return session{}, fail(http.StatusUnauthorized, "InvalidAuthenticationToken", "The access token is invalid: %v.", err)
+		return session{}, fail(http.StatusUnauthorized, "InvalidAuthenticationToken",
+			"The access token is invalid: %v.", err)
 	}
 	client, _ := claims["appid"].(string)
 	tenant, _ := claims["tid"].(string)
 	who, known := i.find(tenant, func(p Principal) bool { return p.ClientID == client })
 	if !known {
-		return session{}, fail(http.StatusUnauthorized, "InvalidAuthenticationToken", "The access token is invalid: nobody in the tenant %q has the client ID %q.", tenant, client)
+		return session{}, fail(http.StatusUnauthorized, "InvalidAuthenticationToken",
+			"The access token is invalid: nobody in the tenant %q has the client ID %q.", tenant,
+			client)
 	}
 	audiences, _ := claims.GetAudience()     // none is the wrong one
 	expires, _ := claims.GetExpirationTime() // required above
@@ -210,17 +229,21 @@ func (i *identity) verify(token string) (session, *failure) {
 }
 
 // armAudiences are Azure's own for Resource Manager. A client may also name the address it calls.
-var armAudiences = []string{"https://management.core.windows.net/", "https://management.core.windows.net", "https://management.azure.com/", "https://management.azure.com"}
+var armAudiences = []string{"https://management.core.windows.net/",
+	"https://management.core.windows.net", "https://management.azure.com/",
+	"https://management.azure.com"}
 
 func isARM(audience, base string) bool {
 	if slices.Contains(armAudiences, audience) || strings.TrimRight(audience, "/") == base {
 		return true
 	}
 	u, err := url.Parse(audience)
-	return err == nil && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1")
+	return err == nil && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" ||
+		u.Hostname() == "::1")
 }
 
-// thumbprint stands where Entra ID has the SHA-1 of its key's certificate: clients look at its length.
+// thumbprint stands where Entra ID has the SHA-1 of its key's certificate: clients look at its
+// length.
 func (i *identity) thumbprint() string {
 	sum := sha1.Sum(x509.MarshalPKCS1PublicKey(&i.key.PublicKey))
 	return base64.RawURLEncoding.EncodeToString(sum[:])

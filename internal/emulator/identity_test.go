@@ -24,22 +24,28 @@ func TestIdentity(t *testing.T) {
 		doc, _ := decodeObject(w.body.Bytes())
 		return w.status, w.header, doc
 	}
-	for _, authorization := range []string{"", "Bearer", "Bearer x.y.z", "Basic abc", "Bearer " + b.c.token + "x"} {
+	for _, authorization := range []string{"", "Bearer", "Bearer x.y.z", "Basic abc", "Bearer " +
+		b.c.token + "x"} {
 		status, header, _ := do(http.MethodGet, string(rt)+"?api-version="+api, authorization, "")
-		if status != http.StatusUnauthorized || !strings.HasPrefix(header.Get("WWW-Authenticate"), "Bearer ") {
+		if status != http.StatusUnauthorized ||
+			!strings.HasPrefix(header.Get("WWW-Authenticate"), "Bearer ") {
 			t.Errorf("%q: %d %v", authorization, status, header)
 		}
 	}
-	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {DefaultPrincipal.ClientID}, "client_secret": {DefaultPrincipal.Secret}, "scope": {"https://management.core.windows.net//.default"}}
+	form := url.Values{"grant_type": {"client_credentials"},
+		"client_id": {DefaultPrincipal.ClientID}, "client_secret": {
+			DefaultPrincipal.Secret}, "scope": {"https://management.core.windows.net//.default"}}
 	status, _, doc := do(http.MethodPost, "/"+DefaultTenant+"/oauth2/v2.0/token", "", form.Encode())
 	if status != 200 || text(doc, "token_type") != "Bearer" {
 		t.Fatalf("%d %v", status, doc)
 	}
-	if status, _, _ := do(http.MethodGet, string(group)+"?api-version="+api, "bearer "+text(doc, "access_token"), ""); status != 200 {
+	if status, _, _ := do(http.MethodGet, string(group)+"?api-version="+api, "bearer "+
+		text(doc, "access_token"), ""); status != 200 {
 		t.Errorf("with the token: %d", status)
 	}
 	form.Set("client_secret", "wrong")
-	if status, _, doc := do(http.MethodPost, "/"+DefaultTenant+"/oauth2/token", "", form.Encode()); status != 401 || text(doc, "error") != "invalid_client" {
+	if status, _, doc := do(http.MethodPost, "/"+DefaultTenant+"/oauth2/token", "",
+		form.Encode()); status != 401 || text(doc, "error") != "invalid_client" {
 		t.Errorf("wrong secret: %d %v", status, doc)
 	}
 	for _, r := range b.e.Requests(0) {

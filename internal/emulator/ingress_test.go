@@ -22,10 +22,12 @@ func TestIngress(t *testing.T) {
 		b.put(aks, `{"location":"westeurope","identity":{"type":"SystemAssigned"},"properties":{
 			"networkProfile":{"networkPlugin":"azure","networkPluginMode":"overlay","serviceCidr":"172.16.0.0/16","dnsServiceIP":"172.16.0.10"},
 			"addonProfiles":{"ingressApplicationGateway":{"enabled":true,"config":{"applicationGatewayId":"`+string(gateway)+`"}}},
-			"agentPoolProfiles":[{"name":"np","mode":"System","count":2,"vnetSubnetID":"`+string(vnet)+`/subnets/a"}]}}`)
+			"agentPoolProfiles":[{"name":"np","mode":"System","count":2,"vnetSubnetID":"`+
+			string(vnet)+`/subnets/a"}]}}`)
 		pools := func() map[string][]string {
 			out := map[string][]string{}
-			for _, p := range listAt(objectAt(b.get(gateway), "properties"), "backendAddressPools") {
+			for _, p := range listAt(objectAt(b.get(gateway), "properties"),
+				"backendAddressPools") {
 				out[text(p, "name")] = []string{}
 				for _, a := range listAt(objectAt(p, "properties"), "backendAddresses") {
 					out[text(p, "name")] = append(out[text(p, "name")], text(a, "ipAddress"))
@@ -49,7 +51,8 @@ func TestIngress(t *testing.T) {
 		}
 		identity := identityOf(b.e.store.get(b.e.clusters[aks.Key()].addonIdentity(ingressAddon)))
 		b.put(group+"/providers/"+typeRoleAssignment+"/a55160ed-0000-4000-8000-000000000009",
-			`{"properties":{"roleDefinitionId":"`+roleID(arm.ID(group).Subscription(), "b24988ac-6180-42a0-ab88-20f7382dd24c")+`","principalId":"`+identity.ObjectID+`"}}`)
+			`{"properties":{"roleDefinitionId":"`+roleID(arm.ID(group).Subscription(),
+				"b24988ac-6180-42a0-ab88-20f7382dd24c")+`","principalId":"`+identity.ObjectID+`"}}`)
 		for _, count := range []int{2, 4, 1} {
 			if err := b.e.Scale(aks, "np", count); err != nil {
 				t.Fatal(err)
@@ -58,7 +61,8 @@ func TestIngress(t *testing.T) {
 			have, want := pools(), web()
 			slices.Sort(have[ingressPool])
 			slices.Sort(want)
-			if len(want) != count || !slices.Equal(have[ingressPool], want) || !slices.Equal(have["mine"], []string{"10.9.9.9"}) {
+			if len(want) != count || !slices.Equal(have[ingressPool], want) ||
+				!slices.Equal(have["mine"], []string{"10.9.9.9"}) {
 				t.Errorf("%d nodes: the pools are %v, the pods %v", count, have, want)
 			}
 		}

@@ -15,7 +15,8 @@ func (e *Emulator) settleInterface(c *call, r, old *resource) *failure {
 	}
 	configurations := listAt(properties, "ipConfigurations")
 	if len(configurations) == 0 {
-		return fail(http.StatusBadRequest, "NetworkInterfaceMustHaveAtLeastOneIpConfiguration", "Network interface %s must have one or more IP configurations.", r.id)
+		return fail(http.StatusBadRequest, "NetworkInterfaceMustHaveAtLeastOneIpConfiguration",
+			"Network interface %s must have one or more IP configurations.", r.id)
 	}
 	names := map[string]bool{}
 	var vnet arm.ID
@@ -24,7 +25,9 @@ func (e *Emulator) settleInterface(c *call, r, old *resource) *failure {
 		p := objectAt(configuration, "properties")
 		subnet := linkOf(configuration, "subnet")
 		if name == "" || p == nil || subnet == "" || names[name] {
-			return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: IP configuration %q of %s needs a name of its own and a subnet.", name, r.id.Name())
+			return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the "+
+				"request: IP configuration %q of %s needs a name of its own and a subnet.", name,
+				r.id.Name())
 		}
 		names[name] = true
 		for _, readOnly := range []string{"id", "etag", "type"} {
@@ -33,7 +36,9 @@ func (e *Emulator) settleInterface(c *call, r, old *resource) *failure {
 		delete(p, "provisioningState")
 		setDefault(p, "primary", i == 0)
 		if vnet != "" && !vnet.Equal(subnet.Parent()) {
-			return fail(http.StatusBadRequest, "SubnetsNotInSameVnet", "Subnet %s is not in the same Virtual Network as the subnets of other IP configurations of %s.", subnet, r.id)
+			return fail(http.StatusBadRequest, "SubnetsNotInSameVnet", "Subnet %s is not in the "+
+				"same Virtual Network as the subnets of other IP configurations of %s.", subnet,
+				r.id)
 		}
 		vnet = subnet.Parent()
 	}

@@ -17,6 +17,6 @@ func newKey() (*rsa.PrivateKey, error) {
 }
 
 // SharedKey is one key for all local Azures of a process. Tests make hundreds of them, and a new
-// key takes longer than all the rest. It is for tests only: an emulator that shares a key accepts the tokens
-// of the others.
+// key takes longer than all the rest. It is for tests only: an emulator that shares a key accepts
+// the tokens of the others.
 var SharedKey = sync.OnceValues(newKey)

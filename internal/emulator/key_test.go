@@ -36,7 +36,8 @@ func TestKeys(t *testing.T) {
 }
 
 func BenchmarkNew(b *testing.B) {
-	for name, opts := range map[string]Options{"OwnKey": {}, "SharedKey": withSharedKey(b, Options{})} {
+	for name, opts := range map[string]Options{"OwnKey": {},
+		"SharedKey": withSharedKey(b, Options{})} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				e, err := New(opts)

@@ -7,7 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// kind is what a resource type does beyond being kept. Every function runs under the emulator's lock.
+// kind is what a resource type does beyond being kept. Every function runs under the emulator's
+// lock.
 type kind struct {
 	name      string // in Azure's case
 	tracked   bool   // has a location
@@ -18,7 +19,8 @@ type kind struct {
 	unknown     bool
 	// alwaysCreated answers every PUT with 201.
 	alwaysCreated bool
-	// settle turns what was sent (in r.body) into what is stored, or refuses it. old is nil for a new one.
+	// settle turns what was sent (in r.body) into what is stored, or refuses it. old is nil for a
+	// new one.
 	settle func(e *Emulator, c *call, r, old *resource) *failure
 	// stored does what follows from the write.
 	stored func(e *Emulator, c *call, r, old *resource) *failure
@@ -35,37 +37,61 @@ var kinds = map[string]*kind{}
 // The table is filled at start-up because its functions use it.
 func init() {
 	for name, k := range map[string]*kind{
-		arm.TypeResourceGroup:   {tracked: true, immediate: true, settle: (*Emulator).checkRegion},
-		arm.TypeVNet:            {tracked: true, settle: (*Emulator).settleVNet, stored: (*Emulator).storedVNet, show: (*Emulator).showVNet, removable: (*Emulator).vnetRemovable, removed: (*Emulator).vnetRemoved},
-		arm.TypeSubnet:          {settle: (*Emulator).settleSubnet, stored: (*Emulator).storedSubnet, show: (*Emulator).showSubnet, removable: (*Emulator).subnetRemovable},
-		typePeering:             {settle: (*Emulator).settlePeering, stored: (*Emulator).storedPeering, show: showPeering, removed: (*Emulator).peeringRemoved},
-		arm.TypeRouteTable:      {tracked: true, settle: (*Emulator).settleRouteTable},
-		arm.TypeGateway:         {tracked: true, settle: (*Emulator).settleGateway, show: showGateway},
-		arm.TypeCluster:         {tracked: true, settle: (*Emulator).settleCluster, stored: (*Emulator).storedCluster, show: (*Emulator).showCluster, removed: (*Emulator).clusterRemoved},
-		arm.TypeScaleSet:        {tracked: true, merges: true, settle: (*Emulator).settleScaleSet},
-		typeScaleSetExtension:   {settle: (*Emulator).settleExtension},
-		typeMaintenance:         {immediate: true, settle: (*Emulator).settleMaintenance, show: showMaintenance},
-		typeNIC:                 {tracked: true, synchronous: true, settle: (*Emulator).settleInterface},
-		typeNSG:                 {tracked: true, settle: (*Emulator).settleSecurityGroup, show: showSecurityGroup},
-		typeNAT:                 {tracked: true, settle: (*Emulator).settleNAT},
-		typePublicIP:            {tracked: true, settle: (*Emulator).settlePublicIP, show: showPublicIP},
-		typeEndpointPolicy:      {tracked: true},
-		typeFirewall:            {tracked: true},
-		typeVPNGateway:          {tracked: true},
-		typeBastion:             {tracked: true},
-		typeLoadBalancer:        {tracked: true},
-		typeWatcher:             {tracked: true},
-		typeVM:                  {tracked: true},
-		typeDeployment:          {immediate: true, show: showDeployment, removed: (*Emulator).deploymentRemoved},
-		typeUserIdentity:        {tracked: true, immediate: true, settle: (*Emulator).settleUserIdentity, stored: (*Emulator).storedUserIdentity, show: showBare, removed: (*Emulator).userIdentityRemoved},
-		typeFederatedCredential: {immediate: true, settle: (*Emulator).settleFederatedCredential, show: showBare},
-		typeRoleDefinition:      {immediate: true, alwaysCreated: true, settle: (*Emulator).settleRoleDefinition, show: showBare, removable: (*Emulator).roleDefinitionRemovable},
-		typeRoleAssignment:      {immediate: true, alwaysCreated: true, settle: (*Emulator).settleRoleAssignment, show: showBare},
-		typeLock:                {immediate: true, settle: (*Emulator).settleLock, show: showBare},
-		typePolicyDefinition:    {immediate: true, alwaysCreated: true, settle: (*Emulator).settlePolicyDefinition, show: showBare},
-		typePolicyAssignment:    {immediate: true, alwaysCreated: true, settle: (*Emulator).settlePolicyAssignment, show: showBare},
-		arm.TypeAlertRule:       {tracked: true, immediate: true, merges: true, settle: (*Emulator).settleAlert},
-		arm.TypeActionGroup:     {tracked: true, immediate: true, merges: true, settle: (*Emulator).settleActionGroup},
+		arm.TypeResourceGroup: {tracked: true, immediate: true, settle: (*Emulator).checkRegion},
+		arm.TypeVNet: {tracked: true, settle: (*Emulator).settleVNet,
+			stored: (*Emulator).storedVNet, show: (*Emulator).showVNet, removable: (*Emulator).
+				vnetRemovable, removed: (*Emulator).vnetRemoved},
+		arm.TypeSubnet: {settle: (*Emulator).settleSubnet,
+			stored: (*Emulator).storedSubnet, show: (*Emulator).showSubnet, removable: (*Emulator).
+				subnetRemovable},
+		typePeering: {settle: (*Emulator).settlePeering,
+			stored: (*Emulator).storedPeering, show: showPeering, removed: (*Emulator).
+				peeringRemoved},
+		arm.TypeRouteTable: {tracked: true, settle: (*Emulator).settleRouteTable},
+		arm.TypeGateway: {tracked: true, settle: (*Emulator).settleGateway,
+			show: showGateway},
+		arm.TypeCluster: {tracked: true, settle: (*Emulator).settleCluster,
+			stored: (*Emulator).storedCluster, show: (*Emulator).showCluster, removed: (*Emulator).
+				clusterRemoved},
+		arm.TypeScaleSet:      {tracked: true, merges: true, settle: (*Emulator).settleScaleSet},
+		typeScaleSetExtension: {settle: (*Emulator).settleExtension},
+		typeMaintenance: {immediate: true, settle: (*Emulator).settleMaintenance,
+			show: showMaintenance},
+		typeNIC: {tracked: true, synchronous: true,
+			settle: (*Emulator).settleInterface},
+		typeNSG: {tracked: true, settle: (*Emulator).settleSecurityGroup,
+			show: showSecurityGroup},
+		typeNAT: {tracked: true, settle: (*Emulator).settleNAT},
+		typePublicIP: {tracked: true, settle: (*Emulator).settlePublicIP,
+			show: showPublicIP},
+		typeEndpointPolicy: {tracked: true},
+		typeFirewall:       {tracked: true},
+		typeVPNGateway:     {tracked: true},
+		typeBastion:        {tracked: true},
+		typeLoadBalancer:   {tracked: true},
+		typeWatcher:        {tracked: true},
+		typeVM:             {tracked: true},
+		typeDeployment: {immediate: true, show: showDeployment,
+			removed: (*Emulator).deploymentRemoved},
+		typeUserIdentity: {tracked: true, immediate: true,
+			settle: (*Emulator).settleUserIdentity, stored: (*Emulator).storedUserIdentity,
+			show: showBare, removed: (*Emulator).userIdentityRemoved},
+		typeFederatedCredential: {immediate: true, settle: (*Emulator).settleFederatedCredential,
+			show: showBare},
+		typeRoleDefinition: {immediate: true, alwaysCreated: true,
+			settle: (*Emulator).settleRoleDefinition, show: showBare, removable: (*Emulator).
+				roleDefinitionRemovable},
+		typeRoleAssignment: {immediate: true, alwaysCreated: true,
+			settle: (*Emulator).settleRoleAssignment, show: showBare},
+		typeLock: {immediate: true, settle: (*Emulator).settleLock, show: showBare},
+		typePolicyDefinition: {immediate: true, alwaysCreated: true,
+			settle: (*Emulator).settlePolicyDefinition, show: showBare},
+		typePolicyAssignment: {immediate: true, alwaysCreated: true,
+			settle: (*Emulator).settlePolicyAssignment, show: showBare},
+		arm.TypeAlertRule: {tracked: true, immediate: true, merges: true,
+			settle: (*Emulator).settleAlert},
+		arm.TypeActionGroup: {tracked: true, immediate: true, merges: true,
+			settle: (*Emulator).settleActionGroup},
 	} {
 		k.name = name
 		kinds[kindKey(name)] = k
@@ -134,7 +160,8 @@ func kindName(id arm.ID) string {
 	return id.Type()
 }
 
-// spelled is an ID with its words in Azure's case, whatever the case they came in; the names in it keep theirs.
+// spelled is an ID with its words in Azure's case, whatever the case they came in; the names in it
+// keep theirs.
 func spelled(id arm.ID) arm.ID {
 	segments := strings.Split(string(id), "/")
 	for i := 1; i+1 < len(segments); i += 2 { // pairs of a word and a name
@@ -171,15 +198,16 @@ func state(r *resource) string {
 	return "Succeeded"
 }
 
-// NewerField is a field that exists from an api-version on: at an older one a GET hides it, and a PUT drops it.
+// NewerField is a field that exists from an api-version on: at an older one a GET hides it, and a
+// PUT drops it.
 type NewerField struct {
 	Type  string // resource type
 	Path  string // such as properties.defaultOutboundAccess
 	Since string // api-version, such as 2023-09-01
 }
 
-// newerFields are some of the real ones (Microsoft.Network's API specifications); clients with older api-versions lose
-// them on Azure too.
+// newerFields are some of the real ones (Microsoft.Network's API specifications); clients with
+// older api-versions lose them on Azure too.
 var newerFields = []NewerField{
 	{arm.TypeSubnet, "properties.defaultOutboundAccess", "2023-09-01"},
 	{arm.TypeSubnet, "properties.sharingScope", "2023-09-01"},

@@ -14,33 +14,38 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// apiServerName is the name of a cluster's API server (on Azure <prefix>-<8 characters>.hcp.<region>.azmk8s.io).
+// apiServerName is the name of a cluster's API server (on Azure <prefix>-<8
+// characters>.hcp.<region>.azmk8s.io).
 func apiServerName(cluster arm.ID, properties object) string {
 	return text(properties, "dnsPrefix") + "-" + digitsOf(cluster) + "." + apiServerDomain
 }
 
-// privateName is the name of a private cluster's API server in its own network, which leads nowhere from here.
+// privateName is the name of a private cluster's API server in its own network, which leads nowhere
+// from here.
 func privateName(cluster arm.ID, properties object) string {
-	return text(properties, "dnsPrefix") + "-" + digitsOf(cluster) + ".privatelink." + apiServerDomain
+	return text(properties, "dnsPrefix") + "-" + digitsOf(cluster) + ".privatelink." +
+		apiServerDomain
 }
 
 func isPrivate(properties object) bool {
 	return objectAt(properties, "apiServerAccessProfile")["enablePrivateCluster"] == true
 }
 
-// showAPIServer adds the names of the API server. A private cluster has a public name as well, unless it does without.
+// showAPIServer adds the names of the API server. A private cluster has a public name as well,
+// unless it does without.
 func showAPIServer(cluster arm.ID, properties object) {
 	if isPrivate(properties) {
 		properties["privateFQDN"] = privateName(cluster, properties)
-		if objectAt(properties, "apiServerAccessProfile")["enablePrivateClusterPublicFQDN"] == false {
+		if objectAt(properties,
+			"apiServerAccessProfile")["enablePrivateClusterPublicFQDN"] == false {
 			return
 		}
 	}
 	properties["fqdn"] = apiServerName(cluster, properties)
 }
 
-// overTLS is the same server's address with HTTPS, for somebody who has called the port without: over plain HTTP client-go sends no token.
-// It is left as it is where nothing listens.
+// overTLS is the same server's address with HTTPS, for somebody who has called the port without:
+// over plain HTTP client-go sends no token. It is left as it is where nothing listens.
 func (e *Emulator) overTLS(base string) string {
 	called, err := url.Parse(base)
 	at, parsed := netip.ParseAddrPort(e.server.HTTPS)
@@ -54,19 +59,23 @@ func (e *Emulator) overTLS(base string) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(int(at.Port())))
 }
 
-// credential answers with a kubeconfig. Its server is an address at which the local Azure answers for the cluster, or a private
-// cluster's name; the certificate that the server shows is for the cluster's name.
+// credential answers with a kubeconfig. Its server is an address at which the local Azure answers
+// for the cluster, or a private cluster's name; the certificate that the server shows is for the
+// cluster's name.
 func (e *Emulator) credential(user string) func(*call, *resource) (reply, *failure) {
 	return func(c *call, r *resource) (reply, *failure) {
 		properties := objectAt(r.body, "properties")
 		if user == "clusterAdmin" && properties["disableLocalAccounts"] == true {
-			return reply{}, fail(http.StatusBadRequest, "BadRequest", "Getting static credential is not allowed because this cluster is set to disable local accounts.")
+			return reply{}, fail(http.StatusBadRequest, "BadRequest", "Getting static credential "+
+				"is not allowed because this cluster is set to disable local accounts.")
 		}
 		ca, _, err := e.authorityLocked()
 		if err != nil {
-			return reply{}, fail(http.StatusInternalServerError, "KubeConfigError", "Making a certificate authority: %v", err)
+			return reply{}, fail(http.StatusInternalServerError, "KubeConfigError",
+				"Making a certificate authority: %v", err)
 		}
-		server := apiServerURL(e.overTLS(c.base), r.id) + "\n    tls-server-name: " + apiServerName(r.id, properties)
+		server := apiServerURL(e.overTLS(c.base), r.id) + "\n    tls-server-name: " +
+			apiServerName(r.id, properties)
 		if isPrivate(properties) {
 			server = "https://" + privateName(r.id, properties) + ":443"
 		}
@@ -93,9 +102,11 @@ users:
 - name: %[4]s
   user:
     %[5]s
-`, name, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw})), server,
+`, name, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+			Bytes: ca.Raw})), server,
 			user+"_"+r.id.ResourceGroup()+"_"+name, login)
 		e.record(c, r.id, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action", nil)
-		return ok(object{"kubeconfigs": []object{{"name": user, "value": base64.StdEncoding.EncodeToString([]byte(config))}}}), nil
+		return ok(object{"kubeconfigs": []object{
+			{"name": user, "value": base64.StdEncoding.EncodeToString([]byte(config))}}}), nil
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// podObjects are some pods for each of a cluster's nodes, as its API server shows them. Nothing keeps them: they follow from the
-// nodes.
+// podObjects are some pods for each of a cluster's nodes, as its API server shows them. Nothing
+// keeps them: they follow from the nodes.
 func (e *Emulator) podObjects(cl *cluster, r *resource) []kubeObject {
 	var out []kubeObject
 	policy := policyEngine(r)
@@ -17,7 +17,9 @@ func (e *Emulator) podObjects(cl *cluster, r *resource) []kubeObject {
 		for _, n := range p.nodes {
 			for _, w := range cl.podsOn(p, n, policy) {
 				name := w.workload + "-" + nameSuffix(n.name+w.namespace+w.workload)
-				out = append(out, kubeObject{w.namespace, name, func() object { return podDocument(w, name, n) }})
+				out = append(out, kubeObject{w.namespace, name, func() object {
+					return podDocument(w, name, n)
+				}})
 			}
 		}
 	}
@@ -31,8 +33,8 @@ type pod struct {
 	addrs               []netip.Addr // none: it waits for its network
 }
 
-// policyEngine is what enforces a cluster's network policies: calico, azure, cilium, or "" for nothing.
-// Cilium's data plane is its own.
+// policyEngine is what enforces a cluster's network policies: calico, azure, cilium, or "" for
+// nothing. Cilium's data plane is its own.
 func policyEngine(r *resource) string {
 	profile := objectAt(r.body, "properties", "networkProfile")
 	if strings.EqualFold(text(profile, "networkDataplane"), "cilium") {
@@ -41,11 +43,13 @@ func policyEngine(r *resource) string {
 	return strings.ToLower(text(profile, "networkPolicy"))
 }
 
-// podsOn are the pods of a node: what AKS puts on every one of them, of which the node's own agents use its
-// address, and a workload. What AKS runs on some nodes only (typha, operators) is not there.
+// podsOn are the pods of a node: what AKS puts on every one of them, of which the node's own agents
+// use its address, and a workload. What AKS runs on some nodes only (typha, operators) is not
+// there.
 func (cl *cluster) podsOn(p *pool, n *node, policy string) []pod {
 	agents := map[networkMode][]string{
-		modeKubenet: {"kube-proxy", "azure-ip-masq-agent"}, modeOverlay: {"kube-proxy", "azure-cns", "azure-ip-masq-agent"},
+		modeKubenet: {"kube-proxy", "azure-ip-masq-agent"}, modeOverlay: {"kube-proxy", "azure-cns",
+			"azure-ip-masq-agent"},
 		modeVNet: {"kube-proxy", "azure-ip-masq-agent"}, modeNone: {"kube-proxy"},
 	}[cl.mode]
 	switch policy {
@@ -64,15 +68,16 @@ func (cl *cluster) podsOn(p *pool, n *node, policy string) []pod {
 	if policy == "calico" {
 		out = append(out, pod{"calico-system", "calico-node", true, n.addresses()})
 	}
-	for i, w := range []pod{{namespace: "kube-system", workload: "metrics-agent"}, {namespace: "default", workload: "web"}} {
+	for i, w := range []pod{{namespace: "kube-system", workload: "metrics-agent"},
+		{namespace: "default", workload: "web"}} {
 		w.addrs = cl.podAddresses(p, n, i)
 		out = append(out, w)
 	}
 	return out
 }
 
-// podAddresses are those of a node's i-th pod: in its part of the pod CIDR (the first address is the bridge's), in the pod subnet, or
-// in the node subnet behind the node's own.
+// podAddresses are those of a node's i-th pod: in its part of the pod CIDR (the first address is
+// the bridge's), in the pod subnet, or in the node subnet behind the node's own.
 func (cl *cluster) podAddresses(p *pool, n *node, i int) []netip.Addr {
 	var out []netip.Addr
 	at := func(addrs []netip.Addr, i int) {
@@ -108,7 +113,9 @@ func nameSuffix(of string) string {
 }
 
 func podDocument(w pod, name string, n *node) object {
-	status := object{"phase": "Pending", "conditions": []object{{"type": "PodScheduled", "status": "True"}}, "startTime": kubeTime(n.created)}
+	status := object{"phase": "Pending",
+		"conditions": []object{{"type": "PodScheduled", "status": "True"}}, "startTime": kubeTime(
+			n.created)}
 	if host := n.addresses(); len(host) > 0 {
 		status["hostIP"] = host[0].String()
 	}
@@ -119,12 +126,16 @@ func podDocument(w pod, name string, n *node) object {
 		}
 		status["phase"], status["podIP"], status["podIPs"] = "Running", w.addrs[0].String(), all
 	}
-	spec := object{"nodeName": n.name, "containers": []object{{"name": w.workload, "image": fmt.Sprintf("local/%s:1", w.workload)}}}
+	spec := object{"nodeName": n.name,
+		"containers": []object{
+			{"name": w.workload, "image": fmt.Sprintf("local/%s:1", w.workload)}}}
 	if w.hostNetwork {
 		spec["hostNetwork"] = true
 	}
 	return object{
-		"metadata": object{"name": name, "namespace": w.namespace, "uid": kubeUID(w.namespace+"/"+name, n.created), "creationTimestamp": kubeTime(n.created), "labels": object{"app": w.workload}},
-		"spec":     spec, "status": status,
+		"metadata": object{"name": name, "namespace": w.namespace,
+			"uid": kubeUID(w.namespace+"/"+name, n.created), "creationTimestamp": kubeTime(
+				n.created), "labels": object{"app": w.workload}},
+		"spec": spec, "status": status,
 	}
 }

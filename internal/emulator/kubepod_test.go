@@ -20,13 +20,15 @@ func TestNetworkPolicyPods(t *testing.T) {
 		{`,"networkPolicy":"none"`, "", true},
 		{`,"networkPolicy":"calico"`, "calico-system/calico-node", true},
 		{overlay + `,"networkPolicy":"azure"`, "kube-system/azure-npm", true},
-		{overlay + `,"networkPolicy":"cilium","networkDataplane":"cilium"`, "kube-system/cilium", false},
+		{overlay + `,"networkPolicy":"cilium","networkDataplane":"cilium"`, "kube-system/cilium",
+			false},
 		{overlay + `,"networkDataplane":"cilium"`, "kube-system/cilium", false},
 	} {
 		b := withNetwork(t, Options{})
 		b.put(aks, clusterBody(tt.profile, `,"count":3`))
 		nodes, pods := b.kubernetes(aks)
-		engines := []string{"calico-system/calico-node", "kube-system/azure-npm", "kube-system/cilium"}
+		engines := []string{"calico-system/calico-node", "kube-system/azure-npm",
+			"kube-system/cilium"}
 		count := map[string]int{}
 		for _, p := range pods {
 			name := p.Namespace + "/" + p.Name[:strings.LastIndex(p.Name, "-")]
@@ -35,8 +37,10 @@ func TestNetworkPolicyPods(t *testing.T) {
 				continue
 			}
 			for _, n := range nodes {
-				if n.Name == p.Node && (!p.HostNetwork || len(p.Addresses) == 0 || !slices.Contains(n.Addresses, p.Addresses[0])) {
-					t.Errorf("%s: %s has %v, its node %v", tt.profile, p.Name, p.Addresses, n.Addresses)
+				if n.Name == p.Node && (!p.HostNetwork || len(p.Addresses) == 0 ||
+					!slices.Contains(n.Addresses, p.Addresses[0])) {
+					t.Errorf("%s: %s has %v, its node %v", tt.profile, p.Name, p.Addresses,
+						n.Addresses)
 				}
 			}
 		}
@@ -51,5 +55,6 @@ func TestNetworkPolicyPods(t *testing.T) {
 	}
 	b := withNetwork(t, Options{})
 	b.put(aks, clusterBody(overlay, ``))
-	b.must(t, http.MethodPut, aks.Child("agentPools", "win"), `{"properties":{"osType":"Windows","vnetSubnetID":"`+string(vnet)+`/subnets/a"}}`)
+	b.must(t, http.MethodPut, aks.Child("agentPools", "win"),
+		`{"properties":{"osType":"Windows","vnetSubnetID":"`+string(vnet)+`/subnets/a"}}`)
 }

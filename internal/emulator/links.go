@@ -29,16 +29,17 @@ const (
 // link is a place in the documents of one type that names a resource of another.
 type link struct {
 	from string
-	// path leads there from properties. A name with [] is a list: of references where the path ends, of parts with a name
-	// and properties of their own where it goes on.
+	// path leads there from properties. A name with [] is a list: of references where the path
+	// ends, of parts with a name and properties of their own where it goes on.
 	path string
 	to   string
-	// back is where the other one shows who names it: in a list with [], or as the only one. Subnets show who
-	// holds their addresses instead.
+	// back is where the other one shows who names it: in a list with [], or as the only one.
+	// Subnets show who holds their addresses instead.
 	back string
 }
 
-// takes reports whether the link takes an address from the subnet it leads to; in a scale set's, one for each instance.
+// takes reports whether the link takes an address from the subnet it leads to; in a scale set's,
+// one for each instance.
 func (l link) takes() bool { return l.to == arm.TypeSubnet }
 
 // links are all there are. What is linked must exist, in the same region, and cannot be deleted.
@@ -52,13 +53,18 @@ var links = []link{
 	{typeNIC, "ipConfigurations[].publicIPAddress", typePublicIP, "ipConfiguration"},
 	{typeNAT, "publicIpAddresses[]", typePublicIP, "natGateway"},
 	{typeVM, "networkProfile.networkInterfaces[]", typeNIC, "virtualMachine"},
-	{arm.TypeScaleSet, "virtualMachineProfile.networkProfile.networkInterfaceConfigurations[].ipConfigurations[].subnet", arm.TypeSubnet, ""},
-	{arm.TypeScaleSet, "virtualMachineProfile.networkProfile.networkInterfaceConfigurations[].networkSecurityGroup", typeNSG, ""},
-	{arm.TypeGateway, "gatewayIPConfigurations[].subnet", arm.TypeSubnet, "applicationGatewayIPConfigurations[]"},
+	{arm.TypeScaleSet,
+		"virtualMachineProfile.networkProfile.networkInterfaceConfigurations[].ipConfigurations[].subnet", arm.TypeSubnet, ""},
+	{arm.TypeScaleSet,
+		"virtualMachineProfile.networkProfile.networkInterfaceConfigurations[].networkSecurityGroup", typeNSG, ""},
+	{arm.TypeGateway, "gatewayIPConfigurations[].subnet", arm.TypeSubnet,
+		"applicationGatewayIPConfigurations[]"},
 	{arm.TypeGateway, "frontendIPConfigurations[].subnet", arm.TypeSubnet, ""},
-	{arm.TypeGateway, "frontendIPConfigurations[].publicIPAddress", typePublicIP, "ipConfiguration"},
+	{arm.TypeGateway, "frontendIPConfigurations[].publicIPAddress", typePublicIP,
+		"ipConfiguration"},
 	{typeLoadBalancer, "frontendIPConfigurations[].subnet", arm.TypeSubnet, ""},
-	{typeLoadBalancer, "frontendIPConfigurations[].publicIPAddress", typePublicIP, "ipConfiguration"},
+	{typeLoadBalancer, "frontendIPConfigurations[].publicIPAddress", typePublicIP,
+		"ipConfiguration"},
 	{typeFirewall, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
 	{typeFirewall, "ipConfigurations[].publicIPAddress", typePublicIP, "ipConfiguration"},
 	{typeVPNGateway, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
@@ -67,18 +73,28 @@ var links = []link{
 	{typeBastion, "ipConfigurations[].publicIPAddress", typePublicIP, "ipConfiguration"},
 }
 
-// inUse is how Azure refuses to delete what is linked: the code, and the message with the resource, who uses it, and how
-// many they are.
+// inUse is how Azure refuses to delete what is linked: the code, and the message with the resource,
+// who uses it, and how many they are.
 var inUse = map[string][2]string{
-	arm.TypeRouteTable: {"InUseRouteTableCannotBeDeleted", "Route table %[1]s is in use and cannot be deleted. It is associated with subnet %[2]s."},
-	typeNSG: {"InUseNetworkSecurityGroupCannotBeDeleted", "Network security group %[1]s cannot be deleted because it is in use by the following resources: %[2]s. " +
-		"In order to delete the Network security group, remove the association with the resource(s). To learn how to do this, see aka.ms/deletensg."},
-	typeNAT: {"CannotDeleteNatGatewayAssociatedToSubnet", "NAT Gateway %[1]s is still configured on %[3]d subnets. Remove NAT Gateway from all referenced subnets and then delete NAT Gateway."},
-	typePublicIP: {"PublicIPAddressCannotBeDeleted", "Public IP address %[1]s can not be deleted since it is still allocated to resource %[2]s. " +
-		"In order to delete the public IP, disassociate/detach the Public IP address from the resource. To learn how to do this, see aka.ms/deletepublicip."},
-	typeNIC: {"NicInUse", "Network Interface %[1]s is used by existing resource %[2]s. In order to delete the network interface, it must be dissociated from the resource. To learn more, see aka.ms/deletenic."},
+	arm.TypeRouteTable: {"InUseRouteTableCannotBeDeleted",
+		"Route table %[1]s is in use and cannot be deleted. It is associated with subnet %[2]s."},
+	typeNSG: {"InUseNetworkSecurityGroupCannotBeDeleted", "Network security group %[1]s cannot " +
+		"be deleted because it is in use by the following resources: %[2]s. " +
+		"In order to delete the Network security group, remove the association with the " +
+		"resource(s). To learn how to do this, see aka.ms/deletensg."},
+	typeNAT: {"CannotDeleteNatGatewayAssociatedToSubnet", "NAT Gateway %[1]s is still configured " +
+		"on %[3]d subnets. Remove NAT Gateway from all referenced subnets and then delete NAT " +
+		"Gateway."},
+	typePublicIP: {"PublicIPAddressCannotBeDeleted", "Public IP address %[1]s can not be deleted " +
+		"since it is still allocated to resource %[2]s. " +
+		"In order to delete the public IP, disassociate/detach the Public IP address from the " +
+		"resource. To learn how to do this, see aka.ms/deletepublicip."},
+	typeNIC: {"NicInUse", "Network Interface %[1]s is used by existing resource %[2]s. In order " +
+		"to delete the network interface, it must be dissociated from the resource. To learn " +
+		"more, see aka.ms/deletenic."},
 	// [U] the code
-	typeEndpointPolicy: {"InUseServiceEndpointPolicyCannotBeDeleted", "Service endpoint policy %[1]s is in use by %[2]s and cannot be deleted."},
+	typeEndpointPolicy: {"InUseServiceEndpointPolicyCannotBeDeleted",
+		"Service endpoint policy %[1]s is in use by %[2]s and cannot be deleted."},
 }
 
 // reference is one link in a document.
@@ -119,7 +135,8 @@ func follow(l link, path []string, holder arm.ID, part, at object) []reference {
 	case isList:
 		for _, item := range listAt(at, name) {
 			if p := objectAt(item, "properties"); p != nil {
-				out = append(out, follow(l, path[1:], holder.Child(name, text(item, "name")), p, p)...)
+				out = append(out, follow(l, path[1:], holder.Child(name, text(item, "name")), p,
+					p)...)
 			}
 		}
 	default:
@@ -131,17 +148,20 @@ func follow(l link, path []string, holder arm.ID, part, at object) []reference {
 // settleLinks checks what a document links to, and spells the IDs as the linked resources do.
 func (e *Emulator) settleLinks(r *resource, location string) *failure {
 	for _, l := range links { // null is the same as nothing
-		if properties := objectAt(r.body, "properties"); r.id.Is(l.from) && !strings.ContainsAny(l.path, ".[") {
+		if properties := objectAt(r.body, "properties"); r.id.Is(l.from) &&
+			!strings.ContainsAny(l.path, ".[") {
 			if properties[l.path] == nil {
 				delete(properties, l.path)
 			} else if _, isObject := properties[l.path].(object); !isObject {
-				return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: %s of %s has no id.", l.path, r.id.Name())
+				return fail(http.StatusBadRequest, "InvalidRequestFormat",
+					"Cannot parse the request: %s of %s has no id.", l.path, r.id.Name())
 			}
 		}
 	}
 	for _, ref := range referencesIn(r.id, r.body) {
 		if ref.target() == "" {
-			return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: a reference of %s has no id.", ref.holder)
+			return fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: a reference of %s has no id.", ref.holder)
 		}
 		target := e.store.get(ref.target())
 		if target == nil || !target.id.Is(ref.link.to) || e.locationOf(target) != location {
@@ -152,7 +172,9 @@ func (e *Emulator) settleLinks(r *resource, location string) *failure {
 		}
 		for _, other := range e.store.linked[target.id.Key()] {
 			if code := exclusive[ref.link.to]; code != "" && !other.Equal(ref.holder) {
-				return fail(http.StatusBadRequest, code, "Resource %s is referencing %s that is already allocated to resource %s.", r.id, target.id, other)
+				return fail(http.StatusBadRequest, code,
+					"Resource %s is referencing %s that is already allocated to resource %s.", r.id,
+					target.id, other)
 			}
 		}
 		if ref.link.from != typeVM { // which says there which of its interfaces is the primary one
@@ -166,14 +188,18 @@ func (e *Emulator) settleLinks(r *resource, location string) *failure {
 // invalidReference refuses a document that names what is not there.
 func invalidReference(target, from arm.ID) *failure {
 	f := fail(http.StatusBadRequest, "InvalidResourceReference",
-		"Resource %s referenced by resource %s was not found. Please make sure that the referenced resource exists, and that both resources are in the same region.", target, from)
-	f.details = []any{object{"code": "NotFound", "message": fmt.Sprintf("Resource %s not found.", target)}}
+		"Resource %s referenced by resource %s was not found. Please make sure that the "+
+			"referenced resource exists, and that both resources are in the same region.", target,
+		from)
+	f.details = []any{
+		object{"code": "NotFound", "message": fmt.Sprintf("Resource %s not found.", target)}}
 	return f
 }
 
 // referenceMissing is the same refusal by NAT gateways and public IP addresses, which shout.
 func referenceMissing(target arm.ID) *failure {
-	return fail(http.StatusNotFound, "NotFound", "Resource %s not found.", shownConfiguration(target, true))
+	return fail(http.StatusNotFound, "NotFound", "Resource %s not found.",
+		shownConfiguration(target, true))
 }
 
 // exclusive is the code of a second link to what only one may link to.
@@ -247,5 +273,6 @@ func (e *Emulator) unlinked(r *resource) *failure {
 	for _, key := range slices.Sorted(maps.Keys(users)) {
 		by = append(by, string(users[key]))
 	}
-	return fail(http.StatusBadRequest, refusal[0], "%s", fmt.Sprintf(refusal[1], r.id, strings.Join(by, ", "), len(by)))
+	return fail(http.StatusBadRequest, refusal[0], "%s",
+		fmt.Sprintf(refusal[1], r.id, strings.Join(by, ", "), len(by)))
 }

@@ -39,11 +39,13 @@ func (b *bench) delete(id arm.ID) {
 }
 
 func nicBody(configurations ...string) string {
-	return `{"location":"westeurope","properties":{"enableIPForwarding":true,"ipConfigurations":[` + strings.Join(configurations, ",") + `]}}`
+	return `{"location":"westeurope","properties":{"enableIPForwarding":true,"ipConfigurations":[` +
+		strings.Join(configurations, ",") + `]}}`
 }
 
 func ipConfiguration(name, subnet, more string) string {
-	return `{"name":"` + name + `","properties":{"subnet":{"id":"` + string(vnet) + `/subnets/` + subnet + `"}` + more + `}}`
+	return `{"name":"` + name + `","properties":{"subnet":{"id":"` + string(vnet) + `/subnets/` +
+		subnet + `"}` + more + `}}`
 }
 
 // TestBackReferences: what is linked says who links to it, and cannot be deleted until nobody does.
@@ -53,10 +55,13 @@ func TestBackReferences(t *testing.T) {
 	b.put(vnet, plainVNet)
 	b.put(pip, `{"location":"westeurope"}`)
 	b.put(nsg, `{"location":"westeurope","properties":{"subnets":[{"id":"/made/up"}]}}`)
-	b.put(nat, `{"location":"westeurope","properties":{"publicIpAddresses":[{"id":"`+strings.ToUpper(string(pip))+`"}]}}`)
+	b.put(nat, `{"location":"westeurope","properties":{"publicIpAddresses":[{"id":"`+
+		strings.ToUpper(string(pip))+`"}]}}`)
 	a := vnet.Child("subnets", "a")
-	b.put(a, `{"properties":{"addressPrefix":"10.0.1.0/24","networkSecurityGroup":{"id":"`+string(nsg)+`"},"natGateway":{"id":"`+string(nat)+`"}}}`)
-	b.put(nic, strings.Replace(nicBody(ipConfiguration("c", "a", "")), `"properties":{`, `"properties":{"networkSecurityGroup":{"id":"`+string(nsg)+`"},`, 1))
+	b.put(a, `{"properties":{"addressPrefix":"10.0.1.0/24","networkSecurityGroup":{"id":"`+
+		string(nsg)+`"},"natGateway":{"id":"`+string(nat)+`"}}}`)
+	b.put(nic, strings.Replace(nicBody(ipConfiguration("c", "a", "")), `"properties":{`,
+		`"properties":{"networkSecurityGroup":{"id":"`+string(nsg)+`"},`, 1))
 
 	group := b.properties(nsg)
 	if got := ids(group, "subnets"); !slices.Equal(got, []string{string(a)}) {
@@ -69,16 +74,22 @@ func TestBackReferences(t *testing.T) {
 		t.Errorf("the NAT gateway names the subnets %v", got)
 	}
 	address := b.properties(pip)
-	if text(objectAt(address, "natGateway"), "id") != string(nat) || !publicRange[0].Contains(netip.MustParseAddr(text(address, "ipAddress"))) {
+	if text(objectAt(address, "natGateway"), "id") != string(nat) ||
+		!publicRange[0].Contains(netip.MustParseAddr(text(address, "ipAddress"))) {
 		t.Errorf("the public address: %s", encode(address))
 	}
-	if got := ids(b.properties(a), "ipConfigurations"); !slices.Equal(got, []string{shownConfiguration(nic.Child("ipConfigurations", "c"), true)}) {
+	if got := ids(b.properties(a), "ipConfigurations"); !slices.Equal(got,
+		[]string{shownConfiguration(nic.Child("ipConfigurations", "c"), true)}) {
 		t.Errorf("the subnet names %v", got)
 	}
-	for id, code := range map[arm.ID]string{nsg: "InUseNetworkSecurityGroupCannotBeDeleted", nat: "CannotDeleteNatGatewayAssociatedToSubnet", pip: "PublicIPAddressCannotBeDeleted", a: "InUseSubnetCannotBeDeleted"} {
+	for id, code := range map[arm.ID]string{nsg: "InUseNetworkSecurityGroupCannotBeDeleted",
+		nat: "CannotDeleteNatGatewayAssociatedToSubnet", pip: "PublicIPAddressCannotBeDeleted",
+		a: "InUseSubnetCannotBeDeleted"} {
 		b.refused(http.MethodDelete, id, "", 400, code)
 	}
-	b.refused(http.MethodPut, nic+"2", nicBody(ipConfiguration("c", "a", `,"publicIPAddress":{"id":"`+string(pip)+`"}`)), 400, "PublicIPAddressInUse")
+	b.refused(http.MethodPut, nic+"2",
+		nicBody(ipConfiguration("c", "a", `,"publicIPAddress":{"id":"`+string(pip)+`"}`)), 400,
+		"PublicIPAddressInUse")
 	vm := arm.ID(strings.Replace(string(nic), "Microsoft.Network/networkInterfaces", typeVM, 1))
 	b.put(vm, `{"location":"westeurope","properties":{"networkProfile":{"networkInterfaces":[{"id":"`+string(nic)+`","properties":{"primary":true}}]}}}`)
 	if got := text(objectAt(b.properties(nic), "virtualMachine"), "id"); got != string(vm) {
@@ -99,7 +110,8 @@ func TestInterfaces(t *testing.T) {
 		var out []string
 		for _, c := range listAt(b.properties(id), "ipConfigurations") {
 			p := objectAt(c, "properties")
-			out = append(out, text(c, "name")+" "+text(p, "privateIPAddress")+" "+text(p, "privateIPAllocationMethod"))
+			out = append(out, text(c, "name")+" "+text(p, "privateIPAddress")+" "+
+				text(p, "privateIPAllocationMethod"))
 		}
 		return out
 	}
@@ -112,7 +124,8 @@ func TestInterfaces(t *testing.T) {
 	static := func(a string) string {
 		return `,"privateIPAllocationMethod":"Static","privateIPAddress":"` + a + `"`
 	}
-	b.put(nic, nicBody(ipConfiguration("one", "b", ""), ipConfiguration("two", "b", static("10.0.2.4"))))
+	b.put(nic, nicBody(ipConfiguration("one", "b", ""),
+		ipConfiguration("two", "b", static("10.0.2.4"))))
 	want(nic, "one 10.0.2.5 Dynamic", "two 10.0.2.4 Static")
 	b.put(nic, nicBody(ipConfiguration("one", "b", "")))
 	want(nic, "one 10.0.2.5 Dynamic") // it keeps its own, though a lower one is free now
@@ -128,15 +141,18 @@ func TestInterfaces(t *testing.T) {
 	} {
 		b.refused(http.MethodPut, nic+"3", nicBody(ipConfiguration("c", "b", more)), 400, code)
 	}
-	b.refused(http.MethodPut, nic+"3", nicBody(), 400, "NetworkInterfaceMustHaveAtLeastOneIpConfiguration")
-	b.refused(http.MethodPut, nic+"3", nicBody(ipConfiguration("c", "b", ""), ipConfiguration("d", "b", "")), 400, "SubnetIsFull")
+	b.refused(http.MethodPut, nic+"3", nicBody(), 400,
+		"NetworkInterfaceMustHaveAtLeastOneIpConfiguration")
+	b.refused(http.MethodPut, nic+"3", nicBody(ipConfiguration("c", "b", ""),
+		ipConfiguration("d", "b", "")), 400, "SubnetIsFull")
 	b.refused(http.MethodGet, nic+"3", "", 404, "ResourceNotFound")
 	b.put(nic+"3", nicBody(ipConfiguration("c", "b", "")))
 	want(nic+"3", "c 10.0.2.6 Dynamic") // the refused ones took none
 	b.put(nic+"3", nicBody(ipConfiguration("c", "a", "")))
 	want(nic+"3", "c 10.0.1.4 Dynamic")
 	b.put(nic+"4", nicBody(ipConfiguration("c", "b", static("10.0.2.6")))) // free again
-	if got := text(b.get(nic.Child("ipConfigurations", "one")), "type"); got != typeNIC+"/ipConfigurations" {
+	if got := text(b.get(nic.Child("ipConfigurations", "one")), "type"); got != typeNIC+
+		"/ipConfigurations" {
 		t.Errorf("an IP configuration by its own ID: %q", got)
 	}
 	b.delete(nic)
@@ -149,66 +165,94 @@ func TestSecurityRules(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(nsg, `{"location":"westeurope"}`)
 	rule := func(priority, direction string) string {
-		return `{"properties":{"priority":` + priority + `,"direction":"` + direction + `","access":"Allow","protocol":"Tcp","new":1}}`
+		return `{"properties":{"priority":` + priority + `,"direction":"` + direction +
+			`","access":"Allow","protocol":"Tcp","new":1}}`
 	}
 	etag := text(b.get(nsg), "etag")
 	one := nsg.Child("securityRules", "one")
 	b.put(one, rule("100", "Inbound"))
-	b.refused(http.MethodPut, nsg.Child("securityRules", "two"), rule("100", "inbound"), 400, "SecurityRuleConflict")
-	b.refused(http.MethodPut, nsg.Child("securityRules", "two"), rule("99", "Inbound"), 400, "SecurityRuleInvalidPriority")
+	b.refused(http.MethodPut, nsg.Child("securityRules", "two"), rule("100", "inbound"), 400,
+		"SecurityRuleConflict")
+	b.refused(http.MethodPut, nsg.Child("securityRules", "two"), rule("99", "Inbound"), 400,
+		"SecurityRuleInvalidPriority")
 	b.put(nsg.Child("securityRules", "two"), rule("100", "Outbound"))
 	doc := b.get(nsg)
-	if rules := listAt(objectAt(doc, "properties"), "securityRules"); len(rules) != 2 || text(rules[0], "etag") != text(doc, "etag") || text(doc, "etag") == etag || string(encode(objectAt(rules[0], "properties")["new"])) != "1" {
+	if rules := listAt(objectAt(doc, "properties"), "securityRules"); len(rules) != 2 ||
+		text(rules[0], "etag") != text(doc, "etag") || text(doc, "etag") == etag ||
+		string(encode(objectAt(rules[0], "properties")["new"])) != "1" {
 		t.Errorf("%s", encode(doc))
 	}
-	if rules := listAt(b.get(nsg+"/defaultSecurityRules"), "value"); len(rules) != 6 || text(b.get(nsg.Child("defaultSecurityRules", "DenyAllInBound")), "type") != typeNSG+"/defaultSecurityRules" {
+	if rules := listAt(b.get(nsg+"/defaultSecurityRules"), "value"); len(rules) != 6 ||
+		text(b.get(nsg.Child("defaultSecurityRules", "DenyAllInBound")), "type") != typeNSG+
+			"/defaultSecurityRules" {
 		t.Errorf("default rules %v", names(rules))
 	}
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	b.put(vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24","networkSecurityGroup":{"id":"`+string(nsg)+`"}}}`)
+	b.put(vnet.Child("subnets", "b"),
+		`{"properties":{"addressPrefix":"10.0.2.0/24","networkSecurityGroup":{"id":"`+string(nsg)+
+			`"}}}`)
 	b.put(nic, nicBody(ipConfiguration("c", "b", "")))
 	effective, _ := b.post(nic+"/effectiveNetworkSecurityGroups", "")
-	if values := listAt(effective, "value"); len(values) != 1 || objectAt(values[0], "association", "subnet") == nil || len(listAt(values[0], "effectiveSecurityRules")) != 8 || text(listAt(values[0], "effectiveSecurityRules")[0], "name") != "securityRules/one" {
+	if values := listAt(effective, "value"); len(values) != 1 ||
+		objectAt(values[0], "association", "subnet") == nil ||
+		len(listAt(values[0], "effectiveSecurityRules")) != 8 ||
+		text(listAt(values[0], "effectiveSecurityRules")[0], "name") != "securityRules/one" {
 		t.Errorf("effective: %s", encode(effective))
 	}
 	b.delete(one)
 	b.refused(http.MethodGet, one, "", 404, "NotFound")
 }
 
-// TestReservedSubnets: some subnets belong to one kind of resource, and say what may be linked to them.
+// TestReservedSubnets: some subnets belong to one kind of resource, and say what may be linked to
+// them.
 func TestReservedSubnets(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(nsg, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	subnet := func(link string, id arm.ID) string {
-		return `{"properties":{"addressPrefix":"10.0.3.0/24","` + link + `":{"id":"` + string(id) + `"}}}`
+		return `{"properties":{"addressPrefix":"10.0.3.0/24","` + link + `":{"id":"` + string(id) +
+			`"}}}`
 	}
-	b.refused(http.MethodPut, vnet.Child("subnets", "GatewaySubnet"), subnet("networkSecurityGroup", nsg), 400, "NetworkSecurityGroupCannotBeAttachedToGatewaySubnet")
-	b.refused(http.MethodPut, vnet.Child("subnets", "AzureFirewallSubnet"), subnet("routeTable", rt), 400, "AzureFirewallSubnetRouteTableMustHaveDefaultRouteToInternet")
-	b.refused(http.MethodPut, vnet.Child("subnets", "AzureBastionSubnet"), subnet("routeTable", rt), 400, "RouteTableCannotBeAttachedForAzureBastionSubnet")
+	b.refused(http.MethodPut, vnet.Child("subnets", "GatewaySubnet"),
+		subnet("networkSecurityGroup",
+			nsg), 400, "NetworkSecurityGroupCannotBeAttachedToGatewaySubnet")
+	b.refused(http.MethodPut, vnet.Child("subnets", "AzureFirewallSubnet"),
+		subnet("routeTable",
+			rt), 400, "AzureFirewallSubnetRouteTableMustHaveDefaultRouteToInternet")
+	b.refused(http.MethodPut, vnet.Child("subnets", "AzureBastionSubnet"), subnet("routeTable", rt),
+		400, "RouteTableCannotBeAttachedForAzureBastionSubnet")
 	b.put(rt, `{"location":"westeurope","properties":{"routes":[{"name":"d","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"Internet"}}]}}`)
 	b.put(vnet.Child("subnets", "AzureFirewallSubnet"), subnet("routeTable", rt))
 
 	firewall := group + "/providers/Microsoft.Network/azureFirewalls/fw"
-	b.refused(http.MethodPut, firewall, nicBody(ipConfiguration("c", "a", "")), 400, "SubnetNameNotAllowed")
+	b.refused(http.MethodPut, firewall, nicBody(ipConfiguration("c", "a", "")), 400,
+		"SubnetNameNotAllowed")
 	b.put(firewall, nicBody(ipConfiguration("c", "AzureFirewallSubnet", "")))
-	if c := listAt(b.properties(firewall), "ipConfigurations")[0]; text(objectAt(c, "properties"), "privateIPAddress") != "10.0.3.4" {
+	if c := listAt(b.properties(firewall), "ipConfigurations")[0]; text(objectAt(c, "properties"),
+		"privateIPAddress") != "10.0.3.4" {
 		t.Errorf("the firewall's address: %s", encode(c))
 	}
-	b.refused(http.MethodPut, nic, nicBody(ipConfiguration("c", "AzureFirewallSubnet", "")), 400, "SubnetWithExternalResourcesCannotBeUsedByOtherResources")
+	b.refused(http.MethodPut, nic, nicBody(ipConfiguration("c", "AzureFirewallSubnet", "")), 400,
+		"SubnetWithExternalResourcesCannotBeUsedByOtherResources")
 
 	gateway := group + "/providers/Microsoft.Network/applicationGateways/agw"
 	body := func(subnet, more string) string {
-		return `{"location":"westeurope","properties":{` + more + `"gatewayIPConfigurations":[` + ipConfiguration("c", subnet, "") + `]}}`
+		return `{"location":"westeurope","properties":{` + more + `"gatewayIPConfigurations":[` +
+			ipConfiguration("c", subnet, "") + `]}}`
 	}
 	b.put(nic, nicBody(ipConfiguration("c", "a", "")))
-	b.refused(http.MethodPut, gateway, body("a", ""), 400, "ApplicationGatewaySubnetCannotBeUsedByOtherResources")
-	b.refused(http.MethodPut, gateway, body("b", `"enableApplicationGatewayNetworkIsolation":true,`), 400, "ApplicationGatewayNetworkIsolationRequiresSubnetDelegation")
+	b.refused(http.MethodPut, gateway, body("a", ""), 400,
+		"ApplicationGatewaySubnetCannotBeUsedByOtherResources")
+	b.refused(http.MethodPut, gateway,
+		body("b", `"enableApplicationGatewayNetworkIsolation":true,`), 400,
+		"ApplicationGatewayNetworkIsolationRequiresSubnetDelegation")
 	b.put(gateway, body("b", ""))
-	b.refused(http.MethodPut, nic+"2", nicBody(ipConfiguration("c", "b", "")), 400, "ApplicationGatewaySubnetCannotBeUsedByOtherResources")
-	if status, _ := b.try(http.MethodPost, gateway+"/stop", api, ""); status != 200 || text(b.properties(gateway), "operationalState") != "Stopped" {
+	b.refused(http.MethodPut, nic+"2", nicBody(ipConfiguration("c", "b", "")), 400,
+		"ApplicationGatewaySubnetCannotBeUsedByOtherResources")
+	if status, _ := b.try(http.MethodPost, gateway+"/stop", api, ""); status != 200 ||
+		text(b.properties(gateway), "operationalState") != "Stopped" {
 		t.Errorf("stop: %d, %s", status, encode(b.properties(gateway)))
 	}
 }

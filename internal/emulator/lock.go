@@ -19,10 +19,12 @@ func (e *Emulator) settleLock(c *call, r, old *resource) *failure {
 			return nil
 		}
 	}
-	return fail(http.StatusBadRequest, "InvalidLockLevel", "The lock level '%s' is not valid. The supported values are 'CanNotDelete' and 'ReadOnly'.", level)
+	return fail(http.StatusBadRequest, "InvalidLockLevel", "The lock level '%s' is not valid. "+
+		"The supported values are 'CanNotDelete' and 'ReadOnly'.", level)
 }
 
-// checkLocks refuses what a lock at the scope, above it or, for a delete, below it forbids. Locks themselves are free.
+// checkLocks refuses what a lock at the scope, above it or, for a delete, below it forbids. Locks
+// themselves are free.
 func (e *Emulator) checkLocks(w wish) *failure {
 	locks := e.store.byType[strings.ToLower(typeLock)]
 	if len(locks) == 0 || w.scope.Is(typeLock) {
@@ -32,7 +34,8 @@ func (e *Emulator) checkLocks(w wish) *failure {
 	for _, key := range slices.Sorted(maps.Keys(locks)) {
 		scope := locks[key].id.Parent()
 		readOnly := text(objectAt(locks[key].body, "properties"), "level") == "ReadOnly"
-		if covers(scope, w.scope) && (readOnly || w.verb == "delete") || w.verb == "delete" && below(scope, w.scope) {
+		if covers(scope, w.scope) && (readOnly || w.verb == "delete") ||
+			w.verb == "delete" && below(scope, w.scope) {
 			locked = append(locked, string(scope))
 		}
 	}
@@ -43,12 +46,13 @@ func (e *Emulator) checkLocks(w wish) *failure {
 	if w.verb == "delete" {
 		verb = "delete"
 	}
-	return fail(http.StatusConflict, "ScopeLocked", "The scope '%s' cannot perform %s operation because following scope(s) are locked: '%s'. Please remove the lock and try again.",
+	return fail(http.StatusConflict, "ScopeLocked", "The scope '%s' cannot perform %s operation "+
+		"because following scope(s) are locked: '%s'. Please remove the lock and try again.",
 		w.scope, verb, strings.Join(slices.Compact(locked), "','"))
 }
 
-// nodeGroupLocked refuses to change a cluster while anything in its node resource group is locked: AKS looks at the group as
-// a whole (Azure/AKS#3291; [U] the code).
+// nodeGroupLocked refuses to change a cluster while anything in its node resource group is locked:
+// AKS looks at the group as a whole (Azure/AKS#3291; [U] the code).
 func (e *Emulator) nodeGroupLocked(w wish, locks map[string]*resource) *failure {
 	cl := e.clusters[wholeOf(w.scope).Key()]
 	if cl == nil {
@@ -56,13 +60,16 @@ func (e *Emulator) nodeGroupLocked(w wish, locks map[string]*resource) *failure 
 	}
 	for _, l := range locks {
 		if at := l.id.Parent(); covers(cl.nodeGroup, at) {
-			return fail(http.StatusConflict, "ScopeLocked", "Resource group '%s' under subscription: '%s' is locked, please remove lock and retry. Please see http://aka.ms/azure-lock-resources", cl.nodeGroup.Name(), cl.id.Subscription())
+			return fail(http.StatusConflict, "ScopeLocked", "Resource group '%s' under "+
+				"subscription: '%s' is locked, please remove lock and retry. Please see "+
+				"http://aka.ms/azure-lock-resources", cl.nodeGroup.Name(), cl.id.Subscription())
 		}
 	}
 	return nil
 }
 
-// lockCall lists the locks that count at a scope: there, above and below. At a resource's scope there is no atScope().
+// lockCall lists the locks that count at a scope: there, above and below. At a resource's scope
+// there is no atScope().
 func (e *Emulator) lockCall(c *call) (reply, *failure, bool) {
 	scope, rest, found := extension(c, "locks")
 	if !found || len(rest) > 0 || c.method != http.MethodGet {

@@ -13,19 +13,30 @@ func TestLocks(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	lock := func(scope arm.ID) arm.ID { return scope + "/providers/Microsoft.Authorization/locks/keep" }
-	b.refused(http.MethodPut, lock(rt), `{"properties":{"level":"Sometimes"}}`, 400, "InvalidLockLevel")
+	lock := func(scope arm.ID) arm.ID {
+		return scope + "/providers/Microsoft.Authorization/locks/keep"
+	}
+	b.refused(http.MethodPut, lock(rt), `{"properties":{"level":"Sometimes"}}`, 400,
+		"InvalidLockLevel")
 
-	// A table that must not be deleted can be written; neither it nor what contains it can be deleted.
+	// A table that must not be deleted can be written; neither it nor what contains it can be
+	// deleted.
 	b.put(lock(rt), `{"properties":{"level":"canNotDelete","notes":"n"}}`)
 	b.put(rt, `{"location":"westeurope","tags":{"a":"b"}}`)
-	b.says(http.MethodDelete, rt, "", 409, "ScopeLocked", "The scope '"+string(rt)+"' cannot perform delete operation because following scope(s) are locked: '"+string(rt)+"'. Please remove the lock and try again.")
-	b.says(http.MethodDelete, group, "", 409, "ScopeLocked", "The scope '"+string(group)+"' cannot perform delete operation because following scope(s) are locked: '"+string(rt)+"'. Please remove the lock and try again.")
+	b.says(http.MethodDelete, rt, "", 409, "ScopeLocked", "The scope '"+string(rt)+
+		"' cannot perform delete operation because following scope(s) are locked: '"+string(rt)+
+		"'. Please remove the lock and try again.")
+	b.says(http.MethodDelete, group, "", 409, "ScopeLocked", "The scope '"+string(group)+
+		"' cannot perform delete operation because following scope(s) are locked: '"+string(rt)+
+		"'. Please remove the lock and try again.")
 	b.refused(http.MethodDelete, rt.Child("routes", "r"), "", 409, "ScopeLocked")
 
 	// What is read-only cannot be written, nor what is in it.
 	b.put(lock(group), `{"properties":{"level":"ReadOnly"}}`)
-	b.says(http.MethodPut, vnet.Child("subnets", "a"), `{"properties":{"addressPrefix":"10.0.1.0/24"}}`, 409, "ScopeLocked", "The scope '"+string(vnet)+"/subnets/a' cannot perform write operation because following scope(s) are locked: '"+string(group)+"'. Please remove the lock and try again.")
+	b.says(http.MethodPut, vnet.Child("subnets", "a"),
+		`{"properties":{"addressPrefix":"10.0.1.0/24"}}`, 409, "ScopeLocked", "The scope '"+
+			string(vnet)+"/subnets/a' cannot perform write operation because following scope(s) "+
+			"are locked: '"+string(group)+"'. Please remove the lock and try again.")
 	if linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" {
 		t.Error("the locked subnet was stripped")
 	}
@@ -49,11 +60,14 @@ func TestLockedNodes(t *testing.T) {
 	const cluster = `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","count":2}]}}`
 	b.put(aks, cluster)
 	nodes := arm.GroupID(sub, "MC_net-rg_c_westeurope")
-	table := arm.ID(text(listAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"), "value")[0], "id"))
+	table := arm.ID(text(listAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"),
+		"value")[0], "id"))
 	lock := table + "/providers/Microsoft.Authorization/locks/keep"
 	b.put(lock, `{"properties":{"level":"CanNotDelete"}}`)
-	message := "Resource group 'MC_net-rg_c_westeurope' under subscription: '" + sub + "' is locked, please remove lock and retry. Please see http://aka.ms/azure-lock-resources"
-	b.says(http.MethodPut, aks.Child("agentPools", "np"), `{"properties":{"count":1}}`, 409, "ScopeLocked", message)
+	message := "Resource group 'MC_net-rg_c_westeurope' under subscription: '" + sub +
+		"' is locked, please remove lock and retry. Please see http://aka.ms/azure-lock-resources"
+	b.says(http.MethodPut, aks.Child("agentPools", "np"), `{"properties":{"count":1}}`, 409,
+		"ScopeLocked", message)
 	b.says(http.MethodDelete, aks, "", 409, "ScopeLocked", message)
 	if status, code := b.try(http.MethodDelete, lock, api, ""); status != 200 {
 		t.Fatalf("%d %s", status, code)
@@ -61,7 +75,8 @@ func TestLockedNodes(t *testing.T) {
 	b.put(aks.Child("agentPools", "np"), `{"properties":{"count":1}}`)
 }
 
-// TestLockedNetwork: a cluster cannot associate its table with a locked subnet; one that is deleted leaves no link behind.
+// TestLockedNetwork: a cluster cannot associate its table with a locked subnet; one that is deleted
+// leaves no link behind.
 func TestLockedNetwork(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
@@ -71,7 +86,8 @@ func TestLockedNetwork(t *testing.T) {
 	b.put(lock, `{"properties":{"level":"ReadOnly"}}`)
 	b.refused(http.MethodPut, aks, onB, 409, "ScopeLocked")
 	b.refused(http.MethodGet, aks, "", 404, "ResourceNotFound")
-	b.refused(http.MethodGet, arm.GroupID(sub, "MC_net-rg_c_westeurope"), "", 404, "ResourceGroupNotFound")
+	b.refused(http.MethodGet, arm.GroupID(sub, "MC_net-rg_c_westeurope"), "", 404,
+		"ResourceGroupNotFound")
 	if status, code := b.try(http.MethodDelete, lock, api, ""); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
@@ -96,19 +112,25 @@ func TestPolicies(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	b.refused(http.MethodPut, definition, `{"properties":{}}`, 400, "InvalidPolicyRule")
-	b.refused(http.MethodPut, assignment, `{"properties":{"policyDefinitionId":"`+string(definition)+`"}}`, 404, "PolicyDefinitionNotFound")
+	b.refused(http.MethodPut, assignment, `{"properties":{"policyDefinitionId":"`+
+		string(definition)+`"}}`, 404, "PolicyDefinitionNotFound")
 	b.put(definition, `{"properties":{"displayName":"Subnets need a table","parameters":{"effect":{"type":"String","defaultValue":"Audit"},"free":{"type":"Array"}},"policyRule":{
 		"if":{"allOf":[{"field":"type","equals":"Microsoft.Network/virtualNetworks/subnets"},{"field":"name","notIn":"[parameters('free')]"},
 			{"field":"Microsoft.Network/virtualNetworks/subnets/routeTable.id","exists":"false"}]},
 		"then":{"effect":"[parameters('effect')]"}}}}`)
 	bare := `{"properties":{"addressPrefix":"10.0.1.0/24"}}`
-	b.put(assignment, `{"properties":{"displayName":"net","policyDefinitionId":"`+string(definition)+`","parameters":{"free":{"value":["b"]}}}}`)
+	b.put(assignment, `{"properties":{"displayName":"net","policyDefinitionId":"`+
+		string(definition)+`","parameters":{"free":{"value":["b"]}}}}`)
 	b.put(vnet.Child("subnets", "a"), bare) // it only audits
-	b.put(assignment, `{"properties":{"displayName":"net","policyDefinitionId":"`+string(definition)+`","parameters":{"free":{"value":["b"]},"effect":{"value":"deny"}}}}`)
+	b.put(assignment, `{"properties":{"displayName":"net","policyDefinitionId":"`+
+		string(definition)+`","parameters":{"free":{"value":["b"]},"effect":{"value":"deny"}}}}`)
 	b.says(http.MethodPut, vnet.Child("subnets", "a"), bare, 403, "RequestDisallowedByPolicy",
-		`Resource 'a' was disallowed by policy. Policy identifiers: '[{"policyAssignment":{"id":"`+string(assignment)+`","name":"net"},"policyDefinition":{"id":"`+string(definition)+`","name":"Subnets need a table"}}]'.`)
+		`Resource 'a' was disallowed by policy. Policy identifiers: '[{"policyAssignment":{"id":"`+
+			string(assignment)+`","name":"net"},"policyDefinition":{"id":"`+string(definition)+
+			`","name":"Subnets need a table"}}]'.`)
 	b.put(vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24"}}`)
-	b.put(vnet.Child("subnets", "a"), `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(rt)+`"}}}`)
+	b.put(vnet.Child("subnets", "a"),
+		`{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(rt)+`"}}}`)
 	if status, code := b.try(http.MethodDelete, assignment, api, ""); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}

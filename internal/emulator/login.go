@@ -26,7 +26,8 @@ func (e *Emulator) login(c *call) (reply, bool) {
 		return e.openID(c), true
 	case strings.HasSuffix(path, "discovery/v2.0/keys"), strings.HasSuffix(path, "discovery/keys"):
 		return ok(e.identity.keys()), true
-	case c.method == http.MethodPost && len(c.path) > 2 && (strings.HasSuffix(path, "/oauth2/v2.0/token") || strings.HasSuffix(path, "/oauth2/token")):
+	case c.method == http.MethodPost && len(c.path) > 2 &&
+		(strings.HasSuffix(path, "/oauth2/v2.0/token") || strings.HasSuffix(path, "/oauth2/token")):
 		return e.clientCredentials(c), true
 	}
 	return reply{}, false
@@ -35,13 +36,17 @@ func (e *Emulator) login(c *call) (reply, bool) {
 // cloudMetadata says where the other endpoints are. Before 2022-09-01 it is a list of clouds.
 func (e *Emulator) cloudMetadata(c *call) any {
 	cloud := object{
-		"name": "routekeeper-local", "portal": c.base, "gallery": c.base + "/", "graph": c.base + "/", "graphAudience": c.base + "/",
-		"resourceManager": c.base, "microsoftGraphResourceId": c.base + "/", "batch": c.base + "/", "media": c.base,
+		"name": "routekeeper-local", "portal": c.base, "gallery": c.base + "/", "graph": c.base +
+			"/", "graphAudience": c.base + "/",
+		"resourceManager": c.base, "microsoftGraphResourceId": c.base + "/", "batch": c.base +
+			"/", "media": c.base,
 		"authentication": object{
-			"loginEndpoint": c.base, "audiences": []string{armAudiences[0], armAudiences[2]}, "tenant": "common", "identityProvider": "AAD",
+			"loginEndpoint": c.base, "audiences": []string{armAudiences[0],
+				armAudiences[2]}, "tenant": "common", "identityProvider": "AAD",
 		},
 		"suffixes": object{
-			"storage": "core.localhost", "keyVaultDns": "vault.localhost", "acrLoginServer": "azurecr.localhost", "sqlServerHostname": "database.localhost",
+			"storage": "core.localhost", "keyVaultDns": "vault.localhost",
+			"acrLoginServer": "azurecr.localhost", "sqlServerHostname": "database.localhost",
 		},
 	}
 	if c.version < "2022-09-01" {
@@ -50,8 +55,8 @@ func (e *Emulator) cloudMetadata(c *call) any {
 	return cloud
 }
 
-// openID is the OpenID configuration: of a tenant, or in the way of AD FS, which clients use to skip the lookup of a
-// cloud they do not know.
+// openID is the OpenID configuration: of a tenant, or in the way of AD FS, which clients use to
+// skip the lookup of a cloud they do not know.
 func (e *Emulator) openID(c *call) reply {
 	tenant, known := e.identity.tenant(c.path[0])
 	if !known {
@@ -65,16 +70,20 @@ func (e *Emulator) openID(c *call) reply {
 	}
 	return ok(object{
 		"issuer": issuer, "token_endpoint": token,
-		"authorization_endpoint":                at + "/oauth2/v2.0/authorize",
-		"device_authorization_endpoint":         at + "/oauth2/v2.0/devicecode",
-		"jwks_uri":                              at + "/discovery/v2.0/keys",
-		"response_types_supported":              []string{"code", "id_token", "code id_token", "id_token token"},
-		"response_modes_supported":              []string{"query", "fragment", "form_post"},
-		"subject_types_supported":               []string{"pairwise"},
-		"scopes_supported":                      []string{"openid", "profile", "email", "offline_access"},
-		"token_endpoint_auth_methods_supported": []string{"client_secret_post", "private_key_jwt", "client_secret_basic"},
+		"authorization_endpoint":        at + "/oauth2/v2.0/authorize",
+		"device_authorization_endpoint": at + "/oauth2/v2.0/devicecode",
+		"jwks_uri":                      at + "/discovery/v2.0/keys",
+		"response_types_supported": []string{"code", "id_token", "code id_token",
+			"id_token token"},
+		"response_modes_supported": []string{"query", "fragment", "form_post"},
+		"subject_types_supported":  []string{"pairwise"},
+		"scopes_supported": []string{"openid", "profile", "email",
+			"offline_access"},
+		"token_endpoint_auth_methods_supported": []string{"client_secret_post", "private_key_jwt",
+			"client_secret_basic"},
 		"id_token_signing_alg_values_supported": []string{"RS256"},
-		"tenant_region_scope":                   "EU", "cloud_instance_name": strings.TrimPrefix(strings.TrimPrefix(c.base, "https://"), "http://"),
+		"tenant_region_scope":                   "EU", "cloud_instance_name": strings.TrimPrefix(
+			strings.TrimPrefix(c.base, "https://"), "http://"),
 	})
 }
 
@@ -82,30 +91,37 @@ func (e *Emulator) openID(c *call) reply {
 func refusedLogin(c *call, status int, name string, code int, format string, args ...any) reply {
 	trace, now := uuid.NewString(), time.Now().UTC().Format("2006-01-02 15:04:05Z")
 	return reply{status: status, body: encode(object{
-		"error":             name,
-		"error_description": fmt.Sprintf("AADSTS%d: %s Trace ID: %s Correlation ID: %s Timestamp: %s", code, fmt.Sprintf(format, args...), trace, c.ids[1], now),
-		"error_codes":       []int{code}, "timestamp": now, "trace_id": trace, "correlation_id": c.ids[1],
-		"error_uri": c.base + "/error?code=" + strconv.Itoa(code),
+		"error": name,
+		"error_description": fmt.Sprintf("AADSTS%d: %s Trace ID: %s Correlation ID: %s "+
+			"Timestamp: %s", code, fmt.Sprintf(format, args...), trace, c.ids[1], now),
+		"error_codes": []int{code}, "timestamp": now, "trace_id": trace,
+		"correlation_id": c.ids[1],
+		"error_uri":      c.base + "/error?code=" + strconv.Itoa(code),
 	})}
 }
 
 func noTenant(c *call) reply {
-	return refusedLogin(c, http.StatusBadRequest, "invalid_request", 90002, "Tenant '%s' not found. Check to make sure you have the correct tenant ID and are signing into the correct cloud. Check with your subscription administrator, this may happen if there are no active subscriptions for the tenant.", c.path[0])
+	return refusedLogin(c, http.StatusBadRequest, "invalid_request", 90002, "Tenant '%s' not "+
+		"found. Check to make sure you have the correct tenant ID and are signing into the "+
+		"correct cloud. Check with your subscription administrator, this may happen if there are "+
+		"no active subscriptions for the tenant.", c.path[0])
 }
 
-// clientCredentials answers the client credentials grant: with a client secret, or with a token of another issuer that an
-// identity trusts.
+// clientCredentials answers the client credentials grant: with a client secret, or with a token of
+// another issuer that an identity trusts.
 func (e *Emulator) clientCredentials(c *call) reply {
 	form, err := url.ParseQuery(string(c.body))
 	if err != nil {
-		return refusedLogin(c, http.StatusBadRequest, "invalid_request", 900144, "The request body cannot be read: %v.", err)
+		return refusedLogin(c, http.StatusBadRequest, "invalid_request", 900144,
+			"The request body cannot be read: %v.", err)
 	}
 	tenant, known := e.identity.tenant(c.path[0])
 	if !known {
 		return noTenant(c)
 	}
 	if grant := form.Get("grant_type"); grant != "client_credentials" {
-		return refusedLogin(c, http.StatusBadRequest, "unsupported_grant_type", 70003, "The app requested an unsupported grant type '%s'.", grant)
+		return refusedLogin(c, http.StatusBadRequest, "unsupported_grant_type", 70003,
+			"The app requested an unsupported grant type '%s'.", grant)
 	}
 	audience := form.Get("resource")
 	if scope := form.Get("scope"); audience == "" {
@@ -115,31 +131,46 @@ func (e *Emulator) clientCredentials(c *call) reply {
 			}
 		}
 		if audience == "" {
-			return refusedLogin(c, http.StatusBadRequest, "invalid_scope", 1002012, "The provided value for scope %s is not valid. Client credential flows must have a scope value with /.default suffixed to the resource identifier (application ID URI).", scope)
+			return refusedLogin(c, http.StatusBadRequest, "invalid_scope", 1002012,
+				"The provided value for scope %s is not valid. Client credential flows must have "+
+					"a scope value with /.default suffixed to the resource identifier "+
+					"(application ID URI).", scope)
 		}
 	}
 	client, secret := form.Get("client_id"), form.Get("client_secret")
 	if client == "" { // HTTP Basic is the other way to say it
 		client, secret, _ = (&http.Request{Header: c.header}).BasicAuth()
 	}
-	who, known := e.identity.find(tenant, func(p Principal) bool { return strings.EqualFold(p.ClientID, client) })
+	who, known := e.identity.find(tenant, func(p Principal) bool {
+		return strings.EqualFold(p.ClientID, client)
+	})
 	switch assertion := form.Get("client_assertion"); {
 	case !known:
-		return refusedLogin(c, http.StatusBadRequest, "unauthorized_client", 700016, "Application with identifier '%s' was not found in the directory '%s'. This can happen if the application has not been installed by the administrator of the tenant or consented to by any user in the tenant. You may have sent your authentication request to the wrong tenant.", client, tenant)
+		return refusedLogin(c, http.StatusBadRequest, "unauthorized_client", 700016,
+			"Application with identifier '%s' was not found in the directory '%s'. This can "+
+				"happen if the application has not been installed by the administrator of the "+
+				"tenant or consented to by any user in the tenant. You may have sent your "+
+				"authentication request to the wrong tenant.", client, tenant)
 	case assertion != "":
-		if refusal := e.checkAssertion(c, who, form.Get("client_assertion_type"), assertion); refusal != nil {
+		if refusal := e.checkAssertion(c, who, form.Get("client_assertion_type"),
+			assertion); refusal != nil {
 			return *refusal
 		}
 	case secret == "":
-		return refusedLogin(c, http.StatusUnauthorized, "invalid_client", 7000216, "'client_assertion', 'client_secret' or 'request' is required for the 'client_credentials' grant type.")
+		return refusedLogin(c, http.StatusUnauthorized, "invalid_client", 7000216,
+			"'client_assertion', 'client_secret' or 'request' is required for the "+
+				"'client_credentials' grant type.")
 	case secret != who.Secret:
-		return refusedLogin(c, http.StatusUnauthorized, "invalid_client", 7000215, "Invalid client secret provided. Ensure the secret being sent in the request is the client secret value, not the client secret ID, for a secret added to app '%s'.", client)
+		return refusedLogin(c, http.StatusUnauthorized, "invalid_client", 7000215,
+			"Invalid client secret provided. Ensure the secret being sent in the request is the "+
+				"client secret value, not the client secret ID, for a secret added to app '%s'.",
+			client)
 	}
 	return e.grant(c, who, audience, false)
 }
 
-// grant answers with a token. The managed identity endpoints write numbers as strings, as the token endpoint of version 1
-// does; AD FS writes numbers.
+// grant answers with a token. The managed identity endpoints write numbers as strings, as the token
+// endpoint of version 1 does; AD FS writes numbers.
 func (e *Emulator) grant(c *call, who Principal, audience string, asText bool) reply {
 	token, expires, err := e.identity.issue(who, audience)
 	if err != nil {
@@ -151,17 +182,21 @@ func (e *Emulator) grant(c *call, who Principal, audience string, asText bool) r
 	}
 	return ok(object{
 		"token_type": "Bearer", "expires_in": seconds, "ext_expires_in": seconds,
-		"expires_on": strconv.FormatInt(expires.Unix(), 10), "not_before": strconv.FormatInt(time.Now().Unix(), 10),
+		"expires_on": strconv.FormatInt(expires.Unix(), 10), "not_before": strconv.FormatInt(
+			time.Now().Unix(), 10),
 		"resource": audience, "access_token": token, "client_id": who.ClientID,
 	})
 }
 
-// managedIdentityToken answers what runs on an Azure machine: App Service's endpoint (IDENTITY_ENDPOINT, MSI_ENDPOINT), and
-// the instance metadata service, which wants a header. Without a choice the first principal is meant, as if it were the
-// machine's system-assigned identity.
+// managedIdentityToken answers what runs on an Azure machine: App Service's endpoint
+// (IDENTITY_ENDPOINT, MSI_ENDPOINT), and the instance metadata service, which wants a header.
+// Without a choice the first principal is meant, as if it were the machine's system-assigned
+// identity.
 func (e *Emulator) managedIdentityToken(c *call, instanceMetadata bool) reply {
 	refuse := func(name, message string) reply {
-		return reply{status: http.StatusBadRequest, body: encode(object{"error": name, "error_description": message, "statusCode": 400, "message": message})}
+		return reply{status: http.StatusBadRequest,
+			body: encode(object{"error": name, "error_description": message, "statusCode": 400,
+				"message": message})}
 	}
 	if instanceMetadata && c.header.Get("Metadata") == "" {
 		return refuse("invalid_request", "Required metadata header not specified")
@@ -185,9 +220,12 @@ func (e *Emulator) managedIdentityToken(c *call, instanceMetadata bool) reply {
 	if audience == "" {
 		return refuse("invalid_resource", "The resource parameter is missing.")
 	}
-	client, object, resource := param("client_id", "clientid"), param("object_id", "principal_id"), param("mi_res_id", "msi_res_id")
+	client, object, resource := param("client_id", "clientid"), param("object_id",
+		"principal_id"), param("mi_res_id", "msi_res_id")
 	meant := func(p Principal) bool {
-		return (client == "" || strings.EqualFold(p.ClientID, client)) && (object == "" || strings.EqualFold(p.ObjectID, object)) && (resource == "" || strings.EqualFold(p.Resource, resource))
+		return (client == "" || strings.EqualFold(p.ClientID, client)) && (object == "" ||
+			strings.EqualFold(p.ObjectID, object)) && (resource == "" ||
+			strings.EqualFold(p.Resource, resource))
 	}
 	for _, tenant := range e.identity.tenants {
 		who, known := e.identity.find(tenant, meant)
@@ -195,5 +233,6 @@ func (e *Emulator) managedIdentityToken(c *call, instanceMetadata bool) reply {
 			return e.grant(c, who, audience, true)
 		}
 	}
-	return refuse("invalid_request", "No User Assigned or Delegated Managed Identity found for specified ClientId/ResourceId/PrincipalId.")
+	return refuse("invalid_request", "No User Assigned or Delegated Managed Identity found for "+
+		"specified ClientId/ResourceId/PrincipalId.")
 }

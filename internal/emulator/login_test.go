@@ -17,7 +17,8 @@ import (
 )
 
 // knock makes a call without a token, as clients do that want one.
-func knock(t *testing.T, e http.Handler, method, path string, form url.Values, headers ...string) (int, object) {
+func knock(t *testing.T, e http.Handler, method, path string, form url.Values,
+	headers ...string) (int, object) {
 	t.Helper()
 	r, err := http.NewRequest(method, "http://local:8443"+path, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -48,31 +49,43 @@ func claimsOf(t *testing.T, token string) jwt.MapClaims {
 func TestEndpoints(t *testing.T) {
 	b := newBench(t, Options{})
 	_, doc := knock(t, b.e, http.MethodGet, "/metadata/endpoints?api-version=2022-09-01", nil)
-	if text(doc, "resourceManager") != "http://local:8443" || text(objectAt(doc, "authentication"), "loginEndpoint") != "http://local:8443" || text(objectAt(doc, "authentication"), "identityProvider") != "AAD" ||
-		text(objectAt(doc, "suffixes"), "keyVaultDns") == "" || text(objectAt(doc, "suffixes"), "storage") == "" || text(doc, "microsoftGraphResourceId") == "" || len(list(objectAt(doc, "authentication"), "audiences")) == 0 {
+	if text(doc, "resourceManager") != "http://local:8443" ||
+		text(objectAt(doc, "authentication"), "loginEndpoint") != "http://local:8443" ||
+		text(objectAt(doc, "authentication"), "identityProvider") != "AAD" ||
+		text(objectAt(doc, "suffixes"), "keyVaultDns") == "" ||
+		text(objectAt(doc, "suffixes"), "storage") == "" ||
+		text(doc, "microsoftGraphResourceId") == "" ||
+		len(list(objectAt(doc, "authentication"), "audiences")) == 0 {
 		t.Errorf("%s", encode(doc))
 	}
-	if _, doc := knock(t, b.e, http.MethodGet, "/metadata/endpoints?api-version=2019-05-01", nil); !strings.HasPrefix(text(doc, "list"), `[{`) {
+	if _, doc := knock(t, b.e, http.MethodGet, "/metadata/endpoints?api-version=2019-05-01",
+		nil); !strings.HasPrefix(text(doc, "list"), `[{`) {
 		t.Errorf("the old form: %s", encode(doc))
 	}
 	for path, token := range map[string]string{
-		"/" + DefaultTenant + "/v2.0": "http://local:8443/" + DefaultTenant + "/oauth2/v2.0/token", "/adfs": "http://local:8443/adfs/oauth2/token",
+		"/" + DefaultTenant + "/v2.0": "http://local:8443/" + DefaultTenant +
+			"/oauth2/v2.0/token", "/adfs": "http://local:8443/adfs/oauth2/token",
 	} {
 		status, doc := knock(t, b.e, http.MethodGet, path+"/.well-known/openid-configuration", nil)
 		if status != 200 || text(doc, "token_endpoint") != token {
 			t.Errorf("%s: %s", path, encode(doc))
 		}
-		for _, field := range []string{"issuer", "authorization_endpoint", "device_authorization_endpoint", "jwks_uri", "response_types_supported", "subject_types_supported", "id_token_signing_alg_values_supported"} {
+		for _, field := range []string{"issuer", "authorization_endpoint",
+			"device_authorization_endpoint", "jwks_uri", "response_types_supported",
+			"subject_types_supported", "id_token_signing_alg_values_supported"} {
 			if doc[field] == nil {
 				t.Errorf("%s has no %s", path, field)
 			}
 		}
 		// The keys verify the tokens.
-		_, keys := knock(t, b.e, http.MethodGet, strings.TrimPrefix(text(doc, "jwks_uri"), "http://local:8443"), nil)
+		_, keys := knock(t, b.e, http.MethodGet, strings.TrimPrefix(text(doc, "jwks_uri"),
+			"http://local:8443"), nil)
 		if err := b.e.RegisterIssuer("itself", encode(keys)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := jwt.Parse(b.c.token, func(*jwt.Token) (any, error) { return b.e.identity.issuers["itself"][0].key(), nil }); err != nil {
+		if _, err := jwt.Parse(b.c.token, func(*jwt.Token) (any, error) {
+			return b.e.identity.issuers["itself"][0].key(), nil
+		}); err != nil {
 			t.Errorf("the keys at %s: %v", path, err)
 		}
 	}
@@ -81,24 +94,29 @@ func TestEndpoints(t *testing.T) {
 func TestTokens(t *testing.T) {
 	b, _ := withGuest(t, Options{})
 	form := func(pairs ...string) url.Values {
-		v := url.Values{"grant_type": {"client_credentials"}, "client_id": {guest.ClientID}, "client_secret": {guest.Secret}, "scope": {"https://management.azure.com//.default"}}
+		v := url.Values{"grant_type": {"client_credentials"}, "client_id": {guest.ClientID},
+			"client_secret": {guest.Secret}, "scope": {"https://management.azure.com//.default"}}
 		for i := 0; i+1 < len(pairs); i += 2 {
 			v.Set(pairs[i], pairs[i+1])
 		}
 		return v
 	}
-	for _, path := range []string{"/" + DefaultTenant + "/oauth2/v2.0/token", "/" + DefaultTenant + "/oauth2/token", "/adfs/oauth2/token"} {
+	for _, path := range []string{"/" + DefaultTenant + "/oauth2/v2.0/token", "/" + DefaultTenant +
+		"/oauth2/token", "/adfs/oauth2/token"} {
 		status, doc := knock(t, b.e, http.MethodPost, path, form())
 		if status != 200 {
 			t.Fatalf("%s: %d %v", path, status, doc)
 		}
-		for _, field := range []string{"token_type", "expires_in", "ext_expires_in", "expires_on", "not_before", "resource"} {
+		for _, field := range []string{"token_type", "expires_in", "ext_expires_in", "expires_on",
+			"not_before", "resource"} {
 			if doc[field] == nil {
 				t.Errorf("%s: no %s", path, field)
 			}
 		}
 		claims := claimsOf(t, text(doc, "access_token"))
-		for claim, want := range map[string]string{"aud": "https://management.azure.com/", "oid": guest.ObjectID, "sub": guest.ObjectID, "appid": guest.ClientID, "tid": DefaultTenant, "iss": "https://sts.windows.net/" + DefaultTenant + "/"} {
+		for claim, want := range map[string]string{"aud": "https://management.azure.com/",
+			"oid": guest.ObjectID, "sub": guest.ObjectID, "appid": guest.ClientID,
+			"tid": DefaultTenant, "iss": "https://sts.windows.net/" + DefaultTenant + "/"} {
 			if claims[claim] != want {
 				t.Errorf("%s: %s is %v, want %s", path, claim, claims[claim], want)
 			}
@@ -116,29 +134,38 @@ func TestTokens(t *testing.T) {
 		{DefaultTenant, form("client_id", "5"), 400, "unauthorized_client", "700016"},
 		{"7e4a0000-0000-4000-8000-00000000000f", form(), 400, "invalid_request", "90002"},
 		{DefaultTenant, form("grant_type", "password"), 400, "unsupported_grant_type", "70003"},
-		{DefaultTenant, form("scope", "https://management.azure.com/x"), 400, "invalid_scope", "1002012"},
-		{DefaultTenant, form("client_assertion", "x", "client_secret", ""), 401, "invalid_client", "50027"},
+		{DefaultTenant, form("scope", "https://management.azure.com/x"), 400, "invalid_scope",
+			"1002012"},
+		{DefaultTenant, form("client_assertion", "x", "client_secret", ""), 401, "invalid_client",
+			"50027"},
 	} {
 		status, doc := knock(t, b.e, http.MethodPost, "/"+tt.tenant+"/oauth2/v2.0/token", tt.form)
-		if status != tt.status || text(doc, "error") != tt.name || string(encode(doc["error_codes"])) != "["+tt.code+"]" || !strings.HasPrefix(text(doc, "error_description"), "AADSTS"+tt.code+": ") {
-			t.Errorf("%v: %d %s, want %d %s %s", tt.form, status, encode(doc), tt.status, tt.name, tt.code)
+		if status != tt.status || text(doc, "error") != tt.name ||
+			string(encode(doc["error_codes"])) != "["+tt.code+"]" ||
+			!strings.HasPrefix(text(doc, "error_description"), "AADSTS"+tt.code+": ") {
+			t.Errorf("%v: %d %s, want %d %s %s", tt.form, status, encode(doc), tt.status, tt.name,
+				tt.code)
 		}
 	}
 	// A token for something else is of no use here.
-	_, doc := knock(t, b.e, http.MethodPost, "/"+DefaultTenant+"/oauth2/v2.0/token", form("scope", "https://vault.azure.net/.default"))
-	if status, doc := knock(t, b.e, http.MethodGet, "/subscriptions?api-version="+api, nil, "Authorization", "Bearer "+text(doc, "access_token")); status != 401 || text(objectAt(doc, "error"), "code") != "InvalidAuthenticationTokenAudience" {
+	_, doc := knock(t, b.e, http.MethodPost, "/"+DefaultTenant+"/oauth2/v2.0/token",
+		form("scope", "https://vault.azure.net/.default"))
+	if status, doc := knock(t, b.e, http.MethodGet, "/subscriptions?api-version="+api, nil,
+		"Authorization", "Bearer "+text(doc, "access_token")); status != 401 ||
+		text(objectAt(doc, "error"), "code") != "InvalidAuthenticationTokenAudience" {
 		t.Errorf("%d %v", status, doc)
 	}
 }
 
-// TestManagedIdentity: a user-assigned identity keeps its IDs, gets tokens in every way there is, is named in the log by
-// what it does, and is locked out once it is deleted.
+// TestManagedIdentity: a user-assigned identity keeps its IDs, gets tokens in every way there is,
+// is named in the log by what it does, and is locked out once it is deleted.
 func TestManagedIdentity(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(uai, `{"location":"westeurope"}`)
 	p := objectAt(b.get(uai), "properties")
 	b.put(uai, `{"location":"westeurope","tags":{"a":"b"},"properties":{"clientId":"mine"}}`)
-	if again := objectAt(b.get(uai), "properties"); string(encode(again)) != string(encode(p)) || text(p, "tenantId") != DefaultTenant || text(p, "principalId") == text(p, "clientId") {
+	if again := objectAt(b.get(uai), "properties"); string(encode(again)) != string(encode(p)) ||
+		text(p, "tenantId") != DefaultTenant || text(p, "principalId") == text(p, "clientId") {
 		t.Errorf("%s, then %s", encode(p), encode(again))
 	}
 	const resource = "resource=https://management.azure.com/"
@@ -149,19 +176,24 @@ func TestManagedIdentity(t *testing.T) {
 		{"/msi/token?client_id=" + text(p, "clientId") + "&" + resource, text(p, "principalId")},
 		{"/msi/token?clientid=" + text(p, "clientId") + "&" + resource, text(p, "principalId")},
 		{"/msi/token?object_id=" + text(p, "principalId") + "&" + resource, text(p, "principalId")},
-		{"/metadata/identity/oauth2/token?mi_res_id=" + strings.ToUpper(string(uai)) + "&" + resource, text(p, "principalId")},
+		{"/metadata/identity/oauth2/token?mi_res_id=" + strings.ToUpper(string(uai)) + "&" +
+			resource, text(p, "principalId")},
 	} {
 		status, doc := knock(t, b.e, http.MethodGet, tt.path, nil, "Metadata", "true")
-		if status != 200 || text(doc, "token_type") != "Bearer" || text(doc, "expires_on") == "" || text(doc, "expires_in") != "3600" || text(doc, "resource") != "https://management.azure.com/" {
+		if status != 200 || text(doc, "token_type") != "Bearer" || text(doc, "expires_on") == "" ||
+			text(doc, "expires_in") != "3600" ||
+			text(doc, "resource") != "https://management.azure.com/" {
 			t.Fatalf("%s: %d %s", tt.path, status, encode(doc))
 		}
 		token = text(doc, "access_token")
 		claims := claimsOf(t, token)
-		if claims["oid"] != tt.want || (claims["xms_mirid"] == string(uai)) != (tt.want != DefaultPrincipal.ObjectID) {
+		if claims["oid"] != tt.want ||
+			(claims["xms_mirid"] == string(uai)) != (tt.want != DefaultPrincipal.ObjectID) {
 			t.Errorf("%s: %v", tt.path, claims)
 		}
 	}
-	for _, path := range []string{"/msi/token", "/msi/token?client_id=other&" + resource, "/metadata/identity/oauth2/token?" + resource} {
+	for _, path := range []string{"/msi/token", "/msi/token?client_id=other&" + resource,
+		"/metadata/identity/oauth2/token?" + resource} {
 		if status, doc := knock(t, b.e, http.MethodGet, path, nil); status != 400 {
 			t.Errorf("%s: %d %v", path, status, doc)
 		}
@@ -171,7 +203,8 @@ func TestManagedIdentity(t *testing.T) {
 	b.grant(1, group, text(p, "principalId"), "Network Contributor")
 	mine.put(rt, `{"location":"westeurope"}`)
 	log := b.activity()
-	if r := log[0]; text(r, "caller") != text(p, "principalId") || objectAt(r, "claims")["xms_mirid"] != string(uai) {
+	if r := log[0]; text(r, "caller") != text(p, "principalId") ||
+		objectAt(r, "claims")["xms_mirid"] != string(uai) {
 		t.Errorf("%s", encode(r))
 	}
 	if status, code := b.try(http.MethodDelete, uai, api, ""); status != 200 {
@@ -184,7 +217,8 @@ func TestManagedIdentity(t *testing.T) {
 	}
 }
 
-// TestFederation: a workload's token of another issuer logs its identity in, if a credential and the issuer's key say so.
+// TestFederation: a workload's token of another issuer logs its identity in, if a credential and
+// the issuer's key say so.
 func TestFederation(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(uai, `{"location":"westeurope"}`)
@@ -205,11 +239,14 @@ func TestFederation(t *testing.T) {
 	defer issuer.Close()
 	const subject, audience = "system:serviceaccount:ns:sa", "api://AzureADTokenExchange"
 	credential := func(name, from string) {
-		b.put(uai.Child("federatedIdentityCredentials", name), string(encode(object{"properties": object{"issuer": from, "subject": subject, "audiences": []string{audience}}})))
+		b.put(uai.Child("federatedIdentityCredentials", name),
+			string(encode(object{"properties": object{"issuer": from, "subject": subject,
+				"audiences": []string{audience}}})))
 	}
 	credential("served", issuer.URL)
 	credential("registered", "https://registered.example/")
-	b.refused(http.MethodPut, uai.Child("federatedIdentityCredentials", "x"), `{"properties":{"issuer":"i","subject":"s"}}`, 400, "BadRequest")
+	b.refused(http.MethodPut, uai.Child("federatedIdentityCredentials", "x"),
+		`{"properties":{"issuer":"i","subject":"s"}}`, 400, "BadRequest")
 	if err := b.e.RegisterIssuer("https://registered.example/", keySet); err != nil {
 		t.Fatal(err)
 	}
@@ -221,17 +258,20 @@ func TestFederation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		status, doc := knock(t, b.e, http.MethodPost, "/"+DefaultTenant+"/oauth2/v2.0/token", url.Values{
-			"grant_type": {"client_credentials"}, "client_id": {who.ClientID}, "scope": {"https://management.azure.com/.default"},
-			"client_assertion_type": {assertionType}, "client_assertion": {signed},
-		})
+		status, doc := knock(t, b.e, http.MethodPost, "/"+DefaultTenant+"/oauth2/v2.0/token",
+			url.Values{
+				"grant_type": {"client_credentials"}, "client_id": {who.ClientID}, "scope": {
+					"https://management.azure.com/.default"},
+				"client_assertion_type": {assertionType}, "client_assertion": {signed},
+			})
 		if status == 200 {
 			return status, claimsOf(t, text(doc, "access_token"))["oid"].(string)
 		}
 		return status, string(encode(doc["error_codes"]))
 	}
 	claims := func(issuer, subject, audience string, life time.Duration) jwt.MapClaims {
-		return jwt.MapClaims{"iss": issuer, "sub": subject, "aud": []string{audience}, "exp": time.Now().Add(life).Unix()}
+		return jwt.MapClaims{"iss": issuer, "sub": subject, "aud": []string{audience},
+			"exp": time.Now().Add(life).Unix()}
 	}
 	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -244,11 +284,16 @@ func TestFederation(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"keys served by the issuer", key, claims(issuer.URL, subject, audience, time.Hour), 200, who.ObjectID},
-		{"keys registered", key, claims("https://registered.example/", subject, audience, time.Hour), 200, who.ObjectID},
-		{"another issuer", key, claims("https://registered.example", subject, audience, time.Hour), 401, "[700211]"},
-		{"another subject", key, claims(issuer.URL, "System:serviceaccount:ns:sa", audience, time.Hour), 401, "[700213]"},
-		{"another audience", key, claims(issuer.URL, subject, "api://other", time.Hour), 401, "[700212]"},
+		{"keys served by the issuer", key, claims(issuer.URL, subject, audience, time.Hour), 200,
+			who.ObjectID},
+		{"keys registered", key, claims("https://registered.example/", subject, audience,
+			time.Hour), 200, who.ObjectID},
+		{"another issuer", key, claims("https://registered.example", subject, audience, time.Hour),
+			401, "[700211]"},
+		{"another subject", key, claims(issuer.URL, "System:serviceaccount:ns:sa", audience,
+			time.Hour), 401, "[700213]"},
+		{"another audience", key, claims(issuer.URL, subject, "api://other", time.Hour), 401,
+			"[700212]"},
 		{"too old", key, claims(issuer.URL, subject, audience, -time.Hour), 401, "[700024]"},
 		{"another key", stranger, claims(issuer.URL, subject, audience, time.Hour), 401, "[50013]"},
 	} {
@@ -256,25 +301,38 @@ func TestFederation(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %s", tt.name, status, got, tt.status, tt.want)
 		}
 	}
-	if status, code := b.try(http.MethodDelete, uai.Child("federatedIdentityCredentials", "served"), api, ""); status != 200 {
+	if status, code := b.try(http.MethodDelete, uai.Child("federatedIdentityCredentials", "served"),
+		api, ""); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
-	if status, got := login(key, claims(issuer.URL, subject, audience, time.Hour)); got != "[700211]" {
+	if status, got := login(key, claims(issuer.URL, subject, audience,
+		time.Hour)); got != "[700211]" {
 		t.Errorf("without the credential: %d %s", status, got)
 	}
 }
 
 // TestTenants: a token is good for the subscriptions of its own tenant only.
 func TestTenants(t *testing.T) {
-	const there, abroad = "5ab00000-0000-4000-8000-00000000000b", "7e4a0000-0000-4000-8000-00000000000b"
-	native := Principal{Name: "native", ClientID: "b1", Secret: "s", ObjectID: "b0000000-0000-4000-8000-00000000000b", Tenant: abroad}
+	const there, abroad = "5ab00000-0000-4000-8000-00000000000b",
+		"7e4a0000-0000-4000-8000-00000000000b"
+	native := Principal{Name: "native", ClientID: "b1", Secret: "s",
+		ObjectID: "b0000000-0000-4000-8000-00000000000b", Tenant: abroad}
 	b := newBench(t, Options{
 		Subscriptions: []string{sub, there}, Tenants: map[string]string{there: abroad},
 		Principals: []Principal{DefaultPrincipal, guest, native},
 	})
 	far := "/subscriptions/" + arm.ID(there)
-	b.says(http.MethodGet, far, "", 401, "InvalidAuthenticationTokenTenant", "The access token is from the wrong issuer 'https://sts.windows.net/"+DefaultTenant+"/'. It must match the tenant 'https://sts.windows.net/"+abroad+"/' associated with this subscription. Please use the authority (URL) 'https://login.windows.net/"+abroad+"' to get the token. Note, if the subscription is transferred to another tenant there is no impact to the services, but information about new tenant could take time to propagate (up to an hour). If you just transferred your subscription and see this error message, please try back later.")
-	if _, headers := b.knockAt(far); headers.Get("WWW-Authenticate") != `Bearer authorization_uri="http://h/`+abroad+`", error="invalid_token", error_description="The access token is missing or invalid."` {
+	b.says(http.MethodGet, far, "", 401, "InvalidAuthenticationTokenTenant",
+		"The access token is from the wrong issuer 'https://sts.windows.net/"+DefaultTenant+
+			"/'. It must match the tenant 'https://sts.windows.net/"+abroad+"/' associated with "+
+			"this subscription. Please use the authority (URL) 'https://login.windows.net/"+abroad+
+			"' to get the token. Note, if the subscription is transferred to another tenant "+
+			"there is no impact to the services, but information about new tenant could take "+
+			"time to propagate (up to an hour). If you just transferred your subscription and "+
+			"see this error message, please try back later.")
+	if _, headers := b.knockAt(far); headers.Get(
+		"WWW-Authenticate") != `Bearer authorization_uri="http://h/`+abroad+
+		`", error="invalid_token", error_description="The access token is missing or invalid."` {
 		t.Errorf("the challenge: %v", headers)
 	}
 	atHome := func(b *bench, tenant string, subscriptions ...string) {
@@ -283,7 +341,8 @@ func TestTenants(t *testing.T) {
 		for _, s := range listAt(b.get("/subscriptions"), "value") {
 			got = append(got, text(s, "subscriptionId"))
 		}
-		if tenants := listAt(b.get("/tenants"), "value"); !slices.Equal(got, subscriptions) || len(tenants) != 1 || text(tenants[0], "tenantId") != tenant {
+		if tenants := listAt(b.get("/tenants"), "value"); !slices.Equal(got, subscriptions) ||
+			len(tenants) != 1 || text(tenants[0], "tenantId") != tenant {
 			t.Errorf("sees %v in %v", got, tenants)
 		}
 	}
@@ -293,10 +352,21 @@ func TestTenants(t *testing.T) {
 	visiting := DefaultPrincipal
 	visiting.Tenant = abroad
 	b.as(visiting).put(far+"/resourceGroups/g", `{"location":"westeurope"}`)
-	b.as(visiting).says(http.MethodPut, far+"/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v", `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"a","properties":{"addressPrefix":"10.0.0.0/24","routeTable":{"id":"`+string(rt)+`"}}}]}}`,
-		403, "LinkedAuthorizationFailed", "The client '"+visiting.ClientID+"' with object id '"+visiting.ObjectID+"' has permission to perform action 'Microsoft.Network/virtualNetworks/write' on scope '"+string(far)+"/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v'; however, the current tenant '"+abroad+"' is not authorized to access linked subscription '"+sub+"'.")
+	b.as(visiting).says(http.MethodPut,
+		far+"/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v",
+		`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]},"subnets":[{"name":"a","properties":{"addressPrefix":"10.0.0.0/24","routeTable":{"id":"`+string(rt)+`"}}}]}}`,
+		403, "LinkedAuthorizationFailed", "The client '"+visiting.ClientID+"' with object id '"+
+			visiting.ObjectID+"' has permission to perform action "+
+			"'Microsoft.Network/virtualNetworks/write' on scope '"+string(far)+
+			"/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v'; however, the "+
+			"current tenant '"+abroad+"' is not authorized to access linked subscription '"+sub+
+			"'.")
 	b.as(native).refused(http.MethodGet, group, "", 401, "InvalidAuthenticationTokenTenant")
-	if status, doc := knock(t, b.e, http.MethodPost, "/"+DefaultTenant+"/oauth2/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"b1"}, "client_secret": {"s"}, "resource": {"https://management.azure.com/"}}); status != 400 || text(doc, "error") != "unauthorized_client" {
+	if status, doc := knock(t, b.e, http.MethodPost, "/"+DefaultTenant+"/oauth2/token",
+		url.Values{"grant_type": {"client_credentials"}, "client_id": {"b1"},
+			"client_secret": {"s"}, "resource": {
+				"https://management.azure.com/"}}); status != 400 ||
+		text(doc, "error") != "unauthorized_client" {
 		t.Errorf("in the wrong tenant: %d %v", status, doc)
 	}
 }
@@ -304,7 +374,8 @@ func TestTenants(t *testing.T) {
 // knockAt calls without a token.
 func (b *bench) knockAt(id arm.ID) (int, http.Header) {
 	w := httptest.NewRecorder()
-	b.e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://h"+string(id)+"?api-version="+api, nil))
+	b.e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://h"+string(id)+"?api-version="+api,
+		nil))
 	return w.Code, w.Header()
 }
 
@@ -319,19 +390,25 @@ func TestProviders(t *testing.T) {
 			t.Errorf("%s has no api-versions", text(r, "resourceType"))
 		}
 	}
-	if text(doc, "registrationState") != "Registered" || !slices.Contains(types, "routeTables") || !slices.Contains(types, "virtualNetworks/subnets") {
+	if text(doc, "registrationState") != "Registered" || !slices.Contains(types, "routeTables") ||
+		!slices.Contains(types, "virtualNetworks/subnets") {
 		t.Errorf("%s", encode(doc))
 	}
-	for verb, want := range map[string]string{"unregister": "Unregistered", "register": "Registered"} {
-		if _, doc := b.request(http.MethodPost, string(scope)+"/providers/Microsoft.Network/"+verb, nil, ""); text(doc, "registrationState") != want {
+	for verb, want := range map[string]string{"unregister": "Unregistered",
+		"register": "Registered"} {
+		if _, doc := b.request(http.MethodPost, string(scope)+"/providers/Microsoft.Network/"+verb,
+			nil, ""); text(doc, "registrationState") != want {
 			t.Errorf("%s: %s", verb, encode(doc))
 		}
-		if got := text(b.get(scope+"/providers/Microsoft.Network"), "registrationState"); got != want {
+		if got := text(b.get(scope+"/providers/Microsoft.Network"),
+			"registrationState"); got != want {
 			t.Errorf("after %s: %s", verb, got)
 		}
 	}
-	b.refused(http.MethodGet, scope+"/providers/Microsoft.Nothing", "", 404, "InvalidResourceNamespace")
-	if doc := b.get(scope + "/providers"); len(listAt(doc, "value")) != 3 || text(doc, "nextLink") == "" {
+	b.refused(http.MethodGet, scope+"/providers/Microsoft.Nothing", "", 404,
+		"InvalidResourceNamespace")
+	if doc := b.get(scope + "/providers"); len(listAt(doc, "value")) != 3 ||
+		text(doc, "nextLink") == "" {
 		t.Errorf("%s", encode(doc))
 	}
 	if doc := b.get(scope + "/locations"); text(listAt(doc, "value")[0], "name") != "westeurope" {

@@ -9,17 +9,22 @@ import (
 
 const typeMaintenance = arm.TypeCluster + "/maintenanceConfigurations"
 
-// settleMaintenance checks a maintenance configuration: there are three, each with a content of its own.
+// settleMaintenance checks a maintenance configuration: there are three, each with a content of its
+// own.
 func (e *Emulator) settleMaintenance(c *call, r, old *resource) *failure {
 	properties := objectAt(r.body, "properties")
 	switch name := r.id.Name(); {
 	case strings.EqualFold(name, "default"):
-	case strings.EqualFold(name, "aksManagedAutoUpgradeSchedule"), strings.EqualFold(name, "aksManagedNodeOSUpgradeSchedule"):
+	case strings.EqualFold(name, "aksManagedAutoUpgradeSchedule"),
+		strings.EqualFold(name, "aksManagedNodeOSUpgradeSchedule"):
 		if objectAt(properties, "maintenanceWindow") == nil {
-			return fail(http.StatusBadRequest, "InvalidParameter", "Required parameter maintenanceWindow is missing (null).")
+			return fail(http.StatusBadRequest, "InvalidParameter",
+				"Required parameter maintenanceWindow is missing (null).")
 		}
 	default: // wording [U]
-		return fail(http.StatusBadRequest, "InvalidMaintenanceConfigurationName", "The maintenance configuration name %s is invalid. Expected default, aksManagedAutoUpgradeSchedule or aksManagedNodeOSUpgradeSchedule.", name)
+		return fail(http.StatusBadRequest, "InvalidMaintenanceConfigurationName",
+			"The maintenance configuration name %s is invalid. Expected default, "+
+				"aksManagedAutoUpgradeSchedule or aksManagedNodeOSUpgradeSchedule.", name)
 	}
 	return nil
 }

@@ -14,12 +14,13 @@ const (
 	typeFederatedCredential = typeUserIdentity + "/federatedIdentityCredentials"
 )
 
-// settleUserIdentity gives a user-assigned identity its IDs, which it keeps until it is deleted. One that is made again
-// under its name is somebody else: the roles of the first do not come back.
+// settleUserIdentity gives a user-assigned identity its IDs, which it keeps until it is deleted.
+// One that is made again under its name is somebody else: the roles of the first do not come back.
 func (e *Emulator) settleUserIdentity(c *call, r, old *resource) *failure {
 	r.etag = ""
 	properties := objectAt(r.body, "properties")
-	properties["tenantId"], properties["clientId"], properties["principalId"] = e.tenantOf(r.id.Subscription()), uuid.NewString(), uuid.NewString()
+	properties["tenantId"], properties["clientId"], properties["principalId"] =
+		e.tenantOf(r.id.Subscription()), uuid.NewString(), uuid.NewString()
 	if old != nil {
 		for _, field := range []string{"clientId", "principalId"} {
 			properties[field] = objectAt(old.body, "properties")[field]
@@ -30,7 +31,8 @@ func (e *Emulator) settleUserIdentity(c *call, r, old *resource) *failure {
 
 // identityCall lists the clusters that use an identity.
 func (e *Emulator) identityCall(c *call) (reply, *failure, bool) {
-	if c.method != http.MethodPost || len(c.path) != 9 || !strings.EqualFold(c.path[8], "listAssociatedResources") {
+	if c.method != http.MethodPost || len(c.path) != 9 ||
+		!strings.EqualFold(c.path[8], "listAssociatedResources") {
 		return reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
@@ -43,7 +45,9 @@ func (e *Emulator) identityCall(c *call) (reply, *failure, bool) {
 	for _, r := range e.store.list(arm.TypeCluster, "") {
 		for _, used := range assignedIdentities(r.body) {
 			if used.Equal(id) {
-				users = append(users, object{"id": string(r.id), "name": r.id.Name(), "type": kindName(r.id), "resourceGroup": r.id.ResourceGroup(), "subscriptionId": r.id.Subscription()})
+				users = append(users, object{"id": string(r.id), "name": r.id.Name(),
+					"type": kindName(r.id), "resourceGroup": r.id.ResourceGroup(),
+					"subscriptionId": r.id.Subscription()})
 			}
 		}
 	}
@@ -62,7 +66,8 @@ func (e *Emulator) userIdentityRemoved(r *resource) { e.identity.remove(identity
 func identityOf(r *resource) Principal {
 	p := objectAt(r.body, "properties")
 	return Principal{
-		Name: r.id.Name(), ClientID: text(p, "clientId"), ObjectID: text(p, "principalId"), Tenant: text(p, "tenantId"), Resource: string(r.id),
+		Name: r.id.Name(), ClientID: text(p, "clientId"), ObjectID: text(p,
+			"principalId"), Tenant: text(p, "tenantId"), Resource: string(r.id),
 	}
 }
 
@@ -76,21 +81,26 @@ func (e *Emulator) settleFederatedCredential(c *call, r, old *resource) *failure
 	p := objectAt(r.body, "properties")
 	for _, field := range []string{"issuer", "subject"} {
 		if text(p, field) == "" {
-			return fail(http.StatusBadRequest, "BadRequest", "The federated identity credential %s needs the property %s.", r.id.Name(), field)
+			return fail(http.StatusBadRequest, "BadRequest",
+				"The federated identity credential %s needs the property %s.", r.id.Name(), field)
 		}
 	}
 	if len(list(p, "audiences")) != 1 {
-		return fail(http.StatusBadRequest, "BadRequest", "The federated identity credential %s needs exactly one audience.", r.id.Name())
+		return fail(http.StatusBadRequest, "BadRequest",
+			"The federated identity credential %s needs exactly one audience.", r.id.Name())
 	}
 	siblings := e.store.list(typeFederatedCredential, r.id.Parent())
 	for _, s := range siblings {
 		q := objectAt(s.body, "properties")
-		if !s.id.Equal(r.id) && text(q, "issuer") == text(p, "issuer") && text(q, "subject") == text(p, "subject") {
-			return fail(http.StatusConflict, "Conflict", "Issuer and subject combination already exists for this Managed Identity.")
+		if !s.id.Equal(r.id) && text(q, "issuer") == text(p, "issuer") &&
+			text(q, "subject") == text(p, "subject") {
+			return fail(http.StatusConflict, "Conflict",
+				"Issuer and subject combination already exists for this Managed Identity.")
 		}
 	}
 	if old == nil && len(siblings) >= 20 {
-		return fail(http.StatusBadRequest, "BadRequest", "Too many Federated Identity Credentials are configured for the managed identity: 20 is the limit.")
+		return fail(http.StatusBadRequest, "BadRequest", "Too many Federated Identity "+
+			"Credentials are configured for the managed identity: 20 is the limit.")
 	}
 	return nil
 }
@@ -109,13 +119,18 @@ func (e *Emulator) checkIdentities(scope arm.ID, body object) *failure {
 	for _, id := range assignedIdentities(body) {
 		if r := e.store.get(id); r == nil || !r.id.Is(typeUserIdentity) {
 			return fail(http.StatusBadRequest, "FailedIdentityOperation",
-				"Identity operation for resource '%s' failed with error 'Failed to perform resource identity operation. Status: 'BadRequest'. Response: '{\"error\":{\"code\":\"BadRequest\",\"message\":\"Resource '%s' was not found.\"}}'.'.", scope, id)
+				"Identity operation for resource '%s' failed with error 'Failed to perform "+
+					"resource identity operation. Status: 'BadRequest'. Response: "+
+					"'{\"error\":{\"code\":\"BadRequest\",\"message\":\"Resource '%s' was not "+
+					"found.\"}}'.'.", scope, id)
 		}
 	}
 	return nil
 }
 
-// hasUserIdentity reports whether a resource uses an identity of its own making instead of a system-assigned one.
+// hasUserIdentity reports whether a resource uses an identity of its own making instead of a
+// system-assigned one.
 func hasUserIdentity(body object) bool {
-	return strings.Contains(strings.ToLower(text(objectAt(body, "identity"), "type")), "userassigned")
+	return strings.Contains(strings.ToLower(text(objectAt(body, "identity"), "type")),
+		"userassigned")
 }

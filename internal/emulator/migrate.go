@@ -8,8 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// leavable refuses to take a kubenet cluster to overlay while a subnet that is not its nodes' is associated with its table
-// (azure-aks-docs#334; with which code is not known [U]).
+// leavable refuses to take a kubenet cluster to overlay while a subnet that is not its nodes' is
+// associated with its table (azure-aks-docs#334; with which code is not known [U]).
 func (e *Emulator) leavable(cl *cluster) *failure {
 	if cl.mode != modeKubenet {
 		return nil
@@ -20,19 +20,24 @@ func (e *Emulator) leavable(cl *cluster) *failure {
 	}
 	for key, id := range e.store.linked[cl.table.Key()] {
 		if !own[key] {
-			return fail(http.StatusBadRequest, "CustomRouteTableInvalidUpdateAttempt", "Cluster %s cannot be updated to Azure CNI Overlay: subnet %s, which is not a node subnet of it, is associated with its route table %s.", cl.id.Name(), id, cl.table)
+			return fail(http.StatusBadRequest, "CustomRouteTableInvalidUpdateAttempt",
+				"Cluster %s cannot be updated to Azure CNI Overlay: subnet %s, which is not a "+
+					"node subnet of it, is associated with its route table %s.", cl.id.Name(), id,
+				cl.table)
 		}
 	}
 	return nil
 }
 
-// migrate takes a cluster to overlay. Nodes keep their part of the pod CIDR, or get one. Where it was kubenet, the routes go
-// at the end of the operation: the managed table is deleted, a brought one loses the pod routes.
+// migrate takes a cluster to overlay. Nodes keep their part of the pod CIDR, or get one. Where it
+// was kubenet, the routes go at the end of the operation: the managed table is deleted, a brought
+// one loses the pod routes.
 func (e *Emulator) migrate(cl *cluster, r *resource, to networkMode) {
 	from := cl.mode
 	cl.mode, cl.leaving = to, from == modeKubenet
 	if from == modeVNet {
-		cl.podCIDRs = validPrefixes(list(objectAt(r.body, "properties", "networkProfile"), "podCidrs"))
+		cl.podCIDRs = validPrefixes(list(objectAt(r.body, "properties", "networkProfile"),
+			"podCidrs"))
 		for _, p := range cl.pools {
 			for _, n := range p.nodes {
 				if len(n.addrs) > 1 { // pods no longer have theirs in the node's subnet

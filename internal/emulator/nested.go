@@ -8,7 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// nested are lists in a document whose items are resources of their own as well: writing one is writing the document.
+// nested are lists in a document whose items are resources of their own as well: writing one is
+// writing the document.
 var nested = []struct {
 	parent, list string
 	readOnly     bool
@@ -20,7 +21,8 @@ var nested = []struct {
 	{typeLoadBalancer, "frontendIPConfigurations", true},
 }
 
-// partsOf are the types whose lists of named objects are parts with IDs that others link to, but no resources.
+// partsOf are the types whose lists of named objects are parts with IDs that others link to, but no
+// resources.
 var partsOf = []string{typeLoadBalancer, typeFirewall, typeVPNGateway, typeBastion}
 
 // showNested adds to the items of such lists what they show of their parent.
@@ -85,7 +87,8 @@ func (e *Emulator) nestedCall(c *call) (reply, *failure, bool) {
 }
 
 // itemCall handles one item of a parent's list.
-func (e *Emulator) itemCall(c *call, parent *resource, list string, items []object) (reply, *failure) {
+func (e *Emulator) itemCall(c *call, parent *resource, list string, items []object) (reply,
+	*failure) {
 	name := c.path[9]
 	id := parent.id.Child(list, name)
 	named := func(o object) bool { return strings.EqualFold(text(o, "name"), name) }
@@ -139,5 +142,6 @@ func (e *Emulator) itemCall(c *call, parent *resource, list string, items []obje
 	}
 	items = listAt(objectAt(e.document(stored, c.version), "properties"), list)
 	i = slices.IndexFunc(items, named)
-	return e.started(c, stored, reply{status: status, header: map[string]string{}, body: encode(items[i])}), nil
+	return e.started(c, stored, reply{status: status, header: map[string]string{},
+		body: encode(items[i])}), nil
 }

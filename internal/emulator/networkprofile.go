@@ -16,8 +16,9 @@ type networkMode int
 const (
 	modeKubenet networkMode = iota // a part of the pod CIDR for each node, and a route to it
 	modeOverlay                    // a part of the pod CIDR for each node, and no route
-	modeVNet                       // the node's subnet, taken up front, or a subnet for pods (per pool)
-	modeNone                       // somebody else's plugin: AKS gives pods nothing
+	// the node's subnet, taken up front, or a subnet for pods (per pool)
+	modeVNet
+	modeNone // somebody else's plugin: AKS gives pods nothing
 )
 
 func modeOf(profile object) networkMode {
@@ -35,11 +36,12 @@ func modeOf(profile object) networkMode {
 func (m networkMode) hasPodCIDR() bool { return m == modeKubenet || m == modeOverlay }
 
 // outboundTypes are how a cluster's nodes reach the Internet.
-var outboundTypes = []string{"loadBalancer", "userDefinedRouting", "managedNATGateway", "userAssignedNATGateway", "none", "block"}
+var outboundTypes = []string{"loadBalancer", "userDefinedRouting", "managedNATGateway",
+	"userAssignedNATGateway", "none", "block"}
 
-// settleNetworkProfile fills in a cluster's network profile, from the one it had where something is left out, and refuses
-// what cannot be or cannot be changed. before are the properties it had, nil for a new cluster; overlay says which plugin
-// a new one gets that names none.
+// settleNetworkProfile fills in a cluster's network profile, from the one it had where something is
+// left out, and refuses what cannot be or cannot be changed. before are the properties it had, nil
+// for a new cluster; overlay says which plugin a new one gets that names none.
 func settleNetworkProfile(properties, before object, overlay bool) *failure {
 	profile := objectAt(properties, "networkProfile")
 	if profile == nil {
@@ -47,8 +49,11 @@ func settleNetworkProfile(properties, before object, overlay bool) *failure {
 		properties["networkProfile"] = profile
 	}
 	had := objectAt(before, "networkProfile")
-	changesMode := text(profile, "networkPluginMode") != "" && text(profile, "networkPluginMode") != text(had, "networkPluginMode")
-	for _, field := range []string{"networkPlugin", "networkPluginMode", "loadBalancerSku", "outboundType", "podCidr", "podCidrs", "serviceCidr", "serviceCidrs", "dnsServiceIP", "ipFamilies"} {
+	changesMode := text(profile, "networkPluginMode") != "" &&
+		text(profile, "networkPluginMode") != text(had, "networkPluginMode")
+	for _, field := range []string{"networkPlugin", "networkPluginMode", "loadBalancerSku",
+		"outboundType", "podCidr", "podCidrs", "serviceCidr", "serviceCidrs", "dnsServiceIP",
+		"ipFamilies"} {
 		samePlugin := text(profile, "networkPlugin") == text(had, "networkPlugin") // it comes first
 		if had[field] != nil && (field != "networkPluginMode" || samePlugin) {
 			setDefault(profile, field, cloneValue(had[field]))
@@ -59,7 +64,8 @@ func settleNetworkProfile(properties, before object, overlay bool) *failure {
 		setDefault(profile, "networkPluginMode", "overlay")
 	}
 	setDefault(profile, "networkPlugin", "kubenet")
-	if cidr := text(profile, "podCidr"); cidr != "" && !slices.Contains(list(profile, "podCidrs"), cidr) {
+	if cidr := text(profile, "podCidr"); cidr != "" &&
+		!slices.Contains(list(profile, "podCidrs"), cidr) {
 		delete(profile, "podCidrs") // the one that was sent without the other counts
 	}
 	setDefault(profile, "loadBalancerSku", "standard")
@@ -74,9 +80,11 @@ func settleNetworkProfile(properties, before object, overlay bool) *failure {
 	case mode != "" && mode != "overlay":
 		return invalid("networkProfile.networkPluginMode", mode)
 	case mode == "overlay" && plugin != "azure": // AKS#5662
-		return fail(http.StatusBadRequest, "UnsupportedNetworkPluginModeWithNetworkPlugin", "NetworkPluginMode overlay is not supported with NetworkPlugin %s.", plugin)
+		return fail(http.StatusBadRequest, "UnsupportedNetworkPluginModeWithNetworkPlugin",
+			"NetworkPluginMode overlay is not supported with NetworkPlugin %s.", plugin)
 	case !slices.Contains(outboundTypes, text(profile, "outboundType")):
-		return fail(http.StatusBadRequest, "UnsupportedOutboundType", "The outbound type %s is not supported.", text(profile, "outboundType"))
+		return fail(http.StatusBadRequest, "UnsupportedOutboundType",
+			"The outbound type %s is not supported.", text(profile, "outboundType"))
 	}
 	if had != nil {
 		if f := modeChange(profile, had, changesMode); f != nil {
@@ -95,15 +103,17 @@ func settleNetworkProfile(properties, before object, overlay bool) *failure {
 }
 
 func invalid(parameter string, value any) *failure {
-	return fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter %s is invalid: %v.", parameter, value)
+	return fail(http.StatusBadRequest, "InvalidParameter",
+		"The value of parameter %s is invalid: %v.", parameter, value)
 }
 
 func unchangeable(property string) *failure {
-	return fail(http.StatusBadRequest, "PropertyChangeNotAllowed", "Changing property '%s' is not allowed.", property)
+	return fail(http.StatusBadRequest, "PropertyChangeNotAllowed",
+		"Changing property '%s' is not allowed.", property)
 }
 
-// modeChange refuses every change of the network plugin but the one to overlay, which there is no way back from. Its pod
-// CIDR stays the one of kubenet (azure-aks-docs#172).
+// modeChange refuses every change of the network plugin but the one to overlay, which there is no
+// way back from. Its pod CIDR stays the one of kubenet (azure-aks-docs#172).
 func modeChange(profile, had object, asked bool) *failure {
 	from, to := modeOf(had), modeOf(profile)
 	toOverlay := asked && to == modeOverlay && (from == modeKubenet || from == modeVNet)
@@ -115,7 +125,8 @@ func modeChange(profile, had object, asked bool) *failure {
 		return unchangeable("networkProfile.networkPluginMode")
 	}
 	for _, field := range []string{"podCidr", "serviceCidr", "dnsServiceIP"} {
-		if text(had, field) != text(profile, field) && !(toOverlay && from == modeVNet && field == "podCidr") {
+		if text(had, field) != text(profile, field) &&
+			!(toOverlay && from == modeVNet && field == "podCidr") {
 			return unchangeable("networkProfile." + field)
 		}
 	}
@@ -153,7 +164,8 @@ func checkServiceCIDR(profile object) *failure {
 	}
 	for _, pods := range validPrefixes(list(profile, "podCidrs")) {
 		if pods.Overlaps(service) {
-			return fail(http.StatusBadRequest, "PodCidrOverlapServiceCidr", "The specified pod CIDR %s overlaps with the service CIDR %s.", pods, service)
+			return fail(http.StatusBadRequest, "PodCidrOverlapServiceCidr",
+				"The specified pod CIDR %s overlaps with the service CIDR %s.", pods, service)
 		}
 	}
 	return nil
@@ -173,10 +185,15 @@ func (e *Emulator) checkSubnets(id arm.ID, properties object, isNew bool) *failu
 			}
 			subnet := e.store.get(subnetID)
 			if subnet == nil || !subnetID.Is(arm.TypeSubnet) {
-				return fail(http.StatusBadRequest, "LinkedInvalidPropertyId", "The subnet %s of pool %s of cluster %s was not found.", subnetID, text(p, "name"), id)
+				return fail(http.StatusBadRequest, "LinkedInvalidPropertyId",
+					"The subnet %s of pool %s of cluster %s was not found.", subnetID, text(p,
+						"name"), id)
 			}
 			if vnet != "" && !subnetID.Parent().Equal(vnet) {
-				return fail(http.StatusBadRequest, "InvalidParameter", "All subnets assigned to agent pools of cluster %s must belong to the same virtual network: %s is not in %s.", id.Name(), subnetID, vnet.Name()) // code [U]
+				// code [U]
+				return fail(http.StatusBadRequest, "InvalidParameter", "All subnets assigned to "+
+					"agent pools of cluster %s must belong to the same virtual network: %s is "+
+					"not in %s.", id.Name(), subnetID, vnet.Name())
 			}
 			vnet = subnetID.Parent()
 		}
@@ -188,7 +205,8 @@ func (e *Emulator) checkSubnets(id arm.ID, properties object, isNew bool) *failu
 		has := linkOf(subnet.body, "routeTable")
 		if mode == modeKubenet && has != "" {
 			if table != "" && !has.Equal(table) {
-				return fail(http.StatusBadRequest, "TooManyCustomRouteTables", "Cluster %s uses more than one route table: %s and %s.", id.Name(), table, has)
+				return fail(http.StatusBadRequest, "TooManyCustomRouteTables",
+					"Cluster %s uses more than one route table: %s and %s.", id.Name(), table, has)
 			}
 			table = has
 		}
@@ -197,7 +215,9 @@ func (e *Emulator) checkSubnets(id arm.ID, properties object, isNew bool) *failu
 		}
 	}
 	if brought > 0 && brought < len(pools) {
-		return fail(http.StatusBadRequest, "AgentPoolsWithEmptySubnetError", "Agent pools of cluster %s without a subnet cannot be beside ones that bring theirs.", id.Name())
+		return fail(http.StatusBadRequest, "AgentPoolsWithEmptySubnetError",
+			"Agent pools of cluster %s without a subnet cannot be beside ones that bring theirs.",
+			id.Name())
 	}
 	if vnet != "" && isNew {
 		if f := e.checkOverlaps(profile, vnet); f != nil {
@@ -207,27 +227,34 @@ func (e *Emulator) checkSubnets(id arm.ID, properties object, isNew bool) *failu
 	return nil
 }
 
-// checkEgress refuses userDefinedRouting where the subnet's table leads nowhere (the first message is AKS's own as
-// reported by many; the other two are from azurerm#8609 and azure-docs#108240).
+// checkEgress refuses userDefinedRouting where the subnet's table leads nowhere (the first message
+// is AKS's own as reported by many; the other two are from azurerm#8609 and azure-docs#108240).
 func (e *Emulator) checkEgress(outbound string, subnet *resource, table arm.ID) *failure {
 	if outbound != "userDefinedRouting" {
 		return nil
 	}
 	r := e.store.get(table)
 	if r == nil {
-		return fail(http.StatusBadRequest, "ExistingRouteTableNotAssociatedWithSubnet", "An existing route table has not been associated with subnet %s. Please update the route table association", subnet.id)
+		return fail(http.StatusBadRequest, "ExistingRouteTableNotAssociatedWithSubnet",
+			"An existing route table has not been associated with subnet %s. Please update the "+
+				"route table association", subnet.id)
 	}
 	for _, route := range listAt(objectAt(r.body, "properties"), "routes") {
 		p := objectAt(route, "properties")
 		if text(p, "addressPrefix") != "0.0.0.0/0" {
 			continue
 		}
-		if hop := text(p, "nextHopType"); hop != inventory.HopAppliance && hop != inventory.HopGateway {
-			return fail(http.StatusBadRequest, "RouteTableInvalidNextHop", "Default route 0.0.0.0/0 has a next hop of %s but only next hops of VirtualAppliance or VirtualNetworkGateway are allowed. Please see http://aka.ms/aks/outboundtype for more details", hop)
+		if hop := text(p, "nextHopType"); hop != inventory.HopAppliance &&
+			hop != inventory.HopGateway {
+			return fail(http.StatusBadRequest, "RouteTableInvalidNextHop",
+				"Default route 0.0.0.0/0 has a next hop of %s but only next hops of "+
+					"VirtualAppliance or VirtualNetworkGateway are allowed. Please see "+
+					"http://aka.ms/aks/outboundtype for more details", hop)
 		}
 		return nil
 	}
-	return fail(http.StatusBadRequest, "RouteTableMissingDefaultRouteError", "Default route 0.0.0.0/0 missing from route table %s", table)
+	return fail(http.StatusBadRequest, "RouteTableMissingDefaultRouteError",
+		"Default route 0.0.0.0/0 missing from route table %s", table)
 }
 
 // checkOverlaps refuses pod and service CIDRs in which subnets of the virtual network lie.
@@ -236,11 +263,16 @@ func (e *Emulator) checkOverlaps(profile object, vnet arm.ID) *failure {
 		for _, p := range prefixesOf(s.body) {
 			for _, pods := range validPrefixes(list(profile, "podCidrs")) {
 				if pods.Overlaps(p) {
-					return fail(http.StatusBadRequest, "PodCidrOverlapExistingSubnetsCidr", "The specified pod CIDR %s is conflicted with an existing subnet CIDR %s", pods, p)
+					return fail(http.StatusBadRequest, "PodCidrOverlapExistingSubnetsCidr",
+						"The specified pod CIDR %s is conflicted with an existing subnet CIDR %s",
+						pods, p)
 				}
 			}
-			if service, err := netip.ParsePrefix(text(profile, "serviceCidr")); err == nil && service.Overlaps(p) {
-				return fail(http.StatusBadRequest, "ServiceCidrOverlapExistingSubnetsCidr", "The specified service CIDR %s is conflicted with an existing subnet CIDR %s", service, p)
+			if service, err := netip.ParsePrefix(text(profile, "serviceCidr")); err == nil &&
+				service.Overlaps(p) {
+				return fail(http.StatusBadRequest, "ServiceCidrOverlapExistingSubnetsCidr",
+					"The specified service CIDR %s is conflicted with an existing subnet CIDR %s",
+					service, p)
 			}
 		}
 	}
@@ -250,10 +282,11 @@ func (e *Emulator) checkOverlaps(profile object, vnet arm.ID) *failure {
 // sizes of what AKS takes, as its messages count them.
 const maxPoolNodes, maxClusterNodes, maxPools = 1000, 5000, 100
 
-// checkSizes refuses more nodes than the cluster, its table, its pod CIDR or its subnets can hold. With the autoscaler a
-// pool counts with its most nodes.
+// checkSizes refuses more nodes than the cluster, its table, its pod CIDR or its subnets can hold.
+// With the autoscaler a pool counts with its most nodes.
 func (e *Emulator) checkSizes(id arm.ID, properties object) *failure {
-	profile, pools := objectAt(properties, "networkProfile"), listAt(properties, "agentPoolProfiles")
+	profile, pools := objectAt(properties, "networkProfile"), listAt(properties,
+		"agentPoolProfiles")
 	mode := modeOf(profile)
 	total := 0
 	inSubnet := map[string]int{}
@@ -271,10 +304,14 @@ func (e *Emulator) checkSizes(id arm.ID, properties object) *failure {
 		limit = e.opts.RouteLimit / max(1, len(cidrs)) // a route for each node and family
 	}
 	if total > limit {
-		return fail(http.StatusBadRequest, "AgentPoolMaxCountExceeded", "Cluster %s would have %d nodes, more than the %d that are supported with network plugin %s.", id.Name(), total, limit, text(profile, "networkPlugin")) // wording [U]
+		// wording [U]
+		return fail(http.StatusBadRequest, "AgentPoolMaxCountExceeded", "Cluster %s would have "+
+			"%d nodes, more than the %d that are supported with network plugin %s.", id.Name(),
+			total, limit, text(profile, "networkPlugin"))
 	}
 	for _, cidr := range validPrefixes(list(profile, "podCidrs")) {
-		if bits := inventory.NodeMask(cidr); mode.hasPodCIDR() && cidr.Addr().Is4() && total > 1<<(bits-cidr.Bits()) {
+		if bits := inventory.NodeMask(cidr); mode.hasPodCIDR() && cidr.Addr().Is4() &&
+			total > 1<<(bits-cidr.Bits()) {
 			return tooSmall(total<<(32-bits), 1<<(32-cidr.Bits()), cidr, "networkProfile.podCIDR")
 		}
 	}
@@ -294,6 +331,9 @@ func (e *Emulator) checkSizes(id arm.ID, properties object) *failure {
 
 func tooSmall(wanted, have int, prefix netip.Prefix, name string) *failure {
 	return fail(http.StatusBadRequest, "InsufficientSubnetSize",
-		"Pre-allocated IPs %d exceeds IPs available %d in Subnet Cidr %s, Subnet Name %s. If Autoscaler is enabled, the max-count from each nodepool is counted towards this total (which means that pre-allocated IPs count represents a theoretical max value, not the actual number of IPs requested). http://aka.ms/aks/insufficientsubnetsize",
+		"Pre-allocated IPs %d exceeds IPs available %d in Subnet Cidr %s, Subnet Name %s. If "+
+			"Autoscaler is enabled, the max-count from each nodepool is counted towards this "+
+			"total (which means that pre-allocated IPs count represents a theoretical max value, "+
+			"not the actual number of IPs requested). http://aka.ms/aks/insufficientsubnetsize",
 		wanted, have, prefix, strings.TrimSpace(name))
 }

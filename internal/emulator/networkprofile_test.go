@@ -13,10 +13,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// clusterBody is a cluster of one pool in subnet a, with more fields of its network profile and of its pool.
+// clusterBody is a cluster of one pool in subnet a, with more fields of its network profile and of
+// its pool.
 func clusterBody(profile, pool string) string {
 	return `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","serviceCidr":"172.16.0.0/16","dnsServiceIP":"172.16.0.10"` + profile + `},
-		"agentPoolProfiles":[{"name":"np","mode":"System","vnetSubnetID":"` + string(vnet) + `/subnets/a"` + pool + `}]}}`
+		"agentPoolProfiles":[{"name":"np","mode":"System","vnetSubnetID":"` + string(vnet) +
+		`/subnets/a"` + pool + `}]}}`
 }
 
 // withNetwork is a bench with the plain virtual network and its table.
@@ -27,7 +29,8 @@ func withNetwork(t *testing.T, opts Options) *bench {
 	return b
 }
 
-// addresses counts the addresses in use in a subnet, by the name of the IP configuration without its number.
+// addresses counts the addresses in use in a subnet, by the name of the IP configuration without
+// its number.
 func (b *bench) addresses(subnet arm.ID) map[string]int {
 	b.e.mu.RLock()
 	defer b.e.mu.RUnlock()
@@ -55,7 +58,8 @@ func (b *bench) nodes() []*node {
 func TestNodeSubnetTakesAddressesUpFront(t *testing.T) {
 	b := withNetwork(t, Options{})
 	azure := `,"networkPlugin":"azure"`
-	b.refused(http.MethodPut, aks, clusterBody(azure, `,"count":9`), 400, "InsufficientSubnetSize") // 9 x 31 of 251
+	// 9 x 31 of 251
+	b.refused(http.MethodPut, aks, clusterBody(azure, `,"count":9`), 400, "InsufficientSubnetSize")
 	b.put(aks, clusterBody(azure, `,"count":8`))
 	a := vnet.Child("subnets", "a")
 	if got := b.addresses(a)["ipconfig"]; got != 8*31 {
@@ -67,10 +71,12 @@ func TestNodeSubnetTakesAddressesUpFront(t *testing.T) {
 	set := b.e.clusters[aks.Key()].pools[0].scaleSet
 	nic := b.get(set + "/virtualMachines/0/networkInterfaces/" + arm.ID(set.Name()))
 	configurations := listAt(objectAt(nic, "properties"), "ipConfigurations")
-	if len(configurations) != 31 || objectAt(configurations[0], "properties")["primary"] != true || objectAt(configurations[1], "properties")["primary"] != false {
+	if len(configurations) != 31 || objectAt(configurations[0], "properties")["primary"] != true ||
+		objectAt(configurations[1], "properties")["primary"] != false {
 		t.Errorf("%d IP configurations", len(configurations))
 	}
-	if len(b.podRoutes(rt)) != 0 || objectAt(b.get(aks), "properties", "networkProfile")["podCidr"] != nil {
+	if len(b.podRoutes(rt)) != 0 ||
+		objectAt(b.get(aks), "properties", "networkProfile")["podCidr"] != nil {
 		t.Error("routes or a pod CIDR without kubenet")
 	}
 	b.put(aks.Child("agentPools", "np"), `{"properties":{"count":1}}`)
@@ -86,26 +92,37 @@ func TestPodSubnets(t *testing.T) {
 		inPods     int
 		count, max int
 	}{
-		{`,"count":2,"podSubnetID":"` + string(pods) + `"`, 2 * 16, 2, 15},                                                     // 15 x 16 of 251
-		{`,"count":2,"podIPAllocationMode":"StaticBlock","maxPods":40,"podSubnetID":"` + string(pods) + `"`, 2 * 3 * 16, 2, 4}, // ceil(41/16) blocks, 14 of them
-		{`,"count":1,"podIPAllocationMode":"StaticBlock","maxPods":16,"podSubnetID":"` + string(pods) + `"`, 2 * 16, 1, 7},     // ceil(17/16)
-		{`,"count":1,"podIPAllocationMode":"StaticBlock","maxPods":15,"podSubnetID":"` + string(pods) + `"`, 16, 1, 14},        // one block is just enough
+		// 15 x 16 of 251
+		{`,"count":2,"podSubnetID":"` + string(pods) + `"`, 2 * 16, 2, 15},
+		// ceil(41/16) blocks, 14 of them
+		{`,"count":2,"podIPAllocationMode":"StaticBlock","maxPods":40,"podSubnetID":"` +
+			string(pods) + `"`, 2 * 3 * 16, 2, 4},
+		// ceil(17/16)
+		{`,"count":1,"podIPAllocationMode":"StaticBlock","maxPods":16,"podSubnetID":"` +
+			string(pods) + `"`, 2 * 16, 1, 7},
+		// one block is just enough
+		{`,"count":1,"podIPAllocationMode":"StaticBlock","maxPods":15,"podSubnetID":"` +
+			string(pods) + `"`, 16, 1, 14},
 	} {
 		b := withNetwork(t, Options{})
 		b.put(aks, clusterBody(`,"networkPlugin":"azure"`, tt.pool))
-		if nodes, in := b.addresses(vnet.Child("subnets", "a"))["ipconfig"], b.addresses(pods)["pods"]; nodes != tt.count || in != tt.inPods {
-			t.Errorf("%s: %d addresses for nodes, %d for pods, want %d", tt.pool, nodes, in, tt.inPods)
+		if nodes, in := b.addresses(vnet.Child("subnets", "a"))["ipconfig"], b.addresses(
+			pods)["pods"]; nodes != tt.count || in != tt.inPods {
+			t.Errorf("%s: %d addresses for nodes, %d for pods, want %d", tt.pool, nodes, in,
+				tt.inPods)
 		}
 		if strings.Contains(tt.pool, "StaticBlock") {
 			for _, n := range b.nodes() {
-				if first := n.pods[0]; netip.PrefixFrom(first, 28).Masked().Addr() != first || first.As4()[3] == 0 {
+				if first := n.pods[0]; netip.PrefixFrom(first, 28).Masked().Addr() != first ||
+					first.As4()[3] == 0 {
 					t.Errorf("a block starts at %s", first)
 				}
 			}
 		}
 		scale := func(count int) string { return fmt.Sprintf(`{"properties":{"count":%d}}`, count) }
 		b.put(aks.Child("agentPools", "np"), scale(tt.max))
-		b.refused(http.MethodPut, aks.Child("agentPools", "np"), scale(tt.max+1), 400, "SubnetIsFull")
+		b.refused(http.MethodPut, aks.Child("agentPools", "np"), scale(tt.max+1), 400,
+			"SubnetIsFull")
 		if nodes := b.addresses(vnet.Child("subnets", "a"))["ipconfig"]; nodes != tt.max {
 			t.Errorf("%s: %d nodes after a refused scale, want %d", tt.pool, nodes, tt.max)
 		}
@@ -119,18 +136,22 @@ func TestPodSubnets(t *testing.T) {
 
 func TestOverlay(t *testing.T) {
 	b := withNetwork(t, Options{})
-	b.put(aks, clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay","podCidr":"192.168.0.0/22"`, `,"count":4`))
+	b.put(aks, clusterBody(
+		`,"networkPlugin":"azure","networkPluginMode":"overlay","podCidr":"192.168.0.0/22"`,
+		`,"count":4`))
 	var cidrs []string
 	for _, n := range b.nodes() {
 		cidrs = append(cidrs, n.podCIDRs[0].String())
 	}
-	if want := []string{"192.168.0.0/24", "192.168.1.0/24", "192.168.2.0/24", "192.168.3.0/24"}; !slices.Equal(cidrs, want) {
+	if want := []string{"192.168.0.0/24", "192.168.1.0/24", "192.168.2.0/24",
+		"192.168.3.0/24"}; !slices.Equal(cidrs, want) {
 		t.Errorf("pod CIDRs %q", cidrs)
 	}
 	if got := b.podRoutes(rt); len(got) != 0 {
 		t.Errorf("routes %q", got)
 	}
-	b.refused(http.MethodPut, aks.Child("agentPools", "np"), `{"properties":{"count":5}}`, 400, "InsufficientSubnetSize")
+	b.refused(http.MethodPut, aks.Child("agentPools", "np"), `{"properties":{"count":5}}`, 400,
+		"InsufficientSubnetSize")
 	pool := listAt(objectAt(b.get(aks), "properties"), "agentPoolProfiles")[0]
 	if fmt.Sprint(pool["maxPods"]) != "250" {
 		t.Errorf("maxPods %v", pool["maxPods"])
@@ -153,7 +174,8 @@ func TestNetworkRefusals(t *testing.T) {
 	pool2 := `},{"name":"two","vnetSubnetID":"` + string(vnet) + `/subnets/b"`
 	for _, tt := range []struct{ profile, pool, code string }{
 		{`,"networkPlugin":"weave"`, ``, "InvalidParameter"},
-		{`,"networkPlugin":"kubenet","networkPluginMode":"overlay"`, ``, "UnsupportedNetworkPluginModeWithNetworkPlugin"},
+		{`,"networkPlugin":"kubenet","networkPluginMode":"overlay"`, ``,
+			"UnsupportedNetworkPluginModeWithNetworkPlugin"},
 		{`,"outboundType":"magic"`, ``, "UnsupportedOutboundType"},
 		{`,"podCidr":"10.0.0.0/16"`, ``, "PodCidrOverlapExistingSubnetsCidr"},
 		{`,"podCidr":"172.16.0.0/14"`, ``, "PodCidrOverlapServiceCidr"},
@@ -163,16 +185,21 @@ func TestNetworkRefusals(t *testing.T) {
 		{``, `,"maxPods":251`, "InvalidParameter"},
 		{``, `,"mode":"User"`, "MustDefineAtLeastOneSystemPool"},
 		{``, `},{"name":"np","vnetSubnetID":"` + string(vnet) + `/subnets/a"`, "InvalidParameter"},
-		{``, `},{"name":"other","vnetSubnetID":"` + string(other) + `/subnets/a"`, "InvalidParameter"},
+		{``, `},{"name":"other","vnetSubnetID":"` + string(other) + `/subnets/a"`,
+			"InvalidParameter"},
 		{``, `},{"name":"other"`, "AgentPoolsWithEmptySubnetError"},
 		{``, `},{"name":"Upper"`, "InvalidParameter"},
 		{``, `},{"name":"thirteenchars"`, "InvalidParameter"},
 		{``, `},{"name":"windows","osType":"Windows"`, "WindowsAgentPoolNameTooLong"},
-		{``, `},{"name":"win","osType":"Windows","vnetSubnetID":"` + string(vnet) + `/subnets/a"`, "AzureCNIOnlyForWindows"},
-		{`,"networkPlugin":"none"`, `},{"name":"win","osType":"Windows","vnetSubnetID":"` + string(vnet) + `/subnets/a"`, "AzureCNIOnlyForWindows"},
-		{`,"podCidr":"10.128.0.0/9"`, `,"count":250},{"name":"two","count":151,"vnetSubnetID":"` + string(vnet) + `/subnets/b"`, "AgentPoolMaxCountExceeded"},
+		{``, `},{"name":"win","osType":"Windows","vnetSubnetID":"` + string(vnet) + `/subnets/a"`,
+			"AzureCNIOnlyForWindows"},
+		{`,"networkPlugin":"none"`, `},{"name":"win","osType":"Windows","vnetSubnetID":"` +
+			string(vnet) + `/subnets/a"`, "AzureCNIOnlyForWindows"},
+		{`,"podCidr":"10.128.0.0/9"`, `,"count":250},{"name":"two","count":151,"vnetSubnetID":"` +
+			string(vnet) + `/subnets/b"`, "AgentPoolMaxCountExceeded"},
 		{`,"outboundType":"userDefinedRouting"`, ``, "RouteTableMissingDefaultRouteError"},
-		{`,"outboundType":"userDefinedRouting"`, `,"orchestratorVersion":"1.99.0"`, "NodePoolMcVersionIncompatible"},
+		{`,"outboundType":"userDefinedRouting"`, `,"orchestratorVersion":"1.99.0"`,
+			"NodePoolMcVersionIncompatible"},
 	} {
 		b.refused(http.MethodPut, aks, clusterBody(tt.profile, tt.pool), 400, tt.code)
 	}
@@ -181,24 +208,29 @@ func TestNetworkRefusals(t *testing.T) {
 		if table != "" {
 			link = `,"routeTable":{"id":"` + string(table) + `"}`
 		}
-		b.put(vnet.Child("subnets", subnet), `{"properties":{"addressPrefix":"`+prefix+`"`+link+`}}`)
+		b.put(vnet.Child("subnets", subnet), `{"properties":{"addressPrefix":"`+prefix+`"`+link+
+			`}}`)
 	}
 	associate("a", "10.0.1.0/24", toInternet)
-	b.refused(http.MethodPut, aks, clusterBody(`,"outboundType":"userDefinedRouting"`, ``), 400, "RouteTableInvalidNextHop")
+	b.refused(http.MethodPut, aks, clusterBody(`,"outboundType":"userDefinedRouting"`, ``), 400,
+		"RouteTableInvalidNextHop")
 	associate("a", "10.0.1.0/24", "")
-	b.refused(http.MethodPut, aks, clusterBody(`,"outboundType":"userDefinedRouting"`, ``), 400, "ExistingRouteTableNotAssociatedWithSubnet")
+	b.refused(http.MethodPut, aks, clusterBody(`,"outboundType":"userDefinedRouting"`, ``), 400,
+		"ExistingRouteTableNotAssociatedWithSubnet")
 	associate("a", "10.0.1.0/24", rt)
 	associate("b", "10.0.2.0/24", toInternet)
 	b.refused(http.MethodPut, aks, clusterBody(``, pool2), 400, "TooManyCustomRouteTables")
 	inGroup := func(name string) string {
-		return strings.Replace(clusterBody(``, ``), `"properties":{`, `"properties":{"nodeResourceGroup":"`+name+`",`, 1)
+		return strings.Replace(clusterBody(``, ``), `"properties":{`,
+			`"properties":{"nodeResourceGroup":"`+name+`",`, 1)
 	}
 	b.refused(http.MethodPut, aks, inGroup("NET-RG"), 400, "NodeResourceGroupSameAsResourceGroup")
 	b.put("/subscriptions/"+sub+"/resourceGroups/there", `{"location":"westeurope"}`)
 	b.refused(http.MethodPut, aks, inGroup("there"), 400, "NodeResourceGroupAlreadyExists")
 	b.refused(http.MethodGet, aks, "", 404, "ResourceNotFound")
 
-	// Two kubenet clusters may share a subnet and its table: AKS does not support it, and lets them (recorded in 2023).
+	// Two kubenet clusters may share a subnet and its table: AKS does not support it, and lets them
+	// (recorded in 2023).
 	b.put(aks, clusterBody(``, ``))
 	associate("b", "10.0.2.0/24", rt)
 	b.put(aks+"3", clusterBody(``, ``))
@@ -207,8 +239,10 @@ func TestNetworkRefusals(t *testing.T) {
 
 	// What cannot be changed.
 	for profile, pool := range map[string]string{
-		`,"networkPlugin":"azure"`: ``, `,"networkPlugin":"none"`: ``, `,"podCidr":"10.200.0.0/16"`: ``,
-		`,"networkPlugin":"kubenet"`: `,"vmSize":"Standard_D8s_v5"`, `,"ipFamilies":["IPv4"]`: `,"maxPods":50`,
+		`,"networkPlugin":"azure"`: ``, `,"networkPlugin":"none"`: ``,
+		`,"podCidr":"10.200.0.0/16"`: ``,
+		`,"networkPlugin":"kubenet"`: `,"vmSize":"Standard_D8s_v5"`,
+		`,"ipFamilies":["IPv4"]`:     `,"maxPods":50`,
 	} {
 		b.refused(http.MethodPut, aks, clusterBody(profile, pool), 400, "PropertyChangeNotAllowed")
 	}
@@ -221,13 +255,17 @@ func TestMigrationToOverlay(t *testing.T) {
 		b.put(vnet, plainVNet)
 		b.put(aks, clusterBody(``, `,"count":2`))
 		before := b.nodes()[1].podCIDRs[0]
-		overlay := clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay"`, `,"count":2`)
-		b.put(vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24","routeTable":{"id":"`+string(rt)+`"}}}`)
+		overlay := clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay"`,
+			`,"count":2`)
+		b.put(vnet.Child("subnets", "b"),
+			`{"properties":{"addressPrefix":"10.0.2.0/24","routeTable":{"id":"`+string(rt)+`"}}}`)
 		b.refused(http.MethodPut, aks, overlay, 400, "CustomRouteTableInvalidUpdateAttempt")
 		b.put(vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24"}}`)
-		b.refused(http.MethodPut, aks, strings.Replace(overlay, `"networkPlugin":"azure"`, `"networkPlugin":"azure","podCidr":"10.9.0.0/16"`, 1), 400, "PropertyChangeNotAllowed")
+		b.refused(http.MethodPut, aks, strings.Replace(overlay, `"networkPlugin":"azure"`,
+			`"networkPlugin":"azure","podCidr":"10.9.0.0/16"`, 1), 400, "PropertyChangeNotAllowed")
 		b.put(aks, overlay)
-		if got, want := b.podRoutes(rt), []string{"egress 0.0.0.0/0 10.0.9.4"}; !slices.Equal(got, want) {
+		if got, want := b.podRoutes(rt), []string{"egress 0.0.0.0/0 10.0.9.4"}; !slices.Equal(got,
+			want) {
 			t.Errorf("routes %q", got)
 		}
 		if linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" {
@@ -240,7 +278,8 @@ func TestMigrationToOverlay(t *testing.T) {
 		if n := len(b.podRoutes(rt)); n != 1 {
 			t.Errorf("%d routes after scaling out", n)
 		}
-		b.refused(http.MethodPut, aks, clusterBody(`,"networkPlugin":"kubenet"`, ``), 400, "PropertyChangeNotAllowed")
+		b.refused(http.MethodPut, aks, clusterBody(`,"networkPlugin":"kubenet"`, ``), 400,
+			"PropertyChangeNotAllowed")
 
 		// A managed table is deleted when the operation ends.
 		c := newBench(t, Options{OperationTime: time.Minute, RouteBatch: time.Second})

@@ -28,7 +28,8 @@ type cluster struct {
 	leaving   bool // kubenet for overlay
 	ingress   bool // its ingress add-on follows its pods
 
-	// takenPodCIDRs are the ones that nodes have; nextPodCIDR counts the node prefixes given out of each pod CIDR: Kubernetes goes round before it gives one out anew.
+	// takenPodCIDRs are the ones that nodes have; nextPodCIDR counts the node prefixes given out of
+	// each pod CIDR: Kubernetes goes round before it gives one out anew.
 	takenPodCIDRs map[netip.Prefix]bool
 	nextPodCIDR   []int
 }
@@ -57,7 +58,8 @@ type node struct {
 }
 
 func (cl *cluster) ownSubnet() arm.ID {
-	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeVNet, "aks-vnet-"+cl.digits).Child("subnets", "aks-subnet")
+	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeVNet, "aks-vnet-"+
+		cl.digits).Child("subnets", "aks-subnet")
 }
 
 func (cl *cluster) pool(name string) *pool {
@@ -82,15 +84,17 @@ func (e *Emulator) setPool(cl *cluster, profile object, doing string) *failure {
 	name := text(profile, "name")
 	p := cl.pool(name)
 	if p == nil {
-		p = &pool{name: name, subnet: arm.ID(text(profile, "vnetSubnetID")), scaleSet: arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeScaleSet,
-			"aks-"+name+"-"+cl.digits+"-vmss")}
+		p = &pool{name: name, subnet: arm.ID(text(profile, "vnetSubnetID")),
+			scaleSet: arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeScaleSet,
+				"aks-"+name+"-"+cl.digits+"-vmss")}
 		if p.subnet == "" {
 			p.subnet = cl.ownSubnet()
 		}
 		cl.pools = append(cl.pools, p)
 		e.scaleSets[p.scaleSet.Key()] = poolOf{cl, p}
 	}
-	p.podSubnet, p.blocks = arm.ID(text(profile, "podSubnetID")), text(profile, "podIPAllocationMode") == "StaticBlock"
+	p.podSubnet, p.blocks = arm.ID(text(profile, "podSubnetID")), text(profile,
+		"podIPAllocationMode") == "StaticBlock"
 	p.maxPods, p.vmSize, p.doing = numberOf(profile, "maxPods"), text(profile, "vmSize"), doing
 	count, _ := countOf(profile) // checked when it was settled
 	for before := len(p.nodes); len(p.nodes) < count; {
@@ -119,7 +123,8 @@ type poolOf struct {
 // addNode adds an instance with its addresses and pod CIDRs.
 func (e *Emulator) addNode(cl *cluster, p *pool) *failure {
 	suffix := strconv.FormatInt(int64(p.next), 36)
-	n := &node{instance: p.next, name: p.scaleSet.Name() + strings.Repeat("0", max(0, 6-len(suffix))) + suffix}
+	n := &node{instance: p.next, name: p.scaleSet.Name() +
+		strings.Repeat("0", max(0, 6-len(suffix))) + suffix}
 	if f := e.giveAddresses(cl, p, n); f != nil {
 		return f
 	}
@@ -133,12 +138,13 @@ func (e *Emulator) addNode(cl *cluster, p *pool) *failure {
 	return nil
 }
 
-// giveAddresses takes one address of each of the cluster's families from the pool's subnet, and with Azure CNI in the
-// node subnet one for each pod that may come.
+// giveAddresses takes one address of each of the cluster's families from the pool's subnet, and
+// with Azure CNI in the node subnet one for each pod that may come.
 func (e *Emulator) giveAddresses(cl *cluster, p *pool, n *node) *failure {
 	subnet := e.store.get(p.subnet)
 	if subnet == nil {
-		return fail(http.StatusBadRequest, "SubnetNotFound", "The subnet %s of pool %s was not found.", p.subnet, p.name)
+		return fail(http.StatusBadRequest, "SubnetNotFound",
+			"The subnet %s of pool %s was not found.", p.subnet, p.name)
 	}
 	each := 1
 	if cl.mode == modeVNet && p.podSubnet == "" {
@@ -169,12 +175,15 @@ func (e *Emulator) giveAddresses(cl *cluster, p *pool, n *node) *failure {
 }
 
 func subnetIsFull(subnet arm.ID, prefix netip.Prefix, wanted int) *failure {
-	return fail(http.StatusBadRequest, "SubnetIsFull", "Subnet %s with address prefix %s does not have enough capacity for %d IP addresses.", subnet.Name(), prefix, wanted)
+	return fail(http.StatusBadRequest, "SubnetIsFull",
+		"Subnet %s with address prefix %s does not have enough capacity for %d IP addresses.",
+		subnet.Name(), prefix, wanted)
 }
 
 // nic is the ID of a node's network interface, configuration the one of its i-th IP configuration.
 func (p *pool) nic(n *node) arm.ID {
-	return p.scaleSet.Child("virtualMachines", strconv.Itoa(n.instance)).Child("networkInterfaces", p.scaleSet.Name())
+	return p.scaleSet.Child("virtualMachines", strconv.Itoa(n.instance)).Child("networkInterfaces",
+		p.scaleSet.Name())
 }
 
 func (p *pool) configuration(n *node, i int) arm.ID {
@@ -201,7 +210,8 @@ func (e *Emulator) removePool(cl *cluster, p *pool) {
 
 // givePodCIDRs gives out the next free node prefix of each pod CIDR.
 func (cl *cluster) givePodCIDRs() []netip.Prefix {
-	if len(cl.nextPodCIDR) != len(cl.podCIDRs) || cl.takenPodCIDRs == nil { // there were none while pods had theirs elsewhere
+	// there were none while pods had theirs elsewhere
+	if len(cl.nextPodCIDR) != len(cl.podCIDRs) || cl.takenPodCIDRs == nil {
 		cl.nextPodCIDR, cl.takenPodCIDRs = make([]int, len(cl.podCIDRs)), map[netip.Prefix]bool{}
 	}
 	var out []netip.Prefix
@@ -272,7 +282,9 @@ func (e *Emulator) Scale(clusterID arm.ID, poolName string, count int) error {
 		return fmt.Errorf("no cluster %s", clusterID)
 	}
 	pools := listAt(objectAt(r.body, "properties"), "agentPoolProfiles")
-	at := slices.IndexFunc(pools, func(p object) bool { return strings.EqualFold(text(p, "name"), poolName) })
+	at := slices.IndexFunc(pools, func(p object) bool {
+		return strings.EqualFold(text(p, "name"), poolName)
+	})
 	if at < 0 {
 		return fmt.Errorf("cluster %s has no pool %q", clusterID.Name(), poolName)
 	}
@@ -290,7 +302,8 @@ func (e *Emulator) Scale(clusterID arm.ID, poolName string, count int) error {
 	}
 	pools[at] = p
 	properties := objectAt(r.body, "properties")
-	f := e.checkSizes(r.id, object{"networkProfile": properties["networkProfile"], "agentPoolProfiles": items(pools)})
+	f := e.checkSizes(r.id, object{"networkProfile": properties["networkProfile"],
+		"agentPoolProfiles": items(pools)})
 	if f == nil {
 		cl.idle()
 		f = e.setPool(cl, p, "Scaling")
@@ -303,8 +316,8 @@ func (e *Emulator) Scale(clusterID arm.ID, poolName string, count int) error {
 	return nil
 }
 
-// Readdress takes a node away and brings it back at once under its name with another address, as a reimaged one can come
-// back.
+// Readdress takes a node away and brings it back at once under its name with another address, as a
+// reimaged one can come back.
 func (e *Emulator) Readdress(clusterID arm.ID, nodeName string) error {
 	defer e.lock()()
 	cl := e.clusters[clusterID.Key()]
@@ -316,7 +329,8 @@ func (e *Emulator) Readdress(clusterID arm.ID, nodeName string) error {
 		return fmt.Errorf("cluster %s has no node %q", clusterID.Name(), nodeName)
 	}
 	old := n.addrs
-	if f := e.giveAddresses(cl, p, n); f != nil { // before the old ones are free, so that they differ
+	// before the old ones are free, so that they differ
+	if f := e.giveAddresses(cl, p, n); f != nil {
 		return fmt.Errorf("%s: %s", f.code, f.message)
 	}
 	e.store.release(p.subnet, old...)

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// operation is a long-running operation. It ends by the clock, never by being polled: some clients poll only the
-// resource.
+// operation is a long-running operation. It ends by the clock, never by being polled: some clients
+// poll only the resource.
 type operation struct {
 	ends    time.Time
 	failure *failure
@@ -52,11 +52,13 @@ func (c *call) failing() *failure {
 func (e *Emulator) started(c *call, r *resource, answer reply) reply {
 	if !r.busyUntil.After(time.Now()) && r.failed == nil {
 		if e.saysEnded(c, r, answer.status) {
-			answer.header["Azure-AsyncOperation"] = e.follow(c, r.id, &operation{ends: time.Now()}, "operations")
+			answer.header["Azure-AsyncOperation"] = e.follow(c, r.id, &operation{ends: time.Now()},
+				"operations")
 		}
 		return answer
 	}
-	answer.header["Azure-AsyncOperation"] = e.follow(c, r.id, &operation{ends: r.busyUntil, failure: r.failed}, "operations")
+	answer.header["Azure-AsyncOperation"] = e.follow(c, r.id,
+		&operation{ends: r.busyUntil, failure: r.failed}, "operations")
 	e.wait(c, answer.header)
 	return answer
 }
@@ -70,7 +72,8 @@ func (e *Emulator) accepted(c *call, result []byte) reply {
 		}
 		return reply{status: http.StatusOK}
 	}
-	return e.acceptedUntil(c, &operation{ends: time.Now().Add(took), result: result, failure: failing})
+	return e.acceptedUntil(c, &operation{ends: time.Now().Add(took), result: result,
+		failure: failing})
 }
 
 // acceptedUntil answers with where to follow an operation.
@@ -101,7 +104,8 @@ func (e *Emulator) follow(c *call, id arm.ID, op *operation, kind string) string
 	op.names = append(op.names, name)
 	e.keepOperation(op)
 	namespace, _, _ := strings.Cut(id.Type(), "/")
-	return c.base + "/subscriptions/" + id.Subscription() + "/providers/" + namespace + "/locations/local/" + kind + "/" + name + "?api-version=" + c.version
+	return c.base + "/subscriptions/" + id.Subscription() + "/providers/" + namespace +
+		"/locations/local/" + kind + "/" + name + "?api-version=" + c.version
 }
 
 // keepOperation notes that an operation is not what is kept of it.
@@ -114,20 +118,23 @@ func (e *Emulator) keepOperation(op *operation) {
 // operationCall answers a poll.
 func (e *Emulator) operationCall(c *call) (reply, *failure, bool) {
 	n := len(c.path)
-	if n != 8 || !strings.EqualFold(c.path[2], "providers") || !strings.EqualFold(c.path[4], "locations") {
+	if n != 8 || !strings.EqualFold(c.path[2], "providers") ||
+		!strings.EqualFold(c.path[4], "locations") {
 		return reply{}, nil, false
 	}
 	kind, name := strings.ToLower(c.path[6]), c.path[7]
 	op := e.operations[name]
 	if op == nil {
-		return reply{}, fail(http.StatusNotFound, "OperationNotFound", "The operation '%s' was not found.", name), true
+		return reply{}, fail(http.StatusNotFound, "OperationNotFound",
+			"The operation '%s' was not found.", name), true
 	}
 	running := op.ends.After(time.Now())
 	wait := map[string]string{"Retry-After": strconv.Itoa(e.retryAfter())}
 	if kind == "operationresults" {
 		switch {
 		case running:
-			wait["Location"] = c.base + "/" + strings.Join(c.path, "/") + "?api-version=" + c.version
+			wait["Location"] = c.base + "/" + strings.Join(c.path, "/") + "?api-version=" +
+				c.version
 			return reply{status: http.StatusAccepted, header: wait}, nil, true
 		case op.failure != nil:
 			return reply{}, op.failure, true

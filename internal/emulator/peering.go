@@ -26,7 +26,9 @@ func (e *Emulator) settlePeering(c *call, r, old *resource) *failure {
 func (e *Emulator) settlePeeringOf(vnet object, r, old *resource) *failure {
 	keepGUID(r, old)
 	properties := objectAt(r.body, "properties")
-	for field, value := range map[string]any{"allowVirtualNetworkAccess": true, "allowForwardedTraffic": false, "allowGatewayTransit": false, "useRemoteGateways": false, "doNotVerifyRemoteGateways": false} {
+	for field, value := range map[string]any{"allowVirtualNetworkAccess": true,
+		"allowForwardedTraffic": false, "allowGatewayTransit": false, "useRemoteGateways": false,
+		"doNotVerifyRemoteGateways": false} {
 		setDefault(properties, field, value)
 	}
 	remote := e.store.get(linkOf(r.body, "remoteVirtualNetwork"))
@@ -37,33 +39,46 @@ func (e *Emulator) settlePeeringOf(vnet object, r, old *resource) *failure {
 	own := r.id.Parent()
 	for _, p := range e.store.list(typePeering, own) {
 		if !p.id.Equal(r.id) && linkOf(p.body, "remoteVirtualNetwork").Equal(remote.id) {
-			return fail(http.StatusBadRequest, "AnotherPeeringAlreadyReferencesRemoteVnet", "Peering %s cannot be created or updated because virtual network %s already has a peering %s referencing remote virtual network %s.", r.id, own, p.id, remote.id)
+			return fail(http.StatusBadRequest, "AnotherPeeringAlreadyReferencesRemoteVnet",
+				"Peering %s cannot be created or updated because virtual network %s already has "+
+					"a peering %s referencing remote virtual network %s.", r.id, own, p.id,
+				remote.id)
 		}
 	}
-	if overlap := overlapping(addressSpace(vnet), addressSpace(remote.body)); overlap != "" || own.Equal(remote.id) {
+	if overlap := overlapping(addressSpace(vnet), addressSpace(remote.body)); overlap != "" ||
+		own.Equal(remote.id) {
 		// code [U]; the words are those of the case below
-		return fail(http.StatusBadRequest, "VnetAddressSpacesOverlap", "Cannot create or update peering %s. Virtual networks %s and %s cannot be peered because their address spaces overlap. Overlapping address prefixes: %s.", r.id, own, remote.id, overlap)
+		return fail(http.StatusBadRequest, "VnetAddressSpacesOverlap", "Cannot create or update "+
+			"peering %s. Virtual networks %s and %s cannot be peered because their address "+
+			"spaces overlap. Overlapping address prefixes: %s.", r.id, own, remote.id, overlap)
 	}
 	if f := e.clearOfPeers(vnet, r.id, remote); f != nil {
 		return f
 	}
 	reverse := e.reverse(own, remote.id)
-	if reverse != nil && text(objectAt(reverse.body, "properties"), "peeringState") == peeringDisconnected {
+	if reverse != nil &&
+		text(objectAt(reverse.body, "properties"), "peeringState") == peeringDisconnected {
 		return fail(http.StatusBadRequest, "RemotePeeringIsDisconnected",
-			"Cannot create or update peering %s because remote peering %s referencing parent virtual network %s is in Disconnected state. Update or re-create the remote peering to get it back to Initiated state. Peering gets Disconnected when remote vnet or remote peering is deleted and re-created.", r.id, reverse.id, own)
+			"Cannot create or update peering %s because remote peering %s referencing parent "+
+				"virtual network %s is in Disconnected state. Update or re-create the remote "+
+				"peering to get it back to Initiated state. Peering gets Disconnected when "+
+				"remote vnet or remote peering is deleted and re-created.", r.id, reverse.id, own)
 	}
 	properties["peeringState"] = peeringInitiated
 	if reverse != nil {
 		properties["peeringState"] = peeringConnected
 	}
-	properties["remoteAddressSpace"] = cloneValue(objectAt(remote.body, "properties")["addressSpace"]) // as it is synced now
+	// as it is synced now
+	properties["remoteAddressSpace"] = cloneValue(objectAt(remote.body,
+		"properties")["addressSpace"])
 	for _, computed := range []string{"peeringSyncLevel", "remoteVirtualNetworkAddressSpace"} {
 		delete(properties, computed)
 	}
 	return nil
 }
 
-// clearOfPeers refuses a network whose addresses another peer of the remote one, or of its own, has already.
+// clearOfPeers refuses a network whose addresses another peer of the remote one, or of its own, has
+// already.
 func (e *Emulator) clearOfPeers(vnet object, id arm.ID, remote *resource) *failure {
 	for _, side := range []struct {
 		space []netip.Prefix
@@ -71,12 +86,18 @@ func (e *Emulator) clearOfPeers(vnet object, id arm.ID, remote *resource) *failu
 	}{{addressSpace(vnet), remote.id}, {addressSpace(remote.body), id.Parent()}} {
 		for _, p := range e.store.list(typePeering, side.of) {
 			other := e.store.get(linkOf(p.body, "remoteVirtualNetwork"))
-			if other == nil || p.id.Equal(id) || other.id.Equal(id.Parent()) || other.id.Equal(remote.id) {
+			if other == nil || p.id.Equal(id) || other.id.Equal(id.Parent()) ||
+				other.id.Equal(remote.id) {
 				continue
 			}
 			if overlap := overlapping(side.space, addressSpace(other.body)); overlap != "" {
-				return fail(http.StatusBadRequest, "VnetAddressSpaceOverlapsWithAlreadyPeeredVnet", // AzureTRE#4641
-					"Cannot create or update peering %s. Virtual networks %s and %s cannot be peered because address space of the first virtual network overlaps with address space of virtual network %s already peered with the second virtual network. Overlapping address prefixes: %s.", id, id.Parent(), remote.id, other.id, overlap)
+				// AzureTRE#4641
+				return fail(http.StatusBadRequest, "VnetAddressSpaceOverlapsWithAlreadyPeeredVnet",
+					"Cannot create or update peering %s. Virtual networks %s and %s cannot be "+
+						"peered because address space of the first virtual network overlaps with "+
+						"address space of virtual network %s already peered with the second "+
+						"virtual network. Overlapping address prefixes: %s.", id, id.Parent(),
+					remote.id, other.id, overlap)
 			}
 		}
 	}
@@ -129,7 +150,8 @@ func (e *Emulator) peeringRemoved(r *resource) {
 	}
 }
 
-// touchPeers makes the peerings that lead to a network be rendered anew: they show its address space.
+// touchPeers makes the peerings that lead to a network be rendered anew: they show its address
+// space.
 func (e *Emulator) touchPeers(vnet arm.ID) {
 	for _, p := range e.store.byType[kindKey(typePeering)] {
 		if linkOf(p.body, "remoteVirtualNetwork").Equal(vnet) {
@@ -154,20 +176,26 @@ func showPeering(e *Emulator, r *resource, doc object, version string) {
 	}
 	inSync := func(p *resource, vnet arm.ID) bool {
 		r := e.store.get(vnet)
-		return p == nil || r == nil || string(encode(objectAt(p.body, "properties")["remoteAddressSpace"])) == string(encode(objectAt(r.body, "properties")["addressSpace"]))
+		return p == nil || r == nil ||
+			string(encode(objectAt(p.body, "properties")["remoteAddressSpace"])) == string(
+				encode(objectAt(r.body, "properties")["addressSpace"]))
 	}
 	local, other := inSync(e.reverse(r.id.Parent(), remote.id), r.id.Parent()), inSync(r, remote.id)
-	if text(properties, "peeringState") == peeringInitiated { // the other side has nothing to be in sync with
+	// the other side has nothing to be in sync with
+	if text(properties, "peeringState") == peeringInitiated {
 		properties["peeringSyncLevel"] = "RemoteNotInSync"
 		return
 	}
-	properties["peeringSyncLevel"] = map[[2]bool]string{{true, true}: "FullyInSync", {true, false}: "RemoteNotInSync", {false, true}: "LocalNotInSync", {false, false}: "LocalAndRemoteNotInSync"}[[2]bool{local, other}]
+	properties["peeringSyncLevel"] = map[[2]bool]string{{true, true}: "FullyInSync",
+		{true, false}: "RemoteNotInSync", {false, true}: "LocalNotInSync", {false,
+			false}: "LocalAndRemoteNotInSync"}[[2]bool{local, other}]
 }
 
 // gatewaysOf are the VPN and ExpressRoute gateways of a virtual network.
 func (e *Emulator) gatewaysOf(vnet arm.ID) []any {
 	var out []any
-	for _, key := range slices.Sorted(maps.Keys(e.store.linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
+	for _, key := range slices.Sorted(
+		maps.Keys(e.store.linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
 		holder := e.store.linked[vnet.Child("subnets", "GatewaySubnet").Key()][key]
 		if gateway := holder.Parent(); gateway.Is(typeVPNGateway) {
 			out = append(out, object{"id": string(gateway)})
@@ -176,8 +204,8 @@ func (e *Emulator) gatewaysOf(vnet arm.ID) []any {
 	return out
 }
 
-// settlePeerings checks the peerings that came inside a virtual network. The ones that did not stay as they are
-// (arm-template-whatif#281).
+// settlePeerings checks the peerings that came inside a virtual network. The ones that did not stay
+// as they are (arm-template-whatif#281).
 func (e *Emulator) settlePeerings(vnet *resource) *failure {
 	properties := objectAt(vnet.body, "properties")
 	if f := checkList(properties, "virtualNetworkPeerings"); f != nil {
@@ -185,18 +213,21 @@ func (e *Emulator) settlePeerings(vnet *resource) *failure {
 	}
 	for _, doc := range listAt(properties, "virtualNetworkPeerings") {
 		if text(doc, "name") == "" {
-			return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: a peering of %s has no name.", vnet.id.Name())
+			return fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: a peering of %s has no name.", vnet.id.Name())
 		}
 		id := vnet.id.Child("virtualNetworkPeerings", text(doc, "name"))
 		if objectAt(doc, "properties") == nil {
-			return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: peering %s has no properties.", id)
+			return fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: peering %s has no properties.", id)
 		}
 		old := e.store.get(id)
 		child := newResource(id, doc, old)
 		if f := e.settlePeeringOf(vnet.body, child, old); f != nil {
 			return f
 		}
-		if old != nil && linkOf(old.body, "remoteVirtualNetwork").Equal(linkOf(child.body, "remoteVirtualNetwork")) {
+		if old != nil && linkOf(old.body, "remoteVirtualNetwork").Equal(linkOf(child.body,
+			"remoteVirtualNetwork")) {
 			// It is not peered or synced anew by being there [U].
 			for _, kept := range []string{"peeringState", "remoteAddressSpace"} {
 				objectAt(child.body, "properties")[kept] = objectAt(old.body, "properties")[kept]
@@ -215,8 +246,11 @@ func (e *Emulator) settleSpace(vnet *resource) *failure {
 		if remote == nil {
 			continue
 		}
-		if overlap := overlapping(addressSpace(vnet.body), addressSpace(remote.body)); overlap != "" {
-			return fail(http.StatusBadRequest, "VnetAddressSpacesOverlap", "The address space of virtual network %s overlaps with the one of virtual network %s, with which it is peered. Overlapping address prefixes: %s.", vnet.id, remote.id, overlap)
+		if overlap := overlapping(addressSpace(vnet.body),
+			addressSpace(remote.body)); overlap != "" {
+			return fail(http.StatusBadRequest, "VnetAddressSpacesOverlap", "The address space of "+
+				"virtual network %s overlaps with the one of virtual network %s, with which it "+
+				"is peered. Overlapping address prefixes: %s.", vnet.id, remote.id, overlap)
 		}
 	}
 	return nil

@@ -7,11 +7,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// podBatch is how many addresses of a pod subnet a node takes at once, and how many a static block has: a /28.
+// podBatch is how many addresses of a pod subnet a node takes at once, and how many a static block
+// has: a /28.
 const podBatch = 16
 
-// givePodAddresses takes a node's first batch of its pool's pod subnet, or with static blocks all the blocks it will ever
-// need: ceil((maxPods+1)/16).
+// givePodAddresses takes a node's first batch of its pool's pod subnet, or with static blocks all
+// the blocks it will ever need: ceil((maxPods+1)/16).
 func (e *Emulator) givePodAddresses(p *pool, n *node) *failure {
 	subnet := e.store.get(p.podSubnet)
 	if subnet == nil {
@@ -24,7 +25,8 @@ func (e *Emulator) givePodAddresses(p *pool, n *node) *failure {
 		batches = (p.maxPods + podBatch) / podBatch
 	}
 	for batch := range batches {
-		// How Azure shows these on the subnet is not documented [U]; here as IP configurations of the node.
+		// How Azure shows these on the subnet is not documented [U]; here as IP configurations of
+		// the node.
 		holder := p.nic(n).Child("ipConfigurations", "pods"+strconv.Itoa(batch+1))
 		var addrs []netip.Addr
 		if p.blocks {
@@ -43,7 +45,8 @@ func (e *Emulator) givePodAddresses(p *pool, n *node) *failure {
 }
 
 // allocateMany takes that many addresses, or none.
-func (s *store) allocateMany(subnet arm.ID, prefix netip.Prefix, holder arm.ID, count int) []netip.Addr {
+func (s *store) allocateMany(subnet arm.ID, prefix netip.Prefix, holder arm.ID,
+	count int) []netip.Addr {
 	var out []netip.Addr
 	for range count {
 		addr := s.allocate(subnet, prefix, holder)
@@ -56,7 +59,8 @@ func (s *store) allocateMany(subnet arm.ID, prefix netip.Prefix, holder arm.ID, 
 	return out
 }
 
-// allocateBlock takes the lowest free /28 of a prefix, or nothing. The first and the last one hold reserved addresses.
+// allocateBlock takes the lowest free /28 of a prefix, or nothing. The first and the last one hold
+// reserved addresses.
 func (s *store) allocateBlock(subnet arm.ID, prefix netip.Prefix, holder arm.ID) []netip.Addr {
 	used := s.addressesOf(subnet)
 	for i := 1; i < 1<<max(0, 28-prefix.Bits())-1; i++ {

@@ -21,7 +21,8 @@ func (e *Emulator) settlePolicyAssignment(c *call, r, old *resource) *failure {
 	p := objectAt(r.body, "properties")
 	definition := arm.ID(text(p, "policyDefinitionId"))
 	if e.store.get(definition) == nil {
-		return fail(http.StatusNotFound, "PolicyDefinitionNotFound", "The policy definition '%s' could not be found.", definition.Name())
+		return fail(http.StatusNotFound, "PolicyDefinitionNotFound",
+			"The policy definition '%s' could not be found.", definition.Name())
 	}
 	p["scope"] = string(r.id.Parent())
 	setDefault(p, "enforcementMode", "Default")
@@ -32,27 +33,34 @@ func (e *Emulator) settlePolicyDefinition(c *call, r, old *resource) *failure {
 	r.etag = ""
 	p := objectAt(r.body, "properties")
 	if objectAt(p, "policyRule", "if") == nil || objectAt(p, "policyRule", "then") == nil {
-		return fail(http.StatusBadRequest, "InvalidPolicyRule", "The policy definition '%s' rule is invalid: it needs an 'if' and a 'then'.", r.id.Name())
+		return fail(http.StatusBadRequest, "InvalidPolicyRule",
+			"The policy definition '%s' rule is invalid: it needs an 'if' and a 'then'.",
+			r.id.Name())
 	}
 	setDefault(p, "policyType", "Custom")
 	setDefault(p, "mode", "Indexed")
 	return nil
 }
 
-// checkPolicies refuses a write that an assigned policy denies. Other effects are not enforced, and of the conditions only
-// those that condition reads: one it does not know is not fulfilled.
+// checkPolicies refuses a write that an assigned policy denies. Other effects are not enforced, and
+// of the conditions only those that condition reads: one it does not know is not fulfilled.
 func (e *Emulator) checkPolicies(id arm.ID, body object) *failure {
 	assignments := e.store.byType[strings.ToLower(typePolicyAssignment)]
 	for _, key := range slices.Sorted(maps.Keys(assignments)) {
 		a := objectAt(assignments[key].body, "properties")
 		definition := e.store.get(arm.ID(text(a, "policyDefinitionId")))
-		if definition == nil || !covers(assignments[key].id.Parent(), id) || text(a, "enforcementMode") == "DoNotEnforce" ||
-			slices.ContainsFunc(list(a, "notScopes"), func(s string) bool { return covers(arm.ID(s), id) }) {
+		if definition == nil || !covers(assignments[key].id.Parent(), id) ||
+			text(a, "enforcementMode") == "DoNotEnforce" ||
+			slices.ContainsFunc(list(a, "notScopes"), func(s string) bool {
+				return covers(arm.ID(s), id)
+			}) {
 			continue
 		}
 		d := objectAt(definition.body, "properties")
-		p := policy{id: id, body: body, parameters: objectAt(a, "parameters"), defaults: objectAt(d, "parameters")}
-		if !strings.EqualFold(fmt.Sprint(p.value(objectAt(d, "policyRule", "then")["effect"])), "deny") || !p.condition(objectAt(d, "policyRule", "if")) {
+		p := policy{id: id, body: body, parameters: objectAt(a, "parameters"),
+			defaults: objectAt(d, "parameters")}
+		if !strings.EqualFold(fmt.Sprint(p.value(objectAt(d, "policyRule", "then")["effect"])),
+			"deny") || !p.condition(objectAt(d, "policyRule", "if")) {
 			continue
 		}
 		name := func(r *resource) string {
@@ -62,10 +70,13 @@ func (e *Emulator) checkPolicies(id arm.ID, body object) *failure {
 			return r.id.Name()
 		}
 		identifiers := encode([]object{{
-			"policyAssignment": object{"name": name(assignments[key]), "id": string(assignments[key].id)},
+			"policyAssignment": object{"name": name(assignments[key]),
+				"id": string(assignments[key].id)},
 			"policyDefinition": object{"name": name(definition), "id": string(definition.id)},
 		}})
-		return fail(http.StatusForbidden, "RequestDisallowedByPolicy", "Resource '%s' was disallowed by policy. Policy identifiers: '%s'.", id.Name(), identifiers)
+		return fail(http.StatusForbidden, "RequestDisallowedByPolicy",
+			"Resource '%s' was disallowed by policy. Policy identifiers: '%s'.", id.Name(),
+			identifiers)
 	}
 	return nil
 }
@@ -95,7 +106,9 @@ func (p policy) value(v any) any {
 func (p policy) condition(c object) bool {
 	switch {
 	case c["allOf"] != nil:
-		return !slices.ContainsFunc(listAt(c, "allOf"), func(o object) bool { return !p.condition(o) })
+		return !slices.ContainsFunc(listAt(c, "allOf"), func(o object) bool {
+			return !p.condition(o)
+		})
 	case c["anyOf"] != nil:
 		return slices.ContainsFunc(listAt(c, "anyOf"), p.condition)
 	case objectAt(c, "not") != nil:
@@ -108,14 +121,17 @@ func (p policy) condition(c object) bool {
 		return slices.ContainsFunc(items, is)
 	}
 	like := func(v any) bool {
-		return matchStars(strings.ToLower(fmt.Sprint(p.value(v))), strings.ToLower(fmt.Sprint(have)))
+		return matchStars(strings.ToLower(fmt.Sprint(p.value(v))),
+			strings.ToLower(fmt.Sprint(have)))
 	}
 	for operator, holds := range map[string]func(any) bool{
 		"equals": is, "in": among, "like": like,
 		"notEquals": func(v any) bool { return !is(v) },
 		"notIn":     func(v any) bool { return !among(v) },
 		"notLike":   func(v any) bool { return !like(v) },
-		"exists":    func(v any) bool { return strings.EqualFold(fmt.Sprint(p.value(v)), fmt.Sprint(have != nil)) },
+		"exists": func(v any) bool {
+			return strings.EqualFold(fmt.Sprint(p.value(v)), fmt.Sprint(have != nil))
+		},
 	} {
 		if v, used := c[operator]; used {
 			return holds(v)
@@ -124,7 +140,8 @@ func (p policy) condition(c object) bool {
 	return false
 }
 
-// field reads a field of the resource: its own, a tag, or an alias, which is the type and the path of a property.
+// field reads a field of the resource: its own, a tag, or an alias, which is the type and the path
+// of a property.
 func (p policy) field(name string) any {
 	switch strings.ToLower(name) {
 	case "type":
@@ -146,5 +163,6 @@ func (p policy) field(name string) any {
 		return nil
 	}
 	names := strings.Split(name[len(prefix):], ".")
-	return objectAt(p.body, append([]string{"properties"}, names[:len(names)-1]...)...)[names[len(names)-1]]
+	return objectAt(p.body,
+		append([]string{"properties"}, names[:len(names)-1]...)...)[names[len(names)-1]]
 }

@@ -14,7 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// universe is a resource group with a few names for everything, so that clients get in each other's way.
+// universe is a resource group with a few names for everything, so that clients get in each other's
+// way.
 type universe struct {
 	b     *bench
 	group arm.ID
@@ -24,7 +25,8 @@ type universe struct {
 }
 
 func newUniverse(b *bench, n int) *universe {
-	u := &universe{b: b, group: arm.GroupID(sub, fmt.Sprint("g", n)), seen: [2]map[arm.ID]string{{}, {}}}
+	u := &universe{b: b, group: arm.GroupID(sub, fmt.Sprint("g", n)),
+		seen: [2]map[arm.ID]string{{}, {}}}
 	b.put(u.group, `{"location":"westeurope"}`)
 	add := func(resourceType string, names ...string) {
 		for _, name := range names {
@@ -46,22 +48,27 @@ func newUniverse(b *bench, n int) *universe {
 	add(arm.TypeGateway, "a0", "a1")
 	// Something to begin with.
 	for i, vnet := range u.ids[:2] {
-		b.put(vnet, fmt.Sprintf(`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.%d.0.0/16"]},"subnets":[
+		b.put(vnet, fmt.Sprintf(
+			`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.%d.0.0/16"]},"subnets":[
 			{"name":"s0","properties":{"addressPrefix":"10.%d.0.0/29"}},{"name":"s1","properties":{"addressPrefix":"10.%d.1.0/29"}}]}}`, i, i, i))
 	}
-	for _, id := range slices.Concat(u.of(arm.TypeRouteTable), u.of(typeNSG), u.of(typePublicIP), u.of(typeNAT)) {
+	for _, id := range slices.Concat(u.of(arm.TypeRouteTable), u.of(typeNSG), u.of(typePublicIP),
+		u.of(typeNAT)) {
 		b.put(id, `{"location":"westeurope"}`)
 	}
 	return u
 }
 
 func (u *universe) of(resourceType string) []arm.ID {
-	return slices.DeleteFunc(slices.Clone(u.ids), func(id arm.ID) bool { return !id.Is(resourceType) })
+	return slices.DeleteFunc(slices.Clone(u.ids), func(id arm.ID) bool {
+		return !id.Is(resourceType)
+	})
 }
 
 // call makes a call and returns the status.
 func (u *universe) call(method string, id arm.ID, body, ifMatch string) (int, []byte) {
-	r := httptest.NewRequest(method, "http://h"+string(id)+"?api-version="+api, strings.NewReader(body))
+	r := httptest.NewRequest(method, "http://h"+string(id)+"?api-version="+api,
+		strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+u.b.c.token)
 	if ifMatch != "" {
 		r.Header.Set("If-Match", ifMatch)
@@ -114,17 +121,25 @@ func (u *universe) body(t *rapid.T, id arm.ID) string {
 		return own
 	}
 	subnet := func() string {
-		prefix := rapid.SampledFrom([]string{"10.%c.0.0/29", "10.%c.1.0/29", "10.%c.2.0/29", "10.%c.0.0/24"}).Draw(t, "prefix")
+		prefix := rapid.SampledFrom([]string{"10.%c.0.0/29", "10.%c.1.0/29", "10.%c.2.0/29",
+			"10.%c.0.0/24"}).Draw(t, "prefix")
 		return fmt.Sprintf(`"addressPrefix":"%s"`, fmt.Sprintf(prefix, space())) +
-			link("routeTable", arm.TypeRouteTable) + link("networkSecurityGroup", typeNSG) + link("natGateway", typeNAT)
+			link("routeTable", arm.TypeRouteTable) + link("networkSecurityGroup", typeNSG) +
+			link("natGateway", typeNAT)
 	}
 	route := func() string {
-		return fmt.Sprintf(`{"addressPrefix":"%s","nextHopType":"%s"}`, rapid.SampledFrom([]string{"0.0.0.0/0", "10.9.0.0/16", "10.9.1.0/24"}).Draw(t, "to"), rapid.SampledFrom([]string{"Internet", "None"}).Draw(t, "hop"))
+		return fmt.Sprintf(`{"addressPrefix":"%s","nextHopType":"%s"}`,
+			rapid.SampledFrom([]string{"0.0.0.0/0", "10.9.0.0/16", "10.9.1.0/24"}).Draw(t,
+				"to"), rapid.SampledFrom([]string{"Internet", "None"}).Draw(t, "hop"))
 	}
 	place := func() string {
 		targets := u.of(arm.TypeSubnet)
-		static := rapid.SampledFrom([]string{"", "", `,"privateIPAllocationMethod":"Static","privateIPAddress":"10.0.0.4"`, `,"privateIPAllocationMethod":"Static","privateIPAddress":"10.1.0.6"`}).Draw(t, "static")
-		return fmt.Sprintf(`"subnet":{"id":"%s"}%s`, rapid.SampledFrom(targets).Draw(t, "subnet"), static)
+		static := rapid.SampledFrom([]string{"", "",
+			`,"privateIPAllocationMethod":"Static","privateIPAddress":"10.0.0.4"`,
+			`,"privateIPAllocationMethod":"Static","privateIPAddress":"10.1.0.6"`}).Draw(t,
+			"static")
+		return fmt.Sprintf(`"subnet":{"id":"%s"}%s`, rapid.SampledFrom(targets).Draw(t, "subnet"),
+			static)
 	}
 	p := ""
 	switch strings.ToLower(id.Type()) {
@@ -132,7 +147,8 @@ func (u *universe) body(t *rapid.T, id arm.ID) string {
 		p = fmt.Sprintf(`"addressSpace":{"addressPrefixes":["10.%c.0.0/16"]}`, space())
 		if rapid.Bool().Draw(t, "lists subnets") {
 			var all []string
-			for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"s0", "s1", "s2"}), 0, 3, func(s string) string { return s }).Draw(t, "subnets") {
+			for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"s0", "s1",
+				"s2"}), 0, 3, func(s string) string { return s }).Draw(t, "subnets") {
 				all = append(all, fmt.Sprintf(`{"name":"%s","properties":{%s}}`, name, subnet()))
 			}
 			p += `,"subnets":[` + strings.Join(all, ",") + `]`
@@ -142,15 +158,20 @@ func (u *universe) body(t *rapid.T, id arm.ID) string {
 	case kindKey(typePeering):
 		p = `"x":1` + link("remoteVirtualNetwork", arm.TypeVNet)
 	case kindKey(arm.TypeRouteTable):
-		p = `"routes":[{"name":"r0","properties":` + route() + `},{"name":"r1","properties":` + route() + `}]`
+		p = `"routes":[{"name":"r0","properties":` + route() + `},{"name":"r1","properties":` +
+			route() + `}]`
 	case kindKey(arm.TypeRouteTable + "/routes"):
 		return `{"properties":` + route() + `}`
 	case kindKey(typeNSG + "/securityRules"):
-		return fmt.Sprintf(`{"properties":{"priority":%d,"direction":"Inbound","access":"Allow","protocol":"*"}}`, rapid.IntRange(99, 101).Draw(t, "priority"))
+		return fmt.Sprintf(
+			`{"properties":{"priority":%d,"direction":"Inbound","access":"Allow","protocol":"*"}}`,
+			rapid.IntRange(99, 101).Draw(t, "priority"))
 	case kindKey(typeNAT):
-		p = fmt.Sprintf(`"publicIpAddresses":[{"id":"%s"}]`, rapid.SampledFrom(u.of(typePublicIP)).Draw(t, "address"))
+		p = fmt.Sprintf(`"publicIpAddresses":[{"id":"%s"}]`,
+			rapid.SampledFrom(u.of(typePublicIP)).Draw(t, "address"))
 	case kindKey(typeNIC):
-		p = `"enableIPForwarding":true,"ipConfigurations":[{"name":"c0","properties":{` + place() + link("publicIPAddress", typePublicIP) + `}}`
+		p = `"enableIPForwarding":true,"ipConfigurations":[{"name":"c0","properties":{` + place() +
+			link("publicIPAddress", typePublicIP) + `}}`
 		if rapid.Bool().Draw(t, "two") {
 			p += `,{"name":"c1","properties":{` + place() + `}}`
 		}
@@ -161,7 +182,8 @@ func (u *universe) body(t *rapid.T, id arm.ID) string {
 	return `{"location":"westeurope","properties":{` + p + `}}`
 }
 
-// family is what shares an ETag with a resource: a network with all that is in it, or a document with its parts.
+// family is what shares an ETag with a resource: a network with all that is in it, or a document
+// with its parts.
 func family(id arm.ID) arm.ID {
 	for strings.Count(id.Type(), "/") > 1 {
 		id = id.Parent()
@@ -169,11 +191,13 @@ func family(id arm.ID) arm.ID {
 	return id
 }
 
-// TestTwoClients: whatever two clients do, links and back references agree, no subnets overlap, no address is used twice,
-// an ETag changes with what it is of and with nothing else, and a refused call changes nothing at all.
+// TestTwoClients: whatever two clients do, links and back references agree, no subnets overlap, no
+// address is used twice, an ETag changes with what it is of and with nothing else, and a refused
+// call changes nothing at all.
 func TestTwoClients(t *testing.T) {
 	lots := Bucket{Size: 1e9, PerSecond: 1e9}
-	b := newBench(t, Options{LogBodies: 1, Buckets: Buckets{Reads: lots, Writes: lots, Deletes: lots}})
+	b := newBench(t, Options{LogBodies: 1, Buckets: Buckets{Reads: lots, Writes: lots,
+		Deletes: lots}})
 	n, done := 0, map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		n++
@@ -182,7 +206,8 @@ func TestTwoClients(t *testing.T) {
 		for range rapid.IntRange(10, 40).Draw(t, "steps") {
 			client := u.seen[rapid.IntRange(0, 1).Draw(t, "client")]
 			id := rapid.SampledFrom(u.ids).Draw(t, "resource")
-			match := rapid.SampledFrom([]string{"", "", "", "", "seen", "now", "*"}).Draw(t, "If-Match")
+			match := rapid.SampledFrom([]string{"", "", "", "", "seen", "now", "*"}).Draw(t,
+				"If-Match")
 			switch match {
 			case "seen":
 				match = client[id]
@@ -195,7 +220,8 @@ func TestTwoClients(t *testing.T) {
 			}
 			status, answer := u.call(method, id, body, match)
 			done[fmt.Sprint(method, " ", status)]++
-			what := fmt.Sprintf("%s %s %s If-Match %q: %d %s", method, id, body, match, status, answer)
+			what := fmt.Sprintf("%s %s %s If-Match %q: %d %s", method, id, body, match, status,
+				answer)
 			after := u.look(before)
 			client[id] = after[id].etag()
 			checkETags(t, what, id, method, status, match, before, after)
@@ -203,20 +229,24 @@ func TestTwoClients(t *testing.T) {
 			checkAddresses(t, what, after)
 			before = after
 		}
-		if status, answer := u.call(http.MethodDelete, u.group, "", ""); status != http.StatusOK || len(u.look(nil)) != 0 {
+		if status, answer := u.call(http.MethodDelete, u.group, "", ""); status != http.StatusOK ||
+			len(u.look(nil)) != 0 {
 			t.Fatalf("DELETE of the group: %d %s", status, answer)
 		}
 	})
-	for _, kind := range []string{"PUT 200", "PUT 201", "PUT 400", "PUT 412", "DELETE 200", "DELETE 204", "DELETE 400"} {
+	for _, kind := range []string{"PUT 200", "PUT 201", "PUT 400", "PUT 412", "DELETE 200",
+		"DELETE 204", "DELETE 400"} {
 		if done[kind] == 0 {
 			t.Errorf("no %s among %v: the test does not reach what it is for", kind, done)
 		}
 	}
 }
 
-func checkETags(t *rapid.T, what string, id arm.ID, method string, status int, match string, before, after map[arm.ID]seenDoc) {
+func checkETags(t *rapid.T, what string, id arm.ID, method string, status int, match string, before,
+	after map[arm.ID]seenDoc) {
 	changed := status == http.StatusOK || status == http.StatusCreated
-	if matched := match == "" || match == "*" && before[id].raw != "" || match == before[id].etag(); !matched && changed {
+	if matched := match == "" || match == "*" && before[id].raw != "" ||
+		match == before[id].etag(); !matched && changed {
 		t.Fatalf("%s\nthe ETag was %s", what, before[id].etag())
 	}
 	for other := range after {
@@ -237,13 +267,15 @@ func checkETags(t *rapid.T, what string, id arm.ID, method string, status int, m
 		}
 	}
 	for other := range before {
-		if after[other].raw == "" && (method == http.MethodDelete && !changed || !family(other).Equal(family(id))) {
+		if after[other].raw == "" && (method == http.MethodDelete && !changed ||
+			!family(other).Equal(family(id))) {
 			t.Fatalf("%s\n%s is gone", what, other)
 		}
 	}
 }
 
-// checkLinks compares what documents link to with what the others say of it, and a network with its parts.
+// checkLinks compares what documents link to with what the others say of it, and a network with its
+// parts.
 func checkLinks(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
 	want, got := map[string]bool{}, map[string]bool{}
 	for id, doc := range docs {
@@ -268,7 +300,8 @@ func checkLinks(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
 			if !id.Is(l.to) {
 				continue
 			}
-			for _, holder := range append(ids(properties, name), text(objectAt(properties, name), "id")) {
+			for _, holder := range append(ids(properties, name),
+				text(objectAt(properties, name), "id")) {
 				if holder != "" {
 					got[fmt.Sprintln(id, name, holder)] = true
 				}
@@ -276,8 +309,10 @@ func checkLinks(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
 		}
 		for _, list := range []string{"subnets", "virtualNetworkPeerings"} {
 			for _, part := range listAt(properties, list) {
-				if id.Is(arm.TypeVNet) && string(encode(part)) != docs[arm.ID(text(part, "id"))].raw {
-					t.Fatalf("%s\ninside %s: %s\nby itself: %s", what, id, encode(part), docs[arm.ID(text(part, "id"))].raw)
+				if id.Is(arm.TypeVNet) &&
+					string(encode(part)) != docs[arm.ID(text(part, "id"))].raw {
+					t.Fatalf("%s\ninside %s: %s\nby itself: %s", what, id, encode(part),
+						docs[arm.ID(text(part, "id"))].raw)
 				}
 			}
 		}
@@ -320,7 +355,8 @@ func checkAddresses(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
 			subnet := docs[ref.target()].o
 			a, err := netip.ParseAddr(address)
 			if err != nil || !prefixesOf(subnet)[0].Contains(a) {
-				t.Fatalf("%s\n%s has the address %q in %v", what, ref.holder, address, prefixesOf(subnet))
+				t.Fatalf("%s\n%s has the address %q in %v", what, ref.holder, address,
+					prefixesOf(subnet))
 			}
 			key := string(ref.target().Parent()) + " " + address
 			if other, taken := held[key]; taken {

@@ -10,25 +10,31 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// publicRange is where public addresses come from here: ranges without an owner (RFC 1112, RFC 3849). The one for
-// benchmarks, 198.18.0.0/15, is among the ones that Azure's own routes drop.
-var publicRange = [2]netip.Prefix{netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("2001:db8::/32")}
+// publicRange is where public addresses come from here: ranges without an owner (RFC 1112, RFC
+// 3849). The one for benchmarks, 198.18.0.0/15, is among the ones that Azure's own routes drop.
+var publicRange = [2]netip.Prefix{netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("2001:db8::/32")}
 
-// settlePublicIP gives a public IP address its address. A dynamic one has none until something holds it.
+// settlePublicIP gives a public IP address its address. A dynamic one has none until something
+// holds it.
 //
-// Without a sku it is a Basic dynamic one in all recordings, which end before Basic was retired (30 September 2025): what
-// Azure makes of it since is not known.
+// Without a sku it is a Basic dynamic one in all recordings, which end before Basic was retired (30
+// September 2025): what Azure makes of it since is not known.
 func (e *Emulator) settlePublicIP(c *call, r, old *resource) *failure {
 	keepGUID(r, old)
 	properties := objectAt(r.body, "properties")
 	setDefault(r.body, "sku", object{})
 	sku := objectAt(r.body, "sku")
 	if sku == nil {
-		return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: the sku of %s is no object.", r.id.Name())
+		return fail(http.StatusBadRequest, "InvalidRequestFormat",
+			"Cannot parse the request: the sku of %s is no object.", r.id.Name())
 	}
 	setDefault(sku, "name", "Basic")
 	if text(sku, "name") == "Basic" && text(sku, "tier") == "Global" {
-		return fail(http.StatusBadRequest, "GlobalPublicIPAddressNotSupportedForBasicPublicIpAddress", "Global publicIP addresses are only supported for standard SKU public IP addresses. Public IP address %s is of Basic SKU.", r.id)
+		return fail(http.StatusBadRequest,
+			"GlobalPublicIPAddressNotSupportedForBasicPublicIpAddress", "Global publicIP "+
+				"addresses are only supported for standard SKU public IP addresses. Public IP "+
+				"address %s is of Basic SKU.", r.id)
 	}
 	if prefix := linkOf(r.body, "publicIPPrefix"); prefix != "" && e.store.get(prefix) == nil {
 		return referenceMissing(prefix)
@@ -37,16 +43,21 @@ func (e *Emulator) settlePublicIP(c *call, r, old *resource) *failure {
 	setDefault(properties, "publicIPAllocationMethod", "Dynamic")
 	setDefault(properties, "idleTimeoutInMinutes", 4)
 	setDefault(properties, "ipTags", []any{})
-	if text(objectAt(r.body, "sku"), "name") == "Standard" && text(properties, "publicIPAllocationMethod") != "Static" {
-		return fail(http.StatusBadRequest, "StandardSkuPublicIPAddressesMustBeStatic", "Standard sku publicIp %s must have AllocationMethod set to Static.", r.id)
+	if text(objectAt(r.body, "sku"), "name") == "Standard" &&
+		text(properties, "publicIPAllocationMethod") != "Static" {
+		return fail(http.StatusBadRequest, "StandardSkuPublicIPAddressesMustBeStatic",
+			"Standard sku publicIp %s must have AllocationMethod set to Static.", r.id)
 	}
 	delete(properties, "ipAddress")
-	if old != nil && text(objectAt(old.body, "properties"), "publicIPAddressVersion") == text(properties, "publicIPAddressVersion") {
+	if old != nil && text(objectAt(old.body, "properties"),
+		"publicIPAddressVersion") == text(properties, "publicIPAddressVersion") {
 		properties["ipAddress"] = objectAt(old.body, "properties")["ipAddress"]
 	}
 	held := len(e.store.linked[r.id.Key()]) > 0
-	if properties["ipAddress"] == nil && (held || text(properties, "publicIPAllocationMethod") == "Static") {
-		properties["ipAddress"] = e.publicAddress(r.id, text(properties, "publicIPAddressVersion") == "IPv6").String()
+	if properties["ipAddress"] == nil &&
+		(held || text(properties, "publicIPAllocationMethod") == "Static") {
+		properties["ipAddress"] = e.publicAddress(r.id,
+			text(properties, "publicIPAddressVersion") == "IPv6").String()
 	}
 	return nil
 }
@@ -57,9 +68,11 @@ func (e *Emulator) givePublic(holder *resource) {
 		if ref.link.to != typePublicIP {
 			continue
 		}
-		if r := e.store.get(ref.target()); r != nil && objectAt(r.body, "properties")["ipAddress"] == nil {
+		if r := e.store.get(ref.target()); r != nil &&
+			objectAt(r.body, "properties")["ipAddress"] == nil {
 			p := objectAt(r.body, "properties")
-			p["ipAddress"] = e.publicAddress(r.id, text(p, "publicIPAddressVersion") == "IPv6").String()
+			p["ipAddress"] = e.publicAddress(r.id, text(p, "publicIPAddressVersion") == "IPv6").
+				String()
 			e.store.changed(r)
 		}
 	}
@@ -67,7 +80,8 @@ func (e *Emulator) givePublic(holder *resource) {
 
 // showPublicIP hides the address of a dynamic one that nothing holds: it has none.
 func showPublicIP(e *Emulator, r *resource, doc object, version string) {
-	if p := objectAt(doc, "properties"); text(p, "publicIPAllocationMethod") == "Dynamic" && len(e.store.linked[r.id.Key()]) == 0 {
+	if p := objectAt(doc, "properties"); text(p, "publicIPAllocationMethod") == "Dynamic" &&
+		len(e.store.linked[r.id.Key()]) == 0 {
 		delete(p, "ipAddress")
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 // Kubernetes serves the clusters' API servers in place of the small one of apiserver.go.
 type Kubernetes interface {
-	// Serve answers a call to a cluster's API server. The emulator has authenticated the user; user is
-	// "" where it does not know the token, which can still be a service account's.
+	// Serve answers a call to a cluster's API server. The emulator has authenticated the user; user
+	// is "" where it does not know the token, which can still be a service account's.
 	Serve(w http.ResponseWriter, r *http.Request, cluster arm.ID, user string, groups []string)
 }
 
@@ -36,8 +36,8 @@ type KubernetesNode struct {
 	Name     string
 	Document map[string]any
 	Addrs    []netip.Addr // its own, one of each family
-	// PodCIDRs are the parts of the pod CIDRs that are its own. PodAddrs are its pods' addresses in a
-	// subnet. Where both are empty, pods wait for a network plugin.
+	// PodCIDRs are the parts of the pod CIDRs that are its own. PodAddrs are its pods' addresses in
+	// a subnet. Where both are empty, pods wait for a network plugin.
 	PodCIDRs []netip.Prefix
 	PodAddrs []netip.Addr
 }
@@ -48,12 +48,12 @@ type KubernetesWorkload struct {
 	HostNetwork     bool
 }
 
-// ServeKubernetes lets k answer for the API servers of all clusters from now on. It is called before
-// the emulator serves anything.
+// ServeKubernetes lets k answer for the API servers of all clusters from now on. It is called
+// before the emulator serves anything.
 func (e *Emulator) ServeKubernetes(k Kubernetes) { e.kubernetesBy = k }
 
-// KubernetesClusters are the clusters there are, sorted by their IDs, with the nodes of the ones that are
-// wanted: many take time.
+// KubernetesClusters are the clusters there are, sorted by their IDs, with the nodes of the ones
+// that are wanted: many take time.
 func (e *Emulator) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
 	defer e.lock()()
 	e.happen()
@@ -65,7 +65,8 @@ func (e *Emulator) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesClu
 			continue
 		}
 		profile := objectAt(objectAt(r.body, "properties"), "networkProfile")
-		k := KubernetesCluster{ID: r.id, Same: cl, Running: powerOf(r) == "Running", ServiceCIDR: text(profile, "serviceCidr")}
+		k := KubernetesCluster{ID: r.id, Same: cl, Running: powerOf(r) == "Running",
+			ServiceCIDR: text(profile, "serviceCidr")}
 		pools := cl.pools
 		if !nodesOf(r.id) {
 			pools = nil
@@ -89,7 +90,8 @@ func (e *Emulator) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesClu
 }
 
 func (cl *cluster) kubernetesNode(p *pool, n *node, profile object) KubernetesNode {
-	k := KubernetesNode{Name: n.name, Document: cl.nodeDocument(p, n, profile), Addrs: n.addresses()}
+	k := KubernetesNode{Name: n.name, Document: cl.nodeDocument(p, n, profile),
+		Addrs: n.addresses()}
 	switch {
 	case cl.mode.hasPodCIDR():
 		k.PodCIDRs = slices.Clone(n.podCIDRs)
@@ -101,8 +103,8 @@ func (cl *cluster) kubernetesNode(p *pool, n *node, profile object) KubernetesNo
 	return k
 }
 
-// serveKubernetes hands a call to a cluster's real API server. It is not read here: it may be a watch,
-// or become another protocol.
+// serveKubernetes hands a call to a cluster's real API server. It is not read here: it may be a
+// watch, or become another protocol.
 func (e *Emulator) serveKubernetes(w http.ResponseWriter, r *http.Request) {
 	start, c := time.Now(), newCall(r, nil)
 	c.secret = true
@@ -139,9 +141,9 @@ func (e *Emulator) ofAPIServerAsNamed(c *call) arm.ID {
 	return c.ofAPIServer()
 }
 
-// kubernetesGroups says as whom the API server is to see the caller. Local accounts are administrators,
-// as on AKS. Of the others, Azure's roles make administrators for one call; Kubernetes' own bindings
-// decide about the rest.
+// kubernetesGroups says as whom the API server is to see the caller. Local accounts are
+// administrators, as on AKS. Of the others, Azure's roles make administrators for one call;
+// Kubernetes' own bindings decide about the rest.
 func (e *Emulator) kubernetesGroups(c *call) (user string, groups []string, f *failure) {
 	const administrators = "system:masters"
 	defer e.lock()()

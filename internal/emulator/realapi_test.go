@@ -16,7 +16,8 @@ type askedAPI struct {
 	groups  []string
 }
 
-func (a *askedAPI) Serve(w http.ResponseWriter, _ *http.Request, cluster arm.ID, user string, groups []string) {
+func (a *askedAPI) Serve(w http.ResponseWriter, _ *http.Request, cluster arm.ID, user string,
+	groups []string) {
 	a.cluster, a.user, a.groups = cluster, user, groups
 	w.WriteHeader(http.StatusTeapot)
 }
@@ -27,7 +28,8 @@ func TestServeKubernetes(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	with := func(fields string) {
-		b.put(aks, strings.Replace(clusterBody(``, ``), `"networkProfile"`, fields+`"networkProfile"`, 1))
+		b.put(aks, strings.Replace(clusterBody(``, ``), `"networkProfile"`, fields+
+			`"networkProfile"`, 1))
 	}
 	with(``)
 	api := &askedAPI{}
@@ -36,11 +38,13 @@ func TestServeKubernetes(t *testing.T) {
 		t.Helper()
 		*api = askedAPI{}
 		status, doc := b.apiServer(aks, method, path, token)
-		if status != http.StatusTeapot || api.user != user || slices.Contains(api.groups, "system:masters") != admin || !api.cluster.Equal(aks) {
+		if status != http.StatusTeapot || api.user != user ||
+			slices.Contains(api.groups, "system:masters") != admin || !api.cluster.Equal(aks) {
 			t.Errorf("%s %s: %d %s, %+v", method, path, status, encode(doc), api)
 		}
 	}
-	const pods, deployments = "/api/v1/namespaces/default/pods", "/apis/apps/v1/namespaces/default/deployments"
+	const pods, deployments = "/api/v1/namespaces/default/pods",
+		"/apis/apps/v1/namespaces/default/deployments"
 	sees(http.MethodPost, deployments, "", "masterclient", true)
 	sees(http.MethodGet, pods, "a service account's", "", false)
 
@@ -73,20 +77,24 @@ func TestKubernetesClusters(t *testing.T) {
 	b.put(aks, clusterBody(``, `,"count":2`))
 	wanted := func(id arm.ID) bool { return id.Equal(aks) }
 	all := b.e.KubernetesClusters(wanted)
-	if len(all) != 1 || !all[0].Running || len(all[0].Nodes) != 2 || all[0].ServiceCIDR == "" || len(all[0].Workloads) != 4 {
+	if len(all) != 1 || !all[0].Running || len(all[0].Nodes) != 2 || all[0].ServiceCIDR == "" ||
+		len(all[0].Workloads) != 4 {
 		t.Fatalf("%+v", all)
 	}
-	if n := all[0].Nodes[1]; len(n.Addrs) != 1 || len(n.PodCIDRs) != 1 || n.PodAddrs != nil || objectAt(n.Document, "spec")["podCIDR"] != n.PodCIDRs[0].String() {
+	if n := all[0].Nodes[1]; len(n.Addrs) != 1 || len(n.PodCIDRs) != 1 || n.PodAddrs != nil ||
+		objectAt(n.Document, "spec")["podCIDR"] != n.PodCIDRs[0].String() {
 		t.Errorf("%+v", n)
 	}
-	if none := b.e.KubernetesClusters(func(arm.ID) bool { return false }); len(none) != 1 || none[0].Nodes != nil {
+	if none := b.e.KubernetesClusters(func(arm.ID) bool { return false }); len(none) != 1 ||
+		none[0].Nodes != nil {
 		t.Errorf("without nodes: %+v", none)
 	}
 	if status, code := b.try(http.MethodPost, aks+"/stop", api, ""); status >= 300 {
 		t.Fatal(status, code)
 	}
 	same := all[0].Same
-	if all = b.e.KubernetesClusters(wanted); len(all) != 1 || all[0].Running || all[0].Same != same {
+	if all = b.e.KubernetesClusters(wanted); len(all) != 1 || all[0].Running ||
+		all[0].Same != same {
 		t.Errorf("stopped: %+v", all)
 	}
 }

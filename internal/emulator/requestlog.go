@@ -22,7 +22,8 @@ type Request struct {
 	// Status is 0 when the connection was cut before the call took effect.
 	Status int    `json:"status"`
 	Note   string `json:"note,omitempty"`
-	// Body is what was sent, Answer what was answered; absent where they were no JSON, or are no longer kept.
+	// Body is what was sent, Answer what was answered; absent where they were no JSON, or are no
+	// longer kept.
 	IfMatch string          `json:"ifMatch,omitempty"`
 	Body    json.RawMessage `json:"body,omitempty"`
 	Answer  json.RawMessage `json:"answer,omitempty"`
@@ -42,7 +43,8 @@ const maxRequests = 100_000
 
 func (l *requestLog) add(c *call, start time.Time, answer reply, note string) {
 	r := Request{
-		Time: start, Method: c.method, Path: "/" + strings.Join(c.path, "/"), Query: url.Values(c.query).Encode(),
+		Time: start, Method: c.method, Path: "/" +
+			strings.Join(c.path, "/"), Query: url.Values(c.query).Encode(),
 		Principal: c.who.Name, Status: answer.status, Note: note, IfMatch: c.header.Get("If-Match"),
 	}
 	if !c.secret {
@@ -51,7 +53,8 @@ func (l *requestLog) add(c *call, start time.Time, answer reply, note string) {
 		}
 		r.Answer = answer.body
 	}
-	l.log.Debug("request", "method", r.Method, "path", r.Path, "status", r.Status, "principal", r.Principal, "elapsed", time.Since(start).String())
+	l.log.Debug("request", "method", r.Method, "path", r.Path, "status", r.Status, "principal",
+		r.Principal, "elapsed", time.Since(start).String())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.n++

@@ -11,10 +11,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// resourcesCall lists the resources of any type in a subscription or a resource group: the generic part of each only.
+// resourcesCall lists the resources of any type in a subscription or a resource group: the generic
+// part of each only.
 func (e *Emulator) resourcesCall(c *call) (reply, *failure, bool) {
 	n := len(c.path)
-	if n != 3 && n != 5 || !strings.EqualFold(c.path[n-1], "resources") || c.method != http.MethodGet {
+	if n != 3 && n != 5 || !strings.EqualFold(c.path[n-1], "resources") ||
+		c.method != http.MethodGet {
 		return reply{}, nil, false
 	}
 	scope := arm.ID("/" + strings.Join(c.path[:n-1], "/"))
@@ -29,13 +31,15 @@ func (e *Emulator) resourcesCall(c *call) (reply, *failure, bool) {
 	if text := c.param("$top"); text != "" {
 		var err error
 		if top, err = strconv.Atoi(text); err != nil || top < 1 {
-			return reply{}, fail(http.StatusBadRequest, "InvalidTopParameter", "The $top query parameter is invalid: '%s'.", text), true
+			return reply{}, fail(http.StatusBadRequest, "InvalidTopParameter",
+				"The $top query parameter is invalid: '%s'.", text), true
 		}
 	}
 	expand := strings.ToLower(c.param("$expand"))
 	docs := []object{}
 	for _, r := range e.store.below(scope) {
-		if strings.Count(r.id.Type(), "/") == 1 && text(r.body, "location") != "" && !r.id.Is(arm.TypeResourceGroup) && matches(r) {
+		if strings.Count(r.id.Type(), "/") == 1 && text(r.body, "location") != "" &&
+			!r.id.Is(arm.TypeResourceGroup) && matches(r) {
 			docs = append(docs, generic(r, expand))
 		}
 	}
@@ -46,13 +50,15 @@ func (e *Emulator) resourcesCall(c *call) (reply, *failure, bool) {
 // generic is what a list of anything says of a resource.
 func generic(r *resource, expand string) object {
 	doc := object{"id": string(r.id), "name": r.id.Name(), "type": kindName(r.id)}
-	for _, field := range []string{"location", "tags", "sku", "kind", "identity", "managedBy", "plan", "zones"} {
+	for _, field := range []string{"location", "tags", "sku", "kind", "identity", "managedBy",
+		"plan", "zones"} {
 		if r.body[field] != nil {
 			doc[field] = r.body[field]
 		}
 	}
 	for field, value := range map[string]string{
-		"createdTime": r.created.UTC().Format(time.RFC3339Nano), "changedTime": r.changed.UTC().Format(time.RFC3339Nano), "provisioningState": state(r),
+		"createdTime": r.created.UTC().Format(time.RFC3339Nano), "changedTime": r.changed.UTC().
+				Format(time.RFC3339Nano), "provisioningState": state(r),
 	} {
 		if strings.Contains(expand, strings.ToLower(field)) {
 			doc[field] = value
@@ -103,7 +109,8 @@ func resourceFilter(filter string) (func(*resource) bool, *failure) {
 }
 
 func invalidFilter(filter string) *failure {
-	return fail(http.StatusBadRequest, "InvalidFilterInQueryString", "Invalid $filter '%s' specified in the query string.", filter)
+	return fail(http.StatusBadRequest, "InvalidFilterInQueryString",
+		"Invalid $filter '%s' specified in the query string.", filter)
 }
 
 // resourceTest is one term of a filter; tag is the tag's name that a term before it has named.
@@ -152,7 +159,8 @@ func resourceTest(m []string, tag *string) (func(*resource) bool, *failure) {
 		return tagged(compare, anything), nil
 	case "tagvalue":
 		name := *tag
-		return tagged(func(k string) bool { return name == "" || strings.EqualFold(k, name) }, compare), nil
+		return tagged(func(k string) bool { return name == "" || strings.EqualFold(k, name) },
+			compare), nil
 	}
 	return nil, invalidFilter(field)
 }

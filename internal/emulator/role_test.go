@@ -14,7 +14,8 @@ import (
 )
 
 // guest is a principal without roles.
-var guest = Principal{Name: "guest", ClientID: "9e570000-0000-4000-8000-000000000001", Secret: "guest-secret", ObjectID: "9e570000-0000-4000-8000-000000000002", NoRoles: true}
+var guest = Principal{Name: "guest", ClientID: "9e570000-0000-4000-8000-000000000001",
+	Secret: "guest-secret", ObjectID: "9e570000-0000-4000-8000-000000000002", NoRoles: true}
 
 // withGuest makes a bench and the same one in a guest's hands.
 func withGuest(t *testing.T, opts Options) (owner, visitor *bench) {
@@ -46,7 +47,8 @@ func (b *bench) request(method, path string, query url.Values, body string) (int
 	if !query.Has("api-version") {
 		query.Set("api-version", api)
 	}
-	r, err := http.NewRequest(method, "https://localhost"+path+"?"+query.Encode(), strings.NewReader(body))
+	r, err := http.NewRequest(method, "https://localhost"+path+"?"+query.Encode(),
+		strings.NewReader(body))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -60,7 +62,9 @@ func (b *bench) request(method, path string, query url.Values, body string) (int
 // activity reads the activity log, newest first.
 func (b *bench) activity() []object {
 	b.t.Helper()
-	status, doc := b.request(http.MethodGet, "/subscriptions/"+sub+"/providers/Microsoft.Insights/eventtypes/management/values", url.Values{"$filter": {"eventTimestamp ge '2000-01-01T00:00:00Z'"}}, "")
+	status, doc := b.request(http.MethodGet, "/subscriptions/"+sub+
+		"/providers/Microsoft.Insights/eventtypes/management/values", url.Values{
+		"$filter": {"eventTimestamp ge '2000-01-01T00:00:00Z'"}}, "")
 	if status != 200 {
 		b.t.Fatalf("the activity log: %d %v", status, doc)
 	}
@@ -73,7 +77,8 @@ func (b *bench) says(method string, id arm.ID, body string, status int, code, me
 	s, doc := b.request(method, string(id), nil, body)
 	e := objectAt(doc, "error")
 	if s != status || text(e, "code") != code || text(e, "message") != message {
-		b.t.Errorf("%s %s: %d %s\n%s\nwant %d %s\n%s", method, id.Short(), s, text(e, "code"), text(e, "message"), status, code, message)
+		b.t.Errorf("%s %s: %d %s\n%s\nwant %d %s\n%s", method, id.Short(), s, text(e, "code"),
+			text(e, "message"), status, code, message)
 	}
 }
 
@@ -89,8 +94,10 @@ func roleNamed(t *testing.T, name string) string {
 // grant assigns a built-in role and returns the assignment.
 func (b *bench) grant(n int, scope arm.ID, principal, roleName string) arm.ID {
 	b.t.Helper()
-	id := scope + arm.ID(fmt.Sprintf("/providers/%s/a5000000-0000-4000-8000-%012d", typeRoleAssignment, n))
-	b.put(id, fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q}}`, roleID(sub, roleNamed(b.t, roleName)), principal))
+	id := scope + arm.ID(fmt.Sprintf("/providers/%s/a5000000-0000-4000-8000-%012d",
+		typeRoleAssignment, n))
+	b.put(id, fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q}}`,
+		roleID(sub, roleNamed(b.t, roleName)), principal))
 	return id
 }
 
@@ -100,15 +107,21 @@ func TestRoles(t *testing.T) {
 	b.put(vnet, plainVNet)
 	b.put(rt+"2", `{"location":"westeurope"}`)
 	const table = `{"location":"westeurope"}`
-	g.says(http.MethodGet, rt, "", 403, "AuthorizationFailed", "The client '"+guest.ClientID+"' with object id '"+guest.ObjectID+"' does not have authorization to perform action 'Microsoft.Network/routeTables/read' over scope '"+string(rt)+"' or the scope is invalid. If access was recently granted, please refresh your credentials.")
-	g.refused(http.MethodGet, rt+"-none", "", 403, "AuthorizationFailed") // whether it exists is not told
+	g.says(http.MethodGet, rt, "", 403, "AuthorizationFailed", "The client '"+guest.ClientID+
+		"' with object id '"+guest.ObjectID+"' does not have authorization to perform action "+
+		"'Microsoft.Network/routeTables/read' over scope '"+string(rt)+"' or the scope is "+
+		"invalid. If access was recently granted, please refresh your credentials.")
+	// whether it exists is not told
+	g.refused(http.MethodGet, rt+"-none", "", 403, "AuthorizationFailed")
 	g.refused(http.MethodGet, "/subscriptions/"+sub, "", 403, "AuthorizationFailed")
 
 	reader := b.grant(1, rt, guest.ObjectID, "Reader")
 	g.get(rt)
 	g.refused(http.MethodPut, rt, table, 403, "AuthorizationFailed")
 	g.refused(http.MethodDelete, rt, "", 403, "AuthorizationFailed")
-	g.refused(http.MethodPut, rt.Child("routes", "r"), `{"properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None"}}`, 403, "AuthorizationFailed")
+	g.refused(http.MethodPut, rt.Child("routes", "r"),
+		`{"properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None"}}`, 403,
+		"AuthorizationFailed")
 	g.refused(http.MethodGet, rt+"2", "", 403, "AuthorizationFailed")
 	g.get("/subscriptions/" + sub) // a role below is enough to see the subscription
 
@@ -122,23 +135,33 @@ func TestRoles(t *testing.T) {
 	}
 	other := arm.ID("/subscriptions/" + sub + "/resourceGroups/other")
 	b.put(other, table)
-	g.refused(http.MethodGet, other+"/providers/Microsoft.Network/routeTables", "", 403, "AuthorizationFailed")
+	g.refused(http.MethodGet, other+"/providers/Microsoft.Network/routeTables", "", 403,
+		"AuthorizationFailed")
 
 	// Linked resources need their join action; a subnet that keeps a link needs it as well.
 	b.grant(2, vnet, guest.ObjectID, "Network Contributor")
 	a := vnet.Child("subnets", "a")
-	linked := `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"` + string(rt) + `"}}}`
-	g.says(http.MethodPut, a, linked, 403, "LinkedAuthorizationFailed", "The client '"+guest.ClientID+"' with object id '"+guest.ObjectID+"' has permission to perform action 'Microsoft.Network/virtualNetworks/subnets/write' on scope '"+string(a)+"'; however, it does not have permission to perform action(s) 'Microsoft.Network/routeTables/join/action' on the linked scope(s) '"+string(rt)+"' (respectively) or the linked scope(s) are invalid.")
+	linked := `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"` + string(rt) +
+		`"}}}`
+	g.says(http.MethodPut, a, linked, 403, "LinkedAuthorizationFailed", "The client '"+
+		guest.ClientID+"' with object id '"+guest.ObjectID+"' has permission to perform action "+
+		"'Microsoft.Network/virtualNetworks/subnets/write' on scope '"+string(a)+"'; however, it "+
+		"does not have permission to perform action(s) "+
+		"'Microsoft.Network/routeTables/join/action' on the linked scope(s) '"+string(rt)+
+		"' (respectively) or the linked scope(s) are invalid.")
 	g.refused(http.MethodPut, vnet, plainVNet, 403, "LinkedAuthorizationFailed")
 	g.put(a, `{"properties":{"addressPrefix":"10.0.1.0/24"}}`)
 	joiner := "b0000000-0000-4000-8000-000000000001"
-	b.put(arm.ID(roleID(sub, joiner)), `{"properties":{"roleName":"Table joiner","assignableScopes":["/subscriptions/`+sub+`"],"permissions":[{"actions":["microsoft.network/ROUTETABLES/*"],"notActions":["Microsoft.Network/routeTables/write"]}]}}`)
+	b.put(arm.ID(roleID(sub, joiner)),
+		`{"properties":{"roleName":"Table joiner","assignableScopes":["/subscriptions/`+sub+
+			`"],"permissions":[{"actions":["microsoft.network/ROUTETABLES/*"],"notActions":["Microsoft.Network/routeTables/write"]}]}}`)
 	b.put(rt+"/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-000000000003", fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q,"principalType":"ServicePrincipal"}}`, roleID(sub, joiner), guest.ObjectID))
 	g.put(a, linked)
 	g.refused(http.MethodPut, rt, table, 403, "AuthorizationFailed") // its notActions
 
 	// A role ends with its assignment.
-	if status, doc := b.request(http.MethodDelete, string(reader), nil, ""); status != 200 || text(objectAt(doc, "properties"), "principalId") != guest.ObjectID {
+	if status, doc := b.request(http.MethodDelete, string(reader), nil, ""); status != 200 ||
+		text(objectAt(doc, "properties"), "principalId") != guest.ObjectID {
 		t.Errorf("DELETE of the assignment: %d %v", status, doc)
 	}
 	if status, _ := b.request(http.MethodDelete, string(reader), nil, ""); status != 204 {
@@ -146,14 +169,17 @@ func TestRoles(t *testing.T) {
 	}
 	g.get(rt) // the custom role still reads
 	b.refused(http.MethodGet, reader, "", 404, "RoleAssignmentNotFound")
-	b.refused(http.MethodDelete, arm.ID(roleID(sub, joiner)), "", 400, "RoleDefinitionHasAssignments")
+	b.refused(http.MethodDelete, arm.ID(roleID(sub, joiner)), "", 400,
+		"RoleDefinitionHasAssignments")
 
 	// A contributor writes everything but roles.
 	b.grant(4, group, guest.ObjectID, "Contributor")
 	g.put(rt, table)
-	g.refused(http.MethodPut, rt+"/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-000000000009", `{}`, 403, "AuthorizationFailed")
+	g.refused(http.MethodPut,
+		rt+"/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-000000000009", `{}`, 403, "AuthorizationFailed")
 	g.refused(http.MethodPut, other, table, 403, "AuthorizationFailed")
-	if got := names(listAt(g.get("/subscriptions/"+arm.ID(sub)+"/resourceGroups"), "value")); !slices.Equal(got, []string{"net-rg"}) {
+	if got := names(listAt(g.get("/subscriptions/"+arm.ID(sub)+"/resourceGroups"),
+		"value")); !slices.Equal(got, []string{"net-rg"}) {
 		t.Errorf("the guest's groups: %v", got)
 	}
 	found := 0
@@ -161,7 +187,9 @@ func TestRoles(t *testing.T) {
 		if !strings.EqualFold(text(r, "resourceGroupName"), "net-rg") {
 			t.Errorf("the guest reads of %s", text(r, "resourceId"))
 		}
-		if text(objectAt(r, "authorization"), "action") == "Microsoft.Network/routeTables/write" && text(objectAt(r, "status"), "value") == "Failed" && text(r, "caller") == guest.ObjectID {
+		if text(objectAt(r, "authorization"), "action") == "Microsoft.Network/routeTables/write" &&
+			text(objectAt(r, "status"), "value") == "Failed" &&
+			text(r, "caller") == guest.ObjectID {
 			found++
 		}
 	}
@@ -170,7 +198,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestStrictLists: where an emulator is told so, a list is refused to who may read only a part of it.
+// TestStrictLists: where an emulator is told so, a list is refused to who may read only a part of
+// it.
 func TestStrictLists(t *testing.T) {
 	b, g := withGuest(t, Options{StrictLists: true})
 	b.put(rt, `{"location":"westeurope"}`)
@@ -185,10 +214,12 @@ func TestRoleAssignments(t *testing.T) {
 	b, _ := withGuest(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	at := func(scope arm.ID, n int) arm.ID {
-		return scope + arm.ID(fmt.Sprintf("/providers/%s/a5000000-0000-4000-8000-%012d", typeRoleAssignment, n))
+		return scope + arm.ID(fmt.Sprintf("/providers/%s/a5000000-0000-4000-8000-%012d",
+			typeRoleAssignment, n))
 	}
 	body := func(role, principal, more string) string {
-		return fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q%s}}`, roleID(sub, role), principal, more)
+		return fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q%s}}`,
+			roleID(sub, role), principal, more)
 	}
 	reader, stranger := roleNamed(t, "Reader"), "57a00000-0000-4000-8000-000000000001"
 	for _, tt := range []struct {
@@ -197,31 +228,43 @@ func TestRoleAssignments(t *testing.T) {
 		status int
 		code   string
 	}{
-		{group + "/providers/Microsoft.Authorization/roleAssignments/mine", body(reader, guest.ObjectID, ""), 400, "InvalidRoleAssignmentId"},
-		{at(group, 1), body("acdd72a7-0000-0000-0000-000000000000", guest.ObjectID, ""), 404, "RoleDefinitionDoesNotExist"},
+		{group + "/providers/Microsoft.Authorization/roleAssignments/mine",
+			body(reader, guest.ObjectID, ""), 400, "InvalidRoleAssignmentId"},
+		{at(group, 1), body("acdd72a7-0000-0000-0000-000000000000", guest.ObjectID, ""), 404,
+			"RoleDefinitionDoesNotExist"},
 		{at(group, 1), body(reader, stranger, ""), 400, "PrincipalNotFound"},
 		{at(group, 1), body(reader, "x", ""), 400, "InvalidPrincipalId"},
-		{at(group, 1), body(reader, guest.ObjectID, `,"principalType":"User"`), 400, "UnmatchedPrincipalType"},
+		{at(group, 1), body(reader, guest.ObjectID, `,"principalType":"User"`), 400,
+			"UnmatchedPrincipalType"},
 		{at(rt+"-none", 1), body(reader, guest.ObjectID, ""), 404, "ResourceNotFound"},
 		{at(group, 1), body(reader, stranger, `,"principalType":"ServicePrincipal"`), 201, ""},
 		{at(group, 2), body(reader, guest.ObjectID, ""), 201, ""},
 		{at(group, 2), body(reader, guest.ObjectID, ""), 201, ""}, // the same again
 		{at(group, 3), body(reader, guest.ObjectID, ""), 409, "RoleAssignmentExists"},
-		{at(group, 2), body(networkContributor, guest.ObjectID, ""), 400, "RoleAssignmentUpdateNotPermitted"},
+		{at(group, 2), body(networkContributor, guest.ObjectID, ""), 400,
+			"RoleAssignmentUpdateNotPermitted"},
 		{at(rt, 4), body(reader, guest.ObjectID, ""), 201, ""},
-		{at("/subscriptions/"+arm.ID(sub), 5), body(networkContributor, guest.ObjectID, ""), 201, ""},
+		{at("/subscriptions/"+arm.ID(sub), 5), body(networkContributor, guest.ObjectID, ""), 201,
+			""},
 	} {
-		if status, code := b.try(http.MethodPut, tt.id, "2022-04-01", tt.body); status != tt.status || code != tt.code {
-			t.Errorf("PUT %s %s: %d %s, want %d %s", tt.id.Name(), tt.body, status, code, tt.status, tt.code)
+		if status, code := b.try(http.MethodPut, tt.id, "2022-04-01",
+			tt.body); status != tt.status || code != tt.code {
+			t.Errorf("PUT %s %s: %d %s, want %d %s", tt.id.Name(), tt.body, status, code, tt.status,
+				tt.code)
 		}
 	}
 	doc := b.get(at(group, 2))
 	p := objectAt(doc, "properties")
-	if text(p, "scope") != string(group) || text(p, "principalType") != "ServicePrincipal" || text(p, "createdBy") != DefaultPrincipal.ObjectID || text(doc, "type") != typeRoleAssignment || p["provisioningState"] != nil || doc["etag"] != nil {
+	if text(p, "scope") != string(group) || text(p, "principalType") != "ServicePrincipal" ||
+		text(p, "createdBy") != DefaultPrincipal.ObjectID ||
+		text(doc, "type") != typeRoleAssignment || p["provisioningState"] != nil ||
+		doc["etag"] != nil {
 		t.Errorf("%s", encode(doc))
 	}
 	query := func(scope, filter string) string {
-		status, doc := b.request(http.MethodGet, scope+"/providers/Microsoft.Authorization/roleAssignments", url.Values{"$filter": {filter}}, "")
+		status, doc := b.request(http.MethodGet, scope+
+			"/providers/Microsoft.Authorization/roleAssignments", url.Values{
+			"$filter": {filter}}, "")
 		if status != 200 {
 			t.Fatalf("%d %v", status, doc)
 		}
@@ -256,24 +299,32 @@ func TestRoleAssignments(t *testing.T) {
 func TestRoleDefinitions(t *testing.T) {
 	b, g := withGuest(t, Options{})
 	for _, scope := range []string{"", "/subscriptions/" + sub, string(group)} {
-		status, doc := b.request(http.MethodGet, scope+"/providers/Microsoft.Authorization/roleDefinitions", url.Values{"$filter": {"roleName eq 'network contributor'"}}, "")
+		status, doc := b.request(http.MethodGet, scope+
+			"/providers/Microsoft.Authorization/roleDefinitions", url.Values{
+			"$filter": {"roleName eq 'network contributor'"}}, "")
 		all := listAt(doc, "value")
-		if status != 200 || len(all) != 1 || text(all[0], "name") != "4d97b98b-1d4f-4787-a291-c67834d212e7" || text(objectAt(all[0], "properties"), "type") != "BuiltInRole" {
+		if status != 200 || len(all) != 1 ||
+			text(all[0], "name") != "4d97b98b-1d4f-4787-a291-c67834d212e7" ||
+			text(objectAt(all[0], "properties"), "type") != "BuiltInRole" {
 			t.Errorf("%q: %d %s", scope, status, encode(doc))
 		}
 	}
 	if doc := g.get("/providers/Microsoft.Authorization/roleDefinitions/acdd72a7-3385-48ef-bd42-f606fba81ae7"); text(objectAt(doc, "properties"), "roleName") != "Reader" {
 		t.Errorf("%s", encode(doc))
 	}
-	b.refused(http.MethodGet, arm.ID(roleID(sub, "acdd72a7-0000-0000-0000-000000000000")), "", 404, "RoleDefinitionDoesNotExist")
-	b.refused(http.MethodPut, arm.ID(roleID(sub, "b0000000-0000-4000-8000-000000000001")), `{"properties":{"roleName":"reader","assignableScopes":["/subscriptions/`+sub+`"],"permissions":[{"actions":["*"]}]}}`, 409, "RoleDefinitionWithSameNameExists")
+	b.refused(http.MethodGet, arm.ID(roleID(sub, "acdd72a7-0000-0000-0000-000000000000")), "", 404,
+		"RoleDefinitionDoesNotExist")
+	b.refused(http.MethodPut, arm.ID(roleID(sub, "b0000000-0000-4000-8000-000000000001")),
+		`{"properties":{"roleName":"reader","assignableScopes":["/subscriptions/`+sub+
+			`"],"permissions":[{"actions":["*"]}]}}`, 409, "RoleDefinitionWithSameNameExists")
 
 	// Permissions are the caller's own.
 	b.grant(1, group, guest.ObjectID, "Reader")
 	b.put(rt, `{"location":"westeurope"}`)
 	for who, want := range map[*bench]string{b: "*", g: "*/read"} {
 		doc := who.get(rt + "/providers/Microsoft.Authorization/permissions")
-		if all := listAt(doc, "value"); len(all) != 1 || !slices.Equal(list(all[0], "actions"), []string{want}) {
+		if all := listAt(doc, "value"); len(all) != 1 ||
+			!slices.Equal(list(all[0], "actions"), []string{want}) {
 			t.Errorf("permissions %s, want %s", encode(doc), want)
 		}
 	}
@@ -297,7 +348,8 @@ func TestRoleDefinitions(t *testing.T) {
 	}
 }
 
-// TestRoleDelay: a new assignment takes effect when its time has come; a control call can set another.
+// TestRoleDelay: a new assignment takes effect when its time has come; a control call can set
+// another.
 func TestRoleDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, g := withGuest(t, Options{RoleDelay: time.Hour})
@@ -310,10 +362,13 @@ func TestRoleDelay(t *testing.T) {
 		time.Sleep(time.Hour - time.Second)
 		g.refused(http.MethodGet, rt, "", 403, "AuthorizationFailed")
 		time.Sleep(time.Second)
-		(&bench{t, b.e, withToken(b.e, token)}).refused(http.MethodGet, rt, "", 401, "ExpiredAuthenticationToken") // a token lives an hour
+		// a token lives an hour
+		(&bench{t, b.e, withToken(b.e, token)}).refused(http.MethodGet, rt, "", 401,
+			"ExpiredAuthenticationToken")
 		g.get(rt)
 		control := func(body string) int {
-			r, err := http.NewRequest(http.MethodPost, "http://h/_emulator/roles", strings.NewReader(body))
+			r, err := http.NewRequest(http.MethodPost, "http://h/_emulator/roles",
+				strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -39,13 +39,14 @@ func (e *Emulator) anyRole(who Principal, meant func(scope arm.ID) bool) bool {
 	return false
 }
 
-// allowed reports whether a principal's roles at a scope and above grant an action. Deny assignments are looked at
-// elsewhere.
+// allowed reports whether a principal's roles at a scope and above grant an action. Deny
+// assignments are looked at elsewhere.
 func (e *Emulator) allowed(who Principal, action string, scope arm.ID) bool {
 	return e.isDefault(who) || e.granted(who, action, scope, false)
 }
 
-// granted reports whether any of a principal's roles at a scope and above grants an action, or a data action.
+// granted reports whether any of a principal's roles at a scope and above grants an action, or a
+// data action.
 func (e *Emulator) granted(who Principal, action string, scope arm.ID, data bool) bool {
 	for _, a := range e.store.assigned[strings.ToLower(who.ObjectID)] {
 		if !covers(a.id.Parent(), scope) || !e.inEffect(a) {
@@ -83,7 +84,10 @@ func (e *Emulator) assign(scope arm.ID, who Principal, roleName string) {
 	i := slices.IndexFunc(builtInRoles, func(r role) bool { return r.name == roleName })
 	name := uuid.NewSHA1(uuid.Nil, []byte(scope.Key()+" "+who.ObjectID+" "+roleName)).String()
 	id := scope + arm.ID("/providers/"+typeRoleAssignment+"/"+name)
-	r := newResource(id, object{"properties": object{"roleDefinitionId": roleID(scope.Subscription(), builtInRoles[i].guid), "principalId": who.ObjectID, "principalType": "ServicePrincipal"}}, nil)
+	r := newResource(id,
+		object{"properties": object{"roleDefinitionId": roleID(scope.Subscription(),
+			builtInRoles[i].guid), "principalId": who.ObjectID,
+			"principalType": "ServicePrincipal"}}, nil)
 	completeAssignment(r, nil, who)
 	e.store.put(r)
 }
@@ -95,11 +99,14 @@ func completeAssignment(r, old *resource, by Principal) {
 	now := time.Now().UTC().Format("2006-01-02T15:04:05.0000000Z")
 	p["scope"] = string(r.id.Parent())
 	setDefault(p, "principalType", "ServicePrincipal")
-	p["createdOn"], p["updatedOn"], p["createdBy"], p["updatedBy"] = now, now, by.ObjectID, by.ObjectID
+	p["createdOn"], p["updatedOn"], p["createdBy"], p["updatedBy"] = now, now, by.ObjectID,
+		by.ObjectID
 	if old != nil {
-		p["createdOn"], p["createdBy"] = objectAt(old.body, "properties")["createdOn"], objectAt(old.body, "properties")["createdBy"]
+		p["createdOn"], p["createdBy"] = objectAt(old.body, "properties")["createdOn"],
+			objectAt(old.body, "properties")["createdBy"]
 	}
-	for _, field := range []string{"condition", "conditionVersion", "delegatedManagedIdentityResourceId", "description"} {
+	for _, field := range []string{"condition", "conditionVersion",
+		"delegatedManagedIdentityResourceId", "description"} {
 		if p[field] == nil {
 			p[field] = nil
 		}
@@ -110,38 +117,59 @@ func completeAssignment(r, old *resource, by Principal) {
 func (e *Emulator) settleRoleAssignment(c *call, r, old *resource) *failure {
 	p := objectAt(r.body, "properties")
 	if !isGUID(r.id.Name()) {
-		return fail(http.StatusBadRequest, "InvalidRoleAssignmentId", "The role assignment ID '%s' is not valid. The role assignment ID must be a GUID.", r.id.Name())
+		return fail(http.StatusBadRequest, "InvalidRoleAssignmentId",
+			"The role assignment ID '%s' is not valid. The role assignment ID must be a GUID.",
+			r.id.Name())
 	}
 	scope := r.id.Parent()
-	if top := wholeOf(scope); strings.Contains(top.Type(), "/") && top.ResourceGroup() != "" && e.store.get(top) == nil {
+	if top := wholeOf(scope); strings.Contains(top.Type(), "/") && top.ResourceGroup() != "" &&
+		e.store.get(top) == nil {
 		return missing(top)
 	}
 	guid := arm.ID(text(p, "roleDefinitionId")).Name()
 	found, known := e.roleByGUID(guid)
 	if !known {
-		return fail(http.StatusNotFound, "RoleDefinitionDoesNotExist", "The specified role definition with ID '%s' does not exist.", guid)
+		return fail(http.StatusNotFound, "RoleDefinitionDoesNotExist",
+			"The specified role definition with ID '%s' does not exist.", guid)
 	}
 	p["roleDefinitionId"] = roleID(scope.Subscription(), found.guid)
 	principal, tenant := text(p, "principalId"), e.tenantOf(scope.Subscription())
 	if !isGUID(principal) {
-		return fail(http.StatusBadRequest, "InvalidPrincipalId", "A valid principal ID must be provided for role assignment.")
+		return fail(http.StatusBadRequest, "InvalidPrincipalId",
+			"A valid principal ID must be provided for role assignment.")
 	}
-	// With a principalType Azure does not look, so that a principal it has not heard of yet can be named.
-	_, exists := e.identity.find(tenant, func(who Principal) bool { return strings.EqualFold(who.ObjectID, principal) })
+	// With a principalType Azure does not look, so that a principal it has not heard of yet can be
+	// named.
+	_, exists := e.identity.find(tenant, func(who Principal) bool {
+		return strings.EqualFold(who.ObjectID, principal)
+	})
 	if !exists && text(p, "principalType") == "" {
-		return fail(http.StatusBadRequest, "PrincipalNotFound", "Principal %s does not exist in the directory %s. Check that you have the correct principal ID. If you are creating this principal and then immediately assigning a role, this error might be related to a replication delay. In this case, set the role assignment principalType property to a value, such as ServicePrincipal, User, or Group.  See https://aka.ms/docs-principaltype",
+		return fail(http.StatusBadRequest, "PrincipalNotFound", "Principal %s does not exist in "+
+			"the directory %s. Check that you have the correct principal ID. If you are creating "+
+			"this principal and then immediately assigning a role, this error might be related "+
+			"to a replication delay. In this case, set the role assignment principalType "+
+			"property to a value, such as ServicePrincipal, User, or Group.  See "+
+			"https://aka.ms/docs-principaltype",
 			strings.ReplaceAll(principal, "-", ""), tenant)
 	}
-	if sent := text(p, "principalType"); exists && sent != "" && !strings.EqualFold(sent, "ServicePrincipal") {
-		return fail(http.StatusBadRequest, "UnmatchedPrincipalType", "The PrincipalId '%s' has type 'ServicePrincipal' , which is different from specified PrinciaplType '%s'.", strings.ReplaceAll(principal, "-", ""), sent)
+	if sent := text(p, "principalType"); exists && sent != "" &&
+		!strings.EqualFold(sent, "ServicePrincipal") {
+		return fail(http.StatusBadRequest, "UnmatchedPrincipalType", "The PrincipalId '%s' has "+
+			"type 'ServicePrincipal' , which is different from specified PrinciaplType '%s'.",
+			strings.ReplaceAll(principal, "-", ""), sent)
 	}
 	for _, other := range e.store.assigned[strings.ToLower(principal)] {
-		if !other.id.Equal(r.id) && other.id.Parent().Equal(scope) && strings.EqualFold(roleGUID(other), guid) {
-			return fail(http.StatusConflict, "RoleAssignmentExists", "The role assignment already exists. The ID of the existing role assignment is %s.", strings.ReplaceAll(other.id.Name(), "-", ""))
+		if !other.id.Equal(r.id) && other.id.Parent().Equal(scope) &&
+			strings.EqualFold(roleGUID(other), guid) {
+			return fail(http.StatusConflict, "RoleAssignmentExists", "The role assignment "+
+				"already exists. The ID of the existing role assignment is %s.", strings.ReplaceAll(
+				other.id.Name(), "-", ""))
 		}
 	}
-	if old != nil && (assignedTo(old) != strings.ToLower(principal) || !strings.EqualFold(roleGUID(old), guid)) {
-		return fail(http.StatusBadRequest, "RoleAssignmentUpdateNotPermitted", "Tenant ID, application ID, principal ID, and scope are not allowed to be updated.")
+	if old != nil && (assignedTo(old) != strings.ToLower(principal) ||
+		!strings.EqualFold(roleGUID(old), guid)) {
+		return fail(http.StatusBadRequest, "RoleAssignmentUpdateNotPermitted",
+			"Tenant ID, application ID, principal ID, and scope are not allowed to be updated.")
 	}
 	completeAssignment(r, old, c.who)
 	if old == nil {
@@ -166,8 +194,8 @@ var (
 	assignedFilter  = regexp.MustCompile(`(?i)assignedTo\(\s*'([^']*)'\s*\)`)
 )
 
-// roleAssignmentCall lists the assignments at a scope, above and below it, or without the ones below (atScope()), and
-// answers what the caller may do there.
+// roleAssignmentCall lists the assignments at a scope, above and below it, or without the ones
+// below (atScope()), and answers what the caller may do there.
 func (e *Emulator) roleAssignmentCall(c *call) (reply, *failure, bool) {
 	if c.method != http.MethodGet {
 		return reply{}, nil, false
@@ -185,7 +213,9 @@ func (e *Emulator) roleAssignmentCall(c *call) (reply, *failure, bool) {
 	if scope, rest, found := extension(c, "denyAssignments"); found && len(rest) == 0 {
 		docs := e.denyAssignments(scope)
 		if strings.Contains(strings.ToLower(c.param("$filter")), "atscope()") { // not those below
-			docs = slices.DeleteFunc(docs, func(d object) bool { return !covers(arm.ID(text(objectAt(d, "properties"), "scope")), scope) })
+			docs = slices.DeleteFunc(docs, func(d object) bool {
+				return !covers(arm.ID(text(objectAt(d, "properties"), "scope")), scope)
+			})
 		}
 		answer, f := e.pageObjects(c, docs)
 		return answer, f, true
@@ -204,7 +234,8 @@ func (e *Emulator) roleAssignmentCall(c *call) (reply, *failure, bool) {
 	for _, a := range e.store.list(typeRoleAssignment, "") {
 		at := a.id.Parent()
 		isBelow := below(at, scope) && !strings.Contains(strings.ToLower(filter), "atscope()")
-		if (covers(at, scope) || isBelow) && (principal == "" || strings.EqualFold(assignedTo(a), principal)) {
+		if (covers(at, scope) || isBelow) && (principal == "" ||
+			strings.EqualFold(assignedTo(a), principal)) {
 			matches = append(matches, a)
 		}
 	}
@@ -219,7 +250,8 @@ func (e *Emulator) rolesAt(who Principal, scope arm.ID) []role {
 		out = append(out, builtInRoles[0])
 	}
 	for _, a := range e.store.assigned[strings.ToLower(who.ObjectID)] {
-		if r, known := e.roleByGUID(roleGUID(a)); known && covers(a.id.Parent(), scope) && e.inEffect(a) {
+		if r, known := e.roleByGUID(roleGUID(a)); known && covers(a.id.Parent(), scope) &&
+			e.inEffect(a) {
 			out = append(out, r)
 		}
 	}

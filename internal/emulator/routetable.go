@@ -31,22 +31,27 @@ func (e *Emulator) settleRouteTable(c *call, r, old *resource) *failure {
 		if f != nil {
 			return f
 		}
-		name, prefix := strings.ToLower(text(route, "name")), text(objectAt(route, "properties"), "addressPrefix")
+		name, prefix := strings.ToLower(text(route, "name")), text(objectAt(route, "properties"),
+			"addressPrefix")
 		if p, err := netip.ParsePrefix(prefix); err == nil {
 			prefix = p.String() // one prefix has several spellings
 		}
 		if names[name] {
-			return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: there are two routes named %s.", text(route, "name"))
+			return fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: there are two routes named %s.", text(route, "name"))
 		}
 		names[name] = true
 		if other, taken := prefixes[prefix]; taken {
-			return fail(http.StatusConflict, "RouteConflict", "Route %s has the same address prefix %s as route %s.", text(route, "name"), prefix, other)
+			return fail(http.StatusConflict, "RouteConflict",
+				"Route %s has the same address prefix %s as route %s.", text(route,
+					"name"), prefix, other)
 		}
 		prefixes[prefix] = text(route, "name")
 		stored = append(stored, route)
 	}
 	if len(stored) > e.opts.RouteLimit {
-		return fail(http.StatusBadRequest, "RouteLimitExceeded", "Route table %s cannot have more than %d routes.", r.id.Name(), e.opts.RouteLimit)
+		return fail(http.StatusBadRequest, "RouteLimitExceeded",
+			"Route table %s cannot have more than %d routes.", r.id.Name(), e.opts.RouteLimit)
 	}
 	properties["routes"] = stored
 	for _, subnet := range e.store.linked[r.id.Key()] {
@@ -72,27 +77,33 @@ func settleRoute(route object) *failure {
 	name := text(route, "name")
 	properties := objectAt(route, "properties")
 	if name == "" || properties == nil {
-		return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: a route needs a name and properties.")
+		return fail(http.StatusBadRequest, "InvalidRequestFormat",
+			"Cannot parse the request: a route needs a name and properties.")
 	}
 	delete(properties, "provisioningState")
-	prefix, hopType, hop := text(properties, "addressPrefix"), text(properties, "nextHopType"), text(properties, "nextHopIpAddress")
+	prefix, hopType, hop := text(properties, "addressPrefix"), text(properties,
+		"nextHopType"), text(properties, "nextHopIpAddress")
 	if !serviceTag.MatchString(prefix) {
 		if f := checkPrefix(prefix); f != nil {
 			return f
 		}
 	}
-	types := []string{inventory.HopAppliance, inventory.HopGateway, inventory.HopVNet, inventory.HopInternet, inventory.HopNone}
+	types := []string{inventory.HopAppliance, inventory.HopGateway, inventory.HopVNet,
+		inventory.HopInternet, inventory.HopNone}
 	i := slices.IndexFunc(types, func(t string) bool { return strings.EqualFold(t, hopType) })
 	if i < 0 {
-		return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: nextHopType %q of route %s is unknown.", hopType, name)
+		return fail(http.StatusBadRequest, "InvalidRequestFormat",
+			"Cannot parse the request: nextHopType %q of route %s is unknown.", hopType, name)
 	}
 	properties["nextHopType"] = types[i]
 	if types[i] == inventory.HopAppliance {
 		if _, err := netip.ParseAddr(hop); err != nil {
-			return fail(http.StatusBadRequest, "InvalidNextHopIpAddress", "Route %s with next hop type VirtualAppliance needs a valid nextHopIpAddress, not %q.", name, hop)
+			return fail(http.StatusBadRequest, "InvalidNextHopIpAddress", "Route %s with next "+
+				"hop type VirtualAppliance needs a valid nextHopIpAddress, not %q.", name, hop)
 		}
 	} else if hop != "" {
-		return fail(http.StatusBadRequest, "NextHopIpAddressNotAllowed", "Route %s with next hop type %s cannot have a nextHopIpAddress.", name, types[i])
+		return fail(http.StatusBadRequest, "NextHopIpAddressNotAllowed",
+			"Route %s with next hop type %s cannot have a nextHopIpAddress.", name, types[i])
 	}
 	if properties["hasBgpOverride"] == nil {
 		properties["hasBgpOverride"] = false
@@ -100,16 +111,20 @@ func settleRoute(route object) *failure {
 	return nil
 }
 
-// gatewayTakes refuses a default route to anywhere but the Internet on the subnet of a classic Application Gateway v2.
+// gatewayTakes refuses a default route to anywhere but the Internet on the subnet of a classic
+// Application Gateway v2.
 func gatewayTakes(table arm.ID, routes []object, gateway arm.ID) *failure {
 	if gateway == "" {
 		return nil
 	}
 	for _, route := range routes {
 		p := objectAt(route, "properties")
-		if text(p, "addressPrefix") == "0.0.0.0/0" && text(p, "nextHopType") != inventory.HopInternet {
+		if text(p, "addressPrefix") == "0.0.0.0/0" &&
+			text(p, "nextHopType") != inventory.HopInternet {
 			return fail(http.StatusBadRequest, "ApplicationGatewaySubnetRouteTableNotSupported",
-				"For routes associated to subnet containing Application Gateway V2, please ensure '0.0.0.0/0' uses Next Hop Type as 'Internet'. Route table %s, application gateway %s.", table, gateway)
+				"For routes associated to subnet containing Application Gateway V2, please "+
+					"ensure '0.0.0.0/0' uses Next Hop Type as 'Internet'. Route table %s, "+
+					"application gateway %s.", table, gateway)
 		}
 	}
 	return nil

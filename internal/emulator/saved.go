@@ -33,7 +33,9 @@ type savedResource struct {
 }
 
 func (e *Emulator) saveResource(r *resource) savedResource {
-	s := savedResource{ID: r.id, Body: r.body, ETag: r.etag, Settled: r.settled, Settles: r.settles, AsOf: r.asOf, Fresh: r.fresh, BusyUntil: r.busyUntil, Doing: r.doing, Failed: saveFailure(r.failed), Deleting: r.deleting, Created: r.created, Changed: r.changed}
+	s := savedResource{ID: r.id, Body: r.body, ETag: r.etag, Settled: r.settled, Settles: r.settles,
+		AsOf: r.asOf, Fresh: r.fresh, BusyUntil: r.busyUntil, Doing: r.doing, Failed: saveFailure(
+			r.failed), Deleting: r.deleting, Created: r.created, Changed: r.changed}
 	if used := e.store.inUse[r.id.Key()]; used != nil {
 		s.InUse = used.by
 	}
@@ -41,7 +43,9 @@ func (e *Emulator) saveResource(r *resource) savedResource {
 }
 
 func (e *Emulator) restoreResource(s savedResource) {
-	r := &resource{id: s.ID, body: s.Body, etag: s.ETag, settled: s.Settled, settles: s.Settles, asOf: s.AsOf, fresh: s.Fresh, busyUntil: s.BusyUntil, doing: s.Doing, failed: s.Failed.failure(), deleting: s.Deleting, created: s.Created, changed: s.Changed}
+	r := &resource{id: s.ID, body: s.Body, etag: s.ETag, settled: s.Settled, settles: s.Settles,
+		asOf: s.AsOf, fresh: s.Fresh, busyUntil: s.BusyUntil, doing: s.Doing,
+		failed: s.Failed.failure(), deleting: s.Deleting, created: s.Created, changed: s.Changed}
 	e.store.put(r)
 	if len(s.InUse) > 0 {
 		e.store.addressesOf(s.ID).by = s.InUse
@@ -88,20 +92,27 @@ type savedNode struct {
 	Pods     []netip.Addr   `json:"pods,omitempty"`
 	PodCIDRs []netip.Prefix `json:"podCIDRs,omitempty"`
 	Created  time.Time      `json:"created,omitzero"`
-	// RoutesSeen is since when the cloud provider says what it says of the node's routes, RoutesThere what that is.
+	// RoutesSeen is since when the cloud provider says what it says of the node's routes,
+	// RoutesThere what that is.
 	RoutesSeen  time.Time `json:"routesSeen,omitzero"`
 	RoutesThere bool      `json:"routesThere,omitempty"`
 }
 
 func saveCluster(cl *cluster) savedCluster {
 	s := savedCluster{
-		ID: cl.id, Digits: cl.digits, Location: cl.location, NodeGroup: cl.nodeGroup, Mode: cl.mode, Leaving: cl.leaving, PodCIDRs: cl.podCIDRs,
-		Table: cl.table, Who: cl.who, NextPodCIDR: cl.nextPodCIDR, Paused: cl.provider.paused, Bugs: cl.provider.bugs,
+		ID: cl.id, Digits: cl.digits, Location: cl.location, NodeGroup: cl.nodeGroup, Mode: cl.mode,
+		Leaving: cl.leaving, PodCIDRs: cl.podCIDRs,
+		Table: cl.table, Who: cl.who, NextPodCIDR: cl.nextPodCIDR, Paused: cl.provider.paused,
+		Bugs: cl.provider.bugs,
 	}
 	for _, p := range cl.pools {
-		pool := savedPool{Name: p.name, Subnet: p.subnet, ScaleSet: p.scaleSet, Next: p.next, PodSubnet: p.podSubnet, Blocks: p.blocks, MaxPods: p.maxPods, VMSize: p.vmSize, Doing: p.doing}
+		pool := savedPool{Name: p.name, Subnet: p.subnet, ScaleSet: p.scaleSet, Next: p.next,
+			PodSubnet: p.podSubnet, Blocks: p.blocks, MaxPods: p.maxPods, VMSize: p.vmSize,
+			Doing: p.doing}
 		for _, n := range p.nodes {
-			pool.Nodes = append(pool.Nodes, savedNode{Name: n.name, Instance: n.instance, Addrs: n.addrs, Pods: n.pods, PodCIDRs: n.podCIDRs, Created: n.created, RoutesSeen: n.routes.since, RoutesThere: n.routes.there})
+			pool.Nodes = append(pool.Nodes, savedNode{Name: n.name, Instance: n.instance,
+				Addrs: n.addrs, Pods: n.pods, PodCIDRs: n.podCIDRs, Created: n.created,
+				RoutesSeen: n.routes.since, RoutesThere: n.routes.there})
 		}
 		s.Pools = append(s.Pools, pool)
 	}
@@ -110,15 +121,21 @@ func saveCluster(cl *cluster) savedCluster {
 
 func (e *Emulator) restoreCluster(s savedCluster) error {
 	cl := &cluster{
-		id: s.ID, digits: s.Digits, location: s.Location, nodeGroup: s.NodeGroup, mode: s.Mode, leaving: s.Leaving, podCIDRs: s.PodCIDRs,
-		table: s.Table, who: s.Who, nextPodCIDR: s.NextPodCIDR, takenPodCIDRs: map[netip.Prefix]bool{},
+		id: s.ID, digits: s.Digits, location: s.Location, nodeGroup: s.NodeGroup, mode: s.Mode,
+		leaving: s.Leaving, podCIDRs: s.PodCIDRs,
+		table: s.Table, who: s.Who, nextPodCIDR: s.NextPodCIDR,
+		takenPodCIDRs: map[netip.Prefix]bool{},
 	}
 	cl.provider = &cloudProvider{e: e, cluster: cl, paused: s.Paused, bugs: s.Bugs}
 	for _, p := range s.Pools {
-		restored := &pool{name: p.Name, subnet: p.Subnet, scaleSet: p.ScaleSet, next: p.Next, podSubnet: p.PodSubnet, blocks: p.Blocks, maxPods: p.MaxPods, vmSize: p.VMSize, doing: p.Doing}
+		restored := &pool{name: p.Name, subnet: p.Subnet, scaleSet: p.ScaleSet, next: p.Next,
+			podSubnet: p.PodSubnet, blocks: p.Blocks, maxPods: p.MaxPods, vmSize: p.VMSize,
+			doing: p.Doing}
 		e.scaleSets[p.ScaleSet.Key()] = poolOf{cl, restored}
 		for _, n := range p.Nodes {
-			restored.nodes = append(restored.nodes, &node{name: n.Name, instance: n.Instance, addrs: n.Addrs, pods: n.Pods, podCIDRs: n.PodCIDRs, created: n.Created, routes: routesSeen{n.RoutesSeen, n.RoutesThere}})
+			restored.nodes = append(restored.nodes, &node{name: n.Name, instance: n.Instance,
+				addrs: n.Addrs, pods: n.Pods, podCIDRs: n.PodCIDRs, created: n.Created,
+				routes: routesSeen{n.RoutesSeen, n.RoutesThere}})
 			for _, taken := range n.PodCIDRs {
 				cl.takenPodCIDRs[taken] = true
 			}
@@ -127,7 +144,8 @@ func (e *Emulator) restoreCluster(s savedCluster) error {
 	}
 	e.clusters[cl.id.Key()] = cl
 	e.nodeGroups[cl.nodeGroup.Key()] = cl
-	if arm.ID(cl.who.Resource).Equal(cl.id) { // a user-assigned identity comes with its document, if it is still there
+	// a user-assigned identity comes with its document, if it is still there
+	if arm.ID(cl.who.Resource).Equal(cl.id) {
 		e.identity.add(cl.who)
 	}
 	return nil
@@ -152,15 +170,19 @@ type savedActivity struct {
 
 func saveActivity(r activityRecord) savedActivity {
 	return savedActivity{
-		ID: r.id, OperationID: r.operationID, CorrelationID: r.correlationID, At: r.at, Resource: r.resource, Operation: r.operation,
-		Event: r.event, Status: r.status, SubStatus: r.subStatus, Ends: r.ends, Failure: saveFailure(r.failure), Who: r.who, Body: r.body,
+		ID: r.id, OperationID: r.operationID, CorrelationID: r.correlationID, At: r.at,
+		Resource: r.resource, Operation: r.operation,
+		Event: r.event, Status: r.status, SubStatus: r.subStatus, Ends: r.ends,
+		Failure: saveFailure(r.failure), Who: r.who, Body: r.body,
 	}
 }
 
 func (s savedActivity) record() activityRecord {
 	return activityRecord{
-		id: s.ID, operationID: s.OperationID, correlationID: s.CorrelationID, at: s.At, resource: s.Resource, operation: s.Operation,
-		event: s.Event, status: s.Status, subStatus: s.SubStatus, ends: s.Ends, failure: s.Failure.failure(), who: s.Who, body: s.Body,
+		id: s.ID, operationID: s.OperationID, correlationID: s.CorrelationID, at: s.At,
+		resource: s.Resource, operation: s.Operation,
+		event: s.Event, status: s.Status, subStatus: s.SubStatus, ends: s.Ends,
+		failure: s.Failure.failure(), who: s.Who, body: s.Body,
 	}
 }
 
@@ -195,7 +217,8 @@ func (s *savedFailure) failure() *failure {
 }
 
 func saveOperation(name string, op *operation) savedOperation {
-	return savedOperation{Name: name, Ends: op.ends, Result: op.result, Failure: saveFailure(op.failure)}
+	return savedOperation{Name: name, Ends: op.ends, Result: op.result,
+		Failure: saveFailure(op.failure)}
 }
 
 func (e *Emulator) restoreOperation(s savedOperation) error {
@@ -251,7 +274,8 @@ func (e *Emulator) restoreThings(read func(name string, into any) error) error {
 		e.identity.restoreKey(key, keys.KeyID)
 	}
 	issuers := map[string][]jwk{}
-	for name, into := range map[string]any{"issuers": &issuers, "takesEffect": &e.takesEffect, "registration": &e.registration, "server": &e.server} {
+	for name, into := range map[string]any{"issuers": &issuers, "takesEffect": &e.takesEffect,
+		"registration": &e.registration, "server": &e.server} {
 		if err := read(name, into); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

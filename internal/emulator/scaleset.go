@@ -41,12 +41,16 @@ func (e *Emulator) storeScaleSet(cl *cluster, p *pool) *failure {
 		"location": cl.location,
 		"sku":      object{"name": p.vmSize, "tier": "Standard", "capacity": len(p.nodes)},
 		"tags":     object{"aks-managed-poolName": p.name},
-		"properties": object{"orchestrationMode": "Uniform", "virtualMachineProfile": object{"networkProfile": object{
-			"networkInterfaceConfigurations": []any{object{"name": p.scaleSet.Name(), "properties": object{
-				"primary": true, "enableIPForwarding": true,
-				"ipConfigurations": []any{object{"name": "ipconfig1", "properties": object{"primary": true, "subnet": object{"id": string(p.subnet)}}}},
+		"properties": object{"orchestrationMode": "Uniform", "virtualMachineProfile": object{
+			"networkProfile": object{
+				"networkInterfaceConfigurations": []any{
+					object{"name": p.scaleSet.Name(), "properties": object{
+						"primary": true, "enableIPForwarding": true,
+						"ipConfigurations": []any{
+							object{"name": "ipconfig1", "properties": object{"primary": true,
+								"subnet": object{"id": string(p.subnet)}}}},
+					}}},
 			}}},
-		}}},
 	})
 	return f
 }
@@ -56,14 +60,17 @@ func (e *Emulator) findScaleSet(id arm.ID) (*cluster, *pool) {
 	return of.cluster, of.pool
 }
 
-// settleScaleSet chooses the addresses of a scale set's instances. The ones of a cluster's nodes stay as AKS has made
-// them.
+// settleScaleSet chooses the addresses of a scale set's instances. The ones of a cluster's nodes
+// stay as AKS has made them.
 func (e *Emulator) settleScaleSet(c *call, r, old *resource) *failure {
-	setDefault(objectAt(r.body, "properties"), "uniqueId", uuid.NewSHA1(uuid.Nil, []byte(r.id.Key())).String())
+	setDefault(objectAt(r.body, "properties"), "uniqueId",
+		uuid.NewSHA1(uuid.Nil, []byte(r.id.Key())).String())
 	capacity := 0
 	if sku := objectAt(r.body, "sku"); sku["capacity"] != nil {
-		if _, err := fmt.Sscan(fmt.Sprint(sku["capacity"]), &capacity); err != nil || capacity < 0 || capacity > 1000 {
-			return fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter sku.capacity is invalid: %v.", sku["capacity"])
+		if _, err := fmt.Sscan(fmt.Sprint(sku["capacity"]), &capacity); err != nil ||
+			capacity < 0 || capacity > 1000 {
+			return fail(http.StatusBadRequest, "InvalidParameter",
+				"The value of parameter sku.capacity is invalid: %v.", sku["capacity"])
 		}
 	}
 	if _, p := e.findScaleSet(r.id); p != nil {
@@ -97,7 +104,8 @@ func (e *Emulator) settleScaleSet(c *call, r, old *resource) *failure {
 			if f := checkSeat(e, ref, subnet); f != nil {
 				return f
 			}
-			ref.holder = vm.Child("networkInterfaces", ref.holder.Parent().Name()).Child("ipConfigurations", ref.holder.Name())
+			ref.holder = vm.Child("networkInterfaces",
+				ref.holder.Parent().Name()).Child("ipConfigurations", ref.holder.Name())
 			s, f := e.dynamicSeat(ref, subnet, chosen)
 			if f != nil {
 				return f
@@ -115,7 +123,8 @@ func (e *Emulator) instancesOf(set *resource) []instance {
 		for _, n := range p.nodes {
 			nic := instanceNIC{id: p.nic(n), subnet: p.subnet, addrs: n.addrs, primary: true}
 			for i := range n.addrs {
-				nic.configs = append(nic.configs, nic.id.Child("ipConfigurations", "ipconfig"+strconv.Itoa(i+1)))
+				nic.configs = append(nic.configs, nic.id.Child("ipConfigurations", "ipconfig"+
+					strconv.Itoa(i+1)))
 			}
 			out = append(out, instance{set, n.instance, n.name, []instanceNIC{nic}})
 		}
@@ -128,7 +137,8 @@ func (e *Emulator) instancesOf(set *resource) []instance {
 			continue
 		}
 		for a, holder := range e.store.addressesOf(ref.target()).by {
-			if !partOf(holder, set.id) || !strings.EqualFold(holder.Name(), ref.holder.Name()) || !strings.EqualFold(holder.Parent().Name(), ref.holder.Parent().Name()) {
+			if !partOf(holder, set.id) || !strings.EqualFold(holder.Name(), ref.holder.Name()) ||
+				!strings.EqualFold(holder.Parent().Name(), ref.holder.Parent().Name()) {
 				continue
 			}
 			number, err := strconv.Atoi(holder.Parent().Parent().Name())
@@ -140,24 +150,29 @@ func (e *Emulator) instancesOf(set *resource) []instance {
 			}
 			nic := held[number][holder.Parent()]
 			if nic == nil {
-				nic = &instanceNIC{id: holder.Parent(), subnet: ref.target(), primary: len(held[number]) == 0}
+				nic = &instanceNIC{id: holder.Parent(), subnet: ref.target(),
+					primary: len(held[number]) == 0}
 				held[number][holder.Parent()] = nic
 			}
 			nic.configs, nic.addrs = append(nic.configs, holder), append(nic.addrs, a)
 		}
 	}
-	prefix := text(objectAt(set.body, "properties", "virtualMachineProfile", "osProfile"), "computerNamePrefix")
+	prefix := text(objectAt(set.body, "properties", "virtualMachineProfile", "osProfile"),
+		"computerNamePrefix")
 	if prefix == "" {
 		prefix = set.id.Name()
 	}
 	var out []instance
 	for number, nics := range held {
 		suffix := strings.ToUpper(strconv.FormatInt(int64(number), 36))
-		i := instance{set: set, number: number, computer: prefix + strings.Repeat("0", max(0, 6-len(suffix))) + suffix}
+		i := instance{set: set, number: number, computer: prefix +
+			strings.Repeat("0", max(0, 6-len(suffix))) + suffix}
 		for _, nic := range nics {
 			i.nics = append(i.nics, *nic)
 		}
-		slices.SortFunc(i.nics, func(a, b instanceNIC) int { return strings.Compare(a.id.Key(), b.id.Key()) })
+		slices.SortFunc(i.nics, func(a, b instanceNIC) int {
+			return strings.Compare(a.id.Key(), b.id.Key())
+		})
 		out = append(out, i)
 	}
 	slices.SortFunc(out, func(a, b instance) int { return a.number - b.number })
@@ -166,11 +181,14 @@ func (e *Emulator) instancesOf(set *resource) []instance {
 
 // scaleSetCall answers for what is inside scale sets: instances and their network interfaces.
 func (e *Emulator) scaleSetCall(c *call) (reply, *failure, bool) {
-	if len(c.path) < 9 || !strings.EqualFold(c.path[6], "virtualMachineScaleSets") || !strings.EqualFold(c.path[5], "Microsoft.Compute") ||
+	if len(c.path) < 9 || !strings.EqualFold(c.path[6], "virtualMachineScaleSets") ||
+		!strings.EqualFold(c.path[5], "Microsoft.Compute") ||
 		c.method != http.MethodGet && c.method != http.MethodPost {
 		return reply{}, nil, false
 	}
-	if next := strings.ToLower(c.path[8]); next == "providers" || next == "extensions" && len(c.path) > 9 { // resources of their own
+	// resources of their own
+	if next := strings.ToLower(c.path[8]); next == "providers" ||
+		next == "extensions" && len(c.path) > 9 {
 		return reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
@@ -185,9 +203,12 @@ func (e *Emulator) scaleSetCall(c *call) (reply, *failure, bool) {
 	}
 	all := e.instancesOf(set)
 	if len(parts) > 1 {
-		all = slices.DeleteFunc(all, func(i instance) bool { return strconv.Itoa(i.number) != parts[1] })
+		all = slices.DeleteFunc(all, func(i instance) bool {
+			return strconv.Itoa(i.number) != parts[1]
+		})
 		if len(all) == 0 {
-			return reply{}, fail(http.StatusNotFound, "NotFound", "The instance %s of %s was not found.", parts[1], id.Name()), true
+			return reply{}, fail(http.StatusNotFound, "NotFound",
+				"The instance %s of %s was not found.", parts[1], id.Name()), true
 		}
 	}
 	expand := strings.EqualFold(c.param("$expand"), "instanceView")
@@ -200,14 +221,18 @@ func (e *Emulator) scaleSetCall(c *call) (reply, *failure, bool) {
 	}
 	what := parts[len(parts)-1]
 	switch {
-	case len(parts) == 1 && what == "networkinterfaces", len(parts) == 3 && parts[0] == "virtualmachines" && what == "networkinterfaces":
+	case len(parts) == 1 && what == "networkinterfaces", len(parts) == 3 &&
+		parts[0] == "virtualmachines" && what == "networkinterfaces":
 		answer, f := e.pageObjects(c, nics)
 		return answer, f, true
 	case len(parts) == 1 && what == "virtualmachines":
 		answer, f := e.pageObjects(c, machines)
 		return answer, f, true
 	case len(parts) == 1 && what == "instanceview":
-		return ok(object{"virtualMachine": object{"statusesSummary": []object{{"code": "ProvisioningState/succeeded", "count": len(all)}}}, "statuses": statuses()[:1]}), nil, true
+		return ok(object{"virtualMachine": object{
+			"statusesSummary": []object{
+				{"code": "ProvisioningState/succeeded", "count": len(all)}}},
+			"statuses": statuses()[:1]}), nil, true
 	case len(parts) == 2 && parts[0] == "virtualmachines":
 		return ok(machines[0]), nil, true
 	case len(parts) == 3 && parts[0] == "virtualmachines" && what == "instanceview":
@@ -218,14 +243,17 @@ func (e *Emulator) scaleSetCall(c *call) (reply, *failure, bool) {
 				return ok(nic), nil, true
 			}
 		}
-		return reply{}, fail(http.StatusNotFound, "NotFound", "The network interface %s of instance %s of %s was not found.", what, parts[1], id.Name()), true
+		return reply{}, fail(http.StatusNotFound, "NotFound",
+			"The network interface %s of instance %s of %s was not found.", what, parts[1],
+			id.Name()), true
 	}
 	return reply{}, notFound(c), true
 }
 
 func statuses() []any {
 	return []any{
-		object{"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Provisioning succeeded"},
+		object{"code": "ProvisioningState/succeeded", "level": "Info",
+			"displayStatus": "Provisioning succeeded"},
 		object{"code": "PowerState/running", "level": "Info", "displayStatus": "VM running"},
 	}
 }
@@ -235,7 +263,8 @@ func instanceView() object { return object{"statuses": statuses()} }
 func (i instance) document(expand bool) object {
 	nics := []any{}
 	for _, nic := range i.nics {
-		nics = append(nics, object{"id": string(nic.id), "properties": object{"primary": nic.primary}})
+		nics = append(nics,
+			object{"id": string(nic.id), "properties": object{"primary": nic.primary}})
 	}
 	properties := object{
 		"provisioningState": "Succeeded", "latestModelApplied": true,
@@ -247,8 +276,10 @@ func (i instance) document(expand bool) object {
 		properties["instanceView"] = instanceView()
 	}
 	doc := object{
-		"id": string(i.id()), "name": i.set.id.Name() + "_" + strconv.Itoa(i.number), "instanceId": strconv.Itoa(i.number),
-		"type": arm.TypeScaleSet + "/virtualMachines", "location": i.set.body["location"], "properties": properties,
+		"id": string(i.id()), "name": i.set.id.Name() + "_" +
+			strconv.Itoa(i.number), "instanceId": strconv.Itoa(i.number),
+		"type": arm.TypeScaleSet + "/virtualMachines", "location": i.set.body["location"],
+		"properties": properties,
 	}
 	for _, field := range []string{"sku", "tags"} {
 		if i.set.body[field] != nil {
@@ -271,27 +302,34 @@ func (n instanceNIC) document(of instance) object {
 		configurations = append(configurations, object{
 			"name": n.configs[i].Name(), "id": string(n.configs[i]), "etag": of.set.tag(),
 			"properties": object{
-				"provisioningState": "Succeeded", "privateIPAddress": a.String(), "privateIPAddressVersion": family,
-				"privateIPAllocationMethod": "Dynamic", "primary": i == 0, "subnet": object{"id": string(n.subnet)},
+				"provisioningState": "Succeeded", "privateIPAddress": a.String(),
+				"privateIPAddressVersion":   family,
+				"privateIPAllocationMethod": "Dynamic", "primary": i == 0, "subnet": object{
+					"id": string(n.subnet)},
 			},
 		})
 	}
 	forwards := false
-	for _, c := range listAt(objectAt(of.set.body, "properties", "virtualMachineProfile", "networkProfile"), "networkInterfaceConfigurations") {
+	for _, c := range listAt(objectAt(of.set.body, "properties", "virtualMachineProfile",
+		"networkProfile"), "networkInterfaceConfigurations") {
 		if strings.EqualFold(text(c, "name"), n.id.Name()) {
 			forwards = objectAt(c, "properties")["enableIPForwarding"] == true
 		}
 	}
 	return object{
-		"name": n.id.Name(), "id": string(n.id), "etag": of.set.tag(), "location": of.set.body["location"],
+		"name": n.id.Name(), "id": string(n.id), "etag": of.set.tag(),
+		"location": of.set.body["location"],
 		"properties": object{
-			"provisioningState": "Succeeded", "primary": n.primary, "enableIPForwarding": forwards, "enableAcceleratedNetworking": false,
-			"ipConfigurations": configurations, "virtualMachine": object{"id": string(of.id())},
+			"provisioningState": "Succeeded", "primary": n.primary, "enableIPForwarding": forwards,
+			"enableAcceleratedNetworking": false,
+			"ipConfigurations":            configurations, "virtualMachine": object{
+				"id": string(of.id())},
 		},
 	}
 }
 
-// instanceNICAt finds an interface of an instance by its ID, or the first one of an instance by the instance's ID.
+// instanceNICAt finds an interface of an instance by its ID, or the first one of an instance by the
+// instance's ID.
 func (e *Emulator) instanceNICAt(id arm.ID) *instanceNIC {
 	set := id
 	for set != "" && !set.Is(arm.TypeScaleSet) {

@@ -34,7 +34,8 @@ func nextNumber(set *resource, numbers []int) int {
 // the machines, so that
 // most of them only take their time.
 var scaleSetActions = []string{
-	"start", "restart", "poweroff", "deallocate", "redeploy", "reimage", "reimageall", "manualupgrade", "performmaintenance", "delete",
+	"start", "restart", "poweroff", "deallocate", "redeploy", "reimage", "reimageall",
+	"manualupgrade", "performmaintenance", "delete",
 	"setorchestrationservicestate", "extensionrollingupgrade", "osrollingupgrade",
 }
 

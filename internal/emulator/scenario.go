@@ -14,7 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Client calls a local Azure's ARM API in the name of a principal, without a connection in between: by its own handler.
+// Client calls a local Azure's ARM API in the name of a principal, without a connection in between:
+// by its own handler.
 type Client struct {
 	e *Emulator
 	p Principal
@@ -44,7 +45,8 @@ func (c *Client) login() (string, error) {
 
 // Do makes a call and returns the answer's status and body.
 func (c *Client) Do(method string, id arm.ID, apiVersion string, body []byte) (int, []byte) {
-	r, err := http.NewRequest(method, "http://localhost"+(string(id))+"?api-version="+apiVersion, bytes.NewReader(body))
+	r, err := http.NewRequest(method, "http://localhost"+(string(id))+"?api-version="+apiVersion,
+		bytes.NewReader(body))
 	if err != nil {
 		return 0, []byte(err.Error())
 	}
@@ -70,7 +72,8 @@ func (c *Client) Get(id arm.ID, apiVersion string) (map[string]any, error) {
 	return o, d.Decode(&o)
 }
 
-// Put writes a resource, trying again while another operation is running on it, and while it is throttled.
+// Put writes a resource, trying again while another operation is running on it, and while it is
+// throttled.
 func (c *Client) Put(id arm.ID, apiVersion string, body map[string]any) error {
 	for {
 		status, answer := c.Do(http.MethodPut, id, apiVersion, encode(body))
@@ -152,9 +155,10 @@ func DemoIn(subscription string) Demo {
 	}
 }
 
-// BuildDemo builds the demo scenario through the emulator's own handler: a network with a node subnet, an Application
-// Gateway's subnet with its own table, and a kubenet cluster of three nodes in the brought subnet with a brought table,
-// which also leads 0.0.0.0/0 to a firewall. It returns when the cluster's routes are written.
+// BuildDemo builds the demo scenario through the emulator's own handler: a network with a node
+// subnet, an Application Gateway's subnet with its own table, and a kubenet cluster of three nodes
+// in the brought subnet with a brought table, which also leads 0.0.0.0/0 to a firewall. It returns
+// when the cluster's routes are written.
 func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 	d := DemoIn(e.opts.Subscriptions[0])
 	c, err := e.Client(as)
@@ -183,24 +187,36 @@ func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 		{arm.GroupID(sub, "net-rg"), "2024-03-01", at(object{})},
 		{arm.GroupID(sub, "shop-rg"), "2024-03-01", at(object{})},
 		{nsg, demoNetwork, at(object{"properties": object{"securityRules": []any{}}})},
-		{d.ClusterTable, demoNetwork, at(object{"properties": object{"routes": []any{route("egress", "0.0.0.0/0", inventory.HopAppliance, d.Firewall)}}})},
-		{d.GatewayTable, demoNetwork, at(object{"properties": object{"routes": []any{route(d.OwnRoute, "10.60.0.0/16", inventory.HopGateway, "")}}})},
+		{d.ClusterTable, demoNetwork,
+			at(object{"properties": object{
+				"routes": []any{route("egress", "0.0.0.0/0", inventory.HopAppliance,
+					d.Firewall)}}})},
+		{d.GatewayTable, demoNetwork,
+			at(object{"properties": object{
+				"routes": []any{route(d.OwnRoute, "10.60.0.0/16", inventory.HopGateway, "")}}})},
 		{d.NodeSubnet.Parent(), demoNetwork, at(object{
 			"tags": object{"team": "network"},
 			"properties": object{
 				"addressSpace": object{"addressPrefixes": []any{"10.42.0.0/16"}},
 				"subnets": []any{
 					object{"name": d.NodeSubnet.Name(), "properties": object{
-						"addressPrefix": "10.42.1.0/24", "routeTable": link(d.ClusterTable), "networkSecurityGroup": link(nsg),
-						"serviceEndpoints":      []any{object{"service": "Microsoft.Storage", "locations": []any{"westeurope", "northeurope"}}},
+						"addressPrefix": "10.42.1.0/24", "routeTable": link(d.ClusterTable),
+						"networkSecurityGroup": link(nsg),
+						"serviceEndpoints": []any{
+							object{"service": "Microsoft.Storage",
+								"locations": []any{"westeurope", "northeurope"}}},
 						"defaultOutboundAccess": false,
-						"notInAnySDK":           object{"answer": json.Number("42"), "why": "a field that no SDK knows survives, too"},
+						"notInAnySDK": object{"answer": json.Number("42"),
+							"why": "a field that no SDK knows survives, too"},
 					}},
 					object{"name": d.GatewaySubnet.Name(), "properties": object{
 						"addressPrefix": "10.42.2.0/24", "routeTable": link(d.GatewayTable),
-						"delegations": []any{object{"name": "gateway", "properties": object{"serviceName": arm.TypeGateway}}},
+						"delegations": []any{
+							object{"name": "gateway",
+								"properties": object{"serviceName": arm.TypeGateway}}},
 					}},
-					object{"name": "AzureFirewallSubnet", "properties": object{"addressPrefix": "10.42.3.0/24"}},
+					object{"name": "AzureFirewallSubnet",
+						"properties": object{"addressPrefix": "10.42.3.0/24"}},
 				},
 			},
 		})},
@@ -217,18 +233,23 @@ func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 	if err != nil {
 		return d, err
 	}
-	assignment := arm.GroupID(sub, "net-rg") + arm.ID("/providers/"+typeRoleAssignment+"/a55160ed-0000-4000-8000-000000000001")
+	assignment := arm.GroupID(sub, "net-rg") + arm.ID("/providers/"+typeRoleAssignment+
+		"/a55160ed-0000-4000-8000-000000000001")
 	if err := c.Put(assignment, demoRoles, object{"properties": object{
-		"roleDefinitionId": roleID(sub, networkContributor), "principalId": objectAt(who, "properties")["principalId"], "principalType": "ServicePrincipal",
+		"roleDefinitionId": roleID(sub, networkContributor), "principalId": objectAt(who,
+			"properties")["principalId"], "principalType": "ServicePrincipal",
 	}}); err != nil {
 		return d, err
 	}
 	e.DelayRole(assignment, 0)
 	if err := c.Put(d.Cluster, demoAKS, at(object{
-		"identity": object{"type": "UserAssigned", "userAssignedIdentities": object{string(identity): object{}}},
+		"identity": object{"type": "UserAssigned", "userAssignedIdentities": object{
+			string(identity): object{}}},
 		"properties": object{
-			"networkProfile":    object{"networkPlugin": "kubenet", "outboundType": "userDefinedRouting"},
-			"agentPoolProfiles": []any{object{"name": d.Pool, "count": 3, "mode": "System", "vnetSubnetID": string(d.NodeSubnet)}},
+			"networkProfile": object{"networkPlugin": "kubenet",
+				"outboundType": "userDefinedRouting"},
+			"agentPoolProfiles": []any{object{"name": d.Pool, "count": 3, "mode": "System",
+				"vnetSubnetID": string(d.NodeSubnet)}},
 		},
 	})); err != nil {
 		return d, err
@@ -239,7 +260,8 @@ func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 // waitForRoutes waits until a table holds as many routes.
 func (e *Emulator) waitForRoutes(c *Client, table arm.ID, want int) error {
 	const patience = 2 * time.Minute
-	for deadline := time.Now().Add(patience); ; time.Sleep(e.opts.RouteBatch/4 + 10*time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(e.opts.RouteBatch/4 +
+		10*time.Millisecond) {
 		doc, err := c.Get(table, demoNetwork)
 		if err != nil {
 			return err

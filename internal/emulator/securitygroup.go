@@ -13,11 +13,15 @@ var defaultRules = []struct {
 	from, to                string
 	description             string
 }{
-	{"AllowVnetInBound", "Inbound", "Allow", 65000, "VirtualNetwork", "VirtualNetwork", "Allow inbound traffic from all VMs in VNET"},
-	{"AllowAzureLoadBalancerInBound", "Inbound", "Allow", 65001, "AzureLoadBalancer", "*", "Allow inbound traffic from azure load balancer"},
+	{"AllowVnetInBound", "Inbound", "Allow", 65000, "VirtualNetwork", "VirtualNetwork",
+		"Allow inbound traffic from all VMs in VNET"},
+	{"AllowAzureLoadBalancerInBound", "Inbound", "Allow", 65001, "AzureLoadBalancer", "*",
+		"Allow inbound traffic from azure load balancer"},
 	{"DenyAllInBound", "Inbound", "Deny", 65500, "*", "*", "Deny all inbound traffic"},
-	{"AllowVnetOutBound", "Outbound", "Allow", 65000, "VirtualNetwork", "VirtualNetwork", "Allow outbound traffic from all VMs to all VMs in VNET"},
-	{"AllowInternetOutBound", "Outbound", "Allow", 65001, "*", "Internet", "Allow outbound traffic from all VMs to Internet"},
+	{"AllowVnetOutBound", "Outbound", "Allow", 65000, "VirtualNetwork", "VirtualNetwork",
+		"Allow outbound traffic from all VMs to all VMs in VNET"},
+	{"AllowInternetOutBound", "Outbound", "Allow", 65001, "*", "Internet",
+		"Allow outbound traffic from all VMs to Internet"},
 	{"DenyAllOutBound", "Outbound", "Deny", 65500, "*", "*", "Deny all outbound traffic"},
 }
 
@@ -35,25 +39,34 @@ func (e *Emulator) settleSecurityGroup(c *call, r, old *resource) *failure {
 	for _, rule := range rules {
 		name := text(rule, "name")
 		p := objectAt(rule, "properties")
-		if name == "" || p == nil || text(p, "direction") == "" || text(p, "access") == "" || text(p, "protocol") == "" {
-			return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: security rule %q of %s needs a name, direction, access and protocol.", name, r.id.Name())
+		if name == "" || p == nil || text(p, "direction") == "" || text(p, "access") == "" ||
+			text(p, "protocol") == "" {
+			return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the "+
+				"request: security rule %q of %s needs a name, direction, access and protocol.",
+				name, r.id.Name())
 		}
 		for _, readOnly := range []string{"id", "etag", "type"} {
 			delete(rule, readOnly)
 		}
 		delete(p, "provisioningState")
 		var priority int
-		if _, err := fmt.Sscan(fmt.Sprint(p["priority"]), &priority); err != nil || priority < 100 || priority > 4096 {
-			return fail(http.StatusBadRequest, "SecurityRuleInvalidPriority", "Security rule has invalid Priority. Value provided: %v Allowed range 100-4096.", p["priority"])
+		if _, err := fmt.Sscan(fmt.Sprint(p["priority"]), &priority); err != nil ||
+			priority < 100 || priority > 4096 {
+			return fail(http.StatusBadRequest, "SecurityRuleInvalidPriority",
+				"Security rule has invalid Priority. Value provided: %v Allowed range 100-4096.",
+				p["priority"])
 		}
 		if names[strings.ToLower(name)] {
-			return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: there are two security rules named %s.", name)
+			return fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: there are two security rules named %s.", name)
 		}
 		names[strings.ToLower(name)] = true
 		place := fmt.Sprint(strings.ToLower(text(p, "direction")), priority)
 		if other, taken := places[place]; taken {
 			// terraform-provider-azurerm#11137
-			return fail(http.StatusBadRequest, "SecurityRuleConflict", "Security rule %s conflicts with rule %s. Rules cannot have the same Priority and Direction.", name, other)
+			return fail(http.StatusBadRequest, "SecurityRuleConflict", "Security rule %s "+
+				"conflicts with rule %s. Rules cannot have the same Priority and Direction.", name,
+				other)
 		}
 		places[place] = name
 		stored = append(stored, rule)
@@ -67,7 +80,8 @@ func showSecurityGroup(e *Emulator, r *resource, doc object, version string) {
 	for _, d := range defaultRules {
 		rules = append(rules, object{"name": d.name, "properties": object{
 			"description": d.description,
-			"protocol":    "*", "sourcePortRange": "*", "destinationPortRange": "*", "sourceAddressPrefix": d.from, "destinationAddressPrefix": d.to,
+			"protocol":    "*", "sourcePortRange": "*", "destinationPortRange": "*",
+			"sourceAddressPrefix": d.from, "destinationAddressPrefix": d.to,
 			"access": d.access, "priority": d.priority, "direction": d.direction,
 		}})
 	}

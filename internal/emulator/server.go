@@ -70,11 +70,13 @@ type Server struct {
 	infoAt  string
 }
 
-// Start listens with HTTPS and, on a second port, with plain HTTP and the control calls, and writes the CA and
-// emulator.json into dir once both accept connections. An empty address is a free port on loopback.
+// Start listens with HTTPS and, on a second port, with plain HTTP and the control calls, and writes
+// the CA and emulator.json into dir once both accept connections. An empty address is a free port
+// on loopback.
 func (e *Emulator) Start(dir, httpsAddress, httpAddress string) (*Server, error) {
 	if other, err := ReadInfo(dir); err == nil && other.Answers(context.Background()) {
-		return nil, fmt.Errorf("%s is the folder of another local Azure, which answers at %s", dir, other.HTTPS)
+		return nil, fmt.Errorf("%s is the folder of another local Azure, which answers at %s", dir,
+			other.HTTPS)
 	}
 	var listeners [2]net.Listener
 	for i, address := range []string{httpsAddress, httpAddress} {
@@ -120,14 +122,17 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 		return nil, err
 	}
 	caFile := filepath.Join(dir, "ca.pem")
-	if err := os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), 0o644); err != nil {
+	if err := os.WriteFile(caFile,
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), 0o644); err != nil {
 		return nil, err
 	}
 	first := e.opts.Principals[0]
 	s := &Server{
 		Info: Info{
-			HTTPS: "https://" + reachable(listeners[0]), HTTP: "http://" + reachable(listeners[1]), CAFile: caFile,
-			TenantID: e.opts.TenantID, Subscriptions: e.opts.Subscriptions, Tenants: e.opts.Tenants, ClientID: first.ClientID, ClientSecret: first.Secret,
+			HTTPS: "https://" + reachable(listeners[0]), HTTP: "http://" +
+				reachable(listeners[1]), CAFile: caFile,
+			TenantID: e.opts.TenantID, Subscriptions: e.opts.Subscriptions, Tenants: e.opts.Tenants,
+			ClientID: first.ClientID, ClientSecret: first.Secret,
 		},
 		Open:   !loopback(listeners[0]) || !loopback(listeners[1]),
 		failed: make(chan error, 2),
@@ -135,7 +140,8 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 	}
 	quiet := log.New(discard{}, "", 0) // clients that hang up are what this is for
 	s.servers = [2]*http.Server{
-		{Handler: e.Public(), TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}, ErrorLog: quiet, ReadHeaderTimeout: time.Minute},
+		{Handler: e.Public(), TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}},
+			ErrorLog: quiet, ReadHeaderTimeout: time.Minute},
 		{Handler: e, ErrorLog: quiet, ReadHeaderTimeout: time.Minute},
 	}
 	go func() { s.failed <- s.servers[0].ServeTLS(listeners[0], "", "") }()
@@ -145,7 +151,8 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 
 func loopback(l net.Listener) bool { return l.Addr().(*net.TCPAddr).IP.IsLoopback() }
 
-// reachable is the address at which this machine reaches a listener: one that listens everywhere has none of its own.
+// reachable is the address at which this machine reaches a listener: one that listens everywhere
+// has none of its own.
 func reachable(l net.Listener) string {
 	address := *l.Addr().(*net.TCPAddr)
 	if address.IP.IsUnspecified() {
@@ -181,10 +188,12 @@ func (s *Server) Wait(ctx context.Context) error {
 	return errors.Join(err, s.Close())
 }
 
-// Close stops listening and removes emulator.json, unless another local Azure has written its own there since.
+// Close stops listening and removes emulator.json, unless another local Azure has written its own
+// there since.
 func (s *Server) Close() error {
 	err := errors.Join(s.servers[0].Close(), s.servers[1].Close())
-	if now, readErr := ReadInfo(filepath.Dir(s.infoAt)); readErr == nil && now.HTTPS != s.Info.HTTPS {
+	if now, readErr := ReadInfo(filepath.Dir(s.infoAt)); readErr == nil &&
+		now.HTTPS != s.Info.HTTPS {
 		return err
 	}
 	if removed := os.Remove(s.infoAt); removed != nil && !errors.Is(removed, os.ErrNotExist) {

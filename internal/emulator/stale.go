@@ -6,7 +6,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// remember keeps what a resource, its parent and its children are, before a write changes them, for faults that show it.
+// remember keeps what a resource, its parent and its children are, before a write changes them, for
+// faults that show it.
 func (e *Emulator) remember(id arm.ID) {
 	if !e.faults.anyStale() {
 		e.before = nil
@@ -30,7 +31,8 @@ func (e *Emulator) remember(id arm.ID) {
 	}
 }
 
-// was returns what a stale read shows instead of a resource: what it was before the last write, nil for nothing.
+// was returns what a stale read shows instead of a resource: what it was before the last write, nil
+// for nothing.
 func (e *Emulator) was(c *call, id arm.ID) (raw []byte, stale bool) {
 	if c.fault == nil || !c.fault.Stale {
 		return nil, false

@@ -16,7 +16,8 @@ type resource struct {
 	id   arm.ID // in the case it was created with
 	body object // what was sent and what Azure adds, without what is computed when it is read
 	etag string
-	// settled is the ETag from settles on, when the operation of the last write ends; "" for no such operation.
+	// settled is the ETag from settles on, when the operation of the last write ends; "" for no
+	// such operation.
 	settled string
 	settles time.Time
 	fresh   bool // the last write made it
@@ -34,8 +35,8 @@ type resource struct {
 	// renderedAs is the state and the ETag that rendered shows.
 	renderedAs [2]string
 
-	// children are the subnets and peerings that came inside a virtual network, on their way into the store; keepChildren
-	// leaves the subnets there are as they are.
+	// children are the subnets and peerings that came inside a virtual network, on their way into
+	// the store; keepChildren leaves the subnets there are as they are.
 	children     []*resource
 	keepChildren bool
 	// seats are the addresses it will take in subnets once it is stored.
@@ -69,7 +70,8 @@ type store struct {
 	linked map[string]map[string]arm.ID
 	// assigned are the role assignments by the principal's lower-case object ID, then ID.Key().
 	assigned map[string]map[string]*resource
-	// dirty are the keys of resources that changed since they were last kept on disk; nil when nothing keeps them.
+	// dirty are the keys of resources that changed since they were last kept on disk; nil when
+	// nothing keeps them.
 	dirty map[string]bool
 	// undo is what a write under way may have to take back.
 	undo *undo
@@ -90,7 +92,9 @@ func newStore() *store {
 func (s *store) addSubscription(id string) { s.subscriptions = append(s.subscriptions, id) }
 
 func (s *store) hasSubscription(id string) bool {
-	return slices.ContainsFunc(s.subscriptions, func(have string) bool { return strings.EqualFold(have, id) })
+	return slices.ContainsFunc(s.subscriptions, func(have string) bool {
+		return strings.EqualFold(have, id)
+	})
 }
 
 // get returns a resource by its ID in any case, or nil.
@@ -189,7 +193,8 @@ func (s *store) list(resourceType string, scope arm.ID) []*resource {
 	return out
 }
 
-// manyResources of a type are not copied because a write lists them all: it changes the ones that it looks at by name.
+// manyResources of a type are not copied because a write lists them all: it changes the ones that
+// it looks at by name.
 const manyResources = 100
 
 // below returns all resources whose ID starts with the scope, sorted by key.

@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// patchCall updates a resource: its tags, which it replaces, or, of some types and of all that are not known here,
-// whatever is sent, as a JSON merge.
+// patchCall updates a resource: its tags, which it replaces, or, of some types and of all that are
+// not known here, whatever is sent, as a JSON merge.
 func (e *Emulator) patchCall(c *call, id arm.ID) (reply, *failure) {
 	r := e.store.get(id)
 	if r == nil {
@@ -19,7 +19,8 @@ func (e *Emulator) patchCall(c *call, id arm.ID) (reply, *failure) {
 	}
 	k := kindOf(id)
 	if !k.tracked && !k.unknown {
-		return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed", "The method PATCH is not supported for %s.", id)
+		return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
+			"The method PATCH is not supported for %s.", id)
 	}
 	sent, f := decodeObject(c.body)
 	if f == nil {
@@ -42,13 +43,15 @@ func (e *Emulator) patchCall(c *call, id arm.ID) (reply, *failure) {
 		if f != nil {
 			return reply{}, f
 		}
-		return e.started(c, stored, reply{status: http.StatusOK, header: map[string]string{}, body: e.render(stored, c.version)}), nil
+		return e.started(c, stored, reply{status: http.StatusOK, header: map[string]string{},
+			body: e.render(stored, c.version)}), nil
 	}
 	if sent["tags"] != nil {
 		e.setTags(r, objectAt(sent, "tags"))
 	}
 	e.record(c, id, "write", nil)
-	return reply{status: http.StatusOK, header: map[string]string{}, body: e.render(r, c.version)}, nil
+	return reply{status: http.StatusOK, header: map[string]string{}, body: e.render(r, c.version)},
+		nil
 }
 
 // merge is RFC 7396.
@@ -73,15 +76,18 @@ const maxTags = 50
 func checkTags(o object) *failure {
 	tags, isObject := o["tags"].(object)
 	if o["tags"] != nil && !isObject {
-		return fail(http.StatusBadRequest, "InvalidRequestContent", "The request content was invalid: tags is not an object.")
+		return fail(http.StatusBadRequest, "InvalidRequestContent",
+			"The request content was invalid: tags is not an object.")
 	}
 	for name, value := range tags {
 		if _, isText := value.(string); !isText {
-			return fail(http.StatusBadRequest, "InvalidTagValue", "The value of tag '%s' is invalid: %v.", name, value)
+			return fail(http.StatusBadRequest, "InvalidTagValue",
+				"The value of tag '%s' is invalid: %v.", name, value)
 		}
 	}
 	if len(tags) > maxTags {
-		return fail(http.StatusBadRequest, "InvalidTagCount", "The number of tags %d exceeds the maximum of %d.", len(tags), maxTags)
+		return fail(http.StatusBadRequest, "InvalidTagCount",
+			"The number of tags %d exceeds the maximum of %d.", len(tags), maxTags)
 	}
 	return nil
 }
@@ -99,7 +105,8 @@ func (e *Emulator) setTags(r *resource, tags object) {
 	}
 }
 
-// tagsCall handles the tags of anything as a resource of their own: {scope}/providers/Microsoft.Resources/tags/default.
+// tagsCall handles the tags of anything as a resource of their own:
+// {scope}/providers/Microsoft.Resources/tags/default.
 func (e *Emulator) tagsCall(c *call) (reply, *failure, bool) {
 	n := len(c.path)
 	if n < 6 || !strings.HasSuffix(c.key(), "/providers/microsoft.resources/tags/default") {
@@ -149,11 +156,13 @@ func (e *Emulator) tagsCall(c *call) (reply, *failure, bool) {
 		return reply{}, notFound(c), true
 	}
 	return ok(object{
-		"id": fmt.Sprintf("%s/providers/Microsoft.Resources/tags/default", r.id), "name": "default", "type": "Microsoft.Resources/tags", "properties": object{"tags": tags},
+		"id": fmt.Sprintf("%s/providers/Microsoft.Resources/tags/default", r.id), "name": "default",
+		"type": "Microsoft.Resources/tags", "properties": object{"tags": tags},
 	}), nil, true
 }
 
-// changeTags applies a PATCH of tags: names compare without case, and Delete takes those whose value is the same.
+// changeTags applies a PATCH of tags: names compare without case, and Delete takes those whose
+// value is the same.
 func changeTags(have, sent object, operation string) (object, *failure) {
 	named := func(name string) string {
 		for k := range have {
@@ -177,7 +186,8 @@ func changeTags(have, sent object, operation string) (object, *failure) {
 			}
 		}
 	default:
-		return nil, fail(http.StatusBadRequest, "InvalidRequestContent", "The tags operation '%s' is invalid. The supported operations are Merge, Replace and Delete.", operation)
+		return nil, fail(http.StatusBadRequest, "InvalidRequestContent", "The tags operation "+
+			"'%s' is invalid. The supported operations are Merge, Replace and Delete.", operation)
 	}
 	if have == nil {
 		have = object{}

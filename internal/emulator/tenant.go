@@ -35,8 +35,8 @@ func (o Options) tenants() []string {
 	return all
 }
 
-// topCall answers what lies above the resources: tenants, subscriptions and resource providers. It refuses a token that
-// is from another tenant than the subscription.
+// topCall answers what lies above the resources: tenants, subscriptions and resource providers. It
+// refuses a token that is from another tenant than the subscription.
 func (e *Emulator) topCall(c *call) (reply, *failure, bool) {
 	handled := func(answer reply, f *failure) (reply, *failure, bool) { return answer, f, true }
 	if len(c.path) == 0 {
@@ -46,8 +46,9 @@ func (e *Emulator) topCall(c *call) (reply, *failure, bool) {
 	case first == "tenants" && len(c.path) == 1:
 		t := c.who.Tenant
 		return handled(e.pageObjects(c, []object{{
-			"id": "/tenants/" + t, "tenantId": t, "displayName": "local", "countryCode": "NL", "tenantCategory": "Home",
-			"defaultDomain": "local.onmicrosoft.com", "domains": []string{"local.onmicrosoft.com"},
+			"id": "/tenants/" + t, "tenantId": t, "displayName": "local", "countryCode": "NL",
+			"tenantCategory": "Home",
+			"defaultDomain":  "local.onmicrosoft.com", "domains": []string{"local.onmicrosoft.com"},
 		}}))
 	case first == "providers" && len(c.path) <= 2:
 		return handled(e.providerCall(c, c.path[1:], ""))
@@ -67,11 +68,18 @@ func (e *Emulator) topCall(c *call) (reply, *failure, bool) {
 	}
 	sub := c.path[1]
 	if !e.store.hasSubscription(sub) {
-		return handled(reply{}, fail(http.StatusNotFound, "SubscriptionNotFound", "The subscription '%s' could not be found.", sub))
+		return handled(reply{}, fail(http.StatusNotFound, "SubscriptionNotFound",
+			"The subscription '%s' could not be found.", sub))
 	}
 	if tenant := e.tenantOf(sub); !strings.EqualFold(tenant, c.who.Tenant) {
 		return handled(reply{}, fail(http.StatusUnauthorized, "InvalidAuthenticationTokenTenant",
-			"The access token is from the wrong issuer '%s'. It must match the tenant '%s' associated with this subscription. Please use the authority (URL) 'https://login.windows.net/%s' to get the token. Note, if the subscription is transferred to another tenant there is no impact to the services, but information about new tenant could take time to propagate (up to an hour). If you just transferred your subscription and see this error message, please try back later.",
+			"The access token is from the wrong issuer '%s'. It must match the tenant '%s' "+
+				"associated with this subscription. Please use the authority (URL) "+
+				"'https://login.windows.net/%s' to get the token. Note, if the subscription is "+
+				"transferred to another tenant there is no impact to the services, but "+
+				"information about new tenant could take time to propagate (up to an hour). If "+
+				"you just transferred your subscription and see this error message, please try "+
+				"back later.",
 			issuerOf(c.who.Tenant), issuerOf(tenant), tenant))
 	}
 	part := ""
@@ -79,10 +87,12 @@ func (e *Emulator) topCall(c *call) (reply, *failure, bool) {
 		part = strings.ToLower(c.path[2])
 	}
 	registering := c.method == http.MethodPost && len(c.path) == 5
-	if c.method != http.MethodGet && !registering || len(c.path) > 5 || part != "" && part != "locations" && part != "providers" {
+	if c.method != http.MethodGet && !registering || len(c.path) > 5 ||
+		part != "" && part != "locations" && part != "providers" {
 		return reply{}, nil, false
 	}
-	if len(c.path) == 2 || part == "locations" && len(c.path) == 3 || part == "providers" && (len(c.path) < 5 || registering) {
+	if len(c.path) == 2 || part == "locations" && len(c.path) == 3 ||
+		part == "providers" && (len(c.path) < 5 || registering) {
 		if f := e.authorize(c); f != nil {
 			return handled(reply{}, f)
 		}
@@ -94,7 +104,8 @@ func (e *Emulator) topCall(c *call) (reply, *failure, bool) {
 		return handled(e.pageObjects(c, locationsOf(sub)))
 	case part == "providers" && len(c.path) < 5:
 		return handled(e.providerCall(c, c.path[3:], "/subscriptions/"+sub))
-	case registering && (strings.EqualFold(c.path[4], "register") || strings.EqualFold(c.path[4], "unregister")):
+	case registering && (strings.EqualFold(c.path[4], "register") ||
+		strings.EqualFold(c.path[4], "unregister")):
 		state := "Registered"
 		if strings.EqualFold(c.path[4], "unregister") {
 			state = "Unregistered"
@@ -108,9 +119,12 @@ func (e *Emulator) topCall(c *call) (reply, *failure, bool) {
 func (e *Emulator) subscription(id string) object {
 	tenant := e.tenantOf(id)
 	doc := object{
-		"id": "/subscriptions/" + id, "subscriptionId": id, "tenantId": tenant, "authorizationSource": "RoleBased", "managedByTenants": []any{},
-		"displayName": "local " + id, "state": "Enabled",
-		"subscriptionPolicies": object{"locationPlacementId": "Internal_2014-09-01", "quotaId": "Internal_2014-09-01", "spendingLimit": "Off"},
+		"id": "/subscriptions/" +
+			id, "subscriptionId": id, "tenantId": tenant, "authorizationSource": "RoleBased",
+		"managedByTenants": []any{},
+		"displayName":      "local " + id, "state": "Enabled",
+		"subscriptionPolicies": object{"locationPlacementId": "Internal_2014-09-01",
+			"quotaId": "Internal_2014-09-01", "spendingLimit": "Off"},
 	}
 	if r := e.store.get(arm.ID("/subscriptions/" + id)); r != nil {
 		doc["tags"] = r.body["tags"]
@@ -118,20 +132,23 @@ func (e *Emulator) subscription(id string) object {
 	return doc
 }
 
-// providerVersions are api-versions by namespace, newest first, as far as there are clients that ask before they call.
-// Every other is answered, too.
+// providerVersions are api-versions by namespace, newest first, as far as there are clients that
+// ask before they call. Every other is answered, too.
 var providerVersions = map[string][]string{
-	"Microsoft.Network":          {"2025-05-01", "2025-01-01", "2024-05-01", "2023-09-01", "2022-01-01", "2021-08-01", "2018-10-01"},
-	"Microsoft.ContainerService": {"2025-10-01", "2025-05-01", "2024-09-01", "2023-10-01", "2022-11-01"},
-	"Microsoft.Compute":          {"2025-04-01", "2024-11-01", "2024-03-01", "2021-04-01"},
-	"Microsoft.ManagedIdentity":  {"2024-11-30", "2023-01-31", "2018-11-30"},
-	"Microsoft.Authorization":    {"2022-04-01", "2020-05-01", "2018-07-01", "2015-07-01"},
-	"Microsoft.Resources":        {"2024-11-01", "2024-03-01", "2022-09-01", "2021-04-01"},
-	"Microsoft.Insights":         {"2015-04-01", "2020-10-01", "2023-01-01"},
-	"Microsoft.Features":         {"2021-07-01", "2015-12-01"},
+	"Microsoft.Network": {"2025-05-01", "2025-01-01", "2024-05-01", "2023-09-01",
+		"2022-01-01", "2021-08-01", "2018-10-01"},
+	"Microsoft.ContainerService": {"2025-10-01", "2025-05-01", "2024-09-01", "2023-10-01",
+		"2022-11-01"},
+	"Microsoft.Compute":         {"2025-04-01", "2024-11-01", "2024-03-01", "2021-04-01"},
+	"Microsoft.ManagedIdentity": {"2024-11-30", "2023-01-31", "2018-11-30"},
+	"Microsoft.Authorization":   {"2022-04-01", "2020-05-01", "2018-07-01", "2015-07-01"},
+	"Microsoft.Resources":       {"2024-11-01", "2024-03-01", "2022-09-01", "2021-04-01"},
+	"Microsoft.Insights":        {"2015-04-01", "2020-10-01", "2023-01-01"},
+	"Microsoft.Features":        {"2021-07-01", "2015-12-01"},
 }
 
-// providerTypes are the resource types that the local Azure does more for than keep their documents.
+// providerTypes are the resource types that the local Azure does more for than keep their
+// documents.
 func providerTypes(namespace string) []string {
 	var types []string
 	for _, k := range kinds {
@@ -140,7 +157,8 @@ func providerTypes(namespace string) []string {
 		}
 	}
 	extra := map[string][]string{
-		"Microsoft.Compute":          {"virtualMachineScaleSets/virtualMachines", "virtualMachineScaleSets/virtualMachines/networkInterfaces"},
+		"Microsoft.Compute": {"virtualMachineScaleSets/virtualMachines",
+			"virtualMachineScaleSets/virtualMachines/networkInterfaces"},
 		"Microsoft.ContainerService": {"managedClusters/agentPools"},
 		"Microsoft.Network":          {"routeTables/routes"},
 		"Microsoft.Authorization":    {"permissions", "denyAssignments"},
@@ -151,7 +169,9 @@ func providerTypes(namespace string) []string {
 	return slices.Compact(types)
 }
 
-func registrationKey(scope, namespace string) string { return strings.ToLower(scope + "/" + namespace) }
+func registrationKey(scope, namespace string) string {
+	return strings.ToLower(scope + "/" + namespace)
+}
 
 // providerCall lists resource providers, or describes one.
 func (e *Emulator) providerCall(c *call, rest []string, scope string) (reply, *failure) {
@@ -159,15 +179,20 @@ func (e *Emulator) providerCall(c *call, rest []string, scope string) (reply, *f
 		var types []object
 		for _, t := range providerTypes(namespace) {
 			types = append(types, object{
-				"resourceType": t, "locations": []string{"West Europe", "North Europe", "East US"}, "apiVersions": providerVersions[namespace],
-				"defaultApiVersion": providerVersions[namespace][0], "capabilities": "CrossResourceGroupResourceMove, CrossSubscriptionResourceMove, SupportsTags, SupportsLocation",
+				"resourceType": t, "locations": []string{"West Europe", "North Europe",
+					"East US"}, "apiVersions": providerVersions[namespace],
+				"defaultApiVersion": providerVersions[namespace][0],
+				"capabilities": "CrossResourceGroupResourceMove, " +
+					"CrossSubscriptionResourceMove, SupportsTags, SupportsLocation",
 			})
 		}
 		state := "Registered"
 		if changed := e.registration[registrationKey(scope, namespace)]; changed != "" {
 			state = changed
 		}
-		return object{"id": scope + "/providers/" + namespace, "namespace": namespace, "registrationPolicy": "RegistrationRequired", "registrationState": state, "resourceTypes": types}
+		return object{"id": scope + "/providers/" + namespace, "namespace": namespace,
+			"registrationPolicy": "RegistrationRequired", "registrationState": state,
+			"resourceTypes": types}
 	}
 	var all []object
 	for _, namespace := range slices.Sorted(maps.Keys(providerVersions)) {
@@ -177,7 +202,8 @@ func (e *Emulator) providerCall(c *call, rest []string, scope string) (reply, *f
 		all = append(all, describe(namespace))
 	}
 	if len(rest) > 0 {
-		return reply{}, fail(http.StatusNotFound, "InvalidResourceNamespace", "The resource namespace '%s' is invalid.", rest[0])
+		return reply{}, fail(http.StatusNotFound, "InvalidResourceNamespace",
+			"The resource namespace '%s' is invalid.", rest[0])
 	}
 	return e.pageObjects(c, all)
 }
@@ -185,5 +211,7 @@ func (e *Emulator) providerCall(c *call, rest []string, scope string) (reply, *f
 // sees reports whether a principal has any role in a subscription.
 func (e *Emulator) sees(who Principal, subscription string) bool {
 	scope := arm.ID("/subscriptions/" + subscription)
-	return e.isDefault(who) || e.anyRole(who, func(at arm.ID) bool { return at.Equal(scope) || below(at, scope) })
+	return e.isDefault(who) || e.anyRole(who, func(at arm.ID) bool {
+		return at.Equal(scope) || below(at, scope)
+	})
 }

@@ -12,11 +12,12 @@ import (
 // Bucket is a token bucket: how many calls at once, and how many more each second.
 type Bucket struct{ Size, PerSecond float64 }
 
-// Buckets are ARM's limits for each subscription and principal, and AKS's own for GETs of a cluster (AZURE.md). A bucket of
-// size 0 has Azure's size.
+// Buckets are ARM's limits for each subscription and principal, and AKS's own for GETs of a cluster
+// (AZURE.md). A bucket of size 0 has Azure's size.
 type Buckets struct{ Reads, Writes, Deletes, Clusters Bucket }
 
-var azureBuckets = Buckets{Reads: Bucket{250, 25}, Writes: Bucket{200, 10}, Deletes: Bucket{200, 10}, Clusters: Bucket{60, 1}}
+var azureBuckets = Buckets{Reads: Bucket{250, 25}, Writes: Bucket{200, 10},
+	Deletes: Bucket{200, 10}, Clusters: Bucket{60, 1}}
 
 // buckets are the tokens left.
 type buckets struct {
@@ -32,7 +33,8 @@ type tokens struct {
 
 func newBuckets(limits Buckets) *buckets {
 	for _, b := range []struct{ have, azure *Bucket }{
-		{&limits.Reads, &azureBuckets.Reads}, {&limits.Writes, &azureBuckets.Writes}, {&limits.Deletes, &azureBuckets.Deletes},
+		{&limits.Reads, &azureBuckets.Reads}, {&limits.Writes, &azureBuckets.Writes}, {
+			&limits.Deletes, &azureBuckets.Deletes},
 		{&limits.Clusters, &azureBuckets.Clusters},
 	} {
 		if b.have.Size == 0 {
@@ -42,7 +44,8 @@ func newBuckets(limits Buckets) *buckets {
 	return &buckets{limits: limits, left: map[string]*tokens{}}
 }
 
-// take takes a token for a call, and returns the header that tells how many are left, or the refusal.
+// take takes a token for a call, and returns the header that tells how many are left, or the
+// refusal.
 func (b *buckets) take(c *call) (map[string]string, *failure) {
 	kind, limit := "reads", b.limits.Reads
 	switch c.method {
@@ -60,15 +63,20 @@ func (b *buckets) take(c *call) (map[string]string, *failure) {
 	name := "x-ms-ratelimit-remaining-subscription-" + kind
 	left, wait := b.takeOne(subscription+" "+c.who.ClientID+" "+kind, limit)
 	if wait > 0 {
-		f := fail(http.StatusTooManyRequests, "SubscriptionRequestsThrottled", "Number of '%s' requests for subscription '%s' exceeded. Please try again after the time in the Retry-After header.", kind, subscription)
+		f := fail(http.StatusTooManyRequests, "SubscriptionRequestsThrottled",
+			"Number of '%s' requests for subscription '%s' exceeded. Please try again after the "+
+				"time in the Retry-After header.", kind, subscription)
 		f.retryAfter = wait
 		return map[string]string{name: "0"}, f
 	}
 	remaining := map[string]string{name: strconv.Itoa(left)}
-	if n := len(c.path); c.method == http.MethodGet && n == 8 && strings.EqualFold(c.path[6], "managedClusters") {
+	if n := len(c.path); c.method == http.MethodGet && n == 8 &&
+		strings.EqualFold(c.path[6], "managedClusters") {
 		// Throttled for each cluster, whoever asks [U].
 		if _, wait := b.takeOne(c.key(), b.limits.Clusters); wait > 0 {
-			f := fail(http.StatusTooManyRequests, "TooManyRequests", "The request is being throttled as the limit has been reached for operation type - get managed cluster. For more information, see - https://aka.ms/aks-throttling")
+			f := fail(http.StatusTooManyRequests, "TooManyRequests", "The request is being "+
+				"throttled as the limit has been reached for operation type - get managed "+
+				"cluster. For more information, see - https://aka.ms/aks-throttling")
 			f.retryAfter = wait
 			return remaining, f
 		}
@@ -76,7 +84,8 @@ func (b *buckets) take(c *call) (map[string]string, *failure) {
 	return remaining, nil
 }
 
-// takeOne takes a token out of a bucket and returns how many are left, or how many seconds there is none.
+// takeOne takes a token out of a bucket and returns how many are left, or how many seconds there is
+// none.
 func (b *buckets) takeOne(key string, limit Bucket) (left, wait int) {
 	now := time.Now()
 	t := b.left[key]

@@ -47,8 +47,9 @@ func (e *Emulator) watch(c *call) {
 		return
 	}
 	u := &undo{
-		resources: map[string]*resource{}, inUse: map[string]map[netip.Addr]arm.ID{}, clusters: map[string]*savedCluster{},
-		later: append([]later(nil), e.later...), activity: len(e.activity),
+		resources: map[string]*resource{}, inUse: map[string]map[netip.Addr]arm.ID{},
+		clusters: map[string]*savedCluster{},
+		later:    append([]later(nil), e.later...), activity: len(e.activity),
 	}
 	if id := clusterAt(c.path); id != "" {
 		u.clusters[id.Key()] = nil

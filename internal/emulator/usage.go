@@ -9,10 +9,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// usageCall answers what a virtual network's addresses are used for: GET {vnet}/usages counts them by subnet, and GET
-// {vnet}/CheckIPAddressAvailability looks at one.
+// usageCall answers what a virtual network's addresses are used for: GET {vnet}/usages counts them
+// by subnet, and GET {vnet}/CheckIPAddressAvailability looks at one.
 func (e *Emulator) usageCall(c *call) (reply, *failure, bool) {
-	if c.method != http.MethodGet || len(c.path) != 9 || !strings.EqualFold(c.path[6], "virtualNetworks") {
+	if c.method != http.MethodGet || len(c.path) != 9 ||
+		!strings.EqualFold(c.path[6], "virtualNetworks") {
 		return reply{}, nil, false
 	}
 	what := strings.ToLower(c.path[8])
@@ -30,12 +31,14 @@ func (e *Emulator) usageCall(c *call) (reply, *failure, bool) {
 	}
 	addr, err := netip.ParseAddr(c.param("ipAddress"))
 	if err != nil {
-		return reply{}, fail(http.StatusBadRequest, "InvalidIPAddressFormat", "The value '%s' of ipAddress is not an IP address.", c.param("ipAddress")), true
+		return reply{}, fail(http.StatusBadRequest, "InvalidIPAddressFormat",
+			"The value '%s' of ipAddress is not an IP address.", c.param("ipAddress")), true
 	}
 	return ok(e.availability(vnet, addr)), nil, true
 }
 
-// usages counts the addresses of each subnet; what Azure keeps for itself is not among those there are.
+// usages counts the addresses of each subnet; what Azure keeps for itself is not among those there
+// are.
 func (e *Emulator) usages(vnet *resource) []object {
 	out := []object{}
 	for _, s := range e.store.list(arm.TypeSubnet, vnet.id) {
@@ -59,26 +62,34 @@ func (e *Emulator) usages(vnet *resource) []object {
 	return out
 }
 
-// availability says whether an address of a network is free, and, if not, which ones of its subnet are.
+// availability says whether an address of a network is free, and, if not, which ones of its subnet
+// are.
 func (e *Emulator) availability(vnet *resource, addr netip.Addr) object {
 	for _, s := range e.store.list(arm.TypeSubnet, vnet.id) {
-		i := slices.IndexFunc(prefixesOf(s.body), func(p netip.Prefix) bool { return p.Contains(addr) })
+		i := slices.IndexFunc(prefixesOf(s.body), func(p netip.Prefix) bool {
+			return p.Contains(addr)
+		})
 		if i < 0 {
 			continue
 		}
 		p, used := prefixesOf(s.body)[i], e.store.addressesOf(s.id).by
-		if _, taken := used[addr]; !taken && freeAddress(p, func(a netip.Addr) bool { return a != addr }) == addr {
+		if _, taken := used[addr]; !taken &&
+			freeAddress(p, func(a netip.Addr) bool { return a != addr }) == addr {
 			return object{"available": true, "isPlatformReserved": false}
 		}
 		free := []string{}
 		for len(free) < 5 {
-			a := freeAddress(p, func(a netip.Addr) bool { _, taken := used[a]; return taken || slices.Contains(free, a.String()) })
+			a := freeAddress(p, func(a netip.Addr) bool {
+				_, taken := used[a]
+				return taken || slices.Contains(free, a.String())
+			})
 			if !a.IsValid() {
 				break
 			}
 			free = append(free, a.String())
 		}
-		return object{"available": false, "availableIPAddresses": free, "isPlatformReserved": used[addr] == ""}
+		return object{"available": false, "availableIPAddresses": free,
+			"isPlatformReserved": used[addr] == ""}
 	}
 	return object{"available": false, "isPlatformReserved": false}
 }

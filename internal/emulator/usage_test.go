@@ -18,7 +18,8 @@ func TestUsages(t *testing.T) {
 	docs, _ := b.ask(vnet+"/usages", "")
 	var got []string
 	for _, d := range docs {
-		got = append(got, arm.ID(text(d, "id")).Name()+" "+string(encode(d["currentValue"]))+"/"+string(encode(d["limit"])))
+		got = append(got, arm.ID(text(d, "id")).Name()+" "+string(encode(d["currentValue"]))+"/"+
+			string(encode(d["limit"])))
 	}
 	if want := []string{"a 0/251", "b 0/251", "c 2/3"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -29,7 +30,8 @@ func TestUsages(t *testing.T) {
 		"10.0.3.1": `{"available":false,"availableIPAddresses":["10.0.3.6"],"isPlatformReserved":true}`,
 		"10.9.9.9": `{"available":false,"isPlatformReserved":false}`,
 	} {
-		r := httptest.NewRequest(http.MethodGet, "http://h"+string(vnet)+"/CheckIPAddressAvailability?api-version="+api+"&ipAddress="+address, nil)
+		r := httptest.NewRequest(http.MethodGet, "http://h"+string(vnet)+
+			"/CheckIPAddressAvailability?api-version="+api+"&ipAddress="+address, nil)
 		r.Header.Set("Authorization", "Bearer "+b.c.token)
 		w := httptest.NewRecorder()
 		b.e.ServeHTTP(w, r)
@@ -45,18 +47,24 @@ func TestParts(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	gateway := group + "/providers/Microsoft.Network/applicationGateways/agw"
-	b.put(gateway, `{"location":"westeurope","properties":{"gatewayIPConfigurations":[`+ipConfiguration("c", "a", "")+`],"backendAddressPools":[{"name":"pool","properties":{}}],"sslPolicy":{"name":"x"}}}`)
+	b.put(gateway, `{"location":"westeurope","properties":{"gatewayIPConfigurations":[`+
+		ipConfiguration("c", "a", "")+
+		`],"backendAddressPools":[{"name":"pool","properties":{}}],"sslPolicy":{"name":"x"}}}`)
 	pool := listAt(b.properties(gateway), "backendAddressPools")[0]
-	if text(pool, "id") != string(gateway)+"/backendAddressPools/pool" || text(pool, "etag") != text(b.get(gateway), "etag") || text(pool, "type") != arm.TypeGateway+"/backendAddressPools" {
+	if text(pool, "id") != string(gateway)+"/backendAddressPools/pool" ||
+		text(pool, "etag") != text(b.get(gateway), "etag") ||
+		text(pool, "type") != arm.TypeGateway+"/backendAddressPools" {
 		t.Errorf("%s", encode(pool))
 	}
 	subnet := vnet.Child("subnets", "b")
 	b.put(subnet, `{"properties":{"addressPrefix":"10.0.2.0/24","serviceEndpoints":[{"service":"Microsoft.Sql"},{"service":"Microsoft.Storage","locations":["westeurope"]}],"delegations":[{"name":"d","properties":{"serviceName":"Microsoft.Web/serverFarms"}}]}}`)
 	p := b.properties(subnet)
-	if got := string(encode(p["serviceEndpoints"])); got != `[{"locations":["westeurope"],"provisioningState":"Succeeded","service":"Microsoft.Sql"},{"locations":["westeurope"],"provisioningState":"Succeeded","service":"Microsoft.Storage"}]` {
+	if got := string(encode(
+		p["serviceEndpoints"])); got != `[{"locations":["westeurope"],"provisioningState":"Succeeded","service":"Microsoft.Sql"},{"locations":["westeurope"],"provisioningState":"Succeeded","service":"Microsoft.Storage"}]` {
 		t.Errorf("service endpoints %s", got)
 	}
-	if d := listAt(p, "delegations")[0]; text(d, "id") != string(subnet)+"/delegations/d" || len(list(objectAt(d, "properties"), "actions")) != 1 {
+	if d := listAt(p, "delegations")[0]; text(d, "id") != string(subnet)+"/delegations/d" ||
+		len(list(objectAt(d, "properties"), "actions")) != 1 {
 		t.Errorf("%s", encode(d))
 	}
 }

@@ -8,15 +8,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// subnetsUnchangedSince is the api-version from which on a virtual network PUT without subnets leaves them as they are;
-// before, it deletes them (AZURE.md).
+// subnetsUnchangedSince is the api-version from which on a virtual network PUT without subnets
+// leaves them as they are; before, it deletes them (AZURE.md).
 const subnetsUnchangedSince = "2023-09-01"
 
 // settleVNet checks a virtual network and all its subnets, so that a refused one changes nothing.
 func (e *Emulator) settleVNet(c *call, r, old *resource) *failure {
 	properties := objectAt(r.body, "properties")
 	if len(addressSpace(r.body)) == 0 {
-		return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: virtual network %s has no valid addressSpace.addressPrefixes.", r.id.Name())
+		return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: "+
+			"virtual network %s has no valid addressSpace.addressPrefixes.", r.id.Name())
 	}
 	for _, p := range list(objectAt(properties, "addressSpace"), "addressPrefixes") {
 		if f := checkPrefix(p); f != nil {
@@ -54,16 +55,19 @@ func (e *Emulator) settleVNet(c *call, r, old *resource) *failure {
 	for _, doc := range listAt(object{"subnets": sent}, "subnets") {
 		name := text(doc, "name")
 		if name == "" {
-			return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: a subnet of %s has no name.", r.id.Name())
+			return fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: a subnet of %s has no name.", r.id.Name())
 		}
 		id := r.id.Child("subnets", name)
 		if wanted[id.Key()] {
-			return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: there are two subnets named %s.", name)
+			return fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: there are two subnets named %s.", name)
 		}
 		wanted[id.Key()] = true
 		child := newResource(id, doc, e.store.get(id))
 		e.dropNewer(id, child.body, c.version)
-		if f := e.settleSubnetAmong(c.version, child, r.body, text(r.body, "location"), r.children); f != nil {
+		if f := e.settleSubnetAmong(c.version, child, r.body, text(r.body, "location"),
+			r.children); f != nil {
 			return f
 		}
 		r.children = append(r.children, child)
@@ -79,7 +83,8 @@ func (e *Emulator) settleVNet(c *call, r, old *resource) *failure {
 	return nil
 }
 
-// storedVNet stores the subnets that came inside a virtual network and removes the ones that did not.
+// storedVNet stores the subnets that came inside a virtual network and removes the ones that did
+// not.
 func (e *Emulator) storedVNet(c *call, r, old *resource) *failure {
 	wanted := map[string]bool{}
 	for _, child := range r.children {
@@ -102,7 +107,8 @@ func (e *Emulator) storedVNet(c *call, r, old *resource) *failure {
 	return nil
 }
 
-// changedVNet gives a virtual network a new ETag and, unless they have their own, its subnets the same.
+// changedVNet gives a virtual network a new ETag and, unless they have their own, its subnets the
+// same.
 func (e *Emulator) changedVNet(vnet *resource) {
 	vnet.retag(vnet.busyUntil)
 	e.store.changed(vnet)
@@ -154,9 +160,12 @@ func (e *Emulator) settleSubnet(c *call, r, old *resource) *failure {
 }
 
 // settleSubnetAmong checks a subnet against its network, its siblings and what it links to.
-func (e *Emulator) settleSubnetAmong(version string, r *resource, vnet object, location string, siblings []*resource) *failure {
+func (e *Emulator) settleSubnetAmong(version string, r *resource, vnet object, location string,
+	siblings []*resource) *failure {
 	properties := objectAt(r.body, "properties")
-	for _, readOnly := range []string{"ipConfigurations", "ipConfigurationProfiles", "applicationGatewayIPConfigurations", "privateEndpoints", "purpose", "resourceNavigationLinks", "serviceAssociationLinks"} {
+	for _, readOnly := range []string{"ipConfigurations", "ipConfigurationProfiles",
+		"applicationGatewayIPConfigurations", "privateEndpoints", "purpose",
+		"resourceNavigationLinks", "serviceAssociationLinks"} {
 		delete(properties, readOnly)
 	}
 	if f := placeSubnet(r, vnet, siblings); f != nil {
@@ -164,8 +173,12 @@ func (e *Emulator) settleSubnetAmong(version string, r *resource, vnet object, l
 	}
 	used := e.store.addressesOf(r.id)
 	for a := range used.by {
-		if !slices.ContainsFunc(prefixesOf(r.body), func(p netip.Prefix) bool { return p.Contains(a) }) {
-			return fail(http.StatusBadRequest, "InUsePrefixCannotBeDeleted", "IpPrefix of Subnet %s cannot be changed: the address %s in it is in use by %s.", r.id.Name(), a, used.by[a])
+		if !slices.ContainsFunc(prefixesOf(r.body), func(p netip.Prefix) bool {
+			return p.Contains(a)
+		}) {
+			return fail(http.StatusBadRequest, "InUsePrefixCannotBeDeleted",
+				"IpPrefix of Subnet %s cannot be changed: the address %s in it is in use by %s.",
+				r.id.Name(), a, used.by[a])
 		}
 	}
 	if f := e.settleLinks(r, location); f != nil {
@@ -175,7 +188,8 @@ func (e *Emulator) settleSubnetAmong(version string, r *resource, vnet object, l
 		return f
 	}
 	if table := e.store.get(linkOf(r.body, "routeTable")); table != nil && !delegated(r.body) {
-		if f := gatewayTakes(table.id, listAt(objectAt(table.body, "properties"), "routes"), e.gatewayIn(r.id)); f != nil {
+		if f := gatewayTakes(table.id, listAt(objectAt(table.body, "properties"), "routes"),
+			e.gatewayIn(r.id)); f != nil {
 			return f
 		}
 	}
@@ -209,7 +223,8 @@ func (e *Emulator) showSubnet(r *resource, doc object, version string) {
 		}
 	}
 	used := e.store.addressesOf(r.id)
-	if configurations := used.configurations(sinceDate(r.asOf, shoutedSince)); len(configurations) > 0 {
+	if configurations := used.configurations(sinceDate(r.asOf, shoutedSince)); len(
+		configurations) > 0 {
 		properties["ipConfigurations"] = configurations
 	}
 }
@@ -227,7 +242,8 @@ func (e *Emulator) subnetRemovable(r *resource) *failure {
 		return nil
 	}
 	return fail(http.StatusBadRequest, "InUseSubnetCannotBeDeleted",
-		"Subnet %s is in use by %s and cannot be deleted. In order to delete the subnet, delete all the resources within the subnet. See aka.ms/deletesubnet.", r.id.Name(), by)
+		"Subnet %s is in use by %s and cannot be deleted. In order to delete the subnet, delete "+
+			"all the resources within the subnet. See aka.ms/deletesubnet.", r.id.Name(), by)
 }
 
 // placeSubnet checks that a subnet lies in its network and beside its siblings.
@@ -238,21 +254,29 @@ func placeSubnet(r *resource, vnet object, siblings []*resource) *failure {
 		written = append(written, one)
 	}
 	if len(written) == 0 {
-		return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: subnet %s has no addressPrefix.", r.id.Name())
+		return fail(http.StatusBadRequest, "InvalidRequestFormat",
+			"Cannot parse the request: subnet %s has no addressPrefix.", r.id.Name())
 	}
 	for _, text := range written {
 		if f := checkPrefix(text); f != nil {
 			return f
 		}
 		p := netip.MustParsePrefix(text)
-		inside := func(space netip.Prefix) bool { return space.Bits() <= p.Bits() && space.Contains(p.Addr()) }
+		inside := func(space netip.Prefix) bool {
+			return space.Bits() <= p.Bits() && space.Contains(p.Addr())
+		}
 		if !slices.ContainsFunc(addressSpace(vnet), inside) {
-			return fail(http.StatusBadRequest, "NetcfgInvalidSubnet", "Subnet '%s' is not valid because its IP address range is outside the IP address range of virtual network '%s'.", r.id.Name(), r.id.Parent().Name())
+			return fail(http.StatusBadRequest, "NetcfgInvalidSubnet", "Subnet '%s' is not valid "+
+				"because its IP address range is outside the IP address range of virtual network "+
+				"'%s'.", r.id.Name(), r.id.Parent().Name())
 		}
 		for _, s := range siblings {
 			for _, q := range prefixesOf(s.body) {
 				if q.Overlaps(p) {
-					return fail(http.StatusBadRequest, "NetcfgSubnetRangesOverlap", "Subnet '%s' is not valid because its IP address range overlaps with that of an existing subnet in virtual network '%s'.", r.id.Name(), r.id.Parent().Name())
+					return fail(http.StatusBadRequest, "NetcfgSubnetRangesOverlap",
+						"Subnet '%s' is not valid because its IP address range overlaps with "+
+							"that of an existing subnet in virtual network '%s'.", r.id.Name(),
+						r.id.Parent().Name())
 				}
 			}
 		}
@@ -264,10 +288,14 @@ func placeSubnet(r *resource, vnet object, siblings []*resource) *failure {
 func checkPrefix(text string) *failure {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return fail(http.StatusBadRequest, "InvalidAddressPrefixFormat", "Address prefix %s is not formatted correctly. It should follow CIDR notation, for example 10.0.0.0/24.", text)
+		return fail(http.StatusBadRequest, "InvalidAddressPrefixFormat", "Address prefix %s is "+
+			"not formatted correctly. It should follow CIDR notation, for example 10.0.0.0/24.",
+			text)
 	}
 	if p != p.Masked() {
-		return fail(http.StatusBadRequest, "InvalidCIDRNotation", "The address prefix %s has an invalid CIDR notation. For the given prefix length, the address prefix should be %s.", text, p.Masked())
+		return fail(http.StatusBadRequest, "InvalidCIDRNotation", "The address prefix %s has an "+
+			"invalid CIDR notation. For the given prefix length, the address prefix should be %s.",
+			text, p.Masked())
 	}
 	return nil
 }
@@ -301,7 +329,8 @@ func validPrefixes(written []string) []netip.Prefix {
 func checkList(o object, name string) *failure {
 	items, isList := o[name].([]any)
 	if o[name] != nil && (!isList || len(listAt(o, name)) != len(items)) {
-		return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: %s is no list of objects.", name)
+		return fail(http.StatusBadRequest, "InvalidRequestFormat",
+			"Cannot parse the request: %s is no list of objects.", name)
 	}
 	return nil
 }

@@ -103,7 +103,8 @@ func beingUpdated(r *resource) *failure {
 	f.details = []any{object{
 		"code": "RetryableErrorDueToAnotherOperation",
 		"message": fmt.Sprintf(
-			"Operation Put%sOperation (%s) is updating resource %s. The call can be retried in %d seconds.",
+			"Operation Put%sOperation (%s) is updating resource %s. The call can be retried in "+
+				"%d seconds.",
 			strings.TrimSuffix(
 				strings.ToUpper(lastWord(r.id)[:1])+lastWord(r.id)[1:],
 				"s",

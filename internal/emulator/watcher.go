@@ -10,7 +10,9 @@ import (
 
 // watcherCall answers POST {networkWatcher}/nextHop: the way of one packet from a machine.
 func (e *Emulator) watcherCall(c *call) (reply, *failure, bool) {
-	if c.method != http.MethodPost || len(c.path) != 9 || !strings.EqualFold(c.path[6], "networkWatchers") || !strings.EqualFold(c.path[8], "nextHop") {
+	if c.method != http.MethodPost || len(c.path) != 9 ||
+		!strings.EqualFold(c.path[6], "networkWatchers") ||
+		!strings.EqualFold(c.path[8], "nextHop") {
 		return reply{}, nil, false
 	}
 	watcher := arm.ID("/" + strings.Join(c.path[:8], "/"))
@@ -23,17 +25,25 @@ func (e *Emulator) watcherCall(c *call) (reply, *failure, bool) {
 	}
 	for _, field := range []string{"sourceIPAddress", "destinationIPAddress"} {
 		if _, err := netip.ParseAddr(text(sent, field)); err != nil {
-			return reply{}, fail(http.StatusBadRequest, "InvalidIpAddress", "The value of %s is not an IP address: %q.", field, text(sent, field)), true
+			return reply{}, fail(http.StatusBadRequest, "InvalidIpAddress",
+				"The value of %s is not an IP address: %q.", field, text(sent, field)), true
 		}
 	}
-	subnet, source := e.sender(arm.ID(text(sent, "targetResourceId")), arm.ID(text(sent, "targetNicResourceId")), text(sent, "sourceIPAddress"))
+	subnet, source := e.sender(arm.ID(text(sent, "targetResourceId")),
+		arm.ID(text(sent, "targetNicResourceId")), text(sent, "sourceIPAddress"))
 	switch {
 	case subnet == nil:
-		return reply{}, fail(http.StatusNotFound, "ResourceNotFound", "The target resource %s was not found.", text(sent, "targetResourceId")), true
+		return reply{}, fail(http.StatusNotFound, "ResourceNotFound",
+			"The target resource %s was not found.", text(sent, "targetResourceId")), true
 	case !source:
-		return reply{}, fail(http.StatusBadRequest, "SourceIpAddressNotFound", "The source address %s belongs to no interface of %s.", text(sent, "sourceIPAddress"), text(sent, "targetResourceId")), true // [U] the code
+		// [U] the code
+		return reply{}, fail(http.StatusBadRequest, "SourceIpAddressNotFound",
+			"The source address %s belongs to no interface of %s.", text(sent,
+				"sourceIPAddress"), text(sent, "targetResourceId")), true
 	}
-	return e.accepted(c, encode(nextHop(e.effectiveRoutes(c, subnet), netip.MustParseAddr(text(sent, "destinationIPAddress"))))), nil, true
+	return e.accepted(c,
+		encode(nextHop(e.effectiveRoutes(c, subnet),
+			netip.MustParseAddr(text(sent, "destinationIPAddress"))))), nil, true
 }
 
 func nextHop(routes []effectiveRoute, to netip.Addr) object {
@@ -51,8 +61,9 @@ func nextHop(routes []effectiveRoute, to netip.Addr) object {
 	return doc
 }
 
-// sender finds the subnet of a machine's interface: the named one, or the one that has the source address. The machine
-// is a virtual machine, an instance of a scale set, or, as Azure does not take it, an interface.
+// sender finds the subnet of a machine's interface: the named one, or the one that has the source
+// address. The machine is a virtual machine, an instance of a scale set, or, as Azure does not take
+// it, an interface.
 func (e *Emulator) sender(machine, nic arm.ID, source string) (subnet *resource, hasSource bool) {
 	var nics []arm.ID
 	r := e.store.get(machine)
@@ -77,7 +88,8 @@ func (e *Emulator) sender(machine, nic arm.ID, source string) (subnet *resource,
 			continue
 		}
 		subnet = at
-		if holder := e.store.addressesOf(at.id).by[from]; err == nil && holder != "" && partOf(holder, id) {
+		if holder := e.store.addressesOf(at.id).by[from]; err == nil && holder != "" &&
+			partOf(holder, id) {
 			return at, true
 		}
 	}

@@ -25,21 +25,26 @@ type webhooks struct {
 
 func newWebhooks(transport http.RoundTripper, log *slog.Logger) *webhooks {
 	ctx, stop := context.WithCancel(context.Background())
-	return &webhooks{client: http.Client{Transport: transport, Timeout: webhookTimeout}, log: log, ctx: ctx, stop: stop, silent: map[string]time.Time{}}
+	return &webhooks{client: http.Client{Transport: transport, Timeout: webhookTimeout}, log: log,
+		ctx: ctx, stop: stop, silent: map[string]time.Time{}}
 }
 
-// How an action group calls a webhook (AZURE.md); how long it waits for an answer is not documented [U].
+// How an action group calls a webhook (AZURE.md); how long it waits for an answer is not documented
+// [U].
 const (
 	webhookSilence = 15 * time.Minute
 	webhookTimeout = 10 * time.Second
 )
 
 var (
-	webhookRetries = []time.Duration{5 * time.Second, 20 * time.Second, 5 * time.Second, 40 * time.Second, 5 * time.Second}
-	webhookAgain   = []int{http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+	webhookRetries = []time.Duration{5 * time.Second, 20 * time.Second, 5 * time.Second,
+		40 * time.Second, 5 * time.Second}
+	webhookAgain = []int{http.StatusRequestTimeout, http.StatusTooManyRequests,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 )
 
-// post sends a body without waiting for it to arrive. Its caller holds the emulator's lock, as the one who stops it does.
+// post sends a body without waiting for it to arrive. Its caller holds the emulator's lock, as the
+// one who stops it does.
 func (w *webhooks) post(uri, token string, body []byte) {
 	if w.ctx.Err() != nil {
 		return
@@ -74,7 +79,8 @@ func (w *webhooks) deliver(uri, token string, body []byte) {
 		case <-time.After(webhookRetries[try]):
 		}
 	}
-	w.log.Warn("a webhook did not take an alert; nothing is sent there for a while", "webhook", uri, "silence", webhookSilence)
+	w.log.Warn("a webhook did not take an alert; nothing is sent there for a while", "webhook", uri,
+		"silence", webhookSilence)
 	w.mu.Lock()
 	w.silent[uri] = time.Now().Add(webhookSilence)
 	w.mu.Unlock()
@@ -93,6 +99,7 @@ func (w *webhooks) once(uri, token string, body []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<20)) // so that the connection can be used again
+	// so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<20))
 	return answer.StatusCode, answer.Body.Close()
 }

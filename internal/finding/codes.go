@@ -50,7 +50,8 @@ const (
 	FabricDiffers    Code = "fabric-differs"
 )
 
-// Description is what is known of a code without looking at any network: the docs page of findings is made from it.
+// Description is what is known of a code without looking at any network: the docs page of findings
+// is made from it.
 type Description struct {
 	Code     Code     `json:"code"`
 	Severity Severity `json:"severity"`
@@ -61,8 +62,10 @@ type Description struct {
 	Remedy string `json:"remedy"`
 }
 
-// descriptions are those of all codes: of keeping here, and those of the checks of a diagnosis in a file for each family.
-var descriptions = slices.Concat(keeping, associations, routes, targets, sharing, gateways, filters, permissions, retirement, azureCNI, beforehand, histories)
+// descriptions are those of all codes: of keeping here, and those of the checks of a diagnosis in a
+// file for each family.
+var descriptions = slices.Concat(keeping, associations, routes, targets, sharing, gateways, filters,
+	permissions, retirement, azureCNI, beforehand, histories)
 
 var keeping = []Description{
 	{ClusterMissing, Error, "The cluster does not exist",
@@ -252,7 +255,8 @@ var keeping = []Description{
 			"differ, write the resource again unchanged, and open a case with Azure support."},
 }
 
-// Describe returns what is known of a code; for an unknown one, an empty description with severity Error.
+// Describe returns what is known of a code; for an unknown one, an empty description with severity
+// Error.
 func Describe(code Code) Description {
 	for _, d := range descriptions {
 		if d.Code == code {
@@ -266,13 +270,15 @@ func Describe(code Code) Description {
 var breaking = []Code{
 	AssociationLost, AssociationOther, TableMissing, EgressDropped,
 	PoolWithoutTable, NetworkManagerTable, PolicyTable,
-	NodeWithoutRoute, RouteUnnoticed, RouteHalf, WrongHop, ClaimedTwice, RouteShadows, ForwardingOff, TableFull, NetworkUnavailable,
+	NodeWithoutRoute, RouteUnnoticed, RouteHalf, WrongHop, ClaimedTwice, RouteShadows,
+	ForwardingOff, TableFull, NetworkUnavailable,
 	SubnetShared, TableShared, PodsInNetwork,
-	GatewayDefaultRoute, GatewaySharesTable, GatewayRoutesMissing, GatewayNoTable, PeeringMissing, EgressRouteMissing, NextHopUnreachable, FilterBlocksPods,
+	GatewayDefaultRoute, GatewaySharesTable, GatewayRoutesMissing, GatewayNoTable, PeeringMissing,
+	EgressRouteMissing, NextHopUnreachable, FilterBlocksPods,
 }
 
-// BreaksTraffic reports whether an error of this code means that packets of pods are lost now, and not only that something cannot be
-// told or kept.
+// BreaksTraffic reports whether an error of this code means that packets of pods are lost now, and
+// not only that something cannot be told or kept.
 func BreaksTraffic(code Code) bool { return slices.Contains(breaking, code) }
 
 // All returns the descriptions of all codes, sorted by code.

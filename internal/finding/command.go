@@ -16,7 +16,8 @@ type CommandLine struct {
 // withheld takes the place of a command that cannot be pasted: POSIX has no quoting that shows a
 // control character, and an invisible character would hide what is pasted. The sentence names no
 // value, so that it is safe to paste, too.
-const withheld = "no command is shown, because a name in it has characters that cannot be shown; -o json shows them"
+const withheld = "no command is shown, because a name in it has characters that cannot be shown; " +
+	"-o json shows them"
 
 // Command makes a command line from a template and values. It is safe to paste, whatever the values
 // are: each string stands as one word of a POSIX shell, a slice of strings as one word each.

@@ -13,7 +13,8 @@ import (
 // words runs a command line with a real shell, in which show prints each of its arguments, and
 // returns those.
 func words(t interface{ Fatalf(string, ...any) }, line string) []string {
-	out, err := exec.Command("sh", "-c", `show() { for a; do printf '%s\000' "$a"; done; }; `+line).CombinedOutput()
+	out, err := exec.Command("sh", "-c", `show() { for a; do printf '%s\000' "$a"; done; }; `+
+		line).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", line, err, out)
 	}
@@ -24,14 +25,19 @@ func words(t interface{ Fatalf(string, ...any) }, line string) []string {
 // nothing of it.
 func TestCommandIsPasted(t *testing.T) {
 	for _, value := range []string{
-		"", "plain", "a b", "$(echo no)", "`echo no`", "$HOME", "it's", `"`, `\`, "*", "~", "#", "a;b", "a&b", "a|b", ">x", "<x", "!", "{a,b}", "-x", "é", "a=b", "'", "''", "[a]", "?",
+		"", "plain", "a b", "$(echo no)", "`echo no`", "$HOME", "it's", `"`, `\`, "*", "~", "#",
+		"a;b", "a&b", "a|b", ">x", "<x", "!", "{a,b}", "-x", "é", "a=b", "'", "''", "[a]", "?",
 	} {
-		if got := words(t, Command("show %s after", value).String()); len(got) != 2 || got[0] != value || got[1] != "after" {
+		if got := words(t, Command("show %s after", value).String()); len(got) != 2 ||
+			got[0] != value || got[1] != "after" {
 			t.Errorf("%q is taken as %q", value, got)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOfN(rapid.OneOf(rapid.StringOf(rapid.RuneFrom([]rune("a $`'\"\\;&|<>()*?~#!{}[]=-\n\x1b\u202e"))), rapid.String()), 1, 5).Draw(t, "values")
+		values := rapid.SliceOfN(
+			rapid.OneOf(rapid.StringOf(
+				rapid.RuneFrom([]rune("a $`'\"\\;&|<>()*?~#!{}[]=-\n\x1b\u202e"))), rapid.String()),
+			1, 5).Draw(t, "values")
 		line := Command("show %s", values).String()
 		if !shows(strings.Join(values, "")) {
 			if line != withheld {
@@ -53,8 +59,10 @@ func TestCommand(t *testing.T) {
 		want string
 	}{
 		{inner, "az a --ids '/x y'"},
-		{Command("if it is not meant: %s && az b --count %d", inner, 3), "if it is not meant: az a --ids '/x y' && az b --count 3"},
-		{Command("az c --prefixes %s", []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}), "az c --prefixes 10.0.0.0/8 fd00::/8"},
+		{Command("if it is not meant: %s && az b --count %d", inner, 3),
+			"if it is not meant: az a --ids '/x y' && az b --count 3"},
+		{Command("az c --prefixes %s", []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"),
+			netip.MustParsePrefix("fd00::/8")}), "az c --prefixes 10.0.0.0/8 fd00::/8"},
 		{Command("az d -g %s", netip.MustParseAddr("10.0.0.1")), "az d -g 10.0.0.1"},
 		{Command("first %s, then %s", Command("az a --ids %s", "x\x1b[31m"), inner), withheld},
 		{Command("az a --ids %s", []string{"a", "b\u202e"}), withheld},

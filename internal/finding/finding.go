@@ -1,5 +1,6 @@
-// Package finding holds the one form in which the program says that something is wrong: a Finding, with a stable code, a
-// severity, the resource, the evidence and what to type next. Every check and every front end uses it.
+// Package finding holds the one form in which the program says that something is wrong: a Finding,
+// with a stable code, a severity, the resource, the evidence and what to type next. Every check and
+// every front end uses it.
 //
 // It is pure, and knows nothing of Azure or of how findings are shown.
 package finding
@@ -14,8 +15,8 @@ import (
 // Severity says how much a finding matters.
 type Severity int
 
-// Info is worth knowing. Warning will hurt or hides something. Error means that something the config asks for is not true
-// and will not become true by itself: it blocks.
+// Info is worth knowing. Warning will hurt or hides something. Error means that something the
+// config asks for is not true and will not become true by itself: it blocks.
 const (
 	Info Severity = iota
 	Warning
@@ -34,7 +35,8 @@ func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 func (s *Severity) UnmarshalText(text []byte) error {
 	i := slices.Index(severityNames, string(text))
 	if i < 0 {
-		return fmt.Errorf("unknown severity %q, expected one of %s", text, strings.Join(severityNames, ", "))
+		return fmt.Errorf("unknown severity %q, expected one of %s", text,
+			strings.Join(severityNames, ", "))
 	}
 	*s = Severity(i)
 	return nil
@@ -44,13 +46,16 @@ func (s *Severity) UnmarshalText(text []byte) error {
 type Finding struct {
 	Code     Code     `json:"code"`
 	Severity Severity `json:"severity"`
-	// Cluster is the metadata.name of the ClusterRoutes it concerns, "" when it concerns none in particular.
+	// Cluster is the metadata.name of the ClusterRoutes it concerns, "" when it concerns none in
+	// particular.
 	Cluster string `json:"cluster,omitempty"`
 	// Resource is the ID of the Azure resource, "" when there is none.
 	Resource string `json:"resource,omitempty"`
-	// Subject is the part of the resource it concerns, such as a route's name, where there can be several.
+	// Subject is the part of the resource it concerns, such as a route's name, where there can be
+	// several.
 	Subject string `json:"subject,omitempty"`
-	// File and Line are where the code stands that it concerns, "" and 0 where there is none or it is unknown.
+	// File and Line are where the code stands that it concerns, "" and 0 where there is none or it
+	// is unknown.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
 	// Message is one sentence: what is wrong, with the names of both sides where there are two.
@@ -104,9 +109,11 @@ func (f Finding) At(file string, line int) Finding {
 	return f
 }
 
-// Key identifies a finding over time: the same thing found again has the same key, whatever the words for it.
+// Key identifies a finding over time: the same thing found again has the same key, whatever the
+// words for it.
 func (f Finding) Key() string {
-	return strings.Join([]string{string(f.Code), f.Cluster, strings.ToLower(f.Resource), strings.ToLower(f.Subject)}, "\x00")
+	return strings.Join([]string{string(f.Code), f.Cluster, strings.ToLower(f.Resource),
+		strings.ToLower(f.Subject)}, "\x00")
 }
 
 // Sort returns the findings worst first, then by cluster, code, resource and subject, each once.

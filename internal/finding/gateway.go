@@ -19,7 +19,8 @@ const (
 
 // gateways are the codes of gateways and the way out.
 var gateways = []Description{
-	{GatewayDefaultRoute, Error, "An Application Gateway's default route does not lead to the internet",
+	{GatewayDefaultRoute, Error, "An Application Gateway's default route does not lead to the " +
+		"internet",
 		"A classic Application Gateway v2 is managed over the internet, so 0.0.0.0/0 on " +
 			"its subnet must lead there. Azure refuses such a route only while it checks the " +
 			"gateway. If the route got there another way (the table was changed first, or " +
@@ -27,7 +28,8 @@ var gateways = []Description{
 			"backends. A gateway deployed with network isolation may have such a route.",
 		"Remove the route from the gateway's table: the system route 0.0.0.0/0 leads to " +
 			"the internet. Or deploy the gateway with network isolation."},
-	{GatewaySharesTable, Error, "An Application Gateway shares the nodes' table and its default route",
+	{GatewaySharesTable, Error, "An Application Gateway shares the nodes' table and its default " +
+		"route",
 		"The default route that sends the nodes' traffic through a firewall also applies " +
 			"to the gateway's subnet, and a classic gateway does not work with it. A gateway " +
 			"with network isolation does: then this is info, because the gateway's own traffic " +

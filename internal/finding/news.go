@@ -6,7 +6,8 @@ import (
 )
 
 // blind are the codes that keep other things of their cluster from being looked at.
-var blind = []Code{ReadFailed, AzureUnreachable, ClusterMissing, ClusterNotKubenet, ClusterPodCIDR, TableUnknown, TableMissing}
+var blind = []Code{ReadFailed, AzureUnreachable, ClusterMissing, ClusterNotKubenet, ClusterPodCIDR,
+	TableUnknown, TableMissing}
 
 // ByKey is what News compares the next findings with.
 func ByKey(findings []Finding) map[string]Finding {
@@ -17,8 +18,9 @@ func ByKey(findings []Finding) map[string]Finding {
 	return known
 }
 
-// News compares findings with those from before: which are new, which are gone, and which are only not looked at any more, because
-// something that is found now keeps them from it. What is not looked at has not resolved itself.
+// News compares findings with those from before: which are new, which are gone, and which are only
+// not looked at any more, because something that is found now keeps them from it. What is not
+// looked at has not resolved itself.
 func News(known map[string]Finding, now []Finding) (appeared, gone, hidden []Finding) {
 	still, unseen := ByKey(now), map[string]bool{}
 	outage := false // any cluster may be unseen

@@ -25,7 +25,8 @@ func TestOutage(t *testing.T) {
 	for _, n := range []int{1, 2, 300} {
 		findings := []Finding{other}
 		for i := range n {
-			findings = append(findings, unreachable(fmt.Sprintf("c%03d", i), fmt.Sprintf("reason %d", i%5)))
+			findings = append(findings, unreachable(fmt.Sprintf("c%03d", i),
+				fmt.Sprintf("reason %d", i%5)))
 		}
 		before := slices.Clone(findings)
 		got := Outage(findings, since)
@@ -37,20 +38,24 @@ func TestOutage(t *testing.T) {
 		if n == 1 {
 			concerned = "cluster c000 is"
 		}
-		if want := "Azure has not answered since 09:12:44: " + concerned + " not checked, and nothing is changed"; f.Message != want {
+		if want := "Azure has not answered since 09:12:44: " + concerned +
+			" not checked, and nothing is changed"; f.Message != want {
 			t.Errorf("%q, want %q", f.Message, want)
 		}
 		if f.Key() != (Finding{Code: AzureUnreachable}).Key() {
 			t.Error("its key depends on who is concerned, so it would be news each time")
 		}
 		text := strings.Join(f.Evidence, "\n")
-		if !strings.HasPrefix(text, "since 2026-05-04T09:12:44Z\nclusters: c000") || len(f.Evidence) > 5 || strings.Count(text, "reason") != min(n, 3) {
+		if !strings.HasPrefix(text, "since 2026-05-04T09:12:44Z\nclusters: c000") ||
+			len(f.Evidence) > 5 || strings.Count(text, "reason") != min(n, 3) {
 			t.Errorf("%d clusters: %s", n, text)
 		}
 		if n == 300 && !strings.Contains(text, "c009, and 290 more") {
 			t.Error(text)
 		}
-		if !slices.EqualFunc(findings, before, func(a, b Finding) bool { return a.Key() == b.Key() }) {
+		if !slices.EqualFunc(findings, before, func(a, b Finding) bool {
+			return a.Key() == b.Key()
+		}) {
 			t.Error("the caller's findings are changed")
 		}
 	}
@@ -58,7 +63,8 @@ func TestOutage(t *testing.T) {
 
 // TestOutageNews: what is not seen in an outage has not resolved itself, of no cluster.
 func TestOutageNews(t *testing.T) {
-	before := []Finding{New(PrefixTaken, "shop", "", "taken"), New(PrefixTaken, "play", "", "taken")}
+	before := []Finding{New(PrefixTaken, "shop", "", "taken"),
+		New(PrefixTaken, "play", "", "taken")}
 	now := Outage([]Finding{unreachable("shop", "EOF"), unreachable("play", "EOF")}, time.Now())
 	appeared, gone, hidden := News(ByKey(before), now)
 	if len(appeared) != 1 || len(gone) != 0 || len(hidden) != 2 {

@@ -41,9 +41,11 @@ var retirement = []Description{
 			"only for a user-assigned identity.",
 		"Give the cluster a user-assigned identity with rights on its network."},
 	{MigrationPolicy, Warning, "A network policy engine is installed",
-		"AKS migrates only clusters without a network policy engine, and removes one from Kubernetes 1.30 on. " +
+		"AKS migrates only clusters without a network policy engine, and removes one from " +
+			"Kubernetes 1.30 on. " +
 			"Without the engine, nothing enforces network policies.",
-		"Upgrade to 1.30 if needed, uninstall the engine, migrate, and install one that works with overlay."},
+		"Upgrade to 1.30 if needed, uninstall the engine, migrate, and install one that works " +
+			"with overlay."},
 	{MigrationWindows, Warning, "A node pool runs Windows",
 		"Windows nodes need containerd and build 20348.1668 or later: earlier builds " +
 			"translate source addresses wrongly on overlay.",

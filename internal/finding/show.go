@@ -46,5 +46,6 @@ func shows(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(
 // character, such as bidi controls and zero-width ones; the two line separators; what fills space
 // without a mark.
 func hidden(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) ||
+		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

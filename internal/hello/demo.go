@@ -76,7 +76,8 @@ func (d *Demo) Deploy(ctx context.Context) error {
 		case err != nil:
 			return err
 		case found.Metadata.Labels[mark] == "":
-			return fmt.Errorf("namespace %s exists and does not belong to the demo (it lacks the label %s): nothing was changed; "+
+			return fmt.Errorf("namespace %s exists and does not belong to the demo (it lacks the "+
+				"label %s): nothing was changed; "+
 				"name another one with --namespace", d.Namespace, mark)
 		case found.Metadata.DeletionTimestamp != "":
 			d.Tell("waiting until namespace " + d.Namespace + " of an earlier run is gone")
@@ -145,7 +146,8 @@ func (d *Demo) Remove(ctx context.Context) error {
 		}
 		d.Tell("waiting until namespace " + d.Namespace + " is gone")
 		if err := sleep(ctx, 500*time.Millisecond); err != nil {
-			return fmt.Errorf("namespace %s is being deleted, and not gone yet: %w", d.Namespace, err)
+			return fmt.Errorf("namespace %s is being deleted, and not gone yet: %w", d.Namespace,
+				err)
 		}
 	}
 }
@@ -184,7 +186,8 @@ func (d *Demo) Wait(ctx context.Context, limit time.Duration) ([]Pod, error) {
 // wanted is the expected number of pods, once the controllers have seen the manifests.
 func (d *Demo) wanted(ctx context.Context) (pods int, settled bool, err error) {
 	settled = true
-	for _, o := range []kube.Object{{Plural: "daemonsets", Name: "hello-node"}, {Plural: "deployments", Name: "hello-web"}} {
+	for _, o := range []kube.Object{{Plural: "daemonsets", Name: "hello-node"},
+		{Plural: "deployments", Name: "hello-web"}} {
 		o.APIVersion, o.Namespace = "apps/v1", d.Namespace
 		raw, err := d.Client.Get(ctx, o)
 		if err != nil {
@@ -194,7 +197,8 @@ func (d *Demo) wanted(ctx context.Context) (pods int, settled bool, err error) {
 			Metadata struct{ Generation int }
 			Spec     struct{ Replicas int }
 			Status   struct {
-				ObservedGeneration, DesiredNumberScheduled, UpdatedNumberScheduled, UpdatedReplicas int
+				ObservedGeneration, DesiredNumberScheduled, UpdatedNumberScheduled,
+				UpdatedReplicas int
 			}
 		}
 		if err := json.Unmarshal(raw, &workload); err != nil {
@@ -207,7 +211,8 @@ func (d *Demo) wanted(ctx context.Context) (pods int, settled bool, err error) {
 			settled = settled && s.UpdatedReplicas == workload.Spec.Replicas
 		} else {
 			pods += s.DesiredNumberScheduled
-			settled = settled && s.UpdatedNumberScheduled == s.DesiredNumberScheduled && s.DesiredNumberScheduled > 0
+			settled = settled && s.UpdatedNumberScheduled == s.DesiredNumberScheduled &&
+				s.DesiredNumberScheduled > 0
 		}
 	}
 	return pods, settled, nil
@@ -215,7 +220,8 @@ func (d *Demo) wanted(ctx context.Context) (pods int, settled bool, err error) {
 
 // Pods are the demo's pods without terminating ones, sorted by node and name.
 func (d *Demo) Pods(ctx context.Context) ([]Pod, error) {
-	raw, err := d.Client.Get(ctx, kube.Object{APIVersion: "v1", Plural: "pods", Namespace: d.Namespace})
+	raw, err := d.Client.Get(ctx, kube.Object{APIVersion: "v1", Plural: "pods",
+		Namespace: d.Namespace})
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +235,9 @@ func (d *Demo) Pods(ctx context.Context) ([]Pod, error) {
 			pods = append(pods, p.pod())
 		}
 	}
-	slices.SortFunc(pods, func(a, b Pod) int { return strings.Compare(a.Node+" "+a.Name, b.Node+" "+b.Name) })
+	slices.SortFunc(pods, func(a, b Pod) int {
+		return strings.Compare(a.Node+" "+a.Name, b.Node+" "+b.Name)
+	})
 	return pods, nil
 }
 
@@ -306,7 +314,9 @@ func (d *Demo) CallAll(ctx context.Context, pods []Pod, to []netip.Addr) []Asked
 func (d *Demo) callFrom(ctx context.Context, from Pod, to []netip.Addr) ([]Call, error) {
 	const atOnce = 4
 	transport := &http.Transport{MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return d.Dial(ctx, from) }}
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return d.Dial(ctx, from)
+		}}
 	defer transport.CloseIdleConnections()
 	client := http.Client{Transport: transport, Timeout: time.Minute}
 	to = slices.DeleteFunc(slices.Clone(to), func(a netip.Addr) bool { return a == from.Address })
@@ -341,7 +351,8 @@ func ask(ctx context.Context, client *http.Client, to netip.Addr) (c Call, err e
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return c, fmt.Errorf("the program in the pod answers %s: is the image routekeeper's?", response.Status)
+		return c, fmt.Errorf("the program in the pod answers %s: is the image routekeeper's?",
+			response.Status)
 	}
 	return c, json.NewDecoder(response.Body).Decode(&c)
 }

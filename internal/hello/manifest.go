@@ -20,7 +20,8 @@ var manifest string
 
 // plurals are the kinds in the manifest, as API paths name them.
 var plurals = map[string]string{
-	"Namespace": "namespaces", "Service": "services", "DaemonSet": "daemonsets", "Deployment": "deployments",
+	"Namespace": "namespaces", "Service": "services", "DaemonSet": "daemonsets",
+	"Deployment": "deployments",
 }
 
 // document is an object of the manifest.
@@ -55,7 +56,8 @@ func documents(namespace, image string) ([]document, error) {
 			return nil, fmt.Errorf("the manifest has a %s", head.Kind)
 		}
 		all = append(all, document{kube.Object{
-			APIVersion: head.APIVersion, Plural: plurals[head.Kind], Namespace: head.Metadata.Namespace, Name: head.Metadata.Name,
+			APIVersion: head.APIVersion, Plural: plurals[head.Kind],
+			Namespace: head.Metadata.Namespace, Name: head.Metadata.Name,
 		}, raw})
 	}
 }

@@ -77,7 +77,9 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page)
 	mux.HandleFunc("GET /self", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.Self) })
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "ok")
+	})
 	mux.HandleFunc("GET /call", func(w http.ResponseWriter, r *http.Request) {
 		to, err := netip.ParseAddr(r.URL.Query().Get("to"))
 		if err != nil {
@@ -95,7 +97,8 @@ func (s *Server) Handler() http.Handler {
 		answer(w, calls)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(s.Log, "%s %s %s from %s\n", time.Now().UTC().Format(time.RFC3339), r.Method, r.URL, r.RemoteAddr)
+		fmt.Fprintf(s.Log, "%s %s %s from %s\n", time.Now().UTC().Format(time.RFC3339), r.Method,
+			r.URL, r.RemoteAddr)
 		mux.ServeHTTP(w, r)
 	})
 }
@@ -114,7 +117,8 @@ func (s *Server) call(ctx context.Context, to netip.Addr) (c Call) {
 	start := time.Now()
 	defer func() {
 		c.Millis = float64(time.Since(start).Microseconds()) / 1000
-		fmt.Fprintf(s.Log, "%s called %s: %s %.1f ms\n", time.Now().UTC().Format(time.RFC3339), to, c.Result, c.Millis)
+		fmt.Fprintf(s.Log, "%s called %s: %s %.1f ms\n", time.Now().UTC().Format(time.RFC3339), to,
+			c.Result, c.Millis)
 	}()
 	dial := func(_ context.Context, network, address string) (net.Conn, error) {
 		return s.Dial(ctx, network, address) // the transport's own context outlives the call
@@ -160,7 +164,9 @@ func (s *Server) callPeers(ctx context.Context) ([]Call, error) {
 		return nil, fmt.Errorf("looking for the other pods: %w", err)
 	}
 	slices.SortFunc(peers, netip.Addr.Compare)
-	peers = slices.DeleteFunc(peers, func(a netip.Addr) bool { return a.String() == s.Self.Address })
+	peers = slices.DeleteFunc(peers, func(a netip.Addr) bool {
+		return a.String() == s.Self.Address
+	})
 	calls := make([]Call, len(peers))
 	var all sync.WaitGroup
 	some := make(chan struct{}, 16)

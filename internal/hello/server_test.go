@@ -65,16 +65,20 @@ func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		pods := map[string]*Server{"10.0.0.9": nil}
-		one := &Server{Self: Self{Pod: "one", Node: "n1", Address: "10.0.0.1"}, Dial: network(pods), Log: &log}
+		one := &Server{Self: Self{Pod: "one", Node: "n1", Address: "10.0.0.1"}, Dial: network(pods),
+			Log: &log}
 		pods["10.0.0.1"] = one
-		pods["10.0.0.2"] = &Server{Self: Self{Pod: "two", Node: "n2", Address: "10.0.0.2"}, Log: &syncBuffer{}}
-		for to, want := range map[string]Result{"10.0.0.2": Answered, "10.0.0.9": Refused, "10.0.0.77": Timeout} {
+		pods["10.0.0.2"] = &Server{Self: Self{Pod: "two", Node: "n2", Address: "10.0.0.2"},
+			Log: &syncBuffer{}}
+		for to, want := range map[string]Result{"10.0.0.2": Answered, "10.0.0.9": Refused,
+			"10.0.0.77": Timeout} {
 			status, body := get(t, one, "/call?to="+to)
 			var c Call
 			if err := json.Unmarshal([]byte(body), &c); err != nil || status != 200 {
 				t.Fatal(status, body, err)
 			}
-			if c.Result != want || c.To != to || (c.Who != nil) != (want == Answered) || c.Arrived() != (want != Timeout) {
+			if c.Result != want || c.To != to || (c.Who != nil) != (want == Answered) ||
+				c.Arrived() != (want != Timeout) {
 				t.Errorf("%+v, want %s", c, want)
 			}
 			if want == Timeout && c.Millis != 2000 {
@@ -94,7 +98,8 @@ func TestOnlyAddresses(t *testing.T) {
 		t.Error("it was called")
 		return nil, errors.New("no")
 	}}
-	for _, to := range []string{"", "example.org", "10.0.0.1:22", "http://10.0.0.1", "10.0.0.1/24"} {
+	for _, to := range []string{"", "example.org", "10.0.0.1:22", "http://10.0.0.1",
+		"10.0.0.1/24"} {
 		if status, _ := get(t, s, "/call?to="+to); status != http.StatusBadRequest {
 			t.Errorf("%q: %d", to, status)
 		}
@@ -104,22 +109,31 @@ func TestOnlyAddresses(t *testing.T) {
 // TestPage shows who the pod is and whom it reaches; a name from outside is text.
 func TestPage(t *testing.T) {
 	pods := map[string]*Server{}
-	one := &Server{Self: Self{Pod: "one", Node: "<n1>", Address: "10.0.0.1"}, Dial: network(pods), Log: &syncBuffer{}}
+	one := &Server{Self: Self{Pod: "one", Node: "<n1>", Address: "10.0.0.1"}, Dial: network(pods),
+		Log: &syncBuffer{}}
 	one.Peers = func(context.Context) ([]netip.Addr, error) {
 		return []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.1")}, nil
 	}
-	pods["10.0.0.2"] = &Server{Self: Self{Pod: "<script>two", Node: "n2", Address: "10.0.0.2"}, Log: &syncBuffer{}}
+	pods["10.0.0.2"] = &Server{Self: Self{Pod: "<script>two", Node: "n2", Address: "10.0.0.2"},
+		Log: &syncBuffer{}}
 	status, page := get(t, one, "/")
-	if status != 200 || !strings.Contains(page, "Hello from one") || !strings.Contains(page, "&lt;n1&gt;") ||
-		!strings.Contains(page, "<td>10.0.0.2<td>&lt;script&gt;two<td>n2") || strings.Contains(page, "<td>10.0.0.1") {
+	if status != 200 || !strings.Contains(page, "Hello from one") ||
+		!strings.Contains(page, "&lt;n1&gt;") ||
+		!strings.Contains(page, "<td>10.0.0.2<td>&lt;script&gt;two<td>n2") ||
+		strings.Contains(page, "<td>10.0.0.1") {
 		t.Errorf("%d %s", status, page)
 	}
 	var calls []Call
-	if status, body := get(t, one, "/peers"); status != 200 || json.Unmarshal([]byte(body), &calls) != nil || len(calls) != 1 || calls[0].Who.Node != "n2" {
+	if status, body := get(t, one, "/peers"); status != 200 ||
+		json.Unmarshal([]byte(body), &calls) != nil || len(calls) != 1 ||
+		calls[0].Who.Node != "n2" {
 		t.Errorf("%d %s", status, body)
 	}
-	one.Peers = func(context.Context) ([]netip.Addr, error) { return nil, errors.New("no such host") }
-	if status, page := get(t, one, "/"); status != 200 || !strings.Contains(page, "looking for the other pods: no such host") {
+	one.Peers = func(context.Context) ([]netip.Addr, error) {
+		return nil, errors.New("no such host")
+	}
+	if status, page := get(t, one, "/"); status != 200 ||
+		!strings.Contains(page, "looking for the other pods: no such host") {
 		t.Errorf("%d %s", status, page)
 	}
 }
@@ -130,7 +144,8 @@ func TestDocuments(t *testing.T) {
 	if err != nil || len(all) != 5 {
 		t.Fatal(len(all), err)
 	}
-	for i, want := range []string{"namespaces/try", "services/hello", "services/hello-peers", "daemonsets/hello-node", "deployments/hello-web"} {
+	for i, want := range []string{"namespaces/try", "services/hello", "services/hello-peers",
+		"daemonsets/hello-node", "deployments/hello-web"} {
 		if got := all[i]; got.String() != want || i > 0 && got.Namespace != "try" {
 			t.Errorf("%d is %+v, want %s", i, got.Object, want)
 		}
@@ -151,7 +166,8 @@ func TestDocuments(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec := doc.Spec.Template.Spec
-		if len(spec.Containers) != 1 || spec.Containers[0].Image != "registry.example/rk@sha256:00" ||
+		if len(spec.Containers) != 1 ||
+			spec.Containers[0].Image != "registry.example/rk@sha256:00" ||
 			len(spec.Tolerations) != 1 || spec.Affinity["nodeAffinity"] == nil {
 			t.Errorf("%s: %+v", d, spec)
 		}

@@ -14,7 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// lockedEnv names a file that this program, started by itself, holds locked until its standard input ends.
+// lockedEnv names a file that this program, started by itself, holds locked until its standard
+// input ends.
 const lockedEnv = "ROUTEKEEPER_TEST_LOCKS"
 
 func TestMain(m *testing.M) {
@@ -30,12 +31,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// degraded expects that a round tells of the trouble, in words that fit, and that the wait for it was short.
+// degraded expects that a round tells of the trouble, in words that fit, and that the wait for it
+// was short.
 func degraded(t *testing.T, why string, round func() []finding.Finding) {
 	t.Helper()
 	start := time.Now()
 	found := round()
-	if len(found) != 1 || found[0].Code != finding.HistoryDegraded || !strings.Contains(found[0].Message, why) {
+	if len(found) != 1 || found[0].Code != finding.HistoryDegraded ||
+		!strings.Contains(found[0].Message, why) {
 		t.Errorf("findings %+v, want one with %q", found, why)
 	}
 	if took := time.Since(start); took > 3*patience {
@@ -72,13 +75,18 @@ func TestLocked(t *testing.T) {
 	if line, err := bufio.NewReader(said).ReadString('\n'); err != nil || line != "<nil>\n" {
 		t.Fatalf("it is not locked: %q, %v", line, err)
 	}
-	degraded(t, "another program holds it locked", func() []finding.Finding { return p.change(create(2)) })
-	degraded(t, "another program holds it locked", func() []finding.Finding { return p.change(create(3)) })
+	degraded(t, "another program holds it locked", func() []finding.Finding {
+		return p.change(create(2))
+	})
+	degraded(t, "another program holds it locked", func() []finding.Finding {
+		return p.change(create(3))
+	})
 	expect(t, p.rounds(), "done create node1") // people can read on
 	release.Close()
 	_ = locker.Wait()
 	well(t, p.change(create(4)))
-	expect(t, p.rounds(), "done create node1", "done create node2", "done create node3", "done create node4")
+	expect(t, p.rounds(), "done create node1", "done create node2", "done create node3",
+		"done create node4")
 }
 
 // TestFull: the disk is full, and has room again.
@@ -101,14 +109,17 @@ func TestFull(t *testing.T) {
 	degraded(t, "the disk is full", func() []finding.Finding { return p.change(create(3)) })
 	limit(1 << 20)
 	well(t, p.change(create(4)))
-	expect(t, p.rounds(), "done create node1", "done create node2", "done create node3", "done create node4")
+	expect(t, p.rounds(), "done create node1", "done create node2", "done create node3",
+		"done create node4")
 }
 
 // TestFolder: the folder is not there, or takes no file, and then does.
 func TestFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	p := open1(t, filepath.Join(dir, "routes"+Extension))
-	degraded(t, "no such file or directory", func() []finding.Finding { return p.change(create(1)) })
+	degraded(t, "no such file or directory", func() []finding.Finding {
+		return p.change(create(1))
+	})
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +156,8 @@ func TestFolder(t *testing.T) {
 	well(t, p.change(create(2)))
 }
 
-// TestRemoved: somebody removes the file while it is open, in the middle of a round. The round is in the new one.
+// TestRemoved: somebody removes the file while it is open, in the middle of a round. The round is
+// in the new one.
 func TestRemoved(t *testing.T) {
 	p := newPast(t)
 	p.change(create(1))
@@ -160,9 +172,12 @@ func TestRemoved(t *testing.T) {
 	expect(t, p.rounds(), "done associate")
 }
 
-// TestDamaged: a file that was cut off or written over is put aside, and a new one begun, before the start and while it is open.
+// TestDamaged: a file that was cut off or written over is put aside, and a new one begun, before
+// the start and while it is open.
 func TestDamaged(t *testing.T) {
-	garbage := func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("garbage ", 2000)), 0o600) }
+	garbage := func(path string) error {
+		return os.WriteFile(path, []byte(strings.Repeat("garbage ", 2000)), 0o600)
+	}
 	cut := func(path string) error { return os.Truncate(path, 9000) }
 	for name, damage := range map[string]func(string) error{"garbage": garbage, "cut": cut} {
 		for _, when := range []string{"before", "while open"} {
@@ -184,12 +199,14 @@ func TestDamaged(t *testing.T) {
 					p = open1(t, first.path)
 				}
 				found := p.change(create(100))
-				if len(found) != 1 || found[0].Code != finding.HistoryDegraded || !strings.Contains(found[0].Message, "was damaged") {
+				if len(found) != 1 || found[0].Code != finding.HistoryDegraded ||
+					!strings.Contains(found[0].Message, "was damaged") {
 					t.Fatalf("findings %+v", found)
 				}
 				rounds := p.rounds()
 				expect(t, rounds[len(rounds)-1:], "done create node100")
-				if aside, err := filepath.Glob(p.path + ".damaged-*"); err != nil || len(aside) == 0 {
+				if aside, err := filepath.Glob(p.path + ".damaged-*"); err != nil ||
+					len(aside) == 0 {
 					t.Errorf("nothing was put aside: %v, %v", aside, err)
 				}
 			})
@@ -205,11 +222,15 @@ func TestNotOurs(t *testing.T) {
 	if err := os.WriteFile(notes, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	degraded(t, "it is not a routekeeper history; it stays unchanged", func() []finding.Finding { return open1(t, notes).change(create(1)) })
+	degraded(t, "it is not a routekeeper history; it stays unchanged", func() []finding.Finding {
+		return open1(t, notes).change(create(1))
+	})
 	if now, err := os.ReadFile(notes); err != nil || string(now) != string(text) {
 		t.Errorf("%q, %v", now, err)
 	}
-	for name, query := range map[string]string{"it is another program's database": "PRAGMA application_id = 7", "a newer routekeeper wrote it": "PRAGMA user_version = 99"} {
+	for name, query := range map[string]string{
+		"it is another program's database": "PRAGMA application_id = 7", "a newer routekeeper " +
+			"wrote it": "PRAGMA user_version = 99"} {
 		p := newPast(t)
 		p.change(create(1))
 		if _, err := p.j.db.Exec(query); err != nil {

@@ -36,7 +36,8 @@ func address(path string, parameters string) (string, error) {
 	if !strings.HasPrefix(slashed, "/") { // C:/…
 		slashed = "/" + slashed
 	}
-	u := url.URL{Scheme: "file", Path: slashed, RawQuery: fmt.Sprintf("_busy_timeout=%d&%s", patience.Milliseconds(), parameters)}
+	u := url.URL{Scheme: "file", Path: slashed, RawQuery: fmt.Sprintf("_busy_timeout=%d&%s",
+		patience.Milliseconds(), parameters)}
 	return u.String(), nil
 }
 
@@ -131,7 +132,8 @@ func (f *file) whole() bool {
 	if size == 1 {
 		size = 1 << 16
 	}
-	return err == nil && string(head[:len(magic)]) == magic && info.Size() >= size*int64(binary.BigEndian.Uint32(head[28:]))
+	return err == nil && string(head[:len(magic)]) == magic &&
+		info.Size() >= size*int64(binary.BigEndian.Uint32(head[28:]))
 }
 
 // magic is the beginning of every SQLite 3 database.
@@ -152,7 +154,9 @@ func intact(db *sql.DB) error {
 // damage is what the check found.
 type damage struct{ found string }
 
-func (d *damage) Error() string { return "it is damaged: " + strings.ReplaceAll(d.found, "\n", " ") }
+func (d *damage) Error() string {
+	return "it is damaged: " + strings.ReplaceAll(d.found, "\n", " ")
+}
 
 // damaged reports whether an error means that the file's content is damaged, and not only that it
 // cannot be accessed.
@@ -210,7 +214,8 @@ func setAside(path string, now time.Time) (string, error) {
 	if err := os.Rename(path, aside); err != nil {
 		return "", err
 	}
-	for _, part := range []string{"-wal", "-shm"} { // they belong to the old file, but SQLite would use them for the new one
+	// they belong to the old file, but SQLite would use them for the new one
+	for _, part := range []string{"-wal", "-shm"} {
 		if err := os.Rename(path+part, aside+part); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return "", err
 		}

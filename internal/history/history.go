@@ -41,7 +41,8 @@ type Log struct {
 	j    journal
 	opts Options
 
-	rounds map[identity]*round        // running checks that have changed something, of different clusters
+	// running checks that have changed something, of different clusters
+	rounds map[identity]*round
 	open   map[string]*change         // changes that were intended but not settled, by key
 	known  map[string]finding.Finding // as of the last check
 	unmade map[string]unmade          // changes that were planned last but not made, by key
@@ -73,7 +74,8 @@ func Open(path string, opts Options) *Log {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, rounds: map[identity]*round{}, open: map[string]*change{},
+	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, rounds: map[identity]*round{},
+		open:   map[string]*change{},
 		unmade: map[string]unmade{}, looked: map[string]time.Time{}}
 	l.j.flush()
 	if l.j.trouble == nil {
@@ -203,7 +205,8 @@ func (l *Log) Record(r keeper.Round, s *inventory.Snapshot) []finding.Finding {
 		of.ended = &r
 		l.j.add(of.now())
 		delete(l.rounds, identify(r))
-		maps.DeleteFunc(l.open, func(_ string, c *change) bool { return c.of == of }) // the next check settles what is left
+		// the next check settles what is left
+		maps.DeleteFunc(l.open, func(_ string, c *change) bool { return c.of == of })
 	}
 	l.unmade = left
 	looked := r.Of
@@ -224,7 +227,8 @@ func (l *Log) Record(r keeper.Round, s *inventory.Snapshot) []finding.Finding {
 func (l *Log) begin(r keeper.Round) *round {
 	of := l.rounds[identify(r)]
 	if of == nil {
-		of = &round{number: new(int64), started: r.Started, woke: r.Woke, changes: map[string]*change{}}
+		of = &round{number: new(int64), started: r.Started, woke: r.Woke,
+			changes: map[string]*change{}}
 		l.rounds[identify(r)] = of
 		l.j.add(of.now())
 	}
@@ -233,7 +237,8 @@ func (l *Log) begin(r keeper.Round) *round {
 
 // keyOf identifies a change: the same change has the same key when it is made again.
 func keyOf(c plan.Change) string {
-	return strings.Join([]string{c.Resource.Key(), string(c.Verb), strings.ToLower(c.Route), strings.ToLower(c.New.String())}, " ")
+	return strings.Join([]string{c.Resource.Key(), string(c.Verb), strings.ToLower(c.Route),
+		strings.ToLower(c.New.String())}, " ")
 }
 
 // unmade is a change that was planned but not made.

@@ -24,12 +24,15 @@ const (
 )
 
 func associate() plan.Change {
-	return plan.Change{Verb: plan.Associate, Resource: nodes, Cluster: "shop", New: &plan.Value{RouteTable: table}, Why: "node subnet has lost its route table"}
+	return plan.Change{Verb: plan.Associate, Resource: nodes, Cluster: "shop",
+		New: &plan.Value{RouteTable: table}, Why: "node subnet has lost its route table"}
 }
 
 func create(n int) plan.Change {
-	return plan.Change{Verb: plan.Create, Resource: target, Cluster: "shop", Route: fmt.Sprintf("node%d", n), Why: "new in the cluster's table",
-		New: &plan.Value{AddressPrefix: fmt.Sprintf("10.244.%d.0/24", n), NextHopType: "VirtualAppliance", NextHopIPAddress: fmt.Sprintf("10.42.1.%d", n)}}
+	return plan.Change{Verb: plan.Create, Resource: target, Cluster: "shop",
+		Route: fmt.Sprintf("node%d", n), Why: "new in the cluster's table",
+		New: &plan.Value{AddressPrefix: fmt.Sprintf("10.244.%d.0/24", n),
+			NextHopType: "VirtualAppliance", NextHopIPAddress: fmt.Sprintf("10.42.1.%d", n)}}
 }
 
 func done(changes ...plan.Change) []plan.Outcome {
@@ -70,7 +73,8 @@ func (p *past) start() keeper.Round {
 		p.now = real
 	}
 	time.Sleep(2 * time.Millisecond) // what is intended in it has a later time
-	return keeper.Round{Started: p.now, Woke: keeper.Cause{By: keeper.ByPoll}, Kept: []string{"shop"}}
+	return keeper.Round{Started: p.now, Woke: keeper.Cause{By: keeper.ByPoll},
+		Kept: []string{"shop"}}
 }
 
 // change makes a round that changes something, from its intent to its end.
@@ -126,7 +130,8 @@ func expect(t testing.TB, rounds []Entry, want ...string) {
 	}
 }
 
-// TestStepByStep: what was intended is in the file before it is settled, and a round without news leaves nothing.
+// TestStepByStep: what was intended is in the file before it is settled, and a round without news
+// leaves nothing.
 func TestStepByStep(t *testing.T) {
 	p := newPast(t)
 	r := p.start()
@@ -135,7 +140,8 @@ func TestStepByStep(t *testing.T) {
 	p.Intend(r, []plan.Change{associate()}) // its write began anew
 	p.Settle(done(associate()))
 	expect(t, p.rounds(), "done associate ; no end")
-	r.Changes = append(done(associate()), plan.Outcome{Change: create(1), State: plan.Failed, Error: "no"})
+	r.Changes = append(done(associate()), plan.Outcome{Change: create(1), State: plan.Failed,
+		Error: "no"})
 	lost := finding.New(finding.WriteFailed, "shop", string(target), "not changed")
 	r.Findings, r.Elapsed, r.Reads = []finding.Finding{lost}, time.Second, 7
 	r.Observed = []keeper.Observation{{Resource: nodes, Read: "no route table"}}
@@ -144,11 +150,13 @@ func TestStepByStep(t *testing.T) {
 
 	for range 3 { // the same again is no news
 		r = p.start()
-		r.Changes, r.Findings = []plan.Outcome{{Change: create(1), State: plan.Failed, Error: "no"}}, []finding.Finding{lost}
+		r.Changes, r.Findings = []plan.Outcome{
+			{Change: create(1), State: plan.Failed, Error: "no"}}, []finding.Finding{lost}
 		p.Record(r, seenWith(table))
 	}
 	p.Record(p.start(), seenWith(table))
-	expect(t, p.rounds(), "done associate ; failed create node1; new write-failed", "resolved write-failed")
+	expect(t, p.rounds(), "done associate ; failed create node1; new write-failed",
+		"resolved write-failed")
 
 	other := p.start() // of another cluster alone: what was not made is no news after it
 	other.Of = []string{"other"}
@@ -163,10 +171,13 @@ func TestStepByStep(t *testing.T) {
 	}
 
 	e := p.rounds()[0]
-	if *e.ElapsedMs != 1000 || e.Reads != 7 || e.Woke.By != "poll" || e.Observed[0].Read != "no route table" || e.Changes[0].New.RouteTable != table || e.Changes[1].Error != "no" {
+	if *e.ElapsedMs != 1000 || e.Reads != 7 || e.Woke.By != "poll" ||
+		e.Observed[0].Read != "no route table" || e.Changes[0].New.RouteTable != table ||
+		e.Changes[1].Error != "no" {
 		t.Errorf("%+v", e)
 	}
-	for q, want := range map[Query]int{{Kind: KindRefusal}: 2, {Kind: KindFinding}: 2, {Cluster: "shop"}: 3, {Cluster: "other"}: 0, {Cluster: "other", Kind: KindChange}: 0,
+	for q, want := range map[Query]int{{Kind: KindRefusal}: 2, {Kind: KindFinding}: 2,
+		{Cluster: "shop"}: 3, {Cluster: "other"}: 0, {Cluster: "other", Kind: KindChange}: 0,
 		{Since: p.now}: 1, {Limit: 1}: 1, {ID: 1}: 1, {Kind: KindInterrupted}: 0} {
 		if got := len(read(t, p.path, q)); got != want {
 			t.Errorf("%+v: %d rounds, want %d", q, got, want)
@@ -198,23 +209,31 @@ func TestNoteByIndex(t *testing.T) {
 	var id, parent, unused int
 	var detail string
 	row := p.j.db.QueryRow("EXPLAIN QUERY PLAN "+lastDone, "key")
-	if err := row.Scan(&id, &parent, &unused, &detail); err != nil || !strings.Contains(detail, "changes_done") {
+	if err := row.Scan(&id, &parent, &unused, &detail); err != nil ||
+		!strings.Contains(detail, "changes_done") {
 		t.Errorf("%q, %v", detail, err)
 	}
 }
 
-// TestLeftOpen: a program was killed between an intent and its outcome. The next one tells of it as its first look finds it.
+// TestLeftOpen: a program was killed between an intent and its outcome. The next one tells of it as
+// its first look finds it.
 func TestLeftOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		next func(p *past)
 		want []string
 	}{
-		"made":             {func(p *past) { p.Record(p.start(), seenWith(table)) }, []string{"done associate ; no end"}},
-		"not made":         {func(p *past) { p.change(associate()) }, []string{"interrupted associate ; no end", "done associate"}},
-		"not wanted now":   {func(p *past) { p.Record(p.start(), seenWith("")) }, []string{"interrupted associate ; no end"}},
-		"not looked at":    {func(p *past) { p.Record(p.start(), inventory.NewSnapshot()) }, []string{"intended associate ; no end"}},
-		"made on its way":  {func(p *past) { p.found(associate()) }, []string{"done associate ; no end"}},
-		"killed once more": {func(p *past) { p.Intend(p.start(), []plan.Change{associate()}) }, []string{"interrupted associate ; no end", "intended associate ; no end"}},
+		"made": {func(p *past) { p.Record(p.start(), seenWith(table)) },
+			[]string{"done associate ; no end"}},
+		"not made": {func(p *past) { p.change(associate()) },
+			[]string{"interrupted associate ; no end", "done associate"}},
+		"not wanted now": {func(p *past) { p.Record(p.start(), seenWith("")) },
+			[]string{"interrupted associate ; no end"}},
+		"not looked at": {func(p *past) { p.Record(p.start(), inventory.NewSnapshot()) },
+			[]string{"intended associate ; no end"}},
+		"made on its way": {func(p *past) { p.found(associate()) },
+			[]string{"done associate ; no end"}},
+		"killed once more": {func(p *past) { p.Intend(p.start(), []plan.Change{associate()}) },
+			[]string{"interrupted associate ; no end", "intended associate ; no end"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := newPast(t)
@@ -234,7 +253,8 @@ func (p *past) found(c plan.Change) {
 	p.Record(r, seenWith(""))
 }
 
-// TestGivenUp: a write carried a change that its round does not tell of, because it ended badly. The next round looks.
+// TestGivenUp: a write carried a change that its round does not tell of, because it ended badly.
+// The next round looks.
 func TestGivenUp(t *testing.T) {
 	p := newPast(t)
 	r := p.start()
@@ -247,15 +267,19 @@ func TestGivenUp(t *testing.T) {
 	expect(t, p.rounds(), "done associate ; failed create node1")
 }
 
-// TestOverlap: rounds of different clusters are under way at once. Each change stands in its own round, once, and the end of one round
-// settles nothing of another, even where it has seen the other's resources.
+// TestOverlap: rounds of different clusters are under way at once. Each change stands in its own
+// round, once, and the end of one round settles nothing of another, even where it has seen the
+// other's resources.
 func TestOverlap(t *testing.T) {
 	p := newPast(t)
-	other := plan.Change{Verb: plan.Delete, Resource: table, Cluster: "play", Route: "n", Old: &plan.Value{AddressPrefix: "10.150.0.0/24"}}
+	other := plan.Change{Verb: plan.Delete, Resource: table, Cluster: "play", Route: "n",
+		Old: &plan.Value{AddressPrefix: "10.150.0.0/24"}}
 	first := p.start()
-	first.Serial, first.Of, first.Kept, first.Complete = 1, []string{"shop"}, []string{"shop", "play"}, true
+	first.Serial, first.Of, first.Kept, first.Complete = 1, []string{"shop"}, []string{"shop",
+		"play"}, true
 	second := first
-	second.Serial, second.Of = 2, []string{"play"} // parted from the same look: it began at the same time
+	// parted from the same look: it began at the same time
+	second.Serial, second.Of = 2, []string{"play"}
 	p.Intend(first, []plan.Change{associate()})
 	p.Intend(second, []plan.Change{other})
 	third := p.start()
@@ -264,19 +288,23 @@ func TestOverlap(t *testing.T) {
 	second.Changes = done(other)
 	p.Settle(second.Changes)
 	p.Record(second, seenWith(""))
-	if all := p.rounds(); len(all) != 2 || all[0].Changes[0].State != Intended || all[0].ElapsedMs != nil || all[1].Changes[0].State != plan.Done || all[1].ElapsedMs == nil {
+	if all := p.rounds(); len(all) != 2 || all[0].Changes[0].State != Intended ||
+		all[0].ElapsedMs != nil || all[1].Changes[0].State != plan.Done || all[1].ElapsedMs == nil {
 		t.Errorf("while the first is under way: %+v", all)
 	}
 	first.Changes = done(associate())
 	p.Settle(first.Changes)
 	p.Record(first, seenWith(""))
 	all := p.rounds()
-	if len(all) != 2 || len(all[0].Changes) != 1 || len(all[1].Changes) != 1 || all[0].Changes[0].State != plan.Done || all[0].Changes[0].Note != "" || all[0].ElapsedMs == nil {
+	if len(all) != 2 || len(all[0].Changes) != 1 || len(all[1].Changes) != 1 ||
+		all[0].Changes[0].State != plan.Done || all[0].Changes[0].Note != "" ||
+		all[0].ElapsedMs == nil {
 		t.Errorf("afterwards: %+v", all)
 	}
 }
 
-// TestTwoAtOnce: a person's sync writes into the file of a run. Nothing is lost, and neither takes the other for dead.
+// TestTwoAtOnce: a person's sync writes into the file of a run. Nothing is lost, and neither takes
+// the other for dead.
 func TestTwoAtOnce(t *testing.T) {
 	a := newPast(t)
 	b := open1(t, a.path)
@@ -338,7 +366,8 @@ func TestRetention(t *testing.T) {
 		t.Fatal(err)
 	}
 	rounds := p.rounds()
-	if last := rounds[len(rounds)-1].Changes; len(rounds) < 3 || len(rounds) > 30 || last[len(last)-1].Route != "node59099" {
+	if last := rounds[len(rounds)-1].Changes; len(rounds) < 3 || len(rounds) > 30 ||
+		last[len(last)-1].Route != "node59099" {
 		t.Errorf("%d rounds are left, the last with %+v", len(rounds), last[len(last)-1])
 	}
 	p.Close()
@@ -358,7 +387,9 @@ func TestUpgrade(t *testing.T) {
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		was := []string{"done create aks-nodepool1-92750320-vmss000000____102440024; done create aks-nodepool1-92750320-vmss000001____102441024; done create aks-nodepool1-92750320-vmss000002____102442024"}
+		was := []string{"done create aks-nodepool1-92750320-vmss000000____102440024; done create " +
+			"aks-nodepool1-92750320-vmss000001____102441024; done create " +
+			"aks-nodepool1-92750320-vmss000002____102442024"}
 		if how == "written" {
 			p := open1(t, path)
 			if trouble := p.change(associate()); len(trouble) > 0 {
@@ -369,7 +400,8 @@ func TestUpgrade(t *testing.T) {
 		expect(t, read(t, path, Query{}), was...)
 		p := open1(t, path)
 		var version int
-		if err := p.j.db.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != len(upgrades) {
+		if err := p.j.db.QueryRow("PRAGMA user_version").Scan(&version); err != nil ||
+			version != len(upgrades) {
 			t.Errorf("%s: version %d, %v", how, version, err)
 		}
 	}

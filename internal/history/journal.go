@@ -38,7 +38,8 @@ func (b *batch) insert(id *int64, table, columns string, values ...any) error {
 	if *id != 0 {
 		number = *id
 	}
-	query := fmt.Sprintf("INSERT INTO %s (id, %s) VALUES (?%s) ON CONFLICT (id) DO UPDATE SET %s", table, columns, strings.Repeat(", ?", len(names)), strings.Join(sets, ", "))
+	query := fmt.Sprintf("INSERT INTO %s (id, %s) VALUES (?%s) ON CONFLICT (id) DO UPDATE SET %s",
+		table, columns, strings.Repeat(", ?", len(names)), strings.Join(sets, ", "))
 	result, err := b.exec(query, append([]any{number}, values...)...)
 	if err != nil || *id != 0 {
 		return err
@@ -90,7 +91,8 @@ func (j *journal) flush() {
 	}
 	switch {
 	case err == nil && j.trouble != nil:
-		j.log.Info("the history can be written again", "file", j.path, "after", time.Since(j.since).Round(time.Second).String(), "lost", j.lost)
+		j.log.Info("the history can be written again", "file", j.path, "after",
+			time.Since(j.since).Round(time.Second).String(), "lost", j.lost)
 		j.trouble = nil
 	case err != nil && j.trouble == nil:
 		j.since = time.Now()
@@ -109,7 +111,8 @@ func (j *journal) try() error {
 	if len(j.pending) == 0 && j.trouble == nil {
 		return nil
 	}
-	tx, err := j.db.Begin() // takes the lock, so it shows whether the file can be written, even if nothing waits
+	// takes the lock, so it shows whether the file can be written, even if nothing waits
+	tx, err := j.db.Begin()
 	if err != nil {
 		return err
 	}
@@ -158,7 +161,8 @@ func (j *journal) replace(why error) error {
 		return fmt.Errorf("%s: %w", reason(why), err)
 	}
 	j.aside, j.asideAt = aside, time.Now()
-	j.log.Error("the history is damaged: starting a new one", "file", j.path, "aside", aside, "error", reason(why))
+	j.log.Error("the history is damaged: starting a new one", "file", j.path, "aside", aside,
+		"error", reason(why))
 	return j.try()
 }
 
@@ -175,18 +179,23 @@ func (j *journal) close() error {
 func (j *journal) findings() []finding.Finding {
 	switch {
 	case j.trouble != nil:
-		f := finding.New(finding.HistoryDegraded, "", "", "the history %s cannot be written: %s; new records stay in memory until it can, and are lost if the program ends first", j.path, reason(j.trouble)).About(j.path)
+		f := finding.New(finding.HistoryDegraded, "", "", "the history %s cannot be written: %s; "+
+			"new records stay in memory until it can, and are lost if the program ends first",
+			j.path, reason(j.trouble)).About(j.path)
 		f = f.With(fmt.Sprintf("since %s", j.since.Format(time.DateTime)))
 		if j.lost > 0 {
 			f = f.With(fmt.Sprintf("%d records did not fit in memory and are lost", j.lost))
 		}
-		fix := finding.Command("start with --history PATH where this user can write, or with --history off")
+		fix := finding.Command("start with --history PATH where this user can write, or with " +
+			"--history off")
 		if errors.Is(j.trouble, errForeign) {
 			fix = finding.Command("start with --history PATH, a file of its own")
 		}
 		return []finding.Finding{f.WithFix("%s", fix)}
 	case j.aside != "" && time.Since(j.asideAt) < 24*time.Hour:
-		return []finding.Finding{finding.New(finding.HistoryDegraded, "", "", "the history %s was damaged: its content is in %s, and a new history was started", j.path, j.aside).
+		return []finding.Finding{finding.New(finding.HistoryDegraded, "", "",
+			"the history %s was damaged: its content is in %s, and a new history was started",
+			j.path, j.aside).
 			About(j.path).WithFix("sqlite3 %s .recover shows what can be recovered", j.aside)}
 	}
 	return nil

@@ -30,7 +30,8 @@ func (r *Reader) Now() (Now, error) {
 		n.Findings = append(n.Findings, known[key])
 	}
 	var started int64
-	switch err := r.db.QueryRow("SELECT started FROM rounds ORDER BY id DESC LIMIT 1").Scan(&started); {
+	switch err := r.db.QueryRow("SELECT started FROM rounds ORDER BY id DESC LIMIT 1").Scan(
+		&started); {
 	case err == nil:
 		n.Recorded = time.UnixMilli(started).UTC()
 	case !errors.Is(err, sql.ErrNoRows):

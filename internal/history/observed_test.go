@@ -47,7 +47,8 @@ func TestObserved(t *testing.T) {
 	p.Settle(r.Changes)
 	p.Record(r, seenWith(""))
 	check(seenWith(table))
-	expect(t, p.rounds(), "observed associate", "obsolete associate", "observed associate", "done associate")
+	expect(t, p.rounds(), "observed associate", "obsolete associate", "observed associate",
+		"done associate")
 	if all := read(t, p.path, Query{Kind: KindObserved}); len(all) != 2 {
 		t.Errorf("%d rounds of the kind observed, want 2", len(all))
 	}
@@ -56,9 +57,11 @@ func TestObserved(t *testing.T) {
 // TestObservedUnproven: a delete that lacks its proof for a while comes and goes without a word.
 func TestObservedUnproven(t *testing.T) {
 	p := newPast(t)
-	stale := plan.Change{Verb: plan.Delete, Resource: target, Cluster: "shop", Route: "node9", Why: "gone",
+	stale := plan.Change{Verb: plan.Delete, Resource: target, Cluster: "shop", Route: "node9",
+		Why: "gone",
 		Old: &plan.Value{AddressPrefix: "10.244.9.0/24", NextHopType: "None"}}
-	raw := `{"id":"` + string(target) + `","properties":{"routes":[{"name":"node9","properties":{"addressPrefix":"10.244.9.0/24","nextHopType":"None"}}]}}`
+	raw := `{"id":"` + string(target) +
+		`","properties":{"routes":[{"name":"node9","properties":{"addressPrefix":"10.244.9.0/24","nextHopType":"None"}}]}}`
 	there, err := inventory.DecodeRouteTable([]byte(raw))
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 
 // Notes on a change whose program was killed, or gave up, before it saw the outcome.
 const (
-	notThere = "interrupted: the outcome is unknown, and the next check did not find the change made"
+	notThere = "interrupted: the outcome is unknown, and the next check did not find the change " +
+		"made"
 	seenMade = "interrupted: the outcome is unknown, but the next check found the change made"
 )
 
@@ -30,7 +31,8 @@ type querier interface {
 
 // leftOpen reads the unsettled changes from before a time.
 func leftOpen(q querier, before time.Time) ([]left, error) {
-	rows, err := q.Query("SELECT id, change FROM changes WHERE state = 'intended' AND intended < ?", before.UnixMilli())
+	rows, err := q.Query("SELECT id, change FROM changes WHERE state = 'intended' AND intended < ?",
+		before.UnixMilli())
 	if err != nil {
 		return nil, err
 	}
@@ -58,13 +60,14 @@ type settlement struct {
 }
 
 func (s *settlement) write(b *batch) error {
-	_, err := b.exec("UPDATE changes SET state = ?, note = ?, settled = ? WHERE id = ? AND state = 'intended'", string(s.state), s.note, time.Now().UnixMilli(), s.number)
+	_, err := b.exec("UPDATE changes SET state = ?, note = ?, settled = ? WHERE id = ? AND state "+
+		"= 'intended'", string(s.state), s.note, time.Now().UnixMilli(), s.number)
 	return err
 }
 
 // settleOthers settles changes that were left open, as far as a check has read their outcome. It
-// returns the keys of the ones that the check found made when it was about to make them, so that they
-// are reported only once.
+// returns the keys of the ones that the check found made when it was about to make them, so that
+// they are reported only once.
 func (l *Log) settleOthers(r keeper.Round, s *inventory.Snapshot) map[string]bool {
 	found := map[string]bool{}
 	if l.j.trouble != nil {
@@ -79,7 +82,8 @@ func (l *Log) settleOthers(r keeper.Round, s *inventory.Snapshot) map[string]boo
 		tried[keyOf(o.Change)] = o.State
 	}
 	for _, o := range open {
-		if c := l.open[keyOf(o.change)]; c != nil && *c.number == o.number { // another check of this program is writing it
+		// another check of this program is writing it
+		if c := l.open[keyOf(o.change)]; c != nil && *c.number == o.number {
 			continue
 		}
 		made, looked := seen(o.change, s)
@@ -97,7 +101,8 @@ func (l *Log) settleOthers(r keeper.Round, s *inventory.Snapshot) map[string]boo
 		if made {
 			settled = settlement{o, plan.Done, seenMade}
 		}
-		l.opts.Log.Warn("an interrupted run left a change without an outcome", append(o.change.Attrs(), "made", made)...)
+		l.opts.Log.Warn("an interrupted run left a change without an outcome",
+			append(o.change.Attrs(), "made", made)...)
 		l.j.add(&settled)
 	}
 	return found

@@ -60,18 +60,23 @@ const (
 	KindRefusal     = "refusal"     // a planned change was not made
 	KindFinding     = "finding"     // a finding appeared or disappeared
 	KindInterrupted = "interrupted" // the program was killed during a check
-	KindObserved    = "observed"    // something would have been changed, but the config says Observe
+	// something would have been changed, but the config says Observe
+	KindObserved = "observed"
 )
 
 // Kinds are all kinds.
 var Kinds = []string{KindChange, KindRefusal, KindFinding, KindInterrupted, KindObserved}
 
 var kinds = map[string]string{
-	KindChange:      "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state = 'done' AND (?1 = '' OR c.cluster = ?1))",
-	KindRefusal:     "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state IN ('failed', 'skipped') AND (?1 = '' OR c.cluster = ?1))",
-	KindFinding:     "EXISTS (SELECT 1 FROM findings f WHERE f.round = r.id AND (?1 = '' OR f.cluster = ?1))",
+	KindChange: "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state = 'done' " +
+		"AND (?1 = '' OR c.cluster = ?1))",
+	KindRefusal: "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state IN " +
+		"('failed', 'skipped') AND (?1 = '' OR c.cluster = ?1))",
+	KindFinding: "EXISTS (SELECT 1 FROM findings f WHERE f.round = r.id AND (?1 = '' OR " +
+		"f.cluster = ?1))",
 	KindInterrupted: "r.elapsed_ms IS NULL",
-	KindObserved:    "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state = 'observed' AND (?1 = '' OR c.cluster = ?1))",
+	KindObserved: "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state = " +
+		"'observed' AND (?1 = '' OR c.cluster = ?1))",
 }
 
 // Query selects checks. The zero value selects all.
@@ -95,7 +100,8 @@ func Read(path string) (*Reader, error) {
 	if errors.Is(err, errOlder) {
 		newer, failed := open(path)
 		if failed != nil {
-			return nil, fmt.Errorf("%s was written by an older routekeeper and cannot be upgraded: %s", path, reason(failed))
+			return nil, fmt.Errorf("%s was written by an older routekeeper and cannot be "+
+				"upgraded: %s", path, reason(failed))
 		}
 		newer.Close()
 		r, err = readOnly(path)
@@ -122,7 +128,8 @@ func readOnly(path string) (*Reader, error) {
 			return &Reader{db}, nil
 		}
 		db.Close()
-		if code := resultCode(last); code != sqlite3.SQLITE_CANTOPEN && code != sqlite3.SQLITE_READONLY {
+		if code := resultCode(last); code != sqlite3.SQLITE_CANTOPEN &&
+			code != sqlite3.SQLITE_READONLY {
 			break
 		}
 	}
@@ -136,7 +143,9 @@ func (r *Reader) Close() error { return r.db.Close() }
 func (r *Reader) Each(q Query, use func(Entry) error) error {
 	where := []string{"r.started >= ?2", "(?3 = 0 OR r.id = ?3)"}
 	if q.Cluster != "" {
-		where = append(where, "(EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.cluster = ?1) OR EXISTS (SELECT 1 FROM findings f WHERE f.round = r.id AND f.cluster = ?1))")
+		where = append(where, "(EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND "+
+			"c.cluster = ?1) OR EXISTS (SELECT 1 FROM findings f WHERE f.round = r.id AND "+
+			"f.cluster = ?1))")
 	}
 	if q.Kind != "" {
 		where = append(where, kinds[q.Kind])
@@ -154,7 +163,8 @@ func (r *Reader) Each(q Query, use func(Entry) error) error {
 		return err
 	}
 	defer tx.Rollback()
-	rows, err := tx.Query("SELECT id, started, elapsed_ms, woke_by, caller, complete, observed, reads, writes, polls FROM rounds r WHERE "+
+	rows, err := tx.Query("SELECT id, started, elapsed_ms, woke_by, caller, complete, observed, "+
+		"reads, writes, polls FROM rounds r WHERE "+
 		strings.Join(where, " AND ")+" ORDER BY id DESC LIMIT ?4", q.Cluster, since, q.ID, limit)
 	if err != nil {
 		return err
@@ -164,7 +174,8 @@ func (r *Reader) Each(q Query, use func(Entry) error) error {
 		e := Entry{Changes: []Change{}, Findings: []News{}}
 		var started int64
 		var observed string
-		if err := rows.Scan(&e.ID, &started, &e.ElapsedMs, &e.Woke.By, &e.Woke.Caller, &e.Complete, &observed, &e.Reads, &e.Writes, &e.Polls); err != nil {
+		if err := rows.Scan(&e.ID, &started, &e.ElapsedMs, &e.Woke.By, &e.Woke.Caller, &e.Complete,
+			&observed, &e.Reads, &e.Writes, &e.Polls); err != nil {
 			return err
 		}
 		e.Started = time.UnixMilli(started).UTC()
@@ -185,7 +196,8 @@ func (r *Reader) Each(q Query, use func(Entry) error) error {
 }
 
 func (e *Entry) readChanges(tx *sql.Tx) error {
-	rows, err := tx.Query("SELECT change, state, error, note, intended, settled, writer FROM changes WHERE round = ? ORDER BY id", e.ID)
+	rows, err := tx.Query("SELECT change, state, error, note, intended, settled, writer FROM "+
+		"changes WHERE round = ? ORDER BY id", e.ID)
 	if err != nil {
 		return err
 	}
@@ -195,7 +207,8 @@ func (e *Entry) readChanges(tx *sql.Tx) error {
 		var raw, writer string
 		var intended int64
 		var settled *int64
-		if err := rows.Scan(&raw, &c.State, &c.Error, &c.Note, &intended, &settled, &writer); err != nil {
+		if err := rows.Scan(&raw, &c.State, &c.Error, &c.Note, &intended, &settled,
+			&writer); err != nil {
 			return err
 		}
 		if writer != "" {

@@ -13,14 +13,16 @@ func (l *Log) prune() {
 	}
 	l.pruned = time.Now()
 	if err := l.removeOld(time.Now()); err != nil {
-		l.opts.Log.Warn("old rounds could not be removed from the history", "file", l.j.path, "error", reason(err))
+		l.opts.Log.Warn("old rounds could not be removed from the history", "file", l.j.path,
+			"error", reason(err))
 	}
 }
 
 func (l *Log) removeOld(now time.Time) error {
 	db := l.j.db
 	if l.opts.Age > 0 {
-		if _, err := db.Exec("DELETE FROM rounds WHERE started < ?", now.Add(-l.opts.Age).UnixMilli()); err != nil {
+		if _, err := db.Exec("DELETE FROM rounds WHERE started < ?",
+			now.Add(-l.opts.Age).UnixMilli()); err != nil {
 			return err
 		}
 	}
@@ -33,7 +35,8 @@ func (l *Log) removeOld(now time.Time) error {
 			break
 		}
 		// Remove a tenth at a time: that takes few steps and removes not much more than necessary.
-		result, err := db.Exec("DELETE FROM rounds WHERE id IN (SELECT id FROM rounds ORDER BY id LIMIT (SELECT (count(*) + 9) / 10 FROM rounds))")
+		result, err := db.Exec("DELETE FROM rounds WHERE id IN (SELECT id FROM rounds ORDER BY " +
+			"id LIMIT (SELECT (count(*) + 9) / 10 FROM rounds))")
 		if err != nil {
 			return err
 		}
@@ -54,7 +57,8 @@ func (l *Log) removeOld(now time.Time) error {
 // usedBytes is the size of the file without its free pages.
 func usedBytes(db rower) (int64, error) {
 	var pages, free, size int64
-	for pragma, into := range map[string]*int64{"page_count": &pages, "freelist_count": &free, "page_size": &size} {
+	for pragma, into := range map[string]*int64{"page_count": &pages, "freelist_count": &free,
+		"page_size": &size} {
 		if err := db.QueryRow("PRAGMA " + pragma).Scan(into); err != nil {
 			return 0, err
 		}

@@ -39,8 +39,10 @@ func (r *round) write(b *batch) error {
 	if end.Observed == nil {
 		end.Observed = []keeper.Observation{}
 	}
-	return b.insert(r.number, "rounds", "started, elapsed_ms, woke_by, caller, complete, observed, reads, writes, polls",
-		r.started.UnixMilli(), elapsed, r.woke.By, r.woke.Caller, end.Complete, document(end.Observed), end.Reads, end.Writes, end.Polls)
+	return b.insert(r.number, "rounds", "started, elapsed_ms, woke_by, caller, complete, "+
+		"observed, reads, writes, polls",
+		r.started.UnixMilli(), elapsed, r.woke.By, r.woke.Caller, end.Complete,
+		document(end.Observed), end.Reads, end.Writes, end.Polls)
 }
 
 // change is the row of a change.
@@ -62,8 +64,11 @@ func (c *change) write(b *batch) error {
 	if repairs(c.outcome.Change) {
 		asked = 0
 	}
-	return b.insert(c.number, "changes", "asked, round, key, cluster, change, state, error, note, intended, settled, true_at",
-		asked, *c.of.number, keyOf(c.outcome.Change), c.outcome.Cluster, document(c.outcome.Change), string(c.outcome.State), c.outcome.Error, "", c.begun.UnixMilli(), orNull(c.settled), orNull(c.trueAt))
+	return b.insert(c.number, "changes", "asked, round, key, cluster, change, state, error, "+
+		"note, intended, settled, true_at",
+		asked, *c.of.number, keyOf(c.outcome.Change), c.outcome.Cluster, document(c.outcome.Change),
+		string(c.outcome.State), c.outcome.Error, "", c.begun.UnixMilli(), orNull(c.settled),
+		orNull(c.trueAt))
 }
 
 func orNull(t time.Time) any {
@@ -80,7 +85,8 @@ func (b *batch) ensure(r *round) error {
 	}
 	there := 0
 	if *r.number != 0 {
-		if err := b.QueryRow("SELECT count(*) FROM rounds WHERE id = ?", *r.number).Scan(&there); err != nil {
+		if err := b.QueryRow("SELECT count(*) FROM rounds WHERE id = ?",
+			*r.number).Scan(&there); err != nil {
 			return err
 		}
 	}
@@ -112,7 +118,8 @@ func (t *told) write(b *batch) error {
 	if err := b.ensure(t.of); err != nil {
 		return err
 	}
-	return b.insert(new(int64), "findings", "round, news, cluster, finding", *t.of.number, t.news, t.finding.Cluster, document(t.finding))
+	return b.insert(new(int64), "findings", "round, news, cluster, finding", *t.of.number, t.news,
+		t.finding.Cluster, document(t.finding))
 }
 
 // tell adds findings that appeared or disappeared.
@@ -126,7 +133,8 @@ func (r *round) tell(j *journal, news string, findings []finding.Finding) {
 type disproof struct{ key string }
 
 func (d *disproof) write(b *batch) error {
-	_, err := b.exec("UPDATE changes SET state = ?, note = ?, settled = ? WHERE state = 'intended' AND key = ?", string(Interrupted), notThere, time.Now().UnixMilli(), d.key)
+	_, err := b.exec("UPDATE changes SET state = ?, note = ?, settled = ? WHERE state = "+
+		"'intended' AND key = ?", string(Interrupted), notThere, time.Now().UnixMilli(), d.key)
 	return err
 }
 

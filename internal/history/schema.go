@@ -67,7 +67,8 @@ CREATE TABLE memory (cluster TEXT PRIMARY KEY, document TEXT NOT NULL);`,
 }
 
 func errNewer(version int) error {
-	return fmt.Errorf("a newer routekeeper wrote it (schema %d, this version supports %d)", version, len(upgrades))
+	return fmt.Errorf("a newer routekeeper wrote it (schema %d, this version supports %d)", version,
+		len(upgrades))
 }
 
 var errOlder = errors.New("it has an older schema")
@@ -75,7 +76,8 @@ var errOlder = errors.New("it has an older schema")
 // newest returns why a file cannot be used as it is: it is not a history, or it has another schema.
 func newest(q rower) error {
 	var owner, version, tables int
-	for query, into := range map[string]*int{"PRAGMA application_id": &owner, "PRAGMA user_version": &version, "SELECT count(*) FROM sqlite_schema": &tables} {
+	for query, into := range map[string]*int{"PRAGMA application_id": &owner,
+		"PRAGMA user_version": &version, "SELECT count(*) FROM sqlite_schema": &tables} {
 		if err := q.QueryRow(query).Scan(into); err != nil {
 			return err
 		}
@@ -111,7 +113,8 @@ func upgrade(db *sql.DB) error {
 	if err := tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
 		return err
 	}
-	steps := append(slices.Clone(upgrades[version:]), fmt.Sprintf("PRAGMA application_id = %d", application), fmt.Sprintf("PRAGMA user_version = %d", len(upgrades)))
+	steps := append(slices.Clone(upgrades[version:]), fmt.Sprintf("PRAGMA application_id = %d",
+		application), fmt.Sprintf("PRAGMA user_version = %d", len(upgrades)))
 	for _, step := range steps {
 		if _, err := tx.Exec(step); err != nil {
 			return err

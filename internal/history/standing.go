@@ -16,7 +16,8 @@ func (s *standing) write(b *batch) error {
 		return err
 	}
 	for key, f := range s.known {
-		if _, err := b.Exec("INSERT INTO standing (key, finding) VALUES (?, ?)", key, document(f)); err != nil {
+		if _, err := b.Exec("INSERT INTO standing (key, finding) VALUES (?, ?)", key,
+			document(f)); err != nil {
 			return err
 		}
 	}
@@ -54,7 +55,9 @@ type remembered struct{ clusters map[string]keeper.Lasting }
 
 func (r *remembered) write(b *batch) error {
 	for cluster, what := range r.clusters {
-		if _, err := b.Exec("INSERT INTO memory (cluster, document) VALUES (?, ?) ON CONFLICT (cluster) DO UPDATE SET document = excluded.document", cluster, document(what)); err != nil {
+		if _, err := b.Exec("INSERT INTO memory (cluster, document) VALUES (?, ?) ON CONFLICT "+
+			"(cluster) DO UPDATE SET document = excluded.document", cluster,
+			document(what)); err != nil {
 			return err
 		}
 	}
@@ -78,7 +81,8 @@ func (l *Log) Recall() map[string]keeper.Lasting {
 	}
 	all, err := readAll[keeper.Lasting](l.j.db, "SELECT cluster, document FROM memory")
 	if err != nil {
-		l.opts.Log.Warn("the remembered state cannot be read", "file", l.j.path, "error", reason(err))
+		l.opts.Log.Warn("the remembered state cannot be read", "file", l.j.path, "error",
+			reason(err))
 	}
 	return all
 }

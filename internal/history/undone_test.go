@@ -15,8 +15,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
-// TestWhoChangedRoutes: who took routes out of a target, or turned them, is named where the activity log knows it of just this route, or of
-// the whole table when it has had its time; never for routes that came and went with nodes.
+// TestWhoChangedRoutes: who took routes out of a target, or turned them, is named where the
+// activity log knows it of just this route, or of the whole table when it has had its time; never
+// for routes that came and went with nodes.
 func TestWhoChangedRoutes(t *testing.T) {
 	const api = "2025-05-01"
 	type stage struct {
@@ -40,29 +41,40 @@ func TestWhoChangedRoutes(t *testing.T) {
 	operator := emulatortest.Operator.ObjectID
 	for name, c := range map[string]struct {
 		play func(s *stage)
-		// want are the changes of routes since, as "verb by CALLER", "verb unknown" or "verb" where nobody is asked for.
+		// want are the changes of routes since, as "verb by CALLER", "verb unknown" or "verb" where
+		// nobody is asked for.
 		want string
 		line string // begins what is said of who it was
 		asks int
 	}{
-		"one route deleted": {func(s *stage) { s.del(emulatortest.Operator, s.name) }, "create by " + operator, "appgw-rt/NAME was last deleted by", 1},
+		"one route deleted": {func(s *stage) { s.del(emulatortest.Operator, s.name) },
+			"create by " + operator, "appgw-rt/NAME was last deleted by", 1},
 		"a route turned": {func(s *stage) {
-			s.put(emulatortest.Operator, s.demo.GatewayTable.Child("routes", s.name), func(p map[string]any) { p["nextHopIpAddress"] = "10.42.1.4" })
+			s.put(emulatortest.Operator, s.demo.GatewayTable.Child("routes", s.name),
+				func(p map[string]any) { p["nextHopIpAddress"] = "10.42.1.4" })
 		}, "update by " + operator, "appgw-rt/NAME was last written by", 1},
-		"whole table": {func(s *stage) { s.put(emulatortest.Operator, s.demo.GatewayTable, without("10.244.1.0/24")) }, "create by " + operator, "appgw-rt was last written by", 6},
-		"own":         {func(s *stage) { s.del(emulatortest.Keeper, s.name) }, "create unknown", "unknown", 6},
-		"own, whole":  {func(s *stage) { s.put(emulatortest.Keeper, s.demo.GatewayTable, without("10.244.1.0/24")) }, "create unknown", "unknown", 6},
+		"whole table": {func(s *stage) {
+			s.put(emulatortest.Operator, s.demo.GatewayTable, without("10.244.1.0/24"))
+		}, "create by " + operator, "appgw-rt was last written by", 6},
+		"own": {func(s *stage) { s.del(emulatortest.Keeper, s.name) }, "create unknown",
+			"unknown", 6},
+		"own, whole": {func(s *stage) {
+			s.put(emulatortest.Keeper, s.demo.GatewayTable, without("10.244.1.0/24"))
+		}, "create unknown", "unknown", 6},
 		"another's route": {func(s *stage) {
 			s.del(emulatortest.Keeper, s.name)
-			s.put(emulatortest.Operator, s.demo.GatewayTable.Child("routes", s.demo.OwnRoute), func(p map[string]any) { p["addressPrefix"] = "10.61.0.0/16" })
+			s.put(emulatortest.Operator, s.demo.GatewayTable.Child("routes", s.demo.OwnRoute),
+				func(p map[string]any) { p["addressPrefix"] = "10.61.0.0/16" })
 		}, "create unknown", "unknown", 6},
 		"scale-out, while others write": {func(s *stage) {
 			s.put(emulatortest.Operator, s.demo.GatewayTable, func(map[string]any) {})
-			s.put(emulatortest.Operator, s.demo.Cluster.Child("agentPools", s.demo.Pool), func(p map[string]any) { p["count"] = 4 })
+			s.put(emulatortest.Operator, s.demo.Cluster.Child("agentPools", s.demo.Pool),
+				func(p map[string]any) { p["count"] = 4 })
 		}, "create", "", 0},
 		"both at once": {func(s *stage) {
 			s.del(emulatortest.Operator, s.name)
-			s.put(emulatortest.Operator, s.demo.Cluster.Child("agentPools", s.demo.Pool), func(p map[string]any) { p["count"] = 4 })
+			s.put(emulatortest.Operator, s.demo.Cluster.Child("agentPools", s.demo.Pool),
+				func(p map[string]any) { p["count"] = 4 })
 		}, "create by " + operator + ", create", "appgw-rt/NAME was last deleted by", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,16 +111,20 @@ func TestWhoChangedRoutes(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if status, body := client.Do(http.MethodDelete, d.GatewayTable.Child("routes", route), api, nil); status >= 300 {
+					if status, body := client.Do(http.MethodDelete,
+						d.GatewayTable.Child("routes", route), api, nil); status >= 300 {
 						t.Fatalf("%d %s", status, body)
 					}
 				}
 				l := open1(t, path)
-				config := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: "shop"}}
-				config.Spec.ClusterID, config.Spec.Targets = string(d.Cluster), []v1alpha1.Target{{RouteTableID: string(d.GatewayTable)}}
+				config := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion,
+					Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: "shop"}}
+				config.Spec.ClusterID, config.Spec.Targets = string(d.Cluster), []v1alpha1.Target{
+					{RouteTableID: string(d.GatewayTable)}}
 				config.SetDefaults()
 				late := &log{Client: emulatortest.Client(t, e, emulatortest.Keeper)}
-				k := keeper.New(late.Client, []v1alpha1.ClusterRoutes{config}, keeper.Options{Recorder: l, Shelf: l})
+				k := keeper.New(late.Client, []v1alpha1.ClusterRoutes{config},
+					keeper.Options{Recorder: l, Shelf: l})
 				look := func() {
 					for range 6 {
 						time.Sleep(10 * time.Second)
@@ -141,13 +157,16 @@ func TestWhoChangedRoutes(t *testing.T) {
 						default:
 							got = append(got, string(change.Verb)+" by "+who.Caller)
 						}
-						if who := change.ChangedBy; who != nil && !strings.HasPrefix(who.Line, strings.ReplaceAll(c.line, "NAME", s.name)) {
+						if who := change.ChangedBy; who != nil &&
+							!strings.HasPrefix(who.Line,
+								strings.ReplaceAll(c.line, "NAME", s.name)) {
 							t.Errorf("it says %q, want %q", who.Line, c.line)
 						}
 					}
 				}
 				if strings.Join(got, ", ") != c.want || late.asked != c.asks {
-					t.Errorf("%s, want %s; the log was asked %d times, want %d", strings.Join(got, ", "), c.want, late.asked, c.asks)
+					t.Errorf("%s, want %s; the log was asked %d times, want %d",
+						strings.Join(got, ", "), c.want, late.asked, c.asks)
 				}
 				l.Close()
 			})

@@ -13,7 +13,8 @@ import (
 
 // Writers knows who changed resources: the activity log.
 type Writers interface {
-	OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (azure.LastWrite, bool, error)
+	OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (azure.LastWrite, bool,
+		error)
 }
 
 // Writer is who changed a resource before it was repaired.
@@ -31,7 +32,8 @@ var unknown = Writer{Line: "unknown: the activity log shows no write by another 
 
 // delays are the times after a repair at which the activity log is queried: it lags by up to twenty
 // minutes, and is complete then.
-var delays = []time.Duration{time.Minute, 3 * time.Minute, 8 * time.Minute, 15 * time.Minute, 30 * time.Minute}
+var delays = []time.Duration{time.Minute, 3 * time.Minute, 8 * time.Minute, 15 * time.Minute,
+	30 * time.Minute}
 
 const (
 	// settledAsking is the query count of a change that needs no more queries.
@@ -84,7 +86,8 @@ func (l *Log) Ask(ctx context.Context, w Writers, now time.Time) {
 			l.answer(r, nil)
 			continue
 		case known:
-			who = Writer{Line: found.String(), Caller: found.Caller, At: found.At.UTC(), Operation: found.Operation, Correlation: found.Correlation}
+			who = Writer{Line: found.String(), Caller: found.Caller, At: found.At.UTC(),
+				Operation: found.Operation, Correlation: found.Correlation}
 		}
 		l.answer(r, &who)
 	}
@@ -93,7 +96,8 @@ func (l *Log) Ask(ctx context.Context, w Writers, now time.Time) {
 // find returns who wrote what was repaired. A route can be written alone or with the whole table. A
 // write of the table is weaker evidence, because tables are also written for other routes: it
 // counts only once the log has had time to show a write of the route.
-func (r repair) find(ctx context.Context, w Writers, from time.Time, last bool) (azure.LastWrite, bool, error) {
+func (r repair) find(ctx context.Context, w Writers, from time.Time, last bool) (azure.LastWrite,
+	bool, error) {
 	switch {
 	case r.route != "":
 		found, known, err := w.OthersWrite(ctx, from, r.at, r.resource.Child("routes", r.route))
@@ -115,7 +119,9 @@ func (l *Log) due(now time.Time) []repair {
 	if l.j.trouble != nil || l.j.closed {
 		return nil
 	}
-	rows, err := l.j.db.Query("SELECT round, change, asked, intended, true_at FROM changes WHERE asked < 1000 AND state IN ('done', 'obsolete', 'observed') AND intended < ? ORDER BY id DESC", now.Add(-delays[0]).UnixMilli())
+	rows, err := l.j.db.Query("SELECT round, change, asked, intended, true_at FROM changes WHERE "+
+		"asked < 1000 AND state IN ('done', 'obsolete', 'observed') AND intended < ? ORDER BY id "+
+		"DESC", now.Add(-delays[0]).UnixMilli())
 	if err != nil {
 		return nil // the next write fails for the same reason and reports it
 	}
@@ -127,15 +133,20 @@ func (l *Log) due(now time.Time) []repair {
 		var at int64
 		var good *int64
 		var c plan.Change
-		if rows.Scan(&r.round, &raw, &r.asked, &at, &good) != nil || json.Unmarshal([]byte(raw), &c) != nil {
+		if rows.Scan(&r.round, &raw, &r.asked, &at, &good) != nil ||
+			json.Unmarshal([]byte(raw), &c) != nil {
 			return all
 		}
-		r.resource, r.route, r.at = c.Resource, c.Route, time.UnixMilli(at).Add(-time.Millisecond) // before the repair itself
+		// before the repair itself
+		r.resource, r.route, r.at = c.Resource, c.Route, time.UnixMilli(at).Add(-time.Millisecond)
 		if good != nil {
 			r.good = time.UnixMilli(*good)
 		}
-		same := func(o repair) bool { return o.round == r.round && o.resource.Equal(r.resource) && o.route == r.route }
-		if repairs(c) && now.Sub(r.at) >= delays[min(r.asked, len(delays)-1)] && !slices.ContainsFunc(all, same) {
+		same := func(o repair) bool {
+			return o.round == r.round && o.resource.Equal(r.resource) && o.route == r.route
+		}
+		if repairs(c) && now.Sub(r.at) >= delays[min(r.asked, len(delays)-1)] &&
+			!slices.ContainsFunc(all, same) {
 			all = append(all, r)
 		}
 	}
@@ -165,7 +176,9 @@ func (a *answer) write(b *batch) error {
 	if a.writer != "" {
 		asked = settledAsking
 	}
-	_, err := b.Exec("UPDATE changes SET writer = ?, asked = ? WHERE round = ? AND json_extract(change, '$.resource') = ? AND coalesce(json_extract(change, '$.route'), '') = ?",
+	_, err := b.Exec("UPDATE changes SET writer = ?, asked = ? WHERE round = ? AND "+
+		"json_extract(change, '$.resource') = ? AND coalesce(json_extract(change, '$.route'), "+
+		"'') = ?",
 		a.writer, asked, a.round, string(a.resource), a.route)
 	return err
 }

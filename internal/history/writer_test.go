@@ -26,7 +26,8 @@ type log struct {
 	asked int
 }
 
-func (l *log) OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (azure.LastWrite, bool, error) {
+func (l *log) OthersWrite(ctx context.Context, from, until time.Time,
+	ids ...arm.ID) (azure.LastWrite, bool, error) {
 	l.asked++
 	if l.fails != nil {
 		return azure.LastWrite{}, false, l.fails
@@ -35,8 +36,8 @@ func (l *log) OthersWrite(ctx context.Context, from, until time.Time, ids ...arm
 	return w, known && time.Since(w.At) >= l.late, err
 }
 
-// TestWhoItWas: the one who stripped a subnet is named when the log knows, however late; nobody is when the only writes are the
-// keeper's own, are older than the last good look, or cannot be read.
+// TestWhoItWas: the one who stripped a subnet is named when the log knows, however late; nobody is
+// when the only writes are the keeper's own, are older than the last good look, or cannot be read.
 func TestWhoItWas(t *testing.T) {
 	type stage struct {
 		*past
@@ -49,11 +50,22 @@ func TestWhoItWas(t *testing.T) {
 		want string
 		asks int
 	}{
-		"operator":          {func(s *stage) { s.strip(emulatortest.Operator) }, emulatortest.Operator.ObjectID, 1},
-		"late log":          {func(s *stage) { s.log.late = 12 * time.Minute; s.strip(emulatortest.Operator) }, emulatortest.Operator.ObjectID, 4},
-		"own":               {func(s *stage) { s.strip(emulatortest.Keeper) }, "", 5},
-		"before a good one": {func(s *stage) { s.strip(emulatortest.Operator); time.Sleep(5 * time.Minute); s.good() }, "", 5},
-		"unreadable":        {func(s *stage) { s.strip(emulatortest.Operator); s.log.fails = errors.New("no right to read it") }, "", 5},
+		"operator": {func(s *stage) { s.strip(emulatortest.Operator) },
+			emulatortest.Operator.ObjectID, 1},
+		"late log": {func(s *stage) {
+			s.log.late = 12 * time.Minute
+			s.strip(emulatortest.Operator)
+		}, emulatortest.Operator.ObjectID, 4},
+		"own": {func(s *stage) { s.strip(emulatortest.Keeper) }, "", 5},
+		"before a good one": {func(s *stage) {
+			s.strip(emulatortest.Operator)
+			time.Sleep(5 * time.Minute)
+			s.good()
+		}, "", 5},
+		"unreadable": {func(s *stage) {
+			s.strip(emulatortest.Operator)
+			s.log.fails = errors.New("no right to read it")
+		}, "", 5},
 		"refused at first": {func(s *stage) {
 			s.strip(emulatortest.Operator)
 			for range 3 {
@@ -61,7 +73,8 @@ func TestWhoItWas(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 			}
 		}, emulatortest.Operator.ObjectID, 1},
-		"no look before": {func(s *stage) { s.strip(emulatortest.Operator); clear(s.looked) }, emulatortest.Operator.ObjectID, 1},
+		"no look before": {func(s *stage) { s.strip(emulatortest.Operator); clear(s.looked) },
+			emulatortest.Operator.ObjectID, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "routes"+Extension)
@@ -71,7 +84,8 @@ func TestWhoItWas(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s := &stage{past: open1(t, path), log: &log{Client: emulatortest.Client(t, e, emulatortest.Keeper)}}
+				s := &stage{past: open1(t, path),
+					log: &log{Client: emulatortest.Client(t, e, emulatortest.Keeper)}}
 				s.lost = func() plan.Change {
 					c := associate()
 					c.Resource = d.NodeSubnet
@@ -106,7 +120,8 @@ func TestWhoItWas(t *testing.T) {
 				switch {
 				case who == nil:
 					t.Error("nothing was found out, nor that nothing can be")
-				case who.Caller != c.want || c.want == "" && !strings.HasPrefix(who.Line, "unknown"):
+				case who.Caller != c.want ||
+					c.want == "" && !strings.HasPrefix(who.Line, "unknown"):
 					t.Errorf("%+v, want %q", who, c.want)
 				}
 				if s.log.asked != c.asks {
@@ -143,7 +158,8 @@ func TestNewNodesAreNobodysDoing(t *testing.T) {
 	if due := p.due(time.Now().Add(time.Hour)); len(due) > 0 {
 		t.Errorf("%+v is asked", due)
 	}
-	p.change(associate(), plan.Change{Verb: plan.Delete, Resource: target, Route: "x", Old: &plan.Value{}})
+	p.change(associate(), plan.Change{Verb: plan.Delete, Resource: target, Route: "x",
+		Old: &plan.Value{}})
 	if due := p.due(time.Now().Add(time.Hour)); len(due) != 1 || due[0].resource != nodes {
 		t.Errorf("%+v are asked, want the association alone", due)
 	}

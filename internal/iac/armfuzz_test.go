@@ -19,10 +19,12 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(data, []byte(`{"parameters": {"vnetName": {"value": "v"}, "subnets": {"value": [{"name": "a", "prefix": 24}]}}}`))
+		f.Add(data, []byte(
+			`{"parameters": {"vnetName": {"value": "v"}, "subnets": {"value": [{"name": "a", "prefix": 24}]}}}`))
 	}
 	f.Fuzz(func(t *testing.T, template, parameters []byte) {
-		r, err := ReadTemplate(File{"t.json", template}, TemplateOptions{Parameters: []File{{"p.json", parameters}}})
+		r, err := ReadTemplate(File{"t.json", template},
+			TemplateOptions{Parameters: []File{{"p.json", parameters}}})
 		if err != nil {
 			r, err = ReadTemplate(File{"t.json", template}, TemplateOptions{})
 		}
@@ -32,13 +34,15 @@ func FuzzTemplate(f *testing.F) {
 		}
 		o := TemplateOptions{}
 		for _, e := range r.Effects {
-			o.Carriers = append(o.Carriers, Carrier{Place: Place{Name: e.What.Name, VNet: e.What.VNet}})
+			o.Carriers = append(o.Carriers,
+				Carrier{Place: Place{Name: e.What.Name, VNet: e.What.VNet}})
 		}
 		fix, err := FixTemplate(File{"t.json", template}, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := FixTemplate(File{"t.json", fix.After}, o); err != nil || len(again.Done) > 0 {
+		if again, err := FixTemplate(File{"t.json", fix.After}, o); err != nil ||
+			len(again.Done) > 0 {
 			t.Errorf("repaired twice: %v %v", err, again)
 		}
 	})

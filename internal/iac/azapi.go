@@ -109,13 +109,16 @@ func (j *judge) azapi(r *tfResource) {
 	case r.creates() && r.Type == tfAzapi, id == "":
 		return
 	case r.Change.Unknown.of("body").all:
-		j.notes = append(j.notes, Note{Place: r.place(), Text: "its body is known only after apply, so its effect on route tables is unknown", Unknown: true})
+		j.notes = append(j.notes,
+			Note{Place: r.place(), Text: "its body is known only after apply, so its effect on " +
+				"route tables is unknown", Unknown: true})
 		return
 	}
 	before, err := r.before().body()
 	after, err2 := r.after().body()
 	if err != nil || err2 != nil {
-		j.notes = append(j.notes, Note{Place: r.place(), Text: "its body was not understood", Unknown: true})
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "its body was not understood",
+			Unknown: true})
 		return
 	}
 	list := after.network.Properties.Subnets
@@ -124,7 +127,8 @@ func (j *judge) azapi(r *tfResource) {
 	case subnet && (r.Type == tfAzapi || r.clears()):
 		j.bodySubnet(r, id, before.armSubnet, after.armSubnet, properties.of("routeTable"))
 	case vnet && properties.of("subnets").all:
-		j.notes = append(j.notes, Note{Place: r.place(), Text: "the subnets in its body are known only after apply, so it is unknown which of them keep a table", Unknown: true})
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "the subnets in its body are " +
+			"known only after apply, so it is unknown which of them keep a table", Unknown: true})
 	case vnet && list == nil:
 		if r.Type == tfAzapi && version < subnetsKept {
 			j.bodyWithout(r, id, version)
@@ -143,8 +147,11 @@ func (j *judge) azapi(r *tfResource) {
 func (j *judge) action(r *tfResource) {
 	v := r.after()
 	kind, _, _ := strings.Cut(v.AzapiType, "@")
-	if strings.EqualFold(v.Method, "PUT") && v.Action == "" && (strings.EqualFold(kind, arm.TypeSubnet) || strings.EqualFold(kind, arm.TypeVNet)) {
-		j.notes = append(j.notes, Note{Place: r.place(), Text: "it PUTs a subnet or a network, and its body is not checked: make sure that each subnet in it has its routeTable", Unknown: true})
+	if strings.EqualFold(v.Method, "PUT") && v.Action == "" &&
+		(strings.EqualFold(kind, arm.TypeSubnet) || strings.EqualFold(kind, arm.TypeVNet)) {
+		j.notes = append(j.notes, Note{Place: r.place(), Text: "it PUTs a subnet or a network, " +
+			"and its body is not checked: make sure that each subnet in it has its routeTable",
+			Unknown: true})
 	}
 }
 
@@ -161,7 +168,8 @@ func (j *judge) bodySubnets(r *tfResource, vnet arm.ID, before, after []armSubne
 				old = b
 			}
 		}
-		j.bodySubnet(r, vnet.Child("subnets", now.Name), old, now, u.at(i).of("properties").of("routeTable"))
+		j.bodySubnet(r, vnet.Child("subnets", now.Name), old, now,
+			u.at(i).of("properties").of("routeTable"))
 	}
 	for _, old := range before {
 		listed := false
@@ -174,7 +182,9 @@ func (j *judge) bodySubnets(r *tfResource, vnet arm.ID, before, after []armSubne
 		}
 	}
 	for _, subnet := range j.subnets[vnet.Key()] {
-		if !subnet.changes && !slices.ContainsFunc(after, func(s armSubnet) bool { return strings.EqualFold(s.Name, subnet.id.Name()) }) {
+		if !subnet.changes && !slices.ContainsFunc(after, func(s armSubnet) bool {
+			return strings.EqualFold(s.Name, subnet.id.Name())
+		}) {
 			j.recreated(subnet.id, "", r, "the body lists other subnets but not this one")
 		}
 	}
@@ -187,13 +197,16 @@ func (j *judge) bodyWithout(r *tfResource, vnet arm.ID, version string) {
 		j.notes = append(j.notes, listsNone(r.place(), version))
 	}
 	for _, s := range j.subnets[vnet.Key()] {
-		j.recreated(s.id, j.tables[s.id.Key()], r, "the body lists no subnets, which at api-version "+version+" deletes them: use "+subnetsKept+" or later")
+		j.recreated(s.id, j.tables[s.id.Key()], r,
+			"the body lists no subnets, which at api-version "+version+" deletes them: use "+
+				subnetsKept+" or later")
 	}
 }
 
 // listsNone notes that a network's body deletes its subnets, about which nothing is known.
 func listsNone(at Place, version string) Note {
-	return Note{Place: at, Text: "its body lists no subnets, which at api-version " + version + " deletes those that the network has: use " + subnetsKept + " or later", Unknown: true}
+	return Note{Place: at, Text: "its body lists no subnets, which at api-version " + version +
+		" deletes those that the network has: use " + subnetsKept + " or later", Unknown: true}
 }
 
 // bodySubnet judges a subnet that a body writes.
@@ -203,9 +216,12 @@ func (j *judge) bodySubnet(r *tfResource, id arm.ID, before, after armSubnet, u 
 		had = before.table()
 	}
 	now := after.table()
-	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Before: string(had), After: string(now)}
-	e.Fix = fmt.Sprintf("in the body of %s, in the properties of %s: routeTable = { id = %s }", r.Address, id.Name(), j.reference(had, r.Module))
-	e.Repair = &Repair{Address: r.Address, Subnet: id.Name(), Set: []Setting{{"routeTable", "{ id = " + j.reference(had, r.Module) + " }"}}}
+	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Before: string(had),
+		After: string(now)}
+	e.Fix = fmt.Sprintf("in the body of %s, in the properties of %s: routeTable = { id = %s }",
+		r.Address, id.Name(), j.reference(had, r.Module))
+	e.Repair = &Repair{Address: r.Address, Subnet: id.Name(),
+		Set: []Setting{{"routeTable", "{ id = " + j.reference(had, r.Module) + " }"}}}
 	switch {
 	case u.any(): // a table made by the same plan
 		if had == "" {
@@ -215,8 +231,10 @@ func (j *judge) bodySubnet(r *tfResource, id arm.ID, before, after armSubnet, u 
 	case now == "" && had != "":
 		e.Verb, e.How = Loses, "the body names no routeTable, and Azure writes it as it is"
 	case now == "":
-		e.Verb, e.How = MayLose, "the body names no routeTable, and Azure writes it as it is; "+unseen
-		e.Fix, e.Repair = finding.Command("az network vnet subnet show --ids %s --query routeTable.id", id).String(), nil
+		e.Verb, e.How = MayLose, "the body names no routeTable, and Azure writes it as it is; "+
+			unseen
+		e.Fix, e.Repair = finding.Command("az network vnet subnet show --ids %s --query "+
+			"routeTable.id", id).String(), nil
 	case had != "" && !now.Equal(had):
 		e.Verb, e.How = Another, "the body names another routeTable"
 	default:

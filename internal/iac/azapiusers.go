@@ -37,12 +37,14 @@ func (r *tfResource) ofAzapi() *tfResource {
 	if json.Unmarshal(r.Values.bodyText(), &body) != nil {
 		return nil
 	}
-	p, v := body.Properties, &tfValues{ID: r.Values.ID, Name: r.Values.Name, ClusterID: r.Values.ParentID}
+	p, v := body.Properties, &tfValues{ID: r.Values.ID, Name: r.Values.Name,
+		ClusterID: r.Values.ParentID}
 	r.Values = v
 	switch {
 	case strings.EqualFold(kind, arm.TypeCluster):
 		r.Type = tfCluster
-		v.Profile = append(v.Profile, tfProfile{Plugin: p.NetworkProfile.Plugin, Outbound: p.NetworkProfile.Outbound, PodCIDR: p.NetworkProfile.PodCIDR})
+		v.Profile = append(v.Profile, tfProfile{Plugin: p.NetworkProfile.Plugin,
+			Outbound: p.NetworkProfile.Outbound, PodCIDR: p.NetworkProfile.PodCIDR})
 		for _, pool := range p.Pools {
 			v.DefaultPool = append(v.DefaultPool, tfDefaultPool{SubnetID: pool.SubnetID})
 		}

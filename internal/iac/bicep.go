@@ -43,7 +43,8 @@ func parseBicep(text string) *bicepFile {
 		if f.mask[keyword] != 'r' || f.depth(keyword) != 0 {
 			continue // in a comment, or inside another resource
 		}
-		r := &bicepResource{symbol: text[m[2]:m[3]], kind: text[m[4]:m[5]], version: text[m[6]:m[7]], at: keyword, versionAt: m[6], existing: m[8] >= 0}
+		r := &bicepResource{symbol: text[m[2]:m[3]], kind: text[m[4]:m[5]],
+			version: text[m[6]:m[7]], at: keyword, versionAt: m[6], existing: m[8] >= 0}
 		if at := f.open(m[1]); at >= 0 {
 			r.looped = strings.Contains(f.mask[m[1]:at], "[")
 			r.body = bicepSpan{at, f.close(at)}

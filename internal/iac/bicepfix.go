@@ -14,8 +14,10 @@ import (
 // names. It does not compile Bicep: compile the result, and check it.
 func FixBicep(file File, carriers []Carrier) *TemplateFix {
 	b := &bicepFix{
-		bicepFile: parseBicep(string(file.Data)), carriers: carriers, edit: &textEdit{text: file.Data},
-		fix: &TemplateFix{Edit: Edit{File: file.Name, Before: file.Data}}, made: map[string]string{},
+		bicepFile: parseBicep(string(file.Data)), carriers: carriers, edit: &textEdit{
+			text: file.Data},
+		fix:  &TemplateFix{Edit: Edit{File: file.Name, Before: file.Data}},
+		made: map[string]string{},
 	}
 	for _, r := range b.resources {
 		switch {
@@ -35,13 +37,15 @@ type bicepFix struct {
 	carriers []Carrier
 	edit     *textEdit
 	fix      *TemplateFix
-	made     map[string]string // the names that existing subnets were declared with, by their symbol
+	// the names that existing subnets were declared with, by their symbol
+	made map[string]string
 }
 
 func (b *bicepFix) line(at int) int { return 1 + strings.Count(b.text[:at], "\n") }
 
 func (b *bicepFix) left(at int, format string, args ...any) {
-	b.fix.Left = append(b.fix.Left, fmt.Sprintf("line %d: ", b.line(at))+fmt.Sprintf(format, args...))
+	b.fix.Left = append(b.fix.Left, fmt.Sprintf("line %d: ", b.line(at))+
+		fmt.Sprintf(format, args...))
 }
 
 func (b *bicepFix) vnet(r *bicepResource) {
@@ -53,15 +57,20 @@ func (b *bicepFix) vnet(r *bicepResource) {
 	switch {
 	case subnets == nil && r.version < subnetsKept:
 		b.edit.replace(r.versionAt, r.versionAt+len(r.version), subnetsKept)
-		b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s gets the api-version %s, which keeps subnets that it does not list", r.symbol, subnetsKept))
+		b.fix.Done = append(b.fix.Done,
+			fmt.Sprintf("%s gets the api-version %s, which keeps subnets that it does not list",
+				r.symbol, subnetsKept))
 		return
 	case subnets == nil:
 		return
 	case !b.starts(subnets.value, '['):
-		b.left(subnets.at, "the subnets of %s are an expression: make sure that each has its routeTable", r.symbol)
+		b.left(subnets.at, "the subnets of %s are an expression: make sure that each has its "+
+			"routeTable", r.symbol)
 		return
-	case strings.HasPrefix(strings.TrimSpace(b.mask[subnets.value.from+1:subnets.value.to]), "for ") || r.looped:
-		b.left(subnets.at, "the subnets of %s are made by a loop: give its object a routeTable, such as routeTable: subnet.?routeTable", r.symbol)
+	case strings.HasPrefix(strings.TrimSpace(b.mask[subnets.value.from+1:subnets.value.to]),
+		"for ") || r.looped:
+		b.left(subnets.at, "the subnets of %s are made by a loop: give its object a routeTable, "+
+			"such as routeTable: subnet.?routeTable", r.symbol)
 		return
 	}
 	for i := subnets.value.from + 1; i < subnets.value.to; i++ {
@@ -93,7 +102,8 @@ func joinNames(vnet, subnet string) string {
 		return ""
 	}
 	part := func(expression string) string {
-		if len(expression) > 1 && expression[0] == '\'' && bicepString(expression) == len(expression) && !strings.HasPrefix(expression, "'''") {
+		if len(expression) > 1 && expression[0] == '\'' &&
+			bicepString(expression) == len(expression) && !strings.HasPrefix(expression, "'''") {
 			return expression[1 : len(expression)-1]
 		}
 		return "${" + expression + "}"
@@ -115,7 +125,8 @@ func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
 	}
 	properties := b.member(item, "properties")
 	if properties == nil || !b.starts(properties.value, '{') || name == "" {
-		b.left(item.from, "the properties of %s are an expression: make sure that they include its routeTable", label)
+		b.left(item.from, "the properties of %s are an expression: make sure that they include "+
+			"its routeTable", label)
 		return
 	}
 	table := b.member(properties.value, "routeTable")
@@ -127,7 +138,8 @@ func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
 		return
 	}
 	if plain == "" && len(b.carriers) > 0 {
-		b.left(item.from, "%s does not say which subnet it is: give its properties a routeTable if pods need it", label)
+		b.left(item.from, "%s does not say which subnet it is: give its properties a routeTable "+
+			"if pods need it", label)
 		return
 	}
 	symbol := "keepRouteTable_" + strings.Trim(bicepSymbol.ReplaceAllString(label, "_"), "_")
@@ -153,14 +165,18 @@ func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
 	if b.made[symbol] != name {
 		b.declare(r, symbol, name)
 	}
-	b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s passes on its present route table (line %d). The subnet and its network must exist already", label, b.line(item.from)))
+	b.fix.Done = append(b.fix.Done, fmt.Sprintf("%s passes on its present route table (line %d). "+
+		"The subnet and its network must exist already", label, b.line(item.from)))
 }
 
 // declare writes an existing subnet above a resource.
 func (b *bicepFix) declare(r *bicepResource, symbol, name string) {
 	b.made[symbol] = name
 	at := b.aboveDecorators(r.at)
-	b.edit.replace(at, at, fmt.Sprintf("// Reads the subnet's present route table, so that the deployment passes it on. The subnet must exist already.\nresource %s 'Microsoft.Network/virtualNetworks/subnets@%s' existing = {\n  name: %s\n}\n\n", symbol, r.version, name))
+	b.edit.replace(at, at, fmt.Sprintf("// Reads the subnet's present route table, so that the "+
+		"deployment passes it on. The subnet must exist already.\nresource %s "+
+		"'Microsoft.Network/virtualNetworks/subnets@%s' existing = {\n  name: %s\n}\n\n", symbol,
+		r.version, name))
 }
 
 // aboveDecorators returns the start of the decorators and comments directly above a declaration.

@@ -54,7 +54,8 @@ resource table 'Microsoft.Network/routeTables@2024-05-01' existing = {
 func TestFixBicep(t *testing.T) {
 	fix := FixBicep(File{"main.bicep", []byte(someBicep)}, nil)
 	want := strings.NewReplacer(
-		"// The network. Its", `// Reads the subnet's present route table, so that the deployment passes it on. The subnet must exist already.
+		"// The network. Its",
+		`// Reads the subnet's present route table, so that the deployment passes it on. The subnet must exist already.
 resource keepRouteTable_aks_nodes 'Microsoft.Network/virtualNetworks/subnets@2024-05-01' existing = {
   name: '${vnetName}/aks-nodes'
 }
@@ -65,7 +66,9 @@ resource keepRouteTable_jump_vnetName 'Microsoft.Network/virtualNetworks/subnets
 }
 
 // The network. Its`,
-		"          addressPrefix: '10.20.0.0/22'\n", "          routeTable: keepRouteTable_aks_nodes.properties.?routeTable\n          addressPrefix: '10.20.0.0/22'\n",
+		"          addressPrefix: '10.20.0.0/22'\n", "          routeTable: "+
+			"keepRouteTable_aks_nodes.properties.?routeTable\n          addressPrefix: "+
+			"'10.20.0.0/22'\n",
 		"routeTable: null", "routeTable: keepRouteTable_jump_vnetName.properties.?routeTable",
 		"resource own", `// Reads the subnet's present route table, so that the deployment passes it on. The subnet must exist already.
 resource keepRouteTable_pods 'Microsoft.Network/virtualNetworks/subnets@2023-11-01' existing = {
@@ -73,17 +76,20 @@ resource keepRouteTable_pods 'Microsoft.Network/virtualNetworks/subnets@2023-11-
 }
 
 resource own`,
-		"    addressPrefix: cidrSubnet", "    routeTable: keepRouteTable_pods.properties.?routeTable\n    addressPrefix: cidrSubnet",
+		"    addressPrefix: cidrSubnet", "    routeTable: "+
+			"keepRouteTable_pods.properties.?routeTable\n    addressPrefix: cidrSubnet",
 	).Replace(someBicep)
 	if string(fix.After) != want || len(fix.Done) != 3 || len(fix.Left) != 0 {
 		t.Errorf("%v %v\n%s", fix.Done, fix.Left, fix.After)
 	}
-	if again := FixBicep(File{"main.bicep", fix.After}, nil); string(again.After) != want || len(again.Done) > 0 {
+	if again := FixBicep(File{"main.bicep", fix.After}, nil); string(again.After) != want ||
+		len(again.Done) > 0 {
 		t.Errorf("again: %v\n%s", again.Done, again.After)
 	}
 	// Only what is known to carry pods.
 	fix = FixBicep(File{"main.bicep", []byte(someBicep)}, []Carrier{Named("shop-vnet/PODS", "")})
-	sameLines(t, "named", fix.Done, "pods passes on its present route table (line 34). The subnet and its network must exist already")
+	sameLines(t, "named", fix.Done, "pods passes on its present route table (line 34). The "+
+		"subnet and its network must exist already")
 	// A name that is a variable, or a parameter with a default; what is an expression may be the
 	// subnet, and is for a person.
 	const named = `param nodes string = 'aks-nodes'
@@ -104,8 +110,10 @@ resource all 'Microsoft.Network/virtualNetworks/subnets@2024-05-01' = [for s in 
 }]
 `
 	fix = FixBicep(File{"main.bicep", []byte(named)}, []Carrier{Named("aks-nodes", "")})
-	sameLines(t, "expressions", append(fix.Done, fix.Left...), "nodes passes on its present route table (line 7). The subnet and its network must exist already",
-		"line 9: ${nodes}-2 does not say which subnet it is: give its properties a routeTable if pods need it", "line 13: all is made by a loop: give its properties a routeTable")
+	sameLines(t, "expressions", append(fix.Done, fix.Left...), "nodes passes on its present "+
+		"route table (line 7). The subnet and its network must exist already",
+		"line 9: ${nodes}-2 does not say which subnet it is: give its properties a routeTable if "+
+			"pods need it", "line 13: all is made by a loop: give its properties a routeTable")
 	// One subnet that is written twice is declared once, and two of one name in two networks twice.
 	const twice = `resource a 'Microsoft.Network/virtualNetworks@2024-05-01' = {
   name: 'a'
@@ -130,7 +138,9 @@ resource b 'Microsoft.Network/virtualNetworks@2024-05-01' = {
 `
 	fix = FixBicep(File{"main.bicep", []byte(twice)}, nil)
 	for want, n := range map[string]int{
-		"resource keepRouteTable_pods ": 1, "resource keepRouteTable_pods_b ": 1, "keepRouteTable_pods.properties": 2, "keepRouteTable_pods_b.properties": 1, "existing = {\n  name: 'b/pods'\n}": 1,
+		"resource keepRouteTable_pods ": 1, "resource keepRouteTable_pods_b ": 1,
+		"keepRouteTable_pods.properties": 2, "keepRouteTable_pods_b.properties": 1,
+		"existing = {\n  name: 'b/pods'\n}": 1,
 	} {
 		if have := strings.Count(string(fix.After), want); have != n {
 			t.Errorf("%d of %q, expected %d:\n%s", have, want, n, fix.After)
@@ -138,13 +148,22 @@ resource b 'Microsoft.Network/virtualNetworks@2024-05-01' = {
 	}
 	// The api-version that leaves subnets alone, and what is for a person.
 	for text, want := range map[string]string{
-		"resource v 'Microsoft.Network/virtualNetworks@2023-06-01' = {\n  name: 'v'\n  properties: {\n    addressSpace: x\n  }\n}\n":                                  "v gets the api-version 2023-09-01, which keeps subnets that it does not list",
-		"resource v 'Microsoft.Network/virtualNetworks@2023-09-01' = {\n  name: 'v'\n  properties: {\n    addressSpace: x\n  }\n}\n":                                  "",
-		"resource v 'Microsoft.Network/virtualNetworks@2023-06-01' existing = {\n  name: 'v'\n}\n":                                                                    "",
-		"resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {\n  name: 'v'\n  properties: {\n    subnets: [for s in all: {\n      name: s\n    }]\n  }\n}\n": "line 4: the subnets of v are made by a loop: give its object a routeTable, such as routeTable: subnet.?routeTable",
-		"resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {\n  name: 'v'\n  properties: {\n    subnets: all\n  }\n}\n":                                     "line 4: the subnets of v are an expression: make sure that each has its routeTable",
-		"resource s 'Microsoft.Network/virtualNetworks/subnets@2024-05-01' = [for n in all: {\n  name: 'v/${n}'\n  properties: {\n  }\n}]\n":                          "line 1: s is made by a loop: give its properties a routeTable",
-		"// resource v 'Microsoft.Network/virtualNetworks@2023-06-01' = {\n//  properties: {}\n// }\n":                                                                "",
+		"resource v 'Microsoft.Network/virtualNetworks@2023-06-01' = {\n  name: 'v'\n  " +
+			"properties: {\n    addressSpace: x\n  }\n}\n": "v gets the api-version 2023-09-01, " +
+			"which keeps subnets that it does not list",
+		"resource v 'Microsoft.Network/virtualNetworks@2023-09-01' = {\n  name: 'v'\n  " +
+			"properties: {\n    addressSpace: x\n  }\n}\n": "",
+		"resource v 'Microsoft.Network/virtualNetworks@2023-06-01' existing = {\n  name: 'v'\n}\n": "",
+		"resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {\n  name: 'v'\n  " +
+			"properties: {\n    subnets: [for s in all: {\n      name: s\n    }]\n  }\n}\n": "line 4: the subnets of v are made by a loop: give its object a routeTable, such as routeTable: subnet.?routeTable",
+		"resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {\n  name: 'v'\n  " +
+			"properties: {\n    subnets: all\n  }\n}\n": "line 4: the subnets of v are an " +
+			"expression: make sure that each has its routeTable",
+		"resource s 'Microsoft.Network/virtualNetworks/subnets@2024-05-01' = [for n in all: {\n  " +
+			"name: 'v/${n}'\n  properties: {\n  }\n}]\n": "line 1: s is made by a loop: give its " +
+			"properties a routeTable",
+		"// resource v 'Microsoft.Network/virtualNetworks@2023-06-01' = {\n//  properties: " +
+			"{}\n// }\n": "",
 	} {
 		fix := FixBicep(File{"main.bicep", []byte(text)}, nil)
 		if got := strings.Join(append(fix.Done, fix.Left...), "; "); got != want {

@@ -22,15 +22,20 @@ func bigPlan(w io.Writer, n, every int) error {
 	filler := `"location":"westeurope","tags":{"team":"shop","cost":"1234"},"admin_username":"azureuser","size":"Standard_D4s_v5","os_disk":[{"caching":"ReadWrite","disk_size_gb":128,"name":"disk","storage_account_type":"Premium_LRS","diff_disk_settings":[],"security_encryption_type":""}],"identity":[{"type":"SystemAssigned","identity_ids":[],"principal_id":"00000000-0000-0000-0000-000000000000","tenant_id":"00000000-0000-0000-0000-0000000000aa"}],"source_image_reference":[{"offer":"0001-com-ubuntu-server-jammy","publisher":"Canonical","sku":"22_04-lts-gen2","version":"latest"}],"custom_data":"with \"quotes\" and { brackets ] in it","timeouts":null`
 	const group = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/rg/providers/"
 	one := func(i int) (kind, address, values string) {
-		subnet := fmt.Sprintf("%sMicrosoft.Network/virtualNetworks/vnet-%d/subnets/nodes-%d", group, i/200, i/2)
+		subnet := fmt.Sprintf("%sMicrosoft.Network/virtualNetworks/vnet-%d/subnets/nodes-%d", group,
+			i/200, i/2)
 		table := group + "Microsoft.Network/routeTables/nodes-rt"
 		switch {
 		case every > 1 && i%every > 1:
-			return "azurerm_linux_virtual_machine", "vm", fmt.Sprintf(`{"id":"%sMicrosoft.Compute/virtualMachines/vm-%d","name":"vm-%d",%s}`, group, i, i, filler)
+			return "azurerm_linux_virtual_machine", "vm", fmt.Sprintf(
+				`{"id":"%sMicrosoft.Compute/virtualMachines/vm-%d","name":"vm-%d",%s}`, group, i, i,
+				filler)
 		case i%2 == 0:
-			return "azurerm_subnet", "nodes", fmt.Sprintf(`{"address_prefixes":["10.0.0.0/24"],"delegation":[],"id":%q,"name":"nodes-%d","route_table_id":%q,"service_endpoint":[],"timeouts":null,"virtual_network_name":"vnet-%d"}`, subnet, i/2, table, i/200)
+			return "azurerm_subnet", "nodes", fmt.Sprintf(
+				`{"address_prefixes":["10.0.0.0/24"],"delegation":[],"id":%q,"name":"nodes-%d","route_table_id":%q,"service_endpoint":[],"timeouts":null,"virtual_network_name":"vnet-%d"}`, subnet, i/2, table, i/200)
 		}
-		return "azurerm_subnet_route_table_association", "nodes", fmt.Sprintf(`{"id":%q,"route_table_id":%q,"subnet_id":%q,"timeouts":null}`, subnet, table, subnet)
+		return "azurerm_subnet_route_table_association", "nodes", fmt.Sprintf(
+			`{"id":%q,"route_table_id":%q,"subnet_id":%q,"timeouts":null}`, subnet, table, subnet)
 	}
 	list := func(open, end string, each func(i int)) {
 		b.WriteString(open)
@@ -44,11 +49,13 @@ func bigPlan(w io.Writer, n, every int) error {
 	}
 	head := func(i int) string {
 		kind, name, _ := one(i)
-		return fmt.Sprintf(`{"address":"module.m[\"%d\"].%s.%s","module_address":"module.m[\"%d\"]","mode":"managed","type":%q,"name":%q,"provider_name":"registry.terraform.io/hashicorp/azurerm"`, i/2, kind, name, i/2, kind, name)
+		return fmt.Sprintf(
+			`{"address":"module.m[\"%d\"].%s.%s","module_address":"module.m[\"%d\"]","mode":"managed","type":%q,"name":%q,"provider_name":"registry.terraform.io/hashicorp/azurerm"`, i/2, kind, name, i/2, kind, name)
 	}
 	state := func(i int) {
 		_, _, values := one(i)
-		fmt.Fprintf(b, `%s,"schema_version":0,"values":%s,"sensitive_values":{"tags":{}}}`, head(i), values)
+		fmt.Fprintf(b, `%s,"schema_version":0,"values":%s,"sensitive_values":{"tags":{}}}`, head(i),
+			values)
 	}
 	b.WriteString(`{"format_version":"1.2","terraform_version":"1.11.4",`)
 	list(`"planned_values":{"root_module":{"child_modules":[{"resources":[`, `]}]}},`, state)
@@ -95,7 +102,8 @@ func TestPeakMemory(t *testing.T) {
 		return
 	}
 	if testing.Short() || runtime.GOOS != "linux" || raced {
-		t.Skip("NOT RUN: it looks at /proc (Linux), and at memory that is not the race detector's; go test ./... on Linux runs it")
+		t.Skip("NOT RUN: it looks at /proc (Linux), and at memory that is not the race " +
+			"detector's; go test ./... on Linux runs it")
 	}
 	for _, every := range []int{20, 1} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestPeakMemory$")
@@ -111,13 +119,14 @@ func TestPeakMemory(t *testing.T) {
 		kB, _ := strconv.Atoi(string(peak[1]))
 		t.Logf("one network resource in %d: peak %d MiB", every, kB>>10)
 		if kB>>10 >= 150 {
-			t.Errorf("one network resource in %d: peak memory %d MiB, promised are less than 150", every, kB>>10)
+			t.Errorf("one network resource in %d: peak memory %d MiB, promised are less than 150",
+				every, kB>>10)
 		}
 	}
 }
 
-// BenchmarkPlan reads a plan of 100,000 resources from a file, next to encoding/json reading it into
-// a map.
+// BenchmarkPlan reads a plan of 100,000 resources from a file, next to encoding/json reading it
+// into a map.
 func BenchmarkPlan(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "plan.json")
 	f, err := os.Create(path)

@@ -60,14 +60,16 @@ func (w cloud) deploy(f File, parameters string) gjson.Result {
 
 // deploymentBody has the template as it is written, with comments, as az sends it.
 func deploymentBody(f File, parameters string) string {
-	return `{"properties": {"mode": "Incremental", "parameters": {` + parameters + `}, template:` + string(
-		f.Data,
-	) + `}}`
+	return `{"properties": {"mode": "Incremental", "parameters": {` + parameters + `}, template:` +
+		string(
+			f.Data,
+		) + `}}`
 }
 
 func (w cloud) table(subnet string) string {
 	w.Helper()
-	return arm.ID(w.do(http.MethodGet, deployedNet+"/subnets/"+subnet, "").Get("properties.routeTable.id").String()).
+	return arm.ID(w.do(http.MethodGet, deployedNet+"/subnets/"+subnet,
+		"").Get("properties.routeTable.id").String()).
 		Name()
 }
 
@@ -169,7 +171,8 @@ func TestDeployedCompiled(t *testing.T) {
 			},
 		},
 	)
-	if p := w.deploy(File{"f.json", fix.After}, `"vnetName": {"value": "shop-vnet"}`); p.Get("provisioningState").
+	if p := w.deploy(File{"f.json", fix.After}, `"vnetName": {"value": "shop-vnet"}`); p.Get(
+		"provisioningState").
 		String() !=
 		"Succeeded" ||
 		w.table("aks-nodes") != "pods" {

@@ -24,7 +24,8 @@ type Edit struct {
 
 // Repairs are the findings at or above a severity, each with its repair, nil if no program should
 // make one. Notes with a repair are included at any severity: without the repair the apply fails.
-func (r *Reading) Repairs(known Known, from finding.Severity) (findings []finding.Finding, repairs []*Repair) {
+func (r *Reading) Repairs(known Known, from finding.Severity) (findings []finding.Finding,
+	repairs []*Repair) {
 	known.Carriers = slices.Concat(known.Carriers, r.Carriers)
 	for _, e := range r.Effects {
 		if e = known.settle(e); e.Verb == "" {
@@ -57,7 +58,8 @@ func (s *Source) Fix(repairs []*Repair) (edits []Edit, why []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.open)) {
 		before := s.content(name)
-		if after := layout(before, x.open[name].BuildTokens(nil).Bytes()); !bytes.Equal(before, after) {
+		if after := layout(before, x.open[name].BuildTokens(nil).Bytes()); !bytes.Equal(before,
+			after) {
 			edits = append(edits, Edit{File: name, Before: before, After: after})
 		}
 	}
@@ -77,14 +79,16 @@ func layout(before, after []byte) []byte {
 		return before
 	} else if bytes.Equal(hclwrite.Format(whole), whole) {
 		now = lines(hclwrite.Format(bytes.Join(now, []byte("\n"))))
-	} else if formatted := lines(hclwrite.Format(bytes.Join(now, []byte("\n")))); len(formatted) == len(now) {
+	} else if formatted := lines(hclwrite.Format(bytes.Join(now, []byte("\n")))); len(
+		formatted) == len(now) {
 		had := map[string]bool{}
 		for _, line := range old {
 			had[string(line)] = true
 		}
 		fresh := false
 		for i, line := range now {
-			if fresh = !had[string(line)] || fresh && string(line) == "}"; fresh { // a new block ends with a brace that others have, too
+			// a new block ends with a brace that others have, too
+			if fresh = !had[string(line)] || fresh && string(line) == "}"; fresh {
 				now[i] = formatted[i]
 			}
 		}
@@ -135,7 +139,8 @@ func (s *Source) content(name string) []byte {
 type fixer struct {
 	source *Source
 	open   map[string]*hclwrite.File
-	set    map[string]string // what was set, by file, resource, block and attribute: instances of a module share their code
+	// what was set, by file, resource, block and attribute: instances of a module share their code
+	set map[string]string
 }
 
 func (x *fixer) file(name string) *hclwrite.File {
@@ -213,11 +218,13 @@ func (x *fixer) claim(file string, r Repair) string {
 	for _, s := range r.Set {
 		byID := strings.Contains(s.Expression, `"/`)
 		if byID && inModule && !keyed {
-			return "the code of " + r.Address + " is in a module and the table is not: pass the table in as a variable"
+			return "the code of " + r.Address + " is in a module and the table is not: pass the " +
+				"table in as a variable"
 		}
 		key := strings.Join([]string{file, withoutKeys(r.Address), r.Subnet, s.Attribute}, "\x00")
 		if other, known := x.set[key]; known && other != s.Expression || keyed && byID || r.Shared {
-			return "several instances share the code of " + r.Address + ": pass its table in as a variable"
+			return "several instances share the code of " + r.Address +
+				": pass its table in as a variable"
 		}
 		x.set[key] = s.Expression
 	}
@@ -227,7 +234,8 @@ func (x *fixer) claim(file string, r Repair) string {
 // writtenBlock is the literal block of a subnet in its network, nil if there is none.
 func writtenBlock(body *hclwrite.Body, subnet string) *hclwrite.Block {
 	for _, b := range body.Blocks() {
-		if b.Type() == "subnet" && strings.EqualFold(unquoted(b.Body().GetAttribute("name")), subnet) {
+		if b.Type() == "subnet" && strings.EqualFold(unquoted(b.Body().GetAttribute("name")),
+			subnet) {
 			return b
 		}
 	}

@@ -42,10 +42,14 @@ func fixed(t *testing.T, s *Source, repairs []*Repair) (code string, why []strin
 // rest is left.
 func TestFixFixtures(t *testing.T) {
 	want := map[string]string{
-		"s01-inline-subnet-strips":            "    address_prefixes = [\"10.240.0.0/24\"]\n    route_table_id   = azurerm_route_table.nodes.id\n",
-		"s03-association-destroyed":           "resource \"azurerm_subnet_route_table_association\" \"nodes\" {\n  subnet_id      = azurerm_subnet.nodes.id\n  route_table_id = azurerm_route_table.nodes.id\n}\n",
-		"s04-association-replaced":            "  route_table_id = azurerm_route_table.nodes.id\n",
-		"s06-write-only-table-removed":        "  route_table_id_wo         = azurerm_route_table.nodes.id\n  route_table_id_wo_version = 1\n",
+		"s01-inline-subnet-strips": "    address_prefixes = [\"10.240.0.0/24\"]\n    " +
+			"route_table_id   = azurerm_route_table.nodes.id\n",
+		"s03-association-destroyed": "resource \"azurerm_subnet_route_table_association\" " +
+			"\"nodes\" {\n  subnet_id      = azurerm_subnet.nodes.id\n  route_table_id = " +
+			"azurerm_route_table.nodes.id\n}\n",
+		"s04-association-replaced": "  route_table_id = azurerm_route_table.nodes.id\n",
+		"s06-write-only-table-removed": "  route_table_id_wo         = " +
+			"azurerm_route_table.nodes.id\n  route_table_id_wo_version = 1\n",
 		"s07-inline-routes-remove-pod-routes": "  lifecycle {\n    ignore_changes = [route]\n  }\n",
 		"s08-subnet-renamed":                  "left",
 		"s09-silent-strip-stale-state":        "  lifecycle {\n    ignore_changes = [subnet]\n  }\n",
@@ -61,7 +65,8 @@ func TestFixFixtures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, repairs := r.Repairs(Known{Carriers: []Carrier{Named("aks-nodes", "it carries pods")}}, finding.Warning)
+			_, repairs := r.Repairs(Known{
+				Carriers: []Carrier{Named("aks-nodes", "it carries pods")}}, finding.Warning)
 			after, why := fixed(t, sourceOf(t, string(code)), repairs)
 			switch {
 			case want[name] == "" && len(repairs) > 0:
@@ -82,23 +87,65 @@ func TestFixFixtures(t *testing.T) {
 // the result passes the check.
 func TestFixConfiguration(t *testing.T) {
 	for _, c := range []struct{ name, code, want string }{
-		{"a list that grows", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\" # of the cluster\n  }\n  lifecycle {\n    ignore_changes = [tags]\n  }\n}\n", "ignore_changes = [tags, subnet]\n"},
-		{"a list of lines", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [\n      tags, # by policy\n    ]\n  }\n}\n", "    ignore_changes = [\n      tags, # by policy\n      subnet,\n    ]\n"},
-		{"a list of lines without the last comma", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [\n      tags # by policy\n    ]\n  }\n}\n", "    ignore_changes = [\n      tags, # by policy\n      subnet\n    ]\n"},
-		{"an empty list", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = []\n  }\n}\n", "ignore_changes = [subnet]\n"},
-		{"a lifecycle for something else", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    prevent_destroy = true\n  }\n}\n", "    prevent_destroy = true\n    ignore_changes  = [subnet]\n"},
-		{"a part of the set", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [tags, subnet[0].route_table_id]\n  }\n}\n", "ignore_changes = [tags, subnet]\n"},
-		{"parts of the set, with comments", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [\n      # first\n      tags, # by policy\n      subnet[0].route_table_id, # by others\n      subnet[1], # too\n      # last\n    ]\n  }\n}\n", "    ignore_changes = [\n      # first\n      tags, # by policy\n      subnet, # by others\n      # last\n    ]\n"},
-		{"parts of the set, on a line", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [subnet[0], tags[\"a\"], subnet[1]] # why\n  }\n}\n", "    ignore_changes = [subnet, tags[\"a\"]] # why\n"},
-		{"a lifecycle on one line", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle { prevent_destroy = true } # why\n}\n", "  lifecycle {\n    prevent_destroy = true\n    ignore_changes  = [subnet]\n  } # why\n}\n"},
-		{"an empty lifecycle", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {}\n}\n", "  lifecycle {\n    ignore_changes = [subnet]\n  }\n}\n"},
-		{"a list on one line", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle { ignore_changes = [tags] }\n}\n", "  lifecycle { ignore_changes = [tags, subnet] }\n}\n"},
-		{"a protection of nothing among others, with comments", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\"\n  lifecycle {\n    ignore_changes = [\n      route_table_id, # by others\n      delegation, # by a service\n    ]\n  }\n}\n", "    ignore_changes = [\n      delegation, # by a service\n    ]\n"},
-		{"a protection of nothing, the last of several", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\"\n  lifecycle {\n    ignore_changes = [delegation, route_table_id]\n  }\n}\n", "ignore_changes = [delegation]\n"},
-		{"a protection of nothing", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\" # keep\n  lifecycle {\n    ignore_changes = [route_table_id]\n  }\n}\n", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\" # keep\n}\n"},
-		{"a protection of nothing beside one of something", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\"\n  lifecycle {\n    ignore_changes = [route_table_id, delegation]\n  }\n}\n", "ignore_changes = [delegation]\n"},
-		{"a layout of its own", "resource \"azurerm_virtual_network\" \"v\" {\n      name=\"hub\"\n  subnet {\n    name    = \"nodes\"\n  }\n}\n", "      name=\"hub\"\n  subnet {\n    name    = \"nodes\"\n  }\n\n  lifecycle {\n    ignore_changes = [subnet]\n  }\n}\n"},
-		{"the line ends of Windows", "resource \"azurerm_virtual_network\" \"v\" {\r\n  subnet {\r\n    name = \"nodes\"\r\n  }\r\n}\r\n", "\r\n\r\n  lifecycle {\r\n    ignore_changes = [subnet]\r\n  }\r\n}\r\n"},
+		{"a list that grows", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    " +
+			"name = \"nodes\" # of the cluster\n  }\n  lifecycle {\n    ignore_changes = " +
+			"[tags]\n  }\n}\n", "ignore_changes = [tags, subnet]\n"},
+		{"a list of lines", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name " +
+			"= \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [\n      tags, # by policy\n  " +
+			"  ]\n  }\n}\n", "    ignore_changes = [\n      tags, # by policy\n      subnet,\n   " +
+			" ]\n"},
+		{"a list of lines without the last comma", "resource \"azurerm_virtual_network\" \"v\" " +
+			"{\n  subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [\n   " +
+			"   tags # by policy\n    ]\n  }\n}\n", "    ignore_changes = [\n      tags, # by " +
+			"policy\n      subnet\n    ]\n"},
+		{"an empty list", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = " +
+			"\"nodes\"\n  }\n  lifecycle {\n    ignore_changes = []\n  }\n}\n", "ignore_changes " +
+			"= [subnet]\n"},
+		{"a lifecycle for something else", "resource \"azurerm_virtual_network\" \"v\" {\n  " +
+			"subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    prevent_destroy = true\n  " +
+			"}\n}\n", "    prevent_destroy = true\n    ignore_changes  = [subnet]\n"},
+		{"a part of the set", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    " +
+			"name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [tags, " +
+			"subnet[0].route_table_id]\n  }\n}\n", "ignore_changes = [tags, subnet]\n"},
+		{"parts of the set, with comments", "resource \"azurerm_virtual_network\" \"v\" {\n  " +
+			"subnet {\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [\n      # " +
+			"first\n      tags, # by policy\n      subnet[0].route_table_id, # by others\n      " +
+			"subnet[1], # too\n      # last\n    ]\n  }\n}\n", "    ignore_changes = [\n      # " +
+			"first\n      tags, # by policy\n      subnet, # by others\n      # last\n    ]\n"},
+		{"parts of the set, on a line", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet " +
+			"{\n    name = \"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [subnet[0], " +
+			"tags[\"a\"], subnet[1]] # why\n  }\n}\n", "    ignore_changes = [subnet, " +
+			"tags[\"a\"]] # why\n"},
+		{"a lifecycle on one line", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n  " +
+			"  name = \"nodes\"\n  }\n  lifecycle { prevent_destroy = true } # why\n}\n",
+			"  lifecycle {\n    prevent_destroy = true\n    ignore_changes  = [subnet]\n  } # " +
+				"why\n}\n"},
+		{"an empty lifecycle", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    " +
+			"name = \"nodes\"\n  }\n  lifecycle {}\n}\n", "  lifecycle {\n    ignore_changes = " +
+			"[subnet]\n  }\n}\n"},
+		{"a list on one line", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    " +
+			"name = \"nodes\"\n  }\n  lifecycle { ignore_changes = [tags] }\n}\n",
+			"  lifecycle { ignore_changes = [tags, subnet] }\n}\n"},
+		{"a protection of nothing among others, with comments", "resource \"azurerm_subnet\" " +
+			"\"n\" {\n  name = \"nodes\"\n  lifecycle {\n    ignore_changes = [\n      " +
+			"route_table_id, # by others\n      delegation, # by a service\n    ]\n  }\n}\n",
+			"    ignore_changes = [\n      delegation, # by a service\n    ]\n"},
+		{"a protection of nothing, the last of several", "resource \"azurerm_subnet\" \"n\" {\n  " +
+			"name = \"nodes\"\n  lifecycle {\n    ignore_changes = [delegation, " +
+			"route_table_id]\n  }\n}\n", "ignore_changes = [delegation]\n"},
+		{"a protection of nothing", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\" # " +
+			"keep\n  lifecycle {\n    ignore_changes = [route_table_id]\n  }\n}\n",
+			"resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\" # keep\n}\n"},
+		{"a protection of nothing beside one of something", "resource \"azurerm_subnet\" \"n\" " +
+			"{\n  name = \"nodes\"\n  lifecycle {\n    ignore_changes = [route_table_id, " +
+			"delegation]\n  }\n}\n", "ignore_changes = [delegation]\n"},
+		{"a layout of its own", "resource \"azurerm_virtual_network\" \"v\" {\n      " +
+			"name=\"hub\"\n  subnet {\n    name    = \"nodes\"\n  }\n}\n", "      name=\"hub\"\n " +
+			" subnet {\n    name    = \"nodes\"\n  }\n\n  lifecycle {\n    ignore_changes = " +
+			"[subnet]\n  }\n}\n"},
+		{"the line ends of Windows", "resource \"azurerm_virtual_network\" \"v\" {\r\n  subnet " +
+			"{\r\n    name = \"nodes\"\r\n  }\r\n}\r\n", "\r\n\r\n  lifecycle {\r\n    " +
+			"ignore_changes = [subnet]\r\n  }\r\n}\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := sourceOf(t, c.code)
@@ -119,16 +166,28 @@ func TestFixConfiguration(t *testing.T) {
 func TestFixBodies(t *testing.T) {
 	set := []Setting{{"routeTable", "{ id = azurerm_route_table.rt.id }"}}
 	for _, c := range []struct{ name, kind, body, want string }{
-		{"an object", subnetType, "{\n    properties = {\n      addressPrefix = \"10.0.0.0/24\" # why\n    }\n  }", "    properties = {\n      routeTable    = { id = azurerm_route_table.rt.id }\n      addressPrefix = \"10.0.0.0/24\" # why\n    }\n"},
-		{"as text", subnetType, "jsonencode({ properties = { addressPrefix = \"10.0.0.0/24\" } })", "body = jsonencode({ properties = { routeTable = { id = azurerm_route_table.rt.id }, addressPrefix = \"10.0.0.0/24\" } })\n"},
-		{"an empty one", subnetType, "{ properties = {} }", "body = { properties = { routeTable = { id = azurerm_route_table.rt.id } } }\n"},
-		{"one that says null", subnetType, "{ properties = { routeTable = null } }", "body = { properties = { routeTable = { id = azurerm_route_table.rt.id } } }\n"},
-		{"a network", vnetType, "{ properties = { subnets = [{ name = \"edge\", properties = {} }, { name = \"nodes\", properties = { x = 1 } }] } }", "{ name = \"edge\", properties = {} }, { name = \"nodes\", properties = { routeTable = { id = azurerm_route_table.rt.id }, x = 1 } }"},
+		{"an object", subnetType, "{\n    properties = {\n      addressPrefix = \"10.0.0.0/24\" " +
+			"# why\n    }\n  }", "    properties = {\n      routeTable    = { id = " +
+			"azurerm_route_table.rt.id }\n      addressPrefix = \"10.0.0.0/24\" # why\n    }\n"},
+		{"as text", subnetType, "jsonencode({ properties = { addressPrefix = \"10.0.0.0/24\" } })",
+			"body = jsonencode({ properties = { routeTable = { id = azurerm_route_table.rt.id }, " +
+				"addressPrefix = \"10.0.0.0/24\" } })\n"},
+		{"an empty one", subnetType, "{ properties = {} }",
+			"body = { properties = { routeTable = { id = azurerm_route_table.rt.id } } }\n"},
+		{"one that says null", subnetType, "{ properties = { routeTable = null } }",
+			"body = { properties = { routeTable = { id = azurerm_route_table.rt.id } } }\n"},
+		{"a network", vnetType, "{ properties = { subnets = [{ name = \"edge\", properties = {} " +
+			"}, { name = \"nodes\", properties = { x = 1 } }] } }", "{ name = \"edge\", " +
+			"properties = {} }, { name = \"nodes\", properties = { routeTable = { id = " +
+			"azurerm_route_table.rt.id }, x = 1 } }"},
 		{"an expression", subnetType, "local.body", ""},
 	} {
-		code := "resource \"azapi_resource\" \"n\" {\n  type = \"" + c.kind + "\"\n  body = " + c.body + "\n}\n"
-		after, why := fixed(t, sourceOf(t, code), []*Repair{{Address: "azapi_resource.n", Subnet: "nodes", Set: set}})
-		if c.want == "" && (after != code || !strings.Contains(why[0], "is an expression: add")) || !strings.Contains(after, c.want) {
+		code := "resource \"azapi_resource\" \"n\" {\n  type = \"" + c.kind + "\"\n  body = " +
+			c.body + "\n}\n"
+		after, why := fixed(t, sourceOf(t, code),
+			[]*Repair{{Address: "azapi_resource.n", Subnet: "nodes", Set: set}})
+		if c.want == "" && (after != code || !strings.Contains(why[0], "is an expression: add")) ||
+			!strings.Contains(after, c.want) {
 			t.Errorf("%s: %q is not in %s (%q)", c.name, c.want, after, why)
 		}
 	}
@@ -139,18 +198,29 @@ func TestFixLeaves(t *testing.T) {
 	inlineRepair := func(address, value string) *Repair {
 		return &Repair{Address: address, Subnet: "nodes", Set: []Setting{{"route_table_id", value}}}
 	}
-	const vnet = "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = \"nodes\"\n  }\n}\n"
+	const vnet = "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = " +
+		"\"nodes\"\n  }\n}\n"
 	for _, c := range []struct {
 		name, code string
 		repairs    []*Repair
 		want       string
 	}{
-		{"code that is missing", vnet, []*Repair{inlineRepair("azurerm_virtual_network.other", "x")}, "was not found"},
-		{"instances that share their code", vnet, []*Repair{inlineRepair("azurerm_virtual_network.v[0]", `"/subscriptions/a"`)}, "share the code"},
-		{"instances that share their body", "resource \"azapi_resource\" \"n\" {\n  body = { properties = {} }\n}\n", []*Repair{{Address: "azapi_resource.n[0]", Subnet: "nodes", Set: []Setting{{"routeTable", `{ id = "/subscriptions/a" }`}}}}, "share the code"},
-		{"a block on one line", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet { name = \"nodes\" }\n}\n", []*Repair{inlineRepair("azurerm_virtual_network.v", "x.y")}, "on one line"},
-		{"a resource on one line", "resource \"azurerm_virtual_network\" \"v\" {}\n", []*Repair{{Address: "azurerm_virtual_network.v", Ignore: "subnet"}}, "on one line"},
-		{"an expression", "resource \"azurerm_virtual_network\" \"v\" {\n  lifecycle {\n    ignore_changes = local.x\n  }\n}\n", []*Repair{{Address: "azurerm_virtual_network.v", Ignore: "subnet"}}, "not a plain list"},
+		{"code that is missing", vnet,
+			[]*Repair{inlineRepair("azurerm_virtual_network.other", "x")}, "was not found"},
+		{"instances that share their code", vnet,
+			[]*Repair{inlineRepair("azurerm_virtual_network.v[0]", `"/subscriptions/a"`)},
+			"share the code"},
+		{"instances that share their body", "resource \"azapi_resource\" \"n\" {\n  body = { " +
+			"properties = {} }\n}\n", []*Repair{{Address: "azapi_resource.n[0]", Subnet: "nodes",
+			Set: []Setting{{"routeTable", `{ id = "/subscriptions/a" }`}}}}, "share the code"},
+		{"a block on one line", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet { name = " +
+			"\"nodes\" }\n}\n", []*Repair{inlineRepair("azurerm_virtual_network.v", "x.y")},
+			"on one line"},
+		{"a resource on one line", "resource \"azurerm_virtual_network\" \"v\" {}\n",
+			[]*Repair{{Address: "azurerm_virtual_network.v", Ignore: "subnet"}}, "on one line"},
+		{"an expression", "resource \"azurerm_virtual_network\" \"v\" {\n  lifecycle {\n    " +
+			"ignore_changes = local.x\n  }\n}\n", []*Repair{
+			{Address: "azurerm_virtual_network.v", Ignore: "subnet"}}, "not a plain list"},
 		{"nothing to do it with", vnet, []*Repair{nil}, "this needs your decision"},
 	} {
 		after, why := fixed(t, sourceOf(t, c.code), c.repairs)
@@ -158,16 +228,23 @@ func TestFixLeaves(t *testing.T) {
 			t.Errorf("%s: %q, expected %q, and %s", c.name, why, c.want, after)
 		}
 	}
-	for _, address := range []string{`azurerm_virtual_network.v["a"]`, "azurerm_virtual_network.v"} { // ignored for all of them, whatever table each has
-		code := "resource \"azurerm_virtual_network\" \"v\" {\n  dynamic \"subnet\" {\n    for_each = var.x\n    content {\n      name = subnet.key\n    }\n  }\n}\n"
+	// ignored for all of them, whatever table each has
+	for _, address := range []string{`azurerm_virtual_network.v["a"]`,
+		"azurerm_virtual_network.v"} {
+		code := "resource \"azurerm_virtual_network\" \"v\" {\n  dynamic \"subnet\" {\n    " +
+			"for_each = var.x\n    content {\n      name = subnet.key\n    }\n  }\n}\n"
 		r := inlineRepair(address, `"/subscriptions/a"`)
 		r.Shared = true
-		if after, why := fixed(t, sourceOf(t, code), []*Repair{r}); !strings.Contains(after, "ignore_changes = [subnet]") || why[0] != "" {
+		if after, why := fixed(t, sourceOf(t, code), []*Repair{r}); !strings.Contains(after,
+			"ignore_changes = [subnet]") || why[0] != "" {
 			t.Errorf("%s: %q: %s", address, why, after)
 		}
 	}
-	dynamic := "resource \"azurerm_virtual_network\" \"v\" {\n  dynamic \"subnet\" {\n    for_each = var.x\n    content {\n      name = subnet.key\n    }\n  }\n}\n"
-	if after, _ := fixed(t, sourceOf(t, dynamic), []*Repair{inlineRepair("azurerm_virtual_network.v", "x.y")}); !strings.Contains(after, "ignore_changes = [subnet]") {
+	dynamic := "resource \"azurerm_virtual_network\" \"v\" {\n  dynamic \"subnet\" {\n    " +
+		"for_each = var.x\n    content {\n      name = subnet.key\n    }\n  }\n}\n"
+	if after, _ := fixed(t, sourceOf(t, dynamic),
+		[]*Repair{inlineRepair("azurerm_virtual_network.v", "x.y")}); !strings.Contains(
+		after, "ignore_changes = [subnet]") {
 		t.Errorf("blocks that are not written out: %s", after)
 	}
 }
@@ -175,7 +252,11 @@ func TestFixLeaves(t *testing.T) {
 // TestFixModule: the ID of a table is not written into a module, which can be called from anywhere;
 // a table of its own is named.
 func TestFixModule(t *testing.T) {
-	files := fstest.MapFS{"main.tf": {Data: []byte("module \"a\" {\n  source = \"./m\"\n}\n\nmodule \"b\" {\n  source = \"./m\"\n}\n")}, "m/main.tf": {Data: []byte("resource \"azurerm_subnet_route_table_association\" \"n\" {\n  route_table_id = var.table\n}\n")}}
+	files := fstest.MapFS{
+		"main.tf": {Data: []byte("module \"a\" {\n  source = \"./m\"\n}\n\nmodule \"b\" {\n  " +
+			"source = \"./m\"\n}\n")},
+		"m/main.tf": {Data: []byte("resource \"azurerm_subnet_route_table_association\" \"n\" " +
+			"{\n  route_table_id = var.table\n}\n")}}
 	s, err := ReadSource(files, ".")
 	if err != nil {
 		t.Fatal(err)
@@ -190,9 +271,11 @@ func TestFixModule(t *testing.T) {
 		{"azurerm_route_table.rt.id", false, ""},
 		{"azurerm_route_table.rt.id", true, ""},
 	} {
-		r := &Repair{Address: "module.a.azurerm_subnet_route_table_association.n", Set: []Setting{{"route_table_id", c.table}}}
+		r := &Repair{Address: "module.a.azurerm_subnet_route_table_association.n",
+			Set: []Setting{{"route_table_id", c.table}}}
 		if c.add {
-			r.Address, r.Beside, r.Add = "module.a.azurerm_subnet_route_table_association.new", r.Address, true
+			r.Address, r.Beside, r.Add = "module.a.azurerm_subnet_route_table_association.new",
+				r.Address, true
 		}
 		edits, why := s.Fix([]*Repair{r})
 		if !strings.Contains(why[0], c.want) || (len(edits) == 0) != (c.want != "") {
@@ -204,20 +287,32 @@ func TestFixModule(t *testing.T) {
 // TestFixImport: an association that Azure has and the state has not is imported, from the root
 // module, once.
 func TestFixImport(t *testing.T) {
-	const link = "resource \"azurerm_subnet_route_table_association\" \"n\" {\n  subnet_id = azurerm_subnet.n.id # keep\n}\n"
+	const link = "resource \"azurerm_subnet_route_table_association\" \"n\" {\n  subnet_id = " +
+		"azurerm_subnet.n.id # keep\n}\n"
 	for _, c := range []struct{ name, address, table, want string }{
-		{"in the root module", "azurerm_subnet_route_table_association.n", rtID, "main.tf: " + link + "\nimport {\n  to = azurerm_subnet_route_table_association.n\n  id = \"" + nodesID + "\"\n}\n"},
-		{"an instance", `azurerm_subnet_route_table_association.n["a"]`, rtID, "import {\n  to = azurerm_subnet_route_table_association.n[\"a\"]\n"},
-		{"in a module", `module.net["a"].azurerm_subnet_route_table_association.n`, rtID, "net.tf: module \"net\" {\n  source = \"./net\"\n}\n\nimport {\n  to = module.net[\"a\"].azurerm_subnet_route_table_association.n\n"},
-		{"in a module that was not found", "module.far.azurerm_subnet_route_table_association.n", rtID, ""},
+		{"in the root module", "azurerm_subnet_route_table_association.n", rtID, "main.tf: " +
+			link + "\nimport {\n  to = azurerm_subnet_route_table_association.n\n  id = \"" +
+			nodesID + "\"\n}\n"},
+		{"an instance", `azurerm_subnet_route_table_association.n["a"]`, rtID,
+			"import {\n  to = azurerm_subnet_route_table_association.n[\"a\"]\n"},
+		{"in a module", `module.net["a"].azurerm_subnet_route_table_association.n`, rtID,
+			"net.tf: module \"net\" {\n  source = \"./net\"\n}\n\nimport {\n  to = " +
+				"module.net[\"a\"].azurerm_subnet_route_table_association.n\n"},
+		{"in a module that was not found", "module.far.azurerm_subnet_route_table_association.n",
+			rtID, ""},
 		{"with another table", "azurerm_subnet_route_table_association.n", otherID, ""},
 	} {
-		s, err := ReadSource(fstest.MapFS{"main.tf": {Data: []byte(link)}, "net.tf": {Data: []byte("module \"net\" {\n  source = \"./net\"\n}\n")}, "net/main.tf": {Data: []byte(link)}}, ".")
+		s, err := ReadSource(fstest.MapFS{"main.tf": {Data: []byte(link)},
+			"net.tf":      {Data: []byte("module \"net\" {\n  source = \"./net\"\n}\n")},
+			"net/main.tf": {Data: []byte(link)}}, ".")
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+changes(tfSubnet, "n", "no-op", subnetOf(`,"route_table_id":"`+rtID+`"`), "null")+
-			`,{"address":`+strconv.Quote(c.address)+`,"module_address":`+strconv.Quote(moduleOf(c.address))+`,"type":"azurerm_subnet_route_table_association","name":"n","change":{"actions":["create"],"before":null,"after":`+association(c.table)+`}}]}`))
+		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
+			changes(tfSubnet, "n", "no-op", subnetOf(`,"route_table_id":"`+rtID+`"`), "null")+
+			`,{"address":`+strconv.Quote(c.address)+`,"module_address":`+
+			strconv.Quote(moduleOf(c.address))+
+			`,"type":"azurerm_subnet_route_table_association","name":"n","change":{"actions":["create"],"before":null,"after":`+association(c.table)+`}}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,31 +339,44 @@ func TestFixImport(t *testing.T) {
 // named that the same plan destroys.
 func TestFixShared(t *testing.T) {
 	link := func(key, subnet, action, before, after string) string {
-		return fmt.Sprintf(`{"address":"azurerm_subnet_route_table_association.n[\"%s\"]","type":"azurerm_subnet_route_table_association","name":"n","change":{"actions":[%q],"before":{"id":%q,"subnet_id":%q,"route_table_id":%q},"after":{"id":%q,"subnet_id":%q,"route_table_id":%q}}}`,
+		return fmt.Sprintf(
+			`{"address":"azurerm_subnet_route_table_association.n[\"%s\"]","type":"azurerm_subnet_route_table_association","name":"n","change":{"actions":[%q],"before":{"id":%q,"subnet_id":%q,"route_table_id":%q},"after":{"id":%q,"subnet_id":%q,"route_table_id":%q}}}`,
 			key, action, subnet, subnet, before, subnet, subnet, after)
 	}
 	table := func(name, id, action string) string {
 		return changes(tfTable, name, action, fmt.Sprintf(`{"id":%q,"name":%q}`, id, name), "null")
 	}
-	const code = "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\"\n}\n\nresource \"azurerm_subnet_route_table_association\" \"n\" {\n  for_each       = var.x\n  route_table_id = each.value\n}\n"
+	const code = "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\"\n}\n\nresource " +
+		"\"azurerm_subnet_route_table_association\" \"n\" {\n  for_each       = var.x\n  " +
+		"route_table_id = each.value\n}\n"
 	for _, c := range []struct {
 		name  string
 		parts []string
 		want  string // what is left, "" where it is repaired
 	}{
-		{"the other one has another table", []string{table("rt", rtID, "no-op"), link("a", nodesID, "update", rtID, otherID), link("b", edgeID, "no-op", otherID, otherID)}, "several instances share the code"},
-		{"the other one has the same", []string{table("rt", rtID, "no-op"), link("a", nodesID, "update", rtID, otherID), link("b", edgeID, "no-op", rtID, rtID)}, ""},
-		{"there is no other", []string{table("rt", rtID, "no-op"), link("a", nodesID, "update", rtID, otherID)}, ""},
-		{"the table goes", []string{table("rt", rtID, "delete"), link("a", nodesID, "update", rtID, otherID)}, "this needs your decision"},
-		{"the table goes with its association", []string{table("rt", rtID, "delete"), changes(tfSubnet, "n", "no-op", subnetOf(""), "null"), changes(tfAssociation, "gone", "delete", association(rtID), "null")}, "this needs your decision"},
+		{"the other one has another table", []string{table("rt", rtID, "no-op"),
+			link("a", nodesID, "update", rtID, otherID), link("b", edgeID, "no-op", otherID,
+				otherID)}, "several instances share the code"},
+		{"the other one has the same", []string{table("rt", rtID, "no-op"),
+			link("a", nodesID, "update", rtID, otherID), link("b", edgeID, "no-op", rtID, rtID)},
+			""},
+		{"there is no other", []string{table("rt", rtID, "no-op"),
+			link("a", nodesID, "update", rtID, otherID)}, ""},
+		{"the table goes", []string{table("rt", rtID, "delete"),
+			link("a", nodesID, "update", rtID, otherID)}, "this needs your decision"},
+		{"the table goes with its association", []string{table("rt", rtID, "delete"),
+			changes(tfSubnet, "n", "no-op", subnetOf(""), "null"), changes(tfAssociation, "gone",
+				"delete", association(rtID), "null")}, "this needs your decision"},
 	} {
-		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+strings.Join(c.parts, ",")+`]}`))
+		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
+			strings.Join(c.parts, ",")+`]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, repairs := r.Repairs(Known{}, finding.Warning)
 		after, why := fixed(t, sourceOf(t, code), repairs)
-		if left := strings.Join(why, ""); len(why) != 1 || (c.want == "") != (left == "") || !strings.Contains(left, c.want) || (after == code) != (c.want != "") {
+		if left := strings.Join(why, ""); len(why) != 1 || (c.want == "") != (left == "") ||
+			!strings.Contains(left, c.want) || (after == code) != (c.want != "") {
 			t.Errorf("%s: %q, expected %q: %s", c.name, why, c.want, after)
 		}
 	}
@@ -284,7 +392,8 @@ func FuzzFix(f *testing.F) {
 		}
 		f.Add(raw[bytes.Index(raw, []byte(`resource "azurerm_virtual_network"`)):])
 	}
-	f.Add([]byte("resource \"azurerm_route_table\" \"r\" {\n  route {}\n  lifecycle {\n    ignore_changes = [route[0], tags]\n  }\n}"))
+	f.Add([]byte("resource \"azurerm_route_table\" \"r\" {\n  route {}\n  lifecycle {\n    " +
+		"ignore_changes = [route[0], tags]\n  }\n}"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		s, err := ReadSource(fstest.MapFS{"main.tf": {Data: raw}}, ".")
 		if err != nil {

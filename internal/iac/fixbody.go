@@ -25,11 +25,13 @@ func bodyTable(body *hclwrite.Body, r Repair, vnet bool) string {
 		properties = listed(properties, r.Subnet)
 	}
 	if properties == nil {
-		return "its body is an expression: add " + r.Set[0].Attribute + " = " + r.Set[0].Expression + " to the properties of " + r.Subnet
+		return "its body is an expression: add " + r.Set[0].Attribute + " = " +
+			r.Set[0].Expression + " to the properties of " + r.Subnet
 	}
 	if old := member(properties, r.Set[0].Attribute); old != nil {
 		at := old.Range()
-		setBody(body, string(source[:at.Start.Byte])+r.Set[0].Expression+string(source[at.End.Byte:]))
+		setBody(body, string(source[:at.Start.Byte])+r.Set[0].Expression+
+			string(source[at.End.Byte:]))
 		return ""
 	}
 	start, end := properties.OpenRange.End.Byte, properties.SrcRange.End.Byte-1
@@ -54,7 +56,8 @@ func setBody(body *hclwrite.Body, expression string) {
 // propertiesOf is the properties object in a literal body: an object, or jsonencode of one. Nil for
 // any other body.
 func propertiesOf(expr hclsyntax.Expression) *hclsyntax.ObjectConsExpr {
-	if call, ok := expr.(*hclsyntax.FunctionCallExpr); ok && call.Name == "jsonencode" && len(call.Args) == 1 {
+	if call, ok := expr.(*hclsyntax.FunctionCallExpr); ok && call.Name == "jsonencode" &&
+		len(call.Args) == 1 {
 		expr = call.Args[0]
 	}
 	object, ok := expr.(*hclsyntax.ObjectConsExpr)

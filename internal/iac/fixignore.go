@@ -39,10 +39,12 @@ func ignore(body *hclwrite.Body, attribute string) string {
 		}
 	}
 	if !parts {
-		lifecycle.Body().SetAttributeRaw("ignore_changes", appended(list.Expr().BuildTokens(nil), attribute))
+		lifecycle.Body().SetAttributeRaw("ignore_changes", appended(list.Expr().BuildTokens(nil),
+			attribute))
 		return ""
 	}
-	lifecycle.Body().SetAttributeRaw("ignore_changes", without(list.Expr().BuildTokens(nil), attribute, attribute))
+	lifecycle.Body().SetAttributeRaw("ignore_changes", without(list.Expr().BuildTokens(nil),
+		attribute, attribute))
 	return ""
 }
 
@@ -85,7 +87,8 @@ func unignore(body *hclwrite.Body, attribute string) {
 	switch {
 	case kept == len(items):
 	case kept > 0:
-		lifecycle.Body().SetAttributeRaw("ignore_changes", without(list.Expr().BuildTokens(nil), attribute, ""))
+		lifecycle.Body().SetAttributeRaw("ignore_changes", without(list.Expr().BuildTokens(nil),
+			attribute, ""))
 	default:
 		lifecycle.Body().RemoveAttribute("ignore_changes")
 		if len(lifecycle.Body().Attributes())+len(lifecycle.Body().Blocks()) == 0 {
@@ -157,16 +160,20 @@ func without(list hclwrite.Tokens, attribute, instead string) hclwrite.Tokens {
 		case rootOf(strings.TrimSpace(string(item.Bytes()))) != attribute:
 			out = append(out, list[start:i]...)
 		case instead != "":
-			out = append(out, &hclwrite.Token{Type: hclsyntax.TokenIdent, Bytes: []byte(instead), SpacesBefore: item[0].SpacesBefore})
+			out = append(out, &hclwrite.Token{Type: hclsyntax.TokenIdent, Bytes: []byte(instead),
+				SpacesBefore: item[0].SpacesBefore})
 			if comma {
 				out = append(out, list[i-1])
 			}
 			instead = ""
 		default:
-			if !comma && out[len(out)-1].Type == hclsyntax.TokenComma { // the last one on a line of several
+			// the last one on a line of several
+			if !comma && out[len(out)-1].Type == hclsyntax.TokenComma {
 				out = out[:len(out)-1]
 			}
-			if before := out[len(out)-1]; i < last && space(i) && strings.HasSuffix(string(before.Bytes), "\n") { // it had the line for itself
+			// it had the line for itself
+			if before := out[len(out)-1]; i < last && space(i) &&
+				strings.HasSuffix(string(before.Bytes), "\n") {
 				i++
 			}
 		}
@@ -181,7 +188,8 @@ func appended(list hclwrite.Tokens, item string) hclwrite.Tokens {
 		end--
 	}
 	last := end - 1 // the last token that is no line break and no comment
-	for last > 0 && (list[last].Type == hclsyntax.TokenNewline || list[last].Type == hclsyntax.TokenComment) {
+	for last > 0 && (list[last].Type == hclsyntax.TokenNewline ||
+		list[last].Type == hclsyntax.TokenComment) {
 		last--
 	}
 	word := &hclwrite.Token{Type: hclsyntax.TokenIdent, Bytes: []byte(item)}

@@ -49,7 +49,8 @@ func (x *fixer) rootFile(address string) string {
 // importsInto reports whether an import block for an address exists.
 func importsInto(body *hclwrite.Body, address string) bool {
 	for _, b := range body.Blocks() {
-		if to := b.Body().GetAttribute("to"); b.Type() == "import" && to != nil && strings.TrimSpace(string(to.Expr().BuildTokens(nil).Bytes())) == address {
+		if to := b.Body().GetAttribute("to"); b.Type() == "import" && to != nil &&
+			strings.TrimSpace(string(to.Expr().BuildTokens(nil).Bytes())) == address {
 			return true
 		}
 	}

@@ -48,8 +48,12 @@ var mutations = []mutation{
 		p = moved(t, p, `module.net["we.st"].`, "")
 		return nested(p, "net")
 	}},
-	{"with count", "aks-nodes", func(t *testing.T, p map[string]any) map[string]any { return moved(t, p, "", "[0]") }},
-	{"with for_each", "aks-nodes", func(t *testing.T, p map[string]any) map[string]any { return moved(t, p, "", `["a.b[x]"]`) }},
+	{"with count", "aks-nodes", func(t *testing.T, p map[string]any) map[string]any {
+		return moved(t, p, "", "[0]")
+	}},
+	{"with for_each", "aks-nodes", func(t *testing.T, p map[string]any) map[string]any {
+		return moved(t, p, "", `["a.b[x]"]`)
+	}},
 	{"two networks", "aks-nodes", func(t *testing.T, p map[string]any) map[string]any {
 		return joined(p, renamed(t, load(t, "s05-standalone-subnet-keeps")))
 	}},
@@ -103,9 +107,13 @@ func replaced(t *testing.T, p map[string]any, pairs ...string) map[string]any {
 }
 
 func renamed(t *testing.T, p map[string]any) map[string]any {
-	return replaced(t, p, "aks-nodes", "pool-a", "shop-vnet", "hub", "shop-nodes-rt", "egress-table", "shop-gateway-rt", "other", "shop-net", "platform",
-		"azurerm_virtual_network.shop", "azurerm_virtual_network.this", `"name":"shop"`, `"name":"this"`,
-		"azurerm_route_table.nodes", "azurerm_route_table.rt", "azurerm_subnet.nodes", "azurerm_subnet.one", "azurerm_subnet_route_table_association.nodes", "azurerm_subnet_route_table_association.link",
+	return replaced(t, p, "aks-nodes", "pool-a", "shop-vnet", "hub", "shop-nodes-rt",
+		"egress-table", "shop-gateway-rt", "other", "shop-net", "platform",
+		"azurerm_virtual_network.shop", "azurerm_virtual_network.this", `"name":"shop"`,
+		`"name":"this"`,
+		"azurerm_route_table.nodes", "azurerm_route_table.rt", "azurerm_subnet.nodes",
+		"azurerm_subnet.one", "azurerm_subnet_route_table_association.nodes",
+		"azurerm_subnet_route_table_association.link",
 		"aks-system-31418127", "aks-userpool-12345678", "000000000001/", "000000000002/")
 }
 
@@ -139,7 +147,8 @@ func moved(t *testing.T, p map[string]any, prefix, key string) map[string]any {
 			}
 		}
 	}
-	for _, part := range []string{"resource_changes", "resource_drift", "prior_state", "planned_values"} {
+	for _, part := range []string{"resource_changes", "resource_drift", "prior_state",
+		"planned_values"} {
 		visit(p[part])
 	}
 	return p
@@ -148,7 +157,9 @@ func moved(t *testing.T, p map[string]any, prefix, key string) map[string]any {
 // nested puts the configuration into a module.
 func nested(p map[string]any, name string) map[string]any {
 	c := p["configuration"].(map[string]any)
-	c["root_module"] = map[string]any{"module_calls": map[string]any{name: map[string]any{"source": "./net", "module": c["root_module"]}}}
+	c["root_module"] = map[string]any{
+		"module_calls": map[string]any{
+			name: map[string]any{"source": "./net", "module": c["root_module"]}}}
 	values := p["prior_state"].(map[string]any)["values"].(map[string]any)
 	values["root_module"] = map[string]any{"child_modules": []any{values["root_module"]}}
 	return p
@@ -209,11 +220,14 @@ func TestClusterInPlan(t *testing.T) {
 		}
 		cluster := map[string]any{
 			"id": "/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/shop", "name": "shop",
-			"network_profile": []any{map[string]any{"network_plugin": "kubenet"}}, "default_node_pool": []any{map[string]any{"name": "system", "vnet_subnet_id": nodes}},
+			"network_profile":   []any{map[string]any{"network_plugin": "kubenet"}},
+			"default_node_pool": []any{map[string]any{"name": "system", "vnet_subnet_id": nodes}},
 		}
 		p["resource_changes"] = append(list, map[string]any{
-			"address": "azurerm_kubernetes_cluster.shop", "mode": "managed", "type": tfCluster, "name": "shop",
-			"change": map[string]any{"actions": []any{"no-op"}, "before": cluster, "after": cluster},
+			"address": "azurerm_kubernetes_cluster.shop", "mode": "managed", "type": tfCluster,
+			"name": "shop",
+			"change": map[string]any{"actions": []any{"no-op"}, "before": cluster,
+				"after": cluster},
 		})
 		r, err := Read("plan.json", bytes.NewReader(dump(t, p)))
 		if err != nil {
@@ -225,7 +239,8 @@ func TestClusterInPlan(t *testing.T) {
 		case before == nil || r.After.Cluster(arm.ID(cluster["id"].(string))) == nil:
 			t.Errorf("%s: the subnet or the cluster is not pictured", name)
 		case want == finding.IaCRecreates && after != nil,
-			want == finding.IaCStrips && (after == nil || before.RouteTable == "" || after.RouteTable != ""),
+			want == finding.IaCStrips && (after == nil || before.RouteTable == "" ||
+				after.RouteTable != ""),
 			want == finding.IaCRoutes && len(r.After.Table(before.RouteTable).Routes) != 1,
 			want == "" && (after == nil || !after.RouteTable.Equal(before.RouteTable)):
 			t.Errorf("%s: %+v becomes %+v", name, before, after)
@@ -279,7 +294,8 @@ func TestState(t *testing.T) {
 	if err != nil || len(r.Carriers) != 1 {
 		t.Fatalf("read %+v, %v", r, err)
 	}
-	if c := r.Carriers[0]; c.Name != "nodes" || !strings.Contains(c.Why, "azurerm_kubernetes_cluster.shop") {
+	if c := r.Carriers[0]; c.Name != "nodes" ||
+		!strings.Contains(c.Why, "azurerm_kubernetes_cluster.shop") {
 		t.Errorf("carrier %+v", c)
 	}
 }

@@ -23,7 +23,8 @@ func FuzzRead(f *testing.F) {
 			f.Add(file, raw)
 		}
 	}
-	f.Add("terraform.tfstate", []byte(`{"version":4,"serial":1,"lineage":"x","resources":[{"type":"azurerm_subnet","name":"n","instances":[{"attributes":{"id":"/x"}}]}]}`))
+	f.Add("terraform.tfstate",
+		[]byte(`{"version":4,"serial":1,"lineage":"x","resources":[{"type":"azurerm_subnet","name":"n","instances":[{"attributes":{"id":"/x"}}]}]}`))
 	f.Fuzz(func(t *testing.T, name string, raw []byte) {
 		r, err := Read(name, bytes.NewReader(raw))
 		slow, errSlow := Read(name, iotest.OneByteReader(bytes.NewReader(raw)))
@@ -45,7 +46,8 @@ func FuzzRead(f *testing.F) {
 
 // FuzzStream: what is JSON for encoding/json is JSON here, value by value.
 func FuzzStream(f *testing.F) {
-	for _, seed := range []string{`{"a":[1,2,{"b":"c\"d\\"}],"e":null}`, `[]`, `"x"`, ` 12e3 `, `{"a":1}}`, `[1`, `{"a"}`, `nul`} {
+	for _, seed := range []string{`{"a":[1,2,{"b":"c\"d\\"}],"e":null}`, `[]`, `"x"`, ` 12e3 `,
+		`{"a":1}}`, `[1`, `{"a"}`, `nul`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -78,18 +80,24 @@ func TestForeign(t *testing.T) {
 		{"log", `{"@level":"info"}`, "the log of terraform plan -json"},
 		{"text", "Terraform will perform the following actions", "unknown format"},
 		{"other JSON", `{"a":1}`, "unknown format"},
-		{"new format", `{"format_version":"2.0","terraform_version":"3"}`, "newer than this program"},
+		{"new format", `{"format_version":"2.0","terraform_version":"3"}`,
+			"newer than this program"},
 		{"old state", `{"version":3,"serial":1}`, "state of version 3"},
-		{"cut", `{"format_version":"1.2","resource_changes":[{"type":"azurerm_subnet"`, "it is incomplete"},
-		{"wrong bracket", `{"format_version":"1.2","resource_changes":[}`, "it is not valid JSON: at byte"},
+		{"cut", `{"format_version":"1.2","resource_changes":[{"type":"azurerm_subnet"`,
+			"it is incomplete"},
+		{"wrong bracket", `{"format_version":"1.2","resource_changes":[}`,
+			"it is not valid JSON: at byte"},
 		{"two", `{"format_version":"1.2","planned_values":{}} {}`, "something follows"},
 	} {
 		_, err := Read("f", strings.NewReader(c.content))
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, expected %q in one line", c.name, err, c.want)
 		}
 	}
-	if r, err := Read("f", io.MultiReader(strings.NewReader("\xef\xbb\xbf"), strings.NewReader(`{"format_version":"1.2","planned_values":{}}`))); err != nil || r.Format != TerraformPlan {
+	if r, err := Read("f", io.MultiReader(strings.NewReader("\xef\xbb\xbf"),
+		strings.NewReader(`{"format_version":"1.2","planned_values":{}}`))); err != nil ||
+		r.Format != TerraformPlan {
 		t.Errorf("a byte order mark of UTF-8: %v", err)
 	}
 }

@@ -42,9 +42,12 @@ func (s *Source) reading() *Reading {
 				if ignored.whole("route_table_id") && !ignored.all {
 					r.Effects = append(r.Effects, Effect{
 						Verb: Useless, What: res.subnet(), By: res.place,
-						How:    "ignore_changes = [route_table_id] protects nothing: since azurerm 2.0, azurerm_subnet does not write the table and keeps the present one",
+						How: "ignore_changes = [route_table_id] protects nothing: since " +
+							"azurerm 2.0, azurerm_subnet does not write the table and keeps the " +
+							"present one",
 						Repair: &Repair{Address: res.place.Address, Drop: "route_table_id"},
-						Fix:    "remove it; protect what writes the table: inline subnet blocks of the network, and the association",
+						Fix: "remove it; protect what writes the table: inline subnet blocks " +
+							"of the network, and the association",
 					})
 				}
 			case tfTable:
@@ -61,7 +64,8 @@ func (s *Source) reading() *Reading {
 				r.Carriers = append(r.Carriers, m.poolSubnets(res)...)
 			case tfGateway:
 				for _, b := range blocks(res.Body, "gateway_ip_configuration") {
-					r.Carriers = append(r.Carriers, m.carrier(b, "subnet_id", "the gateway "+res.place.Address+" is in it and must reach pods")...)
+					r.Carriers = append(r.Carriers, m.carrier(b, "subnet_id", "the gateway "+
+						res.place.Address+" is in it and must reach pods")...)
 				}
 			}
 		}
@@ -83,7 +87,8 @@ func (s *Source) oldProvider() bool {
 					continue
 				}
 				n, _ := strconv.Atoi(match[2])
-				if n < 4 && (match[1] == "" || match[1] == "=" || match[1] == "~>" || match[1] == "<=") || n <= 4 && match[1] == "<" {
+				if n < 4 && (match[1] == "" || match[1] == "=" || match[1] == "~>" ||
+					match[1] == "<=") || n <= 4 && match[1] == "<" {
 					return true
 				}
 			}
@@ -161,8 +166,10 @@ func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
 		return nil
 	}
 	return []Effect{{
-		Verb: Useless, What: Place{Name: literal(res.Body, "name"), Address: res.place.Address, File: res.place.File, Line: res.place.Line}, By: res.place,
-		How:    fmt.Sprintf("ignore_changes with a part of %s protects nothing: the blocks are a set, and no index or splat selects a part of it", attribute),
+		Verb: Useless, What: Place{Name: literal(res.Body, "name"), Address: res.place.Address,
+			File: res.place.File, Line: res.place.Line}, By: res.place,
+		How: fmt.Sprintf("ignore_changes with a part of %s protects nothing: the blocks are a "+
+			"set, and no index or splat selects a part of it", attribute),
 		Fix:    fmt.Sprintf("in %s: lifecycle { ignore_changes = [%s] }", res.place.Address, whole),
 		Repair: &Repair{Address: res.place.Address, Ignore: whole},
 	}}
@@ -176,9 +183,11 @@ func inlineSubnets(res *sourceResource) []Effect {
 		what.Name, what.VNet = name, literal(res.Body, "name")
 		out = append(out, Effect{
 			Verb: MayLose, What: what, By: res.place,
-			How:    "its inline subnet block names no route table, so any change of the network's blocks removes the one it has",
+			How: "its inline subnet block names no route table, so any change of the " +
+				"network's blocks removes the one it has",
 			Repair: &Repair{Address: res.place.Address, Ignore: "subnet"},
-			Fix:    fmt.Sprintf("in %s, the subnet block: route_table_id = <the table's id>; or lifecycle { ignore_changes = [subnet] }", res.place.Address),
+			Fix: fmt.Sprintf("in %s, the subnet block: route_table_id = <the table's id>; or "+
+				"lifecycle { ignore_changes = [subnet] }", res.place.Address),
 		})
 	}
 	for _, b := range blocks(res.Body, "subnet") {
@@ -223,8 +232,10 @@ func (m *sourceModule) inlineRoutes(res *sourceResource) []Effect {
 	var users []Place
 	for _, other := range m.whole.modules {
 		for _, link := range other.resources {
-			table, subnet := link.Body.Attributes["route_table_id"], link.Body.Attributes["subnet_id"]
-			if link.kind != tfAssociation || table == nil || subnet == nil || other.refers(table.Expr, tfTable) != res {
+			table, subnet := link.Body.Attributes["route_table_id"],
+				link.Body.Attributes["subnet_id"]
+			if link.kind != tfAssociation || table == nil || subnet == nil ||
+				other.refers(table.Expr, tfTable) != res {
 				continue
 			}
 			if user := other.refers(subnet.Expr, tfSubnet); user != nil {
@@ -234,8 +245,10 @@ func (m *sourceModule) inlineRoutes(res *sourceResource) []Effect {
 	}
 	return []Effect{{
 		Verb: MayLoseRoutes, What: what, By: res.place, Users: users,
-		How:    "its inline routes replace the whole table: the next apply removes pod routes that others wrote",
+		How: "its inline routes replace the whole table: the next apply removes pod routes " +
+			"that others wrote",
 		Repair: &Repair{Address: res.place.Address, Ignore: "route"},
-		Fix:    fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route resources in place of the route blocks", res.place.Address),
+		Fix: fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route "+
+			"resources in place of the route blocks", res.place.Address),
 	}}
 }

@@ -31,7 +31,8 @@ func empty(expr hclsyntax.Expression) bool {
 		return true
 	}
 	v, diagnostics := expr.Value(nil)
-	return !diagnostics.HasErrors() && v.IsKnown() && (v.IsNull() || v.Type() == cty.String && v.AsString() == "")
+	return !diagnostics.HasErrors() && v.IsKnown() && (v.IsNull() || v.Type() == cty.String &&
+		v.AsString() == "")
 }
 
 // noTable reports whether the properties of a subnet name no table.
@@ -47,7 +48,8 @@ func noTable(properties *hclsyntax.ObjectConsExpr) bool {
 // are unknown.
 func azapiBlock(res *sourceResource) []Effect {
 	kind, _, _ := strings.Cut(literal(res.Body, "type"), "@")
-	subnet, vnet := strings.EqualFold(kind, arm.TypeSubnet) && res.kind == tfAzapi, strings.EqualFold(kind, arm.TypeVNet)
+	subnet, vnet := strings.EqualFold(kind, arm.TypeSubnet) &&
+		res.kind == tfAzapi, strings.EqualFold(kind, arm.TypeVNet)
 	a := res.Body.Attributes["body"]
 	if !subnet && !vnet || a == nil {
 		return nil
@@ -59,8 +61,10 @@ func azapiBlock(res *sourceResource) []Effect {
 	what := res.place
 	effect := func() Effect {
 		return Effect{
-			Verb: MayLose, What: what, By: res.place, How: "the body names no routeTable, and Azure writes it as it is",
-			Fix: fmt.Sprintf("in the body of %s: properties = { routeTable = { id = <the table's id> } }", res.place.Address),
+			Verb: MayLose, What: what, By: res.place, How: "the body names no routeTable, and " +
+				"Azure writes it as it is",
+			Fix: fmt.Sprintf("in the body of %s: properties = { routeTable = { id = <the table's "+
+				"id> } }", res.place.Address),
 		}
 	}
 	if subnet {
@@ -97,10 +101,12 @@ func azapiBlock(res *sourceResource) []Effect {
 func azapiListsNone(res *sourceResource) []Note {
 	kind, version, _ := strings.Cut(literal(res.Body, "type"), "@")
 	a := res.Body.Attributes["body"]
-	if res.kind != tfAzapi || !strings.EqualFold(kind, arm.TypeVNet) || !plainVersion(version) || version >= subnetsKept || a == nil {
+	if res.kind != tfAzapi || !strings.EqualFold(kind, arm.TypeVNet) || !plainVersion(version) ||
+		version >= subnetsKept || a == nil {
 		return nil
 	}
-	if properties := propertiesOf(a.Expr); properties == nil || member(properties, "subnets") != nil {
+	if properties := propertiesOf(a.Expr); properties == nil ||
+		member(properties, "subnets") != nil {
 		return nil
 	}
 	return []Note{listsNone(res.place, version)}

@@ -27,7 +27,8 @@ func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
 		if literal(profile.Body, "network_plugin") == "kubenet" {
 			why = "nodes of the kubenet cluster " + cluster.place.Address + " are in it"
 		} else if literal(profile.Body, "outbound_type") == "userDefinedRouting" {
-			why = "nodes of the cluster " + cluster.place.Address + " use its table for egress (userDefinedRouting)"
+			why = "nodes of the cluster " + cluster.place.Address +
+				" use its table for egress (userDefinedRouting)"
 		}
 	}
 	if why == "" {
@@ -54,7 +55,8 @@ func (m *sourceModule) carrier(b *hclsyntax.Block, attribute, why string) []Carr
 		return []Carrier{{Place: subnet.subnet(), Why: why}}
 	}
 	if subnet := m.refers(a.Expr, tfAzapi); subnet != nil {
-		if kind, _, _ := strings.Cut(literal(subnet.Body, "type"), "@"); strings.EqualFold(kind, arm.TypeSubnet) {
+		if kind, _, _ := strings.Cut(literal(subnet.Body, "type"), "@"); strings.EqualFold(kind,
+			arm.TypeSubnet) {
 			return []Carrier{{Place: subnet.subnet(), Why: why}}
 		}
 	}

@@ -25,7 +25,8 @@ func TestTemplatesAgainstAzure(t *testing.T) {
 	c := localAzure(t)
 	n, seen := 0, map[string]int{}
 	missing := func() []Verb {
-		return slices.DeleteFunc([]Verb{"", Loses, Flaps, Recreated, MayLoseRoutes}, func(v Verb) bool { return seen[string(v)] > 0 })
+		return slices.DeleteFunc([]Verb{"", Loses, Flaps, Recreated, MayLoseRoutes},
+			func(v Verb) bool { return seen[string(v)] > 0 })
 	}
 	judge := func(t *rapid.T) {
 		n++
@@ -33,10 +34,12 @@ func TestTemplatesAgainstAzure(t *testing.T) {
 		w.build()
 		text := w.template()
 		file := File{"t.json", []byte(text)}
-		o := TemplateOptions{Where: armtemplate.Options{Subscription: emulator.DefaultSubscription, ResourceGroup: w.group}}
+		o := TemplateOptions{Where: armtemplate.Options{Subscription: emulator.DefaultSubscription,
+			ResourceGroup: w.group}}
 		for name, table := range w.tables() {
 			if table != "" {
-				o.Carriers = append(o.Carriers, Carrier{Place: subnetPlace(string(w.subnet(name))), Why: "it has a table"})
+				o.Carriers = append(o.Carriers, Carrier{Place: subnetPlace(string(w.subnet(name))),
+					Why: "it has a table"})
 			}
 		}
 		reading, err := ReadTemplate(file, o)
@@ -59,7 +62,8 @@ func TestTemplatesAgainstAzure(t *testing.T) {
 		}
 		for name, verb := range happened {
 			seen[string(verb)]++
-			if got := said[name]; got != verb && !(w.unordered && verb == "" || w.unordered && got != "" && verb != "") {
+			if got := said[name]; got != verb && !(w.unordered && verb == "" ||
+				w.unordered && got != "" && verb != "") {
 				t.Fatalf("%s: %q was said, and %q happened\n%s", name, got, verb, text)
 			}
 		}
@@ -67,7 +71,8 @@ func TestTemplatesAgainstAzure(t *testing.T) {
 		for name, table := range w.tables() {
 			after := reading.After.Subnet(w.subnet(name))
 			if after != nil && !w.unordered && !after.RouteTable.Equal(arm.ID(table)) {
-				t.Fatalf("%s: it was said to have %q, and has %q\n%s", name, after.RouteTable, table, text)
+				t.Fatalf("%s: it was said to have %q, and has %q\n%s", name, after.RouteTable,
+					table, text)
 			}
 		}
 	}
@@ -93,10 +98,12 @@ func TestFixedTemplatesAgainstAzure(t *testing.T) {
 		w := &judgeWorld{t: t, c: c, group: fmt.Sprint("f", n)}
 		w.build()
 		text := w.template()
-		o := TemplateOptions{Where: armtemplate.Options{Subscription: emulator.DefaultSubscription, ResourceGroup: w.group}}
+		o := TemplateOptions{Where: armtemplate.Options{Subscription: emulator.DefaultSubscription,
+			ResourceGroup: w.group}}
 		for name, table := range w.tables() {
 			if table != "" {
-				o.Carriers = append(o.Carriers, Carrier{Place: subnetPlace(string(w.subnet(name))), Why: "it has a table"})
+				o.Carriers = append(o.Carriers, Carrier{Place: subnetPlace(string(w.subnet(name))),
+					Why: "it has a table"})
 			}
 		}
 		fix, err := FixTemplate(File{"t.json", []byte(text)}, o)
@@ -108,9 +115,12 @@ func TestFixedTemplatesAgainstAzure(t *testing.T) {
 			return
 		}
 		for name, verb := range happened {
-			left := slices.ContainsFunc(fix.Left, func(line string) bool { return strings.HasPrefix(line, "v/"+name+":") })
+			left := slices.ContainsFunc(fix.Left, func(line string) bool {
+				return strings.HasPrefix(line, "v/"+name+":")
+			})
 			if verb != "" && verb != MayLoseRoutes && !left {
-				t.Fatalf("%s: %s, and nothing is left (%v)\n%s\nof\n%s", name, verb, fix.Left, fix.After, text)
+				t.Fatalf("%s: %s, and nothing is left (%v)\n%s\nof\n%s", name, verb, fix.Left,
+					fix.After, text)
 			}
 			if verb == "" && len(fix.Done) > 0 {
 				repaired++
@@ -124,7 +134,10 @@ func TestFixedTemplatesAgainstAzure(t *testing.T) {
 
 // localAzure is a local Azure without limits.
 func localAzure(t *testing.T) *emulator.Client {
-	e, err := emulator.New(emulator.Options{LogBodies: 10, Buckets: emulator.Buckets{Reads: emulator.Bucket{Size: 1e9, PerSecond: 1}, Writes: emulator.Bucket{Size: 1e9, PerSecond: 1}, Clusters: emulator.Bucket{Size: 1e9, PerSecond: 1}}})
+	e, err := emulator.New(emulator.Options{LogBodies: 10,
+		Buckets: emulator.Buckets{Reads: emulator.Bucket{Size: 1e9, PerSecond: 1},
+			Writes: emulator.Bucket{Size: 1e9, PerSecond: 1}, Clusters: emulator.Bucket{Size: 1e9,
+				PerSecond: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,17 +188,26 @@ func (w *judgeWorld) build() {
 	}
 	must(arm.GroupID(emulator.DefaultSubscription, w.group), doc{"location": "westeurope"})
 	for _, name := range []string{"t0", "t1"} {
-		must(w.id(arm.TypeRouteTable, name), doc{"location": "westeurope", "properties": doc{"routes": []doc{{"name": "pods", "properties": doc{"addressPrefix": "10.244.0.0/24", "nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.0.4"}}}}})
+		must(w.id(arm.TypeRouteTable, name),
+			doc{"location": "westeurope",
+				"properties": doc{
+					"routes": []doc{{"name": "pods",
+						"properties": doc{"addressPrefix": "10.244.0.0/24",
+							"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.0.4"}}}}})
 	}
 	var subnets []doc
 	for _, name := range judgeSubnets[:3] {
 		p := doc{"addressPrefix": judgePrefix(name)}
-		if table := rapid.SampledFrom([]string{"", "t0", "t1"}).Draw(w.t, "table of "+name); table != "" {
+		if table := rapid.SampledFrom([]string{"", "t0", "t1"}).Draw(w.t, "table of "+
+			name); table != "" {
 			p["routeTable"] = doc{"id": w.id(arm.TypeRouteTable, table)}
 		}
 		subnets = append(subnets, doc{"name": name, "properties": p})
 	}
-	must(w.id(arm.TypeVNet, "v"), doc{"location": "westeurope", "properties": doc{"addressSpace": doc{"addressPrefixes": []string{"10.0.0.0/16"}}, "subnets": subnets}})
+	must(w.id(arm.TypeVNet, "v"),
+		doc{"location": "westeurope",
+			"properties": doc{"addressSpace": doc{"addressPrefixes": []string{"10.0.0.0/16"}},
+				"subnets": subnets}})
 }
 
 // tables returns the tables of the subnets that are there.
@@ -210,7 +232,9 @@ func (w *judgeWorld) table(label string) string {
 	name := rapid.SampledFrom([]string{"", "", "t0", "t1"}).Draw(w.t, label)
 	way := rapid.IntRange(0, 4).Draw(w.t, label+" way")
 	if name == "" {
-		return []string{`"tags": {}`, `"routeTable": null`, `"routeTable": "[null()]"`, `"routeTable": "[if(parameters('no'), createObject('id', 'x'), null())]"`, `"routeTable": "[tryGet(createObject(), 'none')]"`}[way]
+		return []string{`"tags": {}`, `"routeTable": null`, `"routeTable": "[null()]"`,
+			`"routeTable": "[if(parameters('no'), createObject('id', 'x'), null())]"`,
+			`"routeTable": "[tryGet(createObject(), 'none')]"`}[way]
 	}
 	id := fmt.Sprintf("resourceId('Microsoft.Network/routeTables', '%s')", name)
 	return []string{
@@ -228,17 +252,21 @@ func (w *judgeWorld) template() string {
 	var resources []string
 	parameters := `"no": {"type": "bool", "defaultValue": false}`
 	if draw("writes the table", 3) == 0 {
-		resources = append(resources, `{"type": "Microsoft.Network/routeTables", "apiVersion": "2024-05-01", "name": "t0", "location": "westeurope", "properties": {"routes": []}}`)
+		resources = append(resources,
+			`{"type": "Microsoft.Network/routeTables", "apiVersion": "2024-05-01", "name": "t0", "location": "westeurope", "properties": {"routes": []}}`)
 	}
 	// The network.
-	version := rapid.SampledFrom([]string{"2022-07-01", "2023-06-01", "2023-09-01", "2024-05-01"}).Draw(w.t, "api-version")
+	version := rapid.SampledFrom([]string{"2022-07-01", "2023-06-01", "2023-09-01", "2024-05-01"}).
+		Draw(w.t, "api-version")
 	written := draw("writes the network", 4) > 0
 	if written {
 		properties := `"addressSpace": {"addressPrefixes": ["10.0.0.0/16"]}`
 		var listed []string
 		for _, name := range judgeSubnets {
 			if draw("lists "+name, 3) > 0 {
-				listed = append(listed, fmt.Sprintf(`{"name": "%s", "properties": {"addressPrefix": "%s", %s}}`, name, judgePrefix(name), w.table("inline "+name)))
+				listed = append(listed,
+					fmt.Sprintf(`{"name": "%s", "properties": {"addressPrefix": "%s", %s}}`, name,
+						judgePrefix(name), w.table("inline "+name)))
 			}
 		}
 		switch draw("how it lists", 4) {
@@ -248,12 +276,14 @@ func (w *judgeWorld) template() string {
 		case 2:
 			properties += `, "subnets": null`
 		case 3: // a loop over the values of a parameter
-			parameters += `, "subnets": {"type": "array", "defaultValue": [` + strings.ReplaceAll(strings.Join(listed, ","), `"[`, `"[[`) + `]}`
+			parameters += `, "subnets": {"type": "array", "defaultValue": [` +
+				strings.ReplaceAll(strings.Join(listed, ","), `"[`, `"[[`) + `]}`
 			if !strings.Contains(strings.Join(listed, ","), `"[`) {
 				properties += `, "copy": [{"name": "subnets", "count": "[length(parameters('subnets'))]", "input": {"name": "[parameters('subnets')[copyIndex('subnets')].name]", "properties": "[parameters('subnets')[copyIndex('subnets')].properties]"}}]`
 			}
 		}
-		resources = append(resources, fmt.Sprintf(`{"type": "Microsoft.Network/virtualNetworks", "apiVersion": "%s", "name": "v", "location": "westeurope", "properties": {%s}}`, version, properties))
+		resources = append(resources,
+			fmt.Sprintf(`{"type": "Microsoft.Network/virtualNetworks", "apiVersion": "%s", "name": "v", "location": "westeurope", "properties": {%s}}`, version, properties))
 	}
 	// Subnets of their own, one after the other, or with nothing that says in which order.
 	before := ""
@@ -269,11 +299,15 @@ func (w *judgeWorld) template() string {
 		if before == "" || w.unordered {
 			depends = ""
 		}
-		condition := rapid.SampledFrom([]string{``, `"condition": true, `, `"condition": "[parameters('no')]", `, `"condition": "[not(parameters('no'))]", `}).Draw(w.t, "condition of "+name)
-		resources = append(resources, fmt.Sprintf(`{%s%s"type": "Microsoft.Network/virtualNetworks/subnets", "apiVersion": "2024-05-01", "name": "[format('{0}/%s', 'v')]", "properties": {"addressPrefix": "%s", %s}}`, condition, depends, name, judgePrefix(name), w.table("own "+name)))
+		condition := rapid.SampledFrom([]string{``, `"condition": true, `,
+			`"condition": "[parameters('no')]", `, `"condition": "[not(parameters('no'))]", `}).
+			Draw(w.t, "condition of "+name)
+		resources = append(resources,
+			fmt.Sprintf(`{%s%s"type": "Microsoft.Network/virtualNetworks/subnets", "apiVersion": "2024-05-01", "name": "[format('{0}/%s', 'v')]", "properties": {"addressPrefix": "%s", %s}}`, condition, depends, name, judgePrefix(name), w.table("own "+name)))
 		// A dependency on what is not deployed is none (conditional-resource-deployment).
 		if before != "" && !w.unordered && !strings.Contains(condition, `"[parameters`) {
-			before = fmt.Sprintf("[resourceId('Microsoft.Network/virtualNetworks/subnets', 'v', '%s')]", name)
+			before = fmt.Sprintf("[resourceId('Microsoft.Network/virtualNetworks/subnets', 'v', "+
+				"'%s')]", name)
 		}
 	}
 	list := rapid.Permutation(resources).Draw(w.t, "order")
@@ -296,7 +330,8 @@ func fill(v any, read map[string]string) {
 			}
 			v.Members[i].Value = nil
 			if table := read[arm.ID(u.Of).Key()]; table != "" && u.Path == "routeTable" {
-				v.Members[i].Value = &armtemplate.Object{Members: []armtemplate.Member{{Name: "id", Value: table}}}
+				v.Members[i].Value = &armtemplate.Object{
+					Members: []armtemplate.Member{{Name: "id", Value: table}}}
 			}
 		}
 	}
@@ -304,7 +339,8 @@ func fill(v any, read map[string]string) {
 
 // deploy PUTs what the template is evaluated to, in an order that its dependencies allow, and says
 // what happened to whom that had a table.
-func (w *judgeWorld) deploy(f File, where armtemplate.Options) (happened map[string]Verb, done bool) {
+func (w *judgeWorld) deploy(f File, where armtemplate.Options) (happened map[string]Verb,
+	done bool) {
 	doc, err := armtemplate.Parse(f.Name, f.Data)
 	if err != nil {
 		w.t.Fatal(err)
@@ -327,7 +363,9 @@ func (w *judgeWorld) deploy(f File, where armtemplate.Options) (happened map[str
 	}
 	for len(rest) > 0 {
 		next := slices.IndexFunc(rest, func(r *armtemplate.Resource) bool {
-			return !slices.ContainsFunc(rest, func(other *armtemplate.Resource) bool { return r.After(other) })
+			return !slices.ContainsFunc(rest, func(other *armtemplate.Resource) bool {
+				return r.After(other)
+			})
 		})
 		r := rest[next]
 		rest = slices.Delete(rest, next, next+1)
@@ -355,7 +393,8 @@ func (w *judgeWorld) deploy(f File, where armtemplate.Options) (happened map[str
 			}
 		}
 	}
-	if status, body := w.c.Do(http.MethodGet, w.id(arm.TypeRouteTable, "t0"), judgeAPI, nil); status == http.StatusOK {
+	if status, body := w.c.Do(http.MethodGet, w.id(arm.TypeRouteTable, "t0"), judgeAPI,
+		nil); status == http.StatusOK {
 		table, err := inventory.DecodeRouteTable(body)
 		if err != nil {
 			w.t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 // Named is a carrier that the user names: by ID, by name, or by network and name.
 func Named(name, why string) Carrier {
 	if id, err := arm.ParseID(name); err == nil {
-		return Carrier{Place: Place{ID: id, Name: id.Name(), VNet: id.Parent().Name()}, Why: why, Named: true}
+		return Carrier{Place: Place{ID: id, Name: id.Name(), VNet: id.Parent().Name()}, Why: why,
+			Named: true}
 	}
 	vnet, subnet, both := strings.Cut(name, "/")
 	if !both {
@@ -36,7 +37,8 @@ func (k *Known) Observe(s *inventory.Snapshot) {
 		case c.Kubenet():
 			why = "nodes of the kubenet cluster " + c.ID.Name() + " are in it"
 		case strings.EqualFold(c.Outbound, "userDefinedRouting"):
-			why = "nodes of the cluster " + c.ID.Name() + " use its table for egress (userDefinedRouting)"
+			why = "nodes of the cluster " + c.ID.Name() +
+				" use its table for egress (userDefinedRouting)"
 		default:
 			continue
 		}
@@ -45,10 +47,13 @@ func (k *Known) Observe(s *inventory.Snapshot) {
 		}
 		for _, table := range s.Tables {
 			for _, route := range table.Routes {
-				if route.Hop.IsValid() && route.Prefix.IsValid() && slices.ContainsFunc(c.PodCIDRs, func(cidr netip.Prefix) bool {
-					return cidr.Bits() <= route.Prefix.Bits() && cidr.Contains(route.Prefix.Addr())
-				}) {
-					k.Tables[table.ID.Key()] = "its table " + table.ID.Name() + " holds routes to pods of " + c.ID.Name()
+				if route.Hop.IsValid() && route.Prefix.IsValid() &&
+					slices.ContainsFunc(c.PodCIDRs, func(cidr netip.Prefix) bool {
+						return cidr.Bits() <= route.Prefix.Bits() &&
+							cidr.Contains(route.Prefix.Addr())
+					}) {
+					k.Tables[table.ID.Key()] = "its table " + table.ID.Name() +
+						" holds routes to pods of " + c.ID.Name()
 				}
 			}
 		}

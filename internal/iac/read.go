@@ -11,7 +11,9 @@ import (
 )
 
 // errForeign says that a file has none of the formats.
-var errForeign = errors.New("unknown format: expected a plan or state of Terraform or OpenTofu as `terraform show -json` writes it, a terraform.tfstate, .tf files, an ARM template or a what-if result")
+var errForeign = errors.New("unknown format: expected a plan or state of Terraform or OpenTofu " +
+	"as `terraform show -json` writes it, a terraform.tfstate, .tf files, an ARM template or a " +
+	"what-if result")
 
 // Read reads a file of any format, recognised by content. name is only used for messages and for
 // .tf files.
@@ -33,16 +35,19 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 	case len(start) == 0:
 		return nil, errors.New("it is empty")
 	case bytes.HasPrefix(start, []byte("PK\x03\x04")):
-		return nil, errors.New("it is a binary plan file: write it as JSON with terraform show -json FILE (or tofu show -json FILE)")
+		return nil, errors.New("it is a binary plan file: write it as JSON with terraform show " +
+			"-json FILE (or tofu show -json FILE)")
 	case start[0] != '{' && start[0] != '[':
 		return nil, errForeign
 	case keys["encrypted_data"]:
 		return nil, errors.New("it is encrypted by OpenTofu: write it as JSON with tofu show -json")
 	case keys["@level"]:
-		return nil, errors.New("it is the log of terraform plan -json: write the plan with -out FILE, and then terraform show -json FILE")
+		return nil, errors.New("it is the log of terraform plan -json: write the plan with -out " +
+			"FILE, and then terraform show -json FILE")
 	case keys["serial"] || keys["lineage"]:
 		return readState(s)
-	case keys["format_version"] || keys["terraform_version"] || keys["resource_changes"] || keys["configuration"] || keys["planned_values"]:
+	case keys["format_version"] || keys["terraform_version"] || keys["resource_changes"] ||
+		keys["configuration"] || keys["planned_values"]:
 		plan, err := readTerraform(s)
 		if err != nil {
 			return nil, err
@@ -62,8 +67,10 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 	}
 	if data, err := s.rest(); err == nil {
 		var cut *json.SyntaxError
-		if err := json.Unmarshal(data, new(any)); errors.As(err, &cut) && int(cut.Offset) >= len(bytes.TrimSpace(data)) {
-			return nil, fmt.Errorf("line %d: the JSON ends in the middle: was the command that writes it interrupted?", 1+bytes.Count(bytes.TrimSpace(data), []byte("\n")))
+		if err := json.Unmarshal(data, new(any)); errors.As(err, &cut) &&
+			int(cut.Offset) >= len(bytes.TrimSpace(data)) {
+			return nil, fmt.Errorf("line %d: the JSON ends in the middle: was the command that "+
+				"writes it interrupted?", 1+bytes.Count(bytes.TrimSpace(data), []byte("\n")))
 		}
 	}
 	return nil, errForeign
@@ -81,7 +88,8 @@ func ReadParameters(name string, r io.Reader) (*File, error) {
 	if err != nil {
 		return nil, nil // whoever reads it as something else says why
 	}
-	if !bytes.Contains(start, []byte("parametersJson")) && !bytes.Contains(bytes.ToLower(start), []byte("deploymentparameters.json")) {
+	if !bytes.Contains(start, []byte("parametersJson")) &&
+		!bytes.Contains(bytes.ToLower(start), []byte("deploymentparameters.json")) {
 		return nil, nil
 	}
 	data, err := s.rest()
@@ -118,7 +126,8 @@ func (s *stream) start() ([]byte, error) {
 	start := s.buf[:s.end]
 	switch {
 	case bytes.HasPrefix(start, []byte("\xff\xfe")), bytes.HasPrefix(start, []byte("\xfe\xff")):
-		return nil, errors.New("it is UTF-16, as PowerShell's > writes it: write it as UTF-8, with | Out-File -Encoding utf8 FILE")
+		return nil, errors.New("it is UTF-16, as PowerShell's > writes it: write it as UTF-8, " +
+			"with | Out-File -Encoding utf8 FILE")
 	case bytes.HasPrefix(start, []byte("\xef\xbb\xbf")):
 		s.pos = 3
 	}

@@ -53,7 +53,8 @@ func ReadSource(files fs.FS, dir string) (*Source, error) {
 
 func (s *Source) module(files fs.FS, dir, way string) error {
 	if len(s.modules) == maxModules {
-		return fmt.Errorf("%s: more than %d modules are called: one of them calls itself", dir, maxModules)
+		return fmt.Errorf("%s: more than %d modules are called: one of them calls itself", dir,
+			maxModules)
 	}
 	names, err := codeIn(files, dir)
 	if err != nil {
@@ -80,7 +81,8 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 		if !fs.ValidPath(inner) {
 			continue
 		}
-		if err := s.module(files, inner, strings.TrimPrefix(way+".module."+call.Labels[0], ".")); err != nil {
+		if err := s.module(files, inner, strings.TrimPrefix(way+".module."+call.Labels[0],
+			".")); err != nil {
 			return err
 		}
 	}
@@ -109,7 +111,9 @@ func codeIn(files fs.FS, dir string) ([]string, error) {
 		return nil, err
 	}
 	names, err := fs.Glob(files, path.Join(dir, "*.tf"))
-	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(tofu, strings.TrimSuffix(name, ".tf")+".tofu") })
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return slices.Contains(tofu, strings.TrimSuffix(name, ".tf")+".tofu")
+	})
 	return append(names, tofu...), err
 }
 
@@ -130,7 +134,8 @@ func (m *sourceModule) parse(name string, raw []byte) error {
 		return bad
 	}
 	if m.files == nil {
-		m.files, m.outputs, m.locals = map[string][]byte{}, map[string]hclsyntax.Expression{}, map[string]hclsyntax.Expression{}
+		m.files, m.outputs, m.locals = map[string][]byte{}, map[string]hclsyntax.Expression{},
+			map[string]hclsyntax.Expression{}
 	}
 	m.files[name] = raw
 	body, ok := file.Body.(*hclsyntax.Body)
@@ -141,7 +146,8 @@ func (m *sourceModule) parse(name string, raw []byte) error {
 		switch {
 		case b.Type == "resource" && len(b.Labels) == 2:
 			r := &sourceResource{Block: b, kind: b.Labels[0], name: b.Labels[1]}
-			r.place = Place{Address: strings.TrimPrefix(m.way+"."+r.kind+"."+r.name, "."), File: name, Line: b.TypeRange.Start.Line}
+			r.place = Place{Address: strings.TrimPrefix(m.way+"."+r.kind+"."+r.name, "."),
+				File: name, Line: b.TypeRange.Start.Line}
 			m.resources = append(m.resources, r)
 		case b.Type == "module" && len(b.Labels) == 1:
 			m.calls = append(m.calls, b)
@@ -163,12 +169,14 @@ func versionsIn(body *hclsyntax.Body) []string {
 	var out []string
 	for _, b := range body.Blocks {
 		if a := b.Body.Attributes["azurerm"]; b.Type == "required_providers" && a != nil {
-			if v, diagnostics := a.Expr.Value(nil); !diagnostics.HasErrors() && v.IsKnown() && !v.IsNull() {
+			if v, diagnostics := a.Expr.Value(nil); !diagnostics.HasErrors() && v.IsKnown() &&
+				!v.IsNull() {
 				switch {
 				case v.Type() == cty.String:
 					out = append(out, v.AsString())
 				case v.Type().IsObjectType() && v.Type().HasAttribute("version"):
-					if version := v.GetAttr("version"); version.Type() == cty.String && !version.IsNull() {
+					if version := v.GetAttr("version"); version.Type() == cty.String &&
+						!version.IsNull() {
 						out = append(out, version.AsString())
 					}
 				}
@@ -267,7 +275,8 @@ type followed struct {
 	expr   hclsyntax.Expression
 }
 
-func (m *sourceModule) follow(expr hclsyntax.Expression, kind string, seen map[followed]bool) *sourceResource {
+func (m *sourceModule) follow(expr hclsyntax.Expression, kind string,
+	seen map[followed]bool) *sourceResource {
 	if expr == nil || seen[followed{m, expr}] {
 		return nil
 	}
@@ -283,7 +292,9 @@ func (m *sourceModule) follow(expr hclsyntax.Expression, kind string, seen map[f
 		var found *sourceResource
 		switch t.RootName() {
 		case kind:
-			i := slices.IndexFunc(m.resources, func(r *sourceResource) bool { return r.kind == kind && r.name == name.Name })
+			i := slices.IndexFunc(m.resources, func(r *sourceResource) bool {
+				return r.kind == kind && r.name == name.Name
+			})
 			if i >= 0 {
 				found = m.resources[i]
 			}

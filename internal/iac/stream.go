@@ -33,7 +33,8 @@ var (
 func newStream(r io.Reader) *stream { return &stream{r: r, buf: make([]byte, window), held: -1} }
 
 func (s *stream) fail(format string, args ...any) error {
-	return fmt.Errorf("it is not valid JSON: at byte %d %s", s.base+int64(s.pos), fmt.Sprintf(format, args...))
+	return fmt.Errorf("it is not valid JSON: at byte %d %s", s.base+int64(s.pos),
+		fmt.Sprintf(format, args...))
 }
 
 // more reads on, and keeps the current value in the buffer.

@@ -48,7 +48,9 @@ func ParametersFor(template string, names []string, parameters []File) []File {
 	var out []File
 	for _, p := range parameters {
 		own := namedAfter(p.Name, template)
-		if own || !slices.ContainsFunc(names, func(name string) bool { return namedAfter(p.Name, name) }) {
+		if own || !slices.ContainsFunc(names, func(name string) bool {
+			return namedAfter(p.Name, name)
+		}) {
 			out = append(out, p)
 		}
 	}
@@ -81,7 +83,8 @@ func evaluateTemplate(file File, o TemplateOptions) (*armReading, error) {
 	}
 	template, _ := doc.(*armtemplate.Object)
 	if !armtemplate.IsTemplate(doc) {
-		return nil, fmt.Errorf("it is not an ARM template: expected a $schema of a deploymentTemplate.json, and resources")
+		return nil, fmt.Errorf("it is not an ARM template: expected a $schema of a " +
+			"deploymentTemplate.json, and resources")
 	}
 	var parameters *armtemplate.Object
 	for _, f := range o.Parameters {
@@ -99,7 +102,8 @@ func evaluateTemplate(file File, o TemplateOptions) (*armReading, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &armReading{file: file, root: template, result: result, options: o, reading: &Reading{Format: ARMTemplate}, byID: map[string]*templateSubnet{}}
+	t := &armReading{file: file, root: template, result: result, options: o,
+		reading: &Reading{Format: ARMTemplate}, byID: map[string]*templateSubnet{}}
 	t.carriers()
 	t.writes()
 	for _, s := range t.subnets {
@@ -161,21 +165,26 @@ func (t *armReading) each(resourceType string, do func(*armtemplate.Resource)) {
 }
 
 // armMatters are the types in which an unknown value may hide an effect.
-var armMatters = []string{arm.TypeVNet, arm.TypeSubnet, arm.TypeRouteTable, arm.TypeRouteTable + "/routes", arm.TypeCluster, arm.TypeCluster + "/agentPools", arm.TypeGateway, "Microsoft.Resources/deployments"}
+var armMatters = []string{arm.TypeVNet, arm.TypeSubnet, arm.TypeRouteTable, arm.TypeRouteTable +
+	"/routes", arm.TypeCluster, arm.TypeCluster +
+	"/agentPools", arm.TypeGateway, "Microsoft.Resources/deployments"}
 
 // notes copies the notes of the evaluation. An unknown value only matters if it may affect a subnet
 // or table.
 func (t *armReading) notes() {
 	at := map[string]bool{}
 	for _, r := range t.result.Resources {
-		if slices.ContainsFunc(armMatters, func(m string) bool { return strings.EqualFold(m, r.Type) }) || r.Type == "" {
+		if slices.ContainsFunc(armMatters, func(m string) bool {
+			return strings.EqualFold(m, r.Type)
+		}) || r.Type == "" {
 			at[r.Address] = true
 			t.doubt(armtemplate.Opaque(r.ID), r.Maybe)
 		}
 	}
 	for _, n := range t.result.Notes {
 		unknown := n.Unknown
-		if name, is := strings.CutPrefix(n.Address[strings.LastIndex(n.Address, "parameters.")+1:], "arameters."); is {
+		if name, is := strings.CutPrefix(n.Address[strings.LastIndex(n.Address, "parameters.")+1:],
+			"arameters."); is {
 			unknown = unknown && slices.ContainsFunc(t.doubts, func(d string) bool {
 				return strings.Contains(d, "{"+name+"}") || strings.Contains(d, "parameter "+name)
 			})
@@ -187,7 +196,8 @@ func (t *armReading) notes() {
 		t.note(Place{Address: n.Address, File: n.File, Line: n.Line}, unknown, n.Text)
 	}
 	if t.options.Complete {
-		t.note(Place{}, false, "in complete mode, Azure deletes everything in the resource group that the template does not name, route tables included unless a subnet uses them")
+		t.note(Place{}, false, "in complete mode, Azure deletes everything in the resource group "+
+			"that the template does not name, route tables included unless a subnet uses them")
 	}
 }
 
@@ -222,7 +232,8 @@ func (t *armReading) carriers() {
 		p := subnetPlace(id)
 		if p.ID == "" || !p.ID.Is(arm.TypeSubnet) {
 			if id != "" {
-				t.note(t.place(by), true, "the subnet "+id+" is not known, so what happens to it is unknown")
+				t.note(t.place(by), true, "the subnet "+id+" is not known, so what happens to it "+
+					"is unknown")
 			}
 			return
 		}
@@ -250,7 +261,8 @@ func (t *armReading) carriers() {
 		}
 		cluster := clusters[strings.ToLower(string(arm.ID(r.ID).Parent()))]
 		if cluster == nil {
-			t.note(t.place(r), false, "the pool's cluster is not in the template, so its network plugin is unknown: name the subnet with --subnet if its pods need a route table")
+			t.note(t.place(r), false, "the pool's cluster is not in the template, so its network "+
+				"plugin is unknown: name the subnet with --subnet if its pods need a route table")
 		} else if why := t.needs(cluster); why != "" {
 			add(subnet, r, why)
 		}
@@ -258,7 +270,8 @@ func (t *armReading) carriers() {
 	t.each(arm.TypeGateway, func(r *armtemplate.Resource) {
 		for _, item := range r.Body.Object("properties").List("gatewayIPConfigurations") {
 			if c, _ := item.(*armtemplate.Object); c != nil {
-				add(c.Object("properties").Object("subnet").Text("id"), r, "the gateway "+lastName(r.Name)+" is in it and must reach pods")
+				add(c.Object("properties").Object("subnet").Text("id"), r, "the gateway "+
+					lastName(r.Name)+" is in it and must reach pods")
 			}
 		}
 	})
@@ -274,9 +287,11 @@ func (t *armReading) needs(cluster *armtemplate.Resource) string {
 	case strings.EqualFold(text, "kubenet"):
 		return "nodes of the kubenet cluster " + lastName(cluster.Name) + " are in it"
 	case strings.EqualFold(outbound, "userDefinedRouting"):
-		return "nodes of the cluster " + lastName(cluster.Name) + " use its table for egress (userDefinedRouting)"
+		return "nodes of the cluster " + lastName(cluster.Name) +
+			" use its table for egress (userDefinedRouting)"
 	case !known && plugin != nil:
-		return "nodes of the cluster " + lastName(cluster.Name) + " are in it (network plugin unknown)"
+		return "nodes of the cluster " + lastName(cluster.Name) +
+			" are in it (network plugin unknown)"
 	}
 	return ""
 }

@@ -13,7 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-var shop = armtemplate.Options{Subscription: "11111111-1111-1111-1111-111111111111", ResourceGroup: "shop-rg", Location: "westeurope", DeploymentName: "main"}
+var shop = armtemplate.Options{Subscription: "11111111-1111-1111-1111-111111111111",
+	ResourceGroup: "shop-rg", Location: "westeurope", DeploymentName: "main"}
 
 func bicep(t *testing.T, name string, changes ...string) File {
 	t.Helper()
@@ -71,24 +72,31 @@ func sameLines(t *testing.T, what string, got []string, want ...string) {
 
 func TestCompiledModule(t *testing.T) {
 	parameters := bicep(t, "module-loop.parameters.json")
-	for name, p := range map[string]File{"parameter file": parameters, "bicepparam": bicep(t, "module-loop.bicepparam.json")} {
+	for name, p := range map[string]File{"parameter file": parameters,
+		"bicepparam": bicep(t, "module-loop.bicepparam.json")} {
 		r := readTemplate(t, bicep(t, "module-loop.json"), TemplateOptions{Parameters: []File{p}})
-		sameLines(t, name, said(r), "loses shop-vnet/aks-nodes-2 120", "may-lose shop-vnet/endpoints 120")
+		sameLines(t, name, said(r), "loses shop-vnet/aks-nodes-2 120",
+			"may-lose shop-vnet/endpoints 120")
 		var carriers []string
 		for _, c := range r.Carriers {
 			carriers = append(carriers, string(c.ID))
 		}
 		base := "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/shop-rg/providers/Microsoft.Network/"
-		sameLines(t, "carriers", carriers, base+"virtualNetworks/shop-vnet/subnets/aks-nodes", base+"virtualNetworks/shop-vnet/subnets/aks-nodes-2")
+		sameLines(t, "carriers", carriers, base+"virtualNetworks/shop-vnet/subnets/aks-nodes", base+
+			"virtualNetworks/shop-vnet/subnets/aks-nodes-2")
 		nodes := r.After.Subnet(arm.ID(base + "virtualNetworks/shop-vnet/subnets/aks-nodes"))
-		if nodes == nil || string(nodes.RouteTable) != base+"routeTables/shop-rt" || fmt.Sprint(nodes.Prefixes) != "[10.20.0.0/22]" {
+		if nodes == nil || string(nodes.RouteTable) != base+"routeTables/shop-rt" ||
+			fmt.Sprint(nodes.Prefixes) != "[10.20.0.0/22]" {
 			t.Errorf("aks-nodes would be %+v", nodes)
 		}
-		if cluster := r.After.Cluster(arm.ResourceID(shop.Subscription, shop.ResourceGroup, arm.TypeCluster, "shop-aks")); cluster == nil || !cluster.Kubenet() || len(cluster.Pools) != 2 {
+		if cluster := r.After.Cluster(arm.ResourceID(shop.Subscription, shop.ResourceGroup,
+			arm.TypeCluster, "shop-aks")); cluster == nil || !cluster.Kubenet() ||
+			len(cluster.Pools) != 2 {
 			t.Errorf("the cluster would be %+v", cluster)
 		}
 		f := r.Findings(Known{})
-		if len(f) == 0 || f[0].Code != finding.IaCStrips || f[0].Severity != finding.Error || f[0].File != "module-loop.json" || f[0].Line != 120 {
+		if len(f) == 0 || f[0].Code != finding.IaCStrips || f[0].Severity != finding.Error ||
+			f[0].File != "module-loop.json" || f[0].Line != 120 {
 			t.Errorf("findings %+v", f)
 		}
 	}
@@ -96,35 +104,54 @@ func TestCompiledModule(t *testing.T) {
 	r := readTemplate(t, bicep(t, "module-loop.json"), TemplateOptions{})
 	sameLines(t, "no parameters", said(r),
 		"? its list of subnets is unknown, so it is unknown which of them keep a route table",
-		"? the parameter namePrefix (string) has no value: name its parameter file, and what depends on it is known",
-		"? the parameter subnets (array) has no value: name its parameter file, and what depends on it is known")
+		"? the parameter namePrefix (string) has no value: name its parameter file, and what "+
+			"depends on it is known",
+		"? the parameter subnets (array) has no value: name its parameter file, and what depends "+
+			"on it is known")
 	// A cluster that needs no table makes nothing certain.
-	r = readTemplate(t, bicep(t, "module-loop.json", `"networkPlugin": "kubenet"`, `"networkPlugin": "azure", "networkPluginMode": "overlay"`), TemplateOptions{Parameters: []File{parameters}})
-	sameLines(t, "overlay", said(r), "may-lose shop-vnet/aks-nodes-2 120", "may-lose shop-vnet/endpoints 120")
-	r = readTemplate(t, bicep(t, "module-loop.json", `"networkPlugin": "kubenet"`, `"networkPlugin": "azure", "outboundType": "userDefinedRouting"`), TemplateOptions{Parameters: []File{parameters}})
-	sameLines(t, "egress", said(r), "loses shop-vnet/aks-nodes-2 120", "may-lose shop-vnet/endpoints 120")
+	r = readTemplate(t, bicep(t, "module-loop.json", `"networkPlugin": "kubenet"`,
+		`"networkPlugin": "azure", "networkPluginMode": "overlay"`),
+		TemplateOptions{Parameters: []File{parameters}})
+	sameLines(t, "overlay", said(r), "may-lose shop-vnet/aks-nodes-2 120",
+		"may-lose shop-vnet/endpoints 120")
+	r = readTemplate(t, bicep(t, "module-loop.json", `"networkPlugin": "kubenet"`,
+		`"networkPlugin": "azure", "outboundType": "userDefinedRouting"`),
+		TemplateOptions{Parameters: []File{parameters}})
+	sameLines(t, "egress", said(r), "loses shop-vnet/aks-nodes-2 120",
+		"may-lose shop-vnet/endpoints 120")
 	// What --subnet says counts too, by name, where the place is not known.
-	r, err := ReadTemplate(bicep(t, "module-loop.json"), TemplateOptions{Parameters: []File{parameters}, Carriers: []Carrier{{Place: Place{Name: "endpoints"}, Why: "--subnet"}}})
+	r, err := ReadTemplate(bicep(t, "module-loop.json"),
+		TemplateOptions{Parameters: []File{parameters},
+			Carriers: []Carrier{{Place: Place{Name: "endpoints"}, Why: "--subnet"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameLines(t, "--subnet", said(r), "loses shop-vnet/aks-nodes-2 120", "loses shop-vnet/endpoints 120")
+	sameLines(t, "--subnet", said(r), "loses shop-vnet/aks-nodes-2 120",
+		"loses shop-vnet/endpoints 120")
 }
 
 func TestSymbolicSubnets(t *testing.T) {
 	r := readTemplate(t, bicep(t, "symbolic-subnets.json"), TemplateOptions{})
 	sameLines(t, "with tables", said(r))
-	r = readTemplate(t, bicep(t, "symbolic-subnets.json"), TemplateOptions{Parameters: []File{{"p.json", []byte(`{"parameters": {"routed": {"value": false}}}`)}}})
+	r = readTemplate(t, bicep(t, "symbolic-subnets.json"),
+		TemplateOptions{Parameters: []File{
+			{"p.json", []byte(`{"parameters": {"routed": {"value": false}}}`)}}})
 	sameLines(t, "without", said(r), "may-lose shop-vnet/aks-nodes 46", "loses shop-vnet/appgw 46")
 	// The network without subnets deletes them before 2023-09-01; then each comes back.
 	r = readTemplate(t, bicep(t, "symbolic-subnets.json", `"Microsoft.Network/virtualNetworks",
       "apiVersion": "2024-05-01"`, `"Microsoft.Network/virtualNetworks",
       "apiVersion": "2023-06-01"`), TemplateOptions{})
-	sameLines(t, "an empty list", said(mustRead(t, File{"e.json", []byte(`{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", "resources": [
+	sameLines(t, "an empty list",
+		said(mustRead(t, File{"e.json",
+			[]byte(`{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", "resources": [
 		{"type": "Microsoft.Network/virtualNetworks", "apiVersion": "2024-05-01", "name": "hub", "properties": {"subnets": []}}]}`)}, TemplateOptions{})),
-		"? its list of subnets is empty: a deployment deletes the subnets that the network has, which Azure refuses while they are in use: leave them out, at api-version 2023-09-01 or later")
-	sameLines(t, "old api-version", said(r), "recreated shop-vnet/aks-nodes 33", "recreated shop-vnet/appgw 33",
-		"? at api-version 2023-06-01 a deployment deletes the subnets of the network, because it lists none; Azure refuses that while they are in use: use 2023-09-01 or later")
+		"? its list of subnets is empty: a deployment deletes the subnets that the network has, "+
+			"which Azure refuses while they are in use: leave them out, at api-version "+
+			"2023-09-01 or later")
+	sameLines(t, "old api-version", said(r), "recreated shop-vnet/aks-nodes 33",
+		"recreated shop-vnet/appgw 33",
+		"? at api-version 2023-06-01 a deployment deletes the subnets of the network, because it "+
+			"lists none; Azure refuses that while they are in use: use 2023-09-01 or later")
 	// A network that lists one of them without a table takes it away for a moment, and deletes the
 	// other.
 	listed := `"addressSpace": {"addressPrefixes": ["10.20.0.0/16"]}, "subnets": [{"name": "appgw", "properties": {"addressPrefix": "10.20.1.0/24"}}]`
@@ -133,7 +160,8 @@ func TestSymbolicSubnets(t *testing.T) {
             "10.20.0.0/16"
           ]
         }`, listed), TemplateOptions{})
-	sameLines(t, "inline and separate", said(r), "recreated shop-vnet/aks-nodes 33", "flaps shop-vnet/appgw 39")
+	sameLines(t, "inline and separate", said(r), "recreated shop-vnet/aks-nodes 33",
+		"flaps shop-vnet/appgw 39")
 	// Without dependsOn nothing says which comes last.
 	r = readTemplate(t, bicep(t, "symbolic-subnets.json", `"addressSpace": {
           "addressPrefixes": [
@@ -149,43 +177,60 @@ func TestSymbolicSubnets(t *testing.T) {
 }
 
 func TestReadFirst(t *testing.T) {
-	o := TemplateOptions{Parameters: []File{{"p.json", []byte(`{"parameters": {"vnetName": {"value": "shop-vnet"}}}`)}}, Carriers: []Carrier{{Place: Place{Name: "aks-nodes", VNet: "shop-vnet"}}}}
+	o := TemplateOptions{
+		Parameters: []File{
+			{"p.json", []byte(`{"parameters": {"vnetName": {"value": "shop-vnet"}}}`)}},
+		Carriers: []Carrier{{Place: Place{Name: "aks-nodes", VNet: "shop-vnet"}}}}
 	r := readTemplate(t, bicep(t, "read-first.json"), o)
 	sameLines(t, "passed on", said(r))
 	if len(r.After.Subnets) != 0 || len(r.After.Unread) != 0 {
 		t.Errorf("after: %v %v", r.After.Subnets, r.After.Unread)
 	}
 	// Another subnet's table is not this one's.
-	r = readTemplate(t, bicep(t, "read-first.json", `parameters('vnetName'), 'aks-nodes'), '2024-05-01')`, `parameters('vnetName'), 'other'), '2024-05-01')`), o)
+	r = readTemplate(t,
+		bicep(t, "read-first.json", `parameters('vnetName'), 'aks-nodes'), '2024-05-01')`,
+			`parameters('vnetName'), 'other'), '2024-05-01')`), o)
 	sameLines(t, "of another", said(r), "may-lose shop-vnet/aks-nodes 17")
-	r = readTemplate(t, bicep(t, "read-first.json", `"routeTable": "[reference(`, `"x": "[reference(`), o)
+	r = readTemplate(t, bicep(t, "read-first.json", `"routeTable": "[reference(`,
+		`"x": "[reference(`), o)
 	sameLines(t, "not passed on", said(r), "loses shop-vnet/aks-nodes 17")
 }
 
 func TestPlainTemplate(t *testing.T) {
 	r := readTemplate(t, bicep(t, "plain.json"), TemplateOptions{})
-	sameLines(t, "as it is", said(r), "loses shop-vnet/appgw 61", "may-lose shop-vnet/bastion 62", "may-lose-routes shop-rt-prod 25")
-	table := r.After.Table(arm.ResourceID(shop.Subscription, shop.ResourceGroup, arm.TypeRouteTable, "shop-rt-prod"))
+	sameLines(t, "as it is", said(r), "loses shop-vnet/appgw 61", "may-lose shop-vnet/bastion 62",
+		"may-lose-routes shop-rt-prod 25")
+	table := r.After.Table(arm.ResourceID(shop.Subscription, shop.ResourceGroup, arm.TypeRouteTable,
+		"shop-rt-prod"))
 	if table == nil || len(table.Routes) != 2 {
 		t.Errorf("the table would be %+v", table)
 	}
-	r = readTemplate(t, bicep(t, "plain.json"), TemplateOptions{Parameters: []File{{"p.json", []byte(`{"parameters": {"withGateway": {"value": false}, "nothing": {"value": 1}}}`)}}})
-	sameLines(t, "no gateway", said(r), "may-lose shop-vnet/appgw 61", "may-lose shop-vnet/bastion 62", "may-lose-routes shop-rt-prod 25")
-	if len(r.Notes) != 1 || r.Notes[0].Unknown || !strings.Contains(r.Notes[0].Text, "no parameter nothing") {
+	r = readTemplate(t, bicep(t, "plain.json"),
+		TemplateOptions{Parameters: []File{
+			{"p.json", []byte(
+				`{"parameters": {"withGateway": {"value": false}, "nothing": {"value": 1}}}`)}}})
+	sameLines(t, "no gateway", said(r), "may-lose shop-vnet/appgw 61",
+		"may-lose shop-vnet/bastion 62", "may-lose-routes shop-rt-prod 25")
+	if len(r.Notes) != 1 || r.Notes[0].Unknown ||
+		!strings.Contains(r.Notes[0].Text, "no parameter nothing") {
 		t.Errorf("notes %+v", r.Notes)
 	}
 	// The table is known to be a kubenet cluster's by the subnet that is named.
 	nodes := Named("aks-nodes", "--subnet")
 	r = readTemplate(t, bicep(t, "plain.json"), TemplateOptions{Carriers: []Carrier{nodes}})
 	known := Known{Carriers: []Carrier{nodes}}
-	if got := ParametersFor(`a\main.json`, []string{`a\main.json`, "b/other.json"}, []File{{Name: "main.parameters.json"}, {Name: "other.json.parameters"}, {Name: "shared.json"}}); len(got) != 2 || got[0].Name != "main.parameters.json" || got[1].Name != "shared.json" {
+	if got := ParametersFor(`a\main.json`, []string{`a\main.json`, "b/other.json"},
+		[]File{{Name: "main.parameters.json"}, {Name: "other.json.parameters"},
+			{Name: "shared.json"}}); len(got) != 2 || got[0].Name != "main.parameters.json" ||
+		got[1].Name != "shared.json" {
 		t.Errorf("parameter files %v", got)
 	}
 	severities := map[finding.Code]finding.Severity{}
 	for _, f := range r.Findings(known) {
 		severities[f.Code] = max(severities[f.Code], f.Severity)
 	}
-	if severities[finding.IaCMayRoutes] != finding.Warning || severities[finding.IaCStrips] != finding.Error {
+	if severities[finding.IaCMayRoutes] != finding.Warning ||
+		severities[finding.IaCStrips] != finding.Error {
 		t.Errorf("severities %v", severities)
 	}
 }
@@ -195,18 +240,23 @@ func TestHostileTemplates(t *testing.T) {
 	head := `{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", `
 	var doubling strings.Builder
 	for i := range 60 {
-		fmt.Fprintf(&doubling, `"v%d": "[createArray(variables('v%d'), variables('v%d'))]", `, i+1, i, i)
+		fmt.Fprintf(&doubling, `"v%d": "[createArray(variables('v%d'), variables('v%d'))]", `, i+1,
+			i, i)
 	}
 	vnet := `{"type": "Microsoft.Network/virtualNetworks", "apiVersion": "2024-05-01", "name": "a", "properties": `
 	for name, text := range map[string]string{
-		"empty":            ``,
-		"no JSON":          `{"a": `,
-		"no template":      `{"a": 1}`,
-		"foreign":          `[1, 2]`,
-		"deep":             head + `"resources": ` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`,
-		"copies":           head + `"resources": [{"copy": {"name": "c", "count": 801}, "type": "a/b", "name": "x"}]}`,
-		"copies of copies": head + `"variables": {"copy": [{"name": "a", "count": 800, "input": "[variables('b')]"}, {"name": "b", "count": 800, "input": {"copy": [{"name": "x", "count": 800, "input": {"copy": [{"name": "y", "count": 800, "input": 1}]}}]}}]}, "resources": [` + vnet + `"[variables('a')]"}]}`,
-		"doubling":         head + `"variables": {` + doubling.String() + `"v0": [1]}, "resources": [` + vnet + `{"subnets": "[variables('v60')]"}}]}`,
+		"empty":       ``,
+		"no JSON":     `{"a": `,
+		"no template": `{"a": 1}`,
+		"foreign":     `[1, 2]`,
+		"deep": head + `"resources": ` + strings.Repeat("[", 5000) +
+			strings.Repeat("]", 5000) + `}`,
+		"copies": head +
+			`"resources": [{"copy": {"name": "c", "count": 801}, "type": "a/b", "name": "x"}]}`,
+		"copies of copies": head +
+			`"variables": {"copy": [{"name": "a", "count": 800, "input": "[variables('b')]"}, {"name": "b", "count": 800, "input": {"copy": [{"name": "x", "count": 800, "input": {"copy": [{"name": "y", "count": 800, "input": 1}]}}]}}]}, "resources": [` + vnet + `"[variables('a')]"}]}`,
+		"doubling": head + `"variables": {` + doubling.String() +
+			`"v0": [1]}, "resources": [` + vnet + `{"subnets": "[variables('v60')]"}}]}`,
 	} {
 		r, err := ReadTemplate(File{name, []byte(text)}, TemplateOptions{})
 		if err == nil || strings.Contains(err.Error(), "\n") || len(err.Error()) > 200 {
@@ -214,8 +264,12 @@ func TestHostileTemplates(t *testing.T) {
 		}
 	}
 	// What refers to itself is said to do so, and the rest goes on.
-	r := readTemplate(t, File{"t.json", []byte(head + `"variables": {"a": "[variables('b')]", "b": "[variables('a')]"}, "resources": [` + vnet + `{"subnets": [{"name": "n", "properties": {"routeTable": {"id": "[variables('a')]"}}}, {"name": "m", "properties": {}}]}}]}`)}, TemplateOptions{})
-	sameLines(t, "cycle", said(r), "may-lose a/m 1", "? [variables('a')] cannot be evaluated: variables: variables.a refers to itself")
+	r := readTemplate(t,
+		File{"t.json", []byte(head +
+			`"variables": {"a": "[variables('b')]", "b": "[variables('a')]"}, "resources": [` +
+			vnet + `{"subnets": [{"name": "n", "properties": {"routeTable": {"id": "[variables('a')]"}}}, {"name": "m", "properties": {}}]}}]}`)}, TemplateOptions{})
+	sameLines(t, "cycle", said(r), "may-lose a/m 1",
+		"? [variables('a')] cannot be evaluated: variables: variables.a refers to itself")
 }
 
 // TestReadParameters: a parameter file is known by its schema, and a broken one is said to be
@@ -228,9 +282,13 @@ func TestReadParameters(t *testing.T) {
 	}{
 		{"one", head + `}}`, true, false},
 		{"a truncated one", head, false, true},
-		{"a compiled one, with its template", `{"templateJson": "{\"$schema\": \"deploymentTemplate.json#\"}", "parametersJson": "{\"$schema\": \"deploymentParameters.json#\", \"parameters\": {}}"}`, true, false},
-		{"a plan that names the schema", `{"format_version": "1.2", "variables": {"x": {"value": "deploymentParameters.json"}}, "resource_changes": [`, false, false},
-		{"a template that names it", `{"$schema": "deploymentTemplate.json#", "x": "deploymentParameters.json", `, false, false},
+		{"a compiled one, with its template",
+			`{"templateJson": "{\"$schema\": \"deploymentTemplate.json#\"}", "parametersJson": "{\"$schema\": \"deploymentParameters.json#\", \"parameters\": {}}"}`, true, false},
+		{"a plan that names the schema",
+			`{"format_version": "1.2", "variables": {"x": {"value": "deploymentParameters.json"}}, "resource_changes": [`, false, false},
+		{"a template that names it",
+			`{"$schema": "deploymentTemplate.json#", "x": "deploymentParameters.json", `, false,
+			false},
 		{"code that names it", "# deploymentParameters.json\n", false, false},
 	} {
 		f, err := ReadParameters("p", strings.NewReader(c.text))
@@ -249,7 +307,8 @@ func TestOnlyOnce(t *testing.T) {
 		"other": {"type": "Microsoft.Network/virtualNetworks", "apiVersion": "2022-01-01", "name": "w", "properties": {}, "@options": {"onlyIfNotExists": ONCE}}
 	}}`
 	for once, want := range map[string]int{"true": 0, "false": 3} {
-		r := readTemplate(t, File{"t.json", []byte(strings.ReplaceAll(text, "ONCE", once))}, TemplateOptions{})
+		r := readTemplate(t, File{"t.json", []byte(strings.ReplaceAll(text, "ONCE", once))},
+			TemplateOptions{})
 		if got := len(r.Effects) + len(r.Notes); got != want {
 			t.Errorf("once %s: %+v %+v, want %d of them", once, r.Effects, r.Notes, want)
 		}

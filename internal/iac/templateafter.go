@@ -29,7 +29,8 @@ func (t *armReading) tables() {
 		t.reading.Effects = append(t.reading.Effects, Effect{
 			Verb: MayLoseRoutes, Users: users, What: t.place(r), By: t.place(r),
 			How: "the template writes the whole table, and a cluster's pod routes are not in it",
-			Fix: "deploy the table once and then refer to it as existing; write each route as its own resource, Microsoft.Network/routeTables/routes",
+			Fix: "deploy the table once and then refer to it as existing; write each route as " +
+				"its own resource, Microsoft.Network/routeTables/routes",
 		})
 	})
 }
@@ -61,7 +62,8 @@ func (t *armReading) after() {
 		case final.subnet == nil: // deleted
 		case subnet.kept: // as it was, whatever that is
 		case subnet.doubt:
-			s.Unread[id.Key()] = inventory.Unread{ID: id, Message: "the template does not show its route table"}
+			s.Unread[id.Key()] = inventory.Unread{ID: id,
+				Message: "the template does not show its route table"}
 		default:
 			add(final.by, string(id), plainObject(final.subnet))
 		}

@@ -48,7 +48,8 @@ func FixTemplate(file File, o TemplateOptions) (*TemplateFix, error) {
 // next returns a subnet with a problem that was not tried yet.
 func (t *armReading) next(tried map[string]bool) *templateSubnet {
 	for _, s := range t.subnets {
-		if key := s.place.ID.Key() + string(s.verb); s.lost != nil && s.verb != MayLose && !tried[key] {
+		if key := s.place.ID.Key() + string(s.verb); s.lost != nil && s.verb != MayLose &&
+			!tried[key] {
 			tried[key] = true
 			return s
 		}
@@ -65,7 +66,8 @@ func (t *armReading) better(after []byte, s *templateSubnet) error {
 	if repaired := now.byID[s.place.ID.Key()]; repaired != nil && repaired.lost != nil {
 		return fmt.Errorf("found no repair: see the findings of iac check")
 	}
-	if len(now.reading.Effects) >= len(t.reading.Effects) || len(now.reading.Notes) > len(t.reading.Notes) {
+	if len(now.reading.Effects) >= len(t.reading.Effects) ||
+		len(now.reading.Notes) > len(t.reading.Notes) {
 		return fmt.Errorf("the repair would break something else")
 	}
 	return nil
@@ -91,37 +93,46 @@ func (t *armReading) repair(s *templateSubnet) (after []byte, done string, err e
 	for _, other := range t.subnets {
 		for _, x := range other.writes {
 			if other != s && t.written(x.subnet.Object("properties")) == properties {
-				return nil, "", fmt.Errorf("its properties (line %d) are those of several subnets: give each a routeTable there by its name", properties.Line)
+				return nil, "", fmt.Errorf("its properties (line %d) are those of several "+
+					"subnets: give each a routeTable there by its name", properties.Line)
 			}
 		}
 	}
 	edit := &textEdit{text: t.file.Data}
 	for _, x := range s.writes { // as the template writes it elsewhere
-		if other := t.written(x.subnet.Object("properties")); x.outcome == gives && other != nil && sameTemplate(x.by, w.by) {
-			if m := other.Member("routeTable"); m != nil && !bytes.Contains(edit.text[m.From:m.To], []byte("copyIndex")) {
+		if other := t.written(x.subnet.Object("properties")); x.outcome == gives && other != nil &&
+			sameTemplate(x.by, w.by) {
+			if m := other.Member("routeTable"); m != nil &&
+				!bytes.Contains(edit.text[m.From:m.To], []byte("copyIndex")) {
 				edit.member(properties, "routeTable", string(edit.text[m.From:m.To]))
-				return edit.done(), fmt.Sprintf("%s gets the routeTable that line %d gives it", s.place.subnetName(), m.Line), nil
+				return edit.done(), fmt.Sprintf("%s gets the routeTable that line %d gives it",
+					s.place.subnetName(), m.Line), nil
 			}
 		}
 	}
 	if err := t.readFirst(edit, s, w, properties); err != nil {
 		return nil, "", err
 	}
-	return edit.done(), fmt.Sprintf("%s gets its present route table: a nested deployment reads it first. The subnet and its network must exist already", s.place.subnetName()), nil
+	return edit.done(), fmt.Sprintf("%s gets its present route table: a nested deployment reads "+
+		"it first. The subnet and its network must exist already", s.place.subnetName()), nil
 }
 
 // repairVersion changes the api-version of a network that lists no subnets, so that it keeps them.
 func (t *armReading) repairVersion(r *armtemplate.Resource) ([]byte, string, error) {
 	m := r.Source.Member("apiVersion")
-	if r.Body.Object("properties").Get("subnets") != nil || r.APIVersion >= subnetsKept || m == nil || r.Source.File != t.file.Name {
-		return nil, "", fmt.Errorf("%s does not list it: list it there with its routeTable, or list no subnets there at all", r.Address)
+	if r.Body.Object("properties").Get("subnets") != nil || r.APIVersion >= subnetsKept ||
+		m == nil || r.Source.File != t.file.Name {
+		return nil, "", fmt.Errorf("%s does not list it: list it there with its routeTable, or "+
+			"list no subnets there at all", r.Address)
 	}
 	if text, is := m.Value.(string); !is || text != r.APIVersion {
-		return nil, "", fmt.Errorf("the apiVersion of %s is an expression: let it give %s or later", r.Address, subnetsKept)
+		return nil, "", fmt.Errorf("the apiVersion of %s is an expression: let it give %s or later",
+			r.Address, subnetsKept)
 	}
 	edit := &textEdit{text: t.file.Data}
 	edit.replace(m.From, m.To, `"`+subnetsKept+`"`)
-	return edit.done(), fmt.Sprintf("%s gets the apiVersion %s, which keeps subnets that it does not list (line %d)", lastName(r.Name), subnetsKept, m.Line), nil
+	return edit.done(), fmt.Sprintf("%s gets the apiVersion %s, which keeps subnets that it does "+
+		"not list (line %d)", lastName(r.Name), subnetsKept, m.Line), nil
 }
 
 // written returns an object as written in the file, or nil if an evaluated object is written
@@ -166,12 +177,14 @@ func sameTemplate(a, b *armtemplate.Resource) bool {
 
 // readFirst adds a nested deployment that reads the subnet before it is written, and passes on its
 // table.
-func (t *armReading) readFirst(edit *textEdit, s *templateSubnet, w subnetWrite, properties *armtemplate.Object) error {
+func (t *armReading) readFirst(edit *textEdit, s *templateSubnet, w subnetWrite,
+	properties *armtemplate.Object) error {
 	r := w.by
 	version, literal := r.Source.Get("apiVersion").(string)
 	switch {
 	case r.Looped || r.Nested:
-		return fmt.Errorf("%s is one of the copies of a loop, or part of another resource: give the subnet its routeTable there", r.Address)
+		return fmt.Errorf("%s is one of the copies of a loop, or part of another resource: give "+
+			"the subnet its routeTable there", r.Address)
 	case !literal || version != r.APIVersion || r.Source.File != t.file.Name:
 		return fmt.Errorf("%s uses expressions that cannot be changed safely", r.Address)
 	}
@@ -187,7 +200,8 @@ func (t *armReading) readFirst(edit *textEdit, s *templateSubnet, w subnetWrite,
 	i := strings.LastIndex(r.Address, "resources.")
 	symbolic := i >= 0 && !strings.HasSuffix(r.Address, "]")
 	deployment, symbol := deploymentName(s.place.Name, symbolic), ""
-	if bytes.Contains(edit.text, []byte(`"`+deployment+`"`)) { // for a subnet of that name in another network
+	// for a subnet of that name in another network
+	if bytes.Contains(edit.text, []byte(`"`+deployment+`"`)) {
 		deployment = deploymentName(s.place.VNet+"-"+s.place.Name, symbolic)
 	}
 	if symbolic {
@@ -197,7 +211,8 @@ func (t *armReading) readFirst(edit *textEdit, s *templateSubnet, w subnetWrite,
 	if m := r.Source.Member("condition"); m != nil {
 		condition = `"condition": ` + string(edit.text[m.From:m.To]) + `, `
 	}
-	doc := fmt.Sprintf(`{%s"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": %q, "properties": {
+	doc := fmt.Sprintf(
+		`{%s"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": %q, "properties": {
 		"mode": "Incremental", "expressionEvaluationOptions": {"scope": "inner"}, "parameters": {"network": {"value": %s}, "subnet": {"value": %s}},
 		"template": {"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", "contentVersion": "1.0.0.0",
 			"parameters": {"network": {"type": "string"}, "subnet": {"type": "string"}}, "resources": [],
@@ -209,7 +224,8 @@ func (t *armReading) readFirst(edit *textEdit, s *templateSubnet, w subnetWrite,
 		doc = fmt.Sprintf("%q: %s", symbol, doc)
 	}
 	edit.before(at, doc)
-	edit.member(properties, "routeTable", fmt.Sprintf(`"[tryGet(reference('%s').outputs.present.value, 'routeTable')]"`, deployment))
+	edit.member(properties, "routeTable",
+		fmt.Sprintf(`"[tryGet(reference('%s').outputs.present.value, 'routeTable')]"`, deployment))
 	return nil
 }
 
@@ -238,9 +254,11 @@ func halves(raw string) (vnet, name string) {
 		}
 		return string(out)
 	}
-	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") && !strings.HasPrefix(text, "[[") {
+	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") &&
+		!strings.HasPrefix(text, "[[") {
 		inner := text[1 : len(text)-1]
-		return quote("[first(split(" + inner + ", '/'))]"), quote("[last(split(" + inner + ", '/'))]")
+		return quote("[first(split(" + inner + ", '/'))]"), quote("[last(split(" + inner +
+			", '/'))]")
 	}
 	vnet, name, both := strings.Cut(text, "/")
 	if !both {

@@ -75,12 +75,14 @@ func (t *armReading) network(r *armtemplate.Resource) {
 		return // it writes what it read
 	case value != nil && !listed:
 		t.doubt(value)
-		t.note(t.place(r), true, "its list of subnets is unknown, so it is unknown which of them keep a route table")
+		t.note(t.place(r), true, "its list of subnets is unknown, so it is unknown which of them "+
+			"keep a route table")
 		return
 	case value == nil && onlyOnce(r):
 		return
 	case value == nil && !plainVersion(r.APIVersion):
-		t.note(t.place(r), true, "its api-version is not known: before "+subnetsKept+" a deployment deletes the subnets that it does not list")
+		t.note(t.place(r), true, "its api-version is not known: before "+subnetsKept+
+			" a deployment deletes the subnets that it does not list")
 		return
 	case value == nil && r.APIVersion >= subnetsKept:
 		return
@@ -105,7 +107,8 @@ func (t *armReading) network(r *armtemplate.Resource) {
 		return
 	}
 	gone := func(s *templateSubnet) {
-		s.writes = append(s.writes, subnetWrite{by: r, outcome: deletes, file: r.File, line: r.Line})
+		s.writes = append(s.writes, subnetWrite{by: r, outcome: deletes, file: r.File,
+			line: r.Line})
 	}
 	for _, s := range t.subnets {
 		if strings.EqualFold(s.vnet, r.ID) && !named[strings.ToLower(s.place.Name)] {
@@ -115,16 +118,21 @@ func (t *armReading) network(r *armtemplate.Resource) {
 	for _, list := range [][]Carrier{t.reading.Carriers, t.options.Carriers} {
 		for _, c := range list {
 			p := subnetPlace(r.ID + "/subnets/" + c.Name)
-			if c.same(p) && c.VNet != "" && !named[strings.ToLower(c.Name)] && t.byID[p.ID.Key()] == nil {
+			if c.same(p) && c.VNet != "" && !named[strings.ToLower(c.Name)] &&
+				t.byID[p.ID.Key()] == nil {
 				gone(t.subnet(r.ID, c.Name))
 			}
 		}
 	}
 	switch {
 	case listed && len(list) == 0:
-		t.note(t.place(r), true, "its list of subnets is empty: a deployment deletes the subnets that the network has, which Azure refuses while they are in use: leave them out, at api-version "+subnetsKept+" or later")
+		t.note(t.place(r), true, "its list of subnets is empty: a deployment deletes the subnets "+
+			"that the network has, which Azure refuses while they are in use: leave them out, at "+
+			"api-version "+subnetsKept+" or later")
 	case value == nil:
-		t.note(t.place(r), true, fmt.Sprintf("at api-version %s a deployment deletes the subnets of the network, because it lists none; Azure refuses that while they are in use: use %s or later", r.APIVersion, subnetsKept))
+		t.note(t.place(r), true, fmt.Sprintf("at api-version %s a deployment deletes the subnets "+
+			"of the network, because it lists none; Azure refuses that while they are in use: "+
+			"use %s or later", r.APIVersion, subnetsKept))
 	}
 }
 
@@ -150,7 +158,8 @@ func (t *armReading) subnet(vnet, name string) *templateSubnet {
 }
 
 // write records a PUT of a subnet with a body.
-func (t *armReading) write(vnet, name string, body *armtemplate.Object, by *armtemplate.Resource, file string, line int) {
+func (t *armReading) write(vnet, name string, body *armtemplate.Object, by *armtemplate.Resource,
+	file string, line int) {
 	s := t.subnet(vnet, name)
 	w := subnetWrite{by: by, subnet: body, file: file, line: line}
 	w.outcome, w.table, w.doubt = tableIn(body, s.place.ID)
@@ -241,11 +250,13 @@ func (t *armReading) judge(s *templateSubnet) {
 		// equals the last counts.
 		switch worse := w.outcome; {
 		case worse != strips && worse != deletes && worse != doubts:
-		case lost == nil, worse == deletes, worse == strips && lost.outcome != deletes, worse == lost.outcome:
+		case lost == nil, worse == deletes, worse == strips && lost.outcome != deletes,
+			worse == lost.outcome:
 			lost = &s.writes[i]
 		}
 	}
-	s.table, s.kept, s.doubt = final.table, final.outcome == keeps, final.outcome == doubts || open && lost != nil
+	s.table, s.kept, s.doubt = final.table, final.outcome == keeps, final.outcome == doubts ||
+		open && lost != nil
 	if lost == nil {
 		return
 	}
@@ -294,7 +305,8 @@ func (t *armReading) how(w subnetWrite) string {
 	case w.outcome == doubts && w.doubt != "":
 		return "which routeTable the template writes is not known: " + w.doubt
 	case w.inline():
-		return "the template lists it in its network without routeTable, and Azure writes listed subnets as they are"
+		return "the template lists it in its network without routeTable, and Azure writes listed " +
+			"subnets as they are"
 	}
 	return "the template writes it without routeTable, and Azure writes subnets as they are"
 }
@@ -307,24 +319,33 @@ func (t *armReading) fix(s *templateSubnet, w subnetWrite) string {
 		}
 	}
 	switch {
-	case w.outcome == deletes && w.by.APIVersion < subnetsKept && w.by.Body.Object("properties").Get("subnets") == nil:
-		return "give " + w.by.Address + " the apiVersion " + subnetsKept + " or later, which leaves the subnets alone"
+	case w.outcome == deletes && w.by.APIVersion < subnetsKept &&
+		w.by.Body.Object("properties").Get("subnets") == nil:
+		return "give " + w.by.Address + " the apiVersion " + subnetsKept +
+			" or later, which leaves the subnets alone"
 	case w.outcome == deletes:
-		return fmt.Sprintf("list %s in the subnets of %s, with its routeTable; or list no subnets there at all, at apiVersion %s or later", s.place.Name, w.by.Address, subnetsKept)
+		return fmt.Sprintf("list %s in the subnets of %s, with its routeTable; or list no "+
+			"subnets there at all, at apiVersion %s or later", s.place.Name, w.by.Address,
+			subnetsKept)
 	case table != "":
-		return fmt.Sprintf(`in the properties of %s: "routeTable": {"id": "%s"}`, s.place.Name, table)
+		return fmt.Sprintf(`in the properties of %s: "routeTable": {"id": "%s"}`, s.place.Name,
+			table)
 	}
-	return fmt.Sprintf(`in the properties of %s: "routeTable": {"id": "…"}, with the one that it has: %s`, s.place.Name, askTable(s.place))
+	return fmt.Sprintf(
+		`in the properties of %s: "routeTable": {"id": "…"}, with the one that it has: %s`,
+		s.place.Name, askTable(s.place))
 }
 
 // askTable is the command that shows a subnet's table.
 func askTable(p Place) string {
 	if !partly(p.ID) {
-		return finding.Command("az network vnet subnet show --ids %s --query routeTable.id", p.ID).String()
+		return finding.Command("az network vnet subnet show --ids %s --query routeTable.id",
+			p.ID).String()
 	}
 	group := p.ID.ResourceGroup()
 	if strings.Contains(group, "{") {
 		group = "RESOURCE_GROUP"
 	}
-	return finding.Command("az network vnet subnet show -g %s --vnet-name %s -n %s --query routeTable.id", group, p.VNet, p.Name).String()
+	return finding.Command("az network vnet subnet show -g %s --vnet-name %s -n %s --query "+
+		"routeTable.id", group, p.VNet, p.Name).String()
 }

@@ -37,7 +37,8 @@ func (e *textEdit) member(o *armtemplate.Object, name, value string) {
 		e.replace(at, at, text)
 		return
 	}
-	between := string(e.text[at:o.Members[0].At]) // what stands before the first member stands before the second then, comments excepted
+	// what stands before the first member stands before the second then, comments excepted
+	between := string(e.text[at:o.Members[0].At])
 	if strings.TrimSpace(between) != "" {
 		between = " "
 	}

@@ -75,7 +75,9 @@ func (pic *picture) take(kind string, v *tfValues) {
 		pic.docs[id.Key()] = object{"id": string(id), "properties": properties}
 	}
 	switch kind {
-	case tfVNet: // its subnets only: who it is peered with is in other plans, too, and a network that is shown has no other peers
+	// its subnets only: who it is peered with is in other plans, too, and a network that is shown
+	// has no other peers
+	case tfVNet:
 		for _, b := range v.Subnet {
 			id := v.ID.Child("subnets", inline(b).name())
 			if pic.docs[id.Key()] == nil { // its own resource says more
@@ -86,20 +88,24 @@ func (pic *picture) take(kind string, v *tfValues) {
 		var delegations []object
 		for _, d := range v.Delegation {
 			for _, s := range d.Service {
-				delegations = append(delegations, object{"properties": object{"serviceName": s.Name}})
+				delegations = append(delegations,
+					object{"properties": object{"serviceName": s.Name}})
 			}
 		}
 		put(v.ID, object{"addressPrefixes": v.Prefixes, "delegations": delegations})
 	case tfTable:
 		routes := []object{}
 		for _, r := range v.Route {
-			routes = append(routes, object{"name": r.Name, "properties": object{"addressPrefix": r.Prefix, "nextHopType": r.HopType, "nextHopIpAddress": r.Hop}})
+			routes = append(routes,
+				object{"name": r.Name, "properties": object{"addressPrefix": r.Prefix,
+					"nextHopType": r.HopType, "nextHopIpAddress": r.Hop}})
 		}
 		put(v.ID, object{"routes": routes})
 	case tfCluster:
 		profile := object{}
 		for _, n := range v.Profile {
-			profile = object{"networkPlugin": n.Plugin, "networkPluginMode": n.Mode, "podCidr": n.PodCIDR, "serviceCidr": n.ServiceCIDR, "outboundType": n.Outbound}
+			profile = object{"networkPlugin": n.Plugin, "networkPluginMode": n.Mode,
+				"podCidr": n.PodCIDR, "serviceCidr": n.ServiceCIDR, "outboundType": n.Outbound}
 		}
 		for _, d := range v.DefaultPool {
 			pic.pools[v.ID.Key()] = append(pic.pools[v.ID.Key()], pool(d.Name, d.SubnetID, d.Count))
@@ -108,7 +114,8 @@ func (pic *picture) take(kind string, v *tfValues) {
 	case tfGateway:
 		var configurations []object
 		for _, c := range v.GatewayIPs {
-			configurations = append(configurations, object{"properties": object{"subnet": object{"id": string(c.SubnetID)}}})
+			configurations = append(configurations,
+				object{"properties": object{"subnet": object{"id": string(c.SubnetID)}}})
 		}
 		put(v.ID, object{"gatewayIPConfigurations": configurations})
 	}

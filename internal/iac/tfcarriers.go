@@ -17,7 +17,9 @@ type use struct {
 
 // uses are all uses: of resources that stay, that are made, and that are destroyed.
 func (p *tfPlan) uses() []use {
-	stays := slices.DeleteFunc(slices.Clone(p.users), func(r *tfResource) bool { return p.byAddress[r.Address].changes })
+	stays := slices.DeleteFunc(slices.Clone(p.users), func(r *tfResource) bool {
+		return p.byAddress[r.Address].changes
+	})
 	var goes []*tfResource
 	for _, r := range p.changes {
 		switch {
@@ -53,7 +55,8 @@ func (p *tfPlan) uses() []use {
 			add(r.Values.PoolSubnet, "vnet_subnet_id", needs(p.clusterOf(r, all)))
 		case tfGateway:
 			for _, ip := range r.Values.GatewayIPs {
-				add(ip.SubnetID, "subnet_id", "the gateway "+r.Address+" is in it and must reach pods")
+				add(ip.SubnetID, "subnet_id", "the gateway "+r.Address+
+					" is in it and must reach pods")
 			}
 		}
 	}
@@ -63,7 +66,8 @@ func (p *tfPlan) uses() []use {
 // user is a resource as a cluster, a pool or a gateway, with some of its values. Nil for all
 // others.
 func (r *tfResource) user(v *tfValues) *tfResource {
-	u := &tfResource{Address: r.Address, Module: r.Module, Mode: r.Mode, Type: r.Type, Name: r.Name, Index: r.Index, Values: v}
+	u := &tfResource{Address: r.Address, Module: r.Module, Mode: r.Mode, Type: r.Type, Name: r.Name,
+		Index: r.Index, Values: v}
 	switch r.Type {
 	case tfCluster, tfPool, tfGateway:
 		return u
@@ -80,7 +84,9 @@ func (p *tfPlan) clusterOf(pool *tfResource, all []*tfResource) *tfResource {
 		refers = p.refers(pool, "kubernetes_cluster_id", tfCluster)
 	}
 	for _, r := range all {
-		if r.Type == tfCluster && (pool.Values.ClusterID != "" && r.Values.ID.Equal(pool.Values.ClusterID) || refers != nil && refers.address == r.Address) {
+		if r.Type == tfCluster &&
+			(pool.Values.ClusterID != "" && r.Values.ID.Equal(pool.Values.ClusterID) ||
+				refers != nil && refers.address == r.Address) {
 			return r
 		}
 	}
@@ -99,7 +105,8 @@ func needs(cluster *tfResource) string {
 		case strings.EqualFold(profile.Plugin, "kubenet"):
 			return "nodes of the kubenet cluster " + cluster.Address + " are in it"
 		case strings.EqualFold(profile.Outbound, "userDefinedRouting"):
-			return "nodes of the cluster " + cluster.Address + " use its table for egress (userDefinedRouting)"
+			return "nodes of the cluster " + cluster.Address +
+				" use its table for egress (userDefinedRouting)"
 		}
 	}
 	return ""

@@ -51,13 +51,16 @@ func (j *judge) cluster(r *tfResource) {
 	e := Effect{Verb: Destroyed, What: r.place(), By: r.place(), How: "is destroyed"}
 	e.What.ID, e.What.Name = v.ID, cmp.Or(v.Name, v.ID.Name())
 	because := reasons[r.because.Reason]
-	e.Fix = finding.Command("keep %s, or take it out of the state only: terraform state rm %s", r.Address, r.Address).String()
+	e.Fix = finding.Command("keep %s, or take it out of the state only: terraform state rm %s",
+		r.Address, r.Address).String()
 	if slices.Contains(r.Change.Actions, "create") {
 		e.How = "is destroyed and created again"
-		e.Fix = "keep what forces the replacement unchanged; lifecycle { prevent_destroy = true } in " + r.Address + " stops such a plan"
+		e.Fix = "keep what forces the replacement unchanged; lifecycle { prevent_destroy = true " +
+			"} in " + r.Address + " stops such a plan"
 		if forced := attributes(r.because.Change.Paths); forced != "" {
 			because = strings.TrimPrefix(because+", and a change of "+forced+" forces it", ", and ")
-			e.Fix = fmt.Sprintf("in %s: keep %s as it is; lifecycle { prevent_destroy = true } stops such a plan", r.Address, forced)
+			e.Fix = fmt.Sprintf("in %s: keep %s as it is; lifecycle { prevent_destroy = true } "+
+				"stops such a plan", r.Address, forced)
 		}
 	}
 	if r.Deposed != "" {

@@ -34,14 +34,16 @@ func (m *tfModule) read(s *stream) error {
 }
 
 func (m *tfModule) readModule(s *stream) error {
-	*m = tfModule{resources: map[string]*tfConfig{}, calls: map[string]*tfCall{}, outputs: map[string][]string{}}
+	*m = tfModule{resources: map[string]*tfConfig{}, calls: map[string]*tfCall{},
+		outputs: map[string][]string{}}
 	return s.object(func(key string) error {
 		switch key {
 		case "resources":
 			return s.array(func() error {
 				raw, err := s.value()
 				if err == nil && matters(raw) {
-					r := gjson.GetManyBytes(raw, "type", "name", "expressions", "for_each_expression.references")
+					r := gjson.GetManyBytes(raw, "type", "name", "expressions",
+						"for_each_expression.references")
 					c := &tfConfig{attributes: map[string][]string{}}
 					c.learn("", r[2])
 					c.attributes["each"] = texts(r[3])
@@ -189,7 +191,8 @@ func (p *tfPlan) refers(r *tfResource, attribute, kind string) *standing {
 	if c == nil {
 		return nil
 	}
-	for _, address := range follow(way, names, c.attributes[attribute], c.attributes["each"], kind, 0) {
+	for _, address := range follow(way, names, c.attributes[attribute], c.attributes["each"], kind,
+		0) {
 		if found := p.instance(address, r); found != nil {
 			return found
 		}
@@ -223,10 +226,14 @@ func follow(way []*tfModule, names, references, each []string, kind string, hops
 			found = append(found, follow(way, names, each, nil, kind, hops+1)...)
 		case parts[0] == "var" && len(names) > 0:
 			up := len(names) - 1
-			found = append(found, follow(way[:up+1], names[:up], way[up].calls[names[up]].inputs[parts[1]], nil, kind, hops+1)...)
+			found = append(found,
+				follow(way[:up+1], names[:up], way[up].calls[names[up]].inputs[parts[1]], nil, kind,
+					hops+1)...)
 		case parts[0] == "module" && len(parts) > 2 && here.calls[parts[1]] != nil:
 			in := here.calls[parts[1]].module
-			found = append(found, follow(append(way[:len(way):len(way)], in), append(names[:len(names):len(names)], parts[1]), in.outputs[parts[2]], nil, kind, hops+1)...)
+			found = append(found, follow(append(way[:len(way):len(way)], in),
+				append(names[:len(names):len(names)], parts[1]), in.outputs[parts[2]], nil, kind,
+				hops+1)...)
 		}
 	}
 	return found

@@ -44,7 +44,9 @@ type bareBlock struct {
 }
 
 func newFacts() facts {
-	return facts{tables: map[string]arm.ID{}, instances: map[string][]*standing{}, byAddress: map[string]*standing{}, byID: map[string]*standing{}, subnets: map[string][]*standing{}}
+	return facts{tables: map[string]arm.ID{}, instances: map[string][]*standing{},
+		byAddress: map[string]*standing{}, byID: map[string]*standing{},
+		subnets: map[string][]*standing{}}
 }
 
 // stands adds a resource that stays as it is, or that a state has.
@@ -66,7 +68,9 @@ func (p *tfPlan) changed(r *tfResource) {
 	if r.Deposed == "" {
 		p.picture(r, r.Change.Before, r.expected())
 	}
-	if made := r.creates() && slices.Contains([]string{tfVNet, tfSubnet, tfTable, tfRoute}, r.Type); !made { // what is new breaks nothing
+	// what is new breaks nothing
+	if made := r.creates() && slices.Contains([]string{tfVNet, tfSubnet, tfTable, tfRoute},
+		r.Type); !made {
 		p.changes = append(p.changes, r)
 	}
 	if s := p.byAddress[r.Address]; s != nil && r.Deposed == "" {
@@ -90,7 +94,8 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 		p.byAddress[r.Address] = s
 		p.instances[name] = append(p.instances[name], s)
 	}
-	if v.ID != "" && r.Mode != "data" && p.byID[v.ID.Key()] == nil && r.Type != tfAssociation { // whose ID is the subnet's
+	// whose ID is the subnet's
+	if v.ID != "" && r.Mode != "data" && p.byID[v.ID.Key()] == nil && r.Type != tfAssociation {
 		p.byID[v.ID.Key()] = s
 	}
 	switch r.Type {
@@ -102,7 +107,8 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 			p.subnets[v.ID.Parent().Key()] = append(p.subnets[v.ID.Parent().Key()], s)
 		}
 	case tfAzapi:
-		if body, err := v.body(); err == nil && strings.HasPrefix(strings.ToLower(v.AzapiType), strings.ToLower(arm.TypeSubnet)+"@") {
+		if body, err := v.body(); err == nil && strings.HasPrefix(strings.ToLower(v.AzapiType),
+			strings.ToLower(arm.TypeSubnet)+"@") {
 			p.has(v.ID, body.table())
 			if r.Mode != "data" && v.ID != "" {
 				p.subnets[v.ID.Parent().Key()] = append(p.subnets[v.ID.Parent().Key()], s)

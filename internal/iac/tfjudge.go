@@ -29,7 +29,8 @@ var ranks = map[Verb]int{MayLose: 1, Flaps: 2, Another: 3, Loses: 4, Recreated: 
 
 func (p *tfPlan) judge() *Reading {
 	uses := p.uses()
-	j := &judge{tfPlan: p, left: abandoned(uses), gone: map[string]bool{}, associates: map[string]*tfResource{}, at: map[string]int{}, notes: p.notes}
+	j := &judge{tfPlan: p, left: abandoned(uses), gone: map[string]bool{},
+		associates: map[string]*tfResource{}, at: map[string]int{}, notes: p.notes}
 	for _, r := range p.changes {
 		switch {
 		case r.Type == tfVNet && r.deletes():
@@ -57,7 +58,9 @@ func (p *tfPlan) judge() *Reading {
 		case tfAzapiAction:
 			j.action(r)
 		case tfDeployment:
-			j.notes = append(j.notes, Note{Place: r.place(), Text: "it deploys an ARM template, which is not checked here: check the template itself", Unknown: true})
+			j.notes = append(j.notes,
+				Note{Place: r.place(), Text: "it deploys an ARM template, which is not checked " +
+					"here: check the template itself", Unknown: true})
 		}
 	}
 	if p.format == TerraformState {
@@ -69,12 +72,14 @@ func (p *tfPlan) judge() *Reading {
 			continue
 		}
 		e.Repair.Shared = j.shared(*e)
-		if table := j.byID[arm.ID(e.Before).Key()]; table != nil && table.goes { // the code that a repair would name is gone
+		// the code that a repair would name is gone
+		if table := j.byID[arm.ID(e.Before).Key()]; table != nil && table.goes {
 			e.Repair = nil
 			e.Fix += "; and keep its table " + table.address + ", which is destroyed as well"
 		}
 	}
-	reading := &Reading{Format: p.format, Effects: j.effects, Notes: j.notes, Carriers: p.carriers(uses)}
+	reading := &Reading{Format: p.format, Effects: j.effects, Notes: j.notes,
+		Carriers: p.carriers(uses)}
 	if p.format == TerraformPlan {
 		reading.Before, reading.After = j.snapshots()
 	}
@@ -89,7 +94,8 @@ func (j *judge) shared(e Effect) bool {
 		if id.Is(arm.TypeVNet) {
 			id = id.Child("subnets", e.Repair.Subnet)
 		}
-		if s.address != e.Repair.Address && !s.goes && j.reference(j.tables[id.Key()], moduleOf(s.address)) != table {
+		if s.address != e.Repair.Address && !s.goes &&
+			j.reference(j.tables[id.Key()], moduleOf(s.address)) != table {
 			return true
 		}
 	}
@@ -101,9 +107,12 @@ func (j *judge) shared(e Effect) bool {
 func (j *judge) outdated() {
 	for _, b := range j.bare {
 		if table := j.tables[b.subnet.Key()]; table != "" {
-			j.notes = append(j.notes, Note{Place: Place{ID: b.subnet, Address: b.address}, Text: fmt.Sprintf(
-				"the state has subnet %s without a table here, and with %s elsewhere: it is older than the association. A plan made of it with -refresh=false does not show when a change of the inline blocks takes the table away",
-				b.subnet.Short(), table.Short())})
+			j.notes = append(j.notes, Note{Place: Place{ID: b.subnet, Address: b.address},
+				Text: fmt.Sprintf(
+					"the state has subnet %s without a table here, and with %s elsewhere: it is "+
+						"older than the association. A plan made of it with -refresh=false does "+
+						"not show when a change of the inline blocks takes the table away",
+					b.subnet.Short(), table.Short())})
 		}
 	}
 }
@@ -137,7 +146,8 @@ func (j *judge) note(r *tfResource, format string, args ...any) {
 // a table, whichever table it has; its create fails if the subnet has one.
 func (j *judge) association(r *tfResource) {
 	before, after := r.before(), r.after()
-	e := Effect{What: j.subnet(before.SubnetID, r.place()), By: r.place(), Before: string(before.table())}
+	e := Effect{What: j.subnet(before.SubnetID, r.place()), By: r.place(),
+		Before: string(before.table())}
 	keep := fmt.Sprintf("keep %s, or take it out of the state only: ", r.Address)
 	if r.Address == withoutKeys(r.Address) {
 		keep += fmt.Sprintf("removed { from = %s  lifecycle { destroy = false } }", r.Address)
@@ -147,10 +157,13 @@ func (j *judge) association(r *tfResource) {
 	switch {
 	case r.deletes():
 		e.Verb, e.How, e.Fix = Loses, "its association is destroyed", keep
-		if subnet := j.byID[before.SubnetID.Key()]; subnet != nil && r.Deposed == "" && keyOf(r.Address) == "" {
-			e.Repair = &Repair{Address: r.Address, Add: true, Beside: subnet.address, Set: []Setting{
-				{"subnet_id", j.reference(before.SubnetID, r.Module)}, {"route_table_id", j.reference(before.table(), r.Module)},
-			}}
+		if subnet := j.byID[before.SubnetID.Key()]; subnet != nil && r.Deposed == "" &&
+			keyOf(r.Address) == "" {
+			e.Repair = &Repair{Address: r.Address, Add: true, Beside: subnet.address,
+				Set: []Setting{
+					{"subnet_id", j.reference(before.SubnetID, r.Module)}, {"route_table_id",
+						j.reference(before.table(), r.Module)},
+				}}
 		}
 		if other := j.associates[before.SubnetID.Key()]; other != nil {
 			e.Verb, e.After, e.Repair = Flaps, string(other.after().table()), nil
@@ -164,15 +177,21 @@ func (j *judge) association(r *tfResource) {
 	case r.replaces():
 		j.associationReplaced(r, e)
 	case r.updates() && after.table() != "" && !before.table().Equal(after.table()):
-		e.Verb, e.After, e.How = Another, string(after.table()), "its association names another table"
-		e.Fix = fmt.Sprintf("in %s: route_table_id = %s", r.Address, j.reference(before.table(), r.Module))
-		e.Repair = &Repair{Address: r.Address, Set: []Setting{{"route_table_id", j.reference(before.table(), r.Module)}}}
+		e.Verb, e.After, e.How = Another, string(after.table()), "its association names another "+
+			"table"
+		e.Fix = fmt.Sprintf("in %s: route_table_id = %s", r.Address,
+			j.reference(before.table(), r.Module))
+		e.Repair = &Repair{Address: r.Address,
+			Set: []Setting{{"route_table_id", j.reference(before.table(), r.Module)}}}
 		j.add(e)
 	case r.creates() && len(r.Change.Importing) == 0:
 		if table := j.tables[after.SubnetID.Key()]; table != "" && !j.freed(after.SubnetID) {
-			j.note(r, "its creation fails, because subnet %s has the table %s already: import { to = %s  id = %q }", after.SubnetID.Short(), table.Short(), r.Address, after.SubnetID)
+			j.note(r, "its creation fails, because subnet %s has the table %s already: import { "+
+				"to = %s  id = %q }", after.SubnetID.Short(), table.Short(), r.Address,
+				after.SubnetID)
 			if j.names(r, table) { // imported with another, it would get that one then
-				j.notes[len(j.notes)-1].Repair = &Repair{Address: r.Address, Import: string(after.SubnetID)}
+				j.notes[len(j.notes)-1].Repair = &Repair{Address: r.Address,
+					Import: string(after.SubnetID)}
 			}
 		}
 	}
@@ -190,7 +209,8 @@ func (j *judge) names(r *tfResource, table arm.ID) bool {
 // freed reports whether another change removes the subnet's table first.
 func (j *judge) freed(subnet arm.ID) bool {
 	return slices.ContainsFunc(j.changes, func(r *tfResource) bool {
-		return r.Type == tfAssociation && (r.deletes() || r.replaces()) && r.before().SubnetID.Equal(subnet)
+		return r.Type == tfAssociation && (r.deletes() || r.replaces()) &&
+			r.before().SubnetID.Equal(subnet)
 	})
 }
 
@@ -235,17 +255,22 @@ func (j *judge) associationReplaced(r *tfResource, e Effect) {
 		}
 	}
 	e.Verb, e.How = Another, why+": for a moment there is none, and then another"
-	e.Fix = fmt.Sprintf("in %s: route_table_id = %s", r.Address, j.reference(before.table(), r.Module))
-	e.Repair = &Repair{Address: r.Address, Set: []Setting{{"route_table_id", j.reference(before.table(), r.Module)}}}
+	e.Fix = fmt.Sprintf("in %s: route_table_id = %s", r.Address,
+		j.reference(before.table(), r.Module))
+	e.Repair = &Repair{Address: r.Address,
+		Set: []Setting{{"route_table_id", j.reference(before.table(), r.Module)}}}
 	switch {
 	case e.After == "":
-		e.Verb, e.How = Flaps, why+": for a moment there is none, and then one that is known only after apply"
+		e.Verb, e.How = Flaps, why+": for a moment there is none, and then one that is known "+
+			"only after apply"
 	case arm.ID(e.After).Equal(before.table()):
 		e.Verb, e.How = Flaps, why+": for a moment there is none"
-		e.Fix, e.Repair = "keep what forces the replacement unchanged, or apply it while pods may lose packets", nil
+		e.Fix, e.Repair = "keep what forces the replacement unchanged, or apply it while pods "+
+			"may lose packets", nil
 	case why != "its association is replaced":
 		e.Repair = nil
-		e.Fix = fmt.Sprintf("keep the name, group and location of the table %s as they are", before.table().Short())
+		e.Fix = fmt.Sprintf("keep the name, group and location of the table %s as they are",
+			before.table().Short())
 	}
 	j.add(e)
 }

@@ -181,12 +181,15 @@ func (p *tfPlan) check() error {
 	case !p.seen || p.version == "":
 		return errForeign
 	case major != "0" && major != "1":
-		return fmt.Errorf("format_version %s is newer than this program knows: expected 1.x", p.version)
+		return fmt.Errorf("format_version %s is newer than this program knows: expected 1.x",
+			p.version)
 	case p.errored:
-		p.notes = append(p.notes, Note{Text: "the plan was made with errors, and is not complete", Unknown: true})
+		p.notes = append(p.notes, Note{Text: "the plan was made with errors, and is not complete",
+			Unknown: true})
 	}
 	for _, address := range p.deferred {
-		p.notes = append(p.notes, Note{Place: Place{Address: address}, Text: "its change is deferred to a later plan", Unknown: true})
+		p.notes = append(p.notes, Note{Place: Place{Address: address},
+			Text: "its change is deferred to a later plan", Unknown: true})
 	}
 	return nil
 }
@@ -260,7 +263,9 @@ func (p *tfPlan) resource(raw []byte) (*tfResource, error) {
 	err := json.Unmarshal(raw, r)
 	var shape *json.UnmarshalTypeError
 	if errors.As(err, &shape) {
-		p.notes = append(p.notes, Note{Place: r.place(), Text: fmt.Sprintf("its %s is an unexpected %s", shape.Field, shape.Value), Unknown: true})
+		p.notes = append(p.notes,
+			Note{Place: r.place(), Text: fmt.Sprintf("its %s is an unexpected %s", shape.Field,
+				shape.Value), Unknown: true})
 		err = nil
 	}
 	if err != nil {

@@ -19,13 +19,17 @@ func (j *judge) routeTable(r *tfResource) {
 	switch {
 	case r.deletes(), r.replaces():
 		for _, subnet := range before.Subnets {
-			if s := j.byID[subnet.Key()]; !j.freed(subnet) && !j.gone[subnet.Parent().Key()] && (s == nil || !s.goes && s.becomes == "") {
-				j.note(r, "its deletion fails while subnet %s uses it (InUseRouteTableCannotBeDeleted)", subnet.Short())
+			if s := j.byID[subnet.Key()]; !j.freed(subnet) && !j.gone[subnet.Parent().Key()] &&
+				(s == nil || !s.goes && s.becomes == "") {
+				j.note(r, "its deletion fails while subnet %s uses it "+
+					"(InUseRouteTableCannotBeDeleted)", subnet.Short())
 			}
 		}
 	case r.updates() && r.Change.Unknown.of("route").all:
 		j.effects = append(j.effects, Effect{
-			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Users: j.users(r), How: "its inline routes are known only after apply, and replace the whole table",
+			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what,
+			By: r.place(), Users: j.users(r), How: "its inline routes are known only after " +
+				"apply, and replace the whole table",
 			Fix: fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }", r.Address),
 		})
 	case r.updates():
@@ -34,19 +38,24 @@ func (j *judge) routeTable(r *tfResource) {
 }
 
 func (j *judge) routesWritten(r *tfResource, what Place, before, after []tfRouteValues) {
-	fix := fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route resources in place of the route blocks", r.Address)
+	fix := fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route "+
+		"resources in place of the route blocks", r.Address)
 	gone := j.podRoutes(before, after)
 	if len(gone) > 0 {
 		j.effects = append(j.effects, Effect{
-			Verb: RoutesGone, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Routes: gone, Users: j.users(r),
-			How: "its inline routes replace the whole table and do not include the pod routes that others wrote", Fix: fix,
+			Verb: RoutesGone, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what,
+			By: r.place(), Routes: gone, Users: j.users(r),
+			How: "its inline routes replace the whole table and do not include the pod routes " +
+				"that others wrote", Fix: fix,
 		})
 		return
 	}
 	if !j.refreshed && routesDiffer(before, after) && len(j.podRoutes(after, nil)) == 0 {
 		j.effects = append(j.effects, Effect{
-			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what, By: r.place(), Users: j.users(r), Fix: fix,
-			How: "its inline routes replace the whole table, and the plan does not show whether Azure has pod routes in it",
+			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what,
+			By: r.place(), Users: j.users(r), Fix: fix,
+			How: "its inline routes replace the whole table, and the plan does not show whether " +
+				"Azure has pod routes in it",
 		})
 	}
 }
@@ -64,7 +73,9 @@ func (j *judge) users(table *tfResource) []Place {
 				out = append(out, j.subnet(arm.ID(key), table.place()))
 			}
 		}
-		slices.SortFunc(out, func(a, b Place) int { return strings.Compare(a.ID.Key(), b.ID.Key()) })
+		slices.SortFunc(out, func(a, b Place) int {
+			return strings.Compare(a.ID.Key(), b.ID.Key())
+		})
 	}
 	return out
 }
@@ -91,7 +102,8 @@ func (j *judge) route(r *tfResource) {
 	switch {
 	case r.deletes():
 	case r.updates(), r.replaces():
-		if r.Change.Unknown.of("address_prefix").all || r.Change.Unknown.of("next_hop_in_ip_address").all {
+		if r.Change.Unknown.of("address_prefix").all ||
+			r.Change.Unknown.of("next_hop_in_ip_address").all {
 			return
 		}
 		after, how = append(after, r.after().tfRouteValues), "the route leads elsewhere"
@@ -107,8 +119,10 @@ func (j *judge) route(r *tfResource) {
 	}
 	if gone := j.podRoutes([]tfRouteValues{before.tfRouteValues}, after); len(gone) > 0 {
 		j.effects = append(j.effects, Effect{
-			Verb: RoutesGone, What: Place{ID: table, Name: table.Name(), Address: r.Address}, By: r.place(), Routes: gone,
-			How: how, Fix: "keep " + r.Address + ", or take it out of the state only (removed block with destroy = false)",
+			Verb: RoutesGone, What: Place{ID: table, Name: table.Name(),
+				Address: r.Address}, By: r.place(), Routes: gone,
+			How: how, Fix: "keep " + r.Address + ", or take it out of the state only (removed " +
+				"block with destroy = false)",
 		})
 	}
 }
@@ -159,20 +173,23 @@ func (p *tfPlan) podCIDRs() []netip.Prefix {
 
 // nodeName matches the names that AKS gives to nodes (scale sets, availability sets, Windows
 // pools), and cloud-provider-azure to their routes: followed by four underscores and the prefix.
-var nodeName = regexp.MustCompile(`(?i)^aks(-[a-z0-9]+-[0-9]{8}-(vmss[0-9a-z]{6}|[0-9]+)|[a-z]{1,6}0[0-9a-z]{5})(____[0-9a-f]+)?$`)
+var nodeName = regexp.MustCompile(
+	`(?i)^aks(-[a-z0-9]+-[0-9]{8}-(vmss[0-9a-z]{6}|[0-9]+)|[a-z]{1,6}0[0-9a-z]{5})(____[0-9a-f]+)?$`)
 
 // leadsToNode reports whether a route leads to the pods of one node: to an appliance, with a name
 // that the cloud provider gives, or with a /24 (IPv6: a /64) of a pod CIDR.
 func (r tfRouteValues) leadsToNode(cidrs []netip.Prefix) bool {
 	route := r.route()
-	if !strings.EqualFold(r.HopType, inventory.HopAppliance) || !route.Prefix.IsValid() || !route.Hop.IsValid() {
+	if !strings.EqualFold(r.HopType, inventory.HopAppliance) || !route.Prefix.IsValid() ||
+		!route.Hop.IsValid() {
 		return false
 	}
 	if nodeName.MatchString(r.Name) {
 		return true
 	}
 	for _, cidr := range cidrs {
-		if cidr.Bits() < route.Prefix.Bits() && cidr.Contains(route.Prefix.Addr()) && (route.Prefix.Bits() == 24 || route.Prefix.Bits() == 64) {
+		if cidr.Bits() < route.Prefix.Bits() && cidr.Contains(route.Prefix.Addr()) &&
+			(route.Prefix.Bits() == 24 || route.Prefix.Bits() == 64) {
 			return true
 		}
 	}

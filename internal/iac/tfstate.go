@@ -32,7 +32,8 @@ func readState(s *stream) (*Reading, error) {
 		return nil, err
 	}
 	if version != 4 {
-		return nil, fmt.Errorf("it is a state of version %d: expected 4, which Terraform has written since 0.12", version)
+		return nil, fmt.Errorf("it is a state of version %d: expected 4, which Terraform has "+
+			"written since 0.12", version)
 	}
 	return p.judge(), nil
 }
@@ -61,7 +62,8 @@ func (p *tfPlan) stateResource(raw []byte) error {
 			address += "[" + string(i.IndexKey) + "]"
 		}
 		whole, err := json.Marshal(map[string]any{
-			"address": address, "module_address": r.Module, "mode": r.Mode, "type": r.Type, "name": r.Name, "deposed": i.Deposed, "values": i.Attributes,
+			"address": address, "module_address": r.Module, "mode": r.Mode, "type": r.Type,
+			"name": r.Name, "deposed": i.Deposed, "values": i.Attributes,
 		})
 		if err != nil {
 			return err

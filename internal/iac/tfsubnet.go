@@ -19,7 +19,8 @@ func (j *judge) vnet(r *tfResource) {
 	switch {
 	case r.replaces():
 		for _, b := range before.Subnet {
-			j.recreated(before.ID.Child("subnets", inline(b).name()), inline(b).table(), r, "its network is replaced")
+			j.recreated(before.ID.Child("subnets", inline(b).name()), inline(b).table(), r,
+				"its network is replaced")
 		}
 		j.goneWith(r, before.ID)
 		return
@@ -29,7 +30,8 @@ func (j *judge) vnet(r *tfResource) {
 		j.unknownBlocks(r)
 		return
 	}
-	if !r.Change.Unknown.of("subnet").any() && !rewrites(before.Subnet, after.Subnet) || !namesTables(before.Subnet) && !namesTables(after.Subnet) {
+	if !r.Change.Unknown.of("subnet").any() && !rewrites(before.Subnet, after.Subnet) ||
+		!namesTables(before.Subnet) && !namesTables(after.Subnet) {
 		return
 	}
 	for _, b := range before.Subnet {
@@ -39,7 +41,8 @@ func (j *judge) vnet(r *tfResource) {
 		if now == nil {
 			if j.nameUnknown(r) {
 				j.add(Effect{
-					Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Before: string(j.tables[id.Key()]),
+					Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Before: string(
+						j.tables[id.Key()]),
 					How: "no inline block has its name, and that of one is known only after apply",
 					Fix: "apply what the name depends on first, and plan again",
 				})
@@ -78,10 +81,13 @@ func (j *judge) nameUnknown(r *tfResource) bool {
 // inlineBlock judges a block that is written.
 func (j *judge) inlineBlock(r *tfResource, id arm.ID, now inline, unknown bool) {
 	had, after := j.tables[id.Key()], now.table()
-	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Before: string(had), After: string(after)}
+	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Before: string(had),
+		After: string(after)}
 	e.What.Address = r.Address
-	e.Fix = fmt.Sprintf("in %s, subnet %q: route_table_id = %s", r.Address, id.Name(), j.reference(had, r.Module))
-	e.Repair = &Repair{Address: r.Address, Subnet: id.Name(), Set: []Setting{{"route_table_id", j.reference(had, r.Module)}}}
+	e.Fix = fmt.Sprintf("in %s, subnet %q: route_table_id = %s", r.Address, id.Name(),
+		j.reference(had, r.Module))
+	e.Repair = &Repair{Address: r.Address, Subnet: id.Name(),
+		Set: []Setting{{"route_table_id", j.reference(had, r.Module)}}}
 	switch {
 	case unknown:
 		t := j.refers(r, "subnet", tfTable)
@@ -93,14 +99,17 @@ func (j *judge) inlineBlock(r *tfResource, id arm.ID, now inline, unknown bool) 
 			e.After, e.How = t.becomes, "its inline block names a new table"
 		}
 	case after == "" && had != "":
-		e.Verb, e.How = Loses, "the inline subnet block names no route table, and the network's blocks are written"
+		e.Verb, e.How = Loses, "the inline subnet block names no route table, and the network's "+
+			"blocks are written"
 		if other := j.associates[id.Key()]; other != nil {
 			e.Verb, e.After = Flaps, string(other.after().table())
 		}
 	case after == "" && !j.refreshed:
 		e.Verb = MayLose
-		e.How = "the inline subnet block names no route table, and the network's blocks are written; " + unseen
-		e.Fix = finding.Command("az network vnet subnet show --ids %s --query routeTable.id", id).String()
+		e.How = "the inline subnet block names no route table, and the network's blocks are " +
+			"written; " + unseen
+		e.Fix = finding.Command("az network vnet subnet show --ids %s --query routeTable.id",
+			id).String()
 		e.Repair = &Repair{Address: r.Address, Ignore: "subnet"}
 	case after != "" && had != "" && !after.Equal(had):
 		e.Verb, e.How = Another, "the inline subnet block names another table"
@@ -116,8 +125,10 @@ func (j *judge) unknownBlocks(r *tfResource) {
 	for _, b := range r.before().Subnet {
 		id := r.before().ID.Child("subnets", inline(b).name())
 		j.add(Effect{
-			Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Before: string(j.tables[id.Key()]),
-			How: "the network's inline blocks are known only after apply, and Azure writes all of them",
+			Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Before: string(
+				j.tables[id.Key()]),
+			How: "the network's inline blocks are known only after apply, and Azure writes all " +
+				"of them",
 			Fix: "apply what the blocks depend on first, and plan again",
 		})
 	}
@@ -155,7 +166,8 @@ func (j *judge) recreated(id, table arm.ID, r *tfResource, how string) {
 	if table == "" {
 		table = j.tables[id.Key()]
 	}
-	e := Effect{Verb: Recreated, What: j.subnet(id, r.place()), By: r.place(), Before: string(table), How: how}
+	e := Effect{Verb: Recreated, What: j.subnet(id, r.place()), By: r.place(),
+		Before: string(table), How: how}
 	e.Fix = "keep the subnet's name and network as they are, or move the machines out of it first"
 	j.add(e)
 }
@@ -172,20 +184,23 @@ func (j *judge) subnetResource(r *tfResource) {
 	case r.replaces():
 		how := "it is deleted and created again"
 		if after.Name != "" && after.Name != before.Name {
-			how = fmt.Sprintf("it is renamed to %s, which deletes it and creates another", after.Name)
+			how = fmt.Sprintf("it is renamed to %s, which deletes it and creates another",
+				after.Name)
 		}
 		j.recreated(before.ID, before.table(), r, how)
 		return
 	case !r.updates():
 		return
 	}
-	e := Effect{What: j.subnet(before.ID, r.place()), By: r.place(), Before: string(j.tables[before.ID.Key()])}
+	e := Effect{What: j.subnet(before.ID, r.place()), By: r.place(),
+		Before: string(j.tables[before.ID.Key()])}
 	if string(substanceOf(before.WOVersion)) != string(substanceOf(after.WOVersion)) {
 		j.writeOnly(r, e)
 		return
 	}
 	had, now := before.table(), after.table()
-	if had == "" || after.Table == nil && before.Table == nil || r.Change.Unknown.of("route_table_id").any() || had.Equal(now) {
+	if had == "" || after.Table == nil && before.Table == nil ||
+		r.Change.Unknown.of("route_table_id").any() || had.Equal(now) {
 		return
 	}
 	e.Verb, e.After, e.How = Another, string(now), "its route_table_id names another table"
@@ -202,10 +217,12 @@ func (j *judge) subnetResource(r *tfResource) {
 func (j *judge) writeOnly(r *tfResource, e Effect) {
 	const argument = "route_table_id_wo"
 	sets, known := j.sets(r, argument)
-	e.Fix = fmt.Sprintf("in %s: %s = %s  %s_version = %s", r.Address, argument, j.reference(arm.ID(e.Before), r.Module), argument, versionAfter(r))
+	e.Fix = fmt.Sprintf("in %s: %s = %s  %s_version = %s", r.Address, argument,
+		j.reference(arm.ID(e.Before), r.Module), argument, versionAfter(r))
 	if e.Before != "" {
 		e.Repair = &Repair{Address: r.Address, Set: []Setting{
-			{argument, j.reference(arm.ID(e.Before), r.Module)}, {argument + "_version", string(r.before().WOVersion)},
+			{argument, j.reference(arm.ID(e.Before), r.Module)}, {argument + "_version",
+				string(r.before().WOVersion)},
 		}}
 	}
 	t := j.refers(r, argument, tfTable)
@@ -215,19 +232,24 @@ func (j *judge) writeOnly(r *tfResource, e Effect) {
 	case t != nil && t.becomes == "" && t.id.Equal(arm.ID(e.Before)):
 		return
 	case t != nil && t.becomes != "":
-		e.Verb, e.After, e.How = Another, t.becomes, "its write-only argument route_table_id_wo names another table"
+		e.Verb, e.After, e.How = Another, t.becomes, "its write-only argument route_table_id_wo "+
+			"names another table"
 	case t != nil:
-		e.Verb, e.After, e.How = Another, string(t.id), "its write-only argument route_table_id_wo names another table"
+		e.Verb, e.After, e.How = Another, string(t.id), "its write-only argument "+
+			"route_table_id_wo names another table"
 	default:
 		e.Verb, e.Repair = MayLose, nil
-		e.How = "the version of its write-only argument route_table_id_wo changes, and the plan does not show which table it names"
+		e.How = "the version of its write-only argument route_table_id_wo changes, and the plan " +
+			"does not show which table it names"
 	}
 	if e.Before == "" {
 		if e.Verb == Another || j.refreshed { // it has none that could go
 			return
 		}
 		e.Verb = MayLose
-		e.Fix = finding.Command("make sure that %s of %s names the subnet's present table: az network vnet subnet show --ids %s --query routeTable.id", argument, r.Address, e.What.ID).String()
+		e.Fix = finding.Command("make sure that %s of %s names the subnet's present table: az "+
+			"network vnet subnet show --ids %s --query routeTable.id", argument, r.Address,
+			e.What.ID).String()
 	}
 	j.add(e)
 }

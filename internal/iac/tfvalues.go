@@ -26,7 +26,8 @@ const (
 )
 
 var kinds = map[string]bool{
-	tfVNet: true, tfSubnet: true, tfAssociation: true, tfTable: true, tfRoute: true, tfCluster: true, tfPool: true, tfGateway: true,
+	tfVNet: true, tfSubnet: true, tfAssociation: true, tfTable: true, tfRoute: true,
+	tfCluster: true, tfPool: true, tfGateway: true,
 	tfAzapi: true, tfAzapiUpdate: true, tfAzapiAction: true, tfDeployment: true,
 }
 

@@ -49,7 +49,8 @@ func (n Note) finding() finding.Finding {
 	if who := cmp.Or(n.Address, n.Name); who != "" {
 		message = who + ": " + message
 	}
-	return finding.New(code, "", n.resource(), "%s", message).About(strings.TrimSpace(n.Address+" "+n.Text)).At(n.File, n.Line)
+	return finding.New(code, "", n.resource(), "%s", message).About(strings.TrimSpace(n.Address+" "+
+		n.Text)).At(n.File, n.Line)
 }
 
 // settle uses the real network to decide what a file leaves open. An effect without a verb does not
@@ -80,8 +81,10 @@ func (k Known) settle(e Effect) Effect {
 	if e.Verb == MayLoseRoutes {
 		e.Verb = ""
 		for _, route := range table.Routes {
-			if leads := (tfRouteValues{Name: route.Name, Prefix: route.Destination(), HopType: route.HopType, Hop: route.Hop.String()}); leads.leadsToNode(k.podCIDRs()) {
-				e.Verb, e.Routes = RoutesGone, append(e.Routes, Route{Name: route.Name, Prefix: route.Prefix, Hop: route.Hop})
+			if leads := (tfRouteValues{Name: route.Name, Prefix: route.Destination(),
+				HopType: route.HopType, Hop: route.Hop.String()}); leads.leadsToNode(k.podCIDRs()) {
+				e.Verb, e.Routes = RoutesGone, append(e.Routes,
+					Route{Name: route.Name, Prefix: route.Prefix, Hop: route.Hop})
 			}
 		}
 	}
@@ -96,7 +99,8 @@ func (k Known) find(p Place) arm.ID {
 	}
 	var found arm.ID
 	for _, s := range k.Live.Subnets {
-		if strings.EqualFold(s.ID.Name(), p.Name) && strings.EqualFold(s.ID.Parent().Name(), p.VNet) {
+		if strings.EqualFold(s.ID.Name(), p.Name) &&
+			strings.EqualFold(s.ID.Parent().Name(), p.VNet) {
 			if found != "" {
 				return ""
 			}
@@ -130,7 +134,8 @@ func (c Carrier) same(p Place) bool {
 	if c.Address != "" && c.Address == p.Address && c.Name == "" {
 		return true
 	}
-	return c.Name != "" && strings.EqualFold(c.Name, p.Name) && (c.VNet == "" || p.VNet == "" || strings.EqualFold(c.VNet, p.VNet))
+	return c.Name != "" && strings.EqualFold(c.Name, p.Name) && (c.VNet == "" || p.VNet == "" ||
+		strings.EqualFold(c.VNet, p.VNet))
 }
 
 // partly reports whether parts of an ID are unknown: a template without a known subscription has
@@ -147,12 +152,14 @@ func (p Place) resource() string {
 
 func (k Known) finding(e Effect) []finding.Finding {
 	if e.Verb == Destroyed {
-		f := finding.New(finding.IaCDestroys, "", e.What.resource(), "cluster %s %s", cmp.Or(e.What.Name, e.What.Address), e.How)
+		f := finding.New(finding.IaCDestroys, "", e.What.resource(), "cluster %s %s",
+			cmp.Or(e.What.Name, e.What.Address), e.How)
 		return []finding.Finding{e.dress(f, "")}
 	}
 	why := k.carries(e)
 	if e.Left != "" && why == "" {
-		text := e.How + "; not assessed further, because " + e.Left + ", which is in it, is destroyed as well"
+		text := e.How + "; not assessed further, because " + e.Left +
+			", which is in it, is destroyed as well"
 		return []finding.Finding{Note{Place: e.What, Text: text}.finding()}
 	}
 	if e.Verb == MayLoseRoutes || e.Verb == RoutesGone {
@@ -168,18 +175,23 @@ func (k Known) finding(e Effect) []finding.Finding {
 	case Loses:
 		message = fmt.Sprintf("subnet %s loses %s: %s", subnet, table, e.How)
 	case MayLose:
-		code, message = finding.IaCMayStrip, fmt.Sprintf("subnet %s may lose %s: %s", subnet, table, e.How)
+		code, message = finding.IaCMayStrip, fmt.Sprintf("subnet %s may lose %s: %s", subnet, table,
+			e.How)
 	case Another:
-		code, message = finding.IaCAnotherTable, fmt.Sprintf("subnet %s gets %s in place of %s: %s", subnet, cmp.Or(after, "another route table"), table, e.How)
+		code, message = finding.IaCAnotherTable, fmt.Sprintf("subnet %s gets %s in place of %s: %s",
+			subnet, cmp.Or(after, "another route table"), table, e.How)
 	case Flaps:
-		code, message = finding.IaCFlaps, fmt.Sprintf("subnet %s is without %s for a moment: %s", subnet, table, e.How)
+		code, message = finding.IaCFlaps, fmt.Sprintf("subnet %s is without %s for a moment: %s",
+			subnet, table, e.How)
 	case Recreated:
 		if why == "" && e.Before == "" {
 			return nil
 		}
-		code, message = finding.IaCRecreates, fmt.Sprintf("subnet %s is deleted while its network stays: %s", subnet, e.How)
+		code, message = finding.IaCRecreates, fmt.Sprintf("subnet %s is deleted while its "+
+			"network stays: %s", subnet, e.How)
 	case Useless:
-		code, message = finding.IaCUseless, fmt.Sprintf("%s: %s", cmp.Or(e.By.Address, subnet), e.How)
+		code, message = finding.IaCUseless, fmt.Sprintf("%s: %s", cmp.Or(e.By.Address, subnet),
+			e.How)
 	default:
 		return nil
 	}
@@ -199,7 +211,8 @@ func (k Known) routes(e Effect) finding.Finding {
 		}
 	}
 	if e.Verb == MayLoseRoutes {
-		f := finding.New(finding.IaCMayRoutes, "", e.What.resource(), "route table %s may lose pod routes: %s", e.What.Name, e.How)
+		f := finding.New(finding.IaCMayRoutes, "", e.What.resource(),
+			"route table %s may lose pod routes: %s", e.What.Name, e.How)
 		if why == "" {
 			f.Severity--
 		}
@@ -209,7 +222,8 @@ func (k Known) routes(e Effect) finding.Finding {
 	if len(e.Routes) == 1 {
 		n = "a pod route"
 	}
-	f := finding.New(finding.IaCRoutes, "", e.What.resource(), "route table %s loses %s: %s", e.What.Name, n, e.How)
+	f := finding.New(finding.IaCRoutes, "", e.What.resource(), "route table %s loses %s: %s",
+		e.What.Name, n, e.How)
 	for i, r := range e.Routes {
 		if i == maxRoutesShown {
 			f = f.With(fmt.Sprintf("and %d more", len(e.Routes)-i))
@@ -228,7 +242,8 @@ func (e Effect) dress(f finding.Finding, why string) finding.Finding {
 	by := e.By
 	if by.Address != "" {
 		f = f.About(by.Address).With("by " + by.Address)
-		if name := e.What.subnetName(); f.Resource == "" && name != by.Address { // several of them can be in one resource
+		// several of them can be in one resource
+		if name := e.What.subnetName(); f.Resource == "" && name != by.Address {
 			f = f.About(by.Address + " " + name)
 		}
 	}

@@ -13,9 +13,11 @@ import (
 // TestLeft: the loss on a subnet whose cluster is destroyed, too, is a note. Where only a pool or a
 // gateway is, more may be in it.
 func TestLeft(t *testing.T) {
-	cluster := changes(tfCluster, "shop", "delete", fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null")
+	cluster := changes(tfCluster, "shop", "delete",
+		fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null")
 	pool := changes(tfPool, "two", "delete", fmt.Sprintf(`{"vnet_subnet_id":%q}`, nodesID), "null")
-	gateway := changes(tfGateway, "gw", "delete", fmt.Sprintf(`{"gateway_ip_configuration":[{"subnet_id":%q}]}`, nodesID), "null")
+	gateway := changes(tfGateway, "gw", "delete",
+		fmt.Sprintf(`{"gateway_ip_configuration":[{"subnet_id":%q}]}`, nodesID), "null")
 	seen := Named(nodesID, "seen in Azure")
 	seen.Named = false
 	named := Known{Carriers: []Carrier{Named("nodes", "it carries pods")}}
@@ -25,13 +27,17 @@ func TestLeft(t *testing.T) {
 		want       finding.Severity
 	}{
 		{"nobody names it", pool, Known{}, finding.Info},
-		{"Azure has it still", pool, Known{Carriers: []Carrier{seen}, Tables: map[string]string{arm.ID(rtID).Key(): "x"}}, finding.Info},
+		{"Azure has it still", pool,
+			Known{Carriers: []Carrier{seen}, Tables: map[string]string{arm.ID(rtID).Key(): "x"}},
+			finding.Info},
 		{"somebody names it, and a pool goes", pool, named, finding.Error},
 		{"somebody names it, and a gateway goes", gateway, named, finding.Error},
 		{"somebody names it, and the cluster goes", cluster, named, finding.Info},
-		{"somebody names it, and the cluster goes with a pool", pool + "," + cluster, named, finding.Info},
+		{"somebody names it, and the cluster goes with a pool", pool + "," + cluster, named,
+			finding.Info},
 	} {
-		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+c.goes+","+changes(tfAssociation, "nodes", "delete", association(rtID), "null")+`]}`))
+		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
+			c.goes+","+changes(tfAssociation, "nodes", "delete", association(rtID), "null")+`]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,17 +69,20 @@ func real(t *testing.T) *inventory.Snapshot {
 		for _, id := range subnets {
 			refs = append(refs, fmt.Sprintf(`{"id":%q}`, id))
 		}
-		add(t, s, fmt.Sprintf(`{"id":%q,"properties":{"routes":[%s],"subnets":[%s]}}`, id, routes, strings.Join(refs, ",")))
+		add(t, s, fmt.Sprintf(`{"id":%q,"properties":{"routes":[%s],"subnets":[%s]}}`, id, routes,
+			strings.Join(refs, ",")))
 	}
 	const (
 		pod    = `{"name":"aks-np-12345678-vmss000000____102440024","properties":{"addressPrefix":"10.244.0.0/24","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.0.0.4"}}`
 		egress = `{"name":"egress","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.9.0.4"}}`
 	)
-	add(t, s, fmt.Sprintf(`{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/shop","properties":{"nodeResourceGroup":"mc","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"np","vnetSubnetID":%q}]}}`, nodesID))
+	add(t, s, fmt.Sprintf(
+		`{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/shop","properties":{"nodeResourceGroup":"mc","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"np","vnetSubnetID":%q}]}}`, nodesID))
 	table(rtID, pod+","+egress, nodesID)
 	table(otherID, egress, netID+"/subnets/spare")
 	table(strings.Replace(rtID, "/rt", "/pods", 1), pod, edgeID)
-	for name, id := range map[string]string{"nodes": rtID, "edge": strings.Replace(rtID, "/rt", "/pods", 1), "spare": otherID, "bare": ""} {
+	for name, id := range map[string]string{"nodes": rtID, "edge": strings.Replace(rtID, "/rt",
+		"/pods", 1), "spare": otherID, "bare": ""} {
 		properties := ""
 		if id != "" {
 			properties = fmt.Sprintf(`"routeTable":{"id":%q}`, id)
@@ -101,7 +110,8 @@ func TestLive(t *testing.T) {
 		return Effect{Verb: verb, What: at(name), By: Place{Address: "x.y"}, How: "it is written"}
 	}
 	table := func(id string) Effect {
-		return Effect{Verb: MayLoseRoutes, What: Place{ID: arm.ID(id), Name: arm.ID(id).Name()}, By: Place{Address: "x.y"}, How: "it is written"}
+		return Effect{Verb: MayLoseRoutes, What: Place{ID: arm.ID(id), Name: arm.ID(id).Name()},
+			By: Place{Address: "x.y"}, How: "it is written"}
 	}
 	byName := subnet(MayLose, "nodes")
 	byName.What.ID = ""
@@ -148,11 +158,15 @@ func TestKnown(t *testing.T) {
 		{"network and name", Known{Carriers: []Carrier{Named("hub/nodes", "y")}}, finding.Error},
 		{"another network", Known{Carriers: []Carrier{Named("spoke/nodes", "y")}}, finding.Warning},
 		{"its ID", Known{Carriers: []Carrier{Named(strings.ToUpper(nodesID), "y")}}, finding.Error},
-		{"an ID of the same name elsewhere", Known{Carriers: []Carrier{Named(strings.Replace(nodesID, "/g/", "/other/", 1), "y")}}, finding.Warning},
+		{"an ID of the same name elsewhere",
+			Known{Carriers: []Carrier{Named(strings.Replace(nodesID, "/g/", "/other/", 1), "y")}},
+			finding.Warning},
 		{"its table", Known{Tables: map[string]string{arm.ID(rtID).Key(): "y"}}, finding.Error},
-		{"another table", Known{Tables: map[string]string{arm.ID(otherID).Key(): "y"}}, finding.Warning},
+		{"another table", Known{Tables: map[string]string{arm.ID(otherID).Key(): "y"}},
+			finding.Warning},
 	} {
-		if found := (&Reading{Effects: []Effect{e}}).Findings(c.known); len(found) != 1 || found[0].Severity != c.want {
+		if found := (&Reading{Effects: []Effect{e}}).Findings(c.known); len(found) != 1 ||
+			found[0].Severity != c.want {
 			t.Errorf("%s: %v, expected %s", c.name, found, c.want)
 		}
 	}
@@ -160,36 +174,50 @@ func TestKnown(t *testing.T) {
 	if found := (&Reading{Effects: []Effect{empty}}).Findings(Known{}); len(found) != 0 {
 		t.Errorf("a subnet without a table that nobody knows: %v", found)
 	}
-	if found := (&Reading{Effects: []Effect{empty}}).Findings(Known{Carriers: []Carrier{Named("nodes", "y")}}); len(found) != 1 || found[0].Severity != finding.Error {
+	if found := (&Reading{Effects: []Effect{empty}}).Findings(Known{
+		Carriers: []Carrier{Named("nodes", "y")}}); len(found) != 1 ||
+		found[0].Severity != finding.Error {
 		t.Errorf("and one that carries pods: %v", found)
 	}
 	one := func(name string) Effect {
-		return Effect{Verb: MayLose, What: Place{Name: name, VNet: "hub"}, By: Place{Address: "a.hub"}, How: "it is written"}
+		return Effect{Verb: MayLose, What: Place{Name: name, VNet: "hub"},
+			By: Place{Address: "a.hub"}, How: "it is written"}
 	}
-	if found := (&Reading{Effects: []Effect{one("a"), one("b")}}).Findings(Known{}); len(found) != 2 {
+	if found := (&Reading{Effects: []Effect{one("a"), one("b")}}).Findings(Known{}); len(
+		found) != 2 {
 		t.Errorf("two subnets of one resource, of which no ID is known: %v", found)
 	}
-	notes := &Reading{Notes: []Note{{Place: Place{Address: "a.b"}, Text: "x"}, {Place: Place{Address: "a.b"}, Text: "w"}, {Place: Place{Address: "a.b"}, Text: "y", Unknown: true}, {Text: "z"}, {Text: "zz"}}}
-	if found := notes.Findings(Known{}); len(found) != 5 || found[0].Code != finding.IaCUnknown || found[0].Severity != finding.Warning || found[1].Code != finding.IaCNote {
+	notes := &Reading{Notes: []Note{{Place: Place{Address: "a.b"}, Text: "x"},
+		{Place: Place{Address: "a.b"}, Text: "w"}, {Place: Place{Address: "a.b"}, Text: "y",
+			Unknown: true}, {Text: "z"}, {Text: "zz"}}}
+	if found := notes.Findings(Known{}); len(found) != 5 || found[0].Code != finding.IaCUnknown ||
+		found[0].Severity != finding.Warning || found[1].Code != finding.IaCNote {
 		t.Errorf("notes: %v", found)
 	}
 }
 
 // TestOverlay: over the real network a plan changes what it changes, and nothing else.
 func TestOverlay(t *testing.T) {
-	table := func(routes string) string { return fmt.Sprintf(`{"id":%q,"name":"rt","route":[%s]}`, rtID, routes) }
+	table := func(routes string) string {
+		return fmt.Sprintf(`{"id":%q,"name":"rt","route":[%s]}`, rtID, routes)
+	}
 	const egress = `{"name":"egress","address_prefix":"0.0.0.0/0","next_hop_type":"VirtualAppliance","next_hop_in_ip_address":"10.9.0.4"}`
 	subnet := func(name string) string {
-		return fmt.Sprintf(`{"id":"%s/subnets/%s","name":%q,"address_prefixes":["10.0.0.0/24"]}`, netID, name, name)
+		return fmt.Sprintf(`{"id":"%s/subnets/%s","name":%q,"address_prefixes":["10.0.0.0/24"]}`,
+			netID, name, name)
 	}
-	r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_drift":[{}],"resource_changes":[`+strings.Join([]string{
-		changes(tfTable, "rt", "update", table(""), table(egress)),
-		changes(tfTable, "other", "no-op", fmt.Sprintf(`{"id":%q}`, otherID), fmt.Sprintf(`{"id":%q}`, otherID)), // whose route it does not know
-		changes(tfSubnet, "nodes", "no-op", subnet("nodes"), subnet("nodes")),
-		changes(tfSubnet, "edge", "delete", subnet("edge"), "null"),
-		changes(tfSubnet, "spare", "no-op", subnet("spare"), subnet("spare")),
-		changes(tfAssociation, "nodes", "delete", association(rtID), "null"),
-	}, ",")+`]}`))
+	r, err := Read("plan",
+		strings.NewReader(`{"format_version":"1.2","resource_drift":[{}],"resource_changes":[`+
+			strings.Join([]string{
+				changes(tfTable, "rt", "update", table(""), table(egress)),
+				// whose route it does not know
+				changes(tfTable, "other", "no-op", fmt.Sprintf(`{"id":%q}`, otherID),
+					fmt.Sprintf(`{"id":%q}`, otherID)),
+				changes(tfSubnet, "nodes", "no-op", subnet("nodes"), subnet("nodes")),
+				changes(tfSubnet, "edge", "delete", subnet("edge"), "null"),
+				changes(tfSubnet, "spare", "no-op", subnet("spare"), subnet("spare")),
+				changes(tfAssociation, "nodes", "delete", association(rtID), "null"),
+			}, ",")+`]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +241,8 @@ func TestOverlay(t *testing.T) {
 	if table := after.Table(otherID); len(table.Routes) != 1 {
 		t.Errorf("other, which nothing changes: %+v", table.Routes)
 	}
-	if get(before, "nodes").RouteTable == "" || get(before, "edge") == nil || len(before.Table(rtID).Routes) != 2 {
+	if get(before, "nodes").RouteTable == "" || get(before, "edge") == nil ||
+		len(before.Table(rtID).Routes) != 2 {
 		t.Error("the real network was changed")
 	}
 }

@@ -71,7 +71,8 @@ func ReadWhatIf(file File) (*Reading, error) {
 	if !is {
 		return nil, fmt.Errorf("it is not a what-if result: expected a list of changes")
 	}
-	w := &whatIf{reading: &Reading{Format: WhatIf}, before: map[string]string{}, given: map[string]string{}, gone: map[string]bool{}, cidrs: []netip.Prefix{defaultPodCIDR}}
+	w := &whatIf{reading: &Reading{Format: WhatIf}, before: map[string]string{},
+		given: map[string]string{}, gone: map[string]bool{}, cidrs: []netip.Prefix{defaultPodCIDR}}
 	root, _ := doc.(*armtemplate.Object)
 	w.troubles(root)
 	for _, item := range list {
@@ -88,7 +89,8 @@ func ReadWhatIf(file File) (*Reading, error) {
 			w.effect(Recreated, c.id, c, "", "the deployment deletes it")
 		case c.is(arm.TypeCluster, "Delete"):
 			w.reading.Effects = append(w.reading.Effects, Effect{
-				Verb: Destroyed, What: Place{ID: c.id, Name: c.id.Name()}, How: "is destroyed: the deployment deletes resources that are not in its template",
+				Verb: Destroyed, What: Place{ID: c.id, Name: c.id.Name()}, How: "is destroyed: " +
+					"the deployment deletes resources that are not in its template",
 				Fix: "add the cluster to the template, or deploy it in incremental mode",
 			})
 		case c.is(arm.TypeRouteTable, "Modify"):
@@ -112,13 +114,17 @@ func (w *whatIf) troubles(root *armtemplate.Object) {
 		w.note(Place{}, true, "what-if itself failed: "+e.Text("code")+" "+e.Text("message"))
 	}
 	for _, item := range root.List("diagnostics") { // such as NestedDeploymentShortCircuited
-		if d, _ := item.(*armtemplate.Object); d != nil && !strings.EqualFold(d.Text("level"), "Info") {
-			w.note(Place{}, true, "what-if did not see everything: "+d.Text("code")+" "+d.Text("message"))
+		if d, _ := item.(*armtemplate.Object); d != nil &&
+			!strings.EqualFold(d.Text("level"), "Info") {
+			w.note(Place{}, true, "what-if did not see everything: "+d.Text("code")+" "+
+				d.Text("message"))
 		}
 	}
 	for _, item := range root.List("potentialChanges") {
-		if c, _ := item.(*armtemplate.Object); c != nil && ofInterest(arm.ID(c.Text("resourceId"))) {
-			w.note(subnetPlace(c.Text("resourceId")), true, "what-if says that it may change, but not how")
+		if c, _ := item.(*armtemplate.Object); c != nil &&
+			ofInterest(arm.ID(c.Text("resourceId"))) {
+			w.note(subnetPlace(c.Text("resourceId")), true,
+				"what-if says that it may change, but not how")
 		}
 	}
 }
@@ -137,16 +143,19 @@ func (w *whatIf) add(o *armtemplate.Object) {
 	if err != nil || !ofInterest(id) {
 		return
 	}
-	c := &whatIfChange{id: id, kind: o.Text("changeType"), before: o.Object("before"), after: o.Object("after")}
+	c := &whatIfChange{id: id, kind: o.Text("changeType"), before: o.Object("before"),
+		after: o.Object("after")}
 	place := subnetPlace(string(id))
 	switch strings.ToLower(c.kind) {
 	case "unsupported":
 		w.note(place, true, "what-if cannot say what happens to it: "+o.Text("unsupportedReason"))
 	case "deploy":
-		w.note(place, true, "it is deployed, and the result does not say what changes: make it with --result-format FullResourcePayloads")
+		w.note(place, true, "it is deployed, and the result does not say what changes: make it "+
+			"with --result-format FullResourcePayloads")
 	case "modify":
 		if c.before == nil || c.after == nil {
-			w.note(place, true, "it changes, and the result does not say from what to what: make it with --result-format FullResourcePayloads")
+			w.note(place, true, "it changes, and the result does not say from what to what: make "+
+				"it with --result-format FullResourcePayloads")
 			return
 		}
 	case "delete":
@@ -193,17 +202,21 @@ func (w *whatIf) collect() {
 			case cluster.Kubenet():
 				why = "nodes of the kubenet cluster " + c.id.Name() + " are in it"
 			case strings.EqualFold(cluster.Outbound, "userDefinedRouting"):
-				why = "nodes of the cluster " + c.id.Name() + " use its table for egress (userDefinedRouting)"
+				why = "nodes of the cluster " + c.id.Name() +
+					" use its table for egress (userDefinedRouting)"
 			}
 			for _, id := range cluster.BroughtSubnets() {
 				if why != "" {
-					w.reading.Carriers = append(w.reading.Carriers, Carrier{Place: subnetPlace(string(id)), Why: why})
+					w.reading.Carriers = append(w.reading.Carriers,
+						Carrier{Place: subnetPlace(string(id)), Why: why})
 				}
 			}
 		}
 		if gateway := s.Gateways[c.id.Key()]; gateway != nil {
 			for _, id := range gateway.Subnets {
-				w.reading.Carriers = append(w.reading.Carriers, Carrier{Place: subnetPlace(string(id)), Why: "the gateway " + c.id.Name() + " is in it and must reach pods"})
+				w.reading.Carriers = append(w.reading.Carriers,
+					Carrier{Place: subnetPlace(string(id)), Why: "the gateway " + c.id.Name() +
+						" is in it and must reach pods"})
 			}
 		}
 	}
@@ -216,7 +229,8 @@ func (w *whatIf) vnet(c *whatIfChange) {
 	properties := c.after.Object("properties")
 	value := properties.Get("subnets")
 	if _, list := value.([]any); value != nil && !list {
-		w.note(subnetPlace(string(c.id)), true, "the subnets it would list are unknown: they depend on the deployment itself")
+		w.note(subnetPlace(string(c.id)), true, "the subnets it would list are unknown: they "+
+			"depend on the deployment itself")
 		return
 	}
 	version := c.after.Text("apiVersion")
@@ -225,7 +239,9 @@ func (w *whatIf) vnet(c *whatIfChange) {
 			return
 		}
 		if !plainVersion(version) {
-			w.note(subnetPlace(string(c.id)), true, "what-if shows its subnets as removed. They are, before api-version "+subnetsKept+", and stay from it on; the result does not say which it is")
+			w.note(subnetPlace(string(c.id)), true, "what-if shows its subnets as removed. They "+
+				"are, before api-version "+subnetsKept+", and stay from it on; the result does "+
+				"not say which it is")
 			return
 		}
 	}
@@ -247,7 +263,8 @@ func (w *whatIf) vnet(c *whatIfChange) {
 		case now != nil:
 			w.subnet(id, c, now, "what is written of its network")
 		case value == nil:
-			w.effect(Recreated, id, c, "", "its network is written at api-version "+version+" without subnets, which deletes them: use "+subnetsKept+" or later")
+			w.effect(Recreated, id, c, "", "its network is written at api-version "+version+
+				" without subnets, which deletes them: use "+subnetsKept+" or later")
 		default:
 			w.effect(Recreated, id, c, "", "the deployment writes its network without it")
 		}
@@ -261,9 +278,11 @@ func (w *whatIf) subnet(id arm.ID, c *whatIfChange, now *armtemplate.Object, wha
 	switch {
 	case had == "" || arm.ID(had).Equal(arm.ID(after)):
 	case after == unresolved:
-		w.effect(MayLose, id, c, "", what+" names a routeTable by an expression that what-if could not resolve")
+		w.effect(MayLose, id, c, "", what+" names a routeTable by an expression that what-if "+
+			"could not resolve")
 	case after == "" && c.id.Is(arm.TypeVNet) && own && later != "":
-		w.effect(Flaps, id, c, later, "its network lists it without routeTable, and another resource writes the subnet with one")
+		w.effect(Flaps, id, c, later, "its network lists it without routeTable, and another "+
+			"resource writes the subnet with one")
 	case after == "":
 		w.effect(Loses, id, c, "", what+" no longer has a routeTable")
 	default:
@@ -273,9 +292,11 @@ func (w *whatIf) subnet(id arm.ID, c *whatIfChange, now *armtemplate.Object, wha
 
 func (w *whatIf) effect(verb Verb, id arm.ID, c *whatIfChange, after, how string) {
 	had := w.before[id.Key()]
-	e := Effect{Verb: verb, What: subnetPlace(string(id)), By: Place{ID: c.id, Name: c.id.Name()}, Before: had, After: after, How: how}
+	e := Effect{Verb: verb, What: subnetPlace(string(id)), By: Place{ID: c.id, Name: c.id.Name()},
+		Before: had, After: after, How: how}
 	if had != "" && verb != Recreated {
-		e.Fix = fmt.Sprintf(`in the template, in the properties of %s: "routeTable": {"id": "%s"}`, id.Name(), had)
+		e.Fix = fmt.Sprintf(`in the template, in the properties of %s: "routeTable": {"id": "%s"}`,
+			id.Name(), had)
 	}
 	w.reading.Effects = append(w.reading.Effects, e)
 }
@@ -284,7 +305,8 @@ func (w *whatIf) effect(verb Verb, id arm.ID, c *whatIfChange, after, how string
 func (w *whatIf) table(c *whatIfChange) {
 	if list := c.after.Object("properties").Get("routes"); list != nil {
 		if _, is := list.([]any); !is {
-			w.note(subnetPlace(string(c.id)), true, "the routes it would have are unknown: they depend on the deployment itself")
+			w.note(subnetPlace(string(c.id)), true, "the routes it would have are unknown: they "+
+				"depend on the deployment itself")
 			return
 		}
 	}
@@ -302,16 +324,19 @@ func (w *whatIf) table(c *whatIfChange) {
 		w.note(subnetPlace(string(c.id)), true, "its routes were not understood: "+err.Error())
 		return
 	}
-	e := Effect{Verb: RoutesGone, What: subnetPlace(string(c.id)), How: "the deployment writes the whole table, and they are not in the template"}
+	e := Effect{Verb: RoutesGone, What: subnetPlace(string(c.id)),
+		How: "the deployment writes the whole table, and they are not in the template"}
 	e.By = e.What
 	for _, r := range s.Table(c.id).Routes {
-		leads := tfRouteValues{Name: r.Name, Prefix: r.Destination(), HopType: r.HopType, Hop: r.Hop.String()}
+		leads := tfRouteValues{Name: r.Name, Prefix: r.Destination(), HopType: r.HopType,
+			Hop: r.Hop.String()}
 		if leads.leadsToNode(w.cidrs) && kept[r.Prefix] != r.Hop {
 			e.Routes = append(e.Routes, Route{Name: r.Name, Prefix: r.Prefix, Hop: r.Hop})
 		}
 	}
 	if len(e.Routes) > 0 {
-		e.Fix = "refer to the table as existing, or write single routes as Microsoft.Network/routeTables/routes"
+		e.Fix = "refer to the table as existing, or write single routes as " +
+			"Microsoft.Network/routeTables/routes"
 		w.reading.Effects = append(w.reading.Effects, e)
 	}
 }

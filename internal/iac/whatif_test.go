@@ -42,18 +42,24 @@ const whatIfTable = "/subscriptions/11111111-1111-1111-1111-111111111111/resourc
 
 func TestWhatIf(t *testing.T) {
 	r := readWhatIf(t, whatIfFile(t))
-	sameLines(t, "modify", said(r), "loses shop-vnet/aks-nodes 0", "another shop-vnet/appgw 0", "recreated shop-vnet/old 0", "routes-gone shop-rt 0")
-	if e := r.Effects[0]; e.Before != whatIfTable+"shop-rt" || !strings.Contains(e.Fix, whatIfTable+"shop-rt") {
+	sameLines(t, "modify", said(r), "loses shop-vnet/aks-nodes 0", "another shop-vnet/appgw 0",
+		"recreated shop-vnet/old 0", "routes-gone shop-rt 0")
+	if e := r.Effects[0]; e.Before != whatIfTable+"shop-rt" ||
+		!strings.Contains(e.Fix, whatIfTable+"shop-rt") {
 		t.Errorf("%+v", e)
 	}
-	if e := r.Effects[3]; len(e.Routes) != 2 || e.Routes[0].Prefix.String() != "10.244.0.0/24" || e.Routes[0].Hop.String() != "10.20.0.4" {
+	if e := r.Effects[3]; len(e.Routes) != 2 || e.Routes[0].Prefix.String() != "10.244.0.0/24" ||
+		e.Routes[0].Hop.String() != "10.20.0.4" {
 		t.Errorf("%+v", e)
 	}
-	if f := r.Findings(Known{}); f[0].Code != finding.IaCStrips && f[0].Code != finding.IaCRoutes || f[0].Severity != finding.Error {
+	if f := r.Findings(Known{}); f[0].Code != finding.IaCStrips && f[0].Code != finding.IaCRoutes ||
+		f[0].Severity != finding.Error {
 		t.Errorf("%+v", f)
 	}
-	nodes := r.After.Subnet(arm.ID(strings.Replace(whatIfTable, "routeTables/", "virtualNetworks/shop-vnet/subnets/aks-nodes", 1)))
-	if nodes == nil || nodes.RouteTable != "" || len(nodes.Prefixes) != 1 || len(r.After.Clusters) != 1 {
+	nodes := r.After.Subnet(arm.ID(strings.Replace(whatIfTable, "routeTables/",
+		"virtualNetworks/shop-vnet/subnets/aks-nodes", 1)))
+	if nodes == nil || nodes.RouteTable != "" || len(nodes.Prefixes) != 1 ||
+		len(r.After.Clusters) != 1 {
 		t.Errorf("after: %+v", nodes)
 	}
 }
@@ -73,10 +79,15 @@ func TestWhatIfNoise(t *testing.T) {
 		t.Errorf("after: %v", r.After.Subnets)
 	}
 	// Before 2023-09-01 they go.
-	r = readWhatIf(t, whatIfFile(t, subnets, `"x": 1`, `"apiVersion": "2024-05-01"`, `"apiVersion": "2023-06-01"`))
-	sameLines(t, "old api-version", said(r), "recreated shop-vnet/aks-nodes 0", "recreated shop-vnet/appgw 0", "recreated shop-vnet/jump 0", "recreated shop-vnet/old 0", rest)
+	r = readWhatIf(t, whatIfFile(t, subnets, `"x": 1`, `"apiVersion": "2024-05-01"`,
+		`"apiVersion": "2023-06-01"`))
+	sameLines(t, "old api-version", said(r), "recreated shop-vnet/aks-nodes 0",
+		"recreated shop-vnet/appgw 0", "recreated shop-vnet/jump 0", "recreated shop-vnet/old 0",
+		rest)
 	r = readWhatIf(t, whatIfFile(t, subnets, `"x": 1`, `"apiVersion": "2024-05-01"`, `"y": 1`))
-	sameLines(t, "no api-version", said(r), rest, "? what-if shows its subnets as removed. They are, before api-version 2023-09-01, and stay from it on; the result does not say which it is")
+	sameLines(t, "no api-version", said(r), rest, "? what-if shows its subnets as removed. They "+
+		"are, before api-version 2023-09-01, and stay from it on; the result does not say which "+
+		"it is")
 	// The same table in another spelling is the same, null and "" are none, and an expression is
 	// not known.
 	for table, want := range map[string]string{
@@ -111,23 +122,44 @@ func TestWhatIfOtherChanges(t *testing.T) {
 		changes []string
 		want    []string
 	}{
-		"a subnet of its own":      {[]string{change(id+"/subnets/s", "Modify", `, "before": `+with+`, "after": `+without)}, []string{"loses v/s 0"}},
-		"a new network":            {[]string{change(id, "Create", `, "before": null, "after": `+vnet(without))}, nil},
-		"nothing":                  {[]string{change(id, "NoChange", `, "before": `+vnet(with)+`, "after": `+vnet(with))}, nil},
-		"a whole network goes":     {[]string{change(id, "Delete", `, "before": `+vnet(with)), change(id+"/subnets/s", "Delete", `, "before": `+with)}, nil},
-		"a cluster goes":           {[]string{change("/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/shop", "Delete", `, "before": {}`)}, []string{"destroyed shop 0"}},
-		"a subnet goes":            {[]string{change(id+"/subnets/s", "Delete", `, "before": `+with)}, []string{"recreated v/s 0"}},
-		"network and subnet":       {[]string{change(id, "Modify", `, "before": `+vnet(with)+`, "after": `+vnet(without)), change(id+"/subnets/s", "NoChange", `, "before": `+with+`, "after": `+with)}, []string{"flaps v/s 0"}},
-		"unsupported":              {[]string{change(id, "Unsupported", `, "unsupportedReason": "it has reference()"`)}, []string{"? what-if cannot say what happens to it: it has reference()"}},
-		"IDs only":                 {[]string{change(id, "Deploy", ``)}, []string{"? it is deployed, and the result does not say what changes: make it with --result-format FullResourcePayloads"}},
-		"something else, not seen": {[]string{change(strings.Replace(whatIfTable, "routeTables/", "publicIPAddresses/p", 1), "Unsupported", ``)}, nil},
+		"a subnet of its own": {
+			[]string{change(id+"/subnets/s", "Modify", `, "before": `+with+`, "after": `+without)},
+			[]string{"loses v/s 0"}},
+		"a new network": {
+			[]string{change(id, "Create", `, "before": null, "after": `+vnet(without))}, nil},
+		"nothing": {
+			[]string{change(id, "NoChange", `, "before": `+vnet(with)+`, "after": `+vnet(with))},
+			nil},
+		"a whole network goes": {[]string{change(id, "Delete", `, "before": `+vnet(with)),
+			change(id+"/subnets/s", "Delete", `, "before": `+with)}, nil},
+		"a cluster goes": {
+			[]string{change("/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/shop", "Delete", `, "before": {}`)}, []string{"destroyed shop 0"}},
+		"a subnet goes": {
+			[]string{change(id+"/subnets/s", "Delete", `, "before": `+with)}, []string{
+				"recreated v/s 0"}},
+		"network and subnet": {
+			[]string{change(id, "Modify", `, "before": `+vnet(with)+`, "after": `+vnet(without)),
+				change(id+"/subnets/s", "NoChange", `, "before": `+with+`, "after": `+with)},
+			[]string{"flaps v/s 0"}},
+		"unsupported": {
+			[]string{change(id, "Unsupported", `, "unsupportedReason": "it has reference()"`)},
+			[]string{"? what-if cannot say what happens to it: it has reference()"}},
+		"IDs only": {[]string{change(id, "Deploy", ``)},
+			[]string{"? it is deployed, and the result does not say what changes: make it with " +
+				"--result-format FullResourcePayloads"}},
+		"something else, not seen": {
+			[]string{change(strings.Replace(whatIfTable, "routeTables/", "publicIPAddresses/p", 1),
+				"Unsupported", ``)}, nil},
 	} {
 		text := `{"status": "Succeeded", "changes": [` + strings.Join(tt.changes, ",") + `]}`
 		sameLines(t, name, said(readWhatIf(t, File{"w", []byte(text)})), tt.want...)
 		// As the REST operation answers.
-		text = `{"status": "Succeeded", "properties": {"changes": [` + strings.Join(tt.changes, ",") + `]}}`
+		text = `{"status": "Succeeded", "properties": {"changes": [` +
+			strings.Join(tt.changes, ",") + `]}}`
 		sameLines(t, name+" (REST)", said(readWhatIf(t, File{"w", []byte(text)})), tt.want...)
 	}
-	r := readWhatIf(t, File{"w", []byte(`{"status": "Failed", "error": {"code": "InvalidTemplate", "message": "no"}, "changes": [], "diagnostics": [{"level": "Warning", "code": "NestedDeploymentShortCircuited", "message": "m"}]}`)})
-	sameLines(t, "troubles", said(r), "? what-if itself failed: InvalidTemplate no", "? what-if did not see everything: NestedDeploymentShortCircuited m")
+	r := readWhatIf(t,
+		File{"w", []byte(`{"status": "Failed", "error": {"code": "InvalidTemplate", "message": "no"}, "changes": [], "diagnostics": [{"level": "Warning", "code": "NestedDeploymentShortCircuited", "message": "m"}]}`)})
+	sameLines(t, "troubles", said(r), "? what-if itself failed: InvalidTemplate no",
+		"? what-if did not see everything: NestedDeploymentShortCircuited m")
 }

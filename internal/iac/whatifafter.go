@@ -18,7 +18,8 @@ func (w *whatIf) after() {
 		return firstOf(c.after, c.before)
 	})
 	w.reading.Before = w.snapshot(func(c *whatIfChange) *armtemplate.Object {
-		if c.before == nil && (strings.EqualFold(c.kind, "Ignore") || strings.EqualFold(c.kind, "NoChange")) {
+		if c.before == nil && (strings.EqualFold(c.kind, "Ignore") ||
+			strings.EqualFold(c.kind, "NoChange")) {
 			return c.after
 		}
 		return c.before
@@ -30,17 +31,21 @@ func (w *whatIf) snapshot(of func(*whatIfChange) *armtemplate.Object) *inventory
 	add := func(id arm.ID, o *armtemplate.Object) {
 		if id.Is(arm.TypeSubnet) && tableOf(o) == unresolved {
 			delete(s.Subnets, id.Key())
-			s.Unread[id.Key()] = inventory.Unread{ID: id, Message: "its route table depends on the deployment itself"}
+			s.Unread[id.Key()] = inventory.Unread{ID: id,
+				Message: "its route table depends on the deployment itself"}
 			return
 		}
 		if err := addPlain(s, id, o); err != nil {
 			w.note(subnetPlace(string(id)), false, "it is not checked: "+err.Error())
 		}
 	}
-	for _, own := range []bool{false, true} { // networks first: a subnet of its own says more than its network
+	// networks first: a subnet of its own says more than its network
+	for _, own := range []bool{false, true} {
 		for _, c := range w.changes {
 			o := of(c)
-			if o == nil || c.id.Is(arm.TypeSubnet) != own || c.id.Is("Microsoft.Resources/deployments") || c.id.Is(arm.TypeCluster+"/agentPools") || c.id.Is(arm.TypeRouteTable+"/routes") {
+			if o == nil || c.id.Is(arm.TypeSubnet) != own ||
+				c.id.Is("Microsoft.Resources/deployments") ||
+				c.id.Is(arm.TypeCluster+"/agentPools") || c.id.Is(arm.TypeRouteTable+"/routes") {
 				continue
 			}
 			add(c.id, o)

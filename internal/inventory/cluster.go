@@ -20,9 +20,9 @@ type Cluster struct {
 	PluginMode        string // overlay, or ""
 	PodCIDRs          []netip.Prefix
 	ServiceCIDRs      []netip.Prefix
-	// Policy is the network policy engine (calico, azure, cilium) or none, Dataplane cilium or azure, Outbound how nodes reach the
-	// internet: loadBalancer, userDefinedRouting, managedNATGateway, userAssignedNATGateway, none; each "" where the document
-	// does not say.
+	// Policy is the network policy engine (calico, azure, cilium) or none, Dataplane cilium or
+	// azure, Outbound how nodes reach the internet: loadBalancer, userDefinedRouting,
+	// managedNATGateway, userAssignedNATGateway, none; each "" where the document does not say.
 	Policy, Dataplane, Outbound string
 	// Locked is set if the node resource group is locked down
 	// (nodeResourceGroupProfile.restrictionLevel ReadOnly).
@@ -39,15 +39,18 @@ type Cluster struct {
 	IngressPrincipal      string
 	// Version is Kubernetes' version.
 	Version string
-	// Hosts are the names of its API server, in lower case: the public one, the private one, or both.
+	// Hosts are the names of its API server, in lower case: the public one, the private one, or
+	// both.
 	Hosts []string
 	Pools []Pool
-	// Principals are what the activity log may call the cluster's identity: object, client and resource IDs, in
-	// lower case.
+	// Principals are what the activity log may call the cluster's identity: object, client and
+	// resource IDs, in lower case.
 	Principals []string
-	// PrincipalIDs are the object IDs of the identity that acts on the network, in lower case: what roles are assigned to.
+	// PrincipalIDs are the object IDs of the identity that acts on the network, in lower case: what
+	// roles are assigned to.
 	PrincipalIDs []string
-	// Identity is the type of its identity: SystemAssigned, UserAssigned, or "" where it has none, but a service principal.
+	// Identity is the type of its identity: SystemAssigned, UserAssigned, or "" where it has none,
+	// but a service principal.
 	Identity string
 }
 
@@ -63,7 +66,8 @@ type Pool struct {
 	PodSubnet    arm.ID
 	StaticBlocks bool
 	Windows      bool
-	// Kind is VirtualMachineScaleSets, VirtualMachines or AvailabilitySet, "" where the document does not say.
+	// Kind is VirtualMachineScaleSets, VirtualMachines or AvailabilitySet, "" where the document
+	// does not say.
 	Kind string
 	// MaxSurge is how many extra nodes an upgrade creates, such as 1 or 10%; "" if the document
 	// does not say.
@@ -146,7 +150,9 @@ func (c *Cluster) PluginOf(pool Pool) string {
 }
 
 // Serves reports whether a host is the cluster's API server.
-func (c *Cluster) Serves(host string) bool { return slices.Contains(c.Hosts, strings.ToLower(host)) }
+func (c *Cluster) Serves(host string) bool {
+	return slices.Contains(c.Hosts, strings.ToLower(host))
+}
 
 // Holds looks for the cluster's machines among nodes. told is set if any node names its machine,
 // ours if such a machine is in the cluster's node resource group. So nodes of another cluster are
@@ -172,7 +178,9 @@ func (c *Cluster) Nodes() int {
 }
 
 // NodeGroup returns the ID of the node resource group.
-func (c *Cluster) NodeGroup() arm.ID { return arm.GroupID(c.ID.Subscription(), c.NodeResourceGroup) }
+func (c *Cluster) NodeGroup() arm.ID {
+	return arm.GroupID(c.ID.Subscription(), c.NodeResourceGroup)
+}
 
 // IsNodeGroup reports whether a resource group is the node resource group.
 func (c *Cluster) IsNodeGroup(group arm.ID) bool {
@@ -305,15 +313,18 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		NodeResourceGroup: p.NodeResourceGroup,
 		Plugin:            p.NetworkProfile.NetworkPlugin,
 		PluginMode:        p.NetworkProfile.NetworkPluginMode,
-		PodCIDRs:          arm.ParsePrefixes(p.NetworkProfile.PodCIDRs, []string{p.NetworkProfile.PodCIDR}),
-		ServiceCIDRs:      arm.ParsePrefixes(p.NetworkProfile.ServiceCIDRs, []string{p.NetworkProfile.ServiceCIDR}),
-		Policy:            p.NetworkProfile.NetworkPolicy,
-		Dataplane:         p.NetworkProfile.NetworkDataplane,
-		Outbound:          p.NetworkProfile.OutboundType,
-		Locked:            strings.EqualFold(p.NodeResourceGroupProfile.RestrictionLevel, "ReadOnly"),
-		Stopped:           strings.EqualFold(p.PowerState.Code, "Stopped"),
-		Deleting:          strings.EqualFold(p.State, "Deleting"),
-		Version:           p.KubernetesVersion,
+		PodCIDRs: arm.ParsePrefixes(p.NetworkProfile.PodCIDRs,
+			[]string{p.NetworkProfile.PodCIDR}),
+		ServiceCIDRs: arm.ParsePrefixes(p.NetworkProfile.ServiceCIDRs,
+			[]string{p.NetworkProfile.ServiceCIDR}),
+		Policy:    p.NetworkProfile.NetworkPolicy,
+		Dataplane: p.NetworkProfile.NetworkDataplane,
+		Outbound:  p.NetworkProfile.OutboundType,
+		Locked: strings.EqualFold(p.NodeResourceGroupProfile.RestrictionLevel,
+			"ReadOnly"),
+		Stopped:  strings.EqualFold(p.PowerState.Code, "Stopped"),
+		Deleting: strings.EqualFold(p.State, "Deleting"),
+		Version:  p.KubernetesVersion,
 	}
 	for _, host := range []string{p.FQDN, p.PrivateFQDN} {
 		if host != "" {
@@ -324,14 +335,17 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		if strings.EqualFold(name, "ingressApplicationGateway") && addon.Enabled {
 			c.IngressAddon = true
 			c.IngressAsked = arm.Clean(arm.ID(addon.Config["applicationGatewayId"]))
-			c.Ingress = cmp.Or(arm.Clean(arm.ID(addon.Config["effectiveApplicationGatewayId"])), c.IngressAsked)
+			c.Ingress = cmp.Or(arm.Clean(arm.ID(addon.Config["effectiveApplicationGatewayId"])),
+				c.IngressAsked)
 			c.IngressPrincipal = strings.ToLower(addon.Who.ObjectID)
 		}
 	}
 	for _, pool := range p.AgentPoolProfiles {
 		p := Pool{
-			Name: pool.Name, Subnet: arm.Clean(pool.VnetSubnetID), Count: pool.Count, MaxPods: pool.MaxPods,
-			PodSubnet: arm.Clean(pool.PodSubnetID), StaticBlocks: strings.EqualFold(pool.Allocation, "StaticBlock"), MaxSurge: pool.Upgrade.MaxSurge,
+			Name: pool.Name, Subnet: arm.Clean(pool.VnetSubnetID), Count: pool.Count,
+			MaxPods:   pool.MaxPods,
+			PodSubnet: arm.Clean(pool.PodSubnetID), StaticBlocks: strings.EqualFold(pool.Allocation,
+				"StaticBlock"), MaxSurge: pool.Upgrade.MaxSurge,
 			Windows: strings.EqualFold(pool.OSType, "Windows"), Kind: pool.Type,
 		}
 		if pool.Autoscaling {
@@ -364,7 +378,8 @@ func (c *Cluster) decodeIdentity(clientID string) error {
 	c.Principals = []string{c.ID.Key()}
 	note := func(list *[]string, names ...string) {
 		for _, name := range names {
-			if name != "" && name != "msi" { // a cluster with a managed identity has "msi" for a client ID
+			// a cluster with a managed identity has "msi" for a client ID
+			if name != "" && name != "msi" {
 				*list = append(*list, strings.ToLower(name))
 			}
 		}

@@ -26,7 +26,8 @@ func TestPluginName(t *testing.T) {
 			"pod-subnet"},
 		{`"networkPlugin":"Azure"`, []string{own + `,"podIPAllocationMode":"StaticBlock"`},
 			"pod-subnet-static"},
-		{`"networkPlugin":"azure"`, []string{own, own + `,"podIPAllocationMode":"StaticBlock"`, own},
+		{`"networkPlugin":"azure"`, []string{own, own + `,"podIPAllocationMode":"StaticBlock"`,
+			own},
 			"pod-subnet and pod-subnet-static"},
 		{`"networkPlugin":"none"`, []string{""}, "none"},
 		{``, nil, "none"},
@@ -39,7 +40,8 @@ func TestPluginName(t *testing.T) {
 			}
 			pools = append(pools, name+pool+"}")
 		}
-		cluster, err := DecodeCluster([]byte(`{"id":"` + string(id) + `","properties":{"networkProfile":{` +
+		cluster, err := DecodeCluster([]byte(`{"id":"` + string(id) +
+			`","properties":{"networkProfile":{` +
 			c.profile + `},"agentPoolProfiles":[` + strings.Join(pools, ",") + `]}}`))
 		if err != nil {
 			t.Fatalf("%v: %v", c, err)

@@ -25,7 +25,8 @@ func realTable(t testing.TB) []byte {
 	return raw
 }
 
-// flatten moves the properties of a resource and its routes up beside their names, as `az … show` prints them.
+// flatten moves the properties of a resource and its routes up beside their names, as `az … show`
+// prints them.
 func flatten(t testing.TB, raw []byte) []byte {
 	var doc map[string]any
 	if err := json.Unmarshal(raw, &doc); err != nil {
@@ -51,10 +52,12 @@ func flatten(t testing.TB, raw []byte) []byte {
 
 func TestDecodeRealTable(t *testing.T) {
 	shapes := map[string][]byte{
-		"ARM":            realTable(t),
-		"flattened":      flatten(t, realTable(t)),
-		"with a BOM":     append([]byte("\xef\xbb\xbf"), realTable(t)...),
-		"in other cases": bytes.Replace(realTable(t), []byte("Microsoft.Network/routeTables/aks-fwrt\""), []byte("microsoft.network/ROUTETABLES/aks-fwrt\""), 1),
+		"ARM":        realTable(t),
+		"flattened":  flatten(t, realTable(t)),
+		"with a BOM": append([]byte("\xef\xbb\xbf"), realTable(t)...),
+		"in other cases": bytes.Replace(realTable(t),
+			[]byte("Microsoft.Network/routeTables/aks-fwrt\""),
+			[]byte("microsoft.network/ROUTETABLES/aks-fwrt\""), 1),
 	}
 	for name, raw := range shapes {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +65,9 @@ func TestDecodeRealTable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if table.Location != "eastus" || table.ETag != `W/"2b1e6a4e-6d3b-4a47-9d3b-0f5a4c1d7e01"` || table.ID.Name() != "aks-fwrt" ||
+			if table.Location != "eastus" ||
+				table.ETag != `W/"2b1e6a4e-6d3b-4a47-9d3b-0f5a4c1d7e01"` ||
+				table.ID.Name() != "aks-fwrt" ||
 				len(table.Subnets) != 1 || table.Subnets[0].Short() != "aks-vnet/aks-subnet" {
 				t.Errorf("%+v", table)
 			}
@@ -87,21 +92,25 @@ func TestDecodeRealTable(t *testing.T) {
 func TestDecodeRouteTableMistakes(t *testing.T) {
 	const id = `"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/t"`
 	for text, want := range map[string]string{
-		"":                           "it is empty, expected a JSON object",
-		"[]":                         "expected a JSON object, found array",
-		"{":                          "line 1: not JSON",
-		"{\n\"id\": x}":              "line 2: not JSON",
-		"\xff\xfe{\x00":              "not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)",
-		"{}":                         "no field id: expected one resource of type Microsoft.Network/routeTables",
-		`{"value":[]}`:               "no field id",
-		`{"id":"rt"}`:                `id: "rt" is not a resource ID`,
-		`{"id":"/subscriptions/s"}`:  "is a Microsoft.Resources/subscriptions, expected a Microsoft.Network/routeTables",
+		"":              "it is empty, expected a JSON object",
+		"[]":            "expected a JSON object, found array",
+		"{":             "line 1: not JSON",
+		"{\n\"id\": x}": "line 2: not JSON",
+		"\xff\xfe{\x00": "not UTF-8 text (a file redirected by Windows PowerShell " +
+			"is UTF-16: save it as UTF-8)",
+		"{}": "no field id: expected one resource of type " +
+			"Microsoft.Network/routeTables",
+		`{"value":[]}`: "no field id",
+		`{"id":"rt"}`:  `id: "rt" is not a resource ID`,
+		`{"id":"/subscriptions/s"}`: "is a Microsoft.Resources/subscriptions, expected a " +
+			"Microsoft.Network/routeTables",
 		`{` + id + `,"routes":{}}`:   "routes: found object where",
 		`{` + id + `,"routes":[{}]}`: "routes[0]: a route needs a name and an addressPrefix",
 		`{` + id + `,"routes":[{"name":"a","addressPrefix":"10.0.0.0/8"},{"name":"A","addressPrefix":"11.0.0.0/8"}]}`: "routes[1]: another route is also named A",
 	} {
 		_, err := DecodeRouteTable([]byte(text))
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -117,22 +126,26 @@ func TestOddRoutesAreKept(t *testing.T) {
 		`{"name":"a","addressPrefix":"10.0.0.0/8","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.0.0.1","resourceGroup":"flat"}`: "10.0.0.0/8>10.0.0.1",
 	} {
 		r, err := DecodeRoute([]byte(text))
-		if got := r.Destination() + ">" + r.NextHop(); err != nil || got != want || string(r.Raw) != text {
+		if got := r.Destination() + ">" + r.NextHop(); err != nil || got != want ||
+			string(r.Raw) != text {
 			t.Errorf("%s: %s, %v; want %s", text, got, err, want)
 		}
 	}
 }
 
-// TestEditsChangeOneThing: what an edit does not name comes through byte for byte, numbers, spaces, order and unknown
-// fields included.
+// TestEditsChangeOneThing: what an edit does not name comes through byte for byte, numbers, spaces,
+// order and unknown fields included.
 func TestEditsChangeOneThing(t *testing.T) {
-	const table = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt")
+	const table = arm.ID(
+		"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt")
 	const head = `{ "name":"x", "id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/x",
 	 "properties" : {"addressPrefix":"10.0.0.0/24", "future":{"n":1.50e1,"big":12345678901234567890, "t":"<&>é"},`
 	const tail = ` "serviceEndpoints":[ {"service":"Microsoft.Storage"} ]}, "etag":"W/\"1\"" }`
 	for before, after := range map[string]string{
-		head + `"routeTable":{"id":"/old"},` + tail: head + `"routeTable":{"id":"` + string(table) + `"},` + tail,
-		head + tail: head + strings.Replace(tail, "]}", `],"routeTable":{"id":"`+string(table)+`"}}`, 1),
+		head + `"routeTable":{"id":"/old"},` + tail: head + `"routeTable":{"id":"` + string(table) +
+			`"},` + tail,
+		head + tail: head + strings.Replace(tail, "]}", `],"routeTable":{"id":"`+string(table)+
+			`"}}`, 1),
 	} {
 		got, err := SetRouteTable([]byte(before), table)
 		if err != nil || string(got) != after {
@@ -150,10 +163,12 @@ func TestEditsChangeOneThing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := strings.Replace(string(parsed.Routes[3].Raw), "10.42.1.6", "10.42.1.99", 1); string(moved.Raw) != want {
+	if want := strings.Replace(string(parsed.Routes[3].Raw), "10.42.1.6", "10.42.1.99",
+		1); string(moved.Raw) != want {
 		t.Errorf("the moved route is\n%s\nwant\n%s", moved.Raw, want)
 	}
-	routes := append(append([]Route(nil), parsed.Routes[:3]...), moved, NewRoute("new", netip.MustParsePrefix("10.244.9.0/24"), hop))
+	routes := append(append([]Route(nil), parsed.Routes[:3]...), moved,
+		NewRoute("new", netip.MustParsePrefix("10.244.9.0/24"), hop))
 	out, err := SetRoutes(raw, routes)
 	if err != nil {
 		t.Fatal(err)
@@ -165,11 +180,15 @@ func TestEditsChangeOneThing(t *testing.T) {
 	}
 	paths, err := arm.Differences(raw, out)
 	name := parsed.Routes[3].Name
-	want := []string{"properties.routes[" + parsed.Routes[4].Name + "]", "properties.routes[" + name + "].properties.nextHopIpAddress", "properties.routes[new]"}
+	want := []string{"properties.routes[" + parsed.Routes[4].Name + "]", "properties.routes[" +
+		name + "].properties.nextHopIpAddress", "properties.routes[new]"}
 	if slices.Sort(want); err != nil || !reflect.DeepEqual(paths, want) {
 		t.Errorf("differences %v, %v", paths, err)
 	}
-	if lost, err := arm.Lost(raw, out); err != nil || !reflect.DeepEqual(lost, []string{"properties.routes[" + name + "].properties.nextHopIpAddress", "properties.routes[" + parsed.Routes[4].Name + "]"}) {
+	if lost, err := arm.Lost(raw, out); err != nil ||
+		!reflect.DeepEqual(lost,
+			[]string{"properties.routes[" + name + "].properties.nextHopIpAddress",
+				"properties.routes[" + parsed.Routes[4].Name + "]"}) {
 		t.Errorf("lost %v, %v", lost, err)
 	}
 	start := bytes.Index(raw, []byte(`"routes": [`))
@@ -182,7 +201,8 @@ func TestEditsChangeOneThing(t *testing.T) {
 func TestEditsRefuseWhatTheyCannotDoSafely(t *testing.T) {
 	// Two keys of one name: readers take the last, editors the first.
 	doubled := `{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/x","properties":{},"properties":{"addressPrefix":"10.0.0.0/24"}}`
-	if out, err := SetRouteTable([]byte(doubled), "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt"); err == nil {
+	if out, err := SetRouteTable([]byte(doubled),
+		"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt"); err == nil {
 		t.Errorf("edited to %s", out)
 	}
 	doubled = `{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt","properties":{"routes":[]},"properties":{"routes":[{"name":"a","properties":{"addressPrefix":"10.0.0.0/8"}}]}}`
@@ -200,7 +220,8 @@ func TestEditsRefuseWhatTheyCannotDoSafely(t *testing.T) {
 	}
 	for _, properties := range []string{`}`, `,"properties":null}`} {
 		subnet := network + `virtualNetworks/v/subnets/x"` + properties
-		if out, err := SetRouteTable([]byte(subnet), arm.ResourceID("s", "g", arm.TypeRouteTable, "rt")); err == nil {
+		if out, err := SetRouteTable([]byte(subnet), arm.ResourceID("s", "g", arm.TypeRouteTable,
+			"rt")); err == nil {
 			t.Errorf("edited to %s", out)
 		}
 	}
@@ -221,7 +242,8 @@ func TestDifferences(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s", b, got, err, want)
 		}
 	}
-	if _, err := arm.Differences([]byte(a), []byte("{\n\"a\":}")); err == nil || !strings.HasPrefix(err.Error(), "line 2: not JSON") {
+	if _, err := arm.Differences([]byte(a), []byte("{\n\"a\":}")); err == nil ||
+		!strings.HasPrefix(err.Error(), "line 2: not JSON") {
 		t.Error(err)
 	}
 }
@@ -236,20 +258,25 @@ func TestDecodeSubnetAndVNet(t *testing.T) {
 	if err != nil || len(subnets) != 2 || doc.ETag != `W/"v"` {
 		t.Fatalf("%v %v %v", doc, subnets, err)
 	}
-	if s := subnets[0]; s.RouteTable.Name() != "rt" || len(s.Prefixes) != 2 || s.ID.Short() != "v/nodes" || !json.Valid(s.Raw) {
+	if s := subnets[0]; s.RouteTable.Name() != "rt" || len(s.Prefixes) != 2 ||
+		s.ID.Short() != "v/nodes" || !json.Valid(s.Raw) {
 		t.Errorf("%+v", s)
 	}
-	if s := subnets[1]; s.RouteTable != "" || len(s.Gateways) != 1 || s.Gateways[0].Name() != "agw" {
+	if s := subnets[1]; s.RouteTable != "" || len(s.Gateways) != 1 ||
+		s.Gateways[0].Name() != "agw" {
 		t.Errorf("%+v", s)
 	}
 }
 
 func TestPodRouteNames(t *testing.T) {
 	for _, tt := range []struct{ node, prefix, want string }{
-		{"aks-nodepool1-12355964-vmss000001", "10.244.1.0/24", "aks-nodepool1-12355964-vmss000001____102441024"}, // as captured on a real cluster
+		// as captured on a real cluster
+		{"aks-nodepool1-12355964-vmss000001", "10.244.1.0/24",
+			"aks-nodepool1-12355964-vmss000001____102441024"},
 		{"aks-a-1-vmss00000z", "fd12:3456:789a::/80", "aks-a-1-vmss00000z____fd123456789a80"},
 	} {
-		if got := PodRouteName(tt.node, netip.MustParsePrefix(tt.prefix)); got != tt.want || RouteNode(got) != tt.node || RouteNode(tt.node) != tt.node {
+		if got := PodRouteName(tt.node, netip.MustParsePrefix(tt.prefix)); got != tt.want ||
+			RouteNode(got) != tt.node || RouteNode(tt.node) != tt.node {
 			t.Errorf("%s, want %s", got, tt.want)
 		}
 	}
@@ -262,7 +289,10 @@ func TestSetRoutesProperty(t *testing.T) {
 		var routes []Route
 		for i := range rapid.IntRange(0, 20).Draw(t, "n") {
 			addr := netip.AddrFrom4([4]byte{10, byte(i), rapid.Byte().Draw(t, "b"), 0})
-			routes = append(routes, NewRoute(fmt.Sprintf("r%d-%s", i, rapid.StringMatching(`[a-zA-Z0-9_.é"<-]{0,9}`).Draw(t, "name")), netip.PrefixFrom(addr, 24), addr))
+			routes = append(routes,
+				NewRoute(fmt.Sprintf("r%d-%s", i,
+					rapid.StringMatching(`[a-zA-Z0-9_.é"<-]{0,9}`).Draw(t, "name")),
+					netip.PrefixFrom(addr, 24), addr))
 		}
 		out, err := SetRoutes(raw, routes)
 		if err != nil {
@@ -306,7 +336,8 @@ func FuzzDecodeRouteTable(f *testing.F) {
 		}
 		// Setting the routes it has must either change nothing it reads, or be refused.
 		if out, err := SetRoutes(raw, table.Routes); err == nil {
-			if again, err := DecodeRouteTable(out); err != nil || len(again.Routes) != len(table.Routes) {
+			if again, err := DecodeRouteTable(out); err != nil ||
+				len(again.Routes) != len(table.Routes) {
 				t.Fatalf("%v: %s became %s", err, raw, out)
 			}
 		}
@@ -317,8 +348,10 @@ func FuzzDecodeRouteTable(f *testing.F) {
 func TestNICsOfPools(t *testing.T) {
 	n := &NICs{Holder: map[netip.Addr]string{}}
 	for i, holder := range []string{
-		"aks-np-12345678-vmss instance 0", "aks-np-12345678-vmss instance 0", // dual-stack: one node
-		"AKS-NP-12345678-vmss instance 1", "aks-np2-12345678-vmss instance 0", "aksnp instance 3", "aksnpwin instance 0", "aks-np-12345678-nic-0", "private-endpoint.nic",
+		// dual-stack: one node
+		"aks-np-12345678-vmss instance 0", "aks-np-12345678-vmss instance 0",
+		"AKS-NP-12345678-vmss instance 1", "aks-np2-12345678-vmss instance 0", "aksnp instance 3",
+		"aksnpwin instance 0", "aks-np-12345678-nic-0", "private-endpoint.nic",
 	} {
 		n.Holder[netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})] = holder
 	}
@@ -341,7 +374,8 @@ func TestRoutesAreOfTheDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{`{"name":"a","properties":{"addressPrefix":"10.0.0.0/24","nextHopType":"None"}}`,
+	for i, want := range []string{
+		`{"name":"a","properties":{"addressPrefix":"10.0.0.0/24","nextHopType":"None"}}`,
 		`{"name":"b","properties":{"addressPrefix":"10.0.1.0/24","nextHopType":"None"},"more":{"of":"it"}}`} {
 		got := table.Routes[i].Raw
 		at := bytes.Index(raw, got)
@@ -360,13 +394,15 @@ func TestMachineSets(t *testing.T) {
 	}
 	var configurations []string
 	for _, id := range []string{
-		nic(group+"MC_a", "0") + "v4", nic(group+"MC_a", "0") + "v6", nic(group+"mc_A", "1") + "v4", nic(group+"MC_b", "0") + "v4",
+		nic(group+"MC_a", "0") + "v4", nic(group+"MC_a", "0") + "v6", nic(group+"mc_A", "1") +
+			"v4", nic(group+"MC_b", "0") + "v4",
 		group + "MC_a/providers/Microsoft.Network/networkInterfaces/jumphost/ipConfigurations/c",
 	} {
 		configurations = append(configurations, fmt.Sprintf(`{"id":%q}`, id))
 	}
 	subnet, err := DecodeSubnet(fmt.Appendf(nil, `{"id":%q,"properties":{"ipConfigurations":[%s]}}`,
-		group+"net/providers/Microsoft.Network/virtualNetworks/v/subnets/nodes", strings.Join(configurations, ",")))
+		group+"net/providers/Microsoft.Network/virtualNetworks/v/subnets/nodes", strings.Join(
+			configurations, ",")))
 	if err != nil {
 		t.Fatal(err)
 	}

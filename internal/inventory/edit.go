@@ -21,7 +21,8 @@ import (
 // does not show.
 func SetRouteTable(subnet []byte, table arm.ID) ([]byte, error) {
 	if !gjson.GetBytes(subnet, "properties").IsObject() {
-		return nil, errors.New("the document of the subnet cannot be edited safely: it has no properties")
+		return nil, errors.New("the document of the subnet cannot be edited safely: it has no " +
+			"properties")
 	}
 	out, err := sjson.SetBytes(subnet, "properties.routeTable", map[string]arm.ID{"id": table})
 	if err != nil {
@@ -33,7 +34,8 @@ func SetRouteTable(subnet []byte, table arm.ID) ([]byte, error) {
 		return nil, err
 	}
 	if !s.RouteTable.Equal(table) {
-		return nil, fmt.Errorf("the document of %s cannot be edited safely: it still names the table %q after the change", s.ID, s.RouteTable)
+		return nil, fmt.Errorf("the document of %s cannot be edited safely: it still names the "+
+			"table %q after the change", s.ID, s.RouteTable)
 	}
 	return out, nil
 }
@@ -45,7 +47,8 @@ func SetRouteTable(subnet []byte, table arm.ID) ([]byte, error) {
 // table: a PUT would delete the routes that it does not show.
 func SetRoutes(table []byte, routes []Route) ([]byte, error) {
 	if !gjson.GetBytes(table, "properties.routes").IsArray() {
-		return nil, errors.New("the document of the table cannot be edited safely: it lists no routes")
+		return nil, errors.New("the document of the table cannot be edited safely: it lists no " +
+			"routes")
 	}
 	var list bytes.Buffer
 	list.WriteByte('[')
@@ -65,14 +68,16 @@ func SetRoutes(table []byte, routes []Route) ([]byte, error) {
 		return nil, err
 	}
 	if !slices.EqualFunc(t.Routes, routes, Route.same) {
-		return nil, fmt.Errorf("the document of %s cannot be edited safely: its routes read differently after the change", t.ID)
+		return nil, fmt.Errorf("the document of %s cannot be edited safely: its routes read "+
+			"differently after the change", t.ID)
 	}
 	return out, nil
 }
 
 // same reports whether two routes agree in all fields that this program reads.
 func (r Route) same(other Route) bool {
-	return r.Name == other.Name && r.Prefix == other.Prefix && r.Tag == other.Tag && r.SameHop(other)
+	return r.Name == other.Name && r.Prefix == other.Prefix && r.Tag == other.Tag &&
+		r.SameHop(other)
 }
 
 // NewRoute returns a route to an appliance address, in the form of the cloud provider.
@@ -123,8 +128,10 @@ func (r Route) With(prefix netip.Prefix, hop netip.Addr) (Route, error) {
 	if err != nil {
 		return Route{}, fmt.Errorf("route %s: %w", r.Name, err)
 	}
-	if want := (Route{Name: r.Name, Prefix: prefix, HopType: HopAppliance, Hop: hop}); !changed.same(want) {
-		return Route{}, fmt.Errorf("the route %s cannot be edited safely: it reads differently after the change", r.Name)
+	if want := (Route{Name: r.Name, Prefix: prefix, HopType: HopAppliance,
+		Hop: hop}); !changed.same(want) {
+		return Route{}, fmt.Errorf("the route %s cannot be edited safely: it reads differently "+
+			"after the change", r.Name)
 	}
 	return changed, nil
 }

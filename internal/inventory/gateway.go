@@ -37,7 +37,8 @@ func DecodeGateway(raw []byte) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location, Operational: p.State, Isolated: p.Isolation, Tier: cmp.Or(p.SKU.Tier, p.SKU.Name)}
+	g := &Gateway{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location,
+		Operational: p.State, Isolated: p.Isolation, Tier: cmp.Or(p.SKU.Tier, p.SKU.Name)}
 	for _, c := range p.Configurations {
 		if id := c.Properties.Subnet.Target(); id != "" {
 			g.Subnets = append(g.Subnets, id)
@@ -65,7 +66,8 @@ func DecodeLock(raw []byte) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lock{Document: arm.Document{ID: h.ID, Raw: raw}, Scope: h.ID.Parent(), ReadOnly: strings.EqualFold(p.Level, "ReadOnly"), Notes: p.Notes}, nil
+	return &Lock{Document: arm.Document{ID: h.ID, Raw: raw}, Scope: h.ID.Parent(),
+		ReadOnly: strings.EqualFold(p.Level, "ReadOnly"), Notes: p.Notes}, nil
 }
 
 // Holds reports whether a lock applies to a resource: it is at the resource's scope or above it.

@@ -15,8 +15,9 @@ type Interface struct {
 	// others, such as its pods.
 	Forwarding    bool
 	SecurityGroup arm.ID // its own, or ""
-	Machine       arm.ID // the virtual machine or instance it belongs to, or "" where its document does not say
-	Configs       []IPConfig
+	// the virtual machine or instance it belongs to, or "" where its document does not say
+	Machine arm.ID
+	Configs []IPConfig
 	// Unreadable is set if an address cannot be parsed: the NIC's addresses are not fully known.
 	Unreadable bool
 }
@@ -45,13 +46,17 @@ func DecodeInterface(raw []byte) (*Interface, error) {
 			} `json:"properties"`
 		} `json:"ipConfigurations"`
 	}
-	h, err := arm.DecodeAny(raw, &p, arm.TypeInterface, arm.TypeScaleSetInterface, arm.TypeScaleSet+"/networkInterfaces")
+	h, err := arm.DecodeAny(raw, &p, arm.TypeInterface, arm.TypeScaleSetInterface, arm.TypeScaleSet+
+		"/networkInterfaces")
 	if err != nil {
 		return nil, err
 	}
-	nic := &Interface{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Forwarding: p.Forwarding, SecurityGroup: p.SecurityGroup.Target(), Machine: p.Machine.Target()}
+	nic := &Interface{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw},
+		Forwarding: p.Forwarding, SecurityGroup: p.SecurityGroup.Target(),
+		Machine: p.Machine.Target()}
 	for _, c := range p.IPConfigurations {
-		config := IPConfig{Name: c.Name, Subnet: c.Properties.Subnet.Target(), Groups: refIDs(c.Properties.Groups)}
+		config := IPConfig{Name: c.Name, Subnet: c.Properties.Subnet.Target(),
+			Groups: refIDs(c.Properties.Groups)}
 		if c.Properties.Address != "" { // a dual-stack NIC may be short of one for a moment
 			if config.Address, err = netip.ParseAddr(c.Properties.Address); err != nil {
 				nic.Unreadable = true
@@ -62,7 +67,8 @@ func DecodeInterface(raw []byte) (*Interface, error) {
 	return nic, nil
 }
 
-// Holder names the machine a NIC belongs to as far as its ID shows it: the instance of a scale set, or the NIC's own name.
+// Holder names the machine a NIC belongs to as far as its ID shows it: the instance of a scale set,
+// or the NIC's own name.
 func (n *Interface) Holder() string { return HolderName(n.ID) }
 
 // instanceOf stands between a scale set's name and an instance's number.
@@ -72,15 +78,17 @@ const instanceOf = " instance "
 func HolderName(id arm.ID) string {
 	segments := id.Segments()
 	const first = 6 // the resource's own type: /subscriptions/S/resourceGroups/G/providers/N/type
-	if len(segments) > first+3 && strings.EqualFold(segments[first-1]+"/"+segments[first], arm.TypeScaleSet) &&
+	if len(segments) > first+3 && strings.EqualFold(segments[first-1]+"/"+segments[first],
+		arm.TypeScaleSet) &&
 		strings.EqualFold(segments[first+2], "virtualMachines") {
 		return segments[first+1] + instanceOf + segments[first+3]
 	}
 	return id.Name()
 }
 
-// Node is the name of the node that a NIC of a scale set belongs to, in lower case, or "" for any other NIC: the scale set's name and the
-// instance's number with six digits to the base 36 (cloud-provider-azure, getScaleSetVMInstanceID).
+// Node is the name of the node that a NIC of a scale set belongs to, in lower case, or "" for any
+// other NIC: the scale set's name and the instance's number with six digits to the base 36
+// (cloud-provider-azure, getScaleSetVMInstanceID).
 func (n *Interface) Node() string { return NodeName(n.Holder()) }
 
 // NodeName is the name of the node that a NIC's holder is, as Interface.Node.

@@ -33,7 +33,8 @@ type Node struct {
 	Addresses []netip.Addr   `json:"addresses,omitempty"` // InternalIP, the primary first
 	// Pool is the node pool (label kubernetes.azure.com/agentpool).
 	Pool string `json:"pool,omitempty"`
-	// ProviderID names the machine: azure:///subscriptions/…/virtualMachineScaleSets/…/virtualMachines/0.
+	// ProviderID names the machine:
+	// azure:///subscriptions/…/virtualMachineScaleSets/…/virtualMachines/0.
 	ProviderID string `json:"providerID,omitempty"`
 	Ready      bool   `json:"ready"`
 	// Unready is the condition Ready if it exists and is not True.
@@ -44,7 +45,8 @@ type Node struct {
 	NetworkUnavailable *Condition `json:"networkUnavailable,omitempty"`
 }
 
-// Machine returns the ID of the virtual machine, or of the scale set's instance, that the node is; "" where it does not say.
+// Machine returns the ID of the virtual machine, or of the scale set's instance, that the node is;
+// "" where it does not say.
 func (n Node) Machine() arm.ID {
 	id, err := arm.ParseID(strings.TrimPrefix(n.ProviderID, "azure://"))
 	if err != nil || !strings.HasPrefix(n.ProviderID, "azure:///") {
@@ -79,28 +81,34 @@ func (p Pod) Ended() bool { return p.Phase == "Succeeded" || p.Phase == "Failed"
 
 // Compare orders pods by namespace and name.
 func (p Pod) Compare(other Pod) int {
-	return cmp.Or(strings.Compare(p.Namespace, other.Namespace), strings.Compare(p.Name, other.Name))
+	return cmp.Or(strings.Compare(p.Namespace, other.Namespace),
+		strings.Compare(p.Name, other.Name))
 }
 
-// SavedNodes decodes what `kubectl get nodes -o json` wrote into a file. Errors name the file and say what was expected in it.
+// SavedNodes decodes what `kubectl get nodes -o json` wrote into a file. Errors name the file and
+// say what was expected in it.
 func SavedNodes(file string, raw []byte) ([]Node, error) {
 	nodes, err := DecodeNodes(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w (expected the output of: kubectl get nodes -o json)", file, err)
+		return nil, fmt.Errorf("%s: %w (expected the output of: kubectl get nodes -o json)", file,
+			err)
 	}
 	return nodes, nil
 }
 
-// SavedPods decodes what `kubectl get pods -A -o json` wrote into a file. Errors name the file and say what was expected in it.
+// SavedPods decodes what `kubectl get pods -A -o json` wrote into a file. Errors name the file and
+// say what was expected in it.
 func SavedPods(file string, raw []byte) ([]Pod, error) {
 	pods, err := DecodePods(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w (expected the output of: kubectl get pods -A -o json)", file, err)
+		return nil, fmt.Errorf("%s: %w (expected the output of: kubectl get pods -A -o json)", file,
+			err)
 	}
 	return pods, nil
 }
 
-// kubeObject is what every object of Kubernetes has. In the API's own lists the objects leave their kind out.
+// kubeObject is what every object of Kubernetes has. In the API's own lists the objects leave their
+// kind out.
 type kubeObject struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -121,7 +129,8 @@ func (o kubeObject) check(kind string) error {
 	return nil
 }
 
-// DecodeNodes reads what `kubectl get nodes -o json` prints, or one page of the API's list, or one node. Nodes come back sorted by name.
+// DecodeNodes reads what `kubectl get nodes -o json` prints, or one page of the API's list, or one
+// node. Nodes come back sorted by name.
 func DecodeNodes(raw []byte) ([]Node, error) {
 	return decodeItems(raw, "Node", decodeNode, Node.Compare)
 }
@@ -172,14 +181,15 @@ func decodeNode(raw []byte) (Node, error) {
 				n.Unready = &Condition{Reason: c.Reason, Message: c.Message, Since: c.Since}
 			}
 		case "NetworkUnavailable":
-			n.NetworkUnavailable = &Condition{True: c.Status == "True", Reason: c.Reason, Message: c.Message, Since: c.Since}
+			n.NetworkUnavailable = &Condition{True: c.Status == "True", Reason: c.Reason,
+				Message: c.Message, Since: c.Since}
 		}
 	}
 	return n, doc.check("Node")
 }
 
-// DecodePods reads what `kubectl get pods -A -o json` prints, or one page of the API's list, or one pod. Pods come back sorted by
-// namespace and name.
+// DecodePods reads what `kubectl get pods -A -o json` prints, or one page of the API's list, or one
+// pod. Pods come back sorted by namespace and name.
 func DecodePods(raw []byte) ([]Pod, error) {
 	return decodeItems(raw, "Pod", decodePod, Pod.Compare)
 }
@@ -203,7 +213,8 @@ func decodePod(raw []byte) (Pod, error) {
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		return Pod{}, arm.DescribeJSON(raw, err)
 	}
-	p := Pod{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name, Node: doc.Spec.NodeName, HostNetwork: doc.Spec.HostNetwork, Phase: doc.Status.Phase}
+	p := Pod{Namespace: doc.Metadata.Namespace, Name: doc.Metadata.Name, Node: doc.Spec.NodeName,
+		HostNetwork: doc.Spec.HostNetwork, Phase: doc.Status.Phase}
 	for _, a := range append(doc.Status.PodIPs, address{doc.Status.PodIP}) {
 		p.Addresses = addAddress(p.Addresses, a.IP)
 	}
@@ -222,7 +233,8 @@ func addAddress(to []netip.Addr, text string) []netip.Addr {
 // decodeItems decodes each object in a list (kind List, or NodeList and PodList), or a single
 // object, and sorts them. One object that cannot be decoded is an error: with only some of the
 // nodes, the others would seem to be gone.
-func decodeItems[T any](raw []byte, kind string, decode func([]byte) (T, error), compare func(T, T) int) ([]T, error) {
+func decodeItems[T any](raw []byte, kind string, decode func([]byte) (T, error),
+	compare func(T, T) int) ([]T, error) {
 	raw, err := arm.Text(raw)
 	if err != nil {
 		return nil, err

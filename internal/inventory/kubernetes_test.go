@@ -24,15 +24,19 @@ const aksPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"coredns-1","
 
 func TestDecodeNode(t *testing.T) {
 	want := Node{
-		Name: "aks-nodepool1-12355964-vmss000001", Pool: "nodepool1", Ready: true, Created: time.Date(2026, 5, 4, 9, 12, 44, 0, time.UTC),
-		PodCIDRs:   []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd12:3456:789a:1::/64")},
+		Name: "aks-nodepool1-12355964-vmss000001", Pool: "nodepool1", Ready: true,
+		Created: time.Date(2026, 5, 4, 9, 12, 44, 0, time.UTC),
+		PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"),
+			netip.MustParsePrefix("fd12:3456:789a:1::/64")},
 		Addresses:  []netip.Addr{netip.MustParseAddr("10.42.1.5"), netip.MustParseAddr("fd00::5")},
 		ProviderID: "azure:///subscriptions/5ab00000-0000-4000-8000-000000000001/resourceGroups/mc_shop-rg_shop_westeurope/providers/Microsoft.Compute/virtualMachineScaleSets/aks-nodepool1-12355964-vmss/virtualMachines/1",
 		NetworkUnavailable: &Condition{
-			True: true, Reason: "NoRouteCreated", Message: "RouteController failed to create a route", Since: time.Date(2026, 5, 4, 9, 13, 2, 0, time.UTC),
+			True: true, Reason: "NoRouteCreated", Message: "RouteController failed to create a " +
+				"route", Since: time.Date(2026, 5, 4, 9, 13, 2, 0, time.UTC),
 		},
 	}
-	bare := strings.Replace(aksNode, `"apiVersion":"v1","kind":"Node",`, "", 1) // as in the API's own lists
+	// as in the API's own lists
+	bare := strings.Replace(aksNode, `"apiVersion":"v1","kind":"Node",`, "", 1)
 	for name, raw := range map[string]string{
 		"alone":          aksNode,
 		"kubectl's list": `{"apiVersion":"v1","kind":"List","items":[` + aksNode + `]}`,
@@ -47,7 +51,8 @@ func TestDecodeNode(t *testing.T) {
 	if id := want.Machine(); id.Group().Name() != "mc_shop-rg_shop_westeurope" || id.Name() != "1" {
 		t.Errorf("its machine is %s", id)
 	}
-	for _, other := range []string{"", "aws:///eu-west-1a/i-0abc", "azure://subscriptions/x", "azure:///subscriptions/../x"} {
+	for _, other := range []string{"", "aws:///eu-west-1a/i-0abc", "azure://subscriptions/x",
+		"azure:///subscriptions/../x"} {
 		if id := (Node{ProviderID: other}).Machine(); id != "" {
 			t.Errorf("the machine of %q is %s", other, id)
 		}
@@ -58,13 +63,15 @@ func TestDecodePods(t *testing.T) {
 	hosted := `{"kind":"Pod","metadata":{"name":"kube-proxy-a","namespace":"kube-system"},"spec":{"hostNetwork":true,"nodeName":"n"},"status":{"phase":"Running","podIP":"10.42.1.5"}}`
 	pending := `{"kind":"Pod","metadata":{"name":"x","namespace":"app"},"spec":{},"status":{"phase":"Pending"}}`
 	ended := `{"kind":"Pod","metadata":{"name":"job","namespace":"app"},"spec":{"nodeName":"n"},"status":{"phase":"Succeeded","podIP":"10.244.1.9"}}`
-	pods, err := DecodePods([]byte(`{"kind":"List","items":[` + strings.Join([]string{hosted, aksPod, pending, ended}, ",") + `]}`))
+	pods, err := DecodePods([]byte(`{"kind":"List","items":[` +
+		strings.Join([]string{hosted, aksPod, pending, ended}, ",") + `]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, p := range pods {
-		got = append(got, fmt.Sprintf("%s/%s on %q host=%v ended=%v %v", p.Namespace, p.Name, p.Node, p.HostNetwork, p.Ended(), p.Addresses))
+		got = append(got, fmt.Sprintf("%s/%s on %q host=%v ended=%v %v", p.Namespace, p.Name,
+			p.Node, p.HostNetwork, p.Ended(), p.Addresses))
 	}
 	want := []string{
 		`app/job on "n" host=false ended=true [10.244.1.9]`,
@@ -83,17 +90,24 @@ func TestSavedWrong(t *testing.T) {
 		raw  string
 		want []string
 	}{
-		"pods":        {`{"kind":"List","items":[` + aksNode + `,` + aksPod + `]}`, []string{"items[1]", "found a Pod"}},
-		"other list":  {`{"kind":"PodList","items":[]}`, []string{`"PodList"`, "NodeList, List or Node"}},
-		"no kind":     {`{"items":[]}`, []string{`found ""`}},
-		"a table":     {"NAME   STATUS   ROLES\naks-1  Ready    <none>\n", []string{"line 1: not JSON"}},
-		"YAML":        {"apiVersion: v1\nitems:\n", []string{"line 1: not JSON"}},
-		"empty":       {" \n", []string{"it is empty"}},
-		"UTF-16":      {"\xff\xfe{\x00}\x00", []string{"UTF-16", "PowerShell"}},
-		"no name":     {`{"kind":"List","items":[{"kind":"Node"}]}`, []string{"items[0]", "metadata.name"}},
-		"wrong types": {`{"kind":"List","items":[` + aksNode + `,{"kind":"Node","metadata":{"name":7}}]}`, []string{"items[1]", "metadata.name", "number"}},
-		"no time":     {`{"kind":"Node","metadata":{"name":"a","creationTimestamp":"today"}}`, []string{"items[0]", "today"}},
-		"az's list":   {`[]`, []string{"found array"}},
+		"pods": {`{"kind":"List","items":[` + aksNode + `,` + aksPod + `]}`,
+			[]string{"items[1]", "found a Pod"}},
+		"other list": {`{"kind":"PodList","items":[]}`,
+			[]string{`"PodList"`, "NodeList, List or Node"}},
+		"no kind": {`{"items":[]}`, []string{`found ""`}},
+		"a table": {"NAME   STATUS   ROLES\naks-1  Ready    <none>\n",
+			[]string{"line 1: not JSON"}},
+		"YAML":   {"apiVersion: v1\nitems:\n", []string{"line 1: not JSON"}},
+		"empty":  {" \n", []string{"it is empty"}},
+		"UTF-16": {"\xff\xfe{\x00}\x00", []string{"UTF-16", "PowerShell"}},
+		"no name": {`{"kind":"List","items":[{"kind":"Node"}]}`,
+			[]string{"items[0]", "metadata.name"}},
+		"wrong types": {`{"kind":"List","items":[` + aksNode +
+			`,{"kind":"Node","metadata":{"name":7}}]}`, []string{"items[1]", "metadata.name",
+			"number"}},
+		"no time": {`{"kind":"Node","metadata":{"name":"a","creationTimestamp":"today"}}`,
+			[]string{"items[0]", "today"}},
+		"az's list": {`[]`, []string{"found array"}},
 	} {
 		nodes, err := SavedNodes("saved/nodes.json", []byte(test.raw))
 		if err == nil || nodes != nil {
@@ -106,7 +120,8 @@ func TestSavedWrong(t *testing.T) {
 			}
 		}
 	}
-	if _, err := SavedPods("pods.json", []byte(aksNode)); err == nil || !strings.Contains(err.Error(), "kubectl get pods -A -o json") {
+	if _, err := SavedPods("pods.json", []byte(aksNode)); err == nil ||
+		!strings.Contains(err.Error(), "kubectl get pods -A -o json") {
 		t.Errorf("nodes for pods: %v", err)
 	}
 }
@@ -130,22 +145,28 @@ func TestHolds(t *testing.T) {
 		nodes      []Node
 		ours, told bool
 	}{
-		"none": {nil, false, false}, "ours": {nodes, true, true}, "another's": {[]Node{other}, false, true}, "a twin's": {[]Node{twin}, false, true},
-		"silent": {[]Node{{Name: "x"}}, false, false}, "silent and ours": {[]Node{{Name: "x"}, nodes[0]}, true, true},
+		"none": {nil, false, false}, "ours": {nodes, true, true}, "another's": {[]Node{other},
+			false, true}, "a twin's": {[]Node{twin}, false, true},
+		"silent": {[]Node{{Name: "x"}}, false, false}, "silent and ours": {
+			[]Node{{Name: "x"}, nodes[0]}, true, true},
 	} {
 		if ours, told := c.Holds(test.nodes); ours != test.ours || told != test.told {
 			t.Errorf("%s: %v, %v", name, ours, told)
 		}
 	}
-	for host, want := range map[string]bool{"shop-1.hcp.westeurope.azmk8s.io": true, "SHOP-2.privatelink.westeurope.azmk8s.io": true, "": false, "hcp.westeurope.azmk8s.io": false} {
+	for host, want := range map[string]bool{"shop-1.hcp.westeurope.azmk8s.io": true,
+		"SHOP-2.privatelink.westeurope.azmk8s.io": true, "": false,
+		"hcp.westeurope.azmk8s.io": false} {
 		if c.Serves(host) != want {
 			t.Errorf("it serves %q: %v", host, !want)
 		}
 	}
 }
 
-// checkDecoded holds what must be true of anything that was decoded: sorted, named, and the same from a list of one.
-func checkDecoded[T any](t *testing.T, raw []byte, kind string, decode func([]byte) ([]T, error), compare func(T, T) int, name func(T) string) []T {
+// checkDecoded holds what must be true of anything that was decoded: sorted, named, and the same
+// from a list of one.
+func checkDecoded[T any](t *testing.T, raw []byte, kind string, decode func([]byte) ([]T, error),
+	compare func(T, T) int, name func(T) string) []T {
 	all, err := decode(raw)
 	if err != nil {
 		if all != nil {
@@ -172,11 +193,13 @@ func checkDecoded[T any](t *testing.T, raw []byte, kind string, decode func([]by
 }
 
 func FuzzNodes(f *testing.F) {
-	for _, seed := range []string{aksNode, aksPod, `{"kind":"NodeList","items":[` + aksNode + `,{"metadata":{"name":"a"}}]}`, `{"kind":"List","items":null}`, "\xef\xbb\xbf{}"} {
+	for _, seed := range []string{aksNode, aksPod, `{"kind":"NodeList","items":[` + aksNode +
+		`,{"metadata":{"name":"a"}}]}`, `{"kind":"List","items":null}`, "\xef\xbb\xbf{}"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, n := range checkDecoded(t, raw, "Node", DecodeNodes, Node.Compare, func(n Node) string { return n.Name }) {
+		for _, n := range checkDecoded(t, raw, "Node", DecodeNodes, Node.Compare,
+			func(n Node) string { return n.Name }) {
 			for i, p := range n.PodCIDRs {
 				if !p.IsValid() || p != p.Masked() || slices.Contains(n.PodCIDRs[:i], p) {
 					t.Errorf("pod CIDR %s of %v", p, n.PodCIDRs)
@@ -190,11 +213,15 @@ func FuzzNodes(f *testing.F) {
 }
 
 func FuzzPods(f *testing.F) {
-	for _, seed := range []string{aksPod, aksNode, `{"kind":"PodList","items":[` + aksPod + `,{"metadata":{"name":"a","namespace":"b"}}]}`, `{"kind":"Pod","metadata":{"name":"a"},"status":{"podIP":"::ffff:10.0.0.1"}}`} {
+	for _, seed := range []string{aksPod, aksNode, `{"kind":"PodList","items":[` + aksPod +
+		`,{"metadata":{"name":"a","namespace":"b"}}]}`,
+		`{"kind":"Pod","metadata":{"name":"a"},"status":{"podIP":"::ffff:10.0.0.1"}}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, p := range checkDecoded(t, raw, "Pod", DecodePods, Pod.Compare, func(p Pod) string { return p.Name }) {
+		for _, p := range checkDecoded(t, raw, "Pod", DecodePods, Pod.Compare, func(p Pod) string {
+			return p.Name
+		}) {
 			for i, a := range p.Addresses {
 				if !a.IsValid() || a.Is4In6() || slices.Contains(p.Addresses[:i], a) {
 					t.Errorf("address %s of %v", a, p.Addresses)

@@ -16,8 +16,8 @@ type Rights struct {
 	Permissions []Permission `json:"permissions"`
 	// Denied are what deny assignments remove, whatever is allowed.
 	Denied []Permission `json:"denied,omitempty"`
-	// DeniedBy names the deny assignments; Undenied says why they could not be read, "" where they were: something may be
-	// denied that looks allowed.
+	// DeniedBy names the deny assignments; Undenied says why they could not be read, "" where they
+	// were: something may be denied that looks allowed.
 	DeniedBy []string `json:"deniedBy,omitempty"`
 	Undenied string   `json:"undenied,omitempty"`
 	// Roles names the roles the permissions come from, where that is known.
@@ -48,7 +48,8 @@ func (p Permission) covers(action string) bool {
 	return anyAction(p.Actions, action) && !anyAction(p.NotActions, action)
 }
 
-// anyAction reports whether one of the patterns, in which * stands for anything, matches an action; without case.
+// anyAction reports whether one of the patterns, in which * stands for anything, matches an action;
+// without case.
 func anyAction(patterns []string, action string) bool {
 	for _, p := range patterns {
 		if p == "*" || strings.EqualFold(p, action) {

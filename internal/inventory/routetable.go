@@ -32,8 +32,9 @@ func hopType(written string) string {
 	return written
 }
 
-// managerTable are the tables of Azure Virtual Network Manager: AVNM_Managed_<32 hex digits> in the group
-// AVNM_Managed_ResourceGroup_<subscription> (common-issues of Azure Virtual Network Manager, which names the group).
+// managerTable are the tables of Azure Virtual Network Manager: AVNM_Managed_<32 hex digits> in the
+// group AVNM_Managed_ResourceGroup_<subscription> (common-issues of Azure Virtual Network Manager,
+// which names the group).
 var managerTable = regexp.MustCompile(`(?i)/resourceGroups/AVNM_Managed_ResourceGroup_[^/]+/|/routeTables/AVNM_Managed_[0-9a-f]{32}$`)
 
 // IsManagerTable reports whether a route table belongs to Azure Virtual Network Manager.
@@ -141,7 +142,8 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 		}
 		name := strings.ToLower(t.Routes[i].Name)
 		if names[name] {
-			return nil, fmt.Errorf("routes[%d]: another route is also named %s", i, t.Routes[i].Name)
+			return nil, fmt.Errorf("routes[%d]: another route is also named %s", i,
+				t.Routes[i].Name)
 		}
 		names[name] = true
 	}
@@ -152,8 +154,8 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 	return t, nil
 }
 
-// within returns the part of a document that a copy was made of, so that the copy need not be kept, and what follows; or the copy, where
-// it is not in it.
+// within returns the part of a document that a copy was made of, so that the copy need not be kept,
+// and what follows; or the copy, where it is not in it.
 func within(document, part []byte) (same, rest []byte) {
 	at := bytes.Index(document, part)
 	if at < 0 {
@@ -187,7 +189,8 @@ func DecodeRoute(raw []byte) (Route, error) {
 	if doc.Name == "" || p.AddressPrefix == "" {
 		return Route{}, fmt.Errorf("a route needs a name and an addressPrefix")
 	}
-	r := Route{Name: doc.Name, Prefix: arm.ParsePrefix(p.AddressPrefix), HopType: hopType(p.NextHopType), Raw: raw}
+	r := Route{Name: doc.Name, Prefix: arm.ParsePrefix(p.AddressPrefix),
+		HopType: hopType(p.NextHopType), Raw: raw}
 	if !r.Prefix.IsValid() {
 		r.Tag = p.AddressPrefix
 	}

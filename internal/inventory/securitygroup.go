@@ -14,18 +14,21 @@ import (
 type SecurityGroup struct {
 	arm.Document
 	Location string
-	// Rules are its own and Azure's default ones, in the order in which they are asked: by direction, then by priority.
+	// Rules are its own and Azure's default ones, in the order in which they are asked: by
+	// direction, then by priority.
 	Rules []SecurityRule
 }
 
-// SecurityRule is one rule of a network security group. Lists hold the singular and the plural form of a field together.
+// SecurityRule is one rule of a network security group. Lists hold the singular and the plural form
+// of a field together.
 type SecurityRule struct {
 	Name     string
 	Priority int // 100 to 4096; the default rules have 65000 and more
 	Inbound  bool
 	Allow    bool
 	Protocol string // Tcp, Udp, Icmp, Esp, Ah, or * for all
-	// Sources and Destinations are prefixes, addresses, service tags, or *; empty where application security groups stand instead.
+	// Sources and Destinations are prefixes, addresses, service tags, or *; empty where application
+	// security groups stand instead.
 	Sources, Destinations []string
 	// SourceGroups and DestinationGroups are application security groups.
 	SourceGroups, DestinationGroups []arm.ID
@@ -43,7 +46,8 @@ func DecodeSecurityGroup(raw []byte) (*SecurityGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &SecurityGroup{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location}
+	g := &SecurityGroup{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw},
+		Location: h.Location}
 	for i, rawRule := range slices.Concat(p.Rules, p.Defaults) {
 		rule, err := decodeSecurityRule(rawRule)
 		if err != nil {
@@ -94,9 +98,12 @@ func decodeSecurityRule(raw []byte) (SecurityRule, error) {
 	}
 	return SecurityRule{
 		Name: doc.Name, Priority: p.Priority, Protocol: p.Protocol,
-		Inbound: strings.EqualFold(p.Direction, "Inbound"), Allow: strings.EqualFold(p.Access, "Allow"),
-		Sources: oneAndMany(p.Source, p.Sources), Destinations: oneAndMany(p.Destination, p.Destinations),
-		SourcePorts: oneAndMany(p.SourcePort, p.SourcePorts), DestinationPorts: oneAndMany(p.DestinationPort, p.DestinationPorts),
+		Inbound: strings.EqualFold(p.Direction, "Inbound"), Allow: strings.EqualFold(p.Access,
+			"Allow"),
+		Sources: oneAndMany(p.Source, p.Sources), Destinations: oneAndMany(p.Destination,
+			p.Destinations),
+		SourcePorts: oneAndMany(p.SourcePort, p.SourcePorts), DestinationPorts: oneAndMany(
+			p.DestinationPort, p.DestinationPorts),
 		SourceGroups: refIDs(p.SourceGroups), DestinationGroups: refIDs(p.DestinationGroups),
 	}, nil
 }

@@ -82,7 +82,8 @@ type Writer struct {
 
 // Known is what was read about a cluster apart from its document.
 type Known struct {
-	// OwnSubnets are the node subnets of the virtual network AKS made itself, once they were looked for.
+	// OwnSubnets are the node subnets of the virtual network AKS made itself, once they were looked
+	// for.
 	OwnSubnets []arm.ID
 
 	// Written are the tables that the cluster's identity wrote, by the activity log as far as it
@@ -125,8 +126,9 @@ type Wanted struct {
 	VNets    []arm.ID // with all their subnets
 	Subnets  []arm.ID
 	Tables   []arm.ID
-	// Of the clusters below (which must be in the snapshot): node subnets that AKS made itself, managed tables, the next
-	// tables written by the cluster's identity, addresses of the nodes' NICs.
+	// Of the clusters below (which must be in the snapshot): node subnets that AKS made itself,
+	// managed tables, the next tables written by the cluster's identity, addresses of the nodes'
+	// NICs.
 	OwnSubnets []arm.ID
 	Managed    []arm.ID
 	Written    []arm.ID
@@ -135,7 +137,8 @@ type Wanted struct {
 
 // Empty reports whether nothing is wanted.
 func (w Wanted) Empty() bool {
-	return len(w.Clusters)+len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.OwnSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) == 0
+	return len(w.Clusters)+len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.OwnSubnets)+
+		len(w.Managed)+len(w.Written)+len(w.NICs) == 0
 }
 
 // Add adds what another Wanted names.
@@ -144,8 +147,10 @@ func (w *Wanted) Add(o Wanted) {
 		to   *[]arm.ID
 		more []arm.ID
 	}{
-		{&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets}, {&w.Tables, o.Tables}, {&w.VNets, o.VNets},
-		{&w.OwnSubnets, o.OwnSubnets}, {&w.Managed, o.Managed}, {&w.Written, o.Written}, {&w.NICs, o.NICs},
+		{&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets}, {&w.Tables, o.Tables}, {&w.VNets,
+			o.VNets},
+		{&w.OwnSubnets, o.OwnSubnets}, {&w.Managed, o.Managed}, {&w.Written, o.Written}, {&w.NICs,
+			o.NICs},
 	} {
 		*list.to = append(*list.to, list.more...)
 	}
@@ -211,7 +216,8 @@ func (s *Snapshot) Learn(cluster arm.ID) *Known {
 // Fork returns a copy. Reading clusters, tables and subnets into it does not change the original.
 func (s *Snapshot) Fork() *Snapshot {
 	c := *s
-	c.Clusters, c.Tables, c.Subnets, c.Unread = maps.Clone(s.Clusters), maps.Clone(s.Tables), maps.Clone(s.Subnets), maps.Clone(s.Unread)
+	c.Clusters, c.Tables, c.Subnets, c.Unread = maps.Clone(s.Clusters), maps.Clone(s.Tables),
+		maps.Clone(s.Subnets), maps.Clone(s.Unread)
 	c.known = make(map[string]*Known, len(s.known))
 	for key, k := range s.known {
 		same := *k
@@ -254,7 +260,8 @@ func (s *Snapshot) Add(raw []byte) error {
 	case id.Is(arm.TypeLock):
 		err = put(s.Locks, id, raw, DecodeLock)
 	default:
-		return fmt.Errorf("id: %q is a %s, a resource type that routekeeper does not read", h.ID, id.Type())
+		return fmt.Errorf("id: %q is a %s, a resource type that routekeeper does not read", h.ID,
+			id.Type())
 	}
 	return err
 }
@@ -268,8 +275,8 @@ func put[T any](in map[string]*T, id arm.ID, raw []byte, decode func([]byte) (*T
 	return err
 }
 
-// NodeSubnetIDs returns the IDs of the cluster's node subnets, sorted: the ones that its pools name,
-// and the one that AKS created if a pool names none (once it was read).
+// NodeSubnetIDs returns the IDs of the cluster's node subnets, sorted: the ones that its pools
+// name, and the one that AKS created if a pool names none (once it was read).
 func (s *Snapshot) NodeSubnetIDs(c *Cluster) []arm.ID {
 	ids := c.BroughtSubnets()
 	if c.MakesOwnVNet() {
@@ -299,25 +306,28 @@ func (s *Snapshot) Elsewhere(t *RouteTable, c *Cluster) bool {
 	}
 	nodes := s.NodePrefixes(c)
 	holds := func(prefixes []netip.Prefix) bool {
-		return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return slices.ContainsFunc(nodes, p.Overlaps) })
+		return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool {
+			return slices.ContainsFunc(nodes, p.Overlaps)
+		})
 	}
-	return len(networks) > 0 && len(t.Subnets) > 0 && !slices.ContainsFunc(t.Subnets, func(id arm.ID) bool {
-		at := s.VNets[id.Parent().Key()]
-		switch {
-		case at == nil || slices.ContainsFunc(networks, at.ID.Equal):
-			return true
-		case holds(at.Prefixes):
-			return false
-		}
-		other := false
-		for _, peering := range at.Peerings {
-			if slices.ContainsFunc(networks, peering.Remote.Equal) {
+	return len(networks) > 0 && len(t.Subnets) > 0 &&
+		!slices.ContainsFunc(t.Subnets, func(id arm.ID) bool {
+			at := s.VNets[id.Parent().Key()]
+			switch {
+			case at == nil || slices.ContainsFunc(networks, at.ID.Equal):
 				return true
+			case holds(at.Prefixes):
+				return false
 			}
-			other = other || holds(peering.Prefixes)
-		}
-		return !other // an address in no network may still be the cluster's
-	})
+			other := false
+			for _, peering := range at.Peerings {
+				if slices.ContainsFunc(networks, peering.Remote.Equal) {
+					return true
+				}
+				other = other || holds(peering.Prefixes)
+			}
+			return !other // an address in no network may still be the cluster's
+		})
 }
 
 // SortPrefixes returns the prefixes in order, each once.

@@ -18,10 +18,11 @@ type Subnet struct {
 	// SecurityGroup and NATGateway are the associated ones, or "".
 	SecurityGroup, NATGateway arm.ID
 	EndpointPolicies          []arm.ID // the service endpoint policies
-	// Delegations are the services it is delegated to, such as Microsoft.Network/applicationGateways.
+	// Delegations are the services it is delegated to, such as
+	// Microsoft.Network/applicationGateways.
 	Delegations []string
-	// Configurations are the IP configurations in it, of network interfaces and others; those of Application Gateways are not. Used is
-	// how many addresses are in use, as far as that shows.
+	// Configurations are the IP configurations in it, of network interfaces and others; those of
+	// Application Gateways are not. Used is how many addresses are in use, as far as that shows.
 	Configurations []arm.ID
 	Used           int
 	// Failed is set if the last operation on the subnet failed: the document may not be in effect.
@@ -97,7 +98,8 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 	s := &Subnet{
 		Document:   arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw},
 		Prefixes:   arm.ParsePrefixes([]string{p.AddressPrefix}, p.AddressPrefixes),
-		RouteTable: p.RouteTable.Target(), SecurityGroup: p.SecurityGroup.Target(), NATGateway: p.NATGateway.Target(),
+		RouteTable: p.RouteTable.Target(), SecurityGroup: p.SecurityGroup.Target(),
+		NATGateway:       p.NATGateway.Target(),
 		EndpointPolicies: refIDs(p.EndpointPolicy),
 		Used:             len(p.IPConfigurations),
 		Failed:           strings.EqualFold(p.State, "Failed"),
@@ -109,7 +111,8 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 	for _, d := range p.Delegations {
 		s.Delegations = append(s.Delegations, d.Properties.ServiceName)
 	}
-	// A gateway shows as applicationGatewayIPConfigurations of the subnet, on some API versions as ipConfigurations.
+	// A gateway shows as applicationGatewayIPConfigurations of the subnet, on some API versions as
+	// ipConfigurations.
 	seen := map[string]bool{}
 	for _, list := range [][]arm.Ref{p.GatewayConfigurations, p.IPConfigurations} {
 		for _, c := range list {
@@ -134,7 +137,9 @@ func (s *Subnet) UsedIPv4() int {
 
 // DelegatedTo reports whether the subnet is delegated to a service.
 func (s *Subnet) DelegatedTo(service string) bool {
-	return slices.ContainsFunc(s.Delegations, func(d string) bool { return strings.EqualFold(d, service) })
+	return slices.ContainsFunc(s.Delegations, func(d string) bool {
+		return strings.EqualFold(d, service)
+	})
 }
 
 // FirstUsable is the first address of a subnet that Azure assigns, after the reserved ones.
@@ -159,7 +164,8 @@ func gatewayOf(configuration arm.ID) arm.ID {
 	return ""
 }
 
-// ProvisioningState returns what a document says of the last operation on it: Succeeded, Updating, Failed, Deleting.
+// ProvisioningState returns what a document says of the last operation on it: Succeeded, Updating,
+// Failed, Deleting.
 func ProvisioningState(raw []byte) string {
 	// It stands near the front of a long document; without one there is no state: "".
 	return gjson.GetBytes(raw, "properties.provisioningState").String()
@@ -168,5 +174,6 @@ func ProvisioningState(raw []byte) string {
 // Settled reports whether no operation is running on the document's resource.
 func Settled(raw []byte) bool {
 	state := ProvisioningState(raw)
-	return !strings.EqualFold(state, "Updating") && !strings.EqualFold(state, "Deleting") && !strings.EqualFold(state, "Creating")
+	return !strings.EqualFold(state, "Updating") && !strings.EqualFold(state, "Deleting") &&
+		!strings.EqualFold(state, "Creating")
 }

@@ -23,8 +23,9 @@ type Peering struct {
 	Remote arm.ID
 	// Prefixes are the address space of the other network as this one knows it.
 	Prefixes []netip.Prefix
-	// Connected is set when both sides are there; Access when this side lets the networks reach each other, Forwarded when it
-	// lets in what the other network only forwards; RemoteGateways when this network uses the other's gateways, and what they learn.
+	// Connected is set when both sides are there; Access when this side lets the networks reach
+	// each other, Forwarded when it lets in what the other network only forwards; RemoteGateways
+	// when this network uses the other's gateways, and what they learn.
 	Connected, Access, Forwarded, RemoteGateways bool
 }
 
@@ -50,12 +51,13 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 		Peerings     []struct {
 			Name       string `json:"name"`
 			Properties struct {
-				Remote          *arm.Ref `json:"remoteVirtualNetwork"`
-				RemoteSpace     space    `json:"remoteAddressSpace"`
-				State           string   `json:"peeringState"`
-				AllowAccess     *bool    `json:"allowVirtualNetworkAccess"` // true where it is left out
-				AllowForwarding bool     `json:"allowForwardedTraffic"`
-				RemoteGateways  bool     `json:"useRemoteGateways"`
+				Remote      *arm.Ref `json:"remoteVirtualNetwork"`
+				RemoteSpace space    `json:"remoteAddressSpace"`
+				State       string   `json:"peeringState"`
+				// true where it is left out
+				AllowAccess     *bool `json:"allowVirtualNetworkAccess"`
+				AllowForwarding bool  `json:"allowForwardedTraffic"`
+				RemoteGateways  bool  `json:"useRemoteGateways"`
 			} `json:"properties"`
 		} `json:"virtualNetworkPeerings"`
 	}
@@ -63,12 +65,15 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	v := &VNet{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location, Prefixes: arm.ParsePrefixes(p.AddressSpace.AddressPrefixes)}
+	v := &VNet{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location,
+		Prefixes: arm.ParsePrefixes(p.AddressSpace.AddressPrefixes)}
 	for _, peering := range p.Peerings {
 		q := peering.Properties
 		v.Peerings = append(v.Peerings, Peering{
-			Name: peering.Name, Remote: q.Remote.Target(), Prefixes: arm.ParsePrefixes(q.RemoteSpace.AddressPrefixes),
-			Connected: strings.EqualFold(q.State, "Connected"), Access: q.AllowAccess == nil || *q.AllowAccess, Forwarded: q.AllowForwarding, RemoteGateways: q.RemoteGateways,
+			Name: peering.Name, Remote: q.Remote.Target(), Prefixes: arm.ParsePrefixes(
+				q.RemoteSpace.AddressPrefixes),
+			Connected: strings.EqualFold(q.State, "Connected"), Access: q.AllowAccess == nil ||
+				*q.AllowAccess, Forwarded: q.AllowForwarding, RemoteGateways: q.RemoteGateways,
 		})
 	}
 	subnets := make([]*Subnet, len(p.Subnets))

@@ -83,7 +83,8 @@ func TestClusterMadeAgainElsewhere(t *testing.T) {
 				play := w.addCluster("play", "50")
 				config := onRemoval(configure("play", play.cluster, play.target), removal)
 				w.edit(play.subnet.Parent().Child("subnets", "other"), func(p object) {
-					p["routeTable"] = object{"id": string(play.target)} // so that a proof can be found
+					// so that a proof can be found
+					p["routeTable"] = object{"id": string(play.target)}
 				})
 				k := w.run(10*time.Second, config)
 				k.since(2 * time.Minute)
@@ -97,8 +98,10 @@ func TestClusterMadeAgainElsewhere(t *testing.T) {
 					"routeTable": object{"id": string(play.table)}}})
 				time.Sleep(10 * time.Second)
 				w.put(play.cluster, object{"properties": object{
-					"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": "10.151.0.0/16"},
-					"agentPoolProfiles": []any{object{"name": "np", "count": 2, "vnetSubnetID": string(nodes)}}}})
+					"networkProfile": object{"networkPlugin": "kubenet",
+						"podCidr": "10.151.0.0/16"},
+					"agentPoolProfiles": []any{
+						object{"name": "np", "count": 2, "vnetSubnetID": string(nodes)}}}})
 				k.since(5 * time.Minute)
 				w.expectRoutes(play.target, fresh...)
 				w.strip(nodes, play.subnet)
@@ -112,10 +115,10 @@ func TestClusterMadeAgainElsewhere(t *testing.T) {
 	}
 }
 
-// TestClusterMadeAgainWhileDown: a cluster is made again with another pod CIDR while no keeper runs.
-// Nothing remembers the old one, and a new node has the address of one of its nodes. A finding says
-// that a copy is there as long as it is; that of the address which no node has any more goes at once,
-// the other when the new route to its next hop has stood for long enough.
+// TestClusterMadeAgainWhileDown: a cluster is made again with another pod CIDR while no keeper
+// runs. Nothing remembers the old one, and a new node has the address of one of its nodes. A
+// finding says that a copy is there as long as it is; that of the address which no node has any
+// more goes at once, the other when the new route to its next hop has stood for long enough.
 func TestClusterMadeAgainWhileDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -129,8 +132,9 @@ func TestClusterMadeAgainWhileDown(t *testing.T) {
 		w.remove(play.cluster)
 		w.putTable(play.table)
 		w.put(play.cluster, object{"properties": object{
-			"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": "10.151.0.0/16"},
-			"agentPoolProfiles": []any{object{"name": "np", "count": 1, "vnetSubnetID": string(play.subnet)}}}})
+			"networkProfile": object{"networkPlugin": "kubenet", "podCidr": "10.151.0.0/16"},
+			"agentPoolProfiles": []any{
+				object{"name": "np", "count": 1, "vnetSubnetID": string(play.subnet)}}}})
 		time.Sleep(2 * time.Minute)
 		k := w.run(10*time.Second, config)
 		rounds := k.since(time.Minute)
@@ -188,26 +192,31 @@ func TestFleetAtRest(t *testing.T) {
 // Whatever one of them refuses or fails, the node subnet is repaired as long as the network's
 // answers; and a finding says what does not.
 func TestThreeSubscriptions(t *testing.T) {
-	const network, hub = "5ab00000-0000-4000-8000-00000000000b", "5ab00000-0000-4000-8000-00000000000c"
+	const network, hub = "5ab00000-0000-4000-8000-00000000000b",
+		"5ab00000-0000-4000-8000-00000000000c"
 	silent := []finding.Code{finding.ReadFailed, finding.AzureUnreachable}
 	for name, c := range map[string]struct {
 		fault emulator.Fault
 		says  []finding.Code
 	}{
-		"the cluster's refuses": {emulator.Fault{Path: "^/subscriptions/" + emulator.DefaultSubscription,
-			Status: 403, Code: "AuthorizationFailed"}, []finding.Code{finding.ReadFailed}},
+		"the cluster's refuses": {
+			emulator.Fault{Path: "^/subscriptions/" + emulator.DefaultSubscription,
+				Status: 403, Code: "AuthorizationFailed"}, []finding.Code{finding.ReadFailed}},
 		"the target's fails": {emulator.Fault{Path: "^/subscriptions/" + hub,
 			Status: 503, Code: "ServiceUnavailable"}, silent},
-		"the target's hangs": {emulator.Fault{Path: "^/subscriptions/" + hub, Hold: "before"}, silent},
+		"the target's hangs": {emulator.Fault{Path: "^/subscriptions/" + hub, Hold: "before"},
+			silent},
 		"the target's throttles": {emulator.Fault{Path: "^/subscriptions/" + hub, Status: 429,
-			Code: "SubscriptionRequestsThrottled", RetryAfter: 60}, []finding.Code{finding.ReadFailed}},
+			Code: "SubscriptionRequestsThrottled", RetryAfter: 60},
+			[]finding.Code{finding.ReadFailed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				opts := slow
 				opts.Subscriptions = []string{emulator.DefaultSubscription, network, hub}
 				w := emptyWorld(t, opts)
-				cluster := arm.ResourceID(emulator.DefaultSubscription, "shop-rg", arm.TypeCluster, "shop")
+				cluster := arm.ResourceID(emulator.DefaultSubscription, "shop-rg", arm.TypeCluster,
+					"shop")
 				vnet := arm.ResourceID(network, "net-rg", arm.TypeVNet, "vnet")
 				table := arm.ResourceID(network, "net-rg", arm.TypeRouteTable, "rt")
 				target := arm.ResourceID(hub, "hub-rg", arm.TypeRouteTable, "hub-rt")
@@ -219,11 +228,14 @@ func TestThreeSubscriptions(t *testing.T) {
 				w.putTable(target, "theirs 10.99.0.0/16 10.98.0.4")
 				w.put(vnet, object{"properties": object{
 					"addressSpace": object{"addressPrefixes": []any{"10.42.0.0/16"}},
-					"subnets": []any{object{"name": "nodes", "properties": object{"addressPrefix": "10.42.1.0/24",
-						"routeTable": object{"id": string(table)}}}}}})
+					"subnets": []any{object{"name": "nodes",
+						"properties": object{"addressPrefix": "10.42.1.0/24",
+							"routeTable": object{"id": string(table)}}}}}})
 				w.put(cluster, object{"properties": object{
-					"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/16"},
-					"agentPoolProfiles": []any{object{"name": "np", "count": 3, "vnetSubnetID": string(nodes)}}}})
+					"networkProfile": object{"networkPlugin": "kubenet",
+						"podCidr": "10.244.0.0/16"},
+					"agentPoolProfiles": []any{
+						object{"name": "np", "count": 3, "vnetSubnetID": string(nodes)}}}})
 				time.Sleep(time.Minute)
 				k := w.run(10*time.Second, configure("shop", cluster, target))
 				k.since(2 * time.Minute)
@@ -279,7 +291,8 @@ func TestHangingIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, k, _ := attacked(t, Options{ClusterInterval: 5 * time.Second})
-				w.inject(emulator.Fault{Method: http.MethodGet, Path: c.path, Hold: "before", Count: -1})
+				w.inject(emulator.Fault{Method: http.MethodGet, Path: c.path, Hold: "before",
+					Count: -1})
 				rounds := k.since(30 * time.Second)
 				if len(rounds) == 0 {
 					t.Fatal("no check has ended")

@@ -21,16 +21,20 @@ const aliveFor = time.Second
 // gone or being deleted, which starts with removing the table from the subnets; or the cluster has
 // left kubenet since its document was read. If AKS does not answer in time, IP configurations of
 // the cluster's nodes in a node subnet prove that the cluster exists.
-func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change plan.Change, subnet *inventory.Subnet) *finding.Finding {
+func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change plan.Change,
+	subnet *inventory.Subnet) *finding.Finding {
 	name, table := change.Cluster, change.New.RouteTable
-	i := slices.IndexFunc(c.configs, func(config v1alpha1.ClusterRoutes) bool { return config.Metadata.Name == name })
+	i := slices.IndexFunc(c.configs, func(config v1alpha1.ClusterRoutes) bool {
+		return config.Metadata.Name == name
+	})
 	if i < 0 {
 		return nil
 	}
 	id := idOf(c.configs[i])
 	s := inventory.NewSnapshot()
 	o := azure.ReadOptions{Wait: aliveFor, NotBefore: c.began, Calls: c.calls, Life: c.life}
-	err := c.k.azure.Read(context.WithoutCancel(ctx), s, inventory.Wanted{Clusters: []arm.ID{id}, Tables: []arm.ID{table}}, o)
+	err := c.k.azure.Read(context.WithoutCancel(ctx), s, inventory.Wanted{Clusters: []arm.ID{id},
+		Tables: []arm.ID{table}}, o)
 	left := func(format string, args ...any) *finding.Finding {
 		f := finding.New(finding.ClusterMissing, name, string(id), format, args...).
 			WithFix("remove %s from the config", name)
@@ -39,12 +43,15 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	cluster := s.Cluster(id)
 	switch {
 	case s.Unread[table.Key()].Absent:
-		f := finding.New(finding.TableMissing, name, string(table), "route table %s does not exist: it is not put back on %s", table.Short(), subnet.ID.Short()).
+		f := finding.New(finding.TableMissing, name, string(table),
+			"route table %s does not exist: it is not put back on %s", table.Short(),
+			subnet.ID.Short()).
 			WithFix("%s", plan.Remake(cmp.Or(cluster, seen.Cluster(id)), table,
 				finding.Command("create the table, or correct the config of %s", name)))
 		return &f
 	case cluster != nil && cluster.Deleting:
-		return left("cluster %s is being deleted: the route table of %s is not put back", id.Short(), subnet.ID.Short())
+		return left("cluster %s is being deleted: the route table of %s is not put back",
+			id.Short(), subnet.ID.Short())
 	case cluster != nil && !cluster.Kubenet() && ofNodes(seen, id, subnet.ID):
 		f := finding.New(finding.ClusterNotKubenet, name, string(id),
 			"cluster %s is not kubenet any more: the route table of %s is not put back",
@@ -53,12 +60,14 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	case cluster != nil:
 		return nil
 	case err == nil && s.Unread[id.Key()].Absent:
-		return left("cluster %s does not exist: the route table of %s is not put back", id.Short(), subnet.ID.Short())
+		return left("cluster %s does not exist: the route table of %s is not put back", id.Short(),
+			subnet.ID.Short())
 	case hasNodes(seen, id, subnet):
 		return nil
 	}
 	f := finding.New(finding.AssociationLost, name, string(subnet.ID),
-		"%s has lost its route table %s, which is not put back: cluster %s could not be read (%s), and no "+
+		"%s has lost its route table %s, which is not put back: cluster %s could not be read "+
+			"(%s), and no "+
 			"subnet shows its nodes", subnet.ID.Short(), table.Short(), id.Short(),
 		s.Unread[id.Key()].Reason()).
 		WithFix("az network vnet subnet update --ids %s --route-table %s", subnet.ID, table)
@@ -94,25 +103,32 @@ func hasNodes(s *inventory.Snapshot, id arm.ID, subnet *inventory.Subnet) bool {
 // provenGone removes the deletes of missing clusters from a plan, unless Azure confirms now that
 // they are missing. A cluster that was created again loses no route, and neither does one behind a
 // 404 from something in between.
-func (c *check) provenGone(ctx context.Context, seen *inventory.Snapshot, p plan.Plan, table *inventory.RouteTable) plan.Plan {
+func (c *check) provenGone(ctx context.Context, seen *inventory.Snapshot, p plan.Plan,
+	table *inventory.RouteTable) plan.Plan {
 	doubted := map[string]bool{} // by name
 	for _, config := range c.configs {
 		id, name := idOf(config), config.Metadata.Name
-		deletes := func(change plan.Change) bool { return change.Verb == plan.Delete && change.Cluster == name }
+		deletes := func(change plan.Change) bool {
+			return change.Verb == plan.Delete && change.Cluster == name
+		}
 		if !seen.Unread[id.Key()].Absent || !slices.ContainsFunc(p.Changes, deletes) {
 			continue
 		}
 		s := inventory.NewSnapshot()
 		o := azure.ReadOptions{Wait: sourceFor, NotBefore: time.Now(), Calls: c.calls, Life: c.life}
-		err := c.k.azure.Read(context.WithoutCancel(ctx), s, inventory.Wanted{Clusters: []arm.ID{id}}, o)
+		err := c.k.azure.Read(context.WithoutCancel(ctx), s,
+			inventory.Wanted{Clusters: []arm.ID{id}}, o)
 		u := s.Unread[id.Key()]
-		if err != nil || !u.Absent || u.Code != "ResourceNotFound" && u.Code != "ResourceGroupNotFound" {
+		if err != nil || !u.Absent || u.Code != "ResourceNotFound" &&
+			u.Code != "ResourceGroupNotFound" {
 			doubted[name] = true
 		}
 	}
 	if len(doubted) == 0 {
 		return p
 	}
-	return p.Only(func(change plan.Change) bool { return change.Verb != plan.Delete || !doubted[change.Cluster] },
+	return p.Only(func(change plan.Change) bool {
+		return change.Verb != plan.Delete || !doubted[change.Cluster]
+	},
 		func(arm.ID) *inventory.RouteTable { return table })
 }

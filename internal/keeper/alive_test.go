@@ -20,15 +20,16 @@ func (w *world) ownNetwork(name string) (cluster, subnet, table arm.ID) {
 		"agentPoolProfiles": []any{object{"name": "np", "count": 2, "mode": "System"}}}})
 	time.Sleep(2 * time.Minute)
 	group := w.get(cluster)["properties"].(object)["nodeResourceGroup"].(string)
-	list := w.get(arm.GroupID(cluster.Subscription(), group) + "/providers/Microsoft.Network/virtualNetworks")
+	list := w.get(arm.GroupID(cluster.Subscription(), group) +
+		"/providers/Microsoft.Network/virtualNetworks")
 	network := list["value"].([]any)[0].(object)
 	subnet = arm.ID(network["properties"].(object)["subnets"].([]any)[0].(object)["id"].(string))
 	return cluster, subnet, w.tableOf(subnet)
 }
 
-// TestTableGoneBeforeAssociation: a subnet has lost its table, which does not exist any more when it is
-// about to be put back. It is not, and the finding says who makes the table again: AKS, where AKS made
-// it, also where AKS gives no answer at that moment; otherwise a person.
+// TestTableGoneBeforeAssociation: a subnet has lost its table, which does not exist any more when
+// it is about to be put back. It is not, and the finding says who makes the table again: AKS, where
+// AKS made it, also where AKS gives no answer at that moment; otherwise a person.
 func TestTableGoneBeforeAssociation(t *testing.T) {
 	for name, silent := range map[string]bool{"AKS answers": false, "AKS is silent": true} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +39,8 @@ func TestTableGoneBeforeAssociation(t *testing.T) {
 				k := w.run(time.Minute, w.demoConfig(), configure("made", made))
 				k.since(2 * time.Minute)
 				if silent {
-					w.inject(emulator.Fault{Method: "GET", Path: "managedClusters", Hold: "before", Count: -1})
+					w.inject(emulator.Fault{Method: "GET", Path: "managedClusters", Hold: "before",
+						Count: -1})
 				}
 				w.strip(subnet, w.demo.NodeSubnet)
 				w.remove(table)
@@ -48,14 +50,18 @@ func TestTableGoneBeforeAssociation(t *testing.T) {
 					cluster, fix  string
 					subnet, table arm.ID
 				}{
-					{"made", "az aks update --subscription " + made.Subscription() + " --resource-group made-rg --name made --yes", subnet, table},
-					{"shop", "create the table, or correct the config of shop", w.demo.NodeSubnet, w.demo.ClusterTable},
+					{"made", "az aks update --subscription " + made.Subscription() +
+						" --resource-group made-rg --name made --yes", subnet, table},
+					{"shop", "create the table, or correct the config of shop", w.demo.NodeSubnet,
+						w.demo.ClusterTable},
 				} {
 					fix := ""
 					for _, r := range rounds {
 						for _, f := range r.Findings {
-							if strings.HasSuffix(f.Message, "is not put back on "+c.subnet.Short()) && f.Cluster == c.cluster &&
-								f.Code == finding.TableMissing && c.table.Equal(arm.ID(f.Resource)) {
+							if strings.HasSuffix(f.Message, "is not put back on "+
+								c.subnet.Short()) && f.Cluster == c.cluster &&
+								f.Code == finding.TableMissing &&
+								c.table.Equal(arm.ID(f.Resource)) {
 								fix = f.Fix
 							}
 						}

@@ -16,8 +16,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestApart: whatever of one cluster hangs or fails, and from the first moment on, another one's strips are repaired within seconds, every
-// time; and the first is repaired when Azure answers again. The other one's calls are counted to its own rounds.
+// TestApart: whatever of one cluster hangs or fails, and from the first moment on, another one's
+// strips are repaired within seconds, every time; and the first is repaired when Azure answers
+// again. The other one's calls are counted to its own rounds.
 func TestApart(t *testing.T) {
 	const second = "5ab00000-0000-4000-8000-00000000000b"
 	for name, fault := range map[string]emulator.Fault{
@@ -46,11 +47,13 @@ func TestApart(t *testing.T) {
 						fault.Count = -1
 					}
 					mend := w.inject(fault)
-					k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
+					k := w.run(10*time.Second, w.demoConfig(),
+						configure("play", play.cluster, play.target))
 					repaired := func(what string, within time.Duration) {
 						t.Helper()
 						k.since(within)
-						if w.tableOf(w.demo.NodeSubnet) == "" || w.tableOf(w.demo.GatewaySubnet) == "" {
+						if w.tableOf(w.demo.NodeSubnet) == "" ||
+							w.tableOf(w.demo.GatewaySubnet) == "" {
 							t.Errorf("%s was not repaired within %s", what, within)
 						}
 					}
@@ -73,10 +76,13 @@ func TestApart(t *testing.T) {
 					mend()
 					k.since(3 * time.Minute)
 					if w.tableOf(play.subnet) == "" || len(w.routes(play.target)) != 2 {
-						t.Errorf("the other cluster has %q and %v when all is well again", w.tableOf(play.subnet), w.routes(play.target))
+						t.Errorf("the other cluster has %q and %v when all is well again",
+							w.tableOf(play.subnet), w.routes(play.target))
 					}
-					if r := k.since(30 * time.Second); len(r) != 3 || r[2].Of != nil || len(r[2].Findings) > 0 || r[2].Writes != 0 || r[2].Reads > 4 {
-						t.Errorf("a round when all is well again: %d rounds, %v", len(r), r[len(r)-1].Findings)
+					if r := k.since(30 * time.Second); len(r) != 3 || r[2].Of != nil ||
+						len(r[2].Findings) > 0 || r[2].Writes != 0 || r[2].Reads > 4 {
+						t.Errorf("a round when all is well again: %d rounds, %v", len(r),
+							r[len(r)-1].Findings)
 					}
 				})
 			})
@@ -84,7 +90,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// apartWorld has a second cluster in a subscription of its own, so that no list shows what a call for it would.
+// apartWorld has a second cluster in a subscription of its own, so that no list shows what a call
+// for it would.
 func apartWorld(t *testing.T) (*world, another) {
 	const second = "5ab00000-0000-4000-8000-00000000000b"
 	opts := slow
@@ -93,7 +100,8 @@ func apartWorld(t *testing.T) (*world, another) {
 	return w, w.addClusterIn(second, "play", "50")
 }
 
-// TestApartTells: of a cluster that does not answer there is a finding of its own, and no other is blamed.
+// TestApartTells: of a cluster that does not answer there is a finding of its own, and no other is
+// blamed.
 func TestApartTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
@@ -101,11 +109,14 @@ func TestApartTells(t *testing.T) {
 		w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before", Count: -1})
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
 		first := k.parts(7 * time.Second)
-		if len(first) != 2 || !slices.Equal(first[0].Of, []string{"shop"}) || len(first[0].Findings) > 0 || !first[0].Complete || first[0].Elapsed > time.Second {
+		if len(first) != 2 || !slices.Equal(first[0].Of, []string{"shop"}) ||
+			len(first[0].Findings) > 0 || !first[0].Complete || first[0].Elapsed > time.Second {
 			t.Errorf("the other's check: %+v", first)
 		}
 		last := first[len(first)-1]
-		if !slices.Equal(codes(last), []finding.Code{finding.ReadFailed, finding.TableUnknown}) || last.Findings[0].Cluster != "play" || !strings.Contains(last.Findings[0].Message, "no answer within 2s") {
+		if !slices.Equal(codes(last), []finding.Code{finding.ReadFailed, finding.TableUnknown}) ||
+			last.Findings[0].Cluster != "play" ||
+			!strings.Contains(last.Findings[0].Message, "no answer within 2s") {
 			t.Errorf("%+v", last.Findings)
 		}
 		alone := len(k.since(10 * time.Minute))
@@ -115,15 +126,18 @@ func TestApartTells(t *testing.T) {
 	})
 }
 
-// TestApartShared: clusters that share a target with one that does not answer are repaired all the same, if a little later.
+// TestApartShared: clusters that share a target with one that does not answer are repaired all the
+// same, if a little later.
 func TestApartShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
 		third := w.addCluster("third", "51")
 		w.strip(w.demo.NodeSubnet, third.subnet)
 		time.Sleep(10 * time.Second)
-		mend := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before", Count: -1})
-		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, w.demo.GatewayTable), configure("third", third.cluster))
+		mend := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before",
+			Count: -1})
+		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, w.demo.GatewayTable),
+			configure("third", third.cluster))
 		k.since(11 * time.Second)
 		if w.tableOf(third.subnet) == "" {
 			t.Error("the cluster that shares nothing waits")
@@ -140,17 +154,20 @@ func TestApartShared(t *testing.T) {
 	})
 }
 
-// TestApartJoins: two clusters are in rounds of their own when it is seen that they share something: the round that sees it waits for the
-// other, and then there is one of both.
+// TestApartJoins: two clusters are in rounds of their own when it is seen that they share
+// something: the round that sees it waits for the other, and then there is one of both.
 func TestApartJoins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(time.Minute)
-		mend := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before", Count: -1})
+		mend := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before",
+			Count: -1})
 		k.Wake("", play.cluster)
 		k.since(6 * time.Second) // it is on its own now
-		w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(play.table)} })
+		w.edit(w.demo.NodeSubnet, func(p object) {
+			p["routeTable"] = object{"id": string(play.table)}
+		})
 		k.Wake("", w.demo.NodeSubnet)
 		rounds := k.parts(40 * time.Second)
 		mend()
@@ -163,7 +180,8 @@ func TestApartJoins(t *testing.T) {
 			}
 			for _, cluster := range of {
 				if r.Started.Before(end[cluster]) {
-					t.Errorf("%s was in two rounds at once: %s to %s, and until %s", cluster, r.Started, r.Started.Add(r.Elapsed), end[cluster])
+					t.Errorf("%s was in two rounds at once: %s to %s, and until %s", cluster,
+						r.Started, r.Started.Add(r.Elapsed), end[cluster])
 				}
 				end[cluster] = r.Started.Add(r.Elapsed)
 			}
@@ -186,21 +204,26 @@ func TestReloadWhileOneHangs(t *testing.T) {
 			k.since(7 * time.Second)
 			third := w.addCluster("third", "51")
 			k.since(0)
-			k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), configure("third", third.cluster, third.target)})
+			k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(),
+				configure("third", third.cluster, third.target)})
 			k.since(12 * time.Second)
 			if len(w.routes(third.target)) != 2 {
 				t.Error("the new cluster is not kept")
 			}
-			r := slices.DeleteFunc(k.since(20*time.Second), func(r Round) bool { return r.Of != nil && len(r.Of) == 0 }) // of what is removed
-			if len(r) == 0 || r[0].Of != nil || !slices.Equal(r[0].Kept, []string{"shop", "third"}) || len(r[0].Findings) > 0 {
+			// of what is removed
+			r := slices.DeleteFunc(k.since(20*time.Second), func(r Round) bool {
+				return r.Of != nil && len(r.Of) == 0
+			})
+			if len(r) == 0 || r[0].Of != nil ||
+				!slices.Equal(r[0].Kept, []string{"shop", "third"}) || len(r[0].Findings) > 0 {
 				t.Errorf("%+v", r)
 			}
 		})
 	}
 }
 
-// TestParted: clusters that have nothing to write do not wait for those that have; each part of the round tells of its own, and of what it
-// cost.
+// TestParted: clusters that have nothing to write do not wait for those that have; each part of the
+// round tells of its own, and of what it cost.
 func TestParted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -212,19 +235,25 @@ func TestParted(t *testing.T) {
 		k.Wake("Ann Example", w.demo.NodeSubnet)
 		k.Wake("a pipeline", play.target)
 		r := k.parts(time.Minute)
-		if len(r) != 2 || !slices.Equal(r[0].Of, []string{"play"}) || !slices.Equal(r[1].Of, []string{"shop"}) {
+		if len(r) != 2 || !slices.Equal(r[0].Of, []string{"play"}) ||
+			!slices.Equal(r[1].Of, []string{"shop"}) {
 			t.Fatalf("%+v", r)
 		}
-		if r[0].Elapsed > time.Second || r[0].Writes != 0 || len(r[0].Changes) > 0 || len(r[0].Tables) != 2 || r[0].Asked.IsZero() || !r[0].Complete {
+		if r[0].Elapsed > time.Second || r[0].Writes != 0 || len(r[0].Changes) > 0 ||
+			len(r[0].Tables) != 2 || r[0].Asked.IsZero() || !r[0].Complete {
 			t.Errorf("the part with nothing to write: %+v", r[0])
 		}
-		if r[1].Elapsed < 4*time.Second || r[1].Writes != 1 || r[1].Reads > 9 || did(r[1]) != "1 done associate shop-vnet/nodes" || len(r[1].Tables) != 2 || !r[1].Complete {
+		if r[1].Elapsed < 4*time.Second || r[1].Writes != 1 || r[1].Reads > 9 ||
+			did(r[1]) != "1 done associate shop-vnet/nodes" || len(r[1].Tables) != 2 ||
+			!r[1].Complete {
 			t.Errorf("the part that writes: %+v", r[1])
 		}
-		if r[0].Reads+r[1].Reads == 0 { // what both ask for at the same moment counts with one of them
+		// what both ask for at the same moment counts with one of them
+		if r[0].Reads+r[1].Reads == 0 {
 			t.Error("neither part has read anything")
 		}
-		if r[0].Woke != (Cause{By: ByEvent, Caller: "a pipeline"}) || r[1].Woke != (Cause{By: ByEvent, Caller: "Ann Example"}) {
+		if r[0].Woke != (Cause{By: ByEvent, Caller: "a pipeline"}) ||
+			r[1].Woke != (Cause{By: ByEvent, Caller: "Ann Example"}) {
 			t.Errorf("woken by %+v and %+v", r[0].Woke, r[1].Woke)
 		}
 	})
@@ -234,11 +263,13 @@ func TestParted(t *testing.T) {
 func TestSilentCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
-		mend := w.inject(emulator.Fault{Method: "GET", Path: "managedClusters/play$|" + play.cluster.Subscription() + ".*managedClusters", Cut: "before", Count: -1})
+		mend := w.inject(emulator.Fault{Method: "GET", Path: "managedClusters/play$|" +
+			play.cluster.Subscription() + ".*managedClusters", Cut: "before", Count: -1})
 		k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(time.Minute)
 		for _, r := range k.parts(2 * time.Minute) {
-			if !slices.Equal(codes(r), []finding.Code{finding.ReadFailed}) || r.Findings[0].Cluster != "play" {
+			if !slices.Equal(codes(r), []finding.Code{finding.ReadFailed}) ||
+				r.Findings[0].Cluster != "play" {
 				t.Errorf("of %v: %+v", r.Of, r.Findings)
 			}
 		}
@@ -250,19 +281,22 @@ func TestSilentCluster(t *testing.T) {
 	})
 }
 
-// TestPartedFindings: a round is parted for its writes. What is about a target stays with the clusters that have it, and each part says
-// what is about everything.
+// TestPartedFindings: a round is parted for its writes. What is about a target stays with the
+// clusters that have it, and each part says what is about everything.
 func TestPartedFindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play, third := w.addCluster("play", "50"), w.addCluster("third", "51")
 		double := w.addCluster("double", "50") // with pods where those of play are
 		o := Options{Paused: func() string { return "until tomorrow" }}
-		k := w.runWith(o, time.Hour, w.demoConfig(), configure("play", play.cluster, play.target), configure("double", double.cluster, play.target), configure("third", third.cluster, third.target))
+		k := w.runWith(o, time.Hour, w.demoConfig(), configure("play", play.cluster, play.target),
+			configure("double", double.cluster, play.target), configure("third", third.cluster,
+				third.target))
 		k.since(time.Minute)
 		w.strip(w.demo.NodeSubnet, third.subnet)
 		k.since(10 * time.Second)
-		if _, err := k.Ask(t.Context(), Request{Verbs: []plan.Verb{plan.Associate, plan.Create}}); err != nil {
+		if _, err := k.Ask(t.Context(),
+			Request{Verbs: []plan.Verb{plan.Associate, plan.Create}}); err != nil {
 			t.Fatal(err)
 		}
 		rounds := k.parts(0)
@@ -270,27 +304,32 @@ func TestPartedFindings(t *testing.T) {
 			t.Fatalf("%d parts", len(rounds))
 		}
 		for _, r := range rounds {
-			if !slices.Contains(codes(r), finding.Paused) || !slices.Contains(codes(r), finding.ClustersOverlap) {
+			if !slices.Contains(codes(r), finding.Paused) ||
+				!slices.Contains(codes(r), finding.ClustersOverlap) {
 				t.Errorf("of %v: %v", r.Of, codes(r))
 			}
 		}
 	})
 }
 
-// TestPartedMeanwhile: while a round reads the last it needs, another sees that it shares something with it, and waits. It stays out of
-// what the first is parted into.
+// TestPartedMeanwhile: while a round reads the last it needs, another sees that it shares something
+// with it, and waits. It stays out of what the first is parted into.
 func TestPartedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
 		third := w.addCluster("third", "51")
 		running := make(chan *running, 1)
 		way := before("GET", "/networkInterfaces", func() {
-			w.edit(play.subnet, func(p object) { p["routeTable"] = object{"id": string(w.demo.ClusterTable)} })
+			w.edit(play.subnet, func(p object) {
+				p["routeTable"] = object{"id": string(w.demo.ClusterTable)}
+			})
 			(<-running).Wake("", play.subnet)
 			time.Sleep(3 * time.Second)
 		})
-		k := w.runOver(emulatortest.ClientOver(t, way(emulatortest.Transport(t, w.e)), w.e, emulatortest.Keeper), Options{}, time.Hour,
-			w.demoConfig(), configure("play", play.cluster, play.target), configure("third", third.cluster, third.target))
+		k := w.runOver(emulatortest.ClientOver(t, way(emulatortest.Transport(t, w.e)), w.e,
+			emulatortest.Keeper), Options{}, time.Hour,
+			w.demoConfig(), configure("play", play.cluster, play.target), configure("third",
+				third.cluster, third.target))
 		running <- k
 		k.since(time.Minute)
 		w.e.PauseRoutes(w.demo.Cluster, true)
@@ -314,8 +353,8 @@ func TestPartedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestLongRepair: a lost association whose write does not end is not passed over in silence, and one that
-// ends soon is nothing to report.
+// TestLongRepair: a lost association whose write does not end is not passed over in silence, and
+// one that ends soon is nothing to report.
 func TestLongRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -330,7 +369,8 @@ func TestLongRepair(t *testing.T) {
 		w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes$", Hold: "before"})
 		w.strip(w.demo.NodeSubnet)
 		last := k.since(19 * time.Second)
-		if got := codes(last[len(last)-1]); !slices.Equal(got, []finding.Code{finding.AssociationLost}) {
+		if got := codes(last[len(last)-1]); !slices.Equal(got,
+			[]finding.Code{finding.AssociationLost}) {
 			t.Errorf("19 seconds after the strip: %v", got)
 		}
 		last = k.since(3 * time.Minute)

@@ -38,10 +38,11 @@ type write struct {
 // writes are the writes of a keeper that are under way.
 type writes struct {
 	mu     sync.Mutex
-	under  map[string]underWay      // resources being written, by ID.Key()
-	missed map[string]bool          // of these, the ones that a check wanted to write meanwhile
-	lines  map[string]chan struct{} // by virtual network: closed when the last write in the queue ends
-	slots  chan struct{}            // one entry for each table that is being written
+	under  map[string]underWay // resources being written, by ID.Key()
+	missed map[string]bool     // of these, the ones that a check wanted to write meanwhile
+	// by virtual network: closed when the last write in the queue ends
+	lines map[string]chan struct{}
+	slots chan struct{} // one entry for each table that is being written
 }
 
 // underWay is a write that is under way. Its channel is closed when the write ends.
@@ -175,7 +176,8 @@ func (c *check) started(id arm.ID) bool {
 }
 
 // start starts the writes of a plan's changes.
-func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change, again apply.Replan) {
+func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
+	again apply.Replan) {
 	if changes = c.withinLimit(s.Snapshot, changes); len(changes) == 0 {
 		return
 	}
@@ -195,7 +197,8 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change, 
 		if i < 0 {
 			i = len(all)
 			x := &write{
-				Resource: c.resource(s.Snapshot, change.Resource, again), check: c, cluster: c.keyNamed(change.Cluster),
+				Resource: c.resource(s.Snapshot, change.Resource,
+					again), check: c, cluster: c.keyNamed(change.Cluster),
 			}
 			all, harm[x] = append(all, x), 9
 			c.order = append(c.order, x.ID)
@@ -233,7 +236,8 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change, 
 // hold.
 func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan) apply.Resource {
 	return apply.Resource{ID: id, Replan: again, Seen: seen.Taken, Log: c.k.log,
-		Refuse: func(ctx context.Context, change plan.Change, subnet *inventory.Subnet) *finding.Finding {
+		Refuse: func(ctx context.Context, change plan.Change,
+			subnet *inventory.Subnet) *finding.Finding {
 			return c.notGuarded(ctx, seen, change, subnet)
 		},
 		Allow: func(ctx context.Context, p plan.Plan, table *inventory.RouteTable) plan.Plan {
@@ -338,12 +342,14 @@ func (c *check) replanned(s plan.Facts, planner *plan.Planner) apply.Replan {
 		for _, id := range sources {
 			delete(s.Tables, id.Key())
 		}
-		if err := c.k.azure.Read(ctx, s.Snapshot, inventory.Wanted{Tables: sources}, azure.ReadOptions{Wait: sourceFor, Calls: c.calls, Life: c.life}); err != nil {
+		if err := c.k.azure.Read(ctx, s.Snapshot, inventory.Wanted{Tables: sources},
+			azure.ReadOptions{Wait: sourceFor, Calls: c.calls, Life: c.life}); err != nil {
 			return apply.Replan{}, err
 		}
 		for _, id := range sources { // without its source, a target would seem to need no routes
 			if u, failed := s.Unread[id.Key()]; failed {
-				return apply.Replan{}, fmt.Errorf("the cluster's route table %s could not be read again: %s", id.Short(), u.Reason())
+				return apply.Replan{}, fmt.Errorf("the cluster's route table %s could not be "+
+					"read again: %s", id.Short(), u.Reason())
 			}
 		}
 		return c.replanned(s, plan.Among(s, c.configs, c.taken)), nil

@@ -14,26 +14,31 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestAsk: a keeper on a dry run makes what is asked for by name, of the verbs that were named, and nothing else.
+// TestAsk: a keeper on a dry run makes what is asked for by name, of the verbs that were named, and
+// nothing else.
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play := w.addCluster("play", "50")
 		w.round(w.keep(w.demoConfig()))
-		k := w.runWith(Options{DryRun: true}, time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
+		k := w.runWith(Options{DryRun: true}, time.Hour, w.demoConfig(),
+			configure("play", play.cluster, play.target))
 		if r := k.since(time.Minute); len(r) != 1 || did(r[0]) != "2 planned create play-target" {
 			t.Fatalf("%+v", r)
 		}
 		w.strip(w.demo.NodeSubnet)
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		w.edit(w.demo.GatewayTable, func(p object) { p["routes"] = p["routes"].([]any)[2:] })
-		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] }) // one pod route fewer
+		// one pod route fewer
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] })
 
 		ask := func(cluster string, verbs ...plan.Verb) Round {
 			t.Helper()
 			asked := time.Now()
-			r, err := k.Ask(context.Background(), Request{Cluster: cluster, Verbs: verbs, By: "ann"})
-			if err != nil || r.Woke != (Cause{By: ByPerson, Caller: "ann"}) || r.Started.Sub(asked) > time.Second {
+			r, err := k.Ask(context.Background(), Request{Cluster: cluster, Verbs: verbs,
+				By: "ann"})
+			if err != nil || r.Woke != (Cause{By: ByPerson, Caller: "ann"}) ||
+				r.Started.Sub(asked) > time.Second {
 				t.Fatalf("%+v %v", r, err)
 			}
 			told := k.since(0)
@@ -45,7 +50,9 @@ func TestAsk(t *testing.T) {
 		before := w.routes(w.demo.GatewayTable)
 		since := w.mark()
 		r := ask("shop")
-		if strings.Contains(did(r), "done") || !strings.Contains(did(r), "1 planned associate shop-vnet/nodes") || !slices.Equal(r.Of, []string{"shop"}) {
+		if strings.Contains(did(r), "done") ||
+			!strings.Contains(did(r), "1 planned associate shop-vnet/nodes") ||
+			!slices.Equal(r.Of, []string{"shop"}) {
 			t.Errorf("a look: %s of %v", did(r), r.Of)
 		}
 		for _, c := range since() {
@@ -54,10 +61,12 @@ func TestAsk(t *testing.T) {
 			}
 		}
 		r = ask("shop", plan.Associate)
-		if !strings.Contains(did(r), "1 done associate shop-vnet/nodes") || strings.Count(did(r), "done") != 1 {
+		if !strings.Contains(did(r), "1 done associate shop-vnet/nodes") ||
+			strings.Count(did(r), "done") != 1 {
 			t.Errorf("to associate: %s", did(r))
 		}
-		if w.tableOf(w.demo.NodeSubnet) == "" || !slices.Equal(w.routes(w.demo.GatewayTable), before) {
+		if w.tableOf(w.demo.NodeSubnet) == "" ||
+			!slices.Equal(w.routes(w.demo.GatewayTable), before) {
 			t.Error("asked for associations: they were not made, or routes were changed")
 		}
 		r = ask("", plan.Create, plan.Update)
@@ -67,7 +76,8 @@ func TestAsk(t *testing.T) {
 		if got := w.routes(w.demo.GatewayTable); !subset(before, got) {
 			t.Errorf("asked to create, and a route is gone: %v, was %v", got, before)
 		}
-		if _, err := k.Ask(context.Background(), Request{Cluster: "nobody"}); err == nil || !strings.Contains(err.Error(), "nobody") {
+		if _, err := k.Ask(context.Background(), Request{Cluster: "nobody"}); err == nil ||
+			!strings.Contains(err.Error(), "nobody") {
 			t.Errorf("of a cluster that is not kept: %v", err)
 		}
 		gone, cancel := context.WithCancel(context.Background())
@@ -107,8 +117,8 @@ func TestAskBeforeTheEnd(t *testing.T) {
 	})
 }
 
-// TestLookTakesNothingAway: somebody has the keeper look when an event comes, or a poll is under way. What these would have repaired is
-// repaired all the same.
+// TestLookTakesNothingAway: somebody has the keeper look when an event comes, or a poll is under
+// way. What these would have repaired is repaired all the same.
 func TestLookTakesNothingAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -116,14 +126,17 @@ func TestLookTakesNothingAway(t *testing.T) {
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
 		look := func() {
 			t.Helper()
-			if r, err := k.Ask(context.Background(), Request{Cluster: "shop", By: "ann"}); err != nil || strings.Contains(did(r), "done") {
+			if r, err := k.Ask(context.Background(),
+				Request{Cluster: "shop", By: "ann"}); err != nil ||
+				strings.Contains(did(r), "done") {
 				t.Errorf("%s %v", did(r), err)
 			}
 		}
 		k.since(time.Minute)
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
-		go func() { _, _ = k.Ask(context.Background(), Request{Cluster: "shop"}) }() // both come at once
+		// both come at once
+		go func() { _, _ = k.Ask(context.Background(), Request{Cluster: "shop"}) }()
 		k.Wake("", w.demo.NodeSubnet)
 		k.since(10 * time.Second)
 		if w.tableOf(w.demo.NodeSubnet) == "" {
@@ -134,7 +147,9 @@ func TestLookTakesNothingAway(t *testing.T) {
 		time.Sleep(time.Hour - 75*time.Second)
 		mend := w.inject(emulator.Fault{Method: "GET", Path: "play", Hold: "before", Count: -1})
 		k.since(0)
-		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), configure("play", play.cluster, play.target)}) // a poll begins
+		// a poll begins
+		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(),
+			configure("play", play.cluster, play.target)})
 		time.Sleep(500 * time.Millisecond)
 		look()
 		mend()
@@ -150,13 +165,15 @@ func TestAskForAllWhileOneGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
 		w.strip(play.subnet)
-		mend := w.inject(emulator.Fault{Method: "PUT", Path: "play-vnet", Hold: "before", Count: -1})
+		mend := w.inject(emulator.Fault{Method: "PUT", Path: "play-vnet", Hold: "before",
+			Count: -1})
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(10 * time.Second)
 		answered := make(chan struct{})
 		go func() {
 			defer close(answered)
-			if r, err := k.Ask(context.Background(), Request{}); err != nil || !slices.Equal(r.Of, []string{"shop"}) && r.Of != nil || r.Seen.Snapshot == nil {
+			if r, err := k.Ask(context.Background(), Request{}); err != nil ||
+				!slices.Equal(r.Of, []string{"shop"}) && r.Of != nil || r.Seen.Snapshot == nil {
 				t.Errorf("of %v: %v", r.Of, err)
 			}
 		}()

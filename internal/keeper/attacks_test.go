@@ -46,28 +46,37 @@ func (w *world) repaired(what string, k *running, within time.Duration) {
 }
 
 // TestHangingHoldsNothingUp: with one cluster in the config, whatever hangs, is slow, refused or
-// throttled elsewhere, a lost association is back within an interval and two seconds, again and again.
+// throttled elsewhere, a lost association is back within an interval and two seconds, again and
+// again.
 func TestHangingHoldsNothingUp(t *testing.T) {
 	get := func(path string) emulator.Fault {
 		return emulator.Fault{Method: "GET", Path: path, Hold: "before", Count: -1}
 	}
 	refused := func(path string) emulator.Fault {
-		return emulator.Fault{Method: "GET", Path: path, Status: 403, Code: "AuthorizationFailed", Count: -1}
+		return emulator.Fault{Method: "GET", Path: path, Status: 403, Code: "AuthorizationFailed",
+			Count: -1}
 	}
 	for name, c := range map[string]struct {
 		faults []emulator.Fault
 		scale  int // 0: not
 	}{
-		"GET of a target hangs":      {[]emulator.Fault{get("hub-rg")}, 4},
-		"AKS hangs":                  {[]emulator.Fault{get("managedClusters")}, 0},
-		"NIC lists hang":             {[]emulator.Fault{get("networkInterfaces|virtualMachineScaleSets")}, 1},
-		"the activity log hangs":     {[]emulator.Fault{get("eventtypes")}, 0},
-		"GET of its table hangs":     {[]emulator.Fault{get("routeTables/shop-rt$|routeTables$")}, 0},
-		"GET of its table is denied": {[]emulator.Fault{refused("routeTables/shop-rt$"), refused("routeTables$")}, 0},
-		"PUT of a target is slow":    {[]emulator.Fault{{Method: "PUT", Path: "routeTables/", Slow: 400, Count: -1}}, 4},
-		"PUT of a target hangs":      {[]emulator.Fault{{Method: "PUT", Path: "routeTables/", Hold: "after", Count: -1}}, 4},
-		"AKS throttles": {[]emulator.Fault{{Method: "GET", Path: "managedClusters", Status: 429, Code: "TooManyRequests",
-			RetryAfter: 60, Count: -1}}, 0},
+		"GET of a target hangs": {[]emulator.Fault{get("hub-rg")}, 4},
+		"AKS hangs":             {[]emulator.Fault{get("managedClusters")}, 0},
+		"NIC lists hang": {
+			[]emulator.Fault{get("networkInterfaces|virtualMachineScaleSets")}, 1},
+		"the activity log hangs": {[]emulator.Fault{get("eventtypes")}, 0},
+		"GET of its table hangs": {[]emulator.Fault{get("routeTables/shop-rt$|routeTables$")},
+			0},
+		"GET of its table is denied": {[]emulator.Fault{refused("routeTables/shop-rt$"),
+			refused("routeTables$")}, 0},
+		"PUT of a target is slow": {
+			[]emulator.Fault{{Method: "PUT", Path: "routeTables/", Slow: 400, Count: -1}}, 4},
+		"PUT of a target hangs": {
+			[]emulator.Fault{{Method: "PUT", Path: "routeTables/", Hold: "after", Count: -1}}, 4},
+		"AKS throttles": {
+			[]emulator.Fault{{Method: "GET", Path: "managedClusters", Status: 429,
+				Code:       "TooManyRequests",
+				RetryAfter: 60, Count: -1}}, 0},
 		"lists hang": {[]emulator.Fault{get("(routeTables|virtualNetworks)$")}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,8 +101,8 @@ func TestHangingHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// TestThrottledForADay: a Retry-After of a day on the network's reads is not believed: a probe finds
-// out within half a minute that Azure answers again.
+// TestThrottledForADay: a Retry-After of a day on the network's reads is not believed: a probe
+// finds out within half a minute that Azure answers again.
 func TestThrottledForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, k, _ := attacked(t, Options{})
@@ -105,21 +114,27 @@ func TestThrottledForADay(t *testing.T) {
 	})
 }
 
-// TestRefusalsEnd: the subnet's PUT is refused, or its operation fails, for some time. Once Azure takes
-// it again, the association is back: a minute after a refusal at the latest, and at the next check
-// after an operation that was cancelled.
+// TestRefusalsEnd: the subnet's PUT is refused, or its operation fails, for some time. Once Azure
+// takes it again, the association is back: a minute after a refusal at the latest, and at the next
+// check after an operation that was cancelled.
 func TestRefusalsEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		f      emulator.Fault
 		lasts  time.Duration
 		within time.Duration
 	}{
-		"role":      {emulator.Fault{Status: 403, Code: "AuthorizationFailed"}, 75 * time.Second, time.Minute},
-		"lock":      {emulator.Fault{Status: 409, Code: "ScopeLocked"}, 75 * time.Second, time.Minute},
-		"an hour":   {emulator.Fault{Status: 403, Code: "AuthorizationFailed"}, time.Hour, time.Minute},
-		"canceled":  {emulator.Fault{Fail: true, Code: "Canceled"}, 15 * time.Second, 20 * time.Second},
-		"preempted": {emulator.Fault{Fail: true, Code: "OperationPreempted"}, 15 * time.Second, 20 * time.Second},
-		"superseded": {emulator.Fault{Fail: true, Code: "CanceledAndSupersededDueToAnotherOperation"},
+		"role": {emulator.Fault{Status: 403, Code: "AuthorizationFailed"}, 75 * time.Second,
+			time.Minute},
+		"lock": {emulator.Fault{Status: 409, Code: "ScopeLocked"}, 75 * time.Second,
+			time.Minute},
+		"an hour": {emulator.Fault{Status: 403, Code: "AuthorizationFailed"}, time.Hour,
+			time.Minute},
+		"canceled": {emulator.Fault{Fail: true, Code: "Canceled"}, 15 * time.Second,
+			20 * time.Second},
+		"preempted": {emulator.Fault{Fail: true, Code: "OperationPreempted"}, 15 * time.Second,
+			20 * time.Second},
+		"superseded": {emulator.Fault{Fail: true,
+			Code: "CanceledAndSupersededDueToAnotherOperation"},
 			15 * time.Second, 20 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,8 +154,8 @@ func TestRefusalsEnd(t *testing.T) {
 	}
 }
 
-// TestTwoKeepers: two keepers with the same config, nodes that come and go, strips and other writers.
-// All is in sync within a minute, no unmanaged route is lost, and at rest nobody writes.
+// TestTwoKeepers: two keepers with the same config, nodes that come and go, strips and other
+// writers. All is in sync within a minute, no unmanaged route is lost, and at rest nobody writes.
 func TestTwoKeepers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, k, hub := attacked(t, Options{})
@@ -160,7 +175,9 @@ func TestTwoKeepers(t *testing.T) {
 			k.since(time.Duration(10+i*7%30) * time.Second)
 		}
 		k.since(5 * time.Minute)
-		pods := slices.DeleteFunc(w.routes(w.demo.ClusterTable), func(r string) bool { return r[:3] == "0.0" })
+		pods := slices.DeleteFunc(w.routes(w.demo.ClusterTable), func(r string) bool {
+			return r[:3] == "0.0"
+		})
 		if len(pods) != 1+11*5%9 {
 			t.Fatalf("the cluster's table holds %v", pods)
 		}
@@ -169,14 +186,17 @@ func TestTwoKeepers(t *testing.T) {
 		w.repaired("in the end", k, 0)
 		since := w.mark()
 		k.since(10 * time.Minute)
-		if puts := slices.DeleteFunc(since(), func(r emulator.Request) bool { return r.Method == http.MethodGet }); len(puts) > 0 {
+		if puts := slices.DeleteFunc(since(), func(r emulator.Request) bool {
+			return r.Method == http.MethodGet
+		}); len(puts) > 0 {
 			t.Errorf("%d writes at rest: %v", len(puts), calls(puts))
 		}
 	})
 }
 
-// TestListsFail: with several clusters in a subscription the networks are read by lists. Where these
-// fail, in whatever way, single GETs take their place, and a strip is repaired at the next check.
+// TestListsFail: with several clusters in a subscription the networks are read by lists. Where
+// these fail, in whatever way, single GETs take their place, and a strip is repaired at the next
+// check.
 func TestListsFail(t *testing.T) {
 	for name, f := range map[string]emulator.Fault{
 		"cut": {Cut: "before"}, "cut late": {Cut: "after"}, "hang": {Hold: "before"},
@@ -223,8 +243,8 @@ func (s slowed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// TestSlowLists: a list of networks that always takes four seconds is no list that hangs. It is waited
-// for: no GET of each network takes its place, nothing is reported, and a strip is repaired.
+// TestSlowLists: a list of networks that always takes four seconds is no list that hangs. It is
+// waited for: no GET of each network takes its place, nothing is reported, and a strip is repaired.
 func TestSlowLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -234,7 +254,8 @@ func TestSlowLists(t *testing.T) {
 			configs = append(configs, configure(fmt.Sprintf("c%d", i), c.cluster, c.target))
 		}
 		over := slowed{emulatortest.Transport(t, w.e), "/virtualNetworks", 4 * time.Second}
-		k := w.runOver(emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper), Options{}, 10*time.Second, configs...)
+		k := w.runOver(emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper), Options{},
+			10*time.Second, configs...)
 		k.since(2 * time.Minute)
 		asked := w.mark()
 		for _, r := range k.since(2 * time.Minute) {

@@ -17,31 +17,40 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// BenchmarkSync brings 400 pod routes into an empty target over HTTP on loopback, in three ways: by a keeper's round, by
-// the way of the runbooks (both tables are read and every missing route is PUT by itself), and by the bare calls that any
-// way takes at the least (GET, PUT of the whole table, GET). ARM calls are counted by the local Azure.
+// BenchmarkSync brings 400 pod routes into an empty target over HTTP on loopback, in three ways: by
+// a keeper's round, by the way of the runbooks (both tables are read and every missing route is PUT
+// by itself), and by the bare calls that any way takes at the least (GET, PUT of the whole table,
+// GET). ARM calls are counted by the local Azure.
 func BenchmarkSync(b *testing.B) {
 	const nodes = 400
 	w := emptyWorld(b, emulator.Options{LogBodies: 1, Buckets: emulator.Buckets{
-		Reads: emulator.Bucket{Size: 1e9, PerSecond: 1e6}, Writes: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
+		Reads: emulator.Bucket{Size: 1e9, PerSecond: 1e6}, Writes: emulator.Bucket{Size: 1e9,
+			PerSecond: 1e6},
 		Clusters: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
 	}})
 	sub := emulator.DefaultSubscription
 	cluster := arm.ResourceID(sub, "rg", arm.TypeCluster, "big")
-	source, target := arm.ResourceID(sub, "rg", arm.TypeRouteTable, "big-rt"), arm.ResourceID(sub, "rg", arm.TypeRouteTable, "gw-rt")
+	source, target := arm.ResourceID(sub, "rg", arm.TypeRouteTable, "big-rt"), arm.ResourceID(sub,
+		"rg", arm.TypeRouteTable, "gw-rt")
 	vnet := arm.ResourceID(sub, "rg", arm.TypeVNet, "vnet")
 	w.put(cluster.Group(), object{})
 	w.putTable(source)
-	w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.0.0.0/8"}}, "subnets": []any{
-		object{"name": "nodes", "properties": object{"addressPrefix": "10.1.0.0/20", "routeTable": object{"id": string(source)}}},
-	}}})
+	w.put(vnet, object{
+		"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.0.0.0/8"}},
+			"subnets": []any{
+				object{"name": "nodes", "properties": object{"addressPrefix": "10.1.0.0/20",
+					"routeTable": object{"id": string(source)}}},
+			}}})
 	w.put(cluster, object{"properties": object{
-		"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": "10.128.0.0/9"},
-		"agentPoolProfiles": []any{object{"name": "np", "count": nodes, "vnetSubnetID": string(vnet.Child("subnets", "nodes"))}},
+		"networkProfile": object{"networkPlugin": "kubenet", "podCidr": "10.128.0.0/9"},
+		"agentPoolProfiles": []any{
+			object{"name": "np", "count": nodes,
+				"vnetSubnetID": string(vnet.Child("subnets", "nodes"))}},
 	}})
 	server := httptest.NewServer(w.e)
 	b.Cleanup(server.Close)
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn,
+		error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", server.Listener.Addr().String())
 	}}
@@ -98,7 +107,8 @@ type plainClient struct {
 }
 
 func (c plainClient) do(method string, id arm.ID, body []byte) []byte {
-	r, err := http.NewRequest(method, "http://local"+string(id)+"?api-version="+networkAPI, bytes.NewReader(body))
+	r, err := http.NewRequest(method, "http://local"+string(id)+"?api-version="+networkAPI,
+		bytes.NewReader(body))
 	if err != nil {
 		c.b.Fatal(err)
 	}
@@ -146,20 +156,24 @@ func (c plainClient) putWhole(source, target arm.ID) {
 	c.table(target)
 }
 
-// BenchmarkRest makes rounds of a fleet in which nothing has to be done: 1,000 clusters of 20 nodes in 10 subscriptions. Calls are those
-// of a round; what is allocated is the keeper's and the local Azure's together.
+// BenchmarkRest makes rounds of a fleet in which nothing has to be done: 1,000 clusters of 20 nodes
+// in 10 subscriptions. Calls are those of a round; what is allocated is the keeper's and the local
+// Azure's together.
 func BenchmarkRest(b *testing.B) {
 	subscriptions := emulatortest.Subscriptions(10)
-	w := emptyWorld(b, emulator.Options{Subscriptions: subscriptions, LogBodies: 1, Buckets: emulator.Buckets{
-		Reads: emulator.Bucket{Size: 1e9, PerSecond: 1e6}, Writes: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
-		Clusters: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
-	}})
+	w := emptyWorld(b, emulator.Options{Subscriptions: subscriptions, LogBodies: 1,
+		Buckets: emulator.Buckets{
+			Reads: emulator.Bucket{Size: 1e9, PerSecond: 1e6}, Writes: emulator.Bucket{Size: 1e9,
+				PerSecond: 1e6},
+			Clusters: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
+		}})
 	var configs []v1alpha1.ClusterRoutes
 	for _, m := range emulatortest.BuildFleet(b, w.e, subscriptions, 1000, 20) {
 		c := configure(m.Cluster.Name(), m.Cluster)
 		if m.Target != "" {
 			c = configure(m.Cluster.Name(), m.Cluster, m.Target)
-			c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(m.Gateway), RouteTableID: string(m.Target)}}
+			c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+				{SubnetID: string(m.Gateway), RouteTableID: string(m.Target)}}
 		}
 		configs = append(configs, c)
 	}

@@ -11,17 +11,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestRepairsBeforePolls: looking at many clusters takes more tokens than there are. A strip that is heard of is repaired as if there were
-// no others, because polls leave tokens for it and its calls do not queue behind theirs; and nothing runs into the limit.
+// TestRepairsBeforePolls: looking at many clusters takes more tokens than there are. A strip that
+// is heard of is repaired as if there were no others, because polls leave tokens for it and its
+// calls do not queue behind theirs; and nothing runs into the limit.
 func TestRepairsBeforePolls(t *testing.T) {
 	for _, size := range []float64{100, 250} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				opts := slow
-				opts.Buckets = emulator.Buckets{Reads: emulator.Bucket{Size: size, PerSecond: 25}, Writes: emulator.Bucket{Size: 1e6, PerSecond: 1e6}}
+				opts.Buckets = emulator.Buckets{Reads: emulator.Bucket{Size: size, PerSecond: 25},
+					Writes: emulator.Bucket{Size: 1e6, PerSecond: 1e6}}
 				w := newWorld(t, opts)
 				// Lists are refused, so that each cluster costs several calls.
-				w.inject(emulator.Fault{Method: "GET", Path: "(routeTables|virtualNetworks|managedClusters)$", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+				w.inject(emulator.Fault{Method: "GET",
+					Path: "(routeTables|virtualNetworks|managedClusters)$", Count: -1, Status: 403,
+					Code: "AuthorizationFailed"})
 				configs := []v1alpha1.ClusterRoutes{w.demoConfig()}
 				for i := range 80 {
 					c := w.addCluster(fmt.Sprintf("c%d", i), fmt.Sprint(12+i))
@@ -58,15 +62,18 @@ func TestRepairsBeforePolls(t *testing.T) {
 	}
 }
 
-// TestAllObeyRetryAfter: after a 429 of ARM nobody calls the subscription for half a minute, be it for a repair or a poll; another
-// subscription is not held up.
+// TestAllObeyRetryAfter: after a 429 of ARM nobody calls the subscription for half a minute, be it
+// for a repair or a poll; another subscription is not held up.
 func TestAllObeyRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
 		third := w.addCluster("third", "51")
-		k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target), configure("third", third.cluster))
+		k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target),
+			configure("third", third.cluster))
 		k.since(time.Minute)
-		w.inject(emulator.Fault{Method: "GET", Path: emulator.DefaultSubscription + ".*Microsoft.Network", Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 45})
+		w.inject(emulator.Fault{Method: "GET", Path: emulator.DefaultSubscription +
+			".*Microsoft.Network", Status: 429, Code: "SubscriptionRequestsThrottled",
+			RetryAfter: 45})
 		w.strip(w.demo.NodeSubnet, third.subnet)
 		k.since(11 * time.Second)
 		since := w.mark()
@@ -74,7 +81,8 @@ func TestAllObeyRetryAfter(t *testing.T) {
 		k.Wake("", w.demo.NodeSubnet)
 		k.since(18 * time.Second)
 		for _, r := range since() {
-			if network := r.Path; len(network) > 52 && network[15:51] == emulator.DefaultSubscription && r.Method == "GET" {
+			if network := r.Path; len(network) > 52 &&
+				network[15:51] == emulator.DefaultSubscription && r.Method == "GET" {
 				t.Errorf("%s %s within half a minute of the 429", r.Method, r.Path)
 			}
 		}

@@ -19,7 +19,8 @@ const evidenceBelieved = time.Minute
 // confirm reads what the plan needs to prove changes, or to name nodes without a route, and plans
 // again until it needs nothing more. Evidence that withholds changes is reused for a while.
 // Evidence that allows a delete, or reports a node, is read in this check.
-func (c *check) confirm(ctx context.Context, s *inventory.Snapshot, planner *plan.Planner, p plan.Plan) (plan.Plan, error) {
+func (c *check) confirm(ctx context.Context, s *inventory.Snapshot, planner *plan.Planner,
+	p plan.Plan) (plan.Plan, error) {
 	read := inventory.Wanted{}
 	for range 10 { // networks, the networks beyond, their tables, NICs, subnets
 		if p.Need.Empty() {
@@ -36,7 +37,8 @@ func (c *check) confirm(ctx context.Context, s *inventory.Snapshot, planner *pla
 		if err != nil {
 			return p, err
 		}
-		if err := c.read(ctx, s, inventory.Wanted{NICs: counted, VNets: need.VNets, Tables: need.Tables}); err != nil {
+		if err := c.read(ctx, s, inventory.Wanted{NICs: counted, VNets: need.VNets,
+			Tables: need.Tables}); err != nil {
 			return p, err
 		}
 		read.NICs = append(read.NICs, need.NICs...)
@@ -50,12 +52,14 @@ func (c *check) confirm(ctx context.Context, s *inventory.Snapshot, planner *pla
 // unbelieved returns the evidence that has to be read for a plan, and whether some was recalled
 // from memory. Recently read NICs are recalled. A recently read network is not read again, so a
 // route whose node cannot be proven gone costs little.
-func (c *check) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (read inventory.Wanted, recalled bool) {
+func (c *check) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (read inventory.Wanted,
+	recalled bool) {
 	read = inventory.Wanted{Subnets: need.Subnets, Tables: need.Tables}
 	for _, id := range need.NICs {
 		m := c.mem.clusters[id.Key()]
 		known := c.s.Memory.Of(id)
-		if s.Known(id).NICs == nil && known.NICs == nil && m.nics != nil && time.Since(m.nicsRead) < evidenceBelieved {
+		if s.Known(id).NICs == nil && known.NICs == nil && m.nics != nil &&
+			time.Since(m.nicsRead) < evidenceBelieved {
 			known.NICs, known.Asked = m.nics, m.looked
 			c.s.Memory[id.Key()], recalled = &known, true
 		} else {
@@ -63,7 +67,8 @@ func (c *check) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (read i
 		}
 	}
 	for _, id := range need.VNets {
-		if seen, known := c.mem.places[c.placeOf(id)]; !known || time.Since(seen.at) >= evidenceBelieved || !seen.at.Before(c.began) {
+		if seen, known := c.mem.places[c.placeOf(id)]; !known ||
+			time.Since(seen.at) >= evidenceBelieved || !seen.at.Before(c.began) {
 			read.VNets = append(read.VNets, id)
 		}
 	}
@@ -90,7 +95,8 @@ func (c *check) placeOf(vnet arm.ID) string { return vnet.Key() + " " + keyOf(c.
 func (c *check) placeTargets(ctx context.Context, s *inventory.Snapshot, subnets []arm.ID) error {
 	var read []arm.ID
 	for _, id := range subnets {
-		if seen, known := c.mem.places[id.Key()]; known && time.Since(seen.at) < c.k.opts.ClusterInterval {
+		if seen, known := c.mem.places[id.Key()]; known &&
+			time.Since(seen.at) < c.k.opts.ClusterInterval {
 			s.Subnets[id.Key()] = seen.subnet
 		} else {
 			read = append(read, id)
@@ -116,8 +122,11 @@ type seenAt struct {
 // refresh reads cluster documents that are older than this check, and returns the clusters with a
 // fresh document. Its node counts show whether the NIC lists are complete. Without it, NICs prove
 // nothing.
-func (c *check) refresh(ctx context.Context, s *inventory.Snapshot, clusters []arm.ID) (counted []arm.ID, err error) {
-	old := slices.DeleteFunc(slices.Clone(clusters), func(id arm.ID) bool { return !c.mem.clusters[id.Key()].read.Before(c.began) })
+func (c *check) refresh(ctx context.Context, s *inventory.Snapshot,
+	clusters []arm.ID) (counted []arm.ID, err error) {
+	old := slices.DeleteFunc(slices.Clone(clusters), func(id arm.ID) bool {
+		return !c.mem.clusters[id.Key()].read.Before(c.began)
+	})
 	fresh := inventory.NewSnapshot()
 	if err := c.read(ctx, fresh, inventory.Wanted{Clusters: old}); err != nil {
 		return nil, err
@@ -128,7 +137,9 @@ func (c *check) refresh(ctx context.Context, s *inventory.Snapshot, clusters []a
 		case !slices.ContainsFunc(old, id.Equal):
 		case cluster == nil:
 			u := fresh.Unread[id.Key()]
-			s.Learn(id).NICs = &inventory.NICs{Failed: fmt.Sprintf("the node count of cluster %s could not be read: %s", id.Short(), u.Reason())}
+			s.Learn(id).NICs = &inventory.NICs{
+				Failed: fmt.Sprintf("the node count of cluster %s could not be read: %s",
+					id.Short(), u.Reason())}
 			continue
 		default:
 			s.Clusters[id.Key()] = cluster

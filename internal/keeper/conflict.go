@@ -91,7 +91,8 @@ func (f *conflict) waitLonger(other *otherWriter) {
 	}
 }
 
-// contested notes which changes are planned again, and returns the places of the ones that must wait.
+// contested notes which changes are planned again, and returns the places of the ones that must
+// wait.
 func (c *check) contested(changes []plan.Change) (waiting map[place]bool) {
 	now := time.Now()
 	waiting = map[place]bool{}
@@ -139,20 +140,24 @@ func (w *worker) made(c *check, cluster string, outcomes []plan.Outcome) {
 		o.Change.Cluster = w.nameOf(cluster) // its name may have changed
 		f := w.mem.conflicts[placeOf(o.Change)]
 		if f == nil || !f.is(o.Change) {
-			w.mem.conflicts[placeOf(o.Change)] = &conflict{cluster: cluster, change: o.Change, made: now, last: now,
+			w.mem.conflicts[placeOf(o.Change)] = &conflict{cluster: cluster, change: o.Change,
+				made: now, last: now,
 				nodes: o.Change.Verb == plan.Associate && c.isNodeSubnet(o.Change.Resource)}
 			continue
 		}
 		if f.seen.IsZero() { // the write itself found it undone
 			f.seen = now
 		}
-		f.undone = slices.DeleteFunc(append(f.undone, span{f.made, f.seen}), func(s span) bool { return now.Sub(s.until) > conflictSpan })
+		f.undone = slices.DeleteFunc(append(f.undone, span{f.made, f.seen}), func(s span) bool {
+			return now.Sub(s.until) > conflictSpan
+		})
 		switch {
 		case f.wait > 0:
 			f.waitLonger(w.mem.others[o.Change.Resource.Key()])
 		case len(f.undone) >= conflictTimes:
 			f.waitLonger(nil)
-			w.k.log.Warn("another writer undoes the same change again and again", o.Change.Attrs()...)
+			w.k.log.Warn("another writer undoes the same change again and again",
+				o.Change.Attrs()...)
 		}
 		f.change, f.made, f.last, f.seen = o.Change, now, now, time.Time{}
 	}
@@ -185,7 +190,9 @@ func (w *worker) conflicts() []finding.Finding {
 		w.ask(other, conflicts)
 		findings = append(findings, other.finding(conflicts))
 	}
-	maps.DeleteFunc(w.mem.others, func(resource string, _ *otherWriter) bool { return contested[resource] == nil })
+	maps.DeleteFunc(w.mem.others, func(resource string, _ *otherWriter) bool {
+		return contested[resource] == nil
+	})
 	return findings
 }
 
@@ -207,7 +214,8 @@ const (
 // identity prove nothing. Nothing waits for the answer: it is posted to the worker.
 func (w *worker) ask(other *otherWriter, conflicts []*conflict) {
 	for _, f := range conflicts {
-		if f.change.Old != nil && f.change.Old.RouteTable != "" && inventory.IsManagerTable(f.change.Old.RouteTable) {
+		if f.change.Old != nil && f.change.Old.RouteTable != "" &&
+			inventory.IsManagerTable(f.change.Old.RouteTable) {
 			other.who, other.governs = "Azure Virtual Network Manager put its own table there", true
 			f.wait = governedWait
 		}
@@ -229,7 +237,8 @@ func (w *worker) ask(other *otherWriter, conflicts []*conflict) {
 		for _, s := range spans {
 			last, known, err := w.k.azure.OthersWrite(ctx, s.from, s.until, ids...)
 			if err != nil {
-				w.k.log.Info("the activity log does not show who undoes changes", "resource", string(id), "error", err.Error())
+				w.k.log.Info("the activity log does not show who undoes changes", "resource",
+					string(id), "error", err.Error())
 				return
 			}
 			if known {
@@ -259,7 +268,9 @@ func (w *worker) learnWriter(id arm.ID, last azure.LastWrite) {
 
 // finding names the other writer, and the time of the next repair.
 func (other *otherWriter) finding(conflicts []*conflict) finding.Finding {
-	slices.SortFunc(conflicts, func(a, b *conflict) int { return strings.Compare(a.change.Route, b.change.Route) })
+	slices.SortFunc(conflicts, func(a, b *conflict) int {
+		return strings.Compare(a.change.Route, b.change.Route)
+	})
 	id := conflicts[0].change.Resource
 	var next time.Time
 	var routes []string
@@ -279,8 +290,10 @@ func (other *otherWriter) finding(conflicts []*conflict) finding.Finding {
 	if who == "" {
 		who = "the other writer is unknown: the activity log shows no other write"
 	}
-	f := finding.New(finding.Conflict, conflicts[0].change.Cluster, string(id), "another writer undoes every repair of %s; %s; %s", id.Short(), what, who)
-	return f.With(fewer(routes)...).WithFix("let only one of the two write %s: correct the other writer, or remove it from this config", id.Short())
+	f := finding.New(finding.Conflict, conflicts[0].change.Cluster, string(id),
+		"another writer undoes every repair of %s; %s; %s", id.Short(), what, who)
+	return f.With(fewer(routes)...).WithFix("let only one of the two write %s: correct the other "+
+		"writer, or remove it from this config", id.Short())
 }
 
 // fewer shortens a long list of lines.

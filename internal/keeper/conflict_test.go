@@ -19,11 +19,14 @@ import (
 
 // fought returns the conflicts that a round tells of.
 func fought(r Round) []finding.Finding {
-	return slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool { return f.Code != finding.Conflict })
+	return slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool {
+		return f.Code != finding.Conflict
+	})
 }
 
-// TestConflict: a pipeline takes the route table off every three minutes. The keeper says who it is, puts it back after ever longer waits,
-// and does not stop. Once the pipeline leaves it alone the finding goes, and a strip is repaired at once again.
+// TestConflict: a pipeline takes the route table off every three minutes. The keeper says who it
+// is, puts it back after ever longer waits, and does not stop. Once the pipeline leaves it alone
+// the finding goes, and a strip is repaired at once again.
 func TestConflict(t *testing.T) {
 	for _, interval := range []time.Duration{10 * time.Second, time.Hour} {
 		t.Run(interval.String(), func(t *testing.T) {
@@ -36,7 +39,8 @@ func TestConflict(t *testing.T) {
 					time.Sleep(5 * time.Second)
 					k.Wake("", w.demo.GatewaySubnet)
 				}
-				var waits []time.Duration // from a strip until the table is back; 0: not before the next
+				// from a strip until the table is back; 0: not before the next
+				var waits []time.Duration
 				var last Round
 				for i := range 40 {
 					strip()
@@ -57,7 +61,8 @@ func TestConflict(t *testing.T) {
 					case i < 3:
 					case len(found) != 1:
 						t.Errorf("after %d strips there is no finding", i+1)
-					case i > 6 && !strings.Contains(found[0].Message, emulatortest.Operator.ObjectID):
+					case i > 6 && !strings.Contains(found[0].Message,
+						emulatortest.Operator.ObjectID):
 						t.Errorf("it does not say who it is: %s", found[0].Message)
 					}
 				}
@@ -82,7 +87,8 @@ func TestConflict(t *testing.T) {
 				}
 				rounds := k.since(11 * time.Minute)
 				if len(rounds) == 0 || len(rounds[len(rounds)-1].Findings) > 0 {
-					t.Errorf("ten minutes after the last repair: %+v", rounds[len(rounds)-1].Findings)
+					t.Errorf("ten minutes after the last repair: %+v",
+						rounds[len(rounds)-1].Findings)
 				}
 				strip()
 				if k.since(10 * time.Second); w.tableOf(w.demo.GatewaySubnet) == "" {
@@ -120,7 +126,8 @@ func TestNoConflict(t *testing.T) {
 	})
 }
 
-// TestConflictOverRoute: another writer keeps deleting one route. The table's other routes do not wait for it.
+// TestConflictOverRoute: another writer keeps deleting one route. The table's other routes do not
+// wait for it.
 func TestConflictOverRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -137,7 +144,8 @@ func TestConflictOverRoute(t *testing.T) {
 			last = rounds[len(rounds)-1]
 		}
 		f := fought(last)
-		if len(f) != 1 || f[0].Resource != string(w.demo.GatewayTable) || len(f[0].Evidence) != 1 || did(last) != "1 planned create appgw-rt" {
+		if len(f) != 1 || f[0].Resource != string(w.demo.GatewayTable) || len(f[0].Evidence) != 1 ||
+			did(last) != "1 planned create appgw-rt" {
 			t.Fatalf("%s: %+v", did(last), f)
 		}
 		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 4); err != nil {
@@ -145,17 +153,20 @@ func TestConflictOverRoute(t *testing.T) {
 		}
 		k.since(55 * time.Second)
 		got := w.routes(w.demo.GatewayTable)
-		if !slices.Contains(got, "10.244.3.0/24>10.42.1.7") || slices.Contains(got, "10.244.1.0/24>10.42.1.5") {
+		if !slices.Contains(got, "10.244.3.0/24>10.42.1.7") ||
+			slices.Contains(got, "10.244.1.0/24>10.42.1.5") {
 			t.Errorf("a new route while another is fought over: %v", got)
 		}
-		asked, err := k.Ask(context.Background(), Request{Cluster: "shop", Verbs: []plan.Verb{plan.Create}})
+		asked, err := k.Ask(context.Background(),
+			Request{Cluster: "shop", Verbs: []plan.Verb{plan.Create}})
 		if err != nil || did(asked) != "1 done create appgw-rt" {
 			t.Errorf("by name it is made at once: %s, %v", did(asked), err)
 		}
 	})
 }
 
-// TestConflictOfTwo: two keepers with different configs want different tables on a subnet. Both slow down, and each names the other.
+// TestConflictOfTwo: two keepers with different configs want different tables on a subnet. Both
+// slow down, and each names the other.
 func TestConflictOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -165,7 +176,8 @@ func TestConflictOfTwo(t *testing.T) {
 			c.Spec.Guard.Subnets[0].RouteTableID = string(table)
 			return c
 		}
-		other := arm.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", arm.TypeRouteTable, "other-rt")
+		other := arm.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", arm.TypeRouteTable,
+			"other-rt")
 		w.putTable(other)
 		first := w.run(10*time.Second, config(w.demo.GatewayTable))
 		time.Sleep(5 * time.Second)
@@ -199,7 +211,8 @@ func TestConflictOfTwo(t *testing.T) {
 	})
 }
 
-// TestReloadDuringConflict: a cluster in conflict is renamed while it is written. The conflict goes on under the new name.
+// TestReloadDuringConflict: a cluster in conflict is renamed while it is written. The conflict goes
+// on under the new name.
 func TestReloadDuringConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -210,7 +223,8 @@ func TestReloadDuringConflict(t *testing.T) {
 			k.since(time.Minute)
 		}
 		w.strip(w.demo.GatewaySubnet)
-		mend := w.inject(emulator.Fault{Method: "PUT", Path: "subnets/appgw", Hold: "before", Count: -1})
+		mend := w.inject(emulator.Fault{Method: "PUT", Path: "subnets/appgw", Hold: "before",
+			Count: -1})
 		k.since(20 * time.Second)
 		renamed := w.demoConfig()
 		renamed.Metadata.Name = "renamed"
@@ -220,13 +234,15 @@ func TestReloadDuringConflict(t *testing.T) {
 		k.since(2 * time.Minute)
 		w.strip(w.demo.NodeSubnet)
 		rounds := k.since(20 * time.Second)
-		if found := fought(rounds[len(rounds)-1]); len(found) != 1 || found[0].Cluster != "renamed" {
+		if found := fought(rounds[len(rounds)-1]); len(found) != 1 ||
+			found[0].Cluster != "renamed" {
 			t.Errorf("%+v", rounds[len(rounds)-1].Findings)
 		}
 	})
 }
 
-// TestConflictGoesOn: reads that fail now and then do not delay a repair forever that waits because another writer undoes it.
+// TestConflictGoesOn: reads that fail now and then do not delay a repair forever that waits because
+// another writer undoes it.
 func TestConflictGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -238,7 +254,8 @@ func TestConflictGoesOn(t *testing.T) {
 		}
 		w.strip(w.demo.NodeSubnet)
 		for range 10 {
-			mend := w.inject(emulator.Fault{Method: "GET", Path: "virtualNetworks", Status: 403, Code: "AuthorizationFailed", Count: -1})
+			mend := w.inject(emulator.Fault{Method: "GET", Path: "virtualNetworks", Status: 403,
+				Code: "AuthorizationFailed", Count: -1})
 			k.since(15 * time.Second)
 			mend()
 			k.since(45 * time.Second)
@@ -249,8 +266,8 @@ func TestConflictGoesOn(t *testing.T) {
 	})
 }
 
-// TestNodeSubnetsWaitLittle: a node subnet that is stripped again and again is repaired within half a
-// minute each time, however often.
+// TestNodeSubnetsWaitLittle: a node subnet that is stripped again and again is repaired within half
+// a minute each time, however often.
 func TestNodeSubnetsWaitLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -262,7 +279,8 @@ func TestNodeSubnetsWaitLittle(t *testing.T) {
 			for w.tableOf(w.demo.NodeSubnet) == "" && time.Since(stripped) < 10*time.Minute {
 				time.Sleep(time.Second)
 			}
-			if took := time.Since(stripped); took > 46*time.Second { // a tick, the wait, the operation
+			// a tick, the wait, the operation
+			if took := time.Since(stripped); took > 46*time.Second {
 				t.Errorf("strip %d is repaired after %s", i, took)
 			}
 			time.Sleep(10 * time.Second)
@@ -270,14 +288,17 @@ func TestNodeSubnetsWaitLittle(t *testing.T) {
 	})
 }
 
-// TestPolicyIsNotFought: Azure Policy undoes what is repaired. It is named, and its change is undone once
-// in a quarter of an hour.
+// TestPolicyIsNotFought: Azure Policy undoes what is repaired. It is named, and its change is
+// undone once in a quarter of an hour.
 func TestPolicyIsNotFought(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		policy := azure.LastWrite{Resource: w.demo.NodeSubnet, Operation: "Microsoft.Network/virtualNetworks/subnets/write", Caller: "p",
-			Identity: arm.ID("/subscriptions/" + emulator.DefaultSubscription + "/providers/Microsoft.Authorization/policyAssignments/no-tables")}
-		k := w.runOver(blamed{emulatortest.Client(t, w.e, emulatortest.Keeper), policy}, Options{}, 10*time.Second, w.demoConfig())
+		policy := azure.LastWrite{Resource: w.demo.NodeSubnet,
+			Operation: "Microsoft.Network/virtualNetworks/subnets/write", Caller: "p",
+			Identity: arm.ID("/subscriptions/" + emulator.DefaultSubscription +
+				"/providers/Microsoft.Authorization/policyAssignments/no-tables")}
+		k := w.runOver(blamed{emulatortest.Client(t, w.e, emulatortest.Keeper), policy}, Options{},
+			10*time.Second, w.demoConfig())
 		k.since(time.Minute)
 		repairs, named := 0, false
 		for range 120 { // an hour
@@ -303,6 +324,7 @@ type blamed struct {
 	who azure.LastWrite
 }
 
-func (b blamed) OthersWrite(context.Context, time.Time, time.Time, ...arm.ID) (azure.LastWrite, bool, error) {
+func (b blamed) OthersWrite(context.Context, time.Time, time.Time, ...arm.ID) (azure.LastWrite,
+	bool, error) {
 	return b.who, true, nil
 }

@@ -9,8 +9,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestEmptyTableOfUnconfiguredCluster: a target is the route table of a cluster that no config names,
-// before its cloud provider has written the first route. Only the nodes in its subnet tell so.
+// TestEmptyTableOfUnconfiguredCluster: a target is the route table of a cluster that no config
+// names, before its cloud provider has written the first route. Only the nodes in its subnet tell
+// so.
 func TestEmptyTableOfUnconfiguredCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -41,7 +42,8 @@ func TestEmptyTableOfUnconfiguredCluster(t *testing.T) {
 		}
 		w.expectRoutes(play.table)
 		// The other target, with an Application Gateway in its subnet, is in sync.
-		w.expectRoutes(w.demo.GatewayTable, append(slices.Clone(threePods), "10.60.0.0/16>VirtualNetworkGateway")...)
+		w.expectRoutes(w.demo.GatewayTable,
+			append(slices.Clone(threePods), "10.60.0.0/16>VirtualNetworkGateway")...)
 		w.e.PauseRoutes(play.cluster, false)
 		time.Sleep(5 * time.Minute)
 		w.round(k)

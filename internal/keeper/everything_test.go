@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -24,11 +23,12 @@ import (
 )
 
 // TestEverything plays days of one to five clusters, in which everything goes wrong that can:
-// throttling, refusals, errors, lost and late answers, stale reads, cut connections, slow and failing
-// operations, keepers that are killed and start again hours later, two keepers at once, other writers,
-// lost routes, pools that replace each other, clusters that are deleted and made again, pauses and
-// other configs. An oracle that knows nothing of the keeper looks at each write before Azure takes it
-// (oracle_test.go), and at what is broken, and for how long (overdue_test.go).
+// throttling, refusals, errors, lost and late answers, stale reads, cut connections, slow and
+// failing operations, keepers that are killed and start again hours later, two keepers at once,
+// other writers, lost routes, pools that replace each other, clusters that are deleted and made
+// again, pauses and other configs. An oracle that knows nothing of the keeper looks at each write
+// before Azure takes it (oracle_test.go), and at what is broken, and for how long
+// (overdue_test.go).
 //
 // ROUTEKEEPER_DAYS is how many days are played, ROUTEKEEPER_SEED plays one again, ROUTEKEEPER_HOURS
 // is how long a day is.
@@ -48,7 +48,8 @@ func TestEverything(t *testing.T) {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { newEverything(t, uint64(seed)).play(long) })
 			if t.Failed() {
-				t.Logf("ROUTEKEEPER_SEED=%d go test ./internal/keeper -run TestEverything plays it again",
+				t.Logf("ROUTEKEEPER_SEED=%d go test ./internal/keeper -run TestEverything plays "+
+					"it again",
 					seed)
 			}
 		})
@@ -68,7 +69,8 @@ type everything struct {
 	n        int     // of the next thing that somebody makes
 	story    []string
 
-	leftAt sync.Map               // addresses that nodes had when one got another: netip.Addr to time.Time
+	// addresses that nodes had when one got another: netip.Addr to time.Time
+	leftAt sync.Map
 	lost   map[arm.ID]*takenAway  // associations that were taken away
 	hands  map[arm.ID][]time.Time // when associations were taken away
 	lacks  map[arm.ID]time.Time   // since when a target lacks routes of nodes
@@ -129,8 +131,8 @@ type fault struct {
 	// long after it they may stay lost. What goes wrong elsewhere excuses nobody.
 	excuses []*member
 	grace   time.Duration
-	// late is for how long after it calls can still be put off, or hang: the document of a cluster that
-	// no keeper knows comes that much later.
+	// late is for how long after it calls can still be put off, or hang: the document of a cluster
+	// that no keeper knows comes that much later.
 	late time.Duration
 	what string
 }
@@ -152,7 +154,8 @@ type life struct {
 
 func newEverything(t *testing.T, seed uint64) *everything {
 	opts := slow
-	opts.Subscriptions = []string{emulator.DefaultSubscription, "5ab00000-0000-4000-8000-00000000000b"}
+	opts.Subscriptions = []string{emulator.DefaultSubscription,
+		"5ab00000-0000-4000-8000-00000000000b"}
 	d := &everything{world: emptyWorld(t, opts), by: rand.New(rand.NewPCG(seed, 11)),
 		theirs: map[arm.ID]map[string]string{}, shelf: &shelf{of: paper{}},
 		lost: map[arm.ID]*takenAway{}, lacks: map[arm.ID]time.Time{},
@@ -194,8 +197,10 @@ func (d *everything) build(i int, sub string) *member {
 		pods = object{"networkPlugin": "kubenet", "ipFamilies": []any{"IPv4", "IPv6"},
 			"podCidrs": []any{"10.1" + net + ".0.0/16", fmt.Sprintf("fd12:3456:789%d::/64", i)}}
 	}
-	own := object{"name": "theirs-first", "properties": object{"addressPrefix": "172.31." + net + ".0/24",
-		"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.9.9.9", "unknown": object{"n": i}}}
+	own := object{"name": "theirs-first", "properties": object{"addressPrefix": "172.31." + net +
+		".0/24",
+		"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.9.9.9", "unknown": object{
+			"n": i}}}
 	d.put(m.targets[0], object{"tags": object{"team": "network"}, "properties": object{
 		"routes": []any{own}, "unknown": "stays"}})
 	subnets := []any{subnet("gateway", 2, m.targets[0])}
@@ -289,7 +294,8 @@ func (l *life) hear(r Round) {
 	for _, name := range cmpOr(r.Of, r.Kept) {
 		blind := slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
 			return (f.Cluster == name || f.Cluster == "") && slices.Contains([]finding.Code{
-				finding.ReadFailed, finding.AzureUnreachable, finding.TableUnknown, finding.ClusterMissing}, f.Code)
+				finding.ReadFailed, finding.AzureUnreachable, finding.TableUnknown,
+				finding.ClusterMissing}, f.Code)
 		})
 		if r.Seen.Snapshot != nil && !blind {
 			l.knows[name] = true
@@ -374,7 +380,8 @@ func (d *everything) play(long time.Duration) {
 			d.t.Log(line)
 		}
 	}
-	d.t.Logf("%d clusters, every %s, %d things happened, the latest repair took %s more", len(d.members),
+	d.t.Logf("%d clusters, every %s, %d things happened, the latest repair took %s more",
+		len(d.members),
 		d.interval, d.n, d.latest)
 }
 
@@ -414,17 +421,19 @@ func (d *everything) calm() {
 	for _, m := range d.members {
 		for subnet, table := range m.subnets() {
 			if got := d.tableOf(subnet); !got.Equal(table) {
-				d.t.Errorf("%s has the table %q in the end, want %q", subnet.Short(), got, table.Short())
+				d.t.Errorf("%s has the table %q in the end, want %q", subnet.Short(), got,
+					table.Short())
 			}
 		}
 	}
 }
 
-// proven is what a target holds in the end: what it should, but for changes that no keeper may make,
-// because they cannot be proven. A finding has to say so of each. They are left where a cluster was made
-// again with its old table: a cloud provider leaves a route as it is that has the name and the prefix
-// of a new node, and the address of an old one. And they are left where a pool went to another subnet
-// just before a keeper ended: the next one does not know the former node subnet.
+// proven is what a target holds in the end: what it should, but for changes that no keeper may
+// make, because they cannot be proven. A finding has to say so of each. They are left where a
+// cluster was made again with its old table: a cloud provider leaves a route as it is that has the
+// name and the prefix of a new node, and the address of an old one. And they are left where a pool
+// went to another subnet just before a keeper ended: the next one does not know the former node
+// subnet.
 func (d *everything) proven(target arm.ID, want []string) []string {
 	want = slices.Clone(want)
 	expect := func(code finding.Code, route string) {
@@ -438,7 +447,9 @@ func (d *everything) proven(target arm.ID, want []string) []string {
 			continue
 		}
 		m := d.living(prefix, hop)
-		i := slices.IndexFunc(want, func(r string) bool { return strings.HasPrefix(r, prefix.String()+">") })
+		i := slices.IndexFunc(want, func(r string) bool {
+			return strings.HasPrefix(r, prefix.String()+">")
+		})
 		if d.forgotten(prefix) && m == nil {
 			expect(finding.UnmanagedOverlap, route)
 			if want = append(want, route); i >= 0 {
@@ -462,7 +473,8 @@ func (d *everything) proven(target arm.ID, want []string) []string {
 	return want
 }
 
-// forgotten reports whether the cluster of a prefix has moved its nodes before the first keeper began.
+// forgotten reports whether the cluster of a prefix has moved its nodes before the first keeper
+// began.
 func (d *everything) forgotten(prefix netip.Prefix) bool {
 	return slices.ContainsFunc(d.members, func(m *member) bool {
 		return m.owns(prefix) && !m.moved.IsZero() && d.lives[0].started.After(m.moved)
@@ -477,13 +489,4 @@ func (d *everything) says(code finding.Code, resource arm.ID) bool {
 	return slices.ContainsFunc(l.said, func(f finding.Finding) bool {
 		return f.Code == code && resource.Equal(arm.ID(f.Resource))
 	})
-}
-
-// raw is an object as JSON.
-func raw(o any) string {
-	text, err := json.Marshal(o)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
 }

@@ -78,7 +78,9 @@ func (d *everything) takeAway(m *member) {
 
 // once reports whether a subnet may lose its table: not so often that it looks like a conflict.
 func (d *everything) once(subnet arm.ID) bool {
-	recent := slices.DeleteFunc(d.hands[subnet], func(at time.Time) bool { return time.Since(at) > 25*time.Minute })
+	recent := slices.DeleteFunc(d.hands[subnet], func(at time.Time) bool {
+		return time.Since(at) > 25*time.Minute
+	})
 	d.hands[subnet] = recent
 	if len(recent) >= 2 {
 		return false
@@ -87,8 +89,8 @@ func (d *everything) once(subnet arm.ID) bool {
 	return true
 }
 
-// noteLost notes that a subnet has lost its table. Azure makes one operation on a network at a time: what
-// took the table holds up the repairs of others in it, and these hold up this one.
+// noteLost notes that a subnet has lost its table. Azure makes one operation on a network at a
+// time: what took the table holds up the repairs of others in it, and these hold up this one.
 func (d *everything) noteLost(m *member, subnet arm.ID) {
 	if d.lost[subnet] != nil {
 		return
@@ -133,9 +135,10 @@ func (d *everything) redeploy(m *member) {
 
 // readdress brings a node back with another address.
 func (d *everything) readdress(m *member) {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(routesIn(d.raw(m.table)))), func(name string) bool {
-		return !strings.Contains(name, "____")
-	})
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(routesIn(d.raw(m.table)))),
+		func(name string) bool {
+			return !strings.Contains(name, "____")
+		})
 	if len(names) == 0 || !m.gone.IsZero() {
 		return
 	}
@@ -154,11 +157,15 @@ func (d *everything) foreigner(table arm.ID) {
 	d.tell("foreigner %s in %s", name, table.Short())
 	for range 2 {
 		d.edit(table, func(p object) {
-			routes := slices.DeleteFunc(p["routes"].([]any), func(r any) bool { return r.(object)["name"] == name })
+			routes := slices.DeleteFunc(p["routes"].([]any), func(r any) bool {
+				return r.(object)["name"] == name
+			})
 			if d.by.IntN(3) > 0 {
 				routes = append(routes, object{"name": name, "properties": object{
-					"addressPrefix": fmt.Sprintf("172.16.%d.0/24", n), "nextHopType": "VirtualAppliance",
-					"nextHopIpAddress": fmt.Sprintf("10.9.9.%d", 1+d.by.IntN(200)), "unknown": object{"n": d.n}}})
+					"addressPrefix": fmt.Sprintf("172.16.%d.0/24",
+						n), "nextHopType": "VirtualAppliance",
+					"nextHopIpAddress": fmt.Sprintf("10.9.9.%d",
+						1+d.by.IntN(200)), "unknown": object{"n": d.n}}})
 			}
 			p["routes"] = routes
 		})
@@ -191,7 +198,8 @@ func (d *everything) meddler(table arm.ID) {
 	})
 }
 
-// loseRoute takes a route out of a cluster's table, whose cloud provider does not notice for a while.
+// loseRoute takes a route out of a cluster's table, whose cloud provider does not notice for a
+// while.
 func (d *everything) loseRoute(m *member) {
 	d.tell("%s loses a route", m.table.Short())
 	d.e.PauseRoutes(m.cluster, true)
@@ -202,7 +210,9 @@ func (d *everything) loseRoute(m *member) {
 			}
 		})
 	}
-	time.AfterFunc(time.Duration(1+d.by.IntN(20))*time.Minute, func() { d.e.PauseRoutes(m.cluster, false) })
+	time.AfterFunc(time.Duration(1+d.by.IntN(20))*time.Minute, func() {
+		d.e.PauseRoutes(m.cluster, false)
+	})
 }
 
 // do makes a call that may be refused, because the cluster is busy.
@@ -229,7 +239,8 @@ func (d *everything) replacePool(m *member) {
 		d.back(m, subnet)
 		properties["vnetSubnetID"] = string(subnet)
 	}
-	if !d.do(http.MethodPut, m.cluster.Child("agentPools", name), object{"properties": properties}) {
+	if !d.do(http.MethodPut, m.cluster.Child("agentPools", name),
+		object{"properties": properties}) {
 		return
 	}
 	d.excuse(m, settle, "another pool")
@@ -257,7 +268,8 @@ func (d *everything) back(m *member, subnet arm.ID) {
 	d.edit(subnet, func(p object) { p["routeTable"] = object{"id": string(m.table)} })
 }
 
-// deleteCluster deletes a cluster as Terraform does, with its associations, and makes it again later.
+// deleteCluster deletes a cluster as Terraform does, with its associations, and makes it again
+// later.
 func (d *everything) deleteCluster(m *member) {
 	if !m.gone.IsZero() || !d.do(http.MethodDelete, m.cluster, nil) {
 		return
@@ -307,8 +319,10 @@ func (d *everything) fault(m *member) {
 	area := one(d, "network", "table", "target", "cluster", "nics", "log", "lists", "subscription")
 	f := emulator.Fault{Count: -1, Seed: d.by.Uint64(), Method: one(d, "", "GET", "PUT")}
 	f.Path = map[string]string{
-		"network": m.vnet.Name() + "|" + made + "virtualNetworks", "table": m.table.Name() + "$|" + made + "routeTables",
-		"target": "routeTables/" + m.targets[0].Name() + "$", "cluster": "managedClusters/" + m.name + "$",
+		"network": m.vnet.Name() + "|" + made + "virtualNetworks", "table": m.table.Name() + "$|" +
+			made + "routeTables",
+		"target": "routeTables/" + m.targets[0].Name() + "$", "cluster": "managedClusters/" +
+			m.name + "$",
 		"nics": "networkInterfaces|virtualMachineScaleSets", "log": "eventtypes",
 		"lists":        "(virtualNetworks|routeTables)$",
 		"subscription": "^/subscriptions/" + m.cluster.Subscription(),
@@ -343,18 +357,21 @@ func (d *everything) fault(m *member) {
 		f.Slow, f.Method = 10+d.by.IntN(100), "PUT"
 		grace = time.Duration(f.Slow) * time.Second
 	case "failing":
-		f.Fail, f.Method, f.Code = true, "PUT", one(d, "InternalServerError", "Canceled", "OperationPreempted")
+		f.Fail, f.Method, f.Code = true, "PUT", one(d, "InternalServerError", "Canceled",
+			"OperationPreempted")
 	case "stale":
 		f.Stale, f.Method = true, "GET"
 	}
-	// What goes wrong with the network itself keeps associations from being put back; so does what is
-	// throttled for all calls of the subscription to the network provider, or to ARM.
+	// What goes wrong with the network itself keeps associations from being put back; so does what
+	// is throttled for all calls of the subscription to the network provider, or to ARM.
 	var excuses []*member
 	for _, o := range d.members {
 		same := o.cluster.Subscription() == m.cluster.Subscription()
 		whole := area == "subscription" && same || area == "lists" && kind == "stale"
-		throttled := kind == "429 arm" && (same || area == "lists" || area == "nics" || area == "log") ||
-			kind == "429 provider" && (same && area != "cluster" && area != "log" || area == "lists" || area == "nics")
+		throttled := kind == "429 arm" && (same || area == "lists" || area == "nics" ||
+			area == "log") ||
+			kind == "429 provider" && (same && area != "cluster" && area != "log" ||
+				area == "lists" || area == "nics")
 		if area == "network" && o == m || whole || throttled {
 			excuses = append(excuses, o)
 		}
@@ -410,7 +427,8 @@ func (d *everything) reload() {
 	}
 }
 
-// killAll kills all keepers in the middle of what they do, and starts one later: at once, or in hours.
+// killAll kills all keepers in the middle of what they do, and starts one later: at once, or in
+// hours.
 func (d *everything) killAll() {
 	d.takeAway(one(d, d.members...))
 	d.pass(time.Duration(d.by.IntN(20)) * time.Second)

@@ -80,7 +80,8 @@ const (
 func newFabric() *fabric {
 	return &fabric{
 		limit:  rate.NewLimiter(rate.Every(questionEvery), questionBurst),
-		asking: map[string]bool{}, refused: map[string]refusedAsk{}, differs: map[string]differing{},
+		asking: map[string]bool{}, refused: map[string]refusedAsk{},
+		differs: map[string]differing{},
 	}
 }
 
@@ -182,7 +183,8 @@ func (k *Keeper) follows(
 	case life.Err() != nil:
 		return "", false
 	case err == nil && hop.Address == route.Hop:
-		return fmt.Sprintf("the fabric follows (%s: %s -> %s)", what, route.Prefix, route.Hop), false
+		return fmt.Sprintf("the fabric follows (%s: %s -> %s)", what, route.Prefix,
+			route.Hop), false
 	case err != nil && (ctx.Err() == nil || said == (azure.Hop{})):
 		return k.fabricFailed(ctx, q, err, long), false
 	case !k.standsAsWritten(life, q, route):

@@ -158,7 +158,8 @@ func TestFabricARMOnly(t *testing.T) {
 	}{
 		"no watcher": {false, emulator.Fault{Path: "nothing", Status: 500},
 			"ARM only: there is no Network Watcher in westeurope", 0},
-		"no right": {true, emulator.Fault{Path: "/nextHop$", Status: 403, Code: "AuthorizationFailed"},
+		"no right": {true, emulator.Fault{Path: "/nextHop$", Status: 403,
+			Code: "AuthorizationFailed"},
 			"ARM only: AuthorizationFailed: ", 1},
 		"refused": {true, emulator.Fault{Path: "/nextHop$", Status: 400, Code: "NotSupported"},
 			"ARM only: NotSupported: ", 2},
@@ -176,7 +177,8 @@ func TestFabricARMOnly(t *testing.T) {
 				for range 2 {
 					w.strip(w.demo.NodeSubnet)
 					rounds := k.since(90 * time.Second)
-					if len(rounds) < 8 || w.tableOf(w.demo.NodeSubnet) == "" || len(differs(rounds)) > 0 {
+					if len(rounds) < 8 || w.tableOf(w.demo.NodeSubnet) == "" ||
+						len(differs(rounds)) > 0 {
 						t.Errorf("%d checks, %v", len(rounds), differs(rounds))
 					}
 					expectNote(t, said, c.want)
@@ -197,7 +199,8 @@ func TestFabricOfTarget(t *testing.T) {
 		w, k, said := fabricWorld(t, false)
 		jump := w.demo.NodeSubnet.Parent().Child("subnets", "jump")
 		w.put(jump, object{"properties": object{
-			"addressPrefix": "10.42.9.0/24", "routeTable": object{"id": string(w.demo.GatewayTable)},
+			"addressPrefix": "10.42.9.0/24", "routeTable": object{
+				"id": string(w.demo.GatewayTable)},
 		}})
 		nic := arm.ResourceID(jump.Subscription(), "net-rg", arm.TypeInterface, "jumphost-nic")
 		w.put(nic, object{"properties": object{"ipConfigurations": []any{
@@ -213,9 +216,10 @@ func TestFabricOfTarget(t *testing.T) {
 		}
 		machine := arm.ResourceID(jump.Subscription(), "net-rg",
 			"Microsoft.Compute/virtualMachines", "jumphost")
-		if err := w.op.Put(machine, "2025-04-01", object{"location": "westeurope", "properties": object{
-			"networkProfile": object{"networkInterfaces": []any{object{"id": string(nic)}}},
-		}}); err != nil {
+		if err := w.op.Put(machine, "2025-04-01",
+			object{"location": "westeurope", "properties": object{
+				"networkProfile": object{"networkInterfaces": []any{object{"id": string(nic)}}},
+			}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 5); err != nil {
@@ -227,8 +231,8 @@ func TestFabricOfTarget(t *testing.T) {
 	})
 }
 
-// TestFollowed: a command makes one check, whose report waits for nothing, and then asks whether the
-// fabric follows all of it: not for longer than half a minute.
+// TestFollowed: a command makes one check, whose report waits for nothing, and then asks whether
+// the fabric follows all of it: not for longer than half a minute.
 func TestFollowed(t *testing.T) {
 	const nodes = "shop-vnet/nodes: "
 	for name, c := range map[string]struct {
@@ -240,7 +244,8 @@ func TestFollowed(t *testing.T) {
 		"follows": {emulator.Fault{Path: "nothing", Status: 500},
 			"follows: the fabric follows (next hop of aks-nodepool1-", 5 * time.Second, 1},
 		"lags": {emulator.Fault{Path: "/nextHop$", Stale: true, Count: 1},
-			"follows: the fabric follows (next hop of aks-nodepool1-", followedFor + time.Second, 2},
+			"follows: the fabric follows (next hop of aks-nodepool1-", followedFor +
+				time.Second, 2},
 		"differs": {emulator.Fault{Path: "/nextHop$", Stale: true},
 			"the next hop of aks-nodepool1-", followedFor + time.Second, 2},
 		"no right": {emulator.Fault{Path: "/nextHop$", Status: 403, Code: "AuthorizationFailed"},

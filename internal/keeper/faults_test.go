@@ -18,7 +18,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestTransient: what passes by itself is waited for as told, and the work goes on; nothing is written twice.
+// TestTransient: what passes by itself is waited for as told, and the work goes on; nothing is
+// written twice.
 func TestTransient(t *testing.T) {
 	const tablePut = `routeTables/appgw-rt$`
 	tests := []struct {
@@ -28,18 +29,34 @@ func TestTransient(t *testing.T) {
 		below  time.Duration
 		writes int // PUTs that took effect
 	}{
-		{"429 with Retry-After", emulator.Fault{Method: "PUT", Path: tablePut, Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 17}, 17 * time.Second, 18 * time.Second, 1},
-		{"another operation, with Retry-After", emulator.Fault{Method: "PUT", Path: tablePut, Status: 429, Code: "RetryableErrorDueToAnotherOperation", RetryAfter: 10, Count: 2}, 20 * time.Second, 21 * time.Second, 1},
-		{"another operation, without", emulator.Fault{Method: "PUT", Path: tablePut, Status: 409, Code: "AnotherOperationInProgress", Count: 3}, 7 * time.Second, 8 * time.Second, 1},
-		{"referenced resource not provisioned", emulator.Fault{Method: "PUT", Path: tablePut, Status: 429, Code: "ReferencedResourceNotProvisioned"}, time.Second, 2 * time.Second, 1},
-		{"conflict", emulator.Fault{Method: "PUT", Path: tablePut, Status: 409, Code: "Conflict"}, time.Second, 2 * time.Second, 1},
-		{"500", emulator.Fault{Method: "PUT", Path: tablePut, Status: 500}, time.Second, 2 * time.Second, 1},
-		{"503 with Retry-After", emulator.Fault{Method: "PUT", Path: tablePut, Status: 503, RetryAfter: 30}, 30 * time.Second, 31 * time.Second, 1},
-		{"cut before it took effect", emulator.Fault{Method: "PUT", Path: tablePut, Cut: "before"}, time.Second, 2 * time.Second, 1},
-		{"cut after it took effect", emulator.Fault{Method: "PUT", Path: tablePut, Cut: "after"}, 0, 4 * time.Second, 1},
-		{"throttled read", emulator.Fault{Method: "GET", Path: tablePut, Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 9}, 9 * time.Second, 10 * time.Second, 1},
-		{"cut read", emulator.Fault{Method: "GET", Path: "shop-vnet", Cut: "before", Count: 2}, 700 * time.Millisecond, 10 * time.Second, 1},
-		{"throttled poll", emulator.Fault{Method: "GET", Path: "/operations/", Status: 429, RetryAfter: 6}, 3 * time.Second, 5 * time.Second, 1},
+		{"429 with Retry-After", emulator.Fault{Method: "PUT", Path: tablePut, Status: 429,
+			Code: "SubscriptionRequestsThrottled", RetryAfter: 17}, 17 * time.Second,
+			18 * time.Second, 1},
+		{"another operation, with Retry-After", emulator.Fault{Method: "PUT", Path: tablePut,
+			Status: 429, Code: "RetryableErrorDueToAnotherOperation", RetryAfter: 10, Count: 2},
+			20 * time.Second, 21 * time.Second, 1},
+		{"another operation, without", emulator.Fault{Method: "PUT", Path: tablePut, Status: 409,
+			Code: "AnotherOperationInProgress", Count: 3}, 7 * time.Second, 8 * time.Second, 1},
+		{"referenced resource not provisioned", emulator.Fault{Method: "PUT", Path: tablePut,
+			Status: 429, Code: "ReferencedResourceNotProvisioned"}, time.Second, 2 * time.Second,
+			1},
+		{"conflict", emulator.Fault{Method: "PUT", Path: tablePut, Status: 409, Code: "Conflict"},
+			time.Second, 2 * time.Second, 1},
+		{"500", emulator.Fault{Method: "PUT", Path: tablePut, Status: 500}, time.Second,
+			2 * time.Second, 1},
+		{"503 with Retry-After", emulator.Fault{Method: "PUT", Path: tablePut, Status: 503,
+			RetryAfter: 30}, 30 * time.Second, 31 * time.Second, 1},
+		{"cut before it took effect", emulator.Fault{Method: "PUT", Path: tablePut, Cut: "before"},
+			time.Second, 2 * time.Second, 1},
+		{"cut after it took effect", emulator.Fault{Method: "PUT", Path: tablePut, Cut: "after"}, 0,
+			4 * time.Second, 1},
+		{"throttled read", emulator.Fault{Method: "GET", Path: tablePut, Status: 429,
+			Code: "SubscriptionRequestsThrottled", RetryAfter: 9}, 9 * time.Second,
+			10 * time.Second, 1},
+		{"cut read", emulator.Fault{Method: "GET", Path: "shop-vnet", Cut: "before", Count: 2},
+			700 * time.Millisecond, 10 * time.Second, 1},
+		{"throttled poll", emulator.Fault{Method: "GET", Path: "/operations/", Status: 429,
+			RetryAfter: 6}, 3 * time.Second, 5 * time.Second, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,7 +77,8 @@ func TestTransient(t *testing.T) {
 					}
 				}
 				if effective != tt.writes {
-					t.Errorf("%d PUTs took effect, want %d: %v", effective, tt.writes, calls(since()))
+					t.Errorf("%d PUTs took effect, want %d: %v", effective, tt.writes,
+						calls(since()))
 				}
 				w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
 			})
@@ -68,23 +86,28 @@ func TestTransient(t *testing.T) {
 	}
 }
 
-// TestThrottled: after ARM's own 429 nothing more is written to the subscription before its Retry-After is over, whatever
-// it is; a 429 because one resource is busy concerns that resource only.
+// TestThrottled: after ARM's own 429 nothing more is written to the subscription before its
+// Retry-After is over, whatever it is; a 429 because one resource is busy concerns that resource
+// only.
 func TestThrottled(t *testing.T) {
-	for code, waits := range map[string]bool{"SubscriptionRequestsThrottled": true, "RetryableErrorDueToAnotherOperation": false} {
+	for code, waits := range map[string]bool{"SubscriptionRequestsThrottled": true,
+		"RetryableErrorDueToAnotherOperation": false} {
 		t.Run(code, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
 				w.strip(w.demo.NodeSubnet)
 				time.Sleep(10 * time.Second)
-				w.inject(emulator.Fault{Method: "PUT", Path: "/nodes$", Status: 429, Code: code, RetryAfter: 25})
+				w.inject(emulator.Fault{Method: "PUT", Path: "/nodes$", Status: 429, Code: code,
+					RetryAfter: 25})
 				// The table's write comes three seconds after the subnet's.
-				k := w.keepOver(before(http.MethodGet, "/appgw-rt", func() { time.Sleep(3 * time.Second) }), w.demoConfig())
+				k := w.keepOver(before(http.MethodGet, "/appgw-rt",
+					func() { time.Sleep(3 * time.Second) }), w.demoConfig())
 				since := w.mark()
 				w.expect(w.round(k), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
 				at := map[string]time.Time{}
 				for _, r := range since() {
-					if name := calls([]emulator.Request{r})[0]; r.Method == http.MethodPut && at[name].IsZero() {
+					if name := calls([]emulator.Request{r})[0]; r.Method == http.MethodPut &&
+						at[name].IsZero() {
 						at[name] = r.Time
 					}
 				}
@@ -119,8 +142,8 @@ func TestFewTokens(t *testing.T) {
 	})
 }
 
-// TestPermanent: what will not pass is not tried again in the same round, and becomes a finding that names the scope; all
-// other work goes on.
+// TestPermanent: what will not pass is not tried again in the same round, and becomes a finding
+// that names the scope; all other work goes on.
 func TestPermanent(t *testing.T) {
 	const scope = "over scope '/subscriptions/5ab0/resourceGroups/net-rg/providers/Microsoft.Network/networkSecurityGroups/nodes-nsg'"
 	tests := []struct {
@@ -142,7 +165,8 @@ func TestPermanent(t *testing.T) {
 				w := newWorld(t, slow)
 				w.strip(w.demo.NodeSubnet)
 				time.Sleep(10 * time.Second)
-				w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes", Count: -1, Status: tt.status, Code: tt.code, Message: "no " + scope})
+				w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes", Count: -1,
+					Status: tt.status, Code: tt.code, Message: "no " + scope})
 				k := w.keep(w.demoConfig())
 				since := w.mark()
 				r := w.round(k)
@@ -166,7 +190,8 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
-// TestNeverEnding: a transient error that does not pass ends the attempt with a finding, and the next round tries again.
+// TestNeverEnding: a transient error that does not pass ends the attempt with a finding, and the
+// next round tries again.
 func TestNeverEnding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -195,7 +220,8 @@ func TestUndone(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				return &http.Response{StatusCode: 200, Status: "200 OK", Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
+				return &http.Response{StatusCode: 200, Status: "200 OK", Header: http.Header{},
+					Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
 			})
 		}, w.demoConfig())
 		w.expect(w.round(k), "3 failed create appgw-rt", finding.WriteUndone)
@@ -223,21 +249,26 @@ func TestDroppedField(t *testing.T) {
 			})
 		}, w.demoConfig())
 		r := w.round(k)
-		w.expect(r, "1 done associate shop-vnet/nodes\n3 done create appgw-rt", finding.WriteDropped)
-		if e := r.Findings[0].Evidence; !slices.Equal(e, []string{"properties.defaultOutboundAccess"}) {
+		w.expect(r, "1 done associate shop-vnet/nodes\n3 done create appgw-rt",
+			finding.WriteDropped)
+		if e := r.Findings[0].Evidence; !slices.Equal(e,
+			[]string{"properties.defaultOutboundAccess"}) {
 			t.Errorf("evidence %v", e)
 		}
 	})
 }
 
-// TestBusy: while somebody else's operation is running, the keeper waits instead of running into a refusal.
+// TestBusy: while somebody else's operation is running, the keeper waits instead of running into a
+// refusal.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		time.Sleep(10 * time.Second) // the cluster's write of its table has ended, too, and is in the activity log
-		w.strip(w.demo.NodeSubnet)   // its operation runs for four seconds
+		// the cluster's write of its table has ended, too, and is in the activity log
+		time.Sleep(10 * time.Second)
+		w.strip(w.demo.NodeSubnet) // its operation runs for four seconds
 		since := w.mark()
-		w.expect(w.round(w.keep(w.demoConfig())), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
+		w.expect(w.round(w.keep(w.demoConfig())), "1 done associate shop-vnet/nodes\n3 done "+
+			"create appgw-rt")
 		for _, r := range since() {
 			if r.Status >= 300 {
 				t.Errorf("%s %s: %d", r.Method, r.Path, r.Status)
@@ -246,9 +277,11 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestFailedOperation: a PUT is accepted and its operation fails, for a reason that passes or for one that does not.
+// TestFailedOperation: a PUT is accepted and its operation fails, for a reason that passes or for
+// one that does not.
 func TestFailedOperation(t *testing.T) {
-	for code, want := range map[string]string{"RetryableError": "3 done create appgw-rt", "NetcfgInvalid": "3 failed create appgw-rt"} {
+	for code, want := range map[string]string{"RetryableError": "3 done create appgw-rt",
+		"NetcfgInvalid": "3 failed create appgw-rt"} {
 		t.Run(code, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
@@ -256,11 +289,16 @@ func TestFailedOperation(t *testing.T) {
 				k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
 					return roundTrip(func(r *http.Request) (*http.Response, error) {
 						response, err := next.RoundTrip(r)
-						if err == nil && strings.Contains(r.URL.Path, "/operations/") && failed.CompareAndSwap(false, true) {
+						if err == nil && strings.Contains(r.URL.Path, "/operations/") &&
+							failed.CompareAndSwap(false, true) {
 							// As if it had not taken effect.
-							w.edit(w.demo.GatewayTable, func(p object) { p["routes"] = p["routes"].([]any)[:1] })
-							body := `{"status":"Failed","error":{"code":"` + code + `","message":"it\nfailed"}}`
-							response.Body, response.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+							w.edit(w.demo.GatewayTable, func(p object) {
+								p["routes"] = p["routes"].([]any)[:1]
+							})
+							body := `{"status":"Failed","error":{"code":"` + code +
+								`","message":"it\nfailed"}}`
+							response.Body, response.ContentLength =
+								io.NopCloser(strings.NewReader(body)), int64(len(body))
 						}
 						return response, err
 					})
@@ -269,7 +307,8 @@ func TestFailedOperation(t *testing.T) {
 				if did(r) != want {
 					t.Errorf("did %s, want %s", did(r), want)
 				}
-				if len(r.Findings) > 0 && !strings.Contains(r.Findings[0].Message, "NetcfgInvalid: it failed") {
+				if len(r.Findings) > 0 &&
+					!strings.Contains(r.Findings[0].Message, "NetcfgInvalid: it failed") {
 					t.Errorf("finding %+v", r.Findings[0])
 				}
 			})
@@ -277,8 +316,9 @@ func TestFailedOperation(t *testing.T) {
 	}
 }
 
-// TestFailedInEffect: an operation fails although the resource reads as it should. One that passes is repeated until it does
-// not fail; otherwise nothing is called done, and the next round says what state the resource is in.
+// TestFailedInEffect: an operation fails although the resource reads as it should. One that passes
+// is repeated until it does not fail; otherwise nothing is called done, and the next round says
+// what state the resource is in.
 func TestFailedInEffect(t *testing.T) {
 	for _, tt := range []struct {
 		code        string
@@ -287,16 +327,21 @@ func TestFailedInEffect(t *testing.T) {
 		writes      int
 		finding     finding.Code
 	}{
-		{"InternalServerError", 2, "1 done associate shop-vnet/nodes\n3 done create appgw-rt", "", 3, ""},
-		{"InternalServerError", -1, "1 failed associate shop-vnet/nodes\n3 done create appgw-rt", "", 0, finding.Unsettled},
-		{"NetcfgInvalid", -1, "1 failed associate shop-vnet/nodes\n3 done create appgw-rt", "", 1, finding.Unsettled},
+		{"InternalServerError", 2, "1 done associate shop-vnet/nodes\n3 done create appgw-rt", "",
+			3, ""},
+		{"InternalServerError", -1, "1 failed associate shop-vnet/nodes\n3 done create appgw-rt",
+			"", 0, finding.Unsettled},
+		{"NetcfgInvalid", -1, "1 failed associate shop-vnet/nodes\n3 done create appgw-rt", "", 1,
+			finding.Unsettled},
 	} {
 		t.Run(fmt.Sprint(tt.code, tt.count), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
 				w.strip(w.demo.NodeSubnet)
 				time.Sleep(10 * time.Second)
-				remove, err := w.e.Inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes$", Fail: true, Code: tt.code, Message: "boom", Count: tt.count, Principal: emulatortest.Keeper.Name})
+				remove, err := w.e.Inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes$",
+					Fail: true, Code: tt.code, Message: "boom", Count: tt.count,
+					Principal: emulatortest.Keeper.Name})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -313,7 +358,8 @@ func TestFailedInEffect(t *testing.T) {
 						writes++
 					}
 				}
-				if tt.writes > 0 && writes != tt.writes || writes == 0 || tt.writes == 0 && writes < 3 {
+				if tt.writes > 0 && writes != tt.writes || writes == 0 ||
+					tt.writes == 0 && writes < 3 {
 					t.Errorf("%d writes", writes)
 				}
 				remove()
@@ -327,7 +373,8 @@ func TestFailedInEffect(t *testing.T) {
 	}
 }
 
-// TestInterruptedBeforeTheWrite: the context ends after the read and before the write; nothing is sent.
+// TestInterruptedBeforeTheWrite: the context ends after the read and before the write; nothing is
+// sent.
 func TestInterruptedBeforeTheWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -365,8 +412,8 @@ func (c cancelling) Close() error {
 	return nil
 }
 
-// TestInterruptedAfterALostAnswer: the write took effect, its answer was lost, and the program is told to stop: it is found
-// done, not skipped.
+// TestInterruptedAfterALostAnswer: the write took effect, its answer was lost, and the program is
+// told to stop: it is found done, not skipped.
 func TestInterruptedAfterALostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -389,8 +436,8 @@ func TestInterruptedAfterALostAnswer(t *testing.T) {
 	})
 }
 
-// TestPatience: an operation that does not end, and a wait that is too long, keep nothing else waiting for longer than two
-// minutes; what became of the write is told by the resource.
+// TestPatience: an operation that does not end, and a wait that is too long, keep nothing else
+// waiting for longer than two minutes; what became of the write is told by the resource.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -399,7 +446,8 @@ func TestPatience(t *testing.T) {
 				response, err := next.RoundTrip(r)
 				if err == nil && strings.Contains(r.URL.Path, "/operations/") {
 					body := `{"status":"InProgress"}`
-					response.Body, response.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+					response.Body, response.ContentLength = io.NopCloser(strings.NewReader(body)),
+						int64(len(body))
 				}
 				return response, err
 			})

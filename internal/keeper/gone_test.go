@@ -40,7 +40,8 @@ func (w *world) expectNotPutBack(subnet arm.ID, during time.Duration) {
 // TestDestroy: terraform destroys a cluster and its network beside a running keeper, in each order
 // that its graph allows. Everything can be deleted, and nothing is put back.
 func TestDestroy(t *testing.T) {
-	for name, clusterFirst := range map[string]bool{"cluster first": true, "association while it is deleted": false} {
+	for name, clusterFirst := range map[string]bool{"cluster first": true,
+		"association while it is deleted": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
@@ -51,7 +52,8 @@ func TestDestroy(t *testing.T) {
 				w.expectRoutes(play.target, "10.150.0.0/24>10.50.1.4", "10.150.1.0/24>10.50.1.5")
 				if clusterFirst {
 					w.remove(play.cluster)
-				} else if status, body := w.op.Do(http.MethodDelete, play.cluster, aksAPI, nil); status != http.StatusAccepted {
+				} else if status, body := w.op.Do(http.MethodDelete, play.cluster, aksAPI,
+					nil); status != http.StatusAccepted {
 					t.Fatalf("%d %s", status, body)
 				}
 				w.strip(play.subnet)
@@ -62,7 +64,8 @@ func TestDestroy(t *testing.T) {
 					w.remove(play.cluster)
 				}
 				rounds := k.since(3 * time.Minute)
-				if f := of(rounds[len(rounds)-1], finding.ClusterMissing); f == nil || f.Cluster != "play" {
+				if f := of(rounds[len(rounds)-1], finding.ClusterMissing); f == nil ||
+					f.Cluster != "play" {
 					t.Errorf("findings %v", codes(rounds[len(rounds)-1]))
 				}
 				// The other cluster is repaired as ever.
@@ -76,16 +79,19 @@ func TestDestroy(t *testing.T) {
 	}
 }
 
-// TestDeleting: the association goes while the cluster is being deleted, and AKS still answers for it.
+// TestDeleting: the association goes while the cluster is being deleted, and AKS still answers for
+// it.
 func TestDeleting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.run(10*time.Second, w.demoConfig())
 		k.since(time.Minute)
-		if _, err := w.e.Inject(emulator.Fault{Method: "DELETE", Path: "managedClusters", Slow: 600}); err != nil {
+		if _, err := w.e.Inject(emulator.Fault{Method: "DELETE", Path: "managedClusters",
+			Slow: 600}); err != nil {
 			t.Fatal(err)
 		}
-		if status, body := w.op.Do(http.MethodDelete, w.demo.Cluster, aksAPI, nil); status != http.StatusAccepted {
+		if status, body := w.op.Do(http.MethodDelete, w.demo.Cluster, aksAPI,
+			nil); status != http.StatusAccepted {
 			t.Fatalf("%d %s", status, body)
 		}
 		if state := w.get(w.demo.Cluster)["properties"].(object)["provisioningState"]; state != "Deleting" {
@@ -120,37 +126,40 @@ func TestGoneBeforeItsNodes(t *testing.T) {
 func TestAssociationUnderDoubt(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
 		"no answer": {Method: "GET", Path: "managedClusters", Hold: "before", Count: -1},
-		"403":       {Method: "GET", Path: "managedClusters", Status: 403, Code: "AuthorizationFailed", Count: -1},
-		"500":       {Method: "GET", Path: "managedClusters", Status: 500, Count: -1},
+		"403": {Method: "GET", Path: "managedClusters", Status: 403,
+			Code: "AuthorizationFailed", Count: -1},
+		"500": {Method: "GET", Path: "managedClusters", Status: 500, Count: -1},
 	} {
 		for _, nodes := range []bool{true, false} {
-			t.Run(name+map[bool]string{true: ", nodes", false: ", no nodes"}[nodes], func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, slow)
-					const interval = 10 * time.Second
-					k := w.run(interval, w.demoConfig())
-					k.since(time.Minute)
-					defer w.inject(fault)()
-					if !nodes {
-						w.remove(w.demo.Cluster)
-					}
-					w.strip(w.demo.NodeSubnet)
-					if !nodes {
-						w.expectNotPutBack(w.demo.NodeSubnet, 10*time.Minute)
-						r := k.since(interval)
-						found := codes(r[len(r)-1])
-						if !slices.Contains(found, finding.ReadFailed) && !slices.Contains(found, finding.AzureUnreachable) {
-							t.Errorf("findings %v", found)
+			t.Run(name+map[bool]string{true: ", nodes", false: ", no nodes"}[nodes],
+				func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						w := newWorld(t, slow)
+						const interval = 10 * time.Second
+						k := w.run(interval, w.demoConfig())
+						k.since(time.Minute)
+						defer w.inject(fault)()
+						if !nodes {
+							w.remove(w.demo.Cluster)
 						}
-						return
-					}
-					const write = 4 * time.Second // of Azure's operation itself
-					k.since(interval + 2*time.Second + write)
-					if w.tableOf(w.demo.NodeSubnet) == "" {
-						t.Error("the table was not put back although the nodes are there")
-					}
+						w.strip(w.demo.NodeSubnet)
+						if !nodes {
+							w.expectNotPutBack(w.demo.NodeSubnet, 10*time.Minute)
+							r := k.since(interval)
+							found := codes(r[len(r)-1])
+							if !slices.Contains(found, finding.ReadFailed) &&
+								!slices.Contains(found, finding.AzureUnreachable) {
+								t.Errorf("findings %v", found)
+							}
+							return
+						}
+						const write = 4 * time.Second // of Azure's operation itself
+						k.since(interval + 2*time.Second + write)
+						if w.tableOf(w.demo.NodeSubnet) == "" {
+							t.Error("the table was not put back although the nodes are there")
+						}
+					})
 				})
-			})
 		}
 	}
 }

@@ -23,7 +23,8 @@ type watched struct {
 	writers map[string]bool // by ID.Key()
 }
 
-func (w *watched) Write(ctx context.Context, id arm.ID, edit azure.Edit, calls *azure.Calls) (azure.Written, error) {
+func (w *watched) Write(ctx context.Context, id arm.ID, edit azure.Edit,
+	calls *azure.Calls) (azure.Written, error) {
 	w.mu.Lock()
 	if w.writers[id.Key()] {
 		w.t.Errorf("%s has two writers at %s", id.Short(), time.Now())
@@ -40,44 +41,60 @@ func (w *watched) Write(ctx context.Context, id arm.ID, edit azure.Edit, calls *
 
 // runWatched is run with one who watches the writers.
 func (w *world) runWatched(interval time.Duration, configs ...v1alpha1.ClusterRoutes) *running {
-	return w.runOver(&watched{Azure: emulatortest.Client(w.t, w.e, emulatortest.Keeper), t: w.t, writers: map[string]bool{}}, Options{}, interval, configs...)
+	return w.runOver(&watched{Azure: emulatortest.Client(w.t, w.e, emulatortest.Keeper), t: w.t,
+		writers: map[string]bool{}}, Options{}, interval, configs...)
 }
 
-// TestReloadWhileWriting: a cluster is removed, or its config changed, while a write of it hangs. Whoever rests on the same waits until
-// that is over, and is then looked at.
+// TestReloadWhileWriting: a cluster is removed, or its config changed, while a write of it hangs.
+// Whoever rests on the same waits until that is over, and is then looked at.
 func TestReloadWhileWriting(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		after func(w *world, play, third another) []v1alpha1.ClusterRoutes
 	}{
-		{"removed, one stays that shares", func(w *world, play, third another) []v1alpha1.ClusterRoutes {
-			return []v1alpha1.ClusterRoutes{configure("play", play.cluster, w.demo.GatewayTable), configure("third", third.cluster, third.target)}
-		}},
-		{"removed, its target is another's now", func(w *world, play, third another) []v1alpha1.ClusterRoutes {
-			return []v1alpha1.ClusterRoutes{configure("third", third.cluster, w.demo.GatewayTable)}
-		}},
-		{"its target is another's now", func(w *world, play, third another) []v1alpha1.ClusterRoutes {
-			return []v1alpha1.ClusterRoutes{configure("shop", w.demo.Cluster), configure("third", third.cluster, w.demo.GatewayTable)}
-		}},
+		{"removed, one stays that shares",
+			func(w *world, play, third another) []v1alpha1.ClusterRoutes {
+				return []v1alpha1.ClusterRoutes{
+					configure("play", play.cluster, w.demo.GatewayTable),
+					configure("third", third.cluster, third.target)}
+			}},
+		{"removed, its target is another's now",
+			func(w *world, play, third another) []v1alpha1.ClusterRoutes {
+				return []v1alpha1.ClusterRoutes{
+					configure("third", third.cluster, w.demo.GatewayTable)}
+			}},
+		{"its target is another's now",
+			func(w *world, play, third another) []v1alpha1.ClusterRoutes {
+				return []v1alpha1.ClusterRoutes{configure("shop", w.demo.Cluster),
+					configure("third", third.cluster, w.demo.GatewayTable)}
+			}},
 		{"renamed", func(w *world, play, third another) []v1alpha1.ClusterRoutes {
-			return []v1alpha1.ClusterRoutes{configure("renamed", w.demo.Cluster, w.demo.GatewayTable), configure("third", third.cluster, w.demo.GatewayTable)}
+			return []v1alpha1.ClusterRoutes{
+				configure("renamed", w.demo.Cluster, w.demo.GatewayTable), configure("third",
+					third.cluster, w.demo.GatewayTable)}
 		}},
-		{"all are removed", func(*world, another, another) []v1alpha1.ClusterRoutes { return []v1alpha1.ClusterRoutes{} }},
+		{"all are removed", func(*world, another, another) []v1alpha1.ClusterRoutes {
+			return []v1alpha1.ClusterRoutes{}
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, play := apartWorld(t)
 				third := w.addCluster("third", "51")
-				mend := w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt", Hold: "before", Count: -1})
-				k := w.runWatched(10*time.Second, w.demoConfig(), configure("play", play.cluster, w.demo.GatewayTable))
+				mend := w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt", Hold: "before",
+					Count: -1})
+				k := w.runWatched(10*time.Second, w.demoConfig(),
+					configure("play", play.cluster, w.demo.GatewayTable))
 				k.since(5 * time.Second)
 				configs := c.after(w, play, third)
 				k.Reload(configs)
 				rounds := k.parts(25 * time.Second)
 				mend()
 				for _, r := range append(rounds, k.parts(3*time.Minute)...) {
-					if len(r.Kept) != len(configs) || len(r.Of) > 0 && !slices.Contains(r.Kept, r.Of[0]) {
-						t.Errorf("after the new configs were taken a round is told of %v, and that %v are kept", r.Of, r.Kept)
+					if len(r.Kept) != len(configs) ||
+						len(r.Of) > 0 && !slices.Contains(r.Kept, r.Of[0]) {
+						t.Errorf("after the new configs were taken a round is told of %v, and "+
+							"that %v are kept", r.Of, r.Kept)
 					}
 				}
 				w.strip(third.subnet, play.subnet)
@@ -89,7 +106,8 @@ func TestReloadWhileWriting(t *testing.T) {
 				}
 				for _, c := range configs {
 					id := arm.ID(c.Spec.ClusterID)
-					if id.Equal(third.cluster) && w.tableOf(third.subnet) == "" || id.Equal(play.cluster) && w.tableOf(play.subnet) == "" {
+					if id.Equal(third.cluster) && w.tableOf(third.subnet) == "" ||
+						id.Equal(play.cluster) && w.tableOf(play.subnet) == "" {
 						t.Errorf("%s is not kept", c.Metadata.Name)
 					}
 				}

@@ -29,7 +29,8 @@ import (
 type Azure interface {
 	Read(context.Context, *inventory.Snapshot, inventory.Wanted, azure.ReadOptions) error
 	Write(context.Context, arm.ID, azure.Edit, *azure.Calls) (azure.Written, error)
-	OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (azure.LastWrite, bool, error)
+	OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (azure.LastWrite, bool,
+		error)
 }
 
 // Options configure a keeper.
@@ -70,19 +71,20 @@ type Keeper struct {
 	leftover sync.Mutex // held while something is posted to a worker that has ended
 
 	// mu guards the fields below. It is held briefly, and never during a wait.
-	mu       sync.Mutex
-	configs  []v1alpha1.ClusterRoutes // replaced, not changed
-	names    []string                 // of the configs
-	named    map[string]bool          // the same
-	taken    plan.Taken
-	owners   map[string]arm.ID   // tables that clusters were last seen with; replaced, not changed
-	kept     map[string]Lasting  // content of the shelf; replaced, not changed
-	uses     map[string][]string // resources that a cluster has used since the last reload
-	seen     map[string][]string // resources seen at its last check
-	users    index               // clusters by the resources they use
-	around   index               // clusters by virtual networks and node resource groups around these
-	workers  map[string]*worker  // by cluster; nil if Run does not run
-	idle     *worker             // checks all clusters if Run does not run
+	mu      sync.Mutex
+	configs []v1alpha1.ClusterRoutes // replaced, not changed
+	names   []string                 // of the configs
+	named   map[string]bool          // the same
+	taken   plan.Taken
+	owners  map[string]arm.ID   // tables that clusters were last seen with; replaced, not changed
+	kept    map[string]Lasting  // content of the shelf; replaced, not changed
+	uses    map[string][]string // resources that a cluster has used since the last reload
+	seen    map[string][]string // resources seen at its last check
+	users   index               // clusters by the resources they use
+	// clusters by virtual networks and node resource groups around these
+	around   index
+	workers  map[string]*worker // by cluster; nil if Run does not run
+	idle     *worker            // checks all clusters if Run does not run
 	unknown  map[arm.ID]trigger
 	requests []*request
 	findings standing
@@ -112,7 +114,10 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Recorder == nil {
 		opts.Recorder = noRecorder{}
 	}
-	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(), limit: newLimiter(opts.ChangesPerMinute), fabric: newFabric(), outages: outages{silent: map[string]silence{}}, unknown: map[arm.ID]trigger{}, seen: map[string][]string{},
+	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(),
+		limit: newLimiter(opts.ChangesPerMinute), fabric: newFabric(), outages: outages{
+			silent: map[string]silence{}}, unknown: map[arm.ID]trigger{},
+		seen:   map[string][]string{},
 		failed: make(chan error, 1)}
 	if opts.Shelf != nil {
 		k.kept = opts.Shelf.Recall()

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,12 +17,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-var threePods = []string{"10.244.0.0/24>10.42.1.4", "10.244.1.0/24>10.42.1.5", "10.244.2.0/24>10.42.1.6"}
+var threePods = []string{"10.244.0.0/24>10.42.1.4", "10.244.1.0/24>10.42.1.5",
+	"10.244.2.0/24>10.42.1.6"}
 
 const ownRoute = "10.60.0.0/16>VirtualNetworkGateway"
 
-// TestCalls counts: a change costs GET, PUT, the operation's polls and GET for its table, however many routes it carries;
-// an idle round takes two reads for this network; the cluster itself is read rarely.
+// TestCalls counts: a change costs GET, PUT, the operation's polls and GET for its table, however
+// many routes it carries; an idle round takes two reads for this network; the cluster itself is
+// read rarely.
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -31,14 +32,17 @@ func TestCalls(t *testing.T) {
 		since := w.mark()
 		w.expect(w.round(k), "3 done create appgw-rt")
 		want := []string{"GET shop", "GET shop-vnet", "GET routeTables", // what there is
-			"GET appgw-rt", "PUT appgw-rt", "GET (operation)", "GET (operation)", "GET (operation)", "GET (operation)", "GET appgw-rt"}
+			"GET appgw-rt", "PUT appgw-rt", "GET (operation)", "GET (operation)", "GET (operation)",
+			"GET (operation)", "GET appgw-rt"}
 		if got := calls(since()); !slices.Equal(got, want) {
 			t.Errorf("the first round: %v\nwant %v", got, want)
 		}
 		since = w.mark()
 		r := w.round(k)
 		w.expect(r, "")
-		if got, want := calls(since()), []string{"GET shop-vnet", "GET routeTables"}; !slices.Equal(got, want) || r.Reads != 2 || r.Writes != 0 || !r.Complete {
+		if got, want := calls(since()), []string{"GET shop-vnet",
+			"GET routeTables"}; !slices.Equal(got, want) || r.Reads != 2 || r.Writes != 0 ||
+			!r.Complete {
 			t.Errorf("an idle round: %v (%d reads counted), want %v", got, r.Reads, want)
 		}
 		since = w.mark()
@@ -58,7 +62,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestSeen: who watches is told of changes before they are made, with what was read, and afterwards what has become of it.
+// TestSeen: who watches is told of changes before they are made, with what was read, and afterwards
+// what has become of it.
 func TestSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -66,17 +71,20 @@ func TestSeen(t *testing.T) {
 		w.round(k)
 		var planned []Round
 		tables := func(r Round) [2]arm.ID {
-			return [2]arm.ID{r.Seen.Subnet(w.demo.NodeSubnet).RouteTable, r.Seen.Subnet(w.demo.GatewaySubnet).RouteTable}
+			return [2]arm.ID{r.Seen.Subnet(w.demo.NodeSubnet).RouteTable,
+				r.Seen.Subnet(w.demo.GatewaySubnet).RouteTable}
 		}
 		k.opts.Planned = func(r Round) {
-			if tables(r) != ([2]arm.ID{}) || len(r.Changes) != 2 || r.Changes[0].State != plan.Planned || !slices.Equal(r.Kept, []string{"shop"}) {
+			if tables(r) != ([2]arm.ID{}) || len(r.Changes) != 2 ||
+				r.Changes[0].State != plan.Planned || !slices.Equal(r.Kept, []string{"shop"}) {
 				t.Errorf("told of %+v on %v of %v", r.Changes, tables(r), r.Kept)
 			}
 			planned = append(planned, r)
 		}
 		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
 		r := w.round(k)
-		if got := tables(r); len(planned) != 1 || !got[0].Equal(w.demo.ClusterTable) || !got[1].Equal(w.demo.GatewayTable) {
+		if got := tables(r); len(planned) != 1 || !got[0].Equal(w.demo.ClusterTable) ||
+			!got[1].Equal(w.demo.GatewayTable) {
 			t.Errorf("told %d times; afterwards %v", len(planned), got)
 		}
 		if w.round(k); len(planned) != 1 {
@@ -91,7 +99,8 @@ func TestStrip(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
 		w.round(k)
-		before := map[arm.ID]object{w.demo.NodeSubnet: w.get(w.demo.NodeSubnet), w.demo.GatewaySubnet: w.get(w.demo.GatewaySubnet)}
+		before := map[arm.ID]object{w.demo.NodeSubnet: w.get(w.demo.NodeSubnet),
+			w.demo.GatewaySubnet: w.get(w.demo.GatewaySubnet)}
 		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
 		time.Sleep(10 * time.Second)
 		since := w.mark()
@@ -119,7 +128,8 @@ func TestStrip(t *testing.T) {
 				puts++
 				paths, err := arm.Differences(read[r.Path], r.Body)
 				if err != nil || !slices.Equal(paths, []string{"properties.routeTable"}) {
-					t.Errorf("the PUT of %s differs from what was read in %v, %v", r.Path, paths, err)
+					t.Errorf("the PUT of %s differs from what was read in %v, %v", r.Path, paths,
+						err)
 				}
 				if r.IfMatch == "" {
 					t.Errorf("the PUT of %s had no If-Match", r.Path)
@@ -132,14 +142,15 @@ func TestStrip(t *testing.T) {
 	})
 }
 
-// TestRestartAfterStrip: a keeper that starts when the association is lost finds the table in the activity log, and not
-// the unused managed table that stands beside it.
+// TestRestartAfterStrip: a keeper that starts when the association is lost finds the table in the
+// activity log, and not the unused managed table that stands beside it.
 func TestRestartAfterStrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts := slow
 		opts.PageSize = 2
 		w := newWorld(t, opts)
-		unused := arm.ResourceID(w.demo.Cluster.Subscription(), "MC_shop-rg_shop_westeurope", arm.TypeRouteTable, "aks-agentpool-12345678-routetable")
+		unused := arm.ResourceID(w.demo.Cluster.Subscription(), "MC_shop-rg_shop_westeurope",
+			arm.TypeRouteTable, "aks-agentpool-12345678-routetable")
 		w.putTable(unused)
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
@@ -149,9 +160,11 @@ func TestRestartAfterStrip(t *testing.T) {
 		if got := w.tableOf(w.demo.NodeSubnet); !got.Equal(w.demo.ClusterTable) {
 			t.Errorf("the node subnet has %q", got)
 		}
-		// The log is read newest first, and no further than to the cluster's last write: the ends of the strip and of the
-		// unused table's creation are newer.
-		if n := len(slices.DeleteFunc(calls(since()), func(c string) bool { return c != "GET values" })); n != 2 {
+		// The log is read newest first, and no further than to the cluster's last write: the ends
+		// of the strip and of the unused table's creation are newer.
+		if n := len(slices.DeleteFunc(calls(since()), func(c string) bool {
+			return c != "GET values"
+		})); n != 2 {
 			t.Errorf("%d pages of the activity log were read, want 2", n)
 		}
 		// It remembers from then on.
@@ -165,18 +178,23 @@ func TestRestartAfterStrip(t *testing.T) {
 	})
 }
 
-// TestRestartWithoutTheLog: with the log refused, the unused managed table must not be taken for the cluster's.
+// TestRestartWithoutTheLog: with the log refused, the unused managed table must not be taken for
+// the cluster's.
 func TestRestartWithoutTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		unused := arm.ResourceID(w.demo.Cluster.Subscription(), "MC_shop-rg_shop_westeurope", arm.TypeRouteTable, "aks-agentpool-12345678-routetable")
+		unused := arm.ResourceID(w.demo.Cluster.Subscription(), "MC_shop-rg_shop_westeurope",
+			arm.TypeRouteTable, "aks-agentpool-12345678-routetable")
 		w.putTable(unused)
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
-		w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403, Code: "AuthorizationFailed", Message: "no action eventtypes/values/read"})
+		w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403,
+			Code: "AuthorizationFailed", Message: "no action eventtypes/values/read"})
 		r := w.round(w.keep(w.demoConfig()))
 		w.expect(r, "", finding.TableUnknown)
-		if len(r.Findings) == 1 && (!strings.Contains(r.Findings[0].Message, unused.Name()) || !strings.Contains(strings.Join(r.Findings[0].Evidence, " "), "eventtypes/values/read")) {
+		if len(r.Findings) == 1 && (!strings.Contains(r.Findings[0].Message, unused.Name()) ||
+			!strings.Contains(strings.Join(r.Findings[0].Evidence, " "),
+				"eventtypes/values/read")) {
 			t.Errorf("the finding names neither the candidate nor the refusal: %+v", r.Findings[0])
 		}
 		w.expectRoutes(w.demo.GatewayTable, ownRoute)
@@ -189,7 +207,8 @@ func TestClusterTableGone(t *testing.T) {
 		k := w.keep(w.demoConfig())
 		w.round(k)
 		w.strip(w.demo.NodeSubnet)
-		if status, body := w.op.Do(http.MethodDelete, w.demo.ClusterTable, networkAPI, nil); status >= 300 {
+		if status, body := w.op.Do(http.MethodDelete, w.demo.ClusterTable, networkAPI,
+			nil); status >= 300 {
 			t.Fatalf("%d %s", status, body)
 		}
 		time.Sleep(10 * time.Second)
@@ -205,7 +224,8 @@ func TestClusterTableGone(t *testing.T) {
 	})
 }
 
-// TestManagedNetwork: a cluster that brings nothing has its subnet and its table in the node resource group.
+// TestManagedNetwork: a cluster that brings nothing has its subnet and its table in the node
+// resource group.
 func TestManagedNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
@@ -214,14 +234,17 @@ func TestManagedNetwork(t *testing.T) {
 		target := arm.ResourceID(sub, "rg", arm.TypeRouteTable, "hub-rt")
 		w.put(cluster.Group(), object{})
 		w.putTable(target)
-		w.put(cluster, object{"properties": object{"networkProfile": object{"networkPlugin": "kubenet"}, "agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
+		w.put(cluster, object{
+			"properties": object{"networkProfile": object{"networkPlugin": "kubenet"},
+				"agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
 		time.Sleep(time.Minute)
 		k := w.keep(configure("plain", cluster, target))
 		w.expect(w.round(k), "2 done create hub-rt")
 		w.expectRoutes(target, "10.244.0.0/24>10.224.0.4", "10.244.1.0/24>10.224.0.5")
 
 		var subnet, table arm.ID
-		for _, r := range w.get(arm.GroupID(sub, "MC_rg_plain_westeurope") + "/providers/Microsoft.Network/virtualNetworks")["value"].([]any) {
+		for _, r := range w.get(arm.GroupID(sub, "MC_rg_plain_westeurope") +
+			"/providers/Microsoft.Network/virtualNetworks")["value"].([]any) {
 			for _, s := range r.(object)["properties"].(object)["subnets"].([]any) {
 				subnet = arm.ID(s.(object)["id"].(string))
 			}
@@ -233,16 +256,20 @@ func TestManagedNetwork(t *testing.T) {
 		w.strip(subnet)
 		time.Sleep(10 * time.Second)
 		w.expect(w.round(k), "1 done associate "+subnet.Short())
-		// A keeper that starts now, with the log refused, may take the managed one: nothing was brought.
+		// A keeper that starts now, with the log refused, may take the managed one: nothing was
+		// brought.
 		w.strip(subnet)
 		time.Sleep(10 * time.Second)
-		w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403, Code: "AuthorizationFailed"})
-		w.expect(w.round(w.keep(configure("plain", cluster, target))), "1 done associate "+subnet.Short())
+		w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403,
+			Code: "AuthorizationFailed"})
+		w.expect(w.round(w.keep(configure("plain", cluster, target))), "1 done associate "+
+			subnet.Short())
 	})
 }
 
-// TestNewPoolInANewSubnet: the table holds routes to addresses that the old cluster document does not explain, so the
-// cluster is read again at once, and the new subnet gets the table that AKS does not give it (AKS#1500).
+// TestNewPoolInANewSubnet: the table holds routes to addresses that the old cluster document does
+// not explain, so the cluster is read again at once, and the new subnet gets the table that AKS
+// does not give it (AKS#1500).
 func TestNewPoolInANewSubnet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -251,13 +278,18 @@ func TestNewPoolInANewSubnet(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		second := w.demo.NodeSubnet.Parent().Child("subnets", "nodes2")
 		w.put(second, object{"properties": object{"addressPrefix": "10.42.4.0/24"}})
-		w.put(w.demo.Cluster.Child("agentPools", "pool2"), object{"properties": object{"count": 1, "vnetSubnetID": string(second)}})
-		time.Sleep(31 * time.Second) // within the five minutes for which the cluster's document is believed
+		w.put(w.demo.Cluster.Child("agentPools", "pool2"),
+			object{"properties": object{"count": 1, "vnetSubnetID": string(second)}})
+		// within the five minutes for which the cluster's document is believed
+		time.Sleep(31 * time.Second)
 		w.expect(w.round(k), "1 done associate shop-vnet/nodes2\n1 done create appgw-rt")
-		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute, "10.244.3.0/24>10.42.4.4")...)
+		w.expectRoutes(w.demo.GatewayTable,
+			append(threePods, ownRoute, "10.244.3.0/24>10.42.4.4")...)
 
-		// The pool goes, and with it its subnet from the cluster's document; its route is still the cluster's.
-		if status, body := w.op.Do(http.MethodDelete, w.demo.Cluster.Child("agentPools", "pool2"), aksAPI, nil); status >= 300 {
+		// The pool goes, and with it its subnet from the cluster's document; its route is still the
+		// cluster's.
+		if status, body := w.op.Do(http.MethodDelete, w.demo.Cluster.Child("agentPools", "pool2"),
+			aksAPI, nil); status >= 300 {
 			t.Fatalf("%d %s", status, body)
 		}
 		time.Sleep(6 * time.Minute)
@@ -266,8 +298,8 @@ func TestNewPoolInANewSubnet(t *testing.T) {
 	})
 }
 
-// TestTwoClustersAcrossSubscriptions: two clusters share a hub's table in another subscription, one of them dual-stack; IDs
-// in the config are in capitals.
+// TestTwoClustersAcrossSubscriptions: two clusters share a hub's table in another subscription, one
+// of them dual-stack; IDs in the config are in capitals.
 func TestTwoClustersAcrossSubscriptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const other = "5ab00000-0000-4000-8000-00000000000b"
@@ -282,19 +314,32 @@ func TestTwoClustersAcrossSubscriptions(t *testing.T) {
 		own := arm.ResourceID(other, "play-rg", arm.TypeRouteTable, "play-rt")
 		w.put(play.Group(), object{})
 		w.putTable(own)
-		w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.50.0.0/16", "fd00:50::/48"}}, "subnets": []any{
-			object{"name": "a", "properties": object{"addressPrefixes": []any{"10.50.1.0/24", "fd00:50:0:1::/64"}, "routeTable": object{"id": string(own)}}},
-		}}})
+		w.put(vnet, object{
+			"properties": object{
+				"addressSpace": object{"addressPrefixes": []any{"10.50.0.0/16", "fd00:50::/48"}},
+				"subnets": []any{
+					object{"name": "a",
+						"properties": object{
+							"addressPrefixes": []any{"10.50.1.0/24",
+								"fd00:50:0:1::/64"}, "routeTable": object{"id": string(own)}}},
+				}}})
 		w.put(play, object{"properties": object{
-			"networkProfile":    object{"networkPlugin": "kubenet", "ipFamilies": []any{"IPv4", "IPv6"}, "podCidrs": []any{"10.245.0.0/16", "fd12:3456:789a::/64"}},
-			"agentPoolProfiles": []any{object{"name": "np", "count": 2, "vnetSubnetID": string(vnet.Child("subnets", "a"))}},
+			"networkProfile": object{"networkPlugin": "kubenet",
+				"ipFamilies": []any{"IPv4", "IPv6"}, "podCidrs": []any{"10.245.0.0/16",
+					"fd12:3456:789a::/64"}},
+			"agentPoolProfiles": []any{
+				object{"name": "np", "count": 2,
+					"vnetSubnetID": string(vnet.Child("subnets", "a"))}},
 		}})
 		time.Sleep(time.Minute)
 		upper := func(id arm.ID) arm.ID { return arm.ID(strings.ToUpper(string(id))) }
-		k := w.keep(configure("shop", upper(w.demo.Cluster), w.demo.GatewayTable, upper(hub)), configure("play", play, hub))
-		w.expect(w.round(k), "3 done create appgw-rt\n7 done create hub-rt", finding.UnmanagedOverlap)
+		k := w.keep(configure("shop", upper(w.demo.Cluster), w.demo.GatewayTable, upper(hub)),
+			configure("play", play, hub))
+		w.expect(w.round(k), "3 done create appgw-rt\n7 done create hub-rt",
+			finding.UnmanagedOverlap)
 		w.expectRoutes(hub, append(threePods, "10.99.0.0/16>10.98.0.4", "10.245.77.0/24>10.98.0.4",
-			"10.245.0.0/24>10.50.1.4", "10.245.1.0/24>10.50.1.5", "fd12:3456:789a::/80>fd00:50:0:1::4", "fd12:3456:789a:0:1::/80>fd00:50:0:1::5")...)
+			"10.245.0.0/24>10.50.1.4", "10.245.1.0/24>10.50.1.5",
+			"fd12:3456:789a::/80>fd00:50:0:1::4", "fd12:3456:789a:0:1::/80>fd00:50:0:1::5")...)
 		if err := w.e.Scale(play, "np", 1); err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +358,9 @@ func TestDryRun(t *testing.T) {
 		k.opts.DryRun = true
 		since := w.mark()
 		w.expect(w.round(k), "1 planned associate shop-vnet/appgw\n3 planned create appgw-rt")
-		if slices.ContainsFunc(since(), func(r emulator.Request) bool { return r.Method != http.MethodGet }) {
+		if slices.ContainsFunc(since(), func(r emulator.Request) bool {
+			return r.Method != http.MethodGet
+		}) {
 			t.Errorf("it wrote: %v", calls(since()))
 		}
 	})
@@ -339,13 +386,15 @@ func TestOneSubnet(t *testing.T) {
 		k := w.keep(configure("shop", w.demo.Cluster))
 		since := w.mark()
 		w.round(k)
-		if got, want := calls(since()), []string{"GET shop", "GET nodes", "GET shop-rt"}; !slices.Equal(got, want) {
+		if got, want := calls(since()), []string{"GET shop", "GET nodes",
+			"GET shop-rt"}; !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	})
 }
 
-// TestStrangeHopStays: routes that no node subnet explains make the cluster be read again, but once a minute at most.
+// TestStrangeHopStays: routes that no node subnet explains make the cluster be read again, but once
+// a minute at most.
 func TestStrangeHopStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -362,25 +411,30 @@ func TestStrangeHopStays(t *testing.T) {
 			}
 			time.Sleep(10 * time.Second)
 		}
-		reads := len(slices.DeleteFunc(calls(since()), func(c string) bool { return c != "GET shop" }))
+		reads := len(slices.DeleteFunc(calls(since()), func(c string) bool {
+			return c != "GET shop"
+		}))
 		if reads < 4 || reads > 5 {
 			t.Errorf("the cluster was read %d times in four minutes", reads)
 		}
 	})
 }
 
-// TestWrongTableFromTheStart: the keeper first sees the cluster with a table that somebody put in the place of its own. The
-// activity log knows better; where it cannot be read, the keeper says that it doubts, and does not defend the wrong table
-// when the right one comes back.
+// TestWrongTableFromTheStart: the keeper first sees the cluster with a table that somebody put in
+// the place of its own. The activity log knows better; where it cannot be read, the keeper says
+// that it doubts, and does not defend the wrong table when the right one comes back.
 func TestWrongTableFromTheStart(t *testing.T) {
 	for name, readable := range map[string]bool{"log readable": true, "log refused": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
-				wrong := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "wrong-rt")
+				wrong := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable,
+					"wrong-rt")
 				w.putTable(wrong)
 				associate := func(table arm.ID) {
-					w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(table)} })
+					w.edit(w.demo.NodeSubnet, func(p object) {
+						p["routeTable"] = object{"id": string(table)}
+					})
 					time.Sleep(10 * time.Second)
 				}
 				associate(wrong)
@@ -391,7 +445,8 @@ func TestWrongTableFromTheStart(t *testing.T) {
 					w.expect(w.round(k), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
 					return
 				}
-				w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+				w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403,
+					Code: "AuthorizationFailed"})
 				w.expect(w.round(k), "", finding.SourceEmpty)
 				associate(w.demo.ClusterTable)
 				w.expect(w.round(k), "3 done create appgw-rt")
@@ -401,83 +456,4 @@ func TestWrongTableFromTheStart(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestSharedIdentity: two clusters have one identity, which wrote the table of the other one last.
-func TestSharedIdentity(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := emptyWorld(t, slow)
-		group := arm.GroupID(emulator.DefaultSubscription, "rg")
-		in := func(resourceType, name string) arm.ID {
-			return arm.ResourceID(emulator.DefaultSubscription, "rg", resourceType, name)
-		}
-		w.put(group, object{})
-		identity := in("Microsoft.ManagedIdentity/userAssignedIdentities", "aks")
-		w.put(identity, object{})
-		vnet := in(arm.TypeVNet, "vnet")
-		var subnets []any
-		for i, name := range []string{"a", "b"} {
-			table := in(arm.TypeRouteTable, name+"-rt")
-			w.putTable(table)
-			subnets = append(subnets, object{"name": name, "properties": object{
-				"addressPrefix": []string{"10.50.1.0/24", "10.50.2.0/24"}[i], "routeTable": object{"id": string(table)},
-			}})
-		}
-		w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.50.0.0/16"}}, "subnets": subnets}})
-		for i, name := range []string{"a", "b"} {
-			w.put(in(arm.TypeCluster, name), object{
-				"identity": object{"type": "UserAssigned", "userAssignedIdentities": object{string(identity): object{}}},
-				"properties": object{
-					"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": []string{"10.244.0.0/16", "10.245.0.0/16"}[i]},
-					"agentPoolProfiles": []any{object{"name": "np", "count": 2, "vnetSubnetID": string(vnet.Child("subnets", name))}},
-				},
-			})
-			time.Sleep(time.Minute)
-		}
-		a := vnet.Child("subnets", "a")
-		w.strip(a)
-		time.Sleep(10 * time.Second)
-		w.expect(w.round(w.keep(configure("a", in(arm.TypeCluster, "a")), configure("b", in(arm.TypeCluster, "b")))), "1 done associate vnet/a")
-		if got := w.tableOf(a).Name(); got != "a-rt" {
-			t.Errorf("the nodes of a have the table %s", got)
-		}
-	})
-}
-
-// TestSpelling: another case of an ID in the config changes nothing, and leads to no false finding.
-func TestSpelling(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, slow)
-		w.strip(w.demo.GatewaySubnet)
-		time.Sleep(10 * time.Second)
-		c := w.demoConfig()
-		c.Spec.Guard.Subnets[0].RouteTableID = strings.ToLower(string(w.demo.GatewayTable))
-		w.expect(w.round(w.keep(c)), "1 done associate shop-vnet/appgw\n3 done create appgw-rt")
-	})
-}
-
-// TestPauseMeanwhile: a pause that begins while a round writes lets the write under way go on, and no other.
-func TestPauseMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, slow)
-		k := w.keep(w.demoConfig())
-		w.round(k)
-		var paused atomic.Bool
-		k.opts.Paused = func() string {
-			if paused.Load() {
-				return "until tomorrow"
-			}
-			return ""
-		}
-		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet) // of one network: one is written after the other
-		time.Sleep(10 * time.Second)
-		time.AfterFunc(2*time.Second, func() { paused.Store(true) })
-		r := w.round(k)
-		w.expect(r, "1 done associate shop-vnet/nodes\n1 planned associate shop-vnet/appgw")
-		if w.tableOf(w.demo.GatewaySubnet) != "" || r.Writes != 1 {
-			t.Errorf("%d writes, and the gateway has %q", r.Writes, w.tableOf(w.demo.GatewaySubnet))
-		}
-		paused.Store(false)
-		w.expect(w.round(k), "1 done associate shop-vnet/appgw")
-	})
 }

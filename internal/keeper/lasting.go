@@ -63,11 +63,13 @@ func (c *check) recallTables(ctx context.Context) (recalled bool, err error) {
 		}
 		was := m.laid
 		m.laid = Lasting{} // used once: what this keeper sees itself is newer
-		if d := plan.Discover(s, config, c.taken); d.Table != "" && !d.Doubtful || !was.of(s.Snapshot, cluster) {
+		if d := plan.Discover(s, config, c.taken); d.Table != "" && !d.Doubtful ||
+			!was.of(s.Snapshot, cluster) {
 			continue
 		}
 		if s.Table(was.Table) == nil {
-			if err := c.read(ctx, s.Snapshot, inventory.Wanted{Tables: []arm.ID{was.Table}}); err != nil {
+			if err := c.read(ctx, s.Snapshot,
+				inventory.Wanted{Tables: []arm.ID{was.Table}}); err != nil {
 				return false, err
 			}
 		}
@@ -78,7 +80,8 @@ func (c *check) recallTables(ctx context.Context) (recalled bool, err error) {
 		if table := s.Table(was.Table); table == nil || !plan.Carries(s, config, table) {
 			continue
 		}
-		c.k.log.Warn("the cluster's route table is known only from before the restart", "cluster", config.Metadata.Name, "table", string(was.Table))
+		c.k.log.Warn("the cluster's route table is known only from before the restart", "cluster",
+			config.Metadata.Name, "table", string(was.Table))
 		m.lastTable, m.recalled = was.Table, true
 		m.recall(s, id)
 		recalled = true
@@ -88,12 +91,15 @@ func (c *check) recallTables(ctx context.Context) (recalled bool, err error) {
 
 // of reports whether a cluster is the remembered one.
 func (l Lasting) of(s *inventory.Snapshot, cluster *inventory.Cluster) bool {
-	return l.NodeGroup.Equal(cluster.NodeGroup()) && slices.ContainsFunc(s.NodeSubnetIDs(cluster), func(id arm.ID) bool { return slices.ContainsFunc(l.Subnets, id.Equal) })
+	return l.NodeGroup.Equal(cluster.NodeGroup()) && slices.ContainsFunc(s.NodeSubnetIDs(cluster),
+		func(id arm.ID) bool { return slices.ContainsFunc(l.Subnets, id.Equal) })
 }
 
 // allSeen reports whether all subnets were read or do not exist.
 func allSeen(s *inventory.Snapshot, subnets []arm.ID) bool {
-	return !slices.ContainsFunc(subnets, func(id arm.ID) bool { return s.Subnet(id) == nil && !s.Unread[id.Key()].Absent })
+	return !slices.ContainsFunc(subnets, func(id arm.ID) bool {
+		return s.Subnet(id) == nil && !s.Unread[id.Key()].Absent
+	})
 }
 
 // shelve stores what is lasting and has changed, before anything is written.
@@ -108,7 +114,8 @@ func (c *check) shelve(s *inventory.Snapshot) {
 		before := c.k.lasting()[id.Key()]
 		now := Lasting{Table: m.lastTable}
 		if cluster := s.Cluster(id); cluster != nil && now.Table != "" {
-			now.NodeGroup, now.Subnets = cluster.NodeGroup(), inventory.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster)))
+			now.NodeGroup, now.Subnets = cluster.NodeGroup(), inventory.SortIDs(
+				slices.Clone(s.NodeSubnetIDs(cluster)))
 		}
 		now.Steady = m.steady(s.Table(now.Table), time.Now())
 		if now.Table == "" || now.NodeGroup == "" { // not seen this time: keep what is known
@@ -146,10 +153,12 @@ func (m *memory) steady(table *inventory.RouteTable, now time.Time) Steady {
 
 // steadySince marks the routes of the cluster's table that had settled before a restart, if it is
 // the same cluster and nothing has written the table since.
-func (m *memory) steadySince(s *inventory.Snapshot, cluster *inventory.Cluster, table *inventory.RouteTable, now time.Time) {
+func (m *memory) steadySince(s *inventory.Snapshot, cluster *inventory.Cluster,
+	table *inventory.RouteTable, now time.Time) {
 	was := m.before
 	m.before = Lasting{} // what this keeper sees itself is newer
-	if was.Steady.ETag == "" || was.Steady.ETag != table.ETag || !was.Table.Equal(table.ID) || !was.of(s, cluster) {
+	if was.Steady.ETag == "" || was.Steady.ETag != table.ETag || !was.Table.Equal(table.ID) ||
+		!was.of(s, cluster) {
 		return
 	}
 	for hop, led := range m.hops {

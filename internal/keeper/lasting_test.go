@@ -43,33 +43,44 @@ func (p paper) Keep(clusters map[string]Lasting) {
 }
 
 func (w *world) keepWith(shelf Shelf) *Keeper {
-	return New(emulatortest.Client(w.t, w.e, emulatortest.Keeper), []v1alpha1.ClusterRoutes{w.demoConfig()}, Options{Shelf: shelf})
+	return New(emulatortest.Client(w.t, w.e, emulatortest.Keeper),
+		[]v1alpha1.ClusterRoutes{w.demoConfig()}, Options{Shelf: shelf})
 }
 
 func (w *world) refuse(path string) {
-	w.inject(emulator.Fault{Method: "GET", Path: path, Count: -1, Status: 403, Code: "AuthorizationFailed"})
+	w.inject(emulator.Fault{Method: "GET", Path: path, Count: -1, Status: 403,
+		Code: "AuthorizationFailed"})
 }
 
-// TestTableAcrossRestart: the keeper was down when the association was lost, and the activity log says nothing. The table is the one it
-// knew; but not where it is gone, carries nothing, or was another cluster's of the same name, and never over what is there now.
+// TestTableAcrossRestart: the keeper was down when the association was lost, and the activity log
+// says nothing. The table is the one it knew; but not where it is gone, carries nothing, or was
+// another cluster's of the same name, and never over what is there now.
 func TestTableAcrossRestart(t *testing.T) {
 	cases := map[string]struct {
 		before func(w *world, l *Lasting)
 		did    string
 		codes  []finding.Code
 	}{
-		"as it was":       {func(*world, *Lasting) {}, "1 done associate shop-vnet/nodes", nil},
-		"another cluster": {func(_ *world, l *Lasting) { l.NodeGroup += "-other" }, "", []finding.Code{finding.TableUnknown}},
-		"other subnets":   {func(_ *world, l *Lasting) { l.Subnets = []arm.ID{l.Subnets[0] + "-other"} }, "", []finding.Code{finding.TableUnknown}},
+		"as it was": {func(*world, *Lasting) {}, "1 done associate shop-vnet/nodes", nil},
+		"another cluster": {func(_ *world, l *Lasting) { l.NodeGroup += "-other" }, "",
+			[]finding.Code{finding.TableUnknown}},
+		"other subnets": {func(_ *world, l *Lasting) {
+			l.Subnets = []arm.ID{l.Subnets[0] + "-other"}
+		}, "", []finding.Code{finding.TableUnknown}},
 		"carries nothing": {func(w *world, l *Lasting) {
-			l.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "empty")
+			l.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable,
+				"empty")
 			w.putTable(l.Table)
 		}, "", []finding.Code{finding.TableUnknown}},
-		"gone": {func(_ *world, l *Lasting) { l.Table += "-gone" }, "", []finding.Code{finding.TableUnknown}},
+		"gone": {func(_ *world, l *Lasting) { l.Table += "-gone" }, "",
+			[]finding.Code{finding.TableUnknown}},
 		"another is there now": {func(w *world, l *Lasting) {
-			l.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "old")
+			l.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable,
+				"old")
 			w.putTable(l.Table, "n0 10.244.0.0/24 10.42.1.4")
-			w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(w.demo.ClusterTable)} })
+			w.edit(w.demo.NodeSubnet, func(p object) {
+				p["routeTable"] = object{"id": string(w.demo.ClusterTable)}
+			})
 		}, "", nil},
 	}
 	for name, c := range cases {
@@ -91,8 +102,8 @@ func TestTableAcrossRestart(t *testing.T) {
 	}
 }
 
-// TestOldTableDeletesNothing: the table on the shelf is an old one that lacks a living node. Nothing rests on it without proof, in any
-// round, and the nodes' interfaces cannot be read.
+// TestOldTableDeletesNothing: the table on the shelf is an old one that lacks a living node.
+// Nothing rests on it without proof, in any round, and the nodes' interfaces cannot be read.
 func TestOldTableDeletesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -100,8 +111,10 @@ func TestOldTableDeletesNothing(t *testing.T) {
 		w.round(w.keepWith(shelf))
 		w.strip(w.demo.NodeSubnet)
 		known := shelf.Recall()[w.demo.Cluster.Key()]
-		known.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "old")
-		w.putTable(known.Table, "n0 10.244.0.0/24 10.42.1.4", "n1 10.244.1.0/24 10.42.1.5", "n2 10.244.2.0/24 10.42.1.6")
+		known.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable,
+			"old")
+		w.putTable(known.Table, "n0 10.244.0.0/24 10.42.1.4", "n1 10.244.1.0/24 10.42.1.5",
+			"n2 10.244.2.0/24 10.42.1.6")
 		shelf.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
 		time.Sleep(10 * time.Second)
 		w.refuse("eventtypes")
@@ -141,7 +154,8 @@ func TestSettled(t *testing.T) {
 			t.Errorf("settled %q, want %q", got, want)
 		}
 	}
-	const a, b, odd = "10.244.0.0/24 10.42.1.4", "10.244.1.0/24 10.42.1.5", "10.244.9.0/24 10.42.1.5"
+	const a, b, odd = "10.244.0.0/24 10.42.1.4", "10.244.1.0/24 10.42.1.5", "10.244.9.0/24 " +
+		"10.42.1.5"
 	expect(note(0, a, b, odd))
 	expect(note(4*time.Minute, a, b, odd))
 	expect(note(5*time.Minute, a, b), a) // b is led to by one prefix less
@@ -186,9 +200,10 @@ func TestSteadyAcrossRestart(t *testing.T) {
 			again(w, func(routes []any) []any { was = routes; return routes[:1] })
 			again(w, func([]any) []any { return was })
 		}, waits: true},
-		"another cluster": {since: func(_ *world, l *Lasting) { l.NodeGroup += "-other" }, waits: true},
-		"another table":   {since: func(_ *world, l *Lasting) { l.Table += "-other" }, waits: true},
-		"no ETag":         {since: func(_ *world, l *Lasting) { l.Steady.ETag = "" }, waits: true},
+		"another cluster": {since: func(_ *world, l *Lasting) { l.NodeGroup += "-other" },
+			waits: true},
+		"another table": {since: func(_ *world, l *Lasting) { l.Table += "-other" }, waits: true},
+		"no ETag":       {since: func(_ *world, l *Lasting) { l.Steady.ETag = "" }, waits: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +235,8 @@ func TestSteadyAcrossRestart(t *testing.T) {
 				k = w.keepWith(shelf)
 				stays := func() bool {
 					w.round(k)
-					return slices.Contains(w.routes(w.demo.GatewayTable), "10.244.200.0/24>10.42.1.4")
+					return slices.Contains(w.routes(w.demo.GatewayTable),
+						"10.244.200.0/24>10.42.1.4")
 				}
 				if stays() != c.waits {
 					t.Errorf("the stale route stays: %t, want %t", !c.waits, c.waits)

@@ -28,7 +28,8 @@ func (w *world) expectNoWrites(what string, requests []emulator.Request) {
 // the copies stay for prune-orphans, and the finding says what the cluster is now.
 func TestMigrationToOverlay(t *testing.T) {
 	for name, later := range map[string]time.Duration{
-		"at once": 0, "half a minute later": 30 * time.Second, "ten minutes later": 10 * time.Minute,
+		"at once": 0, "half a minute later": 30 * time.Second,
+		"ten minutes later": 10 * time.Minute,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -37,8 +38,9 @@ func TestMigrationToOverlay(t *testing.T) {
 				k.since(2 * time.Minute)
 				since := w.mark()
 				w.edit(w.demo.Cluster, func(p object) {
-					p["networkProfile"] = object{"networkPlugin": "azure", "networkPluginMode": "overlay",
-						"podCidr": "10.244.0.0/16"}
+					p["networkProfile"] = object{"networkPlugin": "azure",
+						"networkPluginMode": "overlay",
+						"podCidr":           "10.244.0.0/16"}
 				})
 				for len(w.routes(w.demo.ClusterTable)) > 1 { // egress stays
 					time.Sleep(time.Second)

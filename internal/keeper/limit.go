@@ -122,7 +122,8 @@ func (c *check) withinLimit(s *inventory.Snapshot, changes []plan.Change) []plan
 	for _, id := range tables {
 		planned := byTable[id.Key()]
 		_, _, stands := c.mem.refused[id.Key()].stand(planned, etagOf(s, id))
-		wait[id.Key()] = !stands && !l.draw(id, len(planned), time.Now()) // a standing refusal is not sent again
+		// a standing refusal is not sent again
+		wait[id.Key()] = !stands && !l.draw(id, len(planned), time.Now())
 	}
 	c.reportWaiting(l, changes, wait)
 	return slices.DeleteFunc(slices.Clone(changes), func(change plan.Change) bool {
@@ -146,8 +147,9 @@ func (c *check) reportWaiting(l *limiter, changes []plan.Change, wait map[string
 		found := finding.New(finding.ChangesLimited, name, config.Spec.ClusterID,
 			"%d changes to %d tables wait: the limit of %d changes per minute is used up",
 			waits, len(tables), l.perMinute)
-		c.mem.planned = append(c.mem.planned, found.WithFix("check whether the changes are intended;"+
-			" routekeeper run --max-changes-per-minute sets the limit"))
+		c.mem.planned = append(c.mem.planned,
+			found.WithFix("check whether the changes are intended;"+
+				" routekeeper run --max-changes-per-minute sets the limit"))
 		c.mem.retry(c.k.interval)
 	}
 }

@@ -52,9 +52,10 @@ func TestLimit(t *testing.T) {
 			}
 		}
 		waits := func(rounds []Round) bool {
-			return slices.ContainsFunc(rounds[len(rounds)-1].Findings, func(f finding.Finding) bool {
-				return f.Code == finding.ChangesLimited
-			})
+			return slices.ContainsFunc(rounds[len(rounds)-1].Findings,
+				func(f finding.Finding) bool {
+					return f.Code == finding.ChangesLimited
+				})
 		}
 		had, told := []int{routes(target)}, false
 		for range 30 {
@@ -87,14 +88,16 @@ func TestLimitOfRequests(t *testing.T) {
 		k := w.runWith(Options{ChangesPerMinute: 1}, 10*time.Second,
 			w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(time.Second)
-		if n, m := len(w.routes(w.demo.GatewayTable)), len(w.routes(play.target)); n+m != 4 && n+m != 3 {
+		if n, m := len(w.routes(w.demo.GatewayTable)), len(w.routes(play.target)); n+m != 4 &&
+			n+m != 3 {
 			t.Fatalf("%d and %d routes: not one table only was written", n, m)
 		}
 		asked, err := k.Ask(t.Context(), Request{Verbs: []plan.Verb{plan.Create}})
 		if err != nil || len(asked.Changes) == 0 {
 			t.Fatalf("%v, %+v", err, asked.Changes)
 		}
-		if n, m := len(w.routes(w.demo.GatewayTable)), len(w.routes(play.target)); n != 4 || m != 2 {
+		if n, m := len(w.routes(w.demo.GatewayTable)), len(w.routes(play.target)); n != 4 ||
+			m != 2 {
 			t.Errorf("%d and %d routes after a person asked", n, m)
 		}
 	})

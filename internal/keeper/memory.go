@@ -26,17 +26,19 @@ type memory struct {
 	ownSubnets []arm.ID
 	right      map[string]map[netip.Prefix]netip.Addr // as plan.Remembered.True
 	laid       Lasting                                // from before the restart, not checked yet
-	recalled   bool                                   // lastTable is from before the restart, not confirmed since
+	// lastTable is from before the restart, not confirmed since
+	recalled bool
 
 	// what was read to find the cluster's route table, and when
 	asked time.Time
 	found inventory.Known
 
-	hops   map[netip.Addr]ledBy // next hops in its table, and since when which prefixes lead to them
-	hopsOf string               // the table's ETag when hops was noted
-	before Lasting              // from before the restart, until hops is noted
-	had    map[plan.Pair]bool   // as plan.Remembered.Had
-	nodes  plan.NodeRoutes      // as of the last check
+	// next hops in its table, and since when which prefixes lead to them
+	hops   map[netip.Addr]ledBy
+	hopsOf string             // the table's ETag when hops was noted
+	before Lasting            // from before the restart, until hops is noted
+	had    map[plan.Pair]bool // as plan.Remembered.Had
+	nodes  plan.NodeRoutes    // as of the last check
 
 	nics     *inventory.NICs
 	nicsRead time.Time
@@ -67,7 +69,8 @@ func (m *memory) recall(s plan.Facts, id arm.ID) {
 	known := s.Learn(id)
 	known.OwnSubnets = m.ownSubnets
 	if !m.asked.IsZero() && time.Since(m.asked) < askAgain {
-		known.LogRead, known.Written, known.LogNext, known.LogCut = m.found.LogRead, m.found.Written, m.found.LogNext, m.found.LogCut
+		known.LogRead, known.Written, known.LogNext, known.LogCut = m.found.LogRead,
+			m.found.Written, m.found.LogNext, m.found.LogCut
 		known.ManagedRead, known.Managed = m.found.ManagedRead, m.found.Managed
 	}
 }
@@ -202,8 +205,10 @@ type groupMemory struct {
 }
 
 func newGroupMemory() groupMemory {
-	return groupMemory{clusters: map[string]*memory{}, conflicts: map[place]*conflict{}, others: map[string]*otherWriter{},
-		refused: map[string]*refusal{}, places: map[string]seenAt{}, failing: map[string][]finding.Finding{}}
+	return groupMemory{clusters: map[string]*memory{}, conflicts: map[place]*conflict{},
+		others:  map[string]*otherWriter{},
+		refused: map[string]*refusal{}, places: map[string]seenAt{},
+		failing: map[string][]finding.Finding{}}
 }
 
 // complement returns facts with the tables of the last check added where they are missing.

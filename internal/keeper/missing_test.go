@@ -98,7 +98,8 @@ func TestNoFalseAlarm(t *testing.T) {
 			for range 11 {
 				time.Sleep(10 * time.Second)
 				r := w.round(k)
-				for _, code := range []finding.Code{finding.NodeWithoutRoute, finding.TableFull, finding.SurgeShort} {
+				for _, code := range []finding.Code{finding.NodeWithoutRoute, finding.TableFull,
+					finding.SurgeShort} {
 					if f := of(r, code); f != nil {
 						t.Errorf("%d nodes: %+v", count, f)
 					}
@@ -139,7 +140,8 @@ func TestNeverRouted(t *testing.T) {
 		since := w.mark()
 		for range 6 {
 			time.Sleep(10 * time.Second)
-			if f := of(w.round(k), finding.NodeWithoutRoute); f == nil || f.Severity != finding.Error {
+			if f := of(w.round(k), finding.NodeWithoutRoute); f == nil ||
+				f.Severity != finding.Error {
 				t.Errorf("%+v", f)
 			}
 		}

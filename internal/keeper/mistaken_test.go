@@ -17,7 +17,8 @@ import (
 func (w *world) copyOf(name string) arm.ID {
 	id := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, name)
 	w.put(id, object{"location": "westeurope", "properties": object{"routes": []any{
-		route("n0", "10.244.0.0/24", "10.42.1.4"), route("n1", "10.244.1.0/24", "10.42.1.5"), route("n2", "10.244.2.0/24", "10.42.1.6"),
+		route("n0", "10.244.0.0/24", "10.42.1.4"), route("n1", "10.244.1.0/24",
+			"10.42.1.5"), route("n2", "10.244.2.0/24", "10.42.1.6"),
 	}}})
 	return id
 }
@@ -27,8 +28,9 @@ func (w *world) associate(subnet, table arm.ID) {
 	time.Sleep(10 * time.Second)
 }
 
-// TestConfigMixedUp: the config names a copy as the cluster's own table and the cluster's own as a target. Neither the loss of
-// the association nor anything else makes the keeper write the cluster's table or put the copy on its nodes.
+// TestConfigMixedUp: the config names a copy as the cluster's own table and the cluster's own as a
+// target. Neither the loss of the association nor anything else makes the keeper write the
+// cluster's table or put the copy on its nodes.
 func TestConfigMixedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -61,7 +63,8 @@ func TestConfigMixedUp(t *testing.T) {
 	})
 }
 
-// TestCopyIsNotDefended: the keeper first sees the nodes with a copy. When the owner puts the right table back, it stays.
+// TestCopyIsNotDefended: the keeper first sees the nodes with a copy. When the owner puts the right
+// table back, it stays.
 func TestCopyIsNotDefended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -82,13 +85,14 @@ func TestCopyIsNotDefended(t *testing.T) {
 		time.Sleep(4 * time.Minute)
 		w.expect(w.round(k), "1 done create appgw-rt")
 		// And what the log has proven is defended against the copy.
-		w.associate(w.demo.NodeSubnet, arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "hub-rt"))
+		w.associate(w.demo.NodeSubnet, arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg",
+			arm.TypeRouteTable, "hub-rt"))
 		w.expect(w.round(k), "1 done associate shop-vnet/nodes")
 	})
 }
 
-// TestMadeAgain: a cluster is deleted and made again under its name, in another network with another table. Nothing of the old
-// one is put on the new one's nodes.
+// TestMadeAgain: a cluster is deleted and made again under its name, in another network with
+// another table. Nothing of the old one is put on the new one's nodes.
 func TestMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -105,13 +109,19 @@ func TestMadeAgain(t *testing.T) {
 			return arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", kind, name)
 		}
 		table, vnet := in(arm.TypeRouteTable, "new-rt"), in(arm.TypeVNet, "new-vnet")
-		w.put(table, object{"location": "westeurope", "properties": object{"routes": []any{route("egress", "0.0.0.0/0", "10.42.3.4")}}})
-		w.put(vnet, object{"location": "westeurope", "properties": object{"addressSpace": object{"addressPrefixes": []any{"10.43.0.0/16"}},
-			"subnets": []any{object{"name": "nodes", "properties": object{"addressPrefix": "10.43.1.0/24", "routeTable": object{"id": string(table)}}}}}})
+		w.put(table, object{"location": "westeurope",
+			"properties": object{"routes": []any{route("egress", "0.0.0.0/0", "10.42.3.4")}}})
+		w.put(vnet, object{"location": "westeurope",
+			"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.43.0.0/16"}},
+				"subnets": []any{object{"name": "nodes",
+					"properties": object{"addressPrefix": "10.43.1.0/24",
+						"routeTable": object{"id": string(table)}}}}}})
 		time.Sleep(time.Minute)
 		properties := doc["properties"].(object)
-		fresh := object{"location": "westeurope", "properties": object{"networkProfile": properties["networkProfile"],
-			"agentPoolProfiles": []any{object{"name": "np", "mode": "System", "count": 2, "vnetSubnetID": string(vnet.Child("subnets", "nodes"))}}}}
+		fresh := object{"location": "westeurope",
+			"properties": object{"networkProfile": properties["networkProfile"],
+				"agentPoolProfiles": []any{object{"name": "np", "mode": "System", "count": 2,
+					"vnetSubnetID": string(vnet.Child("subnets", "nodes"))}}}}
 		w.put(w.demo.Cluster, fresh)
 		for range 4 {
 			time.Sleep(3 * time.Minute)
@@ -127,7 +137,8 @@ func TestMadeAgain(t *testing.T) {
 	})
 }
 
-// TestUnreadableOwner: what another config says of a subnet counts, too, when its cluster cannot be read.
+// TestUnreadableOwner: what another config says of a subnet counts, too, when its cluster cannot be
+// read.
 func TestUnreadableOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -138,24 +149,30 @@ func TestUnreadableOwner(t *testing.T) {
 		other.Metadata.Name = "other"
 		other.Spec.ClusterID += "2"
 		other.Spec.Targets = nil
-		other.Spec.Guard = v1alpha1.Guard{Mode: v1alpha1.GuardEnforce, OnOtherTable: v1alpha1.OtherTableReplace,
-			Subnets: []v1alpha1.GuardedSubnet{{SubnetID: string(w.demo.NodeSubnet), RouteTableID: string(w.demo.GatewayTable)}}}
-		w.inject(emulator.Fault{Method: "GET", Path: "managedClusters/shop$|managedClusters$", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		other.Spec.Guard = v1alpha1.Guard{Mode: v1alpha1.GuardEnforce,
+			OnOtherTable: v1alpha1.OtherTableReplace,
+			Subnets: []v1alpha1.GuardedSubnet{
+				{SubnetID: string(w.demo.NodeSubnet), RouteTableID: string(w.demo.GatewayTable)}}}
+		w.inject(emulator.Fault{Method: "GET", Path: "managedClusters/shop$|managedClusters$",
+			Count: -1, Status: 403, Code: "AuthorizationFailed"})
 		r := w.round(w.keep(shop, other))
-		if table := w.tableOf(w.demo.NodeSubnet); !table.Equal(w.demo.ClusterTable) || len(r.Changes) > 0 {
+		if table := w.tableOf(w.demo.NodeSubnet); !table.Equal(w.demo.ClusterTable) ||
+			len(r.Changes) > 0 {
 			t.Errorf("the nodes have %s; did %s", table, did(r))
 		}
 	})
 }
 
-// TestSourceGoneWhileWaiting: the cluster's table cannot be read any more when the target is written at last. That is no reason
-// to think that nothing is wanted.
+// TestSourceGoneWhileWaiting: the cluster's table cannot be read any more when the target is
+// written at last. That is no reason to think that nothing is wanted.
 func TestSourceGoneWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Count: 1, Status: 429, Code: "RetryableError", RetryAfter: 40})
-		w.inject(emulator.Fault{Method: "GET", Path: "shop-rt$|routeTables$", Skip: 1, Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Count: 1, Status: 429,
+			Code: "RetryableError", RetryAfter: 40})
+		w.inject(emulator.Fault{Method: "GET", Path: "shop-rt$|routeTables$", Skip: 1, Count: -1,
+			Status: 403, Code: "AuthorizationFailed"})
 		r := w.round(k)
 		if did(r) != "3 failed create appgw-rt" || !finding.Blocking(r.Findings) {
 			t.Errorf("did %s, findings %+v", did(r), r.Findings)
@@ -163,17 +180,22 @@ func TestSourceGoneWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestTwin: a config names as a target the own table of a cluster that no config knows, in another network with the same addresses. By
-// addresses its routes are the configured cluster's, and some would be deleted; that the table is on a subnet in which its next hops are tells
-// what it is.
+// TestTwin: a config names as a target the own table of a cluster that no config knows, in another
+// network with the same addresses. By addresses its routes are the configured cluster's, and some
+// would be deleted; that the table is on a subnet in which its next hops are tells what it is.
 func TestTwin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		table := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "dev-rt")
+		table := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable,
+			"dev-rt")
 		vnet := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeVNet, "dev-vnet")
-		w.putTable(table, "aks-nodepool1-11111111-vmss000000____102440024 10.244.0.0/24 10.42.1.4", "aks-nodepool1-11111111-vmss000003____102443024 10.244.3.0/24 10.42.1.7")
-		w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.42.0.0/16"}},
-			"subnets": []any{object{"name": "nodes", "properties": object{"addressPrefix": "10.42.1.0/24", "routeTable": object{"id": string(table)}}}}}})
+		w.putTable(table, "aks-nodepool1-11111111-vmss000000____102440024 10.244.0.0/24 10.42.1.4",
+			"aks-nodepool1-11111111-vmss000003____102443024 10.244.3.0/24 10.42.1.7")
+		w.put(vnet, object{
+			"properties": object{"addressSpace": object{"addressPrefixes": []any{"10.42.0.0/16"}},
+				"subnets": []any{object{"name": "nodes",
+					"properties": object{"addressPrefix": "10.42.1.0/24",
+						"routeTable": object{"id": string(table)}}}}}})
 		before := w.routes(table)
 		k := w.keep(configure("shop", w.demo.Cluster, table))
 		since := w.mark()

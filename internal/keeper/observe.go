@@ -20,7 +20,8 @@ func (c *check) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wan
 	if w.Empty() {
 		return nil
 	}
-	o := azure.ReadOptions{NotBefore: c.fresh, Poll: c.poll && !c.urgent, Calls: c.calls, Life: c.life}
+	o := azure.ReadOptions{NotBefore: c.fresh, Poll: c.poll && !c.urgent, Calls: c.calls,
+		Life: c.life}
 	if !c.patient {
 		o.Wait = max(time.Until(c.until), 250*time.Millisecond).Round(100 * time.Millisecond)
 	}
@@ -32,7 +33,8 @@ func (c *check) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wan
 func (c *check) missed() bool {
 	for _, config := range c.configs {
 		m := c.mem.clusters[keyOf(config)]
-		sourceMissed := c.mem.trouble > 0 && m.cluster != nil && m.cluster.Kubenet() && m.lastTable == ""
+		sourceMissed := c.mem.trouble > 0 && m.cluster != nil && m.cluster.Kubenet() &&
+			m.lastTable == ""
 		if m.subnetsMissed() || sourceMissed {
 			return true
 		}
@@ -145,7 +147,8 @@ func (c *check) repair(ctx context.Context) {
 }
 
 // noteClusters stores the documents of the clusters that were due.
-func (c *check) noteClusters(ctx context.Context, documents *inventory.Snapshot, due []arm.ID) error {
+func (c *check) noteClusters(ctx context.Context, documents *inventory.Snapshot,
+	due []arm.ID) error {
 	known := false // whether any cluster is known
 	for _, m := range c.mem.clusters {
 		known = known || m.cluster != nil
@@ -229,7 +232,8 @@ func (c *check) observeTables(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.read(ctx, c.s.Snapshot, inventory.Wanted{Tables: observe.Tables(c.s.Snapshot, c.configs, sources)}); err != nil {
+	if err := c.read(ctx, c.s.Snapshot,
+		inventory.Wanted{Tables: observe.Tables(c.s.Snapshot, c.configs, sources)}); err != nil {
 		return err
 	}
 	return c.share()
@@ -238,16 +242,17 @@ func (c *check) observeTables(ctx context.Context) error {
 // discover finds the clusters' route tables, reads what that takes, and notes what the activity log
 // and lists have shown.
 func (c *check) discover(ctx context.Context) ([]arm.ID, error) {
-	return observe.Sources(ctx, c.s, c.configs, c.taken, func(ctx context.Context, want inventory.Wanted) error {
-		err := c.read(ctx, c.s.Snapshot, want)
-		for _, id := range slices.Concat(want.Written, want.Managed) {
-			if err == nil && !c.unanswered(id) {
-				m := c.mem.clusters[id.Key()]
-				m.asked, m.found = time.Now(), c.s.Known(id)
+	return observe.Sources(ctx, c.s, c.configs, c.taken,
+		func(ctx context.Context, want inventory.Wanted) error {
+			err := c.read(ctx, c.s.Snapshot, want)
+			for _, id := range slices.Concat(want.Written, want.Managed) {
+				if err == nil && !c.unanswered(id) {
+					m := c.mem.clusters[id.Key()]
+					m.asked, m.found = time.Now(), c.s.Known(id)
+				}
 			}
-		}
-		return err
-	})
+			return err
+		})
 }
 
 // unanswered reports whether the activity log, or the list of managed tables, failed for a
@@ -268,12 +273,14 @@ func (c *check) unanswered(cluster arm.ID) bool {
 
 // passes reports whether a resource that could not be read may be readable soon.
 func passes(u inventory.Unread) bool {
-	return u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout || u.Status == http.StatusTooManyRequests || u.Status >= 500
+	return u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout ||
+		u.Status == http.StatusTooManyRequests || u.Status >= 500
 }
 
 // outdated are the findings that an old document of the cluster can explain: a pool was added
 // since, or the cluster has left kubenet, and its table with it.
-var outdated = []finding.Code{finding.SourceHop, finding.SourceEmpty, finding.TableMissing, finding.TableUnknown}
+var outdated = []finding.Code{finding.SourceHop, finding.SourceEmpty, finding.TableMissing,
+	finding.TableUnknown}
 
 // doubted returns the clusters with findings that may be due to old documents.
 func (c *check) doubted(p plan.Plan) []arm.ID {
@@ -284,7 +291,8 @@ func (c *check) doubted(p plan.Plan) []arm.ID {
 		}
 		for _, config := range c.configs {
 			id := idOf(config)
-			if config.Metadata.Name == f.Cluster && time.Since(c.mem.clusters[id.Key()].read) >= retryCluster {
+			if config.Metadata.Name == f.Cluster &&
+				time.Since(c.mem.clusters[id.Key()].read) >= retryCluster {
 				ids = append(ids, id)
 			}
 		}

@@ -30,12 +30,14 @@ func TestObserved(t *testing.T) {
 		w.strip(w.demo.NodeSubnet)
 		before := w.routes(w.demo.GatewayTable)
 		k := w.keep(plan.Observing([]v1alpha1.ClusterRoutes{w.demoConfig()})...)
-		want := "1 observed associate shop-vnet/nodes\n1 observed create appgw-rt\n1 observed delete appgw-rt"
+		want := "1 observed associate shop-vnet/nodes\n1 observed create appgw-rt\n1 observed " +
+			"delete appgw-rt"
 		const checks = 60
 		since := w.mark()
 		for i := range checks {
 			r := w.round(k)
-			if got := did(Round{Changes: r.OnlyObserved}); got != want || len(r.Changes) > 0 || r.Writes > 0 {
+			if got := did(Round{Changes: r.OnlyObserved}); got != want || len(r.Changes) > 0 ||
+				r.Writes > 0 {
 				t.Fatalf("check %d: observed\n%s\nwant\n%s\nand %+v", i, got, want, r.Changes)
 			}
 			time.Sleep(10 * time.Second)
@@ -58,7 +60,8 @@ func TestObserved(t *testing.T) {
 		}
 		k = w.keep(w.demoConfig())
 		r := w.round(k)
-		if got := did(r); got != strings.ReplaceAll(want, "observed", "done") || len(r.OnlyObserved) > 0 {
+		if got := did(r); got != strings.ReplaceAll(want, "observed", "done") ||
+			len(r.OnlyObserved) > 0 {
 			t.Errorf("enforced:\n%s\nobserved %+v", got, r.OnlyObserved)
 		}
 	})

@@ -18,8 +18,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// oracle looks at each write of a keeper before Azure takes it. It reads with its own eyes what there
-// is, and knows what each write may change.
+// oracle looks at each write of a keeper before Azure takes it. It reads with its own eyes what
+// there is, and knows what each write may change.
 type oracle struct {
 	d     *everything
 	under http.Handler
@@ -79,7 +79,8 @@ func (d *everything) judge(method string, id arm.ID, etag string, body []byte) {
 	now := d.raw(id)
 	switch {
 	case method != http.MethodPut || m == nil || !kept:
-		d.t.Errorf("at %s a keeper does %s %s, which is none of its business", time.Now(), method, id)
+		d.t.Errorf("at %s a keeper does %s %s, which is none of its business", time.Now(), method,
+			id)
 		return
 	case !paused.IsZero() && time.Since(paused) > underway:
 		d.t.Errorf("at %s %s is written, in the pause since %s", time.Now(), id.Short(), paused)
@@ -96,7 +97,8 @@ func (d *everything) judge(method string, id arm.ID, etag string, body []byte) {
 	}
 }
 
-// keeps finds the cluster for which a resource may be written, if one is configured, or was a moment ago.
+// keeps finds the cluster for which a resource may be written, if one is configured, or was a
+// moment ago.
 func (d *everything) keeps(id arm.ID) (m *member, kept bool) {
 	for _, o := range d.members {
 		now := o.published.Load()
@@ -131,8 +133,10 @@ func (d *everything) judgeSubnet(m *member, id arm.ID, now, body []byte) {
 	if err != nil || !subnet.RouteTable.Equal(want) {
 		d.t.Errorf("at %s %s gets the table %q, %v", time.Now(), id.Short(), subnet.RouteTable, err)
 	}
-	if len(paths) > 0 && !known.gone.IsZero() && time.Since(known.gone) > trusted && known.left.IsZero() {
-		d.t.Errorf("at %s the table is put back on %s, whose cluster is gone since %s", time.Now(), id.Short(), known.gone)
+	if len(paths) > 0 && !known.gone.IsZero() && time.Since(known.gone) > trusted &&
+		known.left.IsZero() {
+		d.t.Errorf("at %s the table is put back on %s, whose cluster is gone since %s", time.Now(),
+			id.Short(), known.gone)
 	}
 }
 
@@ -193,10 +197,12 @@ func theirsIn(table []byte) map[string]string {
 
 func (d *everything) judgeTable(id arm.ID, now, body []byte) {
 	if !reflect.DeepEqual(withoutRoutes(now), withoutRoutes(body)) {
-		d.t.Errorf("at %s the PUT of %s changes more than routes:\n%s\n%s", time.Now(), id.Short(), now, body)
+		d.t.Errorf("at %s the PUT of %s changes more than routes:\n%s\n%s", time.Now(), id.Short(),
+			now, body)
 	}
 	if was, is := theirsIn(now), theirsIn(body); !reflect.DeepEqual(was, is) {
-		d.t.Errorf("at %s the PUT of %s changes unmanaged routes:\n%v\n%v", time.Now(), id.Short(), was, is)
+		d.t.Errorf("at %s the PUT of %s changes unmanaged routes:\n%v\n%v", time.Now(), id.Short(),
+			was, is)
 	}
 	after := nodeRoutes(body)
 	for prefix, hop := range nodeRoutes(now) {
@@ -205,11 +211,13 @@ func (d *everything) judgeTable(id arm.ID, now, body []byte) {
 			continue
 		}
 		if m := d.living(prefix, hop); m != nil && d.needs(m, prefix, hop) {
-			d.t.Errorf("at %s the route %s to %s, a living node of %s, leaves %s (now %v)", time.Now(), prefix,
+			d.t.Errorf("at %s the route %s to %s, a living node of %s, leaves %s (now %v)",
+				time.Now(), prefix,
 				hop, m.name, id.Short(), next)
 		}
 		if stays && d.living(prefix, next) == nil && !d.justLeft(next) {
-			d.t.Errorf("at %s the route %s in %s gets the next hop %s, which no node has", time.Now(), prefix,
+			d.t.Errorf("at %s the route %s in %s gets the next hop %s, which no node has",
+				time.Now(), prefix,
 				id.Short(), next)
 		}
 	}
@@ -228,8 +236,8 @@ func withoutRoutes(table []byte) (doc object) {
 	return doc
 }
 
-// living finds the cluster that has a pod CIDR, where one of its nodes has an address. Networks that
-// AKS made have the same addresses.
+// living finds the cluster that has a pod CIDR, where one of its nodes has an address. Networks
+// that AKS made have the same addresses.
 func (d *everything) living(prefix netip.Prefix, address netip.Addr) *member {
 	for _, m := range d.members {
 		if m.owns(prefix) && m.published.Load().gone.IsZero() && d.addresses(m)[address] {
@@ -239,8 +247,8 @@ func (d *everything) living(prefix netip.Prefix, address netip.Addr) *member {
 	return nil
 }
 
-// justLeft reports whether a node may have had an address until a moment ago: a write rests on network
-// interfaces that were read before.
+// justLeft reports whether a node may have had an address until a moment ago: a write rests on
+// network interfaces that were read before.
 func (d *everything) justLeft(address netip.Addr) bool {
 	at, left := d.leftAt.Load(address)
 	return left && time.Since(at.(time.Time)) < 15*time.Second
@@ -265,7 +273,8 @@ func (d *everything) addresses(m *member) map[netip.Addr]bool {
 		return doc.Value
 	}
 	group := d.nodeGroup(m)
-	for _, set := range list(group+"/providers/Microsoft.Compute/virtualMachineScaleSets", "2024-07-01") {
+	for _, set := range list(group+"/providers/Microsoft.Compute/virtualMachineScaleSets",
+		"2024-07-01") {
 		id := arm.ID(set.(object)["id"].(string))
 		for _, nic := range list(id+"/networkInterfaces", "2018-10-01") {
 			for _, c := range nic.(object)["properties"].(object)["ipConfigurations"].([]any) {
@@ -279,8 +288,8 @@ func (d *everything) addresses(m *member) map[netip.Addr]bool {
 	return all
 }
 
-// needs reports whether a node with this address needs a route for this prefix: not where the cluster's
-// table shows that it has another one now.
+// needs reports whether a node with this address needs a route for this prefix: not where the
+// cluster's table shows that it has another one now.
 func (d *everything) needs(m *member, prefix netip.Prefix, hop netip.Addr) bool {
 	own := nodeRoutes(d.raw(m.published.Load().table))
 	if own[prefix] == hop {
@@ -292,4 +301,13 @@ func (d *everything) needs(m *member, prefix netip.Prefix, hop netip.Addr) bool 
 		}
 	}
 	return own[prefix] == netip.Addr{} // another node has the prefix now
+}
+
+// raw is an object as JSON.
+func raw(o any) string {
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }

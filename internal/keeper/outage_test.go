@@ -18,14 +18,16 @@ func TestOutageIsOneFinding(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
 		"no connection": {Count: -1, Cut: "before"},
 		"hangs":         {Count: -1, Hold: "before"},
-		"only errors":   {Count: -1, Path: "subscriptions", Status: 503, Code: "ServiceUnavailable"},
+		"only errors": {Count: -1, Path: "subscriptions", Status: 503,
+			Code: "ServiceUnavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
 				one, two := w.addCluster("one", "50"), w.addCluster("two", "60")
 				k := w.run(10*time.Second, w.demoConfig(),
-					configure("one", one.cluster, one.target), configure("two", two.cluster, two.target))
+					configure("one", one.cluster, one.target), configure("two", two.cluster,
+						two.target))
 				k.since(time.Minute)
 				began := time.Now()
 				mend := w.inject(fault)
@@ -56,7 +58,8 @@ func TestOutageIsOneFinding(t *testing.T) {
 					since, _ = time.Parse(time.DateTime, text)
 				}
 				if late := since.Sub(began); late < -time.Second || late > 10*time.Second {
-					t.Errorf("it began %s, and is told as: %s", began.Format(time.TimeOnly), message)
+					t.Errorf("it began %s, and is told as: %s", began.Format(time.TimeOnly),
+						message)
 				}
 				mend()
 				k.since(5 * time.Minute)
@@ -76,17 +79,23 @@ func TestOutages(t *testing.T) {
 		checks []string
 		want   map[string]bool // outage, and clusters with trouble of their own
 	}{
-		"all is well":                {[]string{"a+", "b+"}, nil},
-		"the first of many":          {[]string{"a+", "b+", "a-"}, map[string]bool{outage: true}},
-		"all":                        {[]string{"a+", "b+", "a-", "b-", "a-", "b-"}, map[string]bool{outage: true}},
-		"one of two":                 {[]string{"a+", "b+", "a-", "b+", "a-"}, map[string]bool{"a": true}},
-		"one of two, told once":      {[]string{"a+", "b+", "a-", "b+", "a-", "b+", "b+"}, map[string]bool{"a": true}},
-		"it is over, not yet for b":  {[]string{"a-", "b-", "a+"}, map[string]bool{outage: true}},
-		"it is over, but not for b":  {[]string{"a-", "b-", "a+", "b-"}, map[string]bool{"b": true}},
-		"it is over":                 {[]string{"a-", "b-", "a+", "b+"}, nil},
-		"one, and then all":          {[]string{"a-", "b+", "c+", "a-", "b-", "c-"}, map[string]bool{"a": true, outage: true}},
-		"the only one":               {[]string{"a+", "a-", "a-"}, map[string]bool{outage: true}},
-		"trouble that ended, and an": {[]string{"a-", "b+", "a-", "a+", "a-", "b-"}, map[string]bool{outage: true}},
+		"all is well":       {[]string{"a+", "b+"}, nil},
+		"the first of many": {[]string{"a+", "b+", "a-"}, map[string]bool{outage: true}},
+		"all": {[]string{"a+", "b+", "a-", "b-", "a-", "b-"},
+			map[string]bool{outage: true}},
+		"one of two": {[]string{"a+", "b+", "a-", "b+", "a-"},
+			map[string]bool{"a": true}},
+		"one of two, told once": {[]string{"a+", "b+", "a-", "b+", "a-", "b+", "b+"},
+			map[string]bool{"a": true}},
+		"it is over, not yet for b": {[]string{"a-", "b-", "a+"}, map[string]bool{outage: true}},
+		"it is over, but not for b": {[]string{"a-", "b-", "a+", "b-"},
+			map[string]bool{"b": true}},
+		"it is over": {[]string{"a-", "b-", "a+", "b+"}, nil},
+		"one, and then all": {[]string{"a-", "b+", "c+", "a-", "b-", "c-"},
+			map[string]bool{"a": true, outage: true}},
+		"the only one": {[]string{"a+", "a-", "a-"}, map[string]bool{outage: true}},
+		"trouble that ended, and an": {[]string{"a-", "b+", "a-", "a+", "a-", "b-"},
+			map[string]bool{outage: true}},
 	} {
 		o := outages{silent: map[string]silence{}}
 		unanswered := map[string]finding.Finding{}
@@ -95,7 +104,8 @@ func TestOutages(t *testing.T) {
 			o.note(cluster, time.Unix(int64(i), 0), answered)
 			delete(unanswered, cluster)
 			if !answered {
-				unanswered[cluster] = finding.New(finding.AzureUnreachable, cluster, "", "no answer")
+				unanswered[cluster] = finding.New(finding.AzureUnreachable, cluster, "",
+					"no answer")
 			}
 		}
 		var findings []finding.Finding

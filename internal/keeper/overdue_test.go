@@ -62,7 +62,8 @@ func (d *everything) look() {
 		d.lookAtTargets(now)
 		for table, want := range d.theirs {
 			if got := theirsIn(d.raw(table)); !reflect.DeepEqual(got, want) {
-				d.t.Errorf("at %s the unmanaged routes of %s are\n%v\nwant\n%v", now, table.Short(), got, want)
+				d.t.Errorf("at %s the unmanaged routes of %s are\n%v\nwant\n%v", now, table.Short(),
+					got, want)
 			}
 		}
 	}
@@ -75,13 +76,13 @@ func (d *everything) excuse(m *member, grace time.Duration, what string) {
 	}
 }
 
-// quick is how long beyond an interval a repair may take: what the design promises, and the time that
-// the operation takes.
+// quick is how long beyond an interval a repair may take: what the design promises, and the time
+// that the operation takes.
 const quick = 2*time.Second + 4*time.Second
 
-// unsaidFor is how long beyond an interval something may be broken before a finding says so. From then
-// on one has to stand at every moment. It is long enough for a write that is refused at first, and goes
-// through in the end.
+// unsaidFor is how long beyond an interval something may be broken before a finding says so. From
+// then on one has to stand at every moment. It is long enough for a write that is refused at first,
+// and goes through in the end.
 const unsaidFor = 3 * time.Minute
 
 func (d *everything) lookAtLost(now time.Time) {
@@ -95,14 +96,17 @@ func (d *everything) lookAtLost(now time.Time) {
 		case why != "":
 			l.could, l.excuse = now, why
 		case now.Sub(l.could) > d.interval+quick:
-			d.t.Errorf("at %s %s is not repaired, %s after it could have been; lost since %s; before: %s",
+			d.t.Errorf("at %s %s is not repaired, %s after it could have been; lost since %s; "+
+				"before: %s",
 				now, subnet.Short(), now.Sub(l.could), l.since, l.excuse)
 		}
 		if now.Before(l.m.unseen) {
 			l.since = now
 		}
-		if d.watches(l.m, now) && now.Sub(l.since) > d.interval+unsaidFor && d.findings(l.m) == nil {
-			d.t.Errorf("at %s %s is lost since %s, and nothing says so", now, subnet.Short(), l.since)
+		if d.watches(l.m, now) && now.Sub(l.since) > d.interval+unsaidFor &&
+			d.findings(l.m) == nil {
+			d.t.Errorf("at %s %s is lost since %s, and nothing says so", now, subnet.Short(),
+				l.since)
 		}
 	}
 }
@@ -201,8 +205,12 @@ func (d *everything) lookAtTargets(now time.Time) {
 			d.lacks[target] = now
 		}
 		// A cluster that is not configured, or not there, has nothing to say.
-		quiet := slices.ContainsFunc(of, func(m *member) bool { return !d.watches(m, now) || !m.gone.IsZero() })
-		said := slices.ContainsFunc(of, func(m *member) bool { return !quiet && d.findings(m) != nil })
+		quiet := slices.ContainsFunc(of, func(m *member) bool {
+			return !d.watches(m, now) || !m.gone.IsZero()
+		})
+		said := slices.ContainsFunc(of, func(m *member) bool {
+			return !quiet && d.findings(m) != nil
+		})
 		if quiet || said {
 			d.lacks[target] = now
 		}

@@ -34,8 +34,9 @@ func dualStackPools(w *world) (cluster arm.ID, subnets []arm.ID, table, target a
 			of = target
 		}
 		within = append(within, object{"name": name, "properties": object{
-			"routeTable":      object{"id": string(of)},
-			"addressPrefixes": []any{fmt.Sprintf("10.60.%d.0/24", i), fmt.Sprintf("fd60:0:0:%d::/64", i)}}})
+			"routeTable": object{"id": string(of)},
+			"addressPrefixes": []any{fmt.Sprintf("10.60.%d.0/24", i),
+				fmt.Sprintf("fd60:0:0:%d::/64", i)}}})
 		subnets = append(subnets, vnet.Child("subnets", name))
 		if name != "gateway" {
 			pools = append(pools, object{"name": "pool" + name, "count": 2,
@@ -97,7 +98,8 @@ func TestDualStackPools(t *testing.T) {
 		w.edit(target, func(p object) {
 			for _, r := range p["routes"].([]any) {
 				q := r.(object)["properties"].(object)
-				if prefix := netip.MustParsePrefix(q["addressPrefix"].(string)); prefix.Addr().Is6() {
+				if prefix := netip.MustParsePrefix(q["addressPrefix"].(string)); prefix.Addr().
+					Is6() {
 					address := strings.ToUpper(prefix.Addr().StringExpanded())
 					q["addressPrefix"] = fmt.Sprintf("%s/%d", address, prefix.Bits())
 				}

@@ -15,13 +15,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// oldVersion puts an old version of the cluster's table in place of the true one: it leads to four nodes that are gone, and
-// to none of those that are there.
+// oldVersion puts an old version of the cluster's table in place of the true one: it leads to four
+// nodes that are gone, and to none of those that are there.
 func (w *world) oldVersion() {
 	w.e.PauseRoutes(w.demo.Cluster, true)
 	w.edit(w.demo.ClusterTable, func(p object) {
-		p["routes"] = append(p["routes"].([]any)[:1], route("o0", "10.244.50.0/24", "10.42.1.50"), route("o1", "10.244.51.0/24", "10.42.1.51"),
-			route("o2", "10.244.52.0/24", "10.42.1.52"), route("o3", "10.244.53.0/24", "10.42.1.53"))
+		p["routes"] = append(p["routes"].([]any)[:1], route("o0", "10.244.50.0/24", "10.42.1.50"),
+			route("o1", "10.244.51.0/24", "10.42.1.51"),
+			route("o2", "10.244.52.0/24", "10.42.1.52"), route("o3", "10.244.53.0/24",
+				"10.42.1.53"))
 	})
 }
 
@@ -35,7 +37,8 @@ func (w *world) livingStay() {
 	}
 }
 
-// TestProofOverTheWire: the NICs are read when they are needed, and what they say counts for each route by itself.
+// TestProofOverTheWire: the NICs are read when they are needed, and what they say counts for each
+// route by itself.
 func TestProofOverTheWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -43,7 +46,9 @@ func TestProofOverTheWire(t *testing.T) {
 		w.round(k)
 		since := w.mark()
 		w.round(k)
-		if slices.ContainsFunc(calls(since()), func(c string) bool { return strings.Contains(c, "networkInterfaces") }) {
+		if slices.ContainsFunc(calls(since()), func(c string) bool {
+			return strings.Contains(c, "networkInterfaces")
+		}) {
 			t.Error("NICs are read although nothing is stale")
 		}
 		w.e.PauseRoutes(w.demo.Cluster, true)
@@ -51,19 +56,24 @@ func TestProofOverTheWire(t *testing.T) {
 		w.expect(w.round(k), "", finding.DeletesWithheld, finding.SourceEmpty)
 		since = w.mark()
 		w.round(k)
-		if slices.ContainsFunc(calls(since()), func(c string) bool { return strings.Contains(c, "networkInterfaces") }) {
+		if slices.ContainsFunc(calls(since()), func(c string) bool {
+			return strings.Contains(c, "networkInterfaces")
+		}) {
 			t.Error("NICs that withhold deletes are read again at once")
 		}
 
 		time.Sleep(time.Minute) // for so long the evidence that withholds them is believed
-		remove := w.inject(emulator.Fault{Path: "networkInterfaces", Count: -1, Status: 403, Code: "AuthorizationFailed", Message: "may not read NICs"})
+		remove := w.inject(emulator.Fault{Path: "networkInterfaces", Count: -1, Status: 403,
+			Code: "AuthorizationFailed", Message: "may not read NICs"})
 		r := w.round(k)
 		w.expect(r, "", finding.DeletesWithheld, finding.SourceEmpty)
-		if evidence := strings.Join(r.Findings[0].Evidence, " "); strings.Count(evidence, "may not read NICs") != 3 {
+		if evidence := strings.Join(r.Findings[0].Evidence, " "); strings.Count(evidence,
+			"may not read NICs") != 3 {
 			t.Error(evidence)
 		}
 		remove()
-		// Now the nodes go, all but one. Its route stays, the others leave, and the table is empty still.
+		// Now the nodes go, all but one. Its route stays, the others leave, and the table is empty
+		// still.
 		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -77,8 +87,8 @@ func TestProofOverTheWire(t *testing.T) {
 	})
 }
 
-// TestPartOfTheTable: the cluster's table loses routes to nodes that are there, first one, then more. None leaves the gateway's
-// table, however small the part is, at any round.
+// TestPartOfTheTable: the cluster's table loses routes to nodes that are there, first one, then
+// more. None leaves the gateway's table, however small the part is, at any round.
 func TestPartOfTheTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -108,8 +118,8 @@ func TestPartOfTheTable(t *testing.T) {
 	})
 }
 
-// TestOneContradiction: the copy of one route leads to a living node that the cluster's table does not lead to that way. It
-// keeps the routes of no node that is gone.
+// TestOneContradiction: the copy of one route leads to a living node that the cluster's table does
+// not lead to that way. It keeps the routes of no node that is gone.
 func TestOneContradiction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -126,14 +136,15 @@ func TestOneContradiction(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		w.expect(w.round(k), "2 done delete appgw-rt", finding.DeletesWithheld)
 		w.expectRoutes(w.demo.GatewayTable, ownRoute, threePods[0], "10.244.200.0/24>10.42.1.4")
-		time.Sleep(4 * time.Minute) // the table has led to that node with its own pod CIDR alone for long enough
+		// the table has led to that node with its own pod CIDR alone for long enough
+		time.Sleep(4 * time.Minute)
 		w.expect(w.round(k), "1 done delete appgw-rt")
 		w.expectRoutes(w.demo.GatewayTable, ownRoute, threePods[0])
 	})
 }
 
-// TestBentSource: somebody changes next hops in the cluster's table: to a firewall, to nothing, and to an address in the node
-// subnet that no node has. The copies stay as they are.
+// TestBentSource: somebody changes next hops in the cluster's table: to a firewall, to nothing, and
+// to an address in the node subnet that no node has. The copies stay as they are.
 func TestBentSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -152,16 +163,20 @@ func TestBentSource(t *testing.T) {
 		bend(2, object{"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.42.1.250"})
 		w.round(k)
 		time.Sleep(time.Minute)
-		w.round(k) // the table's ETag has changed again when the operation ended: a table is judged that stays as it is
+		// the table's ETag has changed again when the operation ended: a table is judged that stays
+		// as it is
+		w.round(k)
 		for range 8 {
 			time.Sleep(time.Minute)
-			w.expect(w.round(k), "", finding.NodeWithoutRoute, finding.UpdatesWithheld, finding.DeletesWithheld, finding.SourceHop)
+			w.expect(w.round(k), "", finding.NodeWithoutRoute, finding.UpdatesWithheld,
+				finding.DeletesWithheld, finding.SourceHop)
 		}
 		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
 	})
 }
 
-// TestBentTarget: somebody lets a pod route of the target lead nowhere. The keeper has seen it right, and puts it right.
+// TestBentTarget: somebody lets a pod route of the target lead nowhere. The keeper has seen it
+// right, and puts it right.
 func TestBentTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -185,28 +200,33 @@ func TestBentTarget(t *testing.T) {
 	})
 }
 
-// TestRouteOfAPerson: a route that a person put into a target leads to an appliance in the node subnet, with a prefix that a
-// node could have. It stays byte for byte.
+// TestRouteOfAPerson: a route that a person put into a target leads to an appliance in the node
+// subnet, with a prefix that a node could have. It stays byte for byte.
 func TestRouteOfAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
 		w.edit(w.demo.GatewayTable, func(p object) {
-			p["routes"] = append(p["routes"].([]any), route("vip-in-node-subnet", "10.244.200.0/24", "10.42.1.77"))
+			p["routes"] = append(p["routes"].([]any), route("vip-in-node-subnet", "10.244.200.0/24",
+				"10.42.1.77"))
 		})
 		w.expect(w.round(k), "3 done create appgw-rt", finding.UnmanagedOverlap)
 		for range 8 {
 			time.Sleep(time.Minute)
 			w.expect(w.round(k), "", finding.UnmanagedOverlap)
 		}
-		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute, "10.244.200.0/24>10.42.1.77")...)
+		w.expectRoutes(w.demo.GatewayTable,
+			append(threePods, ownRoute, "10.244.200.0/24>10.42.1.77")...)
 	})
 }
 
-// TestOldVersion: an old version of the cluster's table is put back over the true one. The routes it brings are added, those to
-// living nodes stay, over rounds in which something cannot be read, and over a restart, also one after which the NICs cannot be.
+// TestOldVersion: an old version of the cluster's table is put back over the true one. The routes
+// it brings are added, those to living nodes stay, over rounds in which something cannot be read,
+// and over a restart, also one after which the NICs cannot be.
 func TestOldVersion(t *testing.T) {
-	for name, path := range map[string]string{"source unreadable": "shop-rt$|/routeTables$", "target unreadable": "appgw-rt$|/routeTables$", "restart": "", "restart without NICs": "networkInterfaces"} {
+	for name, path := range map[string]string{"source unreadable": "shop-rt$|/routeTables$",
+		"target unreadable": "appgw-rt$|/routeTables$", "restart": "",
+		"restart without NICs": "networkInterfaces"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
@@ -219,7 +239,8 @@ func TestOldVersion(t *testing.T) {
 					w.refuse(path)
 					k = w.keep(w.demoConfig())
 				case path != "":
-					remove := w.inject(emulator.Fault{Method: "GET", Path: path, Count: -1, Status: 403, Code: "AuthorizationFailed"})
+					remove := w.inject(emulator.Fault{Method: "GET", Path: path, Count: -1,
+						Status: 403, Code: "AuthorizationFailed"})
 					if r := w.round(k); !slices.Contains(codes(r), finding.ReadFailed) {
 						t.Errorf("findings %v", codes(r))
 					}
@@ -237,9 +258,9 @@ func TestOldVersion(t *testing.T) {
 	}
 }
 
-// TestReimagedNodes: all nodes come back with other pod CIDRs at their old addresses. The new routes are added at once; the
-// old ones are believed to be stale when the cluster's table has said so for five minutes, because an old version of the
-// table would look the same.
+// TestReimagedNodes: all nodes come back with other pod CIDRs at their old addresses. The new
+// routes are added at once; the old ones are believed to be stale when the cluster's table has said
+// so for five minutes, because an old version of the table would look the same.
 func TestReimagedNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -247,18 +268,22 @@ func TestReimagedNodes(t *testing.T) {
 		w.round(k)
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		w.edit(w.demo.ClusterTable, func(p object) {
-			p["routes"] = append(p["routes"].([]any)[:1], route("n0", "10.244.10.0/24", "10.42.1.4"), route("n1", "10.244.11.0/24", "10.42.1.5"), route("n2", "10.244.12.0/24", "10.42.1.6"))
+			p["routes"] = append(p["routes"].([]any)[:1],
+				route("n0", "10.244.10.0/24", "10.42.1.4"), route("n1", "10.244.11.0/24",
+					"10.42.1.5"), route("n2", "10.244.12.0/24", "10.42.1.6"))
 		})
 		w.expect(w.round(k), "3 done create appgw-rt", finding.DeletesWithheld)
 		time.Sleep(4 * time.Minute)
 		w.expect(w.round(k), "", finding.DeletesWithheld)
 		time.Sleep(time.Minute)
 		w.expect(w.round(k), "3 done delete appgw-rt")
-		w.expectRoutes(w.demo.GatewayTable, ownRoute, "10.244.10.0/24>10.42.1.4", "10.244.11.0/24>10.42.1.5", "10.244.12.0/24>10.42.1.6")
+		w.expectRoutes(w.demo.GatewayTable, ownRoute, "10.244.10.0/24>10.42.1.4",
+			"10.244.11.0/24>10.42.1.5", "10.244.12.0/24>10.42.1.6")
 	})
 }
 
-// TestScaleInAtOnce: how many nodes there are is asked when it matters, and not taken from minutes ago.
+// TestScaleInAtOnce: how many nodes there are is asked when it matters, and not taken from minutes
+// ago.
 func TestScaleInAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -276,19 +301,23 @@ func TestScaleInAtOnce(t *testing.T) {
 	})
 }
 
-// TestHiddenNodes: lists show what the identity may see. Where the network interfaces of a pool are not among it, they do
-// not prove that its nodes are gone.
+// TestHiddenNodes: lists show what the identity may see. Where the network interfaces of a pool are
+// not among it, they do not prove that its nodes are gone.
 func TestHiddenNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		w.put(w.demo.Cluster.Child("agentPools", "hidden"), object{"properties": object{"count": 5, "mode": "User", "vnetSubnetID": string(w.demo.NodeSubnet)}})
+		w.put(w.demo.Cluster.Child("agentPools", "hidden"),
+			object{"properties": object{"count": 5, "mode": "User",
+				"vnetSubnetID": string(w.demo.NodeSubnet)}})
 		time.Sleep(3 * time.Minute)
 		k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
 			return roundTrip(func(r *http.Request) (*http.Response, error) {
 				response, err := next.RoundTrip(r)
-				if err == nil && strings.Contains(r.URL.Path, "/virtualMachineScaleSets/aks-hidden-") {
+				if err == nil && strings.Contains(r.URL.Path,
+					"/virtualMachineScaleSets/aks-hidden-") {
 					body := `{"value":[]}`
-					response.Body, response.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+					response.Body, response.ContentLength = io.NopCloser(strings.NewReader(body)),
+						int64(len(body))
 				}
 				return response, err
 			})
@@ -298,15 +327,17 @@ func TestHiddenNodes(t *testing.T) {
 		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:4] })
 		r := w.round(k)
 		w.expect(r, "", finding.DeletesWithheld)
-		if evidence := strings.Join(r.Findings[0].Evidence, " "); !strings.Contains(evidence, "pool hidden has 5 nodes, and IPv4 addresses of 0 are seen") {
+		if evidence := strings.Join(r.Findings[0].Evidence, " "); !strings.Contains(evidence,
+			"pool hidden has 5 nodes, and IPv4 addresses of 0 are seen") {
 			t.Error(evidence)
 		}
 	})
 }
 
-// TestPoolReplacedWhileDown: a pool in a subnet of its own is deleted while no keeper runs, and a new one in another subnet gets
-// the same pod CIDRs. Its routes replace those that were left behind, in one round; the routes that are left over go. Where
-// somebody else's machine is in the old subnet, nothing is proven, and the routes stay.
+// TestPoolReplacedWhileDown: a pool in a subnet of its own is deleted while no keeper runs, and a
+// new one in another subnet gets the same pod CIDRs. Its routes replace those that were left
+// behind, in one round; the routes that are left over go. Where somebody else's machine is in the
+// old subnet, nothing is proven, and the routes stay.
 func TestPoolReplacedWhileDown(t *testing.T) {
 	for name, c := range map[string]struct {
 		between bool // a round is made between the two
@@ -324,13 +355,16 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 				w := newWorld(t, slow)
 				subnet := func(name, prefix string, table arm.ID) arm.ID {
 					id := w.demo.NodeSubnet.Parent().Child("subnets", name)
-					w.put(id, object{"properties": object{"addressPrefix": prefix, "routeTable": object{"id": string(table)}}})
+					w.put(id, object{"properties": object{"addressPrefix": prefix,
+						"routeTable": object{"id": string(table)}}})
 					return id
 				}
-				blue, green := subnet("blue", "10.42.20.0/24", w.demo.ClusterTable), subnet("green", "10.42.21.0/24", w.demo.ClusterTable)
+				blue, green := subnet("blue", "10.42.20.0/24", w.demo.ClusterTable), subnet("green",
+					"10.42.21.0/24", w.demo.ClusterTable)
 				pool := func(name string, in arm.ID, count int) arm.ID {
 					id := w.demo.Cluster.Child("agentPools", name)
-					w.put(id, object{"properties": object{"count": count, "mode": "User", "vnetSubnetID": string(in)}})
+					w.put(id, object{"properties": object{"count": count, "mode": "User",
+						"vnetSubnetID": string(in)}})
 					time.Sleep(3 * time.Minute)
 					return id
 				}
@@ -341,11 +375,15 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 				}
 				time.Sleep(5 * time.Minute)
 				if c.theirs {
-					w.put(arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeInterface, "theirs"), object{"properties": object{
-						"ipConfigurations": []any{object{"name": "ip", "properties": object{"subnet": object{"id": string(blue)}}}}}})
+					w.put(arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeInterface,
+						"theirs"), object{"properties": object{
+						"ipConfigurations": []any{
+							object{"name": "ip",
+								"properties": object{"subnet": object{"id": string(blue)}}}}}})
 				}
 				if c.gone {
-					if status, body := w.op.Do(http.MethodDelete, blue, networkAPI, nil); status >= 300 {
+					if status, body := w.op.Do(http.MethodDelete, blue, networkAPI,
+						nil); status >= 300 {
 						t.Fatalf("%d %s", status, body)
 					}
 					time.Sleep(time.Minute)
@@ -354,13 +392,16 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 					w.expect(w.round(w.keep(w.demoConfig())), "3 done delete appgw-rt")
 				}
 				pool("green", green, 3)
-				w.e.PauseRoutes(w.demo.Cluster, true) // the pod CIDRs of the emulator would come round much later
+				// the pod CIDRs of the emulator would come round much later
+				w.e.PauseRoutes(w.demo.Cluster, true)
 				w.edit(w.demo.ClusterTable, func(p object) {
 					for _, r := range p["routes"].([]any) {
 						q := r.(object)["properties"].(object)
-						for i, prefix := range []string{"10.244.6.0/24", "10.244.7.0/24", "10.244.8.0/24"} {
+						for i, prefix := range []string{"10.244.6.0/24", "10.244.7.0/24",
+							"10.244.8.0/24"} {
 							if q["addressPrefix"] == prefix {
-								q["addressPrefix"] = []string{"10.244.3.0/24", "10.244.4.0/24", "10.244.5.0/24"}[i]
+								q["addressPrefix"] = []string{"10.244.3.0/24", "10.244.4.0/24",
+									"10.244.5.0/24"}[i]
 							}
 						}
 					}
@@ -376,7 +417,9 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 					}
 					since := w.mark()
 					w.round(k)
-					if got := calls(since()); slices.ContainsFunc(got, func(c string) bool { return strings.Contains(c, "networkInterfaces") }) {
+					if got := calls(since()); slices.ContainsFunc(got, func(c string) bool {
+						return strings.Contains(c, "networkInterfaces")
+					}) {
 						t.Errorf("what was not proven a moment ago is asked again: %v", got)
 					}
 					return
@@ -390,8 +433,8 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 	}
 }
 
-// TestCountUnread: how many nodes there are now cannot be read. The lists show as many as there once
-// were, and hide the others: nothing is proven.
+// TestCountUnread: how many nodes there are now cannot be read. The lists show as many as there
+// once were, and hide the others: nothing is proven.
 func TestCountUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -412,7 +455,8 @@ func TestCountUnread(t *testing.T) {
 					return nil, err
 				}
 				body := `{"value":[` + string(list.Value[0]) + `]}`
-				response.Body, response.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+				response.Body, response.ContentLength = io.NopCloser(strings.NewReader(body)),
+					int64(len(body))
 				return response, nil
 			})
 		}
@@ -424,7 +468,8 @@ func TestCountUnread(t *testing.T) {
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] })
 		before := w.routes(w.demo.GatewayTable)
-		w.inject(emulator.Fault{Method: "GET", Path: "managedClusters", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		w.inject(emulator.Fault{Method: "GET", Path: "managedClusters", Count: -1, Status: 403,
+			Code: "AuthorizationFailed"})
 		w.expect(w.round(k), "", finding.DeletesWithheld)
 		w.expectRoutes(w.demo.GatewayTable, before...)
 	})

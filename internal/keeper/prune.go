@@ -52,11 +52,12 @@ func (w *worker) finish(c *check) {
 
 // pruning plans again by the proof for orphans.
 func pruning(pruner *plan.Pruner, read func(context.Context) (*plan.Pruner, error)) apply.Replan {
-	return apply.Replan{Table: pruner.Again, Late: func(ctx context.Context, _ arm.ID) (apply.Replan, error) {
-		pruner, err := read(ctx)
-		if err != nil {
-			return apply.Replan{}, err
-		}
-		return pruning(pruner, read), nil
-	}}
+	return apply.Replan{Table: pruner.Again,
+		Late: func(ctx context.Context, _ arm.ID) (apply.Replan, error) {
+			pruner, err := read(ctx)
+			if err != nil {
+				return apply.Replan{}, err
+			}
+			return pruning(pruner, read), nil
+		}}
 }

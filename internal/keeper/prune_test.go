@@ -48,20 +48,25 @@ func (w *world) addRoutes(id arm.ID, routes ...string) {
 	})
 }
 
-// TestPruneClusterGone: a second cluster's routes were copied, then the cluster was deleted; its subnet stays.
+// TestPruneClusterGone: a second cluster's routes were copied, then the cluster was deleted; its
+// subnet stays.
 func TestPruneClusterGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		subnet, table := w.demo.NodeSubnet.Parent().Child("subnets", "blog"), w.demo.ClusterTable.Parent()+"/providers/Microsoft.Network/routeTables/blog-rt"
+		subnet, table := w.demo.NodeSubnet.Parent().Child("subnets",
+			"blog"), w.demo.ClusterTable.Parent()+"/providers/Microsoft.Network/routeTables/blog-rt"
 		w.putTable(table)
-		w.put(subnet, object{"properties": object{"addressPrefix": "10.42.7.0/24", "routeTable": object{"id": string(table)}}})
+		w.put(subnet, object{"properties": object{"addressPrefix": "10.42.7.0/24",
+			"routeTable": object{"id": string(table)}}})
 		blog := arm.ResourceID(subnet.Subscription(), "shop-rg", arm.TypeCluster, "blog")
 		w.put(blog, object{"identity": w.get(w.demo.Cluster)["identity"], "properties": object{
-			"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": "10.245.0.0/16"},
-			"agentPoolProfiles": []any{object{"name": "pool1", "count": 2, "mode": "System", "vnetSubnetID": string(subnet)}},
+			"networkProfile": object{"networkPlugin": "kubenet", "podCidr": "10.245.0.0/16"},
+			"agentPoolProfiles": []any{object{"name": "pool1", "count": 2, "mode": "System",
+				"vnetSubnetID": string(subnet)}},
 		}})
 		time.Sleep(5 * time.Minute)
-		shop, both := w.demoConfig(), w.keep(w.demoConfig(), configure("blog", blog, w.demo.GatewayTable))
+		shop, both := w.demoConfig(), w.keep(w.demoConfig(),
+			configure("blog", blog, w.demo.GatewayTable))
 		w.expect(w.round(both), "5 done create appgw-rt")
 		all := append(threePods, "10.245.0.0/24>10.42.7.4", "10.245.1.0/24>10.42.7.5")
 		w.expectRoutes(w.demo.GatewayTable, append(all, "10.60.0.0/16>VirtualNetworkGateway")...)
@@ -70,12 +75,15 @@ func TestPruneClusterGone(t *testing.T) {
 			t.Fatalf("%d %s", status, body)
 		}
 		time.Sleep(5 * time.Minute)
-		// Its own table, still on its subnet, has the same routes: it could be a stopped cluster that is not seen.
+		// Its own table, still on its subnet, has the same routes: it could be a stopped cluster
+		// that is not seen.
 		w.expect(w.pruneAll(w.keep(), shop), "", finding.RoutesOrphaned, finding.RoutesOrphaned)
 		w.expectRoutes(w.demo.GatewayTable, append(all, "10.60.0.0/16>VirtualNetworkGateway")...)
 		w.strip(subnet)
-		w.expect(w.pruneAll(w.keep(), shop), "2 done delete appgw-rt", finding.RoutesOrphaned) // what was its own table stays
-		w.expectRoutes(w.demo.GatewayTable, append(threePods, "10.60.0.0/16>VirtualNetworkGateway")...)
+		// what was its own table stays
+		w.expect(w.pruneAll(w.keep(), shop), "2 done delete appgw-rt", finding.RoutesOrphaned)
+		w.expectRoutes(w.demo.GatewayTable,
+			append(threePods, "10.60.0.0/16>VirtualNetworkGateway")...)
 	})
 }
 
@@ -85,8 +93,8 @@ const (
 	orphanC = "aks-old-87654321-vmss000002____102452024 10.245.2.0/24 10.42.9.6"
 )
 
-// TestPruneMeanwhile: between the GET and the PUT one orphan gets another next hop and a third one comes. Only what was there when the
-// proof was read goes.
+// TestPruneMeanwhile: between the GET and the PUT one orphan gets another next hop and a third one
+// comes. Only what was there when the proof was read goes.
 func TestPruneMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -94,7 +102,8 @@ func TestPruneMeanwhile(t *testing.T) {
 		k := w.keepOver(before(http.MethodPut, "/appgw-rt", func() {
 			w.edit(w.demo.GatewayTable, func(p object) {
 				for _, r := range p["routes"].([]any) {
-					if strings.HasPrefix(r.(object)["name"].(string), "aks-old-87654321-vmss000001") {
+					if strings.HasPrefix(r.(object)["name"].(string),
+						"aks-old-87654321-vmss000001") {
 						r.(object)["properties"].(object)["nextHopIpAddress"] = "10.42.9.77"
 					}
 				}
@@ -102,39 +111,53 @@ func TestPruneMeanwhile(t *testing.T) {
 			w.addRoutes(w.demo.GatewayTable, orphanC)
 			time.Sleep(5 * time.Second)
 		}))
-		w.expect(w.pruneAll(k, w.demoConfig()), "1 done delete appgw-rt\n1 obsolete delete appgw-rt")
-		w.expectRoutes(w.demo.GatewayTable, "10.245.1.0/24>10.42.9.77", "10.245.2.0/24>10.42.9.6", "10.60.0.0/16>VirtualNetworkGateway")
+		w.expect(w.pruneAll(k, w.demoConfig()),
+			"1 done delete appgw-rt\n1 obsolete delete appgw-rt")
+		w.expectRoutes(w.demo.GatewayTable, "10.245.1.0/24>10.42.9.77", "10.245.2.0/24>10.42.9.6",
+			"10.60.0.0/16>VirtualNetworkGateway")
 	})
 }
 
-// TestPruneOwnMeanwhile: the table becomes that of a node subnet before it is written. It is left alone.
+// TestPruneOwnMeanwhile: the table becomes that of a node subnet before it is written. It is left
+// alone.
 func TestPruneOwnMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		w.addRoutes(w.demo.GatewayTable, orphanA)
 		k := w.keepOver(before(http.MethodPut, "/appgw-rt", func() {
-			w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(w.demo.GatewayTable)} })
+			w.edit(w.demo.NodeSubnet, func(p object) {
+				p["routeTable"] = object{"id": string(w.demo.GatewayTable)}
+			})
 			w.edit(w.demo.GatewayTable, func(p object) {}) // so that the PUT is refused
 			time.Sleep(5 * time.Second)
 		}))
 		w.expect(w.pruneAll(k, w.demoConfig()), "1 obsolete delete appgw-rt")
-		w.expectRoutes(w.demo.GatewayTable, "10.245.0.0/24>10.42.9.4", "10.60.0.0/16>VirtualNetworkGateway")
+		w.expectRoutes(w.demo.GatewayTable, "10.245.0.0/24>10.42.9.4",
+			"10.60.0.0/16>VirtualNetworkGateway")
 	})
 }
 
-// TestPruneLate: the write has to wait, and meanwhile a machine gets the address. What was read before is not believed any more.
+// TestPruneLate: the write has to wait, and meanwhile a machine gets the address. What was read
+// before is not believed any more.
 func TestPruneLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		w.addRoutes(w.demo.GatewayTable, "aks-old-87654321-vmss000000____102450024 10.245.0.0/24 10.42.1.200", orphanB)
-		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Status: 429, Code: "RetryableErrorDueToAnotherOperation", RetryAfter: 45})
+		w.addRoutes(w.demo.GatewayTable, "aks-old-87654321-vmss000000____102450024 10.245.0.0/24 "+
+			"10.42.1.200", orphanB)
+		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Status: 429,
+			Code: "RetryableErrorDueToAnotherOperation", RetryAfter: 45})
 		go func() {
 			time.Sleep(20 * time.Second)
-			w.put(arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeInterface, "late-nic"), object{"properties": object{"ipConfigurations": []any{
-				object{"name": "main", "properties": object{"subnet": object{"id": string(w.demo.NodeSubnet)}, "privateIPAllocationMethod": "Static", "privateIPAddress": "10.42.1.200"}},
+			w.put(arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeInterface,
+				"late-nic"), object{"properties": object{"ipConfigurations": []any{
+				object{"name": "main",
+					"properties": object{"subnet": object{"id": string(w.demo.NodeSubnet)},
+						"privateIPAllocationMethod": "Static", "privateIPAddress": "10.42.1.200"}},
 			}}})
 		}()
-		w.expect(w.pruneAll(w.keep(), w.demoConfig()), "1 done delete appgw-rt\n1 obsolete delete appgw-rt")
-		w.expectRoutes(w.demo.GatewayTable, "10.245.0.0/24>10.42.1.200", "10.60.0.0/16>VirtualNetworkGateway")
+		w.expect(w.pruneAll(w.keep(), w.demoConfig()),
+			"1 done delete appgw-rt\n1 obsolete delete appgw-rt")
+		w.expectRoutes(w.demo.GatewayTable, "10.245.0.0/24>10.42.1.200",
+			"10.60.0.0/16>VirtualNetworkGateway")
 	})
 }

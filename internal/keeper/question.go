@@ -65,7 +65,8 @@ func (k *Keeper) readFabric(ctx context.Context, q *question) error {
 	} else {
 		want.Tables = []arm.ID{q.table}
 	}
-	if err := k.azure.Read(ctx, s, want, azure.ReadOptions{NotBefore: time.Now(), Wait: readMost}); err != nil {
+	if err := k.azure.Read(ctx, s, want, azure.ReadOptions{NotBefore: time.Now(),
+		Wait: readMost}); err != nil {
 		return err
 	}
 	table := s.Table(q.table)

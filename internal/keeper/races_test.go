@@ -19,7 +19,8 @@ func before(method, suffix string, do func()) func(http.RoundTripper) http.Round
 	var done atomic.Bool
 	return func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
-			if r.Method == method && strings.HasSuffix(r.URL.Path, suffix) && done.CompareAndSwap(false, true) {
+			if r.Method == method && strings.HasSuffix(r.URL.Path, suffix) &&
+				done.CompareAndSwap(false, true) {
 				do()
 			}
 			return next.RoundTrip(r)
@@ -27,8 +28,8 @@ func before(method, suffix string, do func()) func(http.RoundTripper) http.Round
 	}
 }
 
-// TestChangedMeanwhile: somebody adds a route, takes one away and redeploys tags between the keeper's GET and its PUT. The
-// PUT gets a 412, and what is put then holds all of it.
+// TestChangedMeanwhile: somebody adds a route, takes one away and redeploys tags between the
+// keeper's GET and its PUT. The PUT gets a 412, and what is put then holds all of it.
 func TestChangedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -36,7 +37,8 @@ func TestChangedMeanwhile(t *testing.T) {
 			doc := w.get(w.demo.GatewayTable)
 			doc["tags"] = object{"redeployed": "yes"}
 			p := doc["properties"].(object)
-			p["routes"] = []any{route("theirs", "10.77.0.0/16", "10.42.3.4"), route("early", "10.244.1.0/24", "10.42.1.5")}
+			p["routes"] = []any{route("theirs", "10.77.0.0/16", "10.42.3.4"),
+				route("early", "10.244.1.0/24", "10.42.1.5")}
 			w.put(w.demo.GatewayTable, doc)
 			time.Sleep(5 * time.Second)
 		}), w.demoConfig())
@@ -47,7 +49,9 @@ func TestChangedMeanwhile(t *testing.T) {
 		if got := w.get(w.demo.GatewayTable)["tags"]; got == nil {
 			t.Error("the tags of the other write are lost")
 		}
-		if n := len(slices.DeleteFunc(since(), func(r emulator.Request) bool { return r.Status != http.StatusPreconditionFailed })); n != 1 {
+		if n := len(slices.DeleteFunc(since(), func(r emulator.Request) bool {
+			return r.Status != http.StatusPreconditionFailed
+		})); n != 1 {
 			t.Errorf("%d answers 412, want 1", n)
 		}
 	})
@@ -60,7 +64,9 @@ func TestRepairedMeanwhile(t *testing.T) {
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
 		k := w.keepOver(before(http.MethodGet, "/nodes", func() {
-			w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(w.demo.ClusterTable)} })
+			w.edit(w.demo.NodeSubnet, func(p object) {
+				p["routeTable"] = object{"id": string(w.demo.ClusterTable)}
+			})
 			time.Sleep(10 * time.Second)
 		}), w.demoConfig())
 		since := w.mark()
@@ -73,36 +79,43 @@ func TestRepairedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestMadeByNobody: between the keeper's GET and its PUT somebody takes the place of what it was to make. Its PUT is refused,
-// and nothing is reported done.
+// TestMadeByNobody: between the keeper's GET and its PUT somebody takes the place of what it was to
+// make. Its PUT is refused, and nothing is reported done.
 func TestMadeByNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		other := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "other-rt")
+		other := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable,
+			"other-rt")
 		w.putTable(other)
 		w.strip(w.demo.GatewaySubnet)
 		w.edit(w.demo.GatewayTable, func(p object) {
-			p["routes"] = append(p["routes"].([]any), route("a", "10.244.0.0/24", "10.42.1.4"), route("b", "10.244.1.0/24", "10.42.1.5"))
+			p["routes"] = append(p["routes"].([]any), route("a", "10.244.0.0/24", "10.42.1.4"),
+				route("b", "10.244.1.0/24", "10.42.1.5"))
 		})
 		time.Sleep(10 * time.Second)
 		takeRoute := before(http.MethodPut, "/appgw-rt", func() {
 			w.edit(w.demo.GatewayTable, func(p object) {
-				p["routes"] = append(p["routes"].([]any), route("theirs", "10.244.2.0/24", "10.42.3.4"))
+				p["routes"] = append(p["routes"].([]any),
+					route("theirs", "10.244.2.0/24", "10.42.3.4"))
 			})
 			time.Sleep(5 * time.Second)
 		})
 		takeSubnet := before(http.MethodPut, "/appgw", func() {
-			w.edit(w.demo.GatewaySubnet, func(p object) { p["routeTable"] = object{"id": string(other)} })
+			w.edit(w.demo.GatewaySubnet, func(p object) {
+				p["routeTable"] = object{"id": string(other)}
+			})
 			time.Sleep(10 * time.Second)
 		})
-		k := w.keepOver(func(next http.RoundTripper) http.RoundTripper { return takeRoute(takeSubnet(next)) }, w.demoConfig())
+		k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
+			return takeRoute(takeSubnet(next))
+		}, w.demoConfig())
 		w.expect(w.round(k), "1 obsolete associate shop-vnet/appgw\n1 obsolete create appgw-rt")
 		w.expect(w.round(k), "", finding.AssociationOther, finding.PrefixTaken)
 	})
 }
 
-// TestMadeByAnother: between the keeper's GET and its PUT somebody makes one of the changes that it was to make. Its PUT is refused, and
-// what it then writes without that change is not taken for it.
+// TestMadeByAnother: between the keeper's GET and its PUT somebody makes one of the changes that it
+// was to make. Its PUT is refused, and what it then writes without that change is not taken for it.
 func TestMadeByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -113,7 +126,8 @@ func TestMadeByAnother(t *testing.T) {
 			time.Sleep(5 * time.Second)
 		}), w.demoConfig())
 		w.edit(w.demo.GatewayTable, func(p object) {
-			p["routes"] = append([]any{route("aks-nodepool1-92750320-vmss000009____102449024", "10.244.9.0/24", "10.42.1.99")}, p["routes"].([]any)[:3]...)
+			p["routes"] = append([]any{route("aks-nodepool1-92750320-vmss000009____102449024",
+				"10.244.9.0/24", "10.42.1.99")}, p["routes"].([]any)[:3]...)
 		})
 		time.Sleep(5 * time.Second)
 		w.expect(w.round(k), "1 done create appgw-rt\n1 obsolete delete appgw-rt")
@@ -121,7 +135,8 @@ func TestMadeByAnother(t *testing.T) {
 	})
 }
 
-// TestOldSourceIsReadAgain: a write waits for a minute, and meanwhile a node comes back. Its route is not deleted.
+// TestOldSourceIsReadAgain: a write waits for a minute, and meanwhile a node comes back. Its route
+// is not deleted.
 func TestOldSourceIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -134,7 +149,8 @@ func TestOldSourceIsReadAgain(t *testing.T) {
 		}
 		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:3] })
 		time.Sleep(time.Minute)
-		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Status: 429, Code: "RetryableErrorDueToAnotherOperation", RetryAfter: 60})
+		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Status: 429,
+			Code: "RetryableErrorDueToAnotherOperation", RetryAfter: 60})
 		time.AfterFunc(30*time.Second, func() { w.put(w.demo.ClusterTable, full) })
 		w.expect(w.round(k), "1 obsolete delete appgw-rt")
 		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
@@ -147,22 +163,25 @@ func TestLateTable(t *testing.T) {
 		w := newWorld(t, slow)
 		var targets []arm.ID
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
-			id := arm.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", arm.TypeRouteTable, name)
+			id := arm.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", arm.TypeRouteTable,
+				name)
 			w.putTable(id)
 			targets = append(targets, id)
 		}
-		w.inject(emulator.Fault{Method: "PUT", Path: "routeTables/[abcde]$", Status: 429, Code: "RetryableError", RetryAfter: 70, Count: 5})
+		w.inject(emulator.Fault{Method: "PUT", Path: "routeTables/[abcde]$", Status: 429,
+			Code: "RetryableError", RetryAfter: 70, Count: 5})
 		k := w.run(time.Hour, configure("shop", w.demo.Cluster, targets...))
 		k.since(10 * time.Second)
 		w.e.PauseRoutes(w.demo.Cluster, true)
-		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] }) // one pod route fewer
+		// one pod route fewer
+		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] })
 		k.since(3 * time.Minute)
 		w.expectRoutes(targets[4], w.routes(targets[0])...)
 	})
 }
 
-// TestLine: subnets of one network are written in the order in which they got in line, and not in that in
-// which their goroutines run; those of another network do not wait.
+// TestLine: subnets of one network are written in the order in which they got in line, and not in
+// that in which their goroutines run; those of another network do not wait.
 func TestLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWrites()

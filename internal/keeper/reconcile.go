@@ -65,8 +65,10 @@ func (w *worker) newCheck(cause Cause, asked time.Time) *check {
 	if life == nil {
 		life = w.ctx
 	}
-	return &check{life: life, k: k, w: w, configs: w.configs, group: w.group, mem: &w.mem, taken: k.taken, cause: cause, asked: asked,
-		patient: k.ctx == nil, serial: k.serial, began: time.Now(), calls: &azure.Calls{}, tell: func(Round) {},
+	return &check{life: life, k: k, w: w, configs: w.configs, group: w.group, mem: &w.mem,
+		taken: k.taken, cause: cause, asked: asked,
+		patient: k.ctx == nil, serial: k.serial, began: time.Now(), calls: &azure.Calls{},
+		tell:     func(Round) {},
 		outcomes: map[string][]plan.Outcome{}, sources: func(arm.ID) []arm.ID { return nil }}
 }
 
@@ -126,7 +128,8 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.standing(p.Changes)
 	c.mem.planned = p.Findings
 	if pause := c.k.pause(); pause != "" {
-		c.mem.planned = append(c.mem.planned, finding.New(finding.Paused, "", "", "nothing is changed %s: the keeper is paused", pause).
+		c.mem.planned = append(c.mem.planned, finding.New(finding.Paused, "", "",
+			"nothing is changed %s: the keeper is paused", pause).
 			WithFix("routekeeper resume ends the pause; pass the keeper's -f flags"))
 	}
 	c.forgetFailures()
@@ -171,11 +174,15 @@ func (c *check) choose(changes []plan.Change) func(plan.Change) bool {
 }
 
 // write starts the writes of a plan's chosen changes, except to resources that are being written.
-func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change) bool, s plan.Facts, planner *plan.Planner) {
+func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change) bool, s plan.Facts,
+	planner *plan.Planner) {
 	free := func(change plan.Change) bool {
-		return chosen(change) && c.outcomes[change.Resource.Key()] == nil && !c.started(change.Resource)
+		return chosen(change) && c.outcomes[change.Resource.Key()] == nil &&
+			!c.started(change.Resource)
 	}
-	wanted := slices.DeleteFunc(slices.Clone(p.Changes), func(change plan.Change) bool { return !free(change) })
+	wanted := slices.DeleteFunc(slices.Clone(p.Changes), func(change plan.Change) bool {
+		return !free(change)
+	})
 	if len(wanted) == 0 {
 		return
 	}
@@ -231,9 +238,11 @@ func (c *check) unfinished(changes []plan.Change) []finding.Finding {
 		if change.Verb == plan.Associate {
 			code, what = finding.AssociationLost, "has lost its route table"
 		}
-		found = append(found, finding.New(code, change.Cluster, string(change.Resource), "%s %s; its repair began at %s, and Azure has not finished it",
+		found = append(found, finding.New(code, change.Cluster, string(change.Resource),
+			"%s %s; its repair began at %s, and Azure has not finished it",
 			change.Resource.Short(), what, since.UTC().Format("15:04:05 UTC")).
-			WithFix("az monitor activity-log list --resource-id %s --offset 1h -o table", change.Resource))
+			WithFix("az monitor activity-log list --resource-id %s --offset 1h -o table",
+				change.Resource))
 	}
 	return found
 }
@@ -278,7 +287,9 @@ func (c *check) troubled() bool {
 		}
 	}
 	for _, found := range c.mem.failing {
-		if slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Code == finding.WriteFailed }) {
+		if slices.ContainsFunc(found, func(f finding.Finding) bool {
+			return f.Code == finding.WriteFailed
+		}) {
 			return true
 		}
 	}
@@ -300,6 +311,8 @@ func (c *check) told() []plan.Outcome {
 		made[i] = o.Change
 	}
 	left := planned(c.changes, made)
-	left = slices.DeleteFunc(left, func(o plan.Outcome) bool { return !written[o.Resource.Key()] && c.k.writes.busy(o.Resource.Key()) })
+	left = slices.DeleteFunc(left, func(o plan.Outcome) bool {
+		return !written[o.Resource.Key()] && c.k.writes.busy(o.Resource.Key())
+	})
 	return append(all, left...)
 }

@@ -63,7 +63,8 @@ func (c *check) record(round *Round) {
 }
 
 // observed says how every resource that a check changed or reported read, with the source tables.
-func observed(round Round, s *inventory.Snapshot, sources func(target arm.ID) []arm.ID) []Observation {
+func observed(round Round, s *inventory.Snapshot,
+	sources func(target arm.ID) []arm.ID) []Observation {
 	var ids []arm.ID
 	for _, c := range round.Changes {
 		ids = append(ids, c.Resource)

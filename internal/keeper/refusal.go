@@ -96,7 +96,8 @@ func (r *refusal) next(
 	if r != nil && r.wait > 0 && !outcomes[0].Change.Resource.Is(arm.TypeSubnet) {
 		wait = min(2*r.wait, refusedMost)
 	}
-	next := &refusal{outcomes: outcomes, findings: findings, etag: now.ETag, wait: wait, until: time.Now().Add(wait)}
+	next := &refusal{outcomes: outcomes, findings: findings, etag: now.ETag, wait: wait,
+		until: time.Now().Add(wait)}
 	if r != nil {
 		next.lifted = r.lifted
 	}

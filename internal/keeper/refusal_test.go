@@ -60,7 +60,8 @@ func TestRefusedAgain(t *testing.T) {
 			refuse.Path = "appgw-rt$"
 			remove := w.inject(refuse)
 			k := w.keep(w.demoConfig())
-			if puts := w.hour(k, finding.WriteRefused, "PUT appgw-rt"); puts < 6 || puts > 8 { // at 0, 1, 3, 7, 15, 30, 45 minutes
+			// at 0, 1, 3, 7, 15, 30, 45 minutes
+			if puts := w.hour(k, finding.WriteRefused, "PUT appgw-rt"); puts < 6 || puts > 8 {
 				t.Errorf("%d PUTs in an hour", puts)
 			}
 			w.expect(w.round(k), "3 failed create appgw-rt", finding.WriteRefused)
@@ -79,7 +80,8 @@ func TestRefusedAgain(t *testing.T) {
 func TestRefusalLifted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Count: -1, Status: 403,
+			Code: "AuthorizationFailed"})
 		k := w.keep(w.demoConfig())
 		w.hour(k, finding.WriteRefused, "")
 		w.e.PauseRoutes(w.demo.Cluster, true)
@@ -102,12 +104,13 @@ func TestRefusalLifted(t *testing.T) {
 	})
 }
 
-// TestTargetDeletedInAWrite: a target that is deleted while it is written, and made again, is written
-// again as soon as it is there.
+// TestTargetDeletedInAWrite: a target that is deleted while it is written, and made again, is
+// written again as soon as it is there.
 func TestTargetDeletedInAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		target := arm.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", arm.TypeRouteTable, "extra")
+		target := arm.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", arm.TypeRouteTable,
+			"extra")
 		w.putTable(target)
 		time.Sleep(10 * time.Second)
 		k := w.keepOver(before(http.MethodPut, "/extra", func() {
@@ -129,7 +132,8 @@ func TestLift(t *testing.T) {
 		planned := []plan.Change{{Verb: plan.Create, Resource: table, Route: "r"}}
 		outcomes := []plan.Outcome{{Change: planned[0], State: plan.Failed}}
 		findings := []finding.Finding{{Code: finding.WriteRefused}}
-		refused := &azure.Error{Method: "PUT", ID: table, Status: http.StatusForbidden, Code: "AuthorizationFailed"}
+		refused := &azure.Error{Method: "PUT", ID: table, Status: http.StatusForbidden,
+			Code: "AuthorizationFailed"}
 		var r *refusal
 		stands := func(changes []plan.Change, etag string) bool {
 			_, _, stands := r.stand(changes, etag)
@@ -151,9 +155,11 @@ func TestLift(t *testing.T) {
 			again(after * time.Minute)
 		}
 		for name, ends := range map[string]func() bool{
-			"an event":      func() bool { r.lift(); return !stands(planned, "1") },
-			"another ETag":  func() bool { return !stands(planned, "2") },
-			"other changes": func() bool { return !stands([]plan.Change{{Verb: plan.Delete, Resource: table, Route: "r"}}, "1") },
+			"an event":     func() bool { r.lift(); return !stands(planned, "1") },
+			"another ETag": func() bool { return !stands(planned, "2") },
+			"other changes": func() bool {
+				return !stands([]plan.Change{{Verb: plan.Delete, Resource: table, Route: "r"}}, "1")
+			},
 		} {
 			r = r.next(refused, outcomes, findings, seen)
 			if !stands(planned, "1") || !ends() {
@@ -161,7 +167,8 @@ func TestLift(t *testing.T) {
 			}
 			again(time.Minute)
 		}
-		for _, passes := range []*azure.Error{{Status: 429}, {Status: 404, Code: "ResourceNotFound"}, {Status: 409, Code: "OperationPreempted"}} {
+		for _, passes := range []*azure.Error{{Status: 429},
+			{Status: 404, Code: "ResourceNotFound"}, {Status: 409, Code: "OperationPreempted"}} {
 			if r.next(passes, outcomes, findings, seen) != nil {
 				t.Errorf("%d %s is taken for a refusal", passes.Status, passes.Code)
 			}
@@ -169,8 +176,8 @@ func TestLift(t *testing.T) {
 	})
 }
 
-// TestEventLiftsRefusal: a role is given back, or a lock removed, and an event says so: the association is
-// written at once, and not after the minute for which the refusal would stand.
+// TestEventLiftsRefusal: a role is given back, or a lock removed, and an event says so: the
+// association is written at once, and not after the minute for which the refusal would stand.
 func TestEventLiftsRefusal(t *testing.T) {
 	for name, what := range map[string]arm.ID{
 		"role of the group":        "/providers/Microsoft.Authorization/roleAssignments/1",
@@ -182,14 +189,17 @@ func TestEventLiftsRefusal(t *testing.T) {
 				w := newWorld(t, slow)
 				k := w.run(10*time.Second, w.demoConfig())
 				k.since(time.Minute)
-				remove := w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes$", Status: 403, Code: "AuthorizationFailed", Count: -1})
+				remove := w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes$",
+					Status: 403, Code: "AuthorizationFailed", Count: -1})
 				w.strip(w.demo.NodeSubnet)
 				k.since(25 * time.Second)
 				remove()
 				scope := map[string]arm.ID{
-					"role of the group":        w.demo.NodeSubnet.Group(),
-					"lock of the subscription": arm.ID("/subscriptions/" + w.demo.NodeSubnet.Subscription()),
-					"role of another group":    arm.GroupID(w.demo.NodeSubnet.Subscription(), "elsewhere"),
+					"role of the group": w.demo.NodeSubnet.Group(),
+					"lock of the subscription": arm.ID("/subscriptions/" +
+						w.demo.NodeSubnet.Subscription()),
+					"role of another group": arm.GroupID(w.demo.NodeSubnet.Subscription(),
+						"elsewhere"),
 				}[name]
 				k.Wake("", scope+what)
 				k.since(7 * time.Second)
@@ -201,8 +211,9 @@ func TestEventLiftsRefusal(t *testing.T) {
 	}
 }
 
-// TestChangedMeanwhileIsNotRefused: a write of a lost association is answered with 412 until it is given
-// up, as where another writer writes the network all the time. The next check writes it again.
+// TestChangedMeanwhileIsNotRefused: a write of a lost association is answered with 412 until it is
+// given up, as where another writer writes the network all the time. The next check writes it
+// again.
 func TestChangedMeanwhileIsNotRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

@@ -22,15 +22,19 @@ import (
 // is held.
 func (k *Keeper) removed(before []v1alpha1.ClusterRoutes, old map[string]*worker) {
 	kept := keySet(k.configs)
-	gone := slices.DeleteFunc(slices.Clone(before), func(c v1alpha1.ClusterRoutes) bool { return kept[keyOf(c)] })
+	gone := slices.DeleteFunc(slices.Clone(before), func(c v1alpha1.ClusterRoutes) bool {
+		return kept[keyOf(c)]
+	})
 	for _, c := range gone {
 		log := k.log.With("cluster", c.Metadata.Name, "clusterID", c.Spec.ClusterID)
 		switch {
 		case len(c.Spec.Targets) == 0:
 		case c.Spec.OnRemoval != v1alpha1.RemovalPrune:
-			log.Info("removed from the config: its routes stay in the targets", "onRemoval", string(c.Spec.OnRemoval))
+			log.Info("removed from the config: its routes stay in the targets", "onRemoval",
+				string(c.Spec.OnRemoval))
 		case len(gone) == len(before):
-			log.Warn("removed from the config together with all other clusters: that looks like a mistake, so its routes stay in the targets")
+			log.Warn("removed from the config together with all other clusters: that looks like " +
+				"a mistake, so its routes stay in the targets")
 		case k.opts.DryRun:
 			log.Info("removed from the config: this is a dry run, so its routes stay in the targets")
 		default:
@@ -51,7 +55,8 @@ func (w *worker) remove() {
 	w.inherit()
 	log := w.k.log.With("cluster", w.configs[0].Metadata.Name)
 	if pause := w.k.pause(); pause != "" {
-		log.Warn("removed from the config: the keeper is paused, so its routes stay in the targets", "paused", pause)
+		log.Warn("removed from the config: the keeper is paused, so its routes stay in the targets",
+			"paused", pause)
 		return
 	}
 	c := w.newCheck(Cause{By: ByPerson}, time.Time{})
@@ -62,9 +67,12 @@ func (w *worker) remove() {
 		return
 	}
 	for _, f := range p.Findings {
-		isTarget := func(t v1alpha1.Target) bool { return arm.ID(f.Resource).Equal(arm.ID(t.RouteTableID)) }
+		isTarget := func(t v1alpha1.Target) bool {
+			return arm.ID(f.Resource).Equal(arm.ID(t.RouteTableID))
+		}
 		if slices.ContainsFunc(w.configs[0].Spec.Targets, isTarget) {
-			log.Warn("removed from the config: its routes stay in a target", "code", string(f.Code), "resource", f.Resource, "message", f.Message)
+			log.Warn("removed from the config: its routes stay in a target", "code", string(f.Code),
+				"resource", f.Resource, "message", f.Message)
 		}
 	}
 	c.changes = p.Changes
@@ -81,7 +89,8 @@ func (w *worker) remove() {
 	}
 	log.Info("removed from the config: its routes were deleted from the targets", "routes", done)
 	if done < len(p.Changes) {
-		log.Error("removed from the config: some routes could not be deleted and stay in the targets", "routes", len(p.Changes)-done)
+		log.Error("removed from the config: some routes could not be deleted and stay in the "+
+			"targets", "routes", len(p.Changes)-done)
 	}
 }
 
@@ -92,7 +101,8 @@ func (c *check) planRemoval(ctx context.Context) (plan.Plan, *plan.Planner, erro
 	c.s = plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}
 	c.s.Taken = time.Now()
 	c.recall()
-	delete(c.s.Unread, keyOf(config)) // that it does not exist, or could not be read, does not matter
+	// that it does not exist, or could not be read, does not matter
+	delete(c.s.Unread, keyOf(config))
 	want := inventory.Wanted{}
 	for _, t := range config.Spec.Targets {
 		want.Tables = append(want.Tables, arm.ID(t.RouteTableID))

@@ -28,16 +28,19 @@ func leaving(t *testing.T) (*world, another) {
 	net, far := w.demo.NodeSubnet.Parent(), play.subnet.Parent()
 	for from, to := range map[arm.ID]arm.ID{net: far, far: net} {
 		w.put(from.Child("virtualNetworkPeerings", "p"), object{"properties": object{
-			"remoteVirtualNetwork": object{"id": string(to)}, "allowVirtualNetworkAccess": true, "allowForwardedTraffic": true}})
+			"remoteVirtualNetwork": object{"id": string(to)}, "allowVirtualNetworkAccess": true,
+			"allowForwardedTraffic": true}})
 	}
 	time.Sleep(10 * time.Second)
-	w.addRoutes(w.demo.GatewayTable, "to-a-firewall 10.150.9.0/24 10.50.1.200", "short-cut 10.99.0.0/24 10.50.1.4")
+	w.addRoutes(w.demo.GatewayTable, "to-a-firewall 10.150.9.0/24 10.50.1.200",
+		"short-cut 10.99.0.0/24 10.50.1.4")
 	return w, play
 }
 
 func (w *world) expectGateway(pods ...[]string) {
 	w.t.Helper()
-	w.expectRoutes(w.demo.GatewayTable, append(slices.Concat(pods...), vpn, "10.150.9.0/24>10.50.1.200", "10.99.0.0/24>10.50.1.4")...)
+	w.expectRoutes(w.demo.GatewayTable, append(slices.Concat(pods...), vpn,
+		"10.150.9.0/24>10.50.1.200", "10.99.0.0/24>10.50.1.4")...)
 }
 
 func onRemoval(c v1alpha1.ClusterRoutes, what v1alpha1.OnRemoval) v1alpha1.ClusterRoutes {
@@ -48,8 +51,10 @@ func onRemoval(c v1alpha1.ClusterRoutes, what v1alpha1.OnRemoval) v1alpha1.Clust
 // TestClusterGone: a cluster is deleted, and its config stays.
 func TestClusterGone(t *testing.T) {
 	appliance := func(w *world, play another) {
-		w.put(arm.ResourceID(play.cluster.Subscription(), "play-rg", arm.TypeInterface, "appliance"), object{"properties": object{"ipConfigurations": []any{
-			object{"name": "main", "properties": object{"subnet": object{"id": string(play.subnet)}, "privateIPAllocationMethod": "Static", "privateIPAddress": "10.50.1.4"}},
+		w.put(arm.ResourceID(play.cluster.Subscription(), "play-rg", arm.TypeInterface,
+			"appliance"), object{"properties": object{"ipConfigurations": []any{
+			object{"name": "main", "properties": object{"subnet": object{"id": string(play.subnet)},
+				"privateIPAllocationMethod": "Static", "privateIPAddress": "10.50.1.4"}},
 		}}})
 	}
 	for _, c := range []struct {
@@ -62,18 +67,24 @@ func TestClusterGone(t *testing.T) {
 	}{
 		{name: "kept", removal: v1alpha1.RemovalKeep, stays: true},
 		{name: "pruned", removal: v1alpha1.RemovalPrune},
-		{name: "another machine has the address", removal: v1alpha1.RemovalPrune, after: appliance, stays: true},
-		{name: "never deletes", removal: v1alpha1.RemovalPrune, policy: v1alpha1.PolicyUpsertOnly, stays: true},
-		{name: "its network is gone", removal: v1alpha1.RemovalPrune, after: func(w *world, play another) {
-			w.remove(play.subnet.Parent())
-		}},
-		{name: "restart, its table is left", removal: v1alpha1.RemovalPrune, restart: true, stays: true},
-		{name: "restart, its table is off the subnet", removal: v1alpha1.RemovalPrune, restart: true, after: func(w *world, play another) {
-			w.strip(play.subnet)
-		}},
-		{name: "restart, kept", removal: v1alpha1.RemovalKeep, restart: true, stays: true, after: func(w *world, play another) {
-			w.strip(play.subnet)
-		}},
+		{name: "another machine has the address", removal: v1alpha1.RemovalPrune, after: appliance,
+			stays: true},
+		{name: "never deletes", removal: v1alpha1.RemovalPrune, policy: v1alpha1.PolicyUpsertOnly,
+			stays: true},
+		{name: "its network is gone", removal: v1alpha1.RemovalPrune,
+			after: func(w *world, play another) {
+				w.remove(play.subnet.Parent())
+			}},
+		{name: "restart, its table is left", removal: v1alpha1.RemovalPrune, restart: true,
+			stays: true},
+		{name: "restart, its table is off the subnet", removal: v1alpha1.RemovalPrune,
+			restart: true, after: func(w *world, play another) {
+				w.strip(play.subnet)
+			}},
+		{name: "restart, kept", removal: v1alpha1.RemovalKeep, restart: true, stays: true,
+			after: func(w *world, play another) {
+				w.strip(play.subnet)
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -88,7 +99,8 @@ func TestClusterGone(t *testing.T) {
 				if c.restart {
 					k.stop()
 				}
-				if status, body := w.op.Do(http.MethodDelete, play.cluster, aksAPI, nil); status >= 300 {
+				if status, body := w.op.Do(http.MethodDelete, play.cluster, aksAPI,
+					nil); status >= 300 {
 					t.Fatalf("%d %s", status, body)
 				}
 				time.Sleep(10 * time.Second)
@@ -112,8 +124,11 @@ func TestClusterGone(t *testing.T) {
 					return
 				}
 				w.expectGateway(threePods, playPods)
-				if !strings.HasSuffix(f.Message, "does not exist; routes to its pods stay: 2 in appgw-rt") ||
-					len(f.Evidence) != 2 || !strings.Contains(f.Fix, "routekeeper prune-orphans --subscription "+play.cluster.Subscription()+" --table ") {
+				if !strings.HasSuffix(f.Message, "does not exist; routes to its pods stay: 2 in "+
+					"appgw-rt") ||
+					len(f.Evidence) != 2 ||
+					!strings.Contains(f.Fix, "routekeeper prune-orphans --subscription "+
+						play.cluster.Subscription()+" --table ") {
 					t.Errorf("%+v", f)
 				}
 			})
@@ -124,17 +139,23 @@ func TestClusterGone(t *testing.T) {
 // TestClusterNotGone: something answers 404 for a cluster that is there, once or on and on.
 func TestClusterNotGone(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
-		"nodes are there":     {Method: "GET", Path: "managedClusters(/play)?$", Status: 404, Code: "ResourceNotFound", Count: -1},
-		"once, it is stopped": {Method: "GET", Path: "managedClusters(/play)?$", Status: 404, Code: "ResourceNotFound", Count: 2},
-		"not by Azure":        {Method: "GET", Path: "managedClusters(/play)?$", Status: 404, Code: "NotFound", Count: -1},
+		"nodes are there": {Method: "GET", Path: "managedClusters(/play)?$", Status: 404,
+			Code: "ResourceNotFound", Count: -1},
+		"once, it is stopped": {Method: "GET", Path: "managedClusters(/play)?$", Status: 404,
+			Code: "ResourceNotFound", Count: 2},
+		"not by Azure": {Method: "GET", Path: "managedClusters(/play)?$", Status: 404,
+			Code: "NotFound", Count: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, play := leaving(t)
-				k := w.run(10*time.Second, w.demoConfig(), onRemoval(configure("play", play.cluster, w.demo.GatewayTable), v1alpha1.RemovalPrune))
+				k := w.run(10*time.Second, w.demoConfig(),
+					onRemoval(configure("play", play.cluster, w.demo.GatewayTable),
+						v1alpha1.RemovalPrune))
 				k.since(2 * time.Minute)
 				if name != "nodes are there" {
-					if status, body := w.op.Do(http.MethodPost, play.cluster+"/stop", aksAPI, nil); status >= 300 {
+					if status, body := w.op.Do(http.MethodPost, play.cluster+"/stop", aksAPI,
+						nil); status >= 300 {
 						t.Fatalf("%d %s", status, body)
 					}
 					time.Sleep(time.Minute)
@@ -157,34 +178,42 @@ func TestConfigRemoved(t *testing.T) {
 		says    string
 		stays   bool
 	}{
-		{name: "pruned", removal: v1alpha1.RemovalPrune, says: "its routes were deleted", then: func(w *world, k *running, _ v1alpha1.ClusterRoutes) {
-			k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
-		}},
-		{name: "kept", removal: v1alpha1.RemovalKeep, says: "its routes stay", stays: true, then: func(w *world, k *running, _ v1alpha1.ClusterRoutes) {
-			k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
-		}},
-		{name: "all at once", removal: v1alpha1.RemovalPrune, says: "looks like a mistake", stays: true, then: func(w *world, k *running, _ v1alpha1.ClusterRoutes) {
-			k.Reload(nil)
-		}},
-		{name: "paused", removal: v1alpha1.RemovalPrune, says: "is paused", stays: true, then: func(w *world, k *running, _ v1alpha1.ClusterRoutes) {
-			k.opts.Paused = func() string { return "until tomorrow" }
-			k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
-		}},
-		{name: "renamed", removal: v1alpha1.RemovalPrune, stays: true, then: func(w *world, k *running, play v1alpha1.ClusterRoutes) {
-			play.Metadata.Name = "theatre"
-			k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), play})
-		}},
-		{name: "and configured again", removal: v1alpha1.RemovalPrune, stays: true, then: func(w *world, k *running, play v1alpha1.ClusterRoutes) {
-			k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
-			k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), play})
-		}},
-		{name: "while a write of the target goes on", removal: v1alpha1.RemovalPrune, says: "its routes were deleted", then: func(w *world, k *running, _ v1alpha1.ClusterRoutes) {
-			w.e.Scale(w.demo.Cluster, w.demo.Pool, 3)
-			w.drop(w.demo.GatewayTable, "10.244.0.0/24")
-			k.Wake("", w.demo.GatewayTable)
-			time.Sleep(time.Second)
-			k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
-		}},
+		{name: "pruned", removal: v1alpha1.RemovalPrune, says: "its routes were deleted",
+			then: func(w *world, k *running, _ v1alpha1.ClusterRoutes) {
+				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
+			}},
+		{name: "kept", removal: v1alpha1.RemovalKeep, says: "its routes stay", stays: true,
+			then: func(w *world, k *running, _ v1alpha1.ClusterRoutes) {
+				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
+			}},
+		{name: "all at once", removal: v1alpha1.RemovalPrune, says: "looks like a mistake",
+			stays: true, then: func(w *world, k *running, _ v1alpha1.ClusterRoutes) {
+				k.Reload(nil)
+			}},
+		{name: "paused", removal: v1alpha1.RemovalPrune, says: "is paused", stays: true,
+			then: func(w *world, k *running, _ v1alpha1.ClusterRoutes) {
+				k.opts.Paused = func() string { return "until tomorrow" }
+				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
+			}},
+		{name: "renamed", removal: v1alpha1.RemovalPrune, stays: true,
+			then: func(w *world, k *running, play v1alpha1.ClusterRoutes) {
+				play.Metadata.Name = "theatre"
+				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), play})
+			}},
+		{name: "and configured again", removal: v1alpha1.RemovalPrune, stays: true,
+			then: func(w *world, k *running, play v1alpha1.ClusterRoutes) {
+				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
+				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), play})
+			}},
+		{name: "while a write of the target goes on", removal: v1alpha1.RemovalPrune,
+			says: "its routes were deleted", then: func(w *world, k *running,
+				_ v1alpha1.ClusterRoutes) {
+				w.e.Scale(w.demo.Cluster, w.demo.Pool, 3)
+				w.drop(w.demo.GatewayTable, "10.244.0.0/24")
+				k.Wake("", w.demo.GatewayTable)
+				time.Sleep(time.Second)
+				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

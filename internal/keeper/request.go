@@ -68,7 +68,9 @@ func (k *Keeper) queue(q *request) error {
 	case len(q.left) == 0:
 		return unknownCluster(q.Cluster)
 	}
-	k.requests = slices.DeleteFunc(append(k.requests, q), func(q *request) bool { return q.isOver() })
+	k.requests = slices.DeleteFunc(append(k.requests, q), func(q *request) bool {
+		return q.isOver()
+	})
 	k.trigger(q.left, trigger{requests: []*request{q}})
 	return nil
 }

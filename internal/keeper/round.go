@@ -86,7 +86,8 @@ func (r Round) Checked() []v1alpha1.ClusterRoutes {
 
 // round is the part of the result that is known from the beginning.
 func (c *check) round() Round {
-	r := Round{Serial: c.serial, Started: c.began, Elapsed: time.Since(c.began), Woke: c.cause, Asked: c.asked}
+	r := Round{Serial: c.serial, Started: c.began, Elapsed: time.Since(c.began), Woke: c.cause,
+		Asked: c.asked}
 	r.Reads, r.Writes, r.Polls = c.calls.Counts()
 	return r
 }
@@ -108,7 +109,8 @@ func (c *check) name(round *Round) {
 func (k *Keeper) stand(w *worker, began time.Time, found []finding.Finding) []finding.Finding {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	group := slices.DeleteFunc(slices.Clone(w.configs), func(c v1alpha1.ClusterRoutes) bool { // another worker has it now
+	// another worker has it now
+	group := slices.DeleteFunc(slices.Clone(w.configs), func(c v1alpha1.ClusterRoutes) bool {
 		return k.workers != nil && k.workers[keyOf(c)] != w
 	})
 	if len(w.configs) == 0 {
@@ -130,19 +132,23 @@ func (k *Keeper) broken(cluster string, resource arm.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.ContainsFunc(k.findings.of[cluster], func(f finding.Finding) bool {
-		return f.Severity == finding.Error && resource.Equal(arm.ID(f.Resource)) || f.Code == finding.AzureUnreachable
+		return f.Severity == finding.Error && resource.Equal(arm.ID(f.Resource)) ||
+			f.Code == finding.AzureUnreachable
 	})
 }
 
 // ofNames returns the findings of the named clusters, and those of no cluster.
 func ofNames(names map[string]bool, found []finding.Finding) []finding.Finding {
-	return slices.DeleteFunc(slices.Clone(found), func(f finding.Finding) bool { return f.Cluster != "" && !names[f.Cluster] })
+	return slices.DeleteFunc(slices.Clone(found), func(f finding.Finding) bool {
+		return f.Cluster != "" && !names[f.Cluster]
+	})
 }
 
 // standing are the current findings of all clusters, each as of its last check.
 type standing struct {
-	of  map[string][]finding.Finding // by cluster; findings of no cluster are with the first of the group
-	all []finding.Finding            // sorted; replaced, not changed
+	// by cluster; findings of no cluster are with the first of the group
+	of  map[string][]finding.Finding
+	all []finding.Finding // sorted; replaced, not changed
 }
 
 // set replaces the findings of a group.
@@ -224,7 +230,8 @@ func (r Round) and(o Round) Round {
 	if o.Seen.Snapshot == nil { // it failed
 		both = r
 	}
-	both.Serial, both.Started, both.Elapsed = r.Serial, r.Started, max(r.Elapsed, o.Started.Add(o.Elapsed).Sub(r.Started))
+	both.Serial, both.Started, both.Elapsed = r.Serial, r.Started, max(r.Elapsed,
+		o.Started.Add(o.Elapsed).Sub(r.Started))
 	if both.Asked.IsZero() || !r.Asked.IsZero() && r.Asked.Before(both.Asked) {
 		both.Asked = r.Asked
 	}

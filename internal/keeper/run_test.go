@@ -14,7 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestNotInterrupted: the context ends while a write is under way; it is finished and seen, and nothing further is begun.
+// TestNotInterrupted: the context ends while a write is under way; it is finished and seen, and
+// nothing further is begun.
 func TestNotInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -34,7 +35,8 @@ func TestNotInterrupted(t *testing.T) {
 			t.Errorf("it left after %s, before the operation was over", took)
 		}
 		if w.tableOf(w.demo.NodeSubnet) == "" || w.tableOf(w.demo.GatewaySubnet) != "" {
-			t.Errorf("gateway %q, nodes %q", w.tableOf(w.demo.GatewaySubnet), w.tableOf(w.demo.NodeSubnet))
+			t.Errorf("gateway %q, nodes %q", w.tableOf(w.demo.GatewaySubnet),
+				w.tableOf(w.demo.NodeSubnet))
 		}
 		w.expect(w.round(k), "1 done associate shop-vnet/appgw")
 	})
@@ -56,14 +58,16 @@ func TestRunUntilInterrupted(t *testing.T) {
 	})
 }
 
-// TestRunOutlivesTrouble: the login fails for a while after the first round; the keeper goes on, and makes true afterwards
-// what happened meanwhile. When it fails from the start, that is the set-up's fault.
+// TestRunOutlivesTrouble: the login fails for a while after the first round; the keeper goes on,
+// and makes true afterwards what happened meanwhile. When it fails from the start, that is the
+// set-up's fault.
 func TestRunOutlivesTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		var loggedOut atomic.Bool
 		loggedOut.Store(true)
-		k := New(loginTrouble{w.keep().azure, &loggedOut}, []v1alpha1.ClusterRoutes{w.demoConfig()}, Options{})
+		k := New(loginTrouble{w.keep().azure, &loggedOut}, []v1alpha1.ClusterRoutes{w.demoConfig()},
+			Options{})
 		if err := k.Run(t.Context(), 10*time.Second, func(Round) {}); err == nil {
 			t.Error("a first round that fails must end it")
 		}
@@ -81,7 +85,8 @@ func TestRunOutlivesTrouble(t *testing.T) {
 				changes = append(changes, did(r))
 			}
 		})
-		if want := []string{"3 done create appgw-rt", "1 done associate shop-vnet/nodes"}; err != nil || !slices.Equal(changes, want) {
+		if want := []string{"3 done create appgw-rt",
+			"1 done associate shop-vnet/nodes"}; err != nil || !slices.Equal(changes, want) {
 			t.Errorf("%v, %q, want %q", err, changes, want)
 		}
 	})
@@ -93,7 +98,8 @@ type loginTrouble struct {
 	loggedOut *atomic.Bool
 }
 
-func (l loginTrouble) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted, o azure.ReadOptions) error {
+func (l loginTrouble) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted,
+	o azure.ReadOptions) error {
 	if l.loggedOut.Load() {
 		return errors.New("not logged in")
 	}
@@ -109,7 +115,8 @@ func TestReloadAtRest(t *testing.T) {
 		w.round(k)
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
-		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), configure("play", play.cluster, play.target)})
+		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(),
+			configure("play", play.cluster, play.target)})
 		since := w.mark()
 		w.expect(w.round(k), "1 done associate shop-vnet/nodes\n2 done create play-target")
 		if got := calls(since()); slices.Contains(got, "GET values") {

@@ -10,9 +10,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestSaidBetweenWrites: a lost association is seen in the list of networks, and each write of it fails,
-// because its own GET does. A finding says so without a break: also in checks that a write's end
-// triggers, which do not see the subnet, and while the next write is young.
+// TestSaidBetweenWrites: a lost association is seen in the list of networks, and each write of it
+// fails, because its own GET does. A finding says so without a break: also in checks that a write's
+// end triggers, which do not see the subnet, and while the next write is young.
 func TestSaidBetweenWrites(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
 		"busy": {Status: 429, Code: "RetryableError", RetryAfter: 20},
@@ -22,7 +22,8 @@ func TestSaidBetweenWrites(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
 				play := w.addCluster("play", "50") // with two networks a list is read
-				k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
+				k := w.run(10*time.Second, w.demoConfig(),
+					configure("play", play.cluster, play.target))
 				k.since(time.Minute)
 				fault.Method, fault.Path, fault.Count = "GET", "shop-vnet", -1
 				defer w.inject(fault)()
@@ -38,9 +39,9 @@ func TestSaidBetweenWrites(t *testing.T) {
 	}
 }
 
-// TestSaidWhileRepairBegins: a network could not be read, or Azure did not answer, and two subnets in it
-// have lost their tables. When that is over, one check begins the repairs, which wait for each other,
-// and another check ends before the repairs do: it says what is broken still.
+// TestSaidWhileRepairBegins: a network could not be read, or Azure did not answer, and two subnets
+// in it have lost their tables. When that is over, one check begins the repairs, which wait for
+// each other, and another check ends before the repairs do: it says what is broken still.
 func TestSaidWhileRepairBegins(t *testing.T) {
 	for name, path := range map[string]string{"network": "shop-vnet", "Azure": "^/subscriptions"} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +49,8 @@ func TestSaidWhileRepairBegins(t *testing.T) {
 				w := newWorld(t, slow)
 				k := w.run(2*time.Minute, w.demoConfig())
 				k.since(time.Minute)
-				remove := w.inject(emulator.Fault{Method: "GET", Path: path, Cut: "before", Count: -1})
+				remove := w.inject(emulator.Fault{Method: "GET", Path: path, Cut: "before",
+					Count: -1})
 				w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
 				k.Wake("a test", w.demo.NodeSubnet)
 				k.since(5 * time.Second)
@@ -61,7 +63,8 @@ func TestSaidWhileRepairBegins(t *testing.T) {
 					t.Fatalf("%d checks ended during the repair, want 1", len(during))
 				}
 				if !slices.ContainsFunc(during[0].Findings, func(f finding.Finding) bool {
-					return f.Code == finding.AssociationLost && f.Resource == string(w.demo.GatewaySubnet)
+					return f.Code == finding.AssociationLost &&
+						f.Resource == string(w.demo.GatewaySubnet)
 				}) {
 					t.Errorf("findings during the repair: %+v", during[0].Findings)
 				}
@@ -75,13 +78,14 @@ func TestSaidWhileRepairBegins(t *testing.T) {
 	}
 }
 
-// TestRepairAfterStart: something fails since the keeper started that it needs to know what a cluster's
-// node subnets and its table are. When that works again, the lost association is repaired within an
-// interval, however long it had failed.
+// TestRepairAfterStart: something fails since the keeper started that it needs to know what a
+// cluster's node subnets and its table are. When that works again, the lost association is repaired
+// within an interval, however long it had failed.
 func TestRepairAfterStart(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
-		"cluster, 500":       {Path: "managedClusters(/shop)?$", Status: 500},
-		"cluster, 403":       {Path: "managedClusters(/shop)?$", Status: 403, Code: "AuthorizationFailed"},
+		"cluster, 500": {Path: "managedClusters(/shop)?$", Status: 500},
+		"cluster, 403": {Path: "managedClusters(/shop)?$", Status: 403,
+			Code: "AuthorizationFailed"},
 		"activity log":       {Path: "eventtypes", Status: 500},
 		"table":              {Path: "routeTables(/shop-rt)?$", Status: 500},
 		"table of the store": {Path: "routeTables(/shop-rt)?$", Status: 500},
@@ -116,13 +120,14 @@ func TestRepairAfterStart(t *testing.T) {
 	}
 }
 
-// TestSaidWhyNotPutBack: the keeper has started while AKS does not answer, and nothing proves that the
-// cluster exists. The guarded subnet is not associated, and a finding of its own says so.
+// TestSaidWhyNotPutBack: the keeper has started while AKS does not answer, and nothing proves that
+// the cluster exists. The guarded subnet is not associated, and a finding of its own says so.
 func TestSaidWhyNotPutBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play := w.addCluster("play", "50")
-		defer w.inject(emulator.Fault{Method: "GET", Path: "managedClusters(/shop)?$", Status: 500, Count: -1})()
+		defer w.inject(emulator.Fault{Method: "GET", Path: "managedClusters(/shop)?$", Status: 500,
+			Count: -1})()
 		w.strip(w.demo.GatewaySubnet)
 		k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
 		r := k.since(time.Minute)

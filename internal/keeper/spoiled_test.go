@@ -23,7 +23,8 @@ func spoiling(next http.RoundTripper, by *atomic.Pointer[spoil]) http.RoundTripp
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(r)
 		do := by.Load()
-		if err != nil || do == nil || r.Method != http.MethodGet || response.StatusCode != http.StatusOK {
+		if err != nil || do == nil || r.Method != http.MethodGet ||
+			response.StatusCode != http.StatusOK {
 			return response, err
 		}
 		body, err := io.ReadAll(response.Body)
@@ -31,7 +32,8 @@ func spoiling(next http.RoundTripper, by *atomic.Pointer[spoil]) http.RoundTripp
 			return nil, err
 		}
 		response.StatusCode, body = (*do)(r.URL.Path, body)
-		response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)),
+			int64(len(body))
 		return response, nil
 	})
 }
@@ -94,7 +96,8 @@ func TestSpoiledAnswers(t *testing.T) {
 	notFound := func(what string) spoil {
 		return func(path string, body []byte) (int, []byte) {
 			if strings.Contains(path, what) {
-				return http.StatusNotFound, []byte(`{"error":{"code":"ResourceNotFound","message":"no"}}`)
+				return http.StatusNotFound,
+					[]byte(`{"error":{"code":"ResourceNotFound","message":"no"}}`)
 			}
 			return http.StatusOK, body
 		}
@@ -115,8 +118,10 @@ func TestSpoiledAnswers(t *testing.T) {
 		"subnets without prefixes": documents("subnets", func(doc object) {
 			delete(doc["properties"].(object), "addressPrefix")
 		}),
-		"subnets without properties": documents("subnets", func(doc object) { noProperties(nil, doc) }),
-		"a page of a proxy":          answer("<html>login</html>"),
+		"subnets without properties": documents("subnets", func(doc object) {
+			noProperties(nil, doc)
+		}),
+		"a page of a proxy": answer("<html>login</html>"),
 		"half an answer": func(_ string, body []byte) (int, []byte) {
 			return 200, body[:len(body)/2]
 		},

@@ -23,10 +23,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestStorm: clusters of several subscriptions that share targets in chains and pairs are kept through an hour of hangs, faults, strips,
-// scale-outs, events, questions, pauses and reloads. What does not depend on what is broken is looked at and repaired as ever, no resource
-// has two writers, no cluster is in two rounds, and all is true in the end. ROUTEKEEPER_SEED plays one again, ROUTEKEEPER_STORMS is how many
-// are played.
+// TestStorm: clusters of several subscriptions that share targets in chains and pairs are kept
+// through an hour of hangs, faults, strips, scale-outs, events, questions, pauses and reloads. What
+// does not depend on what is broken is looked at and repaired as ever, no resource has two writers,
+// no cluster is in two rounds, and all is true in the end. ROUTEKEEPER_SEED plays one again,
+// ROUTEKEEPER_STORMS is how many are played.
 func TestStorm(t *testing.T) {
 	first, storms := int(rand.Uint32()), 2
 	if n, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_STORMS")); err == nil {
@@ -82,15 +83,20 @@ type lost struct {
 
 func newStorm(t *testing.T, seed uint64) *storm {
 	opts := slow
-	opts.Subscriptions = []string{emulator.DefaultSubscription, "5ab00000-0000-4000-8000-00000000000b", "5ab00000-0000-4000-8000-00000000000c"}
-	s := &storm{world: emptyWorld(t, opts), by: rand.New(rand.NewPCG(seed, 7)), subs: opts.Subscriptions, clusters: map[string]another{}, targets: map[string][]arm.ID{},
-		ill: map[string]time.Time{}, hands: map[string][]time.Time{}, lost: map[arm.ID]lost{}, looked: map[string]time.Time{}, told: map[int64]bool{}}
+	opts.Subscriptions = []string{emulator.DefaultSubscription,
+		"5ab00000-0000-4000-8000-00000000000b", "5ab00000-0000-4000-8000-00000000000c"}
+	s := &storm{world: emptyWorld(t, opts), by: rand.New(rand.NewPCG(seed, 7)),
+		subs: opts.Subscriptions, clusters: map[string]another{}, targets: map[string][]arm.ID{},
+		ill: map[string]time.Time{}, hands: map[string][]time.Time{}, lost: map[arm.ID]lost{},
+		looked: map[string]time.Time{}, told: map[int64]bool{}}
 	s.interval = []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}[s.by.IntN(3)]
 	for i := range 3 + s.by.IntN(6) {
 		name := fmt.Sprintf("c%d", i)
 		s.names = append(s.names, name)
 		s.clusters[name] = s.addClusterIn(s.subs[s.by.IntN(len(s.subs))], name, fmt.Sprint(50+i))
-		s.edit(s.clusters[name].target, func(p object) { p["routes"] = []any{route("theirs", fmt.Sprintf("172.16.%d.0/24", i), "10.9.9.9")} })
+		s.edit(s.clusters[name].target, func(p object) {
+			p["routes"] = []any{route("theirs", fmt.Sprintf("172.16.%d.0/24", i), "10.9.9.9")}
+		})
 	}
 	for i, name := range s.names {
 		s.targets[name] = []arm.ID{s.clusters[name].target}
@@ -99,7 +105,8 @@ func newStorm(t *testing.T, seed uint64) *storm {
 		}
 	}
 	s.configs = s.all()
-	watch := &watched{Azure: emulatortest.Client(t, s.e, emulatortest.Keeper), t: t, writers: map[string]bool{}}
+	watch := &watched{Azure: emulatortest.Client(t, s.e, emulatortest.Keeper), t: t,
+		writers: map[string]bool{}}
 	s.k = s.runTold(confined{watch, s}, Options{Paused: s.pause}, s.interval, s.hear, s.configs...)
 	return s
 }
@@ -110,7 +117,8 @@ type confined struct {
 	s *storm
 }
 
-func (c confined) Write(ctx context.Context, id arm.ID, edit azure.Edit, calls *azure.Calls) (azure.Written, error) {
+func (c confined) Write(ctx context.Context, id arm.ID, edit azure.Edit,
+	calls *azure.Calls) (azure.Written, error) {
 	for name, a := range c.s.clusters {
 		if id.Equal(a.subnet) || slices.ContainsFunc(c.s.targets[name], id.Equal) {
 			return c.Azure.Write(ctx, id, edit, calls)
@@ -170,7 +178,8 @@ func (s *storm) hear(r Round) {
 	}
 }
 
-// group are all clusters that share something with some, also in subscriptions that are throttled as one.
+// group are all clusters that share something with some, also in subscriptions that are throttled
+// as one.
 func (s *storm) group(names ...string) []string {
 	in := map[string]bool{}
 	for queue := names; len(queue) > 0; queue = queue[1:] {
@@ -179,7 +188,9 @@ func (s *storm) group(names ...string) []string {
 		}
 		in[queue[0]] = true
 		for _, other := range s.names {
-			if slices.ContainsFunc(s.targets[other], func(id arm.ID) bool { return slices.ContainsFunc(s.targets[queue[0]], id.Equal) }) {
+			if slices.ContainsFunc(s.targets[other], func(id arm.ID) bool {
+				return slices.ContainsFunc(s.targets[queue[0]], id.Equal)
+			}) {
 				queue = append(queue, other)
 			}
 		}
@@ -191,7 +202,9 @@ func (s *storm) any() string { return s.names[s.by.IntN(len(s.names))] }
 
 // once reports whether another writer may change a place: not so often that it is a conflict.
 func (s *storm) once(what string) bool {
-	s.hands[what] = slices.DeleteFunc(s.hands[what], func(at time.Time) bool { return time.Since(at) > 25*time.Minute })
+	s.hands[what] = slices.DeleteFunc(s.hands[what], func(at time.Time) bool {
+		return time.Since(at) > 25*time.Minute
+	})
 	if len(s.hands[what]) >= 2 {
 		return false
 	}
@@ -231,8 +244,12 @@ func (s *storm) happens() {
 		s.paused = !s.paused && s.by.IntN(2) == 0
 		s.mu.Unlock()
 	case 11:
-		s.configs = slices.DeleteFunc(s.all(), func(v1alpha1.ClusterRoutes) bool { return s.by.IntN(4) == 0 })
-		s.by.Shuffle(len(s.configs), func(i, j int) { s.configs[i], s.configs[j] = s.configs[j], s.configs[i] })
+		s.configs = slices.DeleteFunc(s.all(), func(v1alpha1.ClusterRoutes) bool {
+			return s.by.IntN(4) == 0
+		})
+		s.by.Shuffle(len(s.configs), func(i, j int) {
+			s.configs[i], s.configs[j] = s.configs[j], s.configs[i]
+		})
 		s.k.Reload(s.configs)
 		s.calm(s.names...)
 	}
@@ -250,7 +267,8 @@ func (s *storm) calm(names ...string) {
 // brew lets something go wrong for a while.
 func (s *storm) brew(name string) {
 	of := []string{name}
-	f := emulator.Fault{Count: -1, Path: "[/:]" + name + "(-|$)", Method: []string{"", "GET", "PUT"}[s.by.IntN(3)]}
+	f := emulator.Fault{Count: -1, Path: "[/:]" + name + "(-|$)",
+		Method: []string{"", "GET", "PUT"}[s.by.IntN(3)]}
 	if s.by.IntN(3) == 0 {
 		sub := s.subs[s.by.IntN(len(s.subs))]
 		f.Path, of = sub, nil
@@ -301,7 +319,8 @@ func (s *storm) ask(name string) {
 		case err != nil && strings.Contains(err.Error(), "there is no cluster"):
 		case err != nil:
 			s.t.Errorf("about %q: %v", r.Cluster, err)
-		case round.Woke != (Cause{By: ByPerson, Caller: "ann"}), r.Cluster != "" && round.Of != nil && !slices.Contains(round.Of, r.Cluster):
+		case round.Woke != (Cause{By: ByPerson, Caller: "ann"}), r.Cluster != "" &&
+			round.Of != nil && !slices.Contains(round.Of, r.Cluster):
 			s.t.Errorf("about %q: %+v of %v", r.Cluster, round.Woke, round.Of)
 		}
 	})
@@ -329,7 +348,8 @@ func (s *storm) check() {
 		late := now.Sub(s.looked[name]) - s.interval
 		s.longest.look = max(s.longest.look, late)
 		if late > 35*time.Second {
-			s.t.Errorf("%s: at %s the last look at %s, which is well, began at %s", s.t.Name(), now, name, s.looked[name])
+			s.t.Errorf("%s: at %s the last look at %s, which is well, began at %s", s.t.Name(), now,
+				name, s.looked[name])
 		}
 	}
 	for subnet, l := range s.lost {
@@ -345,7 +365,8 @@ func (s *storm) check() {
 		default:
 			s.longest.repair = max(s.longest.repair, now.Sub(l.at))
 			if now.Sub(l.at) > s.interval+35*time.Second {
-				s.t.Errorf("%s: at %s %s is not repaired, %s after it could have been", s.t.Name(), now, subnet.Short(), now.Sub(l.at))
+				s.t.Errorf("%s: at %s %s is not repaired, %s after it could have been", s.t.Name(),
+					now, subnet.Short(), now.Sub(l.at))
 			}
 		}
 	}
@@ -377,7 +398,8 @@ func (s *storm) play(long time.Duration) {
 	s.asking.Wait()
 	for _, name := range s.names {
 		a := s.clusters[name]
-		if s.tableOf(a.subnet) != a.table || s.tableOf(a.subnet.Parent().Child("subnets", "other")) != "" {
+		if s.tableOf(a.subnet) != a.table ||
+			s.tableOf(a.subnet.Parent().Child("subnets", "other")) != "" {
 			s.t.Errorf("%s has the table %q", name, s.tableOf(a.subnet))
 		}
 		want := []string{fmt.Sprintf("172.16.%s.0/24>10.9.9.9", name[1:])}
@@ -390,7 +412,9 @@ func (s *storm) play(long time.Duration) {
 	}
 	s.k.stop()
 	if s.t.Failed() {
-		s.t.Logf("ROUTEKEEPER_SEED=%s go test ./internal/keeper -run TestStorm plays it again", strings.TrimPrefix(s.t.Name(), "TestStorm/"))
+		s.t.Logf("ROUTEKEEPER_SEED=%s go test ./internal/keeper -run TestStorm plays it again",
+			strings.TrimPrefix(s.t.Name(), "TestStorm/"))
 	}
-	s.t.Logf("%d clusters, %d rounds, the latest look %s, the latest repair %s", len(s.names), s.rounds, s.longest.look, s.longest.repair)
+	s.t.Logf("%d clusters, %d rounds, the latest look %s, the latest repair %s", len(s.names),
+		s.rounds, s.longest.look, s.longest.repair)
 }

@@ -164,5 +164,7 @@ func (k *Keeper) wakeUnknown() {
 }
 
 func (k *Keeper) forgetUnknown() {
-	maps.DeleteFunc(k.unknown, func(_ arm.ID, t trigger) bool { return time.Since(t.at) > unknownFor })
+	maps.DeleteFunc(k.unknown, func(_ arm.ID, t trigger) bool {
+		return time.Since(t.at) > unknownFor
+	})
 }

@@ -14,13 +14,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestRepairs: a route of a target is a repair where it was seen as it should be and was changed in the target only. Whatever the cluster's
-// own table changed is none, nor what this keeper has not seen right before.
+// TestRepairs: a route of a target is a repair where it was seen as it should be and was changed in
+// the target only. Whatever the cluster's own table changed is none, nor what this keeper has not
+// seen right before.
 func TestRepairs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		k := w.keep(w.demoConfig())
-		// next makes rounds until nothing changes, and returns what was changed, as "verb prefix", with * for a repair.
+		// next makes rounds until nothing changes, and returns what was changed, as "verb prefix",
+		// with * for a repair.
 		next := func() string {
 			t.Helper()
 			var all []string
@@ -35,7 +37,8 @@ func TestRepairs(t *testing.T) {
 					if v == nil {
 						v = c.Old
 					}
-					all = append(all, fmt.Sprintf("%s%s %s %s", c.Verb, mark, v.AddressPrefix, c.State))
+					all = append(all, fmt.Sprintf("%s%s %s %s", c.Verb, mark, v.AddressPrefix,
+						c.State))
 				}
 			}
 			slices.Sort(all)
@@ -49,14 +52,19 @@ func TestRepairs(t *testing.T) {
 		}
 		without := func(table arm.ID, prefix string) {
 			w.edit(table, func(p object) {
-				p["routes"] = slices.DeleteFunc(p["routes"].([]any), func(r any) bool { return r.(object)["properties"].(object)["addressPrefix"] == prefix })
+				p["routes"] = slices.DeleteFunc(p["routes"].([]any), func(r any) bool {
+					return r.(object)["properties"].(object)["addressPrefix"] == prefix
+				})
 			})
 		}
 		scale := func(n int) {
 			t.Helper()
-			w.edit(w.demo.Cluster.Child("agentPools", w.demo.Pool), func(p object) { p["count"] = n })
+			w.edit(w.demo.Cluster.Child("agentPools", w.demo.Pool), func(p object) {
+				p["count"] = n
+			})
 		}
-		expect("create 10.244.0.0/24 done, create 10.244.1.0/24 done, create 10.244.2.0/24 done") // it was never there
+		// it was never there
+		expect("create 10.244.0.0/24 done, create 10.244.1.0/24 done, create 10.244.2.0/24 done")
 		without(w.demo.GatewayTable, "10.244.1.0/24")
 		expect("create* 10.244.1.0/24 done")
 		w.edit(w.demo.GatewayTable, func(p object) { // to another node
@@ -73,7 +81,8 @@ func TestRepairs(t *testing.T) {
 		expect("delete 10.244.3.0/24 done")
 
 		// A repair that is refused stays one, until it is made.
-		clear := w.inject(emulator.Fault{Method: http.MethodPut, Path: "appgw-rt", Count: -1, Status: http.StatusForbidden, Code: "AuthorizationFailed"})
+		clear := w.inject(emulator.Fault{Method: http.MethodPut, Path: "appgw-rt", Count: -1,
+			Status: http.StatusForbidden, Code: "AuthorizationFailed"})
 		without(w.demo.GatewayTable, "10.244.2.0/24")
 		expect(strings.TrimSuffix(strings.Repeat("create* 10.244.2.0/24 failed, ", 6), ", "))
 		clear()
@@ -82,7 +91,8 @@ func TestRepairs(t *testing.T) {
 		}
 
 		// What the cluster's own table has changed is none, also where it cannot be made at once.
-		clear = w.inject(emulator.Fault{Method: http.MethodPut, Path: "appgw-rt", Count: -1, Status: http.StatusForbidden, Code: "AuthorizationFailed"})
+		clear = w.inject(emulator.Fault{Method: http.MethodPut, Path: "appgw-rt", Count: -1,
+			Status: http.StatusForbidden, Code: "AuthorizationFailed"})
 		turn := func(hop string) {
 			w.edit(w.demo.ClusterTable, func(p object) {
 				for _, r := range p["routes"].([]any) {

@@ -16,12 +16,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestListRefused: a list that is refused is replaced by GETs and not tried again; tables and subnets stay readable.
+// TestListRefused: a list that is refused is replaced by GETs and not tried again; tables and
+// subnets stay readable.
 func TestListRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		w.inject(emulator.Fault{Method: "GET", Path: "(routeTables|virtualNetworks)$", Count: -1, Status: 403, Code: "AuthorizationFailed"})
-		w.inject(emulator.Fault{Method: "GET", Path: "virtualNetworks/shop-vnet$", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		w.inject(emulator.Fault{Method: "GET", Path: "(routeTables|virtualNetworks)$", Count: -1,
+			Status: 403, Code: "AuthorizationFailed"})
+		w.inject(emulator.Fault{Method: "GET", Path: "virtualNetworks/shop-vnet$", Count: -1,
+			Status: 403, Code: "AuthorizationFailed"})
 		k := w.keep(w.demoConfig())
 		w.expect(w.round(k), "3 done create appgw-rt")
 		w.round(k) // learns that the network's list is refused as well
@@ -29,13 +32,15 @@ func TestListRefused(t *testing.T) {
 		w.expect(w.round(k), "")
 		got := calls(since())
 		slices.Sort(got)
-		if want := []string{"GET appgw", "GET appgw-rt", "GET nodes", "GET shop-rt"}; !slices.Equal(got, want) {
+		if want := []string{"GET appgw", "GET appgw-rt", "GET nodes",
+			"GET shop-rt"}; !slices.Equal(got, want) {
 			t.Errorf("an idle round: %v, want %v", got, want)
 		}
 	})
 }
 
-// TestListShowsLess: a list that silently leaves out what it should show proves nothing; a GET does.
+// TestListShowsLess: a list that silently leaves out what it should show proves nothing; a GET
+// does.
 func TestListShowsLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -55,11 +60,14 @@ func TestListShowsLess(t *testing.T) {
 				if err := json.Unmarshal(body, &list); err != nil {
 					return nil, err
 				}
-				list.Value = slices.DeleteFunc(list.Value, func(raw json.RawMessage) bool { return bytes.Contains(raw, []byte(`"name":"shop-rt"`)) })
+				list.Value = slices.DeleteFunc(list.Value, func(raw json.RawMessage) bool {
+					return bytes.Contains(raw, []byte(`"name":"shop-rt"`))
+				})
 				if body, err = json.Marshal(list); err != nil {
 					return nil, err
 				}
-				response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+				response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)),
+					int64(len(body))
 				return response, nil
 			})
 		}, w.demoConfig())
@@ -70,7 +78,8 @@ func TestListShowsLess(t *testing.T) {
 		got := calls(since())
 		slices.Sort(got)
 		// The list would cost as much and more: next time the tables are asked for directly.
-		if want := []string{"GET appgw-rt", "GET shop-rt", "GET shop-vnet"}; !slices.Equal(got, want) {
+		if want := []string{"GET appgw-rt", "GET shop-rt", "GET shop-vnet"}; !slices.Equal(got,
+			want) {
 			t.Errorf("an idle round: %v, want %v", got, want)
 		}
 	})
@@ -82,7 +91,8 @@ func TestClusterUnreadable(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
 		w.round(k)
-		remove := w.inject(emulator.Fault{Path: "managedClusters/shop$", Count: -1, Status: 403, Code: "AuthorizationFailed", Message: "may not read the cluster"})
+		remove := w.inject(emulator.Fault{Path: "managedClusters/shop$", Count: -1, Status: 403,
+			Code: "AuthorizationFailed", Message: "may not read the cluster"})
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(6 * time.Minute)
 		w.expect(w.round(k), "1 done associate shop-vnet/nodes", finding.ReadFailed)
@@ -112,7 +122,8 @@ func TestNoAnswerAtAll(t *testing.T) {
 	})
 }
 
-// TestOutage: while nothing answers, a round does not wait for every call anew, and says it in one finding.
+// TestOutage: while nothing answers, a round does not wait for every call anew, and says it in one
+// finding.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -132,7 +143,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestClustersSilent: only AKS gives no answer, which is no outage of Azure. What is known of the cluster goes on counting.
+// TestClustersSilent: only AKS gives no answer, which is no outage of Azure. What is known of the
+// cluster goes on counting.
 func TestClustersSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -145,9 +157,11 @@ func TestClustersSilent(t *testing.T) {
 	})
 }
 
-// TestGarbledList: a list that is no list, as a proxy may answer, is replaced by GETs; one that leads to itself ends.
+// TestGarbledList: a list that is no list, as a proxy may answer, is replaced by GETs; one that
+// leads to itself ends.
 func TestGarbledList(t *testing.T) {
-	for name, body := range map[string]string{"a page of a proxy": "<html>", "no object": "[]", "leads to itself": `{"value":[],"nextLink":"SELF"}`} {
+	for name, body := range map[string]string{"a page of a proxy": "<html>", "no object": "[]",
+		"leads to itself": `{"value":[],"nextLink":"SELF"}`} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
@@ -155,7 +169,8 @@ func TestGarbledList(t *testing.T) {
 					return roundTrip(func(r *http.Request) (*http.Response, error) {
 						if strings.HasSuffix(r.URL.Path, "/routeTables") {
 							text := strings.Replace(body, "SELF", r.URL.String(), 1)
-							return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+							return &http.Response{StatusCode: 200, Header: http.Header{},
+								Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
 						}
 						return next.RoundTrip(r)
 					})
@@ -167,20 +182,25 @@ func TestGarbledList(t *testing.T) {
 	}
 }
 
-// TestOwnSubnetsAreNotForgotten: the network that AKS made cannot be looked for once; its subnet is guarded all the same.
+// TestOwnSubnetsAreNotForgotten: the network that AKS made cannot be looked for once; its subnet is
+// guarded all the same.
 func TestOwnSubnetsAreNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
 		sub := emulator.DefaultSubscription
 		cluster := arm.ResourceID(sub, "rg", arm.TypeCluster, "plain")
 		w.put(cluster.Group(), object{})
-		w.put(cluster, object{"properties": object{"networkProfile": object{"networkPlugin": "kubenet"}, "agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
+		w.put(cluster, object{
+			"properties": object{"networkProfile": object{"networkPlugin": "kubenet"},
+				"agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
 		time.Sleep(time.Minute)
 		k := w.keep(configure("plain", cluster))
 		w.round(k)
 		subnet := k.idle.mem.clusters[cluster.Key()].ownSubnets[0]
 		time.Sleep(6 * time.Minute)
-		remove := w.inject(emulator.Fault{Method: "GET", Path: "MC_rg_plain_westeurope/providers/Microsoft.Network/virtualNetworks$", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		remove := w.inject(emulator.Fault{Method: "GET",
+			Path: "MC_rg_plain_westeurope/providers/Microsoft.Network/virtualNetworks$", Count: -1,
+			Status: 403, Code: "AuthorizationFailed"})
 		w.round(k)
 		w.strip(subnet)
 		time.Sleep(10 * time.Second)
@@ -189,8 +209,8 @@ func TestOwnSubnetsAreNotForgotten(t *testing.T) {
 	})
 }
 
-// TestIdleReadsOfOthers: a cluster that is not kubenet costs nothing in an idle round, and one whose table cannot be told
-// does not read the activity log every time.
+// TestIdleReadsOfOthers: a cluster that is not kubenet costs nothing in an idle round, and one
+// whose table cannot be told does not read the activity log every time.
 func TestIdleReadsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -205,9 +225,11 @@ func TestIdleReadsOfOthers(t *testing.T) {
 		if r := w.round(k); r.Reads != 0 {
 			t.Errorf("the overlay cluster costs %d reads", r.Reads)
 		}
-		// Stripped, and its table emptied and taken away from the log's tables by a restriction of rights.
+		// Stripped, and its table emptied and taken away from the log's tables by a restriction of
+		// rights.
 		w.strip(w.demo.NodeSubnet)
-		w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403, Code: "AuthorizationFailed"})
+		w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403,
+			Code: "AuthorizationFailed"})
 		time.Sleep(10 * time.Second)
 		k = w.keep(configure("shop", w.demo.Cluster))
 		w.expect(w.round(k), "", finding.TableUnknown)

@@ -15,14 +15,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestUpgrade: an upgrade with surge nodes moves every pod CIDR to another node or drops it. In the end the target says what the
-// cluster's table says, and on the way no route to a living node is missing for longer than a round.
+// TestUpgrade: an upgrade with surge nodes moves every pod CIDR to another node or drops it. In the
+// end the target says what the cluster's table says, and on the way no route to a living node is
+// missing for longer than a round.
 func TestUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
 		w.expect(w.round(k), "3 done create appgw-rt")
-		if status, body := w.op.Do(http.MethodPost, w.demo.Cluster.Child("agentPools", w.demo.Pool)+"/upgradeNodeImageVersion", aksAPI, nil); status != http.StatusAccepted {
+		if status, body := w.op.Do(http.MethodPost, w.demo.Cluster.Child("agentPools", w.demo.Pool)+
+			"/upgradeNodeImageVersion", aksAPI, nil); status != http.StatusAccepted {
 			t.Fatalf("%d %s", status, body)
 		}
 		before := strings.Join(w.routes(w.demo.ClusterTable), " ")
@@ -32,7 +34,8 @@ func TestUpgrade(t *testing.T) {
 			for _, f := range w.round(k).Findings {
 				switch f.Code {
 				case finding.DeletesWithheld: // as long as an old node is still there
-				case finding.SourceEmpty: // the cloud provider deletes a node's new route with its old one, for a batch
+				// the cloud provider deletes a node's new route with its old one, for a batch
+				case finding.SourceEmpty:
 				default:
 					t.Errorf("%s: %s", f.Code, f.Message)
 				}
@@ -47,7 +50,8 @@ func TestUpgrade(t *testing.T) {
 	})
 }
 
-// expectSynced checks that the gateway's table holds its own route and the pod routes of the cluster's table, and nothing else.
+// expectSynced checks that the gateway's table holds its own route and the pod routes of the
+// cluster's table, and nothing else.
 func (w *world) expectSynced() {
 	w.t.Helper()
 	want := []string{ownRoute}
@@ -59,8 +63,9 @@ func (w *world) expectSynced() {
 	w.expectRoutes(w.demo.GatewayTable, want...)
 }
 
-// TestStaleReads: GETs that now and then show what a resource was before its last write, for hours of scaling and stripping, lose
-// nothing that is somebody else's, and once they end everything is true.
+// TestStaleReads: GETs that now and then show what a resource was before its last write, for hours
+// of scaling and stripping, lose nothing that is somebody else's, and once they end everything is
+// true.
 func TestStaleReads(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -69,14 +74,17 @@ func TestStaleReads(t *testing.T) {
 				k := w.keep(w.demoConfig())
 				w.round(k)
 				w.edit(w.demo.GatewayTable, func(p object) {
-					p["routes"] = append(p["routes"].([]any), route("theirs", "10.244.200.0/24", "10.99.0.4"))
+					p["routes"] = append(p["routes"].([]any),
+						route("theirs", "10.244.200.0/24", "10.99.0.4"))
 				})
-				remove := w.inject(emulator.Fault{Method: http.MethodGet, Path: "Microsoft.Network", Stale: true, Count: -1, Rate: 0.3, Seed: seed})
+				remove := w.inject(emulator.Fault{Method: http.MethodGet, Path: "Microsoft.Network",
+					Stale: true, Count: -1, Rate: 0.3, Seed: seed})
 				random := rand.New(rand.NewPCG(seed, 7))
 				for range 60 {
 					switch random.IntN(4) {
 					case 0:
-						if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 2+random.IntN(8)); err != nil {
+						if err := w.e.Scale(w.demo.Cluster, w.demo.Pool,
+							2+random.IntN(8)); err != nil {
 							t.Fatal(err)
 						}
 					case 1:
@@ -88,12 +96,14 @@ func TestStaleReads(t *testing.T) {
 					if _, err := k.Round(context.Background()); err != nil {
 						t.Fatal(err)
 					}
-					if !strings.Contains(strings.Join(w.routes(w.demo.GatewayTable), " "), "10.244.200.0/24>10.99.0.4") {
+					if !strings.Contains(strings.Join(w.routes(w.demo.GatewayTable), " "),
+						"10.244.200.0/24>10.99.0.4") {
 						t.Fatal("somebody else's route is gone")
 					}
 				}
 				remove()
-				time.Sleep(20 * time.Minute) // the cloud provider is done, and refusals are asked again
+				// the cloud provider is done, and refusals are asked again
+				time.Sleep(20 * time.Minute)
 				w.round(k)
 				time.Sleep(conflictMost) // so many strips were a conflict
 				w.round(k)
@@ -120,13 +130,15 @@ func TestStaleReads(t *testing.T) {
 	}
 }
 
-// TestSubnetsRenamed: a PUT of the network that names its subnets anew deletes the old ones. A node subnet cannot go while it is in use;
-// of a guarded one that is gone, it is said, and the rest is kept.
+// TestSubnetsRenamed: a PUT of the network that names its subnets anew deletes the old ones. A node
+// subnet cannot go while it is in use; of a guarded one that is gone, it is said, and the rest is
+// kept.
 func TestSubnetsRenamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		spare := w.demo.NodeSubnet.Parent().Child("subnets", "spare")
-		w.put(spare, object{"properties": object{"addressPrefix": "10.42.9.0/24", "routeTable": object{"id": string(w.demo.GatewayTable)}}})
+		w.put(spare, object{"properties": object{"addressPrefix": "10.42.9.0/24",
+			"routeTable": object{"id": string(w.demo.GatewayTable)}}})
 		config := w.demoConfig()
 		config.Spec.Guard.Subnets[0].SubnetID = string(spare)
 		k := w.keep(config)

@@ -30,18 +30,27 @@ func (w *world) addClusterIn(sub, name, net string) another {
 	vnet := arm.ResourceID(sub, name+"-rg", arm.TypeVNet, name+"-vnet")
 	a := another{
 		arm.ResourceID(sub, name+"-rg", arm.TypeCluster, name), vnet.Child("subnets", "nodes"),
-		arm.ResourceID(sub, name+"-rg", arm.TypeRouteTable, name+"-rt"), arm.ResourceID(sub, name+"-rg", arm.TypeRouteTable, name+"-target"),
+		arm.ResourceID(sub, name+"-rg", arm.TypeRouteTable, name+"-rt"), arm.ResourceID(sub, name+
+			"-rg", arm.TypeRouteTable, name+"-target"),
 	}
 	w.put(a.cluster.Group(), object{})
 	w.putTable(a.table)
 	w.putTable(a.target)
-	w.put(vnet, object{"properties": object{"addressSpace": object{"addressPrefixes": []any{"10." + net + ".0.0/16"}}, "subnets": []any{
-		object{"name": "nodes", "properties": object{"addressPrefix": "10." + net + ".1.0/24", "routeTable": object{"id": string(a.table)}}},
-		object{"name": "other", "properties": object{"addressPrefix": "10." + net + ".2.0/24"}},
-	}}})
+	w.put(vnet, object{
+		"properties": object{
+			"addressSpace": object{"addressPrefixes": []any{"10." + net + ".0.0/16"}},
+			"subnets": []any{
+				object{"name": "nodes", "properties": object{"addressPrefix": "10." + net +
+					".1.0/24",
+					"routeTable": object{"id": string(a.table)}}},
+				object{"name": "other", "properties": object{"addressPrefix": "10." + net +
+					".2.0/24"}},
+			}}})
 	w.put(a.cluster, object{"properties": object{
-		"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": "10.1" + net + ".0.0/16"},
-		"agentPoolProfiles": []any{object{"name": "np", "count": 2, "vnetSubnetID": string(a.subnet)}},
+		"networkProfile": object{"networkPlugin": "kubenet", "podCidr": "10.1" + net +
+			".0.0/16"},
+		"agentPoolProfiles": []any{
+			object{"name": "np", "count": 2, "vnetSubnetID": string(a.subnet)}},
 	}})
 	time.Sleep(time.Minute)
 	return a
@@ -60,19 +69,23 @@ func (w *world) run(interval time.Duration, configs ...v1alpha1.ClusterRoutes) *
 	return w.runWith(Options{}, interval, configs...)
 }
 
-func (w *world) runWith(o Options, interval time.Duration, configs ...v1alpha1.ClusterRoutes) *running {
+func (w *world) runWith(o Options, interval time.Duration,
+	configs ...v1alpha1.ClusterRoutes) *running {
 	return w.runAs(emulatortest.Keeper, o, interval, configs...)
 }
 
-func (w *world) runAs(who emulator.Principal, o Options, interval time.Duration, configs ...v1alpha1.ClusterRoutes) *running {
+func (w *world) runAs(who emulator.Principal, o Options, interval time.Duration,
+	configs ...v1alpha1.ClusterRoutes) *running {
 	return w.runOver(emulatortest.Client(w.t, w.e, who), o, interval, configs...)
 }
 
-func (w *world) runOver(a Azure, o Options, interval time.Duration, configs ...v1alpha1.ClusterRoutes) *running {
+func (w *world) runOver(a Azure, o Options, interval time.Duration,
+	configs ...v1alpha1.ClusterRoutes) *running {
 	return w.runTold(a, o, interval, func(Round) {}, configs...)
 }
 
-func (w *world) runTold(a Azure, o Options, interval time.Duration, tell func(Round), configs ...v1alpha1.ClusterRoutes) *running {
+func (w *world) runTold(a Azure, o Options, interval time.Duration, tell func(Round),
+	configs ...v1alpha1.ClusterRoutes) *running {
 	r := &running{Keeper: New(a, configs, o)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -95,7 +108,8 @@ func (w *world) runTold(a Azure, o Options, interval time.Duration, tell func(Ro
 	return r
 }
 
-// since waits, and returns the rounds that were made in that time, those that were parted for their writes as one.
+// since waits, and returns the rounds that were made in that time, those that were parted for their
+// writes as one.
 func (r *running) since(d time.Duration) []Round {
 	var whole []Round
 	for _, round := range r.parts(d) {
@@ -126,21 +140,29 @@ func TestConcerned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play := w.addCluster("play", "50")
-		k := w.keep(w.demoConfig(), configure("play", play.cluster, play.target, w.demo.GatewayTable))
+		k := w.keep(w.demoConfig(), configure("play", play.cluster, play.target,
+			w.demo.GatewayTable))
 		w.round(k)
 		upper := func(id arm.ID) arm.ID { return arm.ID(strings.ToUpper(string(id))) }
 		for _, c := range []struct {
 			id   arm.ID
 			want int
 		}{
-			{w.demo.Cluster, 1}, {upper(w.demo.Cluster), 1}, {w.demo.Cluster.Child("agentPools", "np"), 1},
-			{w.demo.NodeSubnet, 1}, {upper(w.demo.NodeSubnet), 1}, {w.demo.NodeSubnet.Parent(), 1}, {w.demo.GatewaySubnet, 1},
-			{w.demo.ClusterTable, 1}, {w.demo.ClusterTable.Child("routes", "r"), 1}, {w.demo.ClusterTable + "/providers/Microsoft.Authorization/locks/l", 1},
+			{w.demo.Cluster, 1}, {upper(w.demo.Cluster), 1}, {
+				w.demo.Cluster.Child("agentPools", "np"), 1},
+			{w.demo.NodeSubnet, 1}, {upper(w.demo.NodeSubnet), 1}, {w.demo.NodeSubnet.Parent(),
+				1}, {w.demo.GatewaySubnet, 1},
+			{w.demo.ClusterTable, 1}, {w.demo.ClusterTable.Child("routes", "r"), 1}, {
+				w.demo.ClusterTable + "/providers/Microsoft.Authorization/locks/l", 1},
 			{w.demo.GatewayTable, 2}, {play.target, 1}, {play.table, 1},
-			{arm.ResourceID(emulator.DefaultSubscription, "mc_play-rg_play_westeurope", arm.TypeScaleSet, "aks-np-vmss"), 1},
+			{arm.ResourceID(emulator.DefaultSubscription, "mc_play-rg_play_westeurope",
+				arm.TypeScaleSet, "aks-np-vmss"), 1},
 			{arm.GroupID(emulator.DefaultSubscription, "MC_play-rg_play_westeurope"), 1},
-			{play.subnet.Parent().Child("subnets", "other"), 0}, {arm.ResourceID(emulator.DefaultSubscription, "play-rg", arm.TypeRouteTable, "stranger"), 0},
-			{arm.GroupID(emulator.DefaultSubscription, "play-rg"), 0}, {arm.ID("/subscriptions/" + emulator.DefaultSubscription), 0}, {"", 0}, {"/", 0},
+			{play.subnet.Parent().Child("subnets", "other"), 0}, {
+				arm.ResourceID(emulator.DefaultSubscription, "play-rg", arm.TypeRouteTable,
+					"stranger"), 0},
+			{arm.GroupID(emulator.DefaultSubscription, "play-rg"), 0}, {
+				arm.ID("/subscriptions/" + emulator.DefaultSubscription), 0}, {"", 0}, {"/", 0},
 		} {
 			if got := k.Wake("", c.id); got != c.want {
 				t.Errorf("%q wakes %d clusters, want %d", c.id, got, c.want)
@@ -152,7 +174,8 @@ func TestConcerned(t *testing.T) {
 	})
 }
 
-// TestWoken: an event is answered at once, with a round of the cluster it concerns and no call for any other.
+// TestWoken: an event is answered at once, with a round of the cluster it concerns and no call for
+// any other.
 func TestWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -161,7 +184,8 @@ func TestWoken(t *testing.T) {
 		config.Spec.Guard.Mode = v1alpha1.GuardObserve
 		k := w.run(time.Hour, w.demoConfig(), config)
 		w.strip(play.subnet)
-		if r := k.since(time.Minute); len(r) != 1 || r[0].Of != nil || !r[0].Asked.IsZero() || !slices.Equal(codes(r[0]), []finding.Code{finding.AssociationLost}) {
+		if r := k.since(time.Minute); len(r) != 1 || r[0].Of != nil || !r[0].Asked.IsZero() ||
+			!slices.Equal(codes(r[0]), []finding.Code{finding.AssociationLost}) {
 			t.Fatalf("the first rounds: %+v", r)
 		}
 		w.strip(w.demo.NodeSubnet)
@@ -172,26 +196,31 @@ func TestWoken(t *testing.T) {
 		since := w.mark()
 		asked := time.Now()
 		k.Wake("", w.demo.NodeSubnet)
-		k.Wake("", arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeRouteTable, "stranger"))
+		k.Wake("", arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeRouteTable,
+			"stranger"))
 		r := k.since(time.Minute)
-		if len(r) != 1 || !slices.Equal(r[0].Of, []string{"shop"}) || !r[0].Asked.Equal(asked) || r[0].Started.Sub(asked) > 10*time.Millisecond {
+		if len(r) != 1 || !slices.Equal(r[0].Of, []string{"shop"}) || !r[0].Asked.Equal(asked) ||
+			r[0].Started.Sub(asked) > 10*time.Millisecond {
 			t.Fatalf("the rounds: %+v", r)
 		}
-		w.expect(r[0], "1 done associate shop-vnet/nodes", finding.AssociationLost) // what stands of the other goes on to stand
+		// what stands of the other goes on to stand
+		w.expect(r[0], "1 done associate shop-vnet/nodes", finding.AssociationLost)
 		for _, r := range since() {
 			if strings.Contains(r.Path, "play") {
 				t.Errorf("a call for the other cluster: %s %s", r.Method, r.Path)
 			}
 		}
 		since = w.mark()
-		k.Wake("", arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeRouteTable, "stranger"))
+		k.Wake("", arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeRouteTable,
+			"stranger"))
 		if r := k.since(time.Minute); len(r) > 0 || len(since()) > 0 {
 			t.Errorf("a stranger's event led to %+v and %v", r, calls(since()))
 		}
 	})
 }
 
-// TestBurst: any number of events within a second lead to two rounds of a cluster at most; none that comes during a round is lost.
+// TestBurst: any number of events within a second lead to two rounds of a cluster at most; none
+// that comes during a round is lost.
 func TestBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -213,10 +242,13 @@ func TestBurst(t *testing.T) {
 		time.Sleep(500 * time.Millisecond) // the PUT runs for four seconds
 		w.edit(w.demo.ClusterTable, func(p object) {})
 		w.e.PauseRoutes(w.demo.Cluster, true)
-		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = append(p["routes"].([]any), route("n9", "10.244.9.0/24", "10.42.1.9")) })
+		w.edit(w.demo.ClusterTable, func(p object) {
+			p["routes"] = append(p["routes"].([]any), route("n9", "10.244.9.0/24", "10.42.1.9"))
+		})
 		k.Wake("", w.demo.ClusterTable)
 		r := k.since(time.Minute)
-		if len(r) != 2 || did(r[0]) != "1 done associate shop-vnet/appgw" || did(r[1]) != "1 done create appgw-rt" {
+		if len(r) != 2 || did(r[0]) != "1 done associate shop-vnet/appgw" ||
+			did(r[1]) != "1 done create appgw-rt" {
 			t.Errorf("an event during a round: %d rounds, %+v", len(r), r)
 		}
 	})
@@ -227,23 +259,26 @@ func TestTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play, apart := w.addCluster("play", "50"), w.addCluster("apart", "51")
-		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, w.demo.GatewayTable), configure("apart", apart.cluster, apart.target))
+		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, w.demo.GatewayTable),
+			configure("apart", apart.cluster, apart.target))
 		k.since(time.Minute)
-		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute, "10.150.0.0/24>10.50.1.4", "10.150.1.0/24>10.50.1.5")...)
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute, "10.150.0.0/24>10.50.1.4",
+			"10.150.1.0/24>10.50.1.5")...)
 		if err := w.e.Scale(w.demo.Cluster, "nodepool1", 4); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
 		k.Wake("", w.demo.ClusterTable)
 		r := k.since(time.Minute)
-		if len(r) != 1 || !slices.Equal(r[0].Of, []string{"shop", "play"}) || did(r[0]) != "1 done create appgw-rt" {
+		if len(r) != 1 || !slices.Equal(r[0].Of, []string{"shop", "play"}) ||
+			did(r[0]) != "1 done create appgw-rt" {
 			t.Errorf("%+v", r)
 		}
 	})
 }
 
-// TestForeignTable: a cluster's node subnet gets the table of another, of which the round does not know at first: it is not replaced, as
-// in a round of all.
+// TestForeignTable: a cluster's node subnet gets the table of another, of which the round does not
+// know at first: it is not replaced, as in a round of all.
 func TestForeignTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -251,9 +286,12 @@ func TestForeignTable(t *testing.T) {
 		config := configure("shop", w.demo.Cluster)
 		config.Spec.RouteTableID = string(w.demo.ClusterTable)
 		config.Spec.Guard.OnOtherTable = v1alpha1.OtherTableReplace
-		k := w.run(time.Hour, config, configure("play", play.cluster), configure("apart", apart.cluster))
+		k := w.run(time.Hour, config, configure("play", play.cluster),
+			configure("apart", apart.cluster))
 		k.since(time.Minute)
-		w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(play.table)} })
+		w.edit(w.demo.NodeSubnet, func(p object) {
+			p["routeTable"] = object{"id": string(play.table)}
+		})
 		time.Sleep(10 * time.Second)
 		k.Wake("", w.demo.NodeSubnet)
 		r := k.since(time.Minute)
@@ -262,17 +300,21 @@ func TestForeignTable(t *testing.T) {
 		}
 		w.expect(r[0], "", finding.AssociationOther)
 		// A table that is nobody's is replaced.
-		w.edit(w.demo.NodeSubnet, func(p object) { p["routeTable"] = object{"id": string(play.target)} })
+		w.edit(w.demo.NodeSubnet, func(p object) {
+			p["routeTable"] = object{"id": string(play.target)}
+		})
 		time.Sleep(10 * time.Second)
 		k.Wake("", w.demo.NodeSubnet)
-		if r := k.since(time.Minute); len(r) != 1 || did(r[0]) != "1 done associate shop-vnet/nodes" {
+		if r := k.since(time.Minute); len(r) != 1 ||
+			did(r[0]) != "1 done associate shop-vnet/nodes" {
 			t.Errorf("%+v", r)
 		}
 	})
 }
 
-// TestIll: a cluster whose calls are answered with errors, each tried again with waits, is looked at by itself and ever less often; the
-// other's strips are repaired as fast as ever. Once it is well, it is looked at with the others.
+// TestIll: a cluster whose calls are answered with errors, each tried again with waits, is looked
+// at by itself and ever less often; the other's strips are repaired as fast as ever. Once it is
+// well, it is looked at with the others.
 func TestIll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const other = "5ab00000-0000-4000-8000-00000000000b"
@@ -282,7 +324,8 @@ func TestIll(t *testing.T) {
 		play := w.addClusterIn(other, "play", "50")
 		k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(time.Minute)
-		mend := w.inject(emulator.Fault{Path: other, Count: -1, Status: 503, Code: "ServiceUnavailable", RetryAfter: 20})
+		mend := w.inject(emulator.Fault{Path: other, Count: -1, Status: 503,
+			Code: "ServiceUnavailable", RetryAfter: 20})
 		k.since(4 * time.Minute) // the first time it keeps the others waiting
 		for i := range 5 {
 			subnet := []arm.ID{w.demo.NodeSubnet, w.demo.GatewaySubnet}[i%2]
@@ -297,8 +340,11 @@ func TestIll(t *testing.T) {
 			if slices.Equal(r.Of, []string{"play"}) {
 				alone++
 			}
-			if !slices.ContainsFunc(r.Findings, func(f finding.Finding) bool { return f.Code == finding.AzureUnreachable && f.Cluster == "play" }) {
-				t.Errorf("the finding is gone, or it is taken for an outage of Azure: %+v", r.Findings)
+			if !slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
+				return f.Code == finding.AzureUnreachable && f.Cluster == "play"
+			}) {
+				t.Errorf("the finding is gone, or it is taken for an outage of Azure: %+v",
+					r.Findings)
 			}
 		}
 		if alone > 7 {
@@ -312,19 +358,21 @@ func TestIll(t *testing.T) {
 	})
 }
 
-// TestReload: a running keeper takes other configs at once; what it remembers of the clusters that stay, stays, and of those that go it
-// says nothing more.
+// TestReload: a running keeper takes other configs at once; what it remembers of the clusters that
+// stay, stays, and of those that go it says nothing more.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play := w.addCluster("play", "50")
-		lost := configure("lost", arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeCluster, "lost"))
+		lost := configure("lost", arm.ResourceID(emulator.DefaultSubscription, "rg",
+			arm.TypeCluster, "lost"))
 		k := w.run(time.Hour, w.demoConfig(), lost)
 		k.since(time.Minute)
 		w.strip(w.demo.NodeSubnet) // its table is remembered, so that the log need not be asked
 		time.Sleep(10 * time.Second)
 		since := w.mark()
-		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), configure("play", play.cluster, play.target)})
+		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(),
+			configure("play", play.cluster, play.target)})
 		r := k.since(time.Minute)
 		if len(r) != 1 || !slices.Equal(r[0].Kept, []string{"shop", "play"}) || r[0].Of != nil {
 			t.Fatalf("%+v", r)
@@ -344,22 +392,26 @@ func TestReload(t *testing.T) {
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] })
 		k.Reload([]v1alpha1.ClusterRoutes{other})
-		if r := k.since(10 * time.Second); len(r) != 1 || did(r[0]) != "" || !slices.Contains(codes(r[0]), finding.DeletesWithheld) {
+		if r := k.since(10 * time.Second); len(r) != 1 || did(r[0]) != "" ||
+			!slices.Contains(codes(r[0]), finding.DeletesWithheld) {
 			t.Errorf("%+v", r)
 		}
 	})
 }
 
-// TestEventDuringTheFirstLook: what a cluster rests on is not known yet when an event of it comes. It is not lost.
+// TestEventDuringTheFirstLook: what a cluster rests on is not known yet when an event of it comes.
+// It is not lost.
 func TestEventDuringTheFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		running := make(chan *running, 1)
-		way := before(http.MethodGet, "/"+w.demo.ClusterTable.Name(), func() { // the subnets have been looked at
+		// the subnets have been looked at
+		way := before(http.MethodGet, "/"+w.demo.ClusterTable.Name(), func() {
 			w.strip(w.demo.NodeSubnet)
 			(<-running).Wake("", w.demo.NodeSubnet)
 		})
-		k := w.runOver(emulatortest.ClientOver(t, way(emulatortest.Transport(t, w.e)), w.e, emulatortest.Keeper), Options{}, time.Hour, configure("shop", w.demo.Cluster))
+		k := w.runOver(emulatortest.ClientOver(t, way(emulatortest.Transport(t, w.e)), w.e,
+			emulatortest.Keeper), Options{}, time.Hour, configure("shop", w.demo.Cluster))
 		running <- k
 		k.since(time.Minute)
 		if w.tableOf(w.demo.NodeSubnet) == "" {
@@ -368,8 +420,8 @@ func TestEventDuringTheFirstLook(t *testing.T) {
 	})
 }
 
-// TestEventsCoalesce: events wait for their check together while another one reads slowly. What the last
-// of them is about came after that had read it, and is seen all the same.
+// TestEventsCoalesce: events wait for their check together while another one reads slowly. What the
+// last of them is about came after that had read it, and is seen all the same.
 func TestEventsCoalesce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -380,7 +432,8 @@ func TestEventsCoalesce(t *testing.T) {
 			}
 			return emulatortest.Transport(t, w.e).RoundTrip(r)
 		})
-		k := w.runOver(emulatortest.ClientOver(t, way, w.e, emulatortest.Keeper), Options{}, time.Hour, w.demoConfig())
+		k := w.runOver(emulatortest.ClientOver(t, way, w.e, emulatortest.Keeper), Options{},
+			time.Hour, w.demoConfig())
 		k.since(time.Minute)
 		slowly.Store(true)
 		k.Wake("", w.demo.ClusterTable) // it reads subnets until 0.5 s, and then tables

@@ -47,7 +47,8 @@ const (
 
 // newWorker returns the worker of a group. The keeper's lock is held.
 func (k *Keeper) newWorker(group []v1alpha1.ClusterRoutes) *worker {
-	w := &worker{k: k, configs: group, group: keySet(group), mem: newGroupMemory(), done: make(chan struct{}), wake: make(chan struct{}, 1), checked: time.Now()}
+	w := &worker{k: k, configs: group, group: keySet(group), mem: newGroupMemory(),
+		done: make(chan struct{}), wake: make(chan struct{}, 1), checked: time.Now()}
 	ctx := k.ctx
 	if ctx == nil {
 		ctx = context.Background()
@@ -332,7 +333,8 @@ func (k *Keeper) workedOnce() {
 func (k *Keeper) failedCheck(w *worker, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.log.Error("the check failed, the next one will try again", "clusters", len(w.configs), "error", err.Error())
+	k.log.Error("the check failed, the next one will try again", "clusters", len(w.configs),
+		"error", err.Error())
 	if k.worked {
 		return
 	}

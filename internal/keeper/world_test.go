@@ -20,7 +20,8 @@ import (
 type object = map[string]any
 
 // slow is Azure's own timing, for tests in a bubble.
-var slow = emulator.Options{OperationTime: 4 * time.Second, RouteBatch: 30 * time.Second, RouteCache: 2 * time.Minute}
+var slow = emulator.Options{OperationTime: 4 * time.Second, RouteBatch: 30 * time.Second,
+	RouteCache: 2 * time.Minute}
 
 // world is a local Azure with an operator's hands in it.
 type world struct {
@@ -96,7 +97,8 @@ func (w *world) strip(subnets ...arm.ID) {
 }
 
 func route(name, prefix, hop string) object {
-	return object{"name": name, "properties": object{"addressPrefix": prefix, "nextHopType": "VirtualAppliance", "nextHopIpAddress": hop}}
+	return object{"name": name, "properties": object{"addressPrefix": prefix,
+		"nextHopType": "VirtualAppliance", "nextHopIpAddress": hop}}
 }
 
 // putTable writes a table with routes "name prefix hop".
@@ -130,7 +132,8 @@ func (w *world) expectRoutes(id arm.ID, want ...string) {
 	w.t.Helper()
 	slices.Sort(want)
 	if got := w.routes(id); !slices.Equal(got, want) {
-		w.t.Errorf("%s holds\n  %s\nwant\n  %s", id.Short(), strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+		w.t.Errorf("%s holds\n  %s\nwant\n  %s", id.Short(), strings.Join(got, "\n  "),
+			strings.Join(want, "\n  "))
 	}
 }
 
@@ -144,7 +147,8 @@ func (w *world) tableOf(subnet arm.ID) arm.ID {
 
 // configure makes the config of a cluster.
 func configure(name string, cluster arm.ID, targets ...arm.ID) v1alpha1.ClusterRoutes {
-	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: name}}
+	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind,
+		Metadata: v1alpha1.Metadata{Name: name}}
 	c.Spec.ClusterID = string(cluster)
 	for _, id := range targets {
 		c.Spec.Targets = append(c.Spec.Targets, v1alpha1.Target{RouteTableID: string(id)})
@@ -156,7 +160,8 @@ func configure(name string, cluster arm.ID, targets ...arm.ID) v1alpha1.ClusterR
 // demoConfig is the config for the demo's network, the gateway subnet's association included.
 func (w *world) demoConfig() v1alpha1.ClusterRoutes {
 	c := configure("shop", w.demo.Cluster, w.demo.GatewayTable)
-	c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(w.demo.GatewaySubnet), RouteTableID: string(w.demo.GatewayTable)}}
+	c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+		{SubnetID: string(w.demo.GatewaySubnet), RouteTableID: string(w.demo.GatewayTable)}}
 	return c
 }
 
@@ -166,8 +171,10 @@ func (w *world) keep(configs ...v1alpha1.ClusterRoutes) *Keeper {
 }
 
 // keepOver is keep over a way that may interfere.
-func (w *world) keepOver(change func(http.RoundTripper) http.RoundTripper, configs ...v1alpha1.ClusterRoutes) *Keeper {
-	return New(emulatortest.ClientOver(w.t, change(emulatortest.Transport(w.t, w.e)), w.e, emulatortest.Keeper), configs, Options{})
+func (w *world) keepOver(change func(http.RoundTripper) http.RoundTripper,
+	configs ...v1alpha1.ClusterRoutes) *Keeper {
+	return New(emulatortest.ClientOver(w.t, change(emulatortest.Transport(w.t, w.e)), w.e,
+		emulatortest.Keeper), configs, Options{})
 }
 
 // round makes a round that must end well.
@@ -253,5 +260,7 @@ func (w *world) expect(r Round, wantDid string, wantCodes ...finding.Code) {
 
 // doneAll reports whether all changes of a round were made.
 func doneAll(r Round) bool {
-	return !slices.ContainsFunc(r.Changes, func(c plan.Outcome) bool { return c.State != plan.Done })
+	return !slices.ContainsFunc(r.Changes, func(c plan.Outcome) bool {
+		return c.State != plan.Done
+	})
 }

@@ -50,7 +50,8 @@ func (l *local) cluster(id arm.ID) *inventory.Cluster {
 	return c
 }
 
-// TestEmulator reads the nodes and pods of a cluster over HTTPS, with the kubeconfig that az aks get-credentials gets.
+// TestEmulator reads the nodes and pods of a cluster over HTTPS, with the kubeconfig that az aks
+// get-credentials gets.
 func TestEmulator(t *testing.T) {
 	l := newLocal(t)
 	cluster := l.cluster(l.demo.Cluster)
@@ -72,7 +73,8 @@ func TestEmulator(t *testing.T) {
 		routes[fmt.Sprint(r.Prefix, r.Hop)] = true
 	}
 	for _, n := range k.Nodes {
-		if len(n.PodCIDRs) != 1 || len(n.Addresses) != 1 || !routes[fmt.Sprint(n.PodCIDRs[0], n.Addresses[0])] {
+		if len(n.PodCIDRs) != 1 || len(n.Addresses) != 1 ||
+			!routes[fmt.Sprint(n.PodCIDRs[0], n.Addresses[0])] {
 			t.Errorf("the table has no route to %v: %v", n, routes)
 		}
 		if !n.Ready || n.NetworkUnavailable == nil || n.NetworkUnavailable.True {
@@ -85,12 +87,15 @@ func TestEmulator(t *testing.T) {
 
 	// Pods may be refused, and a login may not be taken.
 	refuse := func(path string, status int, message string) {
-		if _, err := l.e.Inject(emulator.Fault{Path: path, Status: status, Message: message, Count: 1}); err != nil {
+		if _, err := l.e.Inject(emulator.Fault{Path: path, Status: status, Message: message,
+			Count: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	refuse("/api/v1/pods$", 403, `pods is forbidden: User "eve" cannot list resource "pods" in API group "" at the cluster scope`)
-	if k, err = c.Read(t.Context()); err != nil || len(k.Nodes) != 3 || k.Pods != nil || !strings.Contains(k.Note, "--user=eve") {
+	refuse("/api/v1/pods$", 403,
+		`pods is forbidden: User "eve" cannot list resource "pods" in API group "" at the cluster scope`)
+	if k, err = c.Read(t.Context()); err != nil || len(k.Nodes) != 3 || k.Pods != nil ||
+		!strings.Contains(k.Note, "--user=eve") {
 		t.Errorf("%+v, %v", k, err)
 	}
 	refuse("/api/v1/nodes$", 401, "Unauthorized")
@@ -110,42 +115,53 @@ func TestEmulator(t *testing.T) {
 	}
 
 	// A stopped cluster's API server is not there.
-	if status, raw := l.client.Do("POST", l.demo.Cluster+"/stop", "2025-10-01", nil); status >= 300 {
+	if status, raw := l.client.Do("POST", l.demo.Cluster+"/stop", "2025-10-01",
+		nil); status >= 300 {
 		t.Fatal(status, string(raw))
 	}
 	_, err = c.Read(t.Context())
 	says(t, err, "does not answer at https://127.0.0.1:", "--from-nodes")
 }
 
-// TestAnotherCluster asks for one cluster with the kubeconfig of another, and with one that leads nowhere from here.
+// TestAnotherCluster asks for one cluster with the kubeconfig of another, and with one that leads
+// nowhere from here.
 func TestAnotherCluster(t *testing.T) {
 	l := newLocal(t)
 	id := arm.ResourceID(l.demo.Cluster.Subscription(), "shop-rg", arm.TypeCluster, "other")
-	if err := l.client.Put(id, "2025-10-01", map[string]any{"location": "westeurope", "properties": map[string]any{
-		"agentPoolProfiles":      []any{map[string]any{"name": "np", "mode": "System", "count": 1}},
-		"apiServerAccessProfile": map[string]any{"enablePrivateCluster": true},
-	}}); err != nil {
+	if err := l.client.Put(id, "2025-10-01", map[string]any{"location": "westeurope",
+		"properties": map[string]any{
+			"agentPoolProfiles": []any{map[string]any{"name": "np", "mode": "System",
+				"count": 1}},
+			"apiServerAccessProfile": map[string]any{"enablePrivateCluster": true},
+		}}); err != nil {
 		t.Fatal(err)
 	}
 	other := l.cluster(id)
 	_, err := load(t, Options{Kubeconfig: l.file, Cluster: other}).Read(t.Context())
-	says(t, err, "context shop is for another cluster than other", "MC_shop-rg_other_westeurope", "az aks get-credentials -g shop-rg -n other")
+	says(t, err, "context shop is for another cluster than other", "MC_shop-rg_other_westeurope",
+		"az aks get-credentials -g shop-rg -n other")
 
 	t.Setenv("KUBECONFIG", l.file)
 	_, err = Load(Options{Cluster: other})
-	says(t, err, "no kubeconfig context is for this cluster", "az aks get-credentials -g shop-rg -n other")
+	says(t, err, "no kubeconfig context is for this cluster",
+		"az aks get-credentials -g shop-rg -n other")
 
-	_, err = load(t, Options{Kubeconfig: emulatortest.Kubeconfig(t, l.e, l.server, id), Cluster: other}).Read(t.Context())
-	says(t, err, "does not answer at https://"+other.Hosts[1], "private cluster", "--from-nodes and --from-pods")
+	_, err = load(t, Options{Kubeconfig: emulatortest.Kubeconfig(t, l.e, l.server, id),
+		Cluster: other}).Read(t.Context())
+	says(t, err, "does not answer at https://"+other.Hosts[1], "private cluster",
+		"--from-nodes and --from-pods")
 }
 
-// TestKubelogin logs in to a cluster with Entra ID by a plugin of kubelogin's name, with more and more of Azure's roles.
+// TestKubelogin logs in to a cluster with Entra ID by a plugin of kubelogin's name, with more and
+// more of Azure's roles.
 func TestKubelogin(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the plugin is a shell script")
 	}
-	guest := emulator.Principal{Name: "guest", ClientID: "0a0a0000-0000-4000-8000-000000000009", ObjectID: "0b0b0000-0000-4000-8000-000000000009", Secret: "s", NoRoles: true}
-	e := emulatortest.New(t, emulator.Options{Principals: []emulator.Principal{emulatortest.Keeper, guest}})
+	guest := emulator.Principal{Name: "guest", ClientID: "0a0a0000-0000-4000-8000-000000000009",
+		ObjectID: "0b0b0000-0000-4000-8000-000000000009", Secret: "s", NoRoles: true}
+	e := emulatortest.New(t, emulator.Options{Principals: []emulator.Principal{emulatortest.Keeper,
+		guest}})
 	client, err := e.Client(emulatortest.Keeper)
 	if err != nil {
 		t.Fatal(err)
@@ -182,14 +198,20 @@ echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1beta
 		return load(t, Options{Kubeconfig: file, Cluster: l.cluster(id)}).Read(t.Context())
 	}
 	_, err = read()
-	says(t, err, "does not show nodes", `--assignee `+guest.ObjectID+` --role 'Azure Kubernetes Service RBAC Cluster Admin' --scope `+string(id))
+	says(t, err, "does not show nodes", `--assignee `+guest.ObjectID+
+		` --role 'Azure Kubernetes Service RBAC Cluster Admin' --scope `+string(id))
 	grant := func(n int, role string) {
-		put(id+arm.ID(fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", n)), "2022-04-01", map[string]any{"properties": map[string]any{
-			"roleDefinitionId": "/subscriptions/" + id.Subscription() + "/providers/Microsoft.Authorization/roleDefinitions/" + role, "principalId": guest.ObjectID,
-		}})
+		put(id+arm.ID(fmt.Sprintf(
+			"/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", n)),
+			"2022-04-01", map[string]any{"properties": map[string]any{
+				"roleDefinitionId": "/subscriptions/" + id.Subscription() +
+					"/providers/Microsoft.Authorization/roleDefinitions/" +
+					role, "principalId": guest.ObjectID,
+			}})
 	}
 	grant(1, "7f6c6a51-bcf8-42ba-9220-52d62157d7db") // RBAC Reader: pods, but not nodes
-	if k, err := read(); err != nil || k.Nodes != nil || len(k.Pods) != 10 || !strings.Contains(k.Note, "does not show nodes") {
+	if k, err := read(); err != nil || k.Nodes != nil || len(k.Pods) != 10 ||
+		!strings.Contains(k.Note, "does not show nodes") {
 		t.Errorf("a Reader: %+v, %v", k, err)
 	}
 	grant(2, "b1ff04bb-8a4e-4dc4-8eb5-8693973ce19b") // RBAC Cluster Admin

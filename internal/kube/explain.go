@@ -73,15 +73,18 @@ func (c *Client) explain(resource string, err error) error {
 	case f.garbage != nil:
 		return say("at %s does not answer with a list of %s: %s", c.server, resource, oneLine(f))
 	case f.location != "":
-		return say("at %s sends on to %s: what answers there is no Kubernetes API", c.server, f.location)
+		return say("at %s sends on to %s: what answers there is no Kubernetes API", c.server,
+			f.location)
 	case f.status == http.StatusUnauthorized:
 		return say("does not accept the login (%s): log in again: %s", oneLine(f), c.login())
 	case f.status == http.StatusForbidden:
-		return say("does not show %s (%s): the verb list on the resource %[1]s is missing; %[3]s", resource, oneLine(f), c.grant(resource, f.message))
+		return say("does not show %s (%s): the verb list on the resource %[1]s is missing; %[3]s",
+			resource, oneLine(f), c.grant(resource, f.message))
 	case f.status == http.StatusNotFound:
 		return say("is not at %s (%s): check the server in the kubeconfig", c.server, oneLine(f))
 	case f.status == http.StatusGone:
-		return say("forgets its list of %s faster than it can be read (%s): try again", resource, oneLine(f))
+		return say("forgets its list of %s faster than it can be read (%s): try again", resource,
+			oneLine(f))
 	}
 	return say("at %s fails (%s): try again in a minute", c.server, oneLine(f))
 }
@@ -99,10 +102,14 @@ func (c *Client) unanswered(whose string, err error) error {
 	var name x509.HostnameError
 	switch {
 	case strings.HasPrefix(reason, "getting credentials:"): // how client-go reports a failed plugin
-		reason, _, _ = strings.Cut(strings.TrimPrefix(reason, "getting credentials: "), " It looks like") // omit the explanation of plugins
+		// omit the explanation of plugins
+		reason, _, _ = strings.Cut(strings.TrimPrefix(reason, "getting credentials: "),
+			" It looks like")
 		line = fmt.Sprintf("%s: %s does not log in (%s): %s", whose, c.plugin, reason, c.login())
 	case errors.As(err, &authority), errors.As(err, &name):
-		line = fmt.Sprintf("%s at %s shows a certificate that the kubeconfig does not trust (%s): a proxy in between, or a kubeconfig from before the certificates were renewed: %s", whose, c.server, reason, getCredentials(c.cluster))
+		line = fmt.Sprintf("%s at %s shows a certificate that the kubeconfig does not trust "+
+			"(%s): a proxy in between, or a kubeconfig from before the certificates were "+
+			"renewed: %s", whose, c.server, reason, getCredentials(c.cluster))
 	}
 	return &explained{line, err}
 }
@@ -137,9 +144,14 @@ func (c *Client) grant(resource, message string) string {
 		if c.cluster != nil {
 			scope = string(c.cluster.ID)
 		}
-		return finding.Command("a role with the data action Microsoft.ContainerService/managedClusters/%s/read gives it, a custom one or: az role assignment create --assignee %s --role %s --scope %s", resource, user, role, scope).String()
+		return finding.Command("a role with the data action "+
+			"Microsoft.ContainerService/managedClusters/%s/read gives it, a custom one or: az "+
+			"role assignment create --assignee %s --role %s --scope %s", resource, user, role,
+			scope).String()
 	}
-	return "ask a cluster administrator to run: kubectl create clusterrole routekeeper --verb=list --resource=nodes,pods && kubectl create clusterrolebinding routekeeper --clusterrole=routekeeper --user=" + user
+	return "ask a cluster administrator to run: kubectl create clusterrole routekeeper " +
+		"--verb=list --resource=nodes,pods && kubectl create clusterrolebinding routekeeper " +
+		"--clusterrole=routekeeper --user=" + user
 }
 
 // oneLine is an error on one line, and not too long.

@@ -30,7 +30,8 @@ func (c *Client) Dial(ctx context.Context, namespace, pod string, port int) (net
 	if err != nil {
 		return nil, err
 	}
-	streams, _, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: transport}, r, portForwardProtocol)
+	streams, _, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: transport}, r,
+		portForwardProtocol)
 	if err != nil {
 		return nil, fmt.Errorf("port-forward to pod %s: %s", pod, oneLine(err))
 	}

@@ -67,7 +67,8 @@ type Client struct {
 	pause   time.Duration // before a call is retried
 }
 
-// Context returns the name of the kubeconfig's context, "in-cluster" for a pod's own service account.
+// Context returns the name of the kubeconfig's context, "in-cluster" for a pod's own service
+// account.
 func (c *Client) Context() string { return c.context }
 
 // Server returns the URL of the API server.
@@ -80,7 +81,8 @@ var quiet = sync.OnceFunc(func() { klog.SetSlogLogger(slog.New(slog.DiscardHandl
 func Load(o Options) (*Client, error) {
 	quiet()
 	if o.Cluster != nil && o.Cluster.Stopped {
-		return nil, fmt.Errorf("cluster %s is stopped: start its Kubernetes API with: az aks start%s", o.Cluster.ID.Name(), named(o.Cluster.ID))
+		return nil, fmt.Errorf("cluster %s is stopped: start its Kubernetes API with: az aks "+
+			"start%s", o.Cluster.ID.Name(), named(o.Cluster.ID))
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
@@ -88,20 +90,23 @@ func Load(o Options) (*Client, error) {
 	known, err := rules.Load()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("kubeconfig %s does not exist: %s", o.Kubeconfig, getCredentials(o.Cluster))
+		return nil, fmt.Errorf("kubeconfig %s does not exist: %s", o.Kubeconfig,
+			getCredentials(o.Cluster))
 	case err != nil:
 		return nil, fmt.Errorf("kubeconfig: %s", oneLine(err))
 	}
 	c := &Client{cluster: o.Cluster, pause: time.Second}
 	var config *rest.Config
-	if len(known.Contexts) == 0 && o.Kubeconfig == "" && o.Context == "" && os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+	if len(known.Contexts) == 0 && o.Kubeconfig == "" && o.Context == "" &&
+		os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 		c.context = "in-cluster"
 		config, err = rest.InClusterConfig()
 	} else {
 		if c.context, err = choose(known, o); err != nil {
 			return nil, err
 		}
-		config, err = clientcmd.NewNonInteractiveClientConfig(*known, c.context, &clientcmd.ConfigOverrides{}, rules).ClientConfig()
+		config, err = clientcmd.NewNonInteractiveClientConfig(*known, c.context,
+			&clientcmd.ConfigOverrides{}, rules).ClientConfig()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig context %s: %s", c.context, oneLine(err))
@@ -110,9 +115,11 @@ func Load(o Options) (*Client, error) {
 		c.plugin = filepath.Base(config.ExecProvider.Command)
 	}
 	if c.server, _, err = rest.DefaultServerUrlFor(config); err != nil {
-		return nil, fmt.Errorf("kubeconfig context %s: server %q: %s", c.context, config.Host, oneLine(err))
+		return nil, fmt.Errorf("kubeconfig context %s: server %q: %s", c.context, config.Host,
+			oneLine(err))
 	}
-	c.proven = c.cluster == nil || c.cluster.Serves(c.server.Hostname()) || c.cluster.Serves(config.TLSClientConfig.ServerName)
+	c.proven = c.cluster == nil || c.cluster.Serves(c.server.Hostname()) ||
+		c.cluster.Serves(config.TLSClientConfig.ServerName)
 	return c, c.connect(config, cmp.Or(o.Timeout, time.Minute))
 }
 
@@ -122,14 +129,19 @@ func (c *Client) connect(config *rest.Config, limit time.Duration) error {
 	config = rest.CopyConfig(config)
 	config.UserAgent = "routekeeper"
 	c.config = rest.CopyConfig(config)
-	config.Dial = (&net.Dialer{Timeout: min(limit, 10*time.Second), KeepAlive: 30 * time.Second}).DialContext
-	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return timed{rt, limit} }) // the login goes around it, without a limit
+	config.Dial = (&net.Dialer{Timeout: min(limit, 10*time.Second), KeepAlive: 30 * time.Second}).
+		DialContext
+	// the login goes around it, without a limit
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return timed{rt, limit} })
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return fmt.Errorf("kubeconfig context %s: %s", c.context, oneLine(err))
 	}
 	// A redirect leads to a login page elsewhere, which must not get our credentials.
-	c.http = &http.Client{Transport: client.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c.http = &http.Client{Transport: client.Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}}
 	return nil
 }
 
@@ -139,7 +151,8 @@ func choose(known *api.Config, o Options) (string, error) {
 	if i := slices.Index(names, known.CurrentContext); i > 0 { // the current one comes first
 		names = slices.Insert(slices.Delete(names, i, i+1), 0, known.CurrentContext)
 	}
-	where := strings.Join(filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)), ", ")
+	where := strings.Join(filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)),
+		", ")
 	where = "kubeconfig " + cmp.Or(o.Kubeconfig, where, clientcmd.RecommendedHomeFile)
 	switch {
 	case o.Context != "" && known.Contexts[o.Context] == nil:
@@ -153,13 +166,15 @@ func choose(known *api.Config, o Options) (string, error) {
 			}
 		}
 		if o.Kubeconfig == "" {
-			return "", fmt.Errorf("%w: %s has no context for %s: %s", ErrNoContext, where, o.Cluster.ID.Name(), getCredentials(o.Cluster))
+			return "", fmt.Errorf("%w: %s has no context for %s: %s", ErrNoContext, where,
+				o.Cluster.ID.Name(), getCredentials(o.Cluster))
 		}
 		// The user named the context, and a tunnel or proxy has its own address. The nodes will
 		// show whose API it is.
 	}
 	if known.Contexts[known.CurrentContext] == nil {
-		return "", fmt.Errorf("%s has no current context: name one with --context%s", where, among(names))
+		return "", fmt.Errorf("%s has no current context: name one with --context%s", where,
+			among(names))
 	}
 	return known.CurrentContext, nil
 }
@@ -185,7 +200,8 @@ func among(names []string) string {
 	case len(names) == 0:
 		return " (it has none)"
 	case len(names) > most:
-		return fmt.Sprintf(" (of %s and %d more)", strings.Join(names[:most], ", "), len(names)-most)
+		return fmt.Sprintf(" (of %s and %d more)", strings.Join(names[:most], ", "),
+			len(names)-most)
 	}
 	return " (of " + strings.Join(names, ", ") + ")"
 }
@@ -202,5 +218,6 @@ func getCredentials(c *inventory.Cluster) string {
 // named returns az's arguments for a cluster, with the subscription, because names can repeat in
 // other subscriptions.
 func named(id arm.ID) string {
-	return finding.Command(" -g %s -n %s --subscription %s", id.ResourceGroup(), id.Name(), id.Subscription()).String()
+	return finding.Command(" -g %s -n %s --subscription %s", id.ResourceGroup(), id.Name(),
+		id.Subscription()).String()
 }

@@ -28,7 +28,8 @@ import (
 // shop is the cluster that is meant in these tests.
 func shop(t *testing.T, fqdn string) *inventory.Cluster {
 	t.Helper()
-	c, err := inventory.DecodeCluster(fmt.Appendf(nil, `{"id":"/subscriptions/5ab00000-0000-4000-8000-000000000001/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop",
+	c, err := inventory.DecodeCluster(fmt.Appendf(nil,
+		`{"id":"/subscriptions/5ab00000-0000-4000-8000-000000000001/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop",
 		"properties":{"nodeResourceGroup":"MC_shop","fqdn":%q,"networkProfile":{"networkPlugin":"kubenet"}}}`, fqdn))
 	if err != nil {
 		t.Fatal(err)
@@ -40,18 +41,22 @@ func shop(t *testing.T, fqdn string) *inventory.Cluster {
 func node(name, group string) string {
 	provider := ""
 	if group != "" {
-		provider = "azure:///subscriptions/5ab00000-0000-4000-8000-000000000001/resourceGroups/" + group + "/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-vmss/virtualMachines/0"
+		provider = "azure:///subscriptions/5ab00000-0000-4000-8000-000000000001/resourceGroups/" +
+			group + "/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-vmss/virtualMachines/0"
 	}
 	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"providerID":%q}}`, name, provider)
 }
 
 func listOf(kind, next string, items ...string) string {
-	return fmt.Sprintf(`{"kind":"%sList","apiVersion":"v1","metadata":{"continue":%q},"items":[%s]}`, kind, next, strings.Join(items, ","))
+	return fmt.Sprintf(
+		`{"kind":"%sList","apiVersion":"v1","metadata":{"continue":%q},"items":[%s]}`, kind, next,
+		strings.Join(items, ","))
 }
 
 func status(w http.ResponseWriter, code int, reason, message string) {
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message})
+	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1",
+		"status": "Failure", "code": code, "reason": reason, "message": message})
 }
 
 // apiServer is an API server that answers as the test says; nil answers are empty lists.
@@ -60,14 +65,16 @@ type apiServer struct {
 }
 
 func (a apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer := map[string]http.HandlerFunc{"/api/v1/nodes": a.nodes, "/api/v1/pods": a.pods}[r.URL.Path]
+	answer := map[string]http.HandlerFunc{"/api/v1/nodes": a.nodes,
+		"/api/v1/pods": a.pods}[r.URL.Path]
 	if answer != nil {
 		answer(w, r)
 		return
 	}
 	kind := map[string]string{"/api/v1/nodes": "Node", "/api/v1/pods": "Pod"}[r.URL.Path]
 	if kind == "" {
-		status(w, http.StatusNotFound, "NotFound", "the server could not find the requested resource")
+		status(w, http.StatusNotFound, "NotFound",
+			"the server could not find the requested resource")
 		return
 	}
 	fmt.Fprint(w, listOf(kind, ""))
@@ -76,8 +83,10 @@ func (a apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // kubeconfig writes a kubeconfig with one context, "here", and returns its file.
 func kubeconfig(t *testing.T, server *httptest.Server, user string) string {
 	t.Helper()
-	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
-	return writeConfig(t, "here", fmt.Sprintf("server: %s\n    certificate-authority-data: %s", server.URL, ca), user)
+	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+		Bytes: server.Certificate().Raw}))
+	return writeConfig(t, "here", fmt.Sprintf("server: %s\n    certificate-authority-data: %s",
+		server.URL, ca), user)
 }
 
 func writeConfig(t *testing.T, context, cluster, user string) string {
@@ -135,30 +144,51 @@ func says(t *testing.T, err error, parts ...string) {
 	}
 }
 
-// TestRefusals meets what an API server can answer instead of a list: what is said of it, and what to do next.
+// TestRefusals meets what an API server can answer instead of a list: what is said of it, and what
+// to do next.
 func TestRefusals(t *testing.T) {
 	forbidden := `nodes is forbidden: User "ann@shop.example" cannot list resource "nodes" in API group "" at the cluster scope`
 	for name, test := range map[string]struct {
 		answer http.HandlerFunc
 		says   []string
 	}{
-		"login refused":  {func(w http.ResponseWriter, _ *http.Request) { status(w, 401, "Unauthorized", "Unauthorized") }, []string{"does not accept the login (401 Unauthorized)", "az aks get-credentials -g shop-rg -n shop"}},
-		"right missing":  {func(w http.ResponseWriter, _ *http.Request) { status(w, 403, "Forbidden", forbidden) }, []string{"verb list on the resource nodes is missing", "kubectl create clusterrole routekeeper --verb=list --resource=nodes,pods", "--user=ann@shop.example"}},
-		"a hostile name": {func(w http.ResponseWriter, _ *http.Request) { status(w, 403, "Forbidden", "User \"$(reboot)\" cannot") }, []string{"--user=NAME"}},
-		"not found":      {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, []string{"404", "check the server"}},
-		"broken":         {func(w http.ResponseWriter, _ *http.Request) { status(w, 500, "InternalError", "etcd is\naway") }, []string{"500 etcd is away", "try again"}},
+		"login refused": {func(w http.ResponseWriter, _ *http.Request) {
+			status(w, 401, "Unauthorized", "Unauthorized")
+		}, []string{"does not accept the login (401 Unauthorized)", "az aks get-credentials -g " +
+			"shop-rg -n shop"}},
+		"right missing": {func(w http.ResponseWriter, _ *http.Request) {
+			status(w, 403, "Forbidden", forbidden)
+		}, []string{"verb list on the resource nodes is missing", "kubectl create clusterrole " +
+			"routekeeper --verb=list --resource=nodes,pods", "--user=ann@shop.example"}},
+		"a hostile name": {func(w http.ResponseWriter, _ *http.Request) {
+			status(w, 403, "Forbidden", "User \"$(reboot)\" cannot")
+		}, []string{"--user=NAME"}},
+		"not found": {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) },
+			[]string{"404", "check the server"}},
+		"broken": {func(w http.ResponseWriter, _ *http.Request) {
+			status(w, 500, "InternalError", "etcd is\naway")
+		}, []string{"500 etcd is away", "try again"}},
 		"a login page": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://login.example/", http.StatusFound)
 		}, []string{"sends on to https://login.example/", "no Kubernetes API"}},
-		"HTML":         {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>hello</html>") }, []string{"does not answer with a list of nodes", "not JSON"}},
-		"another list": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("Pod", "")) }, []string{"does not answer with a list of nodes", `"PodList"`, "NodeList"}},
+		"HTML": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "<html>hello</html>")
+		}, []string{"does not answer with a list of nodes", "not JSON"}},
+		"another list": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, listOf("Pod", ""))
+		}, []string{"does not answer with a list of nodes", `"PodList"`, "NodeList"}},
 		"half an answer": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "99")
 			fmt.Fprint(w, "{")
 		}, []string{"cut off", "--from-nodes"}},
-		"an endless list": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("Node", "again")) }, []string{"does not end"}},
-		"always gone":     {func(w http.ResponseWriter, _ *http.Request) { status(w, 410, "Expired", "too old resource version") }, []string{"faster than it can be read", "try again"}},
-		"silence":         {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, []string{"does not answer", "no answer within 200ms", "--from-nodes and --from-pods"}},
+		"an endless list": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, listOf("Node", "again"))
+		}, []string{"does not end"}},
+		"always gone": {func(w http.ResponseWriter, _ *http.Request) {
+			status(w, 410, "Expired", "too old resource version")
+		}, []string{"faster than it can be read", "try again"}},
+		"silence": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			[]string{"does not answer", "no answer within 200ms", "--from-nodes and --from-pods"}},
 		"half, silence": {func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, `{"kind":`)
 			w.(http.Flusher).Flush()
@@ -168,7 +198,8 @@ func TestRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := serve(t, apiServer{nodes: test.answer, pods: test.answer})
-			c := load(t, Options{Kubeconfig: kubeconfig(t, server, "token: t"), Cluster: shop(t, "127.0.0.1"), Timeout: 200 * time.Millisecond})
+			c := load(t, Options{Kubeconfig: kubeconfig(t, server, "token: t"),
+				Cluster: shop(t, "127.0.0.1"), Timeout: 200 * time.Millisecond})
 			k, err := c.Read(t.Context())
 			says(t, err, append(test.says, "the Kubernetes API of context here")...)
 			if k != nil {
@@ -181,7 +212,9 @@ func TestRefusals(t *testing.T) {
 // TestPartRefused reads what is shown, and says what is not.
 func TestPartRefused(t *testing.T) {
 	no := func(w http.ResponseWriter, _ *http.Request) { status(w, 403, "Forbidden", "no") }
-	one := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("Node", "", node("a", "mc_SHOP"))) }
+	one := func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, listOf("Node", "", node("a", "mc_SHOP")))
+	}
 	for name, test := range map[string]struct {
 		server      apiServer
 		nodes, pods int // -1: not read
@@ -189,7 +222,8 @@ func TestPartRefused(t *testing.T) {
 		"pods":  {apiServer{nodes: one, pods: no}, 1, -1},
 		"nodes": {apiServer{nodes: no}, -1, 0},
 	} {
-		k, err := load(t, Options{Kubeconfig: kubeconfig(t, serve(t, test.server), "token: t"), Cluster: shop(t, "127.0.0.1")}).Read(t.Context())
+		k, err := load(t, Options{Kubeconfig: kubeconfig(t, serve(t, test.server), "token: t"),
+			Cluster: shop(t, "127.0.0.1")}).Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,25 +244,28 @@ func count[T any](list []T) int {
 	return len(list)
 }
 
-// TestGoneWhilePaging starts again when the server has forgotten what the first pages were of, and keeps nothing of them.
+// TestGoneWhilePaging starts again when the server has forgotten what the first pages were of, and
+// keeps nothing of them.
 func TestGoneWhilePaging(t *testing.T) {
 	asked := []string{}
-	k, err := load(t, Options{Kubeconfig: kubeconfig(t, serve(t, apiServer{nodes: func(w http.ResponseWriter, r *http.Request) {
-		next := r.URL.Query().Get("continue")
-		asked = append(asked, next)
-		switch {
-		case r.URL.Query().Get("limit") != "500":
-			status(w, 400, "BadRequest", "without a limit")
-		case len(asked) == 1:
-			fmt.Fprint(w, listOf("Node", "p&=2", node("gone", "")))
-		case len(asked) == 2:
-			status(w, 410, "Expired", "The provided continue parameter is too old")
-		case next == "":
-			fmt.Fprint(w, listOf("Node", "p&=2", node("c", ""), node("d", "")))
-		default:
-			fmt.Fprint(w, listOf("Node", "", node("b", "")))
-		}
-	}}), "token: t")}).Read(t.Context())
+	k, err := load(t, Options{
+		Kubeconfig: kubeconfig(t,
+			serve(t, apiServer{nodes: func(w http.ResponseWriter, r *http.Request) {
+				next := r.URL.Query().Get("continue")
+				asked = append(asked, next)
+				switch {
+				case r.URL.Query().Get("limit") != "500":
+					status(w, 400, "BadRequest", "without a limit")
+				case len(asked) == 1:
+					fmt.Fprint(w, listOf("Node", "p&=2", node("gone", "")))
+				case len(asked) == 2:
+					status(w, 410, "Expired", "The provided continue parameter is too old")
+				case next == "":
+					fmt.Fprint(w, listOf("Node", "p&=2", node("c", ""), node("d", "")))
+				default:
+					fmt.Fprint(w, listOf("Node", "", node("b", "")))
+				}
+			}}), "token: t")}).Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,14 +281,16 @@ func TestGoneWhilePaging(t *testing.T) {
 // TestBusy asks again where the server has no time, and obeys Retry-After.
 func TestBusy(t *testing.T) {
 	var at []time.Time
-	_, err := load(t, Options{Kubeconfig: kubeconfig(t, serve(t, apiServer{nodes: func(w http.ResponseWriter, _ *http.Request) {
-		if at = append(at, time.Now()); len(at) == 1 {
-			w.Header().Set("Retry-After", "1")
-			status(w, 429, "TooManyRequests", "later")
-			return
-		}
-		fmt.Fprint(w, listOf("Node", ""))
-	}}), "token: t")}).Read(t.Context())
+	_, err := load(t, Options{
+		Kubeconfig: kubeconfig(t,
+			serve(t, apiServer{nodes: func(w http.ResponseWriter, _ *http.Request) {
+				if at = append(at, time.Now()); len(at) == 1 {
+					w.Header().Set("Retry-After", "1")
+					status(w, 429, "TooManyRequests", "later")
+					return
+				}
+				fmt.Fprint(w, listOf("Node", ""))
+			}}), "token: t")}).Read(t.Context())
 	if err != nil || len(at) != 2 || at[1].Sub(at[0]) < time.Second {
 		t.Errorf("%v, asked at %v", err, at)
 	}
@@ -263,26 +302,30 @@ func TestUnreachable(t *testing.T) {
 	file := kubeconfig(t, server, "token: t")
 	server.Close()
 	_, err := load(t, Options{Kubeconfig: file}).Read(t.Context())
-	says(t, err, "does not answer at https://127.0.0.1:", "refused", "private cluster", "--from-nodes and --from-pods")
+	says(t, err, "does not answer at https://127.0.0.1:", "refused", "private cluster",
+		"--from-nodes and --from-pods")
 
 	file = writeConfig(t, "far", "server: https://shop.privatelink.westeurope.invalid", "token: t")
 	_, err = load(t, Options{Kubeconfig: file}).Read(t.Context())
 	says(t, err, "does not answer at https://shop.privatelink.westeurope.invalid", "--from-nodes")
 }
 
-// TestUntrusted does not talk to a server whose certificate is another authority's, nor send it the token.
+// TestUntrusted does not talk to a server whose certificate is another authority's, nor send it the
+// token.
 func TestUntrusted(t *testing.T) {
 	seen := false
 	server := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen = true }))
 	file := writeConfig(t, "here", "server: "+server.URL, "token: t")
 	_, err := load(t, Options{Kubeconfig: file, Cluster: shop(t, "127.0.0.1")}).Read(t.Context())
-	says(t, err, "certificate that the kubeconfig does not trust", "az aks get-credentials -g shop-rg -n shop")
+	says(t, err, "certificate that the kubeconfig does not trust",
+		"az aks get-credentials -g shop-rg -n shop")
 	if seen {
 		t.Error("a server was called that nobody trusts")
 	}
 }
 
-// TestPlugins logs in with exec plugins, as kubelogin is one: good ones, ones that fail, that are not there, that hang.
+// TestPlugins logs in with exec plugins, as kubelogin is one: good ones, ones that fail, that are
+// not there, that hang.
 func TestPlugins(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the plugins are shell scripts")
@@ -299,23 +342,29 @@ func TestPlugins(t *testing.T) {
 		if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		return "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: IfAvailable, command: " + file + "}"
+		return "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: " +
+			"IfAvailable, command: " + file + "}"
 	}
 	token := func(value string) string {
 		return `echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"` + value + `"}}'`
 	}
 	read := func(user string) error {
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, fmt.Errorf("patience is over"))
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second,
+			fmt.Errorf("patience is over"))
 		defer cancel()
-		_, err := load(t, Options{Kubeconfig: kubeconfig(t, server, user), Timeout: 100 * time.Millisecond}).Read(ctx)
+		_, err := load(t, Options{Kubeconfig: kubeconfig(t, server, user),
+			Timeout: 100 * time.Millisecond}).Read(ctx)
 		return err
 	}
-	if err := read(plugin("sleep 0.3\n" + token("good"))); err != nil { // longer than an answer may take
+	// longer than an answer may take
+	if err := read(plugin("sleep 0.3\n" + token("good"))); err != nil {
 		t.Errorf("a good plugin: %v", err)
 	}
-	says(t, read(plugin(token("old"))), "does not accept the login", "az login, or kubelogin remove-tokens")
+	says(t, read(plugin(token("old"))), "does not accept the login",
+		"az login, or kubelogin remove-tokens")
 	says(t, read(plugin("exit 1")), "kubelogin does not log in", "az login")
-	says(t, read("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: not-there}"), "not-there does not log in", "not found")
+	says(t, read("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, "+
+		"command: not-there}"), "not-there does not log in", "not found")
 	says(t, read(plugin("sleep 2")), "patience is over")
 }
 
@@ -325,7 +374,9 @@ func TestClientCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "masterclient"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1),
+		Subject: pkix.Name{CommonName: "masterclient"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -335,10 +386,13 @@ func TestClientCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := func(kind string, raw []byte) string {
-		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}))
+		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind,
+			Bytes: raw}))
 	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(r.TLS.PeerCertificates) != 1 || r.TLS.PeerCertificates[0].Subject.CommonName != "masterclient" {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		if len(r.TLS.PeerCertificates) != 1 ||
+			r.TLS.PeerCertificates[0].Subject.CommonName != "masterclient" {
 			status(w, 401, "Unauthorized", "Unauthorized")
 			return
 		}
@@ -347,8 +401,10 @@ func TestClientCertificate(t *testing.T) {
 	server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	user := "client-certificate-data: " + data("CERTIFICATE", der) + "\n    client-key-data: " + data("EC PRIVATE KEY", rawKey)
-	if k, err := load(t, Options{Kubeconfig: kubeconfig(t, server, user)}).Read(t.Context()); err != nil || k.Nodes == nil {
+	user := "client-certificate-data: " + data("CERTIFICATE", der) + "\n    client-key-data: " +
+		data("EC PRIVATE KEY", rawKey)
+	if k, err := load(t, Options{Kubeconfig: kubeconfig(t, server, user)}).Read(
+		t.Context()); err != nil || k.Nodes == nil {
 		t.Errorf("%+v, %v", k, err)
 	}
 	_, err = load(t, Options{Kubeconfig: kubeconfig(t, server, "{}")}).Read(t.Context())

@@ -60,18 +60,23 @@ func (c *Client) prove(nodes []inventory.Node, failed error) error {
 	ours, told := c.cluster.Holds(nodes)
 	switch {
 	case told && !ours:
-		return fmt.Errorf("context %s is for another cluster than %s: its nodes' machines are not in %s: %s", c.context, name, c.cluster.NodeResourceGroup, getCredentials(c.cluster))
+		return fmt.Errorf("context %s is for another cluster than %s: its nodes' machines are "+
+			"not in %s: %s", c.context, name, c.cluster.NodeResourceGroup, getCredentials(
+			c.cluster))
 	case ours || c.proven:
 		return nil
 	case failed != nil:
 		return failed
 	}
-	return fmt.Errorf("context %s may be for another cluster than %s: its server %s is not one of the cluster's, and its nodes name no machines: %s", c.context, name, c.server, getCredentials(c.cluster))
+	return fmt.Errorf("context %s may be for another cluster than %s: its server %s is not one "+
+		"of the cluster's, and its nodes name no machines: %s", c.context, name, c.server,
+		getCredentials(c.cluster))
 }
 
 // list reads all objects of a resource, page by page. It starts over if the list took so long that
 // its snapshot has expired (410).
-func list[T any](ctx context.Context, c *Client, resource string, decode func([]byte) ([]T, error), compare func(T, T) int) ([]T, error) {
+func list[T any](ctx context.Context, c *Client, resource string, decode func([]byte) ([]T, error),
+	compare func(T, T) int) ([]T, error) {
 	for try := 1; ; try++ {
 		all, err := pages(ctx, c, resource, decode)
 		var f *failure
@@ -86,7 +91,8 @@ func list[T any](ctx context.Context, c *Client, resource string, decode func([]
 	}
 }
 
-func pages[T any](ctx context.Context, c *Client, resource string, decode func([]byte) ([]T, error)) ([]T, error) {
+func pages[T any](ctx context.Context, c *Client, resource string,
+	decode func([]byte) ([]T, error)) ([]T, error) {
 	all := []T{}
 	next := ""
 	for range maxPages {
@@ -191,10 +197,12 @@ func (c *Client) do(request *http.Request) ([]byte, error) {
 		var status struct {
 			Message string `json:"message"`
 		}
-		if json.Unmarshal(body.Bytes(), &status) == nil { // a Status, unless something in front of the API server answered
+		// a Status, unless something in front of the API server answered
+		if json.Unmarshal(body.Bytes(), &status) == nil {
 			f.message = status.Message
 		}
-		if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil &&
+			seconds > 0 {
 			f.retryAfter = time.Duration(min(seconds, 3600)) * time.Second
 		}
 		return nil, f
@@ -210,7 +218,8 @@ type timed struct {
 
 // RoundTrip makes the call under the limit.
 func (t timed) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithTimeoutCause(r.Context(), t.limit, fmt.Errorf("no answer within %s", t.limit))
+	ctx, cancel := context.WithTimeoutCause(r.Context(), t.limit,
+		fmt.Errorf("no answer within %s", t.limit))
 	response, err := t.RoundTripper.RoundTrip(r.WithContext(ctx))
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {

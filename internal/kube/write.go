@@ -50,7 +50,8 @@ func (c *Client) Get(ctx context.Context, o Object) ([]byte, error) {
 // the document; other fields stay.
 func (c *Client) Apply(ctx context.Context, o Object, document []byte) ([]byte, error) {
 	raw, err := c.send(ctx, request{
-		method: http.MethodPatch, path: o.path(), contentType: "application/apply-patch+yaml", body: document,
+		method: http.MethodPatch, path: o.path(), contentType: "application/apply-patch+yaml",
+		body:  document,
 		query: url.Values{"fieldManager": {fieldManager}, "force": {"true"}},
 	})
 	return raw, c.failed("patch", o, err)
@@ -64,7 +65,8 @@ func (c *Client) Delete(ctx context.Context, o Object, uid string) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.send(ctx, request{method: http.MethodDelete, path: o.path(), contentType: "application/json", body: body})
+	_, err = c.send(ctx, request{method: http.MethodDelete, path: o.path(),
+		contentType: "application/json", body: body})
 	if err = c.failed("delete", o, err); errors.Is(err, ErrNotFound) {
 		return nil
 	}
@@ -78,7 +80,8 @@ func (c *Client) failed(verb string, o Object, err error) error {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
 	case !errors.As(err, &f):
-		return &explained{fmt.Sprintf("the Kubernetes API of context %s does not answer at %s (%s)", c.context, c.server, oneLine(err)), err}
+		return &explained{fmt.Sprintf("the Kubernetes API of context %s does not answer at %s (%s)",
+			c.context, c.server, oneLine(err)), err}
 	case errors.As(err, &f) && f.status == http.StatusNotFound && o.Name != "":
 		return fmt.Errorf("%s: %w (%s)", o, ErrNotFound, oneLine(f))
 	case errors.As(err, &f) && f.status == http.StatusForbidden:
@@ -86,11 +89,14 @@ func (c *Client) failed(verb string, o Object, err error) error {
 		if o.Namespace != "" {
 			where = " -n " + o.Namespace
 		}
-		line := fmt.Sprintf("the Kubernetes API of context %s refuses to %s %s (%s): kubectl auth can-i %s %s%s says whether "+
+		line := fmt.Sprintf("the Kubernetes API of context %s refuses to %s %s (%s): kubectl "+
+			"auth can-i %s %s%s says whether "+
 			"this login may", c.context, verb, o, oneLine(f), verb, o.Plural, where)
 		return &explained{line, err}
-	case errors.As(err, &f) && f.status >= 400 && f.status < 500 && f.status != http.StatusUnauthorized && f.status != http.StatusGone:
-		return &explained{fmt.Sprintf("the Kubernetes API of context %s refuses to %s %s: %s", c.context, verb, o, oneLine(f)), err}
+	case errors.As(err, &f) && f.status >= 400 && f.status < 500 &&
+		f.status != http.StatusUnauthorized && f.status != http.StatusGone:
+		return &explained{fmt.Sprintf("the Kubernetes API of context %s refuses to %s %s: %s",
+			c.context, verb, o, oneLine(f)), err}
 	}
 	return c.explain(o.Plural, err)
 }

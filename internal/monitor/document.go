@@ -76,7 +76,8 @@ func conditions() []condition {
 	for _, o := range Operations() {
 		operations.AnyOf = append(operations.AnyOf, leaf{Field: "operationName", Equals: o})
 	}
-	return []condition{{leaf: leaf{Field: "category", Equals: "Administrative"}}, operations, {leaf: leaf{Field: "status", Equals: "Succeeded"}}}
+	return []condition{{leaf: leaf{Field: "category", Equals: "Administrative"}}, operations,
+		{leaf: leaf{Field: "status", Equals: "Succeeded"}}}
 }
 
 // receiver is a webhook of an action group.
@@ -153,7 +154,8 @@ func (w wanted) edited(raw []byte) (out []byte, why []string, err error) {
 	}
 	// A duplicate or unusually spelled key would be edited in one place and read in another.
 	if left, err := w.differences(out); err != nil || len(left) > 0 {
-		return nil, nil, fmt.Errorf("the document of %s cannot be edited safely: it reads differently after the change", w.id)
+		return nil, nil, fmt.Errorf("the document of %s cannot be edited safely: it reads "+
+			"differently after the change", w.id)
 	}
 	return out, why, nil
 }
@@ -209,13 +211,17 @@ func (w wanted) ruleDifferences(have resource, note func(string, ...edit)) {
 		tells = tells || a.ActionGroupID.Equal(w.group)
 	}
 	if !tells {
-		note("tells action group "+w.group.Name(), edit{fmt.Sprintf("properties.actions.actionGroups.%d", len(p.Actions.ActionGroups)), map[string]any{"actionGroupId": w.group}})
+		note("tells action group "+w.group.Name(),
+			edit{fmt.Sprintf("properties.actions.actionGroups.%d", len(p.Actions.ActionGroups)),
+				map[string]any{"actionGroupId": w.group}})
 	}
 }
 
 // without returns the IDs of a list that are not in another.
 func without(ids, other []arm.ID) []arm.ID {
-	return slices.DeleteFunc(slices.Clone(ids), func(id arm.ID) bool { return slices.ContainsFunc(other, id.Equal) })
+	return slices.DeleteFunc(slices.Clone(ids), func(id arm.ID) bool {
+		return slices.ContainsFunc(other, id.Equal)
+	})
 }
 
 func (w wanted) groupDifferences(have resource, note func(string, ...edit)) {
@@ -225,14 +231,17 @@ func (w wanted) groupDifferences(have resource, note func(string, ...edit)) {
 	}
 	at := fmt.Sprintf("properties.webhookReceivers.%d", len(p.WebhookReceivers))
 	want := w.receiver()
-	i := slices.IndexFunc(p.WebhookReceivers, func(r receiver) bool { return strings.EqualFold(r.Name, ReceiverName) })
+	i := slices.IndexFunc(p.WebhookReceivers, func(r receiver) bool {
+		return strings.EqualFold(r.Name, ReceiverName)
+	})
 	if i < 0 {
 		note("posts to "+w.webhook.String(), edit{at, want})
 		return
 	}
 	at = fmt.Sprintf("properties.webhookReceivers.%d.", i)
 	is := p.WebhookReceivers[i]
-	if is.URI != want.URI && is.URI != "" { // a webhook must have an address, so Azure hides one that it does not show
+	// a webhook must have an address, so Azure hides one that it does not show
+	if is.URI != want.URI && is.URI != "" {
 		why := "posts to " + shown(want.URI) + " instead of " + shown(is.URI)
 		if shown(want.URI) == shown(is.URI) {
 			why = "posts to another path of " + shown(want.URI)
@@ -249,7 +258,9 @@ func (w wanted) groupDifferences(have resource, note func(string, ...edit)) {
 		return
 	}
 	for _, f := range []struct{ what, path, is, want string }{
-		{"object ID", "objectId", is.ObjectID, want.ObjectID}, {"application ID URI", "identifierUri", is.Audience, want.Audience}, {"tenant", "tenantId", is.TenantID, want.TenantID},
+		{"object ID", "objectId", is.ObjectID, want.ObjectID}, {"application ID URI",
+			"identifierUri", is.Audience, want.Audience},
+		{"tenant", "tenantId", is.TenantID, want.TenantID},
 	} {
 		if f.want != "" && !strings.EqualFold(f.is, f.want) {
 			note(f.what+" "+f.want, edit{at + f.path, f.want})

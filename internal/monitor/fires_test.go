@@ -55,11 +55,13 @@ func (h *hook) take() map[string]int {
 	return heard
 }
 
-// TestEveryOperationFires carries out every operation that is watched for, and hears of it, once; and of nothing else.
+// TestEveryOperationFires carries out every operation that is watched for, and hears of it, once;
+// and of nothing else.
 func TestEveryOperationFires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hook{heard: map[string]int{}}
-		e := emulatortest.New(t, emulator.Options{OperationTime: time.Second, AlertDelay: 5 * time.Minute, Webhooks: h})
+		e := emulatortest.New(t, emulator.Options{OperationTime: time.Second,
+			AlertDelay: 5 * time.Minute, Webhooks: h})
 		d, err := emulator.BuildDemo(e, emulatortest.Operator)
 		if err != nil {
 			t.Fatal(err)
@@ -70,17 +72,23 @@ func TestEveryOperationFires(t *testing.T) {
 		}
 		c := emulatortest.Client(t, e, emulatortest.Keeper)
 		s := inventory.NewSnapshot()
-		if err := c.Read(t.Context(), s, inventory.Wanted{Clusters: []arm.ID{d.Cluster}}, azure.ReadOptions{}); err != nil {
+		if err := c.Read(t.Context(), s, inventory.Wanted{Clusters: []arm.ID{d.Cluster}},
+			azure.ReadOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		spare := arm.ResourceID(d.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "spare-rt")
-		watched, err := monitor.Watch(s, []v1alpha1.ClusterRoutes{{Metadata: v1alpha1.Metadata{Name: "shop"}, Spec: v1alpha1.Spec{
-			ClusterID: string(d.Cluster), RouteTableID: string(d.ClusterTable), Targets: []v1alpha1.Target{{RouteTableID: string(d.GatewayTable)}, {RouteTableID: string(spare)}},
-		}}})
+		watched, err := monitor.Watch(s,
+			[]v1alpha1.ClusterRoutes{{Metadata: v1alpha1.Metadata{Name: "shop"},
+				Spec: v1alpha1.Spec{
+					ClusterID: string(d.Cluster), RouteTableID: string(d.ClusterTable),
+					Targets: []v1alpha1.Target{{RouteTableID: string(d.GatewayTable)},
+						{RouteTableID: string(spare)}},
+				}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		webhook, err := monitor.ParseWebhook("https://keeper.example.com/events", "correct-horse-battery", monitor.Webhook{})
+		webhook, err := monitor.ParseWebhook("https://keeper.example.com/events",
+			"correct-horse-battery", monitor.Webhook{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +122,8 @@ func TestEveryOperationFires(t *testing.T) {
 			}
 			time.Sleep(2 * time.Minute) // until a pool is there, or gone
 		}
-		// A scale-out by AKS itself is told by the cluster's own table, which its cloud provider writes.
+		// A scale-out by AKS itself is told by the cluster's own table, which its cloud provider
+		// writes.
 		time.Sleep(10 * time.Minute)
 		h.take()
 		if err := e.Scale(d.Cluster, d.Pool, 5); err != nil {
@@ -135,19 +144,26 @@ func TestEveryOperationFires(t *testing.T) {
 			body              string
 		}{
 			{"Microsoft.Network/routeTables/write", "PUT", spare, `{"location":"westeurope"}`},
-			{"Microsoft.Network/routeTables/routes/write", "PUT", spare.Child("routes", "r"), route},
-			{"Microsoft.Network/routeTables/routes/delete", "DELETE", spare.Child("routes", "r"), ""},
+			{"Microsoft.Network/routeTables/routes/write", "PUT", spare.Child("routes", "r"),
+				route},
+			{"Microsoft.Network/routeTables/routes/delete", "DELETE", spare.Child("routes", "r"),
+				""},
 			{"Microsoft.Network/routeTables/delete", "DELETE", spare, ""},
 			{"Microsoft.Network/virtualNetworks/write", "PUT", vnet, ""},
-			{"Microsoft.Network/virtualNetworks/subnets/write", "PUT", vnet.Child("subnets", "new"), `{"properties":{"addressPrefix":"10.42.9.0/24"}}`},
-			{"Microsoft.Network/virtualNetworks/subnets/delete", "DELETE", vnet.Child("subnets", "new"), ""},
+			{"Microsoft.Network/virtualNetworks/subnets/write", "PUT", vnet.Child("subnets", "new"),
+				`{"properties":{"addressPrefix":"10.42.9.0/24"}}`},
+			{"Microsoft.Network/virtualNetworks/subnets/delete", "DELETE",
+				vnet.Child("subnets", "new"), ""},
 			{"Microsoft.ContainerService/managedClusters/write", "PUT", d.Cluster, ""},
-			{"Microsoft.ContainerService/managedClusters/agentPools/write", "PUT", pool, `{"properties":{"count":1,"vmSize":"Standard_D2s_v5","mode":"User","vnetSubnetID":"` + string(d.NodeSubnet) + `"}}`},
+			{"Microsoft.ContainerService/managedClusters/agentPools/write", "PUT", pool,
+				`{"properties":{"count":1,"vmSize":"Standard_D2s_v5","mode":"User","vnetSubnetID":"` + string(d.NodeSubnet) + `"}}`},
 			{"Microsoft.ContainerService/managedClusters/agentPools/delete", "DELETE", pool, ""},
 			{"Microsoft.ContainerService/managedClusters/delete", "DELETE", d.Cluster, ""},
 			// Nobody asked for these: another operation, and another resource.
-			{"", "PUT", arm.ResourceID(vnet.Subscription(), "net-rg", arm.TypeSecurityGroup, "x"), `{"location":"westeurope"}`},
-			{"", "PUT", arm.ResourceID(vnet.Subscription(), "net-rg", arm.TypeRouteTable, "x"), `{"location":"westeurope"}`},
+			{"", "PUT", arm.ResourceID(vnet.Subscription(), "net-rg", arm.TypeSecurityGroup, "x"),
+				`{"location":"westeurope"}`},
+			{"", "PUT", arm.ResourceID(vnet.Subscription(), "net-rg", arm.TypeRouteTable, "x"),
+				`{"location":"westeurope"}`},
 		} {
 			h.take()
 			do(step.method, step.id, step.body)
@@ -155,13 +171,15 @@ func TestEveryOperationFires(t *testing.T) {
 			synctest.Wait()
 			heard := h.take()
 			if step.operation != "" && heard[step.operation+" Succeeded"] != 1 {
-				t.Errorf("%s %s: heard of %v, want %s once", step.method, step.id.Short(), heard, step.operation)
+				t.Errorf("%s %s: heard of %v, want %s once", step.method, step.id.Short(), heard,
+					step.operation)
 			}
 			if step.operation == "" && len(heard) > 0 {
 				t.Errorf("%s %s: heard of %v", step.method, step.id.Short(), heard)
 			}
 			for _, what := range slices.Sorted(maps.Keys(heard)) {
-				if name, _, _ := strings.Cut(what, " "); !slices.Contains(monitor.Operations(), name) || !strings.HasSuffix(what, " Succeeded") {
+				if name, _, _ := strings.Cut(what, " "); !slices.Contains(monitor.Operations(),
+					name) || !strings.HasSuffix(what, " Succeeded") {
 					t.Errorf("heard of %s", what)
 				}
 			}

@@ -44,7 +44,8 @@ const (
 	// ReceiverName is the name of the webhook in the action group.
 	ReceiverName = "routekeeper"
 	// Description is the description of the alert rule.
-	Description = "Notifies routekeeper when a route table, network or cluster that it manages changes."
+	Description = "Notifies routekeeper when a route table, network or cluster that it manages " +
+		"changes."
 )
 
 // Tags that identify created resources. The second one's value is the resource's name, so that a
@@ -70,14 +71,16 @@ func New(name string, groups []arm.ID, webhook Webhook) (Installation, error) {
 	i := Installation{prefix, map[string]arm.ID{}, webhook}
 	if name != "" {
 		if !nameShape.MatchString(name) {
-			return i, fmt.Errorf("%q is not a valid name, expected up to 40 lower-case letters, digits and hyphens", name)
+			return i, fmt.Errorf("%q is not a valid name, expected up to 40 lower-case letters, "+
+				"digits and hyphens", name)
 		}
 		i.name += "-" + name
 	}
 	for _, g := range groups {
 		key := strings.ToLower(g.Subscription())
 		if other, twice := i.groups[key]; twice && !other.Equal(g) {
-			return i, fmt.Errorf("%s and %s are in the same subscription, expected one resource group per subscription", other, g)
+			return i, fmt.Errorf("%s and %s are in the same subscription, expected one resource "+
+				"group per subscription", other, g)
 		}
 		i.groups[key] = g
 	}
@@ -91,7 +94,8 @@ func (i Installation) Name() string { return i.name }
 func (i Installation) Group(subscription string) (arm.ID, error) {
 	group, known := i.groups[strings.ToLower(subscription)]
 	if !known {
-		return "", fmt.Errorf("subscription %s has resources to watch: name a resource group in it, because an alert rule works only in its own subscription", subscription)
+		return "", fmt.Errorf("subscription %s has resources to watch: name a resource group in "+
+			"it, because an alert rule works only in its own subscription", subscription)
 	}
 	return group, nil
 }
@@ -107,7 +111,8 @@ func (i Installation) mine(d arm.Document) bool {
 	if json.Unmarshal(d.Raw, &doc) != nil {
 		return false
 	}
-	return strings.EqualFold(d.ID.Name(), i.name) && strings.EqualFold(doc.Tags[tagBy], prefix) && strings.EqualFold(doc.Tags[tagInstallation], i.name)
+	return strings.EqualFold(d.ID.Name(), i.name) && strings.EqualFold(doc.Tags[tagBy], prefix) &&
+		strings.EqualFold(doc.Tags[tagInstallation], i.name)
 }
 
 // Webhook is where the action group posts events. ObjectID, Audience and Tenant make it a secure
@@ -119,19 +124,25 @@ type Webhook struct{ URL, ObjectID, Audience, Tenant string }
 // already contains it.
 func ParseWebhook(address, secret string, w Webhook) (Webhook, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return w, fmt.Errorf("it is no address to post events to, expected one such as https://keeper.example.com/events")
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil ||
+		u.RawQuery != "" || u.Fragment != "" {
+		return w, fmt.Errorf("it is no address to post events to, expected one such as " +
+			"https://keeper.example.com/events")
 	}
 	host := u.Hostname()
 	if u.Scheme == "http" && host != "localhost" && host != "127.0.0.1" && host != "::1" {
-		return w, fmt.Errorf("http:// would show to everybody on the way what a caller is known by, expected https://%s", u.Host)
+		return w, fmt.Errorf("http:// would show to everybody on the way what a caller is known "+
+			"by, expected https://%s", u.Host)
 	}
 	_, behind, found := cutLast(strings.TrimSuffix(u.Path, "/"), "/events")
-	if !found || behind != "" && (!strings.HasPrefix(behind, "/") || strings.Contains(behind[1:], "/")) {
-		return w, fmt.Errorf("the keeper takes events at /events, expected https://%s/events", u.Host)
+	if !found || behind != "" && (!strings.HasPrefix(behind, "/") ||
+		strings.Contains(behind[1:], "/")) {
+		return w, fmt.Errorf("the keeper takes events at /events, expected https://%s/events",
+			u.Host)
 	}
 	if secret != "" && behind != "" {
-		return w, fmt.Errorf("it already contains a secret, and --event-secret-file names another one")
+		return w, fmt.Errorf("it already contains a secret, and --event-secret-file names " +
+			"another one")
 	}
 	if secret != "" {
 		u.Path, behind = strings.TrimSuffix(u.Path, "/")+"/"+secret, "/"+secret
@@ -140,7 +151,8 @@ func ParseWebhook(address, secret string, w Webhook) (Webhook, error) {
 		return w, err
 	}
 	if !w.Secure() && behind == "" {
-		return w, fmt.Errorf("the keeper could not authenticate the caller: expected a secret (--event-secret-file) or a secure webhook (--auth-audience, --auth-object-id)")
+		return w, fmt.Errorf("the keeper could not authenticate the caller: expected a secret " +
+			"(--event-secret-file) or a secure webhook (--auth-audience, --auth-object-id)")
 	}
 	w.URL = u.String()
 	return w, nil
@@ -148,8 +160,10 @@ func ParseWebhook(address, secret string, w Webhook) (Webhook, error) {
 
 // Check refuses an incomplete secure webhook.
 func (w Webhook) Check() error {
-	if (w.ObjectID != "" || w.Audience != "" || w.Tenant != "") && (w.ObjectID == "" || w.Audience == "") {
-		return fmt.Errorf("a secure webhook needs both --auth-audience and --auth-object-id: the application ID URI and the object ID of the keeper's application")
+	if (w.ObjectID != "" || w.Audience != "" || w.Tenant != "") && (w.ObjectID == "" ||
+		w.Audience == "") {
+		return fmt.Errorf("a secure webhook needs both --auth-audience and --auth-object-id: the " +
+			"application ID URI and the object ID of the keeper's application")
 	}
 	return nil
 }
@@ -185,7 +199,8 @@ func shown(address string) string {
 func (w Webhook) Conceal(text string) string {
 	hide := func(secret, by string) {
 		if secret != "" {
-			text = regexp.MustCompile("(?i)"+regexp.QuoteMeta(secret)).ReplaceAllLiteralString(text, by)
+			text = regexp.MustCompile("(?i)"+regexp.QuoteMeta(secret)).ReplaceAllLiteralString(text,
+				by)
 		}
 	}
 	hide(w.URL, shown(w.URL))

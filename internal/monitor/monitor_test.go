@@ -26,7 +26,9 @@ const (
 )
 
 func config(change func(*v1alpha1.Spec)) []v1alpha1.ClusterRoutes {
-	c := v1alpha1.ClusterRoutes{Metadata: v1alpha1.Metadata{Name: "shop"}, Spec: v1alpha1.Spec{ClusterID: cluster, RouteTableID: own, Targets: []v1alpha1.Target{{RouteTableID: target}}}}
+	c := v1alpha1.ClusterRoutes{Metadata: v1alpha1.Metadata{Name: "shop"},
+		Spec: v1alpha1.Spec{ClusterID: cluster, RouteTableID: own,
+			Targets: []v1alpha1.Target{{RouteTableID: target}}}}
 	if change != nil {
 		change(&c.Spec)
 	}
@@ -37,11 +39,16 @@ func config(change func(*v1alpha1.Spec)) []v1alpha1.ClusterRoutes {
 func snapshot(t *testing.T, table arm.ID) *inventory.Snapshot {
 	t.Helper()
 	s := inventory.NewSnapshot()
-	err := s.Add([]byte(`{"id":"` + cluster + `","properties":{"nodeResourceGroup":"MC_shop","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},
-		"agentPoolProfiles":[{"name":"a","count":1,"vnetSubnetID":"` + vnet + `/subnets/nodes"},{"name":"b","count":1,"vnetSubnetID":"` + strings.ToUpper(vnet) + `/subnets/more"}]}}`))
+	err := s.Add([]byte(`{"id":"` + cluster +
+		`","properties":{"nodeResourceGroup":"MC_shop","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},
+		"agentPoolProfiles":[{"name":"a","count":1,"vnetSubnetID":"` + vnet +
+		`/subnets/nodes"},{"name":"b","count":1,"vnetSubnetID":"` + strings.ToUpper(vnet) +
+		`/subnets/more"}]}}`))
 	for _, name := range []string{"nodes", "more"} {
 		if err == nil {
-			err = s.Add([]byte(`{"id":"` + vnet + `/subnets/` + name + `","properties":{"addressPrefix":"10.1.0.0/24","routeTable":{"id":"` + string(table) + `"}}}`))
+			err = s.Add([]byte(`{"id":"` + vnet + `/subnets/` + name +
+				`","properties":{"addressPrefix":"10.1.0.0/24","routeTable":{"id":"` +
+				string(table) + `"}}}`))
 		}
 	}
 	if err != nil {
@@ -75,19 +82,24 @@ func TestWatch(t *testing.T) {
 	}{
 		{"a cluster, its networks and tables, in two subscriptions", nil, nil, all, ""},
 		{"what the node resource group holds is watched with it", func(s *v1alpha1.Spec) {
-			s.RouteTableID = managed + "/providers/Microsoft.Network/routeTables/aks-agentpool-12345678-routetable"
+			s.RouteTableID = managed +
+				"/providers/Microsoft.Network/routeTables/aks-agentpool-12345678-routetable"
 		}, nil, lower(cluster, managed, vnet, target), ""},
 		{"a guarded subnet's network and table", func(s *v1alpha1.Spec) {
-			s.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: hub + "/resourceGroups/hub-rg/providers/Microsoft.Network/virtualNetworks/hub/subnets/gw", RouteTableID: target}}
-		}, nil, append(slices.Clone(all), lower(hub+"/resourceGroups/hub-rg/providers/Microsoft.Network/virtualNetworks/hub")...), ""},
+			s.Guard.Subnets = []v1alpha1.GuardedSubnet{
+				{SubnetID: hub + "/resourceGroups/hub-rg/providers/Microsoft.Network/virtualNetworks/hub/subnets/gw", RouteTableID: target}}
+		}, nil, append(slices.Clone(all), lower(hub+
+			"/resourceGroups/hub-rg/providers/Microsoft.Network/virtualNetworks/hub")...), ""},
 		{"a cluster that is not there", nil, func(s *inventory.Snapshot) {
 			delete(s.Clusters, arm.ID(cluster).Key())
-			s.Unread[arm.ID(cluster).Key()] = inventory.Unread{ID: cluster, Absent: true, Status: 404}
+			s.Unread[arm.ID(cluster).Key()] = inventory.Unread{ID: cluster, Absent: true,
+				Status: 404}
 		}, lower(cluster, own, target), "cluster shop does not exist"},
-		{"an unknown table", func(s *v1alpha1.Spec) { s.RouteTableID = "" }, func(s *inventory.Snapshot) {
-			known := s.Learn(cluster)
-			known.LogRead, known.ManagedRead = true, true
-		}, lower(cluster, managed, vnet, target), "the route table of cluster shop is unknown"},
+		{"an unknown table", func(s *v1alpha1.Spec) { s.RouteTableID = "" },
+			func(s *inventory.Snapshot) {
+				known := s.Learn(cluster)
+				known.LogRead, known.ManagedRead = true, true
+			}, lower(cluster, managed, vnet, target), "the route table of cluster shop is unknown"},
 	} {
 		configs := config(c.change)
 		s := snapshot(t, arm.ID(configs[0].Spec.RouteTableID))
@@ -98,23 +110,30 @@ func TestWatch(t *testing.T) {
 		got := scopesOf(w)
 		slices.Sort(got)
 		slices.Sort(c.want)
-		if err != nil || !slices.Equal(got, c.want) || !strings.Contains(strings.Join(w.Unknown, "; "), c.unknown) || c.unknown == "" && len(w.Unknown) > 0 {
-			t.Errorf("%s: %v\n%s\nunknown: %q\nwant\n%s", c.name, err, strings.Join(got, "\n"), w.Unknown, strings.Join(c.want, "\n"))
+		if err != nil || !slices.Equal(got, c.want) ||
+			!strings.Contains(strings.Join(w.Unknown, "; "), c.unknown) ||
+			c.unknown == "" && len(w.Unknown) > 0 {
+			t.Errorf("%s: %v\n%s\nunknown: %q\nwant\n%s", c.name, err, strings.Join(got, "\n"),
+				w.Unknown, strings.Join(c.want, "\n"))
 		}
 	}
 	s := inventory.NewSnapshot()
-	s.Unread[arm.ID(cluster).Key()] = inventory.Unread{ID: cluster, Status: 403, Code: "AuthorizationFailed", Message: "no"}
-	if _, err := Watch(s, config(nil)); err == nil || !strings.Contains(err.Error(), "AuthorizationFailed") {
+	s.Unread[arm.ID(cluster).Key()] = inventory.Unread{ID: cluster, Status: 403,
+		Code: "AuthorizationFailed", Message: "no"}
+	if _, err := Watch(s, config(nil)); err == nil ||
+		!strings.Contains(err.Error(), "AuthorizationFailed") {
 		t.Errorf("an unread cluster: %v", err)
 	}
 }
 
 // TestCoarse: many scopes become groups, and many groups the subscription; everything stays inside.
 func TestCoarse(t *testing.T) {
-	for _, c := range []struct{ tables, groups, want int }{{maxScopes, 3, maxScopes}, {maxScopes + 1, 3, 3}, {maxScopes + 1, maxScopes + 1, 1}} {
+	for _, c := range []struct{ tables, groups, want int }{{maxScopes, 3, maxScopes},
+		{maxScopes + 1, 3, 3}, {maxScopes + 1, maxScopes + 1, 1}} {
 		var ids []arm.ID
 		for i := range c.tables {
-			ids = append(ids, arm.ResourceID(arm.ID(one).Subscription(), fmt.Sprintf("g%d", i%c.groups), arm.TypeRouteTable, fmt.Sprintf("t%d", i)))
+			ids = append(ids, arm.ResourceID(arm.ID(one).Subscription(),
+				fmt.Sprintf("g%d", i%c.groups), arm.TypeRouteTable, fmt.Sprintf("t%d", i)))
 		}
 		got := coarse(outermost(inventory.SortIDs(slices.Clone(ids))))
 		if len(got) != c.want {
@@ -126,7 +145,8 @@ func TestCoarse(t *testing.T) {
 			}
 		}
 	}
-	if within(one+"/resourceGroups/net-rg2", one+"/resourceGroups/net-rg") || !within(vnet+"/subnets/x", arm.ID(strings.ToUpper(vnet))) {
+	if within(one+"/resourceGroups/net-rg2", one+"/resourceGroups/net-rg") ||
+		!within(vnet+"/subnets/x", arm.ID(strings.ToUpper(vnet))) {
 		t.Error("within")
 	}
 }
@@ -138,11 +158,17 @@ func TestWebhook(t *testing.T) {
 		with            Webhook
 		url, shown      string // url is empty where it is refused, shown is in the refusal then
 	}{
-		{"https://k.example.com/events", "correct-horse-battery", Webhook{}, "https://k.example.com/events/correct-horse-battery", "https://k.example.com/…"},
-		{"https://k.example.com/keeper/events/", "correct-horse-battery", Webhook{}, "https://k.example.com/keeper/events/correct-horse-battery", "https://k.example.com/…"},
-		{"https://k.example.com:8443/events/correct-horse-battery", "", Webhook{}, "https://k.example.com:8443/events/correct-horse-battery", "https://k.example.com:8443/…"},
-		{"https://k.example.com/events", "", secure, "https://k.example.com/events", "https://k.example.com/events"},
-		{"http://127.0.0.1:8080/events", "", secure, "http://127.0.0.1:8080/events", "http://127.0.0.1:8080/events"},
+		{"https://k.example.com/events", "correct-horse-battery", Webhook{},
+			"https://k.example.com/events/correct-horse-battery", "https://k.example.com/…"},
+		{"https://k.example.com/keeper/events/", "correct-horse-battery", Webhook{},
+			"https://k.example.com/keeper/events/correct-horse-battery", "https://k.example.com/…"},
+		{"https://k.example.com:8443/events/correct-horse-battery", "", Webhook{},
+			"https://k.example.com:8443/events/correct-horse-battery",
+			"https://k.example.com:8443/…"},
+		{"https://k.example.com/events", "", secure, "https://k.example.com/events",
+			"https://k.example.com/events"},
+		{"http://127.0.0.1:8080/events", "", secure, "http://127.0.0.1:8080/events",
+			"http://127.0.0.1:8080/events"},
 		{"https://k.example.com/events", "", Webhook{}, "", "could not authenticate the caller"},
 		{"https://k.example.com/events", "", Webhook{ObjectID: "o"}, "", "needs both"},
 		{"https://k.example.com/events", "", Webhook{Tenant: "o"}, "", "needs both"},
@@ -231,11 +257,14 @@ func TestPlan(t *testing.T) {
 		return changes
 	}
 	var azure there
-	azure.carryOut(t, plan(i, w, azure, "create actionGroup ops, create activityLogAlert ops, create actionGroup hubops, create activityLogAlert hubops"))
+	azure.carryOut(t, plan(i, w, azure, "create actionGroup ops, create activityLogAlert ops, "+
+		"create actionGroup hubops, create activityLogAlert hubops"))
 	plan(i, w, azure, "")
 
 	// Whatever Azure's way of writing it down, it means the same; what does not is told.
-	rule := func(d arm.Document) bool { return d.ID.Is(arm.TypeAlertRule) && d.ID.ResourceGroup() == "ops" }
+	rule := func(d arm.Document) bool {
+		return d.ID.Is(arm.TypeAlertRule) && d.ID.ResourceGroup() == "ops"
+	}
 	with := func(path, value string) there {
 		changed := slices.Clone(azure)
 		at := slices.IndexFunc(changed, rule)
@@ -264,20 +293,26 @@ func TestPlan(t *testing.T) {
 		plan(i, w, azure, "")
 	}
 	// Its tags lost, it is nobody's; in the meantime, too.
-	if _, err := i.Plan(w, with("tags", "{}")); err == nil || !strings.Contains(err.Error(), "does not belong to this installation") {
+	if _, err := i.Plan(w, with("tags", "{}")); err == nil ||
+		!strings.Contains(err.Error(), "does not belong to this installation") {
 		t.Errorf("without tags: %v", err)
 	}
 	changes := plan(i, w, with("properties.enabled", "false"), "update activityLogAlert ops")
-	if _, err := changes[0].Edit(with("tags", `{"managed-by":"somebody"}`)[slices.IndexFunc(azure, rule)]); err == nil {
+	if _, err := changes[0].Edit(with("tags", `{"managed-by":"somebody"}`)[slices.IndexFunc(azure,
+		rule)]); err == nil {
 		t.Error("what lost its tags in the meantime is written")
 	}
 	// A document in which an edit would not be seen is not touched.
-	if _, err := i.Plan(w, with("properties.Enabled", "false")); err == nil || !strings.Contains(err.Error(), "cannot be edited safely") {
+	if _, err := i.Plan(w, with("properties.Enabled", "false")); err == nil ||
+		!strings.Contains(err.Error(), "cannot be edited safely") {
 		t.Errorf("a doubled key: %v", err)
 	}
 
 	// Where not all is known, nothing is taken away; where it is, it is.
-	less, err := Watch(snapshot(t, managed+"/providers/Microsoft.Network/routeTables/x"), config(func(s *v1alpha1.Spec) { s.RouteTableID = managed + "/providers/Microsoft.Network/routeTables/x" }))
+	less, err := Watch(snapshot(t, managed+"/providers/Microsoft.Network/routeTables/x"),
+		config(func(s *v1alpha1.Spec) {
+			s.RouteTableID = managed + "/providers/Microsoft.Network/routeTables/x"
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,9 +321,11 @@ func TestPlan(t *testing.T) {
 	plan(i, less, azure, "")
 
 	// A secure webhook instead, and another keeper of its own.
-	secure := install(Webhook{URL: "https://k.example.com/events", ObjectID: "o", Audience: "api://x", Tenant: "t"})
+	secure := install(Webhook{URL: "https://k.example.com/events", ObjectID: "o",
+		Audience: "api://x", Tenant: "t"})
 	changed := slices.Clone(azure)
-	changed.carryOut(t, plan(secure, w, changed, "update actionGroup ops, update actionGroup hubops"))
+	changed.carryOut(t,
+		plan(secure, w, changed, "update actionGroup ops, update actionGroup hubops"))
 	plan(secure, w, changed, "")
 	changed.carryOut(t, plan(i, w, changed, "update actionGroup ops, update actionGroup hubops"))
 	plan(i, w, changed, "")
@@ -298,16 +335,20 @@ func TestPlan(t *testing.T) {
 
 	// Another path is told as such, without it; one that Azure does not show is taken for right.
 	elsewhere := install(Webhook{URL: "https://k.example.com/events/s3cret-too"})
-	if why := plan(elsewhere, w, azure, "update actionGroup ops, update actionGroup hubops")[0].Why; len(why) != 1 || why[0] != "posts to another path of https://k.example.com/…" {
+	if why := plan(elsewhere, w, azure,
+		"update actionGroup ops, update actionGroup hubops")[0].Why; len(why) != 1 ||
+		why[0] != "posts to another path of https://k.example.com/…" {
 		t.Errorf("another path: %q", why)
 	}
-	if why := plan(secure, w, azure, "update actionGroup ops, update actionGroup hubops")[0].Why; why[0] != "posts to https://k.example.com/events instead of https://k.example.com/…" {
+	if why := plan(secure, w, azure,
+		"update actionGroup ops, update actionGroup hubops")[0].Why; why[0] != "posts to https://k.example.com/events instead of https://k.example.com/…" {
 		t.Errorf("another address: %q", why)
 	}
 	hidden := slices.Clone(azure)
 	for at, d := range hidden {
 		if d.ID.Is(arm.TypeActionGroup) {
-			if hidden[at].Raw, err = sjson.SetBytes(d.Raw, "properties.webhookReceivers.0.serviceUri", nil); err != nil {
+			if hidden[at].Raw, err = sjson.SetBytes(d.Raw,
+				"properties.webhookReceivers.0.serviceUri", nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -324,7 +365,8 @@ func TestPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := here.Plan(w, azure); err == nil || !strings.Contains(err.Error(), "subscription 22222222") {
+	if _, err := here.Plan(w, azure); err == nil ||
+		!strings.Contains(err.Error(), "subscription 22222222") {
 		t.Errorf("no group for a subscription: %v", err)
 	}
 	azure.carryOut(t, i.Removal(azure))

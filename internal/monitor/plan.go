@@ -50,7 +50,8 @@ func (i Installation) Plan(w Watched, have []arm.Document) ([]Change, error) {
 		actions := i.in(group, arm.TypeActionGroup)
 		for _, want := range []wanted{
 			{Installation: i, id: actions},
-			{Installation: i, id: i.in(group, arm.TypeAlertRule), scopes: s.IDs, group: actions, keep: len(w.Unknown) > 0},
+			{Installation: i, id: i.in(group, arm.TypeAlertRule), scopes: s.IDs, group: actions,
+				keep: len(w.Unknown) > 0},
 		} {
 			used[want.id.Key()] = true
 			c, err := want.change(have)
@@ -86,12 +87,15 @@ func (w wanted) change(have []arm.Document) (*Change, error) {
 		}
 		c.Why = []string{"posts to " + w.webhook.String()}
 		if w.isRule() {
-			c.Why = []string{fmt.Sprintf("watches %d operations in %d places", len(Operations()), len(w.scopes))}
+			c.Why = []string{fmt.Sprintf("watches %d operations in %d places", len(Operations()),
+				len(w.scopes))}
 		}
 		return c, nil
 	}
 	if !w.mine(have[at]) {
-		return nil, fmt.Errorf("%s exists and does not belong to this installation: its tags are not %s=%s and %s=%s; choose another name", w.id, tagBy, prefix, tagInstallation, w.name)
+		return nil, fmt.Errorf("%s exists and does not belong to this installation: its tags are "+
+			"not %s=%s and %s=%s; choose another name", w.id, tagBy, prefix, tagInstallation,
+			w.name)
 	}
 	_, why, err := w.edited(have[at].Raw)
 	if err != nil || len(why) == 0 {
@@ -151,7 +155,9 @@ func (i Installation) deletion(id arm.ID) Change {
 
 // release removes our webhook from an action group.
 func (i Installation) release(id arm.ID, others []string) Change {
-	c := Change{Verb: Update, Resource: id, Why: []string{"others receive by it as well, so it stays without the webhook: " + strings.Join(others, ", ")}}
+	c := Change{Verb: Update, Resource: id,
+		Why: []string{"others receive by it as well, so it stays without the webhook: " +
+			strings.Join(others, ", ")}}
 	c.Edit = func(d arm.Document) ([]byte, error) {
 		ours, _ := receivers(d.Raw)
 		if !i.mine(d) {
@@ -163,7 +169,8 @@ func (i Installation) release(id arm.ID, others []string) Change {
 		raw := d.Raw
 		var err error
 		for _, at := range slices.Backward(ours) {
-			if raw, err = sjson.DeleteBytes(raw, fmt.Sprintf("properties.webhookReceivers.%d", at)); err != nil {
+			if raw, err = sjson.DeleteBytes(raw, fmt.Sprintf("properties.webhookReceivers.%d",
+				at)); err != nil {
 				return nil, err
 			}
 		}
@@ -179,7 +186,8 @@ func (i Installation) release(id arm.ID, others []string) Change {
 }
 
 func lost(id arm.ID) error {
-	return fmt.Errorf("%s was changed in the meantime and stays as it is: run the command again", id)
+	return fmt.Errorf("%s was changed in the meantime and stays as it is: run the command again",
+		id)
 }
 
 // receivers returns the positions of our webhooks in an action group, and names all other

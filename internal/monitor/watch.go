@@ -53,9 +53,12 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 		cluster := s.Cluster(id)
 		if cluster == nil {
 			if u := s.Unread[id.Key()]; !u.Absent {
-				return w, fmt.Errorf("cluster %s could not be read, so its resources are unknown: %s", id, u.Reason())
+				return w, fmt.Errorf("cluster %s could not be read, so its resources are "+
+					"unknown: %s", id, u.Reason())
 			}
-			w.Unknown = append(w.Unknown, fmt.Sprintf("cluster %s does not exist: the rule watches only what the config of %s names", id.Short(), c.Metadata.Name))
+			w.Unknown = append(w.Unknown,
+				fmt.Sprintf("cluster %s does not exist: the rule watches only what the config of "+
+					"%s names", id.Short(), c.Metadata.Name))
 			continue
 		}
 		if cluster.NodeResourceGroup != "" {
@@ -68,11 +71,13 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 		case d.Table != "":
 			ids = append(ids, d.Table)
 		case cluster.Kubenet():
-			w.Unknown = append(w.Unknown, fmt.Sprintf("the route table of cluster %s is unknown: it is watched only if it is in the node resource group", id.Short()))
+			w.Unknown = append(w.Unknown, fmt.Sprintf("the route table of cluster %s is unknown: "+
+				"it is watched only if it is in the node resource group", id.Short()))
 		}
 	}
 	for _, some := range bySubscription(ids) {
-		w.Subscriptions = append(w.Subscriptions, Scopes{some[0].Subscription(), coarse(outermost(some))})
+		w.Subscriptions = append(w.Subscriptions,
+			Scopes{some[0].Subscription(), coarse(outermost(some))})
 	}
 	return w, nil
 }
@@ -81,7 +86,8 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 func bySubscription(ids []arm.ID) [][]arm.ID {
 	var out [][]arm.ID
 	for _, id := range inventory.SortIDs(slices.Clone(ids)) {
-		if n := len(out); n > 0 && strings.EqualFold(out[n-1][0].Subscription(), id.Subscription()) {
+		if n := len(out); n > 0 && strings.EqualFold(out[n-1][0].Subscription(),
+			id.Subscription()) {
 			out[n-1] = append(out[n-1], id)
 		} else {
 			out = append(out, []arm.ID{id})

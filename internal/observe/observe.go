@@ -31,7 +31,8 @@ func Until(ctx context.Context, read Read, wanted func() inventory.Wanted) error
 // Sources finds the clusters' route tables, reads what that takes, and returns the tables. If it
 // has to read tables, it also reads the ones that the configs name, because one list may show them
 // all.
-func Sources(ctx context.Context, s plan.Facts, configs []v1alpha1.ClusterRoutes, taken plan.Taken, read Read) ([]arm.ID, error) {
+func Sources(ctx context.Context, s plan.Facts, configs []v1alpha1.ClusterRoutes, taken plan.Taken,
+	read Read) ([]arm.ID, error) {
 	var sources []arm.ID
 	err := Until(ctx, read, func() inventory.Wanted {
 		var want inventory.Wanted

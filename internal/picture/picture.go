@@ -2,8 +2,8 @@
 // its nodes, and for each pod route in each table whether it works. The page draws it, and returns
 // it as JSON.
 //
-// How it works: Of combines the config, the inventory and the rules of package plan. It collects the
-// subnets with their associations, then compares each target with the cluster's route table and
+// How it works: Of combines the config, the inventory and the rules of package plan. It collects
+// the subnets with their associations, then compares each target with the cluster's route table and
 // gives each route a state.
 //
 // The package is pure. It decides nothing (package plan says what is correct) and draws nothing.
@@ -48,8 +48,8 @@ type Subnet struct {
 	Role     string         `json:"role"`
 	Prefixes []netip.Prefix `json:"prefixes,omitempty"`
 	Gateways []arm.ID       `json:"gateways,omitempty"` // the Application Gateways in it
-	// Table is the table on the subnet, Wanted the one that must be there; "" if there is none or it
-	// is not known.
+	// Table is the table on the subnet, Wanted the one that must be there; "" if there is none or
+	// it is not known.
 	Table  arm.ID `json:"routeTable,omitempty"`
 	Wanted arm.ID `json:"wantedRouteTable,omitempty"`
 	// State is one of Right, Lost, Other and Unknown.
@@ -63,8 +63,8 @@ const (
 	Lost    = "lost"  // the subnet has no table
 	Other   = "other" // the subnet has another table
 	Unknown = "unknown"
-	// Unknown is a subnet that was not read or needs no certain table, or a route of which it is not
-	// known whether it works.
+	// Unknown is a subnet that was not read or needs no certain table, or a route of which it is
+	// not known whether it works.
 )
 
 // Table is a route table with all its routes: the cluster's and unmanaged ones.
@@ -84,7 +84,8 @@ type Table struct {
 type Route struct {
 	Name        string `json:"name,omitempty"`
 	Destination string `json:"destination"`
-	// NextHop is the next hop, "" for a missing route. Wanted is the expected next hop if it differs.
+	// NextHop is the next hop, "" for a missing route. Wanted is the expected next hop if it
+	// differs.
 	NextHop string `json:"nextHop,omitempty"`
 	Wanted  string `json:"wantedNextHop,omitempty"`
 	// Node is the node of a pod route, according to the route's name.
@@ -108,7 +109,8 @@ const (
 func Of(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes,
 	taken plan.Taken) Cluster {
 	id := arm.ID(config.Spec.ClusterID)
-	c := Cluster{Name: config.Metadata.Name, ID: id, Subnets: []Subnet{}, Tables: []Table{}, Unread: reasonOf(s.Snapshot, id)}
+	c := Cluster{Name: config.Metadata.Name, ID: id, Subnets: []Subnet{}, Tables: []Table{},
+		Unread: reasonOf(s.Snapshot, id)}
 	own := plan.Discover(s, config, taken)
 	if cluster := s.Cluster(id); cluster != nil {
 		c.ID, c.Plugin, c.Nodes = cluster.ID, cluster.PluginName(), cluster.Nodes()
@@ -122,7 +124,8 @@ func Of(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRout
 		}
 	}
 	for _, g := range config.Spec.Guard.Subnets {
-		c.Subnets = append(c.Subnets, subnetOf(s.Snapshot, arm.ID(g.SubnetID), RoleGuarded, arm.ID(g.RouteTableID)))
+		c.Subnets = append(c.Subnets, subnetOf(s.Snapshot, arm.ID(g.SubnetID), RoleGuarded,
+			arm.ID(g.RouteTableID)))
 	}
 	c.onTargets(s, config)
 	c.addTables(s, config, own, all, taken)
@@ -164,7 +167,8 @@ func (c *Cluster) onTargets(s plan.Facts, config *v1alpha1.ClusterRoutes) {
 			continue
 		}
 		for _, id := range table.Subnets {
-			if c.subnet(id) == nil && (s.Subnet(id) == nil || s.Subnet(id).RouteTable.Equal(table.ID)) {
+			if c.subnet(id) == nil && (s.Subnet(id) == nil ||
+				s.Subnet(id).RouteTable.Equal(table.ID)) {
 				subnet := subnetOf(s.Snapshot, id, RoleTarget, "")
 				subnet.Table = table.ID
 				c.Subnets = append(c.Subnets, subnet)
@@ -250,8 +254,8 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 	}
 }
 
-// neighbours are the other clusters with pod routes in the same target. If two clusters use the same
-// addresses, a route can look like a route of either.
+// neighbours are the other clusters with pod routes in the same target. If two clusters use the
+// same addresses, a route can look like a route of either.
 type neighbours struct {
 	s      plan.Facts
 	except string // the name of this cluster

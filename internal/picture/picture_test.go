@@ -23,7 +23,8 @@ const (
 	gateway = arm.ID(group + "Microsoft.Network/virtualNetworks/vnet/subnets/gw")
 )
 
-// world is a snapshot and a config that go together: a cluster with three nodes, and a gateway's table with one route of its own.
+// world is a snapshot and a config that go together: a cluster with three nodes, and a gateway's
+// table with one route of its own.
 type world struct {
 	s      plan.Facts
 	config v1alpha1.ClusterRoutes
@@ -35,11 +36,18 @@ func newWorld() *world {
 	w.add(`{"id":%q,"properties":{"nodeResourceGroup":"MC","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"pool","count":3,"vnetSubnetID":%q}]}}`, cluster, nodes)
 	w.subnet(nodes, "10.240.0.0/24", own)
 	w.subnet(gateway, "10.240.9.0/24", target)
-	w.table(own, "egress 0.0.0.0/0 10.1.0.4", "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4", "aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5", "aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")
-	w.table(target, "own 192.168.0.0/16 10.1.0.4", "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4", "aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5", "aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")
+	w.table(own, "egress 0.0.0.0/0 10.1.0.4",
+		"aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4",
+		"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5",
+		"aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")
+	w.table(target, "own 192.168.0.0/16 10.1.0.4",
+		"aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4",
+		"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5",
+		"aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")
 	w.config.Metadata.Name = "shop"
 	w.config.Spec.ClusterID = string(cluster)
-	w.config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(gateway), RouteTableID: string(target)}}
+	w.config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+		{SubnetID: string(gateway), RouteTableID: string(target)}}
 	w.config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(target)}}
 	w.config.SetDefaults()
 	w.s.Memory[cluster.Key()] = &plan.Remembered{LastTable: own, LastProven: true}
@@ -65,7 +73,8 @@ func (w *world) table(id arm.ID, routes ...string) {
 	var docs []string
 	for _, r := range routes {
 		f := strings.Fields(r)
-		docs = append(docs, fmt.Sprintf(`{"name":%q,"properties":{"addressPrefix":%q,"nextHopType":"VirtualAppliance","nextHopIpAddress":%q}}`, f[0], f[1], f[2]))
+		docs = append(docs,
+			fmt.Sprintf(`{"name":%q,"properties":{"addressPrefix":%q,"nextHopType":"VirtualAppliance","nextHopIpAddress":%q}}`, f[0], f[1], f[2]))
 	}
 	w.add(`{"id":%q,"properties":{"routes":[%s]}}`, id, strings.Join(docs, ","))
 }
@@ -99,7 +108,8 @@ func (c Cluster) text() string {
 }
 
 func TestPicture(t *testing.T) {
-	const right = "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries foreign\ngw-rt target: carries carries carries foreign\n"
+	const right = "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries " +
+		"foreign\ngw-rt target: carries carries carries foreign\n"
 	for _, test := range []struct {
 		name   string
 		change func(*world)
@@ -109,56 +119,89 @@ func TestPicture(t *testing.T) {
 		broken int
 	}{
 		{"everything right", func(*world) {}, right, 6, 6, 0},
-		{"the node subnet has lost its table", func(w *world) { w.subnet(nodes, "10.240.0.0/24", "") },
-			"nodes nodes lost\ngw guarded right\nshop-rt own: idle idle idle foreign\ngw-rt target: carries carries carries foreign\n", 6, 3, 1},
-		{"the gateway has another table", func(w *world) { w.subnet(gateway, "10.240.9.0/24", own) },
-			"nodes nodes right\ngw guarded other\nshop-rt own: carries carries carries foreign\ngw-rt target: idle idle idle foreign\n", 6, 3, 1},
+		{"the node subnet has lost its table", func(w *world) {
+			w.subnet(nodes, "10.240.0.0/24", "")
+		},
+			"nodes nodes lost\ngw guarded right\nshop-rt own: idle idle idle foreign\ngw-rt " +
+				"target: carries carries carries foreign\n", 6, 3, 1},
+		{"the gateway has another table", func(w *world) {
+			w.subnet(gateway, "10.240.9.0/24", own)
+		},
+			"nodes nodes right\ngw guarded other\nshop-rt own: carries carries carries " +
+				"foreign\ngw-rt target: idle idle idle foreign\n", 6, 3, 1},
 		{"a route is missing, one is wrong, one is stale", func(w *world) {
-			w.table(target, "own 192.168.0.0/16 10.1.0.4", "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4", "aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.9", "aks-n-00000000-vmss000007____102447024 10.244.7.0/24 10.240.0.7")
-		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries foreign\ngw-rt target: carries wrong>10.240.0.5 missing>10.240.0.6 stale foreign\n", 7, 4, 0},
+			w.table(target, "own 192.168.0.0/16 10.1.0.4",
+				"aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4",
+				"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.9",
+				"aks-n-00000000-vmss000007____102447024 10.244.7.0/24 10.240.0.7")
+		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries " +
+			"foreign\ngw-rt target: carries wrong>10.240.0.5 missing>10.240.0.6 stale foreign\n", 7,
+			4, 0},
 		{"somebody else's route is where a pod route has to be", func(w *world) {
-			w.table(target, "theirs 10.244.0.0/24 10.1.0.4", "aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5", "aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")
-		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries foreign\ngw-rt target: wrong>10.240.0.4 carries carries\n", 6, 5, 0},
+			w.table(target, "theirs 10.244.0.0/24 10.1.0.4",
+				"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5",
+				"aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")
+		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries " +
+			"foreign\ngw-rt target: wrong>10.240.0.4 carries carries\n", 6, 5, 0},
 		{"another cluster's pod routes", func(w *world) {
-			w.table(target, "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4", "aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5", "aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6", "m 10.244.3.0/24 10.250.0.4")
-		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries foreign\ngw-rt target: carries carries carries foreign\n", 6, 6, 0},
+			w.table(target, "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4",
+				"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5",
+				"aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6",
+				"m 10.244.3.0/24 10.250.0.4")
+		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries " +
+			"foreign\ngw-rt target: carries carries carries foreign\n", 6, 6, 0},
 		{"another cluster's pod routes, with nodes where this one's once were", func(w *world) {
 			const play, table, subnet = cluster + "2", own + "2", nodes + "2"
 			w.add(`{"id":%q,"properties":{"nodeResourceGroup":"MC2","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"pool","count":1,"vnetSubnetID":%q}]}}`, play, subnet)
 			w.subnet(subnet, "10.241.0.0/24", table)
 			w.table(table, "m 10.244.9.0/24 10.241.0.4")
 			w.s.Memory[play.Key()] = &plan.Remembered{LastTable: table, LastProven: true}
-			w.s.Memory[cluster.Key()].Subnets = []netip.Prefix{netip.MustParsePrefix("10.241.0.0/24")}
+			w.s.Memory[cluster.Key()].Subnets = []netip.Prefix{
+				netip.MustParsePrefix("10.241.0.0/24")}
 			other := w.config
-			other.Metadata.Name, other.Spec.ClusterID, other.Spec.Guard.Subnets = "play", string(play), nil
+			other.Metadata.Name, other.Spec.ClusterID, other.Spec.Guard.Subnets =
+				"play", string(play), nil
 			w.others = append(w.others, other)
-			w.table(target, "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4", "aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5", "aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6",
+			w.table(target, "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4",
+				"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5",
+				"aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6",
 				"m 10.244.9.0/24 10.241.0.4", "aks-n-00000000-vmss000008 10.244.8.0/24 10.241.0.5")
-		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries foreign\ngw-rt target: carries carries carries stale foreign\n", 7, 6, 0},
+		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries " +
+			"foreign\ngw-rt target: carries carries carries stale foreign\n", 7, 6, 0},
 		{"the own table cannot be read", func(w *world) {
 			delete(w.s.Tables, own.Key())
-			w.s.Unread[own.Key()] = inventory.Unread{ID: own, Status: 403, Code: "AuthorizationFailed"}
-		}, "nodes nodes right\ngw guarded right\nshop-rt own:\ngw-rt target: unknown unknown unknown foreign\n", 3, 0, 0},
+			w.s.Unread[own.Key()] = inventory.Unread{ID: own, Status: 403,
+				Code: "AuthorizationFailed"}
+		}, "nodes nodes right\ngw guarded right\nshop-rt own:\ngw-rt target: unknown unknown " +
+			"unknown foreign\n", 3, 0, 0},
 		{"it cannot be told which table is the cluster's own", func(w *world) {
-			w.s.Memory[cluster.Key()].LastTable, w.s.Learn(cluster).LogRead, w.s.Learn(cluster).ManagedRead = "", true, true
+			w.s.Memory[cluster.Key()].LastTable, w.s.Learn(cluster).LogRead, w.s.Learn(cluster).
+				ManagedRead = "", true, true
 			w.subnet(nodes, "10.240.0.0/24", "")
-		}, "nodes nodes unknown\ngw guarded right\ngw-rt target: unknown unknown unknown foreign\n", 3, 0, 0},
+		}, "nodes nodes unknown\ngw guarded right\ngw-rt target: unknown unknown unknown foreign\n",
+			3, 0, 0},
 		{"a route that no node needs stays by the config", func(w *world) {
 			w.config.Spec.Targets[0].Policy = v1alpha1.PolicyUpsertOnly
-			w.table(own, "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4", "aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5")
-		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries\ngw-rt target: carries carries kept foreign\n", 4, 4, 0},
+			w.table(own, "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4",
+				"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5")
+		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries\ngw-rt target: " +
+			"carries carries kept foreign\n", 4, 4, 0},
 		{"the target is on no subnet", func(w *world) {
 			w.config.Spec.Guard.Subnets = nil
-		}, "nodes nodes right\nshop-rt own: carries carries carries foreign\ngw-rt target idle: carries carries carries foreign\n", 6, 6, 0},
+		}, "nodes nodes right\nshop-rt own: carries carries carries foreign\ngw-rt target idle: " +
+			"carries carries carries foreign\n", 6, 6, 0},
 		{"the target is on a subnet that nobody guards", func(w *world) {
 			w.config.Spec.Guard.Subnets = nil
 			w.s.Table(target).Subnets = []arm.ID{gateway}
-		}, "nodes nodes right\ngw target unknown\nshop-rt own: carries carries carries foreign\ngw-rt target: carries carries carries foreign\n", 6, 6, 0},
+		}, "nodes nodes right\ngw target unknown\nshop-rt own: carries carries carries " +
+			"foreign\ngw-rt target: carries carries carries foreign\n", 6, 6, 0},
 		{"the node subnet cannot be read", func(w *world) {
 			delete(w.s.Subnets, nodes.Key())
 			w.s.Unread[nodes.Key()] = inventory.Unread{ID: nodes, Status: 503}
-			w.s.Memory[cluster.Key()].Subnets = []netip.Prefix{netip.MustParsePrefix("10.240.0.0/24")}
-		}, "nodes nodes unknown\ngw guarded right\nshop-rt own: unknown unknown unknown foreign\ngw-rt target: carries carries carries foreign\n", 6, 3, 0},
+			w.s.Memory[cluster.Key()].Subnets = []netip.Prefix{
+				netip.MustParsePrefix("10.240.0.0/24")}
+		}, "nodes nodes unknown\ngw guarded right\nshop-rt own: unknown unknown unknown " +
+			"foreign\ngw-rt target: carries carries carries foreign\n", 6, 3, 0},
 		{"the cluster cannot be read", func(w *world) {
 			delete(w.s.Clusters, cluster.Key())
 			w.s.Unread[cluster.Key()] = inventory.Unread{ID: cluster, Status: 404, Absent: true}
@@ -168,8 +211,10 @@ func TestPicture(t *testing.T) {
 			w := newWorld()
 			test.change(w)
 			c := w.picture()
-			if n := c.Routes(); n.All != test.all || n.True != test.carry || c.Broken() != test.broken {
-				t.Errorf("%+v, %d associations broken; want %d of %d, %d", n, c.Broken(), test.carry, test.all, test.broken)
+			if n := c.Routes(); n.All != test.all || n.True != test.carry ||
+				c.Broken() != test.broken {
+				t.Errorf("%+v, %d associations broken; want %d of %d, %d", n, c.Broken(),
+					test.carry, test.all, test.broken)
 			}
 			if got := c.text(); got != test.want {
 				t.Errorf("got\n%swant\n%s", got, test.want)
@@ -178,7 +223,8 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// TestPictureAndPlan: what is planned shows, and where everything is shown as right nothing is planned.
+// TestPictureAndPlan: what is planned shows, and where everything is shown as right nothing is
+// planned.
 func TestPictureAndPlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
@@ -188,13 +234,18 @@ func TestPictureAndPlan(t *testing.T) {
 			i := rapid.IntRange(0, 5).Draw(t, "node")
 			if !seen[i] {
 				seen[i] = true
-				hop := rapid.SampledFrom([]string{fmt.Sprintf("10.240.0.%d", i+4), "10.240.0.77", "10.1.0.4", "10.250.0.4"}).Draw(t, "hop")
-				routes = append(routes, fmt.Sprintf("aks-n-00000000-vmss00000%d____10244%d024 10.244.%d.0/24 %s", i, i, i, hop))
+				hop := rapid.SampledFrom([]string{fmt.Sprintf("10.240.0.%d", i+4), "10.240.0.77",
+					"10.1.0.4", "10.250.0.4"}).Draw(t, "hop")
+				routes = append(routes,
+					fmt.Sprintf("aks-n-00000000-vmss00000%d____10244%d024 10.244.%d.0/24 %s", i, i,
+						i, hop))
 			}
 		}
 		w.table(target, routes...)
-		w.subnet(nodes, "10.240.0.0/24", rapid.SampledFrom([]arm.ID{own, own, "", target}).Draw(t, "on the nodes"))
-		w.subnet(gateway, "10.240.9.0/24", rapid.SampledFrom([]arm.ID{target, target, "", own}).Draw(t, "on the gateway"))
+		w.subnet(nodes, "10.240.0.0/24", rapid.SampledFrom([]arm.ID{own, own, "", target}).Draw(t,
+			"on the nodes"))
+		w.subnet(gateway, "10.240.9.0/24",
+			rapid.SampledFrom([]arm.ID{target, target, "", own}).Draw(t, "on the gateway"))
 		w.s.Learn(cluster).NICs = &inventory.NICs{Holder: map[netip.Addr]string{}}
 		c := w.picture()
 		states := map[string]string{}
@@ -237,7 +288,9 @@ func TestRouted(t *testing.T) {
 	if c := w.picture(); c.Routed() != c.Nodes {
 		t.Errorf("%d of %d nodes", c.Routed(), c.Nodes)
 	}
-	w.table(own, "egress 0.0.0.0/0 10.1.0.4", "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4", "aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")
+	w.table(own, "egress 0.0.0.0/0 10.1.0.4",
+		"aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4",
+		"aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")
 	if c := w.picture(); c.Routed() != 2 || c.Nodes != 3 {
 		t.Errorf("%d of %d nodes", c.Routed(), c.Nodes)
 	}

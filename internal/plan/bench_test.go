@@ -15,17 +15,22 @@ import (
 func fleet(tb testing.TB, clusters, nodes, missing int) *world {
 	w := &world{t: tb, s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
 	for c := range clusters {
-		id := arm.ID(fmt.Sprintf("/subscriptions/%s/resourceGroups/rg%d/providers/Microsoft.ContainerService/managedClusters/c%d", sub, c, c))
-		own, target := arm.ID(fmt.Sprintf("%s/own%d", tables, c)), arm.ID(fmt.Sprintf("%s/target%d", tables, c))
+		id := arm.ID(fmt.Sprintf(
+			"/subscriptions/%s/resourceGroups/rg%d/providers/Microsoft.ContainerService/managedClusters/c%d", sub, c, c))
+		own, target := arm.ID(fmt.Sprintf("%s/own%d", tables, c)), arm.ID(fmt.Sprintf("%s/target%d",
+			tables, c))
 		subnet := arm.ID(fmt.Sprintf("%s/subnets/n%d", vnet, c))
 		w.cluster(id, "10.128.0.0/9", subnet)
 		w.nodeSubnet(subnet, "10.0.0.0/16", own, w.s.Cluster(id).NodeGroup(), nodes)
 		routes := []string{"egress 0.0.0.0/0 10.1.0.4"}
 		for n := range nodes {
-			routes = append(routes, fmt.Sprintf("aks-np-%08d-vmss%06d____x%d 10.%d.%d.0/24 10.0.%d.%d", c, n, n, 128+n/256, n%256, n/250, n%250+4))
+			routes = append(routes,
+				fmt.Sprintf("aks-np-%08d-vmss%06d____x%d 10.%d.%d.0/24 10.0.%d.%d", c, n, n,
+					128+n/256, n%256, n/250, n%250+4))
 		}
 		w.table(own, routes...)
-		w.table(target, append([]string{"theirs 192.168.0.0/16 10.1.0.4"}, routes[1+missing:]...)...)
+		w.table(target, append([]string{"theirs 192.168.0.0/16 10.1.0.4"},
+			routes[1+missing:]...)...)
 		w.config(fmt.Sprintf("c%d", c), id, target)
 		w.configs[c].Spec.RouteTableID = string(own)
 		w.configs[c].Spec.Targets[0].MaxRoutes = 1000
@@ -37,8 +42,9 @@ func fleet(tb testing.TB, clusters, nodes, missing int) *world {
 func (w *world) nodeSubnet(id arm.ID, prefix string, table, group arm.ID, machines int) *world {
 	var configurations []string
 	for n := range machines {
-		configurations = append(configurations, fmt.Sprintf(`{"id":"%s/providers/Microsoft.Compute/`+
-			`virtualMachineScaleSets/aks-pool0-1-vmss/virtualMachines/%d/networkInterfaces/nic/ipConfigurations/ip"}`, group, n))
+		configurations = append(configurations,
+			fmt.Sprintf(`{"id":"%s/providers/Microsoft.Compute/`+
+				`virtualMachineScaleSets/aks-pool0-1-vmss/virtualMachines/%d/networkInterfaces/nic/ipConfigurations/ip"}`, group, n))
 	}
 	subnet, err := inventory.DecodeSubnet(fmt.Appendf(nil,
 		`{"id":%q,"properties":{"addressPrefix":%q,"routeTable":{"id":%q},"ipConfigurations":[%s]}}`,
@@ -50,9 +56,9 @@ func (w *world) nodeSubnet(id arm.ID, prefix string, table, group arm.ID, machin
 	return w
 }
 
-// BenchmarkPlan plans for one cluster of 400 nodes, and for 1,000 of them: with nothing to do, and with all routes to
-// add. Beside it stands what the runbooks do: comparing the names in two tables, which sees no next hop, no owner and no
-// limit.
+// BenchmarkPlan plans for one cluster of 400 nodes, and for 1,000 of them: with nothing to do, and
+// with all routes to add. Beside it stands what the runbooks do: comparing the names in two tables,
+// which sees no next hop, no owner and no limit.
 func BenchmarkPlan(b *testing.B) {
 	for _, size := range []struct{ clusters, nodes int }{{1, 400}, {1000, 400}} {
 		for name, missing := range map[string]int{"nothing-to-do": 0, "all-to-add": size.nodes} {
@@ -62,11 +68,14 @@ func BenchmarkPlan(b *testing.B) {
 				for id, routes := range Make(w.s, w.configs).Nodes { // as the keeper remembers them
 					w.remembered(arm.ID(id)).Nodes = routes
 				}
-				taken := TakenBy(w.configs) // as the keeper, which makes it when it loads its configs
+				// as the keeper, which makes it when it loads its configs
+				taken := TakenBy(w.configs)
 				b.Run("plan", func(b *testing.B) {
 					b.ReportAllocs()
 					for b.Loop() {
-						if p := Among(w.s, w.configs, taken).Plan(); len(p.Changes) != size.clusters*missing || len(p.Findings) != 0 {
+						if p := Among(w.s, w.configs,
+							taken).Plan(); len(p.Changes) != size.clusters*missing ||
+							len(p.Findings) != 0 {
 							b.Fatalf("%d changes, %d findings", len(p.Changes), len(p.Findings))
 						}
 					}
@@ -84,8 +93,8 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// TestNothingToDoAllocates: where nothing has to be done, no allocation is for a route or a machine. So
-// a check of 400 nodes stays as cheap as one of 20.
+// TestNothingToDoAllocates: where nothing has to be done, no allocation is for a route or a
+// machine. So a check of 400 nodes stays as cheap as one of 20.
 func TestNothingToDoAllocates(t *testing.T) {
 	of := func(nodes int) float64 {
 		w := fleet(t, 1, nodes, 0)

@@ -34,8 +34,9 @@ type Change struct {
 	Old *Value `json:"old,omitempty"`
 	New *Value `json:"new,omitempty"`
 	Why string `json:"why"`
-	// Repair is set where something is put back that was as it should be when it was last looked at: somebody changed it since, and
-	// nothing else did. A lost association may be one without that being known.
+	// Repair is set where something is put back that was as it should be when it was last looked
+	// at: somebody changed it since, and nothing else did. A lost association may be one without
+	// that being known.
 	Repair bool `json:"repair,omitempty"`
 }
 
@@ -71,9 +72,9 @@ type Outcome struct {
 	Ended time.Time `json:"-"`
 }
 
-// OutcomeState is what became of a Change: nothing because it was a dry run (planned), it was written and seen when read
-// back (done), it was found done or no longer wanted when the resource was read again (obsolete), it failed, or the
-// program was told to stop before its turn (skipped).
+// OutcomeState is what became of a Change: nothing because it was a dry run (planned), it was
+// written and seen when read back (done), it was found done or no longer wanted when the resource
+// was read again (obsolete), it failed, or the program was told to stop before its turn (skipped).
 type OutcomeState string
 
 // The states of an outcome.

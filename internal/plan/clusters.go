@@ -46,9 +46,11 @@ func (p *Planner) checkCluster(v *view) bool {
 	}
 	if !v.cluster.Kubenet() {
 		f := finding.New(finding.ClusterNotKubenet, v.name, string(id),
-			"cluster %s uses the network plugin %s, not kubenet: no route table holds its pod routes", id.Short(), v.cluster.PluginName())
+			"cluster %s uses the network plugin %s, not kubenet: no route table holds its pod "+
+				"routes", id.Short(), v.cluster.PluginName())
 		if left := p.leftBehind(v); len(left) > 0 {
-			p.add(f.With(left...).WithAdvice("remove the leftover routes, then remove %s from the config", v.name))
+			p.add(f.With(left...).WithAdvice("remove the leftover routes, then remove %s from "+
+				"the config", v.name))
 		} else {
 			p.add(f.WithAdvice("remove %s from the config", v.name))
 		}
@@ -56,7 +58,8 @@ func (p *Planner) checkCluster(v *view) bool {
 	}
 	if len(v.cidrs) == 0 {
 		p.add(finding.New(finding.ClusterPodCIDR, v.name, string(id),
-			"cluster %s has no usable pod CIDR: its own are %v, and spec.podCIDRs is %v", id.Short(), v.cluster.PodCIDRs, v.config.Spec.PodCIDRs))
+			"cluster %s has no usable pod CIDR: its own are %v, and spec.podCIDRs is %v",
+			id.Short(), v.cluster.PodCIDRs, v.config.Spec.PodCIDRs))
 	}
 	v.blind = len(v.nodes) == 0 && !v.anyHop
 	for _, subnet := range v.subnets {
@@ -64,24 +67,27 @@ func (p *Planner) checkCluster(v *view) bool {
 		if p.unread(subnet) {
 			p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "node subnet %s", next{
 				words: "check whether the cluster's pool still exists",
-				command: finding.Command("az aks nodepool list --subscription %s -g %s --cluster-name %s",
+				command: finding.Command("az aks nodepool list --subscription %s -g %s "+
+					"--cluster-name %s",
 					id.Subscription(), id.ResourceGroup(), id.Name())})
 		}
 	}
 	if len(v.subnets) == 0 && len(v.nodes) == 0 && !v.anyHop {
-		p.reportUnread(p.add, v.config, v.cluster.NodeGroup(), finding.SubnetMissing, "node resource group %s", next{
-			command: finding.Command("az aks show --subscription %s -g %s -n %s",
-				id.Subscription(), id.ResourceGroup(), id.Name())})
+		p.reportUnread(p.add, v.config, v.cluster.NodeGroup(), finding.SubnetMissing,
+			"node resource group %s", next{
+				command: finding.Command("az aks show --subscription %s -g %s -n %s",
+					id.Subscription(), id.ResourceGroup(), id.Name())})
 		if !p.unread(v.cluster.NodeGroup()) {
-			p.add(finding.New(finding.SubnetMissing, v.name, string(id), "cluster %s has no known node subnet: its pools name none, and the node resource group %s holds none",
+			p.add(finding.New(finding.SubnetMissing, v.name, string(id), "cluster %s has no "+
+				"known node subnet: its pools name none, and the node resource group %s holds none",
 				id.Short(), v.cluster.NodeResourceGroup))
 		}
 	}
 	return true
 }
 
-// leftBehind lists the targets that still hold pod routes of a cluster that left kubenet. If its node
-// subnets are unknown, any appliance's address counts.
+// leftBehind lists the targets that still hold pod routes of a cluster that left kubenet. If its
+// node subnets are unknown, any appliance's address counts.
 func (p *Planner) leftBehind(v *view) []string {
 	var lines []string
 	for _, t := range v.config.Spec.Targets {
@@ -91,12 +97,14 @@ func (p *Planner) leftBehind(v *view) []string {
 		}
 		left := 0
 		for _, r := range table.Routes {
-			if v.isNodePrefix(r.Prefix) && r.Hop.IsValid() && (len(v.nodes) == 0 || v.isNodeHop(r)) {
+			if v.isNodePrefix(r.Prefix) && r.Hop.IsValid() && (len(v.nodes) == 0 ||
+				v.isNodeHop(r)) {
 				left++
 			}
 		}
 		if left > 0 {
-			lines = append(lines, fmt.Sprintf("%s still holds routes to its pods: %d", table.ID.Short(), left))
+			lines = append(lines, fmt.Sprintf("%s still holds routes to its pods: %d",
+				table.ID.Short(), left))
 		}
 	}
 	return lines
@@ -116,14 +124,18 @@ func (p *Planner) readSource(v *view) {
 	if table == nil {
 		p.reportUnread(v.gone(d.Table, p.add), v.config, d.Table, finding.TableMissing,
 			"route table %s of cluster "+v.cluster.ID.Short(),
-			next{command: Remake(v.cluster, d.Table, finding.Command("az network route-table show --ids %s", d.Table))})
+			next{command: Remake(v.cluster, d.Table,
+				finding.Command("az network route-table show --ids %s", d.Table))})
 		return
 	}
 	v.wanted = v.podRoutes(table)
 	p.strangeHops(v, table)
-	if len(v.wanted) == 0 && v.cluster.Nodes() > 0 && len(v.cidrs) > 0 && (len(v.nodes) > 0 || v.anyHop) {
-		f := finding.New(finding.SourceEmpty, v.name, string(table.ID), "route table %s of cluster %s holds no route to any of its nodes (it counts as the cluster's because %s)",
-			table.ID.Short(), v.cluster.ID.Short(), d.How).WithFix("az network route-table show --ids %s", table.ID)
+	if len(v.wanted) == 0 && v.cluster.Nodes() > 0 && len(v.cidrs) > 0 && (len(v.nodes) > 0 ||
+		v.anyHop) {
+		f := finding.New(finding.SourceEmpty, v.name, string(table.ID), "route table %s of "+
+			"cluster %s holds no route to any of its nodes (it counts as the cluster's because %s)",
+			table.ID.Short(), v.cluster.ID.Short(), d.How).WithFix("az network route-table show "+
+			"--ids %s", table.ID)
 		if d.Doubtful {
 			f = f.With("without better evidence, the table is associated with no subnet")
 		}
@@ -139,7 +151,8 @@ func madeByAKS(cluster *inventory.Cluster, table arm.ID) bool {
 
 // Remake is the command that restores a missing table: AKS restores a table that it made; for any
 // other table it is the given command.
-func Remake(cluster *inventory.Cluster, table arm.ID, other finding.CommandLine) finding.CommandLine {
+func Remake(cluster *inventory.Cluster, table arm.ID,
+	other finding.CommandLine) finding.CommandLine {
 	if !madeByAKS(cluster, table) {
 		return other
 	}
@@ -156,7 +169,8 @@ func (v *view) gone(table arm.ID, add func(finding.Finding)) func(finding.Findin
 	return func(f finding.Finding) {
 		if f.Code == finding.TableMissing {
 			f = f.With("AKS made the table, in node resource group "+v.cluster.NodeResourceGroup,
-				"az aks update brings the cluster back to its settings: AKS then associates its table "+
+				"az aks update brings the cluster back to its settings: AKS then associates its "+
+					"table "+
 					"with the node subnets (AKS#1500). Whether it recreates a deleted table is not "+
 					"documented, so check again afterwards")
 		}
@@ -164,7 +178,8 @@ func (v *view) gone(table arm.ID, add func(finding.Finding)) func(finding.Findin
 	}
 }
 
-// strangeHops reports routes in the cluster's table that look like pod routes and lead outside its node subnets.
+// strangeHops reports routes in the cluster's table that look like pod routes and lead outside its
+// node subnets.
 func (p *Planner) strangeHops(v *view, table *inventory.RouteTable) {
 	if len(v.nodes) == 0 && !v.anyHop {
 		return // checkCluster reports that no node subnet could be read
@@ -172,7 +187,8 @@ func (p *Planner) strangeHops(v *view, table *inventory.RouteTable) {
 	for _, r := range table.Routes {
 		if v.isNodePrefix(r.Prefix) && r.Hop.IsValid() && !v.isNodeHop(r) {
 			p.add(finding.New(finding.SourceHop, v.name, string(table.ID),
-				"route %s (%s) in the own table of cluster %s leads to %s, which is in none of its node subnets; it is not copied",
+				"route %s (%s) in the own table of cluster %s leads to %s, which is in none of "+
+					"its node subnets; it is not copied",
 				r.Name, r.Prefix, v.cluster.ID.Short(), r.NextHop()).About(r.Name).
 				With("the cloud provider deletes routes inside the pod CIDR that match no node").
 				WithAdvice("delete the route unless it is intended").
@@ -187,9 +203,9 @@ type ownTable struct {
 	how string
 }
 
-// noteOwnTables notes the tables that must not be written because of a cluster: the table with its pod
-// routes, and others that may be its own. A config that names another table is no proof: it may have
-// confused the two.
+// noteOwnTables notes the tables that must not be written because of a cluster: the table with its
+// pod routes, and others that may be its own. A config that names another table is no proof: it may
+// have confused the two.
 func (p *Planner) noteOwnTables(v *view) {
 	note := func(id arm.ID, how func() string) {
 		if _, known := arm.Lookup(p.ownTables, id); !known && id != "" {
@@ -254,7 +270,8 @@ func (n next) on(f finding.Finding) finding.Finding {
 
 // reportUnread reports a resource that is not in the snapshot: with the given code if it does not
 // exist, else as a failed read. what names the resource, with %s for its name.
-func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRoutes, id arm.ID, missing finding.Code, what string, do next) {
+func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRoutes, id arm.ID,
+	missing finding.Code, what string, do next) {
 	u, tried := p.s.Unread[id.Key()]
 	what = fmt.Sprintf(what, id.Short())
 	switch {
@@ -263,10 +280,12 @@ func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRou
 	case u.Absent:
 		add(do.on(finding.New(missing, c.Metadata.Name, string(id), "%s does not exist", what)))
 	case p.unanswered():
-		add(finding.New(finding.AzureUnreachable, c.Metadata.Name, "", "cluster %s was not checked: Azure does not answer", c.Metadata.Name).
+		add(finding.New(finding.AzureUnreachable, c.Metadata.Name, "",
+			"cluster %s was not checked: Azure does not answer", c.Metadata.Name).
 			With(u.Reason()))
 	default:
-		f := finding.New(finding.ReadFailed, c.Metadata.Name, string(id), "%s could not be read: %s", what, u.Reason())
+		f := finding.New(finding.ReadFailed, c.Metadata.Name, string(id),
+			"%s could not be read: %s", what, u.Reason())
 		if u.Status == 401 || u.Status == 403 {
 			f = f.WithAdvice("give the identity read access to %s", id)
 		}
@@ -274,8 +293,8 @@ func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRou
 	}
 }
 
-// unanswered reports whether Azure answered no call for these clusters: not one of their resources was
-// read or refused. Remembered facts are no answer.
+// unanswered reports whether Azure answered no call for these clusters: not one of their resources
+// was read or refused. Remembered facts are no answer.
 func (p *Planner) unanswered() bool {
 	if len(p.s.Tables)+len(p.s.Subnets) > 0 {
 		return false

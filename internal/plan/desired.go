@@ -19,11 +19,13 @@ type Association struct {
 	Why     string
 }
 
-// Table is a target with the routes it should hold: everything foreign just as it is, and the clusters' routes.
+// Table is a target with the routes it should hold: everything foreign just as it is, and the
+// clusters' routes.
 type Table struct {
 	ID     arm.ID
 	Routes []inventory.Route
-	// Reasons says by lower-case route name why a route is added or changed, Gone why one is left out.
+	// Reasons says by lower-case route name why a route is added or changed, Gone why one is left
+	// out.
 	Reasons, Gone map[string]Reason
 	// Limit is how many routes it may hold; 0 where nothing is added.
 	Limit int

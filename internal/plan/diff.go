@@ -28,7 +28,8 @@ func diffSubnet(subnet *inventory.Subnet, a Association) []Change {
 	if subnet.RouteTable.Equal(a.Table) {
 		return nil
 	}
-	c := Change{Verb: Associate, Resource: subnet.ID, Cluster: a.Cluster, New: &Value{RouteTable: a.Table}, Why: a.Why}
+	c := Change{Verb: Associate, Resource: subnet.ID, Cluster: a.Cluster,
+		New: &Value{RouteTable: a.Table}, Why: a.Why}
 	if subnet.RouteTable != "" {
 		c.Old = &Value{RouteTable: subnet.RouteTable}
 	}
@@ -50,14 +51,19 @@ func diffTable(table *inventory.RouteTable, desired Table) []Change {
 		delete(now, name)
 		switch reason := desired.Reasons[name]; {
 		case !there:
-			changes = append(changes, Change{Verb: Create, Resource: table.ID, Cluster: reason.Cluster, Route: r.Name, New: valueOf(r), Why: reason.Why, Repair: reason.Repair})
+			changes = append(changes, Change{Verb: Create, Resource: table.ID,
+				Cluster: reason.Cluster, Route: r.Name, New: valueOf(r), Why: reason.Why,
+				Repair: reason.Repair})
 		case old.Destination() != r.Destination() || !old.SameHop(r):
-			changes = append(changes, Change{Verb: Update, Resource: table.ID, Cluster: reason.Cluster, Route: r.Name, Old: valueOf(old), New: valueOf(r), Why: reason.Why, Repair: reason.Repair})
+			changes = append(changes, Change{Verb: Update, Resource: table.ID,
+				Cluster: reason.Cluster, Route: r.Name, Old: valueOf(old), New: valueOf(r),
+				Why: reason.Why, Repair: reason.Repair})
 		}
 	}
 	for name, r := range now {
 		reason := desired.Gone[name]
-		changes = append(changes, Change{Verb: Delete, Resource: table.ID, Cluster: reason.Cluster, Route: r.Name, Old: valueOf(r), Why: reason.Why})
+		changes = append(changes, Change{Verb: Delete, Resource: table.ID, Cluster: reason.Cluster,
+			Route: r.Name, Old: valueOf(r), Why: reason.Why})
 	}
 	return changes
 }

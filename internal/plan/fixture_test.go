@@ -15,11 +15,15 @@ import (
 )
 
 const (
-	sub       = "11111111-1111-1111-1111-111111111111"
-	clusterA  = arm.ID("/subscriptions/" + sub + "/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop")
-	clusterB  = arm.ID("/subscriptions/" + sub + "/resourceGroups/play-rg/providers/Microsoft.ContainerService/managedClusters/play")
-	tables    = arm.ID("/subscriptions/" + sub + "/resourceGroups/net-rg/providers/Microsoft.Network/routeTables")
-	vnet      = arm.ID("/subscriptions/" + sub + "/resourceGroups/net-rg/providers/Microsoft.Network/virtualNetworks/vnet")
+	sub      = "11111111-1111-1111-1111-111111111111"
+	clusterA = arm.ID("/subscriptions/" + sub +
+		"/resourceGroups/shop-rg/providers/Microsoft.ContainerService/managedClusters/shop")
+	clusterB = arm.ID("/subscriptions/" + sub +
+		"/resourceGroups/play-rg/providers/Microsoft.ContainerService/managedClusters/play")
+	tables = arm.ID("/subscriptions/" + sub +
+		"/resourceGroups/net-rg/providers/Microsoft.Network/routeTables")
+	vnet = arm.ID("/subscriptions/" + sub +
+		"/resourceGroups/net-rg/providers/Microsoft.Network/virtualNetworks/vnet")
 	tableA    = tables + "/shop-rt"
 	tableB    = tables + "/play-rt"
 	gateway   = tables + "/gw-rt"
@@ -38,9 +42,11 @@ type world struct {
 
 var longNode = regexp.MustCompile(`(?i)aks-([a-z])-00000000-vmss00000(\d)`)
 
-// full makes n3, as these tests write the name of a node, what AKS calls one; short is the other way.
+// full makes n3, as these tests write the name of a node, what AKS calls one; short is the other
+// way.
 func full(name string) string {
-	if len(name) > 1 && name[0] >= 'a' && name[0] <= 'z' && name[1] >= '0' && name[1] <= '9' && (len(name) == 2 || name[2] == '_') {
+	if len(name) > 1 && name[0] >= 'a' && name[0] <= 'z' && name[1] >= '0' && name[1] <= '9' &&
+		(len(name) == 2 || name[2] == '_') {
 		return fmt.Sprintf("aks-%c-00000000-vmss00000%c%s", name[0], name[1], name[2:])
 	}
 	return name
@@ -73,7 +79,8 @@ func routeDoc(text string) string {
 	if _, err := netip.ParseAddr(f[2]); err == nil {
 		hop = `"nextHopType":"VirtualAppliance","nextHopIpAddress":"` + f[2] + `"`
 	}
-	return fmt.Sprintf(`{"name":%q,"x-unknown":{"n":1.50},"properties":{"addressPrefix":%q, %s,"hasBgpOverride":false}}`, f[0], f[1], hop)
+	return fmt.Sprintf(
+		`{"name":%q,"x-unknown":{"n":1.50},"properties":{"addressPrefix":%q, %s,"hasBgpOverride":false}}`, f[0], f[1], hop)
 }
 
 func (w *world) table(id arm.ID, routes ...string) *world {
@@ -81,7 +88,9 @@ func (w *world) table(id arm.ID, routes ...string) *world {
 	for i, r := range routes {
 		docs[i] = routeDoc(r)
 	}
-	raw := fmt.Sprintf(`{"id":%q,"etag":"W/\"1\"","tags":{"a":"b"},"properties":{"routes":[%s],"future":[1, 2]}}`, id, strings.Join(docs, ","))
+	raw := fmt.Sprintf(
+		`{"id":%q,"etag":"W/\"1\"","tags":{"a":"b"},"properties":{"routes":[%s],"future":[1, 2]}}`,
+		id, strings.Join(docs, ","))
 	return w.rawTable(raw)
 }
 
@@ -99,7 +108,8 @@ func (w *world) subnet(id arm.ID, prefix string, table arm.ID) *world {
 	if table != "" {
 		link = fmt.Sprintf(`,"routeTable":{"id":%q}`, table)
 	}
-	s, err := inventory.DecodeSubnet([]byte(fmt.Sprintf(`{"id":%q,"properties":{"addressPrefix":%q%s}}`, id, prefix, link)))
+	s, err := inventory.DecodeSubnet(
+		[]byte(fmt.Sprintf(`{"id":%q,"properties":{"addressPrefix":%q%s}}`, id, prefix, link)))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -156,14 +166,15 @@ func (w *world) nics(cluster arm.ID, addresses ...string) *world {
 	return w
 }
 
-// shop is the plain case: one cluster with three nodes, whose NICs were read, its table on its node subnet, and a gateway's
-// table with one route of its own.
+// shop is the plain case: one cluster with three nodes, whose NICs were read, its table on its node
+// subnet, and a gateway's table with one route of its own.
 func shop(t testing.TB) *world {
 	w := &world{t: t, s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
 	w.cluster(clusterA, "10.244.0.0/16", nodesA).
 		subnet(nodesA, "10.240.0.0/24", tableA).
 		subnet(gatewayIn, "10.240.9.0/24", gateway).
-		table(tableA, "egress 0.0.0.0/0 10.1.0.4", "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5", "n2____102442024 10.244.2.0/24 10.240.0.6").
+		table(tableA, "egress 0.0.0.0/0 10.1.0.4", "n0____102440024 10.244.0.0/24 10.240.0.4",
+			"n1____102441024 10.244.1.0/24 10.240.0.5", "n2____102442024 10.244.2.0/24 10.240.0.6").
 		table(gateway, "own 192.168.0.0/16 10.1.0.4")
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
 	w.config("shop", clusterA, gateway)

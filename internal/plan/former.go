@@ -11,8 +11,8 @@ import (
 
 // Copies of a former pod CIDR. A cluster was deleted and made again with another pod CIDR: what the
 // targets have of its old routes has no prefix of its nodes any more, and its next hop is in one of
-// its node subnets, present or remembered. No cluster that is seen has the prefix, and all clusters of
-// the target are seen.
+// its node subnets, present or remembered. No cluster that is seen has the prefix, and all clusters
+// of the target are seen.
 //
 //	the cluster's table had this very route | it is the cluster's, and stale: as every stale route,
 //	                                        |   it is deleted or withheld
@@ -33,8 +33,8 @@ func (t *target) formerOwners(r inventory.Route) (owners []*share) {
 	return owners
 }
 
-// placeFormer leaves out a route of a former pod CIDR that nothing remembers, where it is proven stale,
-// and reports whether it did. Of others it is noted that they are there.
+// placeFormer leaves out a route of a former pod CIDR that nothing remembers, where it is proven
+// stale, and reports whether it did. Of others it is noted that they are there.
 func (t *target) placeFormer(r inventory.Route) (left bool) {
 	if !podRouteStyle(r) || !t.mayBeFormer(&r) || !t.nobodys(r) {
 		return false
@@ -74,7 +74,8 @@ func (t *target) nobodys(r inventory.Route) bool {
 		if t.w.vanished(s.view) {
 			continue // target.ofVanished has let it pass
 		}
-		if s.wanted == nil || s.blind || slices.ContainsFunc(s.cluster.PodCIDRs, r.Prefix.Overlaps) {
+		if s.wanted == nil || s.blind ||
+			slices.ContainsFunc(s.cluster.PodCIDRs, r.Prefix.Overlaps) {
 			return false
 		}
 	}
@@ -82,10 +83,10 @@ func (t *target) nobodys(r inventory.Route) bool {
 	return owner == nil && !kept && blind == ""
 }
 
-// provenFormer proves that no node is behind a route of a former pod CIDR that nothing remembers. All
-// networks that the target reaches, and that have the next hop, have to be those of the cluster's
-// nodes: then the next hop is one of them, with another pod CIDR; or no NIC has it, of the cluster's or
-// of anybody in its subnet, whose own table lacks the route.
+// provenFormer proves that no node is behind a route of a former pod CIDR that nothing remembers.
+// All networks that the target reaches, and that have the next hop, have to be those of the
+// cluster's nodes: then the next hop is one of them, with another pod CIDR; or no NIC has it, of
+// the cluster's or of anybody in its subnet, whose own table lacks the route.
 func (t *target) provenFormer(s *share, r inventory.Route) proof {
 	if !s.mayTouch(r) || t.w.shows || t.needNetworks(r.Hop) || !t.reachesNodes(s, r) {
 		return proof{}
@@ -130,7 +131,8 @@ func (t *target) reportFormer(s *share) {
 	}
 	f := t.finding(finding.RoutesOrphaned, s,
 		"%s holds %s that may date from a former pod CIDR of cluster %s, which is not proven",
-		t.now.ID.Short(), number(n, "route", "routes"), s.cluster.ID.Short()).About("former pod CIDR").With(s.former...).
+		t.now.ID.Short(), number(n, "route", "routes"), s.cluster.ID.Short()).About(
+		"former pod CIDR").With(s.former...).
 		WithAdvice("see for each route which proof is missing").
 		WithFix("routekeeper prune-orphans --subscription %s --table %s",
 			t.now.ID.Subscription(), t.now.ID)

@@ -9,19 +9,23 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// madeAgain is the shop's cluster made again with the pod CIDR 10.245.0.0/16, in the same subnet. Its
-// target has two routes of the old one, to an address that a new node has and to one that none has.
+// madeAgain is the shop's cluster made again with the pod CIDR 10.245.0.0/16, in the same subnet.
+// Its target has two routes of the old one, to an address that a new node has and to one that none
+// has.
 func madeAgain(t *testing.T) *world {
 	w := shop(t)
 	w.cluster(clusterA, "10.245.0.0/16", nodesA)
-	w.table(tableA, "n0 10.245.0.0/24 10.240.0.4", "n1 10.245.1.0/24 10.240.0.5", "n2 10.245.2.0/24 10.240.0.6")
-	w.table(gateway, "own 192.168.0.0/16 10.1.0.4", "n3 10.244.0.0/24 10.240.0.4", "n4 10.244.1.0/24 10.240.0.77",
+	w.table(tableA, "n0 10.245.0.0/24 10.240.0.4", "n1 10.245.1.0/24 10.240.0.5",
+		"n2 10.245.2.0/24 10.240.0.6")
+	w.table(gateway, "own 192.168.0.0/16 10.1.0.4", "n3 10.244.0.0/24 10.240.0.4",
+		"n4 10.244.1.0/24 10.240.0.77",
 		"n0 10.245.0.0/24 10.240.0.4", "n1 10.245.1.0/24 10.240.0.5", "n2 10.245.2.0/24 10.240.0.6")
 	return w
 }
 
 func (w *world) settle(prefix, hop string) {
-	w.remembered(clusterA).Settled = map[netip.Prefix]netip.Addr{mustPrefix(prefix): netip.MustParseAddr(hop)}
+	w.remembered(clusterA).Settled = map[netip.Prefix]netip.Addr{
+		mustPrefix(prefix): netip.MustParseAddr(hop)}
 }
 
 func (w *world) had(routes ...string) {
@@ -34,7 +38,8 @@ func (w *world) had(routes ...string) {
 }
 
 func (w *world) network(id arm.ID, prefix string) {
-	w.s.VNets[id.Key()] = &inventory.VNet{Document: arm.Document{ID: id}, Prefixes: []netip.Prefix{mustPrefix(prefix)}}
+	w.s.VNets[id.Key()] = &inventory.VNet{Document: arm.Document{ID: id},
+		Prefixes: []netip.Prefix{mustPrefix(prefix)}}
 }
 
 // readNetworks has the target be on a subnet, and the network of it and of the nodes be read.
@@ -43,10 +48,11 @@ func (w *world) readNetworks() {
 	w.network(vnet, "10.240.0.0/16")
 }
 
-// TestFormerPodCIDR: copies of the routes of a cluster that was made again with another pod CIDR are
-// said to be there, and each goes when it is proven stale.
+// TestFormerPodCIDR: copies of the routes of a cluster that was made again with another pod CIDR
+// are said to be there, and each goes when it is proven stale.
 func TestFormerPodCIDR(t *testing.T) {
-	const third, fourth = "delete gw-rt n3 10.244.0.0/24>10.240.0.4 -\n", "delete gw-rt n4 10.244.1.0/24>10.240.0.77 -"
+	const third, fourth = "delete gw-rt n3 10.244.0.0/24>10.240.0.4 -\n", "delete gw-rt n4 " +
+		"10.244.1.0/24>10.240.0.77 -"
 	const unproven = "routes-orphaned info"
 	t.Run("remembered", func(t *testing.T) {
 		w := madeAgain(t)
@@ -57,7 +63,8 @@ func TestFormerPodCIDR(t *testing.T) {
 		}
 		w.settle("10.245.0.0/24", "10.240.0.4")
 		p = w.expect(third+fourth, "")
-		if why := p.Changes[0].Why; why != "its node at 10.240.0.4 has the pod CIDR 10.245.0.0/24 now" {
+		if why := p.Changes[0].Why; why != "its node at 10.240.0.4 has the pod CIDR "+
+			"10.245.0.0/24 now" {
 			t.Error(why)
 		}
 		w.configs[0].Spec.Targets[0].Policy = "UpsertOnly"
@@ -80,14 +87,16 @@ func TestFormerPodCIDR(t *testing.T) {
 		w.configs[0].Spec.Targets[0].Policy = "UpsertOnly"
 		w.expect("", unproven)
 		w.configs[0].Spec.Targets[0].Policy = "Sync"
-		machine := arm.ID("/subscriptions/" + sub + "/resourceGroups/other/providers/Microsoft.Network/networkInterfaces/vm")
+		machine := arm.ID("/subscriptions/" + sub +
+			"/resourceGroups/other/providers/Microsoft.Network/networkInterfaces/vm")
 		w.s.Subnet(nodesA).Configurations = []arm.ID{machine.Child("ipConfigurations", "ip")}
 		w.expect(third, unproven)
 	})
 	t.Run("the subnet's table has the route, too", func(t *testing.T) {
 		w := madeAgain(t)
 		w.readNetworks()
-		w.table(tableA, "n0 10.245.0.0/24 10.240.0.4", "n1 10.245.1.0/24 10.240.0.5", "n2 10.245.2.0/24 10.240.0.6",
+		w.table(tableA, "n0 10.245.0.0/24 10.240.0.4", "n1 10.245.1.0/24 10.240.0.5",
+			"n2 10.245.2.0/24 10.240.0.6",
 			"n4 10.244.1.0/24 10.240.0.77")
 		w.expect("", unproven)
 	})
@@ -96,7 +105,8 @@ func TestFormerPodCIDR(t *testing.T) {
 	t.Run("the same addresses in another network", func(t *testing.T) {
 		w := madeAgain(t)
 		w.settle("10.245.0.0/24", "10.240.0.4")
-		other := arm.ID("/subscriptions/" + sub + "/resourceGroups/other/providers/Microsoft.Network/virtualNetworks/other")
+		other := arm.ID("/subscriptions/" + sub +
+			"/resourceGroups/other/providers/Microsoft.Network/virtualNetworks/other")
 		w.s.Table(gateway).Subnets = []arm.ID{other.Child("subnets", "gw")}
 		w.network(other, "10.240.0.0/16")
 		w.expect("", unproven)
@@ -113,7 +123,8 @@ func TestNotOfAFormerPodCIDR(t *testing.T) {
 			w.table(gateway, "n3 10.244.0.0/24 10.230.0.4", "n4 10.244.1.0/24 10.230.0.77")
 		},
 		"of another cluster in the same target": func(w *world) {
-			w.cluster(clusterB, "10.244.0.0/16", nodesB).subnet(nodesB, "10.241.0.0/24", tableB).table(tableB)
+			w.cluster(clusterB, "10.244.0.0/16", nodesB).subnet(nodesB, "10.241.0.0/24",
+				tableB).table(tableB)
 			w.config("play", clusterB, gateway).Spec.RouteTableID = string(tableB)
 		},
 		"of pod addresses that the config leaves out": func(w *world) {
@@ -131,7 +142,8 @@ func TestNotOfAFormerPodCIDR(t *testing.T) {
 					t.Errorf("%s", changes(p))
 				}
 			}
-			if got := codes(p); strings.Contains(got, "withheld") || strings.Contains(got, "orphaned") {
+			if got := codes(p); strings.Contains(got, "withheld") ||
+				strings.Contains(got, "orphaned") {
 				t.Error(got)
 			}
 		})

@@ -24,13 +24,18 @@ func TestTableGoneOfAKS(t *testing.T) {
 		guarded bool
 		fix     string
 	}{
-		"AKS's":                    {node + managed, false, update},
-		"AKS's, in other case":     {arm.ID(strings.ToUpper(string(node + managed))), false, update},
-		"AKS's, for a gateway":     {node + managed, true, update},
-		"brought":                  {tableA, false, "az network route-table show --ids " + string(tableA)},
-		"brought, named like it":   {tables + managed, false, "az network route-table show --ids " + string(tables+managed)},
-		"another's in AKS's group": {node + "/mine", false, "az network route-table show --ids " + string(node+"/mine")},
-		"brought, for a gateway":   {hub, true, "create the table, or correct spec.guard.subnets of shop"},
+		"AKS's": {node + managed, false, update},
+		"AKS's, in other case": {arm.ID(strings.ToUpper(string(node + managed))), false,
+			update},
+		"AKS's, for a gateway": {node + managed, true, update},
+		"brought": {tableA, false, "az network route-table show --ids " +
+			string(tableA)},
+		"brought, named like it": {tables + managed, false, "az network route-table show --ids " +
+			string(tables+managed)},
+		"another's in AKS's group": {node + "/mine", false, "az network route-table show --ids " +
+			string(node+"/mine")},
+		"brought, for a gateway": {hub, true, "create the table, or correct spec.guard.subnets " +
+			"of shop"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := quiet(t)
@@ -50,7 +55,8 @@ func TestTableGoneOfAKS(t *testing.T) {
 			w.s.Unread[c.table.Key()] = inventory.Unread{ID: c.table, Absent: true, Status: 404}
 			found := Make(w.s, w.configs).Findings
 			i := slices.IndexFunc(found, func(f finding.Finding) bool {
-				return f.Code == finding.TableMissing && strings.EqualFold(f.Resource, string(c.table))
+				return f.Code == finding.TableMissing &&
+					strings.EqualFold(f.Resource, string(c.table))
 			})
 			if i < 0 {
 				t.Fatalf("%+v", found)

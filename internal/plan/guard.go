@@ -29,18 +29,22 @@ func (p *Planner) makeWishes() {
 		}
 		if v.cluster != nil && v.cluster.Kubenet() && v.source != "" && !v.doubtful {
 			for _, id := range v.subnets {
-				p.wishes = append(p.wishes, wish{v, id, v.source, "node subnet", v.proven || v.config.Spec.RouteTableID != ""})
+				p.wishes = append(p.wishes, wish{v, id, v.source, "node subnet", v.proven ||
+					v.config.Spec.RouteTableID != ""})
 			}
 		}
 		for _, g := range spec.Subnets {
-			p.wishes = append(p.wishes, wish{v, arm.ID(g.SubnetID), arm.ID(g.RouteTableID), "guarded subnet", true})
+			p.wishes = append(p.wishes, wish{v, arm.ID(g.SubnetID), arm.ID(g.RouteTableID),
+				"guarded subnet", true})
 		}
 	}
-	slices.SortStableFunc(p.wishes, func(a, b wish) int { return strings.Compare(a.subnet.Key(), b.subnet.Key()) })
+	slices.SortStableFunc(p.wishes, func(a, b wish) int {
+		return strings.Compare(a.subnet.Key(), b.subnet.Key())
+	})
 }
 
-// elsewhere reports whether a table is known as another configured cluster's own, even if that cluster
-// cannot be read now or is not part of this check.
+// elsewhere reports whether a table is known as another configured cluster's own, even if that
+// cluster cannot be read now or is not part of this check.
 func (p *Planner) elsewhere(table arm.ID, except *view) bool {
 	for _, v := range p.views {
 		if v != except && table.Equal(v.source) {
@@ -60,8 +64,8 @@ func (p *Planner) gone(v *view) bool {
 	return cluster.Absent
 }
 
-// associations returns the associations to make. Two configs that want different tables on one subnet
-// would replace each other's forever, so neither is made.
+// associations returns the associations to make. Two configs that want different tables on one
+// subnet would replace each other's forever, so neither is made.
 func (w *work) associations(wishes []wish, read func(arm.ID) *inventory.Subnet) []Association {
 	var out []Association
 	for start := 0; start < len(wishes); {
@@ -73,8 +77,11 @@ func (w *work) associations(wishes []wish, read func(arm.ID) *inventory.Subnet) 
 			}
 		}
 		if against != nil {
-			w.add(finding.New(finding.AssociationOther, first.v.name, string(first.subnet), "two configs want different tables on subnet %s, so neither is set: %s of %s and %s of %s",
-				first.subnet.Short(), first.table.Short(), first.v.name, against.table.Short(), against.v.name).
+			w.add(finding.New(finding.AssociationOther, first.v.name, string(first.subnet),
+				"two configs want different tables on subnet %s, so neither is set: %s of %s and "+
+					"%s of %s",
+				first.subnet.Short(), first.table.Short(), first.v.name, against.table.Short(),
+				against.v.name).
 				WithAdvice("correct spec.guard.subnets of %s or %s", first.v.name, against.v.name))
 		} else if a := w.guardSubnet(first, read(first.subnet)); a != nil {
 			out = append(out, *a)
@@ -87,10 +94,12 @@ func (w *work) associations(wishes []wish, read func(arm.ID) *inventory.Subnet) 
 // guardSubnet decides what to do about one subnet.
 func (w *work) guardSubnet(wish wish, subnet *inventory.Subnet) *Association {
 	// A lost association needs only the table's ID: Azure refuses a table that does not exist.
-	known := w.s.Table(wish.table) != nil || subnet != nil && subnet.RouteTable == "" && !w.s.Unread[wish.table.Key()].Absent
+	known := w.s.Table(wish.table) != nil || subnet != nil && subnet.RouteTable == "" &&
+		!w.s.Unread[wish.table.Key()].Absent
 	if !known {
 		if wish.what != "node subnet" { // readSource reports a cluster's own table
-			w.reportUnread(wish.v.gone(wish.table, w.add), wish.v.config, wish.table, finding.TableMissing,
+			w.reportUnread(wish.v.gone(wish.table, w.add), wish.v.config, wish.table,
+				finding.TableMissing,
 				"route table %s, which subnet "+wish.subnet.Short()+" should have,",
 				orRemake(wish.v.cluster, wish.table,
 					"create the table, or correct spec.guard.subnets of "+wish.v.name))
@@ -107,25 +116,34 @@ func (w *work) guardSubnet(wish wish, subnet *inventory.Subnet) *Association {
 	}
 	if subnet.RouteTable.Equal(wish.table) {
 		if subnet.Failed {
-			w.add(unsettled(wish.v.name, subnet.ID, finding.Command("az network vnet subnet update --ids %s", subnet.ID)))
+			w.add(unsettled(wish.v.name, subnet.ID,
+				finding.Command("az network vnet subnet update --ids %s", subnet.ID)))
 		}
 		return nil
 	}
 	spec := wish.v.config.Spec.Guard
-	fix := finding.Command("az network vnet subnet update --ids %s --route-table %s", subnet.ID, wish.table)
+	fix := finding.Command("az network vnet subnet update --ids %s --route-table %s", subnet.ID,
+		wish.table)
 	lost := subnet.RouteTable == ""
 	switch {
 	case lost && spec.Mode == v1alpha1.GuardEnforce:
-		return &Association{wish.v.name, subnet.ID, wish.table, wish.what + " has lost its route table"}
+		return &Association{wish.v.name, subnet.ID, wish.table, wish.what +
+			" has lost its route table"}
 	case lost:
-		w.add(finding.New(finding.AssociationLost, wish.v.name, string(subnet.ID), "%s %s has lost its route table %s",
+		w.add(finding.New(finding.AssociationLost, wish.v.name, string(subnet.ID),
+			"%s %s has lost its route table %s",
 			wish.what, subnet.ID.Short(), wish.table.Short()).WithFix("%s", fix))
-	case spec.Mode == v1alpha1.GuardEnforce && spec.OnOtherTable == v1alpha1.OtherTableReplace && (wish.sure || w.s.Table(subnet.RouteTable) != nil) && !w.elsewhere(subnet.RouteTable, wish.v):
-		return &Association{wish.v.name, subnet.ID, wish.table, wish.what + " has the table " + subnet.RouteTable.Short() + " in place of its own"}
+	case spec.Mode == v1alpha1.GuardEnforce && spec.OnOtherTable == v1alpha1.OtherTableReplace &&
+		(wish.sure || w.s.Table(subnet.RouteTable) != nil) &&
+		!w.elsewhere(subnet.RouteTable, wish.v):
+		return &Association{wish.v.name, subnet.ID, wish.table, wish.what + " has the table " +
+			subnet.RouteTable.Short() + " in place of its own"}
 	default:
-		w.add(finding.New(finding.AssociationOther, wish.v.name, string(subnet.ID), "%s %s has the route table %s instead of %s",
+		w.add(finding.New(finding.AssociationOther, wish.v.name, string(subnet.ID),
+			"%s %s has the route table %s instead of %s",
 			wish.what, subnet.ID.Short(), subnet.RouteTable.Short(), wish.table.Short()).
-			With("present: "+string(subnet.RouteTable), "expected: "+string(wish.table)).WithFix("%s", fix))
+			With("present: "+string(subnet.RouteTable), "expected: "+
+				string(wish.table)).WithFix("%s", fix))
 	}
 	return nil
 }

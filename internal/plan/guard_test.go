@@ -29,7 +29,8 @@ func TestGuardNodeSubnets(t *testing.T) {
 	guard := &w.configs[0].Spec.Guard
 	guard.Mode = v1alpha1.GuardObserve
 	p := w.expect("", "association-lost\nassociation-lost")
-	if !strings.Contains(p.Findings[0].Fix, "--ids "+string(nodesA)+" --route-table "+string(tableA)) {
+	if !strings.Contains(p.Findings[0].Fix, "--ids "+string(nodesA)+" --route-table "+
+		string(tableA)) {
 		t.Errorf("the fix is not to be pasted: %s", p.Findings[0].Fix)
 	}
 	guard.Mode = v1alpha1.GuardOff
@@ -55,7 +56,8 @@ func TestGuardOtherTable(t *testing.T) {
 func TestGuardFurtherSubnets(t *testing.T) {
 	w := quiet(t)
 	guard := &w.configs[0].Spec.Guard
-	guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: strings.ToUpper(string(gatewayIn)), RouteTableID: string(gateway)}}
+	guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: strings.ToUpper(string(gatewayIn)),
+		RouteTableID: string(gateway)}}
 	w.expect("", "")
 	w.subnet(gatewayIn, "10.240.9.0/24", "")
 	w.expect("associate vnet/gw - gw-rt", "")
@@ -73,21 +75,26 @@ func TestGuardFurtherSubnets(t *testing.T) {
 func TestGuardDisagreement(t *testing.T) {
 	w := quiet(t)
 	w.config("play", clusterB)
-	w.cluster(clusterB, "10.245.0.0/16", nodesB).subnet(nodesB, "10.250.0.0/24", tableB).table(tableB, "p0 10.245.0.0/24 10.250.0.4")
-	w.configs[1].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(nodesA), RouteTableID: string(tableB)}}
+	w.cluster(clusterB, "10.245.0.0/16", nodesB).subnet(nodesB, "10.250.0.0/24",
+		tableB).table(tableB, "p0 10.245.0.0/24 10.250.0.4")
+	w.configs[1].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+		{SubnetID: string(nodesA), RouteTableID: string(tableB)}}
 	w.configs[1].Spec.Guard.OnOtherTable = v1alpha1.OtherTableReplace
 	w.expect("", "association-other-table")
 	// Also while the cluster's own table cannot be read.
 	w.remembered(clusterA).LastTable = tableA
 	delete(w.s.Tables, tableA.Key())
-	w.s.Unread[tableA.Key()] = inventory.Unread{ID: tableA, Status: 403, Code: "AuthorizationFailed"}
+	w.s.Unread[tableA.Key()] = inventory.Unread{ID: tableA, Status: 403,
+		Code: "AuthorizationFailed"}
 	w.expect("", "association-other-table\nread-failed")
 }
 
-// TestGuardSpelling: the association is made with the ID as Azure spells it, not as the config does.
+// TestGuardSpelling: the association is made with the ID as Azure spells it, not as the config
+// does.
 func TestGuardSpelling(t *testing.T) {
 	w := quiet(t)
-	w.configs[0].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(gatewayIn), RouteTableID: strings.ToUpper(string(gateway))}}
+	w.configs[0].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+		{SubnetID: string(gatewayIn), RouteTableID: strings.ToUpper(string(gateway))}}
 	w.subnet(gatewayIn, "10.240.9.0/24", "")
 	if p := w.expect("associate vnet/gw - gw-rt", ""); p.Changes[0].New.RouteTable != gateway {
 		t.Errorf("spelled %s", p.Changes[0].New.RouteTable)
@@ -109,17 +116,24 @@ func TestEmptySource(t *testing.T) {
 
 // TestDiscover goes through the ways to find the cluster's own table, in their order.
 func TestDiscover(t *testing.T) {
-	managed := arm.ID("/subscriptions/" + sub + "/resourceGroups/mc_shop/providers/Microsoft.Network/routeTables/aks-agentpool-12345678-routetable")
+	managed := arm.ID("/subscriptions/" + sub +
+		"/resourceGroups/mc_shop/providers/Microsoft.Network/routeTables/aks-agentpool-12345678-routetable")
 	second := vnet + "/subnets/shop-nodes2"
 	const carried = "n0 10.244.0.0/24 10.240.0.4"
 	none := func(w *world) { w.subnet(nodesA, "10.240.0.0/24", "") }
 	log := func(ids ...arm.ID) func(*world) {
-		return func(w *world) { w.s.Learn(clusterA).LogRead, w.s.Learn(clusterA).Written = true, ids }
+		return func(w *world) {
+			w.s.Learn(clusterA).LogRead, w.s.Learn(clusterA).Written = true, ids
+		}
 	}
 	managedRead := func(ids ...arm.ID) func(*world) {
-		return func(w *world) { w.s.Learn(clusterA).ManagedRead, w.s.Learn(clusterA).Managed = true, ids }
+		return func(w *world) {
+			w.s.Learn(clusterA).ManagedRead, w.s.Learn(clusterA).Managed = true, ids
+		}
 	}
-	table := func(id arm.ID, routes ...string) func(*world) { return func(w *world) { w.table(id, routes...) } }
+	table := func(id arm.ID, routes ...string) func(*world) {
+		return func(w *world) { w.table(id, routes...) }
+	}
 	absent := func(id arm.ID) func(*world) {
 		return func(w *world) { w.s.Unread[id.Key()] = inventory.Unread{ID: id, Absent: true} }
 	}
@@ -129,7 +143,9 @@ func TestDiscover(t *testing.T) {
 	names := func(id arm.ID) func(*world) {
 		return func(w *world) { w.configs[0].Spec.RouteTableID = string(id) }
 	}
-	remembers := func(id arm.ID) func(*world) { return func(w *world) { w.remembered(clusterA).LastTable = id } }
+	remembers := func(id arm.ID) func(*world) {
+		return func(w *world) { w.remembered(clusterA).LastTable = id }
+	}
 	steps := func(s ...func(*world)) []func(*world) { return s }
 	tests := []struct {
 		name     string
@@ -138,61 +154,107 @@ func TestDiscover(t *testing.T) {
 		doubtful bool
 		want     string // what to read, or the words of the finding
 	}{
-		{"the config names it", steps(func(w *world) { w.configs[0].Spec.RouteTableID = string(tableA) }), tableA, false, ""},
-		{"the config names it, the nodes have another: ask the log", steps(names(hub)), "", false, "written"},
+		{"the config names it",
+			steps(func(w *world) { w.configs[0].Spec.RouteTableID = string(tableA) }), tableA,
+			false, ""},
+		{"the config names it, the nodes have another: ask the log", steps(names(hub)), "", false,
+			"written"},
 		{"the config names it, the log shows nothing", steps(names(hub), log()), hub, false, ""},
-		{"the config names it, and so does the log", steps(names(hub), log(hub, tableA)), hub, false, ""},
-		{"the config names one, the log another that carries", steps(names(hub), log(tableA)), "", false, "the config names hub-rt, but its identity wrote shop-rt"},
-		{"the config names one, the log another cluster's", steps(names(hub), log(tableB), table(tableB, "p0 10.245.0.0/24 10.250.0.4")), hub, false, ""},
-		{"memory before an association that carries nothing", steps(remembers(tableB), table(tableA)), tableB, false, ""},
-		{"memory against an association that carries: ask the log", steps(remembers(tableB)), "", false, "written"},
-		{"memory against an association that carries, the log knows", steps(remembers(tableB), log(tableA)), tableA, false, ""},
-		{"memory against an association that carries, the log does not know", steps(remembers(tableB), log()), "", false, "had several tables with routes to its nodes: play-rt, shop-rt"},
-		{"proven memory before any association", steps(remembers(tableB), func(w *world) { w.remembered(clusterA).LastProven = true }), tableB, false, ""},
+		{"the config names it, and so does the log", steps(names(hub), log(hub, tableA)), hub,
+			false, ""},
+		{"the config names one, the log another that carries", steps(names(hub), log(tableA)), "",
+			false, "the config names hub-rt, but its identity wrote shop-rt"},
+		{"the config names one, the log another cluster's",
+			steps(names(hub), log(tableB), table(tableB, "p0 10.245.0.0/24 10.250.0.4")), hub,
+			false, ""},
+		{"memory before an association that carries nothing",
+			steps(remembers(tableB), table(tableA)), tableB, false, ""},
+		{"memory against an association that carries: ask the log", steps(remembers(tableB)), "",
+			false, "written"},
+		{"memory against an association that carries, the log knows",
+			steps(remembers(tableB), log(tableA)), tableA, false, ""},
+		{"memory against an association that carries, the log does not know",
+			steps(remembers(tableB), log()), "", false, "had several tables with routes to its " +
+				"nodes: play-rt, shop-rt"},
+		{"proven memory before any association",
+			steps(remembers(tableB), func(w *world) { w.remembered(clusterA).LastProven = true }),
+			tableB, false, ""},
 
 		{"the association", nil, tableA, false, ""},
-		{"the association, its table not read yet", steps(func(w *world) { delete(w.s.Tables, tableA.Key()) }), "", false, "tables"},
-		{"the association with a table that carries nothing: ask the log", steps(table(tableA)), "", false, "written"},
-		{"and the log knows the right one", steps(table(tableA), table(tableB, carried), log(tableB)), tableB, false, ""},
+		{"the association, its table not read yet",
+			steps(func(w *world) { delete(w.s.Tables, tableA.Key()) }), "", false, "tables"},
+		{"the association with a table that carries nothing: ask the log", steps(table(tableA)), "",
+			false, "written"},
+		{"and the log knows the right one", steps(table(tableA), table(tableB, carried),
+			log(tableB)), tableB, false, ""},
 		{"and the log does not: doubtful", steps(table(tableA), log()), tableA, true, ""},
-		{"no nodes, no routes: the association counts", steps(table(tableA), func(w *world) { w.s.Clusters[clusterA.Key()].Pools[0].Count = 0 }), tableA, false, ""},
-		{"the association is a target, which is no candidate", steps(func(w *world) { w.subnet(nodesA, "10.240.0.0/24", gateway) }, log(), managedRead()), "", false, "holds no managed table"},
-		{"two associations, one of which carries", steps(both, table(tableB, "egress 0.0.0.0/0 10.1.0.4")), tableA, false, ""},
+		{"no nodes, no routes: the association counts",
+			steps(table(tableA), func(w *world) {
+				w.s.Clusters[clusterA.Key()].Pools[0].Count = 0
+			}), tableA, false, ""},
+		{"the association is a target, which is no candidate",
+			steps(func(w *world) { w.subnet(nodesA, "10.240.0.0/24", gateway) }, log(),
+				managedRead()), "", false, "holds no managed table"},
+		{"two associations, one of which carries",
+			steps(both, table(tableB, "egress 0.0.0.0/0 10.1.0.4")), tableA, false, ""},
 		{"two that carry: ask the log", steps(both, table(tableB, carried)), "", false, "written"},
-		{"two that carry, the log decides", steps(both, table(tableB, carried), log(tableB)), tableB, false, ""},
-		{"two that carry, nobody decides", steps(both, table(tableB, carried), log()), "", false, "its node subnets have several tables with routes to its nodes: play-rt, shop-rt"},
-		{"two, neither carries", steps(both, table(tableA), table(tableB), log()), "", false, "its node subnets have different tables, and none holds a route to its nodes"},
+		{"two that carry, the log decides", steps(both, table(tableB, carried), log(tableB)),
+			tableB, false, ""},
+		{"two that carry, nobody decides", steps(both, table(tableB, carried), log()), "", false,
+			"its node subnets have several tables with routes to its nodes: play-rt, shop-rt"},
+		{"two, neither carries", steps(both, table(tableA), table(tableB), log()), "", false,
+			"its node subnets have different tables, and none holds a route to its nodes"},
 
 		{"stripped: ask the log", steps(none), "", false, "written"},
 		{"the log, its tables not read yet", steps(none, log(tableB)), "", false, "tables"},
 		{"the log", steps(none, log(tableA)), tableA, false, ""},
-		{"the log of an identity shared with another cluster", steps(none, log(tableB, tableA), table(tableB, "p0 10.245.0.0/24 10.250.0.4")), tableA, false, ""},
-		{"the log, several that carry", steps(none, log(tableB, tableA), table(tableB, carried)), "", false, "its identity wrote several tables with routes to its nodes: play-rt, shop-rt"},
-		{"another config names it as its own", steps(none, log(tableB, tableA), table(tableB, carried), func(w *world) {
-			w.config("play", clusterB).Spec.RouteTableID = string(tableB)
-		}), tableA, false, ""},
-		{"the log, a table that is gone, and then one that is there", steps(none, log(tableB, tableA), absent(tableB)), tableA, false, ""},
-		{"the log, nothing that carries so far: read on", steps(none, log(tableB), table(tableB), func(w *world) {
-			w.s.Learn(clusterA).LogNext = []string{"more"}
-		}), "", false, "written"},
-		{"the log names a target, which is no candidate", steps(none, log(gateway)), "", false, "managed"},
-		{"the log, nothing carries", steps(none, log(tableB), table(tableB), managedRead()), "", false, "no table that its identity wrote holds a route to its nodes: play-rt"},
+		{"the log of an identity shared with another cluster",
+			steps(none, log(tableB, tableA), table(tableB, "p0 10.245.0.0/24 10.250.0.4")), tableA,
+			false, ""},
+		{"the log, several that carry", steps(none, log(tableB, tableA), table(tableB, carried)),
+			"", false, "its identity wrote several tables with routes to its nodes: play-rt, " +
+				"shop-rt"},
+		{"another config names it as its own",
+			steps(none, log(tableB, tableA), table(tableB, carried), func(w *world) {
+				w.config("play", clusterB).Spec.RouteTableID = string(tableB)
+			}), tableA, false, ""},
+		{"the log, a table that is gone, and then one that is there",
+			steps(none, log(tableB, tableA), absent(tableB)), tableA, false, ""},
+		{"the log, nothing that carries so far: read on", steps(none, log(tableB), table(tableB),
+			func(w *world) {
+				w.s.Learn(clusterA).LogNext = []string{"more"}
+			}), "", false, "written"},
+		{"the log names a target, which is no candidate", steps(none, log(gateway)), "", false,
+			"managed"},
+		{"the log, nothing carries", steps(none, log(tableB), table(tableB), managedRead()), "",
+			false, "no table that its identity wrote holds a route to its nodes: play-rt"},
 
 		{"the log says nothing: ask for managed tables", steps(none, log()), "", false, "managed"},
-		{"the only managed one, not read yet", steps(none, log(), managedRead(managed)), "", false, "tables"},
-		{"the only managed one, with routes of the cluster", steps(none, log(), managedRead(managed), table(managed, carried)), managed, false, ""},
-		{"an unused managed one beside a brought one", steps(none, log(), managedRead(managed), table(managed, "x 10.244.0.0/24 10.77.0.4")), "", false, "holds no route to a node of this cluster, so it must use a bring-your-own table"},
-		{"a managed one that is a target", steps(none, log(), managedRead(managed), table(managed, carried), func(w *world) {
-			w.configs[0].Spec.Targets[0].RouteTableID = string(managed)
-		}), "", false, "holds no managed table"},
+		{"the only managed one, not read yet", steps(none, log(), managedRead(managed)), "", false,
+			"tables"},
+		{"the only managed one, with routes of the cluster",
+			steps(none, log(), managedRead(managed), table(managed, carried)), managed, false, ""},
+		{"an unused managed one beside a brought one", steps(none, log(), managedRead(managed),
+			table(managed, "x 10.244.0.0/24 10.77.0.4")), "", false,
+			"holds no route to a node of this cluster, so it must use a bring-your-own table"},
+		{"a managed one that is a target", steps(none, log(), managedRead(managed),
+			table(managed, carried), func(w *world) {
+				w.configs[0].Spec.Targets[0].RouteTableID = string(managed)
+			}), "", false, "holds no managed table"},
 		{"a virtual network of AKS's own: the managed one, even empty", steps(func(w *world) {
 			w.cluster(clusterA, "10.244.0.0/16")
 			w.s.Learn(clusterA).OwnSubnets = []arm.ID{nodesA}
 		}, none, log(), managedRead(managed), table(managed)), managed, false, ""},
-		{"several managed ones", steps(none, log(), managedRead(managed, managed+"x"), table(managed), table(managed+"x")), "", false, "several managed tables"},
-		{"several managed ones, one of which carries", steps(none, log(), managedRead(managed, managed+"x"), table(managed, carried), table(managed+"x")), managed, false, ""},
-		{"none at all", steps(none, log(), managedRead()), "", false, "no node subnet has a suitable table, the activity log shows none"},
-		{"not kubenet: nothing to look for", steps(none, func(w *world) { w.s.Clusters[clusterA.Key()].Plugin = "azure" }), "", false, ""},
+		{"several managed ones", steps(none, log(), managedRead(managed, managed+"x"),
+			table(managed), table(managed+"x")), "", false, "several managed tables"},
+		{"several managed ones, one of which carries",
+			steps(none, log(), managedRead(managed, managed+"x"), table(managed, carried),
+				table(managed+"x")), managed, false, ""},
+		{"none at all", steps(none, log(), managedRead()), "", false,
+			"no node subnet has a suitable table, the activity log shows none"},
+		{"not kubenet: nothing to look for",
+			steps(none, func(w *world) { w.s.Clusters[clusterA.Key()].Plugin = "azure" }), "",
+			false, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -202,7 +264,8 @@ func TestDiscover(t *testing.T) {
 			}
 			d := Discover(w.s, &w.configs[0], TakenBy(w.configs))
 			if d.Table != tt.table || d.Doubtful != tt.doubtful {
-				t.Errorf("table %q (%s), doubtful %v, want %q, %v", d.Table, d.How, d.Doubtful, tt.table, tt.doubtful)
+				t.Errorf("table %q (%s), doubtful %v, want %q, %v", d.Table, d.How, d.Doubtful,
+					tt.table, tt.doubtful)
 			}
 			got := ""
 			switch {
@@ -225,12 +288,13 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestDoubtfulTableIsNotSpread: one node subnet has a table that holds none of the cluster's routes, the other was
-// stripped. The wrong table is not put on the second one.
+// TestDoubtfulTableIsNotSpread: one node subnet has a table that holds none of the cluster's
+// routes, the other was stripped. The wrong table is not put on the second one.
 func TestDoubtfulTableIsNotSpread(t *testing.T) {
 	second := vnet + "/subnets/shop-nodes2"
 	w := quiet(t)
-	w.cluster(clusterA, "10.244.0.0/16", nodesA, second).subnet(nodesA, "10.240.0.0/24", hub).subnet(second, "10.240.1.0/24", "")
+	w.cluster(clusterA, "10.244.0.0/16", nodesA, second).subnet(nodesA, "10.240.0.0/24",
+		hub).subnet(second, "10.240.1.0/24", "")
 	w.table(hub, "egress 0.0.0.0/0 10.1.0.4")
 	w.s.Learn(clusterA).LogRead = true
 	w.expect("", "source-empty")

@@ -19,9 +19,10 @@ func (w *work) machines(cluster *inventory.Cluster, subnets []arm.ID) int {
 	return n
 }
 
-// machinesIn counts the machines of some pools of a cluster in a subnet. What is of none has the name
-// "".
-func machinesIn(subnet *inventory.Subnet, cluster *inventory.Cluster, of func(pool string) bool) int {
+// machinesIn counts the machines of some pools of a cluster in a subnet. What is of none has the
+// name "".
+func machinesIn(subnet *inventory.Subnet, cluster *inventory.Cluster,
+	of func(pool string) bool) int {
 	if subnet == nil || len(subnet.Configurations) == 0 {
 		return 0
 	}

@@ -56,8 +56,8 @@ func (m Memory) Of(cluster arm.ID) Remembered {
 
 // Remembered is what earlier checks have shown of a cluster.
 type Remembered struct {
-	// LastTable is the table that the cluster's node subnets were last seen associated with, when it
-	// was beyond doubt.
+	// LastTable is the table that the cluster's node subnets were last seen associated with, when
+	// it was beyond doubt.
 	LastTable arm.ID
 	// LastProven is set where what the cluster itself did spoke for that table, and not only an
 	// association.
@@ -65,16 +65,16 @@ type Remembered struct {
 	// Subnets are the prefixes of all node subnets the cluster was seen with, also of pools since
 	// removed: a route to a node that was there is still the cluster's.
 	Subnets []netip.Prefix
-	// True are pod routes by target (ID.Key()), prefix and next hop: the target was seen with them as
-	// the cluster's own table had them, and that table has had them at every check since. Where a
-	// target lacks one of them, another writer changed the target.
+	// True are pod routes by target (ID.Key()), prefix and next hop: the target was seen with them
+	// as the cluster's own table had them, and that table has had them at every check since. Where
+	// a target lacks one of them, another writer changed the target.
 	True map[string]map[netip.Prefix]netip.Addr
 	// Settled are the pod routes of the cluster's own table, by prefix and next hop, that can be
-	// believed: no other prefix has led to the same next hop for longer than the cloud provider takes
-	// to repair its table.
+	// believed: no other prefix has led to the same next hop for longer than the cloud provider
+	// takes to repair its table.
 	Settled map[netip.Prefix]netip.Addr
-	// Had are pod routes that the cluster's own table has or had: what of them is in a target is the
-	// cluster's, whatever its name.
+	// Had are pod routes that the cluster's own table has or had: what of them is in a target is
+	// the cluster's, whatever its name.
 	Had map[Pair]bool
 	// Nodes are the nodes and their routes as the check before this one left them.
 	Nodes NodeRoutes
@@ -91,8 +91,8 @@ type addresses struct {
 	asked map[netip.Addr]bool
 }
 
-// addresses returns the addresses of a cluster's nodes as they were read, or as they are remembered;
-// without NICs where neither is so.
+// addresses returns the addresses of a cluster's nodes as they were read, or as they are
+// remembered; without NICs where neither is so.
 func (f Facts) addresses(cluster arm.ID) addresses {
 	if nics := f.Known(cluster).NICs; nics != nil {
 		return addresses{NICs: nics}
@@ -105,8 +105,8 @@ func (f Facts) addresses(cluster arm.ID) addresses {
 type NodeRoutes struct {
 	// ETag is that of the cluster's route table.
 	ETag string
-	// Hops are the next hops of the pod routes, with the node that each route names; nil where there
-	// was no check yet.
+	// Hops are the next hops of the pod routes, with the node that each route names; nil where
+	// there was no check yet.
 	Hops map[netip.Addr]string
 	// From are the pod routes that Hops was made of.
 	From []*inventory.Route
@@ -123,10 +123,12 @@ func (n *NodeRoutes) note(machine string, lack Lack) {
 
 // Lack is a node without a route.
 type Lack struct {
-	// Since is when the first check saw it so. Lost is set where the check before that saw its route.
+	// Since is when the first check saw it so. Lost is set where the check before that saw its
+	// route.
 	Since time.Time
 	Lost  bool
-	// Reported is set once it has been reported: it stays so until the node has its route or is gone.
+	// Reported is set once it has been reported: it stays so until the node has its route or is
+	// gone.
 	Reported bool
 }
 

@@ -8,8 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestFork: what is read into a fork, or remembered in it, does not change what a plan rests on that
-// was made before.
+// TestFork: what is read into a fork, or remembered in it, does not change what a plan rests on
+// that was made before.
 func TestFork(t *testing.T) {
 	w := shop(t)
 	w.remembered(clusterA).LastTable = tableA
@@ -18,10 +18,12 @@ func TestFork(t *testing.T) {
 	fork.Memory[clusterB.Key()] = &Remembered{LastTable: tableB}
 	delete(fork.Tables, tableA.Key())
 	fork.Learn(clusterA).NICs = &inventory.NICs{Failed: "no"}
-	if got := w.s.Memory.Of(clusterA).LastTable; got != tableA || w.s.Memory.Of(clusterB).LastTable != "" {
+	if got := w.s.Memory.Of(clusterA).LastTable; got != tableA ||
+		w.s.Memory.Of(clusterB).LastTable != "" {
 		t.Errorf("the original remembers %s, and %+v", got, w.s.Memory.Of(clusterB))
 	}
-	if nics := w.s.Known(clusterA).NICs; w.s.Table(tableA) == nil || nics != nil && nics.Failed != "" {
+	if nics := w.s.Known(clusterA).NICs; w.s.Table(tableA) == nil ||
+		nics != nil && nics.Failed != "" {
 		t.Errorf("the original has lost its table, or has %+v", nics)
 	}
 }

@@ -82,7 +82,8 @@ func (w *work) excluded(v *view) {
 			"%s not copied to the targets, because spec.podCIDRs (%s) excludes them",
 			number(len(out), "pod route"+of+" is", "pod routes"+of+" are"),
 			strings.Join(v.config.Spec.PodCIDRs, ", ")).With(routeLines(out)...).
-			WithAdvice("widen spec.podCIDRs of %s, or remove it: then all pod CIDRs of the cluster count", v.name))
+			WithAdvice("widen spec.podCIDRs of %s, or remove it: then all pod CIDRs of the "+
+				"cluster count", v.name))
 	}
 }
 
@@ -251,7 +252,8 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
 	}{
 		{finding.NodeWithoutRoute, false, "has no route", "have no route"},
 		{finding.RouteHalf, true,
-			"has the route of one address family only", "have the routes of one address family only"},
+			"has the route of one address family only",
+			"have the routes of one address family only"},
 	} {
 		severity, young := finding.Warning, false
 		var of []lone
@@ -283,7 +285,8 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
 			number(without, "node "+what+" "+kind.has, "nodes "+what+" "+kind.have),
 			table.ID.Short(), nodes, led).
 			With(lines(of)...).
-			WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h -o table",
+			WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h "+
+				"-o table",
 				table.ID)
 		if of[0].machine == "" {
 			f = f.With("which nodes is unknown, the network interfaces could not be read: " +
@@ -343,7 +346,9 @@ func (v *view) lone(nics *inventory.NICs, hops map[netip.Addr]string, families [
 			short[v.cluster.PoolOf(machine)]--
 		}
 	}
-	return slices.DeleteFunc(all, func(l lone) bool { return short[v.cluster.PoolOf(l.machine)] <= 0 })
+	return slices.DeleteFunc(all, func(l lone) bool {
+		return short[v.cluster.PoolOf(l.machine)] <= 0
+	})
 }
 
 // lines writes a line for each node.

@@ -22,7 +22,8 @@ type watch struct {
 }
 
 func nodeRoute(i int) string {
-	return fmt.Sprintf("aks-pool0-1-vmss%06d____10244%d024 10.244.%d.0/24 10.240.0.%d", i, i, i, 4+i)
+	return fmt.Sprintf("aks-pool0-1-vmss%06d____10244%d024 10.244.%d.0/24 10.240.0.%d", i, i, i,
+		4+i)
 }
 
 func machine(i int) string { return fmt.Sprintf("aks-pool0-1-vmss instance %d", i) }
@@ -57,7 +58,8 @@ func (w *watch) count(n int) *watch {
 
 // state sets the cluster's provisioning state.
 func (w *watch) state(state string) *watch {
-	raw, err := json.Marshal(map[string]any{"properties": map[string]any{"provisioningState": state}})
+	raw, err := json.Marshal(map[string]any{
+		"properties": map[string]any{"provisioningState": state}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -462,7 +464,8 @@ func TestSurgeRoom(t *testing.T) {
 	}
 	w := used(6)
 	rooms := Rooms(w.s.Snapshot, w.configs)
-	if len(rooms) != 1 || !rooms[0].Subnet.Equal(nodesA) || rooms[0].Free != 5 || rooms[0].Surge != 1 {
+	if len(rooms) != 1 || !rooms[0].Subnet.Equal(nodesA) || rooms[0].Free != 5 ||
+		rooms[0].Surge != 1 {
 		t.Errorf("%+v", rooms)
 	}
 }

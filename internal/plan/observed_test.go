@@ -19,7 +19,8 @@ func TestObserved(t *testing.T) {
 	w := shop(t)
 	w.subnet(nodesA, "10.240.0.0/24", "")
 	w.remembered(clusterA).LastTable = tableA
-	w.table(gateway, "n0 10.244.0.0/24 10.240.0.99", "n1 10.244.1.0/24 10.240.0.5", "n9 10.244.9.0/24 10.240.0.9", "n8 10.244.8.0/24 10.240.0.6")
+	w.table(gateway, "n0 10.244.0.0/24 10.240.0.99", "n1 10.244.1.0/24 10.240.0.5",
+		"n9 10.244.9.0/24 10.240.0.9", "n8 10.244.8.0/24 10.240.0.6")
 	w.configs = Observing(w.configs)
 	p := w.expect("", "association-lost\ntarget-drift")
 	want := `update gw-rt n0 10.244.0.0/24>10.240.0.99 10.244.0.0/24>10.240.0.4
@@ -35,7 +36,8 @@ associate vnet/shop-nodes - shop-rt`
 	// Without the NICs nothing of it is proven: they are asked for, and nothing is claimed.
 	w.s.Learn(clusterA).NICs = nil
 	p = Make(w.s, w.configs)
-	if got := observed(p); strings.Contains(got, "delete") || strings.Contains(got, "update") || len(p.Need.NICs) != 1 {
+	if got := observed(p); strings.Contains(got, "delete") || strings.Contains(got, "update") ||
+		len(p.Need.NICs) != 1 {
 		t.Errorf("without NICs: %s; needs %v", got, p.Need.NICs)
 	}
 	// What was read some time ago lets nothing go, but it is good enough to show it.
@@ -56,20 +58,23 @@ func TestObservedRest(t *testing.T) {
 		create gw-rt n0____102440024 - 10.244.0.0/24>10.240.0.4
 		create gw-rt n1____102441024 - 10.244.1.0/24>10.240.0.5
 		create gw-rt n2____102442024 - 10.244.2.0/24>10.240.0.6`, "target-drift")
-	if got := observed(p); strings.Count(got, "create hub-rt") != 3 || strings.Contains(got, "gw-rt") {
+	if got := observed(p); strings.Count(got, "create hub-rt") != 3 ||
+		strings.Contains(got, "gw-rt") {
 		t.Errorf("observed:\n%s", got)
 	}
 }
 
-// TestObservedRepair: a route that another writer changed is known to be the cluster's for as long as
-// that stands, although nothing puts it back.
+// TestObservedRepair: a route that another writer changed is known to be the cluster's for as long
+// as that stands, although nothing puts it back.
 func TestObservedRepair(t *testing.T) {
 	w := shop(t)
 	w.configs = Observing(w.configs)
-	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6")
+	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5",
+		"n2 10.244.2.0/24 10.240.0.6")
 	planner := New(w.s, w.configs)
 	w.remembered(clusterA).True = planner.True(clusterA, planner.Plan())
-	w.table(gateway, "n0 10.244.0.0/24 10.1.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6")
+	w.table(gateway, "n0 10.244.0.0/24 10.1.0.4", "n1 10.244.1.0/24 10.240.0.5",
+		"n2 10.244.2.0/24 10.240.0.6")
 	for range 3 {
 		planner = New(w.s, w.configs)
 		p := planner.Plan()
@@ -97,7 +102,8 @@ func TestObservedProperty(t *testing.T) {
 		}
 		full := among(w.s, enforce, TakenBy(enforce))
 		full.shows = true
-		if want := full.Plan().Changes; len(want)+len(p.OnlyObserved) > 0 && !reflect.DeepEqual(p.OnlyObserved, want) {
+		if want := full.Plan().Changes; len(want)+len(p.OnlyObserved) > 0 &&
+			!reflect.DeepEqual(p.OnlyObserved, want) {
 			t.Fatalf("observed %+v\nwant %+v", p.OnlyObserved, want)
 		}
 	})

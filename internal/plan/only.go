@@ -8,8 +8,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Only is the plan with the chosen changes alone; read returns a target as it was planned for. A route is left out as well where it needs
-// what only another change makes: its prefix free, or room.
+// Only is the plan with the chosen changes alone; read returns a target as it was planned for. A
+// route is left out as well where it needs what only another change makes: its prefix free, or
+// room.
 func (p Plan) Only(chosen func(Change) bool, read func(arm.ID) *inventory.RouteTable) Plan {
 	var state State
 	var changes []Change
@@ -19,7 +20,9 @@ func (p Plan) Only(chosen func(Change) bool, read func(arm.ID) *inventory.RouteT
 		case !chosen(c):
 		case c.Verb == Associate:
 			changes = append(changes, c)
-			state.Associations = append(state.Associations, Association{Cluster: c.Cluster, Subnet: c.Resource, Table: c.New.RouteTable, Why: c.Why})
+			state.Associations = append(state.Associations,
+				Association{Cluster: c.Cluster, Subnet: c.Resource, Table: c.New.RouteTable,
+					Why: c.Why})
 		case routes[c.Resource.Key()] == nil:
 			routes[c.Resource.Key()] = map[string]bool{strings.ToLower(c.Route): true}
 		default:
@@ -38,7 +41,8 @@ func (p Plan) Only(chosen func(Change) bool, read func(arm.ID) *inventory.RouteT
 	return p
 }
 
-// partly are the routes of a table on its way to what it should hold, by the changes of some routes.
+// partly are the routes of a table on its way to what it should hold, by the changes of some
+// routes.
 func (t Table) partly(now *inventory.RouteTable, chosen map[string]bool) []inventory.Route {
 	wanted := make(map[string]inventory.Route, len(t.Routes))
 	for _, r := range t.Routes {

@@ -2,8 +2,9 @@
 // (ClusterRoutes) it tells what should be, which Changes lead there, and what stands in the way, as
 // Findings.
 //
-// It is pure: no context, clock, logger or network, and the same input gives the same output in the same order. It never
-// proposes a write to a cluster's own route table, nor a change of a route that is not the cluster's.
+// It is pure: no context, clock, logger or network, and the same input gives the same output in the
+// same order. It never proposes a write to a cluster's own route table, nor a change of a route
+// that is not the cluster's.
 package plan
 
 import (
@@ -33,8 +34,8 @@ type Plan struct {
 	Nodes map[string]NodeRoutes `json:"-"`
 }
 
-// Planner has looked at the clusters of one snapshot. It can plan for all that is configured, and again for one resource
-// that was read anew. It may be used by several goroutines at once.
+// Planner has looked at the clusters of one snapshot. It can plan for all that is configured, and
+// again for one resource that was read anew. It may be used by several goroutines at once.
 type Planner struct {
 	s        Facts
 	configs  []v1alpha1.ClusterRoutes // the clusters that are planned for
@@ -47,9 +48,10 @@ type Planner struct {
 	shows    bool              // what it plans is shown, and never made
 
 	// by ID.Key()
-	parts     map[string][]part   // the clusters' parts in a target, in the order of their names
-	ownTables map[string]ownTable // tables not to be written because they are or may be a cluster's own
-	wishes    []wish              // for subnets, in the order of their keys
+	parts map[string][]part // the clusters' parts in a target, in the order of their names
+	// tables not to be written because they are or may be a cluster's own
+	ownTables map[string]ownTable
+	wishes    []wish // for subnets, in the order of their keys
 }
 
 // part is what one config says of one target.
@@ -64,8 +66,8 @@ func New(s Facts, configs []v1alpha1.ClusterRoutes) *Planner {
 	return Among(s, configs, TakenBy(configs))
 }
 
-// Among looks at some of the configured clusters: all those that share something with each other. What is configured and known of
-// the others still counts where a table may be theirs.
+// Among looks at some of the configured clusters: all those that share something with each other.
+// What is configured and known of the others still counts where a table may be theirs.
 func Among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := among(s, configs, taken)
 	if all, observing := enforcing(configs); observing {
@@ -76,7 +78,8 @@ func Among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 }
 
 func among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
-	p := &Planner{s: s, configs: configs, taken: taken, parts: map[string][]part{}, ownTables: map[string]ownTable{}}
+	p := &Planner{s: s, configs: configs, taken: taken, parts: map[string][]part{},
+		ownTables: map[string]ownTable{}}
 	p.makeViews()
 	p.makeWishes()
 	return p
@@ -140,7 +143,9 @@ func (p *Planner) AgainSubnet(subnet *inventory.Subnet) Plan {
 			wishes = append(wishes, wish)
 		}
 	}
-	state := State{Associations: w.associations(wishes, func(arm.ID) *inventory.Subnet { return subnet })}
+	state := State{Associations: w.associations(wishes, func(arm.ID) *inventory.Subnet {
+		return subnet
+	})}
 	var changes []Change
 	for _, a := range state.Associations {
 		changes = append(changes, diffSubnet(subnet, a)...)
@@ -183,7 +188,8 @@ func (w *work) plan(state State, changes []Change) Plan {
 		NICs: inventory.SortIDs(w.need.NICs), VNets: inventory.SortIDs(w.need.VNets),
 		Tables: inventory.SortIDs(w.need.Tables), Subnets: w.needSubnets(changes),
 	}
-	return Plan{Desired: state, Changes: changes, Findings: finding.Sort(w.found), Need: need, Asked: w.asked, Nodes: w.noted}
+	return Plan{Desired: state, Changes: changes, Findings: finding.Sort(w.found), Need: need,
+		Asked: w.asked, Nodes: w.noted}
 }
 
 // targetIDs returns the targets of all configs, each once, sorted.

@@ -57,7 +57,8 @@ func (t *target) nodeGone(s *share, r inventory.Route) proof {
 	return t.noNIC(s, r.Hop)
 }
 
-// hasOtherCIDR proves that a route's next hop is a node with another pod CIDR; zero where it is not known.
+// hasOtherCIDR proves that a route's next hop is a node with another pod CIDR; zero where it is not
+// known.
 func (t *target) hasOtherCIDR(s *share, r inventory.Route) proof {
 	var now []netip.Prefix
 	for prefix, hop := range t.w.s.Memory.Of(s.cluster.ID).Settled {
@@ -121,7 +122,8 @@ func (t *target) nics(s *share, hop netip.Addr) (addresses, proof) {
 	case nics.NICs == nil, nics.asked != nil && !nics.asked[hop]:
 		return addresses{}, t.readNICs(s)
 	case nics.Failed != "":
-		return addresses{}, lacking("the network interfaces of the nodes could not be read: %s", nics.Failed)
+		return addresses{}, lacking("the network interfaces of the nodes could not be read: %s",
+			nics.Failed)
 	default:
 		return nics, proof{}
 	}
@@ -147,7 +149,8 @@ func (t *target) hiddenNodes(s *share, nics *inventory.NICs, hop netip.Addr) str
 	hidden := ""
 	for _, pool := range t.w.s.Cluster(s.cluster.ID).Pools { // read again since, perhaps
 		if seen := nics.Of(pool.Name, hop); seen < pool.Count {
-			hidden = fmt.Sprintf("pool %s has %d nodes, and %s addresses of %d are seen", pool.Name, pool.Count, family, seen)
+			hidden = fmt.Sprintf("pool %s has %d nodes, and %s addresses of %d are seen", pool.Name,
+				pool.Count, family, seen)
 		}
 	}
 	if s.hidden == nil {
@@ -170,13 +173,15 @@ func (t *target) leftBehind(r inventory.Route) *share {
 		return nil
 	}
 	for _, s := range t.shares {
-		if s.wanted == nil || s.blind || s.cluster.Stopped || !s.isNodePrefix(r.Prefix) || !s.mayTouch(r) {
+		if s.wanted == nil || s.blind || s.cluster.Stopped || !s.isNodePrefix(r.Prefix) ||
+			!s.mayTouch(r) {
 			continue
 		}
 		if t.needNetworks(r.Hop) {
 			return nil
 		}
-		if _, lacks := t.w.hopGone(t.now, r, beforehand{group: s.cluster.NodeGroup()}); lacks != "" {
+		if _, lacks := t.w.hopGone(t.now, r,
+			beforehand{group: s.cluster.NodeGroup()}); lacks != "" {
 			continue
 		}
 		if p := t.noNIC(s, r.Hop); p.lacks == "" {
@@ -209,7 +214,8 @@ func (t *target) needNetworks(hop netip.Addr) bool {
 		}
 	}
 	for _, subnet := range t.w.s.Subnets {
-		if within(subnet.Prefixes, hop) && subnet.RouteTable != "" && t.w.s.Table(subnet.RouteTable) == nil {
+		if within(subnet.Prefixes, hop) && subnet.RouteTable != "" &&
+			t.w.s.Table(subnet.RouteTable) == nil {
 			if _, tried := t.w.s.Unread[subnet.RouteTable.Key()]; !tried {
 				t.w.need.Tables = append(t.w.need.Tables, subnet.RouteTable)
 			}

@@ -28,11 +28,12 @@ func withheld(t *testing.T, p Plan) string {
 	return short(strings.Join(lines, "\n"))
 }
 
-// TestEachDeleteIsProvenAlone: of the routes that the cluster's table lacks, those whose next hops no NIC has go, and the
-// others stay, whatever share of the routes each is.
+// TestEachDeleteIsProvenAlone: of the routes that the cluster's table lacks, those whose next hops
+// no NIC has go, and the others stay, whatever share of the routes each is.
 func TestEachDeleteIsProvenAlone(t *testing.T) {
 	w := shop(t)
-	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5").table(gateway, sixRoutes...)
+	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5").table(gateway,
+		sixRoutes...)
 	const two = `
 		delete gw-rt n3 10.244.3.0/24>10.240.0.7 -
 		delete gw-rt n5 10.244.5.0/24>10.240.0.9 -`
@@ -47,8 +48,10 @@ func TestEachDeleteIsProvenAlone(t *testing.T) {
 	}
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6", "10.240.0.8")
 	p = w.expect(two, "deletes-withheld warning")
-	want := "10.244.2.0/24 to 10.240.0.6 (n2): 10.240.0.6 is held by aks-pool0-1-vmss instance 10.240.0.6\n" +
-		"10.244.4.0/24 to 10.240.0.8 (n4): 10.240.0.8 is held by aks-pool0-1-vmss instance 10.240.0.8"
+	want := "10.244.2.0/24 to 10.240.0.6 (n2): 10.240.0.6 is held by aks-pool0-1-vmss instance " +
+		"10.240.0.6\n" +
+		"10.244.4.0/24 to 10.240.0.8 (n4): 10.240.0.8 is held by aks-pool0-1-vmss instance " +
+		"10.240.0.8"
 	if got := withheld(t, p); got != want {
 		t.Errorf("withheld:\n%s\nwant:\n%s", got, want)
 	}
@@ -56,11 +59,13 @@ func TestEachDeleteIsProvenAlone(t *testing.T) {
 		t.Errorf("needs %+v, and all was read", p.Need)
 	}
 	for _, c := range p.Changes {
-		if !strings.Contains(c.Why, "no network interface of the cluster's nodes has "+c.Old.NextHopIPAddress) {
+		if !strings.Contains(c.Why, "no network interface of the cluster's nodes has "+
+			c.Old.NextHopIPAddress) {
 			t.Errorf("%s: %s", c.Route, c.Why)
 		}
 	}
-	w.table(gateway, "own 192.168.0.0/16 10.1.0.4", "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6", "n4 10.244.4.0/24 10.240.0.8")
+	w.table(gateway, "own 192.168.0.0/16 10.1.0.4", "n0 10.244.0.0/24 10.240.0.4",
+		"n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6", "n4 10.244.4.0/24 10.240.0.8")
 	w.expect("", "deletes-withheld warning") // the gone ones are gone, and the living stay
 }
 
@@ -70,14 +75,15 @@ func TestOneMissingRoute(t *testing.T) {
 	w.table(tableA, sixRoutes[1:6]...).table(gateway, sixRoutes...)
 	w.s.Learn(clusterA).NICs = nil
 	w.expect("", "deletes-withheld")
-	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6", "10.240.0.7", "10.240.0.8", "10.240.0.9")
+	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6", "10.240.0.7", "10.240.0.8",
+		"10.240.0.9")
 	w.expect("", "deletes-withheld warning")
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6", "10.240.0.7", "10.240.0.8")
 	w.expect("delete gw-rt n5 10.244.5.0/24>10.240.0.9 -", "")
 }
 
-// TestEmptySourceProvesNothing: neither an empty table, nor lists without any NIC, nor lists that lack those of a pool, nor
-// lists that could not be read, prove that a node is gone.
+// TestEmptySourceProvesNothing: neither an empty table, nor lists without any NIC, nor lists that
+// lack those of a pool, nor lists that could not be read, prove that a node is gone.
 func TestEmptySourceProvesNothing(t *testing.T) {
 	w := shop(t)
 	w.remembered(clusterA).LastTable = tableA // as seen before
@@ -87,11 +93,13 @@ func TestEmptySourceProvesNothing(t *testing.T) {
 	w.nics(clusterA)
 	w.expect("", "deletes-withheld\nsource-empty")
 	w.nics(clusterA, "10.240.0.200", "10.240.0.201") // of three
-	if p := w.expect("", "deletes-withheld\nsource-empty"); !strings.Contains(withheld(t, p), "pool pool0 has 3 nodes, and IPv4 addresses of 2 are seen") {
+	if p := w.expect("", "deletes-withheld\nsource-empty"); !strings.Contains(withheld(t, p),
+		"pool pool0 has 3 nodes, and IPv4 addresses of 2 are seen") {
 		t.Error(withheld(t, p))
 	}
 	w.s.Learn(clusterA).NICs = &inventory.NICs{Failed: "AuthorizationFailed"}
-	if p := w.expect("", "deletes-withheld\nsource-empty"); !strings.Contains(withheld(t, p), "could not be read: AuthorizationFailed") {
+	if p := w.expect("", "deletes-withheld\nsource-empty"); !strings.Contains(withheld(t, p),
+		"could not be read: AuthorizationFailed") {
 		t.Error(withheld(t, p))
 	}
 	all := `
@@ -108,7 +116,8 @@ func TestEmptySourceProvesNothing(t *testing.T) {
 	w.expect(all, "")
 }
 
-// TestRememberedNICsProveNothing: what was read in an earlier check can withhold a delete. To let it go, the NICs are read.
+// TestRememberedNICsProveNothing: what was read in an earlier check can withhold a delete. To let
+// it go, the NICs are read.
 func TestRememberedNICsProveNothing(t *testing.T) {
 	w := shop(t)
 	w.table(gateway, sixRoutes[:5]...)
@@ -134,18 +143,22 @@ func TestRememberedNICsProveNothing(t *testing.T) {
 		t.Error("NICs are not to be read although the remembered ones would let a delete go")
 	}
 	asked("10.240.0.5")
-	w.table(gateway, "n1 10.244.1.0/24 10.240.0.99", "n0 10.244.0.0/24 10.240.0.4", "n2 10.244.2.0/24 10.240.0.6")
+	w.table(gateway, "n1 10.244.1.0/24 10.240.0.99", "n0 10.244.0.0/24 10.240.0.4",
+		"n2 10.244.2.0/24 10.240.0.6")
 	if p := w.expect("", "updates-withheld"); len(p.Need.NICs) != 1 {
 		t.Error("NICs are not to be read although the remembered ones would let an update go")
 	}
 }
 
-// TestNodeWithAnotherPodCIDR: an address to which the cluster's table leads with another prefix belongs to a node that has
-// this pod CIDR now, if the table can be believed. A route of the other family says nothing.
+// TestNodeWithAnotherPodCIDR: an address to which the cluster's table leads with another prefix
+// belongs to a node that has this pod CIDR now, if the table can be believed. A route of the other
+// family says nothing.
 func TestNodeWithAnotherPodCIDR(t *testing.T) {
 	w := shop(t)
-	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.7.0/24 10.240.0.5", "n2 10.244.8.0/24 10.240.0.6")
-	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "m1 10.244.1.0/24 10.240.0.5", "m2 10.244.2.0/24 10.240.0.6")
+	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.7.0/24 10.240.0.5",
+		"n2 10.244.8.0/24 10.240.0.6")
+	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "m1 10.244.1.0/24 10.240.0.5",
+		"m2 10.244.2.0/24 10.240.0.6")
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
 	const add = `
 		create gw-rt n1 - 10.244.7.0/24>10.240.0.5
@@ -166,23 +179,28 @@ func TestNodeWithAnotherPodCIDR(t *testing.T) {
 	}
 	w.s.Learn(clusterA).NICs = nil // it takes no NICs
 	settle("10.244.7.0/24 10.240.0.5", "10.244.8.0/24 10.240.0.6")
-	if p := w.expect("delete gw-rt m1 10.244.1.0/24>10.240.0.5 -\ndelete gw-rt m2 10.244.2.0/24>10.240.0.6 -"+add, ""); !p.Need.Empty() {
+	if p := w.expect("delete gw-rt m1 10.244.1.0/24>10.240.0.5 -\ndelete gw-rt m2 "+
+		"10.244.2.0/24>10.240.0.6 -"+add, ""); !p.Need.Empty() {
 		t.Errorf("needs %+v", p.Need)
 	}
-	settle("10.244.9.0/24 10.240.0.5", "fd12::/80 10.240.0.5") // what settled is not in the table any more
+	// what settled is not in the table any more
+	settle("10.244.9.0/24 10.240.0.5", "fd12::/80 10.240.0.5")
 	w.expect(add, "deletes-withheld")
 }
 
-// TestUpdateNeedsANIC: the cluster's table has another next hop. A good copy is overwritten only where a node has it.
+// TestUpdateNeedsANIC: the cluster's table has another next hop. A good copy is overwritten only
+// where a node has it.
 func TestUpdateNeedsANIC(t *testing.T) {
 	w := shop(t)
-	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.99", "n2 10.244.2.0/24 10.240.0.6")
+	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.99",
+		"n2 10.244.2.0/24 10.240.0.6")
 	w.s.Learn(clusterA).NICs = nil
 	if p := w.expect("", "updates-withheld"); len(p.Need.NICs) != 1 {
 		t.Error("the NICs are not asked for")
 	}
 	w.nics(clusterA, "10.240.0.4", "10.240.0.99", "10.240.0.6")
-	if p := w.expect("", "updates-withheld"); withheld(t, p) != "10.244.1.0/24 to 10.240.0.99 (n1), to 10.240.0.5: no network interface of the cluster's nodes has 10.240.0.5" {
+	if p := w.expect("", "updates-withheld"); withheld(t, p) != "10.244.1.0/24 to 10.240.0.99 "+
+		"(n1), to 10.240.0.5: no network interface of the cluster's nodes has 10.240.0.5" {
 		t.Error(withheld(t, p))
 	}
 	w.s.Learn(clusterA).NICs = &inventory.NICs{Failed: "AuthorizationFailed"}
@@ -208,11 +226,12 @@ func TestProofPerTarget(t *testing.T) {
 		delete hub-rt n5 10.244.5.0/24>10.240.0.9 -`, "deletes-withheld warning")
 }
 
-// TestProofOfAllOwners: two clusters have the same node addresses and pod CIDRs. A route goes only when no node of either has
-// its next hop.
+// TestProofOfAllOwners: two clusters have the same node addresses and pod CIDRs. A route goes only
+// when no node of either has its next hop.
 func TestProofOfAllOwners(t *testing.T) {
 	w := shop(t)
-	w.cluster(clusterB, "10.244.0.0/16", nodesB).subnet(nodesB, "10.240.0.0/24", tableB).table(tableB)
+	w.cluster(clusterB, "10.244.0.0/16", nodesB).subnet(nodesB, "10.240.0.0/24",
+		tableB).table(tableB)
 	w.s.Learn(clusterB).LogRead, w.s.Learn(clusterB).ManagedRead = true, true
 	w.config("play", clusterB, gateway)
 	w.configs[1].Spec.RouteTableID = string(tableB)
@@ -224,8 +243,8 @@ func TestProofOfAllOwners(t *testing.T) {
 	w.expect("delete gw-rt n3 10.244.3.0/24>10.240.0.7 -", "clusters-overlap\nsource-empty")
 }
 
-// TestOwnershipByName: by its addresses a route can be a person's. It is the cluster's only by a cloud provider's name, or
-// where the cluster's table has, or had, this very route.
+// TestOwnershipByName: by its addresses a route can be a person's. It is the cluster's only by a
+// cloud provider's name, or where the cluster's table has, or had, this very route.
 func TestOwnershipByName(t *testing.T) {
 	for name, owned := range map[string]bool{
 		"aks-nodepool1-12345678-vmss00000a":                true,
@@ -244,37 +263,47 @@ func TestOwnershipByName(t *testing.T) {
 		w := shop(t)
 		w.table(gateway, sixRoutes[:4]...)
 		w.rawTable(strings.Replace(string(w.s.Table(gateway).Raw), `"routes":[`,
-			`"routes":[{"name":"`+name+`","properties":{"addressPrefix":"10.244.200.0/24","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.240.0.77"}},`, 1))
+			`"routes":[{"name":"`+name+
+				`","properties":{"addressPrefix":"10.244.200.0/24","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.240.0.77"}},`, 1))
 		w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
 		if owned {
 			w.expect("delete gw-rt "+name+" 10.244.200.0/24>10.240.0.77 -", "")
 			continue
 		}
-		if p := w.expect("", "unmanaged-overlap"); len(p.Findings) == 1 && !strings.Contains(p.Findings[0].Message, "the unmanaged route "+name) {
+		if p := w.expect("", "unmanaged-overlap"); len(p.Findings) == 1 &&
+			!strings.Contains(p.Findings[0].Message, "the unmanaged route "+name) {
 			t.Error(p.Findings[0].Message)
 		}
-		w.remembered(clusterA).Had = map[Pair]bool{{Prefix: mustPrefix("10.244.200.0/24"), Hop: netip.MustParseAddr("10.240.0.77")}: true}
+		w.remembered(clusterA).Had = map[Pair]bool{
+			{Prefix: mustPrefix("10.244.200.0/24"), Hop: netip.MustParseAddr("10.240.0.77")}: true}
 		w.expect("delete gw-rt "+name+" 10.244.200.0/24>10.240.0.77 -", "")
-		w.remembered(clusterA).Had = map[Pair]bool{{Prefix: mustPrefix("10.244.200.0/24"), Hop: netip.MustParseAddr("10.240.0.78")}: true}
+		w.remembered(clusterA).Had = map[Pair]bool{
+			{Prefix: mustPrefix("10.244.200.0/24"), Hop: netip.MustParseAddr("10.240.0.78")}: true}
 		w.expect("", "unmanaged-overlap")
 	}
 }
 
-// TestBentInTheTarget: a pod route that the keeper knows to have been right leads nowhere now. Its name is the keeper's, so it
-// is put right. Without that memory, or under another name, it is somebody else's.
+// TestBentInTheTarget: a pod route that the keeper knows to have been right leads nowhere now. Its
+// name is the keeper's, so it is put right. Without that memory, or under another name, it is
+// somebody else's.
 func TestBentInTheTarget(t *testing.T) {
 	w := shop(t)
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
-	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 None", "n2 10.244.2.0/24 10.240.0.6")
+	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 None",
+		"n2 10.244.2.0/24 10.240.0.6")
 	w.expect("", "prefix-taken")
-	w.remembered(clusterA).True = map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {mustPrefix("10.244.1.0/24"): netip.MustParseAddr("10.240.0.5")}}
+	w.remembered(clusterA).True = map[string]map[netip.Prefix]netip.Addr{
+		gateway.Key(): {mustPrefix("10.244.1.0/24"): netip.MustParseAddr("10.240.0.5")}}
 	p := w.expect("update gw-rt n1 10.244.1.0/24> 10.244.1.0/24>10.240.0.5", "")
 	if !p.Changes[0].Repair {
 		t.Error("it is no repair")
 	}
-	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "blackhole 10.244.1.0/24 None", "n2 10.244.2.0/24 10.240.0.6")
+	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "blackhole 10.244.1.0/24 None",
+		"n2 10.244.2.0/24 10.240.0.6")
 	w.expect("", "prefix-taken")
-	w.remembered(clusterA).True = map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {mustPrefix("10.244.1.0/24"): netip.MustParseAddr("10.240.0.50")}}
-	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 None", "n2 10.244.2.0/24 10.240.0.6")
+	w.remembered(clusterA).True = map[string]map[netip.Prefix]netip.Addr{
+		gateway.Key(): {mustPrefix("10.244.1.0/24"): netip.MustParseAddr("10.240.0.50")}}
+	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 None",
+		"n2 10.244.2.0/24 10.240.0.6")
 	w.expect("", "prefix-taken") // the cluster's table has changed since
 }

@@ -17,18 +17,24 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// randomWorld draws one or two clusters with their tables, and two targets in any state: correct routes, stale ones, wrong
-// next hops, unmanaged routes that look much like pod routes, taken names.
+// randomWorld draws one or two clusters with their tables, and two targets in any state: correct
+// routes, stale ones, wrong next hops, unmanaged routes that look much like pod routes, taken
+// names.
 func randomWorld(t *rapid.T) *world {
 	w := &world{t: new(testing.T), s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
 	prefix := rapid.Custom(func(t *rapid.T) string {
 		return rapid.OneOf(
-			rapid.Map(rapid.IntRange(0, 9), func(i int) string { return fmt.Sprintf("10.244.%d.0/24", i) }),
-			rapid.SampledFrom([]string{"10.244.0.0/16", "10.244.3.0/25", "10.244.2.0/23", "0.0.0.0/0", "10.245.1.0/24", "192.168.0.0/16", "Storage"}),
+			rapid.Map(rapid.IntRange(0, 9), func(i int) string {
+				return fmt.Sprintf("10.244.%d.0/24", i)
+			}),
+			rapid.SampledFrom([]string{"10.244.0.0/16", "10.244.3.0/25", "10.244.2.0/23",
+				"0.0.0.0/0", "10.245.1.0/24", "192.168.0.0/16", "Storage"}),
 		).Draw(t, "prefix")
 	})
 	hop := rapid.OneOf(
-		rapid.Map(rapid.IntRange(4, 12), func(i int) string { return fmt.Sprintf("10.240.0.%d", i) }),
+		rapid.Map(rapid.IntRange(4, 12), func(i int) string {
+			return fmt.Sprintf("10.240.0.%d", i)
+		}),
 		rapid.SampledFrom([]string{"10.250.0.4", "10.250.0.5", "10.1.0.4", "Internet", "None"}),
 	)
 	name := rapid.Custom(func(t *rapid.T) string {
@@ -48,28 +54,37 @@ func randomWorld(t *rapid.T) *world {
 		}
 		return out
 	}
-	w.cluster(clusterA, "10.244.0.0/16", nodesA).subnet(nodesA, "10.240.0.0/24", rapid.SampledFrom([]arm.ID{tableA, "", hub, gateway}).Draw(t, "association"))
-	w.table(tableA, routes("source")...).table(gateway, routes("gateway")...).table(hub, routes("hub")...)
+	w.cluster(clusterA, "10.244.0.0/16", nodesA).subnet(nodesA, "10.240.0.0/24",
+		rapid.SampledFrom([]arm.ID{tableA, "", hub, gateway}).Draw(t, "association"))
+	w.table(tableA, routes("source")...).table(gateway, routes("gateway")...).table(hub,
+		routes("hub")...)
 	w.config("shop", clusterA, gateway, hub)
 	if rapid.Bool().Draw(t, "second cluster") {
-		w.cluster(clusterB, rapid.SampledFrom([]string{"10.244.0.0/16", "10.245.0.0/16", "10.244.0.0/20"}).Draw(t, "podCIDR"), nodesB)
-		w.subnet(nodesB, rapid.SampledFrom([]string{"10.250.0.0/24", "10.240.0.8/29"}).Draw(t, "nodes"), tableB).table(tableB, routes("second source")...)
+		w.cluster(clusterB,
+			rapid.SampledFrom([]string{"10.244.0.0/16", "10.245.0.0/16", "10.244.0.0/20"}).Draw(t,
+				"podCIDR"), nodesB)
+		w.subnet(nodesB, rapid.SampledFrom([]string{"10.250.0.0/24", "10.240.0.8/29"}).Draw(t,
+			"nodes"), tableB).table(tableB, routes("second source")...)
 		w.config("play", clusterB, gateway)
 	}
 	for i := range w.configs {
 		spec := &w.configs[i].Spec
 		if rapid.Bool().Draw(t, "named") {
-			spec.RouteTableID = string(map[string]arm.ID{"shop": tableA, "play": tableB}[w.configs[i].Metadata.Name])
+			spec.RouteTableID = string(map[string]arm.ID{"shop": tableA,
+				"play": tableB}[w.configs[i].Metadata.Name])
 		}
 		for j := range spec.Targets {
-			spec.Targets[j].Policy = rapid.SampledFrom([]v1alpha1.Policy{v1alpha1.PolicySync, v1alpha1.PolicySync, v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve}).Draw(t, "policy")
+			spec.Targets[j].Policy = rapid.SampledFrom([]v1alpha1.Policy{v1alpha1.PolicySync,
+				v1alpha1.PolicySync, v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve}).Draw(t,
+				"policy")
 			spec.Targets[j].MaxRoutes = rapid.SampledFrom([]int{3, 8, 400}).Draw(t, "limit")
 		}
 		if rapid.Bool().Draw(t, "NICs read") {
 			var held []string
 			for i := range 18 {
 				address := fmt.Sprintf("10.%d.0.%d", 240+i/9*10, i%9+4)
-				if w.s.NodePrefixes(w.s.Cluster(arm.ID(spec.ClusterID)))[0].Contains(netip.MustParseAddr(address)) && rapid.Bool().Draw(t, "alive") {
+				if w.s.NodePrefixes(w.s.Cluster(arm.ID(spec.ClusterID)))[0].Contains(
+					netip.MustParseAddr(address)) && rapid.Bool().Draw(t, "alive") {
 					held = append(held, address)
 				}
 			}
@@ -100,9 +115,10 @@ func randomWorld(t *rapid.T) *world {
 	return w
 }
 
-// TestProperties: whatever the tables hold, applying the plan gives the desired table, unmanaged routes come through byte
-// for byte, no living node's route is deleted, none is changed to an address without a NIC, what complete NIC lists lack
-// goes, no cluster's own table is touched, nothing is doubled or overfilled, and planning again gives nothing.
+// TestProperties: whatever the tables hold, applying the plan gives the desired table, unmanaged
+// routes come through byte for byte, no living node's route is deleted, none is changed to an
+// address without a NIC, what complete NIC lists lack goes, no cluster's own table is touched,
+// nothing is doubled or overfilled, and planning again gives nothing.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := randomWorld(t)
@@ -129,7 +145,8 @@ func TestProperties(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := byName(table.Routes), apply(now.Routes, p.Changes, desired.ID); !reflect.DeepEqual(got, want) {
+			if got, want := byName(table.Routes), apply(now.Routes, p.Changes,
+				desired.ID); !reflect.DeepEqual(got, want) {
 				t.Fatalf("the changes lead to %v, the desired table is %v", want, got)
 			}
 			checkTable(t, w, now, table)
@@ -206,22 +223,27 @@ func checkTable(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 			t.Fatalf("the unmanaged route %s became %s", r.Raw, after[r.Name].Raw)
 		}
 	}
-	if paths, err := arm.Differences(now.Raw, then.Raw); err != nil || len(paths) > 0 && !strings.HasPrefix(paths[0], "properties.routes") {
+	if paths, err := arm.Differences(now.Raw, then.Raw); err != nil ||
+		len(paths) > 0 && !strings.HasPrefix(paths[0], "properties.routes") {
 		t.Fatalf("other fields changed: %v %v", paths, err)
 	}
 }
 
-// mayBeOurs reports whether a route in a target can be a cluster's: by its addresses and its name, because a cluster's table
-// has or had it, or because it is one that was right, under a node's name.
+// mayBeOurs reports whether a route in a target can be a cluster's: by its addresses and its name,
+// because a cluster's table has or had it, or because it is one that was right, under a node's
+// name.
 func mayBeOurs(w *world, r inventory.Route) bool {
 	named := !strings.HasPrefix(r.Name, "vip-")
 	byAddress := false
-	for _, side := range []struct{ pods, nodes string }{{"10.244.", "10.240.0."}, {"10.244.", "10.250.0."}, {"10.245.", "10.240.0."}, {"10.245.", "10.250.0."}} {
-		byAddress = byAddress || strings.HasPrefix(r.Destination(), side.pods) && strings.HasSuffix(r.Destination(), "/24") && strings.HasPrefix(r.NextHop(), side.nodes)
+	for _, side := range []struct{ pods, nodes string }{{"10.244.", "10.240.0."},
+		{"10.244.", "10.250.0."}, {"10.245.", "10.240.0."}, {"10.245.", "10.250.0."}} {
+		byAddress = byAddress || strings.HasPrefix(r.Destination(), side.pods) &&
+			strings.HasSuffix(r.Destination(), "/24") && strings.HasPrefix(r.NextHop(), side.nodes)
 	}
 	known := false
 	for _, c := range w.configs {
-		known = known || w.s.Memory.Of(arm.ID(c.Spec.ClusterID)).Had[Pair{Prefix: r.Prefix, Hop: r.Hop}]
+		known = known || w.s.Memory.Of(arm.ID(c.Spec.ClusterID)).Had[Pair{Prefix: r.Prefix,
+			Hop: r.Hop}]
 	}
 	for _, id := range []arm.ID{tableA, tableB} {
 		if table := w.s.Table(id); table != nil {
@@ -243,18 +265,23 @@ func checkProofs(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 			return w.s.Cluster(arm.ID(c.Spec.ClusterID)).PodCIDRs[0].Overlaps(pods)
 		})
 	}
-	// held is by a node of a cluster with these pods and this target; of any, where no cluster has them.
+	// held is by a node of a cluster with these pods and this target; of any, where no cluster has
+	// them.
 	held := func(pods netip.Prefix, hop netip.Addr) bool {
 		for _, c := range w.configs {
 			cluster := w.s.Cluster(arm.ID(c.Spec.ClusterID))
-			targets := slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool { return then.ID.Equal(arm.ID(t.RouteTableID)) })
-			if nics := w.s.Known(cluster.ID).NICs; targets && nics != nil && nics.Holder[hop] != "" && (cluster.PodCIDRs[0].Overlaps(pods) || !owned(pods)) {
+			targets := slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool {
+				return then.ID.Equal(arm.ID(t.RouteTableID))
+			})
+			if nics := w.s.Known(cluster.ID).NICs; targets && nics != nil &&
+				nics.Holder[hop] != "" && (cluster.PodCIDRs[0].Overlaps(pods) || !owned(pods)) {
 				return true
 			}
 		}
 		return false
 	}
-	moved := func(r inventory.Route) bool { // a cluster's table leads to the next hop with another prefix
+	// a cluster's table leads to the next hop with another prefix
+	moved := func(r inventory.Route) bool {
 		for _, c := range w.configs {
 			for prefix, hop := range w.s.Memory.Of(arm.ID(c.Spec.ClusterID)).Settled {
 				if hop == r.Hop && prefix != r.Prefix {
@@ -275,8 +302,10 @@ func checkProofs(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 	for _, r := range now.Routes {
 		switch n, there := after[r.Prefix]; {
 		case !r.Prefix.IsValid() || there && n.SameHop(r):
-		case there && n.Name == r.Name && !held(r.Prefix, n.Hop): // of another name it is a delete, and a create
-			t.Fatalf("%s led to %s, and leads to %s, which no node has", r.Prefix, r.NextHop(), n.NextHop())
+		// of another name it is a delete, and a create
+		case there && n.Name == r.Name && !held(r.Prefix, n.Hop):
+			t.Fatalf("%s led to %s, and leads to %s, which no node has", r.Prefix, r.NextHop(),
+				n.NextHop())
 		case there && n.Name == r.Name, moved(r):
 		case held(r.Prefix, r.Hop):
 			t.Fatalf("%s to %s is deleted, and its node is there", r.Prefix, r.NextHop())
@@ -295,16 +324,19 @@ func checkProofs(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 		wanted := PodRoutes(w.s, &w.configs[0], w.s.Table(tableA))
 		for _, r := range then.Routes {
 			_, wants := wanted[r.Prefix]
-			if !wants && !held(r.Prefix, r.Hop) && within([]netip.Prefix{mustPrefix("10.240.0.0/24")}, r.Hop) &&
-				strings.HasPrefix(r.Destination(), "10.244.") && strings.HasSuffix(r.Destination(), "/24") && strings.HasPrefix(r.Name, "aks-") {
+			if !wants && !held(r.Prefix, r.Hop) &&
+				within([]netip.Prefix{mustPrefix("10.240.0.0/24")}, r.Hop) &&
+				strings.HasPrefix(r.Destination(), "10.244.") &&
+				strings.HasSuffix(r.Destination(), "/24") && strings.HasPrefix(r.Name, "aks-") {
 				t.Fatalf("%s to %s stays, and no NIC has it", r.Prefix, r.NextHop())
 			}
 		}
 	}
 }
 
-// TestSettled: the short way, which finds that a target is as it should be, agrees with the long one,
-// which decides about each route. It must not be taken where the long one would report anything.
+// TestSettled: the short way, which finds that a target is as it should be, agrees with the long
+// one, which decides about each route. It must not be taken where the long one would report
+// anything.
 func TestSettled(t *testing.T) {
 	settled := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -336,15 +368,18 @@ func TestSettled(t *testing.T) {
 			}
 			settled++
 			long, found := plan((*target).decide)
-			same := slices.EqualFunc(long.routes, p.s.Table(id).Routes, func(a, b inventory.Route) bool {
-				return reflect.DeepEqual(a, b)
-			})
-			noted := len(long.reasons) + len(long.gone) + len(long.blocked) + len(found.found) + len(found.asked)
+			same := slices.EqualFunc(long.routes, p.s.Table(id).Routes,
+				func(a, b inventory.Route) bool {
+					return reflect.DeepEqual(a, b)
+				})
+			noted := len(long.reasons) + len(long.gone) + len(long.blocked) + len(found.found) +
+				len(found.asked)
 			for _, s := range long.shares {
 				noted += len(s.drift) + len(s.kept) + len(s.undeleted) + len(s.unfollowed)
 			}
 			if !same || noted > 0 || !found.need.Empty() {
-				t.Fatalf("%s is taken to be settled, but: %+v, %+v, %+v", id.Short(), long, found.found, found.need)
+				t.Fatalf("%s is taken to be settled, but: %+v, %+v, %+v", id.Short(), long,
+					found.found, found.need)
 			}
 		}
 	})
@@ -353,18 +388,22 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// TestSettledShared: a route that two clusters want alike is reported, although nothing is to be done.
+// TestSettledShared: a route that two clusters want alike is reported, although nothing is to be
+// done.
 func TestSettledShared(t *testing.T) {
 	w := &world{t: t, s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
 	route := "n1 10.244.1.0/24 10.240.0.4"
-	w.cluster(clusterA, "10.244.0.0/16", nodesA).subnet(nodesA, "10.240.0.0/24", tableA).table(tableA, route)
-	w.cluster(clusterB, "10.244.0.0/16", nodesB).subnet(nodesB, "10.240.0.0/24", tableB).table(tableB, route)
+	w.cluster(clusterA, "10.244.0.0/16", nodesA).subnet(nodesA, "10.240.0.0/24",
+		tableA).table(tableA, route)
+	w.cluster(clusterB, "10.244.0.0/16", nodesB).subnet(nodesB, "10.240.0.0/24",
+		tableB).table(tableB, route)
 	w.table(gateway, route)
 	w.config("shop", clusterA, gateway)
 	w.config("play", clusterB, gateway)
 	p := Make(w.s, w.configs)
 	reported := slices.ContainsFunc(p.Findings, func(f finding.Finding) bool {
-		return f.Code == finding.ClustersOverlap && f.Severity == finding.Error && len(f.Evidence) == 1
+		return f.Code == finding.ClustersOverlap && f.Severity == finding.Error &&
+			len(f.Evidence) == 1
 	})
 	if len(p.Changes) > 0 || !reported {
 		t.Errorf("%+v, %+v", p.Changes, p.Findings)

@@ -30,8 +30,8 @@ type Proposal struct {
 	Skip string
 }
 
-// Propose makes a config for every cluster in the snapshot: with its own table, the gateway subnets that can reach it and
-// all other tables that hold its pod routes. Sorted by cluster.
+// Propose makes a config for every cluster in the snapshot: with its own table, the gateway subnets
+// that can reach it and all other tables that hold its pod routes. Sorted by cluster.
 func Propose(s *inventory.Snapshot) []Proposal {
 	var out []Proposal
 	names := map[string]bool{}
@@ -46,9 +46,11 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	for _, pool := range cluster.Pools {
 		pools = append(pools, fmt.Sprintf("%s (nodes: %d)", pool.Name, pool.Count))
 	}
-	p := Proposal{Cluster: cluster.ID, About: fmt.Sprintf("cluster %s: %s, pod CIDR %s, pools: %s", cluster.ID.Name(), cluster.PluginName(), prefixList(cluster), strings.Join(pools, ", "))}
+	p := Proposal{Cluster: cluster.ID, About: fmt.Sprintf("cluster %s: %s, pod CIDR %s, pools: %s",
+		cluster.ID.Name(), cluster.PluginName(), prefixList(cluster), strings.Join(pools, ", "))}
 	if !cluster.Kubenet() {
-		p.Skip = fmt.Sprintf("its network plugin is %s: no route table holds its pod routes", cluster.PluginName())
+		p.Skip = fmt.Sprintf("its network plugin is %s: no route table holds its pod routes",
+			cluster.PluginName())
 		return p
 	}
 	c := &p.Config
@@ -77,7 +79,8 @@ func (p Proposal) Observing() Proposal {
 	return p
 }
 
-// proposeTargets adds the gateway subnets near the nodes with their tables, and the other tables that hold pod routes.
+// proposeTargets adds the gateway subnets near the nodes with their tables, and the other tables
+// that hold pod routes.
 func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Cluster) {
 	spec := &p.Config.Spec
 	own := arm.ID(spec.RouteTableID)
@@ -96,25 +99,32 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 		if len(subnet.Gateways) == 0 || !near[subnet.ID.Parent().Key()] {
 			continue
 		}
-		who := fmt.Sprintf("Application Gateway %s sits in subnet %s", shortNames(subnet.Gateways), subnet.ID.Short())
+		who := fmt.Sprintf("Application Gateway %s sits in subnet %s", shortNames(subnet.Gateways),
+			subnet.ID.Short())
 		switch {
 		case subnet.RouteTable == "":
 			p.Tableless = append(p.Tableless, subnet.ID)
-			p.Notes = append(p.Notes, who+", which has no route table: create one and add it to the targets "+
+			p.Notes = append(p.Notes, who+", which has no route table: create one and add it to "+
+				"the targets "+
 				"(init --gateway-table does)")
 		case subnet.RouteTable.Equal(own):
-			p.Notes = append(p.Notes, who+", which shares the cluster's own table: it needs no copy, and blocks the migration to Azure CNI Overlay")
+			p.Notes = append(p.Notes, who+", which shares the cluster's own table: it needs no "+
+				"copy, and blocks the migration to Azure CNI Overlay")
 		case inventory.IsManagedTable(subnet.RouteTable):
-			p.Notes = append(p.Notes, who+", which has the route table of another cluster, "+subnet.RouteTable.Short()+": routekeeper never writes it")
+			p.Notes = append(p.Notes, who+", which has the route table of another cluster, "+
+				subnet.RouteTable.Short()+": routekeeper never writes it")
 		default:
 			target(subnet.RouteTable, who)
-			spec.Guard.Subnets = append(spec.Guard.Subnets, v1alpha1.GuardedSubnet{SubnetID: string(subnet.ID), RouteTableID: string(subnet.RouteTable)})
+			spec.Guard.Subnets = append(spec.Guard.Subnets,
+				v1alpha1.GuardedSubnet{SubnetID: string(subnet.ID),
+					RouteTableID: string(subnet.RouteTable)})
 			p.SubnetWhy = append(p.SubnetWhy, who)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		table := s.Tables[key]
-		if table.ID.Equal(own) || inventory.IsManagedTable(table.ID) || s.Elsewhere(table, cluster) || onNodes(s, table, cluster) {
+		if table.ID.Equal(own) || inventory.IsManagedTable(table.ID) ||
+			s.Elsewhere(table, cluster) || onNodes(s, table, cluster) {
 			continue
 		}
 		if n := len(v.podRoutes(table)); n > 0 {
@@ -127,7 +137,8 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 func onNodes(s *inventory.Snapshot, table *inventory.RouteTable, but *inventory.Cluster) bool {
 	for _, cluster := range s.Clusters {
 		for _, id := range s.NodeSubnetIDs(cluster) {
-			if subnet := s.Subnet(id); !cluster.ID.Equal(but.ID) && subnet != nil && subnet.RouteTable.Equal(table.ID) {
+			if subnet := s.Subnet(id); !cluster.ID.Equal(but.ID) && subnet != nil &&
+				subnet.RouteTable.Equal(table.ID) {
 				return true
 			}
 		}
@@ -149,7 +160,8 @@ func nearNetworks(s *inventory.Snapshot, cluster *inventory.Cluster) map[string]
 	return near
 }
 
-// NearTables returns the tables of all subnets in the virtual networks of a cluster's nodes and in those peered with them, sorted.
+// NearTables returns the tables of all subnets in the virtual networks of a cluster's nodes and in
+// those peered with them, sorted.
 func NearTables(s *inventory.Snapshot, cluster *inventory.Cluster) []arm.ID {
 	near := nearNetworks(s, cluster)
 	var ids []arm.ID
@@ -174,7 +186,8 @@ func prefixList(cluster *inventory.Cluster) string {
 
 var notInName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// uniqueName makes a metadata.name of a cluster's: lower case, letters, digits and hyphens, taken only once.
+// uniqueName makes a metadata.name of a cluster's: lower case, letters, digits and hyphens, taken
+// only once.
 func uniqueName(id arm.ID, taken map[string]bool) string {
 	clean := func(s string) string {
 		s = strings.Trim(notInName.ReplaceAllString(strings.ToLower(s), "-"), "-")

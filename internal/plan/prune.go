@@ -11,8 +11,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Orphans reports, for every table in the snapshot, the routes to pods of nodes that are gone and that nobody keeps: those proven so as a
-// warning, those that only look it as an info with what is missing.
+// Orphans reports, for every table in the snapshot, the routes to pods of nodes that are gone and
+// that nobody keeps: those proven so as a warning, those that only look it as an info with what is
+// missing.
 func (p *Planner) Orphans() []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
@@ -33,12 +34,15 @@ func reportOrphans(table *inventory.RouteTable, orphans []orphan) []finding.Find
 	}
 	var found []finding.Finding
 	if n := len(proven); n > 0 {
-		found = append(found, finding.New(finding.RoutesOrphaned, "", string(table.ID), "%s holds leftover routes to pods of nodes that are gone: %d of its %d routes",
+		found = append(found, finding.New(finding.RoutesOrphaned, "", string(table.ID),
+			"%s holds leftover routes to pods of nodes that are gone: %d of its %d routes",
 			table.ID.Short(), n, len(table.Routes)).With(proven...).
-			WithFix("routekeeper prune-orphans --subscription %s --table %s", table.ID.Subscription(), table.ID))
+			WithFix("routekeeper prune-orphans --subscription %s --table %s",
+				table.ID.Subscription(), table.ID))
 	}
 	if n := len(unproven); n > 0 {
-		f := finding.New(finding.RoutesOrphaned, "", string(table.ID), "%s holds routes that may be left over from a cluster that is gone, which is not proven: %d of its %d routes",
+		f := finding.New(finding.RoutesOrphaned, "", string(table.ID), "%s holds routes that may "+
+			"be left over from a cluster that is gone, which is not proven: %d of its %d routes",
 			table.ID.Short(), n, len(table.Routes)).About("not proven").With(unproven...)
 		f.Severity = finding.Info
 		found = append(found, f)
@@ -46,18 +50,20 @@ func reportOrphans(table *inventory.RouteTable, orphans []orphan) []finding.Find
 	return found
 }
 
-// Pruner plans to remove the orphaned routes of tables: only those that are proven, and only those it was made with.
+// Pruner plans to remove the orphaned routes of tables: only those that are proven, and only those
+// it was made with.
 type Pruner struct {
 	p      *Planner
 	tables []arm.ID
-	// seen are the routes that were there when the network interfaces were read, by table and name: of one that came later they prove
-	// nothing.
+	// seen are the routes that were there when the network interfaces were read, by table and name:
+	// of one that came later they prove nothing.
 	seen map[string]map[string]inventory.Route
 }
 
 // Prune makes a Pruner for tables of the snapshot.
 func (p *Planner) Prune(tables []arm.ID) *Pruner {
-	pr := &Pruner{p: p, tables: inventory.SortIDs(slices.Clone(tables)), seen: map[string]map[string]inventory.Route{}}
+	pr := &Pruner{p: p, tables: inventory.SortIDs(slices.Clone(tables)),
+		seen: map[string]map[string]inventory.Route{}}
 	for _, id := range pr.tables {
 		routes := map[string]inventory.Route{}
 		if table := p.s.Table(id); table != nil {
@@ -81,7 +87,8 @@ func (pr *Pruner) Plan() Plan {
 	for _, id := range pr.tables {
 		if table := pr.p.s.Table(id); table != nil {
 			orphans := pr.p.orphansIn(table)
-			w.found = append(w.found, slices.DeleteFunc(reportOrphans(table, orphans), func(f finding.Finding) bool { return f.Severity > finding.Info })...)
+			w.found = append(w.found, slices.DeleteFunc(reportOrphans(table, orphans),
+				func(f finding.Finding) bool { return f.Severity > finding.Info })...)
 			t := pr.without(table, orphans)
 			state.Tables = append(state.Tables, t)
 			changes = append(changes, diffTable(table, t)...)
@@ -105,7 +112,8 @@ func (pr *Pruner) without(table *inventory.RouteTable, orphans []orphan) Table {
 	t := Table{ID: table.ID, Gone: map[string]Reason{}}
 	for _, o := range orphans {
 		name := strings.ToLower(o.route.Name)
-		if was, there := pr.seen[table.ID.Key()][name]; o.proof != "" && there && was.Prefix == o.route.Prefix && was.SameHop(o.route) {
+		if was, there := pr.seen[table.ID.Key()][name]; o.proof != "" && there &&
+			was.Prefix == o.route.Prefix && was.SameHop(o.route) {
 			t.Gone[name] = Reason{Cluster: o.cluster, Why: o.proof}
 		}
 	}

@@ -39,8 +39,8 @@ type leftover struct {
 	routes []string // those that stay
 }
 
-// ofVanished finds the missing cluster that left a route behind. If nothing remembers whose it is, a
-// cluster whose routes stay comes first.
+// ofVanished finds the missing cluster that left a route behind. If nothing remembers whose it is,
+// a cluster whose routes stay comes first.
 func (t *target) ofVanished(r inventory.Route) (s *share, remembered bool) {
 	for _, candidate := range t.shares {
 		if !t.w.vanished(candidate.view) {
@@ -83,7 +83,8 @@ func (t *target) placeVanished(r inventory.Route, s *share, remembered bool) {
 	if s.prunes() && !t.needNetworks(r.Hop) {
 		known := beforehand{alone: true, gone: remembered}
 		if proof, lacks := t.w.hopGone(t.now, r, known); lacks == "" {
-			t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name, Why: "the cluster does not exist: " + proof}
+			t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name,
+				Why: "the cluster does not exist: " + proof}
 			return
 		}
 	}
@@ -115,11 +116,13 @@ func (w *work) reportVanished() {
 		left := w.left[v]
 		if len(left) == 0 {
 			w.add(finding.New(finding.ClusterMissing, v.name, string(id), "%s", text).
-				WithAdvice("correct spec.clusterID of %s, or remove %s from the config", v.name, v.name))
+				WithAdvice("correct spec.clusterID of %s, or remove %s from the config", v.name,
+					v.name))
 			continue
 		}
 		var lines []string
-		command := finding.Command("routekeeper prune-orphans --subscription %s", left[0].table.Subscription())
+		command := finding.Command("routekeeper prune-orphans --subscription %s",
+			left[0].table.Subscription())
 		for i, l := range left {
 			word := ", and "
 			if i == 0 {
@@ -142,8 +145,8 @@ func (w *work) reportVanished() {
 	}
 }
 
-// Removal plans for a cluster whose config was removed, from what is remembered of it. The plan deletes
-// the cluster's routes from the targets that the config names, and nothing else.
+// Removal plans for a cluster whose config was removed, from what is remembered of it. The plan
+// deletes the cluster's routes from the targets that the config names, and nothing else.
 func Removal(s Facts, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := &Planner{s: s, configs: []v1alpha1.ClusterRoutes{config}, taken: taken, removing: true,
 		parts: map[string][]part{}, ownTables: map[string]ownTable{}}
@@ -160,5 +163,6 @@ func (t *target) placeRemoved(r inventory.Route) {
 		t.put(r, nil)
 		return
 	}
-	t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name, Why: "the config of " + s.name + " was removed"}
+	t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name, Why: "the config of " + s.name +
+		" was removed"}
 }

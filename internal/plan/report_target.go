@@ -17,7 +17,8 @@ func (t *target) report() {
 		t.reportFormer(s)
 		if n := len(s.kept); n > 0 {
 			t.w.add(t.finding(finding.StaleKept, s, "%s in %s: the policy is UpsertOnly",
-				number(n, "stale route stays", "stale routes stay"), t.now.ID.Short()).With(s.kept...))
+				number(n, "stale route stays", "stale routes stay"), t.now.ID.Short()).With(
+				s.kept...))
 		}
 		if n := len(s.drift); n > 0 {
 			t.w.add(t.finding(finding.TargetDrift, s,
@@ -39,7 +40,8 @@ func (t *target) finding(code finding.Code, s *share, format string, args ...any
 func (t *target) reportWithheld(s *share) {
 	if n := len(s.undeleted); n > 0 {
 		f := t.finding(finding.DeletesWithheld, s,
-			"%s in %s: the table of cluster %s lacks them, but it is not proven that their nodes are gone",
+			"%s in %s: the table of cluster %s lacks them, but it is not proven that their nodes "+
+				"are gone",
 			number(n, "route stays", "routes stay"), t.now.ID.Short(), s.cluster.ID.Short()).
 			With(s.undeleted...).
 			WithFix("az network route-table show --ids %s", s.source)
@@ -68,7 +70,8 @@ func (t *target) reportFull(kept, added, missing int, clusters []string) {
 		t.now.ID.Short(), number(missing, "route", "routes"),
 		strings.Join(clusters, " and ")+map[bool]string{true: " does", false: " do"}[missing == 1],
 		t.limit, kept, added).
-		WithAdvice("remove routes from %s; if Azure Virtual Network Manager raised the limit, raise maxRoutes",
+		WithAdvice("remove routes from %s; if Azure Virtual Network Manager raised the limit, "+
+			"raise maxRoutes",
 			t.now.ID.Short()))
 }
 
@@ -76,7 +79,8 @@ func (t *target) reportFull(kept, added, missing int, clusters []string) {
 func (t *target) reportTaken(s *share, want, there inventory.Route) {
 	t.w.add(t.finding(finding.PrefixTaken, s,
 		"%s is routed to %s by the unmanaged route %s in %s, so the pod route %s to %s is not added",
-		want.Prefix, there.NextHop(), there.Name, t.now.ID.Short(), want.Name, want.NextHop()).About(want.Name).
+		want.Prefix, there.NextHop(), there.Name, t.now.ID.Short(), want.Name, want.NextHop()).
+		About(want.Name).
 		WithAdvice("delete the unmanaged route unless it is intended").
 		WithFix("%s", deleteCommand(t.now.ID, there.Name)))
 }
@@ -109,7 +113,8 @@ func (t *target) reportUnmanaged(r inventory.Route) {
 				t.w.add(report(finding.UnmanagedOverlap,
 					"which covers pods of cluster %s without a route of their own"))
 			case !s.wants(r.Prefix):
-				t.w.add(report(finding.UnmanagedOverlap, "a prefix that a node of cluster %s can get"))
+				t.w.add(report(finding.UnmanagedOverlap,
+					"a prefix that a node of cluster %s can get"))
 			}
 		}
 	}
@@ -123,7 +128,8 @@ func (t *target) reportSharing() {
 			for _, x := range a.cidrs {
 				for _, y := range b.cidrs {
 					if x.Overlaps(y) {
-						pairs = append(pairs, fmt.Sprintf("%s of %s and %s of %s", x, a.name, y, b.name))
+						pairs = append(pairs, fmt.Sprintf("%s of %s and %s of %s", x, a.name, y,
+							b.name))
 					}
 				}
 			}

@@ -39,8 +39,8 @@ type Taken struct {
 	last     map[string]arm.ID // the tables that clusters were last seen with, by the cluster's key
 }
 
-// Last adds the last known tables of clusters, by the cluster's ID.Key(). They must not be replaced by
-// those of other clusters. The map is not copied and must not change afterwards.
+// Last adds the last known tables of clusters, by the cluster's ID.Key(). They must not be replaced
+// by those of other clusters. The map is not copied and must not change afterwards.
 func (t Taken) Last(tables map[string]arm.ID) Taken {
 	t.last = tables
 	return t
@@ -79,7 +79,8 @@ func (t Taken) from(cluster, table arm.ID) bool {
 	return t.targets[table.Key()] || owned && owner != cluster.Key()
 }
 
-// Discover finds the cluster's own table. How it works: the first of these that gives one table wins.
+// Discover finds the cluster's own table. How it works: the first of these that gives one table
+// wins.
 //
 //  1. the config names it
 //  2. the node subnets last had it
@@ -114,7 +115,8 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	}
 	carrying := c.carrying(associated)
 	if len(carrying) == 1 || len(associated) == 1 && cluster.Nodes() == 0 {
-		return Discovery{Table: append(carrying, associated...)[0], How: "the node subnets are associated with it"}
+		return Discovery{Table: append(carrying, associated...)[0],
+			How: "the node subnets are associated with it"}
 	}
 
 	if !known.LogRead {
@@ -126,7 +128,9 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	}
 	inLog := c.carrying(written)
 	if len(carrying) > 1 { // several fit, and the log may tell which of them the cluster writes
-		inLog = slices.DeleteFunc(inLog, func(id arm.ID) bool { return !slices.ContainsFunc(carrying, id.Equal) })
+		inLog = slices.DeleteFunc(inLog, func(id arm.ID) bool {
+			return !slices.ContainsFunc(carrying, id.Equal)
+		})
 	}
 	const byLog = "the cluster's identity wrote it"
 	switch {
@@ -135,13 +139,17 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	case len(inLog) == 1:
 		return Discovery{Table: inLog[0], How: byLog, Proven: true}
 	case len(inLog) > 1:
-		return c.unknown("its identity wrote several tables with routes to its nodes: %s", shortNames(inLog))
+		return c.unknown("its identity wrote several tables with routes to its nodes: %s",
+			shortNames(inLog))
 	case len(carrying) > 1:
-		return c.unknown("its node subnets have several tables with routes to its nodes: %s", shortNames(carrying))
+		return c.unknown("its node subnets have several tables with routes to its nodes: %s",
+			shortNames(carrying))
 	case len(associated) == 1:
-		return Discovery{Table: associated[0], How: "the node subnets are associated with it", Doubtful: true}
+		return Discovery{Table: associated[0], How: "the node subnets are associated with it",
+			Doubtful: true}
 	case len(associated) > 1:
-		return c.unknown("its node subnets have different tables, and none holds a route to its nodes: %s", shortNames(associated))
+		return c.unknown("its node subnets have different tables, and none holds a route to its "+
+			"nodes: %s", shortNames(associated))
 	}
 	if !known.ManagedRead {
 		return Discovery{Want: inventory.Wanted{Managed: []arm.ID{cluster.ID}}}
@@ -153,16 +161,17 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	return c.managed(managed, written)
 }
 
-// named checks the table that the config names against the cluster's own actions, if the node subnets
-// do not all have it: a config can confuse two tables. If the cluster's identity wrote another table
-// with routes to its nodes, and not this one, the answer is unknown.
+// named checks the table that the config names against the cluster's own actions, if the node
+// subnets do not all have it: a config can confuse two tables. If the cluster's identity wrote
+// another table with routes to its nodes, and not this one, the answer is unknown.
 func (c candidates) named(d Discovery) Discovery {
 	present := c.associated()
 	if len(c.subnets) == 0 || len(present) == 1 && present[0].Equal(d.Table) && !c.bare() {
 		return d
 	}
 	if last := c.s.Memory.Of(c.cluster.ID); last.LastTable.Equal(d.Table) {
-		d.Proven = last.LastProven // seen on the node subnets, with routes to the nodes: the two agree
+		// seen on the node subnets, with routes to the nodes: the two agree
+		d.Proven = last.LastProven
 		return d
 	}
 	known := c.s.Known(c.cluster.ID)
@@ -188,7 +197,8 @@ func (c candidates) named(d Discovery) Discovery {
 	case len(want) > 0:
 		return Discovery{Want: inventory.Wanted{Tables: want}}
 	case len(others) > 0:
-		return c.unknown("the config names %s, but its identity wrote %s, which holds routes to its nodes", d.Table.Short(), shortNames(others))
+		return c.unknown("the config names %s, but its identity wrote %s, which holds routes to "+
+			"its nodes", d.Table.Short(), shortNames(others))
 	}
 	return d
 }
@@ -208,7 +218,8 @@ func (c candidates) bare() bool {
 // activity log shows which.
 func (c candidates) remembered() Discovery {
 	last := c.s.Memory.Of(c.cluster.ID)
-	d := Discovery{Table: last.LastTable, How: "the node subnets were last seen with it", Proven: last.LastProven}
+	d := Discovery{Table: last.LastTable, How: "the node subnets were last seen with it",
+		Proven: last.LastProven}
 	if d.Proven {
 		return d
 	}
@@ -225,11 +236,14 @@ func (c candidates) remembered() Discovery {
 		return Discovery{Want: inventory.Wanted{Written: []arm.ID{c.cluster.ID}}}
 	}
 	all := append(rivals, last.LastTable)
-	written := slices.DeleteFunc(slices.Clone(all), func(id arm.ID) bool { return !slices.ContainsFunc(known.Written, id.Equal) })
+	written := slices.DeleteFunc(slices.Clone(all), func(id arm.ID) bool {
+		return !slices.ContainsFunc(known.Written, id.Equal)
+	})
 	if len(written) == 1 {
 		return Discovery{Table: written[0], How: "the cluster's identity wrote it", Proven: true}
 	}
-	return c.unknown("its node subnets had several tables with routes to its nodes: %s", shortNames(inventory.SortIDs(all)))
+	return c.unknown("its node subnets had several tables with routes to its nodes: %s",
+		shortNames(inventory.SortIDs(all)))
 }
 
 // candidates looks for a cluster's own table.
@@ -252,8 +266,8 @@ func (c candidates) associated() []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// present returns the tables that may be the cluster's own and may exist, and those of them that still
-// have to be read.
+// present returns the tables that may be the cluster's own and may exist, and those of them that
+// still have to be read.
 func (c candidates) present(ids []arm.ID) (there, want []arm.ID) {
 	for _, id := range ids {
 		unread, tried := c.s.Unread[id.Key()]
@@ -284,9 +298,10 @@ func Carries(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTabl
 	return len(podRoutesOf(s, config, table)) > 0
 }
 
-// PodRoutes returns a cluster's routes in a table, by prefix: to the pod CIDR of one node, with a next
-// hop in one of its node subnets.
-func PodRoutes(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) map[netip.Prefix]inventory.Route {
+// PodRoutes returns a cluster's routes in a table, by prefix: to the pod CIDR of one node, with a
+// next hop in one of its node subnets.
+func PodRoutes(s Facts, config *v1alpha1.ClusterRoutes,
+	table *inventory.RouteTable) map[netip.Prefix]inventory.Route {
 	return podRoutesOf(s, config, table).byPrefix()
 }
 
@@ -295,8 +310,8 @@ func podRoutesOf(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.Route
 }
 
 // managed answers with the only managed table of the node resource group. A cluster with a
-// bring-your-own table can also have an unused, empty managed one (AKS#1460), so with existing subnets
-// it must hold the cluster's routes.
+// bring-your-own table can also have an unused, empty managed one (AKS#1460), so with existing
+// subnets it must hold the cluster's routes.
 func (c candidates) managed(managed, written []arm.ID) Discovery {
 	const how = "it is the only managed table of the node resource group"
 	switch carrying := c.carrying(managed); {
@@ -305,28 +320,36 @@ func (c candidates) managed(managed, written []arm.ID) Discovery {
 	case len(managed) == 1 && len(c.cluster.BroughtSubnets()) == 0:
 		return Discovery{Table: managed[0], How: how}
 	case len(managed) > 1:
-		return c.unknown("the node resource group %s holds several managed tables: %s", c.cluster.NodeResourceGroup, shortNames(managed))
+		return c.unknown("the node resource group %s holds several managed tables: %s",
+			c.cluster.NodeResourceGroup, shortNames(managed))
 	case len(managed) == 0 && len(written) == 0 && c.allGone():
-		return Discovery{Table: c.s.Known(c.cluster.ID).Written[0], How: "the cluster's identity wrote it last"}
+		return Discovery{Table: c.s.Known(c.cluster.ID).Written[0],
+			How: "the cluster's identity wrote it last"}
 	case len(written) > 0:
-		return c.unknown("no node subnet has a suitable table, and no table that its identity wrote holds a route to its nodes: %s", shortNames(written))
+		return c.unknown("no node subnet has a suitable table, and no table that its identity "+
+			"wrote holds a route to its nodes: %s", shortNames(written))
 	case len(managed) == 1:
-		return c.unknown("the managed table %s holds no route to a node of this cluster, so it must use a bring-your-own table", managed[0].Short())
+		return c.unknown("the managed table %s holds no route to a node of this cluster, so it "+
+			"must use a bring-your-own table", managed[0].Short())
 	}
-	return c.unknown("no node subnet has a suitable table, the activity log shows none, and the node resource group %s holds no managed table", c.cluster.NodeResourceGroup)
+	return c.unknown("no node subnet has a suitable table, the activity log shows none, and the "+
+		"node resource group %s holds no managed table", c.cluster.NodeResourceGroup)
 }
 
-// allGone reports whether the complete activity log shows tables that the cluster's identity wrote, and
-// none of them still exists.
+// allGone reports whether the complete activity log shows tables that the cluster's identity wrote,
+// and none of them still exists.
 func (c candidates) allGone() bool {
 	known := c.s.Known(c.cluster.ID)
 	return len(known.Written) > 0 && len(known.LogNext) == 0 && !known.LogCut &&
-		!slices.ContainsFunc(known.Written, func(id arm.ID) bool { return !c.s.Unread[id.Key()].Absent })
+		!slices.ContainsFunc(known.Written, func(id arm.ID) bool {
+			return !c.s.Unread[id.Key()].Absent
+		})
 }
 
 func (c candidates) unknown(format string, args ...any) Discovery {
 	f := finding.New(finding.TableUnknown, c.config.Metadata.Name, c.config.Spec.ClusterID,
-		"the route table of cluster %s cannot be identified: %s", c.cluster.ID.Short(), fmt.Sprintf(format, args...)).
+		"the route table of cluster %s cannot be identified: %s", c.cluster.ID.Short(), fmt.Sprintf(
+			format, args...)).
 		WithAdvice("set spec.routeTableID in the config of %s", c.config.Metadata.Name)
 	known := c.s.Known(c.cluster.ID)
 	if known.LogCut {
@@ -338,7 +361,8 @@ func (c candidates) unknown(format string, args ...any) Discovery {
 		}
 	}
 	// The answer may be in what could not be read.
-	for _, scope := range []arm.ID{c.cluster.NodeGroup(), arm.ID("/subscriptions/" + c.cluster.ID.Subscription())} {
+	for _, scope := range []arm.ID{c.cluster.NodeGroup(),
+		arm.ID("/subscriptions/" + c.cluster.ID.Subscription())} {
 		if u, failed := c.s.Unread[scope.Key()]; failed {
 			f = f.With(scope.Type() + " " + scope.Name() + " could not be read: " + u.Reason())
 		}

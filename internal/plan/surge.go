@@ -42,9 +42,10 @@ func Rooms(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 	return joined(rooms)
 }
 
-// roomIn is a subnet's room for the pools of a cluster in it, where both are known and the cluster has
-// nodes. Machines of a pool beyond its count are surge nodes.
-func roomIn(subnet *inventory.Subnet, cluster *inventory.Cluster, c *v1alpha1.ClusterRoutes) (r Room, known bool) {
+// roomIn is a subnet's room for the pools of a cluster in it, where both are known and the cluster
+// has nodes. Machines of a pool beyond its count are surge nodes.
+func roomIn(subnet *inventory.Subnet, cluster *inventory.Cluster,
+	c *v1alpha1.ClusterRoutes) (r Room, known bool) {
 	if subnet == nil || !cluster.Kubenet() || cluster.Stopped {
 		return Room{}, false
 	}
@@ -108,7 +109,8 @@ func (w *work) surges() {
 			continue
 		}
 		w.add(finding.New(finding.SurgeShort, room.config.Metadata.Name, string(room.Subnet),
-			"node subnet %s has %s, and the next upgrade of pool %s needs %d for its surge (%s of %s)",
+			"node subnet %s has %s, and the next upgrade of pool %s needs %d for its surge (%s "+
+				"of %s)",
 			room.Subnet.Short(), number(room.Free, "free address", "free addresses"),
 			room.pool.Name, room.Surge,
 			capacity.SurgeOf(room.pool.MaxSurge), number(room.pool.Count, "node", "nodes")).

@@ -63,7 +63,8 @@ type share struct {
 
 // mayTouch reports whether the policy lets a route change.
 func (s *share) mayTouch(r inventory.Route) bool {
-	return s.policy == v1alpha1.PolicySync || s.policy == v1alpha1.PolicyUpsertOnly && s.wants(r.Prefix)
+	return s.policy == v1alpha1.PolicySync || s.policy == v1alpha1.PolicyUpsertOnly &&
+		s.wants(r.Prefix)
 }
 
 // wants reports whether the cluster's table has a pod route with a prefix.
@@ -84,11 +85,13 @@ type target struct {
 	owner    map[string]*share // by lower-case route name; unmanaged routes have none
 	reasons  map[string]Reason
 	gone     map[string]Reason
-	limit    int                    // how many it may hold
-	blocked  map[[2]string][]string // prefixes one cluster could not have because of another, by the two names
+	limit    int // how many it may hold
+	// prefixes one cluster could not have because of another, by the two names
+	blocked map[[2]string][]string
 }
 
-// target decides what one target should hold, or nil when it cannot be read (table is nil) or must not be written.
+// target decides what one target should hold, or nil when it cannot be read (table is nil) or must
+// not be written.
 func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
 	parts, _ := arm.Lookup(w.parts, id)
 	if len(parts) == 0 {
@@ -96,20 +99,25 @@ func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
 	}
 	first := parts[0].view
 	if own, taken := arm.Lookup(w.ownTables, id); taken {
-		w.add(finding.New(finding.TargetIsSource, first.name, string(id), "target %s is not written: %s, so it may be the route table of the cluster of %s",
+		w.add(finding.New(finding.TargetIsSource, first.name, string(id),
+			"target %s is not written: %s, so it may be the route table of the cluster of %s",
 			id.Short(), own.how, own.v.name).
-			WithAdvice("remove the target from %s, or check the association and spec.routeTableID of %s",
+			WithAdvice("remove the target from %s, or check the association and "+
+				"spec.routeTableID of %s",
 				first.name, own.v.name))
 		return nil
 	}
 	if table == nil {
 		w.reportUnread(w.add, first.config, id, finding.TargetMissing, "target %s",
-			advise(fmt.Sprintf("create the route table %s, or remove the target from %s", id.Short(), first.name)))
+			advise(fmt.Sprintf("create the route table %s, or remove the target from %s",
+				id.Short(), first.name)))
 		return nil
 	}
 	if how := w.ownOfSomebody(table); how != "" {
-		w.add(finding.New(finding.TargetIsSource, first.name, string(id), "target %s is not written: %s", id.Short(), how).
-			WithAdvice("remove the target from %s; if the cluster no longer exists, dissociate the table from that subnet",
+		w.add(finding.New(finding.TargetIsSource, first.name, string(id),
+			"target %s is not written: %s", id.Short(), how).
+			WithAdvice("remove the target from %s; if the cluster no longer exists, dissociate "+
+				"the table from that subnet",
 				first.name))
 		return nil
 	}
@@ -130,15 +138,16 @@ func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
 		t.noteLeft()
 	}
 	if table.Failed {
-		w.add(unsettled(first.name, id, finding.Command("az network route-table update --ids %s", id)))
+		w.add(unsettled(first.name, id, finding.Command("az network route-table update --ids %s",
+			id)))
 	}
 	return &Table{ID: table.ID, Routes: t.routes, Reasons: t.reasons, Gone: t.gone, Limit: t.limit}
 }
 
-// settled reports whether the target is as it should be, which is what nearly every check finds. Then
-// all that decide would do is to leave each route where it is: those that one cluster wants, with the
-// next hop that it wants, and those that have nothing to do with pod addresses. Both tables are walked
-// once, in the order of the prefixes.
+// settled reports whether the target is as it should be, which is what nearly every check finds.
+// Then all that decide would do is to leave each route where it is: those that one cluster wants,
+// with the next hop that it wants, and those that have nothing to do with pod addresses. Both
+// tables are walked once, in the order of the prefixes.
 func (t *target) settled() bool {
 	next := make([]int, len(t.shares)) // of the routes that each cluster wants
 	for _, i := range t.now.ByPrefix() {
@@ -170,7 +179,8 @@ func (t *target) settled() bool {
 	return true
 }
 
-// near reports whether a prefix, but for that of a default route, has addresses of the cluster's pods.
+// near reports whether a prefix, but for that of a default route, has addresses of the cluster's
+// pods.
 func (s *share) near(p netip.Prefix) bool {
 	return p.Bits() > 0 && slices.ContainsFunc(s.cidrs, p.Overlaps)
 }
@@ -195,7 +205,8 @@ func (t *target) decide() {
 
 // unsettled is the finding for a resource whose last operation failed.
 func unsettled(cluster string, id arm.ID, fix finding.CommandLine) finding.Finding {
-	return finding.New(finding.Unsettled, cluster, string(id), "the last operation on %s failed: its settings may not be in effect", id.Short()).
+	return finding.New(finding.Unsettled, cluster, string(id),
+		"the last operation on %s failed: its settings may not be in effect", id.Short()).
 		With("provisioningState: Failed").WithFix("%s", fix)
 }
 
@@ -288,11 +299,13 @@ func (t *target) follow(r inventory.Route, s *share) inventory.Route {
 	want, _ := s.wanted.at(r.Prefix)
 	hop := want.Hop
 	if s.policy == v1alpha1.PolicyObserve {
-		s.drift = append(s.drift, fmt.Sprintf("%s would follow from %s to %s", r.Prefix, r.NextHop(), hop))
+		s.drift = append(s.drift, fmt.Sprintf("%s would follow from %s to %s", r.Prefix,
+			r.NextHop(), hop))
 		return r
 	}
 	if p := t.hasNIC(s, hop); p.lacks != "" {
-		s.unfollowed = append(s.unfollowed, fmt.Sprintf("%s, to %s: %s", routeLine(r), hop, p.lacks))
+		s.unfollowed = append(s.unfollowed, fmt.Sprintf("%s, to %s: %s", routeLine(r), hop,
+			p.lacks))
 		return r
 	}
 	changed, err := r.With(r.Prefix, hop)
@@ -339,7 +352,8 @@ func (t *target) addMissing() {
 			switch want := *want; {
 			case t.taken(s, want):
 			case s.policy == v1alpha1.PolicyObserve:
-				s.drift = append(s.drift, fmt.Sprintf("%s to %s is missing", want.Prefix, want.NextHop()))
+				s.drift = append(s.drift, fmt.Sprintf("%s to %s is missing", want.Prefix,
+					want.NextHop()))
 			case len(t.routes) >= t.limit:
 				missing++
 			default:
@@ -398,5 +412,6 @@ func (t *target) freeName(want inventory.Route) string {
 }
 
 func deleteCommand(table arm.ID, route string) finding.CommandLine {
-	return finding.Command("az network route-table route delete --ids %s", table.Child("routes", route))
+	return finding.Command("az network route-table route delete --ids %s",
+		table.Child("routes", route))
 }

@@ -20,24 +20,29 @@ func TestCopiesPodRoutesOnly(t *testing.T) {
 
 func TestRoutesThatAreThereStay(t *testing.T) {
 	w := shop(t)
-	// The other name style, another case, another order: by address they are the cluster's and true.
-	w.table(gateway, "n2 10.244.2.0/24 10.240.0.6", "own 192.168.0.0/16 10.1.0.4", "N0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5")
+	// The other name style, another case, another order: by address they are the cluster's and
+	// true.
+	w.table(gateway, "n2 10.244.2.0/24 10.240.0.6", "own 192.168.0.0/16 10.1.0.4",
+		"N0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5")
 	w.expect("", "")
 }
 
 func TestFollowsTheNextHop(t *testing.T) {
 	w := shop(t)
-	w.table(gateway, "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.99", "n2____102442024 10.244.2.0/24 10.240.0.6")
+	w.table(gateway, "n0____102440024 10.244.0.0/24 10.240.0.4",
+		"n1____102441024 10.244.1.0/24 10.240.0.99", "n2____102442024 10.244.2.0/24 10.240.0.6")
 	w.expect("update gw-rt n1____102441024 10.244.1.0/24>10.240.0.99 10.244.1.0/24>10.240.0.5", "")
 }
 
 func TestDeletesRoutesOfGoneNodes(t *testing.T) {
 	w := shop(t)
-	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6", "n3 10.244.3.0/24 10.240.0.7")
+	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5",
+		"n2 10.244.2.0/24 10.240.0.6", "n3 10.244.3.0/24 10.240.0.7")
 	w.expect("delete gw-rt n3 10.244.3.0/24>10.240.0.7 -", "")
 }
 
-// TestForeignRoutes is the heart of safety: by address these are nobody's that we know, so nothing happens to them.
+// TestForeignRoutes is the heart of safety: by address these are nobody's that we know, so nothing
+// happens to them.
 func TestForeignRoutes(t *testing.T) {
 	w := shop(t)
 	w.table(gateway,
@@ -62,8 +67,10 @@ func TestForeignRoutes(t *testing.T) {
 // TestNameTaken: a pod route whose name somebody else's route has gets another.
 func TestNameTaken(t *testing.T) {
 	w := shop(t)
-	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6")
-	taken := []string{"n0 172.16.0.0/16 10.1.0.4", "n1____102441024 172.17.0.0/16 10.1.0.4", "n2 172.18.0.0/16 10.1.0.4", "n2____102442024 172.19.0.0/16 10.1.0.4"}
+	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5",
+		"n2 10.244.2.0/24 10.240.0.6")
+	taken := []string{"n0 172.16.0.0/16 10.1.0.4", "n1____102441024 172.17.0.0/16 10.1.0.4",
+		"n2 172.18.0.0/16 10.1.0.4", "n2____102442024 172.19.0.0/16 10.1.0.4"}
 	w.table(gateway, taken...)
 	const added = `
 		create gw-rt n0____102440024 - 10.244.0.0/24>10.240.0.4
@@ -71,8 +78,11 @@ func TestNameTaken(t *testing.T) {
 		create gw-rt n2____102442024-2 - 10.244.2.0/24>10.240.0.6`
 	w.expect(added, "")
 	// They are the cluster's by these names, too.
-	w.table(gateway, append(taken, "n0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024-2 10.244.1.0/24 10.240.0.5", "n2____102442024-2 10.244.2.0/24 10.240.0.60")...)
-	w.expect("update gw-rt n2____102442024-2 10.244.2.0/24>10.240.0.60 10.244.2.0/24>10.240.0.6", "")
+	w.table(gateway, append(taken, "n0____102440024 10.244.0.0/24 10.240.0.4",
+		"n1____102441024-2 10.244.1.0/24 10.240.0.5",
+		"n2____102442024-2 10.244.2.0/24 10.240.0.60")...)
+	w.expect("update gw-rt n2____102442024-2 10.244.2.0/24>10.240.0.60 10.244.2.0/24>10.240.0.6",
+		"")
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5")
 	w.expect("delete gw-rt n2____102442024-2 10.244.2.0/24>10.240.0.60 -", "")
 }
@@ -95,13 +105,15 @@ func TestNodeBackWithAnotherPodCIDR(t *testing.T) {
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.7.0/24 10.240.0.5")
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5")
 	w.expect("create gw-rt n1____102447024 - 10.244.7.0/24>10.240.0.5", "deletes-withheld warning")
-	w.remembered(clusterA).Settled = map[netip.Prefix]netip.Addr{mustPrefix("10.244.7.0/24"): netip.MustParseAddr("10.240.0.5")}
+	w.remembered(clusterA).Settled = map[netip.Prefix]netip.Addr{
+		mustPrefix("10.244.7.0/24"): netip.MustParseAddr("10.240.0.5")}
 	w.expect("update gw-rt n1 10.244.1.0/24>10.240.0.5 10.244.7.0/24>10.240.0.5", "")
 }
 
 func TestFullTable(t *testing.T) {
 	w := shop(t)
-	w.table(gateway, "own 192.168.0.0/16 10.1.0.4", "n0 10.244.0.0/24 10.240.0.99", "n9 10.244.9.0/24 10.240.0.9", "own2 172.16.0.0/12 10.1.0.4")
+	w.table(gateway, "own 192.168.0.0/16 10.1.0.4", "n0 10.244.0.0/24 10.240.0.99",
+		"n9 10.244.9.0/24 10.240.0.9", "own2 172.16.0.0/12 10.1.0.4")
 	w.configs[0].Spec.Targets[0].MaxRoutes = 5
 	// Two have to be added, one goes: five, it fits.
 	w.expect(`
@@ -114,12 +126,15 @@ func TestFullTable(t *testing.T) {
 		update gw-rt n0 10.244.0.0/24>10.240.0.99 10.244.0.0/24>10.240.0.4
 		create gw-rt n1____102441024 - 10.244.1.0/24>10.240.0.5
 		delete gw-rt n9 10.244.9.0/24>10.240.0.9 -`, "target-full")
-	if want := "1 route for shop does not fit (limit 4, present 3, added 1)"; !strings.Contains(p.Findings[0].Message, want) {
+	if want := "1 route for shop does not fit (limit 4, present 3, added 1)"; !strings.Contains(
+		p.Findings[0].Message, want) {
 		t.Errorf("%s, want %s", p.Findings[0].Message, want)
 	}
-	// A route that would only have taken the name of a deleted one: the delete remains, with its reason.
+	// A route that would only have taken the name of a deleted one: the delete remains, with its
+	// reason.
 	w.nics(clusterA, "10.240.0.4", "10.240.0.8", "10.240.0.5")
-	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n9 10.244.8.0/24 10.240.0.8", "n1 10.244.1.0/24 10.240.0.5")
+	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n9 10.244.8.0/24 10.240.0.8",
+		"n1 10.244.1.0/24 10.240.0.5")
 	w.expect(`
 		update gw-rt n0 10.244.0.0/24>10.240.0.99 10.244.0.0/24>10.240.0.4
 		create gw-rt n1 - 10.244.1.0/24>10.240.0.5
@@ -132,7 +147,8 @@ func TestFullTable(t *testing.T) {
 
 func TestPolicies(t *testing.T) {
 	w := shop(t)
-	w.table(gateway, "n0 10.244.0.0/24 10.240.0.99", "n1 10.244.1.0/24 10.240.0.5", "n9 10.244.9.0/24 10.240.0.9")
+	w.table(gateway, "n0 10.244.0.0/24 10.240.0.99", "n1 10.244.1.0/24 10.240.0.5",
+		"n9 10.244.9.0/24 10.240.0.9")
 	target := &w.configs[0].Spec.Targets[0]
 	target.Policy = v1alpha1.PolicyUpsertOnly
 	w.expect(`
@@ -141,7 +157,8 @@ func TestPolicies(t *testing.T) {
 	target.Policy = v1alpha1.PolicyObserve
 	p := w.expect("", "target-drift")
 	if len(p.Findings[0].Evidence) != 3 {
-		t.Errorf("evidence %q, want the update, the missing and the stale route", p.Findings[0].Evidence)
+		t.Errorf("evidence %q, want the update, the missing and the stale route",
+			p.Findings[0].Evidence)
 	}
 	if fix := p.Findings[0].Fix; fix != "routekeeper promote shop" {
 		t.Error(fix)
@@ -154,7 +171,8 @@ func TestSeveralPoolsAndTargets(t *testing.T) {
 	w.cluster(clusterA, "10.244.0.0/16", nodesA, second).subnet(second, "10.240.1.0/24", tableA)
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "m0 10.244.1.0/24 10.240.1.4")
 	w.table(gateway).table(hub, "m9 10.244.9.0/24 10.240.1.9", "m0 10.244.1.0/24 10.240.1.4")
-	w.nics(clusterA, "10.240.0.4", "10.240.1.4", "10.240.0.5", "10.240.1.5", "10.240.0.6", "10.240.1.6")
+	w.nics(clusterA, "10.240.0.4", "10.240.1.4", "10.240.0.5", "10.240.1.5", "10.240.0.6",
+		"10.240.1.6")
 	w.config("unused", clusterA) // replaced below: one config with two targets
 	w.configs = w.configs[:0]
 	w.config("shop", clusterA, hub, gateway)
@@ -167,9 +185,11 @@ func TestSeveralPoolsAndTargets(t *testing.T) {
 
 func TestRememberedSubnet(t *testing.T) {
 	w := shop(t)
-	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6", "n9 10.244.9.0/24 10.240.5.4")
+	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5",
+		"n2 10.244.2.0/24 10.240.0.6", "n9 10.244.9.0/24 10.240.5.4")
 	w.expect("", "unmanaged-overlap") // no pool in 10.240.5.0/24: perhaps another owner's
-	w.remembered(clusterA).Subnets = append(w.remembered(clusterA).Subnets, mustPrefix("10.240.5.0/24"))
+	w.remembered(clusterA).Subnets = append(w.remembered(clusterA).Subnets,
+		mustPrefix("10.240.5.0/24"))
 	w.expect("delete gw-rt n9 10.244.9.0/24>10.240.5.4 -", "")
 }
 
@@ -177,12 +197,16 @@ func TestDualStack(t *testing.T) {
 	w := shop(t)
 	w.cluster(clusterA, "10.244.0.0/16,fd12:3456:789a::/64", nodesA)
 	w.subnet(nodesA, "10.240.0.0/24", tableA)
-	s, err := inventory.DecodeSubnet([]byte(`{"id":"` + string(nodesA) + `","properties":{"addressPrefixes":["10.240.0.0/24","fd00:1::/64"],"routeTable":{"id":"` + string(tableA) + `"}}}`))
+	s, err := inventory.DecodeSubnet([]byte(`{"id":"` + string(nodesA) +
+		`","properties":{"addressPrefixes":["10.240.0.0/24","fd00:1::/64"],"routeTable":{"id":"` +
+		string(tableA) + `"}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.s.Subnets[nodesA.Key()] = s
-	w.table(tableA, "n0____102440024 10.244.0.0/24 10.240.0.4", "n0____fd123456789a80 fd12:3456:789a::/80 fd00:1::4", "n1____fd123456789a0180 fd12:3456:789a:0:1::/80 fd00:1::5")
+	w.table(tableA, "n0____102440024 10.244.0.0/24 10.240.0.4",
+		"n0____fd123456789a80 fd12:3456:789a::/80 fd00:1::4", "n1____fd123456789a0180 "+
+			"fd12:3456:789a:0:1::/80 fd00:1::5")
 	w.table(gateway, "o6 fd12:3456:789a:0:9::/80 fd00:1::9", "own6 fd12:3456:789a::/48 fd00:9::1")
 	w.expect(`
 		create gw-rt n0____102440024 - 10.244.0.0/24>10.240.0.4
@@ -191,7 +215,9 @@ func TestDualStack(t *testing.T) {
 		`deletes-withheld
 		unmanaged-overlap`)
 	w.nics(clusterA, "fd00:1::4", "fd00:1::5", "fd00:1::6")
-	w.table(gateway, "o6 fd12:3456:789a:0:9::/80 fd00:1::9", "n0____102440024 10.244.0.0/24 10.240.0.4", "n0____fd123456789a80 fd12:3456:789a::/80 fd00:1::4",
+	w.table(gateway, "o6 fd12:3456:789a:0:9::/80 fd00:1::9",
+		"n0____102440024 10.244.0.0/24 10.240.0.4", "n0____fd123456789a80 fd12:3456:789a::/80 "+
+			"fd00:1::4",
 		"n1____fd123456789a0180 fd12:3456:789a:0:1::/80 fd00:1::5")
 	w.expect("delete gw-rt o6 fd12:3456:789a:0:9::/80>fd00:1::9 -", "")
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
@@ -213,7 +239,8 @@ func TestTwoClusters(t *testing.T) {
 	}
 	w := two("10.245.0.0/16")
 	w.table(tableB, "p0 10.245.0.0/24 10.250.0.4")
-	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6", "p9 10.245.9.0/24 10.250.0.9", "p0 10.245.0.0/24 10.250.0.4")
+	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5",
+		"n2 10.244.2.0/24 10.240.0.6", "p9 10.245.9.0/24 10.250.0.9", "p0 10.245.0.0/24 10.250.0.4")
 	w.expect("delete gw-rt p9 10.245.9.0/24>10.250.0.9 -", "")
 
 	w = two("10.244.0.0/16")
@@ -229,14 +256,16 @@ func TestTwoClusters(t *testing.T) {
 	}
 	// As soon as the one that is there is gone, the other gets the prefix.
 	w.table(tableB, "p5 10.244.5.0/24 10.250.0.5")
-	w.table(gateway, "p0 10.244.0.0/24 10.250.0.4", "p5 10.244.5.0/24 10.250.0.5", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6")
+	w.table(gateway, "p0 10.244.0.0/24 10.250.0.4", "p5 10.244.5.0/24 10.250.0.5",
+		"n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6")
 	w.expect(`
 		create gw-rt n0____102440024 - 10.244.0.0/24>10.240.0.4
 		delete gw-rt p0 10.244.0.0/24>10.250.0.4 -`, "clusters-overlap")
 
 	// The same short name in both clusters: the second gets the long one.
 	w = two("10.245.0.0/16")
-	w.table(tableA, "node1 10.244.1.0/24 10.240.0.5").table(tableB, "node1 10.245.1.0/24 10.250.0.5").table(gateway)
+	w.table(tableA, "node1 10.244.1.0/24 10.240.0.5").table(tableB,
+		"node1 10.245.1.0/24 10.250.0.5").table(gateway)
 	w.expect(`
 		create gw-rt node1____102441024 - 10.244.1.0/24>10.240.0.5
 		create gw-rt node1 - 10.245.1.0/24>10.250.0.5`, "")
@@ -245,7 +274,8 @@ func TestTwoClusters(t *testing.T) {
 func TestTargetIsSomeClustersOwnTable(t *testing.T) {
 	w := shop(t)
 	w.configs[0].Spec.Targets[0].RouteTableID = string(tableA)
-	// A target is no candidate, so without more evidence the source is unknown; in no case is the table written.
+	// A target is no candidate, so without more evidence the source is unknown; in no case is the
+	// table written.
 	w.s.Learn(clusterA).LogRead = true
 	w.s.Learn(clusterA).ManagedRead = true
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "stale 10.244.9.0/24 10.240.0.9")
@@ -254,21 +284,26 @@ func TestTargetIsSomeClustersOwnTable(t *testing.T) {
 	w.s.Learn(clusterA).Written = []arm.ID{tableA}
 	w.expect("", "table-unknown\ntarget-is-source")
 
-	// Source and target mixed up in the config: the table of the node subnets is not written, whatever the config says.
+	// Source and target mixed up in the config: the table of the node subnets is not written,
+	// whatever the config says.
 	w = shop(t)
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5")
-	w.configs[0].Spec.RouteTableID, w.configs[0].Spec.Targets[0].RouteTableID = string(gateway), string(tableA)
+	w.configs[0].Spec.RouteTableID, w.configs[0].Spec.Targets[0].RouteTableID = string(gateway),
+		string(tableA)
 	w.s.Learn(clusterA).LogRead = true // it shows nothing
 	w.expect("", "association-other-table\ntarget-is-source")
-	// A gateway's table on a node subnet, of a cluster whose own table is known beyond doubt: it is only the wrong one.
+	// A gateway's table on a node subnet, of a cluster whose own table is known beyond doubt: it is
+	// only the wrong one.
 	w = shop(t)
 	w.remembered(clusterA).LastTable, w.remembered(clusterA).LastProven = tableA, true
-	w.subnet(nodesA, "10.240.0.0/24", gateway).table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5")
+	w.subnet(nodesA, "10.240.0.0/24", gateway).table(gateway, "n0 10.244.0.0/24 10.240.0.4",
+		"n1 10.244.1.0/24 10.240.0.5")
 	w.expect("create gw-rt n2____102442024 - 10.244.2.0/24>10.240.0.6", "association-other-table")
 
 	// Another cluster's own table.
 	w = shop(t)
-	w.cluster(clusterB, "10.245.0.0/16", nodesB).subnet(nodesB, "10.250.0.0/24", tableB).table(tableB, "p0 10.245.0.0/24 10.250.0.4")
+	w.cluster(clusterB, "10.245.0.0/16", nodesB).subnet(nodesB, "10.250.0.0/24",
+		tableB).table(tableB, "p0 10.245.0.0/24 10.250.0.4")
 	w.config("play", clusterB)
 	w.configs[1].Spec.RouteTableID = string(tableB)
 	w.configs[0].Spec.Targets[0].RouteTableID = strings.ToUpper(string(tableB))
@@ -280,7 +315,8 @@ func TestUnreadable(t *testing.T) {
 		return inventory.Unread{ID: id, Absent: true, Status: 404, Code: "ResourceNotFound"}
 	}
 	refused := func(id arm.ID) inventory.Unread {
-		return inventory.Unread{ID: id, Status: 403, Code: "AuthorizationFailed", Message: "no action over scope x"}
+		return inventory.Unread{ID: id, Status: 403, Code: "AuthorizationFailed",
+			Message: "no action over scope x"}
 	}
 	stale := []string{"n0 10.244.0.0/24 10.240.0.4", "n9 10.244.9.0/24 10.240.0.9"}
 	tests := []struct {
@@ -289,12 +325,18 @@ func TestUnreadable(t *testing.T) {
 		unread inventory.Unread
 		want   string
 	}{
-		{"source absent", func(w *world) { delete(w.s.Tables, tableA.Key()) }, absent(tableA), "table-missing"},
-		{"source refused", func(w *world) { delete(w.s.Tables, tableA.Key()) }, refused(tableA), "read-failed"},
-		{"target absent", func(w *world) { delete(w.s.Tables, gateway.Key()) }, absent(gateway), "target-missing"},
-		{"target refused", func(w *world) { delete(w.s.Tables, gateway.Key()) }, refused(gateway), "read-failed"},
-		{"cluster absent", func(w *world) { delete(w.s.Clusters, clusterA.Key()) }, absent(clusterA), "cluster-missing"},
-		{"cluster refused", func(w *world) { delete(w.s.Clusters, clusterA.Key()) }, refused(clusterA), "read-failed"},
+		{"source absent", func(w *world) { delete(w.s.Tables, tableA.Key()) }, absent(tableA),
+			"table-missing"},
+		{"source refused", func(w *world) { delete(w.s.Tables, tableA.Key()) }, refused(tableA),
+			"read-failed"},
+		{"target absent", func(w *world) { delete(w.s.Tables, gateway.Key()) }, absent(gateway),
+			"target-missing"},
+		{"target refused", func(w *world) { delete(w.s.Tables, gateway.Key()) }, refused(gateway),
+			"read-failed"},
+		{"cluster absent", func(w *world) { delete(w.s.Clusters, clusterA.Key()) },
+			absent(clusterA), "cluster-missing"},
+		{"cluster refused", func(w *world) { delete(w.s.Clusters, clusterA.Key()) },
+			refused(clusterA), "read-failed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -319,11 +361,14 @@ func TestNotKubenet(t *testing.T) {
 	w := shop(t)
 	w.s.Clusters[clusterA.Key()].Plugin = "azure"
 	w.s.Clusters[clusterA.Key()].PluginMode = "overlay"
-	w.configs[0].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(gatewayIn), RouteTableID: string(gateway)}}
+	w.configs[0].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+		{SubnetID: string(gatewayIn), RouteTableID: string(gateway)}}
 	w.subnet(gatewayIn, "10.240.9.0/24", "")
 	w.table(gateway, "n9 10.244.9.0/24 10.240.0.9")
 	p := w.expect("associate vnet/gw - gw-rt", "cluster-not-kubenet")
-	if f := p.Findings[0]; !strings.Contains(f.Message, "overlay") || len(f.Evidence) != 1 || f.Evidence[0] != "gw-rt still holds routes to its pods: 1" || !strings.Contains(f.Advice, "leftover routes") {
+	if f := p.Findings[0]; !strings.Contains(f.Message, "overlay") || len(f.Evidence) != 1 ||
+		f.Evidence[0] != "gw-rt still holds routes to its pods: 1" ||
+		!strings.Contains(f.Advice, "leftover routes") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -343,7 +388,8 @@ func TestPodCIDRs(t *testing.T) {
 	w.configs[0].Spec.PodCIDRs = []string{"10.99.0.0/16"}
 	w.expect("", "cluster-pod-cidr")
 	w.configs[0].Spec.PodCIDRs = nil
-	w.s.Clusters[clusterA.Key()].PodCIDRs = append(w.s.Clusters[clusterA.Key()].PodCIDRs[:0], mustPrefix("0.0.0.0/0"))
+	w.s.Clusters[clusterA.Key()].PodCIDRs = append(w.s.Clusters[clusterA.Key()].PodCIDRs[:0],
+		mustPrefix("0.0.0.0/0"))
 	w.expect("", "cluster-pod-cidr")
 }
 
@@ -353,7 +399,8 @@ func TestStrangeHopInTheSource(t *testing.T) {
 	w.expect("create gw-rt n0 - 10.244.0.0/24>10.240.0.4", "source-hop-outside")
 }
 
-// TestLearnMasks: the length of IPv6 node prefixes is learnt from a table that shows one, and not from one that shows several.
+// TestLearnMasks: the length of IPv6 node prefixes is learnt from a table that shows one, and not
+// from one that shows several.
 func TestLearnMasks(t *testing.T) {
 	cidr := netip.MustParsePrefix("fd12::/64")
 	for routes, want := range map[string]int{
@@ -367,7 +414,9 @@ func TestLearnMasks(t *testing.T) {
 		v := &view{cidrs: []netip.Prefix{cidr}, masks: []int{80}, anyHop: true}
 		table := &inventory.RouteTable{}
 		for i, p := range strings.Fields(routes) {
-			table.Routes = append(table.Routes, inventory.Route{Name: fmt.Sprint(i), Prefix: netip.MustParsePrefix(p), HopType: inventory.HopAppliance, Hop: netip.MustParseAddr("fd00::4")})
+			table.Routes = append(table.Routes, inventory.Route{Name: fmt.Sprint(i),
+				Prefix: netip.MustParsePrefix(p), HopType: inventory.HopAppliance,
+				Hop: netip.MustParseAddr("fd00::4")})
 		}
 		v.learnMasks(table)
 		if v.masks[0] != want {

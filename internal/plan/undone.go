@@ -8,8 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// undone reports whether a route was in the target before as it should be now. Its cluster's own table has not changed, so it was changed
-// in the target, and to put it back is a repair.
+// undone reports whether a route was in the target before as it should be now. Its cluster's own
+// table has not changed, so it was changed in the target, and to put it back is a repair.
 func (t *target) undone(s *share, prefix netip.Prefix, hop netip.Addr) bool {
 	was, known := t.w.s.Memory.Of(s.cluster.ID).True[t.now.ID.Key()][prefix]
 	return known && was == hop
@@ -39,7 +39,8 @@ func (p *Planner) True(cluster arm.ID, made Plan) map[string]map[netip.Prefix]ne
 			}
 			routes := map[netip.Prefix]netip.Addr{}
 			for prefix, hop := range before[target] {
-				if want, _ := part.wanted.at(prefix); want.Hop == hop && back[place{target, prefix.String()}] {
+				if want, _ := part.wanted.at(prefix); want.Hop == hop &&
+					back[place{target, prefix.String()}] {
 					routes[prefix] = hop
 				}
 			}
@@ -67,7 +68,9 @@ func (p *Planner) Had(cluster arm.ID) map[Pair]bool {
 	}
 	before := p.s.Memory.Of(cluster).Had
 	for target, parts := range p.parts {
-		if !slices.ContainsFunc(parts, func(part part) bool { return cluster.Equal(arm.ID(part.config.Spec.ClusterID)) }) {
+		if !slices.ContainsFunc(parts, func(part part) bool {
+			return cluster.Equal(arm.ID(part.config.Spec.ClusterID))
+		}) {
 			continue
 		}
 		table := p.s.Tables[target]

@@ -10,7 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// view is one configured cluster in the eyes of a plan: its addresses, its own table and the routes in it.
+// view is one configured cluster in the eyes of a plan: its addresses, its own table and the routes
+// in it.
 type view struct {
 	config  *v1alpha1.ClusterRoutes
 	name    string             // metadata.name
@@ -19,7 +20,8 @@ type view struct {
 	subnets []arm.ID           // its node subnets, present
 	nodes   []netip.Prefix     // their prefixes, and remembered ones
 	anyHop  bool
-	// blind is set where not all node subnets could be read: what looks foreign may be the cluster's own.
+	// blind is set where not all node subnets could be read: what looks foreign may be the
+	// cluster's own.
 	blind bool
 	masks []int // length of node prefixes, for each of cidrs
 
@@ -27,8 +29,8 @@ type view struct {
 	source           arm.ID
 	how              string
 	proven, doubtful bool
-	// wanted are the pod routes of the source; nil when they could not be read, and then nothing in a target is
-	// believed to be stale.
+	// wanted are the pod routes of the source; nil when they could not be read, and then nothing in
+	// a target is believed to be stale.
 	wanted podRoutes
 }
 
@@ -47,8 +49,8 @@ func newView(s Facts, c *v1alpha1.ClusterRoutes, cluster *inventory.Cluster) *vi
 	return v
 }
 
-// narrow returns the parts of the cluster's pod CIDRs that the config allows. Whatever is too wide to be meant is left
-// out: everybody's routes would lie inside.
+// narrow returns the parts of the cluster's pod CIDRs that the config allows. Whatever is too wide
+// to be meant is left out: everybody's routes would lie inside.
 func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, cidr := range podCIDRs {
@@ -86,18 +88,20 @@ func (v *view) isNodePrefix(p netip.Prefix) bool {
 }
 
 func (v *view) isNodeHop(r inventory.Route) bool {
-	return r.Hop.IsValid() && (v.anyHop || slices.ContainsFunc(v.nodes, func(p netip.Prefix) bool { return p.Contains(r.Hop) }))
+	return r.Hop.IsValid() && (v.anyHop ||
+		slices.ContainsFunc(v.nodes, func(p netip.Prefix) bool { return p.Contains(r.Hop) }))
 }
 
-// podRoutes are a cluster's routes in its own table, in the order of their prefixes, each prefix once.
-// They are the table's own, not copies.
+// podRoutes are a cluster's routes in its own table, in the order of their prefixes, each prefix
+// once. They are the table's own, not copies.
 type podRoutes []*inventory.Route
 
 // at returns the route with a prefix.
 func (p podRoutes) at(prefix netip.Prefix) (r inventory.Route, found bool) {
-	i, found := slices.BinarySearchFunc(p, prefix, func(r *inventory.Route, prefix netip.Prefix) int {
-		return r.Prefix.Compare(prefix)
-	})
+	i, found := slices.BinarySearchFunc(p, prefix,
+		func(r *inventory.Route, prefix netip.Prefix) int {
+			return r.Prefix.Compare(prefix)
+		})
 	if !found {
 		return inventory.Route{}, false
 	}
@@ -130,8 +134,8 @@ func (v *view) podRoutes(table *inventory.RouteTable) podRoutes {
 	return routes
 }
 
-// learnMasks corrects the length of IPv6 node prefixes by what the cluster's own table shows: Azure documents it by an
-// example only (configure-kubenet-dual-stack).
+// learnMasks corrects the length of IPv6 node prefixes by what the cluster's own table shows: Azure
+// documents it by an example only (configure-kubenet-dual-stack).
 func (v *view) learnMasks(table *inventory.RouteTable) {
 	for i, cidr := range v.cidrs {
 		if !cidr.Addr().Is6() {
@@ -139,7 +143,8 @@ func (v *view) learnMasks(table *inventory.RouteTable) {
 		}
 		seen := map[int]bool{}
 		for _, r := range table.Routes {
-			if r.Prefix.IsValid() && r.Prefix.Bits() > cidr.Bits() && cidr.Contains(r.Prefix.Addr()) && v.isNodeHop(r) {
+			if r.Prefix.IsValid() && r.Prefix.Bits() > cidr.Bits() &&
+				cidr.Contains(r.Prefix.Addr()) && v.isNodeHop(r) {
 				seen[r.Prefix.Bits()] = true
 			}
 		}
@@ -157,7 +162,8 @@ type Ownership struct {
 	had map[Pair]bool
 }
 
-// Owner looks at a cluster by its config and its own table, which shows how long the prefixes of its nodes are.
+// Owner looks at a cluster by its config and its own table, which shows how long the prefixes of
+// its nodes are.
 func Owner(s Facts, c *v1alpha1.ClusterRoutes, own *inventory.RouteTable) Ownership {
 	v := newView(s, c, s.Cluster(arm.ID(c.Spec.ClusterID)))
 	v.learnMasks(own)

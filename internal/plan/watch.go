@@ -7,8 +7,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Watch finds what is not as the configs want it, without planning to change anything: whatever they say is to be put right is only
-// reported. It is how a diagnosis looks at what keeping looks at.
+// Watch finds what is not as the configs want it, without planning to change anything: whatever
+// they say is to be put right is only reported. It is how a diagnosis looks at what keeping looks
+// at.
 func Watch(s Facts, configs []v1alpha1.ClusterRoutes) Plan {
 	p := New(s, Observing(configs))
 	p.watching, p.enforced = true, nil
@@ -32,8 +33,9 @@ func Observing(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
 // Kept reports whether the configs ask for a target to be kept, and not only watched.
 func Kept(configs []v1alpha1.ClusterRoutes, cluster string, target arm.ID) bool {
 	return slices.ContainsFunc(configs, func(c v1alpha1.ClusterRoutes) bool {
-		return c.Metadata.Name == cluster && slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool {
-			return target.Equal(arm.ID(t.RouteTableID)) && t.Policy != v1alpha1.PolicyObserve
-		})
+		return c.Metadata.Name == cluster &&
+			slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool {
+				return target.Equal(arm.ID(t.RouteTableID)) && t.Policy != v1alpha1.PolicyObserve
+			})
 	})
 }

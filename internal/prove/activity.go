@@ -33,8 +33,10 @@ func activityFacts() []Fact {
 			Name: "log-delay", Family: familyLog, Trial: trialActivity,
 			Question: "How late does the activity log show a write?",
 			Expected: "20 minutes at most", Source: sourceDocumented,
-			Judged: "the log is read until it shows every write of this run, or --activity-wait ends",
-			Follows: "History and doctor name who wrote something later than that; alerts on writes come " +
+			Judged: "the log is read until it shows every write of this run, or --activity-wait " +
+				"ends",
+			Follows: "History and doctor name who wrote something later than that; alerts on " +
+				"writes come " +
 				"late, too. Checks by --interval do not wait for it.",
 			judge: func(o Observed) (Verdict, string) {
 				a := o.Activity
@@ -61,7 +63,8 @@ func activityFacts() []Fact {
 			Expected: "yes: this tells the keeper's own writes from those of others",
 			Source:   sourceRecorded,
 			Judged:   "x-ms-correlation-request-id of each answer, and correlationId of the records",
-			Follows: "The keeper takes its own writes for those of another writer in history and in the " +
+			Follows: "The keeper takes its own writes for those of another writer in history and " +
+				"in the " +
 				"finding of a conflict: go by the caller instead.",
 			judge: func(o Observed) (Verdict, string) {
 				a := o.Activity
@@ -78,7 +81,8 @@ func activityFacts() []Fact {
 		},
 		{
 			Name: "log-records", Family: familyLog, Trial: trialActivity,
-			Question: "Is a write Started, perhaps Accepted, and Succeeded under one correlation ID?",
+			Question: "Is a write Started, perhaps Accepted, and Succeeded under one correlation " +
+				"ID?",
 			Expected: "yes: what counts is the record of its end", Source: sourceRecorded,
 			Judged:  "the statuses of the records of one write",
 			Follows: "Who changed a resource may not be found in the log: send the recording.",
@@ -90,7 +94,8 @@ func activityFacts() []Fact {
 				case len(a.Statuses) == 0:
 					return Untested, "no record can be told to be of one of the writes"
 				}
-				return yes(slices.Contains(a.Statuses, "Started") && slices.Contains(a.Statuses, "Succeeded"),
+				return yes(slices.Contains(a.Statuses, "Started") &&
+					slices.Contains(a.Statuses, "Succeeded"),
 					list(a.Statuses), list(a.Statuses))
 			},
 		},
@@ -99,7 +104,8 @@ func activityFacts() []Fact {
 			Question: "Do the records name the login that wrote?",
 			Expected: "yes, as caller or in its claims", Source: sourceDocumented,
 			Judged: "caller and claims of the records of this run's writes",
-			Follows: "history and doctor cannot say who stripped a subnet; the table that a cluster's " +
+			Follows: "history and doctor cannot say who stripped a subnet; the table that a " +
+				"cluster's " +
 				"identity wrote is not found: name it as routeTableID.",
 			judge: func(o Observed) (Verdict, string) {
 				switch {
@@ -108,7 +114,8 @@ func activityFacts() []Fact {
 				case o.Activity.Correlated == 0:
 					return Untested, "no record can be told to be of one of the writes"
 				}
-				return yes(o.Activity.Caller, "they name this login", "they name another caller, or none")
+				return yes(o.Activity.Caller, "they name this login",
+					"they name another caller, or none")
 			},
 		},
 	}

@@ -36,13 +36,20 @@ type Strip struct {
 
 func etagFacts() []Fact {
 	return []Fact{
-		staleFact("subnet-if-match", "subnet", trialSubnet, func(o Observed) *Write { return o.Subnet },
+		staleFact("subnet-if-match", "subnet", trialSubnet, func(o Observed) *Write {
+			return o.Subnet
+		},
 			sourceUnproven,
-			"Two writers can overwrite each other on a guarded subnet. Let one writer write it: keep "+
-				"other tools off it, or set guard.mode: Observe. Each repair is read back all the same."),
-		staleFact("table-if-match", "route table", trialTable, func(o Observed) *Write { return o.Table },
+			"Two writers can overwrite each other on a guarded subnet. Let one writer write it: "+
+				"keep "+
+				"other tools off it, or set guard.mode: Observe. Each repair is read back all "+
+				"the same."),
+		staleFact("table-if-match", "route table", trialTable, func(o Observed) *Write {
+			return o.Table
+		},
 			"cloud-provider-azure relies on it",
-			"A sync can overwrite another writer's routes. Give each target table one writer, or set "+
+			"A sync can overwrite another writer's routes. Give each target table one writer, or "+
+				"set "+
 				"policy: Observe for it."),
 		codeFact("subnet-if-match-code", "subnet", trialSubnet,
 			func(o Observed) *Write { return o.Subnet }),
@@ -52,8 +59,12 @@ func etagFacts() []Fact {
 			func(o Observed) *Write { return o.Subnet }),
 		settlesFact("table-etag-settles", "route table", trialTable,
 			func(o Observed) *Write { return o.Table }),
-		sameFact("subnet-same-put", "subnet", trialSubnet, func(o Observed) *Write { return o.Subnet }),
-		sameFact("table-same-put", "route table", trialTable, func(o Observed) *Write { return o.Table }),
+		sameFact("subnet-same-put", "subnet", trialSubnet, func(o Observed) *Write {
+			return o.Subnet
+		}),
+		sameFact("table-same-put", "route table", trialTable, func(o Observed) *Write {
+			return o.Table
+		}),
 		{
 			Name: "shared-etag", Family: familyETags, Trial: trialShared,
 			Question: "Does a network share one ETag with its subnets, and a table with its routes?",
@@ -83,8 +94,10 @@ func etagFacts() []Fact {
 			Expected: "yes: a strip and its repair cost the cluster's cloud provider nothing",
 			Source:   sourceUnproven,
 			Judged:   "the table's ETag before a strip, after it, and after the repair",
-			Follows: "Each strip and each repair makes the cloud provider's cached ETag stale: it is " +
-				"refused for about 100 s, and new nodes wait for their routes. Find who strips the subnet " +
+			Follows: "Each strip and each repair makes the cloud provider's cached ETag stale: " +
+				"it is " +
+				"refused for about 100 s, and new nodes wait for their routes. Find who strips " +
+				"the subnet " +
 				"(routekeeper history), and stop that first.",
 			judge: func(o Observed) (Verdict, string) {
 				s := o.Strip

@@ -70,9 +70,11 @@ func TestOverlap(t *testing.T) {
 		text string
 	}{
 		"superseded": {Overlap{Running: true, First: ok, Second: ok, End: "Canceled",
-			EndCode: "CanceledAndSupersededDueToAnotherOperation", EndAgain: true, SecondSeen: true},
+			EndCode: "CanceledAndSupersededDueToAnotherOperation", EndAgain: true,
+			SecondSeen: true},
 			Confirmed, "ended as Canceled (CanceledAndSuperseded"},
-		"both end": {Overlap{Running: true, First: ok, Second: ok, End: "Succeeded", SecondSeen: true},
+		"both end": {Overlap{Running: true, First: ok, Second: ok, End: "Succeeded",
+			SecondSeen: true},
 			Confirmed, "Succeeded"},
 		"lost": {Overlap{Running: true, First: ok, Second: ok, End: "Succeeded"},
 			Differs, "is lost"},

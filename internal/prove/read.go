@@ -21,28 +21,32 @@ func readFacts() []Fact {
 			Question: "Does a GET right after a write's end show the write?",
 			Expected: "yes: each write is read back once", Source: sourceUnproven,
 			Judged: "five writes of a table, and five GETs after each",
-			Follows: "A write can look undone. routekeeper then writes again, up to three times; expect " +
+			Follows: "A write can look undone. routekeeper then writes again, up to three times; " +
+				"expect " +
 				"the finding of a write that is gone when read back, and longer repairs.",
 			judge: func(o Observed) (Verdict, string) {
 				if o.Reads == nil {
 					return notMade()
 				}
-				seen := fmt.Sprintf("%d of %d GETs showed an older state", o.Reads.StaleGets, o.Reads.Gets)
+				seen := fmt.Sprintf("%d of %d GETs showed an older state", o.Reads.StaleGets,
+					o.Reads.Gets)
 				return yes(o.Reads.StaleGets == 0, seen, seen)
 			},
 		},
 		{
 			Name: "fresh-list", Family: familyReads, Trial: trialReads,
 			Question: "Does a list right after a write's end show the write?",
-			Expected: "yes: checks read lists, and confirm by a GET what they find", Source: sourceUnproven,
-			Judged: "five writes of a table, and a list of its group after each",
+			Expected: "yes: checks read lists, and confirm by a GET what they find",
+			Source:   sourceUnproven,
+			Judged:   "five writes of a table, and a list of its group after each",
 			Follows: "A check can be late by one --interval, or see an old state that a GET then " +
 				"corrects; nothing has to change.",
 			judge: func(o Observed) (Verdict, string) {
 				if o.Reads == nil {
 					return notMade()
 				}
-				seen := fmt.Sprintf("%d of %d lists showed an older state", o.Reads.StaleLists, o.Reads.Lists)
+				seen := fmt.Sprintf("%d of %d lists showed an older state", o.Reads.StaleLists,
+					o.Reads.Lists)
 				return yes(o.Reads.StaleLists == 0, seen, seen)
 			},
 		},
@@ -52,21 +56,24 @@ func readFacts() []Fact {
 			Expected: "yes: a route is deleted only where complete lists lack its next hop",
 			Source:   sourceUnproven,
 			Judged:   "PUT of an interface, then a list of its group",
-			Follows: "A list can lack the address of a new node. Set policy: UpsertOnly for your targets: " +
+			Follows: "A list can lack the address of a new node. Set policy: UpsertOnly for your " +
+				"targets: " +
 				"then routes are added and updated, and not deleted.",
 			judge: func(o Observed) (Verdict, string) {
 				if o.Interface == nil {
 					return notMade()
 				}
-				return yes(o.Interface.Listed, "it was listed with its address", "it was not listed")
+				return yes(o.Interface.Listed, "it was listed with its address",
+					"it was not listed")
 			},
 		},
 		{
 			Name: "interface-gone", Family: familyReads, Trial: trialInterface,
 			Question: "Does a list lack a network interface once its deletion has ended?",
 			Expected: "yes; otherwise deletes only come later", Source: sourceUnproven,
-			Judged:  "DELETE of an interface, then a list of its group",
-			Follows: "Routes of nodes that are gone stay for some checks longer; nothing has to change.",
+			Judged: "DELETE of an interface, then a list of its group",
+			Follows: "Routes of nodes that are gone stay for some checks longer; nothing has to " +
+				"change.",
 			judge: func(o Observed) (Verdict, string) {
 				switch {
 				case o.Interface == nil:
@@ -83,13 +90,15 @@ func readFacts() []Fact {
 			Expected: "yes: they prove that a cluster exists where AKS does not answer",
 			Source:   sourceDocumented,
 			Judged:   "PUT of an interface, then GET of its subnet",
-			Follows: "Where AKS does not answer, a lost association is put back only when it answers " +
+			Follows: "Where AKS does not answer, a lost association is put back only when it " +
+				"answers " +
 				"again.",
 			judge: func(o Observed) (Verdict, string) {
 				if o.Interface == nil {
 					return notMade()
 				}
-				return yes(o.Interface.InSubnet, "the subnet named it", "the subnet did not name it")
+				return yes(o.Interface.InSubnet, "the subnet named it",
+					"the subnet did not name it")
 			},
 		},
 		{

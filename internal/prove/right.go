@@ -44,15 +44,18 @@ func (r Rights) refused(action string) (Refusal, bool) {
 // LabActions are what the throwaway group takes besides what the keeper may do.
 func LabActions() []generate.KeeperAction {
 	return []generate.KeeperAction{
-		{Action: "Microsoft.Resources/subscriptions/resourceGroups/read", Why: "to see that it is gone"},
-		{Action: "Microsoft.Resources/subscriptions/resourceGroups/write", Why: "to make the group"},
+		{Action: "Microsoft.Resources/subscriptions/resourceGroups/read",
+			Why: "to see that it is gone"},
+		{Action: "Microsoft.Resources/subscriptions/resourceGroups/write",
+			Why: "to make the group"},
 		{Action: "Microsoft.Resources/subscriptions/resourceGroups/delete", Why: "to delete it"},
 		{Action: "Microsoft.Resources/subscriptions/resourceGroups/resources/read",
 			Why: "to see that nothing else is in it"},
 		{Action: "Microsoft.Network/virtualNetworks/write", Why: "to make the network"},
 		{Action: "Microsoft.Network/virtualNetworks/subnets/join/action",
 			Why: "to make the interface"},
-		{Action: "Microsoft.Network/networkSecurityGroups/write", Why: "to make the security group"},
+		{Action: "Microsoft.Network/networkSecurityGroups/write",
+			Why: "to make the security group"},
 		{Action: "Microsoft.Network/networkInterfaces/write", Why: "to make the interface"},
 		{Action: "Microsoft.Network/networkInterfaces/delete", Why: "to delete it"},
 		{Action: "Microsoft.Network/routeTables/delete",
@@ -102,7 +105,8 @@ func rightFacts() []Fact {
 		Name: "rights-suffice", Family: familyRights, Trial: trialRights,
 		Question: "Do the generated rights suffice for what the keeper does?",
 		Expected: "yes", Source: "iac generate and its tests",
-		Judged: "all calls of the trials, where this login has the role of --print-role and no other",
+		Judged: "all calls of the trials, where this login has the role of --print-role and no " +
+			"other",
 		Follows: "The generated role lacks something: add the action that is named, and send the " +
 			"recording.",
 		judge: judgeSuffice,
@@ -113,7 +117,8 @@ func rightFacts() []Fact {
 			Question: "Does the keeper need " + a.Action + "?",
 			Expected: "yes: " + a.Why, Source: "iac generate and its tests",
 			Judged: "a call that needs it, and whether this login's own permissions include it",
-			Follows: "Nothing breaks: the generated role grants more than it has to. Send the recording, " +
+			Follows: "Nothing breaks: the generated role grants more than it has to. Send the " +
+				"recording, " +
 				"so that it can be left out.",
 			judge: func(o Observed) (Verdict, string) { return judgeRight(o, a.Action) },
 		})
@@ -144,7 +149,8 @@ func judgeSuffice(o Observed) (Verdict, string) {
 	for _, p := range r.Own {
 		for _, action := range p.Actions {
 			if !contains(Role(), action) {
-				return Untested, "this login may do more (" + action + "): log in with the role of " +
+				return Untested, "this login may do more (" + action +
+					"): log in with the role of " +
 					"--print-role"
 			}
 		}
@@ -159,7 +165,8 @@ func judgeRight(o Observed, action string) (Verdict, string) {
 	used, isUsed := r.Used[action]
 	switch {
 	case refused && granted:
-		return Untested, "refused, though its permissions grant it: a new role can take 10 minutes to take effect"
+		return Untested, "refused, though its permissions grant it: a new role can take 10 " +
+			"minutes to take effect"
 	case refused:
 		return Confirmed, refusal.Call + " without it: " + refusal.Answer.brief()
 	case !isUsed:

@@ -43,7 +43,8 @@ func writeFacts() []Fact {
 			Question: "Does a subnet lose its route table by a PUT that does not name it?",
 			Expected: "yes: this is how associations are lost", Source: "azure-cli#7210",
 			Judged: "PUT of a subnet without routeTable, then GET",
-			Follows: "Redeployments that leave routeTable out do no harm here; guarding a subnet costs " +
+			Follows: "Redeployments that leave routeTable out do no harm here; guarding a subnet " +
+				"costs " +
 				"nothing, and iac check warns of too much.",
 			judge: func(o Observed) (Verdict, string) {
 				if o.Strip == nil {
@@ -70,7 +71,8 @@ func writeFacts() []Fact {
 				case !s.Back:
 					return Differs, "the table is not back"
 				}
-				return yes(len(s.Lost) == 0, "every field is as before", "they differ: "+list(s.Lost))
+				return yes(len(s.Lost) == 0, "every field is as before", "they differ: "+
+					list(s.Lost))
 			},
 		},
 		unknownFact("subnet-unknown-field", "subnet", func(u Unknown) (Answer, bool) {
@@ -84,7 +86,8 @@ func writeFacts() []Fact {
 			Question: "Does a PUT of a network without subnets leave its subnets alone?",
 			Expected: "yes, from api-version 2023-09-01 on", Source: sourceDocumented,
 			Judged: "PUT of the network without subnets, then GET of its subnets",
-			Follows: "Redeployments of a network delete its subnets: iac check says too little of them. " +
+			Follows: "Redeployments of a network delete its subnets: iac check says too little " +
+				"of them. " +
 				"List the subnets in every template.",
 			judge: func(o Observed) (Verdict, string) {
 				if o.Network == nil {
@@ -107,15 +110,19 @@ func writeFacts() []Fact {
 				case !o.Network.Listed.OK():
 					return Untested, "it was refused: " + o.Network.Listed.String()
 				}
-				return yes(o.Network.Stripped, "the subnet had no table", "the subnet kept its table")
+				return yes(o.Network.Stripped, "the subnet had no table",
+					"the subnet kept its table")
 			},
 		},
 		{
 			Name: "full-table", Family: familyWrites, Trial: trialLimit,
-			Question: fmt.Sprintf("Does a PUT of %d routes succeed, and within two minutes?", FullTable),
-			Expected: "yes: a write that takes longer is left to the next check", Source: sourceDocumented,
-			Judged: "PUT of a new table, and the time until it is settled",
-			Follows: "Set maxRoutes of your targets to what a table holds here. Where it only takes " +
+			Question: fmt.Sprintf("Does a PUT of %d routes succeed, and within two minutes?",
+				FullTable),
+			Expected: "yes: a write that takes longer is left to the next check",
+			Source:   sourceDocumented,
+			Judged:   "PUT of a new table, and the time until it is settled",
+			Follows: "Set maxRoutes of your targets to what a table holds here. Where it only " +
+				"takes " +
 				"longer, routes of new nodes come with the next check.",
 			judge: func(o Observed) (Verdict, string) {
 				l := o.Limit
@@ -136,7 +143,8 @@ func writeFacts() []Fact {
 			Question: fmt.Sprintf("Does a table refuse route %d?", FullTable+1),
 			Expected: "yes: the default of maxRoutes is 400", Source: sourceDocumented,
 			Judged: "PUT of one route more than 400",
-			Follows: "Tables hold more here: maxRoutes of your targets can be raised above 400, up to " +
+			Follows: "Tables hold more here: maxRoutes of your targets can be raised above 400, " +
+				"up to " +
 				"what your subscription's limit is.",
 			judge: func(o Observed) (Verdict, string) {
 				switch {
@@ -166,18 +174,24 @@ func writeFacts() []Fact {
 				return yes(!o.InUse.OK(), o.InUse.brief(), "it was accepted")
 			},
 		},
-		endFact("subnet-operation", "subnet", trialSubnet, func(o Observed) *Write { return o.Subnet }),
-		endFact("table-operation", "route table", trialTable, func(o Observed) *Write { return o.Table }),
+		endFact("subnet-operation", "subnet", trialSubnet, func(o Observed) *Write {
+			return o.Subnet
+		}),
+		endFact("table-operation", "route table", trialTable, func(o Observed) *Write {
+			return o.Table
+		}),
 	}
 }
 
 func unknownFact(name, what string, of func(Unknown) (Answer, bool)) Fact {
 	return Fact{
 		Name: name, Family: familyWrites, Trial: trialUnknown,
-		Question: "Is a field that Azure does not know kept on a " + what + ", or refused in words?",
+		Question: "Is a field that Azure does not know kept on a " + what +
+			", or refused in words?",
 		Expected: "one of both: no field is dropped in silence", Source: sourceUnproven,
 		Judged: "PUT with a field that no api-version has, then GET",
-		Follows: "A PUT can lose what its api-version does not know. routekeeper reads and writes at one " +
+		Follows: "A PUT can lose what its api-version does not know. routekeeper reads and " +
+			"writes at one " +
 			"api-version, so it loses nothing that it can see; keep it up to date.",
 		judge: func(o Observed) (Verdict, string) {
 			if o.Unknown == nil {
@@ -200,8 +214,9 @@ func endFact(name, what, trial string, of func(Observed) *Write) Fact {
 		Name: name, Family: familyWrites, Trial: trial,
 		Question: "Does the answer to a PUT of a " + what + " say how to follow its operation?",
 		Expected: "yes: Azure-AsyncOperation, which ends as Succeeded", Source: sourceRecorded,
-		Judged:  "the headers of a PUT that answers Updating, and the end of its operation",
-		Follows: "routekeeper then reads the resource until it is settled: repairs take a little longer.",
+		Judged: "the headers of a PUT that answers Updating, and the end of its operation",
+		Follows: "routekeeper then reads the resource until it is settled: repairs take a little " +
+			"longer.",
 		judge: func(o Observed) (Verdict, string) {
 			w := of(o)
 			switch {
@@ -214,7 +229,8 @@ func endFact(name, what, trial string, of func(Observed) *Write) Fact {
 			case !w.Operation:
 				return Differs, "the answer says Updating, and not where to follow it"
 			}
-			return yes(w.End == "Succeeded", "Succeeded after "+w.Took, "its operation ended as "+w.End)
+			return yes(w.End == "Succeeded", "Succeeded after "+w.Took, "its operation ended as "+
+				w.End)
 		},
 	}
 }

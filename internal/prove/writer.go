@@ -31,7 +31,8 @@ func writerFacts() []Fact {
 			Question: "Of two PUTs of one table at once with the same ETag, is only one accepted?",
 			Expected: "yes: no writer undoes what another has just written", Source: sourceUnproven,
 			Judged: "two PUTs at once with the same If-Match, then GET",
-			Follows: "Two writers of one table can undo each other's routes. Give each target one writer, " +
+			Follows: "Two writers of one table can undo each other's routes. Give each target " +
+				"one writer, " +
 				"or set policy: Observe for it.",
 			judge: func(o Observed) (Verdict, string) {
 				r := o.SameTable
@@ -55,11 +56,13 @@ func writerFacts() []Fact {
 		},
 		{
 			Name: "sibling-subnets", Family: familyWriters, Trial: trialRace,
-			Question: "Do two PUTs of different subnets of a network at once leave each other alone?",
+			Question: "Do two PUTs of different subnets of a network at once leave each other " +
+				"alone?",
 			Expected: "yes: one may be refused for now, and what is accepted stays",
 			Source:   sourceUnproven,
 			Judged:   "two PUTs at once on two subnets, then GET of both",
-			Follows: "A redeployment of one subnet can undo the repair of another at the same moment. " +
+			Follows: "A redeployment of one subnet can undo the repair of another at the same " +
+				"moment. " +
 				"The read-back notices, and the repair is made again.",
 			judge: func(o Observed) (Verdict, string) {
 				r := o.Siblings
@@ -97,7 +100,8 @@ func overlapFact(name, what, trial string, of func(Observed) *Overlap) Fact {
 			"routekeeper tries again on",
 		Source: "azure-sdk-for-go issues; " + sourceRecorded,
 		Judged: "two PUTs without waiting, the end of the first one's operation, then GET",
-		Follows: "routekeeper takes the code for a lasting refusal, and repairs at a later check: send the " +
+		Follows: "routekeeper takes the code for a lasting refusal, and repairs at a later " +
+			"check: send the " +
 			"recording to its maintainers.",
 		judge: func(o Observed) (Verdict, string) {
 			v := of(o)
@@ -111,7 +115,8 @@ func overlapFact(name, what, trial string, of func(Observed) *Overlap) Fact {
 			case !v.Second.OK() && !v.Second.Again:
 				return Differs, "the second was refused for good: " + v.Second.String()
 			case v.End != "Succeeded" && !v.EndAgain:
-				return Differs, "the first ended as " + v.end() + ", which is not known as superseded"
+				return Differs, "the first ended as " + v.end() +
+					", which is not known as superseded"
 			case !v.Second.OK():
 				return Confirmed, "the second was refused for now: " + v.Second.brief()
 			case !v.SecondSeen:

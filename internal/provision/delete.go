@@ -34,7 +34,8 @@ func Place(ctx context.Context, client *azure.Client, c build.Cluster) (build.Cl
 
 // PreviewDelete lists what is deleted with a cluster, and what stays. With clusterOnly, only the
 // cluster and what AKS made for it are deleted.
-func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool) ([]Removal, error) {
+func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster,
+	clusterOnly bool) ([]Removal, error) {
 	c, err := Place(ctx, client, c)
 	if err != nil {
 		return nil, err
@@ -63,7 +64,8 @@ func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster, c
 
 // disassociated adds subnets that stay but lose their route table: Azure does not delete a table
 // that a subnet uses. A table on a subnet of another owner stays.
-func disassociated(ctx context.Context, client *azure.Client, c build.Cluster, all []Removal) ([]Removal, error) {
+func disassociated(ctx context.Context, client *azure.Client, c build.Cluster,
+	all []Removal) ([]Removal, error) {
 	goes := goesOf(all)
 	for i := range all {
 		table := &all[i]
@@ -165,7 +167,8 @@ func Delete(
 		r.Done = r.Err == nil
 		tell(i+1, len(all), *r, time.Since(began))
 		if r.Err != nil {
-			return all, fmt.Errorf("step %d of %d, %s %s: %w", i+1, len(all), r.Verb, r.ID.Short(), r.Err)
+			return all, fmt.Errorf("step %d of %d, %s %s: %w", i+1, len(all), r.Verb, r.ID.Short(),
+				r.Err)
 		}
 	}
 	return all, pruned()
@@ -180,7 +183,8 @@ func goesOf(all []Removal) map[string]bool {
 }
 
 // disassociate removes a route table from a subnet, and keeps the rest of the subnet as it is.
-func disassociate(ctx context.Context, client *azure.Client, subnet arm.ID, goes map[string]bool) error {
+func disassociate(ctx context.Context, client *azure.Client, subnet arm.ID,
+	goes map[string]bool) error {
 	written, err := client.Write(ctx, subnet, func(doc arm.Document) ([]byte, error) {
 		if table := tableOf(&doc); table == "" || !goes[table.Key()] {
 			return nil, nil
@@ -194,7 +198,8 @@ func disassociate(ctx context.Context, client *azure.Client, subnet arm.ID, goes
 }
 
 // deleteOne deletes a resource if it still belongs to the cluster.
-func deleteOne(ctx context.Context, client *azure.Client, c build.Cluster, id arm.ID, goes map[string]bool) error {
+func deleteOne(ctx context.Context, client *azure.Client, c build.Cluster, id arm.ID,
+	goes map[string]bool) error {
 	have, err := client.Find(ctx, id)
 	if err != nil || have == nil {
 		return err

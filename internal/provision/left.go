@@ -23,7 +23,8 @@ type Traces struct {
 }
 
 // Trace reads where a cluster can leave something behind.
-func Trace(ctx context.Context, client *azure.Client, c build.Cluster, planned []Removal) (Traces, error) {
+func Trace(ctx context.Context, client *azure.Client, c build.Cluster, planned []Removal) (Traces,
+	error) {
 	var t Traces
 	for _, of := range []struct {
 		id   arm.ID
@@ -80,7 +81,8 @@ func Left(
 				return left, unchecked, err
 			}
 			for _, id := range assigned {
-				left = append(left, fmt.Sprintf("role assignment %s, of the identity %s, which is gone", id, who))
+				left = append(left,
+					fmt.Sprintf("role assignment %s, of the identity %s, which is gone", id, who))
 			}
 		}
 	}

@@ -90,7 +90,8 @@ func Look(ctx context.Context, client *azure.Client, c build.Cluster) (build.Clu
 }
 
 // Preview lists what each step would do, and writes nothing.
-func Preview(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool) ([]Outcome, error) {
+func Preview(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool) ([]Outcome,
+	error) {
 	return PreviewSteps(ctx, client, c, c.Steps(), adopt)
 }
 
@@ -105,7 +106,8 @@ func PreviewSteps(
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Outcome{Step: step, Have: have, Decision: step.Decide(c, have, made, adopt)})
+		all = append(all, Outcome{Step: step, Have: have, Decision: step.Decide(c, have, made,
+			adopt)})
 		if have != nil {
 			made[step.ID.Key()] = *have
 		}
@@ -115,20 +117,23 @@ func PreviewSteps(
 
 // Create takes the steps. It stops at the first failure; what exists stays, and the next run
 // continues from there.
-func Create(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool, tell Observer) ([]Outcome, error) {
+func Create(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool,
+	tell Observer) ([]Outcome, error) {
 	return Take(ctx, client, c, c.Steps(), adopt, tell)
 }
 
 // Take is Create of some steps.
 func Take(
-	ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step, adopt bool, tell Observer,
+	ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step, adopt bool,
+	tell Observer,
 ) ([]Outcome, error) {
 	made := build.Made{}
 	var all []Outcome
 	for i, step := range steps {
 		began := time.Now()
 		o := Outcome{Step: step}
-		r := run{client: client, cluster: c, step: step, made: made, adopt: adopt, tell: tell, began: began}
+		r := run{client: client, cluster: c, step: step, made: made, adopt: adopt, tell: tell,
+			began: began}
 		r.begins = func(verb build.Verb) {
 			if tell.Begins != nil {
 				tell.Begins(i+1, len(steps), step, verb)
@@ -141,7 +146,8 @@ func Take(
 			tell.Ended(i+1, len(steps), o)
 		}
 		if o.Err != nil {
-			return all, fmt.Errorf("step %d of %d, %s %s: %w", i+1, len(steps), step.What, step.ID.Short(), o.Err)
+			return all, fmt.Errorf("step %d of %d, %s %s: %w", i+1, len(steps), step.What,
+				step.ID.Short(), o.Err)
 		}
 	}
 	return all, nil
@@ -229,7 +235,8 @@ func (r run) takeOnce(ctx context.Context) (build.Decision, error) {
 		return d, errors.New(d.Why)
 	}
 	r.made[r.step.ID.Key()] = *after
-	if left := r.step.Decide(r.cluster, after, r.made, r.adopt); d.Verb != build.Keep && left.Verb != build.Keep {
+	if left := r.step.Decide(r.cluster, after, r.made, r.adopt); d.Verb != build.Keep &&
+		left.Verb != build.Keep {
 		return d, fmt.Errorf("it was written, and reads differently: %s", left.Wrong())
 	}
 	return d, nil
@@ -255,7 +262,8 @@ func (r run) makeIt(ctx context.Context, body []byte, etag string) (*arm.Documen
 		if !r.step.RolesCount || !r.lacksRoles(err) || since > roleWithin {
 			return nil, err
 		}
-		r.waits("the new identity and its roles to take effect: usually a minute or two, up to an hour")
+		r.waits("the new identity and its roles to take effect: usually a minute or two, up to " +
+			"an hour")
 		timer := time.NewTimer(roleEvery)
 		select {
 		case <-timer.C:
@@ -285,7 +293,8 @@ func (r run) lacksRoles(err error) bool {
 	case "AuthorizationFailed", "LinkedAuthorizationFailed":
 		identity := r.made[r.cluster.IdentityID().Key()]
 		principal := gjson.GetBytes(identity.Raw, "properties.principalId").String()
-		return principal != "" && strings.Contains(strings.ToLower(refused.Message), strings.ToLower(principal))
+		return principal != "" && strings.Contains(strings.ToLower(refused.Message),
+			strings.ToLower(principal))
 	}
 	return false
 }

@@ -39,7 +39,8 @@ func newWorld(t *testing.T, opts emulator.Options) *world {
 	}
 	w.cluster, err = build.Cluster{
 		Name: "shop", Subscription: emulator.DefaultSubscription, Location: "westeurope",
-		Blueprint: capacity.Kubenet, Pools: []build.Pool{{Name: "system", VMSize: "Standard_D4s_v5", Count: 2}},
+		Blueprint: capacity.Kubenet, Pools: []build.Pool{{Name: "system", VMSize: "Standard_D4s_v5",
+			Count: 2}},
 	}.Complete()
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,8 @@ func TestTagsAreLost(t *testing.T) {
 		over := untagging{emulatortest.Transport(t, w.e), "/shop-nodes-rt"}
 		client := emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper)
 		_, err := Create(context.Background(), client, w.cluster, false, Observer{})
-		want := "step 3 of 9, route table shop-nodes-rt: it was written, and reads differently: the tag routekeeper-cluster is gone"
+		want := "step 3 of 9, route table shop-nodes-rt: it was written, and reads differently: " +
+			"the tag routekeeper-cluster is gone"
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v", err)
 		}
@@ -131,10 +133,12 @@ func TestAdoptedMeanwhile(t *testing.T) {
 		w.put(table.Group(), `{"location":"westeurope"}`)
 		w.put(table, existing)
 		over := meddling{emulatortest.Transport(t, w.e), http.MethodPut, "/shop-nodes-rt", func() {
-			w.put(table.Child("routes", "late"), `{"properties":{"addressPrefix":"10.8.0.0/16","nextHopType":"VnetLocal"}}`)
+			w.put(table.Child("routes", "late"),
+				`{"properties":{"addressPrefix":"10.8.0.0/16","nextHopType":"VnetLocal"}}`)
 		}, new(sync.Once)}
 		client := emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper)
-		if _, err := Create(context.Background(), client, w.cluster, false, Observer{}); err == nil || !strings.Contains(err.Error(), "--adopt") {
+		if _, err := Create(context.Background(), client, w.cluster, false,
+			Observer{}); err == nil || !strings.Contains(err.Error(), "--adopt") {
 			t.Fatalf("without --adopt: %v", err)
 		}
 		if strings.Contains(w.get(table), "routekeeper") {
@@ -156,20 +160,26 @@ func TestDeleteKeepsOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		client := emulatortest.Client(t, w.e, emulatortest.Keeper)
-		if _, err := Create(context.Background(), client, w.cluster, false, Observer{}); err != nil {
+		if _, err := Create(context.Background(), client, w.cluster, false,
+			Observer{}); err != nil {
 			t.Fatal(err)
 		}
-		other := arm.ResourceID(emulator.DefaultSubscription, w.cluster.Group, arm.TypeRouteTable, "other")
-		over := meddling{emulatortest.Transport(t, w.e), http.MethodDelete, "/shop-nodes-rt", func() { w.put(other, existing) }, new(sync.Once)}
-		_, err := Delete(context.Background(), emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper), w.cluster, false, nil, func(int, int, Removal, time.Duration) {})
+		other := arm.ResourceID(emulator.DefaultSubscription, w.cluster.Group, arm.TypeRouteTable,
+			"other")
+		over := meddling{emulatortest.Transport(t, w.e), http.MethodDelete, "/shop-nodes-rt",
+			func() { w.put(other, existing) }, new(sync.Once)}
+		_, err := Delete(context.Background(), emulatortest.ClientOver(t, over, w.e,
+			emulatortest.Keeper), w.cluster, false, nil, func(int, int, Removal, time.Duration) {})
 		if err == nil || !strings.Contains(err.Error(), "it holds other, which stays") {
 			t.Fatalf("a resource came into the group meanwhile: %v", err)
 		}
 		if w.get(other) == "" {
 			t.Fatal("it is gone with the group")
 		}
-		left, err := Delete(context.Background(), client, w.cluster, false, nil, func(int, int, Removal, time.Duration) {})
-		if err != nil || len(left) != 1 || left[0].Verb != build.Keep || !strings.Contains(left[0].Why, "it holds other") {
+		left, err := Delete(context.Background(), client, w.cluster, false, nil,
+			func(int, int, Removal, time.Duration) {})
+		if err != nil || len(left) != 1 || left[0].Verb != build.Keep ||
+			!strings.Contains(left[0].Why, "it holds other") {
 			t.Errorf("%+v %v", left, err)
 		}
 		if w.get(w.cluster.ClusterID()) != "" || w.get(w.cluster.VNetID()) != "" {
@@ -186,20 +196,24 @@ func TestRolesCountLate(t *testing.T) {
 		time.Sleep(time.Hour) // the roles of those who call count since long ago
 		var waits []string
 		began := time.Now()
-		_, err := Create(context.Background(), emulatortest.Client(t, w.e, emulatortest.Keeper), w.cluster, false,
+		_, err := Create(context.Background(), emulatortest.Client(t, w.e, emulatortest.Keeper),
+			w.cluster, false,
 			Observer{Waits: func(what string, _ time.Duration) { waits = append(waits, what) }})
 		if err != nil || len(waits) == 0 || time.Since(began) < 3*time.Minute {
 			t.Errorf("%v after %s, %q", err, time.Since(began), waits)
 		}
-		denied := emulator.Fault{Principal: emulatortest.Keeper.Name, Method: http.MethodPut, Path: "managedClusters/", Status: 403, Code: "AuthorizationFailed",
-			Message: "The client with object id '" + emulatortest.Keeper.ObjectID + "' does not have authorization", Count: -1}
+		denied := emulator.Fault{Principal: emulatortest.Keeper.Name, Method: http.MethodPut,
+			Path: "managedClusters/", Status: 403, Code: "AuthorizationFailed",
+			Message: "The client with object id '" + emulatortest.Keeper.ObjectID +
+				"' does not have authorization", Count: -1}
 		if _, err := w.e.Inject(denied); err != nil {
 			t.Fatal(err)
 		}
 		more := w.cluster
 		more.Pools[0].Count = 3
 		began = time.Now()
-		_, err = Create(context.Background(), emulatortest.Client(t, w.e, emulatortest.Keeper), more, false, Observer{})
+		_, err = Create(context.Background(), emulatortest.Client(t, w.e, emulatortest.Keeper),
+			more, false, Observer{})
 		if err == nil || time.Since(began) > time.Minute {
 			t.Errorf("refused for good: %v after %s", err, time.Since(began))
 		}
@@ -237,22 +251,26 @@ func TestAdoptedNetwork(t *testing.T) {
 		if _, err := Create(context.Background(), client, w.cluster, true, Observer{}); err != nil {
 			t.Fatal(err)
 		}
-		left, err := Delete(context.Background(), client, w.cluster, false, nil, func(int, int, Removal, time.Duration) {})
+		left, err := Delete(context.Background(), client, w.cluster, false, nil,
+			func(int, int, Removal, time.Duration) {})
 		if err != nil {
 			t.Fatalf("%v: %+v", err, left)
 		}
-		for _, id := range []arm.ID{w.cluster.ClusterID(), w.cluster.NodeTableID(), w.cluster.IdentityID()} {
+		for _, id := range []arm.ID{w.cluster.ClusterID(), w.cluster.NodeTableID(),
+			w.cluster.IdentityID()} {
 			if w.get(id) != "" {
 				t.Errorf("%s is left", id.Short())
 			}
 		}
-		if subnet := w.get(w.cluster.NodeSubnetID()); subnet == "" || strings.Contains(subnet, "routeTable") {
+		if subnet := w.get(w.cluster.NodeSubnetID()); subnet == "" ||
+			strings.Contains(subnet, "routeTable") {
 			t.Errorf("the node subnet is %s", subnet)
 		}
 		if !strings.Contains(w.get(vnet), `"theirs"`) || !strings.Contains(w.get(vnet), `"team"`) {
 			t.Errorf("the network is %s", w.get(vnet))
 		}
-		again, err := Delete(context.Background(), client, w.cluster, false, nil, func(int, int, Removal, time.Duration) {})
+		again, err := Delete(context.Background(), client, w.cluster, false, nil,
+			func(int, int, Removal, time.Duration) {})
 		for _, r := range again {
 			if r.Verb != build.Keep {
 				t.Errorf("a second run would %s %s", r.Verb, r.ID.Short())

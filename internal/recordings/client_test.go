@@ -31,8 +31,10 @@ func newAzure(t *testing.T) *azure {
 	}
 	e, err := emulator.New(emulator.Options{
 		Key:           key,
-		OperationTime: operationTime, RouteBatch: time.Second, RouteCache: 5 * time.Second, CheckClusterIdentity: true,
-		Buckets: emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty, Clusters: plenty},
+		OperationTime: operationTime, RouteBatch: time.Second, RouteCache: 5 * time.Second,
+		CheckClusterIdentity: true,
+		Buckets: emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty,
+			Clusters: plenty},
 	})
 	if err != nil {
 		t.Fatal(err)

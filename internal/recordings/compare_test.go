@@ -93,7 +93,8 @@ func (r *replay) compareTexts(d *differences, recorded, own, path string, reads 
 			d.value = append(d.value, difference{path, want, own})
 		}
 	case versions.MatchString(path):
-	case strings.HasSuffix(path, "provisioningState") && reads && slices.Contains(moving, strings.ToLower(want)) && strings.EqualFold(own, "Succeeded"):
+	case strings.HasSuffix(path, "provisioningState") && reads &&
+		slices.Contains(moving, strings.ToLower(want)) && strings.EqualFold(own, "Succeeded"):
 	case anyAddress.MatchString(path) && shape(want, true) == shape(own, true):
 	case shape(want, false) == shape(own, false):
 	case strings.HasPrefix(recorded, "/subscriptions/") && !r.there(want):
@@ -152,7 +153,8 @@ func (r *replay) compareLists(
 	translated := func(s string) string { return strings.ToLower(r.ours(s)) }
 	all := func(any) bool { return true }
 	mine := func(v any) bool { return !how.list || r.ofGroups(textOf(object(v)["id"])) }
-	for _, name := range []string{"id", "name", "resourceType", "namespace", "key", "subscriptionId"} {
+	for _, name := range []string{"id", "name", "resourceType", "namespace", "key",
+		"subscriptionId"} {
 		match(field(name, translated), field(name, lower), all)
 	}
 	match(

@@ -101,7 +101,8 @@ func (r *replay) mapVersions() {
 		if !strings.Contains(strings.ToLower(c.request.path), "containerservice/managedclusters") {
 			continue
 		}
-		for _, m := range append(anyVersion.FindAllStringSubmatch(c.Body, -1), anyVersion.FindAllStringSubmatch(c.Answer, -1)...) {
+		for _, m := range append(anyVersion.FindAllStringSubmatch(c.Body, -1),
+			anyVersion.FindAllStringSubmatch(c.Answer, -1)...) {
 			if !slices.Contains(seen, m[1]) {
 				seen = append(seen, m[1])
 			}
@@ -115,7 +116,8 @@ func (r *replay) mapVersions() {
 		decoded(
 			r.azure.do(
 				"GET",
-				"/subscriptions/"+r.subscription+"/providers/Microsoft.ContainerService/locations/westus/kubernetesVersions?api-version=2024-01-01",
+				"/subscriptions/"+r.subscription+
+					"/providers/Microsoft.ContainerService/locations/westus/kubernetesVersions?api-version=2024-01-01",
 				"",
 				nil,
 			).body,

@@ -19,8 +19,8 @@ var agreed = map[string]float64{
 	"status": 99.2, "code": 97, "headers": 99, "end": 99.5, "core": 96, "body": 90,
 }
 
-// wholeBodies are the rows whose answers have to be right to the last field, in percent: those of the table
-// of evidence in docs/emulator.md.
+// wholeBodies are the rows whose answers have to be right to the last field, in percent: those of
+// the table of evidence in docs/emulator.md.
 func wholeBodies() map[string]float64 {
 	out := map[string]float64{}
 	for _, e := range emulator.Evidences {
@@ -36,11 +36,13 @@ func TestRecordings(t *testing.T) {
 	from := os.Getenv("ROUTEKEEPER_RECORDINGS")
 	if from == "" {
 		t.Log(
-			"ROUTEKEEPER_RECORDINGS is not set: NOTHING WAS COMPARED with recorded answers of the real Azure",
+			"ROUTEKEEPER_RECORDINGS is not set: NOTHING WAS COMPARED with recorded answers of " +
+				"the real Azure",
 		)
 		fmt.Fprintln(
 			os.Stderr,
-			"internal/recordings: ROUTEKEEPER_RECORDINGS is not set: NOTHING WAS COMPARED with recorded answers of the real Azure",
+			"internal/recordings: ROUTEKEEPER_RECORDINGS is not set: NOTHING WAS COMPARED with "+
+				"recorded answers of the real Azure",
 		)
 		return
 	}
@@ -98,7 +100,8 @@ func disagreements(results []*result, most int) string {
 		text = r.row + " " + r.call.Method + ": " + text
 		count[text]++
 		if example[text] == "" {
-			example[text] = r.name + " " + r.call.URL[min(len(r.call.URL), 28):min(len(r.call.URL), 160)] + " " + detail
+			example[text] = r.name + " " +
+				r.call.URL[min(len(r.call.URL), 28):min(len(r.call.URL), 160)] + " " + detail
 		}
 	}
 	for _, r := range results {

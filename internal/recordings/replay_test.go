@@ -43,8 +43,10 @@ type result struct {
 
 func newReplay(of recording, a *azure) *replay {
 	return &replay{
-		of: of, azure: a, subscription: emulator.DefaultSubscription, guids: map[string]string{}, names: map[string]string{}, sent: map[string]bool{},
-		made: map[string]bool{}, deployed: map[string]bool{}, groups: map[string]bool{}, deleted: map[string]bool{}, tainted: map[string]string{},
+		of: of, azure: a, subscription: emulator.DefaultSubscription, guids: map[string]string{},
+		names: map[string]string{}, sent: map[string]bool{},
+		made: map[string]bool{}, deployed: map[string]bool{}, groups: map[string]bool{},
+		deleted: map[string]bool{}, tainted: map[string]string{},
 	}
 }
 
@@ -113,9 +115,11 @@ func (r *replay) prepare() {
 		key, own := strings.ToLower(m[1]), len(c.request.parts) == 4
 		if _, known := wanted[key]; !known {
 			begins := own &&
-				(c.Method == http.MethodPut && c.Status != http.StatusOK || c.Method != http.MethodPut && c.Status == http.StatusNotFound)
+				(c.Method == http.MethodPut && c.Status != http.StatusOK ||
+					c.Method != http.MethodPut && c.Status == http.StatusNotFound)
 			wanted[key] = !begins &&
-				!(c.Status == http.StatusNotFound && strings.Contains(c.Answer, "ResourceGroupNotFound"))
+				!(c.Status == http.StatusNotFound &&
+					strings.Contains(c.Answer, "ResourceGroupNotFound"))
 			spelled[key], order = m[1], append(order, key)
 		}
 		if own && c.Status < 300 && location[key] == nil {
@@ -255,8 +259,10 @@ func (r *replay) noteMade(method, key string) {
 
 // first are the types that a template's resources are made in: who is used before who uses.
 var first = []string{
-	"applicationsecuritygroups", "ddosprotectionplans", "routetables", "networksecuritygroups", "publicipprefixes", "publicipaddresses", "natgateways",
-	"virtualnetworks", "userassignedidentities", "loadbalancers", "networkinterfaces", "applicationgateways",
+	"applicationsecuritygroups", "ddosprotectionplans", "routetables", "networksecuritygroups",
+	"publicipprefixes", "publicipaddresses", "natgateways",
+	"virtualnetworks", "userassignedidentities", "loadbalancers", "networkinterfaces",
+	"applicationgateways",
 }
 
 // deploy makes what a recorded template makes, unmeasured.
@@ -273,11 +279,13 @@ func (r *replay) deploy(c *call) {
 		return
 	}
 	var parameters *armtemplate.Object
-	if given, err := armtemplate.Parse("parameters", []byte(encoded(sent["parameters"]))); err == nil {
+	if given, err := armtemplate.Parse("parameters",
+		[]byte(encoded(sent["parameters"]))); err == nil {
 		parameters, _ = given.(*armtemplate.Object)
 	}
 	result, err := armtemplate.Evaluate(template, parameters, armtemplate.Options{
-		Subscription: r.subscription, ResourceGroup: group[1], Location: "westus", DeploymentName: c.request.parts[len(c.request.parts)-1],
+		Subscription: r.subscription, ResourceGroup: group[1], Location: "westus",
+		DeploymentName: c.request.parts[len(c.request.parts)-1],
 	})
 	if err != nil {
 		return
@@ -298,7 +306,8 @@ func (r *replay) deploy(c *call) {
 		}
 		whole, _ := armtemplate.Plain(m.Body).(map[string]any)
 		body := map[string]any{}
-		for _, field := range []string{"location", "tags", "sku", "properties", "identity", "zones", "kind", "plan", "extendedLocation"} {
+		for _, field := range []string{"location", "tags", "sku", "properties", "identity", "zones",
+			"kind", "plan", "extendedLocation"} {
 			if whole[field] != nil {
 				body[field] = whole[field]
 			}

@@ -136,7 +136,9 @@ func (r request) measured() bool {
 	case r.namespace == "providers":
 		return true
 	case r.namespace == "":
-		return (strings.HasPrefix(r.about, "subscriptions") || strings.HasPrefix(r.about, "resourcegroups") || strings.HasPrefix(r.about, "/tenants")) &&
+		return (strings.HasPrefix(r.about, "subscriptions") ||
+			strings.HasPrefix(r.about, "resourcegroups") ||
+			strings.HasPrefix(r.about, "/tenants")) &&
 			!strings.Contains(r.about, "exporttemplate") &&
 			!strings.Contains(r.about, "moveresources")
 	}
@@ -196,7 +198,8 @@ var kinds = [][2]string{
 	{
 		"microsoft.authorization/locks",
 		"locks",
-	}, {"microsoft.authorization/polic", "policies"}, {"microsoft.insights/activitylogalerts", "activity log alerts"},
+	}, {"microsoft.authorization/polic", "policies"},
+	{"microsoft.insights/activitylogalerts", "activity log alerts"},
 	{
 		"microsoft.insights/actiongroups/",
 		"action group tests",

@@ -182,7 +182,9 @@ func (r *replay) excuse(out *result, c *call, now answer, key string, existed, r
 		out.good["end"]
 	for at, why := range r.tainted {
 		if !bodyOnly &&
-			(strings.Contains(text, at) || strings.HasPrefix(key, at+"/") || strings.HasPrefix(at, key+"/") && (c.Method == http.MethodGet || c.Method == http.MethodDelete)) {
+			(strings.Contains(text, at) || strings.HasPrefix(key, at+"/") ||
+				strings.HasPrefix(at, key+"/") && (c.Method == http.MethodGet ||
+					c.Method == http.MethodDelete)) {
 			return "after: " + why
 		}
 	}
@@ -200,28 +202,34 @@ func (r *replay) excuse(out *result, c *call, now answer, key string, existed, r
 		return "the real group was still being deleted, or was gone already"
 	case reads && c.Status == http.StatusNotFound && now.status == http.StatusOK && r.deployed[key]:
 		return "a template deployment was still running"
-	case (c.Status == http.StatusForbidden || c.Status == http.StatusUnauthorized) && now.status < 300:
+	case (c.Status == http.StatusForbidden || c.Status == http.StatusUnauthorized) &&
+		now.status < 300:
 		return "rights of the recorded principal"
 	case c.Status >= 400 && now.status < 300 && r.namesUnreplayed(c, key):
 		return "the refusal names what was not replayed"
-	case c.Method == http.MethodDelete && c.Status == http.StatusAccepted && now.status == http.StatusNoContent && !existed:
+	case c.Method == http.MethodDelete && c.Status == http.StatusAccepted &&
+		now.status == http.StatusNoContent && !existed:
 		return "was not made by a replayed call"
-	case c.Method == http.MethodPut && c.Status == http.StatusOK && now.status == http.StatusCreated && !existed && !r.putBefore(c):
+	case c.Method == http.MethodPut && c.Status == http.StatusOK &&
+		now.status == http.StatusCreated && !existed && !r.putBefore(c):
 		return "was there before the recording"
 	}
 	doc := object(decoded(c.Answer))
 	state := strings.ToLower(textOf(object(doc["properties"])["provisioningState"]))
 	switch id, name := textOf(doc["id"]), textOf(doc["name"]); {
-	case reads && c.Status == http.StatusOK && now.status == http.StatusNotFound && state == "deleting":
+	case reads && c.Status == http.StatusOK && now.status == http.StatusNotFound &&
+		state == "deleting":
 		return "being deleted"
-	case same && id != "" && name != "" && !c.request.list && strings.HasPrefix(c.request.about, "microsoft.") &&
+	case same && id != "" && name != "" && !c.request.list &&
+		strings.HasPrefix(c.request.about, "microsoft.") &&
 		!strings.EqualFold(
 			last(r.ours(id)),
 			last(key),
 		) && strings.Count(id, "/") != strings.Count(key, "/"):
 		return "the recording was edited: another resource answers"
 	case same && state == "updating" && onlyPower(out):
-		return "a gateway is stopped until the operation that made it has ended, which a replay does not leave running"
+		return "a gateway is stopped until the operation that made it has ended, which a replay " +
+			"does not leave running"
 	}
 	return ""
 }
@@ -237,7 +245,8 @@ func onlyPower(out *result) bool {
 
 func last(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// unreplayed is why the emulator refuses what Azure accepted: it needs a resource that does not exist here.
+// unreplayed is why the emulator refuses what Azure accepted: it needs a resource that does not
+// exist here.
 func (r *replay) unreplayed(c *call, now answer, key string) string {
 	for _, id := range ids.FindAllString(strings.ToLower(r.ours(c.Body)), -1) {
 		if !strings.Contains(id, "/providers/") || strings.Contains(id, "/resourcegroups/mc_") ||

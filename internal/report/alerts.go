@@ -9,7 +9,8 @@ import (
 // Alerts is what is, or would be, set up in Azure Monitor.
 type Alerts struct {
 	Changes []AlertChange `json:"changes"`
-	// Watched are the scopes by subscription, and Operations what is watched in them; absent for a removal.
+	// Watched are the scopes by subscription, and Operations what is watched in them; absent for a
+	// removal.
 	Watched    []AlertScopes `json:"watched,omitempty"`
 	Operations []string      `json:"operations,omitempty"`
 	// Unknown says what could not be found out.
@@ -56,7 +57,8 @@ func (a Alerts) Pending() bool {
 func (a Alerts) summary() string {
 	var parts []string
 	for _, state := range []struct{ name, before, after string }{
-		{AlertPlanned, "to ", ""}, {AlertDone, "", "d"}, {AlertFailed, "to ", " failed"}, {AlertSkipped, "to ", " skipped"},
+		{AlertPlanned, "to ", ""}, {AlertDone, "", "d"}, {AlertFailed, "to ", " failed"}, {
+			AlertSkipped, "to ", " skipped"},
 	} {
 		for _, verb := range []string{"create", "update", "delete"} {
 			n := 0
@@ -87,7 +89,9 @@ func (a Alerts) Write(w io.Writer, format Format, style Style) error {
 		return WriteJSON(w, a)
 	case Short:
 		for _, c := range a.Changes {
-			fmt.Fprintln(&b, plain(strings.TrimSpace(strings.Join([]string{c.State, c.Verb, c.Resource, c.words()}, " "))))
+			fmt.Fprintln(&b, plain(
+				strings.TrimSpace(strings.Join([]string{c.State, c.Verb, c.Resource, c.words()},
+					" "))))
 		}
 		for _, line := range a.Unknown {
 			fmt.Fprintln(&b, "unknown "+plain(line))
@@ -97,9 +101,12 @@ func (a Alerts) Write(w io.Writer, format Format, style Style) error {
 		if len(a.Changes) > 0 {
 			var rows [][]string
 			for _, c := range a.Changes {
-				rows = append(rows, []string{c.State, c.Verb, c.Kind, c.Name, c.Group, plain(c.words())})
+				rows = append(rows, []string{c.State, c.Verb, c.Kind, c.Name, c.Group,
+					plain(c.words())})
 			}
-			b.WriteString("\n" + MarkdownTable([]string{"state", "verb", "what", "name", "resource group", "why"}, rows))
+			b.WriteString("\n" +
+				MarkdownTable([]string{"state", "verb", "what", "name", "resource group", "why"},
+					rows))
 		}
 		for _, s := range a.Watched {
 			fmt.Fprintf(&b, "\nWatched in subscription %s:\n\n", plain(s.Subscription))
@@ -120,14 +127,16 @@ func (a Alerts) Write(w io.Writer, format Format, style Style) error {
 func (a Alerts) text(style Style) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, style.Bold(upperFirst(a.summary())+"."))
-	sign := map[string]string{"create": style.Green("+"), "update": style.Yellow("~"), "delete": style.Red("-")}
+	sign := map[string]string{"create": style.Green("+"), "update": style.Yellow("~"),
+		"delete": style.Red("-")}
 	var rows [][]string
 	for _, c := range a.Changes {
 		state := ""
 		if c.State == AlertFailed || c.State == AlertSkipped {
 			state = style.Red(c.State)
 		}
-		rows = append(rows, []string{" ", sign[c.Verb], c.Kind, c.Name, "in " + c.Group, plain(c.words()), state})
+		rows = append(rows, []string{" ", sign[c.Verb], c.Kind, c.Name, "in " + c.Group,
+			plain(c.words()), state})
 	}
 	if len(rows) > 0 {
 		b.WriteString("\n")

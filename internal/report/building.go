@@ -37,7 +37,8 @@ type BuildField struct {
 	Want  string `json:"want"`
 }
 
-var buildMarks = map[string]string{"create": "+", "change": "~", "delete": "-", "refuse": "!", "keep": " "}
+var buildMarks = map[string]string{"create": "+", "change": "~", "delete": "-", "refuse": "!",
+	"keep": " "}
 
 // Write writes it as text or JSON.
 func (b Building) Write(w io.Writer, format Format, style Style) error {

@@ -36,7 +36,8 @@ func (c Checked) Sentence() string {
 	var parts []string
 	for s := finding.Error; s >= finding.Info; s-- {
 		if n := counts[s]; n > 0 {
-			noun := map[finding.Severity]string{finding.Error: "error", finding.Warning: "warning", finding.Info: "note"}[s]
+			noun := map[finding.Severity]string{finding.Error: "error", finding.Warning: "warning",
+				finding.Info: "note"}[s]
 			parts = append(parts, Count(n, noun))
 		}
 	}

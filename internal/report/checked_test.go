@@ -12,20 +12,25 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// sarifSchema is the schema of SARIF 2.1.0 (OASIS, errata 01), as github.com/owenrumney/go-sarif carries it.
+// sarifSchema is the schema of SARIF 2.1.0 (OASIS, errata 01), as github.com/owenrumney/go-sarif
+// carries it.
 const sarifSchema = "../../testdata/sarif-schema-2.1.0.json"
 
 var checkedExample = Checked{
 	Files: []CheckedFile{{"infra/plan 1.json", "terraform plan"}},
 	Findings: []finding.Finding{
-		finding.New(finding.IaCStrips, "", "/subscriptions/s/x", "subnet hub/nodes loses its route table").About("azurerm_virtual_network.hub").At("infra/main.tf", 12).With("by it", "with \x1b").WithFix("name it"),
-		finding.New(finding.IaCMayStrip, "", "/subscriptions/s/y", "subnet hub/edge may lose its route table").At("infra/main.tf", 0),
+		finding.New(finding.IaCStrips, "", "/subscriptions/s/x",
+			"subnet hub/nodes loses its route table").About("azurerm_virtual_network.hub").At(
+			"infra/main.tf", 12).With("by it", "with \x1b").WithFix("name it"),
+		finding.New(finding.IaCMayStrip, "", "/subscriptions/s/y",
+			"subnet hub/edge may lose its route table").At("infra/main.tf", 0),
 		finding.New(finding.IaCNote, "", "", "something without a place"),
 	},
 	Version: "v1.2.3",
 }
 
-// TestSARIF: what is written is SARIF 2.1.0, with and without findings, and has every finding at its place.
+// TestSARIF: what is written is SARIF 2.1.0, with and without findings, and has every finding at
+// its place.
 func TestSARIF(t *testing.T) {
 	raw, err := os.ReadFile(sarifSchema)
 	if err != nil {
@@ -57,7 +62,8 @@ func TestSARIF(t *testing.T) {
 			t.Errorf("%v in %s", err, b.String())
 		}
 	}
-	bad := map[string]any{"version": "2.1.0", "runs": []any{map[string]any{"tool": map[string]any{}}}}
+	bad := map[string]any{"version": "2.1.0",
+		"runs": []any{map[string]any{"tool": map[string]any{}}}}
 	if schema.Validate(bad) == nil {
 		t.Error("the schema accepts anything")
 	}
@@ -74,9 +80,11 @@ func TestSARIF(t *testing.T) {
 	for i, want := range []struct {
 		level, uri string
 		line       int
-	}{{"error", "infra/main.tf", 12}, {"warning", "infra/main.tf", 1}, {"note", "infra/plan%201.json", 1}} {
+	}{{"error", "infra/main.tf", 12}, {"warning", "infra/main.tf", 1}, {"note",
+		"infra/plan%201.json", 1}} {
 		place := results[i].Locations[0].Physical
-		if results[i].Level != want.level || place.Artifact.URI != want.uri || place.Region.StartLine != want.line {
+		if results[i].Level != want.level || place.Artifact.URI != want.uri ||
+			place.Region.StartLine != want.line {
 			t.Errorf("result %d: %+v, expected %+v", i, results[i], want)
 		}
 		if rule := log.Runs[0].Tool.Driver.Rules[results[i].RuleIndex]; rule.ID != results[i].RuleID {
@@ -88,17 +96,21 @@ func TestSARIF(t *testing.T) {
 // TestChecked: the other formats have the place in the code, too.
 func TestChecked(t *testing.T) {
 	for format, want := range map[Format]string{
-		Text:     "1 error, 1 warning, 1 note in terraform plan infra/plan 1.json.\n\nerror iac-strips: subnet hub/nodes loses its route table\n  means: ",
-		Short:    "infra/main.tf:12: error iac-strips subnet hub/nodes loses its route table\n",
-		Markdown: "- **error** `iac-strips`: subnet hub/nodes loses its route table\n  - infra/main.tf:12\n  - by it\n",
-		JSON:     `"file":"infra/main.tf","line":12`,
+		Text: "1 error, 1 warning, 1 note in terraform plan infra/plan 1.json.\n\nerror " +
+			"iac-strips: subnet hub/nodes loses its route table\n  means: ",
+		Short: "infra/main.tf:12: error iac-strips subnet hub/nodes loses its route table\n",
+		Markdown: "- **error** `iac-strips`: subnet hub/nodes loses its route table\n  - " +
+			"infra/main.tf:12\n  - by it\n",
+		JSON: `"file":"infra/main.tf","line":12`,
 	} {
 		var b strings.Builder
-		if err := checkedExample.Write(&b, format, Style{}); err != nil || !strings.Contains(b.String(), want) {
+		if err := checkedExample.Write(&b, format, Style{}); err != nil ||
+			!strings.Contains(b.String(), want) {
 			t.Errorf("%s: %v, %q not in %s", format, err, want, b.String())
 		}
 	}
-	if s := (Checked{Files: checkedExample.Files}).Sentence(); s != "nothing in terraform plan infra/plan 1.json breaks pod traffic" {
+	if s := (Checked{Files: checkedExample.Files}).Sentence(); s != "nothing in terraform plan "+
+		"infra/plan 1.json breaks pod traffic" {
 		t.Error(s)
 	}
 }

@@ -45,9 +45,11 @@ func (d Diagnosis) Sentence() string {
 	case breaking == 0:
 		return Count(more, "problem") + " on " + where
 	case more == 0:
-		return fmt.Sprintf("%s %s pod traffic on %s", Count(breaking, "problem"), verb(breaking, "breaks", "break"), where)
+		return fmt.Sprintf("%s %s pod traffic on %s", Count(breaking, "problem"),
+			verb(breaking, "breaks", "break"), where)
 	}
-	return fmt.Sprintf("%s %s pod traffic on %s, %d more %s a look", Count(breaking, "problem"), verb(breaking, "breaks", "break"), where, more, verb(more, "needs", "need"))
+	return fmt.Sprintf("%s %s pod traffic on %s, %d more %s a look", Count(breaking, "problem"),
+		verb(breaking, "breaks", "break"), where, more, verb(more, "needs", "need"))
 }
 
 // Write writes the diagnosis in the given format.
@@ -69,7 +71,8 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 	case Markdown:
 		out = fmt.Sprintf("**%s.**\n", upperFirst(d.Sentence())) + FindingsMarkdown(d.Findings)
 	default:
-		out = style.Bold(upperFirst(d.Sentence())+".") + "\n" + explained(d.Findings, style) + whatIsRight(d.Claims, style)
+		out = style.Bold(upperFirst(d.Sentence())+".") + "\n" + explained(d.Findings, style) +
+			whatIsRight(d.Claims, style)
 	}
 	_, err := io.WriteString(w, out)
 	return err

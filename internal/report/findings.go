@@ -17,7 +17,8 @@ func FindingsText(findings []finding.Finding, style Style) string {
 	return b.String()
 }
 
-// findingText writes a finding for a terminal, an empty line before it; with what it means, unless that is "".
+// findingText writes a finding for a terminal, an empty line before it; with what it means, unless
+// that is "".
 func findingText(f finding.Finding, meaning string, style Style) string {
 	var b strings.Builder
 	severity := f.Severity.String()
@@ -61,7 +62,8 @@ func few(lines []string) []string {
 	if len(lines) <= most {
 		return lines
 	}
-	return append(slices.Clone(lines[:most-2]), fmt.Sprintf("and %d more (-o json has them all)", len(lines)-most+2))
+	return append(slices.Clone(lines[:most-2]), fmt.Sprintf("and %d more (-o json has them all)",
+		len(lines)-most+2))
 }
 
 // FindingLine writes a finding on one line.

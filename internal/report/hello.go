@@ -85,10 +85,12 @@ func (h Hello) Write(w io.Writer, format Format, style Style) error {
 	var b strings.Builder
 	sentence, paint := "all of "+Count(len(h.Calls), "call")+" arrive", style.Green
 	if !h.Whole() {
-		sentence, paint = fmt.Sprintf("%d of %s arrive", h.Arrived, Count(len(h.Calls), "call")), style.Red
+		sentence, paint = fmt.Sprintf("%d of %s arrive", h.Arrived, Count(len(h.Calls), "call")),
+			style.Red
 	}
 	b.WriteString(style.Bold("The demo on "+h.Cluster+": ") + paint(sentence+".") + "\n\n")
-	rows := [][]string{{style.Bold("#"), style.Bold("pod"), style.Bold("node"), style.Bold("address"), ""}}
+	rows := [][]string{{style.Bold("#"), style.Bold("pod"), style.Bold("node"),
+		style.Bold("address"), ""}}
 	for i, p := range h.Pods {
 		state := style.Yellow(p.Why)
 		if p.Why == "" && !p.Ready {
@@ -98,7 +100,8 @@ func (h Hello) Write(w io.Writer, format Format, style Style) error {
 		if p.Address.IsValid() {
 			address = p.Address.String()
 		}
-		rows = append(rows, []string{strconv.Itoa(i + 1), plain(p.Name), plain(p.Node), address, state})
+		rows = append(rows, []string{strconv.Itoa(i + 1), plain(p.Name), plain(p.Node), address,
+			state})
 	}
 	b.WriteString(strings.Join(Columns(rows), "\n") + "\n")
 	b.WriteString(h.grid(style) + h.carried(style) + h.holes(style))
@@ -110,7 +113,8 @@ func (h Hello) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// grid is the matrix: a row for each pod that calls, a column for each that is called, with milliseconds.
+// grid is the matrix: a row for each pod that calls, a column for each that is called, with
+// milliseconds.
 func (h Hello) grid(style Style) string {
 	if len(h.Pods) > maxGrid || len(h.Pods) == 0 {
 		return ""
@@ -172,13 +176,16 @@ func (h Hello) carried(style Style) string {
 	var rows [][]string
 	const most = 20
 	for _, what := range order[:min(most, len(order))] {
-		rows = append(rows, []string{"  " + plain(what), Count(loads[what].calls, "call"), Count(loads[what].answers, "answer")})
+		rows = append(rows, []string{"  " + plain(what), Count(loads[what].calls, "call"),
+			Count(loads[what].answers, "answer")})
 	}
 	if len(order) > most {
-		rows = append(rows, []string{fmt.Sprintf("  and %d more routes (-o json shows all)", len(order)-most)})
+		rows = append(rows,
+			[]string{fmt.Sprintf("  and %d more routes (-o json shows all)", len(order)-most)})
 	}
 	if within > 0 {
-		rows = append(rows, []string{"  within one node, by no route", Count(within, "call"), Count(within, "answer")})
+		rows = append(rows, []string{"  within one node, by no route", Count(within, "call"),
+			Count(within, "answer")})
 	}
 	if len(rows) == 0 {
 		return ""
@@ -196,7 +203,8 @@ func (h Hello) holes(style Style) string {
 		}
 		why := strings.ReplaceAll(c.Why, c.Address.String(), "the address that is called")
 		if c.Traced == trace.Delivered {
-			why = "by what Azure shows the packet arrives: look at network policies, and at the pods and nodes themselves"
+			why = "by what Azure shows the packet arrives: look at network policies, and at the " +
+				"pods and nodes themselves"
 		}
 		if byWhy[why] == nil {
 			order = append(order, why)
@@ -208,7 +216,8 @@ func (h Hello) holes(style Style) string {
 		calls := byWhy[why]
 		fmt.Fprintf(&b, "\n%s %s: %s\n", style.Red("lost"), Count(len(calls), "call"), plain(why))
 		first := calls[0]
-		fmt.Fprintf(&b, "  such as %s to %s (%s): %s\n", plain(first.From), plain(first.To), first.Address, plain(first.Result))
+		fmt.Fprintf(&b, "  such as %s to %s (%s): %s\n", plain(first.From), plain(first.To),
+			first.Address, plain(first.Result))
 	}
 	if len(order) > 0 && len(h.Findings) == 0 {
 		b.WriteString("  no finding of routekeeper doctor explains it\n")

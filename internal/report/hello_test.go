@@ -11,23 +11,27 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// helloWith is a demo of so many pods, each on a node of its own, in which the calls to the last one are
-// lost for the given reason.
+// helloWith is a demo of so many pods, each on a node of its own, in which the calls to the last
+// one are lost for the given reason.
 func helloWith(pods int, verdict trace.Verdict, why string) Hello {
 	h := Hello{Cluster: "shop"}
 	for i := range pods {
-		h.Pods = append(h.Pods, HelloPod{Name: fmt.Sprintf("p%d", i), Node: fmt.Sprintf("n%d", i), Ready: true,
+		h.Pods = append(h.Pods, HelloPod{Name: fmt.Sprintf("p%d", i), Node: fmt.Sprintf("n%d", i),
+			Ready:   true,
 			Address: netip.AddrFrom4([4]byte{10, 244, byte(i), 2})})
 	}
 	for i, from := range h.Pods {
 		for k, to := range h.Pods {
-			c := HelloCall{From: from.Name, To: to.Name, Address: to.Address, Arrived: true, Result: "answered", Millis: 1.26, Traced: trace.Delivered,
-				Routes: []string{fmt.Sprintf("to n%d", k)}, AnswerRoutes: []string{fmt.Sprintf("to n%d", i)}}
+			c := HelloCall{From: from.Name, To: to.Name, Address: to.Address, Arrived: true,
+				Result: "answered", Millis: 1.26, Traced: trace.Delivered,
+				Routes: []string{fmt.Sprintf("to n%d", k)}, AnswerRoutes: []string{
+					fmt.Sprintf("to n%d", i)}}
 			switch {
 			case i == k:
 				continue
 			case k == pods-1 && why != "":
-				c.Arrived, c.Result, c.Traced, c.Why = false, "timeout: no answer within 2s", verdict, why
+				c.Arrived, c.Result, c.Traced, c.Why = false, "timeout: no answer within 2s",
+					verdict, why
 			default:
 				h.Arrived++
 			}
@@ -51,7 +55,8 @@ func TestHello(t *testing.T) {
 	whole := helloWith(3, "", "")
 	text := helloText(t, whole)
 	for _, part := range []string{
-		"The demo on shop: all of 6 calls arrive.\n", "1  p0   n0    10.244.0.2\n", "Row calls column\nms  1    2    3\n1   -    1.3  1.3\n",
+		"The demo on shop: all of 6 calls arrive.\n", "1  p0   n0    10.244.0.2\n",
+		"Row calls column\nms  1    2    3\n1   -    1.3  1.3\n",
 		"\nCarried by\n  to n0  2 calls  2 answers\n",
 	} {
 		if !strings.Contains(text, part) {
@@ -66,7 +71,9 @@ func TestHello(t *testing.T) {
 	holes.Unknown = []string{"subnet net/x: no machine"}
 	text = helloText(t, holes)
 	for _, part := range []string{
-		"4 of 6 calls arrive.\n", "1   -    1.3  lost\n", "\nlost 2 calls: there is no route to the address that is called\n  such as p0 to p2 (10.244.2.2): timeout: no answer within 2s\n",
+		"4 of 6 calls arrive.\n", "1   -    1.3  lost\n", "\nlost 2 calls: there is no route to " +
+			"the address that is called\n  such as p0 to p2 (10.244.2.2): timeout: no answer " +
+			"within 2s\n",
 		"  no finding of routekeeper doctor explains it\n", "not known: subnet net/x: no machine\n",
 	} {
 		if !strings.Contains(text, part) {
@@ -76,22 +83,28 @@ func TestHello(t *testing.T) {
 	if holes.Whole() {
 		t.Error("holes are whole")
 	}
-	holes.Findings = []finding.Finding{finding.New(finding.NodeWithoutRoute, "shop", "", "node n2 has no route")}
-	if text = helloText(t, holes); strings.Contains(text, "no finding") || !strings.Contains(text, "error node-without-route (shop): node n2 has no route\n") {
+	holes.Findings = []finding.Finding{finding.New(finding.NodeWithoutRoute, "shop", "",
+		"node n2 has no route")}
+	if text = helloText(t, holes); strings.Contains(text, "no finding") ||
+		!strings.Contains(text, "error node-without-route (shop): node n2 has no route\n") {
 		t.Errorf("with a finding:\n%s", text)
 	}
 
 	// What Azure does not explain is not explained by it.
-	if text = helloText(t, helloWith(2, trace.Delivered, "the pod is on this node")); !strings.Contains(text, "lost 1 call: by what Azure shows the packet arrives: look at network policies") {
+	if text = helloText(t,
+		helloWith(2, trace.Delivered, "the pod is on this node")); !strings.Contains(
+		text, "lost 1 call: by what Azure shows the packet arrives: look at network policies") {
 		t.Errorf("delivered, and lost:\n%s", text)
 	}
 	// Many pods have no matrix on a terminal. A pod that waits is not whole.
 	many := helloWith(maxGrid+1, "", "")
-	if text = helloText(t, many); strings.Contains(text, "Row calls column") || !strings.Contains(text, "all of 210 calls arrive") {
+	if text = helloText(t, many); strings.Contains(text, "Row calls column") ||
+		!strings.Contains(text, "all of 210 calls arrive") {
 		t.Errorf("many:\n%s", text)
 	}
 	many.Pods[3].Ready, many.Pods[3].Why = false, "ImagePullBackOff: \x1b[31m"
-	if text = helloText(t, many); many.Whole() || !strings.Contains(text, "ImagePullBackOff: ") || strings.Contains(text, "\x1b") {
+	if text = helloText(t, many); many.Whole() || !strings.Contains(text, "ImagePullBackOff: ") ||
+		strings.Contains(text, "\x1b") {
 		t.Errorf("a pod waits:\n%s", text)
 	}
 }
@@ -103,7 +116,8 @@ func TestHelloJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	var doc map[string]any
-	if err := json.Unmarshal([]byte(b.String()), &doc); err != nil || doc["findings"] == nil || doc["unknown"] == nil || doc["calls"] == nil || strings.Count(b.String(), "\n") != 1 {
+	if err := json.Unmarshal([]byte(b.String()), &doc); err != nil || doc["findings"] == nil ||
+		doc["unknown"] == nil || doc["calls"] == nil || strings.Count(b.String(), "\n") != 1 {
 		t.Errorf("%v %s", err, b.String())
 	}
 }

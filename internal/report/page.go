@@ -25,7 +25,8 @@ This page is generated from internal/finding; a test keeps it current.
 `)
 	var rows [][]string
 	for _, d := range all {
-		rows = append(rows, []string{fmt.Sprintf("[%s](#%s)", d.Code, d.Code), d.Severity.String(), d.Title})
+		rows = append(rows, []string{fmt.Sprintf("[%s](#%s)", d.Code, d.Code), d.Severity.String(),
+			d.Title})
 	}
 	b.WriteString(MarkdownTable([]string{"code", "severity", "what"}, rows))
 	for _, d := range all {

@@ -67,7 +67,8 @@ func (h History) Write(w io.Writer, format Format, style Style) error {
 	if len(h.Checks) == 0 {
 		table.Lines = []string{"No such round is recorded."}
 	} else if len(h.Checks) == h.Limit {
-		table.Lines = []string{fmt.Sprintf("These are the newest %d: --limit 0 shows all.", h.Limit)}
+		table.Lines = []string{fmt.Sprintf("These are the newest %d: --limit 0 shows all.",
+			h.Limit)}
 	}
 	return table.Write(w, format, style)
 }
@@ -168,7 +169,8 @@ func (p Past) readingRows() (rows [][]string) {
 
 func (p Past) changeRows() (rows [][]string) {
 	for _, c := range p.Changes {
-		rows = append(rows, []string{c.Resource.Short(), string(c.Verb), plain(c.Route), orNothing(c.Old),
+		rows = append(rows, []string{c.Resource.Short(), string(c.Verb), plain(c.Route),
+			orNothing(c.Old),
 			orNothing(c.New), c.became(), plain(c.Why), plain(c.ChangedBy)})
 	}
 	return rows

@@ -79,7 +79,9 @@ Findings that are gone
 	if strings.Count(short, "\n") != 6 || !strings.HasPrefix(short, first) {
 		t.Errorf("short: %s", short)
 	}
-	markdown := written(t, func(b *bytes.Buffer) error { return past().Write(b, Markdown, Style{}) })
+	markdown := written(t, func(b *bytes.Buffer) error {
+		return past().Write(b, Markdown, Style{})
+	})
 	for _, part := range []string{"\nSeen before:\n", "\nChanges:\n", "\nFindings:\n",
 		"| resolved | target-drift | play | it differs |"} {
 		if !strings.Contains(markdown, part) {

@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// ConfigYAML writes proposed configs as commented YAML documents, ready to be read back and edited. unseen says what could
-// not be looked at, a line each.
+// ConfigYAML writes proposed configs as commented YAML documents, ready to be read back and edited.
+// unseen says what could not be looked at, a line each.
 func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string {
 	var b strings.Builder
 	if !slices.ContainsFunc(proposals, plan.Proposal.Enforces) {
@@ -21,7 +21,8 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 #   routekeeper promote NAME -f routes.yaml
 `)
 	} else {
-		fmt.Fprintf(&b, "# ClusterRoutes for %s. It enforces: routekeeper run -f FILE keeps it in sync.\n", from)
+		fmt.Fprintf(&b, "# ClusterRoutes for %s. It enforces: routekeeper run -f FILE keeps it "+
+			"in sync.\n", from)
 	}
 	for _, line := range unseen {
 		fmt.Fprintf(&b, "# NOTE: not seen, so there may be more targets: %s\n", plain(line))
@@ -34,35 +35,49 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 		c := p.Config
 		fmt.Fprintf(&b, "---\n# %s\n", p.About)
 		if len(p.Config.Spec.Targets) == 0 && len(unseen) == 0 {
-			b.WriteString("# NOTE: no other route table seems to need the pod routes: add to targets what does.\n")
+			b.WriteString("# NOTE: no other route table seems to need the pod routes: add to " +
+				"targets what does.\n")
 		}
 		for _, note := range p.Notes {
 			fmt.Fprintf(&b, "# NOTE: %s.\n", note)
 		}
-		fmt.Fprintf(&b, "apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\nspec:\n  clusterID: %s\n", c.APIVersion, c.Kind, scalar(c.Metadata.Name), scalar(c.Spec.ClusterID))
-		b.WriteString("  source: RouteTable            # where the pod routes are read: the cluster's own table\n")
+		fmt.Fprintf(&b, "apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\nspec:\n  clusterID: %s\n",
+			c.APIVersion, c.Kind, scalar(c.Metadata.Name), scalar(c.Spec.ClusterID))
+		b.WriteString("  source: RouteTable            # where the pod routes are read: the " +
+			"cluster's own table\n")
 		if c.Spec.RouteTableID != "" {
-			fmt.Fprintf(&b, "  # The cluster's own table, which is only read: %s.\n  routeTableID: %s\n", p.Table, scalar(c.Spec.RouteTableID))
+			fmt.Fprintf(&b, "  # The cluster's own table, which is only read: %s.\n  "+
+				"routeTableID: %s\n", p.Table, scalar(c.Spec.RouteTableID))
 		} else {
-			b.WriteString("  routeTableID: \"\"              # the cluster's own table; empty: looked for at every start\n")
+			b.WriteString("  routeTableID: \"\"              # the cluster's own table; empty: " +
+				"looked for at every start\n")
 		}
-		fmt.Fprintf(&b, "  guard:\n    mode: %s               # Observe reports a lost association, Enforce puts it back, Off does not check\n", c.Spec.Guard.Mode)
-		fmt.Fprintf(&b, "    onOtherTable: %s        # what to do when a node subnet has a table that is not the cluster's: Report or Replace\n", c.Spec.Guard.OnOtherTable)
+		fmt.Fprintf(&b, "  guard:\n    mode: %s               # Observe reports a lost "+
+			"association, Enforce puts it back, Off does not check\n", c.Spec.Guard.Mode)
+		fmt.Fprintf(&b, "    onOtherTable: %s        # what to do when a node subnet has a table "+
+			"that is not the cluster's: Report or Replace\n", c.Spec.Guard.OnOtherTable)
 		if len(c.Spec.Guard.Subnets) > 0 {
-			b.WriteString("    subnets:                    # further associations to keep: the same redeploy strips them too\n")
+			b.WriteString("    subnets:                    # further associations to keep: the " +
+				"same redeploy strips them too\n")
 		}
 		for i, s := range c.Spec.Guard.Subnets {
-			fmt.Fprintf(&b, "      # %s.\n      - subnetID: %s\n        routeTableID: %s\n", p.SubnetWhy[i], scalar(s.SubnetID), scalar(s.RouteTableID))
+			fmt.Fprintf(&b, "      # %s.\n      - subnetID: %s\n        routeTableID: %s\n",
+				p.SubnetWhy[i], scalar(s.SubnetID), scalar(s.RouteTableID))
 		}
 		if len(c.Spec.Targets) == 0 {
-			b.WriteString("  targets: []                   # route tables to copy the pod routes to\n")
+			b.WriteString("  targets: []                   # route tables to copy the pod routes " +
+				"to\n")
 		} else {
-			b.WriteString("  targets:                      # route tables to copy the pod routes to\n")
+			b.WriteString("  targets:                      # route tables to copy the pod routes " +
+				"to\n")
 		}
 		for i, t := range c.Spec.Targets {
-			fmt.Fprintf(&b, "    # %s.\n    - routeTableID: %s\n      policy: %s           # Observe (only reports), Sync, or UpsertOnly (never deletes)\n", upperFirst(p.TargetWhy[i]), scalar(t.RouteTableID), t.Policy)
+			fmt.Fprintf(&b, "    # %s.\n    - routeTableID: %s\n      policy: %s           # "+
+				"Observe (only reports), Sync, or UpsertOnly (never deletes)\n", upperFirst(
+				p.TargetWhy[i]), scalar(t.RouteTableID), t.Policy)
 		}
-		fmt.Fprintf(&b, "  onRemoval: %s               # the copies when the cluster or this document is gone: Keep or Prune\n", c.Spec.OnRemoval)
+		fmt.Fprintf(&b, "  onRemoval: %s               # the copies when the cluster or this "+
+			"document is gone: Keep or Prune\n", c.Spec.OnRemoval)
 	}
 	return b.String()
 }

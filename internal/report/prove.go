@@ -151,11 +151,13 @@ func (p Proof) WritePlan(w io.Writer, style Style) error {
 	}
 	fmt.Fprintf(&out, "; %s at most.\n", Duration(time.Duration(p.MostSeconds)*time.Second))
 	fmt.Fprintf(&out, "Cost: %s.\n", p.Cost)
-	fmt.Fprintf(&out, "Everything is in one new group, routekeeper-prove-<random>, which is deleted in the "+
+	fmt.Fprintf(&out, "Everything is in one new group, routekeeper-prove-<random>, which is "+
+		"deleted in the "+
 		"end.\n")
 	for _, l := range p.Leftovers {
 		if l.Stale {
-			fmt.Fprintf(&out, "Deletes %s as well, which an earlier run left behind.\n", plain(l.Group))
+			fmt.Fprintf(&out, "Deletes %s as well, which an earlier run left behind.\n",
+				plain(l.Group))
 		} else {
 			fmt.Fprintf(&out, "Leaves %s, which another run may be using; --clean deletes it.\n",
 				plain(l.Group))
@@ -194,10 +196,12 @@ func (p Proof) Write(w io.Writer, format Format, style Style) error {
 		}
 		fmt.Fprintf(&out, "  %s  %s: %s\n", verdict(f.Verdict, style), plain(f.Name), plain(f.Seen))
 		if f.Verdict == string(prove.Differs) {
-			fmt.Fprintf(&out, "             expected: %s\n             so: %s\n", f.Expected, f.Follows)
+			fmt.Fprintf(&out, "             expected: %s\n             so: %s\n", f.Expected,
+				f.Follows)
 		}
 	}
-	fmt.Fprintf(&out, "\n%d confirmed, %d differ, %d untested. ", p.Confirmed, p.Differs, p.Untested)
+	fmt.Fprintf(&out, "\n%d confirmed, %d differ, %d untested. ", p.Confirmed, p.Differs,
+		p.Untested)
 	switch {
 	case p.Group == "":
 		fmt.Fprint(&out, "Nothing was made.\n")
@@ -232,7 +236,8 @@ func ProofTable(facts []prove.Fact) string {
 	for _, f := range facts {
 		if f.Family != family {
 			family = f.Family
-			fmt.Fprintf(&b, "\n### %s\n\n| fact | question | expected | judged by | where it differs |\n"+
+			fmt.Fprintf(&b, "\n### %s\n\n| fact | question | expected | judged by | where it "+
+				"differs |\n"+
 				"| --- | --- | --- | --- | --- |\n", family)
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s (%s) | %s | %s |\n",

@@ -9,7 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Repairs are what becomes of what is wrong in infrastructure code, said before and after the diffs.
+// Repairs are what becomes of what is wrong in infrastructure code, said before and after the
+// diffs.
 type Repairs struct {
 	// Left are what a person has to decide, and Done what is repaired, a line each.
 	Left, Done []string

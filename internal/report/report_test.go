@@ -21,11 +21,14 @@ const (
 
 func sample() Round {
 	elapsed := int64(2345)
-	route := func(verb plan.Verb, state plan.OutcomeState, name string, old, new *plan.Value) plan.Outcome {
-		return plan.Outcome{Change: plan.Change{Verb: verb, Resource: table, Cluster: "shop", Route: name, Old: old, New: new, Why: "because"}, State: state}
+	route := func(verb plan.Verb, state plan.OutcomeState, name string, old,
+		new *plan.Value) plan.Outcome {
+		return plan.Outcome{Change: plan.Change{Verb: verb, Resource: table, Cluster: "shop",
+			Route: name, Old: old, New: new, Why: "because"}, State: state}
 	}
 	v := func(prefix, hop string) *plan.Value {
-		return &plan.Value{AddressPrefix: prefix, NextHopType: "VirtualAppliance", NextHopIPAddress: hop}
+		return &plan.Value{AddressPrefix: prefix, NextHopType: "VirtualAppliance",
+			NextHopIPAddress: hop}
 	}
 	failed := route(plan.Delete, plan.Failed, "n2", v("10.244.2.0/24", "10.0.0.6"), nil)
 	failed.Error = "no"
@@ -33,12 +36,15 @@ func sample() Round {
 		Clusters: 2, ElapsedMs: &elapsed, ARM: &Calls{Reads: 3, Writes: 1},
 		Changes: []plan.Outcome{
 			route(plan.Create, plan.Done, "n0", nil, v("10.244.0.0/24", "10.0.0.4")),
-			route(plan.Update, plan.Done, "n1", v("10.244.1.0/24", "10.0.0.5"), v("10.244.1.0/24", "10.0.0.55")),
+			route(plan.Update, plan.Done, "n1", v("10.244.1.0/24", "10.0.0.5"),
+				v("10.244.1.0/24", "10.0.0.55")),
 			failed,
-			{Change: plan.Change{Verb: plan.Associate, Resource: subnet, Cluster: "shop", New: &plan.Value{RouteTable: table}, Why: "lost"}, State: plan.Skipped},
+			{Change: plan.Change{Verb: plan.Associate, Resource: subnet, Cluster: "shop",
+				New: &plan.Value{RouteTable: table}, Why: "lost"}, State: plan.Skipped},
 		},
 		Findings: []finding.Finding{
-			finding.New(finding.PrefixTaken, "shop", string(table), "a|b is <taken>").With("seen").WithFix("az network %s", "x"),
+			finding.New(finding.PrefixTaken, "shop", string(table),
+				"a|b is <taken>").With("seen").WithFix("az network %s", "x"),
 			finding.New(finding.UnmanagedOverlap, "", "", "covers"),
 		},
 	}
@@ -83,7 +89,8 @@ info unmanaged-overlap: covers
 		}
 	}
 	// Colours do not count as width.
-	strip := strings.NewReplacer("\x1b[32m", "", "\x1b[31m", "", "\x1b[33m", "", "\x1b[1m", "", "\x1b[2m", "", "\x1b[0m", "")
+	strip := strings.NewReplacer("\x1b[32m", "", "\x1b[31m", "", "\x1b[33m", "", "\x1b[1m", "",
+		"\x1b[2m", "", "\x1b[0m", "")
 	if got := strip.Replace(coloured); got != want {
 		t.Errorf("without its colours:\n%s", got)
 	}
@@ -99,14 +106,16 @@ func TestObserved(t *testing.T) {
 	r.Changes[0].State = plan.Planned
 	got := write(t, r, Text, Style{})
 	for _, want := range []string{
-		"1 route to create, 1 route would be updated, 1 route would be deleted, 1 subnet would be associated.\n",
+		"1 route to create, 1 route would be updated, 1 route would be deleted, 1 subnet would " +
+			"be associated.\n",
 		"n0  because\n", "n1  because  observed\n", "lost  observed\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it lacks %q:\n%s", want, got)
 		}
 	}
-	if short := write(t, r, Short, Style{}); !strings.Contains(short, "observed associate v/nodes route table no table -> gw-rt\n") {
+	if short := write(t, r, Short, Style{}); !strings.Contains(short,
+		"observed associate v/nodes route table no table -> gw-rt\n") {
 		t.Errorf("short:\n%s", short)
 	}
 }
@@ -123,7 +132,8 @@ info unmanaged-overlap covers
 		t.Errorf("short:\n%s", got)
 	}
 	markdown := write(t, sample(), Markdown, Style{})
-	for _, line := range []string{"| done | create | gw-rt | 10.244.0.0/24 | -> 10.0.0.4 | n0 | because |", "- **error** `prefix-taken`: a|b is <taken>", "  `az network x`"} {
+	for _, line := range []string{"| done | create | gw-rt | 10.244.0.0/24 | -> 10.0.0.4 | n0 | " +
+		"because |", "- **error** `prefix-taken`: a|b is <taken>", "  `az network x`"} {
 		if !strings.Contains(markdown, line+"\n") {
 			t.Errorf("markdown lacks %q:\n%s", line, markdown)
 		}
@@ -133,7 +143,9 @@ info unmanaged-overlap covers
 		t.Errorf("JSON: %s", raw)
 	}
 	var back Round
-	if err := json.Unmarshal([]byte(raw), &back); err != nil || len(back.Changes) != 4 || back.Findings[0].Severity != finding.Error || *back.ElapsedMs != 2345 || back.ARM.Reads != 3 {
+	if err := json.Unmarshal([]byte(raw), &back); err != nil || len(back.Changes) != 4 ||
+		back.Findings[0].Severity != finding.Error || *back.ElapsedMs != 2345 ||
+		back.ARM.Reads != 3 {
 		t.Errorf("%v: %+v", err, back)
 	}
 	if got := write(t, Round{}, JSON, Style{}); got != `{"changes":[],"findings":[]}`+"\n" {
@@ -151,28 +163,38 @@ func TestRoundFabric(t *testing.T) {
 		{Resource: subnet, Answer: "ARM only: no\x1b right"}}
 	text := write(t, r, Text, Style{})
 	tables, subnets, _ := strings.Cut(text, "\nv/nodes")
-	if !strings.Contains(tables, "\n  the fabric follows (n1)\n") || !strings.Contains(subnets, "\n  ARM only: no\\x1b right\n") {
+	if !strings.Contains(tables, "\n  the fabric follows (n1)\n") ||
+		!strings.Contains(subnets, "\n  ARM only: no\\x1b right\n") {
 		t.Errorf("text:\n%s", text)
 	}
-	if short := write(t, r, Short, Style{}); !strings.Contains(short, "\nfabric gw-rt the fabric follows (n1)\n") {
+	if short := write(t, r, Short, Style{}); !strings.Contains(short,
+		"\nfabric gw-rt the fabric follows (n1)\n") {
 		t.Errorf("short:\n%s", short)
 	}
-	if markdown := write(t, r, Markdown, Style{}); !strings.Contains(markdown, "| gw-rt | the fabric follows (n1) |\n") {
+	if markdown := write(t, r, Markdown, Style{}); !strings.Contains(markdown,
+		"| gw-rt | the fabric follows (n1) |\n") {
 		t.Errorf("markdown:\n%s", markdown)
 	}
-	if raw := write(t, r, JSON, Style{}); !strings.Contains(raw, `"follows":true,"answer":"the fabric follows (n1)"`) {
+	if raw := write(t, r, JSON, Style{}); !strings.Contains(raw,
+		`"follows":true,"answer":"the fabric follows (n1)"`) {
 		t.Errorf("JSON: %s", raw)
 	}
 }
 
-// TestFromOutside: names that come from outside cannot move the cursor or start a line; an error is not "nothing to do".
+// TestFromOutside: names that come from outside cannot move the cursor or start a line; an error is
+// not "nothing to do".
 func TestFromOutside(t *testing.T) {
 	r := Round{
-		Changes:  []plan.Outcome{{Change: plan.Change{Verb: plan.Delete, Resource: table, Route: "a\x1b[2Jb\n+ c", Old: &plan.Value{AddressPrefix: "10.0.0.0/24", NextHopType: "x\ry"}}, State: plan.Done}},
-		Findings: []finding.Finding{finding.New(finding.PrefixTaken, "shop", "", "taken by \x1b[31mme")},
+		Changes: []plan.Outcome{
+			{Change: plan.Change{Verb: plan.Delete, Resource: table, Route: "a\x1b[2Jb\n+ c",
+				Old: &plan.Value{AddressPrefix: "10.0.0.0/24", NextHopType: "x\ry"}},
+				State: plan.Done}},
+		Findings: []finding.Finding{finding.New(finding.PrefixTaken, "shop", "",
+			"taken by \x1b[31mme")},
 	}
 	for _, format := range []Format{Text, Short, Markdown} {
-		if got := write(t, r, format, Style{}); strings.ContainsAny(got, "\x1b\r") || strings.Contains(got, "\n+ c") || !strings.Contains(got, `\x1b[31mme`) {
+		if got := write(t, r, format, Style{}); strings.ContainsAny(got, "\x1b\r") ||
+			strings.Contains(got, "\n+ c") || !strings.Contains(got, `\x1b[31mme`) {
 			t.Errorf("%s: %q", format, got)
 		}
 	}
@@ -184,7 +206,8 @@ func TestFromOutside(t *testing.T) {
 
 func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0 ms", 340 * time.Millisecond: "340 ms", 2400 * time.Millisecond: "2.4 s", 185 * time.Second: "3 min 5 s", 2*time.Hour + 3*time.Minute: "2 h 3 min",
+		0: "0 ms", 340 * time.Millisecond: "340 ms", 2400 * time.Millisecond: "2.4 s",
+		185 * time.Second: "3 min 5 s", 2*time.Hour + 3*time.Minute: "2 h 3 min",
 	} {
 		if got := Duration(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
@@ -193,7 +216,8 @@ func TestDuration(t *testing.T) {
 }
 
 func TestMarkdownTable(t *testing.T) {
-	if got, want := MarkdownTable([]string{"a"}, [][]string{{"x|y\nz"}}), "| a |\n| --- |\n| x\\|y z |\n"; got != want {
+	if got, want := MarkdownTable([]string{"a"}, [][]string{{"x|y\nz"}}), "| a |\n| --- |\n| "+
+		"x\\|y z |\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -202,15 +226,19 @@ func TestMarkdownTable(t *testing.T) {
 func TestConfigYAML(t *testing.T) {
 	s := inventory.NewSnapshot()
 	for _, name := range []string{"Shop_1", "shop.1", "no: yes #"} {
-		id := arm.ResourceID("11111111-1111-1111-1111-111111111111", "Rg (x)", arm.TypeCluster, name)
-		c, err := inventory.DecodeCluster([]byte(`{"id":"` + string(id) + `","properties":{"nodeResourceGroup":"mc","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"np","count":1,"vnetSubnetID":"` + string(subnet) + `"}]}}`))
+		id := arm.ResourceID("11111111-1111-1111-1111-111111111111", "Rg (x)", arm.TypeCluster,
+			name)
+		c, err := inventory.DecodeCluster([]byte(`{"id":"` + string(id) +
+			`","properties":{"nodeResourceGroup":"mc","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"np","count":1,"vnetSubnetID":"` + string(subnet) + `"}]}}`))
 		if err != nil {
 			continue // not a name Azure allows
 		}
 		s.Clusters[c.ID.Key()] = c
 	}
 	proposals := plan.Propose(s)
-	if got := ConfigYAML(proposals, "x", []string{"that group: no"}); !strings.Contains(got, "\n# NOTE: not seen, so there may be more targets: that group: no\n") || strings.Contains(got, "no other route table seems") {
+	if got := ConfigYAML(proposals, "x", []string{"that group: no"}); !strings.Contains(got,
+		"\n# NOTE: not seen, so there may be more targets: that group: no\n") ||
+		strings.Contains(got, "no other route table seems") {
 		t.Errorf("what was not seen:\n%s", got)
 	}
 	text := ConfigYAML(proposals, "subscription s", nil)
@@ -219,7 +247,8 @@ func TestConfigYAML(t *testing.T) {
 		t.Fatalf("%v, %d configs of %d:\n%s", err, len(configs), len(proposals), text)
 	}
 	for i, c := range configs {
-		if c.Spec.ClusterID != proposals[i].Config.Spec.ClusterID || c.Metadata.Name != proposals[i].Config.Metadata.Name {
+		if c.Spec.ClusterID != proposals[i].Config.Spec.ClusterID ||
+			c.Metadata.Name != proposals[i].Config.Metadata.Name {
 			t.Errorf("%+v\nwant\n%+v", c, proposals[i].Config)
 		}
 	}

@@ -99,10 +99,13 @@ func (r Round) Summary() string {
 	}{
 		{plan.Planned, [4]string{"to create", "to update", "to delete", "to associate"}, ""},
 		{plan.Done, [4]string{"created", "updated", "deleted", "associated"}, ""},
-		{plan.Obsolete, [4]string{"to create", "to update", "to delete", "to associate"}, " no longer needed"},
+		{plan.Obsolete, [4]string{"to create", "to update", "to delete", "to associate"},
+			" no longer needed"},
 		{plan.Failed, [4]string{"to create", "to update", "to delete", "to associate"}, " failed"},
-		{plan.Skipped, [4]string{"to create", "to update", "to delete", "to associate"}, " skipped"},
-		{plan.Observed, [4]string{"would be created", "would be updated", "would be deleted", "would be associated"}, ""},
+		{plan.Skipped, [4]string{"to create", "to update", "to delete", "to associate"},
+			" skipped"},
+		{plan.Observed, [4]string{"would be created", "would be updated", "would be deleted",
+			"would be associated"}, ""},
 	} {
 		for i, verb := range []plan.Verb{plan.Create, plan.Update, plan.Delete, plan.Associate} {
 			if n := counts[group.state][verb]; n > 0 {
@@ -151,7 +154,9 @@ func (r Round) text(style Style) string {
 	}
 	b.WriteString(FindingsText(r.Findings, style))
 	if r.ARM != nil && r.ElapsedMs != nil {
-		fmt.Fprintf(&b, "\n%s\n", style.Dim(fmt.Sprintf("%s, %s; ARM: %s", Count(r.Clusters, "cluster"), Duration(time.Duration(*r.ElapsedMs)*time.Millisecond), r.ARM)))
+		fmt.Fprintf(&b, "\n%s\n",
+			style.Dim(fmt.Sprintf("%s, %s; ARM: %s", Count(r.Clusters, "cluster"),
+				Duration(time.Duration(*r.ElapsedMs)*time.Millisecond), r.ARM)))
 	}
 	return b.String()
 }
@@ -171,8 +176,10 @@ func ChangeLines(changes []plan.Outcome, style Style) []string {
 
 // changeRow is one change for the terminal: sign, destination, way, name, why, state.
 func changeRow(c plan.Outcome, style Style) []string {
-	sign := map[plan.Verb]string{plan.Create: "+", plan.Update: "~", plan.Delete: "-", plan.Associate: "~"}[c.Verb]
-	paint := map[plan.Verb]func(string) string{plan.Create: style.Green, plan.Update: style.Yellow, plan.Delete: style.Red, plan.Associate: style.Yellow}[c.Verb]
+	sign := map[plan.Verb]string{plan.Create: "+", plan.Update: "~", plan.Delete: "-",
+		plan.Associate: "~"}[c.Verb]
+	paint := map[plan.Verb]func(string) string{plan.Create: style.Green, plan.Update: style.Yellow,
+		plan.Delete: style.Red, plan.Associate: style.Yellow}[c.Verb]
 	what, way := describe(c.Change)
 	row := []string{paint(sign), paint(what), way, plain(c.Route), style.Dim(c.Why)}
 	if c.Verb == plan.Associate {
@@ -207,7 +214,8 @@ func describeRaw(c plan.Change) (what, way string) {
 	case c.New == nil:
 		return c.Old.AddressPrefix, "-> " + hop(c.Old)
 	case c.Old.AddressPrefix != c.New.AddressPrefix:
-		return c.Old.AddressPrefix + " becomes " + c.New.AddressPrefix, hop(c.Old) + " -> " + hop(c.New)
+		return c.Old.AddressPrefix + " becomes " + c.New.AddressPrefix, hop(c.Old) + " -> " +
+			hop(c.New)
 	}
 	return c.New.AddressPrefix, hop(c.Old) + " -> " + hop(c.New)
 }
@@ -223,7 +231,8 @@ func (r Round) short() string {
 	var b strings.Builder
 	for _, c := range r.Changes {
 		what, way := describe(c.Change)
-		fmt.Fprintln(&b, strings.Join([]string{string(c.State), string(c.Verb), plain(c.Resource.Short()), what, way}, " "))
+		fmt.Fprintln(&b, strings.Join([]string{string(c.State), string(c.Verb),
+			plain(c.Resource.Short()), what, way}, " "))
 	}
 	for _, f := range r.Fabric {
 		fmt.Fprintln(&b, plain(fmt.Sprintf("fabric %s %s", f.Resource.Short(), f.Answer)))
@@ -241,9 +250,11 @@ func (r Round) markdown() string {
 		var rows [][]string
 		for _, c := range r.Changes {
 			what, way := describe(c.Change)
-			rows = append(rows, []string{string(c.State), string(c.Verb), c.Resource.Short(), what, way, plain(c.Route), c.Why})
+			rows = append(rows, []string{string(c.State), string(c.Verb), c.Resource.Short(), what,
+				way, plain(c.Route), c.Why})
 		}
-		b.WriteString("\n" + MarkdownTable([]string{"state", "change", "resource", "what", "way", "route", "why"}, rows))
+		b.WriteString("\n" + MarkdownTable([]string{"state", "change", "resource", "what", "way",
+			"route", "why"}, rows))
 	}
 	if len(r.Fabric) > 0 {
 		var rows [][]string

@@ -16,16 +16,23 @@ import (
 func TestNothingHidden(t *testing.T) {
 	const bad = "x\n::error::y\x1b[31m\x1b]0;pwn\x07\u009b\u202e\u2066\u200b\x7f|`z`"
 	id := arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/" + bad)
-	f := finding.New(finding.PrefixTaken, bad, string(id), "%s", bad).With(bad).About(bad).At(bad, 3)
+	f := finding.New(finding.PrefixTaken, bad, string(id), "%s", bad).With(bad).About(bad).At(bad,
+		3)
 	f.Fix = bad
 	findings := []finding.Finding{f}
-	change := plan.Outcome{Change: plan.Change{Cluster: bad, Verb: plan.Create, Resource: id, Route: bad, New: &plan.Value{AddressPrefix: bad, NextHopType: bad}, Why: bad}, State: plan.Failed, Error: bad}
+	change := plan.Outcome{Change: plan.Change{Cluster: bad, Verb: plan.Create, Resource: id,
+		Route: bad, New: &plan.Value{AddressPrefix: bad, NextHopType: bad}, Why: bad},
+		State: plan.Failed, Error: bad}
 	for name, write := range map[string]func(io.Writer, Format, Style) error{
 		"round":     Round{Changes: []plan.Outcome{change}, Findings: findings}.Write,
 		"diagnosis": Diagnosis{Clusters: []string{bad}, Findings: findings}.Write,
 		"check":     Checked{Files: []CheckedFile{{bad, bad}}, Findings: findings}.Write,
-		"alerts":    Alerts{Changes: []AlertChange{{Verb: "create", Resource: bad, Kind: bad, Group: bad, Name: bad, Why: []string{bad}, State: AlertFailed, Error: bad}}, Watched: []AlertScopes{{bad, []string{bad}}}, Unknown: []string{bad}}.Write,
-		"table":     Table{Header: []string{"h"}, Rows: [][]string{{bad}}, Lines: []string{bad}, Value: bad}.Write,
+		"alerts": Alerts{
+			Changes: []AlertChange{{Verb: "create", Resource: bad, Kind: bad, Group: bad, Name: bad,
+				Why: []string{bad}, State: AlertFailed, Error: bad}},
+			Watched: []AlertScopes{{bad, []string{bad}}}, Unknown: []string{bad}}.Write,
+		"table": Table{Header: []string{"h"}, Rows: [][]string{{bad}}, Lines: []string{bad},
+			Value: bad}.Write,
 	} {
 		for _, format := range []Format{Text, Short, Markdown, JSON, SARIF} {
 			if format == SARIF && name != "check" {
@@ -64,7 +71,8 @@ func TestSafeJSON(t *testing.T) {
 	}
 	safe := SafeJSON(raw)
 	var got string
-	if err := json.Unmarshal(safe, &got); err != nil || got != want || plain(string(safe)) != string(safe) {
+	if err := json.Unmarshal(safe, &got); err != nil || got != want ||
+		plain(string(safe)) != string(safe) {
 		t.Errorf("%v: %q is written as %s", err, got, safe)
 	}
 }

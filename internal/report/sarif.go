@@ -7,7 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// The part of SARIF 2.1.0 that is written (docs.oasis-open.org/sarif/sarif/v2.1.0), as GitHub and Azure DevOps read it.
+// The part of SARIF 2.1.0 that is written (docs.oasis-open.org/sarif/sarif/v2.1.0), as GitHub and
+// Azure DevOps read it.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`
@@ -66,12 +67,14 @@ type (
 	}
 )
 
-var sarifLevels = map[finding.Severity]string{finding.Error: "error", finding.Warning: "warning", finding.Info: "note"}
+var sarifLevels = map[finding.Severity]string{finding.Error: "error", finding.Warning: "warning",
+	finding.Info: "note"}
 
-// sarifOf makes the log. A finding without a place in the code is put on the first line of the first file that was checked: code scanning shows
-// none without a place.
+// sarifOf makes the log. A finding without a place in the code is put on the first line of the
+// first file that was checked: code scanning shows none without a place.
 func sarifOf(findings []finding.Finding, files []CheckedFile, version string) sarifLog {
-	run := sarifRun{Tool: sarifTool{sarifDriver{Name: "routekeeper", Version: version, Rules: []sarifRule{}}}, Results: []sarifResult{}}
+	run := sarifRun{Tool: sarifTool{sarifDriver{Name: "routekeeper", Version: version,
+		Rules: []sarifRule{}}}, Results: []sarifResult{}}
 	rules := map[finding.Code]int{}
 	for _, f := range findings {
 		index, known := rules[f.Code]
@@ -80,7 +83,9 @@ func sarifOf(findings []finding.Finding, files []CheckedFile, version string) sa
 			rules[f.Code] = index
 			d := finding.Describe(f.Code)
 			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{
-				ID: string(f.Code), Short: sarifText{d.Title}, Full: sarifText{d.Meaning}, Help: sarifText{d.Remedy}, Default: sarifConfig{sarifLevels[d.Severity]},
+				ID: string(f.Code), Short: sarifText{d.Title}, Full: sarifText{
+					d.Meaning}, Help: sarifText{d.Remedy},
+				Default: sarifConfig{sarifLevels[d.Severity]},
 			})
 		}
 		text := upperFirst(plain(f.Message)) + "."
@@ -93,7 +98,8 @@ func sarifOf(findings []finding.Finding, files []CheckedFile, version string) sa
 		if f.Fix != "" {
 			text += "\nRepair: " + plain(f.Fix)
 		}
-		place := sarifLocation{Physical: sarifPhysical{Artifact: sarifArtifact{uri(f.File)}, Region: sarifRegion{max(1, f.Line)}}}
+		place := sarifLocation{Physical: sarifPhysical{Artifact: sarifArtifact{uri(f.File)},
+			Region: sarifRegion{max(1, f.Line)}}}
 		if f.File == "" && len(files) > 0 {
 			place.Physical.Artifact.URI = uri(files[0].Name)
 		}
@@ -101,11 +107,14 @@ func sarifOf(findings []finding.Finding, files []CheckedFile, version string) sa
 			place.Logical = []sarifLogical{{FullyQualifiedName: f.Subject}}
 		}
 		run.Results = append(run.Results, sarifResult{
-			RuleID: string(f.Code), RuleIndex: index, Level: sarifLevels[f.Severity], Message: sarifText{text}, Locations: []sarifLocation{place},
-			Fingerprints: map[string]string{"routekeeper/v1": strings.ReplaceAll(f.Key(), "\x00", "|")},
+			RuleID: string(f.Code), RuleIndex: index, Level: sarifLevels[f.Severity],
+			Message: sarifText{text}, Locations: []sarifLocation{place},
+			Fingerprints: map[string]string{"routekeeper/v1": strings.ReplaceAll(f.Key(), "\x00",
+				"|")},
 		})
 	}
-	return sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}
+	return sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0",
+		Runs: []sarifRun{run}}
 }
 
 // uri writes a path as a relative reference (RFC 3986).

@@ -35,15 +35,17 @@ type ClusterStatus struct {
 	Findings []finding.Finding `json:"findings"`
 }
 
-// Good reports whether nothing is broken or at risk: no warning, no error, everything checked and seen.
+// Good reports whether nothing is broken or at risk: no warning, no error, everything checked and
+// seen.
 func (s Status) Good() bool {
 	if s.Checked.IsZero() {
 		return false
 	}
 	bad := func(f finding.Finding) bool { return f.Severity >= finding.Warning }
-	return !slices.ContainsFunc(s.Findings, bad) && !slices.ContainsFunc(s.Clusters, func(c ClusterStatus) bool {
-		return c.State == "bad" || c.State == "unseen" || slices.ContainsFunc(c.Findings, bad)
-	})
+	return !slices.ContainsFunc(s.Findings, bad) &&
+		!slices.ContainsFunc(s.Clusters, func(c ClusterStatus) bool {
+			return c.State == "bad" || c.State == "unseen" || slices.ContainsFunc(c.Findings, bad)
+		})
 }
 
 // Key differs where two statuses differ in more than time.
@@ -79,7 +81,8 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 	case Short:
 		return Table{Rows: rows}.Write(w, Short, style)
 	case Markdown:
-		return Table{Header: []string{"cluster", "state", "checked", "what"}, Rows: rows, Lines: s.lines()}.Write(w, Markdown, style)
+		return Table{Header: []string{"cluster", "state", "checked", "what"}, Rows: rows,
+			Lines: s.lines()}.Write(w, Markdown, style)
 	}
 	var b strings.Builder
 	for i, line := range Columns(rows) {
@@ -117,7 +120,8 @@ func (s Status) lines() []string {
 		if !s.Checked.IsZero() {
 			when = "last written " + age(s.Now, s.Checked)
 		}
-		lines = append(lines, fmt.Sprintf("From the history %s (%s); with run --listen, --url asks the keeper itself.", s.Source, when))
+		lines = append(lines,
+			fmt.Sprintf("From the history %s (%s); with run --listen, --url asks the keeper itself.", s.Source, when))
 	}
 	return lines
 }

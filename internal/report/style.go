@@ -1,6 +1,8 @@
-// Package report turns findings, plans, rounds and plain tables into text for a terminal, one-line text, JSON and Markdown.
+// Package report turns findings, plans, rounds and plain tables into text for a terminal, one-line
+// text, JSON and Markdown.
 //
-// It is pure and knows nothing else: no command, no Azure. The caller says where it goes and whether colour is wanted.
+// It is pure and knows nothing else: no command, no Azure. The caller says where it goes and
+// whether colour is wanted.
 package report
 
 import (
@@ -13,8 +15,8 @@ import (
 // Format is a way to write things down.
 type Format string
 
-// Text is for eyes, Short is one line an item, JSON is for programs, Markdown for a pull request or ticket, SARIF for
-// code scanning.
+// Text is for eyes, Short is one line an item, JSON is for programs, Markdown for a pull request or
+// ticket, SARIF for code scanning.
 const (
 	Text     Format = "text"
 	Short    Format = "short"
@@ -72,8 +74,8 @@ func Truncate(s string, width int) string {
 	return s
 }
 
-// Columns aligns rows for a terminal, two spaces between columns, and nothing behind the last. A cell's width is
-// counted without colours.
+// Columns aligns rows for a terminal, two spaces between columns, and nothing behind the last. A
+// cell's width is counted without colours.
 func Columns(rows [][]string) []string {
 	rows = cells(rows)
 	var widths []int
@@ -136,7 +138,8 @@ func MarkdownTable(header []string, rows [][]string) string {
 	line := func(cells []string) {
 		b.WriteString("|")
 		for _, c := range cells {
-			b.WriteString(" " + strings.ReplaceAll(cell(strings.ReplaceAll(c, "\n", " ")), "|", `\|`) + " |")
+			b.WriteString(" " + strings.ReplaceAll(cell(strings.ReplaceAll(c, "\n", " ")), "|",
+				`\|`) + " |")
 		}
 		b.WriteString("\n")
 	}

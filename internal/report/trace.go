@@ -52,10 +52,12 @@ func wayText(direction string, way trace.Way, from, to trace.Endpoint, style Sty
 			text += style.Dim("     route: "+h.Because) + "\n"
 		}
 		for _, r := range way.Hops[i].Filters {
-			text += style.Dim("     "+map[bool]string{true: "in", false: "out"}[r.Inbound]+": "+r.Why) + "\n"
+			text += style.Dim("     "+map[bool]string{true: "in", false: "out"}[r.Inbound]+": "+
+				r.Why) + "\n"
 		}
 	}
-	text += "  " + verdictPaint(way.Verdict, style)(string(way.Verdict)) + ": " + plain(way.Why) + "\n"
+	text += "  " + verdictPaint(way.Verdict, style)(string(way.Verdict)) + ": " + plain(way.Why) +
+		"\n"
 	for _, u := range way.Unseen {
 		text += style.Dim("  not seen: "+u) + "\n"
 	}
@@ -90,7 +92,8 @@ func (m Matrix) text(style Style) string {
 		if b.Answer {
 			direction = ", the answer"
 		}
-		text += fmt.Sprintf("\n%s %s, %s%s: %s\n", verdictPaint(b.Verdict, style)(string(b.Verdict)),
+		text += fmt.Sprintf("\n%s %s, %s%s: %s\n",
+			verdictPaint(b.Verdict, style)(string(b.Verdict)),
 			Count(b.Pairs, "pair"), b.Kind, direction, plain(b.Why))
 		text += fmt.Sprintf("  from %s to the pods of %s\n", plain(some(b.From)), plain(some(b.To)))
 		see := finding.Command("routekeeper trace %s %s --cluster %s",

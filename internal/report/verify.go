@@ -88,7 +88,8 @@ var claimStates = map[build.ClaimState]string{
 
 func claimRows(claims []build.Claim, style Style) [][]string {
 	paint := map[build.ClaimState]func(string) string{
-		build.ClaimRight: style.Green, build.ClaimWrong: style.Red, build.ClaimUnchecked: style.Yellow,
+		build.ClaimRight: style.Green, build.ClaimWrong: style.Red,
+		build.ClaimUnchecked: style.Yellow,
 	}
 	rows := make([][]string, len(claims))
 	for i, c := range claims {
@@ -129,11 +130,14 @@ func whatIsRight(claims []build.Claim, style Style) string {
 			}
 		}
 		if len(rows) > 0 {
-			b.WriteString("\n" + style.Bold(title) + "\n" + strings.Join(Columns(rows), "\n") + "\n")
+			b.WriteString("\n" + style.Bold(title) + "\n" + strings.Join(Columns(rows), "\n") +
+				"\n")
 		}
 	}
 	block("What is right", func(c build.Claim) bool { return c.State == build.ClaimRight })
-	block("What was not checked", func(c build.Claim) bool { return c.State == build.ClaimUnchecked })
+	block("What was not checked", func(c build.Claim) bool {
+		return c.State == build.ClaimUnchecked
+	})
 	block("What is wrong as well", func(c build.Claim) bool {
 		return c.State == build.ClaimWrong && len(c.Findings) == 0
 	})

@@ -9,21 +9,24 @@ import (
 )
 
 func claimOf(cluster, what string, state build.ClaimState, codes ...finding.Code) build.Claim {
-	return build.Claim{Cluster: cluster, Topic: "t", Claim: what, State: state, Detail: "seen \x1b[31m", Findings: codes}
+	return build.Claim{Cluster: cluster, Topic: "t", Claim: what, State: state,
+		Detail: "seen \x1b[31m", Findings: codes}
 }
 
-// TestWhatIsRight: a diagnosis ends with the claims of one cluster, or with their counts where there are
-// several; what a finding says already is not said again.
+// TestWhatIsRight: a diagnosis ends with the claims of one cluster, or with their counts where
+// there are several; what a finding says already is not said again.
 func TestWhatIsRight(t *testing.T) {
 	d := Diagnosis{Clusters: []string{"a"}, Claims: []build.Claim{
 		claimOf("a", "nodes", build.ClaimRight), claimOf("a", "paths", build.ClaimWrong),
-		claimOf("a", "routes", build.ClaimWrong, finding.WrongHop), claimOf("a", "pods", build.ClaimUnchecked),
+		claimOf("a", "routes", build.ClaimWrong, finding.WrongHop), claimOf("a", "pods",
+			build.ClaimUnchecked),
 	}}
 	var b strings.Builder
 	if err := d.Write(&b, Text, Style{}); err != nil {
 		t.Fatal(err)
 	}
-	want := "No problem found on a.\n\nWhat is right\n  nodes  seen \\x1b[31m\n\nWhat was not checked\n  pods  seen \\x1b[31m\n" +
+	want := "No problem found on a.\n\nWhat is right\n  nodes  seen \\x1b[31m\n\nWhat was not " +
+		"checked\n  pods  seen \\x1b[31m\n" +
 		"\nWhat is wrong as well\n  paths  seen \\x1b[31m\n"
 	if b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)

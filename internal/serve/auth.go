@@ -40,10 +40,12 @@ func (a Auth) none() bool { return a.Secret == "" && a.Tenant == "" && a.UsersFi
 
 func (a Auth) check() error {
 	if a.Tenant != "" && len(a.Audiences) == 0 {
-		return errors.New("tokens of Entra ID need an audience: the application ID URI or the client ID of this listener's application")
+		return errors.New("tokens of Entra ID need an audience: the application ID URI or the " +
+			"client ID of this listener's application")
 	}
 	if a.Tenant != "" && len(a.Apps)+len(a.Roles) == 0 {
-		return errors.New("tokens of Entra ID need an allowed application or role: any application in a tenant can get a token for any other")
+		return errors.New("tokens of Entra ID need an allowed application or role: any " +
+			"application in a tenant can get a token for any other")
 	}
 	return nil
 }
@@ -66,7 +68,8 @@ func newGate(a Auth, log *slog.Logger) *gate {
 	if a.Client != nil && a.Client.Transport != nil {
 		under = a.Client.Transport
 	}
-	g.client = &http.Client{Transport: &seldom{under: under, last: map[string]time.Time{}}, Timeout: 10 * time.Second}
+	g.client = &http.Client{Transport: &seldom{under: under, last: map[string]time.Time{}},
+		Timeout: 10 * time.Second}
 	return g
 }
 
@@ -153,13 +156,18 @@ func (g *gate) verify(ctx context.Context, raw string) (name string, err error) 
 	}
 	app := cmp.Or(claims.AppID, claims.AZP)
 	name = cmp.Or(claims.Name, claims.UPN, app, token.Subject)
-	if app != "" && slices.ContainsFunc(g.Apps, func(a string) bool { return strings.EqualFold(a, app) }) {
+	if app != "" && slices.ContainsFunc(g.Apps, func(a string) bool {
+		return strings.EqualFold(a, app)
+	}) {
 		return name, nil
 	}
-	if slices.ContainsFunc(claims.Roles, func(r string) bool { return slices.Contains(g.Roles, r) }) {
+	if slices.ContainsFunc(claims.Roles, func(r string) bool {
+		return slices.Contains(g.Roles, r)
+	}) {
 		return name, nil
 	}
-	return "", fmt.Errorf("the application %q with the roles %q is not allowed to call", app, claims.Roles)
+	return "", fmt.Errorf("the application %q with the roles %q is not allowed to call", app,
+		claims.Roles)
 }
 
 // issuers returns the verifiers. It creates them on first use, so that an unreachable Entra ID does
@@ -190,7 +198,9 @@ func (g *gate) issuers() ([]*oidc.IDTokenVerifier, error) {
 	var made []*oidc.IDTokenVerifier
 	for _, issuer := range []string{issuer, g.LegacyIssuer + g.Tenant + "/"} {
 		for _, audience := range g.Audiences {
-			made = append(made, oidc.NewVerifier(issuer, keys, &oidc.Config{ClientID: audience, SupportedSigningAlgs: []string{oidc.RS256}}))
+			made = append(made,
+				oidc.NewVerifier(issuer, keys,
+					&oidc.Config{ClientID: audience, SupportedSigningAlgs: []string{oidc.RS256}}))
 		}
 	}
 	g.verifiers = made
@@ -217,7 +227,9 @@ func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	s.mu.Unlock()
 	if wait > 0 {
-		return nil, fmt.Errorf("the keys were fetched a moment ago; they can be fetched again in %s", wait.Round(time.Second))
+		return nil, fmt.Errorf(
+			"the keys were fetched a moment ago; they can be fetched again in %s", wait.Round(
+				time.Second))
 	}
 	return s.under.RoundTrip(r)
 }

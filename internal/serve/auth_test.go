@@ -38,18 +38,23 @@ type keyServer struct {
 func newKeyServer(t testing.TB) *keyServer {
 	k := &keyServer{URL: "http://login.invalid", keys: map[string]*rsa.PrivateKey{}}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{tenant}/v2.0/.well-known/openid-configuration", func(w http.ResponseWriter, r *http.Request) {
-		at := k.URL + "/" + r.PathValue("tenant")
-		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": at + "/v2.0", "jwks_uri": at + "/keys", "id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"}})
-	})
+	mux.HandleFunc("GET /{tenant}/v2.0/.well-known/openid-configuration",
+		func(w http.ResponseWriter, r *http.Request) {
+			at := k.URL + "/" + r.PathValue("tenant")
+			_ = json.NewEncoder(w).Encode(map[string]any{"issuer": at + "/v2.0", "jwks_uri": at +
+				"/keys", "id_token_signing_alg_values_supported": []string{"RS256", "HS256",
+				"none"}})
+		})
 	mux.HandleFunc("GET /{tenant}/keys", func(w http.ResponseWriter, _ *http.Request) {
 		k.fetched.Add(1)
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		var keys []map[string]string
 		for id, key := range k.keys {
-			keys = append(keys, map[string]string{"kty": "RSA", "use": "sig", "alg": "RS256", "kid": id,
-				"n": base64.RawURLEncoding.EncodeToString(key.N.Bytes()), "e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(key.E)).Bytes())})
+			keys = append(keys, map[string]string{"kty": "RSA", "use": "sig", "alg": "RS256",
+				"kid": id,
+				"n":   base64.RawURLEncoding.EncodeToString(key.N.Bytes()),
+				"e":   base64.RawURLEncoding.EncodeToString(big.NewInt(int64(key.E)).Bytes())})
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"keys": keys})
 	})
@@ -89,7 +94,8 @@ func (k *keyServer) token(t testing.TB, changes jwt.MapClaims) string {
 
 func (k *keyServer) claims(changes jwt.MapClaims) jwt.MapClaims {
 	now := time.Now()
-	claims := jwt.MapClaims{"iss": k.URL + "/" + tenant + "/v2.0", "aud": audience, "sub": "s", "azp": monitor, "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix()}
+	claims := jwt.MapClaims{"iss": k.URL + "/" + tenant + "/v2.0", "aud": audience, "sub": "s",
+		"azp": monitor, "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix()}
 	for name, value := range changes {
 		if claims[name] = value; value == nil {
 			delete(claims, name)
@@ -110,7 +116,8 @@ func sign(t testing.TB, method jwt.SigningMethod, key any, id string, claims jwt
 }
 
 func (k *keyServer) auth() Auth {
-	return Auth{Tenant: tenant, Audiences: []string{"other", audience}, Apps: []string{strings.ToUpper(monitor)}, Roles: []string{"ActionGroupsSecureWebhook"},
+	return Auth{Tenant: tenant, Audiences: []string{"other", audience},
+		Apps: []string{strings.ToUpper(monitor)}, Roles: []string{"ActionGroupsSecureWebhook"},
 		Authority: k.URL + "/", LegacyIssuer: "https://sts.windows.net/"}
 }
 
@@ -138,7 +145,8 @@ func TestTokens(t *testing.T) {
 	}
 	good := k.token(t, nil)
 	parts := strings.Split(good, ".")
-	other, err := json.Marshal(k.claims(jwt.MapClaims{"azp": "x", "roles": []string{"ActionGroupsSecureWebhook"}}))
+	other, err := json.Marshal(
+		k.claims(jwt.MapClaims{"azp": "x", "roles": []string{"ActionGroupsSecureWebhook"}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,31 +155,51 @@ func TestTokens(t *testing.T) {
 		token string
 		want  bool
 	}{
-		"good":                                   {good, true},
-		"of version 1.0":                         {k.token(t, jwt.MapClaims{"iss": "https://sts.windows.net/" + tenant + "/", "azp": nil, "appid": monitor}), true},
-		"by its role":                            {k.token(t, jwt.MapClaims{"azp": "another", "roles": []string{"x", "ActionGroupsSecureWebhook"}}), true},
-		"several audiences":                      {k.token(t, jwt.MapClaims{"aud": []string{"x", audience}}), true},
-		"forged":                                 {sign(t, jwt.SigningMethodRS256, stranger, "first", k.claims(nil)), false},
-		"forged, with a new key":                 {sign(t, jwt.SigningMethodRS256, stranger, "second", k.claims(nil)), false},
-		"claims exchanged":                       {parts[0] + "." + base64.RawURLEncoding.EncodeToString(other) + "." + parts[2], false},
-		"without signature":                      {parts[0] + "." + parts[1] + ".", false},
-		"alg none":                               {sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, "first", k.claims(nil)), false},
-		"signed with the public key as a secret": {sign(t, jwt.SigningMethodHS256, public, "first", k.claims(nil)), false},
-		"expired":                                {k.token(t, jwt.MapClaims{"exp": ago(time.Second)}), false},
-		"never expires":                          {k.token(t, jwt.MapClaims{"exp": nil}), false},
-		"not yet valid":                          {k.token(t, jwt.MapClaims{"nbf": ago(-time.Hour)}), false},
-		"for another audience":                   {k.token(t, jwt.MapClaims{"aud": "https://management.azure.com/"}), false},
-		"for no audience":                        {k.token(t, jwt.MapClaims{"aud": nil}), false},
-		"of another issuer":                      {k.token(t, jwt.MapClaims{"iss": "https://sts.windows.net/11111111-7777-7777-7777-777777777777/"}), false},
-		"of another tenant":                      {k.token(t, jwt.MapClaims{"iss": k.URL + "/11111111-7777-7777-7777-777777777777/v2.0"}), false},
-		"of another application":                 {k.token(t, jwt.MapClaims{"azp": "c11e0000-0000-4000-8000-000000000001"}), false},
-		"of no application":                      {k.token(t, jwt.MapClaims{"azp": nil}), false},
-		"with another role":                      {k.token(t, jwt.MapClaims{"azp": "x", "roles": []string{"Reader"}}), false},
-		"with claims of the wrong type":          {k.token(t, jwt.MapClaims{"roles": 7}), false},
-		"not a token":                            {"hello", false},
-		"nothing":                                {"", false},
-		"three dots and nothing":                 {"..", false},
-		"a great deal":                           {strings.Repeat("a.", 10000), false},
+		"good": {good, true},
+		"of version 1.0": {
+			k.token(t, jwt.MapClaims{"iss": "https://sts.windows.net/" + tenant + "/", "azp": nil,
+				"appid": monitor}), true},
+		"by its role": {
+			k.token(t, jwt.MapClaims{"azp": "another",
+				"roles": []string{"x", "ActionGroupsSecureWebhook"}}), true},
+		"several audiences": {
+			k.token(t, jwt.MapClaims{"aud": []string{"x", audience}}), true},
+		"forged": {sign(t, jwt.SigningMethodRS256, stranger,
+			"first", k.claims(nil)), false},
+		"forged, with a new key": {sign(t, jwt.SigningMethodRS256, stranger,
+			"second", k.claims(nil)), false},
+		"claims exchanged": {parts[0] + "." +
+			base64.RawURLEncoding.EncodeToString(other) + "." + parts[2], false},
+		"without signature": {parts[0] + "." + parts[1] + ".", false},
+		"alg none": {
+			sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, "first",
+				k.claims(nil)), false},
+		"signed with the public key as a secret": {sign(t, jwt.SigningMethodHS256, public, "first",
+			k.claims(nil)), false},
+		"expired": {
+			k.token(t, jwt.MapClaims{"exp": ago(time.Second)}), false},
+		"never expires": {k.token(t, jwt.MapClaims{"exp": nil}), false},
+		"not yet valid": {
+			k.token(t, jwt.MapClaims{"nbf": ago(-time.Hour)}), false},
+		"for another audience": {
+			k.token(t, jwt.MapClaims{"aud": "https://management.azure.com/"}), false},
+		"for no audience": {k.token(t, jwt.MapClaims{"aud": nil}), false},
+		"of another issuer": {
+			k.token(t, jwt.MapClaims{
+				"iss": "https://sts.windows.net/11111111-7777-7777-7777-777777777777/"}), false},
+		"of another tenant": {
+			k.token(t, jwt.MapClaims{"iss": k.URL + "/11111111-7777-7777-7777-777777777777/v2.0"}),
+			false},
+		"of another application": {
+			k.token(t, jwt.MapClaims{"azp": "c11e0000-0000-4000-8000-000000000001"}), false},
+		"of no application": {k.token(t, jwt.MapClaims{"azp": nil}), false},
+		"with another role": {
+			k.token(t, jwt.MapClaims{"azp": "x", "roles": []string{"Reader"}}), false},
+		"with claims of the wrong type": {k.token(t, jwt.MapClaims{"roles": 7}), false},
+		"not a token":                   {"hello", false},
+		"nothing":                       {"", false},
+		"three dots and nothing":        {"..", false},
+		"a great deal":                  {strings.Repeat("a.", 10000), false},
 	} {
 		if got := g.admitsToken(c.token); got != c.want {
 			t.Errorf("a token that is %s: let in %v, want %v", name, got, c.want)
@@ -179,8 +207,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestRotation: keys are kept; a new one is fetched when the first token comes that it signed, and the old one's tokens are out then.
-// Forged tokens do not lead to more calls.
+// TestRotation: keys are kept; a new one is fetched when the first token comes that it signed, and
+// the old one's tokens are out then. Forged tokens do not lead to more calls.
 func TestRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyServer(t)
@@ -201,7 +229,8 @@ func TestRotation(t *testing.T) {
 		if !g.admitsToken(k.token(t, nil)) {
 			t.Error("a token of the new key was refused")
 		}
-		synctest.Wait() // go-oidc answers with the new keys before it has put them in the place of the old ones
+		// go-oidc answers with the new keys before it has put them in the place of the old ones
+		synctest.Wait()
 		if g.admitsToken(old) {
 			t.Error("a token of the key that is gone was let in")
 		}
@@ -231,13 +260,14 @@ func TestKeysLater(t *testing.T) {
 		var down atomic.Bool
 		down.Store(true)
 		auth := k.auth()
-		auth.Client = &http.Client{Transport: inProcess{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if down.Load() {
-				http.Error(w, "down", http.StatusServiceUnavailable)
-				return
-			}
-			k.handler.ServeHTTP(w, r)
-		})}}
+		auth.Client = &http.Client{
+			Transport: inProcess{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if down.Load() {
+					http.Error(w, "down", http.StatusServiceUnavailable)
+					return
+				}
+				k.handler.ServeHTTP(w, r)
+			})}}
 		g := newGate(auth, slog.New(slog.DiscardHandler))
 		if g.admitsToken(k.token(t, nil)) {
 			t.Error("let in without keys")
@@ -252,7 +282,9 @@ func TestKeysLater(t *testing.T) {
 
 func TestSecret(t *testing.T) {
 	g := newGate(Auth{Secret: "a-long-enough-secret"}, slog.New(slog.DiscardHandler))
-	for secret, want := range map[string]bool{"a-long-enough-secret": true, "a-long-enough-secreT": false, "a-long-enough": false, "": false, "a-long-enough-secret1": false} {
+	for secret, want := range map[string]bool{"a-long-enough-secret": true,
+		"a-long-enough-secreT": false, "a-long-enough": false, "": false,
+		"a-long-enough-secret1": false} {
 		r := httptest.NewRequest(http.MethodPost, "/events", nil)
 		if _, got := g.admits(r, secret); got != want {
 			t.Errorf("%q in the path: %v", secret, got)

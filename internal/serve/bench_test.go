@@ -16,22 +16,25 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
-// BenchmarkEvents posts alerts about a cluster's table to a running keeper of the demo's network, over connections that are kept: with
-// the secret in the path, and with a token that is verified each time. It counts the rounds that they lead to, and
-// what those read.
+// BenchmarkEvents posts alerts about a cluster's table to a running keeper of the demo's network,
+// over connections that are kept: with the secret in the path, and with a token that is verified
+// each time. It counts the rounds that they lead to, and what those read.
 func BenchmarkEvents(b *testing.B) {
 	e := emulatortest.New(b, emulator.Options{LogBodies: 1, Buckets: emulator.Buckets{
-		Reads: emulator.Bucket{Size: 1e9, PerSecond: 1e6}, Writes: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
+		Reads: emulator.Bucket{Size: 1e9, PerSecond: 1e6}, Writes: emulator.Bucket{Size: 1e9,
+			PerSecond: 1e6},
 	}})
 	demo, err := emulator.BuildDemo(e, emulatortest.Operator)
 	if err != nil {
 		b.Fatal(err)
 	}
-	config := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: "shop"}}
+	config := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind,
+		Metadata: v1alpha1.Metadata{Name: "shop"}}
 	config.Spec.ClusterID = string(demo.Cluster)
 	config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(demo.GatewayTable)}}
 	config.SetDefaults()
-	alert := bytes.ReplaceAll(fixture(b, "alert-common-schema.json"), []byte(fixtureTable), []byte(demo.ClusterTable))
+	alert := bytes.ReplaceAll(fixture(b, "alert-common-schema.json"), []byte(fixtureTable),
+		[]byte(demo.ClusterTable))
 
 	keys := newKeyServer(b)
 	keys.listen(b)
@@ -43,8 +46,10 @@ func BenchmarkEvents(b *testing.B) {
 		{"token", "/events", keys.token(b, nil), keys.auth()},
 	} {
 		b.Run(way.name, func(b *testing.B) {
-			k := keeper.New(emulatortest.Client(b, e, emulatortest.Keeper), []v1alpha1.ClusterRoutes{config}, keeper.Options{})
-			s, err := Start(Options{Address: "127.0.0.1:0", Auth: way.auth, Metrics: NewMetrics(), Log: slog.New(slog.DiscardHandler)}, k)
+			k := keeper.New(emulatortest.Client(b, e, emulatortest.Keeper),
+				[]v1alpha1.ClusterRoutes{config}, keeper.Options{})
+			s, err := Start(Options{Address: "127.0.0.1:0", Auth: way.auth, Metrics: NewMetrics(),
+				Log: slog.New(slog.DiscardHandler)}, k)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -68,7 +73,8 @@ func BenchmarkEvents(b *testing.B) {
 			b.ResetTimer()
 			b.RunParallel(func(p *testing.PB) {
 				for p.Next() {
-					r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.Address()+way.path, bytes.NewReader(alert))
+					r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+
+						s.Address()+way.path, bytes.NewReader(alert))
 					if err != nil {
 						b.Error(err)
 						return

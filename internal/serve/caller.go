@@ -28,7 +28,9 @@ func (a actor) name() string {
 	if !strings.Contains(user, "@") {
 		user = ""
 	}
-	return cmp.Or(claims["name"], claims["http://schemas.xmlsoap.org/ws/2005/05/identity/claims/upn"], claims["upn"], user, claims["appid"], caller)
+	return cmp.Or(claims["name"],
+		claims["http://schemas.xmlsoap.org/ws/2005/05/identity/claims/upn"], claims["upn"], user,
+		claims["appid"], caller)
 }
 
 // correlation is the call that made the change.
@@ -41,7 +43,9 @@ func (a actor) correlation() string {
 func (a actor) identities() []string {
 	claims := a.claims()
 	caller, _ := a.Caller.(string)
-	return slices.DeleteFunc([]string{claims["http://schemas.microsoft.com/identity/claims/objectidentifier"], claims["appid"], printable(caller)}, func(id string) bool { return id == "" })
+	return slices.DeleteFunc([]string{
+		claims["http://schemas.microsoft.com/identity/claims/objectidentifier"], claims["appid"],
+		printable(caller)}, func(id string) bool { return id == "" })
 }
 
 // claims are the claims with text values, safe to display.

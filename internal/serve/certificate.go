@@ -53,7 +53,8 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if at := c.changed(); at != c.read {
 		pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 		if err != nil { // one of the two may be about to be written
-			c.log.Error("the certificate has changed and cannot be read; the old one stays in use", "error", err.Error())
+			c.log.Error("the certificate has changed and cannot be read; the old one stays in use",
+				"error", err.Error())
 			return c.current, nil
 		}
 		c.current, c.read = &pair, at

@@ -27,10 +27,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestDay plays 24 hours of a keeper with its listener and its history: strips, nodes that come and go and change their addresses, other
-// people's routes, alerts that come late, twice or never, faults of every kind, pauses, restarts and kills. It must end true, with
-// nobody else's routes touched and every write in the history exactly once. ROUTEKEEPER_SEED plays one day again, ROUTEKEEPER_DAYS is how
-// many are played.
+// TestDay plays 24 hours of a keeper with its listener and its history: strips, nodes that come and
+// go and change their addresses, other people's routes, alerts that come late, twice or never,
+// faults of every kind, pauses, restarts and kills. It must end true, with nobody else's routes
+// touched and every write in the history exactly once. ROUTEKEEPER_SEED plays one day again,
+// ROUTEKEEPER_DAYS is how many are played.
 func TestDay(t *testing.T) {
 	number := func(name string, otherwise int) int {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
@@ -57,7 +58,8 @@ func TestDay(t *testing.T) {
 				d.checkNetwork()
 				d.checkHistory()
 				if t.Failed() {
-					t.Logf("ROUTEKEEPER_SEED=%d go test ./internal/serve -run TestDay plays it again", seed)
+					t.Logf("ROUTEKEEPER_SEED=%d go test ./internal/serve -run TestDay plays it "+
+						"again", seed)
 				}
 			})
 		})
@@ -71,10 +73,11 @@ type day struct {
 	op      *emulator.Client
 	by      *rand.Rand
 	configs []v1alpha1.ClusterRoutes
-	kept    []arm.ID                     // subnets that are kept
-	tables  map[string]arm.ID            // which table each must have, by ID.Key()
-	foreign map[string]map[string]string // routes of others, by the table's ID.Key() and their names
-	path    string                       // of the history
+	kept    []arm.ID          // subnets that are kept
+	tables  map[string]arm.ID // which table each must have, by ID.Key()
+	// routes of others, by the table's ID.Key() and their names
+	foreign map[string]map[string]string
+	path    string // of the history
 	n       int
 
 	since int
@@ -89,7 +92,8 @@ type day struct {
 
 type span struct{ from, to time.Time }
 
-// life is one run of the program, until it is stopped or killed. A killed one has no effect on anything any more.
+// life is one run of the program, until it is stopped or killed. A killed one has no effect on
+// anything any more.
 type life struct {
 	*keeper.Keeper
 	past *history.Log
@@ -104,12 +108,17 @@ type life struct {
 }
 
 func newDay(t *testing.T, seed uint64) *day {
-	d := &day{t: t, by: rand.New(rand.NewPCG(seed, 0)), lots: rand.New(rand.NewPCG(seed, 1)), path: filepath.Join(t.TempDir(), "routes"+history.Extension), tables: map[string]arm.ID{}, foreign: map[string]map[string]string{}}
+	d := &day{t: t, by: rand.New(rand.NewPCG(seed, 0)), lots: rand.New(rand.NewPCG(seed, 1)),
+		path: filepath.Join(t.TempDir(), "routes"+history.Extension), tables: map[string]arm.ID{},
+		foreign: map[string]map[string]string{}}
 	subscriptions := emulatortest.Subscriptions(2)
 	d.e = emulatortest.New(t, emulator.Options{
-		Subscriptions: subscriptions, OperationTime: 4 * time.Second, RouteBatch: 30 * time.Second, RouteCache: 2 * time.Minute, AlertDelay: 4 * time.Minute,
+		Subscriptions: subscriptions, OperationTime: 4 * time.Second, RouteBatch: 30 * time.Second,
+		RouteCache: 2 * time.Minute, AlertDelay: 4 * time.Minute,
 		Webhooks: alerts{d, sync.OnceValue(func() http.RoundTripper {
-			s := &Server{gate: newGate(Auth{Secret: "a-long-enough-secret"}, slog.New(slog.DiscardHandler)), waker: d, metrics: NewMetrics(), log: slog.New(slog.DiscardHandler)}
+			s := &Server{gate: newGate(Auth{Secret: "a-long-enough-secret"},
+				slog.New(slog.DiscardHandler)), waker: d, metrics: NewMetrics(),
+				log: slog.New(slog.DiscardHandler)}
 			return emulatortest.Transport(t, s.handler())
 		})},
 	})
@@ -121,7 +130,8 @@ func newDay(t *testing.T, seed uint64) *day {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.keep("shop", emulatortest.Member{Cluster: shop.Cluster, Nodes: shop.NodeSubnet, Gateway: shop.GatewaySubnet, Target: shop.GatewayTable})
+	d.keep("shop", emulatortest.Member{Cluster: shop.Cluster, Nodes: shop.NodeSubnet,
+		Gateway: shop.GatewaySubnet, Target: shop.GatewayTable})
 	for i, m := range emulatortest.BuildFleet(t, d.e, subscriptions, 4, 3) {
 		if i == 0 {
 			d.keep(m.Cluster.Name(), m, shop.GatewayTable) // two clusters, one target
@@ -131,7 +141,8 @@ func newDay(t *testing.T, seed uint64) *day {
 	}
 	time.Sleep(5 * time.Minute) // all routes are written
 	for _, subnet := range d.kept {
-		if d.tables[subnet.Key()] = emulatortest.TableOf(t, d.e, subnet); d.tables[subnet.Key()] == "" {
+		if d.tables[subnet.Key()] = emulatortest.TableOf(t, d.e,
+			subnet); d.tables[subnet.Key()] == "" {
 			t.Fatalf("%s has no table", subnet)
 		}
 	}
@@ -146,11 +157,13 @@ func newDay(t *testing.T, seed uint64) *day {
 }
 
 func (d *day) keep(name string, m emulatortest.Member, more ...arm.ID) {
-	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: name}}
+	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind,
+		Metadata: v1alpha1.Metadata{Name: name}}
 	c.Spec.ClusterID = string(m.Cluster)
 	d.kept = append(d.kept, m.Nodes)
 	if m.Target != "" {
-		c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(m.Gateway), RouteTableID: string(m.Target)}}
+		c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+			{SubnetID: string(m.Gateway), RouteTableID: string(m.Target)}}
 		d.kept = append(d.kept, m.Gateway)
 		more = append(more, m.Target)
 	}
@@ -188,17 +201,31 @@ func (d *day) alertsOn(subscriptions []string) {
 		group := arm.GroupID(sub, "alerts")
 		d.put(group, "2024-03-01", map[string]any{"location": "westeurope"})
 		actions := group + "/providers/Microsoft.Insights/actionGroups/keeper"
-		d.put(actions, "2024-10-01-preview", map[string]any{"location": "Global", "properties": map[string]any{
-			"groupShortName": "keeper", "webhookReceivers": []any{map[string]any{"name": "keeper", "serviceUri": "http://keeper/events/a-long-enough-secret", "useCommonAlertSchema": sub == subscriptions[0]}},
-		}})
-		for i, operation := range []string{"Microsoft.Network/routeTables/write", "Microsoft.Network/virtualNetworks/subnets/write", "Microsoft.Network/virtualNetworks/write"} {
-			d.put(group+arm.ID(fmt.Sprintf("/providers/Microsoft.Insights/activityLogAlerts/alert%d", i)), "2023-01-01-preview", map[string]any{"location": "Global", "properties": map[string]any{
-				"scopes": []any{"/subscriptions/" + sub},
-				"condition": map[string]any{"allOf": []any{
-					map[string]any{"field": "category", "equals": "Administrative"}, map[string]any{"field": "operationName", "equals": operation}, map[string]any{"field": "status", "equals": "Succeeded"},
-				}},
-				"actions": map[string]any{"actionGroups": []any{map[string]any{"actionGroupId": string(actions)}}},
+		d.put(actions, "2024-10-01-preview", map[string]any{"location": "Global",
+			"properties": map[string]any{
+				"groupShortName": "keeper", "webhookReceivers": []any{
+					map[string]any{"name": "keeper",
+						"serviceUri":           "http://keeper/events/a-long-enough-secret",
+						"useCommonAlertSchema": sub == subscriptions[0]}},
 			}})
+		for i, operation := range []string{"Microsoft.Network/routeTables/write",
+			"Microsoft.Network/virtualNetworks/subnets/write",
+			"Microsoft.Network/virtualNetworks/write"} {
+			d.put(group+arm.ID(
+				fmt.Sprintf("/providers/Microsoft.Insights/activityLogAlerts/alert%d", i)),
+				"2023-01-01-preview", map[string]any{"location": "Global",
+					"properties": map[string]any{
+						"scopes": []any{"/subscriptions/" + sub},
+						"condition": map[string]any{"allOf": []any{
+							map[string]any{"field": "category", "equals": "Administrative"},
+							map[string]any{
+								"field": "operationName", "equals": operation},
+							map[string]any{"field": "status", "equals": "Succeeded"},
+						}},
+						"actions": map[string]any{
+							"actionGroups": []any{
+								map[string]any{"actionGroupId": string(actions)}}},
+					}})
 		}
 	}
 }
@@ -230,16 +257,19 @@ func (a alerts) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // start starts the program.
 func (d *day) start() {
-	l := &life{past: history.Open(d.path, history.Options{}), done: make(chan error, 1), died: make(chan struct{}), originals: &originals{t: d.t, of: map[any][sha256.Size]byte{}}}
-	client := emulatortest.ClientOver(d.t, mortal{l, emulatortest.Transport(d.t, d.e)}, d.e, emulatortest.Keeper)
-	l.Keeper = keeper.New(client, d.configs, keeper.Options{Recorder: l, Shelf: l, Paused: func() string {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.paused {
-			return "for a while"
-		}
-		return ""
-	}})
+	l := &life{past: history.Open(d.path, history.Options{}), done: make(chan error, 1),
+		died: make(chan struct{}), originals: &originals{t: d.t, of: map[any][sha256.Size]byte{}}}
+	client := emulatortest.ClientOver(d.t, mortal{l, emulatortest.Transport(d.t, d.e)}, d.e,
+		emulatortest.Keeper)
+	l.Keeper = keeper.New(client, d.configs, keeper.Options{Recorder: l, Shelf: l,
+		Paused: func() string {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if d.paused {
+				return "for a while"
+			}
+			return ""
+		}})
 	var ctx context.Context
 	ctx, l.stop = context.WithCancel(context.Background())
 	d.mu.Lock()

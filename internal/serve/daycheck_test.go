@@ -18,11 +18,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// checkNetwork checks that everything is as it should be: associations, the routes of the nodes in all targets, and those of others.
+// checkNetwork checks that everything is as it should be: associations, the routes of the nodes in
+// all targets, and those of others.
 func (d *day) checkNetwork() {
 	for _, subnet := range d.kept {
 		if has := emulatortest.TableOf(d.t, d.e, subnet); !has.Equal(d.tables[subnet.Key()]) {
-			d.t.Errorf("%s has the table %q, want %s", subnet.Short(), has.Short(), d.tables[subnet.Key()].Short())
+			d.t.Errorf("%s has the table %q, want %s", subnet.Short(), has.Short(),
+				d.tables[subnet.Key()].Short())
 		}
 	}
 	pods := func(id arm.ID) map[string]string {
@@ -48,7 +50,8 @@ func (d *day) checkNetwork() {
 		pool := cluster["properties"].(object)["agentPoolProfiles"].([]any)[0].(object)
 		source := pods(d.tables[arm.ID(pool["vnetSubnetID"].(string)).Key()])
 		if fmt.Sprint(len(source)) != fmt.Sprint(pool["count"]) {
-			d.t.Errorf("the own table of %s holds %d pod routes, it has %v nodes", c.Metadata.Name, len(source), pool["count"])
+			d.t.Errorf("the own table of %s holds %d pod routes, it has %v nodes", c.Metadata.Name,
+				len(source), pool["count"])
 		}
 		for _, target := range c.Spec.Targets {
 			key := arm.ID(target.RouteTableID).Key()
@@ -65,22 +68,26 @@ func (d *day) checkNetwork() {
 		others := d.routes(target)
 		maps.DeleteFunc(others, func(name, _ string) bool { return strings.Contains(name, "____") })
 		if !maps.Equal(others, d.foreign[target.Key()]) {
-			d.t.Errorf("the routes of others in %s are\n  %v\nwant\n  %v", target.Short(), others, d.foreign[target.Key()])
+			d.t.Errorf("the routes of others in %s are\n  %v\nwant\n  %v", target.Short(), others,
+				d.foreign[target.Key()])
 		}
 	}
 }
 
-// write is one change that a PUT of the keeper's made. Where it is only tried the PUT had no effect, but the keeper cannot know that: it
-// got no answer, or a server's error.
+// write is one change that a PUT of the keeper's made. Where it is only tried the PUT had no
+// effect, but the keeper cannot know that: it got no answer, or a server's error.
 type write struct {
 	at     time.Time
 	tried  bool
 	change string
 }
 
-// written lists what the keeper's PUTs changed, by what it had read before: the document with the same ETag.
+// written lists what the keeper's PUTs changed, by what it had read before: the document with the
+// same ETag.
 func (d *day) written() []write {
-	slices.SortStableFunc(d.calls, func(a, b emulator.Request) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(d.calls, func(a, b emulator.Request) int {
+		return a.Time.Compare(b.Time)
+	})
 	read := map[string][]byte{}
 	var all []write
 	for _, r := range d.calls {
@@ -107,8 +114,8 @@ func (d *day) written() []write {
 	return all
 }
 
-// checkHistory holds the history against the local Azure's own log: each thing that was written is in it once, and what is said to be
-// done was written.
+// checkHistory holds the history against the local Azure's own log: each thing that was written is
+// in it once, and what is said to be done was written.
 func (d *day) checkHistory() {
 	reader, err := history.Read(d.path)
 	if err != nil {
@@ -143,26 +150,34 @@ func (d *day) checkHistory() {
 		var of []string
 		for _, r := range rows[w.change] {
 			// One can end in the millisecond in which the next begins.
-			ended := at.Equal(*r.Settled) && slices.ContainsFunc(rows[w.change], func(next *row) bool { return next.round > r.round && covers(next) })
+			ended := at.Equal(*r.Settled) &&
+				slices.ContainsFunc(rows[w.change], func(next *row) bool {
+					return next.round > r.round && covers(next)
+				})
 			if covers(r) && !ended {
 				r.writes++
-				of = append(of, fmt.Sprintf("round %d: %s, intended %s, settled %s %s", r.round, r.State, r.Intended, r.Settled, r.Note))
+				of = append(of, fmt.Sprintf("round %d: %s, intended %s, settled %s %s", r.round,
+					r.State, r.Intended, r.Settled, r.Note))
 			}
 		}
 		if len(of) != 1 && !w.tried {
 			var others []string
 			for _, r := range rows[w.change] {
-				others = append(others, fmt.Sprintf("round %d: %s, %s to %s %s", r.round, r.State, r.Intended, r.Settled, r.Note))
+				others = append(others, fmt.Sprintf("round %d: %s, %s to %s %s", r.round, r.State,
+					r.Intended, r.Settled, r.Note))
 			}
-			d.t.Errorf("%s, written at %s, is %d times in the history:\n  %s\nthe same at other times:\n  %s", w.change, w.at, len(of), strings.Join(of, "\n  "), strings.Join(others, "\n  "))
+			d.t.Errorf("%s, written at %s, is %d times in the history:\n  %s\nthe same at other "+
+				"times:\n  %s", w.change, w.at, len(of), strings.Join(of,
+				"\n  "), strings.Join(others, "\n  "))
 		}
 	}
 	for _, of := range rows {
 		for _, r := range of {
-			// What was tried can be found done by a look that shows what was before the last write. So can, where it was killed, what was not
-			// even tried, which is said.
+			// What was tried can be found done by a look that shows what was before the last write.
+			// So can, where it was killed, what was not even tried, which is said.
 			if r.State == plan.Done && r.writes == 0 && r.Note == "" {
-				d.t.Errorf("round %d: %s is said to be done, and was not written: %s to %s %s", r.round, keyOf(r.Change.Change), r.Intended, r.Settled, r.Note)
+				d.t.Errorf("round %d: %s is said to be done, and was not written: %s to %s %s",
+					r.round, keyOf(r.Change.Change), r.Intended, r.Settled, r.Note)
 			}
 		}
 	}
@@ -197,7 +212,8 @@ func differences(t *testing.T, id arm.ID, before, after []byte) []string {
 		if old.RouteTable.Equal(now.RouteTable) {
 			return nil
 		}
-		return []string{keyOf(plan.Change{Verb: plan.Associate, Resource: id, New: &plan.Value{RouteTable: now.RouteTable}})}
+		return []string{keyOf(plan.Change{Verb: plan.Associate, Resource: id,
+			New: &plan.Value{RouteTable: now.RouteTable}})}
 	}
 	old, err := inventory.DecodeRouteTable(before)
 	now, err2 := inventory.DecodeRouteTable(after)

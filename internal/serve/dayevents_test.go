@@ -77,7 +77,9 @@ func (d *day) happens() {
 			}
 		})
 	case n < 38:
-		if err := d.e.Scale(arm.ID(pick(d, d.configs).Spec.ClusterID), pick(d, []string{"np", "nodepool1"}), 1+d.by.IntN(6)); err != nil && !strings.Contains(err.Error(), "no pool") {
+		if err := d.e.Scale(arm.ID(pick(d, d.configs).Spec.ClusterID),
+			pick(d, []string{"np", "nodepool1"}), 1+d.by.IntN(6)); err != nil &&
+			!strings.Contains(err.Error(), "no pool") {
 			d.t.Fatal(err)
 		}
 	case n < 44:
@@ -127,9 +129,12 @@ func (d *day) foreigner(table arm.ID) {
 			}
 		}
 		if d.by.IntN(3) > 0 {
-			route := object{"addressPrefix": fmt.Sprintf("192.168.%s.0/24", name[len(name)-1:]), "nextHopType": inventory.HopAppliance, "nextHopIpAddress": fmt.Sprintf("10.42.3.%d", 4+d.n%200), "unknown": object{"n": d.n}}
+			route := object{"addressPrefix": fmt.Sprintf("192.168.%s.0/24", name[len(name)-1:]),
+				"nextHopType": inventory.HopAppliance, "nextHopIpAddress": fmt.Sprintf("10.42.3.%d",
+					4+d.n%200), "unknown": object{"n": d.n}}
 			if d.by.IntN(2) == 0 {
-				route = object{"addressPrefix": route["addressPrefix"], "nextHopType": inventory.HopNone}
+				route = object{"addressPrefix": route["addressPrefix"],
+					"nextHopType": inventory.HopNone}
 			}
 			routes = append(routes, object{"name": name, "properties": route})
 		}
@@ -153,7 +158,9 @@ func (d *day) meddler(table arm.ID) {
 					continue
 				case 1:
 					hop := route["properties"].(object)["nextHopIpAddress"].(string)
-					route["properties"].(object)["nextHopIpAddress"] = hop[:strings.LastIndexByte(hop, '.')] + ".99" // in the same subnet: a node's, still
+					// in the same subnet: a node's, still
+					route["properties"].(object)["nextHopIpAddress"] =
+						hop[:strings.LastIndexByte(hop, '.')] + ".99"
 				}
 			}
 			routes = append(routes, route)
@@ -165,14 +172,20 @@ func (d *day) meddler(table arm.ID) {
 // fault lets something go wrong with the keeper's calls, for a while.
 func (d *day) fault() {
 	f := pick(d, []emulator.Fault{
-		{Status: 503, Count: 6}, {Status: 500, Count: 3, Method: "PUT"}, {Status: 502, Rate: 0.3, Count: -1},
-		{Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 17, Count: 2}, {Status: 429, Code: "RetryableError", RetryAfter: 5, Method: "PUT", Count: 3},
-		{Status: 409, Code: "AnotherOperationInProgress", Method: "PUT", Count: 2}, {Status: 412, Code: "PreconditionFailed", Method: "PUT", Count: 2},
-		{Status: 403, Code: "AuthorizationFailed", Method: "PUT", Count: 2}, {Status: 403, Code: "AuthorizationFailed", Path: "/routeTables", Method: "GET", Count: 5},
+		{Status: 503, Count: 6}, {Status: 500, Count: 3, Method: "PUT"}, {Status: 502, Rate: 0.3,
+			Count: -1},
+		{Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 17, Count: 2}, {
+			Status: 429, Code: "RetryableError", RetryAfter: 5, Method: "PUT", Count: 3},
+		{Status: 409, Code: "AnotherOperationInProgress", Method: "PUT", Count: 2}, {Status: 412,
+			Code: "PreconditionFailed", Method: "PUT", Count: 2},
+		{Status: 403, Code: "AuthorizationFailed", Method: "PUT", Count: 2}, {Status: 403,
+			Code: "AuthorizationFailed", Path: "/routeTables", Method: "GET", Count: 5},
 		{Status: 404, Code: "ResourceNotFound", Path: "/subnets/", Count: 1},
-		{Cut: "before", Count: 3}, {Cut: "after", Method: "PUT", Count: 2}, {Cut: "after", Rate: 0.2, Count: -1},
+		{Cut: "before", Count: 3}, {Cut: "after", Method: "PUT", Count: 2}, {Cut: "after",
+			Rate: 0.2, Count: -1},
 		{Hold: "before", Count: 2}, {Hold: "after", Method: "PUT", Count: 1},
-		{Slow: 40, Method: "PUT", Count: 2}, {Slow: 200, Method: "PUT", Count: 1}, {Fail: true, Code: "InternalServerError", Method: "PUT", Count: 2},
+		{Slow: 40, Method: "PUT", Count: 2}, {Slow: 200, Method: "PUT", Count: 1}, {Fail: true,
+			Code: "InternalServerError", Method: "PUT", Count: 2},
 		{Stale: true, Method: "GET", Count: 3}, {Stale: true, Method: "GET", Rate: 0.3, Count: -1},
 	})
 	f.Principal, f.Seed = emulatortest.Keeper.Name, d.by.Uint64()
@@ -234,7 +247,8 @@ func (d *day) collect() {
 	for _, r := range d.e.Requests(d.since) {
 		d.since = r.N
 		id, err := arm.ParseID(r.Path)
-		if r.Principal != emulatortest.Keeper.Name || err != nil || !id.Is(arm.TypeSubnet) && !id.Is(arm.TypeRouteTable) {
+		if r.Principal != emulatortest.Keeper.Name || err != nil || !id.Is(arm.TypeSubnet) &&
+			!id.Is(arm.TypeRouteTable) {
 			if r.Principal == emulatortest.Keeper.Name && r.Method != http.MethodGet {
 				d.t.Errorf("the keeper did %s %s", r.Method, r.Path)
 			}

@@ -45,7 +45,8 @@ func (e *event) add(ids ...string) {
 // parse reads what Azure Monitor (both alert schemas) and Event Grid (its own schema and
 // CloudEvents, one or many) post. The error is one line.
 func parse(header http.Header, body []byte) ([]event, error) {
-	if header.Get("ce-specversion") != "" { // CloudEvents in binary mode: the attributes are in the header
+	// CloudEvents in binary mode: the attributes are in the header
+	if header.Get("ce-specversion") != "" {
 		var e event
 		e.add(header.Get("ce-subject"))
 		var any json.RawMessage
@@ -199,7 +200,8 @@ func decode(raw []byte, into any) error {
 // readable reports whether events can have a content type.
 func readable(contentType string) bool {
 	kind, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (kind == "application/json" || kind == "application/cloudevents+json" || kind == "application/cloudevents-batch+json")
+	return err == nil && (kind == "application/json" || kind == "application/cloudevents+json" ||
+		kind == "application/cloudevents-batch+json")
 }
 
 // unexpected tells the sender what is wrong with JSON.
@@ -208,7 +210,8 @@ func unexpected(what string, err error) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &kind) && kind.Field != "":
-		return fmt.Errorf("%s has the wrong shape: %.200s is a JSON %s", what, kind.Field, kind.Value)
+		return fmt.Errorf("%s has the wrong shape: %.200s is a JSON %s", what, kind.Field,
+			kind.Value)
 	case errors.As(err, &kind):
 		return fmt.Errorf("%s has the wrong shape: it is a JSON %s", what, kind.Value)
 	case errors.As(err, &syntax):

@@ -31,9 +31,11 @@ const (
 
 // cloudEvent is one, as Event Grid sends it.
 const cloudEvent = `{"specversion":"1.0","type":"Microsoft.Resources.ResourceWriteSuccess","source":"/subscriptions/11111111-1111-1111-1111-111111111111",
-	"id":"1","subject":"` + fixtureSubnet + `","data":{"resourceUri":"` + fixtureSubnet + `","status":"Succeeded"}}`
+	"id":"1","subject":"` + fixtureSubnet + `","data":{"resourceUri":"` + fixtureSubnet +
+	`","status":"Succeeded"}}`
 
-// TestParse reads what Azure sends, and finds the resources in it, each once or more, and nothing else.
+// TestParse reads what Azure sends, and finds the resources in it, each once or more, and nothing
+// else.
 func TestParse(t *testing.T) {
 	for name, c := range map[string]struct {
 		body   []byte
@@ -42,22 +44,38 @@ func TestParse(t *testing.T) {
 		code   string
 		caller string
 	}{
-		"common alert":     {body: fixture(t, "alert-common-schema.json"), want: []string{fixtureTable}, caller: "44444444-4444-4444-4444-444444444444"},
-		"legacy alert":     {body: fixture(t, "alert-legacy-schema.json"), want: []string{fixtureTable}, caller: "44444444-4444-4444-4444-444444444444"},
-		"Event Grid":       {body: fixture(t, "resource-write-success.json"), want: []string{fixtureSubnet}, caller: "44444444-4444-4444-4444-444444444444"},
-		"handshake":        {body: fixture(t, "subscription-validation.json"), code: "512d38b6-c7b8-40c8-89fe-f46f9e9622b6"},
-		"cloud event":      {body: []byte(cloudEvent), want: []string{fixtureSubnet}},
-		"cloud events":     {body: []byte("\n [" + cloudEvent + "," + strings.ReplaceAll(cloudEvent, "aks-nodes", "other") + "]"), want: []string{fixtureSubnet, strings.ReplaceAll(fixtureSubnet, "aks-nodes", "other")}},
-		"binary":           {body: []byte(`{}`), header: http.Header{"Ce-Specversion": {"1.0"}, "Ce-Subject": {fixtureSubnet}}, want: []string{fixtureSubnet}},
-		"another alert":    {body: []byte(`{"schemaId":"azureMonitorCommonAlertSchema","data":{"essentials":{"alertTargetIDs":["` + fixtureTable + `"]},"alertContext":null}}`), want: []string{fixtureTable}},
-		"data is a text":   {body: []byte(`{"specversion":"1.0","type":"x","subject":"y","data":"z"}`)},
-		"no subject":       {body: []byte(`[{"eventType":"x"}]`)},
-		"an empty batch":   {body: []byte(`[]`)},
-		"not a resource":   {body: []byte(`[{"eventType":"x","subject":"https://example.com/subscriptions/a"}]`)},
-		"a link":           {body: []byte(`[{"eventType":"x","subject":"/subscriptions/a?b=c"}]`)},
-		"an endless ID":    {body: []byte(`[{"eventType":"x","subject":"/subscriptions/` + strings.Repeat("a", longestID) + `"}]`)},
-		"a deep ID":        {body: []byte(`[{"eventType":"x","subject":"/subscriptions/a/providers/b` + strings.Repeat("/c/d", deepestID) + `"}]`)},
-		"the whole record": {body: []byte(`[{"eventType":"x","subject":"","data":{"authorization":{"scope":"` + fixtureTable + `"}}}]`), want: []string{fixtureTable}},
+		"common alert": {body: fixture(t, "alert-common-schema.json"),
+			want: []string{fixtureTable}, caller: "44444444-4444-4444-4444-444444444444"},
+		"legacy alert": {body: fixture(t, "alert-legacy-schema.json"),
+			want: []string{fixtureTable}, caller: "44444444-4444-4444-4444-444444444444"},
+		"Event Grid": {body: fixture(t, "resource-write-success.json"),
+			want: []string{fixtureSubnet}, caller: "44444444-4444-4444-4444-444444444444"},
+		"handshake": {body: fixture(t, "subscription-validation.json"),
+			code: "512d38b6-c7b8-40c8-89fe-f46f9e9622b6"},
+		"cloud event": {body: []byte(cloudEvent), want: []string{fixtureSubnet}},
+		"cloud events": {
+			body: []byte("\n [" + cloudEvent + "," + strings.ReplaceAll(cloudEvent, "aks-nodes",
+				"other") + "]"), want: []string{fixtureSubnet,
+				strings.ReplaceAll(fixtureSubnet, "aks-nodes", "other")}},
+		"binary": {body: []byte(`{}`), header: http.Header{"Ce-Specversion": {"1.0"},
+			"Ce-Subject": {fixtureSubnet}}, want: []string{fixtureSubnet}},
+		"another alert": {
+			body: []byte(`{"schemaId":"azureMonitorCommonAlertSchema","data":{"essentials":{"alertTargetIDs":["` + fixtureTable + `"]},"alertContext":null}}`), want: []string{fixtureTable}},
+		"data is a text": {
+			body: []byte(`{"specversion":"1.0","type":"x","subject":"y","data":"z"}`)},
+		"no subject":     {body: []byte(`[{"eventType":"x"}]`)},
+		"an empty batch": {body: []byte(`[]`)},
+		"not a resource": {
+			body: []byte(`[{"eventType":"x","subject":"https://example.com/subscriptions/a"}]`)},
+		"a link": {body: []byte(`[{"eventType":"x","subject":"/subscriptions/a?b=c"}]`)},
+		"an endless ID": {body: []byte(`[{"eventType":"x","subject":"/subscriptions/` +
+			strings.Repeat("a", longestID) + `"}]`)},
+		"a deep ID": {
+			body: []byte(`[{"eventType":"x","subject":"/subscriptions/a/providers/b` +
+				strings.Repeat("/c/d", deepestID) + `"}]`)},
+		"the whole record": {
+			body: []byte(`[{"eventType":"x","subject":"","data":{"authorization":{"scope":"` +
+				fixtureTable + `"}}}]`), want: []string{fixtureTable}},
 	} {
 		e, err := parseAll(c.header, c.body)
 		if err != nil {
@@ -70,7 +88,8 @@ func TestParse(t *testing.T) {
 		}
 		slices.Sort(c.want)
 		if !slices.Equal(got, c.want) || e.validation != c.code || e.caller != c.caller {
-			t.Errorf("%s: %q by %q and code %q, want %q by %q and %q", name, got, e.caller, e.validation, c.want, c.caller, c.code)
+			t.Errorf("%s: %q by %q and code %q, want %q by %q and %q", name, got, e.caller,
+				e.validation, c.want, c.caller, c.code)
 		}
 	}
 }
@@ -81,30 +100,36 @@ func parseAll(header http.Header, body []byte) (event, error) {
 	var all event
 	for _, e := range events {
 		all.resources = append(all.resources, e.resources...)
-		all.validation, all.caller = cmp.Or(all.validation, e.validation), cmp.Or(all.caller, e.caller)
+		all.validation, all.caller = cmp.Or(all.validation, e.validation), cmp.Or(all.caller,
+			e.caller)
 	}
 	return all, err
 }
 
-// TestCaller: who has changed something is told by a name where there is one. It is a text from outside, and fit to be shown.
+// TestCaller: who has changed something is told by a name where there is one. It is a text from
+// outside, and fit to be shown.
 func TestCaller(t *testing.T) {
 	upn := "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/upn"
 	for body, want := range map[string]string{
-		`{"claims":{"name":"Ann Example","appid":"a1","` + upn + `":"ann@example.com"},"caller":"ann@example.com"}`: "Ann Example",
-		`{"claims":"{\"name\":\"Ann Example\"}","caller":"ann@example.com"}`:                                        "Ann Example",
-		`{"claims":{"` + upn + `":"ann@example.com","appid":"a1"}}`:                                                 "ann@example.com",
-		`{"claims":"{}","caller":"ann@example.com"}`:                                                                "ann@example.com",
-		`{"claims":{"appid":"a1"},"caller":"0b0b"}`:                                                                 "a1",
-		`{"caller":"0b0b"}`:                                           "0b0b",
-		`{}`:                                                          "",
-		`{"claims":["x"],"caller":"0b0b"}`:                            "0b0b",
-		`{"claims":"no JSON","caller":"0b0b"}`:                        "0b0b",
-		`{"claims":{"name":7},"caller":"0b0b"}`:                       "0b0b",
-		`{"caller":"a\u001b[31m\u0000\n\u202e\u2028b"}`:               "a[31m b",
-		`{"caller":"` + strings.Repeat("ä", 50*longestName) + `"}`:    strings.Repeat("ä", longestName) + "…",
+		`{"claims":{"name":"Ann Example","appid":"a1","` + upn +
+			`":"ann@example.com"},"caller":"ann@example.com"}`: "Ann Example",
+		`{"claims":"{\"name\":\"Ann Example\"}","caller":"ann@example.com"}`: "Ann Example",
+		`{"claims":{"` + upn +
+			`":"ann@example.com","appid":"a1"}}`: "ann@example.com",
+		`{"claims":"{}","caller":"ann@example.com"}`:    "ann@example.com",
+		`{"claims":{"appid":"a1"},"caller":"0b0b"}`:     "a1",
+		`{"caller":"0b0b"}`:                             "0b0b",
+		`{}`:                                            "",
+		`{"claims":["x"],"caller":"0b0b"}`:              "0b0b",
+		`{"claims":"no JSON","caller":"0b0b"}`:          "0b0b",
+		`{"claims":{"name":7},"caller":"0b0b"}`:         "0b0b",
+		`{"caller":"a\u001b[31m\u0000\n\u202e\u2028b"}`: "a[31m b",
+		`{"caller":"` + strings.Repeat("ä", 50*longestName) +
+			`"}`: strings.Repeat("ä", longestName) + "…",
 		`{"caller":"` + strings.Repeat("\\u0007", longestName) + `"}`: "",
 	} {
-		events, err := parse(nil, []byte(`{"specversion":"1.0","type":"x","subject":"y","data":`+body+`}`))
+		events, err := parse(nil, []byte(`{"specversion":"1.0","type":"x","subject":"y","data":`+
+			body+`}`))
 		if err != nil || len(events) != 1 || events[0].caller != want {
 			t.Errorf("%.80s: %q, %v, want %q", body, events, err, want)
 		}
@@ -113,19 +138,25 @@ func TestCaller(t *testing.T) {
 
 // malformed are bodies that are refused.
 var malformed = map[string]string{
-	"empty": ``, "not JSON": `hello`, "cut": `[{"eventType":"x"`, "more behind it": `[] []`, "a number": `7`, "null in a batch": `[null]`, "an array in a batch": `[[]]`,
-	"unknown schema": `{"schemaId":"AIOpsAlert","data":{}}`, "nothing known": `{"hello":"world"}`, "no data": `{"schemaId":"azureMonitorCommonAlertSchema"}`,
-	"targets of a wrong type": `{"schemaId":"azureMonitorCommonAlertSchema","data":{"essentials":{"alertTargetIDs":5}}}`,
-	"subject of a wrong type": `[{"eventType":"x","subject":{}}]`, "scope of a wrong type": `[{"eventType":"x","data":{"authorization":[]}}]`,
+	"empty": ``, "not JSON": `hello`, "cut": `[{"eventType":"x"`, "more behind it": `[] []`,
+	"a number": `7`, "null in a batch": `[null]`, "an array in a batch": `[[]]`,
+	"unknown schema": `{"schemaId":"AIOpsAlert","data":{}}`, "nothing known": `{"hello":"world"}`,
+	"no data":                       `{"schemaId":"azureMonitorCommonAlertSchema"}`,
+	"targets of a wrong type":       `{"schemaId":"azureMonitorCommonAlertSchema","data":{"essentials":{"alertTargetIDs":5}}}`,
+	"subject of a wrong type":       `[{"eventType":"x","subject":{}}]`,
+	"scope of a wrong type":         `[{"eventType":"x","data":{"authorization":[]}}]`,
 	"handshake without code":        `[{"eventType":"Microsoft.EventGrid.SubscriptionValidationEvent","data":{}}]`,
 	"handshake with an endless one": `[{"eventType":"Microsoft.EventGrid.SubscriptionValidationEvent","data":{"validationCode":"` + strings.Repeat("x", 300) + `"}}]`,
-	"one of two":                    `[{"eventType":"x","subject":"` + fixtureSubnet + `"},{"eventType":1}]`,
+	"one of two": `[{"eventType":"x","subject":"` + fixtureSubnet +
+		`"},{"eventType":1}]`,
 }
 
 func TestMalformed(t *testing.T) {
 	for name, body := range malformed {
 		e, err := parseAll(nil, []byte(body))
-		if err == nil || strings.Contains(err.Error(), "Go ") || strings.Contains(oneLine(err.Error()), "\n") || len(err.Error()) > 300 || len(e.resources) > 0 {
+		if err == nil || strings.Contains(err.Error(), "Go ") ||
+			strings.Contains(oneLine(err.Error()), "\n") || len(err.Error()) > 300 ||
+			len(e.resources) > 0 {
 			t.Errorf("%s: %v, %v", name, e, err)
 		}
 	}
@@ -133,7 +164,8 @@ func TestMalformed(t *testing.T) {
 
 // FuzzParse: whatever is posted, what is taken from it are resource IDs that stand in it.
 func FuzzParse(f *testing.F) {
-	for _, name := range []string{"alert-common-schema.json", "alert-legacy-schema.json", "resource-write-success.json", "subscription-validation.json"} {
+	for _, name := range []string{"alert-common-schema.json", "alert-legacy-schema.json",
+		"resource-write-success.json", "subscription-validation.json"} {
 		f.Add(fixture(f, name), "")
 	}
 	f.Add([]byte(cloudEvent), "")
@@ -151,11 +183,13 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("an error of %d bytes", len(err.Error()))
 		}
 		for _, id := range e.resources {
-			if again, err := arm.ParseID(string(id)); err != nil || again != id || len(id) > longestID {
+			if again, err := arm.ParseID(string(id)); err != nil || again != id ||
+				len(id) > longestID {
 				t.Errorf("%q is no ID: %v", id, err)
 			}
 		}
-		if len([]rune(e.caller)) > longestName+1 || strings.ContainsFunc(e.caller, unicode.IsControl) || !utf8.ValidString(e.caller) {
+		if len([]rune(e.caller)) > longestName+1 ||
+			strings.ContainsFunc(e.caller, unicode.IsControl) || !utf8.ValidString(e.caller) {
 			t.Errorf("the caller %q", e.caller)
 		}
 		if len(e.validation) > longestVal || err == nil && e.validation != "" && subject != "" {

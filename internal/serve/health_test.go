@@ -36,14 +36,17 @@ func newPatient(t *testing.T, o emulator.Options) *patient {
 
 // keep runs the keeper until the test ends.
 func (p *patient) keep() {
-	config := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: "shop"}}
+	config := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind,
+		Metadata: v1alpha1.Metadata{Name: "shop"}}
 	config.Spec.ClusterID = string(p.demo.Cluster)
 	config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(p.demo.GatewayTable)}}
-	config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(p.demo.GatewaySubnet), RouteTableID: string(p.demo.GatewayTable)}}
+	config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+		{SubnetID: string(p.demo.GatewaySubnet), RouteTableID: string(p.demo.GatewayTable)}}
 	config.SetDefaults()
-	k := keeper.New(emulatortest.Client(p.t, p.e, emulatortest.Keeper), []v1alpha1.ClusterRoutes{config}, keeper.Options{
-		Progress: p.health.Progress,
-	})
+	k := keeper.New(emulatortest.Client(p.t, p.e, emulatortest.Keeper),
+		[]v1alpha1.ClusterRoutes{config}, keeper.Options{
+			Progress: p.health.Progress,
+		})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
@@ -137,7 +140,8 @@ func TestHealthStuck(t *testing.T) {
 		blocks.Store(true)
 		p.stays(true, 50*time.Second, "for less than a minute")
 		time.Sleep(30 * time.Second)
-		if err := p.health.Live(); err == nil || !strings.HasPrefix(err.Error(), "no check has ended for 1m") {
+		if err := p.health.Live(); err == nil ||
+			!strings.HasPrefix(err.Error(), "no check has ended for 1m") {
 			t.Errorf("stuck: %v", err)
 		}
 		close(stuck)
@@ -154,7 +158,8 @@ func TestHealthWrite(t *testing.T) {
 		p.keep()
 		time.Sleep(time.Minute)
 		p.strip(p.demo.NodeSubnet, p.demo.GatewaySubnet)
-		slow := emulator.Fault{Method: http.MethodPut, Path: "subnets", Count: 2, Slow: 400, Principal: emulatortest.Keeper.Name}
+		slow := emulator.Fault{Method: http.MethodPut, Path: "subnets", Count: 2, Slow: 400,
+			Principal: emulatortest.Keeper.Name}
 		if _, err := p.e.Inject(slow); err != nil {
 			t.Fatal(err)
 		}

@@ -50,37 +50,50 @@ var results = []string{"woke", "own", "unknown", "handshake", "unauthorized", "m
 
 // NewMetrics returns the metrics of one keeper.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), looked: map[string]time.Time{}, remaining: newTokens()}
+	m := &Metrics{registry: prometheus.NewRegistry(), looked: map[string]time.Time{},
+		remaining: newTokens()}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "routekeeper_" + name, Help: help}, labels)
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "routekeeper_" + name, Help: help},
+			labels)
 		m.registry.MustRegister(g)
 		return g
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "routekeeper_" + name, Help: help}, labels)
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "routekeeper_" + name,
+			Help: help}, labels)
 		m.registry.MustRegister(c)
 		return c
 	}
-	m.findings = gauge("findings", "What stands in the way now, by code.", "code", "severity", "cluster")
-	m.changes = counter("changes_total", "Changes that were to be made, by verb, what became of them, and cluster.", "verb", "outcome", "cluster")
-	m.unmade = gauge("changes_unmade", "Changes that the last look at a cluster found to be made, and that were not, by verb and cluster.", "verb", "cluster")
+	m.findings = gauge("findings", "What stands in the way now, by code.", "code", "severity",
+		"cluster")
+	m.changes = counter("changes_total", "Changes that were to be made, by verb, what became of "+
+		"them, and cluster.", "verb", "outcome", "cluster")
+	m.unmade = gauge("changes_unmade", "Changes that the last look at a cluster found to be "+
+		"made, and that were not, by verb and cluster.", "verb", "cluster")
 	m.observed = gauge("changes_observed",
 		"Changes that the config's Observe withheld at the last check, by verb and cluster.",
 		"verb", "cluster")
-	m.refusedConfig = gauge("config_refused", "1 while the config has a mistake and the previous one stays in use.").WithLabelValues()
-	m.rounds = counter("rounds_total", "Rounds, by what led to them: poll, event or person.", "cause")
-	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a cluster and made all it had to; 0 is never since the start.", "cluster")
+	m.refusedConfig = gauge("config_refused", "1 while the config has a mistake and the previous "+
+		"one stays in use.").WithLabelValues()
+	m.rounds = counter("rounds_total", "Rounds, by what led to them: poll, event or person.",
+		"cause")
+	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a "+
+		"cluster and made all it had to; 0 is never since the start.", "cluster")
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
 	m.limit = gauge("table_routes_limit", "How many routes a target may hold.", "table")
 	m.free = gauge("subnet_addresses_free",
 		"Free addresses in a node subnet.", "subnet")
 	m.surge = gauge("subnet_addresses_surge",
 		"Addresses in a node subnet that the next upgrade needs for its surge nodes.", "subnet")
-	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; 0 is no answer.", "method", "status")
-	m.events = counter("events_total", "Events, by what became of them: "+strings.Join(results, ", ")+".", "result")
+	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; "+
+		"0 is no answer.", "method", "status")
+	m.events = counter("events_total", "Events, by what became of them: "+
+		strings.Join(results, ", ")+".", "result")
 	m.waits = newWaits(m.registry)
-	m.registry.MustRegister(m.remaining, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "routekeeper_kubenet_retirement_days", Help: "Days until AKS retires kubenet."}, func() float64 {
+	m.registry.MustRegister(m.remaining, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "routekeeper_kubenet_retirement_days",
+			Help: "Days until AKS retires kubenet."}, func() float64 {
 			return time.Until(retired).Hours() / 24
 		}))
 	// Create these counters at the start, or Prometheus would miss their first increase.
@@ -112,7 +125,8 @@ func (m *Metrics) Config(taken bool) {
 // LogDropped adds how many lines of the log were dropped.
 func (m *Metrics) LogDropped(count func() int64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "routekeeper_log_lines_dropped_total", Help: "Log lines dropped because nothing read the log.",
+		Name: "routekeeper_log_lines_dropped_total", Help: "Log lines dropped because nothing " +
+			"read the log.",
 	}, func() float64 { return float64(count()) }))
 }
 
@@ -162,7 +176,9 @@ func checked(r keeper.Round) []string {
 	if r.Of == nil {
 		return r.Kept
 	}
-	return slices.DeleteFunc(slices.Clone(r.Of), func(cluster string) bool { return !slices.Contains(r.Kept, cluster) })
+	return slices.DeleteFunc(slices.Clone(r.Of), func(cluster string) bool {
+		return !slices.Contains(r.Kept, cluster)
+	})
 }
 
 // keep removes the metrics of clusters that are no longer managed, and adds clusters that were
@@ -255,7 +271,8 @@ func (m *Metrics) left(r keeper.Round, looked []string) {
 // unsuccessful are the findings that mean that a cluster was not fully read, or not all changes
 // were made.
 var unsuccessful = []finding.Code{
-	finding.ReadFailed, finding.AzureUnreachable, finding.ClusterMissing, finding.TableMissing, finding.TableUnknown,
+	finding.ReadFailed, finding.AzureUnreachable, finding.ClusterMissing, finding.TableMissing,
+	finding.TableUnknown,
 	finding.WriteFailed, finding.WriteRefused, finding.WriteUndone,
 }
 

@@ -75,9 +75,11 @@ func Start(o Options, waker Waker) (*Server, error) {
 		return nil, err
 	}
 	if o.Auth.none() && !address.IP.IsLoopback() {
-		return nil, fmt.Errorf("%s is not a loopback address: without authentication, anyone could call it", o.Address)
+		return nil, fmt.Errorf("%s is not a loopback address: without authentication, anyone "+
+			"could call it", o.Address)
 	}
-	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, own: o.Own, metrics: o.Metrics, health: o.Health, log: o.Log, ended: make(chan error, 1)}
+	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, own: o.Own, metrics: o.Metrics,
+		health: o.Health, log: o.Log, ended: make(chan error, 1)}
 	if o.Auth.UsersFile != "" {
 		if s.gate.users, err = newUsers(o.Auth.UsersFile, o.Log); err != nil {
 			return nil, err
@@ -90,7 +92,8 @@ func Start(o Options, waker Waker) (*Server, error) {
 	}
 	s.http = http.Server{
 		Handler:           s.handler(),
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 32 << 10,
 		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
@@ -183,7 +186,8 @@ func (s *Server) guarded(next http.Handler, what int) http.Handler {
 		if what > maySend && s.gate.none() && !local(r.Host) {
 			// With DNS rebinding, another site's page could make a browser send requests here and
 			// read everything.
-			http.Error(w, "without authentication, only calls to localhost are answered, not to "+strconv.Quote(r.Host), http.StatusMisdirectedRequest)
+			http.Error(w, "without authentication, only calls to localhost are answered, not to "+
+				strconv.Quote(r.Host), http.StatusMisdirectedRequest)
 			return
 		}
 		who, ok := s.gate.admits(r, r.PathValue("secret"))
@@ -192,7 +196,8 @@ func (s *Server) guarded(next http.Handler, what int) http.Handler {
 				s.metrics.refused("unauthorized")
 			}
 			s.gate.challenge(w.Header())
-			http.Error(w, "this call is not authorized: it needs a token, a secret or a login", http.StatusUnauthorized)
+			http.Error(w, "this call is not authorized: it needs a token, a secret or a login",
+				http.StatusUnauthorized)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
@@ -224,7 +229,8 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.gate.Secret != "" && secret != "" && !same(secret, s.gate.Secret):
 		s.metrics.refused("unauthorized")
-		http.Error(w, "this call is not authorized: it needs a token, a secret or a login", http.StatusUnauthorized)
+		http.Error(w, "this call is not authorized: it needs a token, a secret or a login",
+			http.StatusUnauthorized)
 	case origin == "":
 		s.metrics.refused("malformed")
 		http.Error(w, "the handshake lacks WebHook-Request-Origin", http.StatusBadRequest)
@@ -246,7 +252,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, text, status)
 	}
 	if !readable(r.Header.Get("Content-Type")) {
-		refuse(http.StatusUnsupportedMediaType, "malformed", "events come as application/json or application/cloudevents+json")
+		refuse(http.StatusUnsupportedMediaType, "malformed",
+			"events come as application/json or application/cloudevents+json")
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestBody))
@@ -270,10 +277,13 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			s.log.Info("the handshake with Event Grid succeeded")
 			s.metrics.accepted("handshake")
 			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(map[string]string{"validationResponse": e.validation}) // strings always encode
+			// strings always encode
+			_ = json.NewEncoder(w).Encode(map[string]string{"validationResponse": e.validation})
 			return
 		}
-		resources := slices.DeleteFunc(e.resources, func(id arm.ID) bool { return s.own != nil && s.own(e.call, e.identities, id) })
+		resources := slices.DeleteFunc(e.resources, func(id arm.ID) bool {
+			return s.own != nil && s.own(e.call, e.identities, id)
+		})
 		own += len(e.resources) - len(resources)
 		clusters += s.waker.Wake(e.caller, resources...)
 	}

@@ -82,7 +82,8 @@ func start(t testing.TB, o Options) (*Server, *woken) {
 }
 
 // call makes one call to a server.
-func call(t testing.TB, s *Server, method, path, contentType string, body io.Reader, header ...string) (int, string, http.Header) {
+func call(t testing.TB, s *Server, method, path, contentType string, body io.Reader,
+	header ...string) (int, string, http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.Address()+path, body)
 	if err != nil {
@@ -104,7 +105,8 @@ func call(t testing.TB, s *Server, method, path, contentType string, body io.Rea
 	return response.StatusCode, string(text), response.Header
 }
 
-// TestEvents: what is posted wakes, and what is wrong is refused in one line, counted, and wakes nobody.
+// TestEvents: what is posted wakes, and what is wrong is refused in one line, counted, and wakes
+// nobody.
 func TestEvents(t *testing.T) {
 	s, w := start(t, Options{})
 	const asJSON = "application/json; charset=utf-8"
@@ -118,27 +120,35 @@ func TestEvents(t *testing.T) {
 		{"legacy alert", asJSON, fixture(t, "alert-legacy-schema.json"), 200, 2},
 		{"Event Grid", "application/json", fixture(t, "resource-write-success.json"), 200, 3},
 		{"cloud event", "application/cloudevents+json; charset=utf-8", []byte(cloudEvent), 200, 2},
-		{"cloud events", "application/cloudevents-batch+json", []byte("[" + cloudEvent + "]"), 200, 2},
+		{"cloud events", "application/cloudevents-batch+json", []byte("[" + cloudEvent + "]"), 200,
+			2},
 		{"no JSON", asJSON, []byte("hello"), 400, 0},
 		{"no event", asJSON, []byte("{}"), 400, 0},
 		{"a form", "application/x-www-form-urlencoded", []byte("a=b"), 415, 0},
 		{"no type", "", []byte("{}"), 415, 0},
 		{"too large", asJSON, bytes.Repeat([]byte(" "), largestBody+1), 413, 0},
-		{"as large as can be", asJSON, append(bytes.Repeat([]byte(" "), largestBody-len(cloudEvent)), cloudEvent...), 200, 2},
+		{"as large as can be", asJSON,
+			append(bytes.Repeat([]byte(" "), largestBody-len(cloudEvent)), cloudEvent...), 200, 2},
 		{"nested", asJSON, bytes.Repeat([]byte("["), 100000), 400, 0},
 	} {
 		before := w.seen()
 		status, text, _ := call(t, s, http.MethodPost, "/events", c.kind, bytes.NewReader(c.body))
-		if status != c.status || w.seen()-before != c.woke || status >= 400 && strings.Count(text, "\n") != 1 {
-			t.Errorf("%s: %d %q, %d resources, want %d and %d", c.name, status, text, w.seen()-before, c.status, c.woke)
+		if status != c.status || w.seen()-before != c.woke ||
+			status >= 400 && strings.Count(text, "\n") != 1 {
+			t.Errorf("%s: %d %q, %d resources, want %d and %d", c.name, status, text,
+				w.seen()-before, c.status, c.woke)
 		}
 	}
-	status, text, header := call(t, s, http.MethodPost, "/events", asJSON, bytes.NewReader(fixture(t, "subscription-validation.json")))
-	if status != 200 || text != `{"validationResponse":"512d38b6-c7b8-40c8-89fe-f46f9e9622b6"}`+"\n" || header.Get("Content-Type") != "application/json" {
+	status, text, header := call(t, s, http.MethodPost, "/events", asJSON,
+		bytes.NewReader(fixture(t, "subscription-validation.json")))
+	if status != 200 || text != `{"validationResponse":"512d38b6-c7b8-40c8-89fe-f46f9e9622b6"}`+
+		"\n" || header.Get("Content-Type") != "application/json" {
 		t.Errorf("the handshake of Event Grid: %d %q", status, text)
 	}
-	status, _, header = call(t, s, http.MethodOptions, "/events", "", nil, "WebHook-Request-Origin", "eventgrid.azure.net", "WebHook-Request-Callback", "http://127.0.0.1:1/never")
-	if status != 200 || header.Get("WebHook-Allowed-Origin") != "eventgrid.azure.net" || header.Get("WebHook-Allowed-Rate") == "" {
+	status, _, header = call(t, s, http.MethodOptions, "/events", "", nil, "WebHook-Request-Origin",
+		"eventgrid.azure.net", "WebHook-Request-Callback", "http://127.0.0.1:1/never")
+	if status != 200 || header.Get("WebHook-Allowed-Origin") != "eventgrid.azure.net" ||
+		header.Get("WebHook-Allowed-Rate") == "" {
 		t.Errorf("the handshake of CloudEvents: %d %v", status, header)
 	}
 	if status, _, _ := call(t, s, http.MethodOptions, "/events", "", nil); status != 400 {
@@ -149,8 +159,10 @@ func TestEvents(t *testing.T) {
 	}
 	_, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil)
 	for _, line := range []string{
-		`routekeeper_events_total{result="woke"} 2`, `routekeeper_events_total{result="unknown"} 4`, `routekeeper_events_total{result="malformed"} 6`,
-		`routekeeper_events_total{result="large"} 1`, `routekeeper_events_total{result="handshake"} 1`,
+		`routekeeper_events_total{result="woke"} 2`, `routekeeper_events_total{result="unknown"} 4`,
+		`routekeeper_events_total{result="malformed"} 6`,
+		`routekeeper_events_total{result="large"} 1`,
+		`routekeeper_events_total{result="handshake"} 1`,
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("the metrics lack %s", line)
@@ -168,34 +180,43 @@ func TestWhoMayCall(t *testing.T) {
 		method, path, bearer string
 		status               int
 	}{
-		{http.MethodPost, "/events/" + secret, "", 200}, {http.MethodPost, "/events", secret, 200}, {http.MethodPost, "/events", "", 401},
-		{http.MethodPost, "/events/another", "", 401}, {http.MethodPost, "/events", "another", 401}, {http.MethodPost, "/events/" + secret + "/more", "", 404},
-		{http.MethodGet, "/metrics", "", 401}, {http.MethodGet, "/metrics", secret, 200}, {http.MethodGet, "/livez", "", 200}, {http.MethodGet, "/readyz", "", 503},
-		{http.MethodOptions, "/events/another", "", 401}, {http.MethodOptions, "/events/" + secret, "", 200},
+		{http.MethodPost, "/events/" + secret, "", 200}, {http.MethodPost, "/events", secret,
+			200}, {http.MethodPost, "/events", "", 401},
+		{http.MethodPost, "/events/another", "", 401}, {http.MethodPost, "/events", "another",
+			401}, {http.MethodPost, "/events/" + secret + "/more", "", 404},
+		{http.MethodGet, "/metrics", "", 401}, {http.MethodGet, "/metrics", secret, 200}, {
+			http.MethodGet, "/livez", "", 200}, {http.MethodGet, "/readyz", "", 503},
+		{http.MethodOptions, "/events/another", "", 401}, {http.MethodOptions, "/events/" + secret,
+			"", 200},
 	} {
 		header := []string{"WebHook-Request-Origin", "x"}
 		if c.bearer != "" {
 			header = append(header, "Authorization", "Bearer "+c.bearer)
 		}
 		before := w.seen()
-		if status, _, _ := call(t, s, c.method, c.path, "application/json", bytes.NewReader(alert), header...); status != c.status || status != 200 && w.seen() > before {
+		if status, _, _ := call(t, s, c.method, c.path, "application/json", bytes.NewReader(alert),
+			header...); status != c.status || status != 200 && w.seen() > before {
 			t.Errorf("%s %s with %q: %d, want %d", c.method, c.path, c.bearer, status, c.status)
 		}
 	}
 	// Who asks for metrics or a page sends no events: a browser does so without a password first.
-	if _, text, _ := call(t, s, http.MethodGet, "/metrics", "", nil, "Authorization", "Bearer "+secret); !strings.Contains(text, `routekeeper_events_total{result="unauthorized"} 4`+"\n") {
+	if _, text, _ := call(t, s, http.MethodGet, "/metrics", "", nil, "Authorization", "Bearer "+
+		secret); !strings.Contains(text, `routekeeper_events_total{result="unauthorized"} 4`+"\n") {
 		t.Errorf("want 4 events refused:\n%s", text)
 	}
 	health.Round(keeper.Round{Kept: []string{"shop"}})
-	if status, text, _ := call(t, s, http.MethodGet, "/readyz", "", nil); status != 200 || text != "ok\n" {
+	if status, text, _ := call(t, s, http.MethodGet, "/readyz", "", nil); status != 200 ||
+		text != "ok\n" {
 		t.Errorf("after the first round: %d %q", status, text)
 	}
 }
 
 // TestLoopback: without authentication nothing but loopback is listened on.
 func TestLoopback(t *testing.T) {
-	for address, want := range map[string]bool{"127.0.0.1:0": true, "localhost:0": true, ":0": false, "0.0.0.0:0": false, "[::]:0": false, "nonsense": false} {
-		s, err := Start(Options{Address: address, Metrics: NewMetrics(), Log: slog.New(slog.DiscardHandler)}, &woken{})
+	for address, want := range map[string]bool{"127.0.0.1:0": true, "localhost:0": true,
+		":0": false, "0.0.0.0:0": false, "[::]:0": false, "nonsense": false} {
+		s, err := Start(Options{Address: address, Metrics: NewMetrics(),
+			Log: slog.New(slog.DiscardHandler)}, &woken{})
 		if (err == nil) != want {
 			t.Errorf("%s: %v", address, err)
 		}
@@ -203,8 +224,10 @@ func TestLoopback(t *testing.T) {
 			s.Close()
 		}
 	}
-	for _, a := range []Auth{{Tenant: tenant, Audiences: []string{"x"}}, {Tenant: tenant, Apps: []string{"x"}}} {
-		if _, err := Start(Options{Address: "127.0.0.1:0", Auth: a, Metrics: NewMetrics(), Log: slog.New(slog.DiscardHandler)}, &woken{}); err == nil {
+	for _, a := range []Auth{{Tenant: tenant, Audiences: []string{"x"}},
+		{Tenant: tenant, Apps: []string{"x"}}} {
+		if _, err := Start(Options{Address: "127.0.0.1:0", Auth: a, Metrics: NewMetrics(),
+			Log: slog.New(slog.DiscardHandler)}, &woken{}); err == nil {
 			t.Errorf("%+v is taken for enough", a)
 		}
 	}
@@ -217,7 +240,8 @@ func writePair(t *testing.T, certFile, keyFile string, serial int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial),
+		Subject: pkix.Name{CommonName: "localhost"}, NotAfter: time.Now().Add(time.Hour)}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +250,8 @@ func writePair(t *testing.T, certFile, keyFile string, serial int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: der}} {
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert},
+		keyFile: {Type: "PRIVATE KEY", Bytes: der}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -273,14 +298,16 @@ func TestClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Fprintf(c, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(cloudEvent), cloudEvent[:100])
+	fmt.Fprintf(c, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Type: "+
+		"application/json\r\nContent-Length: %d\r\n\r\n%s", len(cloudEvent), cloudEvent[:100])
 	time.Sleep(100 * time.Millisecond)
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
 	time.Sleep(100 * time.Millisecond)
 	fmt.Fprint(c, cloudEvent[100:])
 	answer := make([]byte, 15)
-	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "HTTP/1.1 200 OK" || w.seen() == 0 {
+	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "HTTP/1.1 200 OK" ||
+		w.seen() == 0 {
 		t.Errorf("%q, %v", answer, err)
 	}
 	if err := <-closed; err != nil {
@@ -303,33 +330,48 @@ func TestMetrics(t *testing.T) {
 		}
 		return plan.Outcome{Change: c, State: state}
 	}
-	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 2 * time.Second, Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", ""), finding.New(finding.SourceHop, "shop", "y", "")}})
-	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 4 * time.Second, Asked: at.Add(-time.Second), Of: []string{"shop"},
-		Changes:      []plan.Outcome{change(plan.Associate, plan.Done), change(plan.Create, plan.Done), change(plan.Create, plan.Done), change(plan.Delete, plan.Failed)},
-		OnlyObserved: []plan.Outcome{change(plan.Create, plan.Observed), change(plan.Create, plan.Observed), change(plan.Delete, plan.Observed)},
-		Findings:     []finding.Finding{finding.New(finding.ReadFailed, "play", "x", "")},
-		Tables:       []keeper.Fill{{Table: "/subscriptions/s/A", Routes: 7, Limit: 400}, {Table: "/subscriptions/s/b", Routes: 3}},
+	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 2 * time.Second,
+		Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", ""),
+			finding.New(finding.SourceHop, "shop", "y", "")}})
+	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 4 * time.Second,
+		Asked: at.Add(-time.Second), Of: []string{"shop"},
+		Changes: []plan.Outcome{change(plan.Associate, plan.Done),
+			change(plan.Create, plan.Done), change(plan.Create, plan.Done), change(plan.Delete,
+				plan.Failed)},
+		OnlyObserved: []plan.Outcome{change(plan.Create, plan.Observed),
+			change(plan.Create, plan.Observed), change(plan.Delete, plan.Observed)},
+		Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", "")},
+		Tables: []keeper.Fill{{Table: "/subscriptions/s/A", Routes: 7, Limit: 400},
+			{Table: "/subscriptions/s/b", Routes: 3}},
 	})
 	m.Call(azure.Call{Method: "GET", Status: 200, Subscription: "s", Kind: "reads", Remaining: 11})
 	m.Call(azure.Call{Method: "PUT", Remaining: -1})
 	_, text, _ := call(t, s, http.MethodGet, "/metrics", "", nil)
 	for _, line := range []string{
 		`routekeeper_findings{cluster="play",code="read-failed",severity="error"} 1`,
-		`routekeeper_changes_total{cluster="shop",outcome="done",verb="create"} 2`, `routekeeper_changes_total{cluster="shop",outcome="failed",verb="delete"} 1`,
-		`routekeeper_repair_seconds_sum{kind="node-subnet"} 5`, `routekeeper_repair_seconds_count{kind="guarded-subnet"} 0`, `routekeeper_node_routed_seconds_count 2`,
+		`routekeeper_changes_total{cluster="shop",outcome="done",verb="create"} 2`,
+		`routekeeper_changes_total{cluster="shop",outcome="failed",verb="delete"} 1`,
+		`routekeeper_repair_seconds_sum{kind="node-subnet"} 5`,
+		`routekeeper_repair_seconds_count{kind="guarded-subnet"} 0`,
+		`routekeeper_node_routed_seconds_count 2`,
 		`routekeeper_rounds_total{cause="event"} 1`, `routekeeper_rounds_total{cause="poll"} 1`,
-		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1.767225614e+09`, `routekeeper_cluster_last_success_timestamp_seconds{cluster="play"} 0`,
-		`routekeeper_table_routes{table="/subscriptions/s/a"} 7`, `routekeeper_table_routes_limit{table="/subscriptions/s/a"} 400`,
-		`routekeeper_arm_calls_total{method="GET",status="200"} 1`, `routekeeper_arm_calls_total{method="PUT",status="0"} 1`,
+		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1.767225614e+09`,
+		`routekeeper_cluster_last_success_timestamp_seconds{cluster="play"} 0`,
+		`routekeeper_table_routes{table="/subscriptions/s/a"} 7`,
+		`routekeeper_table_routes_limit{table="/subscriptions/s/a"} 400`,
+		`routekeeper_arm_calls_total{method="GET",status="200"} 1`,
+		`routekeeper_arm_calls_total{method="PUT",status="0"} 1`,
 		`routekeeper_changes_unmade{cluster="shop",verb="delete"} 1`,
-		`routekeeper_changes_observed{cluster="shop",verb="create"} 2`, `routekeeper_changes_observed{cluster="shop",verb="delete"} 1`,
+		`routekeeper_changes_observed{cluster="shop",verb="create"} 2`,
+		`routekeeper_changes_observed{cluster="shop",verb="delete"} 1`,
 		`routekeeper_arm_tokens_remaining{kind="reads",subscription="s"} 11`,
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("the metrics lack %s", line)
 		}
 	}
-	for _, part := range []string{`code="source-hop"`, `unmade{cluster="shop",verb="create"`, `outcome="observed"`, `limit{table="/subscriptions/s/b"}`} {
+	for _, part := range []string{`code="source-hop"`, `unmade{cluster="shop",verb="create"`,
+		`outcome="observed"`, `limit{table="/subscriptions/s/b"}`} {
 		if strings.Contains(text, part) {
 			t.Errorf("the metrics have %s", part)
 		}
@@ -337,24 +379,32 @@ func TestMetrics(t *testing.T) {
 	if !strings.Contains(text, "routekeeper_kubenet_retirement_days ") {
 		t.Error("the metrics lack the days to retirement")
 	}
-	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Findings: []finding.Finding{finding.New(finding.ReadFailed, "shop", "x", "")}})
-	if _, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil); !strings.Contains(text, `routekeeper_changes_unmade{cluster="shop",verb="delete"} 1`) {
+	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at,
+		Findings: []finding.Finding{finding.New(finding.ReadFailed, "shop", "x", "")}})
+	if _, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil); !strings.Contains(text,
+		`routekeeper_changes_unmade{cluster="shop",verb="delete"} 1`) {
 		t.Error("what was left unmade is forgotten when it cannot be seen")
 	}
-	m.Round(keeper.Round{Kept: []string{"play"}, Started: at, Complete: true, Tables: []keeper.Fill{{Table: "/subscriptions/s/b", Routes: 4}}})
+	m.Round(keeper.Round{Kept: []string{"play"}, Started: at, Complete: true,
+		Tables: []keeper.Fill{{Table: "/subscriptions/s/b", Routes: 4}}})
 	_, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil)
-	if strings.Contains(text, `cluster="shop"`) || strings.Contains(text, `table="/subscriptions/s/a"`) || !strings.Contains(text, `table="/subscriptions/s/b"} 4`) {
+	if strings.Contains(text, `cluster="shop"`) ||
+		strings.Contains(text, `table="/subscriptions/s/a"`) ||
+		!strings.Contains(text, `table="/subscriptions/s/b"} 4`) {
 		t.Errorf("what left the config is still told of:\n%s", text)
 	}
 	// A round that was writing when its cluster left the config ends after that.
-	m.Round(keeper.Round{Kept: []string{"play"}, Of: []string{"shop"}, Started: at, Changes: []plan.Outcome{change(plan.Associate, plan.Failed)}})
-	if _, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil); strings.Contains(text, `cluster="shop"`) {
+	m.Round(keeper.Round{Kept: []string{"play"}, Of: []string{"shop"}, Started: at,
+		Changes: []plan.Outcome{change(plan.Associate, plan.Failed)}})
+	if _, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil); strings.Contains(text,
+		`cluster="shop"`) {
 		t.Errorf("what left the config is told of again:\n%s", text)
 	}
 }
 
-// TestMetricsFade: what Azure said is left is told for two minutes only, because the next write may be far away; how full a table is that is not
-// looked at any more for an hour, where rounds never see all of everything. What may be in it is told of targets only.
+// TestMetricsFade: what Azure said is left is told for two minutes only, because the next write may
+// be far away; how full a table is that is not looked at any more for an hour, where rounds never
+// see all of everything. What may be in it is told of targets only.
 func TestMetricsFade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMetrics()
@@ -364,29 +414,39 @@ func TestMetricsFade(t *testing.T) {
 			return w.Body.String()
 		}
 		round := func(tables ...keeper.Fill) {
-			m.Round(keeper.Round{Kept: []string{"shop", "ill"}, Of: []string{"shop"}, Started: time.Now(), Tables: tables})
+			m.Round(keeper.Round{Kept: []string{"shop", "ill"}, Of: []string{"shop"},
+				Started: time.Now(), Tables: tables})
 		}
-		m.Call(azure.Call{Method: "PUT", Status: 200, Subscription: "s", Kind: "writes", Remaining: 3})
-		round(keeper.Fill{Table: "/subscriptions/s/a", Routes: 399, Limit: 400}, keeper.Fill{Table: "/subscriptions/s/b", Routes: 399, Limit: 400})
+		m.Call(azure.Call{Method: "PUT", Status: 200, Subscription: "s", Kind: "writes",
+			Remaining: 3})
+		round(keeper.Fill{Table: "/subscriptions/s/a", Routes: 399, Limit: 400},
+			keeper.Fill{Table: "/subscriptions/s/b", Routes: 399, Limit: 400})
 		time.Sleep(time.Minute)
 		round(keeper.Fill{Table: "/subscriptions/s/b", Routes: 399})
-		if text := told(); !strings.Contains(text, `kind="writes",subscription="s"} 3`) || !strings.Contains(text, `limit{table="/subscriptions/s/a"} 400`) || strings.Contains(text, `limit{table="/subscriptions/s/b"}`) {
+		if text := told(); !strings.Contains(text, `kind="writes",subscription="s"} 3`) ||
+			!strings.Contains(text, `limit{table="/subscriptions/s/a"} 400`) ||
+			strings.Contains(text, `limit{table="/subscriptions/s/b"}`) {
 			t.Errorf("after a minute:\n%s", text)
 		}
 		time.Sleep(time.Hour)
 		round(keeper.Fill{Table: "/subscriptions/s/b", Routes: 398})
-		if text := told(); strings.Contains(text, "tokens_remaining{") || strings.Contains(text, `"/subscriptions/s/a"`) || !strings.Contains(text, `routes{table="/subscriptions/s/b"} 398`) {
+		if text := told(); strings.Contains(text, "tokens_remaining{") ||
+			strings.Contains(text, `"/subscriptions/s/a"`) ||
+			!strings.Contains(text, `routes{table="/subscriptions/s/b"} 398`) {
 			t.Errorf("after an hour:\n%s", text)
 		}
 	})
 }
 
-// TestOwn: a change that the keeper has made itself wakes nobody; one in another call, or by nobody known, does.
+// TestOwn: a change that the keeper has made itself wakes nobody; one in another call, or by nobody
+// known, does.
 func TestOwn(t *testing.T) {
 	own := func(call string, identities []string, id arm.ID) bool {
-		return call == "55555555-5555-5555-5555-555555555555" && slices.Contains(identities, "44444444-4444-4444-4444-444444444444")
+		return call == "55555555-5555-5555-5555-555555555555" &&
+			slices.Contains(identities, "44444444-4444-4444-4444-444444444444")
 	}
-	for _, name := range []string{"alert-common-schema.json", "alert-legacy-schema.json", "resource-write-success.json"} {
+	for _, name := range []string{"alert-common-schema.json", "alert-legacy-schema.json",
+		"resource-write-success.json"} {
 		body := string(fixture(t, name))
 		for what, c := range map[string]struct {
 			body string
@@ -398,7 +458,8 @@ func TestOwn(t *testing.T) {
 			"not told which": {strings.ReplaceAll(body, "correlationId", "correlation"), true},
 		} {
 			s, w := start(t, Options{Own: own})
-			if status, _, _ := call(t, s, http.MethodPost, "/events", "application/json", strings.NewReader(c.body)); status != http.StatusOK || (w.seen() > 0) != c.woke {
+			if status, _, _ := call(t, s, http.MethodPost, "/events", "application/json",
+				strings.NewReader(c.body)); status != http.StatusOK || (w.seen() > 0) != c.woke {
 				t.Errorf("%s, %s: HTTP %d, %d resources", name, what, status, w.seen())
 			}
 		}

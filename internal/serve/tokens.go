@@ -28,7 +28,9 @@ type said struct {
 
 func newTokens() *tokens {
 	return &tokens{
-		desc: prometheus.NewDesc("routekeeper_arm_tokens_remaining", "Tokens that Azure said were left within the last two minutes, by subscription and kind: reads, writes or deletes.",
+		desc: prometheus.NewDesc("routekeeper_arm_tokens_remaining", "Tokens that Azure said "+
+			"were left within the last two minutes, by subscription and kind: reads, writes or "+
+			"deletes.",
 			[]string{"subscription", "kind"}, nil),
 		said: map[[2]string]said{},
 	}
@@ -53,6 +55,7 @@ func (t *tokens) Collect(to chan<- prometheus.Metric) {
 			delete(t.said, of)
 			continue
 		}
-		to <- prometheus.MustNewConstMetric(t.desc, prometheus.GaugeValue, float64(s.left), of[:]...)
+		to <- prometheus.MustNewConstMetric(t.desc, prometheus.GaugeValue, float64(s.left),
+			of[:]...)
 	}
 }

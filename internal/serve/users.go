@@ -62,7 +62,9 @@ func (u *users) load() error {
 		return fmt.Errorf("%s: %w", u.file, err)
 	}
 	u.hashes, u.read, u.known = hashes, info.ModTime(), map[[sha256.Size]byte]bool{}
-	u.slowest = slices.MaxFunc(slices.Collect(maps.Values(hashes)), func(a, b []byte) int { return cmp.Compare(cost(a), cost(b)) })
+	u.slowest = slices.MaxFunc(slices.Collect(maps.Values(hashes)), func(a, b []byte) int {
+		return cmp.Compare(cost(a), cost(b))
+	})
 	return nil
 }
 
@@ -85,7 +87,8 @@ func parseUsers(raw []byte) (map[string][]byte, error) {
 			return nil, fmt.Errorf("line %d: expected name:hash", n)
 		}
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil || len(hash) != 60 {
-			return nil, fmt.Errorf("line %d: the password of %s is not a bcrypt hash; htpasswd -B writes one", n, name)
+			return nil, fmt.Errorf("line %d: the password of %s is not a bcrypt hash; htpasswd "+
+				"-B writes one", n, name)
 		}
 		if hashes[name] != nil {
 			return nil, fmt.Errorf("line %d: a second %s", n, name)
@@ -96,7 +99,8 @@ func parseUsers(raw []byte) (map[string][]byte, error) {
 		return nil, err
 	}
 	if len(hashes) == 0 {
-		return nil, fmt.Errorf("the file has no users; expected lines of NAME:HASH, as htpasswd -B writes them")
+		return nil, fmt.Errorf("the file has no users; expected lines of NAME:HASH, as htpasswd " +
+			"-B writes them")
 	}
 	return hashes, nil
 }
@@ -116,7 +120,8 @@ func (u *users) again() {
 		err = u.load()
 	}
 	if err != nil {
-		u.log.Error("the users file has a mistake; the previous users stay in use", "error", err.Error())
+		u.log.Error("the users file has a mistake; the previous users stay in use", "error",
+			err.Error())
 		return
 	}
 	u.log.Info("the users file was reloaded", "users", len(u.hashes))

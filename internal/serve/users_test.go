@@ -21,7 +21,8 @@ func hashOf(t testing.TB, password string) string {
 	return string(hash)
 }
 
-// TestUsers: a file is read again when it has changed, one with a mistake is not taken, and what was right before is not so for ever.
+// TestUsers: a file is read again when it has changed, one with a mistake is not taken, and what
+// was right before is not so for ever.
 func TestUsers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users")
 	at := time.Now().Add(-time.Hour)
@@ -30,7 +31,8 @@ func TestUsers(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		at = at.Add(time.Minute) // the clock of a file system may stand still for longer than a test
+		// the clock of a file system may stand still for longer than a test
+		at = at.Add(time.Minute)
 		if err := os.Chtimes(file, at, at); err != nil {
 			t.Fatal(err)
 		}
@@ -68,14 +70,16 @@ func TestUsers(t *testing.T) {
 	know("ada", "second", true)
 }
 
-// TestUsersTime: how long an answer takes does not tell who is in the file, and nobody is compared for whoever has gone.
+// TestUsersTime: how long an answer takes does not tell who is in the file, and nobody is compared
+// for whoever has gone.
 func TestUsersTime(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users")
 	slow, err := bcrypt.GenerateFromPassword([]byte("x"), bcrypt.MinCost+1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte("ada:"+hashOf(t, "first")+"\neve:"+string(slow)+"\nbob:"+hashOf(t, "third")+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("ada:"+hashOf(t, "first")+"\neve:"+string(slow)+"\nbob:"+
+		hashOf(t, "third")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	u, err := newUsers(file, slog.New(slog.DiscardHandler))
@@ -104,19 +108,23 @@ func TestUsersFileMistakes(t *testing.T) {
 		":" + good:                               "line 1: expected name:hash",
 		"ada:$apr1$x$y":                          "line 1: the password of ada is not a bcrypt hash",
 		"ada:" + good + "\n\nada:" + good + "\n": "line 3: a second ada",
-		"ada:" + good[:len(good)-1]:              "line 1: the password of ada is not a bcrypt hash",
+		"ada:" + good[:len(
+			good)-1]: "line 1: the password of ada is not a bcrypt hash",
 		"# nobody yet\n" + strings.Repeat("\n", 9): "the file has no users",
 	} {
 		if _, err := parseUsers([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
-	if _, err := Start(Options{Address: "127.0.0.1:0", Auth: Auth{UsersFile: filepath.Join(t.TempDir(), "none")}, Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics()}, &woken{}); err == nil {
+	if _, err := Start(Options{Address: "127.0.0.1:0",
+		Auth: Auth{UsersFile: filepath.Join(t.TempDir(), "none")}, Log: slog.New(
+			slog.DiscardHandler), Metrics: NewMetrics()}, &woken{}); err == nil {
 		t.Error("a file that is not there was taken")
 	}
 }
 
-// FuzzUsers: whatever stands in the file, it is read or refused in one line, and lets nobody in without a password.
+// FuzzUsers: whatever stands in the file, it is read or refused in one line, and lets nobody in
+// without a password.
 func FuzzUsers(f *testing.F) {
 	f.Add("ada:$2y$04$abcdefghijklmnopqrstuuDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDD")
 	f.Add("ada:x\neve")

@@ -89,7 +89,8 @@ func (w *waits) round(r keeper.Round, checked []string, began time.Time) {
 		case !slices.Contains(r.Kept, key.cluster):
 			delete(w.since, key)
 		case !slices.Contains(checked, key.cluster):
-		case has(r, key.cluster, finding.ReadFailed, finding.AzureUnreachable): // not read: it still waits
+		// not read: it still waits
+		case has(r, key.cluster, finding.ReadFailed, finding.AzureUnreachable):
 		default:
 			delete(w.since, key) // made, or no longer needed
 		}
@@ -113,6 +114,7 @@ func (w *waits) observe(c plan.Change, configs []v1alpha1.ClusterRoutes, took ti
 func guards(configs []v1alpha1.ClusterRoutes, c plan.Change) bool {
 	return slices.ContainsFunc(configs, func(config v1alpha1.ClusterRoutes) bool {
 		names := func(g v1alpha1.GuardedSubnet) bool { return c.Resource.Equal(arm.ID(g.SubnetID)) }
-		return config.Metadata.Name == c.Cluster && slices.ContainsFunc(config.Spec.Guard.Subnets, names)
+		return config.Metadata.Name == c.Cluster && slices.ContainsFunc(config.Spec.Guard.Subnets,
+			names)
 	})
 }

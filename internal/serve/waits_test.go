@@ -39,7 +39,8 @@ func measured(t *testing.T, r *prometheus.Registry) []string {
 			for _, l := range m.GetLabel() {
 				kind = l.GetValue() + ": "
 			}
-			all = append(all, fmt.Sprintf("%s %s%d in %.0f s", f.GetName()[len("routekeeper_"):], kind, h.GetSampleCount(), h.GetSampleSum()))
+			all = append(all, fmt.Sprintf("%s %s%d in %.0f s", f.GetName()[len("routekeeper_"):],
+				kind, h.GetSampleCount(), h.GetSampleSum()))
 		}
 	}
 	slices.Sort(all)
@@ -55,10 +56,12 @@ func TestWaits(t *testing.T) {
 	config := v1alpha1.ClusterRoutes{Metadata: v1alpha1.Metadata{Name: "shop"}}
 	config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: subnets + "APPGW"}}
 	associate := func(subnet string, state plan.OutcomeState) plan.Outcome {
-		return plan.Outcome{State: state, Change: plan.Change{Cluster: "shop", Verb: plan.Associate, Resource: arm.ID(subnets + subnet), New: &plan.Value{RouteTable: "/t"}}}
+		return plan.Outcome{State: state, Change: plan.Change{Cluster: "shop", Verb: plan.Associate,
+			Resource: arm.ID(subnets + subnet), New: &plan.Value{RouteTable: "/t"}}}
 	}
 	route := func(verb plan.Verb, name, prefix string, state plan.OutcomeState) plan.Outcome {
-		return plan.Outcome{State: state, Change: plan.Change{Cluster: "shop", Verb: verb, Resource: "/t", Route: name, New: &plan.Value{AddressPrefix: prefix}}}
+		return plan.Outcome{State: state, Change: plan.Change{Cluster: "shop", Verb: verb,
+			Resource: "/t", Route: name, New: &plan.Value{AddressPrefix: prefix}}}
 	}
 	repaired := route(plan.Update, "b", "10.244.1.0/24", plan.Done)
 	repaired.Repair = true
@@ -76,37 +79,52 @@ func TestWaits(t *testing.T) {
 		checks []check
 		want   []string
 	}{
-		"made at once":                {[]check{{at: 10, changes: []plan.Outcome{associate("nodes", plan.Done)}}}, []string{"repair_seconds node-subnet: 1 in 5 s"}},
-		"after an event":              {[]check{{at: 10, asked: 8, changes: []plan.Outcome{associate("appgw", plan.Done)}}}, []string{"repair_seconds guarded-subnet: 1 in 7 s"}},
-		"not held up by other writes": {[]check{{at: 0, changes: []plan.Outcome{early}}}, []string{"repair_seconds node-subnet: 1 in 2 s"}},
+		"made at once": {
+			[]check{{at: 10, changes: []plan.Outcome{associate("nodes", plan.Done)}}}, []string{
+				"repair_seconds node-subnet: 1 in 5 s"}},
+		"after an event": {
+			[]check{{at: 10, asked: 8, changes: []plan.Outcome{associate("appgw", plan.Done)}}},
+			[]string{"repair_seconds guarded-subnet: 1 in 7 s"}},
+		"not held up by other writes": {[]check{{at: 0, changes: []plan.Outcome{early}}},
+			[]string{"repair_seconds node-subnet: 1 in 2 s"}},
 		"it failed before": {[]check{
 			{at: 10, changes: []plan.Outcome{associate("nodes", plan.Failed)}},
 			{at: 20, changes: []plan.Outcome{associate("nodes", plan.Skipped)}},
 			{at: 30, changes: []plan.Outcome{associate("nodes", plan.Done)}},
 		}, []string{"repair_seconds node-subnet: 1 in 25 s"}},
 		"it was not seen meanwhile, and another cluster was checked": {[]check{
-			{at: 10, changes: []plan.Outcome{associate("nodes", plan.Failed)}}, {at: 20, findings: unread}, {at: 25, of: []string{"play"}},
+			{at: 10, changes: []plan.Outcome{associate("nodes", plan.Failed)}}, {at: 20,
+				findings: unread}, {at: 25, of: []string{"play"}},
 			{at: 30, changes: []plan.Outcome{associate("nodes", plan.Done)}},
 		}, []string{"repair_seconds node-subnet: 1 in 25 s"}},
 		"somebody else did it, and it is lost again": {[]check{
-			{at: 10, changes: []plan.Outcome{associate("nodes", plan.Failed)}}, {at: 20, changes: []plan.Outcome{associate("nodes", plan.Obsolete)}},
-			{at: 30, changes: []plan.Outcome{associate("nodes", plan.Failed)}}, {at: 40}, {at: 50, changes: []plan.Outcome{associate("nodes", plan.Done)}},
+			{at: 10, changes: []plan.Outcome{associate("nodes", plan.Failed)}}, {at: 20,
+				changes: []plan.Outcome{associate("nodes", plan.Obsolete)}},
+			{at: 30, changes: []plan.Outcome{associate("nodes", plan.Failed)}}, {at: 40}, {at: 50,
+				changes: []plan.Outcome{associate("nodes", plan.Done)}},
 		}, []string{"repair_seconds node-subnet: 1 in 5 s"}},
 		"made while something else is not seen, and lost again": {[]check{
-			{at: 10, changes: []plan.Outcome{associate("nodes", plan.Done)}, findings: unread}, {at: 100, changes: []plan.Outcome{associate("nodes", plan.Done)}, findings: unread},
+			{at: 10, changes: []plan.Outcome{associate("nodes", plan.Done)}, findings: unread}, {
+				at: 100, changes: []plan.Outcome{associate("nodes", plan.Done)}, findings: unread},
 		}, []string{"repair_seconds node-subnet: 2 in 10 s"}},
 		"paused": {[]check{
-			{at: 10, changes: []plan.Outcome{associate("nodes", plan.Planned)}, findings: paused}, {at: 1000, changes: []plan.Outcome{associate("nodes", plan.Done)}},
+			{at: 10, changes: []plan.Outcome{associate("nodes", plan.Planned)}, findings: paused}, {
+				at: 1000, changes: []plan.Outcome{associate("nodes", plan.Done)}},
 		}, []string{"repair_seconds node-subnet: 1 in 5 s"}},
 		"routes": {[]check{
-			{at: 10, changes: []plan.Outcome{route(plan.Create, "a", "10.244.0.0/24", plan.Failed), repaired}},
-			{at: 20, changes: []plan.Outcome{route(plan.Create, "a-1", "10.244.0.0/24", plan.Done), route(plan.Update, "c", "10.244.2.0/24", plan.Done)}},
+			{at: 10, changes: []plan.Outcome{route(plan.Create, "a", "10.244.0.0/24", plan.Failed),
+				repaired}},
+			{at: 20, changes: []plan.Outcome{route(plan.Create, "a-1", "10.244.0.0/24", plan.Done),
+				route(plan.Update, "c", "10.244.2.0/24", plan.Done)}},
 		}, []string{"node_routed_seconds 2 in 20 s", "repair_seconds target: 1 in 5 s"}},
 	} {
 		r := prometheus.NewRegistry()
 		w := newWaits(r)
 		for _, c := range c.checks {
-			round := keeper.Round{Kept: []string{"shop", "play"}, Of: c.of, Configs: []v1alpha1.ClusterRoutes{config}, Started: at(c.at), Elapsed: 5 * time.Second, Changes: c.changes, Findings: c.findings}
+			round := keeper.Round{Kept: []string{"shop", "play"}, Of: c.of,
+				Configs: []v1alpha1.ClusterRoutes{
+					config}, Started: at(c.at), Elapsed: 5 * time.Second, Changes: c.changes,
+				Findings: c.findings}
 			began := round.Started
 			if c.asked > 0 {
 				began = at(c.asked)
@@ -122,8 +140,10 @@ func TestWaits(t *testing.T) {
 // TestWaitsForget: what a cluster waits for goes with it.
 func TestWaitsForget(t *testing.T) {
 	w := newWaits(prometheus.NewRegistry())
-	change := plan.Outcome{State: plan.Failed, Change: plan.Change{Cluster: "shop", Verb: plan.Associate, Resource: "/s", New: &plan.Value{}}}
-	w.round(keeper.Round{Kept: []string{"shop"}, Changes: []plan.Outcome{change}}, []string{"shop"}, time.Now())
+	change := plan.Outcome{State: plan.Failed, Change: plan.Change{Cluster: "shop",
+		Verb: plan.Associate, Resource: "/s", New: &plan.Value{}}}
+	w.round(keeper.Round{Kept: []string{"shop"}, Changes: []plan.Outcome{change}}, []string{"shop"},
+		time.Now())
 	if len(w.since) != 1 {
 		t.Error(w.since)
 	}
@@ -142,10 +162,12 @@ func TestWaitsOfKeeper(t *testing.T) {
 		p.told = m.Round
 		p.keep()
 		time.Sleep(25 * time.Second)
-		if got, want := measured(t, m.registry), []string{"node_routed_seconds 3 in 3 s"}; !slices.Equal(got, want) {
+		if got, want := measured(t, m.registry), []string{
+			"node_routed_seconds 3 in 3 s"}; !slices.Equal(got, want) {
 			t.Errorf("after the start: %q, want %q", got, want)
 		}
-		slow := emulator.Fault{Method: http.MethodPut, Path: "routeTables", Slow: 90, Principal: emulatortest.Keeper.Name}
+		slow := emulator.Fault{Method: http.MethodPut, Path: "routeTables", Slow: 90,
+			Principal: emulatortest.Keeper.Name}
 		if _, err := p.e.Inject(slow); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +186,8 @@ func TestWaitsOfKeeper(t *testing.T) {
 		p.strip(p.demo.NodeSubnet, p.demo.GatewaySubnet)
 		time.Sleep(5 * time.Minute)
 		got := strings.Join(measured(t, m.registry), ", ")
-		for _, pattern := range []string{`node-subnet: 1 in [1-5] s`, `guarded-subnet: 1 in [1-9] s`, `target: 3 in 2[78]\d s`} {
+		for _, pattern := range []string{`node-subnet: 1 in [1-5] s`,
+			`guarded-subnet: 1 in [1-9] s`, `target: 3 in 2[78]\d s`} {
 			if !regexp.MustCompile(pattern).MatchString(got) {
 				t.Errorf("%s lacks %s", got, pattern)
 			}

@@ -1,5 +1,5 @@
-// Package topic explains the network plugins of AKS and what goes with them, for routekeeper explain and
-// docs/networking.md. It holds texts, and decides nothing.
+// Package topic explains the network plugins of AKS and what goes with them, for routekeeper
+// explain and docs/networking.md. It holds texts, and decides nothing.
 package topic
 
 import (
@@ -58,7 +58,8 @@ func (t Topic) Plain() string {
 func Page() string {
 	var b strings.Builder
 	b.WriteString("# Networking of AKS, explained\n\n" +
-		"What `routekeeper explain TOPIC` prints. The facts and their sources are in [azure.md](azure.md).\n")
+		"What `routekeeper explain TOPIC` prints. The facts and their sources are in " +
+		"[azure.md](azure.md).\n")
 	for _, t := range All() {
 		fmt.Fprintf(&b, "\n## %s: %s\n\n%s", t.Name, t.Title, t.Text)
 	}

@@ -25,7 +25,8 @@ var plenty = emulator.Bucket{Size: 1e9, PerSecond: 1e9}
 // TestAgreesWithEmulator: on random networks, both selections say the same of every route of every
 // network interface, with and without a table, on both sides of a peering, and of where packets go.
 func TestAgreesWithEmulator(t *testing.T) {
-	e, err := emulator.New(emulator.Options{Buckets: emulator.Buckets{Reads: plenty, Writes: plenty}})
+	e, err := emulator.New(emulator.Options{
+		Buckets: emulator.Buckets{Reads: plenty, Writes: plenty}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,17 +42,23 @@ func TestAgreesWithEmulator(t *testing.T) {
 		of := func(kind, name string) arm.ID {
 			return group + arm.ID("/providers/Microsoft.Network/"+kind+"/"+name)
 		}
-		own, hub, rt, watcher := of("virtualNetworks", "own"), of("virtualNetworks", "hub"), of("routeTables", "rt"), of("networkWatchers", "watcher")
+		own, hub, rt, watcher := of("virtualNetworks", "own"), of("virtualNetworks",
+			"hub"), of("routeTables", "rt"), of("networkWatchers", "watcher")
 		put := func(id arm.ID, properties object) {
 			t.Helper()
-			if err := c.Put(id, api, object{"location": "westeurope", "properties": properties}); err != nil {
+			if err := c.Put(id, api,
+				object{"location": "westeurope", "properties": properties}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		space := rapid.SampledFrom([][]any{{"10.42.0.0/16"}, {"10.0.0.0/8"}, {"192.168.0.0/16", "10.42.0.0/16"}, {"172.20.0.0/16"}}).Draw(t, "space")
+		space := rapid.SampledFrom([][]any{{"10.42.0.0/16"}, {"10.0.0.0/8"},
+			{"192.168.0.0/16", "10.42.0.0/16"}, {"172.20.0.0/16"}}).Draw(t, "space")
 		first := netip.MustParsePrefix(space[0].(string)).Addr()
 		put(group, object{})
-		put(hub, object{"addressSpace": object{"addressPrefixes": []any{"100.64.0.0/16", "198.51.100.0/24"}}, "subnets": []any{object{"name": "s", "properties": object{"addressPrefix": "100.64.0.0/24"}}}})
+		put(hub, object{"addressSpace": object{"addressPrefixes": []any{"100.64.0.0/16",
+			"198.51.100.0/24"}},
+			"subnets": []any{object{"name": "s",
+				"properties": object{"addressPrefix": "100.64.0.0/24"}}}})
 		var routes []any
 		seen := map[netip.Prefix]bool{}
 		for i := range rapid.IntRange(0, 12).Draw(t, "routes") {
@@ -60,7 +67,9 @@ func TestAgreesWithEmulator(t *testing.T) {
 				continue
 			}
 			seen[p] = true
-			properties := object{"addressPrefix": p.String(), "nextHopType": rapid.SampledFrom([]string{"VirtualAppliance", "None", "Internet", "VnetLocal", "VirtualNetworkGateway"}).Draw(t, "hop")}
+			properties := object{"addressPrefix": p.String(),
+				"nextHopType": rapid.SampledFrom([]string{"VirtualAppliance", "None", "Internet",
+					"VnetLocal", "VirtualNetworkGateway"}).Draw(t, "hop")}
 			if properties["nextHopType"] == "VirtualAppliance" {
 				properties["nextHopIpAddress"] = fmt.Sprintf("10.42.0.%d", 4+i)
 			}
@@ -72,14 +81,20 @@ func TestAgreesWithEmulator(t *testing.T) {
 			first = first.Next()
 		}
 		put(own, object{"addressSpace": object{"addressPrefixes": space}, "subnets": []any{
-			object{"name": "s", "properties": object{"addressPrefix": tabled.String(), "routeTable": object{"id": string(rt)}}},
-			object{"name": "bare", "properties": object{"addressPrefix": netip.PrefixFrom(first, 24).String()}},
+			object{"name": "s", "properties": object{"addressPrefix": tabled.String(),
+				"routeTable": object{"id": string(rt)}}},
+			object{"name": "bare",
+				"properties": object{"addressPrefix": netip.PrefixFrom(first, 24).String()}},
 		}})
 		if rapid.Bool().Draw(t, "peered") {
 			access := rapid.Bool().Draw(t, "access")
-			put(own.Child("virtualNetworkPeerings", "to-hub"), object{"remoteVirtualNetwork": object{"id": string(hub)}, "allowVirtualNetworkAccess": access})
+			put(own.Child("virtualNetworkPeerings", "to-hub"),
+				object{"remoteVirtualNetwork": object{"id": string(hub)},
+					"allowVirtualNetworkAccess": access})
 			if rapid.Bool().Draw(t, "connected") {
-				put(hub.Child("virtualNetworkPeerings", "to-own"), object{"remoteVirtualNetwork": object{"id": string(own)}, "allowVirtualNetworkAccess": true})
+				put(hub.Child("virtualNetworkPeerings", "to-own"),
+					object{"remoteVirtualNetwork": object{"id": string(own)},
+						"allowVirtualNetworkAccess": true})
 			}
 		}
 		put(watcher, object{})
@@ -91,9 +106,11 @@ func TestAgreesWithEmulator(t *testing.T) {
 				t.Fatalf("%s", raw)
 			}
 		}
-		for i, subnet := range []arm.ID{own.Child("subnets", "s"), own.Child("subnets", "bare"), hub.Child("subnets", "s")} {
+		for i, subnet := range []arm.ID{own.Child("subnets", "s"), own.Child("subnets", "bare"),
+			hub.Child("subnets", "s")} {
 			nic := of("networkInterfaces", fmt.Sprint("nic", i))
-			put(nic, object{"ipConfigurations": []any{object{"name": "c", "properties": object{"subnet": object{"id": string(subnet)}}}}})
+			put(nic, object{"ipConfigurations": []any{
+				object{"name": "c", "properties": object{"subnet": object{"id": string(subnet)}}}}})
 			effective, err := trace.Effective(s, subnet, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -120,14 +137,16 @@ func agree(t *rapid.T, c *emulator.Client, nic, watcher arm.ID, effective *trace
 	}
 	var theirs, ours []string
 	for _, r := range answer.Value {
-		theirs = append(theirs, fmt.Sprint(r.Source, r.AddressPrefix, r.NextHopType, r.NextHopIPAddress, r.State == "Active"))
+		theirs = append(theirs, fmt.Sprint(r.Source, r.AddressPrefix, r.NextHopType,
+			r.NextHopIPAddress, r.State == "Active"))
 	}
 	for _, r := range effective.All {
 		hop := []string{}
 		if r.Hop.IsValid() {
 			hop = append(hop, r.Hop.String())
 		}
-		ours = append(ours, fmt.Sprint(r.Source, []string{r.Prefix.String()}, r.HopType, hop, r.Active))
+		ours = append(ours, fmt.Sprint(r.Source, []string{r.Prefix.String()}, r.HopType, hop,
+			r.Active))
 	}
 	slices.Sort(theirs)
 	slices.Sort(ours)
@@ -141,7 +160,9 @@ func agree(t *rapid.T, c *emulator.Client, nic, watcher arm.ID, effective *trace
 	}
 	for range 5 {
 		to := drawPrefix(t).Addr()
-		body, err := json.Marshal(object{"targetResourceId": string(nic), "sourceIPAddress": made.Configs[0].Address.String(), "destinationIPAddress": to.String()})
+		body, err := json.Marshal(object{"targetResourceId": string(nic),
+			"sourceIPAddress":      made.Configs[0].Address.String(),
+			"destinationIPAddress": to.String()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +176,8 @@ func agree(t *rapid.T, c *emulator.Client, nic, watcher arm.ID, effective *trace
 		if route.Hop.IsValid() {
 			hop = route.Hop.String()
 		}
-		if !found || route.HopType != next.NextHopType || hop != next.NextHopIPAddress || (route.Table != "") != (next.RouteTableID != "System Route") {
+		if !found || route.HopType != next.NextHopType || hop != next.NextHopIPAddress ||
+			(route.Table != "") != (next.RouteTableID != "System Route") {
 			t.Fatalf("%s: ours %s, theirs %s", to, route, raw)
 		}
 	}
@@ -163,6 +185,8 @@ func agree(t *rapid.T, c *emulator.Client, nic, watcher arm.ID, effective *trace
 
 func drawPrefix(t *rapid.T) netip.Prefix {
 	first := rapid.SampledFrom([]byte{10, 10, 100, 172, 192, 198, 20}).Draw(t, "first")
-	addr := netip.AddrFrom4([4]byte{first, rapid.SampledFrom([]byte{0, 20, 42, 51, 64, 168}).Draw(t, "second"), byte(rapid.IntRange(0, 3).Draw(t, "third")), byte(rapid.IntRange(0, 255).Draw(t, "fourth"))})
+	addr := netip.AddrFrom4([4]byte{first, rapid.SampledFrom([]byte{0, 20, 42, 51, 64, 168}).Draw(t,
+		"second"), byte(rapid.IntRange(0, 3).Draw(t, "third")),
+		byte(rapid.IntRange(0, 255).Draw(t, "fourth"))})
 	return netip.PrefixFrom(addr, rapid.IntRange(0, 32).Draw(t, "bits")).Masked()
 }

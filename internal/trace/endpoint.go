@@ -73,12 +73,16 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 	switch {
 	case len(all) == 0 && word == "pod":
 		why := "which was not read"
-		if unseen := t.unseenKubernetes(func(*inventory.Cluster) bool { return true }); len(unseen) > 0 {
+		if unseen := t.unseenKubernetes(func(*inventory.Cluster) bool {
+			return true
+		}); len(unseen) > 0 {
 			why += " (" + strings.Join(unseen, "; ") + ")"
 		}
-		return Endpoint{}, fmt.Errorf("%s: pods have names only in Kubernetes, %s: give the pod's address", text, why)
+		return Endpoint{}, fmt.Errorf("%s: pods have names only in Kubernetes, %s: give the "+
+			"pod's address", text, why)
 	case len(found) == 0 && len(far) > 0:
-		return Endpoint{}, fmt.Errorf("%s is in %s, which cluster %s is not connected with: leave out "+
+		return Endpoint{}, fmt.Errorf("%s is in %s, which cluster %s is not connected with: "+
+			"leave out "+
 			"--cluster to search everywhere", text, far[0].place, t.view.cluster.ID.Name())
 	case len(found) == 0:
 		return Endpoint{}, fmt.Errorf("no %s is called %s%s", word, name, Near(name, names))
@@ -87,7 +91,8 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 		for _, n := range found {
 			places = append(places, n.place)
 		}
-		return Endpoint{}, fmt.Errorf("several are called %s: in %s: give an address, or choose one with --cluster", text, strings.Join(places, ", "))
+		return Endpoint{}, fmt.Errorf("several are called %s: in %s: give an address, or choose "+
+			"one with --cluster", text, strings.Join(places, ", "))
 	case found[0].missing != "":
 		return Endpoint{}, fmt.Errorf("%s %s", text, found[0].missing)
 	}
@@ -115,7 +120,8 @@ func split(text string) (at int, name string, err error) {
 		for _, k := range kinds {
 			forms = append(forms, k.form)
 		}
-		return 0, "", fmt.Errorf("%q is not an address, expected one such as 10.244.0.7, or %s", text, strings.Join(forms, ", "))
+		return 0, "", fmt.Errorf("%q is not an address, expected one such as 10.244.0.7, or %s",
+			text, strings.Join(forms, ", "))
 	}
 	return at, name, nil
 }
@@ -129,7 +135,8 @@ func (t *Tracer) podNames() []named {
 			continue
 		}
 		for _, p := range t.s.Kubernetes[key].Pods {
-			n := named{name: p.Namespace + "/" + p.Name, place: "cluster " + cluster.ID.Name(), owner: cluster.ID}
+			n := named{name: p.Namespace + "/" + p.Name, place: "cluster " + cluster.ID.Name(),
+				owner: cluster.ID}
 			n.What = "pod " + n.name
 			if p.Node != "" {
 				n.What += " on " + p.Node
@@ -151,7 +158,8 @@ func (t *Tracer) podNames() []named {
 
 // podPlace is where a pod has its address: behind a node of its cluster, or in a subnet.
 func (t *Tracer) podPlace(cluster *inventory.Cluster, p inventory.Pod) (behind, subnet arm.ID) {
-	if !p.HostNetwork && contains(cluster.PodCIDRs, p.Addresses[0]) && (cluster.Kubenet() || cluster.Overlay()) {
+	if !p.HostNetwork && contains(cluster.PodCIDRs, p.Addresses[0]) && (cluster.Kubenet() ||
+		cluster.Overlay()) {
 		return cluster.ID, ""
 	}
 	if s := subnetOf(t.s, t.clusterSubnets(cluster), p.Addresses[0]); s != nil {
@@ -185,9 +193,11 @@ func (t *Tracer) nodeNames() []named {
 			continue
 		}
 		seen[key] = true
-		n := named{name: name, place: "cluster " + node.Cluster.Name(), owner: node.Cluster, Endpoint: Endpoint{Addr: node.Addr, What: "node " + name}}
+		n := named{name: name, place: "cluster " + node.Cluster.Name(), owner: node.Cluster,
+			Endpoint: Endpoint{Addr: node.Addr, What: "node " + name}}
 		if node.lost {
-			n.missing = "is not where its route leads, at " + node.Addr.String() + ": its address is unknown"
+			n.missing = "is not where its route leads, at " + node.Addr.String() +
+				": its address is unknown"
 		}
 		if node.subnet != nil {
 			n.Subnet = node.subnet.ID
@@ -237,7 +247,9 @@ func (t *Tracer) machineNames() []named {
 		}
 		slices.Sort(names)
 		for _, name := range slices.Compact(names) {
-			n := named{name: name, place: nic.ID.ResourceGroup(), Endpoint: Endpoint{Addr: nic.Configs[0].Address, What: "vm " + name, Subnet: nic.Configs[0].Subnet}}
+			n := named{name: name, place: nic.ID.ResourceGroup(),
+				Endpoint: Endpoint{Addr: nic.Configs[0].Address, What: "vm " + name,
+					Subnet: nic.Configs[0].Subnet}}
 			if !n.Addr.IsValid() {
 				n.missing = "has no address"
 			}
@@ -279,7 +291,8 @@ func Near(name string, names []string) string {
 		}
 		return distance(name, other)
 	}
-	names = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(names))), func(n string) bool { return far(n) > max(2, len(name)/3) })
+	names = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(names))),
+		func(n string) bool { return far(n) > max(2, len(name)/3) })
 	slices.SortStableFunc(names, func(a, b string) int { return far(a) - far(b) })
 	if len(names) == 0 {
 		return ""

@@ -15,7 +15,8 @@ func namedShop(t *testing.T) *inventory.Snapshot {
 	gw := arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/shop-agw")
 	s.Subnets[gateway.Key()].Gateways = []arm.ID{gw}
 	vm := arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/jump-nic")
-	s.Interfaces[vm.Key()] = &inventory.Interface{Document: arm.Document{ID: vm}, Machine: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/jump",
+	s.Interfaces[vm.Key()] = &inventory.Interface{Document: arm.Document{ID: vm},
+		Machine: "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/jump",
 		Configs: []inventory.IPConfig{{Address: netip.MustParseAddr("10.0.3.9"), Subnet: bare}}}
 	nodeList, err := inventory.DecodeNodes([]byte(`{"kind":"List","items":[
 		{"kind":"Node","metadata":{"name":"n0"},"spec":{"podCIDRs":["10.244.0.0/24"]},"status":{"addresses":[{"type":"InternalIP","address":"10.0.1.4"}]}},
@@ -38,16 +39,24 @@ func namedShop(t *testing.T) *inventory.Snapshot {
 
 func TestResolve(t *testing.T) {
 	for text, want := range map[string]Endpoint{
-		"10.244.0.7":            {Addr: netip.MustParseAddr("10.244.0.7")},
-		"::ffff:10.244.0.7":     {Addr: netip.MustParseAddr("10.244.0.7")},
-		"pod/shop/web-1":        {Addr: netip.MustParseAddr("10.244.1.9"), What: "pod shop/web-1 on n1", Cluster: cluster},
-		"shop/web-1":            {Addr: netip.MustParseAddr("10.244.1.9"), What: "pod shop/web-1 on n1", Cluster: cluster},
-		"pod/kube-system/proxy": {Addr: netip.MustParseAddr("10.0.1.5"), What: "pod kube-system/proxy on n1", Subnet: nodes},
-		"node/n2":               {Addr: netip.MustParseAddr("10.0.1.6"), What: "node n2", Subnet: nodes},
-		"Gateway/SHOP-agw":      {Addr: netip.MustParseAddr("10.0.2.4"), What: "gateway shop-agw", Subnet: gateway},
-		"vm/jump":               {Addr: netip.MustParseAddr("10.0.3.9"), What: "vm jump", Subnet: bare},
-		"vm/jump-nic":           {Addr: netip.MustParseAddr("10.0.3.9"), What: "vm jump-nic", Subnet: bare},
-		"subnet/v/bare":         {Addr: netip.MustParseAddr("10.0.3.4"), What: "subnet v/bare", Subnet: bare},
+		"10.244.0.7":        {Addr: netip.MustParseAddr("10.244.0.7")},
+		"::ffff:10.244.0.7": {Addr: netip.MustParseAddr("10.244.0.7")},
+		"pod/shop/web-1": {Addr: netip.MustParseAddr("10.244.1.9"),
+			What: "pod shop/web-1 on n1", Cluster: cluster},
+		"shop/web-1": {Addr: netip.MustParseAddr("10.244.1.9"),
+			What: "pod shop/web-1 on n1", Cluster: cluster},
+		"pod/kube-system/proxy": {Addr: netip.MustParseAddr("10.0.1.5"),
+			What: "pod kube-system/proxy on n1", Subnet: nodes},
+		"node/n2": {Addr: netip.MustParseAddr("10.0.1.6"), What: "node n2",
+			Subnet: nodes},
+		"Gateway/SHOP-agw": {Addr: netip.MustParseAddr("10.0.2.4"), What: "gateway shop-agw",
+			Subnet: gateway},
+		"vm/jump": {Addr: netip.MustParseAddr("10.0.3.9"), What: "vm jump",
+			Subnet: bare},
+		"vm/jump-nic": {Addr: netip.MustParseAddr("10.0.3.9"), What: "vm jump-nic",
+			Subnet: bare},
+		"subnet/v/bare": {Addr: netip.MustParseAddr("10.0.3.4"), What: "subnet v/bare",
+			Subnet: bare},
 	} {
 		got, err := New(namedShop(t), Options{}).Resolve(text)
 		if err != nil || got != want {
@@ -71,11 +80,14 @@ func TestResolve(t *testing.T) {
 	}
 	s := namedShop(t)
 	s.Kubernetes = map[string]*inventory.Kubernetes{}
-	if _, err := New(s, Options{}).Resolve("shop/web-1"); err == nil || err.Error() != "shop/web-1: pods have names only in Kubernetes, which was not read: give the pod's address" {
+	if _, err := New(s, Options{}).Resolve("shop/web-1"); err == nil ||
+		err.Error() != "shop/web-1: pods have names only in Kubernetes, which was not read: give "+
+			"the pod's address" {
 		t.Error(err)
 	}
 	// Without Kubernetes nodes have the names of their machines.
-	if got, err := New(s, Options{}).Resolve("vm/aks-np-1-vmss000001"); err != nil || got.Addr.String() != "10.0.1.5" {
+	if got, err := New(s, Options{}).Resolve("vm/aks-np-1-vmss000001"); err != nil ||
+		got.Addr.String() != "10.0.1.5" {
 		t.Error(got, err)
 	}
 }
@@ -97,12 +109,15 @@ func TestResolveTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if there, _ := tracer.Ways(addr("10.0.1.4"), to); there.Verdict != Dropped || there.Why != "from subnet v/nodes the address 10.0.2.4 is in v/gateway, and not in a-twin/s" {
+	if there, _ := tracer.Ways(addr("10.0.1.4"), to); there.Verdict != Dropped ||
+		there.Why != "from subnet v/nodes the address 10.0.2.4 is in v/gateway, and not in a-twin/s" {
 		t.Errorf("%+v", there)
 	}
 	other := arm.ID("/subscriptions/s/resourceGroups/other/providers/Microsoft.Network/applicationGateways/shop-agw")
 	s.Subnets[bare.Key()].Gateways = []arm.ID{other}
-	if _, err := New(s, Options{}).Resolve("gateway/shop-agw"); err == nil || err.Error() != "several are called gateway/shop-agw: in other, g: give an address, or choose one with --cluster" {
+	if _, err := New(s, Options{}).Resolve("gateway/shop-agw"); err == nil ||
+		err.Error() != "several are called gateway/shop-agw: in other, g: give an address, or "+
+			"choose one with --cluster" {
 		t.Error(err)
 	}
 }
@@ -110,17 +125,33 @@ func TestResolveTwice(t *testing.T) {
 // TestNodes: a node is known from Kubernetes, else by its routes, else by its interface and what
 // other tables route to it.
 func TestNodes(t *testing.T) {
-	lost := func(s *inventory.Snapshot) { s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:1] }
+	lost := func(s *inventory.Snapshot) {
+		s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:1]
+	}
 	for name, tt := range map[string]struct {
 		change func(*inventory.Snapshot)
 		want   []string
 	}{
-		"by Kubernetes":                 {func(*inventory.Snapshot) {}, []string{"n0 (10.0.1.4) 10.244.0.0/24", "n1 (10.0.1.5) 10.244.1.0/24", "n2 (10.0.1.6) 10.244.2.0/24"}},
-		"by routes":                     {func(s *inventory.Snapshot) { s.Kubernetes, s.Interfaces = nil, nil }, []string{"10.0.1.4 10.244.0.0/24", "10.0.1.5 10.244.1.0/24"}},
-		"one route is lost, but copied": {func(s *inventory.Snapshot) { s.Kubernetes = nil; lost(s) }, []string{"10.0.1.4 10.244.0.0/24", "10.0.1.5 10.244.1.0/24"}},
-		"one route is lost": {func(s *inventory.Snapshot) { s.Kubernetes = nil; lost(s); delete(s.Tables, copied.Key()) },
+		"by Kubernetes": {func(*inventory.Snapshot) {},
+			[]string{"n0 (10.0.1.4) 10.244.0.0/24", "n1 (10.0.1.5) 10.244.1.0/24",
+				"n2 (10.0.1.6) 10.244.2.0/24"}},
+		"by routes": {func(s *inventory.Snapshot) {
+			s.Kubernetes, s.Interfaces = nil, nil
+		}, []string{"10.0.1.4 10.244.0.0/24", "10.0.1.5 10.244.1.0/24"}},
+		"one route is lost, but copied": {func(s *inventory.Snapshot) {
+			s.Kubernetes = nil
+			lost(s)
+		}, []string{"10.0.1.4 10.244.0.0/24", "10.0.1.5 10.244.1.0/24"}},
+		"one route is lost": {func(s *inventory.Snapshot) {
+			s.Kubernetes = nil
+			lost(s)
+			delete(s.Tables, copied.Key())
+		},
 			[]string{"10.0.1.4 10.244.0.0/24", "aks-np-1-vmss000001 (10.0.1.5) invalid Prefix"}},
-		"one route is lost, and its node gone": {func(s *inventory.Snapshot) { s.Kubernetes, s.Interfaces = nil, nil; lost(s) }, []string{"10.0.1.4 10.244.0.0/24"}},
+		"one route is lost, and its node gone": {func(s *inventory.Snapshot) {
+			s.Kubernetes, s.Interfaces = nil, nil
+			lost(s)
+		}, []string{"10.0.1.4 10.244.0.0/24"}},
 	} {
 		s := namedShop(t)
 		s.Clusters[cluster.Key()].NodeResourceGroup = "mc"

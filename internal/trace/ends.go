@@ -81,13 +81,17 @@ func (g *grid) place() (unseen []string) {
 			continue
 		}
 		if n.Pods.IsValid() || flat[n.Name].Addr.IsValid() {
-			g.from = append(g.from, sender{kind: podToPod, name: r.name, node: i, Endpoint: r.Endpoint, at: n.Addr, subnet: n.subnet, plain: r.plain})
+			g.from = append(g.from, sender{kind: podToPod, name: r.name, node: i,
+				Endpoint: r.Endpoint, at: n.Addr, subnet: n.subnet, plain: r.plain})
 		}
-		g.from = append(g.from, sender{kind: nodeToPod, name: r.name, node: i, Endpoint: Endpoint{Addr: n.Addr, Subnet: n.subnet.ID}, at: n.Addr, subnet: n.subnet, plain: true})
+		g.from = append(g.from, sender{kind: nodeToPod, name: r.name, node: i,
+			Endpoint: Endpoint{Addr: n.Addr, Subnet: n.subnet.ID}, at: n.Addr, subnet: n.subnet,
+			plain: true})
 	}
 	for _, subnet := range g.targets() {
 		a := inventory.FirstUsable(subnet.Prefixes[0])
-		g.from = append(g.from, sender{kind: subnetToPod, name: subnet.ID.Short(), node: -1, Endpoint: Endpoint{Addr: a, Subnet: subnet.ID}, at: a, subnet: subnet, plain: true})
+		g.from = append(g.from, sender{kind: subnetToPod, name: subnet.ID.Short(), node: -1,
+			Endpoint: Endpoint{Addr: a, Subnet: subnet.ID}, at: a, subnet: subnet, plain: true})
 	}
 	for _, why := range reasons {
 		const most = 4
@@ -126,12 +130,16 @@ func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 		}
 		for _, table := range tables {
 			for _, r := range table.Routes {
-				if r.Prefix.IsValid() && whole.Contains(r.Prefix.Addr()) && r.Prefix.Bits() > whole.Bits() && !taken[r.Prefix] {
-					return pods, fmt.Sprintf("only Kubernetes knows the node's pods: route %s in %s may lead to them, and to no node that is known", r.Name, table.ID.Short())
+				if r.Prefix.IsValid() && whole.Contains(r.Prefix.Addr()) &&
+					r.Prefix.Bits() > whole.Bits() && !taken[r.Prefix] {
+					return pods, fmt.Sprintf("only Kubernetes knows the node's pods: route %s in "+
+						"%s may lead to them, and to no node that is known", r.Name,
+						table.ID.Short())
 				}
 			}
 		}
-		for p := netip.PrefixFrom(whole.Masked().Addr(), inventory.NodeMask(whole)); whole.Contains(p.Addr()); p = next(p) {
+		for p := netip.PrefixFrom(whole.Masked().Addr(), inventory.NodeMask(whole)); whole.Contains(
+			p.Addr()); p = next(p) {
 			if !taken[p] {
 				return inventory.FirstUsable(p), ""
 			}
@@ -191,7 +199,8 @@ func (g *grid) targets() []*inventory.Subnet {
 		switch {
 		case slices.ContainsFunc(own, subnet.ID.Equal) || len(subnet.Prefixes) == 0:
 		case len(subnet.Gateways) > 0 && near[subnet.ID.Parent().Key()],
-			table != nil && !g.s.Elsewhere(table, g.cluster) && len(nodesIn([]*inventory.RouteTable{table}, g.cluster, prefixes)) > 0:
+			table != nil && !g.s.Elsewhere(table, g.cluster) &&
+				len(nodesIn([]*inventory.RouteTable{table}, g.cluster, prefixes)) > 0:
 			out = append(out, subnet)
 		}
 	}

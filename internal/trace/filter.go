@@ -49,7 +49,8 @@ type Ruling struct {
 // (network-security-group-how-it-works). Groups are stateful, so they do not judge answers.
 func (f *Filters) Judge(g *inventory.SecurityGroup, p Packet, inbound bool) Ruling {
 	ruling := func(d Decision, rule, format string, args ...any) Ruling {
-		return Ruling{Decision: d, Group: g.ID, Rule: rule, Inbound: inbound, Why: fmt.Sprintf(format, args...)}
+		return Ruling{Decision: d, Group: g.ID, Rule: rule, Inbound: inbound,
+			Why: fmt.Sprintf(format, args...)}
 	}
 	var unsure []match // rules before that may match as well
 	for _, rule := range g.Rules {
@@ -70,19 +71,26 @@ func (f *Filters) Judge(g *inventory.SecurityGroup, p Packet, inbound bool) Ruli
 		}
 		// A rule that may match first only matters if it decides differently; an unknown fact
 		// weighs more than an option that was not given.
-		slices.SortStableFunc(unsure, func(a, b match) int { return cmp.Compare(b.unknown, a.unknown) })
+		slices.SortStableFunc(unsure, func(a, b match) int {
+			return cmp.Compare(b.unknown, a.unknown)
+		})
 		for _, before := range unsure {
 			if before.rule.Allow == rule.Allow {
 				continue
 			}
 			if before.unknown != "" {
-				return ruling(Undecided, before.rule.Name, "rule %s of %s may match before %s, which %s it: %s", before.rule.Name, g.ID.Name(), rule.Name, verb, before.unknown)
+				return ruling(Undecided, before.rule.Name,
+					"rule %s of %s may match before %s, which %s it: %s", before.rule.Name,
+					g.ID.Name(), rule.Name, verb, before.unknown)
 			}
-			return ruling(Depends, before.rule.Name, "rule %s of %s concerns %s; everything else %s %s", before.rule.Name, g.ID.Name(), before.rule.traffic(), rule.Name, verb)
+			return ruling(Depends, before.rule.Name, "rule %s of %s concerns %s; everything else "+
+				"%s %s", before.rule.Name, g.ID.Name(), before.rule.traffic(), rule.Name, verb)
 		}
-		return ruling(decision, rule.Name, "rule %s of %s (priority %d) %s it", rule.Name, g.ID.Name(), rule.Priority, verb)
+		return ruling(decision, rule.Name, "rule %s of %s (priority %d) %s it", rule.Name,
+			g.ID.Name(), rule.Priority, verb)
 	}
-	return ruling(Undecided, "", "no rule of %s matches, and Azure's default rules are not in its document", g.ID.Name())
+	return ruling(Undecided, "", "no rule of %s matches, and Azure's default rules are not in "+
+		"its document", g.ID.Name())
 }
 
 // Pass says whether a packet passes the network security groups of an interface and of its subnet.
@@ -104,7 +112,8 @@ func (f *Filters) Pass(nic *inventory.Interface, p Packet, inbound bool) Ruling 
 	result := Ruling{Decision: Allowed, Inbound: inbound, Why: "no network security group applies"}
 	for _, id := range ids {
 		g := f.s.SecurityGroups[id.Key()]
-		r := Ruling{Decision: Undecided, Group: id, Inbound: inbound, Why: "network security group " + id.Name() + " was not read"}
+		r := Ruling{Decision: Undecided, Group: id, Inbound: inbound,
+			Why: "network security group " + id.Name() + " was not read"}
 		if g != nil {
 			r = f.Judge(g, p, inbound)
 		}
@@ -160,7 +169,9 @@ func isTrue(b bool) answer {
 }
 
 func (f *Filters) match(rule *inventory.SecurityRule, p Packet) match {
-	m := match{rule: (*securityRule)(rule), sure: min(matchProtocol(rule.Protocol, p.Protocol), matchPorts(rule.SourcePorts, p.FromPort, p.Protocol), matchPorts(rule.DestinationPorts, p.Port, p.Protocol))}
+	m := match{rule: (*securityRule)(rule), sure: min(matchProtocol(rule.Protocol, p.Protocol),
+		matchPorts(rule.SourcePorts, p.FromPort, p.Protocol), matchPorts(rule.DestinationPorts,
+			p.Port, p.Protocol))}
 	if m.sure == no {
 		return m
 	}
@@ -168,7 +179,8 @@ func (f *Filters) match(rule *inventory.SecurityRule, p Packet) match {
 		addr     netip.Addr
 		prefixes []string
 		groups   []arm.ID
-	}{{p.From, rule.Sources, rule.SourceGroups}, {p.To, rule.Destinations, rule.DestinationGroups}} {
+	}{{p.From, rule.Sources, rule.SourceGroups}, {p.To, rule.Destinations,
+		rule.DestinationGroups}} {
 		a, why := f.matchEnd(end.addr, end.prefixes, end.groups)
 		m.sure = min(m.sure, a)
 		if a == no {
@@ -195,7 +207,8 @@ func matchPorts(rule []string, port int, protocol string) answer {
 	if len(rule) == 0 {
 		return yes
 	}
-	hasPorts := protocol == "" || strings.EqualFold(protocol, "tcp") || strings.EqualFold(protocol, "udp")
+	hasPorts := protocol == "" || strings.EqualFold(protocol, "tcp") ||
+		strings.EqualFold(protocol, "udp")
 	result := no
 	for _, text := range rule {
 		from, to, isRange := strings.Cut(text, "-")
@@ -244,7 +257,8 @@ func (f *Filters) matchPrefix(a netip.Addr, text string) (answer, string) {
 	if b, err := netip.ParseAddr(text); err == nil {
 		return isTrue(a == b.Unmap()), ""
 	}
-	switch strings.ToLower(strings.ReplaceAll(text, "_", "")) { // the classic spelling has underscores
+	// the classic spelling has underscores
+	switch strings.ToLower(strings.ReplaceAll(text, "_", "")) {
 	case "virtualnetwork":
 		return f.inVirtualNetwork(a)
 	case "azureloadbalancer":

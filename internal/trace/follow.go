@@ -20,8 +20,10 @@ func (j *journey) follow(from Endpoint) Way {
 	}
 	to := j.way.To
 	for _, node := range j.nodesAt(at, subnet) {
-		if cluster := j.s.Cluster(node.Cluster); cluster != nil && contains(cluster.ServiceCIDRs, to) && len(j.subnetsOf(to)) == 0 {
-			return j.end(Unknown, "%s is in the service CIDR of cluster %s: the node sends it on to one of the service's pods, so trace to their addresses", to, cluster.ID.Name())
+		if cluster := j.s.Cluster(node.Cluster); cluster != nil &&
+			contains(cluster.ServiceCIDRs, to) && len(j.subnetsOf(to)) == 0 {
+			return j.end(Unknown, "%s is in the service CIDR of cluster %s: the node sends it on "+
+				"to one of the service's pods, so trace to their addresses", to, cluster.ID.Name())
 		}
 	}
 	for hops := range maxHops {
@@ -37,24 +39,31 @@ func (j *journey) follow(from Endpoint) Way {
 		}
 		route, found := routes.Lookup(to)
 		if !found {
-			return j.end(Dropped, "no route of subnet %s leads to %s", subnet.ID.Short(), j.called(to))
+			return j.end(Dropped, "no route of subnet %s leads to %s", subnet.ID.Short(),
+				j.called(to))
 		}
 		hop := j.step(at, "* in "+subnet.ID.Short(), "dropped")
 		if !j.general {
 			hop.Route, hop.Because = route.String(), routes.Because(to)
 		}
 		if tag, maybe := routes.tagged(to, route); maybe {
-			j.doubt = cmp.Or(j.doubt, fmt.Sprintf("whether %s takes it instead is not known: the prefixes of a service tag are not read", tag))
+			j.doubt = cmp.Or(j.doubt, fmt.Sprintf("whether %s takes it instead is not known: the "+
+				"prefixes of a service tag are not read", tag))
 		}
 		if route.HopType == HopNone {
-			return j.end(Dropped, "subnet %s has no better route to %s than %s", subnet.ID.Short(), j.called(to), route)
+			return j.end(Dropped, "subnet %s has no better route to %s than %s", subnet.ID.Short(),
+				j.called(to), route)
 		}
 		hop.What = "goes to " + route.Hop.String()
 		if route.Hop == at {
-			return j.end(Dropped, "the next hop is where it comes from: %s does not have %s", at, j.called(to))
+			return j.end(Dropped, "the next hop is where it comes from: %s does not have %s", at,
+				j.called(to))
 		}
 		denied := j.gate(at, subnet, false, hops == 0)
-		hop.What = map[string]string{HopInternet: "goes out to the internet", inventory.HopGateway: "goes to the virtual network gateway", HopLocal: "goes into the network", HopPeering: "goes into the network"}[route.HopType]
+		hop.What = map[string]string{HopInternet: "goes out to the internet",
+			inventory.HopGateway: "goes to the virtual network gateway",
+			HopLocal:             "goes into the network",
+			HopPeering:           "goes into the network"}[route.HopType]
 		hop.What = cmp.Or(hop.What, "goes to "+route.Hop.String())
 		switch {
 		case denied != "":
@@ -79,19 +88,23 @@ func (j *journey) follow(from Endpoint) Way {
 		case v == Unknown:
 			return j.end(Unknown, "the peered network of the next hop %s was not read", route.Hop)
 		case v != Delivered:
-			return j.end(v, "%s is in no network that subnet %s reaches directly", j.calledHop(route.Hop), subnet.ID.Short())
+			return j.end(v, "%s is in no network that subnet %s reaches directly",
+				j.calledHop(route.Hop), subnet.ID.Short())
 		case near == nil:
-			return j.end(Dropped, "no subnet of the network has the address of %s", j.calledHop(route.Hop))
+			return j.end(Dropped, "no subnet of the network has the address of %s",
+				j.calledHop(route.Hop))
 		case route.Hop == to:
 			return j.arrive(subnet, near)
 		case j.unused(route.Hop, near):
-			return j.end(Dropped, "the address of %s is unused: no network interface in subnet %s has it, and nothing else is there", j.calledHop(route.Hop), near.ID.Short())
+			return j.end(Dropped, "the address of %s is unused: no network interface in subnet "+
+				"%s has it, and nothing else is there", j.calledHop(route.Hop), near.ID.Short())
 		}
 		if why := j.enter(subnet, near, route.Hop); why != "" {
 			return j.end(Dropped, "%s", why)
 		}
 		if len(j.nodesAt(route.Hop, near)) == 0 {
-			return j.end(Leaves, "%s is not a cluster node: where it forwards the packet is unknown", route.Hop)
+			return j.end(Leaves,
+				"%s is not a cluster node: where it forwards the packet is unknown", route.Hop)
 		}
 		at, subnet = route.Hop, near
 	}
@@ -110,7 +123,8 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 			return ended(j.end(Unknown, "subnet %s was not read", from.Subnet.Short()))
 		}
 	case len(nodes) > 1:
-		return ended(j.end(Unknown, "%s is a pod's address on several nodes: %s", a, nodeNames(nodes)))
+		return ended(j.end(Unknown, "%s is a pod's address on several nodes: %s", a,
+			nodeNames(nodes)))
 	case len(nodes) == 1:
 		return j.leavePod(nodes[0])
 	default:
@@ -121,14 +135,17 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 			for i, s := range subnets {
 				names[i] = s.ID.Short()
 			}
-			return ended(j.end(Unknown, "%s lies in several subnets that overlap: %s", a, strings.Join(names, ", ")))
+			return ended(j.end(Unknown, "%s lies in several subnets that overlap: %s", a,
+				strings.Join(names, ", ")))
 		case len(subnets) == 1:
 			subnet = subnets[0]
 		default:
 			if c := j.clusterOfPod(a, from.Cluster, false); c != nil {
-				return ended(j.end(Unknown, "%s is a pod's address of cluster %s, but which node has it is not known", a, c.ID.Name()))
+				return ended(j.end(Unknown, "%s is a pod's address of cluster %s, but which node "+
+					"has it is not known", a, c.ID.Name()))
 			}
-			return ended(j.end(Unknown, "%s is neither in a subnet that was read nor a pod with a route", a))
+			return ended(j.end(Unknown, "%s is neither in a subnet that was read nor a pod with "+
+				"a route", a))
 		}
 	}
 	if c := j.clusterOfPod(to, j.to.Cluster, true); c != nil {
@@ -136,7 +153,9 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 		case learns == yes:
 			return ended(j.throughOverlay(a, subnet, c))
 		case learns == perhaps && !j.routed(subnet, to):
-			return ended(j.end(Unknown, "an Application Gateway reaches the overlay pods of %s by itself if an ingress controller drives it: whether one does is unknown", c.ID.Name()))
+			return ended(j.end(Unknown, "an Application Gateway reaches the overlay pods of %s "+
+				"by itself if an ingress controller drives it: whether one does is unknown",
+				c.ID.Name()))
 		}
 	}
 	if !j.answer {
@@ -154,7 +173,8 @@ func (j *journey) leavePod(node Node) (at netip.Addr, subnet *inventory.Subnet, 
 	a, to, cluster := j.way.From, j.way.To, j.s.Cluster(node.Cluster)
 	ended := func(Way) (netip.Addr, *inventory.Subnet, bool) { return netip.Addr{}, nil, true }
 	if node.subnet == nil {
-		return ended(j.end(Unknown, "the node %s is in none of the node subnets that were read", node))
+		return ended(j.end(Unknown, "the node %s is in none of the node subnets that were read",
+			node))
 	}
 	j.step(a, "pod *", "leaves by its node %s of cluster %s", node.Addr, node.Cluster.Name())
 	switch {
@@ -194,7 +214,9 @@ func (j *journey) hidden(a netip.Addr, subnet *inventory.Subnet, to netip.Addr) 
 // packet gets in.
 func (j *journey) enter(from, near *inventory.Subnet, at netip.Addr) string {
 	if !j.forwarded(from, near, j.way.Source) {
-		why := fmt.Sprintf("the peering of %s with %s does not allow forwarded traffic, and %s is not in %s", near.ID.Parent().Name(), from.ID.Parent().Name(), j.called(j.way.Source), from.ID.Parent().Name())
+		why := fmt.Sprintf("the peering of %s with %s does not allow forwarded traffic, and %s "+
+			"is not in %s", near.ID.Parent().Name(), from.ID.Parent().Name(),
+			j.called(j.way.Source), from.ID.Parent().Name())
 		if !j.answer {
 			return why
 		}
@@ -210,7 +232,8 @@ func (j *journey) enter(from, near *inventory.Subnet, at netip.Addr) string {
 // arrive is the arrival at the destination.
 func (j *journey) arrive(from, target *inventory.Subnet) Way {
 	if j.to.Subnet != "" && !j.to.Subnet.Equal(target.ID) {
-		return j.end(Dropped, "from subnet %s the address %s is in %s, and not in %s", from.ID.Short(), j.called(j.way.To), target.ID.Short(), j.to.Subnet.Short())
+		return j.end(Dropped, "from subnet %s the address %s is in %s, and not in %s",
+			from.ID.Short(), j.called(j.way.To), target.ID.Short(), j.to.Subnet.Short())
 	}
 	if why := j.enter(from, target, j.way.To); why != "" {
 		return j.end(Dropped, "%s", why)

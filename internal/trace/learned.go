@@ -24,10 +24,12 @@ func DecodeLearned(raw []byte) ([]Route, error) {
 		} `json:"value"`
 	}
 	if err := json.Unmarshal(raw, &doc); err != nil {
-		return nil, fmt.Errorf("expected what az network nic show-effective-route-table -o json prints: %w", err)
+		return nil, fmt.Errorf("expected what az network nic show-effective-route-table -o json "+
+			"prints: %w", err)
 	}
 	if doc.Value == nil {
-		return nil, fmt.Errorf("value: it is missing; expected what az network nic show-effective-route-table -o json prints")
+		return nil, fmt.Errorf("value: it is missing; expected what az network nic " +
+			"show-effective-route-table -o json prints")
 	}
 	var routes []Route
 	for i, r := range doc.Value {
@@ -40,7 +42,8 @@ func DecodeLearned(raw []byte) ([]Route, error) {
 				return nil, fmt.Errorf("value[%d].addressPrefix: %q is not a prefix", i, text)
 			}
 			// Azure shows the gateway's own addresses here, which are not hops inside the network.
-			routes = append(routes, Route{Prefix: p.Masked(), Source: Learned, HopType: inventory.HopGateway})
+			routes = append(routes, Route{Prefix: p.Masked(), Source: Learned,
+				HopType: inventory.HopGateway})
 		}
 	}
 	return routes, nil

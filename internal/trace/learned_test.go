@@ -13,7 +13,8 @@ func TestLearned(t *testing.T) {
 		{"addressPrefix":["10.0.0.0/16"],"disableBgpRoutePropagation":false,"nextHopIpAddress":[],"nextHopType":"VnetLocal","source":"Default","state":"Active"},
 		{"addressPrefix":["192.168.0.0/16","10.244.0.0/16"],"disableBgpRoutePropagation":false,"nextHopIpAddress":["10.0.255.4"],"nextHopType":"VirtualNetworkGateway","source":"VirtualNetworkGateway","state":"Active"},
 		{"addressPrefix":["10.244.1.0/24"],"nextHopIpAddress":["10.0.1.5"],"nextHopType":"VirtualAppliance","source":"User","state":"Active"}]}`))
-	if err != nil || len(routes) != 2 || routes[1].String() != "10.244.0.0/16 to VirtualNetworkGateway (learned by a gateway)" {
+	if err != nil || len(routes) != 2 ||
+		routes[1].String() != "10.244.0.0/16 to VirtualNetworkGateway (learned by a gateway)" {
 		t.Fatal(routes, err)
 	}
 	s := shop()
@@ -31,7 +32,8 @@ func TestLearned(t *testing.T) {
 	if got, _ := r.Lookup(netip.MustParseAddr("192.168.1.1")); err != nil || got.Source != System {
 		t.Error(got, err)
 	}
-	for _, bad := range []string{`[]`, `{}`, `{"value":[{"source":"VirtualNetworkGateway","addressPrefix":["x"]}]}`} {
+	for _, bad := range []string{`[]`, `{}`,
+		`{"value":[{"source":"VirtualNetworkGateway","addressPrefix":["x"]}]}`} {
 		if _, err := DecodeLearned([]byte(bad)); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", bad, err)
 		}

@@ -15,7 +15,8 @@ func TestAllLost(t *testing.T) {
 	const group = arm.ID("/subscriptions/s/resourceGroups/mc")
 	nic := func(s *inventory.Snapshot, instance, address string) *inventory.Interface {
 		id := group + "/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/" + arm.ID(instance) + "/networkInterfaces/nic"
-		n := &inventory.Interface{Document: arm.Document{ID: id}, Forwarding: true, Configs: []inventory.IPConfig{{Address: netip.MustParseAddr(address), Subnet: nodes}}}
+		n := &inventory.Interface{Document: arm.Document{ID: id}, Forwarding: true,
+			Configs: []inventory.IPConfig{{Address: netip.MustParseAddr(address), Subnet: nodes}}}
 		s.Interfaces[id.Key()] = n
 		return n
 	}
@@ -35,34 +36,72 @@ func TestAllLost(t *testing.T) {
 		says   []string // the counts first
 		unseen int
 	}{
-		"all is well": {func(s *inventory.Snapshot) { read(s); route(s, second, "10.0.1.5") }, []string{"6 pairs, 6 delivered, 0 dropped, 0 unknown"}, 0},
-		"a hop outside the node subnets": {func(s *inventory.Snapshot) { read(s); route(s, second, "10.0.9.4") }, []string{"6 pairs, 4 delivered, 0 dropped, 2 unknown",
-			"leaves 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: 10.0.9.4 is not a cluster node", "leaves 1 node to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: 10.0.9.4 is not a cluster node"}, 0},
-		"a hop in no subnet": {func(s *inventory.Snapshot) { read(s); route(s, second, "10.0.77.4") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown",
-			"dropped 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: no subnet of the network has the address of the next hop"}, 0},
-		"a hop in no network": {func(s *inventory.Snapshot) { read(s); route(s, second, "172.16.9.4") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown",
-			"dropped 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: the next hop is in no network"}, 0},
-		"another node's hop":  {func(s *inventory.Snapshot) { read(s); route(s, second, "10.0.1.4") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown", "-> aks-np-1-vmss000001: the next hop is where it comes from"}, 0},
-		"a route to nowhere":  {func(s *inventory.Snapshot) { read(s); route(s, second, "None") }, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown", "-> aks-np-1-vmss000001: subnet v/nodes has no better route"}, 0},
-		"an old route's name": {func(s *inventory.Snapshot) { read(s); route(s, "aks-np-1-vmss000001", "10.0.9.4") }, []string{"6 pairs, 4 delivered, 0 dropped, 2 unknown"}, 0},
+		"all is well": {func(s *inventory.Snapshot) { read(s); route(s, second, "10.0.1.5") },
+			[]string{"6 pairs, 6 delivered, 0 dropped, 0 unknown"}, 0},
+		"a hop outside the node subnets": {func(s *inventory.Snapshot) {
+			read(s)
+			route(s, second, "10.0.9.4")
+		}, []string{"6 pairs, 4 delivered, 0 dropped, 2 unknown",
+			"leaves 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: 10.0.9.4 is " +
+				"not a cluster node", "leaves 1 node to pod (answer: false) 10.0.1.4 -> " +
+				"aks-np-1-vmss000001: 10.0.9.4 is not a cluster node"}, 0},
+		"a hop in no subnet": {func(s *inventory.Snapshot) {
+			read(s)
+			route(s, second, "10.0.77.4")
+		}, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown",
+			"dropped 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: no subnet of " +
+				"the network has the address of the next hop"}, 0},
+		"a hop in no network": {func(s *inventory.Snapshot) {
+			read(s)
+			route(s, second, "172.16.9.4")
+		}, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown",
+			"dropped 1 pod to pod (answer: false) 10.0.1.4 -> aks-np-1-vmss000001: the next hop " +
+				"is in no network"}, 0},
+		"another node's hop": {func(s *inventory.Snapshot) {
+			read(s)
+			route(s, second, "10.0.1.4")
+		}, []string{"6 pairs, 4 delivered, 2 dropped, 0 unknown", "-> aks-np-1-vmss000001: the " +
+			"next hop is where it comes from"}, 0},
+		"a route to nowhere": {func(s *inventory.Snapshot) { read(s); route(s, second, "None") },
+			[]string{"6 pairs, 4 delivered, 2 dropped, 0 unknown",
+				"-> aks-np-1-vmss000001: subnet v/nodes has no better route"}, 0},
+		"an old route's name": {func(s *inventory.Snapshot) {
+			read(s)
+			route(s, "aks-np-1-vmss000001", "10.0.9.4")
+		}, []string{"6 pairs, 4 delivered, 0 dropped, 2 unknown"}, 0},
 		// The first node's pods and itself to the second's; where it is, nothing says.
-		"no interface was read": {func(s *inventory.Snapshot) { route(s, second, "172.16.9.4"); s.Tables[copied.Key()].Routes = nil }, []string{"2 pairs, 0 delivered, 2 dropped, 0 unknown", "10.0.1.4 -> aks-np-1-vmss000001: the next hop is in no network"}, 0},
+		"no interface was read": {func(s *inventory.Snapshot) {
+			route(s, second, "172.16.9.4")
+			s.Tables[copied.Key()].Routes = nil
+		}, []string{"2 pairs, 0 delivered, 2 dropped, 0 unknown",
+			"10.0.1.4 -> aks-np-1-vmss000001: the next hop is in no network"}, 0},
 		"a node that is gone": {func(s *inventory.Snapshot) {
 			nic(s, "0", "10.0.1.4")
 			s.InterfacesOf = []arm.ID{group}
 			route(s, second, "172.16.9.4")
 		}, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
-		"another appliance":         {func(s *inventory.Snapshot) { route(s, "special", "10.0.9.4") }, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
-		"another cluster's machine": {func(s *inventory.Snapshot) { route(s, "aks-other-1-vmss000001", "10.0.9.4") }, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
+		"another appliance": {func(s *inventory.Snapshot) {
+			route(s, "special", "10.0.9.4")
+		}, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
+		"another cluster's machine": {func(s *inventory.Snapshot) {
+			route(s, "aks-other-1-vmss000001", "10.0.9.4")
+		}, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
 
-		"no route": {func(s *inventory.Snapshot) { read(s); nic(s, "2", "10.0.1.6") }, []string{"13 pairs, 8 delivered, 5 dropped, 0 unknown", // of itself only what it sends
-			"dropped 2 pod to pod (answer: false) 10.0.1.4,10.0.1.5 -> aks-np-1-vmss000002: subnet v/nodes has no better route to the destination than 10.0.0.0/8 to None (system route)",
-			"dropped 1 subnet to pod (answer: false) v/gateway -> aks-np-1-vmss000002: subnet v/gateway has no better route"}, 0},
+		// of itself only what it sends
+		"no route": {func(s *inventory.Snapshot) { read(s); nic(s, "2", "10.0.1.6") },
+			[]string{"13 pairs, 8 delivered, 5 dropped, 0 unknown",
+				"dropped 2 pod to pod (answer: false) 10.0.1.4,10.0.1.5 -> aks-np-1-vmss000002: " +
+					"subnet v/nodes has no better route to the destination than 10.0.0.0/8 to None " +
+					"(system route)",
+				"dropped 1 subnet to pod (answer: false) v/gateway -> aks-np-1-vmss000002: subnet " +
+					"v/gateway has no better route"}, 0},
 		"no route, and one that may be it": {func(s *inventory.Snapshot) {
 			read(s)
 			nic(s, "2", "10.0.1.6")
-			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes, user("10.244.7.0/25", "10.0.9.4"))
-		}, []string{"13 pairs, 8 delivered, 0 dropped, 5 unknown", "-> aks-np-1-vmss000002: only Kubernetes knows the node's pods: route r 10.244.7.0/25 in rt may lead to them"}, 0},
+			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes,
+				user("10.244.7.0/25", "10.0.9.4"))
+		}, []string{"13 pairs, 8 delivered, 0 dropped, 5 unknown", "-> aks-np-1-vmss000002: only " +
+			"Kubernetes knows the node's pods: route r 10.244.7.0/25 in rt may lead to them"}, 0},
 		"a private endpoint": {func(s *inventory.Snapshot) {
 			read(s)
 			n := nic(s, "2", "10.0.1.6")
@@ -71,7 +110,8 @@ func TestAllLost(t *testing.T) {
 		"another virtual machine": {func(s *inventory.Snapshot) {
 			read(s)
 			n := nic(s, "2", "10.0.1.6")
-			n.ID, n.Machine = group+"/providers/Microsoft.Network/networkInterfaces/jump-nic", group+"/providers/Microsoft.Compute/virtualMachines/jump"
+			n.ID, n.Machine = group+"/providers/Microsoft.Network/networkInterfaces/jump-nic",
+				group+"/providers/Microsoft.Compute/virtualMachines/jump"
 		}, []string{"6 pairs, 6 delivered, 0 dropped, 0 unknown"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +120,8 @@ func TestAllLost(t *testing.T) {
 			tt.change(s)
 			m := New(s, Options{}).All()
 			for i, want := range tt.says {
-				if got := m.says(); i == 0 && !strings.HasPrefix(got, want) || !strings.Contains(got, want) {
+				if got := m.says(); i == 0 && !strings.HasPrefix(got, want) ||
+					!strings.Contains(got, want) {
 					t.Errorf("%s\nwant %s", got, want)
 				}
 			}
@@ -93,7 +134,9 @@ func TestAllLost(t *testing.T) {
 
 // TestNext counts prefixes up, with carry.
 func TestNext(t *testing.T) {
-	for p, want := range map[string]string{"10.244.0.0/24": "10.244.1.0/24", "10.244.255.0/24": "10.245.0.0/24", "10.0.0.0/25": "10.0.0.128/25", "10.0.0.128/25": "10.0.1.0/25", "fd00:0:0:ffff::/64": "fd00:0:1::/64"} {
+	for p, want := range map[string]string{"10.244.0.0/24": "10.244.1.0/24",
+		"10.244.255.0/24": "10.245.0.0/24", "10.0.0.0/25": "10.0.0.128/25",
+		"10.0.0.128/25": "10.0.1.0/25", "fd00:0:0:ffff::/64": "fd00:0:1::/64"} {
 		if got := next(netip.MustParsePrefix(p)); got.String() != want {
 			t.Errorf("after %s comes %s", p, got)
 		}
@@ -103,8 +146,10 @@ func TestNext(t *testing.T) {
 // TestNobody: a next hop that nothing has drops what is sent to it, where all that is in its subnet
 // is known.
 func TestNobody(t *testing.T) {
-	const nic = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/jump-nic")
-	const frontend = arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/loadBalancers/lb/frontendIPConfigurations/f")
+	const nic = arm.ID(
+		"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/jump-nic")
+	const frontend = arm.ID(
+		"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/loadBalancers/lb/frontendIPConfigurations/f")
 	config := nic + "/ipConfigurations/c"
 	for name, tt := range map[string]struct {
 		change func(*inventory.Snapshot, *inventory.Subnet)
@@ -112,7 +157,8 @@ func TestNobody(t *testing.T) {
 	}{
 		"unused": {func(*inventory.Snapshot, *inventory.Subnet) {}, Dropped},
 		"unused, by what the subnet shows": {func(s *inventory.Snapshot, bare *inventory.Subnet) {
-			s.InterfacesOf, bare.Configurations = []arm.ID{"/subscriptions/s/resourceGroups/mc"}, []arm.ID{config}
+			s.InterfacesOf, bare.Configurations = []arm.ID{"/subscriptions/s/resourceGroups/mc"},
+				[]arm.ID{config}
 		}, Dropped},
 		"an interface has it": {func(s *inventory.Snapshot, _ *inventory.Subnet) {
 			s.Interfaces[nic.Key()].Configs[0].Address = netip.MustParseAddr("10.0.3.50")
@@ -121,28 +167,39 @@ func TestNobody(t *testing.T) {
 			s.InterfacesOf = []arm.ID{"/subscriptions/s/resourceGroups/mc"}
 		}, Leaves},
 		"one shows that was not read": {func(_ *inventory.Snapshot, bare *inventory.Subnet) {
-			bare.Configurations = []arm.ID{config, "/subscriptions/x/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/n/ipConfigurations/c"}
+			bare.Configurations = []arm.ID{config,
+				"/subscriptions/x/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/n/ipConfigurations/c"}
 		}, Leaves},
 		"one has what is no address": {func(s *inventory.Snapshot, bare *inventory.Subnet) {
 			bare.Configurations = []arm.ID{config}
 			s.Interfaces[nic.Key()].Unreadable = true
 		}, Leaves},
-		"a load balancer is there": {func(_ *inventory.Snapshot, bare *inventory.Subnet) { bare.Configurations = []arm.ID{config, frontend} }, Leaves},
+		"a load balancer is there": {func(_ *inventory.Snapshot, bare *inventory.Subnet) {
+			bare.Configurations = []arm.ID{config, frontend}
+		}, Leaves},
 		"an application gateway is there": {func(_ *inventory.Snapshot, bare *inventory.Subnet) {
-			bare.Gateways = []arm.ID{"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/agw"}
+			bare.Gateways = []arm.ID{
+				"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/agw"}
 		}, Leaves},
 		"a service has it, by delegation": {func(_ *inventory.Snapshot, bare *inventory.Subnet) {
 			bare.Delegations = []string{"Microsoft.ContainerInstance/containerGroups"}
 		}, Leaves},
-		"of a network elsewhere it is not": {func(s *inventory.Snapshot, _ *inventory.Subnet) { s.InterfacesOf = []arm.ID{"/subscriptions/other"} }, Leaves},
+		"of a network elsewhere it is not": {func(s *inventory.Snapshot, _ *inventory.Subnet) {
+			s.InterfacesOf = []arm.ID{"/subscriptions/other"}
+		}, Leaves},
 	} {
 		s := shop()
-		s.Interfaces[nic.Key()] = &inventory.Interface{Document: arm.Document{ID: nic}, Forwarding: true, Configs: []inventory.IPConfig{{Address: netip.MustParseAddr("10.0.3.9"), Subnet: bare}}}
+		s.Interfaces[nic.Key()] = &inventory.Interface{Document: arm.Document{ID: nic},
+			Forwarding: true, Configs: []inventory.IPConfig{
+				{Address: netip.MustParseAddr("10.0.3.9"), Subnet: bare}}}
 		s.InterfacesOf = []arm.ID{"/subscriptions/s"}
 		s.Tables[copied.Key()].Routes[1] = user("10.244.1.0/24", "10.0.3.50")
 		tt.change(s, s.Subnets[bare.Key()])
-		way, _ := New(s, Options{}).Ways(Endpoint{Addr: netip.MustParseAddr("10.0.2.4")}, Endpoint{Addr: netip.MustParseAddr("10.244.1.7")})
-		if way.Verdict != tt.want || tt.want == Dropped && way.Why != "the address of the next hop 10.0.3.50 is unused: no network interface in subnet v/bare has it, and nothing else is there" {
+		way, _ := New(s, Options{}).Ways(Endpoint{Addr: netip.MustParseAddr("10.0.2.4")},
+			Endpoint{Addr: netip.MustParseAddr("10.244.1.7")})
+		if way.Verdict != tt.want || tt.want == Dropped && way.Why != "the address of the next "+
+			"hop 10.0.3.50 is unused: no network interface in subnet v/bare has it, and nothing "+
+			"else is there" {
 			t.Errorf("%s: %s: %s", name, way.Verdict, way.Why)
 		}
 	}

@@ -62,13 +62,16 @@ func (t *Tracer) All(clusters ...arm.ID) Matrix {
 			continue
 		}
 		g := grid{Tracer: t, cluster: cluster, causes: map[cause]*gathered{}}
-		m.Unseen = append(m.Unseen, t.unseenKubernetes(func(c *inventory.Cluster) bool { return c == cluster })...)
+		m.Unseen = append(m.Unseen,
+			t.unseenKubernetes(func(c *inventory.Cluster) bool { return c == cluster })...)
 		m.Unseen = append(m.Unseen, g.place()...)
 		g.trace(&m)
 	}
 	slices.SortStableFunc(m.Broken, func(a, b Break) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Pairs, a.Pairs), strings.Compare(a.Why, b.Why),
-			strings.Compare(a.Kind, b.Kind), strings.Compare(fmt.Sprint(a.Answer), fmt.Sprint(b.Answer)))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Pairs, a.Pairs),
+			strings.Compare(a.Why, b.Why),
+			strings.Compare(a.Kind, b.Kind), strings.Compare(fmt.Sprint(a.Answer),
+				fmt.Sprint(b.Answer)))
 	})
 	return m
 }
@@ -104,7 +107,8 @@ func (g *grid) trace(m *Matrix) {
 		from := &g.from[i]
 		for j := range g.to {
 			to := &g.to[j]
-			if from.node == j || from.Addr.Is4() != to.Addr.Is4() || from.kind == nodeToPod && from.Addr == to.node.Addr {
+			if from.node == j || from.Addr.Is4() != to.Addr.Is4() || from.kind == nodeToPod &&
+				from.Addr == to.node.Addr {
 				continue
 			}
 			m.Pairs++
@@ -163,9 +167,11 @@ func (g *grid) cause(from *sender, to *receiver, way Way, answer bool) *gathered
 	c := cause{kind: from.kind, answer: answer, verdict: way.Verdict, why: way.Why}
 	broken := g.causes[c]
 	if broken == nil {
-		broken = &gathered{from: make([]bool, len(g.from)), to: make([]bool, len(g.to)), Break: Break{
-			Cluster: g.cluster.ID, Kind: from.kind, Answer: answer, Verdict: way.Verdict, Why: way.Why, Example: [2]netip.Addr{from.Addr, to.Addr},
-		}}
+		broken = &gathered{from: make([]bool, len(g.from)), to: make([]bool, len(g.to)),
+			Break: Break{
+				Cluster: g.cluster.ID, Kind: from.kind, Answer: answer, Verdict: way.Verdict,
+				Why: way.Why, Example: [2]netip.Addr{from.Addr, to.Addr},
+			}}
 		g.causes[c] = broken
 	}
 	return broken

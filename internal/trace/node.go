@@ -74,7 +74,9 @@ func kubernetesNodes(cluster *inventory.Cluster, known []inventory.Node) []Node 
 		}
 		for _, p := range n.PodCIDRs {
 			node.Addr, node.Pods = n.Addresses[0], p
-			if i := slices.IndexFunc(n.Addresses, func(a netip.Addr) bool { return a.Is4() == p.Addr().Is4() }); i >= 0 {
+			if i := slices.IndexFunc(n.Addresses, func(a netip.Addr) bool {
+				return a.Is4() == p.Addr().Is4()
+			}); i >= 0 {
 				node.Addr = n.Addresses[i]
 			}
 			nodes = append(nodes, node)
@@ -100,7 +102,8 @@ func routedNodes(s *inventory.Snapshot, cluster *inventory.Cluster) []Node {
 func ownTables(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.RouteTable {
 	var own []*inventory.RouteTable
 	for _, id := range s.NodeSubnetIDs(cluster) {
-		if subnet := s.Subnet(id); subnet != nil && s.Table(subnet.RouteTable) != nil && !slices.Contains(own, s.Table(subnet.RouteTable)) {
+		if subnet := s.Subnet(id); subnet != nil && s.Table(subnet.RouteTable) != nil &&
+			!slices.Contains(own, s.Table(subnet.RouteTable)) {
 			own = append(own, s.Table(subnet.RouteTable))
 		}
 	}
@@ -109,10 +112,12 @@ func ownTables(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.R
 
 // misrouted adds the nodes whose routes lead out of the node subnets, and returns the addresses of
 // all machines that routes are named after. A route named after a deleted machine shows no node.
-func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inventory.Cluster, nodes []Node) []Node {
+func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inventory.Cluster,
+	nodes []Node) []Node {
 	machines := map[string]*inventory.Interface{}
 	for _, nic := range s.Interfaces {
-		if cluster.NodeResourceGroup != "" && nic.ID.Group().Equal(cluster.NodeGroup()) && holds(cluster, nic) {
+		if cluster.NodeResourceGroup != "" && nic.ID.Group().Equal(cluster.NodeGroup()) &&
+			holds(cluster, nic) {
 			machines[strings.ToLower(machineName(nic.ID))] = nic
 			if nic.Machine.Is("Microsoft.Compute/virtualMachines") {
 				machines[strings.ToLower(nic.Machine.Name())] = nic
@@ -123,7 +128,8 @@ func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inve
 	address := func(name string, pods netip.Prefix) (netip.Addr, bool) {
 		if nic := machines[strings.ToLower(name)]; nic != nil {
 			for _, c := range nic.Configs {
-				if c.Address.IsValid() && c.Address.Is4() == pods.Addr().Is4() && contains(subnets, c.Address) {
+				if c.Address.IsValid() && c.Address.Is4() == pods.Addr().Is4() &&
+					contains(subnets, c.Address) {
 					return c.Address, true
 				}
 			}
@@ -151,7 +157,8 @@ func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inve
 				at = r.Hop
 			}
 			seen[r.Prefix] = true
-			nodes = append(nodes, Node{Cluster: cluster.ID, Name: name, Addr: at, Pods: r.Prefix, lost: !found})
+			nodes = append(nodes, Node{Cluster: cluster.ID, Name: name, Addr: at, Pods: r.Prefix,
+				lost: !found})
 		}
 	}
 	return nodes
@@ -160,24 +167,30 @@ func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inve
 // nicsRead reports whether all network interfaces of a cluster's machines were read.
 func nicsRead(s *inventory.Snapshot, cluster *inventory.Cluster) bool {
 	group := cluster.NodeGroup()
-	return cluster.NodeResourceGroup != "" && slices.ContainsFunc(s.InterfacesOf, func(scope arm.ID) bool {
-		return scope.Equal(group) || scope.Equal(arm.ID("/subscriptions/"+group.Subscription()))
-	})
+	return cluster.NodeResourceGroup != "" &&
+		slices.ContainsFunc(s.InterfacesOf, func(scope arm.ID) bool {
+			return scope.Equal(group) || scope.Equal(arm.ID("/subscriptions/"+group.Subscription()))
+		})
 }
 
 // holds reports whether an interface belongs to a machine of one of the cluster's pools. The node
 // resource group also holds private endpoints and resources of others.
 func holds(cluster *inventory.Cluster, nic *inventory.Interface) bool {
-	return (nic.Machine != "" || nic.ID.Is(arm.TypeScaleSetInterface)) && poolHolds(cluster, machineName(nic.ID))
+	return (nic.Machine != "" || nic.ID.Is(arm.TypeScaleSetInterface)) &&
+		poolHolds(cluster, machineName(nic.ID))
 }
 
 // podsOf reports whether pods of the address's family have routes, that is, a pod CIDR.
 func podsOf(cluster *inventory.Cluster, a netip.Addr) bool {
-	return slices.ContainsFunc(cluster.PodCIDRs, func(p netip.Prefix) bool { return p.Addr().Is4() == a.Is4() })
+	return slices.ContainsFunc(cluster.PodCIDRs, func(p netip.Prefix) bool {
+		return p.Addr().Is4() == a.Is4()
+	})
 }
 
 func poolHolds(cluster *inventory.Cluster, machine string) bool {
-	return slices.ContainsFunc(cluster.Pools, func(p inventory.Pool) bool { return p.Holds(machine) })
+	return slices.ContainsFunc(cluster.Pools, func(p inventory.Pool) bool {
+		return p.Holds(machine)
+	})
 }
 
 // tablesFor are all tables except the ones that lead to other nodes with the same addresses.
@@ -191,12 +204,14 @@ func tablesFor(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.R
 	return tables
 }
 
-func nodesIn(tables []*inventory.RouteTable, cluster *inventory.Cluster, subnets []netip.Prefix) []Node {
+func nodesIn(tables []*inventory.RouteTable, cluster *inventory.Cluster,
+	subnets []netip.Prefix) []Node {
 	var nodes []Node
 	seen := map[netip.Prefix]bool{}
 	for _, table := range tables {
 		for _, r := range table.Routes {
-			if r.Hop.IsValid() && !seen[r.Prefix] && isNodes(r.Prefix, cluster.PodCIDRs) && contains(subnets, r.Hop) {
+			if r.Hop.IsValid() && !seen[r.Prefix] && isNodes(r.Prefix, cluster.PodCIDRs) &&
+				contains(subnets, r.Hop) {
 				seen[r.Prefix] = true
 				node := Node{Cluster: cluster.ID, Addr: r.Hop, Pods: r.Prefix}
 				if strings.Contains(r.Name, "____") {
@@ -226,11 +241,14 @@ func interfaceNodes(s *inventory.Snapshot, cluster *inventory.Cluster, nodes []N
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Interfaces)) {
 		nic := s.Interfaces[key]
-		if cluster.NodeResourceGroup == "" || !nic.ID.Group().Equal(cluster.NodeGroup()) || len(nic.Configs) == 0 {
+		if cluster.NodeResourceGroup == "" || !nic.ID.Group().Equal(cluster.NodeGroup()) ||
+			len(nic.Configs) == 0 {
 			continue
 		}
-		for i, c := range nic.Configs { // of node-subnet's pods the further ones, of dual stack one of each family
-			if !c.Address.IsValid() || known[c.Address] || !contains(subnets, c.Address) || i > 0 && c.Address.Is4() == nic.Configs[0].Address.Is4() {
+		// of node-subnet's pods the further ones, of dual stack one of each family
+		for i, c := range nic.Configs {
+			if !c.Address.IsValid() || known[c.Address] || !contains(subnets, c.Address) ||
+				i > 0 && c.Address.Is4() == nic.Configs[0].Address.Is4() {
 				continue
 			}
 			known[c.Address] = true
@@ -241,7 +259,8 @@ func interfaceNodes(s *inventory.Snapshot, cluster *inventory.Cluster, nodes []N
 				}
 			}
 			if !found {
-				nodes = append(nodes, Node{Cluster: cluster.ID, Name: machineName(nic.ID), Addr: c.Address, bare: holds(cluster, nic) && podsOf(cluster, c.Address)})
+				nodes = append(nodes, Node{Cluster: cluster.ID, Name: machineName(nic.ID),
+					Addr: c.Address, bare: holds(cluster, nic) && podsOf(cluster, c.Address)})
 			}
 		}
 	}
@@ -255,7 +274,8 @@ func machineName(nic arm.ID) string {
 		if at.Is(arm.TypeScaleSet + "/virtualMachines") {
 			if number, err := strconv.ParseInt(at.Name(), 10, 64); err == nil {
 				digits := strconv.FormatInt(number, 36)
-				return strings.ToLower(at.Parent().Name()) + strings.Repeat("0", max(0, 6-len(digits))) + digits
+				return strings.ToLower(at.Parent().Name()) +
+					strings.Repeat("0", max(0, 6-len(digits))) + digits
 			}
 		}
 	}

@@ -14,7 +14,8 @@ const trafficControllers = "Microsoft.ServiceNetworking/trafficControllers"
 // cluster's nodes, and from the subnet of the Application Gateway that its ingress controller
 // drives (application-gateway-ingress-controller-overview, for-containers/container-networking).
 // The cluster's document names the gateway only if the controller is an add-on.
-func (t *Tracer) learnsOverlay(a netip.Addr, subnet *inventory.Subnet, c *inventory.Cluster) answer {
+func (t *Tracer) learnsOverlay(a netip.Addr, subnet *inventory.Subnet,
+	c *inventory.Cluster) answer {
 	for _, n := range t.nodesAt(a, subnet) {
 		if n.Cluster.Equal(c.ID) {
 			return yes
@@ -42,14 +43,17 @@ func (t *Tracer) routed(subnet *inventory.Subnet, to netip.Addr) bool {
 // throughOverlay is the path to an overlay pod. Azure delivers the packet to the pod's node, past
 // every route table and without encapsulation, so that network security groups see the pods'
 // addresses (azure-cni-overlay: network security groups).
-func (j *journey) throughOverlay(at netip.Addr, subnet *inventory.Subnet, c *inventory.Cluster) Way {
-	j.step(at, "* in "+subnet.ID.Short(), "the overlay of cluster %s takes it, whatever the routes are", c.ID.Name())
+func (j *journey) throughOverlay(at netip.Addr, subnet *inventory.Subnet,
+	c *inventory.Cluster) Way {
+	j.step(at, "* in "+subnet.ID.Short(), "the overlay of cluster %s takes it, whatever the "+
+		"routes are", c.ID.Name())
 	if why := j.gate(at, subnet, false, true); why != "" {
 		return j.end(Dropped, "%s", why)
 	}
 	nodes := j.nodesOf(j.way.To, c.ID)
 	if len(nodes) == 0 || nodes[0].subnet == nil {
-		return j.end(Unknown, "which node of cluster %s has the pod %s is unknown: only Kubernetes knows it", c.ID.Name(), j.called(j.way.To))
+		return j.end(Unknown, "which node of cluster %s has the pod %s is unknown: only "+
+			"Kubernetes knows it", c.ID.Name(), j.called(j.way.To))
 	}
 	j.step(nodes[0].Addr, "node "+nodes[0].String(), "hands it to the pod %s", j.way.To)
 	if why := j.gate(nodes[0].Addr, nodes[0].subnet, true, true); why != "" {

@@ -57,7 +57,8 @@ type drop struct {
 }
 
 func newQuick(g *grid) *quick {
-	q := &quick{grid: g, overlay: g.cluster.Overlay(), links: map[link]bool{}, answers: map[answerTo]bool{}, gates: map[gateID]*gate{}, drops: map[drop]*gathered{}}
+	q := &quick{grid: g, overlay: g.cluster.Overlay(), links: map[link]bool{},
+		answers: map[answerTo]bool{}, gates: map[gateID]*gate{}, drops: map[drop]*gathered{}}
 	for i := range g.from {
 		from := &g.from[i]
 		routes, err := g.routesOf(from.subnet.ID)
@@ -84,7 +85,8 @@ func newQuick(g *grid) *quick {
 func (q *quick) delivers(i, j int) (bool, *gathered) {
 	from, to, exit, entry := &q.grid.from[i], &q.grid.to[j], &q.from[i], &q.to[j]
 	pod := from.kind == podToPod
-	if !from.plain || !pod && !to.plain || from.at == to.node.Addr || !to.node.Pods.IsValid() && !to.node.bare || q.overlay && from.kind == subnetToPod {
+	if !from.plain || !pod && !to.plain || from.at == to.node.Addr || !to.node.Pods.IsValid() &&
+		!to.node.bare || q.overlay && from.kind == subnetToPod {
 		return false, nil
 	}
 	if !q.overlay {
@@ -99,11 +101,13 @@ func (q *quick) delivers(i, j int) (bool, *gathered) {
 		switch {
 		case route.HopType == HopNone:
 			return false, q.dropped(drop{exit.routes, at, from.kind}, from, to)
-		case to.node.subnet == nil || route.Hop != to.node.Addr || !entry.forwards || pod && !exit.forwards || !q.linked(link{from.subnet, to.node.subnet, pod}, from, to):
+		case to.node.subnet == nil || route.Hop != to.node.Addr || !entry.forwards ||
+			pod && !exit.forwards || !q.linked(link{from.subnet, to.node.subnet, pod}, from, to):
 			return false, nil
 		}
 	}
-	return (pod || q.answered(from, to)) && exit.gate.passes(q, i, j) && entry.gate.passes(q, i, j), nil
+	return (pod || q.answered(from, to)) && exit.gate.passes(q, i, j) &&
+		entry.gate.passes(q, i, j), nil
 }
 
 // dropped is the cause that a route to None gives to every packet that takes it.
@@ -125,7 +129,8 @@ func (q *quick) linked(l link, from *sender, to *receiver) bool {
 	known, done := q.links[l]
 	if !done {
 		near, v := q.nextSubnet(from.subnet, to.node.Addr)
-		known = v == Delivered && near == to.node.subnet && q.forwarded(from.subnet, near, from.Addr) && q.forwarded(near, from.subnet, to.Addr)
+		known = v == Delivered && near == to.node.subnet &&
+			q.forwarded(from.subnet, near, from.Addr) && q.forwarded(near, from.subnet, to.Addr)
 		q.links[l] = known
 	}
 	return known
@@ -140,7 +145,8 @@ func (q *quick) answered(from *sender, to *receiver) bool {
 		if err == nil {
 			route, found := routes.Lookup(from.Addr)
 			near := found && (route.HopType == HopLocal || route.HopType == HopPeering)
-			known = near && q.reach(to.node.subnet, from.Addr, route.HopType == HopPeering) == from.subnet
+			known = near && q.reach(to.node.subnet, from.Addr,
+				route.HopType == HopPeering) == from.subnet
 		}
 		q.answers[a] = known
 	}
@@ -167,7 +173,8 @@ type gate struct {
 
 // door is the gate at an interface, nil if there is none, and whether the interface forwards
 // packets of others, as far as is known.
-func (q *quick) door(at netip.Addr, subnet *inventory.Subnet, inbound bool) (g *gate, forwards bool) {
+func (q *quick) door(at netip.Addr, subnet *inventory.Subnet, inbound bool) (g *gate,
+	forwards bool) {
 	id := gateID{subnet: subnet, inbound: inbound}
 	forwards = true
 	var itself *inventory.Interface
@@ -192,7 +199,9 @@ func (q *quick) makeGate(id gateID, nic *inventory.Interface) *gate {
 			rules = append(rules, known.Rules...)
 		}
 	}
-	rules = slices.DeleteFunc(rules, func(r inventory.SecurityRule) bool { return r.Inbound != id.inbound })
+	rules = slices.DeleteFunc(rules, func(r inventory.SecurityRule) bool {
+		return r.Inbound != id.inbound
+	})
 	classes := map[string]int{}
 	class := func(a netip.Addr) int {
 		name := make([]byte, 0, 2*len(rules))
@@ -224,7 +233,8 @@ func (g *gate) passes(q *quick, i, j int) bool {
 	pair := [2]int{g.from[i], g.to[j]}
 	known, done := g.allowed[pair]
 	if !done {
-		p := Packet{From: q.grid.from[i].Addr, To: q.grid.to[j].Addr, Protocol: q.o.Protocol, Port: q.o.Port}
+		p := Packet{From: q.grid.from[i].Addr, To: q.grid.to[j].Addr, Protocol: q.o.Protocol,
+			Port: q.o.Port}
 		known = g.filters.Pass(g.nic, p, g.inbound).Decision == Allowed
 		g.allowed[pair] = known
 	}

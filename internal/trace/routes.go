@@ -89,10 +89,12 @@ func Effective(s *inventory.Snapshot, id arm.ID, learned []Route) (*Routes, erro
 	if subnet.RouteTable != "" {
 		table := s.Table(subnet.RouteTable)
 		if table == nil {
-			return nil, fmt.Errorf("route table %s was not read: %s", subnet.RouteTable, s.Unread[subnet.RouteTable.Key()].Reason())
+			return nil, fmt.Errorf("route table %s was not read: %s", subnet.RouteTable,
+				s.Unread[subnet.RouteTable.Key()].Reason())
 		}
 		for _, route := range table.Routes {
-			r.All = append(r.All, Route{Prefix: route.Prefix, Tag: route.Tag, Source: User, HopType: route.HopType, Hop: route.Hop, Name: route.Name, Table: table.ID})
+			r.All = append(r.All, Route{Prefix: route.Prefix, Tag: route.Tag, Source: User,
+				HopType: route.HopType, Hop: route.Hop, Name: route.Name, Table: table.ID})
 		}
 		if table.NoLearned {
 			learned = nil
@@ -117,12 +119,15 @@ func system(vnet *inventory.VNet) []Route {
 			continue
 		}
 		for _, p := range peering.Prefixes {
-			routes = append(routes, Route{Prefix: p, Source: System, HopType: HopPeering, Peering: peering.Name})
+			routes = append(routes, Route{Prefix: p, Source: System, HopType: HopPeering,
+				Peering: peering.Name})
 		}
 	}
-	routes = append(routes, Route{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Source: System, HopType: HopInternet})
+	routes = append(routes, Route{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Source: System,
+		HopType: HopInternet})
 	if v6 {
-		routes = append(routes, Route{Prefix: netip.MustParsePrefix("::/0"), Source: System, HopType: HopInternet})
+		routes = append(routes, Route{Prefix: netip.MustParsePrefix("::/0"), Source: System,
+			HopType: HopInternet})
 	}
 	for _, p := range reserved {
 		replaced := false
@@ -200,10 +205,13 @@ func (r *Routes) Because(to netip.Addr) string {
 		switch {
 		case !other.Prefix.IsValid() || !other.Prefix.Contains(to.Unmap()):
 		case !other.Active && other.Prefix == won.Prefix && other.Source != won.Source:
-			return fmt.Sprintf("%s wins over %s for the same prefix", sourceNames[won.Source], *other)
+			return fmt.Sprintf("%s wins over %s for the same prefix", sourceNames[won.Source],
+				*other)
 		case !other.Active && other.Source == Learned && other.Prefix.Bits() > won.Prefix.Bits():
-			return fmt.Sprintf("the network's own prefixes win over %s, even if it is longer", *other)
-		case other.Active && other.Prefix.Bits() < won.Prefix.Bits() && (shorter == nil || other.Prefix.Bits() > shorter.Prefix.Bits()):
+			return fmt.Sprintf("the network's own prefixes win over %s, even if it is longer",
+				*other)
+		case other.Active && other.Prefix.Bits() < won.Prefix.Bits() && (shorter == nil ||
+			other.Prefix.Bits() > shorter.Prefix.Bits()):
 			shorter = other
 		}
 	}
@@ -214,13 +222,15 @@ func (r *Routes) Because(to netip.Addr) string {
 }
 
 // sourceNames says where a route comes from.
-var sourceNames = map[Source]string{System: "system route", Learned: "learned by a gateway", User: "user-defined"}
+var sourceNames = map[Source]string{System: "system route", Learned: "learned by a gateway",
+	User: "user-defined"}
 
 // tagged is a user-defined route for a service tag that may take the packet instead. The prefixes
 // of a tag are unknown here, but they are always public.
 func (r *Routes) tagged(to netip.Addr, instead Route) (Route, bool) {
 	for _, route := range r.All {
-		if route.Tag != "" && public(to) && (route.HopType != instead.HopType || route.Hop != instead.Hop) {
+		if route.Tag != "" && public(to) && (route.HopType != instead.HopType ||
+			route.Hop != instead.Hop) {
 			return route, true
 		}
 	}

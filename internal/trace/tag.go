@@ -42,7 +42,8 @@ var host = netip.AddrFrom4([4]byte{168, 63, 129, 16})
 // make pods part of the tag in the subnets with the table: if the table is lost, the default rules
 // deny pods as well.
 func FiltersOf(s *inventory.Snapshot, id arm.ID, learned []Route) *Filters {
-	f := &Filters{s: s, subnet: s.Subnet(id), vnet: s.VNets[id.Parent().Key()], wide: map[bool]bool{}, groups: map[netip.Addr][]arm.ID{}}
+	f := &Filters{s: s, subnet: s.Subnet(id), vnet: s.VNets[id.Parent().Key()],
+		wide: map[bool]bool{}, groups: map[netip.Addr][]arm.ID{}}
 	add := func(p netip.Prefix) {
 		if p.IsValid() && p.Bits() == 0 {
 			f.wide[p.Addr().Is6()] = true
@@ -78,7 +79,8 @@ func FiltersOf(s *inventory.Snapshot, id arm.ID, learned []Route) *Filters {
 			switch {
 			case !r.Prefix.IsValid():
 				f.tag = r.Tag
-			case strings.EqualFold(r.HopType, inventory.HopInternet) || strings.EqualFold(r.HopType, inventory.HopNone):
+			case strings.EqualFold(r.HopType, inventory.HopInternet) ||
+				strings.EqualFold(r.HopType, inventory.HopNone):
 				f.vague.Insert(r.Prefix)
 			default:
 				add(r.Prefix)
@@ -113,9 +115,11 @@ func (f *Filters) inVirtualNetwork(a netip.Addr) (answer, string) {
 	case f.unread != "":
 		return perhaps, fmt.Sprintf("whether %s is in VirtualNetwork is not known: %s", a, f.unread)
 	case f.vague.Contains(a):
-		return perhaps, fmt.Sprintf("whether VirtualNetwork holds prefixes that are routed to Internet or None, such as that of %s, is not documented", a)
+		return perhaps, fmt.Sprintf("whether VirtualNetwork holds prefixes that are routed to "+
+			"Internet or None, such as that of %s, is not documented", a)
 	case f.tag != "" && public(a):
-		return perhaps, fmt.Sprintf("VirtualNetwork holds the prefixes of %s, which is routed: they are not known here", f.tag)
+		return perhaps, fmt.Sprintf("VirtualNetwork holds the prefixes of %s, which is routed: "+
+			"they are not known here", f.tag)
 	}
 	return no, ""
 }
@@ -128,9 +132,11 @@ func (f *Filters) onInternet(a netip.Addr) (answer, string) {
 	case !public(a) || f.near.Contains(a):
 		return no, ""
 	case f.unread != "":
-		return perhaps, fmt.Sprintf("whether %s is in VirtualNetwork or on the Internet is not known: %s", a, f.unread)
+		return perhaps, fmt.Sprintf("whether %s is in VirtualNetwork or on the Internet is not "+
+			"known: %s", a, f.unread)
 	case f.wide[a.Is6()] || f.vague.Contains(a) || f.tag != "":
-		return perhaps, fmt.Sprintf("whether Internet still holds %s where a route may have put it into VirtualNetwork is not documented", a)
+		return perhaps, fmt.Sprintf("whether Internet still holds %s where a route may have put "+
+			"it into VirtualNetwork is not documented", a)
 	}
 	return yes, ""
 }
@@ -160,5 +166,6 @@ func (f *Filters) inGroup(a netip.Addr, id arm.ID) (answer, string) {
 	case f.vnet != nil && !contains(f.vnet.Prefixes, a):
 		return no, ""
 	}
-	return perhaps, fmt.Sprintf("the network interface of %s was not read: whether it is in application security group %s is not known", a, id.Name())
+	return perhaps, fmt.Sprintf("the network interface of %s was not read: whether it is in "+
+		"application security group %s is not known", a, id.Name())
 }

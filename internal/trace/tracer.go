@@ -47,7 +47,9 @@ type nicPlace struct {
 
 // New makes a Tracer.
 func New(s *inventory.Snapshot, o Options) *Tracer {
-	t := &Tracer{s: s, o: o, nodes: Nodes(s), at: map[netip.Addr][]Node{}, nics: map[netip.Addr][]*nicPlace{}, routes: map[string]*Routes{}, filters: map[string]*Filters{}, plain: map[*inventory.Subnet]bool{}}
+	t := &Tracer{s: s, o: o, nodes: Nodes(s), at: map[netip.Addr][]Node{},
+		nics: map[netip.Addr][]*nicPlace{}, routes: map[string]*Routes{},
+		filters: map[string]*Filters{}, plain: map[*inventory.Subnet]bool{}}
 	t.view = t.viewOf(o.Cluster)
 	for _, n := range t.nodes {
 		if !t.seesCluster(s.Cluster(n.Cluster)) {
@@ -155,10 +157,11 @@ func (t *Tracer) allSeen(subnet *inventory.Subnet) bool {
 		return seen
 	}
 	whole := arm.ID("/subscriptions/" + subnet.ID.Subscription())
-	seen = len(subnet.Gateways) == 0 && len(subnet.Delegations) == 0 && slices.ContainsFunc(t.s.InterfacesOf, func(scope arm.ID) bool {
-		// A smaller scope is enough if the subnet shows what is in it, and that was read.
-		return scope.Equal(whole) || len(subnet.Configurations) > 0
-	})
+	seen = len(subnet.Gateways) == 0 && len(subnet.Delegations) == 0 &&
+		slices.ContainsFunc(t.s.InterfacesOf, func(scope arm.ID) bool {
+			// A smaller scope is enough if the subnet shows what is in it, and that was read.
+			return scope.Equal(whole) || len(subnet.Configurations) > 0
+		})
 	for _, id := range subnet.Configurations {
 		nic := t.s.Interfaces[id.Parent().Key()]
 		seen = seen && nic != nil && !nic.Unreadable
@@ -223,7 +226,9 @@ func (t *Tracer) forwarded(from, to *inventory.Subnet, source netip.Addr) bool {
 	if sender == nil || receiver == nil || sender == receiver || contains(sender.Prefixes, source) {
 		return true
 	}
-	return slices.ContainsFunc(receiver.Peerings, func(p inventory.Peering) bool { return p.Remote.Equal(sender.ID) && p.Forwarded })
+	return slices.ContainsFunc(receiver.Peerings, func(p inventory.Peering) bool {
+		return p.Remote.Equal(sender.ID) && p.Forwarded
+	})
 }
 
 func (t *Tracer) routesOf(subnet arm.ID) (*Routes, error) {

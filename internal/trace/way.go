@@ -54,7 +54,11 @@ type Hop struct {
 // Way says what Kubernetes did not show, for both.
 func (t *Tracer) Ways(from, to Endpoint) (there, back Way) {
 	there, back = t.ways(from, to, false)
-	there.Unseen = append(there.Unseen, t.unseenKubernetes(func(c *inventory.Cluster) bool { return t.concerns(c, there.From) || t.concerns(c, there.To) })...)
+	there.Unseen = append(there.Unseen,
+		t.unseenKubernetes(func(c *inventory.Cluster) bool {
+			return t.concerns(c, there.From) ||
+				t.concerns(c, there.To)
+		})...)
 	return there, back
 }
 
@@ -107,7 +111,8 @@ func (j *journey) calledHop(a netip.Addr) string {
 }
 
 func (t *Tracer) journey(from, to Endpoint, answer bool) *journey {
-	return &journey{Tracer: t, way: Way{From: from.Addr, To: to.Addr, Source: from.Addr}, to: to, answer: answer, passed: map[netip.Addr]bool{}}
+	return &journey{Tracer: t, way: Way{From: from.Addr, To: to.Addr, Source: from.Addr}, to: to,
+		answer: answer, passed: map[netip.Addr]bool{}}
 }
 
 // step adds a hop. In general mode hops do not matter.
@@ -116,7 +121,8 @@ func (j *journey) step(at netip.Addr, place, format string, args ...any) *Hop {
 		j.last = &Hop{}
 		return j.last
 	}
-	j.way.Hops = append(j.way.Hops, Hop{At: strings.Replace(place, "*", at.String(), 1), What: fmt.Sprintf(format, args...)})
+	j.way.Hops = append(j.way.Hops, Hop{At: strings.Replace(place, "*", at.String(), 1),
+		What: fmt.Sprintf(format, args...)})
 	j.last = &j.way.Hops[len(j.way.Hops)-1]
 	return j.last
 }
@@ -141,11 +147,15 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 	}
 	switch {
 	case len(j.nics) == 0:
-		j.unseen("network interfaces were not read: their own security groups and IP forwarding are not checked")
+		j.unseen("network interfaces were not read: their own security groups and IP forwarding " +
+			"are not checked")
 	case nic == nil && len(subnet.Gateways) == 0: // gateways show none
-		j.unseen("the network interface of %s was not read: its own security group and IP forwarding are not checked", at)
-	case nic != nil && !nic.Forwarding && own != at && j.nicAt(own, subnet) != nic && !j.overlaid(at, subnet):
-		return fmt.Sprintf("IP forwarding is off on the network interface of %s (%s), and Azure drops what has %s for an address there", at, nic.Holder(), j.called(own))
+		j.unseen("the network interface of %s was not read: its own security group and IP "+
+			"forwarding are not checked", at)
+	case nic != nil && !nic.Forwarding && own != at && j.nicAt(own, subnet) != nic &&
+		!j.overlaid(at, subnet):
+		return fmt.Sprintf("IP forwarding is off on the network interface of %s (%s), and Azure "+
+			"drops what has %s for an address there", at, nic.Holder(), j.called(own))
 	}
 	if j.answer && (isEnd || j.passed[at]) {
 		return ""
@@ -161,7 +171,8 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 	r := j.filtersOf(subnet).Pass(itself, p, inbound)
 	if j.general && r.Decision != Allowed {
 		for _, end := range []netip.Addr{p.From, p.To} {
-			r.Why = strings.NewReplacer(" "+end.String()+" ", " "+j.called(end)+" ", " "+end.String()+",", " "+j.called(end)+",").Replace(r.Why)
+			r.Why = strings.NewReplacer(" "+end.String()+" ", " "+j.called(end)+" ",
+				" "+end.String()+",", " "+j.called(end)+",").Replace(r.Why)
 		}
 	}
 	if r.Group != "" {

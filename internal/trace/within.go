@@ -118,7 +118,8 @@ func (t *Tracer) resolveAddr(a netip.Addr) (Endpoint, error) {
 	}
 	slices.Sort(places)
 	if several := slices.Compact(places); len(several) > 1 && t.view == nil {
-		return Endpoint{}, fmt.Errorf("%s is not one place, but %s: choose one cluster with --cluster",
+		return Endpoint{}, fmt.Errorf("%s is not one place, but %s: choose one cluster with "+
+			"--cluster",
 			a, strings.Join(several, ", "))
 	} else if len(several) > 1 {
 		return Endpoint{}, fmt.Errorf("%s is not one place for cluster %s, but %s: choose the one "+

@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	play      = arm.ID("/subscriptions/s/resourceGroups/g2/providers/Microsoft.ContainerService/managedClusters/play")
-	playVNet  = arm.ID("/subscriptions/s/resourceGroups/g2/providers/Microsoft.Network/virtualNetworks/w")
+	play = arm.ID(
+		"/subscriptions/s/resourceGroups/g2/providers/Microsoft.ContainerService/managedClusters/play")
+	playVNet = arm.ID(
+		"/subscriptions/s/resourceGroups/g2/providers/Microsoft.Network/virtualNetworks/w")
 	playNodes = playVNet + "/subnets/nodes"
 )
 
@@ -20,8 +22,9 @@ const (
 func twoShops(t *testing.T) *inventory.Snapshot {
 	s := namedShop(t)
 	table := playVNet.Group() + "/providers/Microsoft.Network/routeTables/play-rt"
-	s.Tables[table.Key()] = &inventory.RouteTable{Document: arm.Document{ID: table}, Routes: []inventory.Route{
-		user("10.244.0.0/24", "10.0.1.4"), user("10.244.1.0/24", "10.0.1.5")}}
+	s.Tables[table.Key()] = &inventory.RouteTable{Document: arm.Document{ID: table},
+		Routes: []inventory.Route{
+			user("10.244.0.0/24", "10.0.1.4"), user("10.244.1.0/24", "10.0.1.5")}}
 	s.VNets[playVNet.Key()] = &inventory.VNet{Document: arm.Document{ID: playVNet},
 		Prefixes: s.VNets[vnet.Key()].Prefixes}
 	s.Subnets[playNodes.Key()] = &inventory.Subnet{Document: arm.Document{ID: playNodes},
@@ -80,7 +83,8 @@ func TestWithin(t *testing.T) {
 	}
 	// Without a cluster it is an error that names the flag.
 	everywhere := New(s, Options{})
-	for _, text := range []string{"10.244.0.7", "shop/web-0", "node/n1", "10.0.1.9", "10.244.77.1"} {
+	for _, text := range []string{"10.244.0.7", "shop/web-0", "node/n1", "10.0.1.9",
+		"10.244.77.1"} {
 		got, err := everywhere.Resolve(text)
 		if err == nil || !strings.Contains(err.Error(), "with --cluster") {
 			t.Errorf("%s: %+v, %v", text, got, err)

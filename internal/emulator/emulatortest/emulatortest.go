@@ -1,5 +1,5 @@
-// Package emulatortest connects tests to a local Azure over connections in memory, so that both ends can live in one
-// testing/synctest bubble. For tests only.
+// Package emulatortest connects tests to a local Azure over connections in memory, so that both
+// ends can live in one testing/synctest bubble. For tests only.
 package emulatortest
 
 import (
@@ -22,10 +22,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// Keeper and Operator are two principals: the one under test, and the one who does things to the network.
+// Keeper and Operator are two principals: the one under test, and the one who does things to the
+// network.
 var (
 	Keeper   = emulator.DefaultPrincipal
-	Operator = emulator.Principal{Name: "operator", ClientID: "0a0a0000-0000-4000-8000-000000000002", Secret: "s", ObjectID: "0b0b0000-0000-4000-8000-000000000002"}
+	Operator = emulator.Principal{Name: "operator",
+		ClientID: "0a0a0000-0000-4000-8000-000000000002", Secret: "s",
+		ObjectID: "0b0b0000-0000-4000-8000-000000000002"}
 )
 
 // New makes a local Azure that ends with the test. Its principals are Keeper and Operator.
@@ -48,7 +51,8 @@ func New(t testing.TB, opts emulator.Options) *emulator.Emulator {
 	return e
 }
 
-// Transport serves an emulator over connections in memory and returns the way to it. Everything ends with the test.
+// Transport serves an emulator over connections in memory and returns the way to it. Everything
+// ends with the test.
 func Transport(t testing.TB, e http.Handler) *http.Transport {
 	t.Helper()
 	l := &listener{connections: make(chan net.Conn), closed: make(chan struct{})}
@@ -72,7 +76,8 @@ func Client(t testing.TB, e *emulator.Emulator, as emulator.Principal) *azure.Cl
 	return ClientOver(t, Transport(t, e), e, as)
 }
 
-// Connect returns a client of the program's own for an emulator that listens somewhere: over HTTPS, logged in as others do.
+// Connect returns a client of the program's own for an emulator that listens somewhere: over HTTPS,
+// logged in as others do.
 func Connect(info emulator.Info) (*azure.Client, error) {
 	ca, err := os.ReadFile(info.CAFile)
 	if err != nil {
@@ -83,11 +88,15 @@ func Connect(info emulator.Info) (*azure.Client, error) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	config := cloud.Configuration{
 		ActiveDirectoryAuthorityHost: info.HTTPS + "/",
-		Services:                     map[cloud.ServiceName]cloud.ServiceConfiguration{cloud.ResourceManager: {Endpoint: info.HTTPS, Audience: "https://management.core.windows.net/"}},
+		Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
+			cloud.ResourceManager: {Endpoint: info.HTTPS,
+				Audience: "https://management.core.windows.net/"}},
 	}
-	credential, err := azidentity.NewClientSecretCredential(info.TenantID, info.ClientID, info.ClientSecret, &azidentity.ClientSecretCredentialOptions{
-		ClientOptions: azcore.ClientOptions{Cloud: config, Transport: client}, DisableInstanceDiscovery: true,
-	})
+	credential, err := azidentity.NewClientSecretCredential(info.TenantID, info.ClientID,
+		info.ClientSecret, &azidentity.ClientSecretCredentialOptions{
+			ClientOptions: azcore.ClientOptions{Cloud: config,
+				Transport: client}, DisableInstanceDiscovery: true,
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -95,24 +104,28 @@ func Connect(info emulator.Info) (*azure.Client, error) {
 }
 
 // ClientOver is Client over a given transport.
-func ClientOver(t testing.TB, transport http.RoundTripper, e *emulator.Emulator, as emulator.Principal) *azure.Client {
+func ClientOver(t testing.TB, transport http.RoundTripper, e *emulator.Emulator,
+	as emulator.Principal) *azure.Client {
 	t.Helper()
 	return connect(t, transport, e, as, nil)
 }
 
 // ClientTelling is Client, and tells of every call.
-func ClientTelling(t testing.TB, e *emulator.Emulator, as emulator.Principal, tell func(azure.Call)) *azure.Client {
+func ClientTelling(t testing.TB, e *emulator.Emulator, as emulator.Principal,
+	tell func(azure.Call)) *azure.Client {
 	t.Helper()
 	return connect(t, Transport(t, e), e, as, tell)
 }
 
-func connect(t testing.TB, transport http.RoundTripper, e *emulator.Emulator, as emulator.Principal, tell func(azure.Call)) *azure.Client {
+func connect(t testing.TB, transport http.RoundTripper, e *emulator.Emulator, as emulator.Principal,
+	tell func(azure.Call)) *azure.Client {
 	t.Helper()
 	c, err := azure.New(credential{e, as}, azure.Options{
 		Cloud: cloud.Configuration{
 			ActiveDirectoryAuthorityHost: "http://local/",
 			Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
-				cloud.ResourceManager: {Endpoint: "http://local", Audience: "https://management.core.windows.net/"},
+				cloud.ResourceManager: {Endpoint: "http://local",
+					Audience: "https://management.core.windows.net/"},
 			},
 		},
 		Transport: &http.Client{Transport: transport},
@@ -131,7 +144,8 @@ type credential struct {
 	as emulator.Principal
 }
 
-func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken,
+	error) {
 	token, expires, err := c.e.Token(c.as, "https://management.core.windows.net/")
 	return azcore.AccessToken{Token: token, ExpiresOn: expires}, err
 }

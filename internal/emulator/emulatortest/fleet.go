@@ -10,7 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Member is a cluster of a fleet, and what has to be kept for it. Gateway and Target are "" where it has no gateway.
+// Member is a cluster of a fleet, and what has to be kept for it. Gateway and Target are "" where
+// it has no gateway.
 type Member struct {
 	Cluster, Nodes, Gateway, Target arm.ID
 }
@@ -24,10 +25,12 @@ func Subscriptions(n int) []string {
 	return all
 }
 
-// BuildFleet makes kubenet clusters, spread over the subscriptions, each in a resource group and a virtual network of its own. Half of
-// them brought their route table, the others have the one that AKS makes. Three of four have a gateway's subnet with a table beside it,
-// which holds a route of its own. Their pod CIDRs differ, for the first hundred.
-func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clusters, nodes int) []Member {
+// BuildFleet makes kubenet clusters, spread over the subscriptions, each in a resource group and a
+// virtual network of its own. Half of them brought their route table, the others have the one that
+// AKS makes. Three of four have a gateway's subnet with a table beside it, which holds a route of
+// its own. Their pod CIDRs differ, for the first hundred.
+func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clusters,
+	nodes int) []Member {
 	t.Helper()
 	op, err := e.Client(Operator)
 	if err != nil {
@@ -36,7 +39,8 @@ func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clus
 	type object = map[string]any
 	put := func(id arm.ID, version string, properties object) {
 		t.Helper()
-		if err := op.Put(id, version, object{"location": "westeurope", "properties": properties}); err != nil {
+		if err := op.Put(id, version,
+			object{"location": "westeurope", "properties": properties}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,19 +58,33 @@ func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clus
 		at := fmt.Sprintf("10.%d.%d.", i/256, i%256)
 		inNodes := object{"addressPrefix": at + "0/25"}
 		if i%2 == 0 {
-			put(own, networkVersion, object{"routes": []any{object{"name": "egress", "properties": object{"addressPrefix": "0.0.0.0/0", "nextHopType": inventory.HopAppliance, "nextHopIpAddress": at + "250"}}}})
+			put(own, networkVersion,
+				object{"routes": []any{
+					object{"name": "egress", "properties": object{"addressPrefix": "0.0.0.0/0",
+						"nextHopType": inventory.HopAppliance, "nextHopIpAddress": at + "250"}}}})
 			inNodes["routeTable"] = link(own)
 		}
 		subnets := []any{object{"name": "nodes", "properties": inNodes}}
 		if i%4 != 3 {
-			m.Gateway, m.Target = vnet.Child("subnets", "appgw"), of(arm.TypeRouteTable, "-appgw-rt")
-			put(m.Target, networkVersion, object{"routes": []any{object{"name": "to-branch-office", "properties": object{"addressPrefix": "10.200.0.0/16", "nextHopType": inventory.HopGateway}}}})
-			subnets = append(subnets, object{"name": "appgw", "properties": object{"addressPrefix": at + "128/26", "routeTable": link(m.Target)}})
+			m.Gateway, m.Target = vnet.Child("subnets", "appgw"), of(arm.TypeRouteTable,
+				"-appgw-rt")
+			put(m.Target, networkVersion,
+				object{"routes": []any{
+					object{"name": "to-branch-office",
+						"properties": object{"addressPrefix": "10.200.0.0/16",
+							"nextHopType": inventory.HopGateway}}}})
+			subnets = append(subnets,
+				object{"name": "appgw", "properties": object{"addressPrefix": at + "128/26",
+					"routeTable": link(m.Target)}})
 		}
-		put(vnet, networkVersion, object{"addressSpace": object{"addressPrefixes": []any{at + "0/24"}}, "subnets": subnets})
+		put(vnet, networkVersion,
+			object{"addressSpace": object{"addressPrefixes": []any{at + "0/24"}},
+				"subnets": subnets})
 		put(m.Cluster, "2025-10-01", object{
-			"networkProfile":    object{"networkPlugin": "kubenet", "podCidr": fmt.Sprintf("10.%d.0.0/16", 100+i%100), "serviceCidr": "172.16.0.0/16"},
-			"agentPoolProfiles": []any{object{"name": "np", "mode": "System", "count": nodes, "vnetSubnetID": string(m.Nodes)}},
+			"networkProfile": object{"networkPlugin": "kubenet",
+				"podCidr": fmt.Sprintf("10.%d.0.0/16", 100+i%100), "serviceCidr": "172.16.0.0/16"},
+			"agentPoolProfiles": []any{object{"name": "np", "mode": "System", "count": nodes,
+				"vnetSubnetID": string(m.Nodes)}},
 		})
 		fleet = append(fleet, m)
 	}

@@ -24,9 +24,10 @@ func Serve(t testing.TB, e *emulator.Emulator) *emulator.Server {
 	return server
 }
 
-// Kubeconfig writes the kubeconfig of a cluster's user into a file of the test's and returns its name: what
-// az aks get-credentials does.
-func Kubeconfig(t testing.TB, e *emulator.Emulator, server *emulator.Server, cluster arm.ID) string {
+// Kubeconfig writes the kubeconfig of a cluster's user into a file of the test's and returns its
+// name: what az aks get-credentials does.
+func Kubeconfig(t testing.TB, e *emulator.Emulator, server *emulator.Server,
+	cluster arm.ID) string {
 	t.Helper()
 	token, _, err := e.Token(Keeper, "https://management.core.windows.net/")
 	if err != nil {
@@ -40,7 +41,8 @@ func Kubeconfig(t testing.TB, e *emulator.Emulator, server *emulator.Server, clu
 	roots.AppendCertsFromPEM(pem)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	defer transport.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.Info.HTTPS+string(cluster)+"/listClusterUserCredential?api-version=2025-10-01", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.Info.HTTPS+
+		string(cluster)+"/listClusterUserCredential?api-version=2025-10-01", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +57,8 @@ func Kubeconfig(t testing.TB, e *emulator.Emulator, server *emulator.Server, clu
 			Value []byte `json:"value"`
 		} `json:"kubeconfigs"`
 	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || len(answer.Kubeconfigs) != 1 {
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil ||
+		len(answer.Kubeconfigs) != 1 {
 		t.Fatalf("the credentials of %s: %s, %v", cluster, response.Status, err)
 	}
 	file := filepath.Join(t.TempDir(), "kubeconfig")

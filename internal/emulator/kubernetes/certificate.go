@@ -24,8 +24,8 @@ type authority struct {
 	pool   *x509.CertPool
 }
 
-// newAuthority makes a certificate authority, and the key of service accounts, in a folder. The key is
-// kept where it is there: tokens in etcd are signed with it.
+// newAuthority makes a certificate authority, and the key of service accounts, in a folder. The key
+// is kept where it is there: tokens in etcd are signed with it.
 func newAuthority(folder string) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -71,7 +71,8 @@ func (a *authority) issue(name, user string, groups ...string) (tls.Certificate,
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	err = errors.Join(writePEM(a.file(name+".crt"), "CERTIFICATE", raw), writeKey(a.file(name+".key"), key))
+	err = errors.Join(writePEM(a.file(name+".crt"), "CERTIFICATE", raw),
+		writeKey(a.file(name+".key"), key))
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}, err
 }
 

@@ -22,7 +22,8 @@ var (
 )
 
 // call makes a call to the API server as an administrator.
-func (cp *controlPlane) call(ctx context.Context, method, path, contentType string, body any) ([]byte, error) {
+func (cp *controlPlane) call(ctx context.Context, method, path, contentType string,
+	body any) ([]byte, error) {
 	var sent io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)

@@ -35,10 +35,12 @@ type cluster struct {
 func (k *Kubernetes) newCluster(ctx context.Context, shown emulator.KubernetesCluster) *cluster {
 	ctx, stop := context.WithCancel(ctx)
 	c := &cluster{k: k, id: shown.ID, same: shown.Same, folder: k.folderOf(shown.ID), stop: stop,
-		started: make(chan struct{}), shown: shown, wake: make(chan struct{}, 1), pods: map[string]*pod{}}
+		started: make(chan struct{}), shown: shown, wake: make(chan struct{},
+			1), pods: map[string]*pod{}}
 	c.all.Go(func() {
 		if c.failed = c.start(ctx, shown.ServiceCIDR); c.failed != nil && ctx.Err() == nil {
-			k.o.Log.Error("a control plane did not start", "cluster", string(c.id), "error", c.failed.Error())
+			k.o.Log.Error("a control plane did not start", "cluster", string(c.id), "error",
+				c.failed.Error())
 		}
 		close(c.started)
 	})
@@ -81,11 +83,13 @@ func (c *cluster) start(ctx context.Context, serviceCIDR string) error {
 }
 
 // repeat does something at a signal, and otherwise after a pause, until the context ends.
-func (c *cluster) repeat(ctx context.Context, wake <-chan struct{}, pause time.Duration, do func(context.Context) error) {
+func (c *cluster) repeat(ctx context.Context, wake <-chan struct{}, pause time.Duration,
+	do func(context.Context) error) {
 	for ctx.Err() == nil {
 		after := pause
 		if err := do(ctx); err != nil && ctx.Err() == nil {
-			c.k.o.Log.Debug("a call to a cluster's API server failed", "cluster", string(c.id), "error", err.Error())
+			c.k.o.Log.Debug("a call to a cluster's API server failed", "cluster", string(c.id),
+				"error", err.Error())
 			after = min(pause, time.Second)
 		}
 		select {

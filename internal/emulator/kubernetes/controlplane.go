@@ -28,7 +28,8 @@ type controlPlane struct {
 
 // startControlPlane runs a control plane in a folder until the context ends. Its API server reaches
 // nodes and pods through a socket (tunnel.go), as AKS' does through konnectivity.
-func startControlPlane(ctx context.Context, b Binaries, folder, socket, serviceCIDR string) (*controlPlane, error) {
+func startControlPlane(ctx context.Context, b Binaries, folder, socket,
+	serviceCIDR string) (*controlPlane, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
@@ -47,7 +48,8 @@ func startControlPlane(ctx context.Context, b Binaries, folder, socket, serviceC
 	return cp, cp.startControllers(ctx, b)
 }
 
-func (cp *controlPlane) start(ctx context.Context, name, path string, args ...string) (*process, error) {
+func (cp *controlPlane) start(ctx context.Context, name, path string, args ...string) (*process,
+	error) {
 	p, err := start(ctx, cp.folder, name, path, args...)
 	if err == nil {
 		cp.all = append(cp.all, p)
@@ -84,7 +86,8 @@ func (cp *controlPlane) startEtcd(ctx context.Context, path string) (url string,
 	return url, p.ready(ctx, http.DefaultClient, url+"/readyz")
 }
 
-func (cp *controlPlane) startAPIServer(ctx context.Context, path, etcd, socket, serviceCIDR string) error {
+func (cp *controlPlane) startAPIServer(ctx context.Context, path, etcd, socket,
+	serviceCIDR string) error {
 	port, err := freePort()
 	if err != nil {
 		return err
@@ -113,10 +116,13 @@ egressSelections:
 	}
 	p, err := cp.start(ctx, "kube-apiserver", path,
 		"--etcd-servers="+etcd, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
-		"--tls-cert-file="+cp.ca.file("apiserver.crt"), "--tls-private-key-file="+cp.ca.file("apiserver.key"),
+		"--tls-cert-file="+cp.ca.file("apiserver.crt"), "--tls-private-key-file="+
+			cp.ca.file("apiserver.key"),
 		"--client-ca-file="+cp.ca.file("ca.crt"), "--authorization-mode=RBAC",
-		"--requestheader-client-ca-file="+cp.ca.file("ca.crt"), "--requestheader-allowed-names=front-proxy",
-		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-client-ca-file="+
+			cp.ca.file("ca.crt"), "--requestheader-allowed-names=front-proxy",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+cp.ca.file("service-accounts.key"),
 		"--service-account-signing-key-file="+cp.ca.file("service-accounts.key"),
@@ -148,7 +154,9 @@ func (cp *controlPlane) transport(with ...tls.Certificate) *http.Transport {
 // proxy passes calls on to the API server, watches and upgrades included.
 func (cp *controlPlane) proxy(by *http.Transport) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(cp.server) }, FlushInterval: -1, Transport: by,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(cp.server)
+		}, FlushInterval: -1, Transport: by,
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
 			panic(http.ErrAbortHandler) // as where nothing listens
 		},
@@ -163,7 +171,9 @@ func (cp *controlPlane) startControllers(ctx context.Context, b Binaries) error 
 	}{
 		"kube-controller-manager": {b.ControllerManager, []string{
 			"--service-account-private-key-file=" + cp.ca.file("service-accounts.key"),
-			"--root-ca-file=" + cp.ca.file("ca.crt"), "--allocate-node-cidrs=false", "--use-service-account-credentials"}},
+			"--root-ca-file=" +
+				cp.ca.file("ca.crt"), "--allocate-node-cidrs=false",
+			"--use-service-account-credentials"}},
 		"kube-scheduler": {b.Scheduler, nil},
 	} {
 		if _, err := cp.ca.issue(name, "system:"+name); err != nil {
@@ -182,11 +192,13 @@ contexts:
 - name: c
   context: {cluster: c, user: u}
 current-context: c
-`, cp.server, cp.ca.file("ca.crt"), cp.ca.file(name+".crt"), cp.ca.file(name+".key")), 0o600); err != nil {
+`, cp.server, cp.ca.file("ca.crt"), cp.ca.file(name+".crt"), cp.ca.file(name+".key")),
+			0o600); err != nil {
 			return err
 		}
 		args := append([]string{"--kubeconfig=" + config, "--authentication-kubeconfig=" + config,
-			"--authorization-kubeconfig=" + config, "--leader-elect=false", "--secure-port=0", "--v=1"}, program.args...)
+			"--authorization-kubeconfig=" +
+				config, "--leader-elect=false", "--secure-port=0", "--v=1"}, program.args...)
 		if _, err := cp.start(ctx, name, program.path, args...); err != nil {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// kubelet plays the kubelets of all nodes of a cluster: a scheduled pod becomes Running, with addresses
-// as the network plugin gives them; a deleted one goes at once.
+// kubelet plays the kubelets of all nodes of a cluster: a scheduled pod becomes Running, with
+// addresses as the network plugin gives them; a deleted one goes at once.
 type kubelet struct {
 	*cluster
 	taken map[netip.Addr]string // uid of the pod
@@ -122,7 +122,8 @@ func (k *kubelet) handle(ctx context.Context, doc *podDocument) error {
 	k.play(p)
 	if doc.Status.Phase != "Running" {
 		if err := k.cp.merge(ctx, doc.path()+"/status", runningStatus(p, node)); err != nil {
-			if errors.Is(err, errNotFound) || errors.Is(err, errConflict) { // it is gone, or another one
+			// it is gone, or another one
+			if errors.Is(err, errNotFound) || errors.Is(err, errConflict) {
 				return nil
 			}
 			return err
@@ -177,11 +178,13 @@ func (k *kubelet) waits(ctx context.Context, doc *podDocument, node emulator.Kub
 	if len(node.PodCIDRs) == 0 && len(node.PodAddrs) == 0 {
 		why = "the cluster has no network plugin"
 	}
-	err := k.cp.merge(ctx, doc.path()+"/status", object{"metadata": object{"uid": doc.Metadata.UID}, "status": object{
-		"phase": "Pending", "hostIP": node.Addrs[0].String(),
-		"conditions": []object{
-			condition("PodScheduled", true, ""), {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": why},
-		}}})
+	err := k.cp.merge(ctx, doc.path()+"/status", object{"metadata": object{"uid": doc.Metadata.UID},
+		"status": object{
+			"phase": "Pending", "hostIP": node.Addrs[0].String(),
+			"conditions": []object{
+				condition("PodScheduled", true, ""), {"type": "Ready", "status": "False",
+					"reason": "ContainersNotReady", "message": why},
+			}}})
 	if errors.Is(err, errNotFound) || errors.Is(err, errConflict) {
 		return nil
 	}
@@ -208,24 +211,30 @@ func runningStatus(p *pod, node emulator.KubernetesNode) object {
 	containers, first := []object{}, []object{}
 	for _, c := range p.Spec.Containers {
 		containers = append(containers, object{
-			"name": c.Name, "image": c.Image, "imageID": "", "containerID": "played://" + p.Metadata.UID + "/" + c.Name,
-			"ready": true, "started": true, "restartCount": 0, "state": object{"running": object{"startedAt": now}},
+			"name": c.Name, "image": c.Image, "imageID": "", "containerID": "played://" +
+				p.Metadata.UID + "/" + c.Name,
+			"ready": true, "started": true, "restartCount": 0, "state": object{
+				"running": object{"startedAt": now}},
 		})
 	}
 	for _, c := range p.Spec.InitContainers {
 		first = append(first, object{
-			"name": c.Name, "image": c.Image, "imageID": "", "containerID": "played://" + p.Metadata.UID + "/" + c.Name,
+			"name": c.Name, "image": c.Image, "imageID": "", "containerID": "played://" +
+				p.Metadata.UID + "/" + c.Name,
 			"ready": true, "started": false, "restartCount": 0,
-			"state": object{"terminated": object{"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}},
+			"state": object{"terminated": object{"exitCode": 0, "reason": "Completed",
+				"startedAt": now, "finishedAt": now}},
 		})
 	}
 	conditions := []object{}
-	for _, name := range strings.Fields("PodReadyToStartContainers Initialized Ready ContainersReady PodScheduled") {
+	for _, name := range strings.Fields("PodReadyToStartContainers Initialized Ready " +
+		"ContainersReady PodScheduled") {
 		conditions = append(conditions, condition(name, true, now))
 	}
 	return object{"metadata": object{"uid": p.Metadata.UID}, "status": object{
 		"phase": "Running", "conditions": conditions, "startTime": now,
-		"hostIP": node.Addrs[0].String(), "hostIPs": hosts, "podIP": p.addrs[0].String(), "podIPs": ips,
+		"hostIP": node.Addrs[0].String(), "hostIPs": hosts, "podIP": p.addrs[0].String(),
+		"podIPs":            ips,
 		"containerStatuses": containers, "initContainerStatuses": first,
 	}}
 }

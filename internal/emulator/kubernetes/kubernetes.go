@@ -1,11 +1,12 @@
 // Package kubernetes puts a real control plane behind each of the emulator's clusters: etcd,
-// kube-apiserver, kube-controller-manager and kube-scheduler, each a process of its own on loopback.
+// kube-apiserver, kube-controller-manager and kube-scheduler, each a process of its own on
+// loopback.
 //
-// Nodes and pods are played. Nodes follow the emulator's pools. A pod that is scheduled becomes Running
-// with an address as the cluster's network plugin gives it, and no container runs: the pods of
-// routekeeper cluster hello serve their page from this process, and others a line that says so. Whether
-// one pod reaches another is decided by Options.Way. Logs and port-forward go the way they go on AKS,
-// from the API server to a kubelet, through a socket in place of AKS' tunnel.
+// Nodes and pods are played. Nodes follow the emulator's pools. A pod that is scheduled becomes
+// Running with an address as the cluster's network plugin gives it, and no container runs: the pods
+// of routekeeper cluster hello serve their page from this process, and others a line that says so.
+// Whether one pod reaches another is decided by Options.Way. Logs and port-forward go the way they
+// go on AKS, from the API server to a kubelet, through a socket in place of AKS' tunnel.
 package kubernetes
 
 import (
@@ -58,14 +59,15 @@ type Kubernetes struct {
 
 	mu       sync.Mutex
 	clusters map[string]*cluster // that were called, by ID.Key()
-	same     map[string]any      // of all clusters, to see which are gone; nil before the first look
+	// of all clusters, to see which are gone; nil before the first look
+	same map[string]any
 }
 
 // followTime is how often nodes are compared with the emulator's pools.
 const followTime = 250 * time.Millisecond
 
-// Join answers for the API servers of an emulator's clusters: the first call to each starts its control
-// plane.
+// Join answers for the API servers of an emulator's clusters: the first call to each starts its
+// control plane.
 func Join(e *emulator.Emulator, o Options) (*Kubernetes, error) {
 	var err error
 	if o.Folder, err = filepath.Abs(o.Folder); err != nil {
@@ -80,7 +82,8 @@ func Join(e *emulator.Emulator, o Options) (*Kubernetes, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	k := &Kubernetes{o: o, e: e, ctx: ctx, stop: stop, done: make(chan struct{}), clusters: map[string]*cluster{}}
+	k := &Kubernetes{o: o, e: e, ctx: ctx, stop: stop, done: make(chan struct{}),
+		clusters: map[string]*cluster{}}
 	e.ServeKubernetes(k)
 	go func() {
 		defer close(k.done)
@@ -117,8 +120,11 @@ func (k *Kubernetes) follow() {
 }
 
 func (k *Kubernetes) followLocked() {
-	all, same, folders := map[string]emulator.KubernetesCluster{}, map[string]any{}, map[string]bool{}
-	for _, shown := range k.e.KubernetesClusters(func(id arm.ID) bool { return k.clusters[id.Key()] != nil }) {
+	all, same, folders := map[string]emulator.KubernetesCluster{}, map[string]any{},
+		map[string]bool{}
+	for _, shown := range k.e.KubernetesClusters(func(id arm.ID) bool {
+		return k.clusters[id.Key()] != nil
+	}) {
 		key := shown.ID.Key()
 		all[key], same[key], folders[k.folderOf(shown.ID)] = shown, shown.Same, true
 	}
@@ -149,7 +155,8 @@ func (k *Kubernetes) followLocked() {
 
 func (k *Kubernetes) warn(err error) {
 	if err != nil {
-		k.o.Log.Error("the folder of a cluster that is gone could not be removed", "error", err.Error())
+		k.o.Log.Error("the folder of a cluster that is gone could not be removed", "error",
+			err.Error())
 	}
 }
 
@@ -159,8 +166,10 @@ func (k *Kubernetes) folderOf(id arm.ID) string {
 	return filepath.Join(k.o.Folder, strings.ToLower(id.Name())+"-"+hex.EncodeToString(sum[:4]))
 }
 
-// Serve passes a call on to a cluster's API server. A cluster that has just been made is waited for.
-func (k *Kubernetes) Serve(w http.ResponseWriter, r *http.Request, id arm.ID, user string, groups []string) {
+// Serve passes a call on to a cluster's API server. A cluster that has just been made is waited
+// for.
+func (k *Kubernetes) Serve(w http.ResponseWriter, r *http.Request, id arm.ID, user string,
+	groups []string) {
 	cp, err := k.ready(r.Context(), id)
 	if err != nil {
 		k.o.Log.Warn("an API server does not answer", "cluster", string(id), "error", err.Error())
@@ -171,7 +180,8 @@ func (k *Kubernetes) Serve(w http.ResponseWriter, r *http.Request, id arm.ID, us
 	r = r.Clone(r.Context())
 	r.URL.Path, r.URL.RawPath = "/"+strings.Join(words[min(4, len(words)):], ""), ""
 	for name := range r.Header {
-		if strings.HasPrefix(strings.ToLower(name), "x-remote-") { // who calls is not for the caller to say
+		// who calls is not for the caller to say
+		if strings.HasPrefix(strings.ToLower(name), "x-remote-") {
 			r.Header.Del(name)
 		}
 	}
@@ -193,7 +203,8 @@ func (k *Kubernetes) ready(ctx context.Context, id arm.ID) (*controlPlane, error
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, startTime, errors.New("it has not started in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTime,
+		errors.New("it has not started in time"))
 	defer cancel()
 	select {
 	case <-c.started:
@@ -203,8 +214,8 @@ func (k *Kubernetes) ready(ctx context.Context, id arm.ID) (*controlPlane, error
 	}
 }
 
-// called is the cluster of a call, as the emulator has it now: one that was deleted and made again under
-// its name within followTime is another cluster.
+// called is the cluster of a call, as the emulator has it now: one that was deleted and made again
+// under its name within followTime is another cluster.
 func (k *Kubernetes) called(id arm.ID) (*cluster, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -58,7 +58,8 @@ func join(t *testing.T, build ...func(*emulator.Client)) *joined {
 		build(client)
 	}
 	folder := t.TempDir()
-	j.k, err = kubernetes.Join(e, kubernetes.Options{Binaries: binaries, Folder: filepath.Join(folder, "kubernetes"), Fresh: true,
+	j.k, err = kubernetes.Join(e, kubernetes.Options{Binaries: binaries,
+		Folder: filepath.Join(folder, "kubernetes"), Fresh: true,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Way: func(_ context.Context, p kubernetes.Packet) error {
 			j.mu.Lock()
@@ -89,7 +90,8 @@ func (j *joined) credentials(cluster arm.ID, call string) {
 		j.t.Fatal(err)
 	}
 	status, body := client.Do(http.MethodPost, cluster+arm.ID("/"+call), "2025-10-01", nil)
-	raw, err := base64.StdEncoding.DecodeString(gjson.GetBytes(body, "kubeconfigs.0.value").String())
+	raw, err := base64.StdEncoding.DecodeString(gjson.GetBytes(body,
+		"kubeconfigs.0.value").String())
 	if status != 200 || err != nil {
 		j.t.Fatal(status, err)
 	}
@@ -105,7 +107,8 @@ func (j *joined) credentials(cluster arm.ID, call string) {
 
 func (j *joined) command(args ...string) *exec.Cmd {
 	c := exec.CommandContext(j.t.Context(), kubernetestest.Kubectl(j.t), args...)
-	c.Env = append(os.Environ(), "KUBECONFIG="+j.config, "HOME="+filepath.Dir(j.config), "NO_PROXY=127.0.0.1")
+	c.Env = append(os.Environ(), "KUBECONFIG="+j.config, "HOME="+filepath.Dir(j.config),
+		"NO_PROXY=127.0.0.1")
 	return c
 }
 
@@ -125,7 +128,8 @@ func TestKubectl(t *testing.T) {
 	j.kubectl("rollout", "status", "-n", "kube-system", "ds/kube-proxy", "--timeout=60s")
 	j.kubectl("rollout", "status", "ds/web", "--timeout=60s")
 	nodes := j.kubectl("get", "nodes", "-o", "json")
-	if ready := gjson.Get(nodes, `items.#(status.conditions.#(type=="Ready").status=="True")#|#`).Int(); ready != 3 {
+	if ready := gjson.Get(nodes, `items.#(status.conditions.#(type=="Ready").status=="True")#|#`).
+		Int(); ready != 3 {
 		t.Errorf("%d nodes are ready: %s", ready, nodes)
 	}
 	all := j.kubectl("get", "all", "-A", "-o", "wide")
@@ -140,27 +144,33 @@ func TestKubectl(t *testing.T) {
 		}
 	}
 
-	// What kubectl create makes, as a walk-through's manifest: applied, served, changed, and deleted.
+	// What kubectl create makes, as a walk-through's manifest: applied, served, changed, and
+	// deleted.
 	manifest := filepath.Join(t.TempDir(), "hello.yaml")
-	if err := os.WriteFile(manifest, []byte(j.kubectl("create", "deployment", "nginx", "--image=nginx:1.29", "--port=80",
-		"--replicas=3", "--dry-run=client", "-o", "yaml")), 0o600); err != nil {
+	if err := os.WriteFile(manifest,
+		[]byte(j.kubectl("create", "deployment", "nginx", "--image=nginx:1.29", "--port=80",
+			"--replicas=3", "--dry-run=client", "-o", "yaml")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	j.kubectl("apply", "-f", manifest)
 	j.kubectl("expose", "deployment", "nginx", "--port=80")
 	j.kubectl("rollout", "status", "deployment/nginx", "--timeout=60s")
 	for _, what := range []string{"deployment/nginx", "service/nginx"} {
-		if page := j.forward(what, "80", "/"); !strings.Contains(page, "is played by routekeeper emulator: nginx:1.29 does not run") {
+		if page := j.forward(what, "80", "/"); !strings.Contains(page,
+			"is played by routekeeper emulator: nginx:1.29 does not run") {
 			t.Errorf("the page of %s: %s", what, page)
 		}
 	}
-	if log := j.kubectl("logs", "deployment/nginx", "--all-pods"); !strings.Contains(log, "nginx:1.29 does not run") || !strings.Contains(log, "GET /") {
+	if log := j.kubectl("logs", "deployment/nginx", "--all-pods"); !strings.Contains(log,
+		"nginx:1.29 does not run") || !strings.Contains(log, "GET /") {
 		t.Errorf("logs: %s", log)
 	}
-	if page := j.kubectl("get", "--raw", "/api/v1/namespaces/default/services/nginx/proxy/"); !strings.Contains(page, "nginx:1.29") {
+	if page := j.kubectl("get", "--raw",
+		"/api/v1/namespaces/default/services/nginx/proxy/"); !strings.Contains(page, "nginx:1.29") {
 		t.Errorf("by the API server's proxy: %s", page)
 	}
-	if out, err := j.command("exec", "deployment/nginx", "--", "true").CombinedOutput(); err == nil || !strings.Contains(string(out), "plays no exec") {
+	if out, err := j.command("exec", "deployment/nginx", "--",
+		"true").CombinedOutput(); err == nil || !strings.Contains(string(out), "plays no exec") {
 		t.Errorf("exec: %v %s", err, out)
 	}
 	j.kubectl("delete", "-f", manifest, "--timeout=30s")
@@ -173,9 +183,12 @@ func TestKubectl(t *testing.T) {
 	}
 	server := regexp.MustCompile(`server: (\S+)`).FindStringSubmatch(string(config))[1]
 	for _, header := range []http.Header{
-		{"X-Remote-User": {"someone"}, "X-Remote-Group": {"system:masters"}}, {"Authorization": {"Bearer nobody"}, "X-Remote-User": {"someone"}, "X-Remote-Group": {"system:masters"}},
+		{"X-Remote-User": {"someone"}, "X-Remote-Group": {"system:masters"}}, {
+			"Authorization": {"Bearer nobody"}, "X-Remote-User": {"someone"}, "X-Remote-Group": {
+				"system:masters"}},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.Replace(server, "https:", "http:", 1)+"/api/v1/secrets", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			strings.Replace(server, "https:", "http:", 1)+"/api/v1/secrets", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +199,8 @@ func TestKubectl(t *testing.T) {
 			t.Errorf("with the headers %v: %d %s", header, w.Code, w.Body)
 		}
 	}
-	if out, err := j.command("--token=nobody", "get", "nodes").CombinedOutput(); err == nil || !strings.Contains(string(out), "must be logged in") {
+	if out, err := j.command("--token=nobody", "get", "nodes").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "must be logged in") {
 		t.Errorf("with another token: %v %s", err, out)
 	}
 }
@@ -208,14 +222,16 @@ func TestNodesFollow(t *testing.T) {
 	if pods := j.kubectl("get", "pods", "-A", "-o", "go-template={{len .items}}"); pods != "4" {
 		t.Errorf("%s pods are left on one node, want 4", pods)
 	}
-	// A node that comes back with another pod CIDR has it in Kubernetes, too, where it never changes.
+	// A node that comes back with another pod CIDR has it in Kubernetes, too, where it never
+	// changes.
 	node := j.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
 	before := j.kubectl("get", "node", node, "-o", "jsonpath={.status.addresses[0].address}")
 	if err := j.e.Readdress(j.demo.Cluster, node); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		if j.kubectl("get", "node", node, "-o", "jsonpath={.status.addresses[0].address}") != before {
+		if j.kubectl("get", "node", node, "-o",
+			"jsonpath={.status.addresses[0].address}") != before {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -224,8 +240,8 @@ func TestNodesFollow(t *testing.T) {
 	}
 }
 
-// TestPlugins looks at the addresses of pods where they are the network's, in two clusters at once, and
-// at pods that wait for a network.
+// TestPlugins looks at the addresses of pods where they are the network's, in two clusters at once,
+// and at pods that wait for a network.
 func TestPlugins(t *testing.T) {
 	t.Parallel()
 	group := arm.ResourceID(emulator.DefaultSubscription, "flat-rg", arm.TypeVNet, "vnet").Group()
@@ -247,24 +263,31 @@ func TestPlugins(t *testing.T) {
 			"addressSpace": object{"addressPrefixes": []any{"10.20.0.0/16"}},
 			"subnets":      []any{subnet("nodes", "10.20.1.0/24"), subnet("pods", "10.20.2.0/24")},
 		}})
-		for name, plugin := range map[string]string{"node-subnet": "azure", "pod-subnet": "azure", "bare": "none"} {
-			pool := object{"name": "np", "mode": "System", "count": 2, "vnetSubnetID": string(vnet) + "/subnets/nodes"}
+		for name, plugin := range map[string]string{"node-subnet": "azure", "pod-subnet": "azure",
+			"bare": "none"} {
+			pool := object{"name": "np", "mode": "System", "count": 2,
+				"vnetSubnetID": string(vnet) + "/subnets/nodes"}
 			if name == "pod-subnet" {
 				pool["podSubnetID"] = string(vnet) + "/subnets/pods"
 			}
-			put(named(name), "2025-10-01", object{"location": "westeurope", "identity": object{"type": "SystemAssigned"},
-				"properties": object{"agentPoolProfiles": []any{pool},
-					"networkProfile": object{"networkPlugin": plugin, "serviceCidr": "172.16.0.0/16", "dnsServiceIP": "172.16.0.10"}}})
+			put(named(name), "2025-10-01",
+				object{"location": "westeurope", "identity": object{"type": "SystemAssigned"},
+					"properties": object{"agentPoolProfiles": []any{pool},
+						"networkProfile": object{"networkPlugin": plugin,
+							"serviceCidr": "172.16.0.0/16", "dnsServiceIP": "172.16.0.10"}}})
 		}
 	})
 	const own = `{{range .items}}{{if not .spec.hostNetwork}}{{.status.phase}} {{.status.podIP}} {{.spec.nodeName}};{{end}}{{end}}`
 	for name, where := range map[string]netip.Prefix{
-		"node-subnet": netip.MustParsePrefix("10.20.1.0/24"), "pod-subnet": netip.MustParsePrefix("10.20.2.0/24"), "bare": {},
+		"node-subnet": netip.MustParsePrefix("10.20.1.0/24"), "pod-subnet": netip.MustParsePrefix(
+			"10.20.2.0/24"), "bare": {},
 	} {
 		j.credentials(named(name), "listClusterAdminCredential")
 		if !where.IsValid() {
-			j.until("2", "get", "ds/kube-proxy", "-n", "kube-system", "-o", "jsonpath={.status.numberReady}")
-			if got := j.kubectl("get", "nodes", "-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`); got != "False False" {
+			j.until("2", "get", "ds/kube-proxy", "-n", "kube-system", "-o",
+				"jsonpath={.status.numberReady}")
+			if got := j.kubectl("get", "nodes", "-o",
+				`jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`); got != "False False" {
 				t.Errorf("%s: nodes are ready: %s", name, got)
 			}
 			continue
@@ -272,15 +295,18 @@ func TestPlugins(t *testing.T) {
 		j.kubectl("rollout", "status", "ds/web", "--timeout=60s")
 		j.kubectl("rollout", "status", "-n", "kube-system", "ds/metrics-agent", "--timeout=60s")
 		taken := map[string]bool{}
-		for _, line := range strings.Split(strings.Trim(j.kubectl("get", "pods", "-A", "-o", "go-template="+own), ";"), ";") {
+		for _, line := range strings.Split(strings.Trim(j.kubectl("get", "pods", "-A", "-o",
+			"go-template="+own), ";"), ";") {
 			words := strings.Fields(line)
-			if len(words) != 3 || words[0] != "Running" || taken[words[1]] || !where.Contains(netip.MustParseAddr(words[1])) {
+			if len(words) != 3 || words[0] != "Running" || taken[words[1]] ||
+				!where.Contains(netip.MustParseAddr(words[1])) {
 				t.Errorf("%s: pod %q", name, line)
 				continue
 			}
 			taken[words[1]] = true
 		}
-		for _, address := range strings.Fields(j.kubectl("get", "nodes", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`)) {
+		for _, address := range strings.Fields(j.kubectl("get", "nodes", "-o",
+			`jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`)) {
 			if taken[address] {
 				t.Errorf("%s: a pod has the address of a node, %s", name, address)
 			}
@@ -303,9 +329,12 @@ func TestStopped(t *testing.T) {
 		}
 	}
 	make := func() {
-		put(id, "2025-10-01", object{"location": "westeurope", "identity": object{"type": "SystemAssigned"}, "properties": object{
-			"agentPoolProfiles": []any{object{"name": "np", "mode": "System", "count": 1}},
-			"networkProfile":    object{"networkPlugin": "azure", "networkPluginMode": "overlay"}}})
+		put(id, "2025-10-01",
+			object{"location": "westeurope", "identity": object{"type": "SystemAssigned"},
+				"properties": object{
+					"agentPoolProfiles": []any{object{"name": "np", "mode": "System", "count": 1}},
+					"networkProfile": object{"networkPlugin": "azure",
+						"networkPluginMode": "overlay"}}})
 	}
 	do := func(method string, path arm.ID) {
 		if status, body := c.Do(method, path, "2025-10-01", nil); status >= 300 {
@@ -329,7 +358,8 @@ func TestStopped(t *testing.T) {
 	do(http.MethodDelete, id)
 	make()
 	j.credentials(id, "listClusterAdminCredential")
-	if out, err := j.command("get", "namespace", "mine").CombinedOutput(); err == nil || !strings.Contains(string(out), "NotFound") {
+	if out, err := j.command("get", "namespace", "mine").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "NotFound") {
 		t.Errorf("another cluster has what the deleted one had: %v %s", err, out)
 	}
 }

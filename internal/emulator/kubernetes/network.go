@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// dialer connects a played pod with others. Whether packets go there and back is asked each time. What
-// is dropped is not answered, so the caller waits until its time is over.
+// dialer connects a played pod with others. Whether packets go there and back is asked each time.
+// What is dropped is not answered, so the caller waits until its time is over.
 func (c *cluster) dialer(from *pod) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		to, err := netip.ParseAddrPort(address)
@@ -26,7 +26,8 @@ func (c *cluster) dialer(from *pod) func(context.Context, string, string) (net.C
 			return nil, ctx.Err()
 		}
 		p := c.podAt(to.Addr())
-		if p == nil || !p.listens(int(to.Port())) { // a machine at which packets arrive, and nothing listens
+		// a machine at which packets arrive, and nothing listens
+		if p == nil || !p.listens(int(to.Port())) {
 			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 		}
 		return serveOne(p), nil
@@ -38,7 +39,9 @@ func (c *cluster) way(ctx context.Context, from *pod, to netip.AddrPort) error {
 	if c.k.o.Way == nil {
 		return nil
 	}
-	at := slices.IndexFunc(from.addrs, func(a netip.Addr) bool { return a.Is4() == to.Addr().Is4() })
+	at := slices.IndexFunc(from.addrs, func(a netip.Addr) bool {
+		return a.Is4() == to.Addr().Is4()
+	})
 	if at < 0 {
 		return fmt.Errorf("the pod has no address of the family of %s", to.Addr())
 	}
@@ -50,12 +53,13 @@ func (c *cluster) way(ctx context.Context, from *pod, to netip.AddrPort) error {
 	})
 }
 
-// peersOf finds what the demo's headless service shows: the pods of the demo in a pod's namespace. No
-// DNS is played.
+// peersOf finds what the demo's headless service shows: the pods of the demo in a pod's namespace.
+// No DNS is played.
 func (c *cluster) peersOf(of *pod) func(context.Context) ([]netip.Addr, error) {
 	return func(context.Context) (out []netip.Addr, err error) {
 		for _, p := range c.running() {
-			if p.Metadata.Namespace == of.Metadata.Namespace && p.Spec.Containers[0].Name == of.Spec.Containers[0].Name && len(p.addrs) > 0 {
+			if p.Metadata.Namespace == of.Metadata.Namespace &&
+				p.Spec.Containers[0].Name == of.Spec.Containers[0].Name && len(p.addrs) > 0 {
 				out = append(out, p.addrs[0])
 			}
 		}

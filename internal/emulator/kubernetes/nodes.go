@@ -25,7 +25,8 @@ type nodes struct {
 
 // begin writes all for the first time. Nodes that an earlier emulator left go.
 func (n *nodes) begin(ctx context.Context) error {
-	for _, namespace := range []string{"kube-system", "kube-node-lease"} { // the API server makes them a moment later
+	// the API server makes them a moment later
+	for _, namespace := range []string{"kube-system", "kube-node-lease"} {
 		if err := n.cp.apply(ctx, "/api/v1/namespaces/"+namespace, object{
 			"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": namespace},
 		}); err != nil {
@@ -74,7 +75,8 @@ func (n *nodes) writeNode(ctx context.Context, node emulator.KubernetesNode) err
 		return nil
 	}
 	// A node's pod CIDR and machine never change: one with others is another node.
-	if there && before.Document != nil && !reflect.DeepEqual(before.Document["spec"], node.Document["spec"]) {
+	if there && before.Document != nil &&
+		!reflect.DeepEqual(before.Document["spec"], node.Document["spec"]) {
 		if err := n.removeNode(ctx, node.Name); err != nil {
 			return err
 		}
@@ -93,9 +95,11 @@ func (n *nodes) writeNode(ctx context.Context, node emulator.KubernetesNode) err
 	for _, field := range []string{"machineID", "systemUUID", "bootID"} {
 		info[field] = metadata["uid"]
 	}
-	info["osImage"], info["kernelVersion"], info["containerRuntimeVersion"] = "played by routekeeper emulator", "none", "none://0"
+	info["osImage"], info["kernelVersion"], info["containerRuntimeVersion"] =
+		"played by routekeeper emulator", "none", "none://0"
 	status["nodeInfo"] = info
-	doc := object{"apiVersion": "v1", "kind": "Node", "metadata": object{"name": node.Name, "labels": metadata["labels"]},
+	doc := object{"apiVersion": "v1", "kind": "Node", "metadata": object{"name": node.Name,
+		"labels": metadata["labels"]},
 		"spec": node.Document["spec"]}
 	path := "/api/v1/nodes/" + node.Name
 	if err := n.cp.apply(ctx, path, doc); err != nil {
@@ -127,10 +131,14 @@ func (n *nodes) removeNode(ctx context.Context, name string) error {
 
 // renew says that a node's kubelet is alive.
 func (n *nodes) renew(ctx context.Context, name string) error {
-	return n.cp.apply(ctx, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"+name, object{
-		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": object{"name": name, "namespace": "kube-node-lease"},
-		"spec": object{"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")},
-	})
+	return n.cp.apply(ctx, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"+name,
+		object{
+			"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": object{
+				"name":      name,
+				"namespace": "kube-node-lease"},
+			"spec": object{"holderIdentity": name, "leaseDurationSeconds": 40,
+				"renewTime": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")},
+		})
 }
 
 // writeWorkload makes a daemon set of what the emulator shows on every node.
@@ -144,11 +152,13 @@ func (n *nodes) writeWorkload(ctx context.Context, w emulator.KubernetesWorkload
 		spec["hostNetwork"] = true
 	}
 	namespace := "/api/v1/namespaces/" + w.Namespace
-	if err := n.cp.apply(ctx, namespace, object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": w.Namespace}}); err != nil {
+	if err := n.cp.apply(ctx, namespace, object{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": object{"name": w.Namespace}}); err != nil {
 		return err
 	}
 	err := n.cp.apply(ctx, "/apis/apps/v1/namespaces/"+w.Namespace+"/daemonsets/"+w.Name, object{
-		"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": object{"name": w.Name, "namespace": w.Namespace, "labels": labels},
+		"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": object{"name": w.Name,
+			"namespace": w.Namespace, "labels": labels},
 		"spec": object{
 			"selector": object{"matchLabels": labels},
 			"template": object{"metadata": object{"labels": labels}, "spec": spec},

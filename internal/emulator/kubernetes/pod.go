@@ -60,7 +60,8 @@ type pod struct {
 	log     *podLog
 }
 
-// listens reports whether a container says that it listens on a port. Where none says anything, all do.
+// listens reports whether a container says that it listens on a port. Where none says anything, all
+// do.
 func (p *pod) listens(port int) bool {
 	told := false
 	for _, c := range p.Spec.Containers {
@@ -79,21 +80,25 @@ func (c *cluster) play(p *pod) {
 	p.log = &podLog{}
 	first := p.Spec.Containers[0]
 	if len(first.Args) == 0 || first.Args[0] != "hello" {
-		fmt.Fprintf(p.log, "this pod is played by routekeeper emulator: %s does not run\n", first.Image)
+		fmt.Fprintf(p.log, "this pod is played by routekeeper emulator: %s does not run\n",
+			first.Image)
 		p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(p.log, "%s %s\n", r.Method, r.URL)
-			fmt.Fprintf(w, "pod %s on node %s is played by routekeeper emulator: %s does not run\n", p.key(), p.Spec.NodeName, first.Image)
+			fmt.Fprintf(w, "pod %s on node %s is played by routekeeper emulator: %s does not run\n",
+				p.key(), p.Spec.NodeName, first.Image)
 		})
 		return
 	}
 	server := &hello.Server{
-		Self: hello.Self{Pod: p.Metadata.Name, Namespace: p.Metadata.Namespace, Node: p.Spec.NodeName},
-		Log:  p.log, Dial: c.dialer(p), Peers: c.peersOf(p),
+		Self: hello.Self{Pod: p.Metadata.Name, Namespace: p.Metadata.Namespace,
+			Node: p.Spec.NodeName},
+		Log: p.log, Dial: c.dialer(p), Peers: c.peersOf(p),
 	}
 	if len(p.addrs) > 0 {
 		server.Self.Address = p.addrs[0].String()
 	}
-	fmt.Fprintf(p.log, "listening on :%s, played by routekeeper emulator\n", strconv.Itoa(hello.Port))
+	fmt.Fprintf(p.log, "listening on :%s, played by routekeeper emulator\n",
+		strconv.Itoa(hello.Port))
 	p.handler = server.Handler()
 }
 

@@ -13,8 +13,8 @@ import (
 // portForwardProtocol is the one version there is.
 const portForwardProtocol = "portforward.k8s.io"
 
-// portForward serves kubectl port-forward: for each connection of a client come two streams of the same
-// request ID, one for errors and one for data.
+// portForward serves kubectl port-forward: for each connection of a client come two streams of the
+// same request ID, one for errors and one for data.
 func (t *tunnel) portForward(w http.ResponseWriter, r *http.Request) {
 	p := t.pod(r.PathValue("namespace") + "/" + r.PathValue("pod"))
 	if p == nil {
@@ -25,10 +25,11 @@ func (t *tunnel) portForward(w http.ResponseWriter, r *http.Request) {
 		return // it has answered
 	}
 	streams := make(chan httpstream.Stream, 1)
-	conn := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, sent <-chan struct{}) error {
-		streams <- s
-		return nil
-	})
+	conn := spdy.NewResponseUpgrader().UpgradeResponse(w, r,
+		func(s httpstream.Stream, sent <-chan struct{}) error {
+			streams <- s
+			return nil
+		})
 	if conn == nil {
 		return // it has answered
 	}

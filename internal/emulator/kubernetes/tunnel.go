@@ -38,12 +38,14 @@ func (c *cluster) newTunnel(socket string) (*tunnel, error) {
 		return nil, err
 	}
 	return &tunnel{cluster: c, listener: l, conns: make(chan net.Conn),
-		tls: &tls.Config{Certificates: []tls.Certificate{certificate}, ClientCAs: c.cp.ca.pool, ClientAuth: tls.RequireAndVerifyClientCert}}, nil
+		tls: &tls.Config{Certificates: []tls.Certificate{certificate}, ClientCAs: c.cp.ca.pool,
+			ClientAuth: tls.RequireAndVerifyClientCert}}, nil
 }
 
 // serve serves until the context ends.
 func (t *tunnel) serve(ctx context.Context) {
-	t.kubelet = &http.Server{Handler: t.kubeletHandler(), TLSConfig: t.tls, ReadHeaderTimeout: time.Minute}
+	t.kubelet = &http.Server{Handler: t.kubeletHandler(), TLSConfig: t.tls,
+		ReadHeaderTimeout: time.Minute}
 	proxy := &http.Server{Handler: http.HandlerFunc(t.connect), ReadHeaderTimeout: time.Minute}
 	kubelets := &listener{t.conns, ctx}
 	stop := context.AfterFunc(ctx, func() {
@@ -125,8 +127,8 @@ func (l *listener) Close() error { return nil }
 // Addr is nowhere.
 func (l *listener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// join copies between two connections until one side has ended, and then closes both. A client that has
-// sent everything may still wait for its answer, so it has a moment longer.
+// join copies between two connections until one side has ended, and then closes both. A client that
+// has sent everything may still wait for its answer, so it has a moment longer.
 func join(client, server io.ReadWriteCloser) {
 	answered := make(chan struct{})
 	go func() {
@@ -144,14 +146,16 @@ func join(client, server io.ReadWriteCloser) {
 	<-answered
 }
 
-// kubeletHandler is what a kubelet answers to the API server: logs, and the streams of port-forward.
+// kubeletHandler is what a kubelet answers to the API server: logs, and the streams of
+// port-forward.
 func (t *tunnel) kubeletHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", t.logs)
 	mux.HandleFunc("/portForward/{namespace}/{pod}", t.portForward)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		what, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-		http.Error(w, "this pod is played by routekeeper emulator, which plays no "+what, http.StatusNotImplemented)
+		http.Error(w, "this pod is played by routekeeper emulator, which plays no "+what,
+			http.StatusNotImplemented)
 	})
 	return mux
 }
@@ -160,7 +164,8 @@ func (t *tunnel) kubeletHandler() http.Handler {
 func (t *tunnel) logs(w http.ResponseWriter, r *http.Request) {
 	p := t.pod(r.PathValue("namespace") + "/" + r.PathValue("pod"))
 	if p == nil {
-		http.Error(w, fmt.Sprintf("pod %s/%s does not run", r.PathValue("namespace"), r.PathValue("pod")), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("pod %s/%s does not run", r.PathValue("namespace"),
+			r.PathValue("pod")), http.StatusNotFound)
 		return
 	}
 	follow := r.URL.Query().Get("follow") == "true"

@@ -48,7 +48,8 @@ func parseCIDR(_ *scope, args []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ones, _ := netip.AddrFromSlice(new(big.Int).Sub(size(p.Addr().BitLen(), 0), size(p.Addr().BitLen(), p.Bits())).FillBytes(make([]byte, p.Addr().BitLen()/8)))
+	ones, _ := netip.AddrFromSlice(new(big.Int).Sub(size(p.Addr().BitLen(), 0),
+		size(p.Addr().BitLen(), p.Bits())).FillBytes(make([]byte, p.Addr().BitLen()/8)))
 	first, end := p.Addr(), last(p)
 	o := &Object{}
 	o.set("network", first.String(), 0)
@@ -72,10 +73,12 @@ func cidrSubnet(_ *scope, args []any) (any, error) {
 	}
 	length, isLength := args[1].(int64)
 	index, isIndex := args[2].(int64)
-	if !isLength || !isIndex || length < int64(p.Bits()) || length > int64(p.Addr().BitLen()) || index < 0 {
+	if !isLength || !isIndex || length < int64(p.Bits()) || length > int64(p.Addr().BitLen()) ||
+		index < 0 {
 		return nil, fmt.Errorf("%s has no such part", p)
 	}
-	at, ok := plus(p.Addr(), new(big.Int).Mul(big.NewInt(index), size(p.Addr().BitLen(), int(length))))
+	at, ok := plus(p.Addr(), new(big.Int).Mul(big.NewInt(index),
+		size(p.Addr().BitLen(), int(length))))
 	if !ok || !p.Contains(at) {
 		return nil, fmt.Errorf("%s has no part %d of length /%d", p, index, length)
 	}

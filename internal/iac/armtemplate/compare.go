@@ -69,7 +69,9 @@ func holdsUnknown(x *scope, v any) bool {
 	case []any:
 		return slices.ContainsFunc(v, func(item any) bool { return holdsUnknown(x, item) })
 	case *Object:
-		return v.Open != nil || slices.ContainsFunc(v.Members, func(m Member) bool { return holdsUnknown(x, m.Value) })
+		return v.Open != nil || slices.ContainsFunc(v.Members, func(m Member) bool {
+			return holdsUnknown(x, m.Value)
+		})
 	}
 	return false
 }

@@ -15,7 +15,10 @@ func (w *stubWorld) Resource(id, version string) (*Object, error) {
 	if strings.HasSuffix(id, "/none") {
 		return nil, fmt.Errorf("ResourceNotFound: there is none")
 	}
-	doc, err := Parse("", []byte(`{"id": "`+id+`", "location": "westeurope", "tenantId": "t", "properties": {"x": "of `+lastOf(id)+`", "outputs": {"o": {"value": 1}}}}`))
+	doc, err := Parse("",
+		[]byte(`{"id": "`+id+
+			`", "location": "westeurope", "tenantId": "t", "properties": {"x": "of `+lastOf(id)+
+			`", "outputs": {"o": {"value": 1}}}}`))
 	o, _ := doc.(*Object)
 	return o, err
 }
@@ -33,7 +36,8 @@ func prepared(t *testing.T, rest string) (*Deployment, *stubWorld, error) {
 		t.Fatal(err)
 	}
 	w := &stubWorld{}
-	d, err := Prepare(doc.(*Object), nil, Options{Subscription: "s", ResourceGroup: "g", DeploymentName: "d"}, w)
+	d, err := Prepare(doc.(*Object), nil, Options{Subscription: "s", ResourceGroup: "g",
+		DeploymentName: "d"}, w)
 	return d, w, err
 }
 
@@ -66,11 +70,13 @@ func TestDeployFunctions(t *testing.T) {
 		`reference(resourceId('A/b', 'other')).x`:              "! name an API version",
 		`reference('nothing').x`:                               "! no resource of the template",
 		`reference('a').nothing`:                               "! there is no member nothing",
-		`newGuid()`:                                            "! default value of a parameter only",
-		`environment().name`:                                   "! environment()",
-		`fantasy('x')`:                                         "! fantasy",
+		`newGuid()`: "! default value of a parameter " +
+			"only",
+		`environment().name`: "! environment()",
+		`fantasy('x')`:       "! fantasy",
 	} {
-		d, _, err := prepared(t, `"parameters": {"now": {"type": "string", "defaultValue": "[utcNow('yyyy-MM-dd HH:mm')]"}, "id": {"type": "string", "defaultValue": "[newGuid()]"}},
+		d, _, err := prepared(t,
+			`"parameters": {"now": {"type": "string", "defaultValue": "[utcNow('yyyy-MM-dd HH:mm')]"}, "id": {"type": "string", "defaultValue": "[newGuid()]"}},
   "resources": [{"type": "A/b", "apiVersion": "2020-01-01", "name": "a"}], "outputs": {"o": {"type": "object", "value": "[`+expression+`]"}}`)
 		if err != nil {
 			t.Errorf("%s: %v", expression, err)
@@ -83,7 +89,8 @@ func TestDeployFunctions(t *testing.T) {
 		} else {
 			got = string(JSON(outputs.Object("o").Get("value")))
 		}
-		if rest, wrong := strings.CutPrefix(want, "! "); got != want && !(wrong && strings.HasPrefix(got, "! ") && strings.Contains(got, rest)) {
+		if rest, wrong := strings.CutPrefix(want, "! "); got != want &&
+			!(wrong && strings.HasPrefix(got, "! ") && strings.Contains(got, rest)) {
 			t.Errorf("%s: %s, want %s", expression, got, want)
 		}
 	}
@@ -109,32 +116,38 @@ func TestDeployOrder(t *testing.T) {
 		for _, need := range d.Needs(r) {
 			names = append(names, need.Name)
 		}
-		want := map[string]string{"last": "named copy0 copy1 implied other branch", "nest": "named"}[r.Name]
+		want := map[string]string{"last": "named copy0 copy1 implied other branch",
+			"nest": "named"}[r.Name]
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("%s needs %q, want %q", r.Name, got, want)
 		}
 	}
 	last := d.Resources()[0]
-	if body, err := d.Planned(last); err != nil || body.Object("properties").Text("x") != "[reference('implied').x]" {
+	if body, err := d.Planned(last); err != nil ||
+		body.Object("properties").Text("x") != "[reference('implied').x]" {
 		t.Errorf("planned: %s %v", JSON(body), err)
 	}
-	if body, err := d.Body(last); err != nil || body.Object("properties").Text("x") != "of implied" {
+	if body, err := d.Body(last); err != nil ||
+		body.Object("properties").Text("x") != "of implied" {
 		t.Errorf("its turn: %s %v", JSON(body), err)
 	}
 	nested, err := d.Nested(d.Resources()[7], false)
 	if err != nil || len(nested.Resources()) != 1 {
 		t.Fatalf("nested: %v", err)
 	}
-	if body, err := nested.Body(nested.Resources()[0]); err != nil || body.Object("properties").Text("x") != "of named" {
+	if body, err := nested.Body(nested.Resources()[0]); err != nil ||
+		body.Object("properties").Text("x") != "of named" {
 		t.Errorf("nested: %s %v", JSON(body), err)
 	}
 }
 
 // FuzzDeploy prepares anything, and deploys what there is of it: it ends, with a line.
 func FuzzDeploy(f *testing.F) {
-	f.Add([]byte(`{` + rgSchema + `, "parameters": {"p": {"type": "string", "defaultValue": "[newGuid()]"}}, "resources": [{"type": "A/b", "apiVersion": "1", "name": "[parameters('p')]", "copy": {"name": "c", "count": 2}, "properties": {"x": "[reference('y', '1').z]"}},
+	f.Add([]byte(`{` + rgSchema +
+		`, "parameters": {"p": {"type": "string", "defaultValue": "[newGuid()]"}}, "resources": [{"type": "A/b", "apiVersion": "1", "name": "[parameters('p')]", "copy": {"name": "c", "count": 2}, "properties": {"x": "[reference('y', '1').z]"}},
   {"type": "Microsoft.Resources/deployments", "apiVersion": "1", "name": "n", "properties": {"mode": "Incremental", "template": {` + rgSchema + `, "resources": []}}}], "outputs": {"o": {"type": "string", "value": "[utcNow()]"}}}`))
-	f.Add([]byte(`{template: {` + rgSchema + `, "resources": {"a": {"type": "A/b", "name": "x", "dependsOn": ["a"]}}}}`))
+	f.Add([]byte(`{template: {` + rgSchema +
+		`, "resources": {"a": {"type": "A/b", "name": "x", "dependsOn": ["a"]}}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		doc, err := Parse("t.json", data)
 		o, is := doc.(*Object)

@@ -16,7 +16,10 @@ func (d *deployment) checkParameters() error {
 		for _, m := range d.given.Members {
 			if _, there := declared.Lookup(m.Name); !there {
 				return fmt.Errorf(
-					"the template parameters '%s' in the parameters file are not valid; they are not present in the original template and can therefore not be provided at deployment time. The only supported parameters for this template are '%s'",
+					"the template parameters '%s' in the parameters file are not valid; they are "+
+						"not present in the original template and can therefore not be provided "+
+						"at deployment time. The only supported parameters for this template are "+
+						"'%s'",
 					shorten(m.Name),
 					strings.Join(memberNames(declared), ", "),
 				)
@@ -75,7 +78,8 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 	kind := d.typeOf(declared)
 	if want, ok := ofType(strings.ToLower(kind), v); !ok {
 		return fmt.Errorf(
-			"the provided value for the template parameter '%s' is not valid. Expected a value of type '%s', but received a value of type '%s'",
+			"the provided value for the template parameter '%s' is not valid. Expected a value "+
+				"of type '%s', but received a value of type '%s'",
 			shorten(name),
 			want,
 			tokenOf(v),
@@ -98,7 +102,8 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 			}
 			text, _ := x.written(v)
 			return fmt.Errorf(
-				"the provided value '%s' for the template parameter '%s' is not valid. The value is not part of the allowed value(s): '%s'",
+				"the provided value '%s' for the template parameter '%s' is not valid. The value "+
+					"is not part of the allowed value(s): '%s'",
 				shorten(text),
 				shorten(name),
 				strings.Join(texts, ","),
@@ -127,7 +132,8 @@ func withinBounds(name string, declared *Object, v any) error {
 	}
 	if least, is := declared.Get("min" + what).(int64); is && size < least {
 		return fmt.Errorf(
-			"the provided value for the template parameter '%s' is not valid. %s of the value should be greater than or equal to '%d'",
+			"the provided value for the template parameter '%s' is not valid. %s of the value "+
+				"should be greater than or equal to '%d'",
 			shorten(name),
 			what,
 			least,
@@ -135,7 +141,8 @@ func withinBounds(name string, declared *Object, v any) error {
 	}
 	if most, is := declared.Get("max" + what).(int64); is && size > most {
 		return fmt.Errorf(
-			"the provided value for the template parameter '%s' is not valid. %s of the value should be less than or equal to '%d'",
+			"the provided value for the template parameter '%s' is not valid. %s of the value "+
+				"should be less than or equal to '%d'",
 			shorten(name),
 			what,
 			most,

@@ -40,7 +40,9 @@ var functions map[string]function
 
 func init() { // not in the declaration: functions call functions
 	functions = map[string]function{}
-	for _, family := range []map[string]function{textFunctions, listFunctions, objectFunctions, numberFunctions, logicFunctions, cidrFunctions, lambdaFunctions, scopeFunctions, templateFunctions, timeFunctions, uriFunctions} {
+	for _, family := range []map[string]function{textFunctions, listFunctions, objectFunctions,
+		numberFunctions, logicFunctions, cidrFunctions, lambdaFunctions, scopeFunctions,
+		templateFunctions, timeFunctions, uriFunctions} {
 		for name, f := range family {
 			functions[strings.ToLower(name)] = f
 		}
@@ -48,7 +50,9 @@ func init() { // not in the declaration: functions call functions
 }
 
 // later are functions whose result only Azure knows, when the template is deployed.
-var later = map[string]bool{"providers": true, "pickzones": true, "environment": true, "externalinput": true, "getsecret": true, "tologicalzone": true, "tologicalzones": true, "tophysicalzone": true, "tophysicalzones": true}
+var later = map[string]bool{"providers": true, "pickzones": true, "environment": true,
+	"externalinput": true, "getsecret": true, "tologicalzone": true, "tologicalzones": true,
+	"tophysicalzone": true, "tophysicalzones": true}
 
 // value evaluates all expressions in a value of a template. What goes wrong in one is noted, and
 // its value unknown.
@@ -154,10 +158,12 @@ func (x *scope) call(c *call) (any, error) {
 	case later[name] || !known && strings.HasPrefix(name, "list"):
 		return &Unknown{Why: "what " + c.name + "() says when it is deployed"}, nil
 	case !known:
-		x.d.note(x.place, true, "the function %s is not known here, and what it says is not guessed", shorten(c.name))
+		x.d.note(x.place, true,
+			"the function %s is not known here, and what it says is not guessed", shorten(c.name))
 		return &Unknown{Why: "what the function " + c.name + " says"}, nil
 	case len(c.args) < f.min || f.max >= 0 && len(c.args) > f.max:
-		return nil, fmt.Errorf("%s has %d arguments, which is not what it takes", c.name, len(c.args))
+		return nil, fmt.Errorf("%s has %d arguments, which is not what it takes", c.name,
+			len(c.args))
 	case f.lazy != nil:
 		return f.lazy(x, c.args)
 	}
@@ -216,7 +222,8 @@ func (x *scope) callOwn(namespace, name string, args []expression) (any, error) 
 			if p, _ := p.(*Object); p != nil && i < len(values) {
 				inner.locals[strings.ToLower(p.Text("name"))] = values[i]
 			} else if p != nil {
-				return nil, fmt.Errorf("%s.%s has %d arguments, and no %s", namespace, name, len(values), p.Text("name"))
+				return nil, fmt.Errorf("%s.%s has %d arguments, and no %s", namespace, name,
+					len(values), p.Text("name"))
 			}
 		}
 		if x.d.enter() {

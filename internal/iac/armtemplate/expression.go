@@ -85,7 +85,8 @@ func (p *parser) word() string {
 	start := p.at
 	for p.at < len(p.source) {
 		c := p.source[p.at]
-		if c == '_' || c == '$' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' && p.at > start || c >= 0x80 {
+		if c == '_' || c == '$' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' ||
+			c >= '0' && c <= '9' || c == '-' && p.at > start || c >= 0x80 {
 			p.at++
 			continue
 		}
@@ -140,7 +141,8 @@ func (p *parser) primary(depth int) (expression, error) {
 		return p.text()
 	case c >= '0' && c <= '9' || c == '-' || c == '+':
 		start := p.at
-		for p.at++; p.at < len(p.source) && strings.IndexByte("0123456789.eE", p.source[p.at]) >= 0; p.at++ {
+		for p.at++; p.at < len(p.source) &&
+			strings.IndexByte("0123456789.eE", p.source[p.at]) >= 0; p.at++ {
 		}
 		number := p.source[start:p.at]
 		if n, err := strconv.ParseInt(number, 10, 64); err == nil {

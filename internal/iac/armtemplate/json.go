@@ -24,11 +24,13 @@ func Parse(file string, data []byte) (any, error) {
 	mark -= len(data)
 	switch {
 	case len(data) > MaxSize:
-		return nil, fmt.Errorf("it has %d MB: no template has more than %d", len(data)>>20, MaxSize>>20)
+		return nil, fmt.Errorf("it has %d MB: no template has more than %d", len(data)>>20,
+			MaxSize>>20)
 	case len(bytes.TrimSpace(data)) == 0:
 		return nil, fmt.Errorf("it is empty, expected a JSON object")
 	case !utf8.Valid(data):
-		return nil, fmt.Errorf("not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)")
+		return nil, fmt.Errorf("not UTF-8 text (a file redirected by Windows PowerShell is " +
+			"UTF-16: save it as UTF-8)")
 	}
 	p := &jsonParser{file: file, data: data, line: 1, mark: mark}
 	v, err := p.value(0)
@@ -193,7 +195,8 @@ func (p *jsonParser) name(first byte) (any, error) {
 		return p.text()
 	}
 	start := p.at
-	for p.at < len(p.data) && (p.data[p.at] == '_' || p.data[p.at] == '$' || isLetter(p.data[p.at]) ||
+	for p.at < len(p.data) && (p.data[p.at] == '_' || p.data[p.at] == '$' ||
+		isLetter(p.data[p.at]) ||
 		p.at > start && p.data[p.at] >= '0' && p.data[p.at] <= '9') {
 		p.at++
 	}
@@ -251,7 +254,8 @@ func (p *jsonParser) text() (any, error) {
 			p.at++
 			raw := p.data[start:p.at]
 			if breaks > 0 {
-				raw = bytes.ReplaceAll(bytes.ReplaceAll(raw, []byte("\r"), nil), []byte("\n"), []byte(`\n`))
+				raw = bytes.ReplaceAll(bytes.ReplaceAll(raw, []byte("\r"), nil), []byte("\n"),
+					[]byte(`\n`))
 				p.line += breaks
 			}
 			var s string

@@ -9,7 +9,9 @@ import (
 
 // Functions that take functions (template-functions-lambda).
 var lambdaFunctions = map[string]function{
-	"lambda":          {min: 1, max: -1, lazy: func(*scope, []expression) (any, error) { return nil, fmt.Errorf("lambda is an argument only") }},
+	"lambda": {min: 1, max: -1, lazy: func(*scope, []expression) (any, error) {
+		return nil, fmt.Errorf("lambda is an argument only")
+	}},
 	"lambdaVariables": {min: 1, max: 1, call: lambdaVariable},
 	"map":             {min: 2, max: 2, lazy: mapEach},
 	"filter":          {min: 2, max: 2, lazy: filter},
@@ -52,7 +54,8 @@ func (x *scope) lambda(arg expression) (func(values ...any) (any, error), error)
 		}
 		for i, name := range names {
 			if i >= len(values) {
-				return nil, fmt.Errorf("the lambda takes %d values, and there are %d", len(names), len(values))
+				return nil, fmt.Errorf("the lambda takes %d values, and there are %d", len(names),
+					len(values))
 			}
 			inner.locals[name] = values[i]
 		}

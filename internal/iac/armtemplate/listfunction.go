@@ -10,16 +10,22 @@ import (
 // Functions on arrays, and functions on arrays, texts and objects alike
 // (template-functions-array).
 var listFunctions = map[string]function{
-	"array":           {min: 1, max: 1, call: toArray},
-	"createArray":     {max: -1, open: true, call: func(_ *scope, args []any) (any, error) { return slices.Clone(args), nil }},
-	"concat":          {min: 1, max: -1, open: true, call: concat},
-	"contains":        {min: 2, max: 2, open: true, call: contains},
-	"empty":           {min: 1, max: 1, open: true, call: empty},
-	"length":          {min: 1, max: 1, call: length},
-	"first":           {min: 1, max: 1, text: true, call: end(0)},
-	"last":            {min: 1, max: 1, text: true, call: end(-1)},
-	"take":            {min: 2, max: 2, text: true, call: part(func(n, size int64) (int64, int64) { return 0, min(max(n, 0), size) })},
-	"skip":            {min: 2, max: 2, text: true, call: part(func(n, size int64) (int64, int64) { return min(max(n, 0), size), size })},
+	"array": {min: 1, max: 1, call: toArray},
+	"createArray": {max: -1, open: true, call: func(_ *scope, args []any) (any, error) {
+		return slices.Clone(args), nil
+	}},
+	"concat":   {min: 1, max: -1, open: true, call: concat},
+	"contains": {min: 2, max: 2, open: true, call: contains},
+	"empty":    {min: 1, max: 1, open: true, call: empty},
+	"length":   {min: 1, max: 1, call: length},
+	"first":    {min: 1, max: 1, text: true, call: end(0)},
+	"last":     {min: 1, max: 1, text: true, call: end(-1)},
+	"take": {min: 2, max: 2, text: true, call: part(func(n, size int64) (int64, int64) {
+		return 0, min(max(n, 0), size)
+	})},
+	"skip": {min: 2, max: 2, text: true, call: part(func(n, size int64) (int64, int64) {
+		return min(max(n, 0), size), size
+	})},
 	"range":           {min: 2, max: 2, call: numbers},
 	"flatten":         {min: 1, max: 1, call: flatten},
 	"tryIndexFromEnd": {min: 2, max: 2, call: fromEnd},
@@ -195,7 +201,8 @@ func part(from func(n, size int64) (start, end int64)) func(*scope, []any) (any,
 func numbers(x *scope, args []any) (any, error) {
 	start, isStart := args[0].(int64)
 	count, isCount := args[1].(int64)
-	if !isStart || !isCount || count < 0 || count > 10000 || start > 1<<31-1-count || start < -1<<31 {
+	if !isStart || !isCount || count < 0 || count > 10000 || start > 1<<31-1-count ||
+		start < -1<<31 {
 		return nil, fmt.Errorf("expected a first number, and how many, up to 10000")
 	}
 	x.d.spend(int(count))

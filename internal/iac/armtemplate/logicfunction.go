@@ -129,7 +129,8 @@ func compare(is func(int) bool) func(*scope, []any) (any, error) {
 		a, isA := args[0].(string)
 		b, isB := args[1].(string)
 		if !isA || !isB {
-			return nil, fmt.Errorf("expected two integers or two strings, not %s and %s", kindOf(args[0]), kindOf(args[1]))
+			return nil, fmt.Errorf("expected two integers or two strings, not %s and %s",
+				kindOf(args[0]), kindOf(args[1]))
 		}
 		order, known := collate(a, b)
 		if !known {
@@ -143,7 +144,9 @@ func compare(is func(int) bool) func(*scope, []any) (any, error) {
 // ones, where that is known: for ASCII letters and digits.
 func collate(a, b string) (order int, known bool) {
 	for _, s := range []string{a, b} {
-		if strings.ContainsFunc(s, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') }) {
+		if strings.ContainsFunc(s, func(r rune) bool {
+			return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+		}) {
 			return 0, a == b
 		}
 	}

@@ -28,7 +28,9 @@ func (x *scope) count(l *Object) (int64, *Unknown) {
 	switch n := x.value(l.Get("count")).(type) {
 	case int64:
 		if n < 0 || n > MaxCopies {
-			panic(limit{fmt.Sprintf("line %d: a copy loop repeats %d times, and Azure takes 0 to %d", l.Line, n, MaxCopies)})
+			panic(limit{fmt.Sprintf(
+				"line %d: a copy loop repeats %d times, and Azure takes 0 to %d", l.Line, n,
+				MaxCopies)})
 		}
 		return n, nil
 	case *Unknown:
@@ -68,7 +70,8 @@ func copyIndex(x *scope, args []any) (any, error) {
 	}
 	found := -1
 	for i, l := range x.loops {
-		if name != "" && strings.EqualFold(l.name, name) || name == "" && (l.resource || found < 0 || !x.loops[found].resource) {
+		if name != "" && strings.EqualFold(l.name, name) ||
+			name == "" && (l.resource || found < 0 || !x.loops[found].resource) {
 			found = i
 		}
 	}

@@ -12,13 +12,21 @@ import (
 var numberFunctions = map[string]function{
 	"int":   {min: 1, max: 1, call: toInt},
 	"float": {min: 1, max: 1, call: toFloat},
-	"add":   {min: 2, max: 2, call: arithmetic(func(a, b int64) (int64, bool) { return a + b, (a+b > a) == (b > 0) })},
-	"sub":   {min: 2, max: 2, call: arithmetic(func(a, b int64) (int64, bool) { return a - b, (a-b < a) == (b > 0) })},
-	"mul":   {min: 2, max: 2, call: arithmetic(multiply)},
-	"div":   {min: 2, max: 2, call: arithmetic(func(a, b int64) (int64, bool) { return divide(a, b, false) })},
-	"mod":   {min: 2, max: 2, call: arithmetic(func(a, b int64) (int64, bool) { return divide(a, b, true) })},
-	"min":   {min: 1, max: -1, call: extreme(func(a, b int64) bool { return a < b })},
-	"max":   {min: 1, max: -1, call: extreme(func(a, b int64) bool { return a > b })},
+	"add": {min: 2, max: 2, call: arithmetic(func(a, b int64) (int64, bool) {
+		return a + b, (a+b > a) == (b > 0)
+	})},
+	"sub": {min: 2, max: 2, call: arithmetic(func(a, b int64) (int64, bool) {
+		return a - b, (a-b < a) == (b > 0)
+	})},
+	"mul": {min: 2, max: 2, call: arithmetic(multiply)},
+	"div": {min: 2, max: 2, call: arithmetic(func(a, b int64) (int64, bool) {
+		return divide(a, b, false)
+	})},
+	"mod": {min: 2, max: 2, call: arithmetic(func(a, b int64) (int64, bool) {
+		return divide(a, b, true)
+	})},
+	"min": {min: 1, max: -1, call: extreme(func(a, b int64) bool { return a < b })},
+	"max": {min: 1, max: -1, call: extreme(func(a, b int64) bool { return a > b })},
 }
 
 func multiply(a, b int64) (int64, bool) {
@@ -41,7 +49,8 @@ func arithmetic(f func(a, b int64) (int64, bool)) func(*scope, []any) (any, erro
 		a, isA := args[0].(int64)
 		b, isB := args[1].(int64)
 		if !isA || !isB {
-			return nil, fmt.Errorf("expected two integers, not %s and %s", kindOf(args[0]), kindOf(args[1]))
+			return nil, fmt.Errorf("expected two integers, not %s and %s", kindOf(args[0]),
+				kindOf(args[1]))
 		}
 		n, ok := f(a, b)
 		if !ok {

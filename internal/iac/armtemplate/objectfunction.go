@@ -9,7 +9,9 @@ import (
 // Functions on objects, and those that merge arrays as well (template-functions-object).
 var objectFunctions = map[string]function{
 	"createObject": {max: -1, open: true, call: createObject},
-	"json":         {min: 1, max: 1, call: func(x *scope, args []any) (any, error) { return fromJSON(x, args[0]) }},
+	"json": {min: 1, max: 1, call: func(x *scope, args []any) (any, error) {
+		return fromJSON(x, args[0])
+	}},
 	"null":         {call: func(*scope, []any) (any, error) { return nil, nil }},
 	"items":        {min: 1, max: 1, call: items},
 	"objectKeys":   {min: 1, max: 1, call: objectKeys},
@@ -52,7 +54,9 @@ func names(o *Object) []string {
 	for i, m := range o.Members {
 		list[i] = m.Name
 	}
-	slices.SortFunc(list, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
+	slices.SortFunc(list, func(a, b string) int {
+		return strings.Compare(strings.ToLower(a), strings.ToLower(b))
+	})
 	return list
 }
 

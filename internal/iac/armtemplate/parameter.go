@@ -70,7 +70,9 @@ func parameter(x *scope, args []any) (any, error) {
 	if declared == nil {
 		return nil, fmt.Errorf("the template has no parameter %s", shorten(name))
 	}
-	return d.once("parameters."+strings.ToLower(name), func() any { return d.parameterValue(name, declared) })
+	return d.once("parameters."+strings.ToLower(name), func() any {
+		return d.parameterValue(name, declared)
+	})
 }
 
 func (d *deployment) parameterValue(name string, declared *Object) any {
@@ -97,9 +99,11 @@ func (d *deployment) parameterValue(name string, declared *Object) any {
 		return nil
 	}
 	if kind := d.typeOf(declared); strings.HasPrefix(strings.ToLower(kind), "secure") {
-		d.note(at, false, "the secret parameter %s has no value here, and what depends on it is not known", name)
+		d.note(at, false, "the secret parameter %s has no value here, and what depends on it is "+
+			"not known", name)
 	} else {
-		d.note(at, true, "the parameter %s (%s) has no value: name its parameter file, and what depends on it is known", name, strings.ToLower(kind))
+		d.note(at, true, "the parameter %s (%s) has no value: name its parameter file, and what "+
+			"depends on it is known", name, strings.ToLower(kind))
 	}
 	return d.placeholder(name, declared, unknown)
 }
@@ -141,7 +145,8 @@ func variable(x *scope, args []any) (any, error) {
 	for _, item := range all.List("copy") {
 		if l, _ := item.(*Object); l != nil && strings.EqualFold(l.Text("name"), name) {
 			return d.once("variables."+strings.ToLower(name), func() any {
-				return (&scope{d: d, place: place{d.address + "variables." + name, l.File, l.Line}}).expand(l)
+				return (&scope{d: d, place: place{d.address + "variables." + name, l.File,
+					l.Line}}).expand(l)
 			})
 		}
 	}
@@ -150,7 +155,8 @@ func variable(x *scope, args []any) (any, error) {
 		return nil, fmt.Errorf("the template has no variable %s", shorten(name))
 	}
 	return d.once("variables."+strings.ToLower(name), func() any {
-		return (&scope{d: d, place: place{d.address + "variables." + name, all.File, all.LineOf(name)}}).value(source)
+		return (&scope{d: d, place: place{d.address + "variables." + name, all.File,
+			all.LineOf(name)}}).value(source)
 	})
 }
 

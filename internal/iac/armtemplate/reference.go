@@ -22,7 +22,8 @@ func (x *scope) find(name string) *Resource {
 		var byName *Resource
 		for _, r := range d.resources {
 			d.spend(1)
-			if r.symbol != "" && strings.EqualFold(r.symbol, name) || r.ID != "" && strings.EqualFold(r.ID, name) {
+			if r.symbol != "" && strings.EqualFold(r.symbol, name) ||
+				r.ID != "" && strings.EqualFold(r.ID, name) {
 				return r
 			}
 			if r.symbol == "" && strings.EqualFold(r.Name, name) && byName == nil && !r.skipped {
@@ -56,9 +57,11 @@ func reference(x *scope, args []any) (any, error) {
 		}
 		switch {
 		case !strings.HasPrefix(name, "/"):
-			return nil, fmt.Errorf("%s is no resource of the template, and no resource ID", shorten(name))
+			return nil, fmt.Errorf("%s is no resource of the template, and no resource ID",
+				shorten(name))
 		case version == "":
-			return nil, fmt.Errorf("the resource %s is not in the template: name an API version", shorten(name))
+			return nil, fmt.Errorf("the resource %s is not in the template: name an API version",
+				shorten(name))
 		}
 		return x.shown(name, version, full)
 	}
@@ -224,5 +227,6 @@ func resourceInfo(x *scope, args []any) (any, error) {
 	if r == nil {
 		return nil, fmt.Errorf("the template has no resource %s", shorten(name))
 	}
-	return described("what is known of a resource", "id", r.ID, "name", lastOf(r.Name), "type", r.Type, "apiVersion", r.APIVersion), nil
+	return described("what is known of a resource", "id", r.ID, "name", lastOf(r.Name), "type",
+		r.Type, "apiVersion", r.APIVersion), nil
 }

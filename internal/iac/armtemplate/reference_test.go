@@ -44,11 +44,13 @@ const (
 // outputs evaluates a template of outputs only.
 func outputs(t *testing.T, parameters, variables, list string) (*Object, []Note) {
 	t.Helper()
-	doc, err := Parse("t.json", []byte(`{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", "parameters": `+parameters+`, "variables": `+variables+`, "resources": [], "outputs": `+list+`}`))
+	doc, err := Parse("t.json",
+		[]byte(`{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", "parameters": `+parameters+`, "variables": `+variables+`, "resources": [], "outputs": `+list+`}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := Evaluate(doc.(*Object), nil, Options{Subscription: "00000000-0000-0000-0000-000000000000", ResourceGroup: "my-rg"})
+	result, err := Evaluate(doc.(*Object), nil,
+		Options{Subscription: "00000000-0000-0000-0000-000000000000", ResourceGroup: "my-rg"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,8 @@ func outputs(t *testing.T, parameters, variables, list string) (*Object, []Note)
 func one(t *testing.T, expression string) (any, []Note) {
 	t.Helper()
 	text, _ := json.Marshal(expression)
-	o, notes := outputs(t, exampleParameters, exampleVariables, `{"x": {"type": "object", "value": `+string(text)+`}}`)
+	o, notes := outputs(t, exampleParameters, exampleVariables,
+		`{"x": {"type": "object", "value": `+string(text)+`}}`)
 	return o.Object("x").Get("value"), notes
 }
 
@@ -83,7 +86,8 @@ func TestFunctionReference(t *testing.T) {
 		{"array", `[array(1)]`, `[1]`},
 		{"array", `[array('efgh')]`, `["efgh"]`},
 		{"array", `[array(createObject('a', 'b', 'c', 'd'))]`, `[{"a": "b", "c": "d"}]`},
-		{"array", `[concat(createArray('1-1', '1-2', '1-3'), createArray('2-1', '2-2', '2-3'))]`, `["1-1", "1-2", "1-3", "2-1", "2-2", "2-3"]`},
+		{"array", `[concat(createArray('1-1', '1-2', '1-3'), createArray('2-1', '2-2', '2-3'))]`,
+			`["1-1", "1-2", "1-3", "2-1", "2-2", "2-3"]`},
 		{"array", `[contains(parameters('stringToTest'), 'e')]`, `true`},
 		{"array", `[contains(parameters('stringToTest'), 'z')]`, `false`},
 		{"array", `[contains(parameters('objectToTest'), 'one')]`, `true`},
@@ -92,7 +96,8 @@ func TestFunctionReference(t *testing.T) {
 		{"array", `[contains(parameters('arrayToTest'), 'four')]`, `false`},
 		{"array", `[createArray('a', 'b', 'c')]`, `["a", "b", "c"]`},
 		{"array", `[createArray(1, 2, 3)]`, `[1, 2, 3]`},
-		{"array", `[createArray(parameters('objectToTest'))]`, `[{"one": "a", "two": "b", "three": "c"}]`},
+		{"array", `[createArray(parameters('objectToTest'))]`,
+			`[{"one": "a", "two": "b", "three": "c"}]`},
 		{"array", `[createArray(parameters('arrayToTest'))]`, `[["one", "two", "three"]]`},
 		{"array", `[createArray()]`, `[]`},
 		{"array", `[empty(createArray())]`, `true`},
@@ -103,7 +108,8 @@ func TestFunctionReference(t *testing.T) {
 		{"array", `[last(parameters('arrayToTest'))]`, `"three"`},
 		{"array", `[last('One Two Three')]`, `"e"`},
 		{"array", `[intersection(createObject('one', 'a', 'two', 'b', 'three', 'c'), createObject('one', 'a', 'two', 'z', 'three', 'c'))]`, `{"one": "a", "three": "c"}`},
-		{"array", `[intersection(parameters('arrayToTest'), createArray('two', 'three'))]`, `["two", "three"]`},
+		{"array", `[intersection(parameters('arrayToTest'), createArray('two', 'three'))]`,
+			`["two", "three"]`},
 		{"array", `[length(parameters('arrayToTest'))]`, `3`},
 		{"array", `[length('One Two Three')]`, `13`},
 		{"array", `[length(createObject('propA', 'one', 'propB', 'two', 'propC', 'three', 'propD', createObject('propD-1', 'sub', 'propD-2', 'sub')))]`, `4`},
@@ -117,13 +123,18 @@ func TestFunctionReference(t *testing.T) {
 		{"array", `[take(parameters('arrayToTest'), 2)]`, `["one", "two"]`},
 		{"array", `[take('one two three', 2)]`, `"on"`},
 		{"array", `[union(createObject('one', 'a', 'two', 'b', 'three', 'c1'), createObject('three', 'c2', 'four', 'd', 'five', 'e'))]`, `{"one": "a", "two": "b", "three": "c2", "four": "d", "five": "e"}`},
-		{"array", `[union(parameters('arrayToTest'), createArray('three', 'four'))]`, `["one", "two", "three", "four"]`},
+		{"array", `[union(parameters('arrayToTest'), createArray('three', 'four'))]`,
+			`["one", "two", "three", "four"]`},
 
-		{"object", `[union(variables('firstObject'), variables('secondObject'))]`, `{"property":{"one":"a","two":"b","three":"c2","four":"d","five":"e"},"nestedArray":[3,4]}`},
-		{"object", `[union(variables('firstArray'), variables('secondArray'))]`, `[["one","two"],["three"],["four","two"]]`},
+		{"object", `[union(variables('firstObject'), variables('secondObject'))]`,
+			`{"property":{"one":"a","two":"b","three":"c2","four":"d","five":"e"},"nestedArray":[3,4]}`},
+		{"object", `[union(variables('firstArray'), variables('secondArray'))]`,
+			`[["one","two"],["three"],["four","two"]]`},
 		{"object", `[createObject('intProp', 1, 'stringProp', 'abc', 'boolProp', true(), 'arrayProp', createArray('a', 'b', 'c'), 'objectProp', createObject('key1', 'value1'))]`, `{"intProp": 1, "stringProp": "abc", "boolProp": true, "arrayProp": ["a", "b", "c"], "objectProp": {"key1": "value1"}}`},
-		{"object", `[items(variables('entities'))]`, `[{"key": "item001", "value": {"displayName": "Example item 1", "enabled": true, "number": 300}}, {"key": "item002", "value": {"displayName": "Example item 2", "enabled": false, "number": 200}}]`},
-		{"object", `[variables('modifiedListOfEntities')]`, `[{"fullName": "Example item 1", "itemEnabled": true, "key": "item001"}, {"fullName": "Example item 2", "itemEnabled": false, "key": "item002"}]`},
+		{"object", `[items(variables('entities'))]`,
+			`[{"key": "item001", "value": {"displayName": "Example item 1", "enabled": true, "number": 300}}, {"key": "item002", "value": {"displayName": "Example item 2", "enabled": false, "number": 200}}]`},
+		{"object", `[variables('modifiedListOfEntities')]`,
+			`[{"fullName": "Example item 1", "itemEnabled": true, "key": "item001"}, {"fullName": "Example item 2", "itemEnabled": false, "key": "item002"}]`},
 		{"object", `[empty(json('null'))]`, `true`},
 		{"object", `[json('{"a": "b"}')]`, `{"a": "b"}`},
 		{"object", `[json('"test"')]`, `"test"`},
@@ -134,14 +145,16 @@ func TestFunctionReference(t *testing.T) {
 
 		{"string", `[base64('one, two, three')]`, `"b25lLCB0d28sIHRocmVl"`},
 		{"string", `[base64ToString('b25lLCB0d28sIHRocmVl')]`, `"one, two, three"`},
-		{"string", `[base64ToJson(base64('{''one'': ''a'', ''two'': ''b''}'))]`, `{"one": "a", "two": "b"}`},
+		{"string", `[base64ToJson(base64('{''one'': ''a'', ''two'': ''b''}'))]`,
+			`{"one": "a", "two": "b"}`},
 		{"string", `[startsWith('abcdef', 'ab')]`, `true`},
 		{"string", `[startsWith('abcdef', 'A')]`, `true`},
 		{"string", `[startsWith('abcdef', 'e')]`, `false`},
 		{"string", `[endsWith('abcdef', 'ef')]`, `true`},
 		{"string", `[endsWith('abcdef', 'F')]`, `true`},
 		{"string", `[endsWith('abcdef', 'e')]`, `false`},
-		{"string", `[format('{0}, {1}. Formatted number: {2:N0}', 'Hello', 'User', 8175133)]`, `"Hello, User. Formatted number: 8,175,133"`},
+		{"string", `[format('{0}, {1}. Formatted number: {2:N0}', 'Hello', 'User', 8175133)]`,
+			`"Hello, User. Formatted number: 8,175,133"`},
 		{"string", `[indexOf('test', 't')]`, `0`},
 		{"string", `[lastIndexOf('test', 't')]`, `3`},
 		{"string", `[indexOf('abcdef', 'CD')]`, `2`},
@@ -152,7 +165,8 @@ func TestFunctionReference(t *testing.T) {
 		{"string", `[replace('123-123-1234', '1234', 'xxxx')]`, `"123-123-xxxx"`},
 		{"string", `[split('one,two,three', ',')]`, `["one", "two", "three"]`},
 		{"string", `[split('one;two,three', createArray(',', ';'))]`, `["one", "two", "three"]`},
-		{"string", `[string(createObject('valueA', 10, 'valueB', 'Example Text'))]`, `"{\"valueA\":10,\"valueB\":\"Example Text\"}"`},
+		{"string", `[string(createObject('valueA', 10, 'valueB', 'Example Text'))]`,
+			`"{\"valueA\":10,\"valueB\":\"Example Text\"}"`},
 		{"string", `[string(createArray('a', 'b', 'c'))]`, `"[\"a\",\"b\",\"c\"]"`},
 		{"string", `[string(5)]`, `"5"`},
 		{"string", `[substring('one two three', 4, 3)]`, `"two"`},
@@ -186,17 +200,22 @@ func TestFunctionReference(t *testing.T) {
 		{"comparison", `[lessOrEquals(1, 2)]`, `true`},
 		{"comparison", `[lessOrEquals('A', 'a')]`, `false`},
 
-		{"cidr", `[parseCidr('10.144.0.0/20')]`, `{"network":"10.144.0.0", "netmask":"255.255.240.0", "broadcast":"10.144.15.255", "firstUsable":"10.144.0.1", "lastUsable":"10.144.15.254", "cidr":20}`},
-		{"cidr", `[parseCidr('fdad:3236:5555::/48')]`, `{"network":"fdad:3236:5555::", "netmask":"ffff:ffff:ffff::", "firstUsable":"fdad:3236:5555::", "lastUsable":"fdad:3236:5555:ffff:ffff:ffff:ffff:ffff", "cidr":48}`},
+		{"cidr", `[parseCidr('10.144.0.0/20')]`,
+			`{"network":"10.144.0.0", "netmask":"255.255.240.0", "broadcast":"10.144.15.255", "firstUsable":"10.144.0.1", "lastUsable":"10.144.15.254", "cidr":20}`},
+		{"cidr", `[parseCidr('fdad:3236:5555::/48')]`,
+			`{"network":"fdad:3236:5555::", "netmask":"ffff:ffff:ffff::", "firstUsable":"fdad:3236:5555::", "lastUsable":"fdad:3236:5555:ffff:ffff:ffff:ffff:ffff", "cidr":48}`},
 		{"cidr", `[map(range(0, 5), lambda('i', cidrSubnet('10.144.0.0/20', 24, lambdaVariables('i'))))]`, `["10.144.0.0/24", "10.144.1.0/24", "10.144.2.0/24", "10.144.3.0/24", "10.144.4.0/24"]`},
 		{"cidr", `[map(range(0, 5), lambda('i', cidrSubnet('fdad:3236:5555::/48', 52, lambdaVariables('i'))))]`, `["fdad:3236:5555::/52", "fdad:3236:5555:1000::/52", "fdad:3236:5555:2000::/52", "fdad:3236:5555:3000::/52", "fdad:3236:5555:4000::/52"]`},
-		{"cidr", `[map(range(0, 5), lambda('i', cidrHost('10.144.3.0/24', lambdaVariables('i'))))]`, `["10.144.3.1", "10.144.3.2", "10.144.3.3", "10.144.3.4", "10.144.3.5"]`},
+		{"cidr", `[map(range(0, 5), lambda('i', cidrHost('10.144.3.0/24', lambdaVariables('i'))))]`,
+			`["10.144.3.1", "10.144.3.2", "10.144.3.3", "10.144.3.4", "10.144.3.5"]`},
 		{"cidr", `[map(range(0, 5), lambda('i', cidrHost('fdad:3236:5555:3000::/52', lambdaVariables('i'))))]`, `["fdad:3236:5555:3000::1", "fdad:3236:5555:3000::2", "fdad:3236:5555:3000::3", "fdad:3236:5555:3000::4", "fdad:3236:5555:3000::5"]`},
 
 		{"lambda", `[filter(variables('dogs'), lambda('dog', greaterOrEquals(lambdaVariables('dog').age, 5)))]`, `[{"name":"Evie","age":5,"interests":["Ball","Frisbee"]},{"name":"Kira","age":8,"interests":["Rubs"]}]`},
 		{"lambda", `[filter(variables('itemForLoop'), lambda('i', greater(lambdaVariables('i'), 5)))]`, `[6, 7, 8, 9]`},
-		{"lambda", `[filter(range(0, 10), lambda('i', equals(0, mod(lambdaVariables('i'), 2))))]`, `[0, 2, 4, 6, 8]`},
-		{"lambda", `[map(variables('dogs'), lambda('dog', lambdaVariables('dog').name))]`, `["Evie","Casper","Indy","Kira"]`},
+		{"lambda", `[filter(range(0, 10), lambda('i', equals(0, mod(lambdaVariables('i'), 2))))]`,
+			`[0, 2, 4, 6, 8]`},
+		{"lambda", `[map(variables('dogs'), lambda('dog', lambdaVariables('dog').name))]`,
+			`["Evie","Casper","Indy","Kira"]`},
 		{"lambda", `[map(variables('dogs'), lambda('dog', format('Hello {0}!', lambdaVariables('dog').name)))]`, `["Hello Evie!","Hello Casper!","Hello Indy!","Hello Kira!"]`},
 		{"lambda", `[map(range(0, length(variables('dogs'))), lambda('i', createObject('i', lambdaVariables('i'), 'dog', variables('dogs')[lambdaVariables('i')].name, 'greeting', format('Ahoy, {0}!', variables('dogs')[lambdaVariables('i')].name))))]`, `[{"i":0,"dog":"Evie","greeting":"Ahoy, Evie!"},{"i":1,"dog":"Casper","greeting":"Ahoy, Casper!"},{"i":2,"dog":"Indy","greeting":"Ahoy, Indy!"},{"i":3,"dog":"Kira","greeting":"Ahoy, Kira!"}]`},
 		{"lambda", `[reduce(variables('ages'), 0, lambda('cur', 'next', add(lambdaVariables('cur'), lambdaVariables('next'))))]`, `18`},
@@ -209,7 +228,8 @@ func TestFunctionReference(t *testing.T) {
 		{"bicep#13658", `[objectKeys(createObject('a', 1, 'b', 2))]`, `["a", "b"]`},
 		{"bicep#13658", `[mapValues(createObject('foo', 'foo'), lambda('val', toUpper(lambdaVariables('val'))))]`, `{"foo": "FOO"}`},
 		{"bicep#13658", `[groupBy(createArray('foo', 'bar', 'baz'), lambda('x', substring(lambdaVariables('x'), 0, 1)))]`, `{"f": ["foo"], "b": ["bar", "baz"]}`},
-		{"bicep#13658", `[flatten(createArray(createArray(1), createArray(2, 3), createArray(4)))]`, `[1, 2, 3, 4]`},
+		{"bicep#13658", `[flatten(createArray(createArray(1), createArray(2, 3), createArray(4)))]`,
+			`[1, 2, 3, 4]`},
 	} {
 		v, notes := one(t, tt.expression)
 		var want any
@@ -235,7 +255,8 @@ func TestUniqueString(t *testing.T) {
 		"a7wkljktk6wne": {"hello", "world"},
 		"xzi4ioaxtmth4": {"foo", "bar", "baz"},
 		"bqgd334z2uj64": {"test", "test2", "test3"},
-		"bmg7c6xu4tw46": {"/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/my-rg"},
+		"bmg7c6xu4tw46": {
+			"/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/my-rg"},
 	} {
 		if got := uniqueString(texts...); got != want {
 			t.Errorf("uniqueString%q is %s, want %s", texts, got, want)
@@ -268,7 +289,8 @@ func TestErrors(t *testing.T) {
 		`[resourceId('Microsoft.Network/virtualNetworks', 'a', 'b')]`: "takes 1 names, not 2",
 	} {
 		v, notes := one(t, expression)
-		if _, unknown := v.(*Unknown); !unknown || len(notes) != 1 || !notes[0].Unknown || !strings.Contains(notes[0].Text, want) || strings.Contains(notes[0].Text, "\n") {
+		if _, unknown := v.(*Unknown); !unknown || len(notes) != 1 || !notes[0].Unknown ||
+			!strings.Contains(notes[0].Text, want) || strings.Contains(notes[0].Text, "\n") {
 			t.Errorf("%s: %v %v, want unknown and %q", expression, v, notes, want)
 		}
 	}

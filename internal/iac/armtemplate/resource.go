@@ -65,8 +65,10 @@ func (d *deployment) declare(source *Object, symbol, address string, parent *Res
 	}
 }
 
-func (d *deployment) declareOne(source *Object, symbol, address string, parent *Resource, x *scope) *Resource {
-	r := &Resource{Address: address, File: source.File, Line: source.Line, d: d, Source: source, scope: x, symbol: symbol, Nested: parent != nil, Looped: len(x.loops) > 0}
+func (d *deployment) declareOne(source *Object, symbol, address string, parent *Resource,
+	x *scope) *Resource {
+	r := &Resource{Address: address, File: source.File, Line: source.Line, d: d, Source: source,
+		scope: x, symbol: symbol, Nested: parent != nil, Looped: len(x.loops) > 0}
 	r.Existing, _ = x.value(source.Get("existing")).(bool)
 	if c, has := source.Lookup("condition"); has {
 		switch c := x.value(c).(type) {
@@ -89,14 +91,17 @@ func (d *deployment) declareOne(source *Object, symbol, address string, parent *
 		}
 	}
 	r.Name = name
-	if parent != nil && !strings.HasPrefix(strings.ToLower(r.Type), strings.ToLower(parent.Type)+"/") {
+	if parent != nil && !strings.HasPrefix(strings.ToLower(r.Type), strings.ToLower(parent.Type)+
+		"/") {
 		r.Type, r.Name = parent.Type+"/"+r.Type, parent.Name+"/"+name
 	}
 	if r.ID = r.at(x).id(r.Type, r.Name); r.ID == "" && !r.skipped {
-		d.note(x.place, true, "the name %s does not fit the type %s", shorten(r.Name), shorten(r.Type))
+		d.note(x.place, true, "the name %s does not fit the type %s", shorten(r.Name),
+			shorten(r.Type))
 	}
 	d.resources = append(d.resources, r)
-	if !strings.EqualFold(r.Type, typeDeployment) { // a condition does not reach the children (conditional-resource-deployment)
+	// a condition does not reach the children (conditional-resource-deployment)
+	if !strings.EqualFold(r.Type, typeDeployment) {
 		d.declareIn(source.Get("resources"), address+".resources", r, x)
 	}
 	return r
@@ -201,8 +206,10 @@ func (r *Resource) depend() {
 // called reports whether a text of dependsOn means the resource.
 func (r *Resource) called(text string) bool {
 	base, _, _ := strings.Cut(r.symbol, "[")
-	return strings.EqualFold(text, r.ID) || strings.EqualFold(text, r.Name) || r.symbol != "" && (strings.EqualFold(text, r.symbol) || strings.EqualFold(text, base)) ||
-		r.loop != "" && strings.EqualFold(text, r.loop) || strings.EqualFold(text, r.Type+"/"+r.Name)
+	return strings.EqualFold(text, r.ID) || strings.EqualFold(text, r.Name) ||
+		r.symbol != "" && (strings.EqualFold(text, r.symbol) || strings.EqualFold(text, base)) ||
+		r.loop != "" && strings.EqualFold(text, r.loop) ||
+		strings.EqualFold(text, r.Type+"/"+r.Name)
 }
 
 // After reports whether a resource is deployed when another one is done, because it or something
@@ -258,7 +265,9 @@ func (r *Resource) nested() *deployment {
 	c := r.template()
 	if c == nil {
 		if link := r.Body.Object("properties").Object("templateLink"); link != nil {
-			r.d.note(r.scope.place, true, "the linked template %s is not in this file, and what it deploys is not seen", shorten(link.Text("uri")+link.Text("id")+link.Text("relativePath")))
+			r.d.note(r.scope.place, true, "the linked template %s is not in this file, and what "+
+				"it deploys is not seen", shorten(link.Text("uri")+link.Text("id")+
+				link.Text("relativePath")))
 		}
 		return nil
 	}
@@ -277,8 +286,11 @@ func (r *Resource) template() *deployment {
 	if template == nil {
 		return nil
 	}
-	c := &deployment{run: r.d.run, parent: r.d, template: template, given: r.Body.Object("properties").Object("parameters"), at: r.at(r.scope), name: r.Name, address: r.Address + ".properties.template."}
-	if !strings.EqualFold(r.Body.Object("properties").Object("expressionEvaluationOptions").Text("scope"), "inner") {
+	c := &deployment{run: r.d.run, parent: r.d, template: template,
+		given: r.Body.Object("properties").Object("parameters"), at: r.at(r.scope), name: r.Name,
+		address: r.Address + ".properties.template."}
+	if !strings.EqualFold(r.Body.Object("properties").Object("expressionEvaluationOptions").Text(
+		"scope"), "inner") {
 		outer := *r.scope
 		outer.resource = r // whose references those of the nested template are
 		c.outer = &outer

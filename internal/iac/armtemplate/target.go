@@ -114,7 +114,8 @@ func idParts(args []any) (before []string, resourceType, name string, err error)
 			names = append(names, n)
 		}
 		if strings.Count(text, "/") != len(names) {
-			return nil, "", "", fmt.Errorf("the type %s takes %d names, not %d", shorten(text), strings.Count(text, "/"), len(names))
+			return nil, "", "", fmt.Errorf("the type %s takes %d names, not %d", shorten(text),
+				strings.Count(text, "/"), len(names))
 		}
 		return before, text, strings.Join(names, "/"), nil
 	}
@@ -124,7 +125,8 @@ func idParts(args []any) (before []string, resourceType, name string, err error)
 func makeID(t target, resourceType, name string) (any, error) {
 	id := t.id(resourceType, name)
 	if id == "" {
-		return nil, fmt.Errorf("the name %s does not fit the type %s", shorten(name), shorten(resourceType))
+		return nil, fmt.Errorf("the name %s does not fit the type %s", shorten(name),
+			shorten(resourceType))
 	}
 	return marked(id), nil
 }
@@ -214,7 +216,9 @@ func resourceGroup(x *scope, _ []any) (any, error) {
 	if x.d.world != nil {
 		return x.d.world.Resource(t.prefix(), "")
 	}
-	return described("the resource group", "id", t.prefix(), "name", t.group, "type", "Microsoft.Resources/resourceGroups", "location", cmp.Or(x.d.options.Location, "{location}")), nil
+	return described("the resource group", "id", t.prefix(), "name", t.group, "type",
+		"Microsoft.Resources/resourceGroups", "location", cmp.Or(x.d.options.Location,
+			"{location}")), nil
 }
 
 func subscription(x *scope, _ []any) (any, error) {
@@ -225,12 +229,14 @@ func subscription(x *scope, _ []any) (any, error) {
 	if x.d.world != nil {
 		return x.d.world.Resource("/subscriptions/"+id, "")
 	}
-	return described("the subscription", "id", "/subscriptions/"+id, "subscriptionId", id, "tenantId", "{tenant}", "displayName", "{subscription-name}"), nil
+	return described("the subscription", "id", "/subscriptions/"+id, "subscriptionId", id,
+		"tenantId", "{tenant}", "displayName", "{subscription-name}"), nil
 }
 
 func managementGroup(x *scope, _ []any) (any, error) {
 	t := target{managementGroup: cmp.Or(x.d.expressions().at.managementGroup, "{management-group}")}
-	return described("the management group", "id", t.prefix(), "name", t.managementGroup, "type", "Microsoft.Management/managementGroups"), nil
+	return described("the management group", "id", t.prefix(), "name", t.managementGroup, "type",
+		"Microsoft.Management/managementGroups"), nil
 }
 
 func tenant(x *scope, _ []any) (any, error) {
@@ -260,7 +266,8 @@ func thisDeployment(x *scope, _ []any) (any, error) {
 		out.set("properties", properties, 0)
 		return out, nil
 	}
-	return described("the deployment", "name", cmp.Or(d.name, "{deployment}"), "location", cmp.Or(d.options.Location, "{location}")), nil
+	return described("the deployment", "name", cmp.Or(d.name, "{deployment}"), "location",
+		cmp.Or(d.options.Location, "{location}")), nil
 }
 
 func deployer(x *scope, _ []any) (any, error) {

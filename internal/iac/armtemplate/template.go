@@ -131,7 +131,8 @@ func (r *run) enter() bool {
 func (r *run) leave() { r.depth-- }
 
 func (r *run) note(at place, unknown bool, format string, args ...any) {
-	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ") // names may hold line breaks
+	// names may hold line breaks
+	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	key := fmt.Sprint(at.file, at.line, text)
 	if r.noted[key] || len(r.notes) == 1000 {
 		return
@@ -186,12 +187,15 @@ func Evaluate(template, parameters *Object, options Options) (result *Result, er
 			result, err = nil, fmt.Errorf("%s", l.text)
 		}
 	}()
-	d := &deployment{run: r, template: template, given: parameters, at: targetOf(template, options), name: options.DeploymentName}
+	d := &deployment{run: r, template: template, given: parameters, at: targetOf(template, options),
+		name: options.DeploymentName}
 	if parameters != nil {
 		known := template.Object("parameters")
 		for _, m := range parameters.Members {
 			if _, there := known.Lookup(m.Name); !there {
-				r.note(place{"parameters." + m.Name, parameters.File, m.Line}, false, "the template has no parameter %s, and Azure refuses a value for it", shorten(m.Name))
+				r.note(place{"parameters." + m.Name, parameters.File, m.Line}, false,
+					"the template has no parameter %s, and Azure refuses a value for it",
+					shorten(m.Name))
 			}
 		}
 	}
@@ -224,7 +228,8 @@ func (d *deployment) outputValues() *Object {
 		return d.outputs
 	}
 	source := d.template.Object("outputs")
-	d.outputs = &Object{Open: &Unknown{Why: "an output on its way"}} // for those that refer to each other
+	// for those that refer to each other
+	d.outputs = &Object{Open: &Unknown{Why: "an output on its way"}}
 	out := &Object{}
 	if source != nil {
 		for _, m := range source.Members {

@@ -21,7 +21,8 @@ func evaluate(t *testing.T, text string, o Options) *Result {
 	return r
 }
 
-var here = Options{Subscription: "sub", ResourceGroup: "rg", Location: "westeurope", DeploymentName: "main"}
+var here = Options{Subscription: "sub", ResourceGroup: "rg", Location: "westeurope",
+	DeploymentName: "main"}
 
 // TestResourceIDs holds the forms that template-functions-resource gives for resourceId and its
 // kin.
@@ -45,7 +46,9 @@ func TestResourceIDs(t *testing.T) {
 		`format('{0:D3}-{1:X}-{2:000}-{{x}}', 7, 255, 5)`: "007-FF-005-{x}",
 		`format('{0} {1}', true(), createArray('a'))`:     `True ["a"]`,
 	} {
-		r := evaluate(t, fmt.Sprintf(`{%s, "resources": [], "outputs": {"x": {"type": "string", "value": "[%s]"}}}`, rgSchema, expression), here)
+		r := evaluate(t, fmt.Sprintf(
+			`{%s, "resources": [], "outputs": {"x": {"type": "string", "value": "[%s]"}}}`,
+			rgSchema, expression), here)
 		if got := r.Outputs.Object("x").Text("value"); got != want {
 			t.Errorf("%s: %q, want %q", expression, got, want)
 		}
@@ -58,7 +61,8 @@ func TestEscapes(t *testing.T) {
 		"literal": {"value": "[[test value]"}, "open": {"value": "[test] value"}, "quote": {"value": "[concat('it''s', ' \"', '[x]')]"}, "spaces": {"value": "[ concat( 'a' ,\n 'b' ) ]"},
 		"lines": {"value": "a
 b"}}}`, here)
-	for name, want := range map[string]string{"literal": "[test value]", "open": "[test] value", "quote": `it's "[x]`, "spaces": "ab", "lines": "a\nb"} {
+	for name, want := range map[string]string{"literal": "[test value]", "open": "[test] value",
+		"quote": `it's "[x]`, "spaces": "ab", "lines": "a\nb"} {
 		if got := r.Outputs.Object(name).Text("value"); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
@@ -102,7 +106,9 @@ func TestUnknown(t *testing.T) {
 		`guid('a', 'b')`:                                                  "2d796349-",
 		`uniqueString(resourceGroup().id)`:                                "{uniqueString-",
 	} {
-		r := evaluate(t, fmt.Sprintf(`{%s, %s, "resources": [], "outputs": {"x": {"type": "string", "value": "[%s]"}}}`, rgSchema, parameters, expression), Options{})
+		r := evaluate(t, fmt.Sprintf(
+			`{%s, %s, "resources": [], "outputs": {"x": {"type": "string", "value": "[%s]"}}}`,
+			rgSchema, parameters, expression), Options{})
 		got := ""
 		switch v := r.Outputs.Object("x").Get("value").(type) {
 		case *Unknown:
@@ -129,7 +135,8 @@ func lines(r *Result) string {
 		if res.Maybe != nil {
 			maybe = " maybe"
 		}
-		fmt.Fprintf(&b, "%s %s%s %s\n", res.ID, res.Address, maybe, res.Body.Object("properties").Text("v"))
+		fmt.Fprintf(&b, "%s %s%s %s\n", res.ID, res.Address, maybe,
+			res.Body.Object("properties").Text("v"))
 	}
 	return b.String()
 }
@@ -138,11 +145,13 @@ func lines(r *Result) string {
 // inner (linked-templates); resources go where the deployment goes.
 func TestNestedScopes(t *testing.T) {
 	nested := func(scope, more string) string {
-		return `{` + rgSchema + `, "variables": {"v": "outer"}, "resources": [{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "n", "resourceGroup": "other", "properties": {` + scope + `"mode": "Incremental", "template": {` + rgSchema + `, "variables": {"v": "inner"},
+		return `{` + rgSchema +
+			`, "variables": {"v": "outer"}, "resources": [{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "n", "resourceGroup": "other", "properties": {` + scope + `"mode": "Incremental", "template": {` + rgSchema + `, "variables": {"v": "inner"},
 			"resources": [{"type": "A/b", "apiVersion": "1", "name": "c", "properties": {"v": "[concat(variables('v'), ' ', resourceGroup().name)]"}}]` + more + `}}}]}`
 	}
 	const deployment = "/subscriptions/sub/resourceGroups/other/providers/Microsoft.Resources/deployments/n resources[0] \n"
-	const b = "/subscriptions/sub/resourceGroups/other/providers/A/b/c resources[0].properties.template.resources[0] "
+	const b = "/subscriptions/sub/resourceGroups/other/providers/A/b/c " +
+		"resources[0].properties.template.resources[0] "
 	for scope, want := range map[string]string{
 		``: deployment + b + "outer rg\n",
 		`"expressionEvaluationOptions": {"scope": "outer"}, `: deployment + b + "outer rg\n",
@@ -152,15 +161,20 @@ func TestNestedScopes(t *testing.T) {
 			t.Errorf("%s:\n%swant\n%s", scope, got, want)
 		}
 	}
-	r := evaluate(t, `{`+rgSchema+`, "resources": [{"type": "Microsoft.Resources/deployments", "apiVersion": "1", "name": "n", "properties": {"templateLink": {"uri": "https://x/y.json"}}}]}`, here)
-	if len(r.Notes) != 1 || !r.Notes[0].Unknown || !strings.Contains(r.Notes[0].Text, "linked template https://x/y.json") {
+	r := evaluate(t, `{`+rgSchema+
+		`, "resources": [{"type": "Microsoft.Resources/deployments", "apiVersion": "1", "name": "n", "properties": {"templateLink": {"uri": "https://x/y.json"}}}]}`, here)
+	if len(r.Notes) != 1 || !r.Notes[0].Unknown ||
+		!strings.Contains(r.Notes[0].Text, "linked template https://x/y.json") {
 		t.Errorf("%+v", r.Notes)
 	}
 	// A subscription's template: groups, and deployments into them.
 	r = evaluate(t, `{"$schema": "https://schema.management.azure.com/schemas/2018-05-01/subscriptionDeploymentTemplate.json#", "resources": [
 		{"type": "Microsoft.Resources/resourceGroups", "apiVersion": "1", "name": "g", "location": "x"},
 		{"type": "Microsoft.Resources/deployments", "apiVersion": "1", "name": "n", "resourceGroup": "g", "properties": {"expressionEvaluationOptions": {"scope": "inner"}, "template": {`+rgSchema+`, "resources": [{"type": "A/b", "apiVersion": "1", "name": "c", "properties": {"v": "[resourceGroup().name]"}}]}}}]}`, here)
-	if got, want := lines(r), "/subscriptions/sub/resourceGroups/g resources[0] \n/subscriptions/sub/resourceGroups/g/providers/Microsoft.Resources/deployments/n resources[1] \n/subscriptions/sub/resourceGroups/g/providers/A/b/c resources[1].properties.template.resources[0] g\n"; got != want {
+	if got, want := lines(r), "/subscriptions/sub/resourceGroups/g resources[0] "+
+		"\n/subscriptions/sub/resourceGroups/g/providers/Microsoft.Resources/deployments/n "+
+		"resources[1] \n/subscriptions/sub/resourceGroups/g/providers/A/b/c "+
+		"resources[1].properties.template.resources[0] g\n"; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
@@ -168,15 +182,27 @@ func TestNestedScopes(t *testing.T) {
 func TestResources(t *testing.T) {
 	base := "/subscriptions/sub/resourceGroups/rg/providers/"
 	for name, tt := range map[string]struct{ resources, want string }{
-		"copies":              {`[{"copy": {"name": "c", "count": 2}, "type": "A/b", "apiVersion": "1", "name": "[concat('n', copyIndex(1))]", "properties": {"v": "[string(copyIndex('c'))]"}}]`, base + "A/b/n1 resources[0][0] 0\n" + base + "A/b/n2 resources[0][1] 1\n"},
-		"no copies":           {`[{"copy": {"name": "c", "count": 0}, "type": "A/b", "apiVersion": "1", "name": "n"}]`, ""},
-		"false condition":     {`[{"condition": false, "type": "A/b", "apiVersion": "1", "name": "n", "resources": [{"type": "c", "apiVersion": "1", "name": "m"}]}]`, base + "A/b/n/c/m resources[0].resources[0] \n"},
-		"condition not known": {`[{"condition": "[reference('x').y]", "type": "A/b", "apiVersion": "1", "name": "n"}]`, base + "A/b/n resources[0] maybe \n"},
-		"symbols":             {`{"a": {"existing": true, "type": "A/b", "apiVersion": "1", "name": "n"}, "c": {"type": "A/b", "apiVersion": "1", "name": "m", "properties": {"v": "[resourceInfo('a').id]"}}}`, base + "A/b/n resources.a \n" + base + "A/b/m resources.c " + base + "A/b/n\n"},
-		"reference":           {`[{"type": "A/b", "apiVersion": "1", "name": "n", "properties": {"v": "[reference(resourceId('A/b', 'm')).v]"}}, {"type": "A/b", "apiVersion": "1", "name": "m", "properties": {"v": "x"}}]`, base + "A/b/n resources[0] x\n" + base + "A/b/m resources[1] x\n"},
-		"extension":           {`[{"scope": "[resourceId('A/b', 'n')]", "type": "Microsoft.Authorization/locks", "apiVersion": "1", "name": "l"}, {"scope": "A/b/n", "type": "Microsoft.Authorization/locks", "apiVersion": "1", "name": "m"}]`, base + "A/b/n/providers/Microsoft.Authorization/locks/l resources[0] \n" + base + "A/b/n/providers/Microsoft.Authorization/locks/m resources[1] \n"},
-		"no name":             {`[{"type": "A/b", "apiVersion": "1", "name": "[reference('x').y]"}]`, base + "A/b/{resources[0]} resources[0] \n"},
-		"another extension":   {`{"a": {"import": "kubernetes", "type": "core/Pod@v1", "properties": {}}}`, ""},
+		"copies": {
+			`[{"copy": {"name": "c", "count": 2}, "type": "A/b", "apiVersion": "1", "name": "[concat('n', copyIndex(1))]", "properties": {"v": "[string(copyIndex('c'))]"}}]`, base + "A/b/n1 resources[0][0] 0\n" + base + "A/b/n2 resources[0][1] 1\n"},
+		"no copies": {
+			`[{"copy": {"name": "c", "count": 0}, "type": "A/b", "apiVersion": "1", "name": "n"}]`,
+			""},
+		"false condition": {
+			`[{"condition": false, "type": "A/b", "apiVersion": "1", "name": "n", "resources": [{"type": "c", "apiVersion": "1", "name": "m"}]}]`, base + "A/b/n/c/m resources[0].resources[0] \n"},
+		"condition not known": {
+			`[{"condition": "[reference('x').y]", "type": "A/b", "apiVersion": "1", "name": "n"}]`,
+			base + "A/b/n resources[0] maybe \n"},
+		"symbols": {
+			`{"a": {"existing": true, "type": "A/b", "apiVersion": "1", "name": "n"}, "c": {"type": "A/b", "apiVersion": "1", "name": "m", "properties": {"v": "[resourceInfo('a').id]"}}}`, base + "A/b/n resources.a \n" + base + "A/b/m resources.c " + base + "A/b/n\n"},
+		"reference": {
+			`[{"type": "A/b", "apiVersion": "1", "name": "n", "properties": {"v": "[reference(resourceId('A/b', 'm')).v]"}}, {"type": "A/b", "apiVersion": "1", "name": "m", "properties": {"v": "x"}}]`, base + "A/b/n resources[0] x\n" + base + "A/b/m resources[1] x\n"},
+		"extension": {
+			`[{"scope": "[resourceId('A/b', 'n')]", "type": "Microsoft.Authorization/locks", "apiVersion": "1", "name": "l"}, {"scope": "A/b/n", "type": "Microsoft.Authorization/locks", "apiVersion": "1", "name": "m"}]`, base + "A/b/n/providers/Microsoft.Authorization/locks/l resources[0] \n" + base + "A/b/n/providers/Microsoft.Authorization/locks/m resources[1] \n"},
+		"no name": {
+			`[{"type": "A/b", "apiVersion": "1", "name": "[reference('x').y]"}]`, base +
+				"A/b/{resources[0]} resources[0] \n"},
+		"another extension": {
+			`{"a": {"import": "kubernetes", "type": "core/Pod@v1", "properties": {}}}`, ""},
 	} {
 		r := evaluate(t, `{`+rgSchema+`, "resources": `+tt.resources+`}`, here)
 		if got := lines(r); got != tt.want {
@@ -184,19 +210,23 @@ func TestResources(t *testing.T) {
 		}
 	}
 	// What refers to itself is noted.
-	r := evaluate(t, `{`+rgSchema+`, "resources": [{"type": "A/b", "apiVersion": "1", "name": "n", "properties": {"v": "[reference('n').v]"}}]}`, here)
+	r := evaluate(t, `{`+rgSchema+
+		`, "resources": [{"type": "A/b", "apiVersion": "1", "name": "n", "properties": {"v": "[reference('n').v]"}}]}`, here)
 	if len(r.Notes) != 1 || !r.Notes[0].Unknown {
 		t.Errorf("%+v", r.Notes)
 	}
 }
 
 func FuzzExpression(f *testing.F) {
-	for _, s := range []string{"concat('a', 'b')", "parameters('x')[0].y", "format('{0:D2}', 1)", "map(range(0, 3), lambda('i', lambdaVariables('i')))", "ns.f(1)", "'it''s'", "cidrSubnet('10.0.0.0/8', 16, 1)"} {
+	for _, s := range []string{"concat('a', 'b')", "parameters('x')[0].y", "format('{0:D2}', 1)",
+		"map(range(0, 3), lambda('i', lambdaVariables('i')))", "ns.f(1)", "'it''s'",
+		"cidrSubnet('10.0.0.0/8', 16, 1)"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, source string) {
 		r := &run{parsed: map[string]expression{}, noted: map[string]bool{}}
-		x := &scope{d: &deployment{run: r, template: &Object{}, at: target{subscription: "s", group: "g"}}}
+		x := &scope{d: &deployment{run: r, template: &Object{},
+			at: target{subscription: "s", group: "g"}}}
 		defer func() {
 			if p := recover(); p != nil {
 				if _, is := p.(limit); !is {

@@ -14,28 +14,41 @@ import (
 
 // Functions on texts (template-functions-string).
 var textFunctions = map[string]function{
-	"base64":         {min: 1, max: 1, text: true, call: onText(func(s string) any { return base64.StdEncoding.EncodeToString([]byte(s)) })},
-	"base64ToString": {min: 1, max: 1, text: true, call: fromBase64(func(x *scope, s string) (any, error) { return s, nil })},
-	"base64ToJson":   {min: 1, max: 1, call: fromBase64(func(x *scope, s string) (any, error) { return parseText(x, s) })},
-	"format":         {min: 1, max: -1, open: true, call: format},
-	"guid":           {min: 1, max: -1, call: guid, open: true},
-	"uniqueString":   {min: 1, max: -1, text: true, call: unique},
-	"newGuid":        {call: newGUID},
-	"utcNow":         {max: 1, call: utcNow},
-	"toLower":        {min: 1, max: 1, open: true, call: folded(strings.ToLower)},
-	"toUpper":        {min: 1, max: 1, text: true, call: folded(strings.ToUpper)},
-	"trim":           {min: 1, max: 1, text: true, call: onText(func(s string) any { return strings.TrimSpace(s) })},
-	"uriComponent":   {min: 1, max: 1, text: true, call: onText(func(s string) any { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") })},
-	"string":         {min: 1, max: 1, open: true, call: toText},
-	"startsWith":     {min: 2, max: 2, call: onTexts(func(a, b string) any { return strings.HasPrefix(fold(a), fold(b)) })},
-	"endsWith":       {min: 2, max: 2, call: onTexts(func(a, b string) any { return strings.HasSuffix(fold(a), fold(b)) })},
-	"lastIndexOf":    {min: 2, max: 2, call: indexOf(strings.LastIndex)},
-	"indexOf":        {min: 2, max: 2, call: indexOf(strings.Index)},
-	"split":          {min: 2, max: 2, call: split},
-	"join":           {min: 2, max: 2, open: true, call: join},
-	"replace":        {min: 3, max: 3, text: true, call: replace},
-	"substring":      {min: 2, max: 3, text: true, call: substring},
-	"padLeft":        {min: 2, max: 3, text: true, call: padLeft},
+	"base64": {min: 1, max: 1, text: true, call: onText(func(s string) any {
+		return base64.StdEncoding.EncodeToString([]byte(s))
+	})},
+	"base64ToString": {min: 1, max: 1, text: true,
+		call: fromBase64(func(x *scope, s string) (any, error) { return s, nil })},
+	"base64ToJson": {min: 1, max: 1, call: fromBase64(func(x *scope, s string) (any, error) {
+		return parseText(x, s)
+	})},
+	"format":       {min: 1, max: -1, open: true, call: format},
+	"guid":         {min: 1, max: -1, call: guid, open: true},
+	"uniqueString": {min: 1, max: -1, text: true, call: unique},
+	"newGuid":      {call: newGUID},
+	"utcNow":       {max: 1, call: utcNow},
+	"toLower":      {min: 1, max: 1, open: true, call: folded(strings.ToLower)},
+	"toUpper":      {min: 1, max: 1, text: true, call: folded(strings.ToUpper)},
+	"trim": {min: 1, max: 1, text: true, call: onText(func(s string) any {
+		return strings.TrimSpace(s)
+	})},
+	"uriComponent": {min: 1, max: 1, text: true, call: onText(func(s string) any {
+		return strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
+	})},
+	"string": {min: 1, max: 1, open: true, call: toText},
+	"startsWith": {min: 2, max: 2, call: onTexts(func(a, b string) any {
+		return strings.HasPrefix(fold(a), fold(b))
+	})},
+	"endsWith": {min: 2, max: 2, call: onTexts(func(a, b string) any {
+		return strings.HasSuffix(fold(a), fold(b))
+	})},
+	"lastIndexOf": {min: 2, max: 2, call: indexOf(strings.LastIndex)},
+	"indexOf":     {min: 2, max: 2, call: indexOf(strings.Index)},
+	"split":       {min: 2, max: 2, call: split},
+	"join":        {min: 2, max: 2, open: true, call: join},
+	"replace":     {min: 3, max: 3, text: true, call: replace},
+	"substring":   {min: 2, max: 3, text: true, call: substring},
+	"padLeft":     {min: 2, max: 3, text: true, call: padLeft},
 }
 
 // maxText is how long a text may get, so that no template can grow one without end.
@@ -57,7 +70,8 @@ func onTexts(f func(a, b string) any) func(*scope, []any) (any, error) {
 		a, isA := args[0].(string)
 		b, isB := args[1].(string)
 		if !isA || !isB {
-			return nil, fmt.Errorf("expected strings, not %s and %s", kindOf(args[0]), kindOf(args[1]))
+			return nil, fmt.Errorf("expected strings, not %s and %s", kindOf(args[0]),
+				kindOf(args[1]))
 		}
 		x.d.spend(len(a) / 64)
 		return f(a, b), nil
@@ -325,7 +339,8 @@ func substring(x *scope, args []any) (any, error) {
 		}
 	}
 	if start < 0 || length < 0 || start > int64(len(runes)) || length > int64(len(runes))-start {
-		return nil, fmt.Errorf("the index and length parameters must refer to a location within the string: %d and %d in %d", start, length, len(runes))
+		return nil, fmt.Errorf("the index and length parameters must refer to a location within "+
+			"the string: %d and %d in %d", start, length, len(runes))
 	}
 	return string(runes[start : start+length]), nil
 }

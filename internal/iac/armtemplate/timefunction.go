@@ -19,12 +19,15 @@ var timeFunctions = map[string]function{
 var (
 	defaultTime = "yyyyMMddTHHmmssZ"
 	timeNames   = map[string]string{
-		"u": "2006-01-02 15:04:05Z", "s": "2006-01-02T15:04:05", "o": "2006-01-02T15:04:05.0000000Z",
-		"O": "2006-01-02T15:04:05.0000000Z", "d": "01/02/2006", "yyyyMMddTHHmmssZ": "20060102T150405Z",
+		"u": "2006-01-02 15:04:05Z", "s": "2006-01-02T15:04:05",
+		"o": "2006-01-02T15:04:05.0000000Z",
+		"O": "2006-01-02T15:04:05.0000000Z", "d": "01/02/2006",
+		"yyyyMMddTHHmmssZ": "20060102T150405Z",
 	}
 	timeParts = map[string]string{
 		"yyyy": "2006", "yy": "06", "MM": "01", "dd": "02", "HH": "15", "mm": "04", "ss": "05",
-		"fff": "000", "fffffff": "0000000", "T": "T", "Z": "Z", "-": "-", ":": ":", "/": "/", ".": ".", " ": " ", "_": "_",
+		"fff": "000", "fffffff": "0000000", "T": "T", "Z": "Z", "-": "-", ":": ":", "/": "/",
+		".": ".", " ": " ", "_": "_",
 	}
 	timePart = regexp.MustCompile(`y+|M+|d+|H+|m+|s+|f+|.`)
 )
@@ -58,7 +61,8 @@ func formatTime(t time.Time, format []any) (any, error) {
 
 func parseTime(v any) (time.Time, error) {
 	s, _ := v.(string)
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05Z", "20060102T150405Z", "2006-01-02T15:04:05", "2006-01-02"} {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05Z", "20060102T150405Z",
+		"2006-01-02T15:04:05", "2006-01-02"} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t.UTC(), nil
 		}

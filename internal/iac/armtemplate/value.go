@@ -109,7 +109,9 @@ func (o *Object) LineOf(name string) int {
 
 func (o *Object) find(name string) int {
 	if len(o.Members) <= 8 {
-		return slices.IndexFunc(o.Members, func(m Member) bool { return strings.EqualFold(m.Name, name) })
+		return slices.IndexFunc(o.Members, func(m Member) bool {
+			return strings.EqualFold(m.Name, name)
+		})
 	}
 	if len(o.index) != len(o.Members) {
 		o.index = make(map[string]int, len(o.Members))

@@ -216,7 +216,8 @@ func (a armText) mark(kind string, args []string) string {
 		return fmt.Sprintf("reference('%s').%s", args[0], args[1])
 	case "part":
 		n := a.node(args[0])
-		return fmt.Sprintf("resourceId('%s/%s', %s, '%s')", n.kind, args[1], a.expression(n.name), args[2])
+		return fmt.Sprintf("resourceId('%s/%s', %s, '%s')", n.kind, args[1], a.expression(n.name),
+			args[2])
 	case "builtin":
 		return fmt.Sprintf("subscriptionResourceId('%s', '%s')", typeRole, args[0])
 	case "guid":

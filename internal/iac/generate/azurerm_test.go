@@ -13,7 +13,8 @@ type field struct{ argument, path string }
 // azurerm is the table of azurerm's arguments: of each resource, where Azure has them. Name,
 // resource group and parent are in the ID. What needs more than a place is in translate.
 var azurerm = map[string][]field{
-	"azurerm_virtual_network":        {{"location", "location"}, {"tags", "tags"}, {"address_space", "properties.addressSpace.addressPrefixes"}},
+	"azurerm_virtual_network": {{"location", "location"}, {"tags", "tags"},
+		{"address_space", "properties.addressSpace.addressPrefixes"}},
 	"azurerm_route_table":            {{"location", "location"}, {"tags", "tags"}},
 	"azurerm_user_assigned_identity": {{"location", "location"}, {"tags", "tags"}},
 	"azurerm_route": {
@@ -25,7 +26,8 @@ var azurerm = map[string][]field{
 		{"assignable_scopes", "properties.assignableScopes"},
 	},
 	"azurerm_role_assignment": {
-		{"role_definition_id", "properties.roleDefinitionId"}, {"principal_id", "properties.principalId"},
+		{"role_definition_id", "properties.roleDefinitionId"}, {"principal_id",
+			"properties.principalId"},
 		{"principal_type", "properties.principalType"},
 	},
 	"azurerm_public_ip": {
@@ -42,7 +44,8 @@ var azurerm = map[string][]field{
 	},
 	"azapi_resource": {{"location", "location"}, {"tags", "tags"}},
 	"azurerm_federated_identity_credential": {
-		{"issuer", "properties.issuer"}, {"subject", "properties.subject"}, {"audience", "properties.audiences"},
+		{"issuer", "properties.issuer"}, {"subject", "properties.subject"}, {"audience",
+			"properties.audiences"},
 	},
 	"azurerm_container_app_environment": {{"location", "location"}, {"tags", "tags"}},
 	"azurerm_container_app": {
@@ -63,7 +66,8 @@ var (
 	poolFields = []field{
 		{"name", "name"}, {"vm_size", "vmSize"}, {"node_count", "count"}, {"max_pods", "maxPods"},
 		{"vnet_subnet_id", "vnetSubnetID"}, {"pod_subnet_id", "podSubnetID"}, {"mode", "mode"},
-		{"auto_scaling_enabled", "enableAutoScaling"}, {"min_count", "minCount"}, {"max_count", "maxCount"},
+		{"auto_scaling_enabled", "enableAutoScaling"}, {"min_count", "minCount"}, {"max_count",
+			"maxCount"},
 		{"zones", "availabilityZones"},
 	}
 )
@@ -106,7 +110,8 @@ func cut(path string) (head, rest string, more bool) {
 
 // builtIn are the GUIDs of built-in roles that azurerm looks up by name.
 var builtIn = map[string]string{
-	"Contributor": "b24988ac-6180-42a0-ab88-20f7382dd24c", "Reader": "acdd72a7-3385-48ef-bd42-f606fba81ae7",
+	"Contributor":         "b24988ac-6180-42a0-ab88-20f7382dd24c",
+	"Reader":              "acdd72a7-3385-48ef-bd42-f606fba81ae7",
 	"Network Contributor": "4d97b98b-1d4f-4787-a291-c67834d212e7",
 }
 
@@ -136,7 +141,8 @@ func (r *terraformReader) azure() bodies {
 			continue
 		}
 		body := place(object{}, res.terraformArguments, azurerm[res.kind])
-		for _, name := range []string{"name", "resource_group_name", "virtual_network_name", "route_table_name",
+		for _, name := range []string{"name", "resource_group_name", "virtual_network_name",
+			"route_table_name",
 			"role_definition_id", "scope", "parent_id", "type", "user_assigned_identity_id"} {
 			res.take(name) // in the ID
 		}
@@ -148,7 +154,8 @@ func (r *terraformReader) azure() bodies {
 		}
 		if more := pools[res.id]; len(more) > 0 {
 			properties := body["properties"].(object)
-			properties["agentPoolProfiles"] = append(properties["agentPoolProfiles"].([]any), more...)
+			properties["agentPoolProfiles"] = append(properties["agentPoolProfiles"].([]any),
+				more...)
 		}
 		r.nothingLeft(address)
 		out.add(r.t, res.id, body)
@@ -175,10 +182,12 @@ func (r *terraformReader) translate(res *terraformResource, body object) {
 		put(body, "properties.addressPrefix", res.take("address_prefixes").([]any)[0])
 	case "azurerm_role_definition":
 		put(body, "properties.type", "CustomRole")
-		put(body, "properties.permissions", []any{object{"actions": res.block("permissions").take("actions")}})
+		put(body, "properties.permissions",
+			[]any{object{"actions": res.block("permissions").take("actions")}})
 	case "azurerm_role_assignment":
 		if name := res.take("role_definition_name"); name != nil {
-			put(body, "properties.roleDefinitionId", "/subscriptions/"+r.cluster.Subscription+"/providers/"+
+			put(body, "properties.roleDefinitionId", "/subscriptions/"+r.cluster.Subscription+
+				"/providers/"+
 				arm.TypeRoleDefinition+"/"+builtIn[name.(string)])
 		}
 	case "azurerm_application_gateway":
@@ -187,13 +196,16 @@ func (r *terraformReader) translate(res *terraformResource, body object) {
 		identity(res, body)
 		pool := place(object{"mode": "System"}, res.block("default_node_pool"), poolFields)
 		put(body, "properties.agentPoolProfiles", []any{pool})
-		put(body, "properties.networkProfile", place(object{}, res.block("network_profile"), networkProfileFields))
+		put(body, "properties.networkProfile", place(object{}, res.block("network_profile"),
+			networkProfileFields))
 		if g := res.block("ingress_application_gateway").take("gateway_id"); g != nil {
 			put(body, "properties.addonProfiles.ingressApplicationGateway", object{
 				"enabled": true, "config": object{"applicationGatewayId": g}})
 		}
-		if mode := res.block("node_provisioning_profile").take("mode"); mode != nil && mode != "Manual" {
-			r.t.Errorf("the cluster's nodes are provisioned %v", mode) // Manual is what Azure has without it
+		if mode := res.block("node_provisioning_profile").take("mode"); mode != nil &&
+			mode != "Manual" {
+			// Manual is what Azure has without it
+			r.t.Errorf("the cluster's nodes are provisioned %v", mode)
 		}
 	case "azapi_resource":
 		identity(res, body)
@@ -227,7 +239,8 @@ func gateway(res *terraformResource, body object) {
 	part := func(kind string, name any) object {
 		return object{"id": fmt.Sprintf("%s/%s/%s", res.id, kind, name)}
 	}
-	named := func(path string, block string, fields []field, more func(terraformArguments, object)) {
+	named := func(path string, block string, fields []field,
+		more func(terraformArguments, object)) {
 		list := []any{}
 		for _, b := range res.all(block) {
 			name := b.take("name")
@@ -239,29 +252,37 @@ func gateway(res *terraformResource, body object) {
 		}
 		put(body, "properties."+path, list)
 	}
-	put(body, "properties.sku", place(object{}, res.block("sku"), []field{{"name", "name"}, {"tier", "tier"}}))
-	put(body, "properties.autoscaleConfiguration", place(object{}, res.block("autoscale_configuration"),
-		[]field{{"min_capacity", "minCapacity"}, {"max_capacity", "maxCapacity"}}))
-	named("gatewayIPConfigurations", "gateway_ip_configuration", []field{{"subnet_id", "subnet.id"}}, nil)
+	put(body, "properties.sku",
+		place(object{}, res.block("sku"), []field{{"name", "name"}, {"tier", "tier"}}))
+	put(body, "properties.autoscaleConfiguration",
+		place(object{}, res.block("autoscale_configuration"),
+			[]field{{"min_capacity", "minCapacity"}, {"max_capacity", "maxCapacity"}}))
+	named("gatewayIPConfigurations", "gateway_ip_configuration",
+		[]field{{"subnet_id", "subnet.id"}}, nil)
 	named("frontendIPConfigurations", "frontend_ip_configuration",
 		[]field{{"public_ip_address_id", "publicIPAddress.id"}}, nil)
 	named("frontendPorts", "frontend_port", []field{{"port", "port"}}, nil)
-	named("backendAddressPools", "backend_address_pool", nil, func(_ terraformArguments, p object) {})
+	named("backendAddressPools", "backend_address_pool", nil,
+		func(_ terraformArguments, p object) {})
 	named("backendHttpSettingsCollection", "backend_http_settings", []field{{"port", "port"},
-		{"protocol", "protocol"}, {"request_timeout", "requestTimeout"}}, func(b terraformArguments, _ object) {
-		if v := b.take("cookie_based_affinity"); v != "Disabled" { // which Azure has without it
-			res.t.Errorf("cookie_based_affinity is %v", v)
-		}
-	})
-	named("httpListeners", "http_listener", []field{{"protocol", "protocol"}}, func(b terraformArguments, p object) {
-		p["frontendIPConfiguration"] = part("frontendIPConfigurations", b.take("frontend_ip_configuration_name"))
-		p["frontendPort"] = part("frontendPorts", b.take("frontend_port_name"))
-	})
+		{"protocol", "protocol"}, {"request_timeout", "requestTimeout"}},
+		func(b terraformArguments, _ object) {
+			if v := b.take("cookie_based_affinity"); v != "Disabled" { // which Azure has without it
+				res.t.Errorf("cookie_based_affinity is %v", v)
+			}
+		})
+	named("httpListeners", "http_listener", []field{{"protocol", "protocol"}},
+		func(b terraformArguments, p object) {
+			p["frontendIPConfiguration"] = part("frontendIPConfigurations",
+				b.take("frontend_ip_configuration_name"))
+			p["frontendPort"] = part("frontendPorts", b.take("frontend_port_name"))
+		})
 	named("requestRoutingRules", "request_routing_rule", []field{{"rule_type", "ruleType"},
 		{"priority", "priority"}}, func(b terraformArguments, p object) {
 		p["httpListener"] = part("httpListeners", b.take("http_listener_name"))
 		p["backendAddressPool"] = part("backendAddressPools", b.take("backend_address_pool_name"))
-		p["backendHttpSettings"] = part("backendHttpSettingsCollection", b.take("backend_http_settings_name"))
+		p["backendHttpSettings"] = part("backendHttpSettingsCollection",
+			b.take("backend_http_settings_name"))
 	})
 }
 
@@ -276,7 +297,8 @@ func containerApp(res *terraformResource, body object) {
 	c := template.block("container")
 	container := place(object{}, c, []field{{"name", "name"}, {"image", "image"}, {"args", "args"},
 		{"cpu", "resources.cpu"}, {"memory", "resources.memory"}})
-	container["env"] = []any{place(object{}, c.block("env"), []field{{"name", "name"}, {"value", "value"}})}
+	container["env"] = []any{
+		place(object{}, c.block("env"), []field{{"name", "name"}, {"value", "value"}})}
 	container["volumeMounts"] = []any{place(object{}, c.block("volume_mounts"),
 		[]field{{"name", "volumeName"}, {"path", "mountPath"}})}
 	var probes []any
@@ -285,20 +307,23 @@ func containerApp(res *terraformResource, body object) {
 		if b.take("transport") != "HTTP" {
 			res.t.Errorf("the %s is not over HTTP", kind.argument)
 		}
-		probes = append(probes, place(object{"type": kind.path}, b, []field{{"port", "httpGet.port"},
-			{"path", "httpGet.path"}, {"interval_seconds", "periodSeconds"},
-			{"failure_count_threshold", "failureThreshold"}}))
+		probes = append(probes, place(object{"type": kind.path}, b,
+			[]field{{"port", "httpGet.port"},
+				{"path", "httpGet.path"}, {"interval_seconds", "periodSeconds"},
+				{"failure_count_threshold", "failureThreshold"}}))
 	}
 	container["probes"] = probes
 	put(body, "properties.template", object{
 		"containers": []any{container},
-		"scale":      place(object{}, template, []field{{"min_replicas", "minReplicas"}, {"max_replicas", "maxReplicas"}}),
+		"scale": place(object{}, template, []field{{"min_replicas", "minReplicas"},
+			{"max_replicas", "maxReplicas"}}),
 		"volumes": []any{place(object{}, template.block("volume"),
 			[]field{{"name", "name"}, {"storage_type", "storageType"}})},
 	})
 }
 
-// TestTerraformSaysWhatCreateMakes compares create's bodies with the ones that an apply would write.
+// TestTerraformSaysWhatCreateMakes compares create's bodies with the ones that an apply would
+// write.
 func TestTerraformSaysWhatCreateMakes(t *testing.T) {
 	for _, v := range variants(t) {
 		for _, provider := range []int{4, 5} {
@@ -310,7 +335,8 @@ func TestTerraformSaysWhatCreateMakes(t *testing.T) {
 			want := created(t, v.cluster)
 			group := v.cluster.Steps()[0] // here the code makes it
 			want.add(t, group.ID, group.Body(nil))
-			differ(t, fmt.Sprintf("%s as Terraform for azurerm %d", v.name, provider), r.azure(), want)
+			differ(t, fmt.Sprintf("%s as Terraform for azurerm %d", v.name, provider), r.azure(),
+				want)
 			r.inOrder(v)
 		}
 	}

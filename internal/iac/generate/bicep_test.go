@@ -48,7 +48,8 @@ func TestBicep(t *testing.T) {
 				}
 				modules[m[1]], used[file] = target, true
 				var given []string
-				for _, a := range bicepArgument.FindAllStringSubmatch(bicepParams.FindString(m[3]), -1) {
+				for _, a := range bicepArgument.FindAllStringSubmatch(bicepParams.FindString(m[3]),
+					-1) {
 					given = append(given, a[1])
 				}
 				var taken []string
@@ -60,7 +61,8 @@ func TestBicep(t *testing.T) {
 				}
 				for _, g := range given {
 					if !slices.Contains(taken, g) {
-						t.Errorf("%s: %s calls %s with %s, which it does not take", c.name, name, file, g)
+						t.Errorf("%s: %s calls %s with %s, which it does not take", c.name, name,
+							file, g)
 					}
 				}
 			}

@@ -28,8 +28,9 @@ func (b *bicepReader) template(files []Output) object {
 			resources[symbol] = b.resource(d)
 		}
 	}
-	return object{"$schema": schemas[b.scope], "languageVersion": "2.0", "contentVersion": "1.0.0.0",
-		"parameters": params, "variables": vars, "resources": resources, "outputs": outputs}
+	return object{"$schema": schemas[b.scope], "languageVersion": "2.0",
+		"contentVersion": "1.0.0.0",
+		"parameters":     params, "variables": vars, "resources": resources, "outputs": outputs}
 }
 
 // field is a member of a declaration.
@@ -98,11 +99,13 @@ func (b *bicepReader) module(d *bicepDeclared, files []Output) object {
 			b.t.Fatalf("%s: %s does not take %s", b.name, d.module, name)
 		}
 	}
-	out := object{"type": typeDeployment, "apiVersion": versions[typeDeployment], "name": b.value(d.field("name")),
+	out := object{"type": typeDeployment, "apiVersion": versions[typeDeployment],
+		"name": b.value(d.field("name")),
 		"properties": object{"mode": "Incremental", "parameters": params, "template": inner,
 			"expressionEvaluationOptions": object{"scope": "inner"}}}
 	if c, is := d.field("scope").(bicepCall); is && c.of == "subscription" {
-		out["subscriptionId"], out["location"] = "[subscription().subscriptionId]", "[parameters('location')]"
+		out["subscriptionId"], out["location"] = "[subscription().subscriptionId]",
+			"[parameters('location')]"
 	}
 	b.depend(out, nil)
 	return out

@@ -63,7 +63,8 @@ type (
 func readBicep(t *testing.T, files []Output, name string) object {
 	t.Helper()
 	b := &bicepReader{t: t, files: map[string]string{}, name: name, params: map[string]object{},
-		vars: map[string]any{}, outputs: map[string]any{}, resources: map[string]*bicepDeclared{}, used: map[string]bool{}}
+		vars: map[string]any{}, outputs: map[string]any{}, resources: map[string]*bicepDeclared{},
+		used: map[string]bool{}}
 	for _, f := range files {
 		b.files[f.Name] = string(f.Text)
 	}
@@ -78,7 +79,8 @@ func readBicep(t *testing.T, files []Output, name string) object {
 
 func (b *bicepReader) fail(format string, args ...any) {
 	b.t.Helper()
-	b.t.Fatalf("%s:%d: %s", b.name, b.tokens[min(b.at, len(b.tokens)-1)].line, fmt.Sprintf(format, args...))
+	b.t.Fatalf("%s:%d: %s", b.name, b.tokens[min(b.at, len(b.tokens)-1)].line,
+		fmt.Sprintf(format, args...))
 }
 
 // scan takes the text apart. Line breaks are tokens: they part members and items.
@@ -99,7 +101,8 @@ func (b *bicepReader) scan(text string) {
 			i += n
 		case unicode.IsLetter(rune(c)) || c == '_':
 			n := i
-			for n < len(text) && (unicode.IsLetter(rune(text[n])) || unicode.IsDigit(rune(text[n])) || text[n] == '_') {
+			for n < len(text) && (unicode.IsLetter(rune(text[n])) ||
+				unicode.IsDigit(rune(text[n])) || text[n] == '_') {
 				n++
 			}
 			b.tokens = append(b.tokens, bicepToken{kind: 'i', text: text[i:n], line: line})

@@ -194,7 +194,8 @@ func (b *bicepText) mark(kind string, args []string) string {
 		return args[0] + ".properties." + args[1]
 	case "part":
 		n := b.deployment.node(args[0])
-		return fmt.Sprintf("resourceId('%s/%s', %s, '%s')", n.kind, args[1], b.text(n.name), args[2])
+		return fmt.Sprintf("resourceId('%s/%s', %s, '%s')", n.kind, args[1], b.text(n.name),
+			args[2])
 	case "builtin":
 		return fmt.Sprintf("subscriptionResourceId('%s', '%s')", typeRole, args[0])
 	case "guid":

@@ -34,14 +34,16 @@ func Hosts() []Host { return []Host{HostAKS, HostContainerApps} }
 func (b Blueprint) check() error {
 	switch {
 	case b.Cluster.Existing != nil:
-		return fmt.Errorf("%s is in an existing network: no code can be written for such a cluster; "+
+		return fmt.Errorf("%s is in an existing network: no code can be written for such a "+
+			"cluster; "+
 			"routekeeper cluster create builds it", b.Cluster.Name)
 	case b.Provider != 4 && b.Provider != 5:
 		return unknownProvider(b.Provider)
 	case b.Host != "" && b.Host != HostAKS && b.Host != HostContainerApps:
 		return fmt.Errorf("unknown host %q, expected %s or %s", b.Host, HostAKS, HostContainerApps)
 	case b.Host != "" && b.Cluster.Blueprint != capacity.Kubenet:
-		return fmt.Errorf("a host for the keeper: %s has no pod routes to keep in sync, expected kubenet",
+		return fmt.Errorf("a host for the keeper: %s has no pod routes to keep in sync, expected "+
+			"kubenet",
 			b.Cluster.Blueprint)
 	}
 	return nil
@@ -65,7 +67,8 @@ func (b Blueprint) deployment(deploy string) (*deployment, error) {
 func (b Blueprint) head(deploy string) []string {
 	c := b.Cluster
 	return []string{
-		fmt.Sprintf("The AKS cluster %s, blueprint %s, with its network: what routekeeper cluster create makes.",
+		fmt.Sprintf("The AKS cluster %s, blueprint %s, with its network: what routekeeper "+
+			"cluster create makes.",
 			c.Name, c.Blueprint),
 		"Written by routekeeper iac generate.", "",
 		fmt.Sprintf("  az group create --subscription %s --name %s \\", c.Subscription, c.Group),

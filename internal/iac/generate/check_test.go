@@ -18,15 +18,18 @@ func TestCheckFindsNothing(t *testing.T) {
 		}
 		var carriers []iac.Carrier
 		for _, name := range []string{"nodes", "pods", "gateway"} {
-			carriers = append(carriers, iac.Carrier{Place: iac.Place{Name: name}, Why: "a test names it", Named: true})
+			carriers = append(carriers, iac.Carrier{Place: iac.Place{Name: name},
+				Why: "a test names it", Named: true})
 		}
-		where := armtemplate.Options{Subscription: c.cluster.Subscription, ResourceGroup: c.cluster.Group,
-			Location: c.cluster.Location}
+		where := armtemplate.Options{Subscription: c.cluster.Subscription,
+			ResourceGroup: c.cluster.Group,
+			Location:      c.cluster.Location}
 		b := c.writer.(Blueprint)
 		for what, text := range map[string][]byte{"ARM JSON": armOf(t, b), "Bicep": bicepOf(t, b)} {
 			parameters := iac.File{Name: "main.parameters.json", Data: []byte(parametersOf(c))}
 			r, err := iac.ReadTemplate(iac.File{Name: "main.json", Data: text},
-				iac.TemplateOptions{Where: where, Carriers: carriers, Parameters: []iac.File{parameters}})
+				iac.TemplateOptions{Where: where, Carriers: carriers,
+					Parameters: []iac.File{parameters}})
 			if err != nil {
 				t.Fatalf("%s as %s: %v", c.name, what, err)
 			}
@@ -47,7 +50,8 @@ func TestCheckFindsNothing(t *testing.T) {
 // parametersOf are values for the parameters that have none.
 func parametersOf(c order) string {
 	var values []string
-	if strings.HasSuffix(c.name, string(HostAKS)) || strings.HasSuffix(c.name, string(HostContainerApps)) {
+	if strings.HasSuffix(c.name, string(HostAKS)) ||
+		strings.HasSuffix(c.name, string(HostContainerApps)) {
 		values = append(values, `"image": {"value": "`+given["image"]+`"}`)
 	}
 	if strings.HasSuffix(c.name, string(HostContainerApps)) {

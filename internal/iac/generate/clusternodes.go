@@ -11,9 +11,11 @@ import (
 
 // versions are the api-versions of the written resources.
 var versions = map[string]string{
-	arm.TypeIdentity: "2024-11-30", arm.TypeRoleDefinition: "2022-04-01", arm.TypeRoleAssignment: "2022-04-01",
-	arm.TypeCluster: "2025-10-01", arm.TypeRouteTable: "2025-05-01", arm.TypeRoute: "2025-05-01",
-	arm.TypeVNet: "2025-05-01", arm.TypeSubnet: "2025-05-01", arm.TypePublicIP: "2025-05-01",
+	arm.TypeIdentity: "2024-11-30", arm.TypeRoleDefinition: "2022-04-01",
+	arm.TypeRoleAssignment: "2022-04-01",
+	arm.TypeCluster:        "2025-10-01", arm.TypeRouteTable: "2025-05-01",
+	arm.TypeRoute: "2025-05-01",
+	arm.TypeVNet:  "2025-05-01", arm.TypeSubnet: "2025-05-01", arm.TypePublicIP: "2025-05-01",
 	arm.TypeGateway: "2025-05-01", typeCredential: "2024-11-30",
 	typeEnvironment: "2025-07-01", typeContainerApp: "2025-07-01", typeDeployment: "2025-04-01",
 }
@@ -47,14 +49,18 @@ func newSteps(c build.Cluster) (*steps, error) {
 		{name: "location", value: mark("grouplocation"), about: "The Azure region."},
 	}, vars: []binding{
 		{name: "clusterId", value: mark("clusterid"),
-			about: "Names of roles and of assignments are made of it: the same cluster has the same ones."},
-		{name: "owner", value: mark("owner"), about: "The tag of everything that is built for the cluster."},
+			about: "Names of roles and of assignments are made of it: the same cluster has the " +
+				"same ones."},
+		{name: "owner", value: mark("owner"), about: "The tag of everything that is built for " +
+			"the cluster."},
 	}}}
 	s.symbols = map[arm.ID]string{
 		m.NodeTableID(): "nodeTable", m.NodeTableID().Child("routes", "egress"): "egress",
 		m.GatewayTableID(): "gatewayTable", m.VNetID(): "network", m.NodeSubnetID(): "nodeSubnet",
-		m.PodSubnetID(): "podSubnet", m.GatewaySubnetID(): "gatewaySubnet", m.IdentityID(): "identity",
-		m.RoleID(): "role", m.AddressID(): "gatewayAddress", m.GatewayID(): "gateway", m.ClusterID(): "cluster",
+		m.PodSubnetID(): "podSubnet", m.GatewaySubnetID(): "gatewaySubnet",
+		m.IdentityID(): "identity",
+		m.RoleID():     "role", m.AddressID(): "gatewayAddress", m.GatewayID(): "gateway",
+		m.ClusterID(): "cluster",
 	}
 	role := m.RoleID().Name()
 	s.replaced = strings.NewReplacer(m.Owner(), markOwner, role, mark("guid", "role"),
@@ -101,7 +107,8 @@ func newSteps(c build.Cluster) (*steps, error) {
 
 func document(id arm.ID, format, value string) arm.Document {
 	quoted := strings.NewReplacer(markStart, `\u0001`, markEnd, `\u0002`).Replace(value)
-	return arm.Document{ID: id, Raw: []byte(fmt.Sprintf(strings.Replace(format, "%q", `"%s"`, 1), quoted))}
+	return arm.Document{ID: id,
+		Raw: []byte(fmt.Sprintf(strings.Replace(format, "%q", `"%s"`, 1), quoted))}
 }
 
 // node is the node of a step.
@@ -221,33 +228,47 @@ func (s *steps) text(text string) (string, error) {
 // comments explain resources, by symbol.
 func comments(c build.Cluster) map[string]string {
 	out := map[string]string{
-		"egress": "A resource of its own, so that it can be changed without writing the table's other routes.",
-		"nodeSubnet": "The nodes' subnet. A template writes a subnet whole, without what others have linked to " +
-			"it, so it is made once and never written again. A network takes one write at a time: its subnets " +
+		"egress": "A resource of its own, so that it can be changed without writing the table's " +
+			"other routes.",
+		"nodeSubnet": "The nodes' subnet. A template writes a subnet whole, without what others " +
+			"have linked to " +
+			"it, so it is made once and never written again. A network takes one write at a " +
+			"time: its subnets " +
 			"are made one after the other.",
-		"podSubnet":            "The pods' subnet.",
-		"gatewayAddress":       "The gateway's public address.",
-		"addonOnGateway":       "AKS makes an identity for the add-on, which writes the gateway: Contributor.",
+		"podSubnet":      "The pods' subnet.",
+		"gatewayAddress": "The gateway's public address.",
+		"addonOnGateway": "AKS makes an identity for the add-on, which writes the gateway: " +
+			"Contributor.",
 		"addonOnGroup":         "The add-on reads the resource group: Reader.",
 		"addonOnGatewaySubnet": "The add-on joins the gateway's subnet.",
-		"network": "No subnets in here: a network that lists them writes each as it stands in the list. A " +
+		"network": "No subnets in here: a network that lists them writes each as it stands in " +
+			"the list. A " +
 			"network without the list leaves its subnets alone.",
 		"gatewaySubnet": "For the Application Gateway, alone in its subnet.",
-		"gatewayTable": "The gateway sends to pods directly, so it needs the pod routes too: routekeeper copies " +
+		"gatewayTable": "The gateway sends to pods directly, so it needs the pod routes too: " +
+			"routekeeper copies " +
 			"them into this table. It is made once, and never written again.",
-		"identity": "The cluster's identity comes first: it needs its rights before the cluster is made.",
-		"role":     "What the cluster needs on its network, and no more. Network Contributor has much more.",
-		"gateway": "Made once, and never written again: the add-on writes its listeners, pools and rules. To " +
+		"identity": "The cluster's identity comes first: it needs its rights before the cluster " +
+			"is made.",
+		"role": "What the cluster needs on its network, and no more. Network Contributor has " +
+			"much more.",
+		"gateway": "Made once, and never written again: the add-on writes its listeners, pools " +
+			"and rules. To " +
 			"change its limits: az network application-gateway update.",
-		"cluster": "A new role counts after a minute or two mostly, up to an hour, and a template cannot wait. " +
+		"cluster": "A new role counts after a minute or two mostly, up to an hour, and a " +
+			"template cannot wait. " +
 			"If the cluster is refused for want of permissions, deploy again.",
 	}
 	if c.Blueprint == capacity.Kubenet {
-		out["nodeTable"] = "The cluster's route table. The cloud provider writes a route for each node into it. " +
-			"A template writes a table whole, without those routes, so it is made once and never written again."
-		out["cluster"] += " Azure retires kubenet on 31 March 2028; its successor is Azure CNI Overlay."
+		out["nodeTable"] = "The cluster's route table. The cloud provider writes a route for " +
+			"each node into it. " +
+			"A template writes a table whole, without those routes, so it is made once and never " +
+			"written again."
+		out["cluster"] += " Azure retires kubenet on 31 March 2028; its successor is Azure CNI " +
+			"Overlay."
 	} else {
-		out["nodeTable"] = "Sends egress traffic to the firewall. It is made once, and never written again."
+		out["nodeTable"] = "Sends egress traffic to the firewall. It is made once, and never " +
+			"written again."
 	}
 	return out
 }

@@ -28,7 +28,8 @@ func variants(t *testing.T) []variant {
 	t.Helper()
 	var out []variant
 	add := func(name string, c build.Cluster) {
-		c.Name, c.Subscription, c.Group, c.Location = "shop", shopSubscription, "Shop-RG", "westeurope"
+		c.Name, c.Subscription, c.Group, c.Location = "shop", shopSubscription, "Shop-RG",
+			"westeurope"
 		complete, err := c.Complete()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -37,22 +38,28 @@ func variants(t *testing.T) []variant {
 	}
 	system := build.Pool{Name: "system", VMSize: "Standard_D4s_v5", Count: 3}
 	several := []build.Pool{
-		{Name: "system", VMSize: "Standard_D4s_v5", Count: 3, Least: 2, Most: 5, Zones: []string{"1", "2", "3"}},
+		{Name: "system", VMSize: "Standard_D4s_v5", Count: 3, Least: 2, Most: 5,
+			Zones: []string{"1", "2", "3"}},
 		{Name: "user", VMSize: "Standard_D8s_v5", Count: 2, MaxPods: 60},
-		{Name: "batch", VMSize: "Standard_F8s_v2", Count: 1, Least: 1, Most: 4, Zones: []string{"2"}},
+		{Name: "batch", VMSize: "Standard_F8s_v2", Count: 1, Least: 1, Most: 4,
+			Zones: []string{"2"}},
 	}
-	space := []netip.Prefix{netip.MustParsePrefix("10.240.0.0/12"), netip.MustParsePrefix("10.130.0.0/16")}
+	space := []netip.Prefix{netip.MustParsePrefix("10.240.0.0/12"),
+		netip.MustParsePrefix("10.130.0.0/16")}
 	firewall := netip.MustParseAddr("10.100.0.4")
 	for _, b := range capacity.Plugins() {
 		add(string(b), build.Cluster{Blueprint: b, Pools: []build.Pool{system}})
 		add(string(b)+"-gateway", build.Cluster{Blueprint: b, Pools: []build.Pool{system},
 			ApplicationGateway: &build.Gateway{Least: 1, Most: 4}})
-		add(string(b)+"-egress", build.Cluster{Blueprint: b, Pools: []build.Pool{system}, Egress: firewall})
-		add(string(b)+"-all", build.Cluster{Blueprint: b, Pools: several, Egress: firewall, Version: "1.33",
+		add(string(b)+"-egress", build.Cluster{Blueprint: b, Pools: []build.Pool{system},
+			Egress: firewall})
+		add(string(b)+"-all", build.Cluster{Blueprint: b, Pools: several, Egress: firewall,
+			Version: "1.33",
 			Private: true, NetworkPolicy: "calico", ApplicationGateway: &build.Gateway{Most: 10},
 			Space: space, PodCIDR: podCIDR(b)})
 	}
-	add("overlay-cilium", build.Cluster{Blueprint: capacity.Overlay, Pools: several, NetworkPolicy: "cilium"})
+	add("overlay-cilium", build.Cluster{Blueprint: capacity.Overlay, Pools: several,
+		NetworkPolicy: "cilium"})
 	return out
 }
 
@@ -104,7 +111,8 @@ func (f flat) flatten(path string, v any) {
 func (b bodies) add(t *testing.T, id arm.ID, body any) {
 	t.Helper()
 	if id.Is(arm.TypeRoleDefinition) {
-		id = arm.ID("/subscriptions/" + id.Subscription() + "/providers/" + arm.TypeRoleDefinition + "/" + id.Name())
+		id = arm.ID("/subscriptions/" + id.Subscription() + "/providers/" + arm.TypeRoleDefinition +
+			"/" + id.Name())
 	}
 	if b[id.Key()] != nil {
 		t.Errorf("%s is there twice", id)
@@ -128,8 +136,9 @@ func created(t *testing.T, c build.Cluster) bodies {
 	made := build.Made{}
 	for id, text := range map[arm.ID]string{
 		c.IdentityID(): fmt.Sprintf(`{"properties": {"principalId": %q}}`, clusterPrincipal),
-		c.ClusterID(): fmt.Sprintf(`{"properties": {"addonProfiles": {"ingressApplicationGateway": `+
-			`{"identity": {"objectId": %q}}}}}`, addonPrincipal),
+		c.ClusterID(): fmt.Sprintf(
+			`{"properties": {"addonProfiles": {"ingressApplicationGateway": `+
+				`{"identity": {"objectId": %q}}}}}`, addonPrincipal),
 	} {
 		made[id.Key()] = arm.Document{ID: id, Raw: []byte(text)}
 	}
@@ -149,8 +158,9 @@ func evaluated(t *testing.T, c build.Cluster, template []byte) *armtemplate.Resu
 	if err != nil {
 		t.Fatal(err)
 	}
-	given, err := armtemplate.Parse("given", []byte(`{"image": {"value": "registry.example.com/routekeeper:1.0"}, `+
-		`"eventSecret": {"value": "0123456789abcdef"}}`))
+	given, err := armtemplate.Parse("given",
+		[]byte(`{"image": {"value": "registry.example.com/routekeeper:1.0"}, `+
+			`"eventSecret": {"value": "0123456789abcdef"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +170,8 @@ func evaluated(t *testing.T, c build.Cluster, template []byte) *armtemplate.Resu
 		return known.Get(m.Name) == nil
 	})
 	r, err := armtemplate.Evaluate(doc.(*armtemplate.Object), parameters, armtemplate.Options{
-		Subscription: c.Subscription, ResourceGroup: c.Group, Location: c.Location, DeploymentName: "main"})
+		Subscription: c.Subscription, ResourceGroup: c.Group, Location: c.Location,
+		DeploymentName: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,11 +211,13 @@ func known(v any) any {
 			return keeperPrincipal
 		case strings.HasSuffix(v.Of, "/shop-keeper") && v.Path == "clientId":
 			return keeperClient
-		case strings.HasSuffix(v.Of, "/managedClusters/shop") && strings.HasSuffix(v.Path, ".issuerURL"):
+		case strings.HasSuffix(v.Of, "/managedClusters/shop") &&
+			strings.HasSuffix(v.Path, ".issuerURL"):
 			return issuer
 		case strings.HasSuffix(v.Of, "/shop-cluster") && v.Path == "principalId":
 			return clusterPrincipal
-		case strings.HasSuffix(v.Of, "/managedClusters/shop") && strings.HasSuffix(v.Path, "identity.objectId"):
+		case strings.HasSuffix(v.Of, "/managedClusters/shop") &&
+			strings.HasSuffix(v.Path, "identity.objectId"):
 			return addonPrincipal
 		}
 		return "<" + v.Of + " " + v.Path + " " + v.Why + ">"
@@ -244,7 +257,8 @@ func differ(t *testing.T, what string, got, want bodies) {
 		}
 		for _, field := range slices.Sorted(maps.Keys(got[id])) {
 			if _, there := want[id][field]; !there {
-				t.Errorf("%s: %s: %s is %s, which create does not write", what, id, field, got[id][field])
+				t.Errorf("%s: %s: %s is %s, which create does not write", what, id, field,
+					got[id][field])
 			}
 		}
 	}
@@ -271,10 +285,12 @@ func TestTemplatesSayWhatCreateMakes(t *testing.T) {
 		head := b.head("main.json")
 		group := strings.Join(head, "\n")
 		for _, text := range []string{
-			"--name " + v.cluster.Group, "--location westeurope --tags routekeeper-cluster=shop-rg/shop",
+			"--name " + v.cluster.Group, "--location westeurope --tags " +
+				"routekeeper-cluster=shop-rg/shop",
 		} {
 			if !strings.Contains(group, text) {
-				t.Errorf("%s: the command for the resource group does not say %s:\n%s", v.name, text, group)
+				t.Errorf("%s: the command for the resource group does not say %s:\n%s", v.name,
+					text, group)
 			}
 		}
 	}
@@ -304,7 +320,8 @@ func inOrder(t *testing.T, v variant, r *armtemplate.Result) {
 	t.Helper()
 	find := func(id arm.ID) *armtemplate.Resource {
 		i := slices.IndexFunc(r.Resources, func(o *armtemplate.Resource) bool {
-			return arm.ID(o.ID).Equal(id) || id.Is(arm.TypeRoleDefinition) && o.Type == arm.TypeRoleDefinition
+			return arm.ID(o.ID).Equal(id) || id.Is(arm.TypeRoleDefinition) &&
+				o.Type == arm.TypeRoleDefinition
 		})
 		if i < 0 {
 			return nil
@@ -325,7 +342,8 @@ func inOrder(t *testing.T, v variant, r *armtemplate.Result) {
 		if res.Type == arm.TypeSubnet {
 			subnets = append(subnets, res)
 		}
-		shared := res.Type == arm.TypeRouteTable || res.Type == arm.TypeSubnet || res.Type == arm.TypeGateway
+		shared := res.Type == arm.TypeRouteTable || res.Type == arm.TypeSubnet ||
+			res.Type == arm.TypeGateway
 		if shared != once(res) {
 			t.Errorf("%s: %s is written again: %t", v.name, res.ID, !once(res))
 		}
@@ -352,7 +370,8 @@ func TestAllAgree(t *testing.T) {
 				continue
 			}
 			b := Blueprint{Cluster: v.cluster, Provider: 5, Host: host}
-			template, read := evaluated(t, v.cluster, armOf(t, b)), evaluated(t, v.cluster, bicepOf(t, b))
+			template, read := evaluated(t, v.cluster, armOf(t, b)), evaluated(t, v.cluster,
+				bicepOf(t, b))
 			want := deployed(t, template)
 			differ(t, v.name+" for "+string(host)+" as Bicep", deployed(t, read), want)
 			files, err := b.Terraform()
@@ -365,7 +384,8 @@ func TestAllAgree(t *testing.T) {
 			for _, m := range template.Outputs.Members {
 				got := fmt.Sprint(known(read.Outputs.Get(m.Name)))
 				if want := fmt.Sprint(known(m.Value)); got != want {
-					t.Errorf("%s for %s: the output %s is\n%s\nwant\n%s", v.name, host, m.Name, got, want)
+					t.Errorf("%s for %s: the output %s is\n%s\nwant\n%s", v.name, host, m.Name, got,
+						want)
 				}
 			}
 		}

@@ -23,8 +23,8 @@ import (
 )
 
 // TestDeployed deploys the ARM JSON of each blueprint to an empty resource group of the emulator,
-// twice. After that cluster create finds everything as it would have made it, and has nothing to do;
-// a kubenet cluster's table has its routes, and a foreign one.
+// twice. After that cluster create finds everything as it would have made it, and has nothing to
+// do; a kubenet cluster's table has its routes, and a foreign one.
 func TestDeployed(t *testing.T) {
 	for _, v := range variants(t) {
 		t.Run(v.name, func(t *testing.T) {
@@ -68,7 +68,8 @@ func TestDeployed(t *testing.T) {
 				}
 				for _, o := range planned {
 					if o.Verb != build.Keep {
-						t.Errorf("cluster create would %s %s: %s %v", o.Verb, o.ID, o.Decision.Why, o.Differences)
+						t.Errorf("cluster create would %s %s: %s %v", o.Verb, o.ID, o.Decision.Why,
+							o.Differences)
 					}
 				}
 			})
@@ -114,8 +115,8 @@ func routesOf(t *testing.T, op *emulator.Client, table arm.ID) (out []string) {
 // issuer stands for a cluster's OIDC issuer.
 const issuer = "https://issuer.example.com/shop/"
 
-// TestKeeperDeployed deploys a cluster with a keeper in it, and asks the emulator for what lets it log in.
-// What runs a container app is not in the emulator.
+// TestKeeperDeployed deploys a cluster with a keeper in it, and asks the emulator for what lets it
+// log in. What runs a container app is not in the emulator.
 func TestKeeperDeployed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := variants(t)[1].cluster
@@ -131,7 +132,8 @@ func TestKeeperDeployed(t *testing.T) {
 		deploy(t, op, c, armOf(t, Blueprint{Cluster: c, Provider: 5, Host: HostAKS}),
 			object{"image": object{"value": "registry.example.com/routekeeper:1.0"}})
 		identity := arm.ResourceID(c.Subscription, c.Group, arm.TypeIdentity, "shop-keeper")
-		credential, err := op.Get(identity.Child("federatedIdentityCredentials", "routekeeper"), "2024-11-30")
+		credential, err := op.Get(identity.Child("federatedIdentityCredentials", "routekeeper"),
+			"2024-11-30")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +143,8 @@ func TestKeeperDeployed(t *testing.T) {
 		}
 		url, _ := cluster["properties"].(object)["oidcIssuerProfile"].(object)["issuerURL"].(string)
 		about := credential["properties"].(object)
-		if url == "" || about["issuer"] != url || about["subject"] != "system:serviceaccount:routekeeper:routekeeper" {
+		if url == "" || about["issuer"] != url ||
+			about["subject"] != "system:serviceaccount:routekeeper:routekeeper" {
 			t.Errorf("the credential is for %v", about)
 		}
 		keeper, err := op.Get(identity, "2024-11-30")
@@ -150,7 +153,8 @@ func TestKeeperDeployed(t *testing.T) {
 		}
 		principal := fmt.Sprint(keeper["properties"].(object)["principalId"])
 		for scope, role := range map[arm.ID]string{
-			arm.ID("/subscriptions/" + c.Subscription): "reads", c.GroupID(): "links", c.NodeSubnetID(): "subnets",
+			arm.ID("/subscriptions/" + c.Subscription): "reads", c.GroupID(): "links",
+			c.NodeSubnetID():    "subnets",
 			c.GatewaySubnetID(): "subnets", c.GatewayTableID(): "targets",
 		} {
 			if got := rolesAt(t, op, scope, principal); !slices.Equal(got, []string{role}) {

@@ -72,7 +72,8 @@ func hclLiteral(s string, more ...string) string {
 
 // bicepString quotes a string for Bicep.
 func bicepString(s any) string {
-	quoted := strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "${", `\${`).Replace(fmt.Sprint(s))
+	quoted := strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "${",
+		`\${`).Replace(fmt.Sprint(s))
 	return "'" + quoted + "'"
 }
 

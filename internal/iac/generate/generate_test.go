@@ -22,9 +22,11 @@ const shopSub = "/subscriptions/11111111-1111-1111-1111-111111111111"
 
 func rightsOf(change func(*Rights)) Rights {
 	net := arm.ID(shopSub + "/resourceGroups/net-rg/providers/Microsoft.Network")
-	gateway := KeptSubnet{net + "/virtualNetworks/shop-vnet/subnets/appgw", net + "/routeTables/appgw-rt"}
+	gateway := KeptSubnet{net + "/virtualNetworks/shop-vnet/subnets/appgw", net +
+		"/routeTables/appgw-rt"}
 	cluster := func(name string) arm.ID {
-		return arm.ID(shopSub + "/resourceGroups/" + name + "-rg/providers/" + arm.TypeCluster + "/" + name)
+		return arm.ID(shopSub + "/resourceGroups/" + name + "-rg/providers/" + arm.TypeCluster +
+			"/" + name)
 	}
 	hub := arm.ID("/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/hub-rg/providers/" +
 		arm.TypeRouteTable + "/hub-rt")
@@ -66,8 +68,9 @@ func orders(t *testing.T) []order {
 		{"kept-v4", rightsOf(func(r *Rights) { r.Provider = 4 }), 4, false, nil},
 		{"kept-observing", rightsOf(func(r *Rights) { r.Kept = r.Kept[2:] }), 5, false, nil},
 	}
-	golden := map[string]bool{"kubenet-gateway for 5 aks": true, "kubenet-egress for 4 container-apps": true,
-		"pod-subnet-static-all for 5 ": true}
+	golden := map[string]bool{"kubenet-gateway for 5 aks": true,
+		"kubenet-egress for 4 container-apps": true,
+		"pod-subnet-static-all for 5 ":        true}
 	for _, v := range variants(t) {
 		for _, provider := range []int{4, 5} {
 			for _, host := range append(Hosts(), "") {
@@ -76,7 +79,8 @@ func orders(t *testing.T) []order {
 				}
 				name := fmt.Sprintf("%s for %d %s", v.name, provider, host)
 				out = append(out, order{strings.Trim(strings.ReplaceAll(name, " ", "-"), "-"),
-					Blueprint{Cluster: v.cluster, Provider: provider, Host: host}, provider, golden[name], &v.cluster})
+					Blueprint{Cluster: v.cluster, Provider: provider,
+						Host: host}, provider, golden[name], &v.cluster})
 			}
 		}
 	}
@@ -85,7 +89,8 @@ func orders(t *testing.T) []order {
 
 // languages are the ways to write an order.
 func (o order) languages() map[string]func() ([]Output, error) {
-	out := map[string]func() ([]Output, error){"terraform": o.writer.Terraform, "bicep": o.writer.Bicep}
+	out := map[string]func() ([]Output, error){"terraform": o.writer.Terraform,
+		"bicep": o.writer.Bicep}
 	if b, is := o.writer.(Blueprint); is {
 		out["arm"] = b.ARM
 	}
@@ -125,8 +130,10 @@ func TestGolden(t *testing.T) {
 				want, err := os.ReadFile(path)
 				if err != nil {
 					t.Error(err)
-				} else if want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n")); !bytes.Equal(f.Text, want) {
-					t.Errorf("%s is not what is written now: go test ./internal/iac/generate -run Golden -update\n%s", path, f.Text)
+				} else if want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n")); !bytes.Equal(
+					f.Text, want) {
+					t.Errorf("%s is not what is written now: go test ./internal/iac/generate "+
+						"-run Golden -update\n%s", path, f.Text)
 				}
 			}
 			err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -146,7 +153,8 @@ func TestGolden(t *testing.T) {
 func TestTerraformFormat(t *testing.T) {
 	terraform, err := exec.LookPath("terraform")
 	if err != nil {
-		t.Skipf("NOT RUN: terraform is not installed here (%v); the other tests compare with hclwrite's format", err)
+		t.Skipf("NOT RUN: terraform is not installed here (%v); the other tests compare with "+
+			"hclwrite's format", err)
 	}
 	for _, c := range orders(t) {
 		dir := t.TempDir()
@@ -155,7 +163,8 @@ func TestTerraformFormat(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if out, err := exec.Command(terraform, "fmt", "-check", "-diff", dir).CombinedOutput(); err != nil {
+		if out, err := exec.Command(terraform, "fmt", "-check", "-diff",
+			dir).CombinedOutput(); err != nil {
 			t.Errorf("%s: terraform fmt: %v\n%s", c.name, err, out)
 		}
 	}
@@ -176,13 +185,18 @@ func TestRefused(t *testing.T) {
 		{rightsOf(func(r *Rights) { r.Name = `x"${y}` }), "is not a valid name"},
 		{rightsOf(func(r *Rights) { r.Name = "shop-" }), "is not a valid name"},
 		{rightsOf(func(r *Rights) { r.Location = "West Europe" }), "is not a location"},
-		{rightsOf(func(r *Rights) { r.Provider = 3 }), "version 3 of the azurerm provider is not known, expected 4 or 5"},
+		{rightsOf(func(r *Rights) { r.Provider = 3 }), "version 3 of the azurerm provider is not " +
+			"known, expected 4 or 5"},
 		{rightsOf(func(r *Rights) { r.Kept = nil }), "no config names a cluster"},
 		{rightsOf(func(r *Rights) { r.Kept[1].Cluster = other }), "expected configs of one"},
-		{Blueprint{Cluster: all[0].cluster, Provider: 3}, "version 3 of the azurerm provider is not known"},
-		{Blueprint{Cluster: all[0].cluster, Provider: 5, Host: "vm"}, `unknown host "vm", expected aks or container-apps`},
-		{Blueprint{Cluster: existing, Provider: 5}, "shop is in an existing network: no code can be written"},
-		{Blueprint{Cluster: overlay, Provider: 5, Host: HostAKS}, "overlay has no pod routes to keep in sync"},
+		{Blueprint{Cluster: all[0].cluster, Provider: 3},
+			"version 3 of the azurerm provider is not known"},
+		{Blueprint{Cluster: all[0].cluster, Provider: 5, Host: "vm"},
+			`unknown host "vm", expected aks or container-apps`},
+		{Blueprint{Cluster: existing, Provider: 5}, "shop is in an existing network: no code can " +
+			"be written"},
+		{Blueprint{Cluster: overlay, Provider: 5, Host: HostAKS},
+			"overlay has no pod routes to keep in sync"},
 	} {
 		for _, write := range []func() ([]Output, error){c.writer.Terraform, c.writer.Bicep} {
 			if _, err := write(); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -203,7 +217,8 @@ func TestRightsPage(t *testing.T) {
 		for _, a := range role.Actions {
 			actions = append(actions, "`"+a.Action+"`")
 		}
-		if row := " | " + strings.Join(actions, ", ") + " |\n"; !strings.Contains(string(page), "\n| "+role.Name+" | ") || !strings.Contains(string(page), row) {
+		if row := " | " + strings.Join(actions, ", ") + " |\n"; !strings.Contains(string(page),
+			"\n| "+role.Name+" | ") || !strings.Contains(string(page), row) {
 			t.Errorf("docs/generate.md does not show the role %s with%s", role.Name, row)
 		}
 	}

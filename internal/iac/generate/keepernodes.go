@@ -22,13 +22,15 @@ const (
 	clusterPort     = 18080 // on a node, where 8080 is often taken
 )
 
-const aboutImage = "The image with routekeeper as its entry point, such as registry.example.com/routekeeper:1.0."
+const aboutImage = "The image with routekeeper as its entry point, such as " +
+	"registry.example.com/routekeeper:1.0."
 
 // keep adds the keeper with its identity, its rights and what runs it, and its config.
 func (s *steps) keep(host Host) {
 	config := s.config()
 	if s.marked.Blueprint == capacity.Kubenet {
-		s.outputs = append(s.outputs, binding{"routes", "The keeper's config: routekeeper run -f routes.yaml", config})
+		s.outputs = append(s.outputs,
+			binding{"routes", "The keeper's config: routekeeper run -f routes.yaml", config})
 	}
 	if host == "" {
 		return
@@ -36,8 +38,9 @@ func (s *steps) keep(host Host) {
 	s.params = append(s.params, param{name: "image", about: aboutImage})
 	identity := s.add(&node{
 		symbol: "keeper", kind: arm.TypeIdentity, name: markName + "-keeper",
-		comment: "The keeper's identity. None of its rights lets it write the cluster's route table.",
-		body:    []member{{"location", markLocation}, {"tags", tags()}},
+		comment: "The keeper's identity. None of its rights lets it write the cluster's route " +
+			"table.",
+		body: []member{{"location", markLocation}, {"tags", tags()}},
 	})
 	s.keeperRoles(identity)
 	switch host {
@@ -61,8 +64,10 @@ func (s *steps) add(n *node) *node {
 func (s *steps) config() lines {
 	c := s.marked
 	out := lines{
-		"apiVersion: routekeeper.dev/v1alpha1", "kind: ClusterRoutes", "metadata:", "  name: " + markName,
-		"spec:", "  clusterID: " + mark("id", "cluster"), "  routeTableID: " + mark("id", "nodeTable"),
+		"apiVersion: routekeeper.dev/v1alpha1", "kind: ClusterRoutes", "metadata:", "  name: " +
+			markName,
+		"spec:", "  clusterID: " + mark("id", "cluster"), "  routeTableID: " +
+			mark("id", "nodeTable"),
 		"  guard:", "    mode: Enforce",
 	}
 	if c.GatewayTable() {
@@ -85,9 +90,11 @@ func (s *steps) keeperRoles(identity *node) {
 	for _, role := range KeeperRoles() {
 		if role.Name == "reads" {
 			s.add(&node{
-				symbol: "keeperReads", kind: typeDeployment, module: readsModule(role), comment: comment(role),
+				symbol: "keeperReads", kind: typeDeployment, module: readsModule(role),
+				comment: comment(role),
 				args: []member{
-					{"clusterId", mark("var", "clusterId")}, {"name", markName}, {"principalId", principal},
+					{"clusterId", mark("var", "clusterId")}, {"name", markName}, {"principalId",
+						principal},
 				},
 			})
 			continue
@@ -121,7 +128,8 @@ func roleNode(role KeeperRole, purpose, scope string) *node {
 	return &node{
 		kind: arm.TypeRoleDefinition, name: mark("guid", purpose), comment: comment(role),
 		body: []member{{"properties", object{
-			"roleName":    markName + " routekeeper " + role.Name + " (" + mark("guid8", purpose) + ")",
+			"roleName": markName + " routekeeper " + role.Name + " (" + mark("guid8", purpose) +
+				")",
 			"description": "What routekeeper needs: " + role.Name + ".", "type": "CustomRole",
 			"permissions": []any{object{"actions": actions}}, "assignableScopes": []any{scope},
 		}}},
@@ -132,7 +140,8 @@ func assignmentNode(symbol, role string, on *node, name, principal string) *node
 	return &node{
 		symbol: symbol, kind: arm.TypeRoleAssignment, on: on, name: name,
 		body: []member{{"properties", object{
-			"roleDefinitionId": mark("id", role), "principalId": principal, "principalType": "ServicePrincipal",
+			"roleDefinitionId": mark("id", role), "principalId": principal,
+			"principalType": "ServicePrincipal",
 		}}},
 	}
 }
@@ -164,7 +173,8 @@ func (s *steps) keeperInCluster(identity *node, config lines) {
 		}}},
 	})
 	s.outputs = append(s.outputs,
-		binding{"keeperManifest", "What runs the keeper in the cluster: kubectl apply -f keeper.yaml",
+		binding{"keeperManifest", "What runs the keeper in the cluster: kubectl apply -f " +
+			"keeper.yaml",
 			manifest(config, mark("get", identity.symbol, "clientId"), mark("param", "image"))})
 }
 
@@ -174,9 +184,11 @@ func (s *steps) keeperApp(identity *node, config lines) {
 		about: "The secret that callers of the keeper's listener know, of 16 characters or more."})
 	environment := s.add(&node{
 		symbol: "keeperEnvironment", kind: typeEnvironment, name: markName + "-keeper",
-		comment: "Where the keeper runs: outside of the cluster's network, so that it works when that does not.",
+		comment: "Where the keeper runs: outside of the cluster's network, so that it works when " +
+			"that does not.",
 		body: []member{{"location", markLocation}, {"tags", tags()}, {"properties", object{
-			"workloadProfiles": []any{object{"name": "Consumption", "workloadProfileType": "Consumption"}},
+			"workloadProfiles": []any{
+				object{"name": "Consumption", "workloadProfileType": "Consumption"}},
 		}}},
 	})
 	probe := func(kind, path string, failures int) any {
@@ -185,9 +197,11 @@ func (s *steps) keeperApp(identity *node, config lines) {
 	}
 	s.add(&node{
 		symbol: "keeperApp", kind: typeContainerApp, name: markName + "-keeper",
-		comment: "One keeper, always: two would only do the same work twice. Its secrets are mounted as files.",
+		comment: "One keeper, always: two would only do the same work twice. Its secrets are " +
+			"mounted as files.",
 		body: []member{{"location", markLocation}, {"tags", tags()}, {"identity", object{
-			"type": "UserAssigned", "userAssignedIdentities": object{mark("id", identity.symbol): object{}},
+			"type": "UserAssigned", "userAssignedIdentities": object{
+				mark("id", identity.symbol): object{}},
 		}}, {"properties", object{
 			"environmentId": mark("id", environment.symbol), "workloadProfileName": "Consumption",
 			"configuration": object{"activeRevisionsMode": "Single", "secrets": []any{
@@ -201,9 +215,11 @@ func (s *steps) keeperApp(identity *node, config lines) {
 						"--event-secret-file", "/etc/routekeeper/event-secret"},
 					"env": []any{object{"name": "AZURE_CLIENT_ID",
 						"value": mark("get", identity.symbol, "clientId")}},
-					"resources":    object{"cpu": mark("json", "0.25"), "memory": "0.5Gi"},
-					"probes":       []any{probe("Liveness", "/livez", 3), probe("Readiness", "/readyz", 3)},
-					"volumeMounts": []any{object{"volumeName": "config", "mountPath": "/etc/routekeeper"}},
+					"resources": object{"cpu": mark("json", "0.25"), "memory": "0.5Gi"},
+					"probes": []any{probe("Liveness", "/livez", 3),
+						probe("Readiness", "/readyz", 3)},
+					"volumeMounts": []any{
+						object{"volumeName": "config", "mountPath": "/etc/routekeeper"}},
 				}},
 				"scale":   object{"minReplicas": 1, "maxReplicas": 1},
 				"volumes": []any{object{"name": "config", "storageType": "Secret"}},
@@ -217,7 +233,8 @@ func (s *steps) keeperApp(identity *node, config lines) {
 func (s *steps) assignments() []*node {
 	var out []*node
 	for _, n := range s.nodes {
-		if strings.HasPrefix(n.symbol, "keeper") && (n.kind == arm.TypeRoleAssignment || n.module != nil) {
+		if strings.HasPrefix(n.symbol, "keeper") && (n.kind == arm.TypeRoleAssignment ||
+			n.module != nil) {
 			out = append(out, n)
 		}
 	}

@@ -16,34 +16,55 @@ type KeeperAction struct{ Action, Why string }
 // test shows that something is refused or missing without it.
 func KeeperRoles() []KeeperRole {
 	return []KeeperRole{
-		{"reads", "the subscriptions of the clusters and their networks: lists show only what the identity may read, and the activity log belongs to the subscription", []KeeperAction{
-			{"Microsoft.ContainerService/managedClusters/read", "clusters: their pools, pod CIDRs and identities"},
-			{"Microsoft.Network/virtualNetworks/read", "networks with their subnets and peerings"},
-			{"Microsoft.Network/virtualNetworks/subnets/read", "the fresh read before and after each write of a subnet"},
-			{"Microsoft.Network/routeTables/read", "pod routes, in the clusters' route tables and in targets"},
-			{"Microsoft.Network/networkSecurityGroups/read", "doctor: rules that block pods"},
-			{"Microsoft.Network/applicationGateways/read", "doctor: gateways that need pod routes"},
-			{"Microsoft.Network/networkInterfaces/read", "which addresses nodes hold: proof for deletes"},
-			{"Microsoft.Compute/virtualMachineScaleSets/read", "the nodes' scale sets"},
-			{"Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read", "the addresses of nodes in scale sets"},
-			{"Microsoft.Insights/eventtypes/values/read", "the activity log: which table is a cluster's, and who stripped it"},
-			{"Microsoft.Authorization/locks/read", "doctor: locks that stop repairs"},
-			{"Microsoft.Authorization/permissions/read", "doctor: what it may do itself"},
-			{"Microsoft.Authorization/roleAssignments/read", "doctor: whether the clusters' identities have what they need"},
-			{"Microsoft.Authorization/roleDefinitions/read", "doctor: what their roles allow"},
-			{"Microsoft.Authorization/denyAssignments/read", "doctor: deny assignments, which override roles"},
-			{"Microsoft.Network/locations/operations/read", "following its own writes, should Azure ask for it"},
-		}},
-		{"links", "the resource groups of route tables, security groups and the like that the subnets link to: writing a subnet needs the right to join each of them", []KeeperAction{
-			{"Microsoft.Network/routeTables/join/action", "to put a lost table back"},
-			{"Microsoft.Network/networkSecurityGroups/join/action", "so that the subnet keeps its security group"},
-			{"Microsoft.Network/natGateways/join/action", "so that the subnet keeps its NAT gateway"},
-			{"Microsoft.Network/serviceEndpointPolicies/join/action", "so that the subnet keeps its service endpoint policies"},
-		}},
-		{"subnets", "the subnets whose route table is guarded, and no others; where AKS made the network, the node resource group, which has no others", []KeeperAction{
+		{"reads", "the subscriptions of the clusters and their networks: lists show only what " +
+			"the identity may read, and the activity log belongs to the subscription",
+			[]KeeperAction{
+				{"Microsoft.ContainerService/managedClusters/read",
+					"clusters: their pools, pod CIDRs and identities"},
+				{"Microsoft.Network/virtualNetworks/read",
+					"networks with their subnets and peerings"},
+				{"Microsoft.Network/virtualNetworks/subnets/read",
+					"the fresh read before and after each write of a subnet"},
+				{"Microsoft.Network/routeTables/read",
+					"pod routes, in the clusters' route tables " +
+						"and in targets"},
+				{"Microsoft.Network/networkSecurityGroups/read", "doctor: rules that block pods"},
+				{"Microsoft.Network/applicationGateways/read",
+					"doctor: gateways that need pod routes"},
+				{"Microsoft.Network/networkInterfaces/read",
+					"which addresses nodes hold: proof for deletes"},
+				{"Microsoft.Compute/virtualMachineScaleSets/read", "the nodes' scale sets"},
+				{"Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read",
+					"the addresses of nodes in scale sets"},
+				{"Microsoft.Insights/eventtypes/values/read",
+					"the activity log: which table is a cluster's, and who stripped it"},
+				{"Microsoft.Authorization/locks/read", "doctor: locks that stop repairs"},
+				{"Microsoft.Authorization/permissions/read", "doctor: what it may do itself"},
+				{"Microsoft.Authorization/roleAssignments/read",
+					"doctor: whether the clusters' identities have what they need"},
+				{"Microsoft.Authorization/roleDefinitions/read", "doctor: what their roles allow"},
+				{"Microsoft.Authorization/denyAssignments/read",
+					"doctor: deny assignments, which override roles"},
+				{"Microsoft.Network/locations/operations/read",
+					"following its own writes, should Azure ask for it"},
+			}},
+		{"links", "the resource groups of route tables, security groups and the like that the " +
+			"subnets link to: writing a subnet needs the right to join each of them",
+			[]KeeperAction{
+				{"Microsoft.Network/routeTables/join/action", "to put a lost table back"},
+				{"Microsoft.Network/networkSecurityGroups/join/action",
+					"so that the subnet keeps its security group"},
+				{"Microsoft.Network/natGateways/join/action",
+					"so that the subnet keeps its NAT gateway"},
+				{"Microsoft.Network/serviceEndpointPolicies/join/action",
+					"so that the subnet keeps its service endpoint policies"},
+			}},
+		{"subnets", "the subnets whose route table is guarded, and no others; where AKS made the " +
+			"network, the node resource group, which has no others", []KeeperAction{
 			{"Microsoft.Network/virtualNetworks/subnets/write", "to put a lost table back"},
 		}},
-		{"targets", "the tables that pod routes are copied to, and no others: never a cluster's route table", []KeeperAction{
+		{"targets", "the tables that pod routes are copied to, and no others: never a cluster's " +
+			"route table", []KeeperAction{
 			{"Microsoft.Network/routeTables/write", "to copy pod routes"},
 		}},
 	}

@@ -55,7 +55,8 @@ func manifest(config lines, clientID, image string) lines {
 		"        azure.workload.identity/use: \"true\"",
 		"    spec:",
 		"      serviceAccountName: "+keeperAccount,
-		"      # On the node's network: the keeper repairs the routes between pods, and must not need them.",
+		"      # On the node's network: the keeper repairs the routes between pods, and must not "+
+			"need them.",
 		"      hostNetwork: true",
 		"      dnsPolicy: Default",
 		"      containers:",
@@ -67,7 +68,8 @@ func manifest(config lines, clientID, image string) lines {
 	for _, a := range []string{"run", "-f", "/etc/routekeeper/routes.yaml", "--listen", listen} {
 		out = append(out, fmt.Sprintf("            - %q", a))
 	}
-	for _, probe := range []struct{ name, path string }{{"livenessProbe", "/livez"}, {"readinessProbe", "/readyz"}} {
+	for _, probe := range []struct{ name, path string }{{"livenessProbe", "/livez"},
+		{"readinessProbe", "/readyz"}} {
 		out = append(out,
 			"          "+probe.name+":",
 			"            httpGet:",

@@ -16,16 +16,24 @@ var monitors = []struct {
 	monitor Monitor
 }{
 	{"monitor", Monitor{
-		Name: "routekeeper", ShortName: "routekeeper", Receiver: "routekeeper", Description: "Wakes it's keeper.", Operations: []string{"Microsoft.Network/routeTables/delete", "Microsoft.Network/routeTables/write"},
-		Parts: []MonitorPart{{"11111111-1111-1111-1111-111111111111", "ops-rg", []arm.ID{shopSub + "/resourceGroups/MC_shop", shopSub + "/resourceGroups/net-rg/providers/Microsoft.Network/routeTables/shop-rt"}}},
+		Name: "routekeeper", ShortName: "routekeeper", Receiver: "routekeeper",
+		Description: "Wakes it's keeper.", Operations: []string{
+			"Microsoft.Network/routeTables/delete", "Microsoft.Network/routeTables/write"},
+		Parts: []MonitorPart{{"11111111-1111-1111-1111-111111111111", "ops-rg",
+			[]arm.ID{shopSub + "/resourceGroups/MC_shop", shopSub +
+				"/resourceGroups/net-rg/providers/Microsoft.Network/routeTables/shop-rt"}}},
 	}},
 	{"monitor-secure", Monitor{
-		Name: "routekeeper-two", ShortName: "routekeeper", Receiver: "routekeeper", Description: "Wakes.", Operations: []string{"Microsoft.Network/routeTables/write"},
+		Name: "routekeeper-two", ShortName: "routekeeper", Receiver: "routekeeper",
+		Description: "Wakes.", Operations: []string{"Microsoft.Network/routeTables/write"},
 		Parts: []MonitorPart{
-			{"11111111-1111-1111-1111-111111111111", "ops-rg", []arm.ID{shopSub + "/resourceGroups/MC_shop"}},
-			{"22222222-2222-2222-2222-222222222222", "hub-rg", []arm.ID{"/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/hub-rg"}},
+			{"11111111-1111-1111-1111-111111111111", "ops-rg",
+				[]arm.ID{shopSub + "/resourceGroups/MC_shop"}},
+			{"22222222-2222-2222-2222-222222222222", "hub-rg",
+				[]arm.ID{"/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/hub-rg"}},
 		},
-		Webhook: MonitorWebhook{ObjectID: "0b0b0000-0000-4000-8000-000000000009", Audience: "api://routekeeper", Tenant: "7e4a0000-0000-4000-8000-000000000001"},
+		Webhook: MonitorWebhook{ObjectID: "0b0b0000-0000-4000-8000-000000000009",
+			Audience: "api://routekeeper", Tenant: "7e4a0000-0000-4000-8000-000000000001"},
 	}},
 }
 
@@ -74,8 +82,10 @@ func TestMonitor(t *testing.T) {
 			want, err := os.ReadFile(path)
 			if err != nil {
 				t.Error(err)
-			} else if want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n")); !bytes.Equal(file.Text, want) {
-				t.Errorf("%s is not what is written now: go test ./internal/iac/generate -run Monitor -update\n%s", path, file.Text)
+			} else if want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n")); !bytes.Equal(
+				file.Text, want) {
+				t.Errorf("%s is not what is written now: go test ./internal/iac/generate -run "+
+					"Monitor -update\n%s", path, file.Text)
 			}
 		}
 	}
@@ -85,10 +95,12 @@ func TestMonitor(t *testing.T) {
 func TestMonitorFormat(t *testing.T) {
 	terraform, err := exec.LookPath("terraform")
 	if err != nil {
-		t.Skipf("NOT RUN: terraform is not installed here (%v); TestMonitor compares with hclwrite's format", err)
+		t.Skipf("NOT RUN: terraform is not installed here (%v); TestMonitor compares with "+
+			"hclwrite's format", err)
 	}
 	for _, c := range monitors {
-		if out, err := exec.Command(terraform, "fmt", "-check", "-diff", filepath.Join("testdata", "golden", "terraform", c.name)).CombinedOutput(); err != nil {
+		if out, err := exec.Command(terraform, "fmt", "-check", "-diff",
+			filepath.Join("testdata", "golden", "terraform", c.name)).CombinedOutput(); err != nil {
 			t.Errorf("%s: terraform fmt: %v\n%s", c.name, err, out)
 		}
 	}

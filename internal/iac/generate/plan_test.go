@@ -48,7 +48,8 @@ func standIn(files []Output, p provider) string {
 func refer(text, attribute string) string {
 	return reference.ReplaceAllStringFunc(text, func(s string) string {
 		m := reference.FindStringSubmatch(s)
-		return "terraform_data." + strings.ReplaceAll(m[1], ".", "_") + m[2] + "__" + m[3] + attribute
+		return "terraform_data." + strings.ReplaceAll(m[1], ".", "_") + m[2] + "__" + m[3] +
+			attribute
 	})
 }
 
@@ -77,10 +78,12 @@ func writeStandIn(out *strings.Builder, body *hclsyntax.Body, source []byte, com
 			continue
 		}
 		if b.Type == "ingress_application_gateway" { // what is in it is computed
-			input.WriteString("    ingress_application_gateway = [jsondecode(terraform_data.unknown.id)]\n")
+			input.WriteString("    ingress_application_gateway = " +
+				"[jsondecode(terraform_data.unknown.id)]\n")
 		}
 		for name, a := range b.Body.Attributes {
-			fmt.Fprintf(&input, "    %s_%d_%s = %s\n", b.Type, i, name, refer(string(a.Expr.Range().SliceBytes(source)), ".output"))
+			fmt.Fprintf(&input, "    %s_%d_%s = %s\n", b.Type, i, name,
+				refer(string(a.Expr.Range().SliceBytes(source)), ".output"))
 		}
 	}
 	fmt.Fprintf(out, "  input = {\n%s  }\n", input.String())
@@ -108,7 +111,8 @@ func TestTerraformPlans(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			source := standIn(written(t, "terraform", c), loadProvider(t, c.provider))
-			if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(source), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(source),
+				0o644); err != nil {
 				t.Fatal(err)
 			}
 			commands := [][]string{{"init", "-input=false"}, {"validate"}}

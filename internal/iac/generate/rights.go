@@ -39,7 +39,8 @@ func (r Rights) Terraform() ([]Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return write("terraform/kept", []string{"main.tf", "variables.tf", "keeper.tf", "outputs.tf"}, l)
+	return write("terraform/kept", []string{"main.tf", "variables.tf", "keeper.tf", "outputs.tf"},
+		l)
 }
 
 // Bicep writes the rights as Bicep.
@@ -55,7 +56,8 @@ func (r Rights) Bicep() ([]Output, error) {
 		wanted bool
 	}{
 		{"identity", true}, {"roles", true}, {"kept", guarded > 0}, {"nodes", guarded > 0},
-		{"assign-group", guarded+len(l.LinkedGroups) > 0}, {"assign-subnet", guarded+len(l.KeptSubnets) > 0},
+		{"assign-group", guarded+len(l.LinkedGroups) > 0}, {"assign-subnet", guarded+
+			len(l.KeptSubnets) > 0},
 		{"assign-table", len(l.KeptTargets) > 0},
 	} {
 		if module.wanted {
@@ -85,7 +87,8 @@ func (r Rights) check() (rights, error) {
 	l := rights{Rights: r, Roles: KeeperRoles()}
 	switch {
 	case !nameShape.MatchString(r.Name):
-		return l, fmt.Errorf("%q is not a valid name, expected up to 30 lower-case letters, digits and hyphens", r.Name)
+		return l, fmt.Errorf("%q is not a valid name, expected up to 30 lower-case letters, "+
+			"digits and hyphens", r.Name)
 	case !locationShape.MatchString(r.Location):
 		return l, fmt.Errorf("%q is not a location, expected one such as westeurope", r.Location)
 	case r.Provider != 4 && r.Provider != 5:
@@ -105,7 +108,8 @@ func (r Rights) check() (rights, error) {
 	for _, k := range l.Kept {
 		subscription := strings.ToLower(k.Cluster.Subscription())
 		if l.Subscription != "" && l.Subscription != subscription {
-			return l, fmt.Errorf("the clusters are in the subscriptions %s and %s: expected configs of one, and code of "+
+			return l, fmt.Errorf("the clusters are in the subscriptions %s and %s: expected "+
+				"configs of one, and code of "+
 				"its own for each", l.Subscription, subscription)
 		}
 		l.Subscription = subscription

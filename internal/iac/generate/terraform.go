@@ -50,7 +50,9 @@ type terraformPool struct {
 	PodSubnet bool
 }
 
-func poolOf(t terraform, i int) terraformPool { return terraformPool{t.C.Pools[i], t.C.HasPodSubnet()} }
+func poolOf(t terraform, i int) terraformPool {
+	return terraformPool{t.C.Pools[i], t.C.HasPodSubnet()}
+}
 
 // Terraform writes it as Terraform configuration.
 func (b Blueprint) Terraform() ([]Output, error) {
@@ -78,7 +80,8 @@ func (b Blueprint) Terraform() ([]Output, error) {
 	}
 	if t.Kubenet {
 		t.Routes = address.heredoc(s.config())
-		t.Manifest = address.heredoc(manifest(s.config(), mark("get", "keeper", "clientId"), mark("param", "image")))
+		t.Manifest = address.heredoc(manifest(s.config(), mark("get", "keeper", "clientId"),
+			mark("param", "image")))
 	}
 	names := []string{"main.tf", "variables.tf", "network.tf", "cluster.tf"}
 	if c.ApplicationGateway != nil {
@@ -118,7 +121,8 @@ func (t *terraform) network() {
 	add := func(name, about, table string, prefix netip.Prefix) {
 		t.Subnets = append(t.Subnets, terraformSubnet{name, about, table, prefix})
 	}
-	add("nodes", "A resource of its own: the subnet is read before it is written, and keeps its table.",
+	add("nodes", "A resource of its own: the subnet is read before it is written, and keeps its "+
+		"table.",
 		nodeTable, c.Nodes)
 	t.Scopes = append(t.Scopes, terraformScope{Symbol: "nodes", Address: "azurerm_subnet.nodes"})
 	if c.HasPodSubnet() {
@@ -129,7 +133,8 @@ func (t *terraform) network() {
 		add("gateway", "For the Application Gateway, alone in its subnet.", gatewayTable, c.Gateway)
 	}
 	if c.HasTable() {
-		t.Scopes = append(t.Scopes, terraformScope{Symbol: "table", Address: "azurerm_route_table.nodes"})
+		t.Scopes = append(t.Scopes,
+			terraformScope{Symbol: "table", Address: "azurerm_route_table.nodes"})
 	}
 	t.profile()
 }
@@ -159,7 +164,8 @@ func (t *terraform) profile() {
 		dns = dns.Next()
 	}
 	for _, a := range []terraformArgument{
-		{"network_plugin", plugin}, {"network_plugin_mode", mode}, {"network_policy", c.NetworkPolicy},
+		{"network_plugin", plugin}, {"network_plugin_mode", mode}, {"network_policy",
+			c.NetworkPolicy},
 		{"network_data_plane", plane}, {"outbound_type", outbound}, {"pod_cidr", pods},
 		{"service_cidr", c.Services.String()}, {"dns_service_ip", dns.String()},
 	} {
@@ -204,8 +210,9 @@ func addresses(static bool) dialect {
 		"nodeTable": "azurerm_route_table.nodes", "gatewayTable": "azurerm_route_table.gateway",
 		"nodeSubnet": "azurerm_subnet.nodes", "podSubnet": "azurerm_subnet.pods",
 		"gatewaySubnet": "azurerm_subnet.gateway", "gateway": "azurerm_application_gateway.main",
-		"identity": "azurerm_user_assigned_identity.cluster", "keeper": "azurerm_user_assigned_identity.keeper",
-		"cluster": "azurerm_kubernetes_cluster.main",
+		"identity": "azurerm_user_assigned_identity.cluster",
+		"keeper":   "azurerm_user_assigned_identity.keeper",
+		"cluster":  "azurerm_kubernetes_cluster.main",
 	}
 	if static {
 		of["cluster"] = "azapi_resource.cluster"

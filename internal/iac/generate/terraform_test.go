@@ -74,7 +74,8 @@ func parse(files []Output) (*configuration, error) {
 		c.blocks = append(c.blocks, parsed.Body.(*hclsyntax.Body).Blocks...)
 	}
 	for _, b := range c.blocks {
-		address := map[string]string{"variable": "var.", "data": "data."}[b.Type] + strings.Join(b.Labels, ".")
+		address := map[string]string{"variable": "var.", "data": "data."}[b.Type] +
+			strings.Join(b.Labels, ".")
 		switch b.Type {
 		case "locals":
 			for name := range b.Body.Attributes {
@@ -133,7 +134,8 @@ var meta = []string{"for_each", "count", "depends_on", "provider"}
 
 func (s blockSchema) mistakes(where string, body *hclsyntax.Body, resource bool) (all []string) {
 	for name := range body.Attributes {
-		if s.Arguments[name] == "" && !slices.Contains(meta, name) && where+"."+name != "provider.azurerm.alias" {
+		if s.Arguments[name] == "" && !slices.Contains(meta, name) &&
+			where+"."+name != "provider.azurerm.alias" {
 			all = append(all, where+" has no argument "+name)
 		}
 	}
@@ -163,7 +165,8 @@ func (s blockSchema) mistakes(where string, body *hclsyntax.Body, resource bool)
 func (c *configuration) dangling(p provider, body *hclsyntax.Body) (all []string) {
 	for name, a := range body.Attributes {
 		if name == "type" && len(a.Expr.Variables()) == 1 || name == "ignore_changes" {
-			continue // string, number: types of variables; arguments of the resource, looked at elsewhere
+			// string, number: types of variables; arguments of the resource, looked at elsewhere
+			continue
 		}
 		for _, v := range hclsyntax.Variables(a.Expr) {
 			var steps []string
@@ -191,7 +194,8 @@ func (c *configuration) dangling(p provider, body *hclsyntax.Body) (all []string
 				continue
 			}
 			s := p[strings.TrimSuffix(address, "."+steps[head-1])]
-			if _, isBlock := s.Blocks[steps[head]]; s.Arguments[steps[head]] == "" && !isBlock && !slices.Contains(s.Attributes, steps[head]) {
+			if _, isBlock := s.Blocks[steps[head]]; s.Arguments[steps[head]] == "" && !isBlock &&
+				!slices.Contains(s.Attributes, steps[head]) {
 				all = append(all, address+" has no attribute "+steps[head])
 			}
 		}
@@ -219,7 +223,8 @@ func TestSchema(t *testing.T) {
 		used := map[string]bool{}
 		for _, b := range config.blocks {
 			_ = hclsyntax.VisitAll(b.Body, func(n hclsyntax.Node) hcl.Diagnostics {
-				if e, ok := n.(*hclsyntax.ScopeTraversalExpr); ok && len(e.Traversal) > 1 && e.Traversal.RootName() == "var" {
+				if e, ok := n.(*hclsyntax.ScopeTraversalExpr); ok && len(e.Traversal) > 1 &&
+					e.Traversal.RootName() == "var" {
 					used["var."+e.Traversal[1].(hcl.TraverseAttr).Name] = true
 				}
 				return nil
@@ -238,14 +243,20 @@ func TestSchemaFindsMistakes(t *testing.T) {
 	p := loadProvider(t, 5)
 	for _, c := range []struct{ text, want string }{
 		{`resource "azurerm_subnet" "a" {}`, "azurerm_subnet lacks name"},
-		{`resource "azurerm_route_table" "a" { disable_bgp_route_propagation = true }`, "azurerm_route_table has no argument disable_bgp_route_propagation"},
-		{`resource "azurerm_kubernetes_cluster" "a" { }`, "azurerm_kubernetes_cluster lacks the block node_provisioning_profile"},
-		{`resource "azurerm_federated_identity_credential" "a" { parent_id = "x" }`, "azurerm_federated_identity_credential has no argument parent_id"},
-		{"resource \"azurerm_subnet\" \"a\" {\n  ip_address_pool {\n    id = \"x\"\n  }\n}", "azurerm_subnet.ip_address_pool lacks number_of_ip_addresses"},
-		{"resource \"azurerm_role_definition\" \"a\" {\n  permission {\n  }\n}", "azurerm_role_definition has no block permission"},
+		{`resource "azurerm_route_table" "a" { disable_bgp_route_propagation = true }`,
+			"azurerm_route_table has no argument disable_bgp_route_propagation"},
+		{`resource "azurerm_kubernetes_cluster" "a" { }`,
+			"azurerm_kubernetes_cluster lacks the block node_provisioning_profile"},
+		{`resource "azurerm_federated_identity_credential" "a" { parent_id = "x" }`,
+			"azurerm_federated_identity_credential has no argument parent_id"},
+		{"resource \"azurerm_subnet\" \"a\" {\n  ip_address_pool {\n    id = \"x\"\n  }\n}",
+			"azurerm_subnet.ip_address_pool lacks number_of_ip_addresses"},
+		{"resource \"azurerm_role_definition\" \"a\" {\n  permission {\n  }\n}",
+			"azurerm_role_definition has no block permission"},
 		{`resource "azurerm_lb" "a" {}`, "azurerm_lb has no schema"},
 		{`locals { x = var.y }`, "nothing is declared as var.y"},
-		{"resource \"azurerm_resource_group\" \"a\" {\n}\nlocals {\n  x = azurerm_resource_group.a.ids\n}", "azurerm_resource_group.a has no attribute ids"},
+		{"resource \"azurerm_resource_group\" \"a\" {\n}\nlocals {\n  x = " +
+			"azurerm_resource_group.a.ids\n}", "azurerm_resource_group.a has no attribute ids"},
 	} {
 		config, err := parse([]Output{{"x.tf", hclwrite.Format([]byte(c.text))}})
 		if err != nil {
@@ -281,8 +292,10 @@ func TestSafeAgainstStripping(t *testing.T) {
 			switch b.Labels[0] {
 			case "azurerm_route_table":
 				tables++
-				if !slices.Equal(ignored, []string{"route"}) || !protected || len(b.Body.Blocks) != 1 {
-					t.Errorf("%s: %s ignores %q, is protected: %t", c.name, b.Labels[1], ignored, protected)
+				if !slices.Equal(ignored, []string{"route"}) || !protected ||
+					len(b.Body.Blocks) != 1 {
+					t.Errorf("%s: %s ignores %q, is protected: %t", c.name, b.Labels[1], ignored,
+						protected)
 				}
 			case "azurerm_subnet", "azurerm_subnet_route_table_association":
 				if !protected {

@@ -20,8 +20,9 @@ import (
 
 // uuidv5 is Terraform's.
 var uuidv5 = function.New(&function.Spec{
-	Params: []function.Parameter{{Name: "namespace", Type: cty.String}, {Name: "name", Type: cty.String}},
-	Type:   function.StaticReturnType(cty.String),
+	Params: []function.Parameter{{Name: "namespace", Type: cty.String},
+		{Name: "name", Type: cty.String}},
+	Type: function.StaticReturnType(cty.String),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 		namespace, err := uuid.Parse(args[0].AsString())
 		return cty.StringVal(uuid.NewSHA1(namespace, []byte(args[1].AsString())).String()), err
@@ -57,12 +58,15 @@ type terraformArguments struct {
 // readTerraform evaluates a configuration with the defaults of its variables.
 func readTerraform(t *testing.T, c build.Cluster, files []Output) *terraformReader {
 	t.Helper()
-	r := &terraformReader{t: t, cluster: c, resources: map[string]*terraformResource{}, context: &hcl.EvalContext{
-		Functions: map[string]function.Function{"lower": stdlib.LowerFunc, "substr": stdlib.SubstrFunc, "uuidv5": uuidv5},
-	}}
+	r := &terraformReader{t: t, cluster: c, resources: map[string]*terraformResource{},
+		context: &hcl.EvalContext{
+			Functions: map[string]function.Function{"lower": stdlib.LowerFunc,
+				"substr": stdlib.SubstrFunc, "uuidv5": uuidv5},
+		}}
 	known := map[string]map[string]cty.Value{"var": {}, "local": {}, "data": {}}
-	known["data"]["azurerm_subscription"] = cty.ObjectVal(map[string]cty.Value{"main": cty.ObjectVal(
-		map[string]cty.Value{"id": cty.StringVal("/subscriptions/" + c.Subscription)})})
+	known["data"]["azurerm_subscription"] = cty.ObjectVal(map[string]cty.Value{
+		"main": cty.ObjectVal(
+			map[string]cty.Value{"id": cty.StringVal("/subscriptions/" + c.Subscription)})})
 	var open []func() (done bool, failed hcl.Diagnostics)
 	note := func(group, name string, expression hclsyntax.Expression) {
 		open = append(open, func() (bool, hcl.Diagnostics) {
@@ -217,13 +221,17 @@ func (r *terraformReader) made(res *terraformResource) cty.Value {
 		out["role_definition_resource_id"] = cty.StringVal(string(res.id))
 	case "azurerm_kubernetes_cluster":
 		out["oidc_issuer_url"] = cty.StringVal(issuer)
-		out["ingress_application_gateway"] = cty.TupleVal([]cty.Value{cty.ObjectVal(map[string]cty.Value{
-			"ingress_application_gateway_identity": cty.TupleVal([]cty.Value{addon})})})
+		out["ingress_application_gateway"] = cty.TupleVal([]cty.Value{
+			cty.ObjectVal(map[string]cty.Value{
+				"ingress_application_gateway_identity": cty.TupleVal([]cty.Value{addon})})})
 	case "azapi_resource":
-		profile := cty.ObjectVal(map[string]cty.Value{"identity": cty.ObjectVal(map[string]cty.Value{
-			"objectId": cty.StringVal(addonPrincipal)})})
-		out["output"] = cty.ObjectVal(map[string]cty.Value{"properties": cty.ObjectVal(map[string]cty.Value{
-			"addonProfiles": cty.ObjectVal(map[string]cty.Value{"ingressApplicationGateway": profile})})})
+		profile := cty.ObjectVal(map[string]cty.Value{
+			"identity": cty.ObjectVal(map[string]cty.Value{
+				"objectId": cty.StringVal(addonPrincipal)})})
+		out["output"] = cty.ObjectVal(map[string]cty.Value{
+			"properties": cty.ObjectVal(map[string]cty.Value{
+				"addonProfiles": cty.ObjectVal(map[string]cty.Value{
+					"ingressApplicationGateway": profile})})})
 	}
 	return cty.ObjectVal(out)
 }
@@ -231,7 +239,8 @@ func (r *terraformReader) made(res *terraformResource) cty.Value {
 // idOf is a resource's ID in Azure.
 func (r *terraformReader) idOf(res *terraformResource) arm.ID {
 	group := func(kind string) arm.ID {
-		return arm.ResourceID(r.cluster.Subscription, fmt.Sprint(res.values["resource_group_name"]), kind,
+		return arm.ResourceID(r.cluster.Subscription, fmt.Sprint(res.values["resource_group_name"]),
+			kind,
 			fmt.Sprint(res.values["name"]))
 	}
 	named := func(of string) string { return fmt.Sprint(res.values[of]) }
@@ -242,10 +251,12 @@ func (r *terraformReader) idOf(res *terraformResource) arm.ID {
 		return arm.ResourceID(r.cluster.Subscription, named("resource_group_name"), arm.TypeVNet,
 			named("virtual_network_name")).Child("subnets", named("name"))
 	case "azurerm_route":
-		return arm.ResourceID(r.cluster.Subscription, named("resource_group_name"), arm.TypeRouteTable,
+		return arm.ResourceID(r.cluster.Subscription, named("resource_group_name"),
+			arm.TypeRouteTable,
 			named("route_table_name")).Child("routes", named("name"))
 	case "azurerm_role_definition":
-		return arm.ID("/subscriptions/" + r.cluster.Subscription + "/providers/" + arm.TypeRoleDefinition + "/" +
+		return arm.ID("/subscriptions/" + r.cluster.Subscription + "/providers/" +
+			arm.TypeRoleDefinition + "/" +
 			named("role_definition_id"))
 	case "azurerm_role_assignment":
 		return arm.ID(named("scope") + "/providers/" + arm.TypeRoleAssignment + "/" + named("name"))
@@ -266,8 +277,10 @@ func (r *terraformReader) idOf(res *terraformResource) arm.ID {
 	for kind, azure := range map[string]string{
 		"azurerm_virtual_network": arm.TypeVNet, "azurerm_route_table": arm.TypeRouteTable,
 		"azurerm_user_assigned_identity": arm.TypeIdentity, "azurerm_public_ip": arm.TypePublicIP,
-		"azurerm_application_gateway": arm.TypeGateway, "azurerm_kubernetes_cluster": arm.TypeCluster,
-		"azurerm_container_app_environment": typeEnvironment, "azurerm_container_app": typeContainerApp,
+		"azurerm_application_gateway":       arm.TypeGateway,
+		"azurerm_kubernetes_cluster":        arm.TypeCluster,
+		"azurerm_container_app_environment": typeEnvironment,
+		"azurerm_container_app":             typeContainerApp,
 	} {
 		if kind == res.kind {
 			return group(azure)

@@ -42,7 +42,8 @@ func (l *lab) activityLog(ctx context.Context) error {
 // readLog reads the log of the group since the first write.
 func (l *lab) readLog(ctx context.Context, a *prove.Activity) error {
 	now := time.Now()
-	filter := fmt.Sprintf("eventTimestamp ge '%s' and eventTimestamp le '%s' and resourceGroupName eq '%s'",
+	filter := fmt.Sprintf("eventTimestamp ge '%s' and eventTimestamp le '%s' and "+
+		"resourceGroupName eq '%s'",
 		l.writes[0].at.Add(-time.Minute).UTC().Format(time.RFC3339),
 		now.Add(time.Minute).UTC().Format(time.RFC3339), l.group.Name())
 	statuses := map[string]map[string]bool{} // by correlation ID

@@ -72,7 +72,8 @@ func (b bench) run(t *testing.T, check func(e *emulator.Emulator, out Outcome, e
 // emulator makes one as the options say.
 func (b bench) emulator(t *testing.T) *emulator.Emulator {
 	plenty := emulator.Bucket{Size: 1e6, PerSecond: 1e6}
-	b.opts.Buckets = emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty, Clusters: plenty}
+	b.opts.Buckets = emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty,
+		Clusters: plenty}
 	if b.as.Name != "" {
 		b.opts.Principals = []emulator.Principal{emulatortest.Keeper, emulatortest.Operator, b.as}
 	}
@@ -107,7 +108,9 @@ func (b bench) in(
 	}
 	out, err := Run(ctx, b.client(t, e), Settings{
 		Subscription: emulator.DefaultSubscription, Location: "westeurope", Trials: trials,
-		LogWait: b.logWait, Process: Process{Self: "here-1", Ended: func(string) bool { return false }},
+		LogWait: b.logWait, Process: Process{Self: "here-1", Ended: func(string) bool {
+			return false
+		}},
 		Recording: b.record,
 	}, tell)
 	if check != nil {
@@ -143,7 +146,8 @@ func groups(t *testing.T, e *emulator.Emulator) (names []string) {
 
 // is reports whether a request is a method on a path that ends so.
 func is(r *http.Request, method, end string) bool {
-	return r.Method == method && strings.HasSuffix(strings.ToLower(r.URL.Path), strings.ToLower(end))
+	return r.Method == method && strings.HasSuffix(strings.ToLower(r.URL.Path),
+		strings.ToLower(end))
 }
 
 // answers bends the answers to some requests.

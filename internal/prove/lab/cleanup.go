@@ -76,7 +76,8 @@ func tagOf(doc gjson.Result, name string) string {
 func Remove(ctx context.Context, client *azure.Client, group arm.ID) error {
 	within, cancel := context.WithTimeout(ctx, cleanUpWithin)
 	defer cancel()
-	l := &lab{client: client, record: newRecorder(nil, group.Subscription()), group: group, made: true}
+	l := &lab{client: client, record: newRecorder(nil, group.Subscription()), group: group,
+		made: true}
 	return l.cleanUp(within)
 }
 

@@ -187,7 +187,8 @@ func (l *lab) sharedETags(ctx context.Context) error {
 		return err
 	}
 	s := &prove.Shared{
-		Network: network.ETag, Subnet: gjson.GetBytes(network.Raw, "properties.subnets.0.etag").String(),
+		Network: network.ETag, Subnet: gjson.GetBytes(network.Raw,
+			"properties.subnets.0.etag").String(),
 		Table: table.ETag, Route: gjson.GetBytes(table.Raw, "properties.routes.0.etag").String(),
 	}
 	if s.Subnet == "" || s.Route == "" {

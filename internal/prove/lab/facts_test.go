@@ -45,11 +45,14 @@ func TestEachWay(t *testing.T) {
 	byOptions := map[string][]way{}
 	for _, c := range []way{
 		{"subnet-if-match", yes, "412 PreconditionFailedEtagMismatch", bench{opts: slowly}},
-		{"subnet-if-match", no, "took effect", bench{opts: emulator.Options{IgnoreSubnetETag: true}}},
-		{"subnet-if-match", no, "just read is refused", bench{bends: []bend{refusing(hasIfMatch(endNodes),
-			412, "PreconditionFailedEtagMismatch", "no")}}},
+		{"subnet-if-match", no, "took effect",
+			bench{opts: emulator.Options{IgnoreSubnetETag: true}}},
+		{"subnet-if-match", no, "just read is refused",
+			bench{bends: []bend{refusing(hasIfMatch(endNodes),
+				412, "PreconditionFailedEtagMismatch", "no")}}},
 		{"subnet-if-match", unknown, "403", bench{faults: forbidden("PUT", endNodes)}},
-		{"subnet-if-match", unknown, "no answer within 1m0s", bench{faults: silent("PUT", endNodes)}},
+		{"subnet-if-match", unknown, "no answer within 1m0s",
+			bench{faults: silent("PUT", endNodes)}},
 		{"table-if-match", yes, "412", bench{opts: slowly}},
 		{"table-if-match", no, "took effect", bench{bends: []bend{withoutIfMatch(endTable)}}},
 		{"table-if-match", unknown, "429", bench{bends: []bend{refusing(hasIfMatch(endTable), 429,
@@ -80,7 +83,8 @@ func TestEachWay(t *testing.T) {
 			sets("PUT", endTable, "properties.provisioningState", "Updating")}}},
 		{"table-same-put", unknown, "403", bench{faults: forbiddenLater("PUT", endTable)}},
 		{"shared-etag", yes, "one ETag", bench{}},
-		{"shared-etag", no, "a subnet has", bench{opts: emulator.Options{SeparateSubnetETags: true}}},
+		{"shared-etag", no, "a subnet has",
+			bench{opts: emulator.Options{SeparateSubnetETags: true}}},
 		{"shared-etag", no, "a route has", bench{bends: []bend{
 			sets("GET", endTable, "properties.routes.0.etag", `W/"own"`)}}},
 		{"shared-etag", unknown, "no ETag", bench{bends: []bend{
@@ -97,15 +101,18 @@ func TestEachWay(t *testing.T) {
 		{"repair", no, "not back", bench{bends: []bend{forgetting("routeTable")}}},
 		{"repair", unknown, "no answer", bench{faults: silent("PUT", endNodes)}},
 		{"subnet-unknown-field", yes, "kept", bench{}},
-		{"subnet-unknown-field", yes, "refused: 400 Strange", bench{bends: []bend{strangeRefused()}}},
+		{"subnet-unknown-field", yes, "refused: 400 Strange",
+			bench{bends: []bend{strangeRefused()}}},
 		{"subnet-unknown-field", no, "dropped", bench{bends: []bend{strangeDropped()}}},
 		{"subnet-unknown-field", unknown, "403", bench{faults: forbidden("PUT", endSpare)}},
-		{"route-unknown-field", yes, "refused: 400 Strange", bench{bends: []bend{strangeRefused()}}},
+		{"route-unknown-field", yes, "refused: 400 Strange",
+			bench{bends: []bend{strangeRefused()}}},
 		{"route-unknown-field", no, "dropped", bench{bends: []bend{strangeDropped()}}},
 		{"route-unknown-field", unknown, "403", bench{faults: forbidden("PUT", endSpare)}},
 		{"network-put-keeps-subnets", yes, "2 of 2", bench{opts: slowly}},
 		{"network-put-keeps-subnets", no, "0 of 2", bench{bends: []bend{wiping()}}},
-		{"network-put-keeps-subnets", unknown, "403", bench{faults: forbiddenLater("PUT", endNetwork)}},
+		{"network-put-keeps-subnets", unknown, "403",
+			bench{faults: forbiddenLater("PUT", endNetwork)}},
 		{"network-put-strips", yes, "no table", bench{}},
 		{"network-put-strips", no, "kept", bench{bends: []bend{keepsTables()}}},
 		{"network-put-strips", unknown, "403", bench{faults: forbiddenLater("PUT", endNetwork)}},
@@ -120,10 +127,12 @@ func TestEachWay(t *testing.T) {
 		{"table-in-use", no, "accepted", bench{bends: []bend{pretending("DELETE", endTable)}}},
 		{"table-in-use", unknown, "403", bench{faults: forbidden("DELETE", endTable)}},
 		{"subnet-operation", yes, "Succeeded after", bench{opts: slowly}},
-		{"subnet-operation", no, "not where to follow", bench{opts: slowly, bends: []bend{headless()}}},
+		{"subnet-operation", no, "not where to follow",
+			bench{opts: slowly, bends: []bend{headless()}}},
 		{"subnet-operation", unknown, "at once", bench{opts: atOnce}},
 		{"table-operation", yes, "Succeeded after", bench{opts: slowly}},
-		{"table-operation", no, "ended as Canceled", bench{opts: slowly, bends: []bend{canceled("New")}}},
+		{"table-operation", no, "ended as Canceled",
+			bench{opts: slowly, bends: []bend{canceled("New")}}},
 		{"table-operation", unknown, "at once", bench{opts: atOnce}},
 		{"fresh-get", yes, "0 of 25", bench{opts: slowly}},
 		{"fresh-get", no, "5 of 25", bench{bends: []bend{stale(endTable)}}},
@@ -139,9 +148,10 @@ func TestEachWay(t *testing.T) {
 		{"interface-gone", yes, "gone", bench{opts: slowly}},
 		{"interface-gone", no, "still", bench{bends: []bend{sets("GET", endInterfaces, "value",
 			[]any{object{"id": "GROUP" + endProbe}}), inGroup()}}},
-		{"interface-gone", unknown, "refused", bench{bends: []bend{refusing(func(r *http.Request) bool {
-			return is(r, "DELETE", endProbe)
-		}, 409, "Locked", "no")}}},
+		{"interface-gone", unknown, "refused",
+			bench{bends: []bend{refusing(func(r *http.Request) bool {
+				return is(r, "DELETE", endProbe)
+			}, 409, "Locked", "no")}}},
 		{"interface-in-subnet", yes, "named it", bench{}},
 		{"interface-in-subnet", no, "did not", bench{bends: []bend{
 			sets("GET", endSpare, "properties.ipConfigurations", nil)}}},
@@ -157,17 +167,20 @@ func TestEachWay(t *testing.T) {
 		{"sibling-subnets", yes, "both were accepted", bench{opts: atOnce}},
 		{"sibling-subnets", yes, "for now", bench{opts: slowly}},
 		{"sibling-subnets", no, "is lost", bench{bends: []bend{pretending("PUT", endSpare)}}},
-		{"sibling-subnets", no, "for good", bench{bends: []bend{refusing(func(r *http.Request) bool {
-			return is(r, "PUT", endSpare)
-		}, 409, "Locked", "no")}}},
+		{"sibling-subnets", no, "for good",
+			bench{bends: []bend{refusing(func(r *http.Request) bool {
+				return is(r, "PUT", endSpare)
+			}, 409, "Locked", "no")}}},
 		{"sibling-subnets", unknown, "403", bench{faults: forbidden("PUT", endSpare)}},
 		{"table-overlap", yes, "for now", bench{opts: slowly}},
 		{"table-overlap", yes, "for now", bench{opts: slowly, bends: []bend{
 			canceled("CanceledAndSupersededDueToAnotherOperation")}}},
-		{"table-overlap", no, "Canceled (New)", bench{opts: slowly, bends: []bend{canceled("New")}}},
+		{"table-overlap", no, "Canceled (New)",
+			bench{opts: slowly, bends: []bend{canceled("New")}}},
 		{"table-overlap", unknown, "at once", bench{opts: atOnce}},
 		{"subnet-overlap", yes, "for now", bench{opts: slowly}},
-		{"subnet-overlap", no, "Canceled (New)", bench{opts: slowly, bends: []bend{canceled("New")}}},
+		{"subnet-overlap", no, "Canceled (New)",
+			bench{opts: slowly, bends: []bend{canceled("New")}}},
 		{"subnet-overlap", unknown, "at once", bench{opts: atOnce}},
 		{"log-delay", yes, "writes", bench{opts: slowly, logWait: time.Minute}},
 		{"log-delay", no, "the last 2", bench{logWait: 40 * time.Minute, bends: []bend{
@@ -177,13 +190,16 @@ func TestEachWay(t *testing.T) {
 		{"log-delay", unknown, "nothing within", bench{logWait: time.Minute, bends: []bend{
 			sets("GET", endLog, "value", []any{})}}},
 		{"log-correlation", yes, "writes", bench{}},
-		{"log-correlation", no, "none with the ID", bench{bends: []bend{inLog("correlationId", "other")}}},
+		{"log-correlation", no, "none with the ID",
+			bench{bends: []bend{inLog("correlationId", "other")}}},
 		{"log-correlation", unknown, "403", bench{faults: forbidden("GET", endLog)}},
 		{"log-records", yes, "Started, Succeeded", bench{}},
 		{"log-records", no, "Done", bench{bends: []bend{inLog("status.value", "Done")}}},
-		{"log-records", unknown, "no record", bench{bends: []bend{inLog("correlationId", "other")}}},
+		{"log-records", unknown, "no record",
+			bench{bends: []bend{inLog("correlationId", "other")}}},
 		{"log-caller", yes, "this login", bench{}},
-		{"log-caller", no, "another", bench{bends: []bend{inLog("caller", "x"), inLog("claims", object{})}}},
+		{"log-caller", no, "another",
+			bench{bends: []bend{inLog("caller", "x"), inLog("claims", object{})}}},
 		{"log-caller", unknown, "403", bench{faults: forbidden("GET", endLog)}},
 	} {
 		options := fmt.Sprintf("%+v", c.b.opts)
@@ -218,7 +234,8 @@ func hasIfMatch(end string) func(*http.Request) bool {
 }
 
 func forbidden(method, end string) []emulator.Fault {
-	return []emulator.Fault{{Method: method, Path: end + "$", Status: 403, Code: "AuthorizationFailed",
+	return []emulator.Fault{{Method: method, Path: end + "$", Status: 403,
+		Code:    "AuthorizationFailed",
 		Message: "no", Count: -1}}
 }
 
@@ -309,7 +326,9 @@ func strangeDropped() bend {
 func strangeRefused() bend {
 	return func(w http.ResponseWriter, r *http.Request, azure http.Handler) {
 		var sent []byte
-		requests(func(*http.Request) bool { return true }, func(_ *http.Request, body []byte) []byte {
+		requests(func(*http.Request) bool {
+			return true
+		}, func(_ *http.Request, body []byte) []byte {
 			sent = body
 			return body
 		})(httptest.NewRecorder(), r, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -357,7 +376,8 @@ func headless() bend {
 func canceled(code string) bend {
 	of := func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/operations/") }
 	return answers(of, func(_ []byte, _ http.Header, status int) ([]byte, int) {
-		return encode(object{"status": "Canceled", "error": object{"code": code, "message": "x"}}), status
+		return encode(object{"status": "Canceled", "error": object{"code": code, "message": "x"}}),
+			status
 	})
 }
 

@@ -51,7 +51,9 @@ func (l *lab) readsAfterWrites(ctx context.Context) error {
 				r.StaleGets++
 			}
 		}
-		shows := func(item gjson.Result) bool { return e.shows(arm.Document{Raw: []byte(item.Raw)}) }
+		shows := func(item gjson.Result) bool {
+			return e.shows(arm.Document{Raw: []byte(item.Raw)})
+		}
 		listed, err := l.listed(ctx, l.table(), shows)
 		if err != nil {
 			return err

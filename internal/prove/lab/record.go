@@ -37,19 +37,22 @@ var (
 		"x-ms-request-id", "x-ms-correlation-request-id",
 	}
 	logFields = []string{
-		"correlationId", "eventName", "eventTimestamp", "level", "operationName", "resourceId", "status",
+		"correlationId", "eventName", "eventTimestamp", "level", "operationName", "resourceId",
+		"status",
 		"subStatus", "submissionTimestamp", "category",
 	}
 	// withheld are the calls whose answers are about the login or about others.
 	withheld = []string{
-		"permissions", "role assignments", "role definitions", "deny assignments", "locks", "clusters",
+		"permissions", "role assignments", "role definitions", "deny assignments", "locks",
+		"clusters",
 		"scale sets", "application gateways",
 	}
 	// ownRefusals are about this login and this group; others can name policies and locks.
 	ownRefusals = []string{"AuthorizationFailed", "LinkedAuthorizationFailed"}
 	personal    = []string{"systemdata", "createdby", "changedby", "managedby", "identity"}
-	guid        = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	mail        = regexp.MustCompile(`[\w.+#%-]+@[\w-]+(\.[\w-]+)+`)
+	guid        = regexp.MustCompile(
+		`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	mail = regexp.MustCompile(`[\w.+#%-]+@[\w-]+(\.[\w-]+)+`)
 )
 
 // zeros stands for the subscription.

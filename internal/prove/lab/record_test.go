@@ -50,7 +50,8 @@ func TestRecording(t *testing.T) {
 				t.Errorf("line %d has no %s", n, field)
 			}
 		}
-		if u := l["u"].(string); !strings.HasPrefix(u, "https://management.azure.com/subscriptions/"+zeros) {
+		if u := l["u"].(string); !strings.HasPrefix(u,
+			"https://management.azure.com/subscriptions/"+zeros) {
 			t.Errorf("line %d: %s", n, u)
 		}
 	}
@@ -63,10 +64,12 @@ func TestRecording(t *testing.T) {
 			t.Fatalf("the recording holds %s", id)
 		}
 	}
-	for _, secret := range []string{"alice", "contoso", "4711", "Bearer", `"authorization":`, "here-1",
+	for _, secret := range []string{"alice", "contoso", "4711", "Bearer", `"authorization":`,
+		"here-1",
 		"claims", "http://local", emulatortest.Keeper.ObjectID, emulator.DefaultTenant} {
 		if i := strings.Index(strings.ToLower(text), strings.ToLower(secret)); i >= 0 {
-			t.Errorf("the recording holds %q: …%s…", secret, text[max(0, i-80):min(len(text), i+40)])
+			t.Errorf("the recording holds %q: …%s…", secret,
+				text[max(0, i-80):min(len(text), i+40)])
 		}
 	}
 	// What is the same stays the same: an If-Match is one of the ETags that were answered.
@@ -93,7 +96,8 @@ func TestRedacted(t *testing.T) {
 		"refusal": {"/subscriptions/S/resourceGroups/g", "",
 			`The client 'live.com#bob@contoso.com' with object id '11111111-2222-3333-4444-555555555555'`,
 			`The client 'redacted@example.com' with object id '00000000-0000-0000-0000-000000000001'`},
-		"numbers": {"/x", "", `{"n":1.50,"big":12345678901234567890}`, `{"big":12345678901234567890,"n":1.50}`},
+		"numbers": {"/x", "", `{"n":1.50,"big":12345678901234567890}`,
+			`{"big":12345678901234567890,"n":1.50}`},
 		"next page": {"/x", "", `{"nextLink":"https://h/?sig=secret"}`,
 			`{"nextLink":"https://management.azure.com/next"}`},
 		"no JSON": {"/x", "", `<html>`, `<html>`},
@@ -103,7 +107,8 @@ func TestRedacted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
 			r := newRecorder(&b, "S")
-			r.add(azure.Reply{Request: azure.Request{Method: "GET", Address: c.address}, Status: 200,
+			r.add(azure.Reply{Request: azure.Request{Method: "GET", Address: c.address},
+				Status: 200,
 				Header: http.Header{}, Body: []byte(c.have)})
 			if have := gjson.Get(b.String(), "rb").String(); have != c.want {
 				t.Errorf("%s, want %s", have, c.want)
@@ -112,13 +117,16 @@ func TestRedacted(t *testing.T) {
 	}
 	var b bytes.Buffer
 	r := newRecorder(&b, "S")
-	r.add(azure.Reply{Request: azure.Request{Method: "PUT", Address: "/x?api-version=1"}, Status: 403,
-		Body: []byte(`{"error":{"code":"RequestDisallowedByPolicy","message":"policy Contoso secret"}}`)})
-	if s := b.String(); strings.Contains(s, "Contoso") || !strings.Contains(s, "RequestDisallowedByPolicy") {
+	r.add(azure.Reply{Request: azure.Request{Method: "PUT", Address: "/x?api-version=1"},
+		Status: 403,
+		Body:   []byte(`{"error":{"code":"RequestDisallowedByPolicy","message":"policy Contoso secret"}}`)})
+	if s := b.String(); strings.Contains(s, "Contoso") ||
+		!strings.Contains(s, "RequestDisallowedByPolicy") {
 		t.Error(s)
 	}
 	b.Reset()
-	r.add(azure.Reply{Request: azure.Request{Method: "PUT", Address: "/x?api-version=1&t=9&c=cert&s=sig"},
+	r.add(azure.Reply{
+		Request: azure.Request{Method: "PUT", Address: "/x?api-version=1&t=9&c=cert&s=sig"},
 		Header: http.Header{"Azure-Asyncoperation": {"https://h/op?api-version=1&t=9&c=cert&s=sig"},
 			"Set-Cookie": {"secret"}, "X-Ms-Ratelimit-Remaining-Subscription-Writes": {"199"}}})
 	if s := b.String(); strings.Contains(s, "cert") || strings.Contains(s, "sig") ||

@@ -26,18 +26,21 @@ func granting(actions []string) func(t *testing.T, e *emulator.Emulator) {
 			t.Fatal(err)
 		}
 		const guid = "0e0e0000-0000-4000-8000-000000000004"
-		at := arm.ID("/subscriptions/" + emulator.DefaultSubscription + "/providers/Microsoft.Authorization/")
+		at := arm.ID("/subscriptions/" + emulator.DefaultSubscription +
+			"/providers/Microsoft.Authorization/")
 		for id, properties := range map[arm.ID]object{
 			at + "roleDefinitions/" + guid: {"roleName": "prove",
 				"assignableScopes": []any{"/subscriptions/" + emulator.DefaultSubscription},
 				"permissions":      []any{object{"actions": actions}}},
 		} {
-			if err := op.Put(id, authorizationVersion, object{"properties": properties}); err != nil {
+			if err := op.Put(id, authorizationVersion,
+				object{"properties": properties}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		err = op.Put(at+"roleAssignments/"+guid, authorizationVersion, object{"properties": object{
-			"roleDefinitionId": string(at) + "roleDefinitions/" + guid, "principalId": prover.ObjectID}})
+			"roleDefinitionId": string(at) + "roleDefinitions/" +
+				guid, "principalId": prover.ObjectID}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,11 +106,13 @@ func TestMissingRights(t *testing.T) {
 				t.Errorf("%s: %s", r.Verdict, r.Seen)
 			}
 			for other, r := range results {
-				if other != name && strings.HasPrefix(other, "right-") && r.Verdict != prove.Untested {
+				if other != name && strings.HasPrefix(other, "right-") &&
+					r.Verdict != prove.Untested {
 					t.Errorf("%s: %s, %s", other, r.Verdict, r.Seen)
 				}
 			}
-			if r := results["rights-suffice"]; want == prove.Confirmed && r.Verdict != prove.Untested {
+			if r := results["rights-suffice"]; want == prove.Confirmed &&
+				r.Verdict != prove.Untested {
 				t.Errorf("rights-suffice: %s, %s", r.Verdict, r.Seen)
 			}
 		})
@@ -132,10 +137,14 @@ func TestOtherRights(t *testing.T) {
 			"rights-suffice", prove.Untested, "may do more"},
 		"asks for more of a subnet": {bench{bends: []bend{refusing(func(r *http.Request) bool {
 			return is(r, "PUT", endNodes)
-		}, 403, "LinkedAuthorizationFailed", "x has permission to perform action 'Microsoft.Network/"+
-			"virtualNetworks/subnets/write' on scope '/y'; however, it does not have permission to perform "+
-			"action(s) 'Microsoft.Network/ipGroups/join/action' on the linked scope(s) '/z'")}},
-			"rights-suffice", prove.Differs, "takes Microsoft.Network/ipGroups/join/action as well"},
+		}, 403, "LinkedAuthorizationFailed",
+			"x has permission to perform action 'Microsoft.Network/"+
+				"virtualNetworks/subnets/write' on scope '/y'; however, it does not have "+
+				"permission "+
+				"to perform "+
+				"action(s) 'Microsoft.Network/ipGroups/join/action' on the linked scope(s) '/z'")}},
+			"rights-suffice", prove.Differs,
+			"takes Microsoft.Network/ipGroups/join/action as well"},
 		"works without it": {bench{bends: []bend{lacking("Microsoft.Network/routeTables/write")}},
 			write, prove.Differs, "accepted without it"},
 		"not to be read": {bench{faults: forbidden("GET", "/permissions")}, write, prove.Untested,
@@ -146,7 +155,8 @@ func TestOtherRights(t *testing.T) {
 			return is(r, "PUT", endNodes)
 		}, 403, "AuthorizationFailed", "x does not have authorization to perform action "+
 			"'Microsoft.Network/virtualNetworks/subnets/write' over scope '/y'")}},
-			"right-virtualNetworks-subnets-write", prove.Untested, "a new role can take 10 minutes"},
+			"right-virtualNetworks-subnets-write", prove.Untested,
+			"a new role can take 10 minutes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

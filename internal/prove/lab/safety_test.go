@@ -118,7 +118,8 @@ func TestDeletes(t *testing.T) {
 		"the answer to the DELETE is lost": {bench{faults: []emulator.Fault{
 			{Method: "DELETE", Path: group, Cut: "after"}}}, true, 0, "", 1},
 		"the DELETE is refused for now": {bench{faults: []emulator.Fault{
-			{Method: "DELETE", Path: group, Status: 409, Code: "Conflict", Count: 3}}}, true, 0, "", 4},
+			{Method: "DELETE", Path: group, Status: 409, Code: "Conflict", Count: 3}}}, true, 0, "",
+			4},
 		"the deletion fails in the end": {bench{faults: []emulator.Fault{
 			{Method: "DELETE", Path: group, Fail: true, Code: "Other"}}}, true, 0, "", 2},
 		"the DELETE is forbidden": {bench{faults: []emulator.Fault{
@@ -138,8 +139,9 @@ func TestDeletes(t *testing.T) {
 		"something else is in it": {bench{bends: []bend{answers(
 			func(r *http.Request) bool { return is(r, "GET", "/resources") },
 			func(body []byte, _ http.Header, status int) ([]byte, int) {
-				return set(body, "value.-1", object{"id": "/subscriptions/x/resourceGroups/y/providers/" +
-					"Microsoft.Network/routeTables/production"}), status
+				return set(body, "value.-1",
+					object{"id": "/subscriptions/x/resourceGroups/y/providers/" +
+						"Microsoft.Network/routeTables/production"}), status
 			})}}, false, 1, "production", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +149,8 @@ func TestDeletes(t *testing.T) {
 			c.b.facts = []string{"shared-etag"}
 			var mu sync.Mutex
 			deletes := 0
-			c.b.bends = append(c.b.bends, func(w http.ResponseWriter, r *http.Request, a http.Handler) {
+			c.b.bends = append(c.b.bends, func(w http.ResponseWriter, r *http.Request,
+				a http.Handler) {
 				mu.Lock()
 				if r.Method == "DELETE" {
 					deletes++
@@ -193,7 +196,8 @@ func TestLeftovers(t *testing.T) {
 		}
 		put := func(name string, tags object) {
 			id := arm.GroupID(emulator.DefaultSubscription, name)
-			if err := op.Put(id, groupVersion, object{"location": "westeurope", "tags": tags}); err != nil {
+			if err := op.Put(id, groupVersion,
+				object{"location": "westeurope", "tags": tags}); err != nil {
 				t.Fatal(err)
 			}
 		}

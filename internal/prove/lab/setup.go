@@ -107,7 +107,8 @@ func (l *lab) makeGroup(ctx context.Context) error {
 		case reply.Fault() != nil:
 			return refusedBy(reply.Fault())
 		case reply.Status != http.StatusCreated:
-			return fmt.Errorf("the group %s was not created: another program makes it, too", group.Name())
+			return fmt.Errorf("the group %s was not created: another program makes it, too",
+				group.Name())
 		}
 		l.made = true
 		return nil

@@ -25,7 +25,8 @@ var words = []struct{ end, word string }{
 
 var typeWords = map[string]string{
 	arm.TypeResourceGroup: "group", arm.TypeRouteTable: "route table", arm.TypeVNet: "network",
-	arm.TypeSubnet: "subnet", arm.TypeInterface: "interface", arm.TypeSecurityGroup: "security group",
+	arm.TypeSubnet: "subnet", arm.TypeInterface: "interface",
+	arm.TypeSecurityGroup: "security group",
 }
 
 // wordOf says what an address is about, as the plan does.

@@ -176,7 +176,8 @@ func (l *lab) networkWrites(ctx context.Context) error {
 	n.Left = len(subnets(after))
 	for i, s := range subnets(before) {
 		if s.Get("name").String() == nodesName {
-			body, err = sjson.DeleteBytes(body, "properties.subnets."+indexOf(i)+".properties.routeTable")
+			body, err = sjson.DeleteBytes(body, "properties.subnets."+indexOf(i)+
+				".properties.routeTable")
 			if err != nil {
 				return err
 			}

@@ -46,7 +46,8 @@ func (l *lab) writersAtOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	one, another := &sending{id: l.table(), etag: table.ETag}, &sending{id: l.table(), etag: table.ETag}
+	one, another := &sending{id: l.table(), etag: table.ETag}, &sending{id: l.table(),
+		etag: table.ETag}
 	for _, s := range []*sending{one, another} {
 		if s.edit, err = l.hop(table); err != nil {
 			return err

@@ -40,7 +40,8 @@ func (p *Pages) routeActions() {
 	// from; requests from other sites are refused.
 	ours := http.NewCrossOriginProtection()
 	deny := func(w http.ResponseWriter, r *http.Request) {
-		p.fail(w, r, http.StatusForbidden, "Refused: the request comes from a page of another site.")
+		p.fail(w, r, http.StatusForbidden,
+			"Refused: the request comes from a page of another site.")
 	}
 	ours.SetDenyHandler(http.HandlerFunc(deny))
 	p.mux.Handle("POST /actions/look", ours.Handler(http.HandlerFunc(p.look)))
@@ -51,7 +52,8 @@ func (p *Pages) routeActions() {
 		for _, path := range []string{a.Name, a.Name + ".json"} {
 			p.mux.HandleFunc("GET /actions/"+path, func(w http.ResponseWriter, r *http.Request) {
 				// A preview changes nothing, but it starts a check.
-				if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+				if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" ||
+					site == "same-site" {
 					deny(w, r)
 					return
 				}
@@ -68,7 +70,8 @@ func (p *Pages) routeActions() {
 const answerWithin = 25 * time.Second
 
 // ask requests a round from the keeper. If that fails, it answers with the error and returns false.
-func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb) (keeper.Round, bool) {
+func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb) (keeper.Round,
+	bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
 	request := keeper.Request{Cluster: r.FormValue("cluster"), Verbs: verbs, By: "the page"}
@@ -126,8 +129,10 @@ func (p *Pages) preview(w http.ResponseWriter, r *http.Request, a action) {
 }
 
 // show shows what an action would do.
-func (p *Pages) show(w http.ResponseWriter, r *http.Request, a action, changes []plan.Outcome, note string) {
-	page := proposal{Action: a.Name, Cluster: r.FormValue("cluster"), Changes: changes, Title: a.Title, Note: note}
+func (p *Pages) show(w http.ResponseWriter, r *http.Request, a action, changes []plan.Outcome,
+	note string) {
+	page := proposal{Action: a.Name, Cluster: r.FormValue("cluster"), Changes: changes,
+		Title: a.Title, Note: note}
 	if len(changes) > 0 {
 		page.Confirm = p.seal(a, page.Cluster, changes, time.Now().Add(confirmWithin))
 	}

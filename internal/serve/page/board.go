@@ -91,7 +91,8 @@ func (b *Board) take(r keeper.Round, acting bool) {
 	for i := range checked {
 		name := checked[i].Metadata.Name
 		before := b.clusters[name]
-		s := &standing{picture: picture.Of(r.Seen, &checked[i], r.Configs, b.taken), checked: at, acting: acting}
+		s := &standing{picture: picture.Of(r.Seen, &checked[i], r.Configs, b.taken), checked: at,
+			acting: acting}
 		for _, c := range r.Changes {
 			if c.Cluster == name && c.State == plan.Planned {
 				s.working = append(s.working, c)
@@ -183,7 +184,8 @@ func (b *Board) checked() (at time.Time) {
 
 // complete reports whether all resources of a cluster could be read.
 func complete(c picture.Cluster) bool {
-	return c.Unread == "" && !slices.ContainsFunc(c.Subnets, func(s picture.Subnet) bool { return s.Unread != "" }) &&
+	return c.Unread == "" &&
+		!slices.ContainsFunc(c.Subnets, func(s picture.Subnet) bool { return s.Unread != "" }) &&
 		!slices.ContainsFunc(c.Tables, func(t picture.Table) bool { return t.Unread != "" })
 }
 
@@ -256,7 +258,8 @@ func (b *Board) overview() Overview {
 		c := b.clusters[name].stand(byCluster[name])
 		if b.overdue(b.clusters[name]) {
 			c.State = worse(c.State, Unseen)
-			c.Sentence = "last checked more than " + ago(b.patience()) + "; at that time: " + c.Sentence
+			c.Sentence = "last checked more than " + ago(b.patience()) + "; at that time: " +
+				c.Sentence
 		}
 		o.Clusters = append(o.Clusters, c)
 		o.Routes.All += c.Routes.All

@@ -37,7 +37,8 @@ type browser struct {
 	wrong []string // what it complained of
 }
 
-// open opens a browser. One that is not installed is said loudly, and a failure where ROUTEKEEPER_NEED_CHROMIUM is set.
+// open opens a browser. One that is not installed is said loudly, and a failure where
+// ROUTEKEEPER_NEED_CHROMIUM is set.
 func open(t *testing.T) *browser {
 	t.Helper()
 	path := ""
@@ -50,9 +51,11 @@ func open(t *testing.T) *browser {
 		if os.Getenv("ROUTEKEEPER_NEED_CHROMIUM") != "" {
 			t.Fatal("Chromium is not installed: apt-get install chromium")
 		}
-		t.Skip("NOT RUN: Chromium is not installed, so the pages were seen by nobody: apt-get install chromium")
+		t.Skip("NOT RUN: Chromium is not installed, so the pages were seen by nobody: apt-get " +
+			"install chromium")
 	}
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("hide-scrollbars", true))
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("hide-scrollbars", true))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	b := &browser{t: t}
@@ -62,7 +65,8 @@ func open(t *testing.T) *browser {
 		case *cdpruntime.EventExceptionThrown:
 			text = fmt.Sprint(e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
 		case *cdplog.EventEntryAdded: // also what the Content-Security-Policy keeps from happening
-			if e.Entry.Level == cdplog.EntryLevelError || e.Entry.Level == cdplog.EntryLevelWarning {
+			if e.Entry.Level == cdplog.EntryLevelError ||
+				e.Entry.Level == cdplog.EntryLevelWarning {
 				text = e.Entry.Text + " " + e.Entry.URL
 			}
 		}
@@ -73,7 +77,8 @@ func open(t *testing.T) *browser {
 		}
 	}))
 	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil { // the browser lives as long as the context that it is started with
+	// the browser lives as long as the context that it is started with
+	if err := chromedp.Do(ctx); err != nil {
 		t.Fatal(err)
 	}
 	b.ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
@@ -83,13 +88,14 @@ func open(t *testing.T) *browser {
 
 type step = chromedp.Action[chromedp.Void]
 
-// do takes steps. A live page can take a node away between finding it and clicking it, as it can under a
-// person's finger: the step is then taken again.
+// do takes steps. A live page can take a node away between finding it and clicking it, as it can
+// under a person's finger: the step is then taken again.
 func (b *browser) do(steps ...step) {
 	b.t.Helper()
 	for _, s := range steps {
 		err := chromedp.Do(b.ctx, s)
-		for tries := 0; tries < 5 && err != nil && strings.Contains(err.Error(), "Could not find node"); tries++ {
+		for tries := 0; tries < 5 && err != nil &&
+			strings.Contains(err.Error(), "Could not find node"); tries++ {
 			err = chromedp.Do(b.ctx, s)
 		}
 		if err != nil {
@@ -138,15 +144,18 @@ func (b *browser) quiet() {
 // until waits until an expression is true.
 func (b *browser) until(expression string) {
 	b.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !eval[bool](b, expression); time.Sleep(30 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !eval[bool](b,
+		expression); time.Sleep(30 * time.Millisecond) {
 		if time.Now().After(end) {
-			b.t.Fatalf("not within 20 s: %s; the page says %q", expression, eval[string](b, "document.body.innerText"))
+			b.t.Fatalf("not within 20 s: %s; the page says %q", expression,
+				eval[string](b, "document.body.innerText"))
 		}
 	}
 }
 
-// shoot keeps a picture of the whole page in the folder of ROUTEKEEPER_SCREENSHOTS, if there is one: at the widths of a desktop and of a
-// phone, light and dark. It checks at each that nothing sticks out.
+// shoot keeps a picture of the whole page in the folder of ROUTEKEEPER_SCREENSHOTS, if there is
+// one: at the widths of a desktop and of a phone, light and dark. It checks at each that nothing
+// sticks out.
 func (b *browser) shoot(name string) {
 	b.t.Helper()
 	for _, size := range []struct {
@@ -155,14 +164,19 @@ func (b *browser) shoot(name string) {
 	}{{"desktop", 1280}, {"phone", 360}} {
 		for _, scheme := range []string{"light", "dark"} {
 			b.do(chromedp.EmulateViewport(size.width, 800),
-				command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
-			if over := eval[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over > 0 {
-				b.t.Errorf("%s sticks out by %d pixels at a width of %d: %s", name, over, size.width,
+				command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+					Features: []*emulation.MediaFeature{
+						{Name: "prefers-color-scheme", Value: scheme}}}))
+			if over := eval[int](b,
+				"document.documentElement.scrollWidth - document.documentElement.clientWidth"); over > 0 {
+				b.t.Errorf("%s sticks out by %d pixels at a width of %d: %s", name, over,
+					size.width,
 					eval[string](b, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll, svg")).map(e => e.tagName + "." + e.className).join(", ")`))
 			}
 			if dir := os.Getenv("ROUTEKEEPER_SCREENSHOTS"); dir != "" {
 				png := ask(b, chromedp.FullScreenshot(100))
-				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%s-%s.png", name, size.name, scheme)), png, 0o644); err != nil {
+				if err := os.WriteFile(filepath.Join(dir,
+					fmt.Sprintf("%s-%s-%s.png", name, size.name, scheme)), png, 0o644); err != nil {
 					b.t.Fatal(err)
 				}
 			}
@@ -171,7 +185,8 @@ func (b *browser) shoot(name string) {
 	b.do(chromedp.EmulateViewport(1280, 800))
 }
 
-// watch has the page note everything that it comes to show, and that it was not loaded again in between.
+// watch has the page note everything that it comes to show, and that it was not loaded again in
+// between.
 const watch = `
 window.story = [];
 window.note = () => {
@@ -192,7 +207,8 @@ type moment struct {
 	Lost, Carry, Broken, Rows int
 }
 
-// TestStory: somebody leaves the page open while a cluster's life goes on, and sees a strip turn it red, and green again, without a reload.
+// TestStory: somebody leaves the page open while a cluster's life goes on, and sees a strip turn it
+// red, and green again, without a reload.
 func TestStory(t *testing.T) {
 	w := newWorld(t, options{operation: 400 * time.Millisecond, keeper: keeper.Options{}})
 	w.settled()
@@ -203,21 +219,26 @@ func TestStory(t *testing.T) {
 	story := func() []moment {
 		var all []moment
 		raw := eval[string](b, "JSON.stringify(window.story)")
-		if err := json.Unmarshal([]byte(raw), &all); err != nil { // a page that was loaded again has no story
+		// a page that was loaded again has no story
+		if err := json.Unmarshal([]byte(raw), &all); err != nil {
 			t.Fatalf("%q: %v", raw, err)
 		}
 		return all
 	}
-	if now := story()[0]; now.Sentence != "All 6 pod routes are correct on 1 cluster" || now.Carry != 6 || now.Broken+now.Lost != 0 {
+	if now := story()[0]; now.Sentence != "All 6 pod routes are correct on 1 cluster" ||
+		now.Carry != 6 || now.Broken+now.Lost != 0 {
 		t.Errorf("at first: %+v", now)
 	}
-	// Another table is on the node subnet for as long as the operation takes, and what is drawn is what is.
+	// Another table is on the node subnet for as long as the operation takes, and what is drawn is
+	// what is.
 	w.strip(w.demo.NodeSubnet)
 	b.until(`window.story.some(m => m.state === "bad")`)
 	b.shoot("bad")
 	b.until(`window.story.at(-1).state === "good"`)
 	bad := slices.IndexFunc(story(), func(m moment) bool { return m.State == page.Bad })
-	if m := story()[bad]; m.Lost != 1 || m.Carry != 3 || m.Broken != 3 || m.Sentence != "shop: subnet nodes has lost its route table; 3 of 6 pod routes do not work; repair under way" {
+	if m := story()[bad]; m.Lost != 1 || m.Carry != 3 || m.Broken != 3 ||
+		m.Sentence != "shop: subnet nodes has lost its route table; 3 of 6 pod routes do not "+
+			"work; repair under way" {
 		t.Errorf("while it was stripped: %+v", m)
 	}
 	if m := story()[len(story())-1]; m.Carry != 6 || m.Broken+m.Lost != 0 {
@@ -252,7 +273,8 @@ func TestDemo(t *testing.T) {
 	var seen [9][]moment // by scene
 	note := func() {
 		var all []moment
-		if err := json.Unmarshal([]byte(eval[string](b, "JSON.stringify(window.story.splice(0))")), &all); err != nil {
+		if err := json.Unmarshal([]byte(eval[string](b, "JSON.stringify(window.story.splice(0))")),
+			&all); err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range all {
@@ -263,39 +285,50 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	ok, err := demo.Run(b.ctx, demo.Options{
-		Dir: t.TempDir(), OperationTime: 500 * time.Millisecond, RouteBatch: 300 * time.Millisecond, Between: 500 * time.Millisecond,
+		Dir: t.TempDir(), OperationTime: 500 * time.Millisecond, RouteBatch: 300 * time.Millisecond,
+		Between: 500 * time.Millisecond,
 		NewKeeper: func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (demo.Keeper, error) {
 			client, err := emulatortest.Connect(info)
 			if err != nil {
 				return nil, err
 			}
-			return shownKeeper{keeper.New(client, configs, keeper.Options{Planned: board.Planned}), board}, nil
+			return shownKeeper{keeper.New(client, configs, keeper.Options{Planned: board.Planned}),
+				board}, nil
 		},
-		Playing: func(s demo.Scene, n, of int) { note(); board.Say(fmt.Sprintf("Scene %d of %d: %s.", n, of, s.Title)) },
+		Playing: func(s demo.Scene, n, of int) {
+			note()
+			board.Say(fmt.Sprintf("Scene %d of %d: %s.", n, of, s.Title))
+		},
 	})
 	if err != nil || !ok {
 		t.Fatalf("the demo: %v, %v", ok, err)
 	}
-	time.Sleep(300 * time.Millisecond) // the page has the last round, or not: it is like the ones before
+	// the page has the last round, or not: it is like the ones before
+	time.Sleep(300 * time.Millisecond)
 	note()
 	for n, want := range map[int]struct {
 		carry int    // at the end of the scene
 		wrong string // what the sentence says in between
 		find  string // a finding in between
 	}{
-		1: {6, "3 pod routes missing", ""}, 2: {12, "pod route", ""}, 3: {12, "subnets nodes and appgw have lost their route tables; 12 of 12 pod routes do not work", ""},
-		4: {12, "1 pod route wrong", ""}, 5: {14, "1 pod route missing", ""}, 6: {4, "5 pod routes stale", ""}, 7: {4, "2 pod routes stale", "deletes-withheld"}, 8: {4, "", ""},
+		1: {6, "3 pod routes missing", ""}, 2: {12, "pod route", ""}, 3: {12, "subnets nodes and " +
+			"appgw have lost their route tables; 12 of 12 pod routes do not work", ""},
+		4: {12, "1 pod route wrong", ""}, 5: {14, "1 pod route missing", ""}, 6: {
+			4, "5 pod routes stale", ""}, 7: {4, "2 pod routes stale", "deletes-withheld"},
+		8: {4, "", ""},
 	} {
 		story := seen[n]
 		if len(story) == 0 {
 			t.Errorf("scene %d was not seen", n)
 			continue
 		}
-		if last := story[len(story)-1]; last.State != page.Good || last.Carry != want.carry || last.Broken+last.Lost != 0 {
+		if last := story[len(story)-1]; last.State != page.Good || last.Carry != want.carry ||
+			last.Broken+last.Lost != 0 {
 			t.Errorf("scene %d ends with %+v", n, last)
 		}
 		if !slices.ContainsFunc(story, func(m moment) bool {
-			return strings.Contains(m.Sentence, want.wrong) && (want.wrong == "" || m.State == page.Bad) && (want.find == "" || slices.Contains(m.Findings, want.find))
+			return strings.Contains(m.Sentence, want.wrong) && (want.wrong == "" ||
+				m.State == page.Bad) && (want.find == "" || slices.Contains(m.Findings, want.find))
 		}) {
 			t.Errorf("scene %d: %q %s was not seen in %+v", n, want.wrong, want.find, story)
 		}
@@ -314,7 +347,8 @@ func TestOpenStaysOpen(t *testing.T) {
 	opened := eval[string](b, `document.querySelector(".rounds details[open]").id`)
 	version := eval[string](b, "main.dataset.version")
 	w.strip(w.demo.GatewaySubnet)
-	b.until(fmt.Sprintf("main.dataset.version !== %q && document.querySelectorAll('.rounds > li').length > 1 && document.querySelector('.hero.good') !== null", version))
+	b.until(fmt.Sprintf("main.dataset.version !== %q && document.querySelectorAll('.rounds > "+
+		"li').length > 1 && document.querySelector('.hero.good') !== null", version))
 	if !eval[bool](b, fmt.Sprintf("document.getElementById(%q).open", opened)) {
 		t.Errorf("%s has closed", opened)
 	}
@@ -330,8 +364,10 @@ func TestKeyboard(t *testing.T) {
 	w.settled()
 	b := open(t)
 	b.do(chromedp.Navigate(w.URL), shows(".hero.good"))
-	const name = `(e.textContent.trim() || e.getAttribute("aria-label")).replace(/now|\d+ s ago/, "")` // time goes by
-	want := eval[[]string](b, `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, summary, [tabindex='0']")].filter(e => e.checkVisibility()).map(e => `+name+`)`)
+	// time goes by
+	const name = `(e.textContent.trim() || e.getAttribute("aria-label")).replace(/now|\d+ s ago/, "")`
+	want := eval[[]string](b,
+		`[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, summary, [tabindex='0']")].filter(e => e.checkVisibility()).map(e => `+name+`)`)
 	var got []string
 	for range want {
 		b.do(chromedp.KeyEvent("\t"))
@@ -340,10 +376,13 @@ func TestKeyboard(t *testing.T) {
 	if !slices.Equal(got, want) || len(got) < 10 {
 		t.Errorf("by Tab one comes to %q, and not to %q", got, want)
 	}
-	if nameless := eval[[]string](b, `[...document.querySelectorAll("a, button, input:not([type=hidden]), select, svg, section, table, [role=region]")].filter(e => !(e.textContent.trim() && e.tagName !== "svg" && e.tagName !== "SECTION") && !e.labels?.length && !e.getAttribute("aria-label") && !e.getAttribute("aria-labelledby") && !e.classList.contains("hero")).map(e => e.outerHTML.slice(0, 80))`); len(nameless) > 0 {
+	if nameless := eval[[]string](b,
+		`[...document.querySelectorAll("a, button, input:not([type=hidden]), select, svg, section, table, [role=region]")].filter(e => !(e.textContent.trim() && e.tagName !== "svg" && e.tagName !== "SECTION") && !e.labels?.length && !e.getAttribute("aria-label") && !e.getAttribute("aria-labelledby") && !e.classList.contains("hero")).map(e => e.outerHTML.slice(0, 80))`); len(nameless) > 0 {
 		t.Errorf("without a name: %q", nameless)
 	}
-	if label := eval[string](b, `document.querySelector("svg").getAttribute("aria-label")`); !strings.Contains(label, "route table appgw-rt with 3 pod routes working") {
+	if label := eval[string](b,
+		`document.querySelector("svg").getAttribute("aria-label")`); !strings.Contains(
+		label, "route table appgw-rt with 3 pod routes working") {
 		t.Errorf("the drawing is called %q", label)
 	}
 	b.quiet()
@@ -354,10 +393,12 @@ func TestWithoutScript(t *testing.T) {
 	w := newWorld(t, options{})
 	w.settled()
 	b := open(t)
-	b.do(command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}), chromedp.Navigate(w.URL), shows(".hero.good"),
+	b.do(command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{
+		Value: true}), chromedp.Navigate(w.URL), shows(".hero.good"),
 		chromedp.WaitReady(chromedp.CSS("noscript meta[http-equiv=refresh]")))
 	text := ask(b, chromedp.Text(chromedp.CSS("main")))
-	for _, want := range []string{"All 6 pod routes are correct on 1 cluster", "10.244.2.0/24", "10.42.1.6", "shop-rt", "3 routes created"} {
+	for _, want := range []string{"All 6 pod routes are correct on 1 cluster", "10.244.2.0/24",
+		"10.42.1.6", "shop-rt", "3 routes created"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not on the page: %s", want, text)
 		}
@@ -367,16 +408,19 @@ func TestWithoutScript(t *testing.T) {
 	b.quiet()
 }
 
-// TestButtons: on a dry run nothing is done until somebody has seen what it would be, and confirmed it.
+// TestButtons: on a dry run nothing is done until somebody has seen what it would be, and confirmed
+// it.
 func TestButtons(t *testing.T) {
-	w := newWorld(t, options{keeper: keeper.Options{DryRun: true}, page: page.Options{Actions: true, Mode: func() string { return "dry run" }}})
+	w := newWorld(t, options{keeper: keeper.Options{DryRun: true},
+		page: page.Options{Actions: true, Mode: func() string { return "dry run" }}})
 	w.until("it was looked at", func() bool { return len(w.overview().Clusters) == 1 })
 	b := open(t)
 	b.do(chromedp.Navigate(w.URL), shows(".hero.bad"))
 	b.until(`document.querySelector("h1").textContent === "shop: 3 pod routes missing; 3 changes planned, not made" && document.querySelector(".mode").textContent === "dry run"`)
 	b.do(chromedp.Click(`//a[text()="Sync…"]`), shows("button.primary"))
 	b.shoot("preview")
-	if got := eval[string](b, `document.querySelector("button.primary").textContent + "|" + document.querySelectorAll("ul.changes li").length`); got != "Make 3 changes|3" {
+	if got := eval[string](b,
+		`document.querySelector("button.primary").textContent + "|" + document.querySelectorAll("ul.changes li").length`); got != "Make 3 changes|3" {
 		t.Errorf("the preview: %s", got)
 	}
 	b.do(click("button.primary"), shows(".hero.good"))
@@ -386,7 +430,9 @@ func TestButtons(t *testing.T) {
 	}
 	b.do(chromedp.Navigate(w.URL+"/history"), shows(".rounds summary"))
 	b.shoot("history")
-	if got := eval[string](b, `document.querySelector(".rounds summary").textContent`); !strings.Contains(got, "3 routes created") || !strings.Contains(got, "request from") {
+	if got := eval[string](b,
+		`document.querySelector(".rounds summary").textContent`); !strings.Contains(
+		got, "3 routes created") || !strings.Contains(got, "request from") {
 		t.Errorf("the history: %s", got)
 	}
 	b.quiet()

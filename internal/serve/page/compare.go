@@ -9,7 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// comparison is a cluster's tables side by side: a row for each destination, a column for each table.
+// comparison is a cluster's tables side by side: a row for each destination, a column for each
+// table.
 type comparison struct {
 	Tables []picture.Table
 	Rows   []row // the cluster's pod routes
@@ -72,7 +73,8 @@ func compare(tables []picture.Table, most int) comparison {
 			// are written in two ways.
 			at := rows[r.Destination]
 			if at == nil {
-				at = &row{Destination: r.Destination, Cells: make([]picture.Route, len(tables)), State: none}
+				at = &row{Destination: r.Destination, Cells: make([]picture.Route, len(tables)),
+					State: none}
 				for j := range at.Cells {
 					at.Cells[j].State = none
 					if tables[j].Unread != "" {

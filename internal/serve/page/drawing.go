@@ -41,7 +41,9 @@ type dot struct {
 
 func (d *drawing) line(x1, y1, x2, y2 int, class, title string) {
 	bend := (x2 - x1) / 2
-	d.Lines = append(d.Lines, line{fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x1, y1, x1+bend, y1, x2-bend, y2, x2, y2), class, title})
+	d.Lines = append(d.Lines,
+		line{fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x1, y1, x1+bend, y1, x2-bend, y2, x2, y2),
+			class, title})
 }
 
 // cross marks where an association is broken.

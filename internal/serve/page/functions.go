@@ -16,13 +16,15 @@ import (
 
 // functions are available in the templates.
 var functions = template.FuncMap{
-	"ago":      func(t time.Time) string { return ago(time.Since(t)) },
-	"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"full":     func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") },
-	"clock":    func(t time.Time) string { return t.Local().Format(time.TimeOnly) },
-	"count":    report.Count,
-	"duration": func(ms *int64) string { return report.Duration(time.Duration(*ms) * time.Millisecond) },
-	"short":    func(id string) string { return arm.ID(id).Short() },
+	"ago":   func(t time.Time) string { return ago(time.Since(t)) },
+	"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"full":  func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") },
+	"clock": func(t time.Time) string { return t.Local().Format(time.TimeOnly) },
+	"count": report.Count,
+	"duration": func(ms *int64) string {
+		return report.Duration(time.Duration(*ms) * time.Millisecond)
+	},
+	"short": func(id string) string { return arm.ID(id).Short() },
 	"calls": func(e history.Entry) string {
 		return report.Calls{Reads: e.Reads, Writes: e.Writes, Polls: e.Polls}.String()
 	},
@@ -38,7 +40,9 @@ var functions = template.FuncMap{
 	},
 	"verb":  verb,
 	"would": would,
-	"first": func(changes []plan.Outcome) []plan.Outcome { return changes[:min(len(changes), firstChanges)] },
+	"first": func(changes []plan.Outcome) []plan.Outcome {
+		return changes[:min(len(changes), firstChanges)]
+	},
 	"rest":  func(changes []plan.Outcome) int { return max(0, len(changes)-firstChanges) },
 	"upper": upper,
 	"box":   func(d drawing) string { return fmt.Sprintf("%d 0 %d %d", d.Left, d.Width, d.Height) },
@@ -138,7 +142,8 @@ func did(e history.Entry) string {
 	return strings.Join(parts, ", ")
 }
 
-var participle = map[string]string{string(plan.Create): "created", string(plan.Update): "updated", string(plan.Delete): "deleted"}
+var participle = map[string]string{string(plan.Create): "created", string(plan.Update): "updated",
+	string(plan.Delete): "deleted"}
 
 func verb(c plan.Change) string {
 	if c.Verb == plan.Associate {

@@ -23,11 +23,13 @@ func TestCheckedIsTheOldest(t *testing.T) {
 	var o page.Overview
 	decode(t, get(pages(board), "/index.json"), &o)
 	if !o.Checked.Equal(first) || o.Clusters[1].Checked.Equal(first) {
-		t.Errorf("checked at %s and %s, and blue was at %s", o.Checked, o.Clusters[1].Checked, first)
+		t.Errorf("checked at %s and %s, and blue was at %s", o.Checked, o.Clusters[1].Checked,
+			first)
 	}
 }
 
-// TestOverdue: where no look comes to its end, nothing is said to be true any more, and who waits hears of it.
+// TestOverdue: where no look comes to its end, nothing is said to be true any more, and who waits
+// hears of it.
 func TestOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSeen(t)
@@ -50,17 +52,22 @@ func TestOverdue(t *testing.T) {
 		board.Round(part)
 		time.Sleep(2 * time.Second)
 		after := show()
-		if want := "blue: last checked more than 1 min ago; at that time: all 6 pod routes are correct"; after.Sentence != want || after.State != page.Unseen || after.Version == before.Version {
-			t.Errorf("%s %q, version %d after %d; want %q", after.State, after.Sentence, after.Version, before.Version, want)
+		if want := "blue: last checked more than 1 min ago; at that time: all 6 pod routes are " +
+			"correct"; after.Sentence != want || after.State != page.Unseen ||
+			after.Version == before.Version {
+			t.Errorf("%s %q, version %d after %d; want %q", after.State, after.Sentence,
+				after.Version, before.Version, want)
 		}
 		part = w.round(time.Now())
 		part.Of = []string{"blue"}
 		board.Round(part)
 		if o := show(); o.State != page.Good || o.Version == after.Version {
-			t.Errorf("looked at again: %s %q, version %d after %d", o.State, o.Sentence, o.Version, after.Version)
+			t.Errorf("looked at again: %s %q, version %d after %d", o.State, o.Sentence, o.Version,
+				after.Version)
 		}
 		time.Sleep(time.Hour)
-		if o := show(); !strings.HasPrefix(o.Sentence, "2 of 2 clusters need attention; blue: last checked") {
+		if o := show(); !strings.HasPrefix(o.Sentence,
+			"2 of 2 clusters need attention; blue: last checked") {
 			t.Errorf("after an hour: %q", o.Sentence)
 		}
 	})

@@ -366,7 +366,8 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	version, checked, changed := p.board.next(cluster)
 	send := func(text string) bool {
 		// A stream lasts longer than the server's write timeout.
-		if err := out.SetWriteDeadline(time.Now().Add(heartbeat)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := out.SetWriteDeadline(time.Now().Add(heartbeat)); err != nil &&
+			!errors.Is(err, http.ErrNotSupported) {
 			return false
 		}
 		if _, err := w.Write([]byte(text)); err != nil {

@@ -32,7 +32,9 @@ import (
 func TestJSON(t *testing.T) {
 	w := newWorld(t, options{})
 	o := w.settled()
-	if o.Sentence != "All 6 pod routes are correct on 1 cluster" || o.Routes != (picture.Counted{All: 6, True: 6}) || len(o.Clusters) != 1 || o.Clusters[0].Name != "shop" {
+	if o.Sentence != "All 6 pod routes are correct on 1 cluster" ||
+		o.Routes != (picture.Counted{All: 6, True: 6}) || len(o.Clusters) != 1 ||
+		o.Clusters[0].Name != "shop" {
 		t.Errorf("the overview: %+v", o)
 	}
 	var again page.Overview
@@ -44,9 +46,11 @@ func TestJSON(t *testing.T) {
 		page.Cluster
 		Rounds []history.Entry `json:"rounds"`
 	}
-	for _, a := range []answer{w.get("/clusters/shop.json"), w.get("/clusters/shop", "Accept", "application/json")} {
+	for _, a := range []answer{w.get("/clusters/shop.json"),
+		w.get("/clusters/shop", "Accept", "application/json")} {
 		decode(t, a, &cluster)
-		if cluster.Sentence != "all 6 pod routes are correct" || len(cluster.Rounds) != 1 || len(cluster.Rounds[0].Changes) != 3 || len(cluster.Cluster.Cluster.Tables) != 2 {
+		if cluster.Sentence != "all 6 pod routes are correct" || len(cluster.Rounds) != 1 ||
+			len(cluster.Rounds[0].Changes) != 3 || len(cluster.Cluster.Cluster.Tables) != 2 {
 			t.Errorf("the cluster: %s", a.body)
 		}
 	}
@@ -64,11 +68,13 @@ func TestJSON(t *testing.T) {
 	if len(round.Changes) != 3 || len(round.Observed) == 0 {
 		t.Errorf("the round: %+v", round)
 	}
-	for path, want := range map[string]int{"/clusters/play.json": 404, "/history/99.json": 404, "/history/x.json": 404, "/nothing.json": 404,
+	for path, want := range map[string]int{"/clusters/play.json": 404, "/history/99.json": 404,
+		"/history/x.json": 404, "/nothing.json": 404,
 		"/history.json?limit=0": 400, "/history.json?limit=x": 400, "/history.json?kind=odd": 400} {
 		a := w.get(path)
 		var f struct{ Error string }
-		if err := json.Unmarshal([]byte(a.body), &f); err != nil || a.status != want || f.Error == "" {
+		if err := json.Unmarshal([]byte(a.body), &f); err != nil || a.status != want ||
+			f.Error == "" {
 			t.Errorf("%s: %d %s, want %d", path, a.status, a.body, want)
 		}
 	}
@@ -78,23 +84,29 @@ func TestJSON(t *testing.T) {
 func TestHTML(t *testing.T) {
 	w := newWorld(t, options{page: page.Options{Actions: true}})
 	w.settled()
-	inline := regexp.MustCompile(`(?i)<script(?:>|\s[^>]*[^>]>[^<])|<style|\sstyle=|\son[a-z]+=|javascript:`)
+	inline := regexp.MustCompile(
+		`(?i)<script(?:>|\s[^>]*[^>]>[^<])|<style|\sstyle=|\son[a-z]+=|javascript:`)
 	if a := w.get("/"); strings.Contains(a.body, "with pod routes") {
 		t.Errorf("all nodes have routes: %s", a.body)
 	}
 	for path, want := range map[string]string{
-		"/": "All 6 pod routes are correct on 1 cluster", "/clusters/shop": "kubenet", "/history": "3 routes created", "/history/1": "new in the cluster&#39;s table",
-		"/actions/sync?cluster=shop": "There is nothing to change", "/nothing": "This page does not exist",
+		"/": "All 6 pod routes are correct on 1 cluster", "/clusters/shop": "kubenet",
+		"/history": "3 routes created", "/history/1": "new in the cluster&#39;s table",
+		"/actions/sync?cluster=shop": "There is nothing to change", "/nothing": "This page does " +
+			"not exist",
 	} {
 		a := w.get(path, "Accept", "text/html")
-		if !strings.Contains(a.body, want) || !strings.HasSuffix(strings.TrimSpace(a.body), "</html>") {
+		if !strings.Contains(a.body, want) ||
+			!strings.HasSuffix(strings.TrimSpace(a.body), "</html>") {
 			t.Errorf("%s: no %q in %s", path, want, a.body)
 		}
 		if found := inline.FindString(a.body); found != "" {
 			t.Errorf("%s has %q in it", path, found)
 		}
 		policy := a.header.Get("Content-Security-Policy")
-		if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || a.header.Get("X-Content-Type-Options") != "nosniff" || a.header.Get("Cache-Control") != "no-store" {
+		if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") ||
+			a.header.Get("X-Content-Type-Options") != "nosniff" ||
+			a.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %v", path, a.header)
 		}
 	}
@@ -110,23 +122,28 @@ func TestForeignWords(t *testing.T) {
 	const bad = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
 	w := newWorld(t, options{interval: time.Hour})
 	w.settled()
-	f := finding.New(finding.WriteRefused, "shop", "/subscriptions/x/"+bad, "%s", bad).With(bad).WithFix("az %s", bad).About(bad)
+	f := finding.New(finding.WriteRefused, "shop", "/subscriptions/x/"+bad, "%s",
+		bad).With(bad).WithFix("az %s", bad).About(bad)
 	o := w.overview()
-	w.board.Round(keeper.Round{Started: time.Now(), Configs: w.configs, Findings: []finding.Finding{f}})
+	w.board.Round(keeper.Round{Started: time.Now(), Configs: w.configs,
+		Findings: []finding.Finding{f}})
 	w.until("it is shown", func() bool { return w.overview().Version > o.Version })
-	for _, path := range []string{"/", "/clusters/shop", "/history?cluster=" + url.QueryEscape(bad), "/clusters/" + url.PathEscape(bad)} {
-		if a := w.get(path, "Accept", "text/html"); strings.Contains(a.body, "<script>alert") || strings.Contains(a.body, "<img src=x") || !strings.Contains(a.body, "alert(1)") {
+	for _, path := range []string{"/", "/clusters/shop", "/history?cluster=" + url.QueryEscape(bad),
+		"/clusters/" + url.PathEscape(bad)} {
+		if a := w.get(path, "Accept", "text/html"); strings.Contains(a.body, "<script>alert") ||
+			strings.Contains(a.body, "<img src=x") || !strings.Contains(a.body, "alert(1)") {
 			t.Errorf("%s: %s", path, a.body)
 		}
 	}
 }
 
-// TestOnlyForThisMachine: without authentication a call is answered only where it is for this machine by name, so that a page of another
-// site, whose name leads here, sees nothing.
+// TestOnlyForThisMachine: without authentication a call is answered only where it is for this
+// machine by name, so that a page of another site, whose name leads here, sees nothing.
 func TestOnlyForThisMachine(t *testing.T) {
 	w := newWorld(t, options{})
 	w.settled()
-	for host, want := range map[string]int{"localhost:80": 200, "127.0.0.1": 200, "[::1]:9": 200, "evil.example": 421, "127.0.0.1.evil.example:80": 421, "10.0.0.1": 421} {
+	for host, want := range map[string]int{"localhost:80": 200, "127.0.0.1": 200, "[::1]:9": 200,
+		"evil.example": 421, "127.0.0.1.evil.example:80": 421, "10.0.0.1": 421} {
 		for _, path := range []string{"/index.json", "/metrics", "/live"} {
 			if path == "/live" && want == 200 {
 				continue
@@ -161,41 +178,50 @@ func basic(name, password string) string {
 	return r.Header.Get("Authorization")
 }
 
-// TestWhoMayLook: people by their passwords; the secret of events opens no page; and whose button it was is in the history.
+// TestWhoMayLook: people by their passwords; the secret of events opens no page; and whose button
+// it was is in the history.
 func TestWhoMayLook(t *testing.T) {
 	const secret = "a-secret-of-events"
-	w := newWorld(t, options{keeper: keeper.Options{DryRun: true}, page: page.Options{Actions: true},
+	w := newWorld(t, options{keeper: keeper.Options{DryRun: true},
+		page: page.Options{Actions: true},
 		auth: serve.Auth{UsersFile: usersFile(t, "ada"), Secret: secret}})
 	ada := basic("ada", "password of ada")
-	for what, want := range map[string]int{"": 401, ada: 200, basic("ada", "password of eve"): 401, basic("eve", "password of ada"): 401, basic("", ""): 401, "Bearer " + secret: 401} {
+	for what, want := range map[string]int{"": 401, ada: 200, basic("ada", "password of eve"): 401,
+		basic("eve", "password of ada"): 401, basic("", ""): 401, "Bearer " + secret: 401} {
 		a := w.get("/", "Authorization", what, "Host", "keeper.example")
 		if a.status != want {
 			t.Errorf("%q: %d, want %d", what, a.status, want)
 		}
-		if want == 401 && (!strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Basic ") || strings.Contains(a.body, "shop")) {
+		if want == 401 && (!strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Basic ") ||
+			strings.Contains(a.body, "shop")) {
 			t.Errorf("%q: %v %s", what, a.header, a.body)
 		}
 	}
 	if a := w.get("/metrics", "Authorization", "Bearer "+secret); a.status != 200 {
 		t.Errorf("metrics by the secret: %d", a.status)
 	}
-	for _, path := range []string{"/live", "/history", "/static/live.js", "/clusters/shop.json", "/actions/sync"} {
+	for _, path := range []string{"/live", "/history", "/static/live.js", "/clusters/shop.json",
+		"/actions/sync"} {
 		if a := w.get(path); a.status != 401 {
 			t.Errorf("%s by nobody: %d", path, a.status)
 		}
 	}
 	w.until("it was looked at", func() bool {
 		var o page.Overview
-		return json.Unmarshal([]byte(w.get("/index.json", "Authorization", ada).body), &o) == nil && len(o.Clusters) == 1
+		return json.Unmarshal([]byte(w.get("/index.json", "Authorization", ada).body), &o) == nil &&
+			len(o.Clusters) == 1
 	})
 	preview := proposalOf(t, w.get("/actions/sync.json?cluster=shop", "Authorization", ada))
-	done := w.send(http.MethodPost, "/actions/sync", url.Values{"cluster": {"shop"}, "confirm": {preview.Confirm}}.Encode(), "Authorization", ada, "Accept", "application/json")
+	done := w.send(http.MethodPost, "/actions/sync",
+		url.Values{"cluster": {"shop"}, "confirm": {preview.Confirm}}.Encode(), "Authorization",
+		ada, "Accept", "application/json")
 	if p := proposalOf(t, done); !p.Done || len(p.Changes) != 3 {
 		t.Errorf("done: %s", done.body)
 	}
 	var past struct{ Rounds []history.Entry }
 	decode(t, w.get("/history.json", "Authorization", ada), &past)
-	if len(past.Rounds) != 1 || past.Rounds[0].Woke != (keeper.Cause{By: keeper.ByPerson, Caller: "ada"}) {
+	if len(past.Rounds) != 1 ||
+		past.Rounds[0].Woke != (keeper.Cause{By: keeper.ByPerson, Caller: "ada"}) {
 		t.Errorf("the history: %+v", past.Rounds)
 	}
 }
@@ -213,17 +239,20 @@ func proposalOf(t *testing.T, a answer) (p proposal) {
 	return p
 }
 
-// TestActionsAreConfirmed: nothing is done but what was shown a while ago at most, by this program, for this action and cluster; and not by
-// a page of another site.
+// TestActionsAreConfirmed: nothing is done but what was shown a while ago at most, by this program,
+// for this action and cluster; and not by a page of another site.
 func TestActionsAreConfirmed(t *testing.T) {
-	w := newWorld(t, options{keeper: keeper.Options{DryRun: true}, page: page.Options{Actions: true, Mode: func() string { return "dry run" }}})
+	w := newWorld(t, options{keeper: keeper.Options{DryRun: true},
+		page: page.Options{Actions: true, Mode: func() string { return "dry run" }}})
 	w.until("it was looked at", func() bool { return len(w.overview().Clusters) == 1 })
 	preview := proposalOf(t, w.get("/actions/sync.json?cluster=shop"))
 	if len(preview.Changes) != 3 || preview.Done || preview.Confirm == "" {
 		t.Fatalf("the preview: %+v", preview)
 	}
 	confirm := func(action, cluster, seal string, headers ...string) answer {
-		return w.send(http.MethodPost, "/actions/"+action, url.Values{"cluster": {cluster}, "confirm": {seal}}.Encode(), append(headers, "Accept", "application/json")...)
+		return w.send(http.MethodPost, "/actions/"+action,
+			url.Values{"cluster": {cluster}, "confirm": {seal}}.Encode(), append(headers, "Accept",
+				"application/json")...)
 	}
 	stamp, sum, _ := strings.Cut(preview.Confirm, ".")
 	later, err := time.Parse(time.RFC3339, stamp)
@@ -231,32 +260,38 @@ func TestActionsAreConfirmed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, a := range map[string]answer{
-		"nothing is confirmed":      confirm("sync", "shop", ""),
-		"another word":              confirm("sync", "shop", stamp+".AAAA"),
-		"for longer than was given": confirm("sync", "shop", later.Add(time.Hour).Format(time.RFC3339)+"."+sum),
-		"all clusters":              confirm("sync", "", preview.Confirm),
-		"another action":            confirm("repair", "shop", preview.Confirm),
+		"nothing is confirmed": confirm("sync", "shop", ""),
+		"another word":         confirm("sync", "shop", stamp+".AAAA"),
+		"for longer than was given": confirm("sync", "shop",
+			later.Add(time.Hour).Format(time.RFC3339)+"."+sum),
+		"all clusters":   confirm("sync", "", preview.Confirm),
+		"another action": confirm("repair", "shop", preview.Confirm),
 	} {
 		if p := proposalOf(t, a); p.Done || p.Note == "" {
 			t.Errorf("%s: %s", what, a.body)
 		}
 	}
-	for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "same-site"}} {
+	for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"},
+		{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "same-site"}} {
 		for _, path := range []string{"sync", "look"} {
-			if a := confirm(path, "shop", preview.Confirm, headers...); a.status != http.StatusForbidden {
+			if a := confirm(path, "shop", preview.Confirm,
+				headers...); a.status != http.StatusForbidden {
 				t.Errorf("%s from %v: %d %s", path, headers, a.status, a.body)
 			}
 		}
 	}
-	for _, path := range []string{"/actions/sync?cluster=shop", "/actions/repair.json?cluster=shop"} {
+	for _, path := range []string{"/actions/sync?cluster=shop",
+		"/actions/repair.json?cluster=shop"} {
 		if a := w.get(path, "Sec-Fetch-Site", "cross-site"); a.status != http.StatusForbidden {
 			t.Errorf("%s, which has the keeper look, from another site: %d", path, a.status)
 		}
-		if a := w.get(path, "Sec-Fetch-Site", "same-origin"); a.status != http.StatusOK || strings.Contains(a.body, "refresh") {
+		if a := w.get(path, "Sec-Fetch-Site", "same-origin"); a.status != http.StatusOK ||
+			strings.Contains(a.body, "refresh") {
 			t.Errorf("%s: %d, or it loads itself again: %s", path, a.status, a.body)
 		}
 	}
-	if a := w.get("/actions/look"); a.status != http.StatusMethodNotAllowed && a.status != http.StatusNotFound {
+	if a := w.get("/actions/look"); a.status != http.StatusMethodNotAllowed &&
+		a.status != http.StatusNotFound {
 		t.Errorf("looking by a link: %d", a.status)
 	}
 	// Something else would be done by now.
@@ -267,7 +302,8 @@ func TestActionsAreConfirmed(t *testing.T) {
 	if w.overview().Routes.Wrong() != 6 {
 		t.Errorf("something was changed: %+v", w.overview().Routes)
 	}
-	if p := proposalOf(t, confirm("sync", "shop", preview.Confirm)); !p.Done || len(p.Changes) != 3 || p.Changes[0]["state"] != "done" {
+	if p := proposalOf(t, confirm("sync", "shop", preview.Confirm)); !p.Done ||
+		len(p.Changes) != 3 || p.Changes[0]["state"] != "done" {
 		t.Errorf("confirmed: %+v", p)
 	}
 	if p := proposalOf(t, confirm("sync", "shop", preview.Confirm)); p.Done || len(p.Changes) != 0 {
@@ -276,7 +312,8 @@ func TestActionsAreConfirmed(t *testing.T) {
 	if o := w.overview(); o.Clusters[0].Broken() != 1 {
 		t.Errorf("the association was repaired though nobody asked: %+v", o.Clusters[0].Subnets)
 	}
-	if a := confirm("sync", "nobody", ""); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "nobody") {
+	if a := confirm("sync", "nobody", ""); a.status != http.StatusServiceUnavailable ||
+		!strings.Contains(a.body, "nobody") {
 		t.Errorf("an unknown cluster: %d %s", a.status, a.body)
 	}
 }
@@ -290,15 +327,19 @@ func TestNoActions(t *testing.T) {
 			t.Errorf("%s: %d", method, a.status)
 		}
 	}
-	if a := w.get("/"); strings.Contains(a.body, "/actions/sync") || !strings.Contains(a.body, "/actions/look") {
+	if a := w.get("/"); strings.Contains(a.body, "/actions/sync") ||
+		!strings.Contains(a.body, "/actions/look") {
 		t.Errorf("the page: %s", a.body)
 	}
-	if a := w.send(http.MethodPost, "/actions/look", "cluster=shop"); a.status != http.StatusSeeOther || a.header.Get("Location") != "/clusters/shop" {
+	if a := w.send(http.MethodPost, "/actions/look",
+		"cluster=shop"); a.status != http.StatusSeeOther ||
+		a.header.Get("Location") != "/clusters/shop" {
 		t.Errorf("looking: %d %v", a.status, a.header)
 	}
 }
 
-// TestLookDoesWhatTheIntervalWould: pressed long before the interval is over, the button repairs what a round would.
+// TestLookDoesWhatTheIntervalWould: pressed long before the interval is over, the button repairs
+// what a round would.
 func TestLookDoesWhatTheIntervalWould(t *testing.T) {
 	w := newWorld(t, options{interval: time.Hour})
 	w.settled()
@@ -329,7 +370,8 @@ func TestLive(t *testing.T) {
 					Version uint64
 					Checked time.Time
 				}
-				if err := json.Unmarshal([]byte(data), &message); err != nil || time.Since(message.Checked) > time.Minute {
+				if err := json.Unmarshal([]byte(data), &message); err != nil ||
+					time.Since(message.Checked) > time.Minute {
 					t.Fatalf("%s: %v", data, err)
 				}
 				return message.Version
@@ -349,7 +391,8 @@ func TestLive(t *testing.T) {
 	}
 	for lines.Scan() {
 	}
-	if took := time.Since(start); took > 4*time.Second { // Close gives up on answers under way after five
+	// Close gives up on answers under way after five
+	if took := time.Since(start); took > 4*time.Second {
 		t.Errorf("the stream has kept the listener for %s", took)
 	}
 }
@@ -363,13 +406,16 @@ func TestHistoryInTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.serve(board, page.Options{History: file})
-	if a := w.get("/"); a.status != 200 || !strings.Contains(a.body, "The history cannot be read") || !strings.Contains(a.body, "All 6 pod routes are correct") {
+	if a := w.get("/"); a.status != 200 ||
+		!strings.Contains(a.body, "The history cannot be read") ||
+		!strings.Contains(a.body, "All 6 pod routes are correct") {
 		t.Errorf("%d: %s", a.status, a.body)
 	}
 	if a := w.get("/history/1.json"); a.status != http.StatusServiceUnavailable {
 		t.Errorf("a round: %d", a.status)
 	}
-	for _, path := range []string{"/history.json", "/clusters/shop.json"} { // none would look as if nothing had happened
+	// none would look as if nothing had happened
+	for _, path := range []string{"/history.json", "/clusters/shop.json"} {
 		var past struct{ Trouble string }
 		if decode(t, w.get(path), &past); !strings.Contains(past.Trouble, "not a database") {
 			t.Errorf("%s: %+v", path, past)
@@ -381,19 +427,23 @@ func TestHistoryInTrouble(t *testing.T) {
 	}
 }
 
-// TestUnread: what could not be seen is said, is not taken for broken, and what is known of the rest stays.
+// TestUnread: what could not be seen is said, is not taken for broken, and what is known of the
+// rest stays.
 func TestUnread(t *testing.T) {
 	w := newWorld(t, options{})
 	w.settled()
 	seen := inventory.NewSnapshot()
-	seen.Unread[arm.ID(w.demo.Cluster).Key()] = inventory.Unread{ID: w.demo.Cluster, Status: 403, Code: "AuthorizationFailed"}
+	seen.Unread[arm.ID(w.demo.Cluster).Key()] = inventory.Unread{ID: w.demo.Cluster, Status: 403,
+		Code: "AuthorizationFailed"}
 	b := page.NewBoard()
 	b.Round(keeper.Round{Started: time.Now(), Configs: w.configs, Seen: plan.Facts{Snapshot: seen}})
 	w.serve(b, page.Options{})
-	if o := w.overview(); o.State != page.Unseen || o.Sentence != "shop: cannot be read: AuthorizationFailed" || !o.Clusters[0].Seen.IsZero() {
+	if o := w.overview(); o.State != page.Unseen ||
+		o.Sentence != "shop: cannot be read: AuthorizationFailed" || !o.Clusters[0].Seen.IsZero() {
 		t.Errorf("%+v", o)
 	}
-	if a := w.get("/clusters/shop"); a.status != 200 || !strings.Contains(a.body, "cannot be read: AuthorizationFailed") {
+	if a := w.get("/clusters/shop"); a.status != 200 ||
+		!strings.Contains(a.body, "cannot be read: AuthorizationFailed") {
 		t.Errorf("%s", a.body)
 	}
 }
@@ -414,8 +464,12 @@ func TestContrast(t *testing.T) {
 		for _, m := range colours.FindAllStringSubmatch(scheme[1], -1) {
 			value[m[1]] = luminance(t, m[2])
 		}
-		for _, pair := range [][2]string{{"text", "ground"}, {"text", "card"}, {"dim", "ground"}, {"dim", "card"}, {"dim", "vnet"}, {"dim", "busy-soft"}, {"dim", "bad-soft"}, {"dim", "good-soft"}, {"link", "card"}, {"link", "ground"}, {"card", "link"},
-			{"good", "card"}, {"good", "good-soft"}, {"good", "busy-soft"}, {"bad", "card"}, {"bad", "bad-soft"}, {"bad", "busy-soft"}, {"warn", "card"}, {"warn", "warn-soft"}, {"busy", "busy-soft"}, {"text", "bad-soft"}, {"text", "good-soft"}} {
+		for _, pair := range [][2]string{{"text", "ground"}, {"text", "card"}, {"dim", "ground"},
+			{"dim", "card"}, {"dim", "vnet"}, {"dim", "busy-soft"}, {"dim", "bad-soft"}, {"dim",
+				"good-soft"}, {"link", "card"}, {"link", "ground"}, {"card", "link"},
+			{"good", "card"}, {"good", "good-soft"}, {"good", "busy-soft"}, {"bad", "card"}, {"bad",
+				"bad-soft"}, {"bad", "busy-soft"}, {"warn", "card"}, {"warn", "warn-soft"},
+			{"busy", "busy-soft"}, {"text", "bad-soft"}, {"text", "good-soft"}} {
 			a, b := value[pair[0]], value[pair[1]]
 			if ratio := (max(a, b) + .05) / (min(a, b) + .05); ratio < 4.5 {
 				t.Errorf("scheme %d: %s on %s is %.2f to 1", i, pair[0], pair[1], ratio)

@@ -173,7 +173,8 @@ func (c Cluster) astray() string {
 		case 1:
 			parts = append(parts, "subnet "+some[0]+" "+kind.one)
 		default:
-			parts = append(parts, "subnets "+strings.Join(some[:len(some)-1], ", ")+" and "+some[len(some)-1]+" "+kind.several)
+			parts = append(parts, "subnets "+strings.Join(some[:len(some)-1], ", ")+" and "+
+				some[len(some)-1]+" "+kind.several)
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -193,7 +194,8 @@ func (c Cluster) wrong() string {
 		{picture.Stale, "stale"}, {picture.Idle, "not used"},
 	} {
 		if n[kind.state] > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", report.Count(n[kind.state], "pod route"), kind.word))
+			parts = append(parts, fmt.Sprintf("%s %s", report.Count(n[kind.state], "pod route"),
+				kind.word))
 		}
 	}
 	return strings.Join(parts, ", ")

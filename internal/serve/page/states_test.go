@@ -57,31 +57,36 @@ func (w *seen) table(id arm.ID, on []arm.ID, routes ...string) {
 	var docs, subnets []string
 	for _, r := range routes {
 		f := strings.Fields(r)
-		docs = append(docs, fmt.Sprintf(`{"name":%q,"properties":{"addressPrefix":%q,"nextHopType":"VirtualAppliance","nextHopIpAddress":%q}}`, f[0], f[1], f[2]))
+		docs = append(docs,
+			fmt.Sprintf(`{"name":%q,"properties":{"addressPrefix":%q,"nextHopType":"VirtualAppliance","nextHopIpAddress":%q}}`, f[0], f[1], f[2]))
 	}
 	for _, s := range on {
 		subnets = append(subnets, fmt.Sprintf(`{"id":%q}`, s))
 	}
-	w.add(`{"id":%q,"properties":{"routes":[%s],"subnets":[%s]}}`, id, strings.Join(docs, ","), strings.Join(subnets, ","))
+	w.add(`{"id":%q,"properties":{"routes":[%s],"subnets":[%s]}}`, id, strings.Join(docs, ","),
+		strings.Join(subnets, ","))
 }
 
-// cluster makes up the n-th cluster, all of it right: nodes in one subnet with the cluster's own table, and a gateway in a subnet that a
-// target is kept on. It returns the pod routes.
+// cluster makes up the n-th cluster, all of it right: nodes in one subnet with the cluster's own
+// table, and a gateway in a subnet that a target is kept on. It returns the pod routes.
 func (w *seen) cluster(n int, name, plugin string, nodes int) (routes []string) {
 	w.Helper()
-	own, target, subnet, gateway := tableID(name+"-rt"), tableID(name+"-gw-rt"), subnetID("vnet", name+"-nodes"), subnetID("vnet", name+"-gw")
+	own, target, subnet, gateway := tableID(name+"-rt"), tableID(name+"-gw-rt"), subnetID("vnet",
+		name+"-nodes"), subnetID("vnet", name+"-gw")
 	w.add(`{"id":%q,"properties":{"networkProfile":{"networkPlugin":%q,"podCidr":"10.%d.0.0/15"},"agentPoolProfiles":[{"name":"pool","count":%d,"vnetSubnetID":%q}]}}`,
 		clusterID(name), plugin, 100+2*n, nodes, subnet)
 	w.subnet(subnet, fmt.Sprintf("10.%d.0.0/16", n), own)
 	w.subnet(gateway, fmt.Sprintf("10.200.%d.0/24", n), target)
 	for i := range nodes {
-		routes = append(routes, fmt.Sprintf("aks-pool-%08d-vmss%06d____x 10.%d.%d.0/24 10.%d.%d.4", n, i, 100+2*n+i/256, i%256, n, i%256))
+		routes = append(routes, fmt.Sprintf("aks-pool-%08d-vmss%06d____x 10.%d.%d.0/24 10.%d.%d.4",
+			n, i, 100+2*n+i/256, i%256, n, i%256))
 	}
 	w.table(own, []arm.ID{subnet}, routes...)
 	w.table(target, []arm.ID{gateway}, routes...)
 	var c v1alpha1.ClusterRoutes
 	c.Metadata.Name, c.Spec.ClusterID = name, string(clusterID(name))
-	c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(gateway), RouteTableID: string(target)}}
+	c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+		{SubnetID: string(gateway), RouteTableID: string(target)}}
 	c.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(target)}}
 	c.SetDefaults()
 	w.s.Memory[clusterID(name).Key()] = &plan.Remembered{LastTable: own, LastProven: true}
@@ -127,25 +132,36 @@ func get(h http.Handler, path string) answer {
 
 // TestSentence: the sentence is true, and the page is green only where all is as it has to be.
 func TestSentence(t *testing.T) {
-	gw, own, nodes, gateway := tableID("shop-gw-rt"), tableID("shop-rt"), subnetID("vnet", "shop-nodes"), subnetID("vnet", "shop-gw")
+	gw, own, nodes, gateway := tableID("shop-gw-rt"), tableID("shop-rt"), subnetID("vnet",
+		"shop-nodes"), subnetID("vnet", "shop-gw")
 	for _, test := range []struct {
 		name, state, want string
 		change            func(w *seen, routes []string)
 	}{
-		{"all right", page.Good, "All 6 pod routes are correct on 1 cluster", func(*seen, []string) {}},
-		{"stripped", page.Bad, "shop: subnet shop-nodes has lost its route table; 3 of 6 pod routes do not work; 1 change planned, not made",
+		{"all right", page.Good, "All 6 pod routes are correct on 1 cluster",
+			func(*seen, []string) {}},
+		{"stripped", page.Bad, "shop: subnet shop-nodes has lost its route table; 3 of 6 pod " +
+			"routes do not work; 1 change planned, not made",
 			func(w *seen, _ []string) { w.subnet(nodes, "10.0.0.0/16", "") }},
-		{"a guarded subnet without pod routes", page.Bad, "shop: subnet firewall has lost its route table; 1 change planned, not made", func(w *seen, _ []string) {
-			w.table(tableID("firewall-rt"), nil)
-			w.subnet(subnetID("vnet", "firewall"), "10.201.0.0/24", "")
-			w.configs[0].Spec.Guard.Subnets = append(w.configs[0].Spec.Guard.Subnets, v1alpha1.GuardedSubnet{SubnetID: string(subnetID("vnet", "firewall")), RouteTableID: string(tableID("firewall-rt"))})
-		}},
-		{"stripped, and not all seen", page.Bad, "shop: subnet shop-nodes has lost its route table; 3 of 3 pod routes do not work; route table shop-gw-rt could not be read; 1 change planned, not made",
+		{"a guarded subnet without pod routes", page.Bad,
+			"shop: subnet firewall has lost its route table; 1 change planned, not made",
+			func(w *seen, _ []string) {
+				w.table(tableID("firewall-rt"), nil)
+				w.subnet(subnetID("vnet", "firewall"), "10.201.0.0/24", "")
+				w.configs[0].Spec.Guard.Subnets = append(w.configs[0].Spec.Guard.Subnets,
+					v1alpha1.GuardedSubnet{SubnetID: string(subnetID("vnet", "firewall")),
+						RouteTableID: string(tableID("firewall-rt"))})
+			}},
+		{"stripped, and not all seen", page.Bad, "shop: subnet shop-nodes has lost its route " +
+			"table; 3 of 3 pod routes do not work; route table shop-gw-rt could not be read; 1 " +
+			"change planned, not made",
 			func(w *seen, _ []string) { w.subnet(nodes, "10.0.0.0/16", ""); w.unread(gw, 503) }},
-		{"a missing route that is only to be reported", page.Bad, "shop: 1 pod route missing; the config says Observe: it would add 1 route", func(w *seen, routes []string) {
-			w.configs[0].Spec.Targets[0].Policy = v1alpha1.PolicyObserve
-			w.table(gw, []arm.ID{gateway}, routes[1:]...)
-		}},
+		{"a missing route that is only to be reported", page.Bad,
+			"shop: 1 pod route missing; the config says Observe: it would add 1 route",
+			func(w *seen, routes []string) {
+				w.configs[0].Spec.Targets[0].Policy = v1alpha1.PolicyObserve
+				w.table(gw, []arm.ID{gateway}, routes[1:]...)
+			}},
 		{"all is only to be reported", page.Bad,
 			"shop: subnet shop-nodes has lost its route table; 5 of 6 pod routes do not work; " +
 				"the config says Observe: it would repair 1 association and add 2 routes",
@@ -154,31 +170,48 @@ func TestSentence(t *testing.T) {
 				w.table(gw, []arm.ID{gateway}, routes[2:]...)
 				w.subnet(nodes, "10.0.0.0/16", "")
 			}},
-		{"a route that stays by the config", page.Good, "All 4 pod routes are correct on 1 cluster", func(w *seen, routes []string) {
-			w.configs[0].Spec.Targets[0].Policy = v1alpha1.PolicyUpsertOnly
-			w.table(own, []arm.ID{nodes}, routes[1:]...)
-			w.table(gw, []arm.ID{gateway}, routes...)
+		{"a route that stays by the config", page.Good, "All 4 pod routes are correct on 1 cluster",
+			func(w *seen, routes []string) {
+				w.configs[0].Spec.Targets[0].Policy = v1alpha1.PolicyUpsertOnly
+				w.table(own, []arm.ID{nodes}, routes[1:]...)
+				w.table(gw, []arm.ID{gateway}, routes...)
+			}},
+		{"the cluster's table is not read", page.Bad,
+			"shop: route table shop-rt could not be read; whether 3 pod routes work is not known",
+			func(w *seen, _ []string) { w.unread(own, 503) }},
+		{"the target is not read", page.Bad, "shop: route table shop-gw-rt could not be read; 3 " +
+			"of the 3 pod routes that were read are correct", func(w *seen, _ []string) {
+			w.unread(gw, 503)
 		}},
-		{"the cluster's table is not read", page.Bad, "shop: route table shop-rt could not be read; whether 3 pod routes work is not known", func(w *seen, _ []string) { w.unread(own, 503) }},
-		{"the target is not read", page.Bad, "shop: route table shop-gw-rt could not be read; 3 of the 3 pod routes that were read are correct", func(w *seen, _ []string) { w.unread(gw, 503) }},
-		{"two things are not read", page.Bad, "shop: route table shop-gw-rt and 1 more could not be read; whether 3 pod routes work is not known",
+		{"two things are not read", page.Bad, "shop: route table shop-gw-rt and 1 more could not " +
+			"be read; whether 3 pod routes work is not known",
 			func(w *seen, _ []string) {
 				w.unread(gw, 503)
 				w.unread(nodes, 503)
 				w.s.AnyHop = true
 			}},
-		{"the cluster is not read", page.Bad, "shop: cannot be read: ServiceUnavailable", func(w *seen, _ []string) { w.unread(clusterID("shop"), 503) }},
-		{"the cluster's table is not known", page.Bad, "shop: the cluster's route table is not known; whether 3 pod routes work is not known", func(w *seen, _ []string) {
-			w.s.Memory[clusterID("shop").Key()].LastTable = ""
-			w.s.Learn(clusterID("shop")).LogRead, w.s.Learn(clusterID("shop")).ManagedRead = true, true
-			w.subnet(nodes, "10.0.0.0/16", "")
-		}},
-		{"no node has a route", page.Bad, "shop: no pod routes to its 3 nodes", func(w *seen, _ []string) { w.table(own, []arm.ID{nodes}); w.table(gw, []arm.ID{gateway}) }},
-		{"another plugin", page.Bad, "shop: no pod routes: its network plugin is node-subnet, not kubenet", func(w *seen, _ []string) {
+		{"the cluster is not read", page.Bad, "shop: cannot be read: ServiceUnavailable",
+			func(w *seen, _ []string) { w.unread(clusterID("shop"), 503) }},
+		{"the cluster's table is not known", page.Bad,
+			"shop: the cluster's route table is not known; whether 3 pod routes work is not known",
+			func(w *seen, _ []string) {
+				w.s.Memory[clusterID("shop").Key()].LastTable = ""
+				w.s.Learn(clusterID("shop")).LogRead, w.s.Learn(clusterID("shop")).ManagedRead =
+					true, true
+				w.subnet(nodes, "10.0.0.0/16", "")
+			}},
+		{"no node has a route", page.Bad, "shop: no pod routes to its 3 nodes",
+			func(w *seen, _ []string) {
+				w.table(own, []arm.ID{nodes})
+				w.table(gw, []arm.ID{gateway})
+			}},
+		{"another plugin", page.Bad, "shop: no pod routes: its network plugin is node-subnet, " +
+			"not kubenet", func(w *seen, _ []string) {
 			w.configs = nil
 			w.cluster(0, "shop", "azure", 3)
 		}},
-		{"a target on no subnet", page.Noted, "All 6 pod routes are correct on 1 cluster; route table shop-gw-rt is on no subnet", func(w *seen, routes []string) {
+		{"a target on no subnet", page.Noted, "All 6 pod routes are correct on 1 cluster; route " +
+			"table shop-gw-rt is on no subnet", func(w *seen, routes []string) {
 			w.configs[0].Spec.Guard.Subnets = nil
 			w.table(gw, nil, routes...)
 		}},
@@ -191,28 +224,33 @@ func TestSentence(t *testing.T) {
 			var o page.Overview
 			decode(t, get(pages(board), "/index.json"), &o)
 			if o.Sentence != test.want || o.State != test.state {
-				t.Errorf("%s: %q\nwant %s: %q\n%+v", o.State, o.Sentence, test.state, test.want, o.Findings)
+				t.Errorf("%s: %q\nwant %s: %q\n%+v", o.State, o.Sentence, test.state, test.want,
+					o.Findings)
 			}
 		})
 	}
 }
 
-// TestUnreadTable: of a table that was not read nothing is said to be missing, nor of a cluster that it has no pod routes.
+// TestUnreadTable: of a table that was not read nothing is said to be missing, nor of a cluster
+// that it has no pod routes.
 func TestUnreadTable(t *testing.T) {
-	for what, id := range map[string]arm.ID{"not read</span>": tableID("shop-rt"), "pod routes not known": clusterID("shop")} {
+	for what, id := range map[string]arm.ID{"not read</span>": tableID("shop-rt"),
+		"pod routes not known": clusterID("shop")} {
 		w := newSeen(t)
 		w.cluster(0, "shop", "kubenet", 3)
 		w.unread(id, 503)
 		board := page.NewBoard()
 		board.Round(w.round(time.Now()))
 		text := get(pages(board), "/").body
-		if !strings.Contains(text, what) || strings.Contains(text, "no route<") || strings.Contains(text, "· 0 routes") || strings.Contains(text, ">no pod routes") {
+		if !strings.Contains(text, what) || strings.Contains(text, "no route<") ||
+			strings.Contains(text, "· 0 routes") || strings.Contains(text, ">no pod routes") {
 			t.Errorf("without %s: %s", id.Short(), text)
 		}
 	}
 }
 
-// TestObserved: what the config only observes is on the page, a part of it where it is much; and it is news once.
+// TestObserved: what the config only observes is on the page, a part of it where it is much; and it
+// is news once.
 func TestObserved(t *testing.T) {
 	w := newSeen(t)
 	w.cluster(0, "shop", "kubenet", 100)
@@ -232,21 +270,25 @@ func TestObserved(t *testing.T) {
 		t.Error("what stands as it was is news")
 	}
 	text := get(pages(board), "/clusters/shop").body
-	for _, want := range []string{"Not made because the config says Observe: would add 100 routes", "create route aks-pool-", "<li>and 80 more</li>"} {
+	for _, want := range []string{"Not made because the config says Observe: would add 100 routes",
+		"create route aks-pool-", "<li>and 80 more</li>"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
 }
 
-// TestManyBroken: of very many broken routes some are shown, and nothing is said to carry that does not.
+// TestManyBroken: of very many broken routes some are shown, and nothing is said to carry that does
+// not.
 func TestManyBroken(t *testing.T) {
 	w := newSeen(t)
 	w.cluster(0, "shop", "kubenet", 400)
 	w.subnet(subnetID("vnet", "shop-nodes"), "10.0.0.0/16", "")
 	board := page.NewBoard()
 	board.Round(w.round(time.Now()))
-	for path, want := range map[string][]string{"/": {"and 388 more, none working", "and 376 more, none working: "}, "/clusters/shop": {"and 340 more, none working"}} {
+	for path, want := range map[string][]string{
+		"/": {"and 388 more, none working", "and 376 more, none working: "}, "/clusters/shop": {
+			"and 340 more, none working"}} {
 		text := get(pages(board), path).body
 		for _, want := range want {
 			if !strings.Contains(text, want) {
@@ -262,7 +304,8 @@ func TestManyBroken(t *testing.T) {
 	}
 }
 
-// TestRemovedWhileOpen: the page of a cluster that is kept no more says so, and shows the cluster when it is back.
+// TestRemovedWhileOpen: the page of a cluster that is kept no more says so, and shows the cluster
+// when it is back.
 func TestRemovedWhileOpen(t *testing.T) {
 	w := newWorld(t, options{interval: time.Hour})
 	made := newSeen(t)
@@ -279,7 +322,8 @@ func TestRemovedWhileOpen(t *testing.T) {
 	made.configs = both[:1]
 	board.Round(made.round(time.Now()))
 	b.until(`document.querySelector("h1").textContent.includes("No managed cluster has the name green")`)
-	if heard := eval[string](b, "said.textContent"); !strings.Contains(heard, "No managed cluster has the name green") {
+	if heard := eval[string](b, "said.textContent"); !strings.Contains(heard,
+		"No managed cluster has the name green") {
 		t.Errorf("a screen reader says %q", heard)
 	}
 	made.configs = both

@@ -19,7 +19,8 @@ func draw(c Cluster, whole bool) drawn {
 	if whole {
 		nodes, rows = 60, 0
 	}
-	return drawn{Cluster: c, Wide: wide(c, nodes), Narrow: narrow(c, nodes), Tables: compare(c.Cluster.Tables, rows)}
+	return drawn{Cluster: c, Wide: wide(c, nodes), Narrow: narrow(c, nodes),
+		Tables: compare(c.Cluster.Tables, rows)}
 }
 
 // spot is a node in the drawing: the destination of its pod routes, and the route of each table.
@@ -52,12 +53,15 @@ func spots(c Cluster, most int) (of map[string][]spot, beyond map[string]hidden)
 		of[key] = append(of[key], s)
 	}
 	for _, some := range of {
-		slices.SortStableFunc(some, func(a, b spot) int { return plan.CompareDestinations(a.Destination, b.Destination) })
+		slices.SortStableFunc(some, func(a, b spot) int {
+			return plan.CompareDestinations(a.Destination, b.Destination)
+		})
 	}
 	return of, beyond
 }
 
-// subnetOf returns the node subnet that holds an address, else the first one, or "" if there is none.
+// subnetOf returns the node subnet that holds an address, else the first one, or "" if there is
+// none.
 func (c Cluster) subnetOf(hop string) string {
 	address, _ := netip.ParseAddr(hop)
 	first := ""
@@ -68,7 +72,9 @@ func (c Cluster) subnetOf(hop string) string {
 		if first == "" {
 			first = s.ID.Key()
 		}
-		if slices.ContainsFunc(s.Prefixes, func(p netip.Prefix) bool { return p.Contains(address) }) {
+		if slices.ContainsFunc(s.Prefixes, func(p netip.Prefix) bool {
+			return p.Contains(address)
+		}) {
 			return s.ID.Key()
 		}
 	}
@@ -118,7 +124,8 @@ func wide(c Cluster, most int) drawing {
 		}
 		h := d.subnet(s, subnetX, y, subnetW)
 		if i := c.table(s); i >= 0 {
-			d.line(subnetX+subnetW, y+h/2, tableX, tableY.mid(i), "association "+s.State, associated(s))
+			d.line(subnetX+subnetW, y+h/2, tableX, tableY.mid(i), "association "+s.State,
+				associated(s))
 			if s.State == picture.Lost || s.State == picture.Other {
 				d.cross((subnetX+subnetW+tableX)/2, (y+h/2+tableY.mid(i))/2)
 			}
@@ -235,9 +242,11 @@ func subnetHeight(s picture.Subnet) int { return 17*len(subnetLines(s)) + 18 }
 
 // subnetLines is the text in the box of a subnet without nodes.
 func subnetLines(s picture.Subnet) []words {
-	lines := []words{{Text: s.ID.Name(), Class: "name"}, {Text: joined("subnet", s.Prefixes), Class: "dim"}}
+	lines := []words{{Text: s.ID.Name(), Class: "name"}, {Text: joined("subnet", s.Prefixes),
+		Class: "dim"}}
 	for _, g := range s.Gateways {
-		lines = append(lines, words{Text: "Application Gateway", Class: "dim"}, words{Text: g.Name(), Class: "gateway"})
+		lines = append(lines, words{Text: "Application Gateway", Class: "dim"},
+			words{Text: g.Name(), Class: "gateway"})
 	}
 	if text := associated(s); text != "" {
 		lines = append(lines, words{Text: text, Class: "state " + s.State})
@@ -266,7 +275,8 @@ func associated(s picture.Subnet) string {
 
 // nodes draws the node subnets with their nodes, indented by so much. It calls node and subnet with
 // the position of each.
-func (d *drawing) nodes(c Cluster, most, x, y, w, indent int, node func(spot, int), subnet func(picture.Subnet, int)) int {
+func (d *drawing) nodes(c Cluster, most, x, y, w, indent int, node func(spot, int),
+	subnet func(picture.Subnet, int)) int {
 	of, beyond := spots(c, most)
 	for _, s := range c.Subnets {
 		if s.Role != picture.RoleNodes {
@@ -284,7 +294,8 @@ func (d *drawing) nodes(c Cluster, most, x, y, w, indent int, node func(spot, in
 		rowY := y + 66
 		for _, r := range of[key] {
 			middle := rowY + rowHeight/2 - 2
-			d.Boxes = append(d.Boxes, box{x + 10 + indent, rowY, w - 20 - indent, rowHeight - 4, "node " + r.State, r.Node})
+			d.Boxes = append(d.Boxes, box{x + 10 + indent, rowY, w - 20 - indent, rowHeight - 4,
+				"node " + r.State, r.Node})
 			const name, address = 98, 80
 			d.text(x+22+indent, middle+4, name, shortNode(r.Node), "node-name")
 			room := w - 40 - indent - name
@@ -391,7 +402,9 @@ func (c Cluster) table(s picture.Subnet) int {
 	if wanted == "" {
 		wanted = s.Table
 	}
-	return slices.IndexFunc(c.Cluster.Tables, func(t picture.Table) bool { return wanted != "" && t.ID.Equal(wanted) })
+	return slices.IndexFunc(c.Cluster.Tables, func(t picture.Table) bool {
+		return wanted != "" && t.ID.Equal(wanted)
+	})
 }
 
 // shortNode is the part of a name that differs between the nodes of a cluster: pool and number.
@@ -403,7 +416,8 @@ func shortNode(node string) string {
 	}
 	last := parts[len(parts)-1]
 	if number, of := strings.CutPrefix(last, "vmss"); of {
-		number = strings.TrimLeft(number[:max(len(number)-1, 0)], "0") + number[max(len(number)-1, 0):]
+		number = strings.TrimLeft(number[:max(len(number)-1, 0)], "0") +
+			number[max(len(number)-1, 0):]
 		if len(parts) > 2 {
 			return parts[1] + " " + number
 		}

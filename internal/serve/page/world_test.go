@@ -48,7 +48,8 @@ type options struct {
 
 func newWorld(t *testing.T, o options) *world {
 	t.Helper()
-	w := &world{T: t, azure: emulatortest.New(t, emulator.Options{OperationTime: o.operation, RouteBatch: 50 * time.Millisecond}), board: page.NewBoard()}
+	w := &world{T: t, azure: emulatortest.New(t, emulator.Options{OperationTime: o.operation,
+		RouteBatch: 50 * time.Millisecond}), board: page.NewBoard()}
 	var err error
 	if w.demo, err = emulator.BuildDemo(w.azure, emulatortest.Operator); err != nil {
 		t.Fatal(err)
@@ -82,7 +83,8 @@ func newWorld(t *testing.T, o options) *world {
 // serve has a board shown from now on.
 func (w *world) serve(board *page.Board, o page.Options) {
 	w.Helper()
-	server, err := serve.Start(serve.Options{Address: "127.0.0.1:0", Auth: w.auth, Metrics: serve.NewMetrics(), Board: board, Page: o,
+	server, err := serve.Start(serve.Options{Address: "127.0.0.1:0", Auth: w.auth,
+		Metrics: serve.NewMetrics(), Board: board, Page: o,
 		Log: slog.New(slog.DiscardHandler)}, w.keeps)
 	if err != nil {
 		w.Fatal(err)
@@ -167,7 +169,9 @@ func (w *world) send(method, path, form string, headers ...string) answer {
 		}
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	response, err := client.Do(r)
 	if err != nil {
 		w.Fatal(err)

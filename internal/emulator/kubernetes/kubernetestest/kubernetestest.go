@@ -12,7 +12,8 @@ import (
 // NeedKube makes a missing control plane a failure where it is set.
 const NeedKube = "ROUTEKEEPER_NEED_KUBE"
 
-// Binaries are the control plane that .ci/kube builds. Without it the test does not run, and says so.
+// Binaries are the control plane that .ci/kube builds. Without it the test does not run, and says
+// so.
 func Binaries(t testing.TB) kubernetes.Binaries {
 	t.Helper()
 	folder, err := kubernetes.Folder()

@@ -1,0 +1,40 @@
+package emulator
+
+import (
+	"net/http"
+	"testing"
+)
+
+func TestGatewayRules(t *testing.T) {
+	b := newBench(t, Options{})
+	const egress = `{"location":"westeurope","properties":{"routes":[{"name":"d","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.0.9.4"}}]}}`
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	agw := group + "/providers/Microsoft.Network/applicationGateways/agw"
+	gateway := func(subnet string) string {
+		return `{"location":"westeurope","properties":{"gatewayIPConfigurations":[{"name":"c","properties":{"subnet":{"id":"` + string(vnet) + `/subnets/` + subnet + `"}}}]}}`
+	}
+	b.refused(http.MethodPut, agw, gateway("none"), 400, "InvalidResourceReference")
+	b.put(agw, gateway("a"))
+	a := vnet.Child("subnets", "a")
+	if got := listAt(objectAt(b.get(a), "properties"), "applicationGatewayIPConfigurations"); len(
+		got) != 1 || text(got[0], "id") != string(agw)+"/gatewayIPConfigurations/c" {
+		t.Errorf("the subnet shows %v", got)
+	}
+	b.refused(http.MethodPut, rt, egress, 400, "ApplicationGatewaySubnetRouteTableNotSupported")
+	b.put(rt+"2", egress)
+	b.refused(http.MethodPut, a,
+		`{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(rt)+
+			`2"}}}`, 400, "ApplicationGatewaySubnetRouteTableNotSupported")
+	b.put(a, `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(rt)+
+		`2"},"delegations":[{"name":"d","properties":{"serviceName":"Microsoft.Network/applicationGateways"}}]}}`)
+	b.refused(http.MethodDelete, a, "", 400, "InUseSubnetCannotBeDeleted")
+	b.refused(http.MethodPut, a, `{"properties":{"addressPrefix":"10.0.5.0/24"}}`, 400,
+		"InUsePrefixCannotBeDeleted")
+	if status, _ := b.try(http.MethodDelete, agw, api, ""); status != 200 {
+		t.Errorf("DELETE of the gateway: %d", status)
+	}
+	if status, code := b.try(http.MethodDelete, a, api, ""); status != 200 {
+		t.Errorf("DELETE of the empty subnet: %d %s", status, code)
+	}
+}
