@@ -128,13 +128,13 @@ func TestOtherRights(t *testing.T) {
 		want prove.Verdict
 		seen string
 	}{
-		"owner":      {bench{}, "rights-suffice", prove.Untested, "may do more (*)"},
+		"owner":      {bench{}, "rights-suffice", prove.Untested, "has more rights (*)"},
 		"owner, too": {bench{}, write, prove.Untested, "has it"},
 		"asks for more": {bench{bends: []bend{refusing(func(r *http.Request) bool {
 			return is(r, "DELETE", endTable)
 		}, 403, "AuthorizationFailed", "x does not have authorization to perform action "+
 			"'Microsoft.Network/routeTables/unjoin/action' over scope '/y'")}},
-			"rights-suffice", prove.Untested, "may do more"},
+			"rights-suffice", prove.Untested, "has more rights"},
 		"asks for more of a subnet": {bench{bends: []bend{refusing(func(r *http.Request) bool {
 			return is(r, "PUT", endNodes)
 		}, 403, "LinkedAuthorizationFailed",
@@ -150,7 +150,7 @@ func TestOtherRights(t *testing.T) {
 		"not to be read": {bench{faults: forbidden("GET", "/permissions")}, write, prove.Untested,
 			"could not be read"},
 		"no list": {bench{bends: []bend{sets("GET", "/permissions", "value", "x")}}, write,
-			prove.Untested, "no list of permissions"},
+			prove.Untested, "not a list of permissions"},
 		"a new role": {bench{bends: []bend{refusing(func(r *http.Request) bool {
 			return is(r, "PUT", endNodes)
 		}, 403, "AuthorizationFailed", "x does not have authorization to perform action "+

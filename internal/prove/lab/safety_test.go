@@ -132,7 +132,7 @@ func TestDeletes(t *testing.T) {
 		"every name is taken": {bench{bends: []bend{answers(
 			func(r *http.Request) bool { return isGroup(r, "GET") },
 			func([]byte, http.Header, int) ([]byte, int) { return []byte(`{}`), 200 })}},
-			false, 0, "is not known", 0},
+			false, 0, "may exist already", 0},
 		"the tag is gone": {bench{bends: []bend{tagged(nil)}}, false, 1, "lacks the tag", 0},
 		"the tag names another group": {bench{bends: []bend{tagged(groupPrefix + "other")}},
 			false, 1, "lacks the tag", 0},
