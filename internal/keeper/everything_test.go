@@ -276,9 +276,13 @@ func (d *everything) start() {
 	go func() {
 		defer close(l.done)
 		for {
-			if err := l.k.Run(l.ctx, d.interval, l.hear); err == nil || l.ctx.Err() != nil {
+			err := l.k.Run(l.ctx, d.interval, l.hear)
+			if err == nil || l.ctx.Err() != nil {
 				return
 			}
+			l.mu.Lock() // a keeper that ends says why
+			l.said = []finding.Finding{finding.New(finding.AzureUnreachable, "", "", "%v", err)}
+			l.mu.Unlock()
 			time.Sleep(5 * time.Second)
 			l.mu.Lock()
 			l.k = New(client, d.configs(), o)
