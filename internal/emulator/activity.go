@@ -20,6 +20,7 @@ type activityRecord struct {
 	id, operationID, correlationID string
 	at                             time.Time
 	resource                       arm.ID
+	kind                           string // its type in Azure's case
 	operation                      string // Microsoft.Network/routeTables/write
 	event, status, subStatus       string // EndRequest, Failed, BadRequest
 	who                            Principal
@@ -76,7 +77,7 @@ func (e *Emulator) recordOperation(c *call, id arm.ID, verb string, op *operatio
 // its end.
 func (e *Emulator) recordStart(c *call, id arm.ID, verb string) activityRecord {
 	r := activityRecord{operationID: uuid.NewString(), correlationID: c.ids[1], resource: id,
-		operation: operationOn(id) + "/" + verb, who: c.who}
+		kind: e.kindName(id), operation: e.operationOn(id) + "/" + verb, who: c.who}
 	r.event, r.status, r.body = "BeginRequest", activityStarted, c.body
 	e.note(r)
 	r.event, r.body = "EndRequest", nil
@@ -178,11 +179,11 @@ func (r activityRecord) level() string {
 }
 
 // operationOn is what the operations on a resource begin with: its type, save for resource groups.
-func operationOn(id arm.ID) string {
+func (e *Emulator) operationOn(id arm.ID) string {
 	if id.Is(arm.TypeResourceGroup) {
 		return "Microsoft.Resources/subscriptions/resourceGroups"
 	}
-	return kindName(id)
+	return e.kindName(id)
 }
 
 // document is the record as the activity log returns it.
@@ -205,7 +206,7 @@ func (r activityRecord) document(tenant string) object {
 		"level": r.level(), "operationId": r.operationID, "operationName": object{
 			"value": r.operation, "localizedValue": operationTitle(r.operation)},
 		"resourceGroupName": r.resource.ResourceGroup(), "resourceProviderName": value(provider),
-		"resourceType": value(kindName(r.resource)), "resourceId": string(r.resource),
+		"resourceType": value(r.kind), "resourceId": string(r.resource),
 		"status": value(r.status), "subStatus": r.subStatusDocument(),
 		"submissionTimestamp": r.at.UTC().Format(time.RFC3339),
 		"subscriptionId":      r.resource.Subscription(), "tenantId": tenant,
@@ -260,7 +261,7 @@ func (r activityRecord) field(name string) (string, bool) {
 		provider, _, _ := strings.Cut(r.operation, "/")
 		return provider, true
 	case "resourcetype":
-		return kindName(r.resource), true
+		return r.kind, true
 	case "status":
 		return r.status, true
 	case "substatus":

@@ -122,7 +122,7 @@ func (e *Emulator) settleSeats(r *resource) *failure {
 			continue
 		}
 		subnet := e.store.get(ref.target())
-		if f := checkSeat(e, ref, subnet); f != nil {
+		if f := e.checkSeat(ref, subnet); f != nil {
 			return f
 		}
 		addr, f := e.staticSeat(r, ref, subnet)

@@ -176,7 +176,7 @@ func (e *Emulator) poolDocument(r *resource, p object, version string) object {
 	doc := object{"id": string(r.id.Child("agentPools", name)), "name": name,
 		"type": arm.TypeCluster + "/agentPools", "properties": p}
 	for _, f := range ownPoolFacts {
-		f.show(sight{e: e, r: r, doc: doc, at: doc, version: version})
+		f.show(sight{r: r, doc: doc, at: doc, version: version})
 	}
 	return doc
 }
@@ -191,7 +191,7 @@ func (e *Emulator) agentPoolCall(c *call) (reply, *failure, bool) {
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
 	r := e.store.get(id)
 	if r == nil {
-		return reply{}, missing(id), true
+		return reply{}, e.missing(id), true
 	}
 	pools := listAt(objectAt(r.body, "properties"), "agentPoolProfiles")
 	if n == 9 {
@@ -229,7 +229,7 @@ func (e *Emulator) agentPoolCall(c *call) (reply, *failure, bool) {
 	case c.method == http.MethodDelete:
 		return reply{status: http.StatusNoContent}, nil, true
 	}
-	return reply{}, missing(id.Child("agentPools", c.path[9])), true
+	return reply{}, e.missing(id.Child("agentPools", c.path[9])), true
 }
 
 // stoppedCount is where the document of a stopped pool keeps how many nodes it had: it comes back

@@ -245,7 +245,7 @@ func (e *Emulator) legacySchema(r activityRecord, webhookProperties object) obje
 	provider, _, _ := strings.Cut(r.operation, "/")
 	context["resourceId"], context["resourceGroupName"] = string(r.resource),
 		r.resource.ResourceGroup()
-	context["resourceProviderName"], context["resourceType"] = provider, kindName(r.resource)
+	context["resourceProviderName"], context["resourceType"] = provider, r.kind
 	context["subscriptionId"] = r.resource.Subscription()
 	properties := object{}
 	if webhookProperties != nil {

@@ -115,7 +115,7 @@ func (e *Emulator) kubernetesCall(c *call) (reply, *failure) {
 	e.happen()
 	cl, r := e.clusters[c.ofAPIServer().Key()], e.store.get(c.ofAPIServer())
 	if cl == nil || r == nil {
-		return reply{}, missing(c.ofAPIServer())
+		return reply{}, e.missing(c.ofAPIServer())
 	}
 	namespace, words := "", []string{""}
 	if rest, found := strings.CutPrefix(path, "api/v1/"); found {

@@ -35,8 +35,8 @@ func (e *Emulator) armLocked(c *call) (reply, *failure) {
 	if f := e.deprovisioning(c); f != nil {
 		return reply{}, f
 	}
-	for _, special := range specials {
-		if answer, f, handled := special(e, c); handled {
+	for _, special := range e.specials {
+		if answer, f, handled := special(c); handled {
 			return answer, f
 		}
 	}
@@ -46,26 +46,9 @@ func (e *Emulator) armLocked(c *call) (reply, *failure) {
 	return e.listCall(c)
 }
 
-// specials are the endpoints that are neither a stored resource nor a list of them.
-var specials = []func(*Emulator, *call) (reply, *failure, bool){
-	(*Emulator).operationCall,
-	(*Emulator).activityCall,
-	(*Emulator).tagsCall,
-	(*Emulator).resourcesCall,
-	(*Emulator).effectiveCall,
-	(*Emulator).watcherCall,
-	(*Emulator).usageCall,
-	(*Emulator).scaleSetCall,
-	(*Emulator).clusterCall,
-	(*Emulator).agentPoolCall,
-	(*Emulator).nestedCall,
-	(*Emulator).gatewayCall,
-	(*Emulator).identityCall,
-	(*Emulator).roleDefinitionCall,
-	(*Emulator).roleAssignmentCall,
-	(*Emulator).lockCall,
-	(*Emulator).featureCall,
-}
+// special answers for endpoints that are neither a stored resource nor a list of them. It says
+// whether the call is for it; no two are for the same call.
+type special func(c *call) (answer reply, f *failure, handled bool)
 
 func ok(doc any) reply { return reply{status: http.StatusOK, body: encode(doc)} }
 
@@ -86,7 +69,7 @@ func (e *Emulator) resourceCall(c *call, id arm.ID) (reply, *failure) {
 		if raw, stale := e.was(c, id); stale && raw != nil {
 			return reply{status: http.StatusOK, body: raw}, nil
 		} else if r == nil || stale {
-			return reply{}, missing(id)
+			return reply{}, e.missing(id)
 		}
 		if c.method == http.MethodHead { // whether it exists
 			return reply{status: http.StatusNoContent}, nil
@@ -104,7 +87,7 @@ func (e *Emulator) resourceCall(c *call, id arm.ID) (reply, *failure) {
 }
 
 // missing is Azure's 404: one code for a resource, another for a child of one.
-func missing(id arm.ID) *failure {
+func (e *Emulator) missing(id arm.ID) *failure {
 	switch {
 	case id.Is(arm.TypeResourceGroup):
 		return fail(http.StatusNotFound, "ResourceGroupNotFound",
@@ -155,7 +138,7 @@ func (e *Emulator) putCall(c *call, id arm.ID) (reply, *failure) {
 	}
 	e.record(c, id, "write", nil)
 	status := http.StatusCreated
-	if old != nil && !kindOf(id).alwaysCreated {
+	if old != nil && !e.kindOf(id).alwaysCreated {
 		status = http.StatusOK
 	}
 	return e.started(c, stored, reply{status: status, header: c.putHeader(stored, status),
@@ -165,7 +148,7 @@ func (e *Emulator) putCall(c *call, id arm.ID) (reply, *failure) {
 // putResource makes a document of what was sent and stores it, with all that its type asks for.
 func (e *Emulator) putResource(c *call, id arm.ID, sent object) (*resource, *failure) {
 	old := e.store.get(id)
-	k := kindOf(id)
+	k := e.kindOf(id)
 	if _, isObject := sent["properties"].(object); sent["properties"] != nil && !isObject {
 		return nil, fail(http.StatusBadRequest, "InvalidRequestContent",
 			"The request content was invalid: properties is not an object.")
@@ -175,7 +158,7 @@ func (e *Emulator) putResource(c *call, id arm.ID, sent object) (*resource, *fai
 	}
 	e.remember(id)
 	before := e.compared(old)
-	r := newResource(id, sent, old)
+	r := e.newResource(id, sent, old)
 	e.dropNewer(id, r.body, c.version)
 	dropBack(r)
 	if k.tracked {
@@ -187,7 +170,7 @@ func (e *Emulator) putResource(c *call, id arm.ID, sent object) (*resource, *fai
 		}
 	}
 	if k.settle != nil {
-		if f := k.settle(e, c, r, old); f != nil {
+		if f := k.settle(c, r, old); f != nil {
 			return nil, f
 		}
 	}
@@ -211,7 +194,7 @@ func (e *Emulator) putResource(c *call, id arm.ID, sent object) (*resource, *fai
 	e.store.put(r)
 	e.givePublic(r)
 	if k.stored != nil {
-		if f := k.stored(e, c, r, old); f != nil {
+		if f := k.stored(c, r, old); f != nil {
 			return nil, f
 		}
 	}
@@ -288,11 +271,11 @@ func (e *Emulator) deleteCall(c *call, id arm.ID) (reply, *failure) {
 	r := e.store.get(id)
 	if r == nil {
 		if id.Is(arm.TypeResourceGroup) {
-			return reply{}, missing(id)
+			return reply{}, e.missing(id)
 		}
 		if parent := id.Parent(); ofNetwork(id) && strings.Count(id.Type(), "/") > 1 &&
 			e.store.get(parent) == nil {
-			return reply{}, missing(parent)
+			return reply{}, e.missing(parent)
 		}
 		return reply{status: http.StatusNoContent}, nil
 	}
@@ -317,7 +300,7 @@ func (e *Emulator) deleteCall(c *call, id arm.ID) (reply, *failure) {
 		return reply{}, f
 	}
 	e.record(c, id, "delete", nil)
-	if k := kindOf(id); k.immediate && !k.unknown && !id.Is(arm.TypeResourceGroup) {
+	if k := e.kindOf(id); k.immediate && !k.unknown && !id.Is(arm.TypeResourceGroup) {
 		return reply{status: http.StatusOK, body: e.render(r, c.version)}, nil
 	}
 	return e.accepted(c, nil), nil
@@ -325,22 +308,22 @@ func (e *Emulator) deleteCall(c *call, id arm.ID) (reply, *failure) {
 
 // removeResource removes a resource and what is part of it, or refuses.
 func (e *Emulator) removeResource(r *resource) *failure {
-	k := kindOf(r.id)
+	k := e.kindOf(r.id)
 	e.remember(r.id)
 	if f := e.unlinked(r); f != nil {
 		return f
 	}
 	if k.removable != nil {
-		if f := k.removable(e, r); f != nil {
+		if f := k.removable(r); f != nil {
 			return f
 		}
 	}
 	if k.removed != nil {
-		k.removed(e, r)
+		k.removed(r)
 	}
 	for _, child := range e.store.below(r.id) {
-		if k := kindOf(child.id); k.removed != nil && e.store.get(child.id) != nil {
-			k.removed(e, child)
+		if k := e.kindOf(child.id); k.removed != nil && e.store.get(child.id) != nil {
+			k.removed(child)
 		}
 		e.leaveSeats(child)
 		e.store.remove(child.id)
@@ -369,7 +352,7 @@ func (e *Emulator) listCall(c *call) (reply, *failure) {
 	}
 	if scope.ResourceGroup() != "" && !scope.Is(arm.TypeResourceGroup) &&
 		e.store.get(scope) == nil {
-		return reply{}, missing(scope)
+		return reply{}, e.missing(scope)
 	}
 	all := e.store.list(resourceType, scope)
 	if resourceType == arm.TypeResourceGroup { // by their tags

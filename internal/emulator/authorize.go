@@ -21,7 +21,7 @@ type wish struct {
 }
 
 // wishOf reads a call. Nothing that ARM answers is without an action.
-func wishOf(c *call) wish {
+func (e *Emulator) wishOf(c *call) wish {
 	w := wish{verb: "read"}
 	switch c.method {
 	case http.MethodPut, http.MethodPatch:
@@ -68,7 +68,7 @@ func wishOf(c *call) wish {
 		types = append(types[:len(types):len(types)], c.path[i])
 	}
 	name := strings.Join(types, "/")
-	if k := kinds[kindKey(name)]; k != nil {
+	if k := e.kinds[kindKey(name)]; k != nil {
 		name = k.name
 	}
 	w.action, w.scope = name+"/"+w.verb, at(n)
@@ -112,7 +112,7 @@ func (e *Emulator) admit(c *call) *failure {
 	}
 	if f != nil && c.method != http.MethodGet && c.method != http.MethodHead &&
 		c.method != http.MethodPost {
-		w := wishOf(c)
+		w := e.wishOf(c)
 		e.record(c, w.scope, w.verb, f)
 	}
 	return f
@@ -120,7 +120,7 @@ func (e *Emulator) admit(c *call) *failure {
 
 // govern checks deny assignments, identities, policies and locks, which hold for all alike.
 func (e *Emulator) govern(c *call) *failure {
-	w := wishOf(c)
+	w := e.wishOf(c)
 	if w.verb == "read" {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (e *Emulator) authorize(c *call) *failure {
 	if e.isDefault(c.who) {
 		return nil
 	}
-	w := wishOf(c)
+	w := e.wishOf(c)
 	if !e.allowed(c.who, w.action, w.scope) {
 		switch {
 		case w.seen && w.scope.Subscription() != "" && e.sees(c.who, w.scope.Subscription()):

@@ -115,7 +115,7 @@ func (e *Emulator) tokenRequest(c *call) (reply, *failure, bool) {
 	defer e.lock()()
 	r := e.store.get(c.ofAPIServer())
 	if r == nil {
-		return reply{}, missing(c.ofAPIServer()), true
+		return reply{}, e.missing(c.ofAPIServer()), true
 	}
 	if f := e.admitKubernetes(c.who, r, "create", "serviceaccounts/token", p[3]); f != nil {
 		return reply{}, f, true

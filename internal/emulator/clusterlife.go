@@ -155,7 +155,7 @@ func (e *Emulator) clusterCall(c *call) (reply, *failure, bool) {
 	}
 	r := e.store.get(id)
 	if r == nil {
-		return reply{}, missing(id), true
+		return reply{}, e.missing(id), true
 	}
 	a, f := answer(c, r)
 	return a, f, true
@@ -322,7 +322,7 @@ func showOutbound(r *resource, profile object, nodeGroup string) {
 func (e *Emulator) poolAction(c *call, r *resource, pools []object, at int) (reply, *failure) {
 	id := r.id.Child("agentPools", c.path[9])
 	if at < 0 {
-		return reply{}, missing(id)
+		return reply{}, e.missing(id)
 	}
 	had := pools[at]
 	what := c.method + " " + strings.ToLower(strings.Join(c.path[10:], "/"))

@@ -25,9 +25,6 @@ import (
 
 const typeDeployment = "Microsoft.Resources/deployments"
 
-// A deployment calls what answers it, so that the list cannot name it when it is made.
-func init() { specials = append(specials, (*Emulator).deploymentCall) }
-
 // deploymentPath adds the provider to the path of a deployment in a resource group: Azure takes it
 // without.
 func deploymentPath(path []string) []string {
@@ -56,7 +53,7 @@ func (e *Emulator) deploymentCall(c *call) (reply, *failure, bool) {
 		return reply{}, nil, false
 	}
 	if group := id.Group(); group != "" && e.store.get(group) == nil {
-		return reply{}, missing(group), true
+		return reply{}, e.missing(group), true
 	}
 	verb := strings.ToLower(strings.Join(c.path[at+1:], "/"))
 	operation := strings.HasPrefix(verb, "operations/") ||
@@ -156,7 +153,7 @@ func (e *Emulator) deploymentOf(c *call, id arm.ID) (*deploymentRun, *failure) {
 		)
 	}
 	run := e.newRun(c.who, c.ids[1], c.base)
-	run.id, run.template, run.location = spelled(id), template, location
+	run.id, run.template, run.location = e.spelled(id), template, location
 	run.parameters = properties.Object("parameters")
 	if group := e.store.get(id.Group()); group != nil {
 		run.id = arm.ID(
@@ -360,7 +357,7 @@ func (e *Emulator) validateDeployment(c *call, id arm.ID) (reply, *failure) {
 }
 
 // showDeployment leaves out what only the emulator needs to know.
-func showDeployment(e *Emulator, r *resource, doc object, _ string) {
+func (e *Emulator) showDeployment(r *resource, doc object, _ string) {
 	delete(doc, "etag")
 	delete(doc, "source")
 	delete(doc, "run")

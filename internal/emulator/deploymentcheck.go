@@ -21,20 +21,20 @@ type plannedResource struct {
 // planned are all resources of a deployment, those of nested ones behind the others.
 func (run *deploymentRun) planned() []plannedResource {
 	if run.plan == nil {
-		run.plan = plannedIn(run.ready)
+		run.plan = run.plannedIn(run.ready)
 	}
 	return run.plan
 }
 
-func plannedIn(ready *armtemplate.Deployment) []plannedResource {
+func (run *deploymentRun) plannedIn(ready *armtemplate.Deployment) []plannedResource {
 	var out, below []plannedResource
 	for _, r := range ready.Resources() {
-		p := plannedResource{Resource: r, ID: spelled(arm.ID(r.ID))}
+		p := plannedResource{Resource: r, ID: run.e.spelled(arm.ID(r.ID))}
 		nested, err := ready.Nested(r, true)
 		if err != nil {
 			p.Hidden = err.Error()
 		} else if nested != nil {
-			below = append(below, plannedIn(nested)...)
+			below = append(below, run.plannedIn(nested)...)
 		}
 		if p.Body, err = ready.Planned(r); err != nil {
 			p.Body, p.Hidden = &armtemplate.Object{}, err.Error()
@@ -68,9 +68,9 @@ func (e *Emulator) preflight(run *deploymentRun) *failure {
 		if group := p.ID.Group(); group != "" && !p.ID.Is(arm.TypeResourceGroup) &&
 			e.store.get(group) == nil &&
 			!makes[group.Key()] {
-			return missing(group)
+			return run.e.missing(group)
 		}
-		if action := operationOn(p.ID) + "/write"; !e.allowed(run.who, action, p.ID) {
+		if action := e.operationOn(p.ID) + "/write"; !e.allowed(run.who, action, p.ID) {
 			unauthorized = append(
 				unauthorized,
 				fmt.Sprintf(
@@ -193,7 +193,7 @@ func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
 // nest gives a nested deployment its template, evaluated where it stands.
 func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *failure {
 	if group := nested.id.Group(); group != "" && run.e.store.get(group) == nil {
-		return missing(group)
+		return run.e.missing(group)
 	}
 	ready, err := run.ready.Nested(r, false)
 	if err != nil {

@@ -159,7 +159,7 @@ func (run *deploymentRun) step() {
 		for _, r := range run.ready.Resources() {
 			s := run.stepOf(r)
 			if s == nil && run.canStart(r) {
-				run.State.Steps = append(run.State.Steps, newStep(r))
+				run.State.Steps = append(run.State.Steps, run.newStep(r))
 				run.start(r)
 				started = true
 			}
@@ -174,9 +174,9 @@ func (run *deploymentRun) step() {
 	}
 }
 
-func newStep(r *armtemplate.Resource) *step {
+func (run *deploymentRun) newStep(r *armtemplate.Resource) *step {
 	return &step{
-		ID:        spelled(arm.ID(r.ID)),
+		ID:        run.e.spelled(arm.ID(r.ID)),
 		Type:      r.Type,
 		Name:      r.Name,
 		Operation: operationID(),

@@ -105,7 +105,7 @@ func (e *Emulator) whatIfOf(run *deploymentRun, p plannedResource, short bool) o
 	}
 	after["id"], after["name"], after["type"], after["apiVersion"] = string(
 		p.ID,
-	), p.ID.Name(), kindName(
+	), p.ID.Name(), e.kindName(
 		p.ID,
 	), p.APIVersion
 	for name, v := range after {

@@ -193,7 +193,7 @@ func (e *Emulator) load() (found bool, err error) {
 			e.disk.activity = binary.BigEndian.Uint64(key)
 		}
 		if err := each(tx.Bucket(partActivity), func(s savedActivity) error {
-			e.activity = append(e.activity, s.record())
+			e.activity = append(e.activity, e.restoreActivity(s))
 			return nil
 		}); err != nil {
 			return err

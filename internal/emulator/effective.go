@@ -151,7 +151,7 @@ func (e *Emulator) effectiveCall(c *call) (reply, *failure, bool) {
 	id := arm.ID("/" + strings.Join(c.path[:n-1], "/"))
 	subnet := e.subnetOf(id)
 	if subnet == nil {
-		return reply{}, missing(id), true
+		return reply{}, e.missing(id), true
 	}
 	values := []object{}
 	switch strings.ToLower(c.path[n-1]) {

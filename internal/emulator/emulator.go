@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -98,6 +99,8 @@ type Emulator struct {
 	// mu guards everything below that does not guard itself.
 	mu         sync.RWMutex
 	store      *store
+	kinds      map[string]*kind // by kindKey
+	specials   []special
 	operations map[string]*operation
 	clusters   map[string]*cluster // by ID.Key()
 	nodeGroups map[string]*cluster // by the node resource group's Key()
@@ -162,6 +165,7 @@ func New(opts Options) (*Emulator, error) {
 		opts:         opts,
 		log:          opts.Log,
 		store:        newStore(),
+		kinds:        map[string]*kind{},
 		operations:   map[string]*operation{},
 		clusters:     map[string]*cluster{},
 		nodeGroups:   map[string]*cluster{},
@@ -175,6 +179,14 @@ func New(opts Options) (*Emulator, error) {
 		requests:     &requestLog{keep: opts.LogBodies, log: opts.Log},
 		webhooks:     newWebhooks(opts.Webhooks, opts.Log),
 	}
+	for _, kinds := range [][]kind{e.resourceKinds(), e.networkKinds(), e.computeKinds(),
+		e.aksKinds(), e.entraKinds(), e.authorizationKinds(), e.insightsKinds(),
+		e.deploymentKinds()} {
+		e.register(kinds...)
+	}
+	e.specials = slices.Concat([]special{e.operationCall, e.nestedCall}, e.resourceCalls(),
+		e.networkCalls(), e.computeCalls(), e.aksCalls(), e.entraCalls(), e.authorizationCalls(),
+		e.insightsCalls(), e.deploymentCalls())
 	for _, s := range opts.Subscriptions {
 		e.store.addSubscription(s)
 	}

@@ -196,10 +196,10 @@ func TestPanic(t *testing.T) {
 	b := withNetwork(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	b.put(aks, clusterBody(``, `,"count":2`))
 	before := string(encode([]object{b.get(vnet), b.get(aks), b.get(rt)}))
-	k := kinds[kindKey(arm.TypeCluster)]
+	k := b.e.kinds[kindKey(arm.TypeCluster)]
 	show := k.stored
-	k.stored = func(e *Emulator, c *call, r, old *resource) *failure {
-		if f := show(e, c, r, old); f != nil {
+	k.stored = func(c *call, r, old *resource) *failure {
+		if f := show(c, r, old); f != nil {
 			return f
 		}
 		panic("a bug")

@@ -86,7 +86,7 @@ func (e *Emulator) gatewayCall(c *call) (reply, *failure, bool) {
 	case states[verb] == "":
 		return reply{}, notFound(c), true
 	case r == nil:
-		return reply{}, missing(id), true
+		return reply{}, e.missing(id), true
 	}
 	if f := e.busy(id); f != nil {
 		return reply{}, f, true

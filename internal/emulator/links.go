@@ -265,7 +265,7 @@ func (l link) holderType() string {
 // unlinked refuses to delete what is linked.
 func (e *Emulator) unlinked(r *resource) *failure {
 	users := e.store.linked[r.id.Key()]
-	refusal, known := inUse[kindName(r.id)]
+	refusal, known := inUse[e.kindName(r.id)]
 	if len(users) == 0 || !known {
 		return nil
 	}

@@ -30,7 +30,7 @@ func (e *Emulator) settleMaintenance(c *call, r, old *resource) *failure {
 }
 
 // showMaintenance leaves out what maintenance configurations do not have.
-func showMaintenance(e *Emulator, r *resource, doc object, version string) {
+func showMaintenance(r *resource, doc object, version string) {
 	delete(doc, "etag")
 	delete(objectAt(doc, "properties"), "provisioningState")
 }

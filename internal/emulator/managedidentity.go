@@ -39,14 +39,14 @@ func (e *Emulator) identityCall(c *call) (reply, *failure, bool) {
 	if !id.Is(typeUserIdentity) {
 		return reply{}, nil, false
 	} else if e.store.get(id) == nil {
-		return reply{}, missing(id), true
+		return reply{}, e.missing(id), true
 	}
 	users := []object{}
 	for _, r := range e.store.list(arm.TypeCluster, "") {
 		for _, used := range assignedIdentities(r.body) {
 			if used.Equal(id) {
 				users = append(users, object{"id": string(r.id), "name": r.id.Name(),
-					"type": kindName(r.id), "resourceGroup": r.id.ResourceGroup(),
+					"type": e.kindName(r.id), "resourceGroup": r.id.ResourceGroup(),
 					"subscriptionId": r.id.Subscription()})
 			}
 		}
@@ -71,7 +71,7 @@ func identityOf(r *resource) Principal {
 	}
 }
 
-func showBare(e *Emulator, r *resource, doc object, version string) {
+func showBare(r *resource, doc object, version string) {
 	delete(objectAt(doc, "properties"), "provisioningState")
 }
 

@@ -26,7 +26,7 @@ var nested = []struct {
 var partsOf = []string{typeLoadBalancer, typeFirewall, typeVPNGateway, typeBastion}
 
 // showNested adds to the items of such lists what they show of their parent.
-func showNested(r *resource, doc object) {
+func (e *Emulator) showNested(r *resource, doc object) {
 	for _, t := range partsOf {
 		if !r.id.Is(t) {
 			continue
@@ -34,7 +34,7 @@ func showNested(r *resource, doc object) {
 		for list := range objectAt(doc, "properties") {
 			for _, item := range listAt(objectAt(doc, "properties"), list) {
 				if text(item, "name") != "" && objectAt(item, "properties") != nil {
-					showItem(r, list, item)
+					e.showItem(r, list, item)
 				}
 			}
 		}
@@ -42,16 +42,16 @@ func showNested(r *resource, doc object) {
 	for _, n := range nested {
 		if r.id.Is(n.parent) {
 			for _, item := range listAt(objectAt(doc, "properties"), n.list) {
-				showItem(r, n.list, item)
+				e.showItem(r, n.list, item)
 			}
 		}
 	}
 }
 
-func showItem(parent *resource, list string, item object) {
+func (e *Emulator) showItem(parent *resource, list string, item object) {
 	item["id"] = string(parent.id.Child(list, text(item, "name")))
 	item["etag"] = parent.tag()
-	item["type"] = kindName(parent.id) + "/" + list
+	item["type"] = e.kindName(parent.id) + "/" + list
 	if p := objectAt(item, "properties"); p != nil {
 		p["provisioningState"] = state(parent)
 	}
@@ -70,7 +70,7 @@ func (e *Emulator) nestedCall(c *call) (reply, *failure, bool) {
 		}
 		parent := e.store.get(id)
 		if parent == nil {
-			return reply{}, missing(id), true
+			return reply{}, e.missing(id), true
 		}
 		items := listAt(objectAt(e.document(parent, c.version), "properties"), kind.list)
 		switch {
@@ -95,7 +95,7 @@ func (e *Emulator) itemCall(c *call, parent *resource, list string, items []obje
 	i := slices.IndexFunc(items, named)
 	switch {
 	case c.method == http.MethodGet && i < 0:
-		return reply{}, missing(id)
+		return reply{}, e.missing(id)
 	case c.method == http.MethodGet:
 		return reply{status: http.StatusOK, header: tagHeader(parent), body: encode(items[i])}, nil
 	case c.method == http.MethodDelete && i < 0:

@@ -162,7 +162,7 @@ func (e *Emulator) touchPeers(vnet arm.ID) {
 
 func (e *Emulator) vnetRemoved(r *resource) { e.touchPeers(r.id) }
 
-func showPeering(e *Emulator, r *resource, doc object, version string) {
+func (e *Emulator) showPeering(r *resource, doc object, version string) {
 	properties := objectAt(doc, "properties")
 	remote := e.store.get(linkOf(r.body, "remoteVirtualNetwork"))
 	if remote == nil {
@@ -222,7 +222,7 @@ func (e *Emulator) settlePeerings(vnet *resource) *failure {
 				"Cannot parse the request: peering %s has no properties.", id)
 		}
 		old := e.store.get(id)
-		child := newResource(id, doc, old)
+		child := e.newResource(id, doc, old)
 		if f := e.settlePeeringOf(vnet.body, child, old); f != nil {
 			return f
 		}

@@ -57,7 +57,7 @@ func (e *Emulator) checkPolicies(id arm.ID, body object) *failure {
 			continue
 		}
 		d := objectAt(definition.body, "properties")
-		p := policy{id: id, body: body, parameters: objectAt(a, "parameters"),
+		p := policy{kind: e.kindName(id), id: id, body: body, parameters: objectAt(a, "parameters"),
 			defaults: objectAt(d, "parameters")}
 		if !strings.EqualFold(fmt.Sprint(p.value(objectAt(d, "policyRule", "then")["effect"])),
 			"deny") || !p.condition(objectAt(d, "policyRule", "if")) {
@@ -83,6 +83,7 @@ func (e *Emulator) checkPolicies(id arm.ID, body object) *failure {
 
 // policy is a policy's view of a write.
 type policy struct {
+	kind                 string // its type in Azure's case
 	id                   arm.ID
 	body                 object
 	parameters, defaults object
@@ -145,7 +146,7 @@ func (p policy) condition(c object) bool {
 func (p policy) field(name string) any {
 	switch strings.ToLower(name) {
 	case "type":
-		return kindName(p.id)
+		return p.kind
 	case "name":
 		return p.id.Name()
 	case "id":
@@ -158,7 +159,7 @@ func (p policy) field(name string) any {
 	if tag, found := strings.CutPrefix(name, "tags"); found {
 		return objectAt(p.body, "tags")[strings.Trim(tag, "[].'")]
 	}
-	prefix := kindName(p.id) + "/"
+	prefix := p.kind + "/"
 	if len(name) <= len(prefix) || !strings.EqualFold(name[:len(prefix)], prefix) {
 		return nil
 	}

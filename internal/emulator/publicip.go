@@ -79,7 +79,7 @@ func (e *Emulator) givePublic(holder *resource) {
 }
 
 // showPublicIP hides the address of a dynamic one that nothing holds: it has none.
-func showPublicIP(e *Emulator, r *resource, doc object, version string) {
+func (e *Emulator) showPublicIP(r *resource, doc object, version string) {
 	if p := objectAt(doc, "properties"); text(p, "publicIPAllocationMethod") == "Dynamic" &&
 		len(e.store.linked[r.id.Key()]) == 0 {
 		delete(p, "ipAddress")

@@ -149,7 +149,7 @@ func (e *Emulator) kubernetesGroups(c *call) (user string, groups []string, f *f
 	defer e.lock()()
 	r := e.store.get(c.ofAPIServer())
 	if r == nil {
-		return "", nil, missing(c.ofAPIServer())
+		return "", nil, e.missing(c.ofAPIServer())
 	}
 	if c.unknown != nil { // a service account or no user: the API server decides
 		return "", nil, nil

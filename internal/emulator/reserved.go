@@ -49,7 +49,7 @@ func firewallTakes(subnet, table arm.ID, routes []object) *failure {
 }
 
 // checkSeat refuses a place in a subnet that is kept for others.
-func checkSeat(e *Emulator, ref reference, subnet *resource) *failure {
+func (e *Emulator) checkSeat(ref reference, subnet *resource) *failure {
 	for name, kind := range reservedFor {
 		if ref.link.from == kind && subnet.id.Name() != name {
 			// [U] the code

@@ -21,7 +21,7 @@ func (e *Emulator) resourcesCall(c *call) (reply, *failure, bool) {
 	}
 	scope := arm.ID("/" + strings.Join(c.path[:n-1], "/"))
 	if n == 5 && e.store.get(scope) == nil {
-		return reply{}, missing(scope), true
+		return reply{}, e.missing(scope), true
 	}
 	matches, f := resourceFilter(c.param("$filter"))
 	if f != nil {
@@ -40,7 +40,7 @@ func (e *Emulator) resourcesCall(c *call) (reply, *failure, bool) {
 	for _, r := range e.store.below(scope) {
 		if strings.Count(r.id.Type(), "/") == 1 && text(r.body, "location") != "" &&
 			!r.id.Is(arm.TypeResourceGroup) && matches(r) {
-			docs = append(docs, generic(r, expand))
+			docs = append(docs, e.generic(r, expand))
 		}
 	}
 	answer, f := e.pageOf(c, docs, top)
@@ -48,8 +48,8 @@ func (e *Emulator) resourcesCall(c *call) (reply, *failure, bool) {
 }
 
 // generic is what a list of anything says of a resource.
-func generic(r *resource, expand string) object {
-	doc := object{"id": string(r.id), "name": r.id.Name(), "type": kindName(r.id)}
+func (e *Emulator) generic(r *resource, expand string) object {
+	doc := object{"id": string(r.id), "name": r.id.Name(), "type": e.kindName(r.id)}
 	for _, field := range []string{"location", "tags", "sku", "kind", "identity", "managedBy",
 		"plan", "zones"} {
 		if r.body[field] != nil {

@@ -61,7 +61,7 @@ func (e *Emulator) granted(who Principal, action string, scope arm.ID, data bool
 
 // mayRead reports whether a principal may read a resource: lists leave out what they may not.
 func (e *Emulator) mayRead(who Principal, id arm.ID) bool {
-	return e.allowed(who, operationOn(id)+"/read", id)
+	return e.allowed(who, e.operationOn(id)+"/read", id)
 }
 
 // inEffect reports whether a role assignment counts already: on Azure that takes up to an hour.
@@ -84,7 +84,7 @@ func (e *Emulator) assign(scope arm.ID, who Principal, roleName string) {
 	i := slices.IndexFunc(builtInRoles, func(r role) bool { return r.name == roleName })
 	name := uuid.NewSHA1(uuid.Nil, []byte(scope.Key()+" "+who.ObjectID+" "+roleName)).String()
 	id := scope + arm.ID("/providers/"+typeRoleAssignment+"/"+name)
-	r := newResource(id,
+	r := e.newResource(id,
 		object{"properties": object{"roleDefinitionId": roleID(scope.Subscription(),
 			builtInRoles[i].guid), "principalId": who.ObjectID,
 			"principalType": "ServicePrincipal"}}, nil)
@@ -124,7 +124,7 @@ func (e *Emulator) settleRoleAssignment(c *call, r, old *resource) *failure {
 	scope := r.id.Parent()
 	if top := wholeOf(scope); strings.Contains(top.Type(), "/") && top.ResourceGroup() != "" &&
 		e.store.get(top) == nil {
-		return missing(top)
+		return e.missing(top)
 	}
 	guid := arm.ID(text(p, "roleDefinitionId")).Name()
 	found, known := e.roleByGUID(guid)

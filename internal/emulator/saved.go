@@ -177,9 +177,9 @@ func saveActivity(r activityRecord) savedActivity {
 	}
 }
 
-func (s savedActivity) record() activityRecord {
+func (e *Emulator) restoreActivity(s savedActivity) activityRecord {
 	return activityRecord{
-		id: s.ID, operationID: s.OperationID, correlationID: s.CorrelationID, at: s.At,
+		kind: e.kindName(s.Resource), id: s.ID, operationID: s.OperationID, correlationID: s.CorrelationID, at: s.At,
 		resource: s.Resource, operation: s.Operation,
 		event: s.Event, status: s.Status, subStatus: s.SubStatus, ends: s.Ends,
 		failure: s.Failure.failure(), who: s.Who, body: s.Body,

@@ -101,7 +101,7 @@ func (e *Emulator) settleScaleSet(c *call, r, old *resource) *failure {
 				continue
 			}
 			subnet := e.store.get(ref.target())
-			if f := checkSeat(e, ref, subnet); f != nil {
+			if f := e.checkSeat(ref, subnet); f != nil {
 				return f
 			}
 			ref.holder = vm.Child("networkInterfaces",
@@ -194,7 +194,7 @@ func (e *Emulator) scaleSetCall(c *call) (reply, *failure, bool) {
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
 	set := e.store.get(id)
 	if set == nil {
-		return reply{}, missing(id), true
+		return reply{}, e.missing(id), true
 	}
 	parts := strings.Split(strings.ToLower(strings.Join(c.path[8:], "/")), "/")
 	if c.method == http.MethodPost {

@@ -75,7 +75,7 @@ func (e *Emulator) settleSecurityGroup(c *call, r, old *resource) *failure {
 	return nil
 }
 
-func showSecurityGroup(e *Emulator, r *resource, doc object, version string) {
+func (e *Emulator) showSecurityGroup(r *resource, doc object, version string) {
 	rules := []any{}
 	for _, d := range defaultRules {
 		rules = append(rules, object{"name": d.name, "properties": object{

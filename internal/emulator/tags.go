@@ -15,9 +15,9 @@ import (
 func (e *Emulator) patchCall(c *call, id arm.ID) (reply, *failure) {
 	r := e.store.get(id)
 	if r == nil {
-		return reply{}, missing(id)
+		return reply{}, e.missing(id)
 	}
-	k := kindOf(id)
+	k := e.kindOf(id)
 	if !k.tracked && !k.unknown {
 		return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
 			"The method PATCH is not supported for %s.", id)
@@ -119,7 +119,7 @@ func (e *Emulator) tagsCall(c *call) (reply, *failure, bool) {
 		e.store.put(r)
 	}
 	if r == nil {
-		return reply{}, missing(scope), true
+		return reply{}, e.missing(scope), true
 	}
 	tags := maps.Clone(objectAt(r.body, "tags"))
 	if tags == nil {

@@ -149,9 +149,9 @@ var providerVersions = map[string][]string{
 
 // providerTypes are the resource types that the local Azure does more for than keep their
 // documents.
-func providerTypes(namespace string) []string {
+func (e *Emulator) providerTypes(namespace string) []string {
 	var types []string
-	for _, k := range kinds {
+	for _, k := range e.kinds {
 		if ns, t, _ := strings.Cut(k.name, "/"); strings.EqualFold(ns, namespace) {
 			types = append(types, t)
 		}
@@ -177,7 +177,7 @@ func registrationKey(scope, namespace string) string {
 func (e *Emulator) providerCall(c *call, rest []string, scope string) (reply, *failure) {
 	describe := func(namespace string) object {
 		var types []object
-		for _, t := range providerTypes(namespace) {
+		for _, t := range e.providerTypes(namespace) {
 			types = append(types, object{
 				"resourceType": t, "locations": []string{"West Europe", "North Europe",
 					"East US"}, "apiVersions": providerVersions[namespace],

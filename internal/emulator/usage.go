@@ -23,7 +23,7 @@ func (e *Emulator) usageCall(c *call) (reply, *failure, bool) {
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
 	vnet := e.store.get(id)
 	if vnet == nil {
-		return reply{}, missing(id), true
+		return reply{}, e.missing(id), true
 	}
 	if what == "usages" {
 		answer, f := e.pageObjects(c, e.usages(vnet))

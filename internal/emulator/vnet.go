@@ -64,7 +64,7 @@ func (e *Emulator) settleVNet(c *call, r, old *resource) *failure {
 				"Cannot parse the request: there are two subnets named %s.", name)
 		}
 		wanted[id.Key()] = true
-		child := newResource(id, doc, e.store.get(id))
+		child := e.newResource(id, doc, e.store.get(id))
 		e.dropNewer(id, child.body, c.version)
 		if f := e.settleSubnetAmong(c.version, child, r.body, text(r.body, "location"),
 			r.children); f != nil {
@@ -216,7 +216,7 @@ func (e *Emulator) showSubnet(r *resource, doc object, version string) {
 		}
 	}
 	for _, delegation := range listAt(properties, "delegations") {
-		showItem(r, "delegations", delegation)
+		e.showItem(r, "delegations", delegation)
 		if p := objectAt(delegation, "properties"); p != nil {
 			setDefault(p, "actions", delegationActions(text(p, "serviceName")))
 			p["provisioningState"] = "Succeeded"

@@ -89,7 +89,7 @@ func (e *Emulator) saysEnded(c *call, r *resource, status int) bool {
 	switch {
 	case e.opts.OperationTime == 0 || !ofNetwork(r.id):
 		return false
-	case kindOf(r.id).synchronous:
+	case e.kindOf(r.id).synchronous:
 		return !c.since("2024-01-01")
 	}
 	return status == http.StatusOK

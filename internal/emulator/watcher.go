@@ -17,7 +17,7 @@ func (e *Emulator) watcherCall(c *call) (reply, *failure, bool) {
 	}
 	watcher := arm.ID("/" + strings.Join(c.path[:8], "/"))
 	if e.store.get(watcher) == nil {
-		return reply{}, missing(watcher), true
+		return reply{}, e.missing(watcher), true
 	}
 	sent, f := decodeObject(c.body)
 	if f != nil {
