@@ -1,21 +1,35 @@
 package emulator
 
-// authorizationKinds are the resource types of Microsoft.Authorization.
-func (e *Emulator) authorizationKinds() []kind {
+import "time"
+
+// authorization is Microsoft.Authorization: roles, deny assignments, policies and locks. It says
+// what a caller may do.
+type authorization struct {
+	kernel *kernel
+	entra  *entra
+	// aks locks the resource groups of its nodes down.
+	aks *aks
+
+	// takesEffect is when role assignments count, by ID.Key(), where that was not at once.
+	takesEffect map[string]time.Time
+}
+
+// types are the resource types of Microsoft.Authorization.
+func (s *authorization) types() []kind {
 	return []kind{
 		{name: typeRoleDefinition, immediate: true, alwaysCreated: true,
-			settle: e.settleRoleDefinition, show: showBare, removable: e.roleDefinitionRemovable},
+			settle: s.settleRoleDefinition, show: showBare, removable: s.roleDefinitionRemovable},
 		{name: typeRoleAssignment, immediate: true, alwaysCreated: true,
-			settle: e.settleRoleAssignment, show: showBare},
-		{name: typeLock, immediate: true, settle: e.settleLock, show: showBare},
+			settle: s.settleRoleAssignment, show: showBare},
+		{name: typeLock, immediate: true, settle: s.settleLock, show: showBare},
 		{name: typePolicyDefinition, immediate: true, alwaysCreated: true,
-			settle: e.settlePolicyDefinition, show: showBare},
+			settle: s.settlePolicyDefinition, show: showBare},
 		{name: typePolicyAssignment, immediate: true, alwaysCreated: true,
-			settle: e.settlePolicyAssignment, show: showBare},
+			settle: s.settlePolicyAssignment, show: showBare},
 	}
 }
 
-// authorizationCalls are lists of roles, role assignments and locks at any scope.
-func (e *Emulator) authorizationCalls() []special {
-	return []special{e.roleDefinitionCall, e.roleAssignmentCall, e.lockCall}
+// calls are lists of roles, role assignments and locks at any scope.
+func (s *authorization) calls() []special {
+	return []special{s.roleDefinitionCall, s.roleAssignmentCall, s.lockCall}
 }

@@ -2,14 +2,22 @@ package emulator
 
 import "routekeeper.dev/routekeeper/internal/arm"
 
-// computeKinds are the resource types of Microsoft.Compute.
-func (e *Emulator) computeKinds() []kind {
+// compute is Microsoft.Compute: scale sets and their instances.
+type compute struct {
+	kernel  *kernel
+	network *network
+	// aks owns the scale sets of node pools.
+	aks *aks
+}
+
+// types are the resource types of Microsoft.Compute.
+func (s *compute) types() []kind {
 	return []kind{
 		{name: arm.TypeScaleSet, tracked: true, merges: true, facts: scaleSetFacts(),
-			settle: e.settleScaleSet},
-		{name: typeScaleSetExtension, settle: e.settleExtension},
+			settle: s.settleScaleSet},
+		{name: typeScaleSetExtension, settle: s.settleExtension},
 	}
 }
 
-// computeCalls are the calls that lead into a scale set.
-func (e *Emulator) computeCalls() []special { return []special{e.scaleSetCall} }
+// calls are the calls that lead into a scale set.
+func (s *compute) calls() []special { return []special{s.scaleSetCall} }

@@ -234,12 +234,12 @@ func uniqueID(what string, id arm.ID) string {
 }
 
 // issuerOf is a cluster's OIDC issuer.
-func (e *Emulator) issuerOf(r *resource) string {
+func (s *aks) issuerOf(r *resource) string {
 	own := uuid.NewSHA1(uuid.Nil, []byte("issuer "+r.id.Key())).String()
 	return "https://" + text(
 		r.body,
 		"location",
-	) + ".oic.prod-aks.azure.com/" + e.tenantOf(
+	) + ".oic.prod-aks.azure.com/" + s.kernel.tenantOf(
 		r.id.Subscription(),
 	) + "/" + own + "/"
 }

@@ -18,7 +18,7 @@ func (run *deploymentRun) properties() object {
 	parameters := object{}
 	all, err := run.ready.Parameters()
 	if err != nil {
-		run.e.log.Error(
+		run.deployments.kernel.log.Error(
 			"the parameters of a deployment",
 			"id",
 			string(run.id),
@@ -86,7 +86,7 @@ func (run *deploymentRun) describe() (providers, dependencies []any) {
 
 func (run *deploymentRun) named(r *armtemplate.Resource) object {
 	return object{
-		"id":           string(run.e.spelled(arm.ID(r.ID))),
+		"id":           string(run.deployments.kernel.spelled(arm.ID(r.ID))),
 		"resourceType": r.Type,
 		"resourceName": r.Name,
 	}

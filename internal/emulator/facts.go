@@ -28,8 +28,8 @@ type sight struct {
 }
 
 // showFacts adds to a document what Azure says in it.
-func (e *Emulator) showFacts(r *resource, doc object, version string) {
-	for _, f := range e.kindOf(r.id).facts {
+func (k *kernel) showFacts(r *resource, doc object, version string) {
+	for _, f := range k.kindOf(r.id).facts {
 		f.show(sight{r: r, doc: doc, at: doc, version: version})
 	}
 }

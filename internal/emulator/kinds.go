@@ -34,21 +34,21 @@ type kind struct {
 }
 
 // register adds what a service says of its resource types.
-func (e *Emulator) register(kinds ...kind) {
-	for _, k := range kinds {
-		e.kinds[kindKey(k.name)] = &k
+func (k *kernel) register(kinds ...kind) {
+	for _, kind := range kinds {
+		k.kinds[kindKey(kind.name)] = &kind
 	}
 }
 
-func (e *Emulator) kindOf(id arm.ID) *kind {
-	if k := e.kinds[kindKey(id.Type())]; k != nil {
-		return k
+func (k *kernel) kindOf(id arm.ID) *kind {
+	if kind := k.kinds[kindKey(id.Type())]; kind != nil {
+		return kind
 	}
 	return &kind{unknown: true, immediate: true}
 }
 
 // render writes a resource as it is read at an api-version.
-func (e *Emulator) render(r *resource, version string) []byte {
+func (k *kernel) render(r *resource, version string) []byte {
 	shows := [2]string{state(r), r.tag()}
 	if raw := r.rendered[version]; raw != nil && r.renderedAs == shows {
 		return raw
@@ -59,7 +59,7 @@ func (e *Emulator) render(r *resource, version string) []byte {
 	if r.rendered == nil {
 		r.rendered = map[string][]byte{}
 	}
-	raw := encode(e.document(r, version))
+	raw := encode(k.document(r, version))
 	r.rendered[version], r.renderedAs = raw, shows
 	return raw
 }
@@ -68,11 +68,11 @@ func (e *Emulator) render(r *resource, version string) []byte {
 const maxRendered = 4
 
 // document is render as an object.
-func (e *Emulator) document(r *resource, version string) object {
+func (k *kernel) document(r *resource, version string) object {
 	doc := clone(r.body)
 	doc["id"] = string(r.id)
 	doc["name"] = r.id.Name()
-	doc["type"] = e.kindName(r.id)
+	doc["type"] = k.kindName(r.id)
 	properties, has := doc["properties"].(object)
 	if has {
 		properties["provisioningState"] = state(r)
@@ -81,30 +81,30 @@ func (e *Emulator) document(r *resource, version string) object {
 		doc["etag"] = r.tag()
 	}
 	if has {
-		e.showBack(r, doc)
+		k.network.showBack(r, doc)
 	}
-	if show := e.kindOf(r.id).show; show != nil {
+	if show := k.kindOf(r.id).show; show != nil {
 		show(r, doc, version)
 	}
-	e.showFacts(r, doc, version)
-	e.showNested(r, doc)
-	for _, f := range e.newer(r.id, version) {
+	k.showFacts(r, doc, version)
+	k.showNested(r, doc)
+	for _, f := range k.newer(r.id, version) {
 		removePath(doc, f.Path)
 	}
 	return doc
 }
 
 // kindName is the type in Azure's case, whatever the case of the ID.
-func (e *Emulator) kindName(id arm.ID) string {
-	if k := e.kinds[kindKey(id.Type())]; k != nil {
-		return k.name
+func (k *kernel) kindName(id arm.ID) string {
+	if kind := k.kinds[kindKey(id.Type())]; kind != nil {
+		return kind.name
 	}
 	return id.Type()
 }
 
 // spelled is an ID with its words in Azure's case, whatever the case they came in; the names in it
 // keep theirs.
-func (e *Emulator) spelled(id arm.ID) arm.ID {
+func (k *kernel) spelled(id arm.ID) arm.ID {
 	segments := strings.Split(string(id), "/")
 	for i := 1; i+1 < len(segments); i += 2 { // pairs of a word and a name
 		switch strings.ToLower(segments[i]) {
@@ -113,7 +113,7 @@ func (e *Emulator) spelled(id arm.ID) arm.ID {
 		case "resourcegroups":
 			segments[i] = "resourceGroups"
 		default:
-			words := strings.Split(e.kindName(arm.ID(strings.Join(segments[:i+2], "/"))), "/")
+			words := strings.Split(k.kindName(arm.ID(strings.Join(segments[:i+2], "/"))), "/")
 			segments[i] = words[len(words)-1]
 			if segments[i-2] == "providers" {
 				segments[i-1] = words[0]
@@ -158,9 +158,9 @@ var newerFields = []NewerField{
 	{arm.TypeVNet, "properties.privateEndpointVNetPolicies", "2024-03-01"},
 }
 
-func (e *Emulator) newer(id arm.ID, version string) []NewerField {
+func (k *kernel) newer(id arm.ID, version string) []NewerField {
 	var out []NewerField
-	for _, list := range [][]NewerField{newerFields, e.opts.Newer} {
+	for _, list := range [][]NewerField{newerFields, k.opts.Newer} {
 		for _, f := range list {
 			if version < f.Since && id.Is(f.Type) {
 				out = append(out, f)
@@ -171,8 +171,8 @@ func (e *Emulator) newer(id arm.ID, version string) []NewerField {
 }
 
 // dropNewer removes from a sent document what the api-version does not know.
-func (e *Emulator) dropNewer(id arm.ID, body object, version string) {
-	for _, f := range e.newer(id, version) {
+func (k *kernel) dropNewer(id arm.ID, body object, version string) {
+	for _, f := range k.newer(id, version) {
 		removePath(body, f.Path)
 	}
 }

@@ -2,27 +2,35 @@ package emulator
 
 import "routekeeper.dev/routekeeper/internal/arm"
 
-// networkKinds are the resource types of Microsoft.Network, and the virtual machine that a network
+// network is Microsoft.Network: virtual networks, subnets and their addresses, route tables,
+// network interfaces, gateways and what else has a place in a subnet.
+type network struct {
+	kernel *kernel
+	// compute knows the network interfaces of scale sets' instances.
+	compute *compute
+}
+
+// types are the resource types of Microsoft.Network, and the virtual machine that a network
 // interface can name.
-func (e *Emulator) networkKinds() []kind {
+func (s *network) types() []kind {
 	return []kind{
-		{name: arm.TypeVNet, tracked: true, facts: vnetFacts, settle: e.settleVNet,
-			stored: e.storedVNet, show: e.showVNet, removable: e.vnetRemovable,
-			removed: e.vnetRemoved},
-		{name: arm.TypeSubnet, settle: e.settleSubnet, stored: e.storedSubnet, show: e.showSubnet,
-			removable: e.subnetRemovable},
-		{name: typePeering, facts: peeringFacts, settle: e.settlePeering,
-			stored: e.storedPeering, show: e.showPeering, removed: e.peeringRemoved},
-		{name: arm.TypeRouteTable, tracked: true, settle: e.settleRouteTable},
-		{name: arm.TypeGateway, tracked: true, facts: gatewayFacts(), settle: e.settleGateway,
-			show: e.showGateway},
+		{name: arm.TypeVNet, tracked: true, facts: vnetFacts, settle: s.settleVNet,
+			stored: s.storedVNet, show: s.showVNet, removable: s.vnetRemovable,
+			removed: s.vnetRemoved},
+		{name: arm.TypeSubnet, settle: s.settleSubnet, stored: s.storedSubnet, show: s.showSubnet,
+			removable: s.subnetRemovable},
+		{name: typePeering, facts: peeringFacts, settle: s.settlePeering,
+			stored: s.storedPeering, show: s.showPeering, removed: s.peeringRemoved},
+		{name: arm.TypeRouteTable, tracked: true, settle: s.settleRouteTable},
+		{name: arm.TypeGateway, tracked: true, facts: gatewayFacts(), settle: s.settleGateway,
+			show: s.showGateway},
 		{name: typeNIC, tracked: true, synchronous: true, facts: interfaceFacts,
-			settle: e.settleInterface},
-		{name: typeNSG, tracked: true, facts: securityGroupFacts, settle: e.settleSecurityGroup,
-			show: e.showSecurityGroup},
-		{name: typeNAT, tracked: true, facts: natFacts, settle: e.settleNAT},
-		{name: typePublicIP, tracked: true, facts: publicIPFacts, settle: e.settlePublicIP,
-			show: e.showPublicIP},
+			settle: s.settleInterface},
+		{name: typeNSG, tracked: true, facts: securityGroupFacts, settle: s.settleSecurityGroup,
+			show: s.showSecurityGroup},
+		{name: typeNAT, tracked: true, facts: natFacts, settle: s.settleNAT},
+		{name: typePublicIP, tracked: true, facts: publicIPFacts, settle: s.settlePublicIP,
+			show: s.showPublicIP},
 		{name: typeEndpointPolicy, tracked: true},
 		{name: typeFirewall, tracked: true},
 		{name: typeVPNGateway, tracked: true},
@@ -33,7 +41,7 @@ func (e *Emulator) networkKinds() []kind {
 	}
 }
 
-// networkCalls are the calls of Microsoft.Network that are no plain reads and writes of a document.
-func (e *Emulator) networkCalls() []special {
-	return []special{e.effectiveCall, e.watcherCall, e.usageCall, e.gatewayCall}
+// calls are the calls of Microsoft.Network that are no plain reads and writes of a document.
+func (s *network) calls() []special {
+	return []special{s.effectiveCall, s.watcherCall, s.usageCall, s.gatewayCall}
 }
