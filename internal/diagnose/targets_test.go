@@ -120,7 +120,8 @@ func TestRoutesOrphaned(t *testing.T) {
 	info(withNIC(left(oldRoute(oldName)), "10.42.4.7"), "10.42.4.7 belongs to some-nic")
 	info(withNIC(left(oldRoute(oldName)), "10.42.4.8").also(func(s *inventory.Snapshot) {
 		clear(s.Interfaces)
-	}), "some-nic is in shop-vnet/old-nodes, and its addresses are not known: it may hold 10.42.4.7")
+	}), "some-nic is in shop-vnet/old-nodes, and its addresses are not known: "+
+		"it may hold 10.42.4.7")
 	info(withNIC(left(oldRoute(oldName)), "10.42.4.8").also(func(s *inventory.Snapshot) {
 		s.InterfacesOf = []arm.ID{nodeGroup}
 	}), "not all network interfaces of subscription")
