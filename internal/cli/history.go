@@ -68,7 +68,7 @@ func (o *historyOptions) filterFlags(cmd *cobra.Command) {
 	f.StringVar(&o.cluster, "cluster", "", "only what concerns the ClusterRoutes of this `NAME`")
 	f.StringVar(&o.since, "since", "", "only what began since: an age (2h, 7d) or a `TIME` "+
 		"(2026-01-31, 2026-01-31T15:04:05Z)")
-	f.StringVar(&o.kind, "kind", "", "only rounds of this `kind`: "+
+	f.StringVar(&o.kind, "kind", "", "only checks of this `kind`: "+
 		strings.Join(history.Kinds, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(history.Kinds,
 		cobra.ShellCompDirectiveNoFileComp))

@@ -274,7 +274,7 @@ func TestFixModule(t *testing.T) {
 		r := &Repair{Address: "module.a.azurerm_subnet_route_table_association.n",
 			Set: []Setting{{"route_table_id", c.table}}}
 		if c.add {
-			r.Address, r.Beside, r.Add = "module.a.azurerm_subnet_route_table_association.new",
+			r.Address, r.Next, r.Add = "module.a.azurerm_subnet_route_table_association.new",
 				r.Address, true
 		}
 		edits, why := s.Fix([]*Repair{r})
