@@ -192,7 +192,7 @@ var allowed = []string{
 	`Round \d+, 20`,                // history show
 	`\A rounds? `, `row of rounds`, // the comment of a function or type
 	`round (corners|=|integer)`, `[cf]\.round`, `round, (news|key|change)`,
-	`(from|into|table|references|on) rounds|on (changes|findings)\(round`, "[\"`]rounds?[\"`]", `round\.html"`, // a table and its field
+	`(from|into|table|references|on) rounds|on (changes|findings)\(round`, "[\"`]rounds?[\"`]", `round\.html"`, `\.rounds?\b`, // a table and its field
 	`without those\s+whose`,
 }
 

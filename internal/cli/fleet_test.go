@@ -166,7 +166,7 @@ func (f *fleet) start() {
 		reads, writes = reads+r.ARM.Reads, writes+r.ARM.Writes
 	}
 	f.b.ReportMetric(time.Since(began).Seconds(), "s/first-rounds")
-	f.b.Logf("its first %d rounds: %d reads, %d writes", told, reads, writes)
+	f.b.Logf("its first %d checks: %d reads, %d writes", told, reads, writes)
 	go func() { // the others are not waited for
 		for err == nil {
 			_, err = in.ReadBytes('\n')

@@ -104,7 +104,7 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 	a.e.ClearFaults()
 	routekeeper(t, "--emulator", az, "run", "-f", config, "--once")
 	if !whole(t, a, 6) {
-		t.Error("not everything is as it should be")
+		t.Error("not everything is correct")
 	}
 	onceInHistory(t, config, 8, n > 0)
 	state = map[string]string{}
@@ -147,7 +147,7 @@ func onceInHistory(t *testing.T, config string, want int, killed bool) {
 				made[what]++
 			case history.Interrupted:
 			default:
-				t.Errorf("%s is %s in round %d", what, c.State, e.ID)
+				t.Errorf("%s is %s in check %d", what, c.State, e.ID)
 			}
 		}
 		return nil
@@ -160,7 +160,7 @@ func onceInHistory(t *testing.T, config string, want int, killed bool) {
 		}
 	}
 	if len(made) != want || cut > 1 || killed && cut == 0 {
-		t.Errorf("%d changes, want %d; %d rounds without an end, killed: %v", len(made), want, cut,
+		t.Errorf("%d changes, want %d; %d checks without an end, killed: %v", len(made), want, cut,
 			killed)
 	}
 }

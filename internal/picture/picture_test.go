@@ -137,7 +137,7 @@ func TestPicture(t *testing.T) {
 		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries " +
 			"foreign\ngw-rt target: carries wrong>10.240.0.5 missing>10.240.0.6 stale foreign\n", 7,
 			4, 0},
-		{"somebody else's route is where a pod route has to be", func(w *world) {
+		{"another owner's route is where a pod route has to be", func(w *world) {
 			w.table(target, "theirs 10.244.0.0/24 10.1.0.4",
 				"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5",
 				"aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")

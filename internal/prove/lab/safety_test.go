@@ -112,7 +112,7 @@ func TestDeletes(t *testing.T) {
 		says    string
 		deletes int // DELETEs of the group that were sent
 	}{
-		"as it should be": {bench{}, true, 0, "", 1},
+		"correct": {bench{}, true, 0, "", 1},
 		"the answer to the group's PUT is lost": {bench{faults: []emulator.Fault{
 			{Method: "PUT", Path: group, Cut: "after"}}}, true, 0, "set-up", 1},
 		"the answer to the DELETE is lost": {bench{faults: []emulator.Fault{
