@@ -195,7 +195,8 @@ var allowed = []string{
 	`round (corners|=|integer)`, `[cf]\.round`, `round, (news|key|change)`,
 	// a table and its field
 	`(from|into|table|references|on) rounds|on (changes|findings)\(round`, "[\"`]rounds?[\"`]",
-	`round\.html"`, `\.rounds?\b`,
+	`round\.html"`, `\.rounds?\b`, `rounds\.json`, `first-rounds`,
+	`audience api://somebody`,
 	`those whose (condition|expression)`, `without those\s+whose`,
 }
 
