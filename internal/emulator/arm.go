@@ -64,6 +64,7 @@ var specials = []func(*Emulator, *call) (reply, *failure, bool){
 	(*Emulator).roleDefinitionCall,
 	(*Emulator).roleAssignmentCall,
 	(*Emulator).lockCall,
+	(*Emulator).policyCall,
 	(*Emulator).featureCall,
 }
 

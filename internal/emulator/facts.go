@@ -47,6 +47,8 @@ func init() {
 		typeNAT:          natFacts,
 		typePublicIP:     publicIPFacts,
 		typeUserIdentity: userIdentityFacts,
+
+		typePolicyAssignment: systemIdentityFacts(),
 	} {
 		facts[kindKey(name)] = list
 	}

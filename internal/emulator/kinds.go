@@ -53,7 +53,8 @@ func init() {
 		arm.TypeCluster: {tracked: true, settle: (*Emulator).settleCluster,
 			stored: (*Emulator).storedCluster, show: (*Emulator).showCluster, removed: (*Emulator).
 				clusterRemoved},
-		arm.TypeScaleSet:      {tracked: true, merges: true, settle: (*Emulator).settleScaleSet},
+		arm.TypeScaleSet: {tracked: true, merges: true, settle: (*Emulator).settleScaleSet,
+			stored: (*Emulator).storedScaleSet, show: showScaleSet},
 		typeScaleSetExtension: {settle: (*Emulator).settleExtension},
 		typeMaintenance: {immediate: true, settle: (*Emulator).settleMaintenance,
 			show: showMaintenance},
@@ -85,9 +86,9 @@ func init() {
 			settle: (*Emulator).settleRoleAssignment, show: showBare},
 		typeLock: {immediate: true, settle: (*Emulator).settleLock, show: showBare},
 		typePolicyDefinition: {immediate: true, alwaysCreated: true,
-			settle: (*Emulator).settlePolicyDefinition, show: showBare},
+			settle: (*Emulator).settlePolicyDefinition, show: showPolicy},
 		typePolicyAssignment: {immediate: true, alwaysCreated: true,
-			settle: (*Emulator).settlePolicyAssignment, show: showBare},
+			settle: (*Emulator).settlePolicyAssignment, show: showPolicy},
 		arm.TypeAlertRule: {tracked: true, immediate: true, merges: true,
 			settle: (*Emulator).settleAlert},
 		arm.TypeActionGroup: {tracked: true, immediate: true, merges: true,
@@ -214,6 +215,8 @@ var newerFields = []NewerField{
 	{arm.TypeSubnet, "properties.ipamPoolPrefixAllocations", "2024-05-01"},
 	{arm.TypeVNet, "properties.encryption", "2021-08-01"},
 	{arm.TypeVNet, "properties.privateEndpointVNetPolicies", "2024-03-01"},
+	{typePolicyDefinition, "systemData", "2021-06-01"},
+	{typePolicyAssignment, "systemData", "2021-06-01"},
 }
 
 func (e *Emulator) newer(id arm.ID, version string) []NewerField {

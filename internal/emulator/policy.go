@@ -20,12 +20,13 @@ func (e *Emulator) settlePolicyAssignment(c *call, r, old *resource) *failure {
 	r.etag = ""
 	p := objectAt(r.body, "properties")
 	definition := arm.ID(text(p, "policyDefinitionId"))
-	if e.store.get(definition) == nil {
+	if e.store.get(definition) == nil && !builtInPolicy(definition) {
 		return fail(http.StatusNotFound, "PolicyDefinitionNotFound",
 			"The policy definition '%s' could not be found.", definition.Name())
 	}
 	p["scope"] = string(r.id.Parent())
 	setDefault(p, "enforcementMode", "Default")
+	signPolicy(c, r, old)
 	return nil
 }
 
@@ -39,6 +40,7 @@ func (e *Emulator) settlePolicyDefinition(c *call, r, old *resource) *failure {
 	}
 	setDefault(p, "policyType", "Custom")
 	setDefault(p, "mode", "Indexed")
+	signPolicy(c, r, old)
 	return nil
 }
 

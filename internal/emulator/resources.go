@@ -53,7 +53,12 @@ func generic(r *resource, expand string) object {
 	for _, field := range []string{"location", "tags", "sku", "kind", "identity", "managedBy",
 		"plan", "zones"} {
 		if r.body[field] != nil {
-			doc[field] = r.body[field]
+			doc[field] = cloneValue(r.body[field])
+		}
+	}
+	for _, f := range facts[kindKey(r.id.Type())] { // the newest version's
+		if strings.HasPrefix(f.path, "sku.") {
+			f.show(sight{r: r, doc: doc, at: doc, version: "9999"})
 		}
 	}
 	for field, value := range map[string]string{

@@ -311,6 +311,7 @@ func (e *Emulator) resume() {
 		}
 	}
 	e.resumeDeployments()
+	e.resumeScaleSets()
 	for _, id := range slices.Sorted(maps.Keys(under)) {
 		if e.resumeActivity(under[id]) {
 			continue
