@@ -143,7 +143,7 @@ func settleMachineProfile(r, old *resource) {
 }
 
 // systemIdentityFacts are of a resource with an identity that Azure made for it.
-func systemIdentityFacts() []fact {
+func systemIdentityFacts(tenantOf func(string) string) []fact {
 	own := func(s sight) bool { return strings.Contains(text(s.at, "type"), "SystemAssigned") }
 	return []fact{
 		{
@@ -152,7 +152,7 @@ func systemIdentityFacts() []fact {
 		},
 		{
 			path: "identity.tenantId", when: own,
-			value: func(s sight) any { return s.e.tenantOf(s.r.id.Subscription()) },
+			value: func(s sight) any { return tenantOf(s.r.id.Subscription()) },
 		},
 	}
 }

@@ -3,7 +3,7 @@ package emulator
 import "time"
 
 // settleExtension fills in an extension of a scale set.
-func (e *Emulator) settleExtension(c *call, r, old *resource) *failure {
+func (s *compute) settleExtension(c *call, r, old *resource) *failure {
 	if old == nil {
 		r.doing = "Creating"
 	}
@@ -22,7 +22,7 @@ func flexible(s sight) bool {
 func uniform(s sight) bool { return !flexible(s) }
 
 // scaleSetFacts are of scale sets.
-func scaleSetFacts() []fact {
+func scaleSetFacts(tenantOf func(string) string) []fact {
 	const p, vm = "properties.", "properties.virtualMachineProfile."
 	const nic = vm + "networkProfile.networkInterfaceConfigurations[].properties."
 	const ip = nic + "ipConfigurations[].properties."
@@ -101,7 +101,7 @@ func scaleSetFacts() []fact {
 		value: object{"patchMode": "ImageDefault", "assessmentMode": "ImageDefault"},
 		when:  flexible,
 	})
-	return append(all, systemIdentityFacts()...)
+	return append(all, systemIdentityFacts(tenantOf)...)
 }
 
 // computeTime is a time as Microsoft.Compute writes it.

@@ -51,16 +51,16 @@ func signPolicy(c *call, r, old *resource) {
 }
 
 // showPolicy leaves out what policies do not have, and says who its identities are.
-func showPolicy(e *Emulator, r *resource, doc object, version string) {
-	showBare(e, r, doc, version)
-	e.showAssigned(doc)
+func (s *authorization) showPolicy(r *resource, doc object, version string) {
+	showBare(r, doc, version)
+	s.kernel.showAssigned(doc)
 }
 
 // showAssigned adds to a document who the identities are that it was given.
-func (e *Emulator) showAssigned(doc object) {
+func (k *kernel) showAssigned(doc object) {
 	assigned := objectAt(doc, "identity", "userAssignedIdentities")
 	for id := range assigned {
-		if own := e.store.get(arm.ID(id)); own != nil {
+		if own := k.store.get(arm.ID(id)); own != nil {
 			who := identityOf(own)
 			assigned[id] = object{"clientId": who.ClientID, "principalId": who.ObjectID}
 		}
@@ -68,7 +68,7 @@ func (e *Emulator) showAssigned(doc object) {
 }
 
 // policyCall refuses what would be inside a policy: there is nothing.
-func (e *Emulator) policyCall(c *call) (reply, *failure, bool) {
+func (s *authorization) policyCall(c *call) (reply, *failure, bool) {
 	for i, word := range c.path {
 		if !strings.EqualFold(word, "policyDefinitions") || i+3 != len(c.path) {
 			continue

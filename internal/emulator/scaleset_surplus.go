@@ -3,6 +3,7 @@ package emulator
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 )
@@ -34,7 +35,7 @@ func overprovisions(set *resource) bool {
 
 // addSurplus notes the machines that a set makes too many: the gaps between the new ones that it
 // keeps. more are their numbers.
-func (e *Emulator) addSurplus(c *call, r, old *resource, kept []int, added int) (more []int) {
+func (s *compute) addSurplus(c *call, r, old *resource, kept []int, added int) (more []int) {
 	if old != nil && len(surplusOf(old)) > 0 {
 		r.body[surplusField] = cloneValue(old.body[surplusField])
 	}
@@ -43,7 +44,7 @@ func (e *Emulator) addSurplus(c *call, r, old *resource, kept []int, added int) 
 			more = append(more, number)
 		}
 	}
-	if added == 0 || !overprovisions(r) || e.operationTime(c) == 0 {
+	if added == 0 || !overprovisions(r) || s.kernel.operationTime(c) == 0 {
 		return more
 	}
 	first := 0
@@ -61,49 +62,51 @@ func (e *Emulator) addSurplus(c *call, r, old *resource, kept []int, added int) 
 }
 
 // storedScaleSet lets the surplus machines go when their time has come.
-func (e *Emulator) storedScaleSet(c *call, r, old *resource) *failure {
+func (s *compute) storedScaleSet(c *call, r, old *resource) *failure {
 	if len(surplusOf(r)) > 0 {
-		e.at(r.busyUntil.Add(e.operationTime(c)/2), func() { e.dropSurplus(r.id) })
+		s.kernel.at(r.busyUntil.Add(s.kernel.operationTime(c)/2), func() { s.dropSurplus(r.id) })
 	}
 	return nil
 }
 
 // dropSurplus takes the surplus machines of a scale set away, with their addresses.
-func (e *Emulator) dropSurplus(id arm.ID) {
-	set := e.store.get(id)
-	if set == nil || e.isBusy(set) { // the write that is under way has its own time for it
+func (s *compute) dropSurplus(id arm.ID) {
+	set := s.kernel.store.get(id)
+	// the write that is under way has its own time for it
+	if set == nil || set.busyUntil.After(time.Now()) {
 		return
 	}
-	for _, i := range e.machinesOf(set) {
+	for _, i := range s.machinesOf(set) {
 		if !isSurplus(set, i.number) {
 			continue
 		}
 		for _, nic := range i.nics {
-			e.store.release(nic.subnet, addressesHeld(e.store.addressesOf(nic.subnet).by,
-				i.id())...)
+			s.kernel.store.release(nic.subnet,
+				addressesHeld(s.kernel.store.addressesOf(nic.subnet).by,
+					i.id())...)
 		}
 	}
 	delete(set.body, surplusField)
-	e.store.changed(set)
+	s.kernel.store.changed(set)
 }
 
 // resumeScaleSets takes away the surplus machines there were when the state was kept.
-func (e *Emulator) resumeScaleSets() {
-	for _, set := range e.store.list(arm.TypeScaleSet, "") {
+func (s *compute) resumeScaleSets() {
+	for _, set := range s.kernel.store.list(arm.TypeScaleSet, "") {
 		if len(surplusOf(set)) > 0 {
-			e.at(set.busyUntil, func() { e.dropSurplus(set.id) })
+			s.kernel.at(set.busyUntil, func() { s.dropSurplus(set.id) })
 		}
 	}
 }
 
 // instancesOf are the instances of a scale set, by number.
-func (e *Emulator) instancesOf(set *resource) []instance {
-	return slices.DeleteFunc(e.machinesOf(set), func(i instance) bool {
+func (s *compute) instancesOf(set *resource) []instance {
+	return slices.DeleteFunc(s.machinesOf(set), func(i instance) bool {
 		return isSurplus(set, i.number)
 	})
 }
 
-func showScaleSet(e *Emulator, _ *resource, doc object, _ string) {
+func (s *compute) showScaleSet(_ *resource, doc object, _ string) {
 	delete(doc, surplusField)
-	e.showAssigned(doc)
+	s.kernel.showAssigned(doc)
 }
