@@ -117,7 +117,7 @@ func TestNodeOutside(t *testing.T) {
 	f := moved(withPodSubnet(t), "10.42.2.5").finds(finding.NodeOutside)
 	if len(f.Evidence) != 1 ||
 		!strings.HasPrefix(f.Message, "node "+nodeName(1)+
-			" (10.42.2.5) of cluster shop is outside of node subnet shop-vnet/nodes") {
+			" (10.42.2.5) of cluster shop is outside node subnet shop-vnet/nodes") {
 		t.Errorf("%s %q", f.Message, f.Evidence)
 	}
 	moved(withPodSubnet(t), "10.42.1.99").finds()
@@ -235,7 +235,7 @@ func TestAddressesShort(t *testing.T) {
 	f := scaled(onAzureCNI(t), 8, "1").finds(finding.AddressesShort)
 	if f.Subject != "nodepool1" ||
 		!strings.Contains(f.Message, "node subnet 10.42.1.0/24 leaves room for 7 nodes of pool "+
-			"nodepool1") || !strings.Contains(f.Message, "its autoscaler goes to 8") ||
+			"nodepool1") || !strings.Contains(f.Message, "its autoscaler may add nodes up to 8") ||
 		f.Fix != "routekeeper capacity --cluster "+string(shop) {
 		t.Errorf("%s fix %s", f.Message, f.Fix)
 	}

@@ -184,7 +184,7 @@ func TestNextHopUnreachable(t *testing.T) {
 	// A second peering is no way on: the firewall is in a spoke of the hub.
 	f := by("10.70.0.4").peered("Connected", true, true).network("spoke",
 		"10.70.0.0/16").finds(finding.NextHopUnreachable)
-	says(t, f, "spoke has the address, and no peering with shop-vnet")
+	says(t, f, "spoke contains the address, but has no peering with shop-vnet")
 	healthy(t).routes(shopTable,
 		append(pods(), route("branch", "10.60.0.0/16", "VirtualAppliance", "10.99.0.4"))...).finds()
 	by("10.99.0.4").also(func(s *inventory.Snapshot) { delete(s.VNets, vnet.Key()) }).finds()

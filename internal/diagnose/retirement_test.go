@@ -16,17 +16,16 @@ func TestRetirement(t *testing.T) {
 	f := healthy(t).finds(finding.KubenetRetired)
 	if f.Severity != finding.Info || !strings.Contains(f.Message, "in 496 days") ||
 		!strings.HasSuffix(f.Fix, "--network-plugin azure --network-plugin-mode overlay") ||
-		!slices.Equal(f.Evidence, []string{"no blocker found in what was read",
-			"not checked: custom azure-ip-masq-agent configuration, which can cut connections " +
-				"after " +
-				"the migration, and an old ConfigMap azure-ip-masq-agent-config in kube-system, " +
-				"which has to go first",
+		!slices.Equal(f.Evidence, []string{"no blocker found",
+			"not checked: a custom azure-ip-masq-agent configuration, which can break " +
+				"connections after the migration, and an old ConfigMap " +
+				"azure-ip-masq-agent-config in kube-system, which you must delete first",
 			"AKS will remove the pod routes from route table shop-rt and leave the others in it"}) {
 		t.Errorf("%v %s %q fix %s", f.Severity, f.Message, f.Evidence, f.Fix)
 	}
 	f = healthy(t).managed().finds(finding.KubenetRetired)
 	if !slices.Contains(f.Evidence, "AKS will delete route table "+managedTable.Name()+
-		", with all other routes in it") {
+		", including all other routes in it") {
 		t.Errorf("%q", f.Evidence)
 	}
 	both := healthy(t).set(shop, "addonProfiles",

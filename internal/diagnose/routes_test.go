@@ -64,7 +64,7 @@ func TestRouteToGoneNode(t *testing.T) {
 	f := with(t, gone).finds(finding.RouteToGoneNode)
 	is(t, f, finding.Warning)
 	says(t, f, "1 route leads", "10.244.7.0/24 to 10.42.1.11",
-		"no network interface holds the address", "az network route-table route delete --ids "+
+		"no network interface has the address", "az network route-table route delete --ids "+
 			string(shopTable)+"/routes/"+gone["name"].(string))
 	f = with(t, gone).kubernetes().finds(finding.RouteToGoneNode)
 	says(t, f, "no node has this pod CIDR")
@@ -98,7 +98,7 @@ func TestWrongHop(t *testing.T) {
 		}
 		f := look(wrong("10.42.1.99")).finds(finding.WrongHop)
 		is(t, f, finding.Error)
-		says(t, f, nodeName(2)+" (10.42.1.6)", "10.42.1.99 is held by no network interface of "+
+		says(t, f, nodeName(2)+" (10.42.1.6)", "10.42.1.99 belongs to no network interface of "+
 			"the cluster", "az network route-table route delete --ids "+string(shopTable)+
 			"/routes/"+nodeName(2))
 		says(t, look(wrong(nodeAddr(0))).finds(finding.WrongHop), nodeAddr(0)+" is held by "+

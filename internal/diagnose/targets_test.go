@@ -117,10 +117,11 @@ func TestRoutesOrphaned(t *testing.T) {
 		"its own is not known")
 
 	// Not proven.
-	info(withNIC(left(oldRoute(oldName)), "10.42.4.7"), "10.42.4.7 is held by some-nic")
+	info(withNIC(left(oldRoute(oldName)), "10.42.4.7"), "10.42.4.7 belongs to some-nic")
 	info(withNIC(left(oldRoute(oldName)), "10.42.4.8").also(func(s *inventory.Snapshot) {
 		clear(s.Interfaces)
-	}), "some-nic is in shop-vnet/old-nodes, and its addresses are not known: it may hold 10.42.4.7")
+	}), "some-nic is in shop-vnet/old-nodes, and its addresses are not known: "+
+		"it may hold 10.42.4.7")
 	info(withNIC(left(oldRoute(oldName)), "10.42.4.8").also(func(s *inventory.Snapshot) {
 		s.InterfacesOf = []arm.ID{nodeGroup}
 	}), "not all network interfaces of subscription")
@@ -155,7 +156,7 @@ func TestRoutesLeftByMigration(t *testing.T) {
 		t.Errorf("severity %s of routes to living nodes of an overlay cluster, want info",
 			f.Severity)
 	}
-	says(t, f, "10.42.1.4 is held by aks-nodepool1-12345678-vmss instance 0; the route is to "+
+	says(t, f, "10.42.1.4 belongs to aks-nodepool1-12345678-vmss instance 0; the route is to "+
 		"pods of shop, which has no route table itself and may want it")
 	gone := route("by-hand", "10.244.9.0/24", "VirtualAppliance", "10.42.1.13")
 	if f := migrated(gone).finds(finding.RoutesOrphaned); f.Severity != finding.Warning {

@@ -1,7 +1,7 @@
 package emulator
 
 // settleExtension fills in an extension of a scale set.
-func (e *Emulator) settleExtension(c *call, r, old *resource) *failure {
+func (s *compute) settleExtension(c *call, r, old *resource) *failure {
 	if old == nil {
 		r.doing = "Creating"
 	}

@@ -122,7 +122,7 @@ var Evidences = []Evidence{
 		Name: "scale sets, virtual machines", Types: []string{arm.TypeScaleSet,
 			typeScaleSetExtension, typeVM},
 		Recorded: map[string]float64{"scale sets": 0}, Clients: clients(az, goes, ccm),
-		Documented: "paths of instances and their interfaces", Guessed: "what is told of images " +
+		Documented: "paths of instances and their interfaces", Guessed: "what Azure says about images " +
 			"and disks",
 	},
 	{

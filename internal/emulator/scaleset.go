@@ -35,9 +35,9 @@ func (i instance) id() arm.ID {
 }
 
 // storeScaleSet writes the pool's scale set.
-func (e *Emulator) storeScaleSet(cl *cluster, p *pool) *failure {
+func (s *aks) storeScaleSet(cl *cluster, p *pool) *failure {
 	c := cl.call(http.MethodPut, p.scaleSet, nil)
-	_, f := e.putResource(c, p.scaleSet, object{
+	_, f := s.kernel.putResource(c, p.scaleSet, object{
 		"location": cl.location,
 		"sku":      object{"name": p.vmSize, "tier": "Standard", "capacity": len(p.nodes)},
 		"tags":     object{"aks-managed-poolName": p.name},
@@ -55,14 +55,14 @@ func (e *Emulator) storeScaleSet(cl *cluster, p *pool) *failure {
 	return f
 }
 
-func (e *Emulator) findScaleSet(id arm.ID) (*cluster, *pool) {
-	of := e.scaleSets[id.Key()]
+func (s *compute) findScaleSet(id arm.ID) (*cluster, *pool) {
+	of := s.aks.scaleSets[id.Key()]
 	return of.cluster, of.pool
 }
 
 // settleScaleSet chooses the addresses of a scale set's instances. The ones of a cluster's nodes
 // stay as AKS has made them.
-func (e *Emulator) settleScaleSet(c *call, r, old *resource) *failure {
+func (s *compute) settleScaleSet(c *call, r, old *resource) *failure {
 	setDefault(objectAt(r.body, "properties"), "uniqueId",
 		uuid.NewSHA1(uuid.Nil, []byte(r.id.Key())).String())
 	capacity := 0
@@ -73,8 +73,8 @@ func (e *Emulator) settleScaleSet(c *call, r, old *resource) *failure {
 				"The value of parameter sku.capacity is invalid: %v.", sku["capacity"])
 		}
 	}
-	if _, p := e.findScaleSet(r.id); p != nil {
-		for a, holder := range e.store.addressesOf(p.subnet).by {
+	if _, p := s.findScaleSet(r.id); p != nil {
+		for a, holder := range s.kernel.store.addressesOf(p.subnet).by {
 			if partOf(holder, r.id) {
 				r.seats = append(r.seats, seat{p.subnet, a, holder})
 			}
@@ -83,7 +83,7 @@ func (e *Emulator) settleScaleSet(c *call, r, old *resource) *failure {
 	}
 	var numbers []int
 	if old != nil {
-		for _, i := range e.instancesOf(old) {
+		for _, i := range s.instancesOf(old) {
 			numbers = append(numbers, i.number)
 		}
 	}
@@ -100,25 +100,25 @@ func (e *Emulator) settleScaleSet(c *call, r, old *resource) *failure {
 			if !ref.link.takes() {
 				continue
 			}
-			subnet := e.store.get(ref.target())
-			if f := checkSeat(e, ref, subnet); f != nil {
+			subnet := s.kernel.store.get(ref.target())
+			if f := s.network.checkSeat(ref, subnet); f != nil {
 				return f
 			}
 			ref.holder = vm.Child("networkInterfaces",
 				ref.holder.Parent().Name()).Child("ipConfigurations", ref.holder.Name())
-			s, f := e.dynamicSeat(ref, subnet, chosen)
+			found, f := s.network.dynamicSeat(ref, subnet, chosen)
 			if f != nil {
 				return f
 			}
-			r.seats = append(r.seats, s)
+			r.seats = append(r.seats, found)
 		}
 	}
 	return nil
 }
 
 // instancesOf are the instances of a scale set, by number.
-func (e *Emulator) instancesOf(set *resource) []instance {
-	if _, p := e.findScaleSet(set.id); p != nil {
+func (s *compute) instancesOf(set *resource) []instance {
+	if _, p := s.findScaleSet(set.id); p != nil {
 		var out []instance
 		for _, n := range p.nodes {
 			nic := instanceNIC{id: p.nic(n), subnet: p.subnet, addrs: n.addrs, primary: true}
@@ -136,7 +136,7 @@ func (e *Emulator) instancesOf(set *resource) []instance {
 		if !ref.link.takes() {
 			continue
 		}
-		for a, holder := range e.store.addressesOf(ref.target()).by {
+		for a, holder := range s.kernel.store.addressesOf(ref.target()).by {
 			if !partOf(holder, set.id) || !strings.EqualFold(holder.Name(), ref.holder.Name()) ||
 				!strings.EqualFold(holder.Parent().Name(), ref.holder.Parent().Name()) {
 				continue
@@ -180,7 +180,7 @@ func (e *Emulator) instancesOf(set *resource) []instance {
 }
 
 // scaleSetCall answers for what is inside scale sets: instances and their network interfaces.
-func (e *Emulator) scaleSetCall(c *call) (reply, *failure, bool) {
+func (s *compute) scaleSetCall(c *call) (reply, *failure, bool) {
 	if len(c.path) < 9 || !strings.EqualFold(c.path[6], "virtualMachineScaleSets") ||
 		!strings.EqualFold(c.path[5], "Microsoft.Compute") ||
 		c.method != http.MethodGet && c.method != http.MethodPost {
@@ -192,16 +192,16 @@ func (e *Emulator) scaleSetCall(c *call) (reply, *failure, bool) {
 		return reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
-	set := e.store.get(id)
+	set := s.kernel.store.get(id)
 	if set == nil {
-		return reply{}, missing(id), true
+		return reply{}, s.kernel.missing(id), true
 	}
 	parts := strings.Split(strings.ToLower(strings.Join(c.path[8:], "/")), "/")
 	if c.method == http.MethodPost {
-		answer, f := e.scaleSetAction(c, set, parts)
+		answer, f := s.scaleSetAction(c, set, parts)
 		return answer, f, true
 	}
-	all := e.instancesOf(set)
+	all := s.instancesOf(set)
 	if len(parts) > 1 {
 		all = slices.DeleteFunc(all, func(i instance) bool {
 			return strconv.Itoa(i.number) != parts[1]
@@ -223,10 +223,10 @@ func (e *Emulator) scaleSetCall(c *call) (reply, *failure, bool) {
 	switch {
 	case len(parts) == 1 && what == "networkinterfaces", len(parts) == 3 &&
 		parts[0] == "virtualmachines" && what == "networkinterfaces":
-		answer, f := e.pageObjects(c, nics)
+		answer, f := s.kernel.pageObjects(c, nics)
 		return answer, f, true
 	case len(parts) == 1 && what == "virtualmachines":
-		answer, f := e.pageObjects(c, machines)
+		answer, f := s.kernel.pageObjects(c, machines)
 		return answer, f, true
 	case len(parts) == 1 && what == "instanceview":
 		return ok(object{"virtualMachine": object{
@@ -330,16 +330,16 @@ func (n instanceNIC) document(of instance) object {
 
 // instanceNICAt finds an interface of an instance by its ID, or the first one of an instance by the
 // instance's ID.
-func (e *Emulator) instanceNICAt(id arm.ID) *instanceNIC {
+func (s *compute) instanceNICAt(id arm.ID) *instanceNIC {
 	set := id
 	for set != "" && !set.Is(arm.TypeScaleSet) {
 		set = set.Parent()
 	}
-	r := e.store.get(set)
+	r := s.kernel.store.get(set)
 	if r == nil {
 		return nil
 	}
-	for _, i := range e.instancesOf(r) {
+	for _, i := range s.instancesOf(r) {
 		for _, nic := range i.nics {
 			if nic.id.Equal(id) || i.id().Equal(id) {
 				return &nic

@@ -170,9 +170,8 @@ func (v *view) gone(table arm.ID, add func(finding.Finding)) func(finding.Findin
 		if f.Code == finding.TableMissing {
 			f = f.With("AKS made the table, in node resource group "+v.cluster.NodeResourceGroup,
 				"az aks update brings the cluster back to its settings: AKS then associates its "+
-					"table "+
-					"with the node subnets (AKS#1500). Whether it recreates a deleted table is not "+
-					"documented, so check again afterwards")
+					"table with the node subnets (AKS#1500). Whether it recreates a deleted table "+
+					"is not documented, so check again afterwards")
 		}
 		add(f)
 	}

@@ -314,7 +314,7 @@ func TestHalfARoute(t *testing.T) {
 	w.table(tableA, both[:5]...)
 	w.sees("")
 	f := w.sees("dual-stack-half")
-	const message = "1 node of cluster shop has the route of one address family only"
+	const message = "1 node of cluster shop has a route for one address family only"
 	if !strings.Contains(f.Message, message) || f.Evidence[0] != machine(2)+" (fd42::c): IPv6" {
 		t.Errorf("%+v", f)
 	}

@@ -48,10 +48,9 @@ func TestEachDeleteIsProvenAlone(t *testing.T) {
 	}
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6", "10.240.0.8")
 	p = w.expect(two, "deletes-withheld warning")
-	want := "10.244.2.0/24 to 10.240.0.6 (n2): 10.240.0.6 is held by aks-pool0-1-vmss instance " +
-		"10.240.0.6\n" +
-		"10.244.4.0/24 to 10.240.0.8 (n4): 10.240.0.8 is held by aks-pool0-1-vmss instance " +
-		"10.240.0.8"
+	want := "10.244.2.0/24 to 10.240.0.6 (n2): 10.240.0.6 belongs to aks-pool0-1-vmss instance " +
+		"10.240.0.6\n10.244.4.0/24 to 10.240.0.8 (n4): 10.240.0.8 belongs to aks-pool0-1-vmss " +
+		"instance 10.240.0.8"
 	if got := withheld(t, p); got != want {
 		t.Errorf("withheld:\n%s\nwant:\n%s", got, want)
 	}

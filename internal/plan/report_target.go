@@ -78,7 +78,8 @@ func (t *target) reportFull(kept, added, missing int, clusters []string) {
 // reportTaken reports an unmanaged route that has the prefix of a node.
 func (t *target) reportTaken(s *share, want, there inventory.Route) {
 	t.w.add(t.finding(finding.PrefixTaken, s,
-		"%s is routed to %s by the unmanaged route %s in %s, so the pod route %s to %s is not added",
+		"%s is routed to %s by the unmanaged route %s in %s, so the pod route %s to %s is not "+
+			"added",
 		want.Prefix, there.NextHop(), there.Name, t.now.ID.Short(), want.Name, want.NextHop()).
 		About(want.Name).
 		WithAdvice("delete the unmanaged route unless it is intended").
