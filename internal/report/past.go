@@ -65,7 +65,7 @@ func (h History) Write(w io.Writer, format Format, style Style) error {
 			p.wokenBy(), strings.Join(p.clusters(), ", "), p.summary()})
 	}
 	if len(h.Checks) == 0 {
-		table.Lines = []string{"No such round is recorded."}
+		table.Lines = []string{"No such check is recorded."}
 	} else if len(h.Checks) == h.Limit {
 		table.Lines = []string{fmt.Sprintf("These are the newest %d: --limit 0 shows all.",
 			h.Limit)}
