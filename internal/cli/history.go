@@ -175,7 +175,7 @@ func (o historyOptions) query(now time.Time) (history.Query, error) {
 			strings.Join(history.Kinds, ", "))
 	}
 	if o.limit < 0 {
-		return q, fmt.Errorf("--limit: %d is less than nothing", o.limit)
+		return q, fmt.Errorf("--limit: %d is out of range, expected 0 or more", o.limit)
 	}
 	if o.since == "" {
 		return q, nil
