@@ -312,7 +312,7 @@ func TestNearMisses(t *testing.T) {
 		"another gateway than asked": {func(p *plant) {
 			addon(p)["config"] = doc{"applicationGatewayId": string(plantGateway) + "2",
 				"effectiveApplicationGatewayId": string(plantGateway)}
-		}, []string{"gateway: wrong: the ingress add-on of cluster shop drives the Application " +
+		}, []string{"gateway: wrong: the ingress add-on of cluster shop drives Application " +
 			"Gateway agw, "},
 			[]finding.Code{finding.GatewayDiffers}},
 		"egress by a firewall": {func(p *plant) { egress(p, "VirtualAppliance", "10.42.3.4") },
