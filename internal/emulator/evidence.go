@@ -104,11 +104,11 @@ var Evidences = []Evidence{
 		Documented: "addresses of each network plugin, upgrades with surge, migration to " +
 			"overlay, limits of sizes " +
 			"and names, plugins that refuse Windows",
-		Guessed: "that a reimaged node gets another pod CIDR, that routes stay while a cluster " +
+		Guessed: "names of interfaces in virtual machine pools, that a reimaged node gets another pod CIDR, that routes stay while a cluster " +
 			"is stopped, codes " +
 			"and wording of some refusals",
 		GuessedIn: []string{
-			"agentpool.go", "aks.go", "clusterlife.go", "lock.go", "migrate.go",
+			"agentpool.go", "aks.go", "clusterlife.go", "lock.go", "machinepool.go", "migrate.go",
 			"networkprofile.go",
 			"podsubnet.go", "upgrade.go",
 		},
@@ -120,7 +120,7 @@ var Evidences = []Evidence{
 	},
 	{
 		Name: "scale sets, virtual machines", Types: []string{arm.TypeScaleSet,
-			typeScaleSetExtension, typeVM},
+			typeScaleSetExtension, typeAvailabilitySet, typeVM},
 		Recorded: map[string]float64{"scale sets": 80}, Clients: clients(az, goes, ccm),
 		Documented: "paths of instances and their interfaces", Guessed: "versions of images, " +
 			"what is told of machines that run nothing",
