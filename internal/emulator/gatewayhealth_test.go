@@ -20,8 +20,8 @@ func TestBackendHealth(t *testing.T) {
 		return fmt.Sprintf(`{"id":"%s/%s/%s"}`, gateway, list, name)
 	}
 	servers := func(b *bench) (out []string) {
-		status, body := b.try(http.MethodPost, gateway+"/backendhealth", api, "")
-		doc, f := decodeObject([]byte(body))
+		status, body := b.c.Do(http.MethodPost, gateway+"/backendhealth", api, nil)
+		doc, f := decodeObject(body)
 		if status != 200 || f != nil {
 			t.Fatalf("%d %s", status, body)
 		}
