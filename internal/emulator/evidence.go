@@ -123,8 +123,8 @@ var Evidences = []Evidence{
 		Name: "scale sets, virtual machines", Types: []string{arm.TypeScaleSet,
 			typeScaleSetExtension, typeAvailabilitySet, typeVM},
 		Recorded: map[string]float64{"scale sets": 80}, Clients: clients(az, goes, ccm),
-		Documented: "paths of instances and their interfaces", Guessed: "versions of images, " +
-			"what is told of machines that run nothing",
+		Documented: "paths of instances and their interfaces",
+		Guessed:    "versions of images, what Azure says about machines that run nothing",
 	},
 	{
 		Name: "deployments", Types: []string{typeDeployment}, Clients: clients(az),
