@@ -183,8 +183,8 @@ func scriptARM(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(running.get(ts.Getenv("WORK")).strip(arm.ID(args[1])))
 		return
 	}
-	if len(args) < 2 || len(args) != 2 && args[0] != "PUT" {
-		ts.Fatalf("usage: arm DELETE|STRIP|GET ID, arm PUT ID FILE")
+	if len(args) < 2 || len(args) != 2 && args[0] == "DELETE" {
+		ts.Fatalf("usage: arm DELETE|STRIP ID, arm GET|POST ID [REGEXP], arm PUT ID FILE")
 	}
 	op, id, version := running.get(ts.Getenv("WORK")).op, arm.ID(args[1]), verifyNetwork
 	switch {
@@ -200,8 +200,15 @@ func scriptARM(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%d %s", status, body)
 		}
 		return
-	case "GET":
-		status, body := op.Do("GET", id, version, nil)
+	case "GET", "POST":
+		status, body := op.Do(args[0], id, version, nil)
+		for deadline := time.Now().Add(10 * time.Second); len(args) > 2 &&
+			!regexp.MustCompile(args[2]).Match(body); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				ts.Fatalf("still after ten seconds: %d %s", status, body)
+			}
+			status, body = op.Do(args[0], id, version, nil)
+		}
 		fmt.Fprintln(ts.Stdout(), status, volatileBytes.ReplaceAllString(string(body), ""))
 		return
 	}
