@@ -63,12 +63,12 @@ func (d *Demo) Started(s Stage) error {
 	}
 	rows := [][]string{
 		{"  cluster", s.Cluster, "kubenet, 3 nodes, pod CIDR 10.244.0.0/16"},
-		{"  its route table", s.ClusterTable, "brought; also leads 0.0.0.0/0 to a firewall"},
-		{"  node subnet", s.NodeSubnet, "brought"},
+		{"  its route table", s.ClusterTable, "bring-your-own, with a default route to a firewall"},
+		{"  node subnet", s.NodeSubnet, "bring-your-own"},
 		{"  gateway subnet", s.GatewaySubnet,
-			"an Application Gateway, with a table of its own: " + s.GatewayTable},
+			"of an Application Gateway, with the route table " + s.GatewayTable},
 	}
-	head := "A local Azure listens on " + s.Address + ", and in it are:"
+	head := "A local Azure emulator listens on " + s.Address + ". It holds:"
 	return d.lines(append([]string{head}, Columns(rows)...)...)
 }
 
