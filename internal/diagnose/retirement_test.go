@@ -34,7 +34,7 @@ func TestRetirement(t *testing.T) {
 	both.props(shop)["networkProfile"].(object)["podCidrs"] = list{"10.244.0.0/16", "fd00:244::/64"}
 	if f := both.finds(finding.KubenetRetired); len(f.Evidence) != 5 ||
 		!strings.Contains(f.Evidence[3], "Gateway shop-agw will learn") ||
-		!strings.Contains(f.Evidence[4], "AKS migrates it, and IPv6 breaks") {
+		!strings.Contains(f.Evidence[4], "AKS migrates it, but IPv6 does not work") {
 		t.Errorf("%q", f.Evidence)
 	}
 	w := healthy(t).set(shop, "kubernetesVersion", "1.26.9")

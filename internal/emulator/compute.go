@@ -13,8 +13,9 @@ type compute struct {
 // types are the resource types of Microsoft.Compute.
 func (s *compute) types() []kind {
 	return []kind{
-		{name: arm.TypeScaleSet, tracked: true, merges: true, facts: scaleSetFacts(),
-			settle: s.settleScaleSet},
+		{name: arm.TypeScaleSet, tracked: true, merges: true,
+			facts:  scaleSetFacts(s.kernel.tenantOf),
+			settle: s.settleScaleSet, stored: s.storedScaleSet, show: s.showScaleSet},
 		{name: typeScaleSetExtension, settle: s.settleExtension},
 	}
 }

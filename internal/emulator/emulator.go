@@ -186,6 +186,7 @@ func assemble(k *kernel, id *identity) *Emulator {
 	e.insights.entra, e.insights.authorization = e.entra, e.authorization
 	e.deployments.authorization = e.authorization
 	k.resources, k.network, k.aks, k.entra = e.resources, e.network, e.aks, e.entra
+	k.compute = e.compute
 	k.authorization, k.insights, k.deployments = e.authorization, e.insights, e.deployments
 	k.control = &control{kernel: k, aks: e.aks, authorization: e.authorization, entra: e.entra}
 	for _, types := range [][]kind{e.resources.types(), e.network.types(), e.compute.types(),

@@ -315,6 +315,7 @@ func (k *kernel) resume() {
 		}
 	}
 	k.deployments.resumeDeployments()
+	k.compute.resumeScaleSets()
 	for _, id := range slices.Sorted(maps.Keys(under)) {
 		if k.deployments.resumeActivity(under[id]) {
 			continue

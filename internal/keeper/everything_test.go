@@ -160,7 +160,7 @@ func newEverything(t *testing.T, seed uint64) *everything {
 	d := &everything{world: emptyWorld(t, opts), by: rand.New(rand.NewPCG(seed, 11)),
 		theirs: map[arm.ID]map[string]string{}, readings: map[arm.ID]*decoded{},
 		store: &store{of: paper{}},
-		lost: map[arm.ID]*takenAway{}, lacks: map[arm.ID]time.Time{},
+		lost:  map[arm.ID]*takenAway{}, lacks: map[arm.ID]time.Time{},
 		hands: map[arm.ID][]time.Time{}}
 	d.interval = []time.Duration{10, 30, 60, 60, 120, 120, 300}[d.by.IntN(7)] * time.Second
 	for i := range 1 + d.by.IntN(5) {
