@@ -112,7 +112,7 @@ func (d *document) checkID(field string, id *string, resourceType string) error 
 			resourceType)
 	}
 	if uuid.Validate(parsed.Subscription()) != nil {
-		return d.errorf(field, "%s is no subscription ID, expected one such as "+
+		return d.errorf(field, "%s is not a subscription ID, expected one such as "+
 			"11111111-1111-1111-1111-111111111111", quoted(parsed.Subscription()))
 	}
 	*id = string(parsed)
@@ -223,11 +223,11 @@ func (d *routes) checkOwnTargets() error {
 func (d *routes) checkAgainst(before []*routes) error {
 	for _, other := range before {
 		if other.spec.Metadata.Name == d.spec.Metadata.Name {
-			return d.errorf("metadata.name", "%q is taken by %s, expected a name of its own",
+			return d.errorf("metadata.name", "%q is already used by %s, expected a unique name",
 				d.spec.Metadata.Name, other.where("metadata.name"))
 		}
 		if equalIDs(other.spec.Spec.ClusterID, d.spec.Spec.ClusterID) {
-			return d.errorf("spec.clusterID", "the cluster is configured at %s already, expected "+
+			return d.errorf("spec.clusterID", "the cluster is already configured at %s, expected "+
 				"one document for each cluster", other.where("spec.clusterID"))
 		}
 		for i, s := range d.spec.Spec.Guard.Subnets {
@@ -251,14 +251,14 @@ func checkTargets(docs []*routes) error {
 			field := fmt.Sprintf("spec.targets[%d].routeTableID", i)
 			for _, other := range docs {
 				if equalIDs(t.RouteTableID, other.spec.Spec.RouteTableID) {
-					return d.errorf(field, "it is the own table of the cluster %q (%s), expected "+
-						"another table: a cluster's own table is never written",
+					return d.errorf(field, "it is the route table of cluster %q (%s), expected "+
+						"another table: routekeeper never writes a cluster's route table",
 						other.spec.Metadata.Name, other.where("spec.routeTableID"))
 				}
 			}
 			if inventory.IsManagedTable(arm.ID(t.RouteTableID)) {
-				return d.errorf(field, "%q is the name of a table that AKS keeps for a cluster, "+
-					"expected another table: a cluster's own table is never written",
+				return d.errorf(field, "%q is the name of a table that AKS made for a cluster, "+
+					"expected another table: routekeeper never writes a cluster's route table",
 					arm.ID(t.RouteTableID).Name())
 			}
 		}
