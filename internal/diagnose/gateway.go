@@ -232,7 +232,8 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 		if p.isolated(g) {
 			f.Severity = finding.Info
 			return []finding.Finding{
-				f.With("the gateway is deployed with network isolation, so Azure accepts the route")}
+				f.With("the gateway is deployed with network isolation, so Azure accepts " +
+					"the route")}
 		}
 		return []finding.Finding{f.With("the subnet is not delegated to " + arm.TypeGateway +
 			": the gateway is a classic one")}

@@ -206,7 +206,8 @@ func TestLocks(t *testing.T) {
 		evidence string
 	}{
 		"the own table": {healthy(t), shopTable, "ReadOnly", finding.Warning,
-			"the cluster's cloud provider writes route table shop-rt to manage the pod routes in it"},
+			"the cluster's cloud provider writes route table shop-rt to manage the pod routes " +
+				"in it"},
 		"the network of a guarded subnet": {healthy(t), vnet, "ReadOnly", finding.Error,
 			"the keeper writes subnet shop-vnet/nodes to repair a lost route table on subnet " +
 				"shop-vnet/nodes"},

@@ -14,8 +14,8 @@ import (
 // takes for a success). So a route is proven stale when one of these holds:
 //
 //   - No NIC has its next hop: the complete NIC lists of the cluster lack the address. They are
-//     complete when they show addresses of as many nodes of each pool as the cluster has by a document
-//     that was read after the check began. A list shows only what the identity may see.
+//     complete when they show addresses of as many nodes of each pool as the cluster has by a
+//     document that was read after the check began. A list shows only what the identity may see.
 //   - Its node has another pod CIDR: the cluster's table leads to the very same next hop with
 //     another prefix of that family, and did so for longer than a cloud provider takes to repair
 //     its table (Remembered.Settled). A node has one pod CIDR of each family.

@@ -76,8 +76,8 @@ type ProofFact struct {
 
 // proofCost is what the trials cost: none of the types has a price (Azure: pricing of virtual
 // networks).
-const proofCost = "nothing: resource groups, route tables, networks, subnets, security groups and " +
-	"network interfaces have no price, and no traffic flows"
+const proofCost = "nothing: resource groups, route tables, networks, subnets, security groups " +
+	"and network interfaces have no price, and no traffic flows"
 
 // PlannedProof says how facts will be tested.
 func PlannedProof(facts []prove.Fact, logWait, most time.Duration) Proof {

@@ -32,7 +32,9 @@ func ParseFormat(name string, allowed ...Format) (Format, error) {
 	for i, f := range allowed {
 		names[i] = string(f)
 	}
-	return "", fmt.Errorf("format %q: this command writes %s", name, strings.Join(names, ", "))
+	last := len(names) - 1
+	return "", fmt.Errorf("unknown format %q, expected %s or %s", name,
+		strings.Join(names[:last], ", "), names[last])
 }
 
 // Style says whether text may have colors.
