@@ -176,8 +176,8 @@ func (a *app) tellLeft(told report.Building) error {
 // confirmName asks for the name of the cluster before it is deleted.
 func (a *app) confirmName(name string) error {
 	if !terminal(a.in) {
-		return fmt.Errorf(
-			"nothing was deleted: standard input is not a terminal: expected --yes %s", name)
+		return fmt.Errorf("nothing was deleted: standard input is not a terminal; to confirm: %s",
+			a.repeated("--yes", name))
 	}
 	fmt.Fprint(a.err, "Type the cluster's name to delete this: ")
 	answer, err := bufio.NewReader(a.in).ReadString('\n')

@@ -75,8 +75,9 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.fix && !o.yes && (format == report.JSON || !terminal(a.in)) {
-		return errors.New("--fix: standard input is not a terminal: expected --yes")
+	if o.fix && !o.yes && format == report.JSON {
+		_, err := a.confirm("")
+		return fmt.Errorf("--fix: %w", err)
 	}
 	if o.maxRoutes < 1 || o.maxRoutes > 1000 {
 		return fmt.Errorf("--max-routes: %d is out of range, expected 1 to 1000", o.maxRoutes)

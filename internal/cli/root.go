@@ -53,6 +53,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 			a.lines.Flush(lastWords)
 		}
 	}()
+	a.args = args
 	root := a.newRoot()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -14,14 +14,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestAsk: a keeper on a dry run makes what is asked for by name, of the verbs that were named, and
+func paused() string { return "until tomorrow" }
+
+// TestAsk: a paused keeper makes what is asked for by name, of the verbs that were named, and
 // nothing else.
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play := w.addCluster("play", "50")
 		w.round(w.keep(w.demoConfig()))
-		k := w.runWith(Options{DryRun: true}, time.Hour, w.demoConfig(),
+		k := w.runWith(Options{Paused: paused}, time.Hour, w.demoConfig(),
 			configure("play", play.cluster, play.target))
 		if r := k.since(time.Minute); len(r) != 1 || did(r[0]) != "2 planned create play-target" {
 			t.Fatalf("%+v", r)

@@ -182,7 +182,7 @@ func basic(name, password string) string {
 // it was is in the history.
 func TestWhoMayLook(t *testing.T) {
 	const secret = "a-secret-of-events"
-	w := newWorld(t, options{keeper: keeper.Options{DryRun: true},
+	w := newWorld(t, options{keeper: keeper.Options{Paused: paused},
 		page: page.Options{Actions: true},
 		auth: serve.Auth{UsersFile: usersFile(t, "ada"), Secret: secret}})
 	ada := basic("ada", "password of ada")
@@ -220,9 +220,46 @@ func TestWhoMayLook(t *testing.T) {
 	}
 	var past struct{ Rounds []history.Entry }
 	decode(t, w.get("/history.json", "Authorization", ada), &past)
-	if len(past.Rounds) != 1 ||
+	if len(past.Rounds) != 2 || // the other one is the first check of the pause
 		past.Rounds[0].Woke != (keeper.Cause{By: keeper.ByPerson, Caller: "ada"}) {
 		t.Errorf("the history: %+v", past.Rounds)
+	}
+}
+
+func paused() string { return "until tomorrow" }
+
+// TestDryRunPreviews: on a dry run the buttons preview, and no request makes the changes, not even
+// one with the seal that a keeper without --dry-run would accept.
+func TestDryRunPreviews(t *testing.T) {
+	w := newWorld(t, options{keeper: keeper.Options{DryRun: true},
+		page: page.Options{Actions: true, DryRun: true}})
+	w.until("it was checked", func() bool { return len(w.overview().Clusters) == 1 })
+	preview := proposalOf(t, w.get("/actions/sync.json?cluster=shop"))
+	if len(preview.Changes) != 3 || preview.Confirm != "" ||
+		preview.Note != "This keeper runs with --dry-run: it changes nothing." {
+		t.Errorf("the preview: %+v", preview)
+	}
+	if html := w.get("/actions/sync?cluster=shop").body; strings.Contains(html,
+		"<button type=\"submit\" class=\"primary\"") ||
+		!strings.Contains(html, "The changes below would be made.") {
+		t.Errorf("the page offers to make the changes: %s", html)
+	}
+	for _, body := range []string{"cluster=shop", "cluster=shop&confirm=" + url.QueryEscape(
+		time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+".AAAA")} {
+		a := w.send(http.MethodPost, "/actions/sync", body, "Accept", "application/json")
+		if p := proposalOf(t, a); p.Done || len(p.Changes) != 3 ||
+			p.Changes[0]["state"] != "planned" {
+			t.Errorf("%s: %s", body, a.body)
+		}
+	}
+	w.send(http.MethodPost, "/actions/look", "cluster=shop")
+	if o := w.overview(); o.Routes.True != 3 {
+		t.Errorf("a dry run wrote: %+v", o.Routes)
+	}
+	var past struct{ Rounds []history.Entry }
+	decode(t, w.get("/history.json"), &past)
+	if len(past.Rounds) != 0 {
+		t.Errorf("a dry run is in the history: %+v", past.Rounds)
 	}
 }
 
@@ -242,8 +279,8 @@ func proposalOf(t *testing.T, a answer) (p proposal) {
 // TestActionsAreConfirmed: nothing is done but what was shown a while ago at most, by this program,
 // for this action and cluster; and not by a page of another site.
 func TestActionsAreConfirmed(t *testing.T) {
-	w := newWorld(t, options{keeper: keeper.Options{DryRun: true},
-		page: page.Options{Actions: true, Mode: func() string { return "dry run" }}})
+	w := newWorld(t, options{keeper: keeper.Options{Paused: paused},
+		page: page.Options{Actions: true, Mode: func() string { return "paused" }}})
 	w.until("it was looked at", func() bool { return len(w.overview().Clusters) == 1 })
 	preview := proposalOf(t, w.get("/actions/sync.json?cluster=shop"))
 	if len(preview.Changes) != 3 || preview.Done || preview.Confirm == "" {
