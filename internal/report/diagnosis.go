@@ -16,6 +16,19 @@ type Diagnosis struct {
 	Findings []finding.Finding `json:"findings"`
 	// Claims are what has to be right about them, and how it stands.
 	Claims []build.Claim `json:"claims"`
+	// Least hides findings below it. The sentence counts all.
+	Least finding.Severity `json:"-"`
+}
+
+// shown returns the findings that are not hidden.
+func (d Diagnosis) shown() []finding.Finding {
+	shown := []finding.Finding{}
+	for _, f := range d.Findings {
+		if f.Severity >= d.Least {
+			shown = append(shown, f)
+		}
+	}
+	return shown
 }
 
 // Sentence says how it stands: 2 problems break pod traffic on shop, 1 more needs a look.
@@ -54,12 +67,11 @@ func (d Diagnosis) Sentence() string {
 
 // Write writes the diagnosis in the given format.
 func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
-	if d.Findings == nil {
-		d.Findings = []finding.Finding{}
-	}
 	if d.Claims == nil {
 		d.Claims = []build.Claim{}
 	}
+	sentence := upperFirst(d.Sentence()) + "."
+	d.Findings = d.shown()
 	var out string
 	switch format {
 	case JSON:
@@ -69,9 +81,9 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 			out += FindingLine(f) + "\n"
 		}
 	case Markdown:
-		out = fmt.Sprintf("**%s.**\n", upperFirst(d.Sentence())) + FindingsMarkdown(d.Findings)
+		out = fmt.Sprintf("**%s**\n", sentence) + FindingsMarkdown(d.Findings)
 	default:
-		out = style.Bold(upperFirst(d.Sentence())+".") + "\n" + explained(d.Findings, style) +
+		out = style.Bold(sentence) + "\n" + explained(d.Findings, style) +
 			whatIsRight(d.Claims, style)
 	}
 	_, err := io.WriteString(w, out)
@@ -84,20 +96,6 @@ func (d Diagnosis) WriteBelow(w io.Writer) error {
 	return err
 }
 
-// explained writes findings with what they mean; what a code means is said once.
-func explained(findings []finding.Finding, style Style) string {
-	var b strings.Builder
-	said := map[finding.Code]bool{}
-	for _, f := range findings {
-		meaning := ""
-		if !said[f.Code] {
-			said[f.Code], meaning = true, finding.Describe(f.Code).Meaning
-		}
-		b.WriteString(findingText(f, meaning, style))
-	}
-	return b.String()
-}
-
 // Fixed is a diagnosis, what was done about it, and what is left.
 type Fixed struct {
 	Diagnosis
@@ -108,9 +106,7 @@ type Fixed struct {
 
 // Write writes it as JSON.
 func (f Fixed) Write(w io.Writer) error {
-	if f.Findings == nil {
-		f.Findings = []finding.Finding{}
-	}
+	f.Findings = f.shown()
 	if f.Claims == nil {
 		f.Claims = []build.Claim{}
 	}
