@@ -59,6 +59,7 @@ with --dry-run there is something to delete, or the answer was another name.`,
 	c := &o.source.described.Spec
 	f.StringVar(&c.Subscription, "subscription", "", "subscription `ID`")
 	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource `GROUP` (default NAME-rg)")
+	cmd.ValidArgsFunction = a.complete(a.clusterNames, 1)
 	a.clusterSource(cmd, &o.source, "subscription")
 	f.StringArrayVar(&o.configs, "config", nil,
 		"also delete its routes from the targets of this config (`FILE` or folder, repeatable)")

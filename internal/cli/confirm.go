@@ -52,7 +52,8 @@ func (a *app) askOr(question, next string) (bool, error) {
 
 // repeated is this command line with more flags.
 func (a *app) repeated(flags ...string) finding.CommandLine {
-	return finding.Command("routekeeper %s", append(a.args[:len(a.args):len(a.args)], flags...))
+	words := append([]string{"routekeeper"}, a.args...)
+	return finding.Command("%s", append(words, flags...))
 }
 
 // confirmed returns a function that recognizes the changes that a plan showed.

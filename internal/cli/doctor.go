@@ -49,7 +49,7 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
   routekeeper doctor --from-bundle shop.tgz`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDoctor(cmd.Context(), o) },
 	}
-	examineFlags(cmd, &o.examineOptions, true)
+	a.examineFlags(cmd, &o.examineOptions, true)
 	cmd.Flags().StringVar(&o.failOn, "fail-on", finding.Warning.String(),
 		"exit with 2 for findings of this severity and above: info, warning or error")
 	cmd.Flags().StringVar(&o.severity, "severity", finding.Info.String(),
@@ -124,7 +124,8 @@ func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, rep
 		return nil, report.Diagnosis{}, err
 	}
 	claims := build.Verify(e.Case, found).Claims
-	return e, report.Diagnosis{Clusters: e.names(), Findings: found, Claims: claims}, nil
+	return e, report.Diagnosis{Clusters: e.names(), Findings: found, Claims: claims,
+		Verify: e.verifying()}, nil
 }
 
 // doctorFix shows what is wrong, repairs what the config allows, and returns what is left.

@@ -73,7 +73,7 @@ do.`,
 	f := cmd.Flags()
 	f.StringArrayVarP(&o.paths, "file", "f", nil, "config `FILE` with ClusterRoutes documents, "+
 		"folder, or - (repeatable)")
-	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	markConfig(cmd)
 	f.StringArrayVar(&o.groups, "resource-group", nil,
 		"create the resources in this resource group (name or `ID`, repeatable)")
 	f.StringVar(&o.name, "name", "", "suffix of resource names that distinguishes this keeper "+

@@ -28,7 +28,7 @@ type pruneOptions struct {
 func (a *app) newPruneOrphans() *cobra.Command {
 	var o pruneOptions
 	cmd := &cobra.Command{
-		Use:   "prune-orphans {--subscription ID | --cluster ID} [--table ID...] [--yes]",
+		Use:   "prune-orphans {--subscription ID | --cluster NAME} [--table ID...] [--yes]",
 		Short: "Remove pod routes whose clusters are gone",
 		Long: `Finds pod routes that a cluster left behind in route tables when it was deleted
 or migrated away from kubenet. It removes a route only with proof that no node
@@ -50,7 +50,7 @@ Exit code 0: nothing to remove, or removed; 1: an error, or routes to remove and
 neither a terminal nor --yes; 2: with --dry-run, or the answer no, there are
 routes to remove; or some could not be removed.`,
 		Example: `  routekeeper prune-orphans --subscription <id> --dry-run
-  routekeeper prune-orphans --cluster /subscriptions/…/managedClusters/shop \
+  routekeeper prune-orphans --cluster shop \
     --table /subscriptions/…/routeTables/appgw-rt -f routes.yaml --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPrune(cmd.Context(), o) },
@@ -58,16 +58,18 @@ routes to remove; or some could not be removed.`,
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "",
 		"check all route tables of this subscription (`ID`)")
-	f.StringVar(&o.cluster, "cluster", "", "check the route tables around this cluster (resource "+
-		"`ID`)")
+	f.StringVar(&o.cluster, "cluster", "", "check the route tables around this cluster (`NAME` "+
+		"or resource ID)")
 	f.StringArrayVar(&o.tables, "table", nil, "check only this route table (resource `ID`, "+
 		"repeatable)")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be removed and write nothing")
 	f.StringArrayVarP(&o.configs, "file", "f", nil,
 		"record removals in the history of this config (`FILE` or folder, repeatable)")
-	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	markConfig(cmd)
 	o.history.flags(cmd)
+	a.completeFlag(cmd, "cluster", a.clusterNames)
+	a.completeFlag(cmd, "table", a.tableIDs)
 	cmd.MarkFlagsOneRequired("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
@@ -75,8 +77,7 @@ routes to remove; or some could not be removed.`,
 }
 
 func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
-	scope, one, err := o.scope()
-	if err != nil {
+	if err := o.check(); err != nil {
 		return err
 	}
 	var only []arm.ID
@@ -102,6 +103,10 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 	progress := a.progress(ctx, "looking for routes whose clusters are gone")
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())
+	if err != nil {
+		return err
+	}
+	scope, one, err := o.find(ctx, client)
 	if err != nil {
 		return err
 	}

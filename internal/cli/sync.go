@@ -97,7 +97,7 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 			}
 		}
 		if o.dryRun {
-			a.sayObserved(planned, format, o.paths)
+			a.sayObserved(planned, format)
 			return syncCode(planned, nil)
 		}
 		if len(planned.Changes) > 0 {
@@ -130,15 +130,16 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 	if err := write(reported, w, format, style); err != nil {
 		return err
 	}
-	a.sayObserved(round, format, o.paths)
+	a.sayObserved(round, format)
 	return syncCode(round, err)
 }
 
 // sayObserved says how to make the changes that a config only observes.
-func (a *app) sayObserved(round keeper.Round, format report.Format, paths []string) {
+func (a *app) sayObserved(round keeper.Round, format report.Format) {
 	if format == report.Text && len(round.OnlyObserved) > 0 {
 		fmt.Fprintf(a.err, "the config says Observe: these changes were not made; next: %s\n",
-			promoteCommand(round.OnlyObserved[0].Cluster, paths))
+			finding.Command("routekeeper promote %s%s", round.OnlyObserved[0].Cluster,
+				finding.Config()))
 	}
 }
 
@@ -158,15 +159,6 @@ func limited(findings []finding.Finding) bool {
 	return slices.ContainsFunc(findings, func(f finding.Finding) bool {
 		return f.Code == finding.ChangesLimited
 	})
-}
-
-// promoteCommand switches a cluster from Observe to enforcing.
-func promoteCommand(cluster string, paths []string) finding.CommandLine {
-	files := finding.Command("")
-	for _, path := range paths {
-		files = finding.Command("%s -f %s", files, path)
-	}
-	return finding.Command("routekeeper promote %s%s", cluster, files)
 }
 
 // roundReport makes a report of a keeper's round.

@@ -130,7 +130,7 @@ func (c *check) reconcile(ctx context.Context) error {
 	if pause := c.k.pause(); pause != "" {
 		c.mem.planned = append(c.mem.planned, finding.New(finding.Paused, "", "",
 			"nothing is changed %s: the keeper is paused", pause).
-			WithFix("routekeeper resume ends the pause; pass the keeper's -f flags"))
+			WithAdvice("this ends the pause").WithFix("routekeeper resume%s", finding.Config()))
 	}
 	c.forgetFailures()
 	c.mem.unfinished = c.unfinished(p.Changes)

@@ -24,9 +24,8 @@ func (t *target) report() {
 			t.w.add(t.finding(finding.TargetDrift, s,
 				"target %s differs from the table of %s in %s",
 				t.now.ID.Short(), s.name, number(n, "route", "routes")).With(s.drift...).
-				WithAdvice("routekeeper promote sets the policy of this target to Sync; "+
-					"give it the -f of the keeper").
-				WithFix("routekeeper promote %s", s.name))
+				WithAdvice("promote sets the policy of this target to Sync").
+				WithFix("routekeeper promote %s%s", s.name, finding.Config()))
 		}
 	}
 	t.reportSharing()
@@ -78,7 +77,8 @@ func (t *target) reportFull(kept, added, missing int, clusters []string) {
 // reportTaken reports an unmanaged route that has the prefix of a node.
 func (t *target) reportTaken(s *share, want, there inventory.Route) {
 	t.w.add(t.finding(finding.PrefixTaken, s,
-		"%s is routed to %s by the unmanaged route %s in %s, so the pod route %s to %s is not added",
+		"%s is routed to %s by the unmanaged route %s in %s, so the pod route %s to %s is not "+
+			"added",
 		want.Prefix, there.NextHop(), there.Name, t.now.ID.Short(), want.Name, want.NextHop()).
 		About(want.Name).
 		WithAdvice("delete the unmanaged route unless it is intended").

@@ -18,6 +18,8 @@ type Diagnosis struct {
 	Claims []build.Claim `json:"claims"`
 	// Least hides findings below it. The sentence counts all.
 	Least finding.Severity `json:"-"`
+	// Verify are the commands that show each cluster's claims.
+	Verify map[string]finding.CommandLine `json:"-"`
 }
 
 // shown returns the findings that are not hidden.
@@ -84,7 +86,7 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 		out = fmt.Sprintf("**%s**\n", sentence) + FindingsMarkdown(d.Findings)
 	default:
 		out = style.Bold(sentence) + "\n" + explained(d.Findings, style) +
-			whatIsRight(d.Claims, style)
+			whatIsRight(d.Claims, d.Verify, style)
 	}
 	_, err := io.WriteString(w, out)
 	return err

@@ -118,7 +118,7 @@ func byCluster(claims []build.Claim) (parts [][]build.Claim) {
 
 // whatIsRight is the end of a diagnosis: of one cluster what is right and what was not checked, of
 // several how many claims are. What is wrong stands above it, unless no finding says so.
-func whatIsRight(claims []build.Claim, style Style) string {
+func whatIsRight(claims []build.Claim, verify map[string]finding.CommandLine, style Style) string {
 	parts := byCluster(claims)
 	var b strings.Builder
 	if len(parts) > 1 {
@@ -133,8 +133,7 @@ func whatIsRight(claims []build.Claim, style Style) string {
 			}
 			sentence := claimsSentence(part)
 			if state != build.ClaimRight {
-				sentence += fmt.Sprintf(" (%s)",
-					finding.Command("routekeeper cluster verify %s", part[0].Cluster))
+				sentence += fmt.Sprintf(" (%s)", verify[part[0].Cluster])
 			}
 			rows = append(rows, []string{"  " + claimPaint(style)[state](claimStates[state]),
 				plain(part[0].Cluster), sentence})
