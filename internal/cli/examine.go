@@ -244,9 +244,13 @@ func (e *examination) propose(ctx context.Context, o examineOptions) error {
 func (a *app) openBundle(o examineOptions) (*examination, error) {
 	f, err := os.Open(o.bundle)
 	if err != nil {
-		return nil, fmt.Errorf("--from-bundle: %s: %w", o.bundle, reason(err))
+		return nil, fmt.Errorf("--from-bundle: %w", unread(o.bundle, err))
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("--from-bundle: %s is a folder, expected a file of routekeeper "+
+			"collect", o.bundle)
+	}
 	b, err := bundle.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("--from-bundle: %s: %w", o.bundle, err)

@@ -143,7 +143,7 @@ func (a *app) readPromotion(cluster string, o promoteOptions) (*promotion, error
 	if slices.Contains(o.paths, "-") {
 		return nil, errors.New("-f: standard input cannot be edited: expected a file or a folder")
 	}
-	files, err := a.readFiles(o.paths)
+	files, err := a.readFiles("-f", o.paths)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 	for _, name := range o.targets {
 		is := func(t v1alpha1.Target) bool { return named(arm.ID(t.RouteTableID), name) }
 		if !slices.ContainsFunc(c.Spec.Targets, is) {
-			return config.Parts{}, fmt.Errorf("--target: %s is no target of %s%s",
+			return config.Parts{}, fmt.Errorf("--target: %s is not a target of %s%s",
 				finding.Show(name), c.Metadata.Name, instead(name, names))
 		}
 	}

@@ -20,6 +20,7 @@ type activityRecord struct {
 	id, operationID, correlationID string
 	at                             time.Time
 	resource                       arm.ID
+	kind                           string // its type in Azure's case
 	operation                      string // Microsoft.Network/routeTables/write
 	event, status, subStatus       string // EndRequest, Failed, BadRequest
 	who                            Principal
@@ -40,45 +41,45 @@ const (
 const maxActivity = 50_000
 
 // record notes a write in the activity log under the name of its caller.
-func (e *Emulator) record(c *call, id arm.ID, verb string, f *failure) {
-	r := e.recordStart(c, id, verb)
+func (k *kernel) record(c *call, id arm.ID, verb string, f *failure) {
+	r := k.recordStart(c, id, verb)
 	if f != nil {
-		e.note(r.ended(f))
+		k.note(r.ended(f))
 		return
 	}
-	r.subStatus, r.ends = "OK", e.runsUntil(c, id, verb)
-	if have := e.store.get(id); verb == "write" && have != nil && have.created.Equal(have.changed) {
+	r.subStatus, r.ends = "OK", k.runsUntil(c, id, verb)
+	if have := k.store.get(id); verb == "write" && have != nil && have.created.Equal(have.changed) {
 		r.subStatus = "Created"
 	}
 	failing := c.failing()
 	if !r.ends.After(time.Now()) && failing == nil {
 		r.status = activitySucceeded
-		e.note(r)
+		k.note(r)
 		return
 	}
 	if verb != "write" {
 		r.subStatus = "Accepted"
 	}
 	r.status = activityAccepted
-	e.note(r)
-	e.at(r.ends, func() { e.note(r.ended(failing)) })
+	k.note(r)
+	k.at(r.ends, func() { k.note(r.ended(failing)) })
 }
 
 // recordOperation notes an operation of which only its end says how it ends.
-func (e *Emulator) recordOperation(c *call, id arm.ID, verb string, op *operation) {
-	r := e.recordStart(c, id, verb)
+func (k *kernel) recordOperation(c *call, id arm.ID, verb string, op *operation) {
+	r := k.recordStart(c, id, verb)
 	r.status, r.subStatus, r.ends = activityAccepted, "Accepted", op.ends
-	e.note(r)
-	e.at(r.ends, func() { e.note(r.ended(op.failure)) })
+	k.note(r)
+	k.at(r.ends, func() { k.note(r.ended(op.failure)) })
 }
 
 // recordStart notes the beginning of a write and returns what is to be completed to the record of
 // its end.
-func (e *Emulator) recordStart(c *call, id arm.ID, verb string) activityRecord {
+func (k *kernel) recordStart(c *call, id arm.ID, verb string) activityRecord {
 	r := activityRecord{operationID: uuid.NewString(), correlationID: c.ids[1], resource: id,
-		operation: operationOn(id) + "/" + verb, who: c.who}
+		kind: k.kindName(id), operation: k.operationOn(id) + "/" + verb, who: c.who}
 	r.event, r.status, r.body = "BeginRequest", activityStarted, c.body
-	e.note(r)
+	k.note(r)
 	r.event, r.body = "EndRequest", nil
 	return r
 }
@@ -93,25 +94,25 @@ func (r activityRecord) ended(f *failure) activityRecord {
 }
 
 // note puts a record into the log.
-func (e *Emulator) note(r activityRecord) {
+func (k *kernel) note(r activityRecord) {
 	r.id, r.at = uuid.NewString(), time.Now()
-	if len(e.activity) >= maxActivity {
-		e.activity = append([]activityRecord(nil), e.activity[maxActivity/2:]...)
+	if len(k.activity) >= maxActivity {
+		k.activity = append([]activityRecord(nil), k.activity[maxActivity/2:]...)
 	}
-	e.activity = append(e.activity, r)
-	if e.disk != nil {
-		e.unkept = append(e.unkept, r)
+	k.activity = append(k.activity, r)
+	if k.disk != nil {
+		k.unkept = append(k.unkept, r)
 	}
-	e.alert(r)
+	k.insights.alert(r)
 }
 
 // runsUntil is when the operation ends that a write has started.
-func (e *Emulator) runsUntil(c *call, id arm.ID, verb string) time.Time {
+func (k *kernel) runsUntil(c *call, id arm.ID, verb string) time.Time {
 	if verb != "write" {
-		return time.Now().Add(e.operationTime(c))
+		return time.Now().Add(k.operationTime(c))
 	}
 	for ; id != ""; id = id.Parent() { // a part of a document is written with the whole
-		if r := e.store.get(id); r != nil {
+		if r := k.store.get(id); r != nil {
 			return r.busyUntil
 		}
 	}
@@ -178,11 +179,11 @@ func (r activityRecord) level() string {
 }
 
 // operationOn is what the operations on a resource begin with: its type, save for resource groups.
-func operationOn(id arm.ID) string {
+func (k *kernel) operationOn(id arm.ID) string {
 	if id.Is(arm.TypeResourceGroup) {
 		return "Microsoft.Resources/subscriptions/resourceGroups"
 	}
-	return kindName(id)
+	return k.kindName(id)
 }
 
 // document is the record as the activity log returns it.
@@ -205,7 +206,7 @@ func (r activityRecord) document(tenant string) object {
 		"level": r.level(), "operationId": r.operationID, "operationName": object{
 			"value": r.operation, "localizedValue": operationTitle(r.operation)},
 		"resourceGroupName": r.resource.ResourceGroup(), "resourceProviderName": value(provider),
-		"resourceType": value(kindName(r.resource)), "resourceId": string(r.resource),
+		"resourceType": value(r.kind), "resourceId": string(r.resource),
 		"status": value(r.status), "subStatus": r.subStatusDocument(),
 		"submissionTimestamp": r.at.UTC().Format(time.RFC3339),
 		"subscriptionId":      r.resource.Subscription(), "tenantId": tenant,
@@ -260,7 +261,7 @@ func (r activityRecord) field(name string) (string, bool) {
 		provider, _, _ := strings.Cut(r.operation, "/")
 		return provider, true
 	case "resourcetype":
-		return kindName(r.resource), true
+		return r.kind, true
 	case "status":
 		return r.status, true
 	case "substatus":
@@ -284,8 +285,11 @@ func (r activityRecord) field(name string) (string, bool) {
 // filterTerm is one comparison; az leaves the quotes of a time out, and its zone, which is UTC.
 var filterTerm = regexp.MustCompile(`(?i)^\s*(\w+)\s+(eq|ge|le)\s+(?:'([^']*)'|([^'\s]+))\s*$`)
 
+// keptDays is how long the activity log keeps its records.
+const keptDays = 90
+
 // activityFilter reads a $filter: terms joined by and.
-func activityFilter(filter string) (func(activityRecord) bool, *failure) {
+func activityFilter(filter string, now time.Time) (func(activityRecord) bool, *failure) {
 	var tests []func(activityRecord) bool
 	for _, term := range regexp.MustCompile(`(?i)\s+and\s+`).Split(filter, -1) {
 		m := filterTerm.FindStringSubmatch(term)
@@ -302,6 +306,10 @@ func activityFilter(filter string) (func(activityRecord) bool, *failure) {
 			if err != nil {
 				return nil, fail(http.StatusBadRequest, "BadRequest",
 					"eventTimestamp %q is no time.", value)
+			}
+			if op == "ge" && at.Before(now.AddDate(0, 0, -keptDays)) { // recorded
+				return nil, fail(http.StatusBadRequest, "BadRequest",
+					"The start time cannot be more than 90 days in the past.")
 			}
 			if op == "le" {
 				tests = append(tests, func(r activityRecord) bool { return !r.at.After(at) })
@@ -339,18 +347,18 @@ func activityFilter(filter string) (func(activityRecord) bool, *failure) {
 }
 
 // activityCall answers a query of the activity log: newest first, in pages.
-func (e *Emulator) activityCall(c *call) (reply, *failure, bool) {
+func (s *insights) activityCall(c *call) (reply, *failure, bool) {
 	if len(c.path) != 7 ||
 		!strings.HasSuffix(c.key(), "/providers/microsoft.insights/eventtypes/management/values") {
 		return reply{}, nil, false
 	}
-	matches, f := activityFilter(c.param("$filter"))
+	matches, f := activityFilter(c.param("$filter"), c.now())
 	if f != nil {
 		return reply{}, f, true
 	}
-	end := len(e.activity)
+	end := len(s.kernel.activity)
 	if token := c.param("$skiptoken"); token != "" {
-		for i, r := range e.activity {
+		for i, r := range s.kernel.activity {
 			if r.id == token {
 				end = i
 			}
@@ -359,20 +367,22 @@ func (e *Emulator) activityCall(c *call) (reply, *failure, bool) {
 	values := []object{}
 	next := ""
 	for i := end - 1; i >= 0; i-- {
-		r := e.activity[i]
+		r := s.kernel.activity[i]
 		if !strings.EqualFold(r.resource.Subscription(), c.path[1]) || !matches(r) ||
-			c.filtered && !e.allowed(c.who, "Microsoft.Insights/eventtypes/values/read",
+			c.filtered && !s.authorization.allowed(c.who,
+				"Microsoft.Insights/eventtypes/values/read",
 				r.resource) {
 			continue
 		}
-		if len(values) == e.opts.PageSize {
+		if len(values) == s.kernel.opts.PageSize {
 			break
 		}
-		values = append(values, selected(r.document(e.tenantOf(c.path[1])), c.param("$select")))
+		values = append(values, selected(r.document(s.kernel.tenantOf(c.path[1])),
+			c.param("$select")))
 		next = r.id
 	}
 	doc := object{"value": values}
-	if len(values) == e.opts.PageSize {
+	if len(values) == s.kernel.opts.PageSize {
 		query := map[string]string{"$filter": c.param("$filter"), "$skiptoken": next}
 		if fields := c.param("$select"); fields != "" {
 			query["$select"] = fields

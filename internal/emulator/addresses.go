@@ -111,7 +111,7 @@ type seat struct {
 // settleSeats chooses the addresses that a resource takes in subnets, or refuses: static ones as
 // asked for, dynamic ones as they were while the subnet is the same. They are taken once the
 // resource is stored.
-func (e *Emulator) settleSeats(r *resource) *failure {
+func (s *network) settleSeats(r *resource) *failure {
 	if r.id.Is(arm.TypeScaleSet) {
 		return nil // settleScaleSet has
 	}
@@ -121,16 +121,16 @@ func (e *Emulator) settleSeats(r *resource) *failure {
 		if !ref.link.takes() {
 			continue
 		}
-		subnet := e.store.get(ref.target())
-		if f := checkSeat(e, ref, subnet); f != nil {
+		subnet := s.kernel.store.get(ref.target())
+		if f := s.checkSeat(ref, subnet); f != nil {
 			return f
 		}
-		addr, f := e.staticSeat(r, ref, subnet)
+		addr, f := s.staticSeat(r, ref, subnet)
 		if f != nil {
 			return f
 		}
 		if !addr.IsValid() {
-			addr = e.keptSeat(ref, subnet)
+			addr = s.keptSeat(ref, subnet)
 		}
 		if !addr.IsValid() {
 			fresh = append(fresh, ref)
@@ -145,11 +145,11 @@ func (e *Emulator) settleSeats(r *resource) *failure {
 		r.seats = append(r.seats, seat{subnet.id, addr, ref.holder})
 	}
 	for _, ref := range fresh {
-		s, f := e.dynamicSeat(ref, e.store.get(ref.target()), chosen)
+		found, f := s.dynamicSeat(ref, s.kernel.store.get(ref.target()), chosen)
 		if f != nil {
 			return f
 		}
-		r.seats = append(r.seats, s)
+		r.seats = append(r.seats, found)
 	}
 	showSeats(r)
 	return nil
@@ -160,10 +160,10 @@ func seatKey(subnet arm.ID, a netip.Addr) string { return subnet.Key() + " " + a
 
 // dynamicSeat is the address that an IP configuration has already, or a free one, which it notes as
 // chosen.
-func (e *Emulator) dynamicSeat(ref reference, subnet *resource, chosen map[string]bool) (seat,
+func (s *network) dynamicSeat(ref reference, subnet *resource, chosen map[string]bool) (seat,
 	*failure) {
-	addr := e.keptSeat(ref, subnet)
-	used := e.store.addressesOf(subnet.id)
+	addr := s.keptSeat(ref, subnet)
+	used := s.kernel.store.addressesOf(subnet.id)
 	for _, p := range prefixesOf(subnet.body) {
 		if !addr.IsValid() && p.Addr().Is6() == wantsV6(ref) {
 			addr = freeAddress(p, func(a netip.Addr) bool {
@@ -184,7 +184,7 @@ func (e *Emulator) dynamicSeat(ref reference, subnet *resource, chosen map[strin
 func wantsV6(ref reference) bool { return text(ref.part, "privateIPAddressVersion") == "IPv6" }
 
 // staticSeat is the address that is asked for, or the zero address.
-func (e *Emulator) staticSeat(r *resource, ref reference, subnet *resource) (netip.Addr, *failure) {
+func (s *network) staticSeat(r *resource, ref reference, subnet *resource) (netip.Addr, *failure) {
 	asked := text(ref.part, "privateIPAddress")
 	if text(ref.part, "privateIPAllocationMethod") != "Static" {
 		return netip.Addr{}, nil
@@ -209,7 +209,8 @@ func (e *Emulator) staticSeat(r *resource, ref reference, subnet *resource) (net
 			"Private static IP address %s falls within reserved IP range of subnet prefix %s.",
 			asked, p)
 	}
-	if holder := e.store.addressesOf(subnet.id).by[addr]; holder != "" && !partOf(holder, r.id) {
+	if holder := s.kernel.store.addressesOf(subnet.id).by[addr]; holder != "" &&
+		!partOf(holder, r.id) {
 		return addr, fail(http.StatusBadRequest, "PrivateIPAddressIsAllocated",
 			"IP configuration %s is using the private IP address %s which is already allocated "+
 				"to resource %s.", ref.holder, addr, holder)
@@ -218,8 +219,8 @@ func (e *Emulator) staticSeat(r *resource, ref reference, subnet *resource) (net
 }
 
 // keptSeat is the address that the IP configuration has in the subnet already.
-func (e *Emulator) keptSeat(ref reference, subnet *resource) netip.Addr {
-	for a, holder := range e.store.addressesOf(subnet.id).by {
+func (s *network) keptSeat(ref reference, subnet *resource) netip.Addr {
+	for a, holder := range s.kernel.store.addressesOf(subnet.id).by {
 		if holder.Equal(ref.holder) && a.Is6() == wantsV6(ref) {
 			return a
 		}
@@ -246,25 +247,25 @@ func showSeats(r *resource) {
 }
 
 // takeSeats takes the addresses that settleSeats chose.
-func (e *Emulator) takeSeats(r *resource) {
-	for _, s := range r.seats {
-		e.store.addressesOf(s.subnet).by[s.addr] = s.holder
-		e.store.touchAround(s.subnet)
+func (s *network) takeSeats(r *resource) {
+	for _, taken := range r.seats {
+		s.kernel.store.addressesOf(taken.subnet).by[taken.addr] = taken.holder
+		s.kernel.store.touchAround(taken.subnet)
 	}
 	r.seats = nil
 }
 
 // leaveSeats gives back all that a resource has taken.
-func (e *Emulator) leaveSeats(r *resource) {
+func (s *network) leaveSeats(r *resource) {
 	for _, ref := range referencesIn(r.id, r.body) {
 		if !ref.link.takes() {
 			continue
 		}
-		used := e.store.addressesOf(ref.target())
+		used := s.kernel.store.addressesOf(ref.target())
 		used.lowest = nil
 		maps.DeleteFunc(used.by, func(_ netip.Addr, holder arm.ID) bool {
 			return partOf(holder, r.id)
 		})
-		e.store.touchAround(ref.target())
+		s.kernel.store.touchAround(ref.target())
 	}
 }

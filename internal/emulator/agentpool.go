@@ -89,7 +89,7 @@ func defaultMaxPods(p, properties object) int {
 }
 
 // checkPools checks a cluster's pools together.
-func (e *Emulator) checkPools(id arm.ID, properties object, isNew bool) *failure {
+func (s *aks) checkPools(id arm.ID, properties object, isNew bool) *failure {
 	pools := listAt(properties, "agentPoolProfiles")
 	seen := map[string]bool{}
 	systems := 0
@@ -112,10 +112,10 @@ func (e *Emulator) checkPools(id arm.ID, properties object, isNew bool) *failure
 		return fail(http.StatusBadRequest, "MaxAgentPoolCountReached",
 			"The maximum number of agent pools %d is reached.", maxPools)
 	}
-	if f := e.checkSubnets(id, properties, isNew); f != nil {
+	if f := s.checkSubnets(id, properties, isNew); f != nil {
 		return f
 	}
-	return e.checkSizes(id, properties)
+	return s.checkSizes(id, properties)
 }
 
 // countOf reads a pool's count, however it came.
@@ -153,9 +153,9 @@ func profileOf(r *resource, name string) object {
 	return nil
 }
 
-func (e *Emulator) showPool(r *resource, p object) {
+func (s *aks) showPool(r *resource, p object) {
 	p["provisioningState"] = state(r)
-	if cl := e.clusters[r.id.Key()]; cl != nil && e.isBusy(r) {
+	if cl := s.clusters[r.id.Key()]; cl != nil && s.isBusy(r) {
 		if run := cl.pool(text(p, "name")); run != nil && run.doing != "" {
 			p["provisioningState"] = run.doing
 		}
@@ -168,38 +168,38 @@ func (e *Emulator) showPool(r *resource, p object) {
 }
 
 // poolDocument is a pool as a resource of its own.
-func (e *Emulator) poolDocument(r *resource, p object, version string) object {
+func (s *aks) poolDocument(r *resource, p object, version string) object {
 	p = clone(p)
-	e.showPool(r, p)
+	s.showPool(r, p)
 	name := text(p, "name")
 	delete(p, "name")
 	doc := object{"id": string(r.id.Child("agentPools", name)), "name": name,
 		"type": arm.TypeCluster + "/agentPools", "properties": p}
 	for _, f := range ownPoolFacts {
-		f.show(sight{e: e, r: r, doc: doc, at: doc, version: version})
+		f.show(sight{r: r, doc: doc, at: doc, version: version})
 	}
 	return doc
 }
 
 // agentPoolCall handles agent pools: they are part of their cluster's document.
-func (e *Emulator) agentPoolCall(c *call) (reply, *failure, bool) {
+func (s *aks) agentPoolCall(c *call) (reply, *failure, bool) {
 	n := len(c.path)
 	if n < 9 || n > 12 || !strings.EqualFold(c.path[6], "managedClusters") ||
 		!strings.EqualFold(c.path[8], "agentPools") {
 		return reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
-	r := e.store.get(id)
+	r := s.kernel.store.get(id)
 	if r == nil {
-		return reply{}, missing(id), true
+		return reply{}, s.kernel.missing(id), true
 	}
 	pools := listAt(objectAt(r.body, "properties"), "agentPoolProfiles")
 	if n == 9 {
 		docs := make([]object, len(pools))
 		for i, p := range pools {
-			docs[i] = e.poolDocument(r, p, c.version)
+			docs[i] = s.poolDocument(r, p, c.version)
 		}
-		answer, f := e.page(c, docs, nil)
+		answer, f := s.kernel.page(c, docs, nil)
 		return answer, f, true
 	}
 	at := slices.IndexFunc(pools, func(p object) bool {
@@ -207,29 +207,29 @@ func (e *Emulator) agentPoolCall(c *call) (reply, *failure, bool) {
 	})
 	switch {
 	case n > 10:
-		answer, f := e.poolAction(c, r, pools, at)
+		answer, f := s.poolAction(c, r, pools, at)
 		return answer, f, true
 	case c.method == http.MethodGet && at >= 0:
-		return ok(e.poolDocument(r, pools[at], c.version)), nil, true
+		return ok(s.poolDocument(r, pools[at], c.version)), nil, true
 	case c.method == http.MethodPut:
 		status := http.StatusOK
 		if at < 0 {
 			at, status = len(pools), http.StatusCreated
 		}
-		if f := e.putPool(c, r, pools, at); f != nil {
-			e.record(c, r.id.Child("agentPools", c.path[9]), "write", f)
+		if f := s.putPool(c, r, pools, at); f != nil {
+			s.kernel.record(c, r.id.Child("agentPools", c.path[9]), "write", f)
 			return reply{}, f, true
 		}
-		e.record(c, r.id.Child("agentPools", c.path[9]), "write", nil)
-		return e.started(c, r, reply{status: status, header: map[string]string{},
-			body: encode(e.poolDocument(r, profileOf(r, c.path[9]), c.version))}), nil, true
+		s.kernel.record(c, r.id.Child("agentPools", c.path[9]), "write", nil)
+		return s.kernel.started(c, r, reply{status: status, header: map[string]string{},
+			body: encode(s.poolDocument(r, profileOf(r, c.path[9]), c.version))}), nil, true
 	case c.method == http.MethodDelete && at >= 0:
-		answer, f := e.deletePool(c, r, pools, at)
+		answer, f := s.deletePool(c, r, pools, at)
 		return answer, f, true
 	case c.method == http.MethodDelete:
 		return reply{status: http.StatusNoContent}, nil, true
 	}
-	return reply{}, missing(id.Child("agentPools", c.path[9])), true
+	return reply{}, s.kernel.missing(id.Child("agentPools", c.path[9])), true
 }
 
 // stoppedCount is where the document of a stopped pool keeps how many nodes it had: it comes back
@@ -258,10 +258,10 @@ func powerPool(p, had object) string {
 
 // putPool sets pool number at, or adds it behind the others. Unlike a PUT of the cluster, it
 // associates no subnet with the table (AKS#1500).
-func (e *Emulator) putPool(c *call, r *resource, pools []object, at int) *failure {
+func (s *aks) putPool(c *call, r *resource, pools []object, at int) *failure {
 	sent, f := decodeObject(c.body)
 	if f == nil {
-		f = e.changeable(r)
+		f = s.changeable(r)
 	}
 	if f != nil {
 		return f
@@ -283,11 +283,11 @@ func (e *Emulator) putPool(c *call, r *resource, pools []object, at int) *failur
 	if f := settlePool(p, had, properties); f != nil {
 		return f
 	}
-	if f := e.checkPoolSubnet(r, p); f != nil {
+	if f := s.checkPoolSubnet(r, p); f != nil {
 		return f
 	}
 	all := append(pools[:at:at], append([]object{p}, pools[min(at+1, len(pools)):]...)...)
-	if f := e.checkPools(r.id, object{"networkProfile": properties["networkProfile"],
+	if f := s.checkPools(r.id, object{"networkProfile": properties["networkProfile"],
 		"agentPoolProfiles": items(all)}, false); f != nil {
 		return f
 	}
@@ -300,23 +300,23 @@ func (e *Emulator) putPool(c *call, r *resource, pools []object, at int) *failur
 	if upgrades(p, had) {
 		doing = "Upgrading"
 	}
-	cl := e.clusters[r.id.Key()]
+	cl := s.clusters[r.id.Key()]
 	cl.idle()
-	if f := e.setPool(cl, p, doing); f != nil {
+	if f := s.setPool(cl, p, doing); f != nil {
 		return f
 	}
 	if doing == "Upgrading" {
-		if f := e.upgrade(cl, cl.pool(name), p, e.operationTime(c)); f != nil {
+		if f := s.upgrade(cl, cl.pool(name), p, s.kernel.operationTime(c)); f != nil {
 			return f
 		}
 	}
-	e.storePools(c, r, all)
-	e.nodesChanged(cl)
+	s.storePools(c, r, all)
+	s.nodesChanged(cl)
 	return nil
 }
 
-func (e *Emulator) deletePool(c *call, r *resource, pools []object, at int) (reply, *failure) {
-	if f := e.changeable(r); f != nil {
+func (s *aks) deletePool(c *call, r *resource, pools []object, at int) (reply, *failure) {
+	if f := s.changeable(r); f != nil {
 		return reply{}, f
 	}
 	id := r.id.Child("agentPools", c.path[9])
@@ -327,16 +327,16 @@ func (e *Emulator) deletePool(c *call, r *resource, pools []object, at int) (rep
 		// wording [U]
 		f := fail(http.StatusBadRequest, "OperationNotAllowed",
 			"The last system agent pool of a cluster cannot be deleted.")
-		e.record(c, id, "delete", f)
+		s.kernel.record(c, id, "delete", f)
 		return reply{}, f
 	}
-	cl := e.clusters[r.id.Key()]
+	cl := s.clusters[r.id.Key()]
 	cl.idle()
-	e.removePool(cl, cl.pool(text(pools[at], "name")))
-	e.storePools(c, r, all)
-	e.nodesChanged(cl)
-	e.record(c, id, "delete", nil)
-	return e.accepted(c, nil), nil
+	s.removePool(cl, cl.pool(text(pools[at], "name")))
+	s.storePools(c, r, all)
+	s.nodesChanged(cl)
+	s.kernel.record(c, id, "delete", nil)
+	return s.kernel.accepted(c, nil), nil
 }
 
 func items(objects []object) []any {
@@ -348,8 +348,8 @@ func items(objects []object) []any {
 }
 
 // storePools puts the pools into the cluster's document, which is busy from now on.
-func (e *Emulator) storePools(c *call, r *resource, pools []object) {
-	e.remember(r.id)
+func (s *aks) storePools(c *call, r *resource, pools []object) {
+	s.kernel.remember(r.id)
 	objectAt(r.body, "properties")["agentPoolProfiles"] = items(pools)
-	e.occupy(c, r, "Updating")
+	s.kernel.occupy(c, r, "Updating")
 }

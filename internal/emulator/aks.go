@@ -20,11 +20,11 @@ const (
 )
 
 // settleCluster checks a managed cluster and fills in what AKS does.
-func (e *Emulator) settleCluster(c *call, r, old *resource) *failure {
+func (s *aks) settleCluster(c *call, r, old *resource) *failure {
 	properties := objectAt(r.body, "properties")
 	var before object
 	if old != nil {
-		if f := e.changeable(old); f != nil {
+		if f := s.changeable(old); f != nil {
 			return f
 		}
 		before = objectAt(old.body, "properties")
@@ -49,7 +49,7 @@ func (e *Emulator) settleCluster(c *call, r, old *resource) *failure {
 	}
 	properties["powerState"] = object{"code": "Running"}
 	if before == nil {
-		if f := e.checkNodeGroup(r.id,
+		if f := s.checkNodeGroup(r.id,
 			arm.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup"))); f != nil {
 			return f
 		}
@@ -79,26 +79,26 @@ func (e *Emulator) settleCluster(c *call, r, old *resource) *failure {
 			return f
 		}
 	}
-	if f := e.checkPools(r.id, properties, old == nil); f != nil {
+	if f := s.checkPools(r.id, properties, old == nil); f != nil {
 		return f
 	}
-	if cl := e.clusters[r.id.Key()]; cl != nil &&
+	if cl := s.clusters[r.id.Key()]; cl != nil &&
 		modeOf(objectAt(properties, "networkProfile")) != cl.mode {
-		if f := e.leavable(cl); f != nil {
+		if f := s.leavable(cl); f != nil {
 			return f
 		}
 	}
 	r.doing = doingTo(properties, before)
-	return e.checkClusterIdentity(r)
+	return s.checkClusterIdentity(r)
 }
 
 // checkNodeGroup refuses a node resource group that cannot be made for the cluster.
-func (e *Emulator) checkNodeGroup(cluster, group arm.ID) *failure {
+func (s *aks) checkNodeGroup(cluster, group arm.ID) *failure {
 	switch {
 	case group.Equal(cluster.Group()):
 		return fail(http.StatusBadRequest, "NodeResourceGroupSameAsResourceGroup",
 			"The node resource group %s is the resource group of the cluster.", group.Name())
-	case e.store.get(group) != nil:
+	case s.kernel.store.get(group) != nil:
 		return fail(http.StatusBadRequest, "NodeResourceGroupAlreadyExists", "The provided node "+
 			"resource group name %s already exists. Please provide a new resource group name.",
 			group.Name())
@@ -134,50 +134,51 @@ func setDefault(o object, field string, value any) {
 }
 
 // storedCluster makes what a cluster is made of, or brings it to what the document says now.
-func (e *Emulator) storedCluster(c *call, r, old *resource) *failure {
-	cl := e.clusters[r.id.Key()]
+func (s *aks) storedCluster(c *call, r, old *resource) *failure {
+	cl := s.clusters[r.id.Key()]
 	if cl == nil {
-		cl = e.newCluster(r)
-		e.clusters[r.id.Key()] = cl
-		e.nodeGroups[cl.nodeGroup.Key()] = cl
+		cl = s.newCluster(r)
+		s.clusters[r.id.Key()] = cl
+		s.nodeGroups[cl.nodeGroup.Key()] = cl
 	}
-	cl.who = e.clusterPrincipal(r)
+	cl.who = s.clusterPrincipal(r)
 	if to := modeOf(objectAt(r.body, "properties", "networkProfile")); to != cl.mode {
-		e.migrate(cl, r, to)
+		s.migrate(cl, r, to)
 	}
-	if f := e.makeNetwork(cl, r); f != nil {
-		return e.undo(cl, old, f)
+	if f := s.makeNetwork(cl, r); f != nil {
+		return s.undo(cl, old, f)
 	}
 	wanted := map[string]bool{}
 	for _, p := range listAt(objectAt(r.body, "properties"), "agentPoolProfiles") {
 		wanted[text(p, "name")] = true
-		if f := e.setPool(cl, p, r.doing); f != nil {
-			return e.undo(cl, old, f)
+		if f := s.setPool(cl, p, r.doing); f != nil {
+			return s.undo(cl, old, f)
 		}
 		if old == nil {
 			continue
 		}
 		if had := profileOf(old, text(p, "name")); had != nil && upgrades(p, had) {
-			if f := e.upgrade(cl, cl.pool(text(p, "name")), p, e.operationTime(c)); f != nil {
+			if f := s.upgrade(cl, cl.pool(text(p, "name")), p,
+				s.kernel.operationTime(c)); f != nil {
 				return f
 			}
 		}
 	}
 	for _, p := range append([]*pool(nil), cl.pools...) {
 		if !wanted[p.name] {
-			e.removePool(cl, p)
+			s.removePool(cl, p)
 		}
 	}
-	e.nodesChanged(cl)
+	s.nodesChanged(cl)
 	return nil
 }
 
 // undo takes a new cluster away again that could not be made.
-func (e *Emulator) undo(cl *cluster, old *resource, f *failure) *failure {
+func (s *aks) undo(cl *cluster, old *resource, f *failure) *failure {
 	if old == nil {
-		if r := e.store.get(cl.id); r != nil {
-			e.clusterRemoved(r)
-			e.store.remove(cl.id)
+		if r := s.kernel.store.get(cl.id); r != nil {
+			s.clusterRemoved(r)
+			s.kernel.store.remove(cl.id)
 		}
 	}
 	return f
@@ -191,7 +192,7 @@ func digitsOf(cluster arm.ID) string {
 }
 
 // newCluster gives a cluster its names and its identity.
-func (e *Emulator) newCluster(r *resource) *cluster {
+func (s *aks) newCluster(r *resource) *cluster {
 	properties := objectAt(r.body, "properties")
 	cl := &cluster{
 		id:        r.id,
@@ -201,34 +202,35 @@ func (e *Emulator) newCluster(r *resource) *cluster {
 		mode:      modeOf(objectAt(properties, "networkProfile")),
 		podCIDRs:  validPrefixes(list(objectAt(properties, "networkProfile"), "podCidrs")),
 	}
-	if cl.who = e.clusterPrincipal(r); arm.ID(cl.who.Resource).Equal(r.id) {
-		e.identity.add(cl.who)
+	if cl.who = s.clusterPrincipal(r); arm.ID(cl.who.Resource).Equal(r.id) {
+		s.entra.identity.add(cl.who)
 	}
-	cl.provider = &cloudProvider{e: e, cluster: cl, bugs: e.opts.RouteBugs}
+	cl.provider = &cloudProvider{aks: s, cluster: cl, bugs: s.kernel.opts.RouteBugs}
 	return cl
 }
 
 // makeNetwork makes the node resource group and what of the network the cluster does not bring:
 // virtual network, route table, and the association of node subnets that have none.
-func (e *Emulator) makeNetwork(cl *cluster, r *resource) *failure {
-	if e.store.get(cl.nodeGroup) == nil {
-		if f := e.aksPut(cl, cl.nodeGroup, object{"managedBy": string(cl.id)}); f != nil {
+func (s *aks) makeNetwork(cl *cluster, r *resource) *failure {
+	if s.kernel.store.get(cl.nodeGroup) == nil {
+		if f := s.aksPut(cl, cl.nodeGroup, object{"managedBy": string(cl.id)}); f != nil {
 			return f
 		}
 	}
-	if own := cl.kubeletIdentity(); e.store.get(own) == nil {
-		if f := e.aksPut(cl, own, object{}); f != nil {
+	if own := cl.kubeletIdentity(); s.kernel.store.get(own) == nil {
+		if f := s.aksPut(cl, own, object{}); f != nil {
 			return f
 		}
 	}
 	for _, addon := range addonsWithIdentity {
-		if own := cl.addonIdentity(addon); hasAddon(r.body, addon) && e.store.get(own) == nil {
-			if f := e.aksPut(cl, own, object{}); f != nil {
+		if own := cl.addonIdentity(addon); hasAddon(r.body, addon) &&
+			s.kernel.store.get(own) == nil {
+			if f := s.aksPut(cl, own, object{}); f != nil {
 				return f
 			}
 		}
 	}
-	e.assign(cl.nodeGroup, cl.who, "Contributor")
+	s.authorization.assign(cl.nodeGroup, cl.who, "Contributor")
 	var subnets []arm.ID
 	own := false
 	for _, p := range listAt(objectAt(r.body, "properties"), "agentPoolProfiles") {
@@ -239,7 +241,7 @@ func (e *Emulator) makeNetwork(cl *cluster, r *resource) *failure {
 		}
 	}
 	if own {
-		if e.store.get(cl.ownSubnet()) == nil {
+		if s.kernel.store.get(cl.ownSubnet()) == nil {
 			space, nodes := []any{"10.224.0.0/12"}, object{"addressPrefix": "10.224.0.0/16"}
 			if _, v6 := familiesOf(cl.podCIDRs); v6 { // its own prefixes are not documented [U]
 				space = append(space, "fd3d:1c6e:d4a8::/56")
@@ -249,7 +251,7 @@ func (e *Emulator) makeNetwork(cl *cluster, r *resource) *failure {
 				"addressSpace": object{"addressPrefixes": space},
 				"subnets":      []any{object{"name": cl.ownSubnet().Name(), "properties": nodes}},
 			}}
-			if f := e.aksPut(cl, cl.ownSubnet().Parent(), body); f != nil {
+			if f := s.aksPut(cl, cl.ownSubnet().Parent(), body); f != nil {
 				return f
 			}
 		}
@@ -260,27 +262,28 @@ func (e *Emulator) makeNetwork(cl *cluster, r *resource) *failure {
 	}
 	if cl.table == "" { // a brought subnet with its brought table is used as it is
 		for _, id := range subnets {
-			if table := linkOf(e.store.get(id).body, "routeTable"); table != "" && cl.table == "" {
+			if table := linkOf(s.kernel.store.get(id).body, "routeTable"); table != "" &&
+				cl.table == "" {
 				cl.table = table
 			}
 		}
 	}
-	if cl.table == "" || e.store.get(cl.table) == nil &&
+	if cl.table == "" || s.kernel.store.get(cl.table) == nil &&
 		strings.EqualFold(string(cl.table.Group()), string(cl.nodeGroup)) {
 		cl.table = arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeRouteTable,
 			"aks-agentpool-"+cl.digits+"-routetable")
-		if f := e.aksPut(cl, cl.table, object{"properties": object{"routes": []any{}}}); f != nil {
+		if f := s.aksPut(cl, cl.table, object{"properties": object{"routes": []any{}}}); f != nil {
 			return f
 		}
 	}
 	for _, id := range subnets {
-		subnet := e.store.get(id)
+		subnet := s.kernel.store.get(id)
 		if linkOf(subnet.body, "routeTable") != "" {
 			continue
 		}
 		body := clone(subnet.body)
 		objectAt(body, "properties")["routeTable"] = object{"id": string(cl.table)}
-		if f := e.aksPut(cl, id, body); f != nil {
+		if f := s.aksPut(cl, id, body); f != nil {
 			return f
 		}
 	}
@@ -289,22 +292,22 @@ func (e *Emulator) makeNetwork(cl *cluster, r *resource) *failure {
 
 // aksPut writes a resource as the cluster's identity. AKS waits for operations on the network to
 // end before it goes on; here its own writes just do not mind them.
-func (e *Emulator) aksPut(cl *cluster, id arm.ID, body object) *failure {
+func (s *aks) aksPut(cl *cluster, id arm.ID, body object) *failure {
 	if body["location"] == nil && !id.Is(arm.TypeSubnet) {
 		body["location"] = cl.location
 	}
 	c := cl.call(http.MethodPut, id, body)
-	if f := e.govern(c); f != nil {
-		e.record(c, id, "write", f)
+	if f := s.authorization.govern(c); f != nil {
+		s.kernel.record(c, id, "write", f)
 		return f
 	}
-	return e.aksWrite(c, id, body)
+	return s.aksWrite(c, id, body)
 }
 
 // aksWrite is aksPut without a look at locks and policies.
-func (e *Emulator) aksWrite(c *call, id arm.ID, body object) *failure {
-	_, f := e.putResource(c, id, body)
-	e.record(c, id, "write", f)
+func (s *aks) aksWrite(c *call, id arm.ID, body object) *failure {
+	_, f := s.kernel.putResource(c, id, body)
+	s.kernel.record(c, id, "write", f)
 	return f
 }
 
@@ -322,11 +325,11 @@ func (cl *cluster) call(method string, id arm.ID, body object) *call {
 }
 
 // showCluster adds what AKS says of a running cluster.
-func (e *Emulator) showCluster(r *resource, doc object, version string) {
+func (s *aks) showCluster(r *resource, doc object, version string) {
 	delete(doc, "etag")
 	properties := objectAt(doc, "properties")
 	showAPIServer(r.id, properties)
-	e.showIssuer(r, properties)
+	s.showIssuer(r, properties)
 	properties["currentKubernetesVersion"] = fullVersion(text(properties, "kubernetesVersion"))
 	properties["maxAgentPools"] = maxPools
 	if slices.ContainsFunc(listAt(properties, "agentPoolProfiles"), func(p object) bool {
@@ -336,9 +339,9 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 	}
 	showOutbound(r, objectAt(properties, "networkProfile"), text(properties, "nodeResourceGroup"))
 	for _, p := range listAt(properties, "agentPoolProfiles") {
-		e.showPool(r, p)
+		s.showPool(r, p)
 	}
-	cl := e.clusters[r.id.Key()]
+	cl := s.clusters[r.id.Key()]
 	if cl == nil {
 		return
 	}
@@ -348,7 +351,7 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 	}
 	if assigned := objectAt(identity, "userAssignedIdentities"); assigned != nil {
 		for id := range assigned {
-			if r := e.store.get(arm.ID(id)); r != nil {
+			if r := s.kernel.store.get(arm.ID(id)); r != nil {
 				assigned[id] = object{"clientId": identityOf(r).ClientID,
 					"principalId": identityOf(r).ObjectID}
 			}
@@ -357,7 +360,7 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 		identity["principalId"], identity["tenantId"] = cl.who.ObjectID, cl.who.Tenant
 	}
 	for _, addon := range addonsWithIdentity {
-		if own := e.store.get(cl.addonIdentity(addon)); own != nil && hasAddon(doc, addon) {
+		if own := s.kernel.store.get(cl.addonIdentity(addon)); own != nil && hasAddon(doc, addon) {
 			objectAt(properties, "addonProfiles", addon)["identity"] = object{
 				"resourceId": string(own.id), "clientId": identityOf(own).ClientID,
 				"objectId": identityOf(own).ObjectID,
@@ -372,7 +375,7 @@ func (e *Emulator) showCluster(r *resource, doc object, version string) {
 		properties["servicePrincipalProfile"] = object{"clientId": "msi"}
 	}
 	// or one that was brought
-	if kubelet := e.store.get(cl.kubeletIdentity()); kubelet != nil &&
+	if kubelet := s.kernel.store.get(cl.kubeletIdentity()); kubelet != nil &&
 		properties["identityProfile"] == nil {
 		properties["identityProfile"] = object{"kubeletidentity": object{
 			"resourceId": string(kubelet.id), "clientId": identityOf(kubelet).ClientID,
@@ -413,25 +416,25 @@ func hasServicePrincipal(body object) bool {
 
 // clusterRemoved takes down what the cluster was made of. A brought network stays, with the routes
 // its cloud provider wrote.
-func (e *Emulator) clusterRemoved(r *resource) {
-	cl := e.clusters[r.id.Key()]
+func (s *aks) clusterRemoved(r *resource) {
+	cl := s.clusters[r.id.Key()]
 	if cl == nil {
 		return
 	}
-	delete(e.clusters, r.id.Key())
-	delete(e.nodeGroups, cl.nodeGroup.Key())
+	delete(s.clusters, r.id.Key())
+	delete(s.nodeGroups, cl.nodeGroup.Key())
 	cl.provider.stop()
 	if arm.ID(cl.who.Resource).Equal(cl.id) {
-		e.identity.remove(cl.who)
+		s.entra.identity.remove(cl.who)
 	}
 	for _, p := range append([]*pool(nil), cl.pools...) {
-		e.removePool(cl, p)
+		s.removePool(cl, p)
 	}
 	// the managed table may be on brought subnets, which lose it
 	if cl.table.Group().Equal(cl.nodeGroup) {
-		e.disassociate(cl, cl.table)
+		s.disassociate(cl, cl.table)
 	}
-	if group := e.store.get(cl.nodeGroup); group != nil {
-		_ = e.removeResource(group) // nothing in it can refuse
+	if group := s.kernel.store.get(cl.nodeGroup); group != nil {
+		_ = s.kernel.removeResource(group) // nothing in it can refuse
 	}
 }

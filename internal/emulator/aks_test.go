@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-const aks = group + "/providers/Microsoft.ContainerService/managedClusters/c"
+const aksID = group + "/providers/Microsoft.ContainerService/managedClusters/c"
 
 // podRoutes reads a table's routes as "name prefix hop", without the part of the name that all
 // nodes share.
@@ -36,7 +36,7 @@ func TestBroughtTable(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope","tags":{"keep":"me"},"properties":{"routes":[{"name":"egress","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.0.9.4"}}]}}`)
 	b.put(vnet, plainVNet)
-	b.put(aks, fmt.Sprintf(brought, 2))
+	b.put(aksID, fmt.Sprintf(brought, 2))
 	want := []string{"egress 0.0.0.0/0 10.0.9.4", "000000____102440024 10.244.0.0/24 10.0.1.4",
 		"000001____102441024 10.244.1.0/24 10.0.1.5"}
 	if got := b.podRoutes(rt); !slices.Equal(got, want) {
@@ -45,7 +45,7 @@ func TestBroughtTable(t *testing.T) {
 	if objectAt(b.get(rt), "tags")["keep"] != "me" {
 		t.Error("the table's tags are lost")
 	}
-	doc := b.get(aks)
+	doc := b.get(aksID)
 	p := objectAt(doc, "properties")
 	if text(p, "nodeResourceGroup") != "MC_net-rg_c_westeurope" ||
 		text(objectAt(p, "networkProfile"), "podCidr") != "10.244.0.0/16" ||
@@ -62,8 +62,8 @@ func TestBroughtTable(t *testing.T) {
 
 	// Scaling in takes the last nodes; scaling out goes on counting, and gives out new pod CIDRs
 	// before old ones.
-	b.put(aks.Child("agentPools", "np"), `{"properties":{"count":1}}`)
-	b.put(aks.Child("agentPools", "np"), `{"properties":{"count":3}}`)
+	b.put(aksID.Child("agentPools", "np"), `{"properties":{"count":1}}`)
+	b.put(aksID.Child("agentPools", "np"), `{"properties":{"count":3}}`)
 	want = []string{"egress 0.0.0.0/0 10.0.9.4", "000000____102440024 10.244.0.0/24 10.0.1.4",
 		"000002____102442024 10.244.2.0/24 10.0.1.5", "000003____102443024 10.244.3.0/24 10.0.1.6"}
 	if got := b.podRoutes(rt); !slices.Equal(got, want) {
@@ -71,7 +71,7 @@ func TestBroughtTable(t *testing.T) {
 	}
 
 	// Deleting the cluster leaves the brought table, with the routes in it.
-	if status, code := b.try(http.MethodDelete, aks, "2025-10-01", ""); status != 200 {
+	if status, code := b.try(http.MethodDelete, aksID, "2025-10-01", ""); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
 	b.refused(http.MethodGet, "/subscriptions/"+sub+"/resourceGroups/mc_net-rg_c_westeurope", "",
@@ -89,7 +89,7 @@ func TestScaleSetsAndNICs(t *testing.T) {
 	b := newBench(t, Options{PageSize: 2})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	b.put(aks, fmt.Sprintf(brought, 3))
+	b.put(aksID, fmt.Sprintf(brought, 3))
 	sets := listAt(b.get("/subscriptions/"+sub+
 		"/resourceGroups/MC_net-rg_c_westeurope/providers/Microsoft.Compute/virtualMachineScaleSets"), "value")
 	if len(sets) != 1 || !strings.HasPrefix(text(sets[0], "name"), "aks-np-") ||
@@ -123,7 +123,7 @@ func TestCloudProvider(t *testing.T) {
 			Buckets: Buckets{Reads: Bucket{Size: 1e6, PerSecond: 1}}})
 		b.put(rt, `{"location":"westeurope"}`)
 		b.put(vnet, plainVNet)
-		b.put(aks, fmt.Sprintf(brought, 1))
+		b.put(aksID, fmt.Sprintf(brought, 1))
 		writes := func() (ok, stale int) {
 			for _, r := range b.e.Requests(0) {
 				if r.Note == "cloud provider" {
@@ -151,7 +151,7 @@ func TestCloudProvider(t *testing.T) {
 			object{"name": "outside", "properties": object{"addressPrefix": "10.77.0.0/16",
 				"nextHopType": "None"}})
 		b.put(rt, string(encode(doc)))
-		if err := b.e.Scale(aks, "np", 2); err != nil {
+		if err := b.e.Scale(aksID, "np", 2); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(70 * time.Second)
@@ -183,9 +183,10 @@ func TestSecondPool(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	b.put(aks, fmt.Sprintf(brought, 1))
+	b.put(aksID, fmt.Sprintf(brought, 1))
 	other := vnet.Child("subnets", "b")
-	b.put(aks.Child("agentPools", "two"), `{"properties":{"count":1,"vnetSubnetID":"`+string(other)+
+	b.put(aksID.Child("agentPools", "two"), `{"properties":{"count":1,"vnetSubnetID":"`+
+		string(other)+
 		`"}}`)
 	if linkOf(b.get(other), "routeTable") != "" {
 		t.Error("the pool's subnet has the table already")
@@ -193,11 +194,11 @@ func TestSecondPool(t *testing.T) {
 	if got := b.podRoutes(rt); len(got) != 2 {
 		t.Errorf("routes %q", got)
 	}
-	b.put(aks, string(encode(b.get(aks))))
+	b.put(aksID, string(encode(b.get(aksID))))
 	if table := linkOf(b.get(other), "routeTable"); !table.Equal(rt) {
 		t.Errorf("the pool's subnet has %q", table)
 	}
-	if pools := listAt(b.get(aks+"/agentPools"), "value"); len(pools) != 2 {
+	if pools := listAt(b.get(aksID+"/agentPools"), "value"); len(pools) != 2 {
 		t.Errorf("pools %v", names(pools))
 	}
 }
@@ -206,19 +207,19 @@ func TestClusterRefusals(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, strings.Replace(plainVNet, "10.0.2.0/24", "10.0.2.0/29", 1))
-	b.refused(http.MethodPut, aks, `{"location":"westeurope","properties":{}}`, 400,
+	b.refused(http.MethodPut, aksID, `{"location":"westeurope","properties":{}}`, 400,
 		"InvalidParameter")
-	b.refused(http.MethodPut, aks,
+	b.refused(http.MethodPut, aksID,
 		`{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"x","vnetSubnetID":"`+string(vnet)+`/subnets/none"}]}}`, 400, "LinkedInvalidPropertyId")
 	full := `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","serviceCidr":"172.16.0.0/16"},"agentPoolProfiles":[{"name":"x","count":4,"vnetSubnetID":"` + string(vnet) + `/subnets/b"}]}}`
-	b.refused(http.MethodPut, aks, full, 400, "InsufficientSubnetSize")
-	b.refused(http.MethodGet, aks, "", 404, "ResourceNotFound") // nothing of it is left
+	b.refused(http.MethodPut, aksID, full, 400, "InsufficientSubnetSize")
+	b.refused(http.MethodGet, aksID, "", 404, "ResourceNotFound") // nothing of it is left
 	if used := objectAt(b.get(vnet.Child("subnets", "b")),
 		"properties")["ipConfigurations"]; used != nil {
 		t.Errorf("addresses are still in use: %v", used)
 	}
-	b.put(aks, strings.Replace(full, `"count":4`, `"count":3`, 1))
-	b.refused(http.MethodPut, aks, strings.Replace(full, `"kubenet"`, `"azure"`, 1), 400,
+	b.put(aksID, strings.Replace(full, `"count":4`, `"count":3`, 1))
+	b.refused(http.MethodPut, aksID, strings.Replace(full, `"kubenet"`, `"azure"`, 1), 400,
 		"PropertyChangeNotAllowed")
 }
 
@@ -227,20 +228,20 @@ func TestScaleByControl(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	b.put(aks, fmt.Sprintf(brought, 2))
+	b.put(aksID, fmt.Sprintf(brought, 2))
 	for _, count := range []int{-1, 5001, 300} { // the subnet has room for 251
-		if err := b.e.Scale(aks, "np", count); err == nil {
+		if err := b.e.Scale(aksID, "np", count); err == nil {
 			t.Errorf("scaled to %d", count)
 		}
 		if n := len(b.podRoutes(rt)); n != 2 {
 			t.Errorf("after %d: %d routes", count, n)
 		}
 	}
-	pool := listAt(objectAt(b.get(aks), "properties"), "agentPoolProfiles")[0]
+	pool := listAt(objectAt(b.get(aksID), "properties"), "agentPoolProfiles")[0]
 	if fmt.Sprint(pool["count"]) != "2" {
 		t.Errorf("the pool counts %v nodes", pool["count"])
 	}
-	if err := b.e.Scale(aks, "np", 5); err != nil || len(b.podRoutes(rt)) != 5 {
+	if err := b.e.Scale(aksID, "np", 5); err != nil || len(b.podRoutes(rt)) != 5 {
 		t.Errorf("%v, %d routes", err, len(b.podRoutes(rt)))
 	}
 }
@@ -268,7 +269,7 @@ func TestActivityLog(t *testing.T) {
 	b := newBench(t, Options{PageSize: 4})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	b.put(aks, fmt.Sprintf(brought, 1))
+	b.put(aksID, fmt.Sprintf(brought, 1))
 	b.refused(http.MethodDelete, rt, "", 400, "InUseRouteTableCannotBeDeleted")
 	log := arm.ID("/subscriptions/" + sub +
 		"/providers/Microsoft.Insights/eventtypes/management/values")
@@ -296,7 +297,7 @@ func TestActivityLog(t *testing.T) {
 		return all
 	}
 	var got []string
-	for _, r := range query("eventTimestamp ge '2000-01-01T00:00:00Z' and resourceUri eq '" +
+	for _, r := range query("eventTimestamp ge '" + dayAgo() + "' and resourceUri eq '" +
 		string(rt) + "'") {
 		who := "operator"
 		if mirid, ok := objectAt(r, "claims")["xms_mirid"]; ok {
@@ -319,8 +320,8 @@ func TestActivityLog(t *testing.T) {
 	if n := len(query("eventTimestamp ge '2099-01-01T00:00:00Z'")); n != 0 {
 		t.Errorf("%d records from the future", n)
 	}
-	if all, network := len(query("eventTimestamp ge '2000-01-01T00:00:00Z'")),
-		len(query("eventTimestamp ge '2000-01-01T00:00:00Z' and resourceProvider eq "+
+	if all, network := len(query("eventTimestamp ge '"+dayAgo()+"'")),
+		len(query("eventTimestamp ge '"+dayAgo()+"' and resourceProvider eq "+
 			"'microsoft.network'")); network == 0 || all <= network {
 		t.Errorf("%d records, %d of the network", all, network)
 	}
@@ -389,11 +390,11 @@ func TestFaultsAndControl(t *testing.T) {
 // TestOwnDualStack: the network AKS makes itself has both families where the cluster has.
 func TestOwnDualStack(t *testing.T) {
 	b := newBench(t, Options{})
-	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","ipFamilies":["IPv4","IPv6"]},"agentPoolProfiles":[{"name":"np","mode":"System","count":2}]}}`)
-	b.e.mu.RLock()
-	cl := b.e.clusters[aks.Key()]
+	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","ipFamilies":["IPv4","IPv6"]},"agentPoolProfiles":[{"name":"np","mode":"System","count":2}]}}`)
+	b.e.kernel.mu.RLock()
+	cl := b.e.aks.clusters[aksID.Key()]
 	table := cl.table
-	b.e.mu.RUnlock()
+	b.e.kernel.mu.RUnlock()
 	routes := b.podRoutes(table)
 	v6 := 0
 	for _, r := range routes {
@@ -410,10 +411,10 @@ func TestOwnDualStack(t *testing.T) {
 // cluster.
 func TestKubeletIdentity(t *testing.T) {
 	b := newBench(t, Options{})
-	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)
-	kubelet := objectAt(b.get(aks), "properties", "identityProfile", "kubeletidentity")
+	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)
+	kubelet := objectAt(b.get(aksID), "properties", "identityProfile", "kubeletidentity")
 	identity := b.get(arm.ID(text(kubelet, "resourceId")))
-	if p := objectAt(identity, "properties"); text(identity, "name") != aks.Name()+"-agentpool" ||
+	if p := objectAt(identity, "properties"); text(identity, "name") != aksID.Name()+"-agentpool" ||
 		text(p, "clientId") != text(kubelet, "clientId") ||
 		text(p, "principalId") != text(kubelet, "objectId") || text(kubelet, "clientId") == "" {
 		t.Errorf("%s\n%s", encode(kubelet), encode(identity))

@@ -20,7 +20,7 @@ const maxAlerts = 100
 var alertLocations = []string{"global", "westeurope", "northeurope"}
 
 // settleAlert checks an activity log alert.
-func (e *Emulator) settleAlert(c *call, r, old *resource) *failure {
+func (s *insights) settleAlert(c *call, r, old *resource) *failure {
 	properties := objectAt(r.body, "properties")
 	setDefault(properties, "enabled", true)
 	scopes := list(properties, "scopes")
@@ -49,7 +49,7 @@ func (e *Emulator) settleAlert(c *call, r, old *resource) *failure {
 	}
 	if properties["enabled"] == true && (old == nil ||
 		objectAt(old.body, "properties")["enabled"] == false) &&
-		e.enabledAlerts(r.id.Subscription()) >= maxAlerts {
+		s.enabledAlerts(r.id.Subscription()) >= maxAlerts {
 		return fail(http.StatusConflict, "QuotaExceeded",
 			"The subscription %s has reached the limit of %d activity log alert rules.",
 			r.id.Subscription(), maxAlerts)
@@ -92,9 +92,9 @@ func checkConditions(r *resource, conditions []object) *failure {
 }
 
 // enabledAlerts counts those of a subscription.
-func (e *Emulator) enabledAlerts(subscription string) int {
+func (s *insights) enabledAlerts(subscription string) int {
 	n := 0
-	for _, r := range e.store.byType[kindKey(arm.TypeAlertRule)] {
+	for _, r := range s.kernel.store.byType[kindKey(arm.TypeAlertRule)] {
 		if strings.EqualFold(r.id.Subscription(), subscription) &&
 			objectAt(r.body, "properties")["enabled"] != false {
 			n++
@@ -104,7 +104,7 @@ func (e *Emulator) enabledAlerts(subscription string) int {
 }
 
 // settleActionGroup checks an action group.
-func (e *Emulator) settleActionGroup(c *call, r, old *resource) *failure {
+func (s *insights) settleActionGroup(c *call, r, old *resource) *failure {
 	properties := objectAt(r.body, "properties")
 	setDefault(properties, "enabled", true)
 	if name := text(properties, "groupShortName"); name == "" || len(name) > 12 {
@@ -130,10 +130,10 @@ func (e *Emulator) settleActionGroup(c *call, r, old *resource) *failure {
 }
 
 // alert fires the alerts that ask for a record, once the delay is over.
-func (e *Emulator) alert(record activityRecord) {
-	for _, r := range e.store.byType[kindKey(arm.TypeAlertRule)] {
+func (s *insights) alert(record activityRecord) {
+	for _, r := range s.kernel.store.byType[kindKey(arm.TypeAlertRule)] {
 		if alertMatches(objectAt(r.body, "properties"), record) {
-			e.at(time.Now().Add(e.opts.AlertDelay), func() { e.fire(r, record) })
+			s.kernel.at(time.Now().Add(s.kernel.opts.AlertDelay), func() { s.fire(r, record) })
 		}
 	}
 }
@@ -179,20 +179,20 @@ func leafMatches(leaf object, record activityRecord) bool {
 }
 
 // fire posts an alert to the webhooks of its action groups.
-func (e *Emulator) fire(alert *resource, record activityRecord) {
+func (s *insights) fire(alert *resource, record activityRecord) {
 	for _, action := range listAt(objectAt(alert.body, "properties", "actions"), "actionGroups") {
-		group := e.store.get(arm.ID(text(action, "actionGroupId")))
+		group := s.kernel.store.get(arm.ID(text(action, "actionGroupId")))
 		if group == nil || objectAt(group.body, "properties")["enabled"] == false {
 			continue
 		}
 		for _, receiver := range listAt(objectAt(group.body, "properties"), "webhookReceivers") {
 			var doc object
 			if receiver["useCommonAlertSchema"] == true {
-				doc = e.commonSchema(alert, record)
+				doc = s.commonSchema(alert, record)
 			} else {
-				doc = e.legacySchema(record, objectAt(action, "webhookProperties"))
+				doc = s.legacySchema(record, objectAt(action, "webhookProperties"))
 			}
-			e.webhooks.post(text(receiver, "serviceUri"), e.webhookToken(receiver), encode(doc))
+			s.webhooks.post(text(receiver, "serviceUri"), s.webhookToken(receiver), encode(doc))
 		}
 	}
 }
@@ -201,7 +201,7 @@ func (e *Emulator) fire(alert *resource, record activityRecord) {
 const azureMonitor = "461e8683-5575-4561-ac7f-899cc907d62a"
 
 // webhookToken is what a secure webhook is called with, or "".
-func (e *Emulator) webhookToken(receiver object) string {
+func (s *insights) webhookToken(receiver object) string {
 	if receiver["useAadAuth"] != true {
 		return ""
 	}
@@ -209,19 +209,19 @@ func (e *Emulator) webhookToken(receiver object) string {
 	if audience == "" {
 		audience = text(receiver, "objectId")
 	}
-	token, _, err := e.Token(Principal{Name: "Azure Monitor", ClientID: azureMonitor,
+	token, _, err := s.entra.Token(Principal{Name: "Azure Monitor", ClientID: azureMonitor,
 		ObjectID: uuid.NewSHA1(uuid.Nil, []byte(azureMonitor)).String()}, audience)
 	if err != nil {
-		e.log.Error("a token for a secure webhook", "error", err)
+		s.kernel.log.Error("a token for a secure webhook", "error", err)
 	}
 	return token
 }
 
 const alertTime = "2006-01-02T15:04:05.000Z"
 
-func (e *Emulator) commonSchema(alert *resource, r activityRecord) object {
+func (s *insights) commonSchema(alert *resource, r activityRecord) object {
 	description := text(objectAt(alert.body, "properties"), "description")
-	context := e.alertContext(r)
+	context := s.alertContext(r)
 	return object{"schemaId": "azureMonitorCommonAlertSchema", "data": object{
 		"essentials": object{
 			"alertId": "/subscriptions/" + alert.id.Subscription() +
@@ -240,12 +240,12 @@ func (e *Emulator) commonSchema(alert *resource, r activityRecord) object {
 	}}
 }
 
-func (e *Emulator) legacySchema(r activityRecord, webhookProperties object) object {
-	context := e.alertContext(r)
+func (s *insights) legacySchema(r activityRecord, webhookProperties object) object {
+	context := s.alertContext(r)
 	provider, _, _ := strings.Cut(r.operation, "/")
 	context["resourceId"], context["resourceGroupName"] = string(r.resource),
 		r.resource.ResourceGroup()
-	context["resourceProviderName"], context["resourceType"] = provider, kindName(r.resource)
+	context["resourceProviderName"], context["resourceType"] = provider, r.kind
 	context["subscriptionId"] = r.resource.Subscription()
 	properties := object{}
 	if webhookProperties != nil {
@@ -257,8 +257,8 @@ func (e *Emulator) legacySchema(r activityRecord, webhookProperties object) obje
 }
 
 // alertContext is the record as both schemas tell it.
-func (e *Emulator) alertContext(r activityRecord) object {
-	tenant := e.tenantOf(r.resource.Subscription())
+func (s *insights) alertContext(r activityRecord) object {
+	tenant := s.kernel.tenantOf(r.resource.Subscription())
 	return object{
 		"authorization": object{"action": r.operation, "scope": string(r.resource)},
 		"channels":      "Operation", "claims": string(encode(r.claims(tenant))),

@@ -49,21 +49,21 @@ var clusterUsers = []string{"clusterUser", "clusterAdmin", "clusterMonitoringUse
 
 // clusterToken is the token of a cluster's user: the same one as long as the cluster is there, and
 // also after a restart.
-func (e *Emulator) clusterToken(cluster arm.ID, user string) string {
-	mac := hmac.New(sha256.New, e.identity.key.D.Bytes())
+func (s *aks) clusterToken(cluster arm.ID, user string) string {
+	mac := hmac.New(sha256.New, s.entra.identity.key.D.Bytes())
 	mac.Write([]byte(cluster.Key() + " " + user))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
 // kubernetesUser says who calls a cluster's API server.
-func (e *Emulator) kubernetesUser(c *call) (Principal, *failure) {
+func (s *aks) kubernetesUser(c *call) (Principal, *failure) {
 	token, _ := strings.CutPrefix(c.header.Get("Authorization"), "Bearer ")
 	for _, user := range clusterUsers {
-		if hmac.Equal([]byte(token), []byte(e.clusterToken(c.ofAPIServer(), user))) {
+		if hmac.Equal([]byte(token), []byte(s.clusterToken(c.ofAPIServer(), user))) {
 			return Principal{Name: user}, nil
 		}
 	}
-	if who, known := e.identity.entraUser(token); known {
+	if who, known := s.entra.identity.entraUser(token); known {
 		return who, nil
 	}
 	return Principal{}, fail(http.StatusUnauthorized, "Unauthorized", "Unauthorized")
@@ -82,22 +82,22 @@ func (c *call) refusal(f *failure) reply {
 
 // silent reports whether no API server is there: the cluster is stopped, or gone, and with it the
 // name.
-func (e *Emulator) silent(c *call) bool {
-	defer e.lock()()
-	e.happen()
-	r := e.store.get(c.ofAPIServer())
+func (s *aks) silent(c *call) bool {
+	defer s.kernel.lock()()
+	s.kernel.happen()
+	r := s.kernel.store.get(c.ofAPIServer())
 	return r == nil || powerOf(r) != "Running"
 }
 
 // kubernetes answers a call to a cluster's API server.
-func (e *Emulator) kubernetes(c *call) reply {
+func (s *aks) kubernetes(c *call) reply {
 	c.secret = true // lists are long, and who wants to see them asks for them
 	if c.unknown != nil {
 		return c.refusal(c.unknown)
 	}
-	answer, f, asked := e.tokenRequest(c)
+	answer, f, asked := s.tokenRequest(c)
 	if !asked {
-		answer, f = e.kubernetesCall(c)
+		answer, f = s.kubernetesCall(c)
 	}
 	if f != nil {
 		return c.refusal(f)
@@ -105,17 +105,17 @@ func (e *Emulator) kubernetes(c *call) reply {
 	return answer
 }
 
-func (e *Emulator) kubernetesCall(c *call) (reply, *failure) {
+func (s *aks) kubernetesCall(c *call) (reply, *failure) {
 	path := strings.Join(c.path[4:], "/")
 	if c.method != http.MethodGet {
 		return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
 			"the server does not allow this method on the requested resource")
 	}
-	defer e.lock()()
-	e.happen()
-	cl, r := e.clusters[c.ofAPIServer().Key()], e.store.get(c.ofAPIServer())
+	defer s.kernel.lock()()
+	s.kernel.happen()
+	cl, r := s.clusters[c.ofAPIServer().Key()], s.kernel.store.get(c.ofAPIServer())
 	if cl == nil || r == nil {
-		return reply{}, missing(c.ofAPIServer())
+		return reply{}, s.kernel.missing(c.ofAPIServer())
 	}
 	namespace, words := "", []string{""}
 	if rest, found := strings.CutPrefix(path, "api/v1/"); found {
@@ -128,7 +128,7 @@ func (e *Emulator) kubernetesCall(c *call) (reply, *failure) {
 	if len(words) == 2 {
 		verb = "get"
 	}
-	if f := e.admitKubernetes(c.who, r, verb, words[0], namespace); f != nil {
+	if f := s.admitKubernetes(c.who, r, verb, words[0], namespace); f != nil {
 		return reply{}, f
 	}
 	if answer, known := discovery(path,
@@ -138,13 +138,13 @@ func (e *Emulator) kubernetesCall(c *call) (reply, *failure) {
 	switch {
 	case len(words) > 2:
 	case words[0] == "nodes" && namespace == "":
-		return e.listKubernetes(c, "Node", words, e.nodeObjects(cl, r))
+		return s.listKubernetes(c, "Node", words, s.nodeObjects(cl, r))
 	case words[0] == "pods" && (namespace != "" || len(words) == 1):
-		pods := e.podObjects(cl, r)
+		pods := s.podObjects(cl, r)
 		pods = slices.DeleteFunc(pods, func(o kubeObject) bool {
 			return namespace != "" && o.namespace != namespace
 		})
-		return e.listKubernetes(c, "Pod", words, pods)
+		return s.listKubernetes(c, "Pod", words, pods)
 	}
 	return reply{}, fail(http.StatusNotFound, "NotFound",
 		"the server could not find the requested resource")
@@ -190,7 +190,7 @@ type continueToken struct {
 }
 
 // listKubernetes answers with one object, with a list, or with a page of one.
-func (e *Emulator) listKubernetes(c *call, kind string, words []string, all []kubeObject) (reply,
+func (s *aks) listKubernetes(c *call, kind string, words []string, all []kubeObject) (reply,
 	*failure) {
 	show := func(o kubeObject) object {
 		doc := o.document()

@@ -21,7 +21,7 @@ import (
 func (b *bench) apiServer(cluster arm.ID, method, path, token string) (int, object) {
 	b.t.Helper()
 	if token == "" {
-		token = b.e.clusterToken(cluster, "clusterUser")
+		token = b.e.aks.clusterToken(cluster, "clusterUser")
 	}
 	r, err := http.NewRequest(method, apiServerURL("http://h", cluster)+path, nil)
 	if err != nil {
@@ -69,13 +69,13 @@ func TestNodesAndPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := withNetwork(t, Options{})
-			b.put(aks, clusterBody(test.profile, `,"count":3,"nodeLabels":{"team":"shop"}`+
+			b.put(aksID, clusterBody(test.profile, `,"count":3,"nodeLabels":{"team":"shop"}`+
 				test.pool))
-			cluster, err := inventory.DecodeCluster(encode(b.get(aks)))
+			cluster, err := inventory.DecodeCluster(encode(b.get(aksID)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			nodes, pods := b.kubernetes(aks)
+			nodes, pods := b.kubernetes(aksID)
 			if ours, _ := cluster.Holds(nodes); !ours || len(nodes) != 3 {
 				t.Fatalf("%d nodes, of the cluster: %v", len(nodes), ours)
 			}
@@ -132,8 +132,8 @@ func TestNodesAndPods(t *testing.T) {
 // TestDualStackNodes shows both families, the first as its own.
 func TestDualStackNodes(t *testing.T) {
 	b := newBench(t, Options{})
-	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","ipFamilies":["IPv4","IPv6"]},"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)
-	nodes, pods := b.kubernetes(aks)
+	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","ipFamilies":["IPv4","IPv6"]},"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)
+	nodes, pods := b.kubernetes(aksID)
 	if n := nodes[0]; len(n.PodCIDRs) != 2 || len(n.Addresses) != 2 || !n.Addresses[0].Is4() ||
 		!n.Addresses[1].Is6() {
 		t.Errorf("%+v", n)
@@ -149,7 +149,7 @@ func TestDualStackNodes(t *testing.T) {
 func (b *bench) unavailable() []string {
 	b.t.Helper()
 	var out []string
-	nodes, _ := b.kubernetes(aks)
+	nodes, _ := b.kubernetes(aksID)
 	for _, n := range nodes {
 		reason := "none"
 		if c := n.NetworkUnavailable; c != nil {
@@ -178,7 +178,7 @@ func TestNetworkUnavailable(t *testing.T) {
 				t.Errorf("at the start %q", got)
 			}
 			b.touch()
-			if err := b.e.Scale(aks, "np", 2); err != nil {
+			if err := b.e.Scale(aksID, "np", 2); err != nil {
 				t.Fatal(err)
 			}
 			if got := b.unavailable(); !slices.Equal(got, []string{there, "none"}) {
@@ -194,7 +194,7 @@ func TestNetworkUnavailable(t *testing.T) {
 				t.Errorf("at the end %q", got)
 			}
 			// Somebody takes the routes away while it is stopped: nobody tells.
-			b.e.PauseRoutes(aks, true)
+			b.e.PauseRoutes(aksID, true)
 			b.put(rt, `{"location":"westeurope"}`)
 			if got := b.unavailable(); !slices.Equal(got, []string{there, there}) {
 				t.Errorf("after the strip %q", got)
@@ -207,12 +207,12 @@ func TestNetworkUnavailable(t *testing.T) {
 func TestAPIServerPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := withNetwork(t, Options{})
-		b.put(aks, clusterBody(``, `,"count":5`))
-		_, whole := b.apiServer(aks, http.MethodGet, "/api/v1/pods", "")
+		b.put(aksID, clusterBody(``, `,"count":5`))
+		_, whole := b.apiServer(aksID, http.MethodGet, "/api/v1/pods", "")
 		var all []string
 		next, last := "", ""
 		for pages := 1; ; pages++ {
-			_, doc := b.apiServer(aks, http.MethodGet, "/api/v1/pods?limit=3&continue="+
+			_, doc := b.apiServer(aksID, http.MethodGet, "/api/v1/pods?limit=3&continue="+
 				url.QueryEscape(next), "")
 			for _, p := range listAt(doc, "items") {
 				all = append(all, text(objectAt(p, "metadata"), "name"))
@@ -235,9 +235,9 @@ func TestAPIServerPages(t *testing.T) {
 		if len(want) != 20 || !slices.Equal(all, want) {
 			t.Errorf("%d by pages, %d at once", len(all), len(want))
 		}
-		b.sees(aks, "/api/v1/pods?limit=3&continue=garbage", "", 400, "BadRequest")
+		b.sees(aksID, "/api/v1/pods?limit=3&continue=garbage", "", 400, "BadRequest")
 		time.Sleep(time.Minute + time.Second)
-		b.sees(aks, "/api/v1/pods?limit=3&continue="+url.QueryEscape(last), "", 410, "Expired")
+		b.sees(aksID, "/api/v1/pods?limit=3&continue="+url.QueryEscape(last), "", 410, "Expired")
 	})
 }
 
@@ -254,31 +254,31 @@ func (b *bench) sees(cluster arm.ID, path, token string, status int, reason stri
 // TestAPIServerRefuses asks for what is not there, or as nobody.
 func TestAPIServerRefuses(t *testing.T) {
 	b := withNetwork(t, Options{})
-	b.put(aks, clusterBody(``, ``))
-	other := arm.ID(strings.TrimSuffix(string(aks), "/c") + "/d")
-	b.sees(aks, "/api/v1/nodes", "nobody", 401, "Unauthorized")
-	b.sees(aks, "/api/v1/nodes", b.c.token, 401, "Unauthorized") // ARM's
-	b.sees(aks, "/api/v1/nodes", b.e.clusterToken(other, "clusterUser"), 401, "Unauthorized")
-	b.sees(aks, "/api/v1/secrets", "", 404, "NotFound")
-	b.sees(aks, "/api/v1/nodes/nobody", "", 404, "NotFound")
-	b.sees(aks, "/api/v1/namespaces/default/nodes", "", 404, "NotFound")
+	b.put(aksID, clusterBody(``, ``))
+	other := arm.ID(strings.TrimSuffix(string(aksID), "/c") + "/d")
+	b.sees(aksID, "/api/v1/nodes", "nobody", 401, "Unauthorized")
+	b.sees(aksID, "/api/v1/nodes", b.c.token, 401, "Unauthorized") // ARM's
+	b.sees(aksID, "/api/v1/nodes", b.e.aks.clusterToken(other, "clusterUser"), 401, "Unauthorized")
+	b.sees(aksID, "/api/v1/secrets", "", 404, "NotFound")
+	b.sees(aksID, "/api/v1/nodes/nobody", "", 404, "NotFound")
+	b.sees(aksID, "/api/v1/namespaces/default/nodes", "", 404, "NotFound")
 	b.inject(Fault{Path: "/api/v1/pods$", Status: 403, Code: "Forbidden",
 		Message: `pods is forbidden: User "x" cannot list resource "pods" in API group "" at the cluster scope`, Count: 1})
-	b.sees(aks, "/api/v1/pods", "", 403, "Forbidden")
-	if status, doc := b.apiServer(aks, http.MethodDelete, "/api/v1/nodes/x", ""); status != 405 ||
+	b.sees(aksID, "/api/v1/pods", "", 403, "Forbidden")
+	if status, doc := b.apiServer(aksID, http.MethodDelete, "/api/v1/nodes/x", ""); status != 405 ||
 		text(doc, "reason") != "MethodNotAllowed" {
 		t.Errorf("a delete: %d %s", status, encode(doc))
 	}
-	nodes, _ := b.kubernetes(aks)
-	if status, doc := b.apiServer(aks, http.MethodGet, "/api/v1/nodes/"+nodes[0].Name,
+	nodes, _ := b.kubernetes(aksID)
+	if status, doc := b.apiServer(aksID, http.MethodGet, "/api/v1/nodes/"+nodes[0].Name,
 		""); status != 200 || doc["kind"] != "Node" {
 		t.Errorf("one node: %d %s", status, encode(doc))
 	}
-	if _, doc := b.apiServer(aks, http.MethodGet, "/api/v1/namespaces/default/pods",
+	if _, doc := b.apiServer(aksID, http.MethodGet, "/api/v1/namespaces/default/pods",
 		""); len(listAt(doc, "items")) != 1 {
 		t.Errorf("pods of a namespace: %s", encode(doc))
 	}
-	if status, doc := b.apiServer(aks, http.MethodGet, "/version", ""); status != 200 ||
+	if status, doc := b.apiServer(aksID, http.MethodGet, "/version", ""); status != 200 ||
 		doc["gitVersion"] != "v"+kubernetesVersions[0] {
 		t.Errorf("version: %d %s", status, encode(doc))
 	}
@@ -287,22 +287,23 @@ func TestAPIServerRefuses(t *testing.T) {
 // TestAPIServerGone calls clusters that are stopped or were never there: there is no answer at all.
 func TestAPIServerGone(t *testing.T) {
 	b := withNetwork(t, Options{})
-	b.put(aks, clusterBody(``, ``))
+	b.put(aksID, clusterBody(``, ``))
 	gone := func(cluster arm.ID) (gone bool) {
 		defer func() { gone = recover() == http.ErrAbortHandler }()
 		b.apiServer(cluster, http.MethodGet, "/api/v1/nodes", "")
 		return false
 	}
-	if gone(aks) || !gone(aks+"none") {
+	if gone(aksID) || !gone(aksID+"none") {
 		t.Error("the wrong cluster answers")
 	}
-	if status, code := b.try(http.MethodPost, aks+"/stop", api, ""); status >= 300 {
+	if status, code := b.try(http.MethodPost, aksID+"/stop", api, ""); status >= 300 {
 		t.Fatal(status, code)
 	}
-	if !gone(aks) {
+	if !gone(aksID) {
 		t.Error("a stopped cluster answers")
 	}
-	if status, code := b.try(http.MethodPost, aks+"/start", api, ""); status >= 300 || gone(aks) {
+	if status, code := b.try(http.MethodPost, aksID+"/start", api, ""); status >= 300 ||
+		gone(aksID) {
 		t.Errorf("after the start: %d %s", status, code)
 	}
 }
@@ -311,9 +312,9 @@ func TestAPIServerGone(t *testing.T) {
 // local accounts.
 func TestKubeconfig(t *testing.T) {
 	b := withNetwork(t, Options{})
-	b.put(aks, clusterBody(``, ``))
+	b.put(aksID, clusterBody(``, ``))
 	config := func(call string) string {
-		_, answer := b.c.Do(http.MethodPost, aks+arm.ID("/"+call), api, nil)
+		_, answer := b.c.Do(http.MethodPost, aksID+arm.ID("/"+call), api, nil)
 		doc, _ := decodeObject(answer)
 		raw, err := base64.StdEncoding.DecodeString(text(listAt(doc, "kubeconfigs")[0], "value"))
 		if err != nil {
@@ -321,11 +322,11 @@ func TestKubeconfig(t *testing.T) {
 		}
 		return string(raw)
 	}
-	fqdn := func(field string) string { return text(objectAt(b.get(aks), "properties"), field) }
+	fqdn := func(field string) string { return text(objectAt(b.get(aksID), "properties"), field) }
 	user, admin := config("listClusterUserCredential"), config("listClusterAdminCredential")
-	for _, part := range []string{"server: " + apiServerURL("http://localhost", aks),
+	for _, part := range []string{"server: " + apiServerURL("http://localhost", aksID),
 		"tls-server-name: " + fqdn("fqdn"), "current-context: c\n", "token: " +
-			b.e.clusterToken(aks, "clusterUser")} {
+			b.e.aks.clusterToken(aksID, "clusterUser")} {
 		if !strings.Contains(user, part) {
 			t.Errorf("%s\nhas no %s", user, part)
 		}
@@ -333,43 +334,44 @@ func TestKubeconfig(t *testing.T) {
 	// az adds -admin
 	if !strings.Contains(admin, "user: clusterAdmin_net-rg_c\n") ||
 		!strings.Contains(admin, "current-context: c\n") ||
-		strings.Contains(admin, b.e.clusterToken(aks, "clusterUser")) {
+		strings.Contains(admin, b.e.aks.clusterToken(aksID, "clusterUser")) {
 		t.Error(admin)
 	}
 	with := func(field string) string {
 		return strings.Replace(clusterBody(``, ``), `"networkProfile"`, field+`,"networkProfile"`,
 			1)
 	}
-	b.put(aks, with(`"disableLocalAccounts":true,"aadProfile":{"managed":true}`))
+	b.put(aksID, with(`"disableLocalAccounts":true,"aadProfile":{"managed":true}`))
 	if entra := config("listClusterUserCredential"); !strings.Contains(entra,
 		"command: kubelogin\n") || !strings.Contains(entra, "- "+aksServer+"\n") ||
 		strings.Contains(entra, "token:") {
 		t.Error(entra)
 	}
-	b.refused(http.MethodPost, aks+"/listClusterAdminCredential", "", 400, "BadRequest")
-	b.put(aks, with(`"apiServerAccessProfile":{"enablePrivateCluster":true,"enablePrivateClusterPublicFQDN":false}`))
+	b.refused(http.MethodPost, aksID+"/listClusterAdminCredential", "", 400, "BadRequest")
+	b.put(aksID, with(
+		`"apiServerAccessProfile":{"enablePrivateCluster":true,"enablePrivateClusterPublicFQDN":false}`))
 	if private := fqdn("privateFQDN"); fqdn("fqdn") != "" || private == "" ||
 		!strings.Contains(config("listClusterUserCredential"), "server: https://"+private+":443") {
 		t.Errorf("fqdn %q, private %q", fqdn("fqdn"), private)
 	}
 
 	// Over plain HTTP clients send no token: it names the other port.
-	b.put(aks, clusterBody(``, ``))
+	b.put(aksID, clusterBody(``, ``))
 	server, err := b.e.Start(t.TempDir(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
 	if plain := config("listClusterUserCredential"); !strings.Contains(plain, "server: "+
-		apiServerURL(server.Info.HTTPS, aks)+"\n") {
+		apiServerURL(server.Info.HTTPS, aksID)+"\n") {
 		t.Errorf("asked for over HTTP: %s", plain)
 	}
-	b.e.server.HTTPS = "[::]:8443"
+	b.e.kernel.server.HTTPS = "[::]:8443"
 	for base, want := range map[string]string{
 		"http://azure.example:8080": "https://azure.example:8443",
 		"http://[::1]:8080":         "https://[::1]:8443",
 		"https://azure.example":     "https://azure.example"} {
-		if got := b.e.overTLS(base); got != want {
+		if got := b.e.aks.overTLS(base); got != want {
 			t.Errorf("%s is %s", base, got)
 		}
 	}
@@ -379,17 +381,17 @@ func TestKubeconfig(t *testing.T) {
 func TestKubernetesRestart(t *testing.T) {
 	opts := Options{StateFile: filepath.Join(t.TempDir(), "state.db")}
 	first := withNetwork(t, opts)
-	first.put(aks, clusterBody(``, `,"count":2`))
-	first.e.PauseRoutes(aks, true)
-	token := first.e.clusterToken(aks, "clusterUser")
-	_, nodes := first.apiServer(aks, http.MethodGet, "/api/v1/nodes", token)
+	first.put(aksID, clusterBody(``, `,"count":2`))
+	first.e.PauseRoutes(aksID, true)
+	token := first.e.aks.clusterToken(aksID, "clusterUser")
+	_, nodes := first.apiServer(aksID, http.MethodGet, "/api/v1/nodes", token)
 	first.e.Close()
 	e, err := New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
-	status, after := (&bench{t: t, e: e}).apiServer(aks, http.MethodGet, "/api/v1/nodes", token)
+	status, after := (&bench{t: t, e: e}).apiServer(aksID, http.MethodGet, "/api/v1/nodes", token)
 	if status != 200 || string(encode(after["items"])) != string(encode(nodes["items"])) {
 		t.Errorf("%d\n%s\nwant\n%s", status, encode(after), encode(nodes))
 	}

@@ -12,60 +12,43 @@ import (
 )
 
 // arm answers one authenticated request.
-func (e *Emulator) arm(c *call) (answer reply, f *failure) {
+func (k *kernel) arm(c *call) (answer reply, f *failure) {
 	if c.version == "" {
 		return reply{}, fail(http.StatusBadRequest, "MissingApiVersionParameter",
 			"The api-version query parameter (?api-version=) is required for all requests.")
 	}
-	defer e.lock()()
-	e.happen()
-	e.watch(c)
-	defer e.recovered(c, &answer, &f)
-	return e.armLocked(c)
+	defer k.lock()()
+	k.happen()
+	k.watch(c)
+	defer k.recovered(c, &answer, &f)
+	return k.armLocked(c)
 }
 
 // armLocked is arm for callers that hold the lock already: the clusters' cloud providers.
-func (e *Emulator) armLocked(c *call) (reply, *failure) {
-	if answer, f, handled := e.topCall(c); handled {
+func (k *kernel) armLocked(c *call) (reply, *failure) {
+	if answer, f, handled := k.resources.topCall(c); handled {
 		return answer, f
 	}
-	if f := e.admit(c); f != nil {
+	if f := k.authorization.admit(c); f != nil {
 		return reply{}, f
 	}
-	if f := e.deprovisioning(c); f != nil {
+	if f := k.resources.deprovisioning(c); f != nil {
 		return reply{}, f
 	}
-	for _, special := range specials {
-		if answer, f, handled := special(e, c); handled {
+	for _, special := range k.specials {
+		if answer, f, handled := special(c); handled {
 			return answer, f
 		}
 	}
 	if id, err := arm.ParseID("/" + strings.Join(c.path, "/")); err == nil {
-		return e.resourceCall(c, id)
+		return k.resourceCall(c, id)
 	}
-	return e.listCall(c)
+	return k.listCall(c)
 }
 
-// specials are the endpoints that are neither a stored resource nor a list of them.
-var specials = []func(*Emulator, *call) (reply, *failure, bool){
-	(*Emulator).operationCall,
-	(*Emulator).activityCall,
-	(*Emulator).tagsCall,
-	(*Emulator).resourcesCall,
-	(*Emulator).effectiveCall,
-	(*Emulator).watcherCall,
-	(*Emulator).usageCall,
-	(*Emulator).scaleSetCall,
-	(*Emulator).clusterCall,
-	(*Emulator).agentPoolCall,
-	(*Emulator).nestedCall,
-	(*Emulator).gatewayCall,
-	(*Emulator).identityCall,
-	(*Emulator).roleDefinitionCall,
-	(*Emulator).roleAssignmentCall,
-	(*Emulator).lockCall,
-	(*Emulator).featureCall,
-}
+// special answers for endpoints that are neither a stored resource nor a list of them. It says
+// whether the call is for it; no two are for the same call.
+type special func(c *call) (answer reply, f *failure, handled bool)
 
 func ok(doc any) reply { return reply{status: http.StatusOK, body: encode(doc)} }
 
@@ -74,37 +57,37 @@ func notFound(c *call) *failure {
 }
 
 // resourceCall handles one resource by its ID.
-func (e *Emulator) resourceCall(c *call, id arm.ID) (reply, *failure) {
+func (k *kernel) resourceCall(c *call, id arm.ID) (reply, *failure) {
 	if group := id.Group(); !id.Is(arm.TypeResourceGroup) && group != "" &&
-		e.store.get(group) == nil {
+		k.store.get(group) == nil {
 		return reply{}, fail(http.StatusNotFound, "ResourceGroupNotFound",
 			"Resource group '%s' could not be found.", group.Name())
 	}
 	switch c.method {
 	case http.MethodGet, http.MethodHead:
-		r := e.store.get(id)
-		if raw, stale := e.was(c, id); stale && raw != nil {
+		r := k.store.get(id)
+		if raw, stale := k.was(c, id); stale && raw != nil {
 			return reply{status: http.StatusOK, body: raw}, nil
 		} else if r == nil || stale {
-			return reply{}, missing(id)
+			return reply{}, k.missing(id)
 		}
 		if c.method == http.MethodHead { // whether it exists
 			return reply{status: http.StatusNoContent}, nil
 		}
-		return reply{status: http.StatusOK, header: tagHeader(r), body: e.render(r, c.version)}, nil
+		return reply{status: http.StatusOK, header: tagHeader(r), body: k.render(r, c.version)}, nil
 	case http.MethodPut:
-		return e.putCall(c, id)
+		return k.putCall(c, id)
 	case http.MethodPatch:
-		return e.patchCall(c, id)
+		return k.patchCall(c, id)
 	case http.MethodDelete:
-		return e.deleteCall(c, id)
+		return k.deleteCall(c, id)
 	}
 	return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
 		"The method %s is not supported for %s.", c.method, id)
 }
 
 // missing is Azure's 404: one code for a resource, another for a child of one.
-func missing(id arm.ID) *failure {
+func (k *kernel) missing(id arm.ID) *failure {
 	switch {
 	case id.Is(arm.TypeResourceGroup):
 		return fail(http.StatusNotFound, "ResourceGroupNotFound",
@@ -131,41 +114,41 @@ func missing(id arm.ID) *failure {
 }
 
 // putCall creates or replaces a resource.
-func (e *Emulator) putCall(c *call, id arm.ID) (reply, *failure) {
+func (k *kernel) putCall(c *call, id arm.ID) (reply, *failure) {
 	sent, f := decodeObject(c.body)
 	if f != nil {
 		return reply{}, f
 	}
-	old := e.store.get(id)
-	if parent := id.Parent(); strings.Count(id.Type(), "/") > 1 && e.store.get(parent) == nil {
+	old := k.store.get(id)
+	if parent := id.Parent(); strings.Count(id.Type(), "/") > 1 && k.store.get(parent) == nil {
 		return reply{}, fail(http.StatusNotFound, "ParentResourceNotFound", "Can not perform "+
 			"requested operation on nested resource. Parent resource '%s' not found.",
 			parent.Name())
 	}
-	if f := e.precondition(c, id, old); f != nil {
+	if f := k.precondition(c, id, old); f != nil {
 		return reply{}, f
 	}
-	if f := e.busy(id); f != nil {
+	if f := k.busy(id); f != nil {
 		return reply{}, f
 	}
-	stored, f := e.putResource(c, id, sent)
+	stored, f := k.putResource(c, id, sent)
 	if f != nil {
-		e.record(c, id, "write", f)
+		k.record(c, id, "write", f)
 		return reply{}, f
 	}
-	e.record(c, id, "write", nil)
+	k.record(c, id, "write", nil)
 	status := http.StatusCreated
-	if old != nil && !kindOf(id).alwaysCreated {
+	if old != nil && !k.kindOf(id).alwaysCreated {
 		status = http.StatusOK
 	}
-	return e.started(c, stored, reply{status: status, header: c.putHeader(stored, status),
-		body: e.render(stored, c.version)}), nil
+	return k.started(c, stored, reply{status: status, header: c.putHeader(stored, status),
+		body: k.render(stored, c.version)}), nil
 }
 
 // putResource makes a document of what was sent and stores it, with all that its type asks for.
-func (e *Emulator) putResource(c *call, id arm.ID, sent object) (*resource, *failure) {
-	old := e.store.get(id)
-	k := kindOf(id)
+func (k *kernel) putResource(c *call, id arm.ID, sent object) (*resource, *failure) {
+	old := k.store.get(id)
+	kind := k.kindOf(id)
 	if _, isObject := sent["properties"].(object); sent["properties"] != nil && !isObject {
 		return nil, fail(http.StatusBadRequest, "InvalidRequestContent",
 			"The request content was invalid: properties is not an object.")
@@ -173,50 +156,50 @@ func (e *Emulator) putResource(c *call, id arm.ID, sent object) (*resource, *fai
 	if f := checkTags(sent); f != nil {
 		return nil, f
 	}
-	e.remember(id)
-	before := e.compared(old)
-	r := newResource(id, sent, old)
-	e.dropNewer(id, r.body, c.version)
+	k.remember(id)
+	before := k.compared(old)
+	r := k.newResource(id, sent, old)
+	k.dropNewer(id, r.body, c.version)
 	dropBack(r)
-	if k.tracked {
+	if kind.tracked {
 		if f := checkLocation(r.body, old); f != nil {
 			return nil, f
 		}
-		if f := e.settleLinks(r, text(r.body, "location")); f != nil {
+		if f := k.network.settleLinks(r, text(r.body, "location")); f != nil {
 			return nil, f
 		}
 	}
-	if k.settle != nil {
-		if f := k.settle(e, c, r, old); f != nil {
+	if kind.settle != nil {
+		if f := kind.settle(c, r, old); f != nil {
 			return nil, f
 		}
 	}
-	if f := e.settleSeats(r); f != nil {
+	if f := k.network.settleSeats(r); f != nil {
 		return nil, f
 	}
-	if k.unknown {
-		e.log.Info("a type this local Azure does not know, kept as a plain document", "type",
+	if kind.unknown {
+		k.log.Info("a type this local Azure does not know, kept as a plain document", "type",
 			id.Type(), "id", string(id))
 	}
-	if !k.immediate && (!k.synchronous || c.fault != nil) {
-		e.occupy(c, r, r.doing)
+	if !kind.immediate && (!kind.synchronous || c.fault != nil) {
+		k.occupy(c, r, r.doing)
 	}
 	r.created, r.changed, r.asOf = time.Now(), time.Now(), c.asOf
 	r.fresh = old == nil
 	if old != nil {
 		r.created, r.asOf = old.created, old.asOf
-		e.leaveSeats(old)
+		k.network.leaveSeats(old)
 	}
-	e.takeSeats(r)
-	e.store.put(r)
-	e.givePublic(r)
-	if k.stored != nil {
-		if f := k.stored(e, c, r, old); f != nil {
+	k.network.takeSeats(r)
+	k.store.put(r)
+	k.network.givePublic(r)
+	if kind.stored != nil {
+		if f := kind.stored(c, r, old); f != nil {
 			return nil, f
 		}
 	}
-	if before != nil && r.failed == nil && bytes.Equal(before, e.compared(r)) {
-		e.calm(r)
+	if before != nil && r.failed == nil && bytes.Equal(before, k.compared(r)) {
+		k.calm(r)
 	}
 	return r, nil
 }
@@ -243,8 +226,8 @@ func normalLocation(location string) string {
 }
 
 // precondition checks If-Match and If-None-Match.
-func (e *Emulator) precondition(c *call, id arm.ID, old *resource) *failure {
-	if id.Is(arm.TypeSubnet) && e.opts.IgnoreSubnetETag {
+func (k *kernel) precondition(c *call, id arm.ID, old *resource) *failure {
+	if id.Is(arm.TypeSubnet) && k.opts.IgnoreSubnetETag {
 		return nil
 	}
 	match, none := c.header.Get("If-Match"), c.header.Get("If-None-Match")
@@ -263,17 +246,17 @@ func (e *Emulator) precondition(c *call, id arm.ID, old *resource) *failure {
 
 // busy refuses a write to a resource on which an operation is running. A virtual network and its
 // subnets are one.
-func (e *Emulator) busy(id arm.ID) *failure {
+func (k *kernel) busy(id arm.ID) *failure {
 	whole := id
 	for strings.Count(whole.Type(), "/") > 1 {
 		whole = whole.Parent()
 	}
-	r := e.store.get(whole)
+	r := k.store.get(whole)
 	if r == nil || !r.busyUntil.After(time.Now()) {
 		return nil
 	}
 	if whole.Is(arm.TypeCluster) {
-		return e.clusterBusy(r)
+		return k.aks.clusterBusy(r)
 	}
 	if whole.Is(arm.TypeRouteTable) {
 		return beingUpdated(r)
@@ -284,77 +267,77 @@ func (e *Emulator) busy(id arm.ID) *failure {
 }
 
 // deleteCall removes a resource.
-func (e *Emulator) deleteCall(c *call, id arm.ID) (reply, *failure) {
-	r := e.store.get(id)
+func (k *kernel) deleteCall(c *call, id arm.ID) (reply, *failure) {
+	r := k.store.get(id)
 	if r == nil {
 		if id.Is(arm.TypeResourceGroup) {
-			return reply{}, missing(id)
+			return reply{}, k.missing(id)
 		}
 		if parent := id.Parent(); ofNetwork(id) && strings.Count(id.Type(), "/") > 1 &&
-			e.store.get(parent) == nil {
-			return reply{}, missing(parent)
+			k.store.get(parent) == nil {
+			return reply{}, k.missing(parent)
 		}
 		return reply{status: http.StatusNoContent}, nil
 	}
-	if f := e.precondition(c, id, r); f != nil {
+	if f := k.precondition(c, id, r); f != nil {
 		return reply{}, f
 	}
 	if id.Is(arm.TypeResourceGroup) {
-		return e.deleteGroup(c, r)
+		return k.resources.deleteGroup(c, r)
 	}
-	if id.Is(arm.TypeCluster) && e.operationTime(c) > 0 {
-		return e.deleteCluster(c, r)
+	if id.Is(arm.TypeCluster) && k.operationTime(c) > 0 {
+		return k.aks.deleteCluster(c, r)
 	}
-	if f := e.busy(id); f != nil {
+	if f := k.busy(id); f != nil {
 		return reply{}, f
 	}
 	if c.failing() != nil {
-		e.occupy(c, r, "Deleting")
-		return e.accepted(c, nil), nil
+		k.occupy(c, r, "Deleting")
+		return k.accepted(c, nil), nil
 	}
-	if f := e.removeResource(r); f != nil {
-		e.record(c, id, "delete", f)
+	if f := k.removeResource(r); f != nil {
+		k.record(c, id, "delete", f)
 		return reply{}, f
 	}
-	e.record(c, id, "delete", nil)
-	if k := kindOf(id); k.immediate && !k.unknown && !id.Is(arm.TypeResourceGroup) {
-		return reply{status: http.StatusOK, body: e.render(r, c.version)}, nil
+	k.record(c, id, "delete", nil)
+	if kind := k.kindOf(id); kind.immediate && !kind.unknown && !id.Is(arm.TypeResourceGroup) {
+		return reply{status: http.StatusOK, body: k.render(r, c.version)}, nil
 	}
-	return e.accepted(c, nil), nil
+	return k.accepted(c, nil), nil
 }
 
 // removeResource removes a resource and what is part of it, or refuses.
-func (e *Emulator) removeResource(r *resource) *failure {
-	k := kindOf(r.id)
-	e.remember(r.id)
-	if f := e.unlinked(r); f != nil {
+func (k *kernel) removeResource(r *resource) *failure {
+	kind := k.kindOf(r.id)
+	k.remember(r.id)
+	if f := k.network.unlinked(r); f != nil {
 		return f
 	}
-	if k.removable != nil {
-		if f := k.removable(e, r); f != nil {
+	if kind.removable != nil {
+		if f := kind.removable(r); f != nil {
 			return f
 		}
 	}
-	if k.removed != nil {
-		k.removed(e, r)
+	if kind.removed != nil {
+		kind.removed(r)
 	}
-	for _, child := range e.store.below(r.id) {
-		if k := kindOf(child.id); k.removed != nil && e.store.get(child.id) != nil {
-			k.removed(e, child)
+	for _, child := range k.store.below(r.id) {
+		if kind := k.kindOf(child.id); kind.removed != nil && k.store.get(child.id) != nil {
+			kind.removed(child)
 		}
-		e.leaveSeats(child)
-		e.store.remove(child.id)
+		k.network.leaveSeats(child)
+		k.store.remove(child.id)
 	}
-	e.leaveSeats(r)
-	e.store.remove(r.id)
-	if parent := e.store.get(r.id.Parent()); parent != nil && parent.id.Is(arm.TypeVNet) {
-		e.changedVNet(parent)
+	k.network.leaveSeats(r)
+	k.store.remove(r.id)
+	if parent := k.store.get(r.id.Parent()); parent != nil && parent.id.Is(arm.TypeVNet) {
+		k.network.changedVNet(parent)
 	}
 	return nil
 }
 
 // listCall lists resources of a type in a subscription, a group or a parent.
-func (e *Emulator) listCall(c *call) (reply, *failure) {
+func (k *kernel) listCall(c *call) (reply, *failure) {
 	if c.method != http.MethodGet {
 		return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
 			"The method %s is not supported for %s.", c.method, c.key())
@@ -363,15 +346,15 @@ func (e *Emulator) listCall(c *call) (reply, *failure) {
 	if !ok {
 		return reply{}, notFound(c)
 	}
-	if group := scope.Group(); group != "" && e.store.get(group) == nil {
+	if group := scope.Group(); group != "" && k.store.get(group) == nil {
 		return reply{}, fail(http.StatusNotFound, "ResourceGroupNotFound",
 			"Resource group '%s' could not be found.", group.Name())
 	}
 	if scope.ResourceGroup() != "" && !scope.Is(arm.TypeResourceGroup) &&
-		e.store.get(scope) == nil {
-		return reply{}, missing(scope)
+		k.store.get(scope) == nil {
+		return reply{}, k.missing(scope)
 	}
-	all := e.store.list(resourceType, scope)
+	all := k.store.list(resourceType, scope)
 	if resourceType == arm.TypeResourceGroup { // by their tags
 		matches, f := resourceFilter(c.param("$filter"))
 		if f != nil {
@@ -379,7 +362,7 @@ func (e *Emulator) listCall(c *call) (reply, *failure) {
 		}
 		all = slices.DeleteFunc(all, func(r *resource) bool { return !matches(r) })
 	}
-	return e.page(c, nil, all)
+	return k.page(c, nil, all)
 }
 
 // listScope reads the path of a list: what it is a list of, and where.
@@ -401,13 +384,13 @@ func listScope(path []string) (scope arm.ID, resourceType string, ok bool) {
 
 // page answers with one page of a list, of plain objects or of resources, and the absolute link to
 // the next.
-func (e *Emulator) page(c *call, plain []object, resources []*resource) (reply, *failure) {
+func (k *kernel) page(c *call, plain []object, resources []*resource) (reply, *failure) {
 	if plain != nil {
-		return e.pageObjects(c, plain)
+		return k.pageObjects(c, plain)
 	}
 	if c.filtered {
 		resources = slices.DeleteFunc(resources, func(r *resource) bool {
-			return !e.mayRead(c.who, r.id)
+			return !k.authorization.mayRead(c.who, r.id)
 		})
 	}
 	start := 0
@@ -416,14 +399,14 @@ func (e *Emulator) page(c *call, plain []object, resources []*resource) (reply, 
 			start++
 		}
 	}
-	end := min(start+e.opts.PageSize, len(resources))
+	end := min(start+k.opts.PageSize, len(resources))
 	body := []byte(`{"value":[`)
 	for _, r := range resources[start:end] {
-		raw, stale := e.was(c, r.id)
+		raw, stale := k.was(c, r.id)
 		if stale && raw == nil {
 			continue
 		} else if !stale {
-			raw = e.render(r, c.version)
+			raw = k.render(r, c.version)
 		}
 		if body[len(body)-1] == '}' {
 			body = append(body, ',')
@@ -444,18 +427,18 @@ func (e *Emulator) page(c *call, plain []object, resources []*resource) (reply, 
 
 // pageObjects answers with one page of objects that are not stored; the token is how many were
 // given.
-func (e *Emulator) pageObjects(c *call, all []object) (reply, *failure) {
-	return e.pageOf(c, all, 0)
+func (k *kernel) pageObjects(c *call, all []object) (reply, *failure) {
+	return k.pageOf(c, all, 0)
 }
 
 // pageOf is pageObjects with pages no longer than top, where that is not 0.
-func (e *Emulator) pageOf(c *call, all []object, top int) (reply, *failure) {
+func (k *kernel) pageOf(c *call, all []object, top int) (reply, *failure) {
 	if c.filtered {
 		all = slices.DeleteFunc(slices.Clone(all), func(o object) bool {
-			return !e.mayRead(c.who, arm.ID(text(o, "id")))
+			return !k.authorization.mayRead(c.who, arm.ID(text(o, "id")))
 		})
 	}
-	size := e.opts.PageSize
+	size := k.opts.PageSize
 	if top > 0 {
 		size = min(size, top)
 	}

@@ -12,14 +12,14 @@ const AsOfHeader = "Routekeeper-As-Of"
 
 // asOfDate reads the header, a date or a time as HTTP writes it; what is neither is the date of the
 // options.
-func (e *Emulator) asOfDate(h http.Header) time.Time {
+func (k *kernel) asOfDate(h http.Header) time.Time {
 	text := h.Get(AsOfHeader)
 	for _, layout := range []string{time.DateOnly, time.RFC3339, http.TimeFormat} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t
 		}
 	}
-	return e.opts.AsOf
+	return k.opts.AsOf
 }
 
 // since reports whether a call is answered as of a date or later.
@@ -31,4 +31,12 @@ func (c *call) since(date string) bool {
 // clock.
 func sinceDate(at time.Time, date string) bool {
 	return at.IsZero() || at.UTC().Format(time.DateOnly) >= date
+}
+
+// now is when a call is made, as of its date.
+func (c *call) now() time.Time {
+	if c.asOf.IsZero() {
+		return time.Now()
+	}
+	return c.asOf
 }

@@ -21,7 +21,7 @@ type wish struct {
 }
 
 // wishOf reads a call. Nothing that ARM answers is without an action.
-func wishOf(c *call) wish {
+func (s *authorization) wishOf(c *call) wish {
 	w := wish{verb: "read"}
 	switch c.method {
 	case http.MethodPut, http.MethodPatch:
@@ -68,7 +68,7 @@ func wishOf(c *call) wish {
 		types = append(types[:len(types):len(types)], c.path[i])
 	}
 	name := strings.Join(types, "/")
-	if k := kinds[kindKey(name)]; k != nil {
+	if k := s.kernel.kinds[kindKey(name)]; k != nil {
 		name = k.name
 	}
 	w.action, w.scope = name+"/"+w.verb, at(n)
@@ -99,64 +99,64 @@ func covers(scope, id arm.ID) bool {
 }
 
 // isDefault reports whether a principal is the one who may do everything.
-func (e *Emulator) isDefault(who Principal) bool {
-	return who.ClientID == e.opts.Principals[0].ClientID
+func (s *authorization) isDefault(who Principal) bool {
+	return who.ClientID == s.kernel.opts.Principals[0].ClientID
 }
 
 // admit refuses a call that its caller may not make, that a deny assignment or a policy forbids, or
 // that a lock stops, in that order.
-func (e *Emulator) admit(c *call) *failure {
-	f := e.authorize(c)
+func (s *authorization) admit(c *call) *failure {
+	f := s.authorize(c)
 	if f == nil {
-		f = e.govern(c)
+		f = s.govern(c)
 	}
 	if f != nil && c.method != http.MethodGet && c.method != http.MethodHead &&
 		c.method != http.MethodPost {
-		w := wishOf(c)
-		e.record(c, w.scope, w.verb, f)
+		w := s.wishOf(c)
+		s.kernel.record(c, w.scope, w.verb, f)
 	}
 	return f
 }
 
 // govern checks deny assignments, identities, policies and locks, which hold for all alike.
-func (e *Emulator) govern(c *call) *failure {
-	w := wishOf(c)
+func (s *authorization) govern(c *call) *failure {
+	w := s.wishOf(c)
 	if w.verb == "read" {
 		return nil
 	}
-	if f := e.denied(c.who, w); f != nil {
+	if f := s.denied(c.who, w); f != nil {
 		return f
 	}
 	if w.verb == "write" {
 		if body, f := decodeObject(c.body); f == nil { // what cannot be read is refused later
-			if f := e.deniedLinks(c.who, w, body); f != nil {
+			if f := s.deniedLinks(c.who, w, body); f != nil {
 				return f
 			}
-			if f := e.checkIdentities(w.scope, body); f != nil {
+			if f := s.entra.checkIdentities(w.scope, body); f != nil {
 				return f
 			}
 			if c.method == http.MethodPut {
-				if f := e.checkPolicies(w.scope, body); f != nil {
+				if f := s.checkPolicies(w.scope, body); f != nil {
 					return f
 				}
 			}
 		}
 	}
-	return e.checkLocks(w)
+	return s.checkLocks(w)
 }
 
 // authorize checks the caller's roles: for the action itself, and for joining what the document
 // links to.
-func (e *Emulator) authorize(c *call) *failure {
-	if e.isDefault(c.who) {
+func (s *authorization) authorize(c *call) *failure {
+	if s.isDefault(c.who) {
 		return nil
 	}
-	w := wishOf(c)
-	if !e.allowed(c.who, w.action, w.scope) {
+	w := s.wishOf(c)
+	if !s.allowed(c.who, w.action, w.scope) {
 		switch {
-		case w.seen && w.scope.Subscription() != "" && e.sees(c.who, w.scope.Subscription()):
-		case w.list && !e.opts.StrictLists &&
-			e.anyRole(c.who, func(at arm.ID) bool { return below(at, w.scope) }):
+		case w.seen && w.scope.Subscription() != "" && s.sees(c.who, w.scope.Subscription()):
+		case w.list && !s.kernel.opts.StrictLists &&
+			s.anyRole(c.who, func(at arm.ID) bool { return below(at, w.scope) }):
 			c.filtered = true
 		case w.scope.Subscription() == "":
 			return nil // built-in role definitions are for everybody
@@ -174,7 +174,7 @@ func (e *Emulator) authorize(c *call) *failure {
 	links := joinsOf(w.scope, body)
 	var lacking []arm.ID
 	for id, action := range links {
-		if !e.allowed(c.who, action, id) {
+		if !s.allowed(c.who, action, id) {
 			lacking = append(lacking, id)
 		}
 	}
@@ -187,17 +187,18 @@ func (e *Emulator) authorize(c *call) *failure {
 
 // deniedLinks finds what a document links to and nobody of this tenant, or nobody but a cluster,
 // may join.
-func (e *Emulator) deniedLinks(who Principal, w wish, body object) *failure {
+func (s *authorization) deniedLinks(who Principal, w wish, body object) *failure {
 	links := joinsOf(w.scope, body)
 	var denied []arm.ID
 	for id, action := range links {
-		if s := id.Subscription(); len(e.opts.Tenants) > 0 && e.store.hasSubscription(s) &&
-			!strings.EqualFold(e.tenantOf(s), who.Tenant) {
+		if subscription := id.Subscription(); len(s.kernel.opts.Tenants) > 0 &&
+			s.kernel.store.hasSubscription(subscription) &&
+			!strings.EqualFold(s.kernel.tenantOf(subscription), who.Tenant) {
 			return fail(http.StatusForbidden, "LinkedAuthorizationFailed",
 				"%sthe current tenant '%s' is not authorized to access linked subscription '%s'.",
-				has(who, w), who.Tenant, s)
+				has(who, w), who.Tenant, subscription)
 		}
-		if e.denied(who, wish{action: action, scope: id, verb: "action"}) != nil {
+		if s.denied(who, wish{action: action, scope: id, verb: "action"}) != nil {
 			denied = append(denied, id)
 		}
 	}
@@ -307,12 +308,13 @@ func joinsOf(id arm.ID, body object) map[arm.ID]string {
 // denied finds the deny assignment that forbids a wish. AKS makes one where a node resource group
 // is locked down: only the cluster's own identity may change what is in it [U: whether join actions
 // are among what is denied].
-func (e *Emulator) denied(who Principal, w wish) *failure {
+func (s *authorization) denied(who Principal, w wish) *failure {
 	if w.verb == "read" {
 		return nil
 	}
-	if cl := e.nodeGroups[w.scope.Group().Key()]; cl != nil {
-		if !covers(cl.nodeGroup, w.scope) || who.ObjectID == cl.who.ObjectID || !e.lockedDown(cl) {
+	if cl := s.aks.nodeGroups[w.scope.Group().Key()]; cl != nil {
+		if !covers(cl.nodeGroup, w.scope) || who.ObjectID == cl.who.ObjectID ||
+			!s.aks.lockedDown(cl) {
 			return nil
 		}
 		name, id := denyAssignmentOf(cl)

@@ -46,15 +46,16 @@ func (b *bench) must(t testing.TB, method string, id arm.ID, body string) {
 // full makes a kubenet cluster of 400 nodes with a network of its own and returns its table.
 func (b *bench) full(t testing.TB) arm.ID {
 	b.must(t, http.MethodPut, group, `{"location":"westeurope"}`)
-	b.must(t, http.MethodPut, aks,
+	b.must(t, http.MethodPut, aksID,
 		`{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","podCidr":"10.240.0.0/13","serviceCidr":"172.16.0.0/16"},"agentPoolProfiles":[{"name":"np","mode":"System","count":400}]}}`)
-	return b.e.clusters[aks.Key()].table
+	return b.e.aks.clusters[aksID.Key()].table
 }
 
 func BenchmarkClusterOf400Nodes(b *testing.B) {
 	for b.Loop() {
 		full := quickBench(b)
-		if table := full.full(b); len(listAt(objectAt(full.e.store.get(table).body, "properties"),
+		if table := full.full(b); len(listAt(objectAt(full.e.kernel.store.get(table).body,
+			"properties"),
 			"routes")) != 400 {
 			b.Fatal("not every node has a route")
 		}
@@ -68,7 +69,7 @@ func BenchmarkThousandClusters(b *testing.B) {
 		before := heap()
 		many.must(b, http.MethodPut, group, `{"location":"westeurope"}`)
 		for i := range 1000 {
-			id := arm.ID(fmt.Sprintf("%s%d", aks, i))
+			id := arm.ID(fmt.Sprintf("%s%d", aksID, i))
 			many.must(b, http.MethodPut, id,
 				`{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System","count":20}]}}`)
 		}

@@ -17,15 +17,15 @@ import (
 
 // authority is the certificate authority that clients are told to trust: the one that was kept, or
 // a new one.
-func (e *Emulator) authority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	defer e.lock()()
-	return e.authorityLocked()
+func (k *kernel) authority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	defer k.lock()()
+	return k.authorityLocked()
 }
 
-func (e *Emulator) authorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	if ca, err := x509.ParseCertificate(e.server.CA); err == nil &&
+func (k *kernel) authorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	if ca, err := x509.ParseCertificate(k.server.CA); err == nil &&
 		time.Now().Before(ca.NotAfter.AddDate(0, 0, -1)) {
-		key, err := x509.ParseECPrivateKey(e.server.CAKey)
+		key, err := x509.ParseECPrivateKey(k.server.CAKey)
 		return ca, key, err
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -40,14 +40,14 @@ func (e *Emulator) authorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, erro
 			0), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
-	if e.server.CA, err = x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey,
+	if k.server.CA, err = x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey,
 		key); err != nil {
 		return nil, nil, err
 	}
-	if e.server.CAKey, err = x509.MarshalECPrivateKey(key); err != nil {
+	if k.server.CAKey, err = x509.MarshalECPrivateKey(key); err != nil {
 		return nil, nil, err
 	}
-	ca, err := x509.ParseCertificate(e.server.CA)
+	ca, err := x509.ParseCertificate(k.server.CA)
 	return ca, key, err
 }
 
@@ -87,10 +87,10 @@ func makeCertificate(host string, ca *x509.Certificate, caKey *ecdsa.PrivateKey)
 }
 
 // listen listens at an address. Where any port will do, the one it had before is tried first.
-func (e *Emulator) listen(address string, i int) (net.Listener, error) {
-	e.mu.RLock()
-	before := [2]string{e.server.HTTPS, e.server.HTTP}[i]
-	e.mu.RUnlock()
+func (k *kernel) listen(address string, i int) (net.Listener, error) {
+	k.mu.RLock()
+	before := [2]string{k.server.HTTPS, k.server.HTTP}[i]
+	k.mu.RUnlock()
 	host, port, err := net.SplitHostPort(address)
 	if beforeHost, _, old := net.SplitHostPort(before); err == nil && old == nil && port == "0" &&
 		beforeHost == host {
@@ -102,11 +102,11 @@ func (e *Emulator) listen(address string, i int) (net.Listener, error) {
 }
 
 // listens notes where it listens.
-func (e *Emulator) listens(listeners [2]net.Listener) {
-	defer e.lock()()
-	e.server.HTTPS, e.server.HTTP = listeners[0].Addr().String(), listeners[1].Addr().String()
+func (k *kernel) listens(listeners [2]net.Listener) {
+	defer k.lock()()
+	k.server.HTTPS, k.server.HTTP = listeners[0].Addr().String(), listeners[1].Addr().String()
 	// their issuers' URLs have the address in them
-	for _, cluster := range e.store.list(arm.TypeCluster, "") {
-		e.store.touch(cluster.id)
+	for _, cluster := range k.store.list(arm.TypeCluster, "") {
+		k.store.touch(cluster.id)
 	}
 }

@@ -23,7 +23,7 @@ import (
 // repairs a wrong next hop, and never touches subnets.
 
 type cloudProvider struct {
-	e       *Emulator
+	aks     *aks
 	cluster *cluster
 	bugs    RouteBugs
 
@@ -61,25 +61,25 @@ const retryDelay = time.Second
 // wake makes the provider look at its nodes once the batch time is over, or at once where there is
 // none.
 func (p *cloudProvider) wake() {
-	if p.e.closed || p.paused {
+	if p.aks.kernel.closed || p.paused {
 		return
 	}
-	if p.e.opts.RouteBatch == 0 {
+	if p.aks.kernel.opts.RouteBatch == 0 {
 		p.reconcile()
 		return
 	}
-	p.wakeIn(p.e.opts.RouteBatch)
+	p.wakeIn(p.aks.kernel.opts.RouteBatch)
 }
 
 func (p *cloudProvider) wakeIn(d time.Duration) {
-	if p.timer != nil || p.e.closed {
+	if p.timer != nil || p.aks.kernel.closed {
 		return // the batch is open already
 	}
 	p.timer = time.AfterFunc(d, func() {
-		defer p.e.lock()()
+		defer p.aks.kernel.lock()()
 		p.timer = nil
-		if !p.e.closed && !p.paused && p.e.clusters[p.cluster.id.Key()] == p.cluster {
-			p.e.guarded("the cloud provider of "+p.cluster.id.Name(), p.reconcile)
+		if !p.aks.kernel.closed && !p.paused && p.aks.clusters[p.cluster.id.Key()] == p.cluster {
+			p.aks.kernel.guarded("the cloud provider of "+p.cluster.id.Name(), p.reconcile)
 		}
 	})
 }
@@ -104,8 +104,8 @@ func (p *cloudProvider) recreated(n *node) {
 // reconcile brings the routes to what the nodes need. With a batch time it looks again after each,
 // as the route controller does.
 func (p *cloudProvider) reconcile() {
-	if p.e.opts.RouteBatch > 0 {
-		defer p.wakeIn(p.e.opts.RouteBatch)
+	if p.aks.kernel.opts.RouteBatch > 0 {
+		defer p.wakeIn(p.aks.kernel.opts.RouteBatch)
 	}
 	table := p.read()
 	if table == nil {
@@ -153,7 +153,7 @@ func (p *cloudProvider) reconcile() {
 	c := p.cluster.call(http.MethodPut, p.cluster.table, body)
 	c.header.Set("If-Match", p.etag)
 	answer, f := p.put(c)
-	p.e.requests.add(c, time.Now(), answer, "cloud provider")
+	p.aks.kernel.requests.add(c, time.Now(), answer, "cloud provider")
 	if f != nil {
 		if p.bugs.DropStaleCopy && f.status == http.StatusPreconditionFailed {
 			p.copy = nil
@@ -169,9 +169,10 @@ func (p *cloudProvider) reconcile() {
 		if f.status == http.StatusForbidden || f.status == http.StatusUnauthorized {
 			level = slog.LevelWarn
 		}
-		p.e.log.Log(context.Background(), level, "the cloud provider could not write its routes",
+		p.aks.kernel.log.Log(context.Background(), level,
+			"the cloud provider could not write its routes",
 			"cluster", p.cluster.id.Name(), "code", f.code, "message", f.message)
-		if p.e.opts.RouteBatch == 0 {
+		if p.aks.kernel.opts.RouteBatch == 0 {
 			p.wakeIn(retryDelay)
 		}
 		return
@@ -205,28 +206,28 @@ func (p *cloudProvider) noteRoutes(routes []any) {
 			changed = true
 		}
 	}
-	if r := p.e.store.get(p.cluster.id); changed && r != nil {
-		p.e.store.changed(r)
+	if r := p.aks.kernel.store.get(p.cluster.id); changed && r != nil {
+		p.aks.kernel.store.changed(r)
 	}
 }
 
 // admitted checks that the cluster's identity may make a call, where clusters need roles at all.
 func (p *cloudProvider) admitted(c *call) *failure {
-	if p.e.opts.CheckClusterIdentity {
-		if !p.e.identity.has(c.who) {
+	if p.aks.kernel.opts.CheckClusterIdentity {
+		if !p.aks.entra.identity.has(c.who) {
 			return fail(http.StatusUnauthorized, "InvalidAuthenticationToken",
 				"The identity %s of the cluster is gone: it gets no token.", c.who.Resource)
 		}
-		if f := p.e.authorize(c); f != nil {
+		if f := p.aks.authorization.authorize(c); f != nil {
 			return f
 		}
 	}
-	return p.e.govern(c)
+	return p.aks.authorization.govern(c)
 }
 
 // put writes the table, unless a fault that names the cluster's identity befalls the call.
 func (p *cloudProvider) put(c *call) (reply, *failure) {
-	fault := p.e.faults.take(c, true)
+	fault := p.aks.kernel.faults.take(c, true)
 	if fault != nil && fault.before() {
 		f := fault.failure()
 		return f.reply(), f
@@ -235,7 +236,7 @@ func (p *cloudProvider) put(c *call) (reply, *failure) {
 	f := p.admitted(c)
 	var answer reply
 	if f == nil {
-		answer, f = p.e.putCall(c, p.cluster.table)
+		answer, f = p.aks.kernel.putCall(c, p.cluster.table)
 	}
 	if f == nil && fault != nil && fault.after() {
 		f = fault.failure() // it never learns that the write took effect
@@ -250,15 +251,16 @@ func (p *cloudProvider) put(c *call) (reply, *failure) {
 func (p *cloudProvider) read() object {
 	// The real one reads between its batches, so that a copy is good for all batches of its time.
 	// Here it is read with a batch: the last one of its time comes in the moment in which it ends.
-	if p.copy != nil && time.Since(p.copied) < p.e.opts.RouteCache+p.e.opts.RouteBatch/20 {
+	if p.copy != nil && time.Since(p.copied) < p.aks.kernel.opts.RouteCache+
+		p.aks.kernel.opts.RouteBatch/20 {
 		return p.copy
 	}
-	r := p.e.store.get(p.cluster.table)
+	r := p.aks.kernel.store.get(p.cluster.table)
 	if r == nil {
 		p.copy = nil
 		return nil
 	}
-	p.copy, p.copied, p.etag = p.e.document(r, networkVersion), time.Now(), r.lastTag()
+	p.copy, p.copied, p.etag = p.aks.kernel.document(r, networkVersion), time.Now(), r.lastTag()
 	return p.copy
 }
 
@@ -282,7 +284,8 @@ func (p *cloudProvider) keep(routes []object, before []string) (kept []any, chan
 		case n == nil && p.bugs.KeepUnmatched, n != nil && !p.again[n] && hasPrefix(n, prefix):
 			kept = append(kept, r)
 			continue
-		case !p.bugs.Polite && p.e.opts.RouteBatch > 0: // without batches there is no second one
+		// without batches there is no second one
+		case !p.bugs.Polite && p.aks.kernel.opts.RouteBatch > 0:
 			p.begun = append(p.begun, name)
 		}
 		changed = true
@@ -348,9 +351,9 @@ func (p *cloudProvider) resume() {
 }
 
 // PauseRoutes stops a cluster's cloud provider, or lets it go on.
-func (e *Emulator) PauseRoutes(clusterID arm.ID, paused bool) bool {
-	defer e.lock()()
-	cl := e.clusters[clusterID.Key()]
+func (s *aks) PauseRoutes(clusterID arm.ID, paused bool) bool {
+	defer s.kernel.lock()()
+	cl := s.clusters[clusterID.Key()]
 	if cl == nil {
 		return false
 	}
@@ -362,10 +365,10 @@ func (e *Emulator) PauseRoutes(clusterID arm.ID, paused bool) bool {
 }
 
 // SetRouteBugs changes how a cluster's cloud provider goes wrong.
-func (e *Emulator) SetRouteBugs(clusterID arm.ID, bugs RouteBugs) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	cl := e.clusters[clusterID.Key()]
+func (s *aks) SetRouteBugs(clusterID arm.ID, bugs RouteBugs) bool {
+	s.kernel.mu.Lock()
+	defer s.kernel.mu.Unlock()
+	cl := s.clusters[clusterID.Key()]
 	if cl == nil {
 		return false
 	}

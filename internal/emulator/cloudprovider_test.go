@@ -23,7 +23,7 @@ func provided(t *testing.T, opts Options) *bench {
 	opts.RouteBatch, opts.RouteCache = 30*time.Second, 2*time.Minute
 	opts.Buckets = Buckets{Reads: Bucket{unlimited, 1}, Clusters: Bucket{unlimited, 1}}
 	b := withNetwork(t, opts)
-	b.put(aks, clusterBody(``, `,"count":1`))
+	b.put(aksID, clusterBody(``, `,"count":1`))
 	time.Sleep(31 * time.Second)
 	if n := len(b.podRoutes(rt)); n != 1 {
 		t.Fatalf("%d routes", n)
@@ -59,7 +59,7 @@ func TestStaleCopy(t *testing.T) {
 			b := provided(t, Options{RouteBugs: tt.bugs})
 			since := b.e.LastRequest()
 			b.touch()
-			if err := b.e.Scale(aks, "np", 2); err != nil {
+			if err := b.e.Scale(aksID, "np", 2); err != nil {
 				t.Fatal(err)
 			}
 			start := time.Now()
@@ -148,14 +148,14 @@ func TestDeletesAndCase(t *testing.T) {
 			{RouteBugs{KeepUnmatched: true}, []string{"UPPER", "mine"}},
 			{RouteBugs{CaseSensitive: true}, []string{"lower"}},
 		} {
-			b.e.SetRouteBugs(aks, tt.bugs)
+			b.e.SetRouteBugs(aksID, tt.bugs)
 			rewrite()
 			time.Sleep(5 * time.Minute)
 			if got := spelled(); !slices.Equal(got, tt.want) {
 				t.Errorf("%+v: %q, want %q", tt.bugs, got, tt.want)
 			}
 			if tt.bugs.KeepUnmatched {
-				b.e.SetRouteBugs(aks, RouteBugs{})
+				b.e.SetRouteBugs(aksID, RouteBugs{})
 				time.Sleep(5 * time.Minute)
 			}
 		}
@@ -168,9 +168,9 @@ func TestDualStackRoutes(t *testing.T) {
 	b.put(vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16","fd00:1::/48"]},"subnets":[{"name":"a","properties":{"addressPrefixes":["10.0.1.0/24","fd00:1::/64"],"routeTable":{"id":"`+string(rt)+`"}}}]}}`)
 	dual := `,"ipFamilies":["IPv4","IPv6"]`
 	// two routes each
-	b.refused(http.MethodPut, aks, clusterBody(dual, `,"count":4`), 400,
+	b.refused(http.MethodPut, aksID, clusterBody(dual, `,"count":4`), 400,
 		"AgentPoolMaxCountExceeded")
-	b.put(aks, clusterBody(dual, `,"count":3`))
+	b.put(aksID, clusterBody(dual, `,"count":3`))
 	if got := b.podRoutes(rt); len(got) != 6 {
 		t.Errorf("%q", got)
 	}
@@ -180,9 +180,9 @@ func TestDualStackRoutes(t *testing.T) {
 // HTTP, as the cluster's managed identity, with its api-versions.
 func TestCloudControllerCalls(t *testing.T) {
 	b := withNetwork(t, Options{})
-	b.put(aks, clusterBody(``, `,"count":2`))
-	b.e.PauseRoutes(aks, true)
-	set, who := b.e.clusters[aks.Key()].pools[0].scaleSet, b.e.clusters[aks.Key()].who
+	b.put(aksID, clusterBody(``, `,"count":2`))
+	b.e.PauseRoutes(aksID, true)
+	set, who := b.e.aks.clusters[aksID.Key()].pools[0].scaleSet, b.e.aks.clusters[aksID.Key()].who
 	b.put(group+"/providers/Microsoft.Authorization/roleAssignments/9a000000-0000-4000-8000-000000000001", `{"properties":{"principalId":"`+who.ObjectID+`",
 		"roleDefinitionId":"/subscriptions/`+sub+
 		// Network Contributor

@@ -10,9 +10,9 @@ import (
 )
 
 // clusterPrincipal is a cluster's identity: the one it brings, or a system-assigned one of its own.
-func (e *Emulator) clusterPrincipal(r *resource) Principal {
+func (s *aks) clusterPrincipal(r *resource) Principal {
 	for _, id := range assignedIdentities(r.body) {
-		if assigned := e.store.get(id); assigned != nil {
+		if assigned := s.kernel.store.get(id); assigned != nil {
 			return identityOf(assigned)
 		}
 	}
@@ -21,7 +21,7 @@ func (e *Emulator) clusterPrincipal(r *resource) Principal {
 		Name:     r.id.Name() + " identity",
 		ClientID: uuid.NewSHA1(uuid.Nil, []byte("client "+key)).String(),
 		ObjectID: uuid.NewSHA1(uuid.Nil, []byte("object "+key)).String(),
-		Tenant:   e.tenantOf(r.id.Subscription()),
+		Tenant:   s.kernel.tenantOf(r.id.Subscription()),
 		Resource: string(r.id),
 	}
 }
@@ -29,9 +29,9 @@ func (e *Emulator) clusterPrincipal(r *resource) Principal {
 // checkClusterIdentity refuses a cluster whose identity lacks what it needs on the network it
 // brings. A system-assigned identity does not exist before its cluster, so nobody can have given it
 // a role: with kubenet it may not bring a table.
-func (e *Emulator) checkClusterIdentity(r *resource) *failure {
+func (s *aks) checkClusterIdentity(r *resource) *failure {
 	for _, p := range listAt(objectAt(r.body, "properties"), "agentPoolProfiles") {
-		if f := e.checkPoolSubnet(r, p); f != nil {
+		if f := s.checkPoolSubnet(r, p); f != nil {
 			return f
 		}
 	}
@@ -39,13 +39,13 @@ func (e *Emulator) checkClusterIdentity(r *resource) *failure {
 }
 
 // checkPoolSubnet is checkClusterIdentity for one pool.
-func (e *Emulator) checkPoolSubnet(r *resource, p object) *failure {
-	subnet := e.store.get(arm.ID(text(p, "vnetSubnetID")))
-	if subnet == nil || !e.opts.CheckClusterIdentity {
+func (s *aks) checkPoolSubnet(r *resource, p object) *failure {
+	subnet := s.kernel.store.get(arm.ID(text(p, "vnetSubnetID")))
+	if subnet == nil || !s.kernel.opts.CheckClusterIdentity {
 		return nil
 	}
 	properties := objectAt(r.body, "properties")
-	own, who := !hasUserIdentity(r.body), e.clusterPrincipal(r)
+	own, who := !hasUserIdentity(r.body), s.clusterPrincipal(r)
 	nodeGroup := arm.GroupID(r.id.Subscription(), text(properties, "nodeResourceGroup"))
 	table := linkOf(subnet.body, "routeTable")
 	if text(objectAt(properties, "networkProfile"), "networkPlugin") == "kubenet" && table != "" &&
@@ -56,8 +56,8 @@ func (e *Emulator) checkPoolSubnet(r *resource, p object) *failure {
 					"your own route table. Please see https://aka.ms/aks/customrt for more "+
 					"information")
 		}
-		if !e.allowed(who, arm.TypeRouteTable+"/read", table) ||
-			!e.allowed(who, arm.TypeRouteTable+"/write", table) {
+		if !s.authorization.allowed(who, arm.TypeRouteTable+"/read", table) ||
+			!s.authorization.allowed(who, arm.TypeRouteTable+"/write", table) {
 			return fail(http.StatusBadRequest, "CustomRouteTableMissingPermission",
 				"Managed identity or service principle must be given permission to read and "+
 					"write to custom route table %s. Please see https://aka.ms/aks/customrt for "+
@@ -68,15 +68,15 @@ func (e *Emulator) checkPoolSubnet(r *resource, p object) *failure {
 		return nil // AKS joins its nodes as who asked for the cluster
 	}
 	for _, field := range []string{"vnetSubnetID", "podSubnetID"} {
-		subnet := e.store.get(arm.ID(text(p, field)))
+		subnet := s.kernel.store.get(arm.ID(text(p, field)))
 		if subnet == nil {
 			continue
 		}
 		w := wish{action: arm.TypeSubnet + "/read", scope: subnet.id}
-		if !e.allowed(who, w.action, w.scope) {
+		if !s.authorization.allowed(who, w.action, w.scope) {
 			return unauthorized(who, w)
 		}
-		if join := joins["subnet"]; !e.allowed(who, join, subnet.id) {
+		if join := joins["subnet"]; !s.authorization.allowed(who, join, subnet.id) {
 			scaleSet := nodeGroup + arm.ID("/providers/"+arm.TypeScaleSet+"/aks-"+text(p, "name")+
 				"-vmss")
 			return unjoined(who, wish{action: arm.TypeScaleSet + "/write", scope: scaleSet},
@@ -87,8 +87,8 @@ func (e *Emulator) checkPoolSubnet(r *resource, p object) *failure {
 }
 
 // lockedDown reports whether only the cluster may change its node resource group.
-func (e *Emulator) lockedDown(cl *cluster) bool {
-	r := e.store.get(cl.id)
+func (s *aks) lockedDown(cl *cluster) bool {
+	r := s.kernel.store.get(cl.id)
 	return r != nil &&
 		strings.EqualFold(text(objectAt(r.body, "properties", "nodeResourceGroupProfile"),
 			"restrictionLevel"), "ReadOnly")
@@ -102,11 +102,11 @@ func denyAssignmentOf(cl *cluster) (name string, id arm.ID) {
 }
 
 // denyAssignments are the ones that count at a scope, or lie below it.
-func (e *Emulator) denyAssignments(scope arm.ID) []object {
+func (s *aks) denyAssignments(scope arm.ID) []object {
 	out := []object{}
-	for _, r := range e.store.list(arm.TypeCluster, "") {
-		cl := e.clusters[r.id.Key()]
-		if cl == nil || !e.lockedDown(cl) || !covers(cl.nodeGroup, scope) &&
+	for _, r := range s.kernel.store.list(arm.TypeCluster, "") {
+		cl := s.clusters[r.id.Key()]
+		if cl == nil || !s.lockedDown(cl) || !covers(cl.nodeGroup, scope) &&
 			!below(cl.nodeGroup, scope) {
 			continue
 		}

@@ -33,32 +33,32 @@ func TestClusterIdentity(t *testing.T) {
 		b.put(rt, `{"location":"westeurope"}`)
 		b.put(vnet, plainVNet)
 		a := vnet.Child("subnets", "a")
-		b.says(http.MethodPut, aks, fmt.Sprintf(brought, 1), 400,
+		b.says(http.MethodPut, aksID, fmt.Sprintf(brought, 1), 400,
 			"CustomRouteTableWithUnsupportedMSIType",
 			"Clusters using managed identity type SystemAssigned do not support bringing your "+
 				"own route table. Please see https://aka.ms/aks/customrt for more information")
-		b.refused(http.MethodPut, aks, broughtBy(1), 400, "FailedIdentityOperation")
+		b.refused(http.MethodPut, aksID, broughtBy(1), 400, "FailedIdentityOperation")
 		b.put(uai, `{"location":"westeurope"}`)
-		who := identityOf(b.e.store.get(uai))
-		b.says(http.MethodPut, aks, broughtBy(1), 400, "CustomRouteTableMissingPermission",
+		who := identityOf(b.e.kernel.store.get(uai))
+		b.says(http.MethodPut, aksID, broughtBy(1), 400, "CustomRouteTableMissingPermission",
 			"Managed identity or service principle must be given permission to read and write to "+
 				"custom route table "+string(rt)+". Please see https://aka.ms/aks/customrt for "+
 				"more information")
 		onTable := b.grant(1, rt, who.ObjectID, "Network Contributor")
-		b.refused(http.MethodPut, aks, broughtBy(1), 403, "AuthorizationFailed")
+		b.refused(http.MethodPut, aksID, broughtBy(1), 403, "AuthorizationFailed")
 		b.grant(2, a, who.ObjectID, "Reader")
-		b.refused(http.MethodPut, aks, broughtBy(1), 403, "LinkedAuthorizationFailed")
-		b.refused(http.MethodGet, aks, "", 404, "ResourceNotFound")
+		b.refused(http.MethodPut, aksID, broughtBy(1), 403, "LinkedAuthorizationFailed")
+		b.refused(http.MethodGet, aksID, "", 404, "ResourceNotFound")
 		b.grant(3, a, who.ObjectID, "Network Contributor")
-		b.put(aks, broughtBy(1))
+		b.put(aksID, broughtBy(1))
 		time.Sleep(time.Minute)
 		if n := len(b.podRoutes(rt)); n != 1 {
 			t.Errorf("%d routes", n)
 		}
-		b.refused(http.MethodPut, aks.Child("agentPools", "more"),
+		b.refused(http.MethodPut, aksID.Child("agentPools", "more"),
 			`{"properties":{"count":1,"vnetSubnetID":"`+string(vnet)+
 				`/subnets/b"}}`, 403, "AuthorizationFailed")
-		assigned := objectAt(b.get(aks), "identity", "userAssignedIdentities", string(uai))
+		assigned := objectAt(b.get(aksID), "identity", "userAssignedIdentities", string(uai))
 		if text(assigned, "principalId") != who.ObjectID ||
 			text(assigned, "clientId") != who.ClientID {
 			t.Errorf("the cluster shows %v", assigned)
@@ -68,7 +68,7 @@ func TestClusterIdentity(t *testing.T) {
 		if status, _ := b.try(http.MethodDelete, onTable, api, ""); status != 200 {
 			t.Fatal(status)
 		}
-		if err := b.e.Scale(aks, "np", 3); err != nil {
+		if err := b.e.Scale(aksID, "np", 3); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -89,7 +89,7 @@ func TestClusterIdentity(t *testing.T) {
 		if status, _ := b.try(http.MethodDelete, uai, api, ""); status != 200 {
 			t.Fatal(status)
 		}
-		if err := b.e.Scale(aks, "np", 4); err != nil {
+		if err := b.e.Scale(aksID, "np", 4); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -109,16 +109,16 @@ func TestClusterLinks(t *testing.T) {
 	b.put(uai, `{"location":"westeurope"}`)
 	b.grant(1, group, guest.ObjectID, "Azure Kubernetes Service Contributor Role")
 	a := vnet.Child("subnets", "a")
-	g.says(http.MethodPut, aks, broughtBy(1), 403, "LinkedAuthorizationFailed", "The client '"+
+	g.says(http.MethodPut, aksID, broughtBy(1), 403, "LinkedAuthorizationFailed", "The client '"+
 		guest.ClientID+"' with object id '"+guest.ObjectID+
 		"' has permission to perform action 'Microsoft.ContainerService/managedClusters/write' "+
-		"on scope '"+string(aks)+"'; however, it does not have permission to perform action(s) "+
+		"on scope '"+string(aksID)+"'; however, it does not have permission to perform action(s) "+
 		"'Microsoft.ManagedIdentity/userAssignedIdentities/assign/action,Microsoft.Network/virtualNetworks/subnets/join/action' on the linked scope(s) '"+
 		string(uai)+","+string(a)+"' (respectively) or the linked scope(s) are invalid.")
 	b.grant(2, uai, guest.ObjectID, "Managed Identity Operator")
-	g.refused(http.MethodPut, aks, broughtBy(1), 403, "LinkedAuthorizationFailed")
+	g.refused(http.MethodPut, aksID, broughtBy(1), 403, "LinkedAuthorizationFailed")
 	b.grant(3, a, guest.ObjectID, "Network Contributor")
-	g.put(aks, broughtBy(1))
+	g.put(aksID, broughtBy(1))
 }
 
 // TestPodSubnetIdentity: the identity needs its roles on the pods' subnet, too.
@@ -127,17 +127,17 @@ func TestPodSubnetIdentity(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	b.put(uai, `{"location":"westeurope"}`)
-	who := identityOf(b.e.store.get(uai))
+	who := identityOf(b.e.kernel.store.get(uai))
 	nodes, pods := vnet.Child("subnets", "a"), vnet.Child("subnets", "b")
 	b.grant(1, nodes, who.ObjectID, "Network Contributor")
 	cluster := `{"location":"westeurope","identity":{"type":"UserAssigned","userAssignedIdentities":{"` + string(uai) + `":{}}},"properties":{"networkProfile":{"networkPlugin":"azure","serviceCidr":"10.96.0.0/16","dnsServiceIP":"10.96.0.10"},"agentPoolProfiles":[
 		{"name":"np","count":1,"vnetSubnetID":"` + string(nodes) + `","podSubnetID":"` +
 		string(pods) + `"}]}}`
-	b.refused(http.MethodPut, aks, cluster, 403, "AuthorizationFailed")
+	b.refused(http.MethodPut, aksID, cluster, 403, "AuthorizationFailed")
 	b.grant(2, pods, who.ObjectID, "Reader")
-	b.refused(http.MethodPut, aks, cluster, 403, "LinkedAuthorizationFailed")
+	b.refused(http.MethodPut, aksID, cluster, 403, "LinkedAuthorizationFailed")
 	b.grant(3, pods, who.ObjectID, "Network Contributor")
-	b.put(aks, cluster)
+	b.put(aksID, cluster)
 }
 
 // TestRestartedIdentities: after a restart, who was gone stays gone, and who could log in still
@@ -149,8 +149,8 @@ func TestRestartedIdentities(t *testing.T) {
 	b.put(vnet, plainVNet)
 	b.put(uai, `{"location":"westeurope"}`)
 	b.put(uai+"2", `{"location":"westeurope"}`)
-	b.put(aks, broughtBy(1))
-	gone, stays := identityOf(b.e.store.get(uai)), identityOf(b.e.store.get(uai+"2"))
+	b.put(aksID, broughtBy(1))
+	gone, stays := identityOf(b.e.kernel.store.get(uai)), identityOf(b.e.kernel.store.get(uai+"2"))
 	if status, _ := b.try(http.MethodDelete, uai, api, ""); status != 200 {
 		t.Fatal(status)
 	}
@@ -164,12 +164,13 @@ func TestRestartedIdentities(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if again.identity.has(gone) || !again.identity.has(stays) {
-		t.Errorf("the deleted identity is there: %v; the other one: %v", again.identity.has(gone),
-			again.identity.has(stays))
+	if again.entra.identity.has(gone) || !again.entra.identity.has(stays) {
+		t.Errorf("the deleted identity is there: %v; the other one: %v",
+			again.entra.identity.has(gone),
+			again.entra.identity.has(stays))
 	}
-	if len(again.identity.issuers["https://issuer"]) != 1 {
-		t.Errorf("issuers %v", again.identity.issuers)
+	if len(again.entra.identity.issuers["https://issuer"]) != 1 {
+		t.Errorf("issuers %v", again.entra.identity.issuers)
 	}
 }
 
@@ -177,7 +178,7 @@ func TestRestartedIdentities(t *testing.T) {
 // resource group.
 func TestOwnNetwork(t *testing.T) {
 	b := newBench(t, Options{CheckClusterIdentity: true})
-	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
+	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
 	tables := listAt(b.get("/subscriptions/"+arm.ID(sub)+
 		"/resourceGroups/MC_net-rg_c_westeurope/providers/Microsoft.Network/routeTables"), "value")
 	if len(tables) != 1 || len(b.podRoutes(arm.ID(text(tables[0], "id")))) != 2 {
@@ -190,7 +191,7 @@ func TestOwnNetwork(t *testing.T) {
 func TestLockdown(t *testing.T) {
 	b, g := withGuest(t, Options{})
 	b.grant(1, "/subscriptions/"+arm.ID(sub), guest.ObjectID, "Owner")
-	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"nodeResourceGroupProfile":{"restrictionLevel":"ReadOnly"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
+	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"nodeResourceGroupProfile":{"restrictionLevel":"ReadOnly"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
 	nodes := arm.ID("/subscriptions/" + sub + "/resourceGroups/MC_net-rg_c_westeurope")
 	table := arm.ID(text(listAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"),
 		"value")[0], "id"))
@@ -225,13 +226,13 @@ func TestLockdown(t *testing.T) {
 			`{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(table)+
 				`"}}}`, 403, "LinkedAuthorizationFailed")
 	}
-	if err := b.e.Scale(aks, "np", 3); err != nil || len(b.podRoutes(table)) != 3 {
+	if err := b.e.Scale(aksID, "np", 3); err != nil || len(b.podRoutes(table)) != 3 {
 		t.Errorf("the cluster itself: %v, %d routes", err, len(b.podRoutes(table)))
 	}
-	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"nodeResourceGroupProfile":{"restrictionLevel":"Unrestricted"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
+	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"nodeResourceGroupProfile":{"restrictionLevel":"Unrestricted"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
 	b.put(table, `{"location":"westeurope"}`)
-	b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"nodeResourceGroupProfile":{"restrictionLevel":"ReadOnly"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
-	if status, code := b.try(http.MethodDelete, aks, api, ""); status != 200 {
+	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"nodeResourceGroupProfile":{"restrictionLevel":"ReadOnly"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
+	if status, code := b.try(http.MethodDelete, aksID, api, ""); status != 200 {
 		t.Errorf("DELETE of the cluster: %d %s", status, code)
 	}
 }

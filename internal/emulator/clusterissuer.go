@@ -22,21 +22,21 @@ const issuerPath = "_oidc" // and the tenant, and a GUID for the cluster
 
 // issuerURL is where the documents of a cluster's issuer are, "" where it has none. An emulator
 // that does not listen gives the name that Azure would give.
-func (e *Emulator) issuerURL(r *resource) string {
+func (s *aks) issuerURL(r *resource) string {
 	if objectAt(r.body, "properties", "oidcIssuerProfile")["enabled"] != true {
 		return ""
 	}
 	host := "https://" + text(r.body, "location") + ".oic.prod-aks.azure.com"
-	if at := e.listensAt(); at != "" {
+	if at := s.kernel.listensAt(); at != "" {
 		host = at + "/" + issuerPath
 	}
 	guid := uuid.NewSHA1(uuid.Nil, []byte(r.id.Key()+" "+r.created.UTC().Format(time.RFC3339Nano)))
-	return host + "/" + e.tenantOf(r.id.Subscription()) + "/" + guid.String() + "/"
+	return host + "/" + s.kernel.tenantOf(r.id.Subscription()) + "/" + guid.String() + "/"
 }
 
 // listensAt is where this machine reaches the emulator, "" where it does not listen.
-func (e *Emulator) listensAt() string {
-	at, err := netip.ParseAddrPort(e.server.HTTPS)
+func (k *kernel) listensAt() string {
+	at, err := netip.ParseAddrPort(k.server.HTTPS)
 	if err != nil {
 		return ""
 	}
@@ -47,16 +47,16 @@ func (e *Emulator) listensAt() string {
 }
 
 // showIssuer adds the issuer's URL to a cluster's document.
-func (e *Emulator) showIssuer(r *resource, properties object) {
-	if issuer := e.issuerURL(r); issuer != "" {
+func (s *aks) showIssuer(r *resource, properties object) {
+	if issuer := s.issuerURL(r); issuer != "" {
 		objectAt(properties, "oidcIssuerProfile")["issuerURL"] = issuer
 	}
 }
 
 // ofIssuer is the cluster with an issuer, or nil.
-func (e *Emulator) ofIssuer(issuer string) *resource {
-	for _, r := range e.store.list(arm.TypeCluster, "") {
-		if issuer != "" && e.issuerURL(r) == issuer {
+func (s *aks) ofIssuer(issuer string) *resource {
+	for _, r := range s.kernel.store.list(arm.TypeCluster, "") {
+		if issuer != "" && s.issuerURL(r) == issuer {
 			return r
 		}
 	}
@@ -64,28 +64,28 @@ func (e *Emulator) ofIssuer(issuer string) *resource {
 }
 
 // keysOf returns the keys of an issuer: those of a cluster are here.
-func (e *Emulator) keysOf(issuer string) ([]jwk, error) {
-	e.mu.RLock()
-	ours := e.ofIssuer(issuer) != nil
-	e.mu.RUnlock()
+func (s *aks) keysOf(issuer string) ([]jwk, error) {
+	s.kernel.mu.RLock()
+	ours := s.ofIssuer(issuer) != nil
+	s.kernel.mu.RUnlock()
 	if !ours {
-		return e.identity.keysOf(issuer)
+		return s.entra.identity.keysOf(issuer)
 	}
 	var set struct {
 		Keys []jwk `json:"keys"`
 	}
-	return set.Keys, json.Unmarshal(encode(e.identity.keys()), &set)
+	return set.Keys, json.Unmarshal(encode(s.entra.identity.keys()), &set)
 }
 
 // issuerDocument answers for what relying parties read of an issuer.
-func (e *Emulator) issuerDocument(c *call) (reply, bool) {
+func (s *aks) issuerDocument(c *call) (reply, bool) {
 	if len(c.path) < 5 || c.path[0] != issuerPath || c.method != http.MethodGet {
 		return reply{}, false
 	}
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	issuer := e.listensAt() + "/" + strings.Join(c.path[:3], "/") + "/"
-	if e.ofIssuer(issuer) == nil {
+	s.kernel.mu.RLock()
+	defer s.kernel.mu.RUnlock()
+	issuer := s.kernel.listensAt() + "/" + strings.Join(c.path[:3], "/") + "/"
+	if s.ofIssuer(issuer) == nil {
 		return notFound(c).reply(), true
 	}
 	switch strings.Join(c.path[3:], "/") {
@@ -98,33 +98,33 @@ func (e *Emulator) issuerDocument(c *call) (reply, bool) {
 			}, "id_token_signing_alg_values_supported": []string{"RS256"},
 		}), true
 	case "openid/v1/jwks":
-		return ok(e.identity.keys()), true
+		return ok(s.entra.identity.keys()), true
 	}
 	return notFound(c).reply(), true
 }
 
 // tokenRequest answers the API server's call for a service account's token (kubectl create token).
 // Any service account has one: the emulator keeps none.
-func (e *Emulator) tokenRequest(c *call) (reply, *failure, bool) {
+func (s *aks) tokenRequest(c *call) (reply, *failure, bool) {
 	p := c.path[4:] // api/v1/namespaces/NAMESPACE/serviceaccounts/NAME/token
 	if c.method != http.MethodPost || len(p) != 7 || p[0] != "api" || p[2] != "namespaces" ||
 		p[4] != "serviceaccounts" ||
 		p[6] != "token" {
 		return reply{}, nil, false
 	}
-	defer e.lock()()
-	r := e.store.get(c.ofAPIServer())
+	defer s.kernel.lock()()
+	r := s.kernel.store.get(c.ofAPIServer())
 	if r == nil {
-		return reply{}, missing(c.ofAPIServer()), true
+		return reply{}, s.kernel.missing(c.ofAPIServer()), true
 	}
-	if f := e.admitKubernetes(c.who, r, "create", "serviceaccounts/token", p[3]); f != nil {
+	if f := s.admitKubernetes(c.who, r, "create", "serviceaccounts/token", p[3]); f != nil {
 		return reply{}, f, true
 	}
 	sent, f := decodeObject(c.body)
 	if f != nil {
 		return reply{}, f, true
 	}
-	issuer := e.issuerURL(r)
+	issuer := s.issuerURL(r)
 	audiences := list(objectAt(sent, "spec"), "audiences")
 	if issuer == "" {
 		issuer = "https://" + r.id.Name() + "." + apiServerDomain
@@ -151,8 +151,8 @@ func (e *Emulator) tokenRequest(c *call) (reply, *failure, bool) {
 			},
 		},
 	})
-	token.Header["kid"] = e.identity.keyID
-	signed, err := token.SignedString(e.identity.key)
+	token.Header["kid"] = s.entra.identity.keyID
+	signed, err := token.SignedString(s.entra.identity.key)
 	if err != nil {
 		return reply{}, fail(http.StatusInternalServerError, "InternalError", "%v", err), true
 	}

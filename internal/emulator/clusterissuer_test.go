@@ -77,7 +77,7 @@ func TestClusterIssuer(t *testing.T) {
 	raw := ask(
 		http.MethodPost,
 		api+"/api/v1/namespaces/web/serviceaccounts/front/token",
-		b.e.clusterToken(cluster, "clusterUser"),
+		b.e.aks.clusterToken(cluster, "clusterUser"),
 		`{"spec":{"audiences":["api://AzureADTokenExchange"]}}`,
 	)
 	if err := json.Unmarshal(raw, &asked); err != nil {
@@ -108,7 +108,7 @@ func TestClusterIssuer(t *testing.T) {
 	}
 
 	b.put(uai, `{"location":"westeurope"}`)
-	who := identityOf(b.e.store.get(uai))
+	who := identityOf(b.e.kernel.store.get(uai))
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(asked.Status.Token), 0o600); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 )
 
 // isBusy reports whether an operation runs on a resource.
-func (e *Emulator) isBusy(r *resource) bool { return r.busyUntil.After(time.Now()) }
+func (s *aks) isBusy(r *resource) bool { return r.busyUntil.After(time.Now()) }
 
 // powerOf is Running or Stopped.
 func powerOf(r *resource) string {
@@ -22,9 +22,9 @@ func powerOf(r *resource) string {
 
 // clusterBusy is AKS's refusal of a write while an operation runs (azure-workload-identity#417,
 // cilium#25944).
-func (e *Emulator) clusterBusy(r *resource) *failure {
+func (s *aks) clusterBusy(r *resource) *failure {
 	what, of := "operation", state(r)
-	if cl := e.clusters[r.id.Key()]; cl != nil {
+	if cl := s.clusters[r.id.Key()]; cl != nil {
 		var working []*pool
 		for _, p := range cl.pools {
 			if p.doing != "" {
@@ -42,8 +42,8 @@ func (e *Emulator) clusterBusy(r *resource) *failure {
 }
 
 // changeable refuses changes to a cluster that is busy or stopped.
-func (e *Emulator) changeable(r *resource) *failure {
-	if f := e.busy(r.id); f != nil {
+func (s *aks) changeable(r *resource) *failure {
+	if f := s.kernel.busy(r.id); f != nil {
 		return f
 	}
 	if powerOf(r) == "Stopped" { // wording [U]
@@ -62,54 +62,54 @@ func (cl *cluster) idle() {
 }
 
 // deleteCluster deletes a cluster at the end of an operation.
-func (e *Emulator) deleteCluster(c *call, r *resource) (reply, *failure) {
+func (s *aks) deleteCluster(c *call, r *resource) (reply, *failure) {
 	if r.deleting {
-		return e.acceptedUntil(c, &operation{ends: r.busyUntil}), nil
+		return s.kernel.acceptedUntil(c, &operation{ends: r.busyUntil}), nil
 	}
-	if f := e.busy(r.id); f != nil {
+	if f := s.kernel.busy(r.id); f != nil {
 		return reply{}, f
 	}
-	e.record(c, r.id, "delete", nil)
-	e.occupy(c, r, "Deleting")
+	s.kernel.record(c, r.id, "delete", nil)
+	s.kernel.occupy(c, r, "Deleting")
 	op := &operation{ends: r.busyUntil, failure: r.failed}
 	if r.failed == nil {
 		r.deleting = true
-		e.at(op.ends, func() {
-			if e.store.get(r.id) == r {
-				op.failure = e.removeResource(r)
+		s.kernel.at(op.ends, func() {
+			if s.kernel.store.get(r.id) == r {
+				op.failure = s.kernel.removeResource(r)
 			}
 		})
 	}
-	return e.acceptedUntil(c, op), nil
+	return s.kernel.acceptedUntil(c, op), nil
 }
 
 // resumeCluster ends what was under way on a cluster when the state was kept.
-func (e *Emulator) resumeCluster(cl *cluster) {
-	r := e.store.get(cl.id)
+func (s *aks) resumeCluster(cl *cluster) {
+	r := s.kernel.store.get(cl.id)
 	if r == nil {
 		return
 	}
-	e.at(r.busyUntil, func() {
-		if e.clusters[cl.id.Key()] != cl {
+	s.kernel.at(r.busyUntil, func() {
+		if s.clusters[cl.id.Key()] != cl {
 			return
 		}
 		if cl.leaving {
-			e.leaveTable(cl)
+			s.leaveTable(cl)
 		}
 		for _, p := range cl.pools { // the surge nodes of an upgrade
 			if count := numberOf(profileOf(r, p.name), "count"); len(p.nodes) > count {
-				e.dropSurge(cl, p, count)
+				s.dropSurge(cl, p, count)
 			}
 		}
 		if r.deleting {
-			_ = e.removeResource(r) // nothing in it can refuse
+			_ = s.kernel.removeResource(r) // nothing in it can refuse
 		}
 	})
-	e.nodesChanged(cl)
+	s.nodesChanged(cl)
 }
 
 // clusterCall answers the actions on a cluster, and what can be asked of one.
-func (e *Emulator) clusterCall(c *call) (reply, *failure, bool) {
+func (s *aks) clusterCall(c *call) (reply, *failure, bool) {
 	n := len(c.path)
 	if n == 7 && strings.EqualFold(c.path[3], "Microsoft.ContainerService") &&
 		c.method == http.MethodGet {
@@ -128,9 +128,9 @@ func (e *Emulator) clusterCall(c *call) (reply, *failure, bool) {
 	var answer func(*call, *resource) (reply, *failure)
 	switch c.method + " " + strings.ToLower(strings.Join(c.path[8:], "/")) {
 	case "POST listclusterusercredential", "POST listclustermonitoringusercredential":
-		answer = e.credential("clusterUser")
+		answer = s.credential("clusterUser")
 	case "POST listclusteradmincredential":
-		answer = e.credential("clusterAdmin")
+		answer = s.credential("clusterAdmin")
 	case "POST runcommand":
 		// there is nothing to run it on; code [U]
 		answer = func(c *call, r *resource) (reply, *failure) {
@@ -139,13 +139,13 @@ func (e *Emulator) clusterCall(c *call) (reply, *failure, bool) {
 					"nothing.", r.id.Name())
 		}
 	case "POST abort":
-		answer = e.abort
+		answer = s.abort
 	case "POST stop":
-		answer = e.stopCluster
+		answer = s.stopCluster
 	case "POST start":
-		answer = e.startCluster
+		answer = s.startCluster
 	case "GET upgradeprofiles/default":
-		answer = e.upgradeProfile
+		answer = s.upgradeProfile
 	case "GET availableagentpoolversions":
 		answer = availableVersions
 	case "GET agentpools", "PUT agentpools":
@@ -153,74 +153,74 @@ func (e *Emulator) clusterCall(c *call) (reply, *failure, bool) {
 	default:
 		return reply{}, nil, false
 	}
-	r := e.store.get(id)
+	r := s.kernel.store.get(id)
 	if r == nil {
-		return reply{}, missing(id), true
+		return reply{}, s.kernel.missing(id), true
 	}
 	a, f := answer(c, r)
 	return a, f, true
 }
 
 // abort ends the operation that runs on a cluster or one of its pools: what it has done stays.
-func (e *Emulator) abort(c *call, r *resource) (reply, *failure) {
+func (s *aks) abort(c *call, r *resource) (reply, *failure) {
 	if r.deleting {
-		return reply{}, e.clusterBusy(r)
+		return reply{}, s.clusterBusy(r)
 	}
-	e.record(c, r.id, "abort/action", nil)
-	answer := e.accepted(c, nil)
+	s.kernel.record(c, r.id, "abort/action", nil)
+	answer := s.kernel.accepted(c, nil)
 	if answer.status == http.StatusAccepted {
-		answer.body = e.render(r, c.version)
+		answer.body = s.kernel.render(r, c.version)
 	}
 	r.busyUntil, r.doing = time.Time{}, ""
-	if cl := e.clusters[r.id.Key()]; cl != nil {
+	if cl := s.clusters[r.id.Key()]; cl != nil {
 		cl.idle()
 	}
-	e.store.changed(r)
+	s.kernel.store.changed(r)
 	return answer, nil
 }
 
 // stopCluster takes the nodes away. The control plane stops as well, so the routes stay [U].
-func (e *Emulator) stopCluster(c *call, r *resource) (reply, *failure) {
-	f := e.changeable(r)
-	e.record(c, r.id, "stop/action", f)
+func (s *aks) stopCluster(c *call, r *resource) (reply, *failure) {
+	f := s.changeable(r)
+	s.kernel.record(c, r.id, "stop/action", f)
 	if f != nil {
 		return reply{}, f
 	}
-	cl := e.clusters[r.id.Key()]
+	cl := s.clusters[r.id.Key()]
 	cl.provider.stop()
 	cl.idle()
 	for _, p := range cl.pools {
 		for len(p.nodes) > 0 {
-			e.removeNode(cl, p, p.nodes[len(p.nodes)-1])
+			s.removeNode(cl, p, p.nodes[len(p.nodes)-1])
 		}
-		_ = e.storeScaleSet(cl, p) // it only has fewer instances
+		_ = s.storeScaleSet(cl, p) // it only has fewer instances
 	}
 	objectAt(r.body, "properties")["powerState"] = object{"code": "Stopped"}
-	e.occupy(c, r, "Stopping")
-	return e.accepted(c, nil), nil
+	s.kernel.occupy(c, r, "Stopping")
+	return s.kernel.accepted(c, nil), nil
 }
 
 // startCluster brings nodes back: new ones, with new names, addresses and pod CIDRs.
-func (e *Emulator) startCluster(c *call, r *resource) (reply, *failure) {
-	f := e.busy(r.id)
-	e.record(c, r.id, "start/action", f)
+func (s *aks) startCluster(c *call, r *resource) (reply, *failure) {
+	f := s.kernel.busy(r.id)
+	s.kernel.record(c, r.id, "start/action", f)
 	if f != nil {
 		return reply{}, f
 	}
 	if powerOf(r) == "Running" {
-		return e.accepted(c, nil), nil
+		return s.kernel.accepted(c, nil), nil
 	}
-	cl := e.clusters[r.id.Key()]
+	cl := s.clusters[r.id.Key()]
 	cl.idle()
 	for _, p := range listAt(objectAt(r.body, "properties"), "agentPoolProfiles") {
-		if f := e.setPool(cl, p, "Starting"); f != nil {
+		if f := s.setPool(cl, p, "Starting"); f != nil {
 			return reply{}, f
 		}
 	}
 	objectAt(r.body, "properties")["powerState"] = object{"code": "Running"}
-	e.occupy(c, r, "Starting")
+	s.kernel.occupy(c, r, "Starting")
 	cl.provider.resume()
-	return e.accepted(c, nil), nil
+	return s.kernel.accepted(c, nil), nil
 }
 
 func upgradeList(version string) []object {
@@ -231,7 +231,7 @@ func upgradeList(version string) []object {
 	return out
 }
 
-func (e *Emulator) upgradeProfile(c *call, r *resource) (reply, *failure) {
+func (s *aks) upgradeProfile(c *call, r *resource) (reply, *failure) {
 	properties := objectAt(r.body, "properties")
 	profile := func(name, version string) object {
 		return object{"name": name, "osType": "Linux", "kubernetesVersion": fullVersion(version),
@@ -319,10 +319,10 @@ func showOutbound(r *resource, profile object, nodeGroup string) {
 
 // poolAction handles what is below a pool: its upgrade profile, new node images, and machines to
 // delete.
-func (e *Emulator) poolAction(c *call, r *resource, pools []object, at int) (reply, *failure) {
+func (s *aks) poolAction(c *call, r *resource, pools []object, at int) (reply, *failure) {
 	id := r.id.Child("agentPools", c.path[9])
 	if at < 0 {
-		return reply{}, missing(id)
+		return reply{}, s.kernel.missing(id)
 	}
 	had := pools[at]
 	what := c.method + " " + strings.ToLower(strings.Join(c.path[10:], "/"))
@@ -335,19 +335,19 @@ func (e *Emulator) poolAction(c *call, r *resource, pools []object, at int) (rep
 			}}), nil
 	}
 	if what == "POST abort" {
-		answer, f := e.abort(c, r)
+		answer, f := s.abort(c, r)
 		if answer.status == http.StatusAccepted {
-			answer.body = encode(e.poolDocument(r, had, c.version))
+			answer.body = encode(s.poolDocument(r, had, c.version))
 		}
 		return answer, f
 	}
 	if what != "POST upgradenodeimageversion" && what != "POST deletemachines" {
 		return reply{}, notFound(c)
 	}
-	if f := e.changeable(r); f != nil {
+	if f := s.changeable(r); f != nil {
 		return reply{}, f
 	}
-	cl, p := e.clusters[r.id.Key()], clone(had)
+	cl, p := s.clusters[r.id.Key()], clone(had)
 	run := cl.pool(text(p, "name"))
 	cl.idle()
 	verb := "upgradeNodeImageVersion/action"
@@ -355,7 +355,7 @@ func (e *Emulator) poolAction(c *call, r *resource, pools []object, at int) (rep
 		p["nodeImageVersion"] = nodeImages[0]
 		if upgrades(p, had) {
 			run.doing = "UpgradingNodeImageVersion"
-			if f := e.upgrade(cl, run, p, e.operationTime(c)); f != nil {
+			if f := s.upgrade(cl, run, p, s.kernel.operationTime(c)); f != nil {
 				return reply{}, f
 			}
 		}
@@ -367,15 +367,15 @@ func (e *Emulator) poolAction(c *call, r *resource, pools []object, at int) (rep
 		}
 		for _, name := range list(sent, "machineNames") {
 			if of, n := cl.findNode(name); n != nil && of == run {
-				e.removeNode(cl, run, n)
+				s.removeNode(cl, run, n)
 			}
 		}
 		p["count"] = len(run.nodes)
-		_ = e.storeScaleSet(cl, run) // it only has fewer instances
+		_ = s.storeScaleSet(cl, run) // it only has fewer instances
 	}
 	pools[at] = p
-	e.storePools(c, r, pools)
-	e.nodesChanged(cl)
-	e.record(c, id, verb, nil)
-	return e.accepted(c, encode(e.poolDocument(r, p, c.version))), nil
+	s.storePools(c, r, pools)
+	s.nodesChanged(cl)
+	s.kernel.record(c, id, verb, nil)
+	return s.kernel.accepted(c, encode(s.poolDocument(r, p, c.version))), nil
 }

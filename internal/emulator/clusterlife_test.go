@@ -13,15 +13,15 @@ import (
 
 func (b *bench) state() string {
 	b.t.Helper()
-	return text(objectAt(b.get(aks), "properties"), "provisioningState")
+	return text(objectAt(b.get(aksID), "properties"), "provisioningState")
 }
 
 // poolNodes are copies of the nodes of a pool.
 func (b *bench) poolNodes(name string) []*node {
-	b.e.mu.RLock()
-	defer b.e.mu.RUnlock()
+	b.e.kernel.mu.RLock()
+	defer b.e.kernel.mu.RUnlock()
 	var out []*node
-	for _, n := range b.e.clusters[aks.Key()].pool(name).nodes {
+	for _, n := range b.e.aks.clusters[aksID.Key()].pool(name).nodes {
 		now := *n
 		out = append(out, &now)
 	}
@@ -43,13 +43,13 @@ func TestUpgradeWithSurge(t *testing.T) {
 			Buckets: Buckets{Clusters: Bucket{unlimited, 1}, Reads: Bucket{unlimited, 1}}})
 		// The network's operations take as long as all others here.
 		time.Sleep(3 * time.Minute)
-		b.put(aks, clusterBody(``,
+		b.put(aksID, clusterBody(``,
 			`,"count":4,"orchestratorVersion":"1.33.5","upgradeSettings":{"maxSurge":"50%"}},{"name":"user","mode":"User","orchestratorVersion":"1.33.5","vnetSubnetID":"`+string(vnet)+`/subnets/a"`))
 		if b.state() != "Creating" {
 			t.Error(b.state())
 		}
 		time.Sleep(9 * time.Minute)
-		pool := aks.Child("agentPools", "np")
+		pool := aksID.Child("agentPools", "np")
 		b.put(pool, `{"properties":{"orchestratorVersion":"1.34.2"}}`)
 		time.Sleep(time.Second)
 		if state := text(objectAt(b.get(pool), "properties"),
@@ -97,7 +97,7 @@ func TestUpgradeWithSurge(t *testing.T) {
 		// An upgrade of the control plane alone leaves the nodes; one that goes back is refused.
 		b.refused(http.MethodPut, pool, `{"properties":{"orchestratorVersion":"1.33.5"}}`, 400,
 			"AgentPoolUpgradeVersionNotAllowed")
-		b.refused(http.MethodPut, aks,
+		b.refused(http.MethodPut, aksID,
 			`{"location":"westeurope","properties":{"kubernetesVersion":"1.33.5"}}`, 400,
 			"OperationNotAllowed")
 		before := nodeNames(b.poolNodes("np"))
@@ -126,24 +126,24 @@ func TestStopAndStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := withNetwork(t, Options{OperationTime: time.Minute, RouteBatch: time.Second})
 		time.Sleep(time.Minute)
-		b.put(aks, clusterBody(``, `,"count":2`))
+		b.put(aksID, clusterBody(``, `,"count":2`))
 		time.Sleep(5 * time.Minute)
 		before := b.podRoutes(rt)
 		do := func(action string) {
 			t.Helper()
 			if status, code := b.try(http.MethodPost,
-				aks.Child(action, "")[:len(aks)+1+len(action)], api, ""); status != 202 {
+				aksID.Child(action, "")[:len(aksID)+1+len(action)], api, ""); status != 202 {
 				t.Fatalf("%s: %d %s", action, status, code)
 			}
 		}
 		power := func() string {
-			return text(objectAt(b.get(aks), "properties", "powerState"), "code")
+			return text(objectAt(b.get(aksID), "properties", "powerState"), "code")
 		}
 		do("stop")
 		if b.state() != "Stopping" {
 			t.Error(b.state())
 		}
-		b.refused(http.MethodPut, aks, clusterBody(``, ``), 409, "OperationNotAllowed")
+		b.refused(http.MethodPut, aksID, clusterBody(``, ``), 409, "OperationNotAllowed")
 		time.Sleep(5 * time.Minute)
 		if b.state() != "Succeeded" || power() != "Stopped" || len(b.nodes()) != 0 {
 			t.Errorf("%s %s, %d nodes", b.state(), power(), len(b.nodes()))
@@ -151,8 +151,9 @@ func TestStopAndStart(t *testing.T) {
 		if got := b.podRoutes(rt); !slices.Equal(got, before) {
 			t.Errorf("routes of a stopped cluster: %q", got)
 		}
-		b.refused(http.MethodPut, aks, clusterBody(``, ``), 400, "OperationNotAllowed")
-		b.refused(http.MethodPut, aks.Child("agentPools", "np"), `{"properties":{"count":3}}`, 400,
+		b.refused(http.MethodPut, aksID, clusterBody(``, ``), 400, "OperationNotAllowed")
+		b.refused(http.MethodPut, aksID.Child("agentPools", "np"), `{"properties":{"count":3}}`,
+			400,
 			"OperationNotAllowed")
 		do("start")
 		if b.state() != "Starting" {
@@ -166,26 +167,26 @@ func TestStopAndStart(t *testing.T) {
 		}
 
 		// It is there while it is being deleted.
-		if status, _ := b.try(http.MethodDelete, aks, api, ""); status != 202 {
+		if status, _ := b.try(http.MethodDelete, aksID, api, ""); status != 202 {
 			t.Errorf("delete: %d", status)
 		}
 		if b.state() != "Deleting" {
 			t.Error(b.state())
 		}
-		b.refused(http.MethodPut, aks, clusterBody(``, ``), 409, "OperationNotAllowed")
+		b.refused(http.MethodPut, aksID, clusterBody(``, ``), 409, "OperationNotAllowed")
 		time.Sleep(time.Minute)
-		b.refused(http.MethodGet, aks, "", 404, "ResourceNotFound")
+		b.refused(http.MethodGet, aksID, "", 404, "ResourceNotFound")
 	})
 }
 
 // TestFreedAddress: the next node gets the lowest address that is free.
 func TestFreedAddress(t *testing.T) {
 	b := withNetwork(t, Options{})
-	b.put(aks, clusterBody(``, `,"count":2`))
-	if err := b.e.Readdress(aks, b.nodes()[0].name); err != nil {
+	b.put(aksID, clusterBody(``, `,"count":2`))
+	if err := b.e.Readdress(aksID, b.nodes()[0].name); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.e.Scale(aks, "np", 3); err != nil {
+	if err := b.e.Scale(aksID, "np", 3); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -199,14 +200,14 @@ func TestFreedAddress(t *testing.T) {
 
 func TestPoolsOfACluster(t *testing.T) {
 	b := withNetwork(t, Options{})
-	b.put(aks, clusterBody(``,
+	b.put(aksID, clusterBody(``,
 		`,"count":3,"enableAutoScaling":true,"minCount":1,"maxCount":5,"nodeLabels":{"a":"b"},"unheard":{"of":1.50}`))
-	p := listAt(objectAt(b.get(aks), "properties"), "agentPoolProfiles")[0]
+	p := listAt(objectAt(b.get(aksID), "properties"), "agentPoolProfiles")[0]
 	if p["enableAutoScaling"] != true || fmt.Sprint(objectAt(p, "unheard")["of"]) != "1.50" ||
 		fmt.Sprint(p["maxPods"]) != "110" {
 		t.Errorf("%s", encode(p))
 	}
-	two := aks.Child("agentPools", "two")
+	two := aksID.Child("agentPools", "two")
 	if status, code := b.try(http.MethodPut, two, api, `{"properties":{"count":1,"vnetSubnetID":"`+
 		string(vnet)+`/subnets/b","vmSize":"Standard_D8s_v5"}}`); status != 201 {
 		t.Fatalf("%d %s", status, code)
@@ -215,11 +216,13 @@ func TestPoolsOfACluster(t *testing.T) {
 		t.Error(mode)
 	}
 	// the last System pool
-	b.refused(http.MethodDelete, aks.Child("agentPools", "np"), "", 400, "OperationNotAllowed")
-	b.refused(http.MethodPut, aks.Child("agentPools", "np"), `{"properties":{"mode":"User"}}`, 400,
+	b.refused(http.MethodDelete, aksID.Child("agentPools", "np"), "", 400, "OperationNotAllowed")
+	b.refused(http.MethodPut, aksID.Child("agentPools", "np"), `{"properties":{"mode":"User"}}`,
+		400,
 		"MustDefineAtLeastOneSystemPool")
 	names := b.poolNodes("np")
-	if status, code := b.try(http.MethodPost, aks.Child("agentPools", "np")+"/deleteMachines", api,
+	if status, code := b.try(http.MethodPost, aksID.Child("agentPools", "np")+"/deleteMachines",
+		api,
 		`{"machineNames":["`+names[1].name+`"]}`); status != 200 {
 		t.Errorf("%d %s", status, code)
 	}
@@ -237,8 +240,8 @@ func TestPoolsOfACluster(t *testing.T) {
 
 func TestWhatCanBeAskedOfACluster(t *testing.T) {
 	b := withNetwork(t, Options{})
-	b.put(aks, clusterBody(``, ``))
-	status, answer := b.c.Do(http.MethodPost, aks+"/listClusterUserCredential", api, nil)
+	b.put(aksID, clusterBody(``, ``))
+	status, answer := b.c.Do(http.MethodPost, aksID+"/listClusterUserCredential", api, nil)
 	doc, _ := decodeObject(answer)
 	config, err := base64.StdEncoding.DecodeString(text(listAt(doc, "kubeconfigs")[0], "value"))
 	if status != 200 || err != nil ||
@@ -246,32 +249,33 @@ func TestWhatCanBeAskedOfACluster(t *testing.T) {
 		!strings.Contains(string(config), "clusterUser_net-rg_c") {
 		t.Errorf("%d %s", status, config)
 	}
-	b.refused(http.MethodPost, aks+"/runCommand", `{"command":"kubectl get nodes"}`, 400,
+	b.refused(http.MethodPost, aksID+"/runCommand", `{"command":"kubectl get nodes"}`, 400,
 		"KubernetesOperationError")
-	b.refused(http.MethodPost, aks+"none/listClusterUserCredential", ``, 404, "ResourceNotFound")
+	b.refused(http.MethodPost, aksID+"none/listClusterUserCredential", ``, 404, "ResourceNotFound")
 
-	schedule := aks.Child("maintenanceConfigurations", "aksManagedAutoUpgradeSchedule")
+	schedule := aksID.Child("maintenanceConfigurations", "aksManagedAutoUpgradeSchedule")
 	b.refused(http.MethodGet, schedule, "", 404, "NotFound")
 	b.refused(http.MethodPut, schedule, `{"properties":{}}`, 400, "InvalidParameter")
-	b.refused(http.MethodPut, aks.Child("maintenanceConfigurations", "mine"), `{"properties":{}}`,
+	b.refused(http.MethodPut, aksID.Child("maintenanceConfigurations", "mine"), `{"properties":{}}`,
 		400, "InvalidMaintenanceConfigurationName")
 	b.put(schedule, `{"properties":{"maintenanceWindow":{"durationHours":4,"startTime":"02:00","schedule":{"daily":{"intervalDays":3}}}}}`)
 	if got := b.get(schedule); objectAt(got, "properties", "maintenanceWindow", "schedule",
 		"daily") == nil || objectAt(got, "properties")["provisioningState"] != nil {
 		t.Errorf("%s", encode(got))
 	}
-	if all := listAt(b.get(aks+"/maintenanceConfigurations"), "value"); len(all) != 1 {
+	if all := listAt(b.get(aksID+"/maintenanceConfigurations"), "value"); len(all) != 1 {
 		t.Errorf("%d configurations", len(all))
 	}
 	if status, _ := b.try(http.MethodDelete, schedule, api, ""); status != 200 {
 		t.Errorf("delete: %d", status)
 	}
 
-	profile := objectAt(b.get(aks+"/upgradeProfiles/default"), "properties", "controlPlaneProfile")
+	profile := objectAt(b.get(aksID+"/upgradeProfiles/default"), "properties",
+		"controlPlaneProfile")
 	if profile["kubernetesVersion"] != kubernetesVersions[0] {
 		t.Errorf("%s", encode(profile))
 	}
-	if versions := listAt(objectAt(b.get(aks+"/availableAgentPoolVersions"), "properties"),
+	if versions := listAt(objectAt(b.get(aksID+"/availableAgentPoolVersions"), "properties"),
 		"agentPoolVersions"); len(versions) != len(kubernetesVersions) {
 		t.Errorf("%d versions", len(versions))
 	}
@@ -286,12 +290,12 @@ func TestWhatCanBeAskedOfACluster(t *testing.T) {
 		"orchestrators"); len(all) != len(kubernetesVersions) || all[0]["default"] != true {
 		t.Errorf("%s", encode(old))
 	}
-	if status, _ := b.try(http.MethodPatch, aks, api, `{"tags":{"team":"net"}}`); status != 200 ||
-		text(objectAt(b.get(aks), "tags"), "team") != "net" {
+	if status, _ := b.try(http.MethodPatch, aksID, api, `{"tags":{"team":"net"}}`); status != 200 ||
+		text(objectAt(b.get(aksID), "tags"), "team") != "net" {
 		t.Errorf("tags: %d", status)
 	}
 	// What was sent comes back, with what AKS fills in.
-	network := objectAt(b.get(aks), "properties", "networkProfile")
+	network := objectAt(b.get(aksID), "properties", "networkProfile")
 	if text(network, "loadBalancerSku") != "standard" ||
 		text(network, "serviceCidr") != "172.16.0.0/16" ||
 		len(listAt(objectAt(network, "loadBalancerProfile"), "effectiveOutboundIPs")) != 1 {

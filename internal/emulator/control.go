@@ -12,7 +12,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// control answers the calls under /_emulator/, which exist for tests and demos and not on Azure:
+// control answers the calls under /_emulator/, which exist for tests and demos and not on Azure.
+type control struct {
+	kernel        *kernel
+	aks           *aks
+	authorization *authorization
+	entra         *entra
+}
+
+// answer answers a control call:
 //
 //	GET    /_emulator/requests?since=N&principal=NAME&method=PUT   the request log above N
 //	GET    /_emulator/faults                                       injected faults and how often each happened
@@ -23,8 +31,8 @@ import (
 //	POST   /_emulator/routes     {"cluster", "paused", "bugs"}     stop and resume a cluster's cloud provider, and choose its bugs
 //	POST   /_emulator/roles      {"assignment", "delay"}           let a role assignment take effect after a delay (10m)
 //	POST   /_emulator/issuers    {"issuer", "keys"}                give the keys of an issuer of tokens that identities trust
-func (e *Emulator) control(w http.ResponseWriter, c *call) {
-	answer, err := e.controlCall(c)
+func (s *control) answer(w http.ResponseWriter, c *call) {
+	answer, err := s.controlCall(c)
 	status := http.StatusOK
 	if err != nil {
 		status, answer = http.StatusBadRequest, object{"error": err.Error()}
@@ -34,22 +42,22 @@ func (e *Emulator) control(w http.ResponseWriter, c *call) {
 	_, _ = w.Write(append(encode(answer), '\n')) // a client that went away is its own problem
 }
 
-func (e *Emulator) controlCall(c *call) (any, error) {
+func (s *control) controlCall(c *call) (any, error) {
 	done := object{"ok": true}
 	switch name := c.method + " " + strings.ToLower(strings.Join(c.path[1:], "/")); name {
 	case "GET requests":
-		return e.queryRequests(c)
+		return s.queryRequests(c)
 	case "GET faults":
-		return e.Faults(), nil
+		return s.kernel.Faults(), nil
 	case "POST faults":
 		var f Fault
 		if err := strict(c.body, &f); err != nil {
 			return nil, err
 		}
-		_, err := e.Inject(f)
+		_, err := s.kernel.Inject(f)
 		return done, err
 	case "DELETE faults":
-		e.ClearFaults()
+		s.kernel.ClearFaults()
 		return done, nil
 	case "POST scale":
 		var p struct {
@@ -63,7 +71,7 @@ func (e *Emulator) controlCall(c *call) (any, error) {
 		if p.Count == nil {
 			return nil, fmt.Errorf("count is missing")
 		}
-		return done, e.Scale(p.Cluster, p.Pool, *p.Count)
+		return done, s.aks.Scale(p.Cluster, p.Pool, *p.Count)
 	case "POST readdress":
 		var p struct {
 			Cluster arm.ID
@@ -72,7 +80,7 @@ func (e *Emulator) controlCall(c *call) (any, error) {
 		if err := strict(c.body, &p); err != nil {
 			return nil, err
 		}
-		return done, e.Readdress(p.Cluster, p.Node)
+		return done, s.aks.Readdress(p.Cluster, p.Node)
 	case "POST routes":
 		var p struct {
 			Cluster arm.ID
@@ -82,8 +90,8 @@ func (e *Emulator) controlCall(c *call) (any, error) {
 		if err := strict(c.body, &p); err != nil {
 			return nil, err
 		}
-		if p.Bugs != nil && !e.SetRouteBugs(p.Cluster, *p.Bugs) ||
-			!e.PauseRoutes(p.Cluster, p.Paused) {
+		if p.Bugs != nil && !s.aks.SetRouteBugs(p.Cluster, *p.Bugs) ||
+			!s.aks.PauseRoutes(p.Cluster, p.Paused) {
 			return nil, fmt.Errorf("no cluster %s", p.Cluster)
 		}
 		return done, nil
@@ -96,7 +104,7 @@ func (e *Emulator) controlCall(c *call) (any, error) {
 			return nil, err
 		}
 		delay, err := time.ParseDuration(p.Delay)
-		if err == nil && !e.DelayRole(p.Assignment, delay) {
+		if err == nil && !s.authorization.DelayRole(p.Assignment, delay) {
 			err = fmt.Errorf("no role assignment %s", p.Assignment)
 		}
 		return done, err
@@ -108,14 +116,14 @@ func (e *Emulator) controlCall(c *call) (any, error) {
 		if err := strict(c.body, &p); err != nil {
 			return nil, err
 		}
-		return done, e.RegisterIssuer(p.Issuer, encode(object{"keys": p.Keys}))
+		return done, s.entra.RegisterIssuer(p.Issuer, encode(object{"keys": p.Keys}))
 	default:
 		return nil, fmt.Errorf("no control call %s", name)
 	}
 }
 
 // queryRequests filters the request log.
-func (e *Emulator) queryRequests(c *call) (any, error) {
+func (s *control) queryRequests(c *call) (any, error) {
 	since := 0
 	if text := c.param("since"); text != "" {
 		var err error
@@ -124,7 +132,7 @@ func (e *Emulator) queryRequests(c *call) (any, error) {
 		}
 	}
 	out := []Request{}
-	for _, r := range e.Requests(since) {
+	for _, r := range s.kernel.Requests(since) {
 		if method := c.param("method"); method != "" && !strings.EqualFold(method, r.Method) {
 			continue
 		}

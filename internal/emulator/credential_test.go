@@ -21,7 +21,7 @@ import (
 func TestCredentials(t *testing.T) {
 	b, _ := withGuest(t, Options{})
 	b.put(uai, `{"location":"westeurope"}`)
-	who := identityOf(b.e.store.get(uai))
+	who := identityOf(b.e.kernel.store.get(uai))
 	server := httptest.NewTLSServer(b.e)
 	defer server.Close()
 	options := azcore.ClientOptions{Transport: server.Client(),
@@ -70,7 +70,7 @@ func TestCredentials(t *testing.T) {
 			time.Until(token.ExpiresOn) < 50*time.Minute {
 			t.Errorf("%s: %v until %s, want %s", name, claims, token.ExpiresOn, want)
 		}
-		if _, f := b.e.identity.authenticate("Bearer "+token.Token, server.URL); f != nil {
+		if _, f := b.e.entra.identity.authenticate("Bearer "+token.Token, server.URL); f != nil {
 			t.Errorf("%s: the token is refused: %s", name, f.message)
 		}
 	}

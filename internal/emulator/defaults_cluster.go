@@ -38,7 +38,8 @@ func privateCluster(s sight) bool {
 }
 
 // clusterFacts are of managed clusters; the ones of their pools are poolFacts.
-func clusterFacts() []fact {
+func clusterFacts(issuerOf func(cluster *resource) string,
+	tenantOf func(subscription string) string) []fact {
 	const p, network = "properties.", "properties.networkProfile."
 	all := []fact{
 		{
@@ -88,7 +89,7 @@ func clusterFacts() []fact {
 		{path: p + "oidcIssuerProfile", value: enabled(false), since: "2022-09-01"},
 		{
 			path:  p + "oidcIssuerProfile.issuerURL",
-			value: func(s sight) any { return s.e.issuerOf(s.r) },
+			value: func(s sight) any { return issuerOf(s.r) },
 			when:  func(s sight) bool { return s.at["enabled"] == true },
 		},
 		{
@@ -123,7 +124,7 @@ func clusterFacts() []fact {
 		{path: p + "windowsProfile.gmsaProfile.rootDomainName", value: ""},
 		{
 			path:  p + "aadProfile.tenantID",
-			value: func(s sight) any { return s.e.tenantOf(s.r.id.Subscription()) },
+			value: func(s sight) any { return tenantOf(s.r.id.Subscription()) },
 		},
 		{path: p + "apiServerAccessProfile.privateDNSZone", value: "system", when: privateCluster},
 		{
@@ -233,12 +234,12 @@ func uniqueID(what string, id arm.ID) string {
 }
 
 // issuerOf is a cluster's OIDC issuer.
-func (e *Emulator) issuerOf(r *resource) string {
+func (s *aks) issuerOf(r *resource) string {
 	own := uuid.NewSHA1(uuid.Nil, []byte("issuer "+r.id.Key())).String()
 	return "https://" + text(
 		r.body,
 		"location",
-	) + ".oic.prod-aks.azure.com/" + e.tenantOf(
+	) + ".oic.prod-aks.azure.com/" + s.kernel.tenantOf(
 		r.id.Subscription(),
 	) + "/" + own + "/"
 }

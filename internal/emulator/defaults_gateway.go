@@ -110,7 +110,7 @@ var gatewaySub = map[string]string{
 }
 
 // showGateway gives the parts of an Application Gateway their IDs, and shows each who refers to it.
-func showGateway(e *Emulator, r *resource, doc object, version string) {
+func (s *network) showGateway(r *resource, doc object, version string) {
 	properties := objectAt(doc, "properties")
 	parts := map[string]object{} // the properties of each, by its ID's key
 	type part struct {

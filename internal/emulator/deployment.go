@@ -25,9 +25,6 @@ import (
 
 const typeDeployment = "Microsoft.Resources/deployments"
 
-// A deployment calls what answers it, so that the list cannot name it when it is made.
-func init() { specials = append(specials, (*Emulator).deploymentCall) }
-
 // deploymentPath adds the provider to the path of a deployment in a resource group: Azure takes it
 // without.
 func deploymentPath(path []string) []string {
@@ -40,7 +37,7 @@ func deploymentPath(path []string) []string {
 
 // deploymentCall answers for deployments of resource groups and of subscriptions. Reads of one, and
 // lists, are those of any resource.
-func (e *Emulator) deploymentCall(c *call) (reply, *failure, bool) {
+func (s *deployments) deploymentCall(c *call) (reply, *failure, bool) {
 	at := -1
 	for i := 0; i+2 < len(c.path); i += 2 {
 		if strings.EqualFold(c.path[i], "providers") &&
@@ -55,13 +52,13 @@ func (e *Emulator) deploymentCall(c *call) (reply, *failure, bool) {
 	if err != nil {
 		return reply{}, nil, false
 	}
-	if group := id.Group(); group != "" && e.store.get(group) == nil {
-		return reply{}, missing(group), true
+	if group := id.Group(); group != "" && s.kernel.store.get(group) == nil {
+		return reply{}, s.kernel.missing(group), true
 	}
 	verb := strings.ToLower(strings.Join(c.path[at+1:], "/"))
 	operation := strings.HasPrefix(verb, "operations/") ||
 		strings.HasPrefix(verb, "operationstatuses/")
-	r := e.store.get(id)
+	r := s.kernel.store.get(id)
 	creates := verb == "validate" || verb == "whatif" || verb == "" && c.method == http.MethodPut
 	if r == nil && !creates {
 		if verb == "" && c.method == http.MethodDelete {
@@ -74,21 +71,21 @@ func (e *Emulator) deploymentCall(c *call) (reply, *failure, bool) {
 	case verb == "" && (c.method == http.MethodGet || c.method == http.MethodHead):
 		return reply{}, nil, false
 	case verb == "" && c.method == http.MethodPut:
-		answer, f = e.putDeployment(c, id, r)
+		answer, f = s.putDeployment(c, id, r)
 	case verb == "" && c.method == http.MethodDelete:
-		answer, f = e.deleteDeployment(c, r)
+		answer, f = s.deleteDeployment(c, r)
 	case c.method == http.MethodPost && verb == "validate":
-		answer, f = e.validateDeployment(c, id)
+		answer, f = s.validateDeployment(c, id)
 	case c.method == http.MethodPost && verb == "whatif":
-		answer, f = e.whatIfCall(c, id)
+		answer, f = s.whatIfCall(c, id)
 	case c.method == http.MethodPost && verb == "cancel":
-		answer, f = e.cancelDeployment(c, r)
+		answer, f = s.cancelDeployment(c, r)
 	case c.method == http.MethodPost && verb == "exporttemplate":
 		answer = ok(object{"template": decodeSource(r).template})
 	case c.method == http.MethodGet && verb == "operations":
-		answer, f = e.pageObjects(c, e.deployments[id.Key()].operationDocuments())
+		answer, f = s.kernel.pageObjects(c, s.deployments[id.Key()].operationDocuments())
 	case c.method == http.MethodGet && operation:
-		answer, f = e.deploymentOperation(c, r, verb)
+		answer, f = s.deploymentOperation(c, r, verb)
 	default:
 		f = fail(
 			http.StatusMethodNotAllowed,
@@ -112,7 +109,7 @@ func deploymentNotFound(id arm.ID) *failure {
 
 // deploymentOf reads the body of a call and prepares its template, or refuses it in Azure's words,
 // or in our own where Azure would do what the emulator cannot.
-func (e *Emulator) deploymentOf(c *call, id arm.ID) (*deploymentRun, *failure) {
+func (s *deployments) deploymentOf(c *call, id arm.ID) (*deploymentRun, *failure) {
 	doc, err := armtemplate.Parse("", c.body)
 	sent, is := doc.(*armtemplate.Object)
 	if err != nil || !is {
@@ -155,10 +152,10 @@ func (e *Emulator) deploymentOf(c *call, id arm.ID) (*deploymentRun, *failure) {
 				false: "a resource group"}[id.ResourceGroup() == ""],
 		)
 	}
-	run := e.newRun(c.who, c.ids[1], c.base)
-	run.id, run.template, run.location = spelled(id), template, location
+	run := s.newRun(c.who, c.ids[1], c.base)
+	run.id, run.template, run.location = s.kernel.spelled(id), template, location
 	run.parameters = properties.Object("parameters")
-	if group := e.store.get(id.Group()); group != nil {
+	if group := s.kernel.store.get(id.Group()); group != nil {
 		run.id = arm.ID(
 			strings.Replace(string(run.id), "/"+id.ResourceGroup()+"/", "/"+group.id.Name()+"/", 1),
 		)
@@ -232,9 +229,9 @@ func invalidTemplate(format string, args ...any) *failure {
 }
 
 // putDeployment begins a deployment. What its template does not show is seen when it comes to it.
-func (e *Emulator) putDeployment(c *call, id arm.ID, old *resource) (reply, *failure) {
-	if old != nil && e.deployments[id.Key()].active() {
-		since := e.deployments[id.Key()].State.Started
+func (s *deployments) putDeployment(c *call, id arm.ID, old *resource) (reply, *failure) {
+	if old != nil && s.deployments[id.Key()].active() {
+		since := s.deployments[id.Key()].State.Started
 		return reply{}, fail(
 			http.StatusConflict,
 			"DeploymentActive",
@@ -246,32 +243,32 @@ func (e *Emulator) putDeployment(c *call, id arm.ID, old *resource) (reply, *fai
 			since.UTC().AddDate(0, 0, 7).Format("1/2/2006 3:04:05 PM"),
 		)
 	}
-	run, f := e.deploymentOf(c, id)
+	run, f := s.deploymentOf(c, id)
 	if f == nil {
-		f = e.preflight(run)
+		f = s.preflight(run)
 	}
 	if f != nil {
-		e.record(c, id, "write", f)
+		s.kernel.record(c, id, "write", f)
 		return reply{}, f
 	}
-	run.activity = e.recordStart(c, run.id, "write")
+	run.activity = s.kernel.recordStart(c, run.id, "write")
 	run.activity.status, run.activity.subStatus = activityAccepted, "Created"
-	e.note(run.activity)
-	e.begin(run, c.fault)
+	s.kernel.note(run.activity)
+	s.begin(run, c.fault)
 	answer := reply{status: http.StatusCreated, header: map[string]string{
 		"Azure-AsyncOperation": c.base + "/" + strings.Join(
 			c.path,
 			"/",
 		) + "/operationStatuses/" + run.State.Number + "?api-version=" + c.version,
-		"Retry-After": strconv.Itoa(e.retryAfter()),
-	}, body: e.render(e.store.get(run.id), c.version)}
+		"Retry-After": strconv.Itoa(s.kernel.retryAfter()),
+	}, body: s.kernel.render(s.kernel.store.get(run.id), c.version)}
 	run.step()
 	return answer, nil
 }
 
 // deploymentOperation answers a poll, or for one operation.
-func (e *Emulator) deploymentOperation(c *call, r *resource, verb string) (reply, *failure) {
-	run := e.deployments[r.id.Key()]
+func (s *deployments) deploymentOperation(c *call, r *resource, verb string) (reply, *failure) {
+	run := s.deployments[r.id.Key()]
 	kind, name, _ := strings.Cut(verb, "/")
 	if kind == "operations" {
 		for _, doc := range run.operationDocuments() {
@@ -292,15 +289,15 @@ func (e *Emulator) deploymentOperation(c *call, r *resource, verb string) (reply
 		doc["error"] = objectAt(r.body, "properties")["error"]
 	case deploymentRunning, deploymentAccepted:
 		answer := ok(doc)
-		answer.header = map[string]string{"Retry-After": strconv.Itoa(e.retryAfter())}
+		answer.header = map[string]string{"Retry-After": strconv.Itoa(s.kernel.retryAfter())}
 		return answer, nil
 	}
 	return ok(doc), nil
 }
 
 // cancelDeployment stops a deployment: what is under way goes on, and nothing more is started.
-func (e *Emulator) cancelDeployment(c *call, r *resource) (reply, *failure) {
-	run := e.deployments[r.id.Key()]
+func (s *deployments) cancelDeployment(c *call, r *resource) (reply, *failure) {
+	run := s.deployments[r.id.Key()]
 	if !run.active() {
 		return reply{}, fail(
 			http.StatusConflict,
@@ -315,8 +312,8 @@ func (e *Emulator) cancelDeployment(c *call, r *resource) (reply, *failure) {
 }
 
 // deleteDeployment removes the document of a deployment, and not what it has made.
-func (e *Emulator) deleteDeployment(c *call, r *resource) (reply, *failure) {
-	if e.deployments[r.id.Key()].active() {
+func (s *deployments) deleteDeployment(c *call, r *resource) (reply, *failure) {
+	if s.deployments[r.id.Key()].active() {
 		return reply{}, fail(
 			http.StatusConflict,
 			"DeploymentActive",
@@ -324,19 +321,19 @@ func (e *Emulator) deleteDeployment(c *call, r *resource) (reply, *failure) {
 			r.id.Name(),
 		)
 	}
-	e.store.remove(r.id)
-	delete(e.deployments, r.id.Key())
-	e.record(c, r.id, "delete", nil)
-	answer := e.acceptedUntil(c, &operation{ends: time.Now().Add(e.operationTime(c))})
+	s.kernel.store.remove(r.id)
+	delete(s.deployments, r.id.Key())
+	s.kernel.record(c, r.id, "delete", nil)
+	answer := s.kernel.acceptedUntil(c, &operation{ends: time.Now().Add(s.kernel.operationTime(c))})
 	delete(answer.header, "Azure-AsyncOperation")
 	return answer, nil
 }
 
 // validateDeployment checks a deployment and makes nothing.
-func (e *Emulator) validateDeployment(c *call, id arm.ID) (reply, *failure) {
-	run, f := e.deploymentOf(c, id)
+func (s *deployments) validateDeployment(c *call, id arm.ID) (reply, *failure) {
+	run, f := s.deploymentOf(c, id)
 	if f == nil {
-		f = e.preflight(run)
+		f = s.preflight(run)
 	}
 	if f != nil {
 		return reply{}, f
@@ -360,14 +357,14 @@ func (e *Emulator) validateDeployment(c *call, id arm.ID) (reply, *failure) {
 }
 
 // showDeployment leaves out what only the emulator needs to know.
-func showDeployment(e *Emulator, r *resource, doc object, _ string) {
+func (s *deployments) showDeployment(r *resource, doc object, _ string) {
 	delete(doc, "etag")
 	delete(doc, "source")
 	delete(doc, "run")
-	if run := e.deployments[r.id.Key()]; run != nil {
+	if run := s.deployments[r.id.Key()]; run != nil {
 		objectAt(doc, "properties")["provisioningState"] = run.State.Status
 	}
 }
 
 // deploymentRemoved forgets a run with its document, such as with its resource group.
-func (e *Emulator) deploymentRemoved(r *resource) { delete(e.deployments, r.id.Key()) }
+func (s *deployments) deploymentRemoved(r *resource) { delete(s.deployments, r.id.Key()) }

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	deployments   = group + "/providers/Microsoft.Resources/deployments"
-	deploymentAPI = "2022-09-01"
-	groupSchema   = `"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", "contentVersion": "1.0.0.0"`
-	table         = `{"type": "Microsoft.Network/routeTables", "apiVersion": "2024-05-01", "name": "%s", "location": "[resourceGroup().location]", "properties": {}%s}`
+	deploymentScope = group + "/providers/Microsoft.Resources/deployments"
+	deploymentAPI   = "2022-09-01"
+	groupSchema     = `"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", "contentVersion": "1.0.0.0"`
+	table           = `{"type": "Microsoft.Network/routeTables", "apiVersion": "2024-05-01", "name": "%s", "location": "[resourceGroup().location]", "properties": {}%s}`
 )
 
 // incremental is the body of a deployment.
@@ -32,7 +32,7 @@ func incremental(template string, parameters ...string) string {
 // deploys makes a deployment and returns it once it has ended.
 func (b *bench) deploys(name, body string) object {
 	b.t.Helper()
-	id := deployments + arm.ID("/"+name)
+	id := deploymentScope + arm.ID("/"+name)
 	status, answer := b.c.Do(http.MethodPut, id, deploymentAPI, []byte(body))
 	if status != http.StatusCreated ||
 		!strings.Contains(string(answer), `"provisioningState":"Accepted"`) {
@@ -44,7 +44,7 @@ func (b *bench) deploys(name, body string) object {
 func (b *bench) ends(name string) object {
 	b.t.Helper()
 	for range 1000 {
-		doc, err := b.c.Get(deployments+arm.ID("/"+name), deploymentAPI)
+		doc, err := b.c.Get(deploymentScope+arm.ID("/"+name), deploymentAPI)
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestDeployment(t *testing.T) {
 				}
 			}
 		}
-		_, raw := b.c.Do(http.MethodGet, deployments+"/all/operations", deploymentAPI, nil)
+		_, raw := b.c.Do(http.MethodGet, deploymentScope+"/all/operations", deploymentAPI, nil)
 		if err := json.Unmarshal(raw, &operations); err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +268,8 @@ func TestDeploymentRefused(t *testing.T) {
 		for _, call := range []struct {
 			method string
 			id     arm.ID
-		}{{http.MethodPut, deployments + "/d"}, {http.MethodPost, deployments + "/d/validate"}} {
+		}{{http.MethodPut, deploymentScope + "/d"}, {http.MethodPost, deploymentScope +
+			"/d/validate"}} {
 			if status, code := b.try(call.method, call.id, deploymentAPI,
 				c.body); status != c.status ||
 				code != c.code {
@@ -284,10 +285,10 @@ func TestDeploymentRefused(t *testing.T) {
 			}
 		}
 	}
-	if b.is(group+"/providers/Microsoft.Network/routeTables/t") || b.is(deployments+"/d") {
+	if b.is(group+"/providers/Microsoft.Network/routeTables/t") || b.is(deploymentScope+"/d") {
 		t.Error("something was made")
 	}
-	b.refused(http.MethodGet, deployments+"/d", "", 404, "DeploymentNotFound")
+	b.refused(http.MethodGet, deploymentScope+"/d", "", 404, "DeploymentNotFound")
 }
 
 // TestDeploymentFails checks what a failure in the middle leaves: what was made, and what does not
@@ -337,7 +338,7 @@ func TestDeploymentFails(t *testing.T) {
 		if there != "first Succeeded; second Failed; apart Succeeded; " {
 			t.Errorf("it left %s", there)
 		}
-		_, raw := b.c.Do(http.MethodGet, deployments+"/fails/operations", deploymentAPI, nil)
+		_, raw := b.c.Do(http.MethodGet, deploymentScope+"/fails/operations", deploymentAPI, nil)
 		if s := string(raw); strings.Count(s, `"provisioningState":"Succeeded"`) != 2 ||
 			strings.Count(s, `"provisioningState":"Failed"`) != 1 ||
 			!strings.Contains(s, `"statusMessage":{"error":{"code":"InternalServerError"`) {
@@ -382,7 +383,7 @@ func TestSubscriptionDeployment(t *testing.T) {
 	if status, _ := b.try(http.MethodDelete, arm.GroupID(sub, "made"), api, ""); status != 200 {
 		t.Errorf("deleting the group: %d", status)
 	}
-	if len(b.e.deployments) != 1 {
-		t.Errorf("%d deployments are left", len(b.e.deployments))
+	if len(b.e.deployments.deployments) != 1 {
+		t.Errorf("%d deployments are left", len(b.e.deployments.deployments))
 	}
 }

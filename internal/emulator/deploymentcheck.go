@@ -21,20 +21,20 @@ type plannedResource struct {
 // planned are all resources of a deployment, those of nested ones behind the others.
 func (run *deploymentRun) planned() []plannedResource {
 	if run.plan == nil {
-		run.plan = plannedIn(run.ready)
+		run.plan = run.plannedIn(run.ready)
 	}
 	return run.plan
 }
 
-func plannedIn(ready *armtemplate.Deployment) []plannedResource {
+func (run *deploymentRun) plannedIn(ready *armtemplate.Deployment) []plannedResource {
 	var out, below []plannedResource
 	for _, r := range ready.Resources() {
-		p := plannedResource{Resource: r, ID: spelled(arm.ID(r.ID))}
+		p := plannedResource{Resource: r, ID: run.deployments.kernel.spelled(arm.ID(r.ID))}
 		nested, err := ready.Nested(r, true)
 		if err != nil {
 			p.Hidden = err.Error()
 		} else if nested != nil {
-			below = append(below, plannedIn(nested)...)
+			below = append(below, run.plannedIn(nested)...)
 		}
 		if p.Body, err = ready.Planned(r); err != nil {
 			p.Body, p.Hidden = &armtemplate.Object{}, err.Error()
@@ -46,7 +46,7 @@ func plannedIn(ready *armtemplate.Deployment) []plannedResource {
 
 // preflight refuses a deployment if Azure would refuse a part of it:
 // for a group that is not there, the caller's roles, or a policy.
-func (e *Emulator) preflight(run *deploymentRun) *failure {
+func (s *deployments) preflight(run *deploymentRun) *failure {
 	var unauthorized []string
 	details := []any{}
 	makes := map[string]bool{}
@@ -66,11 +66,12 @@ func (e *Emulator) preflight(run *deploymentRun) *failure {
 			return f
 		}
 		if group := p.ID.Group(); group != "" && !p.ID.Is(arm.TypeResourceGroup) &&
-			e.store.get(group) == nil &&
+			s.kernel.store.get(group) == nil &&
 			!makes[group.Key()] {
-			return missing(group)
+			return run.deployments.kernel.missing(group)
 		}
-		if action := operationOn(p.ID) + "/write"; !e.allowed(run.who, action, p.ID) {
+		if action := s.kernel.operationOn(p.ID) + "/write"; !s.authorization.allowed(run.who,
+			action, p.ID) {
 			unauthorized = append(
 				unauthorized,
 				fmt.Sprintf(
@@ -90,7 +91,7 @@ func (e *Emulator) preflight(run *deploymentRun) *failure {
 		if f != nil || holdsExpression(body) { // its policies are looked at when it is its turn
 			continue
 		}
-		if f := e.checkPolicies(p.ID, body); f != nil {
+		if f := s.authorization.checkPolicies(p.ID, body); f != nil {
 			details = append(
 				details,
 				object{"code": f.code, "target": p.Name, "message": f.message},
@@ -162,7 +163,7 @@ func holdsExpression(v any) bool {
 
 // startNested begins a nested deployment. It needs what a deployment of its own needs.
 func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
-	nested := run.e.newRun(run.who, run.correlation, run.base)
+	nested := run.deployments.newRun(run.who, run.correlation, run.base)
 	nested.id, nested.outer = s.ID, run
 	f := run.nest(nested, r)
 	if f == nil {
@@ -171,7 +172,7 @@ func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
 	if f == nil {
 		f = onlyInline(r.Body.Object("properties"))
 	}
-	if old := run.e.deployments[s.ID.Key()]; f == nil && old.active() {
+	if old := run.deployments.deployments[s.ID.Key()]; f == nil && old.active() {
 		f = fail(
 			http.StatusConflict,
 			"DeploymentActive",
@@ -180,20 +181,20 @@ func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
 		)
 	}
 	if f == nil {
-		f = run.e.preflight(nested)
+		f = run.deployments.preflight(nested)
 	}
 	if f != nil {
 		run.ended(s, f.status, f)
 		return
 	}
-	run.e.begin(nested, nil)
+	run.deployments.begin(nested, nil)
 	nested.step()
 }
 
 // nest gives a nested deployment its template, evaluated where it stands.
 func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *failure {
-	if group := nested.id.Group(); group != "" && run.e.store.get(group) == nil {
-		return missing(group)
+	if group := nested.id.Group(); group != "" && run.deployments.kernel.store.get(group) == nil {
+		return run.deployments.kernel.missing(group)
 	}
 	ready, err := run.ready.Nested(r, false)
 	if err != nil {
@@ -206,7 +207,7 @@ func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *
 
 // admitted checks that who deploys may write a deployment.
 func (w *deploymentWorld) admitted(id arm.ID) *failure {
-	return w.e.admit(&call{
+	return w.deployments.authorization.admit(&call{
 		method: http.MethodPut, path: strings.Split(strings.Trim(string(id), "/"),
 			"/"), header: http.Header{}, body: []byte("{}"),
 		base: w.run.base, version: resourcesVersion, who: w.run.who, ids: [2]string{newTracking(),

@@ -18,7 +18,7 @@ func (run *deploymentRun) properties() object {
 	parameters := object{}
 	all, err := run.ready.Parameters()
 	if err != nil {
-		run.e.log.Error(
+		run.deployments.kernel.log.Error(
 			"the parameters of a deployment",
 			"id",
 			string(run.id),
@@ -73,10 +73,10 @@ func (run *deploymentRun) describe() (providers, dependencies []any) {
 	for _, r := range run.ready.Resources() {
 		needs := []any{}
 		for _, need := range run.ready.Needs(r) {
-			needs = append(needs, named(need))
+			needs = append(needs, run.named(need))
 		}
 		if len(needs) > 0 {
-			doc := named(r)
+			doc := run.named(r)
 			doc["dependsOn"] = needs
 			dependencies = append(dependencies, doc)
 		}
@@ -84,9 +84,9 @@ func (run *deploymentRun) describe() (providers, dependencies []any) {
 	return providers, dependencies
 }
 
-func named(r *armtemplate.Resource) object {
+func (run *deploymentRun) named(r *armtemplate.Resource) object {
 	return object{
-		"id":           string(spelled(arm.ID(r.ID))),
+		"id":           string(run.deployments.kernel.spelled(arm.ID(r.ID))),
 		"resourceType": r.Type,
 		"resourceName": r.Name,
 	}

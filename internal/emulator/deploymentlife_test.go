@@ -50,7 +50,7 @@ func TestDeploymentByRoles(t *testing.T) {
 		)
 	}
 	try := func() string {
-		_, answer := as.Do(http.MethodPut, deployments+"/d", deploymentAPI, []byte(body))
+		_, answer := as.Do(http.MethodPut, deploymentScope+"/d", deploymentAPI, []byte(body))
 		return string(answer)
 	}
 	if got := try(); !strings.Contains(got, "AuthorizationFailed") ||
@@ -64,7 +64,8 @@ func TestDeploymentByRoles(t *testing.T) {
 	if got := try(); !strings.Contains(got, "InvalidTemplateDeployment") ||
 		!strings.Contains(
 			got,
-			"Authorization failed for template resource 't' of type 'Microsoft.Network/routeTables'",
+			"Authorization failed for template resource 't' "+
+				"of type 'Microsoft.Network/routeTables'",
 		) {
 		t.Errorf("with those of deployments alone: %s", got)
 	}
@@ -98,7 +99,7 @@ func TestDeploymentAgainstPolicy(t *testing.T) {
 			"",
 		) + `]}`,
 	)
-	_, answer := b.c.Do(http.MethodPut, deployments+"/d", deploymentAPI, []byte(body))
+	_, answer := b.c.Do(http.MethodPut, deploymentScope+"/d", deploymentAPI, []byte(body))
 	if s := string(answer); !strings.Contains(s, "InvalidTemplateDeployment") ||
 		!strings.Contains(
 			s,
@@ -177,18 +178,18 @@ func TestDeploymentRestart(t *testing.T) {
 			) + `], "outputs": {"x": {"type": "string", "value": "[parameters('id')]"}}}}}
 ], "outputs": {"id": {"type": "string", "value": "[parameters('id')]"}, "x": {"type": "string", "value": "[reference('inside').outputs.x.value]"}}}`,
 		)
-		if status, answer := b.c.Do(http.MethodPut, deployments+"/d", deploymentAPI,
+		if status, answer := b.c.Do(http.MethodPut, deploymentScope+"/d", deploymentAPI,
 			[]byte(body)); status != http.StatusCreated {
 			t.Fatalf("%d %s", status, answer)
 		}
 		time.Sleep(15 * time.Second) // first is there, second is on its way
-		b.get(deployments + "/inside")
-		b.e.mu.Lock()
-		if err := b.e.disk.db.Close(); err != nil {
+		b.get(deploymentScope + "/inside")
+		b.e.kernel.mu.Lock()
+		if err := b.e.kernel.disk.db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		b.e.closed = true
-		b.e.mu.Unlock()
+		b.e.kernel.closed = true
+		b.e.kernel.mu.Unlock()
 
 		again, err := New(options)
 		if err != nil {
@@ -229,7 +230,7 @@ func TestDeploymentRestart(t *testing.T) {
 			t.Errorf("%d writes after the restart, want that of the third", writes)
 		}
 		ends := 0
-		for _, a := range again.activity {
+		for _, a := range again.kernel.activity {
 			if a.operation == typeDeployment+"/write" && a.status == activitySucceeded {
 				ends++
 			}
@@ -254,10 +255,10 @@ func TestDeploymentCancel(t *testing.T) {
 				`, "dependsOn": ["first"]`,
 			) + `]}`,
 		)
-		b.c.Do(http.MethodPut, deployments+"/d", deploymentAPI, []byte(body))
-		b.refused(http.MethodPut, deployments+"/d", body, 409, "DeploymentActive")
-		b.refused(http.MethodDelete, deployments+"/d", "", 409, "DeploymentActive")
-		if status, answer := b.c.Do(http.MethodPost, deployments+"/d/cancel", deploymentAPI,
+		b.c.Do(http.MethodPut, deploymentScope+"/d", deploymentAPI, []byte(body))
+		b.refused(http.MethodPut, deploymentScope+"/d", body, 409, "DeploymentActive")
+		b.refused(http.MethodDelete, deploymentScope+"/d", "", 409, "DeploymentActive")
+		if status, answer := b.c.Do(http.MethodPost, deploymentScope+"/d/cancel", deploymentAPI,
 			nil); status != http.StatusNoContent {
 			t.Fatalf("%d %s", status, answer)
 		}
@@ -268,22 +269,23 @@ func TestDeploymentCancel(t *testing.T) {
 			b.is(group+"/providers/Microsoft.Network/routeTables/second") {
 			t.Errorf("%s", asJSON(p))
 		}
-		b.refused(http.MethodPost, deployments+"/d/cancel", "", 409, "DeploymentCannotBeCancelled")
+		b.refused(http.MethodPost, deploymentScope+"/d/cancel", "", 409,
+			"DeploymentCannotBeCancelled")
 		status, answer := b.c.Do(
 			http.MethodPost,
-			deployments+"/d/exportTemplate",
+			deploymentScope+"/d/exportTemplate",
 			deploymentAPI,
 			nil,
 		)
 		if status != 200 || !strings.Contains(string(answer), `[resourceGroup().location]`) {
 			t.Errorf("exported %d %s", status, answer)
 		}
-		if status, _ := b.c.Do(http.MethodDelete, deployments+"/d", deploymentAPI,
+		if status, _ := b.c.Do(http.MethodDelete, deploymentScope+"/d", deploymentAPI,
 			nil); status != http.StatusAccepted ||
-			b.is(deployments+"/d") {
+			b.is(deploymentScope+"/d") {
 			t.Errorf("deleted: %d", status)
 		}
-		_, list := b.c.Do(http.MethodGet, deployments, deploymentAPI, nil)
+		_, list := b.c.Do(http.MethodGet, deploymentScope, deploymentAPI, nil)
 		if string(list) != `{"value":[]}` {
 			t.Errorf("listed: %s", list)
 		}
@@ -346,7 +348,7 @@ func testWhatIf(t *testing.T) {
 		) + `,` +
 		fmt.Sprintf(table, "new", `, "tags": {"x": "[reference('rt').y]"}`) + `]}`)
 	result := b.whatIf(body)
-	if b.is(deployments + "/d") {
+	if b.is(deploymentScope + "/d") {
 		t.Error("something was made")
 	}
 	var said []string
@@ -388,7 +390,7 @@ func (b *bench) whatIf(body string) object {
 	}
 	first := ask(
 		http.MethodPost,
-		"https://h"+string(deployments)+"/d/whatIf?api-version="+deploymentAPI,
+		"https://h"+string(deploymentScope)+"/d/whatIf?api-version="+deploymentAPI,
 		body,
 	)
 	if first.status != http.StatusAccepted || first.header.Get("Location") == "" {

@@ -11,18 +11,19 @@ import (
 
 // resumeDeployments goes on with the deployments that were under way. Their parameters are those
 // that they began with.
-func (e *Emulator) resumeDeployments() {
+func (s *deployments) resumeDeployments() {
 	var under []*deploymentRun
-	for _, r := range e.store.list(typeDeployment, "") {
+	for _, r := range s.kernel.store.list(typeDeployment, "") {
 		var state deploymentState
 		if err := json.Unmarshal([]byte(text(r.body, "run")), &state); err != nil {
-			e.log.Error("a deployment cannot be read", "id", string(r.id), "error", err.Error())
+			s.kernel.log.Error("a deployment cannot be read", "id", string(r.id), "error",
+				err.Error())
 			continue
 		}
-		run := e.newRun(state.Who, state.Correlation, state.Base)
+		run := s.newRun(state.Who, state.Correlation, state.Base)
 		run.id, run.State, run.location = r.id, state, state.Location
 		run.world.now = state.Started
-		e.deployments[r.id.Key()] = run
+		s.deployments[r.id.Key()] = run
 		if run.active() && state.Parent == "" {
 			under = append(under, run)
 		}
@@ -42,7 +43,7 @@ func (e *Emulator) resumeDeployments() {
 
 // reread prepares a deployment from what is kept of it.
 func (run *deploymentRun) reread() *failure {
-	s := decodeSource(run.e.store.get(run.id))
+	s := decodeSource(run.deployments.kernel.store.get(run.id))
 	for raw, into := range map[*json.RawMessage]**armtemplate.Object{&s.Template: &run.template,
 		&s.Parameters: &run.parameters} {
 		doc, err := armtemplate.Parse("", *raw)
@@ -70,7 +71,7 @@ func (run *deploymentRun) resume() *failure {
 			run.wait(s, s.Until)
 			continue
 		}
-		nested := run.e.deployments[s.ID.Key()]
+		nested := run.deployments.deployments[s.ID.Key()]
 		for _, r := range run.ready.Resources() {
 			if nested == nil || !s.ID.Equal(arm.ID(r.ID)) {
 				continue
@@ -89,11 +90,11 @@ func (run *deploymentRun) resume() *failure {
 }
 
 // resumeActivity leaves the end of a deployment's record to the deployment.
-func (e *Emulator) resumeActivity(r activityRecord) bool {
+func (s *deployments) resumeActivity(r activityRecord) bool {
 	if !strings.EqualFold(r.operation, typeDeployment+"/write") {
 		return false
 	}
-	run := e.deployments[r.resource.Key()]
+	run := s.deployments[r.resource.Key()]
 	if run.active() {
 		run.activity = r
 	}

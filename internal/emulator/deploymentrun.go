@@ -21,7 +21,7 @@ const (
 
 // deploymentRun is a deployment: what it is made of, and how far it is.
 type deploymentRun struct {
-	e                    *Emulator
+	deployments          *deployments
 	id                   arm.ID
 	who                  Principal
 	correlation, base    string
@@ -75,9 +75,9 @@ type step struct {
 	Tries  int       `json:"tries,omitempty"`
 }
 
-func (e *Emulator) newRun(who Principal, correlation, base string) *deploymentRun {
-	run := &deploymentRun{e: e, who: who, correlation: correlation, base: base}
-	run.world = &deploymentWorld{e: e, run: run, now: time.Now()}
+func (s *deployments) newRun(who Principal, correlation, base string) *deploymentRun {
+	run := &deploymentRun{deployments: s, who: who, correlation: correlation, base: base}
+	run.world = &deploymentWorld{deployments: s, run: run, now: time.Now()}
 	return run
 }
 
@@ -110,7 +110,7 @@ func (run *deploymentRun) active() bool {
 }
 
 // begin stores the document of a deployment.
-func (e *Emulator) begin(run *deploymentRun, fault *Fault) {
+func (s *deployments) begin(run *deploymentRun, fault *Fault) {
 	run.fault = fault
 	run.State = deploymentState{
 		Status:      deploymentAccepted,
@@ -129,22 +129,22 @@ func (e *Emulator) begin(run *deploymentRun, fault *Fault) {
 		body["location"] = run.location
 	}
 	r := &resource{id: run.id, body: body, created: time.Now(), changed: time.Now()}
-	e.store.put(r)
-	e.deployments[run.id.Key()] = run
+	s.kernel.store.put(r)
+	s.deployments[run.id.Key()] = run
 	run.keep()
 }
 
 // keep notes how far it is, in the document.
 func (run *deploymentRun) keep() {
-	if r := run.e.store.get(run.id); r != nil {
+	if r := run.deployments.kernel.store.get(run.id); r != nil {
 		r.body["run"] = string(encode(run.State))
-		run.e.store.changed(r)
+		run.deployments.kernel.store.changed(r)
 	}
 }
 
 // step starts what can be started, and ends the deployment when nothing is left to wait for.
 func (run *deploymentRun) step() {
-	if run.stepping || !run.active() || run.e.deployments[run.id.Key()] != run {
+	if run.stepping || !run.active() || run.deployments.deployments[run.id.Key()] != run {
 		return // the group was deleted, or a part that ended at once comes back to here
 	}
 	run.stepping = true
@@ -159,7 +159,7 @@ func (run *deploymentRun) step() {
 		for _, r := range run.ready.Resources() {
 			s := run.stepOf(r)
 			if s == nil && run.canStart(r) {
-				run.State.Steps = append(run.State.Steps, newStep(r))
+				run.State.Steps = append(run.State.Steps, run.newStep(r))
 				run.start(r)
 				started = true
 			}
@@ -174,9 +174,9 @@ func (run *deploymentRun) step() {
 	}
 }
 
-func newStep(r *armtemplate.Resource) *step {
+func (run *deploymentRun) newStep(r *armtemplate.Resource) *step {
 	return &step{
-		ID:        spelled(arm.ID(r.ID)),
+		ID:        run.deployments.kernel.spelled(arm.ID(r.ID)),
 		Type:      r.Type,
 		Name:      r.Name,
 		Operation: operationID(),
@@ -216,7 +216,7 @@ func (run *deploymentRun) start(r *armtemplate.Resource) {
 		return
 	}
 	body, err := run.ready.Body(r)
-	if err == nil && onlyNew(body) && run.e.store.get(s.ID) != nil {
+	if err == nil && onlyNew(body) && run.deployments.kernel.store.get(s.ID) != nil {
 		run.ended(s, http.StatusOK, nil)
 		return
 	}
@@ -294,7 +294,7 @@ func followed(answer reply) string {
 
 // settle ends a step whose operation has ended, or waits for it.
 func (run *deploymentRun) settle(s *step) {
-	op := run.e.operations[s.Follow]
+	op := run.deployments.kernel.operations[s.Follow]
 	switch {
 	case op == nil:
 		run.ended(s, s.Code, nil)
@@ -308,11 +308,11 @@ func (run *deploymentRun) settle(s *step) {
 // wait looks at a step again at a time.
 func (run *deploymentRun) wait(s *step, until time.Time) {
 	s.Until = until
-	run.e.at(until, func() { run.wake(s) })
+	run.deployments.kernel.at(until, func() { run.wake(s) })
 }
 
 func (run *deploymentRun) wake(s *step) {
-	if s.Status != deploymentRunning || run.e.deployments[run.id.Key()] != run {
+	if s.Status != deploymentRunning || run.deployments.deployments[run.id.Key()] != run {
 		return
 	}
 	if !s.Again {
@@ -378,7 +378,7 @@ func (run *deploymentRun) finish() {
 		)
 		return
 	}
-	properties := objectAt(run.e.store.get(run.id).body, "properties")
+	properties := objectAt(run.deployments.kernel.store.get(run.id).body, "properties")
 	if len(outputs.Members) > 0 {
 		out := object{}
 		for _, m := range outputs.Members {
@@ -405,7 +405,8 @@ func (run *deploymentRun) finish() {
 func (run *deploymentRun) made() []arm.ID {
 	var out []arm.ID
 	for _, s := range run.State.Steps {
-		if nested := run.e.deployments[s.ID.Key()]; nested != nil && s.ID.Is(typeDeployment) {
+		if nested := run.deployments.deployments[s.ID.Key()]; nested != nil &&
+			s.ID.Is(typeDeployment) {
 			out = append(out, nested.made()...)
 		} else {
 			out = append(out, s.ID)
@@ -418,7 +419,7 @@ func (run *deploymentRun) made() []arm.ID {
 // end ends the deployment and tells the one around it.
 func (run *deploymentRun) end(f *failure) {
 	run.State.Status, run.State.Ended = deploymentSucceeded, time.Now()
-	properties := objectAt(run.e.store.get(run.id).body, "properties")
+	properties := objectAt(run.deployments.kernel.store.get(run.id).body, "properties")
 	if f != nil {
 		run.State.Status = deploymentFailed
 		properties["error"] = f.document()
@@ -426,7 +427,7 @@ func (run *deploymentRun) end(f *failure) {
 	run.stamp(properties)
 	run.keep()
 	if run.activity.operationID != "" {
-		run.e.note(run.activity.ended(f))
+		run.deployments.kernel.note(run.activity.ended(f))
 	}
 	run.tell(f)
 }
@@ -453,7 +454,7 @@ func (run *deploymentRun) tell(f *failure) {
 // cancel ends the deployment where it is, with the nested ones.
 func (run *deploymentRun) cancel() {
 	for _, s := range run.State.Steps {
-		if nested := run.e.deployments[s.ID.Key()]; nested != nil &&
+		if nested := run.deployments.deployments[s.ID.Key()]; nested != nil &&
 			s.Status == deploymentRunning &&
 			nested.active() {
 			nested.outer = nil
@@ -471,9 +472,9 @@ func (run *deploymentRun) cancel() {
 		}
 	}
 	run.State.Status, run.State.Ended = deploymentCanceled, time.Now()
-	run.stamp(objectAt(run.e.store.get(run.id).body, "properties"))
+	run.stamp(objectAt(run.deployments.kernel.store.get(run.id).body, "properties"))
 	run.keep()
 	if run.activity.operationID != "" {
-		run.e.note(run.activity.ended(nil))
+		run.deployments.kernel.note(run.activity.ended(nil))
 	}
 }

@@ -14,18 +14,18 @@ import (
 )
 
 // whatIfCall says what a deployment would change. The result is followed as Azure's is.
-func (e *Emulator) whatIfCall(c *call, id arm.ID) (reply, *failure) {
-	run, f := e.deploymentOf(c, id)
+func (s *deployments) whatIfCall(c *call, id arm.ID) (reply, *failure) {
+	run, f := s.deploymentOf(c, id)
 	if f != nil {
 		return reply{}, f
 	}
 	result := object{"status": "Succeeded"}
-	if f := e.preflight(run); f != nil {
+	if f := s.preflight(run); f != nil {
 		result = object{"status": "Failed", "error": f.document()}
 	} else {
-		result["properties"] = e.whatIf(run, idsOnly(c.body))
+		result["properties"] = s.whatIf(run, idsOnly(c.body))
 	}
-	answer := e.accepted(c, encode(result))
+	answer := s.kernel.accepted(c, encode(result))
 	delete(answer.header, "Azure-AsyncOperation")
 	return answer, nil
 }
@@ -42,7 +42,7 @@ func idsOnly(body []byte) bool {
 
 // whatIf lists the changes, by ID. What reference() would say is not known: as on Azure, the
 // expression stands in its place (deploy-what-if).
-func (e *Emulator) whatIf(run *deploymentRun, short bool) object {
+func (s *deployments) whatIf(run *deploymentRun, short bool) object {
 	changes, diagnostics := []object{}, []any{}
 	named := map[string]bool{}
 	for _, p := range run.planned() {
@@ -65,10 +65,10 @@ func (e *Emulator) whatIf(run *deploymentRun, short bool) object {
 			}
 			continue
 		}
-		changes = append(changes, e.whatIfOf(run, p, short))
+		changes = append(changes, s.whatIfOf(run, p, short))
 	}
 	if run.id.ResourceGroup() != "" {
-		for _, r := range e.store.below(run.id.Group()) {
+		for _, r := range s.kernel.store.below(run.id.Group()) {
 			if strings.Count(r.id.Type(), "/") != 1 || r.id.Is(typeDeployment) ||
 				named[r.id.Key()] ||
 				text(r.body, "location") == "" {
@@ -76,7 +76,7 @@ func (e *Emulator) whatIf(run *deploymentRun, short bool) object {
 			}
 			change := object{"resourceId": string(r.id), "changeType": "Ignore"}
 			if !short {
-				doc := plainDocument(e.document(r, networkVersion), string(r.id), "")
+				doc := plainDocument(s.kernel.document(r, networkVersion), string(r.id), "")
 				change["before"], change["after"] = doc, doc
 			}
 			changes = append(changes, change)
@@ -96,7 +96,7 @@ func (e *Emulator) whatIf(run *deploymentRun, short bool) object {
 }
 
 // whatIfOf is the change of one resource.
-func (e *Emulator) whatIfOf(run *deploymentRun, p plannedResource, short bool) object {
+func (s *deployments) whatIfOf(run *deploymentRun, p plannedResource, short bool) object {
 	change := object{"resourceId": string(p.ID), "changeType": "Create"}
 	after, f := decodeObject(resourceBody(p.Body))
 	if f != nil {
@@ -105,7 +105,7 @@ func (e *Emulator) whatIfOf(run *deploymentRun, p plannedResource, short bool) o
 	}
 	after["id"], after["name"], after["type"], after["apiVersion"] = string(
 		p.ID,
-	), p.ID.Name(), kindName(
+	), p.ID.Name(), s.kernel.kindName(
 		p.ID,
 	), p.APIVersion
 	for name, v := range after {

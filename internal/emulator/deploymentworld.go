@@ -18,9 +18,9 @@ func newTracking() string { return uuid.NewString() }
 // deploymentWorld makes the calls of a deployment in the name of who deploys: they meet faults,
 // locks, policies and roles like any other, and are in the logs.
 type deploymentWorld struct {
-	e   *Emulator
-	run *deploymentRun
-	now time.Time
+	deployments *deployments
+	run         *deploymentRun
+	now         time.Time
 }
 
 // resourcesVersion is for groups and subscriptions, whose api-version no template gives.
@@ -41,7 +41,7 @@ func (w *deploymentWorld) call(
 		}, base: w.run.base, version: strings.ToLower(version),
 		who: w.run.who, ids: [2]string{uuid.NewString(), w.run.correlation},
 	}
-	fault := w.e.faults.take(c, false)
+	fault := w.deployments.kernel.faults.take(c, false)
 	var answer reply
 	var f *failure
 	if fault != nil && fault.before() {
@@ -50,12 +50,12 @@ func (w *deploymentWorld) call(
 		}
 	} else {
 		c.fault = fault
-		answer, f = w.e.armLocked(c)
+		answer, f = w.deployments.kernel.armLocked(c)
 	}
 	if f != nil {
 		answer = f.reply()
 	}
-	w.e.requests.add(c, begin, answer, "deployment "+w.run.id.Name())
+	w.deployments.kernel.requests.add(c, begin, answer, "deployment "+w.run.id.Name())
 	return answer, f
 }
 

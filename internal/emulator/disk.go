@@ -46,7 +46,7 @@ func openDisk(path string) (*disk, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoSync: true,
 		NoFreelistSync: true})
 	if errors.Is(err, bolt.ErrTimeout) {
-		return nil, fmt.Errorf("%s is in use by another local Azure", path)
+		return nil, fmt.Errorf("%s is in use by another emulator", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be opened: %w", path, err)
@@ -68,35 +68,35 @@ func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // lock takes the emulator's lock for a change; what it returns keeps what was changed and gives the
 // lock back.
-func (e *Emulator) lock() (unlock func()) {
-	e.mu.Lock()
+func (k *kernel) lock() (unlock func()) {
+	k.mu.Lock()
 	return func() {
-		defer e.mu.Unlock()
-		if e.disk == nil || e.closed {
+		defer k.mu.Unlock()
+		if k.disk == nil || k.closed {
 			return
 		}
-		if err := e.keep(); err != nil {
-			e.log.Error("the state could not be kept", "error", err.Error())
+		if err := k.keep(); err != nil {
+			k.log.Error("the state could not be kept", "error", err.Error())
 		}
 	}
 }
 
 // keep writes what has changed.
-func (e *Emulator) keep() error {
-	things, err := e.changedThings()
-	if err != nil || len(e.store.dirty) == 0 && len(e.unkept) == 0 &&
-		len(e.unkeptOperations) == 0 && len(things) == 0 {
+func (k *kernel) keep() error {
+	things, err := k.changedThings()
+	if err != nil || len(k.store.dirty) == 0 && len(k.unkept) == 0 &&
+		len(k.unkeptOperations) == 0 && len(things) == 0 {
 		return err
 	}
-	err = e.disk.db.Update(func(tx *bbolt.Tx) error {
+	err = k.disk.db.Update(func(tx *bbolt.Tx) error {
 		clusters := map[string]*cluster{}
-		for key := range e.store.dirty {
-			r := e.store.resources[key]
+		for key := range k.store.dirty {
+			r := k.store.resources[key]
 			if err := keepDocument(tx.Bucket(partResources), []byte(key), r != nil,
-				func() any { return e.saveResource(r) }); err != nil {
+				func() any { return k.saveResource(r) }); err != nil {
 				return err
 			}
-			if cl := e.clusterBehind(key); cl != nil {
+			if cl := k.aks.clusterBehind(key); cl != nil {
 				clusters[cl.id.Key()] = cl
 			} else if arm.ID(key).Is(arm.TypeCluster) {
 				clusters[key] = nil
@@ -108,14 +108,14 @@ func (e *Emulator) keep() error {
 				return err
 			}
 		}
-		for _, r := range e.unkept {
-			e.disk.activity++
-			if err := keepDocument(tx.Bucket(partActivity), number(e.disk.activity), true,
+		for _, r := range k.unkept {
+			k.disk.activity++
+			if err := keepDocument(tx.Bucket(partActivity), number(k.disk.activity), true,
 				func() any { return saveActivity(r) }); err != nil {
 				return err
 			}
 		}
-		if n := e.disk.activity; n%1000 == 0 && n > maxActivity { // every now and then
+		if n := k.disk.activity; n%1000 == 0 && n > maxActivity { // every now and then
 			old := tx.Bucket(partActivity).Cursor()
 			for key, _ := old.First(); key != nil &&
 				binary.BigEndian.Uint64(key) <= n-maxActivity; key, _ = old.Next() {
@@ -124,8 +124,8 @@ func (e *Emulator) keep() error {
 				}
 			}
 		}
-		for _, name := range e.unkeptOperations {
-			op := e.operations[name]
+		for _, name := range k.unkeptOperations {
+			op := k.operations[name]
 			if err := keepDocument(tx.Bucket(partOperations), []byte(name), op != nil,
 				func() any { return saveOperation(name, op) }); err != nil {
 				return err
@@ -139,10 +139,10 @@ func (e *Emulator) keep() error {
 		return nil
 	})
 	if err == nil {
-		clear(e.store.dirty)
-		e.unkept, e.unkeptOperations = nil, nil
+		clear(k.store.dirty)
+		k.unkept, k.unkeptOperations = nil, nil
 		for name, raw := range things {
-			e.disk.wrote[name] = raw
+			k.disk.wrote[name] = raw
 		}
 	}
 	return err
@@ -161,20 +161,20 @@ func keepDocument(part *bbolt.Bucket, key []byte, there bool, save func() any) e
 }
 
 // clusterBehind is the cluster whose document or scale set has the key.
-func (e *Emulator) clusterBehind(key string) *cluster {
+func (s *aks) clusterBehind(key string) *cluster {
 	id := arm.ID(key)
 	switch {
 	case id.Is(arm.TypeCluster):
-		return e.clusters[key]
+		return s.clusters[key]
 	case id.Is(arm.TypeScaleSet):
-		return e.nodeGroups[id.Group().Key()]
+		return s.nodeGroups[id.Group().Key()]
 	}
 	return nil
 }
 
 // load reads what was kept. It reports whether there was anything.
-func (e *Emulator) load() (found bool, err error) {
-	err = e.disk.db.View(func(tx *bbolt.Tx) error {
+func (k *kernel) load() (found bool, err error) {
+	err = k.disk.db.View(func(tx *bbolt.Tx) error {
 		found = tx.Bucket(partThings).Get([]byte("keys")) != nil
 		var resources []savedResource
 		if err := each(tx.Bucket(partResources), func(s savedResource) error {
@@ -184,37 +184,37 @@ func (e *Emulator) load() (found bool, err error) {
 			return err
 		}
 		for _, s := range resources {
-			e.restoreResource(s)
+			k.restoreResource(s)
 		}
-		if err := each(tx.Bucket(partClusters), e.restoreCluster); err != nil {
+		if err := each(tx.Bucket(partClusters), k.aks.restoreCluster); err != nil {
 			return err
 		}
 		if key, _ := tx.Bucket(partActivity).Cursor().Last(); key != nil {
-			e.disk.activity = binary.BigEndian.Uint64(key)
+			k.disk.activity = binary.BigEndian.Uint64(key)
 		}
 		if err := each(tx.Bucket(partActivity), func(s savedActivity) error {
-			e.activity = append(e.activity, s.record())
+			k.activity = append(k.activity, k.restoreActivity(s))
 			return nil
 		}); err != nil {
 			return err
 		}
-		if err := each(tx.Bucket(partOperations), e.restoreOperation); err != nil {
+		if err := each(tx.Bucket(partOperations), k.restoreOperation); err != nil {
 			return err
 		}
-		return e.restoreThings(func(name string, into any) error {
+		return k.restoreThings(func(name string, into any) error {
 			raw := tx.Bucket(partThings).Get([]byte(name))
 			if raw == nil {
 				return nil
 			}
-			e.disk.wrote[name] = bytes.Clone(raw)
+			k.disk.wrote[name] = bytes.Clone(raw)
 			return decodeKept(raw, into)
 		})
 	})
 	if err != nil {
-		return found, fmt.Errorf("%s cannot be read: %w", e.disk.db.Path(), err)
+		return found, fmt.Errorf("%s cannot be read: %w", k.disk.db.Path(), err)
 	}
-	e.store.dirty = map[string]bool{} // all of it is kept already
-	e.resume()
+	k.store.dirty = map[string]bool{} // all of it is kept already
+	k.resume()
 	return found, nil
 }
 

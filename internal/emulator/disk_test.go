@@ -17,14 +17,14 @@ import (
 // activity log.
 func everything(t *testing.T, e *Emulator) map[string]string {
 	t.Helper()
-	c, err := e.Client(e.opts.Principals[0])
+	c, err := e.Client(e.kernel.opts.Principals[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]string{}
-	e.mu.RLock()
+	e.kernel.mu.RLock()
 	var ids []arm.ID
-	for _, r := range e.store.resources {
+	for _, r := range e.kernel.store.resources {
 		ids = append(ids, r.id)
 		if r.id.Is(arm.TypeScaleSet) {
 			ids = append(ids, r.id+"/networkInterfaces", r.id+"/virtualMachines")
@@ -33,7 +33,7 @@ func everything(t *testing.T, e *Emulator) map[string]string {
 			ids = append(ids, r.id+"/agentPools")
 		}
 	}
-	e.mu.RUnlock()
+	e.kernel.mu.RUnlock()
 	ids = append(ids, "/subscriptions/"+sub+
 		"/providers/Microsoft.Insights/eventtypes/management/values")
 	for _, id := range ids {
@@ -106,12 +106,12 @@ func TestRestart(t *testing.T) {
 
 	// As a kill leaves it: nothing is closed. The file's lock goes with the process, here with its
 	// handle.
-	e.mu.Lock()
-	if err := e.disk.db.Close(); err != nil {
+	e.kernel.mu.Lock()
+	if err := e.kernel.disk.db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	e.closed = true
-	e.mu.Unlock()
+	e.kernel.closed = true
+	e.kernel.mu.Unlock()
 	again, err := New(options)
 	if err != nil {
 		t.Fatal(err)
@@ -186,12 +186,12 @@ func TestRestartWhileDeleting(t *testing.T) {
 	if status, body := c.Do(http.MethodDelete, group, api, nil); status != http.StatusAccepted {
 		t.Fatalf("%d %s", status, body)
 	}
-	e.mu.RLock()
+	e.kernel.mu.RLock()
 	var operations []string
-	for name := range e.operations {
+	for name := range e.kernel.operations {
 		operations = append(operations, name)
 	}
-	e.mu.RUnlock()
+	e.kernel.mu.RUnlock()
 	e.Close()
 	e, err = New(options)
 	if err != nil {
@@ -231,7 +231,7 @@ func TestStateFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := New(Options{StateFile: path}); err == nil ||
-		!strings.Contains(err.Error(), "is in use by another local Azure") {
+		!strings.Contains(err.Error(), "is in use by another emulator") {
 		t.Errorf("in use: %v", err)
 	}
 	e.Close()
@@ -248,7 +248,7 @@ func TestRestartWhileAKSWorks(t *testing.T) {
 	}{
 		"upgrade": {
 			func(b *bench) {
-				b.put(aks.Child("agentPools", "np"),
+				b.put(aksID.Child("agentPools", "np"),
 					`{"properties":{"orchestratorVersion":"1.34.2"}}`)
 				time.Sleep(10 * time.Second)
 				if n := len(b.poolNodes("np")); n != 6 {
@@ -266,7 +266,7 @@ func TestRestartWhileAKSWorks(t *testing.T) {
 		},
 		"overlay": {
 			func(b *bench) {
-				b.put(aks, clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay"`,
+				b.put(aksID, clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay"`,
 					`,"count":4,"orchestratorVersion":"1.33.5"`))
 			},
 			func(b *bench) {
@@ -276,9 +276,10 @@ func TestRestartWhileAKSWorks(t *testing.T) {
 			},
 		},
 		"delete": {
-			func(b *bench) { b.c.Do(http.MethodDelete, aks, api, nil) },
+			func(b *bench) { b.c.Do(http.MethodDelete, aksID, api, nil) },
 			func(b *bench) {
-				if status, _ := b.try(http.MethodGet, aks, api, ""); status != http.StatusNotFound {
+				if status, _ := b.try(http.MethodGet, aksID, api,
+					""); status != http.StatusNotFound {
 					b.t.Errorf("the cluster is still there: %d", status)
 				}
 				if used := b.addresses(vnet.Child("subnets", "a")); len(used) != 0 {
@@ -295,7 +296,7 @@ func TestRestartWhileAKSWorks(t *testing.T) {
 						Clusters: plenty, Reads: plenty}}
 				b := withNetwork(t, options)
 				time.Sleep(time.Minute)
-				b.put(aks, clusterBody(``,
+				b.put(aksID, clusterBody(``,
 					`,"count":4,"orchestratorVersion":"1.33.5","upgradeSettings":{"maxSurge":"50%"}`))
 				time.Sleep(5 * time.Minute)
 				tt.begin(b)

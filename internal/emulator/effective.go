@@ -39,8 +39,8 @@ var reservedPrefixes = []string{
 // which win where the prefix is the same. There are no BGP routes here, and the prefixes behind
 // service tags and service endpoints are unknown. A call that is answered stale sees subnet and
 // table as they were before they were last written: Azure's network takes a while to follow ARM.
-func (e *Emulator) effectiveRoutes(c *call, subnet *resource) []effectiveRoute {
-	vnet := e.store.get(subnet.id.Parent())
+func (s *network) effectiveRoutes(c *call, subnet *resource) []effectiveRoute {
+	vnet := s.kernel.store.get(subnet.id.Parent())
 	own := addressSpace(vnet.body)
 	var routes []effectiveRoute
 	add := func(prefix, hopType string) {
@@ -52,7 +52,7 @@ func (e *Emulator) effectiveRoutes(c *call, subnet *resource) []effectiveRoute {
 		add(p.String(), hopLocal)
 		v6 = v6 || p.Addr().Is6()
 	}
-	for _, peering := range e.store.list(typePeering, vnet.id) {
+	for _, peering := range s.kernel.store.list(typePeering, vnet.id) {
 		p := objectAt(peering.body, "properties")
 		if text(p, "peeringState") == peeringConnected && p["allowVirtualNetworkAccess"] != false {
 			for _, prefix := range validPrefixes(list(objectAt(p, "remoteAddressSpace"),
@@ -70,11 +70,11 @@ func (e *Emulator) effectiveRoutes(c *call, subnet *resource) []effectiveRoute {
 			add(reserved, hopNone)
 		}
 	}
-	table := e.store.get(linkOf(e.seenBy(c, subnet), "routeTable"))
+	table := s.kernel.store.get(linkOf(s.kernel.seenBy(c, subnet), "routeTable"))
 	if table == nil {
 		return routes
 	}
-	properties := objectAt(e.seenBy(c, table), "properties")
+	properties := objectAt(s.kernel.seenBy(c, table), "properties")
 	for _, item := range listAt(properties, "routes") {
 		p := objectAt(item, "properties")
 		route := effectiveRoute{
@@ -142,47 +142,48 @@ func (r effectiveRoute) document() object {
 // effectiveCall answers POST {interface}/effectiveRouteTable and /effectiveNetworkSecurityGroups,
 // of an interface of its own and of one of a scale set's instance. Azure asks for a running machine
 // behind the interface [U for its words]; here any will do, because tests rarely make machines.
-func (e *Emulator) effectiveCall(c *call) (reply, *failure, bool) {
+func (s *network) effectiveCall(c *call) (reply, *failure, bool) {
 	n := len(c.path)
 	if c.method != http.MethodPost || n < 9 ||
 		!strings.HasPrefix(strings.ToLower(c.path[n-1]), "effective") {
 		return reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.path[:n-1], "/"))
-	subnet := e.subnetOf(id)
+	subnet := s.subnetOf(id)
 	if subnet == nil {
-		return reply{}, missing(id), true
+		return reply{}, s.kernel.missing(id), true
 	}
 	values := []object{}
 	switch strings.ToLower(c.path[n-1]) {
 	case "effectiveroutetable":
-		for _, r := range e.effectiveRoutes(c, subnet) {
+		for _, r := range s.effectiveRoutes(c, subnet) {
 			values = append(values, r.document())
 		}
 	case "effectivenetworksecuritygroups":
-		if own := e.store.get(id); own != nil {
+		if own := s.kernel.store.get(id); own != nil {
 			values = append(values,
-				e.effectiveRules(own.body,
+				s.effectiveRules(own.body,
 					object{"networkInterface": object{"id": string(own.id)}})...)
 		}
 		values = append(values,
-			e.effectiveRules(subnet.body, object{"subnet": object{"id": string(subnet.id)}})...)
+			s.effectiveRules(subnet.body, object{"subnet": object{"id": string(subnet.id)}})...)
 	default:
 		return reply{}, notFound(c), true
 	}
-	return e.accepted(c, encode(object{"value": values})), nil, true
+	return s.kernel.accepted(c, encode(object{"value": values})), nil, true
 }
 
 // effectiveRules are the rules of the security group that a document links to, if it does, as an
 // interface has them. What is behind service tags is unknown.
-func (e *Emulator) effectiveRules(of, association object) []object {
-	group := e.store.get(linkOf(of, "networkSecurityGroup"))
+func (s *network) effectiveRules(of, association object) []object {
+	group := s.kernel.store.get(linkOf(of, "networkSecurityGroup"))
 	if group == nil {
 		return nil
 	}
 	rules := []any{}
 	for _, list := range []string{"securityRules", "defaultSecurityRules"} {
-		for _, item := range listAt(objectAt(e.document(group, networkVersion), "properties"),
+		for _, item := range listAt(objectAt(s.kernel.document(group, networkVersion),
+			"properties"),
 			list) {
 			rule := clone(objectAt(item, "properties"))
 			delete(rule, "provisioningState")
@@ -195,13 +196,13 @@ func (e *Emulator) effectiveRules(of, association object) []object {
 }
 
 // subnetOf is where an interface has its first address, or nil.
-func (e *Emulator) subnetOf(id arm.ID) *resource {
-	if r := e.store.get(id); r != nil && id.Is(typeNIC) {
+func (s *network) subnetOf(id arm.ID) *resource {
+	if r := s.kernel.store.get(id); r != nil && id.Is(typeNIC) {
 		configuration := listAt(objectAt(r.body, "properties"), "ipConfigurations")[0]
-		return e.store.get(linkOf(configuration, "subnet"))
+		return s.kernel.store.get(linkOf(configuration, "subnet"))
 	}
-	if nic := e.instanceNICAt(id); nic != nil && nic.id.Equal(id) {
-		return e.store.get(nic.subnet)
+	if nic := s.compute.instanceNICAt(id); nic != nil && nic.id.Equal(id) {
+		return s.kernel.store.get(nic.subnet)
 	}
 	return nil
 }

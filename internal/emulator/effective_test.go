@@ -150,7 +150,7 @@ func TestEffectiveRoutesOfNodes(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	b.put(aks, fmt.Sprintf(brought, 2))
+	b.put(aksID, fmt.Sprintf(brought, 2))
 	set := arm.ID(text(
 		listAt(b.get("/subscriptions/"+sub+
 			"/resourceGroups/MC_net-rg_c_westeurope/providers/microsoft.Compute/virtualMachineScaleSets"), "value")[0], "id"))

@@ -12,8 +12,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -91,44 +91,18 @@ const (
 )
 
 // Emulator is a running local Azure. It is an http.Handler; Close stops what goes on behind it.
+//
+// Calls meet the kernel first; what they do to resources of a type, that type's service does.
 type Emulator struct {
-	opts Options
-	log  *slog.Logger
-
-	// mu guards everything below that does not guard itself.
-	mu         sync.RWMutex
-	store      *store
-	operations map[string]*operation
-	clusters   map[string]*cluster // by ID.Key()
-	nodeGroups map[string]*cluster // by the node resource group's Key()
-	scaleSets  map[string]poolOf   // the clusters' ones, by ID.Key()
-	activity   []activityRecord
-	// deployments are those of the store, by ID.Key().
-	deployments map[string]*deploymentRun
-	later       []later // what happens by the clock, in its order
-	// takesEffect is when role assignments count, by ID.Key(), where that was not at once;
-	// registration is the state of resource providers, where it was changed.
-	takesEffect  map[string]time.Time
-	registration map[string]string
-	closed       bool
-	// what resources were before they were last written, by ID.Key(); nil for nothing
-	before map[string][]byte
-
-	// disk keeps the state, nil when nothing does; unkept and unkeptOperations are what it has not
-	// got yet.
-	disk             *disk
-	unkept           []activityRecord
-	unkeptOperations []string
-	restored         bool
-	server           savedServer
-
-	identity *identity
-	buckets  *buckets
-	faults   *faults
-	requests *requestLog
-	webhooks *webhooks
-	// kubernetesBy answers for the clusters' API servers; nil: apiserver.go does.
-	kubernetesBy Kubernetes
+	kernel        *kernel
+	resources     *resources
+	network       *network
+	compute       *compute
+	aks           *aks
+	entra         *entra
+	authorization *authorization
+	insights      *insights
+	deployments   *deployments
 }
 
 // New makes a local Azure with nothing in it but its subscriptions.
@@ -158,56 +132,87 @@ func New(opts Options) (*Emulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Emulator{
-		opts:         opts,
-		log:          opts.Log,
-		store:        newStore(),
-		operations:   map[string]*operation{},
-		clusters:     map[string]*cluster{},
-		nodeGroups:   map[string]*cluster{},
-		scaleSets:    map[string]poolOf{},
-		deployments:  map[string]*deploymentRun{},
-		takesEffect:  map[string]time.Time{},
-		registration: map[string]string{},
-		identity:     id,
-		buckets:      newBuckets(opts.Buckets),
-		faults:       &faults{},
-		requests:     &requestLog{keep: opts.LogBodies, log: opts.Log},
-		webhooks:     newWebhooks(opts.Webhooks, opts.Log),
+	k := &kernel{
+		opts:       opts,
+		log:        opts.Log,
+		store:      newStore(),
+		kinds:      map[string]*kind{},
+		operations: map[string]*operation{},
+		buckets:    newBuckets(opts.Buckets),
+		faults:     &faults{},
+		requests:   &requestLog{keep: opts.LogBodies, log: opts.Log},
 	}
+	e := assemble(k, id)
 	for _, s := range opts.Subscriptions {
-		e.store.addSubscription(s)
+		e.kernel.store.addSubscription(s)
 	}
 	if opts.StateFile != "" {
-		if e.disk, err = openDisk(opts.StateFile); err != nil {
+		if e.kernel.disk, err = openDisk(opts.StateFile); err != nil {
 			return nil, err
 		}
-		e.mu.Lock()
-		e.restored, err = e.load()
-		e.mu.Unlock()
+		e.kernel.mu.Lock()
+		e.kernel.restored, err = e.kernel.load()
+		e.kernel.mu.Unlock()
 		if err != nil {
-			return nil, errors.Join(err, e.disk.db.Close())
+			return nil, errors.Join(err, e.kernel.disk.db.Close())
 		}
 	}
-	if !e.restored {
+	if !e.kernel.restored {
 		e.firstRoles()
 	}
 	return e, nil
 }
 
+// assemble makes the services, and tells them and the kernel of each other.
+func assemble(k *kernel, id *identity) *Emulator {
+	e := &Emulator{
+		kernel:        k,
+		resources:     &resources{kernel: k, registration: map[string]string{}},
+		network:       &network{kernel: k},
+		compute:       &compute{kernel: k},
+		entra:         &entra{kernel: k, identity: id},
+		authorization: &authorization{kernel: k, takesEffect: map[string]time.Time{}},
+		aks: &aks{kernel: k, clusters: map[string]*cluster{}, nodeGroups: map[string]*cluster{},
+			scaleSets: map[string]poolOf{}},
+		insights:    &insights{kernel: k, webhooks: newWebhooks(k.opts.Webhooks, k.log)},
+		deployments: &deployments{kernel: k, deployments: map[string]*deploymentRun{}},
+	}
+	e.resources.authorization = e.authorization
+	e.network.compute = e.compute
+	e.compute.network, e.compute.aks = e.network, e.aks
+	e.entra.authorization, e.entra.aks = e.authorization, e.aks
+	e.authorization.entra, e.authorization.aks = e.entra, e.aks
+	e.aks.entra, e.aks.authorization = e.entra, e.authorization
+	e.insights.entra, e.insights.authorization = e.entra, e.authorization
+	e.deployments.authorization = e.authorization
+	k.resources, k.network, k.aks, k.entra = e.resources, e.network, e.aks, e.entra
+	k.compute = e.compute
+	k.authorization, k.insights, k.deployments = e.authorization, e.insights, e.deployments
+	k.control = &control{kernel: k, aks: e.aks, authorization: e.authorization, entra: e.entra}
+	for _, types := range [][]kind{e.resources.types(), e.network.types(), e.compute.types(),
+		e.aks.types(), e.entra.types(), e.authorization.types(), e.insights.types(),
+		e.deployments.types()} {
+		k.register(types...)
+	}
+	k.specials = slices.Concat([]special{k.operationCall, k.nestedCall}, e.resources.calls(),
+		e.network.calls(), e.compute.calls(), e.aks.calls(), e.entra.calls(),
+		e.authorization.calls(), e.insights.calls(), e.deployments.calls())
+	return e
+}
+
 // Restored reports whether it goes on with a state that was kept.
-func (e *Emulator) Restored() bool { return e.restored }
+func (e *Emulator) Restored() bool { return e.kernel.restored }
 
 // firstRoles makes the principals of the options Owners, but for those that start without roles.
 func (e *Emulator) firstRoles() {
-	defer e.lock()()
-	for _, s := range e.opts.Subscriptions {
-		for _, p := range e.opts.Principals[1:] {
+	defer e.kernel.lock()()
+	for _, s := range e.kernel.opts.Subscriptions {
+		for _, p := range e.kernel.opts.Principals[1:] {
 			if p.Tenant == "" {
-				p.Tenant = e.opts.TenantID
+				p.Tenant = e.kernel.opts.TenantID
 			}
-			if !p.NoRoles && strings.EqualFold(p.Tenant, e.tenantOf(s)) {
-				e.assign(arm.ID("/subscriptions/"+s), p, "Owner")
+			if !p.NoRoles && strings.EqualFold(p.Tenant, e.kernel.tenantOf(s)) {
+				e.authorization.assign(arm.ID("/subscriptions/"+s), p, "Owner")
 			}
 		}
 	}
@@ -215,31 +220,33 @@ func (e *Emulator) firstRoles() {
 
 // Close stops the clusters' cloud providers, and alerts on their way. Requests are still answered.
 func (e *Emulator) Close() {
-	defer e.webhooks.under.Wait() // without the lock, which nobody has who posts
-	e.lock()()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.webhooks.stop()
-	if e.closed {
+	defer e.insights.webhooks.under.Wait() // without the lock, which nobody has who posts
+	e.kernel.lock()()
+	e.kernel.mu.Lock()
+	defer e.kernel.mu.Unlock()
+	e.insights.webhooks.stop()
+	if e.kernel.closed {
 		return
 	}
-	e.webhooks.stop()
-	e.closed = true
-	for _, c := range e.clusters {
+	e.insights.webhooks.stop()
+	e.kernel.closed = true
+	for _, c := range e.aks.clusters {
 		c.provider.stop()
 	}
-	if e.disk != nil {
-		if err := e.disk.db.Close(); err != nil {
-			e.log.Error("the state was not closed", "error", err.Error())
+	if e.kernel.disk != nil {
+		if err := e.kernel.disk.db.Close(); err != nil {
+			e.kernel.log.Error("the state was not closed", "error", err.Error())
 		}
 	}
 }
 
 // ServeHTTP answers requests to ARM and to the login endpoints, and the control calls under
 // /_emulator/.
-func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serve(w, r, true) }
+func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.kernel.serve(w, r, true) }
 
 // Public answers like ServeHTTP, without the control calls.
 func (e *Emulator) Public() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.serve(w, r, false) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.kernel.serve(w, r, false)
+	})
 }

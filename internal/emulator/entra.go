@@ -51,22 +51,22 @@ func (i *identity) entraUser(token string) (Principal, bool) {
 // admitKubernetes refuses what a user may not do in a cluster: local accounts where there are none,
 // and whom Entra ID knows without a role. Roles are Azure's where the cluster says so; Kubernetes'
 // own bindings are not there.
-func (e *Emulator) admitKubernetes(who Principal, cluster *resource, verb, plural,
+func (s *aks) admitKubernetes(who Principal, cluster *resource, verb, plural,
 	namespace string) *failure {
 	properties := objectAt(cluster.body, "properties")
 	local := who.ObjectID == ""
 	elsewhere := who.Tenant != "" &&
-		!strings.EqualFold(who.Tenant, e.tenantOf(cluster.id.Subscription()))
+		!strings.EqualFold(who.Tenant, s.kernel.tenantOf(cluster.id.Subscription()))
 	if local && properties["disableLocalAccounts"] == true ||
 		!local && (elsewhere || !withEntra(properties)) {
 		return fail(http.StatusUnauthorized, "Unauthorized", "Unauthorized")
 	}
-	if local || e.isDefault(who) || plural == "" {
+	if local || s.authorization.isDefault(who) || plural == "" {
 		return nil
 	}
 	why := ""
 	if objectAt(properties, "aadProfile")["enableAzureRBAC"] == true {
-		if e.granted(who, arm.TypeCluster+"/"+plural+"/read", cluster.id, true) {
+		if s.authorization.granted(who, arm.TypeCluster+"/"+plural+"/read", cluster.id, true) {
 			return nil
 		}
 		why = ": User does not have access to the resource in Azure. Update role assignment to " +

@@ -13,7 +13,7 @@ func TestEntra(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	with := func(fields string) {
-		b.put(aks, strings.Replace(clusterBody(``, ``), `"networkProfile"`, fields+
+		b.put(aksID, strings.Replace(clusterBody(``, ``), `"networkProfile"`, fields+
 			`"networkProfile"`, 1))
 	}
 	token := func(p Principal, audience string) string {
@@ -25,21 +25,21 @@ func TestEntra(t *testing.T) {
 	}
 	visitor, owner := token(guest, aksServer), token(DefaultPrincipal, aksServer)
 	nodes := func(token string) int {
-		status, _ := b.apiServer(aks, http.MethodGet, "/api/v1/nodes", token)
+		status, _ := b.apiServer(aksID, http.MethodGet, "/api/v1/nodes", token)
 		return status
 	}
 	forbidden := func(path, token, message string) {
 		t.Helper()
-		if status, doc := b.apiServer(aks, http.MethodGet, path, token); status != 403 ||
+		if status, doc := b.apiServer(aksID, http.MethodGet, path, token); status != 403 ||
 			text(doc, "message") != message || text(doc, "reason") != "Forbidden" {
 			t.Errorf("%s: %d %s", path, status, encode(doc))
 		}
 	}
 	with(``)
-	b.sees(aks, "/api/v1/nodes", owner, 401, "Unauthorized") // no Entra ID
+	b.sees(aksID, "/api/v1/nodes", owner, 401, "Unauthorized") // no Entra ID
 
 	with(`"aadProfile":{"managed":true},`)
-	b.sees(aks, "/api/v1/nodes", token(DefaultPrincipal, "https://management.core.windows.net/"),
+	b.sees(aksID, "/api/v1/nodes", token(DefaultPrincipal, "https://management.core.windows.net/"),
 		401, "Unauthorized")
 	forbidden("/api/v1/nodes", visitor, `nodes is forbidden: User "`+guest.ObjectID+
 		`" cannot list resource "nodes" in API group "" at the cluster scope`)
@@ -50,16 +50,16 @@ func TestEntra(t *testing.T) {
 	with(`"aadProfile":{"managed":true,"enableAzureRBAC":true},"disableLocalAccounts":true,`)
 	const noRole = ": User does not have access to the resource in Azure. Update role assignment " +
 		"to allow access."
-	b.sees(aks, "/api/v1/nodes", "", 401, "Unauthorized") // a local account
+	b.sees(aksID, "/api/v1/nodes", "", 401, "Unauthorized") // a local account
 	forbidden("/api/v1/namespaces/default/pods", visitor, `pods is forbidden: User "`+
 		guest.ObjectID+`" cannot list resource "pods" in API group "" in the namespace "default"`+
 		noRole)
-	b.grant(1, aks, guest.ObjectID, "Contributor") // not inside the cluster
+	b.grant(1, aksID, guest.ObjectID, "Contributor") // not inside the cluster
 	if nodes(visitor) != 403 {
 		t.Error("a Contributor sees nodes")
 	}
-	b.grant(2, aks, guest.ObjectID, "Azure Kubernetes Service RBAC Reader")
-	if status, _ := b.apiServer(aks, http.MethodGet, "/api/v1/pods", visitor); status != 200 {
+	b.grant(2, aksID, guest.ObjectID, "Azure Kubernetes Service RBAC Reader")
+	if status, _ := b.apiServer(aksID, http.MethodGet, "/api/v1/pods", visitor); status != 200 {
 		t.Errorf("a Reader sees no pods: %d", status)
 	}
 	forbidden("/api/v1/nodes", visitor, `nodes is forbidden: User "`+guest.ObjectID+

@@ -12,6 +12,7 @@ import (
 // TestEvidence: every kind says how we know what it does, and every mark [U] in the code is a guess
 // that the table tells.
 func TestEvidence(t *testing.T) {
+	kinds := newBench(t, Options{}).e.kernel.kinds
 	told, guessed := map[string]bool{}, map[string]bool{}
 	for _, e := range Evidences {
 		for _, name := range e.Types {

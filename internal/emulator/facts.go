@@ -1,10 +1,6 @@
 package emulator
 
-import (
-	"strings"
-
-	"routekeeper.dev/routekeeper/internal/arm"
-)
+import "strings"
 
 // A fact is something that Azure says in documents of a type although no client wrote it: a
 // default, or what Azure alone knows. The defaults_*.go files hold them, a file for a resource
@@ -26,36 +22,15 @@ type fact struct {
 // sight is what a fact may look at: the document, the object that holds the field, and the
 // resource.
 type sight struct {
-	e       *Emulator
 	r       *resource
 	doc, at object
 	version string
 }
 
-// facts are by kindKey; the table is filled at start-up because its functions use it.
-var facts = map[string][]fact{}
-
-func init() {
-	for name, list := range map[string][]fact{
-		arm.TypeCluster:  clusterFacts(),
-		arm.TypeGateway:  gatewayFacts(),
-		arm.TypeScaleSet: scaleSetFacts(),
-		arm.TypeVNet:     vnetFacts,
-		typePeering:      peeringFacts,
-		typeNIC:          interfaceFacts,
-		typeNSG:          securityGroupFacts,
-		typeNAT:          natFacts,
-		typePublicIP:     publicIPFacts,
-		typeUserIdentity: userIdentityFacts,
-	} {
-		facts[kindKey(name)] = list
-	}
-}
-
 // showFacts adds to a document what Azure says in it.
-func (e *Emulator) showFacts(r *resource, doc object, version string) {
-	for _, f := range facts[kindKey(r.id.Type())] {
-		f.show(sight{e: e, r: r, doc: doc, at: doc, version: version})
+func (k *kernel) showFacts(r *resource, doc object, version string) {
+	for _, f := range k.kindOf(r.id).facts {
+		f.show(sight{r: r, doc: doc, at: doc, version: version})
 	}
 }
 

@@ -129,7 +129,7 @@ func TestNothingChanged(t *testing.T) {
 func TestAsOf(t *testing.T) {
 	b := newBench(t, Options{OperationTime: 0})
 	cluster := func(asOf, version string) object {
-		id := aks + arm.ID("-"+strings.ReplaceAll(asOf+version, "-", ""))
+		id := aksID + arm.ID("-"+strings.ReplaceAll(asOf+version, "-", ""))
 		if status, _, doc := b.putAsOf(id, version, asOf,
 			`{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`); status != 201 {
 			t.Fatalf("%s: %d %s", id, status, encode(doc))
@@ -194,36 +194,36 @@ func TestAsOf(t *testing.T) {
 func TestPanic(t *testing.T) {
 	var log bytes.Buffer
 	b := withNetwork(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-	b.put(aks, clusterBody(``, `,"count":2`))
-	before := string(encode([]object{b.get(vnet), b.get(aks), b.get(rt)}))
-	k := kinds[kindKey(arm.TypeCluster)]
+	b.put(aksID, clusterBody(``, `,"count":2`))
+	before := string(encode([]object{b.get(vnet), b.get(aksID), b.get(rt)}))
+	k := b.e.kernel.kinds[kindKey(arm.TypeCluster)]
 	show := k.stored
-	k.stored = func(e *Emulator, c *call, r, old *resource) *failure {
-		if f := show(e, c, r, old); f != nil {
+	k.stored = func(c *call, r, old *resource) *failure {
+		if f := show(c, r, old); f != nil {
 			return f
 		}
 		panic("a bug")
 	}
 	defer func() { k.stored = show }()
-	b.refused(http.MethodPut, aks, clusterBody(``, `,"count":4`), 500, "InternalServerError")
+	b.refused(http.MethodPut, aksID, clusterBody(``, `,"count":4`), 500, "InternalServerError")
 	b.refused(
 		http.MethodPut,
-		aks+"2",
+		aksID+"2",
 		strings.Replace(clusterBody(``, ``), "subnets/a", "subnets/b", 1),
 		500,
 		"InternalServerError",
 	)
 	k.stored = show
-	if after := string(encode([]object{b.get(vnet), b.get(aks), b.get(rt)})); after != before {
+	if after := string(encode([]object{b.get(vnet), b.get(aksID), b.get(rt)})); after != before {
 		t.Errorf("left behind\n%s\nwas\n%s", after, before)
 	}
-	b.refused(http.MethodGet, aks+"2", "", 404, "ResourceNotFound")
+	b.refused(http.MethodGet, aksID+"2", "", 404, "ResourceNotFound")
 	if said := log.String(); !strings.Contains(said, "a bug in the local Azure") ||
 		!strings.Contains(said, "managedclusters/c") ||
 		!strings.Contains(said, "agentPoolProfiles") {
 		t.Errorf("the log says %s", said)
 	}
-	b.put(aks, clusterBody(``, `,"count":4`)) // it works on
+	b.put(aksID, clusterBody(``, `,"count":4`)) // it works on
 	if n := len(b.podRoutes(rt)); n != 4 {
 		t.Errorf("%d routes of 4 nodes", n)
 	}
@@ -234,9 +234,9 @@ func TestPanic(t *testing.T) {
 func TestOverlayWithPodCIDRAlone(t *testing.T) {
 	b := newBench(t, Options{})
 	body := `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"azure"},"agentPoolProfiles":[{"name":"np","mode":"System","count":2,"maxPods":30}]}}`
-	b.put(aks, body)
+	b.put(aksID, body)
 	b.put(
-		aks,
+		aksID,
 		strings.Replace(
 			body,
 			`"azure"`,
@@ -244,7 +244,7 @@ func TestOverlayWithPodCIDRAlone(t *testing.T) {
 			1,
 		),
 	)
-	if p := objectAt(b.properties(aks), "networkProfile"); string(
+	if p := objectAt(b.properties(aksID), "networkProfile"); string(
 		encode(p["podCidrs"]),
 	) != `["100.64.0.0/10"]` {
 		t.Errorf("%s", encode(p))
@@ -259,8 +259,8 @@ func TestOverlayWithPodCIDRAlone(t *testing.T) {
 // TestStoppedPool: a pool that is stopped has no nodes, and gets as many back.
 func TestStoppedPool(t *testing.T) {
 	b := withNetwork(t, Options{})
-	b.put(aks, clusterBody(``, `,"count":2`))
-	extra := aks.Child("agentPools", "extra")
+	b.put(aksID, clusterBody(``, `,"count":2`))
+	extra := aksID.Child("agentPools", "extra")
 	b.put(extra, `{"properties":{"count":3,"vnetSubnetID":"`+string(vnet)+`/subnets/a"}}`)
 	nodes := func() int { return len(b.poolNodes("extra")) }
 	b.put(extra, `{"properties":{"count":3,"powerState":{"code":"Stopped"}}}`)

@@ -70,12 +70,14 @@ func (f *Fault) check() error {
 		return fmt.Errorf("a call that is answered with a status begins no operation and reads " +
 			"nothing")
 	case f.Status != 0 && (f.Status < 100 || f.Status > 599):
-		return fmt.Errorf("status %d is none", f.Status)
+		return fmt.Errorf("%d is not a status", f.Status)
 	}
 	var err error
 	f.chance = rand.New(rand.NewPCG(f.Seed, 0))
-	f.path, err = regexp.Compile("(?i)" + f.Path)
-	return err
+	if f.path, err = regexp.Compile("(?i)" + f.Path); err != nil {
+		return fmt.Errorf("path: %q is not a regular expression", f.Path)
+	}
+	return nil
 }
 
 // before reports whether the call does not take effect.
@@ -138,39 +140,39 @@ func (fs *faults) take(c *call, internal bool) *Fault {
 }
 
 // Inject makes something go wrong. The returned function takes it back.
-func (e *Emulator) Inject(f Fault) (remove func(), err error) {
+func (k *kernel) Inject(f Fault) (remove func(), err error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
 	added := &f
-	e.faults.mu.Lock()
-	defer e.faults.mu.Unlock()
-	e.faults.list = append(e.faults.list, added)
+	k.faults.mu.Lock()
+	defer k.faults.mu.Unlock()
+	k.faults.list = append(k.faults.list, added)
 	return func() {
-		e.faults.mu.Lock()
-		defer e.faults.mu.Unlock()
-		for i, have := range e.faults.list {
+		k.faults.mu.Lock()
+		defer k.faults.mu.Unlock()
+		for i, have := range k.faults.list {
 			if have == added {
-				e.faults.list = append(e.faults.list[:i:i], e.faults.list[i+1:]...)
+				k.faults.list = append(k.faults.list[:i:i], k.faults.list[i+1:]...)
 			}
 		}
 	}, nil
 }
 
 // Faults returns the faults injected and how often each has happened.
-func (e *Emulator) Faults() []Fault {
-	e.faults.mu.Lock()
-	defer e.faults.mu.Unlock()
+func (k *kernel) Faults() []Fault {
+	k.faults.mu.Lock()
+	defer k.faults.mu.Unlock()
 	out := []Fault{}
-	for _, f := range e.faults.list {
+	for _, f := range k.faults.list {
 		out = append(out, *f)
 	}
 	return out
 }
 
 // ClearFaults takes all faults back.
-func (e *Emulator) ClearFaults() {
-	e.faults.mu.Lock()
-	defer e.faults.mu.Unlock()
-	e.faults.list = nil
+func (k *kernel) ClearFaults() {
+	k.faults.mu.Lock()
+	defer k.faults.mu.Unlock()
+	k.faults.list = nil
 }

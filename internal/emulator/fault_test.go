@@ -93,7 +93,7 @@ func TestSlowAndFailingOperations(t *testing.T) {
 		// A cluster whose creation fails in the end.
 		b.inject(Fault{Method: "PUT", Path: "managedClusters/c$", Fail: true,
 			Code: "VMExtensionProvisioningError", Message: "No outbound connection."})
-		b.put(aks, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System"}]}}`)
+		b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System"}]}}`)
 		time.Sleep(time.Second)
 		if b.state() != "Failed" {
 			t.Error(b.state())
@@ -165,7 +165,7 @@ func TestFaultFile(t *testing.T) {
 			"7, count: -1}\n": "",
 		`[{"slow": 30}]`:           "",
 		"- {stats: 429}\n":         "stats",
-		"- {status: 42}\n":         "fault 1: status 42",
+		"- {status: 42}\n":         "fault 1: 42 is not a status",
 		"- {slow: 1}\n- {}\n":      "fault 2: a fault needs",
 		"- {slow: 1, rate: 2}\n":   "rate",
 		"- {status: 500, slow: 1}": "begins no operation",
@@ -184,13 +184,13 @@ func TestFaultFile(t *testing.T) {
 func TestClusterThrottling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := withNetwork(t, Options{})
-		b.put(aks, clusterBody(``, ``))
+		b.put(aksID, clusterBody(``, ``))
 		for range 60 {
-			b.get(aks)
+			b.get(aksID)
 		}
-		b.refused(http.MethodGet, aks, "", 429, "TooManyRequests")
+		b.refused(http.MethodGet, aksID, "", 429, "TooManyRequests")
 		b.get(rt)
 		time.Sleep(time.Second)
-		b.get(aks)
+		b.get(aksID)
 	})
 }

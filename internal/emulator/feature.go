@@ -8,7 +8,7 @@ import (
 
 // featureCall answers for preview features (Microsoft.Features): every feature there could be is
 // known, and is registered once it was asked for.
-func (e *Emulator) featureCall(c *call) (reply, *failure, bool) {
+func (s *resources) featureCall(c *call) (reply, *failure, bool) {
 	const at = 4 // subscriptions/X/providers/Microsoft.Features/…
 	if len(c.path) < at+1 || !strings.EqualFold(c.path[2], "providers") ||
 		!strings.EqualFold(c.path[3], "Microsoft.Features") {
@@ -22,20 +22,20 @@ func (e *Emulator) featureCall(c *call) (reply, *failure, bool) {
 	switch {
 	case c.method == http.MethodGet && (all || of && len(rest) == 3):
 		docs := []object{}
-		for key := range e.registration {
+		for key := range s.registration {
 			name, found := strings.CutPrefix(key, featureKey(subscription, ""))
 			if found && (all || strings.HasPrefix(name, strings.ToLower(rest[1])+"/")) {
-				docs = append(docs, e.feature(subscription, e.registration["name "+key]))
+				docs = append(docs, s.feature(subscription, s.registration["name "+key]))
 			}
 		}
 		slices.SortFunc(
 			docs,
 			func(a, b object) int { return strings.Compare(text(a, "name"), text(b, "name")) },
 		)
-		answer, f := e.pageObjects(c, docs)
+		answer, f := s.kernel.pageObjects(c, docs)
 		return answer, f, true
 	case of && len(rest) == 4 && c.method == http.MethodGet:
-		return ok(e.feature(subscription, rest[1]+"/"+rest[3])), nil, true
+		return ok(s.feature(subscription, rest[1]+"/"+rest[3])), nil, true
 	case of && len(rest) == 5 && c.method == http.MethodPost &&
 		(strings.EqualFold(rest[4], "register") || strings.EqualFold(rest[4], "unregister")):
 		name := rest[1] + "/" + rest[3]
@@ -44,8 +44,8 @@ func (e *Emulator) featureCall(c *call) (reply, *failure, bool) {
 			state, soon = "Unregistered", "Unregistering"
 		}
 		key := featureKey(subscription, name)
-		e.registration[key], e.registration["name "+key] = state, name
-		doc := e.feature(subscription, name)
+		s.registration[key], s.registration["name "+key] = state, name
+		doc := s.feature(subscription, name)
 		doc["properties"] = object{"state": soon}
 		return ok(doc), nil, true
 	}
@@ -57,8 +57,8 @@ func featureKey(subscription, name string) string {
 }
 
 // feature is a feature's document; name is NAMESPACE/NAME.
-func (e *Emulator) feature(subscription, name string) object {
-	state := e.registration[featureKey(subscription, name)]
+func (s *resources) feature(subscription, name string) object {
+	state := s.registration[featureKey(subscription, name)]
 	if state == "" {
 		state = "NotRegistered"
 	}

@@ -26,7 +26,7 @@ const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 // checkAssertion checks the token of another issuer, such as a cluster's, with which an identity
 // logs in: one of its federated credentials must name the issuer, the subject and the audience, all
 // compared with case, and the issuer's key must have signed it.
-func (e *Emulator) checkAssertion(c *call, who Principal, kind, assertion string) *reply {
+func (s *entra) checkAssertion(c *call, who Principal, kind, assertion string) *reply {
 	refuse := func(code int, format string, args ...any) *reply {
 		r := refusedLogin(c, http.StatusUnauthorized, "invalid_client", code, format, args...)
 		return &r
@@ -39,14 +39,14 @@ func (e *Emulator) checkAssertion(c *call, who Principal, kind, assertion string
 	issuer, _ := claims.GetIssuer()
 	subject, _ := claims.GetSubject()
 	audiences, _ := claims.GetAudience()
-	e.mu.RLock()
+	s.kernel.mu.RLock()
 	var trusted []object
 	if who.Resource != "" {
-		for _, r := range e.store.list(typeFederatedCredential, arm.ID(who.Resource)) {
+		for _, r := range s.kernel.store.list(typeFederatedCredential, arm.ID(who.Resource)) {
 			trusted = append(trusted, objectAt(r.body, "properties"))
 		}
 	}
-	e.mu.RUnlock()
+	s.kernel.mu.RUnlock()
 	// Each test leaves fewer; the one after which none is left names the error.
 	for _, test := range []struct {
 		code        int
@@ -70,7 +70,7 @@ func (e *Emulator) checkAssertion(c *call, who Principal, kind, assertion string
 				test.what, test.value)
 		}
 	}
-	keys, err := e.keysOf(issuer)
+	keys, err := s.aks.keysOf(issuer)
 	if err != nil {
 		return refuse(50166, "Request to External OIDC endpoint failed: %v.", err)
 	}
@@ -129,7 +129,7 @@ func (k jwk) key() any {
 
 // RegisterIssuer gives the keys of an issuer of tokens that cannot be asked for them, as a JSON Web
 // Key Set.
-func (e *Emulator) RegisterIssuer(issuer string, keySet []byte) error {
+func (s *entra) RegisterIssuer(issuer string, keySet []byte) error {
 	var set struct {
 		Keys []jwk `json:"keys"`
 	}
@@ -139,10 +139,10 @@ func (e *Emulator) RegisterIssuer(issuer string, keySet []byte) error {
 	if issuer == "" || !slices.ContainsFunc(set.Keys, func(k jwk) bool { return k.key() != nil }) {
 		return fmt.Errorf("the issuer %q needs a name and at least one RSA or P-256 key", issuer)
 	}
-	defer e.lock()()
-	e.identity.mu.Lock()
-	defer e.identity.mu.Unlock()
-	e.identity.issuers[issuer] = set.Keys
+	defer s.kernel.lock()()
+	s.identity.mu.Lock()
+	defer s.identity.mu.Unlock()
+	s.identity.issuers[issuer] = set.Keys
 	return nil
 }
 

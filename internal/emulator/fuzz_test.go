@@ -16,7 +16,7 @@ func FuzzRequests(f *testing.F) {
 		string(group) + "/providers/Microsoft.Authorization/policyAssignments/a", string(group) +
 			"/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-000000000001",
 		string(uai), string(uai) + "/federatedIdentityCredentials/f", "/msi/token", "/" +
-			DefaultTenant + "/oauth2/token", "/metadata/endpoints", string(vnet), string(aks),
+			DefaultTenant + "/oauth2/token", "/metadata/endpoints", string(vnet), string(aksID),
 	} {
 		f.Add("PUT", path, "",
 			`{"location":"westeurope","properties":{"subnets":[{"name":"a","properties":{"routeTable":{"id":5}}}]}}`)

@@ -11,7 +11,7 @@ import (
 )
 
 // settleGateway checks an Application Gateway as far as its place in a subnet goes.
-func (e *Emulator) settleGateway(c *call, r, old *resource) *failure {
+func (s *network) settleGateway(c *call, r, old *resource) *failure {
 	properties := objectAt(r.body, "properties")
 	camelCase(properties)
 	configurations := listAt(properties, "gatewayIPConfigurations")
@@ -26,7 +26,7 @@ func (e *Emulator) settleGateway(c *call, r, old *resource) *failure {
 		properties["operationalState"] = objectAt(old.body, "properties")["operationalState"]
 	}
 	for _, configuration := range configurations {
-		subnet := e.store.get(linkOf(configuration, "subnet"))
+		subnet := s.kernel.store.get(linkOf(configuration, "subnet"))
 		if subnet == nil {
 			return fail(http.StatusBadRequest, "InvalidRequestFormat",
 				"Cannot parse the request: gatewayIPConfiguration %s of %s has no subnet.",
@@ -40,7 +40,7 @@ func (e *Emulator) settleGateway(c *call, r, old *resource) *failure {
 				"Application Gateway %s with NetworkIsolation requires subnet delegation. Please "+
 					"delegate subnet %s to Microsoft.Network/applicationGateways.", r.id, subnet.id)
 		}
-		if table := e.store.get(linkOf(subnet.body, "routeTable")); table != nil &&
+		if table := s.kernel.store.get(linkOf(subnet.body, "routeTable")); table != nil &&
 			!delegated(subnet.body) {
 			if f := gatewayTakes(table.id, listAt(objectAt(table.body, "properties"), "routes"),
 				r.id); f != nil {
@@ -52,8 +52,8 @@ func (e *Emulator) settleGateway(c *call, r, old *resource) *failure {
 }
 
 // gatewayIn is the IP configuration of an Application Gateway in the subnet, or "".
-func (e *Emulator) gatewayIn(subnet arm.ID) arm.ID {
-	users := e.store.linked[subnet.Key()]
+func (s *network) gatewayIn(subnet arm.ID) arm.ID {
+	users := s.kernel.store.linked[subnet.Key()]
 	for _, key := range slices.Sorted(maps.Keys(users)) {
 		if users[key].Is(arm.TypeGateway + "/gatewayIPConfigurations") {
 			return users[key]
@@ -73,7 +73,7 @@ func delegated(subnet object) bool {
 }
 
 // gatewayCall starts and stops an Application Gateway.
-func (e *Emulator) gatewayCall(c *call) (reply, *failure, bool) {
+func (s *network) gatewayCall(c *call) (reply, *failure, bool) {
 	if c.method != http.MethodPost || len(c.path) != 9 ||
 		!strings.EqualFold(c.path[6], "applicationGateways") {
 		return reply{}, nil, false
@@ -81,19 +81,19 @@ func (e *Emulator) gatewayCall(c *call) (reply, *failure, bool) {
 	states := map[string]string{"start": "Running", "stop": "Stopped"}
 	verb := strings.ToLower(c.path[8])
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
-	r := e.store.get(id)
+	r := s.kernel.store.get(id)
 	switch {
 	case states[verb] == "":
 		return reply{}, notFound(c), true
 	case r == nil:
-		return reply{}, missing(id), true
+		return reply{}, s.kernel.missing(id), true
 	}
-	if f := e.busy(id); f != nil {
+	if f := s.kernel.busy(id); f != nil {
 		return reply{}, f, true
 	}
 	objectAt(r.body, "properties")["operationalState"] = states[verb]
-	r.retag(time.Now().Add(e.operationTime(c)))
-	e.store.changed(r)
-	e.record(c, id, verb+"/action", nil)
-	return e.accepted(c, nil), nil, true
+	r.retag(time.Now().Add(s.kernel.operationTime(c)))
+	s.kernel.store.changed(r)
+	s.kernel.record(c, id, verb+"/action", nil)
+	return s.kernel.accepted(c, nil), nil, true
 }

@@ -167,7 +167,7 @@ func TestGroupDelete(t *testing.T) {
 		b.put(vnet, plainVNet)
 		busy()
 		b.put(nic, nicBody(ipConfiguration("c", "a", "")))
-		b.put(aks, fmt.Sprintf(brought, 2))
+		b.put(aksID, fmt.Sprintf(brought, 2))
 		busy()
 		const managed = "/subscriptions/" + sub + "/resourceGroups/MC_net-rg_c_westeurope"
 		status, _ := b.try(http.MethodDelete, group, "2021-04-01", "")
@@ -178,7 +178,7 @@ func TestGroupDelete(t *testing.T) {
 		b.refused(http.MethodPut, rt+"2", `{"location":"westeurope"}`, 409,
 			"ResourceGroupBeingDeleted")
 		b.refused(http.MethodPatch, group, `{"tags":{}}`, 409, "ResourceGroupBeingDeleted")
-		b.get(aks)
+		b.get(aksID)
 		busy()
 		for _, id := range []arm.ID{group, managed} {
 			b.refused(http.MethodGet, id, "", 404, "ResourceGroupNotFound")
@@ -186,7 +186,7 @@ func TestGroupDelete(t *testing.T) {
 		if docs, _ := b.ask("/subscriptions/"+sub+"/resources", ""); len(docs) != 0 {
 			t.Errorf("left: %v", names(docs))
 		}
-		if n := len(b.e.store.linked[rt.Key()]); n != 0 {
+		if n := len(b.e.kernel.store.linked[rt.Key()]); n != 0 {
 			t.Errorf("%d links to nothing", n)
 		}
 	})

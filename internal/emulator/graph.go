@@ -15,7 +15,7 @@ var graphFilter = regexp.MustCompile(
 )
 
 // graph answers calls to Microsoft Graph. The endpoint is the emulator's own.
-func (e *Emulator) graph(c *call) (reply, *failure, bool) {
+func (s *entra) graph(c *call) (reply, *failure, bool) {
 	if len(c.path) < 2 ||
 		!strings.EqualFold(c.path[0], "v1.0") && !strings.EqualFold(c.path[0], "beta") {
 		return reply{}, nil, false
@@ -36,10 +36,10 @@ func (e *Emulator) graph(c *call) (reply, *failure, bool) {
 			return reply{}, graphError(http.StatusBadRequest, "BadRequest", "%s", f.message), true
 		}
 		docs := []object{}
-		for _, p := range e.identity.all(c.who.Tenant) {
+		for _, p := range s.identity.all(c.who.Tenant) {
 			for _, id := range list(body, "ids") {
 				if strings.EqualFold(p.ObjectID, id) {
-					doc := e.servicePrincipal(p)
+					doc := s.servicePrincipal(p)
 					doc["@odata.type"] = "#microsoft.graph.servicePrincipal"
 					docs = append(docs, doc)
 				}
@@ -62,9 +62,9 @@ func (e *Emulator) graph(c *call) (reply, *failure, bool) {
 			return reply{}, f, true
 		}
 		docs := []object{}
-		for _, p := range e.identity.all(c.who.Tenant) {
+		for _, p := range s.identity.all(c.who.Tenant) {
 			if matches(p) {
-				docs = append(docs, e.servicePrincipal(p))
+				docs = append(docs, s.servicePrincipal(p))
 			}
 		}
 		return page("servicePrincipals", docs)
@@ -73,10 +73,10 @@ func (e *Emulator) graph(c *call) (reply, *failure, bool) {
 	if appID, byApp := strings.CutPrefix(what, "serviceprincipals(appid='"); byApp {
 		what, name = "serviceprincipals", strings.TrimSuffix(appID, "')")
 	}
-	for _, p := range e.identity.all(c.who.Tenant) {
+	for _, p := range s.identity.all(c.who.Tenant) {
 		if (what == "serviceprincipals" || what == "directoryobjects") &&
 			(strings.EqualFold(p.ObjectID, name) || strings.EqualFold(p.ClientID, name)) {
-			doc := e.servicePrincipal(p)
+			doc := s.servicePrincipal(p)
 			doc["@odata.context"] = c.base + "/v1.0/$metadata#servicePrincipals/$entity"
 			return ok(doc), nil, true
 		}
@@ -131,7 +131,7 @@ func (p Principal) displayName() string {
 	return p.Name
 }
 
-func (e *Emulator) servicePrincipal(p Principal) object {
+func (s *entra) servicePrincipal(p Principal) object {
 	kind, names := "Application", []any{p.ClientID}
 	alternative := []any{}
 	if p.Resource != "" {

@@ -12,7 +12,7 @@ import (
 func TestGraph(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(uai, `{"location":"westeurope"}`)
-	who := identityOf(b.e.store.get(uai))
+	who := identityOf(b.e.kernel.store.get(uai))
 	ask := func(method, path, body string) (int, object) {
 		t.Helper()
 		r, err := http.NewRequest(method, "http://localhost"+path, strings.NewReader(body))

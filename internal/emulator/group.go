@@ -11,12 +11,13 @@ import (
 
 // deprovisioning refuses what would make or change something in a group that is being deleted
 // (azure-cli#28679: 409).
-func (e *Emulator) deprovisioning(c *call) *failure {
+func (s *resources) deprovisioning(c *call) *failure {
 	if c.method == http.MethodGet || c.method == http.MethodHead || c.method == http.MethodDelete ||
 		len(c.path) < 4 || !strings.EqualFold(c.path[2], "resourceGroups") {
 		return nil
 	}
-	if group := e.store.get(arm.GroupID(c.path[1], c.path[3])); group != nil && group.deleting {
+	if group := s.kernel.store.get(arm.GroupID(c.path[1], c.path[3])); group != nil &&
+		group.deleting {
 		return fail(http.StatusConflict, "ResourceGroupBeingDeleted", "The resource group '%s' "+
 			"is in deprovisioning state and cannot perform this operation.", group.id.Name())
 	}
@@ -24,7 +25,7 @@ func (e *Emulator) deprovisioning(c *call) *failure {
 }
 
 // checkRegion refuses a group in no region that Azure has.
-func (e *Emulator) checkRegion(c *call, r, old *resource) *failure {
+func (s *resources) checkRegion(c *call, r, old *resource) *failure {
 	location := normalLocation(text(r.body, "location"))
 	if slices.Contains(regionNames, location) {
 		return nil
@@ -47,52 +48,52 @@ var regionNames = strings.Fields(
 
 // deleteGroup deletes a group with all that is in it, as one long operation. What is in it is gone
 // when that ends.
-func (e *Emulator) deleteGroup(c *call, r *resource) (reply, *failure) {
-	if e.operationTime(c) == 0 && c.failing() == nil {
-		f := e.emptyGroup(r)
-		e.record(c, r.id, "delete", f)
+func (s *resources) deleteGroup(c *call, r *resource) (reply, *failure) {
+	if s.kernel.operationTime(c) == 0 && c.failing() == nil {
+		f := s.emptyGroup(r)
+		s.kernel.record(c, r.id, "delete", f)
 		if f != nil {
 			return reply{}, f
 		}
 		return reply{status: http.StatusOK}, nil
 	}
 	if r.deleting {
-		return e.acceptedUntil(c, &operation{ends: r.busyUntil}), nil
+		return s.kernel.acceptedUntil(c, &operation{ends: r.busyUntil}), nil
 	}
-	r.deleting, r.busyUntil = true, time.Now().Add(e.operationTime(c))
-	e.store.changed(r)
+	r.deleting, r.busyUntil = true, time.Now().Add(s.kernel.operationTime(c))
+	s.kernel.store.changed(r)
 	op := &operation{ends: r.busyUntil, failure: c.failing()}
-	answer := e.acceptedUntil(c, op)
-	e.at(op.ends, func() {
+	answer := s.kernel.acceptedUntil(c, op)
+	s.kernel.at(op.ends, func() {
 		if op.failure != nil { // a fault says so
-			e.rollBack(r)
+			s.rollBack(r)
 			return
 		}
-		op.failure = e.emptyGroup(r)
-		e.keepOperation(op)
+		op.failure = s.emptyGroup(r)
+		s.kernel.keepOperation(op)
 	})
-	e.recordOperation(c, r.id, "delete", op)
+	s.kernel.recordOperation(c, r.id, "delete", op)
 	return answer, nil
 }
 
 // rollBack ends the deletion of a group that stays.
-func (e *Emulator) rollBack(r *resource) {
+func (s *resources) rollBack(r *resource) {
 	r.deleting, r.busyUntil = false, time.Time{}
-	e.store.changed(r)
+	s.kernel.store.changed(r)
 }
 
 // emptyGroup removes what is in a group, who uses before what is used, and then the group.
 // Something that is used from outside stays, and the group with it.
-func (e *Emulator) emptyGroup(r *resource) *failure {
+func (s *resources) emptyGroup(r *resource) *failure {
 	var left []*resource
 	details := []any{}
 	for before := -1; before != len(left); {
 		before, left, details = len(left), nil, nil
-		for _, child := range e.store.below(r.id) {
-			if e.store.get(child.id) != child || strings.Count(child.id.Type(), "/") > 1 {
+		for _, child := range s.kernel.store.below(r.id) {
+			if s.kernel.store.get(child.id) != child || strings.Count(child.id.Type(), "/") > 1 {
 				continue // gone with another one, or goes with its parent
 			}
-			if f := e.removeResource(child); f != nil {
+			if f := s.kernel.removeResource(child); f != nil {
 				left = append(left, child)
 				details = append(details, object{"code": f.code, "target": string(child.id),
 					"message": f.message})
@@ -100,9 +101,9 @@ func (e *Emulator) emptyGroup(r *resource) *failure {
 		}
 	}
 	if len(left) == 0 {
-		return e.removeResource(r)
+		return s.kernel.removeResource(r)
 	}
-	e.rollBack(r)
+	s.rollBack(r)
 	names := make([]string, len(left))
 	for i, child := range left {
 		names[i] = child.id.Type() + "/" + child.id.Name()
@@ -123,29 +124,29 @@ type later struct {
 
 // at does something at a time, under the lock: by a timer, and in any case before a request that
 // comes after it.
-func (e *Emulator) at(t time.Time, do func()) {
+func (k *kernel) at(t time.Time, do func()) {
 	if !t.After(time.Now()) {
 		do()
 		return
 	}
-	i := len(e.later)
-	for i > 0 && e.later[i-1].at.After(t) {
+	i := len(k.later)
+	for i > 0 && k.later[i-1].at.After(t) {
 		i--
 	}
-	e.later = append(e.later, later{})
-	copy(e.later[i+1:], e.later[i:])
-	e.later[i] = later{t, do}
+	k.later = append(k.later, later{})
+	copy(k.later[i+1:], k.later[i:])
+	k.later[i] = later{t, do}
 	time.AfterFunc(time.Until(t), func() {
-		defer e.lock()()
-		e.happen()
+		defer k.lock()()
+		k.happen()
 	})
 }
 
 // happen does what is due.
-func (e *Emulator) happen() {
-	for len(e.later) > 0 && !e.later[0].at.After(time.Now()) && !e.closed {
-		do := e.later[0].do
-		e.later = e.later[1:]
-		e.guarded("what an operation ends with", do)
+func (k *kernel) happen() {
+	for len(k.later) > 0 && !k.later[0].at.After(time.Now()) && !k.closed {
+		do := k.later[0].do
+		k.later = k.later[1:]
+		k.guarded("what an operation ends with", do)
 	}
 }

@@ -125,13 +125,13 @@ func decodeObject(body []byte) (object, *failure) {
 // maxBody is how much of a request is read: ARM takes 4 MB.
 const maxBody = 4 << 20
 
-func (e *Emulator) serve(w http.ResponseWriter, r *http.Request, control bool) {
+func (k *kernel) serve(w http.ResponseWriter, r *http.Request, control bool) {
 	start := time.Now()
 	if r.Body == nil { // a request that no server made
 		r.Body = http.NoBody
 	}
-	if e.kubernetesBy != nil && newCall(r, nil).toAPIServer() {
-		e.serveKubernetes(w, r)
+	if k.aks.kubernetesBy != nil && newCall(r, nil).toAPIServer() {
+		k.aks.serveKubernetes(w, r)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -140,18 +140,18 @@ func (e *Emulator) serve(w http.ResponseWriter, r *http.Request, control bool) {
 		return
 	}
 	c := newCall(r, body)
-	c.asOf = e.asOfDate(r.Header)
+	c.asOf = k.asOfDate(r.Header)
 	if len(c.path) > 0 && c.path[0] == "_emulator" && control {
-		e.control(w, c)
+		k.control.answer(w, c)
 		return
 	}
 
 	if c.toAPIServer() {
-		c.who, c.unknown = e.kubernetesUser(c)
+		c.who, c.unknown = k.aks.kubernetesUser(c)
 	} else {
-		c.who, c.unknown = e.identity.authenticate(c.header.Get("Authorization"), c.base)
+		c.who, c.unknown = k.entra.identity.authenticate(c.header.Get("Authorization"), c.base)
 	}
-	fault := e.faults.take(c, false)
+	fault := k.faults.take(c, false)
 	var answer reply
 	switch {
 	case fault != nil && fault.before():
@@ -159,18 +159,18 @@ func (e *Emulator) serve(w http.ResponseWriter, r *http.Request, control bool) {
 			fault.wait(r.Context())
 		}
 		if fault.Status == 0 {
-			e.requests.add(c, start, reply{}, "cut before")
+			k.requests.add(c, start, reply{}, "cut before")
 			cut(w)
 			return
 		}
 		answer = c.refusal(fault.failure())
-	case c.toAPIServer() && e.silent(c):
-		e.requests.add(c, start, reply{}, "no API server")
+	case c.toAPIServer() && k.aks.silent(c):
+		k.requests.add(c, start, reply{}, "no API server")
 		cut(w)
 		return
 	default:
 		c.fault = fault
-		answer = e.answer(c)
+		answer = k.answer(c)
 	}
 	note := ""
 	if fault != nil && fault.after() {
@@ -179,7 +179,7 @@ func (e *Emulator) serve(w http.ResponseWriter, r *http.Request, control bool) {
 			fault.wait(r.Context())
 		}
 	}
-	e.requests.add(c, start, answer, note)
+	k.requests.add(c, start, answer, note)
 	if note != "" {
 		cut(w)
 		return
@@ -208,34 +208,34 @@ func newCall(r *http.Request, body []byte) *call {
 }
 
 // answer is what the world behind the wire says, faults aside.
-func (e *Emulator) answer(c *call) (answer reply) {
+func (k *kernel) answer(c *call) (answer reply) {
 	defer func() { // what ARM does has been recovered, and undone, already
 		if reason := recover(); reason != nil {
-			e.panicked(c, reason)
+			k.panicked(c, reason)
 			answer = fail(http.StatusInternalServerError, "InternalServerError",
 				"The local Azure failed at %s %s: %v. This is a bug in it; its log has more.",
 				c.method, c.key(), reason).reply()
 		}
 	}()
 	if c.toAPIServer() {
-		return e.kubernetes(c)
+		return k.aks.kubernetes(c)
 	}
-	if login, ok := e.login(c); ok {
+	if login, ok := k.entra.login(c); ok {
 		c.secret = true
 		return login
 	}
 	if c.unknown != nil {
-		return e.challenge(c, c.unknown.reply())
+		return k.challenge(c, c.unknown.reply())
 	}
-	if graph, f, asked := e.graph(c); asked {
+	if graph, f, asked := k.entra.graph(c); asked {
 		if f != nil {
 			graph = f.reply()
 		}
 		return graph
 	}
-	remaining, f := e.buckets.take(c)
+	remaining, f := k.buckets.take(c)
 	if f == nil {
-		answer, f = e.arm(c)
+		answer, f = k.arm(c)
 	}
 	if f != nil {
 		answer = f.reply()
@@ -243,18 +243,18 @@ func (e *Emulator) answer(c *call) (answer reply) {
 	if answer.header == nil {
 		answer.header = map[string]string{}
 	}
-	for k, v := range remaining {
-		answer.header[k] = v
+	for name, v := range remaining {
+		answer.header[name] = v
 	}
-	return e.challenge(c, answer)
+	return k.challenge(c, answer)
 }
 
 // challenge adds to a 401 where to log in: at the subscription's tenant.
-func (e *Emulator) challenge(c *call, answer reply) reply {
+func (k *kernel) challenge(c *call, answer reply) reply {
 	if answer.status == http.StatusUnauthorized {
-		tenant := e.opts.TenantID
+		tenant := k.opts.TenantID
 		if len(c.path) > 1 && strings.EqualFold(c.path[0], "subscriptions") {
-			tenant = e.tenantOf(c.path[1])
+			tenant = k.tenantOf(c.path[1])
 		}
 		answer.header["WWW-Authenticate"] = `Bearer authorization_uri="` + c.base + "/" + tenant +
 			`", error="invalid_token", error_description="The access token is missing or invalid."`

@@ -134,9 +134,9 @@ func (i *identity) tenant(name string) (string, bool) {
 const tokenLife = time.Hour
 
 // Token issues a token for a principal of the options, as the login endpoints do.
-func (e *Emulator) Token(p Principal, audience string) (token string, expires time.Time,
+func (s *entra) Token(p Principal, audience string) (token string, expires time.Time,
 	err error) {
-	return e.identity.issue(p, audience)
+	return s.identity.issue(p, audience)
 }
 
 func (i *identity) issue(p Principal, audience string) (string, time.Time, error) {

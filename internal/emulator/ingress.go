@@ -19,33 +19,36 @@ const (
 
 // playIngress lets a cluster's ingress add-on follow its pods, as long as it has one. It is called
 // when nodes have changed.
-func (e *Emulator) playIngress(cl *cluster) {
-	r := e.store.get(cl.id)
+func (s *aks) playIngress(cl *cluster) {
+	r := s.kernel.store.get(cl.id)
 	if cl.ingress || r == nil || !hasAddon(r.body, ingressAddon) {
 		return
 	}
 	cl.ingress = true
-	e.at(time.Now().Add(max(e.opts.RouteBatch, time.Millisecond)), func() { e.followPods(cl) })
+	s.kernel.at(time.Now().Add(max(s.kernel.opts.RouteBatch, time.Millisecond)), func() {
+		s.followPods(cl)
+	})
 }
 
-func (e *Emulator) followPods(cl *cluster) {
-	r := e.store.get(cl.id)
-	if e.closed || e.clusters[cl.id.Key()] != cl || r == nil || !hasAddon(r.body, ingressAddon) {
+func (s *aks) followPods(cl *cluster) {
+	r := s.kernel.store.get(cl.id)
+	if s.kernel.closed || s.clusters[cl.id.Key()] != cl || r == nil ||
+		!hasAddon(r.body, ingressAddon) {
 		cl.ingress = false
 		return
 	}
-	e.fillGateway(cl, r)
-	e.at(time.Now().Add(ingressTime), func() { e.followPods(cl) })
+	s.fillGateway(cl, r)
+	s.kernel.at(time.Now().Add(ingressTime), func() { s.followPods(cl) })
 }
 
 // fillGateway writes the addresses of the pods "web" into the gateway that the add-on was told to
 // drive, in the name of the add-on's identity and with its rights. The rest of the gateway stays:
 // the real one writes its listeners and rules, too.
-func (e *Emulator) fillGateway(cl *cluster, r *resource) {
+func (s *aks) fillGateway(cl *cluster, r *resource) {
 	config := objectAt(r.body, "properties", "addonProfiles", ingressAddon, "config")
-	gateway := e.store.get(arm.ID(text(config, "applicationGatewayId")))
-	identity := e.store.get(cl.addonIdentity(ingressAddon))
-	if gateway == nil || identity == nil || powerOf(r) != "Running" || e.isBusy(r) {
+	gateway := s.kernel.store.get(arm.ID(text(config, "applicationGatewayId")))
+	identity := s.kernel.store.get(cl.addonIdentity(ingressAddon))
+	if gateway == nil || identity == nil || powerOf(r) != "Running" || s.isBusy(r) {
 		return
 	}
 	addresses := []any{}
@@ -76,17 +79,17 @@ func (e *Emulator) fillGateway(cl *cluster, r *resource) {
 	inPool["backendAddresses"], properties["backendAddressPools"] = addresses, items(pools)
 	c := cl.call(http.MethodPut, gateway.id, body)
 	c.who = identityOf(identity)
-	fault := e.faults.take(c, true)
+	fault := s.kernel.faults.take(c, true)
 	c.fault = fault
 	var answer reply
 	var f *failure
 	if fault != nil && fault.before() {
 		f = fault.failure()
 	} else if f = cl.provider.admitted(c); f == nil {
-		answer, f = e.putCall(c, gateway.id)
+		answer, f = s.kernel.putCall(c, gateway.id)
 	}
 	if f != nil {
 		answer = f.reply()
 	}
-	e.requests.add(c, time.Now(), answer, "ingress controller")
+	s.kernel.requests.add(c, time.Now(), answer, "ingress controller")
 }

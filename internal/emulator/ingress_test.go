@@ -19,7 +19,7 @@ func TestIngress(t *testing.T) {
 		b.put(vnet.Child("subnets", "gw"), `{"properties":{"addressPrefix":"10.0.9.0/24"}}`)
 		b.put(gateway, `{"location":"westeurope","properties":{"gatewayIPConfigurations":[{"name":"c","properties":{"subnet":{"id":"`+string(vnet)+`/subnets/gw"}}}],
 			"backendAddressPools":[{"name":"mine","properties":{"backendAddresses":[{"ipAddress":"10.9.9.9"}]}}]}}`)
-		b.put(aks, `{"location":"westeurope","identity":{"type":"SystemAssigned"},"properties":{
+		b.put(aksID, `{"location":"westeurope","identity":{"type":"SystemAssigned"},"properties":{
 			"networkProfile":{"networkPlugin":"azure","networkPluginMode":"overlay","serviceCidr":"172.16.0.0/16","dnsServiceIP":"172.16.0.10"},
 			"addonProfiles":{"ingressApplicationGateway":{"enabled":true,"config":{"applicationGatewayId":"`+string(gateway)+`"}}},
 			"agentPoolProfiles":[{"name":"np","mode":"System","count":2,"vnetSubnetID":"`+
@@ -37,7 +37,7 @@ func TestIngress(t *testing.T) {
 		}
 		web := func() []string {
 			out := []string{}
-			_, pods := b.kubernetes(aks)
+			_, pods := b.kubernetes(aksID)
 			for _, p := range pods {
 				if p.Namespace == "default" {
 					out = append(out, p.Addresses[0].String())
@@ -49,12 +49,13 @@ func TestIngress(t *testing.T) {
 		if _, there := pools()[ingressPool]; there {
 			t.Error("the add-on writes the gateway without a role on it")
 		}
-		identity := identityOf(b.e.store.get(b.e.clusters[aks.Key()].addonIdentity(ingressAddon)))
+		identity := identityOf(
+			b.e.kernel.store.get(b.e.aks.clusters[aksID.Key()].addonIdentity(ingressAddon)))
 		b.put(group+"/providers/"+typeRoleAssignment+"/a55160ed-0000-4000-8000-000000000009",
 			`{"properties":{"roleDefinitionId":"`+roleID(arm.ID(group).Subscription(),
 				"b24988ac-6180-42a0-ab88-20f7382dd24c")+`","principalId":"`+identity.ObjectID+`"}}`)
 		for _, count := range []int{2, 4, 1} {
-			if err := b.e.Scale(aks, "np", count); err != nil {
+			if err := b.e.Scale(aksID, "np", count); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)

@@ -7,7 +7,7 @@ import (
 )
 
 // settleInterface checks a network interface. Its addresses are chosen by settleSeats.
-func (e *Emulator) settleInterface(c *call, r, old *resource) *failure {
+func (s *network) settleInterface(c *call, r, old *resource) *failure {
 	keepGUID(r, old)
 	properties := objectAt(r.body, "properties")
 	if f := checkList(properties, "ipConfigurations"); f != nil {

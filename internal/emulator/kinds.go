@@ -21,92 +21,34 @@ type kind struct {
 	alwaysCreated bool
 	// settle turns what was sent (in r.body) into what is stored, or refuses it. old is nil for a
 	// new one.
-	settle func(e *Emulator, c *call, r, old *resource) *failure
+	settle func(c *call, r, old *resource) *failure
 	// stored does what follows from the write.
-	stored func(e *Emulator, c *call, r, old *resource) *failure
+	stored func(c *call, r, old *resource) *failure
 	// show adds to a copy of the body what is computed when it is read.
-	show func(e *Emulator, r *resource, doc object, version string)
+	show func(r *resource, doc object, version string)
+	// facts are what Azure says in its documents by itself.
+	facts []fact
 	// removable refuses a delete, removed does what follows from one.
-	removable func(e *Emulator, r *resource) *failure
-	removed   func(e *Emulator, r *resource)
+	removable func(r *resource) *failure
+	removed   func(r *resource)
 }
 
-// kinds are by kindKey.
-var kinds = map[string]*kind{}
-
-// The table is filled at start-up because its functions use it.
-func init() {
-	for name, k := range map[string]*kind{
-		arm.TypeResourceGroup: {tracked: true, immediate: true, settle: (*Emulator).checkRegion},
-		arm.TypeVNet: {tracked: true, settle: (*Emulator).settleVNet,
-			stored: (*Emulator).storedVNet, show: (*Emulator).showVNet, removable: (*Emulator).
-				vnetRemovable, removed: (*Emulator).vnetRemoved},
-		arm.TypeSubnet: {settle: (*Emulator).settleSubnet,
-			stored: (*Emulator).storedSubnet, show: (*Emulator).showSubnet, removable: (*Emulator).
-				subnetRemovable},
-		typePeering: {settle: (*Emulator).settlePeering,
-			stored: (*Emulator).storedPeering, show: showPeering, removed: (*Emulator).
-				peeringRemoved},
-		arm.TypeRouteTable: {tracked: true, settle: (*Emulator).settleRouteTable},
-		arm.TypeGateway: {tracked: true, settle: (*Emulator).settleGateway,
-			show: showGateway},
-		arm.TypeCluster: {tracked: true, settle: (*Emulator).settleCluster,
-			stored: (*Emulator).storedCluster, show: (*Emulator).showCluster, removed: (*Emulator).
-				clusterRemoved},
-		arm.TypeScaleSet:      {tracked: true, merges: true, settle: (*Emulator).settleScaleSet},
-		typeScaleSetExtension: {settle: (*Emulator).settleExtension},
-		typeMaintenance: {immediate: true, settle: (*Emulator).settleMaintenance,
-			show: showMaintenance},
-		typeNIC: {tracked: true, synchronous: true,
-			settle: (*Emulator).settleInterface},
-		typeNSG: {tracked: true, settle: (*Emulator).settleSecurityGroup,
-			show: showSecurityGroup},
-		typeNAT: {tracked: true, settle: (*Emulator).settleNAT},
-		typePublicIP: {tracked: true, settle: (*Emulator).settlePublicIP,
-			show: showPublicIP},
-		typeEndpointPolicy: {tracked: true},
-		typeFirewall:       {tracked: true},
-		typeVPNGateway:     {tracked: true},
-		typeBastion:        {tracked: true},
-		typeLoadBalancer:   {tracked: true},
-		typeWatcher:        {tracked: true},
-		typeVM:             {tracked: true},
-		typeDeployment: {immediate: true, show: showDeployment,
-			removed: (*Emulator).deploymentRemoved},
-		typeUserIdentity: {tracked: true, immediate: true,
-			settle: (*Emulator).settleUserIdentity, stored: (*Emulator).storedUserIdentity,
-			show: showBare, removed: (*Emulator).userIdentityRemoved},
-		typeFederatedCredential: {immediate: true, settle: (*Emulator).settleFederatedCredential,
-			show: showBare},
-		typeRoleDefinition: {immediate: true, alwaysCreated: true,
-			settle: (*Emulator).settleRoleDefinition, show: showBare, removable: (*Emulator).
-				roleDefinitionRemovable},
-		typeRoleAssignment: {immediate: true, alwaysCreated: true,
-			settle: (*Emulator).settleRoleAssignment, show: showBare},
-		typeLock: {immediate: true, settle: (*Emulator).settleLock, show: showBare},
-		typePolicyDefinition: {immediate: true, alwaysCreated: true,
-			settle: (*Emulator).settlePolicyDefinition, show: showBare},
-		typePolicyAssignment: {immediate: true, alwaysCreated: true,
-			settle: (*Emulator).settlePolicyAssignment, show: showBare},
-		arm.TypeAlertRule: {tracked: true, immediate: true, merges: true,
-			settle: (*Emulator).settleAlert},
-		arm.TypeActionGroup: {tracked: true, immediate: true, merges: true,
-			settle: (*Emulator).settleActionGroup},
-	} {
-		k.name = name
-		kinds[kindKey(name)] = k
+// register adds what a service says of its resource types.
+func (k *kernel) register(kinds ...kind) {
+	for _, kind := range kinds {
+		k.kinds[kindKey(kind.name)] = &kind
 	}
 }
 
-func kindOf(id arm.ID) *kind {
-	if k := kinds[kindKey(id.Type())]; k != nil {
-		return k
+func (k *kernel) kindOf(id arm.ID) *kind {
+	if kind := k.kinds[kindKey(id.Type())]; kind != nil {
+		return kind
 	}
 	return &kind{unknown: true, immediate: true}
 }
 
 // render writes a resource as it is read at an api-version.
-func (e *Emulator) render(r *resource, version string) []byte {
+func (k *kernel) render(r *resource, version string) []byte {
 	shows := [2]string{state(r), r.tag()}
 	if raw := r.rendered[version]; raw != nil && r.renderedAs == shows {
 		return raw
@@ -117,7 +59,7 @@ func (e *Emulator) render(r *resource, version string) []byte {
 	if r.rendered == nil {
 		r.rendered = map[string][]byte{}
 	}
-	raw := encode(e.document(r, version))
+	raw := encode(k.document(r, version))
 	r.rendered[version], r.renderedAs = raw, shows
 	return raw
 }
@@ -126,11 +68,11 @@ func (e *Emulator) render(r *resource, version string) []byte {
 const maxRendered = 4
 
 // document is render as an object.
-func (e *Emulator) document(r *resource, version string) object {
+func (k *kernel) document(r *resource, version string) object {
 	doc := clone(r.body)
 	doc["id"] = string(r.id)
 	doc["name"] = r.id.Name()
-	doc["type"] = kindName(r.id)
+	doc["type"] = k.kindName(r.id)
 	properties, has := doc["properties"].(object)
 	if has {
 		properties["provisioningState"] = state(r)
@@ -139,30 +81,30 @@ func (e *Emulator) document(r *resource, version string) object {
 		doc["etag"] = r.tag()
 	}
 	if has {
-		e.showBack(r, doc)
+		k.network.showBack(r, doc)
 	}
-	if show := kindOf(r.id).show; show != nil {
-		show(e, r, doc, version)
+	if show := k.kindOf(r.id).show; show != nil {
+		show(r, doc, version)
 	}
-	e.showFacts(r, doc, version)
-	showNested(r, doc)
-	for _, f := range e.newer(r.id, version) {
+	k.showFacts(r, doc, version)
+	k.showNested(r, doc)
+	for _, f := range k.newer(r.id, version) {
 		removePath(doc, f.Path)
 	}
 	return doc
 }
 
 // kindName is the type in Azure's case, whatever the case of the ID.
-func kindName(id arm.ID) string {
-	if k := kinds[kindKey(id.Type())]; k != nil {
-		return k.name
+func (k *kernel) kindName(id arm.ID) string {
+	if kind := k.kinds[kindKey(id.Type())]; kind != nil {
+		return kind.name
 	}
 	return id.Type()
 }
 
 // spelled is an ID with its words in Azure's case, whatever the case they came in; the names in it
 // keep theirs.
-func spelled(id arm.ID) arm.ID {
+func (k *kernel) spelled(id arm.ID) arm.ID {
 	segments := strings.Split(string(id), "/")
 	for i := 1; i+1 < len(segments); i += 2 { // pairs of a word and a name
 		switch strings.ToLower(segments[i]) {
@@ -171,7 +113,7 @@ func spelled(id arm.ID) arm.ID {
 		case "resourcegroups":
 			segments[i] = "resourceGroups"
 		default:
-			words := strings.Split(kindName(arm.ID(strings.Join(segments[:i+2], "/"))), "/")
+			words := strings.Split(k.kindName(arm.ID(strings.Join(segments[:i+2], "/"))), "/")
 			segments[i] = words[len(words)-1]
 			if segments[i-2] == "providers" {
 				segments[i-1] = words[0]
@@ -214,11 +156,13 @@ var newerFields = []NewerField{
 	{arm.TypeSubnet, "properties.ipamPoolPrefixAllocations", "2024-05-01"},
 	{arm.TypeVNet, "properties.encryption", "2021-08-01"},
 	{arm.TypeVNet, "properties.privateEndpointVNetPolicies", "2024-03-01"},
+	{typePolicyDefinition, "systemData", "2021-06-01"},
+	{typePolicyAssignment, "systemData", "2021-06-01"},
 }
 
-func (e *Emulator) newer(id arm.ID, version string) []NewerField {
+func (k *kernel) newer(id arm.ID, version string) []NewerField {
 	var out []NewerField
-	for _, list := range [][]NewerField{newerFields, e.opts.Newer} {
+	for _, list := range [][]NewerField{newerFields, k.opts.Newer} {
 		for _, f := range list {
 			if version < f.Since && id.Is(f.Type) {
 				out = append(out, f)
@@ -229,8 +173,8 @@ func (e *Emulator) newer(id arm.ID, version string) []NewerField {
 }
 
 // dropNewer removes from a sent document what the api-version does not know.
-func (e *Emulator) dropNewer(id arm.ID, body object, version string) {
-	for _, f := range e.newer(id, version) {
+func (k *kernel) dropNewer(id arm.ID, body object, version string) {
+	for _, f := range k.newer(id, version) {
 		removePath(body, f.Path)
 	}
 }

@@ -46,9 +46,9 @@ func showAPIServer(cluster arm.ID, properties object) {
 
 // overTLS is the same server's address with HTTPS, for somebody who has called the port without:
 // over plain HTTP client-go sends no token. It is left as it is where nothing listens.
-func (e *Emulator) overTLS(base string) string {
+func (s *aks) overTLS(base string) string {
 	called, err := url.Parse(base)
-	at, parsed := netip.ParseAddrPort(e.server.HTTPS)
+	at, parsed := netip.ParseAddrPort(s.kernel.server.HTTPS)
 	if err != nil || parsed != nil || called.Scheme == "https" {
 		return base
 	}
@@ -62,27 +62,27 @@ func (e *Emulator) overTLS(base string) string {
 // credential answers with a kubeconfig. Its server is an address at which the local Azure answers
 // for the cluster, or a private cluster's name; the certificate that the server shows is for the
 // cluster's name.
-func (e *Emulator) credential(user string) func(*call, *resource) (reply, *failure) {
+func (s *aks) credential(user string) func(*call, *resource) (reply, *failure) {
 	return func(c *call, r *resource) (reply, *failure) {
 		properties := objectAt(r.body, "properties")
 		if user == "clusterAdmin" && properties["disableLocalAccounts"] == true {
 			return reply{}, fail(http.StatusBadRequest, "BadRequest", "Getting static credential "+
 				"is not allowed because this cluster is set to disable local accounts.")
 		}
-		ca, _, err := e.authorityLocked()
+		ca, _, err := s.kernel.authorityLocked()
 		if err != nil {
 			return reply{}, fail(http.StatusInternalServerError, "KubeConfigError",
 				"Making a certificate authority: %v", err)
 		}
-		server := apiServerURL(e.overTLS(c.base), r.id) + "\n    tls-server-name: " +
+		server := apiServerURL(s.overTLS(c.base), r.id) + "\n    tls-server-name: " +
 			apiServerName(r.id, properties)
 		if isPrivate(properties) {
 			server = "https://" + privateName(r.id, properties) + ":443"
 		}
 		name := r.id.Name()
-		login := "token: " + e.clusterToken(r.id, user)
+		login := "token: " + s.clusterToken(r.id, user)
 		if user == "clusterUser" && withEntra(properties) {
-			login = kubelogin(e.tenantOf(r.id.Subscription()))
+			login = kubelogin(s.kernel.tenantOf(r.id.Subscription()))
 		}
 		config := fmt.Sprintf(`apiVersion: v1
 kind: Config
@@ -105,7 +105,7 @@ users:
 `, name, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
 			Bytes: ca.Raw})), server,
 			user+"_"+r.id.ResourceGroup()+"_"+name, login)
-		e.record(c, r.id, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action", nil)
+		s.kernel.record(c, r.id, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action", nil)
 		return ok(object{"kubeconfigs": []object{
 			{"name": user, "value": base64.StdEncoding.EncodeToString([]byte(config))}}}), nil
 	}

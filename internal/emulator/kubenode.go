@@ -10,7 +10,7 @@ import (
 )
 
 // nodeObjects are a cluster's nodes as its API server shows them.
-func (e *Emulator) nodeObjects(cl *cluster, r *resource) []kubeObject {
+func (s *aks) nodeObjects(cl *cluster, r *resource) []kubeObject {
 	var out []kubeObject
 	for _, p := range cl.pools {
 		profile := profileOf(r, p.name)

@@ -10,7 +10,7 @@ import (
 
 // podObjects are some pods for each of a cluster's nodes, as its API server shows them. Nothing
 // keeps them: they follow from the nodes.
-func (e *Emulator) podObjects(cl *cluster, r *resource) []kubeObject {
+func (s *aks) podObjects(cl *cluster, r *resource) []kubeObject {
 	var out []kubeObject
 	policy := policyEngine(r)
 	for _, p := range cl.pools {

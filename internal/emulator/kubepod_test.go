@@ -25,8 +25,8 @@ func TestNetworkPolicyPods(t *testing.T) {
 		{overlay + `,"networkDataplane":"cilium"`, "kube-system/cilium", false},
 	} {
 		b := withNetwork(t, Options{})
-		b.put(aks, clusterBody(tt.profile, `,"count":3`))
-		nodes, pods := b.kubernetes(aks)
+		b.put(aksID, clusterBody(tt.profile, `,"count":3`))
+		nodes, pods := b.kubernetes(aksID)
 		engines := []string{"calico-system/calico-node", "kube-system/azure-npm",
 			"kube-system/cilium"}
 		count := map[string]int{}
@@ -54,7 +54,7 @@ func TestNetworkPolicyPods(t *testing.T) {
 		}
 	}
 	b := withNetwork(t, Options{})
-	b.put(aks, clusterBody(overlay, ``))
-	b.must(t, http.MethodPut, aks.Child("agentPools", "win"),
+	b.put(aksID, clusterBody(overlay, ``))
+	b.must(t, http.MethodPut, aksID.Child("agentPools", "win"),
 		`{"properties":{"osType":"Windows","vnetSubnetID":"`+string(vnet)+`/subnets/a"}}`)
 }

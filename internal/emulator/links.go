@@ -146,7 +146,7 @@ func follow(l link, path []string, holder arm.ID, part, at object) []reference {
 }
 
 // settleLinks checks what a document links to, and spells the IDs as the linked resources do.
-func (e *Emulator) settleLinks(r *resource, location string) *failure {
+func (s *network) settleLinks(r *resource, location string) *failure {
 	for _, l := range links { // null is the same as nothing
 		if properties := objectAt(r.body, "properties"); r.id.Is(l.from) &&
 			!strings.ContainsAny(l.path, ".[") {
@@ -163,14 +163,14 @@ func (e *Emulator) settleLinks(r *resource, location string) *failure {
 			return fail(http.StatusBadRequest, "InvalidRequestFormat",
 				"Cannot parse the request: a reference of %s has no id.", ref.holder)
 		}
-		target := e.store.get(ref.target())
-		if target == nil || !target.id.Is(ref.link.to) || e.locationOf(target) != location {
+		target := s.kernel.store.get(ref.target())
+		if target == nil || !target.id.Is(ref.link.to) || s.locationOf(target) != location {
 			if target == nil && (r.id.Is(typeNAT) || r.id.Is(typePublicIP)) {
 				return referenceMissing(ref.target())
 			}
 			return invalidReference(ref.target(), r.id)
 		}
-		for _, other := range e.store.linked[target.id.Key()] {
+		for _, other := range s.kernel.store.linked[target.id.Key()] {
 			if code := exclusive[ref.link.to]; code != "" && !other.Equal(ref.holder) {
 				return fail(http.StatusBadRequest, code,
 					"Resource %s is referencing %s that is already allocated to resource %s.", r.id,
@@ -206,9 +206,9 @@ func referenceMissing(target arm.ID) *failure {
 var exclusive = map[string]string{typePublicIP: "PublicIPAddressInUse", typeNIC: "NicInUse"}
 
 // locationOf is a resource's region; a child has its parent's.
-func (e *Emulator) locationOf(r *resource) string {
+func (s *network) locationOf(r *resource) string {
 	for r != nil && text(r.body, "location") == "" && strings.Count(r.id.Type(), "/") > 1 {
-		r = e.store.get(r.id.Parent())
+		r = s.kernel.store.get(r.id.Parent())
 	}
 	if r == nil {
 		return ""
@@ -226,8 +226,8 @@ func dropBack(r *resource) {
 }
 
 // showBack adds to a document who links to it.
-func (e *Emulator) showBack(r *resource, doc object) {
-	users := e.store.linked[r.id.Key()]
+func (s *network) showBack(r *resource, doc object) {
+	users := s.kernel.store.linked[r.id.Key()]
 	if len(users) == 0 {
 		return
 	}
@@ -263,9 +263,9 @@ func (l link) holderType() string {
 }
 
 // unlinked refuses to delete what is linked.
-func (e *Emulator) unlinked(r *resource) *failure {
-	users := e.store.linked[r.id.Key()]
-	refusal, known := inUse[kindName(r.id)]
+func (s *network) unlinked(r *resource) *failure {
+	users := s.kernel.store.linked[r.id.Key()]
+	refusal, known := inUse[s.kernel.kindName(r.id)]
 	if len(users) == 0 || !known {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 const typeLock = "Microsoft.Authorization/locks"
 
 // settleLock checks a management lock.
-func (e *Emulator) settleLock(c *call, r, old *resource) *failure {
+func (s *authorization) settleLock(c *call, r, old *resource) *failure {
 	r.etag = ""
 	level := text(objectAt(r.body, "properties"), "level")
 	for _, known := range []string{"CanNotDelete", "ReadOnly"} {
@@ -25,8 +25,8 @@ func (e *Emulator) settleLock(c *call, r, old *resource) *failure {
 
 // checkLocks refuses what a lock at the scope, above it or, for a delete, below it forbids. Locks
 // themselves are free.
-func (e *Emulator) checkLocks(w wish) *failure {
-	locks := e.store.byType[strings.ToLower(typeLock)]
+func (s *authorization) checkLocks(w wish) *failure {
+	locks := s.kernel.store.byType[strings.ToLower(typeLock)]
 	if len(locks) == 0 || w.scope.Is(typeLock) {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (e *Emulator) checkLocks(w wish) *failure {
 		}
 	}
 	if len(locked) == 0 {
-		return e.nodeGroupLocked(w, locks)
+		return s.nodeGroupLocked(w, locks)
 	}
 	verb := "write"
 	if w.verb == "delete" {
@@ -53,8 +53,8 @@ func (e *Emulator) checkLocks(w wish) *failure {
 
 // nodeGroupLocked refuses to change a cluster while anything in its node resource group is locked:
 // AKS looks at the group as a whole (Azure/AKS#3291; [U] the code).
-func (e *Emulator) nodeGroupLocked(w wish, locks map[string]*resource) *failure {
-	cl := e.clusters[wholeOf(w.scope).Key()]
+func (s *authorization) nodeGroupLocked(w wish, locks map[string]*resource) *failure {
+	cl := s.aks.clusters[wholeOf(w.scope).Key()]
 	if cl == nil {
 		return nil
 	}
@@ -70,19 +70,19 @@ func (e *Emulator) nodeGroupLocked(w wish, locks map[string]*resource) *failure 
 
 // lockCall lists the locks that count at a scope: there, above and below. At a resource's scope
 // there is no atScope().
-func (e *Emulator) lockCall(c *call) (reply, *failure, bool) {
+func (s *authorization) lockCall(c *call) (reply, *failure, bool) {
 	scope, rest, found := extension(c, "locks")
 	if !found || len(rest) > 0 || c.method != http.MethodGet {
 		return reply{}, nil, false
 	}
 	atScope := strings.Contains(strings.ToLower(c.param("$filter")), "atscope()")
 	matches := []*resource{}
-	for _, l := range e.store.list(typeLock, "") {
+	for _, l := range s.kernel.store.list(typeLock, "") {
 		at := l.id.Parent()
 		if covers(at, scope) || below(at, scope) && !atScope {
 			matches = append(matches, l)
 		}
 	}
-	answer, f := e.page(c, nil, matches)
+	answer, f := s.kernel.page(c, nil, matches)
 	return answer, f, true
 }

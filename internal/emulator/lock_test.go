@@ -58,7 +58,7 @@ func TestLocks(t *testing.T) {
 func TestLockedNodes(t *testing.T) {
 	b := newBench(t, Options{})
 	const cluster = `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","count":2}]}}`
-	b.put(aks, cluster)
+	b.put(aksID, cluster)
 	nodes := arm.GroupID(sub, "MC_net-rg_c_westeurope")
 	table := arm.ID(text(listAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"),
 		"value")[0], "id"))
@@ -66,13 +66,13 @@ func TestLockedNodes(t *testing.T) {
 	b.put(lock, `{"properties":{"level":"CanNotDelete"}}`)
 	message := "Resource group 'MC_net-rg_c_westeurope' under subscription: '" + sub +
 		"' is locked, please remove lock and retry. Please see http://aka.ms/azure-lock-resources"
-	b.says(http.MethodPut, aks.Child("agentPools", "np"), `{"properties":{"count":1}}`, 409,
+	b.says(http.MethodPut, aksID.Child("agentPools", "np"), `{"properties":{"count":1}}`, 409,
 		"ScopeLocked", message)
-	b.says(http.MethodDelete, aks, "", 409, "ScopeLocked", message)
+	b.says(http.MethodDelete, aksID, "", 409, "ScopeLocked", message)
 	if status, code := b.try(http.MethodDelete, lock, api, ""); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
-	b.put(aks.Child("agentPools", "np"), `{"properties":{"count":1}}`)
+	b.put(aksID.Child("agentPools", "np"), `{"properties":{"count":1}}`)
 }
 
 // TestLockedNetwork: a cluster cannot associate its table with a locked subnet; one that is deleted
@@ -84,19 +84,19 @@ func TestLockedNetwork(t *testing.T) {
 	lock := vnet + "/providers/Microsoft.Authorization/locks/keep"
 	onB := strings.Replace(fmt.Sprintf(brought, 1), "/subnets/a", "/subnets/b", 1)
 	b.put(lock, `{"properties":{"level":"ReadOnly"}}`)
-	b.refused(http.MethodPut, aks, onB, 409, "ScopeLocked")
-	b.refused(http.MethodGet, aks, "", 404, "ResourceNotFound")
+	b.refused(http.MethodPut, aksID, onB, 409, "ScopeLocked")
+	b.refused(http.MethodGet, aksID, "", 404, "ResourceNotFound")
 	b.refused(http.MethodGet, arm.GroupID(sub, "MC_net-rg_c_westeurope"), "", 404,
 		"ResourceGroupNotFound")
 	if status, code := b.try(http.MethodDelete, lock, api, ""); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
-	b.put(aks, onB)
+	b.put(aksID, onB)
 	b.put(lock, `{"properties":{"level":"ReadOnly"}}`)
 	if linkOf(b.get(vnet.Child("subnets", "b")), "routeTable") == "" {
 		t.Fatal("the subnet has no table")
 	}
-	if status, code := b.try(http.MethodDelete, aks, api, ""); status != 200 {
+	if status, code := b.try(http.MethodDelete, aksID, api, ""); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
 	if table := linkOf(b.get(vnet.Child("subnets", "b")), "routeTable"); table != "" {

@@ -12,29 +12,29 @@ import (
 )
 
 // login answers the endpoints that clients ask before they have a token.
-func (e *Emulator) login(c *call) (reply, bool) {
-	if document, ours := e.issuerDocument(c); ours {
+func (s *entra) login(c *call) (reply, bool) {
+	if document, ours := s.aks.issuerDocument(c); ours {
 		return document, true
 	}
 	path := strings.ToLower(strings.Join(c.path, "/"))
 	switch {
 	case path == "metadata/endpoints":
-		return ok(e.cloudMetadata(c)), true
+		return ok(s.cloudMetadata(c)), true
 	case path == "msi/token", path == "metadata/identity/oauth2/token":
-		return e.managedIdentityToken(c, path != "msi/token"), true
+		return s.managedIdentityToken(c, path != "msi/token"), true
 	case strings.HasSuffix(path, "/.well-known/openid-configuration"):
-		return e.openID(c), true
+		return s.openID(c), true
 	case strings.HasSuffix(path, "discovery/v2.0/keys"), strings.HasSuffix(path, "discovery/keys"):
-		return ok(e.identity.keys()), true
+		return ok(s.identity.keys()), true
 	case c.method == http.MethodPost && len(c.path) > 2 &&
 		(strings.HasSuffix(path, "/oauth2/v2.0/token") || strings.HasSuffix(path, "/oauth2/token")):
-		return e.clientCredentials(c), true
+		return s.clientCredentials(c), true
 	}
 	return reply{}, false
 }
 
 // cloudMetadata says where the other endpoints are. Before 2022-09-01 it is a list of clouds.
-func (e *Emulator) cloudMetadata(c *call) any {
+func (s *entra) cloudMetadata(c *call) any {
 	cloud := object{
 		"name": "routekeeper-local", "portal": c.base, "gallery": c.base + "/", "graph": c.base +
 			"/", "graphAudience": c.base + "/",
@@ -57,8 +57,8 @@ func (e *Emulator) cloudMetadata(c *call) any {
 
 // openID is the OpenID configuration: of a tenant, or in the way of AD FS, which clients use to
 // skip the lookup of a cloud they do not know.
-func (e *Emulator) openID(c *call) reply {
-	tenant, known := e.identity.tenant(c.path[0])
+func (s *entra) openID(c *call) reply {
+	tenant, known := s.identity.tenant(c.path[0])
 	if !known {
 		return noTenant(c)
 	}
@@ -109,13 +109,13 @@ func noTenant(c *call) reply {
 
 // clientCredentials answers the client credentials grant: with a client secret, or with a token of
 // another issuer that an identity trusts.
-func (e *Emulator) clientCredentials(c *call) reply {
+func (s *entra) clientCredentials(c *call) reply {
 	form, err := url.ParseQuery(string(c.body))
 	if err != nil {
 		return refusedLogin(c, http.StatusBadRequest, "invalid_request", 900144,
 			"The request body cannot be read: %v.", err)
 	}
-	tenant, known := e.identity.tenant(c.path[0])
+	tenant, known := s.identity.tenant(c.path[0])
 	if !known {
 		return noTenant(c)
 	}
@@ -141,7 +141,7 @@ func (e *Emulator) clientCredentials(c *call) reply {
 	if client == "" { // HTTP Basic is the other way to say it
 		client, secret, _ = (&http.Request{Header: c.header}).BasicAuth()
 	}
-	who, known := e.identity.find(tenant, func(p Principal) bool {
+	who, known := s.identity.find(tenant, func(p Principal) bool {
 		return strings.EqualFold(p.ClientID, client)
 	})
 	switch assertion := form.Get("client_assertion"); {
@@ -152,7 +152,7 @@ func (e *Emulator) clientCredentials(c *call) reply {
 				"tenant or consented to by any user in the tenant. You may have sent your "+
 				"authentication request to the wrong tenant.", client, tenant)
 	case assertion != "":
-		if refusal := e.checkAssertion(c, who, form.Get("client_assertion_type"),
+		if refusal := s.checkAssertion(c, who, form.Get("client_assertion_type"),
 			assertion); refusal != nil {
 			return *refusal
 		}
@@ -166,13 +166,13 @@ func (e *Emulator) clientCredentials(c *call) reply {
 				"client secret value, not the client secret ID, for a secret added to app '%s'.",
 			client)
 	}
-	return e.grant(c, who, audience, false)
+	return s.grant(c, who, audience, false)
 }
 
 // grant answers with a token. The managed identity endpoints write numbers as strings, as the token
 // endpoint of version 1 does; AD FS writes numbers.
-func (e *Emulator) grant(c *call, who Principal, audience string, asText bool) reply {
-	token, expires, err := e.identity.issue(who, audience)
+func (s *entra) grant(c *call, who Principal, audience string, asText bool) reply {
+	token, expires, err := s.identity.issue(who, audience)
 	if err != nil {
 		return refusedLogin(c, http.StatusInternalServerError, "server_error", 90033, "%v", err)
 	}
@@ -192,7 +192,7 @@ func (e *Emulator) grant(c *call, who Principal, audience string, asText bool) r
 // (IDENTITY_ENDPOINT, MSI_ENDPOINT), and the instance metadata service, which wants a header.
 // Without a choice the first principal is meant, as if it were the machine's system-assigned
 // identity.
-func (e *Emulator) managedIdentityToken(c *call, instanceMetadata bool) reply {
+func (s *entra) managedIdentityToken(c *call, instanceMetadata bool) reply {
 	refuse := func(name, message string) reply {
 		return reply{status: http.StatusBadRequest,
 			body: encode(object{"error": name, "error_description": message, "statusCode": 400,
@@ -227,10 +227,10 @@ func (e *Emulator) managedIdentityToken(c *call, instanceMetadata bool) reply {
 			strings.EqualFold(p.ObjectID, object)) && (resource == "" ||
 			strings.EqualFold(p.Resource, resource))
 	}
-	for _, tenant := range e.identity.tenants {
-		who, known := e.identity.find(tenant, meant)
-		if known && (who.Resource != "" || who.ClientID == e.opts.Principals[0].ClientID) {
-			return e.grant(c, who, audience, true)
+	for _, tenant := range s.identity.tenants {
+		who, known := s.identity.find(tenant, meant)
+		if known && (who.Resource != "" || who.ClientID == s.kernel.opts.Principals[0].ClientID) {
+			return s.grant(c, who, audience, true)
 		}
 	}
 	return refuse("invalid_request", "No User Assigned or Delegated Managed Identity found for "+

@@ -84,7 +84,7 @@ func TestEndpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := jwt.Parse(b.c.token, func(*jwt.Token) (any, error) {
-			return b.e.identity.issuers["itself"][0].key(), nil
+			return b.e.entra.identity.issuers["itself"][0].key(), nil
 		}); err != nil {
 			t.Errorf("the keys at %s: %v", path, err)
 		}
@@ -222,7 +222,7 @@ func TestManagedIdentity(t *testing.T) {
 func TestFederation(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(uai, `{"location":"westeurope"}`)
-	who := identityOf(b.e.store.get(uai))
+	who := identityOf(b.e.kernel.store.get(uai))
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)

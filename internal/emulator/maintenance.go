@@ -11,7 +11,7 @@ const typeMaintenance = arm.TypeCluster + "/maintenanceConfigurations"
 
 // settleMaintenance checks a maintenance configuration: there are three, each with a content of its
 // own.
-func (e *Emulator) settleMaintenance(c *call, r, old *resource) *failure {
+func (s *aks) settleMaintenance(c *call, r, old *resource) *failure {
 	properties := objectAt(r.body, "properties")
 	switch name := r.id.Name(); {
 	case strings.EqualFold(name, "default"):
@@ -30,7 +30,7 @@ func (e *Emulator) settleMaintenance(c *call, r, old *resource) *failure {
 }
 
 // showMaintenance leaves out what maintenance configurations do not have.
-func showMaintenance(e *Emulator, r *resource, doc object, version string) {
+func showMaintenance(r *resource, doc object, version string) {
 	delete(doc, "etag")
 	delete(objectAt(doc, "properties"), "provisioningState")
 }

@@ -16,11 +16,11 @@ const (
 
 // settleUserIdentity gives a user-assigned identity its IDs, which it keeps until it is deleted.
 // One that is made again under its name is somebody else: the roles of the first do not come back.
-func (e *Emulator) settleUserIdentity(c *call, r, old *resource) *failure {
+func (s *entra) settleUserIdentity(c *call, r, old *resource) *failure {
 	r.etag = ""
 	properties := objectAt(r.body, "properties")
 	properties["tenantId"], properties["clientId"], properties["principalId"] =
-		e.tenantOf(r.id.Subscription()), uuid.NewString(), uuid.NewString()
+		s.kernel.tenantOf(r.id.Subscription()), uuid.NewString(), uuid.NewString()
 	if old != nil {
 		for _, field := range []string{"clientId", "principalId"} {
 			properties[field] = objectAt(old.body, "properties")[field]
@@ -30,7 +30,7 @@ func (e *Emulator) settleUserIdentity(c *call, r, old *resource) *failure {
 }
 
 // identityCall lists the clusters that use an identity.
-func (e *Emulator) identityCall(c *call) (reply, *failure, bool) {
+func (s *entra) identityCall(c *call) (reply, *failure, bool) {
 	if c.method != http.MethodPost || len(c.path) != 9 ||
 		!strings.EqualFold(c.path[8], "listAssociatedResources") {
 		return reply{}, nil, false
@@ -38,15 +38,15 @@ func (e *Emulator) identityCall(c *call) (reply, *failure, bool) {
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
 	if !id.Is(typeUserIdentity) {
 		return reply{}, nil, false
-	} else if e.store.get(id) == nil {
-		return reply{}, missing(id), true
+	} else if s.kernel.store.get(id) == nil {
+		return reply{}, s.kernel.missing(id), true
 	}
 	users := []object{}
-	for _, r := range e.store.list(arm.TypeCluster, "") {
+	for _, r := range s.kernel.store.list(arm.TypeCluster, "") {
 		for _, used := range assignedIdentities(r.body) {
 			if used.Equal(id) {
 				users = append(users, object{"id": string(r.id), "name": r.id.Name(),
-					"type": kindName(r.id), "resourceGroup": r.id.ResourceGroup(),
+					"type": s.kernel.kindName(r.id), "resourceGroup": r.id.ResourceGroup(),
 					"subscriptionId": r.id.Subscription()})
 			}
 		}
@@ -55,12 +55,12 @@ func (e *Emulator) identityCall(c *call) (reply, *failure, bool) {
 }
 
 // storedUserIdentity lets it log in.
-func (e *Emulator) storedUserIdentity(c *call, r, old *resource) *failure {
-	e.identity.add(identityOf(r))
+func (s *entra) storedUserIdentity(c *call, r, old *resource) *failure {
+	s.identity.add(identityOf(r))
 	return nil
 }
 
-func (e *Emulator) userIdentityRemoved(r *resource) { e.identity.remove(identityOf(r)) }
+func (s *entra) userIdentityRemoved(r *resource) { s.identity.remove(identityOf(r)) }
 
 // identityOf is the principal of a user-assigned identity.
 func identityOf(r *resource) Principal {
@@ -71,12 +71,12 @@ func identityOf(r *resource) Principal {
 	}
 }
 
-func showBare(e *Emulator, r *resource, doc object, version string) {
+func showBare(r *resource, doc object, version string) {
 	delete(objectAt(doc, "properties"), "provisioningState")
 }
 
 // settleFederatedCredential checks what a workload's token has to say.
-func (e *Emulator) settleFederatedCredential(c *call, r, old *resource) *failure {
+func (s *entra) settleFederatedCredential(c *call, r, old *resource) *failure {
 	r.etag = ""
 	p := objectAt(r.body, "properties")
 	for _, field := range []string{"issuer", "subject"} {
@@ -89,10 +89,10 @@ func (e *Emulator) settleFederatedCredential(c *call, r, old *resource) *failure
 		return fail(http.StatusBadRequest, "BadRequest",
 			"The federated identity credential %s needs exactly one audience.", r.id.Name())
 	}
-	siblings := e.store.list(typeFederatedCredential, r.id.Parent())
-	for _, s := range siblings {
-		q := objectAt(s.body, "properties")
-		if !s.id.Equal(r.id) && text(q, "issuer") == text(p, "issuer") &&
+	siblings := s.kernel.store.list(typeFederatedCredential, r.id.Parent())
+	for _, sibling := range siblings {
+		q := objectAt(sibling.body, "properties")
+		if !sibling.id.Equal(r.id) && text(q, "issuer") == text(p, "issuer") &&
 			text(q, "subject") == text(p, "subject") {
 			return fail(http.StatusConflict, "Conflict",
 				"Issuer and subject combination already exists for this Managed Identity.")
@@ -115,9 +115,9 @@ func assignedIdentities(body object) []arm.ID {
 }
 
 // checkIdentities refuses a document that names an identity there is none of.
-func (e *Emulator) checkIdentities(scope arm.ID, body object) *failure {
+func (s *entra) checkIdentities(scope arm.ID, body object) *failure {
 	for _, id := range assignedIdentities(body) {
-		if r := e.store.get(id); r == nil || !r.id.Is(typeUserIdentity) {
+		if r := s.kernel.store.get(id); r == nil || !r.id.Is(typeUserIdentity) {
 			return fail(http.StatusBadRequest, "FailedIdentityOperation",
 				"Identity operation for resource '%s' failed with error 'Failed to perform "+
 					"resource identity operation. Status: 'BadRequest'. Response: "+

@@ -10,7 +10,7 @@ import (
 
 // leavable refuses to take a kubenet cluster to overlay while a subnet that is not its nodes' is
 // associated with its table (azure-aks-docs#334; with which code is not known [U]).
-func (e *Emulator) leavable(cl *cluster) *failure {
+func (s *aks) leavable(cl *cluster) *failure {
 	if cl.mode != modeKubenet {
 		return nil
 	}
@@ -18,7 +18,7 @@ func (e *Emulator) leavable(cl *cluster) *failure {
 	for _, p := range cl.pools {
 		own[p.subnet.Key()] = true
 	}
-	for key, id := range e.store.linked[cl.table.Key()] {
+	for key, id := range s.kernel.store.linked[cl.table.Key()] {
 		if !own[key] {
 			return fail(http.StatusBadRequest, "CustomRouteTableInvalidUpdateAttempt",
 				"Cluster %s cannot be updated to Azure CNI Overlay: subnet %s, which is not a "+
@@ -32,7 +32,7 @@ func (e *Emulator) leavable(cl *cluster) *failure {
 // migrate takes a cluster to overlay. Nodes keep their part of the pod CIDR, or get one. Where it
 // was kubenet, the routes go at the end of the operation: the managed table is deleted, a brought
 // one loses the pod routes.
-func (e *Emulator) migrate(cl *cluster, r *resource, to networkMode) {
+func (s *aks) migrate(cl *cluster, r *resource, to networkMode) {
 	from := cl.mode
 	cl.mode, cl.leaving = to, from == modeKubenet
 	if from == modeVNet {
@@ -41,7 +41,7 @@ func (e *Emulator) migrate(cl *cluster, r *resource, to networkMode) {
 		for _, p := range cl.pools {
 			for _, n := range p.nodes {
 				if len(n.addrs) > 1 { // pods no longer have theirs in the node's subnet
-					e.store.release(p.subnet, n.addrs[1:]...)
+					s.kernel.store.release(p.subnet, n.addrs[1:]...)
 					n.addrs = n.addrs[:1]
 				}
 				n.podCIDRs = cl.givePodCIDRs()
@@ -49,9 +49,9 @@ func (e *Emulator) migrate(cl *cluster, r *resource, to networkMode) {
 		}
 		return
 	}
-	e.at(laterOf(r.busyUntil, time.Now()), func() {
-		if e.clusters[cl.id.Key()] == cl {
-			e.leaveTable(cl)
+	s.kernel.at(laterOf(r.busyUntil, time.Now()), func() {
+		if s.clusters[cl.id.Key()] == cl {
+			s.leaveTable(cl)
 		}
 	})
 }
@@ -64,18 +64,18 @@ func laterOf(a, b time.Time) time.Time {
 }
 
 // leaveTable takes a cluster's pod routes away.
-func (e *Emulator) leaveTable(cl *cluster) {
+func (s *aks) leaveTable(cl *cluster) {
 	cl.provider.stop()
 	id := cl.table
 	cl.table, cl.leaving = "", false
-	e.nodesChanged(cl) // to be kept
-	table := e.store.get(id)
+	s.nodesChanged(cl) // to be kept
+	table := s.kernel.store.get(id)
 	switch {
 	case table == nil:
 	case id.Group().Equal(cl.nodeGroup):
-		e.disassociate(cl, id)
-		f := e.removeResource(table)
-		e.record(cl.call(http.MethodDelete, id, nil), id, "delete", f)
+		s.disassociate(cl, id)
+		f := s.kernel.removeResource(table)
+		s.kernel.record(cl.call(http.MethodDelete, id, nil), id, "delete", f)
 	default:
 		body := clone(table.body)
 		kept := []any{}
@@ -86,17 +86,17 @@ func (e *Emulator) leaveTable(cl *cluster) {
 			}
 		}
 		objectAt(body, "properties")["routes"] = kept
-		_ = e.aksPut(cl, id, body) // it only loses routes
+		_ = s.aksPut(cl, id, body) // it only loses routes
 	}
 }
 
 // disassociate takes a table off all subnets.
-func (e *Emulator) disassociate(cl *cluster, table arm.ID) {
-	for _, id := range e.store.linked[table.Key()] {
-		if subnet := e.store.get(id); subnet != nil {
+func (s *aks) disassociate(cl *cluster, table arm.ID) {
+	for _, id := range s.kernel.store.linked[table.Key()] {
+		if subnet := s.kernel.store.get(id); subnet != nil {
 			body := clone(subnet.body)
 			delete(objectAt(body, "properties"), "routeTable")
-			_ = e.aksWrite(cl.call(http.MethodPut, id, body), id, body) // it only loses a link
+			_ = s.aksWrite(cl.call(http.MethodPut, id, body), id, body) // it only loses a link
 		}
 	}
 }

@@ -26,7 +26,7 @@ var nested = []struct {
 var partsOf = []string{typeLoadBalancer, typeFirewall, typeVPNGateway, typeBastion}
 
 // showNested adds to the items of such lists what they show of their parent.
-func showNested(r *resource, doc object) {
+func (k *kernel) showNested(r *resource, doc object) {
 	for _, t := range partsOf {
 		if !r.id.Is(t) {
 			continue
@@ -34,7 +34,7 @@ func showNested(r *resource, doc object) {
 		for list := range objectAt(doc, "properties") {
 			for _, item := range listAt(objectAt(doc, "properties"), list) {
 				if text(item, "name") != "" && objectAt(item, "properties") != nil {
-					showItem(r, list, item)
+					k.showItem(r, list, item)
 				}
 			}
 		}
@@ -42,23 +42,23 @@ func showNested(r *resource, doc object) {
 	for _, n := range nested {
 		if r.id.Is(n.parent) {
 			for _, item := range listAt(objectAt(doc, "properties"), n.list) {
-				showItem(r, n.list, item)
+				k.showItem(r, n.list, item)
 			}
 		}
 	}
 }
 
-func showItem(parent *resource, list string, item object) {
+func (k *kernel) showItem(parent *resource, list string, item object) {
 	item["id"] = string(parent.id.Child(list, text(item, "name")))
 	item["etag"] = parent.tag()
-	item["type"] = kindName(parent.id) + "/" + list
+	item["type"] = k.kindName(parent.id) + "/" + list
 	if p := objectAt(item, "properties"); p != nil {
 		p["provisioningState"] = state(parent)
 	}
 }
 
 // nestedCall handles such items by their own IDs.
-func (e *Emulator) nestedCall(c *call) (reply, *failure, bool) {
+func (k *kernel) nestedCall(c *call) (reply, *failure, bool) {
 	n := len(c.path)
 	if n < 9 || n > 10 {
 		return reply{}, nil, false
@@ -68,26 +68,26 @@ func (e *Emulator) nestedCall(c *call) (reply, *failure, bool) {
 		if !id.Is(kind.parent) || !strings.EqualFold(c.path[8], kind.list) {
 			continue
 		}
-		parent := e.store.get(id)
+		parent := k.store.get(id)
 		if parent == nil {
-			return reply{}, missing(id), true
+			return reply{}, k.missing(id), true
 		}
-		items := listAt(objectAt(e.document(parent, c.version), "properties"), kind.list)
+		items := listAt(objectAt(k.document(parent, c.version), "properties"), kind.list)
 		switch {
 		case n == 9 && c.method == http.MethodGet:
-			answer, f := e.page(c, items, nil)
+			answer, f := k.page(c, items, nil)
 			return answer, f, true
 		case n == 9, kind.readOnly && c.method != http.MethodGet && c.method != http.MethodHead:
 			return reply{}, notFound(c), true
 		}
-		answer, f := e.itemCall(c, parent, kind.list, items)
+		answer, f := k.itemCall(c, parent, kind.list, items)
 		return answer, f, true
 	}
 	return reply{}, nil, false
 }
 
 // itemCall handles one item of a parent's list.
-func (e *Emulator) itemCall(c *call, parent *resource, list string, items []object) (reply,
+func (k *kernel) itemCall(c *call, parent *resource, list string, items []object) (reply,
 	*failure) {
 	name := c.path[9]
 	id := parent.id.Child(list, name)
@@ -95,7 +95,7 @@ func (e *Emulator) itemCall(c *call, parent *resource, list string, items []obje
 	i := slices.IndexFunc(items, named)
 	switch {
 	case c.method == http.MethodGet && i < 0:
-		return reply{}, missing(id)
+		return reply{}, k.missing(id)
 	case c.method == http.MethodGet:
 		return reply{status: http.StatusOK, header: tagHeader(parent), body: encode(items[i])}, nil
 	case c.method == http.MethodDelete && i < 0:
@@ -105,10 +105,10 @@ func (e *Emulator) itemCall(c *call, parent *resource, list string, items []obje
 	if i < 0 {
 		old = nil
 	}
-	if f := e.precondition(c, id, old); f != nil {
+	if f := k.precondition(c, id, old); f != nil {
 		return reply{}, f
 	}
-	if f := e.busy(parent.id); f != nil {
+	if f := k.busy(parent.id); f != nil {
 		return reply{}, f
 	}
 	body := clone(parent.body)
@@ -132,16 +132,16 @@ func (e *Emulator) itemCall(c *call, parent *resource, list string, items []obje
 		return reply{}, notFound(c)
 	}
 	objectAt(body, "properties")[list] = all
-	stored, f := e.putResource(c, parent.id, body)
-	e.record(c, id, verb, f)
+	stored, f := k.putResource(c, parent.id, body)
+	k.record(c, id, verb, f)
 	if f != nil {
 		return reply{}, f
 	}
 	if verb == "delete" {
-		return e.accepted(c, nil), nil
+		return k.accepted(c, nil), nil
 	}
-	items = listAt(objectAt(e.document(stored, c.version), "properties"), list)
+	items = listAt(objectAt(k.document(stored, c.version), "properties"), list)
 	i = slices.IndexFunc(items, named)
-	return e.started(c, stored, reply{status: status, header: map[string]string{},
+	return k.started(c, stored, reply{status: status, header: map[string]string{},
 		body: encode(items[i])}), nil
 }

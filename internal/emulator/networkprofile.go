@@ -172,7 +172,7 @@ func checkServiceCIDR(profile object) *failure {
 }
 
 // checkSubnets refuses what a cluster cannot do with the subnets that its pools bring.
-func (e *Emulator) checkSubnets(id arm.ID, properties object, isNew bool) *failure {
+func (s *aks) checkSubnets(id arm.ID, properties object, isNew bool) *failure {
 	profile := objectAt(properties, "networkProfile")
 	mode := modeOf(profile)
 	var vnet, table arm.ID
@@ -183,7 +183,7 @@ func (e *Emulator) checkSubnets(id arm.ID, properties object, isNew bool) *failu
 			if subnetID == "" {
 				continue
 			}
-			subnet := e.store.get(subnetID)
+			subnet := s.kernel.store.get(subnetID)
 			if subnet == nil || !subnetID.Is(arm.TypeSubnet) {
 				return fail(http.StatusBadRequest, "LinkedInvalidPropertyId",
 					"The subnet %s of pool %s of cluster %s was not found.", subnetID, text(p,
@@ -197,7 +197,7 @@ func (e *Emulator) checkSubnets(id arm.ID, properties object, isNew bool) *failu
 			}
 			vnet = subnetID.Parent()
 		}
-		subnet := e.store.get(arm.ID(text(p, "vnetSubnetID")))
+		subnet := s.kernel.store.get(arm.ID(text(p, "vnetSubnetID")))
 		if subnet == nil {
 			continue
 		}
@@ -210,7 +210,7 @@ func (e *Emulator) checkSubnets(id arm.ID, properties object, isNew bool) *failu
 			}
 			table = has
 		}
-		if f := e.checkEgress(text(profile, "outboundType"), subnet, has); isNew && f != nil {
+		if f := s.checkEgress(text(profile, "outboundType"), subnet, has); isNew && f != nil {
 			return f
 		}
 	}
@@ -220,7 +220,7 @@ func (e *Emulator) checkSubnets(id arm.ID, properties object, isNew bool) *failu
 			id.Name())
 	}
 	if vnet != "" && isNew {
-		if f := e.checkOverlaps(profile, vnet); f != nil {
+		if f := s.checkOverlaps(profile, vnet); f != nil {
 			return f
 		}
 	}
@@ -229,11 +229,11 @@ func (e *Emulator) checkSubnets(id arm.ID, properties object, isNew bool) *failu
 
 // checkEgress refuses userDefinedRouting where the subnet's table leads nowhere (the first message
 // is AKS's own as reported by many; the other two are from azurerm#8609 and azure-docs#108240).
-func (e *Emulator) checkEgress(outbound string, subnet *resource, table arm.ID) *failure {
+func (s *aks) checkEgress(outbound string, subnet *resource, table arm.ID) *failure {
 	if outbound != "userDefinedRouting" {
 		return nil
 	}
-	r := e.store.get(table)
+	r := s.kernel.store.get(table)
 	if r == nil {
 		return fail(http.StatusBadRequest, "ExistingRouteTableNotAssociatedWithSubnet",
 			"An existing route table has not been associated with subnet %s. Please update the "+
@@ -258,9 +258,9 @@ func (e *Emulator) checkEgress(outbound string, subnet *resource, table arm.ID) 
 }
 
 // checkOverlaps refuses pod and service CIDRs in which subnets of the virtual network lie.
-func (e *Emulator) checkOverlaps(profile object, vnet arm.ID) *failure {
-	for _, s := range e.store.list(arm.TypeSubnet, vnet) {
-		for _, p := range prefixesOf(s.body) {
+func (s *aks) checkOverlaps(profile object, vnet arm.ID) *failure {
+	for _, subnet := range s.kernel.store.list(arm.TypeSubnet, vnet) {
+		for _, p := range prefixesOf(subnet.body) {
 			for _, pods := range validPrefixes(list(profile, "podCidrs")) {
 				if pods.Overlaps(p) {
 					return fail(http.StatusBadRequest, "PodCidrOverlapExistingSubnetsCidr",
@@ -284,7 +284,7 @@ const maxPoolNodes, maxClusterNodes, maxPools = 1000, 5000, 100
 
 // checkSizes refuses more nodes than the cluster, its table, its pod CIDR or its subnets can hold.
 // With the autoscaler a pool counts with its most nodes.
-func (e *Emulator) checkSizes(id arm.ID, properties object) *failure {
+func (s *aks) checkSizes(id arm.ID, properties object) *failure {
 	profile, pools := objectAt(properties, "networkProfile"), listAt(properties,
 		"agentPoolProfiles")
 	mode := modeOf(profile)
@@ -301,7 +301,7 @@ func (e *Emulator) checkSizes(id arm.ID, properties object) *failure {
 	}
 	limit := maxClusterNodes
 	if cidrs := list(profile, "podCidrs"); mode == modeKubenet {
-		limit = e.opts.RouteLimit / max(1, len(cidrs)) // a route for each node and family
+		limit = s.kernel.opts.RouteLimit / max(1, len(cidrs)) // a route for each node and family
 	}
 	if total > limit {
 		// wording [U]
@@ -316,7 +316,7 @@ func (e *Emulator) checkSizes(id arm.ID, properties object) *failure {
 		}
 	}
 	for key, wanted := range inSubnet {
-		subnet := e.store.get(arm.ID(key))
+		subnet := s.kernel.store.get(arm.ID(key))
 		if subnet == nil {
 			continue
 		}

@@ -32,10 +32,10 @@ func withNetwork(t *testing.T, opts Options) *bench {
 // addresses counts the addresses in use in a subnet, by the name of the IP configuration without
 // its number.
 func (b *bench) addresses(subnet arm.ID) map[string]int {
-	b.e.mu.RLock()
-	defer b.e.mu.RUnlock()
+	b.e.kernel.mu.RLock()
+	defer b.e.kernel.mu.RUnlock()
 	out := map[string]int{}
-	for _, id := range b.e.store.addressesOf(subnet).by {
+	for _, id := range b.e.kernel.store.addressesOf(subnet).by {
 		out[strings.TrimRight(id.Name(), "0123456789")]++
 	}
 	return out
@@ -43,10 +43,10 @@ func (b *bench) addresses(subnet arm.ID) map[string]int {
 
 // nodes are copies of the cluster's nodes.
 func (b *bench) nodes() []*node {
-	b.e.mu.RLock()
-	defer b.e.mu.RUnlock()
+	b.e.kernel.mu.RLock()
+	defer b.e.kernel.mu.RUnlock()
 	var out []*node
-	for _, p := range b.e.clusters[aks.Key()].pools {
+	for _, p := range b.e.aks.clusters[aksID.Key()].pools {
 		for _, n := range p.nodes {
 			now := *n
 			out = append(out, &now)
@@ -59,8 +59,9 @@ func TestNodeSubnetTakesAddressesUpFront(t *testing.T) {
 	b := withNetwork(t, Options{})
 	azure := `,"networkPlugin":"azure"`
 	// 9 x 31 of 251
-	b.refused(http.MethodPut, aks, clusterBody(azure, `,"count":9`), 400, "InsufficientSubnetSize")
-	b.put(aks, clusterBody(azure, `,"count":8`))
+	b.refused(http.MethodPut, aksID, clusterBody(azure, `,"count":9`), 400,
+		"InsufficientSubnetSize")
+	b.put(aksID, clusterBody(azure, `,"count":8`))
 	a := vnet.Child("subnets", "a")
 	if got := b.addresses(a)["ipconfig"]; got != 8*31 {
 		t.Errorf("%d addresses in use", got)
@@ -68,7 +69,7 @@ func TestNodeSubnetTakesAddressesUpFront(t *testing.T) {
 	if shown := objectAt(b.get(a), "properties")["ipConfigurations"].([]any); len(shown) != 8*31 {
 		t.Errorf("the subnet shows %d", len(shown))
 	}
-	set := b.e.clusters[aks.Key()].pools[0].scaleSet
+	set := b.e.aks.clusters[aksID.Key()].pools[0].scaleSet
 	nic := b.get(set + "/virtualMachines/0/networkInterfaces/" + arm.ID(set.Name()))
 	configurations := listAt(objectAt(nic, "properties"), "ipConfigurations")
 	if len(configurations) != 31 || objectAt(configurations[0], "properties")["primary"] != true ||
@@ -76,10 +77,10 @@ func TestNodeSubnetTakesAddressesUpFront(t *testing.T) {
 		t.Errorf("%d IP configurations", len(configurations))
 	}
 	if len(b.podRoutes(rt)) != 0 ||
-		objectAt(b.get(aks), "properties", "networkProfile")["podCidr"] != nil {
+		objectAt(b.get(aksID), "properties", "networkProfile")["podCidr"] != nil {
 		t.Error("routes or a pod CIDR without kubenet")
 	}
-	b.put(aks.Child("agentPools", "np"), `{"properties":{"count":1}}`)
+	b.put(aksID.Child("agentPools", "np"), `{"properties":{"count":1}}`)
 	if got := b.addresses(a)["ipconfig"]; got != 31 {
 		t.Errorf("%d addresses in use after scaling in", got)
 	}
@@ -105,7 +106,7 @@ func TestPodSubnets(t *testing.T) {
 			string(pods) + `"`, 16, 1, 14},
 	} {
 		b := withNetwork(t, Options{})
-		b.put(aks, clusterBody(`,"networkPlugin":"azure"`, tt.pool))
+		b.put(aksID, clusterBody(`,"networkPlugin":"azure"`, tt.pool))
 		if nodes, in := b.addresses(vnet.Child("subnets", "a"))["ipconfig"], b.addresses(
 			pods)["pods"]; nodes != tt.count || in != tt.inPods {
 			t.Errorf("%s: %d addresses for nodes, %d for pods, want %d", tt.pool, nodes, in,
@@ -120,15 +121,15 @@ func TestPodSubnets(t *testing.T) {
 			}
 		}
 		scale := func(count int) string { return fmt.Sprintf(`{"properties":{"count":%d}}`, count) }
-		b.put(aks.Child("agentPools", "np"), scale(tt.max))
-		b.refused(http.MethodPut, aks.Child("agentPools", "np"), scale(tt.max+1), 400,
+		b.put(aksID.Child("agentPools", "np"), scale(tt.max))
+		b.refused(http.MethodPut, aksID.Child("agentPools", "np"), scale(tt.max+1), 400,
 			"SubnetIsFull")
 		if nodes := b.addresses(vnet.Child("subnets", "a"))["ipconfig"]; nodes != tt.max {
 			t.Errorf("%s: %d nodes after a refused scale, want %d", tt.pool, nodes, tt.max)
 		}
 		b.refused(http.MethodDelete, pods, "", 400, "InUseSubnetCannotBeDeleted")
-		b.put(aks.Child("agentPools", "np"), scale(1))
-		if in := len(b.e.store.addressesOf(pods).by); in != tt.inPods/tt.count {
+		b.put(aksID.Child("agentPools", "np"), scale(1))
+		if in := len(b.e.kernel.store.addressesOf(pods).by); in != tt.inPods/tt.count {
 			t.Errorf("%s: %d addresses for the pods of one node", tt.pool, in)
 		}
 	}
@@ -136,7 +137,7 @@ func TestPodSubnets(t *testing.T) {
 
 func TestOverlay(t *testing.T) {
 	b := withNetwork(t, Options{})
-	b.put(aks, clusterBody(
+	b.put(aksID, clusterBody(
 		`,"networkPlugin":"azure","networkPluginMode":"overlay","podCidr":"192.168.0.0/22"`,
 		`,"count":4`))
 	var cidrs []string
@@ -150,9 +151,9 @@ func TestOverlay(t *testing.T) {
 	if got := b.podRoutes(rt); len(got) != 0 {
 		t.Errorf("routes %q", got)
 	}
-	b.refused(http.MethodPut, aks.Child("agentPools", "np"), `{"properties":{"count":5}}`, 400,
+	b.refused(http.MethodPut, aksID.Child("agentPools", "np"), `{"properties":{"count":5}}`, 400,
 		"InsufficientSubnetSize")
-	pool := listAt(objectAt(b.get(aks), "properties"), "agentPoolProfiles")[0]
+	pool := listAt(objectAt(b.get(aksID), "properties"), "agentPoolProfiles")[0]
 	if fmt.Sprint(pool["maxPods"]) != "250" {
 		t.Errorf("maxPods %v", pool["maxPods"])
 	}
@@ -201,7 +202,7 @@ func TestNetworkRefusals(t *testing.T) {
 		{`,"outboundType":"userDefinedRouting"`, `,"orchestratorVersion":"1.99.0"`,
 			"NodePoolMcVersionIncompatible"},
 	} {
-		b.refused(http.MethodPut, aks, clusterBody(tt.profile, tt.pool), 400, tt.code)
+		b.refused(http.MethodPut, aksID, clusterBody(tt.profile, tt.pool), 400, tt.code)
 	}
 	associate := func(subnet, prefix string, table arm.ID) {
 		link := ""
@@ -212,30 +213,30 @@ func TestNetworkRefusals(t *testing.T) {
 			`}}`)
 	}
 	associate("a", "10.0.1.0/24", toInternet)
-	b.refused(http.MethodPut, aks, clusterBody(`,"outboundType":"userDefinedRouting"`, ``), 400,
+	b.refused(http.MethodPut, aksID, clusterBody(`,"outboundType":"userDefinedRouting"`, ``), 400,
 		"RouteTableInvalidNextHop")
 	associate("a", "10.0.1.0/24", "")
-	b.refused(http.MethodPut, aks, clusterBody(`,"outboundType":"userDefinedRouting"`, ``), 400,
+	b.refused(http.MethodPut, aksID, clusterBody(`,"outboundType":"userDefinedRouting"`, ``), 400,
 		"ExistingRouteTableNotAssociatedWithSubnet")
 	associate("a", "10.0.1.0/24", rt)
 	associate("b", "10.0.2.0/24", toInternet)
-	b.refused(http.MethodPut, aks, clusterBody(``, pool2), 400, "TooManyCustomRouteTables")
+	b.refused(http.MethodPut, aksID, clusterBody(``, pool2), 400, "TooManyCustomRouteTables")
 	inGroup := func(name string) string {
 		return strings.Replace(clusterBody(``, ``), `"properties":{`,
 			`"properties":{"nodeResourceGroup":"`+name+`",`, 1)
 	}
-	b.refused(http.MethodPut, aks, inGroup("NET-RG"), 400, "NodeResourceGroupSameAsResourceGroup")
+	b.refused(http.MethodPut, aksID, inGroup("NET-RG"), 400, "NodeResourceGroupSameAsResourceGroup")
 	b.put("/subscriptions/"+sub+"/resourceGroups/there", `{"location":"westeurope"}`)
-	b.refused(http.MethodPut, aks, inGroup("there"), 400, "NodeResourceGroupAlreadyExists")
-	b.refused(http.MethodGet, aks, "", 404, "ResourceNotFound")
+	b.refused(http.MethodPut, aksID, inGroup("there"), 400, "NodeResourceGroupAlreadyExists")
+	b.refused(http.MethodGet, aksID, "", 404, "ResourceNotFound")
 
 	// Two kubenet clusters may share a subnet and its table: AKS does not support it, and lets them
 	// (recorded in 2023).
-	b.put(aks, clusterBody(``, ``))
+	b.put(aksID, clusterBody(``, ``))
 	associate("b", "10.0.2.0/24", rt)
-	b.put(aks+"3", clusterBody(``, ``))
-	b.delete(aks + "3")
-	b.put(aks+"2", clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay"`, ``))
+	b.put(aksID+"3", clusterBody(``, ``))
+	b.delete(aksID + "3")
+	b.put(aksID+"2", clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay"`, ``))
 
 	// What cannot be changed.
 	for profile, pool := range map[string]string{
@@ -244,7 +245,8 @@ func TestNetworkRefusals(t *testing.T) {
 		`,"networkPlugin":"kubenet"`: `,"vmSize":"Standard_D8s_v5"`,
 		`,"ipFamilies":["IPv4"]`:     `,"maxPods":50`,
 	} {
-		b.refused(http.MethodPut, aks, clusterBody(profile, pool), 400, "PropertyChangeNotAllowed")
+		b.refused(http.MethodPut, aksID, clusterBody(profile, pool), 400,
+			"PropertyChangeNotAllowed")
 	}
 }
 
@@ -253,17 +255,17 @@ func TestMigrationToOverlay(t *testing.T) {
 		b := newBench(t, Options{})
 		b.put(rt, `{"location":"westeurope","properties":{"routes":[{"name":"egress","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.0.9.4"}}]}}`)
 		b.put(vnet, plainVNet)
-		b.put(aks, clusterBody(``, `,"count":2`))
+		b.put(aksID, clusterBody(``, `,"count":2`))
 		before := b.nodes()[1].podCIDRs[0]
 		overlay := clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay"`,
 			`,"count":2`)
 		b.put(vnet.Child("subnets", "b"),
 			`{"properties":{"addressPrefix":"10.0.2.0/24","routeTable":{"id":"`+string(rt)+`"}}}`)
-		b.refused(http.MethodPut, aks, overlay, 400, "CustomRouteTableInvalidUpdateAttempt")
+		b.refused(http.MethodPut, aksID, overlay, 400, "CustomRouteTableInvalidUpdateAttempt")
 		b.put(vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24"}}`)
-		b.refused(http.MethodPut, aks, strings.Replace(overlay, `"networkPlugin":"azure"`,
+		b.refused(http.MethodPut, aksID, strings.Replace(overlay, `"networkPlugin":"azure"`,
 			`"networkPlugin":"azure","podCidr":"10.9.0.0/16"`, 1), 400, "PropertyChangeNotAllowed")
-		b.put(aks, overlay)
+		b.put(aksID, overlay)
 		if got, want := b.podRoutes(rt), []string{"egress 0.0.0.0/0 10.0.9.4"}; !slices.Equal(got,
 			want) {
 			t.Errorf("routes %q", got)
@@ -274,27 +276,27 @@ func TestMigrationToOverlay(t *testing.T) {
 		if now := b.nodes()[1].podCIDRs[0]; now != before {
 			t.Errorf("the pod CIDR %s became %s", before, now)
 		}
-		b.put(aks.Child("agentPools", "np"), `{"properties":{"count":3}}`)
+		b.put(aksID.Child("agentPools", "np"), `{"properties":{"count":3}}`)
 		if n := len(b.podRoutes(rt)); n != 1 {
 			t.Errorf("%d routes after scaling out", n)
 		}
-		b.refused(http.MethodPut, aks, clusterBody(`,"networkPlugin":"kubenet"`, ``), 400,
+		b.refused(http.MethodPut, aksID, clusterBody(`,"networkPlugin":"kubenet"`, ``), 400,
 			"PropertyChangeNotAllowed")
 
 		// A managed table is deleted when the operation ends.
 		c := newBench(t, Options{OperationTime: time.Minute, RouteBatch: time.Second})
 		own := `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System","count":2}]}}`
-		c.put(aks, own)
+		c.put(aksID, own)
 		time.Sleep(5 * time.Minute)
-		managed := c.e.clusters[aks.Key()].table
+		managed := c.e.aks.clusters[aksID.Key()].table
 		if n := len(c.podRoutes(managed)); n != 2 {
 			t.Fatalf("%d routes in the managed table", n)
 		}
-		c.put(aks, strings.Replace(own, `"kubenet"`, `"azure","networkPluginMode":"overlay"`, 1))
+		c.put(aksID, strings.Replace(own, `"kubenet"`, `"azure","networkPluginMode":"overlay"`, 1))
 		c.get(managed)
 		time.Sleep(time.Minute)
 		c.refused(http.MethodGet, managed, "", 404, "ResourceNotFound")
-		if id := c.e.clusters[aks.Key()].ownSubnet(); linkOf(c.get(id), "routeTable") != "" {
+		if id := c.e.aks.clusters[aksID.Key()].ownSubnet(); linkOf(c.get(id), "routeTable") != "" {
 			t.Error("the subnet still has a table")
 		}
 	})

@@ -80,7 +80,7 @@ func (cl *cluster) nodes() []*node {
 }
 
 // setPool gives a pool its number of nodes, making it first where it is new.
-func (e *Emulator) setPool(cl *cluster, profile object, doing string) *failure {
+func (s *aks) setPool(cl *cluster, profile object, doing string) *failure {
 	name := text(profile, "name")
 	p := cl.pool(name)
 	if p == nil {
@@ -91,27 +91,27 @@ func (e *Emulator) setPool(cl *cluster, profile object, doing string) *failure {
 			p.subnet = cl.ownSubnet()
 		}
 		cl.pools = append(cl.pools, p)
-		e.scaleSets[p.scaleSet.Key()] = poolOf{cl, p}
+		s.scaleSets[p.scaleSet.Key()] = poolOf{cl, p}
 	}
 	p.podSubnet, p.blocks = arm.ID(text(profile, "podSubnetID")), text(profile,
 		"podIPAllocationMode") == "StaticBlock"
 	p.maxPods, p.vmSize, p.doing = numberOf(profile, "maxPods"), text(profile, "vmSize"), doing
 	count, _ := countOf(profile) // checked when it was settled
 	for before := len(p.nodes); len(p.nodes) < count; {
-		if f := e.addNode(cl, p); f != nil { // all of them or none
+		if f := s.addNode(cl, p); f != nil { // all of them or none
 			for len(p.nodes) > before {
-				e.removeNode(cl, p, p.nodes[len(p.nodes)-1])
+				s.removeNode(cl, p, p.nodes[len(p.nodes)-1])
 			}
-			if before == 0 && e.store.get(p.scaleSet) == nil {
-				e.removePool(cl, p)
+			if before == 0 && s.kernel.store.get(p.scaleSet) == nil {
+				s.removePool(cl, p)
 			}
 			return f
 		}
 	}
 	for len(p.nodes) > count {
-		e.removeNode(cl, p, p.nodes[len(p.nodes)-1])
+		s.removeNode(cl, p, p.nodes[len(p.nodes)-1])
 	}
-	return e.storeScaleSet(cl, p)
+	return s.storeScaleSet(cl, p)
 }
 
 // poolOf is a pool and its cluster.
@@ -121,15 +121,15 @@ type poolOf struct {
 }
 
 // addNode adds an instance with its addresses and pod CIDRs.
-func (e *Emulator) addNode(cl *cluster, p *pool) *failure {
+func (s *aks) addNode(cl *cluster, p *pool) *failure {
 	suffix := strconv.FormatInt(int64(p.next), 36)
 	n := &node{instance: p.next, name: p.scaleSet.Name() +
 		strings.Repeat("0", max(0, 6-len(suffix))) + suffix}
-	if f := e.giveAddresses(cl, p, n); f != nil {
+	if f := s.giveAddresses(cl, p, n); f != nil {
 		return f
 	}
-	if f := e.givePodAddresses(p, n); f != nil {
-		e.store.release(p.subnet, n.addrs...)
+	if f := s.givePodAddresses(p, n); f != nil {
+		s.kernel.store.release(p.subnet, n.addrs...)
 		return f
 	}
 	p.next++
@@ -140,8 +140,8 @@ func (e *Emulator) addNode(cl *cluster, p *pool) *failure {
 
 // giveAddresses takes one address of each of the cluster's families from the pool's subnet, and
 // with Azure CNI in the node subnet one for each pod that may come.
-func (e *Emulator) giveAddresses(cl *cluster, p *pool, n *node) *failure {
-	subnet := e.store.get(p.subnet)
+func (s *aks) giveAddresses(cl *cluster, p *pool, n *node) *failure {
+	subnet := s.kernel.store.get(p.subnet)
 	if subnet == nil {
 		return fail(http.StatusBadRequest, "SubnetNotFound",
 			"The subnet %s of pool %s was not found.", p.subnet, p.name)
@@ -157,9 +157,9 @@ func (e *Emulator) giveAddresses(cl *cluster, p *pool, n *node) *failure {
 			continue
 		}
 		for range each {
-			addr := e.store.allocate(p.subnet, prefix, p.configuration(n, len(addrs)))
+			addr := s.kernel.store.allocate(p.subnet, prefix, p.configuration(n, len(addrs)))
 			if !addr.IsValid() {
-				e.store.release(p.subnet, addrs...)
+				s.kernel.store.release(p.subnet, addrs...)
 				return subnetIsFull(p.subnet, prefix, each)
 			}
 			addrs = append(addrs, addr)
@@ -190,21 +190,21 @@ func (p *pool) configuration(n *node, i int) arm.ID {
 	return p.nic(n).Child("ipConfigurations", "ipconfig"+strconv.Itoa(i+1))
 }
 
-func (e *Emulator) removeNode(cl *cluster, p *pool, n *node) {
-	e.store.release(p.subnet, n.addrs...)
+func (s *aks) removeNode(cl *cluster, p *pool, n *node) {
+	s.kernel.store.release(p.subnet, n.addrs...)
 	if len(n.pods) > 0 {
-		e.store.release(p.podSubnet, n.pods...)
+		s.kernel.store.release(p.podSubnet, n.pods...)
 	}
 	cl.freePodCIDRs(n)
 	p.nodes = slices.DeleteFunc(p.nodes, func(have *node) bool { return have == n })
 }
 
-func (e *Emulator) removePool(cl *cluster, p *pool) {
+func (s *aks) removePool(cl *cluster, p *pool) {
 	for len(p.nodes) > 0 {
-		e.removeNode(cl, p, p.nodes[len(p.nodes)-1])
+		s.removeNode(cl, p, p.nodes[len(p.nodes)-1])
 	}
-	e.store.remove(p.scaleSet)
-	delete(e.scaleSets, p.scaleSet.Key())
+	s.kernel.store.remove(p.scaleSet)
+	delete(s.scaleSets, p.scaleSet.Key())
 	cl.pools = slices.DeleteFunc(cl.pools, func(have *pool) bool { return have == p })
 }
 
@@ -252,14 +252,14 @@ func nthPrefix(wide netip.Prefix, bits, n int) netip.Prefix {
 }
 
 // nodesChanged lets the cloud provider know.
-func (e *Emulator) nodesChanged(cl *cluster) {
-	if r := e.store.get(cl.id); r != nil {
-		e.store.changed(r)
+func (s *aks) nodesChanged(cl *cluster) {
+	if r := s.kernel.store.get(cl.id); r != nil {
+		s.kernel.store.changed(r)
 	}
 	if cl.table != "" {
 		cl.provider.wake()
 	}
-	e.playIngress(cl)
+	s.playIngress(cl)
 }
 
 // findNode returns a node by name.
@@ -275,10 +275,10 @@ func (cl *cluster) findNode(name string) (*pool, *node) {
 }
 
 // Scale sets the number of nodes of a pool.
-func (e *Emulator) Scale(clusterID arm.ID, poolName string, count int) error {
-	defer e.lock()()
-	r := e.store.get(clusterID)
-	if r == nil || e.clusters[clusterID.Key()] == nil {
+func (s *aks) Scale(clusterID arm.ID, poolName string, count int) error {
+	defer s.kernel.lock()()
+	r := s.kernel.store.get(clusterID)
+	if r == nil || s.clusters[clusterID.Key()] == nil {
 		return fmt.Errorf("no cluster %s", clusterID)
 	}
 	pools := listAt(objectAt(r.body, "properties"), "agentPoolProfiles")
@@ -291,36 +291,36 @@ func (e *Emulator) Scale(clusterID arm.ID, poolName string, count int) error {
 	if powerOf(r) != "Running" {
 		return fmt.Errorf("cluster %s is stopped", clusterID.Name())
 	}
-	cl := e.clusters[r.id.Key()]
+	cl := s.clusters[r.id.Key()]
 	p := clone(pools[at])
 	p["count"] = count
 	if _, err := countOf(p); err != nil {
-		return fmt.Errorf("count %d is %w", count, err)
+		return fmt.Errorf("%d nodes are %w, expected 0 to %d", count, err, maxPoolNodes)
 	}
 	if count == 0 && strings.EqualFold(text(p, "mode"), "System") {
 		return fmt.Errorf("pool %s is a system pool: it has at least one node", poolName)
 	}
 	pools[at] = p
 	properties := objectAt(r.body, "properties")
-	f := e.checkSizes(r.id, object{"networkProfile": properties["networkProfile"],
+	f := s.checkSizes(r.id, object{"networkProfile": properties["networkProfile"],
 		"agentPoolProfiles": items(pools)})
 	if f == nil {
 		cl.idle()
-		f = e.setPool(cl, p, "Scaling")
+		f = s.setPool(cl, p, "Scaling")
 	}
 	if f != nil {
 		return fmt.Errorf("%s: %s", f.code, f.message)
 	}
-	e.storePools(cl.call(http.MethodPut, r.id, nil), r, pools)
-	e.nodesChanged(cl)
+	s.storePools(cl.call(http.MethodPut, r.id, nil), r, pools)
+	s.nodesChanged(cl)
 	return nil
 }
 
 // Readdress takes a node away and brings it back at once under its name with another address, as a
 // reimaged one can come back.
-func (e *Emulator) Readdress(clusterID arm.ID, nodeName string) error {
-	defer e.lock()()
-	cl := e.clusters[clusterID.Key()]
+func (s *aks) Readdress(clusterID arm.ID, nodeName string) error {
+	defer s.kernel.lock()()
+	cl := s.clusters[clusterID.Key()]
 	if cl == nil {
 		return fmt.Errorf("no cluster %s", clusterID)
 	}
@@ -330,10 +330,10 @@ func (e *Emulator) Readdress(clusterID arm.ID, nodeName string) error {
 	}
 	old := n.addrs
 	// before the old ones are free, so that they differ
-	if f := e.giveAddresses(cl, p, n); f != nil {
+	if f := s.giveAddresses(cl, p, n); f != nil {
 		return fmt.Errorf("%s: %s", f.code, f.message)
 	}
-	e.store.release(p.subnet, old...)
+	s.kernel.store.release(p.subnet, old...)
 	n.created = time.Now()
 	cl.provider.recreated(n)
 	return nil

@@ -60,7 +60,7 @@ func TestNonsense(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	b.put(nic, nicBody(ipConfiguration("c", "a", "")))
-	types := slices.DeleteFunc(slices.Sorted(maps.Keys(kinds)), func(t string) bool {
+	types := slices.DeleteFunc(slices.Sorted(maps.Keys(b.e.kernel.kinds)), func(t string) bool {
 		return strings.Count(t, "/") != 1
 	})
 	rapid.Check(t, func(t *rapid.T) {

@@ -21,23 +21,23 @@ type operation struct {
 }
 
 // retryAfter is what a client is told to wait between polls: whole seconds, at least one.
-func (e *Emulator) retryAfter() int { return max(1, int(e.opts.OperationTime.Seconds()/4)) }
+func (k *kernel) retryAfter() int { return max(1, int(k.opts.OperationTime.Seconds()/4)) }
 
 // operationTime is how long the operation that a call begins takes.
-func (e *Emulator) operationTime(c *call) time.Duration {
+func (k *kernel) operationTime(c *call) time.Duration {
 	if c.fault != nil && c.fault.Slow > 0 {
 		return time.Duration(c.fault.Slow) * time.Second
 	}
-	return e.opts.OperationTime
+	return k.opts.OperationTime
 }
 
 // occupy makes a resource busy with the operation that a call begins.
-func (e *Emulator) occupy(c *call, r *resource, doing string) {
-	r.busyUntil, r.doing, r.failed = time.Now().Add(e.operationTime(c)), doing, c.failing()
+func (k *kernel) occupy(c *call, r *resource, doing string) {
+	r.busyUntil, r.doing, r.failed = time.Now().Add(k.operationTime(c)), doing, c.failing()
 	if r.etag != "" {
 		r.retag(r.busyUntil)
 	}
-	e.store.changed(r)
+	k.store.changed(r)
 }
 
 // failing is how the operation that a call begins ends, where a fault says so.
@@ -49,41 +49,41 @@ func (c *call) failing() *failure {
 }
 
 // started adds to the answer of a PUT what a client needs to follow its operation.
-func (e *Emulator) started(c *call, r *resource, answer reply) reply {
+func (k *kernel) started(c *call, r *resource, answer reply) reply {
 	if !r.busyUntil.After(time.Now()) && r.failed == nil {
-		if e.saysEnded(c, r, answer.status) {
-			answer.header["Azure-AsyncOperation"] = e.follow(c, r.id, &operation{ends: time.Now()},
+		if k.saysEnded(c, r, answer.status) {
+			answer.header["Azure-AsyncOperation"] = k.follow(c, r.id, &operation{ends: time.Now()},
 				"operations")
 		}
 		return answer
 	}
-	answer.header["Azure-AsyncOperation"] = e.follow(c, r.id,
+	answer.header["Azure-AsyncOperation"] = k.follow(c, r.id,
 		&operation{ends: r.busyUntil, failure: r.failed}, "operations")
-	e.wait(c, answer.header)
+	k.wait(c, answer.header)
 	return answer
 }
 
 // accepted answers a DELETE or POST whose result, if any, is ready after the operation time.
-func (e *Emulator) accepted(c *call, result []byte) reply {
-	took, failing := e.operationTime(c), c.failing()
+func (k *kernel) accepted(c *call, result []byte) reply {
+	took, failing := k.operationTime(c), c.failing()
 	if took == 0 && failing == nil {
 		if result != nil {
 			return reply{status: http.StatusOK, body: result}
 		}
 		return reply{status: http.StatusOK}
 	}
-	return e.acceptedUntil(c, &operation{ends: time.Now().Add(took), result: result,
+	return k.acceptedUntil(c, &operation{ends: time.Now().Add(took), result: result,
 		failure: failing})
 }
 
 // acceptedUntil answers with where to follow an operation.
-func (e *Emulator) acceptedUntil(c *call, op *operation) reply {
+func (k *kernel) acceptedUntil(c *call, op *operation) reply {
 	id := arm.ID("/" + strings.Join(c.path, "/"))
-	header := map[string]string{"Location": e.follow(c, id, op, "operationResults")}
+	header := map[string]string{"Location": k.follow(c, id, op, "operationResults")}
 	if !locationOnly(c, id) {
-		header["Azure-AsyncOperation"] = e.follow(c, id, op, "operations")
+		header["Azure-AsyncOperation"] = k.follow(c, id, op, "operations")
 	}
-	e.wait(c, header)
+	k.wait(c, header)
 	return reply{status: http.StatusAccepted, header: header}
 }
 
@@ -91,45 +91,45 @@ func (e *Emulator) acceptedUntil(c *call, op *operation) reply {
 const maxOperations = 10_000
 
 // follow remembers an operation and returns the absolute URL at which it is followed.
-func (e *Emulator) follow(c *call, id arm.ID, op *operation, kind string) string {
-	if len(e.operations) >= maxOperations {
-		for name, old := range e.operations {
+func (k *kernel) follow(c *call, id arm.ID, op *operation, kind string) string {
+	if len(k.operations) >= maxOperations {
+		for name, old := range k.operations {
 			if old.ends.Before(time.Now().Add(-time.Minute)) {
-				delete(e.operations, name)
+				delete(k.operations, name)
 			}
 		}
 	}
 	name := uuid.NewString()
-	e.operations[name] = op
+	k.operations[name] = op
 	op.names = append(op.names, name)
-	e.keepOperation(op)
+	k.keepOperation(op)
 	namespace, _, _ := strings.Cut(id.Type(), "/")
 	return c.base + "/subscriptions/" + id.Subscription() + "/providers/" + namespace +
 		"/locations/local/" + kind + "/" + name + "?api-version=" + c.version
 }
 
 // keepOperation notes that an operation is not what is kept of it.
-func (e *Emulator) keepOperation(op *operation) {
-	if e.disk != nil {
-		e.unkeptOperations = append(e.unkeptOperations, op.names...)
+func (k *kernel) keepOperation(op *operation) {
+	if k.disk != nil {
+		k.unkeptOperations = append(k.unkeptOperations, op.names...)
 	}
 }
 
 // operationCall answers a poll.
-func (e *Emulator) operationCall(c *call) (reply, *failure, bool) {
+func (k *kernel) operationCall(c *call) (reply, *failure, bool) {
 	n := len(c.path)
 	if n != 8 || !strings.EqualFold(c.path[2], "providers") ||
 		!strings.EqualFold(c.path[4], "locations") {
 		return reply{}, nil, false
 	}
 	kind, name := strings.ToLower(c.path[6]), c.path[7]
-	op := e.operations[name]
+	op := k.operations[name]
 	if op == nil {
 		return reply{}, fail(http.StatusNotFound, "OperationNotFound",
 			"The operation '%s' was not found.", name), true
 	}
 	running := op.ends.After(time.Now())
-	wait := map[string]string{"Retry-After": strconv.Itoa(e.retryAfter())}
+	wait := map[string]string{"Retry-After": strconv.Itoa(k.retryAfter())}
 	if kind == "operationresults" {
 		switch {
 		case running:

@@ -18,12 +18,12 @@ const (
 )
 
 // settlePeering checks a peering against both networks and the other side's peering.
-func (e *Emulator) settlePeering(c *call, r, old *resource) *failure {
-	vnet := e.store.get(r.id.Parent())
-	return e.settlePeeringOf(vnet.body, r, old)
+func (s *network) settlePeering(c *call, r, old *resource) *failure {
+	vnet := s.kernel.store.get(r.id.Parent())
+	return s.settlePeeringOf(vnet.body, r, old)
 }
 
-func (e *Emulator) settlePeeringOf(vnet object, r, old *resource) *failure {
+func (s *network) settlePeeringOf(vnet object, r, old *resource) *failure {
 	keepGUID(r, old)
 	properties := objectAt(r.body, "properties")
 	for field, value := range map[string]any{"allowVirtualNetworkAccess": true,
@@ -31,13 +31,13 @@ func (e *Emulator) settlePeeringOf(vnet object, r, old *resource) *failure {
 		"doNotVerifyRemoteGateways": false} {
 		setDefault(properties, field, value)
 	}
-	remote := e.store.get(linkOf(r.body, "remoteVirtualNetwork"))
+	remote := s.kernel.store.get(linkOf(r.body, "remoteVirtualNetwork"))
 	if remote == nil || !remote.id.Is(arm.TypeVNet) {
 		return invalidReference(linkOf(r.body, "remoteVirtualNetwork"), r.id)
 	}
 	properties["remoteVirtualNetwork"] = object{"id": string(remote.id)}
 	own := r.id.Parent()
-	for _, p := range e.store.list(typePeering, own) {
+	for _, p := range s.kernel.store.list(typePeering, own) {
 		if !p.id.Equal(r.id) && linkOf(p.body, "remoteVirtualNetwork").Equal(remote.id) {
 			return fail(http.StatusBadRequest, "AnotherPeeringAlreadyReferencesRemoteVnet",
 				"Peering %s cannot be created or updated because virtual network %s already has "+
@@ -52,10 +52,10 @@ func (e *Emulator) settlePeeringOf(vnet object, r, old *resource) *failure {
 			"peering %s. Virtual networks %s and %s cannot be peered because their address "+
 			"spaces overlap. Overlapping address prefixes: %s.", r.id, own, remote.id, overlap)
 	}
-	if f := e.clearOfPeers(vnet, r.id, remote); f != nil {
+	if f := s.clearOfPeers(vnet, r.id, remote); f != nil {
 		return f
 	}
-	reverse := e.reverse(own, remote.id)
+	reverse := s.reverse(own, remote.id)
 	if reverse != nil &&
 		text(objectAt(reverse.body, "properties"), "peeringState") == peeringDisconnected {
 		return fail(http.StatusBadRequest, "RemotePeeringIsDisconnected",
@@ -79,13 +79,13 @@ func (e *Emulator) settlePeeringOf(vnet object, r, old *resource) *failure {
 
 // clearOfPeers refuses a network whose addresses another peer of the remote one, or of its own, has
 // already.
-func (e *Emulator) clearOfPeers(vnet object, id arm.ID, remote *resource) *failure {
+func (s *network) clearOfPeers(vnet object, id arm.ID, remote *resource) *failure {
 	for _, side := range []struct {
 		space []netip.Prefix
 		of    arm.ID
 	}{{addressSpace(vnet), remote.id}, {addressSpace(remote.body), id.Parent()}} {
-		for _, p := range e.store.list(typePeering, side.of) {
-			other := e.store.get(linkOf(p.body, "remoteVirtualNetwork"))
+		for _, p := range s.kernel.store.list(typePeering, side.of) {
+			other := s.kernel.store.get(linkOf(p.body, "remoteVirtualNetwork"))
 			if other == nil || p.id.Equal(id) || other.id.Equal(id.Parent()) ||
 				other.id.Equal(remote.id) {
 				continue
@@ -117,8 +117,8 @@ func overlapping(a, b []netip.Prefix) string {
 }
 
 // reverse is the peering of the other network that leads back, or nil.
-func (e *Emulator) reverse(own, remote arm.ID) *resource {
-	for _, p := range e.store.list(typePeering, remote) {
+func (s *network) reverse(own, remote arm.ID) *resource {
+	for _, p := range s.kernel.store.list(typePeering, remote) {
 		if linkOf(p.body, "remoteVirtualNetwork").Equal(own) {
 			return p
 		}
@@ -127,60 +127,60 @@ func (e *Emulator) reverse(own, remote arm.ID) *resource {
 }
 
 // storedPeering connects both sides.
-func (e *Emulator) storedPeering(c *call, r, old *resource) *failure {
-	e.connectPeering(r)
-	return e.storedSubnet(c, r, old)
+func (s *network) storedPeering(c *call, r, old *resource) *failure {
+	s.connectPeering(r)
+	return s.storedSubnet(c, r, old)
 }
 
-func (e *Emulator) connectPeering(r *resource) {
+func (s *network) connectPeering(r *resource) {
 	if text(objectAt(r.body, "properties"), "peeringState") != peeringConnected {
 		return
 	}
-	if other := e.reverse(r.id.Parent(), linkOf(r.body, "remoteVirtualNetwork")); other != nil {
+	if other := s.reverse(r.id.Parent(), linkOf(r.body, "remoteVirtualNetwork")); other != nil {
 		objectAt(other.body, "properties")["peeringState"] = peeringConnected
-		e.store.touchAround(other.id)
+		s.kernel.store.touchAround(other.id)
 	}
 }
 
 // peeringRemoved leaves the other side disconnected.
-func (e *Emulator) peeringRemoved(r *resource) {
-	if other := e.reverse(r.id.Parent(), linkOf(r.body, "remoteVirtualNetwork")); other != nil {
+func (s *network) peeringRemoved(r *resource) {
+	if other := s.reverse(r.id.Parent(), linkOf(r.body, "remoteVirtualNetwork")); other != nil {
 		objectAt(other.body, "properties")["peeringState"] = peeringDisconnected
-		e.store.touchAround(other.id)
+		s.kernel.store.touchAround(other.id)
 	}
 }
 
 // touchPeers makes the peerings that lead to a network be rendered anew: they show its address
 // space.
-func (e *Emulator) touchPeers(vnet arm.ID) {
-	for _, p := range e.store.byType[kindKey(typePeering)] {
+func (s *network) touchPeers(vnet arm.ID) {
+	for _, p := range s.kernel.store.byType[kindKey(typePeering)] {
 		if linkOf(p.body, "remoteVirtualNetwork").Equal(vnet) {
-			e.store.touchAround(p.id)
+			s.kernel.store.touchAround(p.id)
 		}
 	}
 }
 
-func (e *Emulator) vnetRemoved(r *resource) { e.touchPeers(r.id) }
+func (s *network) vnetRemoved(r *resource) { s.touchPeers(r.id) }
 
-func showPeering(e *Emulator, r *resource, doc object, version string) {
+func (s *network) showPeering(r *resource, doc object, version string) {
 	properties := objectAt(doc, "properties")
-	remote := e.store.get(linkOf(r.body, "remoteVirtualNetwork"))
+	remote := s.kernel.store.get(linkOf(r.body, "remoteVirtualNetwork"))
 	if remote == nil {
 		properties["peeringSyncLevel"] = "RemoteNotInSync"
 		return
 	}
 	now := cloneValue(objectAt(remote.body, "properties")["addressSpace"])
 	properties["remoteVirtualNetworkAddressSpace"] = now
-	if gateways := e.gatewaysOf(remote.id); len(gateways) > 0 {
+	if gateways := s.gatewaysOf(remote.id); len(gateways) > 0 {
 		properties["remoteGateways"] = gateways
 	}
 	inSync := func(p *resource, vnet arm.ID) bool {
-		r := e.store.get(vnet)
+		r := s.kernel.store.get(vnet)
 		return p == nil || r == nil ||
 			string(encode(objectAt(p.body, "properties")["remoteAddressSpace"])) == string(
 				encode(objectAt(r.body, "properties")["addressSpace"]))
 	}
-	local, other := inSync(e.reverse(r.id.Parent(), remote.id), r.id.Parent()), inSync(r, remote.id)
+	local, other := inSync(s.reverse(r.id.Parent(), remote.id), r.id.Parent()), inSync(r, remote.id)
 	// the other side has nothing to be in sync with
 	if text(properties, "peeringState") == peeringInitiated {
 		properties["peeringSyncLevel"] = "RemoteNotInSync"
@@ -192,11 +192,11 @@ func showPeering(e *Emulator, r *resource, doc object, version string) {
 }
 
 // gatewaysOf are the VPN and ExpressRoute gateways of a virtual network.
-func (e *Emulator) gatewaysOf(vnet arm.ID) []any {
+func (s *network) gatewaysOf(vnet arm.ID) []any {
 	var out []any
 	for _, key := range slices.Sorted(
-		maps.Keys(e.store.linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
-		holder := e.store.linked[vnet.Child("subnets", "GatewaySubnet").Key()][key]
+		maps.Keys(s.kernel.store.linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
+		holder := s.kernel.store.linked[vnet.Child("subnets", "GatewaySubnet").Key()][key]
 		if gateway := holder.Parent(); gateway.Is(typeVPNGateway) {
 			out = append(out, object{"id": string(gateway)})
 		}
@@ -206,7 +206,7 @@ func (e *Emulator) gatewaysOf(vnet arm.ID) []any {
 
 // settlePeerings checks the peerings that came inside a virtual network. The ones that did not stay
 // as they are (arm-template-whatif#281).
-func (e *Emulator) settlePeerings(vnet *resource) *failure {
+func (s *network) settlePeerings(vnet *resource) *failure {
 	properties := objectAt(vnet.body, "properties")
 	if f := checkList(properties, "virtualNetworkPeerings"); f != nil {
 		return f
@@ -221,9 +221,9 @@ func (e *Emulator) settlePeerings(vnet *resource) *failure {
 			return fail(http.StatusBadRequest, "InvalidRequestFormat",
 				"Cannot parse the request: peering %s has no properties.", id)
 		}
-		old := e.store.get(id)
-		child := newResource(id, doc, old)
-		if f := e.settlePeeringOf(vnet.body, child, old); f != nil {
+		old := s.kernel.store.get(id)
+		child := s.kernel.newResource(id, doc, old)
+		if f := s.settlePeeringOf(vnet.body, child, old); f != nil {
 			return f
 		}
 		if old != nil && linkOf(old.body, "remoteVirtualNetwork").Equal(linkOf(child.body,
@@ -240,9 +240,9 @@ func (e *Emulator) settlePeerings(vnet *resource) *failure {
 }
 
 // settleSpace refuses an address space that one of the peers has already.
-func (e *Emulator) settleSpace(vnet *resource) *failure {
-	for _, p := range e.store.list(typePeering, vnet.id) {
-		remote := e.store.get(linkOf(p.body, "remoteVirtualNetwork"))
+func (s *network) settleSpace(vnet *resource) *failure {
+	for _, p := range s.kernel.store.list(typePeering, vnet.id) {
+		remote := s.kernel.store.get(linkOf(p.body, "remoteVirtualNetwork"))
 		if remote == nil {
 			continue
 		}

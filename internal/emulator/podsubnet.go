@@ -13,8 +13,8 @@ const podBatch = 16
 
 // givePodAddresses takes a node's first batch of its pool's pod subnet, or with static blocks all
 // the blocks it will ever need: ceil((maxPods+1)/16).
-func (e *Emulator) givePodAddresses(p *pool, n *node) *failure {
-	subnet := e.store.get(p.podSubnet)
+func (s *aks) givePodAddresses(p *pool, n *node) *failure {
+	subnet := s.kernel.store.get(p.podSubnet)
 	if subnet == nil {
 		return nil
 	}
@@ -30,13 +30,13 @@ func (e *Emulator) givePodAddresses(p *pool, n *node) *failure {
 		holder := p.nic(n).Child("ipConfigurations", "pods"+strconv.Itoa(batch+1))
 		var addrs []netip.Addr
 		if p.blocks {
-			addrs = e.store.allocateBlock(p.podSubnet, prefix, holder)
+			addrs = s.kernel.store.allocateBlock(p.podSubnet, prefix, holder)
 		} else {
-			addrs = e.store.allocateMany(p.podSubnet, prefix, holder, podBatch)
+			addrs = s.kernel.store.allocateMany(p.podSubnet, prefix, holder, podBatch)
 		}
 		took = append(took, addrs...)
 		if addrs == nil {
-			e.store.release(p.podSubnet, took...)
+			s.kernel.store.release(p.podSubnet, took...)
 			return subnetIsFull(p.podSubnet, prefix, podBatch*batches)
 		}
 	}

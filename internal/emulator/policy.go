@@ -16,20 +16,21 @@ const (
 )
 
 // settlePolicyAssignment checks that what is assigned exists.
-func (e *Emulator) settlePolicyAssignment(c *call, r, old *resource) *failure {
+func (s *authorization) settlePolicyAssignment(c *call, r, old *resource) *failure {
 	r.etag = ""
 	p := objectAt(r.body, "properties")
 	definition := arm.ID(text(p, "policyDefinitionId"))
-	if e.store.get(definition) == nil {
+	if s.kernel.store.get(definition) == nil && !builtInPolicy(definition) {
 		return fail(http.StatusNotFound, "PolicyDefinitionNotFound",
 			"The policy definition '%s' could not be found.", definition.Name())
 	}
 	p["scope"] = string(r.id.Parent())
 	setDefault(p, "enforcementMode", "Default")
+	signPolicy(c, r, old)
 	return nil
 }
 
-func (e *Emulator) settlePolicyDefinition(c *call, r, old *resource) *failure {
+func (s *authorization) settlePolicyDefinition(c *call, r, old *resource) *failure {
 	r.etag = ""
 	p := objectAt(r.body, "properties")
 	if objectAt(p, "policyRule", "if") == nil || objectAt(p, "policyRule", "then") == nil {
@@ -39,26 +40,28 @@ func (e *Emulator) settlePolicyDefinition(c *call, r, old *resource) *failure {
 	}
 	setDefault(p, "policyType", "Custom")
 	setDefault(p, "mode", "Indexed")
+	signPolicy(c, r, old)
 	return nil
 }
 
 // checkPolicies refuses a write that an assigned policy denies. Other effects are not enforced, and
 // of the conditions only those that condition reads: one it does not know is not fulfilled.
-func (e *Emulator) checkPolicies(id arm.ID, body object) *failure {
-	assignments := e.store.byType[strings.ToLower(typePolicyAssignment)]
+func (s *authorization) checkPolicies(id arm.ID, body object) *failure {
+	assignments := s.kernel.store.byType[strings.ToLower(typePolicyAssignment)]
 	for _, key := range slices.Sorted(maps.Keys(assignments)) {
 		a := objectAt(assignments[key].body, "properties")
-		definition := e.store.get(arm.ID(text(a, "policyDefinitionId")))
+		definition := s.kernel.store.get(arm.ID(text(a, "policyDefinitionId")))
 		if definition == nil || !covers(assignments[key].id.Parent(), id) ||
 			text(a, "enforcementMode") == "DoNotEnforce" ||
-			slices.ContainsFunc(list(a, "notScopes"), func(s string) bool {
-				return covers(arm.ID(s), id)
+			slices.ContainsFunc(list(a, "notScopes"), func(excluded string) bool {
+				return covers(arm.ID(excluded), id)
 			}) {
 			continue
 		}
 		d := objectAt(definition.body, "properties")
-		p := policy{id: id, body: body, parameters: objectAt(a, "parameters"),
-			defaults: objectAt(d, "parameters")}
+		p := policy{kind: s.kernel.kindName(id), id: id, body: body,
+			parameters: objectAt(a, "parameters"),
+			defaults:   objectAt(d, "parameters")}
 		if !strings.EqualFold(fmt.Sprint(p.value(objectAt(d, "policyRule", "then")["effect"])),
 			"deny") || !p.condition(objectAt(d, "policyRule", "if")) {
 			continue
@@ -83,6 +86,7 @@ func (e *Emulator) checkPolicies(id arm.ID, body object) *failure {
 
 // policy is a policy's view of a write.
 type policy struct {
+	kind                 string // its type in Azure's case
 	id                   arm.ID
 	body                 object
 	parameters, defaults object
@@ -145,7 +149,7 @@ func (p policy) condition(c object) bool {
 func (p policy) field(name string) any {
 	switch strings.ToLower(name) {
 	case "type":
-		return kindName(p.id)
+		return p.kind
 	case "name":
 		return p.id.Name()
 	case "id":
@@ -158,7 +162,7 @@ func (p policy) field(name string) any {
 	if tag, found := strings.CutPrefix(name, "tags"); found {
 		return objectAt(p.body, "tags")[strings.Trim(tag, "[].'")]
 	}
-	prefix := kindName(p.id) + "/"
+	prefix := p.kind + "/"
 	if len(name) <= len(prefix) || !strings.EqualFold(name[:len(prefix)], prefix) {
 		return nil
 	}

@@ -20,7 +20,7 @@ var publicRange = [2]netip.Prefix{netip.MustParsePrefix("240.0.0.0/4"),
 //
 // Without a sku it is a Basic dynamic one in all recordings, which end before Basic was retired (30
 // September 2025): what Azure makes of it since is not known.
-func (e *Emulator) settlePublicIP(c *call, r, old *resource) *failure {
+func (s *network) settlePublicIP(c *call, r, old *resource) *failure {
 	keepGUID(r, old)
 	properties := objectAt(r.body, "properties")
 	setDefault(r.body, "sku", object{})
@@ -36,7 +36,8 @@ func (e *Emulator) settlePublicIP(c *call, r, old *resource) *failure {
 				"addresses are only supported for standard SKU public IP addresses. Public IP "+
 				"address %s is of Basic SKU.", r.id)
 	}
-	if prefix := linkOf(r.body, "publicIPPrefix"); prefix != "" && e.store.get(prefix) == nil {
+	if prefix := linkOf(r.body, "publicIPPrefix"); prefix != "" &&
+		s.kernel.store.get(prefix) == nil {
 		return referenceMissing(prefix)
 	}
 	setDefault(properties, "publicIPAddressVersion", "IPv4")
@@ -53,43 +54,43 @@ func (e *Emulator) settlePublicIP(c *call, r, old *resource) *failure {
 		"publicIPAddressVersion") == text(properties, "publicIPAddressVersion") {
 		properties["ipAddress"] = objectAt(old.body, "properties")["ipAddress"]
 	}
-	held := len(e.store.linked[r.id.Key()]) > 0
+	held := len(s.kernel.store.linked[r.id.Key()]) > 0
 	if properties["ipAddress"] == nil &&
 		(held || text(properties, "publicIPAllocationMethod") == "Static") {
-		properties["ipAddress"] = e.publicAddress(r.id,
+		properties["ipAddress"] = s.publicAddress(r.id,
 			text(properties, "publicIPAddressVersion") == "IPv6").String()
 	}
 	return nil
 }
 
 // givePublic gives the dynamic public IP addresses that a resource holds an address.
-func (e *Emulator) givePublic(holder *resource) {
+func (s *network) givePublic(holder *resource) {
 	for _, ref := range referencesIn(holder.id, holder.body) {
 		if ref.link.to != typePublicIP {
 			continue
 		}
-		if r := e.store.get(ref.target()); r != nil &&
+		if r := s.kernel.store.get(ref.target()); r != nil &&
 			objectAt(r.body, "properties")["ipAddress"] == nil {
 			p := objectAt(r.body, "properties")
-			p["ipAddress"] = e.publicAddress(r.id, text(p, "publicIPAddressVersion") == "IPv6").
+			p["ipAddress"] = s.publicAddress(r.id, text(p, "publicIPAddressVersion") == "IPv6").
 				String()
-			e.store.changed(r)
+			s.kernel.store.changed(r)
 		}
 	}
 }
 
 // showPublicIP hides the address of a dynamic one that nothing holds: it has none.
-func showPublicIP(e *Emulator, r *resource, doc object, version string) {
+func (s *network) showPublicIP(r *resource, doc object, version string) {
 	if p := objectAt(doc, "properties"); text(p, "publicIPAllocationMethod") == "Dynamic" &&
-		len(e.store.linked[r.id.Key()]) == 0 {
+		len(s.kernel.store.linked[r.id.Key()]) == 0 {
 		delete(p, "ipAddress")
 	}
 }
 
 // publicAddress finds a free one, the same for the same name where it can.
-func (e *Emulator) publicAddress(id arm.ID, v6 bool) netip.Addr {
+func (s *network) publicAddress(id arm.ID, v6 bool) netip.Addr {
 	taken := map[string]bool{}
-	for _, r := range e.store.byType[kindKey(typePublicIP)] {
+	for _, r := range s.kernel.store.byType[kindKey(typePublicIP)] {
 		taken[text(objectAt(r.body, "properties"), "ipAddress")] = true
 	}
 	h := fnv.New32a()
@@ -113,7 +114,7 @@ func (e *Emulator) publicAddress(id arm.ID, v6 bool) netip.Addr {
 }
 
 // settleNAT fills in a NAT gateway.
-func (e *Emulator) settleNAT(c *call, r, old *resource) *failure {
+func (s *network) settleNAT(c *call, r, old *resource) *failure {
 	keepGUID(r, old)
 	setDefault(r.body, "sku", object{"name": "Standard"})
 	setDefault(objectAt(r.body, "properties"), "idleTimeoutInMinutes", 4)

@@ -50,17 +50,17 @@ type KubernetesWorkload struct {
 
 // ServeKubernetes lets k answer for the API servers of all clusters from now on. It is called
 // before the emulator serves anything.
-func (e *Emulator) ServeKubernetes(k Kubernetes) { e.kubernetesBy = k }
+func (s *aks) ServeKubernetes(k Kubernetes) { s.kubernetesBy = k }
 
 // KubernetesClusters are the clusters there are, sorted by their IDs, with the nodes of the ones
 // that are wanted: many take time.
-func (e *Emulator) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
-	defer e.lock()()
-	e.happen()
+func (s *aks) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
+	defer s.kernel.lock()()
+	s.kernel.happen()
 	var out []KubernetesCluster
-	for _, key := range slices.Sorted(maps.Keys(e.clusters)) {
-		cl := e.clusters[key]
-		r := e.store.get(cl.id)
+	for _, key := range slices.Sorted(maps.Keys(s.clusters)) {
+		cl := s.clusters[key]
+		r := s.kernel.store.get(cl.id)
 		if r == nil {
 			continue
 		}
@@ -105,37 +105,37 @@ func (cl *cluster) kubernetesNode(p *pool, n *node, profile object) KubernetesNo
 
 // serveKubernetes hands a call to a cluster's real API server. It is not read here: it may be a
 // watch, or become another protocol.
-func (e *Emulator) serveKubernetes(w http.ResponseWriter, r *http.Request) {
+func (s *aks) serveKubernetes(w http.ResponseWriter, r *http.Request) {
 	start, c := time.Now(), newCall(r, nil)
 	c.secret = true
-	c.who, c.unknown = e.kubernetesUser(c)
-	if e.silent(c) {
-		e.requests.add(c, start, reply{}, "no API server")
+	c.who, c.unknown = s.kubernetesUser(c)
+	if s.silent(c) {
+		s.kernel.requests.add(c, start, reply{}, "no API server")
 		cut(w)
 		return
 	}
-	fault := e.faults.take(c, false)
+	fault := s.kernel.faults.take(c, false)
 	if fault != nil && fault.before() && fault.Status != 0 {
 		answer := c.refusal(fault.failure())
-		e.requests.add(c, start, answer, "")
+		s.kernel.requests.add(c, start, answer, "")
 		write(w, c, answer)
 		return
 	}
-	user, groups, f := e.kubernetesGroups(c)
+	user, groups, f := s.kubernetesGroups(c)
 	if f != nil {
 		answer := c.refusal(f)
-		e.requests.add(c, start, answer, "")
+		s.kernel.requests.add(c, start, answer, "")
 		write(w, c, answer)
 		return
 	}
-	e.requests.add(c, start, reply{status: http.StatusOK}, "by the cluster's API server")
-	e.kubernetesBy.Serve(w, r, e.ofAPIServerAsNamed(c), user, groups)
+	s.kernel.requests.add(c, start, reply{status: http.StatusOK}, "by the cluster's API server")
+	s.kubernetesBy.Serve(w, r, s.ofAPIServerAsNamed(c), user, groups)
 }
 
 // ofAPIServerAsNamed is the cluster that is called, with its ID as the store has it.
-func (e *Emulator) ofAPIServerAsNamed(c *call) arm.ID {
-	defer e.lock()()
-	if r := e.store.get(c.ofAPIServer()); r != nil {
+func (s *aks) ofAPIServerAsNamed(c *call) arm.ID {
+	defer s.kernel.lock()()
+	if r := s.kernel.store.get(c.ofAPIServer()); r != nil {
 		return r.id
 	}
 	return c.ofAPIServer()
@@ -144,24 +144,25 @@ func (e *Emulator) ofAPIServerAsNamed(c *call) arm.ID {
 // kubernetesGroups says as whom the API server is to see the caller. Local accounts are
 // administrators, as on AKS. Of the others, Azure's roles make administrators for one call;
 // Kubernetes' own bindings decide about the rest.
-func (e *Emulator) kubernetesGroups(c *call) (user string, groups []string, f *failure) {
+func (s *aks) kubernetesGroups(c *call) (user string, groups []string, f *failure) {
 	const administrators = "system:masters"
-	defer e.lock()()
-	r := e.store.get(c.ofAPIServer())
+	defer s.kernel.lock()()
+	r := s.kernel.store.get(c.ofAPIServer())
 	if r == nil {
-		return "", nil, missing(c.ofAPIServer())
+		return "", nil, s.kernel.missing(c.ofAPIServer())
 	}
 	if c.unknown != nil { // a service account or no user: the API server decides
 		return "", nil, nil
 	}
-	if f := e.admitKubernetes(c.who, r, "", "", ""); f != nil {
+	if f := s.admitKubernetes(c.who, r, "", "", ""); f != nil {
 		return "", nil, f
 	}
 	if c.who.ObjectID == "" {
 		return "masterclient", []string{administrators}, nil
 	}
 	azureRoles := objectAt(objectAt(r.body, "properties"), "aadProfile")["enableAzureRBAC"] == true
-	if e.isDefault(c.who) || azureRoles && e.granted(c.who, dataAction(c), r.id, true) {
+	if s.authorization.isDefault(c.who) ||
+		azureRoles && s.authorization.granted(c.who, dataAction(c), r.id, true) {
 		return c.who.ObjectID, []string{administrators}, nil
 	}
 	return c.who.ObjectID, nil, nil

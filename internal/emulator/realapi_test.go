@@ -28,7 +28,7 @@ func TestServeKubernetes(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	with := func(fields string) {
-		b.put(aks, strings.Replace(clusterBody(``, ``), `"networkProfile"`, fields+
+		b.put(aksID, strings.Replace(clusterBody(``, ``), `"networkProfile"`, fields+
 			`"networkProfile"`, 1))
 	}
 	with(``)
@@ -37,9 +37,9 @@ func TestServeKubernetes(t *testing.T) {
 	sees := func(method, path, token, user string, admin bool) {
 		t.Helper()
 		*api = askedAPI{}
-		status, doc := b.apiServer(aks, method, path, token)
+		status, doc := b.apiServer(aksID, method, path, token)
 		if status != http.StatusTeapot || api.user != user ||
-			slices.Contains(api.groups, "system:masters") != admin || !api.cluster.Equal(aks) {
+			slices.Contains(api.groups, "system:masters") != admin || !api.cluster.Equal(aksID) {
 			t.Errorf("%s %s: %d %s, %+v", method, path, status, encode(doc), api)
 		}
 	}
@@ -49,7 +49,7 @@ func TestServeKubernetes(t *testing.T) {
 	sees(http.MethodGet, pods, "a service account's", "", false)
 
 	b.inject(Fault{Path: "/deployments$", Status: 500, Count: 1})
-	if status, _ := b.apiServer(aks, http.MethodGet, deployments, ""); status != 500 {
+	if status, _ := b.apiServer(aksID, http.MethodGet, deployments, ""); status != 500 {
 		t.Errorf("a fault: %d", status)
 	}
 
@@ -58,15 +58,15 @@ func TestServeKubernetes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.sees(aks, pods, "", 401, "Unauthorized") // a local account
+	b.sees(aksID, pods, "", 401, "Unauthorized") // a local account
 	sees(http.MethodGet, pods, visitor, guest.ObjectID, false)
-	b.grant(1, aks, guest.ObjectID, "Azure Kubernetes Service RBAC Reader")
+	b.grant(1, aksID, guest.ObjectID, "Azure Kubernetes Service RBAC Reader")
 	sees(http.MethodGet, pods, visitor, guest.ObjectID, true)
 	sees(http.MethodGet, pods+"/x/log", visitor, guest.ObjectID, true)
 	sees(http.MethodGet, pods+"/x/exec", visitor, guest.ObjectID, false) // no reading
 	sees(http.MethodDelete, pods+"/x", visitor, guest.ObjectID, false)
 	sees(http.MethodPatch, deployments+"/x", visitor, guest.ObjectID, false)
-	b.grant(2, aks, guest.ObjectID, "Azure Kubernetes Service RBAC Cluster Admin")
+	b.grant(2, aksID, guest.ObjectID, "Azure Kubernetes Service RBAC Cluster Admin")
 	sees(http.MethodPatch, deployments+"/x", visitor, guest.ObjectID, true)
 	sees(http.MethodGet, pods+"/x/exec", visitor, guest.ObjectID, true)
 }
@@ -74,8 +74,8 @@ func TestServeKubernetes(t *testing.T) {
 // TestKubernetesClusters shows what a real API server is to show.
 func TestKubernetesClusters(t *testing.T) {
 	b := withNetwork(t, Options{})
-	b.put(aks, clusterBody(``, `,"count":2`))
-	wanted := func(id arm.ID) bool { return id.Equal(aks) }
+	b.put(aksID, clusterBody(``, `,"count":2`))
+	wanted := func(id arm.ID) bool { return id.Equal(aksID) }
 	all := b.e.KubernetesClusters(wanted)
 	if len(all) != 1 || !all[0].Running || len(all[0].Nodes) != 2 || all[0].ServiceCIDR == "" ||
 		len(all[0].Workloads) != 4 {
@@ -89,7 +89,7 @@ func TestKubernetesClusters(t *testing.T) {
 		none[0].Nodes != nil {
 		t.Errorf("without nodes: %+v", none)
 	}
-	if status, code := b.try(http.MethodPost, aks+"/stop", api, ""); status >= 300 {
+	if status, code := b.try(http.MethodPost, aksID+"/stop", api, ""); status >= 300 {
 		t.Fatal(status, code)
 	}
 	same := all[0].Same

@@ -69,8 +69,8 @@ func (l *requestLog) add(c *call, start time.Time, answer reply, note string) {
 }
 
 // Requests returns the remembered requests numbered above since, in order.
-func (e *Emulator) Requests(since int) []Request {
-	l := e.requests
+func (k *kernel) Requests(since int) []Request {
+	l := k.requests
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	skip := min(max(since-(l.n-len(l.last)), 0), len(l.last))
@@ -78,8 +78,8 @@ func (e *Emulator) Requests(since int) []Request {
 }
 
 // LastRequest returns the number of the last request.
-func (e *Emulator) LastRequest() int {
-	e.requests.mu.Lock()
-	defer e.requests.mu.Unlock()
-	return e.requests.n
+func (k *kernel) LastRequest() int {
+	k.requests.mu.Lock()
+	defer k.requests.mu.Unlock()
+	return k.requests.n
 }

@@ -13,8 +13,8 @@ var reservedFor = map[string]string{"AzureFirewallSubnet": typeFirewall,
 
 // settleReserved refuses what the subnets with special names do not take. The codes are Azure's, as
 // people report them.
-func (e *Emulator) settleReserved(subnet *resource) *failure {
-	table := e.store.get(linkOf(subnet.body, "routeTable"))
+func (s *network) settleReserved(subnet *resource) *failure {
+	table := s.kernel.store.get(linkOf(subnet.body, "routeTable"))
 	switch name := subnet.id.Name(); {
 	case name == "GatewaySubnet" && linkOf(subnet.body, "networkSecurityGroup") != "":
 		return fail(http.StatusBadRequest, "NetworkSecurityGroupCannotBeAttachedToGatewaySubnet",
@@ -49,7 +49,7 @@ func firewallTakes(subnet, table arm.ID, routes []object) *failure {
 }
 
 // checkSeat refuses a place in a subnet that is kept for others.
-func checkSeat(e *Emulator, ref reference, subnet *resource) *failure {
+func (s *network) checkSeat(ref reference, subnet *resource) *failure {
 	for name, kind := range reservedFor {
 		if ref.link.from == kind && subnet.id.Name() != name {
 			// [U] the code
@@ -62,8 +62,9 @@ func checkSeat(e *Emulator, ref reference, subnet *resource) *failure {
 					"for %s and cannot be used by %s.", subnet.id, kind, ref.holder)
 		}
 	}
-	for _, holder := range e.store.addressesOf(subnet.id).by {
-		if ofGateway := holder.Parent().Is(arm.TypeGateway); ofGateway != (ref.link.from == arm.TypeGateway) {
+	for _, holder := range s.kernel.store.addressesOf(subnet.id).by {
+		ofGateway := holder.Parent().Is(arm.TypeGateway)
+		if ofGateway != (ref.link.from == arm.TypeGateway) {
 			// [U] the code: the documentation only says that the subnet must hold nothing but
 			// gateways.
 			return fail(http.StatusBadRequest,

@@ -140,13 +140,13 @@ func dataReads(kinds ...string) []string {
 }
 
 // roleByGUID finds a built-in role, or a custom one wherever it was defined.
-func (e *Emulator) roleByGUID(guid string) (role, bool) {
+func (s *authorization) roleByGUID(guid string) (role, bool) {
 	for _, r := range builtInRoles {
 		if strings.EqualFold(r.guid, guid) {
 			return r, true
 		}
 	}
-	for _, r := range e.store.byType[strings.ToLower(typeRoleDefinition)] {
+	for _, r := range s.kernel.store.byType[strings.ToLower(typeRoleDefinition)] {
 		if strings.EqualFold(r.id.Name(), guid) {
 			return roleOf(r), true
 		}
@@ -251,7 +251,7 @@ func roleID(subscription, guid string) string {
 }
 
 // settleRoleDefinition checks a custom role.
-func (e *Emulator) settleRoleDefinition(c *call, r, old *resource) *failure {
+func (s *authorization) settleRoleDefinition(c *call, r, old *resource) *failure {
 	r.etag = ""
 	if !isGUID(r.id.Name()) {
 		return fail(http.StatusBadRequest, "InvalidRoleDefinitionId",
@@ -269,7 +269,7 @@ func (e *Emulator) settleRoleDefinition(c *call, r, old *resource) *failure {
 	taken := slices.ContainsFunc(builtInRoles, func(b role) bool {
 		return strings.EqualFold(b.name, name) || strings.EqualFold(b.guid, r.id.Name())
 	})
-	for _, other := range e.store.byType[strings.ToLower(typeRoleDefinition)] {
+	for _, other := range s.kernel.store.byType[strings.ToLower(typeRoleDefinition)] {
 		taken = taken || strings.EqualFold(roleOf(other).name, name) &&
 			!strings.EqualFold(other.id.Name(), r.id.Name())
 	}
@@ -299,8 +299,8 @@ func stampRole(p object, old *resource, by Principal) {
 }
 
 // roleDefinitionRemovable refuses while it is assigned.
-func (e *Emulator) roleDefinitionRemovable(r *resource) *failure {
-	for _, a := range e.store.byType[strings.ToLower(typeRoleAssignment)] {
+func (s *authorization) roleDefinitionRemovable(r *resource) *failure {
+	for _, a := range s.kernel.store.byType[strings.ToLower(typeRoleAssignment)] {
 		if strings.EqualFold(roleGUID(a), r.id.Name()) {
 			return fail(http.StatusBadRequest, "RoleDefinitionHasAssignments",
 				"There are existing role assignments referencing role (code: "+
@@ -314,7 +314,7 @@ var roleFilter = regexp.MustCompile(`(?i)(roleName|type)\s+eq\s+'([^']*)'`)
 
 // roleDefinitionCall answers for role definitions at any scope: built-in ones are everywhere,
 // custom ones where they can be assigned.
-func (e *Emulator) roleDefinitionCall(c *call) (reply, *failure, bool) {
+func (s *authorization) roleDefinitionCall(c *call) (reply, *failure, bool) {
 	scope, rest, found := extension(c, "roleDefinitions")
 	if found && len(rest) == 1 && scope.ResourceGroup() != "" {
 		// It belongs to the subscription, wherever below it is written [R].
@@ -327,10 +327,11 @@ func (e *Emulator) roleDefinitionCall(c *call) (reply, *failure, bool) {
 	for _, r := range builtInRoles {
 		docs = append(docs, r.asOf(c).document(scope.Subscription()))
 	}
-	for _, r := range e.store.list(typeRoleDefinition, "") {
-		for _, s := range list(objectAt(r.body, "properties"), "assignableScopes") {
-			if scope == "" || covers(arm.ID(s), scope) || covers(scope, arm.ID(s)) {
-				docs = append(docs, e.document(r, c.version))
+	for _, r := range s.kernel.store.list(typeRoleDefinition, "") {
+		for _, assignable := range list(objectAt(r.body, "properties"), "assignableScopes") {
+			if scope == "" || covers(arm.ID(assignable), scope) ||
+				covers(scope, arm.ID(assignable)) {
+				docs = append(docs, s.kernel.document(r, c.version))
 				break
 			}
 		}
@@ -350,7 +351,7 @@ func (e *Emulator) roleDefinitionCall(c *call) (reply, *failure, bool) {
 			return !strings.EqualFold(text(objectAt(d, "properties"), field), m[2])
 		})
 	}
-	answer, f := e.pageObjects(c, docs)
+	answer, f := s.kernel.pageObjects(c, docs)
 	return answer, f, true
 }
 

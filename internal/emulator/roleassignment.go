@@ -30,9 +30,9 @@ func assignedTo(r *resource) string {
 }
 
 // anyRole reports whether a principal has a role in effect at one of the scopes that are meant.
-func (e *Emulator) anyRole(who Principal, meant func(scope arm.ID) bool) bool {
-	for _, a := range e.store.assigned[strings.ToLower(who.ObjectID)] {
-		if meant(a.id.Parent()) && e.inEffect(a) {
+func (s *authorization) anyRole(who Principal, meant func(scope arm.ID) bool) bool {
+	for _, a := range s.kernel.store.assigned[strings.ToLower(who.ObjectID)] {
+		if meant(a.id.Parent()) && s.inEffect(a) {
 			return true
 		}
 	}
@@ -41,18 +41,18 @@ func (e *Emulator) anyRole(who Principal, meant func(scope arm.ID) bool) bool {
 
 // allowed reports whether a principal's roles at a scope and above grant an action. Deny
 // assignments are looked at elsewhere.
-func (e *Emulator) allowed(who Principal, action string, scope arm.ID) bool {
-	return e.isDefault(who) || e.granted(who, action, scope, false)
+func (s *authorization) allowed(who Principal, action string, scope arm.ID) bool {
+	return s.isDefault(who) || s.granted(who, action, scope, false)
 }
 
 // granted reports whether any of a principal's roles at a scope and above grants an action, or a
 // data action.
-func (e *Emulator) granted(who Principal, action string, scope arm.ID, data bool) bool {
-	for _, a := range e.store.assigned[strings.ToLower(who.ObjectID)] {
-		if !covers(a.id.Parent(), scope) || !e.inEffect(a) {
+func (s *authorization) granted(who Principal, action string, scope arm.ID, data bool) bool {
+	for _, a := range s.kernel.store.assigned[strings.ToLower(who.ObjectID)] {
+		if !covers(a.id.Parent(), scope) || !s.inEffect(a) {
 			continue
 		}
-		if r, known := e.roleByGUID(roleGUID(a)); known && r.allows(action, data) {
+		if r, known := s.roleByGUID(roleGUID(a)); known && r.allows(action, data) {
 			return true
 		}
 	}
@@ -60,36 +60,36 @@ func (e *Emulator) granted(who Principal, action string, scope arm.ID, data bool
 }
 
 // mayRead reports whether a principal may read a resource: lists leave out what they may not.
-func (e *Emulator) mayRead(who Principal, id arm.ID) bool {
-	return e.allowed(who, operationOn(id)+"/read", id)
+func (s *authorization) mayRead(who Principal, id arm.ID) bool {
+	return s.allowed(who, s.kernel.operationOn(id)+"/read", id)
 }
 
 // inEffect reports whether a role assignment counts already: on Azure that takes up to an hour.
-func (e *Emulator) inEffect(assignment *resource) bool {
-	return !e.takesEffect[assignment.id.Key()].After(time.Now())
+func (s *authorization) inEffect(assignment *resource) bool {
+	return !s.takesEffect[assignment.id.Key()].After(time.Now())
 }
 
 // DelayRole makes a role assignment take effect after a while, counted from now.
-func (e *Emulator) DelayRole(assignment arm.ID, delay time.Duration) bool {
-	defer e.lock()()
-	if r := e.store.get(assignment); r == nil || !r.id.Is(typeRoleAssignment) {
+func (s *authorization) DelayRole(assignment arm.ID, delay time.Duration) bool {
+	defer s.kernel.lock()()
+	if r := s.kernel.store.get(assignment); r == nil || !r.id.Is(typeRoleAssignment) {
 		return false
 	}
-	e.takesEffect[assignment.Key()] = time.Now().Add(delay)
+	s.takesEffect[assignment.Key()] = time.Now().Add(delay)
 	return true
 }
 
 // assign gives a principal a role without a call.
-func (e *Emulator) assign(scope arm.ID, who Principal, roleName string) {
+func (s *authorization) assign(scope arm.ID, who Principal, roleName string) {
 	i := slices.IndexFunc(builtInRoles, func(r role) bool { return r.name == roleName })
 	name := uuid.NewSHA1(uuid.Nil, []byte(scope.Key()+" "+who.ObjectID+" "+roleName)).String()
 	id := scope + arm.ID("/providers/"+typeRoleAssignment+"/"+name)
-	r := newResource(id,
+	r := s.kernel.newResource(id,
 		object{"properties": object{"roleDefinitionId": roleID(scope.Subscription(),
 			builtInRoles[i].guid), "principalId": who.ObjectID,
 			"principalType": "ServicePrincipal"}}, nil)
 	completeAssignment(r, nil, who)
-	e.store.put(r)
+	s.kernel.store.put(r)
 }
 
 // completeAssignment fills in what Azure says of an assignment.
@@ -114,7 +114,7 @@ func completeAssignment(r, old *resource, by Principal) {
 }
 
 // settleRoleAssignment checks a role assignment.
-func (e *Emulator) settleRoleAssignment(c *call, r, old *resource) *failure {
+func (s *authorization) settleRoleAssignment(c *call, r, old *resource) *failure {
 	p := objectAt(r.body, "properties")
 	if !isGUID(r.id.Name()) {
 		return fail(http.StatusBadRequest, "InvalidRoleAssignmentId",
@@ -123,24 +123,24 @@ func (e *Emulator) settleRoleAssignment(c *call, r, old *resource) *failure {
 	}
 	scope := r.id.Parent()
 	if top := wholeOf(scope); strings.Contains(top.Type(), "/") && top.ResourceGroup() != "" &&
-		e.store.get(top) == nil {
-		return missing(top)
+		s.kernel.store.get(top) == nil {
+		return s.kernel.missing(top)
 	}
 	guid := arm.ID(text(p, "roleDefinitionId")).Name()
-	found, known := e.roleByGUID(guid)
+	found, known := s.roleByGUID(guid)
 	if !known {
 		return fail(http.StatusNotFound, "RoleDefinitionDoesNotExist",
 			"The specified role definition with ID '%s' does not exist.", guid)
 	}
 	p["roleDefinitionId"] = roleID(scope.Subscription(), found.guid)
-	principal, tenant := text(p, "principalId"), e.tenantOf(scope.Subscription())
+	principal, tenant := text(p, "principalId"), s.kernel.tenantOf(scope.Subscription())
 	if !isGUID(principal) {
 		return fail(http.StatusBadRequest, "InvalidPrincipalId",
 			"A valid principal ID must be provided for role assignment.")
 	}
 	// With a principalType Azure does not look, so that a principal it has not heard of yet can be
 	// named.
-	_, exists := e.identity.find(tenant, func(who Principal) bool {
+	_, exists := s.entra.identity.find(tenant, func(who Principal) bool {
 		return strings.EqualFold(who.ObjectID, principal)
 	})
 	if !exists && text(p, "principalType") == "" {
@@ -158,7 +158,7 @@ func (e *Emulator) settleRoleAssignment(c *call, r, old *resource) *failure {
 			"type 'ServicePrincipal' , which is different from specified PrinciaplType '%s'.",
 			strings.ReplaceAll(principal, "-", ""), sent)
 	}
-	for _, other := range e.store.assigned[strings.ToLower(principal)] {
+	for _, other := range s.kernel.store.assigned[strings.ToLower(principal)] {
 		if !other.id.Equal(r.id) && other.id.Parent().Equal(scope) &&
 			strings.EqualFold(roleGUID(other), guid) {
 			return fail(http.StatusConflict, "RoleAssignmentExists", "The role assignment "+
@@ -173,9 +173,9 @@ func (e *Emulator) settleRoleAssignment(c *call, r, old *resource) *failure {
 	}
 	completeAssignment(r, old, c.who)
 	if old == nil {
-		delete(e.takesEffect, r.id.Key())
-		if e.opts.RoleDelay > 0 {
-			e.takesEffect[r.id.Key()] = time.Now().Add(e.opts.RoleDelay)
+		delete(s.takesEffect, r.id.Key())
+		if s.kernel.opts.RoleDelay > 0 {
+			s.takesEffect[r.id.Key()] = time.Now().Add(s.kernel.opts.RoleDelay)
 		}
 	}
 	return nil
@@ -196,28 +196,28 @@ var (
 
 // roleAssignmentCall lists the assignments at a scope, above and below it, or without the ones
 // below (atScope()), and answers what the caller may do there.
-func (e *Emulator) roleAssignmentCall(c *call) (reply, *failure, bool) {
+func (s *authorization) roleAssignmentCall(c *call) (reply, *failure, bool) {
 	if c.method != http.MethodGet {
 		return reply{}, nil, false
 	}
 	if scope, rest, found := extension(c, "permissions"); found && len(rest) == 0 {
 		docs := []object{}
-		for _, r := range e.rolesAt(c.who, scope) {
+		for _, r := range s.rolesAt(c.who, scope) {
 			for _, p := range r.permissions {
 				docs = append(docs, p.document())
 			}
 		}
-		answer, f := e.pageObjects(c, docs)
+		answer, f := s.kernel.pageObjects(c, docs)
 		return answer, f, true
 	}
 	if scope, rest, found := extension(c, "denyAssignments"); found && len(rest) == 0 {
-		docs := e.denyAssignments(scope)
+		docs := s.aks.denyAssignments(scope)
 		if strings.Contains(strings.ToLower(c.param("$filter")), "atscope()") { // not those below
 			docs = slices.DeleteFunc(docs, func(d object) bool {
 				return !covers(arm.ID(text(objectAt(d, "properties"), "scope")), scope)
 			})
 		}
-		answer, f := e.pageObjects(c, docs)
+		answer, f := s.kernel.pageObjects(c, docs)
 		return answer, f, true
 	}
 	scope, rest, found := extension(c, "roleAssignments")
@@ -231,7 +231,7 @@ func (e *Emulator) roleAssignmentCall(c *call) (reply, *failure, bool) {
 		}
 	}
 	matches := []*resource{}
-	for _, a := range e.store.list(typeRoleAssignment, "") {
+	for _, a := range s.kernel.store.list(typeRoleAssignment, "") {
 		at := a.id.Parent()
 		isBelow := below(at, scope) && !strings.Contains(strings.ToLower(filter), "atscope()")
 		if (covers(at, scope) || isBelow) && (principal == "" ||
@@ -239,19 +239,19 @@ func (e *Emulator) roleAssignmentCall(c *call) (reply, *failure, bool) {
 			matches = append(matches, a)
 		}
 	}
-	answer, f := e.page(c, nil, matches)
+	answer, f := s.kernel.page(c, nil, matches)
 	return answer, f, true
 }
 
 // rolesAt are the roles in effect that a principal has at a scope.
-func (e *Emulator) rolesAt(who Principal, scope arm.ID) []role {
+func (s *authorization) rolesAt(who Principal, scope arm.ID) []role {
 	var out []role
-	if e.isDefault(who) {
+	if s.isDefault(who) {
 		out = append(out, builtInRoles[0])
 	}
-	for _, a := range e.store.assigned[strings.ToLower(who.ObjectID)] {
-		if r, known := e.roleByGUID(roleGUID(a)); known && covers(a.id.Parent(), scope) &&
-			e.inEffect(a) {
+	for _, a := range s.kernel.store.assigned[strings.ToLower(who.ObjectID)] {
+		if r, known := s.roleByGUID(roleGUID(a)); known && covers(a.id.Parent(), scope) &&
+			s.inEffect(a) {
 			out = append(out, r)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // settleRouteTable checks a table's routes.
-func (e *Emulator) settleRouteTable(c *call, r, old *resource) *failure {
+func (s *network) settleRouteTable(c *call, r, old *resource) *failure {
 	properties := objectAt(r.body, "properties")
 	keepGUID(r, old)
 	if properties["disableBgpRoutePropagation"] == nil {
@@ -49,17 +49,18 @@ func (e *Emulator) settleRouteTable(c *call, r, old *resource) *failure {
 		prefixes[prefix] = text(route, "name")
 		stored = append(stored, route)
 	}
-	if len(stored) > e.opts.RouteLimit {
+	if len(stored) > s.kernel.opts.RouteLimit {
 		return fail(http.StatusBadRequest, "RouteLimitExceeded",
-			"Route table %s cannot have more than %d routes.", r.id.Name(), e.opts.RouteLimit)
+			"Route table %s cannot have more than %d routes.", r.id.Name(),
+			s.kernel.opts.RouteLimit)
 	}
 	properties["routes"] = stored
-	for _, subnet := range e.store.linked[r.id.Key()] {
+	for _, subnet := range s.kernel.store.linked[r.id.Key()] {
 		if f := firewallTakes(subnet, r.id, routes); f != nil {
 			return f
 		}
-		if s := e.store.get(subnet); !delegated(s.body) {
-			if f := gatewayTakes(r.id, routes, e.gatewayIn(subnet)); f != nil {
+		if holder := s.kernel.store.get(subnet); !delegated(holder.body) {
+			if f := gatewayTakes(r.id, routes, s.gatewayIn(subnet)); f != nil {
 				return f
 			}
 		}

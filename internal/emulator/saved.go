@@ -32,26 +32,26 @@ type savedResource struct {
 	InUse     map[netip.Addr]arm.ID `json:"inUse,omitempty"`
 }
 
-func (e *Emulator) saveResource(r *resource) savedResource {
+func (k *kernel) saveResource(r *resource) savedResource {
 	s := savedResource{ID: r.id, Body: r.body, ETag: r.etag, Settled: r.settled, Settles: r.settles,
 		AsOf: r.asOf, Fresh: r.fresh, BusyUntil: r.busyUntil, Doing: r.doing, Failed: saveFailure(
 			r.failed), Deleting: r.deleting, Created: r.created, Changed: r.changed}
-	if used := e.store.inUse[r.id.Key()]; used != nil {
+	if used := k.store.inUse[r.id.Key()]; used != nil {
 		s.InUse = used.by
 	}
 	return s
 }
 
-func (e *Emulator) restoreResource(s savedResource) {
+func (k *kernel) restoreResource(s savedResource) {
 	r := &resource{id: s.ID, body: s.Body, etag: s.ETag, settled: s.Settled, settles: s.Settles,
 		asOf: s.AsOf, fresh: s.Fresh, busyUntil: s.BusyUntil, doing: s.Doing,
 		failed: s.Failed.failure(), deleting: s.Deleting, created: s.Created, changed: s.Changed}
-	e.store.put(r)
+	k.store.put(r)
 	if len(s.InUse) > 0 {
-		e.store.addressesOf(s.ID).by = s.InUse
+		k.store.addressesOf(s.ID).by = s.InUse
 	}
 	if s.ID.Is(typeUserIdentity) {
-		e.identity.add(identityOf(r))
+		k.entra.identity.add(identityOf(r))
 	}
 }
 
@@ -119,19 +119,20 @@ func saveCluster(cl *cluster) savedCluster {
 	return s
 }
 
-func (e *Emulator) restoreCluster(s savedCluster) error {
+func (s *aks) restoreCluster(saved savedCluster) error {
 	cl := &cluster{
-		id: s.ID, digits: s.Digits, location: s.Location, nodeGroup: s.NodeGroup, mode: s.Mode,
-		leaving: s.Leaving, podCIDRs: s.PodCIDRs,
-		table: s.Table, who: s.Who, nextPodCIDR: s.NextPodCIDR,
+		id: saved.ID, digits: saved.Digits, location: saved.Location, nodeGroup: saved.NodeGroup,
+		mode:    saved.Mode,
+		leaving: saved.Leaving, podCIDRs: saved.PodCIDRs,
+		table: saved.Table, who: saved.Who, nextPodCIDR: saved.NextPodCIDR,
 		takenPodCIDRs: map[netip.Prefix]bool{},
 	}
-	cl.provider = &cloudProvider{e: e, cluster: cl, paused: s.Paused, bugs: s.Bugs}
-	for _, p := range s.Pools {
+	cl.provider = &cloudProvider{aks: s, cluster: cl, paused: saved.Paused, bugs: saved.Bugs}
+	for _, p := range saved.Pools {
 		restored := &pool{name: p.Name, subnet: p.Subnet, scaleSet: p.ScaleSet, next: p.Next,
 			podSubnet: p.PodSubnet, blocks: p.Blocks, maxPods: p.MaxPods, vmSize: p.VMSize,
 			doing: p.Doing}
-		e.scaleSets[p.ScaleSet.Key()] = poolOf{cl, restored}
+		s.scaleSets[p.ScaleSet.Key()] = poolOf{cl, restored}
 		for _, n := range p.Nodes {
 			restored.nodes = append(restored.nodes, &node{name: n.Name, instance: n.Instance,
 				addrs: n.Addrs, pods: n.Pods, podCIDRs: n.PodCIDRs, created: n.Created,
@@ -142,11 +143,11 @@ func (e *Emulator) restoreCluster(s savedCluster) error {
 		}
 		cl.pools = append(cl.pools, restored)
 	}
-	e.clusters[cl.id.Key()] = cl
-	e.nodeGroups[cl.nodeGroup.Key()] = cl
+	s.clusters[cl.id.Key()] = cl
+	s.nodeGroups[cl.nodeGroup.Key()] = cl
 	// a user-assigned identity comes with its document, if it is still there
 	if arm.ID(cl.who.Resource).Equal(cl.id) {
-		e.identity.add(cl.who)
+		s.entra.identity.add(cl.who)
 	}
 	return nil
 }
@@ -177,9 +178,10 @@ func saveActivity(r activityRecord) savedActivity {
 	}
 }
 
-func (s savedActivity) record() activityRecord {
+func (k *kernel) restoreActivity(s savedActivity) activityRecord {
 	return activityRecord{
-		id: s.ID, operationID: s.OperationID, correlationID: s.CorrelationID, at: s.At,
+		kind: k.kindName(s.Resource), id: s.ID, operationID: s.OperationID,
+		correlationID: s.CorrelationID, at: s.At,
 		resource: s.Resource, operation: s.Operation,
 		event: s.Event, status: s.Status, subStatus: s.SubStatus, ends: s.Ends,
 		failure: s.Failure.failure(), who: s.Who, body: s.Body,
@@ -221,8 +223,8 @@ func saveOperation(name string, op *operation) savedOperation {
 		Failure: saveFailure(op.failure)}
 }
 
-func (e *Emulator) restoreOperation(s savedOperation) error {
-	e.operations[s.Name] = &operation{ends: s.Ends, result: s.Result, failure: s.Failure.failure()}
+func (k *kernel) restoreOperation(s savedOperation) error {
+	k.operations[s.Name] = &operation{ends: s.Ends, result: s.Result, failure: s.Failure.failure()}
 	return nil
 }
 
@@ -241,27 +243,28 @@ type savedServer struct {
 }
 
 // changedThings are the things kept in one piece that differ from what was last written.
-func (e *Emulator) changedThings() (map[string][]byte, error) {
+func (k *kernel) changedThings() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for name, thing := range map[string]any{
-		"keys":         savedKeys{x509.MarshalPKCS1PrivateKey(e.identity.key), e.identity.keyID},
-		"issuers":      e.identity.keptIssuers(),
-		"takesEffect":  e.takesEffect,
-		"registration": e.registration,
-		"server":       e.server,
+		"keys": savedKeys{x509.MarshalPKCS1PrivateKey(k.entra.identity.key),
+			k.entra.identity.keyID},
+		"issuers":      k.entra.identity.keptIssuers(),
+		"takesEffect":  k.authorization.takesEffect,
+		"registration": k.resources.registration,
+		"server":       k.server,
 	} {
 		raw, err := json.Marshal(thing)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		if !bytes.Equal(raw, e.disk.wrote[name]) {
+		if !bytes.Equal(raw, k.disk.wrote[name]) {
 			out[name] = raw
 		}
 	}
 	return out, nil
 }
 
-func (e *Emulator) restoreThings(read func(name string, into any) error) error {
+func (k *kernel) restoreThings(read func(name string, into any) error) error {
 	var keys savedKeys
 	if err := read("keys", &keys); err != nil {
 		return err
@@ -271,16 +274,17 @@ func (e *Emulator) restoreThings(read func(name string, into any) error) error {
 		if err != nil {
 			return err
 		}
-		e.identity.restoreKey(key, keys.KeyID)
+		k.entra.identity.restoreKey(key, keys.KeyID)
 	}
 	issuers := map[string][]jwk{}
-	for name, into := range map[string]any{"issuers": &issuers, "takesEffect": &e.takesEffect,
-		"registration": &e.registration, "server": &e.server} {
+	for name, into := range map[string]any{"issuers": &issuers,
+		"takesEffect":  &k.authorization.takesEffect,
+		"registration": &k.resources.registration, "server": &k.server} {
 		if err := read(name, into); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	e.identity.restoreIssuers(issuers)
+	k.entra.identity.restoreIssuers(issuers)
 	return nil
 }
 
@@ -303,26 +307,27 @@ func (i *identity) restoreKey(key *rsa.PrivateKey, id string) {
 }
 
 // resume goes on with what was under way.
-func (e *Emulator) resume() {
+func (k *kernel) resume() {
 	under := map[string]activityRecord{}
-	for _, r := range e.activity {
+	for _, r := range k.activity {
 		if delete(under, r.operationID); r.status == activityAccepted {
 			under[r.operationID] = r
 		}
 	}
-	e.resumeDeployments()
+	k.deployments.resumeDeployments()
+	k.compute.resumeScaleSets()
 	for _, id := range slices.Sorted(maps.Keys(under)) {
-		if e.resumeActivity(under[id]) {
+		if k.deployments.resumeActivity(under[id]) {
 			continue
 		}
-		e.at(under[id].ends, func() { e.note(under[id].ended(nil)) })
+		k.at(under[id].ends, func() { k.note(under[id].ended(nil)) })
 	}
-	for _, r := range e.store.list(arm.TypeResourceGroup, "") {
+	for _, r := range k.store.list(arm.TypeResourceGroup, "") {
 		if r.deleting {
-			e.at(r.busyUntil, func() { e.emptyGroup(r) })
+			k.at(r.busyUntil, func() { k.resources.emptyGroup(r) })
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(e.clusters)) {
-		e.resumeCluster(e.clusters[key])
+	for _, key := range slices.Sorted(maps.Keys(k.aks.clusters)) {
+		k.aks.resumeCluster(k.aks.clusters[key])
 	}
 }

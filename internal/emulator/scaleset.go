@@ -35,9 +35,9 @@ func (i instance) id() arm.ID {
 }
 
 // storeScaleSet writes the pool's scale set.
-func (e *Emulator) storeScaleSet(cl *cluster, p *pool) *failure {
+func (s *aks) storeScaleSet(cl *cluster, p *pool) *failure {
 	c := cl.call(http.MethodPut, p.scaleSet, nil)
-	_, f := e.putResource(c, p.scaleSet, object{
+	_, f := s.kernel.putResource(c, p.scaleSet, object{
 		"location": cl.location,
 		"sku":      object{"name": p.vmSize, "tier": "Standard", "capacity": len(p.nodes)},
 		"tags":     object{"aks-managed-poolName": p.name},
@@ -55,16 +55,17 @@ func (e *Emulator) storeScaleSet(cl *cluster, p *pool) *failure {
 	return f
 }
 
-func (e *Emulator) findScaleSet(id arm.ID) (*cluster, *pool) {
-	of := e.scaleSets[id.Key()]
+func (s *compute) findScaleSet(id arm.ID) (*cluster, *pool) {
+	of := s.aks.scaleSets[id.Key()]
 	return of.cluster, of.pool
 }
 
 // settleScaleSet chooses the addresses of a scale set's instances. The ones of a cluster's nodes
 // stay as AKS has made them.
-func (e *Emulator) settleScaleSet(c *call, r, old *resource) *failure {
+func (s *compute) settleScaleSet(c *call, r, old *resource) *failure {
 	setDefault(objectAt(r.body, "properties"), "uniqueId",
 		uuid.NewSHA1(uuid.Nil, []byte(r.id.Key())).String())
+	settleMachineProfile(r, old)
 	capacity := 0
 	if sku := objectAt(r.body, "sku"); sku["capacity"] != nil {
 		if _, err := fmt.Sscan(fmt.Sprint(sku["capacity"]), &capacity); err != nil ||
@@ -73,8 +74,8 @@ func (e *Emulator) settleScaleSet(c *call, r, old *resource) *failure {
 				"The value of parameter sku.capacity is invalid: %v.", sku["capacity"])
 		}
 	}
-	if _, p := e.findScaleSet(r.id); p != nil {
-		for a, holder := range e.store.addressesOf(p.subnet).by {
+	if _, p := s.findScaleSet(r.id); p != nil {
+		for a, holder := range s.kernel.store.addressesOf(p.subnet).by {
 			if partOf(holder, r.id) {
 				r.seats = append(r.seats, seat{p.subnet, a, holder})
 			}
@@ -83,10 +84,11 @@ func (e *Emulator) settleScaleSet(c *call, r, old *resource) *failure {
 	}
 	var numbers []int
 	if old != nil {
-		for _, i := range e.instancesOf(old) {
+		for _, i := range s.instancesOf(old) {
 			numbers = append(numbers, i.number)
 		}
 	}
+	added := max(0, capacity-len(numbers))
 	for len(numbers) < capacity {
 		numbers = append(numbers, nextNumber(r, numbers))
 	}
@@ -94,31 +96,36 @@ func (e *Emulator) settleScaleSet(c *call, r, old *resource) *failure {
 		r.doing = "Creating"
 	}
 	chosen := map[string]bool{}
-	for _, number := range numbers[:capacity] {
+	numbers = numbers[:capacity]
+	numbers = append(numbers, s.addSurplus(c, r, old, numbers, added)...)
+	for at, number := range numbers {
 		vm := r.id.Child("virtualMachines", strconv.Itoa(number))
 		for _, ref := range referencesIn(r.id, r.body) {
 			if !ref.link.takes() {
 				continue
 			}
-			subnet := e.store.get(ref.target())
-			if f := checkSeat(e, ref, subnet); f != nil {
+			subnet := s.kernel.store.get(ref.target())
+			if f := s.network.checkSeat(ref, subnet); f != nil {
 				return f
 			}
 			ref.holder = vm.Child("networkInterfaces",
 				ref.holder.Parent().Name()).Child("ipConfigurations", ref.holder.Name())
-			s, f := e.dynamicSeat(ref, subnet, chosen)
+			found, f := s.network.dynamicSeat(ref, subnet, chosen)
+			if f != nil && at >= capacity {
+				continue // one too many does not fit
+			}
 			if f != nil {
 				return f
 			}
-			r.seats = append(r.seats, s)
+			r.seats = append(r.seats, found)
 		}
 	}
 	return nil
 }
 
-// instancesOf are the instances of a scale set, by number.
-func (e *Emulator) instancesOf(set *resource) []instance {
-	if _, p := e.findScaleSet(set.id); p != nil {
+// machinesOf are all machines of a scale set, by number, with the ones that it has too many.
+func (s *compute) machinesOf(set *resource) []instance {
+	if _, p := s.findScaleSet(set.id); p != nil {
 		var out []instance
 		for _, n := range p.nodes {
 			nic := instanceNIC{id: p.nic(n), subnet: p.subnet, addrs: n.addrs, primary: true}
@@ -136,7 +143,7 @@ func (e *Emulator) instancesOf(set *resource) []instance {
 		if !ref.link.takes() {
 			continue
 		}
-		for a, holder := range e.store.addressesOf(ref.target()).by {
+		for a, holder := range s.kernel.store.addressesOf(ref.target()).by {
 			if !partOf(holder, set.id) || !strings.EqualFold(holder.Name(), ref.holder.Name()) ||
 				!strings.EqualFold(holder.Parent().Name(), ref.holder.Parent().Name()) {
 				continue
@@ -180,7 +187,7 @@ func (e *Emulator) instancesOf(set *resource) []instance {
 }
 
 // scaleSetCall answers for what is inside scale sets: instances and their network interfaces.
-func (e *Emulator) scaleSetCall(c *call) (reply, *failure, bool) {
+func (s *compute) scaleSetCall(c *call) (reply, *failure, bool) {
 	if len(c.path) < 9 || !strings.EqualFold(c.path[6], "virtualMachineScaleSets") ||
 		!strings.EqualFold(c.path[5], "Microsoft.Compute") ||
 		c.method != http.MethodGet && c.method != http.MethodPost {
@@ -192,41 +199,53 @@ func (e *Emulator) scaleSetCall(c *call) (reply, *failure, bool) {
 		return reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
-	set := e.store.get(id)
+	set := s.kernel.store.get(id)
 	if set == nil {
-		return reply{}, missing(id), true
+		return reply{}, s.kernel.missing(id), true
 	}
 	parts := strings.Split(strings.ToLower(strings.Join(c.path[8:], "/")), "/")
 	if c.method == http.MethodPost {
-		answer, f := e.scaleSetAction(c, set, parts)
+		answer, f := s.scaleSetAction(c, set, parts)
 		return answer, f, true
 	}
-	all := e.instancesOf(set)
+	all := s.instancesOf(set)
 	if len(parts) > 1 {
 		all = slices.DeleteFunc(all, func(i instance) bool {
 			return strconv.Itoa(i.number) != parts[1]
 		})
 		if len(all) == 0 {
 			return reply{}, fail(http.StatusNotFound, "NotFound",
-				"The instance %s of %s was not found.", parts[1], id.Name()), true
+				"The entity was not found in this Azure location."), true
 		}
 	}
 	expand := strings.EqualFold(c.param("$expand"), "instanceView")
-	machines, nics := []object{}, []object{}
-	for _, i := range all {
-		machines = append(machines, i.document(expand))
-		for _, nic := range i.nics {
-			nics = append(nics, nic.document(i))
+	doc := s.kernel.document(set, c.version)
+	machines := func() (out []object) {
+		for _, i := range all {
+			out = append(out, i.document(doc, c.version, expand))
 		}
+		return out
+	}
+	nics := func() (out []object) {
+		for _, i := range all {
+			for _, nic := range i.nics {
+				out = append(out, nic.document(i))
+			}
+		}
+		return out
 	}
 	what := parts[len(parts)-1]
 	switch {
-	case len(parts) == 1 && what == "networkinterfaces", len(parts) == 3 &&
+	case len(parts) == 1 && what == "networkinterfaces":
+		all = s.machinesOf(set)
+		answer, f := s.kernel.pageObjects(c, nics())
+		return answer, f, true
+	case len(parts) == 3 &&
 		parts[0] == "virtualmachines" && what == "networkinterfaces":
-		answer, f := e.pageObjects(c, nics)
+		answer, f := s.kernel.pageObjects(c, nics())
 		return answer, f, true
 	case len(parts) == 1 && what == "virtualmachines":
-		answer, f := e.pageObjects(c, machines)
+		answer, f := s.kernel.pageObjects(c, machines())
 		return answer, f, true
 	case len(parts) == 1 && what == "instanceview":
 		return ok(object{"virtualMachine": object{
@@ -234,11 +253,11 @@ func (e *Emulator) scaleSetCall(c *call) (reply, *failure, bool) {
 				{"code": "ProvisioningState/succeeded", "count": len(all)}}},
 			"statuses": statuses()[:1]}), nil, true
 	case len(parts) == 2 && parts[0] == "virtualmachines":
-		return ok(machines[0]), nil, true
+		return ok(machines()[0]), nil, true
 	case len(parts) == 3 && parts[0] == "virtualmachines" && what == "instanceview":
-		return ok(instanceView()), nil, true
+		return ok(all[0].view(doc)), nil, true
 	case len(parts) == 4 && parts[0] == "virtualmachines" && parts[2] == "networkinterfaces":
-		for _, nic := range nics {
+		for _, nic := range nics() {
 			if strings.EqualFold(text(nic, "name"), what) {
 				return ok(nic), nil, true
 			}
@@ -258,40 +277,6 @@ func statuses() []any {
 	}
 }
 
-func instanceView() object { return object{"statuses": statuses()} }
-
-func (i instance) document(expand bool) object {
-	nics := []any{}
-	for _, nic := range i.nics {
-		nics = append(nics,
-			object{"id": string(nic.id), "properties": object{"primary": nic.primary}})
-	}
-	properties := object{
-		"provisioningState": "Succeeded", "latestModelApplied": true,
-		"vmId":           uuid.NewSHA1(uuid.Nil, []byte(i.id().Key())).String(),
-		"osProfile":      object{"computerName": i.computer},
-		"networkProfile": object{"networkInterfaces": nics},
-	}
-	if expand {
-		properties["instanceView"] = instanceView()
-	}
-	doc := object{
-		"id": string(i.id()), "name": i.set.id.Name() + "_" +
-			strconv.Itoa(i.number), "instanceId": strconv.Itoa(i.number),
-		"type": arm.TypeScaleSet + "/virtualMachines", "location": i.set.body["location"],
-		"properties": properties,
-	}
-	for _, field := range []string{"sku", "tags"} {
-		if i.set.body[field] != nil {
-			doc[field] = i.set.body[field]
-		}
-	}
-	if zones := list(i.set.body, "zones"); len(zones) > 0 { // round robin
-		doc["zones"] = []string{zones[i.number%len(zones)]}
-	}
-	return doc
-}
-
 func (n instanceNIC) document(of instance) object {
 	configurations := []any{}
 	for i, a := range n.addrs {
@@ -309,37 +294,30 @@ func (n instanceNIC) document(of instance) object {
 			},
 		})
 	}
-	forwards := false
-	for _, c := range listAt(objectAt(of.set.body, "properties", "virtualMachineProfile",
-		"networkProfile"), "networkInterfaceConfigurations") {
-		if strings.EqualFold(text(c, "name"), n.id.Name()) {
-			forwards = objectAt(c, "properties")["enableIPForwarding"] == true
-		}
+	properties := object{
+		"provisioningState": "Succeeded", "primary": n.primary, "enableIPForwarding": false,
+		"enableAcceleratedNetworking": false, "ipConfigurations": configurations,
+		"virtualMachine": object{"id": string(of.id())},
 	}
+	n.showInterface(of, properties)
 	return object{
 		"name": n.id.Name(), "id": string(n.id), "etag": of.set.tag(),
-		"location": of.set.body["location"],
-		"properties": object{
-			"provisioningState": "Succeeded", "primary": n.primary, "enableIPForwarding": forwards,
-			"enableAcceleratedNetworking": false,
-			"ipConfigurations":            configurations, "virtualMachine": object{
-				"id": string(of.id())},
-		},
+		"location": of.set.body["location"], "properties": properties,
 	}
 }
 
 // instanceNICAt finds an interface of an instance by its ID, or the first one of an instance by the
 // instance's ID.
-func (e *Emulator) instanceNICAt(id arm.ID) *instanceNIC {
+func (s *compute) instanceNICAt(id arm.ID) *instanceNIC {
 	set := id
 	for set != "" && !set.Is(arm.TypeScaleSet) {
 		set = set.Parent()
 	}
-	r := e.store.get(set)
+	r := s.kernel.store.get(set)
 	if r == nil {
 		return nil
 	}
-	for _, i := range e.instancesOf(r) {
+	for _, i := range s.instancesOf(r) {
 		for _, nic := range i.nics {
 			if nic.id.Equal(id) || i.id().Equal(id) {
 				return &nic

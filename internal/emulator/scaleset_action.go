@@ -21,8 +21,7 @@ func nextNumber(set *resource, numbers []int) int {
 	if n := len(numbers); n > 0 {
 		next = numbers[n-1] + 1
 	}
-	p := objectAt(set.body, "properties")
-	if p["overprovision"] == false || text(p, "orchestrationMode") == "Flexible" {
+	if !overprovisions(set) {
 		return next
 	}
 	h := fnv.New32a()
@@ -40,12 +39,12 @@ var scaleSetActions = []string{
 }
 
 // scaleSetAction answers a POST to a scale set, or to one of its instances.
-func (e *Emulator) scaleSetAction(c *call, set *resource, parts []string) (reply, *failure) {
+func (s *compute) scaleSetAction(c *call, set *resource, parts []string) (reply, *failure) {
 	action := parts[len(parts)-1]
 	spot := text(objectAt(set.body, "properties", "virtualMachineProfile"), "priority") == "Spot"
 	switch {
 	case action == "simulateeviction" && spot:
-		return reply{status: http.StatusNoContent}, nil
+		return s.evict(c, set, parts)
 	case action == "simulateeviction":
 		return reply{}, fail(
 			http.StatusConflict,
@@ -55,7 +54,7 @@ func (e *Emulator) scaleSetAction(c *call, set *resource, parts []string) (reply
 	case !slices.Contains(scaleSetActions, action):
 		return reply{}, notFound(c)
 	}
-	if f := e.busy(set.id); f != nil {
+	if f := s.kernel.busy(set.id); f != nil {
 		return reply{}, f
 	}
 	if action == "delete" {
@@ -63,41 +62,53 @@ func (e *Emulator) scaleSetAction(c *call, set *resource, parts []string) (reply
 		if f != nil {
 			return reply{}, f
 		}
-		if f := e.deleteInstances(c, set, list(sent, "instanceIds")); f != nil {
+		if f := s.deleteInstances(c, set, list(sent, "instanceIds")); f != nil {
 			return reply{}, f
 		}
 	}
-	e.record(c, set.id, action+"/action", nil)
-	return e.accepted(c, nil), nil
+	s.kernel.record(c, set.id, action+"/action", nil)
+	return s.kernel.accepted(c, nil), nil
+}
+
+// evict takes a spot machine away, as the policy of its set says. One that is only deallocated
+// keeps what it holds.
+func (s *compute) evict(c *call, set *resource, parts []string) (reply, *failure) {
+	profile := objectAt(set.body, "properties", "virtualMachineProfile")
+	if text(profile, "evictionPolicy") == "Delete" {
+		if f := s.deleteInstances(c, set, parts[1:2]); f != nil {
+			return reply{}, f
+		}
+	}
+	return reply{status: http.StatusNoContent}, nil
 }
 
 // deleteInstances takes instances of a scale set away; "*" is all of them.
-func (e *Emulator) deleteInstances(c *call, set *resource, numbers []string) *failure {
-	if cl, p := e.findScaleSet(set.id); cl != nil {
-		for _, i := range e.instancesOf(set) {
+func (s *compute) deleteInstances(c *call, set *resource, numbers []string) *failure {
+	if cl, p := s.findScaleSet(set.id); cl != nil {
+		for _, i := range s.instancesOf(set) {
 			if _, n := cl.findNode(i.computer); n != nil && numbered(numbers, i.number) {
-				e.removeNode(cl, p, n)
+				s.aks.removeNode(cl, p, n)
 			}
 		}
-		e.nodesChanged(cl)
-		return e.storeScaleSet(cl, p)
+		s.aks.nodesChanged(cl)
+		return s.aks.storeScaleSet(cl, p)
 	}
 	gone := 0
-	for _, i := range e.instancesOf(set) {
+	for _, i := range s.instancesOf(set) {
 		if !numbered(numbers, i.number) {
 			continue
 		}
 		gone++
 		for _, nic := range i.nics {
-			used := e.store.addressesOf(nic.subnet)
-			e.store.release(nic.subnet, addressesHeld(used.by, i.id())...)
+			used := s.kernel.store.addressesOf(nic.subnet)
+			s.kernel.store.release(nic.subnet, addressesHeld(used.by, i.id())...)
 		}
 	}
 	body := clone(set.body)
 	if sku := objectAt(body, "sku"); sku != nil {
 		sku["capacity"] = max(0, numberOf(sku, "capacity")-gone)
 	}
-	_, f := e.putResource(c, set.id, body)
+	_, f := s.kernel.putResource(c, set.id, body)
 	return f
 }
 

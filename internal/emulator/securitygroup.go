@@ -26,7 +26,7 @@ var defaultRules = []struct {
 }
 
 // settleSecurityGroup checks the rules of a network security group.
-func (e *Emulator) settleSecurityGroup(c *call, r, old *resource) *failure {
+func (s *network) settleSecurityGroup(c *call, r, old *resource) *failure {
 	keepGUID(r, old)
 	properties := objectAt(r.body, "properties")
 	delete(properties, "defaultSecurityRules")
@@ -75,7 +75,7 @@ func (e *Emulator) settleSecurityGroup(c *call, r, old *resource) *failure {
 	return nil
 }
 
-func showSecurityGroup(e *Emulator, r *resource, doc object, version string) {
+func (s *network) showSecurityGroup(r *resource, doc object, version string) {
 	rules := []any{}
 	for _, d := range defaultRules {
 		rules = append(rules, object{"name": d.name, "properties": object{

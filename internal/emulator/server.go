@@ -37,7 +37,7 @@ func ReadInfo(dir string) (Info, error) {
 	var info Info
 	raw, err := os.ReadFile(filepath.Join(dir, InfoFile))
 	if err != nil {
-		return info, fmt.Errorf("no emulator is described in %s: %w", dir, err)
+		return info, fmt.Errorf("there is no emulator in %s: %w", dir, err)
 	}
 	if err := json.Unmarshal(raw, &info); err != nil {
 		return info, fmt.Errorf("%s: %w", filepath.Join(dir, InfoFile), err)
@@ -48,7 +48,7 @@ func ReadInfo(dir string) (Info, error) {
 	return info, nil
 }
 
-// Answers reports whether the local Azure is there.
+// Answers reports whether the emulator is there.
 func (i Info) Answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -75,7 +75,7 @@ type Server struct {
 // on loopback.
 func (e *Emulator) Start(dir, httpsAddress, httpAddress string) (*Server, error) {
 	if other, err := ReadInfo(dir); err == nil && other.Answers(context.Background()) {
-		return nil, fmt.Errorf("%s is the folder of another local Azure, which answers at %s", dir,
+		return nil, fmt.Errorf("%s is the folder of another emulator, which answers at %s", dir,
 			other.HTTPS)
 	}
 	var listeners [2]net.Listener
@@ -83,12 +83,16 @@ func (e *Emulator) Start(dir, httpsAddress, httpAddress string) (*Server, error)
 		if address == "" {
 			address = "127.0.0.1:0"
 		}
-		l, err := e.listen(address, i)
+		l, err := e.kernel.listen(address, i)
 		if err != nil {
 			if listeners[0] != nil {
 				listeners[0].Close()
 			}
-			return nil, fmt.Errorf("listening: %w", err)
+			var cause *os.SyscallError // without the address a second time
+			if errors.As(err, &cause) {
+				err = cause.Err
+			}
+			return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 		}
 		listeners[i] = l
 	}
@@ -105,7 +109,7 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 	if err != nil {
 		return nil, err
 	}
-	ca, caKey, err := e.authority()
+	ca, caKey, err := e.kernel.authority()
 	if err != nil {
 		return nil, fmt.Errorf("making the certificate authority: %w", err)
 	}
@@ -113,7 +117,7 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 	if err != nil {
 		return nil, fmt.Errorf("making the TLS certificate: %w", err)
 	}
-	e.listens(listeners)
+	e.kernel.listens(listeners)
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -126,12 +130,13 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), 0o644); err != nil {
 		return nil, err
 	}
-	first := e.opts.Principals[0]
+	first := e.kernel.opts.Principals[0]
 	s := &Server{
 		Info: Info{
 			HTTPS: "https://" + reachable(listeners[0]), HTTP: "http://" +
 				reachable(listeners[1]), CAFile: caFile,
-			TenantID: e.opts.TenantID, Subscriptions: e.opts.Subscriptions, Tenants: e.opts.Tenants,
+			TenantID: e.kernel.opts.TenantID, Subscriptions: e.kernel.opts.Subscriptions,
+			Tenants:  e.kernel.opts.Tenants,
 			ClientID: first.ClientID, ClientSecret: first.Secret,
 		},
 		Open:   !loopback(listeners[0]) || !loopback(listeners[1]),
@@ -188,7 +193,7 @@ func (s *Server) Wait(ctx context.Context) error {
 	return errors.Join(err, s.Close())
 }
 
-// Close stops listening and removes emulator.json, unless another local Azure has written its own
+// Close stops listening and removes emulator.json, unless another emulator has written its own
 // there since.
 func (s *Server) Close() error {
 	err := errors.Join(s.servers[0].Close(), s.servers[1].Close())

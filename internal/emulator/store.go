@@ -44,7 +44,7 @@ type resource struct {
 }
 
 // newResource makes a resource of a document that was sent, without what only Azure may say.
-func newResource(id arm.ID, sent object, old *resource) *resource {
+func (k *kernel) newResource(id arm.ID, sent object, old *resource) *resource {
 	body := clone(sent)
 	for _, field := range []string{"id", "name", "type", "etag", "systemData"} {
 		delete(body, field)
@@ -56,7 +56,7 @@ func newResource(id arm.ID, sent object, old *resource) *resource {
 	if old != nil {
 		id = old.id // a resource keeps the case it was created with
 	}
-	return &resource{id: spelled(id), body: body, etag: newETag()}
+	return &resource{id: k.spelled(id), body: body, etag: newETag()}
 }
 
 func newETag() string { return `W/"` + uuid.NewString() + `"` }

@@ -49,11 +49,11 @@ func tagHeader(r *resource) map[string]string {
 
 // compared is what a PUT of a resource of the network has to change to count as a change; nil for
 // other types.
-func (e *Emulator) compared(r *resource) []byte {
+func (k *kernel) compared(r *resource) []byte {
 	if r == nil || !ofNetwork(r.id) {
 		return nil
 	}
-	doc := e.document(r, networkVersion)
+	doc := k.document(r, networkVersion)
 	delete(doc, "tags") // a PUT that changes nothing else is as quick
 	dropStates(doc)
 	return encode(doc)
@@ -81,21 +81,21 @@ func dropStates(value any) {
 
 // calm ends the operation of a write that changed nothing: it is Succeeded at once, with a new ETag
 // all the same.
-func (e *Emulator) calm(r *resource) {
+func (k *kernel) calm(r *resource) {
 	all := []*resource{r}
 	if r.id.Is(arm.TypeSubnet) || r.id.Is(typePeering) {
-		all = append(all, e.store.get(r.id.Parent()))
+		all = append(all, k.store.get(r.id.Parent()))
 	}
 	if vnet := all[len(all)-1]; vnet.id.Is(arm.TypeVNet) {
-		all = append(all, e.store.list(arm.TypeSubnet, vnet.id)...)
-		all = append(all, e.store.list(typePeering, vnet.id)...)
+		all = append(all, k.store.list(arm.TypeSubnet, vnet.id)...)
+		all = append(all, k.store.list(typePeering, vnet.id)...)
 	}
 	for _, each := range all {
 		each.busyUntil, each.doing = time.Time{}, ""
 		if each.settled != "" {
 			each.etag, each.settled, each.settles = each.settled, "", time.Time{}
 		}
-		e.store.changed(each)
+		k.store.changed(each)
 	}
 }
 

@@ -12,13 +12,13 @@ import (
 
 // patchCall updates a resource: its tags, which it replaces, or, of some types and of all that are
 // not known here, whatever is sent, as a JSON merge.
-func (e *Emulator) patchCall(c *call, id arm.ID) (reply, *failure) {
-	r := e.store.get(id)
+func (k *kernel) patchCall(c *call, id arm.ID) (reply, *failure) {
+	r := k.store.get(id)
 	if r == nil {
-		return reply{}, missing(id)
+		return reply{}, k.missing(id)
 	}
-	k := kindOf(id)
-	if !k.tracked && !k.unknown {
+	kind := k.kindOf(id)
+	if !kind.tracked && !kind.unknown {
 		return reply{}, fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
 			"The method PATCH is not supported for %s.", id)
 	}
@@ -27,30 +27,30 @@ func (e *Emulator) patchCall(c *call, id arm.ID) (reply, *failure) {
 		f = checkTags(sent)
 	}
 	if f == nil {
-		f = e.precondition(c, id, r)
+		f = k.precondition(c, id, r)
 	}
 	if f == nil {
-		f = e.busy(id)
+		f = k.busy(id)
 	}
 	if f != nil {
 		return reply{}, f
 	}
-	if k.merges || k.unknown {
+	if kind.merges || kind.unknown {
 		body := clone(r.body)
 		merge(body, sent)
-		stored, f := e.putResource(c, id, body)
-		e.record(c, id, "write", f)
+		stored, f := k.putResource(c, id, body)
+		k.record(c, id, "write", f)
 		if f != nil {
 			return reply{}, f
 		}
-		return e.started(c, stored, reply{status: http.StatusOK, header: map[string]string{},
-			body: e.render(stored, c.version)}), nil
+		return k.started(c, stored, reply{status: http.StatusOK, header: map[string]string{},
+			body: k.render(stored, c.version)}), nil
 	}
 	if sent["tags"] != nil {
-		e.setTags(r, objectAt(sent, "tags"))
+		k.setTags(r, objectAt(sent, "tags"))
 	}
-	e.record(c, id, "write", nil)
-	return reply{status: http.StatusOK, header: map[string]string{}, body: e.render(r, c.version)},
+	k.record(c, id, "write", nil)
+	return reply{status: http.StatusOK, header: map[string]string{}, body: k.render(r, c.version)},
 		nil
 }
 
@@ -93,33 +93,33 @@ func checkTags(o object) *failure {
 }
 
 // setTags replaces a resource's tags, which changes the resource.
-func (e *Emulator) setTags(r *resource, tags object) {
+func (k *kernel) setTags(r *resource, tags object) {
 	r.body["tags"] = clone(tags)
 	r.changed = time.Now()
-	e.store.changed(r)
+	k.store.changed(r)
 	if r.etag != "" {
 		r.retag(time.Time{})
 	}
 	if r.id.Is(arm.TypeVNet) {
-		e.changedVNet(r)
+		k.network.changedVNet(r)
 	}
 }
 
 // tagsCall handles the tags of anything as a resource of their own:
 // {scope}/providers/Microsoft.Resources/tags/default.
-func (e *Emulator) tagsCall(c *call) (reply, *failure, bool) {
+func (s *resources) tagsCall(c *call) (reply, *failure, bool) {
 	n := len(c.path)
 	if n < 6 || !strings.HasSuffix(c.key(), "/providers/microsoft.resources/tags/default") {
 		return reply{}, nil, false
 	}
 	scope := arm.ID("/" + strings.Join(c.path[:n-4], "/"))
-	r := e.store.get(scope)
+	r := s.kernel.store.get(scope)
 	if r == nil && scope.Is(arm.TypeSubscription) {
 		r = &resource{id: scope, body: object{}}
-		e.store.put(r)
+		s.kernel.store.put(r)
 	}
 	if r == nil {
-		return reply{}, missing(scope), true
+		return reply{}, s.kernel.missing(scope), true
 	}
 	tags := maps.Clone(objectAt(r.body, "tags"))
 	if tags == nil {
@@ -146,11 +146,11 @@ func (e *Emulator) tagsCall(c *call) (reply, *failure, bool) {
 		if f := checkTags(object{"tags": tags}); f != nil {
 			return reply{}, f, true
 		}
-		e.setTags(r, tags)
-		e.record(c, scope+"/providers/Microsoft.Resources/tags/default", "write", nil)
+		s.kernel.setTags(r, tags)
+		s.kernel.record(c, scope+"/providers/Microsoft.Resources/tags/default", "write", nil)
 	case http.MethodDelete:
-		e.setTags(r, object{})
-		e.record(c, scope+"/providers/Microsoft.Resources/tags/default", "delete", nil)
+		s.kernel.setTags(r, object{})
+		s.kernel.record(c, scope+"/providers/Microsoft.Resources/tags/default", "delete", nil)
 		return reply{status: http.StatusOK}, nil, true
 	default:
 		return reply{}, notFound(c), true

@@ -10,13 +10,13 @@ import (
 )
 
 // tenantOf returns the tenant a subscription lies in.
-func (e *Emulator) tenantOf(subscription string) string {
-	for s, tenant := range e.opts.Tenants {
+func (k *kernel) tenantOf(subscription string) string {
+	for s, tenant := range k.opts.Tenants {
 		if strings.EqualFold(s, subscription) {
 			return tenant
 		}
 	}
-	return e.opts.TenantID
+	return k.opts.TenantID
 }
 
 // tenants are all there are, the options' own first.
@@ -37,7 +37,7 @@ func (o Options) tenants() []string {
 
 // topCall answers what lies above the resources: tenants, subscriptions and resource providers. It
 // refuses a token that is from another tenant than the subscription.
-func (e *Emulator) topCall(c *call) (reply, *failure, bool) {
+func (s *resources) topCall(c *call) (reply, *failure, bool) {
 	handled := func(answer reply, f *failure) (reply, *failure, bool) { return answer, f, true }
 	if len(c.path) == 0 {
 		return handled(reply{}, notFound(c))
@@ -45,13 +45,13 @@ func (e *Emulator) topCall(c *call) (reply, *failure, bool) {
 	switch first := strings.ToLower(c.path[0]); {
 	case first == "tenants" && len(c.path) == 1:
 		t := c.who.Tenant
-		return handled(e.pageObjects(c, []object{{
+		return handled(s.kernel.pageObjects(c, []object{{
 			"id": "/tenants/" + t, "tenantId": t, "displayName": "local", "countryCode": "NL",
 			"tenantCategory": "Home",
 			"defaultDomain":  "local.onmicrosoft.com", "domains": []string{"local.onmicrosoft.com"},
 		}}))
 	case first == "providers" && len(c.path) <= 2:
-		return handled(e.providerCall(c, c.path[1:], ""))
+		return handled(s.providerCall(c, c.path[1:], ""))
 	case first == "providers":
 		return reply{}, nil, false // role definitions
 	case first != "subscriptions":
@@ -59,19 +59,20 @@ func (e *Emulator) topCall(c *call) (reply, *failure, bool) {
 	}
 	if len(c.path) == 1 {
 		var subs []object
-		for _, s := range e.store.subscriptions {
-			if strings.EqualFold(e.tenantOf(s), c.who.Tenant) && e.sees(c.who, s) {
-				subs = append(subs, e.subscription(s))
+		for _, id := range s.kernel.store.subscriptions {
+			if strings.EqualFold(s.kernel.tenantOf(id), c.who.Tenant) &&
+				s.authorization.sees(c.who, id) {
+				subs = append(subs, s.subscription(id))
 			}
 		}
-		return handled(e.pageObjects(c, subs))
+		return handled(s.kernel.pageObjects(c, subs))
 	}
 	sub := c.path[1]
-	if !e.store.hasSubscription(sub) {
+	if !s.kernel.store.hasSubscription(sub) {
 		return handled(reply{}, fail(http.StatusNotFound, "SubscriptionNotFound",
 			"The subscription '%s' could not be found.", sub))
 	}
-	if tenant := e.tenantOf(sub); !strings.EqualFold(tenant, c.who.Tenant) {
+	if tenant := s.kernel.tenantOf(sub); !strings.EqualFold(tenant, c.who.Tenant) {
 		return handled(reply{}, fail(http.StatusUnauthorized, "InvalidAuthenticationTokenTenant",
 			"The access token is from the wrong issuer '%s'. It must match the tenant '%s' "+
 				"associated with this subscription. Please use the authority (URL) "+
@@ -93,31 +94,31 @@ func (e *Emulator) topCall(c *call) (reply, *failure, bool) {
 	}
 	if len(c.path) == 2 || part == "locations" && len(c.path) == 3 ||
 		part == "providers" && (len(c.path) < 5 || registering) {
-		if f := e.authorize(c); f != nil {
+		if f := s.authorization.authorize(c); f != nil {
 			return handled(reply{}, f)
 		}
 	}
 	switch {
 	case len(c.path) == 2:
-		return handled(ok(e.subscription(sub)), nil)
+		return handled(ok(s.subscription(sub)), nil)
 	case part == "locations" && len(c.path) == 3:
-		return handled(e.pageObjects(c, locationsOf(sub)))
+		return handled(s.kernel.pageObjects(c, locationsOf(sub)))
 	case part == "providers" && len(c.path) < 5:
-		return handled(e.providerCall(c, c.path[3:], "/subscriptions/"+sub))
+		return handled(s.providerCall(c, c.path[3:], "/subscriptions/"+sub))
 	case registering && (strings.EqualFold(c.path[4], "register") ||
 		strings.EqualFold(c.path[4], "unregister")):
 		state := "Registered"
 		if strings.EqualFold(c.path[4], "unregister") {
 			state = "Unregistered"
 		}
-		e.registration[registrationKey("/subscriptions/"+sub, c.path[3])] = state
-		return handled(e.providerCall(c, c.path[3:4], "/subscriptions/"+sub))
+		s.registration[registrationKey("/subscriptions/"+sub, c.path[3])] = state
+		return handled(s.providerCall(c, c.path[3:4], "/subscriptions/"+sub))
 	}
 	return reply{}, nil, false
 }
 
-func (e *Emulator) subscription(id string) object {
-	tenant := e.tenantOf(id)
+func (s *resources) subscription(id string) object {
+	tenant := s.kernel.tenantOf(id)
 	doc := object{
 		"id": "/subscriptions/" +
 			id, "subscriptionId": id, "tenantId": tenant, "authorizationSource": "RoleBased",
@@ -126,7 +127,7 @@ func (e *Emulator) subscription(id string) object {
 		"subscriptionPolicies": object{"locationPlacementId": "Internal_2014-09-01",
 			"quotaId": "Internal_2014-09-01", "spendingLimit": "Off"},
 	}
-	if r := e.store.get(arm.ID("/subscriptions/" + id)); r != nil {
+	if r := s.kernel.store.get(arm.ID("/subscriptions/" + id)); r != nil {
 		doc["tags"] = r.body["tags"]
 	}
 	return doc
@@ -149,9 +150,9 @@ var providerVersions = map[string][]string{
 
 // providerTypes are the resource types that the local Azure does more for than keep their
 // documents.
-func providerTypes(namespace string) []string {
+func (s *resources) providerTypes(namespace string) []string {
 	var types []string
-	for _, k := range kinds {
+	for _, k := range s.kernel.kinds {
 		if ns, t, _ := strings.Cut(k.name, "/"); strings.EqualFold(ns, namespace) {
 			types = append(types, t)
 		}
@@ -173,11 +174,16 @@ func registrationKey(scope, namespace string) string {
 	return strings.ToLower(scope + "/" + namespace)
 }
 
+// registrationFree are the resource providers that every subscription has (recorded for
+// Microsoft.Resources).
+var registrationFree = []string{"Microsoft.Resources", "Microsoft.Authorization",
+	"Microsoft.Features"}
+
 // providerCall lists resource providers, or describes one.
-func (e *Emulator) providerCall(c *call, rest []string, scope string) (reply, *failure) {
+func (s *resources) providerCall(c *call, rest []string, scope string) (reply, *failure) {
 	describe := func(namespace string) object {
 		var types []object
-		for _, t := range providerTypes(namespace) {
+		for _, t := range s.providerTypes(namespace) {
 			types = append(types, object{
 				"resourceType": t, "locations": []string{"West Europe", "North Europe",
 					"East US"}, "apiVersions": providerVersions[namespace],
@@ -187,11 +193,15 @@ func (e *Emulator) providerCall(c *call, rest []string, scope string) (reply, *f
 			})
 		}
 		state := "Registered"
-		if changed := e.registration[registrationKey(scope, namespace)]; changed != "" {
+		if changed := s.registration[registrationKey(scope, namespace)]; changed != "" {
 			state = changed
 		}
+		policy := "RegistrationRequired"
+		if slices.Contains(registrationFree, namespace) {
+			policy = "RegistrationFree"
+		}
 		return object{"id": scope + "/providers/" + namespace, "namespace": namespace,
-			"registrationPolicy": "RegistrationRequired", "registrationState": state,
+			"registrationPolicy": policy, "registrationState": state,
 			"resourceTypes": types}
 	}
 	var all []object
@@ -205,13 +215,13 @@ func (e *Emulator) providerCall(c *call, rest []string, scope string) (reply, *f
 		return reply{}, fail(http.StatusNotFound, "InvalidResourceNamespace",
 			"The resource namespace '%s' is invalid.", rest[0])
 	}
-	return e.pageObjects(c, all)
+	return s.kernel.pageObjects(c, all)
 }
 
 // sees reports whether a principal has any role in a subscription.
-func (e *Emulator) sees(who Principal, subscription string) bool {
+func (s *authorization) sees(who Principal, subscription string) bool {
 	scope := arm.ID("/subscriptions/" + subscription)
-	return e.isDefault(who) || e.anyRole(who, func(at arm.ID) bool {
+	return s.isDefault(who) || s.anyRole(who, func(at arm.ID) bool {
 		return at.Equal(scope) || below(at, scope)
 	})
 }

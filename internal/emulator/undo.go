@@ -42,23 +42,23 @@ func (u *undo) notedAddresses(key string, used *addresses) {
 }
 
 // watch remembers from now on. A read needs nothing undone.
-func (e *Emulator) watch(c *call) {
+func (k *kernel) watch(c *call) {
 	if c.method == http.MethodGet || c.method == http.MethodHead {
 		return
 	}
 	u := &undo{
 		resources: map[string]*resource{}, inUse: map[string]map[netip.Addr]arm.ID{},
 		clusters: map[string]*savedCluster{},
-		later:    append([]later(nil), e.later...), activity: len(e.activity),
+		later:    append([]later(nil), k.later...), activity: len(k.activity),
 	}
 	if id := clusterAt(c.path); id != "" {
 		u.clusters[id.Key()] = nil
-		if cl := e.clusters[id.Key()]; cl != nil {
+		if cl := k.aks.clusters[id.Key()]; cl != nil {
 			saved := saveCluster(cl)
 			u.clusters[id.Key()] = &saved
 		}
 	}
-	e.store.undo = u
+	k.store.undo = u
 }
 
 // clusterAt is the cluster that a path leads to or into, or "".
@@ -77,16 +77,16 @@ func clusterAt(path []string) arm.ID {
 }
 
 // recovered ends a call: one that panicked is logged, undone and answered with 500.
-func (e *Emulator) recovered(c *call, answer *reply, f **failure) {
-	u := e.store.undo
-	e.store.undo = nil
+func (k *kernel) recovered(c *call, answer *reply, f **failure) {
+	u := k.store.undo
+	k.store.undo = nil
 	reason := recover()
 	if reason == nil {
 		return
 	}
-	e.panicked(c, reason)
+	k.panicked(c, reason)
 	if u != nil {
-		e.takeBack(u)
+		k.takeBack(u)
 	}
 	*answer, *f = reply{}, fail(
 		http.StatusInternalServerError,
@@ -99,8 +99,8 @@ func (e *Emulator) recovered(c *call, answer *reply, f **failure) {
 }
 
 // panicked logs what a person needs to find the bug.
-func (e *Emulator) panicked(c *call, reason any) {
-	e.log.Error(
+func (k *kernel) panicked(c *call, reason any) {
+	k.log.Error(
 		"a bug in the local Azure: a request made it panic; it was answered with 500 and undone",
 		"method",
 		c.method,
@@ -118,42 +118,42 @@ func (e *Emulator) panicked(c *call, reason any) {
 }
 
 // takeBack brings back what there was.
-func (e *Emulator) takeBack(u *undo) {
+func (k *kernel) takeBack(u *undo) {
 	for key := range u.resources {
-		if now := e.store.resources[key]; now != nil {
-			e.store.remove(now.id)
+		if now := k.store.resources[key]; now != nil {
+			k.store.remove(now.id)
 		}
 	}
 	for _, was := range u.resources {
 		if was != nil {
-			e.store.put(was)
+			k.store.put(was)
 		}
 	}
 	for key, by := range u.inUse {
-		e.store.inUse[key] = &addresses{by: by}
+		k.store.inUse[key] = &addresses{by: by}
 	}
 	for key, was := range u.clusters {
-		if now := e.clusters[key]; now != nil {
+		if now := k.aks.clusters[key]; now != nil {
 			now.provider.stop()
 			for _, p := range now.pools {
-				delete(e.scaleSets, p.scaleSet.Key())
+				delete(k.aks.scaleSets, p.scaleSet.Key())
 			}
-			delete(e.nodeGroups, now.nodeGroup.Key())
-			delete(e.clusters, key)
+			delete(k.aks.nodeGroups, now.nodeGroup.Key())
+			delete(k.aks.clusters, key)
 		}
 		if was != nil {
-			_ = e.restoreCluster(*was) // it was saved here
-			e.nodesChanged(e.clusters[key])
+			_ = k.aks.restoreCluster(*was) // it was saved here
+			k.aks.nodesChanged(k.aks.clusters[key])
 		}
 	}
-	e.later, e.activity = u.later, e.activity[:min(u.activity, len(e.activity))]
+	k.later, k.activity = u.later, k.activity[:min(u.activity, len(k.activity))]
 }
 
 // guarded does what no request waits for, and logs a panic in it.
-func (e *Emulator) guarded(what string, do func()) {
+func (k *kernel) guarded(what string, do func()) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			e.log.Error(
+			k.log.Error(
 				"a bug in the local Azure: "+what+" panicked",
 				"panic",
 				fmt.Sprint(reason),

@@ -127,27 +127,27 @@ func surgeOf(profile object, nodes int) int {
 // others are reimaged one batch after the other, and the surge nodes go. A reimaged node keeps its
 // instance, name and address; its Kubernetes object is made anew, and with it its part of the pod
 // CIDR [U].
-func (e *Emulator) upgrade(cl *cluster, p *pool, profile object, over time.Duration) *failure {
+func (s *aks) upgrade(cl *cluster, p *pool, profile object, over time.Duration) *failure {
 	old := slices.Clone(p.nodes)
 	if len(old) == 0 {
 		return nil
 	}
 	surge := surgeOf(profile, len(old))
 	for range surge {
-		if f := e.addNode(cl, p); f != nil {
-			e.dropSurge(cl, p, len(old))
+		if f := s.addNode(cl, p); f != nil {
+			s.dropSurge(cl, p, len(old))
 			return f
 		}
 	}
-	if f := e.storeScaleSet(cl, p); f != nil {
+	if f := s.storeScaleSet(cl, p); f != nil {
 		return f
 	}
-	e.nodesChanged(cl)
+	s.nodesChanged(cl)
 	batches := slices.Collect(slices.Chunk(old, surge))
 	start := time.Now()
 	for i, batch := range batches {
-		e.at(start.Add(over*time.Duration(i+1)/time.Duration(len(batches)+1)), func() {
-			if !e.runs(cl, p) {
+		s.kernel.at(start.Add(over*time.Duration(i+1)/time.Duration(len(batches)+1)), func() {
+			if !s.runs(cl, p) {
 				return
 			}
 			for _, n := range batch {
@@ -157,27 +157,27 @@ func (e *Emulator) upgrade(cl *cluster, p *pool, profile object, over time.Durat
 					cl.freePodCIDRs(&node{podCIDRs: had})
 				}
 			}
-			e.nodesChanged(cl)
+			s.nodesChanged(cl)
 		})
 	}
-	e.at(start.Add(over), func() {
-		if e.runs(cl, p) {
-			e.dropSurge(cl, p, len(old))
+	s.kernel.at(start.Add(over), func() {
+		if s.runs(cl, p) {
+			s.dropSurge(cl, p, len(old))
 		}
 	})
 	return nil
 }
 
 // runs reports whether a pool is still there.
-func (e *Emulator) runs(cl *cluster, p *pool) bool {
-	return e.clusters[cl.id.Key()] == cl && cl.pool(p.name) == p
+func (s *aks) runs(cl *cluster, p *pool) bool {
+	return s.clusters[cl.id.Key()] == cl && cl.pool(p.name) == p
 }
 
 // dropSurge takes a pool's last nodes away.
-func (e *Emulator) dropSurge(cl *cluster, p *pool, count int) {
+func (s *aks) dropSurge(cl *cluster, p *pool, count int) {
 	for len(p.nodes) > count {
-		e.removeNode(cl, p, p.nodes[len(p.nodes)-1])
+		s.removeNode(cl, p, p.nodes[len(p.nodes)-1])
 	}
-	_ = e.storeScaleSet(cl, p) // it only has fewer instances
-	e.nodesChanged(cl)
+	_ = s.storeScaleSet(cl, p) // it only has fewer instances
+	s.nodesChanged(cl)
 }

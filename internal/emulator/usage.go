@@ -11,7 +11,7 @@ import (
 
 // usageCall answers what a virtual network's addresses are used for: GET {vnet}/usages counts them
 // by subnet, and GET {vnet}/CheckIPAddressAvailability looks at one.
-func (e *Emulator) usageCall(c *call) (reply, *failure, bool) {
+func (s *network) usageCall(c *call) (reply, *failure, bool) {
 	if c.method != http.MethodGet || len(c.path) != 9 ||
 		!strings.EqualFold(c.path[6], "virtualNetworks") {
 		return reply{}, nil, false
@@ -21,12 +21,12 @@ func (e *Emulator) usageCall(c *call) (reply, *failure, bool) {
 		return reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
-	vnet := e.store.get(id)
+	vnet := s.kernel.store.get(id)
 	if vnet == nil {
-		return reply{}, missing(id), true
+		return reply{}, s.kernel.missing(id), true
 	}
 	if what == "usages" {
-		answer, f := e.pageObjects(c, e.usages(vnet))
+		answer, f := s.kernel.pageObjects(c, s.usages(vnet))
 		return answer, f, true
 	}
 	addr, err := netip.ParseAddr(c.param("ipAddress"))
@@ -34,28 +34,28 @@ func (e *Emulator) usageCall(c *call) (reply, *failure, bool) {
 		return reply{}, fail(http.StatusBadRequest, "InvalidIPAddressFormat",
 			"The value '%s' of ipAddress is not an IP address.", c.param("ipAddress")), true
 	}
-	return ok(e.availability(vnet, addr)), nil, true
+	return ok(s.availability(vnet, addr)), nil, true
 }
 
 // usages counts the addresses of each subnet; what Azure keeps for itself is not among those there
 // are.
-func (e *Emulator) usages(vnet *resource) []object {
+func (s *network) usages(vnet *resource) []object {
 	out := []object{}
-	for _, s := range e.store.list(arm.TypeSubnet, vnet.id) {
+	for _, subnet := range s.kernel.store.list(arm.TypeSubnet, vnet.id) {
 		limit := 0
-		for _, p := range prefixesOf(s.body) {
+		for _, p := range prefixesOf(subnet.body) {
 			if p.Addr().Is4() {
 				limit += max(0, 1<<(32-p.Bits())-reserved-1)
 			}
 		}
 		used := 0
-		for a := range e.store.addressesOf(s.id).by {
+		for a := range s.kernel.store.addressesOf(subnet.id).by {
 			if a.Is4() {
 				used++
 			}
 		}
 		out = append(out, object{
-			"currentValue": used, "limit": limit, "id": string(s.id), "unit": "Count",
+			"currentValue": used, "limit": limit, "id": string(subnet.id), "unit": "Count",
 			"name": object{"value": "SubnetSpace", "localizedValue": "Subnet size and usage"},
 		})
 	}
@@ -64,15 +64,15 @@ func (e *Emulator) usages(vnet *resource) []object {
 
 // availability says whether an address of a network is free, and, if not, which ones of its subnet
 // are.
-func (e *Emulator) availability(vnet *resource, addr netip.Addr) object {
-	for _, s := range e.store.list(arm.TypeSubnet, vnet.id) {
-		i := slices.IndexFunc(prefixesOf(s.body), func(p netip.Prefix) bool {
+func (s *network) availability(vnet *resource, addr netip.Addr) object {
+	for _, subnet := range s.kernel.store.list(arm.TypeSubnet, vnet.id) {
+		i := slices.IndexFunc(prefixesOf(subnet.body), func(p netip.Prefix) bool {
 			return p.Contains(addr)
 		})
 		if i < 0 {
 			continue
 		}
-		p, used := prefixesOf(s.body)[i], e.store.addressesOf(s.id).by
+		p, used := prefixesOf(subnet.body)[i], s.kernel.store.addressesOf(subnet.id).by
 		if _, taken := used[addr]; !taken &&
 			freeAddress(p, func(a netip.Addr) bool { return a != addr }) == addr {
 			return object{"available": true, "isPlatformReserved": false}

@@ -13,7 +13,7 @@ import (
 const subnetsUnchangedSince = "2023-09-01"
 
 // settleVNet checks a virtual network and all its subnets, so that a refused one changes nothing.
-func (e *Emulator) settleVNet(c *call, r, old *resource) *failure {
+func (s *network) settleVNet(c *call, r, old *resource) *failure {
 	properties := objectAt(r.body, "properties")
 	if len(addressSpace(r.body)) == 0 {
 		return fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the request: "+
@@ -25,23 +25,23 @@ func (e *Emulator) settleVNet(c *call, r, old *resource) *failure {
 		}
 	}
 	keepGUID(r, old)
-	if f := e.settleSpace(r); f != nil {
+	if f := s.settleSpace(r); f != nil {
 		return f
 	}
-	if f := e.settlePeerings(r); f != nil {
+	if f := s.settlePeerings(r); f != nil {
 		return f
 	}
 	peerings := r.children
 	r.children = nil
 	sent, present := properties["subnets"]
 	delete(properties, "subnets")
-	existing := e.store.list(arm.TypeSubnet, r.id)
+	existing := s.kernel.store.list(arm.TypeSubnet, r.id)
 	if sent == nil { // absent and null are the same
 		present = c.version < subnetsUnchangedSince
 	}
 	if !present {
-		for _, s := range existing { // a smaller address space must still hold them
-			if f := placeSubnet(s, r.body, nil); f != nil {
+		for _, subnet := range existing { // a smaller address space must still hold them
+			if f := placeSubnet(subnet, r.body, nil); f != nil {
 				return f
 			}
 		}
@@ -64,17 +64,17 @@ func (e *Emulator) settleVNet(c *call, r, old *resource) *failure {
 				"Cannot parse the request: there are two subnets named %s.", name)
 		}
 		wanted[id.Key()] = true
-		child := newResource(id, doc, e.store.get(id))
-		e.dropNewer(id, child.body, c.version)
-		if f := e.settleSubnetAmong(c.version, child, r.body, text(r.body, "location"),
+		child := s.kernel.newResource(id, doc, s.kernel.store.get(id))
+		s.kernel.dropNewer(id, child.body, c.version)
+		if f := s.settleSubnetAmong(c.version, child, r.body, text(r.body, "location"),
 			r.children); f != nil {
 			return f
 		}
 		r.children = append(r.children, child)
 	}
-	for _, s := range existing {
-		if !wanted[s.id.Key()] {
-			if f := e.subnetRemovable(s); f != nil {
+	for _, subnet := range existing {
+		if !wanted[subnet.id.Key()] {
+			if f := s.subnetRemovable(subnet); f != nil {
 				return f
 			}
 		}
@@ -85,62 +85,62 @@ func (e *Emulator) settleVNet(c *call, r, old *resource) *failure {
 
 // storedVNet stores the subnets that came inside a virtual network and removes the ones that did
 // not.
-func (e *Emulator) storedVNet(c *call, r, old *resource) *failure {
+func (s *network) storedVNet(c *call, r, old *resource) *failure {
 	wanted := map[string]bool{}
 	for _, child := range r.children {
 		wanted[child.id.Key()] = true
 		child.busyUntil = r.busyUntil
-		e.store.put(child)
+		s.kernel.store.put(child)
 		if child.id.Is(typePeering) {
-			e.connectPeering(child)
+			s.connectPeering(child)
 		}
 	}
 	if !r.keepChildren {
-		for _, s := range e.store.list(arm.TypeSubnet, r.id) {
-			if !wanted[s.id.Key()] {
-				e.store.remove(s.id)
+		for _, subnet := range s.kernel.store.list(arm.TypeSubnet, r.id) {
+			if !wanted[subnet.id.Key()] {
+				s.kernel.store.remove(subnet.id)
 			}
 		}
 	}
 	r.children, r.keepChildren = nil, false
-	e.changedVNet(r)
+	s.changedVNet(r)
 	return nil
 }
 
 // changedVNet gives a virtual network a new ETag and, unless they have their own, its subnets the
 // same.
-func (e *Emulator) changedVNet(vnet *resource) {
+func (s *network) changedVNet(vnet *resource) {
 	vnet.retag(vnet.busyUntil)
-	e.store.changed(vnet)
-	e.touchPeers(vnet.id)
-	if e.opts.SeparateSubnetETags {
+	s.kernel.store.changed(vnet)
+	s.touchPeers(vnet.id)
+	if s.kernel.opts.SeparateSubnetETags {
 		return
 	}
 	for _, childType := range []string{arm.TypeSubnet, typePeering} {
-		for _, child := range e.store.list(childType, vnet.id) {
+		for _, child := range s.kernel.store.list(childType, vnet.id) {
 			child.shareTag(vnet)
-			e.store.changed(child)
+			s.kernel.store.changed(child)
 		}
 	}
 }
 
-func (e *Emulator) showVNet(r *resource, doc object, version string) {
+func (s *network) showVNet(r *resource, doc object, version string) {
 	subnets := []any{}
-	for _, s := range e.store.list(arm.TypeSubnet, r.id) {
-		subnets = append(subnets, e.document(s, version))
+	for _, subnet := range s.kernel.store.list(arm.TypeSubnet, r.id) {
+		subnets = append(subnets, s.kernel.document(subnet, version))
 	}
 	properties := objectAt(doc, "properties")
 	properties["subnets"] = subnets
 	peerings := []any{}
-	for _, p := range e.store.list(typePeering, r.id) {
-		peerings = append(peerings, e.document(p, version))
+	for _, p := range s.kernel.store.list(typePeering, r.id) {
+		peerings = append(peerings, s.kernel.document(p, version))
 	}
 	properties["virtualNetworkPeerings"] = peerings
 }
 
-func (e *Emulator) vnetRemovable(r *resource) *failure {
-	for _, s := range e.store.list(arm.TypeSubnet, r.id) {
-		if f := e.subnetRemovable(s); f != nil {
+func (s *network) vnetRemovable(r *resource) *failure {
+	for _, subnet := range s.kernel.store.list(arm.TypeSubnet, r.id) {
+		if f := s.subnetRemovable(subnet); f != nil {
 			return f
 		}
 	}
@@ -148,19 +148,19 @@ func (e *Emulator) vnetRemovable(r *resource) *failure {
 }
 
 // settleSubnet checks a subnet that is PUT on its own.
-func (e *Emulator) settleSubnet(c *call, r, old *resource) *failure {
-	vnet := e.store.get(r.id.Parent())
+func (s *network) settleSubnet(c *call, r, old *resource) *failure {
+	vnet := s.kernel.store.get(r.id.Parent())
 	var siblings []*resource
-	for _, s := range e.store.list(arm.TypeSubnet, vnet.id) {
-		if !s.id.Equal(r.id) {
-			siblings = append(siblings, s)
+	for _, subnet := range s.kernel.store.list(arm.TypeSubnet, vnet.id) {
+		if !subnet.id.Equal(r.id) {
+			siblings = append(siblings, subnet)
 		}
 	}
-	return e.settleSubnetAmong(c.version, r, vnet.body, text(vnet.body, "location"), siblings)
+	return s.settleSubnetAmong(c.version, r, vnet.body, text(vnet.body, "location"), siblings)
 }
 
 // settleSubnetAmong checks a subnet against its network, its siblings and what it links to.
-func (e *Emulator) settleSubnetAmong(version string, r *resource, vnet object, location string,
+func (s *network) settleSubnetAmong(version string, r *resource, vnet object, location string,
 	siblings []*resource) *failure {
 	properties := objectAt(r.body, "properties")
 	for _, readOnly := range []string{"ipConfigurations", "ipConfigurationProfiles",
@@ -171,7 +171,7 @@ func (e *Emulator) settleSubnetAmong(version string, r *resource, vnet object, l
 	if f := placeSubnet(r, vnet, siblings); f != nil {
 		return f
 	}
-	used := e.store.addressesOf(r.id)
+	used := s.kernel.store.addressesOf(r.id)
 	for a := range used.by {
 		if !slices.ContainsFunc(prefixesOf(r.body), func(p netip.Prefix) bool {
 			return p.Contains(a)
@@ -181,15 +181,16 @@ func (e *Emulator) settleSubnetAmong(version string, r *resource, vnet object, l
 				r.id.Name(), a, used.by[a])
 		}
 	}
-	if f := e.settleLinks(r, location); f != nil {
+	if f := s.settleLinks(r, location); f != nil {
 		return f
 	}
-	if f := e.settleReserved(r); f != nil {
+	if f := s.settleReserved(r); f != nil {
 		return f
 	}
-	if table := e.store.get(linkOf(r.body, "routeTable")); table != nil && !delegated(r.body) {
+	if table := s.kernel.store.get(linkOf(r.body, "routeTable")); table != nil &&
+		!delegated(r.body) {
 		if f := gatewayTakes(table.id, listAt(objectAt(table.body, "properties"), "routes"),
-			e.gatewayIn(r.id)); f != nil {
+			s.gatewayIn(r.id)); f != nil {
 			return f
 		}
 	}
@@ -200,42 +201,42 @@ func (e *Emulator) settleSubnetAmong(version string, r *resource, vnet object, l
 }
 
 // storedSubnet lets the network know of a change in one of its subnets.
-func (e *Emulator) storedSubnet(c *call, r, old *resource) *failure {
-	vnet := e.store.get(r.id.Parent())
+func (s *network) storedSubnet(c *call, r, old *resource) *failure {
+	vnet := s.kernel.store.get(r.id.Parent())
 	vnet.busyUntil = r.busyUntil
-	e.changedVNet(vnet)
+	s.changedVNet(vnet)
 	return nil
 }
 
-func (e *Emulator) showSubnet(r *resource, doc object, version string) {
+func (s *network) showSubnet(r *resource, doc object, version string) {
 	properties := objectAt(doc, "properties")
 	for _, endpoint := range listAt(properties, "serviceEndpoints") {
 		endpoint["provisioningState"] = state(r)
 		if len(list(endpoint, "locations")) == 0 { // not named, it is for all of them
-			endpoint["locations"] = endpointLocations(text(endpoint, "service"), e.locationOf(r))
+			endpoint["locations"] = endpointLocations(text(endpoint, "service"), s.locationOf(r))
 		}
 	}
 	for _, delegation := range listAt(properties, "delegations") {
-		showItem(r, "delegations", delegation)
+		s.kernel.showItem(r, "delegations", delegation)
 		if p := objectAt(delegation, "properties"); p != nil {
 			setDefault(p, "actions", delegationActions(text(p, "serviceName")))
 			p["provisioningState"] = "Succeeded"
 		}
 	}
-	used := e.store.addressesOf(r.id)
+	used := s.kernel.store.addressesOf(r.id)
 	if configurations := used.configurations(sinceDate(r.asOf, shoutedSince)); len(
 		configurations) > 0 {
 		properties["ipConfigurations"] = configurations
 	}
 }
 
-func (e *Emulator) subnetRemovable(r *resource) *failure {
-	used := e.store.addressesOf(r.id)
+func (s *network) subnetRemovable(r *resource) *failure {
+	used := s.kernel.store.addressesOf(r.id)
 	by := arm.ID("")
 	for _, id := range used.by {
 		by = id
 	}
-	if g := e.gatewayIn(r.id); g != "" {
+	if g := s.gatewayIn(r.id); g != "" {
 		by = g
 	}
 	if by == "" {

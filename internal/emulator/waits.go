@@ -36,8 +36,8 @@ var waits = map[string][2]int{
 // not longer than operations take here. AKS gives none, upon which clients ask every 30 seconds: it
 // gives one here where that is much
 // longer than its operations take.
-func (e *Emulator) waitAfter(c *call, id arm.ID) int {
-	takes := max(1, int(math.Ceil(e.operationTime(c).Seconds())))
+func (k *kernel) waitAfter(c *call, id arm.ID) int {
+	takes := max(1, int(math.Ceil(k.operationTime(c).Seconds())))
 	azure, known := waitOf(id, c.method)
 	switch {
 	case !known:
@@ -68,8 +68,8 @@ func ofNetwork(id arm.ID) bool {
 }
 
 // wait adds Retry-After to the headers of an answer that begins an operation.
-func (e *Emulator) wait(c *call, header map[string]string) {
-	if seconds := e.waitAfter(c, arm.ID("/"+strings.Join(c.path, "/"))); seconds > 0 {
+func (k *kernel) wait(c *call, header map[string]string) {
+	if seconds := k.waitAfter(c, arm.ID("/"+strings.Join(c.path, "/"))); seconds > 0 {
 		header["Retry-After"] = strconv.Itoa(seconds)
 	}
 }
@@ -85,11 +85,11 @@ func locationOnly(c *call, id arm.ID) bool {
 // saysEnded reports whether the answer of a write that is done names an operation, which has ended:
 // where nothing changed,
 // and, until 2024, where the type's writes are synchronous.
-func (e *Emulator) saysEnded(c *call, r *resource, status int) bool {
+func (k *kernel) saysEnded(c *call, r *resource, status int) bool {
 	switch {
-	case e.opts.OperationTime == 0 || !ofNetwork(r.id):
+	case k.opts.OperationTime == 0 || !ofNetwork(r.id):
 		return false
-	case kindOf(r.id).synchronous:
+	case k.kindOf(r.id).synchronous:
 		return !c.since("2024-01-01")
 	}
 	return status == http.StatusOK

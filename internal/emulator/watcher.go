@@ -9,15 +9,15 @@ import (
 )
 
 // watcherCall answers POST {networkWatcher}/nextHop: the way of one packet from a machine.
-func (e *Emulator) watcherCall(c *call) (reply, *failure, bool) {
+func (s *network) watcherCall(c *call) (reply, *failure, bool) {
 	if c.method != http.MethodPost || len(c.path) != 9 ||
 		!strings.EqualFold(c.path[6], "networkWatchers") ||
 		!strings.EqualFold(c.path[8], "nextHop") {
 		return reply{}, nil, false
 	}
 	watcher := arm.ID("/" + strings.Join(c.path[:8], "/"))
-	if e.store.get(watcher) == nil {
-		return reply{}, missing(watcher), true
+	if s.kernel.store.get(watcher) == nil {
+		return reply{}, s.kernel.missing(watcher), true
 	}
 	sent, f := decodeObject(c.body)
 	if f != nil {
@@ -29,7 +29,7 @@ func (e *Emulator) watcherCall(c *call) (reply, *failure, bool) {
 				"The value of %s is not an IP address: %q.", field, text(sent, field)), true
 		}
 	}
-	subnet, source := e.sender(arm.ID(text(sent, "targetResourceId")),
+	subnet, source := s.sender(arm.ID(text(sent, "targetResourceId")),
 		arm.ID(text(sent, "targetNicResourceId")), text(sent, "sourceIPAddress"))
 	switch {
 	case subnet == nil:
@@ -41,8 +41,8 @@ func (e *Emulator) watcherCall(c *call) (reply, *failure, bool) {
 			"The source address %s belongs to no interface of %s.", text(sent,
 				"sourceIPAddress"), text(sent, "targetResourceId")), true
 	}
-	return e.accepted(c,
-		encode(nextHop(e.effectiveRoutes(c, subnet),
+	return s.kernel.accepted(c,
+		encode(nextHop(s.effectiveRoutes(c, subnet),
 			netip.MustParseAddr(text(sent, "destinationIPAddress"))))), nil, true
 }
 
@@ -64,9 +64,9 @@ func nextHop(routes []effectiveRoute, to netip.Addr) object {
 // sender finds the subnet of a machine's interface: the named one, or the one that has the source
 // address. The machine is a virtual machine, an instance of a scale set, or, as Azure does not take
 // it, an interface.
-func (e *Emulator) sender(machine, nic arm.ID, source string) (subnet *resource, hasSource bool) {
+func (s *network) sender(machine, nic arm.ID, source string) (subnet *resource, hasSource bool) {
 	var nics []arm.ID
-	r := e.store.get(machine)
+	r := s.kernel.store.get(machine)
 	switch {
 	case nic != "":
 		nics = []arm.ID{nic}
@@ -77,18 +77,18 @@ func (e *Emulator) sender(machine, nic arm.ID, source string) (subnet *resource,
 			nics = append(nics, ref.target())
 		}
 	default:
-		if n := e.instanceNICAt(machine); n != nil {
+		if n := s.compute.instanceNICAt(machine); n != nil {
 			nics = []arm.ID{n.id}
 		}
 	}
 	from, err := netip.ParseAddr(source)
 	for _, id := range nics {
-		at := e.subnetOf(id)
+		at := s.subnetOf(id)
 		if at == nil {
 			continue
 		}
 		subnet = at
-		if holder := e.store.addressesOf(at.id).by[from]; err == nil && holder != "" &&
+		if holder := s.kernel.store.addressesOf(at.id).by[from]; err == nil && holder != "" &&
 			partOf(holder, id) {
 			return at, true
 		}

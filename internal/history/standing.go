@@ -91,9 +91,9 @@ func readLasting(q querier) (map[string]keeper.Lasting, error) {
 	return readAll[keeper.Lasting](q, "SELECT cluster, document FROM memory")
 }
 
-// Recalled returns a shelf with what a history holds, for a keeper that only plans: it stores
-// nothing. A file that does not exist or cannot be read is an empty shelf.
-func Recalled(path string) keeper.Shelf {
+// Recalled returns a store with what a history holds, for a keeper that only plans: it stores
+// nothing. A file that does not exist or cannot be read is an empty store.
+func Recalled(path string) keeper.Store {
 	r, err := readOnly(path)
 	if err != nil {
 		return recalled{}

@@ -14,8 +14,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// aliveFor is how long a repair waits for proof that the cluster exists.
-const aliveFor = time.Second
+const (
+	// aliveFor is how long a repair waits for proof that the cluster exists.
+	aliveFor = time.Second
+	// aliveTrusted is how old that proof may be. A write waits for the operation that stripped the
+	// subnet, and a cluster can be deleted meanwhile.
+	aliveTrusted = 2 * time.Second
+)
 
 // notGuarded says why a subnet must not get its table: the table does not exist; the cluster is
 // gone or being deleted, which starts with removing the table from the subnets; or the cluster has
@@ -33,6 +38,9 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	id := idOf(c.configs[i])
 	s := inventory.NewSnapshot()
 	o := azure.ReadOptions{Wait: aliveFor, NotBefore: c.began, Calls: c.calls, Life: c.life}
+	if oldest := time.Now().Add(-aliveTrusted); oldest.After(c.began) {
+		o.NotBefore = oldest
+	}
 	err := c.k.azure.Read(context.WithoutCancel(ctx), s, inventory.Wanted{Clusters: []arm.ID{id},
 		Tables: []arm.ID{table}}, o)
 	left := func(format string, args ...any) *finding.Finding {

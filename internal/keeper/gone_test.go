@@ -103,6 +103,25 @@ func TestDeleting(t *testing.T) {
 	})
 }
 
+// TestDeletedWhileRepairWaits: a repair waits for the operation that stripped the gateway's subnet,
+// and the cluster is deleted meanwhile. The proof from before the wait is too old: nothing is put
+// back.
+func TestDeletedWhileRepairWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.run(time.Minute, w.demoConfig())
+		k.since(10 * time.Second)
+		w.strip(w.demo.GatewaySubnet)
+		k.Wake("", w.demo.GatewaySubnet)
+		time.Sleep(time.Second)
+		if status, body := w.op.Do(http.MethodDelete, w.demo.Cluster, aksAPI,
+			nil); status != http.StatusAccepted {
+			t.Fatalf("%d %s", status, body)
+		}
+		w.expectNotPutBack(w.demo.GatewaySubnet, 3*time.Minute)
+	})
+}
+
 // TestGoneBeforeItsNodes: AKS says that the cluster does not exist, while the subnet still shows IP
 // configurations of its nodes. They prove nothing then, and nothing is put back.
 func TestGoneBeforeItsNodes(t *testing.T) {

@@ -63,6 +63,40 @@ func (d *everything) raw(id arm.ID) []byte {
 	return body
 }
 
+// decoded is what a document says. The same bytes are decoded once: most looks find what the last
+// one found.
+type decoded struct {
+	raw    []byte
+	nodes  map[netip.Prefix]netip.Addr
+	theirs map[string]string
+	routes []string // as routes() writes them
+	table  arm.ID   // of a subnet
+}
+
+// read decodes a table or a subnet as it is.
+func (d *everything) read(id arm.ID) *decoded {
+	raw := d.raw(id)
+	if last := d.readings[id]; last != nil && bytes.Equal(last.raw, raw) {
+		return last
+	}
+	r := &decoded{raw: raw}
+	d.readings[id] = r
+	if id.Is(arm.TypeSubnet) {
+		if subnet, err := inventory.DecodeSubnet(raw); err == nil {
+			r.table = subnet.RouteTable
+		}
+		return r
+	}
+	r.nodes, r.theirs = nodeRoutes(raw), theirsIn(raw)
+	if table, err := inventory.DecodeRouteTable(raw); err == nil {
+		for _, route := range table.Routes {
+			r.routes = append(r.routes, route.Destination()+">"+route.NextHop())
+		}
+		slices.Sort(r.routes)
+	}
+	return r
+}
+
 const (
 	// underway is how long a write may go on after it was decided.
 	underway = 3 * time.Minute

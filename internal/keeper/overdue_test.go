@@ -61,7 +61,7 @@ func (d *everything) look() {
 	if len(d.lost) == 0 || now.Second()%10 == 0 {
 		d.lookAtTargets(now)
 		for table, want := range d.theirs {
-			if got := theirsIn(d.raw(table)); !reflect.DeepEqual(got, want) {
+			if got := d.read(table).theirs; !reflect.DeepEqual(got, want) {
 				d.t.Errorf("at %s the unmanaged routes of %s are\n%v\nwant\n%v", now, table.Short(),
 					got, want)
 			}
@@ -87,7 +87,7 @@ const unsaidFor = 3 * time.Minute
 
 func (d *everything) lookAtLost(now time.Time) {
 	for subnet, l := range d.lost {
-		if d.tableOf(subnet) != "" {
+		if d.read(subnet).table != "" {
 			d.latest = max(d.latest, now.Sub(l.could)-d.interval)
 			delete(d.lost, subnet)
 			continue
@@ -126,7 +126,7 @@ func (d *everything) excused(m *member, now time.Time) string {
 		return m.excuse
 	case len(d.faults) > 0 && !d.known(m):
 		return "not known since the start"
-	case !d.known(m) && len(nodeRoutes(d.raw(m.table))) == 0:
+	case !d.known(m) && len(d.read(m.table).nodes) == 0:
 		return "nothing shows which table is its own" // it holds no route to its nodes
 	}
 	return ""
@@ -164,7 +164,7 @@ func (d *everything) findings(m *member) []finding.Finding {
 func (d *everything) wanted() map[arm.ID][]string {
 	want := map[arm.ID]map[string]bool{}
 	for _, m := range d.members {
-		own := nodeRoutes(d.raw(m.table))
+		own := d.read(m.table).nodes
 		for _, target := range m.targets {
 			if want[target] == nil {
 				want[target] = map[string]bool{}
@@ -176,7 +176,7 @@ func (d *everything) wanted() map[arm.ID][]string {
 	}
 	out := map[arm.ID][]string{}
 	for target, routes := range want {
-		for _, r := range d.routes(target) {
+		for _, r := range d.read(target).routes {
 			if strings.HasPrefix(r, "172.") {
 				routes[r] = true
 			}
@@ -195,7 +195,7 @@ func (d *everything) lookAtTargets(now time.Time) {
 				of = append(of, m)
 			}
 		}
-		got := d.routes(target)
+		got := d.read(target).routes
 		lacks := slices.ContainsFunc(want, func(r string) bool { return !slices.Contains(got, r) })
 		if !lacks {
 			delete(d.lacks, target)

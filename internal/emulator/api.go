@@ -1,0 +1,71 @@
+package emulator
+
+import (
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// What programs and tests do with an emulator, in addition to calling it. Control calls do the
+// same.
+
+// Inject makes something go wrong. The returned function takes it back.
+func (e *Emulator) Inject(f Fault) (remove func(), err error) { return e.kernel.Inject(f) }
+
+// Faults returns the faults injected and how often each has happened.
+func (e *Emulator) Faults() []Fault { return e.kernel.Faults() }
+
+// ClearFaults takes all faults back.
+func (e *Emulator) ClearFaults() { e.kernel.ClearFaults() }
+
+// Requests returns the remembered requests numbered above since, in order.
+func (e *Emulator) Requests(since int) []Request { return e.kernel.Requests(since) }
+
+// LastRequest returns the number of the last request.
+func (e *Emulator) LastRequest() int { return e.kernel.LastRequest() }
+
+// Token issues a token for a principal of the options, as the login endpoints do.
+func (e *Emulator) Token(p Principal, audience string) (token string, expires time.Time,
+	err error) {
+	return e.entra.Token(p, audience)
+}
+
+// RegisterIssuer gives the keys of an issuer of tokens that identities trust.
+func (e *Emulator) RegisterIssuer(issuer string, keys []byte) error {
+	return e.entra.RegisterIssuer(issuer, keys)
+}
+
+// DelayRole lets a role assignment take effect only after a delay. It reports whether there is one.
+func (e *Emulator) DelayRole(assignment arm.ID, delay time.Duration) bool {
+	return e.authorization.DelayRole(assignment, delay)
+}
+
+// PauseRoutes stops and resumes a cluster's cloud provider. It reports whether there is one.
+func (e *Emulator) PauseRoutes(cluster arm.ID, paused bool) bool {
+	return e.aks.PauseRoutes(cluster, paused)
+}
+
+// SetRouteBugs chooses how a cluster's cloud provider goes wrong. It reports whether there is one.
+func (e *Emulator) SetRouteBugs(cluster arm.ID, bugs RouteBugs) bool {
+	return e.aks.SetRouteBugs(cluster, bugs)
+}
+
+// Scale sets a pool's number of nodes.
+func (e *Emulator) Scale(cluster arm.ID, pool string, count int) error {
+	return e.aks.Scale(cluster, pool, count)
+}
+
+// Readdress brings a node back with another address.
+func (e *Emulator) Readdress(cluster arm.ID, node string) error {
+	return e.aks.Readdress(cluster, node)
+}
+
+// ServeKubernetes lets k answer for the API servers of all clusters from now on. It is called
+// before the emulator serves anything.
+func (e *Emulator) ServeKubernetes(k Kubernetes) { e.aks.ServeKubernetes(k) }
+
+// KubernetesClusters are the clusters there are, sorted by their IDs, with the nodes of the ones
+// that are wanted: many take time.
+func (e *Emulator) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
+	return e.aks.KubernetesClusters(nodesOf)
+}

@@ -1,0 +1,31 @@
+package emulator
+
+import "routekeeper.dev/routekeeper/internal/arm"
+
+// aks is Microsoft.ContainerService: managed clusters, what runs behind them (nodes, cloud
+// providers, add-ons), and their API servers.
+type aks struct {
+	kernel        *kernel
+	authorization *authorization
+	entra         *entra
+
+	clusters   map[string]*cluster // by ID.Key()
+	nodeGroups map[string]*cluster // by the node resource group's Key()
+	scaleSets  map[string]poolOf   // the clusters' ones, by ID.Key()
+	// kubernetesBy answers for the clusters' API servers; nil: apiserver.go does.
+	kubernetesBy Kubernetes
+}
+
+// types are the resource types of Microsoft.ContainerService.
+func (s *aks) types() []kind {
+	return []kind{
+		{name: arm.TypeCluster, tracked: true, facts: clusterFacts(s.issuerOf, s.kernel.tenantOf),
+			settle: s.settleCluster, stored: s.storedCluster, show: s.showCluster,
+			removed: s.clusterRemoved},
+		{name: typeMaintenance, immediate: true, settle: s.settleMaintenance,
+			show: showMaintenance},
+	}
+}
+
+// calls are the calls that lead into a cluster, or make it do something.
+func (s *aks) calls() []special { return []special{s.clusterCall, s.agentPoolCall} }

@@ -1,0 +1,18 @@
+package emulator
+
+// deployments are Microsoft.Resources/deployments: templates, which make calls of their own.
+type deployments struct {
+	kernel        *kernel
+	authorization *authorization
+
+	deployments map[string]*deploymentRun // those of the store, by ID.Key()
+}
+
+// types are deployments, which are resources of Microsoft.Resources.
+func (s *deployments) types() []kind {
+	return []kind{{name: typeDeployment, immediate: true, show: s.showDeployment,
+		removed: s.deploymentRemoved}}
+}
+
+// calls make deployments, and ask for what they did.
+func (s *deployments) calls() []special { return []special{s.deploymentCall} }
