@@ -161,7 +161,7 @@ func limited(findings []finding.Finding) bool {
 	})
 }
 
-// roundReport makes a report of a keeper's round.
+// roundReport makes a report of a keeper's check.
 func roundReport(r keeper.Round, clusters int) report.Round {
 	elapsed := r.Elapsed.Milliseconds()
 	return report.Round{

@@ -62,12 +62,12 @@ func proposalOf(t *testing.T, a answer) (p proposal) {
 	return p
 }
 
-// TestActionsAreConfirmed: nothing is done but what was shown a while ago at most, by this program,
-// for this action and cluster; and not by a page of another site.
+// TestActionsAreConfirmed: only changes of a recent preview are made: by this program, for this
+// action and cluster, and not for a page of another site.
 func TestActionsAreConfirmed(t *testing.T) {
 	w := newWorld(t, options{keeper: keeper.Options{Paused: paused},
 		page: page.Options{Actions: true, Mode: func() string { return "paused" }}})
-	w.until("it was looked at", func() bool { return len(w.overview().Clusters) == 1 })
+	w.until("it was checked", func() bool { return len(w.overview().Clusters) == 1 })
 	preview := proposalOf(t, w.get("/actions/sync.json?cluster=shop"))
 	if len(preview.Changes) != 3 || preview.Done || preview.Confirm == "" {
 		t.Fatalf("the preview: %+v", preview)
@@ -117,7 +117,7 @@ func TestActionsAreConfirmed(t *testing.T) {
 		a.status != http.StatusNotFound {
 		t.Errorf("looking by a link: %d", a.status)
 	}
-	// Something else would be done by now.
+	// By now, other changes are needed.
 	w.strip(w.demo.NodeSubnet)
 	if p := proposalOf(t, w.get("/actions/repair.json?cluster=shop")); len(p.Changes) != 1 {
 		t.Errorf("the other preview: %+v", p)
@@ -133,10 +133,10 @@ func TestActionsAreConfirmed(t *testing.T) {
 		t.Errorf("confirmed twice: %+v", p)
 	}
 	if o := w.overview(); o.Clusters[0].Broken() != 1 {
-		t.Errorf("the association was repaired though nobody asked: %+v", o.Clusters[0].Subnets)
+		t.Errorf("the association was repaired without a request: %+v", o.Clusters[0].Subnets)
 	}
-	if a := confirm("sync", "nobody", ""); a.status != http.StatusServiceUnavailable ||
-		!strings.Contains(a.body, "nobody") {
+	if a := confirm("sync", "missing", ""); a.status != http.StatusServiceUnavailable ||
+		!strings.Contains(a.body, "missing") {
 		t.Errorf("an unknown cluster: %d %s", a.status, a.body)
 	}
 }
