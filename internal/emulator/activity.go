@@ -103,7 +103,9 @@ func (k *kernel) note(r activityRecord) {
 	if k.disk != nil {
 		k.unkept = append(k.unkept, r)
 	}
-	k.insights.alert(r)
+	for _, tell := range k.listeners {
+		tell(r)
+	}
 }
 
 // runsUntil is when the operation ends that a write has started.

@@ -19,10 +19,13 @@ type addresses struct {
 }
 
 // addressesOf returns what is taken in a subnet.
-func (s *store) addressesOf(subnet arm.ID) *addresses {
+func (s *network) addressesOf(subnet arm.ID) *addresses {
 	a := s.inUse[subnet.Key()]
-	if s.undo != nil {
-		s.undo.notedAddresses(subnet.Key(), a)
+	if u := s.kernel.store.undo; u != nil && a != nil {
+		u.notedOnce("addresses "+subnet.Key(), func() func() {
+			by := maps.Clone(a.by)
+			return func() { s.inUse[subnet.Key()] = &addresses{by: by} }
+		})
 	}
 	if a == nil {
 		a = &addresses{by: map[netip.Addr]arm.ID{}}
@@ -52,7 +55,7 @@ const reserved = 4
 
 // allocate takes the lowest free address of a subnet's prefix, or returns the zero address when it
 // is full.
-func (s *store) allocate(subnet arm.ID, prefix netip.Prefix, holder arm.ID) netip.Addr {
+func (s *network) allocate(subnet arm.ID, prefix netip.Prefix, holder arm.ID) netip.Addr {
 	used := s.addressesOf(subnet)
 	addr := freeAddressFrom(used.lowest[prefix], prefix, func(a netip.Addr) bool {
 		_, taken := used.by[a]
@@ -64,7 +67,7 @@ func (s *store) allocate(subnet arm.ID, prefix netip.Prefix, holder arm.ID) neti
 			used.lowest = map[netip.Prefix]netip.Addr{}
 		}
 		used.lowest[prefix] = addr
-		s.touchAround(subnet)
+		s.kernel.store.touchAround(subnet)
 	}
 	return addr
 }
@@ -92,13 +95,13 @@ func freeAddressFrom(addr netip.Addr, prefix netip.Prefix, taken func(netip.Addr
 }
 
 // release gives addresses back.
-func (s *store) release(subnet arm.ID, addrs ...netip.Addr) {
+func (s *network) release(subnet arm.ID, addrs ...netip.Addr) {
 	used := s.addressesOf(subnet)
 	for _, a := range addrs {
 		delete(used.by, a)
 	}
 	used.lowest = nil
-	s.touchAround(subnet)
+	s.kernel.store.touchAround(subnet)
 }
 
 // seat is an address that an IP configuration takes in a subnet.
@@ -163,7 +166,7 @@ func seatKey(subnet arm.ID, a netip.Addr) string { return subnet.Key() + " " + a
 func (s *network) dynamicSeat(ref reference, subnet *resource, chosen map[string]bool) (seat,
 	*failure) {
 	addr := s.keptSeat(ref, subnet)
-	used := s.kernel.store.addressesOf(subnet.id)
+	used := s.addressesOf(subnet.id)
 	for _, p := range prefixesOf(subnet.body) {
 		if !addr.IsValid() && p.Addr().Is6() == wantsV6(ref) {
 			addr = freeAddress(p, func(a netip.Addr) bool {
@@ -209,7 +212,7 @@ func (s *network) staticSeat(r *resource, ref reference, subnet *resource) (neti
 			"Private static IP address %s falls within reserved IP range of subnet prefix %s.",
 			asked, p)
 	}
-	if holder := s.kernel.store.addressesOf(subnet.id).by[addr]; holder != "" &&
+	if holder := s.addressesOf(subnet.id).by[addr]; holder != "" &&
 		!partOf(holder, r.id) {
 		return addr, fail(http.StatusBadRequest, "PrivateIPAddressIsAllocated",
 			"IP configuration %s is using the private IP address %s which is already allocated "+
@@ -220,7 +223,7 @@ func (s *network) staticSeat(r *resource, ref reference, subnet *resource) (neti
 
 // keptSeat is the address that the IP configuration has in the subnet already.
 func (s *network) keptSeat(ref reference, subnet *resource) netip.Addr {
-	for a, holder := range s.kernel.store.addressesOf(subnet.id).by {
+	for a, holder := range s.addressesOf(subnet.id).by {
 		if holder.Equal(ref.holder) && a.Is6() == wantsV6(ref) {
 			return a
 		}
@@ -249,7 +252,7 @@ func showSeats(r *resource) {
 // takeSeats takes the addresses that settleSeats chose.
 func (s *network) takeSeats(r *resource) {
 	for _, taken := range r.seats {
-		s.kernel.store.addressesOf(taken.subnet).by[taken.addr] = taken.holder
+		s.addressesOf(taken.subnet).by[taken.addr] = taken.holder
 		s.kernel.store.touchAround(taken.subnet)
 	}
 	r.seats = nil
@@ -261,11 +264,51 @@ func (s *network) leaveSeats(r *resource) {
 		if !ref.link.takes() {
 			continue
 		}
-		used := s.kernel.store.addressesOf(ref.target())
+		used := s.addressesOf(ref.target())
 		used.lowest = nil
 		maps.DeleteFunc(used.by, func(_ netip.Addr, holder arm.ID) bool {
 			return partOf(holder, r.id)
 		})
 		s.kernel.store.touchAround(ref.target())
 	}
+}
+
+// allocateMany takes that many addresses, or none.
+func (s *network) allocateMany(subnet arm.ID, prefix netip.Prefix, holder arm.ID,
+	count int) []netip.Addr {
+	var out []netip.Addr
+	for range count {
+		addr := s.allocate(subnet, prefix, holder)
+		if !addr.IsValid() {
+			s.release(subnet, out...)
+			return nil
+		}
+		out = append(out, addr)
+	}
+	return out
+}
+
+// allocateBlock takes the lowest free /28 of a prefix, or nothing. The first and the last one hold
+// reserved addresses.
+func (s *network) allocateBlock(subnet arm.ID, prefix netip.Prefix, holder arm.ID) []netip.Addr {
+	used := s.addressesOf(subnet)
+	for i := 1; i < 1<<max(0, 28-prefix.Bits())-1; i++ {
+		var block []netip.Addr
+		for a := nthPrefix(prefix, 28, i).Addr(); len(block) < podBatch; a = a.Next() {
+			if _, taken := used.by[a]; taken {
+				block = nil
+				break
+			}
+			block = append(block, a)
+		}
+		if block == nil {
+			continue
+		}
+		for _, a := range block {
+			used.by[a] = holder
+		}
+		s.kernel.store.touchAround(subnet)
+		return block
+	}
+	return nil
 }

@@ -28,10 +28,10 @@ const (
 const continueLife = 5 * time.Minute
 
 // toAPIServer reports whether a call is for a cluster's API server.
-func (c *call) toAPIServer() bool { return len(c.path) > 3 && c.path[0] == apiServerPath }
+func toAPIServer(c *call) bool { return len(c.path) > 3 && c.path[0] == apiServerPath }
 
 // ofAPIServer is the cluster whose API server is called.
-func (c *call) ofAPIServer() arm.ID {
+func ofAPIServer(c *call) arm.ID {
 	return arm.ResourceID(c.path[1], c.path[2], arm.TypeCluster, c.path[3])
 }
 
@@ -55,11 +55,11 @@ func (s *aks) clusterToken(cluster arm.ID, user string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// kubernetesUser says who calls a cluster's API server.
-func (s *aks) kubernetesUser(c *call) (Principal, *failure) {
+// user says who calls a cluster's API server.
+func (s *aks) user(c *call) (Principal, *failure) {
 	token, _ := strings.CutPrefix(c.header.Get("Authorization"), "Bearer ")
 	for _, user := range clusterUsers {
-		if hmac.Equal([]byte(token), []byte(s.clusterToken(c.ofAPIServer(), user))) {
+		if hmac.Equal([]byte(token), []byte(s.clusterToken(ofAPIServer(c), user))) {
 			return Principal{Name: user}, nil
 		}
 	}
@@ -69,11 +69,11 @@ func (s *aks) kubernetesUser(c *call) (Principal, *failure) {
 	return Principal{}, fail(http.StatusUnauthorized, "Unauthorized", "Unauthorized")
 }
 
-// refusal is a failure in the words of who was called: ARM, or an API server.
-func (c *call) refusal(f *failure) reply {
-	if !c.toAPIServer() {
-		return f.reply()
-	}
+// hosts reports whether a call is for a cluster's API server.
+func (s *aks) hosts(c *call) bool { return toAPIServer(c) }
+
+// refusal is a failure in the words of an API server.
+func (s *aks) refusal(f *failure) reply {
 	answer := f.reply()
 	answer.body = encode(object{"kind": "Status", "apiVersion": "v1", "metadata": object{},
 		"status": "Failure", "message": f.message, "reason": f.code, "code": f.status})
@@ -85,22 +85,22 @@ func (c *call) refusal(f *failure) reply {
 func (s *aks) silent(c *call) bool {
 	defer s.kernel.lock()()
 	s.kernel.happen()
-	r := s.kernel.store.get(c.ofAPIServer())
+	r := s.kernel.store.get(ofAPIServer(c))
 	return r == nil || powerOf(r) != "Running"
 }
 
-// kubernetes answers a call to a cluster's API server.
-func (s *aks) kubernetes(c *call) reply {
+// answer answers a call to a cluster's API server.
+func (s *aks) answer(c *call) reply {
 	c.secret = true // lists are long, and who wants to see them asks for them
 	if c.unknown != nil {
-		return c.refusal(c.unknown)
+		return s.refusal(c.unknown)
 	}
 	answer, f, asked := s.tokenRequest(c)
 	if !asked {
 		answer, f = s.kubernetesCall(c)
 	}
 	if f != nil {
-		return c.refusal(f)
+		return s.refusal(f)
 	}
 	return answer
 }
@@ -113,9 +113,9 @@ func (s *aks) kubernetesCall(c *call) (reply, *failure) {
 	}
 	defer s.kernel.lock()()
 	s.kernel.happen()
-	cl, r := s.clusters[c.ofAPIServer().Key()], s.kernel.store.get(c.ofAPIServer())
+	cl, r := s.clusters[ofAPIServer(c).Key()], s.kernel.store.get(ofAPIServer(c))
 	if cl == nil || r == nil {
-		return reply{}, s.kernel.missing(c.ofAPIServer())
+		return reply{}, s.kernel.missing(ofAPIServer(c))
 	}
 	namespace, words := "", []string{""}
 	if rest, found := strings.CutPrefix(path, "api/v1/"); found {

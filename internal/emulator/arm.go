@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -26,14 +27,18 @@ func (k *kernel) arm(c *call) (answer reply, f *failure) {
 
 // armLocked is arm for callers that hold the lock already: the clusters' cloud providers.
 func (k *kernel) armLocked(c *call) (reply, *failure) {
-	if answer, f, handled := k.resources.topCall(c); handled {
-		return answer, f
+	for _, above := range k.above {
+		if answer, f, handled := above(c); handled {
+			return answer, f
+		}
 	}
-	if f := k.authorization.admit(c); f != nil {
+	if f := k.guard.admit(c); f != nil {
 		return reply{}, f
 	}
-	if f := k.resources.deprovisioning(c); f != nil {
-		return reply{}, f
+	for _, refuse := range k.refusals {
+		if f := refuse(c); f != nil {
+			return reply{}, f
+		}
 	}
 	for _, special := range k.specials {
 		if answer, f, handled := special(c); handled {
@@ -88,23 +93,15 @@ func (k *kernel) resourceCall(c *call, id arm.ID) (reply, *failure) {
 
 // missing is Azure's 404: one code for a resource, another for a child of one.
 func (k *kernel) missing(id arm.ID) *failure {
-	switch {
-	case id.Is(arm.TypeResourceGroup):
+	if id.Is(arm.TypeResourceGroup) {
 		return fail(http.StatusNotFound, "ResourceGroupNotFound",
 			"Resource group '%s' could not be found.", id.Name())
-	case id.Is(typeRoleAssignment):
-		return fail(http.StatusNotFound, "RoleAssignmentNotFound",
-			"The role assignment '%s' is not found.", id.Name())
-	case id.Is(typeLock):
-		return fail(http.StatusNotFound, "LockNotFound", "The lock '%s' could not be found.",
-			id.Name())
-	case id.Is(typePolicyAssignment):
-		return fail(http.StatusNotFound, "PolicyAssignmentNotFound",
-			"The policy assignment '%s' is not found.", id.Name())
-	case id.Is(typePolicyDefinition):
-		return fail(http.StatusNotFound, "PolicyDefinitionNotFound",
-			"The policy definition '%s' could not be found.", id.Name())
-	case strings.Count(id.Type(), "/") > 1:
+	}
+	if says := k.kindOf(id).missing; says[0] != "" {
+		return &failure{status: http.StatusNotFound, code: says[0],
+			message: fmt.Sprintf(says[1], id.Name())}
+	}
+	if strings.Count(id.Type(), "/") > 1 {
 		return fail(http.StatusNotFound, "NotFound", "Resource %s not found.", id)
 	}
 	return fail(http.StatusNotFound, "ResourceNotFound",
@@ -141,7 +138,7 @@ func (k *kernel) putCall(c *call, id arm.ID) (reply, *failure) {
 	if old != nil && !k.kindOf(id).alwaysCreated {
 		status = http.StatusOK
 	}
-	return k.started(c, stored, reply{status: status, header: c.putHeader(stored, status),
+	return k.started(c, stored, reply{status: status, header: k.putHeader(c, stored, status),
 		body: k.render(stored, c.version)}), nil
 }
 
@@ -160,12 +157,12 @@ func (k *kernel) putResource(c *call, id arm.ID, sent object) (*resource, *failu
 	before := k.compared(old)
 	r := k.newResource(id, sent, old)
 	k.dropNewer(id, r.body, c.version)
-	dropBack(r)
+	k.fabric.dropBack(r)
 	if kind.tracked {
 		if f := checkLocation(r.body, old); f != nil {
 			return nil, f
 		}
-		if f := k.network.settleLinks(r, text(r.body, "location")); f != nil {
+		if f := k.fabric.settleLinks(r, text(r.body, "location")); f != nil {
 			return nil, f
 		}
 	}
@@ -174,7 +171,7 @@ func (k *kernel) putResource(c *call, id arm.ID, sent object) (*resource, *failu
 			return nil, f
 		}
 	}
-	if f := k.network.settleSeats(r); f != nil {
+	if f := k.fabric.settleSeats(r); f != nil {
 		return nil, f
 	}
 	if kind.unknown {
@@ -188,11 +185,11 @@ func (k *kernel) putResource(c *call, id arm.ID, sent object) (*resource, *failu
 	r.fresh = old == nil
 	if old != nil {
 		r.created, r.asOf = old.created, old.asOf
-		k.network.leaveSeats(old)
+		k.fabric.leaveSeats(old)
 	}
-	k.network.takeSeats(r)
+	k.fabric.takeSeats(r)
 	k.store.put(r)
-	k.network.givePublic(r)
+	k.fabric.givePublic(r)
 	if kind.stored != nil {
 		if f := kind.stored(c, r, old); f != nil {
 			return nil, f
@@ -227,7 +224,7 @@ func normalLocation(location string) string {
 
 // precondition checks If-Match and If-None-Match.
 func (k *kernel) precondition(c *call, id arm.ID, old *resource) *failure {
-	if id.Is(arm.TypeSubnet) && k.opts.IgnoreSubnetETag {
+	if k.kindOf(id).ignoresMatch {
 		return nil
 	}
 	match, none := c.header.Get("If-Match"), c.header.Get("If-None-Match")
@@ -255,11 +252,8 @@ func (k *kernel) busy(id arm.ID) *failure {
 	if r == nil || !r.busyUntil.After(time.Now()) {
 		return nil
 	}
-	if whole.Is(arm.TypeCluster) {
-		return k.aks.clusterBusy(r)
-	}
-	if whole.Is(arm.TypeRouteTable) {
-		return beingUpdated(r)
+	if busy := k.kindOf(whole).busy; busy != nil {
+		return busy(r)
 	}
 	return fail(http.StatusConflict, "AnotherOperationInProgress", "Another operation on this or "+
 		"dependent resource is in progress. To retrieve status of the operation use uri: %s.",
@@ -282,11 +276,10 @@ func (k *kernel) deleteCall(c *call, id arm.ID) (reply, *failure) {
 	if f := k.precondition(c, id, r); f != nil {
 		return reply{}, f
 	}
-	if id.Is(arm.TypeResourceGroup) {
-		return k.resources.deleteGroup(c, r)
-	}
-	if id.Is(arm.TypeCluster) && k.operationTime(c) > 0 {
-		return k.aks.deleteCluster(c, r)
+	if deleting := k.kindOf(id).deleting; deleting != nil {
+		if answer, f, handled := deleting(c, r); handled {
+			return answer, f
+		}
 	}
 	if f := k.busy(id); f != nil {
 		return reply{}, f
@@ -300,7 +293,7 @@ func (k *kernel) deleteCall(c *call, id arm.ID) (reply, *failure) {
 		return reply{}, f
 	}
 	k.record(c, id, "delete", nil)
-	if kind := k.kindOf(id); kind.immediate && !kind.unknown && !id.Is(arm.TypeResourceGroup) {
+	if kind := k.kindOf(id); kind.immediate && !kind.unknown {
 		return reply{status: http.StatusOK, body: k.render(r, c.version)}, nil
 	}
 	return k.accepted(c, nil), nil
@@ -310,7 +303,7 @@ func (k *kernel) deleteCall(c *call, id arm.ID) (reply, *failure) {
 func (k *kernel) removeResource(r *resource) *failure {
 	kind := k.kindOf(r.id)
 	k.remember(r.id)
-	if f := k.network.unlinked(r); f != nil {
+	if f := k.fabric.unlinked(r); f != nil {
 		return f
 	}
 	if kind.removable != nil {
@@ -325,13 +318,15 @@ func (k *kernel) removeResource(r *resource) *failure {
 		if kind := k.kindOf(child.id); kind.removed != nil && k.store.get(child.id) != nil {
 			kind.removed(child)
 		}
-		k.network.leaveSeats(child)
+		k.fabric.leaveSeats(child)
 		k.store.remove(child.id)
 	}
-	k.network.leaveSeats(r)
+	k.fabric.leaveSeats(r)
 	k.store.remove(r.id)
-	if parent := k.store.get(r.id.Parent()); parent != nil && parent.id.Is(arm.TypeVNet) {
-		k.network.changedVNet(parent)
+	if parent := k.store.get(r.id.Parent()); parent != nil {
+		if removed := k.kindOf(parent.id).childRemoved; removed != nil {
+			removed(parent)
+		}
 	}
 	return nil
 }
@@ -390,7 +385,7 @@ func (k *kernel) page(c *call, plain []object, resources []*resource) (reply, *f
 	}
 	if c.filtered {
 		resources = slices.DeleteFunc(resources, func(r *resource) bool {
-			return !k.authorization.mayRead(c.who, r.id)
+			return !k.guard.mayRead(c.who, r.id)
 		})
 	}
 	start := 0
@@ -435,7 +430,7 @@ func (k *kernel) pageObjects(c *call, all []object) (reply, *failure) {
 func (k *kernel) pageOf(c *call, all []object, top int) (reply, *failure) {
 	if c.filtered {
 		all = slices.DeleteFunc(slices.Clone(all), func(o object) bool {
-			return !k.authorization.mayRead(c.who, arm.ID(text(o, "id")))
+			return !k.guard.mayRead(c.who, arm.ID(text(o, "id")))
 		})
 	}
 	size := k.opts.PageSize

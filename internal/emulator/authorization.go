@@ -12,19 +12,46 @@ type authorization struct {
 
 	// takesEffect is when role assignments count, by ID.Key(), where that was not at once.
 	takesEffect map[string]time.Time
+	// assigned are the role assignments by the principal's lower-case object ID, then ID.Key().
+	assigned map[string]map[string]*resource
 }
+
+// keep keeps when role assignments take effect.
+func (s *authorization) keep() {
+	s.kernel.keepPart("takesEffect", func() any { return s.takesEffect },
+		func(read func(into any) error) error { return read(&s.takesEffect) })
+}
+
+// added notes a role assignment that is stored.
+func (s *authorization) added(r *resource) {
+	principal := assignedTo(r)
+	if principal == "" {
+		return
+	}
+	if s.assigned[principal] == nil {
+		s.assigned[principal] = map[string]*resource{}
+	}
+	s.assigned[principal][r.id.Key()] = r
+}
+
+// removed forgets one that is no longer there.
+func (s *authorization) removed(r *resource) { delete(s.assigned[assignedTo(r)], r.id.Key()) }
 
 // types are the resource types of Microsoft.Authorization.
 func (s *authorization) types() []kind {
 	return []kind{
 		{name: typeRoleDefinition, immediate: true, alwaysCreated: true,
 			settle: s.settleRoleDefinition, show: showBare, removable: s.roleDefinitionRemovable},
-		{name: typeRoleAssignment, immediate: true, alwaysCreated: true,
+		{name: typeRoleAssignment, immediate: true, alwaysCreated: true, missing: [2]string{
+			"RoleAssignmentNotFound", "The role assignment '%s' is not found."},
 			settle: s.settleRoleAssignment, show: showBare},
-		{name: typeLock, immediate: true, settle: s.settleLock, show: showBare},
-		{name: typePolicyDefinition, immediate: true, alwaysCreated: true,
+		{name: typeLock, immediate: true,
+			missing: [2]string{"LockNotFound", "The lock '%s' could not be found."}, settle: s.settleLock, show: showBare},
+		{name: typePolicyDefinition, immediate: true, alwaysCreated: true, missing: [2]string{
+			"PolicyDefinitionNotFound", "The policy definition '%s' could not be found."},
 			settle: s.settlePolicyDefinition, show: showBare},
-		{name: typePolicyAssignment, immediate: true, alwaysCreated: true,
+		{name: typePolicyAssignment, immediate: true, alwaysCreated: true, missing: [2]string{
+			"PolicyAssignmentNotFound", "The policy assignment '%s' is not found."},
 			settle: s.settlePolicyAssignment, show: showBare},
 	}
 }

@@ -171,7 +171,7 @@ func (s *authorization) authorize(c *call) *failure {
 	if f != nil {
 		return nil // refused later
 	}
-	links := joinsOf(w.scope, body)
+	links := s.joinsOf(w.scope, body)
 	var lacking []arm.ID
 	for id, action := range links {
 		if !s.allowed(c.who, action, id) {
@@ -188,7 +188,7 @@ func (s *authorization) authorize(c *call) *failure {
 // deniedLinks finds what a document links to and nobody of this tenant, or nobody but a cluster,
 // may join.
 func (s *authorization) deniedLinks(who Principal, w wish, body object) *failure {
-	links := joinsOf(w.scope, body)
+	links := s.joinsOf(w.scope, body)
 	var denied []arm.ID
 	for id, action := range links {
 		if subscription := id.Subscription(); len(s.kernel.opts.Tenants) > 0 &&
@@ -266,9 +266,9 @@ var joins = map[string]string{
 
 // joinsOf finds what a document links to, and the action that it takes. A deployment's template
 // links nothing itself: its resources are checked one by one.
-func joinsOf(id arm.ID, body object) map[arm.ID]string {
+func (s *authorization) joinsOf(id arm.ID, body object) map[arm.ID]string {
 	out := map[arm.ID]string{}
-	if id.Is(typeDeployment) {
+	if s.kernel.kindOf(id).linkless {
 		return out
 	}
 	for _, id := range assignedIdentities(body) {

@@ -113,9 +113,9 @@ func (s *aks) tokenRequest(c *call) (reply, *failure, bool) {
 		return reply{}, nil, false
 	}
 	defer s.kernel.lock()()
-	r := s.kernel.store.get(c.ofAPIServer())
+	r := s.kernel.store.get(ofAPIServer(c))
 	if r == nil {
-		return reply{}, s.kernel.missing(c.ofAPIServer()), true
+		return reply{}, s.kernel.missing(ofAPIServer(c)), true
 	}
 	if f := s.admitKubernetes(c.who, r, "create", "serviceaccounts/token", p[3]); f != nil {
 		return reply{}, f, true

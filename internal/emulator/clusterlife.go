@@ -62,12 +62,15 @@ func (cl *cluster) idle() {
 }
 
 // deleteCluster deletes a cluster at the end of an operation.
-func (s *aks) deleteCluster(c *call, r *resource) (reply, *failure) {
+func (s *aks) deleteCluster(c *call, r *resource) (reply, *failure, bool) {
+	if s.kernel.operationTime(c) == 0 {
+		return reply{}, nil, false
+	}
 	if r.deleting {
-		return s.kernel.acceptedUntil(c, &operation{ends: r.busyUntil}), nil
+		return s.kernel.acceptedUntil(c, &operation{ends: r.busyUntil}), nil, true
 	}
 	if f := s.kernel.busy(r.id); f != nil {
-		return reply{}, f
+		return reply{}, f, true
 	}
 	s.kernel.record(c, r.id, "delete", nil)
 	s.kernel.occupy(c, r, "Deleting")
@@ -80,7 +83,7 @@ func (s *aks) deleteCluster(c *call, r *resource) (reply, *failure) {
 			}
 		})
 	}
-	return s.kernel.acceptedUntil(c, op), nil
+	return s.kernel.acceptedUntil(c, op), nil, true
 }
 
 // resumeCluster ends what was under way on a cluster when the state was kept.

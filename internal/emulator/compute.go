@@ -19,5 +19,10 @@ func (s *compute) types() []kind {
 	}
 }
 
+// waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE.
+func (s *compute) waits() map[string][2]int {
+	return map[string][2]int{arm.TypeScaleSet: {10, 10}}
+}
+
 // calls are the calls that lead into a scale set.
 func (s *compute) calls() []special { return []special{s.scaleSetCall} }

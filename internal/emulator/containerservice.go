@@ -8,6 +8,7 @@ type aks struct {
 	kernel        *kernel
 	authorization *authorization
 	entra         *entra
+	network       *network
 
 	clusters   map[string]*cluster // by ID.Key()
 	nodeGroups map[string]*cluster // by the node resource group's Key()
@@ -20,11 +21,20 @@ type aks struct {
 func (s *aks) types() []kind {
 	return []kind{
 		{name: arm.TypeCluster, tracked: true, facts: clusterFacts(s.issuerOf, s.kernel.tenantOf),
-			settle: s.settleCluster, stored: s.storedCluster, show: s.showCluster,
+			settle: s.settleCluster, busy: s.clusterBusy, deleting: s.deleteCluster,
+			gets: &ownBucket{s.kernel.buckets.limits.Clusters, "The request is being throttled " +
+				"as the limit has been reached for operation type - get managed cluster. For " +
+				"more information, see - https://aka.ms/aks-throttling"},
+			stored: s.storedCluster, show: s.showCluster,
 			removed: s.clusterRemoved},
 		{name: typeMaintenance, immediate: true, settle: s.settleMaintenance,
 			show: showMaintenance},
 	}
+}
+
+// waits are none: AKS gives no Retry-After.
+func (s *aks) waits() map[string][2]int {
+	return map[string][2]int{arm.TypeCluster: {0, 0}, arm.TypeCluster + "/agentPools": {0, 0}}
 }
 
 // calls are the calls that lead into a cluster, or make it do something.

@@ -10,8 +10,14 @@ type deployments struct {
 
 // types are deployments, which are resources of Microsoft.Resources.
 func (s *deployments) types() []kind {
-	return []kind{{name: typeDeployment, immediate: true, show: s.showDeployment,
+	return []kind{{name: typeDeployment, immediate: true, linkless: true, show: s.showDeployment,
 		removed: s.deploymentRemoved}}
+}
+
+// keep goes on with deployments that were under way.
+func (s *deployments) keep() {
+	s.kernel.resumers = append(s.kernel.resumers,
+		resumer{first: s.resumeDeployments, ends: s.resumeActivity})
 }
 
 // calls make deployments, and ask for what they did.

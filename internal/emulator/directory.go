@@ -15,10 +15,12 @@ type entra struct {
 func (s *entra) types() []kind {
 	return []kind{
 		{name: typeUserIdentity, tracked: true, immediate: true, facts: userIdentityFacts,
+			located: true, restored: s.restoreUserIdentity,
 			settle: s.settleUserIdentity, stored: s.storedUserIdentity, show: showBare,
 			removed: s.userIdentityRemoved},
-		{name: typeFederatedCredential, immediate: true, settle: s.settleFederatedCredential,
-			show: showBare},
+		{name: typeFederatedCredential, immediate: true, located: true,
+			settle: s.settleFederatedCredential,
+			show:   showBare},
 	}
 }
 

@@ -12,8 +12,6 @@ import (
 
 	"go.etcd.io/bbolt"
 	bolt "go.etcd.io/bbolt/errors"
-
-	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // disk keeps the state in a file, so that it survives a restart and a SIGKILL: what a call changed
@@ -28,18 +26,17 @@ type disk struct {
 	wrote map[string][]byte
 }
 
-// The parts of the file: resources and clusters by ID.Key(), the activity log by number, operations
+// The parts of the file, in addition to those of the services: resources by ID.Key(), the activity log by number, operations
 // and single things by name.
 var (
 	partResources  = []byte("resources")
-	partClusters   = []byte("clusters")
 	partActivity   = []byte("activity")
 	partOperations = []byte("operations")
 	partThings     = []byte("things")
 )
 
 // openDisk opens the file, or makes it.
-func openDisk(path string) (*disk, error) {
+func openDisk(path string, sections []section) (*disk, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
@@ -52,15 +49,46 @@ func openDisk(path string) (*disk, error) {
 		return nil, fmt.Errorf("%s cannot be opened: %w", path, err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, part := range [][]byte{partResources, partClusters, partActivity, partOperations,
+		for _, part := range [][]byte{partResources, partActivity, partOperations,
 			partThings} {
 			if _, err := tx.CreateBucketIfNotExists(part); err != nil {
+				return err
+			}
+		}
+		for _, section := range sections {
+			if _, err := tx.CreateBucketIfNotExists([]byte(section.name)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	return &disk{db: db, wrote: map[string][]byte{}}, err
+}
+
+// section is a part of the file for what runs behind some of the resources.
+type section struct {
+	name string
+	// behind is what is kept behind the resource with a key, and under which key: "" for nothing, and
+	// no save where it is gone.
+	behind  func(key string) (owner string, save func() any)
+	restore func(read func(into any) error) error
+}
+
+// keep writes what is behind the resources that have changed.
+func (s section) keep(tx *bbolt.Tx, dirty map[string]bool) error {
+	changed := map[string]func() any{}
+	for key := range dirty {
+		if owner, save := s.behind(key); owner != "" {
+			changed[owner] = save
+		}
+	}
+	for owner, save := range changed {
+		err := keepDocument(tx.Bucket([]byte(s.name)), []byte(owner), save != nil, save)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // number is a key that sorts by number.
@@ -89,22 +117,15 @@ func (k *kernel) keep() error {
 		return err
 	}
 	err = k.disk.db.Update(func(tx *bbolt.Tx) error {
-		clusters := map[string]*cluster{}
 		for key := range k.store.dirty {
 			r := k.store.resources[key]
 			if err := keepDocument(tx.Bucket(partResources), []byte(key), r != nil,
 				func() any { return k.saveResource(r) }); err != nil {
 				return err
 			}
-			if cl := k.aks.clusterBehind(key); cl != nil {
-				clusters[cl.id.Key()] = cl
-			} else if arm.ID(key).Is(arm.TypeCluster) {
-				clusters[key] = nil
-			}
 		}
-		for key, cl := range clusters {
-			if err := keepDocument(tx.Bucket(partClusters), []byte(key), cl != nil,
-				func() any { return saveCluster(cl) }); err != nil {
+		for _, section := range k.sections {
+			if err := section.keep(tx, k.store.dirty); err != nil {
 				return err
 			}
 		}
@@ -160,18 +181,6 @@ func keepDocument(part *bbolt.Bucket, key []byte, there bool, save func() any) e
 	return part.Put(key, raw)
 }
 
-// clusterBehind is the cluster whose document or scale set has the key.
-func (s *aks) clusterBehind(key string) *cluster {
-	id := arm.ID(key)
-	switch {
-	case id.Is(arm.TypeCluster):
-		return s.clusters[key]
-	case id.Is(arm.TypeScaleSet):
-		return s.nodeGroups[id.Group().Key()]
-	}
-	return nil
-}
-
 // load reads what was kept. It reports whether there was anything.
 func (k *kernel) load() (found bool, err error) {
 	err = k.disk.db.View(func(tx *bbolt.Tx) error {
@@ -184,10 +193,21 @@ func (k *kernel) load() (found bool, err error) {
 			return err
 		}
 		for _, s := range resources {
-			k.restoreResource(s)
+			if err := k.restoreResource(s); err != nil {
+				return err
+			}
 		}
-		if err := each(tx.Bucket(partClusters), k.aks.restoreCluster); err != nil {
-			return err
+		for _, section := range k.sections {
+			err := tx.Bucket([]byte(section.name)).ForEach(func(key, raw []byte) error {
+				err := section.restore(func(into any) error { return decodeKept(raw, into) })
+				if err != nil {
+					return fmt.Errorf("%s: %w", key, err)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
 		}
 		if key, _ := tx.Bucket(partActivity).Cursor().Last(); key != nil {
 			k.disk.activity = binary.BigEndian.Uint64(key)

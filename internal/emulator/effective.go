@@ -170,6 +170,7 @@ func (s *network) effectiveCall(c *call) (reply, *failure, bool) {
 	default:
 		return reply{}, notFound(c), true
 	}
+	c.locationOnly = true
 	return s.kernel.accepted(c, encode(object{"value": values})), nil, true
 }
 

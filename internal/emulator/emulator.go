@@ -11,6 +11,7 @@ import (
 	"crypto/rsa"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -137,6 +138,7 @@ func New(opts Options) (*Emulator, error) {
 		log:        opts.Log,
 		store:      newStore(),
 		kinds:      map[string]*kind{},
+		waits:      map[string][2]int{},
 		operations: map[string]*operation{},
 		buckets:    newBuckets(opts.Buckets),
 		faults:     &faults{},
@@ -147,7 +149,7 @@ func New(opts Options) (*Emulator, error) {
 		e.kernel.store.addSubscription(s)
 	}
 	if opts.StateFile != "" {
-		if e.kernel.disk, err = openDisk(opts.StateFile); err != nil {
+		if e.kernel.disk, err = openDisk(opts.StateFile, e.kernel.sections); err != nil {
 			return nil, err
 		}
 		e.kernel.mu.Lock()
@@ -166,12 +168,14 @@ func New(opts Options) (*Emulator, error) {
 // assemble makes the services, and tells them and the kernel of each other.
 func assemble(k *kernel, id *identity) *Emulator {
 	e := &Emulator{
-		kernel:        k,
-		resources:     &resources{kernel: k, registration: map[string]string{}},
-		network:       &network{kernel: k},
-		compute:       &compute{kernel: k},
-		entra:         &entra{kernel: k, identity: id},
-		authorization: &authorization{kernel: k, takesEffect: map[string]time.Time{}},
+		kernel:    k,
+		resources: &resources{kernel: k, registration: map[string]string{}},
+		network: &network{kernel: k, linked: map[string]map[string]arm.ID{},
+			inUse: map[string]*addresses{}},
+		compute: &compute{kernel: k},
+		entra:   &entra{kernel: k, identity: id},
+		authorization: &authorization{kernel: k, takesEffect: map[string]time.Time{},
+			assigned: map[string]map[string]*resource{}},
 		aks: &aks{kernel: k, clusters: map[string]*cluster{}, nodeGroups: map[string]*cluster{},
 			scaleSets: map[string]poolOf{}},
 		insights:    &insights{kernel: k, webhooks: newWebhooks(k.opts.Webhooks, k.log)},
@@ -180,14 +184,30 @@ func assemble(k *kernel, id *identity) *Emulator {
 	e.resources.authorization = e.authorization
 	e.network.compute = e.compute
 	e.compute.network, e.compute.aks = e.network, e.aks
+	e.aks.network = e.network
 	e.entra.authorization, e.entra.aks = e.authorization, e.aks
 	e.authorization.entra, e.authorization.aks = e.entra, e.aks
 	e.aks.entra, e.aks.authorization = e.entra, e.authorization
 	e.insights.entra, e.insights.authorization = e.entra, e.authorization
 	e.deployments.authorization = e.authorization
-	k.resources, k.network, k.aks, k.entra = e.resources, e.network, e.aks, e.entra
-	k.authorization, k.insights, k.deployments = e.authorization, e.insights, e.deployments
-	k.control = &control{kernel: k, aks: e.aks, authorization: e.authorization, entra: e.entra}
+	k.fabric, k.guard, k.directory, k.host = e.network, e.authorization, e.entra, e.aks
+	k.store.indexes = []index{e.network, e.authorization}
+	k.above = []special{e.resources.topCall}
+	k.refusals = append(k.refusals, e.resources.deprovisioning)
+	k.listeners = append(k.listeners, e.insights.alert)
+	k.spellings = append(k.spellings, deploymentPath)
+	k.newerFields = append(newerFields, k.opts.Newer...)
+	for _, waits := range []map[string][2]int{e.resources.waits(), e.network.waits(),
+		e.compute.waits(), e.aks.waits()} {
+		maps.Copy(k.waits, waits)
+	}
+	e.entra.keep()
+	e.authorization.keep()
+	e.resources.keep()
+	e.aks.keep()
+	e.deployments.keep()
+	k.keepPart("server", func() any { return k.server },
+		func(read func(into any) error) error { return read(&k.server) })
 	for _, types := range [][]kind{e.resources.types(), e.network.types(), e.compute.types(),
 		e.aks.types(), e.entra.types(), e.authorization.types(), e.insights.types(),
 		e.deployments.types()} {
@@ -196,6 +216,8 @@ func assemble(k *kernel, id *identity) *Emulator {
 	k.specials = slices.Concat([]special{k.operationCall, k.nestedCall}, e.resources.calls(),
 		e.network.calls(), e.compute.calls(), e.aks.calls(), e.entra.calls(),
 		e.authorization.calls(), e.insights.calls(), e.deployments.calls())
+	c := &control{kernel: k, aks: e.aks, authorization: e.authorization, entra: e.entra}
+	k.control = c.answer
 	return e
 }
 

@@ -53,7 +53,7 @@ func (s *network) settleGateway(c *call, r, old *resource) *failure {
 
 // gatewayIn is the IP configuration of an Application Gateway in the subnet, or "".
 func (s *network) gatewayIn(subnet arm.ID) arm.ID {
-	users := s.kernel.store.linked[subnet.Key()]
+	users := s.linked[subnet.Key()]
 	for _, key := range slices.Sorted(maps.Keys(users)) {
 		if users[key].Is(arm.TypeGateway + "/gatewayIPConfigurations") {
 			return users[key]

@@ -186,7 +186,7 @@ func TestGroupDelete(t *testing.T) {
 		if docs, _ := b.ask("/subscriptions/"+sub+"/resources", ""); len(docs) != 0 {
 			t.Errorf("left: %v", names(docs))
 		}
-		if n := len(b.e.kernel.store.linked[rt.Key()]); n != 0 {
+		if n := len(b.e.network.linked[rt.Key()]); n != 0 {
 			t.Errorf("%d links to nothing", n)
 		}
 	})

@@ -48,17 +48,18 @@ var regionNames = strings.Fields(
 
 // deleteGroup deletes a group with all that is in it, as one long operation. What is in it is gone
 // when that ends.
-func (s *resources) deleteGroup(c *call, r *resource) (reply, *failure) {
+func (s *resources) deleteGroup(c *call, r *resource) (reply, *failure, bool) {
 	if s.kernel.operationTime(c) == 0 && c.failing() == nil {
 		f := s.emptyGroup(r)
 		s.kernel.record(c, r.id, "delete", f)
 		if f != nil {
-			return reply{}, f
+			return reply{}, f, true
 		}
-		return reply{status: http.StatusOK}, nil
+		return reply{status: http.StatusOK}, nil, true
 	}
+	c.locationOnly = true
 	if r.deleting {
-		return s.kernel.acceptedUntil(c, &operation{ends: r.busyUntil}), nil
+		return s.kernel.acceptedUntil(c, &operation{ends: r.busyUntil}), nil, true
 	}
 	r.deleting, r.busyUntil = true, time.Now().Add(s.kernel.operationTime(c))
 	s.kernel.store.changed(r)
@@ -73,7 +74,7 @@ func (s *resources) deleteGroup(c *call, r *resource) (reply, *failure) {
 		s.kernel.keepOperation(op)
 	})
 	s.kernel.recordOperation(c, r.id, "delete", op)
-	return answer, nil
+	return answer, nil, true
 }
 
 // rollBack ends the deletion of a group that stays.

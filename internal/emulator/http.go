@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // object is a JSON object. Documents are stored as what was sent, not as typed models, which would
@@ -37,6 +39,8 @@ type call struct {
 	filtered bool
 	// asOf is the date as of which Azure is to answer, zero for today.
 	asOf time.Time
+	// locationOnly is for an operation that is followed by its Location alone.
+	locationOnly bool
 	// fault is what goes wrong with a call that takes effect.
 	fault *Fault
 }
@@ -130,8 +134,7 @@ func (k *kernel) serve(w http.ResponseWriter, r *http.Request, control bool) {
 	if r.Body == nil { // a request that no server made
 		r.Body = http.NoBody
 	}
-	if k.aks.kubernetesBy != nil && newCall(r, nil).toAPIServer() {
-		k.aks.serveKubernetes(w, r)
+	if k.host.takesOver(w, r) {
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -139,17 +142,18 @@ func (k *kernel) serve(w http.ResponseWriter, r *http.Request, control bool) {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
-	c := newCall(r, body)
+	c := k.newCall(r, body)
 	c.asOf = k.asOfDate(r.Header)
 	if len(c.path) > 0 && c.path[0] == "_emulator" && control {
-		k.control.answer(w, c)
+		k.control(w, c)
 		return
 	}
 
-	if c.toAPIServer() {
-		c.who, c.unknown = k.aks.kubernetesUser(c)
+	hosted := k.host.hosts(c)
+	if hosted {
+		c.who, c.unknown = k.host.user(c)
 	} else {
-		c.who, c.unknown = k.entra.identity.authenticate(c.header.Get("Authorization"), c.base)
+		c.who, c.unknown = k.directory.authenticate(c.header.Get("Authorization"), c.base)
 	}
 	fault := k.faults.take(c, false)
 	var answer reply
@@ -163,8 +167,10 @@ func (k *kernel) serve(w http.ResponseWriter, r *http.Request, control bool) {
 			cut(w)
 			return
 		}
-		answer = c.refusal(fault.failure())
-	case c.toAPIServer() && k.aks.silent(c):
+		if answer = fault.failure().reply(); hosted {
+			answer = k.host.refusal(fault.failure())
+		}
+	case hosted && k.host.silent(c):
 		k.requests.add(c, start, reply{}, "no API server")
 		cut(w)
 		return
@@ -187,7 +193,7 @@ func (k *kernel) serve(w http.ResponseWriter, r *http.Request, control bool) {
 	write(w, c, answer)
 }
 
-func newCall(r *http.Request, body []byte) *call {
+func (k *kernel) newCall(r *http.Request, body []byte) *call {
 	scheme := "http"
 	if r.TLS != nil {
 		scheme = "https"
@@ -202,7 +208,9 @@ func newCall(r *http.Request, body []byte) *call {
 	if c.ids[1] == "" {
 		c.ids[1] = uuid.NewString()
 	}
-	c.path = deploymentPath(c.path)
+	for _, whole := range k.spellings {
+		c.path = whole(c.path)
+	}
 	c.version = strings.ToLower(c.param("api-version"))
 	return c
 }
@@ -217,23 +225,23 @@ func (k *kernel) answer(c *call) (answer reply) {
 				c.method, c.key(), reason).reply()
 		}
 	}()
-	if c.toAPIServer() {
-		return k.aks.kubernetes(c)
+	if k.host.hosts(c) {
+		return k.host.answer(c)
 	}
-	if login, ok := k.entra.login(c); ok {
+	if login, ok := k.directory.login(c); ok {
 		c.secret = true
 		return login
 	}
 	if c.unknown != nil {
 		return k.challenge(c, c.unknown.reply())
 	}
-	if graph, f, asked := k.entra.graph(c); asked {
+	if graph, f, asked := k.directory.graph(c); asked {
 		if f != nil {
 			graph = f.reply()
 		}
 		return graph
 	}
-	remaining, f := k.buckets.take(c)
+	remaining, f := k.buckets.take(c, k.kindOf(arm.ID(c.key())).gets)
 	if f == nil {
 		answer, f = k.arm(c)
 	}

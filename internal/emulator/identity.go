@@ -130,6 +130,11 @@ func (i *identity) tenant(name string) (string, bool) {
 	return i.tenants[n], true
 }
 
+// authenticate says whose token a call carries.
+func (s *entra) authenticate(header, base string) (Principal, *failure) {
+	return s.identity.authenticate(header, base)
+}
+
 // tokenLife is how long a token is valid.
 const tokenLife = time.Hour
 

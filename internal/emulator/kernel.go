@@ -2,7 +2,10 @@ package emulator
 
 import (
 	"log/slog"
+	"net/http"
 	"sync"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // kernel is what all services stand on: HTTP, the dispatch of calls, the store, operations, ETags,
@@ -35,12 +38,70 @@ type kernel struct {
 	faults   *faults
 	requests *requestLog
 
-	resources     *resources
-	network       *network
-	aks           *aks
-	entra         *entra
-	authorization *authorization
-	insights      *insights
-	deployments   *deployments
-	control       *control
+	// What the services add: calls that are answered before anyone's rights are asked for, what
+	// refuses a call that its caller may make, who is told of each record of the activity log, and
+	// whole for paths that Azure takes shortened.
+	above     []special
+	refusals  []func(c *call) *failure
+	listeners []func(activityRecord)
+	spellings []func(path []string) []string
+	control   func(w http.ResponseWriter, c *call)
+	// waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE, by type.
+	waits map[string][2]int
+	// newerFields exist from an api-version on.
+	newerFields []NewerField
+	// sections, things, watchers and resumers keep, undo and resume what is no document.
+	sections []section
+	things   []thing
+	watchers []func(c *call) (takeBack func())
+	resumers []resumer
+
+	fabric    fabric
+	guard     guard
+	directory directory
+	host      host
+}
+
+// fabric is what holds resources of all types together: the links between their documents, and the
+// addresses that they take in subnets.
+type fabric interface {
+	// dropBack removes from a document what only Azure may say: who links to the resource.
+	dropBack(r *resource)
+	// settleLinks checks what a document links to.
+	settleLinks(r *resource, location string) *failure
+	// settleSeats chooses the addresses that a resource takes, takeSeats takes them, leaveSeats gives
+	// them back, givePublic does what follows for its public addresses.
+	settleSeats(r *resource) *failure
+	takeSeats(r *resource)
+	leaveSeats(r *resource)
+	givePublic(r *resource)
+	// showBack adds to a document who links to it, unlinked refuses to delete what is linked.
+	showBack(r *resource, doc object)
+	unlinked(r *resource) *failure
+}
+
+// guard says what a caller may do.
+type guard interface {
+	admit(c *call) *failure
+	mayRead(who Principal, id arm.ID) bool
+}
+
+// directory says who calls, and answers what is asked before and about that.
+type directory interface {
+	authenticate(header, base string) (Principal, *failure)
+	login(c *call) (reply, bool)
+	graph(c *call) (reply, *failure, bool)
+}
+
+// host answers for what is reached through the emulator and is not Azure Resource Manager: the
+// clusters' API servers.
+type host interface {
+	hosts(c *call) bool
+	// takesOver reports whether it has served the request itself, whatever the protocol.
+	takesOver(w http.ResponseWriter, r *http.Request) bool
+	user(c *call) (Principal, *failure)
+	// silent reports whether there is no answer at all.
+	silent(c *call) bool
+	answer(c *call) reply
+	refusal(f *failure) reply
 }

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -31,6 +32,31 @@ type kind struct {
 	// removable refuses a delete, removed does what follows from one.
 	removable func(r *resource) *failure
 	removed   func(r *resource)
+	// childRemoved does what follows from the delete of a child, changed of a change of the tags.
+	childRemoved, retagged func(r *resource)
+	// busy refuses a write while an operation runs on the resource; nil: as most of Azure does.
+	busy func(r *resource) *failure
+	// deleting answers a DELETE that is an operation with a course of its own.
+	deleting func(c *call, r *resource) (answer reply, f *failure, handled bool)
+	// together are the resources that are written with one of this type.
+	together func(r *resource) []*resource
+	// missing is the code and the message (with the name) of the 404; "": Azure's usual ones.
+	missing [2]string
+	// located adds where the resource is to the answer of the PUT that made it.
+	located bool
+	// ignoresMatch is for a type whose writes no If-Match refuses.
+	ignoresMatch bool
+	// linkless documents name resources without linking to them.
+	linkless bool
+	// lists are the lists in a document whose items are resources of their own, too; with parts, the
+	// items of all its lists are parts with IDs that others link to.
+	lists []itemList
+	parts bool
+	// gets throttles GETs of each resource in addition to ARM's limits.
+	gets *ownBucket
+	// extra is what is kept of it in addition to its document; restored takes it back.
+	extra    func(r *resource) json.RawMessage
+	restored func(r *resource, extra json.RawMessage) error
 }
 
 // register adds what a service says of its resource types.
@@ -81,7 +107,7 @@ func (k *kernel) document(r *resource, version string) object {
 		doc["etag"] = r.tag()
 	}
 	if has {
-		k.network.showBack(r, doc)
+		k.fabric.showBack(r, doc)
 	}
 	if show := k.kindOf(r.id).show; show != nil {
 		show(r, doc, version)
@@ -148,23 +174,11 @@ type NewerField struct {
 	Since string // api-version, such as 2023-09-01
 }
 
-// newerFields are some of the real ones (Microsoft.Network's API specifications); clients with
-// older api-versions lose them on Azure too.
-var newerFields = []NewerField{
-	{arm.TypeSubnet, "properties.defaultOutboundAccess", "2023-09-01"},
-	{arm.TypeSubnet, "properties.sharingScope", "2023-09-01"},
-	{arm.TypeSubnet, "properties.ipamPoolPrefixAllocations", "2024-05-01"},
-	{arm.TypeVNet, "properties.encryption", "2021-08-01"},
-	{arm.TypeVNet, "properties.privateEndpointVNetPolicies", "2024-03-01"},
-}
-
 func (k *kernel) newer(id arm.ID, version string) []NewerField {
 	var out []NewerField
-	for _, list := range [][]NewerField{newerFields, k.opts.Newer} {
-		for _, f := range list {
-			if version < f.Since && id.Is(f.Type) {
-				out = append(out, f)
-			}
+	for _, f := range k.newerFields {
+		if version < f.Since && id.Is(f.Type) {
+			out = append(out, f)
 		}
 	}
 	return out

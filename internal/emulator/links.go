@@ -170,7 +170,7 @@ func (s *network) settleLinks(r *resource, location string) *failure {
 			}
 			return invalidReference(ref.target(), r.id)
 		}
-		for _, other := range s.kernel.store.linked[target.id.Key()] {
+		for _, other := range s.linked[target.id.Key()] {
 			if code := exclusive[ref.link.to]; code != "" && !other.Equal(ref.holder) {
 				return fail(http.StatusBadRequest, code,
 					"Resource %s is referencing %s that is already allocated to resource %s.", r.id,
@@ -217,7 +217,7 @@ func (s *network) locationOf(r *resource) string {
 }
 
 // dropBack removes what only Azure may say: who links to the resource.
-func dropBack(r *resource) {
+func (s *network) dropBack(r *resource) {
 	for _, l := range links {
 		if r.id.Is(l.to) {
 			delete(objectAt(r.body, "properties"), strings.TrimSuffix(l.back, "[]"))
@@ -227,7 +227,7 @@ func dropBack(r *resource) {
 
 // showBack adds to a document who links to it.
 func (s *network) showBack(r *resource, doc object) {
-	users := s.kernel.store.linked[r.id.Key()]
+	users := s.linked[r.id.Key()]
 	if len(users) == 0 {
 		return
 	}
@@ -264,7 +264,7 @@ func (l link) holderType() string {
 
 // unlinked refuses to delete what is linked.
 func (s *network) unlinked(r *resource) *failure {
-	users := s.kernel.store.linked[r.id.Key()]
+	users := s.linked[r.id.Key()]
 	refusal, known := inUse[s.kernel.kindName(r.id)]
 	if len(users) == 0 || !known {
 		return nil

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -56,6 +57,11 @@ func (s *entra) identityCall(c *call) (reply, *failure, bool) {
 
 // storedUserIdentity lets it log in.
 func (s *entra) storedUserIdentity(c *call, r, old *resource) *failure {
+	s.identity.add(identityOf(r))
+	return nil
+}
+
+func (s *entra) restoreUserIdentity(r *resource, _ json.RawMessage) error {
 	s.identity.add(identityOf(r))
 	return nil
 }

@@ -18,7 +18,7 @@ func (s *aks) leavable(cl *cluster) *failure {
 	for _, p := range cl.pools {
 		own[p.subnet.Key()] = true
 	}
-	for key, id := range s.kernel.store.linked[cl.table.Key()] {
+	for key, id := range s.network.linked[cl.table.Key()] {
 		if !own[key] {
 			return fail(http.StatusBadRequest, "CustomRouteTableInvalidUpdateAttempt",
 				"Cluster %s cannot be updated to Azure CNI Overlay: subnet %s, which is not a "+
@@ -41,7 +41,7 @@ func (s *aks) migrate(cl *cluster, r *resource, to networkMode) {
 		for _, p := range cl.pools {
 			for _, n := range p.nodes {
 				if len(n.addrs) > 1 { // pods no longer have theirs in the node's subnet
-					s.kernel.store.release(p.subnet, n.addrs[1:]...)
+					s.network.release(p.subnet, n.addrs[1:]...)
 					n.addrs = n.addrs[:1]
 				}
 				n.podCIDRs = cl.givePodCIDRs()
@@ -92,7 +92,7 @@ func (s *aks) leaveTable(cl *cluster) {
 
 // disassociate takes a table off all subnets.
 func (s *aks) disassociate(cl *cluster, table arm.ID) {
-	for _, id := range s.kernel.store.linked[table.Key()] {
+	for _, id := range s.network.linked[table.Key()] {
 		if subnet := s.kernel.store.get(id); subnet != nil {
 			body := clone(subnet.body)
 			delete(objectAt(body, "properties"), "routeTable")

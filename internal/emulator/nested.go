@@ -8,29 +8,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// nested are lists in a document whose items are resources of their own as well: writing one is
+// itemList is a list in a document whose items are resources of their own as well: writing one is
 // writing the document.
-var nested = []struct {
-	parent, list string
-	readOnly     bool
-}{
-	{arm.TypeRouteTable, "routes", false},
-	{typeNSG, "securityRules", false},
-	{typeNSG, "defaultSecurityRules", true},
-	{typeNIC, "ipConfigurations", true},
-	{typeLoadBalancer, "frontendIPConfigurations", true},
+type itemList struct {
+	name     string
+	readOnly bool
 }
-
-// partsOf are the types whose lists of named objects are parts with IDs that others link to, but no
-// resources.
-var partsOf = []string{typeLoadBalancer, typeFirewall, typeVPNGateway, typeBastion}
 
 // showNested adds to the items of such lists what they show of their parent.
 func (k *kernel) showNested(r *resource, doc object) {
-	for _, t := range partsOf {
-		if !r.id.Is(t) {
-			continue
-		}
+	kind := k.kindOf(r.id)
+	if kind.parts {
 		for list := range objectAt(doc, "properties") {
 			for _, item := range listAt(objectAt(doc, "properties"), list) {
 				if text(item, "name") != "" && objectAt(item, "properties") != nil {
@@ -39,11 +27,9 @@ func (k *kernel) showNested(r *resource, doc object) {
 			}
 		}
 	}
-	for _, n := range nested {
-		if r.id.Is(n.parent) {
-			for _, item := range listAt(objectAt(doc, "properties"), n.list) {
-				k.showItem(r, n.list, item)
-			}
+	for _, list := range kind.lists {
+		for _, item := range listAt(objectAt(doc, "properties"), list.name) {
+			k.showItem(r, list.name, item)
 		}
 	}
 }
@@ -64,23 +50,23 @@ func (k *kernel) nestedCall(c *call) (reply, *failure, bool) {
 		return reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
-	for _, kind := range nested {
-		if !id.Is(kind.parent) || !strings.EqualFold(c.path[8], kind.list) {
+	for _, list := range k.kindOf(id).lists {
+		if !strings.EqualFold(c.path[8], list.name) {
 			continue
 		}
 		parent := k.store.get(id)
 		if parent == nil {
 			return reply{}, k.missing(id), true
 		}
-		items := listAt(objectAt(k.document(parent, c.version), "properties"), kind.list)
+		items := listAt(objectAt(k.document(parent, c.version), "properties"), list.name)
 		switch {
 		case n == 9 && c.method == http.MethodGet:
 			answer, f := k.page(c, items, nil)
 			return answer, f, true
-		case n == 9, kind.readOnly && c.method != http.MethodGet && c.method != http.MethodHead:
+		case n == 9, list.readOnly && c.method != http.MethodGet && c.method != http.MethodHead:
 			return reply{}, notFound(c), true
 		}
-		answer, f := k.itemCall(c, parent, kind.list, items)
+		answer, f := k.itemCall(c, parent, list.name, items)
 		return answer, f, true
 	}
 	return reply{}, nil, false

@@ -35,7 +35,7 @@ func (b *bench) addresses(subnet arm.ID) map[string]int {
 	b.e.kernel.mu.RLock()
 	defer b.e.kernel.mu.RUnlock()
 	out := map[string]int{}
-	for _, id := range b.e.kernel.store.addressesOf(subnet).by {
+	for _, id := range b.e.network.addressesOf(subnet).by {
 		out[strings.TrimRight(id.Name(), "0123456789")]++
 	}
 	return out
@@ -129,7 +129,7 @@ func TestPodSubnets(t *testing.T) {
 		}
 		b.refused(http.MethodDelete, pods, "", 400, "InUseSubnetCannotBeDeleted")
 		b.put(aksID.Child("agentPools", "np"), scale(1))
-		if in := len(b.e.kernel.store.addressesOf(pods).by); in != tt.inPods/tt.count {
+		if in := len(b.e.network.addressesOf(pods).by); in != tt.inPods/tt.count {
 			t.Errorf("%s: %d addresses for the pods of one node", tt.pool, in)
 		}
 	}

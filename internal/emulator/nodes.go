@@ -129,7 +129,7 @@ func (s *aks) addNode(cl *cluster, p *pool) *failure {
 		return f
 	}
 	if f := s.givePodAddresses(p, n); f != nil {
-		s.kernel.store.release(p.subnet, n.addrs...)
+		s.network.release(p.subnet, n.addrs...)
 		return f
 	}
 	p.next++
@@ -157,9 +157,9 @@ func (s *aks) giveAddresses(cl *cluster, p *pool, n *node) *failure {
 			continue
 		}
 		for range each {
-			addr := s.kernel.store.allocate(p.subnet, prefix, p.configuration(n, len(addrs)))
+			addr := s.network.allocate(p.subnet, prefix, p.configuration(n, len(addrs)))
 			if !addr.IsValid() {
-				s.kernel.store.release(p.subnet, addrs...)
+				s.network.release(p.subnet, addrs...)
 				return subnetIsFull(p.subnet, prefix, each)
 			}
 			addrs = append(addrs, addr)
@@ -191,9 +191,9 @@ func (p *pool) configuration(n *node, i int) arm.ID {
 }
 
 func (s *aks) removeNode(cl *cluster, p *pool, n *node) {
-	s.kernel.store.release(p.subnet, n.addrs...)
+	s.network.release(p.subnet, n.addrs...)
 	if len(n.pods) > 0 {
-		s.kernel.store.release(p.podSubnet, n.pods...)
+		s.network.release(p.podSubnet, n.pods...)
 	}
 	cl.freePodCIDRs(n)
 	p.nodes = slices.DeleteFunc(p.nodes, func(have *node) bool { return have == n })
@@ -333,7 +333,7 @@ func (s *aks) Readdress(clusterID arm.ID, nodeName string) error {
 	if f := s.giveAddresses(cl, p, n); f != nil {
 		return fmt.Errorf("%s: %s", f.code, f.message)
 	}
-	s.kernel.store.release(p.subnet, old...)
+	s.network.release(p.subnet, old...)
 	n.created = time.Now()
 	cl.provider.recreated(n)
 	return nil

@@ -80,7 +80,7 @@ func (k *kernel) accepted(c *call, result []byte) reply {
 func (k *kernel) acceptedUntil(c *call, op *operation) reply {
 	id := arm.ID("/" + strings.Join(c.path, "/"))
 	header := map[string]string{"Location": k.follow(c, id, op, "operationResults")}
-	if !locationOnly(c, id) {
+	if !c.locationOnly {
 		header["Azure-AsyncOperation"] = k.follow(c, id, op, "operations")
 	}
 	k.wait(c, header)

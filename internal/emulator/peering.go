@@ -195,8 +195,8 @@ func (s *network) showPeering(r *resource, doc object, version string) {
 func (s *network) gatewaysOf(vnet arm.ID) []any {
 	var out []any
 	for _, key := range slices.Sorted(
-		maps.Keys(s.kernel.store.linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
-		holder := s.kernel.store.linked[vnet.Child("subnets", "GatewaySubnet").Key()][key]
+		maps.Keys(s.linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
+		holder := s.linked[vnet.Child("subnets", "GatewaySubnet").Key()][key]
 		if gateway := holder.Parent(); gateway.Is(typeVPNGateway) {
 			out = append(out, object{"id": string(gateway)})
 		}

@@ -54,7 +54,7 @@ func (s *network) settlePublicIP(c *call, r, old *resource) *failure {
 		"publicIPAddressVersion") == text(properties, "publicIPAddressVersion") {
 		properties["ipAddress"] = objectAt(old.body, "properties")["ipAddress"]
 	}
-	held := len(s.kernel.store.linked[r.id.Key()]) > 0
+	held := len(s.linked[r.id.Key()]) > 0
 	if properties["ipAddress"] == nil &&
 		(held || text(properties, "publicIPAllocationMethod") == "Static") {
 		properties["ipAddress"] = s.publicAddress(r.id,
@@ -82,7 +82,7 @@ func (s *network) givePublic(holder *resource) {
 // showPublicIP hides the address of a dynamic one that nothing holds: it has none.
 func (s *network) showPublicIP(r *resource, doc object, version string) {
 	if p := objectAt(doc, "properties"); text(p, "publicIPAllocationMethod") == "Dynamic" &&
-		len(s.kernel.store.linked[r.id.Key()]) == 0 {
+		len(s.linked[r.id.Key()]) == 0 {
 		delete(p, "ipAddress")
 	}
 }

@@ -103,42 +103,49 @@ func (cl *cluster) kubernetesNode(p *pool, n *node, profile object) KubernetesNo
 	return k
 }
 
-// serveKubernetes hands a call to a cluster's real API server. It is not read here: it may be a
+// takesOver hands a call to a cluster's real API server. It is not read here: it may be a
 // watch, or become another protocol.
-func (s *aks) serveKubernetes(w http.ResponseWriter, r *http.Request) {
-	start, c := time.Now(), newCall(r, nil)
+func (s *aks) takesOver(w http.ResponseWriter, r *http.Request) bool {
+	if s.kubernetesBy == nil {
+		return false
+	}
+	start, c := time.Now(), s.kernel.newCall(r, nil)
+	if !toAPIServer(c) {
+		return false
+	}
 	c.secret = true
-	c.who, c.unknown = s.kubernetesUser(c)
+	c.who, c.unknown = s.user(c)
 	if s.silent(c) {
 		s.kernel.requests.add(c, start, reply{}, "no API server")
 		cut(w)
-		return
+		return true
 	}
 	fault := s.kernel.faults.take(c, false)
 	if fault != nil && fault.before() && fault.Status != 0 {
-		answer := c.refusal(fault.failure())
+		answer := s.refusal(fault.failure())
 		s.kernel.requests.add(c, start, answer, "")
 		write(w, c, answer)
-		return
+		return true
 	}
 	user, groups, f := s.kubernetesGroups(c)
 	if f != nil {
-		answer := c.refusal(f)
+		answer := s.refusal(f)
 		s.kernel.requests.add(c, start, answer, "")
 		write(w, c, answer)
-		return
+		return true
 	}
 	s.kernel.requests.add(c, start, reply{status: http.StatusOK}, "by the cluster's API server")
 	s.kubernetesBy.Serve(w, r, s.ofAPIServerAsNamed(c), user, groups)
+	return true
 }
 
 // ofAPIServerAsNamed is the cluster that is called, with its ID as the store has it.
 func (s *aks) ofAPIServerAsNamed(c *call) arm.ID {
 	defer s.kernel.lock()()
-	if r := s.kernel.store.get(c.ofAPIServer()); r != nil {
+	if r := s.kernel.store.get(ofAPIServer(c)); r != nil {
 		return r.id
 	}
-	return c.ofAPIServer()
+	return ofAPIServer(c)
 }
 
 // kubernetesGroups says as whom the API server is to see the caller. Local accounts are
@@ -147,9 +154,9 @@ func (s *aks) ofAPIServerAsNamed(c *call) arm.ID {
 func (s *aks) kubernetesGroups(c *call) (user string, groups []string, f *failure) {
 	const administrators = "system:masters"
 	defer s.kernel.lock()()
-	r := s.kernel.store.get(c.ofAPIServer())
+	r := s.kernel.store.get(ofAPIServer(c))
 	if r == nil {
-		return "", nil, s.kernel.missing(c.ofAPIServer())
+		return "", nil, s.kernel.missing(ofAPIServer(c))
 	}
 	if c.unknown != nil { // a service account or no user: the API server decides
 		return "", nil, nil

@@ -62,7 +62,7 @@ func (s *network) checkSeat(ref reference, subnet *resource) *failure {
 					"for %s and cannot be used by %s.", subnet.id, kind, ref.holder)
 		}
 	}
-	for _, holder := range s.kernel.store.addressesOf(subnet.id).by {
+	for _, holder := range s.addressesOf(subnet.id).by {
 		if ofGateway := holder.Parent().Is(arm.TypeGateway); ofGateway != (ref.link.from == arm.TypeGateway) {
 			// [U] the code: the documentation only says that the subnet must hold nothing but
 			// gateways.

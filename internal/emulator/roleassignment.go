@@ -31,7 +31,7 @@ func assignedTo(r *resource) string {
 
 // anyRole reports whether a principal has a role in effect at one of the scopes that are meant.
 func (s *authorization) anyRole(who Principal, meant func(scope arm.ID) bool) bool {
-	for _, a := range s.kernel.store.assigned[strings.ToLower(who.ObjectID)] {
+	for _, a := range s.assigned[strings.ToLower(who.ObjectID)] {
 		if meant(a.id.Parent()) && s.inEffect(a) {
 			return true
 		}
@@ -48,7 +48,7 @@ func (s *authorization) allowed(who Principal, action string, scope arm.ID) bool
 // granted reports whether any of a principal's roles at a scope and above grants an action, or a
 // data action.
 func (s *authorization) granted(who Principal, action string, scope arm.ID, data bool) bool {
-	for _, a := range s.kernel.store.assigned[strings.ToLower(who.ObjectID)] {
+	for _, a := range s.assigned[strings.ToLower(who.ObjectID)] {
 		if !covers(a.id.Parent(), scope) || !s.inEffect(a) {
 			continue
 		}
@@ -158,7 +158,7 @@ func (s *authorization) settleRoleAssignment(c *call, r, old *resource) *failure
 			"type 'ServicePrincipal' , which is different from specified PrinciaplType '%s'.",
 			strings.ReplaceAll(principal, "-", ""), sent)
 	}
-	for _, other := range s.kernel.store.assigned[strings.ToLower(principal)] {
+	for _, other := range s.assigned[strings.ToLower(principal)] {
 		if !other.id.Equal(r.id) && other.id.Parent().Equal(scope) &&
 			strings.EqualFold(roleGUID(other), guid) {
 			return fail(http.StatusConflict, "RoleAssignmentExists", "The role assignment "+
@@ -249,7 +249,7 @@ func (s *authorization) rolesAt(who Principal, scope arm.ID) []role {
 	if s.isDefault(who) {
 		out = append(out, builtInRoles[0])
 	}
-	for _, a := range s.kernel.store.assigned[strings.ToLower(who.ObjectID)] {
+	for _, a := range s.assigned[strings.ToLower(who.ObjectID)] {
 		if r, known := s.roleByGUID(roleGUID(a)); known && covers(a.id.Parent(), scope) &&
 			s.inEffect(a) {
 			out = append(out, r)

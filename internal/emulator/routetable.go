@@ -1,11 +1,14 @@
 package emulator
 
 import (
+	"fmt"
+	"math"
 	"net/http"
 	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -55,7 +58,7 @@ func (s *network) settleRouteTable(c *call, r, old *resource) *failure {
 			s.kernel.opts.RouteLimit)
 	}
 	properties["routes"] = stored
-	for _, subnet := range s.kernel.store.linked[r.id.Key()] {
+	for _, subnet := range s.linked[r.id.Key()] {
 		if f := firewallTakes(subnet, r.id, routes); f != nil {
 			return f
 		}
@@ -138,4 +141,32 @@ func keepGUID(r, old *resource) {
 		guid = text(objectAt(old.body, "properties"), "resourceGuid")
 	}
 	objectAt(r.body, "properties")["resourceGuid"] = guid
+}
+
+// beingUpdated refuses a write to a resource on which an operation runs. The reason is in the
+// details.
+func beingUpdated(r *resource) *failure {
+	f := fail(http.StatusTooManyRequests, "RetryableError", "A retryable error occurred.")
+	f.retryAfter = min(14, max(1, int(math.Ceil(time.Until(r.busyUntil).Seconds()))))
+	f.details = []any{object{
+		"code": "RetryableErrorDueToAnotherOperation",
+		"message": fmt.Sprintf(
+			"Operation Put%sOperation (%s) is updating resource %s. The call can be retried in "+
+				"%d seconds.",
+			strings.TrimSuffix(
+				strings.ToUpper(lastWord(r.id)[:1])+lastWord(r.id)[1:],
+				"s",
+			),
+			uuid.NewString(),
+			r.id,
+			f.retryAfter,
+		),
+	}}
+	return f
+}
+
+// lastWord is the last word of a type.
+func lastWord(id arm.ID) string {
+	words := strings.Split(id.Type(), "/")
+	return words[len(words)-1]
 }

@@ -74,7 +74,7 @@ func (s *compute) settleScaleSet(c *call, r, old *resource) *failure {
 		}
 	}
 	if _, p := s.findScaleSet(r.id); p != nil {
-		for a, holder := range s.kernel.store.addressesOf(p.subnet).by {
+		for a, holder := range s.network.addressesOf(p.subnet).by {
 			if partOf(holder, r.id) {
 				r.seats = append(r.seats, seat{p.subnet, a, holder})
 			}
@@ -136,7 +136,7 @@ func (s *compute) instancesOf(set *resource) []instance {
 		if !ref.link.takes() {
 			continue
 		}
-		for a, holder := range s.kernel.store.addressesOf(ref.target()).by {
+		for a, holder := range s.network.addressesOf(ref.target()).by {
 			if !partOf(holder, set.id) || !strings.EqualFold(holder.Name(), ref.holder.Name()) ||
 				!strings.EqualFold(holder.Parent().Name(), ref.holder.Parent().Name()) {
 				continue

@@ -89,8 +89,8 @@ func (s *compute) deleteInstances(c *call, set *resource, numbers []string) *fai
 		}
 		gone++
 		for _, nic := range i.nics {
-			used := s.kernel.store.addressesOf(nic.subnet)
-			s.kernel.store.release(nic.subnet, addressesHeld(used.by, i.id())...)
+			used := s.network.addressesOf(nic.subnet)
+			s.network.release(nic.subnet, addressesHeld(used.by, i.id())...)
 		}
 	}
 	body := clone(set.body)

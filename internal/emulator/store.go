@@ -66,26 +66,25 @@ type store struct {
 	subscriptions []string
 	resources     map[string]*resource            // by ID.Key()
 	byType        map[string]map[string]*resource // by lower-case type, then ID.Key()
-	// linked are who links to a resource, by its and their keys (links.go).
-	linked map[string]map[string]arm.ID
-	// assigned are the role assignments by the principal's lower-case object ID, then ID.Key().
-	assigned map[string]map[string]*resource
+	// indexes are told of what is stored and removed.
+	indexes []index
 	// dirty are the keys of resources that changed since they were last kept on disk; nil when
 	// nothing keeps them.
 	dirty map[string]bool
 	// undo is what a write under way may have to take back.
 	undo *undo
-	// inUse are the addresses taken in a subnet and by what, by the subnet's key.
-	inUse map[string]*addresses
+}
+
+// index finds resources by something in their documents.
+type index interface {
+	added(r *resource)
+	removed(r *resource)
 }
 
 func newStore() *store {
 	return &store{
 		resources: map[string]*resource{},
 		byType:    map[string]map[string]*resource{},
-		linked:    map[string]map[string]arm.ID{},
-		assigned:  map[string]map[string]*resource{},
-		inUse:     map[string]*addresses{},
 	}
 }
 
@@ -115,19 +114,8 @@ func (s *store) put(r *resource) {
 		s.byType[t] = map[string]*resource{}
 	}
 	s.byType[t][r.id.Key()] = r
-	for _, ref := range referencesIn(r.id, r.body) {
-		target := ref.target()
-		if s.linked[target.Key()] == nil {
-			s.linked[target.Key()] = map[string]arm.ID{}
-		}
-		s.linked[target.Key()][ref.holder.Key()] = ref.holder
-		s.touchAround(target)
-	}
-	if principal := assignedTo(r); principal != "" {
-		if s.assigned[principal] == nil {
-			s.assigned[principal] = map[string]*resource{}
-		}
-		s.assigned[principal][r.id.Key()] = r
+	for _, index := range s.indexes {
+		index.added(r)
 	}
 	s.touchAround(r.id)
 }
@@ -143,11 +131,9 @@ func (s *store) remove(id arm.ID) {
 		s.dirty[id.Key()] = true
 	}
 	delete(s.byType[strings.ToLower(id.Type())], id.Key())
-	for _, ref := range referencesIn(r.id, r.body) {
-		delete(s.linked[ref.target().Key()], ref.holder.Key())
-		s.touchAround(ref.target())
+	for _, index := range s.indexes {
+		index.removed(r)
 	}
-	delete(s.assigned[assignedTo(r)], id.Key())
 	s.touchAround(id)
 }
 

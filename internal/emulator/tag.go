@@ -3,8 +3,6 @@ package emulator
 import (
 	"net/http"
 	"time"
-
-	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // tag is a resource's ETag now. It changes when a write begins and once more when the operation
@@ -83,12 +81,8 @@ func dropStates(value any) {
 // all the same.
 func (k *kernel) calm(r *resource) {
 	all := []*resource{r}
-	if r.id.Is(arm.TypeSubnet) || r.id.Is(typePeering) {
-		all = append(all, k.store.get(r.id.Parent()))
-	}
-	if vnet := all[len(all)-1]; vnet.id.Is(arm.TypeVNet) {
-		all = append(all, k.store.list(arm.TypeSubnet, vnet.id)...)
-		all = append(all, k.store.list(typePeering, vnet.id)...)
+	if together := k.kindOf(r.id).together; together != nil {
+		all = together(r)
 	}
 	for _, each := range all {
 		each.busyUntil, each.doing = time.Time{}, ""
@@ -100,10 +94,9 @@ func (k *kernel) calm(r *resource) {
 }
 
 // putHeader are the headers of the answer to a write, in addition to its operation's.
-func (c *call) putHeader(r *resource, status int) map[string]string {
+func (k *kernel) putHeader(c *call, r *resource, status int) map[string]string {
 	header := map[string]string{}
-	if status == http.StatusCreated &&
-		(r.id.Is(typeUserIdentity) || r.id.Is(typeFederatedCredential)) {
+	if status == http.StatusCreated && k.kindOf(r.id).located {
 		header["Location"] = c.base + string(r.id) + "?api-version=" + c.version
 	}
 	return header

@@ -100,8 +100,8 @@ func (k *kernel) setTags(r *resource, tags object) {
 	if r.etag != "" {
 		r.retag(time.Time{})
 	}
-	if r.id.Is(arm.TypeVNet) {
-		k.network.changedVNet(r)
+	if retagged := k.kindOf(r.id).retagged; retagged != nil {
+		retagged(r)
 	}
 }
 

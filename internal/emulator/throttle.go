@@ -44,9 +44,15 @@ func newBuckets(limits Buckets) *buckets {
 	return &buckets{limits: limits, left: map[string]*tokens{}}
 }
 
+// ownBucket is one that a service has for the GETs of each of its resources.
+type ownBucket struct {
+	limit   Bucket
+	refusal string
+}
+
 // take takes a token for a call, and returns the header that tells how many are left, or the
 // refusal.
-func (b *buckets) take(c *call) (map[string]string, *failure) {
+func (b *buckets) take(c *call, own *ownBucket) (map[string]string, *failure) {
 	kind, limit := "reads", b.limits.Reads
 	switch c.method {
 	case http.MethodPut, http.MethodPost, http.MethodPatch:
@@ -70,13 +76,10 @@ func (b *buckets) take(c *call) (map[string]string, *failure) {
 		return map[string]string{name: "0"}, f
 	}
 	remaining := map[string]string{name: strconv.Itoa(left)}
-	if n := len(c.path); c.method == http.MethodGet && n == 8 &&
-		strings.EqualFold(c.path[6], "managedClusters") {
-		// Throttled for each cluster, whoever asks [U].
-		if _, wait := b.takeOne(c.key(), b.limits.Clusters); wait > 0 {
-			f := fail(http.StatusTooManyRequests, "TooManyRequests", "The request is being "+
-				"throttled as the limit has been reached for operation type - get managed "+
-				"cluster. For more information, see - https://aka.ms/aks-throttling")
+	if c.method == http.MethodGet && own != nil {
+		// Throttled for each resource, whoever asks [U].
+		if _, wait := b.takeOne(c.key(), own.limit); wait > 0 {
+			f := fail(http.StatusTooManyRequests, "TooManyRequests", "%s", own.refusal)
 			f.retryAfter = wait
 			return remaining, f
 		}

@@ -2,12 +2,8 @@ package emulator
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
-	"net/netip"
 	"runtime/debug"
-
-	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // undo remembers what there was before a write, of all that the write has looked at: one that ends
@@ -15,10 +11,11 @@ import (
 // nothing half made.
 type undo struct {
 	resources map[string]*resource // copies, by ID.Key(); nil for nothing
-	inUse     map[string]map[netip.Addr]arm.ID
-	clusters  map[string]*savedCluster // nil for nothing
-	later     []later
-	activity  int
+	// restore take back what is no resource; once are the keys of what they take back.
+	restore  []func()
+	once     map[string]bool
+	later    []later
+	activity int
 }
 
 // noted keeps a copy of a resource that is about to be looked at.
@@ -34,10 +31,11 @@ func (u *undo) noted(key string, r *resource) {
 	}
 }
 
-// notedAddresses keeps a copy of the addresses in use in a subnet.
-func (u *undo) notedAddresses(key string, used *addresses) {
-	if _, known := u.inUse[key]; !known && used != nil {
-		u.inUse[key] = maps.Clone(used.by)
+// notedOnce keeps what is no resource and is about to be looked at: note returns what takes it back.
+func (u *undo) notedOnce(key string, note func() (takeBack func())) {
+	if !u.once[key] {
+		u.once[key] = true
+		u.restore = append(u.restore, note())
 	}
 }
 
@@ -47,33 +45,15 @@ func (k *kernel) watch(c *call) {
 		return
 	}
 	u := &undo{
-		resources: map[string]*resource{}, inUse: map[string]map[netip.Addr]arm.ID{},
-		clusters: map[string]*savedCluster{},
-		later:    append([]later(nil), k.later...), activity: len(k.activity),
+		resources: map[string]*resource{}, once: map[string]bool{},
+		later: append([]later(nil), k.later...), activity: len(k.activity),
 	}
-	if id := clusterAt(c.path); id != "" {
-		u.clusters[id.Key()] = nil
-		if cl := k.aks.clusters[id.Key()]; cl != nil {
-			saved := saveCluster(cl)
-			u.clusters[id.Key()] = &saved
+	for _, note := range k.watchers {
+		if takeBack := note(c); takeBack != nil {
+			u.restore = append(u.restore, takeBack)
 		}
 	}
 	k.store.undo = u
-}
-
-// clusterAt is the cluster that a path leads to or into, or "".
-func clusterAt(path []string) arm.ID {
-	if len(path) < 8 {
-		return ""
-	}
-	id := arm.ID("")
-	for _, segment := range path[:8] {
-		id += arm.ID("/" + segment)
-	}
-	if !id.Is(arm.TypeCluster) {
-		return ""
-	}
-	return id
 }
 
 // recovered ends a call: one that panicked is logged, undone and answered with 500.
@@ -129,22 +109,8 @@ func (k *kernel) takeBack(u *undo) {
 			k.store.put(was)
 		}
 	}
-	for key, by := range u.inUse {
-		k.store.inUse[key] = &addresses{by: by}
-	}
-	for key, was := range u.clusters {
-		if now := k.aks.clusters[key]; now != nil {
-			now.provider.stop()
-			for _, p := range now.pools {
-				delete(k.aks.scaleSets, p.scaleSet.Key())
-			}
-			delete(k.aks.nodeGroups, now.nodeGroup.Key())
-			delete(k.aks.clusters, key)
-		}
-		if was != nil {
-			_ = k.aks.restoreCluster(*was) // it was saved here
-			k.aks.nodesChanged(k.aks.clusters[key])
-		}
+	for _, takeBack := range u.restore {
+		takeBack()
 	}
 	k.later, k.activity = u.later, k.activity[:min(u.activity, len(k.activity))]
 }

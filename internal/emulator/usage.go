@@ -49,7 +49,7 @@ func (s *network) usages(vnet *resource) []object {
 			}
 		}
 		used := 0
-		for a := range s.kernel.store.addressesOf(subnet.id).by {
+		for a := range s.addressesOf(subnet.id).by {
 			if a.Is4() {
 				used++
 			}
@@ -72,7 +72,7 @@ func (s *network) availability(vnet *resource, addr netip.Addr) object {
 		if i < 0 {
 			continue
 		}
-		p, used := prefixesOf(subnet.body)[i], s.kernel.store.addressesOf(subnet.id).by
+		p, used := prefixesOf(subnet.body)[i], s.addressesOf(subnet.id).by
 		if _, taken := used[addr]; !taken &&
 			freeAddress(p, func(a netip.Addr) bool { return a != addr }) == addr {
 			return object{"available": true, "isPlatformReserved": false}

@@ -171,7 +171,7 @@ func (s *network) settleSubnetAmong(version string, r *resource, vnet object, lo
 	if f := placeSubnet(r, vnet, siblings); f != nil {
 		return f
 	}
-	used := s.kernel.store.addressesOf(r.id)
+	used := s.addressesOf(r.id)
 	for a := range used.by {
 		if !slices.ContainsFunc(prefixesOf(r.body), func(p netip.Prefix) bool {
 			return p.Contains(a)
@@ -223,7 +223,7 @@ func (s *network) showSubnet(r *resource, doc object, version string) {
 			p["provisioningState"] = "Succeeded"
 		}
 	}
-	used := s.kernel.store.addressesOf(r.id)
+	used := s.addressesOf(r.id)
 	if configurations := used.configurations(sinceDate(r.asOf, shoutedSince)); len(
 		configurations) > 0 {
 		properties["ipConfigurations"] = configurations
@@ -231,7 +231,7 @@ func (s *network) showSubnet(r *resource, doc object, version string) {
 }
 
 func (s *network) subnetRemovable(r *resource) *failure {
-	used := s.kernel.store.addressesOf(r.id)
+	used := s.addressesOf(r.id)
 	by := arm.ID("")
 	for _, id := range used.by {
 		by = id

@@ -88,7 +88,7 @@ func (s *network) sender(machine, nic arm.ID, source string) (subnet *resource, 
 			continue
 		}
 		subnet = at
-		if holder := s.kernel.store.addressesOf(at.id).by[from]; err == nil && holder != "" &&
+		if holder := s.addressesOf(at.id).by[from]; err == nil && holder != "" &&
 			partOf(holder, id) {
 			return at, true
 		}
