@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 )
@@ -102,13 +101,6 @@ func (s *network) release(subnet arm.ID, addrs ...netip.Addr) {
 	}
 	used.lowest = nil
 	s.kernel.store.touchAround(subnet)
-}
-
-// seat is an address that an IP configuration takes in a subnet.
-type seat struct {
-	subnet arm.ID
-	addr   netip.Addr
-	holder arm.ID
 }
 
 // settleSeats chooses the addresses that a resource takes in subnets, or refuses: static ones as
@@ -231,9 +223,6 @@ func (s *network) keptSeat(ref reference, subnet *resource) netip.Addr {
 	return netip.Addr{}
 }
 
-// partOf reports whether an ID is of a part of a resource.
-func partOf(id, whole arm.ID) bool { return strings.HasPrefix(id.Key(), whole.Key()+"/") }
-
 // showSeats writes the chosen addresses into the document.
 func showSeats(r *resource) {
 	for _, ref := range referencesIn(r.id, r.body) {
@@ -288,13 +277,16 @@ func (s *network) allocateMany(subnet arm.ID, prefix netip.Prefix, holder arm.ID
 	return out
 }
 
+// blockSize is how many addresses are in a /28.
+const blockSize = 16
+
 // allocateBlock takes the lowest free /28 of a prefix, or nothing. The first and the last one hold
 // reserved addresses.
 func (s *network) allocateBlock(subnet arm.ID, prefix netip.Prefix, holder arm.ID) []netip.Addr {
 	used := s.addressesOf(subnet)
 	for i := 1; i < 1<<max(0, 28-prefix.Bits())-1; i++ {
 		var block []netip.Addr
-		for a := nthPrefix(prefix, 28, i).Addr(); len(block) < podBatch; a = a.Next() {
+		for a := nthPrefix(prefix, 28, i).Addr(); len(block) < blockSize; a = a.Next() {
 			if _, taken := used.by[a]; taken {
 				block = nil
 				break
@@ -311,4 +303,17 @@ func (s *network) allocateBlock(subnet arm.ID, prefix netip.Prefix, holder arm.I
 		return block
 	}
 	return nil
+}
+
+// nthPrefix is the n-th prefix of the given length inside a wider one.
+func nthPrefix(wide netip.Prefix, bits, n int) netip.Prefix {
+	raw := wide.Addr().AsSlice()
+	for bit := bits - 1; bit >= wide.Bits() && n > 0; bit-- {
+		if n&1 == 1 {
+			raw[bit/8] |= 1 << (7 - bit%8)
+		}
+		n >>= 1
+	}
+	addr, _ := netip.AddrFromSlice(raw)
+	return netip.PrefixFrom(addr, bits)
 }

@@ -137,13 +137,6 @@ func mostNodes(p object) int {
 	return n
 }
 
-// numberOf reads a whole number, however it came; 0 when it is none.
-func numberOf(o object, field string) int {
-	var n int
-	_, _ = fmt.Sscan(fmt.Sprint(o[field]), &n) // no number: 0
-	return n
-}
-
 func profileOf(r *resource, name string) object {
 	for _, p := range listAt(objectAt(r.body, "properties"), "agentPoolProfiles") {
 		if strings.EqualFold(text(p, "name"), name) {
@@ -337,14 +330,6 @@ func (s *aks) deletePool(c *call, r *resource, pools []object, at int) (reply, *
 	s.nodesChanged(cl)
 	s.kernel.record(c, id, "delete", nil)
 	return s.kernel.accepted(c, nil), nil
-}
-
-func items(objects []object) []any {
-	out := make([]any, len(objects))
-	for i, o := range objects {
-		out[i] = o
-	}
-	return out
 }
 
 // storePools puts the pools into the cluster's document, which is busy from now on.

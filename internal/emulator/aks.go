@@ -16,7 +16,6 @@ import (
 const (
 	defaultPodCIDR  = "10.244.0.0/16"
 	defaultPodCIDR6 = "fd12:3456:789a::/64"
-	networkVersion  = "2025-05-01" // the api-version of AKS's own calls to the network
 )
 
 // settleCluster checks a managed cluster and fills in what AKS does.
@@ -127,12 +126,6 @@ func doingTo(properties, before object) string {
 	return "Updating" // also where only a count changes
 }
 
-func setDefault(o object, field string, value any) {
-	if o[field] == nil || o[field] == "" {
-		o[field] = value
-	}
-}
-
 // storedCluster makes what a cluster is made of, or brings it to what the document says now.
 func (s *aks) storedCluster(c *call, r, old *resource) *failure {
 	cl := s.clusters[r.id.Key()]
@@ -205,7 +198,7 @@ func (s *aks) newCluster(r *resource) *cluster {
 	if cl.who = s.clusterPrincipal(r); arm.ID(cl.who.Resource).Equal(r.id) {
 		s.entra.identity.add(cl.who)
 	}
-	cl.provider = &cloudProvider{aks: s, cluster: cl, bugs: s.kernel.opts.RouteBugs}
+	cl.provider = &cloudProvider{aks: s, cluster: cl, bugs: s.opts.RouteBugs}
 	return cl
 }
 

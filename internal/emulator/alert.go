@@ -68,7 +68,7 @@ func checkConditions(r *resource, conditions []object) *failure {
 				"alert %s is invalid: 'anyOf' excludes 'field'.", encode(condition), r.id.Name())
 		}
 		for _, leaf := range leavesOf(condition) {
-			_, known := (activityRecord{}).field(text(leaf, "field"))
+			_, known := recordField(activityRecord{}, text(leaf, "field"))
 			if one, several := text(leaf,
 				"equals") != "", len(list(leaf, "containsAny")) > 0; !known || one == several {
 				return fail(http.StatusBadRequest, "BadRequest",
@@ -133,7 +133,7 @@ func (s *insights) settleActionGroup(c *call, r, old *resource) *failure {
 func (s *insights) alert(record activityRecord) {
 	for _, r := range s.kernel.store.byType[kindKey(arm.TypeAlertRule)] {
 		if alertMatches(objectAt(r.body, "properties"), record) {
-			s.kernel.at(time.Now().Add(s.kernel.opts.AlertDelay), func() { s.fire(r, record) })
+			s.kernel.at(time.Now().Add(s.opts.AlertDelay), func() { s.fire(r, record) })
 		}
 	}
 }
@@ -169,7 +169,7 @@ func leavesOf(condition object) []object {
 }
 
 func leafMatches(leaf object, record activityRecord) bool {
-	have, _ := record.field(text(leaf, "field"))
+	have, _ := recordField(record, text(leaf, "field"))
 	if wanted := text(leaf, "equals"); wanted != "" {
 		return strings.EqualFold(wanted, have)
 	}
@@ -261,12 +261,12 @@ func (s *insights) alertContext(r activityRecord) object {
 	tenant := s.kernel.tenantOf(r.resource.Subscription())
 	return object{
 		"authorization": object{"action": r.operation, "scope": string(r.resource)},
-		"channels":      "Operation", "claims": string(encode(r.claims(tenant))),
+		"channels":      "Operation", "claims": string(encode(recordClaims(r, tenant))),
 		"caller":        r.who.ObjectID,
 		"correlationId": r.correlationID, "eventSource": "Administrative",
 		"eventTimestamp": r.at.UTC().Format(alertTime), "eventDataId": r.id,
-		"level": r.level(), "operationName": r.operation, "operationId": r.operationID,
-		"properties": r.properties(tenant),
+		"level": recordLevel(r), "operationName": r.operation, "operationId": r.operationID,
+		"properties": recordProperties(r, tenant),
 		"status":     r.status, "subStatus": r.subStatus, "submissionTimestamp": r.at.UTC().Format(
 			alertTime), "Activity Log Event Description": "",
 	}

@@ -63,7 +63,7 @@ func (s *aks) user(c *call) (Principal, *failure) {
 			return Principal{Name: user}, nil
 		}
 	}
-	if who, known := s.entra.identity.entraUser(token); known {
+	if who, known := s.entra.identity.userFor(token, aksServer); known {
 		return who, nil
 	}
 	return Principal{}, fail(http.StatusUnauthorized, "Unauthorized", "Unauthorized")

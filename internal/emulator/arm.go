@@ -217,11 +217,6 @@ func checkLocation(body object, old *resource) *failure {
 	return nil
 }
 
-// normalLocation spells a location as Azure answers it: West Europe is westeurope.
-func normalLocation(location string) string {
-	return strings.ToLower(strings.ReplaceAll(location, " ", ""))
-}
-
 // precondition checks If-Match and If-None-Match.
 func (k *kernel) precondition(c *call, id arm.ID, old *resource) *failure {
 	if k.kindOf(id).ignoresMatch {

@@ -1,14 +1,26 @@
 package emulator
 
-import "time"
+import (
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// authorizationOptions say how roles count.
+type authorizationOptions struct {
+	// StrictLists refuses a list to who may read only some of it; otherwise the list is shorter.
+	StrictLists bool
+	// RoleDelay is how long a new role assignment takes to have an effect.
+	RoleDelay time.Duration
+}
 
 // authorization is Microsoft.Authorization: roles, deny assignments, policies and locks. It says
 // what a caller may do.
 type authorization struct {
-	kernel *kernel
-	entra  *entra
-	// aks locks the resource groups of its nodes down.
-	aks *aks
+	kernel     *kernel
+	opts       authorizationOptions
+	entra      *entra
+	nodeGroups nodeGroups
 
 	// takesEffect is when role assignments count, by ID.Key(), where that was not at once.
 	takesEffect map[string]time.Time
@@ -37,6 +49,18 @@ func (s *authorization) added(r *resource) {
 // removed forgets one that is no longer there.
 func (s *authorization) removed(r *resource) { delete(s.assigned[assignedTo(r)], r.id.Key()) }
 
+// nodeGroups are the resource groups that AKS has made for clusters' nodes, some of which only the
+// cluster may change.
+type nodeGroups interface {
+	// nodeGroupOf is the group that belongs to a cluster, "" where there is no such cluster.
+	nodeGroupOf(cluster arm.ID) arm.ID
+	// denyAssignment is the one that locks a scope down for all but a principal. known is false where
+	// the scope is not in such a group.
+	denyAssignment(scope arm.ID, who Principal) (name string, id, group arm.ID, known bool)
+	// denyAssignments are the documents of those that count at a scope, or lie below it.
+	denyAssignments(scope arm.ID) []object
+}
+
 // types are the resource types of Microsoft.Authorization.
 func (s *authorization) types() []kind {
 	return []kind{
@@ -59,4 +83,12 @@ func (s *authorization) types() []kind {
 // calls are lists of roles, role assignments and locks at any scope.
 func (s *authorization) calls() []special {
 	return []special{s.roleDefinitionCall, s.roleAssignmentCall, s.lockCall}
+}
+
+// sees reports whether a principal has any role in a subscription.
+func (s *authorization) sees(who Principal, subscription string) bool {
+	scope := arm.ID("/subscriptions/" + subscription)
+	return s.isDefault(who) || s.anyRole(who, func(at arm.ID) bool {
+		return at.Equal(scope) || below(at, scope)
+	})
 }

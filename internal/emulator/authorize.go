@@ -155,7 +155,7 @@ func (s *authorization) authorize(c *call) *failure {
 	if !s.allowed(c.who, w.action, w.scope) {
 		switch {
 		case w.seen && w.scope.Subscription() != "" && s.sees(c.who, w.scope.Subscription()):
-		case w.list && !s.kernel.opts.StrictLists &&
+		case w.list && !s.opts.StrictLists &&
 			s.anyRole(c.who, func(at arm.ID) bool { return below(at, w.scope) }):
 			c.filtered = true
 		case w.scope.Subscription() == "":
@@ -312,15 +312,10 @@ func (s *authorization) denied(who Principal, w wish) *failure {
 	if w.verb == "read" {
 		return nil
 	}
-	if cl := s.aks.nodeGroups[w.scope.Group().Key()]; cl != nil {
-		if !covers(cl.nodeGroup, w.scope) || who.ObjectID == cl.who.ObjectID ||
-			!s.aks.lockedDown(cl) {
-			return nil
-		}
-		name, id := denyAssignmentOf(cl)
+	if name, id, group, known := s.nodeGroups.denyAssignment(w.scope, who); known {
 		return fail(http.StatusForbidden, "DenyAssignmentAuthorizationFailed",
 			"%sthe access is denied because of the deny assignment with name '%s' and Id '%s' at "+
-				"scope '%s'.", has(who, w), name, id, cl.nodeGroup)
+				"scope '%s'.", has(who, w), name, id, group)
 	}
 	return nil
 }

@@ -9,10 +9,9 @@ import (
 	"crypto/x509/pkix"
 	"math/big"
 	"net"
+	"net/netip"
 	"os"
 	"time"
-
-	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // authority is the certificate authority that clients are told to trust: the one that was kept, or
@@ -53,7 +52,7 @@ func (k *kernel) authorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, error)
 
 // makeCertificate makes a server certificate for loopback, the clusters' API servers and the given
 // host; for one that listens everywhere, for all addresses of this machine.
-func makeCertificate(host string, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (tls.Certificate,
+func makeCertificate(host string, names []string, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (tls.Certificate,
 	error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -64,7 +63,7 @@ func makeCertificate(host string, ca *x509.Certificate, caKey *ecdsa.PrivateKey)
 			CommonName: "localhost"},
 		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost", "*." + apiServerDomain}, IPAddresses: []net.IP{
+		DNSNames:    append([]string{"localhost"}, names...), IPAddresses: []net.IP{
 			net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
 	if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
@@ -105,8 +104,19 @@ func (k *kernel) listen(address string, i int) (net.Listener, error) {
 func (k *kernel) listens(listeners [2]net.Listener) {
 	defer k.lock()()
 	k.server.HTTPS, k.server.HTTP = listeners[0].Addr().String(), listeners[1].Addr().String()
-	// their issuers' URLs have the address in them
-	for _, cluster := range k.store.list(arm.TypeCluster, "") {
-		k.store.touch(cluster.id)
+	for _, tell := range k.listening {
+		tell()
 	}
+}
+
+// listensAt is where this machine reaches the emulator, "" where it does not listen.
+func (k *kernel) listensAt() string {
+	at, err := netip.ParseAddrPort(k.server.HTTPS)
+	if err != nil {
+		return ""
+	}
+	if at.Addr().IsUnspecified() {
+		at = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port())
+	}
+	return "https://" + at.String()
 }

@@ -64,11 +64,11 @@ func (p *cloudProvider) wake() {
 	if p.aks.kernel.closed || p.paused {
 		return
 	}
-	if p.aks.kernel.opts.RouteBatch == 0 {
+	if p.aks.opts.RouteBatch == 0 {
 		p.reconcile()
 		return
 	}
-	p.wakeIn(p.aks.kernel.opts.RouteBatch)
+	p.wakeIn(p.aks.opts.RouteBatch)
 }
 
 func (p *cloudProvider) wakeIn(d time.Duration) {
@@ -104,8 +104,8 @@ func (p *cloudProvider) recreated(n *node) {
 // reconcile brings the routes to what the nodes need. With a batch time it looks again after each,
 // as the route controller does.
 func (p *cloudProvider) reconcile() {
-	if p.aks.kernel.opts.RouteBatch > 0 {
-		defer p.wakeIn(p.aks.kernel.opts.RouteBatch)
+	if p.aks.opts.RouteBatch > 0 {
+		defer p.wakeIn(p.aks.opts.RouteBatch)
 	}
 	table := p.read()
 	if table == nil {
@@ -172,7 +172,7 @@ func (p *cloudProvider) reconcile() {
 		p.aks.kernel.log.Log(context.Background(), level,
 			"the cloud provider could not write its routes",
 			"cluster", p.cluster.id.Name(), "code", f.code, "message", f.message)
-		if p.aks.kernel.opts.RouteBatch == 0 {
+		if p.aks.opts.RouteBatch == 0 {
 			p.wakeIn(retryDelay)
 		}
 		return
@@ -213,7 +213,7 @@ func (p *cloudProvider) noteRoutes(routes []any) {
 
 // admitted checks that the cluster's identity may make a call, where clusters need roles at all.
 func (p *cloudProvider) admitted(c *call) *failure {
-	if p.aks.kernel.opts.CheckClusterIdentity {
+	if p.aks.opts.CheckClusterIdentity {
 		if !p.aks.entra.identity.has(c.who) {
 			return fail(http.StatusUnauthorized, "InvalidAuthenticationToken",
 				"The identity %s of the cluster is gone: it gets no token.", c.who.Resource)
@@ -251,8 +251,8 @@ func (p *cloudProvider) put(c *call) (reply, *failure) {
 func (p *cloudProvider) read() object {
 	// The real one reads between its batches, so that a copy is good for all batches of its time.
 	// Here it is read with a batch: the last one of its time comes in the moment in which it ends.
-	if p.copy != nil && time.Since(p.copied) < p.aks.kernel.opts.RouteCache+
-		p.aks.kernel.opts.RouteBatch/20 {
+	if p.copy != nil && time.Since(p.copied) < p.aks.opts.RouteCache+
+		p.aks.opts.RouteBatch/20 {
 		return p.copy
 	}
 	r := p.aks.kernel.store.get(p.cluster.table)
@@ -285,7 +285,7 @@ func (p *cloudProvider) keep(routes []object, before []string) (kept []any, chan
 			kept = append(kept, r)
 			continue
 		// without batches there is no second one
-		case !p.bugs.Polite && p.aks.kernel.opts.RouteBatch > 0:
+		case !p.bugs.Polite && p.aks.opts.RouteBatch > 0:
 			p.begun = append(p.begun, name)
 		}
 		changed = true

@@ -41,7 +41,7 @@ func (s *aks) checkClusterIdentity(r *resource) *failure {
 // checkPoolSubnet is checkClusterIdentity for one pool.
 func (s *aks) checkPoolSubnet(r *resource, p object) *failure {
 	subnet := s.kernel.store.get(arm.ID(text(p, "vnetSubnetID")))
-	if subnet == nil || !s.kernel.opts.CheckClusterIdentity {
+	if subnet == nil || !s.opts.CheckClusterIdentity {
 		return nil
 	}
 	properties := objectAt(r.body, "properties")
@@ -99,6 +99,26 @@ func denyAssignmentOf(cl *cluster) (name string, id arm.ID) {
 	guid := uuid.NewSHA1(uuid.Nil, []byte("deny "+cl.id.Key())).String()
 	return "[AKS] Node resource group lockdown of " + cl.id.Name(), cl.nodeGroup +
 		arm.ID("/providers/Microsoft.Authorization/denyAssignments/"+guid)
+}
+
+// nodeGroupOf is the node resource group of a cluster, "" where there is no such cluster.
+func (s *aks) nodeGroupOf(cluster arm.ID) arm.ID {
+	if cl := s.clusters[cluster.Key()]; cl != nil {
+		return cl.nodeGroup
+	}
+	return ""
+}
+
+// denyAssignment is the one that locks a scope down for all but the cluster's own identity.
+func (s *aks) denyAssignment(scope arm.ID, who Principal) (name string, id, group arm.ID,
+	known bool) {
+	cl := s.nodeGroups[scope.Group().Key()]
+	if cl == nil || !covers(cl.nodeGroup, scope) || who.ObjectID == cl.who.ObjectID ||
+		!s.lockedDown(cl) {
+		return "", "", "", false
+	}
+	name, id = denyAssignmentOf(cl)
+	return name, id, cl.nodeGroup, true
 }
 
 // denyAssignments are the ones that count at a scope, or lie below it.

@@ -3,7 +3,6 @@ package emulator
 import (
 	"encoding/json"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -34,18 +33,6 @@ func (s *aks) issuerURL(r *resource) string {
 	return host + "/" + s.kernel.tenantOf(r.id.Subscription()) + "/" + guid.String() + "/"
 }
 
-// listensAt is where this machine reaches the emulator, "" where it does not listen.
-func (k *kernel) listensAt() string {
-	at, err := netip.ParseAddrPort(k.server.HTTPS)
-	if err != nil {
-		return ""
-	}
-	if at.Addr().IsUnspecified() {
-		at = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port())
-	}
-	return "https://" + at.String()
-}
-
 // showIssuer adds the issuer's URL to a cluster's document.
 func (s *aks) showIssuer(r *resource, properties object) {
 	if issuer := s.issuerURL(r); issuer != "" {
@@ -63,18 +50,19 @@ func (s *aks) ofIssuer(issuer string) *resource {
 	return nil
 }
 
-// keysOf returns the keys of an issuer: those of a cluster are here.
-func (s *aks) keysOf(issuer string) ([]jwk, error) {
+// keysOf returns the keys of an issuer, where it is a cluster's.
+func (s *aks) keysOf(issuer string) (keys []jwk, ours bool, err error) {
 	s.kernel.mu.RLock()
-	ours := s.ofIssuer(issuer) != nil
+	ours = s.ofIssuer(issuer) != nil
 	s.kernel.mu.RUnlock()
 	if !ours {
-		return s.entra.identity.keysOf(issuer)
+		return nil, false, nil
 	}
 	var set struct {
 		Keys []jwk `json:"keys"`
 	}
-	return set.Keys, json.Unmarshal(encode(s.entra.identity.keys()), &set)
+	err = json.Unmarshal(encode(s.entra.identity.keys()), &set)
+	return set.Keys, true, err
 }
 
 // issuerDocument answers for what relying parties read of an issuer.

@@ -95,6 +95,13 @@ func (s *aks) keep() {
 			return nil
 		},
 	})
+	s.kernel.hostNames = append(s.kernel.hostNames, "*."+apiServerDomain)
+	s.kernel.listening = append(s.kernel.listening, func() {
+		// their issuers' URLs have the address in them
+		for _, cluster := range s.kernel.store.list(arm.TypeCluster, "") {
+			s.kernel.store.touch(cluster.id)
+		}
+	})
 	s.kernel.watchers = append(s.kernel.watchers, s.watch)
 	s.kernel.resumers = append(s.kernel.resumers, resumer{last: func() {
 		for _, key := range slices.Sorted(maps.Keys(s.clusters)) {

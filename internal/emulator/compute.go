@@ -6,8 +6,16 @@ import "routekeeper.dev/routekeeper/internal/arm"
 type compute struct {
 	kernel  *kernel
 	network *network
-	// aks owns the scale sets of node pools.
-	aks *aks
+	pools   pools
+}
+
+// pools are the node pools of clusters, whose scale sets have the instances that AKS says.
+type pools interface {
+	// poolInstances are the instances of a pool's scale set and the subnet that they are in; ours is
+	// false where the scale set is no pool's.
+	poolInstances(set *resource) (instances []instance, subnet arm.ID, ours bool)
+	// removeInstances takes the nodes on instances of a pool's scale set away.
+	removeInstances(set *resource, gone func(number int) bool) *failure
 }
 
 // types are the resource types of Microsoft.Compute.

@@ -1,11 +1,27 @@
 package emulator
 
-import "routekeeper.dev/routekeeper/internal/arm"
+import (
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// aksOptions say what clusters are like.
+type aksOptions struct {
+	// RouteBatch is how long a cluster's cloud provider collects route changes before it writes them,
+	// and RouteCache for how long it trusts the copy of the table that it read.
+	RouteBatch, RouteCache time.Duration
+	// RouteBugs are the ways in which the clusters' cloud providers go wrong.
+	RouteBugs RouteBugs
+	// CheckClusterIdentity makes a cluster need roles on the network it brings.
+	CheckClusterIdentity bool
+}
 
 // aks is Microsoft.ContainerService: managed clusters, what runs behind them (nodes, cloud
 // providers, add-ons), and their API servers.
 type aks struct {
 	kernel        *kernel
+	opts          aksOptions
 	authorization *authorization
 	entra         *entra
 	network       *network

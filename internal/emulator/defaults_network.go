@@ -96,5 +96,3 @@ func hardwareAddress(id arm.ID) string {
 	guid := strings.ToUpper(uuid.NewSHA1(uuid.Nil, []byte("mac "+id.Key())).String())
 	return "00-0D-3A-" + guid[0:2] + "-" + guid[2:4] + "-" + guid[4:6]
 }
-
-var userIdentityFacts = []fact{{path: "tags", value: object{}}}

@@ -3,12 +3,18 @@ package emulator
 // entra is Microsoft Entra ID: who there is, logins, tokens, Microsoft Graph, and managed
 // identities (Microsoft.ManagedIdentity).
 type entra struct {
-	kernel        *kernel
-	authorization *authorization
-	// aks issues tokens for the service accounts of its clusters.
-	aks *aks
+	kernel  *kernel
+	issuers issuers
 
 	identity *identity
+}
+
+// issuers are the emulator's own issuers of tokens: the clusters', for their service accounts.
+type issuers interface {
+	// keysOf returns the keys of an issuer, false where it is none of these.
+	keysOf(issuer string) ([]jwk, bool, error)
+	// issuerDocument answers for what relying parties read of an issuer.
+	issuerDocument(c *call) (reply, bool)
 }
 
 // types are the resource types of Microsoft.ManagedIdentity.

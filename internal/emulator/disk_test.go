@@ -17,7 +17,7 @@ import (
 // activity log.
 func everything(t *testing.T, e *Emulator) map[string]string {
 	t.Helper()
-	c, err := e.Client(e.kernel.opts.Principals[0])
+	c, err := e.Client(e.opts.Principals[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -202,8 +202,8 @@ func (s *network) subnetOf(id arm.ID) *resource {
 		configuration := listAt(objectAt(r.body, "properties"), "ipConfigurations")[0]
 		return s.kernel.store.get(linkOf(configuration, "subnet"))
 	}
-	if nic := s.compute.instanceNICAt(id); nic != nil && nic.id.Equal(id) {
-		return s.kernel.store.get(nic.subnet)
+	if nic, subnet, known := s.instances.interfaceOf(id); known && nic.Equal(id) {
+		return s.kernel.store.get(subnet)
 	}
 	return nil
 }

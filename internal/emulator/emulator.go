@@ -95,6 +95,7 @@ const (
 //
 // Calls meet the kernel first; what they do to resources of a type, that type's service does.
 type Emulator struct {
+	opts          Options
 	kernel        *kernel
 	resources     *resources
 	network       *network
@@ -133,18 +134,12 @@ func New(opts Options) (*Emulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &kernel{
-		opts:       opts,
-		log:        opts.Log,
-		store:      newStore(),
-		kinds:      map[string]*kind{},
-		waits:      map[string][2]int{},
-		operations: map[string]*operation{},
-		buckets:    newBuckets(opts.Buckets),
-		faults:     &faults{},
-		requests:   &requestLog{keep: opts.LogBodies, log: opts.Log},
-	}
-	e := assemble(k, id)
+	k := newKernel(settings{
+		Subscriptions: opts.Subscriptions, TenantID: opts.TenantID, Tenants: opts.Tenants,
+		Principals: opts.Principals, OperationTime: opts.OperationTime, AsOf: opts.AsOf,
+		PageSize: opts.PageSize, Buckets: opts.Buckets, LogBodies: opts.LogBodies, Log: opts.Log,
+	})
+	e := assemble(k, id, opts)
 	for _, s := range opts.Subscriptions {
 		e.kernel.store.addSubscription(s)
 	}
@@ -166,27 +161,31 @@ func New(opts Options) (*Emulator, error) {
 }
 
 // assemble makes the services, and tells them and the kernel of each other.
-func assemble(k *kernel, id *identity) *Emulator {
+func assemble(k *kernel, id *identity, opts Options) *Emulator {
 	e := &Emulator{
+		opts:      opts,
 		kernel:    k,
 		resources: &resources{kernel: k, registration: map[string]string{}},
-		network: &network{kernel: k, linked: map[string]map[string]arm.ID{},
+		network: &network{kernel: k, opts: networkOptions{RouteLimit: opts.RouteLimit,
+			IgnoreSubnetETag: opts.IgnoreSubnetETag, SeparateSubnetETags: opts.SeparateSubnetETags}, linked: map[string]map[string]arm.ID{},
 			inUse: map[string]*addresses{}},
 		compute: &compute{kernel: k},
 		entra:   &entra{kernel: k, identity: id},
-		authorization: &authorization{kernel: k, takesEffect: map[string]time.Time{},
+		authorization: &authorization{kernel: k, opts: authorizationOptions{StrictLists: opts.StrictLists,
+			RoleDelay: opts.RoleDelay}, takesEffect: map[string]time.Time{},
 			assigned: map[string]map[string]*resource{}},
-		aks: &aks{kernel: k, clusters: map[string]*cluster{}, nodeGroups: map[string]*cluster{},
+		aks: &aks{kernel: k, opts: aksOptions{RouteBatch: opts.RouteBatch, RouteCache: opts.RouteCache,
+			RouteBugs: opts.RouteBugs, CheckClusterIdentity: opts.CheckClusterIdentity}, clusters: map[string]*cluster{}, nodeGroups: map[string]*cluster{},
 			scaleSets: map[string]poolOf{}},
-		insights:    &insights{kernel: k, webhooks: newWebhooks(k.opts.Webhooks, k.log)},
+		insights:    &insights{kernel: k, opts: insightsOptions{AlertDelay: opts.AlertDelay}, webhooks: newWebhooks(opts.Webhooks, k.log)},
 		deployments: &deployments{kernel: k, deployments: map[string]*deploymentRun{}},
 	}
 	e.resources.authorization = e.authorization
-	e.network.compute = e.compute
-	e.compute.network, e.compute.aks = e.network, e.aks
+	e.network.instances = e.compute
+	e.compute.network, e.compute.pools = e.network, e.aks
 	e.aks.network = e.network
-	e.entra.authorization, e.entra.aks = e.authorization, e.aks
-	e.authorization.entra, e.authorization.aks = e.entra, e.aks
+	e.entra.issuers = e.aks
+	e.authorization.entra, e.authorization.nodeGroups = e.entra, e.aks
 	e.aks.entra, e.aks.authorization = e.entra, e.authorization
 	e.insights.entra, e.insights.authorization = e.entra, e.authorization
 	e.deployments.authorization = e.authorization
@@ -196,7 +195,7 @@ func assemble(k *kernel, id *identity) *Emulator {
 	k.refusals = append(k.refusals, e.resources.deprovisioning)
 	k.listeners = append(k.listeners, e.insights.alert)
 	k.spellings = append(k.spellings, deploymentPath)
-	k.newerFields = append(newerFields, k.opts.Newer...)
+	k.newerFields = append(newerFields, opts.Newer...)
 	for _, waits := range []map[string][2]int{e.resources.waits(), e.network.waits(),
 		e.compute.waits(), e.aks.waits()} {
 		maps.Copy(k.waits, waits)
@@ -227,10 +226,10 @@ func (e *Emulator) Restored() bool { return e.kernel.restored }
 // firstRoles makes the principals of the options Owners, but for those that start without roles.
 func (e *Emulator) firstRoles() {
 	defer e.kernel.lock()()
-	for _, s := range e.kernel.opts.Subscriptions {
-		for _, p := range e.kernel.opts.Principals[1:] {
+	for _, s := range e.opts.Subscriptions {
+		for _, p := range e.opts.Principals[1:] {
 			if p.Tenant == "" {
-				p.Tenant = e.kernel.opts.TenantID
+				p.Tenant = e.opts.TenantID
 			}
 			if !p.NoRoles && strings.EqualFold(p.Tenant, e.kernel.tenantOf(s)) {
 				e.authorization.assign(arm.ID("/subscriptions/"+s), p, "Owner")
@@ -270,4 +269,20 @@ func (e *Emulator) Public() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e.kernel.serve(w, r, false)
 	})
+}
+
+// tenants are all there are, the options' own first.
+func (o Options) tenants() []string {
+	all := []string{o.TenantID}
+	for _, subscription := range slices.Sorted(maps.Keys(o.Tenants)) {
+		if t := o.Tenants[subscription]; !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	for _, p := range o.Principals {
+		if p.Tenant != "" && !slices.Contains(all, p.Tenant) {
+			all = append(all, p.Tenant)
+		}
+	}
+	return all
 }

@@ -2,7 +2,6 @@ package emulator
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -40,12 +39,6 @@ func kubelogin(tenant string) string {
       env: null
       installHint: az aks install-cli
       provideClusterInfo: false`
-}
-
-// entraUser is who a token of Entra ID for AKS names.
-func (i *identity) entraUser(token string) (Principal, bool) {
-	s, f := i.verify(token)
-	return s.who, f == nil && slices.Contains(s.audiences, aksServer)
 }
 
 // admitKubernetes refuses what a user may not do in a cluster: local accounts where there are none,

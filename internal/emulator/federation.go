@@ -70,7 +70,10 @@ func (s *entra) checkAssertion(c *call, who Principal, kind, assertion string) *
 				test.what, test.value)
 		}
 	}
-	keys, err := s.aks.keysOf(issuer)
+	keys, ours, err := s.issuers.keysOf(issuer)
+	if !ours {
+		keys, err = s.identity.keysOf(issuer)
+	}
 	if err != nil {
 		return refuse(50166, "Request to External OIDC endpoint failed: %v.", err)
 	}

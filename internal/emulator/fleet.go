@@ -51,7 +51,7 @@ func BuildFleet(e *Emulator, as Principal) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	members := fleet(e.kernel.opts.Subscriptions[0])
+	members := fleet(e.opts.Subscriptions[0])
 	for i, m := range members {
 		if err := m.build(c, i); err != nil {
 			return nil, err

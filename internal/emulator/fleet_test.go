@@ -22,7 +22,7 @@ func TestFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	stripped, whole := 0, 0
-	for _, m := range fleet(e.kernel.opts.Subscriptions[0]) {
+	for _, m := range fleet(e.opts.Subscriptions[0]) {
 		subnet, err := c.Get(m.nodeSubnet, demoNetwork)
 		if err != nil {
 			t.Fatal(err)

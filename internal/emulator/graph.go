@@ -123,14 +123,6 @@ func principalFilterOf(filter string) (func(Principal) bool, *failure) {
 	}, nil
 }
 
-// displayName is that of a managed identity's resource, or a principal's own name.
-func (p Principal) displayName() string {
-	if p.Resource != "" {
-		return p.Resource[strings.LastIndexByte(p.Resource, '/')+1:]
-	}
-	return p.Name
-}
-
 func (s *entra) servicePrincipal(p Principal) object {
 	kind, names := "Application", []any{p.ClientID}
 	alternative := []any{}

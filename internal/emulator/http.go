@@ -1,8 +1,6 @@
 package emulator
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -101,29 +99,6 @@ func (f *failure) document() object {
 		doc["details"] = f.details
 	}
 	return doc
-}
-
-// encode writes JSON as Azure does: no HTML escapes.
-func encode(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic(err) // only decoded JSON and plain values get here
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
-// decodeObject reads a request body; numbers stay as they were written.
-func decodeObject(body []byte) (object, *failure) {
-	var o object
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	if err := d.Decode(&o); err != nil || o == nil {
-		return nil, fail(http.StatusBadRequest, "InvalidRequestContent",
-			"The request content was invalid and could not be deserialized: '%v'.", err)
-	}
-	return o, nil
 }
 
 // maxBody is how much of a request is read: ARM takes 4 MB.

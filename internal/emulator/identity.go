@@ -18,30 +18,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// Principal is somebody who can log in and whom the activity log names.
-type Principal struct {
-	Name     string `json:"name"`
-	ClientID string `json:"clientID"`
-	Secret   string `json:"secret,omitempty"`
-	ObjectID string `json:"objectID"`
-	// Resource is the Azure resource whose managed identity it is, or "".
-	Resource string `json:"resource,omitempty"`
-	// Tenant is the GUID of the tenant it belongs to. "": the options' TenantID. The first
-	// principal of the options can log in at every tenant.
-	Tenant string `json:"tenant,omitempty"`
-	// NoRoles is for one that starts without roles. All others that the options name are Owners of
-	// their tenant's subscriptions.
-	NoRoles bool `json:"noRoles,omitempty"`
-}
-
-// DefaultPrincipal is who logs in where the options name nobody.
-var DefaultPrincipal = Principal{
-	Name:     "routekeeper",
-	ClientID: "c11e0000-0000-4000-8000-000000000001",
-	Secret:   "local-secret",
-	ObjectID: "0b1ec700-0000-4000-8000-000000000001",
-}
-
 // identity issues tokens and checks them.
 type identity struct {
 	tenants []string // the options' own first
@@ -192,6 +168,12 @@ func (i *identity) authenticate(header, base string) (Principal, *failure) {
 				","), strings.Join(armAudiences, "','"))
 	}
 	return s.who, nil
+}
+
+// userFor is who a token for an audience names.
+func (i *identity) userFor(token, audience string) (Principal, bool) {
+	s, f := i.verify(token)
+	return s.who, f == nil && slices.Contains(s.audiences, audience)
 }
 
 // verify reads a token that was issued here, and remembers it.

@@ -25,7 +25,7 @@ func (s *aks) playIngress(cl *cluster) {
 		return
 	}
 	cl.ingress = true
-	s.kernel.at(time.Now().Add(max(s.kernel.opts.RouteBatch, time.Millisecond)), func() {
+	s.kernel.at(time.Now().Add(max(s.opts.RouteBatch, time.Millisecond)), func() {
 		s.followPods(cl)
 	})
 }

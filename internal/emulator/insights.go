@@ -1,10 +1,21 @@
 package emulator
 
-import "routekeeper.dev/routekeeper/internal/arm"
+import (
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// insightsOptions say how alerts fire.
+type insightsOptions struct {
+	// AlertDelay is how long after a write its activity log alerts fire.
+	AlertDelay time.Duration
+}
 
 // insights is Microsoft.Insights: queries of the activity log, and its alerts.
 type insights struct {
 	kernel        *kernel
+	opts          insightsOptions
 	authorization *authorization
 	entra         *entra
 

@@ -3,7 +3,9 @@ package emulator
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 )
@@ -11,7 +13,7 @@ import (
 // kernel is what all services stand on: HTTP, the dispatch of calls, the store, operations, ETags,
 // faults, throttling, the logs, the clock, and what undoes a call that fails half way.
 type kernel struct {
-	opts Options
+	opts settings
 	log  *slog.Logger
 
 	// mu guards everything below that does not guard itself, and the state of the services.
@@ -45,6 +47,9 @@ type kernel struct {
 	refusals  []func(c *call) *failure
 	listeners []func(activityRecord)
 	spellings []func(path []string) []string
+	// listening are told where the emulator listens from now on; hostNames are further names of it.
+	listening []func()
+	hostNames []string
 	control   func(w http.ResponseWriter, c *call)
 	// waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE, by type.
 	waits map[string][2]int
@@ -60,6 +65,41 @@ type kernel struct {
 	guard     guard
 	directory directory
 	host      host
+}
+
+// settings say what the kernel is like.
+type settings struct {
+	Subscriptions []string
+	TenantID      string
+	// Tenants says which subscriptions lie in another tenant than TenantID.
+	Tenants map[string]string
+	// Principals are who can log in; the first may do everything.
+	Principals []Principal
+	// OperationTime is how long a write keeps its resource busy.
+	OperationTime time.Duration
+	// AsOf is the date as of which Azure is to answer. Zero: today.
+	AsOf time.Time
+	// PageSize is how many resources a list page holds.
+	PageSize int
+	Buckets  Buckets
+	// LogBodies is for how many of the last requests the log keeps bodies.
+	LogBodies int
+	Log       *slog.Logger
+}
+
+// newKernel makes a kernel without services.
+func newKernel(opts settings) *kernel {
+	return &kernel{
+		opts:       opts,
+		log:        opts.Log,
+		store:      newStore(),
+		kinds:      map[string]*kind{},
+		waits:      map[string][2]int{},
+		operations: map[string]*operation{},
+		buckets:    newBuckets(opts.Buckets),
+		faults:     &faults{},
+		requests:   &requestLog{keep: opts.LogBodies, log: opts.Log},
+	}
 }
 
 // fabric is what holds resources of all types together: the links between their documents, and the
@@ -104,4 +144,14 @@ type host interface {
 	silent(c *call) bool
 	answer(c *call) reply
 	refusal(f *failure) reply
+}
+
+// tenantOf returns the tenant a subscription lies in.
+func (k *kernel) tenantOf(subscription string) string {
+	for s, tenant := range k.opts.Tenants {
+		if strings.EqualFold(s, subscription) {
+			return tenant
+		}
+	}
+	return k.opts.TenantID
 }

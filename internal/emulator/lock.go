@@ -54,15 +54,15 @@ func (s *authorization) checkLocks(w wish) *failure {
 // nodeGroupLocked refuses to change a cluster while anything in its node resource group is locked:
 // AKS looks at the group as a whole (Azure/AKS#3291; [U] the code).
 func (s *authorization) nodeGroupLocked(w wish, locks map[string]*resource) *failure {
-	cl := s.aks.clusters[wholeOf(w.scope).Key()]
-	if cl == nil {
+	group := s.nodeGroups.nodeGroupOf(wholeOf(w.scope))
+	if group == "" {
 		return nil
 	}
 	for _, l := range locks {
-		if at := l.id.Parent(); covers(cl.nodeGroup, at) {
+		if at := l.id.Parent(); covers(group, at) {
 			return fail(http.StatusConflict, "ScopeLocked", "Resource group '%s' under "+
 				"subscription: '%s' is locked, please remove lock and retry. Please see "+
-				"http://aka.ms/azure-lock-resources", cl.nodeGroup.Name(), cl.id.Subscription())
+				"http://aka.ms/azure-lock-resources", group.Name(), group.Subscription())
 		}
 	}
 	return nil

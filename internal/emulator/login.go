@@ -13,7 +13,7 @@ import (
 
 // login answers the endpoints that clients ask before they have a token.
 func (s *entra) login(c *call) (reply, bool) {
-	if document, ours := s.aks.issuerDocument(c); ours {
+	if document, ours := s.issuers.issuerDocument(c); ours {
 		return document, true
 	}
 	path := strings.ToLower(strings.Join(c.path, "/"))

@@ -140,3 +140,5 @@ func hasUserIdentity(body object) bool {
 	return strings.Contains(strings.ToLower(text(objectAt(body, "identity"), "type")),
 		"userassigned")
 }
+
+var userIdentityFacts = []fact{{path: "tags", value: object{}}}

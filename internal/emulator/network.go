@@ -6,12 +6,24 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
+// networkOptions say what the network is like.
+type networkOptions struct {
+	// RouteLimit is how many routes a table holds.
+	RouteLimit int
+	// IgnoreSubnetETag makes subnets accept any If-Match: whether Azure honours it there is not
+	// documented.
+	IgnoreSubnetETag bool
+	// SeparateSubnetETags gives each subnet an ETag of its own; otherwise a virtual network and its
+	// subnets share one.
+	SeparateSubnetETags bool
+}
+
 // network is Microsoft.Network: virtual networks, subnets and their addresses, route tables,
 // network interfaces, gateways and what else has a place in a subnet.
 type network struct {
-	kernel *kernel
-	// compute knows the network interfaces of scale sets' instances.
-	compute *compute
+	kernel    *kernel
+	opts      networkOptions
+	instances instances
 
 	// linked are who links to a resource, by its and their keys (links.go).
 	linked map[string]map[string]arm.ID
@@ -39,6 +51,13 @@ func (s *network) removed(r *resource) {
 	}
 }
 
+// instances are those of scale sets: their network interfaces are no documents.
+type instances interface {
+	// interfaceOf is the interface with an ID, or the primary one of an instance with an ID, and the
+	// subnet that it is in.
+	interfaceOf(id arm.ID) (nic, subnet arm.ID, known bool)
+}
+
 // types are the resource types of Microsoft.Network, and the virtual machine that a network
 // interface can name.
 func (s *network) types() []kind {
@@ -47,7 +66,7 @@ func (s *network) types() []kind {
 			stored: s.storedVNet, show: s.showVNet, removable: s.vnetRemovable,
 			removed: s.vnetRemoved, childRemoved: s.changedVNet, retagged: s.changedVNet,
 			together: s.together},
-		{name: arm.TypeSubnet, ignoresMatch: s.kernel.opts.IgnoreSubnetETag,
+		{name: arm.TypeSubnet, ignoresMatch: s.opts.IgnoreSubnetETag,
 			together: s.together, extra: s.addressesKept, restored: s.restoreAddresses,
 			settle: s.settleSubnet, stored: s.storedSubnet, show: s.showSubnet,
 			removable: s.subnetRemovable},

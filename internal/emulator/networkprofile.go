@@ -301,7 +301,7 @@ func (s *aks) checkSizes(id arm.ID, properties object) *failure {
 	}
 	limit := maxClusterNodes
 	if cidrs := list(profile, "podCidrs"); mode == modeKubenet {
-		limit = s.kernel.opts.RouteLimit / max(1, len(cidrs)) // a route for each node and family
+		limit = s.network.opts.RouteLimit / max(1, len(cidrs)) // a route for each node and family
 	}
 	if total > limit {
 		// wording [U]

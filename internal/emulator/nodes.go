@@ -238,19 +238,6 @@ func (cl *cluster) freePodCIDRs(n *node) {
 	n.podCIDRs = nil
 }
 
-// nthPrefix is the n-th prefix of the given length inside a wider one.
-func nthPrefix(wide netip.Prefix, bits, n int) netip.Prefix {
-	raw := wide.Addr().AsSlice()
-	for bit := bits - 1; bit >= wide.Bits() && n > 0; bit-- {
-		if n&1 == 1 {
-			raw[bit/8] |= 1 << (7 - bit%8)
-		}
-		n >>= 1
-	}
-	addr, _ := netip.AddrFromSlice(raw)
-	return netip.PrefixFrom(addr, bits)
-}
-
 // nodesChanged lets the cloud provider know.
 func (s *aks) nodesChanged(cl *cluster) {
 	if r := s.kernel.store.get(cl.id); r != nil {

@@ -174,8 +174,8 @@ func (s *authorization) settleRoleAssignment(c *call, r, old *resource) *failure
 	completeAssignment(r, old, c.who)
 	if old == nil {
 		delete(s.takesEffect, r.id.Key())
-		if s.kernel.opts.RoleDelay > 0 {
-			s.takesEffect[r.id.Key()] = time.Now().Add(s.kernel.opts.RoleDelay)
+		if s.opts.RoleDelay > 0 {
+			s.takesEffect[r.id.Key()] = time.Now().Add(s.opts.RoleDelay)
 		}
 	}
 	return nil
@@ -211,7 +211,7 @@ func (s *authorization) roleAssignmentCall(c *call) (reply, *failure, bool) {
 		return answer, f, true
 	}
 	if scope, rest, found := extension(c, "denyAssignments"); found && len(rest) == 0 {
-		docs := s.aks.denyAssignments(scope)
+		docs := s.nodeGroups.denyAssignments(scope)
 		if strings.Contains(strings.ToLower(c.param("$filter")), "atscope()") { // not those below
 			docs = slices.DeleteFunc(docs, func(d object) bool {
 				return !covers(arm.ID(text(objectAt(d, "properties"), "scope")), scope)

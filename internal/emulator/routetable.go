@@ -52,10 +52,10 @@ func (s *network) settleRouteTable(c *call, r, old *resource) *failure {
 		prefixes[prefix] = text(route, "name")
 		stored = append(stored, route)
 	}
-	if len(stored) > s.kernel.opts.RouteLimit {
+	if len(stored) > s.opts.RouteLimit {
 		return fail(http.StatusBadRequest, "RouteLimitExceeded",
 			"Route table %s cannot have more than %d routes.", r.id.Name(),
-			s.kernel.opts.RouteLimit)
+			s.opts.RouteLimit)
 	}
 	properties["routes"] = stored
 	for _, subnet := range s.linked[r.id.Key()] {

@@ -34,32 +34,6 @@ func (i instance) id() arm.ID {
 	return i.set.id.Child("virtualMachines", strconv.Itoa(i.number))
 }
 
-// storeScaleSet writes the pool's scale set.
-func (s *aks) storeScaleSet(cl *cluster, p *pool) *failure {
-	c := cl.call(http.MethodPut, p.scaleSet, nil)
-	_, f := s.kernel.putResource(c, p.scaleSet, object{
-		"location": cl.location,
-		"sku":      object{"name": p.vmSize, "tier": "Standard", "capacity": len(p.nodes)},
-		"tags":     object{"aks-managed-poolName": p.name},
-		"properties": object{"orchestrationMode": "Uniform", "virtualMachineProfile": object{
-			"networkProfile": object{
-				"networkInterfaceConfigurations": []any{
-					object{"name": p.scaleSet.Name(), "properties": object{
-						"primary": true, "enableIPForwarding": true,
-						"ipConfigurations": []any{
-							object{"name": "ipconfig1", "properties": object{"primary": true,
-								"subnet": object{"id": string(p.subnet)}}}},
-					}}},
-			}}},
-	})
-	return f
-}
-
-func (s *compute) findScaleSet(id arm.ID) (*cluster, *pool) {
-	of := s.aks.scaleSets[id.Key()]
-	return of.cluster, of.pool
-}
-
 // settleScaleSet chooses the addresses of a scale set's instances. The ones of a cluster's nodes
 // stay as AKS has made them.
 func (s *compute) settleScaleSet(c *call, r, old *resource) *failure {
@@ -73,10 +47,10 @@ func (s *compute) settleScaleSet(c *call, r, old *resource) *failure {
 				"The value of parameter sku.capacity is invalid: %v.", sku["capacity"])
 		}
 	}
-	if _, p := s.findScaleSet(r.id); p != nil {
-		for a, holder := range s.network.addressesOf(p.subnet).by {
+	if _, subnet, ours := s.pools.poolInstances(r); ours {
+		for a, holder := range s.network.addressesOf(subnet).by {
 			if partOf(holder, r.id) {
-				r.seats = append(r.seats, seat{p.subnet, a, holder})
+				r.seats = append(r.seats, seat{subnet, a, holder})
 			}
 		}
 		return nil
@@ -118,16 +92,7 @@ func (s *compute) settleScaleSet(c *call, r, old *resource) *failure {
 
 // instancesOf are the instances of a scale set, by number.
 func (s *compute) instancesOf(set *resource) []instance {
-	if _, p := s.findScaleSet(set.id); p != nil {
-		var out []instance
-		for _, n := range p.nodes {
-			nic := instanceNIC{id: p.nic(n), subnet: p.subnet, addrs: n.addrs, primary: true}
-			for i := range n.addrs {
-				nic.configs = append(nic.configs, nic.id.Child("ipConfigurations", "ipconfig"+
-					strconv.Itoa(i+1)))
-			}
-			out = append(out, instance{set, n.instance, n.name, []instanceNIC{nic}})
-		}
+	if out, _, ours := s.pools.poolInstances(set); ours {
 		return out
 	}
 	// What the instances hold in the subnets says how many there are.
@@ -328,23 +293,23 @@ func (n instanceNIC) document(of instance) object {
 	}
 }
 
-// instanceNICAt finds an interface of an instance by its ID, or the first one of an instance by the
-// instance's ID.
-func (s *compute) instanceNICAt(id arm.ID) *instanceNIC {
+// interfaceOf is the interface of an instance with an ID, or the first one of an instance with an ID,
+// and the subnet that it is in.
+func (s *compute) interfaceOf(id arm.ID) (nic, subnet arm.ID, known bool) {
 	set := id
 	for set != "" && !set.Is(arm.TypeScaleSet) {
 		set = set.Parent()
 	}
 	r := s.kernel.store.get(set)
 	if r == nil {
-		return nil
+		return "", "", false
 	}
 	for _, i := range s.instancesOf(r) {
 		for _, nic := range i.nics {
 			if nic.id.Equal(id) || i.id().Equal(id) {
-				return &nic
+				return nic.id, nic.subnet, true
 			}
 		}
 	}
-	return nil
+	return "", "", false
 }

@@ -73,14 +73,8 @@ func (s *compute) scaleSetAction(c *call, set *resource, parts []string) (reply,
 
 // deleteInstances takes instances of a scale set away; "*" is all of them.
 func (s *compute) deleteInstances(c *call, set *resource, numbers []string) *failure {
-	if cl, p := s.findScaleSet(set.id); cl != nil {
-		for _, i := range s.instancesOf(set) {
-			if _, n := cl.findNode(i.computer); n != nil && numbered(numbers, i.number) {
-				s.aks.removeNode(cl, p, n)
-			}
-		}
-		s.aks.nodesChanged(cl)
-		return s.aks.storeScaleSet(cl, p)
+	if _, _, ours := s.pools.poolInstances(set); ours {
+		return s.pools.removeInstances(set, func(number int) bool { return numbered(numbers, number) })
 	}
 	gone := 0
 	for _, i := range s.instancesOf(set) {

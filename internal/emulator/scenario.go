@@ -84,7 +84,7 @@ func (c *Client) Put(id arm.ID, apiVersion string, body map[string]any) error {
 		case status != http.StatusConflict || !strings.Contains(string(answer), "AnotherOperation"):
 			return fmt.Errorf("PUT %s: %d %s", id, status, answer)
 		}
-		time.Sleep(c.e.kernel.opts.OperationTime/4 + time.Millisecond)
+		time.Sleep(c.e.opts.OperationTime/4 + time.Millisecond)
 	}
 }
 
@@ -160,7 +160,7 @@ func DemoIn(subscription string) Demo {
 // in the brought subnet with a brought table, which also leads 0.0.0.0/0 to a firewall. It returns
 // when the cluster's routes are written.
 func BuildDemo(e *Emulator, as Principal) (Demo, error) {
-	d := DemoIn(e.kernel.opts.Subscriptions[0])
+	d := DemoIn(e.opts.Subscriptions[0])
 	c, err := e.Client(as)
 	if err != nil {
 		return d, err
@@ -260,7 +260,7 @@ func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 // waitForRoutes waits until a table holds as many routes.
 func (e *Emulator) waitForRoutes(c *Client, table arm.ID, want int) error {
 	const patience = 2 * time.Minute
-	for deadline := time.Now().Add(patience); ; time.Sleep(e.kernel.opts.RouteBatch/4 +
+	for deadline := time.Now().Add(patience); ; time.Sleep(e.opts.RouteBatch/4 +
 		10*time.Millisecond) {
 		doc, err := c.Get(table, demoNetwork)
 		if err != nil {

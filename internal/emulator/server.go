@@ -109,7 +109,7 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 	if err != nil {
 		return nil, fmt.Errorf("making the certificate authority: %w", err)
 	}
-	certificate, err := makeCertificate(host, ca, caKey)
+	certificate, err := makeCertificate(host, e.kernel.hostNames, ca, caKey)
 	if err != nil {
 		return nil, fmt.Errorf("making the TLS certificate: %w", err)
 	}
@@ -126,13 +126,13 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), 0o644); err != nil {
 		return nil, err
 	}
-	first := e.kernel.opts.Principals[0]
+	first := e.opts.Principals[0]
 	s := &Server{
 		Info: Info{
 			HTTPS: "https://" + reachable(listeners[0]), HTTP: "http://" +
 				reachable(listeners[1]), CAFile: caFile,
-			TenantID: e.kernel.opts.TenantID, Subscriptions: e.kernel.opts.Subscriptions,
-			Tenants:  e.kernel.opts.Tenants,
+			TenantID: e.opts.TenantID, Subscriptions: e.opts.Subscriptions,
+			Tenants:  e.opts.Tenants,
 			ClientID: first.ClientID, ClientSecret: first.Secret,
 		},
 		Open:   !loopback(listeners[0]) || !loopback(listeners[1]),

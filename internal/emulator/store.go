@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -195,61 +196,9 @@ func (s *store) below(scope arm.ID) []*resource {
 	return out
 }
 
-// linkOf returns the ID that properties.<field>.id holds, or "".
-func linkOf(body object, field string) arm.ID {
-	id, _ := objectAt(body, "properties", field)["id"].(string)
-	return arm.ID(id)
-}
-
-// objectAt follows names into nested objects; nil when one is missing.
-func objectAt(o object, names ...string) object {
-	for _, name := range names {
-		next, ok := o[name].(object)
-		if !ok {
-			return nil
-		}
-		o = next
-	}
-	return o
-}
-
-// listAt returns the list of objects under a name.
-func listAt(o object, name string) []object {
-	items, _ := o[name].([]any)
-	out := make([]object, 0, len(items))
-	for _, item := range items {
-		if child, ok := item.(object); ok {
-			out = append(out, child)
-		}
-	}
-	return out
-}
-
-// text returns a string field, or "".
-func text(o object, name string) string {
-	s, _ := o[name].(string)
-	return s
-}
-
-// clone copies an object deeply.
-func clone(o object) object {
-	out := make(object, len(o))
-	for k, v := range o {
-		out[k] = cloneValue(v)
-	}
-	return out
-}
-
-func cloneValue(v any) any {
-	switch x := v.(type) {
-	case object:
-		return clone(x)
-	case []any:
-		out := make([]any, len(x))
-		for i := range x {
-			out[i] = cloneValue(x[i])
-		}
-		return out
-	}
-	return v
+// seat is an address that an IP configuration takes in a subnet.
+type seat struct {
+	subnet arm.ID
+	addr   netip.Addr
+	holder arm.ID
 }

@@ -9,32 +9,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// tenantOf returns the tenant a subscription lies in.
-func (k *kernel) tenantOf(subscription string) string {
-	for s, tenant := range k.opts.Tenants {
-		if strings.EqualFold(s, subscription) {
-			return tenant
-		}
-	}
-	return k.opts.TenantID
-}
-
-// tenants are all there are, the options' own first.
-func (o Options) tenants() []string {
-	all := []string{o.TenantID}
-	for _, subscription := range slices.Sorted(maps.Keys(o.Tenants)) {
-		if t := o.Tenants[subscription]; !slices.Contains(all, t) {
-			all = append(all, t)
-		}
-	}
-	for _, p := range o.Principals {
-		if p.Tenant != "" && !slices.Contains(all, p.Tenant) {
-			all = append(all, p.Tenant)
-		}
-	}
-	return all
-}
-
 // topCall answers what lies above the resources: tenants, subscriptions and resource providers. It
 // refuses a token that is from another tenant than the subscription.
 func (s *resources) topCall(c *call) (reply, *failure, bool) {
@@ -207,12 +181,4 @@ func (s *resources) providerCall(c *call, rest []string, scope string) (reply, *
 			"The resource namespace '%s' is invalid.", rest[0])
 	}
 	return s.kernel.pageObjects(c, all)
-}
-
-// sees reports whether a principal has any role in a subscription.
-func (s *authorization) sees(who Principal, subscription string) bool {
-	scope := arm.ID("/subscriptions/" + subscription)
-	return s.isDefault(who) || s.anyRole(who, func(at arm.ID) bool {
-		return at.Equal(scope) || below(at, scope)
-	})
 }

@@ -113,7 +113,7 @@ func (s *network) changedVNet(vnet *resource) {
 	vnet.retag(vnet.busyUntil)
 	s.kernel.store.changed(vnet)
 	s.touchPeers(vnet.id)
-	if s.kernel.opts.SeparateSubnetETags {
+	if s.opts.SeparateSubnetETags {
 		return
 	}
 	for _, childType := range []string{arm.TypeSubnet, typePeering} {
@@ -321,28 +321,6 @@ func validPrefixes(written []string) []netip.Prefix {
 	for _, text := range written {
 		if p, err := netip.ParsePrefix(text); err == nil && p == p.Masked() {
 			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// checkList refuses what should be a list of objects and is something else.
-func checkList(o object, name string) *failure {
-	items, isList := o[name].([]any)
-	if o[name] != nil && (!isList || len(listAt(o, name)) != len(items)) {
-		return fail(http.StatusBadRequest, "InvalidRequestFormat",
-			"Cannot parse the request: %s is no list of objects.", name)
-	}
-	return nil
-}
-
-// list returns the strings in a list.
-func list(o object, name string) []string {
-	items, _ := o[name].([]any)
-	var out []string
-	for _, item := range items {
-		if s, ok := item.(string); ok {
-			out = append(out, s)
 		}
 	}
 	return out

@@ -77,8 +77,8 @@ func (s *network) sender(machine, nic arm.ID, source string) (subnet *resource, 
 			nics = append(nics, ref.target())
 		}
 	default:
-		if n := s.compute.instanceNICAt(machine); n != nil {
-			nics = []arm.ID{n.id}
+		if first, _, known := s.instances.interfaceOf(machine); known {
+			nics = []arm.ID{first}
 		}
 	}
 	from, err := netip.ParseAddr(source)
