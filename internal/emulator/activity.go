@@ -99,8 +99,10 @@ func (k *kernel) note(r activityRecord) {
 	if k.disk != nil {
 		k.unkept = append(k.unkept, r)
 	}
-	for _, tell := range k.listeners {
-		tell(r)
+	for _, s := range k.services {
+		if s.listen != nil {
+			s.listen(r)
+		}
 	}
 }
 

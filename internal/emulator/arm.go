@@ -35,8 +35,11 @@ func (k *kernel) armLocked(c *call) (reply, *failure) {
 	if f := k.guard.admit(c); f != nil {
 		return reply{}, f
 	}
-	for _, refuse := range k.refusals {
-		if f := refuse(c); f != nil {
+	for _, s := range k.services {
+		if s.refuse == nil {
+			continue
+		}
+		if f := s.refuse(c); f != nil {
 			return reply{}, f
 		}
 	}

@@ -28,10 +28,18 @@ type authorization struct {
 	assigned map[string]map[string]*resource
 }
 
-// keep keeps when role assignments take effect.
-func (s *authorization) keep() {
-	s.kernel.keepPart("takesEffect", func() any { return s.takesEffect },
-		func(read func(into any) error) error { return read(&s.takesEffect) })
+// newAuthorization makes the service, and gives it its place in the kernel.
+func newAuthorization(k *kernel, d *entra, opts authorizationOptions) *authorization {
+	s := &authorization{kernel: k, entra: d, opts: opts, takesEffect: map[string]time.Time{},
+		assigned: map[string]map[string]*resource{}}
+	k.guard = s
+	k.add(service{
+		types: s.types(), index: s,
+		calls: []special{s.roleDefinitionCall, s.roleAssignmentCall, s.lockCall},
+		things: []thing{{"takesEffect", func() any { return s.takesEffect },
+			func(read func(into any) error) error { return read(&s.takesEffect) }}},
+	})
+	return s
 }
 
 // added notes a role assignment that is stored.
@@ -54,8 +62,8 @@ func (s *authorization) removed(r *resource) { delete(s.assigned[assignedTo(r)],
 type nodeGroups interface {
 	// nodeGroupOf is the group that belongs to a cluster, "" where there is no such cluster.
 	nodeGroupOf(cluster arm.ID) arm.ID
-	// denyAssignment is the one that locks a scope down for all but a principal. known is false where
-	// the scope is not in such a group.
+	// denyAssignment is the one that locks a scope down for all but a principal. known is false
+	// where the scope is not in such a group.
 	denyAssignment(scope arm.ID, who Principal) (name string, id, group arm.ID, known bool)
 	// denyAssignments are the documents of those that count at a scope, or lie below it.
 	denyAssignments(scope arm.ID) []object
@@ -70,7 +78,8 @@ func (s *authorization) types() []kind {
 			"RoleAssignmentNotFound", "The role assignment '%s' is not found."},
 			settle: s.settleRoleAssignment, show: showBare},
 		{name: typeLock, immediate: true,
-			missing: [2]string{"LockNotFound", "The lock '%s' could not be found."}, settle: s.settleLock, show: showBare},
+			missing: [2]string{"LockNotFound", "The lock '%s' could not be found."},
+			settle:  s.settleLock, show: showBare},
 		{name: typePolicyDefinition, immediate: true, alwaysCreated: true, missing: [2]string{
 			"PolicyDefinitionNotFound", "The policy definition '%s' could not be found."},
 			settle: s.settlePolicyDefinition, show: showBare},
@@ -78,11 +87,6 @@ func (s *authorization) types() []kind {
 			"PolicyAssignmentNotFound", "The policy assignment '%s' is not found."},
 			settle: s.settlePolicyAssignment, show: showBare},
 	}
-}
-
-// calls are lists of roles, role assignments and locks at any scope.
-func (s *authorization) calls() []special {
-	return []special{s.roleDefinitionCall, s.roleAssignmentCall, s.lockCall}
 }
 
 // sees reports whether a principal has any role in a subscription.

@@ -52,7 +52,8 @@ func (k *kernel) authorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, error)
 
 // makeCertificate makes a server certificate for loopback, the clusters' API servers and the given
 // host; for one that listens everywhere, for all addresses of this machine.
-func makeCertificate(host string, names []string, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (tls.Certificate,
+func makeCertificate(host string, names []string, ca *x509.Certificate,
+	caKey *ecdsa.PrivateKey) (tls.Certificate,
 	error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -104,8 +105,10 @@ func (k *kernel) listen(address string, i int) (net.Listener, error) {
 func (k *kernel) listens(listeners [2]net.Listener) {
 	defer k.lock()()
 	k.server.HTTPS, k.server.HTTP = listeners[0].Addr().String(), listeners[1].Addr().String()
-	for _, tell := range k.listening {
-		tell()
+	for _, s := range k.services {
+		if s.moved != nil {
+			s.moved()
+		}
 	}
 }
 

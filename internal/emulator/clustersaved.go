@@ -1,9 +1,7 @@
 package emulator
 
 import (
-	"maps"
 	"net/netip"
-	"slices"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -73,9 +71,9 @@ func saveCluster(cl *cluster) savedCluster {
 	return s
 }
 
-// keep keeps what runs behind the clusters' documents.
-func (s *aks) keep() {
-	s.kernel.sections = append(s.kernel.sections, section{
+// section keeps what runs behind the clusters' documents.
+func (s *aks) section() section {
+	return section{
 		name: "clusters",
 		behind: func(key string) (string, func() any) {
 			if cl := s.clusterBehind(key); cl != nil {
@@ -94,20 +92,7 @@ func (s *aks) keep() {
 			s.restoreCluster(saved)
 			return nil
 		},
-	})
-	s.kernel.hostNames = append(s.kernel.hostNames, "*."+apiServerDomain)
-	s.kernel.listening = append(s.kernel.listening, func() {
-		// their issuers' URLs have the address in them
-		for _, cluster := range s.kernel.store.list(arm.TypeCluster, "") {
-			s.kernel.store.touch(cluster.id)
-		}
-	})
-	s.kernel.watchers = append(s.kernel.watchers, s.watch)
-	s.kernel.resumers = append(s.kernel.resumers, resumer{last: func() {
-		for _, key := range slices.Sorted(maps.Keys(s.clusters)) {
-			s.resumeCluster(s.clusters[key])
-		}
-	}})
+	}
 }
 
 // watch remembers the cluster that a call leads to, for the case that the call has to be undone.

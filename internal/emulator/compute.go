@@ -9,10 +9,18 @@ type compute struct {
 	pools   pools
 }
 
+// newCompute makes the service, and gives it its place in the kernel.
+func newCompute(k *kernel, n *network) *compute {
+	s := &compute{kernel: k, network: n}
+	n.instances = s
+	k.add(service{types: s.types(), waits: s.waits(), calls: []special{s.scaleSetCall}})
+	return s
+}
+
 // pools are the node pools of clusters, whose scale sets have the instances that AKS says.
 type pools interface {
-	// poolInstances are the instances of a pool's scale set and the subnet that they are in; ours is
-	// false where the scale set is no pool's.
+	// poolInstances are the instances of a pool's scale set and the subnet that they are in; ours
+	// is false where the scale set is no pool's.
 	poolInstances(set *resource) (instances []instance, subnet arm.ID, ours bool)
 	// removeInstances takes the nodes on instances of a pool's scale set away.
 	removeInstances(set *resource, gone func(number int) bool) *failure
@@ -31,6 +39,3 @@ func (s *compute) types() []kind {
 func (s *compute) waits() map[string][2]int {
 	return map[string][2]int{arm.TypeScaleSet: {10, 10}}
 }
-
-// calls are the calls that lead into a scale set.
-func (s *compute) calls() []special { return []special{s.scaleSetCall} }

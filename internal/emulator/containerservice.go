@@ -1,6 +1,8 @@
 package emulator
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -8,8 +10,8 @@ import (
 
 // aksOptions say what clusters are like.
 type aksOptions struct {
-	// RouteBatch is how long a cluster's cloud provider collects route changes before it writes them,
-	// and RouteCache for how long it trusts the copy of the table that it read.
+	// RouteBatch is how long a cluster's cloud provider collects route changes before it writes
+	// them, and RouteCache for how long it trusts the copy of the table that it read.
 	RouteBatch, RouteCache time.Duration
 	// RouteBugs are the ways in which the clusters' cloud providers go wrong.
 	RouteBugs RouteBugs
@@ -33,6 +35,41 @@ type aks struct {
 	kubernetesBy Kubernetes
 }
 
+// newAKS makes the service, and gives it its place in the kernel.
+func newAKS(k *kernel, n *network, v *compute, d *entra, a *authorization, opts aksOptions) *aks {
+	s := &aks{kernel: k, network: n, entra: d, authorization: a, opts: opts,
+		clusters: map[string]*cluster{}, nodeGroups: map[string]*cluster{},
+		scaleSets: map[string]poolOf{}}
+	v.pools, d.issuers, a.nodeGroups, k.host = s, s, s, s
+	k.add(service{
+		types: s.types(), waits: s.waits(), calls: []special{s.clusterCall, s.agentPoolCall},
+		sections: []section{s.section()}, watch: s.watch, resume: resumer{last: s.resumeClusters},
+		hostNames: []string{"*." + apiServerDomain}, moved: s.moved, stop: s.stop,
+	})
+	return s
+}
+
+// resumeClusters goes on with what the clusters were doing.
+func (s *aks) resumeClusters() {
+	for _, key := range slices.Sorted(maps.Keys(s.clusters)) {
+		s.resumeCluster(s.clusters[key])
+	}
+}
+
+// moved renders the clusters anew: their issuers' URLs have the emulator's address in them.
+func (s *aks) moved() {
+	for _, cluster := range s.kernel.store.list(arm.TypeCluster, "") {
+		s.kernel.store.touch(cluster.id)
+	}
+}
+
+// stop stops the clusters' cloud providers.
+func (s *aks) stop() {
+	for _, c := range s.clusters {
+		c.provider.stop()
+	}
+}
+
 // types are the resource types of Microsoft.ContainerService.
 func (s *aks) types() []kind {
 	return []kind{
@@ -52,6 +89,3 @@ func (s *aks) types() []kind {
 func (s *aks) waits() map[string][2]int {
 	return map[string][2]int{arm.TypeCluster: {0, 0}, arm.TypeCluster + "/agentPools": {0, 0}}
 }
-
-// calls are the calls that lead into a cluster, or make it do something.
-func (s *aks) calls() []special { return []special{s.clusterCall, s.agentPoolCall} }

@@ -20,6 +20,10 @@ type control struct {
 	entra         *entra
 }
 
+func newControl(k *kernel, m *aks, a *authorization, d *entra) *control {
+	return &control{kernel: k, aks: m, authorization: a, entra: d}
+}
+
 // answer answers a control call:
 //
 //	GET    /_emulator/requests?since=N&principal=NAME&method=PUT   the request log above N

@@ -8,17 +8,16 @@ type deployments struct {
 	deployments map[string]*deploymentRun // those of the store, by ID.Key()
 }
 
+// newDeployments makes the service, and gives it its place in the kernel.
+func newDeployments(k *kernel, a *authorization) *deployments {
+	s := &deployments{kernel: k, authorization: a, deployments: map[string]*deploymentRun{}}
+	k.add(service{types: s.types(), calls: []special{s.deploymentCall}, spell: deploymentPath,
+		resume: resumer{first: s.resumeDeployments, ends: s.resumeActivity}})
+	return s
+}
+
 // types are deployments, which are resources of Microsoft.Resources.
 func (s *deployments) types() []kind {
 	return []kind{{name: typeDeployment, immediate: true, linkless: true, show: s.showDeployment,
 		removed: s.deploymentRemoved}}
 }
-
-// keep goes on with deployments that were under way.
-func (s *deployments) keep() {
-	s.kernel.resumers = append(s.kernel.resumers,
-		resumer{first: s.resumeDeployments, ends: s.resumeActivity})
-}
-
-// calls make deployments, and ask for what they did.
-func (s *deployments) calls() []special { return []special{s.deploymentCall} }

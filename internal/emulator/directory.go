@@ -1,5 +1,11 @@
 package emulator
 
+import (
+	"crypto/rsa"
+	"maps"
+	"slices"
+)
+
 // entra is Microsoft Entra ID: who there is, logins, tokens, Microsoft Graph, and managed
 // identities (Microsoft.ManagedIdentity).
 type entra struct {
@@ -7,6 +13,19 @@ type entra struct {
 	issuers issuers
 
 	identity *identity
+}
+
+// newEntra makes the service, and gives it its place in the kernel. Tokens are signed with the key;
+// nil: one of its own.
+func newEntra(k *kernel, key *rsa.PrivateKey) (*entra, error) {
+	id, err := newIdentity(tenantsOf(k.opts), k.opts.Principals, key)
+	if err != nil {
+		return nil, err
+	}
+	s := &entra{kernel: k, identity: id}
+	k.directory = s
+	k.add(service{types: s.types(), calls: []special{s.identityCall}, things: s.things()})
+	return s, nil
 }
 
 // issuers are the emulator's own issuers of tokens: the clusters', for their service accounts.
@@ -30,5 +49,18 @@ func (s *entra) types() []kind {
 	}
 }
 
-// calls are the calls of managed identities.
-func (s *entra) calls() []special { return []special{s.identityCall} }
+// tenantsOf are all there are, the options' own first.
+func tenantsOf(o settings) []string {
+	all := []string{o.TenantID}
+	for _, subscription := range slices.Sorted(maps.Keys(o.Tenants)) {
+		if t := o.Tenants[subscription]; !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	for _, p := range o.Principals {
+		if p.Tenant != "" && !slices.Contains(all, p.Tenant) {
+			all = append(all, p.Tenant)
+		}
+	}
+	return all
+}

@@ -9,11 +9,8 @@ package emulator
 
 import (
 	"crypto/rsa"
-	"errors"
 	"log/slog"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -130,94 +127,39 @@ func New(opts Options) (*Emulator, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	id, err := newIdentity(opts.tenants(), opts.Principals, opts.Key)
-	if err != nil {
-		return nil, err
-	}
 	k := newKernel(settings{
 		Subscriptions: opts.Subscriptions, TenantID: opts.TenantID, Tenants: opts.Tenants,
 		Principals: opts.Principals, OperationTime: opts.OperationTime, AsOf: opts.AsOf,
-		PageSize: opts.PageSize, Buckets: opts.Buckets, LogBodies: opts.LogBodies, Log: opts.Log,
+		PageSize: opts.PageSize, Buckets: opts.Buckets, Newer: opts.Newer,
+		LogBodies: opts.LogBodies, Log: opts.Log,
 	})
-	e := assemble(k, id, opts)
-	for _, s := range opts.Subscriptions {
-		e.kernel.store.addSubscription(s)
+	e := &Emulator{opts: opts, kernel: k}
+	var err error
+	if e.entra, err = newEntra(k, opts.Key); err != nil {
+		return nil, err
 	}
+	e.network = newNetwork(k, networkOptions{RouteLimit: opts.RouteLimit,
+		IgnoreSubnetETag: opts.IgnoreSubnetETag, SeparateSubnetETags: opts.SeparateSubnetETags})
+	e.authorization = newAuthorization(k, e.entra,
+		authorizationOptions{StrictLists: opts.StrictLists, RoleDelay: opts.RoleDelay})
+	e.resources = newResources(k, e.authorization)
+	e.compute = newCompute(k, e.network)
+	e.aks = newAKS(k, e.network, e.compute, e.entra, e.authorization, aksOptions{
+		RouteBatch: opts.RouteBatch, RouteCache: opts.RouteCache, RouteBugs: opts.RouteBugs,
+		CheckClusterIdentity: opts.CheckClusterIdentity})
+	e.insights = newInsights(k, e.entra, e.authorization,
+		insightsOptions{AlertDelay: opts.AlertDelay, Webhooks: opts.Webhooks})
+	e.deployments = newDeployments(k, e.authorization)
+	k.control = newControl(k, e.aks, e.authorization, e.entra).answer
 	if opts.StateFile != "" {
-		if e.kernel.disk, err = openDisk(opts.StateFile, e.kernel.sections); err != nil {
+		if err := k.open(opts.StateFile); err != nil {
 			return nil, err
 		}
-		e.kernel.mu.Lock()
-		e.kernel.restored, err = e.kernel.load()
-		e.kernel.mu.Unlock()
-		if err != nil {
-			return nil, errors.Join(err, e.kernel.disk.db.Close())
-		}
 	}
-	if !e.kernel.restored {
+	if !k.restored {
 		e.firstRoles()
 	}
 	return e, nil
-}
-
-// assemble makes the services, and tells them and the kernel of each other.
-func assemble(k *kernel, id *identity, opts Options) *Emulator {
-	e := &Emulator{
-		opts:      opts,
-		kernel:    k,
-		resources: &resources{kernel: k, registration: map[string]string{}},
-		network: &network{kernel: k, opts: networkOptions{RouteLimit: opts.RouteLimit,
-			IgnoreSubnetETag: opts.IgnoreSubnetETag, SeparateSubnetETags: opts.SeparateSubnetETags}, linked: map[string]map[string]arm.ID{},
-			inUse: map[string]*addresses{}},
-		compute: &compute{kernel: k},
-		entra:   &entra{kernel: k, identity: id},
-		authorization: &authorization{kernel: k, opts: authorizationOptions{StrictLists: opts.StrictLists,
-			RoleDelay: opts.RoleDelay}, takesEffect: map[string]time.Time{},
-			assigned: map[string]map[string]*resource{}},
-		aks: &aks{kernel: k, opts: aksOptions{RouteBatch: opts.RouteBatch, RouteCache: opts.RouteCache,
-			RouteBugs: opts.RouteBugs, CheckClusterIdentity: opts.CheckClusterIdentity}, clusters: map[string]*cluster{}, nodeGroups: map[string]*cluster{},
-			scaleSets: map[string]poolOf{}},
-		insights:    &insights{kernel: k, opts: insightsOptions{AlertDelay: opts.AlertDelay}, webhooks: newWebhooks(opts.Webhooks, k.log)},
-		deployments: &deployments{kernel: k, deployments: map[string]*deploymentRun{}},
-	}
-	e.resources.authorization = e.authorization
-	e.network.instances = e.compute
-	e.compute.network, e.compute.pools = e.network, e.aks
-	e.aks.network = e.network
-	e.entra.issuers = e.aks
-	e.authorization.entra, e.authorization.nodeGroups = e.entra, e.aks
-	e.aks.entra, e.aks.authorization = e.entra, e.authorization
-	e.insights.entra, e.insights.authorization = e.entra, e.authorization
-	e.deployments.authorization = e.authorization
-	k.fabric, k.guard, k.directory, k.host = e.network, e.authorization, e.entra, e.aks
-	k.store.indexes = []index{e.network, e.authorization}
-	k.above = []special{e.resources.topCall}
-	k.refusals = append(k.refusals, e.resources.deprovisioning)
-	k.listeners = append(k.listeners, e.insights.alert)
-	k.spellings = append(k.spellings, deploymentPath)
-	k.newerFields = append(newerFields, opts.Newer...)
-	for _, waits := range []map[string][2]int{e.resources.waits(), e.network.waits(),
-		e.compute.waits(), e.aks.waits()} {
-		maps.Copy(k.waits, waits)
-	}
-	e.entra.keep()
-	e.authorization.keep()
-	e.resources.keep()
-	e.aks.keep()
-	e.deployments.keep()
-	k.keepPart("server", func() any { return k.server },
-		func(read func(into any) error) error { return read(&k.server) })
-	for _, types := range [][]kind{e.resources.types(), e.network.types(), e.compute.types(),
-		e.aks.types(), e.entra.types(), e.authorization.types(), e.insights.types(),
-		e.deployments.types()} {
-		k.register(types...)
-	}
-	k.specials = slices.Concat([]special{k.operationCall, k.nestedCall}, e.resources.calls(),
-		e.network.calls(), e.compute.calls(), e.aks.calls(), e.entra.calls(),
-		e.authorization.calls(), e.insights.calls(), e.deployments.calls())
-	c := &control{kernel: k, aks: e.aks, authorization: e.authorization, entra: e.entra}
-	k.control = c.answer
-	return e
 }
 
 // Restored reports whether it goes on with a state that was kept.
@@ -240,24 +182,8 @@ func (e *Emulator) firstRoles() {
 
 // Close stops the clusters' cloud providers, and alerts on their way. Requests are still answered.
 func (e *Emulator) Close() {
-	defer e.insights.webhooks.under.Wait() // without the lock, which nobody has who posts
-	e.kernel.lock()()
-	e.kernel.mu.Lock()
-	defer e.kernel.mu.Unlock()
-	e.insights.webhooks.stop()
-	if e.kernel.closed {
-		return
-	}
-	e.insights.webhooks.stop()
-	e.kernel.closed = true
-	for _, c := range e.aks.clusters {
-		c.provider.stop()
-	}
-	if e.kernel.disk != nil {
-		if err := e.kernel.disk.db.Close(); err != nil {
-			e.kernel.log.Error("the state was not closed", "error", err.Error())
-		}
-	}
+	e.kernel.close()
+	e.insights.Wait()
 }
 
 // ServeHTTP answers requests to ARM and to the login endpoints, and the control calls under
@@ -269,20 +195,4 @@ func (e *Emulator) Public() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e.kernel.serve(w, r, false)
 	})
-}
-
-// tenants are all there are, the options' own first.
-func (o Options) tenants() []string {
-	all := []string{o.TenantID}
-	for _, subscription := range slices.Sorted(maps.Keys(o.Tenants)) {
-		if t := o.Tenants[subscription]; !slices.Contains(all, t) {
-			all = append(all, t)
-		}
-	}
-	for _, p := range o.Principals {
-		if p.Tenant != "" && !slices.Contains(all, p.Tenant) {
-			all = append(all, p.Tenant)
-		}
-	}
-	return all
 }

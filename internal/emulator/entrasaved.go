@@ -12,11 +12,12 @@ type savedKeys struct {
 	KeyID  string `json:"keyID"`
 }
 
-// keep keeps the keys that sign tokens, and the issuers that were registered.
-func (s *entra) keep() {
-	s.kernel.keepPart("keys", func() any {
+// things are the keys that sign tokens, and the issuers that were registered.
+func (s *entra) things() []thing {
+	saveKeys := func() any {
 		return savedKeys{x509.MarshalPKCS1PrivateKey(s.identity.key), s.identity.keyID}
-	}, func(read func(into any) error) error {
+	}
+	restoreKeys := func(read func(into any) error) error {
 		var keys savedKeys
 		if err := read(&keys); err != nil || keys.KeyID == "" {
 			return err
@@ -27,14 +28,17 @@ func (s *entra) keep() {
 		}
 		s.identity.restoreKey(key, keys.KeyID)
 		return nil
-	})
-	s.kernel.keepPart("issuers", func() any { return s.identity.keptIssuers() },
-		func(read func(into any) error) error {
-			issuers := map[string][]jwk{}
-			err := read(&issuers)
-			s.identity.restoreIssuers(issuers)
-			return err
-		})
+	}
+	restoreIssuers := func(read func(into any) error) error {
+		issuers := map[string][]jwk{}
+		err := read(&issuers)
+		s.identity.restoreIssuers(issuers)
+		return err
+	}
+	return []thing{
+		{"keys", saveKeys, restoreKeys},
+		{"issuers", func() any { return s.identity.keptIssuers() }, restoreIssuers},
+	}
 }
 
 func (i *identity) keptIssuers() map[string][]jwk {

@@ -183,8 +183,10 @@ func (k *kernel) newCall(r *http.Request, body []byte) *call {
 	if c.ids[1] == "" {
 		c.ids[1] = uuid.NewString()
 	}
-	for _, whole := range k.spellings {
-		c.path = whole(c.path)
+	for _, s := range k.services {
+		if s.spell != nil {
+			c.path = s.spell(c.path)
+		}
 	}
 	c.version = strings.ToLower(c.param("api-version"))
 	return c

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"net/http"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -10,6 +11,8 @@ import (
 type insightsOptions struct {
 	// AlertDelay is how long after a write its activity log alerts fire.
 	AlertDelay time.Duration
+	// Webhooks is the way to the webhooks of action groups. Nil: the network.
+	Webhooks http.RoundTripper
 }
 
 // insights is Microsoft.Insights: queries of the activity log, and its alerts.
@@ -22,6 +25,18 @@ type insights struct {
 	webhooks *webhooks
 }
 
+// newInsights makes the service, and gives it its place in the kernel.
+func newInsights(k *kernel, d *entra, a *authorization, opts insightsOptions) *insights {
+	s := &insights{kernel: k, entra: d, authorization: a, opts: opts,
+		webhooks: newWebhooks(opts.Webhooks, k.log)}
+	k.add(service{types: s.types(), calls: []special{s.activityCall}, listen: s.alert,
+		stop: s.webhooks.stop})
+	return s
+}
+
+// Wait waits for the alerts on their way, without the lock, which nothing has that posts.
+func (s *insights) Wait() { s.webhooks.under.Wait() }
+
 // types are the resource types of Microsoft.Insights.
 func (s *insights) types() []kind {
 	return []kind{
@@ -31,6 +46,3 @@ func (s *insights) types() []kind {
 			settle: s.settleActionGroup},
 	}
 }
-
-// calls are the queries of the activity log.
-func (s *insights) calls() []special { return []special{s.activityCall} }

@@ -1,8 +1,11 @@
 package emulator
 
 import (
+	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,31 +43,71 @@ type kernel struct {
 	faults   *faults
 	requests *requestLog
 
-	// What the services add: calls that are answered before anyone's rights are asked for, what
-	// refuses a call that its caller may make, who is told of each record of the activity log, and
-	// whole for paths that Azure takes shortened.
-	above     []special
-	refusals  []func(c *call) *failure
-	listeners []func(activityRecord)
-	spellings []func(path []string) []string
-	// listening are told where the emulator listens from now on; hostNames are further names of it.
-	listening []func()
-	hostNames []string
-	control   func(w http.ResponseWriter, c *call)
-	// waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE, by type.
-	waits map[string][2]int
-	// newerFields exist from an api-version on.
+	// services are what the services have added; what is in the fields below is of all of them.
+	services    []service
+	above       []special
+	waits       map[string][2]int
 	newerFields []NewerField
-	// sections, things, watchers and resumers keep, undo and resume what is no document.
-	sections []section
-	things   []thing
-	watchers []func(c *call) (takeBack func())
-	resumers []resumer
+	things      []thing
+	sections    []section
+	hostNames   []string
+
+	// control answers the calls under /_emulator/.
+	control func(w http.ResponseWriter, c *call)
 
 	fabric    fabric
 	guard     guard
 	directory directory
 	host      host
+}
+
+// service is what a service adds to the kernel.
+type service struct {
+	// types are its resource types; calls are answered once the caller is known and admitted, above
+	// before that.
+	types []kind
+	calls []special
+	above []special
+	// waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE, by
+	// type.
+	waits map[string][2]int
+	// newerFields exist from an api-version on.
+	newerFields []NewerField
+	// refuse refuses calls that their callers may make, spell completes a path that Azure takes
+	// shortened, listen is told of each record of the activity log.
+	refuse func(c *call) *failure
+	spell  func(path []string) []string
+	listen func(activityRecord)
+	// index is told of the documents that are stored and removed.
+	index index
+	// things, sections, watch and resume keep, undo and resume what is no document.
+	things   []thing
+	sections []section
+	watch    func(c *call) (takeBack func())
+	resume   resumer
+	// hostNames are further names of the emulator, moved is told when it listens elsewhere, stop
+	// when it ends.
+	hostNames []string
+	moved     func()
+	stop      func()
+}
+
+// add adds a service.
+func (k *kernel) add(s service) {
+	for _, t := range s.types {
+		k.kinds[kindKey(t.name)] = &t
+	}
+	maps.Copy(k.waits, s.waits)
+	k.specials = append(k.specials, s.calls...)
+	k.above = append(k.above, s.above...)
+	k.newerFields = append(k.newerFields, s.newerFields...)
+	k.things = append(k.things, s.things...)
+	k.sections = append(k.sections, s.sections...)
+	k.hostNames = append(k.hostNames, s.hostNames...)
+	if s.index != nil {
+		k.store.indexes = append(k.store.indexes, s.index)
+	}
+	k.services = append(k.services, s)
 }
 
 // settings say what the kernel is like.
@@ -81,7 +124,9 @@ type settings struct {
 	AsOf time.Time
 	// PageSize is how many resources a list page holds.
 	PageSize int
-	Buckets  Buckets
+	// Newer are fields that only exist from an api-version on, in addition to the services'.
+	Newer   []NewerField
+	Buckets Buckets
 	// LogBodies is for how many of the last requests the log keeps bodies.
 	LogBodies int
 	Log       *slog.Logger
@@ -89,16 +134,60 @@ type settings struct {
 
 // newKernel makes a kernel without services.
 func newKernel(opts settings) *kernel {
-	return &kernel{
-		opts:       opts,
-		log:        opts.Log,
-		store:      newStore(),
-		kinds:      map[string]*kind{},
-		waits:      map[string][2]int{},
-		operations: map[string]*operation{},
-		buckets:    newBuckets(opts.Buckets),
-		faults:     &faults{},
-		requests:   &requestLog{keep: opts.LogBodies, log: opts.Log},
+	k := &kernel{
+		opts:        opts,
+		log:         opts.Log,
+		store:       newStore(),
+		kinds:       map[string]*kind{},
+		waits:       map[string][2]int{},
+		operations:  map[string]*operation{},
+		buckets:     newBuckets(opts.Buckets),
+		faults:      &faults{},
+		newerFields: slices.Clone(opts.Newer),
+		requests:    &requestLog{keep: opts.LogBodies, log: opts.Log},
+	}
+	k.specials = []special{k.operationCall, k.nestedCall}
+	k.things = []thing{{"server", func() any { return k.server },
+		func(read func(into any) error) error { return read(&k.server) }}}
+	for _, s := range opts.Subscriptions {
+		k.store.addSubscription(s)
+	}
+	return k
+}
+
+// open goes on with the state in a file, and keeps it there from now on.
+func (k *kernel) open(file string) error {
+	var err error
+	if k.disk, err = openDisk(file, k.sections); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	k.restored, err = k.load()
+	k.mu.Unlock()
+	if err != nil {
+		return errors.Join(err, k.disk.db.Close())
+	}
+	return nil
+}
+
+// close stops what goes on behind the emulator. Requests are still answered.
+func (k *kernel) close() {
+	k.lock()()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return
+	}
+	k.closed = true
+	for _, s := range k.services {
+		if s.stop != nil {
+			s.stop()
+		}
+	}
+	if k.disk != nil {
+		if err := k.disk.db.Close(); err != nil {
+			k.log.Error("the state was not closed", "error", err.Error())
+		}
 	}
 }
 
@@ -109,8 +198,8 @@ type fabric interface {
 	dropBack(r *resource)
 	// settleLinks checks what a document links to.
 	settleLinks(r *resource, location string) *failure
-	// settleSeats chooses the addresses that a resource takes, takeSeats takes them, leaveSeats gives
-	// them back, givePublic does what follows for its public addresses.
+	// settleSeats chooses the addresses that a resource takes, takeSeats takes them, leaveSeats
+	// gives them back, givePublic does what follows for its public addresses.
 	settleSeats(r *resource) *failure
 	takeSeats(r *resource)
 	leaveSeats(r *resource)

@@ -48,8 +48,8 @@ type kind struct {
 	ignoresMatch bool
 	// linkless documents name resources without linking to them.
 	linkless bool
-	// lists are the lists in a document whose items are resources of their own, too; with parts, the
-	// items of all its lists are parts with IDs that others link to.
+	// lists are the lists in a document whose items are resources of their own, too; with parts,
+	// the items of all its lists are parts with IDs that others link to.
 	lists []itemList
 	parts bool
 	// gets throttles GETs of each resource in addition to ARM's limits.
@@ -57,13 +57,6 @@ type kind struct {
 	// extra is what is kept of it in addition to its document; restored takes it back.
 	extra    func(r *resource) json.RawMessage
 	restored func(r *resource, extra json.RawMessage) error
-}
-
-// register adds what a service says of its resource types.
-func (k *kernel) register(kinds ...kind) {
-	for _, kind := range kinds {
-		k.kinds[kindKey(kind.name)] = &kind
-	}
 }
 
 func (k *kernel) kindOf(id arm.ID) *kind {
@@ -196,4 +189,8 @@ func removePath(doc object, path string) {
 	if at := objectAt(doc, names[:len(names)-1]...); at != nil {
 		delete(at, names[len(names)-1])
 	}
+}
+
+func showBare(r *resource, doc object, version string) {
+	delete(objectAt(doc, "properties"), "provisioningState")
 }

@@ -77,10 +77,6 @@ func identityOf(r *resource) Principal {
 	}
 }
 
-func showBare(r *resource, doc object, version string) {
-	delete(objectAt(doc, "properties"), "provisioningState")
-}
-
 // settleFederatedCredential checks what a workload's token has to say.
 func (s *entra) settleFederatedCredential(c *call, r, old *resource) *failure {
 	r.etag = ""

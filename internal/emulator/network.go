@@ -31,6 +31,18 @@ type network struct {
 	inUse map[string]*addresses
 }
 
+// newNetwork makes the service, and gives it its place in the kernel.
+func newNetwork(k *kernel, opts networkOptions) *network {
+	s := &network{kernel: k, opts: opts, linked: map[string]map[string]arm.ID{},
+		inUse: map[string]*addresses{}}
+	k.fabric = s
+	k.add(service{
+		types: s.types(), waits: s.waits(), newerFields: newerFields, index: s,
+		calls: []special{s.effectiveCall, s.watcherCall, s.usageCall, s.gatewayCall},
+	})
+	return s
+}
+
 // added notes the links in a document that is stored.
 func (s *network) added(r *resource) {
 	for _, ref := range referencesIn(r.id, r.body) {
@@ -53,8 +65,8 @@ func (s *network) removed(r *resource) {
 
 // instances are those of scale sets: their network interfaces are no documents.
 type instances interface {
-	// interfaceOf is the interface with an ID, or the primary one of an instance with an ID, and the
-	// subnet that it is in.
+	// interfaceOf is the interface with an ID, or the primary one of an instance with an ID, and
+	// the subnet that it is in.
 	interfaceOf(id arm.ID) (nic, subnet arm.ID, known bool)
 }
 
@@ -71,7 +83,8 @@ func (s *network) types() []kind {
 			settle: s.settleSubnet, stored: s.storedSubnet, show: s.showSubnet,
 			removable: s.subnetRemovable},
 		{name: typePeering, facts: peeringFacts, settle: s.settlePeering,
-			stored: s.storedPeering, show: s.showPeering, removed: s.peeringRemoved, together: s.together},
+			stored: s.storedPeering, show: s.showPeering, removed: s.peeringRemoved,
+			together: s.together},
 		{name: arm.TypeRouteTable, tracked: true, settle: s.settleRouteTable, busy: beingUpdated,
 			lists: []itemList{{name: "routes"}}},
 		{name: arm.TypeGateway, tracked: true, facts: gatewayFacts(), settle: s.settleGateway,
@@ -125,7 +138,8 @@ func (s *network) together(r *resource) []*resource {
 	return append(all, s.kernel.store.list(typePeering, vnet.id)...)
 }
 
-// addressesKept are a subnet's addresses in use, as they are kept; restoreAddresses takes them back.
+// addressesKept are a subnet's addresses in use, as they are kept; restoreAddresses takes them
+// back.
 func (s *network) addressesKept(subnet *resource) json.RawMessage {
 	if used := s.inUse[subnet.id.Key()]; used != nil && len(used.by) > 0 {
 		return encode(used.by)
@@ -138,9 +152,4 @@ func (s *network) restoreAddresses(subnet *resource, kept json.RawMessage) error
 		return nil
 	}
 	return json.Unmarshal(kept, &s.addressesOf(subnet.id).by)
-}
-
-// calls are the calls of Microsoft.Network that are no plain reads and writes of a document.
-func (s *network) calls() []special {
-	return []special{s.effectiveCall, s.watcherCall, s.usageCall, s.gatewayCall}
 }

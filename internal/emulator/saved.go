@@ -135,11 +135,6 @@ type savedServer struct {
 	CAKey []byte `json:"caKey,omitempty"` // SEC 1, DER
 }
 
-// keepPart adds something that is kept in one piece: what it is, and how to bring it back.
-func (k *kernel) keepPart(name string, save func() any, restore func(read func(into any) error) error) {
-	k.things = append(k.things, thing{name, save, restore})
-}
-
 // thing is something that is kept in one piece.
 type thing struct {
 	name    string
@@ -187,21 +182,21 @@ func (k *kernel) resume() {
 			under[r.operationID] = r
 		}
 	}
-	for _, r := range k.resumers {
-		if r.first != nil {
-			r.first()
+	for _, s := range k.services {
+		if s.resume.first != nil {
+			s.resume.first()
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(under)) {
-		if !slices.ContainsFunc(k.resumers, func(r resumer) bool {
-			return r.ends != nil && r.ends(under[id])
+		if !slices.ContainsFunc(k.services, func(s service) bool {
+			return s.resume.ends != nil && s.resume.ends(under[id])
 		}) {
 			k.at(under[id].ends, func() { k.note(under[id].ended(nil)) })
 		}
 	}
-	for _, r := range k.resumers {
-		if r.last != nil {
-			r.last()
+	for _, s := range k.services {
+		if s.resume.last != nil {
+			s.resume.last()
 		}
 	}
 }

@@ -12,6 +12,28 @@ type resources struct {
 	registration map[string]string
 }
 
+// newResources makes the service, and gives it its place in the kernel.
+func newResources(k *kernel, a *authorization) *resources {
+	s := &resources{kernel: k, authorization: a, registration: map[string]string{}}
+	k.add(service{
+		types: s.types(), waits: s.waits(), above: []special{s.topCall}, refuse: s.deprovisioning,
+		calls: []special{s.tagsCall, s.resourcesCall, s.featureCall},
+		things: []thing{{"registration", func() any { return s.registration },
+			func(read func(into any) error) error { return read(&s.registration) }}},
+		resume: resumer{last: s.resumeGroups},
+	})
+	return s
+}
+
+// resumeGroups goes on with the deletion of groups.
+func (s *resources) resumeGroups() {
+	for _, r := range s.kernel.store.list(arm.TypeResourceGroup, "") {
+		if r.deleting {
+			s.kernel.at(r.busyUntil, func() { s.emptyGroup(r) })
+		}
+	}
+}
+
 // types are the resource types of Microsoft.Resources, but for deployments.
 func (s *resources) types() []kind {
 	return []kind{
@@ -23,22 +45,4 @@ func (s *resources) types() []kind {
 // waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE.
 func (s *resources) waits() map[string][2]int {
 	return map[string][2]int{arm.TypeResourceGroup: {15, 15}}
-}
-
-// keep keeps what was registered, and goes on with the deletion of groups.
-func (s *resources) keep() {
-	s.kernel.keepPart("registration", func() any { return s.registration },
-		func(read func(into any) error) error { return read(&s.registration) })
-	s.kernel.resumers = append(s.kernel.resumers, resumer{last: func() {
-		for _, r := range s.kernel.store.list(arm.TypeResourceGroup, "") {
-			if r.deleting {
-				s.kernel.at(r.busyUntil, func() { s.emptyGroup(r) })
-			}
-		}
-	}})
-}
-
-// calls are tags, lists of resources of all types, and features.
-func (s *resources) calls() []special {
-	return []special{s.tagsCall, s.resourcesCall, s.featureCall}
 }

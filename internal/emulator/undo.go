@@ -31,7 +31,8 @@ func (u *undo) noted(key string, r *resource) {
 	}
 }
 
-// notedOnce keeps what is no resource and is about to be looked at: note returns what takes it back.
+// notedOnce keeps what is no resource and is about to be looked at: note returns what takes it
+// back.
 func (u *undo) notedOnce(key string, note func() (takeBack func())) {
 	if !u.once[key] {
 		u.once[key] = true
@@ -48,8 +49,11 @@ func (k *kernel) watch(c *call) {
 		resources: map[string]*resource{}, once: map[string]bool{},
 		later: append([]later(nil), k.later...), activity: len(k.activity),
 	}
-	for _, note := range k.watchers {
-		if takeBack := note(c); takeBack != nil {
+	for _, s := range k.services {
+		if s.watch == nil {
+			continue
+		}
+		if takeBack := s.watch(c); takeBack != nil {
 			u.restore = append(u.restore, takeBack)
 		}
 	}
