@@ -79,7 +79,7 @@ func TestEmulatorPage(t *testing.T) {
 	}
 }
 
-// TestEveryCodeIsUsed: a code nobody reports would be a promise that is not kept.
+// TestEveryCodeIsUsed: a documented code that nothing reports would be a false promise.
 func TestEveryCodeIsUsed(t *testing.T) {
 	var source strings.Builder
 	err := filepath.WalkDir("internal", func(path string, d os.DirEntry, err error) error {

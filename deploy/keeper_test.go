@@ -157,7 +157,7 @@ func TestKeeperInTrouble(t *testing.T) {
 			func(*world) {}, time.Hour, "RoutekeeperTableNearlyFull", 0},
 		"no place for a history": {func(w *world) {
 			l := history.Open(filepath.Join(w.t.TempDir(), "not", "there.db"), history.Options{})
-			w.opts.Recorder, w.opts.Shelf = l, l
+			w.opts.Recorder, w.opts.Store = l, l
 		}, func(*world) {}, time.Hour, "RoutekeeperHistoryDegraded", 0},
 		"fought over": {nil, func(w *world) {
 			go func() {

@@ -101,7 +101,7 @@ func TestAddNIC(t *testing.T) {
 		}
 		for addr, holder := range nics.Holder {
 			if holder != "aks-np-1-vmss instance 3" {
-				t.Errorf("%s is held by %s", addr, holder)
+				t.Errorf("%s belongs to %s", addr, holder)
 			}
 		}
 		if want && len(nics.Holder) != 2 && strings.Contains(raw, "fd00") {

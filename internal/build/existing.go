@@ -405,8 +405,8 @@ func (c *Cluster) checkRoutes(n Network, table arm.ID) error {
 		inPods := err == nil && p.Bits() >= pods.Bits() && p.Overlaps(pods)
 		if inPods && !n.Built {
 			return wrong(fieldPodCIDR, "%s: the route table %s of the node subnet has the route "+
-				"%s for %s; "+
-				"two clusters cannot share a table, expected another pod CIDR if it is no cluster's",
+				"%s for %s; two clusters cannot share a table, expected another pod CIDR "+
+				"if no cluster uses the route",
 				pods, table.Short(), r.Get("name"), p)
 		}
 		if !inPods {

@@ -62,7 +62,8 @@ func TestCreateLacksRights(t *testing.T) {
 	give("a55160ed-0000-4000-8000-000000000002", "b24988ac-6180-42a0-ab88-20f7382dd24c")
 	lacks("nothing was written: this login lacks Microsoft.Authorization/roleDefinitions/write, " +
 		"Microsoft.Authorization/roleAssignments/write on " + string(subscription) +
-		"; needed there: User Access Administrator; --built-in-roles does without a role definition")
+		"; needed there: User Access Administrator; " +
+		"--built-in-roles does without a role definition")
 	lacks("lacks Microsoft.Authorization/roleAssignments/write on "+string(subscription)+
 		"; needed there: Role Based Access Control Administrator", "--built-in-roles")
 	// RBAC Administrator

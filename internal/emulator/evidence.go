@@ -122,8 +122,8 @@ var Evidences = []Evidence{
 		Name: "scale sets, virtual machines", Types: []string{arm.TypeScaleSet,
 			typeScaleSetExtension, typeVM},
 		Recorded: map[string]float64{"scale sets": 0}, Clients: clients(az, goes, ccm),
-		Documented: "paths of instances and their interfaces", Guessed: "what is told of images " +
-			"and disks",
+		Documented: "paths of instances and their interfaces",
+		Guessed:    "what Azure says about images and disks",
 	},
 	{
 		Name: "deployments", Types: []string{typeDeployment}, Clients: clients(az),

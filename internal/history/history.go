@@ -90,7 +90,7 @@ func Open(path string, opts Options) *Log {
 // With adds the history, if there is one, to a keeper's options.
 func (l *Log) With(o keeper.Options) keeper.Options {
 	if l != nil { // a nil Log in an interface would not be nil
-		o.Recorder, o.Shelf = l, l
+		o.Recorder, o.Store = l, l
 	}
 	return o
 }

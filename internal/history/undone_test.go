@@ -124,7 +124,7 @@ func TestWhoChangedRoutes(t *testing.T) {
 				config.SetDefaults()
 				late := &log{Client: emulatortest.Client(t, e, emulatortest.Keeper)}
 				k := keeper.New(late.Client, []v1alpha1.ClusterRoutes{config},
-					keeper.Options{Recorder: l, Shelf: l})
+					keeper.Options{Recorder: l, Store: l})
 				look := func() {
 					for range 6 {
 						time.Sleep(10 * time.Second)

@@ -104,10 +104,10 @@ func TestCompiledModule(t *testing.T) {
 	r := readTemplate(t, bicep(t, "module-loop.json"), TemplateOptions{})
 	sameLines(t, "no parameters", said(r),
 		"? its list of subnets is unknown, so it is unknown which of them keep a route table",
-		"? the parameter namePrefix (string) has no value: name its parameter file, and what "+
-			"depends on it is known",
-		"? the parameter subnets (array) has no value: name its parameter file, and what depends "+
-			"on it is known")
+		"? the parameter namePrefix (string) has no value, so what depends on it is unknown: "+
+			"name its parameter file",
+		"? the parameter subnets (array) has no value, so what depends on it is unknown: "+
+			"name its parameter file")
 	// A cluster that needs no table makes nothing certain.
 	r = readTemplate(t, bicep(t, "module-loop.json", `"networkPlugin": "kubenet"`,
 		`"networkPlugin": "azure", "networkPluginMode": "overlay"`),

@@ -52,7 +52,8 @@ func TestLeft(t *testing.T) {
 		if len(found) != 1 || found[0].Severity != c.want {
 			t.Errorf("%s: %+v", c.name, found)
 		}
-		if _, repairs := r.Repairs(c.known, finding.Info); (len(repairs) > destroyed) != (c.want > finding.Info) {
+		_, repairs := r.Repairs(c.known, finding.Info)
+		if (len(repairs) > destroyed) != (c.want > finding.Info) {
 			t.Errorf("%s: %d repairs", c.name, len(repairs))
 		}
 	}

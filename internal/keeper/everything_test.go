@@ -65,7 +65,7 @@ type everything struct {
 	theirs   map[arm.ID]map[string]string // unmanaged routes as they should be, by table
 	readings map[arm.ID]*decoded
 	faults   []*fault
-	shelf    *shelf
+	store    *store
 	lives    []*life // keepers that run: none, one or two
 	n        int     // of the next thing that somebody makes
 	story    []string
@@ -158,9 +158,9 @@ func newEverything(t *testing.T, seed uint64) *everything {
 	opts.Subscriptions = []string{emulator.DefaultSubscription,
 		"5ab00000-0000-4000-8000-00000000000b"}
 	d := &everything{world: emptyWorld(t, opts), by: rand.New(rand.NewPCG(seed, 11)),
-		theirs: map[arm.ID]map[string]string{}, readings: map[arm.ID]*decoded{}, shelf: &shelf{
-			of: paper{}},
-		lost: map[arm.ID]*takenAway{}, lacks: map[arm.ID]time.Time{},
+		theirs: map[arm.ID]map[string]string{}, readings: map[arm.ID]*decoded{},
+		store: &store{of: paper{}},
+		lost:  map[arm.ID]*takenAway{}, lacks: map[arm.ID]time.Time{},
 		hands: map[arm.ID][]time.Time{}}
 	d.interval = []time.Duration{10, 30, 60, 60, 120, 120, 300}[d.by.IntN(7)] * time.Second
 	for i := range 1 + d.by.IntN(5) {
@@ -271,14 +271,18 @@ func (d *everything) start() {
 	client := emulatortest.ClientOver(d.t, cut{l, emulatortest.Transport(d.t, oracle{d, d.e})}, d.e,
 		emulatortest.Keeper)
 	configs := d.configs()
-	o := Options{Paused: d.pause, Shelf: mortal{l, d.shelf}}
+	o := Options{Paused: d.pause, Store: mortal{l, d.store}}
 	l.k = New(client, configs, o)
 	go func() {
 		defer close(l.done)
 		for {
-			if err := l.k.Run(l.ctx, d.interval, l.hear); err == nil || l.ctx.Err() != nil {
+			err := l.k.Run(l.ctx, d.interval, l.hear)
+			if err == nil || l.ctx.Err() != nil {
 				return
 			}
+			l.mu.Lock() // a keeper that ends says why
+			l.said = []finding.Finding{finding.New(finding.AzureUnreachable, "", "", "%v", err)}
+			l.mu.Unlock()
 			time.Sleep(5 * time.Second)
 			l.mu.Lock()
 			l.k = New(client, d.configs(), o)
@@ -339,15 +343,15 @@ func (d *everything) pause() string {
 	return "for a while"
 }
 
-// shelf survives the keepers; a dead one writes nothing on it.
-type shelf struct {
+// store survives the keepers; a dead one writes nothing to it.
+type store struct {
 	mu sync.Mutex
 	of paper
 }
 
 type mortal struct {
 	l *life
-	*shelf
+	*store
 }
 
 func (m mortal) Recall() map[string]Lasting {

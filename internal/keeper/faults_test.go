@@ -111,7 +111,8 @@ func TestThrottled(t *testing.T) {
 						at[name] = r.Time
 					}
 				}
-				if wait := at["PUT appgw-rt"].Sub(at["PUT nodes"]); waits != (wait >= 25*time.Second) {
+				wait := at["PUT appgw-rt"].Sub(at["PUT nodes"])
+				if waits != (wait >= 25*time.Second) {
 					t.Errorf("the table was written %s after the subnet's 429", wait)
 				}
 			})

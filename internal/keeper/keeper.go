@@ -55,8 +55,8 @@ type Options struct {
 	Planned func(Round)
 	// Recorder stores what was done. Nil: nothing is recorded.
 	Recorder Recorder
-	// Shelf stores what a restart must not forget. Nil: it is forgotten.
-	Shelf Shelf
+	// Store stores what a restart must not forget. Nil: it is forgotten.
+	Store Store
 }
 
 // Keeper keeps the pod routes of the configured clusters in sync.
@@ -77,7 +77,7 @@ type Keeper struct {
 	named   map[string]bool          // the same
 	taken   plan.Taken
 	owners  map[string]arm.ID   // tables that clusters were last seen with; replaced, not changed
-	kept    map[string]Lasting  // content of the shelf; replaced, not changed
+	kept    map[string]Lasting  // content of the store; replaced, not changed
 	uses    map[string][]string // resources that a cluster has used since the last reload
 	seen    map[string][]string // resources seen at its last check
 	users   index               // clusters by the resources they use
@@ -119,8 +119,8 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 			silent: map[string]silence{}}, unknown: map[arm.ID]trigger{},
 		seen:   map[string][]string{},
 		failed: make(chan error, 1)}
-	if opts.Shelf != nil {
-		k.kept = opts.Shelf.Recall()
+	if opts.Store != nil {
+		k.kept = opts.Store.Recall()
 	}
 	k.configure(configs)
 	k.makeIdle()

@@ -17,7 +17,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// paper is a shelf of one file.
+// paper is a store of one file.
 type paper map[string]string
 
 func (p paper) Recall() map[string]Lasting {
@@ -42,9 +42,9 @@ func (p paper) Keep(clusters map[string]Lasting) {
 	}
 }
 
-func (w *world) keepWith(shelf Shelf) *Keeper {
+func (w *world) keepWith(store Store) *Keeper {
 	return New(emulatortest.Client(w.t, w.e, emulatortest.Keeper),
-		[]v1alpha1.ClusterRoutes{w.demoConfig()}, Options{Shelf: shelf})
+		[]v1alpha1.ClusterRoutes{w.demoConfig()}, Options{Store: store})
 }
 
 func (w *world) refuse(path string) {
@@ -87,39 +87,39 @@ func TestTableAcrossRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
-				shelf := paper{}
-				w.round(w.keepWith(shelf))
+				store := paper{}
+				w.round(w.keepWith(store))
 				w.strip(w.demo.NodeSubnet)
-				known := shelf.Recall()[w.demo.Cluster.Key()]
+				known := store.Recall()[w.demo.Cluster.Key()]
 				c.before(w, &known)
-				shelf.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
+				store.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
 				time.Sleep(10 * time.Second)
 				w.refuse("eventtypes")
-				w.expect(w.round(w.keepWith(shelf)), c.did, c.codes...)
+				w.expect(w.round(w.keepWith(store)), c.did, c.codes...)
 				w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
 			})
 		})
 	}
 }
 
-// TestOldTableDeletesNothing: the table on the shelf is an old one that lacks a living node.
+// TestOldTableDeletesNothing: the table in the store is an old one that lacks a living node.
 // Nothing rests on it without proof, in any round, and the nodes' interfaces cannot be read.
 func TestOldTableDeletesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		shelf := paper{}
-		w.round(w.keepWith(shelf))
+		store := paper{}
+		w.round(w.keepWith(store))
 		w.strip(w.demo.NodeSubnet)
-		known := shelf.Recall()[w.demo.Cluster.Key()]
+		known := store.Recall()[w.demo.Cluster.Key()]
 		known.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable,
 			"old")
 		w.putTable(known.Table, "n0 10.244.0.0/24 10.42.1.4", "n1 10.244.1.0/24 10.42.1.5",
 			"n2 10.244.2.0/24 10.42.1.6")
-		shelf.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
+		store.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
 		time.Sleep(10 * time.Second)
 		w.refuse("eventtypes")
 		w.refuse("networkInterfaces")
-		k := w.keepWith(shelf)
+		k := w.keepWith(store)
 		w.round(k) // nothing is stale in it
 		w.putTable(known.Table, "n0 10.244.0.0/24 10.42.1.4", "n1 10.244.1.0/24 10.42.1.5")
 		for range 3 {
@@ -209,8 +209,8 @@ func TestSteadyAcrossRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
-				shelf := paper{}
-				k := w.keepWith(shelf)
+				store := paper{}
+				k := w.keepWith(store)
 				w.e.PauseRoutes(w.demo.Cluster, true)
 				w.round(k)
 				time.Sleep(steadyAfter)
@@ -220,19 +220,19 @@ func TestSteadyAcrossRestart(t *testing.T) {
 					time.Sleep(10 * time.Second) // its ETag settles
 					w.round(k)
 				}
-				known := shelf.Recall()[w.demo.Cluster.Key()]
+				known := store.Recall()[w.demo.Cluster.Key()]
 				if known.Steady.ETag == "" && !c.waits {
 					t.Fatal("nothing has settled")
 				}
 				if c.since != nil {
 					c.since(w, &known)
-					shelf.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
+					store.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
 				}
 				w.edit(w.demo.GatewayTable, func(p object) {
 					p["routes"] = append(p["routes"].([]any),
 						route("aks-old-12345678-vmss000000", "10.244.200.0/24", "10.42.1.4"))
 				})
-				k = w.keepWith(shelf)
+				k = w.keepWith(store)
 				stays := func() bool {
 					w.round(k)
 					return slices.Contains(w.routes(w.demo.GatewayTable),

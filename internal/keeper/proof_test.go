@@ -328,7 +328,7 @@ func TestHiddenNodes(t *testing.T) {
 		r := w.round(k)
 		w.expect(r, "", finding.DeletesWithheld)
 		if evidence := strings.Join(r.Findings[0].Evidence, " "); !strings.Contains(evidence,
-			"pool hidden has 5 nodes, and IPv4 addresses of 0 are seen") {
+			"pool hidden has 5 nodes, but IPv4 addresses of only 0 were seen") {
 			t.Error(evidence)
 		}
 	})

@@ -122,7 +122,7 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.sources = planner.Sources
 	c.remember(p)
 	c.rememberTrue(planner, p)
-	c.shelve(c.s.Snapshot)
+	c.storeLasting(c.s.Snapshot)
 	c.changes, c.observed = p.Changes, p.OnlyObserved
 	chosen := c.choose(p.Changes)
 	c.standing(p.Changes)

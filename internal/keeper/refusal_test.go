@@ -203,7 +203,8 @@ func TestEventLiftsRefusal(t *testing.T) {
 				}[name]
 				k.Wake("", scope+what)
 				k.since(7 * time.Second)
-				if repaired := w.tableOf(w.demo.NodeSubnet) != ""; repaired != (name != "role of another group") {
+				repaired := w.tableOf(w.demo.NodeSubnet) != ""
+				if repaired != (name != "role of another group") {
 					t.Errorf("repaired: %t", repaired)
 				}
 			})

@@ -124,8 +124,8 @@ func TestClusterGone(t *testing.T) {
 					return
 				}
 				w.expectGateway(threePods, playPods)
-				if !strings.HasSuffix(f.Message, "does not exist; routes to its pods stay: 2 in "+
-					"appgw-rt") ||
+				if !strings.HasSuffix(f.Message, "does not exist; routes to its pods remain: 2 "+
+					"in appgw-rt") ||
 					len(f.Evidence) != 2 ||
 					!strings.Contains(f.Fix, "routekeeper prune-orphans --subscription "+
 						play.cluster.Subscription()+" --table ") {

@@ -103,7 +103,7 @@ func TestRepairAfterStart(t *testing.T) {
 				fault.Method, fault.Count = "GET", -1
 				remove := w.inject(fault)
 				w.strip(w.demo.NodeSubnet)
-				k := w.runWith(Options{Shelf: store}, interval, w.demoConfig(),
+				k := w.runWith(Options{Store: store}, interval, w.demoConfig(),
 					configure("play", play.cluster, play.target))
 				k.since(5*time.Minute + 3*time.Second)
 				if w.tableOf(w.demo.NodeSubnet) != "" {

@@ -292,7 +292,8 @@ func (s *storm) brew(name string) {
 	case 5: // it concerns the whole subscription
 		f.Status, f.RetryAfter, f.Count = 429, s.by.IntN(40), 1+s.by.IntN(3)
 		for _, other := range s.names {
-			if s.clusters[other].cluster.Subscription() == s.clusters[name].cluster.Subscription() || f.Path == s.clusters[other].cluster.Subscription() {
+			subscription := s.clusters[other].cluster.Subscription()
+			if subscription == s.clusters[name].cluster.Subscription() || f.Path == subscription {
 				of = append(of, other)
 			}
 		}

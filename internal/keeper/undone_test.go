@@ -96,7 +96,8 @@ func TestRepairs(t *testing.T) {
 		turn := func(hop string) {
 			w.edit(w.demo.ClusterTable, func(p object) {
 				for _, r := range p["routes"].([]any) {
-					if p := r.(object)["properties"].(object); p["addressPrefix"] == "10.244.1.0/24" {
+					p := r.(object)["properties"].(object)
+					if p["addressPrefix"] == "10.244.1.0/24" {
 						p["nextHopIpAddress"] = hop
 					}
 				}

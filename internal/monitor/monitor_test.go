@@ -341,7 +341,8 @@ func TestPlan(t *testing.T) {
 		t.Errorf("another path: %q", why)
 	}
 	if why := plan(secure, w, azure,
-		"update actionGroup ops, update actionGroup hubops")[0].Why; why[0] != "posts to https://k.example.com/events instead of https://k.example.com/…" {
+		"update actionGroup ops, update actionGroup hubops")[0].Why; why[0] !=
+		"posts to https://k.example.com/events instead of https://k.example.com/…" {
 		t.Errorf("another address: %q", why)
 	}
 	hidden := slices.Clone(azure)

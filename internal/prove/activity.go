@@ -62,7 +62,8 @@ func activityFacts() []Fact {
 			Question: "Do a write's answer and its records have the same correlation ID?",
 			Expected: "yes: this tells the keeper's own writes from those of others",
 			Source:   sourceRecorded,
-			Judged:   "x-ms-correlation-request-id of each answer, and correlationId of the records",
+			Judged: "x-ms-correlation-request-id of each answer, and correlationId of " +
+				"the records",
 			Follows: "The keeper takes its own writes for those of another writer in history and " +
 				"in the " +
 				"finding of a conflict: go by the caller instead.",

@@ -67,7 +67,8 @@ func etagFacts() []Fact {
 		}),
 		{
 			Name: "shared-etag", Family: familyETags, Trial: trialShared,
-			Question: "Does a network share one ETag with its subnets, and a table with its routes?",
+			Question: "Does a network share one ETag with its subnets, and a table " +
+				"with its routes?",
 			Expected: "yes, so a write of one subnet makes the ETags of all subnets stale",
 			Source:   sourceRecorded,
 			Judged:   "GET network and GET table: the ETags in each document are compared",

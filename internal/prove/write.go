@@ -59,8 +59,8 @@ func writeFacts() []Fact {
 			Expected: "yes: security group, service endpoints and policies are those from before",
 			Source:   sourceDocumented,
 			Judged:   "GET before the strip and GET after the repair, field by field",
-			Follows: "A repair loses fields of your subnets: set guard.mode: Observe, and send the " +
-				"recording to the maintainers.",
+			Follows: "A repair loses fields of your subnets: set guard.mode: Observe, and send " +
+				"the recording to the maintainers.",
 			judge: func(o Observed) (Verdict, string) {
 				s := o.Strip
 				switch {

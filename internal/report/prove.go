@@ -75,8 +75,8 @@ type ProofFact struct {
 
 // proofCost is what the trials cost: none of the types has a price (Azure: pricing of virtual
 // networks).
-const proofCost = "nothing: resource groups, route tables, networks, subnets, security groups and " +
-	"network interfaces have no price, and no traffic flows"
+const proofCost = "nothing: resource groups, route tables, networks, subnets, security groups " +
+	"and network interfaces have no price, and no traffic flows"
 
 // PlannedProof says what is tried for facts.
 func PlannedProof(facts []prove.Fact, logWait, most time.Duration) Proof {
@@ -211,7 +211,8 @@ func (p Proof) Write(w io.Writer, format Format, style Style) error {
 		fmt.Fprintf(&out, "%s is still there.\n", plain(p.Group))
 	}
 	if p.Recording != "" {
-		fmt.Fprintf(&out, "%s recorded in %s, without what names you: send it to the maintainers.\n",
+		fmt.Fprintf(&out, "%s recorded in %s, without what names you: "+
+			"send it to the maintainers.\n",
 			Count(p.Calls, "call"), plain(p.Recording))
 	}
 	_, err := io.WriteString(w, out.String())

@@ -121,7 +121,8 @@ func (s Status) lines() []string {
 			when = "last written " + age(s.Now, s.Checked)
 		}
 		lines = append(lines,
-			fmt.Sprintf("From the history %s (%s); with run --listen, --url asks the keeper itself.", s.Source, when))
+			fmt.Sprintf("From the history %s (%s); with run --listen, "+
+				"--url asks the keeper itself.", s.Source, when))
 	}
 	return lines
 }

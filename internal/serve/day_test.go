@@ -261,7 +261,7 @@ func (d *day) start() {
 		died: make(chan struct{}), originals: &originals{t: d.t, of: map[any][sha256.Size]byte{}}}
 	client := emulatortest.ClientOver(d.t, mortal{l, emulatortest.Transport(d.t, d.e)}, d.e,
 		emulatortest.Keeper)
-	l.Keeper = keeper.New(client, d.configs, keeper.Options{Recorder: l, Shelf: l,
+	l.Keeper = keeper.New(client, d.configs, keeper.Options{Recorder: l, Store: l,
 		Paused: func() string {
 			d.mu.Lock()
 			defer d.mu.Unlock()

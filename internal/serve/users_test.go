@@ -103,10 +103,11 @@ func TestUsersTime(t *testing.T) {
 func TestUsersFileMistakes(t *testing.T) {
 	good := hashOf(t, "x")
 	for text, want := range map[string]string{
-		"":                                       "the file has no users",
-		"ada:" + good + "\neve":                  "line 2: expected name:hash",
-		":" + good:                               "line 1: expected name:hash",
-		"ada:$apr1$x$y":                          "line 1: the password of ada is not a bcrypt hash",
+		"":                      "the file has no users",
+		"ada:" + good + "\neve": "line 2: expected name:hash",
+		":" + good:              "line 1: expected name:hash",
+		"ada:$apr1$x$y": "line 1: the password of ada is not a bcrypt " +
+			"hash",
 		"ada:" + good + "\n\nada:" + good + "\n": "line 3: a second ada",
 		"ada:" + good[:len(
 			good)-1]: "line 1: the password of ada is not a bcrypt hash",

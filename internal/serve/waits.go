@@ -37,8 +37,8 @@ func newWaits(registry *prometheus.Registry) *waits {
 	w := &waits{since: map[wait]time.Time{}}
 	w.repair = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "routekeeper_repair_seconds", Buckets: buckets,
-		Help: "From the event or check that saw a loss to its repair: of the association of a node " +
-			"subnet or guarded subnet, or of a route in a target.",
+		Help: "From the event or check that saw a loss to its repair: of the association of a " +
+			"node subnet or guarded subnet, or of a route in a target.",
 	}, []string{"kind"})
 	w.node = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "routekeeper_node_routed_seconds", Buckets: buckets,

@@ -110,7 +110,8 @@ func TestResolveTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if there, _ := tracer.Ways(addr("10.0.1.4"), to); there.Verdict != Dropped ||
-		there.Why != "from subnet v/nodes the address 10.0.2.4 is in v/gateway, and not in a-twin/s" {
+		there.Why !=
+			"from subnet v/nodes the address 10.0.2.4 is in v/gateway, and not in a-twin/s" {
 		t.Errorf("%+v", there)
 	}
 	other := arm.ID("/subscriptions/s/resourceGroups/other/providers/Microsoft.Network/applicationGateways/shop-agw")

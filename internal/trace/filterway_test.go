@@ -39,7 +39,8 @@ func TestFilteredWays(t *testing.T) {
 			Delivered, Delivered, "the pod is on this node"},
 		"no pods in": {"10.0.2.4", "10.244.1.9", nodesNSG("deny in 100 * * 10.244.0.0/16 *"),
 			Options{}, Dropped, Delivered,
-			"network security group nodes-nsg: rule deny-100 of nodes-nsg (priority 100) denies it"},
+			"network security group nodes-nsg: rule deny-100 of nodes-nsg " +
+				"(priority 100) denies it"},
 		"no pods in, though on the same subnet": {"10.244.0.7", "10.244.1.9",
 			nodesNSG("deny in 100 * * 10.244.0.0/16 *"), Options{}, Dropped, Delivered,
 			"denies it"},

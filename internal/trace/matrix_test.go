@@ -42,7 +42,8 @@ func TestAll(t *testing.T) {
 			"subnet v/nodes has no better route to the destination than 10.0.0.0/8 to None " +
 			"(system route)\n" +
 			"dropped 2 pod to pod (answer: false) 10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: subnet " +
-			"v/nodes has no better route to the destination than 10.0.0.0/8 to None (system route)"},
+			"v/nodes has no better route to the destination than 10.0.0.0/8 to None " +
+			"(system route)"},
 		"the gateway lacks one": {func(s *inventory.Snapshot) { lose(s, copied, 1) },
 			"6 pairs, 5 delivered, 1 dropped, 0 unknown\n" +
 				"dropped 1 subnet to pod (answer: false) v/gateway -> 10.0.1.5: subnet v/gateway " +

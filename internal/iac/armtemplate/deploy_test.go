@@ -68,12 +68,11 @@ func TestDeployFunctions(t *testing.T) {
 		// What is not known is an error, and never left out.
 		`reference(resourceId('A/b', 'none'), '2020-01-01').x`: "! ResourceNotFound",
 		`reference(resourceId('A/b', 'other')).x`:              "! name an API version",
-		`reference('nothing').x`:                               "! no resource of the template",
+		`reference('nothing').x`:                               "! neither a resource of the template",
 		`reference('a').nothing`:                               "! there is no member nothing",
-		`newGuid()`: "! default value of a parameter " +
-			"only",
-		`environment().name`: "! environment()",
-		`fantasy('x')`:       "! fantasy",
+		`newGuid()`:                                            "! default value of a parameter",
+		`environment().name`:                                   "! environment()",
+		`fantasy('x')`:                                         "! fantasy",
 	} {
 		d, _, err := prepared(t,
 			`"parameters": {"now": {"type": "string", "defaultValue": "[utcNow('yyyy-MM-dd HH:mm')]"}, "id": {"type": "string", "defaultValue": "[newGuid()]"}},

@@ -282,10 +282,10 @@ func TestErrors(t *testing.T) {
 		`[div(1, 0)]`:                        "no result",
 		`[mul(9223372036854775807, 2)]`:      "no result",
 		`[cidrSubnet('10.0.0.0/24', 20, 0)]`: "no such part",
-		`[wonder('a')]`:                      "the function wonder is not known here",
+		`[wonder('a')]`:                      "the function wonder is not supported",
 		`[toLower('a']`:                      ", or )",
 		`[toLower('a)]`:                      "does not end",
-		`[toLower('a', 'b')]`:                "2 arguments",
+		`[toLower('a', 'b')]`:                "number of arguments: 2",
 		`[resourceId('Microsoft.Network/virtualNetworks', 'a', 'b')]`: "takes 1 names, not 2",
 	} {
 		v, notes := one(t, expression)

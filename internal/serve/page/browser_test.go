@@ -168,7 +168,8 @@ func (b *browser) shoot(name string) {
 					Features: []*emulation.MediaFeature{
 						{Name: "prefers-color-scheme", Value: scheme}}}))
 			if over := eval[int](b,
-				"document.documentElement.scrollWidth - document.documentElement.clientWidth"); over > 0 {
+				"document.documentElement.scrollWidth - "+
+					"document.documentElement.clientWidth"); over > 0 {
 				b.t.Errorf("%s sticks out by %d pixels at a width of %d: %s", name, over,
 					size.width,
 					eval[string](b, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll, svg")).map(e => e.tagName + "." + e.className).join(", ")`))

@@ -56,7 +56,7 @@ func newWorld(t *testing.T, o options) *world {
 	}
 	file := filepath.Join(t.TempDir(), "routes"+history.Extension)
 	past := history.Open(file, history.Options{})
-	o.keeper.Recorder, o.keeper.Shelf, o.keeper.Planned = past, past, w.board.Planned
+	o.keeper.Recorder, o.keeper.Store, o.keeper.Planned = past, past, w.board.Planned
 	w.configs = demo.Config(w.demo)
 	w.keeps = keeper.New(emulatortest.Client(t, w.azure, emulatortest.Keeper), w.configs, o.keeper)
 	if o.interval == 0 {
