@@ -52,7 +52,7 @@ func (s *control) controlCall(c *call) (any, error) {
 	case "GET requests":
 		return s.queryRequests(c)
 	case "GET faults":
-		return s.kernel.Faults(), nil
+		return s.kernel.Injected(), nil
 	case "POST faults":
 		var f Fault
 		if err := strict(c.body, &f); err != nil {
@@ -136,7 +136,7 @@ func (s *control) queryRequests(c *call) (any, error) {
 		}
 	}
 	out := []Request{}
-	for _, r := range s.kernel.Requests(since) {
+	for _, r := range s.kernel.Logged(since) {
 		if method := c.param("method"); method != "" && !strings.EqualFold(method, r.Method) {
 			continue
 		}

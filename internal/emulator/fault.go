@@ -157,8 +157,8 @@ func (k *kernel) Inject(f Fault) (remove func(), err error) {
 	}, nil
 }
 
-// Faults returns the faults injected and how often each has happened.
-func (k *kernel) Faults() []Fault {
+// Injected returns the faults injected and how often each has happened.
+func (k *kernel) Injected() []Fault {
 	k.faults.mu.Lock()
 	defer k.faults.mu.Unlock()
 	out := []Fault{}

@@ -68,8 +68,8 @@ func (l *requestLog) add(c *call, start time.Time, answer reply, note string) {
 	}
 }
 
-// Requests returns the remembered requests numbered above since, in order.
-func (k *kernel) Requests(since int) []Request {
+// Logged returns the remembered requests numbered above since, in order.
+func (k *kernel) Logged(since int) []Request {
 	l := k.requests
 	l.mu.Lock()
 	defer l.mu.Unlock()
