@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,17 +38,17 @@ func (a *app) checkCloud(cmd *cobra.Command) error {
 	}
 	if name := os.Getenv("ROUTEKEEPER_CLOUD"); name != "" && !cmd.Flags().Changed("cloud") {
 		if _, known := clouds[name]; !known {
-			return fmt.Errorf("ROUTEKEEPER_CLOUD: unknown cloud %q, expected %s", name,
-				strings.Join(cloudNames, " or "))
+			return fmt.Errorf("ROUTEKEEPER_CLOUD: unknown cloud %q, expected public, china or "+
+				"usgov", name)
 		}
 		a.cloudName = name
 	}
 	if _, known := clouds[a.cloudName]; !known {
-		return fmt.Errorf("--cloud: unknown cloud %q, expected %s", a.cloudName,
-			strings.Join(cloudNames, " or "))
+		return fmt.Errorf("--cloud: unknown cloud %q, expected public, china or usgov",
+			a.cloudName)
 	}
 	if a.emulatorDir != "" && cmd.Flags().Changed("cloud") {
-		return errors.New("--cloud and --emulator: expected one of them")
+		return errors.New("--cloud and --emulator exclude each other")
 	}
 	return nil
 }
@@ -100,6 +99,12 @@ func findLocal(ctx context.Context, dir string) (emulator.Info, error) {
 			return info, ctx.Err()
 		case <-time.After(50 * time.Millisecond):
 		}
+	}
+	if stat, unseen := os.Stat(dir); err != nil && unseen == nil && !stat.IsDir() {
+		return info, fmt.Errorf("%s is a file, expected the folder of an emulator", dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return info, fmt.Errorf("there is no emulator in %s", dir)
 	}
 	if err != nil {
 		return info, err

@@ -112,8 +112,12 @@ func (o capacityOptions) setups() ([]capacity.Setup, error) {
 	case o.maxPods != 0 && (o.maxPods < capacity.LeastMaxPods || o.maxPods > capacity.MostMaxPods):
 		return nil, fmt.Errorf("--max-pods: %d is out of range, expected %d to %d", o.maxPods,
 			capacity.LeastMaxPods, capacity.MostMaxPods)
-	case o.other < 0 || o.need.Nodes < 0 || o.need.Pods < 0:
-		return nil, errors.New("--other, --need-nodes and --need-pods: expected 0 or more")
+	case o.other < 0:
+		return nil, fmt.Errorf("--other: %d is out of range, expected 0 or more", o.other)
+	case o.need.Nodes < 0:
+		return nil, fmt.Errorf("--need-nodes: %d is out of range, expected 1 or more", o.need.Nodes)
+	case o.need.Pods < 0:
+		return nil, fmt.Errorf("--need-pods: %d is out of range, expected 1 or more", o.need.Pods)
 	case o.subnet == "" && o.need.Nodes == 0 && o.need.Pods == 0:
 		return nil, errors.New("--need-nodes, --need-pods: expected one of them to be 1 or more")
 	case o.maxRoutes < 1 || o.maxRoutes > 1000:
@@ -152,7 +156,7 @@ func prefixOrLength(text string) (netip.Prefix, error) {
 	case p != p.Masked():
 		return p, fmt.Errorf("%s has host bits set, expected %s", text, p.Masked())
 	case p.Bits() < 8 || p.Bits() > 29:
-		return p, fmt.Errorf("%s is no size for it, expected /8 to /29", text)
+		return p, fmt.Errorf("%s is out of range, expected /8 to /29", text)
 	}
 	return p, nil
 }

@@ -18,6 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/bundle"
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/trace"
 )
 
 // examineOptions say what to read, and from where.
@@ -259,6 +260,9 @@ func (e *examination) find(ctx context.Context, o examineOptions) (scope, one ar
 			return "", "", fmt.Errorf("this login sees no cluster named %s, and no other cluster",
 				o.name)
 		}
+		if near := trace.Near(o.name, others); near != "" {
+			return "", "", fmt.Errorf("this login sees no cluster named %s%s", o.name, near)
+		}
 		return "", "", fmt.Errorf("this login sees no cluster named %s; it sees %s", o.name,
 			strings.Join(others[:min(len(others), 20)], ", "))
 	}
@@ -270,9 +274,13 @@ func (e *examination) find(ctx context.Context, o examineOptions) (scope, one ar
 func (a *app) openBundle(o examineOptions) (*examination, error) {
 	f, err := os.Open(o.bundle)
 	if err != nil {
-		return nil, fmt.Errorf("--from-bundle: %s: %w", o.bundle, reason(err))
+		return nil, fmt.Errorf("--from-bundle: %w", unread(o.bundle, err))
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("--from-bundle: %s is a folder, expected a file of routekeeper "+
+			"collect", o.bundle)
+	}
 	b, err := bundle.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("--from-bundle: %s: %w", o.bundle, err)

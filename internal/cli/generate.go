@@ -174,7 +174,7 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions, rights bool)
 		}
 		for _, name := range ofCluster {
 			if f.Changed(name) {
-				return fmt.Errorf("--%s and --from-config: expected one of them: the clusters of "+
+				return fmt.Errorf("--%s and --from-config exclude each other: the clusters of "+
 					"the config "+
 					"are there", name)
 			}
@@ -195,7 +195,7 @@ func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (
 	if cmd.Flags().Changed("location") {
 		r.Location = o.cluster.source.described.Spec.Location
 	}
-	configs, err := a.readConfig(o.paths)
+	configs, err := a.readConfigOf("--from-config", o.paths)
 	if err != nil {
 		return nil, err
 	}

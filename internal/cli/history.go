@@ -68,7 +68,7 @@ func (o *historyOptions) filterFlags(cmd *cobra.Command) {
 	f.StringVar(&o.cluster, "cluster", "", "only what concerns the ClusterRoutes of this `NAME`")
 	f.StringVar(&o.since, "since", "", "only what began since: an age (2h, 7d) or a `TIME` "+
 		"(2026-01-31, 2026-01-31T15:04:05Z)")
-	f.StringVar(&o.kind, "kind", "", "only rounds of this `kind`: "+
+	f.StringVar(&o.kind, "kind", "", "only checks of this `kind`: "+
 		strings.Join(history.Kinds, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(history.Kinds,
 		cobra.ShellCompDirectiveNoFileComp))
@@ -175,7 +175,7 @@ func (o historyOptions) query(now time.Time) (history.Query, error) {
 			strings.Join(history.Kinds, ", "))
 	}
 	if o.limit < 0 {
-		return q, fmt.Errorf("--limit: %d is less than nothing", o.limit)
+		return q, fmt.Errorf("--limit: %d is out of range, expected 0 or more", o.limit)
 	}
 	if o.since == "" {
 		return q, nil

@@ -246,7 +246,8 @@ func (o *monitorOptions) resourceGroups(w monitor.Watched) ([]arm.ID, error) {
 		if name != "" && !taken {
 			id, err := arm.ParseID(string(arm.GroupID(s.Subscription, name)))
 			if err != nil || !id.Is(arm.TypeResourceGroup) {
-				return nil, fmt.Errorf("--resource-group: %q is no name of one", name)
+				return nil, fmt.Errorf("--resource-group: %q is not the name of a resource group",
+					name)
 			}
 			ids = append(ids, id)
 		}

@@ -55,7 +55,8 @@ func (o *keepOptions) options() (history.Options, error) {
 	case err != nil:
 		return history.Options{}, fmt.Errorf("--history-age: %w", err)
 	case o.sizes < 0:
-		return history.Options{}, fmt.Errorf("--history-size: %d is less than nothing", o.sizes)
+		return history.Options{}, fmt.Errorf("--history-size: %d is out of range, "+
+			"expected 0 or more", o.sizes)
 	}
 	return history.Options{Age: age, Size: int64(o.sizes) << 20}, nil
 }

@@ -19,6 +19,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/trace"
 )
 
 type promoteOptions struct {
@@ -141,7 +142,7 @@ func (a *app) readPromotion(cluster string, o promoteOptions) (*promotion, error
 	if slices.Contains(o.paths, "-") {
 		return nil, errors.New("-f: standard input cannot be edited: expected a file or a folder")
 	}
-	files, err := a.readFiles(o.paths)
+	files, err := a.readFiles("-f", o.paths)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +158,9 @@ func (a *app) readPromotion(cluster string, o promoteOptions) (*promotion, error
 		var names []string
 		for _, c := range before {
 			names = append(names, c.Metadata.Name)
+		}
+		if near := trace.Near(cluster, names); near != "" {
+			return nil, fmt.Errorf("%q is not in the config%s", cluster, near)
 		}
 		return nil, fmt.Errorf("%q is not in the config, expected one of %s",
 			cluster, strings.Join(names, ", "))
@@ -197,7 +201,8 @@ func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 	for _, name := range o.targets {
 		is := func(t v1alpha1.Target) bool { return named(arm.ID(t.RouteTableID), name) }
 		if !slices.ContainsFunc(c.Spec.Targets, is) {
-			return config.Parts{}, fmt.Errorf("--target: %q is no target of %s, expected one of %s",
+			return config.Parts{}, fmt.Errorf("--target: %q is not a target of %s, expected one "+
+				"of %s",
 				name, c.Metadata.Name, strings.Join(names, ", "))
 		}
 	}

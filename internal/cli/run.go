@@ -32,7 +32,8 @@ func limitFlag(cmd *cobra.Command, perMinute *int, usual int) {
 
 func checkLimit(perMinute int) error {
 	if perMinute < 0 {
-		return fmt.Errorf("--max-changes-per-minute: %d is less than nothing", perMinute)
+		return fmt.Errorf("--max-changes-per-minute: %d is out of range, expected 0 or more",
+			perMinute)
 	}
 	return nil
 }
@@ -114,7 +115,7 @@ Exit code 0: interrupted; 1: an error. With --once as for sync.`,
 func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if o.once {
 		if o.listen.address != "" {
-			return errors.New("--once and --listen: expected one of them")
+			return errors.New("--once and --listen exclude each other")
 		}
 		return a.runSync(ctx, o.paths, o.dryRun, o.perMinute, o.history)
 	}

@@ -18,6 +18,7 @@ type traceOptions struct {
 	all               bool
 	protocol, learned string
 	port              int
+	portGiven         bool
 }
 
 func (a *app) newTrace() *cobra.Command {
@@ -62,6 +63,7 @@ in one of the directions.`,
   routekeeper trace shop/web-0 vm/jump --from-bundle shop.tgz -o json
   routekeeper trace --all --subscription <id>`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.portGiven = cmd.Flags().Changed("port")
 			return a.runTrace(cmd.Context(), o, args)
 		},
 	}
@@ -96,7 +98,7 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	if err != nil {
 		return err
 	}
-	for i, text := range args { // what is no name at all needs no look around
+	for i, text := range args { // a bad name needs no reads
 		if err := trace.CheckName(text); err != nil {
 			return fmt.Errorf("%s: %w", []string{"FROM", "TO"}[i], err)
 		}
@@ -149,7 +151,7 @@ func (a *app) packets(o traceOptions) (trace.Options, error) {
 	case !slices.Contains([]string{"", "tcp", "udp", "icmp"}, out.Protocol):
 		return out, fmt.Errorf("--protocol: %q is not known, expected any, tcp, udp or icmp",
 			o.protocol)
-	case o.port < 0 || o.port > 65535:
+	case o.port < 0 || o.port > 65535 || o.port == 0 && o.portGiven:
 		return out, fmt.Errorf("--port: %d is not a port, expected 1 to 65535", o.port)
 	case o.port != 0 && out.Protocol != "tcp" && out.Protocol != "udp":
 		return out, errors.New("--port: only tcp and udp have ports: give --protocol tcp or udp")
@@ -157,11 +159,11 @@ func (a *app) packets(o traceOptions) (trace.Options, error) {
 		return out, nil
 	}
 	raw, err := a.readFile(o.learned)
-	if err == nil {
-		out.Learned, err = trace.DecodeLearned(raw)
-	}
 	if err != nil {
-		return out, fmt.Errorf("--learned %s: %w", o.learned, err)
+		return out, fmt.Errorf("--learned: %w", err)
+	}
+	if out.Learned, err = trace.DecodeLearned(raw); err != nil {
+		return out, fmt.Errorf("--learned: %s: %w", o.learned, err)
 	}
 	return out, nil
 }

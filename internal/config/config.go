@@ -185,7 +185,7 @@ func (d *document) yamlError(err error) error {
 		return fmt.Sprintf("line %d", d.line+line)
 	})
 	return &Error{File: d.file, Line: d.line + position.Line, Column: position.Column,
-		Problem: problem}
+		Problem: "not valid YAML: " + problem}
 }
 
 // errorAt returns the error for a field with its value at node.

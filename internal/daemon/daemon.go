@@ -90,8 +90,6 @@ func Run(ctx context.Context, o Options) error {
 	defer tells() // the context also ends with the program
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	log.Info("started", "version", o.Version, "clusters", len(o.Configs),
-		"interval", o.Interval.String(), "dryRun", o.DryRun)
 	board := page.NewBoard()
 	board.Expect(o.Interval)
 	health := serve.NewHealth(o.Interval)
@@ -104,6 +102,10 @@ func Run(ctx context.Context, o Options) error {
 			board.Planned(r)
 		},
 	}))
+	started := func() { // nothing that flags name is wrong
+		log.Info("started", "version", o.Version, "clusters", len(o.Configs),
+			"interval", o.Interval.String(), "dryRun", o.DryRun)
+	}
 	var server *serve.Server
 	broken := make(chan error, 1)
 	if o.Listen != nil {
@@ -117,6 +119,7 @@ func Run(ctx context.Context, o Options) error {
 		if server, err = serve.Start(listen, k); err != nil {
 			return fmt.Errorf("--listen: %w", err)
 		}
+		started()
 		log.Info("listening", "address", server.Address(), "tls", listen.CertFile != "")
 		defer server.Close()
 		go func() {
@@ -125,6 +128,9 @@ func Run(ctx context.Context, o Options) error {
 				stop()
 			}
 		}()
+	}
+	if server == nil {
+		started()
 	}
 	watch := reload{files: o.Files, current: o.Configs, log: log, take: k.Reload}
 	watch.tell = func(wrong error) {

@@ -34,8 +34,11 @@ func newAuthorization(k *kernel, d *entra, opts authorizationOptions) *authoriza
 		assigned: map[string]map[string]*resource{}}
 	k.guard = s
 	k.add(service{
-		types: s.types(), index: s,
-		calls: []special{s.roleDefinitionCall, s.roleAssignmentCall, s.lockCall},
+		types: s.types(), index: s, newerFields: []NewerField{
+			{typePolicyDefinition, "systemData", "2021-06-01"},
+			{typePolicyAssignment, "systemData", "2021-06-01"},
+		},
+		calls: []special{s.roleDefinitionCall, s.roleAssignmentCall, s.lockCall, s.policyCall},
 		things: []thing{{"takesEffect", func() any { return s.takesEffect },
 			func(read func(into any) error) error { return read(&s.takesEffect) }}},
 	})
@@ -82,10 +85,11 @@ func (s *authorization) types() []kind {
 			settle:  s.settleLock, show: showBare},
 		{name: typePolicyDefinition, immediate: true, alwaysCreated: true, missing: [2]string{
 			"PolicyDefinitionNotFound", "The policy definition '%s' could not be found."},
-			settle: s.settlePolicyDefinition, show: showBare},
+			settle: s.settlePolicyDefinition, show: s.showPolicy},
 		{name: typePolicyAssignment, immediate: true, alwaysCreated: true, missing: [2]string{
 			"PolicyAssignmentNotFound", "The policy assignment '%s' is not found."},
-			settle: s.settlePolicyAssignment, show: showBare},
+			settle: s.settlePolicyAssignment, show: s.showPolicy,
+			facts: systemIdentityFacts(s.kernel.tenantOf)},
 	}
 }
 

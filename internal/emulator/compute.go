@@ -6,14 +6,16 @@ import "routekeeper.dev/routekeeper/internal/arm"
 type compute struct {
 	kernel  *kernel
 	network *network
+	entra   *entra
 	pools   pools
 }
 
 // newCompute makes the service, and gives it its place in the kernel.
-func newCompute(k *kernel, n *network) *compute {
-	s := &compute{kernel: k, network: n}
+func newCompute(k *kernel, n *network, d *entra) *compute {
+	s := &compute{kernel: k, network: n, entra: d}
 	n.instances = s
-	k.add(service{types: s.types(), waits: s.waits(), calls: []special{s.scaleSetCall}})
+	k.add(service{types: s.types(), waits: s.waits(), calls: []special{s.scaleSetCall},
+		resume: resumer{first: s.resumeScaleSets}})
 	return s
 }
 
@@ -29,8 +31,9 @@ type pools interface {
 // types are the resource types of Microsoft.Compute.
 func (s *compute) types() []kind {
 	return []kind{
-		{name: arm.TypeScaleSet, tracked: true, merges: true, facts: scaleSetFacts(),
-			settle: s.settleScaleSet},
+		{name: arm.TypeScaleSet, tracked: true, merges: true,
+			facts:  scaleSetFacts(s.kernel.tenantOf),
+			settle: s.settleScaleSet, stored: s.storedScaleSet, show: s.showScaleSet},
 		{name: typeScaleSetExtension, settle: s.settleExtension},
 	}
 }

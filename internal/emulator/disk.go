@@ -26,8 +26,8 @@ type disk struct {
 	wrote map[string][]byte
 }
 
-// The parts of the file, in addition to those of the services: resources by ID.Key(), the activity log by number, operations
-// and single things by name.
+// The parts of the file, in addition to those of the services: resources by ID.Key(), the activity
+// log by number, operations and single things by name.
 var (
 	partResources  = []byte("resources")
 	partActivity   = []byte("activity")
@@ -43,7 +43,7 @@ func openDisk(path string, sections []section) (*disk, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoSync: true,
 		NoFreelistSync: true})
 	if errors.Is(err, bolt.ErrTimeout) {
-		return nil, fmt.Errorf("%s is in use by another local Azure", path)
+		return nil, fmt.Errorf("%s is in use by another emulator", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be opened: %w", path, err)
@@ -68,8 +68,8 @@ func openDisk(path string, sections []section) (*disk, error) {
 // section is a part of the file for what runs behind some of the resources.
 type section struct {
 	name string
-	// behind is what is kept behind the resource with a key, and under which key: "" for nothing, and
-	// no save where it is gone.
+	// behind is what is kept behind the resource with a key, and under which key: "" for nothing,
+	// and no save where it is gone.
 	behind  func(key string) (owner string, save func() any)
 	restore func(read func(into any) error) error
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
@@ -145,3 +147,8 @@ func normalLocation(location string) string {
 
 // networkVersion is the api-version at which the emulator itself reads and writes documents.
 const networkVersion = "2025-05-01"
+
+// guidOf is a GUID that Azure makes for a resource: the same for the same one.
+func guidOf(what string, id arm.ID) string {
+	return uuid.NewSHA1(uuid.Nil, []byte(what+" "+id.Key())).String()
+}

@@ -143,7 +143,7 @@ func New(opts Options) (*Emulator, error) {
 	e.authorization = newAuthorization(k, e.entra,
 		authorizationOptions{StrictLists: opts.StrictLists, RoleDelay: opts.RoleDelay})
 	e.resources = newResources(k, e.authorization)
-	e.compute = newCompute(k, e.network)
+	e.compute = newCompute(k, e.network, e.entra)
 	e.aks = newAKS(k, e.network, e.compute, e.entra, e.authorization, aksOptions{
 		RouteBatch: opts.RouteBatch, RouteCache: opts.RouteCache, RouteBugs: opts.RouteBugs,
 		CheckClusterIdentity: opts.CheckClusterIdentity})

@@ -138,3 +138,29 @@ func hasUserIdentity(body object) bool {
 }
 
 var userIdentityFacts = []fact{{path: "tags", value: object{}}}
+
+// showAssigned adds to a document who the identities are that it was given.
+func (s *entra) showAssigned(doc object) {
+	assigned := objectAt(doc, "identity", "userAssignedIdentities")
+	for id := range assigned {
+		if own := s.kernel.store.get(arm.ID(id)); own != nil {
+			who := identityOf(own)
+			assigned[id] = object{"clientId": who.ClientID, "principalId": who.ObjectID}
+		}
+	}
+}
+
+// systemIdentityFacts are of a resource with an identity that Azure made for it.
+func systemIdentityFacts(tenantOf func(string) string) []fact {
+	own := func(s sight) bool { return strings.Contains(text(s.at, "type"), "SystemAssigned") }
+	return []fact{
+		{
+			path: "identity.principalId", when: own,
+			value: func(s sight) any { return guidOf("principal", s.r.id) },
+		},
+		{
+			path: "identity.tenantId", when: own,
+			value: func(s sight) any { return tenantOf(s.r.id.Subscription()) },
+		},
+	}
+}

@@ -282,7 +282,7 @@ func (s *aks) Scale(clusterID arm.ID, poolName string, count int) error {
 	p := clone(pools[at])
 	p["count"] = count
 	if _, err := countOf(p); err != nil {
-		return fmt.Errorf("count %d is %w", count, err)
+		return fmt.Errorf("%d nodes are %w, expected 0 to %d", count, err, maxPoolNodes)
 	}
 	if count == 0 && strings.EqualFold(text(p, "mode"), "System") {
 		return fmt.Errorf("pool %s is a system pool: it has at least one node", poolName)

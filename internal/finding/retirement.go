@@ -1,6 +1,6 @@
 package finding
 
-// The codes of the way off kubenet.
+// Codes of the migration away from kubenet.
 const (
 	KubenetRetired      Code = "kubenet-retired"
 	MigrationTable      Code = "migration-gateway-on-table"
@@ -14,7 +14,7 @@ const (
 	MigrationNameLength Code = "migration-name-length"
 )
 
-// retirement are the codes of the way off kubenet.
+// retirement are the codes of the migration away from kubenet.
 var retirement = []Description{
 	{KubenetRetired, Info, "kubenet is retired on 31 March 2028",
 		"Migrate to Azure CNI Overlay. The migration reimages all node pools at once and " +

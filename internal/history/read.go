@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -93,8 +94,14 @@ type Reader struct{ db *sql.DB }
 
 // Read opens a history for reading. It upgrades an older schema first.
 func Read(path string) (*Reader, error) {
-	if _, err := os.Stat(path); err != nil {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no history %s", path)
+	case err != nil:
 		return nil, fmt.Errorf("%s: %s", path, reason(err))
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder, expected the file of a history", path)
 	}
 	r, err := readOnly(path)
 	if errors.Is(err, errOlder) {

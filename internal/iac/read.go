@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
@@ -14,6 +15,10 @@ import (
 var errForeign = errors.New("unknown format: expected a plan or state of Terraform or OpenTofu " +
 	"as `terraform show -json` writes it, a terraform.tfstate, .tf files, an ARM template or a " +
 	"what-if result")
+
+// errBicep says that Bicep is read as what it compiles to.
+var errBicep = errors.New("expected the compiled template: az bicep build --file FILE, or " +
+	"az bicep build-params for a .bicepparam file")
 
 // Read reads a file of any format, recognised by content. name is only used for messages and for
 // .tf files.
@@ -37,6 +42,8 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 	case bytes.HasPrefix(start, []byte("PK\x03\x04")):
 		return nil, errors.New("it is a binary plan file: write it as JSON with terraform show " +
 			"-json FILE (or tofu show -json FILE)")
+	case strings.HasSuffix(name, ".bicep"), strings.HasSuffix(name, ".bicepparam"):
+		return nil, errBicep
 	case start[0] != '{' && start[0] != '[':
 		return nil, errForeign
 	case keys["encrypted_data"]:

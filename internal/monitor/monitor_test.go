@@ -175,10 +175,10 @@ func TestWebhook(t *testing.T) {
 		{"https://k.example.com/events/a", "correct-horse-battery", Webhook{}, "", "another one"},
 		{"https://k.example.com/events/a/b", "", Webhook{}, "", "takes events at /events"},
 		{"https://k.example.com/eventsx", "", secure, "", "takes events at /events"},
-		{"http://k.example.com/events", "", secure, "", "http:// would show"},
-		{"https://me:pw@k.example.com/events", "", secure, "", "no address"},
-		{"https://k.example.com/events?code=x", "", secure, "", "no address"},
-		{"k.example.com/events", "", secure, "", "no address"},
+		{"http://k.example.com/events", "", secure, "", "http:// would send"},
+		{"https://me:pw@k.example.com/events", "", secure, "", "not an address"},
+		{"https://k.example.com/events?code=x", "", secure, "", "not an address"},
+		{"k.example.com/events", "", secure, "", "not an address"},
 	} {
 		w, err := ParseWebhook(c.address, c.secret, c.with)
 		switch {

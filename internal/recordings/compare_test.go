@@ -40,7 +40,7 @@ func (r *replay) compare(d *differences, recorded, own any, path string, reads b
 			if path != "" {
 				at = path + "." + k
 			}
-			if as, there := low[strings.ToLower(k)]; there {
+			if as, there := low[strings.ToLower(r.ours(k))]; there {
 				r.compare(d, v, have[as], at, reads, pairing{})
 			} else if v != nil && !r.excused(v) {
 				d.missing = append(d.missing, difference{at, encoded(v), ""})

@@ -18,6 +18,7 @@ type replay struct {
 	subscription string
 	guids        map[string]string // recorded to ours, in lower case
 	names        map[string]string // recorded text to ours
+	machines     map[string]string // recorded instances of scale sets, in lower case, to ours
 	sent         map[string]bool   // GUIDs that clients chose: they stay
 	made         map[string]bool   // keys of what is there
 	deployed     map[string]bool   // by templates
@@ -44,7 +45,7 @@ type result struct {
 func newReplay(of recording, a *azure) *replay {
 	return &replay{
 		of: of, azure: a, subscription: emulator.DefaultSubscription, guids: map[string]string{},
-		names: map[string]string{}, sent: map[string]bool{},
+		names: map[string]string{}, machines: map[string]string{}, sent: map[string]bool{},
 		made: map[string]bool{}, deployed: map[string]bool{}, groups: map[string]bool{},
 		deleted: map[string]bool{}, tainted: map[string]string{},
 	}
@@ -61,6 +62,12 @@ func (r *replay) ours(s string) string {
 			return g
 		})
 	}
+	s = instance.ReplaceAllStringFunc(s, func(id string) string {
+		if own := r.machines[strings.ToLower(id)]; own != "" {
+			return own
+		}
+		return id
+	})
 	for from, to := range r.names {
 		s = strings.ReplaceAll(s, from, to)
 	}
@@ -83,6 +90,10 @@ func (r *replay) learn(recorded, own string) {
 				r.guids[key] = b[i]
 			}
 		}
+	}
+	if x, y := instance.FindString(recorded), instance.FindString(own); x != y &&
+		shape(x, false) == shape(y, false) {
+		r.machines[strings.ToLower(x)] = y
 	}
 	x, y := nodeNames.FindAllString(recorded, -1), nodeNames.FindAllString(own, -1)
 	if len(x) == 1 && len(y) == 1 && x[0] != y[0] && x[0][:len(x[0])-8] == y[0][:len(y[0])-8] {

@@ -9,16 +9,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Diagnosis is what was found to be wrong, without anything done about it.
+// Diagnosis is the result of a diagnosis that changes nothing.
 type Diagnosis struct {
-	// Clusters are the names of those that were looked at.
+	// Clusters are the names of the checked clusters.
 	Clusters []string          `json:"clusters"`
 	Findings []finding.Finding `json:"findings"`
-	// Claims are what has to be right about them, and how it stands.
+	// Claims are the statements that must be true about them, and whether they are.
 	Claims []build.Claim `json:"claims"`
 }
 
-// Sentence says how it stands: 2 problems break pod traffic on shop, 1 more needs a look.
+// Sentence sums up the result: 2 problems break pod traffic on shop, 1 more to check.
 func (d Diagnosis) Sentence() string {
 	breaking, more := 0, 0
 	for _, f := range d.Findings {
@@ -48,8 +48,8 @@ func (d Diagnosis) Sentence() string {
 		return fmt.Sprintf("%s %s pod traffic on %s", Count(breaking, "problem"),
 			verb(breaking, "breaks", "break"), where)
 	}
-	return fmt.Sprintf("%s %s pod traffic on %s, %d more %s a look", Count(breaking, "problem"),
-		verb(breaking, "breaks", "break"), where, more, verb(more, "needs", "need"))
+	return fmt.Sprintf("%s %s pod traffic on %s, %d more to check", Count(breaking, "problem"),
+		verb(breaking, "breaks", "break"), where, more)
 }
 
 // Write writes the diagnosis in the given format.
@@ -78,13 +78,13 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// WriteBelow says how it stands, below what was done about it.
+// WriteBelow writes the summary below the changes that were made.
 func (d Diagnosis) WriteBelow(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "\nNow: %s.\n", d.Sentence())
 	return err
 }
 
-// explained writes findings with what they mean; what a code means is said once.
+// explained writes findings with their meaning, each meaning once.
 func explained(findings []finding.Finding, style Style) string {
 	var b strings.Builder
 	said := map[finding.Code]bool{}
@@ -98,10 +98,10 @@ func explained(findings []finding.Finding, style Style) string {
 	return b.String()
 }
 
-// Fixed is a diagnosis, what was done about it, and what is left.
+// Fixed is a diagnosis, the changes that were made, and what is left.
 type Fixed struct {
 	Diagnosis
-	// Fixes is the round that was made, absent where there was nothing to change.
+	// Fixes is the check that made the changes; absent if there was nothing to change.
 	Fixes *Round            `json:"fixes,omitempty"`
 	Left  []finding.Finding `json:"left"`
 }

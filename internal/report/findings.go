@@ -17,7 +17,7 @@ func FindingsText(findings []finding.Finding, style Style) string {
 	return b.String()
 }
 
-// findingText writes a finding for a terminal, an empty line before it; with what it means, unless
+// findingText writes a finding for a terminal, after an empty line. It includes the meaning, unless
 // that is "".
 func findingText(f finding.Finding, meaning string, style Style) string {
 	var b strings.Builder
@@ -56,7 +56,7 @@ func findingText(f finding.Finding, meaning string, style Style) string {
 	return b.String()
 }
 
-// few leaves out what a person would not read to its end.
+// few shortens a list that nobody would read to its end.
 func few(lines []string) []string {
 	const most = 12
 	if len(lines) <= most {
@@ -96,7 +96,7 @@ func FindingsMarkdown(findings []finding.Finding) string {
 	return b.String()
 }
 
-// codeSpan writes text as code in Markdown, which ends at as many backticks as it began with.
+// codeSpan writes text as code in Markdown: code ends with as many backticks as it begins with.
 func codeSpan(text string) string {
 	fence := "`"
 	for strings.Contains(text, fence) {

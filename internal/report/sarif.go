@@ -7,7 +7,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// The part of SARIF 2.1.0 that is written (docs.oasis-open.org/sarif/sarif/v2.1.0), as GitHub and
+// The subset of SARIF 2.1.0 that is written (docs.oasis-open.org/sarif/sarif/v2.1.0), as GitHub and
 // Azure DevOps read it.
 type (
 	sarifLog struct {
@@ -70,8 +70,8 @@ type (
 var sarifLevels = map[finding.Severity]string{finding.Error: "error", finding.Warning: "warning",
 	finding.Info: "note"}
 
-// sarifOf makes the log. A finding without a place in the code is put on the first line of the
-// first file that was checked: code scanning shows none without a place.
+// sarifOf makes the log. It puts a finding without a place on the first line of the first checked
+// file, because code scanning shows no finding without a place.
 func sarifOf(findings []finding.Finding, files []CheckedFile, version string) sarifLog {
 	run := sarifRun{Tool: sarifTool{sarifDriver{Name: "routekeeper", Version: version,
 		Rules: []sarifRule{}}}, Results: []sarifResult{}}

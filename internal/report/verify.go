@@ -9,12 +9,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Verification is what is right about clusters, and what is not.
+// Verification is what is right about clusters, and what is wrong.
 type Verification struct {
 	// Clusters are the names of the verified clusters.
 	Clusters []string      `json:"clusters"`
 	Claims   []build.Claim `json:"claims"`
-	// Findings make claims wrong.
+	// Findings are the reasons for wrong claims.
 	Findings []finding.Finding `json:"findings"`
 }
 
@@ -32,7 +32,7 @@ func countClaims(claims []build.Claim) map[build.ClaimState]int {
 	return counts
 }
 
-// claimsSentence says how many claims stand how: all 14 claims are right.
+// claimsSentence sums up the claims: all 14 claims are right.
 func claimsSentence(claims []build.Claim) string {
 	counts := countClaims(claims)
 	if counts[build.ClaimRight] == len(claims) && len(claims) > 0 {
@@ -98,7 +98,7 @@ func claimRows(claims []build.Claim, style Style) [][]string {
 	return rows
 }
 
-// byCluster parts claims by their clusters, in the order in which they come.
+// byCluster groups claims by cluster, in their order.
 func byCluster(claims []build.Claim) (parts [][]build.Claim) {
 	for i, c := range claims {
 		if i == 0 || c.Cluster != claims[i-1].Cluster {
@@ -109,8 +109,8 @@ func byCluster(claims []build.Claim) (parts [][]build.Claim) {
 	return parts
 }
 
-// whatIsRight is the end of a diagnosis: of one cluster what is right and what was not checked, of
-// several how many claims are. What is wrong stands above it, unless no finding says so.
+// whatIsRight ends a diagnosis. For one cluster it lists what is right and what was not checked;
+// for several it counts claims. Wrong claims are listed only if no finding explains them.
 func whatIsRight(claims []build.Claim, style Style) string {
 	parts := byCluster(claims)
 	var b strings.Builder

@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,7 +73,8 @@ func Start(o Options, waker Waker) (*Server, error) {
 	}
 	address, err := net.ResolveTCPAddr("tcp", o.Address)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%q is not HOST:PORT, expected one such as 127.0.0.1:8080",
+			o.Address)
 	}
 	if o.Auth.none() && !address.IP.IsLoopback() {
 		return nil, fmt.Errorf("%s is not a loopback address: without authentication, anyone "+
@@ -107,7 +109,11 @@ func Start(o Options, waker Waker) (*Server, error) {
 		s.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.get}
 	}
 	if s.listener, err = net.ListenTCP("tcp", address); err != nil {
-		return nil, err
+		var cause *os.SyscallError // without the address a second time
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return nil, fmt.Errorf("cannot listen on %s: %w", o.Address, err)
 	}
 	go func() {
 		var err error

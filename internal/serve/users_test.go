@@ -103,17 +103,18 @@ func TestUsersTime(t *testing.T) {
 func TestUsersFileMistakes(t *testing.T) {
 	good := hashOf(t, "x")
 	for text, want := range map[string]string{
-		"":                      "the file has no users",
-		"ada:" + good + "\neve": "line 2: expected name:hash",
-		":" + good:              "line 1: expected name:hash",
-		"ada:$apr1$x$y": "line 1: the password of ada is not a bcrypt " +
+		"":                      "users: it names no users",
+		"ada:" + good + "\neve": "users:2: expected NAME:HASH",
+		":" + good:              "users:1: expected NAME:HASH",
+		"ada:$apr1$x$y": "users:1: the password of ada is not a bcrypt " +
 			"hash",
-		"ada:" + good + "\n\nada:" + good + "\n": "line 3: a second ada",
+		"ada:" + good + "\n\nada:" + good + "\n": "users:3: ada is in the file twice",
 		"ada:" + good[:len(
-			good)-1]: "line 1: the password of ada is not a bcrypt hash",
-		"# nobody yet\n" + strings.Repeat("\n", 9): "the file has no users",
+			good)-1]: "users:1: the password of ada is not a bcrypt hash",
+		"# nobody yet\n" + strings.Repeat("\n", 9): "users: it names no users",
 	} {
-		if _, err := parseUsers([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parseUsers("users", []byte(text)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
@@ -131,7 +132,7 @@ func FuzzUsers(f *testing.F) {
 	f.Add("ada:x\neve")
 	f.Add("#\n:\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		hashes, err := parseUsers([]byte(text))
+		hashes, err := parseUsers("users", []byte(text))
 		if err != nil {
 			if strings.ContainsAny(strings.TrimSuffix(err.Error(), "\n"), "\n") {
 				t.Errorf("more than a line: %q", err)
