@@ -15,6 +15,16 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/aks"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
+	"routekeeper.dev/routekeeper/internal/emulator/compute"
+	"routekeeper.dev/routekeeper/internal/emulator/control"
+	"routekeeper.dev/routekeeper/internal/emulator/deployments"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/insights"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+	"routekeeper.dev/routekeeper/internal/emulator/resources"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -93,15 +103,15 @@ const (
 // Calls meet the kernel first; what they do to resources of a type, that type's service does.
 type Emulator struct {
 	opts          Options
-	kernel        *kernel
-	resources     *resources
-	network       *network
-	compute       *compute
-	aks           *aks
-	entra         *entra
-	authorization *authorization
-	insights      *insights
-	deployments   *deployments
+	kernel        *kernel.Kernel
+	resources     *resources.Resources
+	network       *network.Network
+	compute       *compute.Compute
+	aks           *aks.AKS
+	entra         *entra.Entra
+	authorization *authorization.Authorization
+	insights      *insights.Insights
+	deployments   *deployments.Deployments
 }
 
 // New makes a local Azure with nothing in it but its subscriptions.
@@ -127,7 +137,7 @@ func New(opts Options) (*Emulator, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	k := newKernel(settings{
+	k := kernel.New(kernel.Options{
 		Subscriptions: opts.Subscriptions, TenantID: opts.TenantID, Tenants: opts.Tenants,
 		Principals: opts.Principals, OperationTime: opts.OperationTime, AsOf: opts.AsOf,
 		PageSize: opts.PageSize, Buckets: opts.Buckets, Newer: opts.Newer,
@@ -135,46 +145,46 @@ func New(opts Options) (*Emulator, error) {
 	})
 	e := &Emulator{opts: opts, kernel: k}
 	var err error
-	if e.entra, err = newEntra(k, opts.Key); err != nil {
+	if e.entra, err = entra.New(k, opts.Key); err != nil {
 		return nil, err
 	}
-	e.network = newNetwork(k, networkOptions{RouteLimit: opts.RouteLimit,
+	e.network = network.New(k, network.Options{RouteLimit: opts.RouteLimit,
 		IgnoreSubnetETag: opts.IgnoreSubnetETag, SeparateSubnetETags: opts.SeparateSubnetETags})
-	e.authorization = newAuthorization(k, e.entra,
-		authorizationOptions{StrictLists: opts.StrictLists, RoleDelay: opts.RoleDelay})
-	e.resources = newResources(k, e.authorization)
-	e.compute = newCompute(k, e.network, e.entra)
-	e.aks = newAKS(k, e.network, e.compute, e.entra, e.authorization, aksOptions{
+	e.authorization = authorization.New(k, e.entra,
+		authorization.Options{StrictLists: opts.StrictLists, RoleDelay: opts.RoleDelay})
+	e.resources = resources.New(k, e.authorization)
+	e.compute = compute.New(k, e.network, e.entra)
+	e.aks = aks.New(k, e.network, e.compute, e.entra, e.authorization, aks.Options{
 		RouteBatch: opts.RouteBatch, RouteCache: opts.RouteCache, RouteBugs: opts.RouteBugs,
 		CheckClusterIdentity: opts.CheckClusterIdentity})
-	e.insights = newInsights(k, e.entra, e.authorization,
-		insightsOptions{AlertDelay: opts.AlertDelay, Webhooks: opts.Webhooks})
-	e.deployments = newDeployments(k, e.authorization)
-	k.control = newControl(k, e.aks, e.authorization, e.entra).answer
+	e.insights = insights.New(k, e.entra, e.authorization,
+		insights.Options{AlertDelay: opts.AlertDelay, Webhooks: opts.Webhooks})
+	e.deployments = deployments.New(k, e.authorization)
+	k.Control = control.New(k, e.aks, e.authorization, e.entra).Answer
 	if opts.StateFile != "" {
-		if err := k.open(opts.StateFile); err != nil {
+		if err := k.Open(opts.StateFile); err != nil {
 			return nil, err
 		}
 	}
-	if !k.restored {
+	if !k.Restored {
 		e.firstRoles()
 	}
 	return e, nil
 }
 
 // Restored reports whether it goes on with a state that was kept.
-func (e *Emulator) Restored() bool { return e.kernel.restored }
+func (e *Emulator) Restored() bool { return e.kernel.Restored }
 
 // firstRoles makes the principals of the options Owners, but for those that start without roles.
 func (e *Emulator) firstRoles() {
-	defer e.kernel.lock()()
+	defer e.kernel.Lock()()
 	for _, s := range e.opts.Subscriptions {
 		for _, p := range e.opts.Principals[1:] {
 			if p.Tenant == "" {
 				p.Tenant = e.opts.TenantID
 			}
-			if !p.NoRoles && strings.EqualFold(p.Tenant, e.kernel.tenantOf(s)) {
-				e.authorization.assign(arm.ID("/subscriptions/"+s), p, "Owner")
+			if !p.NoRoles && strings.EqualFold(p.Tenant, e.kernel.TenantOf(s)) {
+				e.authorization.Assign(arm.ID("/subscriptions/"+s), p, "Owner")
 			}
 		}
 	}
@@ -182,17 +192,17 @@ func (e *Emulator) firstRoles() {
 
 // Close stops the clusters' cloud providers, and alerts on their way. Requests are still answered.
 func (e *Emulator) Close() {
-	e.kernel.close()
+	e.kernel.Close()
 	e.insights.Wait()
 }
 
 // ServeHTTP answers requests to ARM and to the login endpoints, and the control calls under
 // /_emulator/.
-func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.kernel.serve(w, r, true) }
+func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.kernel.Serve(w, r, true) }
 
 // Public answers like ServeHTTP, without the control calls.
 func (e *Emulator) Public() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e.kernel.serve(w, r, false)
+		e.kernel.Serve(w, r, false)
 	})
 }
