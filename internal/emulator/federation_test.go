@@ -23,8 +23,8 @@ func TestIssuerKeys(t *testing.T) {
 	}
 	x, y := base64.RawURLEncoding.EncodeToString(raw[1:33]), base64.RawURLEncoding.EncodeToString(
 		raw[33:])
-	if got, ok := (entra.Jwk{Type: "EC", Curve: "P-256", X: x, Y: y}).Key().(*ecdsa.PublicKey); !ok ||
-		!key.PublicKey.Equal(got) {
+	elliptic := entra.Jwk{Type: "EC", Curve: "P-256", X: x, Y: y}
+	if got, ok := elliptic.Key().(*ecdsa.PublicKey); !ok || !key.PublicKey.Equal(got) {
 		t.Errorf("%v", got)
 	}
 	for name, k := range map[string]entra.Jwk{
