@@ -18,6 +18,11 @@ func (k *kernel) arm(c *call) (answer reply, f *failure) {
 		return reply{}, fail(http.StatusBadRequest, "MissingApiVersionParameter",
 			"The api-version query parameter (?api-version=) is required for all requests.")
 	}
+	for _, s := range k.services {
+		if s.prepare != nil {
+			s.prepare(c)
+		}
+	}
 	defer k.lock()()
 	k.happen()
 	k.watch(c)

@@ -34,6 +34,7 @@ func (s *compute) types() []kind {
 		{name: arm.TypeScaleSet, tracked: true, merges: true,
 			facts:  scaleSetFacts(s.kernel.tenantOf),
 			settle: s.settleScaleSet, stored: s.storedScaleSet, show: s.showScaleSet},
+		{name: typeAvailabilitySet, tracked: true, immediate: true},
 		{name: typeScaleSetExtension, settle: s.settleExtension},
 	}
 }
@@ -42,3 +43,5 @@ func (s *compute) types() []kind {
 func (s *compute) waits() map[string][2]int {
 	return map[string][2]int{arm.TypeScaleSet: {10, 10}}
 }
+
+const typeAvailabilitySet = "Microsoft.Compute/availabilitySets"

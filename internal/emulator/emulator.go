@@ -8,6 +8,7 @@
 package emulator
 
 import (
+	"context"
 	"crypto/rsa"
 	"log/slog"
 	"net/http"
@@ -73,6 +74,9 @@ type Options struct {
 	AlertDelay time.Duration
 	// Webhooks is the way to the webhooks of action groups. Nil: the network.
 	Webhooks http.RoundTripper
+	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text
+	// says why not. It may call the local Azure. Nil: the health of every server is Unknown.
+	Probe func(context.Context, Probe) (Health, string)
 	// LogBodies is for how many of the last requests the log keeps bodies. 0: 10,000.
 	LogBodies int
 	// Key signs tokens. Nil: a key of its own, as every local Azure has that outlives a test. Tests
@@ -139,7 +143,7 @@ func New(opts Options) (*Emulator, error) {
 		return nil, err
 	}
 	e.network = newNetwork(k, networkOptions{RouteLimit: opts.RouteLimit,
-		IgnoreSubnetETag: opts.IgnoreSubnetETag, SeparateSubnetETags: opts.SeparateSubnetETags})
+		IgnoreSubnetETag: opts.IgnoreSubnetETag, SeparateSubnetETags: opts.SeparateSubnetETags, Probe: opts.Probe})
 	e.authorization = newAuthorization(k, e.entra,
 		authorizationOptions{StrictLists: opts.StrictLists, RoleDelay: opts.RoleDelay})
 	e.resources = newResources(k, e.authorization)

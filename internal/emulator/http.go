@@ -39,6 +39,8 @@ type call struct {
 	asOf time.Time
 	// locationOnly is for an operation that is followed by its Location alone.
 	locationOnly bool
+	// found is what a service found out for the call before the lock was taken.
+	found any
 	// fault is what goes wrong with a call that takes effect.
 	fault *Fault
 }

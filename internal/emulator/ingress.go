@@ -10,9 +10,6 @@ import (
 
 const (
 	ingressAddon = "ingressApplicationGateway"
-	// ingressPool is the gateway's backend pool of the service of the pods "web", by the add-on's
-	// way of naming: pool-<namespace>-<service>-<port>-bp-<port>.
-	ingressPool = "pool-default-web-80-bp-80"
 	// ingressTime is how often the controller compares the gateway with the pods.
 	ingressTime = 5 * time.Second
 )

@@ -76,8 +76,10 @@ type service struct {
 	// refuse refuses calls that their callers may make, spell completes a path that Azure takes
 	// shortened, listen is told of each record of the activity log.
 	refuse func(c *call) *failure
-	spell  func(path []string) []string
-	listen func(activityRecord)
+	// prepare finds out for a call what takes time: nothing is locked then.
+	prepare func(c *call)
+	spell   func(path []string) []string
+	listen  func(activityRecord)
 	// index is told of the documents that are stored and removed.
 	index index
 	// things, sections, watch and resume keep, undo and resume what is no document.

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"context"
 	"encoding/json"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -16,6 +17,9 @@ type networkOptions struct {
 	// SeparateSubnetETags gives each subnet an ETag of its own; otherwise a virtual network and its
 	// subnets share one.
 	SeparateSubnetETags bool
+	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text
+	// says why not. Nil: the health of every server is Unknown.
+	Probe func(context.Context, Probe) (Health, string)
 }
 
 // network is Microsoft.Network: virtual networks, subnets and their addresses, route tables,
@@ -38,7 +42,8 @@ func newNetwork(k *kernel, opts networkOptions) *network {
 	k.fabric = s
 	k.add(service{
 		types: s.types(), waits: s.waits(), newerFields: newerFields, index: s,
-		calls: []special{s.effectiveCall, s.watcherCall, s.usageCall, s.gatewayCall},
+		prepare: s.probe,
+		calls:   []special{s.effectiveCall, s.watcherCall, s.usageCall, s.gatewayCall},
 	})
 	return s
 }

@@ -37,8 +37,12 @@ func (s *aks) removeInstances(set *resource, gone func(number int) bool) *failur
 	return s.storeScaleSet(of.cluster, of.pool)
 }
 
-// storeScaleSet writes the pool's scale set.
+// storeScaleSet writes the pool's scale set, or its machines.
 func (s *aks) storeScaleSet(cl *cluster, p *pool) *failure {
+	p.made = true
+	if p.single() {
+		return s.storeMachines(cl, p)
+	}
 	c := cl.call(http.MethodPut, p.scaleSet, nil)
 	_, f := s.kernel.putResource(c, p.scaleSet, object{
 		"location": cl.location,
