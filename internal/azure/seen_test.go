@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// TestSeen: what reads the same is not decoded again; what changed is; and what is not read any
-// more is let go.
+// TestSeen: an unchanged document is not decoded again, a changed one is, and one that is no longer
+// read is dropped.
 func TestSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k seen[string]

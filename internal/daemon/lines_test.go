@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestLines: what is written to a reader that hangs waits, the newest lines are dropped where too
-// many wait, and the first that come through again are followed by how many were dropped.
+// TestLines: lines for a reader that hangs wait, and the newest are dropped if too many wait. After
+// the next lines that are written, the number of dropped lines follows.
 func TestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe() // a write waits until it is read
@@ -74,8 +74,8 @@ func TestLinesKeepsBytes(t *testing.T) {
 	})
 }
 
-// TestLinesFail: a write that fails is told by the next, once; a log goes on when its disk has room
-// again.
+// TestLinesFail: the next write returns the error of a failed one, once. A log continues when its
+// disk has room again.
 func TestLinesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()

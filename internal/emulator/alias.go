@@ -4,6 +4,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/aks"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // What the options, the methods and the control calls of an Emulator speak of, for programs that
@@ -20,6 +21,9 @@ type (
 	Buckets = kernel.Buckets
 	// NewerField is a field that exists from an api-version on.
 	NewerField = kernel.NewerField
+	// Probe is a health probe of an Application Gateway, Health what the gateway says of a server.
+	Probe  = network.Probe
+	Health = network.Health
 	// RouteBugs are ways in which a cloud provider differs from the usual one.
 	RouteBugs = aks.RouteBugs
 	// Kubernetes serves the clusters' API servers in place of the small one of package aks.
@@ -28,6 +32,13 @@ type (
 	KubernetesCluster  = aks.KubernetesCluster
 	KubernetesNode     = aks.KubernetesNode
 	KubernetesWorkload = aks.KubernetesWorkload
+)
+
+// The healths of a server.
+const (
+	Healthy   = network.Healthy
+	Unhealthy = network.Unhealthy
+	Unknown   = network.Unknown
 )
 
 // AsOfHeader gives one call the date as of which Azure is to answer.

@@ -98,7 +98,7 @@ func TestClusterIssuer(t *testing.T) {
 		configuration.Issuer != issuer {
 		t.Fatalf("%v %v", configuration, err)
 	}
-	var set struct{ Keys []entra.Jwk }
+	var set struct{ Keys []entra.JWK }
 	if err := json.Unmarshal(ask(http.MethodGet, configuration.KeysAt, "", ""), &set); err != nil ||
 		len(set.Keys) != 1 {
 		t.Fatalf("%v %v", set, err)

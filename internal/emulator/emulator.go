@@ -8,6 +8,7 @@
 package emulator
 
 import (
+	"context"
 	"crypto/rsa"
 	"log/slog"
 	"net/http"
@@ -83,6 +84,9 @@ type Options struct {
 	AlertDelay time.Duration
 	// Webhooks is the way to the webhooks of action groups. Nil: the network.
 	Webhooks http.RoundTripper
+	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text
+	// says why not. It may call the local Azure. Nil: the health of every server is Unknown.
+	Probe func(context.Context, Probe) (Health, string)
 	// LogBodies is for how many of the last requests the log keeps bodies. 0: 10,000.
 	LogBodies int
 	// Key signs tokens. Nil: a key of its own, as every local Azure has that outlives a test. Tests
@@ -149,7 +153,8 @@ func New(opts Options) (*Emulator, error) {
 		return nil, err
 	}
 	e.network = network.New(k, network.Options{RouteLimit: opts.RouteLimit,
-		IgnoreSubnetETag: opts.IgnoreSubnetETag, SeparateSubnetETags: opts.SeparateSubnetETags})
+		IgnoreSubnetETag: opts.IgnoreSubnetETag, SeparateSubnetETags: opts.SeparateSubnetETags,
+		Probe: opts.Probe})
 	e.authorization = authorization.New(k, e.entra,
 		authorization.Options{StrictLists: opts.StrictLists, RoleDelay: opts.RoleDelay})
 	e.resources = resources.New(k, e.authorization)

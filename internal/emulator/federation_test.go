@@ -23,11 +23,11 @@ func TestIssuerKeys(t *testing.T) {
 	}
 	x, y := base64.RawURLEncoding.EncodeToString(raw[1:33]), base64.RawURLEncoding.EncodeToString(
 		raw[33:])
-	elliptic := entra.Jwk{Type: "EC", Curve: "P-256", X: x, Y: y}
+	elliptic := entra.JWK{Type: "EC", Curve: "P-256", X: x, Y: y}
 	if got, ok := elliptic.Key().(*ecdsa.PublicKey); !ok || !key.PublicKey.Equal(got) {
 		t.Errorf("%v", got)
 	}
-	for name, k := range map[string]entra.Jwk{
+	for name, k := range map[string]entra.JWK{
 		"no point of the curve": {Type: "EC", Curve: "P-256", X: x, Y: x},
 		"too long": {Type: "EC", Curve: "P-256", X: strings.Repeat("A", 200) + x + x,
 			Y: y},

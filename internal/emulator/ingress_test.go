@@ -12,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // TestIngress: the ingress add-on keeps the addresses of the web pods in a pool of its gateway,
@@ -52,7 +53,7 @@ func TestIngress(t *testing.T) {
 			return out
 		}
 		time.Sleep(time.Minute)
-		if _, there := pools()[aks.IngressPool]; there {
+		if _, there := pools()[network.IngressPool]; there {
 			t.Error("the add-on writes the gateway without a role on it")
 		}
 		identity := entra.IdentityOf(
@@ -67,9 +68,9 @@ func TestIngress(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			have, want := pools(), web()
-			slices.Sort(have[aks.IngressPool])
+			slices.Sort(have[network.IngressPool])
 			slices.Sort(want)
-			if len(want) != count || !slices.Equal(have[aks.IngressPool], want) ||
+			if len(want) != count || !slices.Equal(have[network.IngressPool], want) ||
 				!slices.Equal(have["mine"], []string{"10.9.9.9"}) {
 				t.Errorf("%d nodes: the pools are %v, the pods %v", count, have, want)
 			}

@@ -93,7 +93,7 @@ func ReadParameters(name string, r io.Reader) (*File, error) {
 	s := newStream(r)
 	start, err := s.start()
 	if err != nil {
-		return nil, nil // whoever reads it as something else says why
+		return nil, nil // other readers report the reason
 	}
 	if !bytes.Contains(start, []byte("parametersJson")) &&
 		!bytes.Contains(bytes.ToLower(start), []byte("deploymentparameters.json")) {

@@ -63,8 +63,8 @@ const (
 	Lost    = "lost"  // the subnet has no table
 	Other   = "other" // the subnet has another table
 	Unknown = "unknown"
-	// Unknown is a subnet that was not read or needs no certain table, or a route of which it is
-	// not known whether it works.
+	// Unknown is a subnet that was not read or needs no certain table, or a route that
+	// may or may not work.
 )
 
 // Table is a route table with all its routes: the cluster's and unmanaged ones.

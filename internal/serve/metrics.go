@@ -64,30 +64,30 @@ func NewMetrics() *Metrics {
 		m.registry.MustRegister(c)
 		return c
 	}
-	m.findings = gauge("findings", "What stands in the way now, by code.", "code", "severity",
+	m.findings = gauge("findings", "Current findings, by code.", "code", "severity",
 		"cluster")
-	m.changes = counter("changes_total", "Changes that were to be made, by verb, what became of "+
-		"them, and cluster.", "verb", "outcome", "cluster")
-	m.unmade = gauge("changes_unmade", "Changes that the last look at a cluster found to be "+
-		"made, and that were not, by verb and cluster.", "verb", "cluster")
+	m.changes = counter("changes_total", "Changes by verb, outcome and cluster.", "verb", "outcome",
+		"cluster")
+	m.unmade = gauge("changes_unmade", "Changes that the last check of a cluster planned and "+
+		"did not make, by verb and cluster.", "verb", "cluster")
 	m.observed = gauge("changes_observed",
 		"Changes that the config's Observe withheld at the last check, by verb and cluster.",
 		"verb", "cluster")
 	m.refusedConfig = gauge("config_refused", "1 while the config has a mistake and the previous "+
 		"one stays in use.").WithLabelValues()
-	m.rounds = counter("rounds_total", "Rounds, by what led to them: poll, event or person.",
+	m.rounds = counter("rounds_total", "Checks, by cause: poll, event or person.",
 		"cause")
-	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a "+
-		"cluster and made all it had to; 0 is never since the start.", "cluster")
+	m.last = gauge("cluster_last_success_timestamp_seconds", "When a check last read all of "+
+		"a cluster and made all required changes; 0: never since the start.", "cluster")
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
-	m.limit = gauge("table_routes_limit", "How many routes a target may hold.", "table")
+	m.limit = gauge("table_routes_limit", "How many routes a target can hold.", "table")
 	m.free = gauge("subnet_addresses_free",
 		"Free addresses in a node subnet.", "subnet")
 	m.surge = gauge("subnet_addresses_surge",
 		"Addresses in a node subnet that the next upgrade needs for its surge nodes.", "subnet")
 	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; "+
-		"0 is no answer.", "method", "status")
-	m.events = counter("events_total", "Events, by what became of them: "+
+		"0: no answer.", "method", "status")
+	m.events = counter("events_total", "Events, by result: "+
 		strings.Join(results, ", ")+".", "result")
 	m.waits = newWaits(m.registry)
 	m.registry.MustRegister(m.remaining, collectors.NewGoCollector(),

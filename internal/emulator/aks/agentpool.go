@@ -28,6 +28,9 @@ func settlePool(p, had, properties kernel.Object) *kernel.Failure {
 		return kernel.Fail(http.StatusBadRequest, "WindowsAgentPoolNameTooLong",
 			"Windows agent pool name %s is longer than 6 characters.", name)
 	}
+	if f := settleMachines(p); f != nil {
+		return f
+	}
 	for field, value := range had { // what is left out stays
 		if p[field] == nil &&
 			!slices.Contains([]string{"nodeTaints", "nodeLabels", "tags", "provisioningState",
@@ -111,9 +114,15 @@ func (s *AKS) checkPools(id arm.ID, properties kernel.Object, isNew bool) *kerne
 		return kernel.Fail(http.StatusBadRequest, "MustDefineAtLeastOneSystemPool",
 			"Must define at least one system pool.")
 	}
-	if len(pools) > maxPools {
+	most := maxPools
+	if slices.ContainsFunc(pools, func(p kernel.Object) bool {
+		return kernel.Text(p, "type") == PoolAvailabilitySet
+	}) {
+		most = 1
+	}
+	if len(pools) > most {
 		return kernel.Fail(http.StatusBadRequest, "MaxAgentPoolCountReached",
-			"The maximum number of agent pools %d is reached.", maxPools)
+			"The maximum number of agent pools %d is reached.", most)
 	}
 	if f := s.checkSubnets(id, properties, isNew); f != nil {
 		return f
@@ -160,6 +169,7 @@ func (s *AKS) showPool(r *kernel.Resource, p kernel.Object) {
 		p["powerState"], p["count"] = kernel.Object{"code": "Stopped"}, 0
 	}
 	delete(p, StoppedCount)
+	showMachines(p)
 	p["currentOrchestratorVersion"] = fullVersion(kernel.Text(p, "orchestratorVersion"))
 }
 

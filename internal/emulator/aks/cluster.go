@@ -183,8 +183,8 @@ func (s *AKS) undo(cl *cluster, old *kernel.Resource, f *kernel.Failure) *kernel
 	return f
 }
 
-// digitsOf are the eight digits in the names of what AKS makes for a cluster.
-func digitsOf(cluster arm.ID) string {
+// DigitsOf are the eight digits in the names of what AKS makes for a cluster.
+func DigitsOf(cluster arm.ID) string {
 	h := fnv.New32a()
 	h.Write([]byte(cluster.Key()))
 	return fmt.Sprintf("%08d", h.Sum32()%100_000_000)
@@ -195,7 +195,7 @@ func (s *AKS) newCluster(r *kernel.Resource) *cluster {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	cl := &cluster{
 		id:        r.ID,
-		digits:    digitsOf(r.ID),
+		digits:    DigitsOf(r.ID),
 		location:  kernel.Text(r.Body, "location"),
 		nodeGroup: arm.GroupID(r.ID.Subscription(), kernel.Text(properties, "nodeResourceGroup")),
 		mode:      modeOf(kernel.ObjectAt(properties, "networkProfile")),

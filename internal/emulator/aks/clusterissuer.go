@@ -53,7 +53,7 @@ func (s *AKS) ofIssuer(issuer string) *kernel.Resource {
 }
 
 // KeysOf returns the keys of an issuer, where it is a cluster's.
-func (s *AKS) KeysOf(issuer string) (keys []entra.Jwk, ours bool, err error) {
+func (s *AKS) KeysOf(issuer string) (keys []entra.JWK, ours bool, err error) {
 	s.kernel.Mu.RLock()
 	ours = s.ofIssuer(issuer) != nil
 	s.kernel.Mu.RUnlock()
@@ -61,7 +61,7 @@ func (s *AKS) KeysOf(issuer string) (keys []entra.Jwk, ours bool, err error) {
 		return nil, false, nil
 	}
 	var set struct {
-		Keys []entra.Jwk `json:"keys"`
+		Keys []entra.JWK `json:"keys"`
 	}
 	err = json.Unmarshal(kernel.Encode(s.entra.Identity.Keys()), &set)
 	return set.Keys, true, err

@@ -72,7 +72,7 @@ func clusterFacts(issuerOf func(cluster *kernel.Resource) string,
 				host, zone = kernel.Text(
 					kernel.ObjectAt(s.Doc, "properties"),
 					"dnsPrefix",
-				)+"-"+digitsOf(
+				)+"-"+DigitsOf(
 					s.R.ID,
 				), "hcp."+kernel.Text(
 					s.Doc,

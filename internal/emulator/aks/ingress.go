@@ -8,13 +8,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 const (
 	IngressAddon = "ingressApplicationGateway"
-	// IngressPool is the gateway's backend pool of the service of the pods "web", by the add-on's
-	// way of naming: pool-<namespace>-<service>-<port>-bp-<port>.
-	IngressPool = "pool-default-web-80-bp-80"
 	// ingressTime is how often the controller compares the gateway with the pods.
 	ingressTime = 5 * time.Second
 )
@@ -67,11 +65,11 @@ func (s *AKS) fillGateway(cl *cluster, r *kernel.Resource) {
 	properties := kernel.ObjectAt(body, "properties")
 	pools := kernel.ListAt(properties, "backendAddressPools")
 	at := slices.IndexFunc(pools, func(p kernel.Object) bool {
-		return kernel.Text(p, "name") == IngressPool
+		return kernel.Text(p, "name") == network.IngressPool
 	})
 	if at < 0 {
-		at, pools = len(pools), append(pools,
-			kernel.Object{"name": IngressPool, "properties": kernel.Object{}})
+		at, pools = len(pools), append(pools, kernel.Object{"name": network.IngressPool,
+			"properties": kernel.Object{}})
 	}
 	inPool := kernel.ObjectAt(pools[at], "properties")
 	if inPool == nil {

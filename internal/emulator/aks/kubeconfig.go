@@ -18,13 +18,13 @@ import (
 // apiServerName is the name of a cluster's API server (on Azure <prefix>-<8
 // characters>.hcp.<region>.azmk8s.io).
 func apiServerName(cluster arm.ID, properties kernel.Object) string {
-	return kernel.Text(properties, "dnsPrefix") + "-" + digitsOf(cluster) + "." + apiServerDomain
+	return kernel.Text(properties, "dnsPrefix") + "-" + DigitsOf(cluster) + "." + apiServerDomain
 }
 
 // privateName is the name of a private cluster's API server in its own network, which leads nowhere
 // from here.
 func privateName(cluster arm.ID, properties kernel.Object) string {
-	return kernel.Text(properties, "dnsPrefix") + "-" + digitsOf(cluster) + ".privatelink." +
+	return kernel.Text(properties, "dnsPrefix") + "-" + DigitsOf(cluster) + ".privatelink." +
 		apiServerDomain
 }
 

@@ -72,7 +72,7 @@ func (cl *cluster) nodeDocument(p *pool, n *Node, profile kernel.Object) kernel.
 		labels["kubernetes.azure.com/podnetwork-type"] = "overlay"
 	}
 	spec := kernel.Object{"providerID": "azure://" +
-		strings.Replace(string(p.ScaleSet.Child("virtualMachines", strconv.Itoa(n.instance))),
+		strings.Replace(string(p.machine(n)),
 			cl.nodeGroup.Name(), strings.ToLower(cl.nodeGroup.Name()), 1)}
 	if cl.mode.hasPodCIDR() && len(n.PodCIDRs) > 0 {
 		cidrs := []string{}

@@ -43,7 +43,9 @@ type pool struct {
 	blocks    bool   // pods have whole /28 blocks of it
 	maxPods   int
 	vmSize    string
-	ScaleSet  arm.ID
+	ScaleSet  arm.ID // there is none in a pool of single machines
+	kind      string
+	made      bool   // what its nodes run on is stored
 	doing     string // the state it is in while its cluster is busy
 	next      int    // instance ID
 	Nodes     []*Node
@@ -88,12 +90,14 @@ func (s *AKS) setPool(cl *cluster, profile kernel.Object, doing string) *kernel.
 	if p == nil {
 		p = &pool{name: name, subnet: arm.ID(kernel.Text(profile, "vnetSubnetID")),
 			ScaleSet: arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeScaleSet,
-				"aks-"+name+"-"+cl.digits+"-vmss")}
+				"aks-"+name+"-"+cl.digits+"-vmss"), kind: kernel.Text(profile, "type")}
 		if p.subnet == "" {
 			p.subnet = cl.OwnSubnet()
 		}
 		cl.Pools = append(cl.Pools, p)
-		s.scaleSets[p.ScaleSet.Key()] = poolOf{cl, p}
+		if !p.single() {
+			s.scaleSets[p.ScaleSet.Key()] = poolOf{cl, p}
+		}
 	}
 	p.podSubnet, p.blocks = arm.ID(kernel.Text(profile, "podSubnetID")), kernel.Text(profile,
 		"podIPAllocationMode") == "StaticBlock"
@@ -105,7 +109,7 @@ func (s *AKS) setPool(cl *cluster, profile kernel.Object, doing string) *kernel.
 			for len(p.Nodes) > before {
 				s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
 			}
-			if before == 0 && s.kernel.Store.Get(p.ScaleSet) == nil {
+			if before == 0 && !p.made {
 				s.removePool(cl, p)
 			}
 			return f
@@ -125,9 +129,7 @@ type poolOf struct {
 
 // addNode adds an instance with its addresses and pod CIDRs.
 func (s *AKS) addNode(cl *cluster, p *pool) *kernel.Failure {
-	suffix := strconv.FormatInt(int64(p.next), 36)
-	n := &Node{instance: p.next, Name: p.ScaleSet.Name() +
-		strings.Repeat("0", max(0, 6-len(suffix))) + suffix}
+	n := &Node{instance: p.next, Name: p.nodeName(p.next)}
 	if f := s.giveAddresses(cl, p, n); f != nil {
 		return f
 	}
@@ -183,12 +185,7 @@ func subnetIsFull(subnet arm.ID, prefix netip.Prefix, wanted int) *kernel.Failur
 		subnet.Name(), prefix, wanted)
 }
 
-// nic is the ID of a node's network interface, configuration the one of its i-th IP configuration.
-func (p *pool) nic(n *Node) arm.ID {
-	return p.ScaleSet.Child("virtualMachines", strconv.Itoa(n.instance)).Child("networkInterfaces",
-		p.ScaleSet.Name())
-}
-
+// configuration is the ID of the i-th IP configuration of a node.
 func (p *pool) configuration(n *Node, i int) arm.ID {
 	return p.nic(n).Child("ipConfigurations", "ipconfig"+strconv.Itoa(i+1))
 }
@@ -205,6 +202,10 @@ func (s *AKS) removeNode(cl *cluster, p *pool, n *Node) {
 func (s *AKS) removePool(cl *cluster, p *pool) {
 	for len(p.Nodes) > 0 {
 		s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
+	}
+	if p.single() {
+		s.dropMachines(p, nil)
+		s.kernel.Store.Remove(p.set())
 	}
 	s.kernel.Store.Remove(p.ScaleSet)
 	delete(s.scaleSets, p.ScaleSet.Key())
@@ -325,6 +326,9 @@ func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 	}
 	s.network.Release(p.subnet, old...)
 	n.created = time.Now()
+	if f := s.refreshMachines(cl, p); f != nil {
+		return fmt.Errorf("%s: %s", f.Code, f.Message)
+	}
 	cl.provider.recreated(n)
 	return nil
 }

@@ -41,8 +41,12 @@ func (s *AKS) RemoveInstances(set *kernel.Resource, gone func(number int) bool) 
 	return s.storeScaleSet(of.cluster, of.pool)
 }
 
-// storeScaleSet writes the pool's scale set.
+// storeScaleSet writes the pool's scale set, or its machines.
 func (s *AKS) storeScaleSet(cl *cluster, p *pool) *kernel.Failure {
+	p.made = true
+	if p.single() {
+		return s.storeMachines(cl, p)
+	}
 	c := cl.call(http.MethodPut, p.ScaleSet, nil)
 	_, f := s.kernel.PutResource(c, p.ScaleSet, kernel.Object{
 		"location": cl.location,

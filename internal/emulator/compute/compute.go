@@ -42,6 +42,7 @@ func (s *Compute) types() []kernel.Kind {
 		{Name: arm.TypeScaleSet, Tracked: true, Merges: true,
 			Facts:  scaleSetFacts(s.kernel.TenantOf),
 			Settle: s.settleScaleSet, Stored: s.storedScaleSet, Show: s.showScaleSet},
+		{Name: TypeAvailabilitySet, Tracked: true, Immediate: true},
 		{Name: TypeScaleSetExtension, Settle: s.settleExtension},
 	}
 }
@@ -50,3 +51,5 @@ func (s *Compute) types() []kernel.Kind {
 func (s *Compute) waits() map[string][2]int {
 	return map[string][2]int{arm.TypeScaleSet: {10, 10}}
 }
+
+const TypeAvailabilitySet = "Microsoft.Compute/availabilitySets"

@@ -37,7 +37,7 @@ func New(k *kernel.Kernel, key *rsa.PrivateKey) (*Entra, error) {
 // issuers are the emulator's own issuers of tokens: the clusters', for their service accounts.
 type issuers interface {
 	// KeysOf returns the keys of an issuer, false where it is none of these.
-	KeysOf(issuer string) ([]Jwk, bool, error)
+	KeysOf(issuer string) ([]JWK, bool, error)
 	// IssuerDocument answers for what relying parties read of an issuer.
 	IssuerDocument(c *kernel.Call) (kernel.Reply, bool)
 }

@@ -103,8 +103,8 @@ func (s *Entra) checkAssertion(c *kernel.Call, who kernel.Principal, kind,
 	return nil
 }
 
-// Jwk is a public key as issuers publish it.
-type Jwk struct {
+// JWK is a public key as issuers publish it.
+type JWK struct {
 	Type  string `json:"kty"`
 	KeyID string `json:"kid"`
 	N     string `json:"n"`
@@ -115,7 +115,7 @@ type Jwk struct {
 }
 
 // Key returns the key that verifies signatures, or nil for one of a kind that is not used here.
-func (k Jwk) Key() any {
+func (k JWK) Key() any {
 	number := func(s string) *big.Int {
 		raw, _ := base64.RawURLEncoding.DecodeString(s) // a wrong key verifies nothing
 		return new(big.Int).SetBytes(raw)
@@ -140,12 +140,12 @@ func (k Jwk) Key() any {
 // Key Set.
 func (s *Entra) RegisterIssuer(issuer string, keySet []byte) error {
 	var set struct {
-		Keys []Jwk `json:"keys"`
+		Keys []JWK `json:"keys"`
 	}
 	if err := json.Unmarshal(keySet, &set); err != nil {
 		return fmt.Errorf("the keys of %s: %w", issuer, err)
 	}
-	if issuer == "" || !slices.ContainsFunc(set.Keys, func(k Jwk) bool { return k.Key() != nil }) {
+	if issuer == "" || !slices.ContainsFunc(set.Keys, func(k JWK) bool { return k.Key() != nil }) {
 		return fmt.Errorf("the issuer %q needs a name and at least one RSA or P-256 key", issuer)
 	}
 	defer s.kernel.Lock()()
@@ -156,7 +156,7 @@ func (s *Entra) RegisterIssuer(issuer string, keySet []byte) error {
 }
 
 // KeysOf returns the keys of an issuer: the registered ones, or those it publishes.
-func (i *Identity) keysOf(issuer string) ([]Jwk, error) {
+func (i *Identity) keysOf(issuer string) ([]JWK, error) {
 	i.mu.Lock()
 	keys, registered := i.Issuers[issuer]
 	i.mu.Unlock()
@@ -171,7 +171,7 @@ func (i *Identity) keysOf(issuer string) ([]Jwk, error) {
 		return nil, err
 	}
 	var set struct {
-		Keys []Jwk `json:"keys"`
+		Keys []JWK `json:"keys"`
 	}
 	err := fetch(configuration.KeysAt, &set)
 	return set.Keys, err

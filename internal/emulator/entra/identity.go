@@ -29,7 +29,7 @@ type Identity struct {
 	mu         sync.Mutex
 	principals []kernel.Principal // the options' first, then managed identities
 	seen       map[string]session // verified tokens
-	Issuers    map[string][]Jwk   // keys of foreign issuers that were registered
+	Issuers    map[string][]JWK   // keys of foreign issuers that were registered
 }
 
 type session struct {
@@ -47,7 +47,7 @@ func newIdentity(tenants []string, principals []kernel.Principal, key *rsa.Priva
 		}
 	}
 	i := &Identity{tenants: tenants, Key: key, KeyID: uuid.NewString(), seen: map[string]session{},
-		Issuers: map[string][]Jwk{}}
+		Issuers: map[string][]JWK{}}
 	for _, p := range principals {
 		i.Add(p)
 	}

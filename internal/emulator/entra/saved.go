@@ -32,7 +32,7 @@ func (s *Entra) things() []kernel.Thing {
 		return nil
 	}
 	restoreIssuers := func(read func(into any) error) error {
-		issuers := map[string][]Jwk{}
+		issuers := map[string][]JWK{}
 		err := read(&issuers)
 		s.Identity.restoreIssuers(issuers)
 		return err
@@ -44,13 +44,13 @@ func (s *Entra) things() []kernel.Thing {
 	}
 }
 
-func (i *Identity) keptIssuers() map[string][]Jwk {
+func (i *Identity) keptIssuers() map[string][]JWK {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return maps.Clone(i.Issuers)
 }
 
-func (i *Identity) restoreIssuers(issuers map[string][]Jwk) {
+func (i *Identity) restoreIssuers(issuers map[string][]JWK) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.Issuers = issuers

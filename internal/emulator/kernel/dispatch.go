@@ -18,6 +18,11 @@ func (k *Kernel) arm(c *Call) (answer Reply, f *Failure) {
 		return Reply{}, Fail(http.StatusBadRequest, "MissingApiVersionParameter",
 			"The api-version query parameter (?api-version=) is required for all requests.")
 	}
+	for _, s := range k.services {
+		if s.Prepare != nil {
+			s.Prepare(c)
+		}
+	}
 	defer k.Lock()()
 	k.Happen()
 	k.watch(c)

@@ -39,6 +39,8 @@ type Call struct {
 	asOf time.Time
 	// LocationOnly is for an operation that is followed by its Location alone.
 	LocationOnly bool
+	// Found is what a service found out for the call before the lock was taken.
+	Found any
 	// Fault is what goes wrong with a call that takes effect.
 	Fault *Fault
 }

@@ -82,8 +82,10 @@ type Service struct {
 	// Refuse refuses calls that their callers may make, spell completes a path that Azure takes
 	// shortened, listen is told of each record of the activity log.
 	Refuse func(c *Call) *Failure
-	Spell  func(path []string) []string
-	Listen func(ActivityRecord)
+	// Prepare finds out for a call what takes time: nothing is locked then.
+	Prepare func(c *Call)
+	Spell   func(path []string) []string
+	Listen  func(ActivityRecord)
 	// Index is told of the documents that are stored and removed.
 	Index index
 	// things, sections, watch and resume keep, undo and resume what is no document.

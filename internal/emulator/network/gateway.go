@@ -75,7 +75,7 @@ func delegated(subnet kernel.Object) bool {
 		})
 }
 
-// gatewayCall starts and stops an Application Gateway.
+// gatewayCall starts and stops an Application Gateway, and says how its servers are.
 func (s *Network) gatewayCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	if c.Method != http.MethodPost || len(c.Path) != 9 ||
 		!strings.EqualFold(c.Path[6], "applicationGateways") {
@@ -86,10 +86,14 @@ func (s *Network) gatewayCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bo
 	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
 	r := s.kernel.Store.Get(id)
 	switch {
-	case states[verb] == "":
+	case states[verb] == "" && healthAsked(c) == "":
 		return kernel.Reply{}, kernel.NotFound(c), true
 	case r == nil:
 		return kernel.Reply{}, s.kernel.Missing(id), true
+	}
+	if healthAsked(c) != "" {
+		answer, f := s.health(c, r)
+		return answer, f, true
 	}
 	if f := s.kernel.Busy(id); f != nil {
 		return kernel.Reply{}, f, true

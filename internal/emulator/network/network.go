@@ -4,6 +4,7 @@
 package network
 
 import (
+	"context"
 	"encoding/json"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -20,6 +21,9 @@ type Options struct {
 	// SeparateSubnetETags gives each subnet an ETag of its own; otherwise a virtual network and its
 	// subnets share one.
 	SeparateSubnetETags bool
+	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text
+	// says why not. Nil: the health of every server is Unknown.
+	Probe func(context.Context, Probe) (Health, string)
 }
 
 // Network is Microsoft.Network: virtual networks, subnets and their addresses, route tables,
@@ -42,7 +46,8 @@ func New(k *kernel.Kernel, opts Options) *Network {
 	k.Fabric = s
 	k.Add(kernel.Service{
 		Types: s.types(), Waits: s.waits(), NewerFields: newerFields, Index: s,
-		Calls: []kernel.Special{s.effectiveCall, s.watcherCall, s.usageCall, s.gatewayCall},
+		Prepare: s.probe,
+		Calls:   []kernel.Special{s.effectiveCall, s.watcherCall, s.usageCall, s.gatewayCall},
 	})
 	return s
 }

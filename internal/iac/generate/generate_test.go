@@ -30,8 +30,8 @@ func rightsOf(change func(*Rights)) Rights {
 	}
 	hub := arm.ID("/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/hub-rg/providers/" +
 		arm.TypeRouteTable + "/hub-rt")
-	// Two clusters: one whose own table is named, one whose table is discovered. The third only
-	// observes.
+	// Two clusters: one with a route table in the config, one whose table is discovered. The third
+	// only observes.
 	r := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5, Kept: []Kept{
 		{Name: "shop", Cluster: cluster("shop"), Guarded: true, Table: net + "/routeTables/shop-rt",
 			Subnets: []KeptSubnet{gateway}, Targets: []arm.ID{gateway.Table}},
@@ -51,11 +51,11 @@ type writer interface {
 	Bicep() ([]Output, error)
 }
 
-// order is what the other tests look at; golden ones are kept as they are written.
+// order is an input of the tests; the output of golden ones is in testdata.
 type order struct {
 	name   string
 	writer writer
-	// provider is that of azurerm.
+	// provider is the major version of azurerm.
 	provider int
 	golden   bool
 	cluster  *build.Cluster // nil for rights
@@ -107,7 +107,7 @@ func written(t *testing.T, language string, o order) []Output {
 	return files
 }
 
-// TestGolden compares what is written with testdata/golden; -update writes it.
+// TestGolden compares the output with testdata/golden; -update writes it.
 func TestGolden(t *testing.T) {
 	for _, c := range orders(t) {
 		if !c.golden {
@@ -149,7 +149,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestTerraformFormat lets terraform itself judge the format, where it is installed.
+// TestTerraformFormat checks the format with terraform fmt, if terraform is installed.
 func TestTerraformFormat(t *testing.T) {
 	terraform, err := exec.LookPath("terraform")
 	if err != nil {
@@ -170,7 +170,7 @@ func TestTerraformFormat(t *testing.T) {
 	}
 }
 
-// TestRefused: what could not be applied is refused, in one line.
+// TestRefused: input that could not be applied is refused, in one line.
 func TestRefused(t *testing.T) {
 	other := arm.ID("/subscriptions/33333333-3333-3333-3333-333333333333/resourceGroups/g/providers/" +
 		arm.TypeCluster + "/c")
@@ -206,7 +206,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRightsPage: docs/generate.md shows the roles that are written.
+// TestRightsPage: docs/generate.md shows the generated roles.
 func TestRightsPage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/generate.md")
 	if err != nil {

@@ -48,7 +48,7 @@ func KeeperRoles() []KeeperRole {
 				{"Microsoft.Network/locations/operations/read",
 					"following its own writes, should Azure ask for it"},
 			}},
-		{"links", "the resource groups of route tables, security groups and the like that the " +
+		{"links", "the resource groups of the route tables, security groups and others that the " +
 			"subnets link to: writing a subnet needs the right to join each of them",
 			[]KeeperAction{
 				{"Microsoft.Network/routeTables/join/action", "to put a lost table back"},

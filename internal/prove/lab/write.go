@@ -137,7 +137,7 @@ func (l *lab) tableInUse(ctx context.Context) error {
 	if answer.Again {
 		return refusedBy(reply.Fault())
 	}
-	if reply.Status == http.StatusAccepted { // refused in the end, perhaps
+	if reply.Status == http.StatusAccepted { // it may be refused at the end
 		end, err := l.follow(ctx, reply)
 		if err != nil {
 			return err
@@ -150,7 +150,7 @@ func (l *lab) tableInUse(ctx context.Context) error {
 	return nil
 }
 
-// networkWrites puts the network without subnets, and then with one that lacks its table.
+// networkWrites puts the network without subnets, and then with a subnet without its table.
 func (l *lab) networkWrites(ctx context.Context) error {
 	var n prove.Network
 	before, err := l.ready(ctx, l.network())

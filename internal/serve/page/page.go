@@ -275,7 +275,7 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 	p.answer(w, r, f.Status, "fault.html", http.StatusText(f.Status), o.Version, f, f)
 }
 
-// past is a list of rounds from the history.
+// past is a list of checks from the history.
 type past struct {
 	Rounds  []history.Entry `json:"rounds"`
 	Cluster string          `json:"cluster,omitempty"`
@@ -285,7 +285,7 @@ type past struct {
 	Limit   int             `json:"-"`
 }
 
-// Kinds are the kinds of rounds to filter by.
+// Kinds are the kinds of checks to filter by.
 func (past) Kinds() []string { return history.Kinds }
 
 // rounds reads the history.
@@ -311,7 +311,7 @@ func (p *Pages) rounds(q history.Query) past {
 	return out
 }
 
-// perPage is how many rounds the history shows by default.
+// perPage is how many checks the history shows by default.
 const perPage = 50
 
 func (p *Pages) past(w http.ResponseWriter, r *http.Request) {
