@@ -84,6 +84,8 @@ type Options struct {
 	AlertDelay time.Duration
 	// Webhooks is the way to the webhooks of action groups. Nil: the network.
 	Webhooks http.RoundTripper
+	// Templates is the way to the templates that deployments link to. Nil: the network.
+	Templates http.RoundTripper
 	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text
 	// says why not. It may call the local Azure. Nil: the health of every server is Unknown.
 	Probe func(context.Context, Probe) (Health, string)
@@ -164,7 +166,8 @@ func New(opts Options) (*Emulator, error) {
 		CheckClusterIdentity: opts.CheckClusterIdentity})
 	e.insights = insights.New(k, e.entra, e.authorization,
 		insights.Options{AlertDelay: opts.AlertDelay, Webhooks: opts.Webhooks})
-	e.deployments = deployments.New(k, e.authorization)
+	e.deployments = deployments.New(k, e.authorization,
+		deployments.Options{Templates: opts.Templates})
 	k.Control = control.New(k, e.aks, e.authorization, e.entra).Answer
 	if opts.StateFile != "" {
 		if err := k.Open(opts.StateFile); err != nil {

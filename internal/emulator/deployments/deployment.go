@@ -122,6 +122,9 @@ func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *
 		)
 	}
 	properties := sent.Object("properties")
+	if unlinked, is := c.Found.(*kernel.Failure); is {
+		return nil, unlinked
+	}
 	if f := onlyInline(properties); f != nil {
 		return nil, f
 	}
@@ -197,8 +200,8 @@ func onlyInline(properties *armtemplate.Object) *kernel.Failure {
 	if link := properties.Object("templateLink"); link != nil {
 		return notHere(
 			"TemplateLinkNotSupported",
-			"the template is linked (%s%s), and nothing is downloaded. Put it into the "+
-				"properties as template.",
+			"it does not know where the linked template (%s%s) lies before it deploys. Give the "+
+				"address itself, or put the template into the properties as template.",
 			link.Text("uri"),
 			link.Text("id"),
 		)
