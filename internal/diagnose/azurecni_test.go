@@ -50,7 +50,7 @@ func (w *world) pool(field string, value any) *world {
 	return w
 }
 
-// pod adds a pod on a node.
+// checkPodRoute adds a pod on a node.
 func (w *world) pod(node int, host bool, addrs ...string) *world {
 	k := w.kube[shop.Key()]
 	p := inventory.Pod{Namespace: "default", Name: fmt.Sprintf("pod-%d", len(k.Pods)),

@@ -8,9 +8,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestStrangeNode: which IP configurations in the subnet of an empty table are nodes of another
+// TestUnreadNode: which IP configurations in the subnet of an empty table are nodes of another
 // cluster.
-func TestStrangeNode(t *testing.T) {
+func TestUnreadNode(t *testing.T) {
 	const provider = "/subscriptions/" + sub + "/resourceGroups/"
 	set := func(group, name string) string {
 		return provider + group + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + name +
@@ -47,7 +47,7 @@ func TestStrangeNode(t *testing.T) {
 				Subnets: []arm.ID{gatewayIn}, Routes: routes}
 			s.Subnets[gatewayIn.Key()] = &inventory.Subnet{Document: arm.Document{ID: gatewayIn},
 				RouteTable: gateway, Configurations: []arm.ID{arm.ID(configuration)}}
-			if how := New(s, nil).ownOfSomebody(table); (how != "") != node {
+			if how := New(s, nil).tableOfUnread(table); (how != "") != node {
 				t.Errorf("%s: %q", configuration, how)
 			}
 		}
@@ -60,7 +60,7 @@ func TestStrangeNode(t *testing.T) {
 			Subnets: []arm.ID{gatewayIn}, Routes: []inventory.Route{
 				inventory.NewRoute("aks-pool1-22222222-vmss000000____102440024",
 					netip.MustParsePrefix("10.244.0.0/24"), netip.MustParseAddr("10.42.1.4"))}}
-		if how := New(s, nil).ownOfSomebody(table); how != "" {
+		if how := New(s, nil).tableOfUnread(table); how != "" {
 			t.Errorf("%s, with copies: %q", configuration, how)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 
 // formerOwners finds the clusters whose tables had a route while they had another pod CIDR.
 func (t *target) formerOwners(r inventory.Route) (owners []*share) {
-	if !t.mayBeFormer(&r) || !t.nobodys(r) {
+	if !t.mayBeFormer(&r) || !t.unclaimed(r) {
 		return nil
 	}
 	for _, s := range t.shares {
@@ -36,7 +36,7 @@ func (t *target) formerOwners(r inventory.Route) (owners []*share) {
 // placeFormer removes a route of a former pod CIDR that nothing remembers, if it is proven stale,
 // and reports whether it did. It notes the routes without proof.
 func (t *target) placeFormer(r inventory.Route) (left bool) {
-	if !podRouteStyle(r) || !t.mayBeFormer(&r) || !t.nobodys(r) {
+	if !podRouteStyle(r) || !t.mayBeFormer(&r) || !t.unclaimed(r) {
 		return false
 	}
 	noted := false
@@ -67,9 +67,9 @@ func (s *share) formerHop(r *inventory.Route) bool {
 	return s.cluster != nil && !s.anyHop && !s.cluster.Stopped && s.isNodeHop(*r)
 }
 
-// nobodys reports whether a route's prefix belongs to no cluster, and all clusters of the target
+// unclaimed reports whether a route's prefix belongs to no cluster, and all clusters of the target
 // were read.
-func (t *target) nobodys(r inventory.Route) bool {
+func (t *target) unclaimed(r inventory.Route) bool {
 	for _, s := range t.shares {
 		if t.w.vanished(s.view) {
 			continue // target.ofVanished has checked this cluster
@@ -95,7 +95,7 @@ func (t *target) provenFormer(s *share, r inventory.Route) proof {
 	if p := t.hasOtherCIDR(s, r); p.why != "" {
 		return p
 	}
-	if _, lacks := t.w.hopGone(t.now, r, beforehand{group: s.cluster.NodeGroup()}); lacks != "" {
+	if _, lacks := t.w.hopGone(t.now, r, hopFacts{group: s.cluster.NodeGroup()}); lacks != "" {
 		return proof{lacks: lacks}
 	}
 	return t.noNIC(s, r.Hop)

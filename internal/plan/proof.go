@@ -185,7 +185,7 @@ func (t *target) leftBehind(r inventory.Route) *share {
 			return nil
 		}
 		if _, lacks := t.w.hopGone(t.now, r,
-			beforehand{group: s.cluster.NodeGroup()}); lacks != "" {
+			hopFacts{group: s.cluster.NodeGroup()}); lacks != "" {
 			continue
 		}
 		if p := t.noNIC(s, r.Hop); p.lacks == "" {

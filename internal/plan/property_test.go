@@ -375,7 +375,7 @@ func TestSettled(t *testing.T) {
 			noted := len(long.reasons) + len(long.gone) + len(long.blocked) + len(found.found) +
 				len(found.asked)
 			for _, s := range long.shares {
-				noted += len(s.drift) + len(s.kept) + len(s.undeleted) + len(s.unfollowed)
+				noted += len(s.drift) + len(s.retained) + len(s.undeleted) + len(s.unfollowed)
 			}
 			if !same || noted > 0 || !found.need.Empty() {
 				t.Fatalf("%s is taken to be settled, but: %+v, %+v, %+v", id.Short(), long,

@@ -81,7 +81,7 @@ func (s *share) prunes() bool {
 // placeVanished removes a route that a missing cluster left, or keeps it and notes that.
 func (t *target) placeVanished(r inventory.Route, s *share, remembered bool) {
 	if s.prunes() && !t.needNetworks(r.Hop) {
-		known := beforehand{alone: true, gone: remembered}
+		known := hopFacts{alone: true, gone: remembered}
 		if proof, lacks := t.w.hopGone(t.now, r, known); lacks == "" {
 			t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name,
 				Why: "the cluster does not exist: " + proof}
@@ -150,7 +150,7 @@ func (w *work) reportVanished() {
 // deletes the cluster's routes from the targets that the config names, and nothing else.
 func Removal(s Facts, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := &Planner{s: s, configs: []v1alpha1.ClusterRoutes{config}, taken: taken, removing: true,
-		parts: map[string][]part{}, ownTables: map[string]ownTable{}}
+		parts: map[string][]part{}, clusterTables: map[string]clusterTable{}}
 	p.makeViews()
 	return p
 }

@@ -15,10 +15,10 @@ func (t *target) report() {
 	for _, s := range t.shares {
 		t.reportWithheld(s)
 		t.reportFormer(s)
-		if n := len(s.kept); n > 0 {
+		if n := len(s.retained); n > 0 {
 			t.w.add(t.finding(finding.StaleKept, s, "%s in %s: the policy is UpsertOnly",
 				number(n, "stale route stays", "stale routes stay"), t.now.ID.Short()).With(
-				s.kept...))
+				s.retained...))
 		}
 		if n := len(s.drift); n > 0 {
 			t.w.add(t.finding(finding.TargetDrift, s,

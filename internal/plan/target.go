@@ -51,7 +51,7 @@ import (
 type share struct {
 	part
 	drift      []string // changes that policy Observe withholds
-	kept       []string // stale routes that policy UpsertOnly keeps
+	retained   []string // stale routes that policy UpsertOnly keeps
 	undeleted  []string // stale routes without proof, and the proof that is missing
 	blindly    bool     // it is unknown for one of them whether its node exists
 	unfollowed []string // routes whose new next hop is not proven
@@ -98,7 +98,7 @@ func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
 		return nil
 	}
 	first := parts[0].view
-	if own, taken := arm.Lookup(w.ownTables, id); taken {
+	if own, taken := arm.Lookup(w.clusterTables, id); taken {
 		w.add(finding.New(finding.TargetIsSource, first.name, string(id),
 			"target %s is not written: %s, so it may be the route table of cluster %s",
 			id.Short(), own.how, own.v.name).
@@ -113,7 +113,7 @@ func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
 				id.Short(), first.name)))
 		return nil
 	}
-	if how := w.ownOfSomebody(table); how != "" {
+	if how := w.tableOfUnread(table); how != "" {
 		w.add(finding.New(finding.TargetIsSource, first.name, string(id),
 			"target %s is not written: %s", id.Short(), how).
 			WithAdvice("remove the target from %s; if the cluster no longer exists, dissociate "+
@@ -330,7 +330,7 @@ func (t *target) placeStale(r inventory.Route, owners []*share) {
 	case v1alpha1.PolicyObserve:
 		s.drift = append(s.drift, fmt.Sprintf("%s to %s is stale", r.Prefix, r.NextHop()))
 	case v1alpha1.PolicyUpsertOnly:
-		s.kept = append(s.kept, routeLine(r))
+		s.retained = append(s.retained, routeLine(r))
 	default:
 		p := t.proveStale(r, owners)
 		if p.lacks == "" {

@@ -41,9 +41,9 @@ func TestDeletesRoutesOfGoneNodes(t *testing.T) {
 	w.expect("delete gw-rt n3 10.244.3.0/24>10.240.0.7 -", "")
 }
 
-// TestForeignRoutes is the heart of safety: by address these are nobody's that we know, so nothing
-// happens to them.
-func TestForeignRoutes(t *testing.T) {
+// TestUnmanagedRoutes is the heart of safety: by address these are nobody's that we know, so
+// nothing happens to them.
+func TestUnmanagedRoutes(t *testing.T) {
 	w := shop(t)
 	w.table(gateway,
 		"n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6",
@@ -393,7 +393,7 @@ func TestPodCIDRs(t *testing.T) {
 	w.expect("", "cluster-pod-cidr")
 }
 
-func TestStrangeHopInTheSource(t *testing.T) {
+func TestOutsideHop(t *testing.T) {
 	w := shop(t)
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "odd 10.244.9.0/24 10.66.0.4").table(gateway)
 	w.expect("create gw-rt n0 - 10.244.0.0/24>10.240.0.4", "source-hop-outside")
