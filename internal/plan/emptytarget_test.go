@@ -8,7 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestUnreadNode: which IP configurations in the subnet of an empty table are nodes of another
+// TestUnreadNode: the IP configurations in the subnet of an empty table that are nodes of another
 // cluster.
 func TestUnreadNode(t *testing.T) {
 	const provider = "/subscriptions/" + sub + "/resourceGroups/"
@@ -51,7 +51,7 @@ func TestUnreadNode(t *testing.T) {
 				t.Errorf("%s: %q", configuration, how)
 			}
 		}
-		// A target that holds copies already is in use as one.
+		// A table that holds copies already is used as a target.
 		s := Facts{Snapshot: inventory.NewSnapshot()}
 		s.Subnets[gatewayIn.Key()] = &inventory.Subnet{Document: arm.Document{ID: gatewayIn},
 			RouteTable: gateway, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.50.0.0/24")},

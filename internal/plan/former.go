@@ -9,16 +9,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Copies of a former pod CIDR. A cluster was deleted and made again with another pod CIDR: what the
-// targets have of its old routes has no prefix of its nodes any more, and its next hop is in one of
-// its node subnets, present or remembered. No cluster that is seen has the prefix, and all clusters
-// of the target are seen.
+// How it works: copies of a former pod CIDR. A cluster was deleted and created again with another
+// pod CIDR. The targets still have copies of its old routes: their prefixes are not in its pod CIDR
+// any more, but their next hops are in its node subnets, present or remembered. This applies only
+// if all clusters of the target were read, and no cluster has the prefix.
 //
-//	the cluster's table had this very route | it is the cluster's, and stale: as every stale route,
-//	                                        |   it is deleted or withheld
-//	only a cloud provider's name speaks for | it may be of a cluster that is not seen, in another
-//	  it (nothing is remembered)            |   network with the same addresses: see provenFormer.
-//	                                        |   Unproven it is unmanaged, and a finding says so
+//	the cluster's table had this route     | it is a stale route of the cluster: deleted with a
+//	                                       |   proof, otherwise withheld
+//	only its name is a cloud provider's    | it may be of a cluster that was not read, in another
+//	  (nothing is remembered)              |   network with the same addresses: deleted if
+//	                                       |   provenFormer proves it, otherwise unmanaged and
+//	                                       |   reported
 
 // formerOwners finds the clusters whose tables had a route while they had another pod CIDR.
 func (t *target) formerOwners(r inventory.Route) (owners []*share) {

@@ -12,20 +12,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// A cluster has a node without a route where a pool counts more nodes than have one, and the
-// network interfaces show which. When it is reported:
+// How it works: nodes without a route. A pool counts more nodes than have a route, and the network
+// interfaces show which node lacks one. When it is reported:
 //
 //	what the checks saw                       reported
 //	----------------------------------------  ---------------------------------------------------
 //	the table is full                         at once, as table-full
-//	no earlier check (sync, the first of run) at once, as a warning: nothing shows the node's age
-//	a route at the check before, now none     by the next check that reads the same settled table
+//	no earlier check (sync, the first of run) at once, as a warning: the node's age is unknown
+//	a route at the last check, none now       by the next check that reads the same settled table
 //	never a route                             after joining
 //	an operation runs on the cluster          after joining, as a warning: it replaces nodes
-//	its route leads to another address now    as a lost route, where the interfaces do not agree
+//	its route leads to another address now    as a lost route, if its interface lacks the address
 //
-// Machines beyond their pool's count are surge nodes, leaving or deallocated: they are not missed.
-// What was reported stays so until the node has its route or is gone.
+// Machines beyond their pool's count are not reported: they are surge nodes, leaving or
+// deallocated. A reported node stays reported until it has its route or is gone.
 const (
 	// joining is how long a new machine may lack its route: it starts and joins within about two
 	// minutes, and the cloud provider writes in batches of 30 seconds, from a copy of the table

@@ -12,21 +12,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How routes leave the targets together with their cluster. There are two ways. Both need
-// spec.onRemoval: Prune and a target of policy Sync.
+// How it works: routes leave the targets together with their cluster, in one of two ways. Both need
+// spec.onRemoval: Prune and a target with the policy Sync.
 //
-// The cluster is gone: Azure answers 404 for it, and the config still names it. That alone does not
-// release its routes, so each needs a proof:
+// The cluster is gone: Azure answers 404 for it, and the config still names it. Each route needs a
+// proof:
 //
-//	the route                           | is deleted when
+//	the route                           | is deleted if
 //	------------------------------------|-----------------------------------------------------------
-//	the cluster's table had it, as this | no network interface can have its next hop: the networks
-//	  process remembers                 |   that the target reaches, and its subnet, show none
-//	it only looks like a pod route      | the same, and the table of that subnet lacks the route:
-//	  (nothing is remembered)           |   a stopped cluster has no machines either
+//	the cluster's table had it, as this | no network interface can have its next hop: none of the
+//	  process remembers                 |   networks that the target reaches shows one
+//	it only looks like a pod route      | the same, and the table of the next hop's subnet lacks the
+//	  (nothing is remembered)           |   route: a stopped cluster has no machines either
 //
-// The config is gone: it was removed from a running keeper. That is an instruction: the cluster's
-// routes leave its targets without further proof (Removal).
+// The config is gone: the user removed it from a running keeper. That is an instruction: the
+// cluster's routes leave its targets without proof (Removal).
 
 // vanished reports whether Azure answered that a cluster does not exist.
 func (p *Planner) vanished(v *view) bool {
