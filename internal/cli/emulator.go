@@ -155,6 +155,7 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 	if o.persist {
 		options.StateFile = filepath.Join(o.dir, "state.db")
 	}
+	options.Probe = newPlayedGateways(o.dir).probe
 	e, err := emulator.New(options)
 	if err != nil {
 		return err
@@ -173,7 +174,7 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(a.out, "30 clusters, of which four are broken:\n  "+
+		fmt.Fprintln(a.out, "30 clusters, four of them broken:\n  "+
 			strings.Join(broken, "\n  "))
 	}
 	if o.faults != "" {

@@ -2,7 +2,7 @@
 // reloads, the pause file, and a log of what is new.
 //
 // How it works: Run connects to Azure, opens the history, starts the listener, watches the config
-// files, and then runs the keeper until the context ends. The keeper reports each round to the
+// files, and then runs the keeper until the context ends. The keeper reports each check to the
 // metrics, the health checks, the page and the log.
 //
 // The package decides nothing about routes, and it knows no flags.
@@ -55,7 +55,7 @@ type Options struct {
 	// Actions lets people sync and repair on the pages.
 	Actions bool
 	Version string
-	// News receives each round that brought something new. An error ends Run. May be nil.
+	// News receives each check with news. An error ends Run. May be nil.
 	News func(keeper.Round) error
 	// Log must not block: see Lines. LogDropped counts its dropped lines.
 	Log        *slog.Logger
@@ -114,7 +114,8 @@ func Run(ctx context.Context, o Options) error {
 		listen.Board, listen.Log = board, log
 		listen.Page = page.Options{
 			History: o.HistoryFile, Version: o.Version, Keeper: k, Actions: o.Actions,
-			Mode: func() string { return mode(o.DryRun, pauses.until()) },
+			DryRun: o.DryRun,
+			Mode:   func() string { return mode(o.DryRun, pauses.until()) },
 		}
 		if server, err = serve.Start(listen, k); err != nil {
 			return fmt.Errorf("--listen: %w", err)

@@ -136,11 +136,11 @@ func (c *Case) planFindings() []finding.Finding {
 		// Orphans reports them
 		func(f finding.Finding) bool { return f.Code == finding.RoutesOrphaned })
 	for i, f := range found {
-		switch kept := plan.Managed(c.Configs, f.Cluster, arm.ID(f.Resource)); {
+		switch managed := plan.Managed(c.Configs, f.Cluster, arm.ID(f.Resource)); {
 		case f.Code != finding.TargetDrift:
-		case kept && c.Proposed:
+		case managed && c.Proposed:
 			found[i] = f.WithFix("%s", adopt(c.clusterOf(f.Cluster), c.File))
-		case kept:
+		case managed:
 			found[i] = f.WithFix("routekeeper sync -f %s", c.File)
 		case !c.Proposed:
 			found[i] = f.WithFix("routekeeper promote %s -f %s", f.Cluster, c.File)

@@ -58,7 +58,7 @@ func (p *clusterCase) locks(caller, identity needs) []finding.Finding {
 					called(n.scope)+" "+n.what), finding.Warning
 			}
 		}
-		// AKS looks at the group as a whole, whatever in it is locked, and however (AKS#3291,
+		// AKS checks the group as a whole: any lock of any level in it counts (AKS#3291,
 		// azure-aks-docs#427).
 		if group.Holds(lock.Scope) || lock.ReadOnly && lock.Holds(group.Scope) {
 			lines, severity = append(lines, "AKS refuses to scale, upgrade or repair the cluster "+

@@ -90,27 +90,27 @@ func TestWrongHop(t *testing.T) {
 		return lone(t).routes(shopTable, podRoute(0), podRoute(1), leading(2, hop))
 	}
 	for _, kube := range []bool{false, true} {
-		look := func(w *world) *world {
+		asking := func(w *world) *world {
 			if kube {
 				return w.kubernetes()
 			}
 			return w
 		}
-		f := look(wrong("10.42.1.99")).finds(finding.WrongHop)
+		f := asking(wrong("10.42.1.99")).finds(finding.WrongHop)
 		is(t, f, finding.Error)
 		says(t, f, nodeName(2)+" (10.42.1.6)", "no network interface of the cluster has 10.42.1.99",
 			"az network route-table route delete --ids "+string(shopTable)+
 				"/routes/"+nodeName(2))
-		says(t, look(wrong(nodeAddr(0))).finds(finding.WrongHop), nodeAddr(0)+" belongs to "+
+		says(t, asking(wrong(nodeAddr(0))).finds(finding.WrongHop), nodeAddr(0)+" belongs to "+
 			nodeName(0))
 		// Outside the node subnets package plan finds it too, but this finding says more.
-		look(wrong("10.99.0.4")).finds(finding.WrongHop)
-		says(t, look(wrong("10.42.1.99").machine(netGroup+
+		asking(wrong("10.99.0.4")).finds(finding.WrongHop)
+		says(t, asking(wrong("10.42.1.99").machine(netGroup+
 			"/providers/Microsoft.Network/networkInterfaces/jump", "10.42.1.99")).finds(
 			finding.WrongHop), "belongs to jump")
-		look(wrong(nodeAddr(2))).finds()
+		asking(wrong(nodeAddr(2))).finds()
 		// Another route leads outside too, and is not a node's.
-		w := look(wrong("10.99.0.4"))
+		w := asking(wrong("10.99.0.4"))
 		w.routes(shopTable, append(w.props(shopTable)["routes"].([]any),
 			leading(9, "10.99.0.5"))...).finds(finding.WrongHop, finding.SourceHop)
 	}

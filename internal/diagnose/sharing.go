@@ -38,7 +38,7 @@ func (p *clusterCase) reportsOn(other *inventory.Cluster) bool {
 // neighbour reports what this cluster and another one share.
 func (p *clusterCase) neighbour(other *inventory.Cluster) []finding.Finding {
 	overlap := overlaps(p.cluster.PodCIDRs, other.PodCIDRs)
-	told := func(f finding.Finding) finding.Finding {
+	describe := func(f finding.Finding) finding.Finding {
 		f = f.About(other.ID.Name()).With("pod CIDRs: "+prefixList(p.cluster.PodCIDRs)+" and "+
 			prefixList(other.PodCIDRs), "the other cluster: "+string(other.ID))
 		if len(overlap) > 0 && f.Code != finding.PodCIDRsOverlap {
@@ -52,7 +52,7 @@ func (p *clusterCase) neighbour(other *inventory.Cluster) []finding.Finding {
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
 		if slices.ContainsFunc(theirs, id.Equal) {
 			found = append(found,
-				told(p.found(finding.SubnetShared, id, "the kubenet clusters %s and %s share "+
+				describe(p.found(finding.SubnetShared, id, "the kubenet clusters %s and %s share "+
 					"node subnet %s, which can have only one route table", p.cluster.ID.Short(),
 					other.ID.Short(), id.Short()).
 					WithFix("az aks nodepool add --subscription %s --resource-group %s "+
@@ -65,7 +65,7 @@ func (p *clusterCase) neighbour(other *inventory.Cluster) []finding.Finding {
 	}
 	if p.table != nil && !p.source.Doubtful && p.usedBy(other, p.table) {
 		return []finding.Finding{
-			told(p.found(finding.TableShared, p.table.ID,
+			describe(p.found(finding.TableShared, p.table.ID,
 				"the kubenet clusters %s and %s share the route table %s", p.cluster.ID.Short(),
 				other.ID.Short(), p.table.ID.Short()).
 				WithFix("az network route-table create --subscription %s -g %s -n %s-rt",
@@ -74,7 +74,7 @@ func (p *clusterCase) neighbour(other *inventory.Cluster) []finding.Finding {
 	if len(overlap) == 0 || !p.near(other) {
 		return nil
 	}
-	f := told(p.found(finding.PodCIDRsOverlap, p.cluster.ID, "the pod CIDRs of the kubenet "+
+	f := describe(p.found(finding.PodCIDRsOverlap, p.cluster.ID, "the pod CIDRs of the kubenet "+
 		"clusters %s and %s overlap, and their networks are connected: %s", p.cluster.ID.Short(),
 		other.ID.Short(), prefixList(overlap)))
 	if both, said := p.leadsToBoth(other); both != "" {
@@ -296,19 +296,19 @@ var forbidden = []netip.Prefix{
 func (p *clusterCase) reserved() []finding.Finding {
 	var lines []string
 	severity := finding.Info
-	look := func(what string, prefixes []netip.Prefix, worst finding.Severity) {
+	check := func(what string, prefixes []netip.Prefix, worst finding.Severity) {
 		if hit := overlaps(prefixes, forbidden); len(hit) > 0 {
 			lines, severity = append(lines, what+" "+prefixList(hit)), max(severity, worst)
 		}
 	}
-	look("pod CIDR", p.cluster.PodCIDRs, finding.Warning)
-	look("service CIDR", p.cluster.ServiceCIDRs, finding.Warning)
+	check("pod CIDR", p.cluster.PodCIDRs, finding.Warning)
+	check("service CIDR", p.cluster.ServiceCIDRs, finding.Warning)
 	for _, s := range p.subnets {
-		look("node subnet "+s.ID.Short(), s.Prefixes, finding.Warning)
+		check("node subnet "+s.ID.Short(), s.Prefixes, finding.Warning)
 	}
 	for _, l := range p.networks() {
 		if l.ofNodes {
-			look(l.String(), l.prefixes, finding.Info)
+			check(l.String(), l.prefixes, finding.Info)
 		}
 	}
 	if len(lines) == 0 {

@@ -78,7 +78,7 @@ func TestSubnetShared(t *testing.T) {
 		}
 	}
 	if n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("reported %d times", n)
 	}
 	lone(t).apart("10.100.0.0/16").finds()
 	w = lone(t).second(nodes, "10.244.0.0/16")

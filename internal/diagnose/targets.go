@@ -80,7 +80,7 @@ func (p *clusterCase) misleads(own, copied map[netip.Prefix]inventory.Route) boo
 		}
 	}
 	for prefix, route := range copied {
-		if _, kept := own[prefix]; !kept && !living[route.Hop] {
+		if _, inTable := own[prefix]; !inTable && !living[route.Hop] {
 			return true
 		}
 	}

@@ -37,11 +37,11 @@ func TestRoutesUnkept(t *testing.T) {
 	copied(outside).finds()
 	// a user's own route
 	copied(route("wide", "10.244.0.0/16", "VirtualAppliance", nodeAddr(0))).finds()
-	kept := copied(podRoute(0))
-	kept.c.Configs[0].Spec.Targets = append(kept.c.Configs[0].Spec.Targets,
-		kept.c.Configs[0].Spec.Targets[0])
-	kept.c.Configs[0].Spec.Targets[1].RouteTableID = string(vmTable)
-	kept.finds(finding.TargetDrift)
+	target := copied(podRoute(0))
+	target.c.Configs[0].Spec.Targets = append(target.c.Configs[0].Spec.Targets,
+		target.c.Configs[0].Spec.Targets[0])
+	target.c.Configs[0].Spec.Targets[1].RouteTableID = string(vmTable)
+	target.finds(finding.TargetDrift)
 	copied(podRoute(0)).without(shopTable).finds() // the wanted routes are unknown
 	// A gateway's table without the routes is the more serious finding.
 	healthy(t).unconfigured().routes(gwTable, podRoute(0)).finds(finding.GatewayRoutesMissing)

@@ -16,6 +16,7 @@ func (s *compute) types() []kind {
 		{name: arm.TypeScaleSet, tracked: true, merges: true,
 			facts:  scaleSetFacts(s.kernel.tenantOf),
 			settle: s.settleScaleSet, stored: s.storedScaleSet, show: s.showScaleSet},
+		{name: typeAvailabilitySet, tracked: true, immediate: true},
 		{name: typeScaleSetExtension, settle: s.settleExtension},
 	}
 }

@@ -84,7 +84,7 @@ var Evidences = []Evidence{
 		Recorded: map[string]float64{"application gateways": 80}, Clients: clients(az, goes),
 		Documented: "what their subnet refuses, delegation and network isolation",
 		Guessed: "when the ingress add-on writes; it fills one pool, the real one writes " +
-			"everything",
+			"everything; that behind every address answers a server",
 	},
 	{
 		Name: "firewalls, VPN gateways, bastions, load balancers, service endpoint policies",
@@ -104,11 +104,12 @@ var Evidences = []Evidence{
 		Documented: "addresses of each network plugin, upgrades with surge, migration to " +
 			"overlay, limits of sizes " +
 			"and names, plugins that refuse Windows",
-		Guessed: "that a reimaged node gets another pod CIDR, that routes stay while a cluster " +
+		Guessed: "names of interfaces in virtual machine pools, that a reimaged node gets " +
+			"another pod CIDR, that routes stay while a cluster " +
 			"is stopped, codes " +
 			"and wording of some refusals",
 		GuessedIn: []string{
-			"agentpool.go", "aks.go", "clusterlife.go", "lock.go", "migrate.go",
+			"agentpool.go", "aks.go", "clusterlife.go", "lock.go", "machinepool.go", "migrate.go",
 			"networkprofile.go",
 			"podsubnet.go", "upgrade.go",
 		},
@@ -120,7 +121,7 @@ var Evidences = []Evidence{
 	},
 	{
 		Name: "scale sets, virtual machines", Types: []string{arm.TypeScaleSet,
-			typeScaleSetExtension, typeVM},
+			typeScaleSetExtension, typeAvailabilitySet, typeVM},
 		Recorded: map[string]float64{"scale sets": 80}, Clients: clients(az, goes, ccm),
 		Documented: "paths of instances and their interfaces",
 		Guessed:    "versions of images, what Azure says about machines that run nothing",

@@ -34,8 +34,12 @@ func (i instance) id() arm.ID {
 	return i.set.id.Child("virtualMachines", strconv.Itoa(i.number))
 }
 
-// storeScaleSet writes the pool's scale set.
+// storeScaleSet writes the pool's scale set, or its machines.
 func (s *aks) storeScaleSet(cl *cluster, p *pool) *failure {
+	p.made = true
+	if p.single() {
+		return s.storeMachines(cl, p)
+	}
 	c := cl.call(http.MethodPut, p.scaleSet, nil)
 	_, f := s.kernel.putResource(c, p.scaleSet, object{
 		"location": cl.location,

@@ -187,13 +187,13 @@ func (r *Reader) Each(q Query, use func(Entry) error) error {
 		}
 		e.Started = time.UnixMilli(started).UTC()
 		if err := json.Unmarshal([]byte(observed), &e.Observed); err != nil {
-			return fmt.Errorf("round %d: %w", e.ID, err)
+			return fmt.Errorf("check %d: %w", e.ID, err)
 		}
 		if err := e.readChanges(tx); err != nil {
-			return fmt.Errorf("round %d: %w", e.ID, err)
+			return fmt.Errorf("check %d: %w", e.ID, err)
 		}
 		if err := e.readFindings(tx); err != nil {
-			return fmt.Errorf("round %d: %w", e.ID, err)
+			return fmt.Errorf("check %d: %w", e.ID, err)
 		}
 		if err := use(e); err != nil {
 			return err
@@ -255,4 +255,25 @@ func (e *Entry) readFindings(tx *sql.Tx) error {
 		e.Findings = append(e.Findings, n)
 	}
 	return rows.Err()
+}
+
+// Clusters are the names of all clusters in the history.
+func (r *Reader) Clusters() ([]string, error) {
+	rows, err := r.db.Query("SELECT cluster FROM changes UNION SELECT cluster FROM findings " +
+		"ORDER BY cluster")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return names, rows.Err()
 }

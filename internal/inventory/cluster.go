@@ -295,7 +295,8 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			Allocation   string `json:"podIPAllocationMode"`
 			OSType       string `json:"osType"`
 			Type         string `json:"type"`
-			Upgrade      struct {
+			machines
+			Upgrade struct {
 				MaxSurge string `json:"maxSurge"`
 			} `json:"upgradeSettings"`
 		} `json:"agentPoolProfiles"`
@@ -342,7 +343,8 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 	}
 	for _, pool := range p.AgentPoolProfiles {
 		p := Pool{
-			Name: pool.Name, Subnet: arm.Clean(pool.VnetSubnetID), Count: pool.Count,
+			Name: pool.Name, Subnet: arm.Clean(pool.VnetSubnetID),
+			Count:     max(pool.Count, pool.machines.count()),
 			MaxPods:   pool.MaxPods,
 			PodSubnet: arm.Clean(pool.PodSubnetID), StaticBlocks: strings.EqualFold(pool.Allocation,
 				"StaticBlock"), MaxSurge: pool.Upgrade.MaxSurge,
@@ -351,6 +353,7 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		if pool.Autoscaling {
 			p.MaxCount = pool.MaxCount
 		}
+		p.MaxCount = max(p.MaxCount, pool.Machines.Scale.Autoscale.MaxCount)
 		c.Pools = append(c.Pools, p)
 	}
 	return c, c.decodeIdentity(p.ServicePrincipalProfile.ClientID)

@@ -64,11 +64,11 @@ func (w *world) remembered(cluster arm.ID) *Remembered {
 
 // remembersNICs makes the NICs of clusterA remembered instead of read, with the addresses that were
 // looked up.
-func (w *world) remembersNICs(looked map[netip.Addr]bool) {
+func (w *world) remembersNICs(asked map[netip.Addr]bool) {
 	if read := w.s.Learn(clusterA); read.NICs != nil {
 		w.remembered(clusterA).NICs, read.NICs = read.NICs, nil
 	}
-	w.remembered(clusterA).Asked = looked
+	w.remembered(clusterA).Asked = asked
 }
 
 // route is "name prefix hop", the hop an address or a type.

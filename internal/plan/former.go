@@ -80,8 +80,8 @@ func (t *target) unclaimed(r inventory.Route) bool {
 			return false
 		}
 	}
-	owner, kept, blind := t.w.ownerOfRoute(t.now, r)
-	return owner == nil && !kept && blind == ""
+	owner, managed, blind := t.w.ownerOfRoute(t.now, r)
+	return owner == nil && !managed && blind == ""
 }
 
 // provenFormer proves that no node is behind a route of a former pod CIDR that nothing remembers.

@@ -71,8 +71,8 @@ func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 	own := p.mayBeClusterTable(table)
 	var out []orphan
 	for _, r := range table.Routes {
-		owner, kept, blind := p.ownerOfRoute(table, r)
-		if kept || owner == nil && !podRouteStyle(r) {
+		owner, managed, blind := p.ownerOfRoute(table, r)
+		if managed || owner == nil && !podRouteStyle(r) {
 			continue
 		}
 		o := orphan{route: r}
@@ -186,11 +186,11 @@ func (p *Planner) knowsSource(cluster arm.ID) bool {
 	})
 }
 
-// ownerOfRoute finds the cluster whose pods a route of a table leads to, by addresses. kept is set
-// if it is a kubenet cluster: then its own plan decides about its routes. blind says why the owner
-// is unknown.
+// ownerOfRoute finds the cluster whose pods a route of a table leads to, by addresses. managed is
+// set if it is a kubenet cluster: then its own plan decides about its routes. blind says why the
+// owner is unknown.
 func (p *Planner) ownerOfRoute(table *inventory.RouteTable,
-	r inventory.Route) (owner *inventory.Cluster, kept bool, blind string) {
+	r inventory.Route) (owner *inventory.Cluster, managed bool, blind string) {
 	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
 		cluster := p.s.Clusters[key]
 		switch {

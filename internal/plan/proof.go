@@ -174,7 +174,7 @@ func (t *target) leftBehind(r inventory.Route) *share {
 	if !podRouteStyle(r) || t.w.shows { // nothing is read only to show a change
 		return nil
 	}
-	if owner, kept, blind := t.w.ownerOfRoute(t.now, r); owner != nil || kept || blind != "" {
+	if owner, managed, blind := t.w.ownerOfRoute(t.now, r); owner != nil || managed || blind != "" {
 		return nil
 	}
 	for _, s := range t.shares {

@@ -44,7 +44,7 @@ func TestEachDeleteIsProvenAlone(t *testing.T) {
 		t.Errorf("needs the NICs of %v, want the cluster's", p.Need.NICs)
 	}
 	if got := strings.Count(withheld(t, p), "were not read"); got != 4 {
-		t.Errorf("%d routes are told, want 4: %s", got, withheld(t, p))
+		t.Errorf("%d routes are reported, want 4: %s", got, withheld(t, p))
 	}
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6", "10.240.0.8")
 	p = w.expect(two, "deletes-withheld warning")
@@ -122,11 +122,11 @@ func TestRememberedNICsProveNothing(t *testing.T) {
 	w.table(gateway, sixRoutes[:5]...)
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6", "10.240.0.7")
 	asked := func(addresses ...string) {
-		looked := map[netip.Addr]bool{}
+		asked := map[netip.Addr]bool{}
 		for _, a := range addresses {
-			looked[netip.MustParseAddr(a)] = true
+			asked[netip.MustParseAddr(a)] = true
 		}
-		w.remembersNICs(looked)
+		w.remembersNICs(asked)
 	}
 	asked("10.240.0.7")
 	if p := w.expect("", "deletes-withheld warning"); len(p.Need.NICs) != 0 {

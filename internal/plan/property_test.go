@@ -349,14 +349,14 @@ func TestSettled(t *testing.T) {
 		}
 		p := New(w.s, w.configs)
 		for _, id := range p.targetIDs() {
-			plan := func(look func(*target)) (*target, work) {
+			plan := func(decide func(*target)) (*target, work) {
 				w := p.work()
 				target := &target{w: &w, now: p.s.Table(id), limit: inventory.DefaultRouteLimit}
 				for _, part := range p.parts[id.Key()] {
 					target.shares = append(target.shares, &share{part: part})
 					target.limit = min(target.limit, part.maxRoutes)
 				}
-				look(target)
+				decide(target)
 				return target, w
 			}
 			short := false

@@ -50,14 +50,15 @@ func (t *target) ofVanished(r inventory.Route) (s *share, remembered bool) {
 		if known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] {
 			return candidate, true
 		}
-		looks := podRouteStyle(r) && candidate.allows(r.Prefix) &&
+		similar := podRouteStyle(r) && candidate.allows(r.Prefix) &&
 			(len(known.Subnets) == 0 || within(known.Subnets, r.Hop))
-		if looks && (s == nil || !candidate.prunes()) {
+		if similar && (s == nil || !candidate.prunes()) {
 			s = candidate
 		}
 	}
 	if s != nil {
-		if owner, kept, blind := t.w.ownerOfRoute(t.now, r); owner != nil || kept || blind != "" {
+		if owner, managed, blind := t.w.ownerOfRoute(t.now, r); owner != nil || managed ||
+			blind != "" {
 			return nil, false
 		}
 	}

@@ -24,9 +24,8 @@ func (t *target) report() {
 			t.w.add(t.finding(finding.TargetDrift, s,
 				"target %s differs from the route table of %s in %s",
 				t.now.ID.Short(), s.name, number(n, "route", "routes")).With(s.drift...).
-				WithAdvice("routekeeper promote sets the policy of this target to Sync; add -f "+
-					"with the keeper's config").
-				WithFix("routekeeper promote %s", s.name))
+				WithAdvice("promote sets the policy of this target to Sync").
+				WithFix("routekeeper promote %s%s", s.name, finding.Config()))
 		}
 	}
 	t.reportSharing()
@@ -61,7 +60,7 @@ func (t *target) reportWithheld(s *share) {
 }
 
 // reportFull reports how many routes did not fit.
-func (t *target) reportFull(kept, added, missing int, clusters []string) {
+func (t *target) reportFull(present, added, missing int, clusters []string) {
 	if missing == 0 {
 		return
 	}
@@ -69,7 +68,7 @@ func (t *target) reportFull(kept, added, missing int, clusters []string) {
 		"target %s is full: %s for %s not fit (limit %d, present %d, added %d)",
 		t.now.ID.Short(), number(missing, "route", "routes"),
 		strings.Join(clusters, " and ")+map[bool]string{true: " does", false: " do"}[missing == 1],
-		t.limit, kept, added).
+		t.limit, present, added).
 		WithAdvice("remove routes from %s; if Azure Virtual Network Manager raised the table's "+
 			"limit, raise maxRoutes",
 			t.now.ID.Short()))

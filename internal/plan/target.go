@@ -345,7 +345,7 @@ func (t *target) placeStale(r inventory.Route, owners []*share) {
 
 // addMissing adds the routes that the target lacks, as many as fit.
 func (t *target) addMissing() {
-	kept := len(t.routes)
+	present := len(t.routes)
 	added, missing := 0, 0
 	var without []string // clusters that lack routes
 	for _, s := range t.shares {
@@ -367,7 +367,7 @@ func (t *target) addMissing() {
 			without = append(without, s.name)
 		}
 	}
-	t.reportFull(kept, added, missing, without)
+	t.reportFull(present, added, missing, without)
 }
 
 // taken reports whether another route has the prefix that a cluster wants.
