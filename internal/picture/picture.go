@@ -39,7 +39,7 @@ const (
 	RoleNodes   = "nodes"   // a subnet with nodes
 	RoleGuarded = "guarded" // another subnet that the config guards
 	RoleTarget  = "target"  // a table that gets copies of pod routes, or a subnet with such a table
-	RoleOwn     = "own"     // the cluster's route table
+	RoleCluster = "cluster" // the cluster's route table
 )
 
 // Subnet is a subnet with its route table.
@@ -93,16 +93,17 @@ type Route struct {
 	State string `json:"state"`
 }
 
-// The states of a route, in addition to Unknown. All except Foreign belong to the cluster's pod
+// The states of a route, in addition to Unknown. All except Unmanaged belong to the cluster's pod
 // routes. Kept routes are not counted.
 const (
-	Carries = "carries" // the route is correct, and its table is on the subnets that need it
-	Idle    = "idle"    // the route is correct, but its table is not on the subnet that needs it
-	Missing = "missing" // the cluster's route table has the route, this table does not
-	Wrong   = "wrong"   // the next hop differs from the one in the cluster's route table
-	Stale   = "stale"   // the cluster's route table does not have the route, or no longer
-	Kept    = "kept"    // as Stale, but the route stays: the policy is UpsertOnly
-	Foreign = "foreign" // an unmanaged route
+	Works = "works" // the route is correct, and its table is on the subnets that need it
+	// the route is correct, but its table is not on the subnet that needs it
+	Idle      = "idle"
+	Missing   = "missing"   // the cluster's route table has the route, this table does not
+	Wrong     = "wrong"     // the next hop differs from the one in the cluster's route table
+	Stale     = "stale"     // the cluster's route table does not have the route, or no longer
+	Kept      = "kept"      // as Stale, but the route stays: the policy is UpsertOnly
+	Unmanaged = "unmanaged" // an unmanaged route
 )
 
 // Of describes one of the managed clusters, as it was read.
@@ -198,10 +199,10 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 		}
 	}
 	if own.Table != "" {
-		t := tableOf(s.Snapshot, own.Table, RoleOwn, 0)
+		t := tableOf(s.Snapshot, own.Table, RoleCluster, 0)
 		if source != nil {
 			for _, r := range source.Routes {
-				state := Foreign
+				state := Unmanaged
 				if w, pods := wanted[r.Prefix]; pods && w.Name == r.Name {
 					state = c.carried(source.ID)
 				}
@@ -224,7 +225,7 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 				case wanted == nil && ours:
 					t.add(r, Unknown, "")
 				case wanted == nil || !r.Prefix.IsValid():
-					t.add(r, Foreign, "")
+					t.add(r, Unmanaged, "")
 				case asked && !there[r.Prefix] && r.SameHop(w):
 					there[r.Prefix] = true
 					t.add(r, c.carried(table.ID), "")
@@ -232,13 +233,13 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 					there[r.Prefix] = true
 					t.add(r, Wrong, w.NextHop())
 				case ours && others.want(r):
-					t.add(r, Foreign, "")
+					t.add(r, Unmanaged, "")
 				case ours && target.Policy == v1alpha1.PolicyUpsertOnly:
 					t.add(r, Kept, "")
 				case ours:
 					t.add(r, Stale, "")
 				default:
-					t.add(r, Foreign, "")
+					t.add(r, Unmanaged, "")
 				}
 			}
 			for prefix, w := range wanted {
@@ -299,7 +300,7 @@ func (c *Cluster) on(table arm.ID) bool {
 // carried is the state of a correct route. It depends on whether the table is on all subnets that
 // need it.
 func (c *Cluster) carried(table arm.ID) string {
-	state := Carries
+	state := Works
 	for _, s := range c.Subnets {
 		switch {
 		case !s.Wanted.Equal(table) || s.State == Right:
@@ -325,7 +326,7 @@ func (t *Table) add(r inventory.Route, state, wanted string) {
 		Name: r.Name, Destination: r.Destination(), NextHop: r.NextHop(),
 		Wanted: wanted, State: state,
 	}
-	if state != Foreign {
+	if state != Unmanaged {
 		out.Node = inventory.RouteNode(r.Name)
 	}
 	t.Routes = append(t.Routes, out)
@@ -341,7 +342,7 @@ func (t Table) sorted() Table {
 }
 
 func foreignLast(r Route) int {
-	if r.State == Foreign {
+	if r.State == Unmanaged {
 		return 1
 	}
 	return 0
@@ -351,22 +352,22 @@ func foreignLast(r Route) int {
 // Unknown ones that may or may not work.
 type Counted struct {
 	All     int `json:"all"`
-	True    int `json:"true"`
+	Correct int `json:"correct"`
 	Unknown int `json:"unknown"`
 }
 
 // Wrong is how many do not work.
-func (c Counted) Wrong() int { return c.All - c.True - c.Unknown }
+func (c Counted) Wrong() int { return c.All - c.Correct - c.Unknown }
 
 // Routes counts the cluster's pod routes.
 func (c Cluster) Routes() (n Counted) {
 	for _, t := range c.Tables {
 		for _, r := range t.Routes {
 			switch r.State {
-			case Foreign, Kept:
+			case Unmanaged, Kept:
 				continue
-			case Carries:
-				n.True++
+			case Works:
+				n.Correct++
 			case Unknown:
 				n.Unknown++
 			}
@@ -389,7 +390,7 @@ func (c Cluster) Broken() int {
 
 // Own is the cluster's route table, or nil.
 func (c Cluster) Own() *Table {
-	if len(c.Tables) > 0 && c.Tables[0].Role == RoleOwn {
+	if len(c.Tables) > 0 && c.Tables[0].Role == RoleCluster {
 		return &c.Tables[0]
 	}
 	return nil
@@ -400,7 +401,7 @@ func (c Cluster) Routed() int {
 	nodes := map[string]bool{}
 	if own := c.Own(); own != nil {
 		for _, r := range own.Routes {
-			if r.State != Foreign {
+			if r.State != Unmanaged {
 				nodes[r.Node] = true
 			}
 		}

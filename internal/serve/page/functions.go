@@ -33,7 +33,7 @@ var functions = template.FuncMap{
 	"tone":    tone,
 	"explain": func(c finding.Code) string { return finding.Describe(c).Meaning },
 	"role": func(role string) string {
-		if role == picture.RoleOwn {
+		if role == picture.RoleCluster {
 			return "the cluster's route table"
 		}
 		return "target"

@@ -200,9 +200,9 @@ func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 	for _, r := range t.Routes {
 		n[r.State]++
 	}
-	pods := len(t.Routes) - n[picture.Foreign] - n[picture.Kept]
+	pods := len(t.Routes) - n[picture.Unmanaged] - n[picture.Kept]
 	class, text := "right", report.Count(pods, "pod route")+", all working"
-	switch bad := pods - n[picture.Carries] - n[picture.Unknown]; {
+	switch bad := pods - n[picture.Works] - n[picture.Unknown]; {
 	case t.Unread != "":
 		class, text = "unknown", "not read: "+t.Unread
 	case bad > 0:
@@ -217,7 +217,7 @@ func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 		class, text = "unknown", report.Count(pods, "pod route")+", on no subnet"
 	}
 	kind := "route table · target"
-	if t.Role == picture.RoleOwn {
+	if t.Role == picture.RoleCluster {
 		kind = "the cluster's route table"
 	}
 	const h = tableHeight
@@ -367,7 +367,7 @@ func narrow(c Cluster, most int) drawing {
 		y += gap
 	}
 	for i, t := range c.Cluster.Tables {
-		if t.Role != picture.RoleOwn {
+		if t.Role != picture.RoleCluster {
 			table(i)
 		}
 	}
@@ -461,7 +461,7 @@ func label(c Cluster) string {
 	for i, t := range c.Cluster.Tables {
 		working := 0
 		for _, r := range t.Routes {
-			if r.State == picture.Carries {
+			if r.State == picture.Works {
 				working++
 			}
 		}
