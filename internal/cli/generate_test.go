@@ -195,7 +195,7 @@ func (l *leastRights) assign(id arm.ID, subnet string) {
 				"main": cty.ObjectVal(map[string]cty.Value{
 					"id": cty.StringVal("/subscriptions/" + l.a.demo.Cluster.Subscription())})}),
 			"azurerm_kubernetes_cluster": cty.ObjectVal(map[string]cty.Value{
-				"kept": cty.ObjectVal(map[string]cty.Value{
+				"managed": cty.ObjectVal(map[string]cty.Value{
 					id.Name(): cty.ObjectVal(map[string]cty.Value{
 						"agent_pool_profile": cty.ListVal([]cty.Value{pool, pool}),
 						"node_resource_group": cty.StringVal(

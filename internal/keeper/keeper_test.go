@@ -76,8 +76,8 @@ func TestSeen(t *testing.T) {
 		}
 		k.opts.Planned = func(r Round) {
 			if tables(r) != ([2]arm.ID{}) || len(r.Changes) != 2 ||
-				r.Changes[0].State != plan.Planned || !slices.Equal(r.Kept, []string{"shop"}) {
-				t.Errorf("told of %+v on %v of %v", r.Changes, tables(r), r.Kept)
+				r.Changes[0].State != plan.Planned || !slices.Equal(r.Managed, []string{"shop"}) {
+				t.Errorf("told of %+v on %v of %v", r.Changes, tables(r), r.Managed)
 			}
 			planned = append(planned, r)
 		}

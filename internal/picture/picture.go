@@ -94,15 +94,14 @@ type Route struct {
 }
 
 // The states of a route, in addition to Unknown. All except Unmanaged belong to the cluster's pod
-// routes. Kept routes are not counted.
+// routes. Leftover routes are not counted.
 const (
-	Works = "works" // the route is correct, and its table is on the subnets that need it
-	// the route is correct, but its table is not on the subnet that needs it
-	Idle      = "idle"
+	Works     = "works"     // the route is correct, and its table is on the subnets that need it
+	Idle      = "idle"      // the route is correct, but its table is not on the subnet that needs it
 	Missing   = "missing"   // the cluster's route table has the route, this table does not
 	Wrong     = "wrong"     // the next hop differs from the one in the cluster's route table
 	Stale     = "stale"     // the cluster's route table does not have the route, or no longer
-	Kept      = "kept"      // as Stale, but the route stays: the policy is UpsertOnly
+	Leftover  = "leftover"  // as Stale, but the route stays: the policy is UpsertOnly
 	Unmanaged = "unmanaged" // an unmanaged route
 )
 
@@ -235,7 +234,7 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 				case ours && others.want(r):
 					t.add(r, Unmanaged, "")
 				case ours && target.Policy == v1alpha1.PolicyUpsertOnly:
-					t.add(r, Kept, "")
+					t.add(r, Leftover, "")
 				case ours:
 					t.add(r, Stale, "")
 				default:
@@ -335,20 +334,20 @@ func (t *Table) add(r inventory.Route, state, wanted string) {
 // sorted puts unmanaged routes last, and sorts each kind by destination.
 func (t Table) sorted() Table {
 	slices.SortStableFunc(t.Routes, func(a, b Route) int {
-		return cmp.Or(foreignLast(a)-foreignLast(b),
+		return cmp.Or(unmanagedLast(a)-unmanagedLast(b),
 			plan.CompareDestinations(a.Destination, b.Destination), cmp.Compare(a.Name, b.Name))
 	})
 	return t
 }
 
-func foreignLast(r Route) int {
+func unmanagedLast(r Route) int {
 	if r.State == Unmanaged {
 		return 1
 	}
 	return 0
 }
 
-// Counted counts pod routes in all tables: All includes missing ones, True are working ones, and
+// Counted counts pod routes in all tables: All includes missing ones, Correct are working ones, and
 // Unknown ones that may or may not work.
 type Counted struct {
 	All     int `json:"all"`
@@ -364,7 +363,7 @@ func (c Cluster) Routes() (n Counted) {
 	for _, t := range c.Tables {
 		for _, r := range t.Routes {
 			switch r.State {
-			case Unmanaged, Kept:
+			case Unmanaged, Leftover:
 				continue
 			case Works:
 				n.Correct++

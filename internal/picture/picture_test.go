@@ -188,7 +188,7 @@ func TestPicture(t *testing.T) {
 			w.table(own, "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4",
 				"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5")
 		}, "nodes nodes right\ngw guarded right\nshop-rt cluster: works works\ngw-rt target: " +
-			"works works kept unmanaged\n", 4, 4, 0},
+			"works works leftover unmanaged\n", 4, 4, 0},
 		{"the target is on no subnet", func(w *world) {
 			w.config.Spec.Guard.Subnets = nil
 		}, "nodes nodes right\nshop-rt cluster: works works works unmanaged\ngw-rt target idle: " +

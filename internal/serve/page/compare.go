@@ -34,7 +34,7 @@ func (h hidden) String() string {
 
 func (h *hidden) add(r row) {
 	h.Rows++
-	if r.State != picture.Works && r.State != picture.Kept {
+	if r.State != picture.Works && r.State != picture.Leftover {
 		h.Broken++
 	}
 }
@@ -54,7 +54,7 @@ const (
 
 // routeStates orders the states of a row, the worst last.
 var routeStates = []string{
-	none, picture.Unmanaged, picture.Kept, picture.Works, picture.Unknown, picture.Idle,
+	none, picture.Unmanaged, picture.Leftover, picture.Works, picture.Unknown, picture.Idle,
 	picture.Stale, picture.Missing, picture.Wrong,
 }
 

@@ -117,8 +117,8 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// TestForeignWords: text from Azure is displayed as text, and never becomes markup.
-func TestForeignWords(t *testing.T) {
+// TestTextFromAzure: text from Azure is displayed as text, and never becomes markup.
+func TestTextFromAzure(t *testing.T) {
 	const bad = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
 	w := newWorld(t, options{interval: time.Hour})
 	w.settled()
@@ -178,9 +178,9 @@ func basic(name, password string) string {
 	return r.Header.Get("Authorization")
 }
 
-// TestWhoMayLook: people log in with passwords, the secret of events opens no page, and the history
-// shows whose button it was.
-func TestWhoMayLook(t *testing.T) {
+// TestWhoMaySeePages: people log in with passwords, the secret of events opens no page, and the
+// history shows whose button it was.
+func TestWhoMaySeePages(t *testing.T) {
 	const secret = "a-secret-of-events"
 	w := newWorld(t, options{keeper: keeper.Options{Paused: paused},
 		page: page.Options{Actions: true},

@@ -200,7 +200,7 @@ func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 	for _, r := range t.Routes {
 		n[r.State]++
 	}
-	pods := len(t.Routes) - n[picture.Unmanaged] - n[picture.Kept]
+	pods := len(t.Routes) - n[picture.Unmanaged] - n[picture.Leftover]
 	class, text := "right", report.Count(pods, "pod route")+", all working"
 	switch bad := pods - n[picture.Works] - n[picture.Unknown]; {
 	case t.Unread != "":
@@ -437,7 +437,7 @@ func describe(r picture.Route) string {
 		return leads + "; the cluster's route table has no such route"
 	case picture.Unknown:
 		return leads + "; not known whether it works"
-	case picture.Kept:
+	case picture.Leftover:
 		return leads + "; the cluster's route table has no such route, but the policy is UpsertOnly"
 	case picture.Idle:
 		return leads + ", but the table is not on its subnet"
