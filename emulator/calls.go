@@ -11,10 +11,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// Fault is something that goes wrong with the next calls that match: an error answer, a connection
-// cut before or after the call took effect, an operation that is slow or fails, a read of what was.
-// Calls of clusters' cloud providers only match a fault that names their principal ("<cluster>
-// identity").
+// Fault is an error in the next calls that match: an error answer, a connection that is cut before
+// or after the call took effect, an operation that is slow or fails, or a read of an older state.
+// Only a fault with the principal "<cluster> identity" matches the calls of a cluster's cloud
+// provider.
 type Fault = emulator.Fault
 
 // Request is a line of the request log.
@@ -79,7 +79,7 @@ func (e *Emulator) Scale(cluster, pool string, count int) {
 	}
 }
 
-// Readdress brings a node back with another address, as a reimaged one can come back.
+// Readdress replaces a node by one with the same name and another address. A reimage can do that.
 func (e *Emulator) Readdress(cluster, node string) {
 	e.t.Helper()
 	if err := e.e.Readdress(e.id(cluster), node); err != nil {
@@ -87,7 +87,7 @@ func (e *Emulator) Readdress(cluster, node string) {
 	}
 }
 
-// PauseRoutes stops a cluster's cloud provider, or lets it go on.
+// PauseRoutes pauses or resumes a cluster's cloud provider.
 func (e *Emulator) PauseRoutes(cluster string, paused bool) {
 	e.t.Helper()
 	if !e.e.PauseRoutes(e.id(cluster), paused) {
@@ -95,7 +95,7 @@ func (e *Emulator) PauseRoutes(cluster string, paused bool) {
 	}
 }
 
-// DelayRole lets a role assignment take effect after a while.
+// DelayRole makes a role assignment take effect only after a delay.
 func (e *Emulator) DelayRole(assignment string, delay time.Duration) {
 	e.t.Helper()
 	if !e.e.DelayRole(e.id(assignment), delay) {
@@ -103,7 +103,8 @@ func (e *Emulator) DelayRole(assignment string, delay time.Duration) {
 	}
 }
 
-// RegisterIssuer gives the keys (a JWK set) of an issuer whose tokens federated credentials trust.
+// RegisterIssuer registers the keys (a JWK set) of an issuer whose tokens federated credentials
+// accept.
 func (e *Emulator) RegisterIssuer(issuer string, keys json.RawMessage) {
 	e.t.Helper()
 	if err := e.e.RegisterIssuer(issuer, keys); err != nil {
@@ -111,7 +112,7 @@ func (e *Emulator) RegisterIssuer(issuer string, keys json.RawMessage) {
 	}
 }
 
-// Inject makes something go wrong. The returned function takes it back.
+// Inject adds a fault. The returned function removes it.
 func (e *Emulator) Inject(f Fault) (remove func()) {
 	e.t.Helper()
 	remove, err := e.e.Inject(f)
@@ -121,14 +122,14 @@ func (e *Emulator) Inject(f Fault) (remove func()) {
 	return remove
 }
 
-// Injected are the faults, and how often each has happened.
+// Injected lists the faults and how often each has happened.
 func (e *Emulator) Injected() []Fault { return e.e.Faults() }
 
-// ClearFaults takes all faults back.
+// ClearFaults removes all faults.
 func (e *Emulator) ClearFaults() { e.e.ClearFaults() }
 
-// Requests are the calls that a principal has made, in order; "" is everybody. Scenarios, Put and
-// Strip are Operator's, and a cluster's cloud provider calls as "<cluster> identity".
+// Requests are the calls of a principal, in order; "" is all principals. The scenarios, Put and
+// Strip call as Operator, and a cluster's cloud provider as "<cluster> identity".
 func (e *Emulator) Requests(principal string) []Request {
 	var out []Request
 	for _, r := range e.e.Requests(0) {
@@ -139,8 +140,8 @@ func (e *Emulator) Requests(principal string) []Request {
 	return out
 }
 
-// Eventually waits until a condition holds, for ten seconds: what cloud providers and operations
-// do, they do after a while.
+// Eventually waits up to ten seconds for a condition: cloud providers and operations act with a
+// delay.
 func (e *Emulator) Eventually(what string, holds func() bool) {
 	e.t.Helper()
 	const patience = 10 * time.Second

@@ -26,20 +26,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kubernetes"
 )
 
-// Principal is who can log in, and whom the request log and the activity log name.
+// Principal is an identity that can log in, and that the request log and the activity log name.
 type Principal = emulator.Principal
 
-// Default is the principal that clients log in as, unless Principals names others. It may do
-// everything.
+// Default is the principal that clients log in as, unless Principals names others. It has all
+// rights.
 var Default = emulator.DefaultPrincipal
 
-// Operator is the principal that Put and Strip write as: not the one under test, as on Azure.
+// Operator is the principal that Put and Strip write as. It is not the one under test, as on Azure.
 var Operator = Principal{
 	Name: "operator", ClientID: "c11e0000-0000-4000-8000-0000000000ff", Secret: "operator-secret",
 	ObjectID: "0b1ec700-0000-4000-8000-0000000000ff",
 }
 
-// Emulator is a running emulator. Its methods fail the test when they cannot do what they say.
+// Emulator is a running emulator. Its methods fail the test on errors.
 type Emulator struct {
 	// URL is where ARM and the login endpoints answer, over HTTPS.
 	URL string
@@ -71,7 +71,8 @@ type Demo struct {
 	Cluster, Pool string
 	// NodeSubnet has ClusterTable, in which the cluster's cloud provider writes its routes.
 	NodeSubnet, ClusterTable string
-	// GatewaySubnet, of an Application Gateway, has GatewayTable, which holds one route of its own.
+	// GatewaySubnet, of an Application Gateway, has GatewayTable, which has one route that is no
+	// pod route.
 	GatewaySubnet, GatewayTable string
 }
 
@@ -139,7 +140,7 @@ func (s *settings) start(t testing.TB) (*Emulator, error) {
 	return out, out.trust()
 }
 
-// build makes the scenario, unless the emulator goes on with a state that has it.
+// build makes the scenario, unless the saved state has it already.
 func (e *Emulator) build(s *settings) error {
 	switch {
 	case s.scenario == "demo":
@@ -195,7 +196,7 @@ func (e *Emulator) trust() error {
 	return nil
 }
 
-// HTTPClient trusts the emulator's certificate authority. It does not log in.
+// HTTPClient trusts the emulator's certificate authority. It has no login.
 func (e *Emulator) HTTPClient() *http.Client { return e.client }
 
 // Cloud is the emulator as a cloud of the Azure SDK for Go.
@@ -220,7 +221,7 @@ func (e *Emulator) ClientOptions() azcore.ClientOptions {
 	return azcore.ClientOptions{Cloud: e.Cloud(), Transport: e.client}
 }
 
-// id fails the test for what is no resource ID.
+// id fails the test if the text is no resource ID.
 func (e *Emulator) id(text string) arm.ID {
 	e.t.Helper()
 	id, err := arm.ParseID(text)

@@ -47,7 +47,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestLogin: the secret and the credential log in, and a stranger's secret does not.
+// TestLogin: the secret and the credential log in, and a wrong secret does not.
 func TestLogin(t *testing.T) {
 	guest := emulator.Principal{Name: "guest", ClientID: "c11e0000-0000-4000-8000-000000000009",
 		Secret:   "s",
@@ -100,7 +100,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestPersist: an emulator keeps the state of the one before it in the same folder.
+// TestPersist: an emulator continues with the state of an earlier one in the same folder.
 func TestPersist(t *testing.T) {
 	dir := t.TempDir()
 	group := func(e *emulator.Emulator) string {
@@ -141,7 +141,7 @@ func (r *recorder) Fatalf(format string, args ...any) {
 
 func (r *recorder) Fatal(args ...any) { r.Fatalf("%s", fmt.Sprint(args...)) }
 
-// TestRefusals: what cannot be ends the test, in words.
+// TestRefusals: invalid arguments end the test with a message.
 func TestRefusals(t *testing.T) {
 	start := func(options ...emulator.Option) func(*recorder) {
 		return func(r *recorder) { emulator.Start(r, options...) }

@@ -13,7 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/emulator"
 )
 
-// associate is the code under test: it gives a subnet a route table, and changes nothing else about
+// associate is the code under test: it gives a subnet a route table, and changes nothing else in
 // it.
 func associate(ctx context.Context, subnets *armnetwork.SubnetsClient, subnet, table string) error {
 	id, err := arm.ParseResourceID(subnet)
@@ -34,8 +34,8 @@ func associate(ctx context.Context, subnets *armnetwork.SubnetsClient, subnet, t
 	return err
 }
 
-// TestAssociate is a test to copy: a redeploy takes the cluster's route table off its subnet, the
-// code under test puts it back, and Azure refuses the first of its writes.
+// TestAssociate is a test to copy: a redeploy removes the cluster's route table from its subnet,
+// the code under test restores it, and Azure refuses the first of its writes.
 func TestAssociate(t *testing.T) {
 	azure := emulator.Start(t, emulator.WithDemo())
 	subnets, err := armnetwork.NewSubnetsClient(azure.SubscriptionIDs[0], azure.Credential(),

@@ -10,8 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// Option says what an emulator is like. There is one for every flag of routekeeper emulator, and
-// some more.
+// Option is a setting of an emulator. Every flag of routekeeper emulator has one.
 type Option func(*settings)
 
 type settings struct {
@@ -31,20 +30,20 @@ func WithDemo() Option { return func(s *settings) { s.scenario = "demo" } }
 // broken.
 func WithFleet() Option { return func(s *settings) { s.scenario = "fleet" } }
 
-// Subscriptions is how many subscriptions there are: 1 by default.
+// Subscriptions is the number of subscriptions: 1 by default.
 func Subscriptions(n int) Option { return func(s *settings) { s.subscriptions = n } }
 
-// Tenants is how many tenants the subscriptions lie in, in turn: 1 by default.
+// Tenants is the number of tenants, to which the subscriptions are assigned in turn: 1 by default.
 func Tenants(n int) Option { return func(s *settings) { s.tenants = n } }
 
-// Principals can log in in place of Default. The first may do everything. The others are Owners,
-// unless their NoRoles is set.
+// Principals replace Default. The first has all rights. The others are Owners, unless their NoRoles
+// is set.
 func Principals(all ...Principal) Option {
 	return func(s *settings) { s.azure.Principals = append([]Principal(nil), all...) }
 }
 
-// AnyClusterIdentity lets clusters write to networks that they bring without roles on them, which
-// Azure refuses.
+// AnyClusterIdentity lets clusters write to existing networks without a role there, which Azure
+// refuses.
 func AnyClusterIdentity() Option {
 	return func(s *settings) { s.azure.CheckClusterIdentity = false }
 }
@@ -78,13 +77,13 @@ func RouteLimit(n int) Option { return func(s *settings) { s.azure.RouteLimit = 
 // PageSize is how many resources a page of a list holds: 100 by default.
 func PageSize(n int) Option { return func(s *settings) { s.azure.PageSize = n } }
 
-// Faults are there from the start, after a scenario is built.
+// Faults are injected at the start, after a scenario is built.
 func Faults(all ...Fault) Option {
 	return func(s *settings) { s.faults = append(s.faults, all...) }
 }
 
-// Persist keeps the state in a folder: an emulator that is started with the same one goes on with
-// it, at the same addresses if they are free.
+// Persist keeps the state in a folder. An emulator started later with the same folder continues
+// with it, at the same addresses if they are free.
 func Persist(dir string) Option { return func(s *settings) { s.dir = dir } }
 
 // Listen is at which addresses it listens for HTTPS and for plain HTTP, such as 127.0.0.1:8443.
@@ -99,7 +98,7 @@ func KubeAPIServer(path, etcd string) Option {
 	return func(s *settings) { s.apiServer, s.etcd = path, etcd }
 }
 
-// Log receives what a person may want to know; on level debug, every request.
+// Log receives messages for the person at the terminal; on level debug, every request.
 func Log(log *slog.Logger) Option { return func(s *settings) { s.azure.Log = log } }
 
 func (s *settings) log() *slog.Logger {
@@ -109,7 +108,7 @@ func (s *settings) log() *slog.Logger {
 	return s.azure.Log
 }
 
-// check refuses what cannot be, and fills in the rest.
+// check refuses contradictory settings and fills in the rest.
 func (s *settings) check() error {
 	s.subscriptions, s.tenants = max(s.subscriptions, 1), max(s.tenants, 1)
 	if s.tenants > s.subscriptions {

@@ -14,7 +14,7 @@ import (
 // volatile are the fields that Azure changes with every write: their differences do not count.
 var volatile = map[string]bool{"etag": true, "provisioningState": true}
 
-// maintained are the fields that Azure maintains itself: back references and the like.
+// maintained are the fields that Azure maintains itself: back references and the resource GUID.
 var maintained = regexp.MustCompile(
 	`^properties\.(subnets|ipConfigurations|ipConfigurationProfiles|privateEndpoints|applicationGatewayIPConfigurations|resourceGuid)\b`)
 

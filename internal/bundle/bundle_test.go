@@ -29,7 +29,7 @@ func full(t testing.TB) Bundle {
 	s.Listed, s.InterfacesOf = []arm.ID{group}, []arm.ID{group}
 	for _, raw := range []string{
 		`{"id":"` + string(cluster) +
-			`","etag":"e1","location":"westeurope","tags":{"owner":"tell nobody","aks-managed":"yes"},"properties":{"networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},
+			`","etag":"e1","location":"westeurope","tags":{"owner":"tell no one","aks-managed":"yes"},"properties":{"networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},
 			"windowsProfile":{"adminPassword":"hunter2"},"servicePrincipalProfile":{"clientId":"msi","secret":"hunter3"},"linuxProfile":{"ssh":{"publicKeys":[{"keyData":"ssh-rsa hunter4"}]}},"x":{"tokens":["hunter5"]},
 			"httpProxyConfig":{"httpProxy":"http://me:hunter6@proxy:3128","noProxy":["10.0.0.0/8"]},"agentPoolProfiles":[{"name":"np","tags":{"owner":"hunter7"}}],
 			"addonProfiles":{"a":{"enabled":true,"config":{"workspaceKey":"hunter8","applicationGatewayId":"` + string(group) + `/providers/Microsoft.Network/applicationGateways/agw"}}},"weight":12345678901234567890}}`,
@@ -144,7 +144,7 @@ func TestNoSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, secret := range []string{"hunter", "tell nobody"} {
+	for _, secret := range []string{"hunter", "tell no one"} {
 		if strings.Contains(string(all), secret) {
 			t.Errorf("%q is in the bundle", secret)
 		}

@@ -22,7 +22,7 @@ func TestFits(t *testing.T) {
 		nodes, pods int
 		limitedBy   string
 	}{
-		// configure-kubenet: a /24 holds 251 nodes, one of which an upgrade needs.
+		// configure-kubenet: a /24 holds 251 nodes; an upgrade needs one.
 		"kubenet /24":           {setup(Kubenet, "10.0.0.0/24", 0), 250, 27_500, "node subnet"},
 		"node-subnet /24":       {setup(NodeSubnet, "10.0.0.0/24", 30), 7, 210, "node subnet"},
 		"kubenet, wide":         {setup(Kubenet, "10.0.0.0/16", 0), 255, 28_050, "pod CIDR"},

@@ -15,8 +15,8 @@ import (
 
 const aksID = group + "/providers/Microsoft.ContainerService/managedClusters/c"
 
-// podRoutes reads a table's routes as "name prefix hop", without the part of the name that all
-// nodes share.
+// podRoutes reads a table's routes as "name prefix hop", without the common part of the names of
+// all nodes.
 func (b *bench) podRoutes(id arm.ID) []string {
 	b.t.Helper()
 	var out []string
@@ -32,13 +32,13 @@ func (b *bench) podRoutes(id arm.ID) []string {
 	return out
 }
 
-const brought = `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","serviceCidr":"172.16.0.0/16","dnsServiceIP":"172.16.0.10"},"agentPoolProfiles":[{"name":"np","count":%d,"vnetSubnetID":"` + string(vnet) + `/subnets/a"}]}}`
+const existing = `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","serviceCidr":"172.16.0.0/16","dnsServiceIP":"172.16.0.10"},"agentPoolProfiles":[{"name":"np","count":%d,"vnetSubnetID":"` + string(vnet) + `/subnets/a"}]}}`
 
 func TestBroughtTable(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope","tags":{"keep":"me"},"properties":{"routes":[{"name":"egress","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.0.9.4"}}]}}`)
 	b.put(vnet, plainVNet)
-	b.put(aksID, fmt.Sprintf(brought, 2))
+	b.put(aksID, fmt.Sprintf(existing, 2))
 	want := []string{"egress 0.0.0.0/0 10.0.9.4", "000000____102440024 10.244.0.0/24 10.0.1.4",
 		"000001____102441024 10.244.1.0/24 10.0.1.5"}
 	if got := b.podRoutes(rt); !slices.Equal(got, want) {
@@ -54,7 +54,7 @@ func TestBroughtTable(t *testing.T) {
 		kernel.Text(kernel.ObjectAt(doc, "identity"), "principalId") == "" {
 		t.Errorf("%s", kernel.Encode(doc))
 	}
-	// No managed table is made beside a brought one, and the subnet knows its addresses are taken.
+	// No managed table is made if the subnet has a table, and the addresses are used in the subnet.
 	if tables := kernel.ListAt(b.get("/subscriptions/"+sub+
 		"/resourceGroups/mc_net-rg_c_westeurope/providers/Microsoft.Network/routeTables"),
 		"value"); len(tables) != 0 {
@@ -62,7 +62,7 @@ func TestBroughtTable(t *testing.T) {
 	}
 	b.refused(http.MethodDelete, vnet.Child("subnets", "a"), "", 400, "InUseSubnetCannotBeDeleted")
 
-	// Scaling in takes the last nodes; scaling out goes on counting, and gives out new pod CIDRs
+	// Scaling in deletes the last nodes; scaling out continues the numbers, and uses new pod CIDRs
 	// before old ones.
 	b.put(aksID.Child("agentPools", "np"), `{"properties":{"count":1}}`)
 	b.put(aksID.Child("agentPools", "np"), `{"properties":{"count":3}}`)
@@ -72,7 +72,7 @@ func TestBroughtTable(t *testing.T) {
 		t.Errorf("routes\n%q\nwant\n%q", got, want)
 	}
 
-	// Deleting the cluster leaves the brought table, with the routes in it.
+	// Deleting the cluster leaves the existing table, with its routes.
 	if status, code := b.try(http.MethodDelete, aksID, "2025-10-01", ""); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
@@ -91,7 +91,7 @@ func TestScaleSetsAndNICs(t *testing.T) {
 	b := newBench(t, Options{PageSize: 2})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	b.put(aksID, fmt.Sprintf(brought, 3))
+	b.put(aksID, fmt.Sprintf(existing, 3))
 	sets := kernel.ListAt(b.get("/subscriptions/"+sub+
 		"/resourceGroups/MC_net-rg_c_westeurope/providers/Microsoft.Compute/virtualMachineScaleSets"), "value")
 	if len(sets) != 1 || !strings.HasPrefix(kernel.Text(sets[0], "name"), "aks-np-") ||
@@ -118,15 +118,15 @@ func TestScaleSetsAndNICs(t *testing.T) {
 	b.refused(http.MethodGet, set+"/virtualMachines/7", "", 404, "NotFound")
 }
 
-// TestCloudProvider writes the whole table in batches from a copy it keeps; a foreign write in
-// between makes it fail with 412 until the copy is too old.
+// TestCloudProvider writes the whole table in batches from its copy; another client's write in
+// between makes it fail with 412 until the copy expires.
 func TestCloudProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{RouteBatch: 30 * time.Second, RouteCache: 2 * time.Minute,
 			Buckets: Buckets{Reads: Bucket{Size: 1e6, PerSecond: 1}}})
 		b.put(rt, `{"location":"westeurope"}`)
 		b.put(vnet, plainVNet)
-		b.put(aksID, fmt.Sprintf(brought, 1))
+		b.put(aksID, fmt.Sprintf(existing, 1))
 		writes := func() (ok, stale int) {
 			for _, r := range b.e.Requests(0) {
 				if r.Note == "cloud provider" {
@@ -145,7 +145,7 @@ func TestCloudProvider(t *testing.T) {
 			t.Error("it wrote before the batch time was over")
 		}
 		time.Sleep(32 * time.Second) // past the batch at 60 s
-		// Its copy is fresh now. Somebody adds a route; then a node comes.
+		// Its copy is new now. Another client adds a route; then a node is added.
 		doc := b.get(rt)
 		p := kernel.ObjectAt(doc, "properties")
 		p["routes"] = append(p["routes"].([]any),
@@ -169,7 +169,7 @@ func TestCloudProvider(t *testing.T) {
 		if got := b.podRoutes(rt); !slices.Equal(got, want) {
 			t.Errorf("routes\n%q\nwant\n%q", got, want)
 		}
-		// A wrong next hop is never repaired; a route that is gone comes back.
+		// A wrong next hop is never repaired; a deleted route is created again.
 		doc = b.get(rt)
 		routes := kernel.ObjectAt(doc, "properties")["routes"].([]any)
 		kernel.ObjectAt(routes[0].(kernel.Object), "properties")["nextHopIpAddress"] = "10.0.1.200"
@@ -188,7 +188,7 @@ func TestSecondPool(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	b.put(aksID, fmt.Sprintf(brought, 1))
+	b.put(aksID, fmt.Sprintf(existing, 1))
 	other := vnet.Child("subnets", "b")
 	b.put(aksID.Child("agentPools", "two"), `{"properties":{"count":1,"vnetSubnetID":"`+
 		string(other)+
@@ -218,7 +218,7 @@ func TestClusterRefusals(t *testing.T) {
 		`{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"x","vnetSubnetID":"`+string(vnet)+`/subnets/none"}]}}`, 400, "LinkedInvalidPropertyId")
 	full := `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","serviceCidr":"172.16.0.0/16"},"agentPoolProfiles":[{"name":"x","count":4,"vnetSubnetID":"` + string(vnet) + `/subnets/b"}]}}`
 	b.refused(http.MethodPut, aksID, full, 400, "InsufficientSubnetSize")
-	b.refused(http.MethodGet, aksID, "", 404, "ResourceNotFound") // nothing of it is left
+	b.refused(http.MethodGet, aksID, "", 404, "ResourceNotFound") // no part of it is left
 	if used := kernel.ObjectAt(b.get(vnet.Child("subnets", "b")),
 		"properties")["ipConfigurations"]; used != nil {
 		t.Errorf("addresses are still in use: %v", used)
@@ -228,12 +228,12 @@ func TestClusterRefusals(t *testing.T) {
 		"PropertyChangeNotAllowed")
 }
 
-// TestScaleByControl: all of the nodes come or none, and what is no number of nodes is refused.
+// TestScaleByControl: all nodes are added or none, and an invalid number is refused.
 func TestScaleByControl(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	b.put(aksID, fmt.Sprintf(brought, 2))
+	b.put(aksID, fmt.Sprintf(existing, 2))
 	for _, count := range []int{-1, 5001, 300} { // the subnet has room for 251
 		if err := b.e.Scale(aksID, "np", count); err == nil {
 			t.Errorf("scaled to %d", count)
@@ -251,8 +251,8 @@ func TestScaleByControl(t *testing.T) {
 	}
 }
 
-// TestGroupInUse: a group whose network carries nodes of a cluster elsewhere is not deleted; with
-// the cluster it is.
+// TestGroupInUse: a group whose network has nodes of a cluster in another group is not deleted;
+// after the cluster's delete it is.
 func TestGroupInUse(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
@@ -260,7 +260,7 @@ func TestGroupInUse(t *testing.T) {
 	other := arm.ID("/subscriptions/" + sub + "/resourceGroups/other")
 	b.put(other, `{"location":"westeurope"}`)
 	cluster := other + "/providers/Microsoft.ContainerService/managedClusters/c"
-	b.put(cluster, fmt.Sprintf(brought, 2))
+	b.put(cluster, fmt.Sprintf(existing, 2))
 	b.refused(http.MethodDelete, group, "", 409, "ResourceGroupDeletionBlocked")
 	for _, id := range []arm.ID{other, group} {
 		if status, code := b.try(http.MethodDelete, id, "2024-03-01", ""); status != 200 {
@@ -274,7 +274,7 @@ func TestActivityLog(t *testing.T) {
 	b := newBench(t, Options{PageSize: 4})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	b.put(aksID, fmt.Sprintf(brought, 1))
+	b.put(aksID, fmt.Sprintf(existing, 1))
 	b.refused(http.MethodDelete, rt, "", 400, "InUseRouteTableCannotBeDeleted")
 	log := arm.ID("/subscriptions/" + sub +
 		"/providers/Microsoft.Insights/eventtypes/management/values")
@@ -392,7 +392,7 @@ func TestFaultsAndControl(t *testing.T) {
 	}
 }
 
-// TestOwnDualStack: the network AKS makes itself has both families where the cluster has.
+// TestOwnDualStack: the network that AKS makes has both families if the cluster has.
 func TestOwnDualStack(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","ipFamilies":["IPv4","IPv6"]},"agentPoolProfiles":[{"name":"np","mode":"System","count":2}]}}`)
@@ -412,8 +412,7 @@ func TestOwnDualStack(t *testing.T) {
 	}
 }
 
-// TestKubeletIdentity: the nodes have an identity of their own, which clients read from the
-// cluster.
+// TestKubeletIdentity: the nodes have their own identity, which clients read from the cluster.
 func TestKubeletIdentity(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)

@@ -23,8 +23,7 @@ const (
 	actionGroup = group + "/providers/Microsoft.Insights/actionGroups/ag"
 )
 
-// receiver is the other end of webhooks. It answers with the statuses it is given, and then with
-// 200.
+// receiver receives webhooks. It answers with the given statuses, and then with 200.
 type receiver struct {
 	mu       sync.Mutex
 	start    time.Time
@@ -57,7 +56,7 @@ func (r *receiver) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Body: http.NoBody}, nil
 }
 
-// times are when something came so far, posted is what.
+// times are the times of the calls so far, posted is their content.
 func (r *receiver) times() []time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,8 +109,7 @@ func fixture(t *testing.T, name string) kernel.Object {
 	return doc
 }
 
-// TestAlerts: a record that matches is posted to the webhooks after the delay, in the schema they
-// ask for.
+// TestAlerts: a matching record is posted to the webhooks after the delay, in the requested schema.
 func TestAlerts(t *testing.T) {
 	for schema, more := range map[string]string{"common": `,"useCommonAlertSchema":true`,
 		"legacy": ""} {
@@ -124,12 +122,12 @@ func TestAlerts(t *testing.T) {
 			b.put(rt, `{"location":"westeurope"}`)
 			b.put(nsg, `{"location":"westeurope"}`) // not asked for
 			time.Sleep(5*time.Minute + 2*time.Second)
-			synctest.Wait() // what was posted is seen
+			synctest.Wait() // the content is checked
 			if len(hook.times()) != 0 {
 				t.Errorf("fired after %v", hook.times())
 			}
 			time.Sleep(2 * time.Second)
-			synctest.Wait() // what was posted is seen
+			synctest.Wait() // the content is checked
 			if !slices.Equal(hook.times(), []time.Duration{5*time.Minute + 3*time.Second}) {
 				t.Fatalf("fired after %v", hook.times())
 			}
@@ -152,7 +150,7 @@ func TestAlerts(t *testing.T) {
 				kernel.Text(context, "caller") != DefaultPrincipal.ObjectID {
 				t.Errorf("%s", kernel.Encode(context))
 			}
-			// Disabled, or elsewhere, it does not fire.
+			// Disabled, or for another scope, it does not fire.
 			if status, _ := b.try(http.MethodPatch, alertID, api,
 				`{"properties":{"enabled":false}}`); status != 200 {
 				t.Errorf("PATCH: %d", status)
@@ -163,7 +161,7 @@ func TestAlerts(t *testing.T) {
 				"x", 1))
 			b.put(rt, `{"location":"westeurope"}`)
 			time.Sleep(20 * time.Minute)
-			synctest.Wait() // what was posted is seen
+			synctest.Wait() // the content is checked
 			if len(hook.times()) != 1 {
 				t.Errorf("fired at %v", hook.times())
 			}
@@ -193,7 +191,7 @@ func TestWebhookRetries(t *testing.T) {
 				b.put(rt, `{"location":"westeurope"}`)
 				time.Sleep(10 * time.Minute)
 			}
-			synctest.Wait() // what was posted is seen
+			synctest.Wait() // the content is checked
 			if !slices.Equal(hook.times(), tt.want) {
 				t.Errorf("%v: tried at %v, want %v", tt.statuses, hook.times(), tt.want)
 			}
@@ -213,7 +211,7 @@ func TestWebhookStops(t *testing.T) {
 		b.put(rt, `{"location":"westeurope"}`)
 		b.e.Close()
 		time.Sleep(20 * time.Minute)
-		synctest.Wait() // what was posted is seen
+		synctest.Wait() // the content is checked
 		request, _ := hook.posted(0)
 		if len(hook.times()) != 1 ||
 			!strings.HasPrefix(request.Header.Get("Authorization"), "Bearer ey") {
@@ -249,7 +247,8 @@ func TestAlertRefusals(t *testing.T) {
 		1), 400, "BadRequest")
 }
 
-// TestAlertLimit: a subscription has so many rules that are enabled, and any number that are not.
+// TestAlertLimit: a subscription may have a limited number of enabled rules, and any number of
+// disabled ones.
 func TestAlertLimit(t *testing.T) {
 	b := newBench(t, Options{})
 	for i := range insights.MaxAlerts {
@@ -265,7 +264,7 @@ func TestAlertLimit(t *testing.T) {
 	}
 }
 
-// TestActivityRecords: what a write leaves in the log has the shape of a record of the real one.
+// TestActivityRecords: the records of a write have the shape of real ones.
 func TestActivityRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 3 * time.Second})
@@ -334,8 +333,8 @@ func TestActivityRecords(t *testing.T) {
 	})
 }
 
-// TestActivityOverRestart: an operation that was accepted ends in the log, though the emulator was
-// not there meanwhile.
+// TestActivityOverRestart: an accepted operation ends in the log, although the emulator did not run
+// meanwhile.
 func TestActivityOverRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts := Options{OperationTime: time.Minute, StateFile: t.TempDir() + "/state.db"}

@@ -7,12 +7,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// What the options, the methods and the control calls of an Emulator speak of, for programs that
-// import this package alone.
+// The types of an Emulator's options, methods and control calls, so that programs need to import
+// only this package.
 type (
 	// Principal is an identity that can log in and that the activity log names.
 	Principal = kernel.Principal
-	// Fault is something that goes wrong with the next calls that match.
+	// Fault is an error in the next calls that match.
 	Fault = kernel.Fault
 	// Request is a line of the request log.
 	Request = kernel.Request
@@ -41,13 +41,13 @@ const (
 	Unknown   = network.Unknown
 )
 
-// AsOfHeader gives one call the date as of which Azure is to answer.
+// AsOfHeader sets the date as of which one call is answered.
 const AsOfHeader = kernel.AsOfHeader
 
-// DefaultPrincipal logs in where the options name none.
+// DefaultPrincipal is the login if the options name none.
 var DefaultPrincipal = kernel.DefaultPrincipal
 
-// SharedKey is one key for all emulators of a process: making one takes time.
+// SharedKey is one key for all emulators of a process: generating one takes time.
 var SharedKey = entra.SharedKey
 
 // ReadFaults reads a file of faults.

@@ -6,19 +6,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// What programs and tests do with an emulator, in addition to calling it. Control calls do the
-// same.
+// The methods for programs and tests, in addition to calls over HTTP. Control calls do the same.
 
-// Inject makes something go wrong. The returned function takes it back.
+// Inject adds a fault. The returned function removes it.
 func (e *Emulator) Inject(f Fault) (remove func(), err error) { return e.kernel.Inject(f) }
 
 // Faults returns the faults injected and how often each has happened.
 func (e *Emulator) Faults() []Fault { return e.kernel.Injected() }
 
-// ClearFaults takes all faults back.
+// ClearFaults removes all faults.
 func (e *Emulator) ClearFaults() { e.kernel.ClearFaults() }
 
-// Requests returns the remembered requests numbered above since, in order.
+// Requests returns the logged requests with a number above since, in order.
 func (e *Emulator) Requests(since int) []Request { return e.kernel.Logged(since) }
 
 // LastRequest returns the number of the last request.
@@ -35,17 +34,19 @@ func (e *Emulator) RegisterIssuer(issuer string, keys []byte) error {
 	return e.entra.RegisterIssuer(issuer, keys)
 }
 
-// DelayRole lets a role assignment take effect only after a delay. It reports whether there is one.
+// DelayRole makes a role assignment take effect only after a delay. It reports whether the
+// assignment exists.
 func (e *Emulator) DelayRole(assignment arm.ID, delay time.Duration) bool {
 	return e.authorization.DelayRole(assignment, delay)
 }
 
-// PauseRoutes stops and resumes a cluster's cloud provider. It reports whether there is one.
+// PauseRoutes pauses and resumes a cluster's cloud provider. It reports whether the cluster has
+// one.
 func (e *Emulator) PauseRoutes(cluster arm.ID, paused bool) bool {
 	return e.aks.PauseRoutes(cluster, paused)
 }
 
-// SetRouteBugs chooses how a cluster's cloud provider goes wrong. It reports whether there is one.
+// SetRouteBugs sets the bugs of a cluster's cloud provider. It reports whether the cluster has one.
 func (e *Emulator) SetRouteBugs(cluster arm.ID, bugs RouteBugs) bool {
 	return e.aks.SetRouteBugs(cluster, bugs)
 }
@@ -55,7 +56,7 @@ func (e *Emulator) Scale(cluster arm.ID, pool string, count int) error {
 	return e.aks.Scale(cluster, pool, count)
 }
 
-// Readdress brings a node back with another address.
+// Readdress replaces a node by one with the same name and another address.
 func (e *Emulator) Readdress(cluster arm.ID, node string) error {
 	return e.aks.Readdress(cluster, node)
 }
@@ -64,8 +65,8 @@ func (e *Emulator) Readdress(cluster arm.ID, node string) error {
 // before the emulator serves anything.
 func (e *Emulator) ServeKubernetes(k Kubernetes) { e.aks.ServeKubernetes(k) }
 
-// KubernetesClusters are the clusters there are, sorted by their IDs, with the nodes of the ones
-// that are wanted: many take time.
+// KubernetesClusters are all clusters, sorted by ID, with the nodes of the requested ones: many
+// nodes take time.
 func (e *Emulator) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
 	return e.aks.KubernetesClusters(nodesOf)
 }

@@ -19,7 +19,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// apiServer asks a cluster's API server with a token, of the cluster's user where none is named.
+// apiServer calls a cluster's API server with a token, by default that of the cluster's user.
 func (b *bench) apiServer(cluster arm.ID, method, path, token string) (int, kernel.Object) {
 	b.t.Helper()
 	if token == "" {
@@ -52,14 +52,14 @@ func (b *bench) kubernetes(cluster arm.ID) ([]inventory.Node, []inventory.Pod) {
 	return nodes, pods
 }
 
-// TestNodesAndPods looks at the nodes and pods of every network plugin: pods have the addresses
-// that the plugin gives.
+// TestNodesAndPods checks the nodes and pods of every network plugin: pods have addresses as the
+// plugin assigns them.
 func TestNodesAndPods(t *testing.T) {
 	subnetA := netip.MustParsePrefix("10.0.1.0/24")
 	for name, test := range map[string]struct {
 		profile, pool string
 		podCIDR       bool
-		// where the pods' own addresses lie; none: they wait for their network
+		// the range of the pods' own addresses; none: they wait for their network
 		pods netip.Prefix
 	}{
 		"kubenet":     {``, ``, true, netip.MustParsePrefix("10.244.0.0/16")},
@@ -131,7 +131,8 @@ func TestNodesAndPods(t *testing.T) {
 	}
 }
 
-// TestDualStackNodes shows both families, the first as its own.
+// credential answers with a kubeconfig. Its server is an address at which the emulator answers for
+// the cluster, or a private cluster's name; the server's certificate is for the cluster's name.
 func TestDualStackNodes(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","ipFamilies":["IPv4","IPv6"]},"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)
@@ -163,7 +164,7 @@ func (b *bench) unavailable() []string {
 }
 
 // TestNetworkUnavailable follows the condition while routes are written, refused, and lost without
-// the cloud provider's notice.
+// the cloud provider noticing.
 func TestNetworkUnavailable(t *testing.T) {
 	const there, missing = "false RouteCreated", "true NoRouteCreated"
 	for _, test := range []struct {
@@ -184,7 +185,7 @@ func TestNetworkUnavailable(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := b.unavailable(); !slices.Equal(got, []string{there, "none"}) {
-				t.Errorf("before it was looked at: %q", got)
+				t.Errorf("before the check: %q", got)
 			}
 			time.Sleep(35 * time.Second)
 			if got := b.unavailable(); !slices.Equal(got, test.want) || len(b.podRoutes(rt)) != 1 {
@@ -195,7 +196,7 @@ func TestNetworkUnavailable(t *testing.T) {
 				len(b.podRoutes(rt)) != 2 {
 				t.Errorf("at the end %q", got)
 			}
-			// Somebody takes the routes away while it is stopped: nobody tells.
+			// The routes are deleted while it is paused: nothing reports it.
 			b.e.PauseRoutes(aksID, true)
 			b.put(rt, `{"location":"westeurope"}`)
 			if got := b.unavailable(); !slices.Equal(got, []string{there, there}) {
@@ -253,16 +254,16 @@ func (b *bench) sees(cluster arm.ID, path, token string, status int, reason stri
 	}
 }
 
-// TestAPIServerRefuses asks for what is not there, or as nobody.
+// TestAPIServerRefuses asks for objects that do not exist, and without a valid token.
 func TestAPIServerRefuses(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aksID, clusterBody(``, ``))
 	other := arm.ID(strings.TrimSuffix(string(aksID), "/c") + "/d")
-	b.sees(aksID, "/api/v1/nodes", "nobody", 401, "Unauthorized")
+	b.sees(aksID, "/api/v1/nodes", "stranger", 401, "Unauthorized")
 	b.sees(aksID, "/api/v1/nodes", b.c.token, 401, "Unauthorized") // ARM's
 	b.sees(aksID, "/api/v1/nodes", b.e.aks.ClusterToken(other, "clusterUser"), 401, "Unauthorized")
 	b.sees(aksID, "/api/v1/secrets", "", 404, "NotFound")
-	b.sees(aksID, "/api/v1/nodes/nobody", "", 404, "NotFound")
+	b.sees(aksID, "/api/v1/nodes/missing", "", 404, "NotFound")
 	b.sees(aksID, "/api/v1/namespaces/default/nodes", "", 404, "NotFound")
 	b.inject(Fault{Path: "/api/v1/pods$", Status: 403, Code: "Forbidden",
 		Message: `pods is forbidden: User "x" cannot list resource "pods" in API group "" at the cluster scope`, Count: 1})
@@ -286,7 +287,7 @@ func TestAPIServerRefuses(t *testing.T) {
 	}
 }
 
-// TestAPIServerGone calls clusters that are stopped or were never there: there is no answer at all.
+// TestAPIServerGone calls clusters that are stopped or never existed: they do not answer at all.
 func TestAPIServerGone(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aksID, clusterBody(``, ``))
@@ -310,8 +311,8 @@ func TestAPIServerGone(t *testing.T) {
 	}
 }
 
-// TestKubeconfig reads what a kubeconfig says of public and private clusters, and of ones without
-// local accounts.
+// TestKubeconfig reads the kubeconfigs of public and private clusters, and of ones without local
+// accounts.
 func TestKubeconfig(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aksID, clusterBody(``, ``))

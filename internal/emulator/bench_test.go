@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// What the local Azure must manage on two cores: a kubenet cluster of 400 nodes in 2 s, 1,000
-// clusters of 20 nodes in 1 GiB, and 2,000 GETs of a table of 400 routes per second. Run with
+// What the emulator must manage on two cores: a kubenet cluster of 400 nodes in 2 s, 1,000 clusters
+// of 20 nodes in 1 GiB, and 2,000 GETs of a table of 400 routes per second. Run with
 //
 //	go test ./internal/emulator -run xxx -bench . -benchtime 1x
 
@@ -38,14 +38,14 @@ func quickBench(b testing.TB) *bench {
 	return &bench{e: e, c: c}
 }
 
-// must makes a call that has to work.
+// must makes a call that has to succeed.
 func (b *bench) must(t testing.TB, method string, id arm.ID, body string) {
 	if status, answer := b.c.Do(method, id, api, []byte(body)); status >= 300 {
 		t.Fatalf("%s %s: %d %.300s", method, id, status, answer)
 	}
 }
 
-// full makes a kubenet cluster of 400 nodes with a network of its own and returns its table.
+// full makes a kubenet cluster of 400 nodes with a network and returns its table.
 func (b *bench) full(t testing.TB) arm.ID {
 	b.must(t, http.MethodPut, group, `{"location":"westeurope"}`)
 	b.must(t, http.MethodPut, aksID,

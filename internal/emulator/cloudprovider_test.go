@@ -18,8 +18,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// provided is a cluster of one node with AKS's own times, whose route is written; all later times
-// count from a read of the table that follows.
+// provided is a cluster of one node with AKS's times, whose route is written; all later times count
+// from a later read of the table.
 func provided(t *testing.T, opts Options) *bench {
 	opts.RouteBatch, opts.RouteCache = 30*time.Second, 2*time.Minute
 	opts.Buckets = Buckets{Reads: Bucket{Size: unlimited, PerSecond: 1},
@@ -45,7 +45,7 @@ func (b *bench) wrote(since int) []int {
 	return out
 }
 
-// touch writes the table as it is, which changes its ETag.
+// touch writes the table unchanged, which changes its ETag.
 func (b *bench) touch() { b.put(rt, string(kernel.Encode(b.get(rt)))) }
 
 func TestStaleCopy(t *testing.T) {
@@ -75,9 +75,10 @@ func TestStaleCopy(t *testing.T) {
 	})
 }
 
-// TestPrefixDeletes: a route without a node whose name begins the nodes' names takes their routes
-// with it, one batch later; and a node that comes back with another pod CIDR loses its new route
-// once. Both are written again, and the polite provider does neither. Measured with the real one.
+// TestPrefixDeletes: a route without a node whose name is a prefix of the nodes' names makes their
+// routes disappear, one batch later; and a node that is created again with another pod CIDR loses
+// its new route once. Both are written again, and the polite provider does neither. Compared with
+// the real one.
 func TestPrefixDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, polite := range []bool{false, true} {
@@ -116,7 +117,7 @@ func TestDeletesAndCase(t *testing.T) {
 			return kernel.Object{"name": name, "properties": kernel.Object{"addressPrefix": prefix,
 				"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.1.99"}}
 		}
-		// rewrite adds a foreign route inside the pod CIDR and spells the node's route in upper
+		// rewrite adds an unmanaged route inside the pod CIDR and spells the node's route in upper
 		// case.
 		rewrite := func() {
 			doc := b.get(rt)
@@ -179,8 +180,8 @@ func TestDualStackRoutes(t *testing.T) {
 	}
 }
 
-// TestCloudControllerCalls is what cloud-provider-azure's controller asks and writes, over plain
-// HTTP, as the cluster's managed identity, with its api-versions.
+// TestCloudControllerCalls are the reads and writes of cloud-provider-azure's controller, over
+// plain HTTP, as the cluster's managed identity, with its api-versions.
 func TestCloudControllerCalls(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aksID, clusterBody(``, `,"count":2`))
@@ -253,8 +254,7 @@ func TestCloudControllerCalls(t *testing.T) {
 	if status != 200 || len(machines) != 2 {
 		t.Fatalf("machines: %d %s", status, kernel.Encode(doc))
 	}
-	// It makes a node's route of what the machine and its interface say, in one write of the whole
-	// table.
+	// It makes a node's route from the machine and its interface, in one write of the whole table.
 	_, table := do(http.MethodGet, string(rt), "api-version=2025-05-01", "", nil)
 	etag := kernel.Text(table, "etag")
 	routes := []any{}

@@ -19,14 +19,14 @@ import (
 
 const uai = group + "/providers/Microsoft.ManagedIdentity/userAssignedIdentities/aks-id"
 
-// broughtBy is the cluster of brought, with the identity uai.
-func broughtBy(count int) string {
-	return strings.Replace(fmt.Sprintf(brought, count), `{`,
+// userAssigned is the cluster of existing, with the identity uai.
+func userAssigned(count int) string {
+	return strings.Replace(fmt.Sprintf(existing, count), `{`,
 		`{"identity":{"type":"UserAssigned","userAssignedIdentities":{"`+string(uai)+`":{}}},`, 1)
 }
 
-// TestClusterIdentity: a cluster that brings its network needs an identity with roles on it, when
-// it is made and for as long as it lives.
+// TestClusterIdentity: a cluster in an existing network needs an identity with roles on it, at its
+// creation and later.
 func TestClusterIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -35,24 +35,24 @@ func TestClusterIdentity(t *testing.T) {
 		b.put(rt, `{"location":"westeurope"}`)
 		b.put(vnet, plainVNet)
 		a := vnet.Child("subnets", "a")
-		b.says(http.MethodPut, aksID, fmt.Sprintf(brought, 1), 400,
+		b.says(http.MethodPut, aksID, fmt.Sprintf(existing, 1), 400,
 			"CustomRouteTableWithUnsupportedMSIType",
 			"Clusters using managed identity type SystemAssigned do not support bringing your "+
 				"own route table. Please see https://aka.ms/aks/customrt for more information")
-		b.refused(http.MethodPut, aksID, broughtBy(1), 400, "FailedIdentityOperation")
+		b.refused(http.MethodPut, aksID, userAssigned(1), 400, "FailedIdentityOperation")
 		b.put(uai, `{"location":"westeurope"}`)
 		who := entra.IdentityOf(b.e.kernel.Store.Get(uai))
-		b.says(http.MethodPut, aksID, broughtBy(1), 400, "CustomRouteTableMissingPermission",
+		b.says(http.MethodPut, aksID, userAssigned(1), 400, "CustomRouteTableMissingPermission",
 			"Managed identity or service principle must be given permission to read and write to "+
 				"custom route table "+string(rt)+". Please see https://aka.ms/aks/customrt for "+
 				"more information")
 		onTable := b.grant(1, rt, who.ObjectID, "Network Contributor")
-		b.refused(http.MethodPut, aksID, broughtBy(1), 403, "AuthorizationFailed")
+		b.refused(http.MethodPut, aksID, userAssigned(1), 403, "AuthorizationFailed")
 		b.grant(2, a, who.ObjectID, "Reader")
-		b.refused(http.MethodPut, aksID, broughtBy(1), 403, "LinkedAuthorizationFailed")
+		b.refused(http.MethodPut, aksID, userAssigned(1), 403, "LinkedAuthorizationFailed")
 		b.refused(http.MethodGet, aksID, "", 404, "ResourceNotFound")
 		b.grant(3, a, who.ObjectID, "Network Contributor")
-		b.put(aksID, broughtBy(1))
+		b.put(aksID, userAssigned(1))
 		time.Sleep(time.Minute)
 		if n := len(b.podRoutes(rt)); n != 1 {
 			t.Errorf("%d routes", n)
@@ -66,7 +66,7 @@ func TestClusterIdentity(t *testing.T) {
 			t.Errorf("the cluster shows %v", assigned)
 		}
 
-		// Without the role the cloud provider's writes fail, and it says so.
+		// Without the role the cloud provider's writes fail, and it logs that.
 		if status, _ := b.try(http.MethodDelete, onTable, api, ""); status != 200 {
 			t.Fatal(status)
 		}
@@ -87,7 +87,7 @@ func TestClusterIdentity(t *testing.T) {
 			t.Errorf("%d routes with the role again", n)
 		}
 
-		// An identity that is gone gets no token, whatever roles it had.
+		// A deleted identity gets no token, whatever roles it had.
 		if status, _ := b.try(http.MethodDelete, uai, api, ""); status != 200 {
 			t.Fatal(status)
 		}
@@ -102,7 +102,7 @@ func TestClusterIdentity(t *testing.T) {
 	})
 }
 
-// TestClusterLinks: who makes a cluster must be allowed to join its subnets and to assign its
+// TestClusterLinks: the creator of a cluster must be allowed to join its subnets and to assign its
 // identity.
 func TestClusterLinks(t *testing.T) {
 	b, g := withGuest(t, Options{})
@@ -111,16 +111,16 @@ func TestClusterLinks(t *testing.T) {
 	b.put(uai, `{"location":"westeurope"}`)
 	b.grant(1, group, guest.ObjectID, "Azure Kubernetes Service Contributor Role")
 	a := vnet.Child("subnets", "a")
-	g.says(http.MethodPut, aksID, broughtBy(1), 403, "LinkedAuthorizationFailed", "The client '"+
+	g.says(http.MethodPut, aksID, userAssigned(1), 403, "LinkedAuthorizationFailed", "The client '"+
 		guest.ClientID+"' with object id '"+guest.ObjectID+
 		"' has permission to perform action 'Microsoft.ContainerService/managedClusters/write' "+
 		"on scope '"+string(aksID)+"'; however, it does not have permission to perform action(s) "+
 		"'Microsoft.ManagedIdentity/userAssignedIdentities/assign/action,Microsoft.Network/virtualNetworks/subnets/join/action' on the linked scope(s) '"+
 		string(uai)+","+string(a)+"' (respectively) or the linked scope(s) are invalid.")
 	b.grant(2, uai, guest.ObjectID, "Managed Identity Operator")
-	g.refused(http.MethodPut, aksID, broughtBy(1), 403, "LinkedAuthorizationFailed")
+	g.refused(http.MethodPut, aksID, userAssigned(1), 403, "LinkedAuthorizationFailed")
 	b.grant(3, a, guest.ObjectID, "Network Contributor")
-	g.put(aksID, broughtBy(1))
+	g.put(aksID, userAssigned(1))
 }
 
 // TestPodSubnetIdentity: the identity needs its roles on the pods' subnet, too.
@@ -142,8 +142,8 @@ func TestPodSubnetIdentity(t *testing.T) {
 	b.put(aksID, cluster)
 }
 
-// TestRestartedIdentities: after a restart, who was gone stays gone, and who could log in still
-// can.
+// TestRestartedIdentities: after a restart, deleted identities stay deleted, and the others can log
+// in.
 func TestRestartedIdentities(t *testing.T) {
 	options := Options{StateFile: filepath.Join(t.TempDir(), "state.db")}
 	b := newBench(t, options)
@@ -151,7 +151,7 @@ func TestRestartedIdentities(t *testing.T) {
 	b.put(vnet, plainVNet)
 	b.put(uai, `{"location":"westeurope"}`)
 	b.put(uai+"2", `{"location":"westeurope"}`)
-	b.put(aksID, broughtBy(1))
+	b.put(aksID, userAssigned(1))
 	gone, stays := entra.IdentityOf(b.e.kernel.Store.Get(uai)), entra.IdentityOf(
 		b.e.kernel.Store.Get(uai+"2"))
 	if status, _ := b.try(http.MethodDelete, uai, api, ""); status != 200 {
@@ -177,8 +177,8 @@ func TestRestartedIdentities(t *testing.T) {
 	}
 }
 
-// TestOwnNetwork: a cluster that brings nothing needs nothing, and has its role on its node
-// resource group.
+// TestOwnNetwork: a cluster with AKS's network needs no role, and has its role on its node resource
+// group.
 func TestOwnNetwork(t *testing.T) {
 	b := newBench(t, Options{CheckClusterIdentity: true})
 	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
@@ -189,8 +189,8 @@ func TestOwnNetwork(t *testing.T) {
 	}
 }
 
-// TestLockdown: nobody but the cluster changes a node resource group that is locked down, nor joins
-// what is in it.
+// TestLockdown: only the cluster can change a locked-down node resource group, or join its
+// resources.
 func TestLockdown(t *testing.T) {
 	b, g := withGuest(t, Options{})
 	b.grant(1, "/subscriptions/"+arm.ID(sub), guest.ObjectID, "Owner")

@@ -24,9 +24,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// TestClusterIssuer gets a service account's token from a cluster, checks it as a relying party
-// does, with the documents that the issuer's URL leads to, and logs in with it by a federated
-// credential.
+// TestClusterIssuer gets a service account's token from a cluster, verifies it as a relying party
+// does, with the documents at the issuer's URL, and logs in with it by a federated credential.
 func TestClusterIssuer(t *testing.T) {
 	b := newBench(t, Options{})
 	server, err := b.e.Start(t.TempDir(), "", "")
@@ -76,7 +75,7 @@ func TestClusterIssuer(t *testing.T) {
 		t.Fatalf("the issuer is %q", issuer)
 	}
 
-	// A pod's token, as kubectl create token asks for it.
+	// A pod's token, as kubectl create token requests it.
 	var asked struct{ Status struct{ Token string } }
 	api := server.Info.HTTPS + "/_kubernetes/" + sub + "/" + group.Name() + "/shop"
 	raw := ask(

@@ -98,7 +98,7 @@ func TestUpgradeWithSurge(t *testing.T) {
 			"10.244.9.0/24"}; !slices.Equal(routes, want) {
 			t.Errorf("routes %q", routes)
 		}
-		// An upgrade of the control plane alone leaves the nodes; one that goes back is refused.
+		// An upgrade of the control plane alone leaves the nodes unchanged; a downgrade is refused.
 		b.refused(http.MethodPut, pool, `{"properties":{"orchestratorVersion":"1.33.5"}}`, 400,
 			"AgentPoolUpgradeVersionNotAllowed")
 		b.refused(http.MethodPut, aksID,
@@ -117,11 +117,12 @@ func TestUpgradeWithSurge(t *testing.T) {
 }
 
 func TestSurge(t *testing.T) {
-	for wish, want := range map[string]int{`"33%"`: 4, `"1"`: 1, `"3"`: 3, `"50"`: 10, `"100%"`: 10,
-		`null`: 1, `"10%"`: 1, `"11%"`: 2, `"x"`: 1, `"0"`: 1} {
-		doc, f := kernel.DecodeObject([]byte(`{"upgradeSettings":{"maxSurge":` + wish + `}}`))
+	for surge, want := range map[string]int{`"33%"`: 4, `"1"`: 1, `"3"`: 3, `"50"`: 10,
+		`"100%"`: 10,
+		`null`:   1, `"10%"`: 1, `"11%"`: 2, `"x"`: 1, `"0"`: 1} {
+		doc, f := kernel.DecodeObject([]byte(`{"upgradeSettings":{"maxSurge":` + surge + `}}`))
 		if got := aks.SurgeOf(doc, 10); f != nil || got != want {
-			t.Errorf("maxSurge %s of 10 nodes: %d, want %d", wish, got, want)
+			t.Errorf("maxSurge %s of 10 nodes: %d, want %d", surge, got, want)
 		}
 	}
 }
@@ -170,7 +171,7 @@ func TestStopAndStart(t *testing.T) {
 			t.Errorf("%s %q", power(), got)
 		}
 
-		// It is there while it is being deleted.
+		// It exists while it is being deleted.
 		if status, _ := b.try(http.MethodDelete, aksID, api, ""); status != 202 {
 			t.Errorf("delete: %d", status)
 		}
@@ -183,7 +184,7 @@ func TestStopAndStart(t *testing.T) {
 	})
 }
 
-// TestFreedAddress: the next node gets the lowest address that is free.
+// TestFreedAddress: the next node gets the lowest free address.
 func TestFreedAddress(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aksID, clusterBody(``, `,"count":2`))
@@ -302,7 +303,7 @@ func TestWhatCanBeAskedOfACluster(t *testing.T) {
 		kernel.Text(kernel.ObjectAt(b.get(aksID), "tags"), "team") != "net" {
 		t.Errorf("tags: %d", status)
 	}
-	// What was sent comes back, with what AKS fills in.
+	// The sent fields come back, with those that AKS fills in.
 	network := kernel.ObjectAt(b.get(aksID), "properties", "networkProfile")
 	if kernel.Text(network, "loadBalancerSku") != "standard" ||
 		kernel.Text(network, "serviceCidr") != "172.16.0.0/16" ||

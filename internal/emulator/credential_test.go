@@ -21,7 +21,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// TestCredentials logs in with the Go SDK's own credentials, each as its owner is supposed to be.
+// TestCredentials logs in with the Go SDK's own credentials, each in its documented way.
 func TestCredentials(t *testing.T) {
 	b, _ := withGuest(t, Options{})
 	b.put(uai, `{"location":"westeurope"}`)

@@ -295,8 +295,8 @@ func TestDeploymentRefused(t *testing.T) {
 	b.refused(http.MethodGet, deploymentScope+"/d", "", 404, "DeploymentNotFound")
 }
 
-// TestDeploymentFails checks what a failure in the middle leaves: what was made, and what does not
-// need what failed.
+// TestDeploymentFails checks the result of a failure in the middle: resources that were made, and
+// those that do not depend on the failed one.
 func TestDeploymentFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 2 * time.Second})
@@ -348,7 +348,7 @@ func TestDeploymentFails(t *testing.T) {
 			!strings.Contains(s, `"statusMessage":{"error":{"code":"InternalServerError"`) {
 			t.Errorf("operations %s", s)
 		}
-		// Done again, it goes through.
+		// The second time it succeeds.
 		if p := b.deploys("fails", incremental(`{`+groupSchema+`, "resources": [`+
 			fmt.Sprintf(table, "second", "")+`]}`)); kernel.Text(
 			p,
@@ -383,7 +383,7 @@ func TestSubscriptionDeployment(t *testing.T) {
 		kernel.Text(made, "location") != "northeurope" {
 		t.Errorf("%s %s", asJSON(p), asJSON(made))
 	}
-	// With its group a deployment goes, and what was under way with it.
+	// A deployment is deleted with its group, and its running operations with it.
 	if status, _ := b.try(http.MethodDelete, arm.GroupID(sub, "made"), api, ""); status != 200 {
 		t.Errorf("deleting the group: %d", status)
 	}

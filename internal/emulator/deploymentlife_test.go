@@ -112,7 +112,7 @@ func TestDeploymentAgainstPolicy(t *testing.T) {
 	if b.is(group + "/providers/Microsoft.Network/routeTables/ok") {
 		t.Error("something was made")
 	}
-	// What is only known in the middle fails there.
+	// An expression that is evaluated only in the middle fails there.
 	later := `, "tags": "[if(equals(reference('ok', '2024-05-01', 'Full').location, 'westeurope'), createObject('x', 'y'), createObject('owner', 'me'))]"`
 	p := b.deploys(
 		"d",
@@ -133,7 +133,7 @@ func TestDeploymentAgainstPolicy(t *testing.T) {
 		!b.is(group+"/providers/Microsoft.Network/routeTables/ok") {
 		t.Errorf("known in the middle: %s", s)
 	}
-	// A lock stops what it locks.
+	// A lock forbids its writes.
 	b.put(rt, `{"location":"westeurope","tags":{"owner":"me"}}`)
 	b.put(rt+"/providers/Microsoft.Authorization/locks/l", `{"properties": {"level": "ReadOnly"}}`)
 	p = b.deploys(
@@ -152,7 +152,7 @@ func TestDeploymentAgainstPolicy(t *testing.T) {
 }
 
 // TestDeploymentRestart ends the emulator in the middle of a nested deployment: another one with
-// its state goes on to the end, and asks for nothing twice.
+// its state completes it, and evaluates nothing twice.
 func TestDeploymentRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		options := Options{
@@ -184,7 +184,7 @@ func TestDeploymentRestart(t *testing.T) {
 			[]byte(body)); status != http.StatusCreated {
 			t.Fatalf("%d %s", status, answer)
 		}
-		time.Sleep(15 * time.Second) // first is there, second is on its way
+		time.Sleep(15 * time.Second) // first is done, second is running
 		b.get(deploymentScope + "/inside")
 		b.e.kernel.Mu.Lock()
 		if err := b.e.kernel.Disk.DB.Close(); err != nil {
@@ -369,7 +369,7 @@ func testWhatIf(t *testing.T) {
 			rt,
 		) + `"},"path":"properties.routeTable","propertyChangeType":"Delete"}`,
 	}
-	// the network's change has Azure's noise, too: properties that no template gives
+	// the network's change also shows Azure's noise: properties that no template sets
 	for i, w := range want {
 		if i >= len(said) || !strings.Contains(said[i], w) {
 			t.Errorf("what-if says\n%s\nwant\n%s", strings.Join(said, "\n"), w)
@@ -380,7 +380,7 @@ func testWhatIf(t *testing.T) {
 	}
 }
 
-// whatIf asks what a deployment would change, and follows the answer.
+// whatIf requests the changes of a deployment, and follows the answer.
 func (b *bench) whatIf(body string) kernel.Object {
 	b.t.Helper()
 	ask := func(method, url, body string) *recorder {

@@ -10,10 +10,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// shelf is where linked templates lie.
-type shelf map[string]string
+// templates serves linked templates.
+type templates map[string]string
 
-func (s shelf) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s templates) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, there := s[r.URL.String()]
 	if !there && strings.HasPrefix(r.URL.Host, "none") {
 		return nil, fmt.Errorf("no such host: %s", r.URL.Host)
@@ -26,8 +26,8 @@ func (s shelf) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// The linked templates that people are advised to strip no association with: one asks the subnet
-// for its table, the other writes the subnet with what it is given.
+// The linked templates that people are advised to use so that no association is lost: one reads the
+// subnet's table, the other writes the subnet with it.
 const (
 	linkedRead = `{` + groupSchema + `, "parameters": {"subnet": {"type": "string"}},
 		"resources": [], "outputs": {"table": {"type": "string", "value":
@@ -44,18 +44,18 @@ const (
 			"[resourceId('Microsoft.Network/virtualNetworks/subnets', 'vnet', 'a')]"}}}},
 		{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "write",
 			"dependsOn": ["read"], "properties": {"mode": "Incremental",
-			"templateLink": {"uri": "https://shelf.example/parts/write.json", "contentVersion": "1.0.0.0"},
+			"templateLink": {"uri": "https://templates.example/parts/write.json", "contentVersion": "1.0.0.0"},
 			"parameters": {"table": {"value": "[reference('read').outputs.table.value]"}}}}]}`
 )
 
-// TestLinkedTemplates: a deployment whose templates lie elsewhere asks for the table of a subnet
-// before it writes it, so that the association stays. Without that it would be lost.
+// TestLinkedTemplates: a deployment with linked templates reads the table of a subnet before it
+// writes the subnet, so that the association stays. Otherwise it would be lost.
 func TestLinkedTemplates(t *testing.T) {
-	b := withNetwork(t, Options{Templates: shelf{
-		"https://shelf.example/main.json":        linkedMain,
-		"https://shelf.example/parts/read.json":  linkedRead,
-		"https://shelf.example/parts/write.json": linkedWrite,
-		"https://shelf.example/page.html":        "<html>",
+	b := withNetwork(t, Options{Templates: templates{
+		"https://templates.example/main.json":        linkedMain,
+		"https://templates.example/parts/read.json":  linkedRead,
+		"https://templates.example/parts/write.json": linkedWrite,
+		"https://templates.example/page.html":        "<html>",
 	}})
 	if len(kernel.ListAt(kernel.ObjectAt(b.get(vnet), "properties"), "subnets")) == 0 ||
 		kernel.LinkOf(b.get(vnet+"/subnets/a"), "routeTable") == "" {
@@ -64,7 +64,7 @@ func TestLinkedTemplates(t *testing.T) {
 	link := func(uri string) string {
 		return `{"properties": {"mode": "Incremental", "templateLink": {"uri": "` + uri + `"}}}`
 	}
-	if p := b.deploys("keep", link("https://shelf.example/main.json")); kernel.Text(p,
+	if p := b.deploys("keep", link("https://templates.example/main.json")); kernel.Text(p,
 		"provisioningState") != "Succeeded" {
 		t.Fatalf("%s", kernel.Encode(p))
 	}
@@ -80,8 +80,8 @@ func TestLinkedTemplates(t *testing.T) {
 		kernel.LinkOf(b.get(vnet+"/subnets/a"), "routeTable") != "" {
 		t.Errorf("the template without the association does not strip it: %s", kernel.Encode(p))
 	}
-	for _, uri := range []string{"https://shelf.example/nothing.json", "https://none.example/x",
-		"https://shelf.example/page.html", "file:///etc/passwd"} {
+	for _, uri := range []string{"https://templates.example/nothing.json", "https://none.example/x",
+		"https://templates.example/page.html", "file:///etc/passwd"} {
 		b.refused(http.MethodPut, deploymentScope+"/d", link(uri), 400, "InvalidContentLink")
 		b.refused(http.MethodPost, deploymentScope+"/d/validate", link(uri), 400,
 			"InvalidContentLink")

@@ -14,7 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// everything reads all that a local Azure shows: every resource, the nodes' interfaces and the
+// everything reads all documents of an emulator: every resource, the nodes' interfaces and the
 // activity log.
 func everything(t *testing.T, e *Emulator) map[string]string {
 	t.Helper()
@@ -44,9 +44,8 @@ func everything(t *testing.T, e *Emulator) map[string]string {
 	return out
 }
 
-// TestRestart: a local Azure that is opened again, after an end or as a kill leaves it, shows what
-// it showed, knows who was logged in, and lives on: its clusters get their routes, and what was
-// being deleted goes.
+// TestRestart: an emulator that is opened again, after a stop or a kill, shows the same documents,
+// accepts the same tokens, and continues: its clusters get their routes, and running deletes end.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	options := Options{
@@ -66,7 +65,7 @@ func TestRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// the last pod CIDR given out is free again, and its turn is over
+	// the last assigned pod CIDR is free again, and is used last
 	for _, n := range []int{5, 4} {
 		if err := e.Scale(d.Cluster, d.Pool, n); err != nil {
 			t.Fatal(err)
@@ -106,8 +105,7 @@ func TestRestart(t *testing.T) {
 	}
 	before := everything(t, e)
 
-	// As a kill leaves it: nothing is closed. The file's lock goes with the process, here with its
-	// handle.
+	// After a kill, nothing is closed. The file's lock ends with the process, here with its handle.
 	e.kernel.Mu.Lock()
 	if err := e.kernel.Disk.DB.Close(); err != nil {
 		t.Fatal(err)
@@ -146,7 +144,7 @@ func TestRestart(t *testing.T) {
 		}
 	}
 
-	// It lives on: addresses that are in use stay so, and routes follow.
+	// It continues: used addresses stay used, and routes are written.
 	if err := again.Scale(d.Cluster, d.Pool, 7); err != nil {
 		t.Fatal(err)
 	}
@@ -166,8 +164,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRestartWhileDeleting: a group that was being deleted goes when its time has come, and an
-// operation can be followed on.
+// TestRestartWhileDeleting: a group that was being deleted is deleted at the planned time, and its
+// operation can still be followed.
 func TestRestartWhileDeleting(t *testing.T) {
 	options := Options{StateFile: filepath.Join(t.TempDir(), "state.db"),
 		OperationTime: 150 * time.Millisecond}
@@ -225,7 +223,7 @@ func TestRestartWhileDeleting(t *testing.T) {
 	}
 }
 
-// TestStateFile: what cannot be read is said in one line, and nothing is written over it.
+// TestStateFile: an unreadable file gives an error of one line, and is not overwritten.
 func TestStateFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	e, err := New(Options{StateFile: path})
@@ -240,9 +238,9 @@ func TestStateFile(t *testing.T) {
 	e.Close()
 }
 
-// TestRestartWhileAKSWorks: what a cluster was doing when the local Azure ended is done when it is
-// there again: the surge nodes of an upgrade go, a cluster that leaves kubenet leaves its table,
-// one that was being deleted is gone.
+// TestRestartWhileAKSWorks: the operations of a cluster that were running when the emulator ended
+// are done after the restart: the surge nodes of an upgrade are deleted, a cluster that migrates
+// from kubenet releases its table, one that was being deleted is deleted.
 func TestRestartWhileAKSWorks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		begin func(b *bench)

@@ -48,7 +48,7 @@ func (b *bench) effective(id arm.ID) []string {
 	for _, r := range kernel.ListAt(doc, "value") {
 		if slices.Contains(network.ReservedPrefixes[4:],
 			strings.Join(kernel.List(r, "addressPrefix"), ",")) {
-			continue // there are many of them, and they are always there
+			continue // they are many, and always the same
 		}
 		hop := strings.Join(kernel.List(r, "nextHopIpAddress"), ",")
 		out = append(out, strings.TrimSpace(fmt.Sprintln(kernel.Text(r, "source"),
@@ -133,7 +133,7 @@ func TestEffectiveRoutes(t *testing.T) {
 	})
 }
 
-// TestEffectiveRoutesTakeTime: 202 with a Location that answers 202 until the result is there.
+// TestEffectiveRoutesTakeTime: 202 with a Location that answers 202 until the result is ready.
 func TestEffectiveRoutesTakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 4 * time.Second})
@@ -158,7 +158,7 @@ func TestEffectiveRoutesOfNodes(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	b.put(aksID, fmt.Sprintf(brought, 2))
+	b.put(aksID, fmt.Sprintf(existing, 2))
 	set := arm.ID(kernel.Text(
 		kernel.ListAt(b.get("/subscriptions/"+sub+
 			"/resourceGroups/MC_net-rg_c_westeurope/providers/microsoft.Compute/virtualMachineScaleSets"), "value")[0], "id"))
@@ -215,7 +215,7 @@ func TestPeerings(t *testing.T) {
 	if got := peering(toHub); got != "Connected FullyInSync" {
 		t.Errorf("after a PUT of the network: %s", got)
 	}
-	// Neither does one that sends back what it has read, as az network vnet update does.
+	// A PUT that sends what it has read leaves them as well, as az network vnet update does.
 	b.put(vnet, string(kernel.Encode(b.get(vnet))))
 	if got := peering(toHub) + ", " + peering(fromHub); got != "Connected FullyInSync, Connected "+
 		"FullyInSync" {
@@ -242,7 +242,7 @@ func TestPeerings(t *testing.T) {
 	b.refused(http.MethodPut, same+"/virtualNetworkPeerings/p", peeringBody(hub), 400,
 		"VnetAddressSpaceOverlapsWithAlreadyPeeredVnet")
 
-	// One side gone: the other is disconnected, and must be made anew first.
+	// One side deleted: the other is disconnected, and must be created again first.
 	b.delete(toHub)
 	if got := peering(fromHub); got != "Disconnected FullyInSync" &&
 		got != "Disconnected RemoteNotInSync" {

@@ -1,10 +1,10 @@
-// Package emulator is a local Azure: Azure Resource Manager over HTTP, with virtual networks, route
-// tables and AKS clusters behind it whose cloud provider writes its routes as the real one does.
-// Real clients work against it unmodified, and what breaks a network on Azure breaks it here.
+// Package emulator is an Azure emulator: Azure Resource Manager over HTTP, with virtual networks,
+// route tables and AKS clusters, whose cloud provider writes routes as the real one does. Real
+// clients work with it unmodified, and the changes that break a network on Azure break it here.
 //
-// It shares IDs, prefixes and decoders with package network, the evaluator of templates with
-// package iac, and nothing else with the rest of the program: what it says is the judge of what the
-// others do.
+// It shares resource IDs with package arm, prefixes and decoders with package inventory, and the
+// evaluator of templates with package armtemplate, and nothing else with the rest of the program:
+// tests judge the other packages by its answers.
 package emulator
 
 import (
@@ -29,27 +29,27 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Options say what the local Azure is like. The zero value is one subscription, one principal,
-// everything done at once.
+// Options are the settings of the emulator. The zero value is one subscription, one principal, and
+// writes that are done at once.
 type Options struct {
 	// Subscriptions are their GUIDs.
 	Subscriptions []string
 	// TenantID is the GUID of the tenant.
 	TenantID string
-	// Tenants says which subscriptions lie in another tenant than TenantID: the tenant's GUID by
-	// the subscription's.
+	// Tenants are the tenants of subscriptions outside TenantID: the tenant's GUID by the
+	// subscription's.
 	Tenants map[string]string
-	// Principals are who can log in; the first is the default one, which may do everything.
+	// Principals can log in; the first is the default one, which has all rights.
 	Principals []Principal
 	// RoleDelay is how long a new role assignment takes to have an effect: up to 60 minutes on
 	// Azure.
 	RoleDelay time.Duration
-	// StrictLists refuses a list to who may read only some of it; otherwise the list is shorter.
-	// Azure does both.
+	// StrictLists refuses a list if the caller may read only some of it; otherwise the list is
+	// shorter. Azure does both.
 	StrictLists bool
-	// CheckClusterIdentity makes a cluster need what it needs on Azure: an identity with roles on
-	// the network it brings, when it is written and whenever its cloud provider writes routes.
-	// Otherwise clusters may do everything.
+	// CheckClusterIdentity checks the rights of clusters as Azure does: an identity with roles on
+	// the existing network, when the cluster is written and whenever its cloud provider writes
+	// routes. Otherwise clusters have all rights.
 	CheckClusterIdentity bool
 	// OperationTime is how long a write keeps its resource busy. 0: a write is done when it is
 	// answered.
@@ -62,12 +62,11 @@ type Options struct {
 	// PageSize is how many resources a list page holds. 0: 100.
 	PageSize int
 	// RouteBatch is how long a cluster's cloud provider collects route changes before it writes
-	// them (30 s on Azure), and RouteCache for how long it trusts the copy of the table that it
-	// read (120 s on Azure).
+	// them (30 s on Azure), and RouteCache how long it uses its copy of the table (120 s on Azure).
 	RouteBatch, RouteCache time.Duration
-	// RouteBugs are the ways in which the clusters' cloud providers go wrong.
+	// RouteBugs are the known bugs of the clusters' cloud providers.
 	RouteBugs RouteBugs
-	// IgnoreSubnetETag makes subnets accept any If-Match: whether Azure honours it there is not
+	// IgnoreSubnetETag makes subnets accept any If-Match: whether Azure checks it there is not
 	// documented.
 	IgnoreSubnetETag bool
 	// SeparateSubnetETags gives each subnet an ETag of its own; otherwise a virtual network and its
@@ -82,31 +81,32 @@ type Options struct {
 	StateFile string
 	// AlertDelay is how long after a write its activity log alerts fire (3 to 20 minutes on Azure).
 	AlertDelay time.Duration
-	// Webhooks is the way to the webhooks of action groups. Nil: the network.
+	// Webhooks is the transport to the webhooks of action groups. Nil: the network.
 	Webhooks http.RoundTripper
 	// Templates is the way to the templates that deployments link to. Nil: the network.
 	Templates http.RoundTripper
 	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text
-	// says why not. It may call the local Azure. Nil: the health of every server is Unknown.
+	// says why not. It may call the emulator. Nil: the health of every server is Unknown.
 	Probe func(context.Context, Probe) (Health, string)
 	// LogBodies is for how many of the last requests the log keeps bodies. 0: 10,000.
 	LogBodies int
-	// Key signs tokens. Nil: a key of its own, as every local Azure has that outlives a test. Tests
-	// share SharedKey.
+	// Key signs tokens. Nil: a new key, as every emulator uses that outlives a test. Tests share
+	// SharedKey.
 	Key *rsa.PrivateKey
-	// Log receives what a person at the terminal may want to know. Nil: nothing.
+	// Log receives messages for the person at the terminal. Nil: nothing.
 	Log *slog.Logger
 }
 
-// DefaultSubscription, DefaultTenant and DefaultPrincipal are used where the options name none.
+// DefaultSubscription, DefaultTenant and DefaultPrincipal are used if the options name none.
 const (
 	DefaultSubscription = "5ab00000-0000-4000-8000-000000000001"
 	DefaultTenant       = "7e4a0000-0000-4000-8000-000000000001"
 )
 
-// Emulator is a running local Azure. It is an http.Handler; Close stops what goes on behind it.
+// Emulator is a running emulator. It is an http.Handler; Close stops its background work.
 //
-// Calls meet the kernel first; what they do to resources of a type, that type's service does.
+// The kernel handles every call first; the service of a resource type does what is particular to
+// the type.
 type Emulator struct {
 	opts          Options
 	kernel        *kernel.Kernel
@@ -120,7 +120,7 @@ type Emulator struct {
 	deployments   *deployments.Deployments
 }
 
-// New makes a local Azure with nothing in it but its subscriptions.
+// New makes an emulator that has only its subscriptions.
 func New(opts Options) (*Emulator, error) {
 	if len(opts.Subscriptions) == 0 {
 		opts.Subscriptions = []string{DefaultSubscription}
@@ -180,10 +180,10 @@ func New(opts Options) (*Emulator, error) {
 	return e, nil
 }
 
-// Restored reports whether it goes on with a state that was kept.
+// Restored reports whether it started with a saved state.
 func (e *Emulator) Restored() bool { return e.kernel.Restored }
 
-// firstRoles makes the principals of the options Owners, but for those that start without roles.
+// firstRoles makes the principals of the options Owners, except those that start without roles.
 func (e *Emulator) firstRoles() {
 	defer e.kernel.Lock()()
 	for _, s := range e.opts.Subscriptions {
@@ -198,7 +198,7 @@ func (e *Emulator) firstRoles() {
 	}
 }
 
-// Close stops the clusters' cloud providers, and alerts on their way. Requests are still answered.
+// Close stops the clusters' cloud providers and pending alerts. Requests are still answered.
 func (e *Emulator) Close() {
 	e.kernel.Close()
 	e.insights.Wait()

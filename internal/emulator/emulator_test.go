@@ -30,7 +30,7 @@ type bench struct {
 	c *Client
 }
 
-// withSharedKey saves the time for a key of its own.
+// withSharedKey saves the time of generating a key.
 func withSharedKey(t testing.TB, opts Options) Options {
 	key, err := SharedKey()
 	if err != nil {
@@ -202,7 +202,7 @@ func TestSubnetRefusals(t *testing.T) {
 	}
 }
 
-// TestWhatStrips goes through the ways a subnet loses its table, and the ones in which it does not.
+// TestWhatStrips covers the ways in which a subnet loses its table, and those in which it keeps it.
 func TestWhatStrips(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -210,7 +210,7 @@ func TestWhatStrips(t *testing.T) {
 		id      arm.ID
 		body    string
 		status  int
-		subnets string // name=table, of what is there afterwards
+		subnets string // name=table, of the subnets afterwards
 	}{
 		{"a subnet PUT without its table", api, vnet.Child("subnets", "a"),
 			`{"properties":{"addressPrefix":"10.0.1.0/24"}}`, 200, "a= b="},
@@ -263,7 +263,7 @@ func TestWhatStrips(t *testing.T) {
 			if strings.Join(got, " ") != tt.subnets {
 				t.Errorf("subnets %v, want %s", got, tt.subnets)
 			}
-			// The table's back references follow.
+			// The table's back references are updated.
 			var refs []string
 			for _, s := range kernel.ListAt(kernel.ObjectAt(b.get(rt), "properties"), "subnets") {
 				refs = append(refs, kernel.Text(s, "id"))
@@ -275,8 +275,8 @@ func TestWhatStrips(t *testing.T) {
 	}
 }
 
-// TestDocuments: what was sent comes back, unknown fields included, in the case of its creation;
-// newer fields are hidden from older api-versions, and dropped by their PUTs.
+// TestDocuments: sent fields come back, unknown ones included, in the case of their creation; newer
+// fields are hidden from older api-versions, and dropped by their PUTs.
 func TestDocuments(t *testing.T) {
 	b := newBench(t, Options{
 		Newer: []NewerField{{Type: arm.TypeSubnet, Path: "properties.unknown",
@@ -373,7 +373,7 @@ func TestLongRunningOperations(t *testing.T) {
 		b.refused(http.MethodPut, vnet.Child("subnets", "b"),
 			`{"properties":{"addressPrefix":"10.0.2.0/24"}}`, 409, "AnotherOperationInProgress")
 
-		// It ends by the clock, though nobody polls.
+		// It ends by the clock, without a poll.
 		time.Sleep(8 * time.Second)
 		if state := kernel.Text(kernel.ObjectAt(b.get(rt), "properties"),
 			"provisioningState"); state != "Succeeded" {

@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// TestEntra logs in at API servers with tokens of Entra ID: where the cluster takes them, what
-// Azure's roles let see, and local accounts beside it.
+// TestEntra logs in at API servers with tokens of Entra ID: on clusters that accept them, with the
+// rights of Azure's roles, and with local accounts besides.
 func TestEntra(t *testing.T) {
 	b, _ := withGuest(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)

@@ -13,22 +13,22 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// Evidence says how we know that a resource type behaves as on Azure. Every kind is in one of the
-// Evidences; the table in docs/emulator.md is made of them.
+// Evidence is how we know that a resource type behaves as on Azure. Every type is in one of the
+// Evidences; the table in docs/emulator.md is made from them.
 type Evidence struct {
-	// Name is what the table calls the types.
+	// Name is the table's name for the types.
 	Name  string
 	Types []string
 	// Recorded are the rows of the recordings that are compared, with the share of whole answers,
-	// in percent, that must agree: the tests of the recordings hold us to it.
+	// in percent, that must be equal: the tests of the recordings enforce it.
 	Recorded map[string]float64
 	// Clients are the real clients that the tests in internal/clients run, or whose calls they
 	// make.
 	Clients string
-	// Documented is what rests on Azure's documentation or issues alone.
+	// Documented is behaviour known from Azure's documentation or issues alone.
 	Documented string
-	// Guessed is what no source confirms. GuessedIn are the files, below this folder, with the
-	// mark [U] at the place.
+	// Guessed is behaviour that no source confirms. GuessedIn are the files, below this folder,
+	// that mark it with [U].
 	Guessed   string
 	GuessedIn []string
 }
@@ -136,7 +136,7 @@ var Evidences = []Evidence{
 			compute.TypeScaleSetExtension, compute.TypeAvailabilitySet, network.TypeVM},
 		Recorded: map[string]float64{"scale sets": 80}, Clients: clients(az, goes, ccm),
 		Documented: "paths of instances and their interfaces",
-		Guessed:    "versions of images, what Azure says about machines that run nothing",
+		Guessed:    "versions of images, the status of machines, on which no program runs",
 	},
 	{
 		Name: "deployments", Types: []string{deployments.TypeDeployment}, Clients: clients(az),
@@ -180,7 +180,7 @@ var Evidences = []Evidence{
 	},
 	{
 		Name: "throttling", Documented: "token buckets and their sizes", Clients: clients(goes),
-		Guessed: "whom AKS counts", GuessedIn: []string{"kernel/throttle.go"},
+		Guessed: "which pods AKS counts", GuessedIn: []string{"kernel/throttle.go"},
 	},
 	{
 		Name:       "clusters' cloud provider",
@@ -190,8 +190,7 @@ var Evidences = []Evidence{
 	{
 		Name: "clusters' API server", Clients: "kubectl",
 		Documented: "nodes, pods, pages, refusals",
-		Guessed: "which pods there are: the ones that matter to the network, and two with " +
-			"addresses",
+		Guessed:    "the choice of pods: those that matter to the network, and two with addresses",
 	},
 }
 
@@ -207,7 +206,7 @@ func EvidenceTable() string {
 	return b.String()
 }
 
-// recorded is the least share of all rows.
+// recorded is the smallest share of all rows.
 func (e Evidence) recorded() string {
 	if len(e.Recorded) == 0 {
 		return "–"

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// TestEvidence: every kind says how we know what it does, and every mark [U] in the code is a guess
-// that the table tells.
+// TestEvidence: every type has its evidence, and every mark [U] in the code is a guess that the
+// table lists.
 func TestEvidence(t *testing.T) {
 	kinds := newBench(t, Options{}).e.kernel.Kinds
 	told, guessed := map[string]bool{}, map[string]bool{}

@@ -15,7 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// putAsOf is a PUT as of a date, with all of its answer.
+// putAsOf is a PUT as of a date, and returns the whole answer.
 func (b *bench) putAsOf(id arm.ID, version, asOf, body string) (int, http.Header, kernel.Object) {
 	b.t.Helper()
 	r := httptest.NewRequest(
@@ -33,9 +33,8 @@ func (b *bench) putAsOf(id arm.ID, version, asOf, body string) (int, http.Header
 	return w.Code, w.Header(), doc
 }
 
-// TestETagSettles: the ETag of a PUT's answer is not the one that the resource has once the
-// operation has ended, so that who
-// keeps it is refused.
+// TestETagSettles: the ETag of a PUT's answer is not the one that the resource has after the
+// operation, so that a later write with it is refused.
 func TestETagSettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 8 * time.Second})
@@ -85,9 +84,8 @@ func TestETagSettles(t *testing.T) {
 	})
 }
 
-// TestNothingChanged: a PUT that changes nothing, or tags alone, is Succeeded at once, with a new
-// ETag and an operation that
-// has ended.
+// TestNothingChanged: a PUT that changes nothing, or only tags, is Succeeded at once, with a new
+// ETag and an ended operation.
 func TestNothingChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 8 * time.Second})
@@ -130,7 +128,7 @@ func TestNothingChanged(t *testing.T) {
 	})
 }
 
-// TestAsOf: what Azure said in other years, and at other api-versions.
+// TestAsOf: Azure's answers in other years, and at other api-versions.
 func TestAsOf(t *testing.T) {
 	b := newBench(t, Options{OperationTime: 0})
 	cluster := func(asOf, version string) kernel.Object {
@@ -227,19 +225,19 @@ func TestPanic(t *testing.T) {
 		t.Errorf("left behind\n%s\nwas\n%s", after, before)
 	}
 	b.refused(http.MethodGet, aksID+"2", "", 404, "ResourceNotFound")
-	if said := log.String(); !strings.Contains(said, "a bug in the local Azure") ||
+	if said := log.String(); !strings.Contains(said, "a bug in the emulator") ||
 		!strings.Contains(said, "managedclusters/c") ||
 		!strings.Contains(said, "agentPoolProfiles") {
 		t.Errorf("the log says %s", said)
 	}
-	b.put(aksID, clusterBody(``, `,"count":4`)) // it works on
+	b.put(aksID, clusterBody(``, `,"count":4`)) // it still works
 	if n := len(b.podRoutes(rt)); n != 4 {
 		t.Errorf("%d routes of 4 nodes", n)
 	}
 }
 
-// TestOverlayWithPodCIDRAlone: a CNI cluster without a subnet of its own goes to overlay, and names
-// the pod CIDR alone.
+// TestOverlayWithPodCIDRAlone: a CNI cluster without a subnet of its own migrates to overlay with
+// only the pod CIDR.
 func TestOverlayWithPodCIDRAlone(t *testing.T) {
 	b := newBench(t, Options{})
 	body := `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"azure"},"agentPoolProfiles":[{"name":"np","mode":"System","count":2,"maxPods":30}]}}`
@@ -265,7 +263,7 @@ func TestOverlayWithPodCIDRAlone(t *testing.T) {
 	}
 }
 
-// TestStoppedPool: a pool that is stopped has no nodes, and gets as many back.
+// TestStoppedPool: a stopped pool has no nodes, and gets as many again.
 func TestStoppedPool(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aksID, clusterBody(``, `,"count":2`))
@@ -286,8 +284,8 @@ func TestStoppedPool(t *testing.T) {
 	}
 }
 
-// TestPublicAddresses: without a sku an address is Basic and dynamic, and has no address until
-// something holds it.
+// TestPublicAddresses: without a sku an address is Basic and dynamic, and has no address until it
+// is used.
 func TestPublicAddresses(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(pip, `{"location":"westeurope","properties":{"dnsSettings":{"domainNameLabel":"x"}}}`)
@@ -317,7 +315,7 @@ func TestPublicAddresses(t *testing.T) {
 }
 
 // TestInstanceNumbers: a scale set that overprovisions has gaps in the numbers of its instances,
-// and instances go by number.
+// and instances are deleted by number.
 func TestInstanceNumbers(t *testing.T) {
 	b := withNetwork(t, Options{})
 	set := group + "/providers/" + arm.TypeScaleSet + "/set"
@@ -345,8 +343,8 @@ func TestInstanceNumbers(t *testing.T) {
 	}
 }
 
-// TestGatewayParts: the parts of a gateway show who refers to them, and a gateway that was read can
-// be sent back.
+// TestGatewayParts: the parts of a gateway show back references, and a gateway that was read can be
+// sent again.
 func TestGatewayParts(t *testing.T) {
 	b := withNetwork(t, Options{})
 	gateway := group + "/providers/" + arm.TypeGateway + "/agw"

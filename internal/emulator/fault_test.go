@@ -93,7 +93,7 @@ func TestSlowAndFailingOperations(t *testing.T) {
 			t.Error(provisioning())
 		}
 
-		// A cluster whose creation fails in the end.
+		// A cluster whose creation fails at the end.
 		b.inject(Fault{Method: "PUT", Path: "managedClusters/c$", Fail: true,
 			Code: "VMExtensionProvisioningError", Message: "No outbound connection."})
 		b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System"}]}}`)
@@ -121,8 +121,8 @@ func TestStaleReads(t *testing.T) {
 	if got := kernel.ObjectAt(b.get(rt), "tags"); got["now"] != "x" { // three times, and no more
 		t.Errorf("tags %v", got)
 	}
-	// Of a virtual network that lost an association, both the network and the subnet are shown as
-	// they were.
+	// Of a virtual network that lost an association, the network and the subnet are both shown in
+	// their older state.
 	b.inject(Fault{Method: "GET", Path: "virtualNetworks", Stale: true, Count: 2})
 	b.put(vnet.Child("subnets", "a"), `{"properties":{"addressPrefix":"10.0.1.0/24"}}`)
 	a := kernel.ListAt(kernel.ObjectAt(b.get(vnet), "properties"), "subnets")[0]
@@ -171,7 +171,7 @@ func TestFaultFile(t *testing.T) {
 		"- {status: 42}\n":         "fault 1: 42 is not a status",
 		"- {slow: 1}\n- {}\n":      "fault 2: a fault needs",
 		"- {slow: 1, rate: 2}\n":   "rate",
-		"- {status: 500, slow: 1}": "begins no operation",
+		"- {status: 500, slow: 1}": "starts no operation",
 	} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)

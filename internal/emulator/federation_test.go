@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 )
 
-// TestIssuerKeys: keys are read as issuers publish them, and one that is none is none.
+// TestIssuerKeys: keys are read as issuers publish them, and invalid ones are refused.
 func TestIssuerKeys(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

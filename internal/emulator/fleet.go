@@ -13,10 +13,10 @@ import (
 )
 
 // How it works. The fleet scenario makes 30 kubenet clusters through the emulator's own handler, as
-// the demo scenario makes one. Each has a group of its own with a network, a route table, and an
-// Application Gateway with a table that holds copies of the pod routes. Then it damages four of
-// them, each in another way. What is damaged stays so: the clusters' cloud providers stop where
-// they would repair it.
+// the demo scenario makes one. Each has its own group with a network, a route table, and an
+// Application Gateway with a table that has copies of the pod routes. Then it breaks four of them,
+// each in another way. They stay broken: the clusters' cloud providers are paused where they would
+// repair it.
 
 // fleetMember is a cluster of the fleet.
 type fleetMember struct {
@@ -69,7 +69,7 @@ func BuildFleet(e *Emulator, as Principal) ([]string, error) {
 }
 
 // build makes the cluster's group, network, tables, gateway and the cluster itself; number is its
-// place in the fleet, and in the address space.
+// position in the fleet, and in the address space.
 func (m fleetMember) build(c *Client, number int) error {
 	sub := m.cluster.Subscription()
 	link := func(id arm.ID) kernel.Object { return kernel.Object{"id": string(id)} }
@@ -183,7 +183,7 @@ func (m fleetMember) setRoutes(c *Client, table arm.ID, routes []any) error {
 		kernel.Object{"location": "westeurope", "properties": kernel.Object{"routes": routes}})
 }
 
-// setTable changes the route table of the node subnet; "" takes it away.
+// setTable changes the route table of the node subnet; "" removes it.
 func (m fleetMember) setTable(c *Client, table arm.ID) error {
 	doc, err := c.Get(m.nodeSubnet, demoNetwork)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzRequests: whatever is asked by whomever, there is an answer.
+// FuzzRequests: every request gets an answer, with any content and from any caller.
 func FuzzRequests(f *testing.F) {
 	for _, path := range []string{
 		"/", "/providers", "/providers/Microsoft.Authorization/roleDefinitions", "/subscriptions/" +

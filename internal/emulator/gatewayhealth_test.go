@@ -12,9 +12,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// TestBackendHealth: every server of a pool that a rule sends to is probed at the port of the
-// rule's settings, by who may call the local Azure meanwhile. Without anybody who knows, and for
-// names and stopped gateways, the health is unknown.
+// TestBackendHealth: every server of a pool in a rule is probed at the port of the rule's settings,
+// by a function that may call the emulator. Without such a function, and for names and stopped
+// gateways, the health is unknown.
 func TestBackendHealth(t *testing.T) {
 	const gateway = group + "/providers/" + arm.ID(arm.TypeGateway) + "/gw"
 	part := func(list, name string) string {

@@ -158,8 +158,8 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestGroupDelete: one long operation; meanwhile the group is Deleting, with all that is in it, and
-// takes nothing new.
+// TestGroupDelete: one long operation; meanwhile the group is Deleting, with all its resources, and
+// nothing can be created in it.
 func TestGroupDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 10 * time.Second})
@@ -169,7 +169,7 @@ func TestGroupDelete(t *testing.T) {
 		b.put(vnet, plainVNet)
 		busy()
 		b.put(nic, nicBody(ipConfiguration("c", "a", "")))
-		b.put(aksID, fmt.Sprintf(brought, 2))
+		b.put(aksID, fmt.Sprintf(existing, 2))
 		busy()
 		const managed = "/subscriptions/" + sub + "/resourceGroups/MC_net-rg_c_westeurope"
 		status, _ := b.try(http.MethodDelete, group, "2021-04-01", "")
@@ -194,7 +194,8 @@ func TestGroupDelete(t *testing.T) {
 	})
 }
 
-// TestGroupDeleteBlocked: what is used from outside stays, with the group; all else is gone.
+// TestGroupDeleteBlocked: a resource that is used from outside stays, with the group; all others
+// are deleted.
 func TestGroupDeleteBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 10 * time.Second})
@@ -212,7 +213,7 @@ func TestGroupDeleteBlocked(t *testing.T) {
 		w := httptest.NewRecorder()
 		b.e.ServeHTTP(w, r)
 		time.Sleep(10 * time.Second)
-		if w.Header().Get("Azure-AsyncOperation") != "" { // a group's delete has its Location alone
+		if w.Header().Get("Azure-AsyncOperation") != "" { // a group's delete has only a Location
 			t.Errorf("headers %v", w.Header())
 		}
 		u, err := url.Parse(w.Header().Get("Location"))
@@ -241,7 +242,7 @@ func TestGroupDeleteBlocked(t *testing.T) {
 	})
 }
 
-// TestUnknownType keeps what it does not know, so that other people's configurations still apply.
+// TestUnknownType stores unknown types, so that other people's configurations still apply.
 func TestUnknownType(t *testing.T) {
 	b := newBench(t, Options{})
 	id := group + "/providers/Microsoft.Dashboard/grafana/g"

@@ -104,7 +104,7 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// TestBuiltInRoles checks that the roles that az and azurerm look up by name are there once each.
+// TestBuiltInRoles checks that the roles that az and azurerm look up by name exist once each.
 func TestBuiltInRoles(t *testing.T) {
 	names, guids := map[string]bool{}, map[string]bool{}
 	for _, r := range authorization.BuiltInRoles {
@@ -123,7 +123,8 @@ func TestBuiltInRoles(t *testing.T) {
 	}
 }
 
-// TestRoleDefinitionID checks that a custom role is the subscription's, wherever it was written.
+// TestRoleDefinitionID checks that a custom role belongs to the subscription, at whatever scope it
+// was written.
 func TestRoleDefinitionID(t *testing.T) {
 	b := newBench(t, Options{})
 	const guid = "/providers/Microsoft.Authorization/roleDefinitions/11111111-0000-4000-8000-000000000001"

@@ -67,7 +67,7 @@ func TestThrottling(t *testing.T) {
 			}
 		}
 		b.refused(http.MethodGet, rt, "", 429, "SubscriptionRequestsThrottled")
-		b.put(rt, `{"location":"westeurope"}`) // writes have a bucket of their own
+		b.put(rt, `{"location":"westeurope"}`) // writes have their own bucket
 		time.Sleep(time.Second)
 		b.get(rt)
 		b.get(rt)

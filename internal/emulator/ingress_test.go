@@ -15,8 +15,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// TestIngress: the ingress add-on keeps the addresses of the web pods in a pool of its gateway,
-// once it may, and leaves the others alone.
+// TestIngress: the ingress add-on writes the addresses of the web pods into a pool of its gateway,
+// once it has the right, and leaves the other pools unchanged.
 func TestIngress(t *testing.T) {
 	const gateway = group + "/providers/" + arm.ID(arm.TypeGateway) + "/gw"
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,7 @@ package emulator
 
 import "testing"
 
-// TestKeys: local Azures refuse each other's tokens, but for tests that share a key.
+// TestKeys: emulators refuse each other's tokens, except in tests that share a key.
 func TestKeys(t *testing.T) {
 	start := func(opts Options) *Emulator {
 		e, err := New(opts)

@@ -50,7 +50,7 @@ func ipConfiguration(name, subnet, more string) string {
 		subnet + `"}` + more + `}}`
 }
 
-// TestBackReferences: what is linked says who links to it, and cannot be deleted until nobody does.
+// TestBackReferences: a linked resource shows its links, and cannot be deleted while it has any.
 func TestBackReferences(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
@@ -213,8 +213,8 @@ func TestSecurityRules(t *testing.T) {
 	b.refused(http.MethodGet, one, "", 404, "NotFound")
 }
 
-// TestReservedSubnets: some subnets belong to one kind of resource, and say what may be linked to
-// them.
+// TestReservedSubnets: some subnets are reserved for one type of resource, and restrict their
+// links.
 func TestReservedSubnets(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)

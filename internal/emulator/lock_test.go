@@ -20,8 +20,7 @@ func TestLocks(t *testing.T) {
 	b.refused(http.MethodPut, lock(rt), `{"properties":{"level":"Sometimes"}}`, 400,
 		"InvalidLockLevel")
 
-	// A table that must not be deleted can be written; neither it nor what contains it can be
-	// deleted.
+	// A table with a lock against deletes can be written; neither it nor its group can be deleted.
 	b.put(lock(rt), `{"properties":{"level":"canNotDelete","notes":"n"}}`)
 	b.put(rt, `{"location":"westeurope","tags":{"a":"b"}}`)
 	b.says(http.MethodDelete, rt, "", 409, "ScopeLocked", "The scope '"+string(rt)+
@@ -32,7 +31,7 @@ func TestLocks(t *testing.T) {
 		"'. Please remove the lock and try again.")
 	b.refused(http.MethodDelete, rt.Child("routes", "r"), "", 409, "ScopeLocked")
 
-	// What is read-only cannot be written, nor what is in it.
+	// A read-only scope cannot be written, and neither can the resources in it.
 	b.put(lock(group), `{"properties":{"level":"ReadOnly"}}`)
 	b.says(http.MethodPut, vnet.Child("subnets", "a"),
 		`{"properties":{"addressPrefix":"10.0.1.0/24"}}`, 409, "ScopeLocked", "The scope '"+
@@ -56,7 +55,7 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// TestLockedNodes: a lock on anything in the node resource group keeps the cluster as it is.
+// TestLockedNodes: a lock on anything in the node resource group forbids changes of the cluster.
 func TestLockedNodes(t *testing.T) {
 	b := newBench(t, Options{})
 	const cluster = `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","count":2}]}}`
@@ -78,14 +77,14 @@ func TestLockedNodes(t *testing.T) {
 	b.put(aksID.Child("agentPools", "np"), `{"properties":{"count":1}}`)
 }
 
-// TestLockedNetwork: a cluster cannot associate its table with a locked subnet; one that is deleted
-// leaves no link behind.
+// TestLockedNetwork: a cluster cannot associate its table with a locked subnet; a deleted one
+// leaves no link.
 func TestLockedNetwork(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	lock := vnet + "/providers/Microsoft.Authorization/locks/keep"
-	onB := strings.Replace(fmt.Sprintf(brought, 1), "/subnets/a", "/subnets/b", 1)
+	onB := strings.Replace(fmt.Sprintf(existing, 1), "/subnets/a", "/subnets/b", 1)
 	b.put(lock, `{"properties":{"level":"ReadOnly"}}`)
 	b.refused(http.MethodPut, aksID, onB, 409, "ScopeLocked")
 	b.refused(http.MethodGet, aksID, "", 404, "ResourceNotFound")

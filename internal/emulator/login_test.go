@@ -18,7 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// knock makes a call without a token, as clients do that want one.
+// knock makes a call without a token, as clients do to find the login endpoint.
 func knock(t *testing.T, e http.Handler, method, path string, form url.Values,
 	headers ...string) (int, kernel.Object) {
 	t.Helper()
@@ -38,7 +38,7 @@ func knock(t *testing.T, e http.Handler, method, path string, form url.Values,
 	return w.status, doc
 }
 
-// claimsOf reads a token without checking it.
+// claimsOf reads a token without verifying it.
 func claimsOf(t *testing.T, token string) jwt.MapClaims {
 	t.Helper()
 	claims := jwt.MapClaims{}
@@ -151,7 +151,7 @@ func TestTokens(t *testing.T) {
 				tt.code)
 		}
 	}
-	// A token for something else is of no use here.
+	// A token for another audience is refused here.
 	_, doc := knock(t, b.e, http.MethodPost, "/"+DefaultTenant+"/oauth2/v2.0/token",
 		form("scope", "https://vault.azure.net/.default"))
 	if status, doc := knock(t, b.e, http.MethodGet, "/subscriptions?api-version="+api, nil,
@@ -161,8 +161,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestManagedIdentity: a user-assigned identity keeps its IDs, gets tokens in every way there is,
-// is named in the log by what it does, and is locked out once it is deleted.
+// TestManagedIdentity: a user-assigned identity keeps its IDs, gets tokens in every way, is named
+// in the log of its calls, and is locked out once it is deleted.
 func TestManagedIdentity(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(uai, `{"location":"westeurope"}`)
@@ -229,7 +229,7 @@ func TestManagedIdentity(t *testing.T) {
 }
 
 // TestFederation: a workload's token of another issuer logs its identity in, if a credential and
-// the issuer's key say so.
+// the issuer's key match.
 func TestFederation(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(uai, `{"location":"westeurope"}`)
@@ -323,7 +323,7 @@ func TestFederation(t *testing.T) {
 	}
 }
 
-// TestTenants: a token is good for the subscriptions of its own tenant only.
+// TestTenants: a token is valid only for the subscriptions of its own tenant.
 func TestTenants(t *testing.T) {
 	const there, abroad = "5ab00000-0000-4000-8000-00000000000b",
 		"7e4a0000-0000-4000-8000-00000000000b"

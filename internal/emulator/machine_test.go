@@ -26,7 +26,7 @@ func scaleSet(size, image string, capacity int) string {
 
 var machines = arm.ResourceID(sub, group.Name(), arm.TypeScaleSet, "machines")
 
-// TestScaleSetDefaults: what Azure says of machines that nobody said, by size and image.
+// TestScaleSetDefaults: Azure's defaults for machines, by size and image.
 func TestScaleSetDefaults(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
@@ -73,8 +73,8 @@ func TestScaleSetDefaults(t *testing.T) {
 	}
 }
 
-// TestSurplusMachines: a set that overprovisions takes twice the addresses until a while after it
-// is done.
+// TestSurplusMachines: a set that overprovisions takes twice the addresses until some time after
+// the operation.
 func TestSurplusMachines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 8 * time.Second})
@@ -104,7 +104,7 @@ func TestSurplusMachines(t *testing.T) {
 	})
 }
 
-// TestEvictedMachine: a spot machine that is deleted when it is evicted is gone.
+// TestEvictedMachine: a spot machine with the policy Delete is deleted when it is evicted.
 func TestEvictedMachine(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestSingleMachinePools: the nodes of virtual machine pools and availability sets are machines
-// with interfaces in the node resource group, through scaling, a restart and the end.
+// with interfaces in the node resource group, through scaling, a restart and the delete.
 func TestSingleMachinePools(t *testing.T) {
 	const nodes = arm.ID("/subscriptions/" + sub + "/resourceGroups/MC_net-rg_c_westeurope")
 	digits := aks.DigitsOf(aksID)
@@ -29,7 +29,7 @@ func TestSingleMachinePools(t *testing.T) {
 			b := newBench(t, opts)
 			b.put(rt, `{"location":"westeurope"}`)
 			b.put(vnet, plainVNet)
-			b.put(aksID, strings.Replace(fmt.Sprintf(brought, 3), `"name":"np"`,
+			b.put(aksID, strings.Replace(fmt.Sprintf(existing, 3), `"name":"np"`,
 				`"name":"np","vmSize":"Standard_D2s_v5","type":"`+kind+`"`, 1))
 			check := func(numbers ...int) {
 				t.Helper()
@@ -73,7 +73,7 @@ func TestSingleMachinePools(t *testing.T) {
 					kernel.NumberOf(status[0], "count") != 3) {
 				t.Errorf("the document says %s", kernel.Encode(pool))
 			}
-			// What is read can be written again, and means the same.
+			// A document that was read can be written again, with the same meaning.
 			doc := b.get(aksID)
 			b.put(aksID, string(kernel.Encode(kernel.Object{"location": doc["location"],
 				"properties": doc["properties"]})))

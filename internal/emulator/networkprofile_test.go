@@ -31,8 +31,8 @@ func withNetwork(t *testing.T, opts Options) *bench {
 	return b
 }
 
-// addresses counts the addresses in use in a subnet, by the name of the IP configuration without
-// its number.
+// addresses counts the used addresses of a subnet, by the name of the IP configuration without its
+// number.
 func (b *bench) addresses(subnet arm.ID) map[string]int {
 	b.e.kernel.Mu.RLock()
 	defer b.e.kernel.Mu.RUnlock()
@@ -234,7 +234,7 @@ func TestNetworkRefusals(t *testing.T) {
 	b.refused(http.MethodPut, aksID, inGroup("there"), 400, "NodeResourceGroupAlreadyExists")
 	b.refused(http.MethodGet, aksID, "", 404, "ResourceNotFound")
 
-	// Two kubenet clusters may share a subnet and its table: AKS does not support it, and lets them
+	// Two kubenet clusters may share a subnet and its table: AKS does not support it, but allows it
 	// (recorded in 2023).
 	b.put(aksID, clusterBody(``, ``))
 	associate("b", "10.0.2.0/24", rt)
@@ -242,7 +242,7 @@ func TestNetworkRefusals(t *testing.T) {
 	b.delete(aksID + "3")
 	b.put(aksID+"2", clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay"`, ``))
 
-	// What cannot be changed.
+	// Fields that cannot be changed.
 	for profile, pool := range map[string]string{
 		`,"networkPlugin":"azure"`: ``, `,"networkPlugin":"none"`: ``,
 		`,"podCidr":"10.200.0.0/16"`: ``,
@@ -275,7 +275,7 @@ func TestMigrationToOverlay(t *testing.T) {
 			t.Errorf("routes %q", got)
 		}
 		if kernel.LinkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" {
-			t.Error("the brought table is no longer associated")
+			t.Error("the existing table is no longer associated")
 		}
 		if now := b.nodes()[1].PodCIDRs[0]; now != before {
 			t.Errorf("the pod CIDR %s became %s", before, now)

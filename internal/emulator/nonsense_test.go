@@ -26,7 +26,7 @@ var words = []string{
 	"agentPoolProfiles", "level", "destinationIPAddress", "sourceIPAddress", "targetResourceId",
 }
 
-// nonsense draws a JSON value of fields that mean something, with values that mostly do not.
+// nonsense draws a JSON value of known fields, most of them with invalid values.
 func nonsense(t *rapid.T, depth int) any {
 	values := []any{nil, true, 7, -1, "", "x", "a/b", "10.0.0.0/16", "10.0.1.0/24", "10.0.1.4",
 		"::/0", "Static", "category", "http://x", string(vnet), string(vnet) +
@@ -52,8 +52,8 @@ func nonsenseObject(t *rapid.T, depth int) kernel.Object {
 	return out
 }
 
-// TestNonsense: no document makes it panic, of any type, and what comes of it can be read, listed
-// and deleted.
+// TestNonsense: no document of any type makes the emulator panic, and accepted ones can be read,
+// listed and deleted.
 func TestNonsense(t *testing.T) {
 	lots := Bucket{Size: 1e9, PerSecond: 1e9}
 	b := newBench(t, Options{LogBodies: 1, Buckets: Buckets{Reads: lots, Writes: lots,

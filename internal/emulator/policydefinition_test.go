@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// TestBuiltInPolicy: what Azure brings can be assigned, with an identity; the assignment says who
-// made it, at versions that know.
+// TestBuiltInPolicy: Azure's built-in policies can be assigned, with an identity; the assignment
+// shows its creator, at api-versions that have the field.
 func TestBuiltInPolicy(t *testing.T) {
 	b := newBench(t, Options{})
 	at := group + "/providers/" + authorization.TypePolicyAssignment + "/audit"
@@ -40,7 +40,7 @@ func TestBuiltInPolicy(t *testing.T) {
 		"ResourceTypeNotSupported")
 }
 
-// dayAgo is since when tests ask the activity log.
+// dayAgo is the beginning of the tests' queries of the activity log.
 func dayAgo() string { return time.Now().UTC().Add(-24 * time.Hour).Format(time.RFC3339) }
 
 // TestActivityLogTooOld: the activity log goes back 90 days.

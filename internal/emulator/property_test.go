@@ -16,13 +16,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// universe is a resource group with a few names for everything, so that clients get in each other's
-// way.
+// universe is a resource group with a few names for everything, so that the clients write the same
+// resources.
 type universe struct {
 	b     *bench
 	group arm.ID
 	ids   []arm.ID
-	// seen are the ETags that each of the two clients has seen last.
+	// seen are the ETags that each of the two clients has read last.
 	seen [2]map[arm.ID]string
 }
 
@@ -48,7 +48,7 @@ func newUniverse(b *bench, n int) *universe {
 	add(network.TypePublicIP, "p0", "p1")
 	add(network.TypeNIC, "i0", "i1", "i2")
 	add(arm.TypeGateway, "a0", "a1")
-	// Something to begin with.
+	// The first resources.
 	for i, vnet := range u.ids[:2] {
 		b.put(vnet, fmt.Sprintf(
 			`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.%d.0.0/16"]},"subnets":[
@@ -185,8 +185,8 @@ func (u *universe) body(t *rapid.T, id arm.ID) string {
 	return `{"location":"westeurope","properties":{` + p + `}}`
 }
 
-// family is what shares an ETag with a resource: a network with all that is in it, or a document
-// with its parts.
+// family are the resources that share an ETag: a network with all its parts, or a document with its
+// parts.
 func family(id arm.ID) arm.ID {
 	for strings.Count(id.Type(), "/") > 1 {
 		id = id.Parent()
@@ -195,8 +195,8 @@ func family(id arm.ID) arm.ID {
 }
 
 // TestTwoClients: whatever two clients do, links and back references agree, no subnets overlap, no
-// address is used twice, an ETag changes with what it is of and with nothing else, and a refused
-// call changes nothing at all.
+// address is used twice, an ETag changes exactly with its resource, and a refused call changes
+// nothing.
 func TestTwoClients(t *testing.T) {
 	lots := Bucket{Size: 1e9, PerSecond: 1e9}
 	b := newBench(t, Options{LogBodies: 1, Buckets: Buckets{Reads: lots, Writes: lots,
@@ -277,7 +277,7 @@ func checkETags(t *rapid.T, what string, id arm.ID, method string, status int, m
 	}
 }
 
-// checkLinks compares what documents link to with what the others say of it, and a network with its
+// checkLinks compares the links of documents with the back references, and a network with its
 // parts.
 func checkLinks(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
 	want, got := map[string]bool{}, map[string]bool{}
@@ -290,7 +290,7 @@ func checkLinks(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
 			}
 			back := strings.TrimSuffix(ref.Link.Back, "[]")
 			holder := string(ref.Holder)
-			if back == "" { // an address of a subnet, which shouts
+			if back == "" { // an address of a subnet, in upper case
 				back, holder = "ipConfigurations", network.ShownConfiguration(ref.Holder, true)
 			}
 			want[fmt.Sprintln(ref.Target(), back, holder)] = true

@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// askedAPI is a real API server that only notes who calls.
+// askedAPI is an API server that only records its callers.
 type askedAPI struct {
 	cluster arm.ID
 	user    string
@@ -24,7 +24,7 @@ func (a *askedAPI) Serve(w http.ResponseWriter, _ *http.Request, cluster arm.ID,
 	w.WriteHeader(http.StatusTeapot)
 }
 
-// TestServeKubernetes hands calls to a real API server, with the user whom the emulator knows.
+// TestServeKubernetes passes calls to another API server, with the user whom the emulator knows.
 func TestServeKubernetes(t *testing.T) {
 	b, _ := withGuest(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
@@ -65,7 +65,7 @@ func TestServeKubernetes(t *testing.T) {
 	b.grant(1, aksID, guest.ObjectID, "Azure Kubernetes Service RBAC Reader")
 	sees(http.MethodGet, pods, visitor, guest.ObjectID, true)
 	sees(http.MethodGet, pods+"/x/log", visitor, guest.ObjectID, true)
-	sees(http.MethodGet, pods+"/x/exec", visitor, guest.ObjectID, false) // no reading
+	sees(http.MethodGet, pods+"/x/exec", visitor, guest.ObjectID, false) // no read
 	sees(http.MethodDelete, pods+"/x", visitor, guest.ObjectID, false)
 	sees(http.MethodPatch, deployments+"/x", visitor, guest.ObjectID, false)
 	b.grant(2, aksID, guest.ObjectID, "Azure Kubernetes Service RBAC Cluster Admin")
@@ -73,7 +73,7 @@ func TestServeKubernetes(t *testing.T) {
 	sees(http.MethodGet, pods+"/x/exec", visitor, guest.ObjectID, true)
 }
 
-// TestKubernetesClusters shows what a real API server is to show.
+// TestKubernetesClusters checks the state for a real API server.
 func TestKubernetesClusters(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aksID, clusterBody(``, `,"count":2`))

@@ -19,7 +19,7 @@ import (
 var guest = Principal{Name: "guest", ClientID: "9e570000-0000-4000-8000-000000000001",
 	Secret: "guest-secret", ObjectID: "9e570000-0000-4000-8000-000000000002", NoRoles: true}
 
-// withGuest makes a bench and the same one in a guest's hands.
+// withGuest makes a bench and the same one for a guest's calls.
 func withGuest(t *testing.T, opts Options) (owner, visitor *bench) {
 	opts.Principals = []Principal{DefaultPrincipal, guest}
 	owner = newBench(t, opts)
@@ -116,7 +116,7 @@ func TestRoles(t *testing.T) {
 		"' with object id '"+guest.ObjectID+"' does not have authorization to perform action "+
 		"'Microsoft.Network/routeTables/read' over scope '"+string(rt)+"' or the scope is "+
 		"invalid. If access was recently granted, please refresh your credentials.")
-	// whether it exists is not told
+	// whether it exists is not revealed
 	g.refused(http.MethodGet, rt+"-none", "", 403, "AuthorizationFailed")
 	g.refused(http.MethodGet, "/subscriptions/"+sub, "", 403, "AuthorizationFailed")
 
@@ -130,7 +130,7 @@ func TestRoles(t *testing.T) {
 	g.refused(http.MethodGet, rt+"2", "", 403, "AuthorizationFailed")
 	g.get("/subscriptions/" + sub) // a role below is enough to see the subscription
 
-	// Lists show what may be read, and are refused where nothing is.
+	// Lists show the readable resources, and are refused without any.
 	list := "/subscriptions/" + arm.ID(sub) + "/providers/Microsoft.Network/routeTables"
 	if got := names(kernel.ListAt(g.get(list), "value")); !slices.Equal(got, []string{"rt"}) {
 		t.Errorf("the guest's list has %v", got)
@@ -178,7 +178,7 @@ func TestRoles(t *testing.T) {
 	b.refused(http.MethodDelete, arm.ID(authorization.RoleID(sub, joiner)), "", 400,
 		"RoleDefinitionHasAssignments")
 
-	// A contributor writes everything but roles.
+	// A contributor can write everything except roles.
 	b.grant(4, group, guest.ObjectID, "Contributor")
 	g.put(rt, table)
 	g.refused(http.MethodPut,
@@ -205,8 +205,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestStrictLists: where an emulator is told so, a list is refused to who may read only a part of
-// it.
+// TestStrictLists: with the option StrictLists, a list is refused if the caller may read only a
+// part of it.
 func TestStrictLists(t *testing.T) {
 	b, g := withGuest(t, Options{StrictLists: true})
 	b.put(rt, `{"location":"westeurope"}`)
@@ -297,7 +297,7 @@ func TestRoleAssignments(t *testing.T) {
 			t.Errorf("%s %q: %q, want %q", arm.ID(tt.scope).Name(), tt.filter, got, tt.want)
 		}
 	}
-	// With a resource go the assignments on it.
+	// The assignments on a resource are deleted with it.
 	if status, _ := b.try(http.MethodDelete, rt, api, ""); status != 200 {
 		t.Fatal(status)
 	}
@@ -360,8 +360,7 @@ func TestRoleDefinitions(t *testing.T) {
 	}
 }
 
-// TestRoleDelay: a new assignment takes effect when its time has come; a control call can set
-// another.
+// TestRoleDelay: a new assignment takes effect after its delay; a control call can set another one.
 func TestRoleDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, g := withGuest(t, Options{RoleDelay: time.Hour})
@@ -374,7 +373,7 @@ func TestRoleDelay(t *testing.T) {
 		time.Sleep(time.Hour - time.Second)
 		g.refused(http.MethodGet, rt, "", 403, "AuthorizationFailed")
 		time.Sleep(time.Second)
-		// a token lives an hour
+		// a token is valid for an hour
 		(&bench{t, b.e, withToken(b.e, token)}).refused(http.MethodGet, rt, "", 401,
 			"ExpiredAuthenticationToken")
 		g.get(rt)

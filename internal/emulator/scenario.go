@@ -17,8 +17,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Client calls a local Azure's ARM API in the name of a principal, without a connection in between:
-// by its own handler.
+// Client calls an emulator's ARM API in the name of a principal, without a connection: by its own
+// handler.
 type Client struct {
 	e *Emulator
 	p Principal
@@ -35,7 +35,7 @@ func (e *Emulator) Client(p Principal) (*Client, error) {
 	return c, err
 }
 
-// login returns a token that is good for a while.
+// login returns a token, a cached one while it is valid.
 func (c *Client) login() (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +75,7 @@ func (c *Client) Get(id arm.ID, apiVersion string) (map[string]any, error) {
 	return o, d.Decode(&o)
 }
 
-// Put writes a resource, trying again while another operation is running on it, and while it is
+// Put writes a resource, retrying while another operation is running on it, and while it is
 // throttled.
 func (c *Client) Put(id arm.ID, apiVersion string, body map[string]any) error {
 	for {
@@ -91,7 +91,7 @@ func (c *Client) Put(id arm.ID, apiVersion string, body map[string]any) error {
 	}
 }
 
-// Strip takes a subnet's route table away, as a redeploy does that does not name it.
+// Strip removes a subnet's route table, as a redeploy does whose template does not name it.
 func (c *Client) Strip(subnet arm.ID) error {
 	doc, err := c.Get(subnet, demoNetwork)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *Client) Strip(subnet arm.ID) error {
 	return c.Put(subnet, demoNetwork, doc)
 }
 
-// recorder is a response that stays here.
+// recorder is a response in memory.
 type recorder struct {
 	header http.Header
 	status int
@@ -123,7 +123,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 
 var _ io.Writer = (*recorder)(nil)
 
-// Demo names what the demo scenario holds.
+// Demo names the resources of the demo scenario.
 type Demo struct {
 	Cluster       arm.ID
 	Pool          string
@@ -131,8 +131,8 @@ type Demo struct {
 	GatewaySubnet arm.ID
 	ClusterTable  arm.ID
 	GatewayTable  arm.ID
-	Firewall      string // address of the firewall that 0.0.0.0/0 leads to
-	OwnRoute      string // name of the gateway table's own route
+	Firewall      string // address of the firewall, the next hop of 0.0.0.0/0
+	OwnRoute      string // name of the gateway table's route that is no pod route
 }
 
 // demoNetwork and demoAKS are the api-versions the scenario is built with.
@@ -160,8 +160,8 @@ func DemoIn(subscription string) Demo {
 
 // BuildDemo builds the demo scenario through the emulator's own handler: a network with a node
 // subnet, an Application Gateway's subnet with its own table, and a kubenet cluster of three nodes
-// in the brought subnet with a brought table, which also leads 0.0.0.0/0 to a firewall. It returns
-// when the cluster's routes are written.
+// in the existing subnet with its existing table, in which 0.0.0.0/0 leads to a firewall. It
+// returns when the cluster's routes are written.
 func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 	d := DemoIn(e.opts.Subscriptions[0])
 	c, err := e.Client(as)
@@ -265,7 +265,7 @@ func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 	return d, e.waitForRoutes(c, d.ClusterTable, 4)
 }
 
-// waitForRoutes waits until a table holds as many routes.
+// waitForRoutes waits until a table has that many routes.
 func (e *Emulator) waitForRoutes(c *Client, table arm.ID, want int) error {
 	const patience = 2 * time.Minute
 	for deadline := time.Now().Add(patience); ; time.Sleep(e.opts.RouteBatch/4 +

@@ -18,20 +18,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Info is what a client needs to know: the content of emulator.json.
+// Info is the information that a client needs: the content of emulator.json.
 type Info struct {
 	HTTPS         string   `json:"https"`
 	HTTP          string   `json:"http"`
 	CAFile        string   `json:"caFile"`
 	TenantID      string   `json:"tenantID"`
 	Subscriptions []string `json:"subscriptions"`
-	// Tenants are the tenants of the subscriptions that do not lie in TenantID.
+	// Tenants are the tenants of subscriptions outside TenantID.
 	Tenants      map[string]string `json:"tenants,omitempty"`
 	ClientID     string            `json:"clientID"`
 	ClientSecret string            `json:"clientSecret"`
 }
 
-// InfoFile is the name of the file that Start writes into its folder.
+// InfoFile is the name of the file that Start writes.
 const InfoFile = "emulator.json"
 
 // ReadInfo reads what Start wrote into a folder.
@@ -39,7 +39,7 @@ func ReadInfo(dir string) (Info, error) {
 	var info Info
 	raw, err := os.ReadFile(filepath.Join(dir, InfoFile))
 	if err != nil {
-		return info, fmt.Errorf("there is no emulator in %s: %w", dir, err)
+		return info, fmt.Errorf("no emulator runs in %s: %w", dir, err)
 	}
 	if err := json.Unmarshal(raw, &info); err != nil {
 		return info, fmt.Errorf("%s: %w", filepath.Join(dir, InfoFile), err)
@@ -50,7 +50,7 @@ func ReadInfo(dir string) (Info, error) {
 	return info, nil
 }
 
-// Answers reports whether the emulator is there.
+// Answers reports whether the emulator is running.
 func (i Info) Answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -65,7 +65,7 @@ func (i Info) Answers(ctx context.Context) bool {
 // Server is an Emulator that listens.
 type Server struct {
 	Info Info
-	// Open is set when it listens on more than loopback.
+	// Open is set if it listens on more than loopback.
 	Open    bool
 	servers [2]*http.Server
 	failed  chan error
@@ -145,7 +145,7 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 		failed: make(chan error, 2),
 		infoAt: filepath.Join(dir, InfoFile),
 	}
-	quiet := log.New(discard{}, "", 0) // clients that hang up are what this is for
+	quiet := log.New(discard{}, "", 0) // clients that close the connection are expected
 	s.servers = [2]*http.Server{
 		{Handler: e.Public(), TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}},
 			ErrorLog: quiet, ReadHeaderTimeout: time.Minute},
@@ -158,8 +158,8 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 
 func loopback(l net.Listener) bool { return l.Addr().(*net.TCPAddr).IP.IsLoopback() }
 
-// reachable is the address at which this machine reaches a listener: one that listens everywhere
-// has none of its own.
+// reachable is the address at which this machine reaches a listener, also if it listens on all
+// addresses.
 func reachable(l net.Listener) string {
 	address := *l.Addr().(*net.TCPAddr)
 	if address.IP.IsUnspecified() {
@@ -172,7 +172,7 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// writeInfo writes emulator.json in one step: who sees it sees all of it.
+// writeInfo writes emulator.json atomically: a reader sees all of it.
 func (s *Server) writeInfo() error {
 	raw, err := json.MarshalIndent(s.Info, "", "  ")
 	if err != nil {
@@ -195,8 +195,8 @@ func (s *Server) Wait(ctx context.Context) error {
 	return errors.Join(err, s.Close())
 }
 
-// Close stops listening and removes emulator.json, unless another emulator has written its own
-// there since.
+// Close stops listening and removes emulator.json, unless another emulator has overwritten it
+// since.
 func (s *Server) Close() error {
 	err := errors.Join(s.servers[0].Close(), s.servers[1].Close())
 	if now, readErr := ReadInfo(filepath.Dir(s.infoAt)); readErr == nil &&

@@ -43,7 +43,7 @@ func TestUsages(t *testing.T) {
 	}
 }
 
-// TestParts: what is inside a document and has a name has an ID, so that others can link to it.
+// TestParts: a named part of a document has an ID, so that other resources can link to it.
 func TestParts(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)

@@ -236,7 +236,7 @@ var keeping = []Description{
 		"Write the resource again unchanged, with the command in the finding. Check the " +
 			"activity log for the failed operation."},
 	{Paused, Info, "The keeper is paused",
-		"The keeper was told to change nothing for a while. It continues to check, but " +
+		"The keeper makes no changes for a while, by a command. It continues to check, but " +
 			"what is lost stays lost until the pause ends.",
 		"To end the pause, run routekeeper resume."},
 	{ChangesLimited, Warning, "Route changes exceed the limit per minute",

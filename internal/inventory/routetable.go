@@ -82,7 +82,7 @@ func sortRoutes(routes []Route) []int {
 	return order
 }
 
-// Route is one user-defined route. Raw has all fields, including those that are not decoded.
+// Route is one user-defined route. Raw has all fields, including fields that are not decoded.
 type Route struct {
 	Name    string
 	Prefix  netip.Prefix // zero for a service tag or anything else that is not a prefix

@@ -31,7 +31,7 @@ func settlePool(p, had, properties kernel.Object) *kernel.Failure {
 	if f := settleMachines(p); f != nil {
 		return f
 	}
-	for field, value := range had { // what is left out stays
+	for field, value := range had { // a field that was not sent stays
 		if p[field] == nil &&
 			!slices.Contains([]string{"nodeTaints", "nodeLabels", "tags", "provisioningState",
 				"powerState"}, field) {
@@ -39,7 +39,7 @@ func settlePool(p, had, properties kernel.Object) *kernel.Failure {
 		}
 	}
 	settleSpotPool(p)
-	// 0 asks for the default
+	// 0 means the default
 	if p["osDiskSizeGB"] != nil && kernel.NumberOf(p, "osDiskSizeGB") == 0 {
 		delete(p, "osDiskSizeGB")
 	}
@@ -48,7 +48,7 @@ func settlePool(p, had, properties kernel.Object) *kernel.Failure {
 	kernel.SetDefault(p, "type", "VirtualMachineScaleSets")
 	kernel.SetDefault(p, "count", 1)
 	kernel.SetDefault(p, "orchestratorVersion", properties["kubernetesVersion"])
-	// not the newest, so that there is one to upgrade to
+	// not the newest, so that an upgrade is possible
 	kernel.SetDefault(p, "nodeImageVersion", nodeImages[1])
 	kernel.SetDefault(p, "maxPods", defaultMaxPods(p, properties))
 	if _, err := countOf(p); err != nil {
@@ -130,7 +130,7 @@ func (s *AKS) checkPools(id arm.ID, properties kernel.Object, isNew bool) *kerne
 	return s.checkSizes(id, properties)
 }
 
-// countOf reads a pool's count, however it came.
+// countOf reads a pool's count from any JSON number type.
 func countOf(p kernel.Object) (int, error) {
 	var n int
 	_, err := fmt.Sscan(fmt.Sprint(p["count"]), &n)
@@ -140,9 +140,9 @@ func countOf(p kernel.Object) (int, error) {
 	return n, err
 }
 
-// mostNodes is how many nodes a pool can come to have.
+// mostNodes is the largest number of nodes a pool can have.
 func mostNodes(p kernel.Object) int {
-	n, _ := countOf(p) // checked when it was settled
+	n, _ := countOf(p) // settlePool has checked it
 	if p["enableAutoScaling"] == true {
 		n = max(n, kernel.NumberOf(p, "maxCount"))
 	}
@@ -238,13 +238,13 @@ func (s *AKS) agentPoolCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 	return kernel.Reply{}, s.kernel.Missing(id.Child("agentPools", c.Path[9])), true
 }
 
-// StoppedCount is where the document of a stopped pool keeps how many nodes it had: it comes back
-// with them.
+// StoppedCount is the field in which the document of a stopped pool keeps its number of nodes. A
+// start restores it.
 const StoppedCount = "routekeeper.stoppedCount"
 
 func poolStopped(p kernel.Object) bool { return p[StoppedCount] != nil }
 
-// powerPool stops or starts a pool where that is what was sent, and returns what that is called.
+// powerPool stops or starts a pool if the document says so, and returns the name of the operation.
 func powerPool(p, had kernel.Object) string {
 	code := kernel.Text(kernel.ObjectAt(p, "powerState"), "code")
 	delete(p, "powerState")
@@ -262,8 +262,8 @@ func powerPool(p, had kernel.Object) string {
 	return ""
 }
 
-// putPool sets pool number at, or adds it behind the others. Unlike a PUT of the cluster, it
-// associates no subnet with the table (AKS#1500).
+// putPool replaces the pool at an index, or appends it. Unlike a PUT of the cluster, it associates
+// no subnet with the table (AKS#1500).
 func (s *AKS) putPool(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
 	at int) *kernel.Failure {
 	sent, f := kernel.DecodeObject(c.Body)
@@ -347,7 +347,7 @@ func (s *AKS) deletePool(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 	return s.kernel.Accepted(c, nil), nil
 }
 
-// storePools puts the pools into the cluster's document, which is busy from now on.
+// storePools stores the pools in the cluster's document and starts an operation on it.
 func (s *AKS) storePools(c *kernel.Call, r *kernel.Resource, pools []kernel.Object) {
 	s.kernel.Remember(r.ID)
 	kernel.ObjectAt(r.Body, "properties")["agentPoolProfiles"] = kernel.Items(pools)

@@ -1,6 +1,6 @@
-// Package aks is Microsoft.ContainerService: managed clusters and agent pools, and what runs behind
-// them: nodes, the cloud provider that writes routes, the ingress add-on, the OIDC issuer, and a
-// small API server for each.
+// Package aks is Microsoft.ContainerService: managed clusters and agent pools, and what belongs to
+// a cluster: nodes, the cloud provider that writes routes, the ingress add-on, the OIDC issuer, and
+// a small API server.
 package aks
 
 import (
@@ -16,19 +16,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// Options say what clusters are like.
+// Options are the settings of all clusters.
 type Options struct {
 	// RouteBatch is how long a cluster's cloud provider collects route changes before it writes
-	// them, and RouteCache for how long it trusts the copy of the table that it read.
+	// them, and RouteCache how long it uses its copy of the table.
 	RouteBatch, RouteCache time.Duration
-	// RouteBugs are the ways in which the clusters' cloud providers go wrong.
+	// RouteBugs are the known bugs of the clusters' cloud providers.
 	RouteBugs RouteBugs
-	// CheckClusterIdentity makes a cluster need roles on the network it brings.
+	// CheckClusterIdentity makes a cluster need roles on an existing network that it uses.
 	CheckClusterIdentity bool
 }
 
-// AKS is Microsoft.ContainerService: managed clusters, what runs behind them (nodes, cloud
-// providers, add-ons), and their API servers.
+// AKS is Microsoft.ContainerService: managed clusters, their nodes, cloud providers and add-ons,
+// and their API servers.
 type AKS struct {
 	kernel        *kernel.Kernel
 	opts          Options
@@ -38,12 +38,12 @@ type AKS struct {
 
 	Clusters   map[string]*cluster // by ID.Key()
 	nodeGroups map[string]*cluster // by the node resource group's Key()
-	scaleSets  map[string]poolOf   // the clusters' ones, by ID.Key()
+	scaleSets  map[string]poolOf   // those of the clusters, by ID.Key()
 	// kubernetesBy answers for the clusters' API servers; nil: apiserver.go does.
 	kubernetesBy Kubernetes
 }
 
-// New makes the service, and gives it its place in the kernel.
+// New makes the service and adds it to the kernel.
 func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entra,
 	a *authorization.Authorization, opts Options) *AKS {
 	s := &AKS{kernel: k, network: n, entra: d, authorization: a, opts: opts,
@@ -59,14 +59,14 @@ func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entr
 	return s
 }
 
-// resumeClusters goes on with what the clusters were doing.
+// resumeClusters continues the operations of clusters after a restart.
 func (s *AKS) resumeClusters() {
 	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
 		s.resumeCluster(s.Clusters[key])
 	}
 }
 
-// moved renders the clusters anew: their issuers' URLs have the emulator's address in them.
+// moved renders the clusters again: their issuers' URLs contain the emulator's address.
 func (s *AKS) moved() {
 	for _, cluster := range s.kernel.Store.List(arm.TypeCluster, "") {
 		s.kernel.Store.Touch(cluster.ID)
@@ -96,7 +96,7 @@ func (s *AKS) types() []kernel.Kind {
 	}
 }
 
-// waits are none: AKS gives no Retry-After.
+// waits is empty: AKS sends no Retry-After.
 func (s *AKS) waits() map[string][2]int {
 	return map[string][2]int{arm.TypeCluster: {0, 0}, arm.TypeCluster + "/agentPools": {0, 0}}
 }

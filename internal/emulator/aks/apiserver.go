@@ -16,16 +16,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// The clusters' API servers answer below a path of their own: no name leads to this machine
-// everywhere. Their names, which the clusters' documents tell, are in the kubeconfig for the TLS
+// The clusters' API servers answer at paths of the emulator, because a DNS name for each would not
+// resolve. The names that the clusters' documents show are in the kubeconfig, for the TLS
 // certificate.
 const (
-	apiServerPath   = "_kubernetes" // and the cluster's subscription, resource group and name
+	// followed by the cluster's subscription, resource group and name
+	apiServerPath   = "_kubernetes"
 	apiServerDomain = "hcp.localhost"
 )
 
-// continueLife is how long the next page of a list can be asked for: etcd forgets after five
-// minutes.
+// continueLife is how long a continue token is valid: etcd forgets a list after five minutes.
 const continueLife = 5 * time.Minute
 
 // toAPIServer reports whether a call is for a cluster's API server.
@@ -36,27 +36,25 @@ func ofAPIServer(c *kernel.Call) arm.ID {
 	return arm.ResourceID(c.Path[1], c.Path[2], arm.TypeCluster, c.Path[3])
 }
 
-// ApiServerURL is where a cluster's API server answers, for somebody who reaches the local Azure at
-// base.
+// ApiServerURL is the URL of a cluster's API server for a caller that reaches the emulator at base.
 func ApiServerURL(base string, cluster arm.ID) string {
 	return base + "/" +
 		strings.Join([]string{apiServerPath, cluster.Subscription(), cluster.ResourceGroup(),
 			cluster.Name()}, "/")
 }
 
-// clusterUsers are the local accounts of the kubeconfigs. Each of them may do everything in the
-// cluster.
+// clusterUsers are the local accounts of the kubeconfigs. Each has all rights in the cluster.
 var clusterUsers = []string{"clusterUser", "clusterAdmin", "clusterMonitoringUser"}
 
-// ClusterToken is the token of a cluster's user: the same one as long as the cluster is there, and
-// also after a restart.
+// ClusterToken is the token of a cluster's user. It stays the same while the cluster exists, also
+// after a restart.
 func (s *AKS) ClusterToken(cluster arm.ID, user string) string {
 	mac := hmac.New(sha256.New, s.entra.Identity.Key.D.Bytes())
 	mac.Write([]byte(cluster.Key() + " " + user))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// User says who calls a cluster's API server.
+// User is the caller of a cluster's API server.
 func (s *AKS) User(c *kernel.Call) (kernel.Principal, *kernel.Failure) {
 	token, _ := strings.CutPrefix(c.Header.Get("Authorization"), "Bearer ")
 	for _, user := range clusterUsers {
@@ -73,7 +71,7 @@ func (s *AKS) User(c *kernel.Call) (kernel.Principal, *kernel.Failure) {
 // Hosts reports whether a call is for a cluster's API server.
 func (s *AKS) Hosts(c *kernel.Call) bool { return toAPIServer(c) }
 
-// Refusal is a failure in the words of an API server.
+// Refusal is a failure as an API server answers it.
 func (s *AKS) Refusal(f *kernel.Failure) kernel.Reply {
 	answer := f.Reply()
 	answer.Body = kernel.Encode(kernel.Object{"kind": "Status", "apiVersion": "v1",
@@ -82,8 +80,7 @@ func (s *AKS) Refusal(f *kernel.Failure) kernel.Reply {
 	return answer
 }
 
-// Silent reports whether no API server is there: the cluster is stopped, or gone, and with it the
-// name.
+// Silent reports whether no API server answers: the cluster is stopped or deleted.
 func (s *AKS) Silent(c *kernel.Call) bool {
 	defer s.kernel.Lock()()
 	s.kernel.Happen()
@@ -93,7 +90,7 @@ func (s *AKS) Silent(c *kernel.Call) bool {
 
 // Answer answers a call to a cluster's API server.
 func (s *AKS) Answer(c *kernel.Call) kernel.Reply {
-	c.Secret = true // lists are long, and who wants to see them asks for them
+	c.Secret = true // lists are long, so they are not logged
 	if c.Unknown != nil {
 		return s.Refusal(c.Unknown)
 	}
@@ -153,7 +150,8 @@ func (s *AKS) kubernetesCall(c *kernel.Call) (kernel.Reply, *kernel.Failure) {
 		"the server could not find the requested resource")
 }
 
-// discovery answers what clients ask before they ask for anything: the version, and what there is.
+// discovery answers the calls with which clients begin: the version, and the API groups and
+// resources.
 func discovery(path, version string) (kernel.Reply, bool) {
 	switch path {
 	case "version":
@@ -180,7 +178,7 @@ func discovery(path, version string) (kernel.Reply, bool) {
 	return kernel.Reply{}, false
 }
 
-// kubeObject is a node or a pod. Its document is made when it is on the page that is asked for.
+// kubeObject is a node or a pod. Its document is made only if it is on the requested page.
 type kubeObject struct {
 	namespace, name string
 	document        func() kernel.Object
@@ -188,14 +186,14 @@ type kubeObject struct {
 
 func (o kubeObject) key() string { return o.namespace + "/" + o.name }
 
-// continueToken is where a list goes on, and since when it is asked for.
+// continueToken is the position of the next page, and the time of the first one.
 type continueToken struct {
 	Version string    `json:"v"`
 	Start   string    `json:"start"`
 	Since   time.Time `json:"since"`
 }
 
-// listKubernetes answers with one object, with a list, or with a page of one.
+// listKubernetes answers with one object, a list, or a page of a list.
 func (s *AKS) listKubernetes(c *kernel.Call, kind string, words []string,
 	all []kubeObject) (kernel.Reply,
 	*kernel.Failure) {
@@ -244,7 +242,7 @@ func (s *AKS) listKubernetes(c *kernel.Call, kind string, words []string,
 		"items": items}), nil
 }
 
-// readContinue reads what an earlier page said.
+// readContinue decodes the token of an earlier page.
 func readContinue(raw string) (continueToken, *kernel.Failure) {
 	var token continueToken
 	decoded, err := base64.RawURLEncoding.DecodeString(raw)

@@ -14,14 +14,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works. cloudProvider writes a kubenet cluster's routes as cloud-provider-azure does,
-// measured next to the real one: the whole table at once, from a copy that it trusts for a while,
-// in batches, with the ETag of that copy. It deletes every route inside the pod CIDR that no node
-// matches, whatever its name, and one batch later every route whose name begins as the deleted
-// one's node: a route named aks takes all routes of the nodes aks-… with it for a moment, and so
-// does a node's old pod CIDR with its new one. A write that fails counts as done towards
-// Kubernetes, and is tried again in each batch with the same copy, until that is too old. It never
-// repairs a wrong next hop, and never touches subnets.
+// How it works. cloudProvider writes a kubenet cluster's routes as cloud-provider-azure does; it
+// was compared with the real one. It writes the whole table at once, in batches, from a cached copy
+// and with the ETag of that copy. It deletes every route inside the pod CIDR that matches no node,
+// whatever its name, and one batch later every route whose name begins with the deleted one's node
+// name. So a route named aks makes all routes of the nodes aks-… disappear for a moment, and the
+// old pod CIDR of a node makes the route of its new one disappear. A failed write counts as success
+// towards Kubernetes, and is retried in each batch with the same copy until the copy expires. It
+// never repairs a wrong next hop, and never writes subnets.
 
 type cloudProvider struct {
 	aks     *AKS
@@ -30,37 +30,36 @@ type cloudProvider struct {
 
 	timer  *time.Timer
 	paused bool
-	// copy is the table as it was last read, and when.
+	// copy is the table as it was last read, and the time of the read.
 	copy   kernel.Object
 	copied time.Time
 	etag   string
-	// again are nodes that went and came back since the last write: their routes are deleted and
-	// added in one batch.
+	// again are nodes that were deleted and created since the last write: their routes are deleted
+	// and added in one batch.
 	again map[*Node]bool
-	// begun are the names of the nodes whose routes the last batch deleted: this one deletes all
-	// routes whose names begin so.
+	// begun are the names of the nodes whose routes the last batch deleted. This batch deletes all
+	// routes whose names begin with one of them.
 	begun []string
 }
 
 // RouteBugs are ways in which a cloud provider differs from the usual one.
 type RouteBugs struct {
-	// Polite is one without the known bugs: a failed write is no success
-	// (cloud-provider-azure#11003), and a delete takes the route of its own name only.
+	// Polite has none of the known bugs: a failed write is no success (cloud-provider-azure#11003),
+	// and a delete removes only the route of its own name.
 	Polite bool `json:"polite,omitempty"`
-	// DropStaleCopy reads the table again after a 412, and so fails only once.
+	// DropStaleCopy reads the table again after a 412, so that only one write fails.
 	DropStaleCopy bool `json:"dropStaleCopy,omitempty"`
-	// CaseSensitive compares node names with case: a route whose name is spelled differently is
-	// deleted and created again.
+	// CaseSensitive compares node names with case: a route whose name has another case is deleted
+	// and created again.
 	CaseSensitive bool `json:"caseSensitive,omitempty"`
-	// KeepUnmatched does not delete the routes inside the pod CIDR that no node matches.
+	// KeepUnmatched keeps the routes inside the pod CIDR that match no node.
 	KeepUnmatched bool `json:"keepUnmatched,omitempty"`
 }
 
-// retryDelay is how long a failed write waits where the options name no batch time.
+// retryDelay is the pause after a failed write if the options set no batch time.
 const retryDelay = time.Second
 
-// wake makes the provider look at its nodes once the batch time is over, or at once where there is
-// none.
+// wake makes the provider check its nodes after the batch time, or at once if there is none.
 func (p *cloudProvider) wake() {
 	if p.aks.kernel.Closed || p.paused {
 		return
@@ -93,7 +92,7 @@ func (p *cloudProvider) stop() {
 	p.paused = true
 }
 
-// recreated notes a node that went and came back.
+// recreated records a node that was deleted and created again.
 func (p *cloudProvider) recreated(n *Node) {
 	if p.again == nil {
 		p.again = map[*Node]bool{}
@@ -102,8 +101,8 @@ func (p *cloudProvider) recreated(n *Node) {
 	p.wake()
 }
 
-// reconcile brings the routes to what the nodes need. With a batch time it looks again after each,
-// as the route controller does.
+// reconcile writes the routes that the nodes need. With a batch time it checks again after each
+// batch, as the route controller does.
 func (p *cloudProvider) reconcile() {
 	if p.aks.opts.RouteBatch > 0 {
 		defer p.wakeIn(p.aks.opts.RouteBatch)
@@ -117,7 +116,8 @@ func (p *cloudProvider) reconcile() {
 	p.begun = nil
 	kept, changed := p.keep(kernel.ListAt(kernel.ObjectAt(table, "properties"), "routes"), before)
 	routes := append([]any{}, kept...)
-	var believed []any // what Kubernetes is told of: also what only the next batch writes
+	// the routes reported to Kubernetes, including those that only the next batch writes
+	var believed []any
 	have := map[string]bool{}
 	for _, r := range kept {
 		have[p.routeKey(r.(kernel.Object))] = true
@@ -162,10 +162,9 @@ func (p *cloudProvider) reconcile() {
 		if p.bugs.Polite {
 			p.noteRoutes(kept)
 		} else {
-			p.noteRoutes(believed) // the error is lost on its way: updateRoutes shadows it
+			p.noteRoutes(believed) // the error is lost: updateRoutes shadows it
 		}
-		// The copy stays what it is until it is too old: the next write fails in the same way until
-		// then.
+		// The copy is used until it expires, so the next writes fail in the same way.
 		level := slog.LevelDebug
 		if f.Status == http.StatusForbidden || f.Status == http.StatusUnauthorized {
 			level = slog.LevelWarn
@@ -182,14 +181,15 @@ func (p *cloudProvider) reconcile() {
 	p.noteRoutes(believed)
 }
 
-// routesSeen is what the cloud provider told of a node's routes: condition NetworkUnavailable.
+// routesSeen is what the cloud provider reported about a node's routes: condition
+// NetworkUnavailable.
 type routesSeen struct {
 	since time.Time // zero: nothing yet
 	there bool
 }
 
-// noteRoutes sets the nodes' condition by the routes that the provider takes for written, which
-// need not be there.
+// noteRoutes sets the nodes' condition from the routes that the provider believes to be written.
+// They may be missing.
 func (p *cloudProvider) noteRoutes(routes []any) {
 	have := map[string]bool{}
 	for _, r := range routes {
@@ -212,7 +212,7 @@ func (p *cloudProvider) noteRoutes(routes []any) {
 	}
 }
 
-// admitted checks that the cluster's identity may make a call, where clusters need roles at all.
+// admitted checks that the cluster's identity may make a call, if the options require roles.
 func (p *cloudProvider) admitted(c *kernel.Call) *kernel.Failure {
 	if p.aks.opts.CheckClusterIdentity {
 		if !p.aks.entra.Identity.Has(c.Who) {
@@ -226,7 +226,7 @@ func (p *cloudProvider) admitted(c *kernel.Call) *kernel.Failure {
 	return p.aks.authorization.Govern(c)
 }
 
-// put writes the table, unless a fault that names the cluster's identity befalls the call.
+// put writes the table, unless a fault for the cluster's identity matches the call.
 func (p *cloudProvider) put(c *kernel.Call) (kernel.Reply, *kernel.Failure) {
 	fault := p.aks.kernel.Faults.Take(c, true)
 	if fault != nil && fault.Before() {
@@ -248,10 +248,10 @@ func (p *cloudProvider) put(c *kernel.Call) (kernel.Reply, *kernel.Failure) {
 	return answer, f
 }
 
-// read returns the table from the copy, or anew when that is too old.
+// read returns the copy of the table, or reads it again if the copy has expired.
 func (p *cloudProvider) read() kernel.Object {
-	// The real one reads between its batches, so that a copy is good for all batches of its time.
-	// Here it is read with a batch: the last one of its time comes in the moment in which it ends.
+	// The real one reads between its batches, so a copy serves all batches of its time. Here a
+	// batch reads it, and the last batch of a copy runs at the moment when the copy expires.
 	if p.copy != nil && time.Since(p.copied) < p.aks.opts.RouteCache+
 		p.aks.opts.RouteBatch/20 {
 		return p.copy
@@ -266,8 +266,8 @@ func (p *cloudProvider) read() kernel.Object {
 	return p.copy
 }
 
-// keep returns the routes that stay: all outside the pod CIDRs, and inside those whose node has
-// that very pod CIDR and whose names do not begin as one that went in the batch before.
+// keep returns the routes to keep: all outside the pod CIDRs, and those inside whose node has
+// exactly that pod CIDR and whose names do not begin with a name that the batch before deleted.
 func (p *cloudProvider) keep(routes []kernel.Object, before []string) (kept []any, changed bool) {
 	byName := map[string]*Node{}
 	for _, n := range p.cluster.nodes() {
@@ -287,7 +287,7 @@ func (p *cloudProvider) keep(routes []kernel.Object, before []string) (kept []an
 		case n == nil && p.bugs.KeepUnmatched, n != nil && !p.again[n] && hasPrefix(n, prefix):
 			kept = append(kept, r)
 			continue
-		// without batches there is no second one
+		// without batches, the second one does not exist
 		case !p.bugs.Polite && p.aks.opts.RouteBatch > 0:
 			p.begun = append(p.begun, name)
 		}
@@ -318,7 +318,8 @@ func hasPrefix(n *Node, prefix netip.Prefix) bool {
 	return false
 }
 
-// route is the one a node needs for a pod CIDR; nil when it has no address of that family.
+// route is the route that a node needs for a pod CIDR; nil if the node has no address of that
+// family.
 func (p *cloudProvider) route(n *Node, prefix netip.Prefix) kernel.Object {
 	for _, a := range n.Addrs {
 		if a.Is4() == prefix.Addr().Is4() {
@@ -332,7 +333,7 @@ func (p *cloudProvider) route(n *Node, prefix netip.Prefix) kernel.Object {
 	return nil
 }
 
-// routeKey tells routes apart as the provider does: by node and prefix, not by next hop.
+// routeKey identifies a route as the provider does: by node and prefix, not by next hop.
 func (p *cloudProvider) routeKey(r kernel.Object) string {
 	return p.spelled(inventory.RouteNode(kernel.Text(r, "name"))) + " " +
 		kernel.Text(kernel.ObjectAt(r, "properties"),
@@ -347,7 +348,7 @@ func (p *cloudProvider) spelled(name string) string {
 	return strings.ToLower(name)
 }
 
-// resume lets a stopped provider go on, with a fresh copy.
+// resume lets a paused provider continue, with a new copy.
 func (p *cloudProvider) resume() {
 	p.paused, p.copy = false, nil
 	if p.cluster.Table != "" {
@@ -355,7 +356,7 @@ func (p *cloudProvider) resume() {
 	}
 }
 
-// PauseRoutes stops a cluster's cloud provider, or lets it go on.
+// PauseRoutes pauses or resumes a cluster's cloud provider.
 func (s *AKS) PauseRoutes(clusterID arm.ID, paused bool) bool {
 	defer s.kernel.Lock()()
 	cl := s.Clusters[clusterID.Key()]
@@ -369,7 +370,7 @@ func (s *AKS) PauseRoutes(clusterID arm.ID, paused bool) bool {
 	return true
 }
 
-// SetRouteBugs changes how a cluster's cloud provider goes wrong.
+// SetRouteBugs sets the bugs of a cluster's cloud provider.
 func (s *AKS) SetRouteBugs(clusterID arm.ID, bugs RouteBugs) bool {
 	s.kernel.Mu.Lock()
 	defer s.kernel.Mu.Unlock()

@@ -21,7 +21,7 @@ const (
 	defaultPodCIDR6 = "fd12:3456:789a::/64"
 )
 
-// settleCluster checks a managed cluster and fills in what AKS does.
+// settleCluster checks a managed cluster and fills in AKS's defaults.
 func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	var before kernel.Object
@@ -96,7 +96,7 @@ func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	return s.checkClusterIdentity(r)
 }
 
-// checkNodeGroup refuses a node resource group that cannot be made for the cluster.
+// checkNodeGroup refuses a node resource group that cannot be created for the cluster.
 func (s *AKS) checkNodeGroup(cluster, group arm.ID) *kernel.Failure {
 	switch {
 	case group.Equal(cluster.Group()):
@@ -111,7 +111,7 @@ func (s *AKS) checkNodeGroup(cluster, group arm.ID) *kernel.Failure {
 	return nil
 }
 
-// doingTo is the state in which a cluster is while it is brought from one document to the next.
+// doingTo is a cluster's provisioning state while an update runs.
 func doingTo(properties, before kernel.Object) string {
 	if before == nil {
 		return "Creating"
@@ -132,7 +132,7 @@ func doingTo(properties, before kernel.Object) string {
 	return "Updating" // also where only a count changes
 }
 
-// storedCluster makes what a cluster is made of, or brings it to what the document says now.
+// storedCluster creates what belongs to a cluster, or updates it to the new document.
 func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	cl := s.Clusters[r.ID.Key()]
 	if cl == nil {
@@ -172,7 +172,7 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	return nil
 }
 
-// undo takes a new cluster away again that could not be made.
+// undo deletes a new cluster whose creation failed.
 func (s *AKS) undo(cl *cluster, old *kernel.Resource, f *kernel.Failure) *kernel.Failure {
 	if old == nil {
 		if r := s.kernel.Store.Get(cl.id); r != nil {
@@ -190,7 +190,7 @@ func DigitsOf(cluster arm.ID) string {
 	return fmt.Sprintf("%08d", h.Sum32()%100_000_000)
 }
 
-// newCluster gives a cluster its names and its identity.
+// newCluster gives a cluster its name parts and its identity.
 func (s *AKS) newCluster(r *kernel.Resource) *cluster {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	cl := &cluster{
@@ -209,8 +209,8 @@ func (s *AKS) newCluster(r *kernel.Resource) *cluster {
 	return cl
 }
 
-// makeNetwork makes the node resource group and what of the network the cluster does not bring:
-// virtual network, route table, and the association of node subnets that have none.
+// makeNetwork makes the node resource group and those parts of the network that the cluster does
+// not reuse: virtual network, route table, and the association of node subnets that have none.
 func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 	if s.kernel.Store.Get(cl.nodeGroup) == nil {
 		if f := s.aksPut(cl, cl.nodeGroup, kernel.Object{"managedBy": string(cl.id)}); f != nil {
@@ -262,7 +262,7 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 	if cl.mode != modeKubenet || cl.leaving {
 		return nil
 	}
-	if cl.Table == "" { // a brought subnet with its brought table is used as it is
+	if cl.Table == "" { // an existing subnet with its table is used as it is
 		for _, id := range subnets {
 			if table := kernel.LinkOf(s.kernel.Store.Get(id).Body, "routeTable"); table != "" &&
 				cl.Table == "" {
@@ -294,7 +294,7 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 }
 
 // aksPut writes a resource as the cluster's identity. AKS waits for operations on the network to
-// end before it goes on; here its own writes just do not mind them.
+// end before it continues; here its writes ignore them.
 func (s *AKS) aksPut(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure {
 	if body["location"] == nil && !id.Is(arm.TypeSubnet) {
 		body["location"] = cl.location
@@ -307,14 +307,14 @@ func (s *AKS) aksPut(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure
 	return s.aksWrite(c, id, body)
 }
 
-// aksWrite is aksPut without a look at locks and policies.
+// aksWrite is aksPut without the checks of locks and policies.
 func (s *AKS) aksWrite(c *kernel.Call, id arm.ID, body kernel.Object) *kernel.Failure {
 	_, f := s.kernel.PutResource(c, id, body)
 	s.kernel.Record(c, id, "write", f)
 	return f
 }
 
-// call makes a call by the cluster's identity that does not come over the wire.
+// call is an internal call by the cluster's identity.
 func (cl *cluster) call(method string, id arm.ID, body kernel.Object) *kernel.Call {
 	c := &kernel.Call{
 		Method: method, Path: strings.Split(strings.TrimPrefix(string(id), "/"), "/"),
@@ -328,7 +328,7 @@ func (cl *cluster) call(method string, id arm.ID, body kernel.Object) *kernel.Ca
 	return c
 }
 
-// showCluster adds what AKS says of a running cluster.
+// showCluster adds the fields that AKS fills in for a running cluster.
 func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string) {
 	delete(doc, "etag")
 	properties := kernel.ObjectAt(doc, "properties")
@@ -382,7 +382,7 @@ func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string)
 	if !hasServicePrincipal(doc) {
 		properties["servicePrincipalProfile"] = kernel.Object{"clientId": "msi"}
 	}
-	// or one that was brought
+	// or an existing one
 	if kubelet := s.kernel.Store.Get(cl.kubeletIdentity()); kubelet != nil &&
 		properties["identityProfile"] == nil {
 		properties["identityProfile"] = kernel.Object{"kubeletidentity": kernel.Object{
@@ -392,21 +392,19 @@ func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string)
 	}
 }
 
-// kubeletIdentity is the identity that AKS makes for the nodes.
+// kubeletIdentity is the identity that AKS creates for the nodes.
 func (cl *cluster) kubeletIdentity() arm.ID {
 	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), entra.TypeUserIdentity,
 		cl.id.Name()+
 			"-agentpool")
 }
 
-// addonsWithIdentity are the add-ons for which AKS makes an identity, with which they work in
-// Azure.
+// addonsWithIdentity are the add-ons for which AKS creates an identity.
 var addonsWithIdentity = []string{"ingressApplicationGateway", "azureKeyvaultSecretsProvider",
 	"azurepolicy", "omsagent"}
 
-// AddonIdentity is the identity that AKS makes for an add-on
-// (application-gateway-kubernetes-ingress#1616). It gets no role here: az assigns the roles that it
-// needs.
+// AddonIdentity is the identity that AKS creates for an add-on
+// (application-gateway-kubernetes-ingress#1616). It has no role: az assigns the ones it needs.
 func (cl *cluster) AddonIdentity(addon string) arm.ID {
 	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), entra.TypeUserIdentity,
 		strings.ToLower(addon)+"-"+cl.id.Name())
@@ -416,7 +414,7 @@ func hasAddon(body kernel.Object, addon string) bool {
 	return kernel.ObjectAt(body, "properties", "addonProfiles", addon)["enabled"] == true
 }
 
-// hasServicePrincipal reports whether a cluster works as a service principal, not as a managed
+// hasServicePrincipal reports whether a cluster uses a service principal instead of a managed
 // identity.
 func hasServicePrincipal(body kernel.Object) bool {
 	client := kernel.Text(kernel.ObjectAt(body, "properties", "servicePrincipalProfile"),
@@ -424,8 +422,8 @@ func hasServicePrincipal(body kernel.Object) bool {
 	return client != "" && client != "msi"
 }
 
-// clusterRemoved takes down what the cluster was made of. A brought network stays, with the routes
-// its cloud provider wrote.
+// clusterRemoved deletes what belonged to the cluster. An existing network that it used stays, with
+// the routes that its cloud provider wrote.
 func (s *AKS) clusterRemoved(r *kernel.Resource) {
 	cl := s.Clusters[r.ID.Key()]
 	if cl == nil {
@@ -440,11 +438,11 @@ func (s *AKS) clusterRemoved(r *kernel.Resource) {
 	for _, p := range append([]*pool(nil), cl.Pools...) {
 		s.removePool(cl, p)
 	}
-	// the managed table may be on brought subnets, which lose it
+	// the managed table may be associated with existing subnets, which lose it
 	if cl.Table.Group().Equal(cl.nodeGroup) {
 		s.disassociate(cl, cl.Table)
 	}
 	if group := s.kernel.Store.Get(cl.nodeGroup); group != nil {
-		_ = s.kernel.RemoveResource(group) // nothing in it can refuse
+		_ = s.kernel.RemoveResource(group) // nothing in it can refuse the delete
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// clusterPrincipal is a cluster's identity: the one it brings, or a system-assigned one of its own.
+// clusterPrincipal is a cluster's identity: the user-assigned one in its document, or a
+// system-assigned one.
 func (s *AKS) clusterPrincipal(r *kernel.Resource) kernel.Principal {
 	for _, id := range entra.AssignedIdentities(r.Body) {
 		if assigned := s.kernel.Store.Get(id); assigned != nil {
@@ -29,9 +30,9 @@ func (s *AKS) clusterPrincipal(r *kernel.Resource) kernel.Principal {
 	}
 }
 
-// checkClusterIdentity refuses a cluster whose identity lacks what it needs on the network it
-// brings. A system-assigned identity does not exist before its cluster, so nobody can have given it
-// a role: with kubenet it may not bring a table.
+// checkClusterIdentity refuses a cluster whose identity lacks rights on the existing network that
+// it uses. A system-assigned identity does not exist before its cluster, so it cannot have a role
+// yet: with kubenet, the cluster may not use an existing table.
 func (s *AKS) checkClusterIdentity(r *kernel.Resource) *kernel.Failure {
 	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
 		if f := s.checkPoolSubnet(r, p); f != nil {
@@ -69,14 +70,14 @@ func (s *AKS) checkPoolSubnet(r *kernel.Resource, p kernel.Object) *kernel.Failu
 		}
 	}
 	if own {
-		return nil // AKS joins its nodes as who asked for the cluster
+		return nil // AKS joins its nodes with the rights of the caller
 	}
 	for _, field := range []string{"vnetSubnetID", "podSubnetID"} {
 		subnet := s.kernel.Store.Get(arm.ID(kernel.Text(p, field)))
 		if subnet == nil {
 			continue
 		}
-		w := authorization.Wish{Action: arm.TypeSubnet + "/read", Scope: subnet.ID}
+		w := authorization.Need{Action: arm.TypeSubnet + "/read", Scope: subnet.ID}
 		if !s.authorization.Allowed(who, w.Action, w.Scope) {
 			return authorization.Unauthorized(who, w)
 		}
@@ -84,7 +85,7 @@ func (s *AKS) checkPoolSubnet(r *kernel.Resource, p kernel.Object) *kernel.Failu
 			scaleSet := nodeGroup + arm.ID("/providers/"+arm.TypeScaleSet+"/aks-"+
 				kernel.Text(p, "name")+
 				"-vmss")
-			return authorization.Unjoined(who, authorization.Wish{Action: arm.TypeScaleSet +
+			return authorization.Unjoined(who, authorization.Need{Action: arm.TypeScaleSet +
 				"/write", Scope: scaleSet},
 				map[arm.ID]string{subnet.ID: join}, subnet.ID)
 		}
@@ -92,7 +93,7 @@ func (s *AKS) checkPoolSubnet(r *kernel.Resource, p kernel.Object) *kernel.Failu
 	return nil
 }
 
-// lockedDown reports whether only the cluster may change its node resource group.
+// lockedDown reports whether a deny assignment protects a cluster's node resource group.
 func (s *AKS) lockedDown(cl *cluster) bool {
 	r := s.kernel.Store.Get(cl.id)
 	return r != nil &&
@@ -101,14 +102,14 @@ func (s *AKS) lockedDown(cl *cluster) bool {
 			"restrictionLevel"), "ReadOnly")
 }
 
-// denyAssignmentOf names the deny assignment that locks a node resource group down.
+// denyAssignmentOf is the deny assignment that protects a node resource group.
 func denyAssignmentOf(cl *cluster) (name string, id arm.ID) {
 	guid := uuid.NewSHA1(uuid.Nil, []byte("deny "+cl.id.Key())).String()
 	return "[AKS] Node resource group lockdown of " + cl.id.Name(), cl.nodeGroup +
 		arm.ID("/providers/Microsoft.Authorization/denyAssignments/"+guid)
 }
 
-// NodeGroupOf is the node resource group of a cluster, "" where there is no such cluster.
+// NodeGroupOf is the node resource group of a cluster, "" if the cluster does not exist.
 func (s *AKS) NodeGroupOf(cluster arm.ID) arm.ID {
 	if cl := s.Clusters[cluster.Key()]; cl != nil {
 		return cl.nodeGroup
@@ -116,7 +117,7 @@ func (s *AKS) NodeGroupOf(cluster arm.ID) arm.ID {
 	return ""
 }
 
-// DenyAssignment is the one that locks a scope down for all but the cluster's own identity.
+// DenyAssignment denies writes in a scope to all but the cluster's own identity.
 func (s *AKS) DenyAssignment(scope arm.ID, who kernel.Principal) (name string, id, group arm.ID,
 	known bool) {
 	cl := s.nodeGroups[scope.Group().Key()]
@@ -128,7 +129,7 @@ func (s *AKS) DenyAssignment(scope arm.ID, who kernel.Principal) (name string, i
 	return name, id, cl.nodeGroup, true
 }
 
-// DenyAssignments are the ones that count at a scope, or lie below it.
+// DenyAssignments are those that apply at a scope or are below it.
 func (s *AKS) DenyAssignments(scope arm.ID) []kernel.Object {
 	out := []kernel.Object{}
 	for _, r := range s.kernel.Store.List(arm.TypeCluster, "") {

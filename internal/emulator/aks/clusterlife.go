@@ -61,7 +61,7 @@ func (s *AKS) changeable(r *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// idle forgets what the pools were doing before the operation that begins.
+// idle clears the states of the pools from the operation before.
 func (cl *cluster) idle() {
 	for _, p := range cl.Pools {
 		p.doing = ""
@@ -94,7 +94,7 @@ func (s *AKS) deleteCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *
 	return s.kernel.AcceptedUntil(c, op), nil, true
 }
 
-// resumeCluster ends what was under way on a cluster when the state was kept.
+// resumeCluster ends the operation that was running on a cluster when the state was saved.
 func (s *AKS) resumeCluster(cl *cluster) {
 	r := s.kernel.Store.Get(cl.id)
 	if r == nil {
@@ -113,13 +113,13 @@ func (s *AKS) resumeCluster(cl *cluster) {
 			}
 		}
 		if r.Deleting {
-			_ = s.kernel.RemoveResource(r) // nothing in it can refuse
+			_ = s.kernel.RemoveResource(r) // nothing in it can refuse the delete
 		}
 	})
 	s.nodesChanged(cl)
 }
 
-// clusterCall answers the actions on a cluster, and what can be asked of one.
+// clusterCall answers the actions on a cluster.
 func (s *AKS) clusterCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	n := len(c.Path)
 	if n == 7 && strings.EqualFold(c.Path[3], "Microsoft.ContainerService") &&
@@ -127,7 +127,7 @@ func (s *AKS) clusterCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) 
 		switch strings.ToLower(c.Path[6]) {
 		case "kubernetesversions":
 			return kernel.OK(versionsDocument()), nil, true
-		case "orchestrators": // what older clients ask, az 2.45 among them
+		case "orchestrators": // called by older clients, az 2.45 among them
 			return kernel.OK(orchestratorsDocument("/" + strings.Join(c.Path, "/"))), nil, true
 		}
 	}
@@ -143,11 +143,11 @@ func (s *AKS) clusterCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) 
 	case "POST listclusteradmincredential":
 		answer = s.credential("clusterAdmin")
 	case "POST runcommand":
-		// there is nothing to run it on; code [U]
+		// there is no node to run it on; code [U]
 		answer = func(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
 			return kernel.Reply{}, kernel.Fail(http.StatusBadRequest, "KubernetesOperationError",
-				"Run command is not available: the nodes of cluster %s of this local Azure run "+
-					"nothing.", r.ID.Name())
+				"Run command is not available: the nodes of cluster %s of this emulator run "+
+					"no programs.", r.ID.Name())
 		}
 	case "POST abort":
 		answer = s.abort
@@ -172,7 +172,7 @@ func (s *AKS) clusterCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) 
 	return a, f, true
 }
 
-// abort ends the operation that runs on a cluster or one of its pools: what it has done stays.
+// abort ends the operation on a cluster or one of its pools. Its changes so far stay.
 func (s *AKS) abort(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
 	if r.Deleting {
 		return kernel.Reply{}, s.clusterBusy(r)
@@ -190,7 +190,7 @@ func (s *AKS) abort(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.F
 	return answer, nil
 }
 
-// stopCluster takes the nodes away. The control plane stops as well, so the routes stay [U].
+// stopCluster deletes the nodes. The control plane stops as well, so the routes stay [U].
 func (s *AKS) stopCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
 	f := s.changeable(r)
 	s.kernel.Record(c, r.ID, "stop/action", f)
@@ -211,7 +211,7 @@ func (s *AKS) stopCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *ke
 	return s.kernel.Accepted(c, nil), nil
 }
 
-// startCluster brings nodes back: new ones, with new names, addresses and pod CIDRs.
+// startCluster creates nodes again, with new names, addresses and pod CIDRs.
 func (s *AKS) startCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
 	f := s.kernel.Busy(r.ID)
 	s.kernel.Record(c, r.ID, "start/action", f)
@@ -274,7 +274,7 @@ func availableVersions(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kerne
 			"agentPoolVersions": versions}}), nil
 }
 
-// versionsDocument is what a location offers, by minor version.
+// versionsDocument lists a location's Kubernetes versions, by minor version.
 func versionsDocument() kernel.Object {
 	values := []kernel.Object{}
 	for _, v := range KubernetesVersions {
@@ -308,9 +308,9 @@ func orchestratorsDocument(id string) kernel.Object {
 			"orchestrators": all}}
 }
 
-// showOutbound adds how the nodes reach the Internet, where AKS sees to it.
+// showOutbound adds the nodes' egress, if AKS manages it.
 func showOutbound(r *kernel.Resource, profile kernel.Object, nodeGroup string) {
-	// the address itself is not there
+	// the address itself does not exist
 	address := kernel.Object{
 		"id": string(arm.ResourceID(r.ID.Subscription(), nodeGroup, network.TypePublicIP,
 			"outbound"))}
@@ -333,8 +333,8 @@ func showOutbound(r *kernel.Resource, profile kernel.Object, nodeGroup string) {
 	}
 }
 
-// poolAction handles what is below a pool: its upgrade profile, new node images, and machines to
-// delete.
+// poolAction handles the calls below a pool: upgrade profile, node image upgrade, and deletion of
+// machines.
 func (s *AKS) poolAction(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
 	at int) (kernel.Reply, *kernel.Failure) {
 	id := r.ID.Child("agentPools", c.Path[9])

@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Dates since which AKS does something for what is made, as far as recordings tell.
+// Dates on which a default of AKS changed, as far as recordings show.
 const (
 	// kubenet until November 2024, Azure CNI overlay in March 2025, at any api-version
 	overlayByDefault   = "2025-03-01"
@@ -18,14 +18,14 @@ const (
 	surgeByDefault     = "2024-08-01"
 )
 
-// overlayAt reports whether AKS makes a cluster overlay that names no plugin: first at preview
+// overlayAt reports whether a cluster that names no plugin gets overlay: first only at preview
 // versions, then at all.
 func overlayAt(c *kernel.Call) bool {
 	return c.Since(overlayByDefault) ||
 		strings.HasSuffix(c.Version, "-preview") && c.Since("2024-07-01")
 }
 
-// enabled is how AKS says of a feature whether it is on.
+// enabled is how AKS shows that a feature is on or off.
 func enabled(on bool) kernel.Object { return kernel.Object{"enabled": on} }
 
 func profileOfNetwork(s kernel.Sight) kernel.Object {
@@ -45,7 +45,7 @@ func privateCluster(s kernel.Sight) bool {
 		"apiServerAccessProfile")["enablePrivateCluster"] == true
 }
 
-// clusterFacts are of managed clusters; the ones of their pools are poolFacts.
+// clusterFacts are the facts of managed clusters; poolFacts are those of their pools.
 func clusterFacts(issuerOf func(cluster *kernel.Resource) string,
 	tenantOf func(subscription string) string) []kernel.Fact {
 	const p, network = "properties.", "properties.networkProfile."
@@ -197,8 +197,8 @@ func clusterFacts(issuerOf func(cluster *kernel.Resource) string,
 	return append(all, poolFacts(p+"agentPoolProfiles[].")...)
 }
 
-// poolFacts are of agent pools: under a prefix in a cluster's document, and in documents of their
-// own.
+// poolFacts are the facts of agent pools, below a prefix in a cluster's document and in documents
+// of their own.
 func poolFacts(prefix string) []kernel.Fact {
 	linux := func(s kernel.Sight) bool { return kernel.Text(s.At, "osType") != "Windows" }
 	spot := func(s kernel.Sight) bool { return kernel.Text(s.At, "scaleSetPriority") == "Spot" }
@@ -240,8 +240,7 @@ func bodyTag(s kernel.Sight) any {
 	return strings.Trim(strings.TrimPrefix(s.R.Tag(), "W/"), `"`)
 }
 
-// uniqueID is what Azure calls something that lives as long as a resource does: 24 hexadecimal
-// digits.
+// uniqueID is an identifier that stays as long as a resource exists: 24 hexadecimal digits.
 func uniqueID(what string, id arm.ID) string {
 	guid := uuid.NewSHA1(uuid.Nil, []byte(what+" "+id.Key())).String()
 	return strings.ReplaceAll(guid, "-", "")[:24]

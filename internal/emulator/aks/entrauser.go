@@ -8,19 +8,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// AksServer and aksClient are AKS's own applications in every tenant: for whose tokens the
-// clusters' API servers take, and by which kubelogin gets them.
+// AksServer and aksClient are AKS's own applications in every tenant: AksServer is the audience of
+// the tokens that the clusters' API servers accept, and kubelogin requests them as aksClient.
 const (
 	AksServer = "6dae42f8-4368-4678-94ff-3960e28e3630"
 	aksClient = "80faf920-1908-4b52-b5ef-a8e7bedfc67a"
 )
 
-// withEntra reports whether a cluster's users log in at Entra ID.
+// withEntra reports whether a cluster's users log in with Entra ID.
 func withEntra(properties kernel.Object) bool {
 	return kernel.ObjectAt(properties, "aadProfile")["managed"] == true
 }
 
-// kubelogin is how the kubeconfig of such a cluster says to log in.
+// kubelogin is the part of the kubeconfig that logs in to such a cluster.
 func kubelogin(tenant string) string {
 	return `exec:
       apiVersion: client.authentication.k8s.io/v1beta1
@@ -42,9 +42,9 @@ func kubelogin(tenant string) string {
       provideClusterInfo: false`
 }
 
-// admitKubernetes refuses what a user may not do in a cluster: local accounts where there are none,
-// and whom Entra ID knows without a role. Roles are Azure's where the cluster says so; Kubernetes'
-// own bindings are not there.
+// admitKubernetes refuses calls without a right in a cluster: of local accounts if they are
+// disabled, and of Entra ID users without a role. Azure roles count if the cluster uses Azure RBAC;
+// Kubernetes' own bindings are not emulated.
 func (s *AKS) admitKubernetes(who kernel.Principal, cluster *kernel.Resource, verb, plural,
 	namespace string) *kernel.Failure {
 	properties := kernel.ObjectAt(cluster.Body, "properties")

@@ -17,8 +17,8 @@ const (
 	ingressTime = 5 * time.Second
 )
 
-// playIngress lets a cluster's ingress add-on follow its pods, as long as it has one. It is called
-// when nodes have changed.
+// playIngress keeps the gateway of a cluster's ingress add-on up to date, as long as the cluster
+// has the add-on. It is called when nodes have changed.
 func (s *AKS) playIngress(cl *cluster) {
 	r := s.kernel.Store.Get(cl.id)
 	if cl.ingress || r == nil || !hasAddon(r.Body, IngressAddon) {
@@ -41,9 +41,9 @@ func (s *AKS) followPods(cl *cluster) {
 	s.kernel.At(time.Now().Add(ingressTime), func() { s.followPods(cl) })
 }
 
-// fillGateway writes the addresses of the pods "web" into the gateway that the add-on was told to
-// drive, in the name of the add-on's identity and with its rights. The rest of the gateway stays:
-// the real one writes its listeners and rules, too.
+// fillGateway writes the addresses of the pods "web" into the add-on's gateway, as the add-on's
+// identity and with its rights. The rest of the gateway stays: the real add-on writes listeners and
+// rules, too.
 func (s *AKS) fillGateway(cl *cluster, r *kernel.Resource) {
 	config := kernel.ObjectAt(r.Body, "properties", "addonProfiles", IngressAddon, "config")
 	gateway := s.kernel.Store.Get(arm.ID(kernel.Text(config, "applicationGatewayId")))

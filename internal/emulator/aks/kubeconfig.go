@@ -21,8 +21,8 @@ func apiServerName(cluster arm.ID, properties kernel.Object) string {
 	return kernel.Text(properties, "dnsPrefix") + "-" + DigitsOf(cluster) + "." + apiServerDomain
 }
 
-// privateName is the name of a private cluster's API server in its own network, which leads nowhere
-// from here.
+// privateName is the name of a private cluster's API server in its own network. It resolves nowhere
+// else.
 func privateName(cluster arm.ID, properties kernel.Object) string {
 	return kernel.Text(properties, "dnsPrefix") + "-" + DigitsOf(cluster) + ".privatelink." +
 		apiServerDomain
@@ -33,7 +33,7 @@ func isPrivate(properties kernel.Object) bool {
 }
 
 // showAPIServer adds the names of the API server. A private cluster has a public name as well,
-// unless it does without.
+// unless that is disabled.
 func showAPIServer(cluster arm.ID, properties kernel.Object) {
 	if isPrivate(properties) {
 		properties["privateFQDN"] = privateName(cluster, properties)
@@ -45,8 +45,8 @@ func showAPIServer(cluster arm.ID, properties kernel.Object) {
 	properties["fqdn"] = apiServerName(cluster, properties)
 }
 
-// OverTLS is the same server's address with HTTPS, for somebody who has called the port without:
-// over plain HTTP client-go sends no token. It is left as it is where nothing listens.
+// OverTLS is the HTTPS address of the same server, for a caller over plain HTTP: client-go sends no
+// token over plain HTTP. It is unchanged if the emulator does not listen.
 func (s *AKS) OverTLS(base string) string {
 	called, err := url.Parse(base)
 	at, parsed := netip.ParseAddrPort(s.kernel.Server.HTTPS)
@@ -54,15 +54,14 @@ func (s *AKS) OverTLS(base string) string {
 		return base
 	}
 	host := at.Addr().String()
-	if at.Addr().IsUnspecified() { // it listens under every name that the caller can have
+	if at.Addr().IsUnspecified() { // it listens at all addresses that the caller can use
 		host = called.Hostname()
 	}
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(int(at.Port())))
 }
 
-// credential answers with a kubeconfig. Its server is an address at which the local Azure answers
-// for the cluster, or a private cluster's name; the certificate that the server shows is for the
-// cluster's name.
+// credential answers with a kubeconfig. Its server is an address at which the emulator answers for
+// the cluster, or a private cluster's name; the server's certificate is for the cluster's name.
 func (s *AKS) credential(user string) func(*kernel.Call, *kernel.Resource) (kernel.Reply,
 	*kernel.Failure) {
 	return func(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {

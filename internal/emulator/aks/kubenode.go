@@ -25,8 +25,8 @@ func (s *AKS) nodeObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 	return out
 }
 
-// address is a node's own: the first of each family. With Azure CNI in the node subnet its pods'
-// follow.
+// addresses are a node's own: the first of each family. With Azure CNI in the node subnet, the
+// addresses of its pods follow.
 func (n *Node) addresses() []netip.Addr {
 	var out []netip.Addr
 	for _, a := range n.Addrs {
@@ -43,12 +43,12 @@ func (n *Node) addresses() []netip.Addr {
 // kubeTime is a time as Kubernetes writes it.
 func kubeTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// kubeUID is the same for the same object.
+// kubeUID is a stable UID for an object.
 func kubeUID(of string, created time.Time) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(of+" "+kubeTime(created))).String()
 }
 
-// nodeDocument is a node as AKS shows it, without what the kubelet says of images and of the
+// nodeDocument is a node as AKS shows it, without the kubelet's fields about images and the
 // machine.
 func (cl *cluster) nodeDocument(p *pool, n *Node, profile kernel.Object) kernel.Object {
 	system := "linux"
@@ -101,9 +101,9 @@ func (cl *cluster) nodeDocument(p *pool, n *Node, profile kernel.Object) kernel.
 	}
 }
 
-// nodeConditions are what the kubelet says, and on kubenet whether the cloud provider believes in
-// the node's routes. A node is Ready whatever the cloud provider says (AKS#2681); without a network
-// plugin none is.
+// nodeConditions are the conditions of the kubelet and, on kubenet, the one of the cloud provider
+// about the node's routes. A node is Ready whatever the cloud provider reports (AKS#2681); without
+// a network plugin no node is.
 func (cl *cluster) nodeConditions(n *Node) []kernel.Object {
 	condition := func(name string, holds bool, since time.Time, reason,
 		message string) kernel.Object {

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// podObjects are some pods for each of a cluster's nodes, as its API server shows them. Nothing
-// keeps them: they follow from the nodes.
+// podObjects are some pods for each of a cluster's nodes, as its API server shows them. They are
+// not stored: they follow from the nodes.
 func (s *AKS) podObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 	var out []kubeObject
 	policy := policyEngine(r)
@@ -36,8 +36,8 @@ type pod struct {
 	addrs               []netip.Addr // none: it waits for its network
 }
 
-// policyEngine is what enforces a cluster's network policies: calico, azure, cilium, or "" for
-// nothing. Cilium's data plane is its own.
+// policyEngine is the engine of a cluster's network policies: calico, azure, cilium, or "" for
+// none. Cilium is also the data plane.
 func policyEngine(r *kernel.Resource) string {
 	profile := kernel.ObjectAt(r.Body, "properties", "networkProfile")
 	if strings.EqualFold(kernel.Text(profile, "networkDataplane"), "cilium") {
@@ -46,9 +46,8 @@ func policyEngine(r *kernel.Resource) string {
 	return strings.ToLower(kernel.Text(profile, "networkPolicy"))
 }
 
-// podsOn are the pods of a node: what AKS puts on every one of them, of which the node's own agents
-// use its address, and a workload. What AKS runs on some nodes only (typha, operators) is not
-// there.
+// podsOn are the pods of a node: those that AKS runs on every node, some of them on the host
+// network, and a workload. What AKS runs on some nodes only (typha, operators) is left out.
 func (cl *cluster) podsOn(p *pool, n *Node, policy string) []pod {
 	agents := map[networkMode][]string{
 		modeKubenet: {"kube-proxy", "azure-ip-masq-agent"}, modeOverlay: {"kube-proxy", "azure-cns",
@@ -58,7 +57,7 @@ func (cl *cluster) podsOn(p *pool, n *Node, policy string) []pod {
 	switch policy {
 	case "azure":
 		agents = append(agents, "azure-npm")
-	case "cilium": // it does what kube-proxy does
+	case "cilium": // it replaces kube-proxy
 		agents = append(slices.Clone(agents[1:]), "cilium")
 	}
 	if p.podSubnet != "" {
@@ -79,8 +78,8 @@ func (cl *cluster) podsOn(p *pool, n *Node, policy string) []pod {
 	return out
 }
 
-// podAddresses are those of a node's i-th pod: in its part of the pod CIDR (the first address is
-// the bridge's), in the pod subnet, or in the node subnet behind the node's own.
+// podAddresses are those of a node's i-th pod: from its part of the pod CIDR (the first address is
+// the bridge's), the pod subnet, or the node subnet after the node's own.
 func (cl *cluster) podAddresses(p *pool, n *Node, i int) []netip.Addr {
 	var out []netip.Addr
 	at := func(addrs []netip.Addr, i int) {
@@ -101,7 +100,7 @@ func (cl *cluster) podAddresses(p *pool, n *Node, i int) []netip.Addr {
 	return out
 }
 
-// nameSuffix is five characters as Kubernetes puts behind a workload's name.
+// nameSuffix is five characters as Kubernetes appends to a workload's name.
 func nameSuffix(of string) string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789" // Kubernetes leaves out what could spell words
 	h := fnv.New64a()

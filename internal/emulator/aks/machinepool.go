@@ -45,11 +45,11 @@ func (p *pool) machine(n *Node) arm.ID {
 	if !p.single() {
 		return p.ScaleSet.Child("virtualMachines", strconv.Itoa(n.instance))
 	}
-	return p.beside(network.TypeVM, n.Name)
+	return p.nodeGroupID(network.TypeVM, n.Name)
 }
 
-// beside is an ID of the pool's node resource group.
-func (p *pool) beside(resourceType, name string) arm.ID {
+// nodeGroupID is an ID in the pool's node resource group.
+func (p *pool) nodeGroupID(resourceType, name string) arm.ID {
 	return arm.ResourceID(p.ScaleSet.Subscription(), p.ScaleSet.ResourceGroup(), resourceType, name)
 }
 
@@ -58,9 +58,9 @@ func (p *pool) beside(resourceType, name string) arm.ID {
 func (p *pool) nic(n *Node) arm.ID {
 	switch p.kind {
 	case PoolMachines:
-		return p.beside(network.TypeNIC, n.Name+"-nic")
+		return p.nodeGroupID(network.TypeNIC, n.Name+"-nic")
 	case PoolAvailabilitySet:
-		return p.beside(network.TypeNIC, p.base()+"-nic-"+strconv.Itoa(n.instance))
+		return p.nodeGroupID(network.TypeNIC, p.base()+"-nic-"+strconv.Itoa(n.instance))
 	}
 	return p.machine(n).Child("networkInterfaces", p.ScaleSet.Name())
 }
@@ -68,7 +68,7 @@ func (p *pool) nic(n *Node) arm.ID {
 // set is the availability set of a pool.
 func (p *pool) set() arm.ID {
 	name := strings.TrimPrefix(p.base(), "aks-"+p.name+"-")
-	return p.beside(compute.TypeAvailabilitySet, p.name+"-availabilitySet-"+name)
+	return p.nodeGroupID(compute.TypeAvailabilitySet, p.name+"-availabilitySet-"+name)
 }
 
 // storeMachines makes the machines and interfaces of a pool's nodes, and removes those of nodes
@@ -170,7 +170,7 @@ func (s *AKS) interfaceOf(cl *cluster, p *pool, n *Node) kernel.Object {
 	return kernel.Object{"enableIPForwarding": true, "ipConfigurations": configurations}
 }
 
-// settleMachines reads how many machines of which size a pool of virtual machines is to have.
+// settleMachines reads the number and the sizes of the machines of a pool of virtual machines.
 func settleMachines(p kernel.Object) *kernel.Failure {
 	kind := kernel.Text(p, "type")
 	if kind != "" && !slices.Contains([]string{poolScaleSet, PoolMachines, PoolAvailabilitySet},

@@ -10,8 +10,7 @@ import (
 
 const TypeMaintenance = arm.TypeCluster + "/maintenanceConfigurations"
 
-// settleMaintenance checks a maintenance configuration: there are three, each with a content of its
-// own.
+// settleMaintenance checks a maintenance configuration: there are three, each with its own fields.
 func (s *AKS) settleMaintenance(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	switch name := r.ID.Name(); {
@@ -30,7 +29,7 @@ func (s *AKS) settleMaintenance(c *kernel.Call, r, old *kernel.Resource) *kernel
 	return nil
 }
 
-// showMaintenance leaves out what maintenance configurations do not have.
+// showMaintenance leaves out fields that maintenance configurations do not have.
 func showMaintenance(r *kernel.Resource, doc kernel.Object, version string) {
 	delete(doc, "etag")
 	delete(kernel.ObjectAt(doc, "properties"), "provisioningState")

@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// leavable refuses to take a kubenet cluster to overlay while a subnet that is not its nodes' is
-// associated with its table (azure-aks-docs#334; with which code is not known [U]).
+// leavable refuses the migration of a kubenet cluster to overlay while a subnet other than its node
+// subnets is associated with its table (azure-aks-docs#334; the code is not known [U]).
 func (s *AKS) leavable(cl *cluster) *kernel.Failure {
 	if cl.mode != modeKubenet {
 		return nil
@@ -31,9 +31,9 @@ func (s *AKS) leavable(cl *cluster) *kernel.Failure {
 	return nil
 }
 
-// migrate takes a cluster to overlay. Nodes keep their part of the pod CIDR, or get one. Where it
-// was kubenet, the routes go at the end of the operation: the managed table is deleted, a brought
-// one loses the pod routes.
+// migrate changes a cluster to overlay. Nodes keep their part of the pod CIDR, or get one. From
+// kubenet, the routes are deleted at the end of the operation: the managed table with them, an
+// existing table loses only the pod routes.
 func (s *AKS) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
 	from := cl.mode
 	cl.mode, cl.leaving = to, from == modeKubenet
@@ -66,12 +66,12 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// leaveTable takes a cluster's pod routes away.
+// leaveTable deletes a cluster's pod routes.
 func (s *AKS) leaveTable(cl *cluster) {
 	cl.provider.stop()
 	id := cl.Table
 	cl.Table, cl.leaving = "", false
-	s.nodesChanged(cl) // to be kept
+	s.nodesChanged(cl) // to be stored
 	table := s.kernel.Store.Get(id)
 	switch {
 	case table == nil:
@@ -94,7 +94,7 @@ func (s *AKS) leaveTable(cl *cluster) {
 	}
 }
 
-// disassociate takes a table off all subnets.
+// disassociate removes a table from all subnets.
 func (s *AKS) disassociate(cl *cluster, table arm.ID) {
 	for _, id := range s.network.Linked[table.Key()] {
 		if subnet := s.kernel.Store.Get(id); subnet != nil {

@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// networkMode is where a cluster's pods have their addresses from.
+// networkMode is how a cluster's pods get their addresses.
 type networkMode int
 
 const (
@@ -20,7 +20,7 @@ const (
 	modeOverlay                    // a part of the pod CIDR for each node, and no route
 	// the node's subnet, taken up front, or a subnet for pods (per pool)
 	modeVNet
-	modeNone // somebody else's plugin: AKS gives pods nothing
+	modeNone // another plugin: AKS gives pods no addresses
 )
 
 func modeOf(profile kernel.Object) networkMode {
@@ -37,13 +37,14 @@ func modeOf(profile kernel.Object) networkMode {
 
 func (m networkMode) hasPodCIDR() bool { return m == modeKubenet || m == modeOverlay }
 
-// outboundTypes are how a cluster's nodes reach the Internet.
+// outboundTypes are the ways of the nodes' egress.
 var outboundTypes = []string{"loadBalancer", "userDefinedRouting", "managedNATGateway",
 	"userAssignedNATGateway", "none", "block"}
 
-// settleNetworkProfile fills in a cluster's network profile, from the one it had where something is
-// left out, and refuses what cannot be or cannot be changed. before are the properties it had, nil
-// for a new cluster; overlay says which plugin a new one gets that names none.
+// settleNetworkProfile fills in a cluster's network profile, from the old one where a field is
+// missing, and refuses invalid values and changes that AKS does not allow. before are the old
+// properties, nil for a new cluster; overlay is true if a new cluster without a plugin gets
+// overlay.
 func settleNetworkProfile(properties, before kernel.Object, overlay bool) *kernel.Failure {
 	profile := kernel.ObjectAt(properties, "networkProfile")
 	if profile == nil {
@@ -69,7 +70,7 @@ func settleNetworkProfile(properties, before kernel.Object, overlay bool) *kerne
 	kernel.SetDefault(profile, "networkPlugin", "kubenet")
 	if cidr := kernel.Text(profile, "podCidr"); cidr != "" &&
 		!slices.Contains(kernel.List(profile, "podCidrs"), cidr) {
-		delete(profile, "podCidrs") // the one that was sent without the other counts
+		delete(profile, "podCidrs") // the one that was sent alone counts
 	}
 	kernel.SetDefault(profile, "loadBalancerSku", "standard")
 	kernel.SetDefault(profile, "outboundType", "loadBalancer")
@@ -115,8 +116,8 @@ func unchangeable(property string) *kernel.Failure {
 		"Changing property '%s' is not allowed.", property)
 }
 
-// modeChange refuses every change of the network plugin but the one to overlay, which there is no
-// way back from. Its pod CIDR stays the one of kubenet (azure-aks-docs#172).
+// modeChange refuses every change of the network plugin except to overlay, which cannot be
+// reverted. The pod CIDR of kubenet stays (azure-aks-docs#172).
 func modeChange(profile, had kernel.Object, asked bool) *kernel.Failure {
 	from, to := modeOf(had), modeOf(profile)
 	toOverlay := asked && to == modeOverlay && (from == modeKubenet || from == modeVNet)
@@ -159,7 +160,7 @@ func settlePodCIDRs(profile kernel.Object) *kernel.Failure {
 	return nil
 }
 
-// checkServiceCIDR refuses a service CIDR that is none, or in which pods have their addresses.
+// checkServiceCIDR refuses a service CIDR that is invalid or overlaps the pods' addresses.
 func checkServiceCIDR(profile kernel.Object) *kernel.Failure {
 	service, err := netip.ParsePrefix(kernel.Text(profile, "serviceCidr"))
 	if err != nil {
@@ -174,12 +175,12 @@ func checkServiceCIDR(profile kernel.Object) *kernel.Failure {
 	return nil
 }
 
-// checkSubnets refuses what a cluster cannot do with the subnets that its pools bring.
+// checkSubnets refuses subnets of pools that the cluster cannot use.
 func (s *AKS) checkSubnets(id arm.ID, properties kernel.Object, isNew bool) *kernel.Failure {
 	profile := kernel.ObjectAt(properties, "networkProfile")
 	mode := modeOf(profile)
 	var vnet, table arm.ID
-	brought, pools := 0, kernel.ListAt(properties, "agentPoolProfiles")
+	withSubnet, pools := 0, kernel.ListAt(properties, "agentPoolProfiles")
 	for _, p := range pools {
 		for _, field := range []string{"vnetSubnetID", "podSubnetID"} {
 			subnetID := arm.ID(kernel.Text(p, field))
@@ -206,7 +207,7 @@ func (s *AKS) checkSubnets(id arm.ID, properties kernel.Object, isNew bool) *ker
 		if subnet == nil {
 			continue
 		}
-		brought++
+		withSubnet++
 		has := kernel.LinkOf(subnet.Body, "routeTable")
 		if mode == modeKubenet && has != "" {
 			if table != "" && !has.Equal(table) {
@@ -220,9 +221,9 @@ func (s *AKS) checkSubnets(id arm.ID, properties kernel.Object, isNew bool) *ker
 			return f
 		}
 	}
-	if brought > 0 && brought < len(pools) {
+	if withSubnet > 0 && withSubnet < len(pools) {
 		return kernel.Fail(http.StatusBadRequest, "AgentPoolsWithEmptySubnetError",
-			"Agent pools of cluster %s without a subnet cannot be beside ones that bring theirs.",
+			"Cluster %s cannot have agent pools without a subnet together with ones that have one.",
 			id.Name())
 	}
 	if vnet != "" && isNew {
@@ -285,7 +286,7 @@ func (s *AKS) checkOverlaps(profile kernel.Object, vnet arm.ID) *kernel.Failure 
 	return nil
 }
 
-// sizes of what AKS takes, as its messages count them.
+// sizes that AKS allows, as its messages state them.
 const maxPoolNodes, maxClusterNodes, maxPools = 1000, 5000, 100
 
 // checkSizes refuses more nodes than the cluster, its table, its pod CIDR or its subnets can hold.

@@ -15,10 +15,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// cluster is what runs behind a managed cluster's document.
+// cluster is the state behind a managed cluster's document.
 type cluster struct {
 	id        arm.ID
-	digits    string // the eight in the names of what AKS makes
+	digits    string // the eight digits in the names that AKS makes
 	location  string
 	nodeGroup arm.ID
 	mode      networkMode
@@ -27,11 +27,11 @@ type cluster struct {
 	Who       kernel.Principal // its identity
 	Pools     []*pool
 	provider  *cloudProvider
-	leaving   bool // kubenet for overlay
+	leaving   bool // it changes from kubenet to overlay
 	ingress   bool // its ingress add-on follows its pods
 
-	// takenPodCIDRs are the ones that nodes have; nextPodCIDR counts the node prefixes given out of
-	// each pod CIDR: Kubernetes goes round before it gives one out anew.
+	// takenPodCIDRs are those of nodes; nextPodCIDR counts the node prefixes that were assigned
+	// from each pod CIDR: Kubernetes uses all others before it assigns one again.
 	takenPodCIDRs map[netip.Prefix]bool
 	nextPodCIDR   []int
 }
@@ -83,7 +83,7 @@ func (cl *cluster) nodes() []*Node {
 	return all
 }
 
-// setPool gives a pool its number of nodes, making it first where it is new.
+// setPool sets a pool's number of nodes. A new pool is created first.
 func (s *AKS) setPool(cl *cluster, profile kernel.Object, doing string) *kernel.Failure {
 	name := kernel.Text(profile, "name")
 	p := cl.Pool(name)
@@ -103,9 +103,9 @@ func (s *AKS) setPool(cl *cluster, profile kernel.Object, doing string) *kernel.
 		"podIPAllocationMode") == "StaticBlock"
 	p.maxPods, p.vmSize, p.doing = kernel.NumberOf(profile, "maxPods"), kernel.Text(profile,
 		"vmSize"), doing
-	count, _ := countOf(profile) // checked when it was settled
+	count, _ := countOf(profile) // settlePool has checked it
 	for before := len(p.Nodes); len(p.Nodes) < count; {
-		if f := s.addNode(cl, p); f != nil { // all of them or none
+		if f := s.addNode(cl, p); f != nil { // all nodes or none
 			for len(p.Nodes) > before {
 				s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
 			}
@@ -212,9 +212,9 @@ func (s *AKS) removePool(cl *cluster, p *pool) {
 	cl.Pools = slices.DeleteFunc(cl.Pools, func(have *pool) bool { return have == p })
 }
 
-// givePodCIDRs gives out the next free node prefix of each pod CIDR.
+// givePodCIDRs assigns the next free node prefix of each pod CIDR.
 func (cl *cluster) givePodCIDRs() []netip.Prefix {
-	// there were none while pods had theirs elsewhere
+	// there were none while pods had addresses from elsewhere
 	if len(cl.nextPodCIDR) != len(cl.podCIDRs) || cl.takenPodCIDRs == nil {
 		cl.nextPodCIDR, cl.takenPodCIDRs = make([]int, len(cl.podCIDRs)), map[netip.Prefix]bool{}
 	}
@@ -242,7 +242,7 @@ func (cl *cluster) freePodCIDRs(n *Node) {
 	n.PodCIDRs = nil
 }
 
-// nodesChanged lets the cloud provider know.
+// nodesChanged wakes the cloud provider.
 func (s *AKS) nodesChanged(cl *cluster) {
 	if r := s.kernel.Store.Get(cl.id); r != nil {
 		s.kernel.Store.Changed(r)
@@ -307,8 +307,7 @@ func (s *AKS) Scale(clusterID arm.ID, poolName string, count int) error {
 	return nil
 }
 
-// Readdress takes a node away and brings it back at once under its name with another address, as a
-// reimaged one can come back.
+// Readdress replaces a node by one with the same name and another address. A reimage can do that.
 func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 	defer s.kernel.Lock()()
 	cl := s.Clusters[clusterID.Key()]
@@ -320,7 +319,7 @@ func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 		return fmt.Errorf("cluster %s has no node %q", clusterID.Name(), nodeName)
 	}
 	old := n.Addrs
-	// before the old ones are free, so that they differ
+	// taken before the old ones are released, so that they differ
 	if f := s.giveAddresses(cl, p, n); f != nil {
 		return fmt.Errorf("%s: %s", f.Code, f.Message)
 	}
@@ -333,7 +332,7 @@ func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 	return nil
 }
 
-// familiesOf says which address families a cluster's nodes have.
+// familiesOf reports which address families a cluster's nodes have.
 func familiesOf(podCIDRs []netip.Prefix) (v4, v6 bool) {
 	for _, p := range podCIDRs {
 		v4 = v4 || p.Addr().Is4()

@@ -8,8 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// podBatch is how many addresses of a pod subnet a node takes at once, and how many a static block
-// has: a /28.
+// podBatch is how many addresses of a pod subnet a node takes at once, and the size of a static
+// block: a /28.
 const podBatch = 16
 
 // givePodAddresses takes a node's first batch of its pool's pod subnet, or with static blocks all

@@ -12,21 +12,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Kubernetes serves the clusters' API servers in place of the small one of apiserver.go.
+// Kubernetes replaces the small API servers of apiserver.go.
 type Kubernetes interface {
 	// Serve answers a call to a cluster's API server. The emulator has authenticated the user; user
-	// is "" where it does not know the token, which can still be a service account's.
+	// is "" if it does not know the token, which can still be a service account's.
 	Serve(w http.ResponseWriter, r *http.Request, cluster arm.ID, user string, groups []string)
 }
 
-// KubernetesCluster is what a real API server is to show of a cluster.
+// KubernetesCluster is a cluster's state for a real API server.
 type KubernetesCluster struct {
 	ID arm.ID
-	// Same tells a cluster from one of the same name that was deleted before.
+	// Same tells a cluster from a deleted one of the same name.
 	Same any
-	// Running is not set for a cluster that is stopped.
+	// Running is false for a stopped cluster.
 	Running bool
-	// ServiceCIDR is where services have their addresses.
+	// ServiceCIDR is the range of the services' addresses.
 	ServiceCIDR string
 	Nodes       []KubernetesNode
 	Workloads   []KubernetesWorkload
@@ -37,13 +37,13 @@ type KubernetesNode struct {
 	Name     string
 	Document map[string]any
 	Addrs    []netip.Addr // its own, one of each family
-	// PodCIDRs are the parts of the pod CIDRs that are its own. PodAddrs are its pods' addresses in
-	// a subnet. Where both are empty, pods wait for a network plugin.
+	// PodCIDRs are the node's parts of the pod CIDRs. PodAddrs are its pods' addresses in a subnet.
+	// If both are empty, pods wait for a network plugin.
 	PodCIDRs []netip.Prefix
 	PodAddrs []netip.Addr
 }
 
-// KubernetesWorkload is what AKS, and one tenant, run on every node.
+// KubernetesWorkload is a workload that AKS, or the tenant, runs on every node.
 type KubernetesWorkload struct {
 	Namespace, Name string
 	HostNetwork     bool
@@ -53,8 +53,8 @@ type KubernetesWorkload struct {
 // before the emulator serves anything.
 func (s *AKS) ServeKubernetes(k Kubernetes) { s.kubernetesBy = k }
 
-// KubernetesClusters are the clusters there are, sorted by their IDs, with the nodes of the ones
-// that are wanted: many take time.
+// KubernetesClusters are all clusters, sorted by ID, with the nodes of the requested ones: many
+// nodes take time.
 func (s *AKS) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
 	defer s.kernel.Lock()()
 	s.kernel.Happen()
@@ -104,8 +104,8 @@ func (cl *cluster) kubernetesNode(p *pool, n *Node, profile kernel.Object) Kuber
 	return k
 }
 
-// TakesOver hands a call to a cluster's real API server. It is not read here: it may be a
-// watch, or become another protocol.
+// TakesOver passes a call to a cluster's real API server. Its body is not read here: the call may
+// be a watch or an upgrade to another protocol.
 func (s *AKS) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 	if s.kubernetesBy == nil {
 		return false
@@ -141,7 +141,7 @@ func (s *AKS) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// ofAPIServerAsNamed is the cluster that is called, with its ID as the store has it.
+// ofAPIServerAsNamed is the called cluster, with the spelling of its stored ID.
 func (s *AKS) ofAPIServerAsNamed(c *kernel.Call) arm.ID {
 	defer s.kernel.Lock()()
 	if r := s.kernel.Store.Get(ofAPIServer(c)); r != nil {
@@ -150,8 +150,8 @@ func (s *AKS) ofAPIServerAsNamed(c *kernel.Call) arm.ID {
 	return ofAPIServer(c)
 }
 
-// kubernetesGroups says as whom the API server is to see the caller. Local accounts are
-// administrators, as on AKS. Of the others, Azure's roles make administrators for one call;
+// kubernetesGroups are the groups of the caller for the API server. Local accounts are
+// administrators, as on AKS. For the others, Azure's roles make them administrators for one call;
 // Kubernetes' own bindings decide about the rest.
 func (s *AKS) kubernetesGroups(c *kernel.Call) (user string, groups []string, f *kernel.Failure) {
 	const administrators = "system:masters"
@@ -178,7 +178,7 @@ func (s *AKS) kubernetesGroups(c *kernel.Call) (user string, groups []string, f 
 	return c.Who.ObjectID, nil, nil
 }
 
-// dataAction is what a call to an API server is in Azure's words, as in
+// dataAction is the data action of a call to an API server, such as
 // Microsoft.ContainerService/managedClusters/apps/deployments/write.
 func dataAction(c *kernel.Call) string {
 	for name := range c.Header {
@@ -208,7 +208,7 @@ func dataAction(c *kernel.Call) string {
 	}
 	action := arm.TypeCluster + "/" + kind + words[0] + "/"
 	if len(words) > 2 && words[2] != "status" && words[2] != "log" && words[2] != "scale" {
-		return action + words[2] + "/action" // exec and its like, whatever the method
+		return action + words[2] + "/action" // exec and similar, whatever the method
 	}
 	return action + verb
 }

@@ -8,7 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// savedCluster is what runs behind a cluster's document, as it is kept.
+// savedCluster is the stored form of the state behind a cluster's document.
 type savedCluster struct {
 	ID          arm.ID           `json:"id"`
 	Digits      string           `json:"digits"`
@@ -46,8 +46,8 @@ type savedNode struct {
 	Pods     []netip.Addr   `json:"pods,omitempty"`
 	PodCIDRs []netip.Prefix `json:"podCIDRs,omitempty"`
 	Created  time.Time      `json:"created,omitzero"`
-	// RoutesSeen is since when the cloud provider says what it says of the node's routes,
-	// RoutesThere what that is.
+	// RoutesSeen is the time of the cloud provider's last report about the node's routes,
+	// RoutesThere its content.
 	RoutesSeen  time.Time `json:"routesSeen,omitzero"`
 	RoutesThere bool      `json:"routesThere,omitempty"`
 }
@@ -74,7 +74,7 @@ func saveCluster(cl *cluster) savedCluster {
 	return s
 }
 
-// section keeps what runs behind the clusters' documents.
+// section stores the state behind the clusters' documents.
 func (s *AKS) section() kernel.Section {
 	return kernel.Section{
 		Name: "clusters",
@@ -98,7 +98,7 @@ func (s *AKS) section() kernel.Section {
 	}
 }
 
-// watch remembers the cluster that a call leads to, for the case that the call has to be undone.
+// watch records the called cluster, so that the call can be undone.
 func (s *AKS) watch(c *kernel.Call) (takeBack func()) {
 	id := clusterAt(c.Path)
 	if id == "" {
@@ -166,13 +166,13 @@ func (s *AKS) restoreCluster(saved savedCluster) {
 	}
 	s.Clusters[cl.id.Key()] = cl
 	s.nodeGroups[cl.nodeGroup.Key()] = cl
-	// a user-assigned identity comes with its document, if it is still there
+	// a user-assigned identity is in its own document, if that still exists
 	if arm.ID(cl.Who.Resource).Equal(cl.id) {
 		s.entra.Identity.Add(cl.Who)
 	}
 }
 
-// clusterAt is the cluster that a path leads to or into, or "".
+// clusterAt is the cluster in a path, or "".
 func clusterAt(path []string) arm.ID {
 	if len(path) < 8 {
 		return ""

@@ -11,15 +11,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// KubernetesVersions are the ones that can be chosen, newest first within what is supported, the
-// default one at the head.
+// KubernetesVersions are the available ones, newest first among the supported, with the default
+// first.
 var KubernetesVersions = []string{"1.34.2", "1.34.1", "1.33.6", "1.33.5", "1.32.10", "1.32.9"}
 
-// nodeImages are the node images there are, the newest first.
+// nodeImages are the node images, newest first.
 var nodeImages = []string{"AKSUbuntu-2204gen2containerd-202511.07.0",
 	"AKSUbuntu-2204gen2containerd-202510.19.0"}
 
-// fullVersion is the version that a cluster runs which asked for only the first two numbers of it.
+// fullVersion is the version of a cluster that asked for a minor version only.
 func fullVersion(version string) string {
 	if strings.Count(version, ".") == 1 {
 		for _, v := range KubernetesVersions {
@@ -31,7 +31,7 @@ func fullVersion(version string) string {
 	return version
 }
 
-// versionNumbers reads a Kubernetes version; nil when it is none.
+// versionNumbers reads a Kubernetes version; nil if it is invalid.
 func versionNumbers(version string) []int {
 	var out []int
 	for _, part := range strings.Split(fullVersion(version), ".") {
@@ -47,7 +47,7 @@ func versionNumbers(version string) []int {
 	return out
 }
 
-// checkUpgrade refuses a cluster version that is none, is older, or leaves one out.
+// checkUpgrade refuses a cluster version that is invalid, is older, or skips a minor version.
 func checkUpgrade(properties, before kernel.Object) *kernel.Failure {
 	to := kernel.Text(properties, "kubernetesVersion")
 	now := versionNumbers(to)
@@ -81,7 +81,8 @@ func upgradesFrom(version string) []string {
 	return out
 }
 
-// checkVersion refuses a pool's version that is newer than its cluster's or older than it was.
+// checkVersion refuses a pool's version that is newer than its cluster's or older than its own
+// before.
 func checkVersion(p, had, properties kernel.Object) *kernel.Failure {
 	version := kernel.Text(p, "orchestratorVersion")
 	now, control := versionNumbers(version), versionNumbers(kernel.Text(properties,
@@ -111,7 +112,7 @@ func checkVersion(p, had, properties kernel.Object) *kernel.Failure {
 	return nil
 }
 
-// upgrades reports whether a pool's nodes have to be replaced to come to another profile.
+// upgrades reports whether a pool's change replaces its nodes.
 func upgrades(p, had kernel.Object) bool {
 	return had != nil &&
 		(fullVersion(kernel.Text(p, "orchestratorVersion")) != fullVersion(kernel.Text(had,
@@ -119,25 +120,24 @@ func upgrades(p, had kernel.Object) bool {
 			kernel.Text(p, "nodeImageVersion") != kernel.Text(had, "nodeImageVersion"))
 }
 
-// SurgeOf is how many nodes come in addition while a pool is upgraded: a number, or a percentage of
-// its nodes, rounded up.
+// SurgeOf is the number of additional nodes during an upgrade: a number, or a percentage of the
+// pool's nodes, rounded up.
 func SurgeOf(profile kernel.Object, nodes int) int {
-	wish := fmt.Sprint(kernel.ObjectAt(profile, "upgradeSettings")["maxSurge"])
-	if percent, isPercent := strings.CutSuffix(wish, "%"); isPercent {
+	surge := fmt.Sprint(kernel.ObjectAt(profile, "upgradeSettings")["maxSurge"])
+	if percent, isPercent := strings.CutSuffix(surge, "%"); isPercent {
 		if n, err := strconv.Atoi(percent); err == nil {
 			return min(max(1, (nodes*n+99)/100), max(1, nodes))
 		}
 	}
-	if n, err := strconv.Atoi(wish); err == nil && n > 0 {
+	if n, err := strconv.Atoi(surge); err == nil && n > 0 {
 		return min(n, max(1, nodes))
 	}
 	return max(1, (nodes+9)/10) // 10 % is what new pools have
 }
 
-// upgrade replaces a pool's nodes over the time that the operation takes: surge nodes come, the
-// others are reimaged one batch after the other, and the surge nodes go. A reimaged node keeps its
-// instance, name and address; its Kubernetes object is made anew, and with it its part of the pod
-// CIDR [U].
+// upgrade replaces a pool's nodes during the operation: surge nodes are added, the others are
+// reimaged batch by batch, and the surge nodes are deleted. A reimaged node keeps its instance,
+// name and address; its Kubernetes object is created again, with a new part of the pod CIDR [U].
 func (s *AKS) upgrade(cl *cluster, p *pool, profile kernel.Object,
 	over time.Duration) *kernel.Failure {
 	old := slices.Clone(p.Nodes)
@@ -180,12 +180,12 @@ func (s *AKS) upgrade(cl *cluster, p *pool, profile kernel.Object,
 	return nil
 }
 
-// runs reports whether a pool is still there.
+// runs reports whether a pool still exists.
 func (s *AKS) runs(cl *cluster, p *pool) bool {
 	return s.Clusters[cl.id.Key()] == cl && cl.Pool(p.name) == p
 }
 
-// dropSurge takes a pool's last nodes away.
+// dropSurge deletes a pool's last nodes.
 func (s *AKS) dropSurge(cl *cluster, p *pool, count int) {
 	for len(p.Nodes) > count {
 		s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])

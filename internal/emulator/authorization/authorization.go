@@ -1,5 +1,5 @@
 // Package authorization is Microsoft.Authorization: roles and their assignments, deny assignments,
-// policies and locks. It says what a caller may do.
+// policies and locks. It decides which calls are allowed.
 package authorization
 
 import (
@@ -10,29 +10,31 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Options say how roles count.
+// Options are the settings of role checks.
 type Options struct {
-	// StrictLists refuses a list to who may read only some of it; otherwise the list is shorter.
+	// StrictLists refuses a list if the caller may read only some of it; otherwise the list is
+	// shorter.
 	StrictLists bool
 	// RoleDelay is how long a new role assignment takes to have an effect.
 	RoleDelay time.Duration
 }
 
-// Authorization is Microsoft.Authorization: roles, deny assignments, policies and locks. It says
-// what a caller may do.
+// Authorization is Microsoft.Authorization: roles, deny assignments, policies and locks. It decides
+// which calls are allowed.
 type Authorization struct {
 	kernel     *kernel.Kernel
 	opts       Options
 	entra      *entra.Entra
 	NodeGroups nodeGroups
 
-	// takesEffect is when role assignments count, by ID.Key(), where that was not at once.
+	// takesEffect is the time from which a role assignment counts, by ID.Key(), if that was not at
+	// once.
 	takesEffect map[string]time.Time
 	// assigned are the role assignments by the principal's lower-case object ID, then ID.Key().
 	assigned map[string]map[string]*kernel.Resource
 }
 
-// New makes the service, and gives it its place in the kernel.
+// New makes the service and adds it to the kernel.
 func New(k *kernel.Kernel, d *entra.Entra, opts Options) *Authorization {
 	s := &Authorization{kernel: k, entra: d, opts: opts, takesEffect: map[string]time.Time{},
 		assigned: map[string]map[string]*kernel.Resource{}}
@@ -50,7 +52,7 @@ func New(k *kernel.Kernel, d *entra.Entra, opts Options) *Authorization {
 	return s
 }
 
-// Added notes a role assignment that is stored.
+// Added indexes a stored role assignment.
 func (s *Authorization) Added(r *kernel.Resource) {
 	principal := assignedTo(r)
 	if principal == "" {
@@ -62,20 +64,19 @@ func (s *Authorization) Added(r *kernel.Resource) {
 	s.assigned[principal][r.ID.Key()] = r
 }
 
-// Removed forgets one that is no longer there.
+// Removed removes a role assignment from the index.
 func (s *Authorization) Removed(r *kernel.Resource) {
 	delete(s.assigned[assignedTo(r)], r.ID.Key())
 }
 
-// NodeGroups are the resource groups that AKS has made for clusters' nodes, some of which only the
-// cluster may change.
+// nodeGroups are the resource groups of clusters' nodes. Some can be changed only by the cluster.
 type nodeGroups interface {
-	// NodeGroupOf is the group that belongs to a cluster, "" where there is no such cluster.
+	// NodeGroupOf is the node resource group of a cluster, "" if the cluster does not exist.
 	NodeGroupOf(cluster arm.ID) arm.ID
-	// DenyAssignment is the one that locks a scope down for all but a principal. known is false
-	// where the scope is not in such a group.
+	// DenyAssignment is the deny assignment of a scope for a principal. known is false if the scope
+	// is not in a node resource group.
 	DenyAssignment(scope arm.ID, who kernel.Principal) (name string, id, group arm.ID, known bool)
-	// DenyAssignments are the documents of those that count at a scope, or lie below it.
+	// DenyAssignments are the documents of those that apply at a scope or are below it.
 	DenyAssignments(scope arm.ID) []kernel.Object
 }
 

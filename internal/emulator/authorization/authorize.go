@@ -13,19 +13,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// Wish is what a call asks for, in the words of roles: an action over a scope.
-type Wish struct {
+// Need is the right that a call needs, as roles name it: an action at a scope.
+type Need struct {
 	Action string // Microsoft.Network/routeTables/write
 	Scope  arm.ID
 	verb   string // read, write, delete, action
-	list   bool   // of what lies at the scope and below
-	// seen is a wish that everybody has fulfilled who has any role in the subscription.
+	list   bool   // of resources at the scope and below
+	// seen is a need that any role in the subscription meets.
 	seen bool
 }
 
-// wishOf reads a call. Nothing that ARM answers is without an action.
-func (s *Authorization) wishOf(c *kernel.Call) Wish {
-	w := Wish{verb: "read"}
+// needOf is the right that a call needs. Every call that ARM answers has an action.
+func (s *Authorization) needOf(c *kernel.Call) Need {
+	w := Need{verb: "read"}
 	switch c.Method {
 	case http.MethodPut, http.MethodPatch:
 		w.verb = "write"
@@ -36,7 +36,7 @@ func (s *Authorization) wishOf(c *kernel.Call) Wish {
 	}
 	at := func(n int) arm.ID { return arm.ID("/" + strings.Join(c.Path[:n], "/")) }
 	n := len(c.Path)
-	last := -1 // of the segments called providers, where one can be
+	last := -1 // the last segment named providers that a provider can follow
 	for i := 0; i < n; i += 2 {
 		if strings.EqualFold(c.Path[i], "providers") {
 			last = i
@@ -47,7 +47,7 @@ func (s *Authorization) wishOf(c *kernel.Call) Wish {
 		switch {
 		case n >= 3 && strings.EqualFold(c.Path[2], "resourceGroups"):
 			w.Action += "/resourceGroups"
-			w.list = n == 3 || n == 5 // groups, or what is in one
+			w.list = n == 3 || n == 5 // groups, or the content of one
 			if n >= 4 {
 				w.Scope = at(4)
 			}
@@ -78,36 +78,36 @@ func (s *Authorization) wishOf(c *kernel.Call) Wish {
 	if (n-last)%2 == 1 { // no name at the end: a list, or an action
 		w.list = w.verb == "read"
 		w.Scope = at(n - 1)
-		// the activity log is the subscription's
+		// the activity log belongs to the subscription
 		if last+3 == n || strings.EqualFold(types[1], "eventtypes") {
 			w.Scope = at(last)
 		}
 	}
-	// Polls of an operation are for whoever started it.
+	// The operation's caller may poll it without a role.
 	w.seen = len(types) == 3 && strings.EqualFold(types[1], "locations") &&
 		strings.HasPrefix(strings.ToLower(types[2]), "operation")
 	return w
 }
 
-// Below reports whether a scope lies below another one.
+// Below reports whether a scope is below another one.
 func Below(id, scope arm.ID) bool {
 	return len(id) > len(scope) && id[len(scope)] == '/' &&
 		strings.EqualFold(string(id[:len(scope)]), string(scope))
 }
 
-// Covers reports whether what is granted at a scope counts for an ID.
+// Covers reports whether a role at a scope applies to an ID.
 func Covers(scope, id arm.ID) bool {
 	return scope == "" || Below(id, scope) ||
 		len(id) == len(scope) && strings.EqualFold(string(id), string(scope))
 }
 
-// IsDefault reports whether a principal is the one who may do everything.
+// IsDefault reports whether a principal is the first one, which has all rights.
 func (s *Authorization) IsDefault(who kernel.Principal) bool {
 	return who.ClientID == s.kernel.Opts.Principals[0].ClientID
 }
 
-// Admit refuses a call that its caller may not make, that a deny assignment or a policy forbids, or
-// that a lock stops, in that order.
+// Admit refuses a call without the needed right, then one that a deny assignment or a policy
+// forbids, then one that a lock stops.
 func (s *Authorization) Admit(c *kernel.Call) *kernel.Failure {
 	f := s.Authorize(c)
 	if f == nil {
@@ -115,15 +115,15 @@ func (s *Authorization) Admit(c *kernel.Call) *kernel.Failure {
 	}
 	if f != nil && c.Method != http.MethodGet && c.Method != http.MethodHead &&
 		c.Method != http.MethodPost {
-		w := s.wishOf(c)
+		w := s.needOf(c)
 		s.kernel.Record(c, w.Scope, w.verb, f)
 	}
 	return f
 }
 
-// Govern checks deny assignments, identities, policies and locks, which hold for all alike.
+// Govern checks deny assignments, identities, policies and locks, which apply to all callers.
 func (s *Authorization) Govern(c *kernel.Call) *kernel.Failure {
-	w := s.wishOf(c)
+	w := s.needOf(c)
 	if w.verb == "read" {
 		return nil
 	}
@@ -149,13 +149,13 @@ func (s *Authorization) Govern(c *kernel.Call) *kernel.Failure {
 	return s.checkLocks(w)
 }
 
-// Authorize checks the caller's roles: for the action itself, and for joining what the document
-// links to.
+// Authorize checks the caller's roles: for the action itself, and for the join actions of the
+// document's links.
 func (s *Authorization) Authorize(c *kernel.Call) *kernel.Failure {
 	if s.IsDefault(c.Who) {
 		return nil
 	}
-	w := s.wishOf(c)
+	w := s.needOf(c)
 	if !s.Allowed(c.Who, w.Action, w.Scope) {
 		switch {
 		case w.seen && w.Scope.Subscription() != "" && s.Sees(c.Who, w.Scope.Subscription()):
@@ -163,7 +163,7 @@ func (s *Authorization) Authorize(c *kernel.Call) *kernel.Failure {
 			s.anyRole(c.Who, func(at arm.ID) bool { return Below(at, w.Scope) }):
 			c.Filtered = true
 		case w.Scope.Subscription() == "":
-			return nil // built-in role definitions are for everybody
+			return nil // all callers may read built-in role definitions
 		default:
 			return Unauthorized(c.Who, w)
 		}
@@ -189,9 +189,8 @@ func (s *Authorization) Authorize(c *kernel.Call) *kernel.Failure {
 	return Unjoined(c.Who, w, links, lacking...)
 }
 
-// deniedLinks finds what a document links to and nobody of this tenant, or nobody but a cluster,
-// may join.
-func (s *Authorization) deniedLinks(who kernel.Principal, w Wish,
+// deniedLinks finds links to resources of another tenant, or to those that only a cluster may join.
+func (s *Authorization) deniedLinks(who kernel.Principal, w Need,
 	body kernel.Object) *kernel.Failure {
 	links := s.joinsOf(w.Scope, body)
 	var denied []arm.ID
@@ -203,7 +202,7 @@ func (s *Authorization) deniedLinks(who kernel.Principal, w Wish,
 				"%sthe current tenant '%s' is not authorized to access linked subscription '%s'.",
 				has(who, w), who.Tenant, subscription)
 		}
-		if s.denied(who, Wish{Action: action, Scope: id, verb: "action"}) != nil {
+		if s.denied(who, Need{Action: action, Scope: id, verb: "action"}) != nil {
 			denied = append(denied, id)
 		}
 	}
@@ -217,14 +216,14 @@ func (s *Authorization) deniedLinks(who kernel.Principal, w Wish,
 		has(who, w), links[denied[0]], len(denied), join(denied))
 }
 
-// has begins the refusals of what a role grants and something else takes away.
-func has(who kernel.Principal, w Wish) string {
+// has is the beginning of refusals about rights that a role grants and something else denies.
+func has(who kernel.Principal, w Need) string {
 	return fmt.Sprintf("The client '%s' with object id '%s' has permission to perform action "+
 		"'%s' on scope '%s'; however, ", who.ClientID, who.ObjectID, w.Action, w.Scope)
 }
 
-// Unjoined refuses a write for what may not be joined.
-func Unjoined(who kernel.Principal, w Wish, links map[arm.ID]string,
+// Unjoined refuses a write because of a missing join right.
+func Unjoined(who kernel.Principal, w Need, links map[arm.ID]string,
 	linked ...arm.ID) *kernel.Failure {
 	var actions []string
 	for _, id := range linked {
@@ -244,7 +243,7 @@ func join(ids []arm.ID) string {
 	return strings.Join(all, ",")
 }
 
-func Unauthorized(who kernel.Principal, w Wish) *kernel.Failure {
+func Unauthorized(who kernel.Principal, w Need) *kernel.Failure {
 	return kernel.Fail(http.StatusForbidden, "AuthorizationFailed",
 		"The client '%s' with object id '%s' does not have authorization to perform action '%s' "+
 			"over scope '%s' or the scope is invalid. If access was recently granted, please "+
@@ -252,8 +251,8 @@ func Unauthorized(who kernel.Principal, w Wish) *kernel.Failure {
 		who.ClientID, who.ObjectID, w.Action, w.Scope)
 }
 
-// Joins are the actions that a link needs on what it leads to, by the lower-case property that
-// holds the ID: in documents of any type, and inside a virtual network's subnets.
+// Joins are the actions that a link needs at its target, by the lower-case property that has the
+// ID: in documents of any type, and in a virtual network's subnets.
 var Joins = map[string]string{
 	"routetable":              "Microsoft.Network/routeTables/join/action",
 	"networksecuritygroup":    "Microsoft.Network/networkSecurityGroups/join/action",
@@ -270,8 +269,8 @@ var Joins = map[string]string{
 	"ddosprotectionplan":      "Microsoft.Network/ddosProtectionPlans/join/action",
 }
 
-// joinsOf finds what a document links to, and the action that it takes. A deployment's template
-// links nothing itself: its resources are checked one by one.
+// joinsOf finds the links of a document, and the action that each needs. A deployment's template
+// has no links itself: its resources are checked one by one.
 func (s *Authorization) joinsOf(id arm.ID, body kernel.Object) map[arm.ID]string {
 	out := map[arm.ID]string{}
 	if s.kernel.KindOf(id).Linkless {
@@ -311,10 +310,10 @@ func (s *Authorization) joinsOf(id arm.ID, body kernel.Object) map[arm.ID]string
 	return out
 }
 
-// denied finds the deny assignment that forbids a wish. AKS makes one where a node resource group
-// is locked down: only the cluster's own identity may change what is in it [U: whether join actions
-// are among what is denied].
-func (s *Authorization) denied(who kernel.Principal, w Wish) *kernel.Failure {
+// denied finds the deny assignment that forbids an action. AKS makes one for a locked-down node
+// resource group: only the cluster's own identity may change resources in it [U: whether join
+// actions are denied].
+func (s *Authorization) denied(who kernel.Principal, w Need) *kernel.Failure {
 	if w.verb == "read" {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// roleHistory are changes of built-in roles: what they were before a date.
+// roleHistory are changes of built-in roles: their actions before a date.
 var roleHistory = []struct {
 	guid, before string
 	was          func(r *Role)
@@ -69,7 +69,7 @@ var roleHistory = []struct {
 	},
 }
 
-// asOf is a built-in role as it was when a call is made.
+// asOf is a built-in role as of the date of a call.
 func (r Role) asOf(c *kernel.Call) Role {
 	for _, h := range roleHistory {
 		if h.guid == r.Guid && !c.Since(h.before) {
@@ -79,7 +79,7 @@ func (r Role) asOf(c *kernel.Call) Role {
 	return r
 }
 
-// without leaves actions that begin in one of the ways out of permissions.
+// without removes the actions with one of the given beginnings.
 func without(permissions []permission, prefixes ...string) []permission {
 	kept := func(actions []string) []string {
 		return slices.DeleteFunc(slices.Clone(actions), func(action string) bool {

@@ -26,9 +26,9 @@ func (s *Authorization) settleLock(c *kernel.Call, r, old *kernel.Resource) *ker
 			"The supported values are 'CanNotDelete' and 'ReadOnly'.", level)
 }
 
-// checkLocks refuses what a lock at the scope, above it or, for a delete, below it forbids. Locks
-// themselves are free.
-func (s *Authorization) checkLocks(w Wish) *kernel.Failure {
+// checkLocks refuses a write that a lock forbids: one at the scope, above it or, for a delete,
+// below it. Locks themselves can always be changed.
+func (s *Authorization) checkLocks(w Need) *kernel.Failure {
 	locks := s.kernel.Store.ByType[strings.ToLower(TypeLock)]
 	if len(locks) == 0 || w.Scope.Is(TypeLock) {
 		return nil
@@ -57,8 +57,8 @@ func (s *Authorization) checkLocks(w Wish) *kernel.Failure {
 }
 
 // nodeGroupLocked refuses to change a cluster while anything in its node resource group is locked:
-// AKS looks at the group as a whole (Azure/AKS#3291; [U] the code).
-func (s *Authorization) nodeGroupLocked(w Wish, locks map[string]*kernel.Resource) *kernel.Failure {
+// AKS checks the whole group (Azure/AKS#3291; [U] the code).
+func (s *Authorization) nodeGroupLocked(w Need, locks map[string]*kernel.Resource) *kernel.Failure {
 	group := s.NodeGroups.NodeGroupOf(wholeOf(w.Scope))
 	if group == "" {
 		return nil
@@ -73,8 +73,8 @@ func (s *Authorization) nodeGroupLocked(w Wish, locks map[string]*kernel.Resourc
 	return nil
 }
 
-// lockCall lists the locks that count at a scope: there, above and below. At a resource's scope
-// there is no atScope().
+// lockCall lists the locks at a scope, above and below it. At a resource's scope, atScope() does
+// not exist.
 func (s *Authorization) lockCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	scope, rest, found := extension(c, "locks")
 	if !found || len(rest) > 0 || c.Method != http.MethodGet {

@@ -16,7 +16,7 @@ const (
 	TypePolicyAssignment = "Microsoft.Authorization/policyAssignments"
 )
 
-// settlePolicyAssignment checks that what is assigned exists.
+// settlePolicyAssignment checks that the assigned policy exists.
 func (s *Authorization) settlePolicyAssignment(c *kernel.Call, r,
 	old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
@@ -49,7 +49,7 @@ func (s *Authorization) settlePolicyDefinition(c *kernel.Call, r,
 }
 
 // CheckPolicies refuses a write that an assigned policy denies. Other effects are not enforced, and
-// of the conditions only those that condition reads: one it does not know is not fulfilled.
+// only the conditions that condition knows: an unknown one is not fulfilled.
 func (s *Authorization) CheckPolicies(id arm.ID, body kernel.Object) *kernel.Failure {
 	assignments := s.kernel.Store.ByType[strings.ToLower(TypePolicyAssignment)]
 	for _, key := range slices.Sorted(maps.Keys(assignments)) {
@@ -91,7 +91,7 @@ func (s *Authorization) CheckPolicies(id arm.ID, body kernel.Object) *kernel.Fai
 	return nil
 }
 
-// policy is a policy's view of a write.
+// policy is the context of a policy rule: a write.
 type policy struct {
 	kind                 string // its type in Azure's case
 	id                   arm.ID

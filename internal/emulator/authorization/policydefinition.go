@@ -9,9 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// builtInPolicy reports whether an ID is that of a policy, or a set of policies, which Azure
-// brings: a GUID that belongs to no subscription. Which ones there are is not known here, and none
-// has an effect.
+// builtInPolicy reports whether an ID can be that of a built-in policy or set of policies: a GUID
+// without a subscription. The list of them is not known here, and none has an effect.
 func builtInPolicy(id arm.ID) bool {
 	kind, name, found := strings.Cut(strings.TrimPrefix(strings.ToLower(string(id)),
 		"/providers/microsoft.authorization/policy"), "/")
@@ -19,9 +18,9 @@ func builtInPolicy(id arm.ID) bool {
 		(kind == "definitions" || kind == "setdefinitions") && IsGUID(name)
 }
 
-// signPolicy notes who made a policy or an assignment, and who changed it last: in its metadata
-// (recorded since 2020-09-01; what a client sends there does not count) and, since 2021-06-01, in
-// systemData.
+// signPolicy records the creator of a policy or an assignment, and its last changer: in its
+// metadata (recorded since 2020-09-01; values that a client sends are ignored) and, since
+// 2021-06-01, in systemData.
 func signPolicy(c *kernel.Call, r, old *kernel.Resource) {
 	p := kernel.ObjectAt(r.Body, "properties")
 	metadata := kernel.ObjectAt(p, "metadata")
@@ -51,20 +50,20 @@ func signPolicy(c *kernel.Call, r, old *kernel.Resource) {
 	metadata["updatedBy"], metadata["updatedOn"] = c.Who.ObjectID, now
 }
 
-// showPolicy leaves out what policies do not have, and says who its identities are.
+// showPolicy leaves out fields that policies do not have, and adds its identities.
 func (s *Authorization) showPolicy(r *kernel.Resource, doc kernel.Object, version string) {
 	kernel.ShowBare(r, doc, version)
 	s.entra.ShowAssigned(doc)
 }
 
-// policyCall refuses what would be inside a policy: there is nothing.
+// policyCall refuses paths inside a policy: it has no children.
 func (s *Authorization) policyCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	for i, word := range c.Path {
 		if !strings.EqualFold(word, "policyDefinitions") || i+3 != len(c.Path) {
 			continue
 		}
-		if i == 2 { // recorded, of somebody who may do everything
-			return kernel.Reply{}, Unauthorized(c.Who, Wish{
+		if i == 2 { // recorded, of a caller with all rights
+			return kernel.Reply{}, Unauthorized(c.Who, Need{
 				Action: TypePolicyDefinition + "/" + c.Path[4] + "/read",
 				Scope:  arm.ID("/" + strings.Join(c.Path[:4], "/")),
 			}), true

@@ -13,7 +13,7 @@ import (
 
 const TypeRoleDefinition = "Microsoft.Authorization/roleDefinitions"
 
-// Role is what a role definition says of actions.
+// Role is the actions of a role definition.
 type Role struct {
 	Guid, Name, Description string
 	custom                  bool
@@ -113,7 +113,7 @@ var BuiltInRoles = []Role{
 		Permissions: []permission{{actions: clusterActions, dataActions: clusterReads}}},
 }
 
-// What the roles inside a cluster have in common, in Azure and in the cluster.
+// Parts of several roles, in Azure and inside a cluster.
 var (
 	clusterActions = []string{"Microsoft.Authorization/*/read",
 		"Microsoft.Resources/subscriptions/operationresults/read",
@@ -140,7 +140,7 @@ func dataReads(kinds ...string) []string {
 	return out
 }
 
-// roleByGUID finds a built-in role, or a custom one wherever it was defined.
+// roleByGUID finds a built-in role, or a custom one at any scope.
 func (s *Authorization) roleByGUID(guid string) (Role, bool) {
 	for _, r := range BuiltInRoles {
 		if strings.EqualFold(r.Guid, guid) {
@@ -183,8 +183,8 @@ func (r Role) allows(action string, data bool) bool {
 	return false
 }
 
-// MatchAction compares an action with a pattern, without case. A star stands for anything, slashes
-// included; between slashes also for nothing: userAssignedIdentities/*/read lets read
+// MatchAction compares an action with a pattern, without case. A star matches any text, slashes
+// included; between slashes also nothing: userAssignedIdentities/*/read allows reading
 // userAssignedIdentities.
 func MatchAction(pattern, action string) bool {
 	pattern, action = strings.ToLower(pattern), strings.ToLower(action)
@@ -227,7 +227,7 @@ func (p permission) document() kernel.Object {
 		"dataActions": items(p.dataActions), "notDataActions": items(p.notDataActions)}
 }
 
-// document is a built-in role as it is seen from a subscription, or from nowhere ("").
+// document is a built-in role as shown in a subscription, or above all ("").
 func (r Role) document(subscription string) kernel.Object {
 	permissions := []any{}
 	for _, p := range r.Permissions {
@@ -285,7 +285,7 @@ func (s *Authorization) settleRoleDefinition(c *kernel.Call, r,
 	return nil
 }
 
-// stampRole fills in what Azure says of a custom role: by whom and when, and lists that are empty.
+// stampRole fills in a custom role's authors, times and empty lists.
 func stampRole(p kernel.Object, old *kernel.Resource, by kernel.Principal) {
 	now := time.Now().UTC().Format("2006-01-02T15:04:05.0000000Z")
 	p["createdOn"], p["updatedOn"], p["createdBy"], p["updatedBy"] = now, now, by.ObjectID,
@@ -303,7 +303,7 @@ func stampRole(p kernel.Object, old *kernel.Resource, by kernel.Principal) {
 	}
 }
 
-// roleDefinitionRemovable refuses while it is assigned.
+// roleDefinitionRemovable refuses a delete while the role is assigned.
 func (s *Authorization) roleDefinitionRemovable(r *kernel.Resource) *kernel.Failure {
 	for _, a := range s.kernel.Store.ByType[strings.ToLower(TypeRoleAssignment)] {
 		if strings.EqualFold(roleGUID(a), r.ID.Name()) {
@@ -317,12 +317,12 @@ func (s *Authorization) roleDefinitionRemovable(r *kernel.Resource) *kernel.Fail
 
 var roleFilter = regexp.MustCompile(`(?i)(roleName|type)\s+eq\s+'([^']*)'`)
 
-// roleDefinitionCall answers for role definitions at any scope: built-in ones are everywhere,
+// roleDefinitionCall answers for role definitions at any scope: built-in ones exist everywhere,
 // custom ones where they can be assigned.
 func (s *Authorization) roleDefinitionCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	scope, rest, found := extension(c, "roleDefinitions")
 	if found && len(rest) == 1 && scope.ResourceGroup() != "" {
-		// It belongs to the subscription, wherever below it is written [R].
+		// It belongs to the subscription, at whatever scope below it was written [R].
 		c.Path = strings.Split(strings.TrimPrefix(RoleID(scope.Subscription(), rest[0]), "/"), "/")
 	}
 	if !found || c.Method != http.MethodGet {
@@ -361,8 +361,8 @@ func (s *Authorization) roleDefinitionCall(c *kernel.Call) (kernel.Reply, *kerne
 	return answer, f, true
 }
 
-// extension reads the path of something of Microsoft.Authorization at any scope, "" being above all
-// subscriptions: what comes behind its type.
+// extension reads the path of a resource of Microsoft.Authorization at any scope ("" is above all
+// subscriptions): the part after its type.
 func extension(c *kernel.Call, typeName string) (scope arm.ID, rest []string, found bool) {
 	for i := len(c.Path) - 3; i >= 0 && i >= len(c.Path)-4; i-- {
 		if strings.EqualFold(c.Path[i], "providers") &&

@@ -31,7 +31,7 @@ func assignedTo(r *kernel.Resource) string {
 	return strings.ToLower(kernel.Text(kernel.ObjectAt(r.Body, "properties"), "principalId"))
 }
 
-// anyRole reports whether a principal has a role in effect at one of the scopes that are meant.
+// anyRole reports whether a principal has an effective role at one of the matching scopes.
 func (s *Authorization) anyRole(who kernel.Principal, meant func(scope arm.ID) bool) bool {
 	for _, a := range s.assigned[strings.ToLower(who.ObjectID)] {
 		if meant(a.ID.Parent()) && s.inEffect(a) {
@@ -42,7 +42,7 @@ func (s *Authorization) anyRole(who kernel.Principal, meant func(scope arm.ID) b
 }
 
 // Allowed reports whether a principal's roles at a scope and above grant an action. Deny
-// assignments are looked at elsewhere.
+// assignments are checked elsewhere.
 func (s *Authorization) Allowed(who kernel.Principal, action string, scope arm.ID) bool {
 	return s.IsDefault(who) || s.Granted(who, action, scope, false)
 }
@@ -61,17 +61,17 @@ func (s *Authorization) Granted(who kernel.Principal, action string, scope arm.I
 	return false
 }
 
-// MayRead reports whether a principal may read a resource: lists leave out what they may not.
+// MayRead reports whether a principal may read a resource: lists leave out the others.
 func (s *Authorization) MayRead(who kernel.Principal, id arm.ID) bool {
 	return s.Allowed(who, s.kernel.OperationOn(id)+"/read", id)
 }
 
-// inEffect reports whether a role assignment counts already: on Azure that takes up to an hour.
+// inEffect reports whether a role assignment counts already: on Azure that can take an hour.
 func (s *Authorization) inEffect(assignment *kernel.Resource) bool {
 	return !s.takesEffect[assignment.ID.Key()].After(time.Now())
 }
 
-// DelayRole makes a role assignment take effect after a while, counted from now.
+// DelayRole makes a role assignment take effect after a delay from now.
 func (s *Authorization) DelayRole(assignment arm.ID, delay time.Duration) bool {
 	defer s.kernel.Lock()()
 	if r := s.kernel.Store.Get(assignment); r == nil || !r.ID.Is(TypeRoleAssignment) {
@@ -94,7 +94,7 @@ func (s *Authorization) Assign(scope arm.ID, who kernel.Principal, roleName stri
 	s.kernel.Store.Put(r)
 }
 
-// completeAssignment fills in what Azure says of an assignment.
+// completeAssignment fills in the fields that Azure adds to an assignment.
 func completeAssignment(r, old *kernel.Resource, by kernel.Principal) {
 	r.ETag = ""
 	p := kernel.ObjectAt(r.Body, "properties")
@@ -141,7 +141,7 @@ func (s *Authorization) settleRoleAssignment(c *kernel.Call, r,
 		return kernel.Fail(http.StatusBadRequest, "InvalidPrincipalId",
 			"A valid principal ID must be provided for role assignment.")
 	}
-	// With a principalType Azure does not look, so that a principal it has not heard of yet can be
+	// With a principalType Azure does not check, so that a principal it does not know yet can be
 	// named.
 	_, exists := s.entra.Identity.Find(tenant, func(who kernel.Principal) bool {
 		return strings.EqualFold(who.ObjectID, principal)
@@ -188,7 +188,7 @@ func (s *Authorization) settleRoleAssignment(c *kernel.Call, r,
 	return nil
 }
 
-// wholeOf is the top-level resource that something is part of.
+// wholeOf is the top-level resource of an ID.
 func wholeOf(id arm.ID) arm.ID {
 	for strings.Count(id.Type(), "/") > 1 {
 		id = id.Parent()
@@ -202,7 +202,7 @@ var (
 )
 
 // roleAssignmentCall lists the assignments at a scope, above and below it, or without the ones
-// below (atScope()), and answers what the caller may do there.
+// below (atScope()), and answers for the caller's permissions there.
 func (s *Authorization) roleAssignmentCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	if c.Method != http.MethodGet {
 		return kernel.Reply{}, nil, false
@@ -251,7 +251,7 @@ func (s *Authorization) roleAssignmentCall(c *kernel.Call) (kernel.Reply, *kerne
 	return answer, f, true
 }
 
-// rolesAt are the roles in effect that a principal has at a scope.
+// rolesAt are a principal's effective roles at a scope.
 func (s *Authorization) rolesAt(who kernel.Principal, scope arm.ID) []Role {
 	var out []Role
 	if s.IsDefault(who) {

@@ -14,9 +14,9 @@ import (
 
 const TypeScaleSetExtension = arm.TypeScaleSet + "/extensions"
 
-// nextNumber is the number of the next instance of a scale set. A set that overprovisions, as is
-// the default, makes twice as many as it needs and keeps some of them: the numbers have gaps
-// (recorded: 0 and 2, 0 and 3, 2 and 3).
+// nextNumber is the number of the next instance of a scale set. A set that overprovisions, the
+// default, creates twice as many as it needs and keeps some: the numbers have gaps (recorded: 0 and
+// 2, 0 and 3, 2 and 3).
 func nextNumber(set *kernel.Resource, numbers []int) int {
 	next := 0
 	if n := len(numbers); n > 0 {
@@ -30,9 +30,8 @@ func nextNumber(set *kernel.Resource, numbers []int) int {
 	return max(next, 2*len(numbers)+int(h.Sum32()>>16&1))
 }
 
-// scaleSetActions are what can be asked of a scale set or of one of its instances. Nothing runs on
-// the machines, so that
-// most of them only take their time.
+// scaleSetActions are the actions of a scale set and its instances. No machine really runs, so most
+// of them only take time.
 var scaleSetActions = []string{
 	"start", "restart", "poweroff", "deallocate", "redeploy", "reimage", "reimageall",
 	"manualupgrade", "performmaintenance", "delete",
@@ -73,8 +72,7 @@ func (s *Compute) scaleSetAction(c *kernel.Call, set *kernel.Resource,
 	return s.kernel.Accepted(c, nil), nil
 }
 
-// evict takes a spot machine away, as the policy of its set says. One that is only deallocated
-// keeps what it holds.
+// evict evicts a spot machine by its set's policy. A deallocated one keeps its addresses and disks.
 func (s *Compute) evict(c *kernel.Call, set *kernel.Resource, parts []string) (kernel.Reply,
 	*kernel.Failure) {
 	profile := kernel.ObjectAt(set.Body, "properties", "virtualMachineProfile")
@@ -86,7 +84,7 @@ func (s *Compute) evict(c *kernel.Call, set *kernel.Resource, parts []string) (k
 	return kernel.Reply{Status: http.StatusNoContent}, nil
 }
 
-// deleteInstances takes instances of a scale set away; "*" is all of them.
+// deleteInstances deletes instances of a scale set; "*" is all of them.
 func (s *Compute) deleteInstances(c *kernel.Call, set *kernel.Resource,
 	numbers []string) *kernel.Failure {
 	if _, _, ours := s.Pools.PoolInstances(set); ours {
@@ -117,7 +115,7 @@ func numbered(numbers []string, number int) bool {
 	return slices.Contains(numbers, "*") || slices.Contains(numbers, strconv.Itoa(number))
 }
 
-// addressesHeld are the ones that a part of a resource holds.
+// addressesHeld are the addresses of a part of a resource.
 func addressesHeld(by map[netip.Addr]arm.ID, holder arm.ID) []netip.Addr {
 	var out []netip.Addr
 	for a, id := range by {

@@ -17,7 +17,7 @@ type Compute struct {
 	Pools   pools
 }
 
-// New makes the service, and gives it its place in the kernel.
+// New makes the service and adds it to the kernel.
 func New(k *kernel.Kernel, n *network.Network, d *entra.Entra) *Compute {
 	s := &Compute{kernel: k, network: n, entra: d}
 	n.Instances = s
@@ -27,12 +27,12 @@ func New(k *kernel.Kernel, n *network.Network, d *entra.Entra) *Compute {
 	return s
 }
 
-// pools are the node pools of clusters, whose scale sets have the instances that AKS says.
+// pools are the node pools of clusters, whose scale sets' instances AKS decides.
 type pools interface {
-	// PoolInstances are the instances of a pool's scale set and the subnet that they are in; ours
-	// is false where the scale set is no pool's.
+	// PoolInstances are the instances of a pool's scale set and their subnet; ours is false if the
+	// scale set is not a pool's.
 	PoolInstances(set *kernel.Resource) (instances []Instance, subnet arm.ID, ours bool)
-	// RemoveInstances takes the nodes on instances of a pool's scale set away.
+	// RemoveInstances deletes the nodes of some instances of a pool's scale set.
 	RemoveInstances(set *kernel.Resource, gone func(number int) bool) *kernel.Failure
 }
 

@@ -19,14 +19,14 @@ func (s *Compute) settleExtension(c *kernel.Call, r, old *kernel.Resource) *kern
 	return nil
 }
 
-// flexible reports whether a scale set only keeps its machines together.
+// flexible reports whether a scale set has flexible orchestration.
 func flexible(s kernel.Sight) bool {
 	return kernel.Text(kernel.ObjectAt(s.Doc, "properties"), "orchestrationMode") == "Flexible"
 }
 
 func uniform(s kernel.Sight) bool { return !flexible(s) }
 
-// scaleSetFacts are of scale sets.
+// scaleSetFacts are the facts of scale sets.
 func scaleSetFacts(tenantOf func(string) string) []kernel.Fact {
 	const p, vm = "properties.", "properties.virtualMachineProfile."
 	const nic = vm + "networkProfile.networkInterfaceConfigurations[].properties."

@@ -7,8 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// images are what a disk has from its image where nobody says so: the first one that fits counts.
-// Each was recorded; an image without a publisher is one of the customer's own.
+// images are the defaults that a disk takes from its image; the first match counts. Each was
+// recorded; an image without a publisher is a customer's own.
 var images = []struct {
 	publisher, sku string // sku is a part of its name
 	system         string
@@ -34,11 +34,11 @@ func imageOf(storage kernel.Object) (system string, sizeGB int) {
 	return "", 0
 }
 
-// premium are the sizes of machines whose names say that they take premium disks: the s behind the
-// number of processors, or DS and GS of old (virtual-machines/vm-naming-conventions; recorded).
+// premium are the machine sizes whose names show support of premium disks: an s after the number of
+// processors, or the old DS and GS (virtual-machines/vm-naming-conventions; recorded).
 var premium = regexp.MustCompile(`(?i)^standard_(?:[dg]s\d|[a-z]+\d+(?:-\d+)?[a-z]*s)`)
 
-// diskType is the type of managed disk that a machine gets where nobody says so.
+// diskType is a machine's default type of managed disk.
 func diskType(size string) string {
 	if premium.MatchString(size) {
 		return "Premium_LRS"
@@ -46,13 +46,13 @@ func diskType(size string) string {
 	return "Standard_LRS"
 }
 
-// secondGeneration reports whether a machine starts from an image of generation 2.
+// secondGeneration reports whether a machine's image is of generation 2.
 func secondGeneration(storage kernel.Object) bool {
 	sku := strings.ToLower(kernel.Text(kernel.ObjectAt(storage, "imageReference"), "sku"))
 	return strings.Contains(sku, "gen2") || strings.HasSuffix(sku, "-g2")
 }
 
-// storageFacts are of a storage profile at a path; vmSize is the machine's.
+// storageFacts are the facts of a storage profile at a path; vmSize is the machine's size.
 func storageFacts(at string, vmSize func(kernel.Sight) string) []kernel.Fact {
 	storage := func(s kernel.Sight) kernel.Object {
 		return kernel.ObjectAt(s.Doc, strings.Split(strings.TrimSuffix(at, "."), ".")...)
@@ -85,7 +85,7 @@ func storageFacts(at string, vmSize func(kernel.Sight) string) []kernel.Fact {
 	}
 }
 
-// systemFacts are of an operating system profile at a path.
+// systemFacts are the facts of an operating system profile at a path.
 func systemFacts(at string, windows func(kernel.Sight) bool) []kernel.Fact {
 	linux := func(s kernel.Sight) bool { return !windows(s) }
 	return []kernel.Fact{
@@ -114,8 +114,8 @@ func systemFacts(at string, windows func(kernel.Sight) bool) []kernel.Fact {
 	}
 }
 
-// settleMachineProfile takes from the profile of a scale set's machines what Azure does not show
-// again, and keeps the image where a PUT leaves it out (recorded).
+// settleMachineProfile removes the fields of the machine profile that Azure does not show again,
+// and keeps the image if a PUT leaves it out (recorded).
 func settleMachineProfile(r, old *kernel.Resource) {
 	profile := kernel.ObjectAt(r.Body, "properties", "virtualMachineProfile")
 	for _, secret := range []string{"adminPassword", "customData"} {

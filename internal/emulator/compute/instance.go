@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// instanceFields are what an instance has of its scale set's profile as it is there.
+// instanceFields are copied from the scale set's profile to an instance.
 var instanceFields = []string{"osProfile", "storageProfile", "securityProfile", "priority",
 	"evictionPolicy", "billingProfile", "licenseType", "diagnosticsProfile"}
 
@@ -73,8 +73,8 @@ func (i Instance) document(set kernel.Object, version string, expand bool) kerne
 	return doc
 }
 
-// nameDisks gives the disks of an instance names and IDs. Which version of its image is the newest
-// is nothing that is known here.
+// nameDisks gives the disks of an instance names and IDs. The newest version of its image is not
+// known here.
 func (i Instance) nameDisks(storage kernel.Object) {
 	if storage == nil {
 		return
@@ -116,7 +116,7 @@ func (i Instance) diskName(what string) string {
 	return set[:min(len(set), 20)] + machine[:min(len(machine), 21)] + what + "_" + suffix
 }
 
-// view is the instance view. Nothing runs on the machines: they are up.
+// view is the instance view. No machine really runs: all are shown as running.
 func (i Instance) view(set kernel.Object) kernel.Object {
 	h := fnv.New32a()
 	h.Write([]byte(i.Set.ID.Key()))
@@ -145,8 +145,8 @@ func (i Instance) view(set kernel.Object) kernel.Object {
 	}
 }
 
-// showInterface adds to an interface of an instance what it has of the set's profile, and what
-// Azure alone says.
+// showInterface adds the fields of the set's profile to an instance's interface, and those that
+// only Azure fills in.
 func (n InstanceNIC) showInterface(of Instance, properties kernel.Object) {
 	properties["resourceGuid"] = kernel.GuidOf("interface", n.ID)
 	properties["macAddress"] = network.HardwareAddress(n.ID)
@@ -173,8 +173,8 @@ func (n InstanceNIC) showInterface(of Instance, properties kernel.Object) {
 	}
 }
 
-// balance gives an IP configuration its place in the pools of a load balancer: of a NAT pool each
-// instance has a rule of its own.
+// balance puts an IP configuration into the pools of a load balancer: in a NAT pool each instance
+// has its own rule.
 func balance(number int, wanted, have kernel.Object) {
 	if pools := wanted["loadBalancerBackendAddressPools"]; pools != nil {
 		have["loadBalancerBackendAddressPools"] = kernel.CloneValue(pools)

@@ -23,7 +23,7 @@ type Instance struct {
 	Nics     []InstanceNIC
 }
 
-// InstanceNIC is a network interface of an instance, with the addresses it has.
+// InstanceNIC is a network interface of an instance, with its addresses.
 type InstanceNIC struct {
 	ID      arm.ID
 	Subnet  arm.ID
@@ -36,8 +36,8 @@ func (i Instance) id() arm.ID {
 	return i.Set.ID.Child("virtualMachines", strconv.Itoa(i.Number))
 }
 
-// settleScaleSet chooses the addresses of a scale set's instances. The ones of a cluster's nodes
-// stay as AKS has made them.
+// settleScaleSet chooses the addresses of a scale set's instances. AKS chooses those of a cluster's
+// nodes.
 func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	kernel.SetDefault(kernel.ObjectAt(r.Body, "properties"), "uniqueId",
 		uuid.NewSHA1(uuid.Nil, []byte(r.ID.Key())).String())
@@ -99,12 +99,12 @@ func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kerne
 	return nil
 }
 
-// machinesOf are all machines of a scale set, by number, with the ones that it has too many.
+// machinesOf are all machines of a scale set, by number, including surplus ones.
 func (s *Compute) machinesOf(set *kernel.Resource) []Instance {
 	if out, _, ours := s.Pools.PoolInstances(set); ours {
 		return out
 	}
-	// What the instances hold in the subnets says how many there are.
+	// The addresses held in subnets show which instances exist.
 	held := map[int]map[arm.ID]*InstanceNIC{}
 	for _, ref := range network.ReferencesIn(set.ID, set.Body) {
 		if !ref.Link.Takes() {
@@ -155,7 +155,7 @@ func (s *Compute) machinesOf(set *kernel.Resource) []Instance {
 	return out
 }
 
-// scaleSetCall answers for what is inside scale sets: instances and their network interfaces.
+// scaleSetCall answers for paths inside scale sets: instances and their network interfaces.
 func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	if len(c.Path) < 9 || !strings.EqualFold(c.Path[6], "virtualMachineScaleSets") ||
 		!strings.EqualFold(c.Path[5], "Microsoft.Compute") ||
@@ -276,7 +276,7 @@ func (n InstanceNIC) document(of Instance) kernel.Object {
 }
 
 // InterfaceOf is the interface of an instance with an ID, or the first one of an instance with an
-// ID, and the subnet that it is in.
+// ID, and its subnet.
 func (s *Compute) InterfaceOf(id arm.ID) (nic, subnet arm.ID, known bool) {
 	set := id
 	for set != "" && !set.Is(arm.TypeScaleSet) {

@@ -9,14 +9,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// SurplusField is where the document of a scale set keeps which of its machines go again. No client
-// sees it.
+// SurplusField is the field of a scale set's document with its surplus machines. Clients do not see
+// it.
 const SurplusField = "routekeeper.surplus"
 
-// A scale set that overprovisions makes twice as many machines as it is to have, and keeps the ones
-// that are up first. The others are never listed as instances, but hold addresses until a while
-// after the operation has ended: recorded subnets and interfaces show all of them, half a minute
-// after the set was Succeeded.
+// A scale set that overprovisions creates twice as many machines as asked, and keeps those that
+// start first. The others are never listed as instances, but hold addresses until some time after
+// the operation: recorded subnets and interfaces show all of them, half a minute after the set was
+// Succeeded.
 
 func surplusOf(set *kernel.Resource) []any {
 	all, _ := set.Body[SurplusField].([]any)
@@ -34,8 +34,8 @@ func overprovisions(set *kernel.Resource) bool {
 	return p["overprovision"] != false && kernel.Text(p, "orchestrationMode") != "Flexible"
 }
 
-// addSurplus notes the machines that a set makes too many: the gaps between the new ones that it
-// keeps. more are their numbers.
+// addSurplus records the surplus machines of a set: the gaps between the new ones that it keeps.
+// more are the numbers of the new ones.
 func (s *Compute) addSurplus(c *kernel.Call, r, old *kernel.Resource, kept []int,
 	added int) (more []int) {
 	if old != nil && len(surplusOf(old)) > 0 {
@@ -63,7 +63,7 @@ func (s *Compute) addSurplus(c *kernel.Call, r, old *kernel.Resource, kept []int
 	return more
 }
 
-// storedScaleSet lets the surplus machines go when their time has come.
+// storedScaleSet schedules the deletion of the surplus machines.
 func (s *Compute) storedScaleSet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	if len(surplusOf(r)) > 0 {
 		s.kernel.At(r.BusyUntil.Add(s.kernel.OperationTime(c)/2), func() { s.dropSurplus(r.ID) })
@@ -71,7 +71,7 @@ func (s *Compute) storedScaleSet(c *kernel.Call, r, old *kernel.Resource) *kerne
 	return nil
 }
 
-// dropSurplus takes the surplus machines of a scale set away, with their addresses.
+// dropSurplus deletes the surplus machines of a scale set, and releases their addresses.
 func (s *Compute) dropSurplus(id arm.ID) {
 	set := s.kernel.Store.Get(id)
 	// the write that is under way has its own time for it
@@ -92,7 +92,7 @@ func (s *Compute) dropSurplus(id arm.ID) {
 	s.kernel.Store.Changed(set)
 }
 
-// resumeScaleSets takes away the surplus machines there were when the state was kept.
+// resumeScaleSets deletes the surplus machines of the saved state.
 func (s *Compute) resumeScaleSets() {
 	for _, set := range s.kernel.Store.List(arm.TypeScaleSet, "") {
 		if len(surplusOf(set)) > 0 {

@@ -1,5 +1,5 @@
-// Package control answers the calls under /_emulator/, which exist for tests and demos and not on
-// Azure.
+// Package control answers the calls under /_emulator/, which are for tests and demos and do not
+// exist on Azure.
 package control
 
 import (
@@ -18,7 +18,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// control answers the calls under /_emulator/, which exist for tests and demos and not on Azure.
+// control answers the calls under /_emulator/, which are for tests and demos and do not exist on
+// Azure.
 type control struct {
 	kernel        *kernel.Kernel
 	aks           *aks.AKS
@@ -49,7 +50,7 @@ func (s *control) Answer(w http.ResponseWriter, c *kernel.Call) {
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	// a client that went away is its own problem
+	// a client that closed the connection needs no answer
 	_, _ = w.Write(append(kernel.Encode(answer), '\n'))
 }
 

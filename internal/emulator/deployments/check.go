@@ -10,16 +10,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// plannedResource is a resource as far as it is known before anything is deployed.
+// plannedResource is a resource as far as it is known before the deployment.
 type plannedResource struct {
 	*armtemplate.Resource
 	ID   arm.ID
 	Body *armtemplate.Object
-	// Hidden says why what is in a nested deployment is not known yet, "" where it is.
+	// Hidden is the reason why the content of a nested deployment is not known yet, "" if it is.
 	Hidden string
 }
 
-// planned are all resources of a deployment, those of nested ones behind the others.
+// planned are all resources of a deployment, followed by those of nested ones.
 func (run *deploymentRun) planned() []plannedResource {
 	if run.plan == nil {
 		run.plan = run.plannedIn(run.ready)
@@ -45,8 +45,8 @@ func (run *deploymentRun) plannedIn(ready *armtemplate.Deployment) []plannedReso
 	return append(out, below...)
 }
 
-// preflight refuses a deployment if Azure would refuse a part of it:
-// for a group that is not there, the caller's roles, or a policy.
+// preflight refuses a deployment if Azure would refuse a part of it: for a missing group, the
+// caller's roles, or a policy.
 func (s *Deployments) preflight(run *deploymentRun) *kernel.Failure {
 	var unauthorized []string
 	details := []any{}
@@ -89,7 +89,7 @@ func (s *Deployments) preflight(run *deploymentRun) *kernel.Failure {
 			)
 		}
 		body, f := kernel.DecodeObject(resourceBody(p.Body))
-		if f != nil || holdsExpression(body) { // its policies are looked at when it is its turn
+		if f != nil || holdsExpression(body) { // its policies are checked when it is deployed
 			continue
 		}
 		if f := s.authorization.CheckPolicies(p.ID, body); f != nil {
@@ -127,7 +127,7 @@ func (s *Deployments) preflight(run *deploymentRun) *kernel.Failure {
 	return nil
 }
 
-// knownOptions refuses what a template asks of the deployment of a resource and is not done here.
+// knownOptions refuses options of a template's resource that are not emulated.
 func knownOptions(options *armtemplate.Object) *kernel.Failure {
 	if options == nil {
 		return nil
@@ -135,13 +135,13 @@ func knownOptions(options *armtemplate.Object) *kernel.Failure {
 	for _, m := range options.Members {
 		if !strings.EqualFold(m.Name, "onlyIfNotExists") {
 			return kernel.Fail(http.StatusNotImplemented, "ResourceOptionNotSupported",
-				"This local Azure does not do that: the option %s of a resource.", m.Name)
+				"The emulator does not support this: the option %s of a resource.", m.Name)
 		}
 	}
 	return nil
 }
 
-// holdsExpression reports whether something in a body stands as the template has it.
+// holdsExpression reports whether a body contains an unevaluated expression.
 func holdsExpression(v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -162,7 +162,7 @@ func holdsExpression(v any) bool {
 	return false
 }
 
-// startNested begins a nested deployment. It needs what a deployment of its own needs.
+// startNested starts a nested deployment. It needs the same rights as any deployment.
 func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
 	nested := run.deployments.newRun(run.who, run.correlation, run.base)
 	nested.id, nested.outer = s.ID, run
@@ -192,7 +192,7 @@ func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
 	nested.step()
 }
 
-// nest gives a nested deployment its template, evaluated where it stands.
+// nest gives a nested deployment its evaluated template.
 func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *kernel.Failure {
 	if group := nested.id.Group(); group != "" && run.deployments.kernel.Store.Get(group) == nil {
 		return run.deployments.kernel.Missing(group)
@@ -206,7 +206,7 @@ func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *
 	return nil
 }
 
-// admitted checks that who deploys may write a deployment.
+// admitted checks that the caller may write a deployment.
 func (w *deploymentWorld) admitted(id arm.ID) *kernel.Failure {
 	return w.deployments.authorization.Admit(&kernel.Call{
 		Method: http.MethodPut, Path: strings.Split(strings.Trim(string(id), "/"),

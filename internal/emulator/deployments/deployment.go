@@ -37,7 +37,7 @@ func deploymentPath(path []string) []string {
 }
 
 // deploymentCall answers for deployments of resource groups and of subscriptions. Reads of one, and
-// lists, are those of any resource.
+// lists, work as for any resource.
 func (s *Deployments) deploymentCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	at := -1
 	for i := 0; i+2 < len(c.Path); i += 2 {
@@ -108,8 +108,8 @@ func deploymentNotFound(id arm.ID) *kernel.Failure {
 	)
 }
 
-// deploymentOf reads the body of a call and prepares its template, or refuses it in Azure's words,
-// or in our own where Azure would do what the emulator cannot.
+// deploymentOf reads the body of a call and prepares its template, or refuses it: with Azure's
+// message, or with one of the emulator if it does not support the template.
 func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *kernel.Failure) {
 	doc, err := armtemplate.Parse("", c.Body)
 	sent, is := doc.(*armtemplate.Object)
@@ -167,13 +167,13 @@ func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *
 	return run, run.prepare()
 }
 
-// onlyInline refuses what is not done here: nothing of it is left out in silence.
+// onlyInline refuses what is not emulated, so that nothing is ignored silently.
 func onlyInline(properties *armtemplate.Object) *kernel.Failure {
 	notHere := func(code, format string, args ...any) *kernel.Failure {
 		return kernel.Fail(
 			http.StatusNotImplemented,
 			code,
-			"This local Azure does not do that: "+format,
+			"The emulator does not support this: "+format,
 			args...)
 	}
 	switch mode := properties.Text("mode"); {
@@ -209,9 +209,8 @@ func onlyInline(properties *armtemplate.Object) *kernel.Failure {
 	if properties.Object("parametersLink") != nil {
 		return notHere(
 			"ParametersLinkNotSupported",
-			"the parameters are linked, and nothing is downloaded. Put them into the properties "+
-				"as parameters.",
-		)
+			"the parameters are linked, and the emulator downloads nothing. "+
+				"Put them into the properties as parameters.")
 	}
 	if properties.Object("onErrorDeployment") != nil {
 		return notHere(
@@ -232,7 +231,8 @@ func invalidTemplate(format string, args ...any) *kernel.Failure {
 	)
 }
 
-// putDeployment begins a deployment. What its template does not show is seen when it comes to it.
+// putDeployment starts a deployment. Errors that the template does not show appear when the
+// resource is deployed.
 func (s *Deployments) putDeployment(c *kernel.Call, id arm.ID, old *kernel.Resource) (kernel.Reply,
 	*kernel.Failure) {
 	if old != nil && s.Deployments[id.Key()].active() {
@@ -301,7 +301,7 @@ func (s *Deployments) deploymentOperation(c *kernel.Call, r *kernel.Resource,
 	return kernel.OK(doc), nil
 }
 
-// cancelDeployment stops a deployment: what is under way goes on, and nothing more is started.
+// cancelDeployment stops a deployment: running operations continue, and nothing more is started.
 func (s *Deployments) cancelDeployment(c *kernel.Call, r *kernel.Resource) (kernel.Reply,
 	*kernel.Failure) {
 	run := s.Deployments[r.ID.Key()]
@@ -318,7 +318,7 @@ func (s *Deployments) cancelDeployment(c *kernel.Call, r *kernel.Resource) (kern
 	return kernel.Reply{Status: http.StatusNoContent}, nil
 }
 
-// deleteDeployment removes the document of a deployment, and not what it has made.
+// deleteDeployment removes the document of a deployment, but not its resources.
 func (s *Deployments) deleteDeployment(c *kernel.Call, r *kernel.Resource) (kernel.Reply,
 	*kernel.Failure) {
 	if s.Deployments[r.ID.Key()].active() {
@@ -338,7 +338,7 @@ func (s *Deployments) deleteDeployment(c *kernel.Call, r *kernel.Resource) (kern
 	return answer, nil
 }
 
-// validateDeployment checks a deployment and makes nothing.
+// validateDeployment checks a deployment without creating anything.
 func (s *Deployments) validateDeployment(c *kernel.Call, id arm.ID) (kernel.Reply,
 	*kernel.Failure) {
 	run, f := s.deploymentOf(c, id)
@@ -366,7 +366,7 @@ func (s *Deployments) validateDeployment(c *kernel.Call, id arm.ID) (kernel.Repl
 	), nil
 }
 
-// showDeployment leaves out what only the emulator needs to know.
+// showDeployment leaves out the emulator's internal fields.
 func (s *Deployments) showDeployment(r *kernel.Resource, doc kernel.Object, _ string) {
 	delete(doc, "etag")
 	delete(doc, "source")
@@ -376,5 +376,5 @@ func (s *Deployments) showDeployment(r *kernel.Resource, doc kernel.Object, _ st
 	}
 }
 
-// deploymentRemoved forgets a run with its document, such as with its resource group.
+// deploymentRemoved drops a run whose document was deleted, for example with its resource group.
 func (s *Deployments) deploymentRemoved(r *kernel.Resource) { delete(s.Deployments, r.ID.Key()) }

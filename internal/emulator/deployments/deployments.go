@@ -1,5 +1,5 @@
 // Package deployments is Microsoft.Resources/deployments: templates, whose resources it writes by
-// calls of its own, in the name of who deploys.
+// calls of its own, in the name of the caller.
 package deployments
 
 import (
@@ -24,7 +24,7 @@ type Deployments struct {
 	Deployments map[string]*deploymentRun // those of the store, by ID.Key()
 }
 
-// New makes the service, and gives it its place in the kernel.
+// New makes the service and adds it to the kernel.
 func New(k *kernel.Kernel, a *authorization.Authorization, opts Options) *Deployments {
 	s := &Deployments{kernel: k, authorization: a, opts: opts,
 		Deployments: map[string]*deploymentRun{}}

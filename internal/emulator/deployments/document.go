@@ -14,7 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// properties are what Azure says of a deployment from the beginning.
+// properties are the fields that Azure shows of a deployment from the start.
 func (run *deploymentRun) properties() kernel.Object {
 	parameters := kernel.Object{}
 	all, err := run.ready.Parameters()
@@ -41,7 +41,7 @@ func (run *deploymentRun) properties() kernel.Object {
 	}
 }
 
-// describe lists the resource types of a template, and who needs whom.
+// describe lists the resource types of a template, and the dependencies.
 func (run *deploymentRun) describe() (providers, dependencies []any) {
 	providers, dependencies = []any{}, []any{}
 	places := map[string]map[string][]any{}
@@ -94,7 +94,7 @@ func (run *deploymentRun) named(r *armtemplate.Resource) kernel.Object {
 	}
 }
 
-// typedValue is a parameter or an output as Azure shows it. A secret is not shown.
+// typedValue is a parameter or an output as Azure shows it, without secrets.
 func typedValue(kind string, value any, secret bool) kernel.Object {
 	doc := kernel.Object{"type": strings.ToUpper(kind[:min(1, len(kind))]) +
 		kind[min(1, len(kind)):]}
@@ -122,7 +122,7 @@ func isoDuration(d time.Duration) string {
 	return text + seconds + "S"
 }
 
-// operationNumber is what Azure calls an operation of a deployment: it falls with time.
+// operationNumber is the ID of an operation of a deployment: it falls with time.
 func operationNumber() string {
 	return fmt.Sprintf(
 		"0%d",
@@ -136,7 +136,7 @@ func operationID() string {
 	return strings.ToUpper(strings.ReplaceAll(uuid.NewString(), "-", "")[:16])
 }
 
-// operationDocuments lists what it did, the last first, as Azure lists it.
+// operationDocuments lists the operations, the last first, as Azure does.
 func (run *deploymentRun) operationDocuments() []kernel.Object {
 	docs := []kernel.Object{}
 	if run == nil {

@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// resumeDeployments goes on with the deployments that were under way. Their parameters are those
-// that they began with.
+// resumeDeployments continues the deployments that were running, with the parameters that they
+// started with.
 func (s *Deployments) resumeDeployments() {
 	var under []*deploymentRun
 	for _, r := range s.kernel.Store.List(TypeDeployment, "") {
@@ -42,7 +42,7 @@ func (s *Deployments) resumeDeployments() {
 	}
 }
 
-// reread prepares a deployment from what is kept of it.
+// reread prepares a deployment from its saved form.
 func (run *deploymentRun) reread() *kernel.Failure {
 	s := decodeSource(run.deployments.kernel.Store.Get(run.id))
 	for raw, into := range map[*json.RawMessage]**armtemplate.Object{&s.Template: &run.template,
@@ -62,7 +62,7 @@ func (run *deploymentRun) reread() *kernel.Failure {
 	return run.prepare()
 }
 
-// resume waits again for what was under way, nested deployments included.
+// resume waits again for the running operations, nested deployments included.
 func (run *deploymentRun) resume() *kernel.Failure {
 	for _, s := range run.State.Steps {
 		if s.Status != Running {
@@ -102,14 +102,14 @@ func (s *Deployments) resumeActivity(r kernel.ActivityRecord) bool {
 	return run.active()
 }
 
-// deploymentSource is what a deployment is made of, as it is kept.
+// deploymentSource is the saved form of a deployment's template and parameters.
 type deploymentSource struct {
 	Template   json.RawMessage `json:"template"`
 	Parameters json.RawMessage `json:"parameters"`
 	template   any
 }
 
-// source keeps the parameters with their values: newGuid() and utcNow() are asked once.
+// source keeps the parameters with their values: newGuid() and utcNow() are evaluated once.
 func (run *deploymentRun) source() string {
 	values := kernel.Object{}
 	all, err := run.ready.Parameters()

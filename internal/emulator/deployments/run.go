@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// The states of a deployment and of what it deploys.
+// The states of a deployment and of its resources.
 const (
 	Accepted  = "Accepted"
 	Running   = "Running"
@@ -20,7 +20,7 @@ const (
 	Canceled  = "Canceled"
 )
 
-// deploymentRun is a deployment: what it is made of, and how far it is.
+// deploymentRun is a deployment and its progress.
 type deploymentRun struct {
 	deployments          *Deployments
 	id                   arm.ID
@@ -31,23 +31,23 @@ type deploymentRun struct {
 	ready                *armtemplate.Deployment
 	world                *deploymentWorld
 	activity             kernel.ActivityRecord
-	outer                *deploymentRun // around a nested one
-	fault                *kernel.Fault  // befell the call that began it
+	outer                *deploymentRun // the parent of a nested one
+	fault                *kernel.Fault  // of the call that started it
 	stepping             bool
 	plan                 []plannedResource
 
-	// State is kept.
+	// State is saved.
 	State deploymentState
 }
 
-// deploymentState is how far a deployment is, as it is kept.
+// deploymentState is the saved progress of a deployment.
 type deploymentState struct {
 	Status  string    `json:"status"`
 	Number  string    `json:"number"` // of its operation
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`
 	Steps   []*step   `json:"steps,omitempty"`
-	// Parent is the deployment around a nested one.
+	// Parent is the parent of a nested deployment.
 	Parent      arm.ID           `json:"parent,omitempty"`
 	Who         kernel.Principal `json:"who"`
 	Correlation string           `json:"correlation"`
@@ -69,7 +69,8 @@ type step struct {
 	Failure   *kernel.SavedFailure `json:"failure,omitempty"`
 	Started   time.Time            `json:"started"`
 	Ended     time.Time            `json:"ended,omitzero"`
-	// Follow is the operation it waits for, Until when to look again, Tries how often it was sent.
+	// Follow is the operation it waits for, Until the time of the next check, Tries how often it
+	// was sent.
 	Follow string    `json:"follow,omitempty"`
 	Until  time.Time `json:"until,omitzero"`
 	Again  bool      `json:"again,omitempty"`
@@ -104,7 +105,7 @@ func (run *deploymentRun) prepare() *kernel.Failure {
 	return nil
 }
 
-// active reports whether a deployment is under way.
+// active reports whether a deployment is running.
 func (run *deploymentRun) active() bool {
 	return run != nil &&
 		(run.State.Status == Accepted || run.State.Status == Running)
@@ -135,7 +136,7 @@ func (s *Deployments) begin(run *deploymentRun, fault *kernel.Fault) {
 	run.keep()
 }
 
-// keep notes how far it is, in the document.
+// keep records the progress in the document.
 func (run *deploymentRun) keep() {
 	if r := run.deployments.kernel.Store.Get(run.id); r != nil {
 		r.Body["run"] = string(kernel.Encode(run.State))
@@ -143,10 +144,10 @@ func (run *deploymentRun) keep() {
 	}
 }
 
-// step starts what can be started, and ends the deployment when nothing is left to wait for.
+// step starts every resource that can start, and ends the deployment when nothing is running.
 func (run *deploymentRun) step() {
 	if run.stepping || !run.active() || run.deployments.Deployments[run.id.Key()] != run {
-		return // the group was deleted, or a part that ended at once comes back to here
+		return // the group was deleted, or a part that ended at once called this again
 	}
 	run.stepping = true
 	defer func() { run.stepping = false }()
@@ -196,8 +197,9 @@ func (run *deploymentRun) stepOf(r *armtemplate.Resource) *step {
 	return nil
 }
 
-// canStart reports whether all that a resource needs is there. What needs a failed one is never
-// started; the rest is ([U]: whether Azure starts it when another branch has failed already).
+// canStart reports whether all dependencies of a resource are done. A resource whose dependency
+// failed is never started; the others are ([U]: whether Azure starts them after another branch has
+// failed).
 func (run *deploymentRun) canStart(r *armtemplate.Resource) bool {
 	for _, need := range run.ready.Needs(r) {
 		if s := run.stepOf(need); s == nil || s.Status != Succeeded {
@@ -207,7 +209,7 @@ func (run *deploymentRun) canStart(r *armtemplate.Resource) bool {
 	return true
 }
 
-// start writes a resource, or begins a nested deployment.
+// start writes a resource, or starts a nested deployment.
 func (run *deploymentRun) start(r *armtemplate.Resource) {
 	s := run.stepOf(r)
 	s.Tries++
@@ -240,11 +242,10 @@ func (run *deploymentRun) start(r *armtemplate.Resource) {
 	run.settle(s)
 }
 
-// maxTries is how often a write is sent that is refused for a moment.
+// maxTries is how often a write is sent that is refused temporarily.
 const maxTries = 20
 
-// onlyNew reports whether a resource that is there already is left as it is: what Bicep makes of
-// @onlyIfNotExists().
+// onlyNew reports whether an existing resource stays unchanged: Bicep's @onlyIfNotExists().
 func onlyNew(body *armtemplate.Object) bool {
 	only, _ := body.Object("@options").Get("onlyIfNotExists").(bool)
 	return only
@@ -256,7 +257,7 @@ func retried(f *kernel.Failure) bool {
 		f.Status >= 500 && f.Status != http.StatusNotImplemented
 }
 
-// unprocessable is an expression that cannot be evaluated once it is its turn.
+// unprocessable is the failure of an expression that cannot be evaluated when it is needed.
 func (run *deploymentRun) unprocessable(r *armtemplate.Resource, err error) *kernel.Failure {
 	return kernel.Fail(
 		http.StatusBadRequest,
@@ -269,7 +270,7 @@ func (run *deploymentRun) unprocessable(r *armtemplate.Resource, err error) *ker
 	)
 }
 
-// resourceBody is what is sent of a resource of a template.
+// resourceBody is the request body of a template's resource.
 func resourceBody(body *armtemplate.Object) []byte {
 	out := &armtemplate.Object{}
 	for _, m := range body.Members {
@@ -283,7 +284,7 @@ func resourceBody(body *armtemplate.Object) []byte {
 	return armtemplate.JSON(out)
 }
 
-// followed is the name of the operation that an answer says to follow, or "".
+// followed is the name of the operation that an answer names, or "".
 func followed(answer kernel.Reply) string {
 	for _, name := range []string{"Azure-AsyncOperation", "Location"} {
 		if url, _, _ := strings.Cut(answer.Header[name], "?"); url != "" {
@@ -306,7 +307,7 @@ func (run *deploymentRun) settle(s *step) {
 	}
 }
 
-// wait looks at a step again at a time.
+// wait checks a step again at a time.
 func (run *deploymentRun) wait(s *step, until time.Time) {
 	s.Until = until
 	run.deployments.kernel.At(until, func() { run.wake(s) })
@@ -335,7 +336,7 @@ func (run *deploymentRun) wake(s *step) {
 	}
 }
 
-// ended notes how a step ended.
+// ended records how a step ended.
 func (run *deploymentRun) ended(s *step, code int, f *kernel.Failure) {
 	s.Status, s.Ended, s.Failure, s.Until = Succeeded, time.Now(), kernel.SaveFailure(
 		f,
@@ -345,7 +346,7 @@ func (run *deploymentRun) ended(s *step, code int, f *kernel.Failure) {
 	}
 }
 
-// finish ends the deployment by how its parts ended, and then by its outputs.
+// finish ends the deployment by the results of its parts, and then evaluates its outputs.
 func (run *deploymentRun) finish() {
 	details := []any{}
 	for _, s := range run.State.Steps {
@@ -417,7 +418,7 @@ func (run *deploymentRun) made() []arm.ID {
 	return slices.Compact(out)
 }
 
-// end ends the deployment and tells the one around it.
+// end ends the deployment and tells its parent.
 func (run *deploymentRun) end(f *kernel.Failure) {
 	run.State.Status, run.State.Ended = Succeeded, time.Now()
 	properties := kernel.ObjectAt(run.deployments.kernel.Store.Get(run.id).Body, "properties")
@@ -438,7 +439,7 @@ func (run *deploymentRun) stamp(properties kernel.Object) {
 	properties["duration"] = isoDuration(run.State.Ended.Sub(run.State.Started))
 }
 
-// tell lets the deployment around a nested one go on.
+// tell lets the parent of a nested deployment continue.
 func (run *deploymentRun) tell(f *kernel.Failure) {
 	if run.outer == nil {
 		return
@@ -452,7 +453,7 @@ func (run *deploymentRun) tell(f *kernel.Failure) {
 	}
 }
 
-// cancel ends the deployment where it is, with the nested ones.
+// cancel ends the deployment at once, with the nested ones.
 func (run *deploymentRun) cancel() {
 	for _, s := range run.State.Steps {
 		if nested := run.deployments.Deployments[s.ID.Key()]; nested != nil &&

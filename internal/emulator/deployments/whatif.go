@@ -16,7 +16,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// whatIfCall says what a deployment would change. The result is followed as Azure's is.
+// whatIfCall answers with the changes that a deployment would make. The result is followed as
+// Azure's is.
 func (s *Deployments) whatIfCall(c *kernel.Call, id arm.ID) (kernel.Reply, *kernel.Failure) {
 	run, f := s.deploymentOf(c, id)
 	if f != nil {
@@ -33,7 +34,7 @@ func (s *Deployments) whatIfCall(c *kernel.Call, id arm.ID) (kernel.Reply, *kern
 	return answer, nil
 }
 
-// idsOnly reads the form of the result that is asked for.
+// idsOnly reads the requested form of the result.
 func idsOnly(body []byte) bool {
 	doc, _ := armtemplate.Parse("", body) // it was read before
 	o, _ := doc.(*armtemplate.Object)
@@ -43,8 +44,8 @@ func idsOnly(body []byte) bool {
 	)
 }
 
-// whatIf lists the changes, by ID. What reference() would say is not known: as on Azure, the
-// expression stands in its place (deploy-what-if).
+// whatIf lists the changes, by ID. The results of reference() are not known: as on Azure, the
+// expression is shown instead (deploy-what-if).
 func (s *Deployments) whatIf(run *deploymentRun, short bool) kernel.Object {
 	changes, diagnostics := []kernel.Object{}, []any{}
 	named := map[string]bool{}
@@ -151,7 +152,7 @@ func (s *Deployments) whatIfOf(run *deploymentRun, p plannedResource, short bool
 	return change
 }
 
-// plainDocument is a resource without what only Azure writes.
+// plainDocument is a resource without the fields that only Azure writes.
 func plainDocument(doc kernel.Object, id, version string) kernel.Object {
 	for _, l := range network.Links {
 		if arm.ID(id).Is(l.To) {
@@ -174,7 +175,7 @@ func plainDocument(doc kernel.Object, id, version string) kernel.Object {
 	return doc
 }
 
-// plainValue leaves parts of the resource the names that they are known by there.
+// plainValue replaces the IDs of parts of the resource by their names.
 func plainValue(v any, whole arm.ID) {
 	switch v := v.(type) {
 	case kernel.Object:
@@ -220,7 +221,7 @@ func differences(at string, before, after kernel.Object) []kernel.Object {
 	return out
 }
 
-// member is what an object has under a name, whatever its case.
+// member is an object's field, whatever the case of its name.
 func member(o kernel.Object, name string) any {
 	if v, there := o[name]; there {
 		return v
@@ -233,7 +234,7 @@ func member(o kernel.Object, name string) any {
 	return nil
 }
 
-// emptyValue reports whether a value says nothing: Azure fills in such ones.
+// emptyValue reports whether a value is empty: Azure fills in such ones.
 func emptyValue(v any) bool {
 	switch v := v.(type) {
 	case nil:

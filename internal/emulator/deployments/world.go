@@ -16,8 +16,8 @@ import (
 
 func newTracking() string { return uuid.NewString() }
 
-// deploymentWorld makes the calls of a deployment in the name of who deploys: they meet faults,
-// locks, policies and roles like any other, and are in the logs.
+// deploymentWorld makes the calls of a deployment in the name of the caller: faults, locks,
+// policies and roles apply to them as to any other, and they are in the logs.
 type deploymentWorld struct {
 	deployments *Deployments
 	run         *deploymentRun
@@ -112,7 +112,7 @@ func (w *deploymentWorld) deployer() *armtemplate.Object {
 	return o
 }
 
-// plainJSON makes of a value of a template what a document holds.
+// plainJSON converts a template's value to a document's.
 func plainJSON(v any) any {
 	d := json.NewDecoder(strings.NewReader(string(armtemplate.JSON(v))))
 	d.UseNumber()

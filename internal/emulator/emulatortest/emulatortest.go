@@ -1,5 +1,5 @@
-// Package emulatortest connects tests to a local Azure over connections in memory, so that both
-// ends can live in one testing/synctest bubble. For tests only.
+// Package emulatortest connects tests to an emulator over connections in memory, so that both ends
+// can be in one testing/synctest bubble. It is for tests only.
 package emulatortest
 
 import (
@@ -22,8 +22,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// Keeper and Operator are two principals: the one under test, and the one who does things to the
-// network.
+// Keeper and Operator are two principals: the one under test, and the one that changes the network.
 var (
 	Keeper   = emulator.DefaultPrincipal
 	Operator = emulator.Principal{Name: "operator",
@@ -31,7 +30,7 @@ var (
 		ObjectID: "0b0b0000-0000-4000-8000-000000000002"}
 )
 
-// New makes a local Azure that ends with the test. Its principals are Keeper and Operator.
+// New makes an emulator that ends with the test. Its principals are Keeper and Operator.
 func New(t testing.TB, opts emulator.Options) *emulator.Emulator {
 	t.Helper()
 	if opts.Principals == nil {
@@ -51,8 +50,8 @@ func New(t testing.TB, opts emulator.Options) *emulator.Emulator {
 	return e
 }
 
-// Transport serves an emulator over connections in memory and returns the way to it. Everything
-// ends with the test.
+// Transport serves an emulator over connections in memory and returns the transport to it. Both end
+// with the test.
 func Transport(t testing.TB, e http.Handler) *http.Transport {
 	t.Helper()
 	l := &listener{connections: make(chan net.Conn), closed: make(chan struct{})}
@@ -70,14 +69,14 @@ func Transport(t testing.TB, e http.Handler) *http.Transport {
 	return transport
 }
 
-// Client returns a client of the program's own for an emulator.
+// Client returns the program's own ARM client for an emulator.
 func Client(t testing.TB, e *emulator.Emulator, as emulator.Principal) *azure.Client {
 	t.Helper()
 	return ClientOver(t, Transport(t, e), e, as)
 }
 
-// Connect returns a client of the program's own for an emulator that listens somewhere: over HTTPS,
-// logged in as others do.
+// Connect returns the program's own ARM client for an emulator that listens: over HTTPS, with a
+// login.
 func Connect(info emulator.Info) (*azure.Client, error) {
 	ca, err := os.ReadFile(info.CAFile)
 	if err != nil {
@@ -110,7 +109,7 @@ func ClientOver(t testing.TB, transport http.RoundTripper, e *emulator.Emulator,
 	return connect(t, transport, e, as, nil)
 }
 
-// ClientTelling is Client, and tells of every call.
+// ClientTelling is Client, and reports every call.
 func ClientTelling(t testing.TB, e *emulator.Emulator, as emulator.Principal,
 	tell func(azure.Call)) *azure.Client {
 	t.Helper()

@@ -10,13 +10,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Member is a cluster of a fleet, and what has to be kept for it. Gateway and Target are "" where
-// it has no gateway.
+// Member is a cluster of a fleet. Gateway and Target are "" if it has no gateway.
 type Member struct {
 	Cluster, Nodes, Gateway, Target arm.ID
 }
 
-// Subscriptions returns names for n subscriptions.
+// Subscriptions returns IDs of n subscriptions.
 func Subscriptions(n int) []string {
 	all := make([]string, n)
 	for i := range all {
@@ -25,10 +24,10 @@ func Subscriptions(n int) []string {
 	return all
 }
 
-// BuildFleet makes kubenet clusters, spread over the subscriptions, each in a resource group and a
-// virtual network of its own. Half of them brought their route table, the others have the one that
-// AKS makes. Three of four have a gateway's subnet with a table beside it, which holds a route of
-// its own. Their pod CIDRs differ, for the first hundred.
+// BuildFleet makes kubenet clusters, spread over the subscriptions, each in its own resource group
+// and virtual network. Half of them use an existing route table, the others the one that AKS makes.
+// Three of four have a gateway's subnet with a second table, which has one route that is no pod
+// route. Their pod CIDRs differ, for the first hundred.
 func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clusters,
 	nodes int) []Member {
 	t.Helper()
@@ -93,7 +92,7 @@ func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clus
 
 const networkVersion = "2025-05-01"
 
-// Strip takes a subnet's route table away, as a redeploy does that does not name it.
+// Strip removes a subnet's route table, as a redeploy does whose template does not name it.
 func Strip(t testing.TB, e *emulator.Emulator, subnet arm.ID) {
 	t.Helper()
 	op, err := e.Client(Operator)

@@ -24,8 +24,8 @@ func Serve(t testing.TB, e *emulator.Emulator) *emulator.Server {
 	return server
 }
 
-// Kubeconfig writes the kubeconfig of a cluster's user into a file of the test's and returns its
-// name: what az aks get-credentials does.
+// Kubeconfig writes the kubeconfig of a cluster's user into a file of the test and returns its
+// name, as az aks get-credentials does.
 func Kubeconfig(t testing.TB, e *emulator.Emulator, server *emulator.Server,
 	cluster arm.ID) string {
 	t.Helper()

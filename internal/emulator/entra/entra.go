@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Entra is Microsoft Entra ID: who there is, logins, tokens, Microsoft Graph, and managed
-// identities (Microsoft.ManagedIdentity).
+// Entra is Microsoft Entra ID: principals, logins, tokens, Microsoft Graph, and managed identities
+// (Microsoft.ManagedIdentity).
 type Entra struct {
 	kernel  *kernel.Kernel
 	Issuers issuers
@@ -20,8 +20,7 @@ type Entra struct {
 	Identity *Identity
 }
 
-// New makes the service, and gives it its place in the kernel. Tokens are signed with the key;
-// nil: one of its own.
+// New makes the service and adds it to the kernel. Tokens are signed with the key; nil: a new one.
 func New(k *kernel.Kernel, key *rsa.PrivateKey) (*Entra, error) {
 	id, err := newIdentity(tenantsOf(k.Opts), k.Opts.Principals, key)
 	if err != nil {
@@ -36,9 +35,9 @@ func New(k *kernel.Kernel, key *rsa.PrivateKey) (*Entra, error) {
 
 // issuers are the emulator's own issuers of tokens: the clusters', for their service accounts.
 type issuers interface {
-	// KeysOf returns the keys of an issuer, false where it is none of these.
+	// KeysOf returns the keys of an issuer, false if it is not a cluster's.
 	KeysOf(issuer string) ([]JWK, bool, error)
-	// IssuerDocument answers for what relying parties read of an issuer.
+	// IssuerDocument answers for the OIDC documents of an issuer.
 	IssuerDocument(c *kernel.Call) (kernel.Reply, bool)
 }
 
@@ -55,7 +54,7 @@ func (s *Entra) types() []kernel.Kind {
 	}
 }
 
-// tenantsOf are all there are, the options' own first.
+// tenantsOf are all tenants, the options' first.
 func tenantsOf(o kernel.Options) []string {
 	all := []string{o.TenantID}
 	for _, subscription := range slices.Sorted(maps.Keys(o.Tenants)) {

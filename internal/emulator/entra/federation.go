@@ -21,7 +21,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// AssertionType is the one kind of client assertion there is.
+// AssertionType is the one supported type of client assertion.
 const AssertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 // checkAssertion checks the token of another issuer, such as a cluster's, with which an identity
@@ -49,7 +49,7 @@ func (s *Entra) checkAssertion(c *kernel.Call, who kernel.Principal, kind,
 		}
 	}
 	s.kernel.Mu.RUnlock()
-	// Each test leaves fewer; the one after which none is left names the error.
+	// Each test filters the credentials; the one after which none is left decides the error.
 	for _, test := range []struct {
 		code        int
 		what, value string
@@ -114,7 +114,7 @@ type JWK struct {
 	Y     string `json:"y"`
 }
 
-// Key returns the key that verifies signatures, or nil for one of a kind that is not used here.
+// Key returns the key that verifies signatures, or nil for an unsupported type.
 func (k JWK) Key() any {
 	number := func(s string) *big.Int {
 		raw, _ := base64.RawURLEncoding.DecodeString(s) // a wrong key verifies nothing
@@ -136,8 +136,7 @@ func (k JWK) Key() any {
 	return nil
 }
 
-// RegisterIssuer gives the keys of an issuer of tokens that cannot be asked for them, as a JSON Web
-// Key Set.
+// RegisterIssuer registers the keys of an issuer that publishes none, as a JSON Web Key Set.
 func (s *Entra) RegisterIssuer(issuer string, keySet []byte) error {
 	var set struct {
 		Keys []JWK `json:"keys"`
@@ -155,7 +154,7 @@ func (s *Entra) RegisterIssuer(issuer string, keySet []byte) error {
 	return nil
 }
 
-// KeysOf returns the keys of an issuer: the registered ones, or those it publishes.
+// KeysOf returns the keys of an issuer: the registered ones, or the published ones.
 func (i *Identity) keysOf(issuer string) ([]JWK, error) {
 	i.mu.Lock()
 	keys, registered := i.Issuers[issuer]

@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Microsoft Graph, as far as az and azurerm ask it for the principals of role assignments. It knows
-// service principals only: those of the options and managed identities.
+// Microsoft Graph, as far as az and azurerm call it for the principals of role assignments. It
+// knows service principals only: those of the options and managed identities.
 
 var graphFilter = regexp.MustCompile(
 	`(?i)^\s*(?:(displayName|appId|id)\s+eq\s+'([^']*)'|servicePrincipalNames/any\(\s*(\w+)\s*:\s*(\w+)\s+eq\s+'([^']*)'\s*\)|startswith\(displayName\s*,\s*'([^']*)'\))\s*$`,
@@ -53,11 +53,11 @@ func (s *Entra) Graph(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 		return kernel.Reply{}, graphError(
 			http.StatusNotImplemented,
 			"NotImplemented",
-			"This local Azure's Microsoft Graph is read only: %s %s.",
+			"The emulator's Microsoft Graph is read only: %s %s.",
 			c.Method,
 			kind,
 		), true
-	case kind == "users" || kind == "groups" || kind == "applications": // there are none
+	case kind == "users" || kind == "groups" || kind == "applications": // none exist
 		return page(kind, []kernel.Object{})
 	case kind == "serviceprincipals":
 		matches, f := principalFilterOf(c.Param("$filter"))

@@ -22,14 +22,14 @@ import (
 
 // Identity issues tokens and checks them.
 type Identity struct {
-	tenants []string // the options' own first
+	tenants []string // the options' first
 	Key     *rsa.PrivateKey
 	KeyID   string
 
 	mu         sync.Mutex
 	principals []kernel.Principal // the options' first, then managed identities
 	seen       map[string]session // verified tokens
-	Issuers    map[string][]JWK   // keys of foreign issuers that were registered
+	Issuers    map[string][]JWK   // registered keys of external issuers
 }
 
 type session struct {
@@ -54,7 +54,7 @@ func newIdentity(tenants []string, principals []kernel.Principal, key *rsa.Priva
 	return i, nil
 }
 
-// Add lets a further principal in.
+// Add adds a principal that can log in.
 func (i *Identity) Add(p kernel.Principal) {
 	if p.Tenant == "" {
 		p.Tenant = i.tenants[0]
@@ -66,7 +66,7 @@ func (i *Identity) Add(p kernel.Principal) {
 	}), p)
 }
 
-// Remove locks a principal out, with the tokens it has.
+// Remove removes a principal, and its tokens become invalid.
 func (i *Identity) Remove(p kernel.Principal) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -76,8 +76,7 @@ func (i *Identity) Remove(p kernel.Principal) {
 	clear(i.seen)
 }
 
-// Find returns the first principal that is meant, as seen from a tenant: the first of all is at
-// home in each.
+// Find returns the first matching principal of a tenant: the first of all belongs to each.
 func (i *Identity) Find(tenant string, meant func(kernel.Principal) bool) (kernel.Principal, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -90,7 +89,7 @@ func (i *Identity) Find(tenant string, meant func(kernel.Principal) bool) (kerne
 	return kernel.Principal{}, false
 }
 
-// Has reports whether a principal is still there.
+// Has reports whether a principal still exists.
 func (i *Identity) Has(who kernel.Principal) bool {
 	_, known := i.Find(who.Tenant, func(p kernel.Principal) bool {
 		return p.ClientID == who.ClientID
@@ -111,7 +110,7 @@ func (i *Identity) tenant(name string) (string, bool) {
 	return i.tenants[n], true
 }
 
-// Authenticate says whose token a call carries.
+// Authenticate returns the principal of a call's token.
 func (s *Entra) Authenticate(header, base string) (kernel.Principal, *kernel.Failure) {
 	return s.Identity.Authenticate(header, base)
 }
@@ -176,13 +175,13 @@ func (i *Identity) Authenticate(header, base string) (kernel.Principal, *kernel.
 	return s.who, nil
 }
 
-// UserFor is who a token for an audience names.
+// UserFor is the principal of a token for an audience.
 func (i *Identity) UserFor(token, audience string) (kernel.Principal, bool) {
 	s, f := i.verify(token)
 	return s.who, f == nil && slices.Contains(s.audiences, audience)
 }
 
-// verify reads a token that was issued here, and remembers it.
+// verify checks a token that was issued here, and caches the result.
 func (i *Identity) verify(token string) (session, *kernel.Failure) {
 	claims := jwt.MapClaims{}
 	_, err := jwt.ParseWithClaims(token, claims, func(*jwt.Token) (any, error) {
@@ -192,7 +191,8 @@ func (i *Identity) verify(token string) (session, *kernel.Failure) {
 			time.Now))
 	if errors.Is(err, jwt.ErrTokenExpired) {
 		const layout = "1/2/2006 3:04:05 PM"
-		expired, _ := claims.GetExpirationTime() // read, or it would not be known to be over
+		// read, or it would not be known that it has expired
+		expired, _ := claims.GetExpirationTime()
 		return session{}, kernel.Fail(http.StatusUnauthorized, "ExpiredAuthenticationToken",
 			"The access token expiry UTC time '%s' is earlier than current UTC time '%s'.",
 			expired.UTC().Format(layout), time.Now().UTC().Format(layout))
@@ -206,10 +206,10 @@ func (i *Identity) verify(token string) (session, *kernel.Failure) {
 	who, known := i.Find(tenant, func(p kernel.Principal) bool { return p.ClientID == client })
 	if !known {
 		return session{}, kernel.Fail(http.StatusUnauthorized, "InvalidAuthenticationToken",
-			"The access token is invalid: nobody in the tenant %q has the client ID %q.", tenant,
-			client)
+			"The access token is invalid: no principal in the tenant %q has the client ID %q.",
+			tenant, client)
 	}
-	audiences, _ := claims.GetAudience()     // none is the wrong one
+	audiences, _ := claims.GetAudience()     // none does not match
 	expires, _ := claims.GetExpirationTime() // required above
 	s := session{who: who, audiences: audiences, expires: expires.Time}
 	i.mu.Lock()
@@ -221,7 +221,8 @@ func (i *Identity) verify(token string) (session, *kernel.Failure) {
 	return s, nil
 }
 
-// armAudiences are Azure's own for Resource Manager. A client may also name the address it calls.
+// armAudiences are Azure's own for Resource Manager. A client may also use the address that it
+// calls.
 var armAudiences = []string{"https://management.core.windows.net/",
 	"https://management.core.windows.net", "https://management.azure.com/",
 	"https://management.azure.com"}
@@ -235,8 +236,7 @@ func isARM(audience, base string) bool {
 		u.Hostname() == "::1")
 }
 
-// thumbprint stands where Entra ID has the SHA-1 of its key's certificate: clients look at its
-// length.
+// thumbprint is in the place of the SHA-1 of Entra ID's certificate: clients check its length.
 func (i *Identity) thumbprint() string {
 	sum := sha1.Sum(x509.MarshalPKCS1PublicKey(&i.Key.PublicKey))
 	return base64.RawURLEncoding.EncodeToString(sum[:])

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// newKey makes a key that signs tokens.
+// newKey makes a key for signing tokens.
 func newKey() (*rsa.PrivateKey, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -16,7 +16,7 @@ func newKey() (*rsa.PrivateKey, error) {
 	return key, nil
 }
 
-// SharedKey is one key for all local Azures of a process. Tests make hundreds of them, and a new
-// key takes longer than all the rest. It is for tests only: an emulator that shares a key accepts
+// SharedKey is one key for all emulators of a process. Tests make hundreds of them, and generating
+// a key takes longer than all the rest. It is for tests only: an emulator that shares a key accepts
 // the tokens of the others.
 var SharedKey = sync.OnceValues(newKey)

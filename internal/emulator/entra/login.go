@@ -13,7 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Login answers the endpoints that clients ask before they have a token.
+// Login answers the endpoints that need no token.
 func (s *Entra) Login(c *kernel.Call) (kernel.Reply, bool) {
 	if document, ours := s.Issuers.IssuerDocument(c); ours {
 		return document, true
@@ -35,7 +35,7 @@ func (s *Entra) Login(c *kernel.Call) (kernel.Reply, bool) {
 	return kernel.Reply{}, false
 }
 
-// cloudMetadata says where the other endpoints are. Before 2022-09-01 it is a list of clouds.
+// cloudMetadata lists the other endpoints. Before 2022-09-01 it is a list of clouds.
 func (s *Entra) cloudMetadata(c *kernel.Call) any {
 	cloud := kernel.Object{
 		"name": "routekeeper-local", "portal": c.Base, "gallery": c.Base + "/", "graph": c.Base +
@@ -57,8 +57,8 @@ func (s *Entra) cloudMetadata(c *kernel.Call) any {
 	return cloud
 }
 
-// openID is the OpenID configuration: of a tenant, or in the way of AD FS, which clients use to
-// skip the lookup of a cloud they do not know.
+// openID is the OpenID configuration: of a tenant, or as AD FS has it, which clients use to skip
+// the lookup of an unknown cloud.
 func (s *Entra) openID(c *kernel.Call) kernel.Reply {
 	tenant, known := s.Identity.tenant(c.Path[0])
 	if !known {
@@ -89,7 +89,7 @@ func (s *Entra) openID(c *kernel.Call) kernel.Reply {
 	})
 }
 
-// refusedLogin is an error answer of Entra ID, which has a form of its own.
+// refusedLogin is an error answer of Entra ID, which has its own format.
 func refusedLogin(c *kernel.Call, status int, name string, code int, format string,
 	args ...any) kernel.Reply {
 	trace, now := uuid.NewString(), time.Now().UTC().Format("2006-01-02 15:04:05Z")
@@ -111,7 +111,7 @@ func noTenant(c *kernel.Call) kernel.Reply {
 }
 
 // clientCredentials answers the client credentials grant: with a client secret, or with a token of
-// another issuer that an identity trusts.
+// an issuer that a federated credential names.
 func (s *Entra) clientCredentials(c *kernel.Call) kernel.Reply {
 	form, err := url.ParseQuery(string(c.Body))
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *Entra) clientCredentials(c *kernel.Call) kernel.Reply {
 		}
 	}
 	client, secret := form.Get("client_id"), form.Get("client_secret")
-	if client == "" { // HTTP Basic is the other way to say it
+	if client == "" { // HTTP Basic is the other way to send it
 		client, secret, _ = (&http.Request{Header: c.Header}).BasicAuth()
 	}
 	who, known := s.Identity.Find(tenant, func(p kernel.Principal) bool {
@@ -192,9 +192,9 @@ func (s *Entra) grant(c *kernel.Call, who kernel.Principal, audience string,
 	})
 }
 
-// managedIdentityToken answers what runs on an Azure machine: App Service's endpoint
-// (IDENTITY_ENDPOINT, MSI_ENDPOINT), and the instance metadata service, which wants a header.
-// Without a choice the first principal is meant, as if it were the machine's system-assigned
+// managedIdentityToken answers programs on an Azure machine: App Service's endpoint
+// (IDENTITY_ENDPOINT, MSI_ENDPOINT), and the instance metadata service, which requires a header. A
+// call that names no identity gets the first principal, as if it were the machine's system-assigned
 // identity.
 func (s *Entra) managedIdentityToken(c *kernel.Call, instanceMetadata bool) kernel.Reply {
 	refuse := func(name, message string) kernel.Reply {

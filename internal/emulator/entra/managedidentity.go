@@ -16,8 +16,9 @@ const (
 	TypeFederatedCredential = TypeUserIdentity + "/federatedIdentityCredentials"
 )
 
-// settleUserIdentity gives a user-assigned identity its IDs, which it keeps until it is deleted.
-// One that is made again under its name is somebody else: the roles of the first do not come back.
+// settleUserIdentity gives a user-assigned identity its IDs, which it keeps until it is deleted. An
+// identity that is created again under its name has new IDs: it does not have the roles of the
+// deleted one.
 func (s *Entra) settleUserIdentity(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
 	properties := kernel.ObjectAt(r.Body, "properties")
@@ -56,7 +57,7 @@ func (s *Entra) identityCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, boo
 	return kernel.OK(kernel.Object{"totalCount": len(users), "value": users}), nil, true
 }
 
-// storedUserIdentity lets it log in.
+// storedUserIdentity adds it to the principals.
 func (s *Entra) storedUserIdentity(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	s.Identity.Add(IdentityOf(r))
 	return nil
@@ -78,7 +79,7 @@ func IdentityOf(r *kernel.Resource) kernel.Principal {
 	}
 }
 
-// settleFederatedCredential checks what a workload's token has to say.
+// settleFederatedCredential checks a federated credential.
 func (s *Entra) settleFederatedCredential(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
 	p := kernel.ObjectAt(r.Body, "properties")
@@ -117,7 +118,7 @@ func AssignedIdentities(body kernel.Object) []arm.ID {
 	return out
 }
 
-// CheckIdentities refuses a document that names an identity there is none of.
+// CheckIdentities refuses a document with an identity that does not exist.
 func (s *Entra) CheckIdentities(scope arm.ID, body kernel.Object) *kernel.Failure {
 	for _, id := range AssignedIdentities(body) {
 		if r := s.kernel.Store.Get(id); r == nil || !r.ID.Is(TypeUserIdentity) {
@@ -131,7 +132,7 @@ func (s *Entra) CheckIdentities(scope arm.ID, body kernel.Object) *kernel.Failur
 	return nil
 }
 
-// HasUserIdentity reports whether a resource uses an identity of its own making instead of a
+// HasUserIdentity reports whether a resource uses a user-assigned identity instead of a
 // system-assigned one.
 func HasUserIdentity(body kernel.Object) bool {
 	return strings.Contains(strings.ToLower(kernel.Text(kernel.ObjectAt(body, "identity"), "type")),
@@ -140,7 +141,7 @@ func HasUserIdentity(body kernel.Object) bool {
 
 var userIdentityFacts = []kernel.Fact{{Path: "tags", Value: kernel.Object{}}}
 
-// ShowAssigned adds to a document who the identities are that it was given.
+// ShowAssigned adds the IDs of a document's user-assigned identities.
 func (s *Entra) ShowAssigned(doc kernel.Object) {
 	assigned := kernel.ObjectAt(doc, "identity", "userAssignedIdentities")
 	for id := range assigned {
@@ -151,7 +152,7 @@ func (s *Entra) ShowAssigned(doc kernel.Object) {
 	}
 }
 
-// SystemIdentityFacts are of a resource with an identity that Azure made for it.
+// SystemIdentityFacts are the facts of a resource with a system-assigned identity.
 func SystemIdentityFacts(tenantOf func(string) string) []kernel.Fact {
 	own := func(s kernel.Sight) bool {
 		return strings.Contains(kernel.Text(s.At, "type"), "SystemAssigned")

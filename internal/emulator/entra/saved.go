@@ -8,13 +8,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// savedKeys sign tokens: who was logged in stays so.
+// savedKeys are the signing key and its tokens: logins stay valid after a restart.
 type savedKeys struct {
 	Tokens []byte `json:"tokens"` // PKCS #1
 	KeyID  string `json:"keyID"`
 }
 
-// things are the keys that sign tokens, and the issuers that were registered.
+// things are the keys that sign tokens, and the registered issuers.
 func (s *Entra) things() []kernel.Thing {
 	saveKeys := func() any {
 		return savedKeys{x509.MarshalPKCS1PrivateKey(s.Identity.Key), s.Identity.KeyID}

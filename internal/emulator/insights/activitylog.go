@@ -13,7 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// subStatuses are the ones of success, as the log writes them out.
+// subStatuses are the texts of success statuses in the log.
 var subStatuses = map[string]int{"OK": 200, "Created": 201, "Accepted": 202}
 
 func recordSubStatusDocument(r kernel.ActivityRecord) kernel.Object {
@@ -29,7 +29,7 @@ func recordSubStatusDocument(r kernel.ActivityRecord) kernel.Object {
 			http.StatusText(status), status)}
 }
 
-// recordProperties are what is particular to the record.
+// recordProperties are the properties of a record.
 func recordProperties(r kernel.ActivityRecord, tenant string) kernel.Object {
 	p := kernel.Object{
 		"eventCategory": "Administrative", "entity": string(r.Resource), "message": r.Operation,
@@ -42,7 +42,7 @@ func recordProperties(r kernel.ActivityRecord, tenant string) kernel.Object {
 	return p
 }
 
-// recordClaims are the ones of the caller's token that the log keeps.
+// recordClaims are the claims of the caller's token in the log.
 func recordClaims(r kernel.ActivityRecord, tenant string) kernel.Object {
 	issuer, issued := "https://sts.windows.net/"+tenant+"/", r.At.Add(-time.Minute).Unix()
 	claims := kernel.Object{
@@ -61,7 +61,7 @@ func recordClaims(r kernel.ActivityRecord, tenant string) kernel.Object {
 	return claims
 }
 
-// recordLevel is Error for what failed.
+// recordLevel is Error for a failure.
 func recordLevel(r kernel.ActivityRecord) string {
 	if r.Failure != nil {
 		return "Error"
@@ -100,7 +100,7 @@ func recordDocument(r kernel.ActivityRecord, tenant string) kernel.Object {
 // ticks counts 100 ns since the year 1.
 func ticks(t time.Time) int64 { return t.UnixNano()/100 + 621355968000000000 }
 
-// operationTitle is how the log names an operation to people: Create or Update Route Table.
+// operationTitle is the log's localized name of an operation: Create or Update Route Table.
 func operationTitle(operation string) string {
 	parts := strings.Split(operation, "/")
 	if len(parts) < 3 {
@@ -124,8 +124,7 @@ func operationTitle(operation string) string {
 		words.String()
 }
 
-// recordField is what a filter or an alert's condition asks for by name; false where there is no
-// such field.
+// recordField is the field that a filter or an alert's condition names; false if it does not exist.
 func recordField(r kernel.ActivityRecord, name string) (string, bool) {
 	switch strings.ToLower(name) {
 	case "category":
@@ -151,7 +150,7 @@ func recordField(r kernel.ActivityRecord, name string) (string, bool) {
 		return r.SubStatus, true
 	case "correlationid":
 		return r.CorrelationID, true
-	case "eventchannels": // all there is here
+	case "eventchannels": // the only ones emulated
 		return "Admin, Operation", true
 	}
 	if property, ok := strings.CutPrefix(strings.ToLower(name), "properties."); ok {
@@ -165,7 +164,7 @@ func recordField(r kernel.ActivityRecord, name string) (string, bool) {
 	return "", false
 }
 
-// filterTerm is one comparison; az leaves the quotes of a time out, and its zone, which is UTC.
+// filterTerm is one comparison; az leaves out the quotes of a time, and its zone, which is UTC.
 var filterTerm = regexp.MustCompile(`(?i)^\s*(\w+)\s+(eq|ge|le)\s+(?:'([^']*)'|([^'\s]+))\s*$`)
 
 // keptDays is how long the activity log keeps its records.
@@ -185,7 +184,7 @@ func activityFilter(filter string, now time.Time) (func(kernel.ActivityRecord) b
 		if field == "eventtimestamp" {
 			at, err := time.Parse(time.RFC3339Nano, value)
 			if err != nil {
-				at, err = time.Parse("2006-01-02T15:04:05", value) // takes fractions, too
+				at, err = time.Parse("2006-01-02T15:04:05", value) // accepts fractions, too
 			}
 			if err != nil {
 				return nil, kernel.Fail(http.StatusBadRequest, "BadRequest",
@@ -278,7 +277,7 @@ func (s *Insights) activityCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, 
 	return kernel.OK(doc), nil, true
 }
 
-// selected leaves of a record what $select names.
+// selected reduces a record to the fields of $select.
 func selected(doc kernel.Object, fields string) kernel.Object {
 	if fields == "" {
 		return doc

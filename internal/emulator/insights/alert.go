@@ -61,8 +61,7 @@ func (s *Insights) settleAlert(c *kernel.Call, r, old *kernel.Resource) *kernel.
 	return nil
 }
 
-// checkConditions checks what an alert asks for: leaves with a known field, or alternatives of
-// such.
+// checkConditions checks an alert's conditions: each names a known field, or alternatives of such.
 func checkConditions(r *kernel.Resource, conditions []kernel.Object) *kernel.Failure {
 	category := ""
 	for _, condition := range conditions {
@@ -98,7 +97,7 @@ func checkConditions(r *kernel.Resource, conditions []kernel.Object) *kernel.Fai
 	return nil
 }
 
-// enabledAlerts counts those of a subscription.
+// enabledAlerts counts the enabled alerts of a subscription.
 func (s *Insights) enabledAlerts(subscription string) int {
 	n := 0
 	for _, r := range s.kernel.Store.ByType[kernel.KindKey(arm.TypeAlertRule)] {
@@ -137,7 +136,7 @@ func (s *Insights) settleActionGroup(c *kernel.Call, r, old *kernel.Resource) *k
 	return nil
 }
 
-// alert fires the alerts that ask for a record, once the delay is over.
+// alert fires the alerts that match a record, after the delay.
 func (s *Insights) alert(record kernel.ActivityRecord) {
 	for _, r := range s.kernel.Store.ByType[kernel.KindKey(arm.TypeAlertRule)] {
 		if alertMatches(kernel.ObjectAt(r.Body, "properties"), record) {
@@ -211,7 +210,7 @@ func (s *Insights) fire(alert *kernel.Resource, record kernel.ActivityRecord) {
 // azureMonitor is the application that calls secure webhooks.
 const azureMonitor = "461e8683-5575-4561-ac7f-899cc907d62a"
 
-// webhookToken is what a secure webhook is called with, or "".
+// webhookToken is the token for a secure webhook, or "".
 func (s *Insights) webhookToken(receiver kernel.Object) string {
 	if receiver["useAadAuth"] != true {
 		return ""
@@ -269,7 +268,7 @@ func (s *Insights) legacySchema(r kernel.ActivityRecord,
 			"properties": properties}}
 }
 
-// alertContext is the record as both schemas tell it.
+// alertContext is the record in both schemas.
 func (s *Insights) alertContext(r kernel.ActivityRecord) kernel.Object {
 	tenant := s.kernel.TenantOf(r.Resource.Subscription())
 	return kernel.Object{

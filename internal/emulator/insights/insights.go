@@ -12,11 +12,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Options say how alerts fire.
+// Options are the settings of alerts.
 type Options struct {
 	// AlertDelay is how long after a write its activity log alerts fire.
 	AlertDelay time.Duration
-	// Webhooks is the way to the webhooks of action groups. Nil: the network.
+	// Webhooks is the transport to the webhooks of action groups. Nil: the network.
 	Webhooks http.RoundTripper
 }
 
@@ -30,7 +30,7 @@ type Insights struct {
 	webhooks *webhooks
 }
 
-// New makes the service, and gives it its place in the kernel.
+// New makes the service and adds it to the kernel.
 func New(k *kernel.Kernel, d *entra.Entra, a *authorization.Authorization, opts Options) *Insights {
 	s := &Insights{kernel: k, entra: d, authorization: a, opts: opts,
 		webhooks: newWebhooks(opts.Webhooks, k.Log)}
@@ -39,7 +39,7 @@ func New(k *kernel.Kernel, d *entra.Entra, a *authorization.Authorization, opts 
 	return s
 }
 
-// Wait waits for the alerts on their way, without the lock, which nothing has that posts.
+// Wait waits for pending alerts, without the lock: a posting goroutine does not hold it either.
 func (s *Insights) Wait() { s.webhooks.under.Wait() }
 
 // types are the resource types of Microsoft.Insights.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// webhooks posts fired alerts. It has nothing to do with the emulator's lock.
+// webhooks posts fired alerts. It does not use the emulator's lock.
 type webhooks struct {
 	client http.Client
 	log    *slog.Logger
@@ -20,7 +20,7 @@ type webhooks struct {
 	under  sync.WaitGroup
 
 	mu     sync.Mutex
-	silent map[string]time.Time // until when nothing is sent there
+	silent map[string]time.Time // no calls to the address before this time
 }
 
 func newWebhooks(transport http.RoundTripper, log *slog.Logger) *webhooks {
@@ -29,8 +29,7 @@ func newWebhooks(transport http.RoundTripper, log *slog.Logger) *webhooks {
 		ctx: ctx, stop: stop, silent: map[string]time.Time{}}
 }
 
-// How an action group calls a webhook (AZURE.md); how long it waits for an answer is not documented
-// [U].
+// How an action group calls a webhook (AZURE.md). Its timeout is not documented [U].
 const (
 	webhookSilence = 15 * time.Minute
 	webhookTimeout = 10 * time.Second
@@ -43,8 +42,8 @@ var (
 		http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 )
 
-// post sends a body without waiting for it to arrive. Its caller holds the emulator's lock, as the
-// one who stops it does.
+// post sends a body without waiting for the answer. Its caller holds the emulator's lock, and so
+// does the caller of its stop.
 func (w *webhooks) post(uri, token string, body []byte) {
 	if w.ctx.Err() != nil {
 		return
@@ -79,8 +78,8 @@ func (w *webhooks) deliver(uri, token string, body []byte) {
 		case <-time.After(webhookRetries[try]):
 		}
 	}
-	w.log.Warn("a webhook did not take an alert; nothing is sent there for a while", "webhook", uri,
-		"silence", webhookSilence)
+	w.log.Warn("a webhook did not accept an alert; nothing is sent there for a while",
+		"webhook", uri, "silence", webhookSilence)
 	w.mu.Lock()
 	w.silent[uri] = time.Now().Add(webhookSilence)
 	w.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// ActivityRecord is one entry of the activity log. A write makes two, one when it starts and one
-// when it ends, and where it takes time one more in between, when it is accepted.
+// ActivityRecord is one entry of the activity log. A write makes two, at its start and at its end,
+// and a long-running write a third in between, when it is accepted.
 type ActivityRecord struct {
 	ID, OperationID, CorrelationID string
 	At                             time.Time
@@ -33,10 +33,10 @@ const (
 	activityFailed    = "Failed"
 )
 
-// maxActivity is how many records are kept.
+// maxActivity is how many records are stored.
 const maxActivity = 50_000
 
-// Record notes a write in the activity log under the name of its caller.
+// Record logs a write in the activity log under its caller's name.
 func (k *Kernel) Record(c *Call, id arm.ID, verb string, f *Failure) {
 	r := k.RecordStart(c, id, verb)
 	if f != nil {
@@ -61,7 +61,7 @@ func (k *Kernel) Record(c *Call, id arm.ID, verb string, f *Failure) {
 	k.At(r.ends, func() { k.Note(r.Ended(failing)) })
 }
 
-// RecordOperation notes an operation of which only its end says how it ends.
+// RecordOperation logs an operation whose result is known only at its end.
 func (k *Kernel) RecordOperation(c *Call, id arm.ID, verb string, op *Operation) {
 	r := k.RecordStart(c, id, verb)
 	r.Status, r.SubStatus, r.ends = ActivityAccepted, "Accepted", op.Ends
@@ -69,8 +69,7 @@ func (k *Kernel) RecordOperation(c *Call, id arm.ID, verb string, op *Operation)
 	k.At(r.ends, func() { k.Note(r.Ended(op.Failure)) })
 }
 
-// RecordStart notes the beginning of a write and returns what is to be completed to the record of
-// its end.
+// RecordStart logs the start of a write and returns the incomplete record of its end.
 func (k *Kernel) RecordStart(c *Call, id arm.ID, verb string) ActivityRecord {
 	r := ActivityRecord{OperationID: uuid.NewString(), CorrelationID: c.IDs[1], Resource: id,
 		Kind: k.KindName(id), Operation: k.OperationOn(id) + "/" + verb, Who: c.Who}
@@ -80,7 +79,7 @@ func (k *Kernel) RecordStart(c *Call, id arm.ID, verb string) ActivityRecord {
 	return r
 }
 
-// Ended is the record of the end of what has begun.
+// Ended is the record of an operation's end.
 func (r ActivityRecord) Ended(f *Failure) ActivityRecord {
 	r.Status, r.SubStatus = ActivitySucceeded, ""
 	if f != nil {
@@ -89,7 +88,7 @@ func (r ActivityRecord) Ended(f *Failure) ActivityRecord {
 	return r
 }
 
-// Note puts a record into the log.
+// Note adds a record to the log.
 func (k *Kernel) Note(r ActivityRecord) {
 	r.ID, r.At = uuid.NewString(), time.Now()
 	if len(k.Activity) >= maxActivity {
@@ -106,7 +105,7 @@ func (k *Kernel) Note(r ActivityRecord) {
 	}
 }
 
-// runsUntil is when the operation ends that a write has started.
+// runsUntil is the end of the operation that a write has started.
 func (k *Kernel) runsUntil(c *Call, id arm.ID, verb string) time.Time {
 	if verb != "write" {
 		return time.Now().Add(k.OperationTime(c))
@@ -119,7 +118,7 @@ func (k *Kernel) runsUntil(c *Call, id arm.ID, verb string) time.Time {
 	return time.Time{}
 }
 
-// OperationOn is what the operations on a resource begin with: its type, save for resource groups.
+// OperationOn is the prefix of the operations on a resource: its type, except for resource groups.
 func (k *Kernel) OperationOn(id arm.ID) string {
 	if id.Is(arm.TypeResourceGroup) {
 		return "Microsoft.Resources/subscriptions/resourceGroups"

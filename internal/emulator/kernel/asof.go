@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// AsOfHeader says in a request as of which date Azure is to answer it: what some defaults are has
-// changed over the years.
-// Replays of recorded conversations give each request its own date.
+// AsOfHeader is the date as of which a request is answered: some defaults of Azure have changed
+// over the years. Replays of recorded conversations give each request its date.
 const AsOfHeader = "Routekeeper-As-Of"
 
-// asOfDate reads the header, a date or a time as HTTP writes it; what is neither is the date of the
-// options.
+// asOfDate reads the header, a date or an HTTP time. If it is neither, the date of the options is
+// used.
 func (k *Kernel) asOfDate(h http.Header) time.Time {
 	text := h.Get(AsOfHeader)
 	for _, layout := range []string{time.DateOnly, time.RFC3339, http.TimeFormat} {
@@ -27,13 +26,12 @@ func (c *Call) Since(date string) bool {
 	return SinceDate(c.asOf, date)
 }
 
-// SinceDate reports whether a time is on a date or later; the zero time is today, by whatever
-// clock.
+// SinceDate reports whether a time is on a date or later; the zero time is today.
 func SinceDate(at time.Time, date string) bool {
 	return at.IsZero() || at.UTC().Format(time.DateOnly) >= date
 }
 
-// Now is when a call is made, as of its date.
+// Now is the time of a call, as of its date.
 func (c *Call) Now() time.Time {
 	if c.asOf.IsZero() {
 		return time.Now()

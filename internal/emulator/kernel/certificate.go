@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// Authority is the certificate authority that clients are told to trust: the one that was kept, or
-// a new one.
+// Authority is the certificate authority that clients trust: the saved one, or a new one.
 func (k *Kernel) Authority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	defer k.Lock()()
 	return k.AuthorityLocked()
@@ -34,7 +33,7 @@ func (k *Kernel) AuthorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, error)
 	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{
-			CommonName: "routekeeper local Azure CA"},
+			CommonName: "routekeeper emulator CA"},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0,
 			0), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
@@ -51,7 +50,7 @@ func (k *Kernel) AuthorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, error)
 }
 
 // MakeCertificate makes a server certificate for loopback, the clusters' API servers and the given
-// host; for one that listens everywhere, for all addresses of this machine.
+// host; for a listener on all addresses, for all addresses of this machine.
 func MakeCertificate(host string, names []string, ca *x509.Certificate,
 	caKey *ecdsa.PrivateKey) (tls.Certificate,
 	error) {
@@ -86,7 +85,7 @@ func MakeCertificate(host string, names []string, ca *x509.Certificate,
 	return tls.Certificate{Certificate: [][]byte{der, ca.Raw}, PrivateKey: key}, nil
 }
 
-// Listen listens at an address. Where any port will do, the one it had before is tried first.
+// Listen listens at an address. If any port is allowed, the one of the last run is tried first.
 func (k *Kernel) Listen(address string, i int) (net.Listener, error) {
 	k.Mu.RLock()
 	before := [2]string{k.Server.HTTPS, k.Server.HTTP}[i]
@@ -101,7 +100,7 @@ func (k *Kernel) Listen(address string, i int) (net.Listener, error) {
 	return net.Listen("tcp", address)
 }
 
-// Listens notes where it listens.
+// Listens records the listeners.
 func (k *Kernel) Listens(listeners [2]net.Listener) {
 	defer k.Lock()()
 	k.Server.HTTPS, k.Server.HTTP = listeners[0].Addr().String(), listeners[1].Addr().String()
@@ -112,7 +111,7 @@ func (k *Kernel) Listens(listeners [2]net.Listener) {
 	}
 }
 
-// ListensAt is where this machine reaches the emulator, "" where it does not listen.
+// ListensAt is the emulator's URL on this machine, "" if it does not listen.
 func (k *Kernel) ListensAt() string {
 	at, err := netip.ParseAddrPort(k.Server.HTTPS)
 	if err != nil {

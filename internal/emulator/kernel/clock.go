@@ -2,14 +2,14 @@ package kernel
 
 import "time"
 
-// later is something that happens by the clock.
+// later is a scheduled action.
 type later struct {
 	at time.Time
 	do func()
 }
 
-// At does something at a time, under the lock: by a timer, and in any case before a request that
-// comes after it.
+// At does something at a time, under the lock: by a timer, and always before a later request is
+// answered.
 func (k *Kernel) At(t time.Time, do func()) {
 	if !t.After(time.Now()) {
 		do()

@@ -14,20 +14,20 @@ import (
 	bolt "go.etcd.io/bbolt/errors"
 )
 
-// disk keeps the state in a file, so that it survives a restart and a SIGKILL: what a call changed
-// is written before it is answered. (It does not survive a loss of power: the file is not synced.)
-// Each thing is a JSON document under a key of its own, and only what changed is written. Faults,
-// the request log, throttling and alerts on their way are not kept.
+// disk saves the state in a file, so that it survives a restart and a SIGKILL: the changes of a
+// call are written before it is answered. (It does not survive a loss of power: the file is not
+// synced.) Each thing is a JSON document under its own key, and only changes are written. Faults,
+// the request log, throttling and pending alerts are not saved.
 type disk struct {
 	DB *bbolt.DB
 	// activity is the number of the last record of the activity log.
 	activity uint64
-	// wrote is what was last written of the things that are kept in one piece.
+	// wrote is the last written form of the things that are saved as a whole.
 	wrote map[string][]byte
 }
 
-// The parts of the file, in addition to those of the services: resources by ID.Key(), the activity
-// log by number, operations and single things by name.
+// The buckets of the file, in addition to those of the services: resources by ID.Key(), the
+// activity log by number, operations and single things by name.
 var (
 	partResources  = []byte("resources")
 	partActivity   = []byte("activity")
@@ -35,7 +35,7 @@ var (
 	partThings     = []byte("things")
 )
 
-// openDisk opens the file, or makes it.
+// openDisk opens or creates the file.
 func openDisk(path string, sections []Section) (*disk, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -65,16 +65,16 @@ func openDisk(path string, sections []Section) (*disk, error) {
 	return &disk{DB: db, wrote: map[string][]byte{}}, err
 }
 
-// Section is a part of the file for what runs behind some of the resources.
+// Section is a bucket of the file for the state behind some resources.
 type Section struct {
 	Name string
-	// Behind is what is kept behind the resource with a key, and under which key: "" for nothing,
-	// and no save where it is gone.
+	// Behind is the state behind the resource with a key, and the key it is saved under: "" for
+	// nothing, and a nil save if it is deleted.
 	Behind  func(key string) (owner string, save func() any)
 	Restore func(read func(into any) error) error
 }
 
-// keep writes what is behind the resources that have changed.
+// keep writes the state behind the changed resources.
 func (s Section) keep(tx *bbolt.Tx, dirty map[string]bool) error {
 	changed := map[string]func() any{}
 	for key := range dirty {
@@ -94,8 +94,8 @@ func (s Section) keep(tx *bbolt.Tx, dirty map[string]bool) error {
 // number is a key that sorts by number.
 func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// Lock takes the emulator's lock for a change; what it returns keeps what was changed and gives the
-// lock back.
+// Lock takes the emulator's lock for a change; the returned function saves the changes and releases
+// the lock.
 func (k *Kernel) Lock() (unlock func()) {
 	k.Mu.Lock()
 	return func() {
@@ -104,7 +104,7 @@ func (k *Kernel) Lock() (unlock func()) {
 			return
 		}
 		if err := k.keep(); err != nil {
-			k.Log.Error("the state could not be kept", "error", err.Error())
+			k.Log.Error("the state could not be saved", "error", err.Error())
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (k *Kernel) keep() error {
 				return err
 			}
 		}
-		if n := k.Disk.activity; n%1000 == 0 && n > maxActivity { // every now and then
+		if n := k.Disk.activity; n%1000 == 0 && n > maxActivity { // from time to time
 			old := tx.Bucket(partActivity).Cursor()
 			for key, _ := old.First(); key != nil &&
 				binary.BigEndian.Uint64(key) <= n-maxActivity; key, _ = old.Next() {
@@ -169,7 +169,7 @@ func (k *Kernel) keep() error {
 	return err
 }
 
-// keepDocument writes a document under a key, or removes it where it is there no more.
+// keepDocument writes a document under a key, or deletes it if it no longer exists.
 func keepDocument(part *bbolt.Bucket, key []byte, there bool, save func() any) error {
 	if !there {
 		return part.Delete(key)
@@ -181,7 +181,7 @@ func keepDocument(part *bbolt.Bucket, key []byte, there bool, save func() any) e
 	return part.Put(key, raw)
 }
 
-// load reads what was kept. It reports whether there was anything.
+// load reads the saved state. It reports whether the file had any.
 func (k *Kernel) load() (found bool, err error) {
 	err = k.Disk.DB.View(func(tx *bbolt.Tx) error {
 		found = tx.Bucket(partThings).Get([]byte("keys")) != nil
@@ -233,7 +233,7 @@ func (k *Kernel) load() (found bool, err error) {
 	if err != nil {
 		return found, fmt.Errorf("%s cannot be read: %w", k.Disk.DB.Path(), err)
 	}
-	k.Store.dirty = map[string]bool{} // all of it is kept already
+	k.Store.dirty = map[string]bool{} // all of it is saved already
 	k.resume()
 	return found, nil
 }
@@ -249,7 +249,7 @@ func each[T any](part *bbolt.Bucket, take func(T) error) error {
 	})
 }
 
-// decodeKept reads a document whose numbers stay as they were written.
+// decodeKept decodes a document; numbers keep their spelling.
 func decodeKept(raw []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

@@ -59,8 +59,8 @@ func (k *Kernel) ArmLocked(c *Call) (Reply, *Failure) {
 	return k.listCall(c)
 }
 
-// Special answers for endpoints that are neither a stored resource nor a list of them. It says
-// whether the call is for it; no two are for the same call.
+// Special answers for endpoints that are neither a stored resource nor a list of them. It reports
+// whether the call is for it; every call is for at most one.
 type Special func(c *Call) (answer Reply, f *Failure, handled bool)
 
 func OK(doc any) Reply { return Reply{Status: http.StatusOK, Body: Encode(doc)} }
@@ -150,7 +150,7 @@ func (k *Kernel) PutCall(c *Call, id arm.ID) (Reply, *Failure) {
 		Body: k.Render(stored, c.Version)}), nil
 }
 
-// PutResource makes a document of what was sent and stores it, with all that its type asks for.
+// PutResource makes a document of a request's body and stores it, with all steps of its type.
 func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failure) {
 	old := k.Store.Get(id)
 	kind := k.KindOf(id)
@@ -183,7 +183,7 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 		return nil, f
 	}
 	if kind.unknown {
-		k.Log.Info("a type this local Azure does not know, kept as a plain document", "type",
+		k.Log.Info("a type this emulator does not know, stored as a plain document", "type",
 			id.Type(), "id", string(id))
 	}
 	if !kind.Immediate && (!kind.Synchronous || c.Fault != nil) {
@@ -244,8 +244,8 @@ func (k *Kernel) precondition(c *Call, id arm.ID, old *Resource) *Failure {
 		match, id)
 }
 
-// Busy refuses a write to a resource on which an operation is running. A virtual network and its
-// subnets are one.
+// Busy refuses a write to a resource while an operation runs on it. A virtual network and its
+// subnets count as one.
 func (k *Kernel) Busy(id arm.ID) *Failure {
 	whole := id
 	for strings.Count(whole.Type(), "/") > 1 {
@@ -302,7 +302,7 @@ func (k *Kernel) deleteCall(c *Call, id arm.ID) (Reply, *Failure) {
 	return k.Accepted(c, nil), nil
 }
 
-// RemoveResource removes a resource and what is part of it, or refuses.
+// RemoveResource deletes a resource and its parts, or refuses.
 func (k *Kernel) RemoveResource(r *Resource) *Failure {
 	kind := k.KindOf(r.ID)
 	k.Remember(r.ID)
@@ -363,7 +363,7 @@ func (k *Kernel) listCall(c *Call) (Reply, *Failure) {
 	return k.Page(c, nil, all)
 }
 
-// listScope reads the path of a list: what it is a list of, and where.
+// listScope reads the path of a list: the type, and the scope.
 func listScope(path []string) (scope arm.ID, resourceType string, ok bool) {
 	n := len(path)
 	parent, err := arm.ParseID("/" + strings.Join(path[:n-1], "/"))
@@ -423,13 +423,12 @@ func (k *Kernel) Page(c *Call, plain []Object, resources []*Resource) (Reply, *F
 	return Reply{Status: http.StatusOK, Body: append(body, '}')}, nil
 }
 
-// PageObjects answers with one page of objects that are not stored; the token is how many were
-// given.
+// PageObjects answers with one page of objects that are not stored; the token is the position.
 func (k *Kernel) PageObjects(c *Call, all []Object) (Reply, *Failure) {
 	return k.PageOf(c, all, 0)
 }
 
-// PageOf is PageObjects with pages no longer than top, where that is not 0.
+// PageOf is PageObjects with pages no longer than top, unless that is 0.
 func (k *Kernel) PageOf(c *Call, all []Object, top int) (Reply, *Failure) {
 	if c.Filtered {
 		all = slices.DeleteFunc(slices.Clone(all), func(o Object) bool {

@@ -18,7 +18,7 @@ func SetDefault(o Object, field string, value any) {
 	}
 }
 
-// NumberOf reads a whole number, however it came; 0 when it is none.
+// NumberOf reads a whole number of any JSON number type; 0 if it is none.
 func NumberOf(o Object, field string) int {
 	var n int
 	_, _ = fmt.Sscan(fmt.Sprint(o[field]), &n) // no number: 0
@@ -33,7 +33,7 @@ func Items(objects []Object) []any {
 	return out
 }
 
-// CheckList refuses what should be a list of objects and is something else.
+// CheckList refuses a field that is not a list of objects.
 func CheckList(o Object, name string) *Failure {
 	items, isList := o[name].([]any)
 	if o[name] != nil && (!isList || len(ListAt(o, name)) != len(items)) {
@@ -55,13 +55,13 @@ func List(o Object, name string) []string {
 	return out
 }
 
-// LinkOf returns the ID that properties.<field>.id holds, or "".
+// LinkOf returns the ID in properties.<field>.id, or "".
 func LinkOf(body Object, field string) arm.ID {
 	id, _ := ObjectAt(body, "properties", field)["id"].(string)
 	return arm.ID(id)
 }
 
-// ObjectAt follows names into nested objects; nil when one is missing.
+// ObjectAt follows names into nested objects; nil if one is missing.
 func ObjectAt(o Object, names ...string) Object {
 	for _, name := range names {
 		next, ok := o[name].(Object)
@@ -125,7 +125,7 @@ func Encode(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// DecodeObject reads a request body; numbers stay as they were written.
+// DecodeObject decodes a request body; numbers keep their spelling.
 func DecodeObject(body []byte) (Object, *Failure) {
 	var o Object
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -140,7 +140,7 @@ func DecodeObject(body []byte) (Object, *Failure) {
 // PartOf reports whether an ID is of a part of a resource.
 func PartOf(id, whole arm.ID) bool { return strings.HasPrefix(id.Key(), whole.Key()+"/") }
 
-// NormalLocation spells a location as Azure answers it: West Europe is westeurope.
+// NormalLocation is Azure's spelling of a location: West Europe is westeurope.
 func NormalLocation(location string) string {
 	return strings.ToLower(strings.ReplaceAll(location, " ", ""))
 }
@@ -148,7 +148,7 @@ func NormalLocation(location string) string {
 // NetworkVersion is the api-version at which the emulator itself reads and writes documents.
 const NetworkVersion = "2025-05-01"
 
-// GuidOf is a GUID that Azure makes for a resource: the same for the same one.
+// GuidOf is a stable GUID for a resource, as Azure assigns one.
 func GuidOf(what string, id arm.ID) string {
 	return uuid.NewSHA1(uuid.Nil, []byte(what+" "+id.Key())).String()
 }

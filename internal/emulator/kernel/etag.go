@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Tag is a resource's ETag now. It changes when a write begins and once more when the operation
-// ends: in every recorded
-// write the answer's ETag was not the one that the resource had afterwards.
+// Tag is a resource's ETag now. It changes when a write starts and again when its operation ends:
+// in every recorded write the answer's ETag differs from the one that the resource had afterwards.
 func (r *Resource) Tag() string {
 	if r.settled != "" && !r.settles.After(time.Now()) {
 		return r.settled
@@ -15,8 +14,7 @@ func (r *Resource) Tag() string {
 	return r.ETag
 }
 
-// LastTag is the ETag that a resource has once the operation on it has ended, for who waits for
-// that.
+// LastTag is the ETag that a resource has once the operation on it has ended.
 func (r *Resource) LastTag() string {
 	if r.settled != "" {
 		return r.settled
@@ -37,7 +35,7 @@ func (r *Resource) ShareTag(with *Resource) {
 	r.ETag, r.settled, r.settles = with.ETag, with.settled, with.settles
 }
 
-// tagHeader is the ETag header of a GET. Only Microsoft.Network sends one, and its PUTs have none.
+// tagHeader is the ETag header of a GET. Only Microsoft.Network sends one; its PUTs have none.
 func tagHeader(r *Resource) map[string]string {
 	if r.ETag == "" || !ofNetwork(r.ID) {
 		return map[string]string{}
@@ -45,7 +43,7 @@ func tagHeader(r *Resource) map[string]string {
 	return map[string]string{"ETag": r.Tag()}
 }
 
-// compared is what a PUT of a resource of the network has to change to count as a change; nil for
+// compared is the part of a network resource that a PUT has to change to count as a change; nil for
 // other types.
 func (k *Kernel) compared(r *Resource) []byte {
 	if r == nil || !ofNetwork(r.ID) {
@@ -57,7 +55,7 @@ func (k *Kernel) compared(r *Resource) []byte {
 	return Encode(doc)
 }
 
-// dropStates removes what tells of a write alone.
+// dropStates removes the fields that only report a write's state.
 func dropStates(value any) {
 	switch v := value.(type) {
 	case Object:
@@ -77,8 +75,8 @@ func dropStates(value any) {
 	}
 }
 
-// calm ends the operation of a write that changed nothing: it is Succeeded at once, with a new ETag
-// all the same.
+// calm ends the operation of a write that changed nothing: it is Succeeded at once, still with a
+// new ETag.
 func (k *Kernel) calm(r *Resource) {
 	all := []*Resource{r}
 	if together := k.KindOf(r.ID).Together; together != nil {
@@ -93,7 +91,7 @@ func (k *Kernel) calm(r *Resource) {
 	}
 }
 
-// putHeader are the headers of the answer to a write, in addition to its operation's.
+// putHeader are the headers of the answer to a write, besides those of its operation.
 func (k *Kernel) putHeader(c *Call, r *Resource, status int) map[string]string {
 	header := map[string]string{}
 	if status == http.StatusCreated && k.KindOf(r.ID).Located {

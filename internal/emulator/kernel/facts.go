@@ -2,32 +2,31 @@ package kernel
 
 import "strings"
 
-// A fact is something that Azure says in documents of a type although no client wrote it: a
-// default, or what Azure alone knows. The defaults_*.go files hold them, a file for a resource
-// type. Unless a file says otherwise, its facts were seen in recorded answers of the real Azure.
+// A fact is a value that Azure adds to documents of a type although no client wrote it: a default,
+// or a computed value. The defaults_*.go files list them, one file for a resource type. Unless a
+// file says otherwise, its facts were seen in recorded answers of the real Azure.
 type Fact struct {
 	// Path is the field, from the document. A name with [] goes through a list.
 	Path string
-	// Value is what the field is where the document has none. A function computes it; its nil is no
-	// field.
+	// Value is the field's value if the document has none. A function computes it; nil from it
+	// means no field.
 	Value any
 	// Since and before are the api-versions between which the field is shown. "" is no limit.
 	Since, Before string
 	// Preview shows the field at preview versions only.
 	Preview bool
-	// When says of which documents this is true. Nil: all.
+	// When selects the documents to which the fact applies. Nil: all.
 	When func(at Sight) bool
 }
 
-// Sight is what a fact may look at: the document, the object that holds the field, and the
-// resource.
+// Sight is the input of a fact: the document, the object that has the field, and the resource.
 type Sight struct {
 	R       *Resource
 	Doc, At Object
 	Version string
 }
 
-// showFacts adds to a document what Azure says in it.
+// showFacts adds Azure's values to a document.
 func (k *Kernel) showFacts(r *Resource, doc Object, version string) {
 	for _, f := range k.KindOf(r.ID).Facts {
 		f.Show(Sight{R: r, Doc: doc, At: doc, Version: version})
@@ -71,7 +70,7 @@ func (f Fact) valueAt(s Sight) any {
 	return CloneValue(f.Value)
 }
 
-// EmptyLists are facts of lists that are there although they are empty.
+// EmptyLists are facts of lists that are shown although they are empty.
 func EmptyLists(when func(Sight) bool, paths ...string) []Fact {
 	var out []Fact
 	for _, path := range paths {
@@ -80,7 +79,7 @@ func EmptyLists(when func(Sight) bool, paths ...string) []Fact {
 	return out
 }
 
-// MadeSince is a condition: Azure has said so since a date, of what was made since then.
+// MadeSince is a condition: the resource was created on a date or later.
 func MadeSince(date string) func(Sight) bool {
 	return func(s Sight) bool { return SinceDate(s.R.AsOf, date) }
 }

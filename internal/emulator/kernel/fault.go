@@ -10,22 +10,22 @@ import (
 	"sync"
 )
 
-// Fault is something that goes wrong with the next calls that match: an error answer, a connection
-// cut before or after the call took effect, an answer held back until the client is gone, an
-// operation that is slow or fails, or a read that shows what was. Calls of a cluster's cloud
-// provider only match a fault that names its principal ("<cluster> identity").
+// Fault is an error in the next calls that match: an error answer, a connection that is cut before
+// or after the call took effect, an answer delayed until the client has closed the connection, an
+// operation that is slow or fails, or a read that shows an older state. Only a fault with the
+// principal "<cluster> identity" matches the calls of a cluster's cloud provider.
 type Fault struct {
-	// Method and Path say which calls: "" is any method, Path is a regular expression on the path,
-	// without case. Principal is a name, "" is anybody.
+	// Method and Path select the calls: "" is any method, Path is a regular expression on the path,
+	// without case. Principal is a name, "" is anyone.
 	Method    string `json:"method,omitempty"`
 	Path      string `json:"path,omitempty"`
 	Principal string `json:"principal,omitempty"`
-	// Skip lets that many matching calls through first; Count is how many then go wrong, 0 for one,
-	// -1 for all.
+	// Skip lets that many matching calls pass first; Count is how many then fail, 0 for one, -1 for
+	// all.
 	Skip  int `json:"skip,omitempty"`
 	Count int `json:"count,omitempty"`
-	// Rate, from 0 to 1, makes only that share of them go wrong, by chance. The same Seed makes the
-	// same ones go wrong. 0 is all.
+	// Rate, from 0 to 1, is the share of calls that fail, at random. The same Seed gives the same
+	// calls. 0 is all.
 	Rate float64 `json:"rate,omitempty"`
 	Seed uint64  `json:"seed,omitempty"`
 	// Status, Code, Message and RetryAfter (seconds) are the error answer.
@@ -35,18 +35,17 @@ type Fault struct {
 	RetryAfter int    `json:"retryAfter,omitempty"`
 	// Cut ends the connection without an answer, before or after the call took effect.
 	Cut string `json:"cut,omitempty"`
-	// Hold does as Cut does, but only once the client is gone.
+	// Hold does as Cut does, but only after the client has closed the connection.
 	Hold string `json:"hold,omitempty"`
-	// Slow is how many seconds the operation that the call begins takes.
+	// Slow is the time in seconds of the operation that the call starts.
 	Slow int `json:"slow,omitempty"`
-	// Fail accepts the call and lets its operation fail in the end, with Code and Message; the
-	// resource is Failed then.
+	// Fail accepts the call and makes its operation fail at the end, with Code and Message; the
+	// resource is then Failed.
 	Fail bool `json:"fail,omitempty"`
-	// Stale answers reads of resources and lists, and what asks for effective routes or a next hop,
-	// with what they were before they were last written. Only writes after the fault was injected
-	// count.
+	// Stale answers reads of resources and lists, of effective routes and of next hops with the
+	// state before the last write. Only writes after the fault was injected count.
 	Stale bool `json:"stale,omitempty"`
-	// Fired is how often it has happened, and is only reported.
+	// Fired is how often it has happened; it is only reported.
 	Fired int `json:"fired"`
 
 	path   *regexp.Regexp
@@ -67,8 +66,8 @@ func (f *Fault) check() error {
 	case f.Slow < 0 || f.Rate < 0 || f.Rate > 1:
 		return fmt.Errorf("slow is 0 or more, rate 0 to 1")
 	case f.Status != 0 && (f.Slow > 0 || f.Fail || f.Stale):
-		return fmt.Errorf("a call that is answered with a status begins no operation and reads " +
-			"nothing")
+		return fmt.Errorf("a call that is answered with a status starts no operation and " +
+			"reads nothing")
 	case f.Status != 0 && (f.Status < 100 || f.Status > 599):
 		return fmt.Errorf("%d is not a status", f.Status)
 	}
@@ -105,13 +104,13 @@ func (f *Fault) Failure() *Failure {
 	return &Failure{Status: status, Code: code, Message: message, RetryAfter: f.RetryAfter}
 }
 
-// faults are the ones still to come.
+// faults are the injected ones that remain.
 type faults struct {
 	mu   sync.Mutex
 	list []*Fault
 }
 
-// Take returns the fault that befalls a call, if any. Internal calls do not come over the wire.
+// Take returns the fault that matches a call, if any. Internal calls did not come over the network.
 func (fs *faults) Take(c *Call, internal bool) *Fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -139,7 +138,7 @@ func (fs *faults) Take(c *Call, internal bool) *Fault {
 	return nil
 }
 
-// Inject makes something go wrong. The returned function takes it back.
+// Inject adds a fault. The returned function removes it.
 func (k *Kernel) Inject(f Fault) (remove func(), err error) {
 	if err := f.check(); err != nil {
 		return nil, err
@@ -170,7 +169,7 @@ func (k *Kernel) Injected() []Fault {
 	return out
 }
 
-// ClearFaults takes all faults back.
+// ClearFaults removes all faults.
 func (k *Kernel) ClearFaults() {
 	k.Faults.mu.Lock()
 	defer k.Faults.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Object is a JSON object. Documents are stored as what was sent, not as typed models, which would
-// drop the fields they do not know.
+// Object is a JSON object. Documents are stored as they were sent, not as typed models, which would
+// drop fields they do not know.
 type Object = map[string]any
 
-// Call is one request on its way through.
+// Call is one request while it is handled.
 type Call struct {
 	Method  string
 	Path    []string // segments, as sent
@@ -29,19 +29,19 @@ type Call struct {
 	Version string    // api-version
 	IDs     [2]string // request and correlation ID
 
-	// Who calls, and why that cannot be told.
+	// The caller, and the reason why it is unknown.
 	Who     Principal
 	Unknown *Failure
-	Secret  bool // what is sent and answered is not for the log
-	// Filtered is for a list of which the caller may read only a part.
+	Secret  bool // bodies are not logged
+	// Filtered is set for a list that the caller may read only in part.
 	Filtered bool
-	// AsOf is the date as of which Azure is to answer, zero for today.
+	// AsOf is the date as of which the call is answered, zero for today.
 	asOf time.Time
-	// LocationOnly is for an operation that is followed by its Location alone.
+	// LocationOnly is set for an operation that is followed by its Location alone.
 	LocationOnly bool
 	// Found is what a service found out for the call before the lock was taken.
 	Found any
-	// Fault is what goes wrong with a call that takes effect.
+	// Fault is the fault of a call that takes effect.
 	Fault *Fault
 }
 
@@ -66,7 +66,7 @@ func (c *Call) Link(query map[string]string) string {
 	return c.Base + (&url.URL{Path: "/" + strings.Join(c.Path, "/"), RawQuery: q.Encode()}).String()
 }
 
-// Reply is an answer: a status, headers beside the usual ones, and a JSON body.
+// Reply is an answer: a status, additional headers, and a JSON body.
 type Reply struct {
 	Status int
 	Header map[string]string
@@ -194,13 +194,13 @@ func (k *Kernel) NewCall(r *http.Request, body []byte) *Call {
 	return c
 }
 
-// answer is what the world behind the wire says, faults aside.
+// answer is the answer to a call, without faults.
 func (k *Kernel) answer(c *Call) (answer Reply) {
-	defer func() { // what ARM does has been recovered, and undone, already
+	defer func() { // a panic in ARM has been recovered, and undone, already
 		if reason := recover(); reason != nil {
 			k.panicked(c, reason)
 			answer = Fail(http.StatusInternalServerError, "InternalServerError",
-				"The local Azure failed at %s %s: %v. This is a bug in it; its log has more.",
+				"The emulator failed at %s %s: %v. This is a bug in it; its log has more.",
 				c.Method, c.Key(), reason).Reply()
 		}
 	}()
@@ -236,7 +236,7 @@ func (k *Kernel) answer(c *Call) (answer Reply) {
 	return k.challenge(c, answer)
 }
 
-// challenge adds to a 401 where to log in: at the subscription's tenant.
+// challenge adds the login endpoint to a 401: that of the subscription's tenant.
 func (k *Kernel) challenge(c *Call, answer Reply) Reply {
 	if answer.Status == http.StatusUnauthorized {
 		tenant := k.Opts.TenantID
@@ -263,7 +263,7 @@ func Write(w http.ResponseWriter, c *Call, r Reply) {
 	}
 	w.WriteHeader(r.Status)
 	if c.Method != http.MethodHead {
-		_, _ = w.Write(r.Body) // a client that went away is its own problem
+		_, _ = w.Write(r.Body) // a client that closed the connection needs no answer
 	}
 }
 
@@ -275,6 +275,6 @@ func Cut(w http.ResponseWriter) {
 			return
 		}
 	}
-	// HTTP/2 cannot be hijacked; the server knows this value and resets the stream
+	// HTTP/2 cannot be hijacked; the server resets the stream on this value
 	panic(http.ErrAbortHandler)
 }

@@ -1,9 +1,9 @@
-// Package kernel is what all services of the emulator stand on: HTTP, the dispatch of calls, the
+// Package kernel is the base of all services of the emulator: HTTP, the dispatch of calls, the
 // store and the state file, operations, ETags, faults, throttling, the request log and the records
-// of the activity log, the clock, and what undoes a call that fails half way.
+// of the activity log, the clock, and the undo of a call that fails half way.
 //
 // It knows subscriptions and resource groups, which are in every ID, and no other resource type: a
-// service says with Add what its types do.
+// service adds its types with Add.
 package kernel
 
 import (
@@ -19,8 +19,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Kernel is what all services stand on: HTTP, the dispatch of calls, the store, operations, ETags,
-// faults, throttling, the logs, the clock, and what undoes a call that fails half way.
+// Kernel is the base of all services: HTTP, the dispatch of calls, the store, operations, ETags,
+// faults, throttling, the logs, the clock, and the undo of a call that fails half way.
 type Kernel struct {
 	Opts Options
 	Log  *slog.Logger
@@ -32,13 +32,12 @@ type Kernel struct {
 	specials   []Special
 	Operations map[string]*Operation
 	Activity   []ActivityRecord
-	later      []later // what happens by the clock, in its order
+	later      []later // scheduled actions, by time
 	Closed     bool
-	// what resources were before they were last written, by ID.Key(); nil for nothing
+	// resources before their last write, by ID.Key(); nil for nothing
 	before map[string][]byte
 
-	// Disk keeps the state, nil when nothing does; unkept and unkeptOperations are what it has not
-	// got yet.
+	// Disk saves the state, nil if nothing does; unkept and unkeptOperations are not saved yet.
 	Disk             *disk
 	unkept           []ActivityRecord
 	unkeptOperations []string
@@ -49,7 +48,7 @@ type Kernel struct {
 	Faults   *faults
 	Requests *requestLog
 
-	// services are what the services have added; what is in the fields below is of all of them.
+	// services are the added services; the fields below combine those of all.
 	services    []Service
 	above       []Special
 	waits       map[string][2]int
@@ -69,8 +68,8 @@ type Kernel struct {
 
 // Service is what a service adds to the kernel.
 type Service struct {
-	// Types are its resource types; calls are answered once the caller is known and admitted, above
-	// before that.
+	// Types are its resource types; calls are answered after authentication and authorization,
+	// above before them.
 	Types []Kind
 	Calls []Special
 	Above []Special
@@ -79,21 +78,21 @@ type Service struct {
 	Waits map[string][2]int
 	// NewerFields exist from an api-version on.
 	NewerFields []NewerField
-	// Refuse refuses calls that their callers may make, spell completes a path that Azure takes
-	// shortened, listen is told of each record of the activity log.
+	// Refuse refuses calls whose callers have the right, spell completes a path that Azure accepts
+	// shortened, listen is called for each record of the activity log.
 	Refuse func(c *Call) *Failure
 	// Prepare finds out for a call what takes time: nothing is locked then.
 	Prepare func(c *Call)
 	Spell   func(path []string) []string
 	Listen  func(ActivityRecord)
-	// Index is told of the documents that are stored and removed.
+	// Index is called for the documents that are stored and removed.
 	Index index
-	// things, sections, watch and resume keep, undo and resume what is no document.
+	// things, sections, watch and resume save, undo and resume state that is not in documents.
 	Things   []Thing
 	Sections []Section
 	Watch    func(c *Call) (takeBack func())
 	Resume   Resumer
-	// HostNames are further names of the emulator, moved is told when it listens elsewhere, stop
+	// HostNames are further names of the emulator, moved is called when it listens elsewhere, stop
 	// when it ends.
 	HostNames []string
 	Moved     func()
@@ -118,17 +117,17 @@ func (k *Kernel) Add(s Service) {
 	k.services = append(k.services, s)
 }
 
-// Options say what the kernel is like.
+// Options are the settings of the kernel.
 type Options struct {
 	Subscriptions []string
 	TenantID      string
-	// Tenants says which subscriptions lie in another tenant than TenantID.
+	// Tenants are the tenants of subscriptions outside TenantID.
 	Tenants map[string]string
-	// Principals are who can log in; the first may do everything.
+	// Principals can log in; the first has all rights.
 	Principals []Principal
 	// OperationTime is how long a write keeps its resource busy.
 	OperationTime time.Duration
-	// AsOf is the date as of which Azure is to answer. Zero: today.
+	// AsOf is the date as of which calls are answered. Zero: today.
 	AsOf time.Time
 	// PageSize is how many resources a list page holds.
 	PageSize int
@@ -163,7 +162,7 @@ func New(opts Options) *Kernel {
 	return k
 }
 
-// Open goes on with the state in a file, and keeps it there from now on.
+// Open loads the state from a file, and saves it there from now on.
 func (k *Kernel) Open(file string) error {
 	var err error
 	if k.Disk, err = openDisk(file, k.sections); err != nil {
@@ -178,7 +177,7 @@ func (k *Kernel) Open(file string) error {
 	return nil
 }
 
-// Close stops what goes on behind the emulator. Requests are still answered.
+// Close stops the emulator's background work. Requests are still answered.
 func (k *Kernel) Close() {
 	k.Lock()()
 	k.Mu.Lock()
@@ -199,45 +198,45 @@ func (k *Kernel) Close() {
 	}
 }
 
-// fabric is what holds resources of all types together: the links between their documents, and the
-// addresses that they take in subnets.
+// fabric relates resources of all types: the links between their documents, and the addresses that
+// they take in subnets.
 type fabric interface {
-	// DropBack removes from a document what only Azure may say: who links to the resource.
+	// DropBack removes the fields that only Azure may write: the back links.
 	DropBack(r *Resource)
-	// SettleLinks checks what a document links to.
+	// SettleLinks checks the links of a document.
 	SettleLinks(r *Resource, location string) *Failure
 	// SettleSeats chooses the addresses that a resource takes, TakeSeats takes them, LeaveSeats
-	// gives them back, GivePublic does what follows for its public addresses.
+	// releases them, GivePublic updates its public addresses.
 	SettleSeats(r *Resource) *Failure
 	TakeSeats(r *Resource)
 	LeaveSeats(r *Resource)
 	GivePublic(r *Resource)
-	// ShowBack adds to a document who links to it, unlinked refuses to delete what is linked.
+	// ShowBack adds the back links to a document, unlinked refuses to delete a linked resource.
 	ShowBack(r *Resource, doc Object)
 	Unlinked(r *Resource) *Failure
 }
 
-// guard says what a caller may do.
+// guard decides which calls are allowed.
 type guard interface {
 	Admit(c *Call) *Failure
 	MayRead(who Principal, id arm.ID) bool
 }
 
-// directory says who calls, and answers what is asked before and about that.
+// directory authenticates calls, and answers the login endpoints.
 type directory interface {
 	Authenticate(header, base string) (Principal, *Failure)
 	Login(c *Call) (Reply, bool)
 	Graph(c *Call) (Reply, *Failure, bool)
 }
 
-// host answers for what is reached through the emulator and is not Azure Resource Manager: the
+// host answers calls to the emulator that are not for Azure Resource Manager: those to the
 // clusters' API servers.
 type host interface {
 	Hosts(c *Call) bool
-	// TakesOver reports whether it has served the request itself, whatever the protocol.
+	// TakesOver reports whether it has served the request itself, in whatever protocol.
 	TakesOver(w http.ResponseWriter, r *http.Request) bool
 	User(c *Call) (Principal, *Failure)
-	// Silent reports whether there is no answer at all.
+	// Silent reports whether the call gets no answer at all.
 	Silent(c *Call) bool
 	Answer(c *Call) Reply
 	Refusal(f *Failure) Reply

@@ -8,35 +8,35 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Kind is what a resource type does beyond being kept. Every function runs under the emulator's
-// lock.
+// Kind is the behaviour of a resource type beyond storing documents. Every function runs under the
+// emulator's lock.
 type Kind struct {
 	Name      string // in Azure's case
 	Tracked   bool   // has a location
 	Immediate bool   // its writes are done when they are answered
-	// Synchronous writes have an operation that has ended already.
+	// Synchronous writes name an operation that has ended already.
 	Synchronous bool
 	Merges      bool // a PATCH changes more than its tags
 	unknown     bool
 	// AlwaysCreated answers every PUT with 201.
 	AlwaysCreated bool
-	// Settle turns what was sent (in r.body) into what is stored, or refuses it. old is nil for a
-	// new one.
+	// Settle turns a request's body (r.body) into the stored document, or refuses it. old is nil
+	// for a new resource.
 	Settle func(c *Call, r, old *Resource) *Failure
-	// Stored does what follows from the write.
+	// Stored does the work after a write.
 	Stored func(c *Call, r, old *Resource) *Failure
-	// Show adds to a copy of the body what is computed when it is read.
+	// Show adds the fields to a copy of the body that are computed at a read.
 	Show func(r *Resource, doc Object, version string)
-	// Facts are what Azure says in its documents by itself.
+	// Facts are the values that Azure adds to its documents.
 	Facts []Fact
-	// Removable refuses a delete, removed does what follows from one.
+	// Removable refuses a delete, removed does the work after one.
 	Removable func(r *Resource) *Failure
 	Removed   func(r *Resource)
-	// ChildRemoved does what follows from the delete of a child, changed of a change of the tags.
+	// ChildRemoved does the work after the delete of a child, changed after a change of the tags.
 	ChildRemoved, Retagged func(r *Resource)
 	// Busy refuses a write while an operation runs on the resource; nil: as most of Azure does.
 	Busy func(r *Resource) *Failure
-	// Deleting answers a DELETE that is an operation with a course of its own.
+	// Deleting answers a DELETE that has an operation of its own.
 	Deleting func(c *Call, r *Resource) (answer Reply, f *Failure, handled bool)
 	// Together are the resources that are written with one of this type.
 	Together func(r *Resource) []*Resource
@@ -44,17 +44,17 @@ type Kind struct {
 	Missing [2]string
 	// Located adds where the resource is to the answer of the PUT that made it.
 	Located bool
-	// IgnoresMatch is for a type whose writes no If-Match refuses.
+	// IgnoresMatch is set for a type whose writes ignore If-Match.
 	IgnoresMatch bool
-	// Linkless documents name resources without linking to them.
+	// Linkless documents contain IDs of other resources that are not links.
 	Linkless bool
-	// Lists are the lists in a document whose items are resources of their own, too; with parts,
-	// the items of all its lists are parts with IDs that others link to.
+	// Lists are the lists in a document whose items are also resources; with parts, the items of
+	// all its lists have IDs that others link to.
 	Lists []ItemList
 	Parts bool
 	// Gets throttles GETs of each resource in addition to ARM's limits.
 	Gets *OwnBucket
-	// Extra is what is kept of it in addition to its document; restored takes it back.
+	// Extra is state to save besides its document; restored loads it.
 	Extra    func(r *Resource) json.RawMessage
 	Restored func(r *Resource, extra json.RawMessage) error
 }
@@ -66,7 +66,7 @@ func (k *Kernel) KindOf(id arm.ID) *Kind {
 	return &Kind{unknown: true, Immediate: true}
 }
 
-// Render writes a resource as it is read at an api-version.
+// Render is a resource as it is read at an api-version.
 func (k *Kernel) Render(r *Resource, version string) []byte {
 	shows := [2]string{State(r), r.Tag()}
 	if raw := r.rendered[version]; raw != nil && r.renderedAs == shows {
@@ -83,7 +83,7 @@ func (k *Kernel) Render(r *Resource, version string) []byte {
 	return raw
 }
 
-// maxRendered is at how many api-versions a resource is kept as it was last rendered.
+// maxRendered is the number of api-versions for which a rendered resource is cached.
 const maxRendered = 4
 
 // Document is render as an object.
@@ -121,8 +121,7 @@ func (k *Kernel) KindName(id arm.ID) string {
 	return id.Type()
 }
 
-// Spelled is an ID with its words in Azure's case, whatever the case they came in; the names in it
-// keep theirs.
+// Spelled is an ID with its words in Azure's case; the names keep theirs.
 func (k *Kernel) Spelled(id arm.ID) arm.ID {
 	segments := strings.Split(string(id), "/")
 	for i := 1; i+1 < len(segments); i += 2 { // pairs of a word and a name
@@ -177,7 +176,7 @@ func (k *Kernel) newer(id arm.ID, version string) []NewerField {
 	return out
 }
 
-// DropNewer removes from a sent document what the api-version does not know.
+// DropNewer removes the fields of a request that its api-version does not know.
 func (k *Kernel) DropNewer(id arm.ID, body Object, version string) {
 	for _, f := range k.newer(id, version) {
 		removePath(body, f.Path)

@@ -8,14 +8,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// ItemList is a list in a document whose items are resources of their own as well: writing one is
-// writing the document.
+// ItemList is a list in a document whose items are also resources: writing one writes the document.
 type ItemList struct {
 	Name     string
 	ReadOnly bool
 }
 
-// showNested adds to the items of such lists what they show of their parent.
+// showNested adds fields of the parent to the items of such lists.
 func (k *Kernel) showNested(r *Resource, doc Object) {
 	kind := k.KindOf(r.ID)
 	if kind.Parts {

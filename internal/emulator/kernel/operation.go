@@ -11,19 +11,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Operation is a long-running operation. It ends by the clock, never by being polled: some clients
-// poll only the resource.
+// Operation is a long-running operation. It ends by the clock, never by a poll: some clients poll
+// only the resource.
 type Operation struct {
 	Ends    time.Time
 	Failure *Failure
-	names   []string // under which it is followed
-	result  []byte   // what a POST or DELETE answers at its Location in the end
+	names   []string // by which it is followed
+	result  []byte   // the final answer at the Location of a POST or DELETE
 }
 
-// RetryAfter is what a client is told to wait between polls: whole seconds, at least one.
+// RetryAfter is the time a client should wait between polls: whole seconds, at least one.
 func (k *Kernel) RetryAfter() int { return max(1, int(k.Opts.OperationTime.Seconds()/4)) }
 
-// OperationTime is how long the operation that a call begins takes.
+// OperationTime is the duration of the operation that a call starts.
 func (k *Kernel) OperationTime(c *Call) time.Duration {
 	if c.Fault != nil && c.Fault.Slow > 0 {
 		return time.Duration(c.Fault.Slow) * time.Second
@@ -31,7 +31,7 @@ func (k *Kernel) OperationTime(c *Call) time.Duration {
 	return k.Opts.OperationTime
 }
 
-// Occupy makes a resource busy with the operation that a call begins.
+// Occupy makes a resource busy with the operation that a call starts.
 func (k *Kernel) Occupy(c *Call, r *Resource, doing string) {
 	r.BusyUntil, r.Doing, r.Failed = time.Now().Add(k.OperationTime(c)), doing, c.Failing()
 	if r.ETag != "" {
@@ -40,7 +40,7 @@ func (k *Kernel) Occupy(c *Call, r *Resource, doing string) {
 	k.Store.Changed(r)
 }
 
-// Failing is how the operation that a call begins ends, where a fault says so.
+// Failing is the failure with which a fault ends the call's operation.
 func (c *Call) Failing() *Failure {
 	if c.Fault != nil && c.Fault.Fail {
 		return c.Fault.Failure()
@@ -48,7 +48,7 @@ func (c *Call) Failing() *Failure {
 	return nil
 }
 
-// Started adds to the answer of a PUT what a client needs to follow its operation.
+// Started adds the headers to a PUT's answer that a client needs to follow its operation.
 func (k *Kernel) Started(c *Call, r *Resource, answer Reply) Reply {
 	if !r.BusyUntil.After(time.Now()) && r.Failed == nil {
 		if k.saysEnded(c, r, answer.Status) {
@@ -63,7 +63,7 @@ func (k *Kernel) Started(c *Call, r *Resource, answer Reply) Reply {
 	return answer
 }
 
-// Accepted answers a DELETE or POST whose result, if any, is ready after the operation time.
+// Accepted answers a DELETE or POST whose result, if any, is available after the operation time.
 func (k *Kernel) Accepted(c *Call, result []byte) Reply {
 	took, failing := k.OperationTime(c), c.Failing()
 	if took == 0 && failing == nil {
@@ -76,7 +76,7 @@ func (k *Kernel) Accepted(c *Call, result []byte) Reply {
 		Failure: failing})
 }
 
-// AcceptedUntil answers with where to follow an operation.
+// AcceptedUntil answers with the URL of an operation.
 func (k *Kernel) AcceptedUntil(c *Call, op *Operation) Reply {
 	id := arm.ID("/" + strings.Join(c.Path, "/"))
 	header := map[string]string{"Location": k.follow(c, id, op, "operationResults")}
@@ -87,10 +87,10 @@ func (k *Kernel) AcceptedUntil(c *Call, op *Operation) Reply {
 	return Reply{Status: http.StatusAccepted, Header: header}
 }
 
-// maxOperations is how many are remembered: the oldest that ended are forgotten.
+// maxOperations is how many are stored: the oldest ended ones are dropped.
 const maxOperations = 10_000
 
-// follow remembers an operation and returns the absolute URL at which it is followed.
+// follow stores an operation and returns its absolute URL.
 func (k *Kernel) follow(c *Call, id arm.ID, op *Operation, kind string) string {
 	if len(k.Operations) >= maxOperations {
 		for name, old := range k.Operations {
@@ -108,7 +108,7 @@ func (k *Kernel) follow(c *Call, id arm.ID, op *Operation, kind string) string {
 		"/locations/local/" + kind + "/" + name + "?api-version=" + c.Version
 }
 
-// KeepOperation notes that an operation is not what is kept of it.
+// KeepOperation marks an operation as changed since it was saved.
 func (k *Kernel) KeepOperation(op *Operation) {
 	if k.Disk != nil {
 		k.unkeptOperations = append(k.unkeptOperations, op.names...)

@@ -7,8 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// patchCall updates a resource: its tags, which it replaces, or, of some types and of all that are
-// not known here, whatever is sent, as a JSON merge.
+// patchCall updates a resource: its tags, which it replaces, or, of some types and of all unknown
+// ones, the whole document, as a JSON merge.
 func (k *Kernel) patchCall(c *Call, id arm.ID) (Reply, *Failure) {
 	r := k.Store.Get(id)
 	if r == nil {

@@ -2,7 +2,7 @@ package kernel
 
 import "strings"
 
-// Principal is somebody who can log in and whom the activity log names.
+// Principal is an identity that can log in and that the activity log names.
 type Principal struct {
 	Name     string `json:"name"`
 	ClientID string `json:"clientID"`
@@ -10,15 +10,15 @@ type Principal struct {
 	ObjectID string `json:"objectID"`
 	// Resource is the Azure resource whose managed identity it is, or "".
 	Resource string `json:"resource,omitempty"`
-	// Tenant is the GUID of the tenant it belongs to. "": the options' TenantID. The first
-	// principal of the options can log in at every tenant.
+	// Tenant is the GUID of its tenant. "": the options' TenantID. The first principal of the
+	// options can log in at every tenant.
 	Tenant string `json:"tenant,omitempty"`
-	// NoRoles is for one that starts without roles. All others that the options name are Owners of
-	// their tenant's subscriptions.
+	// NoRoles is set for a principal that starts without roles. All others of the options are
+	// Owners of their tenant's subscriptions.
 	NoRoles bool `json:"noRoles,omitempty"`
 }
 
-// DefaultPrincipal is who logs in where the options name nobody.
+// DefaultPrincipal is the login if the options name none.
 var DefaultPrincipal = Principal{
 	Name:     "routekeeper",
 	ClientID: "c11e0000-0000-4000-8000-000000000001",

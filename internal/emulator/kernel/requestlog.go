@@ -17,19 +17,19 @@ type Request struct {
 	Method string    `json:"method"`
 	Path   string    `json:"path"`
 	Query  string    `json:"query,omitempty"`
-	// Principal is the name of who called, "" for nobody.
+	// Principal is the caller's name, "" for none.
 	Principal string `json:"principal,omitempty"`
-	// Status is 0 when the connection was cut before the call took effect.
+	// Status is 0 if the connection was cut before the call took effect.
 	Status int    `json:"status"`
 	Note   string `json:"note,omitempty"`
-	// Body is what was sent, Answer what was answered; absent where they were no JSON, or are no
-	// longer kept.
+	// Body and Answer are the bodies of the request and the answer; absent if they were no JSON, or
+	// are dropped already.
 	IfMatch string          `json:"ifMatch,omitempty"`
 	Body    json.RawMessage `json:"body,omitempty"`
 	Answer  json.RawMessage `json:"answer,omitempty"`
 }
 
-// requestLog remembers the last requests, and the bodies of fewer of them.
+// requestLog stores the last requests, and the bodies of fewer of them.
 type requestLog struct {
 	keep int // bodies
 	log  *slog.Logger
@@ -38,7 +38,7 @@ type requestLog struct {
 	last []Request
 }
 
-// maxRequests is how many requests are remembered at least; up to twice as many are held.
+// maxRequests is the least number of stored requests; up to twice as many are stored.
 const maxRequests = 100_000
 
 func (l *requestLog) Add(c *Call, start time.Time, answer Reply, note string) {
@@ -68,7 +68,7 @@ func (l *requestLog) Add(c *Call, start time.Time, answer Reply, note string) {
 	}
 }
 
-// Logged returns the remembered requests numbered above since, in order.
+// Logged returns the logged requests with a number above since, in order.
 func (k *Kernel) Logged(since int) []Request {
 	l := k.Requests
 	l.mu.Lock()

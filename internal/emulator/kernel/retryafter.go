@@ -9,10 +9,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// waitAfter is the Retry-After of an answer that begins an operation, "" for none: as Azure's, but
-// not longer than operations take here. AKS gives none, upon which clients ask every 30 seconds: it
-// gives one here where that is much
-// longer than its operations take.
+// waitAfter is the Retry-After of an answer that starts an operation, "" for none: as Azure's, but
+// not longer than operations take here. AKS sends none, and clients then poll every 30 seconds:
+// here it sends one if that is much longer than its operations take.
 func (k *Kernel) waitAfter(c *Call, id arm.ID) int {
 	takes := max(1, int(math.Ceil(k.OperationTime(c).Seconds())))
 	azure, known := k.waitOf(id, c.Method)
@@ -41,21 +40,20 @@ func (k *Kernel) waitOf(id arm.ID, method string) (int, bool) {
 }
 
 // ofNetwork reports whether a type is of Microsoft.Network: the only provider that sends ETags, and
-// that compares what a PUT changes.
+// that compares the changes of a PUT.
 func ofNetwork(id arm.ID) bool {
 	return strings.HasPrefix(strings.ToLower(id.Type()), "microsoft.network/")
 }
 
-// wait adds Retry-After to the headers of an answer that begins an operation.
+// wait adds Retry-After to the headers of an answer that starts an operation.
 func (k *Kernel) wait(c *Call, header map[string]string) {
 	if seconds := k.waitAfter(c, arm.ID("/"+strings.Join(c.Path, "/"))); seconds > 0 {
 		header["Retry-After"] = strconv.Itoa(seconds)
 	}
 }
 
-// saysEnded reports whether the answer of a write that is done names an operation, which has ended:
-// where nothing changed,
-// and, until 2024, where the type's writes are synchronous.
+// saysEnded reports whether the answer of a finished write names an ended operation: if nothing
+// changed, and, until 2024, for types with synchronous writes.
 func (k *Kernel) saysEnded(c *Call, r *Resource, status int) bool {
 	switch {
 	case k.Opts.OperationTime == 0 || !ofNetwork(r.ID):

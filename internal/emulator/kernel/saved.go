@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// savedResource is a resource as it is kept.
+// savedResource is the saved form of a resource.
 type savedResource struct {
 	ID        arm.ID        `json:"id"`
 	Body      Object        `json:"body"`
@@ -26,7 +26,7 @@ type savedResource struct {
 	Deleting  bool          `json:"deleting,omitempty"`
 	Created   time.Time     `json:"created,omitzero"`
 	Changed   time.Time     `json:"changed,omitzero"`
-	// Extra is what its type keeps in addition to its document.
+	// Extra is state that its type saves besides its document.
 	Extra json.RawMessage `json:"inUse,omitempty"`
 }
 
@@ -51,7 +51,7 @@ func (k *Kernel) restoreResource(s savedResource) error {
 	return nil
 }
 
-// savedActivity is a record of the activity log as it is kept.
+// savedActivity is the saved form of a record of the activity log.
 type savedActivity struct {
 	ID            string        `json:"id"`
 	OperationID   string        `json:"operationID"`
@@ -87,7 +87,7 @@ func (k *Kernel) restoreActivity(s savedActivity) ActivityRecord {
 	}
 }
 
-// savedOperation is a long-running operation as it is kept.
+// savedOperation is the saved form of a long-running operation.
 type savedOperation struct {
 	Name    string        `json:"name"`
 	Ends    time.Time     `json:"ends"`
@@ -95,7 +95,7 @@ type savedOperation struct {
 	Failure *SavedFailure `json:"failure,omitempty"`
 }
 
-// SavedFailure is an error answer as it is kept.
+// SavedFailure is the saved form of an error answer.
 type SavedFailure struct {
 	Status  int    `json:"status"`
 	Code    string `json:"code"`
@@ -127,7 +127,7 @@ func (k *Kernel) restoreOperation(s savedOperation) error {
 	return nil
 }
 
-// savedServer is where it listened and as whom, so that clients find it again.
+// savedServer are its addresses and its certificate authority, so that clients find it again.
 type savedServer struct {
 	HTTPS string `json:"https,omitempty"`
 	HTTP  string `json:"http,omitempty"`
@@ -135,14 +135,14 @@ type savedServer struct {
 	CAKey []byte `json:"caKey,omitempty"` // SEC 1, DER
 }
 
-// Thing is something that is kept in one piece.
+// Thing is state that is saved as a whole.
 type Thing struct {
 	Name    string
 	Save    func() any
 	Restore func(read func(into any) error) error
 }
 
-// changedThings are the things kept in one piece that differ from what was last written.
+// changedThings are the things that differ from what was last written.
 func (k *Kernel) changedThings() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for _, thing := range k.things {
@@ -167,14 +167,14 @@ func (k *Kernel) restoreThings(read func(name string, into any) error) error {
 	return nil
 }
 
-// Resumer is how a service goes on, after a restart, with what was under way: before operations in
-// the activity log end, and after. ends takes over an operation, whose end the service notes.
+// Resumer continues a service's work after a restart: before operations in the activity log end,
+// and after. ends takes over an operation whose end the service records.
 type Resumer struct {
 	First, Last func()
 	Ends        func(ActivityRecord) bool
 }
 
-// resume goes on with what was under way.
+// resume continues running operations.
 func (k *Kernel) resume() {
 	under := map[string]ActivityRecord{}
 	for _, r := range k.Activity {

@@ -6,8 +6,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Remember keeps what a resource, its parent and its children are, before a write changes them, for
-// faults that show it.
+// Remember stores a resource, its parent and its children before a write changes them, for stale
+// faults.
 func (k *Kernel) Remember(id arm.ID) {
 	if !k.Faults.anyStale() {
 		k.before = nil
@@ -31,8 +31,7 @@ func (k *Kernel) Remember(id arm.ID) {
 	}
 }
 
-// was returns what a stale read shows instead of a resource: what it was before the last write, nil
-// for nothing.
+// was returns the older state of a resource for a stale read, nil if it did not exist.
 func (k *Kernel) was(c *Call, id arm.ID) (raw []byte, stale bool) {
 	if c.Fault == nil || !c.Fault.Stale {
 		return nil, false
@@ -41,7 +40,7 @@ func (k *Kernel) was(c *Call, id arm.ID) (raw []byte, stale bool) {
 	return raw, stale
 }
 
-// SeenBy is the document of a resource as a call sees it.
+// SeenBy is the document of a resource for a call.
 func (k *Kernel) SeenBy(c *Call, r *Resource) Object {
 	if raw, stale := k.was(c, r.ID); stale && raw != nil {
 		if doc, f := DecodeObject(raw); f == nil {

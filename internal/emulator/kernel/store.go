@@ -14,37 +14,39 @@ import (
 
 // Resource is a stored document.
 type Resource struct {
-	ID   arm.ID // in the case it was created with
-	Body Object // what was sent and what Azure adds, without what is computed when it is read
+	ID arm.ID // in the case it was created with
+	// the sent document and Azure's additions, without fields that are computed at a read
+	Body Object
 	ETag string
-	// settled is the ETag from settles on, when the operation of the last write ends; "" for no
-	// such operation.
+	// settled is the ETag from settles on, when the operation of the last write ends; "" without
+	// such an operation.
 	settled string
 	settles time.Time
-	Fresh   bool // the last write made it
-	// AsOf is the date at which it counts as created, if a call set one.
+	Fresh   bool // the last write created it
+	// AsOf is the date of its creation, if a call set one.
 	AsOf time.Time
 	// BusyUntil is when the operation on it ends; until then it is Updating.
 	BusyUntil time.Time
-	Doing     string   // the state it is in until then, "" for Updating
-	Failed    *Failure // how that operation ends, where it fails
-	Deleting  bool     // on its way out
+	Doing     string   // the state until then, "" for Updating
+	Failed    *Failure // the failure of that operation, if it fails
+	Deleting  bool     // being deleted
 	Created   time.Time
 	Changed   time.Time
-	// rendered is the document as bytes, nil when something it shows has changed.
+	// rendered is the document as bytes, nil if a field that it shows has changed.
 	rendered map[string][]byte // by api-version
-	// renderedAs is the state and the ETag that rendered shows.
+	// renderedAs is the state and the ETag in rendered.
 	renderedAs [2]string
 
-	// Children are the subnets and peerings that came inside a virtual network, on their way into
-	// the store; KeepChildren leaves the subnets there are as they are.
+	// Children are the subnets and peerings of a virtual network's document, before they are
+	// stored; KeepChildren leaves the existing subnets unchanged.
 	Children     []*Resource
 	KeepChildren bool
 	// Seats are the addresses it will take in subnets once it is stored.
 	Seats []Seat
 }
 
-// NewResource makes a resource of a document that was sent, without what only Azure may say.
+// NewResource makes a resource of a request's document, without the fields that only Azure may
+// write.
 func (k *Kernel) NewResource(id arm.ID, sent Object, old *Resource) *Resource {
 	body := Clone(sent)
 	for _, field := range []string{"id", "name", "type", "etag", "systemData"} {
@@ -62,21 +64,21 @@ func (k *Kernel) NewResource(id arm.ID, sent Object, old *Resource) *Resource {
 
 func newETag() string { return `W/"` + uuid.NewString() + `"` }
 
-// store holds the documents, and who is linked to whom. Its caller holds the lock.
+// store holds the documents, and their links. Its caller holds the lock.
 type store struct {
 	Subscriptions []string
 	Resources     map[string]*Resource            // by ID.Key()
 	ByType        map[string]map[string]*Resource // by lower-case type, then ID.Key()
-	// indexes are told of what is stored and removed.
+	// indexes are called for stored and removed documents.
 	indexes []index
-	// dirty are the keys of resources that changed since they were last kept on disk; nil when
-	// nothing keeps them.
+	// dirty are the keys of resources that changed since they were last saved; nil if nothing saves
+	// them.
 	dirty map[string]bool
-	// Undo is what a write under way may have to take back.
+	// Undo is the state to restore if the current write fails.
 	Undo *undo
 }
 
-// index finds resources by something in their documents.
+// index finds resources by the content of their documents.
 type index interface {
 	Added(r *Resource)
 	Removed(r *Resource)
@@ -121,7 +123,7 @@ func (s *store) Put(r *Resource) {
 	s.TouchAround(r.ID)
 }
 
-// Remove forgets a resource.
+// Remove removes a resource.
 func (s *store) Remove(id arm.ID) {
 	r := s.Get(id)
 	if r == nil {
@@ -138,14 +140,14 @@ func (s *store) Remove(id arm.ID) {
 	s.TouchAround(id)
 }
 
-// Touch makes a resource be rendered anew.
+// Touch makes a resource be rendered again.
 func (s *store) Touch(id arm.ID) {
 	if r := s.Get(id); r != nil {
 		s.Changed(r)
 	}
 }
 
-// Changed notes that something a resource shows, or what has to be kept of it, is not what it was.
+// Changed records that a shown or saved field of a resource has changed.
 func (s *store) Changed(r *Resource) {
 	r.rendered = nil
 	if s.dirty != nil {
@@ -153,7 +155,7 @@ func (s *store) Changed(r *Resource) {
 	}
 }
 
-// TouchAround does so for a resource and the parent that shows it.
+// TouchAround is Touch for a resource and its parent.
 func (s *store) TouchAround(id arm.ID) {
 	s.Touch(id)
 	s.Touch(id.Parent())
@@ -180,8 +182,8 @@ func (s *store) List(resourceType string, scope arm.ID) []*Resource {
 	return out
 }
 
-// manyResources of a type are not copied because a write lists them all: it changes the ones that
-// it looks at by name.
+// manyResources is the number from which resources of a type are not copied because a write lists
+// them: it gets the ones it changes by name.
 const manyResources = 100
 
 // Below returns all resources whose ID starts with the scope, sorted by key.

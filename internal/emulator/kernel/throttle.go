@@ -19,7 +19,7 @@ type Buckets struct{ Reads, Writes, Deletes, Clusters Bucket }
 var azureBuckets = Buckets{Reads: Bucket{250, 25}, Writes: Bucket{200, 10},
 	Deletes: Bucket{200, 10}, Clusters: Bucket{60, 1}}
 
-// buckets are the tokens left.
+// buckets are the remaining tokens.
 type buckets struct {
 	Limits Buckets
 	mu     sync.Mutex
@@ -50,8 +50,7 @@ type OwnBucket struct {
 	Refusal string
 }
 
-// take takes a token for a call, and returns the header that tells how many are left, or the
-// refusal.
+// take takes a token for a call, and returns the header with the remaining number, or the refusal.
 func (b *buckets) take(c *Call, own *OwnBucket) (map[string]string, *Failure) {
 	kind, limit := "reads", b.Limits.Reads
 	switch c.Method {
@@ -77,7 +76,7 @@ func (b *buckets) take(c *Call, own *OwnBucket) (map[string]string, *Failure) {
 	}
 	remaining := map[string]string{name: strconv.Itoa(left)}
 	if c.Method == http.MethodGet && own != nil {
-		// Throttled for each resource, whoever asks [U].
+		// Throttled for each resource, for all callers together [U].
 		if _, wait := b.takeOne(c.Key(), own.Limit); wait > 0 {
 			f := Fail(http.StatusTooManyRequests, "TooManyRequests", "%s", own.Refusal)
 			f.RetryAfter = wait
@@ -87,8 +86,8 @@ func (b *buckets) take(c *Call, own *OwnBucket) (map[string]string, *Failure) {
 	return remaining, nil
 }
 
-// takeOne takes a token out of a bucket and returns how many are left, or how many seconds there is
-// none.
+// takeOne takes a token from a bucket and returns how many remain, or the seconds until the next
+// one.
 func (b *buckets) takeOne(key string, limit Bucket) (left, wait int) {
 	now := time.Now()
 	t := b.left[key]

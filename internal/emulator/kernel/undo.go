@@ -6,19 +6,17 @@ import (
 	"runtime/debug"
 )
 
-// undo remembers what there was before a write, of all that the write has looked at: one that ends
-// in a panic leaves
-// nothing half made.
+// undo stores the state of all that a write has read: a write that ends in a panic changes nothing.
 type undo struct {
 	resources map[string]*Resource // copies, by ID.Key(); nil for nothing
-	// restore take back what is no resource; once are the keys of what they take back.
+	// restore restores state outside resources; once are the keys of that state.
 	restore  []func()
 	once     map[string]bool
 	later    []later
 	activity int
 }
 
-// noted keeps a copy of a resource that is about to be looked at.
+// noted stores a copy of a resource before it is returned.
 func (u *undo) noted(key string, r *Resource) {
 	if _, known := u.resources[key]; known {
 		return
@@ -31,8 +29,8 @@ func (u *undo) noted(key string, r *Resource) {
 	}
 }
 
-// NotedOnce keeps what is no resource and is about to be looked at: note returns what takes it
-// back.
+// NotedOnce stores state outside resources before it is used: note returns the function that
+// restores it.
 func (u *undo) NotedOnce(key string, note func() (takeBack func())) {
 	if !u.once[key] {
 		u.once[key] = true
@@ -40,7 +38,7 @@ func (u *undo) NotedOnce(key string, note func() (takeBack func())) {
 	}
 }
 
-// watch remembers from now on. A read needs nothing undone.
+// watch starts to record. A read needs no undo.
 func (k *Kernel) watch(c *Call) {
 	if c.Method == http.MethodGet || c.Method == http.MethodHead {
 		return
@@ -75,17 +73,17 @@ func (k *Kernel) recovered(c *Call, answer *Reply, f **Failure) {
 	*answer, *f = Reply{}, Fail(
 		http.StatusInternalServerError,
 		"InternalServerError",
-		"The local Azure failed at %s %s: %v. This is a bug in it; its log has more.",
+		"The emulator failed at %s %s: %v. This is a bug in it; its log has more.",
 		c.Method,
 		c.Key(),
 		reason,
 	)
 }
 
-// panicked logs what a person needs to find the bug.
+// panicked logs what is needed to find the bug.
 func (k *Kernel) panicked(c *Call, reason any) {
 	k.Log.Error(
-		"a bug in the local Azure: a request made it panic; it was answered with 500 and undone",
+		"a bug in the emulator: a request made it panic; it was answered with 500 and undone",
 		"method",
 		c.Method,
 		"path",
@@ -101,7 +99,7 @@ func (k *Kernel) panicked(c *Call, reason any) {
 	)
 }
 
-// takeBack brings back what there was.
+// takeBack restores the recorded state.
 func (k *Kernel) takeBack(u *undo) {
 	for key := range u.resources {
 		if now := k.Store.Resources[key]; now != nil {
@@ -119,12 +117,12 @@ func (k *Kernel) takeBack(u *undo) {
 	k.later, k.Activity = u.later, k.Activity[:min(u.activity, len(k.Activity))]
 }
 
-// Guarded does what no request waits for, and logs a panic in it.
+// Guarded runs background work, and logs a panic in it.
 func (k *Kernel) Guarded(what string, do func()) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			k.Log.Error(
-				"a bug in the local Azure: "+what+" panicked",
+				"a bug in the emulator: "+what+" panicked",
 				"panic",
 				fmt.Sprint(reason),
 				"stack",

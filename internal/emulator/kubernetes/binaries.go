@@ -15,7 +15,7 @@ type Binaries struct {
 	APIServer, Etcd, ControllerManager, Scheduler string
 }
 
-// FolderVariable names the environment variable that says where .ci/kube builds them.
+// FolderVariable names the environment variable with the folder where .ci/kube builds them.
 const FolderVariable = "ROUTEKEEPER_KUBE_BINARIES"
 
 // Folder is where .ci/kube builds the programs.
@@ -27,8 +27,8 @@ func Folder() (string, error) {
 	return filepath.Join(cache, "routekeeper", "kube"), err
 }
 
-// Find finds the programs: etcd, kube-controller-manager and kube-scheduler lie in the folder of
-// kube-apiserver, unless etcd is named.
+// Find finds the programs: etcd, kube-controller-manager and kube-scheduler are in the folder of
+// kube-apiserver, unless etcd's path is given.
 func Find(apiServer, etcd string) (Binaries, error) {
 	if info, err := os.Stat(apiServer); err == nil && info.IsDir() {
 		apiServer = filepath.Join(apiServer, "kube-apiserver"+suffix())

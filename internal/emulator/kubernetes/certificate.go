@@ -24,8 +24,8 @@ type authority struct {
 	pool   *x509.CertPool
 }
 
-// newAuthority makes a certificate authority, and the key of service accounts, in a folder. The key
-// is kept where it is there: tokens in etcd are signed with it.
+// newAuthority makes a certificate authority, and the key of service accounts, in a folder. An
+// existing key is kept: tokens in etcd are signed with it.
 func newAuthority(folder string) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// cluster is a control plane with played nodes and pods.
+// cluster is a control plane with simulated nodes and pods.
 type cluster struct {
 	k      *Kubernetes
 	id     arm.ID
@@ -22,14 +22,14 @@ type cluster struct {
 	stop   context.CancelFunc
 	all    sync.WaitGroup
 
-	started chan struct{} // closed when cp answers and shows the nodes, or failed is set
+	started chan struct{} // closed when cp answers and has the nodes, or failed is set
 	cp      *controlPlane
 	failed  error
 
 	mu    sync.Mutex
 	shown emulator.KubernetesCluster
 	wake  chan struct{}   // shown has changed
-	pods  map[string]*pod // that run, by namespace/name
+	pods  map[string]*pod // running ones, by namespace/name
 }
 
 func (k *Kubernetes) newCluster(ctx context.Context, shown emulator.KubernetesCluster) *cluster {
@@ -47,9 +47,9 @@ func (k *Kubernetes) newCluster(ctx context.Context, shown emulator.KubernetesCl
 	return c
 }
 
-// start runs the control plane, and all that goes on in the cluster.
+// start runs the control plane, and all background work of the cluster.
 func (c *cluster) start(ctx context.Context, serviceCIDR string) error {
-	// The path of a socket has 100 characters or so at most, and the folder's may have more.
+	// The path of a socket may have only about 100 characters, and the folder's may be longer.
 	short, err := os.MkdirTemp("", "rk")
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (c *cluster) end() {
 	c.all.Wait()
 }
 
-// show takes what the emulator has now.
+// show updates the cluster to the emulator's state.
 func (c *cluster) show(shown emulator.KubernetesCluster) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

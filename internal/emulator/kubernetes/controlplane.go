@@ -19,8 +19,8 @@ type controlPlane struct {
 	folder string
 	ca     *authority
 	server *url.URL
-	// admin calls as an administrator. front passes on calls of users whom the emulator has
-	// authenticated, as an aggregating proxy does; plain passes on those of others as they are.
+	// admin makes calls as an administrator. front passes on calls of users whom the emulator has
+	// authenticated, as an aggregating proxy does; plain passes on other calls unchanged.
 	admin        *http.Client
 	front, plain *httputil.ReverseProxy
 	all          []*process
@@ -79,7 +79,7 @@ func (cp *controlPlane) startEtcd(ctx context.Context, path string) (url string,
 		"--listen-client-urls="+url, "--advertise-client-urls="+url,
 		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers,
 		"--initial-cluster=default="+peers,
-		"--unsafe-no-fsync") // what a loss of power takes with it is an emulator's
+		"--unsafe-no-fsync") // the data of an emulator need not survive a loss of power
 	if err != nil {
 		return "", err
 	}
@@ -131,7 +131,8 @@ egressSelections:
 		"--kubelet-preferred-address-types=InternalIP",
 		"--egress-selector-config-file="+egress,
 		"--service-cluster-ip-range="+serviceCIDR,
-		"--endpoint-reconciler-type=none", // it would publish loopback, which no Endpoints may hold
+		// it would publish loopback, which Endpoints may not contain
+		"--endpoint-reconciler-type=none",
 		"--shutdown-delay-duration=0s", "--v=1")
 	if err != nil {
 		return err
@@ -143,7 +144,7 @@ egressSelections:
 	return p.ready(ctx, cp.admin, cp.server.String()+"/readyz")
 }
 
-// transport calls with a certificate over HTTP/1.1: the API server's port-forward is an upgrade.
+// transport is HTTP/1.1 with a certificate: the API server's port-forward is an upgrade.
 func (cp *controlPlane) transport(with ...tls.Certificate) *http.Transport {
 	return &http.Transport{
 		TLSClientConfig:     &tls.Config{RootCAs: cp.ca.pool, Certificates: with},
@@ -158,9 +159,9 @@ func (cp *controlPlane) proxy(by *http.Transport) *httputil.ReverseProxy {
 			r.SetURL(cp.server)
 		}, FlushInterval: -1, Transport: by,
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
-			panic(http.ErrAbortHandler) // as where nothing listens
+			panic(http.ErrAbortHandler) // as if nothing listened
 		},
-		ErrorLog: log.New(io.Discard, "", 0), // of clients that hang up
+		ErrorLog: log.New(io.Discard, "", 0), // of clients that close the connection
 	}
 }
 

@@ -11,15 +11,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// kubelet plays the kubelets of all nodes of a cluster: a scheduled pod becomes Running, with
-// addresses as the network plugin gives them; a deleted one goes at once.
+// kubelet simulates the kubelets of all nodes of a cluster: a scheduled pod becomes Running, with
+// addresses as the network plugin assigns them; a deleted one is removed at once.
 type kubelet struct {
 	*cluster
 	taken map[netip.Addr]string // uid of the pod
 	known map[string]*podDocument
 }
 
-// run reads all pods and follows them until the watch ends, as it does now and then.
+// run reads all pods and follows them until the watch ends, as it does from time to time.
 func (k *kubelet) run(ctx context.Context) error {
 	all, err := k.list(ctx, "/api/v1/pods")
 	if err != nil {
@@ -28,7 +28,7 @@ func (k *kubelet) run(ctx context.Context) error {
 	k.taken, k.known = map[netip.Addr]string{}, map[string]*podDocument{}
 	there := map[string]bool{}
 	var failed []error
-	for _, raw := range all.Items { // first who has an address, so that it stays its own
+	for _, raw := range all.Items { // first those with addresses, so that they keep them
 		p, err := decodePod(raw)
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ func (k *kubelet) run(ctx context.Context) error {
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	// A watch is ended now and then, so that a pod that had to wait for an address is tried again.
+	// A watch is ended from time to time, so that a pod that waits for an address is tried again.
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var lost error
@@ -96,7 +96,7 @@ func (k *kubelet) forget(key string) {
 	delete(k.pods, key)
 }
 
-// handle does what a kubelet does when it sees a pod.
+// handle does what a kubelet does with a pod.
 func (k *kubelet) handle(ctx context.Context, doc *podDocument) error {
 	if doc.Spec.NodeName == "" {
 		return nil
@@ -122,7 +122,7 @@ func (k *kubelet) handle(ctx context.Context, doc *podDocument) error {
 	k.play(p)
 	if doc.Status.Phase != "Running" {
 		if err := k.cp.merge(ctx, doc.path()+"/status", runningStatus(p, node)); err != nil {
-			// it is gone, or another one
+			// it is deleted, or another one
 			if errors.Is(err, errNotFound) || errors.Is(err, errConflict) {
 				return nil
 			}
@@ -135,7 +135,7 @@ func (k *kubelet) handle(ctx context.Context, doc *podDocument) error {
 	return nil
 }
 
-// addresses are a pod's: those it has, its node's, or free ones of its node.
+// addresses are a pod's: its present ones, its node's, or free ones of its node.
 func (k *kubelet) addresses(doc *podDocument, node emulator.KubernetesNode) (out []netip.Addr) {
 	if doc.Spec.HostNetwork {
 		return node.Addrs
@@ -172,7 +172,7 @@ func (k *kubelet) addresses(doc *podDocument, node emulator.KubernetesNode) (out
 	return out
 }
 
-// waits says that a pod has no network yet.
+// waits reports in a pod's status that it has no network yet.
 func (k *kubelet) waits(ctx context.Context, doc *podDocument, node emulator.KubernetesNode) error {
 	why := "no address is free on node " + node.Name
 	if len(node.PodCIDRs) == 0 && len(node.PodAddrs) == 0 {

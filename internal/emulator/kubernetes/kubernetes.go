@@ -1,12 +1,11 @@
-// Package kubernetes puts a real control plane behind each of the emulator's clusters: etcd,
-// kube-apiserver, kube-controller-manager and kube-scheduler, each a process of its own on
-// loopback.
+// Package kubernetes runs a real control plane for each of the emulator's clusters: etcd,
+// kube-apiserver, kube-controller-manager and kube-scheduler, each a process on loopback.
 //
-// Nodes and pods are played. Nodes follow the emulator's pools. A pod that is scheduled becomes
-// Running with an address as the cluster's network plugin gives it, and no container runs: the pods
-// of routekeeper cluster hello serve their page from this process, and others a line that says so.
-// Whether one pod reaches another is decided by Options.Way. Logs and port-forward go the way they
-// go on AKS, from the API server to a kubelet, through a socket in place of AKS' tunnel.
+// Nodes and pods are simulated. Nodes follow the emulator's pools. A scheduled pod becomes Running
+// with an address as the cluster's network plugin assigns it, and no container runs: the pods of
+// routekeeper cluster hello serve their page from this process, and others a line that says so.
+// Options.Way decides whether one pod reaches another. Logs and port-forward work as on AKS, from
+// the API server to a kubelet, through a socket instead of AKS's tunnel.
 package kubernetes
 
 import (
@@ -33,18 +32,18 @@ type Packet struct {
 	Cluster  arm.ID
 	From, To netip.Addr
 	Port     int
-	// List reads all of the cluster's objects of a kind of the core API, such as nodes.
+	// List reads all of the cluster's objects of a type of the core API, such as nodes.
 	List func(ctx context.Context, plural string) ([]byte, error)
 }
 
-// Options say what the control planes are made of.
+// Options are the programs and the folder of the control planes.
 type Options struct {
 	Binaries Binaries
 	// Folder holds etcd's data, keys and logs, a folder for each cluster.
 	Folder string
-	// Fresh clears the folder first: nothing of an earlier emulator is kept.
+	// Fresh deletes the content of the folder first.
 	Fresh bool
-	// Way reports whether a packet arrives and its answer comes back, and if not, why.
+	// Way returns why a packet does not arrive or its answer does not come back; nil if both do.
 	Way func(context.Context, Packet) error
 	Log *slog.Logger
 }
@@ -58,8 +57,8 @@ type Kubernetes struct {
 	done chan struct{}
 
 	mu       sync.Mutex
-	clusters map[string]*cluster // that were called, by ID.Key()
-	// of all clusters, to see which are gone; nil before the first look
+	clusters map[string]*cluster // the called ones, by ID.Key()
+	// of all clusters, to see which are deleted; nil before the first check
 	same map[string]any
 }
 
@@ -111,8 +110,8 @@ func (k *Kubernetes) Close() {
 	}
 }
 
-// follow ends the control planes of clusters that are stopped or gone, and gives the others the
-// emulator's nodes. What is deleted leaves nothing.
+// follow ends the control planes of stopped and deleted clusters, and updates the nodes of the
+// others. The data of a deleted cluster is removed.
 func (k *Kubernetes) follow() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,7 +135,7 @@ func (k *Kubernetes) followLocked() {
 		c.end()
 		delete(k.clusters, key)
 	}
-	if k.same == nil { // what an earlier emulator kept of clusters that are gone
+	if k.same == nil { // data of deleted clusters from an earlier emulator
 		entries, err := os.ReadDir(k.o.Folder)
 		for _, entry := range entries {
 			if folder := filepath.Join(k.o.Folder, entry.Name()); !folders[folder] {
@@ -155,19 +154,18 @@ func (k *Kubernetes) followLocked() {
 
 func (k *Kubernetes) warn(err error) {
 	if err != nil {
-		k.o.Log.Error("the folder of a cluster that is gone could not be removed", "error",
+		k.o.Log.Error("the folder of a deleted cluster could not be removed", "error",
 			err.Error())
 	}
 }
 
-// folderOf is where a cluster's control plane keeps what it has: names repeat in other groups.
+// folderOf is the folder of a cluster's control plane: a name can exist in several groups.
 func (k *Kubernetes) folderOf(id arm.ID) string {
 	sum := sha256.Sum256([]byte(id.Key()))
 	return filepath.Join(k.o.Folder, strings.ToLower(id.Name())+"-"+hex.EncodeToString(sum[:4]))
 }
 
-// Serve passes a call on to a cluster's API server. A cluster that has just been made is waited
-// for.
+// Serve passes a call on to a cluster's API server. It waits for a new cluster to start.
 func (k *Kubernetes) Serve(w http.ResponseWriter, r *http.Request, id arm.ID, user string,
 	groups []string) {
 	cp, err := k.ready(r.Context(), id)
@@ -180,7 +178,7 @@ func (k *Kubernetes) Serve(w http.ResponseWriter, r *http.Request, id arm.ID, us
 	r = r.Clone(r.Context())
 	r.URL.Path, r.URL.RawPath = "/"+strings.Join(words[min(4, len(words)):], ""), ""
 	for name := range r.Header {
-		// who calls is not for the caller to say
+		// callers may not set their identity
 		if strings.HasPrefix(strings.ToLower(name), "x-remote-") {
 			r.Header.Del(name)
 		}
@@ -214,8 +212,8 @@ func (k *Kubernetes) ready(ctx context.Context, id arm.ID) (*controlPlane, error
 	}
 }
 
-// called is the cluster of a call, as the emulator has it now: one that was deleted and made again
-// under its name within followTime is another cluster.
+// called is the cluster of a call, as the emulator has it now: a cluster that was deleted and
+// created again under its name within followTime is another one.
 func (k *Kubernetes) called(id arm.ID) (*cluster, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -226,7 +224,7 @@ func (k *Kubernetes) called(id arm.ID) (*cluster, error) {
 		if c := k.clusters[id.Key()]; c != nil && c.same == shown.Same {
 			return c, nil
 		}
-		k.followLocked() // ends the deleted one, and clears its folder
+		k.followLocked() // ends the deleted one, and deletes its folder
 		c := k.newCluster(k.ctx, shown)
 		k.clusters[id.Key()] = c
 		return c, nil

@@ -41,7 +41,7 @@ type joined struct {
 	lost   map[[2]netip.Addr]bool // from, to
 }
 
-// join starts one. What build makes is there as well.
+// join starts one, with the resources that build makes.
 func join(t *testing.T, build ...func(*emulator.Client)) *joined {
 	binaries := kubernetestest.Binaries(t)
 	e := emulatortest.New(t, emulator.Options{RouteBatch: 50 * time.Millisecond})
@@ -121,7 +121,7 @@ func (j *joined) kubectl(args ...string) string {
 	return string(out)
 }
 
-// TestKubectl types at a cluster what people type.
+// TestKubectl runs common kubectl commands.
 func TestKubectl(t *testing.T) {
 	t.Parallel()
 	j := join(t)
@@ -144,8 +144,8 @@ func TestKubectl(t *testing.T) {
 		}
 	}
 
-	// What kubectl create makes, as a walk-through's manifest: applied, served, changed, and
-	// deleted.
+	// The objects that kubectl create makes, as a walk-through's manifest: applied, served,
+	// changed, and deleted.
 	manifest := filepath.Join(t.TempDir(), "hello.yaml")
 	if err := os.WriteFile(manifest,
 		[]byte(j.kubectl("create", "deployment", "nginx", "--image=nginx:1.29", "--port=80",
@@ -157,7 +157,7 @@ func TestKubectl(t *testing.T) {
 	j.kubectl("rollout", "status", "deployment/nginx", "--timeout=60s")
 	for _, what := range []string{"deployment/nginx", "service/nginx"} {
 		if page := j.forward(what, "80", "/"); !strings.Contains(page,
-			"is played by routekeeper emulator: nginx:1.29 does not run") {
+			"is simulated by routekeeper emulator: nginx:1.29 does not run") {
 			t.Errorf("the page of %s: %s", what, page)
 		}
 	}
@@ -170,13 +170,14 @@ func TestKubectl(t *testing.T) {
 		t.Errorf("by the API server's proxy: %s", page)
 	}
 	if out, err := j.command("exec", "deployment/nginx", "--",
-		"true").CombinedOutput(); err == nil || !strings.Contains(string(out), "plays no exec") {
+		"true").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "does not support exec") {
 		t.Errorf("exec: %v %s", err, out)
 	}
 	j.kubectl("delete", "-f", manifest, "--timeout=30s")
 	j.kubectl("wait", "--for=delete", "pod", "-l", "app=nginx", "--timeout=30s")
 
-	// Another token is refused, and a header makes no administrator.
+	// Another token is refused, and a header gives no administrator rights.
 	config, err := os.ReadFile(j.config)
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +185,7 @@ func TestKubectl(t *testing.T) {
 	server := regexp.MustCompile(`server: (\S+)`).FindStringSubmatch(string(config))[1]
 	for _, header := range []http.Header{
 		{"X-Remote-User": {"someone"}, "X-Remote-Group": {"system:masters"}}, {
-			"Authorization": {"Bearer nobody"}, "X-Remote-User": {"someone"}, "X-Remote-Group": {
+			"Authorization": {"Bearer stranger"}, "X-Remote-User": {"someone"}, "X-Remote-Group": {
 				"system:masters"}},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
@@ -199,13 +200,13 @@ func TestKubectl(t *testing.T) {
 			t.Errorf("with the headers %v: %d %s", header, w.Code, w.Body)
 		}
 	}
-	if out, err := j.command("--token=nobody", "get", "nodes").CombinedOutput(); err == nil ||
+	if out, err := j.command("--token=stranger", "get", "nodes").CombinedOutput(); err == nil ||
 		!strings.Contains(string(out), "must be logged in") {
 		t.Errorf("with another token: %v %s", err, out)
 	}
 }
 
-// TestNodesFollow scales, and takes a node's kubelet away with it.
+// TestNodesFollow scales, and stops the kubelet of a deleted node.
 func TestNodesFollow(t *testing.T) {
 	t.Parallel()
 	j := join(t)
@@ -222,7 +223,7 @@ func TestNodesFollow(t *testing.T) {
 	if pods := j.kubectl("get", "pods", "-A", "-o", "go-template={{len .items}}"); pods != "4" {
 		t.Errorf("%s pods are left on one node, want 4", pods)
 	}
-	// A node that comes back with another pod CIDR has it in Kubernetes, too, where it never
+	// A node that is created again with another pod CIDR has it in Kubernetes, too, where it never
 	// changes.
 	node := j.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
 	before := j.kubectl("get", "node", node, "-o", "jsonpath={.status.addresses[0].address}")
@@ -240,8 +241,8 @@ func TestNodesFollow(t *testing.T) {
 	}
 }
 
-// TestPlugins looks at the addresses of pods where they are the network's, in two clusters at once,
-// and at pods that wait for a network.
+// TestPlugins checks the addresses of pods with addresses of the network, in two clusters at once,
+// and pods that wait for a network.
 func TestPlugins(t *testing.T) {
 	t.Parallel()
 	group := arm.ResourceID(emulator.DefaultSubscription, "flat-rg", arm.TypeVNet, "vnet").Group()
@@ -318,7 +319,7 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
-// TestStopped keeps what is in a cluster over a stop, and nothing over a delete.
+// TestStopped keeps the objects of a cluster over a stop, and nothing over a delete.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	id := arm.ResourceID(emulator.DefaultSubscription, "one-rg", arm.TypeCluster, "one")
@@ -364,7 +365,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// until asks kubectl until it answers what is wanted.
+// until runs kubectl until it prints the wanted output.
 func (j *joined) until(want string, args ...string) {
 	j.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {

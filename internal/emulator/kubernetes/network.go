@@ -12,13 +12,13 @@ import (
 	"syscall"
 )
 
-// dialer connects a played pod with others. Whether packets go there and back is asked each time.
-// What is dropped is not answered, so the caller waits until its time is over.
+// dialer connects a simulated pod with others. Options.Way is called for each connection. Dropped
+// packets are not answered, so the caller waits for its timeout.
 func (c *cluster) dialer(from *pod) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil {
-			return nil, fmt.Errorf("played pods call addresses only: %w", err)
+			return nil, fmt.Errorf("simulated pods call addresses only: %w", err)
 		}
 		if err := c.way(ctx, from, to); err != nil {
 			fmt.Fprintf(from.log, "packets to %s are lost: %v\n", address, err)
@@ -26,7 +26,7 @@ func (c *cluster) dialer(from *pod) func(context.Context, string, string) (net.C
 			return nil, ctx.Err()
 		}
 		p := c.podAt(to.Addr())
-		// a machine at which packets arrive, and nothing listens
+		// packets arrive at a machine on which nothing listens
 		if p == nil || !p.listens(int(to.Port())) {
 			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 		}
@@ -34,7 +34,7 @@ func (c *cluster) dialer(from *pod) func(context.Context, string, string) (net.C
 	}
 }
 
-// way asks whether packets go from a pod to an address and back.
+// way reports whether packets from a pod reach an address, and the answers the pod.
 func (c *cluster) way(ctx context.Context, from *pod, to netip.AddrPort) error {
 	if c.k.o.Way == nil {
 		return nil
@@ -53,8 +53,8 @@ func (c *cluster) way(ctx context.Context, from *pod, to netip.AddrPort) error {
 	})
 }
 
-// peersOf finds what the demo's headless service shows: the pods of the demo in a pod's namespace.
-// No DNS is played.
+// peersOf finds the addresses of the demo's headless service: the pods of the demo in a pod's
+// namespace. DNS is not emulated.
 func (c *cluster) peersOf(of *pod) func(context.Context) ([]netip.Addr, error) {
 	return func(context.Context) (out []netip.Addr, err error) {
 		for _, p := range c.running() {
@@ -80,7 +80,7 @@ func serveOne(p *pod) net.Conn {
 	return addressed{ours, p}
 }
 
-// addressed is a connection that shows the pod's address.
+// addressed is a connection that reports the pod's address.
 type addressed struct {
 	net.Conn
 	pod *pod
@@ -114,7 +114,7 @@ func (l *oneConn) Close() error {
 	return nil
 }
 
-// Addr is nowhere.
+// Addr is an empty address.
 func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
 func portOf(text string) (int, error) {

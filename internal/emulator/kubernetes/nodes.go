@@ -15,7 +15,7 @@ import (
 // leaseTime is how often a kubelet renews its node's lease.
 const leaseTime = 10 * time.Second
 
-// nodes writes a cluster's nodes as the emulator's pools have them.
+// nodes writes a cluster's nodes from the emulator's pools.
 type nodes struct {
 	*cluster
 	written map[string]emulator.KubernetesNode
@@ -23,9 +23,9 @@ type nodes struct {
 	workloads map[emulator.KubernetesWorkload]bool
 }
 
-// begin writes all for the first time. Nodes that an earlier emulator left go.
+// begin writes all for the first time. Nodes of an earlier emulator are deleted.
 func (n *nodes) begin(ctx context.Context) error {
-	// the API server makes them a moment later
+	// the API server creates them a moment later
 	for _, namespace := range []string{"kube-system", "kube-node-lease"} {
 		if err := n.cp.apply(ctx, "/api/v1/namespaces/"+namespace, object{
 			"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": namespace},
@@ -74,7 +74,7 @@ func (n *nodes) writeNode(ctx context.Context, node emulator.KubernetesNode) err
 	if there && reflect.DeepEqual(before, node) {
 		return nil
 	}
-	// A node's pod CIDR and machine never change: one with others is another node.
+	// A node's pod CIDR and machine never change: with other ones it is another node.
 	if there && before.Document != nil &&
 		!reflect.DeepEqual(before.Document["spec"], node.Document["spec"]) {
 		if err := n.removeNode(ctx, node.Name); err != nil {
@@ -84,7 +84,7 @@ func (n *nodes) writeNode(ctx context.Context, node emulator.KubernetesNode) err
 	metadata, _ := node.Document["metadata"].(object)
 	status, _ := node.Document["status"].(object)
 	status = maps.Clone(status)
-	// Where the kubelet listens: the API server reaches it there through the tunnel.
+	// The kubelet's port: the API server reaches it through the tunnel.
 	status["daemonEndpoints"] = object{"kubeletEndpoint": object{"Port": kubeletPort}}
 	size, _ := status["capacity"].(object)
 	size = maps.Clone(size)
@@ -114,7 +114,7 @@ func (n *nodes) writeNode(ctx context.Context, node emulator.KubernetesNode) err
 	return nil
 }
 
-// removeNode deletes a node and the pods that were on it.
+// removeNode deletes a node and its pods.
 func (n *nodes) removeNode(ctx context.Context, name string) error {
 	if err := n.cp.remove(ctx, "/api/v1/nodes/"+name, ""); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (n *nodes) removeNode(ctx context.Context, name string) error {
 	return errors.Join(failed...)
 }
 
-// renew says that a node's kubelet is alive.
+// renew renews the lease of a node.
 func (n *nodes) renew(ctx context.Context, name string) error {
 	return n.cp.apply(ctx, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"+name,
 		object{
@@ -141,7 +141,7 @@ func (n *nodes) renew(ctx context.Context, name string) error {
 		})
 }
 
-// writeWorkload makes a daemon set of what the emulator shows on every node.
+// writeWorkload makes a daemon set of an emulator's workload.
 func (n *nodes) writeWorkload(ctx context.Context, w emulator.KubernetesWorkload) error {
 	labels := object{"app": w.Name}
 	spec := object{

@@ -52,7 +52,7 @@ func (d *podDocument) path() string {
 	return "/api/v1/namespaces/" + d.Metadata.Namespace + "/pods/" + d.Metadata.Name
 }
 
-// pod is a pod that runs: it has addresses, and something that answers.
+// pod is a running pod: it has addresses, and a handler that answers.
 type pod struct {
 	podDocument
 	addrs   []netip.Addr
@@ -60,8 +60,7 @@ type pod struct {
 	log     *podLog
 }
 
-// listens reports whether a container says that it listens on a port. Where none says anything, all
-// do.
+// listens reports whether a container declares a port. If none declares any, all are open.
 func (p *pod) listens(port int) bool {
 	told := false
 	for _, c := range p.Spec.Containers {
@@ -75,16 +74,17 @@ func (p *pod) listens(port int) bool {
 	return !told
 }
 
-// play makes what answers for a pod: the demo's own program, or a line for any other image.
+// play sets the handler of a pod: the demo's own program, or a line of text for any other image.
 func (c *cluster) play(p *pod) {
 	p.log = &podLog{}
 	first := p.Spec.Containers[0]
 	if len(first.Args) == 0 || first.Args[0] != "hello" {
-		fmt.Fprintf(p.log, "this pod is played by routekeeper emulator: %s does not run\n",
+		fmt.Fprintf(p.log, "this pod is simulated by routekeeper emulator: %s does not run\n",
 			first.Image)
 		p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(p.log, "%s %s\n", r.Method, r.URL)
-			fmt.Fprintf(w, "pod %s on node %s is played by routekeeper emulator: %s does not run\n",
+			fmt.Fprintf(w, "pod %s on node %s is simulated by routekeeper emulator: %s does not "+
+				"run\n",
 				p.key(), p.Spec.NodeName, first.Image)
 		})
 		return
@@ -97,12 +97,12 @@ func (c *cluster) play(p *pod) {
 	if len(p.addrs) > 0 {
 		server.Self.Address = p.addrs[0].String()
 	}
-	fmt.Fprintf(p.log, "listening on :%s, played by routekeeper emulator\n",
+	fmt.Fprintf(p.log, "listening on :%s, simulated by routekeeper emulator\n",
 		strconv.Itoa(hello.Port))
 	p.handler = server.Handler()
 }
 
-// running are the pods that run.
+// running are the running pods.
 func (c *cluster) running() []*pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,7 +119,7 @@ func (c *cluster) pod(key string) *pod {
 	return c.pods[key]
 }
 
-// podAt is the pod with an address of its own, or nil.
+// podAt is the pod with that address, unless it is the host's, or nil.
 func (c *cluster) podAt(a netip.Addr) *pod {
 	for _, p := range c.running() {
 		if !p.Spec.HostNetwork && slices.Contains(p.addrs, a) {
@@ -129,7 +129,7 @@ func (c *cluster) podAt(a netip.Addr) *pod {
 	return nil
 }
 
-// podLog keeps the last that a pod printed.
+// podLog stores the last output of a pod.
 type podLog struct {
 	mu    sync.Mutex
 	begun int // how many bytes were dropped
@@ -149,7 +149,7 @@ func (l *podLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// from returns what was printed after so many bytes, and how many there are now.
+// from returns the output after a position, and the new position.
 func (l *podLog) from(at int) ([]byte, int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

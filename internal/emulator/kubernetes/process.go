@@ -17,12 +17,12 @@ import (
 // process is a program of the control plane that runs until its context ends.
 type process struct {
 	name string
-	log  string // the file of what it prints
+	log  string // the file of its output
 	done chan struct{}
 	err  error // after done
 }
 
-// start runs a program. What it prints goes into a file of its name in the folder.
+// start runs a program. Its output is written to a file of its name in the folder.
 func start(ctx context.Context, folder, name, path string, args ...string) (*process, error) {
 	p := &process{name: name, log: filepath.Join(folder, name+".log"), done: make(chan struct{})}
 	out, err := os.Create(p.log)
@@ -45,7 +45,7 @@ func start(ctx context.Context, folder, name, path string, args ...string) (*pro
 	return p, nil
 }
 
-// ready waits until a URL answers 200, or says with its last words why the program has ended.
+// ready waits until a URL answers 200, or returns the last line of output if the program has ended.
 func (p *process) ready(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, errors.New("it was not ready in time"))
 	defer cancel()
@@ -80,10 +80,10 @@ func (p *process) lastWords() string {
 	return string(lines[len(lines)-1])
 }
 
-// startTime is how long a program may take until it answers. A busy machine takes a minute.
+// startTime is how long a program may take until it answers. On a busy machine it takes a minute.
 const startTime = 3 * time.Minute
 
-// ports gives out free ports on loopback, each once: a port is free until its program listens.
+// ports assigns free ports on loopback, each once: a port is free until its program listens.
 var ports struct {
 	sync.Mutex
 	given map[int]bool

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// endsWithParent lets a program end also where this one is killed.
+// endsWithParent makes a program end when this one is killed.
 func endsWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -4,6 +4,6 @@ package kubernetes
 
 import "os/exec"
 
-// endsWithParent does nothing here: only Linux ends a program with the one that started it. Close
-// ends them everywhere.
+// endsWithParent does nothing here: only Linux ends a program with its parent. Close ends them
+// everywhere.
 func endsWithParent(*exec.Cmd) {}

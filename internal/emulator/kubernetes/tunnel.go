@@ -18,8 +18,8 @@ import (
 // kubeletPort is where every kubelet listens, at its node's address.
 const kubeletPort = 10250
 
-// tunnel is how the API server reaches nodes and pods, whose addresses are on no interface of this
-// machine: a proxy on a socket that takes HTTP CONNECT.
+// tunnel connects the API server with nodes and pods, whose addresses no interface of this machine
+// has: a proxy on a socket that accepts HTTP CONNECT.
 type tunnel struct {
 	*cluster
 	listener net.Listener
@@ -105,7 +105,7 @@ type unread struct {
 
 func (u unread) Read(p []byte) (int, error) { return u.r.Read(p) }
 
-// listener accepts connections that are given to it.
+// listener accepts connections that are passed to it.
 type listener struct {
 	conns chan net.Conn
 	ctx   context.Context
@@ -124,11 +124,11 @@ func (l *listener) Accept() (net.Conn, error) {
 // Close does nothing: the context ends it.
 func (l *listener) Close() error { return nil }
 
-// Addr is nowhere.
+// Addr is an empty address.
 func (l *listener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // join copies between two connections until one side has ended, and then closes both. A client that
-// has sent everything may still wait for its answer, so it has a moment longer.
+// has sent everything may still wait for its answer, so it gets a moment longer.
 func join(client, server io.ReadWriteCloser) {
 	answered := make(chan struct{})
 	go func() {
@@ -146,21 +146,20 @@ func join(client, server io.ReadWriteCloser) {
 	<-answered
 }
 
-// kubeletHandler is what a kubelet answers to the API server: logs, and the streams of
-// port-forward.
+// kubeletHandler answers as a kubelet for the API server: logs, and the streams of port-forward.
 func (t *tunnel) kubeletHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", t.logs)
 	mux.HandleFunc("/portForward/{namespace}/{pod}", t.portForward)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		what, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-		http.Error(w, "this pod is played by routekeeper emulator, which plays no "+what,
+		http.Error(w, "this pod is simulated by routekeeper emulator, which does not support "+what,
 			http.StatusNotImplemented)
 	})
 	return mux
 }
 
-// logs prints what a pod has printed, and with follow=true what it prints from then on.
+// logs writes a pod's output, and with follow=true later output, too.
 func (t *tunnel) logs(w http.ResponseWriter, r *http.Request) {
 	p := t.pod(r.PathValue("namespace") + "/" + r.PathValue("pod"))
 	if p == nil {

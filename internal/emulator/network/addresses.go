@@ -10,15 +10,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// addresses are the ones taken in a subnet.
+// addresses are the used ones of a subnet.
 type addresses struct {
-	By map[netip.Addr]arm.ID // the IP configuration that holds it
-	// lowest is the first address of a prefix that may be free, so that giving out many does not
-	// look at all each time.
+	By map[netip.Addr]arm.ID // the IP configuration that uses it
+	// lowest is the first address of a prefix that may be free, so that assigning many does not
+	// search all each time.
 	lowest map[netip.Prefix]netip.Addr
 }
 
-// AddressesOf returns what is taken in a subnet.
+// AddressesOf returns the used addresses of a subnet.
 func (s *Network) AddressesOf(subnet arm.ID) *addresses {
 	a := s.inUse[subnet.Key()]
 	if u := s.kernel.Store.Undo; u != nil && a != nil {
@@ -34,9 +34,9 @@ func (s *Network) AddressesOf(subnet arm.ID) *addresses {
 	return a
 }
 
-// configurations are the IP configurations as a subnet shows them: one reference each, sorted. The
-// ones of Application Gateways it shows elsewhere.
-func (a *addresses) configurations(shout bool) []any {
+// configurations are the IP configurations as a subnet shows them: one reference each, sorted.
+// Those of Application Gateways are in another field.
+func (a *addresses) configurations(upperCase bool) []any {
 	seen := map[arm.ID]bool{}
 	for _, id := range a.By {
 		if !id.Is(arm.TypeGateway + "/gatewayIPConfigurations") {
@@ -45,16 +45,17 @@ func (a *addresses) configurations(shout bool) []any {
 	}
 	out := []any{}
 	for _, id := range slices.Sorted(maps.Keys(seen)) {
-		out = append(out, kernel.Object{"id": ShownConfiguration(id, shout)})
+		out = append(out, kernel.Object{"id": ShownConfiguration(id, upperCase)})
 	}
 	return out
 }
 
-// Reserved is how many addresses at a subnet's start Azure keeps; the last one it keeps as well.
+// Reserved is how many addresses at a subnet's start Azure reserves; the last one is reserved as
+// well.
 const Reserved = 4
 
-// Allocate takes the lowest free address of a subnet's prefix, or returns the zero address when it
-// is full.
+// Allocate takes the lowest free address of a subnet's prefix, or returns the zero address if none
+// is free.
 func (s *Network) Allocate(subnet arm.ID, prefix netip.Prefix, holder arm.ID) netip.Addr {
 	used := s.AddressesOf(subnet)
 	addr := freeAddressFrom(used.lowest[prefix], prefix, func(a netip.Addr) bool {
@@ -78,7 +79,7 @@ func freeAddress(prefix netip.Prefix, taken func(netip.Addr) bool) netip.Addr {
 	return freeAddressFrom(netip.Addr{}, prefix, taken)
 }
 
-// freeAddressFrom starts at an address below which all are taken, where that is known.
+// freeAddressFrom starts at an address below which all are known to be used.
 func freeAddressFrom(addr netip.Addr, prefix netip.Prefix, taken func(netip.Addr) bool) netip.Addr {
 	if !addr.IsValid() {
 		addr = prefix.Masked().Addr()
@@ -94,7 +95,7 @@ func freeAddressFrom(addr netip.Addr, prefix netip.Prefix, taken func(netip.Addr
 	return netip.Addr{}
 }
 
-// Release gives addresses back.
+// Release releases addresses.
 func (s *Network) Release(subnet arm.ID, addrs ...netip.Addr) {
 	used := s.AddressesOf(subnet)
 	for _, a := range addrs {
@@ -105,8 +106,8 @@ func (s *Network) Release(subnet arm.ID, addrs ...netip.Addr) {
 }
 
 // SettleSeats chooses the addresses that a resource takes in subnets, or refuses: static ones as
-// asked for, dynamic ones as they were while the subnet is the same. They are taken once the
-// resource is stored.
+// requested, dynamic ones unchanged while the subnet is the same. They are taken once the resource
+// is stored.
 func (s *Network) SettleSeats(r *kernel.Resource) *kernel.Failure {
 	if r.ID.Is(arm.TypeScaleSet) {
 		return nil // settleScaleSet has
@@ -156,7 +157,7 @@ func (s *Network) SettleSeats(r *kernel.Resource) *kernel.Failure {
 // seatKey names an address of a subnet.
 func seatKey(subnet arm.ID, a netip.Addr) string { return subnet.Key() + " " + a.String() }
 
-// DynamicSeat is the address that an IP configuration has already, or a free one, which it notes as
+// DynamicSeat is the present address of an IP configuration, or a free one, which it records as
 // chosen.
 func (s *Network) DynamicSeat(ref reference, subnet *kernel.Resource,
 	chosen map[string]bool) (kernel.Seat,
@@ -185,7 +186,7 @@ func wantsV6(ref reference) bool {
 	return kernel.Text(ref.Part, "privateIPAddressVersion") == "IPv6"
 }
 
-// staticSeat is the address that is asked for, or the zero address.
+// staticSeat is the requested address, or the zero address.
 func (s *Network) staticSeat(r *kernel.Resource, ref reference,
 	subnet *kernel.Resource) (netip.Addr, *kernel.Failure) {
 	asked := kernel.Text(ref.Part, "privateIPAddress")
@@ -221,7 +222,7 @@ func (s *Network) staticSeat(r *kernel.Resource, ref reference,
 	return addr, nil
 }
 
-// keptSeat is the address that the IP configuration has in the subnet already.
+// keptSeat is the present address of an IP configuration in the subnet.
 func (s *Network) keptSeat(ref reference, subnet *kernel.Resource) netip.Addr {
 	for a, holder := range s.AddressesOf(subnet.ID).By {
 		if holder.Equal(ref.Holder) && a.Is6() == wantsV6(ref) {
@@ -255,7 +256,7 @@ func (s *Network) TakeSeats(r *kernel.Resource) {
 	r.Seats = nil
 }
 
-// LeaveSeats gives back all that a resource has taken.
+// LeaveSeats releases all addresses of a resource.
 func (s *Network) LeaveSeats(r *kernel.Resource) {
 	for _, ref := range ReferencesIn(r.ID, r.Body) {
 		if !ref.Link.Takes() {
@@ -288,7 +289,7 @@ func (s *Network) AllocateMany(subnet arm.ID, prefix netip.Prefix, holder arm.ID
 // blockSize is how many addresses are in a /28.
 const blockSize = 16
 
-// AllocateBlock takes the lowest free /28 of a prefix, or nothing. The first and the last one hold
+// AllocateBlock takes the lowest free /28 of a prefix, or none. The first and the last one contain
 // reserved addresses.
 func (s *Network) AllocateBlock(subnet arm.ID, prefix netip.Prefix, holder arm.ID) []netip.Addr {
 	used := s.AddressesOf(subnet)

@@ -44,7 +44,7 @@ var publicIPFacts = []kernel.Fact{
 	}},
 }
 
-// ruleFacts are of the rules of a security group.
+// ruleFacts are the facts of a security group's rules.
 func ruleFacts(list string) []kernel.Fact {
 	return kernel.EmptyLists(
 		nil,

@@ -16,9 +16,8 @@ func gatewayV2(s kernel.Sight) bool {
 
 func gatewayV1(s kernel.Sight) bool { return !gatewayV2(s) }
 
-// gatewayFacts are of Application Gateways: lists that are there without items, some of them of one
-// generation only, and
-// the defaults of their items.
+// gatewayFacts are the facts of Application Gateways: empty lists that are shown, some of them in
+// one generation only, and the defaults of their items.
 func gatewayFacts() []kernel.Fact {
 	const p = "properties."
 	all := kernel.EmptyLists(
@@ -96,8 +95,7 @@ func gatewayFacts() []kernel.Fact {
 	)
 }
 
-// gatewayBack is what a part that is referred to calls the list of the parts that refer to it, by
-// the list of those.
+// gatewayBack is the list of back references in a part, by the list of the parts that refer to it.
 var gatewayBack = map[string]string{
 	"httpListeners":                 "httpListeners",
 	"listeners":                     "listeners",
@@ -117,7 +115,7 @@ var gatewaySub = map[string]string{
 	"privateLinkConfigurations": "ipConfigurations",
 }
 
-// showGateway gives the parts of an Application Gateway their IDs, and shows each who refers to it.
+// showGateway gives the parts of an Application Gateway their IDs, and adds back references.
 func (s *Network) showGateway(r *kernel.Resource, doc kernel.Object, version string) {
 	properties := kernel.ObjectAt(doc, "properties")
 	parts := map[string]kernel.Object{} // the properties of each, by its ID's key
@@ -170,12 +168,12 @@ func (s *Network) showGateway(r *kernel.Resource, doc kernel.Object, version str
 			b.target[b.name] = append(known, kernel.Object{"id": string(b.from)})
 		}
 	}
-	if r.Fresh && kernel.State(r) == "Updating" { // until it has been made
+	if r.Fresh && kernel.State(r) == "Updating" { // until it is created
 		properties["operationalState"] = "Stopped"
 	}
 }
 
-// camelCase spells the fields of an object as Azure does, which takes them in any case: az sends
+// camelCase changes the fields of an object to Azure's spelling; Azure accepts any case: az sends
 // Name and Port.
 func camelCase(value any) {
 	switch v := value.(type) {
@@ -196,8 +194,8 @@ func camelCase(value any) {
 	}
 }
 
-// gatewayParts are in the order in which they are gone through: who is referred to shows the first
-// to refer first.
+// gatewayParts are in the order of processing: back references are in the order in which they are
+// found.
 var gatewayParts = []string{
 	"gatewayIPConfigurations", "sslCertificates", "trustedRootCertificates",
 	"trustedClientCertificates", "sslProfiles",
@@ -235,8 +233,8 @@ func contains(references []any, id arm.ID) bool {
 	return false
 }
 
-// dropGatewayBack removes from a gateway that was sent what only Azure may say in its parts:
-// clients send what they read.
+// dropGatewayBack removes from a gateway's request the fields of its parts that only Azure may
+// write: clients send what they read.
 func dropGatewayBack(properties kernel.Object) {
 	for _, list := range gatewayParts {
 		for _, item := range kernel.ListAt(properties, list) {

@@ -6,9 +6,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// policiesDisabledSince is the api-version from which on a subnet that does not say so has no
-// network policies for private
-// endpoints. Between 2019-09-01 and then it had.
+// policiesDisabledSince is the api-version from which on a subnet has no network policies for
+// private endpoints by default. Between 2019-09-01 and then it had.
 const policiesDisabledSince = "2020-06-01"
 
 // endpointPolicies is a subnet's default for private endpoints at an api-version.
@@ -19,8 +18,8 @@ func endpointPolicies(version string) string {
 	return "Disabled"
 }
 
-// endpointLocations are where a service endpoint leads that does not say so: of SQL to the
-// network's own region.
+// endpointLocations are the default locations of a service endpoint: for SQL the network's own
+// region.
 func endpointLocations(service, location string) []any {
 	if service == "Microsoft.Sql" {
 		return []any{location}
@@ -28,7 +27,7 @@ func endpointLocations(service, location string) []any {
 	return []any{"*"}
 }
 
-// delegationActions are what a service may do in a subnet that is delegated to it.
+// delegationActions are the actions that a delegated service may do in the subnet.
 func delegationActions(service string) []any {
 	const subnet = "Microsoft.Network/virtualNetworks/subnets/"
 	switch strings.ToLower(service) {
@@ -46,10 +45,10 @@ func delegationActions(service string) []any {
 	return []any{subnet + "join/action"}
 }
 
-// shoutedSince is the date since which subnets show who holds their addresses in upper case.
-const shoutedSince = "2022-01-01"
+// upperCaseSince is the date since which subnets show the IDs of IP configurations in upper case.
+const upperCaseSince = "2022-01-01"
 
-// configurationTypes are what subnets call the IP configurations of some types.
+// configurationTypes are the names of some types' IP configurations in subnets.
 var configurationTypes = map[string]string{
 	TypeBastion:  "bastionHostIpConfigurations",
 	TypeFirewall: "azureFirewallIpConfigurations",
@@ -57,14 +56,14 @@ var configurationTypes = map[string]string{
 
 // ShownConfiguration is an IP configuration's ID as a subnet shows it: names in upper case, types
 // as they are.
-func ShownConfiguration(id arm.ID, shout bool) string {
+func ShownConfiguration(id arm.ID, upperCase bool) string {
 	segments := strings.Split(string(id), "/")
 	for name, shown := range configurationTypes {
 		if n := len(segments); n > 3 && id.Parent().Is(name) {
 			segments[n-2] = shown
 		}
 	}
-	if shout {
+	if upperCase {
 		for i := 4; i < len(segments); i += 2 {
 			if segments[i-1] != "providers" {
 				segments[i] = strings.ToUpper(segments[i])

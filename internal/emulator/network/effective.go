@@ -9,14 +9,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// effectiveRoute is one route as an interface has it.
+// effectiveRoute is one effective route of an interface.
 type effectiveRoute struct {
 	name, source string // User or Default
 	prefix       string // or a service tag
 	hopType, hop string
 	active       bool
 	bgp          any    // disableBgpRoutePropagation of the table
-	table        arm.ID // a user's route is in
+	table        arm.ID // with the user's route
 }
 
 // Next hop types that only Azure makes.
@@ -27,8 +27,8 @@ const (
 	hopNone     = "None"
 )
 
-// ReservedPrefixes are dropped unless something routes them (virtual-networks-udr-overview;
-// recorded in 2023).
+// ReservedPrefixes are dropped unless a route covers them (virtual-networks-udr-overview; recorded
+// in 2023).
 var ReservedPrefixes = []string{
 	"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "25.4.0.0/14", "25.33.0.0/16",
 	"25.41.0.0/20", "25.48.0.0/12",
@@ -37,9 +37,9 @@ var ReservedPrefixes = []string{
 }
 
 // effectiveRoutes computes the routes of every interface in a subnet: the system's, and the user's,
-// which win where the prefix is the same. There are no BGP routes here, and the prefixes behind
-// service tags and service endpoints are unknown. A call that is answered stale sees subnet and
-// table as they were before they were last written: Azure's network takes a while to follow ARM.
+// which win if the prefix is the same. BGP routes are not emulated, and the prefixes of service
+// tags and service endpoints are unknown. A stale call uses subnet and table as they were before
+// their last write: Azure's network follows ARM with a delay.
 func (s *Network) effectiveRoutes(c *kernel.Call, subnet *kernel.Resource) []effectiveRoute {
 	vnet := s.kernel.Store.Get(subnet.ID.Parent())
 	own := AddressSpace(vnet.Body)
@@ -112,8 +112,7 @@ func samePrefix(a, b string) bool {
 	return err == nil && err2 == nil && p == q
 }
 
-// bestRoute is the route that a packet to an address takes: the longest prefix among the active
-// ones.
+// bestRoute is the route of a packet to an address: the longest prefix among the active ones.
 func bestRoute(routes []effectiveRoute, to netip.Addr) *effectiveRoute {
 	var best *effectiveRoute
 	longest := -1
@@ -144,8 +143,8 @@ func (r effectiveRoute) document() kernel.Object {
 }
 
 // effectiveCall answers POST {interface}/effectiveRouteTable and /effectiveNetworkSecurityGroups,
-// of an interface of its own and of one of a scale set's instance. Azure asks for a running machine
-// behind the interface [U for its words]; here any will do, because tests rarely make machines.
+// of an interface and of one of a scale set's instance. Azure requires a running machine with the
+// interface [U for its message]; here any interface will do, because tests rarely make machines.
 func (s *Network) effectiveCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	n := len(c.Path)
 	if c.Method != http.MethodPost || n < 9 ||
@@ -179,8 +178,8 @@ func (s *Network) effectiveCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, 
 	return s.kernel.Accepted(c, kernel.Encode(kernel.Object{"value": values})), nil, true
 }
 
-// effectiveRules are the rules of the security group that a document links to, if it does, as an
-// interface has them. What is behind service tags is unknown.
+// effectiveRules are the effective rules of the security group that a document links to, if any.
+// The prefixes of service tags are unknown.
 func (s *Network) effectiveRules(of, association kernel.Object) []kernel.Object {
 	group := s.kernel.Store.Get(kernel.LinkOf(of, "networkSecurityGroup"))
 	if group == nil {
@@ -202,7 +201,7 @@ func (s *Network) effectiveRules(of, association kernel.Object) []kernel.Object 
 		"association": association, "effectiveSecurityRules": rules}}
 }
 
-// subnetOf is where an interface has its first address, or nil.
+// subnetOf is the subnet of an interface's first address, or nil.
 func (s *Network) subnetOf(id arm.ID) *kernel.Resource {
 	if r := s.kernel.Store.Get(id); r != nil && id.Is(TypeNIC) {
 		configuration := kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "ipConfigurations")[0]

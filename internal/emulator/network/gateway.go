@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// settleGateway checks an Application Gateway as far as its place in a subnet goes.
+// settleGateway checks an Application Gateway's subnet and addresses.
 func (s *Network) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	camelCase(properties)

@@ -29,11 +29,11 @@ const (
 	Unknown   Health = "Unknown"
 )
 
-// IngressPool is the gateway's backend pool of the service of the pods "web", by the add-on's
-// way of naming: pool-<namespace>-<service>-<port>-bp-<port>.
+// IngressPool is the gateway's backend pool for the service of the pods "web", named as the add-on
+// does: pool-<namespace>-<service>-<port>-bp-<port>.
 const IngressPool = "pool-default-web-80-bp-80"
 
-// probeTime is how long all probes of one call may take.
+// Spelled is an ID with its words in Azure's case; the names keep theirs.
 const probeTime = 20 * time.Second
 
 // What a gateway says of its probes (application-gateway-backend-health-troubleshooting). Behind

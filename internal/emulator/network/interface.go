@@ -27,9 +27,10 @@ func (s *Network) settleInterface(c *kernel.Call, r, old *kernel.Resource) *kern
 		p := kernel.ObjectAt(configuration, "properties")
 		subnet := kernel.LinkOf(configuration, "subnet")
 		if name == "" || p == nil || subnet == "" || names[name] {
-			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the "+
-				"request: IP configuration %q of %s needs a name of its own and a subnet.", name,
-				r.ID.Name())
+			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: IP configuration %q of %s needs a unique name and a "+
+					"subnet.",
+				name, r.ID.Name())
 		}
 		names[name] = true
 		for _, readOnly := range []string{"id", "etag", "type"} {

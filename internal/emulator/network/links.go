@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// The types of the network that only this package handles.
+// Resource types of the network that are used only in this package.
 const (
 	TypeNSG            = "Microsoft.Network/networkSecurityGroups"
 	TypeNAT            = "Microsoft.Network/natGateways"
@@ -27,23 +27,23 @@ const (
 	TypeVM             = "Microsoft.Compute/virtualMachines"
 )
 
-// link is a place in the documents of one type that names a resource of another.
+// link is a field in the documents of one type with the ID of a resource of another.
 type link struct {
 	from string
-	// path leads there from properties. A name with [] is a list: of references where the path
-	// ends, of parts with a name and properties of their own where it goes on.
+	// path is the field below properties. A name with [] goes through a list: of references if the
+	// path ends there, of parts with a name and properties if it continues.
 	path string
 	To   string
-	// Back is where the other one shows who names it: in a list with [], or as the only one.
-	// Subnets show who holds their addresses instead.
+	// Back is the field of the target that shows the link: a list with [], or a single one. Subnets
+	// show the IP configurations instead.
 	Back string
 }
 
-// Takes reports whether the link takes an address from the subnet it leads to; in a scale set's,
-// one for each instance.
+// Takes reports whether the link takes an address from its target subnet; in a scale set's, one for
+// each instance.
 func (l link) Takes() bool { return l.To == arm.TypeSubnet }
 
-// Links are all there are. What is linked must exist, in the same region, and cannot be deleted.
+// Links are all links. The target must exist, in the same region, and cannot be deleted.
 var Links = []link{
 	{arm.TypeSubnet, "routeTable", arm.TypeRouteTable, "subnets[]"},
 	{arm.TypeSubnet, "networkSecurityGroup", TypeNSG, "subnets[]"},
@@ -74,8 +74,8 @@ var Links = []link{
 	{TypeBastion, "ipConfigurations[].publicIPAddress", TypePublicIP, "ipConfiguration"},
 }
 
-// inUse is how Azure refuses to delete what is linked: the code, and the message with the resource,
-// who uses it, and how many they are.
+// inUse is Azure's refusal to delete a linked resource: the code, and the message with the
+// resource, its users, and their number.
 var inUse = map[string][2]string{
 	arm.TypeRouteTable: {"InUseRouteTableCannotBeDeleted",
 		"Route table %[1]s is in use and cannot be deleted. It is associated with subnet %[2]s."},
@@ -101,7 +101,7 @@ var inUse = map[string][2]string{
 // reference is one link in a document.
 type reference struct {
 	Link   link
-	Holder arm.ID        // the resource, or the named part of it, that holds the link
+	Holder arm.ID        // the resource, or its named part, that has the link
 	Part   kernel.Object // the properties of that part, or of the resource
 	at     kernel.Object // the object whose id is the target's
 }
@@ -147,7 +147,8 @@ func follow(l link, path []string, holder arm.ID, part, at kernel.Object) []refe
 	return out
 }
 
-// SettleLinks checks what a document links to, and spells the IDs as the linked resources do.
+// SettleLinks checks the links of a document, and changes the IDs to the spelling of the linked
+// resources.
 func (s *Network) SettleLinks(r *kernel.Resource, location string) *kernel.Failure {
 	for _, l := range Links { // null is the same as nothing
 		if properties := kernel.ObjectAt(r.Body, "properties"); r.ID.Is(l.from) &&
@@ -179,7 +180,7 @@ func (s *Network) SettleLinks(r *kernel.Resource, location string) *kernel.Failu
 					target.ID, other)
 			}
 		}
-		if ref.Link.from != TypeVM { // which says there which of its interfaces is the primary one
+		if ref.Link.from != TypeVM { // which marks in them its primary interface
 			clear(ref.at)
 		}
 		ref.at["id"] = string(target.ID)
@@ -187,7 +188,7 @@ func (s *Network) SettleLinks(r *kernel.Resource, location string) *kernel.Failu
 	return nil
 }
 
-// invalidReference refuses a document that names what is not there.
+// invalidReference refuses a document with an ID that does not exist.
 func invalidReference(target, from arm.ID) *kernel.Failure {
 	f := kernel.Fail(http.StatusBadRequest, "InvalidResourceReference",
 		"Resource %s referenced by resource %s was not found. Please make sure that the "+
@@ -198,13 +199,13 @@ func invalidReference(target, from arm.ID) *kernel.Failure {
 	return f
 }
 
-// referenceMissing is the same refusal by NAT gateways and public IP addresses, which shout.
+// referenceMissing is the same refusal by NAT gateways and public IP addresses, in upper case.
 func referenceMissing(target arm.ID) *kernel.Failure {
 	return kernel.Fail(http.StatusNotFound, "NotFound", "Resource %s not found.",
 		ShownConfiguration(target, true))
 }
 
-// exclusive is the code of a second link to what only one may link to.
+// exclusive is the code of a second link to a resource that allows only one.
 var exclusive = map[string]string{TypePublicIP: "PublicIPAddressInUse", TypeNIC: "NicInUse"}
 
 // locationOf is a resource's region; a child has its parent's.
@@ -218,7 +219,7 @@ func (s *Network) locationOf(r *kernel.Resource) string {
 	return kernel.Text(r.Body, "location")
 }
 
-// DropBack removes what only Azure may say: who links to the resource.
+// DropBack removes the fields that only Azure may write: the back links.
 func (s *Network) DropBack(r *kernel.Resource) {
 	for _, l := range Links {
 		if r.ID.Is(l.To) {
@@ -227,7 +228,7 @@ func (s *Network) DropBack(r *kernel.Resource) {
 	}
 }
 
-// ShowBack adds to a document who links to it.
+// ShowBack adds the back links to a document.
 func (s *Network) ShowBack(r *kernel.Resource, doc kernel.Object) {
 	users := s.Linked[r.ID.Key()]
 	if len(users) == 0 {
@@ -255,7 +256,7 @@ func (s *Network) ShowBack(r *kernel.Resource, doc kernel.Object) {
 	}
 }
 
-// holderType is the type of what holds the link.
+// holderType is the type of the link's holder.
 func (l link) holderType() string {
 	before, _, found := strings.Cut(l.path, "[].")
 	if !found {
@@ -264,7 +265,7 @@ func (l link) holderType() string {
 	return l.from + "/" + before
 }
 
-// Unlinked refuses to delete what is linked.
+// Unlinked refuses to delete a linked resource.
 func (s *Network) Unlinked(r *kernel.Resource) *kernel.Failure {
 	users := s.Linked[r.ID.Key()]
 	refusal, known := inUse[s.kernel.KindName(r.ID)]

@@ -1,5 +1,5 @@
-// Package network is Microsoft.Network: virtual networks, subnets and the addresses in them,
-// peerings, route tables, network interfaces, security groups, gateways, what links to what, and
+// Package network is Microsoft.Network: virtual networks, subnets and their addresses, peerings,
+// route tables, network interfaces, security groups, gateways, the links between resources, and
 // effective routes.
 package network
 
@@ -11,11 +11,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Options say what the network is like.
+// Options are the settings of the network.
 type Options struct {
 	// RouteLimit is how many routes a table holds.
 	RouteLimit int
-	// IgnoreSubnetETag makes subnets accept any If-Match: whether Azure honours it there is not
+	// IgnoreSubnetETag makes subnets accept any If-Match: whether Azure checks it there is not
 	// documented.
 	IgnoreSubnetETag bool
 	// SeparateSubnetETags gives each subnet an ETag of its own; otherwise a virtual network and its
@@ -27,19 +27,19 @@ type Options struct {
 }
 
 // Network is Microsoft.Network: virtual networks, subnets and their addresses, route tables,
-// network interfaces, gateways and what else has a place in a subnet.
+// network interfaces, gateways and other resources in subnets.
 type Network struct {
 	kernel    *kernel.Kernel
 	Opts      Options
 	Instances instances
 
-	// Linked are who links to a resource, by its and their keys (links.go).
+	// Linked are the resources that link to a resource, by its key and theirs (links.go).
 	Linked map[string]map[string]arm.ID
-	// inUse are the addresses taken in a subnet and by what, by the subnet's key.
+	// inUse are the used addresses of a subnet and their users, by the subnet's key.
 	inUse map[string]*addresses
 }
 
-// New makes the service, and gives it its place in the kernel.
+// New makes the service and adds it to the kernel.
 func New(k *kernel.Kernel, opts Options) *Network {
 	s := &Network{kernel: k, Opts: opts, Linked: map[string]map[string]arm.ID{},
 		inUse: map[string]*addresses{}}
@@ -52,7 +52,7 @@ func New(k *kernel.Kernel, opts Options) *Network {
 	return s
 }
 
-// Added notes the links in a document that is stored.
+// Added indexes the links of a stored document.
 func (s *Network) Added(r *kernel.Resource) {
 	for _, ref := range ReferencesIn(r.ID, r.Body) {
 		target := ref.Target()
@@ -64,7 +64,7 @@ func (s *Network) Added(r *kernel.Resource) {
 	}
 }
 
-// Removed forgets the links in a document that is no longer there.
+// Removed removes the links of a deleted document from the index.
 func (s *Network) Removed(r *kernel.Resource) {
 	for _, ref := range ReferencesIn(r.ID, r.Body) {
 		delete(s.Linked[ref.Target().Key()], ref.Holder.Key())
@@ -75,7 +75,7 @@ func (s *Network) Removed(r *kernel.Resource) {
 // instances are those of scale sets: their network interfaces are no documents.
 type instances interface {
 	// InterfaceOf is the interface with an ID, or the primary one of an instance with an ID, and
-	// the subnet that it is in.
+	// its subnet.
 	InterfaceOf(id arm.ID) (nic, subnet arm.ID, known bool)
 }
 
@@ -135,8 +135,8 @@ func (s *Network) waits() map[string][2]int {
 	}
 }
 
-// together are a virtual network, its subnets and its peerings: writing one is an operation on all.
-// The resource that is written comes first.
+// together are a virtual network, its subnets and its peerings: a write to one is an operation on
+// all. The written resource comes first.
 func (s *Network) together(r *kernel.Resource) []*kernel.Resource {
 	all := []*kernel.Resource{r}
 	if !r.ID.Is(arm.TypeVNet) {
@@ -147,8 +147,7 @@ func (s *Network) together(r *kernel.Resource) []*kernel.Resource {
 	return append(all, s.kernel.Store.List(TypePeering, vnet.ID)...)
 }
 
-// addressesKept are a subnet's addresses in use, as they are kept; restoreAddresses takes them
-// back.
+// addressesKept are a subnet's used addresses in their saved form; restoreAddresses loads them.
 func (s *Network) addressesKept(subnet *kernel.Resource) json.RawMessage {
 	if used := s.inUse[subnet.ID.Key()]; used != nil && len(used.By) > 0 {
 		return kernel.Encode(used.By)

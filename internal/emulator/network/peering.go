@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// The states of a peering: one side only, both sides, the other side gone.
+// The states of a peering: one side only, both sides, the other side deleted.
 const (
 	peeringInitiated    = "Initiated"
 	peeringConnected    = "Connected"
@@ -48,7 +48,7 @@ func (s *Network) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) *
 	}
 	if overlap := overlapping(AddressSpace(vnet), AddressSpace(remote.Body)); overlap != "" ||
 		own.Equal(remote.ID) {
-		// code [U]; the words are those of the case below
+		// code [U]; the message is that of the case below
 		return kernel.Fail(http.StatusBadRequest, "VnetAddressSpacesOverlap",
 			"Cannot create or update "+
 				"peering %s. Virtual networks %s and %s cannot be peered because their address "+
@@ -80,8 +80,8 @@ func (s *Network) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) *
 	return nil
 }
 
-// clearOfPeers refuses a network whose addresses another peer of the remote one, or of its own, has
-// already.
+// clearOfPeers refuses a network whose addresses overlap another peer of the remote network, or of
+// its own.
 func (s *Network) clearOfPeers(vnet kernel.Object, id arm.ID,
 	remote *kernel.Resource) *kernel.Failure {
 	for _, side := range []struct {
@@ -121,7 +121,7 @@ func overlapping(a, b []netip.Prefix) string {
 	return strings.Join(out, ", ")
 }
 
-// reverse is the peering of the other network that leads back, or nil.
+// reverse is the peering back from the other network, or nil.
 func (s *Network) reverse(own, remote arm.ID) *kernel.Resource {
 	for _, p := range s.kernel.Store.List(TypePeering, remote) {
 		if kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(own) {
@@ -157,8 +157,7 @@ func (s *Network) peeringRemoved(r *kernel.Resource) {
 	}
 }
 
-// touchPeers makes the peerings that lead to a network be rendered anew: they show its address
-// space.
+// touchPeers makes the peerings to a network be rendered again: they show its address space.
 func (s *Network) touchPeers(vnet arm.ID) {
 	for _, p := range s.kernel.Store.ByType[kernel.KindKey(TypePeering)] {
 		if kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(vnet) {
@@ -189,7 +188,7 @@ func (s *Network) showPeering(r *kernel.Resource, doc kernel.Object, version str
 				kernel.Encode(kernel.ObjectAt(r.Body, "properties")["addressSpace"]))
 	}
 	local, other := inSync(s.reverse(r.ID.Parent(), remote.ID), r.ID.Parent()), inSync(r, remote.ID)
-	// the other side has nothing to be in sync with
+	// the other side has nothing to synchronize with
 	if kernel.Text(properties, "peeringState") == peeringInitiated {
 		properties["peeringSyncLevel"] = "RemoteNotInSync"
 		return
@@ -212,8 +211,8 @@ func (s *Network) gatewaysOf(vnet arm.ID) []any {
 	return out
 }
 
-// settlePeerings checks the peerings that came inside a virtual network. The ones that did not stay
-// as they are (arm-template-whatif#281).
+// settlePeerings checks the peerings in a virtual network's document. The others stay unchanged
+// (arm-template-whatif#281).
 func (s *Network) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(vnet.Body, "properties")
 	if f := kernel.CheckList(properties, "virtualNetworkPeerings"); f != nil {
@@ -237,7 +236,7 @@ func (s *Network) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
 		if old != nil && kernel.LinkOf(old.Body,
 			"remoteVirtualNetwork").Equal(kernel.LinkOf(child.Body,
 			"remoteVirtualNetwork")) {
-			// It is not peered or synced anew by being there [U].
+			// It is not peered or synchronized by being sent again [U].
 			for _, kept := range []string{"peeringState", "remoteAddressSpace"} {
 				kernel.ObjectAt(child.Body, "properties")[kept] = kernel.ObjectAt(old.Body,
 					"properties")[kept]
@@ -249,7 +248,7 @@ func (s *Network) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// settleSpace refuses an address space that one of the peers has already.
+// settleSpace refuses an address space that overlaps one of the peers.
 func (s *Network) settleSpace(vnet *kernel.Resource) *kernel.Failure {
 	for _, p := range s.kernel.Store.List(TypePeering, vnet.ID) {
 		remote := s.kernel.Store.Get(kernel.LinkOf(p.Body, "remoteVirtualNetwork"))

@@ -11,16 +11,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// PublicRange is where public addresses come from here: ranges without an owner (RFC 1112, RFC
-// 3849). The one for benchmarks, 198.18.0.0/15, is among the ones that Azure's own routes drop.
+// PublicRange are the ranges of public addresses here: ranges without an owner (RFC 1112, RFC
+// 3849). The benchmark range, 198.18.0.0/15, is one that Azure's own routes drop.
 var PublicRange = [2]netip.Prefix{netip.MustParsePrefix("240.0.0.0/4"),
 	netip.MustParsePrefix("2001:db8::/32")}
 
-// settlePublicIP gives a public IP address its address. A dynamic one has none until something
-// holds it.
+// settlePublicIP gives a public IP address its address. A dynamic one has none until it is used.
 //
-// Without a sku it is a Basic dynamic one in all recordings, which end before Basic was retired (30
-// September 2025): what Azure makes of it since is not known.
+// Without a sku it is Basic and dynamic in all recordings, which end before Basic was retired (30
+// September 2025): Azure's default since then is not known.
 func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	keepGUID(r, old)
 	properties := kernel.ObjectAt(r.Body, "properties")
@@ -64,7 +63,7 @@ func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kerne
 	return nil
 }
 
-// GivePublic gives the dynamic public IP addresses that a resource holds an address.
+// GivePublic assigns addresses to the dynamic public IP addresses that a resource uses.
 func (s *Network) GivePublic(holder *kernel.Resource) {
 	for _, ref := range ReferencesIn(holder.ID, holder.Body) {
 		if ref.Link.To != TypePublicIP {
@@ -81,7 +80,7 @@ func (s *Network) GivePublic(holder *kernel.Resource) {
 	}
 }
 
-// showPublicIP hides the address of a dynamic one that nothing holds: it has none.
+// showPublicIP hides the address of an unused dynamic one: it has none.
 func (s *Network) showPublicIP(r *kernel.Resource, doc kernel.Object, version string) {
 	if p := kernel.ObjectAt(doc, "properties"); kernel.Text(p,
 		"publicIPAllocationMethod") == "Dynamic" &&
@@ -90,7 +89,7 @@ func (s *Network) showPublicIP(r *kernel.Resource, doc kernel.Object, version st
 	}
 }
 
-// publicAddress finds a free one, the same for the same name where it can.
+// publicAddress finds a free one, the same for the same name if possible.
 func (s *Network) publicAddress(id arm.ID, v6 bool) netip.Addr {
 	taken := map[string]bool{}
 	for _, r := range s.kernel.Store.ByType[kernel.KindKey(TypePublicIP)] {

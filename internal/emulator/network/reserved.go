@@ -8,12 +8,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// reservedFor are the subnets that belong to one kind of resource, by name.
+// reservedFor are the subnets for one type of resource, by name.
 var reservedFor = map[string]string{"AzureFirewallSubnet": TypeFirewall,
 	"GatewaySubnet": TypeVPNGateway, "AzureBastionSubnet": TypeBastion}
 
-// settleReserved refuses what the subnets with special names do not take. The codes are Azure's, as
-// people report them.
+// settleReserved refuses what the subnets with special names do not allow. The codes are Azure's,
+// as people report them.
 func (s *Network) settleReserved(subnet *kernel.Resource) *kernel.Failure {
 	table := s.kernel.Store.Get(kernel.LinkOf(subnet.Body, "routeTable"))
 	switch name := subnet.ID.Name(); {
@@ -52,7 +52,7 @@ func firewallTakes(subnet, table arm.ID, routes []kernel.Object) *kernel.Failure
 		subnet.Name())
 }
 
-// CheckSeat refuses a place in a subnet that is kept for others.
+// CheckSeat refuses an address in a subnet that is reserved for other resources.
 func (s *Network) CheckSeat(ref reference, subnet *kernel.Resource) *kernel.Failure {
 	for name, kind := range reservedFor {
 		if ref.Link.from == kind && subnet.ID.Name() != name {
@@ -62,14 +62,14 @@ func (s *Network) CheckSeat(ref reference, subnet *kernel.Resource) *kernel.Fail
 		}
 		if ref.Link.from != kind && subnet.ID.Name() == name {
 			return kernel.Fail(http.StatusBadRequest,
-				"SubnetWithExternalResourcesCannotBeUsedByOtherResources", "Subnet %s is kept "+
-					"for %s and cannot be used by %s.", subnet.ID, kind, ref.Holder)
+				"SubnetWithExternalResourcesCannotBeUsedByOtherResources", "Subnet %s is "+
+					"reserved for %s and cannot be used by %s.", subnet.ID, kind, ref.Holder)
 		}
 	}
 	for _, holder := range s.AddressesOf(subnet.ID).By {
 		ofGateway := holder.Parent().Is(arm.TypeGateway)
 		if ofGateway != (ref.Link.from == arm.TypeGateway) {
-			// [U] the code: the documentation only says that the subnet must hold nothing but
+			// [U] the code: the documentation only says that the subnet may contain nothing but
 			// gateways.
 			return kernel.Fail(http.StatusBadRequest,
 				"ApplicationGatewaySubnetCannotBeUsedByOtherResources", "Subnet %s cannot hold "+

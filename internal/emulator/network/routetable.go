@@ -76,7 +76,7 @@ func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *ker
 
 var serviceTag = regexp.MustCompile(`^[A-Z][A-Za-z]+(\.[A-Za-z0-9]+)?$`)
 
-// settleRoute checks one route and brings it into the form in which it is stored.
+// settleRoute checks one route and changes it to its stored form.
 func settleRoute(route kernel.Object) *kernel.Failure {
 	for _, readOnly := range []string{"id", "etag", "type"} {
 		delete(route, readOnly)
@@ -119,8 +119,8 @@ func settleRoute(route kernel.Object) *kernel.Failure {
 	return nil
 }
 
-// gatewayTakes refuses a default route to anywhere but the Internet on the subnet of a classic
-// Application Gateway v2.
+// gatewayTakes refuses a default route with a next hop other than the Internet on the subnet of a
+// classic Application Gateway v2.
 func gatewayTakes(table arm.ID, routes []kernel.Object, gateway arm.ID) *kernel.Failure {
 	if gateway == "" {
 		return nil
@@ -139,7 +139,7 @@ func gatewayTakes(table arm.ID, routes []kernel.Object, gateway arm.ID) *kernel.
 	return nil
 }
 
-// keepGUID gives a resource its resourceGuid, the one it had before where there was one.
+// keepGUID gives a resource its resourceGuid: the former one, if it had one.
 func keepGUID(r, old *kernel.Resource) {
 	guid := uuid.NewString()
 	if old != nil {
@@ -148,7 +148,7 @@ func keepGUID(r, old *kernel.Resource) {
 	kernel.ObjectAt(r.Body, "properties")["resourceGuid"] = guid
 }
 
-// beingUpdated refuses a write to a resource on which an operation runs. The reason is in the
+// beingUpdated refuses a write to a resource while an operation runs on it. The reason is in the
 // details.
 func beingUpdated(r *kernel.Resource) *kernel.Failure {
 	f := kernel.Fail(http.StatusTooManyRequests, "RetryableError", "A retryable error occurred.")

@@ -8,7 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// defaultRules are in every network security group, behind all others.
+// defaultRules are in every network security group, after all others.
 var defaultRules = []struct {
 	name, direction, access string
 	priority                int

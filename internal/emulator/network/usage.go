@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// usageCall answers what a virtual network's addresses are used for: GET {vnet}/usages counts them
-// by subnet, and GET {vnet}/CheckIPAddressAvailability looks at one.
+// usageCall answers for the used addresses of a virtual network: GET {vnet}/usages counts them by
+// subnet, and GET {vnet}/CheckIPAddressAvailability checks one.
 func (s *Network) usageCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	if c.Method != http.MethodGet || len(c.Path) != 9 ||
 		!strings.EqualFold(c.Path[6], "virtualNetworks") {
@@ -38,8 +38,7 @@ func (s *Network) usageCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 	return kernel.OK(s.availability(vnet, addr)), nil, true
 }
 
-// usages counts the addresses of each subnet; what Azure keeps for itself is not among those there
-// are.
+// usages counts the addresses of each subnet; Azure's reserved ones are not counted.
 func (s *Network) usages(vnet *kernel.Resource) []kernel.Object {
 	out := []kernel.Object{}
 	for _, subnet := range s.kernel.Store.List(arm.TypeSubnet, vnet.ID) {
@@ -64,8 +63,8 @@ func (s *Network) usages(vnet *kernel.Resource) []kernel.Object {
 	return out
 }
 
-// availability says whether an address of a network is free, and, if not, which ones of its subnet
-// are.
+// availability reports whether an address of a network is free, and, if not, which ones of its
+// subnet are.
 func (s *Network) availability(vnet *kernel.Resource, addr netip.Addr) kernel.Object {
 	for _, subnet := range s.kernel.Store.List(arm.TypeSubnet, vnet.ID) {
 		i := slices.IndexFunc(PrefixesOf(subnet.Body), func(p netip.Prefix) bool {

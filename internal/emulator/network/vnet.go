@@ -10,7 +10,7 @@ import (
 )
 
 // subnetsUnchangedSince is the api-version from which on a virtual network PUT without subnets
-// leaves them as they are; before, it deletes them (AZURE.md).
+// leaves them unchanged; before, it deletes them (AZURE.md).
 const subnetsUnchangedSince = "2023-09-01"
 
 // settleVNet checks a virtual network and all its subnets, so that a refused one changes nothing.
@@ -42,7 +42,7 @@ func (s *Network) settleVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Fa
 		present = c.Version < subnetsUnchangedSince
 	}
 	if !present {
-		for _, subnet := range existing { // a smaller address space must still hold them
+		for _, subnet := range existing { // a smaller address space must still contain them
 			if f := placeSubnet(subnet, r.Body, nil); f != nil {
 				return f
 			}
@@ -85,8 +85,7 @@ func (s *Network) settleVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Fa
 	return nil
 }
 
-// storedVNet stores the subnets that came inside a virtual network and removes the ones that did
-// not.
+// storedVNet stores the subnets of a virtual network's document and deletes the others.
 func (s *Network) storedVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	wanted := map[string]bool{}
 	for _, child := range r.Children {
@@ -162,7 +161,7 @@ func (s *Network) settleSubnet(c *kernel.Call, r, old *kernel.Resource) *kernel.
 		siblings)
 }
 
-// settleSubnetAmong checks a subnet against its network, its siblings and what it links to.
+// settleSubnetAmong checks a subnet against its network, the other subnets and its links.
 func (s *Network) settleSubnetAmong(version string, r *kernel.Resource, vnet kernel.Object,
 	location string,
 	siblings []*kernel.Resource) *kernel.Failure {
@@ -205,7 +204,7 @@ func (s *Network) settleSubnetAmong(version string, r *kernel.Resource, vnet ker
 	return nil
 }
 
-// storedSubnet lets the network know of a change in one of its subnets.
+// storedSubnet updates the network after a change of one of its subnets.
 func (s *Network) storedSubnet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	vnet := s.kernel.Store.Get(r.ID.Parent())
 	vnet.BusyUntil = r.BusyUntil
@@ -217,7 +216,8 @@ func (s *Network) showSubnet(r *kernel.Resource, doc kernel.Object, version stri
 	properties := kernel.ObjectAt(doc, "properties")
 	for _, endpoint := range kernel.ListAt(properties, "serviceEndpoints") {
 		endpoint["provisioningState"] = kernel.State(r)
-		if len(kernel.List(endpoint, "locations")) == 0 { // not named, it is for all of them
+		// without locations it is for all of them
+		if len(kernel.List(endpoint, "locations")) == 0 {
 			endpoint["locations"] = endpointLocations(kernel.Text(endpoint, "service"),
 				s.locationOf(r))
 		}
@@ -230,7 +230,7 @@ func (s *Network) showSubnet(r *kernel.Resource, doc kernel.Object, version stri
 		}
 	}
 	used := s.AddressesOf(r.ID)
-	if configurations := used.configurations(kernel.SinceDate(r.AsOf, shoutedSince)); len(
+	if configurations := used.configurations(kernel.SinceDate(r.AsOf, upperCaseSince)); len(
 		configurations) > 0 {
 		properties["ipConfigurations"] = configurations
 	}
@@ -253,7 +253,7 @@ func (s *Network) subnetRemovable(r *kernel.Resource) *kernel.Failure {
 			"all the resources within the subnet. See aka.ms/deletesubnet.", r.ID.Name(), by)
 }
 
-// placeSubnet checks that a subnet lies in its network and beside its siblings.
+// placeSubnet checks that a subnet is inside its network and overlaps no other subnet.
 func placeSubnet(r *kernel.Resource, vnet kernel.Object,
 	siblings []*kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
@@ -294,7 +294,7 @@ func placeSubnet(r *kernel.Resource, vnet kernel.Object,
 	return nil
 }
 
-// CheckPrefix refuses what is no prefix or has host bits.
+// CheckPrefix refuses an invalid prefix, and one with host bits.
 func CheckPrefix(text string) *kernel.Failure {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {

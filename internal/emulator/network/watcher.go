@@ -9,7 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// watcherCall answers POST {networkWatcher}/nextHop: the way of one packet from a machine.
+// watcherCall answers POST {networkWatcher}/nextHop: the next hop of one packet from a machine.
 func (s *Network) watcherCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	if c.Method != http.MethodPost || len(c.Path) != 9 ||
 		!strings.EqualFold(c.Path[6], "networkWatchers") ||
@@ -62,9 +62,9 @@ func nextHop(routes []effectiveRoute, to netip.Addr) kernel.Object {
 	return doc
 }
 
-// sender finds the subnet of a machine's interface: the named one, or the one that has the source
-// address. The machine is a virtual machine, an instance of a scale set, or, as Azure does not take
-// it, an interface.
+// sender finds the subnet of a machine's interface: the named one, or the one with the source
+// address. The machine is a virtual machine, an instance of a scale set, or, unlike on Azure, an
+// interface.
 func (s *Network) sender(machine, nic arm.ID, source string) (subnet *kernel.Resource,
 	hasSource bool) {
 	var nics []arm.ID

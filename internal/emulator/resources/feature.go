@@ -8,8 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// featureCall answers for preview features (Microsoft.Features): every feature there could be is
-// known, and is registered once it was asked for.
+// featureCall answers for preview features (Microsoft.Features): every name is accepted, and
+// registered after a request.
 func (s *Resources) featureCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	const at = 4 // subscriptions/X/providers/Microsoft.Features/…
 	if len(c.Path) < at+1 || !strings.EqualFold(c.Path[2], "providers") ||

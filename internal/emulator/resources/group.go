@@ -10,8 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// deprovisioning refuses what would make or change something in a group that is being deleted
-// (azure-cli#28679: 409).
+// deprovisioning refuses writes in a group that is being deleted (azure-cli#28679: 409).
 func (s *Resources) deprovisioning(c *kernel.Call) *kernel.Failure {
 	if c.Method == http.MethodGet || c.Method == http.MethodHead || c.Method == http.MethodDelete ||
 		len(c.Path) < 4 || !strings.EqualFold(c.Path[2], "resourceGroups") {
@@ -26,7 +25,7 @@ func (s *Resources) deprovisioning(c *kernel.Call) *kernel.Failure {
 	return nil
 }
 
-// checkRegion refuses a group in no region that Azure has.
+// checkRegion refuses a group in an unknown region.
 func (s *Resources) checkRegion(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	location := kernel.NormalLocation(kernel.Text(r.Body, "location"))
 	if slices.Contains(regionNames, location) {
@@ -48,8 +47,8 @@ var regionNames = strings.Fields(
 	belgiumcentral denmarkeast centraluseuap eastus2euap francesouth southafricawest uaecentral australiacentral2 switzerlandwest
 	germanynorth norwaywest jioindiacentral swedensouth brazilsoutheast brazilus eastusstg southcentralusstg`)
 
-// deleteGroup deletes a group with all that is in it, as one long operation. What is in it is gone
-// when that ends.
+// deleteGroup deletes a group with all its resources, as one long operation. They exist until it
+// ends.
 func (s *Resources) deleteGroup(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure,
 	bool) {
 	if s.kernel.OperationTime(c) == 0 && c.Failing() == nil {
@@ -69,7 +68,7 @@ func (s *Resources) deleteGroup(c *kernel.Call, r *kernel.Resource) (kernel.Repl
 	op := &kernel.Operation{Ends: r.BusyUntil, Failure: c.Failing()}
 	answer := s.kernel.AcceptedUntil(c, op)
 	s.kernel.At(op.Ends, func() {
-		if op.Failure != nil { // a fault says so
+		if op.Failure != nil { // because of a fault
 			s.rollBack(r)
 			return
 		}
@@ -80,14 +79,14 @@ func (s *Resources) deleteGroup(c *kernel.Call, r *kernel.Resource) (kernel.Repl
 	return answer, nil, true
 }
 
-// rollBack ends the deletion of a group that stays.
+// rollBack ends the deletion of a group that cannot be deleted.
 func (s *Resources) rollBack(r *kernel.Resource) {
 	r.Deleting, r.BusyUntil = false, time.Time{}
 	s.kernel.Store.Changed(r)
 }
 
-// emptyGroup removes what is in a group, who uses before what is used, and then the group.
-// Something that is used from outside stays, and the group with it.
+// emptyGroup deletes the resources of a group, users before what they use, and then the group. A
+// resource that is used from outside stays, and so does the group.
 func (s *Resources) emptyGroup(r *kernel.Resource) *kernel.Failure {
 	var left []*kernel.Resource
 	details := []any{}
@@ -95,7 +94,7 @@ func (s *Resources) emptyGroup(r *kernel.Resource) *kernel.Failure {
 		before, left, details = len(left), nil, nil
 		for _, child := range s.kernel.Store.Below(r.ID) {
 			if s.kernel.Store.Get(child.ID) != child || strings.Count(child.ID.Type(), "/") > 1 {
-				continue // gone with another one, or goes with its parent
+				continue // deleted with another one, or with its parent
 			}
 			if f := s.kernel.RemoveResource(child); f != nil {
 				left = append(left, child)

@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// resourcesCall lists the resources of any type in a subscription or a resource group: the generic
-// part of each only.
+// resourcesCall lists the resources of any type in a subscription or a resource group, with their
+// generic fields only.
 func (s *Resources) resourcesCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	n := len(c.Path)
 	if n != 3 && n != 5 || !strings.EqualFold(c.Path[n-1], "resources") ||
@@ -46,7 +46,7 @@ func (s *Resources) resourcesCall(c *kernel.Call) (kernel.Reply, *kernel.Failure
 	return answer, f, true
 }
 
-// generic is what a list of anything says of a resource.
+// generic are the generic fields of a resource.
 func (s *Resources) generic(r *kernel.Resource, expand string) kernel.Object {
 	doc := kernel.Object{"id": string(r.ID), "name": r.ID.Name(), "type": s.kernel.KindName(r.ID)}
 	for _, field := range []string{"location", "tags", "sku", "kind", "identity", "managedBy",

@@ -2,9 +2,8 @@ package resources
 
 import "routekeeper.dev/routekeeper/internal/emulator/kernel"
 
-// regions are some of Azure's: name, shown name, geography, longitude, latitude, place and the
-// region it is paired with. A
-// resource may name any other as well.
+// regions are some of Azure's: name, display name, geography, longitude, latitude, place and the
+// paired region. A resource may name any other as well.
 var regions = [][7]string{
 	{"westeurope", "West Europe", "Europe", "4.9", "52.3667", "Netherlands", "northeurope"},
 	{"northeurope", "North Europe", "Europe", "-6.2597", "53.3478", "Ireland", "westeurope"},

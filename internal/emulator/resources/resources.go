@@ -14,11 +14,11 @@ type Resources struct {
 	kernel        *kernel.Kernel
 	authorization *authorization.Authorization
 
-	// registration is the state of resource providers and features, where it was changed.
+	// registration is the state of resource providers and features, if it was changed.
 	registration map[string]string
 }
 
-// New makes the service, and gives it its place in the kernel.
+// New makes the service and adds it to the kernel.
 func New(k *kernel.Kernel, a *authorization.Authorization) *Resources {
 	s := &Resources{kernel: k, authorization: a, registration: map[string]string{}}
 	k.Add(kernel.Service{
@@ -32,7 +32,7 @@ func New(k *kernel.Kernel, a *authorization.Authorization) *Resources {
 	return s
 }
 
-// resumeGroups goes on with the deletion of groups.
+// resumeGroups continues the deletion of groups.
 func (s *Resources) resumeGroups() {
 	for _, r := range s.kernel.Store.List(arm.TypeResourceGroup, "") {
 		if r.Deleting {

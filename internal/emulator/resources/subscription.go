@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// topCall answers what lies above the resources: tenants, subscriptions and resource providers. It
-// refuses a token that is from another tenant than the subscription.
+// topCall answers above the resources: tenants, subscriptions and resource providers. It refuses a
+// token of another tenant than the subscription's.
 func (s *Resources) topCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	handled := func(answer kernel.Reply, f *kernel.Failure) (kernel.Reply, *kernel.Failure, bool) {
 		return answer, f, true
@@ -112,8 +112,8 @@ func (s *Resources) subscription(id string) kernel.Object {
 	return doc
 }
 
-// providerVersions are api-versions by namespace, newest first, as far as there are clients that
-// ask before they call. Every other is answered, too.
+// providerVersions are api-versions by namespace, newest first, for clients that read them before
+// they call. Every other version is accepted, too.
 var providerVersions = map[string][]string{
 	"Microsoft.Network": {"2025-05-01", "2025-01-01", "2024-05-01", "2023-09-01",
 		"2022-01-01", "2021-08-01", "2018-10-01"},
@@ -127,8 +127,7 @@ var providerVersions = map[string][]string{
 	"Microsoft.Features":        {"2021-07-01", "2015-12-01"},
 }
 
-// providerTypes are the resource types that the local Azure does more for than keep their
-// documents.
+// providerTypes are the resource types for which the emulator does more than store documents.
 func (s *Resources) providerTypes(namespace string) []string {
 	var types []string
 	for _, k := range s.kernel.Kinds {
@@ -153,8 +152,8 @@ func registrationKey(scope, namespace string) string {
 	return strings.ToLower(scope + "/" + namespace)
 }
 
-// registrationFree are the resource providers that every subscription has (recorded for
-// Microsoft.Resources).
+// registrationFree are the resource providers that are registered in every subscription (recorded
+// for Microsoft.Resources).
 var registrationFree = []string{"Microsoft.Resources", "Microsoft.Authorization",
 	"Microsoft.Features"}
 

@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// tagsCall handles the tags of anything as a resource of their own:
+// tagsCall handles the tags of any scope as a resource:
 // {scope}/providers/Microsoft.Resources/tags/default.
 func (s *Resources) tagsCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	n := len(c.Path)
@@ -66,8 +66,8 @@ func (s *Resources) tagsCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, boo
 	}), nil, true
 }
 
-// changeTags applies a PATCH of tags: names compare without case, and Delete takes those whose
-// value is the same.
+// changeTags applies a PATCH of tags: names compare without case, and Delete removes those with the
+// same value.
 func changeTags(have, sent kernel.Object, operation string) (kernel.Object, *kernel.Failure) {
 	named := func(name string) string {
 		for k := range have {

@@ -9,11 +9,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kubernetes"
 )
 
-// NeedKube makes a missing control plane a failure where it is set.
+// NeedKube is the environment variable that makes a missing control plane a failure.
 const NeedKube = "ROUTEKEEPER_NEED_KUBE"
 
-// Binaries are the control plane that .ci/kube builds. Without it the test does not run, and says
-// so.
+// Binaries are the programs of the control plane that .ci/kube builds. Without them the test is
+// skipped.
 func Binaries(t testing.TB) kubernetes.Binaries {
 	t.Helper()
 	folder, err := kubernetes.Folder()
