@@ -154,7 +154,7 @@ func readsModule(role KeeperRole) *deployment {
 		mark("param", "principalId"))
 	assignment.version = versions[arm.TypeRoleAssignment]
 	return &deployment{scope: "subscription", params: []param{
-		{name: "clusterId", about: "Names are made of it: the same cluster has the same ones."},
+		{name: "clusterId", about: "Names derive from it."},
 		{name: "name", about: "What the role's name begins with."},
 		{name: "principalId", about: "The object ID of the keeper's identity."},
 	}, nodes: []*node{definition, assignment}}

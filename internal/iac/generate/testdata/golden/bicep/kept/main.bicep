@@ -4,7 +4,7 @@
 
 targetScope = 'subscription'
 
-@description('What the names of all resources begin with.')
+@description('Prefix of all resource names.')
 param name string = 'routekeeper'
 
 @description('The Azure region.')
@@ -24,7 +24,7 @@ resource group 'Microsoft.Resources/resourceGroups@2024-03-01' = {
   location: location
 }
 
-// The first cluster that is kept: routekeeper's pods log in through it.
+// The first managed cluster: routekeeper's pods log in through it.
 resource home 'Microsoft.ContainerService/managedClusters@2025-10-01' existing = {
   name: 'shop'
   scope: resourceGroup('shop-rg')
@@ -66,7 +66,7 @@ module cluster0 'modules/kept.bicep' = {
     name: name
     clusterName: 'shop'
     clusterGroup: 'shop-rg'
-    // Whether the config leaves the cluster's own table to be discovered: then it can be the one in the node resource group.
+    // Whether the config does not name the cluster's route table. Then it can be the one in the node resource group.
     tableIsDiscovered: false
     principalId: keeper.outputs.principalId
   }
@@ -80,7 +80,7 @@ module cluster1 'modules/kept.bicep' = {
     name: name
     clusterName: 'pay'
     clusterGroup: 'pay-rg'
-    // Whether the config leaves the cluster's own table to be discovered: then it can be the one in the node resource group.
+    // Whether the config does not name the cluster's route table. Then it can be the one in the node resource group.
     tableIsDiscovered: true
     principalId: keeper.outputs.principalId
   }

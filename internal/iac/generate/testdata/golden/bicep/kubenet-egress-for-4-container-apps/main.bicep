@@ -10,7 +10,7 @@
 
 targetScope = 'resourceGroup'
 
-@description('What the names of all resources begin with.')
+@description('Prefix of all resource names.')
 param name string = 'shop'
 
 @description('The Azure region.')
@@ -24,13 +24,14 @@ param image string
 @minLength(16)
 param eventSecret string
 
-// Names of roles and of assignments are made of it: the same cluster has the same ones.
+// The names of roles and role assignments derive from it, so they do not change between
+// deployments.
 var clusterId = toLower(resourceId('Microsoft.ContainerService/managedClusters', name))
 
-// The tag of everything that is built for the cluster.
+// All resources of the cluster have this tag.
 var owner = toLower('${resourceGroup().name}/${name}')
 
-// The cluster's identity comes first: it needs its rights before the cluster is made.
+// The cluster's identity. It must have its rights before the cluster is created.
 resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
   name: '${name}-cluster'
   location: location
@@ -39,8 +40,8 @@ resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' 
   }
 }
 
-// The cluster's route table. The cloud provider writes a route for each node into it. A template
-// writes a table whole, without those routes, so it is made once and never written again.
+// The cluster's route table. The cloud provider writes one route for each node into it. A template
+// would remove those routes, so the table is only created and never updated.
 @onlyIfNotExists()
 resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   name: '${name}-nodes-rt'
@@ -51,7 +52,7 @@ resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   properties: {}
 }
 
-// A resource of its own, so that it can be changed without writing the table's other routes.
+// A separate resource: changing it does not rewrite the table's other routes.
 resource egress 'Microsoft.Network/routeTables/routes@2025-05-01' = {
   parent: nodeTable
   name: 'egress'
@@ -62,8 +63,8 @@ resource egress 'Microsoft.Network/routeTables/routes@2025-05-01' = {
   }
 }
 
-// No subnets in here: a network that lists them writes each as it stands in the list. A network
-// without the list leaves its subnets alone.
+// Do not list subnets here: Azure would rewrite each of them as listed. Without the list, it leaves
+// the subnets alone.
 resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   name: '${name}-vnet'
   location: location
@@ -79,8 +80,8 @@ resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   }
 }
 
-// The nodes' subnet. A template writes a subnet whole, without what others have linked to it, so it
-// is made once and never written again. A network takes one write at a time: its subnets are made
+// The nodes' subnet. A template rewrites a subnet and drops links that others made, so the subnet
+// is only created and never updated. A network takes one write at a time: its subnets are created
 // one after the other.
 @onlyIfNotExists()
 resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
@@ -97,7 +98,7 @@ resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   ]
 }
 
-// What the cluster needs on its network, and no more. Network Contributor has much more.
+// Exactly the rights that the cluster needs on its network. Network Contributor has many more.
 resource role 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'role')
   properties: {
@@ -143,9 +144,9 @@ resource roleOnNodeTable 'Microsoft.Authorization/roleAssignments@2022-04-01' = 
   }
 }
 
-// A new role counts after a minute or two mostly, up to an hour, and a template cannot wait. If the
-// cluster is refused for want of permissions, deploy again. Azure retires kubenet on 31 March 2028;
-// its successor is Azure CNI Overlay.
+// A new role takes effect after a minute or two, at most an hour, and a template cannot wait. If
+// Azure refuses the cluster because permissions are missing, deploy again. Azure retires kubenet on
+// 31 March 2028; its successor is Azure CNI Overlay.
 resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' = {
   name: name
   location: location
@@ -214,8 +215,8 @@ module keeperReads 'modules/keeper-reads.bicep' = {
   }
 }
 
-// Links: on the resource groups of route tables, security groups and the like that the subnets link
-// to: writing a subnet needs the right to join each of them.
+// Links: on the resource groups of the route tables, security groups and others that the subnets
+// link to: writing a subnet needs the right to join each of them.
 resource keeperLinks 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'keeper-links')
   properties: {

@@ -10,19 +10,20 @@
 
 targetScope = 'resourceGroup'
 
-@description('What the names of all resources begin with.')
+@description('Prefix of all resource names.')
 param name string = 'shop'
 
 @description('The Azure region.')
 param location string = resourceGroup().location
 
-// Names of roles and of assignments are made of it: the same cluster has the same ones.
+// The names of roles and role assignments derive from it, so they do not change between
+// deployments.
 var clusterId = toLower(resourceId('Microsoft.ContainerService/managedClusters', name))
 
-// The tag of everything that is built for the cluster.
+// All resources of the cluster have this tag.
 var owner = toLower('${resourceGroup().name}/${name}')
 
-// The cluster's identity comes first: it needs its rights before the cluster is made.
+// The cluster's identity. It must have its rights before the cluster is created.
 resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
   name: '${name}-cluster'
   location: location
@@ -31,7 +32,7 @@ resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' 
   }
 }
 
-// Sends egress traffic to the firewall. It is made once, and never written again.
+// Sends egress traffic to the firewall. It is only created and never updated.
 @onlyIfNotExists()
 resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   name: '${name}-nodes-rt'
@@ -42,7 +43,7 @@ resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   properties: {}
 }
 
-// A resource of its own, so that it can be changed without writing the table's other routes.
+// A separate resource: changing it does not rewrite the table's other routes.
 resource egress 'Microsoft.Network/routeTables/routes@2025-05-01' = {
   parent: nodeTable
   name: 'egress'
@@ -53,8 +54,8 @@ resource egress 'Microsoft.Network/routeTables/routes@2025-05-01' = {
   }
 }
 
-// No subnets in here: a network that lists them writes each as it stands in the list. A network
-// without the list leaves its subnets alone.
+// Do not list subnets here: Azure would rewrite each of them as listed. Without the list, it leaves
+// the subnets alone.
 resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   name: '${name}-vnet'
   location: location
@@ -71,8 +72,8 @@ resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   }
 }
 
-// The nodes' subnet. A template writes a subnet whole, without what others have linked to it, so it
-// is made once and never written again. A network takes one write at a time: its subnets are made
+// The nodes' subnet. A template rewrites a subnet and drops links that others made, so the subnet
+// is only created and never updated. A network takes one write at a time: its subnets are created
 // one after the other.
 @onlyIfNotExists()
 resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
@@ -106,7 +107,7 @@ resource podSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   ]
 }
 
-// For the Application Gateway, alone in its subnet.
+// The subnet of the Application Gateway, which nothing else may use.
 @onlyIfNotExists()
 resource gatewaySubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: network
@@ -120,7 +121,7 @@ resource gatewaySubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = 
   ]
 }
 
-// What the cluster needs on its network, and no more. Network Contributor has much more.
+// Exactly the rights that the cluster needs on its network. Network Contributor has many more.
 resource role 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'role')
   properties: {
@@ -192,8 +193,8 @@ resource gatewayAddress 'Microsoft.Network/publicIPAddresses@2025-05-01' = {
   }
 }
 
-// Made once, and never written again: the add-on writes its listeners, pools and rules. To change
-// its limits: az network application-gateway update.
+// Only created and never updated: the add-on writes its listeners, pools and rules. To change its
+// limits: az network application-gateway update.
 @onlyIfNotExists()
 resource gateway 'Microsoft.Network/applicationGateways@2025-05-01' = {
   name: '${name}-gateway'
@@ -289,8 +290,8 @@ resource gateway 'Microsoft.Network/applicationGateways@2025-05-01' = {
   }
 }
 
-// A new role counts after a minute or two mostly, up to an hour, and a template cannot wait. If the
-// cluster is refused for want of permissions, deploy again.
+// A new role takes effect after a minute or two, at most an hour, and a template cannot wait. If
+// Azure refuses the cluster because permissions are missing, deploy again.
 resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' = {
   name: name
   location: location
@@ -387,7 +388,7 @@ resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' = {
   ]
 }
 
-// AKS makes an identity for the add-on, which writes the gateway: Contributor.
+// AKS creates an identity for the add-on, which writes the gateway: Contributor.
 resource addonOnGateway 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
   scope: gateway
   name: guid(clusterId, 'add-on', toLower(gateway.id))

@@ -25,7 +25,7 @@ locals {
     "lab"  = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/lab-rg/providers/Microsoft.ContainerService/managedClusters/lab"
   }
 
-  # Clusters whose node subnets get their table back, and the clusters' own tables where the config does not name them.
+  # Clusters whose node subnets get their table back, and the clusters' route tables if the config does not name them.
   guarded_clusters  = ["shop", "pay"]
   discovered_tables = ["pay"]
 
@@ -50,13 +50,13 @@ data "azurerm_kubernetes_cluster" "kept" {
   resource_group_name = element(split("/", each.value), 4)
 }
 
-# What follows from it. One ID can be written in several ways, which Azure takes for the same: keys are in lower case.
+# What follows from it. Keys are in lower case: Azure does not distinguish case in IDs.
 locals {
   node_subnets = compact(flatten(values(local.pools)))
   pools        = { for name in local.guarded_clusters : name => data.azurerm_kubernetes_cluster.kept[name].agent_pool_profile[*].vnet_subnet_id }
   node_groups  = { for name in local.guarded_clusters : name => "${data.azurerm_subscription.main.id}/resourceGroups/${data.azurerm_kubernetes_cluster.kept[name].node_resource_group}" }
 
-  # Where pools name no subnet, AKS made the network and the table itself: they are all that the node resource group has of both.
+  # Where pools name no subnet, AKS made the network and the table itself: the node resource group has no others.
   managed_groups = [for name, subnets in local.pools : local.node_groups[name] if length(compact(subnets)) < length(subnets)]
   table_groups   = [for name in local.discovered_tables : local.node_groups[name]]
 
@@ -65,7 +65,7 @@ locals {
   all_subscriptions = toset([for id in concat(values(local.clusters), local.guarded_subnets, local.node_subnets, local.targets) : "/subscriptions/${lower(split("/", id)[2])}"])
 }
 
-# The rights, each only where it is used. None of them writes a cluster's route table.
+# The rights, each assigned only where it is used. None of them writes a cluster's route table.
 locals {
   keeper_roles = {
     # reads: on the subscriptions of the clusters and their networks: lists show only what the
@@ -91,7 +91,7 @@ locals {
       ]
       scopes = { for id in local.all_subscriptions : id => id }
     }
-    # links: on the resource groups of route tables, security groups and the like that the subnets
+    # links: on the resource groups of the route tables, security groups and others that the subnets
     # link to: writing a subnet needs the right to join each of them.
     links = {
       actions = [

@@ -48,8 +48,8 @@ resource "azurerm_role_assignment" "keeper_reads_subscription" {
   principal_type     = "ServicePrincipal"
 }
 
-# Links: on the resource groups of route tables, security groups and the like that the subnets link
-# to: writing a subnet needs the right to join each of them.
+# Links: on the resource groups of the route tables, security groups and others that the subnets
+# link to: writing a subnet needs the right to join each of them.
 resource "azurerm_role_definition" "keeper_links" {
   role_definition_id = uuidv5(local.namespace, "${local.cluster_id}-keeper-links")
   name               = "${var.name} routekeeper links (${substr(uuidv5(local.namespace, "${local.cluster_id}-keeper-links"), 0, 8)})"
@@ -101,7 +101,7 @@ resource "azurerm_role_assignment" "keeper_subnets_nodes" {
   principal_type     = "ServicePrincipal"
 }
 
-# Where the keeper runs: outside of the cluster's network, so that it works when that does not.
+# The keeper runs outside the cluster's network, so that it works when that network is broken.
 resource "azurerm_container_app_environment" "keeper" {
   name                = "${var.name}-keeper"
   location            = azurerm_resource_group.main.location
@@ -116,7 +116,7 @@ resource "azurerm_container_app_environment" "keeper" {
   }
 }
 
-# One keeper, always: two would only do the same work twice. Its secrets are mounted as files.
+# Run exactly one keeper: two would do the same work twice. Its secrets are mounted as files.
 resource "azurerm_container_app" "keeper" {
   name                         = "${var.name}-keeper"
   resource_group_name          = azurerm_resource_group.main.name
@@ -184,7 +184,7 @@ resource "azurerm_container_app" "keeper" {
     }
   }
 
-  # It starts with its rights.
+  # It must have its rights when it starts.
   depends_on = [
     azurerm_role_assignment.keeper_reads_subscription,
     azurerm_role_assignment.keeper_links_group,

@@ -1,5 +1,5 @@
-# No subnet blocks in here: a change of one writes its subnet whole, without what others have linked to it.
-# Without any, the provider leaves the subnets alone.
+# Do not add subnet blocks here. A change to a block rewrites its subnet and drops links that others made.
+# Without blocks, the provider leaves the subnets alone.
 resource "azurerm_virtual_network" "main" {
   name                = "${var.name}-vnet"
   location            = azurerm_resource_group.main.location
@@ -8,8 +8,8 @@ resource "azurerm_virtual_network" "main" {
   tags                = local.tags
 }
 
-# The cluster's route table. The cloud provider writes a route for each node into it: without this table pods
-# on different nodes do not reach each other.
+# The cluster's route table. The cloud provider writes one route for each node into it. Without this table,
+# pods on different nodes cannot reach each other.
 resource "azurerm_route_table" "nodes" {
   name                = "${var.name}-nodes-rt"
   location            = azurerm_resource_group.main.location
@@ -17,14 +17,15 @@ resource "azurerm_route_table" "nodes" {
   tags                = local.tags
 
   lifecycle {
-    # The routes are resources of their own, and the cloud provider's: a plan must not remove them.
+    # A plan must not remove routes: the cloud provider writes them.
     ignore_changes = [route]
-    # A table that is replaced (renamed, moved) is off its subnets meanwhile. Take this out to tear the network down.
+    # Terraform would replace the table to rename or move it, and its subnets would have none meanwhile.
+    # Remove this line to destroy the network.
     prevent_destroy = true
   }
 }
 
-# A resource of its own, so that it can be changed without writing the table's other routes.
+# A separate resource: changing it does not rewrite the table's other routes.
 resource "azurerm_route" "egress" {
   name                   = "egress"
   resource_group_name    = azurerm_resource_group.main.name
@@ -34,7 +35,7 @@ resource "azurerm_route" "egress" {
   next_hop_in_ip_address = "10.100.0.4"
 }
 
-# A resource of its own: the subnet is read before it is written, and keeps its table.
+# A separate resource: the provider reads the subnet before it writes it, so the subnet keeps its table.
 resource "azurerm_subnet" "nodes" {
   name                 = "nodes"
   resource_group_name  = azurerm_resource_group.main.name
@@ -51,7 +52,7 @@ resource "azurerm_subnet_route_table_association" "nodes" {
   route_table_id = azurerm_route_table.nodes.id
 
   lifecycle {
-    # Replacing an association takes the table off first.
+    # Replacing an association first takes the table off the subnet.
     prevent_destroy = true
   }
 }

@@ -48,8 +48,8 @@ resource "azurerm_role_assignment" "keeper_reads_subscription" {
   principal_type     = "ServicePrincipal"
 }
 
-# Links: on the resource groups of route tables, security groups and the like that the subnets link
-# to: writing a subnet needs the right to join each of them.
+# Links: on the resource groups of the route tables, security groups and others that the subnets
+# link to: writing a subnet needs the right to join each of them.
 resource "azurerm_role_definition" "keeper_links" {
   role_definition_id = uuidv5(local.namespace, "${local.cluster_id}-keeper-links")
   name               = "${var.name} routekeeper links (${substr(uuidv5(local.namespace, "${local.cluster_id}-keeper-links"), 0, 8)})"
@@ -134,7 +134,7 @@ resource "azurerm_role_assignment" "keeper_targets_gateway" {
   principal_type     = "ServicePrincipal"
 }
 
-# The keeper's pods log in as its service account, without a secret. What runs it in the cluster:
+# The keeper's pods log in as its service account, without a secret. To run it in the cluster:
 #   terraform output -raw keeper_manifest | kubectl apply -f -
 resource "azurerm_federated_identity_credential" "keeper" {
   name                      = "routekeeper"

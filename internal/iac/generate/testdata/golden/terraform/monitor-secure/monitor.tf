@@ -17,7 +17,7 @@ terraform {
 provider "azurerm" {
   alias           = "s0"
   subscription_id = "11111111-1111-1111-1111-111111111111"
-  # The provider registers nothing by itself.
+  # The provider registers no resource providers by itself.
   resource_providers_to_register = ["Microsoft.Insights"]
 
   features {}
@@ -26,7 +26,7 @@ provider "azurerm" {
 provider "azurerm" {
   alias           = "s1"
   subscription_id = "22222222-2222-2222-2222-222222222222"
-  # The provider registers nothing by itself.
+  # The provider registers no resource providers by itself.
   resource_providers_to_register = ["Microsoft.Insights"]
 
   features {}
@@ -40,7 +40,7 @@ variable "events_url" {
 }
 
 locals {
-  # One alert rule each: a rule of this provider takes one operation. A subscription may have 100 rules.
+  # One alert rule for each operation: a rule of this provider takes only one. A subscription may have 100 rules.
   operations = [
     "Microsoft.Network/routeTables/write",
   ]

@@ -16,7 +16,7 @@ terraform {
 }
 
 provider "azurerm" {
-  # The provider registers nothing by itself.
+  # The provider registers no resource providers by itself.
   resource_providers_to_register = ["Microsoft.Insights"]
 
   features {}
@@ -30,7 +30,7 @@ variable "events_url" {
 }
 
 locals {
-  # One alert rule each: a rule of this provider takes one operation. A subscription may have 100 rules.
+  # One alert rule for each operation: a rule of this provider takes only one. A subscription may have 100 rules.
   operations = [
     "Microsoft.Network/routeTables/delete",
     "Microsoft.Network/routeTables/write",

@@ -19,7 +19,7 @@ module nodes 'nodes.bicep' = {
   name: 'nodes-${uniqueString(clusterGroup, clusterName)}'
   params: {
     name: name
-    // Each one once, and none where AKS made the network itself.
+    // Each subnet once. The list is empty if AKS made the network.
     subnetIds: union(filter(map(cluster.properties.agentPoolProfiles, pool => pool.?vnetSubnetID ?? ''), id => !empty(id)), [])
     managedGroup: managed ? cluster.properties.nodeResourceGroup : ''
     nodeGroup: tableIsDiscovered || managed ? cluster.properties.nodeResourceGroup : ''

@@ -9,7 +9,7 @@ param principalId string
 resource reads 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'reads')
   properties: {
-    // A role's name is good for the whole tenant, and there can be several subscriptions.
+    // The name of a role must be unique in the tenant, which can have several subscriptions.
     roleName: '${name} routekeeper reads ${uniqueString(subscription().id)}'
     description: 'What routekeeper needs: reads.'
     type: 'customRole'
@@ -39,12 +39,12 @@ resource reads 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   }
 }
 
-// links: on the resource groups of route tables, security groups and the like that the subnets link
-// to: writing a subnet needs the right to join each of them.
+// links: on the resource groups of the route tables, security groups and others that the subnets
+// link to: writing a subnet needs the right to join each of them.
 resource links 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'links')
   properties: {
-    // A role's name is good for the whole tenant, and there can be several subscriptions.
+    // The name of a role must be unique in the tenant, which can have several subscriptions.
     roleName: '${name} routekeeper links ${uniqueString(subscription().id)}'
     description: 'What routekeeper needs: links.'
     type: 'customRole'
@@ -67,7 +67,7 @@ resource links 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
 resource subnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'subnets')
   properties: {
-    // A role's name is good for the whole tenant, and there can be several subscriptions.
+    // The name of a role must be unique in the tenant, which can have several subscriptions.
     roleName: '${name} routekeeper subnets ${uniqueString(subscription().id)}'
     description: 'What routekeeper needs: subnets.'
     type: 'customRole'
@@ -87,7 +87,7 @@ resource subnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
 resource targets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'targets')
   properties: {
-    // A role's name is good for the whole tenant, and there can be several subscriptions.
+    // The name of a role must be unique in the tenant, which can have several subscriptions.
     roleName: '${name} routekeeper targets ${uniqueString(subscription().id)}'
     description: 'What routekeeper needs: targets.'
     type: 'customRole'

@@ -1,7 +1,7 @@
 
 targetScope = 'subscription'
 
-@description('Names are made of it: the same cluster has the same ones.')
+@description('Names derive from it.')
 param clusterId string
 
 @description('What the role\'s name begins with.')
