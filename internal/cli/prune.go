@@ -36,8 +36,8 @@ all network interfaces in it and none has the address.
 
 Without --yes it prints what it would remove and writes nothing. For a route
 that only looks orphaned it says which proof is missing; the route stays. All
-routes of existing clusters stay, and all routes in a cluster's route table. The
-history of the config that -f names, or of --history, records what was removed.
+routes of existing clusters stay, and all routes in a cluster's route table.
+With -f or --history, the history of that config records what was removed.
 
 A stopped cluster has no nodes, and a cluster of another subscription may not be
 visible. Their route tables protect their routes: a route stays if the route

@@ -269,8 +269,8 @@ func checkTargets(docs []*routes) error {
 				}
 			}
 			if inventory.IsManagedTable(arm.ID(t.RouteTableID)) {
-				return d.errorf(field, "%q is the name of a table that AKS keeps for a cluster, "+
-					"expected another table: a cluster's own table is never written",
+				return d.errorf(field, "%q is the name of a table that AKS manages for a cluster, "+
+					"expected another one: routekeeper never writes a cluster's route table",
 					arm.ID(t.RouteTableID).Name())
 			}
 		}
