@@ -83,7 +83,7 @@ func told(t *testing.T) map[string][]string {
 		Spec: v1alpha1.Spec{ClusterID: cluster}}
 	m.Round(keeper.Round{
 		Configs: []v1alpha1.ClusterRoutes{config}, Seen: plan.Facts{Snapshot: seen},
-		Kept: []string{"shop"}, Findings: []finding.Finding{
+		Managed: []string{"shop"}, Findings: []finding.Finding{
 			finding.New(finding.SourceHop, "shop", "x", "")},
 		Tables: []keeper.Fill{{Table: "/t", Routes: 1, Limit: 2}},
 		Changes: []plan.Outcome{{Change: plan.Change{Verb: plan.Associate, Cluster: "shop"},

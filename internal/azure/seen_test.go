@@ -28,11 +28,11 @@ func TestSeen(t *testing.T) {
 				t.Errorf("%q reads %q, %v", raw, got, err)
 			}
 		}
-		expect := func(wantDecoded, wantKept int) {
+		expect := func(wantDecoded, wantCached int) {
 			t.Helper()
-			if decoded != wantDecoded || len(k.docs) != wantKept {
-				t.Errorf("%d times decoded, %d kept; want %d, %d", decoded, len(k.docs),
-					wantDecoded, wantKept)
+			if decoded != wantDecoded || len(k.docs) != wantCached {
+				t.Errorf("%d times decoded, %d cached; want %d, %d", decoded, len(k.docs),
+					wantDecoded, wantCached)
 			}
 		}
 		read("/a", "one", "one")

@@ -213,7 +213,7 @@ func TestProbe(t *testing.T) {
 				e := emulatortest.New(t, emulator.Options{})
 				ids := tables(t, e, 6, 1, 1)
 				c := emulatortest.Client(t, e, emulatortest.Keeper)
-				mend, err := e.Inject(emulator.Fault{Method: "GET", Count: -1, Status: 429,
+				fix, err := e.Inject(emulator.Fault{Method: "GET", Count: -1, Status: 429,
 					Code: code, RetryAfter: 86400})
 				if err != nil {
 					t.Fatal(err)
@@ -258,7 +258,7 @@ func TestProbe(t *testing.T) {
 					!strings.HasSuffix(u.Message, ", for another 4m50s") {
 					t.Errorf("put off: %+v", u) // five minutes from the probe on, not a day
 				}
-				mend()
+				fix()
 				reads.Wait()
 				if took := time.Since(start); took > 61*time.Second {
 					t.Errorf("blind for %s", took)

@@ -291,7 +291,7 @@ func TestNearMisses(t *testing.T) {
 			p.change = func(s *inventory.Snapshot) {
 				s.Rights[plantWho][plantSubnet.Key()] = inventory.Rights{Failed: "403"}
 			}
-		}, []string{"roles: not-checked: the role assignments could only be read in part: 403"},
+		}, []string{"roles: not-checked: the role assignments could not be read in full: 403"},
 			nil},
 		"no role on the subnet": {func(p *plant) {
 			p.change = func(s *inventory.Snapshot) {
@@ -312,7 +312,7 @@ func TestNearMisses(t *testing.T) {
 		"another gateway than asked": {func(p *plant) {
 			addon(p)["config"] = doc{"applicationGatewayId": string(plantGateway) + "2",
 				"effectiveApplicationGatewayId": string(plantGateway)}
-		}, []string{"gateway: wrong: the ingress add-on of cluster shop drives the Application " +
+		}, []string{"gateway: wrong: the ingress add-on of cluster shop drives Application " +
 			"Gateway agw, "},
 			[]finding.Code{finding.GatewayDiffers}},
 		"egress by a firewall": {func(p *plant) { egress(p, "VirtualAppliance", "10.42.3.4") },

@@ -19,7 +19,7 @@ func TestLines(t *testing.T) {
 		l := NewLines(w, func(n int64) { fmt.Fprintf(w, "%d dropped\n", n) })
 		const extra = 50
 		start := time.Now()
-		for i := range 1 + keptLines + extra {
+		for i := range 1 + bufferedLines + extra {
 			fmt.Fprintf(l, "line %d\n", i)
 			if i == 0 {
 				synctest.Wait() // this one is being written
@@ -45,7 +45,7 @@ func TestLines(t *testing.T) {
 		w.Close()
 		<-read
 		var want []string
-		for i := range 1 + keptLines {
+		for i := range 1 + bufferedLines {
 			want = append(want, fmt.Sprintf("line %d", i))
 		}
 		if want = append(want, "50 dropped", "after"); !slices.Equal(got, want) {

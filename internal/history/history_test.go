@@ -74,7 +74,7 @@ func (p *past) start() keeper.Round {
 	}
 	time.Sleep(2 * time.Millisecond) // its intents have a later time
 	return keeper.Round{Started: p.now, Woke: keeper.Cause{By: keeper.ByPoll},
-		Kept: []string{"shop"}}
+		Managed: []string{"shop"}}
 }
 
 // change makes a check that changes something, from its intent to its end.
@@ -276,7 +276,7 @@ func TestOverlap(t *testing.T) {
 	other := plan.Change{Verb: plan.Delete, Resource: table, Cluster: "play", Route: "n",
 		Old: &plan.Value{AddressPrefix: "10.150.0.0/24"}}
 	first := p.start()
-	first.Serial, first.Of, first.Kept, first.Complete = 1, []string{"shop"}, []string{"shop",
+	first.Serial, first.Of, first.Managed, first.Complete = 1, []string{"shop"}, []string{"shop",
 		"play"}, true
 	second := first
 	// reported separately from the same check, so it began at the same time
@@ -284,7 +284,7 @@ func TestOverlap(t *testing.T) {
 	p.Intend(first, []plan.Change{associate()})
 	p.Intend(second, []plan.Change{other})
 	third := p.start()
-	third.Serial, third.Of, third.Kept = 3, []string{"third"}, []string{"shop", "play", "third"}
+	third.Serial, third.Of, third.Managed = 3, []string{"third"}, []string{"shop", "play", "third"}
 	p.Record(third, seenWith("")) // it has no changes, and saw the subnet without its table
 	second.Changes = done(other)
 	p.Settle(second.Changes)

@@ -188,7 +188,7 @@ func (j *journal) findings() []finding.Finding {
 		}
 		fix := finding.Command("start with --history PATH where this user can write, or with " +
 			"--history off")
-		if errors.Is(j.trouble, errForeign) {
+		if errors.Is(j.trouble, errOtherProgram) {
 			fix = finding.Command("start with --history PATH, a file of its own")
 		}
 		return []finding.Finding{f.WithFix("%s", fix)}

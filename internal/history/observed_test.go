@@ -31,7 +31,7 @@ func TestObserved(t *testing.T) {
 	p = open1(t, p.path)
 	check(seenWith(""), associate())
 	r := p.start() // of another cluster
-	r.Kept, r.Of = []string{"shop", "play"}, []string{"play"}
+	r.Managed, r.Of = []string{"shop", "play"}, []string{"play"}
 	p.Record(r, inventory.NewSnapshot())
 	check(inventory.NewSnapshot()) // the subnet could not be read
 	check(seenWith(""), associate())

@@ -84,7 +84,7 @@ func newest(q rower) error {
 	}
 	switch {
 	case owner != application && (owner != 0 || tables > 0):
-		return errForeign
+		return errOtherProgram
 	case version < len(upgrades):
 		return errOlder
 	case version > len(upgrades):

@@ -74,7 +74,7 @@ func TestWhoItWas(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 			}
 		}, emulatortest.Operator.ObjectID, 1},
-		"no look before": {func(s *stage) { s.strip(emulatortest.Operator); clear(s.looked) },
+		"no look before": {func(s *stage) { s.strip(emulatortest.Operator); clear(s.checked) },
 			emulatortest.Operator.ObjectID, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestWhoItWas(t *testing.T) {
 
 // good is a check that found everything correct.
 func (p *past) good() {
-	r := keeper.Round{Started: time.Now(), Kept: []string{"shop"}, Complete: true}
+	r := keeper.Round{Started: time.Now(), Managed: []string{"shop"}, Complete: true}
 	p.Record(r, inventory.NewSnapshot())
 }
 

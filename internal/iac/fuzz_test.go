@@ -70,8 +70,8 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// TestForeign: a file of no known format is refused in one helpful line.
-func TestForeign(t *testing.T) {
+// TestUnknownFormat: a file of no known format is refused in one helpful line.
+func TestUnknownFormat(t *testing.T) {
 	for _, c := range []struct{ name, content, want string }{
 		{"nothing", "  \n", "it is empty"},
 		{"binary", "PK\x03\x04abc", "terraform show -json"},

@@ -46,7 +46,7 @@ func TestApart(t *testing.T) {
 					if fault.Count == 0 {
 						fault.Count = -1
 					}
-					mend := w.inject(fault)
+					fix := w.inject(fault)
 					k := w.run(10*time.Second, w.demoConfig(),
 						configure("play", play.cluster, play.target))
 					repaired := func(what string, within time.Duration) {
@@ -73,7 +73,7 @@ func TestApart(t *testing.T) {
 						}
 						k.since(time.Duration(i) * 7 * time.Second)
 					}
-					mend()
+					fix()
 					k.since(3 * time.Minute)
 					if w.tableOf(play.subnet) == "" || len(w.routes(play.target)) != 2 {
 						t.Errorf("the other cluster has %q and %v when all is well again",
@@ -133,7 +133,7 @@ func TestApartShared(t *testing.T) {
 		third := w.addCluster("third", "51")
 		w.strip(w.demo.NodeSubnet, third.subnet)
 		time.Sleep(10 * time.Second)
-		mend := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before",
+		fix := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before",
 			Count: -1})
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, w.demo.GatewayTable),
 			configure("third", third.cluster))
@@ -145,7 +145,7 @@ func TestApartShared(t *testing.T) {
 		if w.tableOf(w.demo.NodeSubnet) == "" {
 			t.Error("the cluster that shares a target is not repaired")
 		}
-		mend()
+		fix()
 		k.since(2 * time.Minute)
 		if got := len(w.routes(w.demo.GatewayTable)); got != 6 {
 			t.Errorf("%d routes in the shared target when all is well again", got)
@@ -160,7 +160,7 @@ func TestApartJoins(t *testing.T) {
 		w, play := apartWorld(t)
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(time.Minute)
-		mend := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before",
+		fix := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before",
 			Count: -1})
 		k.Wake("", play.cluster)
 		k.since(6 * time.Second) // it is on its own now
@@ -169,13 +169,13 @@ func TestApartJoins(t *testing.T) {
 		})
 		k.Wake("", w.demo.NodeSubnet)
 		rounds := k.parts(40 * time.Second)
-		mend()
+		fix()
 		rounds = append(rounds, k.parts(6*time.Minute)...)
 		end := map[string]time.Time{}
 		for _, r := range rounds {
 			of := r.Of
 			if of == nil {
-				of = r.Kept
+				of = r.Managed
 			}
 			for _, cluster := range of {
 				if r.Started.Before(end[cluster]) {
@@ -207,14 +207,14 @@ func TestReloadWhileOneHangs(t *testing.T) {
 				configure("third", third.cluster, third.target)})
 			k.since(12 * time.Second)
 			if len(w.routes(third.target)) != 2 {
-				t.Error("the new cluster is not kept")
+				t.Error("the new cluster is not managed")
 			}
 			// without the removed cluster
 			r := slices.DeleteFunc(k.since(20*time.Second), func(r Round) bool {
 				return r.Of != nil && len(r.Of) == 0
 			})
 			if len(r) == 0 || r[0].Of != nil ||
-				!slices.Equal(r[0].Kept, []string{"shop", "third"}) || len(r[0].Findings) > 0 {
+				!slices.Equal(r[0].Managed, []string{"shop", "third"}) || len(r[0].Findings) > 0 {
 				t.Errorf("%+v", r)
 			}
 		})
@@ -262,7 +262,7 @@ func TestParted(t *testing.T) {
 func TestSilentCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
-		mend := w.inject(emulator.Fault{Method: "GET", Path: "managedClusters/play$|" +
+		fix := w.inject(emulator.Fault{Method: "GET", Path: "managedClusters/play$|" +
 			play.cluster.Subscription() + ".*managedClusters", Cut: "before", Count: -1})
 		k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(time.Minute)
@@ -272,10 +272,10 @@ func TestSilentCluster(t *testing.T) {
 				t.Errorf("of %v: %+v", r.Of, r.Findings)
 			}
 		}
-		mend()
+		fix()
 		k.since(2 * time.Minute)
 		if len(w.routes(play.target)) != 2 {
-			t.Error("it is not kept when it answers")
+			t.Error("it is not managed when it answers")
 		}
 	})
 }

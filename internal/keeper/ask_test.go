@@ -14,13 +14,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestAsk: a keeper on a dry run makes the requested changes of the requested verbs, and no others.
+func paused() string { return "until tomorrow" }
+
+// TestAsk: a paused keeper makes the requested changes of the requested verbs, and no others.
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play := w.addCluster("play", "50")
 		w.round(w.keep(w.demoConfig()))
-		k := w.runWith(Options{DryRun: true}, time.Hour, w.demoConfig(),
+		k := w.runWith(Options{Paused: paused}, time.Hour, w.demoConfig(),
 			configure("play", play.cluster, play.target))
 		if r := k.since(time.Minute); len(r) != 1 || did(r[0]) != "2 planned create play-target" {
 			t.Fatalf("%+v", r)
@@ -77,7 +79,7 @@ func TestAsk(t *testing.T) {
 		}
 		if _, err := k.Ask(context.Background(), Request{Cluster: "missing"}); err == nil ||
 			!strings.Contains(err.Error(), "missing") {
-			t.Errorf("of a cluster that is not kept: %v", err)
+			t.Errorf("of a cluster that is not managed: %v", err)
 		}
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -144,14 +146,14 @@ func TestRequestTakesNothingAway(t *testing.T) {
 		// The poll is slow, and the request takes over the cluster.
 		w.strip(w.demo.GatewaySubnet)
 		time.Sleep(time.Hour - 75*time.Second)
-		mend := w.inject(emulator.Fault{Method: "GET", Path: "play", Hold: "before", Count: -1})
+		fix := w.inject(emulator.Fault{Method: "GET", Path: "play", Hold: "before", Count: -1})
 		k.since(0)
 		// a poll begins
 		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(),
 			configure("play", play.cluster, play.target)})
 		time.Sleep(500 * time.Millisecond)
 		look()
-		mend()
+		fix()
 		k.since(10 * time.Second)
 		if w.tableOf(w.demo.GatewaySubnet) == "" {
 			t.Error("the poll's look is lost")
@@ -165,7 +167,7 @@ func TestAskForAllWhileOneGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
 		w.strip(play.subnet)
-		mend := w.inject(emulator.Fault{Method: "PUT", Path: "play-vnet", Hold: "before",
+		fix := w.inject(emulator.Fault{Method: "PUT", Path: "play-vnet", Hold: "before",
 			Count: -1})
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(10 * time.Second)
@@ -180,7 +182,7 @@ func TestAskForAllWhileOneGoes(t *testing.T) {
 		k.since(10 * time.Second)
 		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
 		k.since(10 * time.Second)
-		mend()
+		fix()
 		<-answered
 	})
 }

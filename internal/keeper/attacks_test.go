@@ -142,9 +142,9 @@ func TestRefusalsEnd(t *testing.T) {
 				w, k, _ := attacked(t, Options{})
 				w.strip(w.demo.NodeSubnet)
 				c.f.Method, c.f.Path, c.f.Count = http.MethodPut, "subnets/nodes$", -1
-				mend := w.inject(c.f)
+				fix := w.inject(c.f)
 				k.since(c.lasts)
-				mend()
+				fix()
 				w.repaired("after the fault", k, c.within+12*time.Second+operation)
 				if state := w.get(w.demo.NodeSubnet)["properties"].(object)["provisioningState"]; state != "Succeeded" {
 					t.Errorf("the subnet is %v", state)

@@ -223,14 +223,14 @@ func TestReloadDuringConflict(t *testing.T) {
 			k.since(time.Minute)
 		}
 		w.strip(w.demo.GatewaySubnet)
-		mend := w.inject(emulator.Fault{Method: "PUT", Path: "subnets/appgw", Hold: "before",
+		fix := w.inject(emulator.Fault{Method: "PUT", Path: "subnets/appgw", Hold: "before",
 			Count: -1})
 		k.since(20 * time.Second)
 		renamed := w.demoConfig()
 		renamed.Metadata.Name = "renamed"
 		k.Reload([]v1alpha1.ClusterRoutes{renamed})
 		k.since(10 * time.Second)
-		mend()
+		fix()
 		k.since(2 * time.Minute)
 		w.strip(w.demo.NodeSubnet)
 		rounds := k.since(20 * time.Second)
@@ -254,10 +254,10 @@ func TestConflictGoesOn(t *testing.T) {
 		}
 		w.strip(w.demo.NodeSubnet)
 		for range 10 {
-			mend := w.inject(emulator.Fault{Method: "GET", Path: "virtualNetworks", Status: 403,
+			fix := w.inject(emulator.Fault{Method: "GET", Path: "virtualNetworks", Status: 403,
 				Code: "AuthorizationFailed", Count: -1})
 			k.since(15 * time.Second)
-			mend()
+			fix()
 			k.since(45 * time.Second)
 		}
 		if w.tableOf(w.demo.NodeSubnet) == "" {

@@ -296,7 +296,7 @@ func (l *life) hear(r Round) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.said, l.lastTold = r.Findings, time.Now()
-	for _, name := range cmpOr(r.Of, r.Kept) {
+	for _, name := range cmpOr(r.Of, r.Managed) {
 		blind := slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
 			return (f.Cluster == name || f.Cluster == "") && slices.Contains([]finding.Code{
 				finding.ReadFailed, finding.AzureUnreachable, finding.TableUnknown,

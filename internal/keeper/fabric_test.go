@@ -117,7 +117,7 @@ func asks(requests []emulator.Request) (n int) {
 func TestFabricDiffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, k, said := fabricWorld(t, true)
-		mend := w.inject(emulator.Fault{Method: "POST", Path: "/nextHop$", Stale: true, Count: -1})
+		fix := w.inject(emulator.Fault{Method: "POST", Path: "/nextHop$", Stale: true, Count: -1})
 		w.strip(w.demo.NodeSubnet)
 		found := differs(k.since(100 * time.Second))
 		if len(found) != 1 || found[0].Cluster != "shop" ||
@@ -128,12 +128,12 @@ func TestFabricDiffers(t *testing.T) {
 		if len(differs(k.since(10*time.Minute))) != 1 {
 			t.Error("the finding went, and nothing has changed")
 		}
-		mend()
+		fix()
 		if found := differs(k.since(6 * time.Minute)); len(found) > 0 {
 			t.Errorf("the finding stays: %v", found)
 		}
 
-		mend = w.inject(emulator.Fault{Method: "POST", Path: "/nextHop$", Stale: true, Count: -1})
+		fix = w.inject(emulator.Fault{Method: "POST", Path: "/nextHop$", Stale: true, Count: -1})
 		w.strip(w.demo.NodeSubnet)
 		k.since(40 * time.Second)
 		w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes", Status: 403, Count: -1})
@@ -143,7 +143,7 @@ func TestFabricDiffers(t *testing.T) {
 			t.Errorf("what was stripped again is blamed on the fabric: %v", found)
 		}
 		expectNote(t, said, "ARM only: it has changed again since")
-		mend()
+		fix()
 	})
 }
 

@@ -81,7 +81,7 @@ func TestReloadWhileWriting(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, play := apartWorld(t)
 				third := w.addCluster("third", "51")
-				mend := w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt", Hold: "before",
+				fix := w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt", Hold: "before",
 					Count: -1})
 				k := w.runWatched(10*time.Second, w.demoConfig(),
 					configure("play", play.cluster, w.demo.GatewayTable))
@@ -89,26 +89,26 @@ func TestReloadWhileWriting(t *testing.T) {
 				configs := c.after(w, play, third)
 				k.Reload(configs)
 				rounds := k.parts(25 * time.Second)
-				mend()
+				fix()
 				for _, r := range append(rounds, k.parts(3*time.Minute)...) {
-					if len(r.Kept) != len(configs) ||
-						len(r.Of) > 0 && !slices.Contains(r.Kept, r.Of[0]) {
+					if len(r.Managed) != len(configs) ||
+						len(r.Of) > 0 && !slices.Contains(r.Managed, r.Of[0]) {
 						t.Errorf("after the reload a check is reported for %v, and "+
-							"that %v are kept", r.Of, r.Kept)
+							"that %v are managed", r.Of, r.Managed)
 					}
 				}
 				w.strip(third.subnet, play.subnet)
 				rounds = k.since(40 * time.Second)
 				for _, r := range rounds {
-					if len(r.Kept) != len(configs) || len(r.Findings) > 0 {
-						t.Errorf("of %v, kept %v: %+v", r.Of, r.Kept, r.Findings)
+					if len(r.Managed) != len(configs) || len(r.Findings) > 0 {
+						t.Errorf("of %v, managed %v: %+v", r.Of, r.Managed, r.Findings)
 					}
 				}
 				for _, c := range configs {
 					id := arm.ID(c.Spec.ClusterID)
 					if id.Equal(third.cluster) && w.tableOf(third.subnet) == "" ||
 						id.Equal(play.cluster) && w.tableOf(play.subnet) == "" {
-						t.Errorf("%s is not kept", c.Metadata.Name)
+						t.Errorf("%s is not managed", c.Metadata.Name)
 					}
 				}
 			})

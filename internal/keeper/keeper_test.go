@@ -76,8 +76,8 @@ func TestSeen(t *testing.T) {
 		}
 		k.opts.Planned = func(r Round) {
 			if tables(r) != ([2]arm.ID{}) || len(r.Changes) != 2 ||
-				r.Changes[0].State != plan.Planned || !slices.Equal(r.Kept, []string{"shop"}) {
-				t.Errorf("told of %+v on %v of %v", r.Changes, tables(r), r.Kept)
+				r.Changes[0].State != plan.Planned || !slices.Equal(r.Managed, []string{"shop"}) {
+				t.Errorf("told of %+v on %v of %v", r.Changes, tables(r), r.Managed)
 			}
 			planned = append(planned, r)
 		}
@@ -363,6 +363,23 @@ func TestDryRun(t *testing.T) {
 		}) {
 			t.Errorf("it wrote: %v", calls(since()))
 		}
+	})
+}
+
+// TestOnly makes the changes that were confirmed. What became necessary since stays planned.
+func TestOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		k.opts.Only = func(c plan.Change) bool {
+			return c.Verb == plan.Create && strings.Contains(c.Route, "vmss000001")
+		}
+		w.strip(w.demo.GatewaySubnet)
+		time.Sleep(10 * time.Second)
+		w.expect(w.round(k), "1 done create appgw-rt\n1 planned associate shop-vnet/appgw\n"+
+			"2 planned create appgw-rt")
+		w.expectRoutes(w.demo.GatewayTable, "10.60.0.0/16>VirtualNetworkGateway",
+			"10.244.1.0/24>10.42.1.5")
 	})
 }
 

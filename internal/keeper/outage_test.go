@@ -30,7 +30,7 @@ func TestOutageIsOneFinding(t *testing.T) {
 						two.target))
 				k.since(time.Minute)
 				began := time.Now()
-				mend := w.inject(fault)
+				fix := w.inject(fault)
 				first, message := time.Duration(0), ""
 				for _, r := range k.since(10 * time.Minute) {
 					n := 0
@@ -61,7 +61,7 @@ func TestOutageIsOneFinding(t *testing.T) {
 					t.Errorf("it began %s, and is reported as: %s", began.Format(time.TimeOnly),
 						message)
 				}
-				mend()
+				fix()
 				k.since(5 * time.Minute)
 				for _, r := range k.since(30 * time.Second) {
 					w.expect(r, "")

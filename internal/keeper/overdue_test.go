@@ -57,7 +57,7 @@ func (d *everything) check() {
 		}
 		return over
 	})
-	d.lookAtLost(now)
+	d.checkLost(now)
 	if len(d.lost) == 0 || now.Second()%10 == 0 {
 		d.checkTargets(now)
 		for table, want := range d.theirs {
@@ -85,7 +85,7 @@ const quick = 2*time.Second + 4*time.Second
 // first and then succeeds.
 const unsaidFor = 3 * time.Minute
 
-func (d *everything) lookAtLost(now time.Time) {
+func (d *everything) checkLost(now time.Time) {
 	for subnet, l := range d.lost {
 		if d.read(subnet).table != "" {
 			d.latest = max(d.latest, now.Sub(l.could)-d.interval)

@@ -72,7 +72,7 @@ type storm struct {
 // brewing is a current fault.
 type brewing struct {
 	until time.Time
-	mend  func()
+	fix   func()
 	of    []string
 }
 
@@ -164,7 +164,7 @@ func (s *storm) hear(r Round) {
 	s.told[r.Serial] = true
 	of := r.Of
 	if of == nil {
-		of = r.Kept
+		of = r.Managed
 	}
 	for _, name := range of {
 		if r.Started.After(s.looked[name]) {
@@ -335,7 +335,7 @@ func (s *storm) check() {
 			s.ill[name] = now.Add(4 * time.Minute)
 		}
 		if now.After(f.until) {
-			f.mend()
+			f.fix()
 		}
 		return now.After(f.until)
 	})
@@ -390,7 +390,7 @@ func (s *storm) play(long time.Duration) {
 		s.t.Errorf("%d calls and %d checks in %s", n, s.rounds, long)
 	}
 	for _, f := range s.faults {
-		f.mend()
+		f.fix()
 	}
 	s.mu.Lock()
 	s.paused = false

@@ -324,7 +324,7 @@ func TestIll(t *testing.T) {
 		play := w.addClusterIn(other, "play", "50")
 		k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(time.Minute)
-		mend := w.inject(emulator.Fault{Path: other, Count: -1, Status: 503,
+		fix := w.inject(emulator.Fault{Path: other, Count: -1, Status: 503,
 			Code: "ServiceUnavailable", RetryAfter: 20})
 		k.since(4 * time.Minute) // the first time it delays the others
 		for i := range 5 {
@@ -350,7 +350,7 @@ func TestIll(t *testing.T) {
 		if alone > 7 {
 			t.Errorf("it was tried %d times in five minutes", alone)
 		}
-		mend()
+		fix()
 		k.since(90 * time.Second)
 		if r := k.since(30 * time.Second); len(r) != 3 || r[0].Of != nil || len(r[2].Findings) > 0 {
 			t.Errorf("after it was repaired: %+v", r)
@@ -374,7 +374,7 @@ func TestReload(t *testing.T) {
 		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(),
 			configure("play", play.cluster, play.target)})
 		r := k.since(time.Minute)
-		if len(r) != 1 || !slices.Equal(r[0].Kept, []string{"shop", "play"}) || r[0].Of != nil {
+		if len(r) != 1 || !slices.Equal(r[0].Managed, []string{"shop", "play"}) || r[0].Of != nil {
 			t.Fatalf("%+v", r)
 		}
 		w.expect(r[0], "1 done associate shop-vnet/nodes\n2 done create play-target")

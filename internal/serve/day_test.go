@@ -73,7 +73,7 @@ type day struct {
 	op      *emulator.Client
 	by      *rand.Rand
 	configs []v1alpha1.ClusterRoutes
-	kept    []arm.ID          // guarded subnets
+	guarded []arm.ID          // guarded subnets
 	tables  map[string]arm.ID // the expected table of each, by ID.Key()
 	// unmanaged routes, by the table's ID.Key() and by name
 	foreign map[string]map[string]string
@@ -140,7 +140,7 @@ func newDay(t *testing.T, seed uint64) *day {
 		}
 	}
 	time.Sleep(5 * time.Minute) // all routes are written
-	for _, subnet := range d.kept {
+	for _, subnet := range d.guarded {
 		if d.tables[subnet.Key()] = emulatortest.TableOf(t, d.e,
 			subnet); d.tables[subnet.Key()] == "" {
 			t.Fatalf("%s has no table", subnet)
@@ -160,11 +160,11 @@ func (d *day) keep(name string, m emulatortest.Member, more ...arm.ID) {
 	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind,
 		Metadata: v1alpha1.Metadata{Name: name}}
 	c.Spec.ClusterID = string(m.Cluster)
-	d.kept = append(d.kept, m.Nodes)
+	d.guarded = append(d.guarded, m.Nodes)
 	if m.Target != "" {
 		c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
 			{SubnetID: string(m.Gateway), RouteTableID: string(m.Target)}}
-		d.kept = append(d.kept, m.Gateway)
+		d.guarded = append(d.guarded, m.Gateway)
 		more = append(more, m.Target)
 	}
 	for _, target := range more {

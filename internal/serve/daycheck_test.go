@@ -21,7 +21,7 @@ import (
 // checkNetwork checks that everything is correct: associations, the routes of the nodes in all
 // targets, and unmanaged routes.
 func (d *day) checkNetwork() {
-	for _, subnet := range d.kept {
+	for _, subnet := range d.guarded {
 		if has := emulatortest.TableOf(d.t, d.e, subnet); !has.Equal(d.tables[subnet.Key()]) {
 			d.t.Errorf("%s has the table %q, want %s", subnet.Short(), has.Short(),
 				d.tables[subnet.Key()].Short())

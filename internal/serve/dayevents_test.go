@@ -68,10 +68,10 @@ func (d *day) happens() {
 	d.n++
 	switch n := d.by.IntN(100); {
 	case n < 18:
-		subnet := pick(d, d.kept)
+		subnet := pick(d, d.guarded)
 		d.edit(subnet, func(p object) { delete(p, "routeTable") })
 	case n < 23: // a whole network is deployed again, without its tables
-		d.edit(pick(d, d.kept).Parent(), func(p object) {
+		d.edit(pick(d, d.guarded).Parent(), func(p object) {
 			for _, subnet := range p["subnets"].([]any) {
 				delete(subnet.(object)["properties"].(object), "routeTable")
 			}
@@ -103,9 +103,9 @@ func (d *day) happens() {
 
 // readdress replaces a node by one with the same name and another address.
 func (d *day) readdress() {
-	i := d.by.IntN(len(d.kept))
+	i := d.by.IntN(len(d.guarded))
 	var nodes []string
-	for name := range d.routes(d.tables[d.kept[i].Key()]) {
+	for name := range d.routes(d.tables[d.guarded[i].Key()]) {
 		if strings.Contains(name, "____") {
 			nodes = append(nodes, inventory.RouteNode(name))
 		}
@@ -194,7 +194,7 @@ func (d *day) fault() {
 		d.t.Fatal(err)
 	}
 	if d.by.IntN(2) == 0 { // so that there is something to write
-		subnet := pick(d, d.kept)
+		subnet := pick(d, d.guarded)
 		d.edit(subnet, func(p object) { delete(p, "routeTable") })
 	}
 	time.AfterFunc(time.Duration(1+d.by.IntN(20))*time.Minute, remove)
@@ -220,7 +220,7 @@ func (d *day) kill() {
 	l.mu.Lock()
 	l.death = pick(d, []string{"before", "after"})
 	l.mu.Unlock()
-	subnet := pick(d, d.kept)
+	subnet := pick(d, d.guarded)
 	d.edit(subnet, func(p object) { delete(p, "routeTable") })
 	select {
 	case <-l.died:

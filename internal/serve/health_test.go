@@ -174,7 +174,7 @@ func TestHealthInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHealth(5 * time.Minute)
 		h.Progress(time.Now())
-		h.Round(keeper.Round{Kept: []string{"shop"}})
+		h.Round(keeper.Round{Managed: []string{"shop"}})
 		time.Sleep(15 * time.Minute)
 		if h.Live() != nil || h.Ready() != nil {
 			t.Error(h.Live(), h.Ready())

@@ -56,17 +56,17 @@ func TestUsers(t *testing.T) {
 	know("ada", "", false)
 	know("adaf", "irst", false) // the same letters, divided differently
 	write("ada:" + hashOf(t, "second") + "\neve:" + hashOf(t, "third") + "\n")
-	u.looked = time.Time{} // a second has passed
+	u.checked = time.Time{} // a second has passed
 	know("ada", "first", false)
 	know("ada", "second", true)
 	know("eve", "third", true)
 	write("ada:plain\n")
-	u.looked = time.Time{}
+	u.checked = time.Time{}
 	know("ada", "second", true)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	u.looked = time.Time{}
+	u.checked = time.Time{}
 	know("ada", "second", true)
 }
 

@@ -121,7 +121,7 @@ func TestWaits(t *testing.T) {
 		r := prometheus.NewRegistry()
 		w := newWaits(r)
 		for _, c := range c.checks {
-			round := keeper.Round{Kept: []string{"shop", "play"}, Of: c.of,
+			round := keeper.Round{Managed: []string{"shop", "play"}, Of: c.of,
 				Configs: []v1alpha1.ClusterRoutes{
 					config}, Started: at(c.at), Elapsed: 5 * time.Second, Changes: c.changes,
 				Findings: c.findings}
@@ -142,12 +142,13 @@ func TestWaitsForget(t *testing.T) {
 	w := newWaits(prometheus.NewRegistry())
 	change := plan.Outcome{State: plan.Failed, Change: plan.Change{Cluster: "shop",
 		Verb: plan.Associate, Resource: "/s", New: &plan.Value{}}}
-	w.round(keeper.Round{Kept: []string{"shop"}, Changes: []plan.Outcome{change}}, []string{"shop"},
+	w.round(keeper.Round{Managed: []string{"shop"}, Changes: []plan.Outcome{change}},
+		[]string{"shop"},
 		time.Now())
 	if len(w.since) != 1 {
 		t.Error(w.since)
 	}
-	w.round(keeper.Round{Kept: []string{"play"}}, []string{"play"}, time.Now())
+	w.round(keeper.Round{Managed: []string{"play"}}, []string{"play"}, time.Now())
 	if len(w.since) != 0 {
 		t.Error(w.since)
 	}

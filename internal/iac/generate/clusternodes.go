@@ -45,13 +45,13 @@ func newSteps(c build.Cluster) (*steps, error) {
 	m.Name, m.Location = markName, markLocation
 	m.Subscription, m.Group = mark("subscription"), mark("GROUP")
 	s := &steps{marked: m, deployment: &deployment{scope: "resourceGroup", params: []param{
-		{name: "name", value: c.Name, about: "Prefix of all resource names."},
+		{name: "name", value: c.Name, about: "The prefix of all resource names."},
 		{name: "location", value: mark("grouplocation"), about: "The Azure region."},
 	}, vars: []binding{
 		{name: "clusterId", value: mark("clusterid"),
-			about: "The names of roles and role assignments derive from it, so they do not " +
-				"change between deployments."},
-		{name: "owner", value: mark("owner"), about: "All resources of the cluster have this tag."},
+			about: "Names of roles and assignments derive from it, so they are stable for a " +
+				"cluster."},
+		{name: "owner", value: mark("owner"), about: "The tag of all resources of the cluster."},
 	}}}
 	s.symbols = map[arm.ID]string{
 		m.NodeTableID(): "nodeTable", m.NodeTableID().Child("routes", "egress"): "egress",
@@ -227,41 +227,43 @@ func (s *steps) text(text string) (string, error) {
 // comments explain resources, by symbol.
 func comments(c build.Cluster) map[string]string {
 	out := map[string]string{
-		"egress": "A separate resource: changing it does not rewrite the table's other routes.",
-		"nodeSubnet": "The nodes' subnet. A template rewrites a subnet and drops links that " +
-			"others made, so the subnet is only created and never updated. A network takes one " +
-			"write at a time: its subnets are created one after the other.",
+		"egress": "A separate resource, so that a change does not write the table's " +
+			"other routes.",
+		"nodeSubnet": "The nodes' subnet. A template replaces a whole subnet, without what " +
+			"others have linked to it, so it is made once and never written again. A network " +
+			"accepts one write at a time, so its subnets are made one after the other.",
 		"podSubnet":      "The pods' subnet.",
 		"gatewayAddress": "The gateway's public address.",
-		"addonOnGateway": "AKS creates an identity for the add-on, which writes the gateway: " +
+		"addonOnGateway": "AKS makes an identity for the add-on, which writes the gateway: " +
 			"Contributor.",
 		"addonOnGroup":         "The add-on reads the resource group: Reader.",
 		"addonOnGatewaySubnet": "The add-on joins the gateway's subnet.",
-		"network": "Do not list subnets here: Azure would rewrite each of them as listed. " +
-			"Without the list, it leaves the subnets alone.",
-		"gatewaySubnet": "The subnet of the Application Gateway, which nothing else may use.",
-		"gatewayTable": "The gateway sends to pods directly, so its subnet needs the pod routes " +
-			"too. routekeeper copies them into this table. The table is only created and never " +
-			"updated.",
-		"identity": "The cluster's identity. It must have its rights before the cluster is " +
-			"created.",
-		"role": "Exactly the rights that the cluster needs on its network. Network Contributor " +
-			"has many more.",
-		"gateway": "Only created and never updated: the add-on writes its listeners, pools and " +
-			"rules. To change its limits: az network application-gateway update.",
+		"network": "No subnets here: a network that lists subnets replaces each of " +
+			"them. A network without the list leaves its subnets alone.",
+		"gatewaySubnet": "For the Application Gateway only.",
+		"gatewayTable": "The gateway sends to pods directly, so it needs the pod routes " +
+			"too: routekeeper copies them into this table. It is made once and never written " +
+			"again.",
+		"identity": "The cluster's identity comes first: it needs its rights before the cluster " +
+			"is made.",
+		"role": "Exactly what the cluster needs on its network. Network Contributor allows much " +
+			"more.",
+		"gateway": "Made once, and never written again: the add-on writes its listeners, pools " +
+			"and rules. To " +
+			"change its limits: az network application-gateway update.",
 		"cluster": "A new role takes effect after a minute or two, at most an hour, and a " +
-			"template cannot wait. If Azure refuses the cluster because permissions are missing, " +
-			"deploy again.",
+			"template cannot wait. If Azure refuses the cluster for lack of permissions, deploy " +
+			"again.",
 	}
 	if c.Blueprint == capacity.Kubenet {
-		out["nodeTable"] = "The cluster's route table. The cloud provider writes one route for " +
-			"each node into it. A template would remove those routes, so the table is only " +
-			"created and never updated."
+		out["nodeTable"] = "The cluster's route table. The cloud provider writes a route for " +
+			"each node into it. A template replaces a whole table, without those routes, so it " +
+			"is made once and never written again."
 		out["cluster"] += " Azure retires kubenet on 31 March 2028; its successor is Azure CNI " +
 			"Overlay."
 	} else {
-		out["nodeTable"] = "Sends egress traffic to the firewall. It is only created and never " +
-			"updated."
+		out["nodeTable"] = "Sends egress traffic to the firewall. It is made once, and never " +
+			"written again."
 	}
 	return out
 }

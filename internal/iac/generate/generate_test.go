@@ -22,7 +22,7 @@ const shopSub = "/subscriptions/11111111-1111-1111-1111-111111111111"
 
 func rightsOf(change func(*Rights)) Rights {
 	net := arm.ID(shopSub + "/resourceGroups/net-rg/providers/Microsoft.Network")
-	gateway := KeptSubnet{net + "/virtualNetworks/shop-vnet/subnets/appgw", net +
+	gateway := GuardedSubnet{net + "/virtualNetworks/shop-vnet/subnets/appgw", net +
 		"/routeTables/appgw-rt"}
 	cluster := func(name string) arm.ID {
 		return arm.ID(shopSub + "/resourceGroups/" + name + "-rg/providers/" + arm.TypeCluster +
@@ -32,13 +32,15 @@ func rightsOf(change func(*Rights)) Rights {
 		arm.TypeRouteTable + "/hub-rt")
 	// Two clusters: one with a route table in the config, one whose table is discovered. The third
 	// only observes.
-	r := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5, Kept: []Kept{
-		{Name: "shop", Cluster: cluster("shop"), Guarded: true, Table: net + "/routeTables/shop-rt",
-			Subnets: []KeptSubnet{gateway}, Targets: []arm.ID{gateway.Table}},
-		{Name: "pay", Cluster: cluster("pay"), Guarded: true,
-			Targets: []arm.ID{arm.ID(strings.ToUpper(string(gateway.Table))), hub}},
-		{Name: "lab", Cluster: cluster("lab")},
-	}}
+	r := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5,
+		Clusters: []ManagedCluster{
+			{Name: "shop", Cluster: cluster("shop"), Guarded: true, Table: net +
+				"/routeTables/shop-rt",
+				Subnets: []GuardedSubnet{gateway}, Targets: []arm.ID{gateway.Table}},
+			{Name: "pay", Cluster: cluster("pay"), Guarded: true,
+				Targets: []arm.ID{arm.ID(strings.ToUpper(string(gateway.Table))), hub}},
+			{Name: "lab", Cluster: cluster("lab")},
+		}}
 	if change != nil {
 		change(&r)
 	}
@@ -64,9 +66,10 @@ type order struct {
 // orders are rights, and all variants of clusters for both versions of the provider and all hosts.
 func orders(t *testing.T) []order {
 	out := []order{
-		{"kept", rightsOf(nil), 5, true, nil},
-		{"kept-v4", rightsOf(func(r *Rights) { r.Provider = 4 }), 4, false, nil},
-		{"kept-observing", rightsOf(func(r *Rights) { r.Kept = r.Kept[2:] }), 5, false, nil},
+		{"rights", rightsOf(nil), 5, true, nil},
+		{"rights-v4", rightsOf(func(r *Rights) { r.Provider = 4 }), 4, false, nil},
+		{"rights-observing", rightsOf(func(r *Rights) { r.Clusters = r.Clusters[2:] }), 5, false,
+			nil},
 	}
 	golden := map[string]bool{"kubenet-gateway for 5 aks": true,
 		"kubenet-egress for 4 container-apps": true,
@@ -187,8 +190,9 @@ func TestRefused(t *testing.T) {
 		{rightsOf(func(r *Rights) { r.Location = "West Europe" }), "is not a location"},
 		{rightsOf(func(r *Rights) { r.Provider = 3 }), "version 3 of the azurerm provider is not " +
 			"known, expected 4 or 5"},
-		{rightsOf(func(r *Rights) { r.Kept = nil }), "no config names a cluster"},
-		{rightsOf(func(r *Rights) { r.Kept[1].Cluster = other }), "expected configs of one"},
+		{rightsOf(func(r *Rights) { r.Clusters = nil }), "no config names a cluster"},
+		{rightsOf(func(r *Rights) { r.Clusters[1].Cluster = other }),
+			"expected configs for one subscription"},
 		{Blueprint{Cluster: all[0].cluster, Provider: 3},
 			"version 3 of the azurerm provider is not known"},
 		{Blueprint{Cluster: all[0].cluster, Provider: 5, Host: "vm"},

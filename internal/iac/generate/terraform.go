@@ -121,16 +121,16 @@ func (t *terraform) network() {
 	add := func(name, about, table string, prefix netip.Prefix) {
 		t.Subnets = append(t.Subnets, terraformSubnet{name, about, table, prefix})
 	}
-	add("nodes", "A separate resource: the provider reads the subnet before it writes it, so the "+
-		"subnet keeps its table.", nodeTable, c.Nodes)
+	add("nodes", "A separate resource: the provider reads the subnet before it writes it, so it "+
+		"keeps its table.",
+		nodeTable, c.Nodes)
 	t.Scopes = append(t.Scopes, terraformScope{Symbol: "nodes", Address: "azurerm_subnet.nodes"})
 	if c.HasPodSubnet() {
 		add("pods", "The pods' subnet.", podTable, c.Pods)
 		t.Scopes = append(t.Scopes, terraformScope{Symbol: "pods", Address: "azurerm_subnet.pods"})
 	}
 	if c.ApplicationGateway != nil {
-		add("gateway", "The subnet of the Application Gateway, which nothing else may use.",
-			gatewayTable, c.Gateway)
+		add("gateway", "For the Application Gateway only.", gatewayTable, c.Gateway)
 	}
 	if c.HasTable() {
 		t.Scopes = append(t.Scopes,

@@ -319,7 +319,7 @@ func forgetting(field string) bend {
 func strangeDropped() bend {
 	return requests(func(r *http.Request) bool { return r.Method == "PUT" },
 		func(_ *http.Request, body []byte) []byte {
-			return []byte(strings.ReplaceAll(string(body), `"`+strange+`":"kept"`, `"x":1`))
+			return []byte(strings.ReplaceAll(string(body), `"`+unknownField+`":"kept"`, `"x":1`))
 		})
 }
 
@@ -332,7 +332,7 @@ func strangeRefused() bend {
 			sent = body
 			return body
 		})(httptest.NewRecorder(), r, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-		odd := func(*http.Request) bool { return strings.Contains(string(sent), strange) }
+		odd := func(*http.Request) bool { return strings.Contains(string(sent), unknownField) }
 		refusing(odd, 400, "Strange", "unknown member")(w, r, azure)
 	}
 }

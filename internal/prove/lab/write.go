@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/prove"
 )
 
-// strange is a field that no api-version has.
-const strange = "routekeeperProof"
+// unknownField is a field that no api-version has.
+const unknownField = "routekeeperProof"
 
 func (l *lab) unknownFields(ctx context.Context) error {
 	var u prove.Unknown
@@ -25,8 +25,8 @@ func (l *lab) unknownFields(ctx context.Context) error {
 		answer *prove.Answer
 		kept   *bool
 	}{
-		{l.spare(), "properties." + strange, &u.Subnet, &u.SubnetKept},
-		{l.large(), "properties.routes.0.properties." + strange, &u.Route, &u.RouteKept},
+		{l.spare(), "properties." + unknownField, &u.Subnet, &u.SubnetKept},
+		{l.large(), "properties.routes.0.properties." + unknownField, &u.Route, &u.RouteKept},
 	} {
 		doc, err := l.ready(ctx, f.id)
 		if err != nil {

@@ -29,8 +29,9 @@ type Options struct {
 	Mode func() string
 	// Keeper does what people request with buttons. Nil: there are no buttons.
 	Keeper Keeper
-	// Actions allows the buttons that change something: sync and repair.
-	Actions bool
+	// Actions allows the buttons that change something: sync and repair. On a dry run they only
+	// preview.
+	Actions, DryRun bool
 	// Caller names who sends a request. Nil: callers have no names.
 	Caller func(*http.Request) string
 	Log    *slog.Logger
@@ -280,7 +281,7 @@ type past struct {
 	Rounds  []history.Entry `json:"rounds"`
 	Cluster string          `json:"cluster,omitempty"`
 	Kind    string          `json:"kind,omitempty"`
-	Kept    bool            `json:"-"`                 // the keeper has a history
+	On      bool            `json:"-"`                 // the keeper has a history
 	Trouble string          `json:"trouble,omitempty"` // why the history could not be read
 	Limit   int             `json:"-"`
 }
@@ -291,10 +292,10 @@ func (past) Kinds() []string { return history.Kinds }
 // rounds reads the history.
 func (p *Pages) rounds(q history.Query) past {
 	out := past{
-		Rounds: []history.Entry{}, Kept: p.opts.History != "",
+		Rounds: []history.Entry{}, On: p.opts.History != "",
 		Cluster: q.Cluster, Kind: q.Kind, Limit: q.Limit,
 	}
-	if !out.Kept {
+	if !out.On {
 		return out
 	}
 	reader, err := history.Read(p.opts.History)

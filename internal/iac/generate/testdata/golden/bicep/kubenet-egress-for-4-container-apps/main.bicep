@@ -10,7 +10,7 @@
 
 targetScope = 'resourceGroup'
 
-@description('Prefix of all resource names.')
+@description('The prefix of all resource names.')
 param name string = 'shop'
 
 @description('The Azure region.')
@@ -19,19 +19,18 @@ param location string = resourceGroup().location
 @description('The image with routekeeper as its entry point, such as registry.example.com/routekeeper:1.0.')
 param image string
 
-@description('The secret that callers of the keeper\'s listener know, of 16 characters or more.')
+@description('The secret of the callers of the keeper\'s listener, at least 16 characters.')
 @secure()
 @minLength(16)
 param eventSecret string
 
-// The names of roles and role assignments derive from it, so they do not change between
-// deployments.
+// Names of roles and assignments derive from it, so they are stable for a cluster.
 var clusterId = toLower(resourceId('Microsoft.ContainerService/managedClusters', name))
 
-// All resources of the cluster have this tag.
+// The tag of all resources of the cluster.
 var owner = toLower('${resourceGroup().name}/${name}')
 
-// The cluster's identity. It must have its rights before the cluster is created.
+// The cluster's identity comes first: it needs its rights before the cluster is made.
 resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
   name: '${name}-cluster'
   location: location
@@ -40,8 +39,8 @@ resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' 
   }
 }
 
-// The cluster's route table. The cloud provider writes one route for each node into it. A template
-// would remove those routes, so the table is only created and never updated.
+// The cluster's route table. The cloud provider writes a route for each node into it. A template
+// replaces a whole table, without those routes, so it is made once and never written again.
 @onlyIfNotExists()
 resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   name: '${name}-nodes-rt'
@@ -52,7 +51,7 @@ resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   properties: {}
 }
 
-// A separate resource: changing it does not rewrite the table's other routes.
+// A separate resource, so that a change does not write the table's other routes.
 resource egress 'Microsoft.Network/routeTables/routes@2025-05-01' = {
   parent: nodeTable
   name: 'egress'
@@ -63,8 +62,8 @@ resource egress 'Microsoft.Network/routeTables/routes@2025-05-01' = {
   }
 }
 
-// Do not list subnets here: Azure would rewrite each of them as listed. Without the list, it leaves
-// the subnets alone.
+// No subnets here: a network that lists subnets replaces each of them. A network without the list
+// leaves its subnets alone.
 resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   name: '${name}-vnet'
   location: location
@@ -80,9 +79,9 @@ resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   }
 }
 
-// The nodes' subnet. A template rewrites a subnet and drops links that others made, so the subnet
-// is only created and never updated. A network takes one write at a time: its subnets are created
-// one after the other.
+// The nodes' subnet. A template replaces a whole subnet, without what others have linked to it, so
+// it is made once and never written again. A network accepts one write at a time, so its subnets
+// are made one after the other.
 @onlyIfNotExists()
 resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: network
@@ -98,7 +97,7 @@ resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   ]
 }
 
-// Exactly the rights that the cluster needs on its network. Network Contributor has many more.
+// Exactly what the cluster needs on its network. Network Contributor allows much more.
 resource role 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'role')
   properties: {
@@ -145,8 +144,8 @@ resource roleOnNodeTable 'Microsoft.Authorization/roleAssignments@2022-04-01' = 
 }
 
 // A new role takes effect after a minute or two, at most an hour, and a template cannot wait. If
-// Azure refuses the cluster because permissions are missing, deploy again. Azure retires kubenet on
-// 31 March 2028; its successor is Azure CNI Overlay.
+// Azure refuses the cluster for lack of permissions, deploy again. Azure retires kubenet on 31
+// March 2028; its successor is Azure CNI Overlay.
 resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' = {
   name: name
   location: location
@@ -194,7 +193,7 @@ resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' = {
   ]
 }
 
-// The keeper's identity. None of its rights lets it write the cluster's route table.
+// The keeper's identity. None of its rights allows writing the cluster's route table.
 resource keeper 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
   name: '${name}-keeper'
   location: location
@@ -248,8 +247,8 @@ resource keeperLinksOnGroup 'Microsoft.Authorization/roleAssignments@2022-04-01'
   }
 }
 
-// Subnets: on the subnets whose route table is guarded, and no others; where AKS made the network,
-// the node resource group, which has no others.
+// Subnets: on only the subnets whose route table is guarded; if AKS made the network, the node
+// resource group, which has no other subnets.
 resource keeperSubnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'keeper-subnets')
   properties: {
@@ -279,7 +278,7 @@ resource keeperSubnetsOnNodeSubnet 'Microsoft.Authorization/roleAssignments@2022
   }
 }
 
-// Where the keeper runs: outside of the cluster's network, so that it works when that does not.
+// The keeper runs outside of the cluster's network, so that it works when that fails.
 resource keeperEnvironment 'Microsoft.App/managedEnvironments@2025-07-01' = {
   name: '${name}-keeper'
   location: location
@@ -296,7 +295,7 @@ resource keeperEnvironment 'Microsoft.App/managedEnvironments@2025-07-01' = {
   }
 }
 
-// One keeper, always: two would only do the same work twice. Its secrets are mounted as files.
+// Always one keeper: two would only do the same work twice. Its secrets are mounted as files.
 resource keeperApp 'Microsoft.App/containerApps@2025-07-01' = {
   name: '${name}-keeper'
   location: location

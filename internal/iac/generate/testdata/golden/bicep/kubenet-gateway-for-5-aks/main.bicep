@@ -10,7 +10,7 @@
 
 targetScope = 'resourceGroup'
 
-@description('Prefix of all resource names.')
+@description('The prefix of all resource names.')
 param name string = 'shop'
 
 @description('The Azure region.')
@@ -19,14 +19,13 @@ param location string = resourceGroup().location
 @description('The image with routekeeper as its entry point, such as registry.example.com/routekeeper:1.0.')
 param image string
 
-// The names of roles and role assignments derive from it, so they do not change between
-// deployments.
+// Names of roles and assignments derive from it, so they are stable for a cluster.
 var clusterId = toLower(resourceId('Microsoft.ContainerService/managedClusters', name))
 
-// All resources of the cluster have this tag.
+// The tag of all resources of the cluster.
 var owner = toLower('${resourceGroup().name}/${name}')
 
-// The cluster's identity. It must have its rights before the cluster is created.
+// The cluster's identity comes first: it needs its rights before the cluster is made.
 resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
   name: '${name}-cluster'
   location: location
@@ -35,8 +34,8 @@ resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' 
   }
 }
 
-// The cluster's route table. The cloud provider writes one route for each node into it. A template
-// would remove those routes, so the table is only created and never updated.
+// The cluster's route table. The cloud provider writes a route for each node into it. A template
+// replaces a whole table, without those routes, so it is made once and never written again.
 @onlyIfNotExists()
 resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   name: '${name}-nodes-rt'
@@ -47,8 +46,8 @@ resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   properties: {}
 }
 
-// The gateway sends to pods directly, so its subnet needs the pod routes too. routekeeper copies
-// them into this table. The table is only created and never updated.
+// The gateway sends to pods directly, so it needs the pod routes too: routekeeper copies them into
+// this table. It is made once and never written again.
 @onlyIfNotExists()
 resource gatewayTable 'Microsoft.Network/routeTables@2025-05-01' = {
   name: '${name}-gateway-rt'
@@ -59,8 +58,8 @@ resource gatewayTable 'Microsoft.Network/routeTables@2025-05-01' = {
   properties: {}
 }
 
-// Do not list subnets here: Azure would rewrite each of them as listed. Without the list, it leaves
-// the subnets alone.
+// No subnets here: a network that lists subnets replaces each of them. A network without the list
+// leaves its subnets alone.
 resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   name: '${name}-vnet'
   location: location
@@ -76,9 +75,9 @@ resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   }
 }
 
-// The nodes' subnet. A template rewrites a subnet and drops links that others made, so the subnet
-// is only created and never updated. A network takes one write at a time: its subnets are created
-// one after the other.
+// The nodes' subnet. A template replaces a whole subnet, without what others have linked to it, so
+// it is made once and never written again. A network accepts one write at a time, so its subnets
+// are made one after the other.
 @onlyIfNotExists()
 resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: network
@@ -91,7 +90,7 @@ resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   }
 }
 
-// The subnet of the Application Gateway, which nothing else may use.
+// For the Application Gateway only.
 @onlyIfNotExists()
 resource gatewaySubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: network
@@ -107,7 +106,7 @@ resource gatewaySubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = 
   ]
 }
 
-// Exactly the rights that the cluster needs on its network. Network Contributor has many more.
+// Exactly what the cluster needs on its network. Network Contributor allows much more.
 resource role 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'role')
   properties: {
@@ -169,8 +168,8 @@ resource gatewayAddress 'Microsoft.Network/publicIPAddresses@2025-05-01' = {
   }
 }
 
-// Only created and never updated: the add-on writes its listeners, pools and rules. To change its
-// limits: az network application-gateway update.
+// Made once, and never written again: the add-on writes its listeners, pools and rules. To change
+// its limits: az network application-gateway update.
 @onlyIfNotExists()
 resource gateway 'Microsoft.Network/applicationGateways@2025-05-01' = {
   name: '${name}-gateway'
@@ -267,8 +266,8 @@ resource gateway 'Microsoft.Network/applicationGateways@2025-05-01' = {
 }
 
 // A new role takes effect after a minute or two, at most an hour, and a template cannot wait. If
-// Azure refuses the cluster because permissions are missing, deploy again. Azure retires kubenet on
-// 31 March 2028; its successor is Azure CNI Overlay.
+// Azure refuses the cluster for lack of permissions, deploy again. Azure retires kubenet on 31
+// March 2028; its successor is Azure CNI Overlay.
 resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' = {
   name: name
   location: location
@@ -323,7 +322,7 @@ resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' = {
   ]
 }
 
-// AKS creates an identity for the add-on, which writes the gateway: Contributor.
+// AKS makes an identity for the add-on, which writes the gateway: Contributor.
 resource addonOnGateway 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
   scope: gateway
   name: guid(clusterId, 'add-on', toLower(gateway.id))
@@ -355,7 +354,7 @@ resource addonOnGatewaySubnet 'Microsoft.Authorization/roleAssignments@2022-04-0
   }
 }
 
-// The keeper's identity. None of its rights lets it write the cluster's route table.
+// The keeper's identity. None of its rights allows writing the cluster's route table.
 resource keeper 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
   name: '${name}-keeper'
   location: location
@@ -409,8 +408,8 @@ resource keeperLinksOnGroup 'Microsoft.Authorization/roleAssignments@2022-04-01'
   }
 }
 
-// Subnets: on the subnets whose route table is guarded, and no others; where AKS made the network,
-// the node resource group, which has no others.
+// Subnets: on only the subnets whose route table is guarded; if AKS made the network, the node
+// resource group, which has no other subnets.
 resource keeperSubnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'keeper-subnets')
   properties: {
@@ -450,8 +449,7 @@ resource keeperSubnetsOnGatewaySubnet 'Microsoft.Authorization/roleAssignments@2
   }
 }
 
-// Targets: on the tables that pod routes are copied to, and no others: never a cluster's route
-// table.
+// Targets: on only the tables that pod routes are copied to: never a cluster's route table.
 resource keeperTargets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'keeper-targets')
   properties: {
@@ -515,7 +513,7 @@ output routes string = join([
   ''
 ], '\n')
 
-@description('What runs the keeper in the cluster: kubectl apply -f keeper.yaml')
+@description('The keeper\'s workload in the cluster: kubectl apply -f keeper.yaml')
 output keeperManifest string = join([
   'apiVersion: v1'
   'kind: Namespace'

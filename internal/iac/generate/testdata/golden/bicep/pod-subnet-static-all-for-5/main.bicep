@@ -10,20 +10,19 @@
 
 targetScope = 'resourceGroup'
 
-@description('Prefix of all resource names.')
+@description('The prefix of all resource names.')
 param name string = 'shop'
 
 @description('The Azure region.')
 param location string = resourceGroup().location
 
-// The names of roles and role assignments derive from it, so they do not change between
-// deployments.
+// Names of roles and assignments derive from it, so they are stable for a cluster.
 var clusterId = toLower(resourceId('Microsoft.ContainerService/managedClusters', name))
 
-// All resources of the cluster have this tag.
+// The tag of all resources of the cluster.
 var owner = toLower('${resourceGroup().name}/${name}')
 
-// The cluster's identity. It must have its rights before the cluster is created.
+// The cluster's identity comes first: it needs its rights before the cluster is made.
 resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
   name: '${name}-cluster'
   location: location
@@ -32,7 +31,7 @@ resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' 
   }
 }
 
-// Sends egress traffic to the firewall. It is only created and never updated.
+// Sends egress traffic to the firewall. It is made once, and never written again.
 @onlyIfNotExists()
 resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   name: '${name}-nodes-rt'
@@ -43,7 +42,7 @@ resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   properties: {}
 }
 
-// A separate resource: changing it does not rewrite the table's other routes.
+// A separate resource, so that a change does not write the table's other routes.
 resource egress 'Microsoft.Network/routeTables/routes@2025-05-01' = {
   parent: nodeTable
   name: 'egress'
@@ -54,8 +53,8 @@ resource egress 'Microsoft.Network/routeTables/routes@2025-05-01' = {
   }
 }
 
-// Do not list subnets here: Azure would rewrite each of them as listed. Without the list, it leaves
-// the subnets alone.
+// No subnets here: a network that lists subnets replaces each of them. A network without the list
+// leaves its subnets alone.
 resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   name: '${name}-vnet'
   location: location
@@ -72,9 +71,9 @@ resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   }
 }
 
-// The nodes' subnet. A template rewrites a subnet and drops links that others made, so the subnet
-// is only created and never updated. A network takes one write at a time: its subnets are created
-// one after the other.
+// The nodes' subnet. A template replaces a whole subnet, without what others have linked to it, so
+// it is made once and never written again. A network accepts one write at a time, so its subnets
+// are made one after the other.
 @onlyIfNotExists()
 resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: network
@@ -107,7 +106,7 @@ resource podSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   ]
 }
 
-// The subnet of the Application Gateway, which nothing else may use.
+// For the Application Gateway only.
 @onlyIfNotExists()
 resource gatewaySubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: network
@@ -121,7 +120,7 @@ resource gatewaySubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = 
   ]
 }
 
-// Exactly the rights that the cluster needs on its network. Network Contributor has many more.
+// Exactly what the cluster needs on its network. Network Contributor allows much more.
 resource role 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'role')
   properties: {
@@ -193,8 +192,8 @@ resource gatewayAddress 'Microsoft.Network/publicIPAddresses@2025-05-01' = {
   }
 }
 
-// Only created and never updated: the add-on writes its listeners, pools and rules. To change its
-// limits: az network application-gateway update.
+// Made once, and never written again: the add-on writes its listeners, pools and rules. To change
+// its limits: az network application-gateway update.
 @onlyIfNotExists()
 resource gateway 'Microsoft.Network/applicationGateways@2025-05-01' = {
   name: '${name}-gateway'
@@ -291,7 +290,7 @@ resource gateway 'Microsoft.Network/applicationGateways@2025-05-01' = {
 }
 
 // A new role takes effect after a minute or two, at most an hour, and a template cannot wait. If
-// Azure refuses the cluster because permissions are missing, deploy again.
+// Azure refuses the cluster for lack of permissions, deploy again.
 resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' = {
   name: name
   location: location
@@ -388,7 +387,7 @@ resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' = {
   ]
 }
 
-// AKS creates an identity for the add-on, which writes the gateway: Contributor.
+// AKS makes an identity for the add-on, which writes the gateway: Contributor.
 resource addonOnGateway 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
   scope: gateway
   name: guid(clusterId, 'add-on', toLower(gateway.id))

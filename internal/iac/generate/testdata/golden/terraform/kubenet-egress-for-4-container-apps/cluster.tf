@@ -1,4 +1,4 @@
-# The cluster's identity. It must have its rights before the cluster is created.
+# The cluster's identity comes first: it needs its rights before the cluster is made.
 resource "azurerm_user_assigned_identity" "cluster" {
   name                = "${var.name}-cluster"
   location            = azurerm_resource_group.main.location
@@ -6,7 +6,7 @@ resource "azurerm_user_assigned_identity" "cluster" {
   tags                = local.tags
 }
 
-# Exactly the rights that the cluster needs on its network. Network Contributor has many more.
+# Exactly what the cluster needs on its network. Network Contributor allows much more.
 resource "azurerm_role_definition" "cluster" {
   role_definition_id = uuidv5(local.namespace, "${local.cluster_id}-role")
   name               = "${var.name} cluster network (${substr(uuidv5(local.namespace, "${local.cluster_id}-role"), 0, 8)})"
@@ -33,7 +33,7 @@ resource "azurerm_role_assignment" "cluster_nodes" {
   scope              = azurerm_subnet.nodes.id
   role_definition_id = azurerm_role_definition.cluster.role_definition_resource_id
   principal_id       = azurerm_user_assigned_identity.cluster.principal_id
-  principal_type     = "ServicePrincipal" # do not wait until Entra ID shows the new identity
+  principal_type     = "ServicePrincipal" # so that Azure does not look for it where it is not known yet
 }
 
 resource "azurerm_role_assignment" "cluster_table" {
@@ -41,11 +41,11 @@ resource "azurerm_role_assignment" "cluster_table" {
   scope              = azurerm_route_table.nodes.id
   role_definition_id = azurerm_role_definition.cluster.role_definition_resource_id
   principal_id       = azurerm_user_assigned_identity.cluster.principal_id
-  principal_type     = "ServicePrincipal" # do not wait until Entra ID shows the new identity
+  principal_type     = "ServicePrincipal" # so that Azure does not look for it where it is not known yet
 }
 
-# A new role takes effect after a minute or two, at most an hour. If Azure refuses the cluster because
-# permissions are missing, apply again.
+# A new role takes effect after a minute or two, at most an hour. If the cluster is refused for want of
+# permissions, apply again.
 resource "time_sleep" "cluster_role" {
   create_duration = var.role_propagation
 
@@ -88,7 +88,7 @@ resource "azurerm_kubernetes_cluster" "main" {
   oidc_issuer_enabled       = true
   workload_identity_enabled = true
 
-  # Before AKS creates the cluster, the subnets must have their tables, and the route to the firewall must exist.
+  # The subnets have their tables when the cluster is made, and the route to the firewall is in place.
   depends_on = [
     azurerm_subnet_route_table_association.nodes,
     azurerm_route.egress,

@@ -9,7 +9,7 @@ resource "azurerm_public_ip" "gateway" {
   tags                = local.tags
 }
 
-# An Application Gateway v2. Its only listener has no backend; the add-on writes the real ones.
+# An Application Gateway v2 with one listener without a backend: the add-on writes the rest of it.
 resource "azurerm_application_gateway" "main" {
   name                = "${var.name}-gateway"
   location            = azurerm_resource_group.main.location
@@ -70,7 +70,7 @@ resource "azurerm_application_gateway" "main" {
   }
 
   lifecycle {
-    # The add-on writes these.
+    # The add-on's.
     ignore_changes = [
       backend_address_pool, backend_http_settings, frontend_port, http_listener, probe, redirect_configuration,
       request_routing_rule, ssl_certificate, tags, url_path_map,
@@ -80,7 +80,7 @@ resource "azurerm_application_gateway" "main" {
   depends_on = [azurerm_subnet_route_table_association.gateway]
 }
 
-# AKS creates an identity for the add-on, which writes the gateway, reads its resource group and joins its subnet.
+# AKS makes an identity for the add-on. It writes the gateway, reads its resource group, and joins its subnet.
 locals {
   addon = azurerm_kubernetes_cluster.main.ingress_application_gateway[0].ingress_application_gateway_identity[0].object_id
 }

@@ -1,5 +1,5 @@
-# Do not add subnet blocks here. A change to a block rewrites its subnet and drops links that others made.
-# Without blocks, the provider leaves the subnets alone.
+# No subnet blocks here: a change of one replaces its whole subnet, without what others have linked to it.
+# Without any, the provider leaves the subnets alone.
 resource "azurerm_virtual_network" "main" {
   name                = "${var.name}-vnet"
   location            = azurerm_resource_group.main.location
@@ -8,8 +8,8 @@ resource "azurerm_virtual_network" "main" {
   tags                = local.tags
 }
 
-# The cluster's route table. The cloud provider writes one route for each node into it. Without this table,
-# pods on different nodes cannot reach each other.
+# The cluster's route table. The cloud provider writes a route for each node into it: without this table pods
+# on different nodes do not reach each other.
 resource "azurerm_route_table" "nodes" {
   name                = "${var.name}-nodes-rt"
   location            = azurerm_resource_group.main.location
@@ -17,15 +17,14 @@ resource "azurerm_route_table" "nodes" {
   tags                = local.tags
 
   lifecycle {
-    # A plan must not remove routes: the cloud provider writes them.
+    # The routes are separate resources or belong to the cloud provider: a plan must not remove them.
     ignore_changes = [route]
-    # Terraform would replace the table to rename or move it, and its subnets would have none meanwhile.
-    # Remove this line to destroy the network.
+    # A table that is replaced (renamed, moved) leaves its subnets meanwhile. Remove this to delete the network.
     prevent_destroy = true
   }
 }
 
-# The gateway sends to pods directly, so its subnet needs the pod routes too. routekeeper copies them into this table.
+# The gateway sends to pods directly, so it needs the pod routes too: routekeeper copies them into this table.
 resource "azurerm_route_table" "gateway" {
   name                = "${var.name}-gateway-rt"
   location            = azurerm_resource_group.main.location
@@ -33,13 +32,13 @@ resource "azurerm_route_table" "gateway" {
   tags                = local.tags
 
   lifecycle {
-    # routekeeper writes the routes.
+    # The routes are routekeeper's.
     ignore_changes  = [route]
     prevent_destroy = true
   }
 }
 
-# A separate resource: the provider reads the subnet before it writes it, so the subnet keeps its table.
+# A separate resource: the provider reads the subnet before it writes it, so it keeps its table.
 resource "azurerm_subnet" "nodes" {
   name                 = "nodes"
   resource_group_name  = azurerm_resource_group.main.name
@@ -56,12 +55,12 @@ resource "azurerm_subnet_route_table_association" "nodes" {
   route_table_id = azurerm_route_table.nodes.id
 
   lifecycle {
-    # Replacing an association first takes the table off the subnet.
+    # Replacing an association removes the table first.
     prevent_destroy = true
   }
 }
 
-# The subnet of the Application Gateway, which nothing else may use.
+# For the Application Gateway only.
 resource "azurerm_subnet" "gateway" {
   name                 = "gateway"
   resource_group_name  = azurerm_resource_group.main.name
@@ -78,7 +77,7 @@ resource "azurerm_subnet_route_table_association" "gateway" {
   route_table_id = azurerm_route_table.gateway.id
 
   lifecycle {
-    # Replacing an association first takes the table off the subnet.
+    # Replacing an association removes the table first.
     prevent_destroy = true
   }
 }

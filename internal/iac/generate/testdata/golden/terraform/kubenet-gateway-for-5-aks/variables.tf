@@ -1,5 +1,5 @@
 variable "name" {
-  description = "Prefix of all resource names."
+  description = "The prefix of all resource names."
   type        = string
   default     = "shop"
 }

@@ -1,4 +1,4 @@
-# Azure Monitor tells a keeper about changes to the resources that it manages. Written by routekeeper install monitor --print terraform.
+# Azure Monitor notifies a keeper of changes to the resources that it manages. Written by routekeeper install monitor --print terraform.
 #
 #   export TF_VAR_events_url=https://…/events
 #   terraform init && terraform apply
@@ -17,7 +17,7 @@ terraform {
 provider "azurerm" {
   alias           = "s0"
   subscription_id = "11111111-1111-1111-1111-111111111111"
-  # The provider registers no resource providers by itself.
+  # The provider registers nothing by itself.
   resource_providers_to_register = ["Microsoft.Insights"]
 
   features {}
@@ -26,21 +26,21 @@ provider "azurerm" {
 provider "azurerm" {
   alias           = "s1"
   subscription_id = "22222222-2222-2222-2222-222222222222"
-  # The provider registers no resource providers by itself.
+  # The provider registers nothing by itself.
   resource_providers_to_register = ["Microsoft.Insights"]
 
   features {}
 }
 
 variable "events_url" {
-  description = "Where the keeper takes events."
+  description = "Where the keeper accepts events."
   type        = string
   nullable    = false
   sensitive   = true
 }
 
 locals {
-  # One alert rule for each operation: a rule of this provider takes only one. A subscription may have 100 rules.
+  # One alert rule per operation: the provider supports only one in a rule. A subscription can have 100 rules.
   operations = [
     "Microsoft.Network/routeTables/write",
   ]

@@ -1,4 +1,4 @@
-# Azure Monitor tells a keeper about changes to the resources that it manages. Written by routekeeper install monitor --print terraform.
+# Azure Monitor notifies a keeper of changes to the resources that it manages. Written by routekeeper install monitor --print terraform.
 #
 #   export ARM_SUBSCRIPTION_ID=11111111-1111-1111-1111-111111111111
 #   export TF_VAR_events_url=https://…/events/SECRET
@@ -16,21 +16,21 @@ terraform {
 }
 
 provider "azurerm" {
-  # The provider registers no resource providers by itself.
+  # The provider registers nothing by itself.
   resource_providers_to_register = ["Microsoft.Insights"]
 
   features {}
 }
 
 variable "events_url" {
-  description = "Where the keeper takes events, with the secret it knows its callers by."
+  description = "Where the keeper accepts events, with the secret."
   type        = string
   nullable    = false
   sensitive   = true
 }
 
 locals {
-  # One alert rule for each operation: a rule of this provider takes only one. A subscription may have 100 rules.
+  # One alert rule per operation: the provider supports only one in a rule. A subscription can have 100 rules.
   operations = [
     "Microsoft.Network/routeTables/delete",
     "Microsoft.Network/routeTables/write",

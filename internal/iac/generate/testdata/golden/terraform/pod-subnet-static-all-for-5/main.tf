@@ -1,4 +1,4 @@
-# The AKS cluster shop, blueprint pod-subnet-static, with its network, as routekeeper cluster create builds it.
+# The AKS cluster shop, blueprint pod-subnet-static, with its network: what routekeeper cluster create makes.
 # Written by routekeeper iac generate.
 #
 #   export ARM_SUBSCRIPTION_ID=11111111-1111-1111-1111-111111111111
@@ -24,7 +24,7 @@ terraform {
 }
 
 provider "azurerm" {
-  # Since version 5, the provider registers no resource providers by itself.
+  # From version 5 on the provider registers nothing by itself.
   resource_providers_to_register = [
     "Microsoft.Compute", "Microsoft.ContainerService", "Microsoft.ManagedIdentity", "Microsoft.Network",
   ]
@@ -33,12 +33,12 @@ provider "azurerm" {
 }
 
 locals {
-  # All resources of the cluster have this tag.
+  # The tag of all resources of the cluster.
   owner = lower("${var.resource_group}/${var.name}")
   tags  = { routekeeper-cluster = local.owner }
 
-  # The names of roles and role assignments derive from the cluster's ID, so they do not change between
-  # runs, and an ARM template (guid()) gets the same names.
+  # Names of roles and assignments derive from the cluster's ID, so they are stable for a cluster, and
+  # guid() in a template gives the same names.
   cluster_id = lower("${azurerm_resource_group.main.id}/providers/Microsoft.ContainerService/managedClusters/${var.name}")
   namespace  = "11fb06fb-712d-4ddd-98c7-e71bbd588830"
 }

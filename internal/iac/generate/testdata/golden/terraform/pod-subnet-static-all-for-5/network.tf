@@ -1,5 +1,5 @@
-# Do not add subnet blocks here. A change to a block rewrites its subnet and drops links that others made.
-# Without blocks, the provider leaves the subnets alone.
+# No subnet blocks here: a change of one replaces its whole subnet, without what others have linked to it.
+# Without any, the provider leaves the subnets alone.
 resource "azurerm_virtual_network" "main" {
   name                = "${var.name}-vnet"
   location            = azurerm_resource_group.main.location
@@ -16,15 +16,14 @@ resource "azurerm_route_table" "nodes" {
   tags                = local.tags
 
   lifecycle {
-    # A plan must not remove routes: they are separate resources.
+    # The routes are separate resources: a plan must not remove them.
     ignore_changes = [route]
-    # Terraform would replace the table to rename or move it, and its subnets would have none meanwhile.
-    # Remove this line to destroy the network.
+    # A table that is replaced (renamed, moved) leaves its subnets meanwhile. Remove this to delete the network.
     prevent_destroy = true
   }
 }
 
-# A separate resource: changing it does not rewrite the table's other routes.
+# A separate resource, so that a change does not write the table's other routes.
 resource "azurerm_route" "egress" {
   name                   = "egress"
   resource_group_name    = azurerm_resource_group.main.name
@@ -34,7 +33,7 @@ resource "azurerm_route" "egress" {
   next_hop_in_ip_address = "10.100.0.4"
 }
 
-# A separate resource: the provider reads the subnet before it writes it, so the subnet keeps its table.
+# A separate resource: the provider reads the subnet before it writes it, so it keeps its table.
 resource "azurerm_subnet" "nodes" {
   name                 = "nodes"
   resource_group_name  = azurerm_resource_group.main.name
@@ -51,7 +50,7 @@ resource "azurerm_subnet_route_table_association" "nodes" {
   route_table_id = azurerm_route_table.nodes.id
 
   lifecycle {
-    # Replacing an association first takes the table off the subnet.
+    # Replacing an association removes the table first.
     prevent_destroy = true
   }
 }
@@ -73,12 +72,12 @@ resource "azurerm_subnet_route_table_association" "pods" {
   route_table_id = azurerm_route_table.nodes.id
 
   lifecycle {
-    # Replacing an association first takes the table off the subnet.
+    # Replacing an association removes the table first.
     prevent_destroy = true
   }
 }
 
-# The subnet of the Application Gateway, which nothing else may use.
+# For the Application Gateway only.
 resource "azurerm_subnet" "gateway" {
   name                 = "gateway"
   resource_group_name  = azurerm_resource_group.main.name

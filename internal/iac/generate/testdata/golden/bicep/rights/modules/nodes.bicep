@@ -1,4 +1,4 @@
-// The rights on a cluster's node subnets, once they are found.
+// The rights for a cluster's node subnets, once they are known.
 targetScope = 'subscription'
 
 param name string

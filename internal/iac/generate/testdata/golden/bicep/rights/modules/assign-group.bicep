@@ -1,4 +1,4 @@
-// Assigns a role on this resource group: by default the role that lets a write of a subnet keep its links to resources in this group.
+// Assigns a role on this resource group: by default the role for resources in it that subnets link to.
 param name string
 param principalId string
 param role string = 'links'
