@@ -98,14 +98,12 @@ func definition(t *testing.T) object {
 					"description": schema["description"],
 					"properties": object{
 						"apiVersion": object{"type": "string"}, "kind": object{"type": "string"},
-						"metadata": object{"type": "object"}, "spec": spec,
+						"metadata": object{"type": "object", "properties": object{"name": object{
+							"type": "string", "maxLength": 63, // it is a label: no dots
+							"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}}},
+						"spec":   spec,
 						"status": decoded(t, StatusSchema),
 					},
-					"x-kubernetes-validations": []object{{
-						"rule": "self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}" +
-							"[a-z0-9])?$')",
-						"message": "metadata.name must be at most 63 of a-z, 0-9 and -",
-					}},
 				}},
 				"additionalPrinterColumns": []object{
 					condition(ConditionReady, "Whether no finding is an error."),
