@@ -96,8 +96,8 @@ type controller struct {
 // context ends, which is not an error. It ends the lease once the last write has ended.
 func Run(ctx context.Context, o Options) error {
 	log := o.Daemon.Log
-	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
-	klog.SetSlogLogger(log)
+	ctrllog.SetLogger(logr.FromSlogHandler(demoted{log.Handler()}))
+	klog.SetSlogLogger(slog.New(demoted{log.Handler()}))
 	scheme := runtime.NewScheme()
 	addTo(scheme)
 	m, err := manager.New(o.API, manager.Options{
@@ -247,7 +247,8 @@ func (c *controller) keep(ctx context.Context) error {
 	c.led.Store(true)
 	defer c.led.Store(false)
 	o := c.o.Daemon
-	o.Configs, o.Follow, o.Withhold, o.Round = configs, c.follow, c.withhold, c.round
+	o.Configs, o.Follow, o.Withhold = configs, c.follow, c.withhold
+	o.Planned, o.Round = c.planned, c.round
 	return daemon.Run(ctx, o)
 }
 
@@ -356,13 +357,27 @@ func (c *controller) withhold(i keeper.Intent) string {
 // round takes a check.
 func (c *controller) round(r keeper.Round) {
 	c.set.note(r)
-	c.board.take(r, func(name string) int64 {
-		if o := c.object(name); o != nil {
-			return o.Generation
-		}
-		return 0
-	})
+	c.board.take(r, false, c.generation)
 	c.tell(r)
+	c.wakeAll(r)
+}
+
+// planned takes a check that is about to change something.
+func (c *controller) planned(r keeper.Round) {
+	c.board.take(r, true, c.generation)
+	c.wakeAll(r)
+}
+
+// generation is the generation of an object that the keeper has.
+func (c *controller) generation(name string) int64 {
+	if o := c.object(name); o != nil {
+		return o.Generation
+	}
+	return 0
+}
+
+// wakeAll has the objects of a check reconciled.
+func (c *controller) wakeAll(r keeper.Round) {
 	for _, config := range r.Checked() {
 		if o := c.object(config.Metadata.Name); o != nil {
 			c.wake(o)

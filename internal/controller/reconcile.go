@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
 )
@@ -38,7 +40,7 @@ func (c *controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		return reconcile.Result{}, nil
 	}
 	if refused.reason != "" && o.Status.LastError != refused.message {
-		c.say(o, "Warning", refused.reason, refused.message)
+		c.say(o, "Warning", refused.reason, "Accept", refused.message)
 	}
 	o.Status = want
 	return reconcile.Result{}, ignoreRace(c.client.Status().Update(ctx, o))
@@ -61,8 +63,9 @@ func (c *controller) finalize(ctx context.Context, o *ClusterRoutes) error {
 		done, failed := c.set.removed(o)
 		needs = has && !done
 		if has && needs && failed != nil {
-			c.say(o, "Warning", "RemovalFailed", "the routes stay in the targets for now: "+
-				failed.Error()+"; set spec.onRemoval to Keep to delete the object without them")
+			c.say(o, "Warning", "RemovalFailed", "Remove",
+				"the routes stay in the targets for now: "+
+					failed.Error()+"; set spec.onRemoval to Keep to delete the object without them")
 		}
 	}
 	if has == needs {
@@ -79,13 +82,17 @@ func (c *controller) finalize(ctx context.Context, o *ClusterRoutes) error {
 		client.MergeFromWithOptimisticLock{}))
 }
 
-// say adds an Event to an object.
-func (c *controller) say(o *ClusterRoutes, kind, reason, message string) {
-	const longest = 1000 // the API server's limit is 1024
+// say adds an Event to an object. Events with the same reason and action become one, with the
+// message of the first: so the action names the resource.
+func (c *controller) say(o *ClusterRoutes, kind, reason, action, message string) {
+	const longest, longestAction = 1000, 120 // the API server's limits are 1024 and 128
+	if len(action) > longestAction {
+		action = action[:longestAction]
+	}
 	if len(message) > longest {
 		message = message[:longest] + "…"
 	}
-	c.events.Eventf(o, nil, kind, reason, "Check", "%s", message)
+	c.events.Eventf(o, nil, kind, reason, action, "%s", message)
 }
 
 // tell adds Events about what a check changed, and about findings that are new or gone.
@@ -95,7 +102,8 @@ func (c *controller) tell(r keeper.Round) {
 	for _, config := range r.Checked() {
 		if o := c.object(config.Metadata.Name); o != nil {
 			for _, line := range changed(r, config.Metadata.Name) {
-				c.say(o, "Normal", "Changed", line)
+				what, _, _ := strings.Cut(line, " (")
+				c.say(o, "Normal", "Changed", what, line)
 			}
 		}
 	}
@@ -105,12 +113,13 @@ func (c *controller) tell(r keeper.Round) {
 			kind = "Normal"
 		}
 		if o := c.object(f.Cluster); o != nil {
-			c.say(o, kind, reasonOf(f.Code), f.Message)
+			c.say(o, kind, reasonOf(f.Code), "Check "+arm.ID(f.Resource).Short(), f.Message)
 		}
 	}
 	for _, f := range gone {
 		if o := c.object(f.Cluster); o != nil {
-			c.say(o, "Normal", "Resolved", string(f.Code)+": "+f.Message)
+			c.say(o, "Normal", "Resolved", string(f.Code)+" "+arm.ID(f.Resource).Short(),
+				string(f.Code)+": "+f.Message)
 		}
 	}
 }

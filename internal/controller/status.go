@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/picture"
@@ -30,8 +31,9 @@ type shown struct {
 	failed     string
 }
 
-// take notes a check. generation says which generation of an object the keeper has.
-func (b *board) take(r keeper.Round, generation func(name string) int64) {
+// take notes a check; acting is set if its changes are yet to be made. generation says which
+// generation of an object the keeper has.
+func (b *board) take(r keeper.Round, acting bool, generation func(name string) int64) {
 	if r.Seen.Snapshot == nil {
 		return
 	}
@@ -39,9 +41,15 @@ func (b *board) take(r keeper.Round, generation func(name string) int64) {
 	defer b.mu.Unlock()
 	for _, config := range r.Checked() {
 		name := config.Metadata.Name
-		s := showing(r, &config)
+		before := b.shown[name]
+		is, failed := ready(r, name)
+		if acting && len(before.conditions) > 0 { // not all findings are known yet
+			is, failed = before.conditions[0], before.failed
+		}
+		s := showing(r, &config, is)
+		s.failed = failed
 		s.generation = generation(name)
-		s.change = cmp.Or(lastChange(r, name), b.shown[name].change)
+		s.change = cmp.Or(lastChange(r, name), before.change)
 		b.shown[name] = s
 	}
 }
@@ -94,11 +102,17 @@ func changed(r keeper.Round, name string) []string {
 	return lines
 }
 
-// showing makes the conditions and counts of a cluster.
-func showing(r keeper.Round, config *v1alpha1.ClusterRoutes) shown {
+// showing makes the conditions and counts of a cluster. While a lost route table is put back, no
+// finding says so, but the cluster is not ready.
+func showing(r keeper.Round, config *v1alpha1.ClusterRoutes, is v1alpha1.Condition) shown {
 	p := picture.Of(r.Seen, config, r.Configs, plan.TakenBy(r.Configs))
 	s := shown{}
-	s.conditions = append(s.conditions, ready(r, config.Metadata.Name, &s), guarded(p, config))
+	why := withheld(r, config.Metadata.Name)
+	guard := guarded(p, config, why)
+	if is.Status == "True" && guard.Reason == reasonLost {
+		is.Status, is.Reason, is.Message = guard.Status, guard.Reason, guard.Message
+	}
+	s.conditions = append(s.conditions, is, guard)
 	synced := v1alpha1.Condition{Type: v1alpha1.ConditionSynced, Status: "True",
 		Reason: "InSync", Message: "the targets have the cluster's pod routes"}
 	if len(config.Spec.Targets) == 0 {
@@ -127,8 +141,8 @@ func showing(r keeper.Round, config *v1alpha1.ClusterRoutes) shown {
 		s.targets = append(s.targets, count)
 		switch {
 		case count.Correct < count.Expected || count.Stale > 0:
-			off = append(off, fmt.Sprintf("%s has %d of %d routes, and %d stale ones",
-				t.ID.Short(), count.Correct, count.Expected, count.Stale))
+			off = append(off, fmt.Sprintf("%s has %d of %d routes, and %d stale ones%s",
+				t.ID.Short(), count.Correct, count.Expected, count.Stale, because(why(t.ID))))
 		case unknown:
 			synced.Status, synced.Reason = "Unknown", "NotRead"
 			synced.Message = fmt.Sprintf("the routes of %s are not known%s", t.ID.Short(),
@@ -150,18 +164,30 @@ func because(why string) string {
 	return ": " + why
 }
 
+// withheld says why changes to a resource were withheld, "" if none were.
+func withheld(r keeper.Round, name string) func(arm.ID) string {
+	return func(id arm.ID) string {
+		for _, f := range r.Findings {
+			if f.Code == finding.ChangesWithheld && f.Cluster == name &&
+				id.Equal(arm.ID(f.Resource)) {
+				return f.Message
+			}
+		}
+		return ""
+	}
+}
+
 // ready is the condition Ready: no finding of the cluster, or of all clusters, is an error.
-func ready(r keeper.Round, name string, s *shown) v1alpha1.Condition {
-	c := v1alpha1.Condition{Type: v1alpha1.ConditionReady, Status: "True", Reason: "NoErrors",
+func ready(r keeper.Round, name string) (c v1alpha1.Condition, failed string) {
+	c = v1alpha1.Condition{Type: v1alpha1.ConditionReady, Status: "True", Reason: "NoErrors",
 		Message: "no finding is an error"}
 	for _, f := range r.Findings { // the worst comes first
 		if f.Severity == finding.Error && (f.Cluster == name || f.Cluster == "") {
 			c.Status, c.Reason, c.Message = "False", reasonOf(f.Code), f.Message
-			s.failed = f.Message
-			break
+			return c, f.Message
 		}
 	}
-	return c
+	return c, ""
 }
 
 // reasonOf writes a code as the reason of a condition: association-lost is AssociationLost.
@@ -173,8 +199,12 @@ func reasonOf(code finding.Code) string {
 	return strings.Join(words, "")
 }
 
+// reasonLost is the reason of Guarded where a subnet lacks its route table.
+const reasonLost = "AssociationLost"
+
 // guarded is the condition Guarded.
-func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes) v1alpha1.Condition {
+func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes,
+	why func(arm.ID) string) v1alpha1.Condition {
 	c := v1alpha1.Condition{Type: v1alpha1.ConditionGuarded}
 	var lost, unknown []string
 	subnets := 0
@@ -185,9 +215,11 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes) v1alpha1.Conditi
 		subnets++
 		switch subnet.State {
 		case picture.Lost:
-			lost = append(lost, subnet.ID.Short()+" has lost its route table")
+			lost = append(lost, subnet.ID.Short()+" has lost its route table"+
+				because(why(subnet.ID)))
 		case picture.Other:
-			lost = append(lost, subnet.ID.Short()+" has another route table")
+			lost = append(lost, subnet.ID.Short()+" has another route table"+
+				because(why(subnet.ID)))
 		case picture.Unknown:
 			unknown = append(unknown, subnet.ID.Short())
 		}
@@ -197,7 +229,7 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes) v1alpha1.Conditi
 	case mode == v1alpha1.GuardOff:
 		c.Status, c.Reason, c.Message = "False", "Off", "spec.guard.mode is Off"
 	case len(lost) > 0:
-		c.Status, c.Reason, c.Message = "False", "AssociationLost", strings.Join(lost, "; ")
+		c.Status, c.Reason, c.Message = "False", reasonLost, strings.Join(lost, "; ")
 	case subnets == 0 || len(unknown) > 0:
 		c.Status, c.Reason = "Unknown", "NotRead"
 		c.Message = "the node subnets are not known" + because(p.Unread)

@@ -61,8 +61,9 @@ type Options struct {
 	// Actions lets people sync and repair on the pages.
 	Actions bool
 	Version string
-	// Round receives each round. It must not block. May be nil.
-	Round func(keeper.Round)
+	// Planned receives each round before it makes its changes, Round each round at its end. They
+	// must not block. May be nil.
+	Planned, Round func(keeper.Round)
 	// News receives each round that brought something new. An error ends Run. May be nil.
 	News func(keeper.Round) error
 	// Log must not block: see Lines. LogDropped counts its dropped lines.
@@ -110,6 +111,9 @@ func Run(ctx context.Context, o Options) error {
 		Paused:           pauses.until, Progress: health.Progress, Withhold: o.Withhold,
 		Planned: func(r keeper.Round) {
 			board.Planned(r)
+			if o.Planned != nil {
+				o.Planned(r)
+			}
 		},
 	}))
 	var server *serve.Server
