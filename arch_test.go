@@ -18,9 +18,9 @@ import (
 
 const module = "routekeeper.dev/routekeeper"
 
-// arrows says which rooms a room may use, and why. An arrow that is not here is a change of the
-// design: change docs/design.md in the same commit.
-var arrows = map[string]map[string]string{
+// imports says which packages a package may import, and why. A new entry changes the design: change
+// docs/design.md in the same commit.
+var imports = map[string]map[string]string{
 	"":                   {"internal/cli": "main only starts the command line"},
 	"api/v1alpha1":       {},
 	"internal/arm":       {},
@@ -29,7 +29,7 @@ var arrows = map[string]map[string]string{
 	"internal/config": {"api/v1alpha1": "reads it", "internal/arm": "IDs",
 		"internal/inventory": "checks resource IDs"},
 	"internal/plan": {"api/v1alpha1": "what is wanted", "internal/arm": "IDs",
-		"internal/inventory": "what was read", "internal/finding": "what stands in the way",
+		"internal/inventory": "what was read", "internal/finding": "what it reports",
 		"internal/config": "which pod CIDRs can be meant", "internal/capacity": "what an upgrade " +
 			"takes"},
 	"internal/trace":    {"internal/arm": "IDs", "internal/inventory": "the snapshot"},
@@ -56,23 +56,23 @@ var arrows = map[string]map[string]string{
 		"internal/inventory": "the snapshot"},
 	"internal/diagnose": {"api/v1alpha1": "what is configured", "internal/arm": "IDs",
 		"internal/inventory": "the snapshot", "internal/finding": "what is wrong",
-		"internal/plan":  "which table is whose, and what keeping finds",
-		"internal/trace": "which way packets take", "internal/capacity": "what fits"},
-	"internal/monitor": {"api/v1alpha1": "what is kept", "internal/arm": "IDs",
+		"internal/plan":  "which table is whose, and what a keeper would report",
+		"internal/trace": "the paths of packets", "internal/capacity": "what fits"},
+	"internal/monitor": {"api/v1alpha1": "what is managed", "internal/arm": "IDs",
 		"internal/inventory": "the snapshot", "internal/plan": "which table is whose"},
 	"internal/build": {
 		"api/v1alpha1": "what is configured", "internal/arm": "IDs and documents",
 		"internal/inventory": "the snapshot",
 		"internal/finding":   "what is wrong",
 		"internal/diagnose":  "says what is wrong, and counts",
-		"internal/plan":      "which routes are whose", "internal/trace": "which way packets take",
+		"internal/plan":      "which routes are whose", "internal/trace": "the paths of packets",
 		"internal/capacity": "what fits",
 	},
 	"internal/report": {
 		"internal/build":  "claims, shown",
 		"internal/config": "edits, shown", "internal/finding": "shows it",
 		"internal/plan":  "shows it",
-		"internal/trace": "ways, shown", "internal/capacity": "what fits, shown",
+		"internal/trace": "paths, shown", "internal/capacity": "what fits, shown",
 		"internal/prove": "facts, shown",
 	},
 	"internal/azure": {"internal/arm": "IDs", "internal/inventory": "reads into it",
@@ -90,18 +90,18 @@ var arrows = map[string]map[string]string{
 		"internal/plan": "decides", "internal/arm": "IDs", "internal/inventory": "the snapshot",
 		"internal/finding": "what went wrong"},
 	"internal/serve": {"api/v1alpha1": "which subnets are guarded",
-		"internal/arm": "IDs in events", "internal/keeper": "rounds, counted",
+		"internal/arm": "IDs in events", "internal/keeper": "checks, counted",
 		"internal/azure": "calls, counted", "internal/plan": "changes, counted",
 		"internal/finding": "findings, counted", "internal/serve/page": "what people see"},
 	"internal/picture": {"api/v1alpha1": "what is configured", "internal/arm": "IDs",
 		"internal/inventory": "the snapshot", "internal/plan": "which routes are whose"},
-	"internal/serve/page": {"api/v1alpha1": "the configs of the rounds it shows",
-		"internal/keeper": "the rounds it shows", "internal/history": "what was done",
+	"internal/serve/page": {"api/v1alpha1": "the configs of the checks it shows",
+		"internal/keeper": "the checks it shows", "internal/history": "what was done",
 		"internal/picture": "what it draws", "internal/plan": "changes",
-		"internal/finding": "what stands in the way", "internal/arm": "IDs",
+		"internal/finding": "what it shows", "internal/arm": "IDs",
 		"internal/inventory": "IDs", "internal/report": "words for numbers"},
-	"internal/history": {"internal/keeper": "the rounds it records",
-		"internal/plan": "what was changed", "internal/finding": "what came and went",
+	"internal/history": {"internal/keeper": "the checks it records",
+		"internal/plan": "what was changed", "internal/finding": "which appeared and disappeared",
 		"internal/arm": "IDs", "internal/inventory": "what was seen",
 		"internal/azure": "who wrote what"},
 	"internal/emulator": {"internal/arm": "IDs",
@@ -115,16 +115,16 @@ var arrows = map[string]map[string]string{
 	"internal/hello": {"internal/kube": "deploys the demo, and calls its pods"},
 	"internal/emulator/kubernetes": {
 		"internal/emulator": "its clusters get a real API server",
-		"internal/hello":    "what played pods serve", "internal/arm": "IDs",
+		"internal/hello":    "what simulated pods serve", "internal/arm": "IDs",
 	},
 	"internal/emulator/kubernetes/kubernetestest": {
 		"internal/emulator/kubernetes": "finds its programs for tests"},
 	"internal/emulator/emulatortest": {"internal/emulator": "serves it to tests",
 		"internal/azure": "connects tests to it", "internal/arm": "IDs",
 		"internal/inventory": "IDs"},
-	// tests only, and they use the program to try what is in it
+	// tests only: they run the program with the files in it
 	"deploy": {},
-	// tests only, and they use package emulator: it is what real clients are to meet
+	// tests only, and they use package emulator: real clients call it
 	"internal/clients": {},
 	// tests only: recorded answers of the real Azure judge package emulator
 	"internal/recordings": {},
@@ -167,19 +167,19 @@ var arrows = map[string]map[string]string{
 		"internal/prove/lab": "tries them"},
 }
 
-// pure rooms decide and show. They take values and give values: no context, clock, log, network or
+// pure packages decide and show. They take and return values: no context, clock, log, network or
 // files.
 var pure = []string{"api/v1alpha1", "internal/arm", "internal/inventory", "internal/finding",
 	"internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/diagnose",
 	"internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate",
 	"internal/monitor", "internal/picture", "internal/report", "internal/build", "internal/prove"}
 
-// impure are the imports that a pure room must not have, and why.
+// impure are the imports that a pure package must not have, and why.
 var impure = map[string]string{
 	"context": "nothing in it waits", "os": "files come from the caller",
 	"net":      "it has no network (net/netip is fine)",
-	"net/http": "it has no network", "log": "it tells by its results",
-	"log/slog": "it tells by its results",
+	"net/http": "it has no network", "log": "its results say everything",
+	"log/slog": "its results say everything",
 	"os/exec":  "it starts nothing", "math/rand": "the same input gives the same output",
 	"math/rand/v2": "the same input gives the same output", "sync": "it does one thing at a time",
 }
@@ -206,10 +206,10 @@ func packages(t *testing.T) []goPackage {
 	}
 }
 
-// TestLean checks that the program links none of the SDK's resource modules: they are for the tests
-// in internal/clients. Nor Prometheus itself, with which the tests in deploy try the alerts.
-// Kubernetes' typed clients and models make it larger by two thirds. controller-runtime needs them,
-// so package controller has them; package kube and all others decode what they need.
+// TestLean checks that the program does not link large libraries that only tests use: the SDK's
+// resource modules (internal/clients) and Prometheus (deploy). Kubernetes' typed clients and models
+// make it larger by two thirds. controller-runtime needs them, so package controller has them;
+// package kube and all others decode what they need.
 func TestLean(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
@@ -233,42 +233,42 @@ func TestLean(t *testing.T) {
 	}
 }
 
-func TestArrows(t *testing.T) {
+func TestImports(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range packages(t) {
-		room := strings.Trim(strings.TrimPrefix(p.ImportPath, module), "/")
-		seen[room] = true
-		allowed, known := arrows[room]
+		pkg := strings.Trim(strings.TrimPrefix(p.ImportPath, module), "/")
+		seen[pkg] = true
+		allowed, known := imports[pkg]
 		if !known {
-			t.Errorf("%s is a room without arrows: add it here and to docs/design.md", p.ImportPath)
+			t.Errorf("package %s is not listed: add it here and to docs/design.md", p.ImportPath)
 		}
 		for _, i := range p.Imports {
 			if other, ours := strings.CutPrefix(i, module+"/"); ours && allowed[other] == "" {
-				t.Errorf("%s must not use %s", room, other)
+				t.Errorf("%s must not use %s", pkg, other)
 			}
-			if why := impure[i]; why != "" && slices.Contains(pure, room) {
-				t.Errorf("%s must not import %s: %s", room, i, why)
+			if why := impure[i]; why != "" && slices.Contains(pure, pkg) {
+				t.Errorf("%s must not import %s: %s", pkg, i, why)
 			}
 		}
 	}
-	for room := range arrows {
-		if !seen[room] {
-			t.Errorf("the room %q is gone: remove it here and from docs/design.md", room)
+	for pkg := range imports {
+		if !seen[pkg] {
+			t.Errorf("package %q is gone: remove it here and from docs/design.md", pkg)
 		}
 	}
 }
 
-// TestRooms checks the manners inside the rooms: a comment that says what each is for, no drawers,
-// no clock where there is none, and files that do one thing.
-func TestRooms(t *testing.T) {
+// TestPackages checks that each package has a comment and a name that says something, that pure
+// packages do not read the clock, and that files are short.
+func TestPackages(t *testing.T) {
 	for _, p := range packages(t) {
-		room := strings.Trim(strings.TrimPrefix(p.ImportPath, module), "/")
+		pkg := strings.Trim(strings.TrimPrefix(p.ImportPath, module), "/")
 		if p.Doc == "" {
-			t.Errorf("%s has no package comment", room)
+			t.Errorf("%s has no package comment", pkg)
 		}
 		if slices.Contains([]string{"util", "utils", "common", "types", "helpers", "misc"},
 			p.Name) {
-			t.Errorf("%s: %s says nothing of what is in it", room, p.Name)
+			t.Errorf("%s: %s says nothing of what is in it", pkg, p.Name)
 		}
 		for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
 			path := filepath.Join(p.Dir, name)
@@ -277,16 +277,16 @@ func TestRooms(t *testing.T) {
 				t.Fatal(err)
 			}
 			if lines := bytes.Count(source, []byte("\n")); lines > 500 {
-				t.Errorf("%s/%s has %d lines: it does more than one thing", room, name, lines)
+				t.Errorf("%s/%s has %d lines: it does more than one thing", pkg, name, lines)
 			}
-			if slices.Contains(pure, room) && !strings.HasSuffix(name, "_test.go") {
+			if slices.Contains(pure, pkg) && !strings.HasSuffix(name, "_test.go") {
 				checkClock(t, path, source)
 			}
 		}
 	}
 }
 
-// checkClock finds the functions of package time that look at the clock.
+// checkClock reports functions of package time that read the clock.
 func checkClock(t *testing.T, path string, source []byte) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, source, 0)
 	if err != nil {
@@ -297,7 +297,7 @@ func checkClock(t *testing.T, path string, source []byte) {
 			if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" &&
 				slices.Contains([]string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc",
 					"NewTimer", "NewTicker", "Tick"}, s.Sel.Name) {
-				t.Errorf("%s looks at the clock: time.%s", path, s.Sel.Name)
+				t.Errorf("%s reads the clock: time.%s", path, s.Sel.Name)
 			}
 		}
 		return true

@@ -53,7 +53,8 @@ func TestAssociate(t *testing.T) {
 	}
 
 	properties := azure.Get(azure.Demo.NodeSubnet, "2025-05-01")["properties"].(map[string]any)
-	if table, _ := properties["routeTable"].(map[string]any); table["id"] != azure.Demo.ClusterTable {
+	table, _ := properties["routeTable"].(map[string]any)
+	if table["id"] != azure.Demo.ClusterTable {
 		t.Errorf("the subnet has the table %v", table["id"])
 	}
 	var statuses []int

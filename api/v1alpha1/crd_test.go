@@ -193,13 +193,13 @@ func constrain(spec object) {
 	}
 	field(spec, "targets")["items"].(object)["x-kubernetes-validations"] = rules(object{
 		"rule": "!self.routeTableID.matches('(?i)/aks-agentpool-[0-9]{8}-routetable/*$')",
-		"message": "a target must not be a table that AKS keeps for a cluster: a cluster's own " +
-			"table is never written",
+		"message": "a target must not be a table that AKS keeps for a cluster: routekeeper " +
+			"never writes a cluster's route table",
 		"fieldPath": ".routeTableID"})
 	spec["x-kubernetes-validations"] = rules(object{
 		"rule": "!has(self.routeTableID) || !has(self.targets) || self.targets.all(t, " +
 			"t.routeTableID.lowerAscii() != self.routeTableID.lowerAscii())",
-		"message":   "a target must not be the cluster's own route table",
+		"message":   "a target must not be the cluster's route table",
 		"fieldPath": ".targets"})
 }
 

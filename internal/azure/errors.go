@@ -216,8 +216,9 @@ const notLoggedIn = "not logged in to Azure: run az login, or set AZURE_TENANT_I
 var refusals = map[string]string{
 	"AADSTS7000215": "the client secret is wrong; check AZURE_CLIENT_SECRET",
 	"AADSTS7000222": "the client secret has expired; make a new one and set AZURE_CLIENT_SECRET",
-	"AADSTS700016":  "the tenant has no such application; check AZURE_CLIENT_ID and AZURE_TENANT_ID",
-	"AADSTS90002":   "there is no such tenant; check AZURE_TENANT_ID",
+	"AADSTS700016": "the tenant has no such application; " +
+		"check AZURE_CLIENT_ID and AZURE_TENANT_ID",
+	"AADSTS90002": "there is no such tenant; check AZURE_TENANT_ID",
 	"AADSTS700024": "the client assertion has expired; check the token file of the workload " +
 		"identity",
 	"AADSTS70043": "the login has expired; run az login",

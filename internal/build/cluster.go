@@ -113,6 +113,8 @@ func (c *Cluster) checkNames() error {
 	case !nameShape.MatchString(c.Name):
 		return wrong("name", "%q is not a cluster name, expected up to 30 lower-case letters, "+
 			"digits and hyphens", c.Name)
+	case c.Subscription == "":
+		return wrong("subscription", "missing, expected a subscription ID")
 	// no braces, no urn:uuid:
 	case len(c.Subscription) != 36 || uuid.Validate(c.Subscription) != nil:
 		return wrong("subscription", "%q is not a subscription ID, expected one such as "+
@@ -169,7 +171,7 @@ func (p Pool) check(before []Pool) (field, fault string) {
 	case p.Count < 1 || p.Count > 1000:
 		return "count", fmt.Sprintf("%d nodes, expected 1 to 1000", p.Count)
 	case p.Most == 0 && p.Least != 0:
-		return "minCount", "a min without a max, expected both"
+		return "minCount", "a minimum without a maximum, expected both"
 	case p.Most != 0 && (p.Least < 1 || p.Least > p.Count || p.Most < p.Count || p.Most > 1000):
 		return "maxCount", fmt.Sprintf("autoscaling from %d to %d with %d nodes, expected "+
 			"1 <= min <= count <= max <= 1000", p.Least, p.Most, p.Count)

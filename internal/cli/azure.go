@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,19 +38,36 @@ func (a *app) checkCloud(cmd *cobra.Command) error {
 	}
 	if name := os.Getenv("ROUTEKEEPER_CLOUD"); name != "" && !cmd.Flags().Changed("cloud") {
 		if _, known := clouds[name]; !known {
-			return fmt.Errorf("ROUTEKEEPER_CLOUD: unknown cloud %q, expected %s", name,
-				strings.Join(cloudNames, " or "))
+			return fmt.Errorf("ROUTEKEEPER_CLOUD: unknown cloud %q, expected public, china or "+
+				"usgov", name)
 		}
 		a.cloudName = name
 	}
 	if _, known := clouds[a.cloudName]; !known {
-		return fmt.Errorf("--cloud: unknown cloud %q, expected %s", a.cloudName,
-			strings.Join(cloudNames, " or "))
+		return fmt.Errorf("--cloud: unknown cloud %q, expected public, china or usgov",
+			a.cloudName)
 	}
 	if a.emulatorDir != "" && cmd.Flags().Changed("cloud") {
-		return errors.New("--cloud and --emulator: expected one of them")
+		return errors.New("--cloud and --emulator exclude each other")
 	}
+	a.repeatFlags(cmd)
 	return nil
+}
+
+// repeatFlags has printed commands repeat the flags that say where Azure and the config are. The
+// shell has what comes from environment variables.
+func (a *app) repeatFlags(cmd *cobra.Command) {
+	var global []string
+	for name, value := range map[string]string{"emulator": a.emulatorDir, "cloud": a.cloudName} {
+		if cmd.Flags().Changed(name) {
+			global = []string{"--" + name, value}
+		}
+	}
+	var configs []string
+	if f := cmd.Flags().Lookup("file"); f != nil && f.Annotations[isConfig] != nil {
+		configs, _ = cmd.Flags().GetStringArray("file")
+	}
+	finding.Repeat(global, configs)
 }
 
 // connect makes a client for the cloud or the emulator that the flags name. For a cloud it uses the
@@ -67,7 +83,7 @@ func (a *app) connectTelling(ctx context.Context, log *slog.Logger,
 		info, err := findLocal(ctx, a.emulatorDir)
 		if err != nil {
 			return nil, fmt.Errorf("--emulator: %w; start one with %s", err,
-				finding.Command("routekeeper emulator --dir %s", a.emulatorDir))
+				finding.Command("%s emulator --dir %s", "routekeeper", a.emulatorDir))
 		}
 		return connectLocal(info, log, called)
 	}
@@ -100,6 +116,12 @@ func findLocal(ctx context.Context, dir string) (emulator.Info, error) {
 			return info, ctx.Err()
 		case <-time.After(50 * time.Millisecond):
 		}
+	}
+	if stat, unseen := os.Stat(dir); err != nil && unseen == nil && !stat.IsDir() {
+		return info, fmt.Errorf("%s is a file, expected the folder of an emulator", dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return info, fmt.Errorf("there is no emulator in %s", dir)
 	}
 	if err != nil {
 		return info, err

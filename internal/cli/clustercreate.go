@@ -167,6 +167,11 @@ func (a *app) readCluster(o *createOptions) (build.Cluster, error) {
 			}
 			s.described.Spec.Pools = append(s.described.Spec.Pools, p)
 		}
+		if !o.gateway && (*o.limits.MinCapacity != 0 ||
+			o.limits.MaxCapacity != v1alpha1.DefaultGatewayCapacity) {
+			return build.Cluster{}, errors.New("--gateway-min-capacity and " +
+				"--gateway-max-capacity: expected --application-gateway with them")
+		}
 		if o.gateway {
 			s.described.Spec.ApplicationGateway = &o.limits
 		}

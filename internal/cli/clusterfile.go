@@ -43,7 +43,7 @@ func (a *app) clusterSource(cmd *cobra.Command, s *clusterSource, required ...st
 		if !given("file") {
 			for _, name := range required {
 				if !given(name) {
-					return fmt.Errorf("--%s: missing, expected it or -f", name)
+					return fmt.Errorf("expected --%s, or -f FILE", name)
 				}
 			}
 			return nil
@@ -53,7 +53,7 @@ func (a *app) clusterSource(cmd *cobra.Command, s *clusterSource, required ...st
 		}
 		for _, name := range describing {
 			if given(name) {
-				return fmt.Errorf("--%s and -f: expected one of them: with -f the file describes "+
+				return fmt.Errorf("--%s and -f exclude each other: with -f the file describes "+
 					"the cluster", name)
 			}
 		}
@@ -106,14 +106,14 @@ func (a *app) clusterFile(path string) (config.File, error) {
 	} else {
 		opened, err := os.Open(path)
 		if err != nil {
-			return f, fmt.Errorf("-f: %w", err)
+			return f, fmt.Errorf("-f: %w", unread(path, err))
 		}
 		defer opened.Close()
 		in = opened
 	}
 	var err error
 	if f.Data, err = io.ReadAll(io.LimitReader(in, config.MostClusterBytes+1)); err != nil {
-		return f, fmt.Errorf("-f: %w", err)
+		return f, fmt.Errorf("-f: %w", unread(path, err))
 	}
 	return f, nil
 }

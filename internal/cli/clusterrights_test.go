@@ -12,8 +12,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestCreateLacksRights: what the login may not do is one line before anything is made; with what
-// the line says the cluster is built, and without a right to define roles with --built-in-roles.
+// TestCreateLacksRights: one line names the rights that the login lacks, before anything is
+// created. With these rights the cluster is built; without a right to define roles it is built with
+// --built-in-roles.
 func TestCreateLacksRights(t *testing.T) {
 	t.Parallel()
 	l := &leastRights{t: t, dir: t.TempDir(), roles: map[string][]string{}}
@@ -62,7 +63,8 @@ func TestCreateLacksRights(t *testing.T) {
 	give("a55160ed-0000-4000-8000-000000000002", "b24988ac-6180-42a0-ab88-20f7382dd24c")
 	lacks("nothing was written: this login lacks Microsoft.Authorization/roleDefinitions/write, " +
 		"Microsoft.Authorization/roleAssignments/write on " + string(subscription) +
-		"; needed there: User Access Administrator; --built-in-roles does without a role definition")
+		"; needed there: User Access Administrator; " +
+		"--built-in-roles does without a role definition")
 	lacks("lacks Microsoft.Authorization/roleAssignments/write on "+string(subscription)+
 		"; needed there: Role Based Access Control Administrator", "--built-in-roles")
 	// RBAC Administrator

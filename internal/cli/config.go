@@ -20,29 +20,43 @@ func configFlag(cmd *cobra.Command, paths *[]string) {
 	cmd.Flags().StringArrayVarP(paths, "file", "f", nil,
 		"config `FILE` with ClusterRoutes documents, folder, or - (repeatable)")
 	_ = cmd.MarkFlagRequired("file")
+	markConfig(cmd)
+}
+
+// isConfig is the annotation of a flag -f that names configs with ClusterRoutes documents.
+const isConfig = "routekeeper/config"
+
+// markConfig has the shell complete files for -f, and printed commands repeat it.
+func markConfig(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	_ = cmd.Flags().SetAnnotation("file", isConfig, []string{"true"})
 }
 
 // readConfig reads all documents that -f names.
 func (a *app) readConfig(paths []string) ([]v1alpha1.ClusterRoutes, error) {
-	files, err := a.readFiles(paths)
+	return a.readConfigOf("-f", paths)
+}
+
+// readConfigOf reads all documents that a flag names.
+func (a *app) readConfigOf(flag string, paths []string) ([]v1alpha1.ClusterRoutes, error) {
+	files, err := a.readFiles(flag, paths)
 	if err != nil {
 		return nil, err
 	}
 	return config.Read(files...)
 }
 
-// readFiles reads all files that -f names.
-func (a *app) readFiles(paths []string) ([]config.File, error) {
+// readFiles reads all files that a flag names.
+func (a *app) readFiles(flag string, paths []string) ([]config.File, error) {
 	var files []config.File
 	for _, path := range paths {
 		found, err := a.configFiles(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("-f: %s does not exist (routekeeper init --out %s writes one)",
-				path, path)
+			return nil, fmt.Errorf("%s: %s does not exist (routekeeper init --out %s writes one)",
+				flag, path, path)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("-f: %w", err)
+			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
 		files = append(files, found...)
 	}

@@ -22,7 +22,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kubernetes/kubernetestest"
 )
 
-// managed is a local Azure whose demo cluster has a real API server with a ClusterRoutes object.
+// managed is an emulator whose demo cluster has a real API server with a ClusterRoutes object.
 type managed struct {
 	*azureOf
 	t       *testing.T

@@ -178,9 +178,12 @@ func (a *app) readTable(flag, path string) (*inventory.RouteTable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
+	if path == "-" {
+		path = "standard input"
+	}
 	table, err := inventory.DecodeRouteTable(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", flag, path, err)
+		return nil, fmt.Errorf("%s: %s: %w", flag, path, err)
 	}
 	return table, nil
 }
@@ -190,7 +193,11 @@ func (a *app) readFile(path string) ([]byte, error) {
 	if path == "-" {
 		return a.standardInput()
 	}
-	return os.ReadFile(path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, unread(path, err)
+	}
+	return data, nil
 }
 
 // standardInput returns the whole of standard input, also when it is called again: doctor reads the

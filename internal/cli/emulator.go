@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -116,8 +118,17 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		"route-batch": o.azure.RouteBatch, "route-cache": o.azure.RouteCache,
 		"role-delay": o.azure.RoleDelay, "alert-delay": o.azure.AlertDelay} {
 		if d < 0 {
-			return fmt.Errorf("--%s: %s is in the past, expected 0 or more", name, d)
+			return fmt.Errorf("--%s: %s is out of range, expected 0 or more", name, d)
 		}
+	}
+	for name, address := range map[string]string{"listen": o.listen, "listen-http": o.listenHTTP} {
+		if _, err := net.ResolveTCPAddr("tcp", address); err != nil {
+			return fmt.Errorf("--%s: %q is not HOST:PORT, expected one such as 127.0.0.1:0", name,
+				address)
+		}
+	}
+	if info, err := os.Stat(o.dir); err == nil && !info.IsDir() {
+		return fmt.Errorf("--dir: %s is a file, expected a folder", o.dir)
 	}
 	if o.etcd != "" && o.apiServer == "" {
 		return errors.New("--etcd: expected --kube-apiserver with it")
@@ -126,7 +137,7 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 	if o.asOf != "" {
 		var err error
 		if options.AsOf, err = time.Parse(time.DateOnly, o.asOf); err != nil {
-			return fmt.Errorf("--as-of: %q is no date, expected one such as 2023-06-01", o.asOf)
+			return fmt.Errorf("--as-of: %q is not a date, expected one such as 2023-06-01", o.asOf)
 		}
 	}
 	// As in most companies, the network belongs to another identity than the keeper's.
@@ -144,6 +155,7 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 	if o.persist {
 		options.StateFile = filepath.Join(o.dir, "state.db")
 	}
+	options.Probe = newPlayedGateways(o.dir).probe
 	e, err := emulator.New(options)
 	if err != nil {
 		return err
@@ -162,7 +174,7 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(a.out, "30 clusters, of which four are broken:\n  "+
+		fmt.Fprintln(a.out, "30 clusters, four of them broken:\n  "+
 			strings.Join(broken, "\n  "))
 	}
 	if o.faults != "" {

@@ -21,8 +21,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/demo"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/trace"
 )
 
 // breaks are the faults that emulator break injects into the calls of routekeeper's identity.
@@ -70,12 +72,14 @@ func (a *app) newEmulatorScale() *cobra.Command {
 		Short: "Set the number of nodes of a cluster of a running emulator",
 		Long: `Sets the number of nodes of a pool, as the autoscaler does. The cluster's cloud
 provider then writes the routes of new nodes into the cluster's route table.`,
-		Example: "  routekeeper --emulator .azure-local emulator scale shop 5",
-		Args:    exactly("CLUSTER and COUNT", 2),
+		Example:           "  routekeeper --emulator .azure-local emulator scale shop 5",
+		ValidArgsFunction: a.complete(a.clusterNames, 1),
+		Args:              exactly("CLUSTER and COUNT", 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			count, err := strconv.Atoi(args[1])
 			if err != nil || count < 0 {
-				return fmt.Errorf("COUNT: %q is not a number of nodes", args[1])
+				return fmt.Errorf("COUNT: %q is not a number of nodes, expected one such as 5",
+					args[1])
 			}
 			running, err := a.runningEmulator(cmd.Context())
 			if err != nil {
@@ -107,8 +111,9 @@ func (a *app) newEmulatorStrip() *cobra.Command {
 		Short: "Take the route table off subnets, as a redeploy does",
 		Long: `Writes subnets without their route tables, as a redeploy of an infrastructure
 pipeline does. It uses another identity than routekeeper.`,
-		Example: "  routekeeper --emulator .azure-local emulator strip shop-vnet/nodes",
-		Args:    atLeastOne("VNET/SUBNET"),
+		Example:           "  routekeeper --emulator .azure-local emulator strip shop-vnet/nodes",
+		ValidArgsFunction: a.complete(a.subnetNames, manyArguments),
+		Args:              atLeastOne("VNET/SUBNET"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			running, err := a.runningEmulator(cmd.Context())
 			if err != nil {
@@ -160,8 +165,8 @@ func (a *app) newEmulatorBreak() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind, known := breaks[args[0]]
 			if !known && args[0] != "none" {
-				return fmt.Errorf("FAULT: %q is not known, expected %s", args[0],
-					strings.Join(names, ", "))
+				return fmt.Errorf("FAULT: %q is not known, expected %s or none", args[0],
+					strings.Join(names[:len(breaks)], ", "))
 			}
 			running, err := a.runningEmulator(cmd.Context())
 			if err != nil {
@@ -180,7 +185,8 @@ func (a *app) newEmulatorBreak() *cobra.Command {
 			if err := running.control(cmd.Context(), http.MethodPost, "faults", f); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "%s; to end this: routekeeper emulator break none\n", kind.what)
+			fmt.Fprintf(a.out, "%s; to end this: %s\n", kind.what,
+				finding.Command("routekeeper emulator break none"))
 			return nil
 		},
 	}
@@ -246,7 +252,13 @@ func (r *runningEmulator) cluster(name string) (*inventory.Cluster, error) {
 	all := named(r.seen.Clusters, func(c *inventory.Cluster) []string {
 		return []string{c.ID.Name(), string(c.ID)}
 	}, name)
-	return one(all, "cluster", name, func(c *inventory.Cluster) string { return string(c.ID) })
+	var names []string
+	for _, c := range r.seen.Clusters {
+		names = append(names, c.ID.Name())
+	}
+	return one(all, "cluster", name, names, func(c *inventory.Cluster) string {
+		return string(c.ID)
+	})
 }
 
 // subnet finds a subnet by its name, by VNET/SUBNET or by its ID.
@@ -254,7 +266,11 @@ func (r *runningEmulator) subnet(name string) (*inventory.Subnet, error) {
 	all := named(r.seen.Subnets, func(s *inventory.Subnet) []string {
 		return []string{s.ID.Short(), s.ID.Name(), string(s.ID)}
 	}, name)
-	return one(all, "subnet", name, func(s *inventory.Subnet) string { return s.ID.Short() })
+	var names []string
+	for _, s := range r.seen.Subnets {
+		names = append(names, s.ID.Short())
+	}
+	return one(all, "subnet", name, names, func(s *inventory.Subnet) string { return s.ID.Short() })
 }
 
 // named returns the resources that have this name, in the order of their keys.
@@ -270,11 +286,15 @@ func named[T any](all map[string]T, names func(T) []string, name string) (out []
 }
 
 // one returns the only match, or an error.
-func one[T any](all []T, kind, name string, describe func(T) string) (none T, err error) {
+func one[T any](all []T, kind, name string, names []string, describe func(T) string) (none T,
+	err error) {
 	switch len(all) {
 	case 1:
 		return all[0], nil
 	case 0:
+		if near := trace.Near(name, names); near != "" {
+			return none, fmt.Errorf("the emulator has no %s %q%s", kind, name, near)
+		}
 		return none, fmt.Errorf("the emulator has no %s %q; routekeeper emulator list shows what "+
 			"it has", kind, name)
 	}

@@ -52,8 +52,8 @@ func (a *app) newIaCCheck() *cobra.Command {
 		Use:   "check FILE...",
 		Short: "Say what applying a plan would do to route tables and pod routes",
 		Long: `Says which subnets would lose their route table, get another one or be
-recreated, and which pod routes would go; because of which resource, and how to
-repair it.
+recreated, and which pod routes would be removed. Each finding names the
+resource that causes it, and how to repair it.
 
 It reads files or standard input (-), and recognizes them by their content:
   - plans and state of Terraform and OpenTofu (terraform show -json FILE)
@@ -132,6 +132,9 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	if err := failOn.UnmarshalText([]byte(o.failOn)); err != nil {
 		return fmt.Errorf("--fail-on: %w", err)
 	}
+	if err := checkSource(o.source); err != nil {
+		return err
+	}
 	w, format, style, err := a.output()
 	if err != nil {
 		return err
@@ -153,7 +156,7 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 		deployed.Parameters = iac.ParametersFor(name, names, parameters)
 		reading, err := a.readIaC(name, o.source, deployed)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return inFile(name, err)
 		}
 		checked.Files = append(checked.Files,
 			report.CheckedFile{Name: name, Format: string(reading.Format)})
@@ -228,6 +231,26 @@ func splitParameters(names []string) (rest []string, parameters []iac.File, err 
 	return rest, parameters, nil
 }
 
+// inFile adds a file's name to an error that does not name a file of code.
+func inFile(name string, err error) error {
+	var syntax *iac.SyntaxError
+	if errors.As(err, &syntax) {
+		return err
+	}
+	if name == "-" {
+		name = "standard input"
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// checkSource checks --source.
+func checkSource(dir string) error {
+	if info, err := os.Stat(dir); dir != "" && (err != nil || !info.IsDir()) {
+		return fmt.Errorf("--source: %s is not a folder, expected one with .tf files", dir)
+	}
+	return nil
+}
+
 // readIaC reads a file or folder. If the .tf files are available, it adds file and line.
 func (a *app) readIaC(name, source string, deployed iac.TemplateOptions) (*iac.Reading, error) {
 	beside := source
@@ -236,6 +259,9 @@ func (a *app) readIaC(name, source string, deployed iac.TemplateOptions) (*iac.R
 		return r, locate(r, err, source, beside)
 	}
 	info, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("it does not exist")
+	}
 	if err != nil {
 		return nil, reason(err)
 	}

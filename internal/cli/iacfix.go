@@ -72,6 +72,9 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 	if err := from.UnmarshalText([]byte(o.failOn)); err != nil {
 		return fmt.Errorf("--fail-on: %w", err)
 	}
+	if err := checkSource(o.source); err != nil {
+		return err
+	}
 	if filepath.Ext(name) == ".bicep" {
 		return a.fixBicep(o, name, write)
 	}
@@ -79,7 +82,7 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 	deployed.Where.Subscription, deployed.Where.ResourceGroup = o.subscription, o.group
 	reading, err := a.readIaC(name, o.source, deployed)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return inFile(name, err)
 	}
 	if reading.Format == iac.ARMTemplate {
 		return a.fixTemplate(ctx, o, name, deployed, reading, write)
@@ -150,7 +153,7 @@ func (a *app) fixBicep(o iacOptions, name string, write bool) error {
 func wholeFile(name string) (iac.File, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return iac.File{}, reason(err)
+		return iac.File{}, unread(name, err)
 	}
 	path, err := filepath.Abs(name)
 	if err != nil {

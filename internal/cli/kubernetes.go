@@ -95,7 +95,9 @@ func (a *app) savedKubernetes(o kubernetesOptions, e *examination) error {
 			return fmt.Errorf("--from-nodes: %w", err)
 		}
 		if len(k.Nodes) == 0 {
-			return fmt.Errorf("--from-nodes: %s: there is no node in it", o.nodes)
+			return fmt.Errorf("--from-nodes: %s: it holds no node (expected the output of: "+
+				"kubectl get nodes "+
+				"-o json)", o.nodes)
 		}
 		if cluster := e.Snapshot.Cluster(id); cluster != nil {
 			if ours, told := cluster.Holds(k.Nodes); told && !ours {
@@ -121,7 +123,7 @@ func saved[T any](a *app, path string, decode func(file string, raw []byte) ([]T
 	error) {
 	data, err := a.readFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, reason(err))
+		return nil, err
 	}
 	return decode(path, data)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -40,7 +41,7 @@ func (o *listenOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.usersFile, "auth-users-file", "", "`file` with names and passwords "+
 		"as htpasswd -B writes it; read again when it changes")
 	f.BoolVar(&o.actions, "allow-actions", false, "show buttons that sync and repair after "+
-		"a preview, also on a dry run and during a pause")
+		"a preview, also during a pause; with --dry-run they only preview")
 	f.StringVar(&o.certFile, "tls-cert", "", "certificate `file` (PEM); read again when it changes")
 	f.StringVar(&o.keyFile, "tls-key", "", "`file` with the key of the certificate (PEM)")
 }
@@ -60,6 +61,16 @@ func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, erro
 	}
 	auth := serve.Auth{UsersFile: o.usersFile, Tenant: o.tenant, Audiences: o.audiences,
 		Apps: o.apps, Roles: o.roles}
+	if o.usersFile != "" {
+		if err := serve.CheckUsers(o.usersFile); err != nil {
+			return nil, fmt.Errorf("--auth-users-file: %w", unreadAt(o.usersFile, err))
+		}
+	}
+	if o.certFile != "" {
+		if err := checkCertificate(o.certFile, o.keyFile); err != nil {
+			return nil, err
+		}
+	}
 	if o.secretFile != "" {
 		secret, err := readSecret(o.secretFile)
 		if err != nil {
@@ -68,6 +79,14 @@ func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, erro
 		auth.Secret = secret
 	}
 	if o.tenant != "" {
+		if len(o.audiences) == 0 {
+			return nil, errors.New("--auth-audience is missing: expected the application ID URI " +
+				"or the client ID of this listener's application")
+		}
+		if len(o.apps)+len(o.roles) == 0 {
+			return nil, errors.New("--auth-app or --auth-role is missing: without it, any " +
+				"application of the tenant could call")
+		}
 		if err := a.authority(ctx, &auth); err != nil {
 			return nil, err
 		}
@@ -80,13 +99,27 @@ func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, erro
 	}, nil
 }
 
+// checkCertificate says what is wrong with a certificate or its key.
+func checkCertificate(certFile, keyFile string) error {
+	for flag, file := range map[string]string{"--tls-cert": certFile, "--tls-key": keyFile} {
+		if _, err := os.ReadFile(file); err != nil {
+			return fmt.Errorf("%s: %w", flag, unread(file, err))
+		}
+	}
+	if _, err := tls.LoadX509KeyPair(certFile, keyFile); err != nil {
+		return fmt.Errorf("--tls-cert and --tls-key: %s and %s are not a certificate and its key "+
+			"in PEM: %w", certFile, keyFile, err)
+	}
+	return nil
+}
+
 // shortestSecret is long enough that a random secret cannot be guessed.
 const shortestSecret = 16
 
 func readSecret(file string) (string, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
-		return "", err
+		return "", unread(file, err)
 	}
 	secret := string(bytes.TrimSpace(raw))
 	switch {

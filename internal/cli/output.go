@@ -17,7 +17,8 @@ import (
 
 // app is one run of the program: its streams and the flags that commands share.
 type app struct {
-	piped    []byte // the whole of standard input, once it was read
+	args     []string // the command line
+	piped    []byte   // the whole of standard input, once it was read
 	in       io.Reader
 	out, err io.Writer
 	lines    *daemon.Lines // writes err without waiting; nil if err may block
@@ -43,8 +44,10 @@ func (a *app) outputFlags(cmd *cobra.Command, formats ...report.Format) {
 	cmd.Flags().StringVarP(&a.format, "output", "o", string(formats[0]), "`format`: "+names)
 	a.outFlag(cmd)
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		_, err := report.ParseFormat(a.format, formats...)
-		return err
+		if _, err := report.ParseFormat(a.format, formats...); err != nil {
+			return fmt.Errorf("--output: %w", err)
+		}
+		return nil
 	}
 	completions := make([]cobra.Completion, len(formats))
 	for i, f := range formats {
@@ -86,6 +89,9 @@ func (a *app) open(how func(path string) (*outFile, error)) (io.Writer, error) {
 	}
 	f, err := how(a.outPath)
 	if err != nil {
+		if _, unseen := os.Stat(filepath.Dir(a.outPath)); errors.Is(unseen, fs.ErrNotExist) {
+			return nil, fmt.Errorf("--out: the folder %s does not exist", filepath.Dir(a.outPath))
+		}
 		return nil, fmt.Errorf("--out: %s cannot be written: %w", a.outPath, reason(err))
 	}
 	a.outFile = f
@@ -142,6 +148,27 @@ func replaceOut(path string) (*outFile, error) {
 func appendOut(path string) (*outFile, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	return &outFile{File: f}, err
+}
+
+// unread says why a file cannot be read.
+func unread(path string, err error) error {
+	info, unseen := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s does not exist", path)
+	case unseen == nil && info.IsDir():
+		return fmt.Errorf("%s is a folder, expected a file", path)
+	}
+	return fmt.Errorf("%s cannot be read: %w", path, reason(err))
+}
+
+// unreadAt is unread for an error of the file system, and the error itself otherwise.
+func unreadAt(path string, err error) error {
+	var wrong *fs.PathError
+	if errors.As(err, &wrong) {
+		return unread(path, err)
+	}
+	return err
 }
 
 // reason is an error of the file system without the file name, which may be that of a temporary

@@ -42,8 +42,8 @@ current folder.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if length <= 0 || length > longestPause {
-				return fmt.Errorf("--for: %s is out of range, expected up to %s", length,
-					longestPause)
+				return fmt.Errorf("--for: %s is out of range, expected more than 0 and at most 7d",
+					length)
 			}
 			paths, files, err := pauseFiles(paths)
 			if err != nil {
@@ -102,7 +102,7 @@ func (a *app) newResume() *cobra.Command {
 func keptFlag(cmd *cobra.Command, paths *[]string) {
 	cmd.Flags().StringArrayVarP(paths, "file", "f", nil,
 		"config `FILE` or folder that the keeper runs with (repeatable)")
-	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	markConfig(cmd)
 }
 
 // pauseFiles returns the pause files of configs. Without configs it uses the one whose history is
@@ -122,7 +122,7 @@ func pauseFiles(named []string) (configs, files []string, err error) {
 				"pause is a file next to the config")
 		}
 		if _, err := os.Stat(config); err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("-f: %w", unread(config, err))
 		}
 		files = append(files, daemon.PauseFile(config))
 	}

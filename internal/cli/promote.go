@@ -61,6 +61,7 @@ there is something to promote, or the answer was no.`,
 			return a.runPromote(cmd.Context(), args[0], o)
 		},
 	}
+	cmd.ValidArgsFunction = a.complete(a.configNames, 1)
 	configFlag(cmd, &o.paths)
 	f := cmd.Flags()
 	f.BoolVar(&o.guardOnly, "guard-only", false, "promote the guard, and not the targets")
@@ -68,6 +69,7 @@ there is something to promote, or the answer was no.`,
 		"repeatable)")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the changes and write nothing")
+	a.completeFlag(cmd, "target", a.targetNames)
 	cmd.MarkFlagsMutuallyExclusive("guard-only", "target")
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
@@ -141,7 +143,7 @@ func (a *app) readPromotion(cluster string, o promoteOptions) (*promotion, error
 	if slices.Contains(o.paths, "-") {
 		return nil, errors.New("-f: standard input cannot be edited: expected a file or a folder")
 	}
-	files, err := a.readFiles(o.paths)
+	files, err := a.readFiles("-f", o.paths)
 	if err != nil {
 		return nil, err
 	}
@@ -158,8 +160,8 @@ func (a *app) readPromotion(cluster string, o promoteOptions) (*promotion, error
 		for _, c := range before {
 			names = append(names, c.Metadata.Name)
 		}
-		return nil, fmt.Errorf("%q is not in the config, expected one of %s",
-			cluster, strings.Join(names, ", "))
+		return nil, fmt.Errorf("no cluster %s in the config%s", finding.Show(cluster),
+			instead(cluster, names))
 	}
 	p.config = before[at]
 	parts, err := o.parts(p.config)
@@ -197,8 +199,8 @@ func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 	for _, name := range o.targets {
 		is := func(t v1alpha1.Target) bool { return named(arm.ID(t.RouteTableID), name) }
 		if !slices.ContainsFunc(c.Spec.Targets, is) {
-			return config.Parts{}, fmt.Errorf("--target: %q is no target of %s, expected one of %s",
-				name, c.Metadata.Name, strings.Join(names, ", "))
+			return config.Parts{}, fmt.Errorf("--target: %s is not a target of %s%s",
+				finding.Show(name), c.Metadata.Name, instead(name, names))
 		}
 	}
 	meant := func(id arm.ID) bool {
@@ -229,7 +231,7 @@ func (p *promotion) asItIs(o promoteOptions) (says []string) {
 	return says
 }
 
-// ofCluster is the part of a round that concerns one cluster, or no cluster in particular.
+// ofCluster is the part of a check that concerns one cluster, or no cluster in particular.
 func ofCluster(r keeper.Round, name string) keeper.Round {
 	other := func(cluster string) bool { return cluster != name && cluster != "" }
 	outcome := func(o plan.Outcome) bool { return other(o.Cluster) }

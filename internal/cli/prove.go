@@ -112,7 +112,12 @@ func (a *app) checkProve(o *proveOptions) ([]prove.Fact, error) {
 		o.location = strings.TrimSpace(answer)
 	}
 	if !regionName.MatchString(o.location) {
-		return nil, fmt.Errorf("--location: %q is no Azure region, expected one such as westeurope",
+		if o.location == "" {
+			return nil, errors.New("--location is missing: expected an Azure region such as " +
+				"westeurope")
+		}
+		return nil, fmt.Errorf("--location: %q is not an Azure region, expected one such as "+
+			"westeurope",
 			finding.Show(o.location))
 	}
 	return facts, nil
@@ -170,7 +175,7 @@ func (a *app) runProve(ctx context.Context, o proveOptions) error {
 		return err
 	}
 	if !o.yes {
-		switch yes, err := a.confirm("Try this?"); {
+		switch yes, err := a.ask("Try this?"); {
 		case err != nil:
 			return fmt.Errorf("nothing was written: %w", err)
 		case !yes:

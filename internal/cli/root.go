@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -53,11 +54,16 @@ func (a *app) run(ctx context.Context, args []string) int {
 			a.lines.Flush(lastWords)
 		}
 	}()
+	a.args = args
 	root := a.newRoot()
 	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
-		if c.Name() == "completion" {
+		switch c.Name() {
+		case "completion":
 			c.Args, c.RunE = noArgs, needsCommand
+		case "help":
+			c.Run, c.RunE = nil, showHelpOf
 		}
 	}
 	root.SetArgs(args)
@@ -161,12 +167,27 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 	_ = root.RegisterFlagCompletionFunc("cloud",
 		cobra.FixedCompletions(cloudNames, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
-		a.newCapacity(), a.newCluster(), a.newCollect(), a.newController(), a.newDemo(), a.newDiff(), a.newDoctor(),
+		a.newCapacity(), a.newCluster(), a.newCollect(), a.newController(), a.newDemo(),
+		a.newDiff(), a.newDoctor(),
 		a.newEmulator(), a.newExplain(), a.newHello(), a.newHistory(), a.newIaC(), a.newInit(),
 		a.newInstall(), a.newPause(), a.newPromote(), a.newProve(), a.newPruneOrphans(),
 		a.newResume(), a.newRun(), a.newSchema(), a.newStatus(), a.newSync(), a.newTrace(),
 		a.newVersion())
 	return root
+}
+
+// showHelpOf writes the help of the command that the arguments name.
+func showHelpOf(cmd *cobra.Command, args []string) error {
+	about, rest, err := cmd.Root().Find(args)
+	if err != nil {
+		return err
+	}
+	if about.HasSubCommands() {
+		if err := noArgs(about, rest); err != nil {
+			return err
+		}
+	}
+	return about.Help()
 }
 
 // noArgs refuses arguments, and suggests commands with a similar name.
@@ -175,6 +196,10 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return nil
 	case !cmd.HasSubCommands():
+		if _, err := os.Stat(args[0]); err == nil && cmd.Flags().ShorthandLookup("f") != nil {
+			return fmt.Errorf("unexpected argument %q: did you mean -f %s?", args[0],
+				finding.Show(args[0]))
+		}
 		return fmt.Errorf("unexpected argument %q: %s takes flags only", args[0], cmd.Name())
 	}
 	meant := ""

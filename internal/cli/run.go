@@ -32,7 +32,8 @@ func limitFlag(cmd *cobra.Command, perMinute *int, usual int) {
 
 func checkLimit(perMinute int) error {
 	if perMinute < 0 {
-		return fmt.Errorf("--max-changes-per-minute: %d is less than nothing", perMinute)
+		return fmt.Errorf("--max-changes-per-minute: %d is out of range, expected 0 or more",
+			perMinute)
 	}
 	return nil
 }
@@ -94,7 +95,7 @@ func (a *app) daemonOptions(ctx context.Context, o keepingOptions, paths []strin
 		Listen: listen, Actions: o.listen.actions, Version: version(),
 		Log: a.logWithoutWaiting(o.verbose), LogDropped: a.lines.Dropped,
 	}
-	if o.dryRun && !o.listen.actions {
+	if o.dryRun {
 		options.HistoryFile = ""
 	}
 	return options, nil
@@ -152,7 +153,7 @@ Exit code 0: interrupted; 1: an error. With --once as for sync.`,
 	configFlag(cmd, &o.paths)
 	f := cmd.Flags()
 	o.keepingOptions.flags(cmd)
-	f.BoolVar(&o.once, "once", false, "check once and exit, like sync")
+	f.BoolVar(&o.once, "once", false, "check once and exit, like sync --yes")
 	groupFlags(cmd, groupManage)
 	o.listen.flags(cmd)
 	groupFlags(cmd, groupListen)
@@ -168,9 +169,10 @@ Exit code 0: interrupted; 1: an error. With --once as for sync.`,
 func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if o.once {
 		if o.listen.address != "" {
-			return errors.New("--once and --listen: expected one of them")
+			return errors.New("--once and --listen exclude each other")
 		}
-		return a.runSync(ctx, o.paths, o.dryRun, o.perMinute, o.history)
+		return a.runSync(ctx, syncOptions{paths: o.paths, yes: true, dryRun: o.dryRun,
+			perMinute: o.perMinute, keep: o.history})
 	}
 	if err := o.check(); err != nil {
 		return err
@@ -201,7 +203,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	})
 	options.News = func(r keeper.Round) error {
 		var text bytes.Buffer
-		if err := roundReport(r, len(r.Kept)).Write(&text, format, style); err != nil {
+		if err := roundReport(r, len(r.Managed)).Write(&text, format, style); err != nil {
 			return err
 		}
 		_, err := out.Write(text.Bytes())

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -147,7 +148,11 @@ func statusByPage(ctx context.Context, at *url.URL) (report.Status, error) {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return report.Status{}, fmt.Errorf("no keeper answers at %s: %w", at.Redacted(),
+		var cause *os.SyscallError // without the address a second time
+		if errors.As(err, &cause) {
+			err = cause
+		}
+		return report.Status{}, fmt.Errorf("--url: no keeper answers at %s: %w", at.Redacted(),
 			errors.Unwrap(err))
 	}
 	defer response.Body.Close()
@@ -211,6 +216,9 @@ func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRo
 			if c.Findings = append(c.Findings, f); worst.Code == "" || f.Severity > worst.Severity {
 				worst = f
 			}
+		}
+		if s.Checked.IsZero() {
+			c.State, c.Sentence = "unseen", "not checked yet"
 		}
 		if worst.Code != "" {
 			c.State, c.Sentence = stateOf[worst.Severity], fmt.Sprintf("%s: %s", worst.Code,

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
@@ -18,6 +21,7 @@ type traceOptions struct {
 	all               bool
 	protocol, learned string
 	port              int
+	portGiven         bool
 }
 
 func (a *app) newTrace() *cobra.Command {
@@ -62,10 +66,11 @@ in one of the directions.`,
   routekeeper trace shop/web-0 vm/jump --from-bundle shop.tgz -o json
   routekeeper trace --all --subscription <id>`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.portGiven = cmd.Flags().Changed("port")
 			return a.runTrace(cmd.Context(), o, args)
 		},
 	}
-	examineFlags(cmd, &o.examineOptions, true)
+	a.examineFlags(cmd, &o.examineOptions, true)
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		switch {
 		case o.all && len(args) > 0:
@@ -75,6 +80,7 @@ in one of the directions.`,
 		}
 		return nil
 	}
+	cmd.ValidArgsFunction = a.complete(a.endNames, 2)
 	f := cmd.Flags()
 	f.Lookup("cluster").Usage = "trace in the network of this cluster (`NAME` or resource ID)"
 	f.BoolVar(&o.all, "all", false, "trace all pairs of nodes, and from all subnets that must "+
@@ -96,7 +102,7 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	if err != nil {
 		return err
 	}
-	for i, text := range args { // what is no name at all needs no look around
+	for i, text := range args { // a bad name needs no reads
 		if err := trace.CheckName(text); err != nil {
 			return fmt.Errorf("%s: %w", []string{"FROM", "TO"}[i], err)
 		}
@@ -121,7 +127,7 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	}
 	t := trace.New(e.Snapshot, options)
 	if o.all {
-		m := report.Matrix{Matrix: t.All(e.Clusters...)}
+		m := report.Matrix{Matrix: t.All(e.Clusters...), Trace: e.tracing}
 		return dropped(m.Dropped > 0, m.Write(w, format, style))
 	}
 	ways, err := waysBetween(t, args[0], args[1])
@@ -129,6 +135,16 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 		return err
 	}
 	return dropped(ways.Dropped(), ways.Write(w, format, style))
+}
+
+// tracing is the command that traces one packet.
+func (e *examination) tracing(from, to netip.Addr, cluster string) finding.CommandLine {
+	command := finding.Command("routekeeper trace %s %s --cluster %s", from, to,
+		e.argument(arm.ID(cluster)))
+	if e.bundle != "" {
+		return finding.Command("%s --from-bundle %s", command, e.bundle)
+	}
+	return command
 }
 
 // dropped returns the result of a trace: the error of writing it, or exit code 2 for a lost packet.
@@ -149,7 +165,7 @@ func (a *app) packets(o traceOptions) (trace.Options, error) {
 	case !slices.Contains([]string{"", "tcp", "udp", "icmp"}, out.Protocol):
 		return out, fmt.Errorf("--protocol: %q is not known, expected any, tcp, udp or icmp",
 			o.protocol)
-	case o.port < 0 || o.port > 65535:
+	case o.port < 0 || o.port > 65535 || o.port == 0 && o.portGiven:
 		return out, fmt.Errorf("--port: %d is not a port, expected 1 to 65535", o.port)
 	case o.port != 0 && out.Protocol != "tcp" && out.Protocol != "udp":
 		return out, errors.New("--port: only tcp and udp have ports: give --protocol tcp or udp")
@@ -157,11 +173,11 @@ func (a *app) packets(o traceOptions) (trace.Options, error) {
 		return out, nil
 	}
 	raw, err := a.readFile(o.learned)
-	if err == nil {
-		out.Learned, err = trace.DecodeLearned(raw)
-	}
 	if err != nil {
-		return out, fmt.Errorf("--learned %s: %w", o.learned, err)
+		return out, fmt.Errorf("--learned: %w", err)
+	}
+	if out.Learned, err = trace.DecodeLearned(raw); err != nil {
+		return out, fmt.Errorf("--learned: %s: %w", o.learned, err)
 	}
 	return out, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/trace"
 )
 
 // The errors of pflag and cobra are for programmers. These patterns recognize them, and usageError
@@ -20,7 +21,10 @@ var (
 	requiredFlags = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
 	oneOfFlags    = regexp.MustCompile(
 		`^at least one of the flags in the group \[(.*)\] is required$`)
-	allOfFlags = regexp.MustCompile(
+	unknownFlag   = regexp.MustCompile(`^unknown flag: (--.+)$`)
+	unknownLetter = regexp.MustCompile(`^unknown shorthand flag: '(.)' in`)
+	noValue       = regexp.MustCompile(`^flag needs an argument: (?:--(\S+)|'(.)' in -\S+)$`)
+	allOfFlags    = regexp.MustCompile(
 		`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
@@ -47,6 +51,28 @@ func usageError(cmd *cobra.Command, err error) error {
 		names := strings.Fields(m[1])
 		return fmt.Errorf("--%s and --%s exclude each other",
 			strings.Join(names[:len(names)-1], ", --"), names[len(names)-1])
+	}
+	return flagError(cmd, text, err)
+}
+
+// flagError rewrites errors about flags that the command does not have, or that have no value.
+func flagError(cmd *cobra.Command, text string, err error) error {
+	if m := unknownFlag.FindStringSubmatch(text); m != nil {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		return fmt.Errorf("unknown flag %s%s", m[1], trace.Near(m[1], names))
+	}
+	if m := unknownLetter.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("unknown flag -%s", m[1])
+	}
+	if m := noValue.FindStringSubmatch(text); m != nil {
+		f := cmd.Flag(m[1])
+		if f == nil && len(m[2]) == 1 {
+			f = cmd.Flags().ShorthandLookup(m[2])
+		}
+		if f != nil {
+			return fmt.Errorf("expected a value: %s", flagsOf(cmd, []string{f.Name}, ""))
+		}
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -27,6 +28,9 @@ var objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // CheckName says why a text cannot be the metadata.name of a config.
 func CheckName(name string) error {
+	if name == "" {
+		return errors.New("missing, expected at most 63 of a-z, 0-9 and -")
+	}
 	if !objectName.MatchString(name) {
 		return fmt.Errorf("%s is not a name, expected at most 63 of a-z, 0-9 and -", quoted(name))
 	}
@@ -79,6 +83,15 @@ func (d *routes) check() error {
 	return nil
 }
 
+// orOf lists alternatives.
+func orOf(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
 // oneOf checks an enum.
 func oneOf[T ~string](d *document, field string, value T, allowed ...T) error {
 	if slices.Contains(allowed, value) {
@@ -89,10 +102,9 @@ func oneOf[T ~string](d *document, field string, value T, allowed ...T) error {
 		names[i] = string(a)
 	}
 	if value == "" {
-		return d.errorf(field, "missing, expected %s", strings.Join(names, " or "))
+		return d.errorf(field, "missing, expected %s", orOf(names))
 	}
-	return d.errorf(field, "unknown value %s, expected %s", quoted(string(value)),
-		strings.Join(names, " or "))
+	return d.errorf(field, "unknown value %s, expected %s", quoted(string(value)), orOf(names))
 }
 
 // checkID checks that a field holds the ID of a resource of the given type, and cleans it.
@@ -112,7 +124,7 @@ func (d *document) checkID(field string, id *string, resourceType string) error 
 			resourceType)
 	}
 	if uuid.Validate(parsed.Subscription()) != nil {
-		return d.errorf(field, "%s is no subscription ID, expected one such as "+
+		return d.errorf(field, "%s is not a subscription ID, expected one such as "+
 			"11111111-1111-1111-1111-111111111111", quoted(parsed.Subscription()))
 	}
 	*id = string(parsed)
@@ -223,11 +235,11 @@ func (d *routes) checkOwnTargets() error {
 func (d *routes) checkAgainst(before []*routes) error {
 	for _, other := range before {
 		if other.spec.Metadata.Name == d.spec.Metadata.Name {
-			return d.errorf("metadata.name", "%q is taken by %s, expected a name of its own",
+			return d.errorf("metadata.name", "%q is taken by %s, expected a unique name",
 				d.spec.Metadata.Name, other.where("metadata.name"))
 		}
 		if equalIDs(other.spec.Spec.ClusterID, d.spec.Spec.ClusterID) {
-			return d.errorf("spec.clusterID", "the cluster is configured at %s already, expected "+
+			return d.errorf("spec.clusterID", "the cluster is already configured at %s, expected "+
 				"one document for each cluster", other.where("spec.clusterID"))
 		}
 		for i, s := range d.spec.Spec.Guard.Subnets {
@@ -250,14 +262,14 @@ func (d *routes) checkTargets(docs []*routes) error {
 		field := fmt.Sprintf("spec.targets[%d].routeTableID", i)
 		for _, other := range docs {
 			if equalIDs(t.RouteTableID, other.spec.Spec.RouteTableID) {
-				return d.errorf(field, "it is the own table of the cluster %q (%s), expected "+
-					"another table: a cluster's own table is never written",
+				return d.errorf(field, "it is the route table of the cluster %q (%s), "+
+					"expected another one: routekeeper never writes a cluster's route table",
 					other.spec.Metadata.Name, other.where("spec.routeTableID"))
 			}
 		}
 		if inventory.IsManagedTable(arm.ID(t.RouteTableID)) {
-			return d.errorf(field, "%q is the name of a table that AKS keeps for a cluster, "+
-				"expected another table: a cluster's own table is never written",
+			return d.errorf(field, "%q is the name of a table that AKS made for a cluster, "+
+				"expected another table: routekeeper never writes a cluster's route table",
 				arm.ID(t.RouteTableID).Name())
 		}
 	}

@@ -50,7 +50,7 @@ func TestClusterMistakes(t *testing.T) {
 		{"unknown field of a pool", shop + "  pools:\n  - {name: a, size: x}\n",
 			`c.yaml:6:15: spec.pools[0].size: unknown field, expected one of name, vmSize, count, `},
 		{"doubled field", shop + "  egress: a\n  egress: b\n",
-			`c.yaml:6:3: mapping key "egress" already defined at line 5`},
+			`c.yaml:6:3: not valid YAML: mapping key "egress" already defined at line 5`},
 		{"version as a number", shop + "  kubernetesVersion: 1.30\n",
 			`c.yaml:5:22: spec.kubernetesVersion: found 1.30, expected text: write "1.30"`},
 		{"zone as a number", shop + "  pools: [{name: a, zones: [1]}]\n",

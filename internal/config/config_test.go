@@ -81,22 +81,22 @@ func TestMistakes(t *testing.T) {
 			`c.yaml:7:19: spec.targets[0].routeTableID: "` + subnets +
 				`gw" is the ID of a Microsoft.Network/virtualNetworks/subnets, expected a Microsoft.Network/routeTables`},
 		{"bad enum", doc("a", "  guard: {mode: On}\n"),
-			`c.yaml:6:17: spec.guard.mode: unknown value "On", expected Enforce or Observe or Off`},
+			`c.yaml:6:17: spec.guard.mode: unknown value "On", expected Enforce, Observe or Off`},
 		{"enum in the wrong case", doc("a", "  targets: [{routeTableID: "+tables+
 			"x, policy: sync}]\n"),
-			`spec.targets[0].policy: unknown value "sync", expected Sync or UpsertOnly or Observe`},
+			`spec.targets[0].policy: unknown value "sync", expected Sync, UpsertOnly or Observe`},
 		{"nodes", doc("a", "  source: Nodes\n"),
 			`c.yaml:6:11: spec.source: Nodes (reading pod CIDRs from the Kubernetes API) is not supported by this version, expected RouteTable`},
 		{"own table as target",
 			doc("a", "  routeTableID: "+tables+"own\n  targets:\n    - routeTableID: "+
 				strings.ToUpper(tables)+"OWN\n"),
-			`c.yaml:8:21: spec.targets[0].routeTableID: it is the own table of the cluster "a" (c.yaml:6), expected another table: a cluster's own table is never written`},
+			`c.yaml:8:21: spec.targets[0].routeTableID: it is the route table of the cluster "a" (c.yaml:6), expected another one: routekeeper never writes a cluster's route table`},
 		{"another cluster's own table as target", doc("a", "  targets: [{routeTableID: "+tables+
 			"own}]\n") + "---\n" + doc("b", "  routeTableID: "+tables+"own\n"),
-			`spec.targets[0].routeTableID: it is the own table of the cluster "b" (c.yaml:13)`},
+			`spec.targets[0].routeTableID: it is the route table of the cluster "b" (c.yaml:13)`},
 		{"a managed table as target", doc("a", "  targets: [{routeTableID: "+tables+
 			"aks-agentpool-12345678-routetable}]\n"),
-			`spec.targets[0].routeTableID: "aks-agentpool-12345678-routetable" is the name of a table that AKS keeps`},
+			`spec.targets[0].routeTableID: "aks-agentpool-12345678-routetable" is the name of a table that AKS made`},
 		{"target twice", doc("a", "  targets: [{routeTableID: "+tables+"x}, {routeTableID: "+tables+
 			"X}]\n"), `spec.targets[1].routeTableID: listed twice, expected each target once`},
 		{"the whole internet", doc("a", "  podCIDRs: [0.0.0.0/0]\n"),
@@ -123,13 +123,13 @@ func TestMistakes(t *testing.T) {
 			`spec.guard: found a list, expected a mapping`},
 		{"number for text", doc("a", "  source: 3\n"), `spec.source: found 3, expected text`},
 		{"key twice", doc("a", "  source: RouteTable\n  source: RouteTable\n"),
-			`c.yaml:7:3: mapping key "source" already defined`},
+			`c.yaml:7:3: not valid YAML: mapping key "source" already defined`},
 		{"alias", doc("a", "  podCIDRs: &x [*x]\n"),
 			`spec.podCIDRs[0]: aliases and merge keys are not supported`},
 		{"merge key", doc("a", "  guard: {<<: {mode: Off}}\n"),
 			`c.yaml:6:11: spec.guard: aliases and merge keys are not supported: write out the value`},
 		{"key twice", doc("a", "") + "---\n" + doc("b", "  targets: []\n  targets: []\n"),
-			`c.yaml:13:3: mapping key "targets" already defined at line 12`},
+			`c.yaml:13:3: not valid YAML: mapping key "targets" already defined at line 12`},
 		{"UTF-16", "\xff\xfea\x00",
 			`c.yaml: not UTF-8 text (a file redirected by Windows PowerShell is UTF-16: save it as UTF-8)`},
 		{"octal", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 010}]\n"),
@@ -140,7 +140,7 @@ func TestMistakes(t *testing.T) {
 			`spec.podCIDRs[0]: 10.244.0.0/25 is smaller than the pod CIDR of one node, expected /24 or shorter`},
 		{"no GUID", doc("a", "  routeTableID: "+
 			"/subscriptions/prod/resourceGroups/g/providers/Microsoft.Network/routeTables/t\n"),
-			`spec.routeTableID: "prod" is no subscription ID, expected one such as 11111111-`},
+			`spec.routeTableID: "prod" is not a subscription ID, expected one such as 11111111-`},
 		{"a novel", doc("a", "  routeTableID: "+strings.Repeat("x", 5000)+"\n"),
 			strings.Repeat("x", 300) + `"… is not a resource ID`},
 		{"not YAML", "spec: [\n", `c.yaml:1:7: `},
@@ -148,9 +148,9 @@ func TestMistakes(t *testing.T) {
 		{"a list", "- a\n", `c.yaml:1:1: found a list, expected a mapping`},
 		{"text", "hello\n", `c.yaml:1:1: found the text "hello", expected a mapping`},
 		{"same name", doc("a", "") + "---\n" + strings.Replace(doc("a", ""), "shop-a", "shop-b", 1),
-			`c.yaml:9:18: metadata.name: "a" is taken by c.yaml:3, expected a name of its own`},
+			`c.yaml:9:18: metadata.name: "a" is taken by c.yaml:3, expected a unique name`},
 		{"same cluster", doc("a", "") + "---\n" + strings.Replace(doc("b", ""), "shop-b", "SHOP-A",
-			1), `c.yaml:11:14: spec.clusterID: the cluster is configured at c.yaml:5 already, expected one document for each cluster`},
+			1), `c.yaml:11:14: spec.clusterID: the cluster is already configured at c.yaml:5, expected one document for each cluster`},
 		{"guard twice", doc("a", "  guard: {subnets: [{subnetID: "+subnets+"x, routeTableID: "+
 			tables+"x}]}\n") + "---\n" + doc("b", "  guard: {subnets: [{subnetID: "+subnets+
 			"X, routeTableID: "+tables+"y}]}\n"),

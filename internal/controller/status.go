@@ -127,7 +127,7 @@ func showing(r keeper.Round, config *v1alpha1.ClusterRoutes, is v1alpha1.Conditi
 		unknown := t.Unread != "" || p.Unread != "" || r.Seen.Table(t.ID) == nil
 		for _, route := range t.Routes {
 			switch route.State {
-			case picture.Carries, picture.Idle:
+			case picture.Works, picture.Idle:
 				count.Expected++
 				count.Correct++
 			case picture.Missing, picture.Wrong:

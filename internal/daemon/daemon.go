@@ -2,7 +2,7 @@
 // reloads, the pause file, and a log of what is new.
 //
 // How it works: Run connects to Azure, opens the history, starts the listener, watches the config
-// files, and then runs the keeper until the context ends. The keeper reports each round to the
+// files, and then runs the keeper until the context ends. The keeper reports each check to the
 // metrics, the health checks, the page and the log.
 //
 // The package decides nothing about routes, and it knows no flags.
@@ -61,10 +61,10 @@ type Options struct {
 	// Actions lets people sync and repair on the pages.
 	Actions bool
 	Version string
-	// Planned receives each round before it makes its changes, Round each round at its end. They
+	// Planned receives each check before it makes its changes, Round each check at its end. They
 	// must not block. May be nil.
 	Planned, Round func(keeper.Round)
-	// News receives each round that brought something new. An error ends Run. May be nil.
+	// News receives each check with news. An error ends Run. May be nil.
 	News func(keeper.Round) error
 	// Log must not block: see Lines. LogDropped counts its dropped lines.
 	Log        *slog.Logger
@@ -99,8 +99,6 @@ func Run(ctx context.Context, o Options) error {
 	defer tells() // the context also ends with the program
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	log.Info("started", "version", o.Version, "clusters", len(o.Configs),
-		"interval", o.Interval.String(), "dryRun", o.DryRun)
 	board := page.NewBoard()
 	board.Expect(o.Interval)
 	health := serve.NewHealth(o.Interval)
@@ -116,6 +114,10 @@ func Run(ctx context.Context, o Options) error {
 			}
 		},
 	}))
+	started := func() { // nothing that flags name is wrong
+		log.Info("started", "version", o.Version, "clusters", len(o.Configs),
+			"interval", o.Interval.String(), "dryRun", o.DryRun)
+	}
 	var server *serve.Server
 	broken := make(chan error, 1)
 	if o.Listen != nil {
@@ -124,11 +126,13 @@ func Run(ctx context.Context, o Options) error {
 		listen.Board, listen.Log = board, log
 		listen.Page = page.Options{
 			History: o.HistoryFile, Version: o.Version, Keeper: k, Actions: o.Actions,
-			Mode: func() string { return mode(o.DryRun, pauses.until()) },
+			DryRun: o.DryRun,
+			Mode:   func() string { return mode(o.DryRun, pauses.until()) },
 		}
 		if server, err = serve.Start(listen, k); err != nil {
 			return fmt.Errorf("--listen: %w", err)
 		}
+		started()
 		log.Info("listening", "address", server.Address(), "tls", listen.CertFile != "")
 		defer server.Close()
 		go func() {
@@ -137,6 +141,9 @@ func Run(ctx context.Context, o Options) error {
 				stop()
 			}
 		}()
+	}
+	if server == nil {
+		started()
 	}
 	watch := reload{files: o.Files, current: o.Configs, log: log, take: k.Reload}
 	watch.tell = func(wrong error) {

@@ -11,13 +11,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// nearly is the part of a subnet's addresses, in percent, from which on they are said to run out.
+// nearly is the percentage of a subnet's addresses in use above which the subnet counts as almost
+// full.
 const nearly = 90
 
-// addresses finds subnets whose addresses run out: now, and when the pools grow as far as their
-// autoscalers go. What a subnet shows in use is at least what is in use: how Azure shows the
-// addresses that nodes take from a pod subnet is not documented, so what Kubernetes says counts as
-// well.
+// addresses finds subnets without free addresses: now, or once the autoscalers have grown their
+// pools to the maximum. A subnet's document shows only a lower bound of what is in use, because
+// Azure does not document how addresses that nodes take from a pod subnet show there. So addresses
+// that Kubernetes reports count as well.
 func addresses(p *patient) []finding.Finding {
 	found, full := p.subnetsRunOut()
 	pools, _, err := Pools(p.s.Snapshot, p.cluster, capacity.SurgeOf(""), p.RouteLimit)
@@ -33,12 +34,12 @@ func addresses(p *patient) []finding.Finding {
 			full[subnets[1].Key()] {
 			continue
 		}
-		meant := fmt.Sprintf("it has %d", most)
+		meant := fmt.Sprintf("the pool has %d nodes", most)
 		if g.Autoscaler > 0 {
-			meant = fmt.Sprintf("its autoscaler goes to %d", g.Autoscaler)
+			meant = fmt.Sprintf("its autoscaler may add nodes up to %d", g.Autoscaler)
 		}
-		found = append(found, p.found(finding.AddressesShort, p.cluster.ID, "%s leaves room for "+
-			"%d nodes of pool %s of cluster %s, with those of an upgrade (%s) kept free, and %s",
+		found = append(found, p.found(finding.AddressesShort, p.cluster.ID, "%s has room for %d "+
+			"nodes of pool %s of cluster %s, not counting the surge of an upgrade (%s), but %s",
 			g.LimitedBy, g.Most, pool.Name, p.cluster.ID.Short(), pools[i].Setup.Surge, meant).
 			About(pool.Name).
 			With(fmt.Sprintf("nodes now: %d", g.Nodes)).
@@ -47,7 +48,7 @@ func addresses(p *patient) []finding.Finding {
 	return found
 }
 
-// subnetsRunOut looks at each subnet once, and returns those that have no address left.
+// subnetsRunOut checks each subnet once, and returns the full ones.
 func (p *patient) subnetsRunOut() (found []finding.Finding, full map[string]bool) {
 	var ids []arm.ID
 	for _, pool := range p.cluster.Pools {
@@ -68,15 +69,14 @@ func (p *patient) subnetsRunOut() (found []finding.Finding, full map[string]bool
 			code, word, full[id.Key()] = finding.AddressesExhausted, "all", true
 		}
 		found = append(found,
-			p.found(code, id, "%s addresses of subnet %s, where cluster %s has nodes or pods, "+
-				"are in use: %d of %d", word, id.Short(), p.cluster.ID.Short(), used, usable).
+			p.found(code, id, "%s addresses of subnet %s are in use, where cluster %s has nodes "+
+				"or pods: %d of %d", word, id.Short(), p.cluster.ID.Short(), used, usable).
 				WithFix("routekeeper capacity --cluster %s", p.cluster.ID))
 	}
 	return found, full
 }
 
-// inUse counts the IPv4 addresses of a subnet that Azure gives out, and those in use as far as is
-// known.
+// inUse counts the IPv4 addresses of a subnet that Azure assigns, and those known to be in use.
 func (p *patient) inUse(subnet *inventory.Subnet) (usable, used int) {
 	for _, prefix := range subnet.Prefixes {
 		if prefix.Addr().Is4() {
@@ -86,7 +86,7 @@ func (p *patient) inUse(subnet *inventory.Subnet) (usable, used int) {
 	return usable, max(subnet.UsedIPv4(), p.seenIn(subnet.Prefixes))
 }
 
-// seenIn counts the IPv4 addresses of nodes and pods in a subnet, as far as Kubernetes was asked.
+// seenIn counts the IPv4 addresses of nodes and pods in a subnet that Kubernetes reports.
 func (p *patient) seenIn(prefixes []netip.Prefix) int {
 	if p.kube == nil {
 		return 0

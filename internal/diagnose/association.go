@@ -37,7 +37,8 @@ type seat struct {
 	node   bool
 }
 
-// wanted are the node subnets with the cluster's own table, and the guarded ones with theirs.
+// wanted returns the node subnets with the cluster's route table, and the guarded subnets with
+// theirs.
 func (p *patient) wanted() []seat {
 	var seats []seat
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
@@ -50,8 +51,8 @@ func (p *patient) wanted() []seat {
 	return seats
 }
 
-// expected is the table that the node subnets should have: the cluster's own. If that is uncertain,
-// it is the one table that all node subnets with a table share.
+// expected is the table that the node subnets should have: the cluster's route table. If that is
+// uncertain, it is the one table that all node subnets with a table share.
 func (p *patient) expected() arm.ID {
 	if p.source.Table != "" && !p.source.Doubtful {
 		return p.source.Table
@@ -69,9 +70,9 @@ func (p *patient) expected() arm.ID {
 	return common
 }
 
-// fits reports whether Azure would associate the table: only with subnets in its region and
-// subscription (manage-route-table; the refusal is InvalidResourceReference). So such a mismatch is
-// only ever in a config, never in Azure.
+// fits reports whether Azure would associate the table: its region and subscription must be the
+// subnet's (manage-route-table; Azure refuses others with InvalidResourceReference). So only a
+// config can have this mismatch, never Azure.
 func (s seat) fits(p *patient) bool {
 	table, vnet := p.s.Table(s.table), p.s.VNets[s.id.Parent().Key()]
 	if table == nil || vnet == nil || table.Location == "" || vnet.Location == "" {
@@ -83,8 +84,8 @@ func (s seat) fits(p *patient) bool {
 
 func (s seat) elsewhere(p *patient) finding.Finding {
 	table, vnet := p.s.Table(s.table), p.s.VNets[s.id.Parent().Key()]
-	return p.found(finding.TableElsewhere, s.id, "subnet %s should have the table %s, but that "+
-		"is in %s and the subnet in %s: Azure does not associate them", s.id.Short(),
+	return p.found(finding.TableElsewhere, s.id, "subnet %s should have route table %s, but the "+
+		"table is in %s and the subnet in %s: Azure refuses to associate them", s.id.Short(),
 		table.ID.Short(), whereabouts(table.ID, table.Location), whereabouts(vnet.ID,
 			vnet.Location)).
 		With("table: "+string(table.ID), "network: "+string(vnet.ID)).
@@ -93,11 +94,11 @@ func (s seat) elsewhere(p *patient) finding.Finding {
 }
 
 func whereabouts(id arm.ID, location string) string {
-	return fmt.Sprintf("%s of subscription %s", location, id.Subscription())
+	return fmt.Sprintf("%s in subscription %s", location, id.Subscription())
 }
 
-// bare reports a node subnet without a table if others of the cluster have it: either it lost the
-// table, or it is a new pool's, which AKS associates only at the cluster's next PUT (AKS#1500).
+// bare reports a node subnet without a table if other node subnets have it. Either the subnet lost
+// the table, or its pool is new: AKS associates it only at the next PUT of the cluster (AKS#1500).
 func (s seat) bare(p *patient) []finding.Finding {
 	if !s.node || s.table == "" {
 		return nil
@@ -120,16 +121,16 @@ func (s seat) bare(p *patient) []finding.Finding {
 		p.found(finding.PoolWithoutTable, s.id, "subnet %s of %s has no route table, but %s has %s",
 			s.id.Short(), strings.Join(pools, " and "), strings.Join(others,
 				" and "), s.table.Short()).
-			With("either it lost the table, or it is new: AKS associates a new pool's subnet "+
-				"only at "+
-				"the next update of the cluster: "+p.azAKS("update", "--yes").String()).
+			With("either the subnet lost the table, or the pool is new: AKS associates the "+
+				"subnet of a new pool only when the cluster is next updated: "+
+				p.azAKS("update", "--yes").String()).
 			WithFix("%s", s.associate())}
 }
 
 // replaced reports who replaced the table on a subnet, if that is known.
 func (s seat) replaced(p *patient) []finding.Finding {
 	other := s.subnet.RouteTable
-	evidence, place, again := []string{"present: " + string(other)}, "the cluster's own",
+	evidence, place, again := []string{"present: " + string(other)}, "the cluster's route table",
 		finding.CommandLine{}
 	if s.table != "" {
 		evidence, place, again = append(evidence, "expected: "+string(s.table)), s.table.Short(),
@@ -137,10 +138,10 @@ func (s seat) replaced(p *patient) []finding.Finding {
 	}
 	if inventory.IsManagerTable(other) {
 		return []finding.Finding{p.found(finding.NetworkManagerTable, s.id,
-			"subnet %s has the route table %s of Azure Virtual Network Manager in place of %s",
+			"subnet %s has the route table %s of Azure Virtual Network Manager instead of %s",
 			s.id.Short(), other.Short(), place).
 			With(append(evidence, "with routeTableUsageMode ManagedOnly, the routing "+
-				"configuration replaces every table that is associated again")...).
+				"configuration replaces the table again whenever you associate another one")...).
 			WithAdvice("set routeTableUsageMode of the routing configuration to UseExisting, "+
 				"deploy it, then associate the cluster's table again").
 			WithFix("%s", again)}
@@ -149,8 +150,8 @@ func (s seat) replaced(p *patient) []finding.Finding {
 		if line := p.s.Writers[id.Key()].Line; s.table != "" &&
 			strings.Contains(strings.ToLower(line), "policy assignment") {
 			return []finding.Finding{
-				p.found(finding.PolicyTable, s.id, "a policy gave subnet %s the route table %s "+
-					"in place of %s", s.id.Short(), other.Short(), place).
+				p.found(finding.PolicyTable, s.id, "a policy associated subnet %s with route "+
+					"table %s instead of %s", s.id.Short(), other.Short(), place).
 					With(evidence...).WithAdvice("exempt the subnet from the policy assignment, "+
 					"then "+
 					"associate the cluster's table again").
@@ -164,11 +165,12 @@ func (s seat) associate() finding.CommandLine {
 	return finding.Command("az network vnet subnet update --ids %s --route-table %s", s.id, s.table)
 }
 
-// blackhole reports a default route that drops everything. A cluster without an outbound type may
-// be isolated on purpose.
+// blackhole reports a default route to None. It is only info if the cluster has no outbound type,
+// because such a cluster may be isolated on purpose.
 func (p *patient) blackhole(r inventory.Route) []finding.Finding {
 	f := p.found(finding.EgressDropped, p.table.ID, "route %s in route table %s of cluster %s "+
-		"drops %s: its nodes reach nothing outside the network, not even Azure and registries",
+		"drops %s: its nodes cannot reach anything outside the network, not even Azure or "+
+		"registries",
 		r.Name, p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix).About(r.Name).WithAdvice(
 		"delete the route unless it is intended").
 		WithFix("az network route-table route delete --ids %s", p.table.ID.Child("routes", r.Name))
@@ -191,8 +193,8 @@ func egressInTable(p *patient) []finding.Finding {
 		}
 		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 {
 			return []finding.Finding{p.found(finding.EgressInTable, p.table.ID,
-				"route table %s of cluster %s also routes %s to %s: without the table the nodes "+
-					"cannot reach Azure, and nothing inside the cluster can repair it",
+				"route table %s of cluster %s also routes %s to %s: if a subnet loses the table, "+
+					"its nodes cannot reach Azure, and nothing inside the cluster can repair it",
 				p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix, r.NextHop()).About(r.Name).
 				WithAdvice("run routekeeper outside cluster %s", p.cluster.ID.Short())}
 		}

@@ -70,7 +70,7 @@ func TestAnotherTable(t *testing.T) {
 	}
 	f := taken(avnmTable).finds(finding.NetworkManagerTable)
 	is(t, f, finding.Error)
-	says(t, f, "Azure Virtual Network Manager", "AVNM_Managed_3124", "in place of shop-rt",
+	says(t, f, "Azure Virtual Network Manager", "AVNM_Managed_3124", "instead of shop-rt",
 		"UseExisting")
 
 	f = taken(otherTable).finds(finding.AssociationOther)
@@ -86,17 +86,17 @@ func TestAnotherTable(t *testing.T) {
 	// The cluster's own table is not known, and this one is not it.
 	w = healthy(t).put(table(avnmTable, nodes)).set(nodes, "routeTable",
 		link(avnmTable)).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
-	says(t, w.finds(finding.NetworkManagerTable), "in place of the cluster's own")
+	says(t, w.finds(finding.NetworkManagerTable), "instead of the cluster's route table")
 	w = healthy(t).put(table(avnmTable, spare)).routes(shopTable).secondPool(object{
 		"routeTable": link(avnmTable)}).also(func(s *inventory.Snapshot) {
 		s.Learn(shop).LogRead = true
 	})
 	says(t, w.finds(finding.NetworkManagerTable, finding.TableUnknown), "shop-vnet/spare",
-		"in place of shop-rt")
+		"instead of shop-rt")
 	// On a guarded subnet, too.
 	guarded := healthy(t).put(table(avnmTable, appgw)).set(appgw, "routeTable",
 		link(avnmTable)).finds(finding.NetworkManagerTable)
-	says(t, guarded, "shop-vnet/appgw", "in place of appgw-rt")
+	says(t, guarded, "shop-vnet/appgw", "instead of appgw-rt")
 
 	wrote := func(line string) *world {
 		return taken(otherTable).also(func(s *inventory.Snapshot) {
@@ -106,7 +106,7 @@ func TestAnotherTable(t *testing.T) {
 	f = wrote("nodes was last written by 1234, the identity of policy assignment force-firewall " +
 		"at 2026-11-20").finds(finding.PolicyTable)
 	is(t, f, finding.Error)
-	says(t, f, "a policy gave", "other-rt in place of shop-rt", "exempt")
+	says(t, f, "a policy associated", "other-rt instead of shop-rt", "exempt")
 	// Which table it should be is not known: this one may be right.
 	w = healthy(t).put(table(otherTable, spare)).routes(shopTable).secondPool(object{
 		"routeTable": link(otherTable)}).also(func(s *inventory.Snapshot) {

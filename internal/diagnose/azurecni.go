@@ -9,19 +9,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// aksDelegation is what AKS delegates pod subnets to, by itself (ARO-HCP#469).
+// aksDelegation is the service that AKS itself delegates pod subnets to (ARO-HCP#469).
 const aksDelegation = arm.TypeCluster
 
 func azureCNI(c *inventory.Cluster) bool { return strings.EqualFold(c.Plugin, "azure") }
 
-// checkAzureCNI looks at where nodes and pods have their addresses, and at the subnets that hold
-// them.
+// checkAzureCNI checks the subnets of nodes and pods, and their free addresses.
 func checkAzureCNI(p *patient) []finding.Finding {
 	return append(subnetRoles(p), addresses(p)...)
 }
 
-// subnetRoles finds subnets that are for nodes and for pods, be it of two clusters, and delegations
-// that do not go with either. AKS refuses a delegated node subnet (azure-docs#69774,
+// subnetRoles finds subnets that hold both nodes and pods, of one cluster or of two, and subnets
+// that are delegated to another service. AKS refuses a delegated node subnet (azure-docs#69774,
 // SubnetIsDelegated).
 func subnetRoles(p *patient) []finding.Finding {
 	var found []finding.Finding
@@ -37,7 +36,7 @@ func subnetRoles(p *patient) []finding.Finding {
 	for _, pool := range p.cluster.Pools {
 		if subnet := once(nodeSubnet(p.s.Snapshot, p.cluster, pool), "nodes"); subnet != nil {
 			for _, service := range subnet.Delegations {
-				// it is used twice then, which is said below
+				// usedTwice reports it below
 				if !strings.EqualFold(service, aksDelegation) || !p.holdsPods(subnet.ID) {
 					found = append(found, p.delegated(subnet, "node", service))
 				}

@@ -79,7 +79,7 @@ func TestPodOutside(t *testing.T) {
 			tt.w(t).pod(2, false, tt.here).finds()
 			f := tt.w(t).pod(2, false, tt.there).finds(finding.PodOutside)
 			if want := "pod default/pod-2 on node " + nodeName(2) + " (" + tt.there +
-				") of cluster shop is outside of " + tt.should; f.Message != want {
+				") of cluster shop is outside " + tt.should; f.Message != want {
 				t.Errorf("%s, want %s", f.Message, want)
 			}
 		})
@@ -90,11 +90,11 @@ func TestPodOutside(t *testing.T) {
 	}
 	if f := many.finds(finding.PodOutside); len(f.Evidence) != 11 ||
 		f.Evidence[10] != "and 2 more" ||
-		!strings.HasPrefix(f.Message, "12 pods of cluster shop are outside of") {
+		!strings.HasPrefix(f.Message, "12 pods of cluster shop are outside") {
 		t.Errorf("%s %q", f.Message, f.Evidence)
 	}
 	// A pod that has ended has given its address back, one on a node that nobody knows may belong
-	// anywhere, and where a subnet was not read nothing is outside of it. An IPv6 address is not
+	// anywhere, and where a subnet was not read nothing is outside it. An IPv6 address is not
 	// held against IPv4 prefixes.
 	ended := withPodSubnet(t).pod(2, false, "10.42.1.200")
 	ended.kube[shop.Key()].Pods[2].Phase = "Succeeded"
@@ -117,12 +117,12 @@ func TestNodeOutside(t *testing.T) {
 	f := moved(withPodSubnet(t), "10.42.2.5").finds(finding.NodeOutside)
 	if len(f.Evidence) != 1 ||
 		!strings.HasPrefix(f.Message, "node "+nodeName(1)+
-			" (10.42.2.5) of cluster shop is outside of node subnet shop-vnet/nodes") {
+			" (10.42.2.5) of cluster shop is outside node subnet shop-vnet/nodes") {
 		t.Errorf("%s %q", f.Message, f.Evidence)
 	}
 	moved(withPodSubnet(t), "10.42.1.99").finds()
 	f = onOverlay(t).pod(2, true, "10.42.8.3").finds(finding.NodeOutside)
-	if !strings.HasPrefix(f.Message, "pod default/pod-2 on the network of node "+nodeName(2)) {
+	if !strings.HasPrefix(f.Message, "hostNetwork pod default/pod-2 on node "+nodeName(2)) {
 		t.Errorf("%s", f.Message)
 	}
 	// A node of a pool that came since, or of none, is not held against the others' subnets.
@@ -234,20 +234,20 @@ func TestAddressesShort(t *testing.T) {
 	scaled(onAzureCNI(t), 7, "1").finds()
 	f := scaled(onAzureCNI(t), 8, "1").finds(finding.AddressesShort)
 	if f.Subject != "nodepool1" ||
-		!strings.Contains(f.Message, "node subnet 10.42.1.0/24 leaves room for 7 nodes of pool "+
-			"nodepool1") || !strings.Contains(f.Message, "its autoscaler goes to 8") ||
+		!strings.Contains(f.Message, "node subnet 10.42.1.0/24 has room for 7 nodes of pool "+
+			"nodepool1") || !strings.Contains(f.Message, "its autoscaler may add nodes up to 8") ||
 		f.Fix != "routekeeper capacity --cluster "+string(shop) {
 		t.Errorf("%s fix %s", f.Message, f.Fix)
 	}
 	// Without an autoscaler an upgrade alone can be too much.
 	f = onAzureCNI(t).use(nodes, 221).pool("count", 7).finds(finding.AddressesShort)
-	if !strings.Contains(f.Message, "it has 7") {
+	if !strings.Contains(f.Message, "the pool has 7 nodes") {
 		t.Errorf("%s", f.Message)
 	}
 	onAzureCNI(t).use(nodes, 220).pool("count", 7).finds()
 	// The pods' subnet limits as well: 1019 / 48 = 21 nodes.
 	f = scaled(withPodSubnet(t), 21, "1").finds(finding.AddressesShort)
-	if !strings.Contains(f.Message, "pod subnet 10.42.8.0/22 leaves room for 20 nodes") {
+	if !strings.Contains(f.Message, "pod subnet 10.42.8.0/22 has room for 20 nodes") {
 		t.Errorf("%s", f.Message)
 	}
 	scaled(withPodSubnet(t), 20, "1").finds()

@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// changed are the findings behind which is a change of the resource that somebody made.
+// changed are the findings that another writer may have caused by changing the resource.
 var changed = []finding.Code{
 	finding.AssociationLost, finding.AssociationOther, finding.SourceEmpty, finding.TargetDrift,
 	finding.PrefixTaken,
@@ -24,7 +24,7 @@ var changed = []finding.Code{
 	finding.NextHopUnreachable, finding.FilterBlocksPods,
 }
 
-// Changed returns the resources of which it matters who changed them last, each once, sorted.
+// Changed returns the resources for which the last writer matters, each once, sorted.
 func Changed(findings []finding.Finding) []arm.ID {
 	var ids []arm.ID
 	for _, f := range findings {
@@ -35,7 +35,7 @@ func Changed(findings []finding.Finding) []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// Blame adds to findings who changed their resource last, as far as that was read.
+// Blame adds the last writer of the resource to each finding, if it was read.
 func Blame(findings []finding.Finding, s *inventory.Snapshot) []finding.Finding {
 	out := slices.Clone(findings)
 	for i, f := range out {
@@ -47,8 +47,8 @@ func Blame(findings []finding.Finding, s *inventory.Snapshot) []finding.Finding 
 	return out
 }
 
-// unseen reports what could not be read and no other finding speaks of: what is not seen cannot be
-// found wrong.
+// unseen reports the resources that could not be read and that no other finding names. Without it,
+// a diagnosis that saw nothing would look healthy.
 func unseen(s *inventory.Snapshot, said []finding.Finding) []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
@@ -70,13 +70,14 @@ func unseen(s *inventory.Snapshot, said []finding.Finding) []finding.Finding {
 
 func notRead(u inventory.Unread) string {
 	if isList(u.ID) {
-		return fmt.Sprintf("not seen, so there may be more of them: %s: %s", u.ID, u.Reason())
+		return fmt.Sprintf("resources of this type may be missing from this diagnosis, because "+
+			"their list could not be read: %s: %s", u.ID, u.Reason())
 	}
-	return fmt.Sprintf("%s %s could not be read, and checks that need it are silent: %s",
+	return fmt.Sprintf("%s %s could not be read, so checks that need it are skipped: %s",
 		u.ID.Type(), u.ID.Short(), u.Reason())
 }
 
-// isList reports whether an ID is that of a list: a scope, and the type that was listed in it.
+// isList reports whether an ID is that of a list: a scope and the type that was listed in it.
 func isList(id arm.ID) bool {
 	parts := strings.Split(strings.Trim(string(id), "/"), "/")
 	return len(parts) >= 3 && strings.EqualFold(parts[len(parts)-3], "providers") ||

@@ -11,66 +11,65 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Counts is what the checks of one cluster stand on, counted. They say what is wrong; package build
-// says with these numbers what is right.
+// Counts are the numbers behind the checks of one cluster. Package build derives from them what is
+// right; the findings say what is wrong.
 type Counts struct {
 	Name    string // as in findings
 	Cluster *inventory.Cluster
-	Config  *v1alpha1.ClusterRoutes // nil where the cluster keeps no pod routes in a table
-	// Table is the cluster's own route table, "" where it is not known for certain. Own are the
-	// pod routes in it, nil where it was not read.
+	Config  *v1alpha1.ClusterRoutes // nil if the cluster has no pod routes in a table
+	// Table is the cluster's route table, or "" if it is not known for certain. Own are the pod
+	// routes in it, or nil if it was not read.
 	Table arm.ID
 	Own   map[netip.Prefix]inventory.Route
-	// Nodes are those of Kubernetes, or else the machines of the pools. Asked is set for the
-	// former, Complete where as many machines were seen as the pools count.
+	// Nodes are the nodes in Kubernetes, or if it was not asked, the machines of the pools. Asked
+	// is set if Kubernetes was asked, Complete if as many machines were seen as the pools count.
 	Nodes           []NodeCount
 	Asked, Complete bool
 	Places          []Place
-	// Waiting are pods that have no address yet, Astray nodes and pods of no pool, which are
-	// not judged.
+	// Waiting is the number of pods without an address yet. Astray is the number of nodes and pods
+	// that belong to no known pool, which are not checked.
 	Waiting, Astray int
-	// Scopes are where the cluster's identity needs roles, AddonScopes where that of the ingress
-	// add-on does.
+	// Scopes are the scopes at which the cluster's identity needs roles; AddonScopes are those of
+	// the ingress add-on's identity.
 	Scopes, AddonScopes []arm.ID
 
 	Exits    []Exit
 	Gateways []GatewayPlace
 }
 
-// NodeCount is a node with how many routes it should have, and how many of these it lacks.
+// NodeCount is a node with the number of routes it should have, and the number it lacks.
 type NodeCount struct {
 	Name          string
 	Ready         bool
 	Routes, Lacks int
-	Waits         bool // it is so new that its routes may follow
+	Waits         bool // it is new, and its routes may still follow
 }
 
-// Place is where nodes or pods have their addresses: a subnet, or the pod CIDR.
+// Place is a range of addresses for nodes or pods: a subnet, or the pod CIDR.
 type Place struct {
 	Kind     string // node subnet, pod subnet, pod CIDR
-	Subnet   arm.ID // "" for the pod CIDR, and where AKS made the subnet and it was not seen
+	Subnet   arm.ID // "" for the pod CIDR, and if AKS made the subnet and it was not read
 	Read     bool
 	Prefixes []netip.Prefix
-	// Nodes, Host (pods with their node's network) and Pods are those in it, Agents the
-	// workloads of Host, Outside are pods that should be in it and are not.
+	// Nodes, Host (pods on their node's network) and Pods are the numbers in it, Agents the
+	// workloads of Host. Outside is the number of pods that should be in it and are not.
 	Nodes, Host, Pods, Outside int
 	Agents                     []string
-	// Usable are its IPv4 addresses that Azure gives out, Used those in use.
+	// Usable is the number of its IPv4 addresses that Azure assigns, Used the number in use.
 	Usable, Used int
 }
 
-// Exit is how nodes in a subnet leave: the default route of the subnet's table, and its NAT
-// gateway.
+// Exit is the egress of a node subnet: the default route of its table, and its NAT gateway.
 type Exit struct {
 	Subnet  arm.ID
 	Table   arm.ID
-	Read    bool // the subnet, and its table where it has one
+	Read    bool // the subnet was read, and its table if it has one
 	Routes  []inventory.Route
 	Gateway arm.ID
 }
 
-// GatewayPlace is a subnet of Application Gateways that the cluster's add-on drives, or that are to
-// reach its pods by routes.
+// GatewayPlace is a subnet with Application Gateways that the cluster's add-on drives, or that
+// should reach its pods by routes.
 type GatewayPlace struct {
 	Subnet   arm.ID
 	Table    arm.ID
@@ -78,7 +77,7 @@ type GatewayPlace struct {
 	Drives   bool
 }
 
-// Count counts what there is of a cluster; false where it was not read.
+// Count returns the numbers of one cluster, or false if the cluster was not read.
 func (c Case) Count(id arm.ID) (Counts, bool) {
 	if c.RouteLimit == 0 {
 		c.RouteLimit = inventory.DefaultRouteLimit
@@ -145,7 +144,7 @@ func (p *patient) exit(id arm.ID) Exit {
 	return e
 }
 
-// countPlaces counts nodes and pods by where they have their addresses.
+// countPlaces counts nodes and pods by the range that their addresses are in.
 func (p *patient) countPlaces(counts *Counts) {
 	if !addressed(p.cluster) {
 		return
@@ -195,7 +194,7 @@ func (p *patient) countPlaces(counts *Counts) {
 	}
 }
 
-// countAddresses counts what Kubernetes shows, by the same judgement as the findings.
+// countAddresses counts what Kubernetes shows, by the same rules as the findings.
 func (p *patient) countAddresses(counts *Counts, ofNodes, ofPods func(inventory.Pool) *Place) {
 	for _, node := range p.kube.Nodes {
 		pool, known := p.pool(node)
@@ -244,8 +243,8 @@ func (p *patient) offNode(pod inventory.Pod, node inventory.Node) bool {
 	return addr.IsValid()
 }
 
-// workload is the name of what made a pod on its node's network: a daemon set, which adds five
-// characters, or the kubelet, which adds the node's name.
+// workload is the name of what created a pod on its node's network: a daemon set, which appends
+// five characters, or the kubelet, which appends the node's name.
 func workload(pod inventory.Pod) string {
 	if name, static := strings.CutSuffix(pod.Name, "-"+pod.Node); static && pod.Node != "" {
 		return name

@@ -1,10 +1,14 @@
-// Package diagnose finds what is wrong: from what was read (an inventory.Snapshot) and the configs
-// of the clusters it makes Findings. A file holds one family of checks: association, routes,
-// targets, sharing, gateway, egress, filters, permissions, retirement, azurecni.
+// Package diagnose checks what was read (an inventory.Snapshot) against the configs of the
+// clusters, and reports what is wrong as Findings.
 //
-// It is pure, and knows nothing of how the snapshot came to be: live, from a bundle, or out of a
-// plan that was never applied. What was not read is never taken for wrong: a check that lacks what
-// it needs is silent.
+// How it works. Check runs the checks of package plan, which the keeper runs too, and then each
+// family of checks for each cluster. A family is one file: association, routes, kubernetes,
+// sharing, gateway, ingress, egress, targets, filters, permissions, retirement, places, azurecni.
+// Finally it removes findings that only follow from others (mute.go).
+//
+// The package is pure. It must not depend on where the snapshot came from: a live read, a bundle,
+// or a plan that was never applied. It must not report a resource as wrong because it was not read:
+// a check that lacks a resource reports nothing.
 package diagnose
 
 import (
@@ -21,53 +25,56 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Case is what is looked at.
+// Case is the input of a diagnosis.
 type Case struct {
 	Snapshot *inventory.Snapshot
-	// Clusters are the ones to diagnose; the snapshot may hold others, which count as neighbours.
+	// Clusters are the clusters to diagnose. The snapshot may hold others, which count as
+	// neighbours.
 	Clusters []arm.ID
-	// Configs are those of the kubenet clusters: as they were given, or as they would be proposed.
+	// Configs are the configs of the kubenet clusters: the user's, or the ones that init would
+	// propose.
 	Configs []v1alpha1.ClusterRoutes
-	// Proposed is set where nobody has configured anything: what a config alone makes a duty is no
-	// finding then.
+	// Proposed is set if the user gave no config. A finding that only a config could justify is
+	// then left out.
 	Proposed bool
-	// File is how the configs are named on a command line: routes.yaml.
+	// File names the configs on a command line, such as routes.yaml.
 	File finding.CommandLine
-	// Today is the day of the diagnosis; zero: that on which the snapshot was taken.
+	// Today is the day of the diagnosis. Zero: the day on which the snapshot was taken.
 	Today time.Time
-	// RouteLimit is how many routes a table holds; 0: 400.
+	// RouteLimit is the number of routes that a table can hold. 0: 400.
 	RouteLimit int
 
-	// What checks of every cluster ask about, looked up once: NICs by resource group, and the
-	// tables on node subnets.
+	// Indexes that the checks of every cluster use: NICs by resource group, and tables on node
+	// subnets.
 	nicsOf  map[string][]*inventory.Interface
 	onNodes map[string]bool
 }
 
-// patient is one cluster under diagnosis, with what the checks ask about first.
+// patient is one cluster of a Case, with what its checks use most.
 type patient struct {
 	*Case
-	s       plan.Facts // nothing is remembered
+	s       plan.Facts // without memory
 	cluster *inventory.Cluster
-	config  *v1alpha1.ClusterRoutes // nil for clusters that keep no pod routes in a table
-	name    string                  // the config's, or the cluster's own
-	// subnets are the node subnets that were read, in the order of their IDs; prefixes are theirs.
+	config  *v1alpha1.ClusterRoutes // nil if the cluster has no pod routes in a table
+	name    string                  // of the config, or of the cluster
+	// subnets are the node subnets that were read, in the order of their IDs. prefixes are those of
+	// the subnets.
 	subnets  []*inventory.Subnet
 	prefixes []netip.Prefix
-	// source is where the cluster's own table was found; table is that table, nil where it is
-	// unknown, gone or was not read.
+	// source tells which table is the cluster's route table. table is nil if it is unknown, does
+	// not exist or was not read.
 	source plan.Discovery
 	table  *inventory.RouteTable
-	// kube is what its own API says, nil where it was not asked or did not answer.
+	// kube is the answer of the cluster's API, or nil if it was not asked or did not answer.
 	kube *inventory.Kubernetes
-	// nics are the NICs of its nodes, in the order of their IDs: those in its node resource group.
+	// nics are the NICs in its node resource group, in the order of their IDs.
 	nics []*inventory.Interface
 }
 
-// family is one file of checks.
+// family is the checks of one file.
 type family struct {
 	name string
-	// of says which clusters it concerns.
+	// of selects the clusters to check.
 	of    func(*inventory.Cluster) bool
 	check func(*patient) []finding.Finding
 }
@@ -76,7 +83,7 @@ func anyPlugin(*inventory.Cluster) bool { return true }
 
 func kubenet(c *inventory.Cluster) bool { return c.Kubenet() }
 
-// families are all checks beyond those that keeping makes itself (package plan).
+// families are all checks beyond those of package plan.
 var families = []family{
 	{"association", kubenet, checkAssociation},
 	{"routes", kubenet, checkRoutes},
@@ -93,7 +100,7 @@ var families = []family{
 	{"azurecni", azureCNI, checkAzureCNI},
 }
 
-// Check makes all findings, worst first; what follows from another finding is left out (mute.go).
+// Check returns all findings, the worst first, without those that follow from others (mute.go).
 func Check(c Case) []finding.Finding {
 	if c.RouteLimit == 0 {
 		c.RouteLimit = inventory.DefaultRouteLimit
@@ -109,7 +116,7 @@ func Check(c Case) []finding.Finding {
 	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
 		p := c.patient(id)
 		if p == nil {
-			continue // keeping says so, or whoever listed it
+			continue // package plan or the caller reports it
 		}
 		found = append(found, p.unreadKubernetes()...)
 		for _, f := range families {
@@ -122,10 +129,10 @@ func Check(c Case) []finding.Finding {
 	return Mute(finding.Sort(found))
 }
 
-// keeping finds what is not as the configs want it, and says how it is put right.
+// keeping returns the findings of package plan, with the command that fixes each.
 func (c *Case) keeping() []finding.Finding {
 	found := slices.DeleteFunc(plan.Watch(plan.Facts{Snapshot: c.Snapshot}, c.Configs).Findings,
-		// Orphans tells of them
+		// Orphans reports them
 		func(f finding.Finding) bool { return f.Code == finding.RoutesOrphaned })
 	for i, f := range found {
 		switch kept := plan.Kept(c.Configs, f.Cluster, arm.ID(f.Resource)); {
@@ -141,7 +148,7 @@ func (c *Case) keeping() []finding.Finding {
 	return found
 }
 
-// clusterOf is the cluster of a config.
+// clusterOf is the cluster's ID in the config with a name.
 func (c *Case) clusterOf(name string) string {
 	for _, config := range c.Configs {
 		if config.Metadata.Name == name {
@@ -173,7 +180,7 @@ func (c *Case) patient(id arm.ID) *patient {
 	}
 	if k := c.Snapshot.Kubernetes[id.Key()]; k != nil && k.Failed == "" {
 		p.kube = &inventory.Kubernetes{Nodes: k.Nodes, Pods: k.Pods}
-		if len(k.Nodes) == 0 { // a cluster has nodes: whoever asked may not see them
+		if len(k.Nodes) == 0 { // every cluster has nodes, so the identity may not list them
 			p.kube.Nodes = nil
 		}
 	}
@@ -186,7 +193,7 @@ func (p *patient) found(code finding.Code, resource arm.ID, format string,
 	return finding.New(code, p.name, string(resource), format, args...)
 }
 
-// count says how many there are of what.
+// count writes a number with its noun.
 func count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

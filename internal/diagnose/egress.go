@@ -66,12 +66,12 @@ func (p *patient) checkDefault(subnet *inventory.Subnet,
 		return nil
 	}
 	f := p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s have no egress: "+
-		"outboundType is userDefinedRouting, but the subnet has no route table", p.name,
+		"the outboundType is userDefinedRouting, but the subnet has no route table", p.name,
 		subnet.ID.Short()).
 		WithFix("az network vnet subnet update --ids %s --route-table TABLE", subnet.ID)
 	if table != nil {
 		f = p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s have no "+
-			"egress: outboundType is userDefinedRouting, but %s has no route for %s", p.name,
+			"egress: the outboundType is userDefinedRouting, but %s has no route for %s", p.name,
 			subnet.ID.Short(), table.ID.Short(), anywhere).
 			WithFix("az network route-table route create %s --route-table-name %s --name egress "+
 				"--address-prefix %s --next-hop-type VirtualAppliance --next-hop-ip-address "+
@@ -172,12 +172,12 @@ func (p *patient) checkHops(subnet *inventory.Subnet,
 		}
 		if len(evidence) == 0 {
 			evidence = append(evidence,
-				fmt.Sprintf("%s is neither in %s (%s) nor in a network it is peered with", r.Hop,
+				fmt.Sprintf("%s is neither in %s (%s) nor in a network peered with it", r.Hop,
 					vnet.ID.Name(), join(vnet.Prefixes)))
 			for _, key := range slices.Sorted(maps.Keys(p.s.VNets)) {
 				if contains(p.s.VNets[key].Prefixes, r.Hop) {
 					evidence = append(evidence,
-						fmt.Sprintf("%s has the address, and no peering with %s",
+						fmt.Sprintf("%s contains the address, but has no peering with %s",
 							key[strings.LastIndexByte(key, '/')+1:], vnet.ID.Name()))
 				}
 			}

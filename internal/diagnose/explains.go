@@ -8,9 +8,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Explains picks the findings that say why packets of a cluster's pods are lost now. A finding
-// about a subnet, a table or a gateway counts only where it concerns the cluster's own subnets or
-// one of the others that are named: what is wrong elsewhere is no reason.
+// Explains selects the findings that explain why packets of a cluster's pods are lost now. Findings
+// about subnets, tables and gateways count only if they concern the cluster's subnets or the given
+// other subnets.
 func Explains(s *inventory.Snapshot, cluster arm.ID, others []arm.ID,
 	found []finding.Finding) (why []finding.Finding) {
 	c := s.Cluster(cluster)
@@ -27,7 +27,7 @@ func Explains(s *inventory.Snapshot, cluster arm.ID, others []arm.ID,
 		switch {
 		case id.Is(arm.TypeSubnet):
 			return slices.ContainsFunc(subnets, id.Equal)
-		// one that is on no subnet may be the cluster's that was lost
+		// an unassociated table may be the one that the cluster lost
 		case id.Is(arm.TypeRouteTable):
 			on, here := false, false
 			for _, subnet := range s.Subnets {

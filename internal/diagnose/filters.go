@@ -73,7 +73,8 @@ func checkFilters(p *patient) []finding.Finding {
 // podToPod is the flow that every workload needs.
 const podToPod = "pod to pod"
 
-// firstPriority and lastOwnPriority bound the priorities of rules that are not Azure's own.
+// firstPriority and lastOwnPriority limit the priorities of rules that users write; Azure's default
+// rules come after them.
 const firstPriority, lastOwnPriority = 100, 4096
 
 // rule is the rule behind a ruling, or nil.
@@ -141,12 +142,12 @@ func (p *patient) reportBlocked(b *blocked) finding.Finding {
 		inGroup(b.group), b.group.Name(), name, priority, direction, b.from, b.to)
 }
 
-// before is a free name and the highest free priority for a rule ahead of the blocking one, 0 if
-// none is free.
+// before returns a free name and the highest free priority for a rule ahead of the blocking one.
+// The priority is 0 if none is free.
 func (p *patient) before(b *blocked) (name string, priority int) {
 	taken, names := map[int]bool{}, map[string]bool{}
 	for _, rule := range p.s.SecurityGroups[b.group.Key()].Rules {
-		names[strings.ToLower(rule.Name)] = true // of both directions together
+		names[strings.ToLower(rule.Name)] = true // names are unique across both directions
 		if rule.Inbound == b.rule.Inbound {
 			taken[rule.Priority] = true
 		}

@@ -11,28 +11,28 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// end is one end of a flow of packets: the address they have on the wire, where it meets network
-// security groups.
+// end is one end of a flow: the address on the wire, and where network security groups check it.
 type end struct {
 	addr   netip.Addr
 	subnet *inventory.Subnet
-	nic    *inventory.Interface // nil where it was not read, or there is none
-	host   netip.Addr           // of the node behind it, zero where there is none
+	nic    *inventory.Interface // nil if it was not read, or there is none
+	host   netip.Addr           // of the node behind it, or zero
 }
 
-// flow is traffic that a cluster needs. From and to are the prefixes of all of it, pairs what is
-// tried: on the wire, packets between nodes.
+// flow is traffic that a cluster needs. From and to are the prefixes of all of it; pairs are the
+// samples to try, as packets between nodes on the wire.
 type flow struct {
 	what     string
 	from, to []netip.Prefix
 	pairs    [][2]end
-	// explicit is set where Azure's default rules are not asked, because what the tag
-	// VirtualNetwork holds is not documented.
+	// explicit is set if Azure's default rules do not count, because Azure does not document
+	// whether the tag VirtualNetwork holds these addresses.
 	explicit bool
 }
 
-// flows are what a cluster's pods need of the network: pods reach pods on other nodes, nodes
-// (hostNetwork pods, and what the API server sends through them) reach pods, gateways reach pods.
+// flows returns the traffic that a cluster's pods need: from pods to pods on other nodes; from
+// nodes (hostNetwork pods, and what the API server sends through them) to pods; from gateways to
+// pods.
 func (p *patient) flows() []flow {
 	nodes, pods := p.nodeEnds(), []end(nil)
 	var prefixes []netip.Prefix
@@ -42,11 +42,11 @@ func (p *patient) flows() []flow {
 		pods, prefixes = p.routedPods(), p.cluster.PodCIDRs
 	case p.cluster.Overlay():
 		// "Pod-to-pod traffic isn't encapsulated, and subnet network security group rules are
-		// applied" (concepts-network-azure-cni-overlay); the default rules let it pass, so the tag
+		// applied" (concepts-network-azure-cni-overlay). The default rules let it pass, so the tag
 		// VirtualNetwork seems to hold the pod CIDR.
 		pods, prefixes, explicit = p.overlayPods(nodes), p.cluster.PodCIDRs, true
 	case p.cluster.PodsInSubnets():
-		// pods have addresses of the nodes' subnet, or of their own
+		// pods have addresses in the node subnet, or in pod subnets
 		pods, prefixes = nodes, p.prefixes
 		if own := p.podSubnetEnds(); len(own) > 0 {
 			pods, prefixes = own, nil
@@ -70,7 +70,7 @@ func (p *patient) flows() []flow {
 				!slices.ContainsFunc(sortedRoutes(g.pods), func(r inventory.Route) bool {
 					return r.Prefix.Contains(pod.addr)
 				}) {
-				continue // it is not routed there, which is found elsewhere
+				continue // not routed there, which another check reports
 			}
 			f.pairs = append(f.pairs, [2]end{from, pod})
 		}
@@ -79,8 +79,8 @@ func (p *patient) flows() []flow {
 	return flows
 }
 
-// apart reports whether a gateway's network and the nodes' are not connected, which is found
-// elsewhere.
+// apart reports whether the networks of a gateway and the nodes are not connected, which another
+// check reports.
 func (p *patient) apart(g *gatewaySubnet) bool {
 	return slices.ContainsFunc(p.nodeNetworks(), func(vnet arm.ID) bool {
 		return !vnet.Equal(g.ID.Parent()) &&
@@ -90,7 +90,7 @@ func (p *patient) apart(g *gatewaySubnet) bool {
 	})
 }
 
-// across pairs every end with the next of the others that is elsewhere, so that each is met in both
+// across pairs each end with the next one on another node, so that each is tried in both
 // directions.
 func across(from, to []end) [][2]end {
 	var pairs [][2]end
@@ -115,16 +115,16 @@ func (p *patient) nodeEnds() []end {
 			if subnet := p.s.Subnet(c.Subnet); subnet != nil && c.Address.Is4() &&
 				slices.Contains(p.subnets, subnet) {
 				ends = append(ends, end{c.Address, subnet, nic, c.Address})
-				break // the others are its pods'
+				break // the others belong to its pods
 			}
 		}
 	}
 	return ends
 }
 
-// routedPods are pods of kubenet nodes, one each, behind the addresses that the cluster's own table
-// leads to, where their subnet has that table: without it nothing arrives, which is found
-// elsewhere.
+// routedPods returns one pod for each kubenet node: behind each next hop of the cluster's route
+// table, if the next hop's subnet has that table. Without the table nothing arrives, which another
+// check reports.
 func (p *patient) routedPods() []end {
 	if p.table == nil || p.config == nil {
 		return nil
@@ -147,8 +147,8 @@ func (p *patient) routedPods() []end {
 	return ends
 }
 
-// overlayPods are pods on the nodes: as Kubernetes knows them, or else one for each node by order,
-// which is as good for rules.
+// overlayPods returns one pod for each node: in the node's pod CIDR if Kubernetes shows it, or else
+// in an invented one, which makes no difference to security rules.
 func (p *patient) overlayPods(nodes []end) []end {
 	var ends []end
 	known := map[netip.Addr]netip.Prefix{}
@@ -183,7 +183,7 @@ func (p *patient) overlayPods(nodes []end) []end {
 	return ends
 }
 
-// podSubnetEnds are two pods in each subnet that pools keep for pods.
+// podSubnetEnds returns two pods in each pod subnet.
 func (p *patient) podSubnetEnds() []end {
 	var ids []arm.ID
 	for _, pool := range p.cluster.Pools {

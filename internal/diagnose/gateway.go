@@ -17,7 +17,7 @@ import (
 // gatewaySubnet is a subnet with Application Gateways that concerns a cluster.
 type gatewaySubnet struct {
 	*inventory.Subnet
-	table *inventory.RouteTable // nil where it has none, or it was not read
+	table *inventory.RouteTable // nil if it has none, or if it was not read
 	// drives is set if the cluster's ingress add-on drives a gateway in it. sends is set if the
 	// gateway should reach pods by routes: the add-on drives it, or its table is a target or holds
 	// pod routes of the cluster. shares is set if it has a table of the nodes.
@@ -77,7 +77,7 @@ func inGroup(id arm.ID) finding.CommandLine {
 		id.ResourceGroup())
 }
 
-// advice says how a table becomes a target.
+// advice says how to make a table a target.
 func (p *patient) advice(table arm.ID) string {
 	if p.Proposed {
 		return "make the table a target, which init does, and copy the pod routes"
@@ -85,7 +85,7 @@ func (p *patient) advice(table arm.ID) string {
 	return fmt.Sprintf("add %s to spec.targets of %s in %s, then sync", table, p.name, p.File)
 }
 
-// associateNew creates a table and associates it with a subnet, or does nothing where a table of
+// associateNew creates a table and associates it with a subnet. It returns nothing if a table of
 // that name may exist.
 func (p *patient) associateNew(subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
 	create := p.createTable(subnet, table)
@@ -103,9 +103,9 @@ func (p *patient) keep(table arm.ID) finding.CommandLine {
 	return finding.Command("routekeeper sync -f %s", p.File)
 }
 
-// gatewaySubnets are the gateway subnets that concern the cluster, in the order of their IDs: with
-// the gateway that its add-on drives, with a table that holds its pod routes or is a target, and
-// those in the networks of its nodes.
+// gatewaySubnets returns the gateway subnets that concern the cluster, in the order of their IDs:
+// those with the gateway that its add-on drives, those whose table is a target or holds its pod
+// routes, and those in the networks of its nodes.
 func (p *patient) gatewaySubnets() []*gatewaySubnet {
 	var out []*gatewaySubnet
 	for _, key := range slices.Sorted(maps.Keys(p.s.Subnets)) {
@@ -139,7 +139,7 @@ func (p *patient) gatewaySubnets() []*gatewaySubnet {
 }
 
 // loose is the one unassociated table that holds copies of the cluster's pod routes and fits a
-// subnet near its nodes: that subnet seems to have lost it. It is nil if there is none, or several.
+// subnet near its nodes: that subnet seems to have lost it. Nil if there is none, or several.
 func (p *patient) loose(subnet *inventory.Subnet) *inventory.RouteTable {
 	at := p.s.VNets[subnet.ID.Parent().Key()]
 	if p.config == nil || p.table == nil || at == nil ||
@@ -232,7 +232,8 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 		if p.isolated(g) {
 			f.Severity = finding.Info
 			return []finding.Finding{
-				f.With("the gateway is deployed with network isolation, so Azure accepts the route")}
+				f.With("the gateway is deployed with network isolation, so Azure accepts " +
+					"the route")}
 		}
 		return []finding.Finding{f.With("the subnet is not delegated to " + arm.TypeGateway +
 			": the gateway is a classic one")}
@@ -272,7 +273,7 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 		if loose := p.loose(g.Subnet); loose != nil {
 			return []finding.Finding{
 				p.found(finding.GatewayNoTable, g.ID, "%s has no route table; the unassociated "+
-					"table %s holds pod routes of cluster %s and seems to be the gateway's",
+					"table %s holds pod routes of cluster %s and was probably the gateway's",
 					g.who(), loose.ID.Short(), p.cluster.ID.Name()).
 					With("table: "+string(loose.ID)).WithFix("%s", useTable(g.ID, loose.ID))}
 		}
@@ -280,8 +281,8 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 			return nil
 		}
 		table := p.tableFor(g.Subnet)
-		return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s, which the ingress "+
-			"add-on of cluster %s drives, has no route table: it reaches no pod",
+		return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s has no route table, "+
+			"so the ingress add-on of cluster %s cannot reach any pod through it",
 			g.who(), p.cluster.ID.Name()).
 			With("ingress add-on: "+string(p.cluster.Ingress), "pod CIDR: "+
 				join(p.cluster.PodCIDRs)).
@@ -305,13 +306,13 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 		With(missing...).WithAdvice("%s", p.advice(g.table.ID)).WithFix("%s", p.keep(g.table.ID))}
 }
 
-// ownRoutes are the pod routes of the cluster in its own table, which was read.
+// ownRoutes are the pod routes of the cluster in its route table, which was read.
 func (p *patient) ownRoutes() map[netip.Prefix]inventory.Route {
 	return plan.PodRoutes(p.s, p.config, p.table)
 }
 
-// drift compares a copy of a cluster's pod routes with its own table: missing lists routes that the
-// copy lacks or has with another next hop, stale lists extra ones.
+// drift compares a copy of a cluster's pod routes with the cluster's route table. missing lists
+// routes that the copy lacks or has with another next hop; stale lists extra ones.
 func drift(own, copied map[netip.Prefix]inventory.Route) (missing, stale []string) {
 	for _, prefix := range inventory.SortPrefixes(slices.Collect(maps.Keys(own))) {
 		switch there, ok := copied[prefix]; {

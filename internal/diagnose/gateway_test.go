@@ -117,8 +117,9 @@ func TestGatewayRoutesMissing(t *testing.T) {
 func TestGatewayNoTable(t *testing.T) {
 	bare := func() *world { return healthy(t).unconfigured().unset(appgw, "routeTable") }
 	f := bare().set(shop, "addonProfiles", ingress).finds(finding.GatewayNoTable)
-	says(t, f, "shop-agw in shop-vnet/appgw, which the ingress add-on of cluster shop drives, "+
-		"has no route table", "--name appgw-rt-2 --location westeurope && az network vnet subnet "+
+	says(t, f, "shop-agw in shop-vnet/appgw has no route table, so the ingress add-on of cluster "+
+		"shop cannot reach any pod through it", "--name appgw-rt-2 --location westeurope && az "+
+		"network vnet subnet "+
 		"update --ids "+string(appgw))
 	// Without the add-on the table that is left over tells.
 	lost := func() *world { return bare().set(gwTable, "subnets", list{}) }
@@ -176,7 +177,7 @@ func TestNextHopUnreachable(t *testing.T) {
 	by("10.42.3.4").finds()
 	says(t, by("10.99.0.4").finds(finding.NextHopUnreachable),
 		"route egress in shop-rt sends 0.0.0.0/0 to 10.99.0.4", "shop-vnet/nodes",
-		"neither in shop-vnet (10.42.0.0/16) nor in a network it is peered with")
+		"neither in shop-vnet (10.42.0.0/16) nor in a network peered with it")
 	by("10.50.0.4").peered("Connected", true, true).finds()
 	says(t, by("10.50.0.4").peered("Disconnected", true, true).finds(finding.NextHopUnreachable),
 		"peering to-hub of shop-vnet with hub-vnet: not connected")
@@ -184,7 +185,7 @@ func TestNextHopUnreachable(t *testing.T) {
 	// A second peering is no way on: the firewall is in a spoke of the hub.
 	f := by("10.70.0.4").peered("Connected", true, true).network("spoke",
 		"10.70.0.0/16").finds(finding.NextHopUnreachable)
-	says(t, f, "spoke has the address, and no peering with shop-vnet")
+	says(t, f, "spoke contains the address, but has no peering with shop-vnet")
 	healthy(t).routes(shopTable,
 		append(pods(), route("branch", "10.60.0.0/16", "VirtualAppliance", "10.99.0.4"))...).finds()
 	by("10.99.0.4").also(func(s *inventory.Snapshot) { delete(s.VNets, vnet.Key()) }).finds()
@@ -248,8 +249,8 @@ func TestGatewayOfOthers(t *testing.T) {
 		"routeTable": link(farTable), "applicationGatewayIPConfigurations": list{
 			link(netGroup + "/providers/Microsoft.Network/applicationGateways/far-agw/gatewayIPConfigurations/main")}})
 	w.put(table(farTable, far+"/subnets/appgw", podRoute(0), podRoute(7)))
-	says(t, w.finds(finding.RoutesOrphaned), "is not proven",
-		"nodes of the same addresses in another network")
+	says(t, w.finds(finding.RoutesOrphaned), "there is no proof",
+		"nodes with the same addresses in another network")
 	other := w.c.Configs[0]
 	other.Metadata.Name, other.Spec.ClusterID = "other", string(shop)+"-other"
 	other.Spec.Targets, other.Spec.Guard.Subnets = []v1alpha1.Target{

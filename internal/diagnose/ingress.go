@@ -6,8 +6,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// checkIngress looks at the Application Gateway of the ingress add-on itself. That its document was
-// not read proves nothing: only a GET that answered 404 does.
+// checkIngress checks the Application Gateway of the ingress add-on. Only a GET that answered 404
+// proves that the gateway does not exist; a document that was not read proves nothing.
 func checkIngress(p *patient) []finding.Finding {
 	if !p.cluster.IngressAddon {
 		return nil
@@ -15,8 +15,8 @@ func checkIngress(p *patient) []finding.Finding {
 	id := p.cluster.Ingress
 	if id == "" {
 		return []finding.Finding{p.found(finding.GatewayMissing, p.cluster.ID,
-			"the ingress add-on of cluster %s is on and names no Application Gateway: none was "+
-				"made for it", p.cluster.ID.Short()).
+			"the ingress add-on of cluster %s is enabled, but has no Application Gateway",
+			p.cluster.ID.Short()).
 			WithFix("%s", p.azAKS("enable-addons", "--addons ingress-appgw --appgw-id GATEWAY"))}
 	}
 	gateway := p.s.Gateways[id.Key()]
@@ -24,26 +24,26 @@ func checkIngress(p *patient) []finding.Finding {
 	switch {
 	case asked != "" && !asked.Equal(id):
 		return []finding.Finding{p.found(finding.GatewayDiffers, id,
-			"the ingress add-on of cluster %s drives the Application Gateway %s, and was told to "+
-				"drive %s",
+			"the ingress add-on of cluster %s drives Application Gateway %s, but its settings "+
+				"name %s",
 			p.cluster.ID.Short(), id.Short(), asked.Short()).
 			WithFix("%s", p.azAKS("enable-addons", "--addons ingress-appgw --appgw-id "+
 				string(asked)))}
 	case gateway == nil && p.s.Unread[id.Key()].Absent:
 		return []finding.Finding{p.found(finding.GatewayMissing, id,
-			"Application Gateway %s, which the ingress add-on of cluster %s drives, does not exist",
+			"Application Gateway %s of the ingress add-on of cluster %s does not exist",
 			id.Short(), p.cluster.ID.Short()).
 			WithFix("%s", p.azAKS("disable-addons", "--addons ingress-appgw"))}
 	case gateway == nil:
 		return nil
 	case gateway.Tier != "" && !strings.HasSuffix(strings.ToLower(gateway.Tier), "_v2"):
 		return []finding.Finding{p.found(finding.GatewayNotV2, id,
-			"Application Gateway %s, which the ingress add-on of cluster %s drives, is of the "+
-				"tier %s, and the add-on needs a v2",
+			"Application Gateway %s of the ingress add-on of cluster %s has the tier %s, but the "+
+				"add-on needs v2",
 			id.Short(), p.cluster.ID.Short(), gateway.Tier)}
 	case strings.EqualFold(gateway.Operational, "Stopped"):
 		return []finding.Finding{p.found(finding.GatewayStopped, id,
-			"Application Gateway %s, which the ingress add-on of cluster %s drives, is stopped",
+			"Application Gateway %s of the ingress add-on of cluster %s is stopped",
 			id.Short(), p.cluster.ID.Short()).
 			WithFix("az network application-gateway start --ids %s", id)}
 	}

@@ -40,14 +40,14 @@ func TestIngressAddon(t *testing.T) {
 	differs := withAddon(t, "Standard_v2")
 	config := differs.props(shop)["addonProfiles"].(object)["ingressApplicationGateway"].(object)["config"].(object)
 	config["applicationGatewayId"] = string(gateway) + "2"
-	says(t, differs.finds(finding.GatewayDiffers), "drives the Application Gateway shop-agw,",
-		"was told to drive shop-agw2", "--appgw-id "+string(gateway)+"2")
+	says(t, differs.finds(finding.GatewayDiffers), "drives Application Gateway shop-agw,",
+		"its settings name shop-agw2", "--appgw-id "+string(gateway)+"2")
 	config["applicationGatewayId"] = strings.ToUpper(string(gateway))
 	differs.finds()
 	nameless := withAddon(t, "Standard_v2")
 	delete(nameless.props(shop)["addonProfiles"].(object)["ingressApplicationGateway"].(object),
 		"config")
-	says(t, nameless.finds(finding.GatewayMissing), "names no Application Gateway")
+	says(t, nameless.finds(finding.GatewayMissing), "but has no Application Gateway")
 }
 
 func TestEgressDiffers(t *testing.T) {
@@ -88,9 +88,9 @@ func TestPodOnOtherNodesCIDR(t *testing.T) {
 			w().pod(2, false, "10.244.2.9").finds()
 			f := w().pod(2, false, "10.244.1.9").finds(finding.PodOutside)
 			says(t, f, "on node "+nodeName(2)+" (10.244.1.9)",
-				"is outside of the pod CIDR of its node")
+				"is outside the pod CIDR of its node")
 			says(t, w().pod(2, false, "10.42.1.77").finds(finding.PodOutside),
-				"is outside of the pod CIDR (10.244.0.0/16")
+				"is outside the pod CIDR (10.244.0.0/16")
 			unknown := w().pod(2, false, "10.244.1.9")
 			unknown.kube[shop.Key()].Nodes[2].PodCIDRs = []netip.Prefix(nil)
 			if name == "overlay" { // with kubenet the routes miss then

@@ -6,8 +6,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// unreadKubernetes says that the cluster is stopped, or why the cluster's own API was not read,
-// where it was tried, or not in full.
+// unreadKubernetes reports a stopped cluster, or why its API could not be read, or only in part.
 func (p *patient) unreadKubernetes() []finding.Finding {
 	k := p.s.Kubernetes[p.cluster.ID.Key()]
 	if p.cluster.Stopped {
@@ -20,26 +19,26 @@ func (p *patient) unreadKubernetes() []finding.Finding {
 	}
 	what := "could not be read"
 	if k.Failed == "" {
-		what = "could not be read in full"
+		what = "could only be read in part"
 	}
 	return []finding.Finding{p.found(finding.KubernetesUnread, p.cluster.ID,
 		"the Kubernetes API of cluster %s %s: %s", p.cluster.ID.Short(), what, k.Failed+k.Note)}
 }
 
-// checkKubernetes looks at what the cluster's own API says of its nodes.
+// checkKubernetes checks what the cluster's API reports about its nodes.
 func checkKubernetes(p *patient) []finding.Finding {
 	if p.kube == nil || p.kube.Nodes == nil || p.cluster.Stopped {
 		return nil
 	}
 	nodes := p.nodes()
 	found := notReady(p, nodes)
-	if p.cluster.Kubenet() { // others have no such condition
+	if p.cluster.Kubenet() { // only kubenet sets this condition
 		found = append(append(found, unavailable(p, nodes)...), disagreement(p, nodes)...)
 	}
 	return found
 }
 
-// notReady reports nodes that are not Ready, and were not for a while.
+// notReady reports nodes that have not been Ready for a while.
 func notReady(p *patient, nodes nodeSet) []finding.Finding {
 	var lines []string
 	for _, n := range nodes.all {
@@ -57,8 +56,8 @@ func notReady(p *patient, nodes nodeSet) []finding.Finding {
 		With(lines...).WithFix("kubectl describe nodes")}
 }
 
-// unavailable reports nodes whose network is marked unavailable although their routes are there, or
-// where the table cannot be seen; where a route is missing, that says it.
+// unavailable reports nodes whose network is marked unavailable although they have their routes, or
+// if the table could not be read. If a route is missing, another finding reports the node.
 func unavailable(p *patient, nodes nodeSet) []finding.Finding {
 	var lines []string
 	b := p.open()
@@ -80,38 +79,39 @@ func unavailable(p *patient, nodes nodeSet) []finding.Finding {
 	if len(lines) == 0 {
 		return nil
 	}
-	what := "although their routes are in its own table"
+	what := "although the cluster's route table has their routes"
 	if b == nil {
-		what = "and its own table cannot be looked at"
+		what = "and the cluster's route table could not be read"
 	}
 	f := p.found(finding.NetworkUnavailable, p.cluster.ID,
-		"NetworkUnavailable is set on %s of cluster %s, %s", count(len(lines), "node",
+		"the condition NetworkUnavailable is set on %s of cluster %s, %s", count(len(lines), "node",
 			"nodes"), p.cluster.ID.Short(), what).
 		With(lines...).WithFix("kubectl describe nodes")
 	f.Severity = severity
 	return []finding.Finding{f}
 }
 
-// disagreement reports nodes that no machine of the cluster is, and machines that are no nodes.
+// disagreement reports nodes without a machine, and machines without a node.
 func disagreement(p *patient, nodes nodeSet) []finding.Finding {
 	var lines []string
 	severity := finding.Info
 	for _, n := range nodes.all {
 		if n.nic == nil && nodes.complete && len(n.addrs) > 0 && !p.young(n) {
-			lines = append(lines, fmt.Sprintf("node %s is in Kubernetes, and no network "+
-				"interface of the cluster holds its address", n))
+			lines = append(lines, fmt.Sprintf("node %s is in Kubernetes, but no network "+
+				"interface of the cluster has its address", n))
 			severity = finding.Warning
 		}
 	}
 	for _, m := range nodes.strangers {
 		lines = append(lines,
-			fmt.Sprintf("machine %s is there, and no node in Kubernetes has its address", m))
+			fmt.Sprintf("machine %s exists, but no node in Kubernetes has its address", m))
 	}
 	if len(lines) == 0 {
 		return nil
 	}
-	f := p.found(finding.NodesDisagree, p.cluster.ID, "Kubernetes and Azure do not see the same "+
-		"nodes of cluster %s: %s", p.cluster.ID.Short(), count(len(lines), "differs", "differ")).
+	f := p.found(finding.NodesDisagree, p.cluster.ID,
+		"Kubernetes and Azure report different nodes for cluster %s: %s", p.cluster.ID.Short(),
+		count(len(lines), "differs", "differ")).
 		With(lines...).WithFix("kubectl get nodes -o wide")
 	f.Severity = severity
 	return []finding.Finding{f}

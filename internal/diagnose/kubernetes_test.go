@@ -12,7 +12,7 @@ import (
 func TestNetworkUnavailable(t *testing.T) {
 	f := lone(t).kubernetes().node(1, marked).finds(finding.NetworkUnavailable)
 	is(t, f, finding.Warning)
-	says(t, f, nodeName(1), "NoRouteCreated", "although their routes are in its own table")
+	says(t, f, nodeName(1), "NoRouteCreated", "although the cluster's route table has their routes")
 	lone(t).kubernetes().node(1, marked).node(1, born(time.Minute)).finds()
 	// A node that is not ready is another matter.
 	lone(t).kubernetes().node(1, func(n *inventory.Node) { n.Ready = false }).finds()

@@ -12,9 +12,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// lacks says which routes a node should have and has not, and how many it should have. Kubernetes
-// says for which prefixes; without it, a node should be the next hop of one route of each family
-// that the cluster's pods have.
+// lacks returns the routes that a node should have and lacks, and the number it should have. If
+// Kubernetes shows the node's pod CIDRs, each needs a route. Otherwise the node should be the next
+// hop of one route for each address family of the cluster's pods.
 func (b *book) lacks(n *node) (missing []string, of int) {
 	var addr = map[string]netip.Addr{}
 	for _, a := range n.addrs {
@@ -46,8 +46,8 @@ func (b *book) lacks(n *node) (missing []string, of int) {
 	return missing, of
 }
 
-// missing reports the nodes without their routes, and returns a line for each and whether they are
-// certain.
+// missing reports the nodes without their routes. It returns a line for each, and whether the list
+// of nodes is certain.
 func (b *book) missing() (lines []string, sure bool) {
 	var none, unnoticed, half []string
 	for _, n := range b.nodes.all {
@@ -86,14 +86,15 @@ func (b *book) missing() (lines []string, sure bool) {
 			"3h -o table", b.table.ID))
 	}
 	report(finding.NodeWithoutRoute, none, "has no route", "have no route")
-	report(finding.RouteUnnoticed, unnoticed, "lacks a route that Kubernetes believes to be there",
-		"lack routes that Kubernetes believes to be there")
-	report(finding.RouteHalf, half, "has the route of one address family only",
-		"have the routes of one address family only")
+	report(finding.RouteUnnoticed, unnoticed, "lacks a route, but Kubernetes reports its network "+
+		"as available",
+		"lack routes, but Kubernetes reports their networks as available")
+	report(finding.RouteHalf, half, "has a route for one address family only",
+		"have routes for one address family only")
 	return slices.Concat(none, unnoticed, half), sure
 }
 
-// room reports a table that is full or about to be. Azure Virtual Network Manager can raise the
+// room reports a table that is full or nearly full. Azure Virtual Network Manager can raise the
 // limit to 1,000.
 func (b *book) room(without []string, sure bool) {
 	used, limit, each := len(b.table.Routes), b.RouteLimit, 0
@@ -127,7 +128,7 @@ func (b *book) room(without []string, sure bool) {
 			if sure {
 				f.Severity = finding.Error
 			}
-			f = f.With("without their routes are:").With(without...)
+			f = f.With("nodes without a route:").With(without...)
 		}
 		b.add(f)
 	case used*100 >= limit*80 || grow > fit:
@@ -138,7 +139,7 @@ func (b *book) room(without []string, sure bool) {
 	}
 }
 
-// checkForwarding looks for nodes whose NIC drops what it receives for their pods.
+// checkForwarding finds nodes whose NIC drops packets for their pods.
 func checkForwarding(p *patient) []finding.Finding {
 	var off []string
 	var fix finding.CommandLine
@@ -158,11 +159,12 @@ func checkForwarding(p *patient) []finding.Finding {
 		return nil
 	}
 	return []finding.Finding{p.found(finding.ForwardingOff, p.cluster.ID, "IP forwarding is off "+
-		"on the network interfaces of %s of cluster %s: Azure drops what comes for their pods",
+		"on the network interfaces of %s of cluster %s: Azure drops packets for their pods",
 		count(len(off), "node", "nodes"), p.cluster.ID.Short()).With(off...).WithFix("%s", fix)}
 }
 
-// forwardingFix sets it on a NIC, or in the model of the scale set that the NIC's instance is of.
+// forwardingFix is the command that enables IP forwarding on a NIC, or for a NIC of a scale set, in
+// the scale set's model.
 func forwardingFix(nic arm.ID) finding.CommandLine {
 	for at := nic; at != ""; at = at.Parent() {
 		if at.Is(arm.TypeScaleSet) {

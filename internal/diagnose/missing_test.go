@@ -42,7 +42,7 @@ func TestNodeWithoutRoute(t *testing.T) {
 	surge := nicID(3)
 	f = lone(t).machine(surge, nodeAddr(3)).finds(finding.NodeWithoutRoute)
 	is(t, f, finding.Warning)
-	says(t, f, "nothing shows how old they are")
+	says(t, f, "their age is unknown")
 	is(t, lacking(t).set(shop, "provisioningState", "Upgrading").finds(finding.NodeWithoutRoute),
 		finding.Warning)
 	// Kubernetes shows it.

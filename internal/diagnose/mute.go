@@ -7,8 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// knockOn says which findings of a cluster follow from another one of the same cluster: they go
-// away with it, and beside it they only hide what is to be done.
+// knockOn lists for a finding of a cluster the findings of the same cluster that follow from it.
+// They disappear together with their cause; until then they only hide what to do.
 var knockOn = map[finding.Code][]finding.Code{
 	finding.TableMissing: {
 		finding.AssociationLost, finding.PoolWithoutTable, finding.TargetDrift, finding.SourceEmpty,
@@ -18,15 +18,15 @@ var knockOn = map[finding.Code][]finding.Code{
 	finding.NodeWithoutRoute: {finding.SourceEmpty},
 	finding.RouteUnnoticed:   {finding.SourceEmpty},
 	finding.SourceEmpty:      {finding.TargetDrift},
-	// Without the routes, pods' addresses are not among those of the service tag VirtualNetwork.
+	// Without the pod routes, the service tag VirtualNetwork does not include the pods' addresses.
 	finding.AssociationLost: {finding.FilterBlocksPods},
 
 	finding.NetworkManagerTable: {finding.SourceEmpty},
 	finding.AzureUnreachable:    {finding.ReadFailed, finding.RightsUnread},
 }
 
-// knockOnThere says the same of findings of one and the same resource; and the same part of it,
-// where the cause speaks of a part.
+// knockOnThere is knockOn for findings of the same resource and, if the cause has a subject, of the
+// same subject.
 var knockOnThere = map[finding.Code][]finding.Code{
 	finding.PoolWithoutTable:     {finding.AssociationLost},
 	finding.NetworkManagerTable:  {finding.AssociationOther},
@@ -38,7 +38,7 @@ var knockOnThere = map[finding.Code][]finding.Code{
 	finding.GatewayRoutesMissing: {finding.RoutesUnkept},
 }
 
-// Mute leaves out the findings that follow from others.
+// Mute removes the findings that follow from others.
 func Mute(findings []finding.Finding) []finding.Finding {
 	muted := func(f finding.Finding) bool {
 		return slices.ContainsFunc(findings, func(cause finding.Finding) bool {

@@ -10,16 +10,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// node is one of the cluster's nodes: as its network interface shows it, as Kubernetes does, or
-// both.
+// node is a node of the cluster: its network interface, its object in Kubernetes, or both.
 type node struct {
-	name  string // in lower case, "" where only a NIC is known that does not show it
+	name  string // in lower case; "" if only its NIC is known and does not show it
 	addrs []netip.Addr
 	nic   *inventory.Interface
 	kube  *inventory.Node
 }
 
-// String names the node as a person looks for it.
+// String is the node's name and address, for people.
 func (n *node) String() string {
 	name := n.name
 	if name == "" {
@@ -31,20 +30,19 @@ func (n *node) String() string {
 	return fmt.Sprintf("%s (%s)", name, n.addrs[0])
 }
 
-// settling is how long a new node may be without its route: its cloud provider writes in batches of
-// 30 seconds, from a copy that it keeps for two minutes.
+// settling is how long a new node may lack its route: the cloud provider writes in batches of 30
+// seconds, from a copy of the table that it caches for two minutes.
 const settling = 3 * time.Minute
 
-// young reports whether a node is so new that nothing is wrong yet. Without Kubernetes nothing
-// shows its age.
+// young reports whether a node is too new to be reported. Only Kubernetes shows a node's age.
 func (p *patient) young(n *node) bool {
 	return n.kube != nil && !n.kube.Created.IsZero() && !p.s.Taken.IsZero() &&
 		p.s.Taken.Sub(n.kube.Created) < settling
 }
 
-// waits reports whether a node may still be without its route. While Kubernetes says that the route
-// is there (NetworkUnavailable is False), it needs no patience: only a table that was read after
-// that.
+// waits reports whether a node may still wait for its route. If Kubernetes says that the route
+// exists (NetworkUnavailable is False), the node's age does not matter: the table only has to be
+// read after the condition changed.
 func (p *patient) waits(n *node) bool {
 	if n.kube != nil && n.kube.NetworkUnavailable != nil && !n.kube.NetworkUnavailable.True {
 		return !p.s.Taken.IsZero() && !n.kube.NetworkUnavailable.Since.Before(p.s.Taken)
@@ -52,24 +50,24 @@ func (p *patient) waits(n *node) bool {
 	return p.young(n)
 }
 
-// nodeSet are a cluster's nodes.
+// nodeSet is the nodes of a cluster.
 type nodeSet struct {
-	// all are those that Kubernetes names, where it was asked, and else the machines of the pools;
+	// all are the nodes in Kubernetes if it was asked, otherwise the machines of the pools; sorted
 	// by name.
 	all    []*node
 	byName map[string]*node
 	byAddr map[netip.Addr]*node
-	// strangers are machines of the pools that are no nodes in Kubernetes, where it was asked.
+	// strangers are machines of the pools without a node in Kubernetes, if Kubernetes was asked.
 	strangers []*node
-	// asked is set where Kubernetes said which nodes there are.
+	// asked is set if Kubernetes listed the nodes.
 	asked bool
-	// complete is set where NICs of as many machines as the pools count were seen: a list shows
-	// only what the identity may see. exact is set where they were no more than that, and nothing
-	// is being done to the cluster: no machine comes or goes.
+	// complete is set if the NICs of at least as many machines were seen as the pools count: a list
+	// shows only what the identity may see. exact is set if there are no more, and no operation
+	// runs on the cluster: then no machine comes or goes.
 	complete, exact bool
 }
 
-// nodes puts together what Azure and Kubernetes show of the cluster's nodes.
+// nodes combines what Azure and Kubernetes show of the cluster's nodes.
 func (p *patient) nodes() nodeSet {
 	set := nodeSet{byName: map[string]*node{}, byAddr: map[netip.Addr]*node{}}
 	machines := p.machines(&set)
@@ -91,10 +89,11 @@ func (p *patient) nodes() nodeSet {
 	return set
 }
 
-// machines are the NICs of the pools' machines, and says of the set whether they are all.
+// machines returns the machines of the pools, by their NICs, and records in the set whether they
+// are all.
 func (p *patient) machines(set *nodeSet) []*node {
 	var machines []*node
-	seen := map[string]map[string]bool{} // holders by pool
+	seen := map[string]map[string]bool{} // machines by pool
 	readable := true
 	for _, nic := range p.interfaces() {
 		pool := p.poolOf(nic.Holder())
@@ -125,11 +124,11 @@ func (p *patient) machines(set *nodeSet) []*node {
 	return machines
 }
 
-// poolOf is the pool that a machine is of, or "".
+// poolOf is the name of a machine's pool, or "".
 func (p *patient) poolOf(machine string) string { return p.cluster.PoolOf(machine) }
 
-// join takes the nodes that Kubernetes names, with the machines that hold their addresses. Virtual
-// nodes are no machines: they have no provider ID of Azure's.
+// join combines the nodes in Kubernetes with the machines that have their addresses. It skips
+// virtual nodes, which are not machines: they have no provider ID of Azure.
 func (p *patient) join(set *nodeSet, machines []*node) {
 	byAddr := map[netip.Addr]*node{}
 	for _, m := range machines {

@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// nodeNetworks are the virtual networks of the node subnets.
+// nodeNetworks returns the virtual networks of the node subnets.
 func (p *patient) nodeNetworks() []arm.ID {
 	var ids []arm.ID
 	for _, subnet := range p.subnets {

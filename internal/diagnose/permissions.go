@@ -57,16 +57,18 @@ func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 // it, so actions on routes are checked at their table.
 func (p *patient) identityNeeds() (n needs) {
 	if table := p.source.Table; p.cluster.Kubenet() && !p.source.Doubtful && p.brought(table) {
-		n.add(table, "to keep the pod routes there", arm.TypeRouteTable+"/read", arm.TypeRouteTable+
-			"/write",
+		n.add(table, "to manage the pod routes in it", arm.TypeRouteTable+"/read",
+			arm.TypeRouteTable+
+				"/write",
 			arm.TypeRouteTable+"/routes/read", arm.TypeRouteTable+
 				"/routes/write", arm.TypeRouteTable+"/routes/delete")
 	}
 	for _, pool := range p.cluster.Pools {
 		for _, subnet := range []arm.ID{pool.Subnet, pool.PodSubnet} {
 			if p.brought(subnet) {
-				n.add(subnet, "to put nodes or pods there", arm.TypeSubnet+"/read", arm.TypeSubnet+
-					"/join/action")
+				n.add(subnet, "to create nodes or pods in it", arm.TypeSubnet+"/read",
+					arm.TypeSubnet+
+						"/join/action")
 			}
 		}
 	}
@@ -80,37 +82,37 @@ func (p *patient) addonNeeds() (n needs) {
 	if !p.cluster.IngressAddon || !p.brought(id) {
 		return nil
 	}
-	n.add(id, "to write its rules there", arm.TypeGateway+"/read", arm.TypeGateway+"/write")
-	n.add(id.Group(), "to see what the gateway is made of",
+	n.add(id, "to write its configuration", arm.TypeGateway+"/read", arm.TypeGateway+"/write")
+	n.add(id.Group(), "to read what belongs to the gateway",
 		"Microsoft.Resources/subscriptions/resourceGroups/read")
 	if gateway := p.s.Gateways[id.Key()]; gateway != nil {
 		for _, subnet := range gateway.Subnets {
-			n.add(subnet, "to write the gateway, which is in it", arm.TypeSubnet+"/join/action")
+			n.add(subnet, "to write the gateway in it", arm.TypeSubnet+"/join/action")
 		}
 	}
 	return n
 }
 
-// brought reports whether a resource is bring-your-own: AKS did not make it.
+// brought reports whether a resource is bring-your-own: not made by AKS.
 func (p *patient) brought(id arm.ID) bool {
 	return id != "" && !id.Group().Equal(p.cluster.NodeGroup())
 }
 
 // callerNeeds are the rights that the config requires of the current identity.
 func (p *patient) callerNeeds() (n needs) {
-	n.add(p.cluster.ID, "to see its node pools", arm.TypeCluster+"/read")
+	n.add(p.cluster.ID, "to read its node pools", arm.TypeCluster+"/read")
 	for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
 		n.add(subnet, "to see its route table", arm.TypeSubnet+"/read")
 	}
 	if p.config == nil {
 		return n
 	}
-	n.add(p.source.Table, "to see the pod routes", arm.TypeRouteTable+"/read")
+	n.add(p.source.Table, "to read the pod routes", arm.TypeRouteTable+"/read")
 	guard := p.config.Spec.Guard
 	if guard.Mode != v1alpha1.GuardOff {
 		for _, g := range guard.Subnets {
 			n.add(arm.ID(g.SubnetID), "to see its route table", arm.TypeSubnet+"/read")
-			n.add(arm.ID(g.RouteTableID), "to know that it is there", arm.TypeRouteTable+"/read")
+			n.add(arm.ID(g.RouteTableID), "to check that it exists", arm.TypeRouteTable+"/read")
 		}
 	}
 	if guard.Mode == v1alpha1.GuardEnforce {
@@ -127,11 +129,11 @@ func (p *patient) callerNeeds() (n needs) {
 		table := arm.ID(target.RouteTableID)
 		n.add(table, "to compare its routes", arm.TypeRouteTable+"/read")
 		if target.Policy != v1alpha1.PolicyObserve {
-			n.add(table, "to copy the pod routes there", arm.TypeRouteTable+"/write")
+			n.add(table, "to copy the pod routes to it", arm.TypeRouteTable+"/write")
 		}
-		if target.Policy != v1alpha1.PolicyObserve { // deletes and updates are proven by the NICs
-			n.add(p.cluster.NodeGroup(), "to prove that nodes are gone or have another address "+
-				"before it deletes or updates routes",
+		if target.Policy != v1alpha1.PolicyObserve { // the NICs prove deletes and updates
+			n.add(p.cluster.NodeGroup(), "to prove, before a route is deleted or updated, that "+
+				"its node is gone or has another address",
 				arm.TypeScaleSet+"/read", arm.TypeScaleSet+
 					"/networkInterfaces/read", arm.TypeInterface+"/read")
 		}
@@ -178,11 +180,11 @@ func checkPermissions(p *patient) []finding.Finding {
 	found = append(found, identity.check(p.identityNeeds())...)
 	if needs := p.identityNeeds(); len(p.cluster.PrincipalIDs) == 0 && len(needs) > 0 {
 		found = append(found, finding.New(finding.RightsUnread, p.name, string(p.cluster.ID),
-			"the rights of the identity of cluster %s on %s are unknown: the cluster does not "+
-				"name its object ID, as with a service principal", p.cluster.ID.Short(),
+			"the rights of the identity of cluster %s on %s are unknown: the cluster's document "+
+				"does not contain its object ID, as with a service principal", p.cluster.ID.Short(),
 			called(needs[0].scope)).
-			About("service principal").WithAdvice("replace CLIENT_ID with that of the service "+
-			"principal").
+			About("service principal").WithAdvice("replace CLIENT_ID with the client ID of the "+
+			"service principal").
 			WithFix("az role assignment list --assignee CLIENT_ID --scope %s --include-inherited",
 				needs[0].scope))
 	}
@@ -317,7 +319,7 @@ func (h holder) check(wanted needs) []finding.Finding {
 	}
 	if unread = slices.Compact(unread); len(unread) > 0 {
 		f := finding.New(finding.RightsUnread, h.p.name, string(h.p.cluster.ID),
-			"the rights of %s on %s could not be read completely", h.who, called(where))
+			"the rights of %s on %s could only be read in part", h.who, called(where))
 		found = append(found, f.About(string(h.code)).With(unread...).
 			WithFix("az role assignment create %s --role Reader --scope %s", h.p.callerAssignee(),
 				where))

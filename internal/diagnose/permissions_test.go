@@ -206,12 +206,13 @@ func TestLocks(t *testing.T) {
 		evidence string
 	}{
 		"the own table": {healthy(t), shopTable, "ReadOnly", finding.Warning,
-			"the cluster's cloud provider writes route table shop-rt to keep the pod routes there"},
+			"the cluster's cloud provider writes route table shop-rt to manage the pod routes " +
+				"in it"},
 		"the network of a guarded subnet": {healthy(t), vnet, "ReadOnly", finding.Error,
 			"the keeper writes subnet shop-vnet/nodes to repair a lost route table on subnet " +
 				"shop-vnet/nodes"},
 		"a target": {healthy(t), gwTable, "ReadOnly", finding.Error,
-			"the keeper writes route table appgw-rt to copy the pod routes there"},
+			"the keeper writes route table appgw-rt to copy the pod routes to it"},
 		"the node group": {healthy(t), nodeGroup, "ReadOnly", finding.Warning,
 			"AKS refuses to scale, upgrade or repair the cluster while anything is locked in its " +
 				"node resource group MC_shop-rg_shop_westeurope"},

@@ -11,18 +11,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// addressed reports whether it is known where a cluster's nodes and pods have their addresses: not
-// with a network plugin of its own.
+// addressed reports whether the ranges of a cluster's nodes and pods are known. With a custom
+// network plugin they are not.
 func addressed(c *inventory.Cluster) bool { return azureCNI(c) || c.Kubenet() }
 
-// checkPlaces looks at where nodes and pods have their addresses.
+// checkPlaces checks that the addresses of nodes and pods are in their ranges.
 func checkPlaces(p *patient) []finding.Finding {
 	return append(nodesOutside(p), podsOutside(p)...)
 }
 
-// pool is a node's pool. None is known of nodes that no pool made (virtual nodes, node
-// auto-provisioning), which have subnets of their own, nor where the pool was made or removed
-// between two looks.
+// pool returns a node's pool. Some nodes have no known pool: those that no pool made (virtual
+// nodes, node auto-provisioning), which have their own subnets, and those whose pool was created or
+// removed between two reads.
 func (p *patient) pool(node inventory.Node) (pool inventory.Pool, known bool) {
 	i := slices.IndexFunc(p.cluster.Pools, func(pool inventory.Pool) bool {
 		return strings.EqualFold(pool.Name, node.Pool)
@@ -33,7 +33,7 @@ func (p *patient) pool(node inventory.Node) (pool inventory.Pool, known bool) {
 	return p.cluster.Pools[i], true
 }
 
-// place is where the nodes or the pods of a pool have their addresses.
+// place is a range of addresses for the nodes or the pods of a pool.
 type place struct {
 	name     string
 	prefixes []netip.Prefix
@@ -48,7 +48,7 @@ func (p *patient) subnetPlace(kind string, id arm.ID) (place, bool) {
 		subnet.Prefixes}, true
 }
 
-// nodePlace is the place of a pool's nodes, podPlace that of its pods; both false where the subnet
+// nodePlace is the range of a pool's nodes, podPlace that of its pods. Both are false if the subnet
 // was not read.
 func (p *patient) nodePlace(pool inventory.Pool) (place, bool) {
 	return p.subnetPlace("node subnet", nodeSubnet(p.s.Snapshot, p.cluster, pool))
@@ -73,9 +73,9 @@ func prefixList(prefixes []netip.Prefix) string {
 	return strings.Join(words, ", ")
 }
 
-// outside returns the first address that is not where those of a node's pool are, and where it
-// should be; nothing where that is not known. An address of a family that is nowhere there is not
-// judged.
+// outside returns the first address outside the range of a node's pool, and the name of that range.
+// It returns nothing if the range is unknown, and ignores addresses of a family that the range
+// lacks.
 func (p *patient) outside(addrs []netip.Addr, node inventory.Node,
 	where func(inventory.Pool) (place, bool)) (addr netip.Addr, should string) {
 	pool, known := p.pool(node)
@@ -99,7 +99,7 @@ func (p *patient) outside(addrs []netip.Addr, node inventory.Node,
 	return netip.Addr{}, ""
 }
 
-// strays collects what is outside, by where it should be.
+// strays collects what is outside its range, by the name of the range.
 type strays struct {
 	places []string
 	lines  map[string][]string
@@ -115,17 +115,17 @@ func (s *strays) add(should, line string) {
 	s.lines[should] = append(s.lines[should], line)
 }
 
-// findings makes one of each place; with thousands outside, the first few tell enough.
+// findings returns one finding for each range. It lists only the first few addresses.
 func (s *strays) findings(p *patient, code finding.Code, what string,
 	fix finding.CommandLine) []finding.Finding {
 	const most = 10
 	var found []finding.Finding
 	for _, should := range s.places {
 		lines := s.lines[should]
-		f := p.found(code, p.cluster.ID, "%d %s of cluster %s are outside of %s", len(lines), what,
+		f := p.found(code, p.cluster.ID, "%d %s of cluster %s are outside %s", len(lines), what,
 			p.cluster.ID.Short(), should)
 		if len(lines) == 1 {
-			f.Message = fmt.Sprintf("%s of cluster %s is outside of %s", lines[0],
+			f.Message = fmt.Sprintf("%s of cluster %s is outside %s", lines[0],
 				p.cluster.ID.Short(), should)
 		}
 		f = f.About(should).With(lines[:min(most, len(lines))]...)
@@ -137,8 +137,8 @@ func (s *strays) findings(p *patient, code finding.Code, what string,
 	return found
 }
 
-// nodesOutside finds nodes, and pods with their node's network, that are not in the node subnet. A
-// pod that is where its node is says nothing new.
+// nodesOutside finds nodes and hostNetwork pods outside the node subnet. It skips a pod with its
+// node's address, because the node's own line covers it.
 func nodesOutside(p *patient) []finding.Finding {
 	if p.kube == nil {
 		return nil
@@ -159,11 +159,11 @@ func nodesOutside(p *patient) []finding.Finding {
 			return slices.Contains(node.Addresses, a)
 		})
 		if addr, should := p.outside(addrs, node, p.nodePlace); addr.IsValid() {
-			out.add(should, fmt.Sprintf("pod %s/%s on the network of node %s (%s)", pod.Namespace,
+			out.add(should, fmt.Sprintf("hostNetwork pod %s/%s on node %s (%s)", pod.Namespace,
 				pod.Name, pod.Node, addr))
 		}
 	}
-	return out.findings(p, finding.NodeOutside, "nodes and pods on their networks",
+	return out.findings(p, finding.NodeOutside, "nodes and hostNetwork pods",
 		finding.Command("kubectl get nodes -o wide"))
 }
 
@@ -191,8 +191,9 @@ func podsOutside(p *patient) []finding.Finding {
 		finding.Command("kubectl get pods -A -o wide"))
 }
 
-// onOtherNode returns the first address of a pod that is not of its node's part of the pod CIDR,
-// where each node has such a part: routes, and the overlay, lead to another node, or to none.
+// onOtherNode returns the first address of a pod outside its node's part of the pod CIDR, if nodes
+// have such parts. Routes and the overlay send packets for that address to another node, or to
+// none.
 func (p *patient) onOtherNode(pod inventory.Pod, node inventory.Node) (addr netip.Addr,
 	should string) {
 	if !p.cluster.Overlay() && !p.cluster.Kubenet() {

@@ -9,9 +9,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Pools puts together what planning addresses asks of a cluster's pools: surge is for those whose
-// document names none, routes is how many a table holds. Subnets that could not be looked at are in
-// unseen, a sentence each: they limit nothing.
+// Pools describes a cluster's pools for the planning of addresses. surge is for pools whose
+// document has none; routes is the number of routes that a table can hold. unseen names the subnets
+// that could not be read, a sentence each; they count as no limit.
 func Pools(s *inventory.Snapshot, cluster *inventory.Cluster, surge capacity.Surge,
 	routes int) (pools []capacity.Pool, unseen []string, err error) {
 	for _, p := range cluster.Pools {
@@ -33,8 +33,8 @@ func Pools(s *inventory.Snapshot, cluster *inventory.Cluster, surge capacity.Sur
 				*prefix, *used = firstIPv4(found.Prefixes), found.UsedIPv4()
 			} else if id != "" {
 				unseen = append(unseen,
-					fmt.Sprintf("Subnet %s of pool %s could not be looked at, and limits nothing "+
-						"here.", id.Short(), p.Name))
+					fmt.Sprintf("Subnet %s of pool %s could not be read, so it counts as no limit.",
+						id.Short(), p.Name))
 			}
 		}
 		look(nodeSubnet(s, cluster, p), &setup.Subnet, &pool.Used)
@@ -45,7 +45,7 @@ func Pools(s *inventory.Snapshot, cluster *inventory.Cluster, surge capacity.Sur
 	return pools, unseen, nil
 }
 
-// nodeSubnet is the subnet of a pool's nodes, "" where AKS made it and it was not read.
+// nodeSubnet is the subnet of a pool's nodes, or "" if AKS made it and it was not read.
 func nodeSubnet(s *inventory.Snapshot, cluster *inventory.Cluster, pool inventory.Pool) arm.ID {
 	if own := s.Known(cluster.ID).OwnSubnets; pool.Subnet == "" && len(own) > 0 {
 		return own[0]
@@ -53,7 +53,7 @@ func nodeSubnet(s *inventory.Snapshot, cluster *inventory.Cluster, pool inventor
 	return pool.Subnet
 }
 
-// firstIPv4 is the first IPv4 prefix: what is counted here.
+// firstIPv4 is the first IPv4 prefix, or the zero value: only IPv4 addresses are counted.
 func firstIPv4(prefixes []netip.Prefix) netip.Prefix {
 	for _, p := range prefixes {
 		if p.Addr().Is4() {

@@ -32,7 +32,7 @@ func checkRetirement(p *patient) []finding.Finding {
 	return append(found, p.retirement(found))
 }
 
-// retirement is the finding that every kubenet cluster has.
+// retirement is the finding that every kubenet cluster gets.
 func (p *patient) retirement(blockers []finding.Finding) finding.Finding {
 	days := int(retired.Sub(p.Today.UTC().Truncate(24*time.Hour)).Hours() / 24)
 	when := fmt.Sprintf("is retired on 31 March 2028, in %d days", days)
@@ -53,13 +53,12 @@ func (p *patient) retirement(blockers []finding.Finding) finding.Finding {
 		}
 	}
 	if len(f.Evidence) == 0 {
-		f = f.With("no blocker found in what was read")
+		f = f.With("no blocker found")
 	}
-	// update-azure-cni, warnings: this program reads no ConfigMaps.
-	f = f.With("not checked: custom azure-ip-masq-agent configuration, which can cut connections " +
-		"after " +
-		"the migration, and an old ConfigMap azure-ip-masq-agent-config in kube-system, which " +
-		"has to go first")
+	// From the warnings in update-azure-cni. This program does not read ConfigMaps.
+	f = f.With("not checked: a custom azure-ip-masq-agent configuration, which can break " +
+		"connections after the migration, and an old ConfigMap azure-ip-masq-agent-config in " +
+		"kube-system, which you must delete first")
 	return f.With(p.afterwards()...).WithAdvice("fix the blockers first; the migration cannot be "+
 		"reversed").
 		WithFix("%s", p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay"))
@@ -74,21 +73,21 @@ func (p *patient) afterwards() (lines []string) {
 			" and leave the others in it")
 	default:
 		lines = append(lines, "AKS will delete route table "+table.Short()+
-			", with all other routes in it")
+			", including all other routes in it")
 	}
 	if p.cluster.Ingress != "" && !p.s.Unread[p.cluster.Ingress.Key()].Absent { // AGIC#1524
 		lines = append(lines, "Application Gateway "+p.cluster.Ingress.Short()+
 			" will learn the pods' addresses by itself and need no routes to them")
 	}
 	if len(p.cluster.PodCIDRs) > 1 {
-		lines = append(lines, "the cluster is dual-stack: AKS migrates it, and IPv6 breaks "+
-			"meanwhile (AKS#5120)")
+		lines = append(lines, "the cluster is dual-stack: AKS migrates it, but IPv6 does not "+
+			"work during the migration (AKS#5120)")
 	}
 	return lines
 }
 
-// othersOnTable: the migration fails while a subnet that is not the nodes' has the cluster's table
-// (azure-aks-docs#334).
+// othersOnTable finds subnets other than the node subnets that have the cluster's route table: the
+// migration fails as long as there are any (azure-aks-docs#334).
 func othersOnTable(p *patient) []finding.Finding {
 	if p.table == nil || p.source.Doubtful {
 		return nil
@@ -105,7 +104,7 @@ func othersOnTable(p *patient) []finding.Finding {
 		subnet := p.s.Subnet(id)
 		if slices.ContainsFunc(nodes, id.Equal) || p.cluster.IsManagedSubnet(id) ||
 			subnet != nil && !subnet.RouteTable.Equal(p.table.ID) {
-			continue // its own, or the subnet, which was read after the table, says otherwise
+			continue // it is the cluster's, or the newer document of the subnet names another table
 		}
 		whose := ""
 		if subnet != nil && len(subnet.Gateways) > 0 {
@@ -121,11 +120,11 @@ func othersOnTable(p *patient) []finding.Finding {
 	return found
 }
 
-// orphansToCome: on the migration AKS removes the pod routes from the cluster's own table, and from
-// no other.
+// orphansToCome finds pod routes in other tables: the migration removes them only from the
+// cluster's route table.
 func orphansToCome(p *patient) []finding.Finding {
 	if p.config == nil || p.source.Table == "" {
-		return nil // a table that holds pod routes may be the cluster's own
+		return nil // any table with pod routes may be the cluster's
 	}
 	var tables []arm.ID
 	for _, table := range p.s.Tables {
@@ -148,9 +147,9 @@ func orphansToCome(p *patient) []finding.Finding {
 		WithFix("routekeeper prune-orphans --subscription %s", p.cluster.ID.Subscription())}
 }
 
-// podCIDRForOverlay: each node takes a /24 of it, and it overlaps neither with the nodes' virtual
-// network, nor with what that is peered with, nor with the service CIDR (azure-cni-overlay, IP
-// address planning).
+// podCIDRForOverlay checks the pod CIDR. With overlay each node takes a /24 of it, and it must not
+// overlap the nodes' virtual network, the networks peered with it, or the service CIDR
+// (azure-cni-overlay, IP address planning).
 func podCIDRForOverlay(p *patient) []finding.Finding {
 	nodes := 0
 	for _, pool := range p.cluster.Pools {
@@ -164,16 +163,16 @@ func podCIDRForOverlay(p *patient) []finding.Finding {
 		if fit := (capacity.Setup{Plugin: capacity.Overlay, PodCIDR: cidr}).
 			Fits(); nodes > fit.Nodes {
 			found = append(found, p.found(finding.MigrationPodCIDR, p.cluster.ID,
-				"cluster %s can grow to %d nodes with those of an upgrade, but %s has room for "+
-					"%d on overlay",
+				"cluster %s can grow to %d nodes, including the surge of an upgrade, but with "+
+					"overlay %s has room for %d",
 				p.cluster.ID.Short(), nodes, fit.LimitedBy, fit.Nodes).About(cidr.String()).WithFix(
 				"%s", fix))
 		}
 		for _, other := range p.surroundings() {
 			if cidr.Overlaps(other.prefix) {
 				found = append(found, p.found(finding.MigrationPodCIDR, p.cluster.ID,
-					"the pod CIDR %s of cluster %s overlaps with %s of %s, which overlay does "+
-						"not support",
+					"the pod CIDR %s of cluster %s overlaps %s of %s, which overlay does not "+
+						"support",
 					cidr, p.cluster.ID.Short(), other.prefix, other.whose).About(cidr.String()+" "+
 					other.prefix.String()).WithFix("%s", fix))
 			}
@@ -182,7 +181,7 @@ func podCIDRForOverlay(p *patient) []finding.Finding {
 	return found
 }
 
-// surrounding is a prefix that a pod CIDR must keep clear of.
+// surrounding is a prefix that the pod CIDR must not overlap.
 type surrounding struct {
 	prefix netip.Prefix
 	whose  string
@@ -208,22 +207,22 @@ func (p *patient) surroundings() []surrounding {
 		for _, peering := range vnet.Peerings {
 			for _, prefix := range peering.Prefixes {
 				out = append(out, surrounding{prefix, "virtual network " + peering.Remote.Short() +
-					", which it is peered with"})
+					", which is peered with it"})
 			}
 		}
 	}
 	return out
 }
 
-// identityForOverlay: a system-assigned identity, or a service principal, cannot take the table
-// off.
+// identityForOverlay checks the identity: only a user-assigned one can remove the table from the
+// subnets.
 func identityForOverlay(p *patient) []finding.Finding {
 	has := "a system-assigned identity"
 	switch {
 	case strings.Contains(strings.ToLower(p.cluster.Identity), "userassigned"):
 		return nil
 	case p.cluster.Identity == "" && len(p.cluster.Principals) < 2:
-		return nil // the cluster names no identity
+		return nil // the document names no identity
 	case p.cluster.Identity == "":
 		has = "a service principal"
 	}
@@ -267,8 +266,8 @@ func poolsForOverlay(p *patient) []finding.Finding {
 	return found
 }
 
-// oldest is the minor version of Kubernetes 1 from which AKS migrates clusters, uninstalls the one
-// from which it removes a network policy engine (AKS#5832, release notes).
+// oldest is the minor version of Kubernetes 1 from which AKS migrates clusters. uninstalls is the
+// one from which it removes a network policy engine (AKS#5832, release notes).
 const (
 	oldest     = 27
 	uninstalls = 30
@@ -294,7 +293,7 @@ func versionForOverlay(p *patient) []finding.Finding {
 		WithFix("%s", p.azAKS("upgrade", "--kubernetes-version VERSION"))}
 }
 
-// namesForOverlay: the names become labels of nodes (azure-cni-overlay, limitations).
+// namesForOverlay checks the names that become node labels (azure-cni-overlay, limitations).
 func namesForOverlay(p *patient) []finding.Finding {
 	const most = 63
 	var found []finding.Finding

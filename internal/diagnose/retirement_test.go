@@ -16,17 +16,16 @@ func TestRetirement(t *testing.T) {
 	f := healthy(t).finds(finding.KubenetRetired)
 	if f.Severity != finding.Info || !strings.Contains(f.Message, "in 496 days") ||
 		!strings.HasSuffix(f.Fix, "--network-plugin azure --network-plugin-mode overlay") ||
-		!slices.Equal(f.Evidence, []string{"no blocker found in what was read",
-			"not checked: custom azure-ip-masq-agent configuration, which can cut connections " +
-				"after " +
-				"the migration, and an old ConfigMap azure-ip-masq-agent-config in kube-system, " +
-				"which has to go first",
+		!slices.Equal(f.Evidence, []string{"no blocker found",
+			"not checked: a custom azure-ip-masq-agent configuration, which can break " +
+				"connections after the migration, and an old ConfigMap " +
+				"azure-ip-masq-agent-config in kube-system, which you must delete first",
 			"AKS will remove the pod routes from route table shop-rt and leave the others in it"}) {
 		t.Errorf("%v %s %q fix %s", f.Severity, f.Message, f.Evidence, f.Fix)
 	}
 	f = healthy(t).managed().finds(finding.KubenetRetired)
 	if !slices.Contains(f.Evidence, "AKS will delete route table "+managedTable.Name()+
-		", with all other routes in it") {
+		", including all other routes in it") {
 		t.Errorf("%q", f.Evidence)
 	}
 	both := healthy(t).set(shop, "addonProfiles",
@@ -35,7 +34,7 @@ func TestRetirement(t *testing.T) {
 	both.props(shop)["networkProfile"].(object)["podCidrs"] = list{"10.244.0.0/16", "fd00:244::/64"}
 	if f := both.finds(finding.KubenetRetired); len(f.Evidence) != 5 ||
 		!strings.Contains(f.Evidence[3], "Gateway shop-agw will learn") ||
-		!strings.Contains(f.Evidence[4], "AKS migrates it, and IPv6 breaks") {
+		!strings.Contains(f.Evidence[4], "AKS migrates it, but IPv6 does not work") {
 		t.Errorf("%q", f.Evidence)
 	}
 	w := healthy(t).set(shop, "kubernetesVersion", "1.26.9")

@@ -12,27 +12,27 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// book is a cluster's own table, held against its nodes.
+// book compares the cluster's route table with its nodes.
 type book struct {
 	*patient
 	own   plan.Ownership
 	nodes nodeSet
-	// pods are the routes to what can be a node's pod CIDR, by prefix; hops are the addresses they
-	// lead to, held who holds an address.
+	// pods are the routes whose prefix can be a node's pod CIDR. hops are their next hops. held
+	// names the machine that has an address.
 	pods map[netip.Prefix]inventory.Route
 	hops map[netip.Addr]bool
 	held map[netip.Addr]string
-	// claims are the pod CIDRs of the nodes, where Kubernetes says them.
+	// claims are the nodes by pod CIDR, if Kubernetes shows them.
 	claims map[netip.Prefix]*node
-	// misled are the nodes, with the family, that have a route which leads to another address.
+	// misled are the nodes, by name and address family, whose route leads to another address.
 	misled map[string]bool
 	gone   []string
 	goneID []string
 	found  []finding.Finding
 }
 
-// open returns the cluster's book, or nil where its table is not known for certain, or has nothing
-// to say: a stopped cluster has no nodes.
+// open returns the comparison, or nil if the cluster's route table is not known for certain, or the
+// cluster is stopped and has no nodes.
 func (p *patient) open() *book {
 	if p.table == nil || p.config == nil || p.source.Doubtful || p.cluster.Stopped {
 		return nil
@@ -57,7 +57,8 @@ func (p *patient) open() *book {
 		}
 		if first, twice := b.pods[r.Prefix]; !twice {
 			b.pods[r.Prefix], b.hops[r.Hop] = r, true
-		} else if !first.SameHop(r) { // Azure takes no second one; a saved file can hold it
+		} else if !first.SameHop(r) {
+			// Azure accepts one route per prefix, but a saved file can have two
 			b.twice(r, first)
 		}
 	}
@@ -67,7 +68,7 @@ func (p *patient) open() *book {
 	return b
 }
 
-// checkRoutes looks at the routes in the cluster's own table, and at what is missing there.
+// checkRoutes checks the routes in the cluster's route table, and finds missing ones.
 func checkRoutes(p *patient) []finding.Finding {
 	b := p.open()
 	if b == nil {
@@ -85,12 +86,12 @@ func checkRoutes(p *patient) []finding.Finding {
 
 func (b *book) add(f finding.Finding) { b.found = append(b.found, f) }
 
-// ofTable makes a finding about the table.
+// ofTable returns a finding about the table.
 func (b *book) ofTable(code finding.Code, format string, args ...any) finding.Finding {
 	return b.patient.found(code, b.table.ID, format, args...)
 }
 
-// about makes a finding about one route, whose remedy is to delete it.
+// about returns a finding about one route; the fix is to delete it.
 func (b *book) about(code finding.Code, r inventory.Route, format string,
 	args ...any) finding.Finding {
 	return b.ofTable(code, "route %s (%s to %s) in route table %s of cluster %s %s", r.Name,
@@ -100,9 +101,9 @@ func (b *book) about(code finding.Code, r inventory.Route, format string,
 		b.table.ID.Child("routes", r.Name))
 }
 
-// look judges one route that the cloud provider takes for its own: one that begins or ends inside a
-// pod CIDR (route_controller, isResponsibleForRoute). One that merely covers it, such as 10.0.0.0/8
-// to a firewall, is nobody's business here: the nodes' own routes are longer.
+// look checks one route that the cloud provider treats as its own: a route that begins or ends
+// inside a pod CIDR (route_controller, isResponsibleForRoute). A wider route, such as 10.0.0.0/8 to
+// a firewall, does no harm: the nodes' routes are more specific.
 func (b *book) look(r inventory.Route) {
 	for _, cidr := range b.own.PodCIDRs() {
 		switch {
@@ -126,7 +127,7 @@ func last(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// odd judges a route inside the pod CIDR to what cannot be a node's prefix.
+// odd checks a route inside the pod CIDR whose prefix cannot be a node's.
 func (b *book) odd(r inventory.Route, inside netip.Prefix) {
 	for prefix, pod := range b.pods {
 		if prefix.Bits() >= r.Prefix.Bits() || !prefix.Contains(r.Prefix.Addr()) ||
@@ -137,12 +138,13 @@ func (b *book) odd(r inventory.Route, inside netip.Prefix) {
 			b.twice(r, pod)
 			return
 		}
-		f := b.about(finding.RouteShadows, r, "is more specific than %s of %s: packets to these "+
-			"pods do not go to their node at %s", prefix, inventory.RouteNode(pod.Name),
+		f := b.about(finding.RouteShadows, r, "is more specific than the pod route %s of %s: "+
+			"packets to these pods do not reach their node at %s", prefix, inventory.RouteNode(
+			pod.Name),
 			pod.NextHop())
 		if r.Hop.IsValid() {
 			f.Severity = finding.Warning
-			f = f.With(fmt.Sprintf("%s is an appliance, which may pass them on", r.Hop))
+			f = f.With(fmt.Sprintf("%s is an appliance, which may forward them", r.Hop))
 		}
 		b.add(f)
 		return
@@ -150,7 +152,7 @@ func (b *book) odd(r inventory.Route, inside netip.Prefix) {
 	b.unmatched(r, inside)
 }
 
-// pod judges a route to what can be a node's prefix.
+// pod checks a route whose prefix can be a node's.
 func (b *book) pod(r inventory.Route, inside netip.Prefix) {
 	owner := b.claims[r.Prefix]
 	if !b.nodes.asked {
@@ -161,7 +163,7 @@ func (b *book) pod(r inventory.Route, inside netip.Prefix) {
 		b.owned(r, owner)
 	case !r.Hop.IsValid():
 		b.unmatched(r, inside)
-	case !b.own.NodeHop(r): // keeping says so
+	case !b.own.NodeHop(r): // package plan reports it
 	case b.nodes.asked:
 		b.goes(r, "no node has this pod CIDR")
 	default:
@@ -169,7 +171,7 @@ func (b *book) pod(r inventory.Route, inside netip.Prefix) {
 	}
 }
 
-// owned judges the route of a node that is there.
+// owned checks the route of an existing node.
 func (b *book) owned(r inventory.Route, n *node) {
 	family := familyOf(r.Prefix.Addr())
 	right := netip.Addr{}
@@ -182,66 +184,65 @@ func (b *book) owned(r inventory.Route, n *node) {
 		}
 	}
 	if !right.IsValid() {
-		return // it has no such address, or it could not be read
+		return // the node has no address of this family, or it could not be read
 	}
 	b.misled[n.name+family] = true
-	f := b.about(finding.WrongHop, r, "does not lead to %s, the node it is for", n)
+	f := b.about(finding.WrongHop, r, "does not lead to its node %s", n)
 	switch holder := b.holder(r.Hop); {
 	case !r.Hop.IsValid():
 	case holder != "":
-		f = f.With(fmt.Sprintf("%s is held by %s", r.Hop, holder))
+		f = f.With(fmt.Sprintf("%s belongs to %s", r.Hop, holder))
 	case b.nodes.complete:
-		f = f.With(fmt.Sprintf("%s is held by no network interface of the cluster", r.Hop))
+		f = f.With(fmt.Sprintf("no network interface of the cluster has %s", r.Hop))
 	}
-	b.add(f.With("the cloud provider writes the route anew, with the right address, once it is " +
-		"deleted"))
+	b.add(f.With("delete the route, and the cloud provider writes it again with the right address"))
 }
 
-// nameless judges a route where only the NICs say what nodes there are, and none has the route's
-// name.
+// nameless checks a route that is named after none of the known machines. Kubernetes was not asked.
 func (b *book) nameless(r inventory.Route) {
 	n := b.nodes.byAddr[r.Hop]
 	switch {
 	case n != nil && n.name != "" && b.nodes.complete &&
 		b.poolOf(inventory.RouteNode(r.Name)) != "":
-		b.goes(r, "there is no node of this name, and its address has passed on to "+n.String())
+		b.goes(r, "no node has this name, and its address now belongs to "+n.String())
 	case n != nil:
 	case b.holder(r.Hop) != "":
-		b.add(b.about(finding.HopNotNode, r, "leads to %s, which is no node of its pools",
+		b.add(b.about(finding.HopNotNode, r, "leads to %s, which is not a node of its pools",
 			b.holder(r.Hop)))
 	case b.nodes.complete:
-		b.goes(r, "no network interface holds the address")
+		b.goes(r, "no network interface has the address")
 	}
 }
 
-// goes notes a route to a node that is gone.
+// goes notes a route whose node is gone.
 func (b *book) goes(r inventory.Route, why string) {
 	b.gone = append(b.gone, fmt.Sprintf("%s (%s to %s): %s", r.Name, r.Prefix, r.NextHop(), why))
 	b.goneID = append(b.goneID, string(b.table.ID.Child("routes", r.Name)))
 }
 
 func (b *book) twice(r, other inventory.Route) {
-	b.add(b.about(finding.ClaimedTwice, r, "claims pods of %s, which %s leads to %s", other.Prefix,
+	b.add(b.about(finding.ClaimedTwice, r, "covers pods of %s, which route %s sends to %s",
+		other.Prefix,
 		other.Name, other.NextHop()).
-		With("the longer prefix wins; the fix deletes " + r.Name +
-			", provided it is the wrong one"))
+		With("the longer prefix wins. Check which route is wrong: the command deletes " + r.Name +
+			"t\n"))
 }
 
 func (b *book) unmatched(r inventory.Route, inside netip.Prefix) {
 	where := "lies inside"
 	if r.Prefix.Bits() < inside.Bits() {
-		where = "reaches into"
+		where = "overlaps"
 	}
-	b.add(b.about(finding.RouteInPodCIDR, r, "%s its pod CIDR %s: the cloud provider deletes it, "+
+	b.add(b.about(finding.RouteInPodCIDR, r, "%s the pod CIDR %s: the cloud provider deletes it, "+
 		"whatever its name", where, inside))
 }
 
-// isNode reports whether a route leads to one of the nodes.
+// isNode reports whether a route leads to a node.
 func (b *book) isNode(r inventory.Route) bool {
 	return b.nodes.byAddr[r.Hop] != nil || b.own.NodeHop(r) && b.holder(r.Hop) == ""
 }
 
-// holder names the machine that holds an address in one of the node subnets, or "".
+// holder names the machine that has an address in a node subnet, or "".
 func (b *book) holder(a netip.Addr) string {
 	if n := b.nodes.byAddr[a]; n != nil {
 		return n.String()
@@ -249,7 +250,7 @@ func (b *book) holder(a netip.Addr) string {
 	return b.held[a]
 }
 
-// holders are the machines, of whomever, by their addresses in the node subnets.
+// holders are all machines in the node subnets, also other clusters', by their addresses.
 func (p *patient) holders() map[netip.Addr]string {
 	node := map[string]bool{}
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {

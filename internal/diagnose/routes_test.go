@@ -64,15 +64,15 @@ func TestRouteToGoneNode(t *testing.T) {
 	f := with(t, gone).finds(finding.RouteToGoneNode)
 	is(t, f, finding.Warning)
 	says(t, f, "1 route leads", "10.244.7.0/24 to 10.42.1.11",
-		"no network interface holds the address", "az network route-table route delete --ids "+
+		"no network interface has the address", "az network route-table route delete --ids "+
 			string(shopTable)+"/routes/"+gone["name"].(string))
 	f = with(t, gone).kubernetes().finds(finding.RouteToGoneNode)
 	says(t, f, "no node has this pod CIDR")
-	// Its address has passed on to another node, which has its own route.
+	// Its address now belongs to another node, which has its own route.
 	passed := leading(7, nodeAddr(1))
-	says(t, with(t, passed).finds(finding.RouteToGoneNode), "passed on to "+nodeName(1))
+	says(t, with(t, passed).finds(finding.RouteToGoneNode), "now belongs to "+nodeName(1))
 
-	// Not all interfaces are seen: who knows whose address it is.
+	// Without all interfaces, the owner of the address is unknown.
 	with(t, gone).sized("count", 4).finds()
 	lone(t).blind(2).finds()
 	// One of them could not be read.
@@ -98,16 +98,16 @@ func TestWrongHop(t *testing.T) {
 		}
 		f := look(wrong("10.42.1.99")).finds(finding.WrongHop)
 		is(t, f, finding.Error)
-		says(t, f, nodeName(2)+" (10.42.1.6)", "10.42.1.99 is held by no network interface of "+
-			"the cluster", "az network route-table route delete --ids "+string(shopTable)+
-			"/routes/"+nodeName(2))
-		says(t, look(wrong(nodeAddr(0))).finds(finding.WrongHop), nodeAddr(0)+" is held by "+
+		says(t, f, nodeName(2)+" (10.42.1.6)", "no network interface of the cluster has 10.42.1.99",
+			"az network route-table route delete --ids "+string(shopTable)+
+				"/routes/"+nodeName(2))
+		says(t, look(wrong(nodeAddr(0))).finds(finding.WrongHop), nodeAddr(0)+" belongs to "+
 			nodeName(0))
-		// Outside of the node subnets: keeping finds it too, but this says more.
+		// Outside the node subnets package plan finds it too, but this finding says more.
 		look(wrong("10.99.0.4")).finds(finding.WrongHop)
 		says(t, look(wrong("10.42.1.99").machine(netGroup+
 			"/providers/Microsoft.Network/networkInterfaces/jump", "10.42.1.99")).finds(
-			finding.WrongHop), "is held by jump")
+			finding.WrongHop), "belongs to jump")
 		look(wrong(nodeAddr(2))).finds()
 		// Another route leads outside, too, and is no node's.
 		w := look(wrong("10.99.0.4"))
@@ -147,12 +147,12 @@ func TestRouteInPodCIDR(t *testing.T) {
 		for _, w := range []*world{with(t, r), with(t, r).kubernetes()} {
 			f := w.finds(finding.RouteInPodCIDR)
 			is(t, f, finding.Warning)
-			says(t, f, r["name"].(string), "inside its pod CIDR 10.244.0.0/16", "whatever its name")
+			says(t, f, r["name"].(string), "inside the pod CIDR 10.244.0.0/16", "whatever its name")
 		}
 	}
 	// It reaches beyond, but the cloud provider looks at its first and its last address.
 	says(t, with(t, route("wide", "10.244.0.0/15", "VirtualAppliance", "10.42.9.4")).finds(
-		finding.RouteInPodCIDR), "reaches into its pod CIDR")
+		finding.RouteInPodCIDR), "overlaps the pod CIDR")
 	with(t, route("wide", "10.246.0.0/15", "VirtualAppliance", "10.42.9.4")).addresses("podCidrs",
 		"10.244.0.0/16", "10.247.0.0/16").finds(finding.RouteInPodCIDR)
 	with(t, route("wide", "10.240.0.0/12", "VirtualAppliance", "10.42.9.4")).finds()
@@ -173,8 +173,9 @@ func TestRouteShadows(t *testing.T) {
 		with(t, route("half", "10.244.1.0/25", "None", "")).kubernetes()} {
 		f := w.finds(finding.RouteShadows)
 		is(t, f, finding.Error)
-		says(t, f, "half (10.244.1.0/25 to None)", "more specific than 10.244.1.0/24 of "+
-			nodeName(1), nodeAddr(1))
+		says(t, f, "half (10.244.1.0/25 to None)",
+			"more specific than the pod route 10.244.1.0/24 of "+
+				nodeName(1), nodeAddr(1))
 	}
 	f := with(t, route("half", "10.244.1.0/25", "VirtualAppliance", "10.42.9.4")).finds(
 		finding.RouteShadows)

@@ -14,8 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// checkSharing looks for clusters that are in each other's way, and for addresses that are there
-// twice.
+// checkSharing finds clusters that interfere with each other, and overlapping addresses.
 func checkSharing(p *patient) []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
@@ -29,13 +28,14 @@ func checkSharing(p *patient) []finding.Finding {
 	return append(found, p.reserved()...)
 }
 
-// speaksFor reports whether this cluster tells of it and the other: each pair is told once.
+// speaksFor reports whether this cluster's checks report on it and another cluster, so that each
+// pair is reported once.
 func (p *patient) speaksFor(other *inventory.Cluster) bool {
 	return !other.ID.Equal(p.cluster.ID) && (p.cluster.ID.Key() < other.ID.Key() ||
 		!slices.ContainsFunc(p.Clusters, other.ID.Equal))
 }
 
-// neighbour tells what this cluster and another one share.
+// neighbour reports what this cluster and another one share.
 func (p *patient) neighbour(other *inventory.Cluster) []finding.Finding {
 	overlap := overlaps(p.cluster.PodCIDRs, other.PodCIDRs)
 	told := func(f finding.Finding) finding.Finding {
@@ -43,8 +43,7 @@ func (p *patient) neighbour(other *inventory.Cluster) []finding.Finding {
 			prefixList(other.PodCIDRs), "the other cluster: "+string(other.ID))
 		if len(overlap) > 0 && f.Code != finding.PodCIDRsOverlap {
 			f.Severity = finding.Error
-			f = f.With("their pod CIDRs overlap: each cloud provider deletes the routes of the " +
-				"other")
+			f = f.With("their pod CIDRs overlap: each cloud provider deletes the other's routes")
 		}
 		return f
 	}
@@ -53,8 +52,8 @@ func (p *patient) neighbour(other *inventory.Cluster) []finding.Finding {
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
 		if slices.ContainsFunc(theirs, id.Equal) {
 			found = append(found,
-				told(p.found(finding.SubnetShared, id, "the kubenet clusters %s and %s share the "+
-					"node subnet %s, which has one route table", p.cluster.ID.Short(),
+				told(p.found(finding.SubnetShared, id, "the kubenet clusters %s and %s share "+
+					"node subnet %s, which can have only one route table", p.cluster.ID.Short(),
 					other.ID.Short(), id.Short()).
 					WithFix("az aks nodepool add --subscription %s --resource-group %s "+
 						"--cluster-name %s --name moved --vnet-subnet-id <a subnet of its own>",
@@ -62,7 +61,7 @@ func (p *patient) neighbour(other *inventory.Cluster) []finding.Finding {
 		}
 	}
 	if len(found) > 0 {
-		return found // with the subnet they share its table
+		return found // sharing a subnet implies sharing its table
 	}
 	if p.table != nil && !p.source.Doubtful && p.usedBy(other, p.table) {
 		return []finding.Finding{
@@ -76,20 +75,20 @@ func (p *patient) neighbour(other *inventory.Cluster) []finding.Finding {
 		return nil
 	}
 	f := told(p.found(finding.PodCIDRsOverlap, p.cluster.ID, "the pod CIDRs of the kubenet "+
-		"clusters %s and %s, whose networks reach each other, overlap: %s", p.cluster.ID.Short(),
+		"clusters %s and %s overlap, and their networks are connected: %s", p.cluster.ID.Short(),
 		other.ID.Short(), prefixList(overlap)))
 	if both, said := p.leadsToBoth(other); both != "" {
 		f.Severity = finding.Warning
-		f = f.With("the table " + both.Short() + " leads to nodes of both")
+		f = f.With("route table " + both.Short() + " leads to nodes of both")
 	} else if said {
 		return nil
 	}
 	return []finding.Finding{f}
 }
 
-// usedBy reports whether another cluster uses a table, too: by its config, or because a node subnet
-// of its has the table and the table leads to its nodes. An association alone can be a mistake,
-// which is found with the other cluster.
+// usedBy reports whether another cluster uses a table too: its config names the table, or one of
+// its node subnets has the table and the table leads to its nodes. An association alone may be a
+// mistake, which the checks of the other cluster report.
 func (p *patient) usedBy(other *inventory.Cluster, table *inventory.RouteTable) bool {
 	for _, c := range p.Configs {
 		if other.ID.Equal(arm.ID(c.Spec.ClusterID)) && table.ID.Equal(arm.ID(c.Spec.RouteTableID)) {
@@ -104,15 +103,15 @@ func (p *patient) usedBy(other *inventory.Cluster, table *inventory.RouteTable) 
 	return false
 }
 
-// configFor is a config that says nothing but which cluster it is.
+// configFor is a config with only the cluster's ID.
 func configFor(c *inventory.Cluster) *v1alpha1.ClusterRoutes {
 	config := &v1alpha1.ClusterRoutes{}
 	config.Spec.ClusterID = string(c.ID)
 	return config
 }
 
-// leadsToBoth finds a target of this cluster that leads to nodes of the other one, too; where the
-// other's config has it as well, keeping says so.
+// leadsToBoth finds a target of this cluster that also leads to nodes of the other one. If both
+// configs name the target, package plan reports it.
 func (p *patient) leadsToBoth(other *inventory.Cluster) (table arm.ID, said bool) {
 	if p.config == nil {
 		return "", false
@@ -133,7 +132,7 @@ func (p *patient) leadsToBoth(other *inventory.Cluster) (table arm.ID, said bool
 	return "", said
 }
 
-// near reports whether the nodes of both clusters are in one network, or in peered ones.
+// near reports whether the nodes of two clusters are in one network, or in peered ones.
 func (p *patient) near(other *inventory.Cluster) bool {
 	for _, a := range p.s.NodeSubnetIDs(p.cluster) {
 		for _, b := range p.s.NodeSubnetIDs(other) {
@@ -156,13 +155,12 @@ type land struct {
 	id       arm.ID
 	prefixes []netip.Prefix
 	own      bool
-	// subnets are its subnets; nil where it was not read, and only its prefixes are known from the
-	// peering.
+	// subnets are nil if the network was not read: then only the peering shows its prefixes.
 	subnets []*inventory.Subnet
 	read    bool
 }
 
-// networks are the ones of the cluster's nodes and those peered with them, by ID.
+// networks returns the networks of the cluster's nodes and those peered with them, by ID.
 func (p *patient) networks() []land {
 	at := map[string]land{}
 	for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
@@ -207,7 +205,7 @@ func (l land) String() string {
 	return "peered network " + l.id.Short()
 }
 
-// taken are the subnets that overlap the prefixes, a line each.
+// taken lists the subnets that overlap the prefixes.
 func (l land) taken(prefixes []netip.Prefix) (lines []string) {
 	for _, s := range l.subnets {
 		if hit := overlaps(s.Prefixes, prefixes); len(hit) > 0 {
@@ -218,8 +216,8 @@ func (l land) taken(prefixes []netip.Prefix) (lines []string) {
 	return lines
 }
 
-// podsInNetworks looks for pods with the addresses of machines. AKS itself has made networks of
-// 10.0.0.0/8 with pods in 10.244.0.0/16: the address space alone does no harm.
+// podsInNetworks finds pods with the addresses of machines. An address space alone does no harm:
+// AKS itself has made networks of 10.0.0.0/8 with pods in 10.244.0.0/16.
 func (p *patient) podsInNetworks(networks []land) []finding.Finding {
 	var found []finding.Finding
 	for _, l := range networks {
@@ -233,10 +231,10 @@ func (p *patient) podsInNetworks(networks []land) []finding.Finding {
 		switch {
 		case l.read && len(taken) == 0:
 			f.Severity = finding.Info
-			f = f.With("no subnet of it overlaps")
+			f = f.With("none of its subnets overlaps")
 		case l.own && p.covered(l):
 			f.Severity = finding.Error
-			f = f.With("pod routes cover addresses that are in use:")
+			f = f.With("pod routes cover addresses in use:")
 		}
 		found = append(found, f.With(taken...))
 	}
@@ -260,8 +258,8 @@ func (p *patient) covered(l land) bool {
 	return false
 }
 
-// servicesOverlap looks for services with the addresses of machines or pods: kube-proxy takes
-// packets to a service before any route counts.
+// servicesOverlap finds services with the addresses of machines or pods. kube-proxy takes packets
+// to a service before any route applies.
 func (p *patient) servicesOverlap(networks []land) []finding.Finding {
 	var lines []string
 	severity := finding.Info
@@ -315,14 +313,15 @@ func (p *patient) reserved() []finding.Finding {
 	if len(lines) == 0 {
 		return nil
 	}
-	f := p.found(finding.ReservedRange, p.cluster.ID, "cluster %s uses addresses that AKS keeps "+
-		"for itself: %s", p.cluster.ID.Short(), strings.Join(lines, "; ")).With("kept: " +
+	f := p.found(finding.ReservedRange, p.cluster.ID,
+		"cluster %s uses addresses that AKS reserves: %s", p.cluster.ID.Short(), strings.Join(lines,
+			"; ")).With("reserved: " +
 		prefixList(forbidden))
 	f.Severity = severity
 	return []finding.Finding{f}
 }
 
-// overlaps returns those of the prefixes that overlap one of the others.
+// overlaps returns the prefixes that overlap one of the others.
 func overlaps(prefixes, others []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool {
 		return !slices.ContainsFunc(others, p.Overlaps)

@@ -67,7 +67,7 @@ func TestSubnetShared(t *testing.T) {
 	says(t, f, "clusters shop and blog", "shop-vnet/nodes")
 	f = lone(t).second(nodes, "10.244.0.0/17").finds(finding.SubnetShared)
 	is(t, f, finding.Error)
-	says(t, f, "each cloud provider deletes the routes of the other")
+	says(t, f, "each cloud provider deletes the other's routes")
 	// Told once, also when both are looked at.
 	w := lone(t).second(nodes, "10.100.0.0/16")
 	w.c.Clusters = append(w.c.Clusters, blog)

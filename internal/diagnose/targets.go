@@ -26,14 +26,14 @@ func checkCopies(p *patient) []finding.Finding {
 		table := p.s.Tables[key]
 		if table == p.table || p.isTarget(table.ID) || inventory.IsManagedTable(table.ID) ||
 			p.onNodes[table.ID.Key()] || p.s.Elsewhere(table, p.cluster) {
-			continue // on node subnets it is a matter of which table they should have
+			continue // association checks handle tables on node subnets
 		}
 		copied := plan.PodRoutes(p.s, p.config, table)
 		if len(copied) == 0 {
 			continue
 		}
 		missing, stale := drift(sameFamilies(own, copied), copied)
-		state := "they still match its own table"
+		state := "they still match the cluster's route table"
 		if len(missing)+len(stale) > 0 {
 			state = fmt.Sprintf("%d are missing or lead to the wrong node, %d are stale",
 				len(missing), len(stale))
@@ -56,8 +56,8 @@ func checkCopies(p *patient) []finding.Finding {
 	return found
 }
 
-// sameFamilies are the own routes of the address families that a copy has at all: many need but
-// one.
+// sameFamilies returns the cluster's routes of the address families that a copy has at all: many
+// copies need only one.
 func sameFamilies(own, copied map[netip.Prefix]inventory.Route) map[netip.Prefix]inventory.Route {
 	has := map[bool]bool{}
 	for prefix := range copied {
@@ -70,8 +70,8 @@ func sameFamilies(own, copied map[netip.Prefix]inventory.Route) map[netip.Prefix
 	return own
 }
 
-// misleads reports whether a copy leads to a node that is gone: what the cluster's own table lacks
-// may be that table's fault.
+// misleads reports whether a copy leads to a node that is gone. A route that only the copy has may
+// still be right: the cluster's route table may have lost it.
 func (p *patient) misleads(own, copied map[netip.Prefix]inventory.Route) bool {
 	living := map[netip.Addr]bool{}
 	for _, nic := range p.interfaces() {

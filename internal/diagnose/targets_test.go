@@ -86,8 +86,8 @@ func TestRoutesOrphaned(t *testing.T) {
 		}
 		says(t, f, words...)
 	}
-	proven(left(oldRoute(oldName)), "appgw-rt holds leftover routes to pods of nodes that are gone",
-		"1 of its 4 routes", "no subnet of shop-vnet has 10.42.4.7 any more",
+	proven(left(oldRoute(oldName)), "appgw-rt has leftover routes to pods of nodes that are gone",
+		"1 of its 4 routes", "no subnet of shop-vnet contains 10.42.4.7 any more",
 		"routekeeper prune-orphans --subscription "+sub+" --table "+string(gwTable))
 	// an older cluster's
 	proven(left(oldRoute("aks-old-87654321-3")), "10.245.3.0/24 to 10.42.4.7 (aks-old-87654321-3)")
@@ -113,14 +113,14 @@ func TestRoutesOrphaned(t *testing.T) {
 		s.Learn(shop).Written = []arm.ID{gwTable}
 	}), "the cluster's identity wrote it")
 	bare := left(oldRoute(oldName)).unset(nodes, "routeTable") // then any table may be
-	info(bare.muted(finding.AssociationLost), "it holds routes to its nodes, and which table is "+
-		"its own is not known")
+	info(bare.muted(finding.AssociationLost), "it has routes to its nodes, and the cluster's "+
+		"route table is unknown")
 
 	// Not proven.
-	info(withNIC(left(oldRoute(oldName)), "10.42.4.7"), "10.42.4.7 is held by some-nic")
+	info(withNIC(left(oldRoute(oldName)), "10.42.4.7"), "10.42.4.7 belongs to some-nic")
 	info(withNIC(left(oldRoute(oldName)), "10.42.4.8").also(func(s *inventory.Snapshot) {
 		clear(s.Interfaces)
-	}), "some-nic is in shop-vnet/old-nodes, and its addresses are not known: it may hold 10.42.4.7")
+	}), "some-nic is in shop-vnet/old-nodes, and its addresses are unknown: it may have 10.42.4.7")
 	info(withNIC(left(oldRoute(oldName)), "10.42.4.8").also(func(s *inventory.Snapshot) {
 		s.InterfacesOf = []arm.ID{nodeGroup}
 	}), "not all network interfaces of subscription")
@@ -130,13 +130,14 @@ func TestRoutesOrphaned(t *testing.T) {
 		true, true).also(func(s *inventory.Snapshot) { delete(s.VNets, hub.Key()) }),
 		"virtual network hub-vnet, which has 10.50.0.4, was not read")
 	proven(left(route(oldName, "10.245.3.0/24", "VirtualAppliance", "10.50.0.4")).peered(
-		"Connected", true, true), "no subnet of hub-vnet has 10.50.0.4 any more")
-	info(left(oldRoute(oldName)).set(gwTable, "subnets", list{}), "appgw-rt is on no subnet")
+		"Connected", true, true), "no subnet of hub-vnet contains 10.50.0.4 any more")
+	info(left(oldRoute(oldName)).set(gwTable, "subnets", list{}),
+		"appgw-rt is not associated with any subnet")
 	old := netGroup + "/providers/Microsoft.Network/routeTables/old-rt"
 	info(healthy(t).addSubnet(oldNodes, object{"addressPrefix": "10.42.4.0/24",
 		"routeTable": link(old)}).put(table(old, oldNodes, oldRoute(oldName))),
-		"old-rt is on shop-vnet/old-nodes, where its next hops are: it is or was the own table "+
-			"of a cluster")
+		"old-rt is associated with shop-vnet/old-nodes, which contains its next hops: it is or "+
+			"was the route table of a cluster")
 	info(left(oldRoute(oldName)).also(func(s *inventory.Snapshot) {
 		id := arm.ID("/subscriptions/"+sub+"/providers/") + arm.TypeCluster
 		s.Unread[id.Key()] = inventory.Unread{ID: "/subscriptions/" + sub, Status: 403,
@@ -155,8 +156,8 @@ func TestRoutesLeftByMigration(t *testing.T) {
 		t.Errorf("severity %s of routes to living nodes of an overlay cluster, want info",
 			f.Severity)
 	}
-	says(t, f, "10.42.1.4 is held by aks-nodepool1-12345678-vmss instance 0; the route is to "+
-		"pods of shop, which has no route table itself and may want it")
+	says(t, f, "10.42.1.4 belongs to aks-nodepool1-12345678-vmss instance 0; the route leads to "+
+		"pods of shop, which has no route table and may need it")
 	gone := route("by-hand", "10.244.9.0/24", "VirtualAppliance", "10.42.1.13")
 	if f := migrated(gone).finds(finding.RoutesOrphaned); f.Severity != finding.Warning {
 		t.Errorf("severity %s of a route to a node that is gone, want warning", f.Severity)

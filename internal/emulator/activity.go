@@ -285,8 +285,11 @@ func (r activityRecord) field(name string) (string, bool) {
 // filterTerm is one comparison; az leaves the quotes of a time out, and its zone, which is UTC.
 var filterTerm = regexp.MustCompile(`(?i)^\s*(\w+)\s+(eq|ge|le)\s+(?:'([^']*)'|([^'\s]+))\s*$`)
 
+// keptDays is how long the activity log keeps its records.
+const keptDays = 90
+
 // activityFilter reads a $filter: terms joined by and.
-func activityFilter(filter string) (func(activityRecord) bool, *failure) {
+func activityFilter(filter string, now time.Time) (func(activityRecord) bool, *failure) {
 	var tests []func(activityRecord) bool
 	for _, term := range regexp.MustCompile(`(?i)\s+and\s+`).Split(filter, -1) {
 		m := filterTerm.FindStringSubmatch(term)
@@ -303,6 +306,10 @@ func activityFilter(filter string) (func(activityRecord) bool, *failure) {
 			if err != nil {
 				return nil, fail(http.StatusBadRequest, "BadRequest",
 					"eventTimestamp %q is no time.", value)
+			}
+			if op == "ge" && at.Before(now.AddDate(0, 0, -keptDays)) { // recorded
+				return nil, fail(http.StatusBadRequest, "BadRequest",
+					"The start time cannot be more than 90 days in the past.")
 			}
 			if op == "le" {
 				tests = append(tests, func(r activityRecord) bool { return !r.at.After(at) })
@@ -345,7 +352,7 @@ func (s *insights) activityCall(c *call) (reply, *failure, bool) {
 		!strings.HasSuffix(c.key(), "/providers/microsoft.insights/eventtypes/management/values") {
 		return reply{}, nil, false
 	}
-	matches, f := activityFilter(c.param("$filter"))
+	matches, f := activityFilter(c.param("$filter"), c.now())
 	if f != nil {
 		return reply{}, f, true
 	}

@@ -27,6 +27,9 @@ func settlePool(p, had, properties object) *failure {
 		return fail(http.StatusBadRequest, "WindowsAgentPoolNameTooLong",
 			"Windows agent pool name %s is longer than 6 characters.", name)
 	}
+	if f := settleMachines(p); f != nil {
+		return f
+	}
 	for field, value := range had { // what is left out stays
 		if p[field] == nil &&
 			!slices.Contains([]string{"nodeTaints", "nodeLabels", "tags", "provisioningState",
@@ -108,9 +111,15 @@ func (s *aks) checkPools(id arm.ID, properties object, isNew bool) *failure {
 		return fail(http.StatusBadRequest, "MustDefineAtLeastOneSystemPool",
 			"Must define at least one system pool.")
 	}
-	if len(pools) > maxPools {
+	most := maxPools
+	if slices.ContainsFunc(pools, func(p object) bool {
+		return text(p, "type") == poolAvailabilitySet
+	}) {
+		most = 1
+	}
+	if len(pools) > most {
 		return fail(http.StatusBadRequest, "MaxAgentPoolCountReached",
-			"The maximum number of agent pools %d is reached.", maxPools)
+			"The maximum number of agent pools %d is reached.", most)
 	}
 	if f := s.checkSubnets(id, properties, isNew); f != nil {
 		return f
@@ -164,6 +173,7 @@ func (s *aks) showPool(r *resource, p object) {
 		p["powerState"], p["count"] = object{"code": "Stopped"}, 0
 	}
 	delete(p, stoppedCount)
+	showMachines(p)
 	p["currentOrchestratorVersion"] = fullVersion(text(p, "orchestratorVersion"))
 }
 

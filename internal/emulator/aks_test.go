@@ -297,7 +297,7 @@ func TestActivityLog(t *testing.T) {
 		return all
 	}
 	var got []string
-	for _, r := range query("eventTimestamp ge '2000-01-01T00:00:00Z' and resourceUri eq '" +
+	for _, r := range query("eventTimestamp ge '" + dayAgo() + "' and resourceUri eq '" +
 		string(rt) + "'") {
 		who := "operator"
 		if mirid, ok := objectAt(r, "claims")["xms_mirid"]; ok {
@@ -320,8 +320,8 @@ func TestActivityLog(t *testing.T) {
 	if n := len(query("eventTimestamp ge '2099-01-01T00:00:00Z'")); n != 0 {
 		t.Errorf("%d records from the future", n)
 	}
-	if all, network := len(query("eventTimestamp ge '2000-01-01T00:00:00Z'")),
-		len(query("eventTimestamp ge '2000-01-01T00:00:00Z' and resourceProvider eq "+
+	if all, network := len(query("eventTimestamp ge '"+dayAgo()+"'")),
+		len(query("eventTimestamp ge '"+dayAgo()+"' and resourceProvider eq "+
 			"'microsoft.network'")); network == 0 || all <= network {
 		t.Errorf("%d records, %d of the network", all, network)
 	}

@@ -17,6 +17,8 @@ func (k *kernel) arm(c *call) (answer reply, f *failure) {
 		return reply{}, fail(http.StatusBadRequest, "MissingApiVersionParameter",
 			"The api-version query parameter (?api-version=) is required for all requests.")
 	}
+	k.network.probe(c)
+	k.deployments.download(c)
 	defer k.lock()()
 	k.happen()
 	k.watch(c)

@@ -32,3 +32,11 @@ func (c *call) since(date string) bool {
 func sinceDate(at time.Time, date string) bool {
 	return at.IsZero() || at.UTC().Format(time.DateOnly) >= date
 }
+
+// now is when a call is made, as of its date.
+func (c *call) now() time.Time {
+	if c.asOf.IsZero() {
+		return time.Now()
+	}
+	return c.asOf
+}

@@ -23,13 +23,14 @@ func (s *authorization) types() []kind {
 			settle: s.settleRoleAssignment, show: showBare},
 		{name: typeLock, immediate: true, settle: s.settleLock, show: showBare},
 		{name: typePolicyDefinition, immediate: true, alwaysCreated: true,
-			settle: s.settlePolicyDefinition, show: showBare},
+			settle: s.settlePolicyDefinition, show: s.showPolicy},
 		{name: typePolicyAssignment, immediate: true, alwaysCreated: true,
-			settle: s.settlePolicyAssignment, show: showBare},
+			settle: s.settlePolicyAssignment, show: s.showPolicy,
+			facts: systemIdentityFacts(s.kernel.tenantOf)},
 	}
 }
 
 // calls are lists of roles, role assignments and locks at any scope.
 func (s *authorization) calls() []special {
-	return []special{s.roleDefinitionCall, s.roleAssignmentCall, s.lockCall}
+	return []special{s.roleDefinitionCall, s.roleAssignmentCall, s.lockCall, s.policyCall}
 }

@@ -13,8 +13,10 @@ type compute struct {
 // types are the resource types of Microsoft.Compute.
 func (s *compute) types() []kind {
 	return []kind{
-		{name: arm.TypeScaleSet, tracked: true, merges: true, facts: scaleSetFacts(),
-			settle: s.settleScaleSet},
+		{name: arm.TypeScaleSet, tracked: true, merges: true,
+			facts:  scaleSetFacts(s.kernel.tenantOf),
+			settle: s.settleScaleSet, stored: s.storedScaleSet, show: s.showScaleSet},
+		{name: typeAvailabilitySet, tracked: true, immediate: true},
 		{name: typeScaleSetExtension, settle: s.settleExtension},
 	}
 }

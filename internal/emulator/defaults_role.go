@@ -32,6 +32,26 @@ var roleHistory = []struct {
 		},
 	},
 	{
+		"a7ffa36f-339b-4b5c-8bdf-e2c188b2c0eb",
+		"2023-05-01",
+		func(r *role) { // Azure Kubernetes Service RBAC Writer
+			const cluster = "Microsoft.ContainerService/managedClusters/"
+			r.permissions = without(
+				r.permissions,
+				cluster+"discovery.k8s.io/",
+				cluster+"metrics.k8s.io/",
+				cluster+"coordination.k8s.io/",
+				cluster+"events/",
+			)
+			r.permissions[0].dataActions = append(r.permissions[0].dataActions,
+				cluster+"events/read", cluster+"replicationcontrollers/*") // that one twice
+		},
+	},
+	{"d5a2ae44-610b-4500-93be-660a0c5f5ca6", "2023-06-01", func(r *role) {
+		// Kubernetes Agentless Operator
+		r.permissions = without(r.permissions, "Microsoft.Features/")
+	}},
+	{
 		"7f6c6a51-bcf8-42ba-9220-52d62157d7db",
 		"2023-05-01",
 		func(r *role) { // Azure Kubernetes Service RBAC Reader
@@ -41,6 +61,8 @@ var roleHistory = []struct {
 				cluster+"discovery.k8s.io/",
 				cluster+"metrics.k8s.io/",
 			)
+			r.permissions[0].dataActions = append(r.permissions[0].dataActions,
+				cluster+"replicationcontrollers/read") // twice
 		},
 	},
 }

@@ -121,6 +121,9 @@ func (s *deployments) deploymentOf(c *call, id arm.ID) (*deploymentRun, *failure
 		)
 	}
 	properties := sent.Object("properties")
+	if c.unlinked != nil {
+		return nil, c.unlinked
+	}
 	if f := onlyInline(properties); f != nil {
 		return nil, f
 	}
@@ -196,8 +199,8 @@ func onlyInline(properties *armtemplate.Object) *failure {
 	if link := properties.Object("templateLink"); link != nil {
 		return notHere(
 			"TemplateLinkNotSupported",
-			"the template is linked (%s%s), and nothing is downloaded. Put it into the "+
-				"properties as template.",
+			"it does not know where the linked template (%s%s) lies before it deploys. Give the "+
+				"address itself, or put the template into the properties as template.",
 			link.Text("uri"),
 			link.Text("id"),
 		)

@@ -227,7 +227,7 @@ func TestDeploymentRefused(t *testing.T) {
 		"no mode": {strings.Replace(plain(""), `"mode": "Incremental",`, "", 1), 400,
 			"InvalidDeploymentMode"},
 		"link": {
-			`{"properties": {"mode": "Incremental", "templateLink": {"uri": "https://example.com/x.json"}}}`, 501, "TemplateLinkNotSupported"},
+			`{"properties": {"mode": "Incremental", "templateLink": {"id": "/subscriptions/x/resourceGroups/y/providers/Microsoft.Resources/templateSpecs/z"}}}`, 501, "TemplateLinkNotSupported"},
 		"no template": {`{"properties": {"mode": "Incremental"}}`, 400,
 			"InvalidRequestContent"},
 		"no JSON": {`{"properties"`, 400, "InvalidRequestContent"},
@@ -259,7 +259,7 @@ func TestDeploymentRefused(t *testing.T) {
 			"ResourceOptionNotSupported",
 		},
 		"linked nested": {
-			many(`{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "n", "properties": {"mode": "Incremental", "templateLink": {"uri": "https://example.com"}}}`),
+			many(`{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "n", "properties": {"mode": "Incremental", "templateLink": {"uri": "[uri(parameters('base'), 'x.json')]"}}}`),
 			501, "TemplateLinkNotSupported"},
 		"no group": {many(
 			`{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "n", "resourceGroup": "none", "properties": {"mode": "Incremental", "template": {` + groupSchema + `, "resources": [` + fmt.Sprintf(table, "t", "") + `]}}}`),

@@ -64,7 +64,8 @@ func TestDeploymentByRoles(t *testing.T) {
 	if got := try(); !strings.Contains(got, "InvalidTemplateDeployment") ||
 		!strings.Contains(
 			got,
-			"Authorization failed for template resource 't' of type 'Microsoft.Network/routeTables'",
+			"Authorization failed for template resource 't' "+
+				"of type 'Microsoft.Network/routeTables'",
 		) {
 		t.Errorf("with those of deployments alone: %s", got)
 	}

@@ -46,7 +46,7 @@ func openDisk(path string) (*disk, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoSync: true,
 		NoFreelistSync: true})
 	if errors.Is(err, bolt.ErrTimeout) {
-		return nil, fmt.Errorf("%s is in use by another local Azure", path)
+		return nil, fmt.Errorf("%s is in use by another emulator", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be opened: %w", path, err)

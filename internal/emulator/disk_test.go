@@ -231,7 +231,7 @@ func TestStateFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := New(Options{StateFile: path}); err == nil ||
-		!strings.Contains(err.Error(), "is in use by another local Azure") {
+		!strings.Contains(err.Error(), "is in use by another emulator") {
 		t.Errorf("in use: %v", err)
 	}
 	e.Close()

@@ -8,6 +8,7 @@
 package emulator
 
 import (
+	"context"
 	"crypto/rsa"
 	"errors"
 	"log/slog"
@@ -75,6 +76,11 @@ type Options struct {
 	AlertDelay time.Duration
 	// Webhooks is the way to the webhooks of action groups. Nil: the network.
 	Webhooks http.RoundTripper
+	// Templates is the way to the templates that deployments link to. Nil: the network.
+	Templates http.RoundTripper
+	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text
+	// says why not. It may call the local Azure. Nil: the health of every server is Unknown.
+	Probe func(context.Context, Probe) (Health, string)
 	// LogBodies is for how many of the last requests the log keeps bodies. 0: 10,000.
 	LogBodies int
 	// Key signs tokens. Nil: a key of its own, as every local Azure has that outlives a test. Tests
@@ -186,6 +192,7 @@ func assemble(k *kernel, id *identity) *Emulator {
 	e.insights.entra, e.insights.authorization = e.entra, e.authorization
 	e.deployments.authorization = e.authorization
 	k.resources, k.network, k.aks, k.entra = e.resources, e.network, e.aks, e.entra
+	k.compute = e.compute
 	k.authorization, k.insights, k.deployments = e.authorization, e.insights, e.deployments
 	k.control = &control{kernel: k, aks: e.aks, authorization: e.authorization, entra: e.entra}
 	for _, types := range [][]kind{e.resources.types(), e.network.types(), e.compute.types(),

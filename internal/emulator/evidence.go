@@ -84,7 +84,7 @@ var Evidences = []Evidence{
 		Recorded: map[string]float64{"application gateways": 80}, Clients: clients(az, goes),
 		Documented: "what their subnet refuses, delegation and network isolation",
 		Guessed: "when the ingress add-on writes; it fills one pool, the real one writes " +
-			"everything",
+			"everything; that behind every address answers a server",
 	},
 	{
 		Name: "firewalls, VPN gateways, bastions, load balancers, service endpoint policies",
@@ -104,11 +104,12 @@ var Evidences = []Evidence{
 		Documented: "addresses of each network plugin, upgrades with surge, migration to " +
 			"overlay, limits of sizes " +
 			"and names, plugins that refuse Windows",
-		Guessed: "that a reimaged node gets another pod CIDR, that routes stay while a cluster " +
+		Guessed: "names of interfaces in virtual machine pools, that a reimaged node gets " +
+			"another pod CIDR, that routes stay while a cluster " +
 			"is stopped, codes " +
 			"and wording of some refusals",
 		GuessedIn: []string{
-			"agentpool.go", "aks.go", "clusterlife.go", "lock.go", "migrate.go",
+			"agentpool.go", "aks.go", "clusterlife.go", "lock.go", "machinepool.go", "migrate.go",
 			"networkprofile.go",
 			"podsubnet.go", "upgrade.go",
 		},
@@ -120,10 +121,10 @@ var Evidences = []Evidence{
 	},
 	{
 		Name: "scale sets, virtual machines", Types: []string{arm.TypeScaleSet,
-			typeScaleSetExtension, typeVM},
-		Recorded: map[string]float64{"scale sets": 0}, Clients: clients(az, goes, ccm),
-		Documented: "paths of instances and their interfaces", Guessed: "what is told of images " +
-			"and disks",
+			typeScaleSetExtension, typeAvailabilitySet, typeVM},
+		Recorded: map[string]float64{"scale sets": 80}, Clients: clients(az, goes, ccm),
+		Documented: "paths of instances and their interfaces",
+		Guessed:    "versions of images, what Azure says about machines that run nothing",
 	},
 	{
 		Name: "deployments", Types: []string{typeDeployment}, Clients: clients(az),
@@ -140,7 +141,8 @@ var Evidences = []Evidence{
 	{
 		Name: "role definitions, role assignments", Types: []string{typeRoleDefinition,
 			typeRoleAssignment},
-		Recorded: map[string]float64{"role assignments": 95}, Clients: clients(az, goes, tf),
+		Recorded:   map[string]float64{"role assignments": 95, "role definitions": 95},
+		Clients:    clients(az, goes, tf),
 		Documented: "actions of the built-in roles, which action each call needs",
 	},
 	{
@@ -149,7 +151,8 @@ var Evidences = []Evidence{
 	},
 	{
 		Name: "policies", Types: []string{typePolicyDefinition, typePolicyAssignment},
-		Recorded: map[string]float64{"policies": 0}, Documented: "the effect deny",
+		Recorded: map[string]float64{"policies": 90}, Documented: "the effect deny",
+		Guessed: "which policies Azure brings: any GUID, without effect",
 	},
 	{
 		Name: "activity log alerts, action groups", Types: []string{arm.TypeAlertRule,

@@ -70,12 +70,14 @@ func (f *Fault) check() error {
 		return fmt.Errorf("a call that is answered with a status begins no operation and reads " +
 			"nothing")
 	case f.Status != 0 && (f.Status < 100 || f.Status > 599):
-		return fmt.Errorf("status %d is none", f.Status)
+		return fmt.Errorf("%d is not a status", f.Status)
 	}
 	var err error
 	f.chance = rand.New(rand.NewPCG(f.Seed, 0))
-	f.path, err = regexp.Compile("(?i)" + f.Path)
-	return err
+	if f.path, err = regexp.Compile("(?i)" + f.Path); err != nil {
+		return fmt.Errorf("path: %q is not a regular expression", f.Path)
+	}
+	return nil
 }
 
 // before reports whether the call does not take effect.

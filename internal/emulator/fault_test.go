@@ -165,7 +165,7 @@ func TestFaultFile(t *testing.T) {
 			"7, count: -1}\n": "",
 		`[{"slow": 30}]`:           "",
 		"- {stats: 429}\n":         "stats",
-		"- {status: 42}\n":         "fault 1: status 42",
+		"- {status: 42}\n":         "fault 1: 42 is not a status",
 		"- {slow: 1}\n- {}\n":      "fault 2: a fault needs",
 		"- {slow: 1, rate: 2}\n":   "rate",
 		"- {status: 500, slow: 1}": "begins no operation",

@@ -2,7 +2,9 @@ package emulator
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/goccy/go-yaml"
@@ -11,12 +13,16 @@ import (
 // ReadFaults reads faults from a YAML or JSON file that holds a list of them.
 func ReadFaults(path string) ([]Fault, error) {
 	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s does not exist", path)
+	}
 	if err != nil {
 		return nil, err
 	}
 	var faults []Fault
 	if err := yaml.NewDecoder(bytes.NewReader(raw), yaml.Strict()).Decode(&faults); err != nil {
-		return nil, fmt.Errorf("%s: %s", path, yaml.FormatError(err, false, false))
+		return nil, fmt.Errorf("%s is not a list of faults: %s", path,
+			yaml.FormatError(err, false, false))
 	}
 	for i, f := range faults {
 		if err := f.check(); err != nil {

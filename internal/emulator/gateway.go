@@ -72,7 +72,7 @@ func delegated(subnet object) bool {
 		})
 }
 
-// gatewayCall starts and stops an Application Gateway.
+// gatewayCall starts and stops an Application Gateway, and says how its servers are.
 func (s *network) gatewayCall(c *call) (reply, *failure, bool) {
 	if c.method != http.MethodPost || len(c.path) != 9 ||
 		!strings.EqualFold(c.path[6], "applicationGateways") {
@@ -83,10 +83,14 @@ func (s *network) gatewayCall(c *call) (reply, *failure, bool) {
 	id := arm.ID("/" + strings.Join(c.path[:8], "/"))
 	r := s.kernel.store.get(id)
 	switch {
-	case states[verb] == "":
+	case states[verb] == "" && healthAsked(c) == "":
 		return reply{}, notFound(c), true
 	case r == nil:
 		return reply{}, s.kernel.missing(id), true
+	}
+	if healthAsked(c) != "" {
+		answer, f := s.health(c, r)
+		return answer, f, true
 	}
 	if f := s.kernel.busy(id); f != nil {
 		return reply{}, f, true

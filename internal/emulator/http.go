@@ -37,6 +37,10 @@ type call struct {
 	filtered bool
 	// asOf is the date as of which Azure is to answer, zero for today.
 	asOf time.Time
+	// unlinked is why a linked template of a deployment could not be downloaded.
+	unlinked *failure
+	// health is what the probes of a gateway found that the call asks for.
+	health map[Probe][2]string
 	// fault is what goes wrong with a call that takes effect.
 	fault *Fault
 }

@@ -37,6 +37,7 @@ type kernel struct {
 
 	resources     *resources
 	network       *network
+	compute       *compute
 	aks           *aks
 	entra         *entra
 	authorization *authorization

@@ -156,6 +156,8 @@ var newerFields = []NewerField{
 	{arm.TypeSubnet, "properties.ipamPoolPrefixAllocations", "2024-05-01"},
 	{arm.TypeVNet, "properties.encryption", "2021-08-01"},
 	{arm.TypeVNet, "properties.privateEndpointVNetPolicies", "2024-03-01"},
+	{typePolicyDefinition, "systemData", "2021-06-01"},
+	{typePolicyAssignment, "systemData", "2021-06-01"},
 }
 
 func (k *kernel) newer(id arm.ID, version string) []NewerField {

@@ -70,7 +70,7 @@ func (cl *cluster) nodeDocument(p *pool, n *node, profile object) object {
 		labels["kubernetes.azure.com/podnetwork-type"] = "overlay"
 	}
 	spec := object{"providerID": "azure://" +
-		strings.Replace(string(p.scaleSet.Child("virtualMachines", strconv.Itoa(n.instance))),
+		strings.Replace(string(p.machine(n)),
 			cl.nodeGroup.Name(), strings.ToLower(cl.nodeGroup.Name()), 1)}
 	if cl.mode.hasPodCIDR() && len(n.podCIDRs) > 0 {
 		cidrs := []string{}

@@ -41,7 +41,9 @@ type pool struct {
 	blocks    bool   // pods have whole /28 blocks of it
 	maxPods   int
 	vmSize    string
-	scaleSet  arm.ID
+	scaleSet  arm.ID // there is none in a pool of single machines
+	kind      string
+	made      bool   // what its nodes run on is stored
 	doing     string // the state it is in while its cluster is busy
 	next      int    // instance ID
 	nodes     []*node
@@ -86,12 +88,14 @@ func (s *aks) setPool(cl *cluster, profile object, doing string) *failure {
 	if p == nil {
 		p = &pool{name: name, subnet: arm.ID(text(profile, "vnetSubnetID")),
 			scaleSet: arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeScaleSet,
-				"aks-"+name+"-"+cl.digits+"-vmss")}
+				"aks-"+name+"-"+cl.digits+"-vmss"), kind: text(profile, "type")}
 		if p.subnet == "" {
 			p.subnet = cl.ownSubnet()
 		}
 		cl.pools = append(cl.pools, p)
-		s.scaleSets[p.scaleSet.Key()] = poolOf{cl, p}
+		if !p.single() {
+			s.scaleSets[p.scaleSet.Key()] = poolOf{cl, p}
+		}
 	}
 	p.podSubnet, p.blocks = arm.ID(text(profile, "podSubnetID")), text(profile,
 		"podIPAllocationMode") == "StaticBlock"
@@ -102,7 +106,7 @@ func (s *aks) setPool(cl *cluster, profile object, doing string) *failure {
 			for len(p.nodes) > before {
 				s.removeNode(cl, p, p.nodes[len(p.nodes)-1])
 			}
-			if before == 0 && s.kernel.store.get(p.scaleSet) == nil {
+			if before == 0 && !p.made {
 				s.removePool(cl, p)
 			}
 			return f
@@ -122,9 +126,7 @@ type poolOf struct {
 
 // addNode adds an instance with its addresses and pod CIDRs.
 func (s *aks) addNode(cl *cluster, p *pool) *failure {
-	suffix := strconv.FormatInt(int64(p.next), 36)
-	n := &node{instance: p.next, name: p.scaleSet.Name() +
-		strings.Repeat("0", max(0, 6-len(suffix))) + suffix}
+	n := &node{instance: p.next, name: p.nodeName(p.next)}
 	if f := s.giveAddresses(cl, p, n); f != nil {
 		return f
 	}
@@ -180,12 +182,7 @@ func subnetIsFull(subnet arm.ID, prefix netip.Prefix, wanted int) *failure {
 		subnet.Name(), prefix, wanted)
 }
 
-// nic is the ID of a node's network interface, configuration the one of its i-th IP configuration.
-func (p *pool) nic(n *node) arm.ID {
-	return p.scaleSet.Child("virtualMachines", strconv.Itoa(n.instance)).Child("networkInterfaces",
-		p.scaleSet.Name())
-}
-
+// configuration is the ID of the i-th IP configuration of a node.
 func (p *pool) configuration(n *node, i int) arm.ID {
 	return p.nic(n).Child("ipConfigurations", "ipconfig"+strconv.Itoa(i+1))
 }
@@ -202,6 +199,10 @@ func (s *aks) removeNode(cl *cluster, p *pool, n *node) {
 func (s *aks) removePool(cl *cluster, p *pool) {
 	for len(p.nodes) > 0 {
 		s.removeNode(cl, p, p.nodes[len(p.nodes)-1])
+	}
+	if p.single() {
+		s.dropMachines(p, nil)
+		s.kernel.store.remove(p.set())
 	}
 	s.kernel.store.remove(p.scaleSet)
 	delete(s.scaleSets, p.scaleSet.Key())
@@ -295,7 +296,7 @@ func (s *aks) Scale(clusterID arm.ID, poolName string, count int) error {
 	p := clone(pools[at])
 	p["count"] = count
 	if _, err := countOf(p); err != nil {
-		return fmt.Errorf("count %d is %w", count, err)
+		return fmt.Errorf("%d nodes are %w, expected 0 to %d", count, err, maxPoolNodes)
 	}
 	if count == 0 && strings.EqualFold(text(p, "mode"), "System") {
 		return fmt.Errorf("pool %s is a system pool: it has at least one node", poolName)
@@ -335,6 +336,9 @@ func (s *aks) Readdress(clusterID arm.ID, nodeName string) error {
 	}
 	s.kernel.store.release(p.subnet, old...)
 	n.created = time.Now()
+	if f := s.refreshMachines(cl, p); f != nil {
+		return fmt.Errorf("%s: %s", f.code, f.message)
+	}
 	cl.provider.recreated(n)
 	return nil
 }

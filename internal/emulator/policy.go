@@ -20,12 +20,13 @@ func (s *authorization) settlePolicyAssignment(c *call, r, old *resource) *failu
 	r.etag = ""
 	p := objectAt(r.body, "properties")
 	definition := arm.ID(text(p, "policyDefinitionId"))
-	if s.kernel.store.get(definition) == nil {
+	if s.kernel.store.get(definition) == nil && !builtInPolicy(definition) {
 		return fail(http.StatusNotFound, "PolicyDefinitionNotFound",
 			"The policy definition '%s' could not be found.", definition.Name())
 	}
 	p["scope"] = string(r.id.Parent())
 	setDefault(p, "enforcementMode", "Default")
+	signPolicy(c, r, old)
 	return nil
 }
 
@@ -39,6 +40,7 @@ func (s *authorization) settlePolicyDefinition(c *call, r, old *resource) *failu
 	}
 	setDefault(p, "policyType", "Custom")
 	setDefault(p, "mode", "Indexed")
+	signPolicy(c, r, old)
 	return nil
 }
 

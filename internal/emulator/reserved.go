@@ -63,7 +63,8 @@ func (s *network) checkSeat(ref reference, subnet *resource) *failure {
 		}
 	}
 	for _, holder := range s.kernel.store.addressesOf(subnet.id).by {
-		if ofGateway := holder.Parent().Is(arm.TypeGateway); ofGateway != (ref.link.from == arm.TypeGateway) {
+		ofGateway := holder.Parent().Is(arm.TypeGateway)
+		if ofGateway != (ref.link.from == arm.TypeGateway) {
 			// [U] the code: the documentation only says that the subnet must hold nothing but
 			// gateways.
 			return fail(http.StatusBadRequest,

@@ -53,7 +53,12 @@ func (s *resources) generic(r *resource, expand string) object {
 	for _, field := range []string{"location", "tags", "sku", "kind", "identity", "managedBy",
 		"plan", "zones"} {
 		if r.body[field] != nil {
-			doc[field] = r.body[field]
+			doc[field] = cloneValue(r.body[field])
+		}
+	}
+	for _, f := range s.kernel.kindOf(r.id).facts { // the newest version's
+		if strings.HasPrefix(f.path, "sku.") {
+			f.show(sight{r: r, doc: doc, at: doc, version: "9999"})
 		}
 	}
 	for field, value := range map[string]string{

@@ -64,7 +64,7 @@ func (b *bench) activity() []object {
 	b.t.Helper()
 	status, doc := b.request(http.MethodGet, "/subscriptions/"+sub+
 		"/providers/Microsoft.Insights/eventtypes/management/values", url.Values{
-		"$filter": {"eventTimestamp ge '2000-01-01T00:00:00Z'"}}, "")
+		"$filter": {"eventTimestamp ge '" + dayAgo() + "'"}}, "")
 	if status != 200 {
 		b.t.Fatalf("the activity log: %d %v", status, doc)
 	}

@@ -76,6 +76,7 @@ type savedPool struct {
 	Name      string      `json:"name"`
 	Subnet    arm.ID      `json:"subnet"`
 	ScaleSet  arm.ID      `json:"scaleSet"`
+	Kind      string      `json:"kind,omitempty"`
 	PodSubnet arm.ID      `json:"podSubnet,omitempty"`
 	Blocks    bool        `json:"blocks,omitempty"`
 	MaxPods   int         `json:"maxPods"`
@@ -106,7 +107,8 @@ func saveCluster(cl *cluster) savedCluster {
 		Bugs: cl.provider.bugs,
 	}
 	for _, p := range cl.pools {
-		pool := savedPool{Name: p.name, Subnet: p.subnet, ScaleSet: p.scaleSet, Next: p.next,
+		pool := savedPool{Name: p.name, Subnet: p.subnet, ScaleSet: p.scaleSet, Kind: p.kind,
+			Next:      p.next,
 			PodSubnet: p.podSubnet, Blocks: p.blocks, MaxPods: p.maxPods, VMSize: p.vmSize,
 			Doing: p.doing}
 		for _, n := range p.nodes {
@@ -129,10 +131,13 @@ func (s *aks) restoreCluster(saved savedCluster) error {
 	}
 	cl.provider = &cloudProvider{aks: s, cluster: cl, paused: saved.Paused, bugs: saved.Bugs}
 	for _, p := range saved.Pools {
-		restored := &pool{name: p.Name, subnet: p.Subnet, scaleSet: p.ScaleSet, next: p.Next,
+		restored := &pool{name: p.Name, subnet: p.Subnet, scaleSet: p.ScaleSet, kind: p.Kind,
+			next:      p.Next,
 			podSubnet: p.PodSubnet, blocks: p.Blocks, maxPods: p.MaxPods, vmSize: p.VMSize,
 			doing: p.Doing}
-		s.scaleSets[p.ScaleSet.Key()] = poolOf{cl, restored}
+		if restored.made = true; !restored.single() {
+			s.scaleSets[p.ScaleSet.Key()] = poolOf{cl, restored}
+		}
 		for _, n := range p.Nodes {
 			restored.nodes = append(restored.nodes, &node{name: n.Name, instance: n.Instance,
 				addrs: n.Addrs, pods: n.Pods, podCIDRs: n.PodCIDRs, created: n.Created,
@@ -315,6 +320,7 @@ func (k *kernel) resume() {
 		}
 	}
 	k.deployments.resumeDeployments()
+	k.compute.resumeScaleSets()
 	for _, id := range slices.Sorted(maps.Keys(under)) {
 		if k.deployments.resumeActivity(under[id]) {
 			continue

@@ -34,8 +34,12 @@ func (i instance) id() arm.ID {
 	return i.set.id.Child("virtualMachines", strconv.Itoa(i.number))
 }
 
-// storeScaleSet writes the pool's scale set.
+// storeScaleSet writes the pool's scale set, or its machines.
 func (s *aks) storeScaleSet(cl *cluster, p *pool) *failure {
+	p.made = true
+	if p.single() {
+		return s.storeMachines(cl, p)
+	}
 	c := cl.call(http.MethodPut, p.scaleSet, nil)
 	_, f := s.kernel.putResource(c, p.scaleSet, object{
 		"location": cl.location,
@@ -65,6 +69,7 @@ func (s *compute) findScaleSet(id arm.ID) (*cluster, *pool) {
 func (s *compute) settleScaleSet(c *call, r, old *resource) *failure {
 	setDefault(objectAt(r.body, "properties"), "uniqueId",
 		uuid.NewSHA1(uuid.Nil, []byte(r.id.Key())).String())
+	settleMachineProfile(r, old)
 	capacity := 0
 	if sku := objectAt(r.body, "sku"); sku["capacity"] != nil {
 		if _, err := fmt.Sscan(fmt.Sprint(sku["capacity"]), &capacity); err != nil ||
@@ -87,6 +92,7 @@ func (s *compute) settleScaleSet(c *call, r, old *resource) *failure {
 			numbers = append(numbers, i.number)
 		}
 	}
+	added := max(0, capacity-len(numbers))
 	for len(numbers) < capacity {
 		numbers = append(numbers, nextNumber(r, numbers))
 	}
@@ -94,7 +100,9 @@ func (s *compute) settleScaleSet(c *call, r, old *resource) *failure {
 		r.doing = "Creating"
 	}
 	chosen := map[string]bool{}
-	for _, number := range numbers[:capacity] {
+	numbers = numbers[:capacity]
+	numbers = append(numbers, s.addSurplus(c, r, old, numbers, added)...)
+	for at, number := range numbers {
 		vm := r.id.Child("virtualMachines", strconv.Itoa(number))
 		for _, ref := range referencesIn(r.id, r.body) {
 			if !ref.link.takes() {
@@ -107,6 +115,9 @@ func (s *compute) settleScaleSet(c *call, r, old *resource) *failure {
 			ref.holder = vm.Child("networkInterfaces",
 				ref.holder.Parent().Name()).Child("ipConfigurations", ref.holder.Name())
 			found, f := s.network.dynamicSeat(ref, subnet, chosen)
+			if f != nil && at >= capacity {
+				continue // one too many does not fit
+			}
 			if f != nil {
 				return f
 			}
@@ -116,8 +127,8 @@ func (s *compute) settleScaleSet(c *call, r, old *resource) *failure {
 	return nil
 }
 
-// instancesOf are the instances of a scale set, by number.
-func (s *compute) instancesOf(set *resource) []instance {
+// machinesOf are all machines of a scale set, by number, with the ones that it has too many.
+func (s *compute) machinesOf(set *resource) []instance {
 	if _, p := s.findScaleSet(set.id); p != nil {
 		var out []instance
 		for _, n := range p.nodes {
@@ -208,25 +219,37 @@ func (s *compute) scaleSetCall(c *call) (reply, *failure, bool) {
 		})
 		if len(all) == 0 {
 			return reply{}, fail(http.StatusNotFound, "NotFound",
-				"The instance %s of %s was not found.", parts[1], id.Name()), true
+				"The entity was not found in this Azure location."), true
 		}
 	}
 	expand := strings.EqualFold(c.param("$expand"), "instanceView")
-	machines, nics := []object{}, []object{}
-	for _, i := range all {
-		machines = append(machines, i.document(expand))
-		for _, nic := range i.nics {
-			nics = append(nics, nic.document(i))
+	doc := s.kernel.document(set, c.version)
+	machines := func() (out []object) {
+		for _, i := range all {
+			out = append(out, i.document(doc, c.version, expand))
 		}
+		return out
+	}
+	nics := func() (out []object) {
+		for _, i := range all {
+			for _, nic := range i.nics {
+				out = append(out, nic.document(i))
+			}
+		}
+		return out
 	}
 	what := parts[len(parts)-1]
 	switch {
-	case len(parts) == 1 && what == "networkinterfaces", len(parts) == 3 &&
+	case len(parts) == 1 && what == "networkinterfaces":
+		all = s.machinesOf(set)
+		answer, f := s.kernel.pageObjects(c, nics())
+		return answer, f, true
+	case len(parts) == 3 &&
 		parts[0] == "virtualmachines" && what == "networkinterfaces":
-		answer, f := s.kernel.pageObjects(c, nics)
+		answer, f := s.kernel.pageObjects(c, nics())
 		return answer, f, true
 	case len(parts) == 1 && what == "virtualmachines":
-		answer, f := s.kernel.pageObjects(c, machines)
+		answer, f := s.kernel.pageObjects(c, machines())
 		return answer, f, true
 	case len(parts) == 1 && what == "instanceview":
 		return ok(object{"virtualMachine": object{
@@ -234,11 +257,11 @@ func (s *compute) scaleSetCall(c *call) (reply, *failure, bool) {
 				{"code": "ProvisioningState/succeeded", "count": len(all)}}},
 			"statuses": statuses()[:1]}), nil, true
 	case len(parts) == 2 && parts[0] == "virtualmachines":
-		return ok(machines[0]), nil, true
+		return ok(machines()[0]), nil, true
 	case len(parts) == 3 && parts[0] == "virtualmachines" && what == "instanceview":
-		return ok(instanceView()), nil, true
+		return ok(all[0].view(doc)), nil, true
 	case len(parts) == 4 && parts[0] == "virtualmachines" && parts[2] == "networkinterfaces":
-		for _, nic := range nics {
+		for _, nic := range nics() {
 			if strings.EqualFold(text(nic, "name"), what) {
 				return ok(nic), nil, true
 			}
@@ -258,40 +281,6 @@ func statuses() []any {
 	}
 }
 
-func instanceView() object { return object{"statuses": statuses()} }
-
-func (i instance) document(expand bool) object {
-	nics := []any{}
-	for _, nic := range i.nics {
-		nics = append(nics,
-			object{"id": string(nic.id), "properties": object{"primary": nic.primary}})
-	}
-	properties := object{
-		"provisioningState": "Succeeded", "latestModelApplied": true,
-		"vmId":           uuid.NewSHA1(uuid.Nil, []byte(i.id().Key())).String(),
-		"osProfile":      object{"computerName": i.computer},
-		"networkProfile": object{"networkInterfaces": nics},
-	}
-	if expand {
-		properties["instanceView"] = instanceView()
-	}
-	doc := object{
-		"id": string(i.id()), "name": i.set.id.Name() + "_" +
-			strconv.Itoa(i.number), "instanceId": strconv.Itoa(i.number),
-		"type": arm.TypeScaleSet + "/virtualMachines", "location": i.set.body["location"],
-		"properties": properties,
-	}
-	for _, field := range []string{"sku", "tags"} {
-		if i.set.body[field] != nil {
-			doc[field] = i.set.body[field]
-		}
-	}
-	if zones := list(i.set.body, "zones"); len(zones) > 0 { // round robin
-		doc["zones"] = []string{zones[i.number%len(zones)]}
-	}
-	return doc
-}
-
 func (n instanceNIC) document(of instance) object {
 	configurations := []any{}
 	for i, a := range n.addrs {
@@ -309,22 +298,15 @@ func (n instanceNIC) document(of instance) object {
 			},
 		})
 	}
-	forwards := false
-	for _, c := range listAt(objectAt(of.set.body, "properties", "virtualMachineProfile",
-		"networkProfile"), "networkInterfaceConfigurations") {
-		if strings.EqualFold(text(c, "name"), n.id.Name()) {
-			forwards = objectAt(c, "properties")["enableIPForwarding"] == true
-		}
+	properties := object{
+		"provisioningState": "Succeeded", "primary": n.primary, "enableIPForwarding": false,
+		"enableAcceleratedNetworking": false, "ipConfigurations": configurations,
+		"virtualMachine": object{"id": string(of.id())},
 	}
+	n.showInterface(of, properties)
 	return object{
 		"name": n.id.Name(), "id": string(n.id), "etag": of.set.tag(),
-		"location": of.set.body["location"],
-		"properties": object{
-			"provisioningState": "Succeeded", "primary": n.primary, "enableIPForwarding": forwards,
-			"enableAcceleratedNetworking": false,
-			"ipConfigurations":            configurations, "virtualMachine": object{
-				"id": string(of.id())},
-		},
+		"location": of.set.body["location"], "properties": properties,
 	}
 }
 

@@ -21,8 +21,7 @@ func nextNumber(set *resource, numbers []int) int {
 	if n := len(numbers); n > 0 {
 		next = numbers[n-1] + 1
 	}
-	p := objectAt(set.body, "properties")
-	if p["overprovision"] == false || text(p, "orchestrationMode") == "Flexible" {
+	if !overprovisions(set) {
 		return next
 	}
 	h := fnv.New32a()
@@ -45,7 +44,7 @@ func (s *compute) scaleSetAction(c *call, set *resource, parts []string) (reply,
 	spot := text(objectAt(set.body, "properties", "virtualMachineProfile"), "priority") == "Spot"
 	switch {
 	case action == "simulateeviction" && spot:
-		return reply{status: http.StatusNoContent}, nil
+		return s.evict(c, set, parts)
 	case action == "simulateeviction":
 		return reply{}, fail(
 			http.StatusConflict,
@@ -69,6 +68,18 @@ func (s *compute) scaleSetAction(c *call, set *resource, parts []string) (reply,
 	}
 	s.kernel.record(c, set.id, action+"/action", nil)
 	return s.kernel.accepted(c, nil), nil
+}
+
+// evict takes a spot machine away, as the policy of its set says. One that is only deallocated
+// keeps what it holds.
+func (s *compute) evict(c *call, set *resource, parts []string) (reply, *failure) {
+	profile := objectAt(set.body, "properties", "virtualMachineProfile")
+	if text(profile, "evictionPolicy") == "Delete" {
+		if f := s.deleteInstances(c, set, parts[1:2]); f != nil {
+			return reply{}, f
+		}
+	}
+	return reply{status: http.StatusNoContent}, nil
 }
 
 // deleteInstances takes instances of a scale set away; "*" is all of them.

@@ -37,7 +37,7 @@ func ReadInfo(dir string) (Info, error) {
 	var info Info
 	raw, err := os.ReadFile(filepath.Join(dir, InfoFile))
 	if err != nil {
-		return info, fmt.Errorf("no emulator is described in %s: %w", dir, err)
+		return info, fmt.Errorf("there is no emulator in %s: %w", dir, err)
 	}
 	if err := json.Unmarshal(raw, &info); err != nil {
 		return info, fmt.Errorf("%s: %w", filepath.Join(dir, InfoFile), err)
@@ -48,7 +48,7 @@ func ReadInfo(dir string) (Info, error) {
 	return info, nil
 }
 
-// Answers reports whether the local Azure is there.
+// Answers reports whether the emulator is there.
 func (i Info) Answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -75,7 +75,7 @@ type Server struct {
 // on loopback.
 func (e *Emulator) Start(dir, httpsAddress, httpAddress string) (*Server, error) {
 	if other, err := ReadInfo(dir); err == nil && other.Answers(context.Background()) {
-		return nil, fmt.Errorf("%s is the folder of another local Azure, which answers at %s", dir,
+		return nil, fmt.Errorf("%s is the folder of another emulator, which answers at %s", dir,
 			other.HTTPS)
 	}
 	var listeners [2]net.Listener
@@ -88,7 +88,11 @@ func (e *Emulator) Start(dir, httpsAddress, httpAddress string) (*Server, error)
 			if listeners[0] != nil {
 				listeners[0].Close()
 			}
-			return nil, fmt.Errorf("listening: %w", err)
+			var cause *os.SyscallError // without the address a second time
+			if errors.As(err, &cause) {
+				err = cause.Err
+			}
+			return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 		}
 		listeners[i] = l
 	}
@@ -189,7 +193,7 @@ func (s *Server) Wait(ctx context.Context) error {
 	return errors.Join(err, s.Close())
 }
 
-// Close stops listening and removes emulator.json, unless another local Azure has written its own
+// Close stops listening and removes emulator.json, unless another emulator has written its own
 // there since.
 func (s *Server) Close() error {
 	err := errors.Join(s.servers[0].Close(), s.servers[1].Close())

@@ -174,6 +174,11 @@ func registrationKey(scope, namespace string) string {
 	return strings.ToLower(scope + "/" + namespace)
 }
 
+// registrationFree are the resource providers that every subscription has (recorded for
+// Microsoft.Resources).
+var registrationFree = []string{"Microsoft.Resources", "Microsoft.Authorization",
+	"Microsoft.Features"}
+
 // providerCall lists resource providers, or describes one.
 func (s *resources) providerCall(c *call, rest []string, scope string) (reply, *failure) {
 	describe := func(namespace string) object {
@@ -191,8 +196,12 @@ func (s *resources) providerCall(c *call, rest []string, scope string) (reply, *
 		if changed := s.registration[registrationKey(scope, namespace)]; changed != "" {
 			state = changed
 		}
+		policy := "RegistrationRequired"
+		if slices.Contains(registrationFree, namespace) {
+			policy = "RegistrationFree"
+		}
 		return object{"id": scope + "/providers/" + namespace, "namespace": namespace,
-			"registrationPolicy": "RegistrationRequired", "registrationState": state,
+			"registrationPolicy": policy, "registrationState": state,
 			"resourceTypes": types}
 	}
 	var all []object

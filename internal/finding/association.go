@@ -1,6 +1,6 @@
 package finding
 
-// The codes of associations, beyond those of keeping.
+// Codes of associations, in addition to those of package plan.
 const (
 	PoolWithoutTable    Code = "pool-without-table"
 	NetworkManagerTable Code = "network-manager-table"

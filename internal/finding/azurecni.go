@@ -1,6 +1,6 @@
 package finding
 
-// The codes of Azure CNI clusters.
+// Codes of Azure CNI clusters.
 const (
 	PodOutside         Code = "pod-outside-pod-subnet"
 	NodeOutside        Code = "node-outside-node-subnet"

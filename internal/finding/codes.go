@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Code is the stable name of a kind of finding. Codes are never renamed: people filter on them.
+// Code is the stable name of a kind of finding. Codes are never renamed, because people filter by
+// them.
 type Code string
 
 // The codes, grouped by what they concern.
@@ -51,20 +52,19 @@ const (
 	FabricDiffers    Code = "fabric-differs"
 )
 
-// Description is what is known of a code without looking at any network: the docs page of findings
-// is made from it.
+// Description explains a code. The docs page of findings is made from it.
 type Description struct {
 	Code     Code     `json:"code"`
 	Severity Severity `json:"severity"`
 	Title    string   `json:"title"`
-	// Meaning says what it does to traffic and why it is reported.
+	// Meaning says what the problem does to traffic, and why it is reported.
 	Meaning string `json:"meaning"`
-	// Remedy says how it is put right.
+	// Remedy says how to fix it.
 	Remedy string `json:"remedy"`
 }
 
-// descriptions are those of all codes: of keeping here, and those of the checks of a diagnosis in a
-// file for each family.
+// descriptions are those of all codes: of package plan here, of the diagnosis in a file for each
+// family.
 var descriptions = slices.Concat(keeping, associations, routes, targets, sharing, gateways, filters,
 	permissions, retirement, azureCNI, beforehand, histories)
 
@@ -264,8 +264,7 @@ var keeping = []Description{
 			"differ, write the resource again unchanged, and open a case with Azure support."},
 }
 
-// Describe returns what is known of a code; for an unknown one, an empty description with severity
-// Error.
+// Describe returns the description of a code. An unknown code has an empty one with severity Error.
 func Describe(code Code) Description {
 	for _, d := range descriptions {
 		if d.Code == code {
@@ -275,7 +274,7 @@ func Describe(code Code) Description {
 	return Description{Code: code, Severity: Error}
 }
 
-// breaking are the codes that, as errors, mean that packets of pods are lost now.
+// breaking are the codes that, as errors, mean that pods lose packets now.
 var breaking = []Code{
 	AssociationLost, AssociationOther, TableMissing, EgressDropped,
 	PoolWithoutTable, NetworkManagerTable, PolicyTable,
@@ -286,8 +285,7 @@ var breaking = []Code{
 	EgressRouteMissing, NextHopUnreachable, FilterBlocksPods,
 }
 
-// BreaksTraffic reports whether an error of this code means that packets of pods are lost now, and
-// not only that something cannot be told or kept.
+// BreaksTraffic reports whether an error of this code means that pods lose packets now.
 func BreaksTraffic(code Code) bool { return slices.Contains(breaking, code) }
 
 // All returns the descriptions of all codes, sorted by code.

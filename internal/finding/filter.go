@@ -1,6 +1,6 @@
 package finding
 
-// The codes of network security groups.
+// Codes of network security groups.
 const FilterBlocksPods Code = "filter-blocks-pods"
 
 // filters are the codes of network security groups.

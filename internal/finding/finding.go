@@ -1,8 +1,6 @@
-// Package finding holds the one form in which the program says that something is wrong: a Finding,
-// with a stable code, a severity, the resource, the evidence and what to type next. Every check and
-// every front end uses it.
-//
-// It is pure, and knows nothing of Azure or of how findings are shown.
+// Package finding holds Finding, the one form in which the program reports a problem: with a stable
+// code, a severity, the resource, the evidence and the next command. Every check and every front
+// end uses it. It is pure. It must not know Azure, or how findings are shown.
 package finding
 
 import (
@@ -15,8 +13,8 @@ import (
 // Severity says how much a finding matters.
 type Severity int
 
-// Info is worth knowing. Warning will hurt or hides something. Error means that something the
-// config asks for is not true and will not become true by itself: it blocks.
+// Info is worth knowing. Warning will do harm, or hides a problem. Error means that the network
+// does not match the config and will not recover by itself.
 const (
 	Info Severity = iota
 	Warning
@@ -42,35 +40,33 @@ func (s *Severity) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Finding is one thing that is wrong or worth knowing.
+// Finding is a problem, or something worth knowing.
 type Finding struct {
 	Code     Code     `json:"code"`
 	Severity Severity `json:"severity"`
-	// Cluster is the metadata.name of the ClusterRoutes it concerns, "" when it concerns none in
-	// particular.
+	// Cluster is the metadata.name of the ClusterRoutes it concerns, or "".
 	Cluster string `json:"cluster,omitempty"`
-	// Resource is the ID of the Azure resource, "" when there is none.
+	// Resource is the ID of the Azure resource, or "".
 	Resource string `json:"resource,omitempty"`
-	// Subject is the part of the resource it concerns, such as a route's name, where there can be
+	// Subject is the part of the resource it concerns, such as a route's name, if there can be
 	// several.
 	Subject string `json:"subject,omitempty"`
-	// File and Line are where the code stands that it concerns, "" and 0 where there is none or it
-	// is unknown.
+	// File and Line are the place in the code, "" and 0 if there is none or it is unknown.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
-	// Message is one sentence: what is wrong, with the names of both sides where there are two.
+	// Message is one sentence that says what is wrong, and names both sides if there are two.
 	Message string `json:"message"`
-	// Evidence is what was seen, a line each.
+	// Evidence is what was seen, one line each.
 	Evidence []string `json:"evidence,omitempty"`
-	// Advice says what to do next, in words, where a command alone does not.
+	// Advice says in words what to do next, if a command is not enough.
 	Advice string `json:"advice,omitempty"`
 	// Fix is the command to run next, ready to paste.
 	Fix string `json:"fix,omitempty"`
-	// Link is where the code is explained.
+	// Link is the page that explains the code.
 	Link string `json:"link"`
 }
 
-// New makes a finding with the severity its code has.
+// New returns a finding with the severity of its code.
 func New(code Code, cluster, resource, format string, args ...any) Finding {
 	return Finding{
 		Code: code, Severity: Describe(code).Severity, Cluster: cluster, Resource: resource,
@@ -78,13 +74,13 @@ func New(code Code, cluster, resource, format string, args ...any) Finding {
 	}
 }
 
-// With returns the finding with lines of evidence added.
+// With returns the finding with more lines of evidence.
 func (f Finding) With(evidence ...string) Finding {
 	f.Evidence = append(slices.Clip(f.Evidence), evidence...)
 	return f
 }
 
-// WithAdvice returns the finding with what to do next, in words.
+// WithAdvice returns the finding with advice.
 func (f Finding) WithAdvice(format string, args ...any) Finding {
 	f.Advice = fmt.Sprintf(format, args...)
 	return f
@@ -103,14 +99,13 @@ func (f Finding) About(subject string) Finding {
 	return f
 }
 
-// At returns the finding with the place in code that it concerns.
+// At returns the finding with its place in the code.
 func (f Finding) At(file string, line int) Finding {
 	f.File, f.Line = file, line
 	return f
 }
 
-// Key identifies a finding over time: the same thing found again has the same key, whatever the
-// words for it.
+// Key identifies a finding over time: the same problem has the same key, whatever the words.
 func (f Finding) Key() string {
 	return strings.Join([]string{string(f.Code), f.Cluster, strings.ToLower(f.Resource),
 		strings.ToLower(f.Subject)}, "\x00")

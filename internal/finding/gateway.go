@@ -1,6 +1,6 @@
 package finding
 
-// The codes of gateways and the way out.
+// Codes of gateways and egress.
 const (
 	GatewayDefaultRoute  Code = "gateway-default-route"
 	GatewaySharesTable   Code = "gateway-shares-table"
@@ -17,7 +17,7 @@ const (
 	GatewayStopped       Code = "gateway-stopped"
 )
 
-// gateways are the codes of gateways and the way out.
+// gateways are the codes of gateways and egress.
 var gateways = []Description{
 	{GatewayDefaultRoute, Error, "An Application Gateway's default route does not lead to the " +
 		"internet",

@@ -1,9 +1,9 @@
 package finding
 
-// The code of the record of what was done.
+// The code of the history.
 const HistoryDegraded Code = "history-degraded"
 
-// histories are the codes of the record of what was done.
+// histories are the codes of the history.
 var histories = []Description{
 	{HistoryDegraded, Warning, "The history cannot be written",
 		"Routes are still managed. The record of changes stays in memory until the file " +

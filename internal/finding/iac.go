@@ -1,6 +1,6 @@
 package finding
 
-// The codes of infrastructure code: what it would do before it is applied.
+// Codes of infrastructure code that was not applied yet.
 const (
 	IaCStrips       Code = "iac-strips"
 	IaCMayStrip     Code = "iac-may-strip"

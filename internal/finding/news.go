@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// blind are the codes that keep other things of their cluster from being looked at.
+// blind are the codes that keep other parts of their cluster from being checked.
 var blind = []Code{ReadFailed, AzureUnreachable, ClusterMissing, ClusterNotKubenet, ClusterPodCIDR,
 	TableUnknown, TableMissing}
 
-// ByKey is what News compares the next findings with.
+// ByKey indexes findings for News.
 func ByKey(findings []Finding) map[string]Finding {
 	known := map[string]Finding{}
 	for _, f := range findings {
@@ -18,12 +18,11 @@ func ByKey(findings []Finding) map[string]Finding {
 	return known
 }
 
-// News compares findings with those from before: which are new, which are gone, and which are only
-// not looked at any more, because something that is found now keeps them from it. What is not
-// looked at has not resolved itself.
+// News compares findings with the previous ones: which are new, which are gone, and which are
+// hidden, because a new finding keeps them from being checked. What is not checked is not resolved.
 func News(known map[string]Finding, now []Finding) (appeared, gone, hidden []Finding) {
 	still, unseen := ByKey(now), map[string]bool{}
-	outage := false // any cluster may be unseen
+	outage := false // any cluster may be unchecked
 	for _, f := range now {
 		if slices.Contains(blind, f.Code) {
 			unseen[f.Cluster] = true

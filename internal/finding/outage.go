@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// namedClusters is how many clusters the evidence of an outage names.
+// namedClusters is the number of clusters that the evidence of an outage names.
 const namedClusters = 10
 
 // Outage folds all azure-unreachable findings into one without a cluster: an outage of Azure is one

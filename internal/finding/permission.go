@@ -1,6 +1,6 @@
 package finding
 
-// The codes of permissions and locks.
+// Codes of permissions and locks.
 const (
 	IdentityLacks   Code = "identity-lacks-permission"
 	AddonLacks      Code = "add-on-lacks-permission"

@@ -1,6 +1,6 @@
 package finding
 
-// The codes of the routes in a cluster's own table, and of the nodes they lead to.
+// Codes of the routes in a cluster's route table, and of the nodes they lead to.
 const (
 	NodeWithoutRoute   Code = "node-without-route"
 	RouteUnnoticed     Code = "missing-route-unnoticed"
@@ -23,20 +23,19 @@ const (
 
 var routes = []Description{
 	{NodeWithoutRoute, Error, "A node has no route in the cluster's route table",
-		"Pods on other nodes cannot reach pods on this node. run reports a node that lost " +
-			"its route at the next check that reads the same table. It reports a node that " +
-			"never had a route after five minutes: a new machine starts, joins and waits for " +
-			"the cloud provider. doctor waits three minutes from the node's creation, if " +
-			"Kubernetes shows the time. If the node's age is unknown, or while an operation on " +
-			"the cluster runs, this is a warning, as it is in sync.",
+		"Pods on other nodes cannot reach pods on this node. run reports a lost route at the " +
+			"next check that still misses it. It reports a node that never had a route after " +
+			"five minutes, because a new machine starts, joins and waits for the cloud provider. " +
+			"doctor waits three minutes after the node's creation, if Kubernetes shows that " +
+			"time. If the node's age is unknown, as it is to sync, or while an operation runs on " +
+			"the cluster, this is a warning.",
 		"Find out why the cloud provider does not write the route: check its identity's " +
 			"rights on the table, locks, policies, and failed writes in the activity log."},
 	{RouteUnnoticed, Error, "A node has no route, but Kubernetes reports its network as available",
-		"The node's condition NetworkUnavailable is False, so pods are scheduled on it, " +
-			"but pods on other nodes cannot reach them. A cloud provider that takes a refused " +
-			"write for a success leaves the node in this state (cloud-provider-azure#11003). " +
-			"The node's age does not matter: doctor needs only a table read after the " +
-			"condition changed.",
+		"The node's condition NetworkUnavailable is False, so pods are scheduled on it, but pods " +
+			"on other nodes cannot reach them. A cloud provider that treats a refused write as a " +
+			"success leaves the node in this state (cloud-provider-azure#11003). The node's age " +
+			"does not matter: doctor needs only a table read after the condition changed.",
 		"Check the activity log for what refuses the cloud provider's writes. It retries " +
 			"once its cached copy of the table expires."},
 	{RouteHalf, Error, "A node has a route for one address family only",

@@ -1,6 +1,6 @@
 package finding
 
-// The codes of clusters and networks that are in each other's way.
+// Codes of clusters and networks that interfere with each other.
 const (
 	SubnetShared    Code = "subnet-shared"
 	TableShared     Code = "table-shared"

@@ -7,9 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Show returns text from outside on one line, safe for a terminal. A character that moves the
-// cursor, changes the direction of text or cannot be seen is written as its escape: \n, \x1b,
-// \u202e.
+// Show returns text from outside on one line, safe for a terminal. It escapes every character that
+// moves the cursor, changes the direction of text or is invisible: \n, \x1b, \u202e.
 func Show(s string) string {
 	if shows(s) {
 		return s
@@ -39,12 +38,12 @@ func Show(s string) string {
 	return b.String()
 }
 
-// shows reports whether a person sees text as it is.
+// shows reports whether text is displayed as it is.
 func shows(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, hidden) }
 
-// hidden reports whether a person does not see a character: C0, C1 and DEL; every other format
-// character, such as bidi controls and zero-width ones; the two line separators; what fills space
-// without a mark.
+// hidden reports whether a character is invisible or changes the display: C0, C1 and DEL; all
+// format characters, such as bidi controls and zero-width ones; the two line separators; and
+// characters that fill space without a mark.
 func hidden(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) ||
 		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)

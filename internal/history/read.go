@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -93,8 +94,14 @@ type Reader struct{ db *sql.DB }
 
 // Read opens a history for reading. It upgrades an older schema first.
 func Read(path string) (*Reader, error) {
-	if _, err := os.Stat(path); err != nil {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("there is no history %s", path)
+	case err != nil:
 		return nil, fmt.Errorf("%s: %s", path, reason(err))
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder, expected the file of a history", path)
 	}
 	r, err := readOnly(path)
 	if errors.Is(err, errOlder) {
@@ -180,13 +187,13 @@ func (r *Reader) Each(q Query, use func(Entry) error) error {
 		}
 		e.Started = time.UnixMilli(started).UTC()
 		if err := json.Unmarshal([]byte(observed), &e.Observed); err != nil {
-			return fmt.Errorf("round %d: %w", e.ID, err)
+			return fmt.Errorf("check %d: %w", e.ID, err)
 		}
 		if err := e.readChanges(tx); err != nil {
-			return fmt.Errorf("round %d: %w", e.ID, err)
+			return fmt.Errorf("check %d: %w", e.ID, err)
 		}
 		if err := e.readFindings(tx); err != nil {
-			return fmt.Errorf("round %d: %w", e.ID, err)
+			return fmt.Errorf("check %d: %w", e.ID, err)
 		}
 		if err := use(e); err != nil {
 			return err
@@ -248,4 +255,25 @@ func (e *Entry) readFindings(tx *sql.Tx) error {
 		e.Findings = append(e.Findings, n)
 	}
 	return rows.Err()
+}
+
+// Clusters are the names of all clusters in the history.
+func (r *Reader) Clusters() ([]string, error) {
+	rows, err := r.db.Query("SELECT cluster FROM changes UNION SELECT cluster FROM findings " +
+		"ORDER BY cluster")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return names, rows.Err()
 }

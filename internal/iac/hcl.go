@@ -20,7 +20,7 @@ func readConfigFile(name string, s *stream) (*Reading, error) {
 	m := &sourceModule{}
 	m.whole = &Source{modules: []*sourceModule{m}}
 	if err := m.parse(name, append(s.buf[s.pos:s.end:s.end], rest...)); err != nil {
-		return nil, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), name+":"))
+		return nil, err
 	}
 	return m.whole.reading(), nil
 }

@@ -6,14 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// errForeign says that a file has none of the formats.
-var errForeign = errors.New("unknown format: expected a plan or state of Terraform or OpenTofu " +
+// errUnknownFormat says that a file has none of the formats.
+var errUnknownFormat = errors.New("unknown format: expected a plan or state of Terraform or " +
+	"OpenTofu " +
 	"as `terraform show -json` writes it, a terraform.tfstate, .tf files, an ARM template or a " +
 	"what-if result")
+
+// errBicep says that Bicep is read as what it compiles to.
+var errBicep = errors.New("expected the compiled template: az bicep build --file FILE, or " +
+	"az bicep build-params for a .bicepparam file")
 
 // Read reads a file of any format, recognised by content. name is only used for messages and for
 // .tf files.
@@ -37,8 +43,10 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 	case bytes.HasPrefix(start, []byte("PK\x03\x04")):
 		return nil, errors.New("it is a binary plan file: write it as JSON with terraform show " +
 			"-json FILE (or tofu show -json FILE)")
+	case strings.HasSuffix(name, ".bicep"), strings.HasSuffix(name, ".bicepparam"):
+		return nil, errBicep
 	case start[0] != '{' && start[0] != '[':
-		return nil, errForeign
+		return nil, errUnknownFormat
 	case keys["encrypted_data"]:
 		return nil, errors.New("it is encrypted by OpenTofu: write it as JSON with tofu show -json")
 	case keys["@level"]:
@@ -73,7 +81,7 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 				"writes it interrupted?", 1+bytes.Count(bytes.TrimSpace(data), []byte("\n")))
 		}
 	}
-	return nil, errForeign
+	return nil, errUnknownFormat
 }
 
 // isTemplate searches for a template's schema without reading JSON: comments may precede it.
@@ -86,7 +94,7 @@ func ReadParameters(name string, r io.Reader) (*File, error) {
 	s := newStream(r)
 	start, err := s.start()
 	if err != nil {
-		return nil, nil // whoever reads it as something else says why
+		return nil, nil // other readers report the reason
 	}
 	if !bytes.Contains(start, []byte("parametersJson")) &&
 		!bytes.Contains(bytes.ToLower(start), []byte("deploymentparameters.json")) {

@@ -35,8 +35,11 @@ type Azure interface {
 
 // Options configure a keeper.
 type Options struct {
-	// DryRun plans and writes nothing.
+	// DryRun plans and writes nothing, whatever a person asks for.
 	DryRun bool
+	// Only limits the changes to the ones that a person has seen and confirmed. Others, which
+	// became necessary since, stay planned. Nil: no limit.
+	Only func(plan.Change) bool
 	// Paused returns until when changes are paused, or "". It is called before changes are made.
 	// Nil: never paused.
 	Paused func() string
@@ -58,8 +61,8 @@ type Options struct {
 	Planned func(Round)
 	// Recorder stores what was done. Nil: nothing is recorded.
 	Recorder Recorder
-	// Shelf stores what a restart must not forget. Nil: it is forgotten.
-	Shelf Shelf
+	// Store stores what a restart must not forget. Nil: it is forgotten.
+	Store Store
 }
 
 // Keeper keeps the pod routes of the configured clusters in sync.
@@ -80,7 +83,7 @@ type Keeper struct {
 	named   map[string]bool          // the same
 	taken   plan.Taken
 	owners  map[string]arm.ID   // tables that clusters were last seen with; replaced, not changed
-	kept    map[string]Lasting  // content of the shelf; replaced, not changed
+	stored  map[string]Lasting  // content of the store; replaced, not changed
 	uses    map[string][]string // resources that a cluster has used since the last reload
 	seen    map[string][]string // resources seen at its last check
 	users   index               // clusters by the resources they use
@@ -122,8 +125,8 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 			silent: map[string]silence{}}, unknown: map[arm.ID]trigger{},
 		seen:   map[string][]string{},
 		failed: make(chan error, 1)}
-	if opts.Shelf != nil {
-		k.kept = opts.Shelf.Recall()
+	if opts.Store != nil {
+		k.stored = opts.Store.Recall()
 	}
 	k.configure(configs)
 	k.makeIdle()
@@ -138,7 +141,7 @@ func (k *Keeper) makeIdle() {
 	if before != nil {
 		k.idle.mem.take(&before.mem, k.idle)
 	}
-	k.idle.mem.complete(k.idle, k.kept)
+	k.idle.mem.complete(k.idle, k.stored)
 	close(k.idle.done)
 }
 

@@ -36,20 +36,20 @@ type Steady struct {
 	Young []netip.Addr `json:"young,omitempty"`
 }
 
-// Shelf stores Lasting values by the cluster's ID.Key().
-type Shelf interface {
+// Store stores Lasting values by the cluster's ID.Key().
+type Store interface {
 	Recall() map[string]Lasting
 	Keep(map[string]Lasting)
 }
 
-// lasting returns the content of the shelf, by cluster. Callers must not change it.
+// lasting returns the content of the store, by cluster. Callers must not change it.
 func (k *Keeper) lasting() map[string]Lasting {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.kept
+	return k.stored
 }
 
-// recallTables takes the tables from the shelf for clusters whose table nothing else shows: they
+// recallTables takes the tables from the store for clusters whose table nothing else shows: they
 // lost it on all their subnets, and the activity log does not go back far enough. Every delete that
 // relies on such a table needs proof by NICs.
 func (c *check) recallTables(ctx context.Context) (recalled bool, err error) {
@@ -102,9 +102,9 @@ func allSeen(s *inventory.Snapshot, subnets []arm.ID) bool {
 	})
 }
 
-// shelve stores what is lasting and has changed, before anything is written.
-func (c *check) shelve(s *inventory.Snapshot) {
-	if c.k.opts.Shelf == nil {
+// storeLasting stores what is lasting and has changed, before anything is written.
+func (c *check) storeLasting(s *inventory.Snapshot) {
+	if c.k.opts.Store == nil {
 		return
 	}
 	changed := map[string]Lasting{}
@@ -126,10 +126,10 @@ func (c *check) shelve(s *inventory.Snapshot) {
 		}
 	}
 	if len(changed) > 0 {
-		c.k.opts.Shelf.Keep(changed)
+		c.k.opts.Store.Keep(changed)
 		c.k.mu.Lock()
 		defer c.k.mu.Unlock()
-		c.k.kept = mergeLasting(c.k.kept, changed)
+		c.k.stored = mergeLasting(c.k.stored, changed)
 	}
 }
 

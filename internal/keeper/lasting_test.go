@@ -17,7 +17,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// paper is a shelf of one file.
+// paper is a store of one file.
 type paper map[string]string
 
 func (p paper) Recall() map[string]Lasting {
@@ -42,9 +42,9 @@ func (p paper) Keep(clusters map[string]Lasting) {
 	}
 }
 
-func (w *world) keepWith(shelf Shelf) *Keeper {
+func (w *world) keepWith(store Store) *Keeper {
 	return New(emulatortest.Client(w.t, w.e, emulatortest.Keeper),
-		[]v1alpha1.ClusterRoutes{w.demoConfig()}, Options{Shelf: shelf})
+		[]v1alpha1.ClusterRoutes{w.demoConfig()}, Options{Store: store})
 }
 
 func (w *world) refuse(path string) {
@@ -52,9 +52,10 @@ func (w *world) refuse(path string) {
 		Code: "AuthorizationFailed"})
 }
 
-// TestTableAcrossRestart: the keeper was down when the association was lost, and the activity log
-// says nothing. The table is the one it knew; but not where it is gone, carries nothing, or was
-// another cluster's of the same name, and never over what is there now.
+// TestTableAcrossRestart: no keeper ran when the association was lost, and the activity log shows
+// nothing. The keeper uses the table that it remembers, unless that table is gone, has no routes,
+// or belonged to another cluster with this name. It never prefers it to a table that is associated
+// now.
 func TestTableAcrossRestart(t *testing.T) {
 	cases := map[string]struct {
 		before func(w *world, l *Lasting)
@@ -87,39 +88,39 @@ func TestTableAcrossRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
-				shelf := paper{}
-				w.round(w.keepWith(shelf))
+				store := paper{}
+				w.round(w.keepWith(store))
 				w.strip(w.demo.NodeSubnet)
-				known := shelf.Recall()[w.demo.Cluster.Key()]
+				known := store.Recall()[w.demo.Cluster.Key()]
 				c.before(w, &known)
-				shelf.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
+				store.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
 				time.Sleep(10 * time.Second)
 				w.refuse("eventtypes")
-				w.expect(w.round(w.keepWith(shelf)), c.did, c.codes...)
+				w.expect(w.round(w.keepWith(store)), c.did, c.codes...)
 				w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
 			})
 		})
 	}
 }
 
-// TestOldTableDeletesNothing: the table on the shelf is an old one that lacks a living node.
-// Nothing rests on it without proof, in any round, and the nodes' interfaces cannot be read.
+// TestOldTableDeletesNothing: the stored table is an old one that lacks a living node, and the
+// nodes' interfaces cannot be read. No check deletes anything because of it without proof.
 func TestOldTableDeletesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		shelf := paper{}
-		w.round(w.keepWith(shelf))
+		store := paper{}
+		w.round(w.keepWith(store))
 		w.strip(w.demo.NodeSubnet)
-		known := shelf.Recall()[w.demo.Cluster.Key()]
+		known := store.Recall()[w.demo.Cluster.Key()]
 		known.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable,
 			"old")
 		w.putTable(known.Table, "n0 10.244.0.0/24 10.42.1.4", "n1 10.244.1.0/24 10.42.1.5",
 			"n2 10.244.2.0/24 10.42.1.6")
-		shelf.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
+		store.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
 		time.Sleep(10 * time.Second)
 		w.refuse("eventtypes")
 		w.refuse("networkInterfaces")
-		k := w.keepWith(shelf)
+		k := w.keepWith(store)
 		w.round(k) // nothing is stale in it
 		w.putTable(known.Table, "n0 10.244.0.0/24 10.42.1.4", "n1 10.244.1.0/24 10.42.1.5")
 		for range 3 {
@@ -130,7 +131,8 @@ func TestOldTableDeletesNothing(t *testing.T) {
 }
 
 // TestSettled: a route of the cluster's table settles when no other prefix has led to its next hop
-// for five minutes, each next hop by itself; in a table known only from before a restart none does.
+// for five minutes, separately for each next hop. In a table known only from before a restart none
+// does.
 func TestSettled(t *testing.T) {
 	start := time.Now()
 	m := &memory{}
@@ -158,18 +160,18 @@ func TestSettled(t *testing.T) {
 		"10.42.1.5"
 	expect(note(0, a, b, odd))
 	expect(note(4*time.Minute, a, b, odd))
-	expect(note(5*time.Minute, a, b), a) // b is led to by one prefix less
+	expect(note(5*time.Minute, a, b), a) // one prefix less leads to b
 	expect(note(9*time.Minute, a, b), a)
 	expect(note(10*time.Minute, a, b), a, b)
 	expect(note(11*time.Minute, b), b)
-	expect(note(12*time.Minute, a, b), b) // a was away
+	expect(note(12*time.Minute, a, b), b) // a was absent
 	m.recalled = true
 	expect(note(30*time.Minute, a, b))
 }
 
 // TestSteadyAcrossRestart: a restarted keeper need not wait until the routes of the cluster's table
-// settle: they had, and the table was not written since. Otherwise it waits, however long the
-// keeper was down: neither the age of the file nor a clock proves anything.
+// settle, if they had settled and the table was not written since. Otherwise it waits, however long
+// no keeper ran: neither the age of the file nor a clock proves anything.
 func TestSteadyAcrossRestart(t *testing.T) {
 	again := func(w *world, change func(routes []any) []any) {
 		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = change(p["routes"].([]any)) })
@@ -209,8 +211,8 @@ func TestSteadyAcrossRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
-				shelf := paper{}
-				k := w.keepWith(shelf)
+				store := paper{}
+				k := w.keepWith(store)
 				w.e.PauseRoutes(w.demo.Cluster, true)
 				w.round(k)
 				time.Sleep(steadyAfter)
@@ -220,19 +222,19 @@ func TestSteadyAcrossRestart(t *testing.T) {
 					time.Sleep(10 * time.Second) // its ETag settles
 					w.round(k)
 				}
-				known := shelf.Recall()[w.demo.Cluster.Key()]
+				known := store.Recall()[w.demo.Cluster.Key()]
 				if known.Steady.ETag == "" && !c.waits {
 					t.Fatal("nothing has settled")
 				}
 				if c.since != nil {
 					c.since(w, &known)
-					shelf.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
+					store.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
 				}
 				w.edit(w.demo.GatewayTable, func(p object) {
 					p["routes"] = append(p["routes"].([]any),
 						route("aks-old-12345678-vmss000000", "10.244.200.0/24", "10.42.1.4"))
 				})
-				k = w.keepWith(shelf)
+				k = w.keepWith(store)
 				stays := func() bool {
 					w.round(k)
 					return slices.Contains(w.routes(w.demo.GatewayTable),

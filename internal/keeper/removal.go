@@ -64,8 +64,8 @@ func (k *Keeper) removed(before []v1alpha1.ClusterRoutes, old map[string]*worker
 			log.Warn("removed from the config together with all other clusters: that looks like " +
 				"a mistake, so its routes stay in the targets")
 		case k.opts.DryRun:
-			log.Info("removed from the config: this is a dry run, so its routes stay in the " +
-				"targets")
+			log.Info("removed from the config: this is a dry run, so its routes stay in " +
+				"the targets")
 		default:
 			w := k.newWorker([]v1alpha1.ClusterRoutes{c})
 			w.after = []*worker{old[keyOf(c)]}

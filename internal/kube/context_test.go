@@ -64,7 +64,7 @@ func TestContext(t *testing.T) {
 			Options{Cluster: cluster},
 			"!az aks get-credentials -g shop-rg -n shop --subscription "},
 		"named, and not there": {[]string{mine, other}, Options{Context: "prod"},
-			`!has no context "prod" (of shop, other)`},
+			`!has no context "prod" (it has shop, other)`},
 		"stopped": {[]string{mine},
 			Options{Cluster: &inventory.Cluster{Document: cluster.Document, Stopped: true}},
 			"!az aks start -g shop-rg -n shop --subscription " + cluster.ID.Subscription()},

@@ -93,7 +93,7 @@ func Load(o Options) (*Client, error) {
 		return nil, fmt.Errorf("kubeconfig %s does not exist: %s", o.Kubeconfig,
 			getCredentials(o.Cluster))
 	case err != nil:
-		return nil, fmt.Errorf("kubeconfig: %s", oneLine(err))
+		return nil, unreadable(o.Kubeconfig, err)
 	}
 	c := &Client{cluster: o.Cluster, pause: time.Second}
 	var config *rest.Config
@@ -121,6 +121,17 @@ func Load(o Options) (*Client, error) {
 	c.proven = c.cluster == nil || c.cluster.Serves(c.server.Hostname()) ||
 		c.cluster.Serves(config.TLSClientConfig.ServerName)
 	return c, c.connect(config, cmp.Or(o.Timeout, time.Minute))
+}
+
+// unreadable says why a kubeconfig cannot be read. The YAML library's error shows Go types.
+func unreadable(name string, err error) error {
+	if info, unseen := os.Stat(name); name != "" && unseen == nil {
+		if info.IsDir() {
+			return fmt.Errorf("kubeconfig %s is a folder, expected a file", name)
+		}
+		return fmt.Errorf("kubeconfig %s is not a kubeconfig: expected YAML of kind Config", name)
+	}
+	return fmt.Errorf("kubeconfig: %s", oneLine(err))
 }
 
 // connect creates the HTTP client. The time limit applies to the connection and the answer, but not
@@ -200,10 +211,10 @@ func among(names []string) string {
 	case len(names) == 0:
 		return " (it has none)"
 	case len(names) > most:
-		return fmt.Sprintf(" (of %s and %d more)", strings.Join(names[:most], ", "),
+		return fmt.Sprintf(" (it has %s and %d more)", strings.Join(names[:most], ", "),
 			len(names)-most)
 	}
-	return " (of " + strings.Join(names, ", ") + ")"
+	return " (it has " + strings.Join(names, ", ") + ")"
 }
 
 // getCredentials is the command that gets a kubeconfig.

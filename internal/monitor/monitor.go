@@ -126,13 +126,13 @@ func ParseWebhook(address, secret string, w Webhook) (Webhook, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil ||
 		u.RawQuery != "" || u.Fragment != "" {
-		return w, fmt.Errorf("it is no address to post events to, expected one such as " +
-			"https://keeper.example.com/events")
+		return w, fmt.Errorf("it is not an address to post events to, expected one such as " +
+			"https://keeper.example.com/events") // it may hold a secret
 	}
 	host := u.Hostname()
 	if u.Scheme == "http" && host != "localhost" && host != "127.0.0.1" && host != "::1" {
-		return w, fmt.Errorf("http:// would show to everybody on the way what a caller is known "+
-			"by, expected https://%s", u.Host)
+		return w, fmt.Errorf("http:// would send the caller's secret or token unencrypted, "+
+			"expected https://%s", u.Host)
 	}
 	_, behind, found := cutLast(strings.TrimSuffix(u.Path, "/"), "/events")
 	if !found || behind != "" && (!strings.HasPrefix(behind, "/") ||

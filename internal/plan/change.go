@@ -21,22 +21,22 @@ const (
 	Associate Verb = "associate"
 )
 
-// Change is one thing to do. Dry runs, tables, JSON and logs all show this same value.
+// Change is one change to make. Dry runs, tables, JSON and logs all show this value.
 type Change struct {
 	Verb Verb `json:"verb"`
-	// Resource is what gets written: the route table, or the subnet.
+	// Resource is the route table or the subnet that is written.
 	Resource arm.ID `json:"resource"`
-	// Cluster is the metadata.name of the ClusterRoutes that asks for it.
+	// Cluster is the metadata.name of the ClusterRoutes that requires it.
 	Cluster string `json:"cluster"`
 	// Route is the name of the route, "" for an association.
 	Route string `json:"route,omitempty"`
-	// Old and New are what is there and what will be, nil where there is nothing.
+	// Old and New are the values before and after; nil if there is none.
 	Old *Value `json:"old,omitempty"`
 	New *Value `json:"new,omitempty"`
 	Why string `json:"why"`
-	// Repair is set where something is put back that was as it should be when it was last looked
-	// at: somebody changed it since, and nothing else did. A lost association may be one without
-	// that being known.
+	// Repair is set if the change restores what an earlier check saw in place and another writer
+	// has changed since. A change can restore a lost association without Repair, if no check saw it
+	// in place.
 	Repair bool `json:"repair,omitempty"`
 }
 
@@ -61,20 +61,20 @@ func (v *Value) String() string {
 	return v.AddressPrefix + " to " + v.NextHopType
 }
 
-// Outcome is what became of a Change.
+// Outcome is the result of a Change.
 type Outcome struct {
 	Change
 	// State is one of the states below.
 	State OutcomeState `json:"state"`
 	// Error says why it failed.
 	Error string `json:"error,omitempty"`
-	// Ended is when it was seen done; zero where it is not, or the time is not known.
+	// Ended is the time at which it was seen done; zero if it is not done, or the time is unknown.
 	Ended time.Time `json:"-"`
 }
 
-// OutcomeState is what became of a Change: nothing because it was a dry run (planned), it was
-// written and seen when read back (done), it was found done or no longer wanted when the resource
-// was read again (obsolete), it failed, or the program was told to stop before its turn (skipped).
+// OutcomeState is the result of a Change: only planned, in a dry run; done, and confirmed by
+// reading back; obsolete, because a new read showed it done or no longer wanted; failed; skipped,
+// because the program was stopped first; or observed, because the config says Observe.
 type OutcomeState string
 
 // The states of an outcome.
@@ -87,17 +87,17 @@ const (
 	Observed OutcomeState = "observed"
 )
 
-// Followed is what came of asking whether Azure's network, the fabric, follows a write.
+// Followed says whether Azure's network (the fabric) follows a write.
 type Followed struct {
-	// Resource is what was written.
+	// Resource is the resource that was written.
 	Resource arm.ID `json:"resource"`
-	// Follows is set where the fabric was seen to follow.
+	// Follows is set if the fabric was seen to follow.
 	Follows bool `json:"follows"`
-	// Answer says what the fabric said; or "ARM only", and why nothing more is known.
+	// Answer is what the fabric showed; or "ARM only", and why no more is known.
 	Answer string `json:"answer"`
 }
 
-// SeenInTable reports whether a change of a route is true of a table as it was read.
+// SeenInTable reports whether a change of a route is in place in a table.
 func (c Change) SeenInTable(table *inventory.RouteTable) bool {
 	for i := range table.Routes {
 		if strings.EqualFold(table.Routes[i].Name, c.Route) {
@@ -116,7 +116,7 @@ func SeenIn(table *inventory.RouteTable) func(Change) bool {
 	return func(c Change) bool { return c.seenAs(routes[strings.ToLower(c.Route)]) }
 }
 
-// seenAs reports whether a change is true where its route reads as r; nil where there is none.
+// seenAs reports whether a change is in place if its route reads as r; nil if there is no route.
 func (c Change) seenAs(r *inventory.Route) bool {
 	if r == nil || c.New == nil {
 		return r == nil && c.New == nil
@@ -124,12 +124,12 @@ func (c Change) seenAs(r *inventory.Route) bool {
 	return *valueOf(*r) == *c.New
 }
 
-// SeenInSubnet reports whether an association is true of a subnet as it was read.
+// SeenInSubnet reports whether an association is in place on a subnet.
 func (c Change) SeenInSubnet(subnet *inventory.Subnet) bool {
 	return c.Verb == Associate && subnet.RouteTable.Equal(c.New.RouteTable)
 }
 
-// sortChanges orders by resource, then by what a person looks for: prefix, then name.
+// sortChanges orders by resource, then by prefix, then by name.
 func sortChanges(changes []Change) {
 	type keyed struct {
 		Change
@@ -152,7 +152,7 @@ func sortChanges(changes []Change) {
 	}
 }
 
-// destination is the address prefix of a route that is changed, "" for an association.
+// destination is the address prefix of a changed route, or "" for an association.
 func (c Change) destination() string {
 	switch {
 	case c.New != nil && c.New.AddressPrefix != "":
@@ -163,7 +163,7 @@ func (c Change) destination() string {
 	return ""
 }
 
-// Attrs are the change for a structured log.
+// Attrs returns the change for a structured log.
 func (c Change) Attrs() []any {
 	attrs := []any{"verb", string(c.Verb), "resource", string(c.Resource), "cluster", c.Cluster}
 	if c.Route != "" {

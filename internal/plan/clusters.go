@@ -17,7 +17,8 @@ func (p *Planner) makeViews() {
 	for i := range p.configs {
 		c := &p.configs[i]
 		v := newView(p.s, c, p.s.Cluster(arm.ID(c.Spec.ClusterID)))
-		v.source = arm.ID(c.Spec.RouteTableID) // never a target, whatever the snapshot shows
+		// as an own table it is never a target, even if the snapshot lacks it
+		v.source = arm.ID(c.Spec.RouteTableID)
 		p.views = append(p.views, v)
 		if p.checkCluster(v) {
 			p.readSource(v)
@@ -46,8 +47,8 @@ func (p *Planner) checkCluster(v *view) bool {
 	}
 	if !v.cluster.Kubenet() {
 		f := finding.New(finding.ClusterNotKubenet, v.name, string(id),
-			"cluster %s uses the network plugin %s, not kubenet: no route table holds its pod "+
-				"routes", id.Short(), v.cluster.PluginName())
+			"cluster %s uses the network plugin %s instead of kubenet: it has no pod routes in a "+
+				"route table", id.Short(), v.cluster.PluginName())
 		if left := p.leftBehind(v); len(left) > 0 {
 			p.add(f.With(left...).WithAdvice("remove the leftover routes, then remove %s from "+
 				"the config", v.name))
@@ -58,7 +59,7 @@ func (p *Planner) checkCluster(v *view) bool {
 	}
 	if len(v.cidrs) == 0 {
 		p.add(finding.New(finding.ClusterPodCIDR, v.name, string(id),
-			"cluster %s has no usable pod CIDR: its own are %v, and spec.podCIDRs is %v",
+			"cluster %s has no usable pod CIDR: its pod CIDRs are %v, and spec.podCIDRs is %v",
 			id.Short(), v.cluster.PodCIDRs, v.config.Spec.PodCIDRs))
 	}
 	v.blind = len(v.nodes) == 0 && !v.anyHop
@@ -79,7 +80,8 @@ func (p *Planner) checkCluster(v *view) bool {
 					id.Subscription(), id.ResourceGroup(), id.Name())})
 		if !p.unread(v.cluster.NodeGroup()) {
 			p.add(finding.New(finding.SubnetMissing, v.name, string(id), "cluster %s has no "+
-				"known node subnet: its pools name none, and the node resource group %s holds none",
+				"known node subnet: its pools name none, and there is none in the node resource "+
+				"group %s",
 				id.Short(), v.cluster.NodeResourceGroup))
 		}
 	}
@@ -103,14 +105,14 @@ func (p *Planner) leftBehind(v *view) []string {
 			}
 		}
 		if left > 0 {
-			lines = append(lines, fmt.Sprintf("%s still holds routes to its pods: %d",
+			lines = append(lines, fmt.Sprintf("%s still has routes to its pods: %d",
 				table.ID.Short(), left))
 		}
 	}
 	return lines
 }
 
-// readSource finds a cluster's own table and reads the pod routes in it.
+// readSource finds the cluster's route table and reads the pod routes in it.
 func (p *Planner) readSource(v *view) {
 	d := Discover(p.s, v.config, p.taken)
 	v.source, v.how, v.proven, v.doubtful = d.Table, d.How, d.Proven, d.Doubtful
@@ -133,24 +135,25 @@ func (p *Planner) readSource(v *view) {
 	if len(v.wanted) == 0 && v.cluster.Nodes() > 0 && len(v.cidrs) > 0 && (len(v.nodes) > 0 ||
 		v.anyHop) {
 		f := finding.New(finding.SourceEmpty, v.name, string(table.ID), "route table %s of "+
-			"cluster %s holds no route to any of its nodes (it counts as the cluster's because %s)",
+			"cluster %s has no route to any of its nodes (routekeeper uses this table because %s)",
 			table.ID.Short(), v.cluster.ID.Short(), d.How).WithFix("az network route-table show "+
 			"--ids %s", table.ID)
 		if d.Doubtful {
-			f = f.With("without better evidence, the table is associated with no subnet")
+			f = f.With("routekeeper does not associate the table with a subnet without better " +
+				"evidence")
 		}
 		p.add(f)
 	}
 }
 
-// madeByAKS reports whether a table is one that AKS made for a cluster, by its place and name.
+// madeByAKS reports whether AKS made a table for a cluster: by its resource group and name.
 func madeByAKS(cluster *inventory.Cluster, table arm.ID) bool {
 	return cluster != nil && table.Group().Equal(cluster.NodeGroup()) &&
 		inventory.IsManagedTable(table)
 }
 
-// Remake is the command that restores a missing table: AKS restores a table that it made; for any
-// other table it is the given command.
+// Remake is the command that restores a missing table. AKS restores the tables that it made; for
+// any other table it is the given command.
 func Remake(cluster *inventory.Cluster, table arm.ID,
 	other finding.CommandLine) finding.CommandLine {
 	if !madeByAKS(cluster, table) {
@@ -169,10 +172,9 @@ func (v *view) gone(table arm.ID, add func(finding.Finding)) func(finding.Findin
 	return func(f finding.Finding) {
 		if f.Code == finding.TableMissing {
 			f = f.With("AKS made the table, in node resource group "+v.cluster.NodeResourceGroup,
-				"az aks update brings the cluster back to its settings: AKS then associates its "+
-					"table "+
-					"with the node subnets (AKS#1500). Whether it recreates a deleted table is not "+
-					"documented, so check again afterwards")
+				"az aks update restores the cluster's settings: AKS then associates its table "+
+					"with the node subnets (AKS#1500). It is not documented whether AKS "+
+					"recreates a deleted table, so check again afterwards")
 		}
 		add(f)
 	}
@@ -187,7 +189,7 @@ func (p *Planner) strangeHops(v *view, table *inventory.RouteTable) {
 	for _, r := range table.Routes {
 		if v.isNodePrefix(r.Prefix) && r.Hop.IsValid() && !v.isNodeHop(r) {
 			p.add(finding.New(finding.SourceHop, v.name, string(table.ID),
-				"route %s (%s) in the own table of cluster %s leads to %s, which is in none of "+
+				"route %s (%s) in the route table of cluster %s leads to %s, which is in none of "+
 					"its node subnets; it is not copied",
 				r.Name, r.Prefix, v.cluster.ID.Short(), r.NextHop()).About(r.Name).
 				With("the cloud provider deletes routes inside the pod CIDR that match no node").
@@ -197,22 +199,22 @@ func (p *Planner) strangeHops(v *view, table *inventory.RouteTable) {
 	}
 }
 
-// ownTable is a table that is or may be a cluster's own, with the reason.
+// ownTable is a table that is or may be a cluster's route table, with the reason.
 type ownTable struct {
 	v   *view
 	how string
 }
 
-// noteOwnTables notes the tables that must not be written because of a cluster: the table with its
-// pod routes, and others that may be its own. A config that names another table is no proof: it may
-// have confused the two.
+// noteOwnTables collects the tables that must not be written because they are, or may be, a
+// cluster's route table. A table that another config names as its cluster's stays in the list: that
+// config may have confused two tables.
 func (p *Planner) noteOwnTables(v *view) {
 	note := func(id arm.ID, how func() string) {
 		if _, known := arm.Lookup(p.ownTables, id); !known && id != "" {
 			p.ownTables[id.Key()] = ownTable{v, how()}
 		}
 	}
-	note(v.source, func() string { return "pod routes are read from it" })
+	note(v.source, func() string { return "the cluster's pod routes are in it" })
 	if v.cluster == nil || v.proven {
 		return
 	}
@@ -230,7 +232,8 @@ func (p *Planner) noteOwnTables(v *view) {
 	}
 }
 
-// Source returns a cluster's own table and its pod routes by prefix; nil if it could not be read.
+// Source returns the cluster's route table and its pod routes by prefix, or nil if it could not be
+// read.
 func (p *Planner) Source(cluster arm.ID) (*inventory.RouteTable, map[netip.Prefix]inventory.Route) {
 	for _, v := range p.views {
 		if v.wanted != nil && cluster.Equal(arm.ID(v.config.Spec.ClusterID)) {
@@ -262,7 +265,7 @@ func orRemake(cluster *inventory.Cluster, table arm.ID, words string) next {
 	return next{command: Remake(cluster, table, finding.CommandLine{})}
 }
 
-// on adds it to a finding.
+// on adds the advice to a finding.
 func (n next) on(f finding.Finding) finding.Finding {
 	f = f.WithAdvice("%s", n.words)
 	return f.WithFix("%s", n.command)
@@ -276,7 +279,7 @@ func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRou
 	what = fmt.Sprintf(what, id.Short())
 	switch {
 	case !tried:
-		// It was read, or another reported problem kept it from being requested.
+		// it was read, or another finding says why it was not
 	case u.Absent:
 		add(do.on(finding.New(missing, c.Metadata.Name, string(id), "%s does not exist", what)))
 	case p.unanswered():

@@ -5,7 +5,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// State is what should be.
+// State is the desired state.
 type State struct {
 	Associations []Association
 	Tables       []Table
@@ -19,19 +19,19 @@ type Association struct {
 	Why     string
 }
 
-// Table is a target with the routes it should hold: everything foreign just as it is, and the
+// Table is a target with the routes it should have: the unmanaged routes, unchanged, and the
 // clusters' routes.
 type Table struct {
 	ID     arm.ID
 	Routes []inventory.Route
-	// Reasons says by lower-case route name why a route is added or changed, Gone why one is left
-	// out.
+	// Reasons says, by lower-case route name, why a route is added or changed; Gone says why one is
+	// removed.
 	Reasons, Gone map[string]Reason
-	// Limit is how many routes it may hold; 0 where nothing is added.
+	// Limit is the largest number of routes; 0 if none is added.
 	Limit int
 }
 
-// Reason is for whom and why a route is touched.
+// Reason says for which cluster a route changes, and why.
 type Reason struct {
 	Cluster, Why string
 	Repair       bool // as in a Change
@@ -47,7 +47,7 @@ func (s State) Table(id arm.ID) *Table {
 	return nil
 }
 
-// Association returns the table a subnet should have, or "".
+// Association returns the desired table of a subnet, or "".
 func (s State) Association(subnet arm.ID) arm.ID {
 	for _, a := range s.Associations {
 		if a.Subnet.Equal(subnet) {

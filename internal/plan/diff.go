@@ -7,7 +7,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Diff lists the changes that lead from what was read to what should be, sorted.
+// Diff returns the changes from what was read to the desired state, sorted.
 func Diff(s *inventory.Snapshot, desired State) []Change {
 	changes := []Change{}
 	for _, a := range desired.Associations {
@@ -76,12 +76,12 @@ func valueOf(r inventory.Route) *Value {
 	return v
 }
 
-// CompareDestinations orders prefixes by address, and everything else behind them as text.
+// CompareDestinations orders prefixes by address. Other destinations follow, as text.
 func CompareDestinations(a, b string) int { return readDestination(a).compare(readDestination(b)) }
 
-// destination is where a route leads: a prefix, or something else as it is written.
+// destination is a prefix, or other text such as a service tag.
 type destination struct {
-	prefix netip.Prefix // zero where it is something else
+	prefix netip.Prefix // zero for other text
 	text   string
 }
 

@@ -20,7 +20,7 @@ import (
 //	  it (nothing is remembered)            |   network with the same addresses: see provenFormer.
 //	                                        |   Unproven it is unmanaged, and a finding says so
 
-// formerOwners finds the clusters whose tables had a route when they had another pod CIDR.
+// formerOwners finds the clusters whose tables had a route while they had another pod CIDR.
 func (t *target) formerOwners(r inventory.Route) (owners []*share) {
 	if !t.mayBeFormer(&r) || !t.nobodys(r) {
 		return nil
@@ -33,8 +33,8 @@ func (t *target) formerOwners(r inventory.Route) (owners []*share) {
 	return owners
 }
 
-// placeFormer leaves out a route of a former pod CIDR that nothing remembers, where it is proven
-// stale, and reports whether it did. Of others it is noted that they are there.
+// placeFormer removes a route of a former pod CIDR that nothing remembers, if it is proven stale,
+// and reports whether it did. It notes the routes without proof.
 func (t *target) placeFormer(r inventory.Route) (left bool) {
 	if !podRouteStyle(r) || !t.mayBeFormer(&r) || !t.nobodys(r) {
 		return false
@@ -55,8 +55,8 @@ func (t *target) placeFormer(r inventory.Route) (left bool) {
 	return false
 }
 
-// mayBeFormer reports whether a route can be of a former pod CIDR of one of the clusters, as far as
-// the next hop and the length of the prefix tell.
+// mayBeFormer reports whether the next hop and the prefix length of a route allow it to be of a
+// former pod CIDR of a cluster.
 func (t *target) mayBeFormer(r *inventory.Route) bool {
 	return nodeSized(r.Prefix) && slices.ContainsFunc(t.shares, func(s *share) bool {
 		return s.formerHop(r) && (podRouteStyle(*r) || t.had(s, *r))
@@ -67,12 +67,12 @@ func (s *share) formerHop(r *inventory.Route) bool {
 	return s.cluster != nil && !s.anyHop && !s.cluster.Stopped && s.isNodeHop(*r)
 }
 
-// nobodys reports whether no cluster has the prefix of a route, and all clusters of the target are
-// seen.
+// nobodys reports whether a route's prefix belongs to no cluster, and all clusters of the target
+// were read.
 func (t *target) nobodys(r inventory.Route) bool {
 	for _, s := range t.shares {
 		if t.w.vanished(s.view) {
-			continue // target.ofVanished has let it pass
+			continue // target.ofVanished has checked this cluster
 		}
 		if s.wanted == nil || s.blind ||
 			slices.ContainsFunc(s.cluster.PodCIDRs, r.Prefix.Overlaps) {
@@ -84,9 +84,10 @@ func (t *target) nobodys(r inventory.Route) bool {
 }
 
 // provenFormer proves that no node is behind a route of a former pod CIDR that nothing remembers.
-// All networks that the target reaches, and that have the next hop, have to be those of the
-// cluster's nodes: then the next hop is one of them, with another pod CIDR; or no NIC has it, of
-// the cluster's or of anybody in its subnet, whose own table lacks the route.
+// All networks that the target reaches and that contain the next hop must be networks of the
+// cluster's nodes. Then one of two proofs suffices: the next hop is a node with another pod CIDR;
+// or no NIC has the next hop, neither of the cluster nor in the next hop's subnet, and that
+// subnet's table lacks the route.
 func (t *target) provenFormer(s *share, r inventory.Route) proof {
 	if !s.mayTouch(r) || t.w.shows || t.needNetworks(r.Hop) || !t.reachesNodes(s, r) {
 		return proof{}
@@ -123,17 +124,17 @@ func (t *target) reachesNodes(s *share, r inventory.Route) bool {
 	return reached
 }
 
-// reportFormer tells of routes that look like those of a former pod CIDR of a cluster.
+// reportFormer reports routes that look like those of a former pod CIDR of a cluster.
 func (t *target) reportFormer(s *share) {
 	n := len(s.former)
 	if n == 0 {
 		return
 	}
 	f := t.finding(finding.RoutesOrphaned, s,
-		"%s holds %s that may date from a former pod CIDR of cluster %s, which is not proven",
+		"%s has %s that may be left from a former pod CIDR of cluster %s; there is no proof",
 		t.now.ID.Short(), number(n, "route", "routes"), s.cluster.ID.Short()).About(
 		"former pod CIDR").With(s.former...).
-		WithAdvice("see for each route which proof is missing").
+		WithAdvice("this command shows which proof each route lacks").
 		WithFix("routekeeper prune-orphans --subscription %s --table %s",
 			t.now.ID.Subscription(), t.now.ID)
 	f.Severity = finding.Info

@@ -58,13 +58,13 @@ func TestFormerPodCIDR(t *testing.T) {
 		w := madeAgain(t)
 		w.had("10.244.0.0/24 10.240.0.4", "10.244.1.0/24 10.240.0.77")
 		p := w.expect(fourth, "deletes-withheld warning")
-		if got := withheld(t, p); !strings.Contains(got, "10.240.0.4 is held by") {
+		if got := withheld(t, p); !strings.Contains(got, "10.240.0.4 belongs to") {
 			t.Error(got)
 		}
 		w.settle("10.245.0.0/24", "10.240.0.4")
 		p = w.expect(third+fourth, "")
-		if why := p.Changes[0].Why; why != "its node at 10.240.0.4 has the pod CIDR "+
-			"10.245.0.0/24 now" {
+		if why := p.Changes[0].Why; why != "its node at 10.240.0.4 now has the pod CIDR "+
+			"10.245.0.0/24" {
 			t.Error(why)
 		}
 		w.configs[0].Spec.Targets[0].Policy = "UpsertOnly"

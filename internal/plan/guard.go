@@ -10,17 +10,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// wish is the route table that one config asks for on one subnet.
+// wish is the route table that one config requires on one subnet.
 type wish struct {
 	v      *view
 	subnet arm.ID
 	table  arm.ID
 	what   string // node subnet, guarded subnet
-	// sure is set where the evidence for the table is more than a past association.
+	// sure is set if more than a past association identifies the table.
 	sure bool
 }
 
-// makeWishes collects the associations that the configs ask for, possible or not.
+// makeWishes collects the associations that the configs require, possible or not.
 func (p *Planner) makeWishes() {
 	for _, v := range p.views {
 		spec := v.config.Spec.Guard
@@ -43,8 +43,8 @@ func (p *Planner) makeWishes() {
 	})
 }
 
-// elsewhere reports whether a table is known as another configured cluster's own, even if that
-// cluster cannot be read now or is not part of this check.
+// elsewhere reports whether a table is known as the route table of another configured cluster, even
+// if that cluster cannot be read now or is not part of this check.
 func (p *Planner) elsewhere(table arm.ID, except *view) bool {
 	for _, v := range p.views {
 		if v != except && table.Equal(v.source) {
@@ -55,7 +55,7 @@ func (p *Planner) elsewhere(table arm.ID, except *view) bool {
 }
 
 // gone reports whether a cluster does not exist or is being deleted. Its subnets are not guarded:
-// deleting a cluster removes its table from them first.
+// AKS removes the table from them before it deletes the cluster.
 func (p *Planner) gone(v *view) bool {
 	if v.cluster != nil {
 		return v.cluster.Deleting
@@ -64,8 +64,8 @@ func (p *Planner) gone(v *view) bool {
 	return cluster.Absent
 }
 
-// associations returns the associations to make. Two configs that want different tables on one
-// subnet would replace each other's forever, so neither is made.
+// associations returns the associations to make. It makes none for a subnet on which two configs
+// require different tables: each would replace the other's table forever.
 func (w *work) associations(wishes []wish, read func(arm.ID) *inventory.Subnet) []Association {
 	var out []Association
 	for start := 0; start < len(wishes); {
@@ -78,8 +78,8 @@ func (w *work) associations(wishes []wish, read func(arm.ID) *inventory.Subnet) 
 		}
 		if against != nil {
 			w.add(finding.New(finding.AssociationOther, first.v.name, string(first.subnet),
-				"two configs want different tables on subnet %s, so neither is set: %s of %s and "+
-					"%s of %s",
+				"two configs require different route tables on subnet %s, so neither is set: %s "+
+					"of %s and %s of %s",
 				first.subnet.Short(), first.table.Short(), first.v.name, against.table.Short(),
 				against.v.name).
 				WithAdvice("correct spec.guard.subnets of %s or %s", first.v.name, against.v.name))
@@ -97,7 +97,7 @@ func (w *work) guardSubnet(wish wish, subnet *inventory.Subnet) *Association {
 	known := w.s.Table(wish.table) != nil || subnet != nil && subnet.RouteTable == "" &&
 		!w.s.Unread[wish.table.Key()].Absent
 	if !known {
-		if wish.what != "node subnet" { // readSource reports a cluster's own table
+		if wish.what != "node subnet" { // readSource reports the cluster's route table
 			w.reportUnread(wish.v.gone(wish.table, w.add), wish.v.config, wish.table,
 				finding.TableMissing,
 				"route table %s, which subnet "+wish.subnet.Short()+" should have,",
@@ -112,7 +112,7 @@ func (w *work) guardSubnet(wish wish, subnet *inventory.Subnet) *Association {
 		return nil
 	}
 	if table := w.s.Table(wish.table); table != nil {
-		wish.table = table.ID // as it was created
+		wish.table = table.ID // in its original spelling
 	}
 	if subnet.RouteTable.Equal(wish.table) {
 		if subnet.Failed {

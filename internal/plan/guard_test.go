@@ -212,8 +212,8 @@ func TestDiscover(t *testing.T) {
 			steps(none, log(tableB, tableA), table(tableB, "p0 10.245.0.0/24 10.250.0.4")), tableA,
 			false, ""},
 		{"the log, several that carry", steps(none, log(tableB, tableA), table(tableB, carried)),
-			"", false, "its identity wrote several tables with routes to its nodes: play-rt, " +
-				"shop-rt"},
+			"", false, "the cluster's identity wrote several tables with routes to its nodes: " +
+				"play-rt, shop-rt"},
 		{"another config names it as its own",
 			steps(none, log(tableB, tableA), table(tableB, carried), func(w *world) {
 				w.config("play", clusterB).Spec.RouteTableID = string(tableB)

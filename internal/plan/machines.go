@@ -10,7 +10,7 @@ import (
 )
 
 // machines counts the machines of a cluster's pools by the IP configurations in its node subnets.
-// They are read at every check; the pools' counts are not.
+// Every check reads these, but not the counts of the pools.
 func (w *work) machines(cluster *inventory.Cluster, subnets []arm.ID) int {
 	n := 0
 	for _, id := range subnets {
@@ -19,8 +19,8 @@ func (w *work) machines(cluster *inventory.Cluster, subnets []arm.ID) int {
 	return n
 }
 
-// machinesIn counts the machines of some pools of a cluster in a subnet. What is of none has the
-// name "".
+// machinesIn counts the machines of some pools of a cluster in a subnet. Machines of no pool have
+// the name "".
 func machinesIn(subnet *inventory.Subnet, cluster *inventory.Cluster,
 	of func(pool string) bool) int {
 	if subnet == nil || len(subnet.Configurations) == 0 {
@@ -53,8 +53,8 @@ func familyName(v4 bool) string {
 	return "IPv6"
 }
 
-// routedNodes counts the nodes that pod routes lead to: the next hops of the family that has
-// fewest.
+// routedNodes counts the nodes that pod routes lead to: the next hops of the address family with
+// the fewest.
 func routedNodes(hops map[netip.Addr]string, families []bool) int {
 	ipv4 := 0
 	for hop := range hops {
@@ -75,8 +75,8 @@ func routedNodes(hops map[netip.Addr]string, families []bool) int {
 	return least
 }
 
-// tableRoom reports whether a cluster's route table has no room for one more node, and how many
-// routes it may hold. Azure Virtual Network Manager can raise the limit to 1,000.
+// tableRoom reports whether a cluster's route table has no room for another node, and how many
+// routes it can hold. Azure Virtual Network Manager can raise the limit to 1,000.
 func tableRoom(table *inventory.RouteTable, families int) (full bool, limit int) {
 	limit = inventory.DefaultRouteLimit
 	if len(table.Routes) > limit {
@@ -85,12 +85,12 @@ func tableRoom(table *inventory.RouteTable, families int) (full bool, limit int)
 	return families > 0 && limit-len(table.Routes) < families, limit
 }
 
-// TableFull is the finding for a cluster's route table without room for one more node.
+// TableFull is the finding for a cluster's route table without room for another node.
 func TableFull(name string, cluster arm.ID, table *inventory.RouteTable,
 	limit int) finding.Finding {
 	id := table.ID
 	return finding.New(finding.TableFull, name, string(id),
-		"route table %s of cluster %s is full: it holds %d of %d routes, and no new node fits",
+		"route table %s of cluster %s is full: it has %d of %d routes, and no room for more nodes",
 		id.Short(), cluster.Short(), len(table.Routes), limit).
 		WithFix("az network route-table route list --subscription %s -g %s "+
 			"--route-table-name %s -o table",

@@ -10,12 +10,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Facts are what a plan rests on: what was read, and what is remembered from earlier checks.
+// Facts are the basis of a plan: what was read, and what is remembered from earlier checks.
 type Facts struct {
 	*inventory.Snapshot
 	Memory Memory
-	// AnyHop is set where the node subnets cannot be known (saved files): the address of any
-	// appliance is taken for a node's.
+	// AnyHop is set if the node subnets cannot be known (saved files). Any appliance address then
+	// counts as a node's.
 	AnyHop bool
 }
 
@@ -31,7 +31,7 @@ func (f Facts) NodePrefixesEver(c *inventory.Cluster) []netip.Prefix {
 	return f.prefixesEver(c, f.NodeSubnetIDs(c))
 }
 
-// prefixesEver is NodePrefixesEver where the present node subnets are known.
+// prefixesEver is NodePrefixesEver if the caller knows the present node subnets.
 func (f Facts) prefixesEver(c *inventory.Cluster, present []arm.ID) []netip.Prefix {
 	prefixes := slices.Clone(f.Memory.Of(c.ID).Subnets)
 	for _, id := range present {
@@ -42,8 +42,8 @@ func (f Facts) prefixesEver(c *inventory.Cluster, present []arm.ID) []netip.Pref
 	return inventory.SortPrefixes(prefixes)
 }
 
-// Memory is what is remembered of clusters, by their ID.Key(). What is in it is replaced, and not
-// changed: forks of Facts share it.
+// Memory is what is remembered of clusters, by their ID.Key(). Entries are replaced, never changed,
+// because forks of Facts share them.
 type Memory map[string]*Remembered
 
 // Of returns what is remembered of a cluster.
@@ -56,43 +56,43 @@ func (m Memory) Of(cluster arm.ID) Remembered {
 
 // Remembered is what earlier checks have shown of a cluster.
 type Remembered struct {
-	// LastTable is the table that the cluster's node subnets were last seen associated with, when
-	// it was beyond doubt.
+	// LastTable is the table that the cluster's node subnets last had, if it was identified beyond
+	// doubt.
 	LastTable arm.ID
-	// LastProven is set where what the cluster itself did spoke for that table, and not only an
-	// association.
+	// LastProven is set if the cluster's own actions, and not only an association, identified that
+	// table.
 	LastProven bool
-	// Subnets are the prefixes of all node subnets the cluster was seen with, also of pools since
-	// removed: a route to a node that was there is still the cluster's.
+	// Subnets are the prefixes of all node subnets that the cluster was seen with, including those
+	// of removed pools: a route to a node that was there is still the cluster's.
 	Subnets []netip.Prefix
-	// True are pod routes by target (ID.Key()), prefix and next hop: the target was seen with them
-	// as the cluster's own table had them, and that table has had them at every check since. Where
-	// a target lacks one of them, another writer changed the target.
+	// True are pod routes by target (ID.Key()), prefix and next hop. The target was seen in sync
+	// with the cluster's route table for these routes, and that table has had them at every check
+	// since. If a target lacks one of them, another writer changed the target.
 	True map[string]map[netip.Prefix]netip.Addr
-	// Settled are the pod routes of the cluster's own table, by prefix and next hop, that can be
-	// believed: no other prefix has led to the same next hop for longer than the cloud provider
-	// takes to repair its table.
+	// Settled are the pod routes of the cluster's route table, by prefix and next hop, that are
+	// reliable: no other prefix has led to the same next hop for longer than the cloud provider
+	// needs to repair its table.
 	Settled map[netip.Prefix]netip.Addr
-	// Had are pod routes that the cluster's own table has or had: what of them is in a target is
-	// the cluster's, whatever its name.
+	// Had are pod routes that the cluster's route table has or had. In a target they are the
+	// cluster's, whatever their names.
 	Had map[Pair]bool
-	// Nodes are the nodes and their routes as the check before this one left them.
+	// Nodes are the nodes and their routes as the previous check left them.
 	Nodes NodeRoutes
-	// NICs were read a moment ago; nil where they were not. They can withhold a change, but prove
-	// none, and count only for the addresses that were asked about then.
+	// NICs are those that an earlier check read; nil if none did. They can withhold a change, but
+	// prove none, and count only for the addresses that were asked about then.
 	NICs  *inventory.NICs
 	Asked map[netip.Addr]bool
 }
 
-// addresses are those of a cluster's nodes. Asked is nil where they were read in this check, and as
-// in Remembered where they are remembered.
+// addresses are the addresses of a cluster's nodes. Asked is nil if they were read in this check,
+// and as in Remembered if they are remembered.
 type addresses struct {
 	*inventory.NICs
 	asked map[netip.Addr]bool
 }
 
-// addresses returns the addresses of a cluster's nodes as they were read, or as they are
-// remembered; without NICs where neither is so.
+// addresses returns the addresses of a cluster's nodes as read, or as remembered. Without either,
+// NICs is nil.
 func (f Facts) addresses(cluster arm.ID) addresses {
 	if nics := f.Known(cluster).NICs; nics != nil {
 		return addresses{NICs: nics}
@@ -101,16 +101,16 @@ func (f Facts) addresses(cluster arm.ID) addresses {
 	return addresses{r.NICs, r.Asked}
 }
 
-// NodeRoutes is what one check of a cluster's nodes and their routes leaves to the next.
+// NodeRoutes is what a check of a cluster's nodes and routes passes on to the next check.
 type NodeRoutes struct {
-	// ETag is that of the cluster's route table.
+	// ETag is the ETag of the cluster's route table.
 	ETag string
-	// Hops are the next hops of the pod routes, with the node that each route names; nil where
-	// there was no check yet.
+	// Hops are the next hops of the pod routes, with the node that each route names; nil before the
+	// first check.
 	Hops map[netip.Addr]string
-	// From are the pod routes that Hops was made of.
+	// From are the pod routes that Hops was made from.
 	From []*inventory.Route
-	// Lacks are the nodes without a route, by their machine as NICs name it.
+	// Lacks are the nodes without a route, by the name of their machine as NICs show it.
 	Lacks map[string]Lack
 }
 
@@ -123,11 +123,11 @@ func (n *NodeRoutes) note(machine string, lack Lack) {
 
 // Lack is a node without a route.
 type Lack struct {
-	// Since is when the first check saw it so. Lost is set where the check before that saw its
-	// route.
+	// Since is the time of the first check that saw this. Lost is set if the check before that saw
+	// the route.
 	Since time.Time
 	Lost  bool
-	// Reported is set once it has been reported: it stays so until the node has its route or is
+	// Reported is set once the node was reported. It stays set until the node has its route or is
 	// gone.
 	Reported bool
 }

@@ -27,21 +27,21 @@ import (
 // Machines beyond their pool's count are surge nodes, leaving or deallocated: they are not missed.
 // What was reported stays so until the node has its route or is gone.
 const (
-	// joining is how long a new machine may be without its route: it starts and joins within some
-	// two minutes, and the cloud provider writes in batches of 30 seconds, from a copy that it
-	// keeps for two minutes (AZURE.md).
+	// joining is how long a new machine may lack its route: it starts and joins within about two
+	// minutes, and the cloud provider writes in batches of 30 seconds, from a copy of the table
+	// that it caches for two minutes (docs/azure.md).
 	joining = 5 * time.Minute
-	// apart is how far apart two checks are that show that a lost route stays lost: events can
-	// make them follow each other at once.
+	// apart is the time that must pass between two checks to show that a lost route stays lost:
+	// events can cause checks in quick succession.
 	apart = 2 * time.Second
 )
 
-// NodesMayJoin is the evidence that goes with nodes without a route where nothing shows their age.
-const NodesMayJoin = "nothing shows how old they are: a node that is just joining looks the same"
+// NodesMayJoin is the evidence for nodes without a route whose age is unknown.
+const NodesMayJoin = "their age is unknown: a node that is just joining looks the same"
 
-// missing reports what a cluster's table and its node subnets lack: routes of nodes, room for
-// routes, and addresses for an upgrade. A diagnosis checks nodes and the table itself, because it
-// sees more of them.
+// missing reports what a cluster's table and node subnets lack: routes of nodes, room for routes,
+// and addresses for an upgrade. A diagnosis checks nodes and the table itself, because it has read
+// more.
 func (w *work) missing() {
 	for _, v := range w.views {
 		w.excluded(v)
@@ -52,8 +52,8 @@ func (w *work) missing() {
 	w.surges()
 }
 
-// whole returns the pod routes of a cluster's table by all of the cluster's pod CIDRs, also those
-// that the config excludes.
+// whole returns the pod routes of a cluster's table in all of the cluster's pod CIDRs, including
+// those that the config excludes.
 func (w *work) whole(v *view) (*view, podRoutes) {
 	if len(v.config.Spec.PodCIDRs) == 0 {
 		return v, v.wanted
@@ -82,8 +82,8 @@ func (w *work) excluded(v *view) {
 			"%s not copied to the targets, because spec.podCIDRs (%s) excludes them",
 			number(len(out), "pod route"+of+" is", "pod routes"+of+" are"),
 			strings.Join(v.config.Spec.PodCIDRs, ", ")).With(routeLines(out)...).
-			WithAdvice("widen spec.podCIDRs of %s, or remove it: then all pod CIDRs of the "+
-				"cluster count", v.name))
+			WithAdvice("widen spec.podCIDRs of %s, or remove it to include all pod CIDRs of the "+
+				"cluster", v.name))
 	}
 }
 
@@ -93,16 +93,16 @@ type lone struct {
 	addr    netip.Addr
 	lacks   []string // families
 	half    bool
-	led     netip.Addr // where its route leads instead
+	led     netip.Addr // the next hop of its route, if another
 }
 
-// nodes compares the nodes with the pod routes, and notes for the next check what it saw.
+// nodes compares the nodes with the pod routes, and records what it saw for the next check.
 func (w *work) nodes(v *view) {
 	if v.wanted == nil || v.blind || v.doubtful || v.cluster.Stopped {
 		return
 	}
 	fresh := *v
-	fresh.cluster = w.s.Cluster(v.cluster.ID) // read again with the network interfaces
+	fresh.cluster = w.s.Cluster(v.cluster.ID) // read again, with the network interfaces
 	v = &fresh
 	table, before := w.s.Table(v.source), w.s.Memory.Of(v.cluster.ID).Nodes
 	wide, routes := w.whole(v)
@@ -138,7 +138,7 @@ func (w *work) nodes(v *view) {
 		f := TableFull(v.name, v.cluster.ID, table, limit)
 		if len(reported) > 0 {
 			f.Severity = finding.Error
-			f = f.With("without their routes are:").With(lines(reported)...)
+			f = f.With("nodes without a route:").With(lines(reported)...)
 		}
 		w.add(f)
 	case len(reported) > 0:
@@ -146,8 +146,8 @@ func (w *work) nodes(v *view) {
 	}
 }
 
-// hops are the nodes that the routes name, by next hop. A table that reads the same is not decoded
-// again, so its routes are the very ones of the check before, and what that found is never changed.
+// hops are the nodes that the routes name, by next hop. An unchanged table is not decoded again, so
+// its routes are the same slice as at the previous check, and so is the result.
 func (p podRoutes) hops(before NodeRoutes) map[netip.Addr]string {
 	if before.Hops != nil && before.From != nil && slices.Equal(before.From, p) {
 		return before.Hops
@@ -159,8 +159,8 @@ func (p podRoutes) hops(before NodeRoutes) map[netip.Addr]string {
 	return now
 }
 
-// moved reports whether a node's route leads to another address than at the check before: the node
-// has another one now, or its route was bent.
+// moved reports whether a node's route leads to another address than at the previous check: the
+// node has a new address, or its route was changed to a wrong one.
 func moved(now, before map[netip.Addr]string) bool {
 	left := map[string]bool{}
 	for hop, node := range before {
@@ -176,7 +176,7 @@ func moved(now, before map[netip.Addr]string) bool {
 	return false
 }
 
-// anyLost reports whether a node had lost its route at the check before.
+// anyLost reports whether a node had lost its route at the previous check.
 func anyLost(before NodeRoutes) bool {
 	for _, lack := range before.Lacks {
 		if lack.Lost {
@@ -186,7 +186,7 @@ func anyLost(before NodeRoutes) bool {
 	return false
 }
 
-// ledTo is the address to which the route leads that is named after a node without a route.
+// ledTo is the next hop of the route that is named after a node without a route.
 func ledTo(hops map[netip.Addr]string, l lone) (led netip.Addr) {
 	node := inventory.NodeName(l.machine)
 	for hop, of := range hops {
@@ -197,7 +197,8 @@ func ledTo(hops map[netip.Addr]string, l lone) (led netip.Addr) {
 	return led
 }
 
-// judge decides by the rules above whether a node without a route is reported, and notes it.
+// judge applies the rules above to a node without a route: it decides whether to report it, and
+// records it.
 func (w *work) judge(v *view, table *inventory.RouteTable, now *NodeRoutes,
 	before NodeRoutes, l lone, full bool) bool {
 	key := strings.ToLower(l.machine)
@@ -211,7 +212,7 @@ func (w *work) judge(v *view, table *inventory.RouteTable, now *NodeRoutes,
 	lost := lack.Lost && again && age >= apart && before.ETag == table.ETag &&
 		inventory.Settled(table.Raw) && !busy(v.cluster)
 	if !lack.Reported && (full || before.Hops == nil || lost || age >= joining) {
-		// What is reported first must be so now: an older list shows nodes that are gone.
+		// A new report needs a fresh list: an older one shows nodes that are gone.
 		nics := w.s.addresses(v.cluster.ID)
 		if lack.Reported = !nics.Read.Before(w.s.Taken); !lack.Reported {
 			w.need.NICs = append(w.need.NICs, v.cluster.ID)
@@ -221,7 +222,8 @@ func (w *work) judge(v *view, table *inventory.RouteTable, now *NodeRoutes,
 	return lack.Reported
 }
 
-// uncertain is judge where the network interfaces cannot be read: the pools' counts alone speak.
+// uncertain is judge without network interfaces: only the counts of the pools show that nodes lack
+// a route.
 func (w *work) uncertain(v *view, now *NodeRoutes, before NodeRoutes,
 	routed int, full bool) []lone {
 	if v.cluster.Nodes() <= routed {
@@ -252,8 +254,8 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
 	}{
 		{finding.NodeWithoutRoute, false, "has no route", "have no route"},
 		{finding.RouteHalf, true,
-			"has the route of one address family only",
-			"have the routes of one address family only"},
+			"has a route for one address family only",
+			"have routes for one address family only"},
 	} {
 		severity, young := finding.Warning, false
 		var of []lone
@@ -281,7 +283,7 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
 		}
 		what := "of cluster " + v.cluster.ID.Short()
 		f := finding.New(kind.code, v.name, string(table.ID),
-			"%s in its route table %s: %d nodes, and pod routes to %d",
+			"%s in its route table %s: %d nodes, but pod routes to only %d",
 			number(without, "node "+what+" "+kind.has, "nodes "+what+" "+kind.have),
 			table.ID.Short(), nodes, led).
 			With(lines(of)...).
@@ -289,22 +291,23 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
 				"-o table",
 				table.ID)
 		if of[0].machine == "" {
-			f = f.With("which nodes is unknown, the network interfaces could not be read: " +
+			f = f.With("it is unknown which nodes, because the network interfaces could not be " +
+				"read: " +
 				w.s.addresses(v.cluster.ID).Failed)
 		}
 		if young {
 			f = f.With(NodesMayJoin)
 		}
 		if busy(v.cluster) {
-			f = f.With("an operation on the cluster is running, which can replace nodes")
+			f = f.With("an operation is running on the cluster, which may replace nodes")
 		}
 		f.Severity = severity
 		w.add(f)
 	}
 }
 
-// lone returns the machines without a route, of the pools that count more nodes than have one; by
-// name.
+// lone returns the machines without a route, by name, in the pools that count more nodes than have
+// one.
 func (v *view) lone(nics *inventory.NICs, hops map[netip.Addr]string, families []bool) []lone {
 	addrs := map[string]map[bool]netip.Addr{} // by machine and family
 	for _, addr := range slices.SortedFunc(maps.Keys(nics.Holder), netip.Addr.Compare) {
@@ -329,7 +332,7 @@ func (v *view) lone(nics *inventory.NICs, hops map[netip.Addr]string, families [
 		l, of := lone{machine: machine}, 0
 		for _, v4 := range families {
 			addr, has := addrs[machine][v4]
-			if !has { // a dual-stack NIC may be short of one for a moment
+			if !has { // a dual-stack NIC may lack one address for a moment
 				continue
 			}
 			of++
@@ -373,7 +376,7 @@ func busy(c *inventory.Cluster) bool {
 		func(over string) bool { return strings.EqualFold(state, over) })
 }
 
-// number says how many there are of what.
+// number writes a number with its noun.
 func number(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -381,7 +384,7 @@ func number(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// routeLines are routes as evidence.
+// routeLines lists routes as evidence.
 func routeLines(routes []inventory.Route) []string {
 	lines := make([]string, len(routes))
 	for i, r := range routes {

@@ -115,7 +115,7 @@ func TestNodeLosesItsRoute(t *testing.T) {
 	w.sees("")
 	f := w.sees("node-without-route")
 	const message = "1 node of cluster shop has no route in its route table shop-rt: " +
-		"3 nodes, and pod routes to 2"
+		"3 nodes, but pod routes to only 2"
 	if f.Message != message || len(f.Evidence) != 1 ||
 		f.Evidence[0] != machine(2)+" (10.240.0.6): IPv4" || f.Resource != string(tableA) {
 		t.Errorf("%+v", f)
@@ -314,7 +314,7 @@ func TestHalfARoute(t *testing.T) {
 	w.table(tableA, both[:5]...)
 	w.sees("")
 	f := w.sees("dual-stack-half")
-	const message = "1 node of cluster shop has the route of one address family only"
+	const message = "1 node of cluster shop has a route for one address family only"
 	if !strings.Contains(f.Message, message) || f.Evidence[0] != machine(2)+" (fd42::c): IPv6" {
 		t.Errorf("%+v", f)
 	}
@@ -337,7 +337,7 @@ func TestClusterTableFull(t *testing.T) {
 		return w
 	}
 	f := filled(400).sees("table-full error")
-	if !strings.Contains(f.Message, "holds 400 of 400 routes") ||
+	if !strings.Contains(f.Message, "has 400 of 400 routes") ||
 		!strings.Contains(strings.Join(f.Evidence, "\n"), machine(3)+" (10.240.0.7): IPv4") {
 		t.Errorf("%+v", f)
 	}

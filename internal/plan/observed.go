@@ -8,12 +8,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// What Observe withholds. A second planner plans for the same configs as if they said Enforce
-// and Sync where they say Observe. What it wants to change beyond the first is what would be
-// done: by the same rules, with the same proofs. A delete that lacks its proof is withheld by
-// Enforce as well, so it is not part of it.
+// What Observe withholds. A second planner plans for the same configs, but with Enforce and Sync in
+// place of Observe. Its additional changes are those that Observe withholds; they follow the same
+// rules and need the same proofs. A delete without proof is not one of them: Enforce would withhold
+// it too.
 
-// enforcing makes configs that enforce what they observe, and reports whether there is anything.
+// enforcing returns configs with Enforce and Sync in place of Observe, and reports whether any
+// config says Observe.
 func enforcing(configs []v1alpha1.ClusterRoutes) (out []v1alpha1.ClusterRoutes, observing bool) {
 	if !slices.ContainsFunc(configs, observes) {
 		return nil, false
@@ -42,7 +43,7 @@ func observes(c v1alpha1.ClusterRoutes) bool {
 		})
 }
 
-// observe adds to a plan what Observe withholds, and what has to be read to know it.
+// observe adds to a plan what Observe withholds, and what must be read to plan it.
 func (p *Planner) observe(made *Plan) {
 	if p.enforced == nil {
 		return

@@ -8,9 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Only is the plan with the chosen changes alone; read returns a target as it was planned for. A
-// route is left out as well where it needs what only another change makes: its prefix free, or
-// room.
+// Only returns the plan with only the chosen changes. read returns a target as the plan saw it.
+// Only omits a route that depends on another change: one that frees its prefix, or makes room.
 func (p Plan) Only(chosen func(Change) bool, read func(arm.ID) *inventory.RouteTable) Plan {
 	var state State
 	var changes []Change
@@ -41,8 +40,7 @@ func (p Plan) Only(chosen func(Change) bool, read func(arm.ID) *inventory.RouteT
 	return p
 }
 
-// partly are the routes of a table on its way to what it should hold, by the changes of some
-// routes.
+// partly returns the routes of a table after some of its changes.
 func (t Table) partly(now *inventory.RouteTable, chosen map[string]bool) []inventory.Route {
 	wanted := make(map[string]inventory.Route, len(t.Routes))
 	for _, r := range t.Routes {

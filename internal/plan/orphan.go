@@ -12,20 +12,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// orphan is a route that looks like one to the pods of a node that is gone, and belongs to no
-// cluster whose routes are kept.
+// orphan is a route that looks like one to the pods of a node that is gone, and that belongs to no
+// managed cluster.
 type orphan struct {
 	route inventory.Route
-	// the metadata.name or name of the cluster that left it behind, "" where that is not known
+	// the metadata.name or name of the cluster that left it, or "" if unknown
 	cluster string
-	// proof says why nothing can be behind it, lacks what is missing to be sure: one of the two.
+	// proof says why no node can be behind it; lacks says which proof is missing. One of them is
+	// empty.
 	proof, lacks string
 }
 
-// linuxNode and anyNode are the names that AKS gives nodes: of scale sets, single machines and
-// availability sets, and, much shorter, of Windows pools, which are told from other names only by
-// what the cloud provider appends. Of a bare Windows name the number tells it: six digits of base
-// 36, which begin with zeros.
+// linuxNode and anyNode match the names that AKS gives nodes. linuxNode matches those of scale
+// sets, single machines and availability sets. anyNode also matches the much shorter names of
+// Windows pools: six digits of base 36 that begin with zeros. They could be other names, so anyNode
+// is used only with the suffix that the cloud provider appends.
 var (
 	linuxNode = regexp.MustCompile(`(?i)^aks-[a-z0-9]{1,12}-\d{8}-(vmss[0-9a-z]{6}|vms\d+|\d+)$`)
 	anyNode   = regexp.MustCompile(
@@ -33,20 +34,19 @@ var (
 	bareWindows = regexp.MustCompile(`(?i)^aks[a-z0-9]{1,6}00[0-9a-z]{4}$`)
 )
 
-// nodeNamed reports whether a route's name is one that a cloud provider, or a keeper, gives: that
-// of a node, alone (clusters of one family, and older ones) or with the prefix behind it.
+// nodeNamed reports whether a route has a name that a cloud provider or a keeper gives: the name of
+// a node, alone (clusters with one address family, and older ones) or with the prefix appended.
 func nodeNamed(r inventory.Route) bool {
 	node, _, long := strings.Cut(r.Name, "____")
 	return linuxNode.MatchString(node) || bareWindows.MatchString(node) ||
 		long && anyNode.MatchString(node)
 }
 
-// NodeRoute reports whether a route has the name and the prefix that a cluster's cloud provider
-// gives the route to the pods of a node.
+// NodeRoute reports whether a route has the name and the prefix that a cloud provider gives the
+// route to a node's pods.
 func NodeRoute(r inventory.Route) bool { return podRouteStyle(r) }
 
-// podRouteStyle reports whether a route has the name and the prefix that a cloud provider gives
-// one.
+// podRouteStyle is NodeRoute for a decoded route with a next hop address.
 func podRouteStyle(r inventory.Route) bool {
 	if !r.Hop.IsValid() || !nodeSized(r.Prefix) {
 		return false
@@ -61,9 +61,9 @@ func nodeSized(p netip.Prefix) bool {
 	return p.IsValid() && (p.Addr().Is4() && p.Bits() == 24 || p.Addr().Is6() && p.Bits() >= 64)
 }
 
-// orphansIn finds the routes of a table that look orphaned. In one that is or may be a cluster's
-// own none is proven: it is never written. Of those that AKS made nothing is said, their clusters
-// may not be seen.
+// orphansIn finds the routes of a table that look orphaned. It proves none in a table that is or
+// may be a cluster's route table, which routekeeper never writes. It skips tables that AKS made:
+// their clusters may not have been read.
 func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 	if inventory.IsManagedTable(table.ID) {
 		return nil
@@ -82,7 +82,7 @@ func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 		case blind != "":
 			o.lacks = blind
 		case owner != nil && owner.Stopped:
-			o.lacks = fmt.Sprintf("cluster %s is stopped, and may have its nodes again",
+			o.lacks = fmt.Sprintf("cluster %s is stopped: its nodes may return",
 				owner.ID.Name())
 		default:
 			o.proof, o.lacks = p.hopGone(table, r, beforehand{})
@@ -90,8 +90,8 @@ func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 		if owner != nil {
 			o.cluster = owner.ID.Name()
 			if o.lacks != "" {
-				o.lacks += fmt.Sprintf("; the route is to pods of %s, which has no route table "+
-					"itself and may want it", owner.ID.Name())
+				o.lacks += fmt.Sprintf("; the route leads to pods of %s, which has no route "+
+					"table and may need it", owner.ID.Name())
 			}
 		}
 		out = append(out, o)
@@ -99,9 +99,9 @@ func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 	return out
 }
 
-// mayBeOwn says why a table is or may be a cluster's own, also one that no config names; "" where
-// it is none. A table on a node subnet counts whatever the plugin, and so does one that a cluster's
-// identity wrote.
+// mayBeOwn says why a table is or may be a cluster's route table, even if no config names the
+// cluster; "" if it is not. A table on a node subnet counts with any network plugin, and so does a
+// table that a cluster's identity wrote.
 func (p *Planner) mayBeOwn(table *inventory.RouteTable) string {
 	if own, known := p.ownTables[table.ID.Key()]; known {
 		return fmt.Sprintf("%s may be the route table of the cluster of %s, which routekeeper "+
@@ -129,15 +129,16 @@ func (p *Planner) mayBeOwn(table *inventory.RouteTable) string {
 			slices.ContainsFunc(table.Routes, func(r inventory.Route) bool {
 				return ownsRoute(p.s, cluster, r)
 			}) {
-			return may("it holds routes to its nodes, and which table is its own is not known")
+			return may("it has routes to its nodes, and the cluster's route table is unknown")
 		}
 	}
 	return p.ownOfSomebody(table)
 }
 
-// ownOfSomebody says why a table is, or was, the own one of a cluster that may be in no config and
-// not be seen: it is on a subnet in which its own next hops are; or, where it has no pod route
-// (yet), on one with the nodes of such a cluster. Subnets that were not read say nothing.
+// ownOfSomebody says why a table may be or have been the route table of a cluster that was not read
+// and is in no config. Either it is on a subnet that contains its own next hops; or it has no pod
+// route (yet), and is on a subnet with nodes of such a cluster. Subnets that were not read are
+// ignored.
 func (p *Planner) ownOfSomebody(table *inventory.RouteTable) string {
 	for _, id := range table.Subnets {
 		subnet := p.s.Subnet(id)
@@ -147,19 +148,21 @@ func (p *Planner) ownOfSomebody(table *inventory.RouteTable) string {
 		if slices.ContainsFunc(table.Routes, func(r inventory.Route) bool {
 			return within(subnet.Prefixes, r.Hop) && podRouteStyle(r)
 		}) {
-			return fmt.Sprintf("%s is on %s, where its next hops are: it is or was the own table "+
-				"of a cluster, perhaps of one that is not seen", table.ID.Short(), id.Short())
+			return fmt.Sprintf("%s is associated with %s, which contains its next hops: it is or "+
+				"was the route table of a cluster, possibly one that was not read",
+				table.ID.Short(), id.Short())
 		}
 		node := p.strangeNode(subnet)
 		if node != "" && !slices.ContainsFunc(table.Routes, podRouteStyle) {
-			return fmt.Sprintf("%s is on %s, where a node of another cluster is (%s): it may be "+
-				"the own table of that cluster, still empty", table.ID.Short(), id.Short(), node)
+			return fmt.Sprintf("%s is associated with %s, which has a node of a cluster that was "+
+				"not read (%s): it may be that cluster's route table, still empty",
+				table.ID.Short(), id.Short(), node)
 		}
 	}
 	return ""
 }
 
-// needSubnets are the subnets that ownOfSomebody lacks for tables that are to be changed.
+// needSubnets returns the subnets that ownOfSomebody must see before tables are changed.
 func (p *Planner) needSubnets(changes []Change) []arm.ID {
 	var ids []arm.ID
 	for _, c := range changes {
@@ -176,22 +179,23 @@ func (p *Planner) needSubnets(changes []Change) []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// knowsSource reports whether it is beyond doubt which table is a cluster's own.
+// knowsSource reports whether a cluster's route table is identified beyond doubt.
 func (p *Planner) knowsSource(cluster arm.ID) bool {
 	return slices.ContainsFunc(p.views, func(v *view) bool {
 		return v.source != "" && !v.doubtful && cluster.Equal(arm.ID(v.config.Spec.ClusterID))
 	})
 }
 
-// ownerOfRoute finds the cluster to whose pods a route of a table leads, by addresses. Kept is set
-// where it is one of kubenet: keeping decides of its routes. Blind says why it cannot be told.
+// ownerOfRoute finds the cluster whose pods a route of a table leads to, by addresses. kept is set
+// if it is a kubenet cluster: then its own plan decides about its routes. blind says why the owner
+// is unknown.
 func (p *Planner) ownerOfRoute(table *inventory.RouteTable,
 	r inventory.Route) (owner *inventory.Cluster, kept bool, blind string) {
 	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
 		cluster := p.s.Clusters[key]
 		switch {
 		case ownsRoute(p.s, cluster, r) && p.s.Elsewhere(table, cluster):
-			blind = fmt.Sprintf("cluster %s has nodes of the same addresses in another network",
+			blind = fmt.Sprintf("cluster %s has nodes with the same addresses in another network",
 				cluster.ID.Name())
 		case ownsRoute(p.s, cluster, r) && cluster.Kubenet():
 			return cluster, true, ""
@@ -199,7 +203,8 @@ func (p *Planner) ownerOfRoute(table *inventory.RouteTable,
 			owner = cluster
 		case inPods(cluster, r) && slices.ContainsFunc(p.s.NodeSubnetIDs(cluster),
 			func(id arm.ID) bool { return p.s.Subnet(id) == nil }):
-			blind = fmt.Sprintf("not all node subnets of cluster %s were read: it may be its route",
+			blind = fmt.Sprintf("not all node subnets of cluster %s were read: the route may be "+
+				"the cluster's",
 				cluster.ID.Name())
 		}
 	}
@@ -221,22 +226,22 @@ func within(prefixes []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// beforehand is what is known of a route before its next hop is looked for.
+// beforehand is what is known of a route before the search for its next hop.
 type beforehand struct {
-	group arm.ID // a node resource group whose NICs are all known to have other addresses, or ""
-	alone bool   // NICs are not read: none may be in the subnet of the next hop
-	gone  bool   // its cluster is gone: the cluster's table, where it is left, proves nothing
+	group arm.ID // a node resource group whose NICs are known to have other addresses, or ""
+	alone bool   // no NICs are read: the next hop's subnet must not contain any
+	gone  bool   // its cluster is gone: a table that the cluster left proves nothing
 }
 
-// hopGone says why no node can have a next hop of a table, or what is missing to be sure. The
-// address is one of the networks that the table's subnets are in, or that these are directly peered
-// with: others it could not reach.
+// hopGone says why no node can have the next hop of a route, or which proof is missing. A node with
+// the next hop must be in a network of the table's subnets, or in one directly peered with them:
+// packets cannot reach others.
 func (p *Planner) hopGone(table *inventory.RouteTable, r inventory.Route, known beforehand) (proof,
 	lacks string) {
 	hop := r.Hop
 	if len(table.Subnets) == 0 {
-		return "", table.ID.Short() + " is on no subnet: it cannot be told in which network its " +
-			"next hops are"
+		return "", table.ID.Short() + " is not associated with any subnet, so the network of its " +
+			"next hops is unknown"
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.s.Unread)) {
 		if u := p.s.Unread[key]; !u.Absent && (u.ID.Is(arm.TypeCluster) ||
@@ -267,7 +272,8 @@ func (p *Planner) hopGone(table *inventory.RouteTable, r inventory.Route, known 
 	return proof, ""
 }
 
-// holders are the networks that have an address, of one and those it is directly peered with.
+// holders returns the networks that contain an address: the given one and those directly peered
+// with it.
 func holders(at *inventory.VNet, hop netip.Addr) (networks []arm.ID) {
 	if within(at.Prefixes, hop) {
 		networks = append(networks, at.ID)
@@ -280,9 +286,9 @@ func holders(at *inventory.VNet, hop netip.Addr) (networks []arm.ID) {
 	return networks
 }
 
-// goneFrom says why no node in a network can have an address. A subnet shows every IP configuration
-// in it, whoever owns it, so the network interfaces of clusters in other subscriptions are missed
-// as well.
+// goneFrom says why no node in a network can have the next hop. A subnet shows all its IP
+// configurations, whoever owns them, so missing network interfaces of clusters in other
+// subscriptions are noticed.
 func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known beforehand) (proof, lacks string) {
 	hop := r.Hop
 	if known.gone && p.s.Unread[vnet.Key()].Absent {
@@ -298,7 +304,7 @@ func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known beforehand) (pr
 		}
 	}
 	if subnet == nil {
-		return fmt.Sprintf("no subnet of %s has %s any more", vnet.Name(), hop), ""
+		return fmt.Sprintf("no subnet of %s contains %s any more", vnet.Name(), hop), ""
 	}
 	if lacks := p.routedThere(subnet, r); lacks != "" && !known.gone {
 		return "", lacks
@@ -306,7 +312,7 @@ func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known beforehand) (pr
 	for _, nic := range p.s.Interfaces {
 		for _, c := range nic.Configs {
 			if c.Address == hop && c.Subnet.Parent().Equal(vnet) {
-				return "", fmt.Sprintf("%s is held by %s", hop, nic.Holder())
+				return "", fmt.Sprintf("%s belongs to %s", hop, nic.Holder())
 			}
 		}
 	}
@@ -317,7 +323,7 @@ func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known beforehand) (pr
 		}
 		if machine := id.Parent(); (machine.Is(arm.TypeInterface) ||
 			machine.Is(arm.TypeScaleSetInterface)) && (nic == nil || nic.Unreadable) {
-			return "", fmt.Sprintf("%s is in %s, and its addresses are not known: it may hold %s",
+			return "", fmt.Sprintf("%s is in %s, and its addresses are unknown: it may have %s",
 				inventory.HolderName(machine), subnet.ID.Short(), hop)
 		}
 	}
@@ -329,9 +335,9 @@ func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known beforehand) (pr
 	return fmt.Sprintf("no network interface in %s has %s any more", subnet.ID.Short(), hop), ""
 }
 
-// routedThere says why the subnet of a next hop speaks for the route: its own table has it too, so
-// that the subnet may be that of a cluster that is not seen, and stopped: then it has no machines,
-// and will have them again.
+// routedThere says why the next hop's subnet suggests that the route is in use: its table has the
+// route too. Then the subnet may belong to a cluster that was not read and is stopped: its machines
+// will return.
 func (p *Planner) routedThere(subnet *inventory.Subnet, r inventory.Route) (lacks string) {
 	if subnet.RouteTable == "" {
 		return ""
@@ -339,14 +345,14 @@ func (p *Planner) routedThere(subnet *inventory.Subnet, r inventory.Route) (lack
 	table := p.s.Table(subnet.RouteTable)
 	switch {
 	case table == nil:
-		return fmt.Sprintf("%s, the table of %s, was not read: it may have the route too",
+		return fmt.Sprintf("%s, the route table of %s, was not read: it may have the route too",
 			subnet.RouteTable.Short(), subnet.ID.Short())
 	case slices.ContainsFunc(table.Routes, func(o inventory.Route) bool {
 		return o.Prefix == r.Prefix && o.SameHop(r)
 	}):
-		return fmt.Sprintf("%s, the table of %s, where its next hop is, has the route too: a "+
-			"cluster may be there that is not seen, and stopped; if it is gone, take the table "+
-			"off the subnet first", table.ID.Short(), subnet.ID.Short())
+		return fmt.Sprintf("%s, the route table of the next hop's subnet %s, has the route too: "+
+			"that subnet may belong to a stopped cluster that was not read; if the cluster is "+
+			"gone, dissociate the table from the subnet first", table.ID.Short(), subnet.ID.Short())
 	}
 	return ""
 }

@@ -1,9 +1,14 @@
-// Package plan decides: from what was read and is remembered (Facts) and what is configured
-// (ClusterRoutes) it tells what should be, which Changes lead there, and what stands in the way, as
-// Findings.
+// Package plan decides what to change. Its input is what was read and is remembered (Facts) and
+// what is configured (ClusterRoutes). Its output is a Plan: the desired state, the Changes that
+// lead there, and Findings about what prevents them.
 //
-// It is pure: no context, clock, logger or network, and the same input gives the same output in the
-// same order. It never proposes a write to a cluster's own route table, nor a change of a route
+// How it works. New finds each cluster's route table and the pod routes in it (clusters.go,
+// source.go). Plan then decides the association of each subnet (guard.go) and the routes of each
+// target (target.go, proof.go), and compares them with what was read (diff.go). What it needs but
+// was not read it returns in Need, so that the caller reads it and plans again.
+//
+// The package is pure: no context, clock, logger or network; the same input gives the same output
+// in the same order. It must not propose a write to a cluster's route table, or a change of a route
 // that is not the cluster's.
 package plan
 
@@ -16,58 +21,58 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Plan is what to do in one round.
+// Plan is what to do in one check.
 type Plan struct {
-	// Desired are the target tables and associations as they should be.
+	// Desired is the desired state of the targets and associations.
 	Desired  State             `json:"-"`
 	Changes  []Change          `json:"changes"`
 	Findings []finding.Finding `json:"findings"`
 	// OnlyObserved are the changes that are not made because the configs say Observe.
 	OnlyObserved []Change `json:"-"`
-	// Need is what is not read yet and may prove a change that is withheld, name a node without a
-	// route, or show that a target is a cluster's own table: read it and plan again. Each thing is
-	// named until it was tried.
+	// Need is what was not read yet and may prove a withheld change, name a node without a route,
+	// or show that a target is a cluster's route table. Read it and plan again. Plan asks for each
+	// resource until one attempt was made.
 	Need inventory.Wanted `json:"-"`
-	// Asked are the addresses that were looked for among the NICs of a cluster, by its ID.Key().
+	// Asked are the addresses that were looked up among the NICs of a cluster, by its ID.Key().
 	Asked map[string]map[netip.Addr]bool `json:"-"`
-	// Nodes is what the next check has to know of the clusters' nodes, by the cluster's ID.Key().
+	// Nodes is what the next check must know of the clusters' nodes, by the cluster's ID.Key().
 	Nodes map[string]NodeRoutes `json:"-"`
 }
 
-// Planner has looked at the clusters of one snapshot. It can plan for all that is configured, and
-// again for one resource that was read anew. It may be used by several goroutines at once.
+// Planner is the evaluation of one snapshot. It can plan for the whole config, and again for one
+// resource that was read again. Several goroutines may use it at once.
 type Planner struct {
 	s        Facts
 	configs  []v1alpha1.ClusterRoutes // the clusters that are planned for
-	taken    Taken                    // what is known of all others
+	taken    Taken                    // what is known of all others' route tables
 	views    []*view
 	findings []finding.Finding // about the clusters and their own tables
 	watching bool              // for a diagnosis
-	removing bool              // as Removal says
+	removing bool              // set by Removal
 	enforced *Planner          // of the same configs without Observe; nil where none says Observe
-	shows    bool              // what it plans is shown, and never made
+	shows    bool              // its plan is shown and never carried out
 
 	// by ID.Key()
-	parts map[string][]part // the clusters' parts in a target, in the order of their names
-	// tables not to be written because they are or may be a cluster's own
+	parts map[string][]part // the configs of a target, in the order of their names
+	// never written: they are or may be a cluster's route table
 	ownTables map[string]ownTable
 	wishes    []wish // for subnets, in the order of their keys
 }
 
-// part is what one config says of one target.
+// part is what one config says about one target.
 type part struct {
 	*view
 	policy    v1alpha1.Policy
 	maxRoutes int
 }
 
-// New looks at the configured clusters.
+// New evaluates all configured clusters.
 func New(s Facts, configs []v1alpha1.ClusterRoutes) *Planner {
 	return Among(s, configs, TakenBy(configs))
 }
 
-// Among looks at some of the configured clusters: all those that share something with each other.
-// What is configured and known of the others still counts where a table may be theirs.
+// Among evaluates some of the configured clusters: all those that share something with each other.
+// The configs of the others, and what is known of them, still count where a table may be theirs.
 func Among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := among(s, configs, taken)
 	if all, observing := enforcing(configs); observing {
@@ -85,12 +90,12 @@ func among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	return p
 }
 
-// Make plans for all configs in one step.
+// Make is New and Plan in one step.
 func Make(s Facts, configs []v1alpha1.ClusterRoutes) Plan {
 	return New(s, configs).Plan()
 }
 
-// Plan plans for everything that is configured.
+// Plan plans for the whole config.
 func (p *Planner) Plan() Plan {
 	w := p.work()
 	w.found = append(w.found, p.findings...)
@@ -109,7 +114,7 @@ func (p *Planner) Plan() Plan {
 	return made
 }
 
-// Repairs plans only to put back associations that are lost: that needs no table to be read.
+// Repairs plans only to restore lost associations, which needs no table to be read.
 func (p *Planner) Repairs() Plan {
 	w := p.work()
 	state := State{}
@@ -121,7 +126,7 @@ func (p *Planner) Repairs() Plan {
 	return w.plan(state, Diff(p.s.Snapshot, state))
 }
 
-// Again plans for one target that was read anew, under the same rules.
+// Again plans by the same rules for one target that was read again.
 func (p *Planner) Again(table *inventory.RouteTable) Plan {
 	w := p.work()
 	var state State
@@ -134,7 +139,7 @@ func (p *Planner) Again(table *inventory.RouteTable) Plan {
 	return w.plan(state, changes)
 }
 
-// AgainSubnet plans for one subnet that was read anew, under the same rules.
+// AgainSubnet plans by the same rules for one subnet that was read again.
 func (p *Planner) AgainSubnet(subnet *inventory.Subnet) Plan {
 	w := p.work()
 	var wishes []wish
@@ -153,7 +158,7 @@ func (p *Planner) AgainSubnet(subnet *inventory.Subnet) Plan {
 	return w.plan(state, changes)
 }
 
-// Sources returns the own tables of the clusters whose routes go into a target.
+// Sources returns the route tables of the clusters whose routes are copied to a target.
 func (p *Planner) Sources(target arm.ID) []arm.ID {
 	var ids []arm.ID
 	for _, part := range p.parts[target.Key()] {
@@ -164,7 +169,7 @@ func (p *Planner) Sources(target arm.ID) []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// work is one call of a Planner: what it found on its way.
+// work is one call of a Planner, and what it found.
 type work struct {
 	*Planner
 	found []finding.Finding
@@ -192,7 +197,7 @@ func (w *work) plan(state State, changes []Change) Plan {
 		Asked: w.asked, Nodes: w.noted}
 }
 
-// targetIDs returns the targets of all configs, each once, sorted.
+// targetIDs returns the targets of all configs, sorted, each once.
 func (p *Planner) targetIDs() []arm.ID {
 	var ids []arm.ID
 	for _, c := range p.configs {

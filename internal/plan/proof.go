@@ -14,8 +14,8 @@ import (
 // takes for a success). So a route is proven stale when one of these holds:
 //
 //   - No NIC has its next hop: the complete NIC lists of the cluster lack the address. They are
-//     complete when they show addresses of as many nodes of each pool as the cluster has by a document
-//     that was read after the check began. A list shows only what the identity may see.
+//     complete when they show addresses of as many nodes of each pool as the cluster has by a
+//     document that was read after the check began. A list shows only what the identity may see.
 //   - Its node has another pod CIDR: the cluster's table leads to the very same next hop with
 //     another prefix of that family, and did so for longer than a cloud provider takes to repair
 //     its table (Remembered.Settled). A node has one pod CIDR of each family.
@@ -28,8 +28,8 @@ import (
 // Each proof is for one route. One route that is not proven keeps no other back, no share of routes
 // is small enough to go without, and nothing has to be remembered from one check to the next.
 
-// proof is what is known of one route: why it may be changed, or what is missing to be sure. One of
-// the two is empty. There is set when it lacks because the node is there.
+// proof is what is known of one route: why says why it may be changed; lacks says which proof is
+// missing. One of them is empty. There is set if the proof is missing because the node exists.
 type proof struct {
 	why, lacks string
 	there      bool
@@ -40,7 +40,7 @@ func lacking(format string, args ...any) proof {
 	return proof{lacks: fmt.Sprintf(format, args...)}
 }
 
-// proveStale looks for the proof that no node is behind a route, with each cluster that can own it.
+// proveStale looks for a proof that no node is behind a route, for each cluster that may own it.
 func (t *target) proveStale(r inventory.Route, owners []*share) (p proof) {
 	for _, s := range owners {
 		if p = t.nodeGone(s, r); p.lacks != "" {
@@ -57,8 +57,8 @@ func (t *target) nodeGone(s *share, r inventory.Route) proof {
 	return t.noNIC(s, r.Hop)
 }
 
-// hasOtherCIDR proves that a route's next hop is a node with another pod CIDR; zero where it is not
-// known.
+// hasOtherCIDR proves that a route's next hop is a node with another pod CIDR. The zero value means
+// that this is unknown.
 func (t *target) hasOtherCIDR(s *share, r inventory.Route) proof {
 	var now []netip.Prefix
 	for prefix, hop := range t.w.s.Memory.Of(s.cluster.ID).Settled {
@@ -72,7 +72,7 @@ func (t *target) hasOtherCIDR(s *share, r inventory.Route) proof {
 	if len(now) == 0 {
 		return proof{}
 	}
-	return proven("its node at %s has the pod CIDR %s now", r.Hop, inventory.SortPrefixes(now)[0])
+	return proven("its node at %s now has the pod CIDR %s", r.Hop, inventory.SortPrefixes(now)[0])
 }
 
 // noNIC proves that no node of a cluster has an address.
@@ -82,10 +82,10 @@ func (t *target) noNIC(s *share, hop netip.Addr) proof {
 		return p
 	}
 	if holder, held := nics.Holder[hop]; held {
-		return proof{lacks: fmt.Sprintf("%s is held by %s", hop, holder), there: true}
+		return proof{lacks: fmt.Sprintf("%s belongs to %s", hop, holder), there: true}
 	}
 	if hidden := t.hiddenNodes(s, nics.NICs, hop); hidden != "" {
-		return lacking("not all network interfaces of the nodes are seen: %s", hidden)
+		return lacking("not all network interfaces of the nodes were seen: %s", hidden)
 	}
 	if nics.asked != nil && !t.w.shows {
 		return t.readNICs(s)
@@ -108,7 +108,8 @@ func (t *target) hasNIC(s *share, hop netip.Addr) proof {
 	return proven("a node has %s", hop)
 }
 
-// nics returns what was read of a cluster's NICs to tell of an address, or what is missing.
+// nics returns the NICs of a cluster that can prove something about an address, or which proof is
+// missing.
 func (t *target) nics(s *share, hop netip.Addr) (addresses, proof) {
 	key := s.cluster.ID.Key()
 	if t.w.asked == nil {
@@ -129,15 +130,15 @@ func (t *target) nics(s *share, hop netip.Addr) (addresses, proof) {
 	}
 }
 
-// readNICs asks for the NICs of a cluster. What is remembered of them can withhold a change, and
-// show one that is never made, but not let one go.
+// readNICs requests the NICs of a cluster. Remembered NICs are enough to withhold a change or to
+// show one that is never made, but not to make one.
 func (t *target) readNICs(s *share) proof {
 	t.w.need.NICs = append(t.w.need.NICs, s.cluster.ID)
 	return lacking("the network interfaces of the nodes were not read")
 }
 
-// hiddenNodes says which pool has nodes whose addresses, of the family of a next hop, the lists do
-// not show; "" where they are complete.
+// hiddenNodes names a pool whose nodes' addresses, of the next hop's family, the lists do not show;
+// "" if the lists are complete.
 func (t *target) hiddenNodes(s *share, nics *inventory.NICs, hop netip.Addr) string {
 	family := "IPv4"
 	if hop.Is6() {
@@ -147,9 +148,10 @@ func (t *target) hiddenNodes(s *share, nics *inventory.NICs, hop netip.Addr) str
 		return hidden
 	}
 	hidden := ""
-	for _, pool := range t.w.s.Cluster(s.cluster.ID).Pools { // read again since, perhaps
+	for _, pool := range t.w.s.Cluster(s.cluster.ID).Pools { // it may have been read again since
 		if seen := nics.Of(pool.Name, hop); seen < pool.Count {
-			hidden = fmt.Sprintf("pool %s has %d nodes, and %s addresses of %d are seen", pool.Name,
+			hidden = fmt.Sprintf("pool %s has %d nodes, but %s addresses of only %d were seen",
+				pool.Name,
 				pool.Count, family, seen)
 		}
 	}
@@ -160,13 +162,15 @@ func (t *target) hiddenNodes(s *share, nics *inventory.NICs, hop netip.Addr) str
 	return hidden
 }
 
-// leftBehind finds the cluster to whose former nodes an unmanaged route leads. A pool was deleted
-// with its subnet, or moved to another, while no keeper watched: its routes stayed, and the next
-// nodes get the same pod CIDRs. Such a route has a cloud provider's name and a prefix of the
-// cluster's nodes, but its next hop is in none of the node subnets. It may as well be the route of
-// a cluster that no config names, so nothing may be in the hop's subnet but the cluster's own NICs.
+// leftBehind finds the cluster to whose former nodes an unmanaged route leads. Such routes remain
+// if a pool was deleted with its subnet, or moved to another subnet, while no keeper ran. The next
+// nodes get the same pod CIDRs.
+//
+// Such a route has a cloud provider's name and a prefix of the cluster's nodes, but its next hop is
+// in none of the node subnets. It may also be the route of a cluster that no config names. So the
+// next hop's subnet must contain no NICs but the cluster's.
 func (t *target) leftBehind(r inventory.Route) *share {
-	if !podRouteStyle(r) || t.w.shows { // its proof is not read only to show it
+	if !podRouteStyle(r) || t.w.shows { // nothing is read only to show a change
 		return nil
 	}
 	if owner, kept, blind := t.w.ownerOfRoute(t.now, r); owner != nil || kept || blind != "" {
@@ -191,8 +195,8 @@ func (t *target) leftBehind(r inventory.Route) *share {
 	return nil
 }
 
-// needNetworks asks for the networks in which the target's next hops can be, and for the table of
-// the hop's subnet, where they were not read.
+// needNetworks requests the networks that can contain the target's next hops, and the table of the
+// next hop's subnet, if they were not read.
 func (t *target) needNetworks(hop netip.Addr) bool {
 	before := len(t.w.need.VNets) + len(t.w.need.Tables)
 	vnet := func(id arm.ID) *inventory.VNet {

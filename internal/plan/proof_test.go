@@ -48,10 +48,9 @@ func TestEachDeleteIsProvenAlone(t *testing.T) {
 	}
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6", "10.240.0.8")
 	p = w.expect(two, "deletes-withheld warning")
-	want := "10.244.2.0/24 to 10.240.0.6 (n2): 10.240.0.6 is held by aks-pool0-1-vmss instance " +
-		"10.240.0.6\n" +
-		"10.244.4.0/24 to 10.240.0.8 (n4): 10.240.0.8 is held by aks-pool0-1-vmss instance " +
-		"10.240.0.8"
+	want := "10.244.2.0/24 to 10.240.0.6 (n2): 10.240.0.6 belongs to aks-pool0-1-vmss instance " +
+		"10.240.0.6\n10.244.4.0/24 to 10.240.0.8 (n4): 10.240.0.8 belongs to aks-pool0-1-vmss " +
+		"instance 10.240.0.8"
 	if got := withheld(t, p); got != want {
 		t.Errorf("withheld:\n%s\nwant:\n%s", got, want)
 	}
@@ -94,7 +93,7 @@ func TestEmptySourceProvesNothing(t *testing.T) {
 	w.expect("", "deletes-withheld\nsource-empty")
 	w.nics(clusterA, "10.240.0.200", "10.240.0.201") // of three
 	if p := w.expect("", "deletes-withheld\nsource-empty"); !strings.Contains(withheld(t, p),
-		"pool pool0 has 3 nodes, and IPv4 addresses of 2 are seen") {
+		"pool pool0 has 3 nodes, but IPv4 addresses of only 2 were seen") {
 		t.Error(withheld(t, p))
 	}
 	w.s.Learn(clusterA).NICs = &inventory.NICs{Failed: "AuthorizationFailed"}
@@ -174,7 +173,7 @@ func TestNodeWithAnotherPodCIDR(t *testing.T) {
 	}
 	settle("10.244.7.0/24 10.240.0.5")
 	p := w.expect("delete gw-rt m1 10.244.1.0/24>10.240.0.5 -"+add, "deletes-withheld warning")
-	if why := p.Changes[0].Why; why != "its node at 10.240.0.5 has the pod CIDR 10.244.7.0/24 now" {
+	if why := p.Changes[0].Why; why != "its node at 10.240.0.5 now has the pod CIDR 10.244.7.0/24" {
 		t.Error(why)
 	}
 	w.s.Learn(clusterA).NICs = nil // it takes no NICs

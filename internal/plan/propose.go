@@ -12,26 +12,27 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Proposal is a config for a cluster that was found, with the reasons for each part of it.
+// Proposal is a proposed config for a cluster, with the reason for each part.
 type Proposal struct {
 	Cluster arm.ID
 	Config  v1alpha1.ClusterRoutes
-	// About says what the cluster is, Table how its own table is known.
+	// About describes the cluster. Table says how its route table was identified.
 	About, Table string
-	// SubnetWhy and TargetWhy go with Spec.Guard.Subnets and Spec.Targets, one each.
+	// SubnetWhy and TargetWhy are the reasons for Spec.Guard.Subnets and Spec.Targets, one for each
+	// element.
 	SubnetWhy, TargetWhy []string
 	// Tableless are the subnets of Application Gateways near the nodes that have no route table.
 	Tableless []arm.ID
-	// Notes are what you have to check.
+	// Notes are what the user has to check.
 	Notes []string
-	// Want is what to read to find the cluster's own table; propose again afterwards.
+	// Want is what to read to identify the cluster's route table; then propose again.
 	Want inventory.Wanted
 	// Skip is set when there is nothing to configure, and says why.
 	Skip string
 }
 
-// Propose makes a config for every cluster in the snapshot: with its own table, the gateway subnets
-// that can reach it and all other tables that hold its pod routes. Sorted by cluster.
+// Propose returns a config for each cluster in the snapshot, sorted by cluster: with its route
+// table, the gateway subnets that can reach it, and all other tables that hold its pod routes.
 func Propose(s *inventory.Snapshot) []Proposal {
 	var out []Proposal
 	names := map[string]bool{}
@@ -49,7 +50,7 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	p := Proposal{Cluster: cluster.ID, About: fmt.Sprintf("cluster %s: %s, pod CIDR %s, pools: %s",
 		cluster.ID.Name(), cluster.PluginName(), prefixList(cluster), strings.Join(pools, ", "))}
 	if !cluster.Kubenet() {
-		p.Skip = fmt.Sprintf("its network plugin is %s: no route table holds its pod routes",
+		p.Skip = fmt.Sprintf("its network plugin is %s: it has no pod routes in a route table",
 			cluster.PluginName())
 		return p
 	}
@@ -68,12 +69,12 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	return p
 }
 
-// Enforces reports whether its config has a keeper put associations back, and not only report them.
+// Enforces reports whether the config has a keeper repair associations, and not only report them.
 func (p Proposal) Enforces() bool {
 	return p.Skip == "" && p.Config.Spec.Guard.Mode == v1alpha1.GuardEnforce
 }
 
-// Observing is the proposal with a config that changes nothing, until a person promotes it.
+// Observing returns the proposal with a config that changes nothing until the user promotes it.
 func (p Proposal) Observing() Proposal {
 	p.Config = Observing([]v1alpha1.ClusterRoutes{p.Config})[0]
 	return p
@@ -99,7 +100,7 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 		if len(subnet.Gateways) == 0 || !near[subnet.ID.Parent().Key()] {
 			continue
 		}
-		who := fmt.Sprintf("Application Gateway %s sits in subnet %s", shortNames(subnet.Gateways),
+		who := fmt.Sprintf("Application Gateway %s is in subnet %s", shortNames(subnet.Gateways),
 			subnet.ID.Short())
 		switch {
 		case subnet.RouteTable == "":
@@ -108,8 +109,8 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 				"the targets "+
 				"(init --gateway-table does)")
 		case subnet.RouteTable.Equal(own):
-			p.Notes = append(p.Notes, who+", which shares the cluster's own table: it needs no "+
-				"copy, and blocks the migration to Azure CNI Overlay")
+			p.Notes = append(p.Notes, who+", which shares the cluster's route table: it needs no "+
+				"copy, but blocks the migration to Azure CNI Overlay")
 		case inventory.IsManagedTable(subnet.RouteTable):
 			p.Notes = append(p.Notes, who+", which has the route table of another cluster, "+
 				subnet.RouteTable.Short()+": routekeeper never writes it")
@@ -128,12 +129,13 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 			continue
 		}
 		if n := len(v.podRoutes(table)); n > 0 {
-			target(table.ID, fmt.Sprintf("it holds %d pod routes of the cluster", n))
+			target(table.ID, fmt.Sprintf("it has %d pod routes of the cluster", n))
 		}
 	}
 }
 
-// onNodes reports whether a table is on a node subnet of another cluster: it may be that one's own.
+// onNodes reports whether a table is on a node subnet of another cluster, and so may be its route
+// table.
 func onNodes(s *inventory.Snapshot, table *inventory.RouteTable, but *inventory.Cluster) bool {
 	for _, cluster := range s.Clusters {
 		for _, id := range s.NodeSubnetIDs(cluster) {
@@ -146,7 +148,7 @@ func onNodes(s *inventory.Snapshot, table *inventory.RouteTable, but *inventory.
 	return false
 }
 
-// nearNetworks are the virtual networks of the node subnets and those peered with them.
+// nearNetworks returns the virtual networks of the node subnets and those peered with them.
 func nearNetworks(s *inventory.Snapshot, cluster *inventory.Cluster) map[string]bool {
 	near := map[string]bool{}
 	for _, id := range s.NodeSubnetIDs(cluster) {
@@ -186,8 +188,8 @@ func prefixList(cluster *inventory.Cluster) string {
 
 var notInName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// uniqueName makes a metadata.name of a cluster's: lower case, letters, digits and hyphens, taken
-// only once.
+// uniqueName makes a unique metadata.name from a cluster's name: lower case, letters, digits and
+// hyphens.
 func uniqueName(id arm.ID, taken map[string]bool) string {
 	clean := func(s string) string {
 		s = strings.Trim(notInName.ReplaceAllString(strings.ToLower(s), "-"), "-")

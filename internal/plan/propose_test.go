@@ -57,7 +57,7 @@ func TestPropose(t *testing.T) {
 		want) {
 		t.Errorf("targets %v, want %v", got, want)
 	}
-	if got := p.TargetWhy[2]; got != "it holds 2 pod routes of the cluster" {
+	if got := p.TargetWhy[2]; got != "it has 2 pod routes of the cluster" {
 		t.Errorf("why spoke-rt: %s", got)
 	}
 	if arm.ID(p.Config.Spec.RouteTableID) != tableA ||
@@ -67,14 +67,14 @@ func TestPropose(t *testing.T) {
 	}
 	if len(p.Notes) != 1 ||
 		!strings.Contains(p.Notes[0],
-			"bare-agw sits in subnet vnet/plain, which has no route table") {
+			"bare-agw is in subnet vnet/plain, which has no route table") {
 		t.Errorf("notes %q", p.Notes)
 	}
 }
 
 func TestProposeWhatIsNotToBeWritten(t *testing.T) {
 	w := shop(t)
-	// shares the cluster's own table
+	// shares the cluster's route table
 	w.subnet(gatewayIn, "10.240.9.0/24", tableA).addGateway(gatewayIn, "agw")
 	other := arm.ResourceID(sub, "MC_x", arm.TypeRouteTable, "aks-agentpool-12345678-routetable")
 	second := vnet + "/subnets/gw2"
@@ -86,7 +86,7 @@ func TestProposeWhatIsNotToBeWritten(t *testing.T) {
 		t.Errorf("targets %v, guarded %v", p.Config.Spec.Targets, p.Config.Spec.Guard.Subnets)
 	}
 	notes := strings.Join(p.Notes, "\n")
-	for _, want := range []string{"shares the cluster's own table",
+	for _, want := range []string{"shares the cluster's route table",
 		"has the route table of another cluster, aks-agentpool-12345678-routetable"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no note says %q:\n%s", want, notes)

@@ -11,9 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Orphans reports, for every table in the snapshot, the routes to pods of nodes that are gone and
-// that nobody keeps: those proven so as a warning, those that only look it as an info with what is
-// missing.
+// Orphans reports, for each table in the snapshot, the routes to pods of nodes that are gone and
+// that no config manages. Proven ones are a warning; others are info, with the missing proof.
 func (p *Planner) Orphans() []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
@@ -35,14 +34,14 @@ func reportOrphans(table *inventory.RouteTable, orphans []orphan) []finding.Find
 	var found []finding.Finding
 	if n := len(proven); n > 0 {
 		found = append(found, finding.New(finding.RoutesOrphaned, "", string(table.ID),
-			"%s holds leftover routes to pods of nodes that are gone: %d of its %d routes",
+			"%s has leftover routes to pods of nodes that are gone: %d of its %d routes",
 			table.ID.Short(), n, len(table.Routes)).With(proven...).
 			WithFix("routekeeper prune-orphans --subscription %s --table %s",
 				table.ID.Subscription(), table.ID))
 	}
 	if n := len(unproven); n > 0 {
-		f := finding.New(finding.RoutesOrphaned, "", string(table.ID), "%s holds routes that may "+
-			"be left over from a cluster that is gone, which is not proven: %d of its %d routes",
+		f := finding.New(finding.RoutesOrphaned, "", string(table.ID), "%s has routes that may "+
+			"be left over from a cluster that is gone, but there is no proof: %d of its %d routes",
 			table.ID.Short(), n, len(table.Routes)).About("not proven").With(unproven...)
 		f.Severity = finding.Info
 		found = append(found, f)
@@ -50,13 +49,13 @@ func reportOrphans(table *inventory.RouteTable, orphans []orphan) []finding.Find
 	return found
 }
 
-// Pruner plans to remove the orphaned routes of tables: only those that are proven, and only those
-// it was made with.
+// Pruner plans to remove orphaned routes of tables: only proven ones, and only those it was made
+// with.
 type Pruner struct {
 	p      *Planner
 	tables []arm.ID
-	// seen are the routes that were there when the network interfaces were read, by table and name:
-	// of one that came later they prove nothing.
+	// seen are the routes that existed when the network interfaces were read, by table and name.
+	// The interfaces prove nothing about later routes.
 	seen map[string]map[string]inventory.Route
 }
 
@@ -76,10 +75,10 @@ func (p *Planner) Prune(tables []arm.ID) *Pruner {
 	return pr
 }
 
-// Seen is what the proofs stand on.
+// Seen is the snapshot behind the proofs.
 func (pr *Pruner) Seen() Facts { return pr.p.s }
 
-// Plan plans for all the tables.
+// Plan plans for all tables.
 func (pr *Pruner) Plan() Plan {
 	w := pr.p.work()
 	var state State
@@ -98,7 +97,7 @@ func (pr *Pruner) Plan() Plan {
 	return w.plan(state, changes)
 }
 
-// Again plans for one table that was read anew, by the same rules.
+// Again plans by the same rules for one table that was read again.
 func (pr *Pruner) Again(table *inventory.RouteTable) Plan {
 	w := pr.p.work()
 	t := pr.without(table, pr.p.orphansIn(table))
@@ -107,7 +106,7 @@ func (pr *Pruner) Again(table *inventory.RouteTable) Plan {
 	return w.plan(State{Tables: []Table{t}}, changes)
 }
 
-// without is a table as it should be: without the routes whose orphaning is proven.
+// without is the desired state of a table: without the routes that are proven orphaned.
 func (pr *Pruner) without(table *inventory.RouteTable, orphans []orphan) Table {
 	t := Table{ID: table.ID, Gone: map[string]Reason{}}
 	for _, o := range orphans {

@@ -28,18 +28,18 @@ import (
 // The config is gone: it was removed from a running keeper. That is an instruction: the cluster's
 // routes leave its targets without further proof (Removal).
 
-// vanished reports whether Azure says that a cluster does not exist.
+// vanished reports whether Azure answered that a cluster does not exist.
 func (p *Planner) vanished(v *view) bool {
 	return v.cluster == nil && p.s.Unread[arm.ID(v.config.Spec.ClusterID).Key()].Absent
 }
 
-// leftover is what a cluster that does not exist has left in one target.
+// leftover is the routes that a missing cluster left in one target.
 type leftover struct {
 	table  arm.ID
-	routes []string // those that stay
+	routes []string // the ones that stay
 }
 
-// ofVanished finds the missing cluster that left a route behind. If nothing remembers whose it is,
+// ofVanished finds the missing cluster that left a route. If nothing remembers whose the route is,
 // a cluster whose routes stay comes first.
 func (t *target) ofVanished(r inventory.Route) (s *share, remembered bool) {
 	for _, candidate := range t.shares {
@@ -64,7 +64,7 @@ func (t *target) ofVanished(r inventory.Route) (s *share, remembered bool) {
 	return s, false
 }
 
-// allows reports whether spec.podCIDRs, where it is set, contains a prefix.
+// allows reports whether spec.podCIDRs, if set, contains a prefix.
 func (s *share) allows(prefix netip.Prefix) bool {
 	allowed := s.config.Spec.PodCIDRs
 	return len(allowed) == 0 || slices.ContainsFunc(allowed, func(text string) bool {
@@ -73,12 +73,12 @@ func (s *share) allows(prefix netip.Prefix) bool {
 	})
 }
 
-// prunes reports whether the routes of a missing cluster leave the target.
+// prunes reports whether the routes of a missing cluster are deleted from the target.
 func (s *share) prunes() bool {
 	return s.config.Spec.OnRemoval == v1alpha1.RemovalPrune && s.policy == v1alpha1.PolicySync
 }
 
-// placeVanished drops a route that a cluster left behind, or keeps it and notes that.
+// placeVanished removes a route that a missing cluster left, or keeps it and notes that.
 func (t *target) placeVanished(r inventory.Route, s *share, remembered bool) {
 	if s.prunes() && !t.needNetworks(r.Hop) {
 		known := beforehand{alone: true, gone: remembered}
@@ -126,7 +126,7 @@ func (w *work) reportVanished() {
 		for i, l := range left {
 			word := ", and "
 			if i == 0 {
-				word = "; routes to its pods stay: "
+				word = "; routes to its pods remain: "
 			}
 			text += fmt.Sprintf("%s%d in %s", word, len(l.routes), l.table.Short())
 			command = finding.Command("%s --table %s", command, l.table)
@@ -136,7 +136,8 @@ func (w *work) reportVanished() {
 		}
 		f := finding.New(finding.ClusterMissing, v.name, string(id), "%s", text).With(lines...)
 		if v.config.Spec.OnRemoval == v1alpha1.RemovalPrune {
-			w.add(f.WithAdvice("see for each route which proof is missing").WithFix("%s", command))
+			w.add(f.WithAdvice("this command shows which proof each route lacks").WithFix("%s",
+				command))
 		} else {
 			w.add(f.WithAdvice("correct spec.clusterID of %s, or set spec.onRemoval: Prune; "+
 				"or prune the routes, then remove %s from the config", v.name, v.name).
@@ -154,7 +155,7 @@ func Removal(s Facts, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	return p
 }
 
-// placeRemoved drops a route of a cluster whose config was removed.
+// placeRemoved removes a route of a cluster whose config was removed.
 func (t *target) placeRemoved(r inventory.Route) {
 	s := t.shares[0]
 	known := t.w.s.Memory.Of(arm.ID(s.config.Spec.ClusterID))

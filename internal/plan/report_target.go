@@ -10,7 +10,7 @@ import (
 
 // The findings about a target. The rules are in target.go and proof.go.
 
-// report reports what the target withholds, keeps or lacks, in one finding of each kind.
+// report reports what the target withholds, keeps or lacks, one finding of each kind.
 func (t *target) report() {
 	for _, s := range t.shares {
 		t.reportWithheld(s)
@@ -22,11 +22,10 @@ func (t *target) report() {
 		}
 		if n := len(s.drift); n > 0 {
 			t.w.add(t.finding(finding.TargetDrift, s,
-				"target %s differs from the table of %s in %s",
+				"target %s differs from the route table of %s in %s",
 				t.now.ID.Short(), s.name, number(n, "route", "routes")).With(s.drift...).
-				WithAdvice("routekeeper promote sets the policy of this target to Sync; "+
-					"give it the -f of the keeper").
-				WithFix("routekeeper promote %s", s.name))
+				WithAdvice("promote sets the policy of this target to Sync").
+				WithFix("routekeeper promote %s%s", s.name, finding.Config()))
 		}
 	}
 	t.reportSharing()
@@ -40,20 +39,20 @@ func (t *target) finding(code finding.Code, s *share, format string, args ...any
 func (t *target) reportWithheld(s *share) {
 	if n := len(s.undeleted); n > 0 {
 		f := t.finding(finding.DeletesWithheld, s,
-			"%s in %s: the table of cluster %s lacks them, but it is not proven that their nodes "+
-				"are gone",
+			"%s in %s: the route table of cluster %s lacks them, but nothing proves that their "+
+				"nodes are gone",
 			number(n, "route stays", "routes stay"), t.now.ID.Short(), s.cluster.ID.Short()).
 			With(s.undeleted...).
 			WithFix("az network route-table show --ids %s", s.source)
-		if !s.blindly { // the routes are correct, or will be stale in a moment
+		if !s.blindly { // the routes are correct, or become stale in a moment
 			f.Severity = finding.Warning
 		}
 		t.w.add(f)
 	}
 	if n := len(s.unfollowed); n > 0 {
 		t.w.add(t.finding(finding.UpdatesWithheld, s,
-			"%s in %s: the table of cluster %s has another next hop, "+
-				"but it is not proven that a node has that address",
+			"%s in %s: the route table of cluster %s has another next hop, but nothing proves "+
+				"that a node has that address",
 			number(n, "route keeps its next hop", "routes keep their next hops"),
 			t.now.ID.Short(), s.cluster.ID.Short()).With(s.unfollowed...).
 			WithFix("az network route-table show --ids %s", s.source))
@@ -70,15 +69,16 @@ func (t *target) reportFull(kept, added, missing int, clusters []string) {
 		t.now.ID.Short(), number(missing, "route", "routes"),
 		strings.Join(clusters, " and ")+map[bool]string{true: " does", false: " do"}[missing == 1],
 		t.limit, kept, added).
-		WithAdvice("remove routes from %s; if Azure Virtual Network Manager raised the limit, "+
-			"raise maxRoutes",
+		WithAdvice("remove routes from %s; if Azure Virtual Network Manager raised the table's "+
+			"limit, raise maxRoutes",
 			t.now.ID.Short()))
 }
 
 // reportTaken reports an unmanaged route that has the prefix of a node.
 func (t *target) reportTaken(s *share, want, there inventory.Route) {
 	t.w.add(t.finding(finding.PrefixTaken, s,
-		"%s is routed to %s by the unmanaged route %s in %s, so the pod route %s to %s is not added",
+		"%s already goes to %s by the unmanaged route %s in %s, so the pod route %s to %s is not "+
+			"added",
 		want.Prefix, there.NextHop(), there.Name, t.now.ID.Short(), want.Name, want.NextHop()).
 		About(want.Name).
 		WithAdvice("delete the unmanaged route unless it is intended").
@@ -106,7 +106,8 @@ func (t *target) reportUnmanaged(r inventory.Route) {
 			switch {
 			case !cidr.Overlaps(r.Prefix):
 			case r.Prefix.Bits() > s.masks[i]:
-				t.w.add(report(finding.UnmanagedShadow, "past the nodes of cluster %s").
+				t.w.add(report(finding.UnmanagedShadow,
+					"and the packets do not reach their node of cluster %s").
 					WithAdvice("delete the route unless it is intended").
 					WithFix("%s", deleteCommand(t.now.ID, r.Name)))
 			case r.Prefix.Bits() < s.masks[i]:

@@ -12,35 +12,35 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Discovery names the route table that is a cluster's own.
+// Discovery is the answer to which route table is a cluster's.
 type Discovery struct {
 	// Table is the table, or "" if it is not identified (yet).
 	Table arm.ID
-	// How says in words how it was identified.
+	// How says how it was identified.
 	How string
-	// Proven is set where the cluster's own actions identify the table. A config or an association
+	// Proven is set if the cluster's own actions identify the table. A config or an association
 	// alone may be a mistake.
 	Proven bool
-	// Doubtful is set where the best candidate holds no route to any of the cluster's nodes. It is
-	// read, and associated with no subnet.
+	// Doubtful is set if the best candidate has no route to any of the cluster's nodes. The table
+	// is read, but associated with no subnet.
 	Doubtful bool
-	// Want is what has to be read first. It is empty when there is an answer, even a negative one.
+	// Want is what must be read first. It is empty once there is an answer, even a negative one.
 	Want inventory.Wanted
 	// Finding says why there is no answer.
 	Finding *finding.Finding
 }
 
-// Taken are the tables that cannot be a cluster's own: the targets of all configs (after one sync a
-// target looks the same), and the tables that other configs name as their clusters' own.
+// Taken are the tables that cannot be a cluster's route table: the targets of all configs, which
+// look like one after a sync, and the tables that other configs name for their clusters.
 type Taken struct {
 	targets  map[string]bool
-	owner    map[string]string // cluster's key by the table's
-	clusters int               // how many are configured
+	owner    map[string]string // the cluster's key by the table's
+	clusters int               // the number of configs
 	last     map[string]arm.ID // the tables that clusters were last seen with, by the cluster's key
 }
 
 // Last adds the last known tables of clusters, by the cluster's ID.Key(). They must not be replaced
-// by those of other clusters. The map is not copied and must not change afterwards.
+// with other clusters' tables. The map is not copied and must not change afterwards.
 func (t Taken) Last(tables map[string]arm.ID) Taken {
 	t.last = tables
 	return t
@@ -73,22 +73,23 @@ func TakenBy(configs []v1alpha1.ClusterRoutes) Taken {
 	return t
 }
 
-// from reports whether a table is taken from a cluster's candidates.
+// from reports whether a table cannot be the cluster's.
 func (t Taken) from(cluster, table arm.ID) bool {
 	owner, owned := t.owner[table.Key()]
 	return t.targets[table.Key()] || owned && owner != cluster.Key()
 }
 
-// Discover finds the cluster's own table. How it works: the first of these that gives one table
-// wins.
+// Discover finds the cluster's route table.
+//
+// How it works: the first of these that identifies one table wins.
 //
 //  1. the config names it
 //  2. the node subnets last had it
-//  3. the node subnets have it now
+//  3. the node subnets are associated with it now
 //  4. the cluster's identity wrote it (activity log)
 //  5. it is the only managed table of the node resource group
 //
-// From the third on, a table must hold a route to one of the cluster's nodes: a subnet may have the
+// From the third on, a table must have a route to one of the cluster's nodes: a subnet may have the
 // wrong table, and several clusters may share an identity.
 func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
@@ -127,7 +128,7 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 		return Discovery{Want: inventory.Wanted{Tables: want}}
 	}
 	inLog := c.carrying(written)
-	if len(carrying) > 1 { // several fit, and the log may tell which of them the cluster writes
+	if len(carrying) > 1 { // several fit, and the log may show which one the cluster writes
 		inLog = slices.DeleteFunc(inLog, func(id arm.ID) bool {
 			return !slices.ContainsFunc(carrying, id.Equal)
 		})
@@ -139,7 +140,7 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	case len(inLog) == 1:
 		return Discovery{Table: inLog[0], How: byLog, Proven: true}
 	case len(inLog) > 1:
-		return c.unknown("its identity wrote several tables with routes to its nodes: %s",
+		return c.unknown("the cluster's identity wrote several tables with routes to its nodes: %s",
 			shortNames(inLog))
 	case len(carrying) > 1:
 		return c.unknown("its node subnets have several tables with routes to its nodes: %s",
@@ -161,16 +162,17 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	return c.managed(managed, written)
 }
 
-// named checks the table that the config names against the cluster's own actions, if the node
-// subnets do not all have it: a config can confuse two tables. If the cluster's identity wrote
-// another table with routes to its nodes, and not this one, the answer is unknown.
+// named checks the table that the config names against the cluster's own actions, unless all node
+// subnets have it: a config can confuse two tables. If the cluster's identity wrote another table
+// with routes to its nodes, and not this one, the answer is unknown.
 func (c candidates) named(d Discovery) Discovery {
 	present := c.associated()
 	if len(c.subnets) == 0 || len(present) == 1 && present[0].Equal(d.Table) && !c.bare() {
 		return d
 	}
 	if last := c.s.Memory.Of(c.cluster.ID); last.LastTable.Equal(d.Table) {
-		// seen on the node subnets, with routes to the nodes: the two agree
+		// the node subnets are associated with it and it leads to the nodes: nothing contradicts
+		// the config
 		d.Proven = last.LastProven
 		return d
 	}
@@ -213,12 +215,12 @@ func (c candidates) bare() bool {
 	return false
 }
 
-// remembered answers with the table that the node subnets last had. If the cluster's actions do not
+// remembered returns the table that the node subnets last had. If the cluster's actions do not
 // prove it, and another associated table leads to its nodes, one of the two is a copy: only the
 // activity log shows which.
 func (c candidates) remembered() Discovery {
 	last := c.s.Memory.Of(c.cluster.ID)
-	d := Discovery{Table: last.LastTable, How: "the node subnets were last seen with it",
+	d := Discovery{Table: last.LastTable, How: "the node subnets last had it",
 		Proven: last.LastProven}
 	if d.Proven {
 		return d
@@ -246,7 +248,7 @@ func (c candidates) remembered() Discovery {
 		shortNames(inventory.SortIDs(all)))
 }
 
-// candidates looks for a cluster's own table.
+// candidates looks for a cluster's route table.
 type candidates struct {
 	s       Facts
 	config  *v1alpha1.ClusterRoutes
@@ -266,8 +268,8 @@ func (c candidates) associated() []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// present returns the tables that may be the cluster's own and may exist, and those of them that
-// still have to be read.
+// present returns the tables that may be the cluster's and may exist, and the ones that must still
+// be read.
 func (c candidates) present(ids []arm.ID) (there, want []arm.ID) {
 	for _, id := range ids {
 		unread, tried := c.s.Unread[id.Key()]
@@ -282,7 +284,7 @@ func (c candidates) present(ids []arm.ID) (there, want []arm.ID) {
 	return there, want
 }
 
-// carrying returns the tables that hold a route to one of the cluster's nodes.
+// carrying returns the tables with a route to one of the cluster's nodes.
 func (c candidates) carrying(ids []arm.ID) []arm.ID {
 	var out []arm.ID
 	for _, id := range ids {
@@ -293,7 +295,7 @@ func (c candidates) carrying(ids []arm.ID) []arm.ID {
 	return out
 }
 
-// Carries reports whether a table holds a route to one of the cluster's nodes.
+// Carries reports whether a table has a route to one of the cluster's nodes.
 func Carries(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) bool {
 	return len(podRoutesOf(s, config, table)) > 0
 }
@@ -309,9 +311,9 @@ func podRoutesOf(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.Route
 	return newView(s, config, s.Cluster(arm.ID(config.Spec.ClusterID))).podRoutes(table)
 }
 
-// managed answers with the only managed table of the node resource group. A cluster with a
-// bring-your-own table can also have an unused, empty managed one (AKS#1460), so with existing
-// subnets it must hold the cluster's routes.
+// managed returns the only managed table of the node resource group. A cluster with a
+// bring-your-own table can also have an unused, empty managed one (AKS#1460), so if the cluster
+// uses existing subnets, the table must have the cluster's routes.
 func (c candidates) managed(managed, written []arm.ID) Discovery {
 	const how = "it is the only managed table of the node resource group"
 	switch carrying := c.carrying(managed); {
@@ -337,7 +339,7 @@ func (c candidates) managed(managed, written []arm.ID) Discovery {
 }
 
 // allGone reports whether the complete activity log shows tables that the cluster's identity wrote,
-// and none of them still exists.
+// and none of them exists any more.
 func (c candidates) allGone() bool {
 	known := c.s.Known(c.cluster.ID)
 	return len(known.Written) > 0 && len(known.LogNext) == 0 && !known.LogCut &&
@@ -353,14 +355,14 @@ func (c candidates) unknown(format string, args ...any) Discovery {
 		WithAdvice("set spec.routeTableID in the config of %s", c.config.Metadata.Name)
 	known := c.s.Known(c.cluster.ID)
 	if known.LogCut {
-		f = f.With("only the newest part of the activity log was read")
+		f = f.With("only the newest part of the activity log could be read")
 	}
 	for _, id := range known.Written {
 		if c.s.Unread[id.Key()].Absent {
 			f = f.With("the cluster's identity wrote " + string(id) + ", which no longer exists")
 		}
 	}
-	// The answer may be in what could not be read.
+	// the answer may be in what could not be read
 	for _, scope := range []arm.ID{c.cluster.NodeGroup(),
 		arm.ID("/subscriptions/" + c.cluster.ID.Subscription())} {
 		if u, failed := c.s.Unread[scope.Key()]; failed {

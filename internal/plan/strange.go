@@ -8,14 +8,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Clusters that are not read. Their machines show in the subnets.
+// Machines of clusters that were not read, as subnets show them.
 
-// nodeMachine is how AKS names the scale sets of its nodes, and the NICs of its single machines.
+// nodeMachine matches the names that AKS gives the scale sets of its nodes, and the NICs of its
+// single machines.
 var nodeMachine = regexp.MustCompile(`(?i)^aks[a-z0-9-]+$`)
 
-// strangeNode finds in a subnet a machine that AKS made for a cluster that was not read: by its IP
-// configuration, which the subnet shows whoever owns it. An Application Gateway, a load balancer
-// and a private endpoint have IP configurations, too, and are no nodes.
+// strangeNode finds in a subnet a machine that AKS made for a cluster that was not read. The subnet
+// shows the IP configurations of all machines, whoever owns them. Application Gateways, load
+// balancers and private endpoints have IP configurations too, but are not nodes.
 func (p *Planner) strangeNode(subnet *inventory.Subnet) string {
 	for _, configuration := range subnet.Configurations {
 		nic := configuration.Parent()
@@ -33,8 +34,7 @@ func (p *Planner) strangeNode(subnet *inventory.Subnet) string {
 	return ""
 }
 
-// nodeGroup is how AKS names the resource group of a cluster's nodes, where nobody chose another
-// name.
+// nodeGroup matches AKS's default names for node resource groups.
 var nodeGroup = regexp.MustCompile(`(?i)^MC_`)
 
 // ofCluster reports whether a resource is in the node resource group of a cluster that was read.

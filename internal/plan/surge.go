@@ -12,19 +12,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Room is what a node subnet has free, and what the next upgrade needs of it.
+// Room is the free addresses of a node subnet, and the addresses that the next upgrade needs.
 type Room struct {
 	Subnet arm.ID
-	// Free are the addresses that Azure still gives out. Surge is how many the largest surge of a
-	// pool in the subnet needs; surge nodes that are there already need none.
+	// Free is the number of free addresses. Surge is the number that the largest surge of a pool in
+	// the subnet needs, less the surge nodes that exist already.
 	Free, Surge int
 
-	pool   inventory.Pool // whose surge that is
+	pool   inventory.Pool // the pool with that surge
 	config *v1alpha1.ClusterRoutes
 }
 
-// Rooms returns the room of each node subnet that was read, of the kubenet clusters of the configs;
-// in the order of their IDs. AKS upgrades one pool of a cluster at a time, so the largest surge
+// Rooms returns the room of each node subnet of the configured kubenet clusters that was read, in
+// the order of their IDs. AKS upgrades one pool of a cluster at a time, so only the largest surge
 // counts.
 func Rooms(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 	var rooms []Room
@@ -42,8 +42,8 @@ func Rooms(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 	return joined(rooms)
 }
 
-// roomIn is a subnet's room for the pools of a cluster in it, where both are known and the cluster
-// has nodes. Machines of a pool beyond its count are surge nodes.
+// roomIn returns a subnet's room for a cluster's pools in it, if both are known and the cluster has
+// nodes. Machines beyond a pool's count are surge nodes.
 func roomIn(subnet *inventory.Subnet, cluster *inventory.Cluster,
 	c *v1alpha1.ClusterRoutes) (r Room, known bool) {
 	if subnet == nil || !cluster.Kubenet() || cluster.Stopped {
@@ -70,7 +70,7 @@ func roomIn(subnet *inventory.Subnet, cluster *inventory.Cluster,
 	return r, true
 }
 
-// joined makes one room of those of several clusters in a subnet, in the order of the subnets' IDs.
+// joined adds up the rooms of several clusters in one subnet, in the order of the subnets' IDs.
 func joined(rooms []Room) []Room {
 	bySubnet := make(map[string]Room, len(rooms))
 	for _, r := range rooms {
@@ -92,7 +92,7 @@ func (w *work) surges() {
 		if v.cluster == nil {
 			continue
 		}
-		cluster := w.s.Cluster(v.cluster.ID) // it can have been read again
+		cluster := w.s.Cluster(v.cluster.ID) // it may have been read again
 		for _, id := range v.subnets {
 			if r, known := roomIn(w.s.Subnet(id), cluster, v.config); known && r.Surge > r.Free {
 				short = append(short, r)

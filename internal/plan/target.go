@@ -47,21 +47,21 @@ import (
 //
 // Under policy Observe nothing changes: what would is in target-drift.
 
-// share is one cluster's part in one target, as it is being planned.
+// share is one cluster's part of a target that is being planned.
 type share struct {
 	part
-	drift      []string // what would be done, if the policy were not Observe
-	kept       []string // its stale routes that the policy keeps
-	undeleted  []string // its stale routes that lack a proof, and what is missing
-	blindly    bool     // of one of them it is not known whether its node is there
-	unfollowed []string // its routes whose new next hop lacks a proof
-	left       []string // those that a cluster that does not exist has left, and that stay
+	drift      []string // changes that policy Observe withholds
+	kept       []string // stale routes that policy UpsertOnly keeps
+	undeleted  []string // stale routes without proof, and the proof that is missing
+	blindly    bool     // it is unknown for one of them whether its node exists
+	unfollowed []string // routes whose new next hop is not proven
+	left       []string // routes of a missing cluster that stay
 	former     []string // look like routes of a former pod CIDR, and stay
 
-	hidden map[string]string // nodes whose addresses of a family the NIC lists do not show
+	hidden map[string]string // nodes that the NIC lists do not show, by family
 }
 
-// mayTouch reports whether the policy lets a route change.
+// mayTouch reports whether the policy allows a route to change.
 func (s *share) mayTouch(r inventory.Route) bool {
 	return s.policy == v1alpha1.PolicySync || s.policy == v1alpha1.PolicyUpsertOnly &&
 		s.wants(r.Prefix)
@@ -73,7 +73,7 @@ func (s *share) wants(prefix netip.Prefix) bool {
 	return wanted
 }
 
-// target is a route table being planned: the routes it will hold, in their order.
+// target is a route table that is being planned, with the routes it will have, in their order.
 type target struct {
 	w      *work
 	now    *inventory.RouteTable
@@ -85,13 +85,13 @@ type target struct {
 	owner    map[string]*share // by lower-case route name; unmanaged routes have none
 	reasons  map[string]Reason
 	gone     map[string]Reason
-	limit    int // how many it may hold
-	// prefixes one cluster could not have because of another, by the two names
+	limit    int // the largest number of routes
+	// prefixes that one cluster cannot have because of another, by the two names
 	blocked map[[2]string][]string
 }
 
-// target decides what one target should hold, or nil when it cannot be read (table is nil) or must
-// not be written.
+// target decides which routes one target should have. It returns nil if the target cannot be read
+// (table is nil) or must not be written.
 func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
 	parts, _ := arm.Lookup(w.parts, id)
 	if len(parts) == 0 {
@@ -100,7 +100,7 @@ func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
 	first := parts[0].view
 	if own, taken := arm.Lookup(w.ownTables, id); taken {
 		w.add(finding.New(finding.TargetIsSource, first.name, string(id),
-			"target %s is not written: %s, so it may be the route table of the cluster of %s",
+			"target %s is not written: %s, so it may be the route table of cluster %s",
 			id.Short(), own.how, own.v.name).
 			WithAdvice("remove the target from %s, or check the association and "+
 				"spec.routeTableID of %s",
@@ -144,10 +144,10 @@ func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
 	return &Table{ID: table.ID, Routes: t.routes, Reasons: t.reasons, Gone: t.gone, Limit: t.limit}
 }
 
-// settled reports whether the target is as it should be, which is what nearly every check finds.
-// Then all that decide would do is to leave each route where it is: those that one cluster wants,
-// with the next hop that it wants, and those that have nothing to do with pod addresses. Both
-// tables are walked once, in the order of the prefixes.
+// settled reports whether the target is in sync, as nearly every check finds it. decide would then
+// leave each route where it is: the routes that one cluster wants, with the next hop that it wants,
+// and routes outside all pod addresses. settled walks both tables once, in the order of the
+// prefixes.
 func (t *target) settled() bool {
 	next := make([]int, len(t.shares)) // of the routes that each cluster wants
 	for _, i := range t.now.ByPrefix() {
@@ -179,13 +179,13 @@ func (t *target) settled() bool {
 	return true
 }
 
-// near reports whether a prefix, but for that of a default route, has addresses of the cluster's
-// pods.
+// near reports whether a prefix, except that of a default route, contains addresses of the
+// cluster's pods.
 func (s *share) near(p netip.Prefix) bool {
 	return p.Bits() > 0 && slices.ContainsFunc(s.cidrs, p.Overlaps)
 }
 
-// decide gives each route its place, and adds those that are missing.
+// decide places each route, and adds the missing ones.
 func (t *target) decide() {
 	room := len(t.now.Routes)
 	for _, s := range t.shares {
@@ -220,7 +220,7 @@ func (t *target) put(r inventory.Route, owner *share) {
 	t.routes = append(t.routes, r)
 }
 
-// place decides what becomes of one route that is in the table.
+// place decides what happens to one route in the table.
 func (t *target) place(r inventory.Route) {
 	if t.w.removing {
 		t.placeRemoved(r)
@@ -265,12 +265,13 @@ func (t *target) place(r inventory.Route) {
 		t.put(r, nil)
 	case agrees != nil:
 		t.put(r, agrees)
-	case unknown: // where it is not known what should be, nothing is stale
+	case unknown: // without all wanted routes, none is known to be stale
 		t.put(r, owners[0])
 	case wants != nil:
 		t.put(t.follow(r, wants), wants)
 	default:
-		for _, s := range t.shares { // whose node it can lead to, although its name is not theirs
+		// it may lead to a node of theirs, although its name is not theirs
+		for _, s := range t.shares {
 			if s.owns(r) && !slices.Contains(owners, s) {
 				owners = append(owners, s)
 			}
@@ -285,7 +286,7 @@ func (t *target) owns(s *share, r inventory.Route) bool {
 	if s.owns(r) && (wanted && want.SameHop(r) || nodeNamed(r) || t.had(s, r)) {
 		return true
 	}
-	// It was right, and somebody changed it here.
+	// It was correct, and another writer changed it in this table.
 	named := strings.EqualFold(r.Name, want.Name) || nodeNamed(r)
 	return wanted && named && t.undone(s, r.Prefix, want.Hop)
 }
@@ -294,12 +295,13 @@ func (t *target) had(s *share, r inventory.Route) bool {
 	return t.w.s.Memory.Of(s.cluster.ID).Had[Pair{Prefix: r.Prefix, Hop: r.Hop}]
 }
 
-// follow returns the route with the next hop that the cluster's table has for its prefix.
+// follow returns the route with the next hop that the cluster's route table has for its prefix.
 func (t *target) follow(r inventory.Route, s *share) inventory.Route {
 	want, _ := s.wanted.at(r.Prefix)
 	hop := want.Hop
 	if s.policy == v1alpha1.PolicyObserve {
-		s.drift = append(s.drift, fmt.Sprintf("%s would follow from %s to %s", r.Prefix,
+		s.drift = append(s.drift, fmt.Sprintf("the next hop of %s would change from %s to %s",
+			r.Prefix,
 			r.NextHop(), hop))
 		return r
 	}
@@ -315,13 +317,13 @@ func (t *target) follow(r inventory.Route, s *share) inventory.Route {
 	}
 	why := Reason{Cluster: s.name, Why: "the node's address changed"}
 	if t.undone(s, r.Prefix, hop) {
-		why.Why, why.Repair = "changed in this table, and not in the cluster's", true
+		why.Why, why.Repair = "another writer changed it in this table", true
 	}
 	t.reasons[strings.ToLower(r.Name)] = why
 	return changed
 }
 
-// placeStale leaves a stale route out, or keeps it and notes why.
+// placeStale removes a stale route, or keeps it and notes why.
 func (t *target) placeStale(r inventory.Route, owners []*share) {
 	s := owners[0]
 	switch s.policy {
@@ -341,7 +343,7 @@ func (t *target) placeStale(r inventory.Route, owners []*share) {
 	t.put(r, s)
 }
 
-// addMissing adds the routes that the clusters' tables have and the target has not, as many as fit.
+// addMissing adds the routes that the target lacks, as many as fit.
 func (t *target) addMissing() {
 	kept := len(t.routes)
 	added, missing := 0, 0
@@ -391,14 +393,15 @@ func (t *target) create(s *share, want inventory.Route) {
 	name := t.freeName(want)
 	why := Reason{Cluster: s.name, Why: "new in the cluster's table"}
 	if t.undone(s, want.Prefix, want.Hop) {
-		why.Why, why.Repair = "removed from this table, and not from the cluster's", true
+		why.Why, why.Repair = "another writer removed it from this table", true
 	}
 	t.reasons[strings.ToLower(name)] = why
 	t.put(inventory.NewRoute(name, want.Prefix, want.Hop), s)
 }
 
-// freeName returns the name that a route has in the cluster's table; where another route has that
-// name here, the long one; and where that is taken, too, the long one with a number.
+// freeName returns the name that the route has in the cluster's route table. If another route in
+// the target has that name, it returns the long name, and if that is taken too, the long name with
+// a number.
 func (t *target) freeName(want inventory.Route) string {
 	long := inventory.PodRouteName(inventory.RouteNode(want.Name), want.Prefix)
 	for i, name := 0, want.Name; ; i++ {

@@ -367,7 +367,7 @@ func TestNotKubenet(t *testing.T) {
 	w.table(gateway, "n9 10.244.9.0/24 10.240.0.9")
 	p := w.expect("associate vnet/gw - gw-rt", "cluster-not-kubenet")
 	if f := p.Findings[0]; !strings.Contains(f.Message, "overlay") || len(f.Evidence) != 1 ||
-		f.Evidence[0] != "gw-rt still holds routes to its pods: 1" ||
+		f.Evidence[0] != "gw-rt still has routes to its pods: 1" ||
 		!strings.Contains(f.Advice, "leftover routes") {
 		t.Errorf("%+v", f)
 	}

@@ -8,16 +8,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// undone reports whether a route was in the target before as it should be now. Its cluster's own
-// table has not changed, so it was changed in the target, and to put it back is a repair.
+// undone reports whether another writer changed a route in the target: the target had the wanted
+// next hop before, and the cluster's route table has not changed. Restoring it is a repair.
 func (t *target) undone(s *share, prefix netip.Prefix, hop netip.Addr) bool {
 	was, known := t.w.s.Memory.Of(s.cluster.ID).True[t.now.ID.Key()][prefix]
 	return known && was == hop
 }
 
-// True is Remembered.True of a cluster, for the next look: what is in its targets as it should be,
-// and what was and is put back by a plan. What is not, because there is no room for it, is not
-// known to have been changed lately when it is.
+// True is Remembered.True of a cluster for the next check: the routes that are in sync in its
+// targets, and those that a plan restores. Routes that are missing for lack of room are not
+// included: no other writer removed them.
 func (p *Planner) True(cluster arm.ID, made Plan) map[string]map[netip.Prefix]netip.Addr {
 	before := p.s.Memory.Of(cluster).True
 	type place struct{ target, prefix string }
@@ -33,7 +33,7 @@ func (p *Planner) True(cluster arm.ID, made Plan) map[string]map[netip.Prefix]ne
 			if !cluster.Equal(arm.ID(part.config.Spec.ClusterID)) {
 				continue
 			}
-			if part.wanted == nil { // not seen this time
+			if part.wanted == nil { // not read in this check
 				now[target] = before[target]
 				continue
 			}
@@ -57,9 +57,8 @@ func (p *Planner) True(cluster arm.ID, made Plan) map[string]map[netip.Prefix]ne
 	return now
 }
 
-// Had is Remembered.Had of a cluster, for the next check: the pod routes of its table, and of
-// those it had before the ones that are in a target still. In a target that was not read all may
-// be.
+// Had is Remembered.Had of a cluster for the next check: the pod routes of its table, and the
+// earlier ones that are still in a target. For a target that was not read, all earlier ones stay.
 func (p *Planner) Had(cluster arm.ID) map[Pair]bool {
 	had := map[Pair]bool{}
 	_, routes := p.Source(cluster)

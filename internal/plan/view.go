@@ -10,27 +10,27 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// view is one configured cluster in the eyes of a plan: its addresses, its own table and the routes
+// view is one configured cluster as a plan sees it: its addresses, its route table and the routes
 // in it.
 type view struct {
 	config  *v1alpha1.ClusterRoutes
 	name    string             // metadata.name
-	cluster *inventory.Cluster // nil when it was not read
+	cluster *inventory.Cluster // nil if it was not read
 	cidrs   []netip.Prefix     // pod CIDRs, narrowed by the config
-	subnets []arm.ID           // its node subnets, present
+	subnets []arm.ID           // its present node subnets
 	nodes   []netip.Prefix     // their prefixes, and remembered ones
 	anyHop  bool
-	// blind is set where not all node subnets could be read: what looks foreign may be the
-	// cluster's own.
+	// blind is set if not all node subnets could be read: then a route that looks unmanaged may be
+	// the cluster's.
 	blind bool
-	masks []int // length of node prefixes, for each of cidrs
+	masks []int // the length of node prefixes, for each of cidrs
 
-	// of the Discovery of the cluster's own table; source is "" when it is unknown
+	// from the Discovery of the cluster's route table; source is "" if it is unknown
 	source           arm.ID
 	how              string
 	proven, doubtful bool
-	// wanted are the pod routes of the source; nil when they could not be read, and then nothing in
-	// a target is believed to be stale.
+	// wanted are the pod routes of the source. They are nil if it could not be read; then no route
+	// in a target counts as stale.
 	wanted podRoutes
 }
 
@@ -49,8 +49,8 @@ func newView(s Facts, c *v1alpha1.ClusterRoutes, cluster *inventory.Cluster) *vi
 	return v
 }
 
-// narrow returns the parts of the cluster's pod CIDRs that the config allows. Whatever is too wide
-// to be meant is left out: everybody's routes would lie inside.
+// narrow returns the parts of the cluster's pod CIDRs that the config allows. It drops prefixes
+// that are too wide to be intended: they would contain unmanaged routes.
 func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, cidr := range podCIDRs {
@@ -74,8 +74,8 @@ func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
 	return inventory.SortPrefixes(out)
 }
 
-// owns reports whether a route is this cluster's by its addresses: to the pod CIDR of one node, by
-// way of an address in one of its node subnets. In a target its name counts, too: see target.owns.
+// owns reports whether a route's addresses are this cluster's: it leads to the pod CIDR of one node
+// through an address in a node subnet. In a target its name counts too: see target.owns.
 func (v *view) owns(r inventory.Route) bool { return v.isNodePrefix(r.Prefix) && v.isNodeHop(r) }
 
 func (v *view) isNodePrefix(p netip.Prefix) bool {
@@ -92,8 +92,8 @@ func (v *view) isNodeHop(r inventory.Route) bool {
 		slices.ContainsFunc(v.nodes, func(p netip.Prefix) bool { return p.Contains(r.Hop) }))
 }
 
-// podRoutes are a cluster's routes in its own table, in the order of their prefixes, each prefix
-// once. They are the table's own, not copies.
+// podRoutes are the cluster's routes in its route table, by prefix, each prefix once. They are not
+// copies.
 type podRoutes []*inventory.Route
 
 // at returns the route with a prefix.
@@ -108,7 +108,7 @@ func (p podRoutes) at(prefix netip.Prefix) (r inventory.Route, found bool) {
 	return *p[i], true
 }
 
-// byPrefix returns the routes by their prefixes; nil where they are not known.
+// byPrefix returns the routes by their prefixes; nil if they are unknown.
 func (p podRoutes) byPrefix() map[netip.Prefix]inventory.Route {
 	if p == nil {
 		return nil
@@ -120,7 +120,7 @@ func (p podRoutes) byPrefix() map[netip.Prefix]inventory.Route {
 	return routes
 }
 
-// podRoutes returns the cluster's routes in its own table.
+// podRoutes returns the cluster's routes in its route table.
 func (v *view) podRoutes(table *inventory.RouteTable) podRoutes {
 	v.learnMasks(table)
 	routes := make(podRoutes, 0, len(table.Routes))
@@ -134,8 +134,8 @@ func (v *view) podRoutes(table *inventory.RouteTable) podRoutes {
 	return routes
 }
 
-// learnMasks corrects the length of IPv6 node prefixes by what the cluster's own table shows: Azure
-// documents it by an example only (configure-kubenet-dual-stack).
+// learnMasks corrects the length of IPv6 node prefixes by the routes in the cluster's route table:
+// Azure documents the length only by an example (configure-kubenet-dual-stack).
 func (v *view) learnMasks(table *inventory.RouteTable) {
 	for i, cidr := range v.cidrs {
 		if !cidr.Addr().Is6() {
@@ -156,25 +156,25 @@ func (v *view) learnMasks(table *inventory.RouteTable) {
 	}
 }
 
-// Ownership tells a cluster's routes from other people's, by the rules of keeping.
+// Ownership decides whether a route is a cluster's, by the rules of a plan.
 type Ownership struct {
 	v   *view
 	had map[Pair]bool
 }
 
-// Owner looks at a cluster by its config and its own table, which shows how long the prefixes of
-// its nodes are.
+// Owner returns the Ownership of a cluster by its config and its route table, which shows the
+// length of its node prefixes.
 func Owner(s Facts, c *v1alpha1.ClusterRoutes, own *inventory.RouteTable) Ownership {
 	v := newView(s, c, s.Cluster(arm.ID(c.Spec.ClusterID)))
 	v.learnMasks(own)
 	return Ownership{v, s.Memory.Of(arm.ID(c.Spec.ClusterID)).Had}
 }
 
-// PodCIDRs are the cluster's that can be meant, narrowed by the config.
+// PodCIDRs are the cluster's pod CIDRs, narrowed by the config.
 func (o Ownership) PodCIDRs() []netip.Prefix { return o.v.cidrs }
 
-// Owns reports whether a route that the cluster's own table has not is the cluster's all the same:
-// by its addresses, and by its name or because that table had it.
+// Owns reports whether a route outside the cluster's route table is the cluster's: by its
+// addresses, and by its name or because that table had it.
 func (o Ownership) Owns(r inventory.Route) bool {
 	return o.v.owns(r) && (nodeNamed(r) || o.had[Pair{Prefix: r.Prefix, Hop: r.Hop}])
 }
@@ -182,5 +182,5 @@ func (o Ownership) Owns(r inventory.Route) bool {
 // NodePrefix reports whether a prefix can be the pod CIDR of one node.
 func (o Ownership) NodePrefix(p netip.Prefix) bool { return o.v.isNodePrefix(p) }
 
-// NodeHop reports whether a route's next hop is an address in one of the node subnets.
+// NodeHop reports whether a route's next hop is in a node subnet.
 func (o Ownership) NodeHop(r inventory.Route) bool { return o.v.isNodeHop(r) }

@@ -7,16 +7,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Watch finds what is not as the configs want it, without planning to change anything: whatever
-// they say is to be put right is only reported. It is how a diagnosis looks at what keeping looks
-// at.
+// Watch returns a plan that only reports: it contains findings in place of changes. A diagnosis
+// uses it to run the same checks as the keeper.
 func Watch(s Facts, configs []v1alpha1.ClusterRoutes) Plan {
 	p := New(s, Observing(configs))
 	p.watching, p.enforced = true, nil
 	return p.Plan()
 }
 
-// Observing makes configs that report what is not in sync instead of changing it.
+// Observing returns configs that report differences and change nothing.
 func Observing(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
 	out := slices.Clone(configs)
 	for i := range out {
@@ -30,7 +29,7 @@ func Observing(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
 	return out
 }
 
-// Kept reports whether the configs ask for a target to be kept, and not only watched.
+// Kept reports whether the configs ask for a target to be managed, and not only observed.
 func Kept(configs []v1alpha1.ClusterRoutes, cluster string, target arm.ID) bool {
 	return slices.ContainsFunc(configs, func(c v1alpha1.ClusterRoutes) bool {
 		return c.Metadata.Name == cluster &&

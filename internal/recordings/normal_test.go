@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Values that cannot be known are compared by their form alone.
+// Unpredictable values are compared by form only.
 var (
 	guid = regexp.MustCompile(
 		`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`,
@@ -16,11 +16,17 @@ var (
 	subscription = regexp.MustCompile(
 		`(?i)(/subscriptions/)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`,
 	)
+	// hash is what Azure puts behind the names of disks.
+	hash = regexp.MustCompile(`_[0-9a-f]{32}\b`)
 	date = regexp.MustCompile(
 		`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?|\d{1,2}/\d{1,2}/\d{4}( \d{1,2}:\d\d:\d\d( [AP]M)?)?`,
 	)
-	address4     = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`)
-	nodeNames    = regexp.MustCompile(`(aks-[a-z0-9]+-)(\d{8})`)
+	address4  = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`)
+	nodeNames = regexp.MustCompile(`(aks-[a-z0-9]+-)(\d{8})`)
+	// instance is a machine of a scale set: the ones that overprovisioning leaves have any numbers.
+	instance     = regexp.MustCompile(`(?i)(/virtualMachineScaleSets/[^/]+/virtualMachines/)(\d+)`)
+	numbered     = regexp.MustCompile(`_\d+(_OsDisk_|_disk|$)`)
+	hostName     = regexp.MustCompile(`0{3,5}[0-9A-Z]{1,3}$`)
 	instanceName = regexp.MustCompile(`vmss[0-9a-z]{6}\b`)
 	moving       = []string{
 		"updating",
@@ -40,10 +46,10 @@ var (
 	}
 	anything = regexp.MustCompile(
 		`(?:^|\.)(fqdn|fqdnSubdomain|azurePortalFQDN|privateFQDN|portalFqdn|resourceGuid|clientId|principalId|objectId|tenantId|` +
-			`vmId|instanceId|macAddress|resourceUID|uniqueId|correlationId|operationId|eventDataId|issuerURL|issuerUrl|createdBy|updatedBy|createdByType|` +
+			`vmId|instanceId|macAddress|resourceUID|uniqueId|correlationId|operationId|eventDataId|issuerURL|issuerUrl|createdBy|updatedBy|createdByType|lastModifiedByType|` +
 			`nodeImageVersion|createdTime|changedTime|createdOn|updatedOn|timeCreated|timeUpdated|createdAt|lastModifiedAt|lastModifiedBy|secret|keyData|` +
 			`value\[\]\.kubeconfig|kubeconfigs\[\]\.value|adminPassword|etag|sshrsa|internalDomainNameSuffix|nextLink|skiptoken|settings|creationTime|` +
-			`requestTime|managedBy|managedByExtended\[\]|latestModelApplied|time|eventTimestamp|submissionTimestamp|httpRequest|claims|caller)$`,
+			`requestTime|managedBy|managedByExtended\[\]|latestModelApplied|exactVersion|time|eventTimestamp|submissionTimestamp|httpRequest|claims|caller)$`,
 	)
 	versions = regexp.MustCompile(
 		`(?:^|\.)(kubernetesVersion|currentKubernetesVersion|orchestratorVersion|currentOrchestratorVersion)$`,
@@ -58,13 +64,16 @@ var (
 	groupInPath = regexp.MustCompile(`(?i)/resourcegroups/([^/]+)`)
 )
 
-// shape is a text without values that cannot be known.
+// shape is a text without unpredictable values.
 func shape(s string, addresses bool) string {
 	s = subscription.ReplaceAllString(s, "$1*")
+	s = hash.ReplaceAllString(s, "<h>")
 	s = date.ReplaceAllString(guid.ReplaceAllString(s, "<g>"), "<d>")
 	if addresses {
 		s = address4.ReplaceAllString(s, "<ip>")
 	}
+	s = numbered.ReplaceAllString(instance.ReplaceAllString(s, "$1<n>"), "_<n>$1")
+	s = hostName.ReplaceAllString(s, "<n>")
 	return strings.ToLower(
 		instanceName.ReplaceAllString(nodeNames.ReplaceAllString(s, "$1<n>"), "vmss<x>"),
 	)
@@ -93,8 +102,8 @@ func sentence(s string, names []string) string {
 	return strings.ToLower(strings.Join(strings.Fields(tracing.ReplaceAllString(s, "")), " "))
 }
 
-// mapVersions moves the Kubernetes versions of a recording, which go out of support, onto those
-// that there are, in order.
+// mapVersions maps the Kubernetes versions of a recording, which go out of support, to current
+// ones, in order.
 func (r *replay) mapVersions() {
 	var seen []string
 	for _, c := range r.of.calls {

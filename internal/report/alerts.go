@@ -9,11 +9,11 @@ import (
 // Alerts is what is, or would be, set up in Azure Monitor.
 type Alerts struct {
 	Changes []AlertChange `json:"changes"`
-	// Watched are the scopes by subscription, and Operations what is watched in them; absent for a
-	// removal.
+	// Watched are the scopes by subscription, and Operations are what is watched in them. Both are
+	// absent for a removal.
 	Watched    []AlertScopes `json:"watched,omitempty"`
 	Operations []string      `json:"operations,omitempty"`
-	// Unknown says what could not be found out.
+	// Unknown says what could not be read.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
@@ -29,13 +29,13 @@ type AlertChange struct {
 	Error    string   `json:"error,omitempty"`
 }
 
-// AlertScopes are the resources of one subscription in which operations are watched.
+// AlertScopes are the resources of one subscription whose operations are watched.
 type AlertScopes struct {
 	Subscription string   `json:"subscription"`
 	Scopes       []string `json:"scopes"`
 }
 
-// The states of an AlertChange, as those of other changes.
+// States of an AlertChange, as for other changes.
 const (
 	AlertPlanned = "planned"
 	AlertDone    = "done"
@@ -156,7 +156,7 @@ func (a Alerts) text(style Style) string {
 	return b.String()
 }
 
-// words are why, and what went wrong.
+// words are the reason and the error.
 func (c AlertChange) words() string {
 	words := strings.Join(c.Why, "; ")
 	if c.Error != "" {

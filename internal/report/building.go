@@ -10,9 +10,9 @@ import (
 type Building struct {
 	Cluster string      `json:"cluster"`
 	Steps   []BuildStep `json:"steps"`
-	// Next are commands to go on with.
+	// Next are the commands for the next steps.
 	Next []string `json:"next,omitempty"`
-	// Left is what a removal left behind, Unchecked where that could not be looked at.
+	// Left is what a removal left in place. Unchecked is what it could not check.
 	Left      []string `json:"left,omitempty"`
 	Unchecked []string `json:"unchecked,omitempty"`
 }
@@ -30,7 +30,7 @@ type BuildStep struct {
 	Differences []BuildField `json:"differences,omitempty"`
 }
 
-// BuildField is a field that is changed: values as JSON.
+// BuildField is a field that changes, with JSON values.
 type BuildField struct {
 	Field string `json:"field"`
 	Have  string `json:"have"`

@@ -8,16 +8,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/capacity"
 )
 
-// Capacity is what fits into subnets, and what is needed of them, a line for each network plugin.
+// Capacity is what fits into subnets, and the sizes that are needed, a line for each network
+// plugin.
 type Capacity struct {
 	Fits  []Fit            `json:"fits,omitempty"`
 	Needs []capacity.Sizes `json:"needs,omitempty"`
-	// Formulas has it say how each limit was counted; Note is a line below what fits.
+	// Formulas shows how each limit was computed. Note is a line below what fits.
 	Formulas bool   `json:"-"`
 	Note     string `json:"-"`
 }
 
-// Fit is what fits, and whether that is enough; Enough is nil where nothing is needed.
+// Fit is what fits. Enough is whether that is enough; nil if no need was given.
 type Fit struct {
 	capacity.Fit
 	Enough *bool `json:"enough,omitempty"`

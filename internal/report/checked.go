@@ -9,7 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Checked is what a check of infrastructure code found, before anything was applied.
+// Checked is the result of a check of infrastructure code, before it is applied.
 type Checked struct {
 	Files    []CheckedFile     `json:"files"`
 	Findings []finding.Finding `json:"findings"`
@@ -17,13 +17,13 @@ type Checked struct {
 	Version string `json:"-"`
 }
 
-// CheckedFile is a file and what it was recognised as.
+// CheckedFile is a file and the kind that it was recognized as.
 type CheckedFile struct {
 	Name   string `json:"name"`
 	Format string `json:"format"`
 }
 
-// Sentence says how it stands: 1 change breaks pod traffic, 2 more need a look, in plan.json.
+// Sentence sums up the result: 2 errors, 1 note in Terraform plan plan.json.
 func (c Checked) Sentence() string {
 	counts := map[finding.Severity]int{}
 	for _, f := range c.Findings {
@@ -77,7 +77,7 @@ func (c Checked) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// placeOf says where in the code a finding is, as compilers do: main.tf:18: .
+// placeOf is the place of a finding in the code, as compilers write it: main.tf:18: .
 func placeOf(f finding.Finding) string {
 	if f.File == "" {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Demo shows the demo while it is played: as text, or as lines of JSON.
+// Demo shows the demo while it runs: as text, or as lines of JSON.
 type Demo struct {
 	W      io.Writer
 	Format Format
@@ -18,7 +18,7 @@ type Demo struct {
 	scenes, good int
 }
 
-// Stage is where the demo is played: where the emulator listens, and the short names of what is in
+// Stage is the setting of the demo: the address of the emulator, and the short names of what is in
 // it.
 type Stage struct {
 	Address                     string
@@ -27,7 +27,7 @@ type Stage struct {
 	GatewaySubnet, GatewayTable string
 }
 
-// Scene is a scene that was played.
+// Scene is a scene that ran.
 type Scene struct {
 	Name, Title string
 	OK          bool
@@ -56,19 +56,19 @@ type summaryLine struct {
 	ElapsedMs int64  `json:"elapsedMs"`
 }
 
-// Started shows the stage to a person.
+// Started shows the stage.
 func (d *Demo) Started(s Stage) error {
 	if d.Format == JSON {
 		return nil
 	}
 	rows := [][]string{
 		{"  cluster", s.Cluster, "kubenet, 3 nodes, pod CIDR 10.244.0.0/16"},
-		{"  its route table", s.ClusterTable, "brought; also leads 0.0.0.0/0 to a firewall"},
-		{"  node subnet", s.NodeSubnet, "brought"},
+		{"  its route table", s.ClusterTable, "existing; also routes 0.0.0.0/0 to a firewall"},
+		{"  node subnet", s.NodeSubnet, "existing"},
 		{"  gateway subnet", s.GatewaySubnet,
-			"an Application Gateway, with a table of its own: " + s.GatewayTable},
+			"an Application Gateway, with the route table " + s.GatewayTable},
 	}
-	head := "A local Azure listens on " + s.Address + ", and in it are:"
+	head := "A local Azure emulator listens on " + s.Address + ", with:"
 	return d.lines(append([]string{head}, Columns(rows)...)...)
 }
 
@@ -94,10 +94,10 @@ func (d *Demo) Scene(s Scene) error {
 		"     "+d.Style.Dim(Duration(s.Elapsed)+"; ARM: "+s.ARM.String()))...)
 }
 
-// Say tells a person something about the demo itself.
+// Say writes a line about the demo itself.
 func (d *Demo) Say(line string) error { return d.lines("", line) }
 
-// Summary ends the demo: whether it went as it should, and how long it took.
+// Summary ends the demo: whether all scenes went as expected, and how long they took.
 func (d *Demo) Summary(ok bool, elapsed time.Duration) error {
 	if d.Format == JSON {
 		return WriteJSON(d.W, summaryLine{"summary", ok, d.scenes, d.scenes - d.good,

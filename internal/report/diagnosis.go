@@ -9,16 +9,31 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Diagnosis is what was found to be wrong, without anything done about it.
+// Diagnosis is the result of a diagnosis that changes nothing.
 type Diagnosis struct {
-	// Clusters are the names of those that were looked at.
+	// Clusters are the names of the checked clusters.
 	Clusters []string          `json:"clusters"`
 	Findings []finding.Finding `json:"findings"`
-	// Claims are what has to be right about them, and how it stands.
+	// Claims are the statements that must be true about them, and whether they are.
 	Claims []build.Claim `json:"claims"`
+	// Least hides findings below it. The sentence counts all.
+	Least finding.Severity `json:"-"`
+	// Verify are the commands that show each cluster's claims.
+	Verify map[string]finding.CommandLine `json:"-"`
 }
 
-// Sentence says how it stands: 2 problems break pod traffic on shop, 1 more needs a look.
+// shown returns the findings that are not hidden.
+func (d Diagnosis) shown() []finding.Finding {
+	shown := []finding.Finding{}
+	for _, f := range d.Findings {
+		if f.Severity >= d.Least {
+			shown = append(shown, f)
+		}
+	}
+	return shown
+}
+
+// Sentence sums up the result: 2 problems break pod traffic on shop, 1 more to check.
 func (d Diagnosis) Sentence() string {
 	breaking, more := 0, 0
 	for _, f := range d.Findings {
@@ -48,18 +63,17 @@ func (d Diagnosis) Sentence() string {
 		return fmt.Sprintf("%s %s pod traffic on %s", Count(breaking, "problem"),
 			verb(breaking, "breaks", "break"), where)
 	}
-	return fmt.Sprintf("%s %s pod traffic on %s, %d more %s a look", Count(breaking, "problem"),
-		verb(breaking, "breaks", "break"), where, more, verb(more, "needs", "need"))
+	return fmt.Sprintf("%s %s pod traffic on %s, %d more to check", Count(breaking, "problem"),
+		verb(breaking, "breaks", "break"), where, more)
 }
 
 // Write writes the diagnosis in the given format.
 func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
-	if d.Findings == nil {
-		d.Findings = []finding.Finding{}
-	}
 	if d.Claims == nil {
 		d.Claims = []build.Claim{}
 	}
+	sentence := upperFirst(d.Sentence()) + "."
+	d.Findings = d.shown()
 	var out string
 	switch format {
 	case JSON:
@@ -69,48 +83,32 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 			out += FindingLine(f) + "\n"
 		}
 	case Markdown:
-		out = fmt.Sprintf("**%s.**\n", upperFirst(d.Sentence())) + FindingsMarkdown(d.Findings)
+		out = fmt.Sprintf("**%s**\n", sentence) + FindingsMarkdown(d.Findings)
 	default:
-		out = style.Bold(upperFirst(d.Sentence())+".") + "\n" + explained(d.Findings, style) +
-			whatIsRight(d.Claims, style)
+		out = style.Bold(sentence) + "\n" + explained(d.Findings, style) +
+			whatIsRight(d.Claims, d.Verify, style)
 	}
 	_, err := io.WriteString(w, out)
 	return err
 }
 
-// WriteBelow says how it stands, below what was done about it.
+// WriteBelow writes the summary below the changes that were made.
 func (d Diagnosis) WriteBelow(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "\nNow: %s.\n", d.Sentence())
 	return err
 }
 
-// explained writes findings with what they mean; what a code means is said once.
-func explained(findings []finding.Finding, style Style) string {
-	var b strings.Builder
-	said := map[finding.Code]bool{}
-	for _, f := range findings {
-		meaning := ""
-		if !said[f.Code] {
-			said[f.Code], meaning = true, finding.Describe(f.Code).Meaning
-		}
-		b.WriteString(findingText(f, meaning, style))
-	}
-	return b.String()
-}
-
-// Fixed is a diagnosis, what was done about it, and what is left.
+// Fixed is a diagnosis, the changes that were made, and what is left.
 type Fixed struct {
 	Diagnosis
-	// Fixes is the round that was made, absent where there was nothing to change.
+	// Fixes is the check that made the changes; absent if there was nothing to change.
 	Fixes *Round            `json:"fixes,omitempty"`
 	Left  []finding.Finding `json:"left"`
 }
 
 // Write writes it as JSON.
 func (f Fixed) Write(w io.Writer) error {
-	if f.Findings == nil {
-		f.Findings = []finding.Finding{}
-	}
+	f.Findings = f.shown()
 	if f.Claims == nil {
 		f.Claims = []build.Claim{}
 	}

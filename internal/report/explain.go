@@ -7,7 +7,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// WriteCodes lists findings that there can be.
+// WriteCodes lists all findings.
 func WriteCodes(w io.Writer, all []finding.Description, style Style) error {
 	t := Table{Header: []string{"code", "severity", "what"}}
 	for _, d := range all {
@@ -16,9 +16,12 @@ func WriteCodes(w io.Writer, all []finding.Description, style Style) error {
 	return t.Write(w, Text, style)
 }
 
-// WriteCode says what a finding means, and what to do.
+// WriteCode explains a finding, and what to do.
 func WriteCode(w io.Writer, d finding.Description, style Style) error {
 	_, err := fmt.Fprintf(w, "%s (%s): %s\n\n%s\n\nWhat to do: %s\n",
 		style.Bold(string(d.Code)), d.Severity, d.Title, d.Meaning, d.Remedy)
+	if page := d.Page(); page != "" && err == nil {
+		_, err = fmt.Fprintf(w, "\nMicrosoft's page: %s\n", page)
+	}
 	return err
 }

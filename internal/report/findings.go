@@ -17,19 +17,11 @@ func FindingsText(findings []finding.Finding, style Style) string {
 	return b.String()
 }
 
-// findingText writes a finding for a terminal, an empty line before it; with what it means, unless
+// findingText writes a finding for a terminal, after an empty line. It includes the meaning, unless
 // that is "".
 func findingText(f finding.Finding, meaning string, style Style) string {
 	var b strings.Builder
-	severity := f.Severity.String()
-	switch f.Severity {
-	case finding.Error:
-		severity = style.Red(severity)
-	case finding.Warning:
-		severity = style.Yellow(severity)
-	default:
-		severity = style.Dim(severity)
-	}
+	severity := severityText(f.Severity, style)
 	who := ""
 	if f.Cluster != "" {
 		who = " (" + plain(f.Cluster) + ")"
@@ -56,7 +48,18 @@ func findingText(f finding.Finding, meaning string, style Style) string {
 	return b.String()
 }
 
-// few leaves out what a person would not read to its end.
+// severityText is a severity in its colour.
+func severityText(s finding.Severity, style Style) string {
+	switch s {
+	case finding.Error:
+		return style.Red(s.String())
+	case finding.Warning:
+		return style.Yellow(s.String())
+	}
+	return style.Dim(s.String())
+}
+
+// few shortens a list that is too long to read.
 func few(lines []string) []string {
 	const most = 12
 	if len(lines) <= most {
@@ -96,7 +99,7 @@ func FindingsMarkdown(findings []finding.Finding) string {
 	return b.String()
 }
 
-// codeSpan writes text as code in Markdown, which ends at as many backticks as it began with.
+// codeSpan writes text as code in Markdown: code ends with as many backticks as it begins with.
 func codeSpan(text string) string {
 	fence := "`"
 	for strings.Contains(text, fence) {

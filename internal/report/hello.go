@@ -12,20 +12,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// Hello is what became of the calls between the pods of the demo on a cluster.
+// Hello is the result of the calls between the demo's pods on a cluster.
 type Hello struct {
 	Cluster string      `json:"cluster"`
 	Pods    []HelloPod  `json:"pods"`
 	Calls   []HelloCall `json:"calls"`
 	// Arrived counts the calls that were answered, or refused by a machine without the demo.
 	Arrived int `json:"arrived"`
-	// Unknown says of which subnets it is not known whether pods reach them, and why.
+	// Unknown names the subnets for which it is unknown whether pods reach them, and says why.
 	Unknown []string `json:"unknown"`
 	// Findings explain the calls that did not arrive.
 	Findings []finding.Finding `json:"findings"`
-	// Page is where a pod's page can be seen, "" where it is not.
+	// Page is the address of a pod's page, or "".
 	Page string `json:"page,omitempty"`
-	// Remove is the command that removes the demo, where it is kept.
+	// Remove is the command that removes the demo, if it was left running.
 	Remove string `json:"remove,omitempty"`
 }
 
@@ -47,10 +47,11 @@ type HelloCall struct {
 	Arrived bool       `json:"arrived"`
 	Result  string     `json:"result"`
 	Millis  float64    `json:"millis"`
-	// Routes carry the packet, and AnswerRoutes its answer; none where both ends are on one node.
+	// Routes are the routes of the packet, AnswerRoutes those of its answer; none if both ends are
+	// on one node.
 	Routes       []string `json:"routes"`
 	AnswerRoutes []string `json:"answerRoutes"`
-	// Traced is how the way ends by what Azure shows, and Why says why.
+	// Traced is how the path ends by the routes and rules in Azure. Why says why.
 	Traced trace.Verdict `json:"traced"`
 	Why    string        `json:"why"`
 }
@@ -65,7 +66,7 @@ func (h Hello) Whole() bool {
 	return h.Arrived == len(h.Calls) && len(h.Calls) > 0
 }
 
-// maxGrid is how many pods a matrix shows on a line of a terminal.
+// maxGrid is the number of pods that fit a line of the matrix on a terminal.
 const maxGrid = 14
 
 // Write writes it in the given format.
@@ -113,8 +114,7 @@ func (h Hello) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// grid is the matrix: a row for each pod that calls, a column for each that is called, with
-// milliseconds.
+// grid is the matrix: a row for each calling pod, a column for each called pod, in milliseconds.
 func (h Hello) grid(style Style) string {
 	if len(h.Pods) > maxGrid || len(h.Pods) == 0 {
 		return ""
@@ -146,7 +146,7 @@ func (h Hello) grid(style Style) string {
 	return "\n" + style.Bold("Row calls column") + "\n" + strings.Join(Columns(rows), "\n") + "\n"
 }
 
-// carried says which routes carried how many calls and answers.
+// carried lists the routes with the number of calls and answers that used them.
 func (h Hello) carried(style Style) string {
 	type load struct{ calls, answers int }
 	loads := map[string]*load{}
@@ -184,16 +184,16 @@ func (h Hello) carried(style Style) string {
 			[]string{fmt.Sprintf("  and %d more routes (-o json shows all)", len(order)-most)})
 	}
 	if within > 0 {
-		rows = append(rows, []string{"  within one node, by no route", Count(within, "call"),
+		rows = append(rows, []string{"  within one node, without a route", Count(within, "call"),
 			Count(within, "answer")})
 	}
 	if len(rows) == 0 {
 		return ""
 	}
-	return "\n" + style.Bold("Carried by") + "\n" + strings.Join(Columns(rows), "\n") + "\n"
+	return "\n" + style.Bold("Routes used") + "\n" + strings.Join(Columns(rows), "\n") + "\n"
 }
 
-// holes says what did not arrive, those of one reason together.
+// holes lists the calls that did not arrive, grouped by reason.
 func (h Hello) holes(style Style) string {
 	byWhy := map[string][]HelloCall{}
 	var order []string
@@ -201,10 +201,10 @@ func (h Hello) holes(style Style) string {
 		if c.Arrived {
 			continue
 		}
-		why := strings.ReplaceAll(c.Why, c.Address.String(), "the address that is called")
+		why := strings.ReplaceAll(c.Why, c.Address.String(), "the called address")
 		if c.Traced == trace.Delivered {
-			why = "by what Azure shows the packet arrives: look at network policies, and at the " +
-				"pods and nodes themselves"
+			why = "by the routes and rules in Azure the packet arrives: check network policies, " +
+				"and the pods and nodes"
 		}
 		if byWhy[why] == nil {
 			order = append(order, why)
@@ -220,7 +220,7 @@ func (h Hello) holes(style Style) string {
 			first.Address, plain(first.Result))
 	}
 	if len(order) > 0 && len(h.Findings) == 0 {
-		b.WriteString("  no finding of routekeeper doctor explains it\n")
+		b.WriteString("  no finding of routekeeper doctor explains this\n")
 	}
 	return b.String()
 }

@@ -57,7 +57,7 @@ func TestHello(t *testing.T) {
 	for _, part := range []string{
 		"The demo on shop: all of 6 calls arrive.\n", "1  p0   n0    10.244.0.2\n",
 		"Row calls column\nms  1    2    3\n1   -    1.3  1.3\n",
-		"\nCarried by\n  to n0  2 calls  2 answers\n",
+		"\nRoutes used\n  to n0  2 calls  2 answers\n",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
@@ -72,9 +72,9 @@ func TestHello(t *testing.T) {
 	text = helloText(t, holes)
 	for _, part := range []string{
 		"4 of 6 calls arrive.\n", "1   -    1.3  lost\n", "\nlost 2 calls: there is no route to " +
-			"the address that is called\n  such as p0 to p2 (10.244.2.2): timeout: no answer " +
-			"within 2s\n",
-		"  no finding of routekeeper doctor explains it\n", "not known: subnet net/x: no machine\n",
+			"the called address\n  such as p0 to p2 (10.244.2.2): timeout: no answer within 2s\n",
+		"  no finding of routekeeper doctor explains this\n", "not known: subnet net/x: no " +
+			"machine\n",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
@@ -93,7 +93,8 @@ func TestHello(t *testing.T) {
 	// What Azure does not explain is not explained by it.
 	if text = helloText(t,
 		helloWith(2, trace.Delivered, "the pod is on this node")); !strings.Contains(
-		text, "lost 1 call: by what Azure shows the packet arrives: look at network policies") {
+		text, "lost 1 call: by the routes and rules in Azure the packet arrives: check network "+
+			"policies") {
 		t.Errorf("delivered, and lost:\n%s", text)
 	}
 	// Many pods have no matrix on a terminal. A pod that waits is not whole.

@@ -8,7 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// FindingsPage writes the docs page of all findings, docs/findings.md.
+// FindingsPage writes docs/findings.md, the page of all findings.
 func FindingsPage(all []finding.Description) string {
 	var b strings.Builder
 	b.WriteString(`# Findings
@@ -32,11 +32,14 @@ This page is generated from internal/finding; a test keeps it current.
 	for _, d := range all {
 		fmt.Fprintf(&b, "\n## %s\n\n**%s.** Severity: %s.\n\n%s\n\n%s\n",
 			d.Code, d.Title, d.Severity, wrap(d.Meaning), wrap("What to do: "+d.Remedy))
+		if page := d.Page(); page != "" {
+			fmt.Fprintf(&b, "\nMicrosoft's page: <%s>\n", page)
+		}
 	}
 	return b.String()
 }
 
-// wrap breaks a paragraph into lines of at most 100 columns, where its words allow that.
+// wrap breaks a paragraph into lines of at most 100 columns, at its spaces.
 func wrap(paragraph string) string {
 	const columns = 100
 	var b strings.Builder

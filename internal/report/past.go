@@ -16,9 +16,9 @@ import (
 type Past struct {
 	ID      int64
 	Started time.Time
-	// By is what started it; Caller is where an event came from, "" for everything else.
+	// By is what started it. Caller is the sender of an event, "" for other checks.
 	By, Caller string
-	// Elapsed is how long it took; nil where it did not come to its end.
+	// Elapsed is how long it took; nil if it did not end.
 	Elapsed  *time.Duration
 	ARM      Calls
 	Observed []PastReading
@@ -26,46 +26,47 @@ type Past struct {
 	Findings []PastFinding
 }
 
-// PastReading is how a resource read before.
+// PastReading is the earlier state of a resource.
 type PastReading struct{ Resource, Read string }
 
-// PastChange is a change, and what became of it.
+// PastChange is a change and its outcome.
 type PastChange struct {
 	plan.Outcome
-	// Open is set where no outcome was seen; Lost where its program ended before it was made.
+	// Open is set if no outcome was seen. Lost is set if the program ended before it made the
+	// change.
 	Open, Lost bool
-	// Settled is when the outcome was seen; zero where none was.
+	// Settled is the time at which the outcome was seen; zero if none was.
 	Settled time.Time
-	// Note says what else is known of the outcome.
+	// Note adds what else is known of the outcome.
 	Note string
-	// ChangedBy says who made the change that this one repaired; "" where that is not known.
+	// ChangedBy says who made the change that this one repaired; "" if unknown.
 	ChangedBy string
 }
 
-// PastFinding is a finding that came (New) or went.
+// PastFinding is a finding that appeared (New) or disappeared.
 type PastFinding struct {
 	News string
 	New  bool
 	finding.Finding
 }
 
-// History lists checks of the past. Value is what JSON says in its place.
+// History lists past checks. Value is its JSON.
 type History struct {
 	Checks []Past
-	// Limit is how many were asked for at most; 0 for all.
+	// Limit is the largest number of checks that was asked for; 0 for all.
 	Limit int
 	Value any
 }
 
 // Write writes the list in the given format.
 func (h History) Write(w io.Writer, format Format, style Style) error {
-	table := Table{Header: []string{"id", "when", "woken by", "clusters", "what"}, Value: h.Value}
+	table := Table{Header: []string{"id", "when", "started by", "clusters", "what"}, Value: h.Value}
 	for _, p := range h.Checks {
 		table.Rows = append(table.Rows, []string{strconv.FormatInt(p.ID, 10), when(p.Started),
-			p.wokenBy(), strings.Join(p.clusters(), ", "), p.summary()})
+			p.wokenBy(), strings.Join(p.clusters(), ", "), p.Summary()})
 	}
 	if len(h.Checks) == 0 {
-		table.Lines = []string{"No such round is recorded."}
+		table.Lines = []string{"No such check is recorded."}
 	} else if len(h.Checks) == h.Limit {
 		table.Lines = []string{fmt.Sprintf("These are the newest %d: --limit 0 shows all.",
 			h.Limit)}
@@ -73,7 +74,7 @@ func (h History) Write(w io.Writer, format Format, style Style) error {
 	return table.Write(w, format, style)
 }
 
-// when writes a time as a person reads it, where the person is.
+// when writes a time in the local time zone.
 func when(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 func (p Past) wokenBy() string {
@@ -83,7 +84,7 @@ func (p Past) wokenBy() string {
 	return p.By
 }
 
-// clusters lists the clusters that the check had something to do with.
+// clusters lists the clusters that the check concerned.
 func (p Past) clusters() []string {
 	var names []string
 	for _, c := range p.Changes {
@@ -98,8 +99,8 @@ func (p Past) clusters() []string {
 	return slices.Compact(names)
 }
 
-// summary says in one line what the check did.
-func (p Past) summary() string {
+// Summary says in one line what the check did.
+func (p Past) Summary() string {
 	var parts []string
 	var settled []plan.Outcome
 	open, lost := 0, 0
@@ -131,7 +132,7 @@ func (p Past) summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// Write writes the check for people.
+// Write writes the check as text.
 func (p Past) Write(w io.Writer, format Format, style Style) error {
 	var out string
 	switch format {
@@ -151,13 +152,13 @@ func (p Past) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// head is what the check was, and took.
+// head is the first line: what the check was, and how long it took.
 func (p Past) head() (what, took string) {
-	took = "did not come to its end"
+	took = "did not end"
 	if p.Elapsed != nil {
 		took = fmt.Sprintf("%s; ARM: %s", Duration(*p.Elapsed), p.ARM)
 	}
-	return fmt.Sprintf("Round %d, %s, woken by %s", p.ID, when(p.Started), p.wokenBy()), took
+	return fmt.Sprintf("Check %d, %s, started by %s", p.ID, when(p.Started), p.wokenBy()), took
 }
 
 func (p Past) readingRows() (rows [][]string) {
@@ -176,7 +177,7 @@ func (p Past) changeRows() (rows [][]string) {
 	return rows
 }
 
-// findingRows are the findings that came and went, or only the ones that went.
+// findingRows are the findings that appeared and disappeared, or only the latter.
 func (p Past) findingRows(gone bool) (rows [][]string) {
 	for _, f := range p.Findings {
 		if !gone || !f.New {
@@ -195,7 +196,7 @@ func (p Past) markdown() string {
 			fmt.Fprintf(&b, "\n%s:\n\n%s", title, MarkdownTable(header, rows))
 		}
 	}
-	section("Seen before", p.readingRows(), "resource", "read")
+	section("Read before", p.readingRows(), "resource", "read")
 	section("Changes", p.changeRows(),
 		"resource", "change", "route", "before", "after", "outcome", "why", "changed before by")
 	section("Findings", p.findingRows(false), "news", "code", "cluster", "message")
@@ -214,7 +215,7 @@ func (p Past) text(style Style) string {
 			}
 		}
 	}
-	section("Seen before", Columns(p.readingRows()))
+	section("Read before", Columns(p.readingRows()))
 	section("Changes", p.diff(style))
 	section("Findings that are gone", Columns(p.findingRows(true)))
 	var came []finding.Finding
@@ -244,7 +245,7 @@ func (p Past) diff(style Style) (lines []string) {
 			lines = append(lines, "  "+style.Green("+ "+what+"  "+orNothing(c.New)))
 		}
 		lines = append(lines, "    "+c.became()+": "+plain(c.Why))
-		if c.Note != "" && c.State == plan.Done { // what Azure's network said afterwards
+		if c.Note != "" && c.State == plan.Done { // what Azure's network showed afterwards
 			lines = append(lines, "    "+plain(c.Note))
 		}
 		if c.ChangedBy != "" {
@@ -264,7 +265,7 @@ func orNothing(v *plan.Value) string {
 	return plain(v.String())
 }
 
-// became says what became of a change.
+// became says what the outcome of a change is.
 func (c PastChange) became() string {
 	switch {
 	case c.Note != "" && c.State != plan.Done:

@@ -48,10 +48,10 @@ func written(t *testing.T, write func(*bytes.Buffer) error) string {
 
 func TestPast(t *testing.T) {
 	text := written(t, func(b *bytes.Buffer) error { return past().Write(b, Text, Style{}) })
-	want := `Round 4, 2026-01-31 15:04:05, woken by event from a webhook
-did not come to its end
+	want := `Check 4, 2026-01-31 15:04:05, started by event from a webhook
+did not end
 
-Seen before
+Read before
   gw-rt  routes: 1
 
 Changes
@@ -82,7 +82,7 @@ Findings that are gone
 	markdown := written(t, func(b *bytes.Buffer) error {
 		return past().Write(b, Markdown, Style{})
 	})
-	for _, part := range []string{"\nSeen before:\n", "\nChanges:\n", "\nFindings:\n",
+	for _, part := range []string{"\nRead before:\n", "\nChanges:\n", "\nFindings:\n",
 		"| resolved | target-drift | play | it differs |"} {
 		if !strings.Contains(markdown, part) {
 			t.Errorf("Markdown lacks %q:\n%s", part, markdown)
@@ -98,7 +98,7 @@ func TestHistory(t *testing.T) {
 	text := written(t, func(b *bytes.Buffer) error {
 		return History{Checks: []Past{past(), whole}, Limit: 2}.Write(b, Text, Style{})
 	})
-	want := `id  when                 woken by              clusters    what
+	want := `id  when                 started by            clusters    what
 4   2026-01-31 15:04:05  event from a webhook  play, shop  1 route deleted, 1 route to create failed, 1 change under way, or interrupted: outcome unknown, 1 change interrupted and not made, target-drift new, target-drift resolved
 3   2026-01-31 15:04:05  event                 play, shop  1 route deleted, target-drift new, target-drift resolved
 

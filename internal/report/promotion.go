@@ -8,20 +8,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/config"
 )
 
-// Promotion is what promote shows: what enforcing would do now, and what it writes into the config.
+// Promotion is what promote shows: what enforcing would do now, and what promote writes into the
+// config.
 type Promotion struct {
 	Cluster string `json:"cluster"`
-	// Plan is what a keeper would do now with the promoted config.
+	// Plan is what a keeper with the promoted config would do now.
 	Plan Round `json:"plan"`
-	// Edits are the values of the config that are replaced.
+	// Edits are the values that are replaced in the config.
 	Edits []config.Edit `json:"edits"`
 	// Written is set when the config was written.
 	Written bool `json:"written"`
-	// AsItIs says what the config has in place of what would be replaced.
+	// AsItIs says why the config needs no change.
 	AsItIs []string `json:"-"`
 }
 
-// Write writes it as text, before it is done, or as JSON.
+// Write writes it as text, before it is carried out, or as JSON.
 func (p Promotion) Write(w io.Writer, format Format, style Style) error {
 	switch {
 	case format == JSON:

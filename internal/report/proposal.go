@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// ConfigYAML writes proposed configs as commented YAML documents, ready to be read back and edited.
-// unseen says what could not be looked at, a line each.
+// ConfigYAML writes proposed configs as commented YAML documents that a user can edit. unseen says
+// what could not be read, a line each.
 func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string {
 	var b strings.Builder
 	if !slices.ContainsFunc(proposals, plan.Proposal.Enforces) {
@@ -25,7 +25,8 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 			"in sync.\n", from)
 	}
 	for _, line := range unseen {
-		fmt.Fprintf(&b, "# NOTE: not seen, so there may be more targets: %s\n", plain(line))
+		fmt.Fprintf(&b, "# NOTE: could not be read, so there may be more targets: %s\n",
+			plain(line))
 	}
 	for _, p := range proposals {
 		if p.Skip != "" {
@@ -35,8 +36,8 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 		c := p.Config
 		fmt.Fprintf(&b, "---\n# %s\n", p.About)
 		if len(p.Config.Spec.Targets) == 0 && len(unseen) == 0 {
-			b.WriteString("# NOTE: no other route table seems to need the pod routes: add to " +
-				"targets what does.\n")
+			b.WriteString("# NOTE: no other route table seems to need the pod routes. If one " +
+				"does, add it to targets.\n")
 		}
 		for _, note := range p.Notes {
 			fmt.Fprintf(&b, "# NOTE: %s.\n", note)
@@ -44,21 +45,21 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 		fmt.Fprintf(&b, "apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\nspec:\n  clusterID: %s\n",
 			c.APIVersion, c.Kind, scalar(c.Metadata.Name), scalar(c.Spec.ClusterID))
 		b.WriteString("  source: RouteTable            # where the pod routes are read: the " +
-			"cluster's own table\n")
+			"cluster's route table\n")
 		if c.Spec.RouteTableID != "" {
-			fmt.Fprintf(&b, "  # The cluster's own table, which is only read: %s.\n  "+
+			fmt.Fprintf(&b, "  # The cluster's route table, which is only read: %s.\n  "+
 				"routeTableID: %s\n", p.Table, scalar(c.Spec.RouteTableID))
 		} else {
-			b.WriteString("  routeTableID: \"\"              # the cluster's own table; empty: " +
-				"looked for at every start\n")
+			b.WriteString("  routeTableID: \"\"              # the cluster's route table; empty: " +
+				"found at every start\n")
 		}
 		fmt.Fprintf(&b, "  guard:\n    mode: %s               # Observe reports a lost "+
-			"association, Enforce puts it back, Off does not check\n", c.Spec.Guard.Mode)
-		fmt.Fprintf(&b, "    onOtherTable: %s        # what to do when a node subnet has a table "+
-			"that is not the cluster's: Report or Replace\n", c.Spec.Guard.OnOtherTable)
+			"association, Enforce repairs it, Off does not check\n", c.Spec.Guard.Mode)
+		fmt.Fprintf(&b, "    onOtherTable: %s        # what to do if a node subnet has another "+
+			"table: Report or Replace\n", c.Spec.Guard.OnOtherTable)
 		if len(c.Spec.Guard.Subnets) > 0 {
-			b.WriteString("    subnets:                    # further associations to keep: the " +
-				"same redeploy strips them too\n")
+			b.WriteString("    subnets:                    # more associations to guard: the " +
+				"same redeploy removes them too\n")
 		}
 		for i, s := range c.Spec.Guard.Subnets {
 			fmt.Fprintf(&b, "      # %s.\n      - subnetID: %s\n        routeTableID: %s\n",
@@ -76,13 +77,13 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 				"Observe (only reports), Sync, or UpsertOnly (never deletes)\n", upperFirst(
 				p.TargetWhy[i]), scalar(t.RouteTableID), t.Policy)
 		}
-		fmt.Fprintf(&b, "  onRemoval: %s               # the copies when the cluster or this "+
-			"document is gone: Keep or Prune\n", c.Spec.OnRemoval)
+		fmt.Fprintf(&b, "  onRemoval: %s               # what happens to the copies once the "+
+			"cluster or this document is gone: Keep or Prune\n", c.Spec.OnRemoval)
 	}
 	return b.String()
 }
 
-// scalar writes a string as YAML, quoted where that is needed.
+// scalar writes a string as YAML, quoted if necessary.
 func scalar(s string) string {
 	out, err := yaml.Marshal(s)
 	if err != nil {

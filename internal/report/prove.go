@@ -9,22 +9,23 @@ import (
 	"routekeeper.dev/routekeeper/internal/prove"
 )
 
-// Proof is what prove does, or would do, and how the facts came out.
+// Proof is what prove does, or would do, and the result for each fact.
 type Proof struct {
 	Subscription string `json:"subscription"`
 	Location     string `json:"location,omitempty"`
 	DryRun       bool   `json:"dryRun"`
-	// Trials are in the order in which they are made.
+	// Trials are in the order of execution.
 	Trials []ProofTrial `json:"trials"`
-	// Seconds is how long they take about, LogSeconds for how long the activity log is waited for
-	// at most after that, MostSeconds when the program gives up at the latest.
+	// Seconds is about how long they take. LogSeconds is how long prove then waits for the activity
+	// log at most. MostSeconds is when the program gives up.
 	Seconds     int `json:"seconds"`
 	LogSeconds  int `json:"logSeconds"`
 	MostSeconds int `json:"mostSeconds"`
 	// Cost is what Azure bills for it, in words.
 	Cost      string          `json:"cost"`
 	Leftovers []ProofLeftover `json:"leftovers"`
-	// Group is the ID of the group that was made, and Deleted that it is proven to be gone.
+	// Group is the ID of the resource group that was created. Deleted says that it is proven to be
+	// gone.
 	Group     string      `json:"group,omitempty"`
 	Deleted   bool        `json:"deleted"`
 	Calls     int         `json:"calls"`
@@ -43,7 +44,7 @@ type ProofTrial struct {
 	Calls   []ProofCall `json:"calls"`
 }
 
-// ProofCall is a kind of call, made so many times; 0 is as often as it takes.
+// ProofCall is a kind of call with its number; 0: as many as necessary.
 type ProofCall struct {
 	Method string `json:"method"`
 	What   string `json:"what"`
@@ -53,7 +54,7 @@ type ProofCall struct {
 // ProofLeftover is a group of an earlier run.
 type ProofLeftover struct {
 	Group string `json:"group"`
-	// Stale reports that its run has ended; otherwise it may be going on.
+	// Stale says that its run has ended; otherwise that run may still be active.
 	Stale   bool   `json:"stale"`
 	Deleted bool   `json:"deleted"`
 	Error   string `json:"error,omitempty"`
@@ -75,10 +76,10 @@ type ProofFact struct {
 
 // proofCost is what the trials cost: none of the types has a price (Azure: pricing of virtual
 // networks).
-const proofCost = "nothing: resource groups, route tables, networks, subnets, security groups and " +
-	"network interfaces have no price, and no traffic flows"
+const proofCost = "nothing: resource groups, route tables, networks, subnets, security groups " +
+	"and network interfaces have no price, and no traffic flows"
 
-// PlannedProof says what is tried for facts.
+// PlannedProof says how facts will be tested.
 func PlannedProof(facts []prove.Fact, logWait, most time.Duration) Proof {
 	trials := prove.Trials(facts)
 	p := Proof{
@@ -106,7 +107,7 @@ func proofFact(f prove.Fact) ProofFact {
 		Source: f.Source, Judged: f.Judged, Trial: f.Trial}
 }
 
-// Judged adds how the facts came out.
+// Judged adds the result for each fact.
 func (p *Proof) Judged(results []prove.Result) {
 	p.Facts = []ProofFact{}
 	for _, r := range results {
@@ -125,10 +126,10 @@ func (p *Proof) Judged(results []prove.Result) {
 	}
 }
 
-// WritePlan writes what will be done as text; with the calls where it is not done.
+// WritePlan writes as text what will be done; in a preview with the calls.
 func (p Proof) WritePlan(w io.Writer, style Style) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Tries %s in a throwaway resource group of subscription %s, in %s:\n\n",
+	fmt.Fprintf(&out, "Tests %s in a throwaway resource group of subscription %s, in %s:\n\n",
 		Count(len(p.Facts), "fact"), plain(p.Subscription), plain(p.Location))
 	var rows [][]string
 	for _, t := range p.Trials {
@@ -146,20 +147,20 @@ func (p Proof) WritePlan(w io.Writer, style Style) error {
 	}
 	fmt.Fprintf(&out, "\nTime: about %s", Duration(time.Duration(p.Seconds)*time.Second))
 	if p.LogSeconds > 0 {
-		fmt.Fprintf(&out, ", and up to %s for the activity log",
+		fmt.Fprintf(&out, ", plus up to %s for the activity log",
 			Duration(time.Duration(p.LogSeconds)*time.Second))
 	}
 	fmt.Fprintf(&out, "; %s at most.\n", Duration(time.Duration(p.MostSeconds)*time.Second))
 	fmt.Fprintf(&out, "Cost: %s.\n", p.Cost)
-	fmt.Fprintf(&out, "Everything is in one new group, routekeeper-prove-<random>, which is "+
-		"deleted in the "+
-		"end.\n")
+	fmt.Fprintf(&out, "Everything is in one new resource group, routekeeper-prove-<random>, "+
+		"which is deleted at the end.\n")
 	for _, l := range p.Leftovers {
 		if l.Stale {
-			fmt.Fprintf(&out, "Deletes %s as well, which an earlier run left behind.\n",
+			fmt.Fprintf(&out, "Also deletes %s, which an earlier run left behind.\n",
 				plain(l.Group))
 		} else {
-			fmt.Fprintf(&out, "Leaves %s, which another run may be using; --clean deletes it.\n",
+			fmt.Fprintf(&out, "Leaves %s in place, because another run may be using it; --clean "+
+				"deletes it.\n",
 				plain(l.Group))
 		}
 	}
@@ -204,14 +205,15 @@ func (p Proof) Write(w io.Writer, format Format, style Style) error {
 		p.Untested)
 	switch {
 	case p.Group == "":
-		fmt.Fprint(&out, "Nothing was made.\n")
+		fmt.Fprint(&out, "Nothing was created.\n")
 	case p.Deleted:
-		fmt.Fprint(&out, "The group is deleted: Azure answers 404 for it.\n")
+		fmt.Fprint(&out, "The resource group is deleted: Azure answers 404 for it.\n")
 	default:
-		fmt.Fprintf(&out, "%s is still there.\n", plain(p.Group))
+		fmt.Fprintf(&out, "%s still exists.\n", plain(p.Group))
 	}
 	if p.Recording != "" {
-		fmt.Fprintf(&out, "%s recorded in %s, without what names you: send it to the maintainers.\n",
+		fmt.Fprintf(&out, "%s recorded in %s, without anything that identifies you: send the "+
+			"file to the maintainers.\n",
 			Count(p.Calls, "call"), plain(p.Recording))
 	}
 	_, err := io.WriteString(w, out.String())

@@ -9,20 +9,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Repairs are what becomes of what is wrong in infrastructure code, said before and after the
-// diffs.
+// Repairs are what iac fix says before and after the diffs.
 type Repairs struct {
-	// Left are what a person has to decide, and Done what is repaired, a line each.
+	// Left are the problems that need a decision, Done the repaired ones, a line each.
 	Left, Done []string
-	// Found is how much there was to repair, and Files how many files are changed.
+	// Found is the number of problems that can be repaired, Files the number of files that change.
 	Found, Files int
-	// One is set where there is one file only, and Written where the files are written.
+	// One is set if there is only one file, Written if the files were written.
 	One, Written bool
-	// Next says what to do when they are.
+	// Next says what to do once they are written.
 	Next string
 }
 
-// LeftFinding is the line of a finding that is left, and why.
+// LeftFinding is the line of a finding that is left, with the reason.
 func LeftFinding(f finding.Finding, why string) string {
 	line := FindingLine(f) + ": " + plain(why)
 	if f.Advice != "" {
@@ -46,7 +45,7 @@ func (r Repairs) Before() string {
 	return b.String()
 }
 
-// After says what is repaired, and what is to be done.
+// After says what is repaired, and what to do next.
 func (r Repairs) After() string {
 	var b strings.Builder
 	for _, line := range r.Done {
@@ -58,7 +57,7 @@ func (r Repairs) After() string {
 	}
 	switch {
 	case r.Files > 0 && !r.Written:
-		fmt.Fprintf(&b, "%s to change: --write changes %s\n", files, them)
+		fmt.Fprintf(&b, "%s to change: run with --write to change %s\n", files, them)
 	case r.Files > 0:
 		fmt.Fprintf(&b, "%s changed: %s\n", files, r.Next)
 	case r.Found == 0:
@@ -67,5 +66,5 @@ func (r Repairs) After() string {
 	return b.String()
 }
 
-// Diff shows how a file changes.
+// Diff shows the changes to a file.
 func Diff(name string, before, after []byte) []byte { return diff.Diff(name, before, name, after) }

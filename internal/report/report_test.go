@@ -237,7 +237,7 @@ func TestConfigYAML(t *testing.T) {
 	}
 	proposals := plan.Propose(s)
 	if got := ConfigYAML(proposals, "x", []string{"that group: no"}); !strings.Contains(got,
-		"\n# NOTE: not seen, so there may be more targets: that group: no\n") ||
+		"\n# NOTE: could not be read, so there may be more targets: that group: no\n") ||
 		strings.Contains(got, "no other route table seems") {
 		t.Errorf("what was not seen:\n%s", got)
 	}

@@ -10,15 +10,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Round is what one look at the network led to: a plan, or what became of it.
+// Round is the result of one check: a plan, or the outcome of its changes.
 type Round struct {
 	Changes  []plan.Outcome    `json:"changes"`
 	Findings []finding.Finding `json:"findings"`
-	// Fabric says whether Azure's network follows what was written; absent where it was not asked.
+	// Fabric says whether Azure's network follows the writes; absent if it was not asked.
 	Fabric []plan.Followed `json:"fabric,omitempty"`
-	// Clusters is how many were looked at; 0 for saved files.
+	// Clusters is the number of checked clusters; 0 for saved files.
 	Clusters int `json:"clusters,omitempty"`
-	// ElapsedMs is how long the round took, in milliseconds; absent for saved files.
+	// ElapsedMs is the duration of the check in milliseconds; absent for saved files.
 	ElapsedMs *int64 `json:"elapsedMs,omitempty"`
 	// ARM counts the calls; absent for saved files.
 	ARM *Calls `json:"arm,omitempty"`
@@ -36,7 +36,7 @@ func (c Calls) String() string {
 	return Count(c.Reads, "read") + ", " + Count(c.Writes, "write") + ", " + Count(c.Polls, "poll")
 }
 
-// Planned makes a Round of a plan that nothing was done about.
+// Planned makes a Round of a plan that was not carried out.
 func Planned(p plan.Plan) Round {
 	r := Round{Changes: make([]plan.Outcome, len(p.Changes)), Findings: p.Findings}
 	for i, c := range p.Changes {
@@ -63,7 +63,7 @@ func (r Round) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// WriteBelow writes the round below what led to it.
+// WriteBelow writes the round below its cause.
 func (r Round) WriteBelow(w io.Writer, format Format, style Style) error {
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (r Round) WriteBelow(w io.Writer, format Format, style Style) error {
 	return r.Write(w, format, style)
 }
 
-// complete is the round without lists that JSON would show as null.
+// complete is the round with empty lists where JSON would show null.
 func (r Round) complete() Round {
 	if r.Findings == nil {
 		r.Findings = []finding.Finding{}
@@ -174,7 +174,7 @@ func ChangeLines(changes []plan.Outcome, style Style) []string {
 	return append(Columns(subnets), Columns(routes)...)
 }
 
-// changeRow is one change for the terminal: sign, destination, way, name, why, state.
+// changeRow is one change for the terminal: sign, destination, next hop, name, reason, state.
 func changeRow(c plan.Outcome, style Style) []string {
 	sign := map[plan.Verb]string{plan.Create: "+", plan.Update: "~", plan.Delete: "-",
 		plan.Associate: "~"}[c.Verb]
@@ -186,7 +186,7 @@ func changeRow(c plan.Outcome, style Style) []string {
 		row = []string{paint(sign), c.Resource.Short(), paint(what), way, style.Dim(c.Why)}
 	}
 	switch c.State {
-	case plan.Failed: // the finding says why, once for the resource
+	case plan.Failed: // the finding gives the reason, once for the resource
 		row = append(row, style.Red("failed"))
 	case plan.Obsolete, plan.Skipped, plan.Observed:
 		row = append(row, style.Dim(string(c.State)))
@@ -194,7 +194,7 @@ func changeRow(c plan.Outcome, style Style) []string {
 	return row
 }
 
-// describe says what a change concerns, and from where to where it goes.
+// describe returns what a change concerns, and its old and new value.
 func describe(c plan.Change) (what, way string) {
 	what, way = describeRaw(c)
 	return plain(what), plain(way)
@@ -267,7 +267,7 @@ func (r Round) markdown() string {
 	return b.String()
 }
 
-// Duration writes a time span as a person reads it: 340 ms, 2.4 s, 3 min 5 s.
+// Duration writes a duration for people: 340 ms, 2.4 s, 3 min 5 s.
 func Duration(d time.Duration) string {
 	switch {
 	case d < time.Second:

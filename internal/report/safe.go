@@ -10,13 +10,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Plain makes text from outside safe for a line that a caller writes.
+// Plain makes text from outside safe for a line that the caller writes.
 func Plain(s string) string { return plain(s) }
 
 // plain makes text from outside safe for a terminal and for one line.
 func plain(s string) string { return finding.Show(s) }
 
-// cell is plain for what may be painted.
+// cell is plain for text that may contain the colors of Style.
 func cell(s string) string {
 	if !strings.Contains(s, "\x1b[") {
 		return plain(s)
@@ -33,8 +33,8 @@ func cell(s string) string {
 	}
 }
 
-// paintAt finds the first of the sequences that Style writes; both ends are the end of the text
-// where there is none.
+// paintAt finds the first color code of Style in a text. Both results are the end of the text if
+// there is none.
 func paintAt(s string) (start, end int) {
 	start, end = len(s), len(s)
 	for _, code := range paints {
@@ -46,8 +46,8 @@ func paintAt(s string) (start, end int) {
 	return start, end
 }
 
-// SafeText returns text of several lines without anything hidden: the last door for what a writer
-// of reports missed.
+// SafeText returns text of several lines with hidden characters made visible: the last check for
+// what the writer of a report missed.
 func SafeText(text string, style Style) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -64,7 +64,7 @@ func SafeText(text string, style Style) string {
 	return strings.Join(lines, "\n")
 }
 
-// SafeJSON returns JSON in which what is hidden is escaped as \u202e. Programs read the same
+// SafeJSON returns JSON in which hidden characters are escaped as \u202e. Programs read the same
 // values.
 func SafeJSON(raw []byte) []byte {
 	if finding.Show(string(raw)) == string(raw) {
@@ -85,8 +85,8 @@ func SafeJSON(raw []byte) []byte {
 	return b.Bytes()
 }
 
-// Safe returns a writer that hides nothing from a person. Each write has to end where a character
-// ends.
+// Safe returns a writer that makes hidden characters visible. Each write must end at the end of a
+// character.
 func Safe(w io.Writer, format Format, style Style) io.Writer { return &safe{w, format, style} }
 
 type safe struct {

@@ -7,7 +7,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// The part of SARIF 2.1.0 that is written (docs.oasis-open.org/sarif/sarif/v2.1.0), as GitHub and
+// The subset of SARIF 2.1.0 that is written (docs.oasis-open.org/sarif/sarif/v2.1.0), as GitHub and
 // Azure DevOps read it.
 type (
 	sarifLog struct {
@@ -32,6 +32,7 @@ type (
 		Short   sarifText   `json:"shortDescription"`
 		Full    sarifText   `json:"fullDescription"`
 		Help    sarifText   `json:"help"`
+		HelpURI string      `json:"helpUri,omitempty"`
 		Default sarifConfig `json:"defaultConfiguration"`
 	}
 	sarifConfig struct {
@@ -70,8 +71,8 @@ type (
 var sarifLevels = map[finding.Severity]string{finding.Error: "error", finding.Warning: "warning",
 	finding.Info: "note"}
 
-// sarifOf makes the log. A finding without a place in the code is put on the first line of the
-// first file that was checked: code scanning shows none without a place.
+// sarifOf makes the log. It puts a finding without a place on the first line of the first checked
+// file, because code scanning shows no finding without a place.
 func sarifOf(findings []finding.Finding, files []CheckedFile, version string) sarifLog {
 	run := sarifRun{Tool: sarifTool{sarifDriver{Name: "routekeeper", Version: version,
 		Rules: []sarifRule{}}}, Results: []sarifResult{}}
@@ -84,7 +85,7 @@ func sarifOf(findings []finding.Finding, files []CheckedFile, version string) sa
 			d := finding.Describe(f.Code)
 			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{
 				ID: string(f.Code), Short: sarifText{d.Title}, Full: sarifText{
-					d.Meaning}, Help: sarifText{d.Remedy},
+					d.Meaning}, Help: sarifText{d.Remedy}, HelpURI: d.Page(),
 				Default: sarifConfig{sarifLevels[d.Severity]},
 			})
 		}

@@ -10,33 +10,32 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Status is how a keeper's clusters are.
+// Status is the state of a keeper's clusters.
 type Status struct {
-	// Source is where it is from: an address, or the file of a history.
+	// Source is an address of a keeper, or the file of a history.
 	Source   string `json:"source"`
-	Sentence string `json:"sentence,omitempty"` // of the keeper; "" by a history
-	// Checked is the age of the oldest check; by a history, when it was last written to.
+	Sentence string `json:"sentence,omitempty"` // the keeper's; "" from a history
+	// Checked is the age of the oldest check; for a history, of its last write.
 	Checked  time.Time         `json:"checked,omitzero"`
-	Paused   string            `json:"paused,omitempty"` // until when it makes no changes
+	Paused   string            `json:"paused,omitempty"` // the end of the pause
 	Clusters []ClusterStatus   `json:"clusters"`
-	Findings []finding.Finding `json:"findings"` // of no cluster in particular
+	Findings []finding.Finding `json:"findings"` // findings of no particular cluster
 
-	Live bool      `json:"live"` // a running keeper was asked
+	Live bool      `json:"live"` // a running keeper answered
 	Now  time.Time `json:"-"`
 }
 
-// ClusterStatus is how one is.
+// ClusterStatus is the state of one cluster.
 type ClusterStatus struct {
 	Name string `json:"name"`
-	// State is good, noted, busy, unseen or bad, as on the pages.
+	// State is good, noted, busy, unseen or bad, as on the page.
 	State    string            `json:"state"`
 	Sentence string            `json:"sentence"`
 	Checked  time.Time         `json:"checked,omitzero"`
 	Findings []finding.Finding `json:"findings"`
 }
 
-// Good reports whether nothing is broken or at risk: no warning, no error, everything checked and
-// seen.
+// Good reports whether there is no warning or error, and everything was checked and read.
 func (s Status) Good() bool {
 	if s.Checked.IsZero() {
 		return false
@@ -48,7 +47,7 @@ func (s Status) Good() bool {
 		})
 }
 
-// Key differs where two statuses differ in more than time.
+// Key differs if two statuses differ in more than time.
 func (s Status) Key() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, s.Sentence, s.Paused, s.Checked.IsZero())
@@ -61,7 +60,7 @@ func (s Status) Key() string {
 	return b.String()
 }
 
-// symbols begin a cluster's line.
+// symbols are the first characters of a cluster's line.
 var symbols = map[string]string{"good": "✓", "noted": "·", "busy": "~", "unseen": "?", "bad": "✗"}
 
 // Write writes the status in the given format.
@@ -101,7 +100,7 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// lines are what there is to say of no cluster in particular.
+// lines are what concerns no particular cluster.
 func (s Status) lines() []string {
 	var lines []string
 	for _, f := range s.Findings {
@@ -121,7 +120,8 @@ func (s Status) lines() []string {
 			when = "last written " + age(s.Now, s.Checked)
 		}
 		lines = append(lines,
-			fmt.Sprintf("From the history %s (%s); with run --listen, --url asks the keeper itself.", s.Source, when))
+			fmt.Sprintf("From the history %s (%s). If the keeper runs with --listen, --url asks "+
+				"it directly.", s.Source, when))
 	}
 	return lines
 }

@@ -1,8 +1,6 @@
-// Package report turns findings, plans, rounds and plain tables into text for a terminal, one-line
-// text, JSON and Markdown.
-//
-// It is pure and knows nothing else: no command, no Azure. The caller says where it goes and
-// whether colour is wanted.
+// Package report writes findings, plans, results and tables as text for a terminal, one-line text,
+// JSON, Markdown and SARIF. It is pure: the caller says where the output goes, and whether colors
+// are wanted. It must not know commands or read Azure.
 package report
 
 import (
@@ -12,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// Format is a way to write things down.
+// Format is an output format.
 type Format string
 
-// Text is for eyes, Short is one line an item, JSON is for programs, Markdown for a pull request or
-// ticket, SARIF for code scanning.
+// Text is for people, Short is one line per item, JSON is for programs, Markdown for pull requests
+// and tickets, SARIF for code scanning.
 const (
 	Text     Format = "text"
 	Short    Format = "short"
@@ -25,7 +23,7 @@ const (
 	SARIF    Format = "sarif"
 )
 
-// ParseFormat reads a format's name; allowed are the ones a command can write.
+// ParseFormat reads a format's name. allowed are the formats that the command can write.
 func ParseFormat(name string, allowed ...Format) (Format, error) {
 	if slices.Contains(allowed, Format(name)) {
 		return Format(name), nil
@@ -34,16 +32,18 @@ func ParseFormat(name string, allowed ...Format) (Format, error) {
 	for i, f := range allowed {
 		names[i] = string(f)
 	}
-	return "", fmt.Errorf("format %q: this command writes %s", name, strings.Join(names, ", "))
+	last := len(names) - 1
+	return "", fmt.Errorf("unknown format %q, expected %s or %s", name,
+		strings.Join(names[:last], ", "), names[last])
 }
 
-// Style says how text may look.
+// Style says whether text may have colors.
 type Style struct{ Color bool }
 
-// paints are the codes of what Style writes.
+// paints are the color codes.
 var paints = []string{"0", "1", "2", "31", "32", "33"}
 
-// paint colours text, which can come from outside.
+// paint colors text, which may come from outside.
 func (s Style) paint(code, text string) string {
 	if text = plain(text); !s.Color || text == "" {
 		return text
@@ -51,7 +51,7 @@ func (s Style) paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// Red, Green, Yellow, Bold and Dim colour text where colour is wanted.
+// Red, Green, Yellow, Bold and Dim color text if colors are wanted.
 func (s Style) Red(text string) string    { return s.paint("31", text) }
 func (s Style) Green(text string) string  { return s.paint("32", text) }
 func (s Style) Yellow(text string) string { return s.paint("33", text) }
@@ -66,7 +66,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Truncate cuts text, without colours, to a width in characters, and shows that it did.
+// Truncate shortens text without colors to a width in characters, and marks the cut.
 func Truncate(s string, width int) string {
 	if runes := []rune(s); width > 0 && len(runes) > width {
 		return string(runes[:width-1]) + "…"
@@ -74,8 +74,8 @@ func Truncate(s string, width int) string {
 	return s
 }
 
-// Columns aligns rows for a terminal, two spaces between columns, and nothing behind the last. A
-// cell's width is counted without colours.
+// Columns aligns rows for a terminal, two spaces between columns and none after the last. It
+// ignores color codes in the width of a cell.
 func Columns(rows [][]string) []string {
 	rows = cells(rows)
 	var widths []int

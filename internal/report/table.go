@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Table is a plain table with lines below it. Value is what JSON says in its place.
+// Table is a plain table with lines below it. Value is its JSON.
 type Table struct {
 	Header []string
 	Rows   [][]string

@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// Ways are the way of a packet between two ends, and that of its answer.
+// Ways are the path of a packet between two ends, and the path of its answer.
 type Ways struct {
 	From  trace.Endpoint `json:"from"`
 	To    trace.Endpoint `json:"to"`
@@ -18,12 +18,12 @@ type Ways struct {
 	Back  trace.Way      `json:"back"`
 }
 
-// Dropped reports whether the packet is dropped, or its answer.
+// Dropped reports whether the packet or its answer is dropped.
 func (a Ways) Dropped() bool {
 	return a.There.Verdict == trace.Dropped || a.Back.Verdict == trace.Dropped
 }
 
-// Write writes the ways in the given format.
+// Write writes the paths in the given format.
 func (a Ways) Write(w io.Writer, format Format, style Style) error {
 	if format == JSON {
 		return WriteJSON(w, a)
@@ -64,8 +64,12 @@ func wayText(direction string, way trace.Way, from, to trace.Endpoint, style Sty
 	return text
 }
 
-// Matrix is what is broken among all pairs of ends.
-type Matrix struct{ trace.Matrix }
+// Matrix is the result for all pairs of ends.
+type Matrix struct {
+	trace.Matrix
+	// Trace is the command that follows one packet.
+	Trace func(from, to netip.Addr, cluster string) finding.CommandLine `json:"-"`
+}
 
 // Write writes the matrix in the given format.
 func (m Matrix) Write(w io.Writer, format Format, style Style) error {
@@ -76,7 +80,7 @@ func (m Matrix) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// text is a sentence and then the causes, worst first, with the ends as far as they fit a line.
+// text is a summary and then the causes, worst first, with as many ends as fit a line.
 func (m Matrix) text(style Style) string {
 	text, paint := fmt.Sprintf("all of %s are delivered", Count(m.Pairs, "pair")), style.Green
 	if m.Delivered < m.Pairs {
@@ -84,7 +88,7 @@ func (m Matrix) text(style Style) string {
 			Count(m.Pairs, "pair"), m.Delivered, m.Dropped, m.Unknown), style.Bold
 	}
 	if m.Pairs == 0 {
-		text, paint = "no node's pods are known: there is nothing to trace", style.Bold
+		text, paint = "no pods are known: there is nothing to trace", style.Bold
 	}
 	text = paint(text) + "\n"
 	for _, b := range m.Broken {
@@ -96,8 +100,7 @@ func (m Matrix) text(style Style) string {
 			verdictPaint(b.Verdict, style)(string(b.Verdict)),
 			Count(b.Pairs, "pair"), b.Kind, direction, plain(b.Why))
 		text += fmt.Sprintf("  from %s to the pods of %s\n", plain(some(b.From)), plain(some(b.To)))
-		see := finding.Command("routekeeper trace %s %s --cluster %s",
-			b.Example[0], b.Example[1], b.Cluster.Name())
+		see := m.Trace(b.Example[0], b.Example[1], string(b.Cluster))
 		text += style.Dim("  see: "+see.String()) + "\n"
 	}
 	for _, u := range m.Unseen {
@@ -106,7 +109,7 @@ func (m Matrix) text(style Style) string {
 	return text
 }
 
-// some lists a few names, and how many more there are.
+// some lists a few names, and the number of the others.
 func some(names []string) string {
 	if len(names) <= 4 {
 		return strings.Join(names, ", ")

@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,7 +73,8 @@ func Start(o Options, waker Waker) (*Server, error) {
 	}
 	address, err := net.ResolveTCPAddr("tcp", o.Address)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%q is not HOST:PORT, expected one such as 127.0.0.1:8080",
+			o.Address)
 	}
 	if o.Auth.none() && !address.IP.IsLoopback() {
 		return nil, fmt.Errorf("%s is not a loopback address: without authentication, anyone "+
@@ -107,7 +109,11 @@ func Start(o Options, waker Waker) (*Server, error) {
 		s.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.get}
 	}
 	if s.listener, err = net.ListenTCP("tcp", address); err != nil {
-		return nil, err
+		var cause *os.SyscallError // without the address a second time
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return nil, fmt.Errorf("cannot listen on %s: %w", o.Address, err)
 	}
 	go func() {
 		var err error
@@ -146,7 +152,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /readyz", s.healthy((*Health).Ready))
 	mux.Handle("GET /metrics", s.guarded(s.metrics.Handler(), mayMeasure))
 	if s.pages != nil {
-		mux.Handle("/", s.guarded(s.pages, mayLook))
+		mux.Handle("/", s.guarded(s.pages, maySeePages))
 	}
 	for _, path := range []string{"/events", "/events/{secret}"} {
 		mux.HandleFunc("OPTIONS "+path, s.consent)
@@ -177,7 +183,7 @@ func (s *Server) healthy(check func(*Health) error) http.HandlerFunc {
 const (
 	maySend = iota
 	mayMeasure
-	mayLook
+	maySeePages
 )
 
 // guarded admits only authorized callers.
@@ -191,7 +197,7 @@ func (s *Server) guarded(next http.Handler, what int) http.Handler {
 			return
 		}
 		who, ok := s.gate.admits(r, r.PathValue("secret"))
-		if !ok || what == mayLook && who.bySecret {
+		if !ok || what == maySeePages && who.bySecret {
 			if what == maySend { // a browser's first request for a page has no password
 				s.metrics.refused("unauthorized")
 			}

@@ -24,10 +24,10 @@ type users struct {
 	file string
 	log  *slog.Logger
 
-	mu     sync.Mutex
-	read   time.Time // modification time of the file when it was read
-	looked time.Time
-	hashes map[string][]byte
+	mu      sync.Mutex
+	read    time.Time // modification time of the file when it was read
+	checked time.Time
+	hashes  map[string][]byte
 	// known are correct passwords, by salted hash. Checking a bcrypt hash is slow, to prevent
 	// guessing.
 	known map[[sha256.Size]byte]bool
@@ -57,9 +57,9 @@ func (u *users) load() error {
 	if err != nil {
 		return err
 	}
-	hashes, err := parseUsers(raw)
+	hashes, err := parseUsers(u.file, raw)
 	if err != nil {
-		return fmt.Errorf("%s: %w", u.file, err)
+		return err
 	}
 	u.hashes, u.read, u.known = hashes, info.ModTime(), map[[sha256.Size]byte]bool{}
 	u.slowest = slices.MaxFunc(slices.Collect(maps.Values(hashes)), func(a, b []byte) int {
@@ -74,7 +74,16 @@ func cost(hash []byte) int {
 	return n
 }
 
-func parseUsers(raw []byte) (map[string][]byte, error) {
+// CheckUsers says what is wrong in a users file.
+func CheckUsers(file string) error {
+	raw, err := os.ReadFile(file)
+	if err == nil {
+		_, err = parseUsers(file, raw)
+	}
+	return err
+}
+
+func parseUsers(file string, raw []byte) (map[string][]byte, error) {
 	hashes := map[string][]byte{}
 	lines := bufio.NewScanner(bytes.NewReader(raw))
 	for n := 1; lines.Scan(); n++ {
@@ -84,14 +93,14 @@ func parseUsers(raw []byte) (map[string][]byte, error) {
 		}
 		name, hash, found := strings.Cut(text, ":")
 		if !found || name == "" {
-			return nil, fmt.Errorf("line %d: expected name:hash", n)
+			return nil, fmt.Errorf("%s:%d: expected NAME:HASH, as htpasswd -B writes it", file, n)
 		}
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil || len(hash) != 60 {
-			return nil, fmt.Errorf("line %d: the password of %s is not a bcrypt hash; htpasswd "+
-				"-B writes one", n, name)
+			return nil, fmt.Errorf("%s:%d: the password of %s is not a bcrypt hash, expected "+
+				"one as htpasswd -B writes it", file, n, name)
 		}
 		if hashes[name] != nil {
-			return nil, fmt.Errorf("line %d: a second %s", n, name)
+			return nil, fmt.Errorf("%s:%d: %s is in the file twice", file, n, name)
 		}
 		hashes[name] = []byte(hash)
 	}
@@ -99,8 +108,8 @@ func parseUsers(raw []byte) (map[string][]byte, error) {
 		return nil, err
 	}
 	if len(hashes) == 0 {
-		return nil, fmt.Errorf("the file has no users; expected lines of NAME:HASH, as htpasswd " +
-			"-B writes them")
+		return nil, fmt.Errorf("%s: it names no users, expected lines of NAME:HASH, as htpasswd "+
+			"-B writes them", file)
 	}
 	return hashes, nil
 }
@@ -108,10 +117,10 @@ func parseUsers(raw []byte) (map[string][]byte, error) {
 // again reloads the file if it has changed, at most once a second. If the new file has a mistake,
 // the old users stay.
 func (u *users) again() {
-	if time.Since(u.looked) < time.Second {
+	if time.Since(u.checked) < time.Second {
 		return
 	}
-	u.looked = time.Now()
+	u.checked = time.Now()
 	info, err := os.Stat(u.file)
 	if err == nil && info.ModTime().Equal(u.read) {
 		return

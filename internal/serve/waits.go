@@ -37,8 +37,8 @@ func newWaits(registry *prometheus.Registry) *waits {
 	w := &waits{since: map[wait]time.Time{}}
 	w.repair = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "routekeeper_repair_seconds", Buckets: buckets,
-		Help: "From the event or check that saw a loss to its repair: of the association of a node " +
-			"subnet or guarded subnet, or of a route in a target.",
+		Help: "From the event or check that saw a loss to its repair: of the association of a " +
+			"node subnet or guarded subnet, or of a route in a target.",
 	}, []string{"kind"})
 	w.node = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "routekeeper_node_routed_seconds", Buckets: buckets,
@@ -86,7 +86,7 @@ func (w *waits) round(r keeper.Round, checked []string, began time.Time) {
 	for key := range w.since {
 		switch {
 		case open[key]:
-		case !slices.Contains(r.Kept, key.cluster):
+		case !slices.Contains(r.Managed, key.cluster):
 			delete(w.since, key)
 		case !slices.Contains(checked, key.cluster):
 		// not read: it still waits

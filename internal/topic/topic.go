@@ -1,5 +1,5 @@
-// Package topic explains the network plugins of AKS and what goes with them, for routekeeper
-// explain and docs/networking.md. It holds texts, and decides nothing.
+// Package topic explains the network plugins of AKS and related topics, for routekeeper explain and
+// docs/networking.md. It holds texts and decides nothing.
 package topic
 
 import (
@@ -10,19 +10,19 @@ import (
 
 // Topic is an explanation.
 type Topic struct {
-	Name  string // as it is typed, such as kubenet
-	Title string // a line
+	Name  string // as typed, such as kubenet
+	Title string // one line
 	Text  string // Markdown, without its heading, in 80 columns
 }
 
 //go:embed text/*.md
 var files embed.FS
 
-// All returns the topics in the order in which they are read best.
+// All returns the topics in a good order for reading.
 func All() []Topic {
 	entries, err := files.ReadDir("text")
 	if err != nil {
-		panic(err) // they are in the binary
+		panic(err) // they are embedded
 	}
 	var all []Topic
 	for _, e := range entries {
@@ -37,7 +37,7 @@ func All() []Topic {
 	return all
 }
 
-// Plain is the text for a terminal: code blocks are indented, and their fences are gone.
+// Plain is the text for a terminal: code blocks are indented, without fences.
 func (t Topic) Plain() string {
 	var b strings.Builder
 	code := false

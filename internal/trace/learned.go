@@ -24,11 +24,11 @@ func DecodeLearned(raw []byte) ([]Route, error) {
 		} `json:"value"`
 	}
 	if err := json.Unmarshal(raw, &doc); err != nil {
-		return nil, fmt.Errorf("expected what az network nic show-effective-route-table -o json "+
-			"prints: %w", err)
+		return nil, fmt.Errorf("it is not what az network nic show-effective-route-table -o json " +
+			"prints")
 	}
 	if doc.Value == nil {
-		return nil, fmt.Errorf("value: it is missing; expected what az network nic " +
+		return nil, fmt.Errorf("value: missing, expected what az network nic " +
 			"show-effective-route-table -o json prints")
 	}
 	var routes []Route

@@ -91,10 +91,10 @@ func TestAllLost(t *testing.T) {
 		"no route": {func(s *inventory.Snapshot) { read(s); nic(s, "2", "10.0.1.6") },
 			[]string{"13 pairs, 8 delivered, 5 dropped, 0 unknown",
 				"dropped 2 pod to pod (answer: false) 10.0.1.4,10.0.1.5 -> aks-np-1-vmss000002: " +
-					"subnet v/nodes has no better route to the destination than 10.0.0.0/8 to None " +
-					"(system route)",
-				"dropped 1 subnet to pod (answer: false) v/gateway -> aks-np-1-vmss000002: subnet " +
-					"v/gateway has no better route"}, 0},
+					"subnet v/nodes has no better route to the destination than 10.0.0.0/8 to " +
+					"None (system route)",
+				"dropped 1 subnet to pod (answer: false) v/gateway -> aks-np-1-vmss000002: " +
+					"subnet v/gateway has no better route"}, 0},
 		"no route, and one that may be it": {func(s *inventory.Snapshot) {
 			read(s)
 			nic(s, "2", "10.0.1.6")

@@ -121,7 +121,8 @@ func TestBecause(t *testing.T) {
 		"a user's and a learned one": {
 			[]inventory.Route{user("192.168.0.0/24", "10.0.9.4")}, []Route{
 				learned("192.168.0.0/24")}, "192.168.0.5", "user-defined wins over " +
-				"192.168.0.0/24 to VirtualNetworkGateway (learned by a gateway) for the same prefix"},
+				"192.168.0.0/24 to VirtualNetworkGateway (learned by a gateway) for the same " +
+				"prefix"},
 		"a learned one and the system's": {nil, []Route{learned("0.0.0.0/0")}, "20.1.2.3",
 			"learned by a gateway wins over 0.0.0.0/0 to Internet (system route) for the same " +
 				"prefix"},

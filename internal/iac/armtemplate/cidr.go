@@ -20,12 +20,12 @@ func rangeOf(v any) (netip.Prefix, error) {
 	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
-		return p, fmt.Errorf("%s is no address range", shorten(s))
+		return p, fmt.Errorf("%s is not an address range", shorten(s))
 	}
 	return p.Masked(), nil
 }
 
-// plus returns the address n behind another, and whether there is one.
+// plus returns the n-th address after another, and whether it exists.
 func plus(a netip.Addr, n *big.Int) (netip.Addr, bool) {
 	sum := new(big.Int).Add(new(big.Int).SetBytes(a.AsSlice()), n)
 	if sum.Sign() < 0 || sum.BitLen() > a.BitLen() {
@@ -35,7 +35,7 @@ func plus(a netip.Addr, n *big.Int) (netip.Addr, bool) {
 	return out, ok
 }
 
-// size is how many addresses are in a range.
+// size is the number of addresses in a range.
 func size(bits, length int) *big.Int { return new(big.Int).Lsh(big.NewInt(1), uint(bits-length)) }
 
 func last(p netip.Prefix) netip.Addr {

@@ -2,7 +2,7 @@ package armtemplate
 
 import "slices"
 
-// same compares two values, and says whether that can be known. Texts are compared with their case.
+// same compares two values, and reports whether the result is known. Text is case-sensitive.
 func (x *scope) same(a, b any) (same, known bool) {
 	x.d.spend(1)
 	if unknownOf([]any{a, b}) != nil {
@@ -60,7 +60,7 @@ func (x *scope) same(a, b any) (same, known bool) {
 	return a == b, true
 }
 
-// holdsUnknown reports whether something in a value is not known.
+// holdsUnknown reports whether a value contains something unknown.
 func holdsUnknown(x *scope, v any) bool {
 	x.d.spend(1)
 	switch v := v.(type) {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// World answers what a template alone does not show, while it is deployed.
+// World answers questions that only Azure can answer, during a deployment.
 type World interface {
-	// Resource returns a resource as Azure shows it at an api-version. It is asked for a resource
-	// group and a subscription without one.
+	// Resource returns the current state of a resource at an api-version. Scopes, a resource group
+	// or a subscription, have no api-version.
 	Resource(id, apiVersion string) (*Object, error)
 	// List calls a function of a resource, such as listKeys.
 	List(function, id, apiVersion string, body any) (any, error)
@@ -22,18 +22,18 @@ type World interface {
 	Now() time.Time
 }
 
-// Deployment is a template on its way to Azure. A deployment asks for one body after the other:
-// what reference() says in a body is what the World shows at that moment.
+// Deployment is a template that is being deployed. The caller asks for one body after the other.
+// reference() in a body returns what the World shows at that moment.
 type Deployment struct {
 	d     *deployment
 	needs map[*Resource][]*Resource
 }
 
-// Prepare checks a template and its parameters as Azure does before it deploys anything. Every
-// error refuses the whole deployment, and is one line.
+// Prepare checks a template and its parameters as Azure does before it deploys anything. Any error
+// refuses the whole deployment; errors are one line.
 func Prepare(template, parameters *Object, o Options, w World) (ready *Deployment, err error) {
 	if !IsTemplate(template) {
-		return nil, fmt.Errorf("it is no deployment template: it needs a $schema and resources")
+		return nil, fmt.Errorf("it is not a deployment template: it needs a $schema and resources")
 	}
 	defer recovered(&err)
 	r := &run{
@@ -53,15 +53,15 @@ func Prepare(template, parameters *Object, o Options, w World) (ready *Deploymen
 	return d.prepare()
 }
 
-// recovered turns the end of an evaluation that grows without end into an error.
+// recovered returns an error if an evaluation was stopped because it grows without end.
 func recovered(err *error) {
 	if l, is := recover().(limit); is {
 		*err = fmt.Errorf("%s", l.text)
 	}
 }
 
-// prepare declares the resources and finds what each needs. Bodies are evaluated for that once,
-// without the World, and forgotten.
+// prepare declares the resources and finds what each needs. To do so it evaluates all bodies once,
+// without the World, and discards them.
 func (d *deployment) prepare() (*Deployment, error) {
 	if err := d.checkParameters(); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (d *deployment) prepare() (*Deployment, error) {
 			return nil, err
 		}
 		if c := r.nested(); c != nil {
-			// An outer scope makes its references those of the template around it.
+			// References of an outer scope are references of the containing template.
 			for _, inner := range c.resources {
 				inner.evaluate()
 				r.needs = append(r.needs, inner.needs...)
@@ -105,8 +105,7 @@ func (d *deployment) prepare() (*Deployment, error) {
 	return ready, nil
 }
 
-// deployable refuses a resource if it is unknown whether and under which name it is
-// deployed.
+// deployable refuses a resource if it is unknown whether, or under which name, it is deployed.
 func (d *deployment) deployable(r *Resource, before int) error {
 	if r.skipped {
 		return nil
@@ -172,7 +171,7 @@ func (ready *Deployment) named(r *Resource) error {
 	return nil
 }
 
-// knowsLoop reports whether a copy loop of the template has a name, also one without copies.
+// knowsLoop reports whether the template has a copy loop with this name, even one without copies.
 func (d *deployment) knowsLoop(name string) bool {
 	known := false
 	each := func(v any, symbol string) {
@@ -218,7 +217,7 @@ func (d *deployment) before(r *Resource) []*Resource {
 	return all[max(0, whole-int(size)):whole]
 }
 
-// circle returns a resource that needs itself, or nil.
+// circle returns a resource that depends on itself, or nil.
 func (ready *Deployment) circle() *Resource {
 	state := map[*Resource]int{}
 	var walk func(r *Resource) *Resource
@@ -246,7 +245,8 @@ func (ready *Deployment) circle() *Resource {
 	return nil
 }
 
-// Resources are those to deploy, in the order of the file; one whose condition is false is none.
+// Resources are the resources to deploy, in the order of the file, without those whose condition is
+// false.
 func (ready *Deployment) Resources() []*Resource {
 	var out []*Resource
 	for _, r := range ready.d.resources {
@@ -257,12 +257,12 @@ func (ready *Deployment) Resources() []*Resource {
 	return out
 }
 
-// Needs are the resources that are deployed before another one: dependsOn names them, or
-// reference() does.
+// Needs are the resources that are deployed before another one, because of dependsOn or
+// reference().
 func (ready *Deployment) Needs(r *Resource) []*Resource { return ready.needs[r] }
 
-// Planned is the body of a resource as far as it is known before anything is deployed. What is not
-// known stands as it is written.
+// Planned is the body of a resource as far as it is known before the deployment. Unknown values
+// stay as written.
 func (ready *Deployment) Planned(r *Resource) (body *Object, err error) {
 	defer recovered(&err)
 	ready.d.planning, ready.d.verbatim = true, true
@@ -272,7 +272,7 @@ func (ready *Deployment) Planned(r *Resource) (body *Object, err error) {
 	return r.Body, nil
 }
 
-// Body is the body of a resource now. What is not known is an error.
+// Body is the current body of a resource. An unknown value is an error.
 func (ready *Deployment) Body(r *Resource) (body *Object, err error) {
 	defer recovered(&err)
 	ready.d.planning = false
@@ -304,7 +304,7 @@ func (ready *Deployment) Nested(r *Resource, planned bool) (nested *Deployment, 
 	c := r.template()
 	if c == nil {
 		return nil, fmt.Errorf(
-			"the nested deployment %s has no template in it: a linked template is not read",
+			"the nested deployment %s contains no template; linked templates are not read",
 			shorten(r.Name),
 		)
 	}
@@ -323,7 +323,8 @@ func (ready *Deployment) Outputs() (outputs *Object, err error) {
 	return outputs, nil
 }
 
-// Parameter is a parameter of a deployment. A secret has no value that may be shown.
+// Parameter is a parameter of a deployment. A secret's value must not be shown, so it has none
+// here.
 type Parameter struct {
 	Name, Type string
 	Value      any
@@ -352,12 +353,12 @@ func (ready *Deployment) Parameters() (all []Parameter, err error) {
 	return all, nil
 }
 
-// forget makes a resource be evaluated again.
+// forget discards a resource's body, so that it is evaluated again.
 func (r *Resource) forget() {
 	r.state, r.Body, r.runtime, r.child, r.needs = 0, nil, nil, nil, nil
 }
 
-// unknownIn returns something in a value that is not known, or nil.
+// unknownIn returns an unknown part of a value, or nil.
 func (d *deployment) unknownIn(v any) *Unknown {
 	d.spend(1)
 	switch v := v.(type) {
@@ -384,7 +385,7 @@ func (d *deployment) unknownIn(v any) *Unknown {
 	return nil
 }
 
-// JSON writes a value of which everything is known.
+// JSON encodes a value that is completely known.
 func JSON(v any) []byte { return appendJSON(nil, v) }
 
 func appendJSON(b []byte, v any) []byte {

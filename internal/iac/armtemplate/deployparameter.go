@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// checkParameters refuses values that Azure refuses, in its words (template-parameters).
+// checkParameters refuses the values that Azure refuses, with Azure's messages
+// (template-parameters).
 func (d *deployment) checkParameters() error {
 	declared := d.template.Object("parameters")
 	if d.outer != nil {
-		return nil // its expressions see the parameters of the template around it
+		return nil // its expressions see the parameters of the containing template
 	}
 	if d.given != nil {
 		for _, m := range d.given.Members {
@@ -32,7 +33,7 @@ func (d *deployment) checkParameters() error {
 	for _, m := range declared.Members {
 		o, _ := m.Value.(*Object)
 		if o == nil {
-			return fmt.Errorf("the parameter '%s' is no object", shorten(m.Name))
+			return fmt.Errorf("the parameter '%s' is not an object", shorten(m.Name))
 		}
 		if err := d.checkParameter(m.Name, o); err != nil {
 			return err
@@ -46,7 +47,7 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 	if o, is := given.(*Object); is && there {
 		if o.Member("value") == nil {
 			return fmt.Errorf(
-				"the parameter '%s' refers to a key vault, which is not read here: give its value",
+				"the parameter '%s' refers to a key vault, which is not read: pass its value",
 				shorten(name),
 			)
 		}
@@ -64,7 +65,7 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 			)
 		}
 		if d.planning {
-			return nil // known once what it reads is there
+			return nil // known once the resource that it reads exists
 		}
 		return fmt.Errorf(
 			"the value for the template parameter '%s' is not known: %s",
@@ -151,7 +152,8 @@ func withinBounds(name string, declared *Object, v any) error {
 	return nil
 }
 
-// ofType reports whether a value has the type that a parameter declares, and how Azure calls it.
+// ofType reports whether a value has the declared type of a parameter, and Azure's name for that
+// type.
 func ofType(kind string, v any) (want string, ok bool) {
 	switch kind {
 	case "string", "securestring":
@@ -170,7 +172,7 @@ func ofType(kind string, v any) (want string, ok bool) {
 		_, ok = v.(*Object)
 		return "Object", ok
 	}
-	return "", true // a type of the template's own
+	return "", true // a user-defined type of the template
 }
 
 func tokenOf(v any) string {

@@ -5,40 +5,40 @@ import (
 	"strings"
 )
 
-// scope is what an expression sees.
+// scope is what an expression can refer to.
 type scope struct {
-	d     *deployment // whose parameters, variables, functions and resources
-	loops []loop      // the copy loops around it, the innermost last
-	// locals are the variables of lambdas, and in a function of the template's own its parameters,
-	// which are all it sees then.
+	d     *deployment // its parameters, variables, functions and resources are visible
+	loops []loop      // the copy loops around the expression, the innermost last
+	// locals are the variables of lambdas. In a user-defined function they are its parameters, and
+	// nothing else is visible.
 	locals   map[string]any
 	function bool
 	place    place     // for notes
-	resource *Resource // whose body it is in, or nil
+	resource *Resource // the resource whose body contains the expression, or nil
 }
 
-// loop is a copy loop on its way: of resources, or of what is inside one.
+// loop is the current iteration of a copy loop.
 type loop struct {
 	name     string
 	index    int64
 	resource bool
 }
 
-// function is a template function. Its arguments are values, or, where it does not need all of
-// them, expressions.
+// function is a template function. Its arguments are values or, if it does not need all of them,
+// expressions.
 type function struct {
-	min, max int // how many arguments; max -1: any number
+	min, max int // number of arguments; max -1: any number
 	call     func(x *scope, args []any) (any, error)
 	lazy     func(x *scope, args []expression) (any, error)
-	// open takes unknown arguments; otherwise what it makes of one is unknown. text makes a text:
-	// of a partly unknown one another.
+	// open: the function accepts unknown arguments; otherwise its result for them is unknown. text:
+	// the function returns text; for partly unknown text the result is partly unknown, too.
 	open, text bool
 }
 
-// functions are those that are known, by their names in lower case.
+// functions are the supported functions, by lower-case name.
 var functions map[string]function
 
-func init() { // not in the declaration: functions call functions
+func init() { // not in the declaration, because functions call functions
 	functions = map[string]function{}
 	for _, family := range []map[string]function{textFunctions, listFunctions, objectFunctions,
 		numberFunctions, logicFunctions, cidrFunctions, lambdaFunctions, scopeFunctions,
@@ -49,13 +49,13 @@ func init() { // not in the declaration: functions call functions
 	}
 }
 
-// later are functions whose result only Azure knows, when the template is deployed.
+// later are functions whose result only Azure knows, at deployment.
 var later = map[string]bool{"providers": true, "pickzones": true, "environment": true,
 	"externalinput": true, "getsecret": true, "tologicalzone": true, "tologicalzones": true,
 	"tophysicalzone": true, "tophysicalzones": true}
 
-// value evaluates all expressions in a value of a template. What goes wrong in one is noted, and
-// its value unknown.
+// value evaluates all expressions in a value of a template. If an expression fails, that is noted,
+// and its value is unknown.
 func (x *scope) value(v any) any {
 	x.d.spend(1)
 	switch v := v.(type) {
@@ -159,10 +159,10 @@ func (x *scope) call(c *call) (any, error) {
 		return &Unknown{Why: "what " + c.name + "() says when it is deployed"}, nil
 	case !known:
 		x.d.note(x.place, true,
-			"the function %s is not known here, and what it says is not guessed", shorten(c.name))
+			"the function %s is not supported, so its result is unknown", shorten(c.name))
 		return &Unknown{Why: "what the function " + c.name + " says"}, nil
 	case len(c.args) < f.min || f.max >= 0 && len(c.args) > f.max:
-		return nil, fmt.Errorf("%s has %d arguments, which is not what it takes", c.name,
+		return nil, fmt.Errorf("%s: wrong number of arguments: %d", c.name,
 			len(c.args))
 	case f.lazy != nil:
 		return f.lazy(x, c.args)
@@ -202,7 +202,7 @@ func (x *scope) evalAll(args []expression) ([]any, error) {
 	return values, nil
 }
 
-// callOwn calls a function that the template itself defines.
+// callOwn calls a user-defined function of the template.
 func (x *scope) callOwn(namespace, name string, args []expression) (any, error) {
 	for _, n := range x.d.expressions().template.List("functions") {
 		n, _ := n.(*Object)
@@ -222,7 +222,7 @@ func (x *scope) callOwn(namespace, name string, args []expression) (any, error) 
 			if p, _ := p.(*Object); p != nil && i < len(values) {
 				inner.locals[strings.ToLower(p.Text("name"))] = values[i]
 			} else if p != nil {
-				return nil, fmt.Errorf("%s.%s has %d arguments, and no %s", namespace, name,
+				return nil, fmt.Errorf("%s.%s has %d arguments, and none for %s", namespace, name,
 					len(values), p.Text("name"))
 			}
 		}
@@ -235,7 +235,7 @@ func (x *scope) callOwn(namespace, name string, args []expression) (any, error) 
 	return nil, fmt.Errorf("the template has no function %s.%s", namespace, name)
 }
 
-// member takes a member out of an object, or an element out of a list.
+// member returns a member of an object, or an element of an array.
 func member(of, at any) (any, error) {
 	if u, unknown := of.(*Unknown); unknown {
 		if name, known := at.(string); known {
@@ -252,7 +252,7 @@ func member(of, at any) (any, error) {
 	case *Object:
 		name, is := TextOf(at)
 		if !is {
-			return nil, fmt.Errorf("a member has a name, not %s", kindOf(at))
+			return nil, fmt.Errorf("the name of a member is a string, not %s", kindOf(at))
 		}
 		if v, there := of.Lookup(name); there {
 			return v, nil
@@ -264,7 +264,7 @@ func member(of, at any) (any, error) {
 	case []any:
 		n, is := at.(int64)
 		if !is {
-			return nil, fmt.Errorf("an element has a number, not %s", kindOf(at))
+			return nil, fmt.Errorf("the index of an element is a number, not %s", kindOf(at))
 		}
 		if n < 0 || n >= int64(len(of)) {
 			return nil, fmt.Errorf("there is no element %d among %d", n, len(of))
@@ -286,7 +286,7 @@ func unknownOf(values []any) *Unknown {
 	return nil
 }
 
-// opaque stands for the text that a function makes of partly unknown ones.
+// opaque stands for the result of a text function with partly unknown arguments.
 func (x *scope) opaque(function string, args []any) Opaque {
 	texts := make([]string, len(args))
 	for i, arg := range args {
@@ -295,7 +295,7 @@ func (x *scope) opaque(function string, args []any) Opaque {
 	return Opaque("{" + function + "-" + uniqueString(texts...) + "}")
 }
 
-// shorten makes a text of a template fit into a message.
+// shorten cuts a text of a template to the length of a message.
 func shorten(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if runes := []rune(text); len(runes) > 80 {

@@ -11,8 +11,8 @@ type expression interface{ depth() int }
 
 type literal struct{ value any }
 
-// call is a function with its arguments, as written; one of the template's own functions has its
-// namespace in front.
+// call is a function with its arguments, as written. A user-defined function has its namespace
+// before its name.
 type call struct {
 	name string
 	args []expression
@@ -29,8 +29,8 @@ func (literal) depth() int   { return 1 }
 func (c *call) depth() int   { return c.deep }
 func (a *access) depth() int { return a.deep }
 
-// isExpression says whether a text of a template is an expression, and otherwise what it stands
-// for: "[[x]" is the text "[x]".
+// isExpression reports whether a text of a template is an expression. If not, it returns the text's
+// meaning: "[[x]" means "[x]".
 func isExpression(text string) (bool, string) {
 	if len(text) < 2 || text[0] != '[' || text[len(text)-1] != ']' {
 		return false, text
@@ -41,7 +41,7 @@ func isExpression(text string) (bool, string) {
 	return true, text[1 : len(text)-1]
 }
 
-// parseExpression reads what stands between the brackets.
+// parseExpression parses the text between the brackets.
 func parseExpression(source string) (expression, error) {
 	p := &parser{source: source}
 	e, err := p.expression(0)
@@ -49,7 +49,7 @@ func parseExpression(source string) (expression, error) {
 		return nil, err
 	}
 	if p.space(); p.at < len(source) {
-		return nil, fmt.Errorf("%.20q is not expected behind the end", source[p.at:])
+		return nil, fmt.Errorf("unexpected %.20q after the end", source[p.at:])
 	}
 	return e, nil
 }
@@ -65,7 +65,7 @@ func (p *parser) space() {
 	}
 }
 
-// take reads one character where it comes next.
+// take consumes a character if it comes next.
 func (p *parser) take(c byte) bool {
 	if p.space(); p.at < len(p.source) && p.source[p.at] == c {
 		p.at++
@@ -76,9 +76,9 @@ func (p *parser) take(c byte) bool {
 
 func (p *parser) fail(expected string) error {
 	if p.at >= len(p.source) {
-		return fmt.Errorf("it ends where %s is expected", expected)
+		return fmt.Errorf("it ends, expected %s", expected)
 	}
-	return fmt.Errorf("%.20q stands where %s is expected", p.source[p.at:], expected)
+	return fmt.Errorf("unexpected %.20q, expected %s", p.source[p.at:], expected)
 }
 
 func (p *parser) word() string {
@@ -97,7 +97,7 @@ func (p *parser) word() string {
 
 func (p *parser) expression(depth int) (expression, error) {
 	if depth > maxDepth {
-		return nil, fmt.Errorf("it nests deeper than %d", maxDepth)
+		return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
 	}
 	e, err := p.primary(depth)
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *parser) expression(depth int) (expression, error) {
 		}
 		a := &access{e, at, max(e.depth(), at.depth()) + 1}
 		if a.deep > maxDepth {
-			return nil, fmt.Errorf("it nests deeper than %d", maxDepth)
+			return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
 		}
 		e = a
 	}
@@ -150,7 +150,7 @@ func (p *parser) primary(depth int) (expression, error) {
 		}
 		f, err := strconv.ParseFloat(number, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%.30q is no number", number)
+			return nil, fmt.Errorf("%.30q is not a number", number)
 		}
 		return literal{f}, nil
 	}

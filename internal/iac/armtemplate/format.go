@@ -72,7 +72,7 @@ func (x *scope) formatItem(item string, args []any) (text string, opaque bool, e
 	if align = strings.TrimSpace(align); align != "" {
 		width, err := strconv.Atoi(align)
 		if err != nil || width > maxText || width < -maxText {
-			return "", false, fmt.Errorf("%q is no width", align)
+			return "", false, fmt.Errorf("%q is not a width", align)
 		}
 		if pad := max(width, -width) - utf8.RuneCountInString(text); pad > 0 && width > 0 {
 			text = strings.Repeat(" ", pad) + text
@@ -83,8 +83,8 @@ func (x *scope) formatItem(item string, args []any) (text string, opaque bool, e
 	return text, opaque, nil
 }
 
-// formatNumber writes a number in the styles that make sense of an integer in a template: D, X, N,
-// F and custom zeros.
+// formatNumber formats a number in the styles that templates use for integers: D, X, N, F and
+// custom zeros.
 func formatNumber(n int64, style string) (string, error) {
 	if style == "" {
 		return strconv.FormatInt(n, 10), nil
@@ -96,7 +96,7 @@ func formatNumber(n int64, style string) (string, error) {
 	if style[1:] != "" {
 		p, err := strconv.Atoi(style[1:])
 		if err != nil || p < 0 || p > 99 {
-			return "", fmt.Errorf("the number format %q is not known here", style)
+			return "", fmt.Errorf("the number format %q is not supported", style)
 		}
 		precision = p
 	}
@@ -128,7 +128,7 @@ func formatNumber(n int64, style string) (string, error) {
 		}
 		return digits + fraction(), nil
 	}
-	return "", fmt.Errorf("the number format %q is not known here", style)
+	return "", fmt.Errorf("the number format %q is not supported", style)
 }
 
 func padNumber(n int64, width int) string {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// uniqueString is Resource Manager's: 64 bits of MurmurHash3 (x86, two lanes) over the texts joined
-// with "-", in base 32. How it is made is not documented; people found it out of the public package
-// Azure.Deployments.Expression, and the tests hold values that Azure gave.
+// uniqueString is Resource Manager's function: 64 bits of MurmurHash3 (x86, two lanes) of the texts
+// joined with "-", in base 32. It is not documented; people derived it from the public package
+// Azure.Deployments.Expression. The tests contain values from Azure.
 func uniqueString(texts ...string) string {
 	var raw [8]byte
 	binary.BigEndian.PutUint64(raw[:], murmur64([]byte(strings.Join(texts, "-"))))
@@ -31,7 +31,7 @@ func murmur64(data []byte) uint64 {
 	}
 	var tail [8]byte
 	copy(tail[:], rest)
-	mixA(binary.LittleEndian.Uint32(tail[:])) // of nothing it changes nothing
+	mixA(binary.LittleEndian.Uint32(tail[:])) // without a tail this changes nothing
 	mixB(binary.LittleEndian.Uint32(tail[4:]))
 	a ^= uint32(len(data))
 	b ^= uint32(len(data))
@@ -49,6 +49,5 @@ func scramble(h uint32) uint32 {
 	return h ^ h>>16
 }
 
-// Hash tells templates apart. Resource Manager shows such a number, and how it makes it is not
-// known.
+// Hash identifies a template. Resource Manager shows such a number, but its algorithm is not known.
 func Hash(template *Object) string { return strconv.FormatUint(murmur64(JSON(template)), 10) }

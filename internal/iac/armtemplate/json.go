@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// MaxSize is how large a file may be, in bytes. A template is limited to 4 MB
+// MaxSize is the maximum size of a file in bytes. A template is limited to 4 MB
 // (azure-subscription-service-limits).
 const MaxSize = 16 << 20
 
 // maxDepth is how deep values and expressions may nest.
 const maxDepth = 200
 
-// Parse reads a JSON document as Resource Manager does, with comments, and keeps the lines of all
-// objects. The file's name goes into them. An error is one line with the line number.
+// Parse parses a JSON document as Resource Manager does, with comments, and stores the line of each
+// object and the name of the file. Errors are one line with the line number.
 func Parse(file string, data []byte) (any, error) {
 	mark := len(data)
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
@@ -36,7 +36,7 @@ func Parse(file string, data []byte) (any, error) {
 	v, err := p.value(0)
 	if err == nil {
 		if err = p.space(); err == nil && p.at < len(data) {
-			err = p.fail("something follows behind the end")
+			err = p.fail("there is something after the end")
 		}
 	}
 	if err != nil {
@@ -102,9 +102,9 @@ func (p *jsonParser) value(depth int) (any, error) {
 	case err != nil:
 		return nil, err
 	case depth > maxDepth:
-		return nil, p.fail("it nests deeper than %d", maxDepth)
+		return nil, p.fail("it is nested deeper than %d", maxDepth)
 	case c == 0:
-		return nil, p.fail("it ends in the middle")
+		return nil, p.fail("it is incomplete")
 	case c == '{':
 		return p.object(depth)
 	case c == '[':
@@ -128,14 +128,14 @@ func (p *jsonParser) value(depth int) (any, error) {
 			return nil, p.fail("expected a value")
 		}
 		if !json.Valid([]byte(word)) {
-			return nil, p.fail("%.30q is no value", word)
+			return nil, p.fail("%.30q is not a value", word)
 		}
 		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
 			return n, nil
 		}
 		f, err := strconv.ParseFloat(word, 64)
 		if err != nil {
-			return nil, p.fail("%.30q is no number", word)
+			return nil, p.fail("%.30q is not a number", word)
 		}
 		return f, nil
 	}
@@ -161,7 +161,7 @@ func (p *jsonParser) object(depth int) (any, error) {
 			if c, err = p.next(); err != nil {
 				return nil, err
 			}
-			if c == '}' { // Resource Manager takes a comma behind the last member
+			if c == '}' { // Resource Manager accepts a comma after the last member
 				continue
 			}
 		}
@@ -171,7 +171,7 @@ func (p *jsonParser) object(depth int) (any, error) {
 			return nil, err
 		}
 		if c, err = p.next(); err != nil || c != ':' {
-			return nil, p.fail("expected : behind a name")
+			return nil, p.fail("expected : after a name")
 		}
 		p.at++
 		if _, err := p.next(); err != nil {
@@ -188,8 +188,8 @@ func (p *jsonParser) object(depth int) (any, error) {
 	}
 }
 
-// name reads the name of a member. Resource Manager takes one without quotes: az writes template:{
-// around what is in a template file.
+// name reads the name of a member. Resource Manager accepts names without quotes: az writes
+// template:{ around the content of a template file.
 func (p *jsonParser) name(first byte) (any, error) {
 	if first == '"' {
 		return p.text()
@@ -240,8 +240,8 @@ func (p *jsonParser) list(depth int) (any, error) {
 	}
 }
 
-// text reads a string. The Azure CLI takes templates whose strings go over several lines, so a line
-// break in one is kept.
+// text reads a string. The Azure CLI accepts strings with line breaks in templates, so line breaks
+// are kept.
 func (p *jsonParser) text() (any, error) {
 	start, breaks := p.at, 0
 	for p.at++; p.at < len(p.data); p.at++ {
@@ -260,7 +260,7 @@ func (p *jsonParser) text() (any, error) {
 			}
 			var s string
 			if err := json.Unmarshal(raw, &s); err != nil {
-				return nil, p.fail("%.40q is no string", raw)
+				return nil, p.fail("%.40q is not a string", raw)
 			}
 			return s, nil
 		}
@@ -268,7 +268,7 @@ func (p *jsonParser) text() (any, error) {
 	return nil, p.fail("a string does not end")
 }
 
-// json writes a value as one line. What is unknown stands in braces.
+// json encodes a value on one line. Unknown parts are in braces.
 func (x *scope) json(v any) string {
 	var b strings.Builder
 	x.writeJSON(&b, v)

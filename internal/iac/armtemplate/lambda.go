@@ -10,7 +10,7 @@ import (
 // Functions that take functions (template-functions-lambda).
 var lambdaFunctions = map[string]function{
 	"lambda": {min: 1, max: -1, lazy: func(*scope, []expression) (any, error) {
-		return nil, fmt.Errorf("lambda is an argument only")
+		return nil, fmt.Errorf("lambda can only be an argument")
 	}},
 	"lambdaVariables": {min: 1, max: 1, call: lambdaVariable},
 	"map":             {min: 2, max: 2, lazy: mapEach},
@@ -31,8 +31,8 @@ func lambdaVariable(x *scope, args []any) (any, error) {
 	return v, nil
 }
 
-// lambda makes a function of an argument that is written as one. Variables that it does not take
-// are left out, such as the index that map offers.
+// lambda turns an argument into a function. Variables that the lambda does not declare are dropped,
+// such as the index that map passes.
 func (x *scope) lambda(arg expression) (func(values ...any) (any, error), error) {
 	c, is := arg.(*call)
 	if !is || !strings.EqualFold(c.name, "lambda") || len(c.args) == 0 {
@@ -43,7 +43,7 @@ func (x *scope) lambda(arg expression) (func(values ...any) (any, error), error)
 		named, _ := arg.(literal)
 		name, is := named.value.(string)
 		if !is {
-			return nil, fmt.Errorf("the variables of a lambda have names")
+			return nil, fmt.Errorf("the variables of a lambda need names")
 		}
 		names = append(names, strings.ToLower(name))
 	}
@@ -54,7 +54,8 @@ func (x *scope) lambda(arg expression) (func(values ...any) (any, error), error)
 		}
 		for i, name := range names {
 			if i >= len(values) {
-				return nil, fmt.Errorf("the lambda takes %d values, and there are %d", len(names),
+				return nil, fmt.Errorf("the lambda has %d variables, and gets %d values",
+					len(names),
 					len(values))
 			}
 			inner.locals[name] = values[i]
@@ -63,8 +64,8 @@ func (x *scope) lambda(arg expression) (func(values ...any) (any, error), error)
 	}, nil
 }
 
-// each evaluates a list and a lambda and calls it for each element, with its number, until it is
-// told to end.
+// each evaluates an array and a lambda, and calls the lambda for each element, with its number,
+// until do ends it.
 func (x *scope) each(list, lambda expression, do func(item, result any) (any, error)) (any, error) {
 	v, err := x.eval(list)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Functions on arrays, and functions on arrays, texts and objects alike
+// Functions on arrays, and functions that work on arrays, text and objects
 // (template-functions-array).
 var listFunctions = map[string]function{
 	"array": {min: 1, max: 1, call: toArray},
@@ -48,7 +48,8 @@ func concat(x *scope, args []any) (any, error) {
 		for _, arg := range args {
 			list, is := arg.([]any)
 			if !is {
-				return nil, fmt.Errorf("arrays are joined with arrays, not with %s", kindOf(arg))
+				return nil, fmt.Errorf("an array can only be joined with arrays, not with %s",
+					kindOf(arg))
 			}
 			x.d.spend(len(list))
 			all = append(all, list...)
@@ -59,7 +60,7 @@ func concat(x *scope, args []any) (any, error) {
 	opaque := false
 	for _, arg := range args {
 		if _, is := arg.([]any); is {
-			return nil, fmt.Errorf("a string is joined with strings, not with an array")
+			return nil, fmt.Errorf("a string can only be joined with strings, not with an array")
 		}
 		s, partly := x.written(arg)
 		opaque = opaque || partly
@@ -108,7 +109,7 @@ func contains(x *scope, args []any) (any, error) {
 		return &Unknown{Why: "what a text holds that is not known"}, nil
 	}
 	if !known {
-		return nil, fmt.Errorf("%s contains nothing", kindOf(args[0]))
+		return nil, fmt.Errorf("%s has no content to search", kindOf(args[0]))
 	}
 	x.d.spend(len(text) / 64)
 	return strings.Contains(text, item), nil
@@ -123,7 +124,7 @@ func empty(_ *scope, args []any) (any, error) {
 	case string:
 		return v == "", nil
 	case Opaque:
-		// Something outside of the braces is not empty, whatever is in them.
+		// Text outside of the braces is not empty, whatever the braces contain.
 		if rest := string(v); rest[0] != '{' || strings.IndexByte(rest, '}') != len(rest)-1 {
 			return false, nil
 		}
@@ -136,7 +137,7 @@ func empty(_ *scope, args []any) (any, error) {
 		}
 		return len(v.Members) == 0, nil
 	}
-	return nil, fmt.Errorf("%s is neither empty nor not", kindOf(args[0]))
+	return nil, fmt.Errorf("%s cannot be empty", kindOf(args[0]))
 }
 
 func length(_ *scope, args []any) (any, error) {
@@ -154,8 +155,8 @@ func length(_ *scope, args []any) (any, error) {
 	return nil, fmt.Errorf("%s has no length", kindOf(args[0]))
 }
 
-// end takes the first (0) or last (-1) of a list or text; of an empty list it is null, of an empty
-// text an empty one.
+// end returns the first (0) or last (-1) element of an array or text: null for an empty array, ""
+// for an empty text.
 func end(at int) func(*scope, []any) (any, error) {
 	return func(_ *scope, args []any) (any, error) {
 		switch v := args[0].(type) {
@@ -203,7 +204,7 @@ func numbers(x *scope, args []any) (any, error) {
 	count, isCount := args[1].(int64)
 	if !isStart || !isCount || count < 0 || count > 10000 || start > 1<<31-1-count ||
 		start < -1<<31 {
-		return nil, fmt.Errorf("expected a first number, and how many, up to 10000")
+		return nil, fmt.Errorf("expected a start and a count of at most 10000")
 	}
 	x.d.spend(int(count))
 	list := make([]any, count)
@@ -245,7 +246,7 @@ func fromEnd(_ *scope, args []any) (any, error) {
 	return list[int64(len(list))-n], nil
 }
 
-// indexIn finds a value in a list, the first or the last of it.
+// indexIn returns the first or last index of a value in an array.
 func indexIn(x *scope, list []any, wanted any, last bool) (any, error) {
 	at := int64(-1)
 	for i, item := range list {

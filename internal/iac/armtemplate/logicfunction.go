@@ -35,7 +35,7 @@ func ifThen(x *scope, args []expression) (any, error) {
 		}
 		return x.eval(args[2])
 	case *Unknown:
-		// Where it makes no difference, it is known nevertheless.
+		// If both results are equal, an unknown condition does not matter.
 		yes, errYes := x.eval(args[1])
 		no, errNo := x.eval(args[2])
 		if same, known := x.same(yes, no); errYes == nil && errNo == nil && same && known {
@@ -46,8 +46,8 @@ func ifThen(x *scope, args []expression) (any, error) {
 	return nil, fmt.Errorf("if: the condition is %s", kindOf(condition))
 }
 
-// all is and (true) or or (false): one argument of the other kind decides, whatever is not known of
-// the rest.
+// all is and (true) or or (false). One argument with the other value decides, even if others are
+// unknown.
 func all(wanted bool) func(*scope, []expression) (any, error) {
 	return func(x *scope, args []expression) (any, error) {
 		var doubt *Unknown
@@ -96,13 +96,13 @@ func toBool(_ *scope, args []any) (any, error) {
 			return false, nil
 		}
 	}
-	return nil, fmt.Errorf("it is no boolean")
+	return nil, fmt.Errorf("it is not a boolean")
 }
 
 func coalesce(x *scope, args []expression) (any, error) {
 	for _, arg := range args {
 		if v, err := x.eval(arg); v != nil || err != nil {
-			return v, err // what is unknown may be null, so nothing behind it is known either
+			return v, err // an unknown value may be null, so the result is unknown
 		}
 	}
 	return nil, nil
@@ -140,8 +140,8 @@ func compare(is func(int) bool) func(*scope, []any) (any, error) {
 	}
 }
 
-// collate orders texts as .NET's invariant culture does, by letters first and small before capital
-// ones, where that is known: for ASCII letters and digits.
+// collate orders text as .NET's invariant culture does: by letters first, then lower case before
+// upper case. It knows the order of ASCII letters and digits only.
 func collate(a, b string) (order int, known bool) {
 	for _, s := range []string{a, b} {
 		if strings.ContainsFunc(s, func(r rune) bool {
@@ -153,5 +153,5 @@ func collate(a, b string) (order int, known bool) {
 	if c := strings.Compare(strings.ToLower(a), strings.ToLower(b)); c != 0 {
 		return c, true
 	}
-	return -strings.Compare(a, b), true // ASCII has the capital ones first
+	return -strings.Compare(a, b), true // in ASCII, upper case comes first
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// copyLoops returns the loops that a member of an object is, when it is a list of them under the
-// name copy (copy-properties).
+// copyLoops returns the loops in a member of an object: an array with the name copy
+// (copy-properties).
 func copyLoops(m Member) (loops []*Object, is bool) {
 	list, isList := m.Value.([]any)
 	if !strings.EqualFold(m.Name, "copy") || !isList || len(list) == 0 {
@@ -23,24 +23,24 @@ func copyLoops(m Member) (loops []*Object, is bool) {
 	return loops, true
 }
 
-// count is how often a loop repeats. More than Azure takes ends the evaluation.
+// count is how often a loop repeats. A number that Azure does not accept ends the evaluation.
 func (x *scope) count(l *Object) (int64, *Unknown) {
 	switch n := x.value(l.Get("count")).(type) {
 	case int64:
 		if n < 0 || n > MaxCopies {
 			panic(limit{fmt.Sprintf(
-				"line %d: a copy loop repeats %d times, and Azure takes 0 to %d", l.Line, n,
+				"line %d: a copy loop repeats %d times, expected 0 to %d", l.Line, n,
 				MaxCopies)})
 		}
 		return n, nil
 	case *Unknown:
 		return 0, n
 	}
-	x.d.note(x.place, true, "the count of a copy loop is no number")
+	x.d.note(x.place, true, "the count of a copy loop is not a number")
 	return 0, &Unknown{Why: "the count of a copy loop"}
 }
 
-// expand makes the list of a loop over properties, variables or outputs.
+// expand returns the array that a loop over properties, variables or outputs makes.
 func (x *scope) expand(l *Object) any {
 	count, unknown := x.count(l)
 	if unknown != nil {
@@ -55,8 +55,8 @@ func (x *scope) expand(l *Object) any {
 	return list
 }
 
-// copyIndex is the number of the present copy. Without a name it is that of the resource, or where
-// there is none of the innermost loop.
+// copyIndex is the number of the current copy. Without a name it is the resource's loop, or the
+// innermost loop if there is none.
 func copyIndex(x *scope, args []any) (any, error) {
 	var name string
 	var offset int64

@@ -94,7 +94,7 @@ func toInt(_ *scope, args []any) (any, error) {
 			return n, nil
 		}
 	}
-	return nil, fmt.Errorf("it is no integer")
+	return nil, fmt.Errorf("it is not an integer")
 }
 
 func toFloat(_ *scope, args []any) (any, error) {
@@ -108,5 +108,5 @@ func toFloat(_ *scope, args []any) (any, error) {
 			return f, nil
 		}
 	}
-	return nil, fmt.Errorf("it is no number")
+	return nil, fmt.Errorf("it is not a number")
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Functions on objects, and those that merge arrays as well (template-functions-object).
+// Functions on objects, and functions that also merge arrays (template-functions-object).
 var objectFunctions = map[string]function{
 	"createObject": {max: -1, open: true, call: createObject},
 	"json": {min: 1, max: 1, call: func(x *scope, args []any) (any, error) {
@@ -33,7 +33,7 @@ func createObject(x *scope, args []any) (any, error) {
 		}
 		name, is := TextOf(args[i])
 		if !is {
-			return nil, fmt.Errorf("a name is a string, not %s", kindOf(args[i]))
+			return nil, fmt.Errorf("expected a string as the name, not %s", kindOf(args[i]))
 		}
 		o.set(name, args[i+1], 0)
 	}
@@ -48,7 +48,7 @@ func fromJSON(x *scope, v any) (any, error) {
 	return parseText(x, s)
 }
 
-// names returns the names of an object's members as Resource Manager orders them.
+// names returns the names of an object's members in Resource Manager's order.
 func names(o *Object) []string {
 	list := make([]string, len(o.Members))
 	for i, m := range o.Members {
@@ -104,7 +104,7 @@ func orOpen(o *Object, list []any) any {
 	return list
 }
 
-// merge folds all arguments with a function.
+// merge combines all arguments with a function of two.
 func merge(two func(x *scope, a, b any) (any, error)) func(*scope, []any) (any, error) {
 	return func(x *scope, args []any) (any, error) {
 		all := args[0]
@@ -121,8 +121,7 @@ func merge(two func(x *scope, a, b any) (any, error)) func(*scope, []any) (any, 
 	}
 }
 
-// deepUnion merges objects with all objects in them, and arrays as sets; an array in an object is
-// replaced.
+// deepUnion merges objects recursively, and arrays as sets. It replaces an array inside an object.
 func deepUnion(x *scope, a, b any) (any, error) {
 	switch a := a.(type) {
 	case *Object:
@@ -234,7 +233,7 @@ func shallowMerge(x *scope, args []any) (any, error) {
 	return out, nil
 }
 
-// tryGet follows a path, and is null where it ends early.
+// tryGet follows a path, and returns null if the path does not exist.
 func tryGet(_ *scope, args []any) (any, error) {
 	v := args[0]
 	for _, at := range args[1:] {

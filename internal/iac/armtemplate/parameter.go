@@ -14,13 +14,14 @@ func IsParameters(v any) bool {
 	if strings.Contains(strings.ToLower(o.Text("$schema")), "deploymentparameters.json") {
 		return true
 	}
-	// A compiled .bicepparam, as `bicep build-params --stdout` prints it, holds the file as a text.
+	// A compiled .bicepparam, as `bicep build-params --stdout` prints it, contains the file as
+	// text.
 	_, is := o.Get("parametersJson").(string)
 	return is
 }
 
-// Parameters returns the values in a parameter file, each {"value": …} or {"reference": …}, to be
-// given to Evaluate.
+// Parameters returns the values in a parameter file, each {"value": …} or {"reference": …}, for
+// Evaluate.
 func Parameters(v any) (*Object, error) {
 	o, _ := v.(*Object)
 	if text, is := o.Get("parametersJson").(string); is {
@@ -37,7 +38,7 @@ func Parameters(v any) (*Object, error) {
 	return values, nil
 }
 
-// Merge returns all parameters of two files; where both have one, the second counts.
+// Merge returns all parameters of two files. If both have a parameter, the second file wins.
 func Merge(a, b *Object) *Object {
 	if a == nil {
 		return b
@@ -87,7 +88,7 @@ func (d *deployment) parameterValue(name string, declared *Object) any {
 			return v
 		}
 		if !has {
-			return d.placeholder(name, declared, unknown) // a secret of a key vault
+			return d.placeholder(name, declared, unknown) // a secret from a key vault
 		}
 	}
 	at := place{d.address + "parameters." + name, declared.File, declared.Line}
@@ -99,16 +100,16 @@ func (d *deployment) parameterValue(name string, declared *Object) any {
 		return nil
 	}
 	if kind := d.typeOf(declared); strings.HasPrefix(strings.ToLower(kind), "secure") {
-		d.note(at, false, "the secret parameter %s has no value here, and what depends on it is "+
-			"not known", name)
+		d.note(at, false, "the secret parameter %s has no value here, so what depends on it is "+
+			"unknown", name)
 	} else {
-		d.note(at, true, "the parameter %s (%s) has no value: name its parameter file, and what "+
-			"depends on it is known", name, strings.ToLower(kind))
+		d.note(at, true, "the parameter %s (%s) has no value, so what depends on it is unknown: "+
+			"name its parameter file", name, strings.ToLower(kind))
 	}
 	return d.placeholder(name, declared, unknown)
 }
 
-// placeholder stands for a parameter without a value: a text in braces, or unknown.
+// placeholder stands for a parameter without a value: text in braces, or unknown.
 func (d *deployment) placeholder(name string, declared *Object, unknown *Unknown) any {
 	if kind := strings.ToLower(d.typeOf(declared)); kind == "string" || kind == "securestring" {
 		return Opaque("{" + name + "}")
@@ -116,7 +117,7 @@ func (d *deployment) placeholder(name string, declared *Object, unknown *Unknown
 	return unknown
 }
 
-// typeOf returns the type of a parameter, through the template's own types.
+// typeOf returns the type of a parameter, and resolves user-defined types.
 func (d *deployment) typeOf(declared *Object) string {
 	for range 10 {
 		ref := declared.Text("$ref")
@@ -160,7 +161,7 @@ func variable(x *scope, args []any) (any, error) {
 	})
 }
 
-// once evaluates a parameter or variable when it is first asked for.
+// once evaluates a parameter or variable the first time it is needed.
 func (d *deployment) once(key string, evaluate func() any) (any, error) {
 	if v, done := d.values[key]; done {
 		return v, nil

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Functions on the template that an expression stands in (template-functions-deployment,
+// Functions about the template that contains the expression (template-functions-deployment,
 // template-functions-resource).
 var templateFunctions = map[string]function{
 	"parameters":   {min: 1, max: 1, call: parameter},
@@ -16,7 +16,7 @@ var templateFunctions = map[string]function{
 	"resourceInfo": {min: 1, max: 1, open: true, call: resourceInfo},
 }
 
-// find returns the resource of the template that is called so: by its symbol, its ID, or its name.
+// find returns the resource of the template with this symbol, ID or name.
 func (x *scope) find(name string) *Resource {
 	for d := x.d; d != nil; d = d.parent {
 		var byName *Resource
@@ -57,7 +57,7 @@ func reference(x *scope, args []any) (any, error) {
 		}
 		switch {
 		case !strings.HasPrefix(name, "/"):
-			return nil, fmt.Errorf("%s is no resource of the template, and no resource ID",
+			return nil, fmt.Errorf("%s is neither a resource of the template nor a resource ID",
 				shorten(name))
 		case version == "":
 			return nil, fmt.Errorf("the resource %s is not in the template: name an API version",
@@ -68,10 +68,10 @@ func reference(x *scope, args []any) (any, error) {
 	return x.state(r, full)
 }
 
-// live reports whether the state of resources is known: their deployment is under way.
+// live reports whether the state of resources is known, because the deployment is running.
 func (x *scope) live() bool { return x.d.world != nil && !x.d.planning }
 
-// shown is what Azure says of a resource now.
+// shown is the current state of a resource in Azure.
 func (x *scope) shown(id, version string, full bool) (any, error) {
 	doc, err := x.d.world.Resource(id, version)
 	if err != nil {
@@ -93,12 +93,12 @@ func (x *scope) shown(id, version string, full bool) (any, error) {
 	return out, nil
 }
 
-// state is what a resource of the template says of itself, or will say.
+// state is the current or future state of a resource of the template.
 func (x *scope) state(r *Resource, full bool) (any, error) {
 	if x.live() {
 		return x.shown(r.ID, r.APIVersion, full)
 	}
-	if x.d.world != nil { // before it: that it is needed is all there is to know
+	if x.d.world != nil { // before the deployment, only the dependency is known
 		if x.resource != nil && x.resource != r {
 			x.resource.needs = append(x.resource.needs, r)
 		}
@@ -107,15 +107,15 @@ func (x *scope) state(r *Resource, full bool) (any, error) {
 	return x.stateOf(r, full), nil
 }
 
-// present is what a resource is before the deployment.
+// present is the state of a resource before the deployment.
 func present(id string) *Unknown {
 	return &Unknown{Why: "what " + lastOf(id) + " is at present", Of: id}
 }
 
 func lastOf(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }
 
-// stateOf is what a resource of the template will say of itself: its body as far as it is written
-// there, and more that is not known.
+// stateOf is the future state of a resource of the template: its body as far as it is written, and
+// more that is unknown.
 func (x *scope) stateOf(r *Resource, full bool) any {
 	if x.resource != nil && x.resource != r {
 		x.resource.needs = append(x.resource.needs, r)
@@ -142,7 +142,7 @@ func (x *scope) stateOf(r *Resource, full bool) any {
 		if c := r.nested(); c != nil {
 			properties.set("outputs", c.outputValues(), 0)
 		}
-		for _, item := range properties.List("subnets") { // as a network lists them
+		for _, item := range properties.List("subnets") { // as a network lists its subnets
 			if s, _ := item.(*Object); s != nil && s.Text("name") != "" {
 				s.set("id", marked(r.ID+"/subnets/"+s.Text("name")), 0)
 			}
@@ -155,7 +155,7 @@ func (x *scope) stateOf(r *Resource, full bool) any {
 	return r.runtime.Get("properties")
 }
 
-// opened copies a value with all its objects open.
+// opened copies a value and marks all its objects as open.
 func (x *scope) opened(v any, open *Unknown) any {
 	x.d.spend(1)
 	switch v := v.(type) {
@@ -175,7 +175,7 @@ func (x *scope) opened(v any, open *Unknown) any {
 	return v
 }
 
-// references lists all copies of a symbol.
+// references returns all copies of a symbol.
 func references(x *scope, args []any) (any, error) {
 	name, is := TextOf(args[0])
 	if !is {

@@ -8,8 +8,8 @@ import (
 
 const typeDeployment = "Microsoft.Resources/deployments"
 
-// declareAll finds the resources of a template: how many there are, what they are called, and
-// whether they are deployed.
+// declareAll finds the resources of a template: how many there are, their names, and whether they
+// are deployed.
 func (d *deployment) declareAll() {
 	d.declareIn(d.template.Get("resources"), d.address+"resources", nil, d.scope(place{}))
 }
@@ -33,7 +33,7 @@ func (d *deployment) declareIn(resources any, address string, parent *Resource, 
 
 func (d *deployment) declare(source *Object, symbol, address string, parent *Resource, x *scope) {
 	if source.Text("import") != "" || source.Text("extension") != "" {
-		return // something of another extension, and not of Azure
+		return // a resource of another extension, not of Azure
 	}
 	inner := *x
 	inner.place = place{address, source.File, source.Line}
@@ -81,7 +81,7 @@ func (d *deployment) declareOne(source *Object, symbol, address string, parent *
 	r.Type, _ = TextOf(x.value(source.Get("type")))
 	r.APIVersion, _ = TextOf(x.value(source.Get("apiVersion")))
 	name, named := TextOf(x.value(source.Get("name")))
-	if !named { // it is called by where it stands
+	if !named { // without a symbol, its position is its name
 		name = "{" + address + "}"
 		if parent == nil {
 			name += strings.Repeat("/"+name, max(0, strings.Count(r.Type, "/")-1))
@@ -100,14 +100,14 @@ func (d *deployment) declareOne(source *Object, symbol, address string, parent *
 			shorten(r.Type))
 	}
 	d.resources = append(d.resources, r)
-	// a condition does not reach the children (conditional-resource-deployment)
+	// A condition does not affect children (conditional-resource-deployment).
 	if !strings.EqualFold(r.Type, typeDeployment) {
 		d.declareIn(source.Get("resources"), address+".resources", r, x)
 	}
 	return r
 }
 
-// at returns where a resource is deployed.
+// at returns the scope to which a resource is deployed.
 func (r *Resource) at(x *scope) target {
 	at := r.d.at
 	if s, is := TextOf(x.value(r.Source.Get("subscriptionId"))); is {
@@ -156,8 +156,7 @@ func (r *Resource) evaluate() {
 	r.d.measure(body)
 }
 
-// measure walks through a whole value, so that no later walk takes forever: values share
-// their parts.
+// measure counts the size of a value, so that later walks over it end: values share parts.
 func (d *deployment) measure(v any) {
 	d.spend(1)
 	switch v := v.(type) {
@@ -186,7 +185,8 @@ func without(o *Object, name string) *Object {
 	return out
 }
 
-// depend notes the resources that dependsOn names: by ID, by name, by symbol, or a whole copy loop.
+// depend notes the resources that dependsOn names: by ID, name or symbol, or by the name of a copy
+// loop.
 func (r *Resource) depend() {
 	list, _ := r.dependsOn.([]any)
 	for _, item := range list {
@@ -203,7 +203,7 @@ func (r *Resource) depend() {
 	}
 }
 
-// called reports whether a text of dependsOn means the resource.
+// called reports whether an entry of dependsOn means the resource.
 func (r *Resource) called(text string) bool {
 	base, _, _ := strings.Cut(r.symbol, "[")
 	return strings.EqualFold(text, r.ID) || strings.EqualFold(text, r.Name) ||
@@ -212,8 +212,8 @@ func (r *Resource) called(text string) bool {
 		strings.EqualFold(text, r.Type+"/"+r.Name)
 }
 
-// After reports whether a resource is deployed when another one is done, because it or something
-// between them depends on it.
+// After reports whether a resource is deployed after another one, because it depends on it,
+// directly or indirectly.
 func (r *Resource) After(other *Resource) bool {
 	seen := map[*Resource]bool{}
 	var reaches func(at *Resource) bool
@@ -232,7 +232,7 @@ func (r *Resource) After(other *Resource) bool {
 	return r != other && reaches(r)
 }
 
-// holder returns the resource that a nested deployment is, or nil.
+// holder returns the resource of a nested deployment, or nil.
 func (d *deployment) holder() *Resource {
 	if d.parent == nil {
 		return nil
@@ -255,8 +255,8 @@ func (r *Resource) holds(other *Resource) bool {
 	return false
 }
 
-// nested returns the deployment that a resource of that type makes, or nil where it is none, or its
-// template is elsewhere.
+// nested returns the deployment of a resource of that type; nil for other resources, and if its
+// template is not in the file.
 func (r *Resource) nested() *deployment {
 	if r.child != nil || !strings.EqualFold(r.Type, typeDeployment) || r.Existing || r.skipped {
 		return r.child
@@ -265,14 +265,14 @@ func (r *Resource) nested() *deployment {
 	c := r.template()
 	if c == nil {
 		if link := r.Body.Object("properties").Object("templateLink"); link != nil {
-			r.d.note(r.scope.place, true, "the linked template %s is not in this file, and what "+
-				"it deploys is not seen", shorten(link.Text("uri")+link.Text("id")+
+			r.d.note(r.scope.place, true, "the linked template %s is not in this file, so what "+
+				"it deploys is unknown", shorten(link.Text("uri")+link.Text("id")+
 				link.Text("relativePath")))
 		}
 		return nil
 	}
 	if !r.d.enter() {
-		panic(limit{"its deployments nest without end"})
+		panic(limit{"its deployments are nested without end"})
 	}
 	defer r.d.leave()
 	r.child = c
@@ -280,7 +280,8 @@ func (r *Resource) nested() *deployment {
 	return c
 }
 
-// template is the nested deployment that a resource describes, nil where its template is elsewhere.
+// template is the nested deployment that a resource describes; nil if its template is not in the
+// file.
 func (r *Resource) template() *deployment {
 	template := r.Source.Object("properties").Object("template")
 	if template == nil {
@@ -292,7 +293,7 @@ func (r *Resource) template() *deployment {
 	if !strings.EqualFold(r.Body.Object("properties").Object("expressionEvaluationOptions").Text(
 		"scope"), "inner") {
 		outer := *r.scope
-		outer.resource = r // whose references those of the nested template are
+		outer.resource = r // references of the nested template belong to this resource
 		c.outer = &outer
 	}
 	return c

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// target is where something is deployed: a resource group, a subscription, a management group, any
-// resource (scope), or, with nothing set, the tenant. What is not known stands in braces, which no
-// name of Azure's may hold.
+// target is the scope of a deployment: a resource group, a subscription, a management group, any
+// resource (scope), or, if nothing is set, the tenant. Unknown parts are in braces, which Azure's
+// names cannot contain.
 type target struct {
 	subscription, group, managementGroup, scope string
 }
 
-// targetOf reads off a template's schema what it is deployed to.
+// targetOf derives the scope of the deployment from the template's schema.
 func targetOf(template *Object, o Options) target {
 	schema := strings.ToLower(template.Text("$schema"))
 	subscription := cmp.Or(o.Subscription, "{subscription}")
@@ -42,8 +42,8 @@ func (t target) prefix() string {
 	return ""
 }
 
-// within returns the target that a resource's scope names: an ID, the tenant (/), or a type and a
-// name beside it.
+// within returns the target that a resource's scope names: an ID, the tenant (/), or a type with a
+// name.
 func (t target) within(scope string) target {
 	switch {
 	case scope == "/":
@@ -54,7 +54,7 @@ func (t target) within(scope string) target {
 	return target{scope: t.prefix() + "/providers/" + scope}
 }
 
-// id returns the ID of a resource there, or "" where the names are not as many as the types.
+// id returns the ID of a resource there, or "" if the numbers of names and types differ.
 func (t target) id(resourceType, name string) string {
 	if strings.EqualFold(resourceType, "Microsoft.Resources/resourceGroups") && t.scope == "" {
 		return "/subscriptions/" + t.subscription + "/resourceGroups/" + name
@@ -71,7 +71,7 @@ func (t target) id(resourceType, name string) string {
 	return b.String()
 }
 
-// marked is a text that is partly unknown where something in it stands in braces.
+// marked returns an Opaque for text with unknown parts in braces.
 func marked(text string) any {
 	if strings.Contains(text, "{") {
 		return Opaque(text)
@@ -94,7 +94,7 @@ var scopeFunctions = map[string]function{
 	"deployer":                  {max: 0, call: deployer},
 }
 
-// idParts splits the arguments of resourceId: what stands before the type, the type, and the names.
+// idParts splits the arguments of resourceId: those before the type, the type, and the names.
 func idParts(args []any) (before []string, resourceType, name string, err error) {
 	for i, arg := range args {
 		text, is := TextOf(arg)
@@ -198,7 +198,7 @@ func extensionResourceID(x *scope, args []any) (any, error) {
 	return idIn(target{scope: strings.TrimSuffix(base, "/")})(x, args[1:])
 }
 
-// described makes an object of names and texts, of which more is there than is known.
+// described makes an object of names and values; it may have more members that are unknown.
 func described(why string, pairs ...string) *Object {
 	o := &Object{Open: &Unknown{Why: why}}
 	for i := 0; i < len(pairs); i += 2 {

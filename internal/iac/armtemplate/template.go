@@ -14,24 +14,24 @@ import (
 	"strings"
 )
 
-// MaxCopies is how often a copy loop may repeat (copy-resources).
+// MaxCopies is the maximum number of copies of a loop (copy-resources).
 const MaxCopies = 800
 
-// maxSteps bounds the work on one template, so that a hostile one ends: a large real one takes some
-// 100,000.
+// maxSteps limits the work on one template, so that a hostile one ends. A large real template takes
+// some 100,000 steps.
 const maxSteps = 2_000_000
 
-// Options say where a template is deployed, as far as that is known. What is empty is unknown.
+// Options say where a template is deployed. Empty fields are unknown.
 type Options struct {
 	Subscription, ResourceGroup, ManagementGroup, Location, DeploymentName string
-	// Deployer is what deployer() returns, nil where that is not known.
+	// Deployer is the result of deployer(), nil if unknown.
 	Deployer *Object
 }
 
 // Result is what a template would deploy.
 type Result struct {
-	// Resources are in the order of the file, those of a nested deployment behind it. Those with a
-	// false condition are left out.
+	// Resources are in the order of the file, those of a nested deployment after it, without those
+	// whose condition is false.
 	Resources []*Resource
 	// Outputs are its outputs, each with type and value.
 	Outputs *Object
@@ -40,22 +40,21 @@ type Result struct {
 
 // Resource is a resource of a template.
 type Resource struct {
-	// ID is its resource ID, "" where its name does not fit its type. Type and Name are those of
-	// the resource, the name with its parents'.
+	// ID is its resource ID, "" if its name does not fit its type. Name includes the names of its
+	// parents.
 	ID, Type, Name, APIVersion string
-	// Address says where in the template it stands: resources[2].resources[0], or by its symbolic
-	// name resources.vnet.
+	// Address is its position in the template: resources[2].resources[0], or resources.vnet for a
+	// symbolic name.
 	Address string
 	File    string
 	Line    int
-	// Looped is set where it is one of the copies of a loop, and Nested where it stands in another
-	// resource.
+	// Looped is set for a copy of a loop, Nested for a resource inside another one.
 	Looped, Nested bool
-	// Maybe is set where its condition, or how many there are, is not known.
+	// Maybe is set if its condition, or the number of its copies, is unknown.
 	Maybe *Unknown
-	// Existing is set where it is only referred to, and not written.
+	// Existing is set if the template only refers to it.
 	Existing bool
-	// Body is the resource with all its expressions evaluated, Source as it is written.
+	// Body is the resource with all expressions evaluated, Source the resource as written.
 	Body, Source *Object
 
 	symbol, loop string
@@ -63,18 +62,18 @@ type Resource struct {
 	dependsOn    any
 	d            *deployment
 	scope        *scope
-	state        int // of Body: 0 none, 1 on the way, 2 done
+	state        int // of Body: 0 not evaluated, 1 being evaluated, 2 done
 	runtime      *Object
 	child        *deployment // of a nested deployment
-	needs        []*Resource // what it refers to
+	needs        []*Resource // the resources that it refers to
 }
 
-// Note is what a person has to know about the evaluation.
+// Note is a remark for the user about the evaluation.
 type Note struct {
 	Address, File string
 	Line          int
 	Text          string
-	// Unknown is set where something was not understood, or cannot be known from the template.
+	// Unknown is set if something was not understood, or cannot be known from the template.
 	Unknown bool
 }
 
@@ -88,7 +87,7 @@ func IsTemplate(v any) bool {
 	return has && strings.Contains(strings.ToLower(o.Text("$schema")), "deploymenttemplate.json")
 }
 
-// place says what a note is about.
+// place is the place that a note is about.
 type place struct {
 	address, file string
 	line          int
@@ -97,9 +96,8 @@ type place struct {
 // run is one evaluation, with all nested deployments.
 type run struct {
 	options Options
-	// world is nil where nothing is deployed. planning asks it for scopes only, not for the state
-	// of resources; verbatim leaves expressions in a body as they are written where they are not
-	// known.
+	// world is nil if nothing is deployed. planning asks it only for scopes, not for the state of
+	// resources. verbatim keeps unknown expressions in a body as written.
 	world              World
 	planning, verbatim bool
 
@@ -110,16 +108,16 @@ type run struct {
 	noted  map[string]bool
 }
 
-// limit ends an evaluation that grows without end.
+// limit is the panic that ends an evaluation that grows without end.
 type limit struct{ text string }
 
 func (r *run) spend(n int) {
 	if r.steps += n; r.steps > maxSteps {
-		panic(limit{"it grows without end, or at least further than any template that Azure takes"})
+		panic(limit{"it grows larger than any template that Azure accepts"})
 	}
 }
 
-// enter and leave bound how deep things call each other.
+// enter and leave limit the depth of calls.
 func (r *run) enter() bool {
 	if r.depth >= maxDepth/4 {
 		return false
@@ -141,11 +139,11 @@ func (r *run) note(at place, unknown bool, format string, args ...any) {
 	r.notes = append(r.notes, Note{at.address, at.file, at.line, text, unknown})
 }
 
-// deployment is a template on its way: the one that was given, or a nested one.
+// deployment is a template that is being evaluated: the given one, or a nested one.
 type deployment struct {
 	*run
 	parent   *deployment
-	outer    *scope // of a nested one whose expressions are evaluated where it stands: that scope
+	outer    *scope // for a nested one with outer scope: the scope of its expressions
 	template *Object
 	given    *Object // the values of parameters, each {"value": …}
 	at       target
@@ -153,12 +151,12 @@ type deployment struct {
 	address  string
 	values   map[string]any // of parameters and variables
 	busy     map[string]bool
-	// resources are all, in their order, those with a false condition too.
+	// resources are all resources in order, including those with a false condition.
 	resources []*Resource
 	outputs   *Object
 }
 
-// expressions returns the deployment whose parameters and variables the expressions see.
+// expressions returns the deployment whose parameters and variables the expressions refer to.
 func (d *deployment) expressions() *deployment {
 	for d.outer != nil {
 		d = d.outer.d
@@ -179,7 +177,7 @@ func (d *deployment) scope(at place) *scope {
 // one line.
 func Evaluate(template, parameters *Object, options Options) (result *Result, err error) {
 	if !IsTemplate(template) {
-		return nil, fmt.Errorf("it is no deployment template: it needs a $schema and resources")
+		return nil, fmt.Errorf("it is not a deployment template: it needs a $schema and resources")
 	}
 	r := &run{options: options, parsed: map[string]expression{}, noted: map[string]bool{}}
 	defer func() {
@@ -194,7 +192,7 @@ func Evaluate(template, parameters *Object, options Options) (result *Result, er
 		for _, m := range parameters.Members {
 			if _, there := known.Lookup(m.Name); !there {
 				r.note(place{"parameters." + m.Name, parameters.File, m.Line}, false,
-					"the template has no parameter %s, and Azure refuses a value for it",
+					"the template has no parameter %s, so Azure refuses a value for it",
 					shorten(m.Name))
 			}
 		}
@@ -228,7 +226,7 @@ func (d *deployment) outputValues() *Object {
 		return d.outputs
 	}
 	source := d.template.Object("outputs")
-	// for those that refer to each other
+	// for outputs that refer to each other
 	d.outputs = &Object{Open: &Unknown{Why: "an output on its way"}}
 	out := &Object{}
 	if source != nil {

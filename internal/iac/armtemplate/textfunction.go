@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Functions on texts (template-functions-string).
+// Functions on text (template-functions-string).
 var textFunctions = map[string]function{
 	"base64": {min: 1, max: 1, text: true, call: onText(func(s string) any {
 		return base64.StdEncoding.EncodeToString([]byte(s))
@@ -51,7 +51,7 @@ var textFunctions = map[string]function{
 	"padLeft":     {min: 2, max: 3, text: true, call: padLeft},
 }
 
-// maxText is how long a text may get, so that no template can grow one without end.
+// maxText is the maximum length of a text, so that no template can make one grow without end.
 const maxText = 1 << 20
 
 func onText(f func(string) any) func(*scope, []any) (any, error) {
@@ -78,7 +78,7 @@ func onTexts(f func(a, b string) any) func(*scope, []any) (any, error) {
 	}
 }
 
-// folded is for functions that leave the braces of what is unknown as they are.
+// folded is for functions that do not change the braces around unknown parts.
 func folded(f func(string) string) func(*scope, []any) (any, error) {
 	return func(x *scope, args []any) (any, error) {
 		switch v := args[0].(type) {
@@ -106,7 +106,7 @@ func unique(x *scope, args []any) (any, error) {
 	return uniqueString(texts...), nil
 }
 
-// newGUID and utcNow are for default values of parameters only: they differ from call to call.
+// newGUID and utcNow are only allowed in default values of parameters, because each call differs.
 func newGUID(x *scope, _ []any) (any, error) {
 	if x.d.world == nil {
 		return Opaque("{newGuid}"), nil
@@ -133,14 +133,14 @@ func (x *scope) inDefault() error {
 	if x.resource == nil && strings.HasPrefix(at, "parameters.") {
 		return nil
 	}
-	return fmt.Errorf("it can be used in the default value of a parameter only")
+	return fmt.Errorf("it can only be used in the default value of a parameter")
 }
 
 // guidNamespace is that of the function guid (bicep-functions-string).
 var guidNamespace = uuid.MustParse("11fb06fb-712d-4ddd-98c7-e71bbd588830")
 
-// guid is a UUID of version 5 of its arguments with hyphens between them. What is partly unknown is
-// the same for the same arguments.
+// guid is a version 5 UUID of its arguments, joined with hyphens. For partly unknown arguments the
+// result is unknown, but equal for equal arguments.
 func guid(x *scope, args []any) (any, error) {
 	if u := unknownOf(args); u != nil {
 		return u, nil
@@ -166,14 +166,15 @@ func fromBase64(f func(*scope, string) (any, error)) func(*scope, []any) (any, e
 		s, _ := args[0].(string)
 		raw, err := base64.StdEncoding.DecodeString(s)
 		if err != nil || !utf8.Valid(raw) {
-			return nil, fmt.Errorf("it is no base64 of a text")
+			return nil, fmt.Errorf("it is not the base64 form of a text")
 		}
 		x.d.spend(len(raw))
 		return f(x, string(raw))
 	}
 }
 
-// parseText reads JSON out of a text; Resource Manager takes single quotes for double ones there.
+// parseText parses JSON in a text. Resource Manager accepts single quotes instead of double quotes
+// there.
 func parseText(x *scope, s string) (any, error) {
 	x.d.spend(len(s))
 	v, err := Parse("", []byte(s))
@@ -183,12 +184,12 @@ func parseText(x *scope, s string) (any, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the text is no JSON")
+		return nil, fmt.Errorf("the text is not JSON")
 	}
 	return v, nil
 }
 
-// written is how a value stands in a text. Booleans are capitalised, as .NET writes them.
+// written is the text form of a value. Booleans are capitalised, as in .NET.
 func (x *scope) written(v any) (text string, opaque bool) {
 	switch v := v.(type) {
 	case string:
@@ -211,11 +212,11 @@ func (x *scope) written(v any) (text string, opaque bool) {
 	return text, strings.Contains(text, "{") && holdsUnknown(x, v)
 }
 
-// assembled is a text made of parts.
+// assembled is text that is made of parts.
 func (x *scope) assembled(text string, opaque bool) (any, error) {
 	x.d.spend(len(text) / 64)
 	if len(text) > maxText {
-		return nil, fmt.Errorf("the text gets longer than %d characters", maxText)
+		return nil, fmt.Errorf("the text becomes longer than %d characters", maxText)
 	}
 	if opaque {
 		return Opaque(text), nil
@@ -319,7 +320,7 @@ func replace(x *scope, args []any) (any, error) {
 		return nil, fmt.Errorf("expected three strings, the second not empty")
 	}
 	if n := strings.Count(s, old); n > 0 && n*len(with) > maxText {
-		return nil, fmt.Errorf("the text gets longer than %d characters", maxText)
+		return nil, fmt.Errorf("the text becomes longer than %d characters", maxText)
 	}
 	return x.assembled(strings.ReplaceAll(s, old, with), false)
 }

@@ -15,7 +15,7 @@ var timeFunctions = map[string]function{
 	"dateTimeToEpoch":   {min: 1, max: 1, call: toEpoch},
 }
 
-// The formats of .NET that are known here: the default ones, and those made of these parts.
+// The supported .NET formats: the default ones, and combinations of these parts.
 var (
 	defaultTime = "yyyyMMddTHHmmssZ"
 	timeNames   = map[string]string{
@@ -32,7 +32,7 @@ var (
 	timePart = regexp.MustCompile(`y+|M+|d+|H+|m+|s+|f+|.`)
 )
 
-// formatTime writes a time in the format that is the last argument, if there is one.
+// formatTime formats a time with the last argument, if there is one.
 func formatTime(t time.Time, format []any) (any, error) {
 	wanted := defaultTime
 	if len(format) > 0 {
@@ -49,7 +49,7 @@ func formatTime(t time.Time, format []any) (any, error) {
 		layout, known := timeParts[part]
 		switch {
 		case !known:
-			return nil, fmt.Errorf("the time format %s is not known here", shorten(wanted))
+			return nil, fmt.Errorf("the time format %s is not supported", shorten(wanted))
 		case strings.HasPrefix(part, "f"):
 			b.WriteString(fmt.Sprintf("%09d", t.Nanosecond())[:len(part)])
 		default:
@@ -67,14 +67,15 @@ func parseTime(v any) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%s is no time", shorten(s))
+	return time.Time{}, fmt.Errorf("%s is not a time", shorten(s))
 }
 
 var duration = regexp.MustCompile(
 	`^(-?)P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?$`,
 )
 
-// dateTimeAdd adds an ISO 8601 duration. Resource Manager counts a year as 365 days, a month as 30.
+// dateTimeAdd adds an ISO 8601 duration. Resource Manager counts a year as 365 days and a month as
+// 30.
 func dateTimeAdd(_ *scope, args []any) (any, error) {
 	t, err := parseTime(args[0])
 	if err != nil {
@@ -83,7 +84,7 @@ func dateTimeAdd(_ *scope, args []any) (any, error) {
 	s, _ := args[1].(string)
 	m := duration.FindStringSubmatch(s)
 	if m == nil || len(s) < 3 {
-		return nil, fmt.Errorf("%s is no duration", shorten(s))
+		return nil, fmt.Errorf("%s is not a duration", shorten(s))
 	}
 	seconds := int64(0)
 	for i, unit := range []int64{365 * 86400, 30 * 86400, 7 * 86400, 86400, 3600, 60, 1} {

@@ -22,19 +22,19 @@ func dataURIToString(_ *scope, args []any) (any, error) {
 	s, _ := args[0].(string)
 	head, data, found := strings.Cut(s, ",")
 	if !found || !strings.HasPrefix(head, "data:") {
-		return nil, fmt.Errorf("%s is no data URI", shorten(s))
+		return nil, fmt.Errorf("%s is not a data URI", shorten(s))
 	}
 	if !strings.HasSuffix(head, ";base64") {
 		return uriComponentToString(nil, []any{data})
 	}
 	raw, err := base64.StdEncoding.DecodeString(data)
 	if err != nil || !utf8.Valid(raw) {
-		return nil, fmt.Errorf("it is no base64 of a text")
+		return nil, fmt.Errorf("it is not the base64 form of a text")
 	}
 	return string(raw), nil
 }
 
-// joinURI resolves a relative URI: what stands behind the last slash of the base is replaced.
+// joinURI resolves a relative URI. It replaces everything after the last slash of the base.
 func joinURI(_ *scope, args []any) (any, error) {
 	base, isBase := args[0].(string)
 	relative, isRelative := args[1].(string)
@@ -43,11 +43,11 @@ func joinURI(_ *scope, args []any) (any, error) {
 	}
 	from, err := url.Parse(base)
 	if err != nil || !from.IsAbs() {
-		return nil, fmt.Errorf("%s is no absolute URI", shorten(base))
+		return nil, fmt.Errorf("%s is not an absolute URI", shorten(base))
 	}
 	to, err := from.Parse(relative)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no relative URI", shorten(relative))
+		return nil, fmt.Errorf("%s is not a relative URI", shorten(relative))
 	}
 	return to.String(), nil
 }
@@ -59,7 +59,7 @@ func uriComponentToString(_ *scope, args []any) (any, error) {
 	}
 	text, err := url.PathUnescape(s)
 	if err != nil || !utf8.ValidString(text) {
-		return nil, fmt.Errorf("%s is not escaped as a part of a URI", shorten(s))
+		return nil, fmt.Errorf("%s is not correctly escaped for a URI", shorten(s))
 	}
 	return text, nil
 }

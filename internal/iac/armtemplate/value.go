@@ -8,18 +8,18 @@ import (
 
 // Values are nil, bool, int64, float64, string, Opaque, []any, *Object and *Unknown.
 
-// Object is a JSON object with its members in their order. Names are compared without case, as
-// Resource Manager does.
+// Object is a JSON object with its members in order. Names are case-insensitive, as in Resource
+// Manager.
 type Object struct {
 	Members []Member
-	// Open is set where there is more in it than is known: what a resource will say of itself once
-	// it is there. Of says of which.
+	// Open is set if the object has unknown members, such as the future state of a resource. Of
+	// names the resource.
 	Open *Unknown
-	// File and Line are where it is written, also for a copy that an expression made of it; "" and
-	// 0 for what expressions made.
+	// File and Line are its place in the code, also for a copy that an expression made; "" and 0 if
+	// an expression made it.
 	File string
 	Line int
-	// Start is the offset of its brace in the file.
+	// Start is the offset of its opening brace in the file.
 	Start int
 
 	index map[string]int
@@ -29,27 +29,27 @@ type Object struct {
 type Member struct {
 	Name  string
 	Value any
-	// Line is where it is written; At is the offset of its name in the file, From and To those of
+	// Line is its line; At is the offset of its name in the file, From and To are the offsets of
 	// its value.
 	Line         int
 	At, From, To int
 }
 
-// Unknown stands for a value that a template does not show, and for whatever is computed from it.
+// Unknown stands for a value that the template does not show, and for everything computed from it.
 type Unknown struct {
-	// Why says what it is, for a sentence: "the parameter prefix".
+	// Why describes the value, for messages: "the parameter prefix".
 	Why string
-	// Of is the ID of the resource whose state it is, and Path where in it, such as routeTable.id;
-	// "" for others.
+	// Of is the ID of the resource if this is part of its state, and Path the part, such as
+	// routeTable.id; otherwise "".
 	Of, Path string
 }
 
-// Opaque is a text of which parts are not known. They stand in braces, {prefix}-rt, and the same
-// unknown is always spelled alike, so that names and IDs made of it can be compared with each
-// other, and with nothing else.
+// Opaque is text with unknown parts, which are in braces: {prefix}-rt. The same unknown value
+// always has the same spelling. So names and IDs with unknown parts can be compared with each
+// other, but with nothing else.
 type Opaque string
 
-// Lookup returns the member of a name, and whether there is one. In an open object a missing one is
+// Lookup returns a member by name, and whether it exists. In an open object a missing member is
 // unknown.
 func (o *Object) Lookup(name string) (any, bool) {
 	if o == nil {
@@ -70,25 +70,25 @@ func (o *Object) Get(name string) any {
 	return v
 }
 
-// Object returns the member of a name where it is an object, or nil.
+// Object returns a member that is an object, or nil.
 func (o *Object) Object(name string) *Object {
 	v, _ := o.Get(name).(*Object)
 	return v
 }
 
-// List returns the member of a name where it is a list, or nil.
+// List returns a member that is an array, or nil.
 func (o *Object) List(name string) []any {
 	v, _ := o.Get(name).([]any)
 	return v
 }
 
-// Text returns the member of a name where it is a text, also a partly unknown one, or "".
+// Text returns a member that is text, possibly partly unknown, or "".
 func (o *Object) Text(name string) string {
 	s, _ := TextOf(o.Get(name))
 	return s
 }
 
-// Member returns the member of a name, or nil.
+// Member returns a member by name, or nil.
 func (o *Object) Member(name string) *Member {
 	if o == nil {
 		return nil
@@ -99,7 +99,7 @@ func (o *Object) Member(name string) *Member {
 	return nil
 }
 
-// LineOf returns the line of a member, or of the object where it has none.
+// LineOf returns the line of a member, or the line of the object if it does not exist.
 func (o *Object) LineOf(name string) int {
 	if i := o.find(name); i >= 0 && o.Members[i].Line > 0 {
 		return o.Members[i].Line
@@ -125,7 +125,7 @@ func (o *Object) find(name string) int {
 	return -1
 }
 
-// set gives a member a value; of two with one name the last one counts.
+// set sets a member. If a name appears twice, the last value wins.
 func (o *Object) set(name string, v any, line int) {
 	if i := o.find(name); i >= 0 {
 		o.Members[i] = Member{Name: name, Value: v, Line: line}
@@ -137,12 +137,12 @@ func (o *Object) set(name string, v any, line int) {
 	o.Members = append(o.Members, Member{Name: name, Value: v, Line: line})
 }
 
-// like returns an empty object that is written where this one is.
+// like returns an empty object with the place of this one.
 func (o *Object) like() *Object {
 	return &Object{File: o.File, Line: o.Line, Start: o.Start, Open: o.Open}
 }
 
-// at returns the unknown behind a name of an unknown.
+// at returns the unknown member of an unknown value.
 func (u *Unknown) at(name string) *Unknown {
 	next := *u
 	if next.Path != "" {
@@ -152,7 +152,7 @@ func (u *Unknown) at(name string) *Unknown {
 	return &next
 }
 
-// TextOf returns a text, and whether it is one, known or partly unknown.
+// TextOf returns a text, known or partly unknown, and whether the value is text.
 func TextOf(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -163,8 +163,8 @@ func TextOf(v any) (string, bool) {
 	return "", false
 }
 
-// Plain returns a value as encoding/json has it, without what is unknown; texts that are partly
-// unknown keep their braces.
+// Plain returns a value in the form of encoding/json, without unknown parts. Partly unknown text
+// keeps its braces.
 func Plain(v any) any {
 	switch v := v.(type) {
 	case *Unknown:
@@ -191,7 +191,7 @@ func Plain(v any) any {
 	return v
 }
 
-// kindOf names what a value is, for messages.
+// kindOf names the type of a value, for messages.
 func kindOf(v any) string {
 	switch v.(type) {
 	case nil:

@@ -18,7 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Keeper makes a round on request.
+// Keeper checks clusters on request.
 type Keeper interface {
 	Ask(context.Context, keeper.Request) (keeper.Round, error)
 }
@@ -65,11 +65,11 @@ func (p *Pages) routeActions() {
 	}
 }
 
-// answerWithin is how long a person waits for a requested round. It is less than the server's write
+// answerWithin is how long a person waits for a requested check. It is less than the server's write
 // timeout (package serve).
 const answerWithin = 25 * time.Second
 
-// ask requests a round from the keeper. If that fails, it answers with the error and returns false.
+// ask requests a check from the keeper. If that fails, it answers with the error and returns false.
 func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb) (keeper.Round,
 	bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
@@ -119,7 +119,11 @@ type proposal struct {
 	Confirm string `json:"confirm,omitempty"`
 	Note    string `json:"note,omitempty"`
 	Title   string `json:"-"`
+	DryRun  bool   `json:"-"` // it cannot be confirmed
 }
+
+// dryRunNote says why a preview cannot be confirmed.
+const dryRunNote = "This keeper runs with --dry-run: it changes nothing."
 
 // preview requests a check without changes, and shows what an action would do.
 func (p *Pages) preview(w http.ResponseWriter, r *http.Request, a action) {
@@ -132,8 +136,12 @@ func (p *Pages) preview(w http.ResponseWriter, r *http.Request, a action) {
 func (p *Pages) show(w http.ResponseWriter, r *http.Request, a action, changes []plan.Outcome,
 	note string) {
 	page := proposal{Action: a.Name, Cluster: r.FormValue("cluster"), Changes: changes,
-		Title: a.Title, Note: note}
-	if len(changes) > 0 {
+		Title: a.Title, Note: note, DryRun: p.opts.DryRun}
+	switch {
+	case len(changes) == 0:
+	case p.opts.DryRun:
+		page.Note = dryRunNote
+	default:
 		page.Confirm = p.seal(a, page.Cluster, changes, time.Now().Add(confirmWithin))
 	}
 	p.answer(w, r, http.StatusOK, "action.html", a.Title, 0, page, page)
@@ -147,6 +155,10 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 		return
 	}
 	changes := chosen(now, a)
+	if p.opts.DryRun {
+		p.show(w, r, a, changes, "")
+		return
+	}
 	cluster := r.FormValue("cluster")
 	if !p.confirmed(r.FormValue("confirm"), a, cluster, changes) {
 		p.show(w, r, a, changes, "Nothing was changed: the preview was out of date. "+
@@ -162,7 +174,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 	p.answer(w, r, http.StatusOK, "action.html", a.Title, 0, page, page)
 }
 
-// chosen returns the changes of a round that belong to an action.
+// chosen returns the changes of a check that belong to an action.
 func chosen(round keeper.Round, a action) []plan.Outcome {
 	changes := []plan.Outcome{}
 	for _, c := range round.Changes {

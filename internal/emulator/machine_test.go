@@ -1,0 +1,115 @@
+package emulator
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+const machinesSubnet = `"subnet":{"id":"` + string(vnet) + `/subnets/a"}`
+
+func scaleSet(size, image string, capacity int) string {
+	return fmt.Sprintf(`{"location":"westeurope","sku":{"name":%q,"capacity":%d},"properties":{`+
+		`"virtualMachineProfile":{"storageProfile":{"imageReference":%s,"osDisk":{"createOption":`+
+		`"FromImage"}},"osProfile":{"computerNamePrefix":"m","adminPassword":"secret"},`+
+		`"networkProfile":{"networkInterfaceConfigurations":[{"name":"nic","properties":{"primary":`+
+		`"true","ipConfigurations":[{"name":"c","properties":{%s}}]}}]}}}}`, size, capacity, image,
+		machinesSubnet)
+}
+
+var machines = arm.ResourceID(sub, group.Name(), arm.TypeScaleSet, "machines")
+
+// TestScaleSetDefaults: what Azure says of machines that nobody said, by size and image.
+func TestScaleSetDefaults(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	const windows = `{"publisher":"MicrosoftWindowsServer","offer":"WindowsServer","sku":"2022"}`
+	const ubuntu = `{"publisher":"canonical","offer":"server","sku":"20_04-lts-gen2"}`
+	for _, x := range []struct {
+		size, image, wantDisk, wantSystem, wantConfiguration, wantController string
+		wantSize                                                             string
+	}{
+		{"Standard_DS1_v2", ubuntu, "Premium_LRS", "Linux", "linuxConfiguration", "SCSI", "30"},
+		{"Standard_D2_v2", windows, "Standard_LRS", "Windows", "windowsConfiguration", "", "127"},
+		{"Standard_D2s_v3", windows, "Premium_LRS", "Windows", "windowsConfiguration", "", "127"},
+	} {
+		id := machines + arm.ID(strings.ReplaceAll(x.size, "_", ""))
+		b.put(id, scaleSet(x.size, x.image, 1))
+		profile := objectAt(b.get(id), "properties", "virtualMachineProfile")
+		storage, system := objectAt(profile, "storageProfile"), objectAt(profile, "osProfile")
+		disk := objectAt(storage, "osDisk")
+		if text(objectAt(disk, "managedDisk"), "storageAccountType") != x.wantDisk ||
+			text(disk, "osType") != x.wantSystem || fmt.Sprint(disk["diskSizeGB"]) != x.wantSize ||
+			text(storage, "diskControllerType") != x.wantController {
+			t.Errorf("%s %s: %v", x.size, x.image, storage)
+		}
+		if objectAt(system, x.wantConfiguration)["provisionVMAgent"] != true ||
+			system["adminPassword"] != nil {
+			t.Errorf("%s: %v", x.image, system)
+		}
+		// A PUT without the image keeps it, and an instance shows all of it.
+		b.put(id, scaleSet(x.size, "null", 1))
+		all := b.get(id + "/virtualMachines")
+		one := objectAt(listAt(all, "value")[0], "properties")
+		if text(objectAt(one, "storageProfile", "imageReference"), "publisher") == "" ||
+			text(objectAt(one, "storageProfile", "osDisk"), "osType") != x.wantSystem ||
+			text(objectAt(one, "hardwareProfile"), "vmSize") != x.size ||
+			!strings.HasPrefix(text(objectAt(one, "osProfile"), "computerName"), "m00") {
+			t.Errorf("%s: %v", x.image, one)
+		}
+	}
+}
+
+// TestSurplusMachines: a set that overprovisions takes twice the addresses until a while after it
+// is done.
+func TestSurplusMachines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{OperationTime: 8 * time.Second})
+		b.put(rt, `{"location":"westeurope"}`)
+		b.put(vnet, plainVNet)
+		time.Sleep(8 * time.Second)
+		b.put(machines, scaleSet("Standard_DS1_v2", "null", 2))
+		count := func() (held, nics, instances int) {
+			held = len(listAt(objectAt(b.get(vnet+"/subnets/a"), "properties"), "ipConfigurations"))
+			return held, len(listAt(b.get(machines+"/networkInterfaces"), "value")),
+				len(listAt(b.get(machines+"/virtualMachines"), "value"))
+		}
+		time.Sleep(8 * time.Second)
+		if held, nics, instances := count(); held != 4 || nics != 4 || instances != 2 {
+			t.Errorf("when it is done: %d addresses, %d interfaces, %d instances", held, nics,
+				instances)
+		}
+		if doc := b.get(machines); strings.Contains(string(encode(doc)), surplusField) {
+			t.Errorf("the document shows its surplus: %v", doc)
+		}
+		time.Sleep(4 * time.Second)
+		if held, nics, instances := count(); held != 2 || nics != 2 || instances != 2 {
+			t.Errorf("afterwards: %d addresses, %d interfaces, %d instances", held, nics, instances)
+		}
+	})
+}
+
+// TestEvictedMachine: a spot machine that is deleted when it is evicted is gone.
+func TestEvictedMachine(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	b.put(machines, strings.Replace(scaleSet("Standard_DS1_v2", "null", 2),
+		`"virtualMachineProfile":{`,
+		`"virtualMachineProfile":{"priority":"Spot","evictionPolicy":"Delete",`, 1))
+	first := text(listAt(b.get(machines+"/virtualMachines"), "value")[0], "instanceId")
+	one := machines + "/virtualMachines/" + arm.ID(first)
+	if status, body := b.try(http.MethodPost, one+"/simulateEviction", api, ""); status != 204 {
+		t.Fatalf("%d %s", status, body)
+	}
+	b.refused(http.MethodGet, one, "", 404, "NotFound")
+	if left := len(listAt(b.get(machines+"/virtualMachines"), "value")); left != 1 {
+		t.Errorf("%d are left", left)
+	}
+}
