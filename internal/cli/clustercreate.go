@@ -82,6 +82,7 @@ there are changes to make, or the answer was no.`,
 		"`file`")
 	f.StringVar(&o.config, "config", "", "write a ClusterRoutes config to this `file`, if it "+
 		"does not exist")
+	a.timeoutFlag(cmd)
 	f.BoolVar(&o.adopt, "adopt", false,
 		"use and change existing resources that create did not make")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")

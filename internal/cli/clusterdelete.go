@@ -64,6 +64,7 @@ with --dry-run there is something to delete, or the answer was another name.`,
 	f.StringArrayVar(&o.configs, "config", nil,
 		"also delete its routes from the targets of this config (`FILE` or folder, repeatable)")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
+	a.timeoutFlag(cmd)
 	f.BoolVar(&o.clusterOnly, "cluster-only", false,
 		"delete only the cluster; keep network, identity and gateway")
 	f.StringVar(&o.yes, "yes", "", "do not ask; repeat the cluster's `NAME`")

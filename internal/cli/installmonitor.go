@@ -87,6 +87,7 @@ do.`,
 	f.StringVar(&o.webhook.ObjectID, "auth-object-id", "",
 		"secure webhook: object `ID` of the keeper's application")
 	f.StringVar(&o.webhook.Tenant, "auth-tenant", "", "secure webhook: its `tenant` (ID)")
+	a.timeoutFlag(cmd)
 	f.BoolVar(&o.remove, "remove", false, "remove what install has created")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be done and write nothing")

@@ -70,6 +70,7 @@ there is something to promote, or the answer was no.`,
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the changes and write nothing")
 	a.completeFlag(cmd, "target", a.targetNames)
+	a.timeoutFlag(cmd)
 	cmd.MarkFlagsMutuallyExclusive("guard-only", "target")
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd

@@ -70,6 +70,7 @@ routes to remove; or some could not be removed.`,
 	o.history.flags(cmd)
 	a.completeFlag(cmd, "cluster", a.clusterNames)
 	a.completeFlag(cmd, "table", a.tableIDs)
+	a.timeoutFlag(cmd)
 	cmd.MarkFlagsOneRequired("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)

@@ -88,6 +88,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		}
 	}
 	var code exitCode
+	err = a.overdue(err)
 	switch {
 	case errors.As(err, &code) && err == error(code):
 		return int(code)
