@@ -139,7 +139,7 @@ func (a *app) runDiff(o diffOptions) error {
 	for prefix, r := range plan.PodRoutes(s, &doc, source) {
 		nics.Holder[r.Hop], known.Settled[prefix] = inventory.RouteNode(r.Name), r.Hop
 	}
-	if !plan.Carries(s, &doc, source) {
+	if !plan.LeadsToNodes(s, &doc, source) {
 		fmt.Fprintf(a.err, "routekeeper: %s holds no pod route inside %s; is --pod-cidr right?\n",
 			source.ID.Short(), strings.Join(o.podCIDRs, " or "))
 	}
