@@ -73,7 +73,7 @@ maximum fits; 1: an error; 2: it does not fit.`,
 		"(`NAME` or resource ID)")
 	f.StringVar(&o.bundle, "from-bundle", "", "read the cluster from this `FILE` of routekeeper "+
 		"collect")
-	a.completeFlag(cmd, "cluster", a.clusterNames)
+	completeFlag(cmd, "cluster", a.complete(a.clusterNames, 1))
 	_ = cmd.MarkFlagFilename("from-bundle", "tgz")
 	f.BoolVar(&o.formulas, "show-formulas", false, "show how each limit was calculated")
 	names := []string{"all"}
@@ -82,6 +82,7 @@ maximum fits; 1: an error; 2: it does not fit.`,
 	}
 	_ = cmd.RegisterFlagCompletionFunc("plugin",
 		cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	a.timeoutFlag(cmd)
 	cmd.MarkFlagsOneRequired("subnet", "need-nodes", "need-pods", "cluster", "from-bundle")
 	for _, other := range []string{"subnet", "need-nodes", "need-pods", "plugin", "pod-cidr",
 		"pod-subnet", "max-pods", "other", "dual-stack", "show-formulas"} {

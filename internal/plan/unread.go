@@ -14,10 +14,10 @@ import (
 // single machines.
 var nodeMachine = regexp.MustCompile(`(?i)^aks[a-z0-9-]+$`)
 
-// strangeNode finds in a subnet a machine that AKS made for a cluster that was not read. The subnet
+// unreadNode finds in a subnet a machine that AKS made for a cluster that was not read. The subnet
 // shows the IP configurations of all machines, whoever owns them. Application Gateways, load
 // balancers and private endpoints have IP configurations too, but are not nodes.
-func (p *Planner) strangeNode(subnet *inventory.Subnet) string {
+func (p *Planner) unreadNode(subnet *inventory.Subnet) string {
 	for _, configuration := range subnet.Configurations {
 		nic := configuration.Parent()
 		inSet := nic.Is(arm.TypeScaleSetInterface)
