@@ -350,7 +350,7 @@ var largeTypes = map[string]int{
 	"internal/emulator/aks AKS":         102,
 	"internal/emulator/kernel Kernel":   90,
 	"internal/emulator/network Network": 73,
-	"internal/diagnose patient":         91,
+	"internal/diagnose clusterCase":     91,
 	"internal/build Cluster":            82,
 	"internal/azure Client":             76,
 }
