@@ -65,7 +65,7 @@ With -f, a document of kind Cluster describes the cluster instead of NAME and
 flags (routekeeper schema --kind Cluster).
 
 Exit code 0: the cluster exists as described; 1: an error; 2: with --dry-run
-there are changes to make, or the answer was no.`,
+there are changes to make, or you answered no.`,
 		Example: `  routekeeper cluster create shop --blueprint kubenet --application-gateway \
     --subscription <id> --location westeurope
   routekeeper cluster create shop --blueprint pod-subnet --dry-run \

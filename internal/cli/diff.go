@@ -37,7 +37,8 @@ target. It makes no connection. It reads the JSON of ARM (az rest) and the
 flattened JSON of az network route-table show.
 
 A route belongs to the cluster if all of these hold; all other routes stay:
-  - its next hop is an appliance address, with --node-subnet in a node subnet
+  - its next hop is the address of an appliance (with --node-subnet: an address
+    in a node subnet)
   - its prefix is inside a pod CIDR and has the length of node routes
   - it has the name of an AKS node, or the source has it too
 
