@@ -13,9 +13,9 @@ import (
 // another writer may have restored an old version of that table, and the cloud provider can lose a
 // route (it treats a 412 as a success). A route is proven stale if one of these holds:
 //
-//   - No NIC has its next hop. The NIC lists of the cluster must be complete: a list shows only what
-//     the identity may see. They are complete if they show addresses of as many nodes of each pool
-//     as the cluster's document counts, and that document was read after the check began.
+//   - No NIC has its next hop. The NIC lists of the cluster must be complete: a list shows only
+//     what the identity may see. They are complete if they show addresses of as many nodes of each
+//     pool as the cluster's document counts, and that document was read after the check began.
 //   - Its node has another pod CIDR. The cluster's table leads to the same next hop with another
 //     prefix of the same family, and has done so for longer than the cloud provider needs to repair
 //     its table (Remembered.Settled). A node has one pod CIDR of each family.
