@@ -169,6 +169,9 @@ func (s *aks) storedCluster(c *call, r, old *resource) *failure {
 			s.removePool(cl, p)
 		}
 	}
+	if f := s.makePrivate(cl, r); f != nil {
+		return s.undo(cl, old, f)
+	}
 	s.nodesChanged(cl)
 	return nil
 }
@@ -424,6 +427,7 @@ func (s *aks) clusterRemoved(r *resource) {
 	delete(s.clusters, r.id.Key())
 	delete(s.nodeGroups, cl.nodeGroup.Key())
 	cl.provider.stop()
+	s.leaveZone(cl, r)
 	if arm.ID(cl.who.Resource).Equal(cl.id) {
 		s.entra.identity.remove(cl.who)
 	}

@@ -117,9 +117,25 @@ func (s *control) controlCall(c *call) (any, error) {
 			return nil, err
 		}
 		return done, s.entra.RegisterIssuer(p.Issuer, encode(object{"keys": p.Keys}))
+	case "GET resolve":
+		return s.resolve(c.param("name"), arm.ID(c.param("network")))
 	default:
 		return nil, fmt.Errorf("no control call %s", name)
 	}
+}
+
+// resolve is what Azure's DNS says of a name in a virtual network.
+func (s *control) resolve(name string, vnet arm.ID) (any, error) {
+	defer s.kernel.lock()()
+	if s.kernel.store.get(vnet) == nil || !vnet.Is(arm.TypeVNet) {
+		return nil, fmt.Errorf("no virtual network %q", vnet)
+	}
+	zone, addresses, found := s.kernel.network.resolve(name, vnet)
+	if !found {
+		return nil, fmt.Errorf("NXDOMAIN: %s is in no private DNS zone that is linked to %s", name,
+			vnet.Name())
+	}
+	return object{"zone": string(zone), "addresses": addresses}, nil
 }
 
 // queryRequests filters the request log.

@@ -93,6 +93,14 @@ var Evidences = []Evidence{
 		Documented: "which subnet they need, what they hold", Guessed: "all fields that Azure adds",
 	},
 	{
+		Name: "private DNS zones, private endpoints",
+		Types: []string{typePrivateZone, typePrivateZoneLink, typePrivateRecord,
+			typePrivateEndpoint},
+		Documented: "what a private cluster has of them, which names a network resolves",
+		Guessed:    "names of links and interfaces, the code of a missing zone",
+		GuessedIn:  []string{"privatecluster.go"},
+	},
+	{
 		Name: "network watchers", Types: []string{typeWatcher}, Clients: goes,
 		Documented: "next hop", Guessed: "code of a refusal", GuessedIn: []string{"watcher.go"},
 	},

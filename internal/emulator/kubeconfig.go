@@ -20,13 +20,6 @@ func apiServerName(cluster arm.ID, properties object) string {
 	return text(properties, "dnsPrefix") + "-" + digitsOf(cluster) + "." + apiServerDomain
 }
 
-// privateName is the name of a private cluster's API server in its own network, which leads nowhere
-// from here.
-func privateName(cluster arm.ID, properties object) string {
-	return text(properties, "dnsPrefix") + "-" + digitsOf(cluster) + ".privatelink." +
-		apiServerDomain
-}
-
 func isPrivate(properties object) bool {
 	return objectAt(properties, "apiServerAccessProfile")["enablePrivateCluster"] == true
 }
@@ -35,7 +28,9 @@ func isPrivate(properties object) bool {
 // unless it does without.
 func showAPIServer(cluster arm.ID, properties object) {
 	if isPrivate(properties) {
-		properties["privateFQDN"] = privateName(cluster, properties)
+		if name := privateName(cluster, properties); name != "" {
+			properties["privateFQDN"] = name
+		}
 		if objectAt(properties,
 			"apiServerAccessProfile")["enablePrivateClusterPublicFQDN"] == false {
 			return
@@ -77,7 +72,11 @@ func (s *aks) credential(user string) func(*call, *resource) (reply, *failure) {
 		server := apiServerURL(s.overTLS(c.base), r.id) + "\n    tls-server-name: " +
 			apiServerName(r.id, properties)
 		if isPrivate(properties) {
-			server = "https://" + privateName(r.id, properties) + ":443"
+			name := privateName(r.id, properties)
+			if name == "" { // its public name leads to its private address
+				name = apiServerName(r.id, properties)
+			}
+			server = "https://" + name + ":443"
 		}
 		name := r.id.Name()
 		login := "token: " + s.clusterToken(r.id, user)

@@ -38,6 +38,11 @@ func (s *network) types() []kind {
 		{name: typeLoadBalancer, tracked: true},
 		{name: typeWatcher, tracked: true},
 		{name: typeVM, tracked: true},
+		{name: typePrivateZone, tracked: true},
+		{name: typePrivateZoneLink, tracked: true, settle: s.settlePrivateZoneLink},
+		{name: typePrivateRecord, immediate: true, settle: s.settlePrivateRecord},
+		{name: typePrivateEndpoint, tracked: true, settle: s.settlePrivateEndpoint,
+			stored: s.storedPrivateEndpoint, removed: s.privateEndpointRemoved},
 	}
 }
 

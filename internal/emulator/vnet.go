@@ -228,6 +228,7 @@ func (s *network) showSubnet(r *resource, doc object, version string) {
 		configurations) > 0 {
 		properties["ipConfigurations"] = configurations
 	}
+	s.showEndpoints(r, properties)
 }
 
 func (s *network) subnetRemovable(r *resource) *failure {
