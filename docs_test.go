@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,7 +107,7 @@ func TestEveryCodeIsUsed(t *testing.T) {
 	}
 }
 
-// TestLinksInDocs: what the documents link to is there.
+// TestLinksInDocs: what the documents link to is there, with the heading that a link names.
 func TestLinksInDocs(t *testing.T) {
 	pages, err := exec.Command("git", "ls-files", "*.md").Output()
 	if err != nil {
@@ -117,13 +118,32 @@ func TestLinksInDocs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`).FindAllStringSubmatch(
-			string(text), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+		for _, m := range regexp.MustCompile(`\]\(([^)#: ]*)(?:#([^)]*))?\)`).
+			FindAllStringSubmatch(string(text), -1) {
+			target := filepath.Join(filepath.Dir(page), m[1])
+			if m[1] == "" {
+				target = page
+			}
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s links to %s, which is not there", page, m[1])
+			} else if m[2] != "" && !slices.Contains(headings(t, target), m[2]) {
+				t.Errorf("%s links to %s#%s, and there is no such heading", page, target, m[2])
 			}
 		}
 	}
+}
+
+// headings returns the link targets of a document's headings, as GitHub makes them.
+func headings(t *testing.T, page string) (targets []string) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+?)\r?$`).FindAllStringSubmatch(string(text), -1) {
+		target := strings.ReplaceAll(strings.ToLower(m[1]), " ", "-")
+		targets = append(targets, regexp.MustCompile(`[^\pL\pN_-]`).ReplaceAllString(target, ""))
+	}
+	return targets
 }
 
 // TestNoAddressOfOurs: the module's path is a name and no address. Nothing can be installed or

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/prometheus/model/rulefmt"
 )
 
-// bad is a state that an alert is for, in Prometheus' notation, a sample a minute; after says when
-// it is to fire first, and near is as close to it as can be without.
+// bad is a state that an alert must report, in Prometheus' notation, one sample per minute. after
+// is when it must fire first, and near is a similar state in which it must not fire.
 type bad struct {
 	alert  string
 	series string
@@ -25,8 +25,7 @@ var bads = []bad{
 		"0x30\nroutekeeper_rounds_total{cause=\"event\"} 0x30", 5 * time.Minute,
 		"up 1x30\nroutekeeper_rounds_total{cause=\"poll\"} 0x4 " +
 			"1x25\nroutekeeper_rounds_total{cause=\"event\"} 0x30"},
-	// Its first look takes too long, and systemd starts it again: it is never down, nor up, for
-	// long.
+	// Its first check takes too long, and systemd restarts it: it is never down, nor up, for long.
 	{"RoutekeeperNotReady", "up 1 1 1 0 1 1 1 0 1 1 1 0 1 1 1 0 1 1 1 " +
 		"0\nroutekeeper_rounds_total{cause=\"poll\"} 0 0 0 stale 0 0 0 stale 0 0 0 stale 0 0 0 " +
 		"stale", 5 * time.Minute,
@@ -84,8 +83,8 @@ var bads = []bad{
 	{"RoutekeeperTokensLow",
 		`routekeeper_arm_tokens_remaining{kind="reads",subscription="s"} 39x30`, 15 * time.Minute,
 		`routekeeper_arm_tokens_remaining{kind="reads",subscription="s"} 40x30`},
-	// One burst of writes, and then none for a long time; and looks every five minutes, each of
-	// which finds few left.
+	// One burst of writes, and then none for a long time; and checks every five minutes that find
+	// few tokens left.
 	{"RoutekeeperTokensLow",
 		`routekeeper_arm_tokens_remaining{kind="writes",subscription="s"} 39 39 stale _ _ 39 39 stale _ _ 39 39 stale _ _ 39 39 stale _ _ 39`, 15 * time.Minute,
 		`routekeeper_arm_tokens_remaining{kind="writes",subscription="s"} 5 5 5 stale`},
@@ -111,7 +110,7 @@ var bads = []bad{
 		"1x90\nroutekeeper_findings{code=\"cluster-not-kubenet\",severity=\"error\",cluster=\"play\"} 1x90", time.Hour,
 		"routekeeper_kubenet_retirement_days " +
 			"180x90\nroutekeeper_cluster_last_success_timestamp_seconds{cluster=\"shop\"} 1x90"},
-	// An event at the second minute, changes all the time: six hours without an event are over at
+	// An event in the second minute, and changes all the time: six hours without an event end at
 	// 6:02, or a sample later.
 	{"RoutekeeperEventsStopped",
 		"routekeeper_changes_total{verb=\"create\",outcome=\"done\",cluster=\"shop\"} " +
@@ -140,14 +139,14 @@ func repairs(all, soon string) string {
 		`routekeeper_repair_seconds_bucket{kind="node-subnet",le="30"} ` + soon
 }
 
-// calls are 100 calls a minute, so many of them with another status than 200.
+// calls are 100 calls per minute, n of them with another status than 200.
 func calls(status string, n int) string {
 	return `routekeeper_arm_calls_total{method="GET",status="200"} 0+` + strconv.Itoa(100-n) +
 		"x30\nroutekeeper_arm_calls_total{method=\"GET\",status=\"" + status + `"} 0+` +
 		strconv.Itoa(n) + "x30"
 }
 
-// only leaves the rules of one alert.
+// only keeps the rules of one alert.
 func (p *prometheus) only(alert string) {
 	p.rules = slices.DeleteFunc(p.rules, func(r rulefmt.Rule) bool { return r.Alert != alert })
 	if len(p.rules) == 0 {
@@ -155,8 +154,8 @@ func (p *prometheus) only(alert string) {
 	}
 }
 
-// TestAlerts: every rule fires in its bad state, when it says and no sooner, and not in what comes
-// close to it.
+// TestAlerts: every rule fires in its bad state, at its time and not before, and does not fire in
+// the similar state.
 func TestAlerts(t *testing.T) {
 	begin := time.Unix(1_000_000, 0)
 	fired := map[string]bool{} // rules, by expression

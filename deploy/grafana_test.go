@@ -16,7 +16,7 @@ import (
 
 type source struct{ Type, UID string }
 
-// dashboard is what is looked at of a dashboard's JSON.
+// dashboard has the parts of a dashboard's JSON that the tests check.
 type dashboard struct {
 	SchemaVersion int
 	Panels        []struct {
@@ -52,7 +52,7 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// filled is an expression as Grafana sends it when all is chosen.
+// filled is an expression as Grafana sends it when All is selected.
 func filled(expr string) string {
 	return strings.NewReplacer("$instance", ".*", "$cluster", ".*", "$__rate_interval", "5m",
 		"$__range", "1h").Replace(expr)
@@ -60,7 +60,7 @@ func filled(expr string) string {
 
 var legendLabel = regexp.MustCompile(`\{\{(\w+)\}\}`)
 
-// TestDashboard: the dashboard is whole, and every expression in it asks for what a keeper tells.
+// TestDashboard: the dashboard is complete, and every expression in it uses exported metrics.
 func TestDashboard(t *testing.T) {
 	d, all := readDashboard(t), told(t)
 	const chosen = "${datasource}"
@@ -122,7 +122,7 @@ func TestDashboard(t *testing.T) {
 }
 
 // TestPanelsShowSomething: after an hour in which everything happened once, no panel is empty, and
-// each series has what its legend names.
+// each series has the labels of its legend.
 func TestPanelsShowSomething(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

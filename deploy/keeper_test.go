@@ -21,10 +21,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve"
 )
 
-// scrapeEvery is how often Prometheus scrapes, and looks at its rules.
+// scrapeEvery is how often Prometheus scrapes, and evaluates its rules.
 const scrapeEvery = time.Minute
 
-// world is a keeper at work on a local Azure, scraped by Prometheus.
+// world is a running keeper on the emulator, scraped by Prometheus.
 type world struct {
 	*prometheus
 	e       *emulator.Emulator
@@ -73,7 +73,7 @@ func (w *world) keep() {
 	})
 }
 
-// watch lets time pass, and notes when alerts fire first.
+// watch lets time pass, and notes when alerts first fire.
 func (w *world) watch(d time.Duration) {
 	w.t.Helper()
 	for passed := time.Duration(0); passed <= d; passed += scrapeEvery {
@@ -116,8 +116,8 @@ func (w *world) strip() {
 	w.edit(w.demo.NodeSubnet, func(p map[string]any) { delete(p, "routeTable") })
 }
 
-// TestKeeperInTrouble: what a real keeper tells in trouble raises the alerts that are meant for it,
-// in their time, and no others; what it puts right itself raises none.
+// TestKeeperInTrouble: the metrics of a real keeper in trouble raise exactly the intended alerts,
+// in time. Trouble that it repairs itself raises none.
 func TestKeeperInTrouble(t *testing.T) {
 	for name, c := range map[string]struct {
 		before  func(w *world)
@@ -166,7 +166,8 @@ func TestKeeperInTrouble(t *testing.T) {
 					time.Sleep(20 * time.Second)
 				}
 			}()
-		}, time.Hour, "RoutekeeperConflict RoutekeeperRepairSlow", 0}, // it is repaired ever later
+			// it is repaired less and less often
+		}, time.Hour, "RoutekeeperConflict RoutekeeperRepairSlow", 0},
 		"kubenet retires": {nil, func(*world) {}, 2 * time.Hour, "RoutekeeperKubenetRetirement",
 			28},
 	} {
@@ -195,7 +196,7 @@ func TestKeeperInTrouble(t *testing.T) {
 				if cut := []string{"down", "source emptied", "stripped, observed",
 					"stripped, paused", "not written", "fought over"}; slices.Contains(cut, name) &&
 					!wakes {
-					t.Error("pods are cut off, or will be, and nobody is woken")
+					t.Error("pods are cut off, or will be, and no alert pages anyone")
 				}
 			})
 		})

@@ -35,9 +35,8 @@ import (
 
 var promQL = parser.NewParser(parser.Options{})
 
-// prometheus is Prometheus' engine over a few series in memory, with our rules. Its storage and its
-// rule manager are left out: they bring the modules of every cloud along, and what is wanted of
-// them is short.
+// prometheus is Prometheus' engine over a few series in memory, with our rules. It replaces
+// Prometheus' storage and rule manager, which depend on the modules of every cloud.
 type prometheus struct {
 	t      testing.TB
 	engine *promql.Engine
@@ -52,7 +51,7 @@ type series struct {
 	samples []chunks.Sample
 }
 
-// sample is one value: chunks.Sample asks for histograms as well, of which there are none.
+// sample is one value: chunks.Sample has histograms as well, which are not used.
 type sample struct {
 	t int64
 	v float64
@@ -96,7 +95,7 @@ func (p *prometheus) add(l labels.Labels, at time.Time, v float64) {
 	s.samples = append(s.samples, sample{timestamp.FromTime(at), v})
 }
 
-// scrape takes what a listener answers at /metrics, as Prometheus' job would.
+// scrape reads a listener's /metrics, as Prometheus' job does.
 func (p *prometheus) scrape(h http.Handler, at time.Time) {
 	p.t.Helper()
 	w := httptest.NewRecorder()
@@ -133,7 +132,7 @@ func (p *prometheus) take(text []byte, at time.Time) {
 		seen[l.String()] = true
 		p.add(l, at, v)
 	}
-	// a series that is gone is marked so, and not believed for another five minutes
+	// a series that is gone is marked so, and not used for another five minutes
 	for key, s := range p.series {
 		if last := s.samples[len(s.samples)-1]; !seen[key] && s.labels.Get("__name__") != "up" &&
 			!value.IsStaleNaN(last.F()) {
@@ -203,7 +202,7 @@ func (*querier) LabelValues(context.Context, string, *storage.LabelHints,
 	return nil, nil, nil
 }
 
-// LabelNames and LabelValues are for those who browse.
+// LabelNames and LabelValues are only for browsing.
 func (*querier) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string,
 	annotations.Annotations, error) {
 	return nil, nil, nil
@@ -221,7 +220,7 @@ func (s *seriesSet) At() storage.Series              { return s.all[s.n-1] }
 func (*seriesSet) Err() error                        { return nil }
 func (*seriesSet) Warnings() annotations.Annotations { return nil }
 
-// query evaluates an expression, which must end well and without a warning of the engine's.
+// query evaluates an expression, which must succeed without a warning.
 func (p *prometheus) query(expr string, at time.Time) promql.Vector {
 	p.t.Helper()
 	q, err := p.engine.NewInstantQuery(p.t.Context(), p, nil, expr, at)
@@ -243,15 +242,15 @@ func (p *prometheus) query(expr string, at time.Time) promql.Vector {
 	return nil
 }
 
-// alert is one that fires.
+// alert is a firing alert.
 type alert struct {
 	name                 string
 	labels               map[string]string
 	summary, description string
 }
 
-// evaluate looks at all rules, as Prometheus does every so often, and returns what fires: what was
-// true at every look for as long as the rule says.
+// evaluate evaluates all rules, as Prometheus does periodically, and returns the firing alerts:
+// those whose expression was true at every evaluation for as long as the rule says.
 func (p *prometheus) evaluate(at time.Time) []alert {
 	p.t.Helper()
 	var firing []alert
@@ -279,7 +278,7 @@ func (p *prometheus) evaluate(at time.Time) []alert {
 	return firing
 }
 
-// expand fills an annotation in.
+// expand fills in an annotation.
 func (p *prometheus) expand(text string, l map[string]string, found promql.Sample) string {
 	p.t.Helper()
 	text = "{{$labels := .Labels}}{{$value := .Value}}" + text
@@ -296,7 +295,7 @@ func (p *prometheus) expand(text string, l map[string]string, found promql.Sampl
 	return out
 }
 
-// names are those of alerts, each once.
+// names are the names of alerts, each once.
 func names(alerts []alert) []string {
 	var out []string
 	for _, a := range alerts {

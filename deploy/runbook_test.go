@@ -24,7 +24,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve"
 )
 
-// anchors are those that a Markdown page has, as GitHub makes them.
+// anchors are the anchors of a Markdown page, as GitHub makes them.
 func anchors(t *testing.T, page string) []string {
 	t.Helper()
 	raw, err := os.ReadFile(page)
@@ -38,7 +38,7 @@ func anchors(t *testing.T, page string) []string {
 	return all
 }
 
-// TestRunbooks: each alert says how bad it is, in words, and leads to its section of the runbooks;
+// TestRunbooks: each alert says in words how bad it is, and links to its section of the runbooks;
 // there is no section without an alert.
 func TestRunbooks(t *testing.T) {
 	sections := anchors(t, "../docs/runbooks.md")
@@ -63,8 +63,7 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// told are the labels of every metric that a keeper tells, by its name: of one that has seen
-// everything once.
+// told are the labels of every metric of a keeper after everything happened once, by its name.
 func told(t *testing.T) map[string][]string {
 	t.Helper()
 	m := serve.NewMetrics()
@@ -84,7 +83,7 @@ func told(t *testing.T) map[string][]string {
 		Spec: v1alpha1.Spec{ClusterID: cluster}}
 	m.Round(keeper.Round{
 		Configs: []v1alpha1.ClusterRoutes{config}, Seen: plan.Facts{Snapshot: seen},
-		Kept: []string{"shop"}, Findings: []finding.Finding{
+		Managed: []string{"shop"}, Findings: []finding.Finding{
 			finding.New(finding.SourceHop, "shop", "x", "")},
 		Tables: []keeper.Fill{{Table: "/t", Routes: 1, Limit: 2}},
 		Changes: []plan.Outcome{{Change: plan.Change{Verb: plan.Associate, Cluster: "shop"},
@@ -122,8 +121,7 @@ type asleep struct{}
 
 func (asleep) Wake(string, ...arm.ID) int { return 0 }
 
-// checkNames checks that an expression asks for metrics, labels and codes of findings that there
-// are.
+// checkNames checks that an expression uses existing metrics, labels and codes of findings.
 func checkNames(t *testing.T, expr string, told map[string][]string) {
 	t.Helper()
 	tree, err := promQL.ParseExpr(expr)
@@ -139,7 +137,7 @@ func checkNames(t *testing.T, expr string, told map[string][]string) {
 		}
 		names, there := told[v.Name]
 		if !there {
-			t.Errorf("%s: nobody tells of %s", expr, v.Name)
+			t.Errorf("%s: no keeper exports %s", expr, v.Name)
 		}
 		known = append(known, names...)
 		for _, m := range v.LabelMatchers {
@@ -173,7 +171,7 @@ func checkNames(t *testing.T, expr string, told map[string][]string) {
 	})
 }
 
-// TestNames: what the alerts ask for is what a listener tells.
+// TestNames: the alerts use only what a listener exports.
 func TestNames(t *testing.T) {
 	all := told(t)
 	for _, r := range newPrometheus(t).rules {

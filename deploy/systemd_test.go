@@ -22,7 +22,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 )
 
-// program is how the tests' own binary is told to be the program.
+// program is set in the environment to make the tests' own binary run as the program.
 const program = "ROUTEKEEPER_IS_THE_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// unit reads the settings of the unit, the last of each name.
+// unit reads the settings of the unit, the last one of each name.
 func unit(t *testing.T) map[string]string {
 	t.Helper()
 	raw, err := os.ReadFile("systemd/routekeeper.service")
@@ -47,8 +47,8 @@ func unit(t *testing.T) map[string]string {
 	return settings
 }
 
-// command is one of the unit, with the folders of a machine put below root, and other variables in
-// its environment.
+// command is a command of the unit, with the folders of a machine below root, and with changed
+// environment variables.
 func command(t *testing.T, line, root string, variables map[string]string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -57,7 +57,7 @@ func command(t *testing.T, line, root string, variables map[string]string) *exec
 	}
 	var args []string
 	for _, word := range strings.Fields(line) {
-		// a word of its own is split at spaces: systemd.service(5)
+		// a separate word is split at spaces: systemd.service(5)
 		if name, variable := strings.CutPrefix(word, "$"); variable {
 			args = append(args, strings.Fields(variables[name])...)
 			continue
@@ -70,7 +70,7 @@ func command(t *testing.T, line, root string, variables map[string]string) *exec
 	return c
 }
 
-// set reads a variable from the example of the environment.
+// set reads a variable from the example environment file.
 func set(t *testing.T, name string) string {
 	t.Helper()
 	raw, err := os.ReadFile("systemd/environment")
@@ -84,7 +84,7 @@ func set(t *testing.T, name string) string {
 	return string(m[1])
 }
 
-// toldSystemd waits for what a service is to tell systemd, and returns what it told before.
+// toldSystemd waits for a message to systemd, and returns the messages before it.
 func toldSystemd(t *testing.T, from *net.UnixConn, want string) (before []string) {
 	t.Helper()
 	if err := from.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -102,7 +102,7 @@ func toldSystemd(t *testing.T, from *net.UnixConn, want string) (before []string
 	}
 }
 
-// toldNext is toldSystemd, where nothing but WATCHDOG=1 may come before.
+// toldNext is toldSystemd, but only WATCHDOG=1 may come before.
 func toldNext(t *testing.T, from *net.UnixConn, want string) {
 	t.Helper()
 	for _, state := range toldSystemd(t, from, want) {
@@ -112,9 +112,9 @@ func toldNext(t *testing.T, from *net.UnixConn, want string) {
 	}
 }
 
-// TestUnit does what systemd does with the unit, but for the sandbox: the program starts as it
-// says, tells when it is up, reads its config again, and stops; and it writes in its own folder
-// only.
+// TestUnit does what systemd does with the unit, except for the sandbox: the program starts as the
+// unit says, reports when it is up, reloads its config, and stops. It writes only in its own
+// folder.
 func TestUnit(t *testing.T) {
 	u := unit(t)
 	root, err := os.MkdirTemp("", "rk") // the path of a socket must be short
@@ -179,7 +179,7 @@ func TestUnit(t *testing.T) {
 	if err := service.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = service.Process.Kill() }) // where it has ended already, it has no effect
+	t.Cleanup(func() { _ = service.Process.Kill() }) // no effect if it has ended already
 	said := func() string {
 		raw, err := os.ReadFile(root + "/log")
 		if err != nil {
@@ -232,7 +232,7 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestUnitFails: a start that cannot go well is a failed one for systemd.
+// TestUnitFails: a start that cannot succeed is a failed start for systemd.
 func TestUnitFails(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(root+"/etc/routekeeper", 0o755); err != nil {
@@ -246,7 +246,7 @@ func TestUnitFails(t *testing.T) {
 	}
 }
 
-// TestSystemd has systemd check the unit, and judge how much it leaves open.
+// TestSystemd has systemd check the unit, and rate its exposure.
 func TestSystemd(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		if os.Getenv("ROUTEKEEPER_NEED_SYSTEMD") != "" {

@@ -126,7 +126,7 @@ func TestPersist(t *testing.T) {
 	})
 }
 
-// recorder is a test that is told that it failed.
+// recorder is a test that records failures.
 type recorder struct {
 	testing.TB
 	failed string

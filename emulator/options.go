@@ -27,7 +27,7 @@ type settings struct {
 // subnet with a table of its own; Emulator.Demo names them.
 func WithDemo() Option { return func(s *settings) { s.scenario = "demo" } }
 
-// WithFleet starts with 30 kubenet clusters, one of 50 and one of 390 nodes, four of which are
+// WithFleet starts with 30 kubenet clusters, one of 50 and one of 390 nodes; four are
 // broken.
 func WithFleet() Option { return func(s *settings) { s.scenario = "fleet" } }
 
@@ -93,8 +93,8 @@ func Listen(https, http string) Option {
 }
 
 // KubeAPIServer gives each cluster a real Kubernetes API server, with etcd, controllers and
-// scheduler: the programs beside kube-apiserver, or etcd from a path of its own ("": the same
-// folder). All calls between played pods pass.
+// scheduler: the programs are next to kube-apiserver; etcd can have another path ("": the
+// same folder). All calls between simulated pods arrive.
 func KubeAPIServer(path, etcd string) Option {
 	return func(s *settings) { s.apiServer, s.etcd = path, etcd }
 }

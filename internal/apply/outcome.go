@@ -59,7 +59,7 @@ func (r *Resource) failed(
 		switch {
 		case !seen(change):
 			missed = append(missed, change)
-		case sent[keyOf(change)]: // it was made anyway
+		case sent[keyOf(change)]: // it is in place anyway
 			outcomes[i] = plan.Outcome{Change: change, State: plan.Done, Ended: ended(plan.Done)}
 		default: // by another writer
 			outcomes[i] = plan.Outcome{Change: change, State: plan.Obsolete}

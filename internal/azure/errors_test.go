@@ -16,7 +16,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 )
 
-// written writes a table once and tells how long it took.
+// written writes a table once and returns how long that took.
 func written(t *testing.T, c *azure.Client, id arm.ID) (time.Duration, error) {
 	t.Helper()
 	start := time.Now()
@@ -30,7 +30,7 @@ func written(t *testing.T, c *azure.Client, id arm.ID) (time.Duration, error) {
 	return time.Since(start), err
 }
 
-// TestRefusedWrite: which answers to a PUT pass by themselves, and what is said of the others. The
+// TestRefusedWrite: which refusals of a PUT are transient, and the messages of the others. The
 // bodies are Azure's, shortened.
 func TestRefusedWrite(t *testing.T) {
 	const another = `{"error":{"code":"RetryableError","message":"A retryable error occurred.","details":[{"code":"RetryableErrorDueToAnotherOperation","message":"Operation PutRouteTableOperation (1) is updating resource t00. The call can be retried in 12 seconds."}]}}`
@@ -89,8 +89,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestEndedOperation: an operation that another one ended is begun again, whatever it says of its
-// end; one that is refused for good is not.
+// TestEndedOperation: an operation that another one ended is started again, whatever its error
+// says. A permanently refused one is not.
 func TestEndedOperation(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body string

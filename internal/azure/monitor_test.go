@@ -13,8 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 )
 
-// TestAlertResources: they are made where there are none, listed to the last page, deleted if they
-// are the ones that are meant; nothing else can be made or deleted this way.
+// TestAlertResources: they are created if they do not exist, listed to the last page, and deleted
+// if they are the right ones. Nothing else can be created or deleted this way.
 func TestAlertResources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{PageSize: 2})
@@ -47,7 +47,7 @@ func TestAlertResources(t *testing.T) {
 		}); err == nil || err.Error() != "not this one" {
 			t.Errorf("%v", err)
 		}
-		for range 2 { // gone is gone
+		for range 2 { // a second delete is fine
 			if err := c.DeleteAlertResource(t.Context(), in("g0"),
 				func(arm.Document) error { return nil }); err != nil {
 				t.Error(err)
@@ -70,7 +70,7 @@ func TestAlertResources(t *testing.T) {
 			!strings.Contains(err.Error(), "az group create") {
 			t.Errorf("a group that is not there: %v", err)
 		}
-		// An answer that got lost, and one that asks to wait, are no reason to give up.
+		// A lost answer, or a request to wait, is no reason to give up.
 		for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
 			for _, method := range []string{http.MethodPut, http.MethodDelete} {
 				if _, err := e.Inject(emulator.Fault{Method: method, Path: "actionGroups/again",
@@ -91,7 +91,7 @@ func TestAlertResources(t *testing.T) {
 				t.Errorf("%s %d happened %d times", f.Method, f.Status, f.Fired)
 			}
 		}
-		// What was made is not seen at once.
+		// A new resource does not appear at once.
 		if _, err := e.Inject(emulator.Fault{Method: http.MethodGet, Path: "actionGroups/late",
 			Count: 3, Status: http.StatusNotFound}); err != nil {
 			t.Fatal(err)

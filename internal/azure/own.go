@@ -50,7 +50,7 @@ func (o *ownWrites) note(ctx context.Context, c *Client, correlation string, id 
 }
 
 // Own reports whether this client made a change: to the same resource, by the same identity (object
-// or client ID) and in the same call. Every own write was read back, so its events bring no news.
+// or client ID) and in the same call. All its writes were read back, so its events bring no news.
 // In doubt the change counts as another writer's.
 func (c *Client) Own(correlation string, identities []string, id arm.ID) bool {
 	c.own.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestOwn: a change is the client's own where the resource, the identity and the call are; a second
-// program with the same identity makes others.
+// TestOwn: a change is the client's own if resource, identity and call match. A second program with
+// the same identity makes different calls.
 func TestOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{})
@@ -34,7 +34,7 @@ func TestOwn(t *testing.T) {
 		if _, err := twin.Write(t.Context(), ids[1], change, nil); err != nil {
 			t.Fatal(err)
 		}
-		call := func(id arm.ID) string { // as the activity log, and with it every event, has it
+		call := func(id arm.ID) string { // as the activity log, and so every event, has it
 			t.Helper()
 			last, known, err := c.LastWrite(t.Context(), id)
 			if err != nil || !known {
@@ -48,9 +48,9 @@ func TestOwn(t *testing.T) {
 			"its own":                 c.Own(own, me, ids[0]),
 			"by the client ID":        c.Own(own, []string{emulatortest.Keeper.ClientID}, ids[0]),
 			"not of another resource": !c.Own(own, me, ids[1]),
-			"not of somebody else": !c.Own(own, []string{emulatortest.Operator.ObjectID},
+			"not of another caller": !c.Own(own, []string{emulatortest.Operator.ObjectID},
 				ids[0]),
-			"not of nobody":             !c.Own(own, nil, ids[0]),
+			"without a caller":          !c.Own(own, nil, ids[0]),
 			"not in another call":       !c.Own(others, me, ids[1]),
 			"not in no call":            !c.Own("", me, ids[0]),
 			"the other's is the others": twin.Own(others, me, ids[1]),

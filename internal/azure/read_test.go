@@ -16,7 +16,7 @@ import (
 
 const sub = emulator.DefaultSubscription
 
-// tables makes n tables in each of some groups, and returns the IDs of the last few of each.
+// tables creates n tables in each of some groups, and returns the IDs of the last few of each.
 func tables(t *testing.T, e *emulator.Emulator, groups, n, first int) []arm.ID {
 	t.Helper()
 	op, err := e.Client(emulatortest.Operator)
@@ -44,16 +44,16 @@ func tables(t *testing.T, e *emulator.Emulator, groups, n, first int) []arm.ID {
 	return ids
 }
 
-// TestFewestCalls: reading tables again and again settles on the cheapest way, and learning it
-// costs little.
+// TestFewestCalls: repeated reads of tables settle on the cheapest calls, and learning them costs
+// little.
 func TestFewestCalls(t *testing.T) {
 	tests := []struct {
 		name             string
 		groups, n, first int
 		page             int
 		faults           []emulator.Fault
-		settled          int // calls of a later round
-		learning         int // calls of the first rounds together, at the most
+		settled          int // calls of a later check
+		learning         int // the most calls of the first checks together
 	}{
 		{name: "one table", groups: 1, n: 5, first: 1, settled: 1, learning: 4},
 		{name: "two tables of a group: its list", groups: 1, n: 5, first: 2, settled: 1,
@@ -77,7 +77,7 @@ func TestFewestCalls(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				// Buckets wide enough for the set-up.
+				// Buckets large enough for the setup.
 				e := emulatortest.New(t, emulator.Options{PageSize: tt.page,
 					Buckets: emulator.Buckets{Writes: emulator.Bucket{Size: 1e6, PerSecond: 1}}})
 				ids := tables(t, e, tt.groups, tt.n, tt.first)
@@ -103,10 +103,10 @@ func TestFewestCalls(t *testing.T) {
 					total += last
 				}
 				if last != tt.settled {
-					t.Errorf("a later round takes %d calls, want %d", last, tt.settled)
+					t.Errorf("a later check takes %d calls, want %d", last, tt.settled)
 				}
 				if total-last > tt.learning {
-					t.Errorf("the first four rounds took %d calls, want %d at the most", total-last,
+					t.Errorf("the first four checks took %d calls, want %d at the most", total-last,
 						tt.learning)
 				}
 			})
@@ -114,7 +114,7 @@ func TestFewestCalls(t *testing.T) {
 	}
 }
 
-// TestAbsentAndRefused: only a GET that answers 404 proves absence.
+// TestAbsentAndRefused: only a GET with 404 proves absence.
 func TestAbsentAndRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{})
@@ -160,14 +160,14 @@ func TestLinksStayHome(t *testing.T) {
 			azure.ReadOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if len(s.Tables) != 3 { // by GETs, as the list could not be followed
+		if len(s.Tables) != 3 { // by GETs, because the list could not be followed
 			t.Errorf("%d tables, unread %v", len(s.Tables), s.Unread)
 		}
 	})
 }
 
-// TestNodeAddresses: NICs of the node resource group count beside those of scale sets, and one that
-// is garbled, in whichever list, makes the whole answer worthless.
+// TestNodeAddresses: NICs of the node resource group count in addition to those of scale sets. One
+// NIC that cannot be decoded, in any list, invalidates the whole answer.
 func TestNodeAddresses(t *testing.T) {
 	for _, tt := range []struct {
 		name, address string

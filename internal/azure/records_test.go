@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestTableWrite: a real record of the activity log says who wrote which table, in any of the ways
-// that records name a principal; what only began, or was something else, says nothing.
+// TestTableWrite: a real record of the activity log shows who wrote which table, in each way that
+// records name a principal. A record of a begun or another operation shows nothing.
 func TestTableWrite(t *testing.T) {
 	raw, err := os.ReadFile("../../testdata/activity-log/record-routetable-write-started.json")
 	if err != nil {
@@ -34,11 +34,11 @@ func TestTableWrite(t *testing.T) {
 		"caller":     {app, func(r record) { succeeded(r); delete(r, "claims") }, true},
 		"appid": {app, func(r record) {
 			succeeded(r)
-			r["caller"] = "somebody@example.com"
+			r["caller"] = "ada@example.com"
 		}, true},
-		"resource":      {mirid, succeeded, true},
-		"somebody else": {"99999999-9999-9999-9999-999999999999", succeeded, false},
-		"nobody": {"", func(r record) {
+		"resource":       {mirid, succeeded, true},
+		"another caller": {"99999999-9999-9999-9999-999999999999", succeeded, false},
+		"no principal": {"", func(r record) {
 			succeeded(r)
 			r["caller"] = "x"
 			r["claims"] = record{"appid": "y"}
@@ -79,8 +79,8 @@ func TestTableWrite(t *testing.T) {
 	}
 }
 
-// TestAddNIC: a NIC that is not understood is said to be so: silence would prove that its node is
-// gone.
+// TestAddNIC: a NIC that cannot be decoded is an error: otherwise its absence would prove that its
+// node is gone.
 func TestAddNIC(t *testing.T) {
 	const instance = `/subscriptions/s/resourceGroups/mc/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/3/networkInterfaces/nic`
 	for raw, want := range map[string]bool{
@@ -110,8 +110,8 @@ func TestAddNIC(t *testing.T) {
 	}
 }
 
-// TestDenial: whom a deny assignment concerns, in the forms of its document. Who is in a group is
-// not known: then it is not held against anybody.
+// TestDenial: which principals a deny assignment concerns, in each form of its document. Group
+// membership is unknown, so a denial of a group counts for no principal.
 func TestDenial(t *testing.T) {
 	const all, group = `{"id":"00000000-0000-0000-0000-000000000000","type":"SystemDefined"}`,
 		`{"id":"g","type":"Group"}`
@@ -128,7 +128,7 @@ func TestDenial(t *testing.T) {
 		"me and a group":        {me + `,` + group, ``, true, false},
 		"another":               {other, ``, false, false},
 		"a group":               {group, ``, false, false},
-		"nobody":                {``, ``, false, false},
+		"no principal":          {``, ``, false, false},
 	} {
 		var d denial
 		if err := json.Unmarshal([]byte(`{"properties":{"principals":[`+tt.principals+
@@ -136,7 +136,7 @@ func TestDenial(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d.concerns("me") != tt.me || d.concerns("") != tt.unknown {
-			t.Errorf("%s: concerns me %v, somebody unknown %v", name, d.concerns("me"),
+			t.Errorf("%s: concerns me %v, an unknown principal %v", name, d.concerns("me"),
 				d.concerns(""))
 		}
 	}

@@ -19,7 +19,7 @@ type relinking struct {
 func (r relinking) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL.Host != "local" {
 		r.t.Errorf("a request with a token went to %s", request.URL.Host)
-		return nil, errors.New("that is not the local Azure")
+		return nil, errors.New("that is not the emulator")
 	}
 	response, err := r.next.RoundTrip(request)
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 	writeTable = arm.TypeRouteTable + "/write"
 )
 
-// rightsWorld is two tables of two groups, somebody who may do everything and a guest.
+// rightsWorld is two tables in two groups, a principal with all rights, and a guest.
 type rightsWorld struct {
 	t                   *testing.T
 	e                   *emulator.Emulator
@@ -86,8 +86,8 @@ func (w *rightsWorld) read(as emulator.Principal, scopes ...arm.ID) *inventory.S
 	return s
 }
 
-// lockedDown makes a cluster whose node resource group is locked down: the group, and the cluster's
-// principal.
+// lockedDown creates a cluster with a locked node resource group, and returns the group and the
+// cluster's principal.
 func (w *rightsWorld) lockedDown() (group arm.ID, who []string) {
 	w.t.Helper()
 	identity := w.group + "/providers/Microsoft.ManagedIdentity/userAssignedIdentities/shop-id"
@@ -119,15 +119,15 @@ func (w *rightsWorld) of(s *inventory.Snapshot, scope arm.ID) inventory.Rights {
 	return rights
 }
 
-// TestRightsOfRoles: what roles at a scope and above it allow, the caller's own and somebody
-// else's, and not what those below it do.
+// TestRightsOfRoles: the rights by roles at a scope and above it, but not below, for the caller and
+// for another principal.
 func TestRightsOfRoles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRightsWorld(t)
 		w.assign(w.group, reader)
 		w.assign(w.table, networkContributor)
 		for name, as := range map[string]emulator.Principal{"read by the guest": guest,
-			"read by somebody else": emulatortest.Keeper} {
+			"read by another caller": emulatortest.Keeper} {
 			s := w.read(as, w.group, w.table)
 			if s.Caller != strings.ToLower(as.ObjectID) {
 				t.Errorf("%s: the caller is %q", name, s.Caller)
@@ -158,16 +158,15 @@ func TestRightsOfRoles(t *testing.T) {
 	})
 }
 
-// TestRightsNone: that somebody has no role counts where the caller may read all assignments, and
-// not where it may not.
+// TestRightsNone: that a principal has no role counts only if the caller may read all assignments.
 func TestRightsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRightsWorld(t)
 		if r := w.of(w.read(emulatortest.Keeper, w.table), w.table); r.Failed != "" ||
 			r.May(readTable) {
-			t.Errorf("nobody gave the guest anything: %+v", r)
+			t.Errorf("the guest has no roles: %+v", r)
 		}
-		// Assignments are refused, or the list is made of what the caller may see.
+		// Assignments are refused, or the list shows only what the caller may see.
 		blind := w.define("c0000000-0000-4000-8000-000000000001",
 			"Microsoft.Authorization/permissions/read", readTable)
 		w.assign(w.group, blind)
@@ -179,15 +178,16 @@ func TestRightsNone(t *testing.T) {
 		if r := w.of(s, w.table); r.Failed == "" || r.Undenied == "" {
 			t.Errorf("what the caller may not read is taken for complete: %+v", r)
 		}
-		w.assign(w.table, reader) // of the table all are seen, of the group only those below
+		// all roles at the table are visible, of the group only those below it
+		w.assign(w.table, reader)
 		if r := w.of(w.read(guest, w.group), w.group); r.Failed == "" {
 			t.Errorf("a list of what lies below is taken for complete: %+v", r)
 		}
 	})
 }
 
-// TestRightsUnread: one refusal spoils the scope or the role that it concerns, and nothing else. A
-// list that is refused of all the subscription is asked of less.
+// TestRightsUnread: a refusal affects only its scope or role. If a list of the whole subscription
+// is refused, smaller scopes are listed.
 func TestRightsUnread(t *testing.T) {
 	refuse := func(path string) emulator.Fault {
 		return emulator.Fault{Path: path, Status: 403, Code: "AuthorizationFailed", Message: "no",
@@ -238,8 +238,8 @@ func TestRightsUnread(t *testing.T) {
 	}
 }
 
-// TestRightsCalls: the calls grow with the resource groups, and not with the scopes in them, and
-// each role is read once. What the caller may do at a scope alone is asked there.
+// TestRightsCalls: the number of calls grows with the resource groups, not with the scopes in them,
+// and each role is read once. What the caller may do at a single scope is read there.
 func TestRightsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRightsWorld(t)
@@ -258,8 +258,8 @@ func TestRightsCalls(t *testing.T) {
 			calls[r.Path[strings.LastIndex(r.Path, "Microsoft.Authorization/")+
 				len("Microsoft.Authorization/"):]]++
 		}
-		// permissions: of the subscription, two groups, and the two tables that the caller has a
-		// role at.
+		// permissions: of the subscription, two groups, and the two tables with a role of the
+		// caller.
 		want := map[string]int{"permissions": 1 + 2 + 2, "denyAssignments": 1, "roleAssignments": 2,
 			"roleDefinitions/" + reader: 1, "roleDefinitions/" + networkContributor: 1}
 		if !maps.Equal(calls, want) {
@@ -275,8 +275,8 @@ func TestRightsCalls(t *testing.T) {
 	})
 }
 
-// TestRightsAgree: lists of the whole subscription, of resource groups, and of every scope alone
-// say the same.
+// TestRightsAgree: lists of the whole subscription, of resource groups, and of every single scope
+// have the same result.
 func TestRightsAgree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRightsWorld(t)
@@ -324,8 +324,8 @@ func TestRightsAgree(t *testing.T) {
 	})
 }
 
-// TestRightsDenied: the lockdown of a node resource group takes everything but reading from
-// everybody but the cluster.
+// TestRightsDenied: the lock of a node resource group denies everything except reading to every
+// principal except the cluster.
 func TestRightsDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRightsWorld(t)

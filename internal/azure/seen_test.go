@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// TestSeen: what reads the same is not decoded again; what changed is; and what is not read any
-// more is let go.
+// TestSeen: an unchanged document is not decoded again, a changed one is, and one that is no longer
+// read is dropped.
 func TestSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k seen[string]
@@ -28,11 +28,11 @@ func TestSeen(t *testing.T) {
 				t.Errorf("%q reads %q, %v", raw, got, err)
 			}
 		}
-		expect := func(wantDecoded, wantKept int) {
+		expect := func(wantDecoded, wantCached int) {
 			t.Helper()
-			if decoded != wantDecoded || len(k.docs) != wantKept {
-				t.Errorf("%d times decoded, %d kept; want %d, %d", decoded, len(k.docs),
-					wantDecoded, wantKept)
+			if decoded != wantDecoded || len(k.docs) != wantCached {
+				t.Errorf("%d times decoded, %d cached; want %d, %d", decoded, len(k.docs),
+					wantDecoded, wantCached)
 			}
 		}
 		read("/a", "one", "one")

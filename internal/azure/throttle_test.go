@@ -17,8 +17,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestYielding: where few tokens are left, a read that yields waits for its turn among many, and
-// one that does not goes at once, and finds tokens. Nothing runs into the limit.
+// TestYielding: if few tokens are left, a read that yields waits, and one that does not goes out at
+// once and finds tokens. Nothing is throttled.
 func TestYielding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{Buckets: emulator.Buckets{
@@ -62,8 +62,8 @@ func TestYielding(t *testing.T) {
 	})
 }
 
-// TestWithin: a call that is not answered in time is given up, and what it was to read is late; the
-// others are read.
+// TestWithin: a call without an answer in time is given up, and its resource is late. The others
+// are read.
 func TestWithin(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
 		"hangs": {Hold: "before"}, "fails": {Status: 503, Code: "ServiceUnavailable"},
@@ -106,7 +106,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// refusing answers some calls itself: the first counted ones whose method and path match.
+// refusing answers some calls itself: a number of the first calls with a matching method and path.
 type refusing struct {
 	method, suffix string
 	status, count  int
@@ -138,14 +138,14 @@ func (r *refusing) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // TestProviderThrottled: a 429 holds calls to the resource provider that throttles, and to no
-// other. One that has ARM's code, or says that no tokens remain, holds the subscription; one about
-// a busy resource holds nothing.
+// other. A 429 with ARM's code, or without remaining tokens, holds the subscription. A 429 about a
+// busy resource holds nothing.
 func TestProviderThrottled(t *testing.T) {
 	const aks = `{"code":"TooManyRequests","message":"The request is being throttled as the limit has been reached for operation type - get managed cluster."}`
 	held := 30 * time.Second // and then a probe goes out
 	for name, tt := range map[string]struct {
 		body, left string
-		// how long reads of a table, another cluster, another subscription take
+		// how long reads of a table, another cluster and another subscription take
 		table, other, inNext time.Duration
 	}{
 		"provider":         {aks, "", 0, held, 0},
@@ -204,8 +204,8 @@ func TestProviderThrottled(t *testing.T) {
 	}
 }
 
-// TestProbe: one call goes out each half minute while Azure says that it throttles for a day. Calls
-// that do not yield go first. The first answer that is no 429 lets all of them out.
+// TestProbe: Azure throttles for a day, and one call goes out each half minute. Calls that do not
+// yield go first. The first answer other than 429 lets all of them out.
 func TestProbe(t *testing.T) {
 	for _, code := range []string{"SubscriptionRequestsThrottled", "TooManyRequests"} {
 		t.Run(code, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestProbe(t *testing.T) {
 				e := emulatortest.New(t, emulator.Options{})
 				ids := tables(t, e, 6, 1, 1)
 				c := emulatortest.Client(t, e, emulatortest.Keeper)
-				mend, err := e.Inject(emulator.Fault{Method: "GET", Count: -1, Status: 429,
+				fix, err := e.Inject(emulator.Fault{Method: "GET", Count: -1, Status: 429,
 					Code: code, RetryAfter: 86400})
 				if err != nil {
 					t.Fatal(err)
@@ -256,9 +256,9 @@ func TestProbe(t *testing.T) {
 				}
 				if u := s.Unread[ids[0].Key()]; u.Code != code ||
 					!strings.HasSuffix(u.Message, ", for another 4m50s") {
-					t.Errorf("put off: %+v", u) // five minutes from the probe on, and not a day
+					t.Errorf("put off: %+v", u) // five minutes from the probe on, not a day
 				}
-				mend()
+				fix()
 				reads.Wait()
 				if took := time.Since(start); took > 61*time.Second {
 					t.Errorf("blind for %s", took)
@@ -271,7 +271,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestGlobalTokens: where ARM tells the tokens of the whole subscription only, they count.
+// TestGlobalTokens: if ARM reports only the tokens of the whole subscription, they count.
 func TestGlobalTokens(t *testing.T) {
 	for left, want := range map[string]time.Duration{"3000": 0, "10": time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestGlobalTokens(t *testing.T) {
 				header: map[string]string{"x-ms-ratelimit-remaining-subscription-global-reads": left}}
 			c := emulatortest.ClientOver(t, answers, e, emulatortest.Keeper)
 			start := time.Now()
-			for i := range 27 { // one of which goes at once, and one more when ARM has told
+			for i := range 27 { // one goes at once, and one more after ARM's answer
 				id := arm.ResourceID(sub, "g", arm.TypeRouteTable, fmt.Sprint("t", i))
 				if err := c.Read(t.Context(), inventory.NewSnapshot(),
 					inventory.Wanted{Tables: []arm.ID{id}}, azure.ReadOptions{}); err != nil {

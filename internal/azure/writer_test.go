@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 )
 
-// TestLastWrite: the newest write of a subnet or of its network, by whom; refused ones do not
-// count, and nobody is accused where the log knows nothing.
+// TestLastWrite: the newest write of a subnet or of its network, and its caller. Refused writes do
+// not count, and if the log shows nothing, no caller is named.
 func TestLastWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{PageSize: 3})
@@ -73,7 +73,7 @@ func TestLastWrite(t *testing.T) {
 		if err != nil || !strings.Contains(w.String(), ", the identity of ") {
 			t.Errorf("%s, %v", w, err)
 		}
-		// A route that somebody wrote, or deleted, on its own counts as a change of the table.
+		// A write or delete of a single route counts as a change of the table.
 		operator, err := e.Client(emulatortest.Operator)
 		if err != nil {
 			t.Fatal(err)

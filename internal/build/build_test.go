@@ -19,7 +19,7 @@ func shop(plugin capacity.Plugin) Cluster {
 		Pools: []Pool{{Name: "system", VMSize: "Standard_D4s_v5", Count: 3}}}
 }
 
-// document is what Azure would answer: the body with an ID, and fields of its own.
+// document is an answer of Azure: the body with an ID, and additional fields.
 func document(t *testing.T, s Step, made Made) arm.Document {
 	t.Helper()
 	body := s.Body(made)
@@ -31,7 +31,7 @@ func document(t *testing.T, s Step, made Made) arm.Document {
 	return arm.Document{ID: s.ID, Raw: raw}
 }
 
-// TestRoundTrip: of every blueprint, what was built reads as it should, and needs nothing.
+// TestRoundTrip: for every blueprint, what was built reads correctly, and needs no change.
 func TestRoundTrip(t *testing.T) {
 	for _, plugin := range capacity.Plugins() {
 		for _, gateway := range []*Gateway{nil, {Most: 10}} {
@@ -59,8 +59,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDecide: a resource of another owner is refused, or adopted; ours is changed, and everything
-// else in it stays as it was, byte for byte.
+// TestDecide: a resource of another owner is refused, or adopted. Our own is changed, and
+// everything else in it stays, byte for byte.
 func TestDecide(t *testing.T) {
 	c, err := shop(capacity.Kubenet).Complete()
 	if err != nil {
@@ -115,7 +115,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestLayout: whatever is asked for, either it is refused, or nothing overlaps and everything fits.
+// TestLayout: a request is either refused, or nothing overlaps and everything fits.
 func TestLayout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := shop(rapid.SampledFrom(capacity.Plugins()).Draw(t, "plugin"))
@@ -148,7 +148,7 @@ func TestLayout(t *testing.T) {
 			Surge: capacity.SurgeOf(""), Subnet: c.Nodes, PodSubnet: c.Pods, PodCIDR: c.PodCIDR,
 			RouteLimit: routeLimit}
 		if fit := setup.Fits(); fit.Nodes < c.Pools[0].Count {
-			t.Fatalf("%d nodes, of which %d fit: %s", c.Pools[0].Count, fit.Nodes, fit.LimitedBy)
+			t.Fatalf("%d nodes, %d of them fit: %s", c.Pools[0].Count, fit.Nodes, fit.LimitedBy)
 		}
 	})
 }

@@ -290,7 +290,7 @@ func peersOf(vnet arm.Document) (spaces []netip.Prefix) {
 func (c *Cluster) useTables(n Network) error {
 	e := c.Existing
 	on := func(id arm.ID) arm.ID { return tableOf(subnetIn(*n.VNet, id)) }
-	if err := c.checkKept(n, on(e.Nodes)); err != nil {
+	if err := c.checkBuiltTable(n, on(e.Nodes)); err != nil {
 		return err
 	}
 	if table := on(e.Nodes); table != "" && !table.Equal(c.ownNodeTable()) {
@@ -332,9 +332,10 @@ func (c *Cluster) useTables(n Network) error {
 	return nil
 }
 
-// checkKept refuses any table other than the one that the cluster was built with: its routes are in
-// that one. If the subnet has lost the cluster's own table, the subnet's step associates it again.
-func (c *Cluster) checkKept(n Network, on arm.ID) error {
+// checkBuiltTable refuses any table other than the one that the cluster was built with: its routes
+// are in that one. If the subnet has lost the cluster's own table, the subnet's step associates it
+// again.
+func (c *Cluster) checkBuiltTable(n Network, on arm.ID) error {
 	before := c.Placed(n.Identity).Existing
 	if !n.Built || before == nil || !c.HasTable() {
 		return nil

@@ -25,7 +25,7 @@ const (
 )
 
 // GatewayTableSteps give the subnet of an Application Gateway a route table, in the resource group
-// of its network. The gateway belongs to an existing cluster, of which only name, group and
+// of its network. The gateway belongs to an existing cluster; only its name, group and
 // location matter.
 func (c Cluster) GatewayTableSteps(subnet arm.ID) []Step {
 	name := subnet.Parent().Name() + "-" + subnet.Name() + "-rt"

@@ -118,7 +118,7 @@ func (c *Cluster) overlaps(peers []netip.Prefix) error {
 		}
 		if !a.prefix.Addr().Is4() || a.prefix != a.prefix.Masked() || a.prefix.Bits() < 8 {
 			return wrong(a.field, "%s, expected an IPv4 prefix of /8 or longer, without bits "+
-				"behind its mask",
+				"after its mask",
 				a.prefix)
 		}
 		for _, b := range all[:i] {
@@ -247,7 +247,7 @@ func ofOthers(used int) string {
 	if used == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", of which others have %d", used)
+	return fmt.Sprintf(", %d of them used by others", used)
 }
 
 // mostNodes is the field that says how many nodes there can be.

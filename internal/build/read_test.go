@@ -15,7 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/config"
 )
 
-// head is a file up to the fields of its spec that are tried.
+// head is the beginning of a file, up to the fields under test.
 const head = `apiVersion: routekeeper.dev/v1alpha1
 kind: Cluster
 metadata: {name: shop}
@@ -50,7 +50,7 @@ func read(text string) (Cluster, error) {
 	return Read(d.Cluster)
 }
 
-// TestRead: every field gets where it belongs.
+// TestRead: every field is read into the right place.
 func TestRead(t *testing.T) {
 	c, err := read(everything)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestAutoscaledCount: a pool with autoscaling begins with its count, which is the autoscaler's
+// TestAutoscaledCount: a pool with autoscaling starts with its count, which the autoscaler changes
 // later.
 func TestAutoscaledCount(t *testing.T) {
 	c, err := read(everything)
@@ -138,8 +138,8 @@ func TestReadFields(t *testing.T) {
 	}
 }
 
-// TestClusterSchemaAgrees: what the program takes the schema takes, and what the schema refuses the
-// program refuses.
+// TestClusterSchemaAgrees: the schema accepts what the program accepts, and the program refuses
+// what the schema refuses.
 func TestClusterSchemaAgrees(t *testing.T) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(v1alpha1.ClusterSchema))
 	if err != nil {
@@ -192,7 +192,7 @@ func TestClusterSchemaAgrees(t *testing.T) {
 	}
 }
 
-// FuzzReadCluster: every text is refused in one line, or makes steps.
+// FuzzReadCluster: every text is refused in one line, or gives steps.
 func FuzzReadCluster(f *testing.F) {
 	f.Add([]byte(everything))
 	f.Add([]byte(head + "  blueprint: pod-subnet\n"))

@@ -15,8 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// The plant is a kubenet cluster of two nodes in which everything is right; a test changes a
-// document.
+// The plant is a kubenet cluster of two nodes with everything right. Tests change a document.
 const (
 	plantGroup = arm.ID(
 		"/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg")
@@ -150,7 +149,7 @@ func (p *plant) verify() Verification {
 	return Verify(c, diagnose.Check(c))
 }
 
-// read is what a diagnosis looks at.
+// read returns what a diagnosis checks.
 func (p *plant) read() diagnose.Case {
 	p.t.Helper()
 	s := inventory.NewSnapshot()
@@ -215,8 +214,8 @@ func TestAllRight(t *testing.T) {
 	}
 }
 
-// TestNearMisses: one thing is not as it should be, or was not seen; these claims say so and all
-// others are right.
+// TestNearMisses: one thing is wrong, or was not read. The listed claims are not right, and all
+// others are.
 func TestNearMisses(t *testing.T) {
 	unread := func(ids ...arm.ID) func(*inventory.Snapshot) {
 		return func(s *inventory.Snapshot) {
@@ -292,7 +291,7 @@ func TestNearMisses(t *testing.T) {
 			p.change = func(s *inventory.Snapshot) {
 				s.Rights[plantWho][plantSubnet.Key()] = inventory.Rights{Failed: "403"}
 			}
-		}, []string{"roles: not-checked: the role assignments could only be read in part: 403"},
+		}, []string{"roles: not-checked: the role assignments could not be read in full: 403"},
 			nil},
 		"no role on the subnet": {func(p *plant) {
 			p.change = func(s *inventory.Snapshot) {
@@ -313,7 +312,7 @@ func TestNearMisses(t *testing.T) {
 		"another gateway than asked": {func(p *plant) {
 			addon(p)["config"] = doc{"applicationGatewayId": string(plantGateway) + "2",
 				"effectiveApplicationGatewayId": string(plantGateway)}
-		}, []string{"gateway: wrong: the ingress add-on of cluster shop drives the Application " +
+		}, []string{"gateway: wrong: the ingress add-on of cluster shop drives Application " +
 			"Gateway agw, "},
 			[]finding.Code{finding.GatewayDiffers}},
 		"egress by a firewall": {func(p *plant) { egress(p, "VirtualAppliance", "10.42.3.4") },
@@ -384,8 +383,7 @@ func TestNearMisses(t *testing.T) {
 	}
 }
 
-// TestCountsAlone: a claim is not right where its own counts speak against it, whatever findings
-// there are.
+// TestCountsAlone: a claim is not right if its own counts contradict it, without any finding.
 func TestCountsAlone(t *testing.T) {
 	for topic, change := range map[string]func(*plant){
 		topicPods:       func(p *plant) { p.pod("lost", 1, false, "10.244.0.9") },
@@ -430,7 +428,7 @@ func TestCountsAlone(t *testing.T) {
 	}
 }
 
-// TestStopped: nothing is said of the nodes of a cluster that is stopped.
+// TestStopped: the nodes of a stopped cluster are not assessed.
 func TestStopped(t *testing.T) {
 	p := newPlant(t)
 	p.docs[plantCluster]["powerState"] = doc{"code": "Stopped"}

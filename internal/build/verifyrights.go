@@ -55,7 +55,7 @@ func (v *verifier) rightsAt(scope arm.ID, principals []string) (inventory.Rights
 		switch why := strings.TrimSpace(r.Failed + " " + r.Undenied); {
 		case !read:
 		case why != "":
-			return r, "the role assignments could not be read in full: " + why
+			return r, "the role assignments could only be read in part: " + why
 		case len(r.Permissions) > 0:
 			return r, ""
 		}

@@ -179,7 +179,7 @@ func documents(s *inventory.Snapshot) []arm.Document {
 func Read(r io.Reader) (Bundle, error) {
 	compressed, err := gzip.NewReader(r)
 	if err != nil {
-		return Bundle{}, fmt.Errorf("it is not a .tgz file: expected one that routekeeper " +
+		return Bundle{}, fmt.Errorf("it is not a .tgz file: expected a file that routekeeper " +
 			"collect wrote")
 	}
 	archive := tar.NewReader(io.LimitReader(compressed, maxTotal))

@@ -48,8 +48,8 @@ const (
 	// reserved are the addresses of a subnet that Azure keeps: the first four and the last
 	// (virtual-networks-faq).
 	reserved = 5
-	// mostNodes is how many nodes AKS lets a cluster have (AKS, azure-cni-overlay and
-	// quotas-skus-regions).
+	// mostNodes is the number of nodes that AKS allows a cluster to have (AKS, azure-cni-overlay
+	// and quotas-skus-regions).
 	mostNodes = 5000
 	// mostDynamicPods is the maximum number of pods of a cluster with dynamic allocation (AKS,
 	// configure-azure-cni-dynamic-ip-allocation).
@@ -149,7 +149,7 @@ func (s Setup) Fits() Fit {
 
 // fixed are the limits that do not depend on prefixes.
 func (s Setup) fixed() []Limit {
-	limits := []Limit{{"AKS", mostNodes, "the most nodes of a cluster"}}
+	limits := []Limit{{"AKS", mostNodes, "the largest number of nodes of a cluster"}}
 	switch s.Plugin {
 	case Kubenet:
 		each, formula := 1, "one route a node"

@@ -2,7 +2,7 @@ package capacity
 
 import "fmt"
 
-// Need is what has to fit.
+// Need is what must fit.
 type Need struct{ Nodes, Pods int }
 
 // Sizes are the sizes that a need requires, as lengths of IPv4 prefixes. 0 means that the plugin
@@ -10,7 +10,7 @@ type Need struct{ Nodes, Pods int }
 type Sizes struct {
 	Plugin  Plugin `json:"plugin"`
 	MaxPods int    `json:"maxPods"`
-	// Nodes is how many are needed, Surge how many more during an upgrade.
+	// Nodes is the number of needed nodes, Surge the number of extra nodes during an upgrade.
 	Nodes int `json:"nodes"`
 	Surge int `json:"surge"`
 	// SubnetAddresses is the number of addresses that nodes (and with node-subnet their pods) take
@@ -59,7 +59,7 @@ func (s Setup) For(need Need) Sizes {
 	return out
 }
 
-// Meets reports whether what fits is enough.
+// Meets reports whether what fits meets the need.
 func (f Fit) Meets(need Need) bool { return f.Nodes >= need.Nodes && f.Pods >= need.Pods }
 
 // SubnetFor is the length of the smallest subnet that gives out this many addresses.

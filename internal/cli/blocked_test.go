@@ -18,9 +18,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestBlockedLog: standard error is a pipe that nobody reads and that fills up in mid-life, as of a
-// log shipper that hangs. Strips are repaired all the same, the keeper counts as live, it leaves
-// when told to, and what it had to say comes out when the pipe is read.
+// TestBlockedLog: standard error is a pipe that is not read and fills up, as with a log shipper
+// that hangs. Strips are still repaired, the keeper counts as live, it exits when asked to, and its
+// log lines arrive when the pipe is read.
 func TestBlockedLog(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ func TestBlockedLog(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- run.Wait() }()
-	t.Cleanup(func() { _ = run.Process.Kill() }) // where it has ended already, it has no effect
+	t.Cleanup(func() { _ = run.Process.Kill() }) // no effect if it has ended already
 	eventually(t, "the first check", func() bool { return whole(t, a, 3) })
 	fill(t, w)
 	for range 3 {
@@ -95,8 +95,7 @@ func TestBlockedLog(t *testing.T) {
 	}
 }
 
-// TestBlockedLogAtExit: a keeper whose log is blocked for good leaves all the same, also with an
-// error.
+// TestBlockedLogAtExit: a keeper whose log is blocked forever still exits, also with an error.
 func TestBlockedLogAtExit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -157,7 +156,7 @@ func TestBlockedLogAtExit(t *testing.T) {
 	}
 }
 
-// fill writes into a pipe until nothing fits.
+// fill writes into a pipe until it is full.
 func fill(t *testing.T, w *os.File) {
 	t.Helper()
 	fd := int(w.Fd())
@@ -189,7 +188,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// eventually waits ten seconds for something.
+// eventually waits up to ten seconds for a condition.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(200 * time.Millisecond) {

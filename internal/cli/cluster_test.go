@@ -19,14 +19,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// createSteps is how many writes a kubenet cluster with a gateway takes, and deleteSteps how many
-// its removal.
+// createSteps is the number of writes for a kubenet cluster with a gateway, deleteSteps the number
+// of deletes for its removal.
 const createSteps, deleteSteps = 16, 14
 
 // TestClusterKilled kills cluster create at a write, before or after it takes effect, and runs it
-// again: the cluster is the same as without the kill, and a third run finds nothing to do. Then
-// cluster delete, in the same way: nothing is left. ROUTEKEEPER_KILLS is how many runs are killed,
-// two a cluster (8).
+// again: the cluster is the same as without the kill, and a third run has nothing to do. Then it
+// does the same with cluster delete: nothing is left. ROUTEKEEPER_KILLS is the number of killed
+// runs, two per cluster (8).
 func TestClusterKilled(t *testing.T) {
 	kills := 8
 	if text := os.Getenv("ROUTEKEEPER_KILLS"); text != "" {
@@ -40,7 +40,7 @@ func TestClusterKilled(t *testing.T) {
 		killedInNetwork(t)
 	})
 	want := documentsOf(t, builtCluster(t, 0, "", nil))
-	first := rand.IntN(createSteps) // another one each time; all in their turn
+	first := rand.IntN(createSteps) // another one each time, so that all are covered
 	for i := range kills / 2 {
 		n, m := (first+i*5)%createSteps+1, (first+i*5)%deleteSteps+1
 		when := []string{"before", "after"}[i%2]
@@ -67,12 +67,12 @@ func TestClusterKilled(t *testing.T) {
 	}
 }
 
-// adoptedWrites is how many writes it takes in an existing network, and adoptedDeletes how many
-// deletes its removal: there is one write as well.
+// adoptedWrites is the number of writes in an existing network, adoptedDeletes the number of
+// deletes for its removal, which also makes one write.
 const adoptedWrites, adoptedDeletes = 15, 14
 
-// killedInNetwork does the same in a network of others, where a run makes the gateway's subnet and
-// associates a table with the node subnet. In the end the network is as it was.
+// killedInNetwork does the same in another owner's network, where a run creates the gateway's
+// subnet and associates a table with the node subnet. At the end the network is unchanged.
 func killedInNetwork(t *testing.T) {
 	n, m := rand.IntN(adoptedWrites)+1, rand.IntN(adoptedDeletes)+1
 	when := []string{"before", "after"}[rand.IntN(2)]
@@ -100,7 +100,7 @@ func killedInNetwork(t *testing.T) {
 		t.Errorf("the node subnet is %s", subnet)
 	}
 	b.kill(m, when, http.MethodDelete, "delete", "--yes", "shop")
-	if m < 10 { // the association is left
+	if m < 10 { // the association remains
 		b.kill(1, when, http.MethodPut, "delete", "--yes", "shop")
 	}
 	b.run("delete", "--yes", "shop")
@@ -120,7 +120,7 @@ func killedInNetwork(t *testing.T) {
 
 var hubVNet = arm.ResourceID(emulator.DefaultSubscription, "net", arm.TypeVNet, "hub")
 
-// plain is a resource without what changes with every write, "" where there is none.
+// plain is a resource without the fields that every write changes, "" if it does not exist.
 func (b *builtOne) plain(id arm.ID) string {
 	status, body := b.a.op.Do(http.MethodGet, id, verifyNetwork, nil)
 	if status != http.StatusOK {
@@ -129,7 +129,7 @@ func (b *builtOne) plain(id arm.ID) string {
 	return volatileBytes.ReplaceAllString(string(body), "")
 }
 
-// unlike reports whether a field differs from one run to the next by itself.
+// unlike reports whether a field differs from run to run.
 func unlike(path string) bool {
 	for _, p := range []string{"etag", "resourceGuid", "principalId", "clientId", "objectId",
 		"createdOn", "updatedOn", "createdBy", "updatedBy", "uid", "ipAddress", "issuerURL", "fqdn",
@@ -141,7 +141,7 @@ func unlike(path string) bool {
 	return false
 }
 
-// builtOne is a cluster under way.
+// builtOne is a cluster being built.
 type builtOne struct {
 	t      *testing.T
 	a      *azureOf
@@ -149,8 +149,8 @@ type builtOne struct {
 	create []string
 }
 
-// builtCluster builds a cluster; with n > 0 its n-th write is the last of the first run. Prepare
-// can be nil.
+// builtCluster builds a cluster; with n > 0 its n-th write is the last one of the first run.
+// Prepare can be nil.
 func builtCluster(t *testing.T, n int, when string, prepare func(*builtOne)) *builtOne {
 	t.Helper()
 	az := filepath.Join(t.TempDir(), "az")
@@ -217,7 +217,7 @@ func (b *builtOne) kill(n int, when, method, verb string, args ...string) {
 			b.t.Fatalf("%s did not get to its call %d", verb, n)
 		}
 	}
-	time.Sleep(50 * time.Millisecond) // until a call held after it took effect has done so
+	time.Sleep(50 * time.Millisecond) // until a call that is held after it took effect has done so
 	if err := cmd.Process.Kill(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func (b *builtOne) kill(n int, when, method, verb string, args ...string) {
 	b.a.e.ClearFaults()
 }
 
-// documentsOf are the documents of all that was built, by ID.
+// documentsOf are the documents of everything that was built, by ID.
 func documentsOf(t *testing.T, b *builtOne) map[string]string {
 	t.Helper()
 	var built report.Building

@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/config"
 )
 
-// TestClusterExample: the documented file describes a cluster, and its commands are taken.
+// TestClusterExample: the documented file describes a cluster, and its commands are valid.
 func TestClusterExample(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(docsAt, "docs", "cluster.md"))
 	if err != nil {

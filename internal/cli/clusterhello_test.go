@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kubernetes/kubernetestest"
 )
 
-// scriptCondition knows [kube]: the control plane that .ci/kube builds is there. Where it must be,
-// a missing one is an error.
+// scriptCondition knows [kube]: the control plane of .ci/kube is available. If it is required, a
+// missing one is an error.
 func scriptCondition(name string) (bool, error) {
 	if name != "kube" {
 		return false, fmt.Errorf("unknown condition %s", name)
@@ -35,8 +35,8 @@ func kubeBinaries() (kubernetes.Binaries, error) {
 	return kubernetes.Find(folder, "")
 }
 
-// withKubernetes joins the emulator of a script with real API servers, as emulator --kube-apiserver
-// does.
+// withKubernetes gives the clusters of a script's emulator real API servers, as emulator
+// --kube-apiserver does.
 func withKubernetes(ts *testscript.TestScript) func(*emulator.Emulator) error {
 	return func(e *emulator.Emulator) error {
 		binaries, err := kubeBinaries()

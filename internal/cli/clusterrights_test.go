@@ -12,8 +12,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestCreateLacksRights: what the login may not do is one line before anything is made; with what
-// the line says the cluster is built, and without a right to define roles with --built-in-roles.
+// TestCreateLacksRights: one line names the rights that the login lacks, before anything is
+// created. With these rights the cluster is built; without a right to define roles it is built with
+// --built-in-roles.
 func TestCreateLacksRights(t *testing.T) {
 	t.Parallel()
 	l := &leastRights{t: t, dir: t.TempDir(), roles: map[string][]string{}}

@@ -26,7 +26,7 @@ import (
 //	arm DELETE ID       delete a resource as the operator, and wait until it is gone
 //	arm STRIP ID        write a subnet without its route table
 //	arm PUT ID FILE     write a resource as the operator
-//	arm GET ID          print a resource, without what changes with every write
+//	arm GET ID          print a resource, without the fields that every write changes
 //	saved NODES PODS    write what kubectl get -o json prints for c1 into files
 
 const (
@@ -34,7 +34,7 @@ const (
 	verifyAKS     = "2025-10-01"
 )
 
-// built names what scriptCluster builds.
+// built returns the ID of a resource of scriptCluster.
 func built(name string) arm.ID {
 	const sub = emulator.DefaultSubscription
 	vnet := arm.ResourceID(sub, "c1-rg", arm.TypeVNet, "c1-vnet")
@@ -63,7 +63,7 @@ func scriptCluster(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// build makes a cluster of three nodes: nodes in 10.243.0.0/16, pods of a pod subnet in
+// build builds a cluster of three nodes: nodes in 10.243.0.0/16, pods of a pod subnet in
 // 10.242.0.0/16.
 func (a *azureOf) build(plugin string) error {
 	type object = map[string]any
@@ -163,7 +163,7 @@ func (a *azureOf) build(plugin string) error {
 	}})
 }
 
-// settled waits until the cluster is made, and has its routes.
+// settled waits until the cluster exists and has its routes.
 func (a *azureOf) settled(plugin string) error {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		_, body := a.op.Do("GET", built("C1"), verifyAKS, nil)

@@ -26,7 +26,7 @@ const (
 	watchedInterval  = 2 * time.Second
 )
 
-// watched is a keeper that shows its rounds on pages.
+// watched is a keeper that shows its checks on pages.
 type watched struct {
 	board *page.Board
 	past  *history.Log
@@ -36,7 +36,7 @@ type watched struct {
 	running bool // the scenes are over
 }
 
-// Round makes a round of a scene.
+// Round makes a check of a scene.
 func (w *watched) Round(ctx context.Context) (keeper.Round, error) {
 	r, err := w.keeper.Round(ctx)
 	if err == nil {

@@ -174,7 +174,7 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(a.out, "30 clusters, of which four are broken:\n  "+
+		fmt.Fprintln(a.out, "30 clusters, four of them broken:\n  "+
 			strings.Join(broken, "\n  "))
 	}
 	if o.faults != "" {

@@ -60,10 +60,11 @@ type explained struct {
 	Severity string `json:"severity,omitempty"` // of a finding
 	Text     string `json:"text"`
 	Remedy   string `json:"remedy,omitempty"` // of a finding
+	Page     string `json:"page,omitempty"`   // Microsoft's page about what a finding reports
 }
 
 func describe(d finding.Description) explained {
-	return explained{string(d.Code), d.Title, d.Severity.String(), d.Meaning, d.Remedy}
+	return explained{string(d.Code), d.Title, d.Severity.String(), d.Meaning, d.Remedy, d.Page()}
 }
 
 func listTopics(w io.Writer, format report.Format, style report.Style) error {

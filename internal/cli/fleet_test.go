@@ -32,16 +32,16 @@ const (
 	fleetPage          = 100 // emulator.Options
 )
 
-// BenchmarkFleet has the built program, in a process of its own, keep 1,000 clusters of 20 nodes in
-// 10 subscriptions of a local Azure with Azure's token buckets, over HTTPS. ROUTEKEEPER_FLEET is
-// another number of clusters. It takes about two minutes:
+// BenchmarkFleet runs the built program in a separate process. It manages 1,000 clusters of 20
+// nodes in 10 subscriptions of an emulator with Azure's token buckets, over HTTPS.
+// ROUTEKEEPER_FLEET changes the number of clusters. It takes about two minutes:
 //
 //	go test ./internal/cli -run '^$' -bench Fleet -benchtime 1x
 //
-// It reports the first rounds, which fill the targets; then, at rest, ARM reads a minute beside
-// what the fewest list pages would be and what a GET for each resource would take, the processor's
-// time as a share of one core, and the resident memory; and how long after a strip the table is
-// back on its subnet: found by the poll, and by an event.
+// It reports the first checks, which fill the targets. Then it reports, at rest, ARM reads per
+// minute, the minimum of list pages, the number of GETs that would show the same, the processor
+// time as a share of one core, and the resident memory. Finally it reports how long after a strip
+// the table is back: found by a poll, and by an event.
 func BenchmarkFleet(b *testing.B) {
 	clusters := 1000
 	if text := os.Getenv("ROUTEKEEPER_FLEET"); text != "" {
@@ -60,7 +60,7 @@ func BenchmarkFleet(b *testing.B) {
 	}
 }
 
-// fleet is a fleet, and the program that keeps it.
+// fleet is a fleet, and the program that manages it.
 type fleet struct {
 	b       *testing.B
 	e       *emulator.Emulator
@@ -73,8 +73,8 @@ type fleet struct {
 func newFleet(b *testing.B, clusters int) *fleet {
 	f := &fleet{b: b, dir: b.TempDir()}
 	subscriptions := emulatortest.Subscriptions(fleetSubscriptions)
-	// To build it takes more writes than Azure lets anybody make at once. The keeper needs fewer:
-	// one for each target.
+	// Building it takes more writes than Azure allows at once. The keeper needs fewer: one for each
+	// target.
 	f.e = emulatortest.New(b, emulator.Options{Subscriptions: subscriptions, LogBodies: 1,
 		Buckets: emulator.Buckets{Writes: emulator.Bucket{Size: 1e9, PerSecond: 10}}})
 	f.members = emulatortest.BuildFleet(b, f.e, subscriptions, clusters, fleetNodes)
@@ -87,7 +87,7 @@ func newFleet(b *testing.B, clusters int) *fleet {
 	return f
 }
 
-// config writes what is to be kept.
+// config writes the config.
 func (f *fleet) config() string {
 	var text bytes.Buffer
 	for _, m := range f.members {
@@ -106,7 +106,7 @@ func (f *fleet) config() string {
 	return path
 }
 
-// start starts the program, and waits for the end of its first rounds: all targets hold all routes.
+// start starts the program, and waits for the end of its first checks: all targets have all routes.
 func (f *fleet) start() {
 	binary := filepath.Join(f.dir, "routekeeper-built")
 	if runtime.GOOS == "windows" {
@@ -148,7 +148,7 @@ func (f *fleet) start() {
 	})
 	in := bufio.NewReader(rounds)
 	written, told, reads, writes := 0, 0, 0, 0
-	// each group of clusters that share something writes in a round of its own
+	// each group of clusters that share something writes in its own check
 	for ; written < f.missing(); told++ {
 		var r struct {
 			Changes []struct{ State string }
@@ -166,8 +166,8 @@ func (f *fleet) start() {
 		reads, writes = reads+r.ARM.Reads, writes+r.ARM.Writes
 	}
 	f.b.ReportMetric(time.Since(began).Seconds(), "s/first-rounds")
-	f.b.Logf("its first %d rounds: %d reads, %d writes", told, reads, writes)
-	go func() { // the others are not waited for
+	f.b.Logf("its first %d checks: %d reads, %d writes", told, reads, writes)
+	go func() { // without waiting for the others
 		for err == nil {
 			_, err = in.ReadBytes('\n')
 		}
@@ -175,7 +175,7 @@ func (f *fleet) start() {
 	f.agrees()
 }
 
-// missing is how many routes are to be written at first.
+// missing is how many routes have to be written at first.
 func (f *fleet) missing() (routes int) {
 	for _, m := range f.members {
 		if m.Target != "" {
@@ -185,7 +185,7 @@ func (f *fleet) missing() (routes int) {
 	return routes
 }
 
-// agrees checks that every target holds a route for each node, and its own.
+// agrees checks that every target has a route for each node, and its other route.
 func (f *fleet) agrees() {
 	op, err := f.e.Client(emulatortest.Operator)
 	if err != nil {
@@ -203,8 +203,8 @@ func (f *fleet) agrees() {
 	}
 }
 
-// reads says how much the program read since a request, and how often it polled, both a minute: a
-// poll lists the networks of each subscription once.
+// reads returns the reads and polls since a request, both per minute: a poll lists the networks of
+// each subscription once.
 func (f *fleet) reads(since int, span time.Duration) (reads, polls float64) {
 	lists, pages := map[string]int{}, map[string]int{}
 	for _, m := range f.members {
@@ -235,9 +235,9 @@ func (f *fleet) reads(since int, span time.Duration) (reads, polls float64) {
 	return reads / span.Minutes(), polls / span.Minutes()
 }
 
-// atRest watches the program for a while.
+// atRest observes the program for a while.
 func (f *fleet) atRest(span time.Duration) {
-	// one poll at rest, in which it is learnt what lists cost, and on between two polls
+	// one poll at rest, in which the keeper learns what lists cost, and on between two polls
 	time.Sleep(fleetInterval * 3 / 2)
 	// whole intervals, from between two polls to between two polls
 	span = span.Round(fleetInterval)
@@ -246,7 +246,7 @@ func (f *fleet) atRest(span time.Duration) {
 	after := usage(f.b, f.run.Process.Pid)
 	reads, polls := f.reads(since, span)
 	pages, each := f.fewest()
-	const due = float64(time.Minute / fleetInterval) // polls a minute
+	const due = float64(time.Minute / fleetInterval) // polls per minute
 	f.b.ReportMetric(polls, "polls/min")
 	f.b.ReportMetric(reads, "reads/min")
 	f.b.ReportMetric(due*pages, "reads/min-floor")
@@ -258,8 +258,8 @@ func (f *fleet) atRest(span time.Duration) {
 	}
 }
 
-// fewest returns how many pages lists of a poll have at the least, and how many GETs would show the
-// same: networks and tables, the clusters themselves every fifth minute.
+// fewest returns the minimum of list pages of a poll, and how many GETs would show the same:
+// networks and tables, and the clusters every fifth minute.
 func (f *fleet) fewest() (pages, gets float64) {
 	vnets, tables := map[string]int{}, map[string]int{}
 	for _, m := range f.members {
@@ -309,7 +309,8 @@ func (f *fleet) repairs() {
 	f.b.ReportMetric(worst(true), "s/repair-by-event")
 }
 
-// repaired reports whether the program has written a subnet since a request, and it has a table.
+// repaired reports whether the program has written a subnet since a request, and the subnet has a
+// table.
 func (f *fleet) repaired(since int, subnet arm.ID) bool {
 	return slices.ContainsFunc(f.e.Requests(since), func(r emulator.Request) bool {
 		return r.Method == http.MethodPut && r.Principal == emulatortest.Keeper.Name &&
@@ -317,7 +318,7 @@ func (f *fleet) repaired(since int, subnet arm.ID) bool {
 	}) && emulatortest.TableOf(f.b, f.e, subnet) != ""
 }
 
-// event posts what Event Grid would.
+// event posts an event like Event Grid.
 func (f *fleet) event(id arm.ID) {
 	body := fmt.Sprintf(
 		`{"specversion":"1.0","id":"1","source":"/subscriptions/%s","type":"Microsoft.Resources.ResourceWriteSuccess","subject":%q,"data":{"resourceUri":%q}}`, id.Subscription(), id, id)
@@ -345,7 +346,7 @@ type used struct {
 	resident, peak float64 // MiB
 }
 
-// usage reads what Linux says of a process; nil elsewhere.
+// usage reads Linux's data about a process; nil on other systems.
 func usage(b *testing.B, pid int) *used {
 	if runtime.GOOS != "linux" {
 		b.Logf("memory and processor time are NOT measured: they are read from /proc, which %s "+
@@ -371,7 +372,8 @@ func usage(b *testing.B, pid int) *used {
 	if err != nil {
 		b.Fatal(err)
 	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on
+	// from the third field on
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	// utime and stime, in hundredths of a second on every Linux that Go runs on
 	for _, ticks := range fields[11:13] {
 		n, err := strconv.Atoi(ticks)

@@ -200,7 +200,7 @@ func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (
 		return nil, err
 	}
 	for _, c := range configs {
-		r.Kept = append(r.Kept, kept(c))
+		r.Clusters = append(r.Clusters, managedCluster(c))
 	}
 	return r, nil
 }
@@ -210,16 +210,17 @@ func (a *app) blueprint(o *generateOptions) (generate.Blueprint, error) {
 	return generate.Blueprint{Cluster: c, Provider: o.provider, Host: generate.Host(o.host)}, err
 }
 
-// kept returns what a config needs rights for. A config that only observes needs no right to write.
-func kept(c v1alpha1.ClusterRoutes) generate.Kept {
-	k := generate.Kept{
+// managedCluster returns what a config needs rights for. A config that only observes needs no right
+// to write.
+func managedCluster(c v1alpha1.ClusterRoutes) generate.ManagedCluster {
+	k := generate.ManagedCluster{
 		Name: c.Metadata.Name, Cluster: arm.ID(c.Spec.ClusterID), Table: arm.ID(
 			c.Spec.RouteTableID),
 		Guarded: c.Spec.Guard.Mode == v1alpha1.GuardEnforce,
 	}
 	for _, g := range c.Spec.Guard.Subnets {
 		if k.Guarded {
-			k.Subnets = append(k.Subnets, generate.KeptSubnet{
+			k.Subnets = append(k.Subnets, generate.GuardedSubnet{
 				Subnet: arm.ID(g.SubnetID), Table: arm.ID(g.RouteTableID)})
 		}
 	}

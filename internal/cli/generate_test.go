@@ -30,7 +30,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// hclFunctions are those of Terraform's that the generated code uses.
+// hclFunctions are the functions of Terraform that the generated code uses.
 var hclFunctions = map[string]function.Function{
 	"concat": stdlib.ConcatFunc, "compact": stdlib.CompactFunc, "flatten": stdlib.FlattenFunc,
 	"lower": stdlib.LowerFunc, "split": stdlib.SplitFunc,
@@ -38,7 +38,8 @@ var hclFunctions = map[string]function.Function{
 	"values": stdlib.ValuesFunc, "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
 }
 
-// evaluation computes the locals of generated files, given what Terraform would have read or made.
+// evaluation computes the locals of generated files, with values that Terraform would have read or
+// created.
 func evaluation(t *testing.T, given map[string]cty.Value, paths ...string) (*hcl.EvalContext,
 	[]*hclsyntax.Block) {
 	t.Helper()
@@ -90,7 +91,7 @@ var keeperPrincipal = emulator.Principal{Name: "least",
 	ClientID: "0a0a0000-0000-4000-8000-000000000003", Secret: "l",
 	ObjectID: "0b0b0000-0000-4000-8000-000000000003", NoRoles: true}
 
-// leastRights is the demo, with a keeper that has the rights which generate writes for it.
+// leastRights is the demo, with a keeper that has the generated rights.
 type leastRights struct {
 	t          *testing.T
 	a          *azureOf
@@ -114,7 +115,7 @@ func (l *leastRights) roleID(name string) arm.ID {
 		"/subscriptions/%s/providers/Microsoft.Authorization/roleDefinitions/c0000000-0000-4000-8000-%012d", l.a.demo.Cluster.Subscription(), i))
 }
 
-// define writes a role with some actions.
+// define creates a role with some actions.
 func (l *leastRights) define(name string, actions []string) {
 	l.t.Helper()
 	l.must(l.a.op.Put(l.roleID(name), rolesVersion, map[string]any{"properties": map[string]any{
@@ -124,7 +125,7 @@ func (l *leastRights) define(name string, actions []string) {
 	}}))
 }
 
-// newLeastRights writes code for the demo's config, and gives the keeper what it says.
+// newLeastRights generates code for the demo's config, and assigns the keeper's roles accordingly.
 func newLeastRights(t *testing.T) *leastRights {
 	l := &leastRights{t: t, dir: t.TempDir(), roles: map[string][]string{}}
 	own := filepath.Join(l.dir, "az")
@@ -139,7 +140,7 @@ func newLeastRights(t *testing.T) *leastRights {
 	t.Cleanup(func() { server.Close(); a.e.Close() })
 	l.a = a
 
-	// The node subnet links to all that a subnet can link to.
+	// The node subnet links to everything that a subnet can link to.
 	group := a.demo.NodeSubnet.Group()
 	nat, policy := group+"/providers/Microsoft.Network/natGateways/nat", group+
 		"/providers/Microsoft.Network/serviceEndpointPolicies/sep"
@@ -166,7 +167,7 @@ func newLeastRights(t *testing.T) *leastRights {
 	return l
 }
 
-// logIn makes the login of the keeper.
+// logIn creates the login of the keeper.
 func (l *leastRights) logIn(own string) {
 	l.t.Helper()
 	info, err := emulator.ReadInfo(own)
@@ -179,8 +180,8 @@ func (l *leastRights) logIn(own string) {
 	l.must(os.WriteFile(filepath.Join(l.login, emulator.InfoFile), raw, 0o600))
 }
 
-// assign evaluates the code and does what Terraform would. subnet is that of the cluster's pools,
-// "" where AKS made it.
+// assign evaluates the code and does what Terraform would. subnet is the subnet of the cluster's
+// pools, "" if AKS created it.
 func (l *leastRights) assign(id arm.ID, subnet string) {
 	l.t.Helper()
 	cluster, err := l.a.op.Get(id, "2025-10-01")
@@ -194,7 +195,7 @@ func (l *leastRights) assign(id arm.ID, subnet string) {
 				"main": cty.ObjectVal(map[string]cty.Value{
 					"id": cty.StringVal("/subscriptions/" + l.a.demo.Cluster.Subscription())})}),
 			"azurerm_kubernetes_cluster": cty.ObjectVal(map[string]cty.Value{
-				"kept": cty.ObjectVal(map[string]cty.Value{
+				"managed": cty.ObjectVal(map[string]cty.Value{
 					id.Name(): cty.ObjectVal(map[string]cty.Value{
 						"agent_pool_profile": cty.ListVal([]cty.Value{pool, pool}),
 						"node_resource_group": cty.StringVal(
@@ -230,7 +231,7 @@ func (l *leastRights) run(want int, args ...string) {
 	}
 }
 
-// disturb strips both subnets and takes the pod routes out of the gateway's table.
+// disturb strips both subnets and removes the pod routes from the gateway's table.
 func (l *leastRights) disturb() {
 	l.t.Helper()
 	l.must(l.a.strip(l.a.demo.NodeSubnet))
@@ -244,7 +245,7 @@ func (l *leastRights) disturb() {
 	l.must(l.a.op.Put(l.a.demo.GatewayTable, "2025-05-01", table))
 }
 
-// work lets the keeper do all that it does, and returns what it was refused.
+// work makes the keeper do everything, and returns what Azure refused.
 func (l *leastRights) work(check bool) (refused []string) {
 	l.t.Helper()
 	code := func(n int) int {
@@ -266,11 +267,11 @@ func (l *leastRights) work(check bool) (refused []string) {
 	return l.refused(since)
 }
 
-// optional is in the paths of questions whether the fabric follows. No generated role has their
-// rights: without them the answer is "ARM only".
+// optional matches the paths of calls that ask whether the fabric follows. No generated role
+// includes their rights: without them the answer is "ARM only".
 var optional = regexp.MustCompile("/networkWatchers|/effectiveRouteTable$")
 
-// refused lists what the keeper was refused since a request, but for what is optional.
+// refused lists what the keeper was refused since a request, without optional calls.
 func (l *leastRights) refused(since int) (refused []string) {
 	for _, r := range l.a.e.Requests(since) {
 		refusal := r.Principal == keeperPrincipal.Name && r.Status == http.StatusForbidden
@@ -286,12 +287,12 @@ func (l *leastRights) refused(since int) (refused []string) {
 	return slices.Compact(refused)
 }
 
-// notAsked are actions that the local Azure does not ask for: polls are for whoever wrote. Whether
-// Azure does is not documented.
+// notAsked are actions that the emulator does not require: the caller of a write may poll it.
+// Whether Azure requires them is not documented.
 var notAsked = []string{"Microsoft.Network/locations/operations/read"}
 
-// TestLeastRights: the rights that generate writes are enough for init, doctor, sync and run, and
-// without any single one something is refused.
+// TestLeastRights: the generated rights suffice for init, doctor, sync and run, and without any
+// single one something is refused.
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
 	l := newLeastRights(t)
@@ -315,7 +316,7 @@ func TestLeastRights(t *testing.T) {
 	if refused := l.work(true); len(refused) > 0 {
 		t.Errorf("with all rights again, refused: %q", refused)
 	}
-	// What it must never be able to do.
+	// What it must never be allowed to do.
 	keeper, err := l.a.e.Client(keeperPrincipal)
 	l.must(err)
 	table, err := l.a.op.Get(l.a.demo.ClusterTable, "2025-05-01")
@@ -331,7 +332,7 @@ func TestLeastRights(t *testing.T) {
 	}
 }
 
-// TestClusterActions: the cluster's role is what its cloud provider does with.
+// TestClusterActions: the cluster's role suffices for its cloud provider, and has nothing else.
 func TestClusterActions(t *testing.T) {
 	t.Parallel()
 	actions := build.Cluster{Blueprint: capacity.Kubenet}.ClusterActions()
@@ -353,8 +354,8 @@ func TestClusterActions(t *testing.T) {
 	}
 }
 
-// TestGeneratedConfig: the config that a template's output gives is the one that cluster create
-// writes, and the manifest holds it, too.
+// TestGeneratedConfig: the config in a template's output equals the one that cluster create writes,
+// and the manifest contains it, too.
 func TestGeneratedConfig(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -405,8 +406,8 @@ func TestGeneratedConfig(t *testing.T) {
 	}
 }
 
-// makeCluster makes a network as it is generated, and a cluster in it whose identity has only the
-// given actions, on its table and its subnet. It waits for a route for each node.
+// makeCluster creates the generated network, and a cluster in it whose identity has only the given
+// actions on its table and subnet. It waits for a route for each node.
 func makeCluster(t *testing.T, actions []string) error {
 	t.Helper()
 	e, err := emulator.New(emulator.Options{CheckClusterIdentity: true,

@@ -22,7 +22,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Names as somebody can write them into a bundle: those that can be seen, and those that cannot.
+// Names as a person could write them into a bundle: visible ones, and invisible ones.
 var (
 	visible = []string{"x$(touch PWNED)", "x`touch PWNED`", "x'; touch PWNED; '",
 		`x"; touch PWNED; "`, "x && touch PWNED", "x;touch PWNED", "x|touch PWNED", "x>PWNED",
@@ -31,9 +31,9 @@ var (
 		"x\u202etouch", "x\u2066", "x\u200b", "x\u009b2J", "x\x7f", "x\r"}
 )
 
-// TestHostileBundle makes a diagnosis of a bundle with hostile names, and pastes every command of
-// it into a shell: each reaches its program with the names whole, and nothing else is run. Nothing
-// that is printed moves the cursor or hides anything.
+// TestHostileBundle diagnoses a bundle with hostile names, and pastes every command of the findings
+// into a shell: each reaches its program with unchanged names, and nothing else runs. No output
+// moves the cursor or hides anything.
 func TestHostileBundle(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("NOT RUN: the commands are for a POSIX shell, which Windows does not have")
@@ -116,8 +116,7 @@ func TestHostileBundle(t *testing.T) {
 
 var placeholder = regexp.MustCompile(`<[a-z][^>']*>`)
 
-// pasted runs what a finding says to do next in a shell where the programs only say what they are
-// called with.
+// pasted runs the command of a finding in a shell whose programs only print their arguments.
 func pasted(t *testing.T, fix string) (calls [][]string) {
 	t.Helper()
 	i := regexp.MustCompile(`\b(az|kubectl|terraform|routekeeper) `).FindStringIndex(fix)
@@ -146,7 +145,7 @@ func pasted(t *testing.T, fix string) (calls [][]string) {
 	if left, _ := os.ReadDir(work); len(left) > 0 {
 		t.Errorf("%q made %s", fix, left[0].Name())
 	}
-	if err != nil && !strings.Contains(string(said), "not found") { // words behind a command
+	if err != nil && !strings.Contains(string(said), "not found") { // words after a command
 		t.Errorf("%q: %v\n%s", fix, err, said)
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, "calls"))
@@ -159,7 +158,7 @@ func pasted(t *testing.T, fix string) (calls [][]string) {
 	return calls
 }
 
-// clean checks that output shows all that it holds, and that no line of it is a command to GitHub
+// clean checks that output has no hidden characters, and no line that is a command to GitHub
 // Actions.
 func clean(t *testing.T, out string) {
 	t.Helper()
@@ -173,7 +172,7 @@ func clean(t *testing.T, out string) {
 	}
 }
 
-// TestHostileManifest checks the errors about bundles and configs that somebody else made.
+// TestHostileManifest checks the errors about bundles and configs from other people.
 func TestHostileManifest(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -52,8 +52,8 @@ func (a *app) newIaCCheck() *cobra.Command {
 		Use:   "check FILE...",
 		Short: "Say what applying a plan would do to route tables and pod routes",
 		Long: `Says which subnets would lose their route table, get another one or be
-recreated, and which pod routes would go; because of which resource, and how to
-repair it.
+recreated, and which pod routes would be removed. Each finding names the
+resource that causes it, and how to repair it.
 
 It reads files or standard input (-), and recognizes them by their content:
   - plans and state of Terraform and OpenTofu (terraform show -json FILE)

@@ -8,8 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac"
 )
 
-// TestIntroduced: only what a plan makes wrong is told, and not what its own changes have been told
-// for, what was wrong before, or what it does not show.
+// TestIntroduced: only problems that a plan causes are reported; not those of findings about its
+// own changes, those from before, or those about resources that it does not show.
 func TestIntroduced(t *testing.T) {
 	const group = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/g/providers/"
 	entry := func(kind, name, action, before, after string) string {
@@ -51,7 +51,7 @@ func TestIntroduced(t *testing.T) {
 		{"nothing", same(gateway, "gateway", table("gateway", pod)), ""},
 		{"a bad route in place of the pods'", entry(gateway, "gateway", "update",
 			table("gateway", pod), table("gateway", bad)), "gateway-default-route"},
-		{"what it is told for already", entry(gateway, "gateway", "update", table("gateway", pod),
+		{"what has a finding already", entry(gateway, "gateway", "update", table("gateway", pod),
 			table("gateway", route("192.168.9.0/24", "10.0.2.4"))), ""},
 	} {
 		r, err := iac.Read("plan",

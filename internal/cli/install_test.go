@@ -11,9 +11,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// scriptMonitor is what people do beside install monitor: others adds to what it made, and makes
-// rules and groups of its own; disable switches its rule off; show prints that rule, list what
-// there is.
+// scriptMonitor simulates people who work next to install monitor: others adds to its resources,
+// and creates other rules and groups; disable disables its rule; show prints that rule, list all
+// resources.
 func scriptMonitor(ts *testscript.TestScript, _ bool, args []string) {
 	a := running.get(ts.Getenv("WORK"))
 	in := func(resourceType, name string) arm.ID {

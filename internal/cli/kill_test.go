@@ -42,8 +42,8 @@ func TestKilled(t *testing.T) {
 }
 
 // killed lets a keeper work through a scale-out and a strip, kills it before or after its n-th
-// write took effect (0: never) and starts it again. It returns the network in the end, and the
-// number of writes the first keeper made.
+// write took effect (0: never) and starts it again. It returns the final network, and the number of
+// writes of the first keeper.
 func killed(t *testing.T, n int, when string) (state map[string]string, writes int) {
 	dir := t.TempDir()
 	az := filepath.Join(dir, "az")
@@ -91,7 +91,7 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	time.Sleep(50 * time.Millisecond) // until a write held after it took effect has done so
+	time.Sleep(50 * time.Millisecond) // until a write that is held after it took effect has done so
 	if err := run.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 	a.e.ClearFaults()
 	routekeeper(t, "--emulator", az, "run", "-f", config, "--once")
 	if !whole(t, a, 6) {
-		t.Error("not everything is as it should be")
+		t.Error("not everything is correct")
 	}
 	onceInHistory(t, config, 8, n > 0)
 	state = map[string]string{}
@@ -115,7 +115,7 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 	return state, writes
 }
 
-// whole reports whether the gateway's table has the pod routes of so many nodes, and both subnets
+// whole reports whether the gateway's table has the pod routes of this many nodes, and both subnets
 // have their tables.
 func whole(t *testing.T, a *azureOf, nodes int) bool {
 	routes, err := a.routes(a.demo.GatewayTable)
@@ -126,8 +126,8 @@ func whole(t *testing.T, a *azureOf, nodes int) bool {
 		`"routeTable"`) && strings.Contains(a.document(t, a.demo.GatewaySubnet), `"routeTable"`)
 }
 
-// onceInHistory checks that the history tells of so many different changes, each made once, and
-// that nothing is left open. Where the program was killed, one round did not come to its end.
+// onceInHistory checks that the history has this many different changes, each made once, and that
+// none is left open. If the program was killed, one check has no end.
 func onceInHistory(t *testing.T, config string, want int, killed bool) {
 	t.Helper()
 	r, err := history.Read(historyBeside([]string{config}))
@@ -147,7 +147,7 @@ func onceInHistory(t *testing.T, config string, want int, killed bool) {
 				made[what]++
 			case history.Interrupted:
 			default:
-				t.Errorf("%s is %s in round %d", what, c.State, e.ID)
+				t.Errorf("%s is %s in check %d", what, c.State, e.ID)
 			}
 		}
 		return nil
@@ -160,12 +160,12 @@ func onceInHistory(t *testing.T, config string, want int, killed bool) {
 		}
 	}
 	if len(made) != want || cut > 1 || killed && cut == 0 {
-		t.Errorf("%d changes, want %d; %d rounds without an end, killed: %v", len(made), want, cut,
+		t.Errorf("%d changes, want %d; %d checks without an end, killed: %v", len(made), want, cut,
 			killed)
 	}
 }
 
-// document reads a resource without what differs from one local Azure to the next.
+// document reads a resource without the fields that differ between emulators.
 func (a *azureOf) document(t *testing.T, id arm.ID) string {
 	doc, err := a.op.Get(id, "2025-05-01")
 	if err != nil {
@@ -187,8 +187,8 @@ func routekeeper(t *testing.T, args ...string) {
 	}
 }
 
-// TestInterrupted: Ctrl-C while an operation is running ends the program only when the write is
-// finished and seen.
+// TestInterrupted: Ctrl-C during an operation ends the program only after the write is finished and
+// read back.
 func TestInterrupted(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("NOT RUN: on Windows no process can send another one an interrupt")

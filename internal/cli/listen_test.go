@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// scriptAlert makes activity log alerts on writes of tables and subnets that call a webhook, with a
-// token for an audience where one is given.
+// scriptAlert creates activity log alerts on writes of tables and subnets that call a webhook, with
+// a token if an audience is given.
 func scriptAlert(ts *testscript.TestScript, _ bool, args []string) {
 	a := running.get(ts.Getenv("WORK"))
 	sub := a.demo.Cluster.Subscription()
@@ -44,8 +44,7 @@ func scriptAlert(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptFreePort puts a port that nobody listens on into a variable, and the tenant of the local
-// Azure into TENANT.
+// scriptFreePort puts a free port into a variable, and the emulator's tenant into TENANT.
 func scriptFreePort(ts *testscript.TestScript, _ bool, args []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)

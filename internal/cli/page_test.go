@@ -36,7 +36,7 @@ func scriptFetch(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptConfirm has an action made as its preview shows it: confirm URL CLUSTER PATTERN.
+// scriptConfirm confirms an action as its preview shows it: confirm URL CLUSTER PATTERN.
 func scriptConfirm(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: confirm URL CLUSTER PATTERN")

@@ -13,11 +13,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// needAZ is set by .ci/run: with it a machine without the Azure CLI fails the test that needs it.
+// needAZ is set by .ci/run: then a machine without the Azure CLI fails the test that needs it.
 const needAZ = "ROUTEKEEPER_NEED_AZ"
 
-// TestPastedFixes strips a subnet with the Azure CLI, lets doctor name the finding and who did it,
-// pastes what it says to do next into a shell, and finds nothing wrong afterwards.
+// TestPastedFixes strips a subnet with the Azure CLI, runs doctor, which names the finding and the
+// caller, pastes its command into a shell, and checks that nothing is wrong afterwards.
 func TestPastedFixes(t *testing.T) {
 	if _, err := exec.LookPath("az"); err != nil {
 		if os.Getenv(needAZ) != "" {
@@ -91,7 +91,7 @@ az network vnet subnet update --ids "$NODES" --remove routeTable`)
 	}
 }
 
-// doctorSays runs doctor, whatever it finds.
+// doctorSays runs doctor, whatever its exit code.
 func doctorSays(t *testing.T, local, config string) (d struct{ Findings []finding.Finding }) {
 	t.Helper()
 	out, err := exec.Command("routekeeper", "--emulator", local, "doctor", "-f", config, "-o",

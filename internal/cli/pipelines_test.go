@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// docsAt is the way from here to the repository's top.
+// docsAt is the path from here to the repository's root.
 const docsAt = "../.."
 
 func readYAML(t *testing.T, path string, into any) {
@@ -25,7 +25,7 @@ func readYAML(t *testing.T, path string, into any) {
 	}
 }
 
-// commandEnd is where a command line ends for a shell.
+// commandEnd matches the end of a command in a shell.
 var commandEnd = regexp.MustCompile(`\s(\|\|?|&&|;|>>?|2>)(\s|$)`)
 
 // commandLines are the lines of a shell script that call this program.
@@ -45,8 +45,8 @@ func commandLines(script string) (lines []string) {
 	return lines
 }
 
-// refusal is why the real command line would not take a command, its flags or the number of its
-// arguments; nil if it would.
+// refusal is why the real command line would refuse a command, its flags or its number of
+// arguments; nil if it would not.
 func refusal(line string) error {
 	words := strings.Fields(strings.ReplaceAll(line, `"`, ""))
 	cmd, rest, err := (&app{}).newRoot().Find(words[1:])
@@ -69,8 +69,7 @@ func accepts(t *testing.T, where, line string) {
 	}
 }
 
-// TestCommandLines: the finder of command lines and the judge of them, tried on what is right and
-// wrong.
+// TestCommandLines tests the two functions above with valid and invalid lines.
 func TestCommandLines(t *testing.T) {
 	script := "set -e\nroutekeeper version || [ $? -eq 2 ]\n  az x | routekeeper schema > " +
 		"file\nroutekeeper \\\n  diff --source a\nexport routekeeper\n"

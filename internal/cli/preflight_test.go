@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestInitPreflight: init says in a line each which rights are missing and what to assign, and
-// nothing where the identity has the rights that generate writes.
+// TestInitPreflight: init prints a line for each missing right, with the role to assign, and
+// nothing if the identity has the generated rights.
 func TestInitPreflight(t *testing.T) {
 	t.Parallel()
 	l := newLeastRights(t)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestProgress: nothing for two seconds, then one line that is drawn anew only when it says
-// something else, and goes away.
+// TestProgress: nothing for two seconds, then one line that is redrawn only when it changes, and
+// disappears.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var screen bytes.Buffer
@@ -53,7 +53,7 @@ func TestProgress(t *testing.T) {
 			t.Errorf("at the end: %q", got)
 		}
 	})
-	// Elsewhere only what is worth a line.
+	// Elsewhere only important lines.
 	var out bytes.Buffer
 	p := (&app{err: &out}).progress(t.Context(), "looking")
 	p.logger().Info("nothing of note")

@@ -234,7 +234,7 @@ func (p *promotion) asItIs(o promoteOptions) (says []string) {
 	return says
 }
 
-// ofCluster is the part of a round that concerns one cluster, or no cluster in particular.
+// ofCluster is the part of a check that concerns one cluster, or no cluster in particular.
 func ofCluster(r keeper.Round, name string) keeper.Round {
 	other := func(cluster string) bool { return cluster != name && cluster != "" }
 	outcome := func(o plan.Outcome) bool { return other(o.Cluster) }

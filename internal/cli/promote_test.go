@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/config"
 )
 
-// TestPromoteWrites: the file is replaced whole, with its mode. One that was changed in the
-// meantime, or that has become a link, stays, and no temporary file is left.
+// TestPromoteWrites: the file is replaced as a whole, with its mode. A file that was changed
+// meanwhile, or has become a link, stays, and no temporary file is left.
 func TestPromoteWrites(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "routes.yaml")
 	p := &promotion{file: config.File{Name: name, Data: []byte("before")}, text: []byte("after")}

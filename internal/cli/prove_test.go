@@ -18,7 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// proving is a local Azure for prove, and the folder of a test.
+// proving is an emulator for prove, and the folder of a test.
 type proving struct {
 	t       *testing.T
 	a       *azureOf
@@ -39,7 +39,7 @@ func newProving(t *testing.T, opts emulator.Options) *proving {
 	return p
 }
 
-// command is prove with some flags. Its recording is a new file each time.
+// command is prove with flags and a new file for its recording.
 func (p *proving) command(flags ...string) *exec.Cmd {
 	p.n++
 	recording := filepath.Join(p.dir, fmt.Sprintf("calls-%d.jsonl", p.n))
@@ -50,7 +50,7 @@ func (p *proving) command(flags ...string) *exec.Cmd {
 	return cmd
 }
 
-// groups are the throwaway groups that there are.
+// groups are the existing throwaway groups.
 func (p *proving) groups() (names []string) {
 	p.t.Helper()
 	status, body := p.a.op.Do("GET", "/subscriptions/"+emulator.DefaultSubscription+
@@ -88,13 +88,14 @@ func (p *proving) untilHeld(n int, when string) *exec.Cmd {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	time.Sleep(50 * time.Millisecond) // until a write held after it took effect has done so
+	time.Sleep(50 * time.Millisecond) // until a write that is held after it took effect has done so
 	return run
 }
 
-// TestProveKilled: whenever it is killed, the next run deletes what is left.
+// TestProveKilled: at whatever write it is killed, the next run deletes what is left.
 func TestProveKilled(t *testing.T) {
-	for _, n := range []int{1, 2, 5, 9} { // the group, the first thing in it, the network, a trial
+	// the group, the first resource in it, the network, a trial
+	for _, n := range []int{1, 2, 5, 9} {
 		for _, when := range []string{"before", "after"} {
 			t.Run(fmt.Sprintf("%s write %d", when, n), func(t *testing.T) {
 				t.Parallel()
@@ -145,8 +146,7 @@ func (p *proving) json(flags ...string) (told report.Proof, code int) {
 	return told, run.ProcessState.ExitCode()
 }
 
-// TestProveAtOnce: a group of a run that is going on is left alone; --clean deletes it all the
-// same.
+// TestProveAtOnce: the group of a running run is left alone, but --clean deletes it.
 func TestProveAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newProving(t, emulator.Options{})

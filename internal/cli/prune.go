@@ -86,7 +86,7 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		}
 		only = append(only, id)
 	}
-	if len(o.configs) > 0 { // a wrong name would make a history beside nothing
+	if len(o.configs) > 0 { // a wrong name would make a history next to nothing
 		if _, err := a.readConfig(o.configs); err != nil {
 			return err
 		}

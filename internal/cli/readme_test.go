@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// TestReadme types what the README says to type, in order, in a folder with the README's own
-// testdata: on the emulator, with each question answered with yes. Nothing fails, and what it
-// promises is seen.
+// TestReadme types the commands of the README in order, in a folder with the README's testdata, on
+// the emulator, and answers each question with yes. Nothing fails, and the promised results appear.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")
@@ -58,7 +57,7 @@ func TestReadme(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	// Job control gives the %2 of the README its meaning.
+	// Job control gives %2 in the README its meaning.
 	cmd := exec.CommandContext(ctx, "bash", "-m", "-c", text+"kill %1; wait")
 	cmd.Dir, cmd.WaitDelay = dir, time.Second
 	out, err := cmd.CombinedOutput()

@@ -12,8 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestLeastRightsOfManagedNetwork: the rights that generate writes are enough where AKS made
-// network and table, and without any single one of those that write or join something is refused.
+// TestLeastRightsOfManagedNetwork: the generated rights suffice if AKS created network and table,
+// and without any right to write or join, something is refused.
 func TestLeastRightsOfManagedNetwork(t *testing.T) {
 	for name, edit := range map[string]func(config []byte) []byte{
 		"table named": func(config []byte) []byte { return config },
@@ -106,7 +106,7 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 				}
 			}
 
-			// What it must never be able to do.
+			// What it must never be allowed to do.
 			keeper, err := a.e.Client(keeperPrincipal)
 			l.must(err)
 			for _, id := range []arm.ID{table, subnet.Parent(), a.demo.NodeSubnet} {
@@ -121,7 +121,7 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 }
 
 // managed waits for the routes of a cluster's nodes, and returns the subnet and the table that AKS
-// made.
+// created.
 func (l *leastRights) managed(cluster arm.ID) (subnet, table arm.ID) {
 	l.t.Helper()
 	doc, err := l.a.op.Get(cluster, "2025-10-01")

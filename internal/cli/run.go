@@ -174,7 +174,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	})
 	options.News = func(r keeper.Round) error {
 		var text bytes.Buffer
-		if err := roundReport(r, len(r.Kept)).Write(&text, format, style); err != nil {
+		if err := roundReport(r, len(r.Managed)).Write(&text, format, style); err != nil {
 			return err
 		}
 		_, err := out.Write(text.Bytes())

@@ -2,7 +2,7 @@ package cli
 
 import "sync"
 
-// running are the local Azures of the scripts under way, by the script's folder.
+// running are the emulators of the running scripts, by the script's folder.
 var running azures
 
 type azures struct {

@@ -37,25 +37,27 @@ var operator = emulator.Principal{Name: "operator",
 	ClientID: "0a0a0000-0000-4000-8000-000000000002", Secret: "local-secret",
 	ObjectID: "0b0b0000-0000-4000-8000-000000000002"}
 
-// TestScripts drives the built binary. Beside testscript's own commands there are:
+// TestScripts drives the built binary. In addition to testscript's commands there are:
 //
 //	exits CODE command…     run a command that must exit with that code
-//	azure demo|empty [kubernetes] [strict]   serve a local Azure; $AZ is its folder, $CLUSTER, $NODES, $GWTABLE and so on are IDs
-//	                        in it; with kubernetes, its clusters have real API servers; with strict, it asks of a cluster what
-//	                        AKS asks, and new roles count after three seconds
+//	azure demo|empty [kubernetes] [strict]
+//	                        serve an emulator; $AZ is its folder, $CLUSTER, $NODES, $GWTABLE and so on
+//	                        are IDs in it; with kubernetes, its clusters have real API servers; with
+//	                        strict, it requires of a cluster what AKS requires, and new roles take
+//	                        effect after three seconds
 //	kubectl …               run the kubectl that .ci/kube builds with kube.yaml
 //	machine SUBNET PREFIX TABLE   make a subnet with a machine's network interface in it
 //	strip nodes|appgw…      redeploy subnets without their tables
-//	like                    make another cluster with the pod CIDR of the demo's, in a network of its own
+//	like                    make another cluster with the demo's pod CIDR, in its own network
 //	scale N                 set the number of nodes
-//	alert URL [AUDIENCE]    let activity log alerts on writes of tables and subnets call a webhook
-//	monitor others|disable|show|list   what people do to alert rules and action groups, and what there is
+//	alert URL [AUDIENCE]    make activity log alerts on writes of tables and subnets call a webhook
+//	monitor others|disable|show|list   what people do to alert rules and action groups, and what exists
 //	freeport VAR            put a free port into a variable, and the tenant's ID into TENANT
 //	routes TABLE            print a table's routes as "prefix hop", sorted by the table
 //	addroute TABLE NAME PREFIX HOP   add a route, with a field that no SDK knows
-//	routebytes TABLE        print a table's routes as they are, but for what changes with every write
-//	fault JSON|clear        inject a fault for the keeper, or take all away
-//	until command…          run a command until it succeeds, for ten seconds at most
+//	routebytes TABLE        print a table's routes, without the fields that every write changes
+//	fault JSON|clear        inject a fault for the keeper, or remove all
+//	until command…          run a command until it succeeds, for at most ten seconds
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -65,7 +67,7 @@ func TestScripts(t *testing.T) {
 				filepath.Join(testdata, "arm", "routetable-byo-kubenet-with-egress.json"))
 			e.Setenv("TERRAFORM", filepath.Join(testdata, "terraform"))
 			e.Setenv("AZTABLES", filepath.Join(testdata, "az"))
-			// Nothing of the machine's own Azure login.
+			// Do not use the machine's own Azure login.
 			e.Setenv("AZURE_CONFIG_DIR", filepath.Join(e.WorkDir, "no-azure"))
 			return err
 		},
@@ -114,7 +116,7 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// azureOf is a local Azure that a test serves, and the hands in it.
+// azureOf is an emulator that a test serves, with the calls of an operator.
 type azureOf struct {
 	e    *emulator.Emulator
 	op   *emulator.Client
@@ -152,8 +154,8 @@ func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// startAzure serves a local Azure with two principals and the ones that the options name. Before it
-// serves anything, join is called.
+// startAzure serves an emulator with two principals and those of the options. It calls join before
+// it serves anything.
 func startAzure(dir string, demo bool, opts emulator.Options,
 	join ...func(*emulator.Emulator) error) (*azureOf, *emulator.Server, error) {
 	opts.Principals = append([]emulator.Principal{emulator.DefaultPrincipal, operator},
@@ -317,7 +319,7 @@ func writeKubeconfig(ts *testscript.TestScript, cluster arm.ID, path string) str
 	ts.Check(err)
 	info, err := emulator.ReadInfo(ts.Getenv("AZ"))
 	ts.Check(err)
-	// It was asked for by way of the handler, and is to be used over HTTPS.
+	// It comes from the handler, and is used over HTTPS.
 	text := strings.Replace(string(config), "server: http://localhost/", "server: "+info.HTTPS+"/",
 		1)
 	ts.Check(os.WriteFile(path, []byte(text), 0o600))

@@ -117,7 +117,7 @@ func promoteCommand(cluster string, paths []string) finding.CommandLine {
 	return finding.Command("routekeeper promote %s%s", cluster, files)
 }
 
-// roundReport makes a report of a keeper's round.
+// roundReport makes a report of a keeper's check.
 func roundReport(r keeper.Round, clusters int) report.Round {
 	elapsed := r.Elapsed.Milliseconds()
 	return report.Round{

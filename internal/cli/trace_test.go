@@ -9,7 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// scriptLike makes the cluster like, which has the demo's pod CIDR and a network that AKS makes.
+// scriptLike creates the cluster like, which has the demo's pod CIDR and a network that AKS
+// creates.
 func scriptLike(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) > 0 || neg {
 		ts.Fatalf("usage: like")

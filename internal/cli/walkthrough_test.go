@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kubernetes/kubernetestest"
 )
 
-// TestWalkthrough types the commands of docs/walkthrough.md, in their order and in one shell, and
-// compares what they print with what the page shows.
+// TestWalkthrough types the commands of docs/walkthrough.md in order and in one shell, and compares
+// their output with the page.
 func TestWalkthrough(t *testing.T) {
 	binaries := kubernetestest.Binaries(t)
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestWalkthrough(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for _, name := range []string{".ci", "testdata"} { // .ci/kube is typed in the source's folder
+	for _, name := range []string{".ci", "testdata"} { // .ci/kube is typed in the source folder
 		source, err := filepath.Abs(filepath.Join("../..", name))
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +66,7 @@ func TestWalkthrough(t *testing.T) {
 	}
 }
 
-// typedCommand is a command of a page, and what the page says that it prints.
+// typedCommand is a command of a page, and its output on the page.
 type typedCommand struct{ command, prints string }
 
 var consoleBlock = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
@@ -93,8 +93,8 @@ func typedOn(page string) (out []typedCommand) {
 	return out
 }
 
-// unsteady is what differs from one run to the next: times and ages, the random ends of pods'
-// names, and which node has which pod with which address of its subnet.
+// unsteady matches what differs from run to run: times and ages, the random ends of pods' names,
+// and which node has which pod with which address of its subnet.
 var unsteady = []struct {
 	find *regexp.Regexp
 	put  string
@@ -108,7 +108,7 @@ var unsteady = []struct {
 	{regexp.MustCompile(`(10\.24[23])\.\d+\.\d+( |$)`), "$1.ADDRESS$2"},
 }
 
-// steady is printed text with everything unsteady named, and one space for each gap.
+// steady is output with placeholders for everything unsteady, and one space for each gap.
 func steady(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {

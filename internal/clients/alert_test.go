@@ -15,7 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestAlerts lets a write to a route table arrive at a webhook, as an activity log alert does.
+// TestAlerts lets a write of a route table arrive at a webhook as an activity log alert.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	a := start(t, emulator.Options{})
@@ -124,7 +124,7 @@ func TestActivityLog(t *testing.T) {
 			}
 		}
 	}
-	// az writes a time without quotes and zone.
+	// az writes times without quotes and zone.
 	pager := log.NewListPager("eventTimestamp ge "+began.UTC().Format("2006-01-02T15:04:05.999999")+
 		" and eventTimestamp le "+began.UTC().Add(time.Second).Format("2006-01-02T15:04:05.999999"),
 		nil)

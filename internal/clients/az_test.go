@@ -15,11 +15,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// needAZ is set by .ci/run: with it a machine without the Azure CLI fails this test.
+// needAZ is set by .ci/run: then a machine without the Azure CLI fails this test.
 const needAZ = "ROUTEKEEPER_NEED_AZ"
 
-// TestAzureCLI runs testdata/az/script.sh with the Azure CLI that is installed. It takes most of a
-// minute: az needs half a second to start, and waits at least a second for every operation.
+// TestAzureCLI runs testdata/az/script.sh with the installed Azure CLI. It takes most of a minute:
+// az takes half a second to start, and waits at least a second for every operation.
 func TestAzureCLI(t *testing.T) {
 	if _, err := exec.LookPath("az"); err != nil {
 		if os.Getenv(needAZ) != "" {
@@ -68,7 +68,7 @@ func TestAzureCLI(t *testing.T) {
 	checkWrites(t, a)
 }
 
-// checkCommands keeps the script from growing beyond what a test can wait for.
+// checkCommands limits the number of commands, because each takes time.
 func checkCommands(t *testing.T, file string) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -79,7 +79,7 @@ func checkCommands(t *testing.T, file string) {
 	}
 }
 
-// checkAnswers looks at what az printed.
+// checkAnswers checks az's output.
 func checkAnswers(t *testing.T, out string) {
 	const (
 		nodes = "/subscriptions/" + sub +
@@ -150,7 +150,7 @@ func checkAnswers(t *testing.T, out string) {
 	if slices.Sort(addresses); !slices.Equal(addresses, hops) {
 		t.Errorf("routes lead to %v, nodes are at %v", hops, addresses)
 	}
-	// The activity log names who wrote: the one who logged in, and the cluster's identity.
+	// The activity log names the callers: the login, and the cluster's identity.
 	log := answered(t, out, "activity")
 	identity := answered(t, out, "identity").Get("principalId").String()
 	for operation, caller := range map[string]string{
@@ -181,10 +181,10 @@ func texts(list gjson.Result) []string {
 	return out
 }
 
-// gatewayName is what az calls the deployment of a gateway.
+// gatewayName matches the name of az's deployment of a gateway.
 var gatewayName = regexp.MustCompile(`ag_deploy_\w+`)
 
-// checkWrites looks at what az wrote, and that it followed its operations.
+// checkWrites checks az's writes, and that it followed its operations.
 func checkWrites(t *testing.T, a *azure) {
 	var writes []string
 	polls := 0

@@ -30,12 +30,11 @@ const (
 	sub      = emulator.DefaultSubscription
 	region   = "westeurope"
 	pageSize = 2
-	// operationTime is long enough that every poller polls at least once before its operation has
-	// ended.
+	// operationTime is long enough that every poller polls at least once before its operation ends.
 	operationTime = 60 * time.Millisecond
 )
 
-// azure is a local Azure served over HTTPS, and one client's way to it.
+// azure is an emulator served over HTTPS, with a client.
 type azure struct {
 	testing.TB
 	ctx  context.Context
@@ -44,11 +43,10 @@ type azure struct {
 	http *http.Client
 	cred azcore.TokenCredential
 	opts *azarm.ClientOptions
-	seen int // requests up to here are history
+	seen int // requests up to here were checked
 }
 
-// start serves a local Azure for one test. Its client logs in over the wire, with the client
-// secret.
+// start starts an emulator for one test. Its client logs in over HTTPS, with the client secret.
 func start(t *testing.T, options emulator.Options) *azure {
 	t.Helper()
 	if options.OperationTime == 0 {
@@ -71,7 +69,7 @@ func start(t *testing.T, options emulator.Options) *azure {
 	return a
 }
 
-// trusting is a transport that trusts one certificate authority and no other.
+// trusting is a transport that trusts only one certificate authority.
 func trusting(t *testing.T, caFile string) *http.Transport {
 	pem, err := os.ReadFile(caFile)
 	if err != nil {
@@ -87,7 +85,7 @@ func trusting(t *testing.T, caFile string) *http.Transport {
 	return transport
 }
 
-// login returns what an SDK client needs to call the local Azure in somebody's name.
+// login returns what an SDK client needs to call the emulator with a client ID and secret.
 func (a *azure) login(clientID, secret string) (azcore.TokenCredential, *azarm.ClientOptions) {
 	options := azcore.ClientOptions{
 		Cloud: cloud.Configuration{
@@ -119,7 +117,7 @@ func client[T any](a *azure, make func(string, azcore.TokenCredential, *azarm.Cl
 	return c
 }
 
-// group makes a resource group.
+// group creates a resource group.
 func (a *azure) group(name string) {
 	a.Helper()
 	call(client(a, armresources.NewResourceGroupsClient).CreateOrUpdate(a.ctx, name,
@@ -132,13 +130,13 @@ func id(group, path string) string {
 	return "/subscriptions/" + sub + "/resourceGroups/" + group + "/providers/" + path
 }
 
-// answer is what a call came back with.
+// answer is the result of a call.
 type answer[T any] struct {
 	value T
 	err   error
 }
 
-// call takes the answer of a call that is over when it returns.
+// call wraps the result of a synchronous call.
 func call[T any](value T, err error) answer[T] { return answer[T]{value, err} }
 
 // poll takes the poller of a long-running operation and follows it to its end.
@@ -147,7 +145,7 @@ func poll[T any](p *runtime.Poller[T], err error) answer[T] {
 		return answer[T]{err: err}
 	}
 	ctx := context.Background()
-	// Not PollUntilDone: that obeys Retry-After, which cannot be less than a second.
+	// Not PollUntilDone: it obeys Retry-After, which is at least a second.
 	for !p.Done() {
 		if _, err := p.Poll(ctx); err != nil {
 			return answer[T]{err: err}
@@ -157,7 +155,7 @@ func poll[T any](p *runtime.Poller[T], err error) answer[T] {
 	return call(p.Result(ctx))
 }
 
-// ok returns what came back and fails the test where that is an error.
+// ok returns the result, and fails the test if there is an error.
 func (r answer[T]) ok(t testing.TB) T {
 	t.Helper()
 	if r.err != nil {
@@ -198,7 +196,7 @@ func all[P, E any](a *azure, pager *runtime.Pager[P], items func(P) []*E, want i
 	return list
 }
 
-// is compares what the SDK decoded, always a pointer, with what it should be.
+// is compares a decoded value of the SDK, always a pointer, with the expected value.
 func is[T comparable](t testing.TB, what string, got *T, want T) {
 	t.Helper()
 	switch {
@@ -209,9 +207,9 @@ func is[T comparable](t testing.TB, what string, got *T, want T) {
 	}
 }
 
-// wire expects the calls since the last look to have been these, in this order, login aside:
-// method, path behind the last /providers/ or the subscription, api-version, and status. A poll
-// repeated is one line, a next page ends in "next".
+// wire expects exactly these calls since the last check, in this order, without the login: method,
+// path after the last /providers/ or the subscription, api-version, and status. A repeated poll is
+// one line, a next page ends in "next".
 func (a *azure) wire(want ...string) {
 	a.Helper()
 	var got []string
@@ -226,8 +224,8 @@ func (a *azure) wire(want ...string) {
 	}
 }
 
-// requests returns the default principal's calls since the last look, without the login: not what
-// clusters do.
+// requests returns the default principal's calls since the last check, without the login and
+// without the calls of clusters.
 func (a *azure) requests() []emulator.Request {
 	var calls []emulator.Request
 	for _, r := range a.e.Requests(a.seen) {
@@ -246,7 +244,7 @@ var (
 
 func line(r emulator.Request) string {
 	path := operationPath.ReplaceAllString(r.Path, "$1")
-	query, _ := url.ParseQuery(r.Query) // it was written by the URL package
+	query, _ := url.ParseQuery(r.Query) // the URL package wrote it
 	l := fmt.Sprintf("%s %s %s %d", r.Method, beforePath.ReplaceAllString(path, ""),
 		query.Get("api-version"), r.Status)
 	if query.Get("$skiptoken") != "" {

@@ -26,11 +26,11 @@ const (
 	rmCluster    = "2025-10-01"
 )
 
-// azurerm makes the calls that Terraform's azurerm provider 5.2 makes. The provider itself cannot
-// run here: these are its calls, literally and in its order, over HTTPS.
+// azurerm makes the calls of Terraform's azurerm provider 5.2. The provider itself cannot run here:
+// these are its calls, literally and in order, over HTTPS.
 type azurerm struct{ *rest }
 
-// create reads what must not be there, puts it, and reads it until it is no longer being updated.
+// create reads a resource that must not exist, puts it, and reads it until the update has ended.
 func (p *azurerm) create(id, version, body string) gjson.Result {
 	p.Helper()
 	if status, _ := p.send(http.MethodGet, id, version, ""); status != http.StatusNotFound {
@@ -55,7 +55,7 @@ func (p *azurerm) put(id, version, body string, want int) gjson.Result {
 	}
 }
 
-// destroy deletes and reads until nothing is there any more.
+// destroy deletes, and reads until the resource does not exist.
 func (p *azurerm) destroy(id, version string) {
 	p.Helper()
 	status, doc := p.send(http.MethodDelete, id, version, "")
@@ -72,7 +72,7 @@ func (p *azurerm) destroy(id, version string) {
 	}
 }
 
-// begin reads the metadata of the cloud and logs in, as `metadata_host` makes the provider do.
+// begin reads the metadata of the cloud and logs in, as the provider does with `metadata_host`.
 func begin(a *azure) *azurerm {
 	p := &azurerm{&rest{azure: a, endpoint: a.info.HTTPS}}
 	_, cloud := p.send(http.MethodGet, "/metadata/endpoints", "2022-09-01", "")
@@ -168,7 +168,7 @@ func TestAzurerm(t *testing.T) {
 	for scope, assignment := range map[string]string{vnet: onVNet, table: onTable} {
 		p.create(assignment, rmAssignment,
 			fmt.Sprintf(`{"properties":{"principalId":%q,"principalType":"ServicePrincipal","roleDefinitionId":%q}}`, principal, role.Get("value.0.id")))
-		for range 3 { // it reads several times, because Azure is slow to know
+		for range 3 { // it reads several times, because Azure may be late
 			_, doc = p.send(http.MethodGet, assignment, rmAssignment, "")
 			p.expect(doc, "properties.principalId", principal, "properties.scope", scope,
 				"properties.roleDefinitionId", role.Get("value.0.id").String(),
@@ -202,7 +202,7 @@ func TestAzurerm(t *testing.T) {
 		}
 	}
 
-	// And all of it away again. The group is only deleted when nothing is left in it.
+	// And everything is deleted again. The group is only deleted when it is empty.
 	p.destroy(cluster, rmCluster)
 	p.destroy(onTable, rmAssignment)
 	p.destroy(onVNet, rmAssignment)

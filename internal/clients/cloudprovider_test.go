@@ -15,7 +15,7 @@ import (
 
 // TestCloudProvider makes the calls of cloud-provider-azure's cloud-controller-manager, over plain
 // HTTP and with a token of the cluster's identity: it finds a new node and gives it its route. The
-// cluster's own one is stopped meanwhile.
+// emulator's cloud provider is paused.
 func TestCloudProvider(t *testing.T) {
 	t.Parallel()
 	a := start(t, emulator.Options{})
@@ -72,7 +72,7 @@ func TestCloudProvider(t *testing.T) {
 	c.expect(doc, "properties.primary", "true",
 		"properties.ipConfigurations.0.properties.privateIPAddress", "10.42.1.7")
 
-	// The whole table from a copy that was read, with If-Match.
+	// The whole table from a copy, with If-Match.
 	const version = "2025-05-01"
 	table := subscription + "/resourceGroups/net/providers/Microsoft.Network/routeTables/rt"
 	_, copied := c.send(http.MethodGet, table, version, "")
@@ -98,7 +98,7 @@ func TestCloudProvider(t *testing.T) {
 	a.routes(5)
 }
 
-// settled reads a resource until it is no longer being updated.
+// settled reads a resource until its update has ended.
 func (a *azure) settled(c *rest, id, version string) gjson.Result {
 	for {
 		if _, doc := c.send(http.MethodGet, id, version,

@@ -14,7 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// kubenet is a kubenet cluster with an identity of its own, in a brought subnet or, with "", in a
+// kubenet is a kubenet cluster with its own identity, in an existing subnet or, with "", in a
 // network of its own.
 func kubenet(identity, subnet string, count int32) armcontainerservice.ManagedCluster {
 	pool := &armcontainerservice.ManagedClusterAgentPoolProfile{
@@ -40,8 +40,8 @@ func kubenet(identity, subnet string, count int32) armcontainerservice.ManagedCl
 	}
 }
 
-// shop is a kubenet cluster of three nodes in a brought network with a brought table that has one
-// route.
+// shop creates a kubenet cluster of three nodes in an existing network with a bring-your-own table
+// that has one route.
 func (a *azure) shop() armcontainerservice.ManagedCluster {
 	a.Helper()
 	a.group("net")
@@ -60,8 +60,8 @@ func (a *azure) shop() armcontainerservice.ManagedCluster {
 const nodesSubnet = subscription +
 	"/resourceGroups/net/providers/Microsoft.Network/virtualNetworks/vnet/subnets/nodes"
 
-// routes waits until the brought table has as many routes: the cluster's cloud provider writes them
-// by and by.
+// routes waits until the bring-your-own table has this many routes: the cluster's cloud provider
+// writes them one after the other.
 func (a *azure) routes(want int) []*armnetwork.Route {
 	a.Helper()
 	tables := client(a, armnetwork.NewRouteTablesClient)
@@ -114,7 +114,7 @@ func TestClusters(t *testing.T) {
 	}
 	a.routes(4)
 
-	// A PUT of what was read, with two nodes more.
+	// A PUT of the document as read, with two more nodes.
 	shop.Properties.AgentPoolProfiles[0].Count = to.Ptr[int32](5)
 	shop = poll(clusters.BeginCreateOrUpdate(a.ctx, "shop", "shop", shop, nil)).ok(t).ManagedCluster
 	is(t, "count", shop.Properties.AgentPoolProfiles[0].Count, 5)
@@ -167,7 +167,8 @@ func TestClusters(t *testing.T) {
 	nodes := call(client(a, armnetwork.NewSubnetsClient).Get(a.ctx, "net", "vnet", "nodes", nil)).
 		ok(t)
 	if nodes.Properties.RouteTable == nil || len(nodes.Properties.IPConfigurations) != 0 {
-		t.Error("deleting the cluster took the brought table off its subnet, or left nodes in it")
+		t.Error("deleting the cluster removed the bring-your-own table from its subnet, or left " +
+			"nodes in it")
 	}
 }
 
@@ -229,7 +230,7 @@ func TestMaintenanceConfigurations(t *testing.T) {
 	all(a, windows.NewListByManagedClusterPager("shop", "shop", nil), list, 0)
 }
 
-// TestNodes reads what is under a cluster: scale sets, instances and their network interfaces.
+// TestNodes reads the resources of a cluster: scale sets, instances and their network interfaces.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	a := start(t, emulator.Options{})

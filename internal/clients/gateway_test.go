@@ -18,7 +18,7 @@ func publicIP() armnetwork.PublicIPAddress {
 	}
 }
 
-// TestNATGateways also covers the public address that one has.
+// TestNATGateways also covers its public address.
 func TestNATGateways(t *testing.T) {
 	t.Parallel()
 	a := start(t, emulator.Options{})
@@ -137,8 +137,8 @@ func TestApplicationGateways(t *testing.T) {
 	is(t, "who is in the subnet", appgw.Properties.ApplicationGatewayIPConfigurations[0].ID, *g.ID+
 		"/gatewayIPConfigurations/subnet")
 
-	// A classic gateway's subnet takes no 0.0.0.0/0 to an appliance; one that is delegated for
-	// network isolation does.
+	// The subnet of a classic gateway refuses 0.0.0.0/0 to an appliance. One that is delegated for
+	// network isolation accepts it.
 	associated := subnet("", "10.0.2.0/24", *rt.ID)
 	poll(subnets.BeginCreateOrUpdate(a.ctx, "net", "vnet", "appgw", *associated, nil)).refused(t,
 		400, "ApplicationGatewaySubnetRouteTableNotSupported")

@@ -55,14 +55,14 @@ func TestResourceGroups(t *testing.T) {
 		"GET resourcegroups 2025-04-01 200 next",
 	)
 
-	// A group goes with all that is in it, as one operation.
+	// A group is deleted with everything in it, as one operation.
 	for _, resource := range []string{"Microsoft.Network/networkSecurityGroups/a",
 		"microsoft.network/ROUTETABLES/B", "Acme.Rockets/launchPads/c"} {
 		made := poll(resources.BeginCreateOrUpdateByID(a.ctx, "/subscriptions/"+sub+
 			"/resourcegroups/net/providers/"+resource, "2025-05-01",
 			armresources.GenericResource{Location: to.Ptr(region),
 				Properties: map[string]any{"height": 12}}, nil)).ok(t)
-		// names keep their case, words get Azure's
+		// names keep their case, other words get Azure's
 		if resource == "microsoft.network/ROUTETABLES/B" {
 			is(t, "id", made.ID, id("net", "Microsoft.Network/routeTables/B"))
 			is(t, "type", made.Type, "Microsoft.Network/routeTables")

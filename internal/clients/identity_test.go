@@ -9,7 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// identity makes a user-assigned identity.
+// identity creates a user-assigned identity.
 func (a *azure) identity(group, name string) armmsi.Identity {
 	a.Helper()
 	return call(client(a, armmsi.NewUserAssignedIdentitiesClient).CreateOrUpdate(a.ctx, group, name,

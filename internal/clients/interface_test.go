@@ -43,7 +43,7 @@ func TestNetworkInterfaces(t *testing.T) {
 		armnetwork.IPAllocationMethodDynamic)
 	is(t, "primary", configuration.Properties.Primary, true)
 	s := call(subnets.Get(a.ctx, "net", "vnet", "a", nil)).ok(t).Subnet
-	// it shouts
+	// upper case
 	if who := s.Properties.IPConfigurations[0].ID; !strings.EqualFold(*who, *configuration.ID) ||
 		*who == *configuration.ID {
 		t.Errorf("in the subnet is %s, want %s in upper case", *who, *configuration.ID)
@@ -82,8 +82,8 @@ func TestNetworkInterfaces(t *testing.T) {
 	poll(subnets.BeginDelete(a.ctx, "net", "vnet", "a", nil)).ok(t)
 }
 
-// TestEffectiveRoutes asks the two places where Azure says which way a packet goes, with a peering
-// and a table.
+// TestEffectiveRoutes calls both APIs in which Azure says where a packet goes, with a peering and a
+// table.
 func TestEffectiveRoutes(t *testing.T) {
 	t.Parallel()
 	a := start(t, emulator.Options{})

@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kubernetes/kubernetestest"
 )
 
-// TestKubectl asks a cluster's API server with kubectl, by the kubeconfig that az aks
-// get-credentials gets.
+// TestKubectl calls a cluster's API server with kubectl, with the kubeconfig of az aks
+// get-credentials.
 func TestKubectl(t *testing.T) {
 	program, err := exec.LookPath("kubectl")
 	if err != nil || os.Getenv(kubernetestest.NeedKube) != "" {
@@ -58,7 +58,7 @@ func TestKubectl(t *testing.T) {
 				gjson.Get(out, test.path), out)
 		}
 	}
-	if out, err := kubectl("--token=nobody", "get", "nodes"); err == nil ||
+	if out, err := kubectl("--token=wrong", "get", "nodes"); err == nil ||
 		!strings.Contains(out, "Unauthorized") {
 		t.Errorf("with another token: %v %s", err, out)
 	}

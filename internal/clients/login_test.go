@@ -26,7 +26,7 @@ import (
 const networkContributor = subscription +
 	"/providers/Microsoft.Authorization/roleDefinitions/4d97b98b-1d4f-4787-a291-c67834d212e7"
 
-// assign gives somebody a role.
+// assign assigns a role to a principal.
 func (a *azure) assign(scope, principal, role string) {
 	a.Helper()
 	call(client(a, armauthorization.NewRoleAssignmentsClient).Create(a.ctx, scope, uuid.NewString(),
@@ -38,8 +38,7 @@ func (a *azure) assign(scope, principal, role string) {
 		}, nil)).ok(a)
 }
 
-// writesAs writes a table with a credential, and finds in the request log that an identity wrote
-// it.
+// writesAs writes a table with a credential, and checks in the request log which identity wrote it.
 func (a *azure) writesAs(cred azcore.TokenCredential) {
 	a.Helper()
 	from := a.e.LastRequest()
@@ -56,8 +55,8 @@ func (a *azure) writesAs(cred azcore.TokenCredential) {
 	}
 }
 
-// TestManagedIdentity logs in as what runs on an Azure machine does. Not in parallel: the
-// environment says where.
+// TestManagedIdentity logs in like a program on an Azure machine. It does not run in parallel,
+// because it sets environment variables.
 func TestManagedIdentity(t *testing.T) {
 	a := start(t, emulator.Options{})
 	a.group("net")
@@ -84,7 +83,7 @@ func TestManagedIdentity(t *testing.T) {
 	}
 }
 
-// TestWorkloadIdentity logs in as a pod does: with a token of its cluster, which a federated
+// TestWorkloadIdentity logs in like a pod: with a token of its cluster, which a federated
 // credential trusts.
 func TestWorkloadIdentity(t *testing.T) {
 	t.Parallel()
@@ -135,7 +134,7 @@ func TestWorkloadIdentity(t *testing.T) {
 	}
 	a.writesAs(login(subject))
 	tables, err := armnetwork.NewRouteTablesClient(sub,
-		login("system:serviceaccount:default:somebody"), a.opts)
+		login("system:serviceaccount:default:another"), a.opts)
 	if err != nil {
 		t.Fatal(err)
 	}

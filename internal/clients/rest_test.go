@@ -10,15 +10,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// rest is a client without a library: for the calls of programs that cannot run here.
+// rest is a client without a library, for the calls of programs that cannot run here.
 type rest struct {
 	*azure
 	endpoint, token string
 	header          http.Header // of the last answer
 }
 
-// send makes one call and returns the status and the answer; headers are name and value. Where a
-// resource is busy, it waits as it is told to, as the clients it stands for do.
+// send makes one call and returns the status and the answer; headers are name and value. If the
+// resource is busy, it waits as long as asked, like the clients that it simulates.
 func (c *rest) send(method, id, version, body string, headers ...string) (int, gjson.Result) {
 	c.Helper()
 	separator := "?"
@@ -54,7 +54,7 @@ func (c *rest) send(method, id, version, body string, headers ...string) (int, g
 	return answer.StatusCode, gjson.ParseBytes(raw)
 }
 
-// expect looks at fields of an answer; "*" is anything but nothing.
+// expect checks fields of an answer; "*" is any non-empty value.
 func (c *rest) expect(doc gjson.Result, fields ...string) {
 	c.Helper()
 	for i := 0; i < len(fields); i += 2 {

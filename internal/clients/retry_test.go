@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestPolling follows operations the way everybody does, with all defaults. Where the client is not
-// told where to poll and when, that takes half a minute each.
+// TestPolling follows operations with all defaults, as most clients do. If the answer does not say
+// where to poll and when, that takes half a minute each.
 func TestPolling(t *testing.T) {
 	t.Parallel()
 	a := start(t, emulator.Options{})
@@ -42,21 +42,21 @@ func TestPolling(t *testing.T) {
 	)
 }
 
-// TestRetries lets calls go wrong the way Azure's do. The client tries again by itself, and ends
-// where it would have been.
+// TestRetries makes calls fail as Azure's do. The client retries by itself, with the same result as
+// without failures.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		fault emulator.Fault
-		wire  []string // what it takes until the PUT is answered
+		wire  []string // the calls until the PUT is answered
 	}{
 		"throttled": {emulator.Fault{Status: 429, Code: "SubscriptionRequestsThrottled",
 			RetryAfter: 1}, []string{"429", "201"}},
 		"down": {emulator.Fault{Status: 503, Code: "ServiceUnavailable"},
 			[]string{"503", "201"}},
 		"cut before": {emulator.Fault{Cut: "before"}, []string{"0", "201"}},
-		// The first one took effect, so the second one changes what is there; it comes while that
-		// is still being written.
+		// The first call took effect, so the second one changes the resource, while the first write
+		// is still running.
 		"cut after": {emulator.Fault{Cut: "after"}, []string{"201", "429", "200"}},
 	} {
 		for protocol, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
@@ -86,7 +86,7 @@ func TestRetries(t *testing.T) {
 				for _, status := range tt.wire {
 					want = append(want, "PUT Microsoft.Network/routeTables/rt 2025-05-01 "+status)
 				}
-				// the second time nothing changes: there is nothing to wait for
+				// the second time nothing changes, so there is nothing to wait for
 				if tt.wire[len(tt.wire)-1] != "200" {
 					want = append(want, "GET operations 2025-05-01 200")
 				}

@@ -15,7 +15,7 @@ import (
 
 const subscription = "/subscriptions/" + sub
 
-// reader is somebody who can log in and has no role to begin with.
+// reader is a principal that can log in and has no role at first.
 var reader = emulator.Principal{Name: "reader", ClientID: "0a0a0000-0000-4000-8000-00000000000a",
 	Secret: "s", ObjectID: "0b0b0000-0000-4000-8000-00000000000a", NoRoles: true}
 
@@ -80,7 +80,7 @@ func TestRoleDefinitions(t *testing.T) {
 	)
 }
 
-// TestRoleAssignments gives somebody roles one by one and looks at what that lets them do.
+// TestRoleAssignments assigns roles one by one and checks what each allows.
 func TestRoleAssignments(t *testing.T) {
 	t.Parallel()
 	a := start(t, emulator.Options{Principals: []emulator.Principal{emulator.DefaultPrincipal,
@@ -153,7 +153,7 @@ func TestRoleAssignments(t *testing.T) {
 	forScope := func(p armauthorization.RoleAssignmentsClientListForScopeResponse) []*armauthorization.RoleAssignment {
 		return p.Value
 	}
-	// this one client does not escape it
+	// this client does not escape it
 	filter := url.PathEscape("principalId eq '" + reader.ObjectID + "'")
 	all(a, assignments.NewListForScopePager(scope,
 		&armauthorization.RoleAssignmentsClientListForScopeOptions{Filter: &filter}), forScope, 2)
@@ -165,8 +165,8 @@ func TestRoleAssignments(t *testing.T) {
 	call(theirs.Get(a.ctx, "net", "rt", nil)).refused(t, 403, "AuthorizationFailed")
 }
 
-// TestLocks writes locks through the generic client: the SDK's module for them has no other calls
-// than these.
+// TestLocks writes locks through the generic client: the SDK's module for locks makes the same
+// calls.
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	a := start(t, emulator.Options{})

@@ -137,7 +137,8 @@ func TestRouteTableLists(t *testing.T) {
 	a.requests()
 
 	poll(tables.BeginDelete(a.ctx, "net", "a", nil)).ok(t)
-	poll(tables.BeginDelete(a.ctx, "net", "a", nil)).ok(t) // deleting what is not there is no error
+	// deleting a missing resource is no error
+	poll(tables.BeginDelete(a.ctx, "net", "a", nil)).ok(t)
 	call(tables.Get(a.ctx, "net", "a", nil)).refused(t, 404, "ResourceNotFound")
 	a.wire(
 		"DELETE Microsoft.Network/routeTables/a 2025-05-01 202",

@@ -49,7 +49,7 @@ func TestVirtualNetworks(t *testing.T) {
 	if len(v.Properties.Subnets) != 2 {
 		t.Fatalf("%d subnets", len(v.Properties.Subnets))
 	}
-	for _, s := range v.Properties.Subnets { // full ones, not references
+	for _, s := range v.Properties.Subnets { // whole subnets, not references
 		is(t, "subnet id", s.ID, *v.ID+"/subnets/"+*s.Name)
 		is(t, "subnet provisioningState", s.Properties.ProvisioningState,
 			armnetwork.ProvisioningStateSucceeded)
@@ -60,7 +60,7 @@ func TestVirtualNetworks(t *testing.T) {
 		}
 	}
 
-	// Without subnets a PUT at this api-version leaves them; with an empty list it deletes them.
+	// At this api-version a PUT without subnets keeps them; an empty list deletes them.
 	v.Properties.Subnets = nil
 	v.Tags = map[string]*string{"team": to.Ptr("net")}
 	v = poll(vnets.BeginCreateOrUpdate(a.ctx, "net", "vnet", v, nil)).ok(t).VirtualNetwork
@@ -123,7 +123,7 @@ func TestSubnets(t *testing.T) {
 		t.Errorf("the network's ETag %s is not its subnet's %s", *expanded.Etag, *nodes.Etag)
 	}
 
-	// A PUT replaces the whole subnet: this is how associations get lost.
+	// A PUT replaces the whole subnet: this is how associations are lost.
 	stripped := poll(subnets.BeginCreateOrUpdate(a.ctx, "net", "vnet", "nodes",
 		*subnet("", "10.0.1.0/24", ""), nil)).ok(t).Subnet
 	if stripped.Properties.RouteTable != nil {

@@ -239,7 +239,7 @@ func (d *routes) checkAgainst(before []*routes) error {
 				d.spec.Metadata.Name, other.where("metadata.name"))
 		}
 		if equalIDs(other.spec.Spec.ClusterID, d.spec.Spec.ClusterID) {
-			return d.errorf("spec.clusterID", "the cluster is configured at %s already, expected "+
+			return d.errorf("spec.clusterID", "the cluster is already configured at %s, expected "+
 				"one document for each cluster", other.where("spec.clusterID"))
 		}
 		for i, s := range d.spec.Spec.Guard.Subnets {
@@ -269,8 +269,8 @@ func checkTargets(docs []*routes) error {
 				}
 			}
 			if inventory.IsManagedTable(arm.ID(t.RouteTableID)) {
-				return d.errorf(field, "%q is the name of a table that AKS keeps for a cluster, "+
-					"expected another table: a cluster's own table is never written",
+				return d.errorf(field, "%q is the name of a table that AKS made for a cluster, "+
+					"expected another table: routekeeper never writes a cluster's route table",
 					arm.ID(t.RouteTableID).Name())
 			}
 		}

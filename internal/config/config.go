@@ -1,9 +1,9 @@
 // Package config reads ClusterRoutes and Clusters from YAML text. It reports each mistake in one
 // line with the file, the line, the field and what was expected.
 //
-// It is pure: the text comes from the caller, and nothing is looked up in Azure. It must not check
-// what only Azure can tell, such as a target that turns out to be the cluster's route table; that
-// is plan's job.
+// The package is pure: the text comes from the caller, and it does not read Azure. It must not
+// check what only Azure can tell, such as a target that turns out to be the cluster's route table;
+// that is plan's job.
 package config
 
 import (

@@ -96,7 +96,7 @@ func TestMistakes(t *testing.T) {
 			`spec.targets[0].routeTableID: it is the route table of the cluster "b" (c.yaml:13)`},
 		{"a managed table as target", doc("a", "  targets: [{routeTableID: "+tables+
 			"aks-agentpool-12345678-routetable}]\n"),
-			`spec.targets[0].routeTableID: "aks-agentpool-12345678-routetable" is the name of a table that AKS keeps`},
+			`spec.targets[0].routeTableID: "aks-agentpool-12345678-routetable" is the name of a table that AKS made`},
 		{"target twice", doc("a", "  targets: [{routeTableID: "+tables+"x}, {routeTableID: "+tables+
 			"X}]\n"), `spec.targets[1].routeTableID: listed twice, expected each target once`},
 		{"the whole internet", doc("a", "  podCIDRs: [0.0.0.0/0]\n"),
@@ -150,7 +150,7 @@ func TestMistakes(t *testing.T) {
 		{"same name", doc("a", "") + "---\n" + strings.Replace(doc("a", ""), "shop-a", "shop-b", 1),
 			`c.yaml:9:18: metadata.name: "a" is taken by c.yaml:3, expected a unique name`},
 		{"same cluster", doc("a", "") + "---\n" + strings.Replace(doc("b", ""), "shop-b", "SHOP-A",
-			1), `c.yaml:11:14: spec.clusterID: the cluster is configured at c.yaml:5 already, expected one document for each cluster`},
+			1), `c.yaml:11:14: spec.clusterID: the cluster is already configured at c.yaml:5, expected one document for each cluster`},
 		{"guard twice", doc("a", "  guard: {subnets: [{subnetID: "+subnets+"x, routeTableID: "+
 			tables+"x}]}\n") + "---\n" + doc("b", "  guard: {subnets: [{subnetID: "+subnets+
 			"X, routeTableID: "+tables+"y}]}\n"),

@@ -68,7 +68,7 @@ func Promote(f File, name string, parts Parts) (text []byte, edits []Edit, err e
 	read, err := readRoutes(File{Name: f.Name, Data: text})
 	same := func(a, b *routes) bool { return reflect.DeepEqual(a.spec, b.spec) }
 	if err != nil || !slices.EqualFunc(read, docs, same) {
-		return nil, nil, d.errorAt(d.body, "", "it cannot be edited: write the values by hand")
+		return nil, nil, d.errorAt(d.body, "", "it cannot be edited: change the values by hand")
 	}
 	return text, t.edits, nil
 }

@@ -2,7 +2,7 @@
 // reloads, the pause file, and a log of what is new.
 //
 // How it works: Run connects to Azure, opens the history, starts the listener, watches the config
-// files, and then runs the keeper until the context ends. The keeper reports each round to the
+// files, and then runs the keeper until the context ends. The keeper reports each check to the
 // metrics, the health checks, the page and the log.
 //
 // The package decides nothing about routes, and it knows no flags.
@@ -55,7 +55,7 @@ type Options struct {
 	// Actions lets people sync and repair on the pages.
 	Actions bool
 	Version string
-	// News receives each round that brought something new. An error ends Run. May be nil.
+	// News receives each check with news. An error ends Run. May be nil.
 	News func(keeper.Round) error
 	// Log must not block: see Lines. LogDropped counts its dropped lines.
 	Log        *slog.Logger

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// keptLines is how many lines wait for a reader that hangs: hours of an idle keeper.
-const keptLines = 1000
+// bufferedLines is how many lines wait for a reader that hangs: hours of an idle keeper.
+const bufferedLines = 1000
 
 // Lines is a writer that never blocks, for a log or a stream of reports. A reader that hangs does
 // not stop the keeper. Lines wait in memory until they are written. If too many wait, new ones are
@@ -31,7 +31,7 @@ type line struct {
 // NewLines makes a Lines that writes to w. After lines were dropped, and once w accepts lines
 // again, it calls say with their number. say may write to w.
 func NewLines(w io.Writer, say func(dropped int64)) *Lines {
-	l := &Lines{w: w, queue: make(chan line, keptLines), say: say}
+	l := &Lines{w: w, queue: make(chan line, bufferedLines), say: say}
 	go l.run()
 	return l
 }

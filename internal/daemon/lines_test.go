@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// TestLines: what is written to a reader that hangs waits, the newest lines are dropped where too
-// many wait, and the first that come through again are followed by how many were dropped.
+// TestLines: lines for a reader that hangs wait, and the newest are dropped if too many wait. After
+// the next lines that are written, the number of dropped lines follows.
 func TestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe() // a write waits until it is read
 		l := NewLines(w, func(n int64) { fmt.Fprintf(w, "%d dropped\n", n) })
 		const extra = 50
 		start := time.Now()
-		for i := range 1 + keptLines + extra {
+		for i := range 1 + bufferedLines + extra {
 			fmt.Fprintf(l, "line %d\n", i)
 			if i == 0 {
 				synctest.Wait() // this one is being written
@@ -45,7 +45,7 @@ func TestLines(t *testing.T) {
 		w.Close()
 		<-read
 		var want []string
-		for i := range 1 + keptLines {
+		for i := range 1 + bufferedLines {
 			want = append(want, fmt.Sprintf("line %d", i))
 		}
 		if want = append(want, "50 dropped", "after"); !slices.Equal(got, want) {
@@ -74,8 +74,8 @@ func TestLinesKeepsBytes(t *testing.T) {
 	})
 }
 
-// TestLinesFail: a write that fails is told by the next, once; a log goes on when its disk has room
-// again.
+// TestLinesFail: the next write returns the error of a failed one, once. A log continues when its
+// disk has room again.
 func TestLinesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()

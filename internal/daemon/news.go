@@ -14,14 +14,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// news logs what is new in a round: changes, and findings and pending changes that have appeared or
+// news logs what is new in a check: changes, and findings and pending changes that have appeared or
 // are gone. Everything else would fill the log without saying anything.
 type news struct {
 	log     *slog.Logger
 	known   map[string]finding.Finding
 	unmade  map[string]bool // changes that were planned, observed, failed or skipped
-	said    time.Time       // when a round was last logged; zero before the first
-	silence time.Duration   // after which a round without news is logged
+	said    time.Time       // when a check was last logged; zero before the first
+	silence time.Duration   // after which a check without news is logged
 }
 
 func newsOf(log *slog.Logger) *news {

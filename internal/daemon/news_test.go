@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestNews: only what is new is logged, and once an hour that nothing is.
+// TestNews: only news is logged, and once an hour that there is none.
 func TestNews(t *testing.T) {
 	var log bytes.Buffer
 	n := newsOf(slog.New(slog.NewTextHandler(&log, nil)))
@@ -44,12 +44,12 @@ func TestNews(t *testing.T) {
 			change(plan.Done, "c"), change(plan.Obsolete, "d")}, news: true,
 			want: []string{"done=1 failed=1 obsolete=1 skipped=1"}},
 		{changes: []plan.Outcome{change(plan.Failed, "a"), change(plan.Skipped, "b")}},
-		{of: []string{"play"}},                 // another cluster was looked at
+		{of: []string{"play"}},                 // another cluster was checked
 		{news: true, want: []string{"done=0"}}, // no longer failing
 		{observed: []plan.Outcome{change(plan.Observed, "a")}, news: true,
 			want: []string{"msg=observed verb=delete", "msg=check done=0 observed=1"}},
 		{observed: []plan.Outcome{change(plan.Observed, "a")}},
-		{news: true, want: []string{"done=0"}}, // not needed any more
+		{news: true, want: []string{"done=0"}}, // no longer needed
 		{findings: []finding.Finding{held}, news: true,
 			want: []string{"msg=finding code=deletes-withheld", "findings=1"}},
 		{findings: []finding.Finding{held}},

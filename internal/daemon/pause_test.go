@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestPauseUnreadable: only a pause file that is there and can be read is a pause. Where it cannot
-// be read, its last content stays valid, and the log says so once.
+// TestPauseUnreadable: only an existing, readable pause file is a pause. If it cannot be read, its
+// last content stays valid, and the log says so once.
 func TestPauseUnreadable(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "routes.yaml")
 	file := PauseFile(config)
@@ -79,7 +79,7 @@ func TestPauseUnreadable(t *testing.T) {
 	restore()
 }
 
-// TestPauseEnds: a pause ends at its time, also while its file cannot be read.
+// TestPauseEnds: a pause ends at its time, even while its file cannot be read.
 func TestPauseEnds(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "routes.yaml")
 	file := PauseFile(config)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// TestWatchdog: systemd hears that the service lives for as long as it does, and no longer.
+// TestWatchdog: systemd gets signs of life while the service is alive, and no longer.
 func TestWatchdog(t *testing.T) {
 	dir, err := os.MkdirTemp("", "rk") // the path of a socket must be short
 	if err != nil {
@@ -57,7 +57,7 @@ func TestWatchdog(t *testing.T) {
 	}
 	stuck.Store(true)
 	time.Sleep(100 * time.Millisecond)
-	for heard(time.Millisecond) != "" { // what was said before
+	for heard(time.Millisecond) != "" { // earlier messages
 	}
 	if state := heard(200 * time.Millisecond); state != "" {
 		t.Errorf("while it is stuck: %q", state)
@@ -73,7 +73,7 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// TestWatchdogOff: nothing is said where systemd does not watch, or watches another process.
+// TestWatchdogOff: nothing is sent if systemd does not watch, or watches another process.
 func TestWatchdogOff(t *testing.T) {
 	for name, c := range map[string][2]string{"no watchdog": {"", ""},
 		"of another process": {"1000", "1"}, "nonsense": {"soon", ""}} {

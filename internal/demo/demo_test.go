@@ -33,8 +33,8 @@ type sabotage struct {
 	azure   func(keeper.Azure) keeper.Azure
 }
 
-// play runs the demo with a keeper broken in one way and returns the names of the scenes that went
-// wrong.
+// play runs the demo with a keeper that is broken in one way, and returns the names of the failed
+// scenes.
 func play(t *testing.T, s sabotage, patience time.Duration) []string {
 	t.Helper()
 	var red []string
@@ -86,7 +86,7 @@ func (s staticToken) GetToken(context.Context, policy.TokenRequestOptions) (azco
 	return azcore.AccessToken{Token: string(s), ExpiresOn: time.Now().Add(time.Hour)}, nil
 }
 
-// rewriting changes the bodies of PUTs on their way.
+// rewriting changes the bodies of PUTs.
 type rewriting struct {
 	next http.RoundTripper
 	put  func(path string, body []byte) []byte
@@ -113,8 +113,8 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestSaboteurs shows that the scenes see what they are for: a keeper broken in one way turns the
-// right ones red, and no others.
+// TestSaboteurs shows that the scenes detect what they are for: a keeper that is broken in one way
+// fails the right scenes, and no others.
 func TestSaboteurs(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -141,7 +141,7 @@ func TestSaboteurs(t *testing.T) {
 			[]string{"safeguard"},
 		},
 		{
-			"rewrites what is as it should be", sabotage{azure: func(a keeper.Azure) keeper.Azure {
+			"rewrites what is correct", sabotage{azure: func(a keeper.Azure) keeper.Azure {
 				return &restless{Azure: a}
 			}}, 2 * time.Second,
 			[]string{"quiet"},
@@ -157,7 +157,7 @@ func TestSaboteurs(t *testing.T) {
 	}
 }
 
-// typedSubnet puts a subnet through a struct that has the fields of some years ago, as AGIC does.
+// typedSubnet decodes and encodes a subnet with the fields of some years ago, as AGIC does.
 func typedSubnet(path string, body []byte) []byte {
 	if !strings.Contains(path, "/subnets/") {
 		return body
@@ -188,7 +188,7 @@ func typedSubnet(path string, body []byte) []byte {
 
 var podRouteName = regexp.MustCompile(`^aks-nodepool1-\d{8}-vmss`)
 
-// withoutUnknown drops the routes whose names are not the cluster's from every table.
+// withoutUnknown removes unmanaged routes from every table.
 func withoutUnknown(path string, body []byte) []byte {
 	if !strings.Contains(path, "/routeTables/") {
 		return body
@@ -207,8 +207,8 @@ func withoutUnknown(path string, body []byte) []byte {
 	return out
 }
 
-// credulous sees all nodes, and none of them at an address to which no cluster's table leads:
-// whatever is missing there is proven gone.
+// credulous reads lists of NICs as complete, without the addresses that no cluster's table leads
+// to: whatever is missing there is proven gone.
 type credulous struct{ keeper.Azure }
 
 func (b credulous) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted,
@@ -235,7 +235,7 @@ func (b credulous) Read(ctx context.Context, s *inventory.Snapshot, w inventory.
 	return nil
 }
 
-// restless writes every table it knows of again after each look.
+// restless writes every table that it knows again after each check.
 type restless struct{ keeper.Azure }
 
 func (r *restless) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted,

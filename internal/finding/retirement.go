@@ -28,14 +28,16 @@ var retirement = []Description{
 			"After that, an Application Gateway learns the pod addresses by itself."},
 	{MigrationOrphans, Info, "The migration will leave pod routes behind",
 		"AKS removes the pod routes from the cluster's own table, or deletes the table. " +
-			"Copies in other tables stay: they lead to nodes that no longer forward packets, " +
-			"and they take up room.",
+			"Copies in other tables stay and take up room. Microsoft documents that machines " +
+			"outside the cluster cannot reach overlay pods, so do not rely on the copies.",
 		"After the migration, run routekeeper prune-orphans."},
 	{MigrationPodCIDR, Warning, "The pod CIDR does not fit the migration",
 		"Azure CNI Overlay gives each node a /24 of the pod CIDR, as kubenet does. It " +
 			"refuses a pod CIDR that overlaps the nodes' virtual network or the service CIDR. " +
-			"The migration can change the pod CIDR.",
-		"Name another or a wider one with --pod-cidr when you migrate."},
+			"Microsoft's page says that the migration can expand the pod CIDR; " +
+			"azure-aks-docs#172 reports that it cannot.",
+		"Try the migration with a wider --pod-cidr on a test cluster first. If AKS refuses, " +
+			"create a new cluster with a pod CIDR that fits."},
 	{MigrationIdentity, Warning, "The cluster has no user-assigned identity",
 		"The migration removes the route table from the node subnets. AKS documents this " +
 			"only for a user-assigned identity.",

@@ -16,8 +16,7 @@ import (
 	"testing/synctest"
 )
 
-// network has servers in a network of their own: who answers at an address, who refuses, and who is
-// silent.
+// network has servers in their own network: at each address one answers, refuses, or is silent.
 func network(pods map[string]*Server) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)
@@ -59,7 +58,7 @@ func get(t *testing.T, s *Server, path string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// TestCalls calls what answers, refuses and says nothing, in a bubble: a lost packet costs two
+// TestCalls calls addresses that answer, refuse or are silent, in a bubble: a lost packet costs two
 // seconds.
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -91,8 +90,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestOnlyAddresses calls nothing but the demo's port of an address: the page is no door to
-// anything else.
+// TestOnlyAddresses: the page calls only the demo's port of an address, so it gives access to
+// nothing else.
 func TestOnlyAddresses(t *testing.T) {
 	s := &Server{Log: &syncBuffer{}, Dial: func(context.Context, string, string) (net.Conn, error) {
 		t.Error("it was called")
@@ -106,7 +105,7 @@ func TestOnlyAddresses(t *testing.T) {
 	}
 }
 
-// TestPage shows who the pod is and whom it reaches; a name from outside is text.
+// TestPage shows which pod it is and which pods it reaches; a name from outside is text.
 func TestPage(t *testing.T) {
 	pods := map[string]*Server{}
 	one := &Server{Self: Self{Pod: "one", Node: "<n1>", Address: "10.0.0.1"}, Dial: network(pods),
@@ -150,7 +149,7 @@ func TestDocuments(t *testing.T) {
 			t.Errorf("%d is %+v, want %s", i, got.Object, want)
 		}
 	}
-	for _, d := range all[3:] { // the same pod, but for where it runs
+	for _, d := range all[3:] { // the same pod, except for its place
 		var doc struct {
 			Spec struct {
 				Template struct {
@@ -174,7 +173,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// syncBuffer takes what several pods print.
+// syncBuffer collects the output of several pods.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -14,7 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// lockedEnv names a file that this program, started by itself, holds locked until its standard
+// lockedEnv names a file that this program, as a child process, keeps locked until its standard
 // input ends.
 const lockedEnv = "ROUTEKEEPER_TEST_LOCKS"
 
@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// degraded expects that a round tells of the trouble, in words that fit, and that the wait for it
-// was short.
+// degraded expects that a check reports the trouble with the right reason, and that it waited only
+// briefly.
 func degraded(t *testing.T, why string, round func() []finding.Finding) {
 	t.Helper()
 	start := time.Now()
@@ -46,7 +46,7 @@ func degraded(t *testing.T, why string, round func() []finding.Finding) {
 	}
 }
 
-// well expects that all is well again.
+// well expects that everything is fine again.
 func well(t *testing.T, found []finding.Finding) {
 	t.Helper()
 	if len(found) > 0 {
@@ -54,7 +54,7 @@ func well(t *testing.T, found []finding.Finding) {
 	}
 }
 
-// TestLocked: another process holds the file locked. Nothing is lost when it lets go.
+// TestLocked: another process locks the file. Nothing is lost when it releases the lock.
 func TestLocked(t *testing.T) {
 	p := newPast(t)
 	p.change(create(1))
@@ -81,7 +81,7 @@ func TestLocked(t *testing.T) {
 	degraded(t, "another program holds it locked", func() []finding.Finding {
 		return p.change(create(3))
 	})
-	expect(t, p.rounds(), "done create node1") // people can read on
+	expect(t, p.rounds(), "done create node1") // people can still read
 	release.Close()
 	_ = locker.Wait()
 	well(t, p.change(create(4)))
@@ -89,7 +89,7 @@ func TestLocked(t *testing.T) {
 		"done create node4")
 }
 
-// TestFull: the disk is full, and has room again.
+// TestFull: the disk is full, and then has room again.
 func TestFull(t *testing.T) {
 	p := newPast(t)
 	p.change(create(1))
@@ -113,7 +113,7 @@ func TestFull(t *testing.T) {
 		"done create node4")
 }
 
-// TestFolder: the folder is not there, or takes no file, and then does.
+// TestFolder: the folder does not exist, or does not accept a file, and then does.
 func TestFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	p := open1(t, filepath.Join(dir, "routes"+Extension))
@@ -126,7 +126,7 @@ func TestFolder(t *testing.T) {
 	well(t, p.change(create(2)))
 	expect(t, p.rounds(), "done create node1", "done create node2")
 
-	// A file stands in the folder's place, which stops root as well.
+	// A file has the folder's name, which stops root as well.
 	blocked := filepath.Join(t.TempDir(), "blocked")
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func TestFolder(t *testing.T) {
 	expect(t, p.rounds(), "done create node1", "done create node2")
 
 	if os.Geteuid() == 0 {
-		return // it may write everywhere; what follows is the same with another reason
+		return // root can write everywhere; what follows is the same with another reason
 	}
 	if err := os.Chmod(dir, 0o555); err != nil {
 		t.Fatal(err)
@@ -156,8 +156,7 @@ func TestFolder(t *testing.T) {
 	well(t, p.change(create(2)))
 }
 
-// TestRemoved: somebody removes the file while it is open, in the middle of a round. The round is
-// in the new one.
+// TestRemoved: a person removes the open file during a check. The check is in the new file.
 func TestRemoved(t *testing.T) {
 	p := newPast(t)
 	p.change(create(1))
@@ -172,8 +171,8 @@ func TestRemoved(t *testing.T) {
 	expect(t, p.rounds(), "done associate")
 }
 
-// TestDamaged: a file that was cut off or written over is put aside, and a new one begun, before
-// the start and while it is open.
+// TestDamaged: a file that was truncated or overwritten is moved aside, and a new one begins,
+// before the start and while the file is open.
 func TestDamaged(t *testing.T) {
 	garbage := func(path string) error {
 		return os.WriteFile(path, []byte(strings.Repeat("garbage ", 2000)), 0o600)
@@ -214,11 +213,11 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestNotOurs: what is no history is never touched.
+// TestNotOurs: a file that is not a history is never touched.
 func TestNotOurs(t *testing.T) {
 	dir := t.TempDir()
 	notes := filepath.Join(dir, "notes.txt")
-	text := []byte("not a database, but somebody's notes, which are longer than a header")
+	text := []byte("not a database, but a person's notes, which are longer than a header")
 	if err := os.WriteFile(notes, text, 0o600); err != nil {
 		t.Fatal(err)
 	}

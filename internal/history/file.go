@@ -21,7 +21,7 @@ import (
 // waits for the write: what cannot be written now stays in memory.
 const patience = time.Second
 
-var errForeign = errors.New("it is another program's database")
+var errOtherProgram = errors.New("it is another program's database")
 
 // address is the file's data source name. WAL lets people read while a keeper writes, and makes a
 // commit one write to one file. synchronous FULL syncs that write: an intent must be on disk before

@@ -42,12 +42,12 @@ type Log struct {
 	opts Options
 
 	// running checks that have changed something, of different clusters
-	rounds map[identity]*round
-	open   map[string]*change         // changes that were intended but not settled, by key
-	known  map[string]finding.Finding // as of the last check
-	unmade map[string]unmade          // changes that were planned last but not made, by key
-	looked map[string]time.Time       // when the last complete check of each cluster began
-	pruned time.Time
+	rounds  map[identity]*round
+	open    map[string]*change         // changes that were intended but not settled, by key
+	known   map[string]finding.Finding // as of the last check
+	unmade  map[string]unmade          // changes that were planned last but not made, by key
+	checked map[string]time.Time       // when the last complete check of each cluster began
+	pruned  time.Time
 }
 
 // identity identifies a check.
@@ -76,7 +76,7 @@ func Open(path string, opts Options) *Log {
 	}
 	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, rounds: map[identity]*round{},
 		open:   map[string]*change{},
-		unmade: map[string]unmade{}, looked: map[string]time.Time{}}
+		unmade: map[string]unmade{}, checked: map[string]time.Time{}}
 	l.j.flush()
 	if l.j.trouble == nil {
 		l.known, l.j.trouble = readStanding(l.j.db)
@@ -209,13 +209,13 @@ func (l *Log) Record(r keeper.Round, s *inventory.Snapshot) []finding.Finding {
 		maps.DeleteFunc(l.open, func(_ string, c *change) bool { return c.of == of })
 	}
 	l.unmade = left
-	looked := r.Of
-	if looked == nil {
-		looked = r.Kept
+	checked := r.Of
+	if checked == nil {
+		checked = r.Managed
 	}
-	for _, cluster := range looked {
-		if delete(l.looked, cluster); r.Complete {
-			l.looked[cluster] = r.Started
+	for _, cluster := range checked {
+		if delete(l.checked, cluster); r.Complete {
+			l.checked[cluster] = r.Started
 		}
 	}
 	l.j.flush()
@@ -254,7 +254,7 @@ func (l *Log) trueAt(c plan.Change) time.Time {
 	if waiting, known := l.unmade[keyOf(c)]; known {
 		return waiting.trueAt
 	}
-	return l.looked[c.Cluster]
+	return l.checked[c.Cluster]
 }
 
 // document encodes a value for the file.

@@ -50,7 +50,7 @@ func seenWith(id arm.ID) *inventory.Snapshot {
 	return s
 }
 
-// past is a history on its way.
+// past is a history being written.
 type past struct {
 	*Log
 	t    testing.TB
@@ -66,18 +66,18 @@ func open1(t testing.TB, path string) *past {
 
 func newPast(t testing.TB) *past { return open1(t, filepath.Join(t.TempDir(), "routes"+Extension)) }
 
-// start begins a round.
+// start begins a check.
 func (p *past) start() keeper.Round {
 	p.now = p.now.Add(time.Millisecond)
 	if real := time.Now(); real.After(p.now) {
 		p.now = real
 	}
-	time.Sleep(2 * time.Millisecond) // what is intended in it has a later time
+	time.Sleep(2 * time.Millisecond) // its intents have a later time
 	return keeper.Round{Started: p.now, Woke: keeper.Cause{By: keeper.ByPoll},
-		Kept: []string{"shop"}}
+		Managed: []string{"shop"}}
 }
 
-// change makes a round that changes something, from its intent to its end.
+// change makes a check that changes something, from its intent to its end.
 func (p *past) change(changes ...plan.Change) []finding.Finding {
 	r := p.start()
 	p.Intend(r, changes)
@@ -104,7 +104,7 @@ func read(t testing.TB, path string, q Query) []Entry {
 	return all
 }
 
-// tell writes what the rounds say, one a line, the oldest first.
+// tell formats the checks, one per line, the oldest first.
 func tell(rounds []Entry) string {
 	var b strings.Builder
 	for _, e := range rounds {
@@ -130,14 +130,14 @@ func expect(t testing.TB, rounds []Entry, want ...string) {
 	}
 }
 
-// TestStepByStep: what was intended is in the file before it is settled, and a round without news
-// leaves nothing.
+// TestStepByStep: an intended change is in the file before it is settled, and a check without news
+// is not recorded.
 func TestStepByStep(t *testing.T) {
 	p := newPast(t)
 	r := p.start()
 	p.Intend(r, []plan.Change{associate()})
 	expect(t, p.rounds(), "intended associate ; no end")
-	p.Intend(r, []plan.Change{associate()}) // its write began anew
+	p.Intend(r, []plan.Change{associate()}) // its write started over
 	p.Settle(done(associate()))
 	expect(t, p.rounds(), "done associate ; no end")
 	r.Changes = append(done(associate()), plan.Outcome{Change: create(1), State: plan.Failed,
@@ -148,7 +148,7 @@ func TestStepByStep(t *testing.T) {
 	p.Record(r, seenWith(""))
 	expect(t, p.rounds(), "done associate ; failed create node1; new write-failed")
 
-	for range 3 { // the same again is no news
+	for range 3 { // the same again is not news
 		r = p.start()
 		r.Changes, r.Findings = []plan.Outcome{
 			{Change: create(1), State: plan.Failed, Error: "no"}}, []finding.Finding{lost}
@@ -158,7 +158,8 @@ func TestStepByStep(t *testing.T) {
 	expect(t, p.rounds(), "done associate ; failed create node1; new write-failed",
 		"resolved write-failed")
 
-	other := p.start() // of another cluster alone: what was not made is no news after it
+	// of another cluster only: a change that is still not made is not news afterwards
+	other := p.start()
 	other.Of = []string{"other"}
 	p.Record(other, inventory.NewSnapshot())
 	r = p.start()
@@ -167,7 +168,7 @@ func TestStepByStep(t *testing.T) {
 	p.Record(other, inventory.NewSnapshot())
 	p.Record(r, seenWith(table))
 	if rounds := p.rounds(); len(rounds) != 3 {
-		t.Errorf("the history says\n%s\nwant one round more", tell(rounds))
+		t.Errorf("the history says\n%s\nwant one check more", tell(rounds))
 	}
 
 	e := p.rounds()[0]
@@ -180,17 +181,18 @@ func TestStepByStep(t *testing.T) {
 		{Cluster: "shop"}: 3, {Cluster: "other"}: 0, {Cluster: "other", Kind: KindChange}: 0,
 		{Since: p.now}: 1, {Limit: 1}: 1, {ID: 1}: 1, {Kind: KindInterrupted}: 0} {
 		if got := len(read(t, p.path, q)); got != want {
-			t.Errorf("%+v: %d rounds, want %d", q, got, want)
+			t.Errorf("%+v: %d checks, want %d", q, got, want)
 		}
 	}
 }
 
-// TestNote: a note is on the newest change of its kind that is done, and on no other.
+// TestNote: a note is added to the newest change of its kind that is done, and to no other.
 func TestNote(t *testing.T) {
 	p := newPast(t)
 	p.change(associate())
 	p.change(associate(), create(1))
-	p.Note([]plan.Change{associate(), create(2)}, "the fabric follows") // one that never was, too
+	// also one that does not exist
+	p.Note([]plan.Change{associate(), create(2)}, "the fabric follows")
 	var got []string
 	for _, e := range p.rounds() {
 		for _, c := range e.Changes {
@@ -203,7 +205,7 @@ func TestNote(t *testing.T) {
 	}
 }
 
-// TestNoteByIndex: the change that a note is for is found by an index, however long the history is.
+// TestNoteByIndex: the change for a note is found with an index, however long the history is.
 func TestNoteByIndex(t *testing.T) {
 	p := newPast(t)
 	var id, parent, unused int
@@ -215,8 +217,8 @@ func TestNoteByIndex(t *testing.T) {
 	}
 }
 
-// TestLeftOpen: a program was killed between an intent and its outcome. The next one tells of it as
-// its first look finds it.
+// TestLeftOpen: a program was killed between an intent and its outcome. The first check of the next
+// program settles it.
 func TestLeftOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		next func(p *past)
@@ -228,7 +230,7 @@ func TestLeftOpen(t *testing.T) {
 			[]string{"interrupted associate ; no end", "done associate"}},
 		"not wanted now": {func(p *past) { p.Record(p.start(), seenWith("")) },
 			[]string{"interrupted associate ; no end"}},
-		"not looked at": {func(p *past) { p.Record(p.start(), inventory.NewSnapshot()) },
+		"not checked": {func(p *past) { p.Record(p.start(), inventory.NewSnapshot()) },
 			[]string{"intended associate ; no end"}},
 		"made on its way": {func(p *past) { p.found(associate()) },
 			[]string{"done associate ; no end"}},
@@ -246,15 +248,15 @@ func TestLeftOpen(t *testing.T) {
 	}
 }
 
-// found is a round that was about to make a change and found it made.
+// found is a check that was about to make a change and found it made.
 func (p *past) found(c plan.Change) {
 	r := p.start()
 	r.Changes = []plan.Outcome{{Change: c, State: plan.Obsolete}}
 	p.Record(r, seenWith(""))
 }
 
-// TestGivenUp: a write carried a change that its round does not tell of, because it ended badly.
-// The next round looks.
+// TestGivenUp: a write had a change that its check did not report, because it ended badly. The next
+// check settles it.
 func TestGivenUp(t *testing.T) {
 	p := newPast(t)
 	r := p.start()
@@ -267,24 +269,23 @@ func TestGivenUp(t *testing.T) {
 	expect(t, p.rounds(), "done associate ; failed create node1")
 }
 
-// TestOverlap: rounds of different clusters are under way at once. Each change stands in its own
-// round, once, and the end of one round settles nothing of another, even where it has seen the
-// other's resources.
+// TestOverlap: checks of different clusters run at once. Each change is in its own check, once. The
+// end of one check settles nothing of another, even if it has seen the other's resources.
 func TestOverlap(t *testing.T) {
 	p := newPast(t)
 	other := plan.Change{Verb: plan.Delete, Resource: table, Cluster: "play", Route: "n",
 		Old: &plan.Value{AddressPrefix: "10.150.0.0/24"}}
 	first := p.start()
-	first.Serial, first.Of, first.Kept, first.Complete = 1, []string{"shop"}, []string{"shop",
+	first.Serial, first.Of, first.Managed, first.Complete = 1, []string{"shop"}, []string{"shop",
 		"play"}, true
 	second := first
-	// parted from the same look: it began at the same time
+	// reported separately from the same check, so it began at the same time
 	second.Serial, second.Of = 2, []string{"play"}
 	p.Intend(first, []plan.Change{associate()})
 	p.Intend(second, []plan.Change{other})
 	third := p.start()
-	third.Serial, third.Of, third.Kept = 3, []string{"third"}, []string{"shop", "play", "third"}
-	p.Record(third, seenWith("")) // it has nothing to tell, and saw the subnet without its table
+	third.Serial, third.Of, third.Managed = 3, []string{"third"}, []string{"shop", "play", "third"}
+	p.Record(third, seenWith("")) // it has no changes, and saw the subnet without its table
 	second.Changes = done(other)
 	p.Settle(second.Changes)
 	p.Record(second, seenWith(""))
@@ -303,8 +304,8 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestTwoAtOnce: a person's sync writes into the file of a run. Nothing is lost, and neither takes
-// the other for dead.
+// TestTwoAtOnce: a person's sync writes into the file of a running keeper. Nothing is lost, and
+// neither takes the other for dead.
 func TestTwoAtOnce(t *testing.T) {
 	a := newPast(t)
 	b := open1(t, a.path)
@@ -368,7 +369,7 @@ func TestRetention(t *testing.T) {
 	rounds := p.rounds()
 	if last := rounds[len(rounds)-1].Changes; len(rounds) < 3 || len(rounds) > 30 ||
 		last[len(last)-1].Route != "node59099" {
-		t.Errorf("%d rounds are left, the last with %+v", len(rounds), last[len(last)-1])
+		t.Errorf("%d checks are left, the last with %+v", len(rounds), last[len(last)-1])
 	}
 	p.Close()
 	if info, err := os.Stat(p.path); err != nil || info.Size() > 500<<10 {
@@ -376,7 +377,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestUpgrade: a file of the first schema is read, brought up to date and written on.
+// TestUpgrade: a file with the first schema is read, upgraded and written.
 func TestUpgrade(t *testing.T) {
 	raw, err := os.ReadFile("testdata/schema1.db")
 	if err != nil {
@@ -419,5 +420,5 @@ func BenchmarkChanges(b *testing.B) {
 		rows += len(changes)
 	}
 	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
-	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/round")
+	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/check")
 }

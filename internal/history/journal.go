@@ -24,7 +24,7 @@ type batch struct {
 	*sql.Tx
 	numbered []*int64
 	prepared map[string]*sql.Stmt // by query: a batch writes many rows of a kind
-	present  map[*int64]bool      // rounds that are in the file
+	present  map[*int64]bool      // checks that are in the file
 }
 
 // insert inserts a row, or replaces the row with its number, and stores the number.
@@ -188,7 +188,7 @@ func (j *journal) findings() []finding.Finding {
 		}
 		fix := finding.Command("start with --history PATH where this user can write, or with " +
 			"--history off")
-		if errors.Is(j.trouble, errForeign) {
+		if errors.Is(j.trouble, errOtherProgram) {
 			fix = finding.Command("start with --history PATH, a file of its own")
 		}
 		return []finding.Finding{f.WithFix("%s", fix)}

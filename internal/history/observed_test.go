@@ -15,8 +15,8 @@ func onlyObserved(changes ...plan.Change) []plan.Outcome {
 	return all
 }
 
-// TestObserved: what a config only observes is told when it is new and when it is not needed any
-// more, also by the next program, and not between.
+// TestObserved: an observed change is recorded when it is new and when it is no longer needed, also
+// by the next program, and not in between.
 func TestObserved(t *testing.T) {
 	p := newPast(t)
 	check := func(s *inventory.Snapshot, changes ...plan.Change) {
@@ -31,16 +31,16 @@ func TestObserved(t *testing.T) {
 	p = open1(t, p.path)
 	check(seenWith(""), associate())
 	r := p.start() // of another cluster
-	r.Kept, r.Of = []string{"shop", "play"}, []string{"play"}
+	r.Managed, r.Of = []string{"shop", "play"}, []string{"play"}
 	p.Record(r, inventory.NewSnapshot())
 	check(inventory.NewSnapshot()) // the subnet could not be read
 	check(seenWith(""), associate())
-	check(seenWith(table)) // another writer put it back
+	check(seenWith(table)) // another writer repaired it
 	check(seenWith(table))
 	check(seenWith(""), associate())
 	expect(t, p.rounds(), "observed associate", "obsolete associate", "observed associate")
 
-	// A config that enforces it now makes it: that is told once.
+	// The config enforces now, and the change is made: that is recorded once.
 	r = p.start()
 	p.Intend(r, []plan.Change{associate()})
 	r.Changes = done(associate())
@@ -50,11 +50,11 @@ func TestObserved(t *testing.T) {
 	expect(t, p.rounds(), "observed associate", "obsolete associate", "observed associate",
 		"done associate")
 	if all := read(t, p.path, Query{Kind: KindObserved}); len(all) != 2 {
-		t.Errorf("%d rounds of the kind observed, want 2", len(all))
+		t.Errorf("%d checks of the kind observed, want 2", len(all))
 	}
 }
 
-// TestObservedUnproven: a delete that lacks its proof for a while comes and goes without a word.
+// TestObservedUnproven: a delete that lacks its proof for a while is not news.
 func TestObservedUnproven(t *testing.T) {
 	p := newPast(t)
 	stale := plan.Change{Verb: plan.Delete, Resource: target, Cluster: "shop", Route: "node9",

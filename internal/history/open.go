@@ -86,15 +86,15 @@ func (l *Log) settleOthers(r keeper.Round, s *inventory.Snapshot) map[string]boo
 		if c := l.open[keyOf(o.change)]; c != nil && *c.number == o.number {
 			continue
 		}
-		made, looked := seen(o.change, s)
+		made, checked := seen(o.change, s)
 		state, again := tried[keyOf(o.change)]
 		switch {
 		case state == plan.Obsolete:
-			made, looked = true, true
+			made, checked = true, true
 			found[keyOf(o.change)] = true
 		case again:
-			made, looked = false, true
-		case !looked:
+			made, checked = false, true
+		case !checked:
 			continue
 		}
 		settled := settlement{o, Interrupted, notThere}
@@ -109,7 +109,7 @@ func (l *Log) settleOthers(r keeper.Round, s *inventory.Snapshot) map[string]boo
 }
 
 // seen reports whether a change is in place in a snapshot, and whether its resource was read.
-func seen(c plan.Change, s *inventory.Snapshot) (made, looked bool) {
+func seen(c plan.Change, s *inventory.Snapshot) (made, checked bool) {
 	if c.Verb == plan.Associate {
 		subnet := s.Subnet(c.Resource)
 		return subnet != nil && c.SeenInSubnet(subnet), subnet != nil

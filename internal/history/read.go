@@ -187,13 +187,13 @@ func (r *Reader) Each(q Query, use func(Entry) error) error {
 		}
 		e.Started = time.UnixMilli(started).UTC()
 		if err := json.Unmarshal([]byte(observed), &e.Observed); err != nil {
-			return fmt.Errorf("round %d: %w", e.ID, err)
+			return fmt.Errorf("check %d: %w", e.ID, err)
 		}
 		if err := e.readChanges(tx); err != nil {
-			return fmt.Errorf("round %d: %w", e.ID, err)
+			return fmt.Errorf("check %d: %w", e.ID, err)
 		}
 		if err := e.readFindings(tx); err != nil {
-			return fmt.Errorf("round %d: %w", e.ID, err)
+			return fmt.Errorf("check %d: %w", e.ID, err)
 		}
 		if err := use(e); err != nil {
 			return err

@@ -13,7 +13,7 @@ func (l *Log) prune() {
 	}
 	l.pruned = time.Now()
 	if err := l.removeOld(time.Now()); err != nil {
-		l.opts.Log.Warn("old rounds could not be removed from the history", "file", l.j.path,
+		l.opts.Log.Warn("old checks could not be removed from the history", "file", l.j.path,
 			"error", reason(err))
 	}
 }

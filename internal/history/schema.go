@@ -15,8 +15,8 @@ const application = 0x726b6869
 //
 // Times are milliseconds since 1970, UTC. Documents are the JSON of docs/json.md.
 var upgrades = []string{
-	// A round has no elapsed_ms while it is running or if it was interrupted. A change in state
-	// "intended" was about to be sent, and its outcome is unknown.
+	// A row of rounds is a check. It has no elapsed_ms while it is running or if it was
+	// interrupted. A change in state "intended" was about to be sent, and its outcome is unknown.
 	`CREATE TABLE rounds (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,
 	started INTEGER NOT NULL,
@@ -84,7 +84,7 @@ func newest(q rower) error {
 	}
 	switch {
 	case owner != application && (owner != 0 || tables > 0):
-		return errForeign
+		return errOtherProgram
 	case version < len(upgrades):
 		return errOlder
 	case version > len(upgrades):

@@ -15,9 +15,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
-// TestWhoChangedRoutes: who took routes out of a target, or turned them, is named where the
-// activity log knows it of just this route, or of the whole table when it has had its time; never
-// for routes that came and went with nodes.
+// TestWhoChangedRoutes: the history names who removed routes from a target, or changed them, if the
+// activity log shows a write of this route, or of the whole table once it has had enough time. It
+// never does so for routes that came and went with nodes.
 func TestWhoChangedRoutes(t *testing.T) {
 	const api = "2025-05-01"
 	type stage struct {
@@ -41,10 +41,10 @@ func TestWhoChangedRoutes(t *testing.T) {
 	operator := emulatortest.Operator.ObjectID
 	for name, c := range map[string]struct {
 		play func(s *stage)
-		// want are the changes of routes since, as "verb by CALLER", "verb unknown" or "verb" where
-		// nobody is asked for.
+		// want are the changes of routes since, as "verb by CALLER", "verb unknown", or "verb" if
+		// the log is not asked.
 		want string
-		line string // begins what is said of who it was
+		line string // the beginning of the line about the writer
 		asks int
 	}{
 		"one route deleted": {func(s *stage) { s.del(emulatortest.Operator, s.name) },

@@ -18,7 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// log is an activity log that is late by a while.
+// log is an activity log that lags.
 type log struct {
 	*azure.Client
 	late  time.Duration
@@ -36,8 +36,9 @@ func (l *log) OthersWrite(ctx context.Context, from, until time.Time,
 	return w, known && time.Since(w.At) >= l.late, err
 }
 
-// TestWhoItWas: the one who stripped a subnet is named when the log knows, however late; nobody is
-// when the only writes are the keeper's own, are older than the last good look, or cannot be read.
+// TestWhoItWas: the history names who stripped a subnet once the log shows it, however late. It
+// names no writer if the only writes are the keeper's own, are older than the last good check, or
+// cannot be read.
 func TestWhoItWas(t *testing.T) {
 	type stage struct {
 		*past
@@ -73,7 +74,7 @@ func TestWhoItWas(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 			}
 		}, emulatortest.Operator.ObjectID, 1},
-		"no look before": {func(s *stage) { s.strip(emulatortest.Operator); clear(s.looked) },
+		"no look before": {func(s *stage) { s.strip(emulatortest.Operator); clear(s.checked) },
 			emulatortest.Operator.ObjectID, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,13 +134,13 @@ func TestWhoItWas(t *testing.T) {
 	}
 }
 
-// good is a round in which everything was as it should be.
+// good is a check that found everything correct.
 func (p *past) good() {
-	r := keeper.Round{Started: time.Now(), Kept: []string{"shop"}, Complete: true}
+	r := keeper.Round{Started: time.Now(), Managed: []string{"shop"}, Complete: true}
 	p.Record(r, inventory.NewSnapshot())
 }
 
-// missed is a round that saw everything, and whose changes were refused.
+// missed is a check that read everything, and whose changes were refused.
 func (p *past) missed(changes ...plan.Change) {
 	r := p.start()
 	r.Complete = true
@@ -151,8 +152,8 @@ func (p *past) missed(changes ...plan.Change) {
 	p.Record(r, inventory.NewSnapshot())
 }
 
-// TestNewNodesAreNobodysDoing: a route to a new node is no repair, and nobody is asked for.
-func TestNewNodesAreNobodysDoing(t *testing.T) {
+// TestNewNodesAreNoRepairs: a route to a new node is no repair, and the log is not asked about it.
+func TestNewNodesAreNoRepairs(t *testing.T) {
 	p := newPast(t)
 	p.change(create(1))
 	if due := p.due(time.Now().Add(time.Hour)); len(due) > 0 {

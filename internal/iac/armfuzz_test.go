@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzTemplate checks that no template or parameter file, however broken, ends in a panic, in more
-// than one line, or in an effect without a name.
+// FuzzTemplate checks that no template or parameter file, however broken, causes a panic, an error
+// of several lines, or an effect without a name.
 func FuzzTemplate(f *testing.F) {
 	files, err := filepath.Glob("testdata/bicep/*.json")
 	if err != nil {

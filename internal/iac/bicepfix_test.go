@@ -86,12 +86,12 @@ resource own`,
 		len(again.Done) > 0 {
 		t.Errorf("again: %v\n%s", again.Done, again.After)
 	}
-	// Only what is known to carry pods.
+	// Only subnets that are known to carry pods.
 	fix = FixBicep(File{"main.bicep", []byte(someBicep)}, []Carrier{Named("shop-vnet/PODS", "")})
 	sameLines(t, "named", fix.Done, "pods passes on its present route table (line 34). The "+
 		"subnet and its network must exist already")
-	// A name that is a variable, or a parameter with a default; what is an expression may be the
-	// subnet, and is for a person.
+	// The name is a variable, or a parameter with a default. An expression may be the subnet, so a
+	// person has to decide.
 	const named = `param nodes string = 'aks-nodes'
 var other = 'other'
 resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {
@@ -114,7 +114,8 @@ resource all 'Microsoft.Network/virtualNetworks/subnets@2024-05-01' = [for s in 
 		"route table (line 7). The subnet and its network must exist already",
 		"line 9: ${nodes}-2 does not say which subnet it is: give its properties a routeTable if "+
 			"pods need it", "line 13: all is made by a loop: give its properties a routeTable")
-	// One subnet that is written twice is declared once, and two of one name in two networks twice.
+	// One subnet that is written twice is declared once; two with one name in two networks are
+	// declared twice.
 	const twice = `resource a 'Microsoft.Network/virtualNetworks@2024-05-01' = {
   name: 'a'
   properties: {
@@ -146,14 +147,15 @@ resource b 'Microsoft.Network/virtualNetworks@2024-05-01' = {
 			t.Errorf("%d of %q, expected %d:\n%s", have, want, n, fix.After)
 		}
 	}
-	// The api-version that leaves subnets alone, and what is for a person.
+	// The api-version that leaves subnets alone, and what a person has to decide.
 	for text, want := range map[string]string{
 		"resource v 'Microsoft.Network/virtualNetworks@2023-06-01' = {\n  name: 'v'\n  " +
 			"properties: {\n    addressSpace: x\n  }\n}\n": "v gets the api-version 2023-09-01, " +
 			"which keeps subnets that it does not list",
 		"resource v 'Microsoft.Network/virtualNetworks@2023-09-01' = {\n  name: 'v'\n  " +
 			"properties: {\n    addressSpace: x\n  }\n}\n": "",
-		"resource v 'Microsoft.Network/virtualNetworks@2023-06-01' existing = {\n  name: 'v'\n}\n": "",
+		"resource v 'Microsoft.Network/virtualNetworks@2023-06-01' existing = {\n  name: " +
+			"'v'\n}\n": "",
 		"resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {\n  name: 'v'\n  " +
 			"properties: {\n    subnets: [for s in all: {\n      name: s\n    }]\n  }\n}\n": "line 4: the subnets of v are made by a loop: give its object a routeTable, such as routeTable: subnet.?routeTable",
 		"resource v 'Microsoft.Network/virtualNetworks@2024-05-01' = {\n  name: 'v'\n  " +
@@ -172,7 +174,7 @@ resource b 'Microsoft.Network/virtualNetworks@2024-05-01' = {
 	}
 }
 
-// FuzzFixBicep: nothing makes it panic, and a second repair changes nothing.
+// FuzzFixBicep: no input causes a panic, and a second repair changes nothing.
 func FuzzFixBicep(f *testing.F) {
 	f.Add(someBicep)
 	f.Add("resource r 'Microsoft.Network/virtualNetworks/subnets@0'={name:\x9c0")

@@ -72,22 +72,22 @@ func bigPlan(w io.Writer, n, every int) error {
 	return b.Flush()
 }
 
-// bigResources is the size of plan that is promised to be read in 150 MiB.
+// bigResources is the size of a plan that docs/iac.md promises to read in 150 MiB.
 const bigResources = 100_000
 
-// readBig reads a big plan as it is being written, so that nothing but the reading takes memory.
+// readBig reads a big plan while it is being written, so that only the reading takes memory.
 func readBig(every int) (*Reading, error) {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(bigPlan(w, bigResources, every)) }()
 	return Read("plan.json", r)
 }
 
-// raced is set where the race detector is built in.
+// raced is set if the race detector is on.
 var raced bool
 
-// TestPeakMemory: a plan of 100,000 resources is read in less than 150 MiB, in a process of its
-// own, as the kernel counts it (VmHWM): what the Go runtime takes is in it, with the collector set
-// as iac check sets it. Also where every resource is a subnet or an association.
+// TestPeakMemory: a separate process reads a plan of 100,000 resources in less than 150 MiB, as the
+// kernel counts it (VmHWM), including the Go runtime, with the collector's settings of iac check.
+// This also holds if every resource is a subnet or an association.
 func TestPeakMemory(t *testing.T) {
 	if every, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_BIG_PLAN")); err == nil {
 		r, err := readBig(every)
@@ -102,7 +102,7 @@ func TestPeakMemory(t *testing.T) {
 		return
 	}
 	if testing.Short() || runtime.GOOS != "linux" || raced {
-		t.Skip("NOT RUN: it looks at /proc (Linux), and at memory that is not the race " +
+		t.Skip("NOT RUN: it reads /proc (Linux), and memory that is not the race " +
 			"detector's; go test ./... on Linux runs it")
 	}
 	for _, every := range []int{20, 1} {
@@ -125,8 +125,8 @@ func TestPeakMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkPlan reads a plan of 100,000 resources from a file, next to encoding/json reading it
-// into a map.
+// BenchmarkPlan reads a plan of 100,000 resources from a file, and compares that with encoding/json
+// reading it into a map.
 func BenchmarkPlan(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "plan.json")
 	f, err := os.Create(path)

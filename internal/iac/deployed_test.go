@@ -18,7 +18,7 @@ const (
 	podTable      = deployedGroup + "/providers/Microsoft.Network/routeTables/pods"
 )
 
-// cloud is an emulator that templates are deployed to.
+// cloud is an emulator to deploy templates to.
 type cloud struct {
 	*testing.T
 	c *emulator.Client
@@ -50,7 +50,7 @@ func (w cloud) do(method, id, body string) gjson.Result {
 	return gjson.ParseBytes(answer)
 }
 
-// deploy deploys a template, and says how that ended.
+// deploy deploys a template, and returns the result.
 func (w cloud) deploy(f File, parameters string) gjson.Result {
 	w.Helper()
 	const id = deployedGroup + "/providers/Microsoft.Resources/deployments/d"
@@ -58,7 +58,7 @@ func (w cloud) deploy(f File, parameters string) gjson.Result {
 	return w.do(http.MethodGet, id, "").Get("properties")
 }
 
-// deploymentBody has the template as it is written, with comments, as az sends it.
+// deploymentBody has the template as written, with comments, as az sends it.
 func deploymentBody(f File, parameters string) string {
 	return `{"properties": {"mode": "Incremental", "parameters": {` + parameters + `}, template:` +
 		string(
@@ -73,7 +73,7 @@ func (w cloud) table(subnet string) string {
 		Name()
 }
 
-// associate makes the pod table, and gives it to a subnet as a person does.
+// associate creates the pod table, and associates it with a subnet as a person does.
 func (w cloud) associate(subnet, prefix string) {
 	w.Helper()
 	w.do(http.MethodPut, podTable, `{"location": "westeurope"}`)
@@ -94,8 +94,8 @@ func (w cloud) associate(subnet, prefix string) {
 	}
 }
 
-// TestDeployed deploys a template that strips a subnet, and then what fix makes of it: that keeps
-// the table, also where the network is not there yet or the subnet has none.
+// TestDeployed deploys a template that strips a subnet, and then the repaired template: it keeps
+// the table, and it works if the network does not exist yet or the subnet has no table.
 func TestDeployed(t *testing.T) {
 	w := newCloud(t)
 	plain := bicep(t, "plain.json")
@@ -122,7 +122,7 @@ func TestDeployed(t *testing.T) {
 			t.Errorf("the fix does not keep: %q\n%s", w.table("appgw"), p.Raw)
 		}
 	}
-	// Without the subnet there is nothing to read: the fix says so, and Azure ends there.
+	// Without the subnet there is nothing to read: the repair says so, and Azure stops there.
 	empty := newCloud(t)
 	if p := empty.deploy(fixed, ""); p.Get("provisioningState").String() != "Failed" ||
 		!strings.Contains(p.Get("error").Raw, "ParentResourceNotFound") &&
@@ -131,7 +131,8 @@ func TestDeployed(t *testing.T) {
 	}
 }
 
-// TestDeployedCompiled deploys what the Bicep compiler made, symbols and modules in loops included.
+// TestDeployedCompiled deploys output of the Bicep compiler, including symbols and modules in
+// loops.
 func TestDeployedCompiled(t *testing.T) {
 	w := newCloud(t)
 	w.do(
@@ -152,7 +153,7 @@ func TestDeployedCompiled(t *testing.T) {
 		w.table("aks-nodes") != "pods" {
 		t.Errorf("it reads first: %q\n%s", w.table("aks-nodes"), p.Raw)
 	}
-	// Its own fix, of what forgets to read.
+	// The repair of a template that does not read the table.
 	own := notCompiled(
 		bicep(
 			t,
@@ -183,7 +184,7 @@ func TestDeployedCompiled(t *testing.T) {
 	}
 }
 
-// TestWhatIfOfEmulator reads the result that the emulator gives.
+// TestWhatIfOfEmulator reads a result of the emulator.
 func TestWhatIfOfEmulator(t *testing.T) {
 	w := newCloud(t)
 	plain := bicep(t, "plain.json")

@@ -286,8 +286,8 @@ func (x *fixer) add(r Repair) string {
 	if block, _ := x.resource(r.Address); block != nil {
 		return "" // it is there
 	}
-	place, found := x.source.find(r.Beside)
-	if !found || moduleOf(r.Beside) != moduleOf(r.Address) || r.Address != withoutKeys(r.Address) {
+	place, found := x.source.find(r.Next)
+	if !found || moduleOf(r.Next) != moduleOf(r.Address) || r.Address != withoutKeys(r.Address) {
 		return "found no code to put " + cmp.Or(r.Address, "it") + " next to"
 	}
 	f := x.file(place.File)

@@ -24,7 +24,8 @@ func sourceOf(t *testing.T, code string) *Source {
 	return s
 }
 
-// fixed makes repairs until there is nothing to change, which has to be after the first time.
+// fixed makes repairs until there is nothing to change, which must be the case after the first
+// time.
 func fixed(t *testing.T, s *Source, repairs []*Repair) (code string, why []string) {
 	t.Helper()
 	edits, why := s.Fix(repairs)
@@ -38,8 +39,8 @@ func fixed(t *testing.T, s *Source, repairs []*Repair) (code string, why []strin
 	return string(after.content("main.tf")), why
 }
 
-// TestFixFixtures: what can be repaired for the real plans is, in the layout of terraform fmt; the
-// rest is left.
+// TestFixFixtures: everything repairable in the real plans is repaired, in the layout of terraform
+// fmt; the rest stays.
 func TestFixFixtures(t *testing.T) {
 	want := map[string]string{
 		"s01-inline-subnet-strips": "    address_prefixes = [\"10.240.0.0/24\"]\n    " +
@@ -52,8 +53,9 @@ func TestFixFixtures(t *testing.T) {
 			"azurerm_route_table.nodes.id\n  route_table_id_wo_version = 1\n",
 		"s07-inline-routes-remove-pod-routes": "  lifecycle {\n    ignore_changes = [route]\n  }\n",
 		"s08-subnet-renamed":                  "left",
-		"s09-silent-strip-stale-state":        "  lifecycle {\n    ignore_changes = [subnet]\n  }\n",
-		"s11-table-renamed-cascades":          "left",
+		"s09-silent-strip-stale-state": "  lifecycle {\n    ignore_changes = [subnet]\n  " +
+			"}\n",
+		"s11-table-renamed-cascades": "left",
 	}
 	for name := range verdicts {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +138,7 @@ func TestFixConfiguration(t *testing.T) {
 		{"a protection of nothing", "resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\" # " +
 			"keep\n  lifecycle {\n    ignore_changes = [route_table_id]\n  }\n}\n",
 			"resource \"azurerm_subnet\" \"n\" {\n  name = \"nodes\" # keep\n}\n"},
-		{"a protection of nothing beside one of something", "resource \"azurerm_subnet\" \"n\" " +
+		{"a useless protection next to a useful one", "resource \"azurerm_subnet\" \"n\" " +
 			"{\n  name = \"nodes\"\n  lifecycle {\n    ignore_changes = [route_table_id, " +
 			"delegation]\n  }\n}\n", "ignore_changes = [delegation]\n"},
 		{"a layout of its own", "resource \"azurerm_virtual_network\" \"v\" {\n      " +
@@ -162,7 +164,7 @@ func TestFixConfiguration(t *testing.T) {
 	}
 }
 
-// TestFixBodies: the bodies of azapi resources get the table where they are written out.
+// TestFixBodies: the bodies of azapi resources get the table if they are literals.
 func TestFixBodies(t *testing.T) {
 	set := []Setting{{"routeTable", "{ id = azurerm_route_table.rt.id }"}}
 	for _, c := range []struct{ name, kind, body, want string }{
@@ -193,7 +195,7 @@ func TestFixBodies(t *testing.T) {
 	}
 }
 
-// TestFixLeaves: what cannot be repaired is left as it is, with the reason.
+// TestFixLeaves: what cannot be repaired stays unchanged, with a reason.
 func TestFixLeaves(t *testing.T) {
 	inlineRepair := func(address, value string) *Repair {
 		return &Repair{Address: address, Subnet: "nodes", Set: []Setting{{"route_table_id", value}}}
@@ -228,7 +230,7 @@ func TestFixLeaves(t *testing.T) {
 			t.Errorf("%s: %q, expected %q, and %s", c.name, why, c.want, after)
 		}
 	}
-	// ignored for all of them, whatever table each has
+	// ignored for all of them, whatever their tables
 	for _, address := range []string{`azurerm_virtual_network.v["a"]`,
 		"azurerm_virtual_network.v"} {
 		code := "resource \"azurerm_virtual_network\" \"v\" {\n  dynamic \"subnet\" {\n    " +
@@ -249,8 +251,8 @@ func TestFixLeaves(t *testing.T) {
 	}
 }
 
-// TestFixModule: the ID of a table is not written into a module, which can be called from anywhere;
-// a table of its own is named.
+// TestFixModule: the ID of a table is not written into a module, which can be called from anywhere.
+// A table of the module itself is named.
 func TestFixModule(t *testing.T) {
 	files := fstest.MapFS{
 		"main.tf": {Data: []byte("module \"a\" {\n  source = \"./m\"\n}\n\nmodule \"b\" {\n  " +
@@ -274,7 +276,7 @@ func TestFixModule(t *testing.T) {
 		r := &Repair{Address: "module.a.azurerm_subnet_route_table_association.n",
 			Set: []Setting{{"route_table_id", c.table}}}
 		if c.add {
-			r.Address, r.Beside, r.Add = "module.a.azurerm_subnet_route_table_association.new",
+			r.Address, r.Next, r.Add = "module.a.azurerm_subnet_route_table_association.new",
 				r.Address, true
 		}
 		edits, why := s.Fix([]*Repair{r})
@@ -284,7 +286,7 @@ func TestFixModule(t *testing.T) {
 	}
 }
 
-// TestFixImport: an association that Azure has and the state has not is imported, from the root
+// TestFixImport: an association that exists in Azure but not in the state is imported, by the root
 // module, once.
 func TestFixImport(t *testing.T) {
 	const link = "resource \"azurerm_subnet_route_table_association\" \"n\" {\n  subnet_id = " +
@@ -335,8 +337,8 @@ func TestFixImport(t *testing.T) {
 	}
 }
 
-// TestFixShared: what belongs to one instance is not written into the code of all, and no table is
-// named that the same plan destroys.
+// TestFixShared: a value for one instance is not written into code that instances share, and no
+// table is named that the same plan destroys.
 func TestFixShared(t *testing.T) {
 	link := func(key, subnet, action, before, after string) string {
 		return fmt.Sprintf(
@@ -352,7 +354,7 @@ func TestFixShared(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		parts []string
-		want  string // what is left, "" where it is repaired
+		want  string // what is left, "" if it is repaired
 	}{
 		{"the other one has another table", []string{table("rt", rtID, "no-op"),
 			link("a", nodesID, "update", rtID, otherID), link("b", edgeID, "no-op", otherID,
@@ -382,8 +384,8 @@ func TestFixShared(t *testing.T) {
 	}
 }
 
-// FuzzFix: whatever the code, the result of a repair is HCL, a second repair changes nothing, and
-// the resources are the same.
+// FuzzFix: for any code, the result of a repair is HCL, a second repair changes nothing, and the
+// resources are the same.
 func FuzzFix(f *testing.F) {
 	for name := range verdicts {
 		raw, err := os.ReadFile(filepath.Join("../../testdata/terraform", name, "main.tf"))

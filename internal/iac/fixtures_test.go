@@ -13,8 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// verdicts are those of the plans in testdata/terraform: the code for the subnet aks-nodes or its
-// table, "" for none.
+// verdicts are the verdicts of the plans in testdata/terraform: the code for the subnet aks-nodes
+// or its table, "" for none.
 var verdicts = map[string]finding.Code{
 	"s01-inline-subnet-strips":            finding.IaCStrips,
 	"s02-inline-subnet-with-table-keeps":  "",
@@ -31,7 +31,7 @@ var verdicts = map[string]finding.Code{
 	"s14-tag-only-stale-state-keeps":      "",
 }
 
-// mutation is another plan with the same verdict; subnet is what aks-nodes is called in it.
+// mutation is another plan with the same verdict; subnet is the name of aks-nodes in it.
 type mutation struct {
 	name, subnet string
 	change       func(t *testing.T, plan map[string]any) map[string]any
@@ -119,7 +119,7 @@ func renamed(t *testing.T, p map[string]any) map[string]any {
 
 var resource = regexp.MustCompile(`^azurerm_\w+\.\w+$`)
 
-// moved puts a prefix and an instance key to the address of every resource.
+// moved adds a prefix and an instance key to the address of every resource.
 func moved(t *testing.T, p map[string]any, prefix, key string) map[string]any {
 	var visit func(v any)
 	visit = func(v any) {
@@ -154,7 +154,7 @@ func moved(t *testing.T, p map[string]any, prefix, key string) map[string]any {
 	return p
 }
 
-// nested puts the configuration into a module.
+// nested moves the configuration into a module.
 func nested(p map[string]any, name string) map[string]any {
 	c := p["configuration"].(map[string]any)
 	c["root_module"] = map[string]any{
@@ -165,7 +165,7 @@ func nested(p map[string]any, name string) map[string]any {
 	return p
 }
 
-// joined makes one plan of two.
+// joined combines two plans.
 func joined(a, b map[string]any) map[string]any {
 	list := func(v any) []any {
 		out, _ := v.([]any)
@@ -182,8 +182,8 @@ func joined(a, b map[string]any) map[string]any {
 	return a
 }
 
-// TestVerdicts: every real plan, and every variation of it, has its verdict, with and without a
-// word about the subnet.
+// TestVerdicts: every real plan, and every variation of it, has its verdict, with and without
+// --subnet.
 func TestVerdicts(t *testing.T) {
 	for name, want := range verdicts {
 		for _, m := range mutations {
@@ -205,8 +205,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestClusterInPlan: a kubenet cluster in the plan is as good as a word about its subnet, and the
-// subnet has afterwards what the verdict says.
+// TestClusterInPlan: a kubenet cluster in the plan has the same effect as --subnet, and the subnet
+// afterwards matches the verdict.
 func TestClusterInPlan(t *testing.T) {
 	for name, want := range verdicts {
 		p := load(t, name)
@@ -248,10 +248,10 @@ func TestClusterInPlan(t *testing.T) {
 	}
 }
 
-// lower and worst are the severities of a code where nothing is known of the subnet, and where it
-// carries pods.
+// lower and worst are the severities of a code for an unknown subnet, and for one that carries
+// pods.
 func lower(code finding.Code) finding.Severity {
-	if code == finding.IaCRoutes { // the routes speak for themselves
+	if code == finding.IaCRoutes { // the routes show it by themselves
 		return finding.Error
 	}
 	return worst(code) - 1
@@ -259,7 +259,7 @@ func lower(code finding.Code) finding.Severity {
 
 func worst(code finding.Code) finding.Severity { return finding.Describe(code).Severity }
 
-// check makes sure that above Info there is this finding and no other.
+// check checks that this is the only finding above Info.
 func check(t *testing.T, found []finding.Finding, want finding.Code, severity finding.Severity) {
 	t.Helper()
 	there := false
@@ -276,7 +276,7 @@ func check(t *testing.T, found []finding.Finding, want finding.Code, severity fi
 	}
 }
 
-// TestState: a state shows what is there and changes nothing, in both shapes that it comes in.
+// TestState: a state shows what exists and changes nothing, in both of its forms.
 func TestState(t *testing.T) {
 	p := load(t, "s03-association-destroyed")
 	state := p["prior_state"].(map[string]any)
@@ -300,7 +300,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestOutdatedState: a state that contradicts itself says so, and one that does not is silent.
+// TestOutdatedState: a state that contradicts itself has a note, and others do not.
 func TestOutdatedState(t *testing.T) {
 	state := func(table string) string {
 		return `{"version":4,"terraform_version":"1.11.4","serial":3,"lineage":"x","resources":[

@@ -11,8 +11,8 @@ import (
 	"testing/iotest"
 )
 
-// FuzzRead: nothing makes it panic, a file says the same however it arrives, and findings can
-// always be made of what was read.
+// FuzzRead: no input causes a panic, a file reads the same in any chunks, and the reading can
+// always be turned into findings.
 func FuzzRead(f *testing.F) {
 	for name := range verdicts {
 		for _, file := range []string{"plan.json", "main.tf"} {
@@ -70,8 +70,8 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// TestForeign: what is none of the formats is said in one line that helps.
-func TestForeign(t *testing.T) {
+// TestUnknownFormat: a file of no known format is refused in one helpful line.
+func TestUnknownFormat(t *testing.T) {
 	for _, c := range []struct{ name, content, want string }{
 		{"nothing", "  \n", "it is empty"},
 		{"binary", "PK\x03\x04abc", "terraform show -json"},

@@ -99,7 +99,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestCarriersInCode: subnets without a resource of their own, and azapi's, count too.
+// TestCarriersInCode: subnets without a separate resource, and those of azapi, count too.
 func TestCarriersInCode(t *testing.T) {
 	const vnet = "resource \"azurerm_virtual_network\" \"v\" {\n name = \"hub\"\n subnet {\n " +
 		"name = \"nodes\"\n }\n subnet {\n name = \"edge\"\n }\n}\n"
@@ -138,11 +138,13 @@ func TestCarriersInCode(t *testing.T) {
 	}
 }
 
-// TestAzapiListsNone: a network without subnets, at an api-version that takes this for "there are
-// none", in the code and in a plan that knows none; and one whose subnets are not known yet.
+// TestAzapiListsNone: a network without subnets at an api-version that then deletes them, in the
+// code and in a plan that knows none; and one whose subnets are not known yet.
 func TestAzapiListsNone(t *testing.T) {
 	code := func(version, properties string) string {
-		return "resource \"azapi_resource\" \"hub\" {\n type = \"Microsoft.Network/virtualNetworks@" + version + "\"\n body = {\n properties = {\n " + properties + "\n }\n }\n}"
+		return "resource \"azapi_resource\" \"hub\" {\n type = " +
+			"\"Microsoft.Network/virtualNetworks@" + version + "\"\n body = {\n properties = {\n " +
+			properties + "\n }\n }\n}"
 	}
 	plan := func(version string) string {
 		b := body("Microsoft.Network/virtualNetworks@"+version, netID, `{"properties":{}}`)
@@ -173,8 +175,8 @@ func TestAzapiListsNone(t *testing.T) {
 	}
 }
 
-// TestModules: resources of modules that are called by a local path are found, with their file and
-// line, and carriers too.
+// TestModules: resources of modules with a local path are found, with file and line, and carriers
+// too.
 func TestModules(t *testing.T) {
 	files := fstest.MapFS{
 		"infra/main.tf": {Data: []byte("module \"net\" {\n  source = \"../modules/net\"\n  " +
@@ -217,7 +219,7 @@ resource "azurerm_subnet_route_table_association" "n" {
 		findings[0].Severity != finding.Warning {
 		t.Errorf("a table that the cluster's subnet has: %+v", findings)
 	}
-	// OpenTofu's files stand in for Terraform's.
+	// OpenTofu's files replace Terraform's.
 	tofu := fstest.MapFS{"a.tf": {Data: []byte("resource \"azurerm_subnet\" \"old\" {}\n")},
 		"a.tofu": {Data: []byte("resource \"azurerm_subnet\" \"new\" {}\n")}, "b.tf": {
 			Data: []byte("resource \"azurerm_subnet\" \"b\" {}\n")}}

@@ -119,9 +119,9 @@ type Repair struct {
 	Ignore, Drop string
 	// Shared is set if other instances of the same block need another table.
 	Shared bool
-	// Add is set if the resource does not exist, and is added next to the resource Beside.
-	Add    bool
-	Beside string
+	// Add is set if the resource does not exist: it is added next to the resource Next.
+	Add  bool
+	Next string
 	// Import is the ID in Azure for an import block.
 	Import string
 }

@@ -18,11 +18,11 @@ import (
 
 const judgeAPI = "2024-05-01"
 
-// TestTemplatesAgainstAzure deploys random templates to the local Azure and compares what happens
-// to associations with what the reading says beforehand: a subnet that had a table and has none,
-// was without one on the way, or was deleted; and a table that lost its routes.
+// TestTemplatesAgainstAzure deploys random templates to the emulator and compares what happens to
+// associations with what the reading predicts: a subnet that had a table loses it, is without one
+// for a moment, or is deleted; and a table loses its routes.
 func TestTemplatesAgainstAzure(t *testing.T) {
-	c := localAzure(t)
+	c := newEmulator(t)
 	n, seen := 0, map[string]int{}
 	missing := func() []Verb {
 		return slices.DeleteFunc([]Verb{"", Loses, Flaps, Recreated, MayLoseRoutes},
@@ -67,7 +67,7 @@ func TestTemplatesAgainstAzure(t *testing.T) {
 				t.Fatalf("%s: %q was said, and %q happened\n%s", name, got, verb, text)
 			}
 		}
-		// What would be there is there.
+		// The predicted tables exist.
 		for name, table := range w.tables() {
 			after := reading.After.Subnet(w.subnet(name))
 			if after != nil && !w.unordered && !after.RouteTable.Equal(arm.ID(table)) {
@@ -77,7 +77,8 @@ func TestTemplatesAgainstAzure(t *testing.T) {
 		}
 	}
 	rapid.Check(t, judge)
-	for tries := 0; len(missing()) > 0 && tries < 20 && !t.Failed(); tries++ { // some are rare
+	// some effects are rare
+	for tries := 0; len(missing()) > 0 && tries < 20 && !t.Failed(); tries++ {
 		rapid.Check(t, judge)
 	}
 	if verbs := missing(); len(verbs) > 0 {
@@ -89,9 +90,9 @@ func TestTemplatesAgainstAzure(t *testing.T) {
 }
 
 // TestFixedTemplatesAgainstAzure repairs random templates, deploys them, and checks that no subnet
-// that had a table is without one at any time, except where the repair says that something is left.
+// with a table is ever without one, unless the repair says that something is left.
 func TestFixedTemplatesAgainstAzure(t *testing.T) {
-	c := localAzure(t)
+	c := newEmulator(t)
 	n, repaired := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
@@ -132,8 +133,8 @@ func TestFixedTemplatesAgainstAzure(t *testing.T) {
 	}
 }
 
-// localAzure is a local Azure without limits.
-func localAzure(t *testing.T) *emulator.Client {
+// newEmulator starts an emulator without limits.
+func newEmulator(t *testing.T) *emulator.Client {
 	e, err := emulator.New(emulator.Options{LogBodies: 10,
 		Buckets: emulator.Buckets{Reads: emulator.Bucket{Size: 1e9, PerSecond: 1},
 			Writes: emulator.Bucket{Size: 1e9, PerSecond: 1}, Clusters: emulator.Bucket{Size: 1e9,
@@ -178,7 +179,7 @@ func judgePrefix(name string) string {
 	return fmt.Sprintf("10.0.%d.0/24", slices.Index(judgeSubnets, name))
 }
 
-// build makes a network with associations.
+// build creates a network with associations.
 func (w *judgeWorld) build() {
 	type doc = map[string]any
 	must := func(id arm.ID, body any) {
@@ -210,7 +211,7 @@ func (w *judgeWorld) build() {
 				"subnets": subnets}})
 }
 
-// tables returns the tables of the subnets that are there.
+// tables returns the tables of the existing subnets.
 func (w *judgeWorld) tables() map[string]string {
 	out := map[string]string{}
 	for _, name := range judgeSubnets {
@@ -227,7 +228,7 @@ func (w *judgeWorld) tables() map[string]string {
 	return out
 }
 
-// table draws a table for a subnet, in one of the ways in which templates write one.
+// table draws a table for a subnet, in one of the forms of templates.
 func (w *judgeWorld) table(label string) string {
 	name := rapid.SampledFrom([]string{"", "", "t0", "t1"}).Draw(w.t, label)
 	way := rapid.IntRange(0, 4).Draw(w.t, label+" way")
@@ -285,7 +286,7 @@ func (w *judgeWorld) template() string {
 		resources = append(resources,
 			fmt.Sprintf(`{"type": "Microsoft.Network/virtualNetworks", "apiVersion": "%s", "name": "v", "location": "westeurope", "properties": {%s}}`, version, properties))
 	}
-	// Subnets of their own, one after the other, or with nothing that says in which order.
+	// Separate subnets, one after the other, or without any order.
 	before := ""
 	if written {
 		before = "[resourceId('Microsoft.Network/virtualNetworks', 'v')]"
@@ -304,7 +305,8 @@ func (w *judgeWorld) template() string {
 			Draw(w.t, "condition of "+name)
 		resources = append(resources,
 			fmt.Sprintf(`{%s%s"type": "Microsoft.Network/virtualNetworks/subnets", "apiVersion": "2024-05-01", "name": "[format('{0}/%s', 'v')]", "properties": {"addressPrefix": "%s", %s}}`, condition, depends, name, judgePrefix(name), w.table("own "+name)))
-		// A dependency on what is not deployed is none (conditional-resource-deployment).
+		// A dependency on a resource that is not deployed does not count
+		// (conditional-resource-deployment).
 		if before != "" && !w.unordered && !strings.Contains(condition, `"[parameters`) {
 			before = fmt.Sprintf("[resourceId('Microsoft.Network/virtualNetworks/subnets', 'v', "+
 				"'%s')]", name)
@@ -314,7 +316,7 @@ func (w *judgeWorld) template() string {
 	return `{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", "contentVersion": "1.0.0.0", "parameters": {` + parameters + `}, "resources": [` + strings.Join(list, ",\n") + `]}`
 }
 
-// fill puts in what a template reads at deployment: the present tables of subnets.
+// fill replaces what a template reads at deployment: the present tables of subnets.
 func fill(v any, read map[string]string) {
 	switch v := v.(type) {
 	case []any:
@@ -337,8 +339,8 @@ func fill(v any, read map[string]string) {
 	}
 }
 
-// deploy PUTs what the template is evaluated to, in an order that its dependencies allow, and says
-// what happened to whom that had a table.
+// deploy PUTs the evaluated template, in an order that its dependencies allow, and returns what
+// happened to subnets and tables.
 func (w *judgeWorld) deploy(f File, where armtemplate.Options) (happened map[string]Verb,
 	done bool) {
 	doc, err := armtemplate.Parse(f.Name, f.Data)
@@ -357,7 +359,7 @@ func (w *judgeWorld) deploy(f File, where armtemplate.Options) (happened map[str
 		}
 	}
 	rest := slices.Clone(result.Resources)
-	read := map[string]string{} // what nested deployments read, before anything is written
+	read := map[string]string{} // what nested deployments read before anything is written
 	for name, table := range first {
 		read[w.subnet(name).Key()] = table
 	}

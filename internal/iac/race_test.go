@@ -2,5 +2,5 @@
 
 package iac
 
-// The race detector takes several times the memory: what a peak is with it says nothing.
+// The race detector takes several times the memory, so a peak with it means nothing.
 func init() { raced = true }

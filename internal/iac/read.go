@@ -11,8 +11,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// errForeign says that a file has none of the formats.
-var errForeign = errors.New("unknown format: expected a plan or state of Terraform or OpenTofu " +
+// errUnknownFormat says that a file has none of the formats.
+var errUnknownFormat = errors.New("unknown format: expected a plan or state of Terraform or " +
+	"OpenTofu " +
 	"as `terraform show -json` writes it, a terraform.tfstate, .tf files, an ARM template or a " +
 	"what-if result")
 
@@ -45,7 +46,7 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 	case strings.HasSuffix(name, ".bicep"), strings.HasSuffix(name, ".bicepparam"):
 		return nil, errBicep
 	case start[0] != '{' && start[0] != '[':
-		return nil, errForeign
+		return nil, errUnknownFormat
 	case keys["encrypted_data"]:
 		return nil, errors.New("it is encrypted by OpenTofu: write it as JSON with tofu show -json")
 	case keys["@level"]:
@@ -80,7 +81,7 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 				"writes it interrupted?", 1+bytes.Count(bytes.TrimSpace(data), []byte("\n")))
 		}
 	}
-	return nil, errForeign
+	return nil, errUnknownFormat
 }
 
 // isTemplate searches for a template's schema without reading JSON: comments may precede it.
@@ -93,7 +94,7 @@ func ReadParameters(name string, r io.Reader) (*File, error) {
 	s := newStream(r)
 	start, err := s.start()
 	if err != nil {
-		return nil, nil // whoever reads it as something else says why
+		return nil, nil // other readers report the reason
 	}
 	if !bytes.Contains(start, []byte("parametersJson")) &&
 		!bytes.Contains(bytes.ToLower(start), []byte("deploymentparameters.json")) {

@@ -44,8 +44,7 @@ func readTemplate(t *testing.T, f File, o TemplateOptions) *Reading {
 	return r
 }
 
-// said is what a reading says, a line each: verb, subnet or table, file and line; and what it does
-// not know.
+// said formats a reading, one line each: verb, subnet or table, file and line; and what is unknown.
 func said(r *Reading) []string {
 	var lines []string
 	for _, e := range r.Effects {
@@ -100,7 +99,7 @@ func TestCompiledModule(t *testing.T) {
 			t.Errorf("findings %+v", f)
 		}
 	}
-	// Without the parameter file, what is missing is said by name, and with what was expected.
+	// Without the parameter file, missing parameters are reported by name and type.
 	r := readTemplate(t, bicep(t, "module-loop.json"), TemplateOptions{})
 	sameLines(t, "no parameters", said(r),
 		"? its list of subnets is unknown, so it is unknown which of them keep a route table",
@@ -108,7 +107,7 @@ func TestCompiledModule(t *testing.T) {
 			"name its parameter file",
 		"? the parameter subnets (array) has no value, so what depends on it is unknown: "+
 			"name its parameter file")
-	// A cluster that needs no table makes nothing certain.
+	// A cluster that needs no table makes no effect certain.
 	r = readTemplate(t, bicep(t, "module-loop.json", `"networkPlugin": "kubenet"`,
 		`"networkPlugin": "azure", "networkPluginMode": "overlay"`),
 		TemplateOptions{Parameters: []File{parameters}})
@@ -119,7 +118,7 @@ func TestCompiledModule(t *testing.T) {
 		TemplateOptions{Parameters: []File{parameters}})
 	sameLines(t, "egress", said(r), "loses shop-vnet/aks-nodes-2 120",
 		"may-lose shop-vnet/endpoints 120")
-	// What --subnet says counts too, by name, where the place is not known.
+	// --subnet counts too, by name, if the scope is unknown.
 	r, err := ReadTemplate(bicep(t, "module-loop.json"),
 		TemplateOptions{Parameters: []File{parameters},
 			Carriers: []Carrier{{Place: Place{Name: "endpoints"}, Why: "--subnet"}}})
@@ -137,7 +136,7 @@ func TestSymbolicSubnets(t *testing.T) {
 		TemplateOptions{Parameters: []File{
 			{"p.json", []byte(`{"parameters": {"routed": {"value": false}}}`)}}})
 	sameLines(t, "without", said(r), "may-lose shop-vnet/aks-nodes 46", "loses shop-vnet/appgw 46")
-	// The network without subnets deletes them before 2023-09-01; then each comes back.
+	// Before 2023-09-01 the network without subnets deletes them; then each is created again.
 	r = readTemplate(t, bicep(t, "symbolic-subnets.json", `"Microsoft.Network/virtualNetworks",
       "apiVersion": "2024-05-01"`, `"Microsoft.Network/virtualNetworks",
       "apiVersion": "2023-06-01"`), TemplateOptions{})
@@ -152,7 +151,7 @@ func TestSymbolicSubnets(t *testing.T) {
 		"recreated shop-vnet/appgw 33",
 		"? at api-version 2023-06-01 a deployment deletes the subnets of the network, because it "+
 			"lists none; Azure refuses that while they are in use: use 2023-09-01 or later")
-	// A network that lists one of them without a table takes it away for a moment, and deletes the
+	// A network that lists one of them without a table removes it for a moment, and deletes the
 	// other.
 	listed := `"addressSpace": {"addressPrefixes": ["10.20.0.0/16"]}, "subnets": [{"name": "appgw", "properties": {"addressPrefix": "10.20.1.0/24"}}]`
 	r = readTemplate(t, bicep(t, "symbolic-subnets.json", `"addressSpace": {
@@ -162,7 +161,7 @@ func TestSymbolicSubnets(t *testing.T) {
         }`, listed), TemplateOptions{})
 	sameLines(t, "inline and separate", said(r), "recreated shop-vnet/aks-nodes 33",
 		"flaps shop-vnet/appgw 39")
-	// Without dependsOn nothing says which comes last.
+	// Without dependsOn it is unknown which comes last.
 	r = readTemplate(t, bicep(t, "symbolic-subnets.json", `"addressSpace": {
           "addressPrefixes": [
             "10.20.0.0/16"
@@ -215,7 +214,7 @@ func TestPlainTemplate(t *testing.T) {
 		!strings.Contains(r.Notes[0].Text, "no parameter nothing") {
 		t.Errorf("notes %+v", r.Notes)
 	}
-	// The table is known to be a kubenet cluster's by the subnet that is named.
+	// The table is known to be a kubenet cluster's by the named subnet.
 	nodes := Named("aks-nodes", "--subnet")
 	r = readTemplate(t, bicep(t, "plain.json"), TemplateOptions{Carriers: []Carrier{nodes}})
 	known := Known{Carriers: []Carrier{nodes}}
@@ -235,7 +234,7 @@ func TestPlainTemplate(t *testing.T) {
 	}
 }
 
-// TestHostileTemplates checks that nothing grows without end: one line says why it is not read.
+// TestHostileTemplates checks that no template grows without end: one line says why it is not read.
 func TestHostileTemplates(t *testing.T) {
 	head := `{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", `
 	var doubling strings.Builder
@@ -263,7 +262,7 @@ func TestHostileTemplates(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
 	}
-	// What refers to itself is said to do so, and the rest goes on.
+	// A template that refers to itself is reported, and the rest is evaluated.
 	r := readTemplate(t,
 		File{"t.json", []byte(head +
 			`"variables": {"a": "[variables('b')]", "b": "[variables('a')]"}, "resources": [` +
@@ -272,8 +271,8 @@ func TestHostileTemplates(t *testing.T) {
 		"? [variables('a')] cannot be evaluated: variables: variables.a refers to itself")
 }
 
-// TestReadParameters: a parameter file is known by its schema, and a broken one is said to be
-// broken; what else names the schema is none.
+// TestReadParameters: a parameter file is recognised by its schema, and a broken one is reported as
+// broken. Other files that mention the schema are not parameter files.
 func TestReadParameters(t *testing.T) {
 	const head = `{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentParameters.json#", "parameters": {`
 	for _, c := range []struct {
@@ -298,7 +297,7 @@ func TestReadParameters(t *testing.T) {
 	}
 }
 
-// TestOnlyOnce: what a template makes only where it is not there loses nothing.
+// TestOnlyOnce: a resource that a template only makes if it does not exist loses nothing.
 func TestOnlyOnce(t *testing.T) {
 	text := `{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
 		"languageVersion": "2.0", "resources": {

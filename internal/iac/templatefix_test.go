@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// fixedTemplate repairs a template, checks that nothing is left of what is a finding, and that a
-// second repair changes nothing.
+// fixedTemplate repairs a template, and checks that no finding is left and that a second repair
+// changes nothing.
 func fixedTemplate(t *testing.T, f File, o TemplateOptions, left ...string) *TemplateFix {
 	t.Helper()
 	o.Where = shop
@@ -39,10 +39,10 @@ func mustRead(t *testing.T, f File, o TemplateOptions) *Reading {
 	return r
 }
 
-// notCompiled makes a template of a compiled one that somebody may have written.
+// notCompiled turns a compiled template into one that a person may have written.
 func notCompiled(f File) File {
 	return File{f.Name, bytes.ReplaceAll(f.Data, []byte(`"name": "bicep"`),
-		[]byte(`"name": "somebody"`))}
+		[]byte(`"name": "another"`))}
 }
 
 func TestFixTemplate(t *testing.T) {
@@ -62,14 +62,14 @@ func TestFixTemplate(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, after)
 		}
 	}
-	// Every other line is as it was.
+	// Every other line is unchanged.
 	for _, line := range strings.Split(string(plain.Data), "\n") {
 		if !strings.Contains(after, line) && !strings.Contains(line, `"appgw"`) {
 			t.Errorf("the line %q is gone", line)
 		}
 	}
 
-	// A table that is written as null is replaced, and what a --subnet says counts.
+	// A table that is written as null is replaced, and --subnet counts.
 	f := bicep(t, "plain.json", `"addressPrefix": "10.20.9.0/24"`,
 		`"addressPrefix": "10.20.9.0/24", "routeTable": null`)
 	fix = fixedTemplate(t, f, TemplateOptions{Carriers: []Carrier{Named("bastion", "")}})
@@ -79,7 +79,7 @@ func TestFixTemplate(t *testing.T) {
 		t.Errorf("%v\n%s", fix.Done, fix.After)
 	}
 
-	// The table that another resource of the template gives is taken.
+	// The table that another resource of the template gives is used.
 	symbolic := notCompiled(bicep(t, "symbolic-subnets.json"))
 	text := strings.Replace(string(symbolic.Data), `"properties": {
         "addressSpace": {
@@ -103,8 +103,8 @@ func TestFixTemplate(t *testing.T) {
 		t.Errorf("%v\n%s", fix.Left, fix.After)
 	}
 
-	// Subnets of one name in two networks are read by deployments of two names, which are not too
-	// long.
+	// Subnets with one name in two networks are read by deployments with two names, which are not
+	// too long.
 	long := strings.Repeat("n", 60)
 	two := strings.NewReplacer("NAME",
 		long).Replace(`{"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", "resources": [
@@ -120,7 +120,7 @@ func TestFixTemplate(t *testing.T) {
 		}
 	}
 
-	// A network without subnets gets the api-version that leaves them alone.
+	// A network without subnets gets the api-version that keeps them.
 	old := notCompiled(bicep(t, "symbolic-subnets.json", `"Microsoft.Network/virtualNetworks",
       "apiVersion": "2024-05-01"`, `"Microsoft.Network/virtualNetworks",
       "apiVersion": "2023-06-01"`))
@@ -128,7 +128,7 @@ func TestFixTemplate(t *testing.T) {
 	sameLines(t, "done", fix.Done, "shop-vnet gets the apiVersion 2023-09-01, which keeps "+
 		"subnets that it does not list (line 35)")
 
-	// A subnet of its own, with and without symbols; its name is an expression.
+	// A separate subnet, with and without symbols; its name is an expression.
 	own := bicep(t, "read-first.json",
 		`"routeTable": "[reference(resourceId('Microsoft.Resources/deployments', 'read'), '2022-09-01').outputs.routeTable.value]",`, ``)
 	o := TemplateOptions{Carriers: []Carrier{Named("aks-nodes", "")},
@@ -139,11 +139,11 @@ func TestFixTemplate(t *testing.T) {
 		`"value": "[first(split(format('{0}/{1}', parameters('vnetName'), 'aks-nodes'), '/'))]"`) {
 		t.Errorf("%s", fix.After)
 	}
-	// What is compiled is repaired in its source.
+	// A compiled template must be repaired in its source.
 	fix = fixedTemplate(t, own, o, "loses shop-vnet/aks-nodes")
 	sameLines(t, "left", fix.Left, "shop-vnet/aks-nodes: the template is compiled: repair its "+
 		".bicep source")
-	// Properties that several subnets share are for a person.
+	// A person has to repair properties that several subnets share.
 	module := notCompiled(bicep(t, "module-loop.json"))
 	fix = fixedTemplate(t, module,
 		TemplateOptions{Parameters: []File{bicep(t, "module-loop.parameters.json")}},

@@ -10,7 +10,7 @@ import (
 )
 
 // TestClusterReplaced: a real plan that replaces a cluster, and every variation of it, is an error,
-// whatever is known of subnets.
+// whatever is known about subnets.
 func TestClusterReplaced(t *testing.T) {
 	for _, m := range mutations {
 		for _, known := range []Known{{}, {Carriers: []Carrier{Named("aks", "it carries pods")}}} {
@@ -35,7 +35,7 @@ func TestClusterReplaced(t *testing.T) {
 	}
 }
 
-// TestClusterDestroyed: every way to lose a cluster is an error, and what leaves it alone is none.
+// TestClusterDestroyed: every way to lose a cluster is an error, and a plan that keeps it is not.
 func TestClusterDestroyed(t *testing.T) {
 	const (
 		id    = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/shop"
@@ -84,7 +84,7 @@ func TestClusterDestroyed(t *testing.T) {
 		{"unnamed", changes(tfCluster, "shop", "delete", "{}", "null"),
 			"cluster azurerm_kubernetes_cluster.shop is destroyed"},
 		{"forgotten", changes(tfCluster, "shop", "forget", values, "null"), ""},
-		{"forgotten and made anew", changes(tfCluster, "shop", "forget,create", values, values,
+		{"forgotten and created again", changes(tfCluster, "shop", "forget,create", values, values,
 			paths), ""},
 		{"updated", changes(tfCluster, "shop", "update", values, values), ""},
 		{"updated by azapi", azapi("update"), ""},

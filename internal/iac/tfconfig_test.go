@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestReferences: what is known only after apply is followed through variables, outputs, for_each
-// and instances to the resource that it is, and nowhere else.
+// TestReferences: a value that is known only after apply is followed through variables, outputs,
+// for_each and instances to its resource, and nowhere else.
 func TestReferences(t *testing.T) {
 	link := func(address, module, index string) string {
 		return fmt.Sprintf(
@@ -31,7 +31,7 @@ func TestReferences(t *testing.T) {
 			table(`azurerm_route_table.rt["a"]`, "", `,"index":"a"`, "of a") + "," +
 			table(`azurerm_route_table.rt["b"]`, "", `,"index":"b"`, "of b"),
 			`"resources":[` + resource(`"azurerm_route_table.rt","each.key"`) + `]`, "of b"},
-		{"one of several, nobody knows which", link("azurerm_subnet_route_table_association.n", "",
+		{"one of several, unknown which", link("azurerm_subnet_route_table_association.n", "",
 			"") + "," + table("azurerm_route_table.rt[0]", "", `,"index":0`, "a") + "," +
 			table("azurerm_route_table.rt[1]", "", `,"index":1`, "b"),
 			`"resources":[` + resource(`"azurerm_route_table.rt"`) + `]`, ""},
@@ -68,7 +68,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestAddresses: instance keys can hold anything.
+// TestAddresses: instance keys can contain anything.
 func TestAddresses(t *testing.T) {
 	for _, c := range []struct{ address, plain, key, module string }{
 		{"azurerm_subnet.n", "azurerm_subnet.n", "", ""},

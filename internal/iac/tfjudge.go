@@ -159,7 +159,7 @@ func (j *judge) association(r *tfResource) {
 		e.Verb, e.How, e.Fix = Loses, "its association is destroyed", keep
 		if subnet := j.byID[before.SubnetID.Key()]; subnet != nil && r.Deposed == "" &&
 			keyOf(r.Address) == "" {
-			e.Repair = &Repair{Address: r.Address, Add: true, Beside: subnet.address,
+			e.Repair = &Repair{Address: r.Address, Add: true, Next: subnet.address,
 				Set: []Setting{
 					{"subnet_id", j.reference(before.SubnetID, r.Module)}, {"route_table_id",
 						j.reference(before.table(), r.Module)},

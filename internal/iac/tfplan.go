@@ -179,7 +179,7 @@ func (p *tfPlan) check() error {
 	major, _, _ := strings.Cut(p.version, ".")
 	switch {
 	case !p.seen || p.version == "":
-		return errForeign
+		return errUnknownFormat
 	case major != "0" && major != "1":
 		return fmt.Errorf("format_version %s is newer than this program knows: expected 1.x",
 			p.version)

@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestLeft: the loss on a subnet whose cluster is destroyed, too, is a note. Where only a pool or a
-// gateway is, more may be in it.
+// TestLeft: the loss on a subnet whose cluster is also destroyed is a note. If only a pool or a
+// gateway is destroyed, more may be in the subnet.
 func TestLeft(t *testing.T) {
 	cluster := changes(tfCluster, "shop", "delete",
 		fmt.Sprintf(`{"network_profile":[{"network_plugin":"kubenet"}],"default_node_pool":[{"vnet_subnet_id":%q}]}`, nodesID), "null")
@@ -26,14 +26,14 @@ func TestLeft(t *testing.T) {
 		known      Known
 		want       finding.Severity
 	}{
-		{"nobody names it", pool, Known{}, finding.Info},
+		{"no flag names it", pool, Known{}, finding.Info},
 		{"Azure has it still", pool,
 			Known{Carriers: []Carrier{seen}, Tables: map[string]string{arm.ID(rtID).Key(): "x"}},
 			finding.Info},
-		{"somebody names it, and a pool goes", pool, named, finding.Error},
-		{"somebody names it, and a gateway goes", gateway, named, finding.Error},
-		{"somebody names it, and the cluster goes", cluster, named, finding.Info},
-		{"somebody names it, and the cluster goes with a pool", pool + "," + cluster, named,
+		{"a flag names it, and a pool goes", pool, named, finding.Error},
+		{"a flag names it, and a gateway goes", gateway, named, finding.Error},
+		{"a flag names it, and the cluster goes", cluster, named, finding.Info},
+		{"a flag names it, and the cluster goes with a pool", pool + "," + cluster, named,
 			finding.Info},
 	} {
 		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
@@ -42,7 +42,7 @@ func TestLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := r.Findings(c.known)
-		destroyed := 0 // that a cluster goes is said by itself
+		destroyed := 0 // the destroyed cluster has its own finding
 		if c.goes == cluster || strings.HasSuffix(c.goes, cluster) {
 			if destroyed = 1; len(found) == 0 || found[0].Code != finding.IaCDestroys {
 				t.Errorf("%s: %+v", c.name, found)
@@ -59,9 +59,9 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// real is a network with a kubenet cluster in nodes, which has the table rt, with a pod route in it
-// and one of its own; edge has the table pods, a copy; spare has a table without pod routes, and
-// bare none.
+// real is a network with a kubenet cluster in nodes, which has the table rt with a pod route and
+// another route. edge has the table pods, a copy; spare has a table without pod routes, and bare
+// has none.
 func real(t *testing.T) *inventory.Snapshot {
 	t.Helper()
 	s := inventory.NewSnapshot()
@@ -104,8 +104,8 @@ func at(name string) Place {
 	return Place{ID: arm.ID(netID + "/subnets/" + name), Name: name, VNet: "hub"}
 }
 
-// TestLive: the real network makes definite what a file leaves open, and says which subnets carry
-// pods or reach them.
+// TestLive: the real network settles what a file leaves open, and shows which subnets carry pods or
+// reach them.
 func TestLive(t *testing.T) {
 	subnet := func(verb Verb, name string) Effect {
 		return Effect{Verb: verb, What: at(name), By: Place{Address: "x.y"}, How: "it is written"}
@@ -173,7 +173,7 @@ func TestKnown(t *testing.T) {
 	}
 	empty := Effect{Verb: Recreated, What: at("nodes"), How: "it is deleted"}
 	if found := (&Reading{Effects: []Effect{empty}}).Findings(Known{}); len(found) != 0 {
-		t.Errorf("a subnet without a table that nobody knows: %v", found)
+		t.Errorf("an unknown subnet without a table: %v", found)
 	}
 	if found := (&Reading{Effects: []Effect{empty}}).Findings(Known{
 		Carriers: []Carrier{Named("nodes", "y")}}); len(found) != 1 ||
@@ -186,7 +186,7 @@ func TestKnown(t *testing.T) {
 	}
 	if found := (&Reading{Effects: []Effect{one("a"), one("b")}}).Findings(Known{}); len(
 		found) != 2 {
-		t.Errorf("two subnets of one resource, of which no ID is known: %v", found)
+		t.Errorf("two subnets of one resource without known IDs: %v", found)
 	}
 	notes := &Reading{Notes: []Note{{Place: Place{Address: "a.b"}, Text: "x"},
 		{Place: Place{Address: "a.b"}, Text: "w"}, {Place: Place{Address: "a.b"}, Text: "y",
@@ -197,7 +197,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestOverlay: over the real network a plan changes what it changes, and nothing else.
+// TestOverlay: a plan changes only its own resources in the real network.
 func TestOverlay(t *testing.T) {
 	table := func(routes string) string {
 		return fmt.Sprintf(`{"id":%q,"name":"rt","route":[%s]}`, rtID, routes)
@@ -211,7 +211,7 @@ func TestOverlay(t *testing.T) {
 		strings.NewReader(`{"format_version":"1.2","resource_drift":[{}],"resource_changes":[`+
 			strings.Join([]string{
 				changes(tfTable, "rt", "update", table(""), table(egress)),
-				// whose route it does not know
+				// its routes are unknown
 				changes(tfTable, "other", "no-op", fmt.Sprintf(`{"id":%q}`, otherID),
 					fmt.Sprintf(`{"id":%q}`, otherID)),
 				changes(tfSubnet, "nodes", "no-op", subnet("nodes"), subnet("nodes")),

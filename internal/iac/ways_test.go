@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The network that the plans here are about.
+// The network of the plans in this file.
 const (
 	netID   = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/hub"
 	nodesID = netID + "/subnets/nodes"
@@ -16,7 +16,7 @@ const (
 	otherID = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/other"
 )
 
-// changes makes an entry of resource_changes; more is put beside before and after.
+// changes makes an entry of resource_changes; more is added next to before and after.
 func changes(kind, name, actions, before, after string, more ...string) string {
 	quoted := `"` + strings.ReplaceAll(actions, ",", `","`) + `"`
 	return fmt.Sprintf(
@@ -50,7 +50,7 @@ const (
 	vnetType   = "Microsoft.Network/virtualNetworks@2024-05-01"
 )
 
-// TestWays: each way in which a table is lost, and beside it what looks like it and is none.
+// TestWays: each way in which a table is lost, and similar changes that lose none.
 func TestWays(t *testing.T) {
 	here := changes(tfAssociation, "nodes", "no-op", association(rtID), association(rtID))
 	q := func(s string) string { return `"` + s + `"` }
@@ -67,7 +67,7 @@ func TestWays(t *testing.T) {
 		parts []string // changes, "drift", or the configuration of the root module
 		want  string   // verbs with the subnet or table, in order
 	}{
-		{"the association of a state that nobody refreshed tells that a block strips",
+		{"the association of a stale state shows that a block strips",
 			[]string{here,
 				changes(tfVNet, "hub", "update", vnetOf(inlineBlock("nodes", `""`, "")),
 					vnetOf(inlineBlock("nodes", "null", ""), inlineBlock("new", "null", "")))},
@@ -115,7 +115,7 @@ func TestWays(t *testing.T) {
 			changes(tfVNet, "hub", "update", vnetOf(inlineBlock("nodes", q(rtID), "")),
 				vnetOf(`{"address_prefixes":["x"]}`),
 				`,"after_unknown":{"subnet":[{"name":true}]}`)}, "may-lose nodes"},
-		{"a standalone subnet beside blocks that are written without it", []string{
+		{"a standalone subnet next to blocks that are written without it", []string{
 			changes(tfSubnet, "nodes", "no-op", subnetOf(`,"route_table_id":`+q(rtID)), "null"),
 			changes(tfVNet, "hub", "update", vnetOf(inlineBlock("edge", `""`, "")),
 				vnetOf(inlineBlock("edge", q(otherID), "")))}, "recreated nodes"},
@@ -196,7 +196,7 @@ func TestWays(t *testing.T) {
 				subnetOf(`,"route_table_id":"","route_table_id_wo_version":0`),
 				subnetOf(`,"route_table_id":"","route_table_id_wo_version":1`)),
 			config + `{"resources":[{"type":"azurerm_subnet","name":"nodes","expressions":{"route_table_id_wo":{"references":["var.table"]}}}]}`}, ""},
-		{"a write-only table for a subnet that nobody refreshed", []string{
+		{"a write-only table for a subnet with a stale state", []string{
 			changes(tfSubnet, "nodes", "update",
 				subnetOf(`,"route_table_id":"","route_table_id_wo_version":0`),
 				subnetOf(`,"route_table_id":"","route_table_id_wo_version":1`)),
@@ -219,11 +219,11 @@ func TestWays(t *testing.T) {
 			[]string{drift, changes(tfTable, "rt", "update",
 				routes(route("egress", "0.0.0.0/0", "10.0.0.4")+","+route("site", "192.168.7.0/24",
 					"10.0.0.4")), routes(""))}, ""},
-		{"routes of a table that nobody refreshed",
+		{"routes of a table with a stale state",
 			[]string{changes(tfTable, "rt", "update",
 				routes(route("egress", "0.0.0.0/0", "10.0.0.4")), routes(route("egress",
 					"0.0.0.0/0", "10.0.0.5")))}, "may-lose-routes rt"},
-		{"tags of a table that nobody refreshed",
+		{"tags of a table with a stale state",
 			[]string{changes(tfTable, "rt", "update",
 				routes(route("egress", "0.0.0.0/0", "10.0.0.4")), routes(route("egress",
 					"0.0.0.0/0", "10.0.0.4")))}, ""},
@@ -259,7 +259,7 @@ func TestWays(t *testing.T) {
 			[]string{here, changes(tfAzapi, "nodes", "update",
 				body(subnetType, nodesID, `{"properties":{}}`), body(subnetType, nodesID,
 					`{"properties":{"routeTable":null}}`))}, "loses nodes"},
-		{"an azapi subnet of which nothing is known",
+		{"an unknown azapi subnet",
 			[]string{changes(tfAzapi, "nodes", "update",
 				body(subnetType, nodesID, `{"properties":{}}`), body(subnetType, nodesID,
 					`{"properties":{"x":1}}`))}, "may-lose nodes"},
@@ -317,7 +317,7 @@ func TestWays(t *testing.T) {
 					body(vnetType, netID,
 						`{"properties":{"subnets":[{"name":"edge","properties":{}}]}}`),
 					body(vnetType, netID, `{}`))}, "recreated edge, recreated nodes"},
-		{"an azapi network that lists none, long ago, beside an azapi subnet",
+		{"an azapi network that lists none, at an old version, next to an azapi subnet",
 			[]string{here, changes(tfAzapi, "nodes", "no-op", body(subnetType, nodesID, `{}`),
 				"null"),
 				changes(tfAzapi, "hub", "update",
@@ -369,8 +369,8 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// TestKeepAssociation: how an association is kept is said for the address that it has: a removed
-// block takes no instance keys.
+// TestKeepAssociation: the advice to keep an association fits its address: a removed block takes no
+// instance keys.
 func TestKeepAssociation(t *testing.T) {
 	for address, want := range map[string]string{
 		tfAssociation + ".n": "removed { from = " + tfAssociation +
@@ -392,7 +392,7 @@ func TestKeepAssociation(t *testing.T) {
 	}
 }
 
-// TestNotes: what no effect can be told of is noted, once for each, and nothing beside it.
+// TestNotes: what has no effect to report is noted, once each, and nothing else.
 func TestNotes(t *testing.T) {
 	table := func(action string) string {
 		return changes(tfTable, "rt", action, fmt.Sprintf(`{"id":%q,"subnets":[%q]}`, rtID,
@@ -406,7 +406,7 @@ func TestNotes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		parts []string
-		want  string // in the note
+		want  string // part of the note
 	}{
 		{"a table that is destroyed while a subnet has it", []string{table("delete")},
 			"InUseRouteTableCannotBeDeleted"},
@@ -436,8 +436,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestSortedPlan: a plan with sorted keys, with more configuration than is looked at to
-// tell what it is.
+// TestSortedPlan: a plan with sorted keys, with more configuration than is read to recognise it.
 func TestSortedPlan(t *testing.T) {
 	big := strings.Repeat("x", 2*peekSize)
 	r, err := Read("plan", strings.NewReader(`{"applyable":true,"configuration":{"x":"`+big+
@@ -448,7 +447,7 @@ func TestSortedPlan(t *testing.T) {
 	}
 }
 
-// TestCarriers: whose subnets need their table.
+// TestCarriers: which subnets need their table.
 func TestCarriers(t *testing.T) {
 	cluster := func(plugin, outbound string) string {
 		return changes(tfCluster, "shop", "no-op",

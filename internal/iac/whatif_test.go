@@ -78,7 +78,7 @@ func TestWhatIfNoise(t *testing.T) {
 	if len(r.After.Subnets) != 4 {
 		t.Errorf("after: %v", r.After.Subnets)
 	}
-	// Before 2023-09-01 they go.
+	// Before 2023-09-01 they are deleted.
 	r = readWhatIf(t, whatIfFile(t, subnets, `"x": 1`, `"apiVersion": "2024-05-01"`,
 		`"apiVersion": "2023-06-01"`))
 	sameLines(t, "old api-version", said(r), "recreated shop-vnet/aks-nodes 0",
@@ -88,8 +88,8 @@ func TestWhatIfNoise(t *testing.T) {
 	sameLines(t, "no api-version", said(r), rest, "? what-if shows its subnets as removed. They "+
 		"are, before api-version 2023-09-01, and stay from it on; the result does not say which "+
 		"it is")
-	// The same table in another spelling is the same, null and "" are none, and an expression is
-	// not known.
+	// The same table in another spelling is the same, null and "" mean none, and an expression is
+	// unknown.
 	for table, want := range map[string]string{
 		`"routeTable": {"id": "` + strings.ToUpper(whatIfTable+"shop-rt") + `"}`: "",
 		`"routeTable": null`:       "loses shop-vnet/aks-nodes 0",

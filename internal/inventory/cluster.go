@@ -16,18 +16,18 @@ type Cluster struct {
 	arm.Document
 	Location          string
 	NodeResourceGroup string // the group's name; its subscription is the cluster's
-	Plugin            string // networkPlugin as ARM says it: kubenet, azure, none
+	Plugin            string // networkPlugin in ARM: kubenet, azure, none
 	PluginMode        string // overlay, or ""
 	PodCIDRs          []netip.Prefix
 	ServiceCIDRs      []netip.Prefix
-	// Policy is the network policy engine (calico, azure, cilium) or none, Dataplane cilium or
-	// azure, Outbound how nodes reach the internet: loadBalancer, userDefinedRouting,
-	// managedNATGateway, userAssignedNATGateway, none; each "" where the document does not say.
+	// Policy is the network policy engine (calico, azure, cilium) or none. Dataplane is cilium or
+	// azure. Outbound is how nodes reach the internet: loadBalancer, userDefinedRouting,
+	// managedNATGateway, userAssignedNATGateway, none. Each is "" if the document does not say.
 	Policy, Dataplane, Outbound string
 	// Locked is set if the node resource group is locked down
 	// (nodeResourceGroupProfile.restrictionLevel ReadOnly).
 	Locked bool
-	// Stopped is set if the cluster is stopped. It then has no nodes, whatever its pools say.
+	// Stopped is set if the cluster is stopped. It then has no nodes, even if its pools count some.
 	Stopped bool
 	// Deleting is set if the cluster is being deleted.
 	Deleting bool
@@ -37,20 +37,20 @@ type Cluster struct {
 	IngressAddon          bool
 	Ingress, IngressAsked arm.ID
 	IngressPrincipal      string
-	// Version is Kubernetes' version.
+	// Version is the version of Kubernetes.
 	Version string
 	// Hosts are the names of its API server, in lower case: the public one, the private one, or
 	// both.
 	Hosts []string
 	Pools []Pool
-	// Principals are what the activity log may call the cluster's identity: object, client and
-	// resource IDs, in lower case.
+	// Principals are the names that the activity log may use for the cluster's identity: object,
+	// client and resource IDs, in lower case.
 	Principals []string
-	// PrincipalIDs are the object IDs of the identity that acts on the network, in lower case: what
-	// roles are assigned to.
+	// PrincipalIDs are the object IDs of the identity that acts on the network, in lower case.
+	// Roles are assigned to them.
 	PrincipalIDs []string
-	// Identity is the type of its identity: SystemAssigned, UserAssigned, or "" where it has none,
-	// but a service principal.
+	// Identity is the type of its identity: SystemAssigned, UserAssigned, or "" for a service
+	// principal.
 	Identity string
 }
 
@@ -59,15 +59,15 @@ type Pool struct {
 	Name   string
 	Subnet arm.ID // "" when AKS made the virtual network itself
 	Count  int
-	// MaxPods is how many pods a node can have, 0 if the document does not say. MaxCount is the
-	// autoscaler's limit, 0 without one.
+	// MaxPods is the number of pods that a node can have; 0 if the document does not say. MaxCount
+	// is the autoscaler's limit, 0 without an autoscaler.
 	MaxPods, MaxCount int
 	// PodSubnet is the pods' subnet, or "". With StaticBlocks, nodes get whole blocks of it.
 	PodSubnet    arm.ID
 	StaticBlocks bool
 	Windows      bool
-	// Kind is VirtualMachineScaleSets, VirtualMachines or AvailabilitySet, "" where the document
-	// does not say.
+	// Kind is VirtualMachineScaleSets, VirtualMachines or AvailabilitySet; "" if the document does
+	// not say.
 	Kind string
 	// MaxSurge is how many extra nodes an upgrade creates, such as 1 or 10%; "" if the document
 	// does not say.
@@ -154,8 +154,8 @@ func (c *Cluster) Serves(host string) bool {
 	return slices.Contains(c.Hosts, strings.ToLower(host))
 }
 
-// Holds looks for the cluster's machines among nodes. told is set if any node names its machine,
-// ours if such a machine is in the cluster's node resource group. So nodes of another cluster are
+// Holds searches nodes for the cluster's machines. told is set if any node names its machine; ours,
+// if such a machine is in the cluster's node resource group. So nodes of another cluster are
 // recognized, wherever they were read.
 func (c *Cluster) Holds(nodes []Node) (ours, told bool) {
 	for _, n := range nodes {
@@ -381,7 +381,7 @@ func (c *Cluster) decodeIdentity(clientID string) error {
 	c.Principals = []string{c.ID.Key()}
 	note := func(list *[]string, names ...string) {
 		for _, name := range names {
-			// a cluster with a managed identity has "msi" for a client ID
+			// a cluster with a managed identity has the client ID "msi"
 			if name != "" && name != "msi" {
 				*list = append(*list, strings.ToLower(name))
 			}

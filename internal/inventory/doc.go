@@ -1,8 +1,8 @@
-// Package inventory has the data that the program reasons about: route tables, subnets, networks,
+// Package inventory has the data that the program works with: route tables, subnets, networks,
 // clusters and the addresses of their nodes, decoded from ARM documents; a Snapshot of them; and
-// edits of those documents.
+// edits of those documents. It is pure: no context, clock, logger, network or files. It must not
+// decide anything (plan does) or read anything (azure does).
 //
-// It is pure: no context, clock, logger, network or files. It must not decide anything (plan does)
-// or read anything (azure does). Every decoded value keeps its original bytes, because a resource
-// is only ever written back as those bytes with one thing changed.
+// Each decoded value keeps its original bytes. A resource is only ever written back as those bytes
+// with one thing changed.
 package inventory

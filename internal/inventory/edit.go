@@ -101,7 +101,7 @@ func NewRoute(name string, prefix netip.Prefix, hop netip.Addr) Route {
 	return Route{Name: name, Prefix: prefix, HopType: HopAppliance, Hop: hop, Raw: raw}
 }
 
-// With returns a copy of the route with another prefix and next hop address. Every other byte is
+// With returns a copy of the route with another prefix and next hop address. All other bytes are
 // unchanged.
 func (r Route) With(prefix netip.Prefix, hop netip.Addr) (Route, error) {
 	at := ""

@@ -50,9 +50,9 @@ func DecodeGateway(raw []byte) (*Gateway, error) {
 // Lock is a management lock.
 type Lock struct {
 	arm.Document
-	// Scope is what is locked, including everything in it.
+	// Scope is the locked resource or scope, including everything in it.
 	Scope    arm.ID
-	ReadOnly bool // else it only forbids deletes
+	ReadOnly bool // otherwise it only forbids deletes
 	Notes    string
 }
 

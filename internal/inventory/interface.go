@@ -14,8 +14,8 @@ type Interface struct {
 	// Forwarding is enableIPForwarding: without it, Azure drops what the machine forwards for
 	// others, such as its pods.
 	Forwarding    bool
-	SecurityGroup arm.ID // its own, or ""
-	// the virtual machine or instance it belongs to, or "" where its document does not say
+	SecurityGroup arm.ID // its own group, or ""
+	// the virtual machine or instance it belongs to; "" if the document does not say
 	Machine arm.ID
 	Configs []IPConfig
 	// Unreadable is set if an address cannot be parsed: the NIC's addresses are not fully known.
@@ -25,9 +25,9 @@ type Interface struct {
 // IPConfig is one address of a NIC.
 type IPConfig struct {
 	Name    string
-	Address netip.Addr // zero where it has none for the moment
+	Address netip.Addr // zero if it has none at the moment
 	Subnet  arm.ID
-	// Groups are the application security groups it is in.
+	// Groups are its application security groups.
 	Groups []arm.ID
 }
 
@@ -57,7 +57,7 @@ func DecodeInterface(raw []byte) (*Interface, error) {
 	for _, c := range p.IPConfigurations {
 		config := IPConfig{Name: c.Name, Subnet: c.Properties.Subnet.Target(),
 			Groups: refIDs(c.Properties.Groups)}
-		if c.Properties.Address != "" { // a dual-stack NIC may be short of one for a moment
+		if c.Properties.Address != "" { // a dual-stack NIC may lack one address for a moment
 			if config.Address, err = netip.ParseAddr(c.Properties.Address); err != nil {
 				nic.Unreadable = true
 			}
@@ -67,14 +67,14 @@ func DecodeInterface(raw []byte) (*Interface, error) {
 	return nic, nil
 }
 
-// Holder names the machine a NIC belongs to as far as its ID shows it: the instance of a scale set,
-// or the NIC's own name.
+// Holder is the name of the machine that a NIC belongs to, as far as its ID shows it: the instance
+// of a scale set, or the NIC's own name.
 func (n *Interface) Holder() string { return HolderName(n.ID) }
 
-// instanceOf stands between a scale set's name and an instance's number.
+// instanceOf separates a scale set's name from an instance's number.
 const instanceOf = " instance "
 
-// HolderName is the instance of a scale set that a NIC belongs to, or the NIC's own name.
+// HolderName is Holder for the ID of a NIC.
 func HolderName(id arm.ID) string {
 	segments := id.Segments()
 	const first = 6 // the resource's own type: /subscriptions/S/resourceGroups/G/providers/N/type
@@ -87,11 +87,11 @@ func HolderName(id arm.ID) string {
 }
 
 // Node is the name of the node that a NIC of a scale set belongs to, in lower case, or "" for any
-// other NIC: the scale set's name and the instance's number with six digits to the base 36
+// other NIC: the scale set's name and the instance's number with six digits in base 36
 // (cloud-provider-azure, getScaleSetVMInstanceID).
 func (n *Interface) Node() string { return NodeName(n.Holder()) }
 
-// NodeName is the name of the node that a NIC's holder is, as Interface.Node.
+// NodeName is Node for the name of a NIC's holder.
 func NodeName(holder string) string {
 	set, instance, ok := strings.Cut(holder, instanceOf)
 	number, err := strconv.ParseUint(instance, 10, 64)

@@ -28,12 +28,12 @@ type Kubernetes struct {
 // Node is a node as Kubernetes knows it.
 type Node struct {
 	Name string `json:"name"`
-	// PodCIDRs are its pods' prefixes: the cloud provider routes them to the node on kubenet.
+	// PodCIDRs are the prefixes of its pods. On kubenet the cloud provider routes them to the node.
 	PodCIDRs  []netip.Prefix `json:"podCIDRs,omitempty"`
 	Addresses []netip.Addr   `json:"addresses,omitempty"` // InternalIP, the primary first
 	// Pool is the node pool (label kubernetes.azure.com/agentpool).
 	Pool string `json:"pool,omitempty"`
-	// ProviderID names the machine:
+	// ProviderID identifies the machine:
 	// azure:///subscriptions/…/virtualMachineScaleSets/…/virtualMachines/0.
 	ProviderID string `json:"providerID,omitempty"`
 	Ready      bool   `json:"ready"`
@@ -45,8 +45,7 @@ type Node struct {
 	NetworkUnavailable *Condition `json:"networkUnavailable,omitempty"`
 }
 
-// Machine returns the ID of the virtual machine, or of the scale set's instance, that the node is;
-// "" where it does not say.
+// Machine returns the ID of the node's virtual machine or scale set instance; "" if unknown.
 func (n Node) Machine() arm.ID {
 	id, err := arm.ParseID(strings.TrimPrefix(n.ProviderID, "azure://"))
 	if err != nil || !strings.HasPrefix(n.ProviderID, "azure:///") {
@@ -76,7 +75,7 @@ type Pod struct {
 	Addresses   []netip.Addr `json:"addresses,omitempty"`
 }
 
-// Ended reports whether a pod has run to its end and has no address any more.
+// Ended reports whether a pod has finished and has no address any more.
 func (p Pod) Ended() bool { return p.Phase == "Succeeded" || p.Phase == "Failed" }
 
 // Compare orders pods by namespace and name.
@@ -85,8 +84,8 @@ func (p Pod) Compare(other Pod) int {
 		strings.Compare(p.Name, other.Name))
 }
 
-// SavedNodes decodes what `kubectl get nodes -o json` wrote into a file. Errors name the file and
-// say what was expected in it.
+// SavedNodes decodes a file with the output of `kubectl get nodes -o json`. Errors name the file
+// and the expected content.
 func SavedNodes(file string, raw []byte) ([]Node, error) {
 	nodes, err := DecodeNodes(raw)
 	if err != nil {
@@ -96,8 +95,8 @@ func SavedNodes(file string, raw []byte) ([]Node, error) {
 	return nodes, nil
 }
 
-// SavedPods decodes what `kubectl get pods -A -o json` wrote into a file. Errors name the file and
-// say what was expected in it.
+// SavedPods decodes a file with the output of `kubectl get pods -A -o json`. Errors name the file
+// and the expected content.
 func SavedPods(file string, raw []byte) ([]Pod, error) {
 	pods, err := DecodePods(raw)
 	if err != nil {
@@ -107,8 +106,8 @@ func SavedPods(file string, raw []byte) ([]Pod, error) {
 	return pods, nil
 }
 
-// kubeObject is what every object of Kubernetes has. In the API's own lists the objects leave their
-// kind out.
+// kubeObject is the common part of Kubernetes objects. In the API's own lists the objects omit
+// their kind.
 type kubeObject struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -129,8 +128,8 @@ func (o kubeObject) check(kind string) error {
 	return nil
 }
 
-// DecodeNodes reads what `kubectl get nodes -o json` prints, or one page of the API's list, or one
-// node. Nodes come back sorted by name.
+// DecodeNodes reads the output of `kubectl get nodes -o json`, one page of the API's list, or one
+// node. It sorts the nodes by name.
 func DecodeNodes(raw []byte) ([]Node, error) {
 	return decodeItems(raw, "Node", decodeNode, Node.Compare)
 }
@@ -188,8 +187,8 @@ func decodeNode(raw []byte) (Node, error) {
 	return n, doc.check("Node")
 }
 
-// DecodePods reads what `kubectl get pods -A -o json` prints, or one page of the API's list, or one
-// pod. Pods come back sorted by namespace and name.
+// DecodePods reads the output of `kubectl get pods -A -o json`, one page of the API's list, or one
+// pod. It sorts the pods by namespace and name.
 func DecodePods(raw []byte) ([]Pod, error) {
 	return decodeItems(raw, "Pod", decodePod, Pod.Compare)
 }
@@ -221,7 +220,7 @@ func decodePod(raw []byte) (Pod, error) {
 	return p, doc.check("Pod")
 }
 
-// addAddress adds an address that is one and is not there yet.
+// addAddress adds a valid address, once.
 func addAddress(to []netip.Addr, text string) []netip.Addr {
 	addr, err := netip.ParseAddr(text)
 	if err != nil || slices.Contains(to, addr.Unmap()) {
@@ -231,8 +230,8 @@ func addAddress(to []netip.Addr, text string) []netip.Addr {
 }
 
 // decodeItems decodes each object in a list (kind List, or NodeList and PodList), or a single
-// object, and sorts them. One object that cannot be decoded is an error: with only some of the
-// nodes, the others would seem to be gone.
+// object, and sorts them. If one object cannot be decoded, that is an error: without it, its node
+// would seem to be gone.
 func decodeItems[T any](raw []byte, kind string, decode func([]byte) (T, error),
 	compare func(T, T) int) ([]T, error) {
 	raw, err := arm.Text(raw)

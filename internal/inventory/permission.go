@@ -14,13 +14,13 @@ type Permission struct {
 // Rights are what a principal may do at a scope.
 type Rights struct {
 	Permissions []Permission `json:"permissions"`
-	// Denied are what deny assignments remove, whatever is allowed.
+	// Denied are the actions that deny assignments forbid, whatever is allowed.
 	Denied []Permission `json:"denied,omitempty"`
-	// DeniedBy names the deny assignments; Undenied says why they could not be read, "" where they
-	// were: something may be denied that looks allowed.
+	// DeniedBy names the deny assignments. Undenied says why they could not be read; then an action
+	// that looks allowed may be denied. It is "" if they were read.
 	DeniedBy []string `json:"deniedBy,omitempty"`
 	Undenied string   `json:"undenied,omitempty"`
-	// Roles names the roles the permissions come from, where that is known.
+	// Roles names the roles that grant the permissions, if known.
 	Roles []string `json:"roles,omitempty"`
 	// Failed says why the rights could not be read in full, or "". If it is set, actions that seem
 	// forbidden may be allowed.
@@ -48,8 +48,8 @@ func (p Permission) covers(action string) bool {
 	return anyAction(p.Actions, action) && !anyAction(p.NotActions, action)
 }
 
-// anyAction reports whether one of the patterns, in which * stands for anything, matches an action;
-// without case.
+// anyAction reports whether an action matches one of the patterns, in which * stands for anything.
+// It ignores case.
 func anyAction(patterns []string, action string) bool {
 	for _, p := range patterns {
 		if p == "*" || strings.EqualFold(p, action) {

@@ -21,8 +21,8 @@ const (
 	HopNone      = "None"
 )
 
-// hopType returns a next hop type as written. For Azure's spelling it returns the one string that
-// all routes share.
+// hopType returns a next hop type as written. For Azure's spelling it returns one string that all
+// routes share.
 func hopType(written string) string {
 	for _, known := range []string{HopAppliance, HopGateway, HopVNet, HopInternet, HopNone} {
 		if written == known {
@@ -32,16 +32,16 @@ func hopType(written string) string {
 	return written
 }
 
-// managerTable are the tables of Azure Virtual Network Manager: AVNM_Managed_<32 hex digits> in the
-// group AVNM_Managed_ResourceGroup_<subscription> (common-issues of Azure Virtual Network Manager,
-// which names the group).
+// managerTable matches the tables of Azure Virtual Network Manager: AVNM_Managed_<32 hex digits> in
+// the group AVNM_Managed_ResourceGroup_<subscription> (common-issues of Azure Virtual Network
+// Manager, which names the group).
 var managerTable = regexp.MustCompile(`(?i)/resourceGroups/AVNM_Managed_ResourceGroup_[^/]+/|/routeTables/AVNM_Managed_[0-9a-f]{32}$`)
 
 // IsManagerTable reports whether a route table belongs to Azure Virtual Network Manager.
 func IsManagerTable(id arm.ID) bool { return managerTable.MatchString(string(id)) }
 
-// DefaultRouteLimit is how many routes a table can have unless Azure Virtual Network Manager
-// manages them.
+// DefaultRouteLimit is the number of routes that a table can have unless Azure Virtual Network
+// Manager manages it.
 const DefaultRouteLimit = 400
 
 // RouteTable is an Azure route table.
@@ -50,10 +50,10 @@ type RouteTable struct {
 	Location string
 	Routes   []Route
 	Subnets  []arm.ID // the subnets it is associated with
-	// NoLearned is set if routes that gateways learn do not reach its subnets
+	// NoLearned is set if learned routes of gateways do not reach its subnets
 	// (disableBgpRoutePropagation).
 	NoLearned bool
-	// Failed is set when the last operation on it failed: what it says may not be in effect.
+	// Failed is set if the last operation on it failed: the document may not be in effect.
 	Failed bool
 
 	byPrefix []int // of ByPrefix
@@ -82,7 +82,7 @@ func sortRoutes(routes []Route) []int {
 	return order
 }
 
-// Route is one user-defined route. Raw has the whole route, including fields that are not decoded.
+// Route is one user-defined route. Raw has all fields, including those that are not decoded.
 type Route struct {
 	Name    string
 	Prefix  netip.Prefix // zero for a service tag or anything else that is not a prefix
@@ -100,7 +100,7 @@ func (r Route) Destination() string {
 	return r.Tag
 }
 
-// NextHop returns the next hop as people name it: the address or else the type.
+// NextHop returns the next hop for people: the address, or the type.
 func (r Route) NextHop() string {
 	if r.Hop.IsValid() {
 		return r.Hop.String()
@@ -154,8 +154,8 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 	return t, nil
 }
 
-// within returns the part of a document that a copy was made of, so that the copy need not be kept,
-// and what follows; or the copy, where it is not in it.
+// within finds a copied part in its document, so that the copy need not be kept. It returns that
+// part of the document and what follows it; or the copy if it is not found.
 func within(document, part []byte) (same, rest []byte) {
 	at := bytes.Index(document, part)
 	if at < 0 {

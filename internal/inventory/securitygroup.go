@@ -14,21 +14,21 @@ import (
 type SecurityGroup struct {
 	arm.Document
 	Location string
-	// Rules are its own and Azure's default ones, in the order in which they are asked: by
-	// direction, then by priority.
+	// Rules are its own and Azure's default rules, in the order of evaluation: by direction, then
+	// by priority.
 	Rules []SecurityRule
 }
 
-// SecurityRule is one rule of a network security group. Lists hold the singular and the plural form
-// of a field together.
+// SecurityRule is one rule of a network security group. Each list combines the singular and the
+// plural form of a field.
 type SecurityRule struct {
 	Name     string
 	Priority int // 100 to 4096; the default rules have 65000 and more
 	Inbound  bool
 	Allow    bool
 	Protocol string // Tcp, Udp, Icmp, Esp, Ah, or * for all
-	// Sources and Destinations are prefixes, addresses, service tags, or *; empty where application
-	// security groups stand instead.
+	// Sources and Destinations are prefixes, addresses, service tags, or *; empty if the rule names
+	// application security groups instead.
 	Sources, Destinations []string
 	// SourceGroups and DestinationGroups are application security groups.
 	SourceGroups, DestinationGroups []arm.ID
@@ -108,7 +108,7 @@ func decodeSecurityRule(raw []byte) (SecurityRule, error) {
 	}, nil
 }
 
-// oneAndMany joins the singular and the plural form of a field.
+// oneAndMany combines the singular and the plural form of a field.
 func oneAndMany(one string, many []string) []string {
 	if one == "" {
 		return many

@@ -12,13 +12,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Snapshot is what was read, and nothing else: what is remembered is in plan.Memory. Maps are keyed
-// by ID.Key().
+// Snapshot is what was read, and nothing else; plan.Memory is what is remembered. Maps are keyed by
+// ID.Key().
 type Snapshot struct {
 	Clusters map[string]*Cluster
 	Subnets  map[string]*Subnet
 	Tables   map[string]*RouteTable
-	VNets    map[string]*VNet // only where a whole scope, or the network itself, was read
+	VNets    map[string]*VNet // only if a whole scope, or the network itself, was read
 
 	// Read only by a diagnosis:
 	SecurityGroups map[string]*SecurityGroup
@@ -32,18 +32,18 @@ type Snapshot struct {
 	Rights map[string]map[string]Rights
 	// Kubernetes is what a cluster's API returned, by the cluster's key.
 	Kubernetes map[string]*Kubernetes
-	// Writers say who wrote a resource last, by its key: a line each, from the activity log.
+	// Writers are lines from the activity log that say who last wrote a resource, by its key.
 	Writers map[string]Writer
-	// Listed are the scopes (subscriptions or resource groups) that were read completely, as far as
-	// the identity may see them.
+	// Listed are the scopes (subscriptions or resource groups) that were read completely, within
+	// the rights of the identity.
 	Listed []arm.ID
 	// InterfacesOf are the scopes whose network interfaces were all read, including those of scale
 	// sets.
 	InterfacesOf []arm.ID
-	// Taken is when the snapshot was read.
+	// Taken is the time at which the snapshot was read.
 	Taken time.Time
 
-	// Unread says why a requested resource is in none of the maps above.
+	// Unread says why a requested resource is not in the maps above.
 	Unread map[string]Unread
 
 	known map[string]*Known
@@ -55,13 +55,13 @@ type Snapshot struct {
 type Unread struct {
 	ID      arm.ID
 	Absent  bool
-	Status  int    // HTTP status, 0 when there was no answer
+	Status  int    // HTTP status, 0 without an answer
 	Code    string // ARM's error code
 	Message string
 	Late    bool `json:",omitempty"` // the caller stopped waiting
 }
 
-// Reason says in a few words why it could not be read.
+// Reason says briefly why it could not be read.
 func (u Unread) Reason() string {
 	switch {
 	case u.Absent:
@@ -74,21 +74,20 @@ func (u Unread) Reason() string {
 	return u.Message
 }
 
-// Writer says who wrote a resource last.
+// Writer says who last wrote a resource.
 type Writer struct {
-	Line   string `json:"line"` // one sentence, also where it is unknown
+	Line   string `json:"line"` // one sentence, even if the writer is unknown
 	Failed bool   `json:"failed,omitempty"`
 }
 
-// Known is what was read about a cluster apart from its document.
+// Known is what was read about a cluster in addition to its document.
 type Known struct {
-	// OwnSubnets are the node subnets of the virtual network AKS made itself, once they were looked
-	// for.
+	// OwnSubnets are the node subnets of the virtual network that AKS made, once they were read.
 	OwnSubnets []arm.ID
 
-	// Written are the tables that the cluster's identity wrote, by the activity log as far as it
-	// was read. LogNext are the links to the next pages; LogCut is set if the log was too long to
-	// read to its end.
+	// Written are the tables that the cluster's identity wrote, as far as the activity log was
+	// read. LogNext are the links to the next pages. LogCut is set if the log was too long to read
+	// to its end.
 	LogRead bool
 	LogNext []string
 	LogCut  bool
@@ -97,19 +96,19 @@ type Known struct {
 	ManagedRead bool
 	Managed     []arm.ID
 
-	// NICs has the addresses of the cluster's nodes: evidence for deletes. Nil if not read.
+	// NICs has the addresses of the cluster's nodes, which prove deletes. Nil if not read.
 	NICs *NICs
 }
 
 // NICs are the addresses of the network interfaces of a cluster's nodes, with their holders. Failed
-// says why they could not be read. Read is when the reading began.
+// says why they could not be read. Read is the time at which the read began.
 type NICs struct {
 	Holder map[netip.Addr]string
 	Failed string
 	Read   time.Time
 }
 
-// Of counts the nodes in a pool with an address in the family of another address.
+// Of counts the nodes of a pool that have an address in the family of another address.
 func (n *NICs) Of(pool string, like netip.Addr) int {
 	seen := map[string]bool{}
 	for address, holder := range n.Holder {
@@ -120,15 +119,14 @@ func (n *NICs) Of(pool string, like netip.Addr) int {
 	return len(seen)
 }
 
-// Wanted names what to read.
+// Wanted is what to read.
 type Wanted struct {
 	Clusters []arm.ID
 	VNets    []arm.ID // with all their subnets
 	Subnets  []arm.ID
 	Tables   []arm.ID
-	// Of the clusters below (which must be in the snapshot): node subnets that AKS made itself,
-	// managed tables, the next tables written by the cluster's identity, addresses of the nodes'
-	// NICs.
+	// For these clusters, which must be in the snapshot: node subnets that AKS made, managed
+	// tables, the next tables written by the cluster's identity, addresses of the nodes' NICs.
 	OwnSubnets []arm.ID
 	Managed    []arm.ID
 	Written    []arm.ID
@@ -141,7 +139,7 @@ func (w Wanted) Empty() bool {
 		len(w.Managed)+len(w.Written)+len(w.NICs) == 0
 }
 
-// Add adds what another Wanted names.
+// Add adds another Wanted.
 func (w *Wanted) Add(o Wanted) {
 	for _, list := range []struct {
 		to   *[]arm.ID
@@ -195,7 +193,7 @@ func (s *Snapshot) Cluster(id arm.ID) *Cluster {
 	return cluster
 }
 
-// Known returns what was read about a cluster apart from its document.
+// Known returns what was read about a cluster in addition to its document.
 func (s *Snapshot) Known(cluster arm.ID) Known {
 	if k, _ := arm.Lookup(s.known, cluster); k != nil {
 		return *k
@@ -203,7 +201,7 @@ func (s *Snapshot) Known(cluster arm.ID) Known {
 	return Known{}
 }
 
-// Learn is Known, to be added to.
+// Learn is Known for adding to it.
 func (s *Snapshot) Learn(cluster arm.ID) *Known {
 	k := s.known[cluster.Key()]
 	if k == nil {
@@ -266,7 +264,7 @@ func (s *Snapshot) Add(raw []byte) error {
 	return err
 }
 
-// put decodes a document and stores it under its ID.
+// put decodes a document and stores it by its ID.
 func put[T any](in map[string]*T, id arm.ID, raw []byte, decode func([]byte) (*T, error)) error {
 	doc, err := decode(raw)
 	if err == nil {
@@ -296,9 +294,9 @@ func (s *Snapshot) NodePrefixes(c *Cluster) []netip.Prefix {
 	return SortPrefixes(prefixes)
 }
 
-// Elsewhere reports whether a route table leads to machines other than a cluster's nodes, although
-// they have the same addresses: all its subnets are in networks that have these addresses
-// themselves, or reach them in another network than the nodes'.
+// Elsewhere reports whether a route table leads to machines other than a cluster's nodes that have
+// the same addresses. That is so if each of its subnets is in a network that has these addresses
+// itself, or reaches them in another network than the nodes'.
 func (s *Snapshot) Elsewhere(t *RouteTable, c *Cluster) bool {
 	var networks []arm.ID
 	for _, id := range s.NodeSubnetIDs(c) {

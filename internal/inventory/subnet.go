@@ -15,29 +15,30 @@ type Subnet struct {
 	arm.Document
 	Prefixes   []netip.Prefix
 	RouteTable arm.ID // the associated table, or ""
-	// SecurityGroup and NATGateway are the associated ones, or "".
+	// SecurityGroup and NATGateway are the associated resources, or "".
 	SecurityGroup, NATGateway arm.ID
-	EndpointPolicies          []arm.ID // the service endpoint policies
+	EndpointPolicies          []arm.ID // its service endpoint policies
 	// Delegations are the services it is delegated to, such as
 	// Microsoft.Network/applicationGateways.
 	Delegations []string
-	// Configurations are the IP configurations in it, of network interfaces and others; those of
-	// Application Gateways are not. Used is how many addresses are in use, as far as that shows.
+	// Configurations are the IP configurations in it, of network interfaces and other resources,
+	// but not of Application Gateways. Used is the number of addresses in use that the document
+	// shows.
 	Configurations []arm.ID
 	Used           int
 	// Failed is set if the last operation on the subnet failed: the document may not be in effect.
 	Failed bool
-	// Gateways are the Application Gateways that sit in it.
+	// Gateways are the Application Gateways in it.
 	Gateways []arm.ID
 
 	sets []MachineSet // of MachineSets
 }
 
-// MachineSet is a scale set with machines in a subnet, or a machine of its own.
+// MachineSet is a scale set with machines in a subnet, or a single machine.
 type MachineSet struct {
 	Group string // the ID.Key() of its resource group
 	Name  string
-	Count int // of its machines that are in the subnet
+	Count int // the number of its machines in the subnet
 }
 
 // MachineSets returns the owners of the Configurations in the subnet. They are computed once, when
@@ -55,7 +56,7 @@ func machineSets(configurations []arm.ID) []MachineSet {
 	index, seen := map[key]int{}, make(map[key]bool, len(configurations))
 	for _, c := range configurations {
 		machine := key{c.Group().Key(), HolderName(c.Parent())}
-		if seen[machine] { // by an address of the other family
+		if seen[machine] { // counted by its address of the other family
 			continue
 		}
 		seen[machine] = true
@@ -111,8 +112,8 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 	for _, d := range p.Delegations {
 		s.Delegations = append(s.Delegations, d.Properties.ServiceName)
 	}
-	// A gateway shows as applicationGatewayIPConfigurations of the subnet, on some API versions as
-	// ipConfigurations.
+	// A gateway appears in applicationGatewayIPConfigurations of the subnet; with some API
+	// versions, in ipConfigurations.
 	seen := map[string]bool{}
 	for _, list := range [][]arm.Ref{p.GatewayConfigurations, p.IPConfigurations} {
 		for _, c := range list {
@@ -125,8 +126,8 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 	return s, nil
 }
 
-// UsedIPv4 is how many IPv4 addresses are in use at least. In a dual-stack subnet a configuration
-// can be of either family, and every interface has an IPv4 address first
+// UsedIPv4 is a lower bound of the IPv4 addresses in use. In a dual-stack subnet a configuration
+// can be of either family, but the first one of every interface has an IPv4 address
 // (virtual-network-network-interface-addresses).
 func (s *Subnet) UsedIPv4() int {
 	if slices.ContainsFunc(s.Prefixes, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
@@ -151,10 +152,10 @@ func FirstUsable(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// gatewayOf returns the Application Gateway an IP configuration belongs to, or "".
+// gatewayOf returns the Application Gateway that an IP configuration belongs to, or "".
 func gatewayOf(configuration arm.ID) arm.ID {
 	if !strings.Contains(configuration.Key(), "/applicationgateways/") {
-		return "" // a subnet can have thousands, nearly all of machines
+		return "" // a fast path: a subnet can have thousands, nearly all of machines
 	}
 	for id := configuration; id != ""; id = id.Parent() {
 		if id.Is(arm.TypeGateway) {
@@ -164,10 +165,10 @@ func gatewayOf(configuration arm.ID) arm.ID {
 	return ""
 }
 
-// ProvisioningState returns what a document says of the last operation on it: Succeeded, Updating,
-// Failed, Deleting.
+// ProvisioningState returns the state of the last operation in a document: Succeeded, Updating,
+// Failed, Deleting; "" if there is none.
 func ProvisioningState(raw []byte) string {
-	// It stands near the front of a long document; without one there is no state: "".
+	// It is near the start of a long document; if it is missing, the state is "".
 	return gjson.GetBytes(raw, "properties.provisioningState").String()
 }
 

@@ -21,15 +21,15 @@ type VNet struct {
 type Peering struct {
 	Name   string
 	Remote arm.ID
-	// Prefixes are the address space of the other network as this one knows it.
+	// Prefixes are the address space of the other network as this side knows it.
 	Prefixes []netip.Prefix
-	// Connected is set when both sides are there; Access when this side lets the networks reach
-	// each other, Forwarded when it lets in what the other network only forwards; RemoteGateways
-	// when this network uses the other's gateways, and what they learn.
+	// Connected is set if both sides exist. Access is set if this side allows traffic between the
+	// networks, Forwarded if it accepts traffic that the other network only forwards,
+	// RemoteGateways if this network uses the other's gateways and the routes they learn.
 	Connected, Access, Forwarded, RemoteGateways bool
 }
 
-// Peers returns the networks a virtual network is peered with, sorted.
+// Peers returns the networks that are peered with it, sorted.
 func (v *VNet) Peers() []arm.ID {
 	var ids []arm.ID
 	for _, p := range v.Peerings {
@@ -54,7 +54,7 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 				Remote      *arm.Ref `json:"remoteVirtualNetwork"`
 				RemoteSpace space    `json:"remoteAddressSpace"`
 				State       string   `json:"peeringState"`
-				// true where it is left out
+				// the default is true
 				AllowAccess     *bool `json:"allowVirtualNetworkAccess"`
 				AllowForwarding bool  `json:"allowForwardedTraffic"`
 				RemoteGateways  bool  `json:"useRemoteGateways"`

@@ -14,9 +14,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestTargetMadeAgain: a person deletes a target, with the association that the config guards, and
-// makes it again with other routes. It is filled and associated at the next check; meanwhile
-// findings say so.
+// TestTargetMadeAgain: a person deletes a target together with its guarded association, and creates
+// it again with other routes. The next check fills and associates it. Until then findings report
+// it.
 func TestTargetMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -40,9 +40,9 @@ func TestTargetMadeAgain(t *testing.T) {
 	})
 }
 
-// TestClusterTableMadeAgain: a person deletes the cluster's table and makes it again, empty, under
-// its name. The target keeps the routes to the nodes all the time. An empty table could be
-// anybody's: the node subnet gets it as soon as the cluster's cloud provider has written it.
+// TestClusterTableMadeAgain: a person deletes the cluster's table and creates an empty one with the
+// same name. The target keeps its routes to the nodes. An empty table could belong to any cluster,
+// so the node subnet gets it only after the cluster's cloud provider has written it.
 func TestClusterTableMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -67,10 +67,11 @@ func TestClusterTableMadeAgain(t *testing.T) {
 	})
 }
 
-// TestClusterMadeAgainElsewhere: a cluster is deleted and made again under its name, in another
-// subnet, with another pod CIDR and the same table. The target follows, the new subnet is guarded,
-// and the old one belongs to no cluster. While there is no cluster, onRemoval says what becomes of
-// the copies of its routes; when it is there again, they are its own, and proven stale.
+// TestClusterMadeAgainElsewhere: a cluster is deleted and created again with the same name and
+// table, in another subnet and with another pod CIDR. The target follows, the new subnet is
+// guarded, and the old one belongs to no cluster. While the cluster does not exist, onRemoval
+// decides about the copies of its routes. Afterwards they belong to the new cluster and are proven
+// stale.
 func TestClusterMadeAgainElsewhere(t *testing.T) {
 	old, fresh := []string{"10.150.0.0/24>10.50.1.4", "10.150.1.0/24>10.50.1.5"},
 		[]string{"10.151.0.0/24>10.50.3.4", "10.151.1.0/24>10.50.3.5"}
@@ -115,10 +116,10 @@ func TestClusterMadeAgainElsewhere(t *testing.T) {
 	}
 }
 
-// TestClusterMadeAgainWhileDown: a cluster is made again with another pod CIDR while no keeper
-// runs. Nothing remembers the old one, and a new node has the address of one of its nodes. A
-// finding says that a copy is there as long as it is; that of the address which no node has any
-// more goes at once, the other when the new route to its next hop has stood for long enough.
+// TestClusterMadeAgainWhileDown: a cluster is created again with another pod CIDR while no keeper
+// runs. Nothing remembers the old cluster, and a new node has the address of an old one. A finding
+// reports each old copy while it exists. The copy to an address without a node is deleted at once,
+// the other one once the new route to its next hop has stood long enough.
 func TestClusterMadeAgainWhileDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -152,9 +153,9 @@ func TestClusterMadeAgainWhileDown(t *testing.T) {
 	})
 }
 
-// TestFleetAtRest: 24 clusters of one subscription, each with its own network. At rest they cost a
-// list of networks and one of tables at each check, and when all lose their tables at once, all are
-// repaired at the next check.
+// TestFleetAtRest: 24 clusters of one subscription, each with its own network. At rest each check
+// costs one list of networks and one of tables. When all clusters lose their tables at once, the
+// next check repairs all of them.
 func TestFleetAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
@@ -189,8 +190,8 @@ func TestFleetAtRest(t *testing.T) {
 }
 
 // TestThreeSubscriptions: a cluster, its network and its target are in three subscriptions.
-// Whatever one of them refuses or fails, the node subnet is repaired as long as the network's
-// answers; and a finding says what does not.
+// Whatever one of them refuses or fails, the node subnet is repaired while the network's
+// subscription answers, and a finding reports the rest.
 func TestThreeSubscriptions(t *testing.T) {
 	const network, hub = "5ab00000-0000-4000-8000-00000000000b",
 		"5ab00000-0000-4000-8000-00000000000c"
@@ -269,7 +270,7 @@ func TestThreeSubscriptions(t *testing.T) {
 	}
 }
 
-// says reports whether a round has a finding of one of the codes.
+// says reports whether a check has a finding of one of the codes.
 func says(r Round, any ...finding.Code) bool {
 	for _, code := range any {
 		if of(r, code) != nil {
@@ -279,8 +280,8 @@ func says(r Round, any ...finding.Code) bool {
 	return false
 }
 
-// TestHangingIsTold: what hangs with the only cluster of a config is told within half a minute, and
-// what hangs is named, not Azure as a whole.
+// TestHangingIsTold: if something hangs for the only cluster of a config, a finding names it within
+// half a minute, and does not blame Azure as a whole.
 func TestHangingIsTold(t *testing.T) {
 	for name, c := range map[string]struct{ path, names string }{
 		"a target":            {"hub-rg", "hub-rt"},

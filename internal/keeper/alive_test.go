@@ -11,7 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// ownNetwork makes a cluster whose network AKS makes, and returns its node subnet and its table.
+// ownNetwork creates a cluster whose network AKS creates, and returns its node subnet and its
+// table.
 func (w *world) ownNetwork(name string) (cluster, subnet, table arm.ID) {
 	cluster = arm.ResourceID(emulator.DefaultSubscription, name+"-rg", arm.TypeCluster, name)
 	w.put(cluster.Group(), object{})
@@ -27,9 +28,9 @@ func (w *world) ownNetwork(name string) (cluster, subnet, table arm.ID) {
 	return cluster, subnet, w.tableOf(subnet)
 }
 
-// TestTableGoneBeforeAssociation: a subnet has lost its table, which does not exist any more when
-// it is about to be put back. It is not, and the finding says who makes the table again: AKS, where
-// AKS made it, also where AKS gives no answer at that moment; otherwise a person.
+// TestTableGoneBeforeAssociation: a subnet has lost its table, and the table is deleted before it
+// is put back. It is not put back. The finding says who has to create it again: AKS if AKS created
+// it, even if AKS does not answer at the moment; otherwise a person.
 func TestTableGoneBeforeAssociation(t *testing.T) {
 	for name, silent := range map[string]bool{"AKS answers": false, "AKS is silent": true} {
 		t.Run(name, func(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestApart: whatever of one cluster hangs or fails, and from the first moment on, another one's
-// strips are repaired within seconds, every time; and the first is repaired when Azure answers
-// again. The other one's calls are counted to its own rounds.
+// TestApart: whatever of one cluster hangs or fails, another cluster's strips are repaired within
+// seconds, every time, from the first moment on. The first cluster is repaired when Azure answers
+// again. The second one's calls count for its own checks only.
 func TestApart(t *testing.T) {
 	const second = "5ab00000-0000-4000-8000-00000000000b"
 	for name, fault := range map[string]emulator.Fault{
@@ -46,7 +46,7 @@ func TestApart(t *testing.T) {
 					if fault.Count == 0 {
 						fault.Count = -1
 					}
-					mend := w.inject(fault)
+					fix := w.inject(fault)
 					k := w.run(10*time.Second, w.demoConfig(),
 						configure("play", play.cluster, play.target))
 					repaired := func(what string, within time.Duration) {
@@ -57,11 +57,11 @@ func TestApart(t *testing.T) {
 							t.Errorf("%s was not repaired within %s", what, within)
 						}
 					}
-					if fault.Count > 0 { // whose operation it is that hangs is chance
+					if fault.Count > 0 { // which operation hangs is random
 						k.since(5 * time.Minute)
 					}
 					repaired("the first strip", 12*time.Second)
-					for i := range 5 { // of two subnets by turns: it is no conflict
+					for i := range 5 { // two subnets in alternation, so it is no conflict
 						subnet := []arm.ID{w.demo.GatewaySubnet, w.demo.NodeSubnet}[i%2]
 						w.strip(subnet)
 						if i < 3 {
@@ -73,7 +73,7 @@ func TestApart(t *testing.T) {
 						}
 						k.since(time.Duration(i) * 7 * time.Second)
 					}
-					mend()
+					fix()
 					k.since(3 * time.Minute)
 					if w.tableOf(play.subnet) == "" || len(w.routes(play.target)) != 2 {
 						t.Errorf("the other cluster has %q and %v when all is well again",
@@ -81,7 +81,7 @@ func TestApart(t *testing.T) {
 					}
 					if r := k.since(30 * time.Second); len(r) != 3 || r[2].Of != nil ||
 						len(r[2].Findings) > 0 || r[2].Writes != 0 || r[2].Reads > 4 {
-						t.Errorf("a round when all is well again: %d rounds, %v", len(r),
+						t.Errorf("a check when all is well again: %d checks, %v", len(r),
 							r[len(r)-1].Findings)
 					}
 				})
@@ -90,8 +90,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// apartWorld has a second cluster in a subscription of its own, so that no list shows what a call
-// for it would.
+// apartWorld has a second cluster in its own subscription, so that no list includes it.
 func apartWorld(t *testing.T) (*world, another) {
 	const second = "5ab00000-0000-4000-8000-00000000000b"
 	opts := slow
@@ -100,7 +99,7 @@ func apartWorld(t *testing.T) (*world, another) {
 	return w, w.addClusterIn(second, "play", "50")
 }
 
-// TestApartTells: of a cluster that does not answer there is a finding of its own, and no other is
+// TestApartTells: a cluster that does not answer has its own finding, and no other cluster is
 // blamed.
 func TestApartTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -126,15 +125,15 @@ func TestApartTells(t *testing.T) {
 	})
 }
 
-// TestApartShared: clusters that share a target with one that does not answer are repaired all the
-// same, if a little later.
+// TestApartShared: clusters that share a target with a cluster that does not answer are still
+// repaired, a little later.
 func TestApartShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
 		third := w.addCluster("third", "51")
 		w.strip(w.demo.NodeSubnet, third.subnet)
 		time.Sleep(10 * time.Second)
-		mend := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before",
+		fix := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before",
 			Count: -1})
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, w.demo.GatewayTable),
 			configure("third", third.cluster))
@@ -146,7 +145,7 @@ func TestApartShared(t *testing.T) {
 		if w.tableOf(w.demo.NodeSubnet) == "" {
 			t.Error("the cluster that shares a target is not repaired")
 		}
-		mend()
+		fix()
 		k.since(2 * time.Minute)
 		if got := len(w.routes(w.demo.GatewayTable)); got != 6 {
 			t.Errorf("%d routes in the shared target when all is well again", got)
@@ -154,14 +153,14 @@ func TestApartShared(t *testing.T) {
 	})
 }
 
-// TestApartJoins: two clusters are in rounds of their own when it is seen that they share
-// something: the round that sees it waits for the other, and then there is one of both.
+// TestApartJoins: two clusters have separate checks until one check finds that they share
+// something. That check waits for the other one, and then one check covers both.
 func TestApartJoins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(time.Minute)
-		mend := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before",
+		fix := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before",
 			Count: -1})
 		k.Wake("", play.cluster)
 		k.since(6 * time.Second) // it is on its own now
@@ -170,17 +169,17 @@ func TestApartJoins(t *testing.T) {
 		})
 		k.Wake("", w.demo.NodeSubnet)
 		rounds := k.parts(40 * time.Second)
-		mend()
+		fix()
 		rounds = append(rounds, k.parts(6*time.Minute)...)
 		end := map[string]time.Time{}
 		for _, r := range rounds {
 			of := r.Of
 			if of == nil {
-				of = r.Kept
+				of = r.Managed
 			}
 			for _, cluster := range of {
 				if r.Started.Before(end[cluster]) {
-					t.Errorf("%s was in two rounds at once: %s to %s, and until %s", cluster,
+					t.Errorf("%s was in two checks at once: %s to %s, and until %s", cluster,
 						r.Started, r.Started.Add(r.Elapsed), end[cluster])
 				}
 				end[cluster] = r.Started.Add(r.Elapsed)
@@ -193,7 +192,7 @@ func TestApartJoins(t *testing.T) {
 	})
 }
 
-// TestReloadWhileOneHangs: new configs are taken although a cluster does not answer.
+// TestReloadWhileOneHangs: new configs apply although a cluster does not answer.
 func TestReloadWhileOneHangs(t *testing.T) {
 	for _, method := range []string{"GET", "PUT"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -208,22 +207,22 @@ func TestReloadWhileOneHangs(t *testing.T) {
 				configure("third", third.cluster, third.target)})
 			k.since(12 * time.Second)
 			if len(w.routes(third.target)) != 2 {
-				t.Error("the new cluster is not kept")
+				t.Error("the new cluster is not managed")
 			}
-			// of what is removed
+			// without the removed cluster
 			r := slices.DeleteFunc(k.since(20*time.Second), func(r Round) bool {
 				return r.Of != nil && len(r.Of) == 0
 			})
 			if len(r) == 0 || r[0].Of != nil ||
-				!slices.Equal(r[0].Kept, []string{"shop", "third"}) || len(r[0].Findings) > 0 {
+				!slices.Equal(r[0].Managed, []string{"shop", "third"}) || len(r[0].Findings) > 0 {
 				t.Errorf("%+v", r)
 			}
 		})
 	}
 }
 
-// TestParted: clusters that have nothing to write do not wait for those that have; each part of the
-// round tells of its own, and of what it cost.
+// TestParted: clusters with nothing to write do not wait for the others. Each check reports its own
+// clusters and its own cost.
 func TestParted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -248,7 +247,7 @@ func TestParted(t *testing.T) {
 			!r[1].Complete {
 			t.Errorf("the part that writes: %+v", r[1])
 		}
-		// what both ask for at the same moment counts with one of them
+		// what both ask for at the same moment counts for one of them
 		if r[0].Reads+r[1].Reads == 0 {
 			t.Error("neither part has read anything")
 		}
@@ -259,11 +258,11 @@ func TestParted(t *testing.T) {
 	})
 }
 
-// TestSilentCluster: of a cluster that never gave an answer there is a finding, too.
+// TestSilentCluster: a cluster that has never answered has a finding, too.
 func TestSilentCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
-		mend := w.inject(emulator.Fault{Method: "GET", Path: "managedClusters/play$|" +
+		fix := w.inject(emulator.Fault{Method: "GET", Path: "managedClusters/play$|" +
 			play.cluster.Subscription() + ".*managedClusters", Cut: "before", Count: -1})
 		k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(time.Minute)
@@ -273,21 +272,21 @@ func TestSilentCluster(t *testing.T) {
 				t.Errorf("of %v: %+v", r.Of, r.Findings)
 			}
 		}
-		mend()
+		fix()
 		k.since(2 * time.Minute)
 		if len(w.routes(play.target)) != 2 {
-			t.Error("it is not kept when it answers")
+			t.Error("it is not managed when it answers")
 		}
 	})
 }
 
-// TestPartedFindings: a round is parted for its writes. What is about a target stays with the
-// clusters that have it, and each part says what is about everything.
+// TestPartedFindings: clusters with writes are reported separately. A finding about a target stays
+// with the clusters that have it, and a general finding appears in each report.
 func TestPartedFindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play, third := w.addCluster("play", "50"), w.addCluster("third", "51")
-		double := w.addCluster("double", "50") // with pods where those of play are
+		double := w.addCluster("double", "50") // with the same pod CIDR as play
 		o := Options{Paused: func() string { return "until tomorrow" }}
 		k := w.runWith(o, time.Hour, w.demoConfig(), configure("play", play.cluster, play.target),
 			configure("double", double.cluster, play.target), configure("third", third.cluster,
@@ -312,8 +311,8 @@ func TestPartedFindings(t *testing.T) {
 	})
 }
 
-// TestPartedMeanwhile: while a round reads the last it needs, another sees that it shares something
-// with it, and waits. It stays out of what the first is parted into.
+// TestPartedMeanwhile: while one check makes its last reads, another one finds that it shares
+// something with it, and waits. It stays out of what the first one is split into.
 func TestPartedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
@@ -343,18 +342,18 @@ func TestPartedMeanwhile(t *testing.T) {
 		for _, r := range rounds {
 			both := slices.Contains(r.Of, "shop") && slices.Contains(r.Of, "play")
 			if both && r.Started.Equal(woken) {
-				t.Errorf("a round of %v has not looked at all of them", r.Of)
+				t.Errorf("a check of %v has not checked all of them", r.Of)
 			}
 			joined = joined || both
 		}
 		if !joined {
-			t.Errorf("they are not looked at together: %+v", rounds)
+			t.Errorf("they are not checked together: %+v", rounds)
 		}
 	})
 }
 
-// TestLongRepair: a lost association whose write does not end is not passed over in silence, and
-// one that ends soon is nothing to report.
+// TestLongRepair: a lost association whose write does not end is reported. One that is repaired
+// soon is not.
 func TestLongRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

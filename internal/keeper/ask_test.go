@@ -14,8 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestAsk: a keeper on a dry run makes what is asked for by name, of the verbs that were named, and
-// nothing else.
+// TestAsk: a keeper on a dry run makes the requested changes of the requested verbs, and no others.
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -53,11 +52,11 @@ func TestAsk(t *testing.T) {
 		if strings.Contains(did(r), "done") ||
 			!strings.Contains(did(r), "1 planned associate shop-vnet/nodes") ||
 			!slices.Equal(r.Of, []string{"shop"}) {
-			t.Errorf("a look: %s of %v", did(r), r.Of)
+			t.Errorf("a check without verbs: %s of %v", did(r), r.Of)
 		}
 		for _, c := range since() {
 			if c.Method != "GET" {
-				t.Errorf("a look wrote: %s %s", c.Method, c.Path)
+				t.Errorf("a check without verbs wrote: %s %s", c.Method, c.Path)
 			}
 		}
 		r = ask("shop", plan.Associate)
@@ -76,14 +75,14 @@ func TestAsk(t *testing.T) {
 		if got := w.routes(w.demo.GatewayTable); !subset(before, got) {
 			t.Errorf("asked to create, and a route is gone: %v, was %v", got, before)
 		}
-		if _, err := k.Ask(context.Background(), Request{Cluster: "nobody"}); err == nil ||
-			!strings.Contains(err.Error(), "nobody") {
-			t.Errorf("of a cluster that is not kept: %v", err)
+		if _, err := k.Ask(context.Background(), Request{Cluster: "missing"}); err == nil ||
+			!strings.Contains(err.Error(), "missing") {
+			t.Errorf("of a cluster that is not managed: %v", err)
 		}
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
 		if _, err := k.Ask(gone, Request{}); !errors.Is(err, context.Canceled) {
-			t.Errorf("asked by somebody who has left: %v", err)
+			t.Errorf("asked by a caller who has left: %v", err)
 		}
 		k.stop()
 		if _, err := k.Ask(context.Background(), Request{}); err == nil {
@@ -96,7 +95,7 @@ func subset(part, of []string) bool {
 	return !slices.ContainsFunc(part, func(s string) bool { return !slices.Contains(of, s) })
 }
 
-// TestAskBeforeTheEnd: who asks a keeper that is being stopped gets an answer, and not nothing.
+// TestAskBeforeTheEnd: a request to a keeper that is stopping gets an answer.
 func TestAskBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -117,9 +116,9 @@ func TestAskBeforeTheEnd(t *testing.T) {
 	})
 }
 
-// TestLookTakesNothingAway: somebody has the keeper look when an event comes, or a poll is under
-// way. What these would have repaired is repaired all the same.
-func TestLookTakesNothingAway(t *testing.T) {
+// TestRequestTakesNothingAway: a person requests a check while an event arrives or a poll is
+// running. What these would have repaired is still repaired.
+func TestRequestTakesNothingAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play := w.addCluster("play", "50")
@@ -142,17 +141,17 @@ func TestLookTakesNothingAway(t *testing.T) {
 		if w.tableOf(w.demo.NodeSubnet) == "" {
 			t.Error("the event is lost")
 		}
-		// The poll is slow, and the cluster leaves it for who asks.
+		// The poll is slow, and the request takes over the cluster.
 		w.strip(w.demo.GatewaySubnet)
 		time.Sleep(time.Hour - 75*time.Second)
-		mend := w.inject(emulator.Fault{Method: "GET", Path: "play", Hold: "before", Count: -1})
+		fix := w.inject(emulator.Fault{Method: "GET", Path: "play", Hold: "before", Count: -1})
 		k.since(0)
 		// a poll begins
 		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(),
 			configure("play", play.cluster, play.target)})
 		time.Sleep(500 * time.Millisecond)
 		look()
-		mend()
+		fix()
 		k.since(10 * time.Second)
 		if w.tableOf(w.demo.GatewaySubnet) == "" {
 			t.Error("the poll's look is lost")
@@ -160,12 +159,13 @@ func TestLookTakesNothingAway(t *testing.T) {
 	})
 }
 
-// TestAskForAllWhileOneGoes: somebody asks for all, and one of them is removed before its turn.
+// TestAskForAllWhileOneGoes: a person requests a check of all clusters, and one of them is removed
+// before it is checked.
 func TestAskForAllWhileOneGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
 		w.strip(play.subnet)
-		mend := w.inject(emulator.Fault{Method: "PUT", Path: "play-vnet", Hold: "before",
+		fix := w.inject(emulator.Fault{Method: "PUT", Path: "play-vnet", Hold: "before",
 			Count: -1})
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(10 * time.Second)
@@ -180,7 +180,7 @@ func TestAskForAllWhileOneGoes(t *testing.T) {
 		k.since(10 * time.Second)
 		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
 		k.since(10 * time.Second)
-		mend()
+		fix()
 		<-answered
 	})
 }

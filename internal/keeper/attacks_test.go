@@ -33,7 +33,7 @@ func attacked(t *testing.T, o Options) (*world, *running, arm.ID) {
 	return w, k, table
 }
 
-// operation is how long a write takes, with the moment in which its end is seen.
+// operation is how long a write takes, including the poll that shows its end.
 const operation = 5 * time.Second
 
 // repaired checks that the node subnet has its table after some time.
@@ -45,9 +45,8 @@ func (w *world) repaired(what string, k *running, within time.Duration) {
 	}
 }
 
-// TestHangingHoldsNothingUp: with one cluster in the config, whatever hangs, is slow, refused or
-// throttled elsewhere, a lost association is back within an interval and two seconds, again and
-// again.
+// TestHangingHoldsNothingUp: with one cluster in the config, whatever else hangs, is slow, refused
+// or throttled, a lost association is repaired within an interval and two seconds, again and again.
 func TestHangingHoldsNothingUp(t *testing.T) {
 	get := func(path string) emulator.Fault {
 		return emulator.Fault{Method: "GET", Path: path, Hold: "before", Count: -1}
@@ -89,7 +88,8 @@ func TestHangingHoldsNothingUp(t *testing.T) {
 					if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, c.scale); err != nil {
 						t.Fatal(err)
 					}
-					k.since(40 * time.Second) // the keeper reads, or writes, what hangs
+					// the keeper reads, or writes, the resource that hangs
+					k.since(40 * time.Second)
 				}
 				for i := range 2 {
 					w.strip(w.demo.NodeSubnet)
@@ -101,7 +101,7 @@ func TestHangingHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// TestThrottledForADay: a Retry-After of a day on the network's reads is not believed: a probe
+// TestThrottledForADay: Azure throttles reads of the network with a Retry-After of a day. A probe
 // finds out within half a minute that Azure answers again.
 func TestThrottledForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -115,8 +115,8 @@ func TestThrottledForADay(t *testing.T) {
 }
 
 // TestRefusalsEnd: the subnet's PUT is refused, or its operation fails, for some time. Once Azure
-// takes it again, the association is back: a minute after a refusal at the latest, and at the next
-// check after an operation that was cancelled.
+// accepts it again, the association is repaired: at most a minute after a refusal, and at the next
+// check after a canceled operation.
 func TestRefusalsEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		f      emulator.Fault
@@ -142,10 +142,10 @@ func TestRefusalsEnd(t *testing.T) {
 				w, k, _ := attacked(t, Options{})
 				w.strip(w.demo.NodeSubnet)
 				c.f.Method, c.f.Path, c.f.Count = http.MethodPut, "subnets/nodes$", -1
-				mend := w.inject(c.f)
+				fix := w.inject(c.f)
 				k.since(c.lasts)
-				mend()
-				w.repaired("after it was mended", k, c.within+12*time.Second+operation)
+				fix()
+				w.repaired("after the fault", k, c.within+12*time.Second+operation)
 				if state := w.get(w.demo.NodeSubnet)["properties"].(object)["provisioningState"]; state != "Succeeded" {
 					t.Errorf("the subnet is %v", state)
 				}
@@ -155,7 +155,8 @@ func TestRefusalsEnd(t *testing.T) {
 }
 
 // TestTwoKeepers: two keepers with the same config, nodes that come and go, strips and other
-// writers. All is in sync within a minute, no unmanaged route is lost, and at rest nobody writes.
+// writers. Everything is in sync within a minute, no unmanaged route is lost, and at rest neither
+// keeper writes.
 func TestTwoKeepers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, k, hub := attacked(t, Options{})
@@ -194,9 +195,8 @@ func TestTwoKeepers(t *testing.T) {
 	})
 }
 
-// TestListsFail: with several clusters in a subscription the networks are read by lists. Where
-// these fail, in whatever way, single GETs take their place, and a strip is repaired at the next
-// check.
+// TestListsFail: with several clusters in a subscription, networks are read by lists. If these fail
+// in any way, GETs replace them, and the next check repairs a strip.
 func TestListsFail(t *testing.T) {
 	for name, f := range map[string]emulator.Fault{
 		"cut": {Cut: "before"}, "cut late": {Cut: "after"}, "hang": {Hold: "before"},
@@ -225,7 +225,7 @@ func TestListsFail(t *testing.T) {
 	}
 }
 
-// slowed delays calls whose path ends so.
+// slowed delays calls whose path has this suffix.
 type slowed struct {
 	http.RoundTripper
 	ending string
@@ -243,8 +243,8 @@ func (s slowed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// TestSlowLists: a list of networks that always takes four seconds is no list that hangs. It is
-// waited for: no GET of each network takes its place, nothing is reported, and a strip is repaired.
+// TestSlowLists: a list of networks always takes four seconds, but does not hang. The keeper waits
+// for it: no GETs replace it, nothing is reported, and a strip is repaired.
 func TestSlowLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

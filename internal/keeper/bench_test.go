@@ -18,9 +18,8 @@ import (
 )
 
 // BenchmarkSync brings 400 pod routes into an empty target over HTTP on loopback, in three ways: by
-// a keeper's round, by the way of the runbooks (both tables are read and every missing route is PUT
-// by itself), and by the bare calls that any way takes at the least (GET, PUT of the whole table,
-// GET). ARM calls are counted by the local Azure.
+// a check of a keeper, like the runbooks (read both tables, and PUT every missing route), and with
+// the minimum of calls (GET, PUT of the whole table, GET). The emulator counts the ARM calls.
 func BenchmarkSync(b *testing.B) {
 	const nodes = 400
 	w := emptyWorld(b, emulator.Options{LogBodies: 1, Buckets: emulator.Buckets{
@@ -99,7 +98,7 @@ func BenchmarkSync(b *testing.B) {
 	}
 }
 
-// plainClient is what a script has: GET and PUT.
+// plainClient has what a script has: GET and PUT.
 type plainClient struct {
 	b     *testing.B
 	http  *http.Client
@@ -156,9 +155,9 @@ func (c plainClient) putWhole(source, target arm.ID) {
 	c.table(target)
 }
 
-// BenchmarkRest makes rounds of a fleet in which nothing has to be done: 1,000 clusters of 20 nodes
-// in 10 subscriptions. Calls are those of a round; what is allocated is the keeper's and the local
-// Azure's together.
+// BenchmarkRest checks a fleet in which nothing has to be done: 1,000 clusters of 20 nodes in 10
+// subscriptions. The calls are those of one check. The allocations are those of keeper and emulator
+// together.
 func BenchmarkRest(b *testing.B) {
 	subscriptions := emulatortest.Subscriptions(10)
 	w := emptyWorld(b, emulator.Options{Subscriptions: subscriptions, LogBodies: 1,

@@ -11,9 +11,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestRepairsBeforePolls: looking at many clusters takes more tokens than there are. A strip that
-// is heard of is repaired as if there were no others, because polls leave tokens for it and its
-// calls do not queue behind theirs; and nothing runs into the limit.
+// TestRepairsBeforePolls: checking many clusters takes more tokens than there are. A strip that an
+// event reports is repaired as fast as alone, because polls leave tokens for it, and its calls do
+// not queue behind theirs. Nothing is throttled.
 func TestRepairsBeforePolls(t *testing.T) {
 	for _, size := range []float64{100, 250} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -62,8 +62,8 @@ func TestRepairsBeforePolls(t *testing.T) {
 	}
 }
 
-// TestAllObeyRetryAfter: after a 429 of ARM nobody calls the subscription for half a minute, be it
-// for a repair or a poll; another subscription is not held up.
+// TestAllObeyRetryAfter: after a 429 of ARM nothing calls the subscription for half a minute,
+// neither a repair nor a poll. Another subscription does not wait.
 func TestAllObeyRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)

@@ -17,16 +17,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// fought returns the conflicts that a round tells of.
-func fought(r Round) []finding.Finding {
+// conflictsIn returns the findings of conflicts in a check.
+func conflictsIn(r Round) []finding.Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool {
 		return f.Code != finding.Conflict
 	})
 }
 
-// TestConflict: a pipeline takes the route table off every three minutes. The keeper says who it
-// is, puts it back after ever longer waits, and does not stop. Once the pipeline leaves it alone
-// the finding goes, and a strip is repaired at once again.
+// TestConflict: a pipeline removes the route table every three minutes. The keeper names the
+// pipeline, puts the table back after growing waits, and does not stop. Once the pipeline stops,
+// the finding disappears, and the next strip is repaired at once.
 func TestConflict(t *testing.T) {
 	for _, interval := range []time.Duration{10 * time.Second, time.Hour} {
 		t.Run(interval.String(), func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestConflict(t *testing.T) {
 					time.Sleep(5 * time.Second)
 					k.Wake("", w.demo.GatewaySubnet)
 				}
-				// from a strip until the table is back; 0: not before the next
+				// from a strip until the table is back; 0: not before the next strip
 				var waits []time.Duration
 				var last Round
 				for i := range 40 {
@@ -54,7 +54,7 @@ func TestConflict(t *testing.T) {
 						}
 					}
 					waits = append(waits, wait)
-					found := fought(last)
+					found := conflictsIn(last)
 					switch {
 					case i < 3 && len(found) > 0:
 						t.Errorf("after %d strips: %+v", i+1, found)
@@ -99,7 +99,7 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// TestNoConflict: an operator strips twice, and nodes come and go: that is no conflict.
+// TestNoConflict: an operator strips twice, and nodes come and go. That is no conflict.
 func TestNoConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -118,7 +118,7 @@ func TestNoConflict(t *testing.T) {
 			}
 		}
 		for _, r := range rounds {
-			if len(fought(r)) > 0 {
+			if len(conflictsIn(r)) > 0 {
 				t.Fatalf("%+v", r.Findings)
 			}
 		}
@@ -126,8 +126,8 @@ func TestNoConflict(t *testing.T) {
 	})
 }
 
-// TestConflictOverRoute: another writer keeps deleting one route. The table's other routes do not
-// wait for it.
+// TestConflictOverRoute: another writer keeps deleting one route. The other routes of the table do
+// not wait.
 func TestConflictOverRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -143,7 +143,7 @@ func TestConflictOverRoute(t *testing.T) {
 			rounds := k.since(time.Minute)
 			last = rounds[len(rounds)-1]
 		}
-		f := fought(last)
+		f := conflictsIn(last)
 		if len(f) != 1 || f[0].Resource != string(w.demo.GatewayTable) || len(f[0].Evidence) != 1 ||
 			did(last) != "1 planned create appgw-rt" {
 			t.Fatalf("%s: %+v", did(last), f)
@@ -155,7 +155,7 @@ func TestConflictOverRoute(t *testing.T) {
 		got := w.routes(w.demo.GatewayTable)
 		if !slices.Contains(got, "10.244.3.0/24>10.42.1.7") ||
 			slices.Contains(got, "10.244.1.0/24>10.42.1.5") {
-			t.Errorf("a new route while another is fought over: %v", got)
+			t.Errorf("a new route during a conflict over another: %v", got)
 		}
 		asked, err := k.Ask(context.Background(),
 			Request{Cluster: "shop", Verbs: []plan.Verb{plan.Create}})
@@ -199,20 +199,20 @@ func TestConflictOfTwo(t *testing.T) {
 		}
 		for i, rounds := range [][]Round{a, b} {
 			for _, r := range rounds {
-				if len(fought(r)) != 1 {
+				if len(conflictsIn(r)) != 1 {
 					t.Fatalf("keeper %d, at %s: %+v", i, r.Started, r.Findings)
 				}
 			}
 			them := []string{emulatortest.Operator.ObjectID, emulatortest.Keeper.ObjectID}[i]
-			if f := fought(rounds[len(rounds)-1])[0]; !strings.Contains(f.Message, them) {
+			if f := conflictsIn(rounds[len(rounds)-1])[0]; !strings.Contains(f.Message, them) {
 				t.Errorf("keeper %d does not name the other: %s", i, f.Message)
 			}
 		}
 	})
 }
 
-// TestReloadDuringConflict: a cluster in conflict is renamed while it is written. The conflict goes
-// on under the new name.
+// TestReloadDuringConflict: a cluster in conflict is renamed during a write. The conflict continues
+// under the new name.
 func TestReloadDuringConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -223,26 +223,26 @@ func TestReloadDuringConflict(t *testing.T) {
 			k.since(time.Minute)
 		}
 		w.strip(w.demo.GatewaySubnet)
-		mend := w.inject(emulator.Fault{Method: "PUT", Path: "subnets/appgw", Hold: "before",
+		fix := w.inject(emulator.Fault{Method: "PUT", Path: "subnets/appgw", Hold: "before",
 			Count: -1})
 		k.since(20 * time.Second)
 		renamed := w.demoConfig()
 		renamed.Metadata.Name = "renamed"
 		k.Reload([]v1alpha1.ClusterRoutes{renamed})
 		k.since(10 * time.Second)
-		mend()
+		fix()
 		k.since(2 * time.Minute)
 		w.strip(w.demo.NodeSubnet)
 		rounds := k.since(20 * time.Second)
-		if found := fought(rounds[len(rounds)-1]); len(found) != 1 ||
+		if found := conflictsIn(rounds[len(rounds)-1]); len(found) != 1 ||
 			found[0].Cluster != "renamed" {
 			t.Errorf("%+v", rounds[len(rounds)-1].Findings)
 		}
 	})
 }
 
-// TestConflictGoesOn: reads that fail now and then do not delay a repair forever that waits because
-// another writer undoes it.
+// TestConflictGoesOn: occasional failed reads do not delay forever a repair that waits because of
+// another writer.
 func TestConflictGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -254,10 +254,10 @@ func TestConflictGoesOn(t *testing.T) {
 		}
 		w.strip(w.demo.NodeSubnet)
 		for range 10 {
-			mend := w.inject(emulator.Fault{Method: "GET", Path: "virtualNetworks", Status: 403,
+			fix := w.inject(emulator.Fault{Method: "GET", Path: "virtualNetworks", Status: 403,
 				Code: "AuthorizationFailed", Count: -1})
 			k.since(15 * time.Second)
-			mend()
+			fix()
 			k.since(45 * time.Second)
 		}
 		if w.tableOf(w.demo.NodeSubnet) == "" {
@@ -266,8 +266,8 @@ func TestConflictGoesOn(t *testing.T) {
 	})
 }
 
-// TestNodeSubnetsWaitLittle: a node subnet that is stripped again and again is repaired within half
-// a minute each time, however often.
+// TestNodeSubnetsWaitLittle: a node subnet that is stripped repeatedly is repaired within half a
+// minute each time.
 func TestNodeSubnetsWaitLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -288,9 +288,9 @@ func TestNodeSubnetsWaitLittle(t *testing.T) {
 	})
 }
 
-// TestPolicyIsNotFought: Azure Policy undoes what is repaired. It is named, and its change is
-// undone once in a quarter of an hour.
-func TestPolicyIsNotFought(t *testing.T) {
+// TestPolicyUndoes: Azure Policy undoes repairs. The finding names it, and its change is undone
+// once every quarter of an hour.
+func TestPolicyUndoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		policy := azure.LastWrite{Resource: w.demo.NodeSubnet,
@@ -307,7 +307,7 @@ func TestPolicyIsNotFought(t *testing.T) {
 				if strings.Contains(did(r), "done associate shop-vnet/nodes") {
 					repairs++
 				}
-				for _, f := range fought(r) {
+				for _, f := range conflictsIn(r) {
 					named = named || strings.Contains(f.Message, "policy assignment no-tables")
 				}
 			}
@@ -318,7 +318,7 @@ func TestPolicyIsNotFought(t *testing.T) {
 	})
 }
 
-// blamed has one writer for everything that others wrote.
+// blamed shows one writer for all changes that others made.
 type blamed struct {
 	Azure
 	who azure.LastWrite

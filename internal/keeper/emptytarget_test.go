@@ -10,8 +10,8 @@ import (
 )
 
 // TestEmptyTableOfUnconfiguredCluster: a target is the route table of a cluster that no config
-// names, before its cloud provider has written the first route. Only the nodes in its subnet tell
-// so.
+// names, and its cloud provider has not written a route yet. Only the nodes in its subnet show
+// whose it is.
 func TestEmptyTableOfUnconfiguredCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -37,7 +37,7 @@ func TestEmptyTableOfUnconfiguredCluster(t *testing.T) {
 				subnets++
 			}
 		}
-		if subnets > 4 { // the own node subnet three times, the target's once
+		if subnets > 4 { // the cluster's subnet three times, the target's once
 			t.Errorf("subnets were read %d times", subnets)
 		}
 		w.expectRoutes(play.table)

@@ -22,16 +22,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestEverything plays days of one to five clusters, in which everything goes wrong that can:
-// throttling, refusals, errors, lost and late answers, stale reads, cut connections, slow and
-// failing operations, keepers that are killed and start again hours later, two keepers at once,
-// other writers, lost routes, pools that replace each other, clusters that are deleted and made
-// again, pauses and other configs. An oracle that knows nothing of the keeper looks at each write
-// before Azure takes it (oracle_test.go), and at what is broken, and for how long
-// (overdue_test.go).
+// TestEverything plays days of one to five clusters in which everything fails that can: throttling,
+// refusals, errors, lost and late answers, stale reads, cut connections, slow and failing
+// operations, keepers that are killed and start again hours later, two keepers at once, other
+// writers, lost routes, pools that replace each other, clusters that are deleted and created again,
+// pauses and config changes. An oracle that knows nothing about the keeper judges each write before
+// Azure gets it (oracle_test.go), and checks what is broken, and for how long (overdue_test.go).
 //
-// ROUTEKEEPER_DAYS is how many days are played, ROUTEKEEPER_SEED plays one again, ROUTEKEEPER_HOURS
-// is how long a day is.
+// ROUTEKEEPER_DAYS is the number of days, ROUTEKEEPER_SEED repeats a day, ROUTEKEEPER_HOURS is the
+// length of a day.
 func TestEverything(t *testing.T) {
 	number := func(name string, otherwise int) int {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
@@ -56,29 +55,29 @@ func TestEverything(t *testing.T) {
 	}
 }
 
-// everything is a day in which everything goes wrong.
+// everything is one such day.
 type everything struct {
 	*world
 	by       *rand.Rand
 	interval time.Duration
 	members  []*member
-	theirs   map[arm.ID]map[string]string // unmanaged routes as they should be, by table
+	theirs   map[arm.ID]map[string]string // the correct unmanaged routes, by table
 	readings map[arm.ID]*decoded
 	faults   []*fault
 	store    *store
-	lives    []*life // keepers that run: none, one or two
-	n        int     // of the next thing that somebody makes
+	lives    []*life // running keepers: none, one or two
+	n        int     // of the next resource
 	story    []string
 
-	// addresses that nodes had when one got another: netip.Addr to time.Time
+	// addresses that nodes had before they got another one: netip.Addr to time.Time
 	leftAt sync.Map
-	lost   map[arm.ID]*takenAway  // associations that were taken away
-	hands  map[arm.ID][]time.Time // when associations were taken away
+	lost   map[arm.ID]*takenAway  // associations that were removed
+	hands  map[arm.ID][]time.Time // when associations were removed
 	lacks  map[arm.ID]time.Time   // since when a target lacks routes of nodes
-	latest time.Duration          // the longest repair beyond an interval
+	latest time.Duration          // the longest repair, beyond an interval
 
 	mu     sync.Mutex
-	paused time.Time // since when; zero where it is not
+	paused time.Time // since when; zero if it is not paused
 }
 
 // member is a cluster of the day.
@@ -90,29 +89,29 @@ type member struct {
 	table   arm.ID
 	gateway arm.ID   // a guarded subnet
 	nodes   []arm.ID // its node subnets
-	spare   arm.ID   // another subnet for nodes; "" where AKS made the network
+	spare   arm.ID   // another subnet for nodes; "" if AKS created the network
 	targets []arm.ID
 	pool    string
-	body    object // with which it is made again
+	body    object // to create it again
 
-	gone    time.Time // since when it is deleted; zero while it is there
-	moved   time.Time // when its nodes last went to another subnet
-	left    time.Time // since when it is not configured; zero while it is
-	unseen  time.Time // until when its associations cannot be seen: reads are stale
+	gone    time.Time // when it was deleted; zero if it exists
+	moved   time.Time // when its nodes last moved to another subnet
+	left    time.Time // when it was removed from the config; zero if it is configured
+	unseen  time.Time // until when reads are stale, so its associations cannot be seen
 	excused time.Time // until when its associations may stay lost
 	excuse  string
 
 	published atomic.Pointer[published]
 }
 
-// published is what an oracle may know of a member: it watches writes while the day goes on.
+// published is what an oracle may know about a member. Oracles run concurrently with the day.
 type published struct {
 	subnets    map[arm.ID]arm.ID
 	table      arm.ID
 	gone, left time.Time
 }
 
-// publish tells the oracles how a member is now.
+// publish updates what the oracles know about a member.
 func (m *member) publish() {
 	m.published.Store(&published{m.subnets(), m.table, m.gone, m.left})
 }
@@ -124,16 +123,16 @@ const (
 	kinds
 )
 
-// fault is something that goes wrong for some time.
+// fault is a failure that lasts for some time.
 type fault struct {
 	until  time.Time
 	remove func()
-	// excuses are the clusters whose associations cannot be put back while it lasts, and grace how
-	// long after it they may stay lost. What goes wrong elsewhere excuses nobody.
+	// excuses are the clusters whose associations cannot be repaired while it lasts, and grace is
+	// how long afterwards they may stay lost. A failure elsewhere excuses no cluster.
 	excuses []*member
 	grace   time.Duration
-	// late is for how long after it calls can still be put off, or hang: the document of a cluster
-	// that no keeper knows comes that much later.
+	// late is how long afterwards calls can still be delayed or hang. The document of a cluster
+	// that no keeper knows comes later by that time.
 	late time.Duration
 	what string
 }
@@ -148,8 +147,8 @@ type life struct {
 
 	mu       sync.Mutex
 	k        *Keeper
-	said     []finding.Finding // what stands
-	knows    map[string]bool   // clusters that it has read in full
+	said     []finding.Finding // current findings
+	knows    map[string]bool   // clusters that it has read completely
 	lastTold time.Time
 }
 
@@ -174,7 +173,7 @@ func newEverything(t *testing.T, seed uint64) *everything {
 	return d
 }
 
-// build makes a cluster with a gateway's subnet beside it.
+// build creates a cluster, and a gateway's subnet next to its own.
 func (d *everything) build(i int, sub string) *member {
 	name, net := fmt.Sprintf("c%d", i), strconv.Itoa(50+i)
 	id := func(kind, name string) arm.ID { return arm.ResourceID(sub, name[:2]+"-rg", kind, name) }
@@ -224,7 +223,7 @@ func (d *everything) build(i int, sub string) *member {
 	return m
 }
 
-// find finds the subnet and the table that AKS made.
+// find finds the subnet and the table that AKS created.
 func (d *everything) find(m *member) {
 	if m.kind != madeByAKS {
 		return
@@ -241,7 +240,7 @@ func (d *everything) nodeGroup(m *member) arm.ID {
 	return arm.GroupID(m.cluster.Subscription(), name)
 }
 
-// subnets are those that the keeper keeps, each with its table.
+// subnets are the guarded subnets, each with its table.
 func (m *member) subnets() map[arm.ID]arm.ID {
 	all := map[arm.ID]arm.ID{m.gateway: m.targets[0]}
 	for _, id := range m.nodes {
@@ -264,7 +263,7 @@ func (d *everything) configs() (configs []v1alpha1.ClusterRoutes) {
 	return configs
 }
 
-// start starts a keeper, which somebody starts again when it ends by itself.
+// start starts a keeper. If it ends by itself, it is started again.
 func (d *everything) start() {
 	l := &life{d: d, done: make(chan struct{}), started: time.Now(), knows: map[string]bool{}}
 	l.ctx, l.kill = context.WithCancel(context.Background())
@@ -292,12 +291,12 @@ func (d *everything) start() {
 	d.lives = append(d.lives, l)
 }
 
-// hear is told of every check.
+// hear receives every check.
 func (l *life) hear(r Round) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.said, l.lastTold = r.Findings, time.Now()
-	for _, name := range cmpOr(r.Of, r.Kept) {
+	for _, name := range cmpOr(r.Of, r.Managed) {
 		blind := slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
 			return (f.Cluster == name || f.Cluster == "") && slices.Contains([]finding.Code{
 				finding.ReadFailed, finding.AzureUnreachable, finding.TableUnknown,
@@ -316,7 +315,7 @@ func cmpOr(a, b []string) []string {
 	return b
 }
 
-// keeper is the first one that runs; nil where none does.
+// keeper is the first running keeper; nil if there is none.
 func (d *everything) keeper() *Keeper {
 	if len(d.lives) == 0 {
 		return nil
@@ -327,7 +326,7 @@ func (d *everything) keeper() *Keeper {
 	return l.k
 }
 
-// end kills a keeper: its calls are cut, and nothing it does has an effect any more.
+// end kills a keeper: its calls are cut, and have no effect any more.
 func (d *everything) end(l *life) {
 	l.kill()
 	<-l.done
@@ -343,7 +342,7 @@ func (d *everything) pause() string {
 	return "for a while"
 }
 
-// store survives the keepers; a dead one writes nothing to it.
+// store survives the keepers. A dead keeper cannot write to it.
 type store struct {
 	mu sync.Mutex
 	of paper
@@ -368,7 +367,7 @@ func (m mortal) Keep(clusters map[string]Lasting) {
 	}
 }
 
-// play plays a day, ends all trouble, and looks at what is left.
+// play plays a day, ends all faults, and checks the result.
 func (d *everything) play(long time.Duration) {
 	d.start()
 	for begin := time.Now(); time.Since(begin) < long && !d.t.Failed(); {
@@ -391,12 +390,12 @@ func (d *everything) play(long time.Duration) {
 		d.interval, d.n, d.latest)
 }
 
-// tell notes what happens, for who reads of a failure.
+// tell logs an event, for the analysis of a failure.
 func (d *everything) tell(format string, args ...any) {
 	d.story = append(d.story, time.Now().Format("02 15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
-// calm ends all trouble, waits, and checks that everything is as it should be.
+// calm ends all faults, waits, and checks that everything is correct.
 func (d *everything) calm() {
 	for _, f := range d.faults {
 		f.remove()
@@ -434,11 +433,11 @@ func (d *everything) calm() {
 	}
 }
 
-// proven is what a target holds in the end: what it should, but for changes that no keeper may
-// make, because they cannot be proven. A finding has to say so of each. They are left where a
-// cluster was made again with its old table: a cloud provider leaves a route as it is that has the
-// name and the prefix of a new node, and the address of an old one. And they are left where a pool
-// went to another subnet just before a keeper ended: the next one does not know the former node
+// proven is the expected content of a target at the end: the correct routes, except for changes
+// that no keeper may make because they cannot be proven. Each exception needs a finding. They exist
+// if a cluster was created again with its old table: a cloud provider leaves a route that has the
+// name and prefix of a new node and the address of an old one. They also exist if a pool moved to
+// another subnet just before a keeper ended, because the next keeper does not know the former node
 // subnet.
 func (d *everything) proven(target arm.ID, want []string) []string {
 	want = slices.Clone(want)
@@ -463,7 +462,7 @@ func (d *everything) proven(target arm.ID, want []string) []string {
 			}
 			continue
 		}
-		if i < 0 { // a node has the address, and its cluster's table no other route to it
+		if i < 0 { // a node has the address, and its cluster's table has no other route to it
 			if m != nil && d.needs(m, prefix, hop) {
 				expect(finding.DeletesWithheld, route)
 				want = append(want, route)
@@ -472,15 +471,14 @@ func (d *everything) proven(target arm.ID, want []string) []string {
 		}
 		_, text, _ := strings.Cut(want[i], ">")
 		if next, err := netip.ParseAddr(text); err == nil && d.living(prefix, next) == nil {
-			expect(finding.UpdatesWithheld, route) // no node has the address that it should get
+			expect(finding.UpdatesWithheld, route) // no node has the expected address
 			want[i] = route
 		}
 	}
 	return want
 }
 
-// forgotten reports whether the cluster of a prefix has moved its nodes before the first keeper
-// began.
+// forgotten reports whether the cluster of a prefix moved its nodes before the first keeper began.
 func (d *everything) forgotten(prefix netip.Prefix) bool {
 	return slices.ContainsFunc(d.members, func(m *member) bool {
 		return m.owns(prefix) && !m.moved.IsZero() && d.lives[0].started.After(m.moved)

@@ -15,7 +15,7 @@ import (
 
 func one[T any](d *everything, of ...T) T { return of[d.by.IntN(len(of))] }
 
-// happens lets something happen.
+// happens makes something happen.
 func (d *everything) happens() {
 	d.n++
 	m := one(d, d.members...)
@@ -35,7 +35,7 @@ func (d *everything) happens() {
 	case n < 38:
 		d.readdress(m)
 	case n < 46:
-		d.foreigner(one(d, m.targets...))
+		d.unmanaged(one(d, m.targets...))
 	case n < 54:
 		d.meddler(one(d, m.targets...))
 	case n < 58:
@@ -58,7 +58,7 @@ func (d *everything) happens() {
 	}
 }
 
-// takeAway takes a table off a subnet, and sometimes an event says so.
+// takeAway removes a table from a subnet, sometimes with an event.
 func (d *everything) takeAway(m *member) {
 	subnets := []arm.ID{m.gateway}
 	if m.gone.IsZero() {
@@ -72,11 +72,11 @@ func (d *everything) takeAway(m *member) {
 	d.strip(subnet)
 	d.noteLost(m, subnet)
 	if k := d.keeper(); k != nil && d.by.IntN(2) == 0 {
-		k.Wake("somebody", subnet)
+		k.Wake("another", subnet)
 	}
 }
 
-// once reports whether a subnet may lose its table: not so often that it looks like a conflict.
+// once reports whether a subnet may lose its table now: rarely enough that it is no conflict.
 func (d *everything) once(subnet arm.ID) bool {
 	recent := slices.DeleteFunc(d.hands[subnet], func(at time.Time) bool {
 		return time.Since(at) > 25*time.Minute
@@ -89,8 +89,8 @@ func (d *everything) once(subnet arm.ID) bool {
 	return true
 }
 
-// noteLost notes that a subnet has lost its table. Azure makes one operation on a network at a
-// time: what took the table holds up the repairs of others in it, and these hold up this one.
+// noteLost notes that a subnet has lost its table. Azure runs one operation on a network at a time,
+// so the strip delays other repairs in the network, and they delay this one.
 func (d *everything) noteLost(m *member, subnet arm.ID) {
 	if d.lost[subnet] != nil {
 		return
@@ -108,7 +108,7 @@ func (d *everything) noteLost(m *member, subnet arm.ID) {
 	d.lost[subnet] = &takenAway{m: m, since: now, could: could}
 }
 
-// busyWait is how long a write waits at the most after another operation that held it up.
+// busyWait is how long a write waits at most after the operation that delayed it.
 const busyWait = 4 * time.Second
 
 // redeploy deploys a network again, without its tables.
@@ -133,7 +133,7 @@ func (d *everything) redeploy(m *member) {
 	}
 }
 
-// readdress brings a node back with another address.
+// readdress replaces a node by one with the same name and another address.
 func (d *everything) readdress(m *member) {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(routesIn(d.raw(m.table)))),
 		func(name string) bool {
@@ -147,14 +147,14 @@ func (d *everything) readdress(m *member) {
 	for _, hop := range nodeRoutes(d.raw(m.table)) {
 		d.leftAt.Store(hop, time.Now())
 	}
-	_ = d.e.Readdress(m.cluster, name) // it can be gone already
+	_ = d.e.Readdress(m.cluster, name) // it may be gone already
 }
 
-// foreigner adds, changes or removes a route of his own, and writes the table twice.
-func (d *everything) foreigner(table arm.ID) {
+// unmanaged adds, changes or removes an unmanaged route, and writes the table twice.
+func (d *everything) unmanaged(table arm.ID) {
 	n := d.by.IntN(4)
 	name := fmt.Sprintf("theirs-%d", n)
-	d.tell("foreigner %s in %s", name, table.Short())
+	d.tell("unmanaged %s in %s", name, table.Short())
 	for range 2 {
 		d.edit(table, func(p object) {
 			routes := slices.DeleteFunc(p["routes"].([]any), func(r any) bool {
@@ -175,7 +175,7 @@ func (d *everything) foreigner(table arm.ID) {
 
 func (d *everything) noteTheirs(table arm.ID) { d.theirs[table] = theirsIn(d.raw(table)) }
 
-// meddler deletes some routes to nodes, and bends others.
+// meddler deletes some routes to nodes, and changes others.
 func (d *everything) meddler(table arm.ID) {
 	d.tell("meddler in %s", table.Short())
 	d.edit(table, func(p object) {
@@ -198,8 +198,7 @@ func (d *everything) meddler(table arm.ID) {
 	})
 }
 
-// loseRoute takes a route out of a cluster's table, whose cloud provider does not notice for a
-// while.
+// loseRoute removes a route from a cluster's table. The cloud provider does not notice for a while.
 func (d *everything) loseRoute(m *member) {
 	d.tell("%s loses a route", m.table.Short())
 	d.e.PauseRoutes(m.cluster, true)
@@ -224,10 +223,10 @@ func (d *everything) do(method string, id arm.ID, body object) bool {
 	return status < 300
 }
 
-// settle gives a keeper the time to read a cluster's document again.
+// settle gives a keeper time to read a cluster's document again.
 const settle = 7 * time.Minute
 
-// replacePool makes a pool in another subnet, and deletes the old one.
+// replacePool creates a pool in another subnet, and deletes the old one.
 func (d *everything) replacePool(m *member) {
 	if !m.gone.IsZero() {
 		return
@@ -268,7 +267,7 @@ func (d *everything) back(m *member, subnet arm.ID) {
 	d.edit(subnet, func(p object) { p["routeTable"] = object{"id": string(m.table)} })
 }
 
-// deleteCluster deletes a cluster as Terraform does, with its associations, and makes it again
+// deleteCluster deletes a cluster as Terraform does, with its associations, and creates it again
 // later.
 func (d *everything) deleteCluster(m *member) {
 	if !m.gone.IsZero() || !d.do(http.MethodDelete, m.cluster, nil) {
@@ -278,7 +277,7 @@ func (d *everything) deleteCluster(m *member) {
 	m.gone = time.Now()
 	m.publish()
 	for _, subnet := range m.nodes {
-		delete(d.lost, subnet) // the network that AKS made goes with the cluster
+		delete(d.lost, subnet) // the network that AKS created is deleted with the cluster
 	}
 	d.pass(20 * time.Second)
 	if m.kind == madeByAKS {
@@ -313,7 +312,7 @@ func (d *everything) makeAgain(m *member) {
 	}
 }
 
-// fault lets something go wrong with the calls of the keepers.
+// fault makes calls of the keepers fail.
 func (d *everything) fault(m *member) {
 	made := "_" + m.name + "_[^/]*/providers/Microsoft.Network/"
 	area := one(d, "network", "table", "target", "cluster", "nics", "log", "lists", "subscription")
@@ -362,8 +361,8 @@ func (d *everything) fault(m *member) {
 	case "stale":
 		f.Stale, f.Method = true, "GET"
 	}
-	// What goes wrong with the network itself keeps associations from being put back; so does what
-	// is throttled for all calls of the subscription to the network provider, or to ARM.
+	// A failure of the network itself prevents repairs of associations. So does throttling of all
+	// calls of the subscription to the network provider, or to ARM.
 	var excuses []*member
 	for _, o := range d.members {
 		same := o.cluster.Subscription() == m.cluster.Subscription()
@@ -385,7 +384,7 @@ func (d *everything) fault(m *member) {
 	}
 }
 
-// graceMost is for how long after a fault a write can still be backing off.
+// graceMost is how long after a fault a write can still be backing off.
 const graceMost = 35 * time.Second
 
 // rest pauses the keepers for a while.
@@ -403,7 +402,7 @@ func (d *everything) rest(long time.Duration) {
 	d.mu.Unlock()
 }
 
-// otherConfigs takes a cluster out of the config for a while.
+// otherConfigs removes a cluster from the config for a while.
 func (d *everything) otherConfigs(m *member) {
 	if len(d.members) == 1 {
 		return
@@ -427,8 +426,7 @@ func (d *everything) reload() {
 	}
 }
 
-// killAll kills all keepers in the middle of what they do, and starts one later: at once, or in
-// hours.
+// killAll kills all keepers at any point, and starts one later: at once, or hours later.
 func (d *everything) killAll() {
 	d.takeAway(one(d, d.members...))
 	d.pass(time.Duration(d.by.IntN(20)) * time.Second)

@@ -17,7 +17,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// notes are the answers that were recorded.
+// notes are the recorded answers.
 type notes struct {
 	noRecorder
 	mu    sync.Mutex
@@ -32,7 +32,7 @@ func (n *notes) Note(changes []plan.Change, text string) {
 	}
 }
 
-// take returns the answers since the last time.
+// take returns the answers since the last call.
 func (n *notes) take() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -41,7 +41,7 @@ func (n *notes) take() []string {
 	return texts
 }
 
-// fabricWorld has the demo's network with a Network Watcher, kept for a while.
+// fabricWorld has the demo's network, optionally with a Network Watcher, and a running keeper.
 func fabricWorld(t *testing.T, watcher bool) (*world, *running, *notes) {
 	w := newWorld(t, slow)
 	if watcher {
@@ -75,8 +75,8 @@ func differs(rounds []Round) []finding.Finding {
 	})
 }
 
-// TestFabricFollows: after a repair the next hop of a node is asked for, at once where the fabric
-// follows, again where it lags.
+// TestFabricFollows: after a repair the keeper asks for the next hop of a node: once if the fabric
+// follows at once, repeatedly if it lags.
 func TestFabricFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, k, said := fabricWorld(t, true)
@@ -112,12 +112,12 @@ func asks(requests []emulator.Request) (n int) {
 	return n
 }
 
-// TestFabricDiffers: an answer that contradicts for a minute is a finding, until it does not any
-// more. What somebody changed meanwhile is none.
+// TestFabricDiffers: an answer that differs for a minute is a finding until it agrees. If another
+// writer changed the resource meanwhile, it is not.
 func TestFabricDiffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, k, said := fabricWorld(t, true)
-		mend := w.inject(emulator.Fault{Method: "POST", Path: "/nextHop$", Stale: true, Count: -1})
+		fix := w.inject(emulator.Fault{Method: "POST", Path: "/nextHop$", Stale: true, Count: -1})
 		w.strip(w.demo.NodeSubnet)
 		found := differs(k.since(100 * time.Second))
 		if len(found) != 1 || found[0].Cluster != "shop" ||
@@ -128,27 +128,27 @@ func TestFabricDiffers(t *testing.T) {
 		if len(differs(k.since(10*time.Minute))) != 1 {
 			t.Error("the finding went, and nothing has changed")
 		}
-		mend()
+		fix()
 		if found := differs(k.since(6 * time.Minute)); len(found) > 0 {
 			t.Errorf("the finding stays: %v", found)
 		}
 
-		mend = w.inject(emulator.Fault{Method: "POST", Path: "/nextHop$", Stale: true, Count: -1})
+		fix = w.inject(emulator.Fault{Method: "POST", Path: "/nextHop$", Stale: true, Count: -1})
 		w.strip(w.demo.NodeSubnet)
 		k.since(40 * time.Second)
 		w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes", Status: 403, Count: -1})
 		w.strip(w.demo.NodeSubnet)
-		w.strip(w.demo.NodeSubnet) // so that what was before has no table either
+		w.strip(w.demo.NodeSubnet) // so that the previous state has no table either
 		if found := differs(k.since(100 * time.Second)); len(found) > 0 {
 			t.Errorf("what was stripped again is blamed on the fabric: %v", found)
 		}
 		expectNote(t, said, "ARM only: it has changed again since")
-		mend()
+		fix()
 	})
 }
 
-// TestFabricARMOnly: where there is no answer the reason is told. Checks go on meanwhile. What is
-// refused is not asked for again.
+// TestFabricARMOnly: without an answer, the reason is reported. Checks continue meanwhile. After a
+// refusal the keeper does not ask again.
 func TestFabricARMOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		watcher bool
@@ -192,8 +192,8 @@ func TestFabricARMOnly(t *testing.T) {
 	}
 }
 
-// TestFabricOfTarget: after routes were written to a target, a machine in its subnet is asked about
-// by its effective routes. What has no machine is not asked about.
+// TestFabricOfTarget: after routes were written to a target, the keeper asks about the effective
+// routes of a machine in its subnet. It does not ask about a target without machines.
 func TestFabricOfTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, k, said := fabricWorld(t, false)
@@ -231,8 +231,8 @@ func TestFabricOfTarget(t *testing.T) {
 	})
 }
 
-// TestFollowed: a command makes one check, whose report waits for nothing, and then asks whether
-// the fabric follows all of it: not for longer than half a minute.
+// TestFollowed: a command makes one check, which waits for nothing. Then it asks whether the fabric
+// follows all changes, for at most half a minute.
 func TestFollowed(t *testing.T) {
 	const nodes = "shop-vnet/nodes: "
 	for name, c := range map[string]struct {
@@ -269,7 +269,7 @@ func TestFollowed(t *testing.T) {
 				remove := func() {}
 				inject := func() { remove = w.inject(c.fault) }
 				if c.fault.Stale {
-					inject() // it shows what was before this moment
+					inject() // it shows the state before this moment
 				}
 				began := time.Now()
 				r := w.round(k)
@@ -294,7 +294,7 @@ func TestFollowed(t *testing.T) {
 					!strings.HasPrefix(got[0], "appgw-rt: ARM only: ") {
 					t.Errorf("%q, want %q", got, c.want)
 				}
-				time.Sleep(10 * time.Minute) // what hangs is counted at its end
+				time.Sleep(10 * time.Minute) // what hangs counts when it ends
 				if n := asks(since()); n != c.asks {
 					t.Errorf("asked %d times, want %d", n, c.asks)
 				}

@@ -18,14 +18,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestTransient: what passes by itself is waited for as told, and the work goes on; nothing is
-// written twice.
+// TestTransient: the keeper waits for transient errors as Azure asks, and then continues. It writes
+// nothing twice.
 func TestTransient(t *testing.T) {
 	const tablePut = `routeTables/appgw-rt$`
 	tests := []struct {
 		name   string
 		fault  emulator.Fault
-		waits  time.Duration // at least, beyond the 4 s of the operation
+		waits  time.Duration // at least, in addition to the 4 s of the operation
 		below  time.Duration
 		writes int // PUTs that took effect
 	}{
@@ -86,9 +86,8 @@ func TestTransient(t *testing.T) {
 	}
 }
 
-// TestThrottled: after ARM's own 429 nothing more is written to the subscription before its
-// Retry-After is over, whatever it is; a 429 because one resource is busy concerns that resource
-// only.
+// TestThrottled: after a 429 of ARM itself, nothing is written to the subscription before its
+// Retry-After ends. A 429 about a busy resource affects only that resource.
 func TestThrottled(t *testing.T) {
 	for code, waits := range map[string]bool{"SubscriptionRequestsThrottled": true,
 		"RetryableErrorDueToAnotherOperation": false} {
@@ -143,8 +142,8 @@ func TestFewTokens(t *testing.T) {
 	})
 }
 
-// TestPermanent: what will not pass is not tried again in the same round, and becomes a finding
-// that names the scope; all other work goes on.
+// TestPermanent: the same check does not retry a permanent error. A finding names the scope, and
+// all other work continues.
 func TestPermanent(t *testing.T) {
 	const scope = "over scope '/subscriptions/5ab0/resourceGroups/net-rg/providers/Microsoft.Network/networkSecurityGroups/nodes-nsg'"
 	tests := []struct {
@@ -192,7 +191,7 @@ func TestPermanent(t *testing.T) {
 }
 
 // TestNeverEnding: a transient error that does not pass ends the attempt with a finding, and the
-// next round tries again.
+// next check tries again.
 func TestNeverEnding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -208,7 +207,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestUndone: a write that is accepted and does not stick is never reported done.
+// TestUndone: a write that is accepted and then undone is never reported as done.
 func TestUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -229,7 +228,8 @@ func TestUndone(t *testing.T) {
 	})
 }
 
-// TestDroppedField: Azure, or somebody in the same moment, drops a field of what was sent.
+// TestDroppedField: Azure, or another writer at the same moment, drops a field of the document that
+// was sent.
 func TestDroppedField(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -259,14 +259,14 @@ func TestDroppedField(t *testing.T) {
 	})
 }
 
-// TestBusy: while somebody else's operation is running, the keeper waits instead of running into a
+// TestBusy: while another writer's operation is running, the keeper waits instead of running into a
 // refusal.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		// the cluster's write of its table has ended, too, and is in the activity log
 		time.Sleep(10 * time.Second)
-		w.strip(w.demo.NodeSubnet) // its operation runs for four seconds
+		w.strip(w.demo.NodeSubnet) // its operation takes four seconds
 		since := w.mark()
 		w.expect(w.round(w.keep(w.demoConfig())), "1 done associate shop-vnet/nodes\n3 done "+
 			"create appgw-rt")
@@ -278,8 +278,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestFailedOperation: a PUT is accepted and its operation fails, for a reason that passes or for
-// one that does not.
+// TestFailedOperation: a PUT is accepted and its operation fails, for a transient or for a
+// permanent reason.
 func TestFailedOperation(t *testing.T) {
 	for code, want := range map[string]string{"RetryableError": "3 done create appgw-rt",
 		"NetcfgInvalid": "3 failed create appgw-rt"} {
@@ -317,9 +317,9 @@ func TestFailedOperation(t *testing.T) {
 	}
 }
 
-// TestFailedInEffect: an operation fails although the resource reads as it should. One that passes
-// is repeated until it does not fail; otherwise nothing is called done, and the next round says
-// what state the resource is in.
+// TestFailedInEffect: an operation fails although the resource reads correctly. A transient failure
+// is retried until it succeeds. Otherwise nothing is reported as done, and the next check reports
+// the state of the resource.
 func TestFailedInEffect(t *testing.T) {
 	for _, tt := range []struct {
 		code        string
@@ -402,7 +402,7 @@ func TestInterruptedBeforeTheWrite(t *testing.T) {
 	})
 }
 
-// cancelling cancels when it has been read.
+// cancelling cancels the context after a read.
 type cancelling struct {
 	io.Reader
 	cancel func()
@@ -413,8 +413,8 @@ func (c cancelling) Close() error {
 	return nil
 }
 
-// TestInterruptedAfterALostAnswer: the write took effect, its answer was lost, and the program is
-// told to stop: it is found done, not skipped.
+// TestInterruptedAfterALostAnswer: the write took effect, its answer was lost, and the program has
+// to stop. The change is reported as done, not skipped.
 func TestInterruptedAfterALostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -431,14 +431,14 @@ func TestInterruptedAfterALostAnswer(t *testing.T) {
 		}, w.demoConfig())
 		r, err := k.Round(ctx)
 		if err == nil {
-			t.Error("the round does not say that it was interrupted")
+			t.Error("the check does not say that it was interrupted")
 		}
 		w.expect(r, "3 done create appgw-rt")
 	})
 }
 
-// TestPatience: an operation that does not end, and a wait that is too long, keep nothing else
-// waiting for longer than two minutes; what became of the write is told by the resource.
+// TestPatience: an operation that does not end, or a wait that is too long, delays everything else
+// by at most two minutes. The resource shows the outcome of the write.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

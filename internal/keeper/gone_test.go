@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// remove deletes a resource, as Terraform does: it waits until a GET answers 404.
+// remove deletes a resource as Terraform does: it waits until a GET answers 404.
 func (w *world) remove(id arm.ID) {
 	w.t.Helper()
 	if status, body := w.op.Do(http.MethodDelete, id, api(id), nil); status >= 300 {
@@ -27,7 +27,7 @@ func (w *world) remove(id arm.ID) {
 	w.t.Fatalf("%s is still there", id.Short())
 }
 
-// expectNotPutBack watches a subnet for a while: nobody may associate it.
+// expectNotPutBack watches a subnet for a while: it must not be associated.
 func (w *world) expectNotPutBack(subnet arm.ID, during time.Duration) {
 	w.t.Helper()
 	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(time.Second) {
@@ -37,7 +37,7 @@ func (w *world) expectNotPutBack(subnet arm.ID, during time.Duration) {
 	}
 }
 
-// TestDestroy: terraform destroys a cluster and its network beside a running keeper, in each order
+// TestDestroy: terraform destroys a cluster and its network next to a running keeper, in each order
 // that its graph allows. Everything can be deleted, and nothing is put back.
 func TestDestroy(t *testing.T) {
 	for name, clusterFirst := range map[string]bool{"cluster first": true,
@@ -68,7 +68,7 @@ func TestDestroy(t *testing.T) {
 					f.Cluster != "play" {
 					t.Errorf("findings %v", codes(rounds[len(rounds)-1]))
 				}
-				// The other cluster is repaired as ever.
+				// The other cluster is still repaired.
 				w.strip(w.demo.NodeSubnet)
 				k.since(16 * time.Second)
 				if w.tableOf(w.demo.NodeSubnet) == "" {
@@ -79,8 +79,8 @@ func TestDestroy(t *testing.T) {
 	}
 }
 
-// TestDeleting: the association goes while the cluster is being deleted, and AKS still answers for
-// it.
+// TestDeleting: the association is removed while the cluster is being deleted, and AKS still
+// answers for it.
 func TestDeleting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -104,8 +104,8 @@ func TestDeleting(t *testing.T) {
 }
 
 // TestDeletedWhileRepairWaits: a repair waits for the operation that stripped the gateway's subnet,
-// and the cluster is deleted meanwhile. The proof from before the wait is too old: nothing is put
-// back.
+// and the cluster is deleted meanwhile. The proof from before the wait is too old, so nothing is
+// put back.
 func TestDeletedWhileRepairWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -123,7 +123,7 @@ func TestDeletedWhileRepairWaits(t *testing.T) {
 }
 
 // TestGoneBeforeItsNodes: AKS says that the cluster does not exist, while the subnet still shows IP
-// configurations of its nodes. They prove nothing then, and nothing is put back.
+// configurations of its nodes. These prove nothing then, and nothing is put back.
 func TestGoneBeforeItsNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -140,8 +140,8 @@ func TestGoneBeforeItsNodes(t *testing.T) {
 	})
 }
 
-// TestAssociationUnderDoubt: AKS gives no answer, or refuses one. The IP configurations in the node
-// subnet prove that the cluster's nodes are there; without any nothing is put back.
+// TestAssociationUnderDoubt: AKS gives no answer, or refuses. The IP configurations in the node
+// subnet prove that the cluster's nodes exist. Without any, nothing is put back.
 func TestAssociationUnderDoubt(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
 		"no answer": {Method: "GET", Path: "managedClusters", Hold: "before", Count: -1},
@@ -172,7 +172,7 @@ func TestAssociationUnderDoubt(t *testing.T) {
 							}
 							return
 						}
-						const write = 4 * time.Second // of Azure's operation itself
+						const write = 4 * time.Second // of Azure's operation
 						k.since(interval + 2*time.Second + write)
 						if w.tableOf(w.demo.NodeSubnet) == "" {
 							t.Error("the table was not put back although the nodes are there")

@@ -15,7 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 )
 
-// watched is Azure with somebody who sees to it that one resource has one writer at a time.
+// watched is an Azure client that checks that each resource has one writer at a time.
 type watched struct {
 	Azure
 	t       testing.TB
@@ -39,14 +39,14 @@ func (w *watched) Write(ctx context.Context, id arm.ID, edit azure.Edit,
 	return w.Azure.Write(ctx, id, edit, calls)
 }
 
-// runWatched is run with one who watches the writers.
+// runWatched is run with a watched client.
 func (w *world) runWatched(interval time.Duration, configs ...v1alpha1.ClusterRoutes) *running {
 	return w.runOver(&watched{Azure: emulatortest.Client(w.t, w.e, emulatortest.Keeper), t: w.t,
 		writers: map[string]bool{}}, Options{}, interval, configs...)
 }
 
-// TestReloadWhileWriting: a cluster is removed, or its config changed, while a write of it hangs.
-// Whoever rests on the same waits until that is over, and is then looked at.
+// TestReloadWhileWriting: a cluster is removed, or its config changed, while its write hangs.
+// Clusters that share something with it wait until the write ends, and are then checked.
 func TestReloadWhileWriting(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -81,7 +81,7 @@ func TestReloadWhileWriting(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, play := apartWorld(t)
 				third := w.addCluster("third", "51")
-				mend := w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt", Hold: "before",
+				fix := w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt", Hold: "before",
 					Count: -1})
 				k := w.runWatched(10*time.Second, w.demoConfig(),
 					configure("play", play.cluster, w.demo.GatewayTable))
@@ -89,26 +89,26 @@ func TestReloadWhileWriting(t *testing.T) {
 				configs := c.after(w, play, third)
 				k.Reload(configs)
 				rounds := k.parts(25 * time.Second)
-				mend()
+				fix()
 				for _, r := range append(rounds, k.parts(3*time.Minute)...) {
-					if len(r.Kept) != len(configs) ||
-						len(r.Of) > 0 && !slices.Contains(r.Kept, r.Of[0]) {
-						t.Errorf("after the new configs were taken a round is told of %v, and "+
-							"that %v are kept", r.Of, r.Kept)
+					if len(r.Managed) != len(configs) ||
+						len(r.Of) > 0 && !slices.Contains(r.Managed, r.Of[0]) {
+						t.Errorf("after the reload a check is reported for %v, and "+
+							"that %v are managed", r.Of, r.Managed)
 					}
 				}
 				w.strip(third.subnet, play.subnet)
 				rounds = k.since(40 * time.Second)
 				for _, r := range rounds {
-					if len(r.Kept) != len(configs) || len(r.Findings) > 0 {
-						t.Errorf("of %v, kept %v: %+v", r.Of, r.Kept, r.Findings)
+					if len(r.Managed) != len(configs) || len(r.Findings) > 0 {
+						t.Errorf("of %v, managed %v: %+v", r.Of, r.Managed, r.Findings)
 					}
 				}
 				for _, c := range configs {
 					id := arm.ID(c.Spec.ClusterID)
 					if id.Equal(third.cluster) && w.tableOf(third.subnet) == "" ||
 						id.Equal(play.cluster) && w.tableOf(play.subnet) == "" {
-						t.Errorf("%s is not kept", c.Metadata.Name)
+						t.Errorf("%s is not managed", c.Metadata.Name)
 					}
 				}
 			})

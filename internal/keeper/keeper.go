@@ -77,7 +77,7 @@ type Keeper struct {
 	named   map[string]bool          // the same
 	taken   plan.Taken
 	owners  map[string]arm.ID   // tables that clusters were last seen with; replaced, not changed
-	kept    map[string]Lasting  // content of the store; replaced, not changed
+	stored  map[string]Lasting  // content of the store; replaced, not changed
 	uses    map[string][]string // resources that a cluster has used since the last reload
 	seen    map[string][]string // resources seen at its last check
 	users   index               // clusters by the resources they use
@@ -120,7 +120,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 		seen:   map[string][]string{},
 		failed: make(chan error, 1)}
 	if opts.Store != nil {
-		k.kept = opts.Store.Recall()
+		k.stored = opts.Store.Recall()
 	}
 	k.configure(configs)
 	k.makeIdle()
@@ -135,7 +135,7 @@ func (k *Keeper) makeIdle() {
 	if before != nil {
 		k.idle.mem.take(&before.mem, k.idle)
 	}
-	k.idle.mem.complete(k.idle, k.kept)
+	k.idle.mem.complete(k.idle, k.stored)
 	close(k.idle.done)
 }
 

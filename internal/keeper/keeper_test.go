@@ -22,20 +22,20 @@ var threePods = []string{"10.244.0.0/24>10.42.1.4", "10.244.1.0/24>10.42.1.5",
 
 const ownRoute = "10.60.0.0/16>VirtualNetworkGateway"
 
-// TestCalls counts: a change costs GET, PUT, the operation's polls and GET for its table, however
-// many routes it carries; an idle round takes two reads for this network; the cluster itself is
-// read rarely.
+// TestCalls counts calls. A change costs GET, PUT, the operation's polls and GET for its table,
+// however many routes it has. A check with nothing to do takes two reads for this network. The
+// cluster itself is read rarely.
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
 		since := w.mark()
 		w.expect(w.round(k), "3 done create appgw-rt")
-		want := []string{"GET shop", "GET shop-vnet", "GET routeTables", // what there is
+		want := []string{"GET shop", "GET shop-vnet", "GET routeTables", // the existing resources
 			"GET appgw-rt", "PUT appgw-rt", "GET (operation)", "GET (operation)", "GET (operation)",
 			"GET (operation)", "GET appgw-rt"}
 		if got := calls(since()); !slices.Equal(got, want) {
-			t.Errorf("the first round: %v\nwant %v", got, want)
+			t.Errorf("the first check: %v\nwant %v", got, want)
 		}
 		since = w.mark()
 		r := w.round(k)
@@ -43,10 +43,10 @@ func TestCalls(t *testing.T) {
 		if got, want := calls(since()), []string{"GET shop-vnet",
 			"GET routeTables"}; !slices.Equal(got, want) || r.Reads != 2 || r.Writes != 0 ||
 			!r.Complete {
-			t.Errorf("an idle round: %v (%d reads counted), want %v", got, r.Reads, want)
+			t.Errorf("a check at rest: %v (%d reads counted), want %v", got, r.Reads, want)
 		}
 		since = w.mark()
-		for range 65 { // ten minutes and more
+		for range 65 { // more than ten minutes
 			time.Sleep(10 * time.Second)
 			w.round(k)
 		}
@@ -62,8 +62,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestSeen: who watches is told of changes before they are made, with what was read, and afterwards
-// what has become of it.
+// TestSeen: an observer receives changes before they are made, with what was read, and later their
+// outcomes.
 func TestSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -76,8 +76,8 @@ func TestSeen(t *testing.T) {
 		}
 		k.opts.Planned = func(r Round) {
 			if tables(r) != ([2]arm.ID{}) || len(r.Changes) != 2 ||
-				r.Changes[0].State != plan.Planned || !slices.Equal(r.Kept, []string{"shop"}) {
-				t.Errorf("told of %+v on %v of %v", r.Changes, tables(r), r.Kept)
+				r.Changes[0].State != plan.Planned || !slices.Equal(r.Managed, []string{"shop"}) {
+				t.Errorf("told of %+v on %v of %v", r.Changes, tables(r), r.Managed)
 			}
 			planned = append(planned, r)
 		}
@@ -93,7 +93,7 @@ func TestSeen(t *testing.T) {
 	})
 }
 
-// TestStrip: what the keeper PUTs differs from what it read in routeTable only.
+// TestStrip: the keeper's PUT differs from what it read only in routeTable.
 func TestStrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -143,7 +143,7 @@ func TestStrip(t *testing.T) {
 }
 
 // TestRestartAfterStrip: a keeper that starts when the association is lost finds the table in the
-// activity log, and not the unused managed table that stands beside it.
+// activity log, and does not choose the unused managed table.
 func TestRestartAfterStrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts := slow
@@ -160,14 +160,14 @@ func TestRestartAfterStrip(t *testing.T) {
 		if got := w.tableOf(w.demo.NodeSubnet); !got.Equal(w.demo.ClusterTable) {
 			t.Errorf("the node subnet has %q", got)
 		}
-		// The log is read newest first, and no further than to the cluster's last write: the ends
-		// of the strip and of the unused table's creation are newer.
+		// The log is read newest first, and only until the cluster's last write. The strip and the
+		// creation of the unused table are newer.
 		if n := len(slices.DeleteFunc(calls(since()), func(c string) bool {
 			return c != "GET values"
 		})); n != 2 {
 			t.Errorf("%d pages of the activity log were read, want 2", n)
 		}
-		// It remembers from then on.
+		// From then on it remembers the table.
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
 		since = w.mark()
@@ -178,8 +178,8 @@ func TestRestartAfterStrip(t *testing.T) {
 	})
 }
 
-// TestRestartWithoutTheLog: with the log refused, the unused managed table must not be taken for
-// the cluster's.
+// TestRestartWithoutTheLog: if the log is refused, the keeper must not take the unused managed
+// table for the cluster's.
 func TestRestartWithoutTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -224,8 +224,8 @@ func TestClusterTableGone(t *testing.T) {
 	})
 }
 
-// TestManagedNetwork: a cluster that brings nothing has its subnet and its table in the node
-// resource group.
+// TestManagedNetwork: a cluster without bring-your-own resources has its subnet and its table in
+// the node resource group.
 func TestManagedNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
@@ -256,8 +256,8 @@ func TestManagedNetwork(t *testing.T) {
 		w.strip(subnet)
 		time.Sleep(10 * time.Second)
 		w.expect(w.round(k), "1 done associate "+subnet.Short())
-		// A keeper that starts now, with the log refused, may take the managed one: nothing was
-		// brought.
+		// A keeper that starts now, with the log refused, may use the managed table: there is no
+		// bring-your-own subnet.
 		w.strip(subnet)
 		time.Sleep(10 * time.Second)
 		w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403,
@@ -267,9 +267,9 @@ func TestManagedNetwork(t *testing.T) {
 	})
 }
 
-// TestNewPoolInANewSubnet: the table holds routes to addresses that the old cluster document does
-// not explain, so the cluster is read again at once, and the new subnet gets the table that AKS
-// does not give it (AKS#1500).
+// TestNewPoolInANewSubnet: the table has routes to addresses that the old cluster document does not
+// explain. So the cluster is read again at once, and the new subnet gets the table, which AKS does
+// not do (AKS#1500).
 func TestNewPoolInANewSubnet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -280,14 +280,14 @@ func TestNewPoolInANewSubnet(t *testing.T) {
 		w.put(second, object{"properties": object{"addressPrefix": "10.42.4.0/24"}})
 		w.put(w.demo.Cluster.Child("agentPools", "pool2"),
 			object{"properties": object{"count": 1, "vnetSubnetID": string(second)}})
-		// within the five minutes for which the cluster's document is believed
+		// within the five minutes for which the cluster's document is reused
 		time.Sleep(31 * time.Second)
 		w.expect(w.round(k), "1 done associate shop-vnet/nodes2\n1 done create appgw-rt")
 		w.expectRoutes(w.demo.GatewayTable,
 			append(threePods, ownRoute, "10.244.3.0/24>10.42.4.4")...)
 
-		// The pool goes, and with it its subnet from the cluster's document; its route is still the
-		// cluster's.
+		// The pool is deleted, and its subnet disappears from the cluster's document. Its route
+		// still belongs to the cluster.
 		if status, body := w.op.Do(http.MethodDelete, w.demo.Cluster.Child("agentPools", "pool2"),
 			aksAPI, nil); status >= 300 {
 			t.Fatalf("%d %s", status, body)
@@ -348,7 +348,7 @@ func TestTwoClustersAcrossSubscriptions(t *testing.T) {
 	})
 }
 
-// TestDryRun writes nothing and says what it would do.
+// TestDryRun: a dry run writes nothing and reports what it would do.
 func TestDryRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -393,9 +393,9 @@ func TestOneSubnet(t *testing.T) {
 	})
 }
 
-// TestStrangeHopStays: routes that no node subnet explains make the cluster be read again, but once
-// a minute at most.
-func TestStrangeHopStays(t *testing.T) {
+// TestUnknownHopStays: routes that no node subnet explains make the keeper read the cluster again,
+// but at most once a minute.
+func TestUnknownHopStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		w.e.PauseRoutes(w.demo.Cluster, true)
@@ -420,9 +420,9 @@ func TestStrangeHopStays(t *testing.T) {
 	})
 }
 
-// TestWrongTableFromTheStart: the keeper first sees the cluster with a table that somebody put in
-// the place of its own. The activity log knows better; where it cannot be read, the keeper says
-// that it doubts, and does not defend the wrong table when the right one comes back.
+// TestWrongTableFromTheStart: the keeper first sees the cluster with a wrong table. The activity
+// log shows the right one. If the log cannot be read, the keeper reports its doubt, and does not
+// defend the wrong table when the right one comes back.
 func TestWrongTableFromTheStart(t *testing.T) {
 	for name, readable := range map[string]bool{"log readable": true, "log refused": false} {
 		t.Run(name, func(t *testing.T) {

@@ -46,7 +46,7 @@ type Store interface {
 func (k *Keeper) lasting() map[string]Lasting {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.kept
+	return k.stored
 }
 
 // recallTables takes the tables from the store for clusters whose table nothing else shows: they
@@ -129,7 +129,7 @@ func (c *check) storeLasting(s *inventory.Snapshot) {
 		c.k.opts.Store.Keep(changed)
 		c.k.mu.Lock()
 		defer c.k.mu.Unlock()
-		c.k.kept = mergeLasting(c.k.kept, changed)
+		c.k.stored = mergeLasting(c.k.stored, changed)
 	}
 }
 

@@ -52,9 +52,10 @@ func (w *world) refuse(path string) {
 		Code: "AuthorizationFailed"})
 }
 
-// TestTableAcrossRestart: the keeper was down when the association was lost, and the activity log
-// says nothing. The table is the one it knew; but not where it is gone, carries nothing, or was
-// another cluster's of the same name, and never over what is there now.
+// TestTableAcrossRestart: no keeper ran when the association was lost, and the activity log shows
+// nothing. The keeper uses the table that it remembers, unless that table is gone, has no routes,
+// or belonged to another cluster with this name. It never prefers it to a table that is associated
+// now.
 func TestTableAcrossRestart(t *testing.T) {
 	cases := map[string]struct {
 		before func(w *world, l *Lasting)
@@ -102,8 +103,8 @@ func TestTableAcrossRestart(t *testing.T) {
 	}
 }
 
-// TestOldTableDeletesNothing: the table in the store is an old one that lacks a living node.
-// Nothing rests on it without proof, in any round, and the nodes' interfaces cannot be read.
+// TestOldTableDeletesNothing: the stored table is an old one that lacks a living node, and the
+// nodes' interfaces cannot be read. No check deletes anything because of it without proof.
 func TestOldTableDeletesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -130,7 +131,8 @@ func TestOldTableDeletesNothing(t *testing.T) {
 }
 
 // TestSettled: a route of the cluster's table settles when no other prefix has led to its next hop
-// for five minutes, each next hop by itself; in a table known only from before a restart none does.
+// for five minutes, separately for each next hop. In a table known only from before a restart none
+// does.
 func TestSettled(t *testing.T) {
 	start := time.Now()
 	m := &memory{}
@@ -158,18 +160,18 @@ func TestSettled(t *testing.T) {
 		"10.42.1.5"
 	expect(note(0, a, b, odd))
 	expect(note(4*time.Minute, a, b, odd))
-	expect(note(5*time.Minute, a, b), a) // b is led to by one prefix less
+	expect(note(5*time.Minute, a, b), a) // one prefix less leads to b
 	expect(note(9*time.Minute, a, b), a)
 	expect(note(10*time.Minute, a, b), a, b)
 	expect(note(11*time.Minute, b), b)
-	expect(note(12*time.Minute, a, b), b) // a was away
+	expect(note(12*time.Minute, a, b), b) // a was absent
 	m.recalled = true
 	expect(note(30*time.Minute, a, b))
 }
 
 // TestSteadyAcrossRestart: a restarted keeper need not wait until the routes of the cluster's table
-// settle: they had, and the table was not written since. Otherwise it waits, however long the
-// keeper was down: neither the age of the file nor a clock proves anything.
+// settle, if they had settled and the table was not written since. Otherwise it waits, however long
+// no keeper ran: neither the age of the file nor a clock proves anything.
 func TestSteadyAcrossRestart(t *testing.T) {
 	again := func(w *world, change func(routes []any) []any) {
 		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = change(p["routes"].([]any)) })

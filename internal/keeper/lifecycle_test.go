@@ -23,9 +23,9 @@ func (w *world) expectNoWrites(what string, requests []emulator.Request) {
 	}
 }
 
-// TestMigrationToOverlay: AKS takes a cluster from kubenet to overlay while a keeper runs, and
-// its owner takes the table off the node subnet then, or minutes later. The table is not put back,
-// the copies stay for prune-orphans, and the finding says what the cluster is now.
+// TestMigrationToOverlay: AKS migrates a cluster from kubenet to overlay while a keeper runs, and
+// its owner removes the table from the node subnet then, or minutes later. The table is not put
+// back, the copies stay for prune-orphans, and the finding names the new plugin.
 func TestMigrationToOverlay(t *testing.T) {
 	for name, later := range map[string]time.Duration{
 		"at once": 0, "half a minute later": 30 * time.Second,
@@ -55,7 +55,7 @@ func TestMigrationToOverlay(t *testing.T) {
 				if f == nil || !strings.Contains(f.Message, "overlay") {
 					t.Errorf("%+v", rounds[len(rounds)-1].Findings)
 				}
-				// What the config names as guarded is still repaired.
+				// Guarded subnets in the config are still repaired.
 				w.strip(w.demo.GatewaySubnet)
 				k.since(12*time.Second + operation)
 				if !w.tableOf(w.demo.GatewaySubnet).Equal(w.demo.GatewayTable) {
@@ -66,7 +66,7 @@ func TestMigrationToOverlay(t *testing.T) {
 	}
 }
 
-// TestStopAndStart: a cluster is stopped and started. A strip is repaired meanwhile, and in the end
+// TestStopAndStart: a cluster is stopped and started. A strip is repaired meanwhile, and at the end
 // the target follows the new nodes.
 func TestStopAndStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

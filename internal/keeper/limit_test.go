@@ -14,8 +14,8 @@ import (
 )
 
 // TestLimit: thirty clusters lose their associations and grow at the same time. The associations
-// are repaired at once, and the routes arrive over the minutes, sixty in any of them. The finding
-// comes and goes with what waits.
+// are repaired at once. The routes follow over some minutes, at most sixty in each. The finding
+// appears and disappears with the waiting changes.
 func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clusters, perMinute = 30, 60
@@ -103,7 +103,7 @@ func TestLimitOfRequests(t *testing.T) {
 	})
 }
 
-// TestLimiter: tables draw in turn, and one with more changes than the limit gets through.
+// TestLimiter: tables draw in order, and a table with more changes than the limit is written.
 func TestLimiter(t *testing.T) {
 	id := func(n string) arm.ID {
 		return arm.ResourceID("s", "g", arm.TypeRouteTable, n)
@@ -118,16 +118,16 @@ func TestLimiter(t *testing.T) {
 	}
 	step(0, "a", 6, true)
 	step(0, "b", 6, false)
-	step(0, "c", 4, false) // would fit, and b waits for it
+	step(0, "c", 4, false) // would fit, but b waits for it
 	step(time.Minute, "c", 4, true)
 	step(0, "b", 6, true)
 	step(0, "large", 25, false)
 	step(30*time.Second, "small", 1, false)
-	step(30*time.Second, "small", 1, false) // large is before it
+	step(30*time.Second, "small", 1, false) // large is first
 	step(0, "large", 25, true)
 	step(time.Minute, "small", 1, false) // large counts for two minutes and a half
 	step(90*time.Second, "small", 1, true)
 	step(0, "gone", 100, false)
 	step(time.Minute, "next", 1, false)
-	step(2*time.Minute, "next", 1, true) // nobody wants to write the one before it any more
+	step(2*time.Minute, "next", 1, true) // no check wants to write the one before it any more
 }

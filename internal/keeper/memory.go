@@ -285,10 +285,10 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 
 // complete adds a memory for every cluster of the group that lacks one, with what was stored over a
 // restart.
-func (m *groupMemory) complete(w *worker, kept map[string]Lasting) {
+func (m *groupMemory) complete(w *worker, stored map[string]Lasting) {
 	for _, c := range w.configs {
 		if m.clusters[keyOf(c)] == nil {
-			m.clusters[keyOf(c)] = &memory{laid: kept[keyOf(c)], before: kept[keyOf(c)]}
+			m.clusters[keyOf(c)] = &memory{laid: stored[keyOf(c)], before: stored[keyOf(c)]}
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// drop removes the routes to a prefix from a table, as somebody might.
+// drop removes the routes to a prefix from a table, as another writer might.
 func (w *world) drop(table arm.ID, prefix string) {
 	w.t.Helper()
 	w.edit(table, func(p object) {
@@ -26,7 +26,7 @@ func (w *world) drop(table arm.ID, prefix string) {
 	})
 }
 
-// of is the finding of a code in a round, nil where there is none.
+// of is the finding with a code in a check, nil if there is none.
 func of(r Round, code finding.Code) *finding.Finding {
 	for i, f := range r.Findings {
 		if f.Code == code {
@@ -43,9 +43,8 @@ func (w *world) pauseRoutes(paused bool) {
 	}
 }
 
-// TestLostRoute: a route that somebody removes from the cluster's table is reported by the next
-// check
-// that reads the same, and stays so until it is back.
+// TestLostRoute: a route that another writer removes from the cluster's table is reported by the
+// next check that reads the same, and stays reported until it is back.
 func TestLostRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -71,7 +70,7 @@ func TestLostRoute(t *testing.T) {
 				t.Fatalf("check %d: %+v", i, f)
 			}
 		}
-		// Another keeper cannot know how old it is, and says so; nor can sync.
+		// Another keeper cannot know how old the loss is, and reports it; so does sync.
 		r := w.round(w.keep(w.demoConfig()))
 		if f := of(r, finding.NodeWithoutRoute); f == nil || f.Severity != finding.Warning ||
 			!strings.Contains(strings.Join(f.Evidence, "\n"), "just joining") {
@@ -85,7 +84,7 @@ func TestLostRoute(t *testing.T) {
 	})
 }
 
-// TestNoFalseAlarm: a healthy cluster that is scaled out and in, at a check every ten seconds.
+// TestNoFalseAlarm: a healthy cluster is scaled out and in, with a check every ten seconds.
 func TestNoFalseAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -109,7 +108,7 @@ func TestNoFalseAlarm(t *testing.T) {
 	})
 }
 
-// TestNeverRouted: a new node whose route never comes is reported once it has had time to join.
+// TestNeverRouted: a new node that never gets a route is reported once it has had time to join.
 func TestNeverRouted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -135,8 +134,8 @@ func TestNeverRouted(t *testing.T) {
 				t.Fatalf("not reported after %s", age)
 			}
 		}
-		// It stands for as long as it lasts, and that costs few reads: the evidence is believed for
-		// a minute.
+		// The finding stays while the problem lasts, and costs few reads: the evidence is reused
+		// for a minute.
 		since := w.mark()
 		for range 6 {
 			time.Sleep(10 * time.Second)
@@ -157,9 +156,8 @@ func TestNeverRouted(t *testing.T) {
 	})
 }
 
-// TestFullTable: with 400 routes in the cluster's table and one node more, nobody else says
-// anything: its
-// cloud provider tells Kubernetes that the route is there.
+// TestFullTable: the cluster's table has 400 routes, and there is one node more. Nothing else
+// reports that: its cloud provider tells Kubernetes that the route exists.
 func TestFullTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -199,7 +197,8 @@ func TestFullTable(t *testing.T) {
 	})
 }
 
-// TestUncertainNodes: where the network interfaces may not be read, the pools' counts alone speak.
+// TestUncertainNodes: if the network interfaces cannot be read, only the pools' counts are
+// evidence.
 func TestUncertainNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -218,9 +217,8 @@ func TestUncertainNodes(t *testing.T) {
 	})
 }
 
-// TestMissingHoldsNoDeletes: interfaces that were read because new nodes had no route yet do not
-// hold back
-// deletes of nodes that are gone since.
+// TestMissingHoldsNoDeletes: network interfaces that were read because new nodes had no route yet
+// do not withhold deletes for nodes that were removed later.
 func TestMissingHoldsNoDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

@@ -28,9 +28,9 @@ func (w *world) associate(subnet, table arm.ID) {
 	time.Sleep(10 * time.Second)
 }
 
-// TestConfigMixedUp: the config names a copy as the cluster's own table and the cluster's own as a
-// target. Neither the loss of the association nor anything else makes the keeper write the
-// cluster's table or put the copy on its nodes.
+// TestConfigMixedUp: the config names a copy as the cluster's table and the cluster's table as a
+// target. The keeper never writes the cluster's table or puts the copy on its nodes, even when the
+// association is lost.
 func TestConfigMixedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -84,15 +84,15 @@ func TestCopyIsNotDefended(t *testing.T) {
 		}
 		time.Sleep(4 * time.Minute)
 		w.expect(w.round(k), "1 done create appgw-rt")
-		// And what the log has proven is defended against the copy.
+		// A table that the log has proven is defended against the copy.
 		w.associate(w.demo.NodeSubnet, arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg",
 			arm.TypeRouteTable, "hub-rt"))
 		w.expect(w.round(k), "1 done associate shop-vnet/nodes")
 	})
 }
 
-// TestMadeAgain: a cluster is deleted and made again under its name, in another network with
-// another table. Nothing of the old one is put on the new one's nodes.
+// TestMadeAgain: a cluster is deleted and created again with the same name, in another network with
+// another table. Nothing of the old cluster is put on the new nodes.
 func TestMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -137,7 +137,7 @@ func TestMadeAgain(t *testing.T) {
 	})
 }
 
-// TestUnreadableOwner: what another config says of a subnet counts, too, when its cluster cannot be
+// TestUnreadableOwner: what another config says about a subnet counts even if its cluster cannot be
 // read.
 func TestUnreadableOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -163,8 +163,8 @@ func TestUnreadableOwner(t *testing.T) {
 	})
 }
 
-// TestSourceGoneWhileWaiting: the cluster's table cannot be read any more when the target is
-// written at last. That is no reason to think that nothing is wanted.
+// TestSourceGoneWhileWaiting: the cluster's table can no longer be read when the target is finally
+// written. That does not mean that no routes are needed.
 func TestSourceGoneWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -180,9 +180,9 @@ func TestSourceGoneWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestTwin: a config names as a target the own table of a cluster that no config knows, in another
-// network with the same addresses. By addresses its routes are the configured cluster's, and some
-// would be deleted; that the table is on a subnet in which its next hops are tells what it is.
+// TestTwin: a config names as a target the route table of a cluster that no config knows, in
+// another network with the same addresses. By their addresses its routes belong to the configured
+// cluster, and some would be deleted. The next hops in the table's own subnet show what it is.
 func TestTwin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

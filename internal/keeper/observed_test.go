@@ -11,9 +11,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestObserved: for as long as a config says Observe, nothing is written, and each check tells
-// what would be: also a delete, whose proof is not read again at every check. When the config
-// enforces it, all of it is made.
+// TestObserved: while a config says Observe, nothing is written, and each check reports what it
+// would do, including a delete whose proof is not read again at every check. When the config
+// enforces, all of it is done.
 func TestObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

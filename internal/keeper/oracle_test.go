@@ -18,8 +18,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// oracle looks at each write of a keeper before Azure takes it. It reads with its own eyes what
-// there is, and knows what each write may change.
+// oracle judges each write of a keeper before Azure gets it. It reads the resources itself, and
+// knows what each write may change.
 type oracle struct {
 	d     *everything
 	under http.Handler
@@ -37,7 +37,7 @@ func (o oracle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.under.ServeHTTP(w, r)
 }
 
-// cut is a way to Azure that ends with its keeper.
+// cut is a connection to Azure that ends with its keeper.
 type cut struct {
 	l     *life
 	under http.RoundTripper
@@ -54,7 +54,7 @@ func (c cut) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.under.RoundTrip(r.WithContext(ctx))
 }
 
-// raw reads a resource as it is; nil where it does not exist.
+// raw reads a resource; nil if it does not exist.
 func (d *everything) raw(id arm.ID) []byte {
 	status, body := d.op.Do(http.MethodGet, id, api(id), nil)
 	if status != http.StatusOK {
@@ -63,8 +63,8 @@ func (d *everything) raw(id arm.ID) []byte {
 	return body
 }
 
-// decoded is what a document says. The same bytes are decoded once: most looks find what the last
-// one found.
+// decoded is the content of a document. The same bytes are decoded once, because most checks find
+// no change.
 type decoded struct {
 	raw    []byte
 	nodes  map[netip.Prefix]netip.Addr
@@ -73,7 +73,7 @@ type decoded struct {
 	table  arm.ID   // of a subnet
 }
 
-// read decodes a table or a subnet as it is.
+// read decodes a table or a subnet in its current state.
 func (d *everything) read(id arm.ID) *decoded {
 	raw := d.raw(id)
 	if last := d.readings[id]; last != nil && bytes.Equal(last.raw, raw) {
@@ -98,9 +98,9 @@ func (d *everything) read(id arm.ID) *decoded {
 }
 
 const (
-	// underway is how long a write may go on after it was decided.
+	// underway is how long a write may continue after its decision.
 	underway = 3 * time.Minute
-	// trusted is how old what a keeper knows of a cluster's life may be when it writes.
+	// trusted is how old a keeper's knowledge of a cluster's existence may be when it writes.
 	trusted = 5 * time.Second
 )
 
@@ -174,10 +174,10 @@ func (d *everything) judgeSubnet(m *member, id arm.ID, now, body []byte) {
 	}
 }
 
-// volatile is what changes with every write of a route.
+// volatile matches the fields that every write of a route changes.
 var volatile = regexp.MustCompile(`"(etag|provisioningState)":"(\\.|[^"])*",?`)
 
-// routesIn are the routes of a table by their names, as they read.
+// routesIn returns the routes of a table by name, as JSON.
 func routesIn(table []byte) map[string]string {
 	var doc struct {
 		Properties struct {
@@ -190,13 +190,13 @@ func routesIn(table []byte) map[string]string {
 	all := map[string]string{}
 	for _, r := range doc.Properties.Routes {
 		var name struct{ Name string }
-		_ = json.Unmarshal(r, &name) // one that is no object has no name
+		_ = json.Unmarshal(r, &name) // a route that is not an object has no name
 		all[name.Name] = strings.ReplaceAll(volatile.ReplaceAllString(string(r), ""), ",}", "}")
 	}
 	return all
 }
 
-// nodeRoutes are a table's routes that a cloud provider names: next hops by prefix.
+// nodeRoutes returns a table's routes with names of a cloud provider: next hops by prefix.
 func nodeRoutes(table []byte) map[netip.Prefix]netip.Addr {
 	all := map[netip.Prefix]netip.Addr{}
 	if table == nil {
@@ -214,11 +214,11 @@ func nodeRoutes(table []byte) map[netip.Prefix]netip.Addr {
 
 func etagIn(doc []byte) string {
 	var head struct{ ETag string }
-	_ = json.Unmarshal(doc, &head) // a document without one has none
+	_ = json.Unmarshal(doc, &head) // a document without a location has none
 	return head.ETag
 }
 
-// theirsIn are the routes that no cloud provider named.
+// theirsIn returns the routes whose names no cloud provider gives.
 func theirsIn(table []byte) map[string]string {
 	all := routesIn(table)
 	for name := range all {
@@ -257,7 +257,7 @@ func (d *everything) judgeTable(id arm.ID, now, body []byte) {
 	}
 }
 
-// withoutRoutes is a table without what a write of routes changes.
+// withoutRoutes is a table without the fields that a write of routes changes.
 func withoutRoutes(table []byte) (doc object) {
 	if json.Unmarshal(table, &doc) != nil {
 		return nil
@@ -266,12 +266,12 @@ func withoutRoutes(table []byte) (doc object) {
 	p, _ := doc["properties"].(object)
 	delete(p, "routes")
 	delete(p, "provisioningState")
-	delete(p, "subnets") // another write can have put it on one meanwhile
+	delete(p, "subnets") // another write can have associated it meanwhile
 	return doc
 }
 
-// living finds the cluster that has a pod CIDR, where one of its nodes has an address. Networks
-// that AKS made have the same addresses.
+// living finds the cluster with a pod CIDR that has a node with an address. Networks that AKS
+// created have the same addresses.
 func (d *everything) living(prefix netip.Prefix, address netip.Addr) *member {
 	for _, m := range d.members {
 		if m.owns(prefix) && m.published.Load().gone.IsZero() && d.addresses(m)[address] {
@@ -281,21 +281,22 @@ func (d *everything) living(prefix netip.Prefix, address netip.Addr) *member {
 	return nil
 }
 
-// justLeft reports whether a node may have had an address until a moment ago: a write rests on
+// justLeft reports whether a node may have had an address until a moment ago: a write relies on
 // network interfaces that were read before.
 func (d *everything) justLeft(address netip.Addr) bool {
 	at, left := d.leftAt.Load(address)
 	return left && time.Since(at.(time.Time)) < 15*time.Second
 }
 
-// owns reports whether a prefix is one of a cluster's nodes.
+// owns reports whether a prefix belongs to a node of a cluster.
 func (m *member) owns(prefix netip.Prefix) bool {
 	n := m.name[1:]
 	return strings.HasPrefix(prefix.String(), "10.15"+n+".") ||
 		strings.HasPrefix(prefix.String(), "fd12:3456:789"+n+":")
 }
 
-// addresses are those of a cluster's nodes: what the network interfaces of its scale sets have.
+// addresses are the addresses of a cluster's nodes: those of the network interfaces in its scale
+// sets.
 func (d *everything) addresses(m *member) map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}
 	list := func(id arm.ID, version string) []any {
@@ -322,8 +323,8 @@ func (d *everything) addresses(m *member) map[netip.Addr]bool {
 	return all
 }
 
-// needs reports whether a node with this address needs a route for this prefix: not where the
-// cluster's table shows that it has another one now.
+// needs reports whether a node with this address needs a route for this prefix. It does not if the
+// cluster's table shows another prefix for it now.
 func (d *everything) needs(m *member, prefix netip.Prefix, hop netip.Addr) bool {
 	own := nodeRoutes(d.raw(m.published.Load().table))
 	if own[prefix] == hop {

@@ -10,9 +10,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestOutageIsOneFinding: when Azure stops answering, in whatever way, every check tells of it in
-// one finding, of no cluster in particular, that begins when the outage did; it is there soon, and
-// gone when Azure is back.
+// TestOutageIsOneFinding: when Azure stops answering in any way, every check reports it in one
+// finding without a cluster, which names the beginning of the outage. It appears soon, and
+// disappears when Azure is back.
 func TestOutageIsOneFinding(t *testing.T) {
 	const soon = 30 * time.Second
 	for name, fault := range map[string]emulator.Fault{
@@ -30,7 +30,7 @@ func TestOutageIsOneFinding(t *testing.T) {
 						two.target))
 				k.since(time.Minute)
 				began := time.Now()
-				mend := w.inject(fault)
+				fix := w.inject(fault)
 				first, message := time.Duration(0), ""
 				for _, r := range k.since(10 * time.Minute) {
 					n := 0
@@ -40,7 +40,7 @@ func TestOutageIsOneFinding(t *testing.T) {
 							message = f.Message
 						}
 						if f.Cluster != "" {
-							t.Errorf("%s is told of %s: %s", f.Code, f.Cluster, f.Message)
+							t.Errorf("%s is reported for %s: %s", f.Code, f.Cluster, f.Message)
 						}
 					}
 					if at := r.Started.Add(r.Elapsed).Sub(began); n == 1 && first == 0 {
@@ -50,7 +50,7 @@ func TestOutageIsOneFinding(t *testing.T) {
 					}
 				}
 				if first == 0 || first > soon {
-					t.Errorf("it is told after %s", first)
+					t.Errorf("it is reported after %s", first)
 				}
 				var since time.Time
 				if _, rest, told := strings.Cut(message, "has not answered since "); told {
@@ -58,10 +58,10 @@ func TestOutageIsOneFinding(t *testing.T) {
 					since, _ = time.Parse(time.DateTime, text)
 				}
 				if late := since.Sub(began); late < -time.Second || late > 10*time.Second {
-					t.Errorf("it began %s, and is told as: %s", began.Format(time.TimeOnly),
+					t.Errorf("it began %s, and is reported as: %s", began.Format(time.TimeOnly),
 						message)
 				}
-				mend()
+				fix()
 				k.since(5 * time.Minute)
 				for _, r := range k.since(30 * time.Second) {
 					w.expect(r, "")
@@ -71,13 +71,12 @@ func TestOutageIsOneFinding(t *testing.T) {
 	}
 }
 
-// TestOutages: checks that end one by one, answered (+) or not (-), and the findings that they lead
-// to.
+// TestOutages: checks that end one by one, answered (+) or not (-), and the resulting findings.
 func TestOutages(t *testing.T) {
 	const outage = "an outage"
 	for name, c := range map[string]struct {
 		checks []string
-		want   map[string]bool // outage, and clusters with trouble of their own
+		want   map[string]bool // outage, and clusters with their own trouble
 	}{
 		"all is well":       {[]string{"a+", "b+"}, nil},
 		"the first of many": {[]string{"a+", "b+", "a-"}, map[string]bool{outage: true}},

@@ -13,15 +13,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// takenAway is an association that somebody took away.
+// takenAway is an association that was removed.
 type takenAway struct {
 	m      *member
 	since  time.Time
-	could  time.Time // since when nothing keeps it from being put back
-	excuse string    // what did last
+	could  time.Time // since when nothing prevents its repair
+	excuse string    // the last reason that prevented it
 }
 
-// pass lets time pass, and looks at what is broken: every few seconds while something is.
+// pass lets time pass, and checks every few seconds what is broken.
 func (d *everything) pass(long time.Duration) {
 	for end := time.Now().Add(long); time.Now().Before(end) && !d.t.Failed(); {
 		step := time.Minute
@@ -32,12 +32,12 @@ func (d *everything) pass(long time.Duration) {
 		}
 		time.Sleep(min(step, time.Until(end)))
 		synctest.Wait()
-		d.look()
+		d.check()
 	}
 }
 
-// look holds what is against what should be.
-func (d *everything) look() {
+// check compares the state with the expected one.
+func (d *everything) check() {
 	now := time.Now()
 	d.faults = slices.DeleteFunc(d.faults, func(f *fault) bool {
 		over := !now.Before(f.until)
@@ -57,9 +57,9 @@ func (d *everything) look() {
 		}
 		return over
 	})
-	d.lookAtLost(now)
+	d.checkLost(now)
 	if len(d.lost) == 0 || now.Second()%10 == 0 {
-		d.lookAtTargets(now)
+		d.checkTargets(now)
 		for table, want := range d.theirs {
 			if got := d.read(table).theirs; !reflect.DeepEqual(got, want) {
 				d.t.Errorf("at %s the unmanaged routes of %s are\n%v\nwant\n%v", now, table.Short(),
@@ -69,23 +69,23 @@ func (d *everything) look() {
 	}
 }
 
-// excuse notes that a cluster's associations may stay lost for some time from now.
+// excuse notes that a cluster's associations may stay lost for some time.
 func (d *everything) excuse(m *member, grace time.Duration, what string) {
 	if until := time.Now().Add(grace); until.After(m.excused) {
 		m.excused, m.excuse = until, what
 	}
 }
 
-// quick is how long beyond an interval a repair may take: what the design promises, and the time
-// that the operation takes.
+// quick is how long a repair may take in addition to an interval: what the design promises, and the
+// operation's time.
 const quick = 2*time.Second + 4*time.Second
 
-// unsaidFor is how long beyond an interval something may be broken before a finding says so. From
-// then on one has to stand at every moment. It is long enough for a write that is refused at first,
-// and goes through in the end.
+// unsaidFor is how long something may be broken without a finding, in addition to an interval. From
+// then on there must be a finding at every moment. It is long enough for a write that is refused at
+// first and then succeeds.
 const unsaidFor = 3 * time.Minute
 
-func (d *everything) lookAtLost(now time.Time) {
+func (d *everything) checkLost(now time.Time) {
 	for subnet, l := range d.lost {
 		if d.read(subnet).table != "" {
 			d.latest = max(d.latest, now.Sub(l.could)-d.interval)
@@ -111,7 +111,7 @@ func (d *everything) lookAtLost(now time.Time) {
 	}
 }
 
-// excused says what keeps a cluster's associations from being put back; "" where nothing does.
+// excused says what prevents the repair of a cluster's associations; "" if nothing does.
 func (d *everything) excused(m *member, now time.Time) string {
 	switch {
 	case len(d.lives) == 0:
@@ -127,12 +127,12 @@ func (d *everything) excused(m *member, now time.Time) string {
 	case len(d.faults) > 0 && !d.known(m):
 		return "not known since the start"
 	case !d.known(m) && len(d.read(m.table).nodes) == 0:
-		return "nothing shows which table is its own" // it holds no route to its nodes
+		return "nothing shows which table is its own" // it has no route to the cluster's nodes
 	}
 	return ""
 }
 
-// known reports whether a keeper that runs has seen all of a cluster.
+// known reports whether a running keeper has read all of a cluster.
 func (d *everything) known(m *member) bool {
 	return slices.ContainsFunc(d.lives, func(l *life) bool {
 		l.mu.Lock()
@@ -141,12 +141,12 @@ func (d *everything) known(m *member) bool {
 	})
 }
 
-// watches reports whether a keeper has had the time to say what is wrong with a cluster.
+// watches reports whether a keeper has had time to report what is wrong with a cluster.
 func (d *everything) watches(m *member, now time.Time) bool {
 	return len(d.lives) > 0 && m.left.IsZero() && now.Sub(d.lives[0].started) > d.interval+unsaidFor
 }
 
-// findings are what the first keeper says of a cluster, or of everything.
+// findings are the first keeper's findings about a cluster, or about no cluster.
 func (d *everything) findings(m *member) []finding.Finding {
 	l := d.lives[0]
 	l.mu.Lock()
@@ -160,7 +160,7 @@ func (d *everything) findings(m *member) []finding.Finding {
 	return of
 }
 
-// wanted are the routes that each target should hold, as routes() reads them.
+// wanted are the expected routes of each target, in the form of routes().
 func (d *everything) wanted() map[arm.ID][]string {
 	want := map[arm.ID]map[string]bool{}
 	for _, m := range d.members {
@@ -186,8 +186,8 @@ func (d *everything) wanted() map[arm.ID][]string {
 	return out
 }
 
-// lookAtTargets checks that a keeper says when a target lacks routes for long.
-func (d *everything) lookAtTargets(now time.Time) {
+// checkTargets checks that a keeper reports a target that lacks routes for long.
+func (d *everything) checkTargets(now time.Time) {
 	for target, want := range d.wanted() {
 		var of []*member
 		for _, m := range d.members {
@@ -204,7 +204,7 @@ func (d *everything) lookAtTargets(now time.Time) {
 		if d.lacks[target].IsZero() {
 			d.lacks[target] = now
 		}
-		// A cluster that is not configured, or not there, has nothing to say.
+		// A cluster that is not configured, or does not exist, needs no report.
 		quiet := slices.ContainsFunc(of, func(m *member) bool {
 			return !d.watches(m, now) || !m.gone.IsZero()
 		})

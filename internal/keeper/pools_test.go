@@ -15,8 +15,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// dualStackPools makes a dual-stack cluster with three pools in three subnets, and a gateway's
-// subnet with a table of its own.
+// dualStackPools creates a dual-stack cluster with three pools in three subnets, and a gateway's
+// subnet with its own table.
 func dualStackPools(w *world) (cluster arm.ID, subnets []arm.ID, table, target arm.ID) {
 	id := func(kind, name string) arm.ID {
 		return arm.ResourceID(emulator.DefaultSubscription, "dual-rg", kind, name)
@@ -52,9 +52,9 @@ func dualStackPools(w *world) (cluster arm.ID, subnets []arm.ID, table, target a
 	return cluster, subnets, table, target
 }
 
-// TestDualStackPools: a dual-stack cluster with three pools in subnets of their own is scaled, and
-// all its subnets lose their tables at once. IDs in the config are in capitals. The target holds
-// both families; another spelling of one of its prefixes is no change.
+// TestDualStackPools: a dual-stack cluster with three pools in separate subnets is scaled, and all
+// its subnets lose their tables at once. IDs in the config are in capitals. The target has the
+// routes of both families. Another spelling of a prefix is no change.
 func TestDualStackPools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
@@ -115,9 +115,9 @@ func TestDualStackPools(t *testing.T) {
 	})
 }
 
-// TestSamePodCIDR: two clusters with the same pod CIDR have one target. What is there stays, it is
-// an error that says so, nothing is written at rest, and no route to a living node goes when one is
-// scaled in.
+// TestSamePodCIDR: two clusters with the same pod CIDR have one target. Existing routes stay, an
+// error reports it, nothing is written at rest, and no route to a living node is deleted when one
+// cluster is scaled in.
 func TestSamePodCIDR(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

@@ -15,8 +15,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// oldVersion puts an old version of the cluster's table in place of the true one: it leads to four
-// nodes that are gone, and to none of those that are there.
+// oldVersion replaces the cluster's table by an old version of it: it leads to four deleted nodes,
+// and to no existing one.
 func (w *world) oldVersion() {
 	w.e.PauseRoutes(w.demo.Cluster, true)
 	w.edit(w.demo.ClusterTable, func(p object) {
@@ -37,8 +37,8 @@ func (w *world) livingStay() {
 	}
 }
 
-// TestProofOverTheWire: the NICs are read when they are needed, and what they say counts for each
-// route by itself.
+// TestProofOverTheWire: the NICs are read only when they are needed, and are evidence for each
+// route separately.
 func TestProofOverTheWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -62,7 +62,7 @@ func TestProofOverTheWire(t *testing.T) {
 			t.Error("NICs that withhold deletes are read again at once")
 		}
 
-		time.Sleep(time.Minute) // for so long the evidence that withholds them is believed
+		time.Sleep(time.Minute) // for so long the evidence that withholds them is reused
 		remove := w.inject(emulator.Fault{Path: "networkInterfaces", Count: -1, Status: 403,
 			Code: "AuthorizationFailed", Message: "may not read NICs"})
 		r := w.round(k)
@@ -72,8 +72,8 @@ func TestProofOverTheWire(t *testing.T) {
 			t.Error(evidence)
 		}
 		remove()
-		// Now the nodes go, all but one. Its route stays, the others leave, and the table is empty
-		// still.
+		// Now all nodes but one are deleted. Its route stays and the others are deleted, while the
+		// cluster's table is still empty.
 		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -87,8 +87,8 @@ func TestProofOverTheWire(t *testing.T) {
 	})
 }
 
-// TestPartOfTheTable: the cluster's table loses routes to nodes that are there, first one, then
-// more. None leaves the gateway's table, however small the part is, at any round.
+// TestPartOfTheTable: the cluster's table loses routes to existing nodes, first one, then more. No
+// check deletes any of them from the gateway's table, however few they are.
 func TestPartOfTheTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -118,8 +118,8 @@ func TestPartOfTheTable(t *testing.T) {
 	})
 }
 
-// TestOneContradiction: the copy of one route leads to a living node that the cluster's table does
-// not lead to that way. It keeps the routes of no node that is gone.
+// TestOneContradiction: the copy of one route leads to a living node, but the cluster's table has
+// no such route. It does not keep the routes of deleted nodes.
 func TestOneContradiction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -128,7 +128,7 @@ func TestOneContradiction(t *testing.T) {
 			p["routes"] = append(p["routes"].([]any), route("aks", "10.244.200.0/24", "10.42.1.4"))
 		})
 		w.expect(w.round(k), "4 done create appgw-rt")
-		time.Sleep(3 * time.Minute) // its cloud provider removes what is no node's
+		time.Sleep(3 * time.Minute) // its cloud provider removes routes without a node
 		w.expect(w.round(k), "", finding.DeletesWithheld)
 		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 1); err != nil {
 			t.Fatal(err)
@@ -136,15 +136,15 @@ func TestOneContradiction(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		w.expect(w.round(k), "2 done delete appgw-rt", finding.DeletesWithheld)
 		w.expectRoutes(w.demo.GatewayTable, ownRoute, threePods[0], "10.244.200.0/24>10.42.1.4")
-		// the table has led to that node with its own pod CIDR alone for long enough
+		// for long enough, the table has had only that node's own pod CIDR
 		time.Sleep(4 * time.Minute)
 		w.expect(w.round(k), "1 done delete appgw-rt")
 		w.expectRoutes(w.demo.GatewayTable, ownRoute, threePods[0])
 	})
 }
 
-// TestBentSource: somebody changes next hops in the cluster's table: to a firewall, to nothing, and
-// to an address in the node subnet that no node has. The copies stay as they are.
+// TestBentSource: another writer changes next hops in the cluster's table: to a firewall, to None,
+// and to an address in the node subnet that no node has. The copies do not change.
 func TestBentSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -163,8 +163,8 @@ func TestBentSource(t *testing.T) {
 		bend(2, object{"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.42.1.250"})
 		w.round(k)
 		time.Sleep(time.Minute)
-		// the table's ETag has changed again when the operation ended: a table is judged that stays
-		// as it is
+		// the table's ETag has changed again at the end of the operation; only a stable table is
+		// judged
 		w.round(k)
 		for range 8 {
 			time.Sleep(time.Minute)
@@ -175,8 +175,8 @@ func TestBentSource(t *testing.T) {
 	})
 }
 
-// TestBentTarget: somebody lets a pod route of the target lead nowhere. The keeper has seen it
-// right, and puts it right.
+// TestBentTarget: another writer changes a pod route of the target to None. The keeper has seen it
+// correct, and repairs it.
 func TestBentTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -200,7 +200,7 @@ func TestBentTarget(t *testing.T) {
 	})
 }
 
-// TestRouteOfAPerson: a route that a person put into a target leads to an appliance in the node
+// TestRouteOfAPerson: a person adds a route to a target. It leads to an appliance in the node
 // subnet, with a prefix that a node could have. It stays byte for byte.
 func TestRouteOfAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -220,9 +220,9 @@ func TestRouteOfAPerson(t *testing.T) {
 	})
 }
 
-// TestOldVersion: an old version of the cluster's table is put back over the true one. The routes
-// it brings are added, those to living nodes stay, over rounds in which something cannot be read,
-// and over a restart, also one after which the NICs cannot be.
+// TestOldVersion: an old version replaces the cluster's table. Its routes are added, and the routes
+// to living nodes stay, over checks with failing reads and over a restart, even if the NICs cannot
+// be read after it.
 func TestOldVersion(t *testing.T) {
 	for name, path := range map[string]string{"source unreadable": "shop-rt$|/routeTables$",
 		"target unreadable": "appgw-rt$|/routeTables$", "restart": "",
@@ -258,9 +258,9 @@ func TestOldVersion(t *testing.T) {
 	}
 }
 
-// TestReimagedNodes: all nodes come back with other pod CIDRs at their old addresses. The new
-// routes are added at once; the old ones are believed to be stale when the cluster's table has said
-// so for five minutes, because an old version of the table would look the same.
+// TestReimagedNodes: all nodes come back with other pod CIDRs and the same addresses. The new
+// routes are added at once. The old ones count as stale once the cluster's table has shown the new
+// ones for five minutes, because an old version of the table would look the same.
 func TestReimagedNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -282,8 +282,7 @@ func TestReimagedNodes(t *testing.T) {
 	})
 }
 
-// TestScaleInAtOnce: how many nodes there are is asked when it matters, and not taken from minutes
-// ago.
+// TestScaleInAtOnce: the number of nodes is read when it matters, not reused from minutes ago.
 func TestScaleInAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -301,8 +300,8 @@ func TestScaleInAtOnce(t *testing.T) {
 	})
 }
 
-// TestHiddenNodes: lists show what the identity may see. Where the network interfaces of a pool are
-// not among it, they do not prove that its nodes are gone.
+// TestHiddenNodes: lists show only what the identity may see. If it cannot see the network
+// interfaces of a pool, the lists do not prove that its nodes are gone.
 func TestHiddenNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -334,21 +333,21 @@ func TestHiddenNodes(t *testing.T) {
 	})
 }
 
-// TestPoolReplacedWhileDown: a pool in a subnet of its own is deleted while no keeper runs, and a
-// new one in another subnet gets the same pod CIDRs. Its routes replace those that were left
-// behind, in one round; the routes that are left over go. Where somebody else's machine is in the
-// old subnet, nothing is proven, and the routes stay.
+// TestPoolReplacedWhileDown: a pool in its own subnet is deleted while no keeper runs, and a new
+// pool in another subnet gets the same pod CIDRs. In one check, its routes replace the leftover
+// ones, and other leftovers are deleted. If another owner's machine is in the old subnet, nothing
+// is proven, and the routes stay.
 func TestPoolReplacedWhileDown(t *testing.T) {
 	for name, c := range map[string]struct {
-		between bool // a round is made between the two
-		theirs  bool // somebody else has a machine in the old subnet
-		gone    bool // the old subnet is gone
+		between bool // there is a check between the two
+		theirs  bool // another owner has a machine in the old subnet
+		gone    bool // the old subnet is deleted
 		did     string
 	}{
 		"replaced":            {did: "3 done update appgw-rt"},
-		"a round between":     {between: true, did: "3 done create appgw-rt"},
+		"a check between":     {between: true, did: "3 done create appgw-rt"},
 		"the subnet is gone":  {gone: true, did: "3 done update appgw-rt"},
-		"somebody else's NIC": {theirs: true, did: ""},
+		"another owner's NIC": {theirs: true, did: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -392,7 +391,7 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 					w.expect(w.round(w.keep(w.demoConfig())), "3 done delete appgw-rt")
 				}
 				pool("green", green, 3)
-				// the pod CIDRs of the emulator would come round much later
+				// the emulator would reuse the pod CIDRs much later
 				w.e.PauseRoutes(w.demo.Cluster, true)
 				w.edit(w.demo.ClusterTable, func(p object) {
 					for _, r := range p["routes"].([]any) {
@@ -433,8 +432,8 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 	}
 }
 
-// TestCountUnread: how many nodes there are now cannot be read. The lists show as many as there
-// once were, and hide the others: nothing is proven.
+// TestCountUnread: the current number of nodes cannot be read. The lists show as many as there once
+// were, and hide the others. Nothing is proven.
 func TestCountUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

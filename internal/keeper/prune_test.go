@@ -16,7 +16,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// pruneAll removes what is orphaned in the whole subscription.
+// pruneAll removes all orphaned routes of the subscription.
 func (w *world) pruneAll(k *Keeper, configs ...v1alpha1.ClusterRoutes) Round {
 	w.t.Helper()
 	client := k.azure.(*azure.Client)
@@ -75,12 +75,12 @@ func TestPruneClusterGone(t *testing.T) {
 			t.Fatalf("%d %s", status, body)
 		}
 		time.Sleep(5 * time.Minute)
-		// Its own table, still on its subnet, has the same routes: it could be a stopped cluster
-		// that is not seen.
+		// The table of the deleted cluster, still on its subnet, has the same routes: it could
+		// belong to a stopped cluster that is not visible.
 		w.expect(w.pruneAll(w.keep(), shop), "", finding.RoutesOrphaned, finding.RoutesOrphaned)
 		w.expectRoutes(w.demo.GatewayTable, append(all, "10.60.0.0/16>VirtualNetworkGateway")...)
 		w.strip(subnet)
-		// what was its own table stays
+		// the former table of the cluster stays
 		w.expect(w.pruneAll(w.keep(), shop), "2 done delete appgw-rt", finding.RoutesOrphaned)
 		w.expectRoutes(w.demo.GatewayTable,
 			append(threePods, "10.60.0.0/16>VirtualNetworkGateway")...)
@@ -93,8 +93,8 @@ const (
 	orphanC = "aks-old-87654321-vmss000002____102452024 10.245.2.0/24 10.42.9.6"
 )
 
-// TestPruneMeanwhile: between the GET and the PUT one orphan gets another next hop and a third one
-// comes. Only what was there when the proof was read goes.
+// TestPruneMeanwhile: between the GET and the PUT, one orphan gets another next hop and a third one
+// appears. Only routes that existed when the proof was read are deleted.
 func TestPruneMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -118,8 +118,7 @@ func TestPruneMeanwhile(t *testing.T) {
 	})
 }
 
-// TestPruneOwnMeanwhile: the table becomes that of a node subnet before it is written. It is left
-// alone.
+// TestPruneOwnMeanwhile: the table gets onto a node subnet before it is written. It is left alone.
 func TestPruneOwnMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -137,8 +136,8 @@ func TestPruneOwnMeanwhile(t *testing.T) {
 	})
 }
 
-// TestPruneLate: the write has to wait, and meanwhile a machine gets the address. What was read
-// before is not believed any more.
+// TestPruneLate: the write has to wait, and meanwhile a machine gets the address. The earlier proof
+// no longer counts.
 func TestPruneLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

@@ -14,7 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// before calls do once, when the first request that matches is about to be sent.
+// before runs do once, when the first matching request is about to be sent.
 func before(method, suffix string, do func()) func(http.RoundTripper) http.RoundTripper {
 	var done atomic.Bool
 	return func(next http.RoundTripper) http.RoundTripper {
@@ -28,8 +28,8 @@ func before(method, suffix string, do func()) func(http.RoundTripper) http.Round
 	}
 }
 
-// TestChangedMeanwhile: somebody adds a route, takes one away and redeploys tags between the
-// keeper's GET and its PUT. The PUT gets a 412, and what is put then holds all of it.
+// TestChangedMeanwhile: between the keeper's GET and its PUT, another writer adds a route, removes
+// one, and redeploys tags. The PUT gets a 412, and the next PUT contains all of these changes.
 func TestChangedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -43,7 +43,7 @@ func TestChangedMeanwhile(t *testing.T) {
 			time.Sleep(5 * time.Second)
 		}), w.demoConfig())
 		since := w.mark()
-		// One of the three was added by somebody else in the meantime: found done.
+		// Another writer added one of the three meanwhile: it is found done.
 		w.expect(w.round(k), "1 obsolete create appgw-rt\n2 done create appgw-rt")
 		w.expectRoutes(w.demo.GatewayTable, append(threePods, "10.77.0.0/16>10.42.3.4")...)
 		if got := w.get(w.demo.GatewayTable)["tags"]; got == nil {
@@ -57,7 +57,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestRepairedMeanwhile: somebody else puts the association back first.
+// TestRepairedMeanwhile: another writer puts the association back first.
 func TestRepairedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -79,9 +79,9 @@ func TestRepairedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestMadeByNobody: between the keeper's GET and its PUT somebody takes the place of what it was to
-// make. Its PUT is refused, and nothing is reported done.
-func TestMadeByNobody(t *testing.T) {
+// TestPlaceTaken: between the keeper's GET and its PUT, another writer takes the name or prefix of
+// a route that it was about to create. The PUT is refused, and nothing is reported as done.
+func TestPlaceTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		other := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable,
@@ -114,8 +114,8 @@ func TestMadeByNobody(t *testing.T) {
 	})
 }
 
-// TestMadeByAnother: between the keeper's GET and its PUT somebody makes one of the changes that it
-// was to make. Its PUT is refused, and what it then writes without that change is not taken for it.
+// TestMadeByAnother: between the keeper's GET and its PUT, another writer makes one of its changes.
+// The PUT is refused. The next PUT, without that change, does not count as having made it.
 func TestMadeByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -157,7 +157,7 @@ func TestOldSourceIsReadAgain(t *testing.T) {
 	})
 }
 
-// TestLateTable: many tables are written late: by then what is to be in them is read again.
+// TestLateTable: many tables are written late. Before that, their expected content is read again.
 func TestLateTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -180,8 +180,8 @@ func TestLateTable(t *testing.T) {
 	})
 }
 
-// TestLine: subnets of one network are written in the order in which they got in line, and not in
-// that in which their goroutines run; those of another network do not wait.
+// TestLine: subnets of one network are written in the order in which they queued, whatever the
+// order of their goroutines. Subnets of another network do not wait.
 func TestLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWrites()

@@ -14,7 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// hour makes rounds for an hour, each with one finding, and returns how often something was put.
+// hour checks for an hour, expects one finding each time, and returns the number of PUTs.
 func (w *world) hour(k *Keeper, code finding.Code, put string) (puts int) {
 	w.t.Helper()
 	since := w.mark()
@@ -33,7 +33,7 @@ func (w *world) hour(k *Keeper, code finding.Code, put string) (puts int) {
 }
 
 // TestRefusedAgain: a refused association is written again each minute, a refused table after a
-// minute and then ever later.
+// minute and then after growing waits.
 func TestRefusedAgain(t *testing.T) {
 	refuse := emulator.Fault{Method: "PUT", Count: -1, Status: 403, Code: "AuthorizationFailed"}
 	t.Run("subnet", func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestRefusedAgain(t *testing.T) {
 			w.expect(w.round(k), "3 failed create appgw-rt", finding.WriteRefused)
 			remove()
 			w.expect(w.round(k), "3 failed create appgw-rt", finding.WriteRefused)
-			// The cause may be gone when the table has changed.
+			// If the table has changed, the cause may be gone.
 			w.edit(w.demo.GatewayTable, func(p object) { p["disableBgpRoutePropagation"] = true })
 			time.Sleep(10 * time.Second)
 			w.expect(w.round(k), "3 done create appgw-rt")
@@ -75,8 +75,8 @@ func TestRefusedAgain(t *testing.T) {
 	})
 }
 
-// TestRefusalLifted: where other changes are planned, a refused table is written at once, and the
-// waits begin again.
+// TestRefusalLifted: if other changes are planned, a refused table is written at once, and the
+// waits start over.
 func TestRefusalLifted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -104,8 +104,8 @@ func TestRefusalLifted(t *testing.T) {
 	})
 }
 
-// TestTargetDeletedInAWrite: a target that is deleted while it is written, and made again, is
-// written again as soon as it is there.
+// TestTargetDeletedInAWrite: a target is deleted during a write and created again. It is written
+// again as soon as it exists.
 func TestTargetDeletedInAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -124,7 +124,7 @@ func TestTargetDeletedInAWrite(t *testing.T) {
 	})
 }
 
-// TestLift: an event ends a refusal, and the waits begin again.
+// TestLift: an event ends a refusal, and the waits start over.
 func TestLift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := arm.ResourceID("s", "g", arm.TypeRouteTable, "t")
@@ -176,8 +176,8 @@ func TestLift(t *testing.T) {
 	})
 }
 
-// TestEventLiftsRefusal: a role is given back, or a lock removed, and an event says so: the
-// association is written at once, and not after the minute for which the refusal would stand.
+// TestEventLiftsRefusal: a role is assigned again, or a lock removed, and an event reports it. The
+// association is written at once, without waiting for the minute of the refusal.
 func TestEventLiftsRefusal(t *testing.T) {
 	for name, what := range map[string]arm.ID{
 		"role of the group":        "/providers/Microsoft.Authorization/roleAssignments/1",
@@ -213,8 +213,7 @@ func TestEventLiftsRefusal(t *testing.T) {
 }
 
 // TestChangedMeanwhileIsNotRefused: a write of a lost association is answered with 412 until it is
-// given up, as where another writer writes the network all the time. The next check writes it
-// again.
+// given up, as if another writer wrote the network all the time. The next check writes it again.
 func TestChangedMeanwhileIsNotRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -232,7 +231,7 @@ func TestChangedMeanwhileIsNotRefused(t *testing.T) {
 				t.Fatal("no write was given up")
 			}
 		}
-		const write = 4 * time.Second // of Azure's operation itself
+		const write = 4 * time.Second // of Azure's operation
 		k.since(interval + 2*time.Second + write)
 		if w.tableOf(w.demo.NodeSubnet) == "" {
 			t.Error("the table was not put back by the next check")

@@ -20,8 +20,8 @@ const vpn = "10.60.0.0/16>VirtualNetworkGateway"
 
 var playPods = []string{"10.150.0.0/24>10.50.1.4", "10.150.1.0/24>10.50.1.5"}
 
-// leaving is a world with the clusters shop and play, whose routes are in the gateway's table, with
-// routes that are nobody's.
+// leaving is a world with the clusters shop and play, whose routes are in the gateway's table, next
+// to unmanaged routes.
 func leaving(t *testing.T) (*world, another) {
 	w := newWorld(t, slow)
 	play := w.addCluster("play", "50")
@@ -136,7 +136,7 @@ func TestClusterGone(t *testing.T) {
 	}
 }
 
-// TestClusterNotGone: something answers 404 for a cluster that is there, once or on and on.
+// TestClusterNotGone: something answers 404 for an existing cluster, once or all the time.
 func TestClusterNotGone(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
 		"nodes are there": {Method: "GET", Path: "managedClusters(/play)?$", Status: 404,
@@ -168,7 +168,7 @@ func TestClusterNotGone(t *testing.T) {
 	}
 }
 
-// TestConfigRemoved: a person removes a config from a running keeper, of a cluster that works.
+// TestConfigRemoved: a person removes the config of a working cluster from a running keeper.
 func TestConfigRemoved(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -22,11 +22,11 @@ type Round struct {
 	Elapsed time.Duration
 	// Configs are those of all managed clusters; shared, not to be changed.
 	Configs []v1alpha1.ClusterRoutes
-	// Kept are the names of these clusters. Of are the names of the clusters that were checked, nil
-	// for all.
-	Kept []string
-	Of   []string
-	Woke Cause
+	// Managed are the names of these clusters. Of are the names of the clusters that were checked,
+	// nil for all.
+	Managed []string
+	Of      []string
+	Woke    Cause
 	// Asked is when the first event that triggered the check arrived, or zero.
 	Asked   time.Time
 	Changes []plan.Outcome
@@ -97,10 +97,10 @@ func (c *check) round() Round {
 func (c *check) name(round *Round) {
 	c.k.mu.Lock()
 	kept := c.k.named
-	round.Configs, round.Kept = c.k.configs, c.k.names
+	round.Configs, round.Managed = c.k.configs, c.k.names
 	c.k.mu.Unlock()
 	round.Of = slices.DeleteFunc(names(c.configs), func(name string) bool { return !kept[name] })
-	if len(round.Of) == len(round.Kept) && len(c.configs) > 0 {
+	if len(round.Of) == len(round.Managed) && len(c.configs) > 0 {
 		round.Of = nil
 	}
 }
@@ -236,12 +236,12 @@ func (r Round) and(o Round) Round {
 		both.Asked = r.Asked
 	}
 	both.Of = nil
-	for _, name := range both.Kept {
+	for _, name := range both.Managed {
 		if slices.Contains(r.Of, name) || slices.Contains(o.Of, name) {
 			both.Of = append(both.Of, name)
 		}
 	}
-	if len(both.Of) == len(both.Kept) || r.Of == nil || o.Of == nil {
+	if len(both.Of) == len(both.Managed) || r.Of == nil || o.Of == nil {
 		both.Of = nil
 	}
 	both.Changes = slices.Concat(r.Changes, o.Changes)

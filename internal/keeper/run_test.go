@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestNotInterrupted: the context ends while a write is under way; it is finished and seen, and
-// nothing further is begun.
+// TestNotInterrupted: the context ends during a write. The write is finished and read back, and no
+// other one begins.
 func TestNotInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -24,11 +24,11 @@ func TestNotInterrupted(t *testing.T) {
 		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
 		time.Sleep(10 * time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(2*time.Second, cancel) // the first of the two operations runs for four
+		time.AfterFunc(2*time.Second, cancel) // the first of the two operations takes four
 		start := time.Now()
 		r, err := k.Round(ctx)
 		if err == nil {
-			t.Error("the round does not say that it was interrupted")
+			t.Error("the check does not say that it was interrupted")
 		}
 		w.expect(r, "1 done associate shop-vnet/nodes\n1 skipped associate shop-vnet/appgw")
 		if took := time.Since(start); took < 4*time.Second {
@@ -53,14 +53,14 @@ func TestRunUntilInterrupted(t *testing.T) {
 			changes += len(r.Changes)
 		})
 		if err != nil || rounds != 10 || changes != 3 {
-			t.Errorf("%v, %d rounds, %d changes, want 10 and 3", err, rounds, changes)
+			t.Errorf("%v, %d checks, %d changes, want 10 and 3", err, rounds, changes)
 		}
 	})
 }
 
-// TestRunOutlivesTrouble: the login fails for a while after the first round; the keeper goes on,
-// and makes true afterwards what happened meanwhile. When it fails from the start, that is the
-// set-up's fault.
+// TestRunOutlivesTrouble: the login fails for a while after the first check. The keeper continues,
+// and later repairs what changed meanwhile. If the login fails from the start, the setup is wrong,
+// and the keeper ends.
 func TestRunOutlivesTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -69,7 +69,7 @@ func TestRunOutlivesTrouble(t *testing.T) {
 		k := New(loginTrouble{w.keep().azure, &loggedOut}, []v1alpha1.ClusterRoutes{w.demoConfig()},
 			Options{})
 		if err := k.Run(t.Context(), 10*time.Second, func(Round) {}); err == nil {
-			t.Error("a first round that fails must end it")
+			t.Error("a first check that fails must end it")
 		}
 		loggedOut.Store(false)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -92,7 +92,7 @@ func TestRunOutlivesTrouble(t *testing.T) {
 	})
 }
 
-// loginTrouble fails every read while nobody is logged in.
+// loginTrouble fails every read while there is no login.
 type loginTrouble struct {
 	Azure
 	loggedOut *atomic.Bool
@@ -106,7 +106,8 @@ func (l loginTrouble) Read(ctx context.Context, s *inventory.Snapshot, w invento
 	return l.Azure.Read(ctx, s, w, o)
 }
 
-// TestReloadAtRest: a keeper that does not run takes other configs as well, and knows what it knew.
+// TestReloadAtRest: a keeper that does not run accepts other configs, too, and retains what it
+// remembers.
 func TestReloadAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

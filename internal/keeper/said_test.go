@@ -10,9 +10,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestSaidBetweenWrites: a lost association is seen in the list of networks, and each write of it
-// fails, because its own GET does. A finding says so without a break: also in checks that a write's
-// end triggers, which do not see the subnet, and while the next write is young.
+// TestSaidBetweenWrites: the list of networks shows a lost association, and each write of it fails,
+// because its own GET does. A finding reports it without a gap: also in checks that the end of a
+// write triggers, which do not read the subnet, and while the next write has just begun.
 func TestSaidBetweenWrites(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
 		"busy": {Status: 429, Code: "RetryableError", RetryAfter: 20},
@@ -40,8 +40,8 @@ func TestSaidBetweenWrites(t *testing.T) {
 }
 
 // TestSaidWhileRepairBegins: a network could not be read, or Azure did not answer, and two subnets
-// in it have lost their tables. When that is over, one check begins the repairs, which wait for
-// each other, and another check ends before the repairs do: it says what is broken still.
+// in it have lost their tables. Afterwards one check begins the repairs, which wait for each other,
+// and another check ends before them: it still reports what is broken.
 func TestSaidWhileRepairBegins(t *testing.T) {
 	for name, path := range map[string]string{"network": "shop-vnet", "Azure": "^/subscriptions"} {
 		t.Run(name, func(t *testing.T) {
@@ -78,9 +78,9 @@ func TestSaidWhileRepairBegins(t *testing.T) {
 	}
 }
 
-// TestRepairAfterStart: something fails since the keeper started that it needs to know what a
-// cluster's node subnets and its table are. When that works again, the lost association is repaired
-// within an interval, however long it had failed.
+// TestRepairAfterStart: since the start of the keeper, a call fails that shows a cluster's node
+// subnets or table. Once it works again, the lost association is repaired within an interval,
+// however long the call had failed.
 func TestRepairAfterStart(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
 		"cluster, 500": {Path: "managedClusters(/shop)?$", Status: 500},
@@ -93,7 +93,7 @@ func TestRepairAfterStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
-				play := w.addCluster("play", "50") // one check has to work
+				play := w.addCluster("play", "50") // one check has to succeed
 				store := paper{}
 				if name == "table of the store" {
 					w.round(w.keepWith(store))
@@ -110,7 +110,7 @@ func TestRepairAfterStart(t *testing.T) {
 					t.Fatal("the table was put back before")
 				}
 				remove()
-				const write = 4 * time.Second // of Azure's operation itself
+				const write = 4 * time.Second // of Azure's operation
 				k.since(interval + 2*time.Second + write)
 				if w.tableOf(w.demo.NodeSubnet) == "" {
 					t.Error("the table was not put back within an interval")
@@ -120,8 +120,8 @@ func TestRepairAfterStart(t *testing.T) {
 	}
 }
 
-// TestSaidWhyNotPutBack: the keeper has started while AKS does not answer, and nothing proves that
-// the cluster exists. The guarded subnet is not associated, and a finding of its own says so.
+// TestSaidWhyNotPutBack: AKS does not answer when the keeper starts, and nothing proves that the
+// cluster exists. The guarded subnet is not associated, and a separate finding reports it.
 func TestSaidWhyNotPutBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

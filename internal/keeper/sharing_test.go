@@ -11,7 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestSharedIdentity: two clusters have one identity, which wrote the table of the other one last.
+// TestSharedIdentity: two clusters have one identity, which last wrote the table of the other
+// cluster.
 func TestSharedIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
@@ -60,7 +61,7 @@ func TestSharedIdentity(t *testing.T) {
 	})
 }
 
-// TestSpelling: another case of an ID in the config changes nothing, and leads to no false finding.
+// TestSpelling: another case of an ID in the config changes nothing, and causes no false finding.
 func TestSpelling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -72,8 +73,8 @@ func TestSpelling(t *testing.T) {
 	})
 }
 
-// TestPauseMeanwhile: a pause that begins while a round writes lets the write under way go on, and
-// no other.
+// TestPauseMeanwhile: a pause that begins during the writes of a check lets the current write
+// finish, and prevents all others.
 func TestPauseMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -86,7 +87,7 @@ func TestPauseMeanwhile(t *testing.T) {
 			}
 			return ""
 		}
-		// of one network: one is written after the other
+		// of one network, so one is written after the other
 		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
 		time.Sleep(10 * time.Second)
 		time.AfterFunc(2*time.Second, func() { paused.Store(true) })

@@ -17,8 +17,8 @@ import (
 // spoil changes the answer to a GET: its path, its status and its body.
 type spoil func(path string, body []byte) (status int, spoiled []byte)
 
-// spoiling is a way to Azure over a proxy that spoils answers for as long as it holds something.
-// The ETags stay as they are.
+// spoiling is a connection to Azure through a proxy that spoils answers while by holds a function.
+// It does not change ETags.
 func spoiling(next http.RoundTripper, by *atomic.Pointer[spoil]) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(r)
@@ -38,8 +38,8 @@ func spoiling(next http.RoundTripper, by *atomic.Pointer[spoil]) http.RoundTripp
 	})
 }
 
-// documents applies a change to each resource of a type in an answer: alone, in a list, or within a
-// virtual network.
+// documents applies a change to each resource of a type in an answer: a single one, one in a list,
+// or one inside a virtual network.
 func documents(kind string, change func(doc object)) spoil {
 	var walk func(any)
 	walk = func(v any) {
@@ -74,7 +74,7 @@ func documents(kind string, change func(doc object)) spoil {
 	}
 }
 
-// ofTable is documents of the route table with a name.
+// ofTable applies a change to the properties of the route table with a name.
 func ofTable(name string, change func(properties object, doc object)) spoil {
 	return documents("routetables", func(doc object) {
 		if doc["name"] == name {
@@ -83,8 +83,8 @@ func ofTable(name string, change func(properties object, doc object)) spoil {
 	})
 }
 
-// TestSpoiledAnswers: something on the way spoils Azure's answers for a minute. Nothing is written
-// meanwhile, so no route and no association is lost, and afterwards all goes on.
+// TestSpoiledAnswers: something between keeper and Azure spoils answers for a minute. Nothing is
+// written meanwhile, so no route and no association is lost, and afterwards everything continues.
 func TestSpoiledAnswers(t *testing.T) {
 	withoutRoutes := func(p, _ object) { delete(p, "routes") }
 	noRoutes := func(p, _ object) { p["routes"] = nil }

@@ -23,11 +23,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestStorm: clusters of several subscriptions that share targets in chains and pairs are kept
-// through an hour of hangs, faults, strips, scale-outs, events, questions, pauses and reloads. What
-// does not depend on what is broken is looked at and repaired as ever, no resource has two writers,
-// no cluster is in two rounds, and all is true in the end. ROUTEKEEPER_SEED plays one again,
-// ROUTEKEEPER_STORMS is how many are played.
+// TestStorm: clusters of several subscriptions that share targets in chains and pairs go through an
+// hour of hangs, faults, strips, scale-outs, events, requests, pauses and reloads. Clusters that do
+// not depend on broken ones are checked and repaired as usual, no resource has two writers, no
+// cluster is in two checks, and everything is in sync at the end. ROUTEKEEPER_SEED repeats an hour,
+// ROUTEKEEPER_STORMS is the number of hours.
 func TestStorm(t *testing.T) {
 	first, storms := int(rand.Uint32()), 2
 	if n, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_STORMS")); err == nil {
@@ -49,7 +49,7 @@ type storm struct {
 	by       *rand.Rand
 	names    []string
 	clusters map[string]another
-	targets  map[string][]arm.ID // of each cluster
+	targets  map[string][]arm.ID // by cluster
 	subs     []string
 	interval time.Duration
 	k        *running
@@ -57,9 +57,9 @@ type storm struct {
 	paused   bool
 
 	faults []brewing
-	ill    map[string]time.Time   // until when a cluster may be looked at late
-	hands  map[string][]time.Time // when somebody did something to a place
-	lost   map[arm.ID]lost        // associations that are to be put back
+	ill    map[string]time.Time   // until when a check of a cluster may be late
+	hands  map[string][]time.Time // when another writer changed a place
+	lost   map[arm.ID]lost        // associations that have to be repaired
 	asking sync.WaitGroup
 
 	mu      sync.Mutex
@@ -69,10 +69,10 @@ type storm struct {
 	longest struct{ look, repair time.Duration }
 }
 
-// brewing is a fault that goes on.
+// brewing is a current fault.
 type brewing struct {
 	until time.Time
-	mend  func()
+	fix   func()
 	of    []string
 }
 
@@ -111,7 +111,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	return s
 }
 
-// confined lets nobody write what no config names.
+// confined prevents writes to resources that no config names.
 type confined struct {
 	Azure
 	s *storm
@@ -153,18 +153,18 @@ func (s *storm) all() (configs []v1alpha1.ClusterRoutes) {
 	return configs
 }
 
-// hear is told of every round.
+// hear receives every check.
 func (s *storm) hear(r Round) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rounds++
 	if s.told[r.Serial] {
-		s.t.Errorf("round %d is told twice", r.Serial)
+		s.t.Errorf("check %d is reported twice", r.Serial)
 	}
 	s.told[r.Serial] = true
 	of := r.Of
 	if of == nil {
-		of = r.Kept
+		of = r.Managed
 	}
 	for _, name := range of {
 		if r.Started.After(s.looked[name]) {
@@ -178,8 +178,8 @@ func (s *storm) hear(r Round) {
 	}
 }
 
-// group are all clusters that share something with some, also in subscriptions that are throttled
-// as one.
+// group returns the named clusters and all that share something with them, including those in
+// subscriptions that are throttled together.
 func (s *storm) group(names ...string) []string {
 	in := map[string]bool{}
 	for queue := names; len(queue) > 0; queue = queue[1:] {
@@ -200,7 +200,7 @@ func (s *storm) group(names ...string) []string {
 
 func (s *storm) any() string { return s.names[s.by.IntN(len(s.names))] }
 
-// once reports whether another writer may change a place: not so often that it is a conflict.
+// once reports whether another writer may change a place now: rarely enough that it is no conflict.
 func (s *storm) once(what string) bool {
 	s.hands[what] = slices.DeleteFunc(s.hands[what], func(at time.Time) bool {
 		return time.Since(at) > 25*time.Minute
@@ -223,7 +223,7 @@ func (s *storm) happens() {
 			s.strip(a.subnet)
 			s.lost[a.subnet] = lost{name, time.Now()}
 			if s.by.IntN(2) == 0 {
-				s.k.Wake("somebody", a.subnet)
+				s.k.Wake("another", a.subnet)
 			}
 		}
 	case 6:
@@ -255,7 +255,7 @@ func (s *storm) happens() {
 	}
 }
 
-// calm gives clusters time to be as they should.
+// calm gives clusters time to be in sync.
 func (s *storm) calm(names ...string) {
 	for _, name := range names {
 		if until := time.Now().Add(30 * time.Second); until.After(s.ill[name]) {
@@ -264,7 +264,7 @@ func (s *storm) calm(names ...string) {
 	}
 }
 
-// brew lets something go wrong for a while.
+// brew makes something fail for a while.
 func (s *storm) brew(name string) {
 	of := []string{name}
 	f := emulator.Fault{Count: -1, Path: "[/:]" + name + "(-|$)",
@@ -289,7 +289,7 @@ func (s *storm) brew(name string) {
 		f.Cut = []string{"before", "after"}[s.by.IntN(2)]
 	case 4:
 		f.Status, f.Rate, f.Seed = 500, 0.3, s.by.Uint64()
-	case 5: // it concerns the whole subscription
+	case 5: // it affects the whole subscription
 		f.Status, f.RetryAfter, f.Count = 429, s.by.IntN(40), 1+s.by.IntN(3)
 		for _, other := range s.names {
 			subscription := s.clusters[other].cluster.Subscription()
@@ -327,7 +327,7 @@ func (s *storm) ask(name string) {
 	})
 }
 
-// check holds what is against what should be.
+// check compares the state with the expected one.
 func (s *storm) check() {
 	now := time.Now()
 	s.faults = slices.DeleteFunc(s.faults, func(f brewing) bool {
@@ -335,7 +335,7 @@ func (s *storm) check() {
 			s.ill[name] = now.Add(4 * time.Minute)
 		}
 		if now.After(f.until) {
-			f.mend()
+			f.fix()
 		}
 		return now.After(f.until)
 	})
@@ -349,7 +349,8 @@ func (s *storm) check() {
 		late := now.Sub(s.looked[name]) - s.interval
 		s.longest.look = max(s.longest.look, late)
 		if late > 35*time.Second {
-			s.t.Errorf("%s: at %s the last look at %s, which is well, began at %s", s.t.Name(), now,
+			s.t.Errorf("%s: at %s the last check of %s, which is well, began at %s", s.t.Name(),
+				now,
 				name, s.looked[name])
 		}
 	}
@@ -386,10 +387,10 @@ func (s *storm) play(long time.Duration) {
 	}
 	minutes := int(long / time.Minute)
 	if n := len(since()); n > 400*minutes || s.rounds > 200*minutes {
-		s.t.Errorf("%d calls and %d rounds in %s", n, s.rounds, long)
+		s.t.Errorf("%d calls and %d checks in %s", n, s.rounds, long)
 	}
 	for _, f := range s.faults {
-		f.mend()
+		f.fix()
 	}
 	s.mu.Lock()
 	s.paused = false
@@ -416,6 +417,6 @@ func (s *storm) play(long time.Duration) {
 		s.t.Logf("ROUTEKEEPER_SEED=%s go test ./internal/keeper -run TestStorm plays it again",
 			strings.TrimPrefix(s.t.Name(), "TestStorm/"))
 	}
-	s.t.Logf("%d clusters, %d rounds, the latest look %s, the latest repair %s", len(s.names),
+	s.t.Logf("%d clusters, %d checks, the latest check %s, the latest repair %s", len(s.names),
 		s.rounds, s.longest.look, s.longest.repair)
 }

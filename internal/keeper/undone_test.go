@@ -14,15 +14,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// TestRepairs: a route of a target is a repair where it was seen as it should be and was changed in
-// the target only. Whatever the cluster's own table changed is none, nor what this keeper has not
-// seen right before.
+// TestRepairs: a change of a route in a target is a repair if the route was seen correct and only
+// the target was changed. It is not if the cluster's table caused the change, or if this keeper has
+// not seen the route correct.
 func TestRepairs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		k := w.keep(w.demoConfig())
-		// next makes rounds until nothing changes, and returns what was changed, as "verb prefix",
-		// with * for a repair.
+		// next checks until nothing changes, and returns the changes, as "verb prefix", with * for
+		// a repair.
 		next := func() string {
 			t.Helper()
 			var all []string
@@ -80,7 +80,7 @@ func TestRepairs(t *testing.T) {
 		scale(3)
 		expect("delete 10.244.3.0/24 done")
 
-		// A repair that is refused stays one, until it is made.
+		// A refused repair stays one until it is made.
 		clear := w.inject(emulator.Fault{Method: http.MethodPut, Path: "appgw-rt", Count: -1,
 			Status: http.StatusForbidden, Code: "AuthorizationFailed"})
 		without(w.demo.GatewayTable, "10.244.2.0/24")
@@ -90,7 +90,7 @@ func TestRepairs(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 
-		// What the cluster's own table has changed is none, also where it cannot be made at once.
+		// A change that the cluster's table causes is no repair, even if it cannot be made at once.
 		clear = w.inject(emulator.Fault{Method: http.MethodPut, Path: "appgw-rt", Count: -1,
 			Status: http.StatusForbidden, Code: "AuthorizationFailed"})
 		turn := func(hop string) {
@@ -109,12 +109,12 @@ func TestRepairs(t *testing.T) {
 		turn("10.42.1.5")
 		expect("")
 
-		// Another keeper knows nothing of before.
+		// Another keeper does not remember the past.
 		without(w.demo.GatewayTable, "10.244.2.0/24")
 		k = w.keep(w.demoConfig())
 		expect("create 10.244.2.0/24 done")
 
-		// A stale route that is kept is not as it should be: to remove it was right.
+		// A stale route that stays is not correct, so removing it was right.
 		upsert := w.demoConfig()
 		upsert.Spec.Targets[0].Policy = v1alpha1.PolicyUpsertOnly
 		k = w.keep(upsert)

@@ -16,8 +16,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestListRefused: a list that is refused is replaced by GETs and not tried again; tables and
-// subnets stay readable.
+// TestListRefused: a refused list is replaced by GETs and not tried again. Tables and subnets stay
+// readable.
 func TestListRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -34,13 +34,12 @@ func TestListRefused(t *testing.T) {
 		slices.Sort(got)
 		if want := []string{"GET appgw", "GET appgw-rt", "GET nodes",
 			"GET shop-rt"}; !slices.Equal(got, want) {
-			t.Errorf("an idle round: %v, want %v", got, want)
+			t.Errorf("a check at rest: %v, want %v", got, want)
 		}
 	})
 }
 
-// TestListShowsLess: a list that silently leaves out what it should show proves nothing; a GET
-// does.
+// TestListShowsLess: a list that silently omits a resource proves nothing; a GET does.
 func TestListShowsLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -77,15 +76,15 @@ func TestListShowsLess(t *testing.T) {
 		w.expect(w.round(k), "")
 		got := calls(since())
 		slices.Sort(got)
-		// The list would cost as much and more: next time the tables are asked for directly.
+		// The list would cost as much or more, so the next check uses GETs.
 		if want := []string{"GET appgw-rt", "GET shop-rt", "GET shop-vnet"}; !slices.Equal(got,
 			want) {
-			t.Errorf("an idle round: %v, want %v", got, want)
+			t.Errorf("a check at rest: %v, want %v", got, want)
 		}
 	})
 }
 
-// TestClusterUnreadable: what was known of the cluster goes on counting, and the finding says so.
+// TestClusterUnreadable: what was known of the cluster still counts, and the finding reports it.
 func TestClusterUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -102,7 +101,8 @@ func TestClusterUnreadable(t *testing.T) {
 	})
 }
 
-// TestNoAnswerAtAll is an error of the whole round when nothing is known yet, and findings later.
+// TestNoAnswerAtAll: no answer at all is an error of the whole check if nothing is known yet, and a
+// finding later.
 func TestNoAnswerAtAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -122,8 +122,8 @@ func TestNoAnswerAtAll(t *testing.T) {
 	})
 }
 
-// TestOutage: while nothing answers, a round does not wait for every call anew, and says it in one
-// finding.
+// TestOutage: while nothing answers, a check does not wait for every call separately, and reports
+// one finding.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -133,7 +133,7 @@ func TestOutage(t *testing.T) {
 		since, start := w.mark(), time.Now()
 		r := w.round(k)
 		if took := time.Since(start); took > 20*time.Second || len(since()) > 8 {
-			t.Errorf("the round took %s and %d calls", took, len(since()))
+			t.Errorf("the check took %s and %d calls", took, len(since()))
 		}
 		if got := codes(r); !slices.Equal(got, []finding.Code{finding.AzureUnreachable}) {
 			t.Errorf("findings %v", got)
@@ -144,7 +144,7 @@ func TestOutage(t *testing.T) {
 }
 
 // TestClustersSilent: only AKS gives no answer, which is no outage of Azure. What is known of the
-// cluster goes on counting.
+// cluster still counts.
 func TestClustersSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -157,8 +157,8 @@ func TestClustersSilent(t *testing.T) {
 	})
 }
 
-// TestGarbledList: a list that is no list, as a proxy may answer, is replaced by GETs; one that
-// leads to itself ends.
+// TestGarbledList: an answer that is not a list, for example from a proxy, is replaced by GETs. A
+// list that links to itself ends.
 func TestGarbledList(t *testing.T) {
 	for name, body := range map[string]string{"a page of a proxy": "<html>", "no object": "[]",
 		"leads to itself": `{"value":[],"nextLink":"SELF"}`} {
@@ -182,8 +182,8 @@ func TestGarbledList(t *testing.T) {
 	}
 }
 
-// TestOwnSubnetsAreNotForgotten: the network that AKS made cannot be looked for once; its subnet is
-// guarded all the same.
+// TestOwnSubnetsAreNotForgotten: one search for the network that AKS created fails. Its subnet is
+// still guarded.
 func TestOwnSubnetsAreNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
@@ -209,8 +209,8 @@ func TestOwnSubnetsAreNotForgotten(t *testing.T) {
 	})
 }
 
-// TestIdleReadsOfOthers: a cluster that is not kubenet costs nothing in an idle round, and one
-// whose table cannot be told does not read the activity log every time.
+// TestIdleReadsOfOthers: a cluster that is not kubenet costs nothing in a check with nothing to do,
+// and a cluster with an unknown table does not read the activity log every time.
 func TestIdleReadsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -225,8 +225,8 @@ func TestIdleReadsOfOthers(t *testing.T) {
 		if r := w.round(k); r.Reads != 0 {
 			t.Errorf("the overlay cluster costs %d reads", r.Reads)
 		}
-		// Stripped, and its table emptied and taken away from the log's tables by a restriction of
-		// rights.
+		// The subnet is stripped, its table is emptied, and restricted rights hide the table from
+		// the log.
 		w.strip(w.demo.NodeSubnet)
 		w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403,
 			Code: "AuthorizationFailed"})
@@ -236,7 +236,7 @@ func TestIdleReadsOfOthers(t *testing.T) {
 		since := w.mark()
 		w.expect(w.round(k), "", finding.TableUnknown)
 		if got, want := calls(since()), []string{"GET nodes"}; !slices.Equal(got, want) {
-			t.Errorf("an idle round reads %v, want %v", got, want)
+			t.Errorf("a check at rest reads %v, want %v", got, want)
 		}
 	})
 }

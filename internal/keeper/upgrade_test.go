@@ -15,9 +15,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestUpgrade: an upgrade with surge nodes moves every pod CIDR to another node or drops it. In the
-// end the target says what the cluster's table says, and on the way no route to a living node is
-// missing for longer than a round.
+// TestUpgrade: an upgrade with surge nodes moves every pod CIDR to another node or drops it. At the
+// end the target matches the cluster's table, and no route to a living node is missing for longer
+// than a check.
 func TestUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -33,8 +33,9 @@ func TestUpgrade(t *testing.T) {
 			time.Sleep(30 * time.Second)
 			for _, f := range w.round(k).Findings {
 				switch f.Code {
-				case finding.DeletesWithheld: // as long as an old node is still there
-				// the cloud provider deletes a node's new route with its old one, for a batch
+				case finding.DeletesWithheld: // while an old node still exists
+				// the cloud provider deletes a node's new route together with its old one, for one
+				// batch
 				case finding.SourceEmpty:
 				default:
 					t.Errorf("%s: %s", f.Code, f.Message)
@@ -63,9 +64,8 @@ func (w *world) expectSynced() {
 	w.expectRoutes(w.demo.GatewayTable, want...)
 }
 
-// TestStaleReads: GETs that now and then show what a resource was before its last write, for hours
-// of scaling and stripping, lose nothing that is somebody else's, and once they end everything is
-// true.
+// TestStaleReads: for hours of scaling and stripping, some GETs show a resource as it was before
+// its last write. No unmanaged route is lost, and once the stale reads end, everything is in sync.
 func TestStaleReads(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -98,17 +98,17 @@ func TestStaleReads(t *testing.T) {
 					}
 					if !strings.Contains(strings.Join(w.routes(w.demo.GatewayTable), " "),
 						"10.244.200.0/24>10.99.0.4") {
-						t.Fatal("somebody else's route is gone")
+						t.Fatal("another owner's route is gone")
 					}
 				}
 				remove()
-				// the cloud provider is done, and refusals are asked again
+				// the cloud provider has finished, and refused writes are sent again
 				time.Sleep(20 * time.Minute)
 				w.round(k)
-				time.Sleep(conflictMost) // so many strips were a conflict
+				time.Sleep(conflictMost) // so many strips are a conflict
 				w.round(k)
 				time.Sleep(conflictSpan)
-				w.expect(w.round(k), "", finding.UnmanagedOverlap) // theirs
+				w.expect(w.round(k), "", finding.UnmanagedOverlap) // unmanaged ones
 				if got := w.tableOf(w.demo.NodeSubnet); !got.Equal(w.demo.ClusterTable) {
 					t.Errorf("the node subnet has %q", got)
 				}
@@ -130,9 +130,9 @@ func TestStaleReads(t *testing.T) {
 	}
 }
 
-// TestSubnetsRenamed: a PUT of the network that names its subnets anew deletes the old ones. A node
-// subnet cannot go while it is in use; of a guarded one that is gone, it is said, and the rest is
-// kept.
+// TestSubnetsRenamed: a PUT of the network with new names for its subnets deletes the old ones. A
+// node subnet cannot be deleted while it is in use. A guarded one that is deleted is reported, and
+// the rest is still managed.
 func TestSubnetsRenamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -155,7 +155,7 @@ func TestSubnetsRenamed(t *testing.T) {
 		w.strip(w.demo.NodeSubnet)
 		w.expect(w.round(k), "1 done associate shop-vnet/nodes", finding.SubnetMissing)
 		if got := w.tableOf(arm.ID(string(spare.Parent()) + "/subnets/renamed")); got != "" {
-			t.Errorf("a subnet that nobody configured was given %s", got)
+			t.Errorf("a subnet that is not in the config got %s", got)
 		}
 	})
 }

@@ -18,10 +18,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// another is one more cluster, with a network and a table of its own.
+// another is one more cluster, with its own network and table.
 type another struct{ cluster, subnet, table, target arm.ID }
 
-// addCluster makes one in a resource group of its name, on 10.<net>.1.0/24.
+// addCluster creates a cluster in a resource group of its name, on 10.<net>.1.0/24.
 func (w *world) addCluster(name, net string) another {
 	return w.addClusterIn(emulator.DefaultSubscription, name, net)
 }
@@ -56,7 +56,7 @@ func (w *world) addClusterIn(sub, name, net string) another {
 	return a
 }
 
-// running is a keeper that runs until the test's function is over.
+// running is a keeper that runs until the test's function ends.
 type running struct {
 	*Keeper
 	mu     sync.Mutex
@@ -108,8 +108,8 @@ func (w *world) runTold(a Azure, o Options, interval time.Duration, tell func(Ro
 	return r
 }
 
-// since waits, and returns the rounds that were made in that time, those that were parted for their
-// writes as one.
+// since waits, and returns the checks of that time; checks that were reported separately are
+// combined.
 func (r *running) since(d time.Duration) []Round {
 	var whole []Round
 	for _, round := range r.parts(d) {
@@ -124,7 +124,7 @@ func (r *running) since(d time.Duration) []Round {
 	return whole
 }
 
-// parts waits, and returns the rounds that were told in that time.
+// parts waits, and returns the checks that were reported in that time.
 func (r *running) parts(d time.Duration) []Round {
 	time.Sleep(d)
 	synctest.Wait()
@@ -135,7 +135,7 @@ func (r *running) parts(d time.Duration) []Round {
 	return rounds
 }
 
-// TestConcerned: which clusters a resource wakes.
+// TestConcerned: which clusters a resource triggers.
 func TestConcerned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -174,8 +174,8 @@ func TestConcerned(t *testing.T) {
 	})
 }
 
-// TestWoken: an event is answered at once, with a round of the cluster it concerns and no call for
-// any other.
+// TestWoken: an event triggers a check of its cluster at once, without any call for another
+// cluster.
 func TestWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -186,7 +186,7 @@ func TestWoken(t *testing.T) {
 		w.strip(play.subnet)
 		if r := k.since(time.Minute); len(r) != 1 || r[0].Of != nil || !r[0].Asked.IsZero() ||
 			!slices.Equal(codes(r[0]), []finding.Code{finding.AssociationLost}) {
-			t.Fatalf("the first rounds: %+v", r)
+			t.Fatalf("the first checks: %+v", r)
 		}
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
@@ -201,9 +201,9 @@ func TestWoken(t *testing.T) {
 		r := k.since(time.Minute)
 		if len(r) != 1 || !slices.Equal(r[0].Of, []string{"shop"}) || !r[0].Asked.Equal(asked) ||
 			r[0].Started.Sub(asked) > 10*time.Millisecond {
-			t.Fatalf("the rounds: %+v", r)
+			t.Fatalf("the checks: %+v", r)
 		}
-		// what stands of the other goes on to stand
+		// the current findings of the other one stay
 		w.expect(r[0], "1 done associate shop-vnet/nodes", finding.AssociationLost)
 		for _, r := range since() {
 			if strings.Contains(r.Path, "play") {
@@ -219,8 +219,8 @@ func TestWoken(t *testing.T) {
 	})
 }
 
-// TestBurst: any number of events within a second lead to two rounds of a cluster at most; none
-// that comes during a round is lost.
+// TestBurst: any number of events within a second lead to at most two checks of a cluster. An event
+// during a check is not lost.
 func TestBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -233,13 +233,13 @@ func TestBurst(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		if r := k.since(time.Minute); len(r) != 2 || r[1].Started.Sub(r[0].Started) < time.Second {
-			t.Errorf("1800 events within a second led to %d rounds", len(r))
+			t.Errorf("1800 events within a second led to %d checks", len(r))
 		}
-		// The second strip comes while the first is repaired, after that subnet was looked at.
+		// The second strip comes while the first is repaired, after that subnet was read.
 		w.strip(w.demo.GatewaySubnet)
 		time.Sleep(10 * time.Second)
 		k.Wake("", w.demo.GatewaySubnet)
-		time.Sleep(500 * time.Millisecond) // the PUT runs for four seconds
+		time.Sleep(500 * time.Millisecond) // the PUT takes four seconds
 		w.edit(w.demo.ClusterTable, func(p object) {})
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		w.edit(w.demo.ClusterTable, func(p object) {
@@ -249,7 +249,7 @@ func TestBurst(t *testing.T) {
 		r := k.since(time.Minute)
 		if len(r) != 2 || did(r[0]) != "1 done associate shop-vnet/appgw" ||
 			did(r[1]) != "1 done create appgw-rt" {
-			t.Errorf("an event during a round: %d rounds, %+v", len(r), r)
+			t.Errorf("an event during a check: %d checks, %+v", len(r), r)
 		}
 	})
 }
@@ -277,9 +277,9 @@ func TestTogether(t *testing.T) {
 	})
 }
 
-// TestForeignTable: a cluster's node subnet gets the table of another, of which the round does not
-// know at first: it is not replaced, as in a round of all.
-func TestForeignTable(t *testing.T) {
+// TestTableOfAnother: a cluster's node subnet gets the table of another cluster, of a group that
+// the check does not cover. It is not replaced, as in a check of all clusters.
+func TestTableOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play, apart := w.addCluster("play", "50"), w.addCluster("apart", "51")
@@ -299,7 +299,7 @@ func TestForeignTable(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 		w.expect(r[0], "", finding.AssociationOther)
-		// A table that is nobody's is replaced.
+		// A table that belongs to no cluster is replaced.
 		w.edit(w.demo.NodeSubnet, func(p object) {
 			p["routeTable"] = object{"id": string(play.target)}
 		})
@@ -312,9 +312,9 @@ func TestForeignTable(t *testing.T) {
 	})
 }
 
-// TestIll: a cluster whose calls are answered with errors, each tried again with waits, is looked
-// at by itself and ever less often; the other's strips are repaired as fast as ever. Once it is
-// well, it is looked at with the others.
+// TestIll: a cluster whose calls are answered with errors, each retried with waits, is checked
+// separately and less and less often. The other's strips are repaired as fast as usual. Once it
+// recovers, it is checked with the others.
 func TestIll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const other = "5ab00000-0000-4000-8000-00000000000b"
@@ -324,9 +324,9 @@ func TestIll(t *testing.T) {
 		play := w.addClusterIn(other, "play", "50")
 		k := w.run(10*time.Second, w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(time.Minute)
-		mend := w.inject(emulator.Fault{Path: other, Count: -1, Status: 503,
+		fix := w.inject(emulator.Fault{Path: other, Count: -1, Status: 503,
 			Code: "ServiceUnavailable", RetryAfter: 20})
-		k.since(4 * time.Minute) // the first time it keeps the others waiting
+		k.since(4 * time.Minute) // the first time it delays the others
 		for i := range 5 {
 			subnet := []arm.ID{w.demo.NodeSubnet, w.demo.GatewaySubnet}[i%2]
 			w.strip(subnet)
@@ -350,16 +350,16 @@ func TestIll(t *testing.T) {
 		if alone > 7 {
 			t.Errorf("it was tried %d times in five minutes", alone)
 		}
-		mend()
+		fix()
 		k.since(90 * time.Second)
 		if r := k.since(30 * time.Second); len(r) != 3 || r[0].Of != nil || len(r[2].Findings) > 0 {
-			t.Errorf("after it was mended: %+v", r)
+			t.Errorf("after it was repaired: %+v", r)
 		}
 	})
 }
 
-// TestReload: a running keeper takes other configs at once; what it remembers of the clusters that
-// stay, stays, and of those that go it says nothing more.
+// TestReload: a running keeper uses other configs at once. It retains what it remembers of the
+// clusters that stay, and reports nothing more of the others.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
@@ -368,13 +368,13 @@ func TestReload(t *testing.T) {
 			arm.TypeCluster, "lost"))
 		k := w.run(time.Hour, w.demoConfig(), lost)
 		k.since(time.Minute)
-		w.strip(w.demo.NodeSubnet) // its table is remembered, so that the log need not be asked
+		w.strip(w.demo.NodeSubnet) // its table is remembered, so the log is not read
 		time.Sleep(10 * time.Second)
 		since := w.mark()
 		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(),
 			configure("play", play.cluster, play.target)})
 		r := k.since(time.Minute)
-		if len(r) != 1 || !slices.Equal(r[0].Kept, []string{"shop", "play"}) || r[0].Of != nil {
+		if len(r) != 1 || !slices.Equal(r[0].Managed, []string{"shop", "play"}) || r[0].Of != nil {
 			t.Fatalf("%+v", r)
 		}
 		w.expect(r[0], "1 done associate shop-vnet/nodes\n2 done create play-target")
@@ -386,7 +386,7 @@ func TestReload(t *testing.T) {
 		}
 		k.since(time.Minute)
 
-		// The source is emptied while the config changes: the nodes are there, so nothing goes.
+		// The source is emptied while the config changes: the nodes exist, so no route is deleted.
 		other := w.demoConfig()
 		other.Spec.Targets[0].MaxRoutes = 100
 		w.e.PauseRoutes(w.demo.Cluster, true)
@@ -399,13 +399,13 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestEventDuringTheFirstLook: what a cluster rests on is not known yet when an event of it comes.
-// It is not lost.
-func TestEventDuringTheFirstLook(t *testing.T) {
+// TestEventDuringTheFirstCheck: it is not known yet what a cluster uses when an event about it
+// arrives. The event is not lost.
+func TestEventDuringTheFirstCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		running := make(chan *running, 1)
-		// the subnets have been looked at
+		// the subnets have been read
 		way := before(http.MethodGet, "/"+w.demo.ClusterTable.Name(), func() {
 			w.strip(w.demo.NodeSubnet)
 			(<-running).Wake("", w.demo.NodeSubnet)
@@ -420,8 +420,8 @@ func TestEventDuringTheFirstLook(t *testing.T) {
 	})
 }
 
-// TestEventsCoalesce: events wait for their check together while another one reads slowly. What the
-// last of them is about came after that had read it, and is seen all the same.
+// TestEventsCoalesce: events wait together for a check while another one reads slowly. The last of
+// them is about something that changed after that one had read it, and is still noticed.
 func TestEventsCoalesce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

@@ -19,11 +19,11 @@ import (
 
 type object = map[string]any
 
-// slow is Azure's own timing, for tests in a bubble.
+// slow has Azure's own times, for tests in a bubble.
 var slow = emulator.Options{OperationTime: 4 * time.Second, RouteBatch: 30 * time.Second,
 	RouteCache: 2 * time.Minute}
 
-// world is a local Azure with an operator's hands in it.
+// world is an emulator with the calls of an operator.
 type world struct {
 	t    testing.TB
 	e    *emulator.Emulator
@@ -31,7 +31,7 @@ type world struct {
 	demo emulator.Demo
 }
 
-// newWorld makes a local Azure with the demo's network.
+// newWorld starts an emulator with the demo's network.
 func newWorld(t testing.TB, opts emulator.Options) *world {
 	w := emptyWorld(t, opts)
 	d, err := emulator.BuildDemo(w.e, emulatortest.Operator)
@@ -137,7 +137,7 @@ func (w *world) expectRoutes(id arm.ID, want ...string) {
 	}
 }
 
-// tableOf returns the table a subnet has, or "".
+// tableOf returns the table of a subnet, or "".
 func (w *world) tableOf(subnet arm.ID) arm.ID {
 	w.t.Helper()
 	link, _ := w.get(subnet)["properties"].(object)["routeTable"].(object)
@@ -145,7 +145,7 @@ func (w *world) tableOf(subnet arm.ID) arm.ID {
 	return arm.ID(id)
 }
 
-// configure makes the config of a cluster.
+// configure returns the config of a cluster.
 func configure(name string, cluster arm.ID, targets ...arm.ID) v1alpha1.ClusterRoutes {
 	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind,
 		Metadata: v1alpha1.Metadata{Name: name}}
@@ -157,7 +157,7 @@ func configure(name string, cluster arm.ID, targets ...arm.ID) v1alpha1.ClusterR
 	return c
 }
 
-// demoConfig is the config for the demo's network, the gateway subnet's association included.
+// demoConfig is the config for the demo's network, including the gateway subnet's association.
 func (w *world) demoConfig() v1alpha1.ClusterRoutes {
 	c := configure("shop", w.demo.Cluster, w.demo.GatewayTable)
 	c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
@@ -165,19 +165,19 @@ func (w *world) demoConfig() v1alpha1.ClusterRoutes {
 	return c
 }
 
-// keep makes a keeper that reaches the emulator over a connection in memory.
+// keep creates a keeper that reaches the emulator over a connection in memory.
 func (w *world) keep(configs ...v1alpha1.ClusterRoutes) *Keeper {
 	return New(emulatortest.Client(w.t, w.e, emulatortest.Keeper), configs, Options{})
 }
 
-// keepOver is keep over a way that may interfere.
+// keepOver is keep with a transport that may interfere.
 func (w *world) keepOver(change func(http.RoundTripper) http.RoundTripper,
 	configs ...v1alpha1.ClusterRoutes) *Keeper {
 	return New(emulatortest.ClientOver(w.t, change(emulatortest.Transport(w.t, w.e)), w.e,
 		emulatortest.Keeper), configs, Options{})
 }
 
-// round makes a round that must end well.
+// round makes a check that must succeed.
 func (w *world) round(k *Keeper) Round {
 	w.t.Helper()
 	r, err := k.Round(context.Background())
@@ -187,7 +187,7 @@ func (w *world) round(k *Keeper) Round {
 	return r
 }
 
-// inject makes something go wrong for the keeper.
+// inject makes calls of the keeper fail.
 func (w *world) inject(f emulator.Fault) func() {
 	w.t.Helper()
 	f.Principal = emulatortest.Keeper.Name
@@ -198,7 +198,7 @@ func (w *world) inject(f emulator.Fault) func() {
 	return remove
 }
 
-// mark returns a function that gives the keeper's requests since.
+// mark returns a function that returns the keeper's requests since now.
 func (w *world) mark() func() []emulator.Request {
 	since := w.e.LastRequest()
 	return func() []emulator.Request {
@@ -212,7 +212,7 @@ func (w *world) mark() func() []emulator.Request {
 	}
 }
 
-// calls writes requests as "GET name".
+// calls formats requests as "GET name".
 func calls(requests []emulator.Request) []string {
 	var out []string
 	for _, r := range requests {
@@ -225,7 +225,7 @@ func calls(requests []emulator.Request) []string {
 	return out
 }
 
-// did writes what became of a round's changes, one a line.
+// did formats the outcomes of a check, one per line.
 func did(r Round) string {
 	counts := map[string]int{}
 	for _, c := range r.Changes {
@@ -239,7 +239,7 @@ func did(r Round) string {
 	return strings.Join(lines, "\n")
 }
 
-// codes writes a round's findings.
+// codes returns the codes of a check's findings.
 func codes(r Round) []finding.Code {
 	var out []finding.Code
 	for _, f := range r.Findings {
@@ -258,7 +258,7 @@ func (w *world) expect(r Round, wantDid string, wantCodes ...finding.Code) {
 	}
 }
 
-// doneAll reports whether all changes of a round were made.
+// doneAll reports whether all changes of a check were made.
 func doneAll(r Round) bool {
 	return !slices.ContainsFunc(r.Changes, func(c plan.Outcome) bool {
 		return c.State != plan.Done

@@ -100,7 +100,7 @@ func TestEmulator(t *testing.T) {
 	}
 	refuse("/api/v1/nodes$", 401, "Unauthorized")
 	_, err = c.Read(t.Context())
-	says(t, err, "does not accept the login", "az aks get-credentials -g shop-rg -n shop")
+	says(t, err, "rejects the login", "az aks get-credentials -g shop-rg -n shop")
 
 	// Many pods come in pages.
 	if err := l.e.Scale(l.demo.Cluster, l.demo.Pool, 200); err != nil {

@@ -33,7 +33,7 @@ func (f *failure) Error() string {
 	return fmt.Sprintf("%d %s", f.status, http.StatusText(f.status))
 }
 
-// busy reports whether the same call may succeed soon.
+// busy reports whether the same call may soon succeed.
 func (f *failure) busy() bool {
 	return f.status == http.StatusTooManyRequests || f.status >= 500
 }
@@ -54,7 +54,7 @@ func refused(err error) bool {
 }
 
 // saved is the alternative to an API that is unreachable from here.
-const saved = `run this where the API is reachable (the API of a private cluster: in its network), or save there what "kubectl get nodes -o json" and "kubectl get pods -A -o json" print, and give it with --from-nodes and --from-pods`
+const saved = `run this where the API is reachable (for a private cluster, in its network), or save the output of "kubectl get nodes -o json" and "kubectl get pods -A -o json" there, and pass the files with --from-nodes and --from-pods`
 
 // explain says in one line what failed when reading a resource, and what to do next.
 func (c *Client) explain(resource string, err error) error {
@@ -64,26 +64,28 @@ func (c *Client) explain(resource string, err error) error {
 	}
 	var f *failure
 	switch {
-	case errors.Is(err, context.Canceled): // the caller has gone
+	case errors.Is(err, context.Canceled): // the caller stopped waiting
 		return err
 	case !errors.As(err, &f):
 		return c.unanswered(whose, err)
 	}
 	switch {
 	case f.garbage != nil:
-		return say("at %s does not answer with a list of %s: %s", c.server, resource, oneLine(f))
+		return say("at %s did not answer with a list of %s: %s", c.server, resource, oneLine(f))
 	case f.location != "":
-		return say("at %s sends on to %s: what answers there is no Kubernetes API", c.server,
+		return say("at %s redirects to %s: the server there is not a Kubernetes API", c.server,
 			f.location)
 	case f.status == http.StatusUnauthorized:
-		return say("does not accept the login (%s): log in again: %s", oneLine(f), c.login())
+		return say("rejects the login (%s); log in again: %s", oneLine(f), c.login())
 	case f.status == http.StatusForbidden:
 		return say("does not show %s (%s): the verb list on the resource %[1]s is missing; %[3]s",
 			resource, oneLine(f), c.grant(resource, f.message))
 	case f.status == http.StatusNotFound:
-		return say("is not at %s (%s): check the server in the kubeconfig", c.server, oneLine(f))
+		return say("was not found at %s (%s): check the server in the kubeconfig", c.server,
+			oneLine(f))
 	case f.status == http.StatusGone:
-		return say("forgets its list of %s faster than it can be read (%s): try again", resource,
+		return say("expires its list of %s before it can be read to its end (%s): try again",
+			resource,
 			oneLine(f))
 	}
 	return say("at %s fails (%s): try again in a minute", c.server, oneLine(f))
@@ -105,11 +107,11 @@ func (c *Client) unanswered(whose string, err error) error {
 		// omit the explanation of plugins
 		reason, _, _ = strings.Cut(strings.TrimPrefix(reason, "getting credentials: "),
 			" It looks like")
-		line = fmt.Sprintf("%s: %s does not log in (%s): %s", whose, c.plugin, reason, c.login())
+		line = fmt.Sprintf("%s: %s could not log in (%s): %s", whose, c.plugin, reason, c.login())
 	case errors.As(err, &authority), errors.As(err, &name):
-		line = fmt.Sprintf("%s at %s shows a certificate that the kubeconfig does not trust "+
-			"(%s): a proxy in between, or a kubeconfig from before the certificates were "+
-			"renewed: %s", whose, c.server, reason, getCredentials(c.cluster))
+		line = fmt.Sprintf("%s at %s presents a certificate that the kubeconfig does not trust "+
+			"(%s): there is a proxy in between, or the kubeconfig is older than the cluster's "+
+			"certificates: %s", whose, c.server, reason, getCredentials(c.cluster))
 	}
 	return &explained{line, err}
 }
@@ -144,9 +146,9 @@ func (c *Client) grant(resource, message string) string {
 		if c.cluster != nil {
 			scope = string(c.cluster.ID)
 		}
-		return finding.Command("a role with the data action "+
-			"Microsoft.ContainerService/managedClusters/%s/read gives it, a custom one or: az "+
-			"role assignment create --assignee %s --role %s --scope %s", resource, user, role,
+		return finding.Command("assign a role with the data action "+
+			"Microsoft.ContainerService/managedClusters/%s/read, a custom one or: az role "+
+			"assignment create --assignee %s --role %s --scope %s", resource, user, role,
 			scope).String()
 	}
 	return "ask a cluster administrator to run: kubectl create clusterrole routekeeper " +

@@ -154,7 +154,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		"login refused": {func(w http.ResponseWriter, _ *http.Request) {
 			status(w, 401, "Unauthorized", "Unauthorized")
-		}, []string{"does not accept the login (401 Unauthorized)", "az aks get-credentials -g " +
+		}, []string{"rejects the login (401 Unauthorized)", "az aks get-credentials -g " +
 			"shop-rg -n shop"}},
 		"right missing": {func(w http.ResponseWriter, _ *http.Request) {
 			status(w, 403, "Forbidden", forbidden)
@@ -170,13 +170,13 @@ func TestRefusals(t *testing.T) {
 		}, []string{"500 etcd is away", "try again"}},
 		"a login page": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://login.example/", http.StatusFound)
-		}, []string{"sends on to https://login.example/", "no Kubernetes API"}},
+		}, []string{"redirects to https://login.example/", "not a Kubernetes API"}},
 		"HTML": {func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "<html>hello</html>")
-		}, []string{"does not answer with a list of nodes", "not JSON"}},
+		}, []string{"did not answer with a list of nodes", "not JSON"}},
 		"another list": {func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, listOf("Pod", ""))
-		}, []string{"does not answer with a list of nodes", `"PodList"`, "NodeList"}},
+		}, []string{"did not answer with a list of nodes", `"PodList"`, "NodeList"}},
 		"half an answer": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "99")
 			fmt.Fprint(w, "{")
@@ -186,7 +186,7 @@ func TestRefusals(t *testing.T) {
 		}, []string{"does not end"}},
 		"always gone": {func(w http.ResponseWriter, _ *http.Request) {
 			status(w, 410, "Expired", "too old resource version")
-		}, []string{"faster than it can be read", "try again"}},
+		}, []string{"before it can be read to its end", "try again"}},
 		"silence": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 			[]string{"does not answer", "no answer within 200ms", "--from-nodes and --from-pods"}},
 		"half, silence": {func(w http.ResponseWriter, r *http.Request) {
@@ -360,11 +360,11 @@ func TestPlugins(t *testing.T) {
 	if err := read(plugin("sleep 0.3\n" + token("good"))); err != nil {
 		t.Errorf("a good plugin: %v", err)
 	}
-	says(t, read(plugin(token("old"))), "does not accept the login",
+	says(t, read(plugin(token("old"))), "rejects the login",
 		"az login, or kubelogin remove-tokens")
-	says(t, read(plugin("exit 1")), "kubelogin does not log in", "az login")
+	says(t, read(plugin("exit 1")), "kubelogin could not log in", "az login")
 	says(t, read("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, "+
-		"command: not-there}"), "not-there does not log in", "not found")
+		"command: not-there}"), "not-there could not log in", "not found")
 	says(t, read(plugin("sleep 2")), "patience is over")
 }
 
@@ -408,5 +408,5 @@ func TestClientCertificate(t *testing.T) {
 		t.Errorf("%+v, %v", k, err)
 	}
 	_, err = load(t, Options{Kubeconfig: kubeconfig(t, server, "{}")}).Read(t.Context())
-	says(t, err, "does not accept the login")
+	says(t, err, "rejects the login")
 }

@@ -90,8 +90,8 @@ func (c *Client) failed(verb string, o Object, err error) error {
 			where = " -n " + o.Namespace
 		}
 		line := fmt.Sprintf("the Kubernetes API of context %s refuses to %s %s (%s): kubectl "+
-			"auth can-i %s %s%s says whether "+
-			"this login may", c.context, verb, o, oneLine(f), verb, o.Plural, where)
+			"auth can-i %s %s%s shows whether this login may", c.context, verb, o, oneLine(f), verb,
+			o.Plural, where)
 		return &explained{line, err}
 	case errors.As(err, &f) && f.status >= 400 && f.status < 500 &&
 		f.status != http.StatusUnauthorized && f.status != http.StatusGone:

@@ -67,7 +67,7 @@ func meanings(all []condition) []string {
 	return sorted(out)
 }
 
-// conditions select completed operations: each operation leaves several records, the last of which
+// conditions select completed operations: each operation leaves several records, and the last one
 // says Succeeded. Any field of an event, including operationName, may be in the leaves of an anyOf
 // (REST reference of Activity Log Alerts, AlertRuleAnyOfOrLeafCondition); the portal creates rules
 // for only one operation.

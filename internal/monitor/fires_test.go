@@ -21,7 +21,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/monitor"
 )
 
-// hook is the keeper's end: which operations it was told of, and how often.
+// hook is the keeper's listener: it counts the operations of the events that it gets.
 type hook struct {
 	mu    sync.Mutex
 	heard map[string]int
@@ -55,8 +55,8 @@ func (h *hook) take() map[string]int {
 	return heard
 }
 
-// TestEveryOperationFires carries out every operation that is watched for, and hears of it, once;
-// and of nothing else.
+// TestEveryOperationFires performs every watched operation. Each causes one event, and other
+// operations cause none.
 func TestEveryOperationFires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hook{heard: map[string]int{}}
@@ -120,9 +120,9 @@ func TestEveryOperationFires(t *testing.T) {
 			if status, answer := op.Do(method, id, version, raw); status >= 300 {
 				t.Fatalf("%s %s: %d %s", method, id, status, answer)
 			}
-			time.Sleep(2 * time.Minute) // until a pool is there, or gone
+			time.Sleep(2 * time.Minute) // until a pool exists, or is deleted
 		}
-		// A scale-out by AKS itself is told by the cluster's own table, which its cloud provider
+		// A scale-out by AKS itself shows in the cluster's route table, which its cloud provider
 		// writes.
 		time.Sleep(10 * time.Minute)
 		h.take()
@@ -159,7 +159,7 @@ func TestEveryOperationFires(t *testing.T) {
 				`{"properties":{"count":1,"vmSize":"Standard_D2s_v5","mode":"User","vnetSubnetID":"` + string(d.NodeSubnet) + `"}}`},
 			{"Microsoft.ContainerService/managedClusters/agentPools/delete", "DELETE", pool, ""},
 			{"Microsoft.ContainerService/managedClusters/delete", "DELETE", d.Cluster, ""},
-			// Nobody asked for these: another operation, and another resource.
+			// These are not watched: another operation, and another resource.
 			{"", "PUT", arm.ResourceID(vnet.Subscription(), "net-rg", arm.TypeSecurityGroup, "x"),
 				`{"location":"westeurope"}`},
 			{"", "PUT", arm.ResourceID(vnet.Subscription(), "net-rg", arm.TypeRouteTable, "x"),

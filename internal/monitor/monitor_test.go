@@ -156,7 +156,7 @@ func TestWebhook(t *testing.T) {
 	for _, c := range []struct {
 		address, secret string
 		with            Webhook
-		url, shown      string // url is empty where it is refused, shown is in the refusal then
+		url, shown      string // url is empty if it is refused; shown is then in the refusal
 	}{
 		{"https://k.example.com/events", "correct-horse-battery", Webhook{},
 			"https://k.example.com/events/correct-horse-battery", "https://k.example.com/…"},
@@ -190,7 +190,7 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// there plays Azure: it keeps what it is given.
+// there simulates Azure: it stores the documents.
 type there []arm.Document
 
 func (a *there) carryOut(t *testing.T, changes []Change) {
@@ -251,7 +251,7 @@ func TestPlan(t *testing.T) {
 		}
 		for _, c := range changes {
 			if strings.Contains(strings.Join(c.Why, " "), "s3cret") {
-				t.Errorf("the secret is told: %q", c.Why)
+				t.Errorf("the secret is shown: %q", c.Why)
 			}
 		}
 		return changes
@@ -261,7 +261,7 @@ func TestPlan(t *testing.T) {
 		"create actionGroup hubops, create activityLogAlert hubops"))
 	plan(i, w, azure, "")
 
-	// Whatever Azure's way of writing it down, it means the same; what does not is told.
+	// Another spelling by Azure means the same. A difference in meaning is reported.
 	rule := func(d arm.Document) bool {
 		return d.ID.Is(arm.TypeAlertRule) && d.ID.ResourceGroup() == "ops"
 	}
@@ -292,23 +292,23 @@ func TestPlan(t *testing.T) {
 		azure.carryOut(t, plan(i, w, azure, "update activityLogAlert ops"))
 		plan(i, w, azure, "")
 	}
-	// Its tags lost, it is nobody's; in the meantime, too.
+	// Without its tags it belongs to another owner, also if it loses them meanwhile.
 	if _, err := i.Plan(w, with("tags", "{}")); err == nil ||
 		!strings.Contains(err.Error(), "does not belong to this installation") {
 		t.Errorf("without tags: %v", err)
 	}
 	changes := plan(i, w, with("properties.enabled", "false"), "update activityLogAlert ops")
-	if _, err := changes[0].Edit(with("tags", `{"managed-by":"somebody"}`)[slices.IndexFunc(azure,
+	if _, err := changes[0].Edit(with("tags", `{"managed-by":"others"}`)[slices.IndexFunc(azure,
 		rule)]); err == nil {
 		t.Error("what lost its tags in the meantime is written")
 	}
-	// A document in which an edit would not be seen is not touched.
+	// A document in which an edit would not be visible is not touched.
 	if _, err := i.Plan(w, with("properties.Enabled", "false")); err == nil ||
 		!strings.Contains(err.Error(), "cannot be edited safely") {
 		t.Errorf("a doubled key: %v", err)
 	}
 
-	// Where not all is known, nothing is taken away; where it is, it is.
+	// If not everything is known, nothing is removed; otherwise it is.
 	less, err := Watch(snapshot(t, managed+"/providers/Microsoft.Network/routeTables/x"),
 		config(func(s *v1alpha1.Spec) {
 			s.RouteTableID = managed + "/providers/Microsoft.Network/routeTables/x"
@@ -320,7 +320,7 @@ func TestPlan(t *testing.T) {
 	less.Unknown = []string{"something"}
 	plan(i, less, azure, "")
 
-	// A secure webhook instead, and another keeper of its own.
+	// A secure webhook instead, and another keeper with its own.
 	secure := install(Webhook{URL: "https://k.example.com/events", ObjectID: "o",
 		Audience: "api://x", Tenant: "t"})
 	changed := slices.Clone(azure)
@@ -333,7 +333,8 @@ func TestPlan(t *testing.T) {
 		t.Errorf("another keeper's: %v, %s", err, verbs(two.Removal(azure)))
 	}
 
-	// Another path is told as such, without it; one that Azure does not show is taken for right.
+	// Another path is reported as such, without showing it. If Azure does not show the path, it
+	// counts as right.
 	elsewhere := install(Webhook{URL: "https://k.example.com/events/s3cret-too"})
 	if why := plan(elsewhere, w, azure,
 		"update actionGroup ops, update actionGroup hubops")[0].Why; len(why) != 1 ||
@@ -356,7 +357,7 @@ func TestPlan(t *testing.T) {
 	}
 	plan(elsewhere, w, hidden, "")
 
-	// A subscription that has nothing to watch any more, a group that is missing, and the end.
+	// A subscription with nothing to watch any more, a missing group, and the end.
 	single, err := Watch(snapshot(t, own), config(func(s *v1alpha1.Spec) { s.Targets = nil }))
 	if err != nil {
 		t.Fatal(err)

@@ -63,8 +63,8 @@ const (
 	Lost    = "lost"  // the subnet has no table
 	Other   = "other" // the subnet has another table
 	Unknown = "unknown"
-	// Unknown is a subnet that was not read or needs no certain table, or a route of which it is
-	// not known whether it works.
+	// Unknown is a subnet that was not read or needs no certain table, or a route that
+	// may or may not work.
 )
 
 // Table is a route table with all its routes: the cluster's and unmanaged ones.
@@ -93,16 +93,16 @@ type Route struct {
 	State string `json:"state"`
 }
 
-// The states of a route, in addition to Unknown. All except Foreign belong to the cluster's pod
-// routes. Kept routes are not counted.
+// The states of a route, in addition to Unknown. All except Unmanaged belong to the cluster's pod
+// routes. Leftover routes are not counted.
 const (
-	Carries = "carries" // the route is correct, and its table is on the subnets that need it
-	Idle    = "idle"    // the route is correct, but its table is not on the subnet that needs it
-	Missing = "missing" // the cluster's route table has the route, this table does not
-	Wrong   = "wrong"   // the next hop differs from the one in the cluster's route table
-	Stale   = "stale"   // the cluster's route table does not have the route, or no longer
-	Kept    = "kept"    // as Stale, but the route stays: the policy is UpsertOnly
-	Foreign = "foreign" // an unmanaged route
+	Works     = "carries" // the route is correct, and its table is on the subnets that need it
+	Idle      = "idle"    // the route is correct, but its table is not on the subnet that needs it
+	Missing   = "missing" // the cluster's route table has the route, this table does not
+	Wrong     = "wrong"   // the next hop differs from the one in the cluster's route table
+	Stale     = "stale"   // the cluster's route table does not have the route, or no longer
+	Leftover  = "kept"    // as Stale, but the route stays: the policy is UpsertOnly
+	Unmanaged = "foreign" // an unmanaged route
 )
 
 // Of describes one of the managed clusters, as it was read.
@@ -201,7 +201,7 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 		t := tableOf(s.Snapshot, own.Table, RoleOwn, 0)
 		if source != nil {
 			for _, r := range source.Routes {
-				state := Foreign
+				state := Unmanaged
 				if w, pods := wanted[r.Prefix]; pods && w.Name == r.Name {
 					state = c.carried(source.ID)
 				}
@@ -224,7 +224,7 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 				case wanted == nil && ours:
 					t.add(r, Unknown, "")
 				case wanted == nil || !r.Prefix.IsValid():
-					t.add(r, Foreign, "")
+					t.add(r, Unmanaged, "")
 				case asked && !there[r.Prefix] && r.SameHop(w):
 					there[r.Prefix] = true
 					t.add(r, c.carried(table.ID), "")
@@ -232,13 +232,13 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 					there[r.Prefix] = true
 					t.add(r, Wrong, w.NextHop())
 				case ours && others.want(r):
-					t.add(r, Foreign, "")
+					t.add(r, Unmanaged, "")
 				case ours && target.Policy == v1alpha1.PolicyUpsertOnly:
-					t.add(r, Kept, "")
+					t.add(r, Leftover, "")
 				case ours:
 					t.add(r, Stale, "")
 				default:
-					t.add(r, Foreign, "")
+					t.add(r, Unmanaged, "")
 				}
 			}
 			for prefix, w := range wanted {
@@ -299,7 +299,7 @@ func (c *Cluster) on(table arm.ID) bool {
 // carried is the state of a correct route. It depends on whether the table is on all subnets that
 // need it.
 func (c *Cluster) carried(table arm.ID) string {
-	state := Carries
+	state := Works
 	for _, s := range c.Subnets {
 		switch {
 		case !s.Wanted.Equal(table) || s.State == Right:
@@ -325,7 +325,7 @@ func (t *Table) add(r inventory.Route, state, wanted string) {
 		Name: r.Name, Destination: r.Destination(), NextHop: r.NextHop(),
 		Wanted: wanted, State: state,
 	}
-	if state != Foreign {
+	if state != Unmanaged {
 		out.Node = inventory.RouteNode(r.Name)
 	}
 	t.Routes = append(t.Routes, out)
@@ -334,14 +334,14 @@ func (t *Table) add(r inventory.Route, state, wanted string) {
 // sorted puts unmanaged routes last, and sorts each kind by destination.
 func (t Table) sorted() Table {
 	slices.SortStableFunc(t.Routes, func(a, b Route) int {
-		return cmp.Or(foreignLast(a)-foreignLast(b),
+		return cmp.Or(unmanagedLast(a)-unmanagedLast(b),
 			plan.CompareDestinations(a.Destination, b.Destination), cmp.Compare(a.Name, b.Name))
 	})
 	return t
 }
 
-func foreignLast(r Route) int {
-	if r.State == Foreign {
+func unmanagedLast(r Route) int {
+	if r.State == Unmanaged {
 		return 1
 	}
 	return 0
@@ -363,9 +363,9 @@ func (c Cluster) Routes() (n Counted) {
 	for _, t := range c.Tables {
 		for _, r := range t.Routes {
 			switch r.State {
-			case Foreign, Kept:
+			case Unmanaged, Leftover:
 				continue
-			case Carries:
+			case Works:
 				n.True++
 			case Unknown:
 				n.Unknown++
@@ -400,7 +400,7 @@ func (c Cluster) Routed() int {
 	nodes := map[string]bool{}
 	if own := c.Own(); own != nil {
 		for _, r := range own.Routes {
-			if r.State != Foreign {
+			if r.State != Unmanaged {
 				nodes[r.Node] = true
 			}
 		}

@@ -137,7 +137,7 @@ func TestPicture(t *testing.T) {
 		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries " +
 			"foreign\ngw-rt target: carries wrong>10.240.0.5 missing>10.240.0.6 stale foreign\n", 7,
 			4, 0},
-		{"somebody else's route is where a pod route has to be", func(w *world) {
+		{"another owner's route is where a pod route has to be", func(w *world) {
 			w.table(target, "theirs 10.244.0.0/24 10.1.0.4",
 				"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5",
 				"aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")
@@ -168,7 +168,7 @@ func TestPicture(t *testing.T) {
 				"m 10.244.9.0/24 10.241.0.4", "aks-n-00000000-vmss000008 10.244.8.0/24 10.241.0.5")
 		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries " +
 			"foreign\ngw-rt target: carries carries carries stale foreign\n", 7, 6, 0},
-		{"the own table cannot be read", func(w *world) {
+		{"the cluster's table cannot be read", func(w *world) {
 			delete(w.s.Tables, own.Key())
 			w.s.Unread[own.Key()] = inventory.Unread{ID: own, Status: 403,
 				Code: "AuthorizationFailed"}
@@ -190,7 +190,7 @@ func TestPicture(t *testing.T) {
 			w.config.Spec.Guard.Subnets = nil
 		}, "nodes nodes right\nshop-rt own: carries carries carries foreign\ngw-rt target idle: " +
 			"carries carries carries foreign\n", 6, 6, 0},
-		{"the target is on a subnet that nobody guards", func(w *world) {
+		{"the target is on a subnet that is not guarded", func(w *world) {
 			w.config.Spec.Guard.Subnets = nil
 			w.s.Table(target).Subnets = []arm.ID{gateway}
 		}, "nodes nodes right\ngw target unknown\nshop-rt own: carries carries carries " +

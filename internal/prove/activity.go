@@ -6,25 +6,24 @@ import (
 	"time"
 )
 
-// Activity is what the activity log showed of the writes of this run.
+// Activity is what the activity log shows about the writes of this run.
 type Activity struct {
-	// Waited is for how long it was read, and Writes how many accepted writes of subnets and tables
-	// it was read for.
+	// Waited is how long the log was read. Writes is the number of accepted writes of subnets and
+	// tables.
 	Waited time.Duration
 	Writes int
-	// Records are those of the written resources, whatever their correlation ID; Correlated is how
-	// many writes have records under the correlation ID of their answer.
+	// Records is the number of records about the written resources, with any correlation ID.
+	// Correlated is the number of writes that have records with the correlation ID of their answer.
 	Records, Correlated int
-	// First and Last are the shortest and the longest time from a write to its record's being
-	// there.
+	// First and Last are the shortest and the longest time from a write until its record appears.
 	First, Last time.Duration
-	// Statuses are those of one write's records, sorted.
+	// Statuses are the statuses of the records of one write, sorted.
 	Statuses []string
-	// Caller reports that the records name this login.
+	// Caller is true if the records name this login.
 	Caller bool
 }
 
-// logDelay is how late a record is at most ("Azure activity log": 3 to 20 minutes).
+// logDelay is the maximum delay of a record ("Azure activity log": 3 to 20 minutes).
 const logDelay = 20 * time.Minute
 
 func activityFacts() []Fact {
@@ -33,11 +32,10 @@ func activityFacts() []Fact {
 			Name: "log-delay", Family: familyLog, Trial: trialActivity,
 			Question: "How late does the activity log show a write?",
 			Expected: "20 minutes at most", Source: sourceDocumented,
-			Judged: "the log is read until it shows every write of this run, or --activity-wait " +
-				"ends",
-			Follows: "History and doctor name who wrote something later than that; alerts on " +
-				"writes come " +
-				"late, too. Checks by --interval do not wait for it.",
+			Judged: "reads of the log, until it shows every write of this run or " +
+				"--activity-wait ends",
+			Follows: "History and doctor name writers later than that, and alerts on writes come " +
+				"late, too. The checks of --interval do not wait for the log.",
 			judge: func(o Observed) (Verdict, string) {
 				a := o.Activity
 				switch {
@@ -50,23 +48,21 @@ func activityFacts() []Fact {
 				case a.Records == 0:
 					return Differs, "nothing within " + seconds(a.Waited)
 				case a.Correlated == 0:
-					return Untested, "no record can be told to be of one of the writes"
+					return Untested, "no record can be matched to a write"
 				}
-				seen := fmt.Sprintf("%d of %d writes, the first %s after it, the last %s after it",
+				seen := fmt.Sprintf("%d of %d writes, after %s at first and %s at last",
 					a.Correlated, a.Writes, seconds(a.First), seconds(a.Last))
 				return yes(a.Last <= logDelay, seen, seen)
 			},
 		},
 		{
 			Name: "log-correlation", Family: familyLog, Trial: trialActivity,
-			Question: "Do a write's answer and its records have the same correlation ID?",
-			Expected: "yes: this tells the keeper's own writes from those of others",
+			Question: "Does the answer to a write have the correlation ID of its records?",
+			Expected: "yes: so the keeper recognizes its own writes",
 			Source:   sourceRecorded,
-			Judged: "x-ms-correlation-request-id of each answer, and correlationId of " +
-				"the records",
-			Follows: "The keeper takes its own writes for those of another writer in history and " +
-				"in the " +
-				"finding of a conflict: go by the caller instead.",
+			Judged:   "x-ms-correlation-request-id of each answer, correlationId of the records",
+			Follows: "History and the finding of a conflict can show the keeper's own writes as " +
+				"another writer's: check the caller instead.",
 			judge: func(o Observed) (Verdict, string) {
 				a := o.Activity
 				switch {
@@ -77,23 +73,23 @@ func activityFacts() []Fact {
 				}
 				return yes(a.Correlated > 0,
 					fmt.Sprintf("of %d of %d writes", a.Correlated, a.Writes),
-					fmt.Sprintf("%d records, none with the ID of an answer", a.Records))
+					fmt.Sprintf("%d records, none of them with the ID of an answer", a.Records))
 			},
 		},
 		{
 			Name: "log-records", Family: familyLog, Trial: trialActivity,
 			Question: "Is a write Started, perhaps Accepted, and Succeeded under one correlation " +
 				"ID?",
-			Expected: "yes: what counts is the record of its end", Source: sourceRecorded,
-			Judged:  "the statuses of the records of one write",
-			Follows: "Who changed a resource may not be found in the log: send the recording.",
+			Expected: "yes: the last record counts", Source: sourceRecorded,
+			Judged:  "statuses of the records of one write",
+			Follows: "The log may not show who changed a resource: send the recording.",
 			judge: func(o Observed) (Verdict, string) {
 				a := o.Activity
 				switch {
 				case a == nil:
 					return notMade()
 				case len(a.Statuses) == 0:
-					return Untested, "no record can be told to be of one of the writes"
+					return Untested, "no record can be matched to a write"
 				}
 				return yes(slices.Contains(a.Statuses, "Started") &&
 					slices.Contains(a.Statuses, "Succeeded"),
@@ -103,20 +99,19 @@ func activityFacts() []Fact {
 		{
 			Name: "log-caller", Family: familyLog, Trial: trialActivity,
 			Question: "Do the records name the login that wrote?",
-			Expected: "yes, as caller or in its claims", Source: sourceDocumented,
+			Expected: "yes, as the caller or in its claims", Source: sourceDocumented,
 			Judged: "caller and claims of the records of this run's writes",
-			Follows: "history and doctor cannot say who stripped a subnet; the table that a " +
-				"cluster's " +
-				"identity wrote is not found: name it as routeTableID.",
+			Follows: "history and doctor cannot say who stripped a subnet, and the log cannot " +
+				"show which table is a cluster's: set routeTableID.",
 			judge: func(o Observed) (Verdict, string) {
 				switch {
 				case o.Activity == nil:
 					return notMade()
 				case o.Activity.Correlated == 0:
-					return Untested, "no record can be told to be of one of the writes"
+					return Untested, "no record can be matched to a write"
 				}
 				return yes(o.Activity.Caller, "they name this login",
-					"they name another caller, or none")
+					"they name another caller or none")
 			},
 		},
 	}

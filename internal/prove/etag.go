@@ -1,36 +1,37 @@
 package prove
 
-// Write is what was seen of one subnet or table while it was written.
+// Write is what a trial observed while it wrote a subnet or table.
 type Write struct {
-	// First is a PUT with the ETag that was just read.
+	// First is a PUT with a fresh ETag.
 	First Answer
-	// Answered is the ETag of that PUT's answer, Settled that of a GET after its operation.
+	// Answered is the ETag in the answer to that PUT, Settled the ETag of a GET after its
+	// operation.
 	Answered, Settled string
-	// Updating reports that the answer's provisioningState was not Succeeded, Operation that it
-	// said where to follow it, and End how it ended then, "" where it was not followed.
+	// Updating: the answer's provisioningState was not Succeeded. Operation: the answer named an
+	// operation. End is how that ended, "" if it was not followed.
 	Updating, Operation bool
 	End                 string
 	// Took is the time from the PUT to its end.
 	Took string
-	// Stale is a PUT with the ETag from before First, Applied that it took effect.
+	// Stale is a PUT with the ETag from before First. Applied: it took effect.
 	Stale   Answer
 	Applied bool
-	// Same is a PUT of what is there; SameUpdating and the ETags are those before and after it.
+	// Same is a PUT of the unchanged document, with the ETags before and after it.
 	Same          Answer
 	SameUpdating  bool
 	Before, After string
 }
 
-// Shared are the ETags of resources and of what is in them, as read at the same moment.
+// Shared are the ETags of resources and of their parts, read at the same moment.
 type Shared struct{ Network, Subnet, Table, Route string }
 
-// Strip is what was seen while a subnet lost its route table and got it back.
+// Strip is what a trial observed while a subnet lost its route table and got it back.
 type Strip struct {
-	// Table is the ETag of the table before, after the strip and after the repair.
+	// Table is the ETag of the table before, after the strip, and after the repair.
 	Before, Stripped, Repaired string
-	// Gone and Back report that the subnet had no table, and had it again.
+	// Gone: the subnet had no table. Back: it had the table again.
 	Gone, Back bool
-	// Lost are the fields in which the repaired subnet differs from before.
+	// Lost are the fields in which the repaired subnet differs from the original.
 	Lost []string
 }
 
@@ -40,10 +41,8 @@ func etagFacts() []Fact {
 			return o.Subnet
 		},
 			sourceUnproven,
-			"Two writers can overwrite each other on a guarded subnet. Let one writer write it: "+
-				"keep "+
-				"other tools off it, or set guard.mode: Observe. Each repair is read back all "+
-				"the same."),
+			"Two writers can overwrite each other on a guarded subnet. Use only one: keep other "+
+				"tools away from it, or set guard.mode: Observe. Each repair is still read back."),
 		staleFact("table-if-match", "route table", trialTable, func(o Observed) *Write {
 			return o.Table
 		},
@@ -72,7 +71,7 @@ func etagFacts() []Fact {
 			Expected: "yes, so a write of one subnet makes the ETags of all subnets stale",
 			Source:   sourceRecorded,
 			Judged:   "GET network and GET table: the ETags in each document are compared",
-			Follows:  "Fewer writes are refused than planned for; nothing has to change.",
+			Follows:  "Azure refuses fewer writes than expected; nothing has to change.",
 			judge: func(o Observed) (Verdict, string) {
 				s := o.Shared
 				if s == nil {
@@ -80,11 +79,11 @@ func etagFacts() []Fact {
 				}
 				switch {
 				case s.Network != s.Subnet && s.Table != s.Route:
-					return Differs, "both have ETags of their own"
+					return Differs, "both have their own ETags"
 				case s.Network != s.Subnet:
-					return Differs, "a subnet has an ETag of its own"
+					return Differs, "a subnet has its own ETag"
 				case s.Table != s.Route:
-					return Differs, "a route has an ETag of its own"
+					return Differs, "a route has its own ETag"
 				}
 				return Confirmed, "one ETag in each document"
 			},
@@ -92,14 +91,12 @@ func etagFacts() []Fact {
 		{
 			Name: "strip-keeps-table-etag", Family: familyETags, Trial: trialStrip,
 			Question: "Does a table keep its ETag when a subnet loses it or gets it back?",
-			Expected: "yes: a strip and its repair cost the cluster's cloud provider nothing",
+			Expected: "yes: a strip and its repair do not disturb the cluster's cloud provider",
 			Source:   sourceUnproven,
 			Judged:   "the table's ETag before a strip, after it, and after the repair",
 			Follows: "Each strip and each repair makes the cloud provider's cached ETag stale: " +
-				"it is " +
-				"refused for about 100 s, and new nodes wait for their routes. Find who strips " +
-				"the subnet " +
-				"(routekeeper history), and stop that first.",
+				"Azure refuses its writes for about 100 s, and new nodes wait for their routes. " +
+				"Find out who strips the subnet (routekeeper history), and stop that first.",
 			judge: func(o Observed) (Verdict, string) {
 				s := o.Strip
 				switch {
@@ -114,13 +111,13 @@ func etagFacts() []Fact {
 				case s.Stripped != s.Repaired:
 					return Differs, "the table has a new ETag after the repair"
 				}
-				return Confirmed, "the table's ETag stayed"
+				return Confirmed, "the table kept its ETag"
 			},
 		},
 	}
 }
 
-// staleFact is whether If-Match counts.
+// staleFact is the fact that If-Match works.
 func staleFact(
 	name, what, trial string, of func(Observed) *Write, source, follows string,
 ) Fact {
@@ -135,7 +132,7 @@ func staleFact(
 			case w == nil:
 				return notMade()
 			case w.First.Status == 412:
-				return Differs, "the ETag that was just read is refused, too: " + w.First.String()
+				return Differs, "the current ETag is refused, too: " + w.First.String()
 			case w.Stale.OK() && w.Applied:
 				return Differs, "it was accepted, and took effect"
 			case w.Stale.OK():
@@ -143,7 +140,7 @@ func staleFact(
 			case w.Stale.Status != 412:
 				return Untested, "it was refused for another reason: " + w.Stale.String()
 			case w.Applied:
-				return Differs, "it was refused, and took effect all the same"
+				return Differs, "it was refused, but took effect"
 			}
 			return Confirmed, w.Stale.brief()
 		},
@@ -160,13 +157,13 @@ func codeFact(name, what, trial string, of func(Observed) *Write) Fact {
 		Expected: "status 412 with the code " + etagMismatch,
 		Source:   "cloud-provider-azure's sources",
 		Judged:   "the code of that answer; its text is in the recording",
-		Follows:  "routekeeper acts on the status alone; send the recording to its maintainers.",
+		Follows:  "routekeeper uses only the status; send the recording to its maintainers.",
 		judge: func(o Observed) (Verdict, string) {
 			w := of(o)
 			switch {
 			case w == nil:
 				return notMade()
-			case w.First.Status == 412: // then no other was sent
+			case w.First.Status == 412: // then no other PUT was sent
 				return yes(w.First.Code == etagMismatch, w.First.String(), w.First.String())
 			case w.Stale.OK():
 				return Untested, "nothing was refused"
@@ -181,10 +178,10 @@ func settlesFact(name, what, trial string, of func(Observed) *Write) Fact {
 	return Fact{
 		Name: name, Family: familyETags, Trial: trial,
 		Question: "Does the ETag of a " + what + " change again when the operation of a PUT ends?",
-		Expected: "yes: the ETag of a PUT's answer is no good for the next PUT",
+		Expected: "yes: the next PUT cannot use the ETag of a PUT's answer",
 		Source:   sourceRecorded,
-		Judged:   "the ETag of a PUT's answer and that of a GET after its operation",
-		Follows:  "Nothing has to change: routekeeper takes the ETag of a fresh GET.",
+		Judged:   "the ETag of a PUT's answer, and the ETag of a GET after its operation",
+		Follows:  "Nothing has to change: routekeeper uses the ETag of a fresh GET.",
 		judge: func(o Observed) (Verdict, string) {
 			w := of(o)
 			switch {
@@ -195,7 +192,8 @@ func settlesFact(name, what, trial string, of func(Observed) *Write) Fact {
 			case w.Answered == "":
 				return Untested, "the answer of the PUT has no ETag"
 			}
-			return yes(w.Answered != w.Settled, "it changed again", "the ETag of the answer stayed")
+			return yes(w.Answered != w.Settled, "it changed again",
+				"the ETag of the answer did not change")
 		},
 	}
 }
@@ -204,10 +202,11 @@ func sameFact(name, what, trial string, of func(Observed) *Write) Fact {
 	return Fact{
 		Name: name, Family: familyETags, Trial: trial,
 		Question: "Does a PUT that changes nothing on a " + what + " end at once, with a new ETag?",
-		Expected: "yes, so such a PUT costs other writers a refusal; routekeeper sends none",
+		Expected: "yes: such a PUT makes Azure refuse another writer; routekeeper sends none",
 		Source:   sourceRecorded,
-		Judged:   "PUT of the document as read: its provisioningState, and the ETags around it",
-		Follows:  "Nothing has to change: routekeeper sends no such PUT.",
+		Judged: "PUT of the document as read: its provisioningState, and the ETags before and " +
+			"after",
+		Follows: "Nothing has to change: routekeeper sends no such PUT.",
 		judge: func(o Observed) (Verdict, string) {
 			w := of(o)
 			switch {
@@ -219,7 +218,7 @@ func sameFact(name, what, trial string, of func(Observed) *Write) Fact {
 				return Differs, "it began an operation"
 			}
 			return yes(w.Before != w.After, "it ended at once, with a new ETag",
-				"it ended at once, and the ETag stayed")
+				"it ended at once, with the same ETag")
 		},
 	}
 }

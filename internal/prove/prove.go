@@ -1,19 +1,19 @@
-// Package prove holds the facts about Azure that routekeeper relies on, as a table, and judges what
-// a run saw of them in a throwaway resource group.
+// Package prove has the facts about Azure that routekeeper relies on, as a table, and judges what a
+// run observed about them in a throwaway resource group.
 //
-// How it works. A trial makes a few calls (package lab) and records what it saw in Observed. Each
-// fact names the trial that answers it, and judges the trial's record. So every fact ends as
-// confirmed, differs or untested, whatever else went wrong:
+// How it works. A trial makes a few calls (package lab) and records its observations in Observed.
+// Each fact names the trial that answers it, and judges the trial's record. So every fact ends as
+// confirmed, differs or untested, whatever else fails:
 //
 //	the trial                          | the fact is
 //	-----------------------------------|------------------------------------------------------
 //	did not run, or could not end      | untested, and the trial's error says why
 //	ended, and Azure did as expected   | confirmed
-//	ended, and Azure did otherwise     | differs, and Follows says what that means for a config
-//	ended without what it takes        | untested (an operation that ended at once is not superseded)
+//	ended, and Azure did otherwise     | differs, and Follows has the consequence for a config
+//	ended, but tested nothing          | untested (an operation that ended at once is not superseded)
 //
-// The table is the design of the command, too: the plan, the documentation and the report are made
-// from it.
+// The plan, the documentation and the report of the command are made from this table. The package
+// must not call Azure.
 package prove
 
 import (
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// Verdict is how a fact came out.
+// Verdict is the result of a fact.
 type Verdict string
 
 const (
@@ -30,30 +30,30 @@ const (
 	Untested  Verdict = "untested"
 )
 
-// Fact is one thing that routekeeper takes for granted about Azure.
+// Fact is one assumption of routekeeper about Azure.
 type Fact struct {
 	Name, Family string
 	Question     string
-	// Expected is what routekeeper takes for granted, and Source where that comes from.
+	// Expected is the assumption, and Source its source.
 	Expected, Source string
-	// Judged says what is compared with what.
+	// Judged says what is compared.
 	Judged string
-	// Follows is what it means for a config, or for the program, where Azure does otherwise.
+	// Follows is the consequence for a config or the program if Azure differs.
 	Follows string
-	// Trial is the trial that answers it.
+	// Trial is the trial that tests it.
 	Trial string
 
 	judge func(Observed) (Verdict, string)
 }
 
-// Result is a fact that was judged.
+// Result is a fact with its verdict.
 type Result struct {
 	Fact
 	Verdict Verdict
-	Seen    string // what was seen, or why nothing was
+	Seen    string // what was observed, or why nothing was
 }
 
-// The families of facts, in their order.
+// The families of facts, in order.
 const (
 	familyETags      = "ETags"
 	familyWrites     = "Writes"
@@ -66,14 +66,13 @@ const (
 	sourceDocumented = "Azure's documentation"
 )
 
-// Facts returns the table of facts, in the order in which they are shown.
+// Facts returns the table of facts, in the order of display.
 func Facts() []Fact {
 	return slices.Concat(
 		etagFacts(), writeFacts(), readFacts(), writerFacts(), activityFacts(), rightFacts())
 }
 
-// Choose returns the facts of the given names, all of them where there are none, and the names that
-// no fact has.
+// Choose returns the named facts, or all of them without names, and the names that no fact has.
 func Choose(names []string) (chosen []Fact, unknown []string) {
 	all := Facts()
 	if len(names) == 0 {
@@ -92,13 +91,13 @@ func Choose(names []string) (chosen []Fact, unknown []string) {
 	return chosen, unknown
 }
 
-// Judge judges facts by what was seen.
+// Judge judges facts by the observations.
 func Judge(facts []Fact, seen Observed) []Result {
 	results := make([]Result, 0, len(facts))
 	for _, f := range facts {
 		r := Result{Fact: f}
 		switch why, failed := seen.Failed[f.Trial]; {
-		case failed && f.Family != familyRights: // a right is judged by refusals, too
+		case failed && f.Family != familyRights: // refusals are evidence about rights
 			r.Verdict, r.Seen = Untested, why
 		default:
 			r.Verdict, r.Seen = f.judge(seen)
@@ -108,10 +107,10 @@ func Judge(facts []Fact, seen Observed) []Result {
 	return results
 }
 
-// Observed is what the trials saw. A trial that was not made to its end left its part nil, and a
-// reason in Failed.
+// Observed has the observations of the trials. A trial that did not complete leaves its part nil,
+// and a reason in Failed.
 type Observed struct {
-	Failed map[string]string // by the name of the trial
+	Failed map[string]string // by trial
 
 	Subnet, Table *Write
 	Shared        *Shared
@@ -130,11 +129,11 @@ type Observed struct {
 	Rights        Rights
 }
 
-// Answer is what is judged of an answer.
+// Answer is the part of an answer that facts depend on.
 type Answer struct {
 	Status        int
 	Code, Message string
-	// Again reports that the answer says to try again later.
+	// Again is true if the answer asks to try again later.
 	Again bool
 	Took  time.Duration
 }
@@ -142,5 +141,5 @@ type Answer struct {
 // OK reports whether the call was accepted.
 func (a Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
 
-// notMade is what is said of a trial that left nothing.
-func notMade() (Verdict, string) { return Untested, "it was not tried" }
+// notMade is the verdict if a trial left nothing.
+func notMade() (Verdict, string) { return Untested, "it was not tested" }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestTable: each fact says what it has to, once, and is answered by a trial.
+// TestTable: each fact is complete and unique, and has a trial.
 func TestTable(t *testing.T) {
 	names := map[string]bool{}
 	for _, f := range Facts() {
@@ -33,7 +33,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestNothingSeen: without any trial, every fact is untested, and says so.
+// TestNothingSeen: without any trial, every fact is untested, with a reason.
 func TestNothingSeen(t *testing.T) {
 	for _, r := range Judge(Facts(), Observed{Rights: Rights{Unread: "no call"}}) {
 		if r.Verdict != Untested || r.Seen == "" {
@@ -42,7 +42,7 @@ func TestNothingSeen(t *testing.T) {
 	}
 }
 
-// TestChoose: facts are chosen by name, with the trials that they take.
+// TestChoose: facts are chosen by name, with the trials that they need.
 func TestChoose(t *testing.T) {
 	facts, unknown := Choose([]string{"log-delay", "nonsense"})
 	if len(facts) != 1 || len(unknown) != 1 || unknown[0] != "nonsense" {
@@ -61,7 +61,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestOverlap: what is known as superseded, and what is not.
+// TestOverlap: which codes count as superseded.
 func TestOverlap(t *testing.T) {
 	ok, busy := Answer{Status: 200}, Answer{Status: 429, Code: "RetryableError", Again: true}
 	for name, c := range map[string]struct {
@@ -95,7 +95,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestRefusedEither: If-Match counts only where the refused PUT had no effect.
+// TestRefusedEither: If-Match works only if the refused PUT had no effect.
 func TestRefusedEither(t *testing.T) {
 	facts, _ := Choose([]string{"table-if-match"})
 	w := Write{First: Answer{Status: 200}, Stale: Answer{Status: 412}, Applied: true}
@@ -108,8 +108,7 @@ func TestRefusedEither(t *testing.T) {
 	}
 }
 
-// TestLateLog: a log that is later than Azure says differs, also where it shows everything in the
-// end.
+// TestLateLog: a log that is later than documented differs, even if it finally shows everything.
 func TestLateLog(t *testing.T) {
 	facts, _ := Choose([]string{"log-delay"})
 	for last, want := range map[time.Duration]Verdict{time.Minute: Confirmed, time.Hour: Differs} {

@@ -2,14 +2,14 @@ package prove
 
 import "fmt"
 
-// Reads is how often reads after a write showed what was before it.
+// Reads counts reads after a write that still showed the old state.
 type Reads struct{ Gets, StaleGets, Lists, StaleLists int }
 
-// Interface is what was seen of a network interface.
+// Interface is what a trial observed of a network interface.
 type Interface struct {
 	Updating, Operation bool
-	// Listed reports that a list right after its PUT shows it with its address, InSubnet that the
-	// subnet names it, StillListed that a list after its DELETE shows it, too.
+	// Listed: a list right after its PUT shows it with its address. InSubnet: the subnet names it.
+	// StillListed: a list after its DELETE still shows it.
 	Listed, InSubnet, StillListed bool
 	Deleted                       Answer
 }
@@ -18,12 +18,11 @@ func readFacts() []Fact {
 	return []Fact{
 		{
 			Name: "fresh-get", Family: familyReads, Trial: trialReads,
-			Question: "Does a GET right after a write's end show the write?",
+			Question: "Does a GET right after the end of a write show the write?",
 			Expected: "yes: each write is read back once", Source: sourceUnproven,
 			Judged: "five writes of a table, and five GETs after each",
-			Follows: "A write can look undone. routekeeper then writes again, up to three times; " +
-				"expect " +
-				"the finding of a write that is gone when read back, and longer repairs.",
+			Follows: "A write can look undone. routekeeper then writes again, up to three times. " +
+				"Expect longer repairs, and the finding write-undone.",
 			judge: func(o Observed) (Verdict, string) {
 				if o.Reads == nil {
 					return notMade()
@@ -35,12 +34,12 @@ func readFacts() []Fact {
 		},
 		{
 			Name: "fresh-list", Family: familyReads, Trial: trialReads,
-			Question: "Does a list right after a write's end show the write?",
-			Expected: "yes: checks read lists, and confirm by a GET what they find",
+			Question: "Does a list right after the end of a write show the write?",
+			Expected: "yes: checks read lists, and confirm by GET what they find",
 			Source:   sourceUnproven,
 			Judged:   "five writes of a table, and a list of its group after each",
-			Follows: "A check can be late by one --interval, or see an old state that a GET then " +
-				"corrects; nothing has to change.",
+			Follows: "A check can be late by one --interval, or see an old state that a GET " +
+				"then corrects. Nothing has to change.",
 			judge: func(o Observed) (Verdict, string) {
 				if o.Reads == nil {
 					return notMade()
@@ -53,12 +52,11 @@ func readFacts() []Fact {
 		{
 			Name: "interface-list", Family: familyReads, Trial: trialInterface,
 			Question: "Does a list show a new network interface at once, with its address?",
-			Expected: "yes: a route is deleted only where complete lists lack its next hop",
+			Expected: "yes: a route is deleted only if complete lists lack its next hop",
 			Source:   sourceUnproven,
 			Judged:   "PUT of an interface, then a list of its group",
-			Follows: "A list can lack the address of a new node. Set policy: UpsertOnly for your " +
-				"targets: " +
-				"then routes are added and updated, and not deleted.",
+			Follows: "A list can lack the address of a new node. Set policy: UpsertOnly for " +
+				"your targets, so that routes are added and updated, but not deleted.",
 			judge: func(o Observed) (Verdict, string) {
 				if o.Interface == nil {
 					return notMade()
@@ -70,10 +68,9 @@ func readFacts() []Fact {
 		{
 			Name: "interface-gone", Family: familyReads, Trial: trialInterface,
 			Question: "Does a list lack a network interface once its deletion has ended?",
-			Expected: "yes; otherwise deletes only come later", Source: sourceUnproven,
-			Judged: "DELETE of an interface, then a list of its group",
-			Follows: "Routes of nodes that are gone stay for some checks longer; nothing has to " +
-				"change.",
+			Expected: "yes; otherwise deletes come later", Source: sourceUnproven,
+			Judged:  "DELETE of an interface, then a list of its group",
+			Follows: "Routes of deleted nodes stay for some more checks; nothing has to change.",
 			judge: func(o Observed) (Verdict, string) {
 				switch {
 				case o.Interface == nil:
@@ -87,12 +84,11 @@ func readFacts() []Fact {
 		{
 			Name: "interface-in-subnet", Family: familyReads, Trial: trialInterface,
 			Question: "Does a subnet name the IP configurations of the interfaces in it?",
-			Expected: "yes: they prove that a cluster exists where AKS does not answer",
+			Expected: "yes: they prove that a cluster exists if AKS does not answer",
 			Source:   sourceDocumented,
 			Judged:   "PUT of an interface, then GET of its subnet",
-			Follows: "Where AKS does not answer, a lost association is put back only when it " +
-				"answers " +
-				"again.",
+			Follows: "If AKS does not answer, a lost association is repaired only when it " +
+				"answers again.",
 			judge: func(o Observed) (Verdict, string) {
 				if o.Interface == nil {
 					return notMade()
@@ -103,7 +99,7 @@ func readFacts() []Fact {
 		},
 		{
 			Name: "interface-at-once", Family: familyReads, Trial: trialInterface,
-			Question: "Does the write of a network interface end with its answer?",
+			Question: "Does a write of a network interface end with its answer?",
 			Expected: "yes: Succeeded, without an operation", Source: sourceRecorded,
 			Judged:  "provisioningState and headers of the answer",
 			Follows: "Nothing has to change: routekeeper writes no interfaces.",

@@ -8,12 +8,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Rights are what this login may do in the throwaway group, and which calls took which right.
+// Rights are what this login may do in the throwaway group, and which calls needed which right.
 type Rights struct {
-	// Own are its permissions as Azure lists them, and Unread says why they could not be read.
+	// Own are its permissions as Azure lists them. Unread says why they could not be read.
 	Own    []inventory.Permission
 	Unread string
-	// Used is the answer to a call that takes an action, by the action; Refused are all calls that
+	// Used is the answer to a call that needs an action, by the action. Refused are all calls that
 	// were answered with 403.
 	Used    map[string]Answer
 	Refused []Refusal
@@ -41,16 +41,16 @@ func (r Rights) refused(action string) (Refusal, bool) {
 	return Refusal{}, false
 }
 
-// LabActions are what the throwaway group takes besides what the keeper may do.
+// LabActions are the actions that the throwaway group needs in addition to the keeper's.
 func LabActions() []generate.KeeperAction {
 	return []generate.KeeperAction{
 		{Action: "Microsoft.Resources/subscriptions/resourceGroups/read",
-			Why: "to see that it is gone"},
+			Why: "to check that it is gone"},
 		{Action: "Microsoft.Resources/subscriptions/resourceGroups/write",
 			Why: "to make the group"},
 		{Action: "Microsoft.Resources/subscriptions/resourceGroups/delete", Why: "to delete it"},
 		{Action: "Microsoft.Resources/subscriptions/resourceGroups/resources/read",
-			Why: "to see that nothing else is in it"},
+			Why: "to check that nothing else is in it"},
 		{Action: "Microsoft.Network/virtualNetworks/write", Why: "to make the network"},
 		{Action: "Microsoft.Network/virtualNetworks/subnets/join/action",
 			Why: "to make the interface"},
@@ -59,12 +59,11 @@ func LabActions() []generate.KeeperAction {
 		{Action: "Microsoft.Network/networkInterfaces/write", Why: "to make the interface"},
 		{Action: "Microsoft.Network/networkInterfaces/delete", Why: "to delete it"},
 		{Action: "Microsoft.Network/routeTables/delete",
-			Why: "to see that the deletion of one in use is refused"},
+			Why: "to check that the delete of one in use is refused"},
 	}
 }
 
-// Role are the actions of a custom role for a login that runs the trials with exactly the generated
-// rights.
+// Role has the actions of a custom role for running the trials with exactly the generated rights.
 func Role() []string {
 	var all []string
 	for _, a := range slices.Concat(keeperActions(), LabActions()) {
@@ -85,14 +84,14 @@ func contains(actions []string, action string) bool {
 	return slices.ContainsFunc(actions, func(a string) bool { return strings.EqualFold(a, action) })
 }
 
-// rightName makes the name of a fact: Microsoft.Network/routeTables/write is
-// right-routeTables-write.
+// rightName returns the name of a fact: right-routeTables-write for
+// Microsoft.Network/routeTables/write.
 func rightName(action string) string {
 	_, path, _ := strings.Cut(action, "/")
 	return "right-" + strings.ReplaceAll(path, "/", "-")
 }
 
-// notInGroup are the actions that no call in the throwaway group takes, and why.
+// notInGroup are the actions that no call in the throwaway group needs, and why.
 var notInGroup = map[string]string{
 	"Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read": "it needs a scale set",
 	"Microsoft.Network/natGateways/join/action":                        "it needs a NAT gateway",
@@ -105,9 +104,8 @@ func rightFacts() []Fact {
 		Name: "rights-suffice", Family: familyRights, Trial: trialRights,
 		Question: "Do the generated rights suffice for what the keeper does?",
 		Expected: "yes", Source: "iac generate and its tests",
-		Judged: "all calls of the trials, where this login has the role of --print-role and no " +
-			"other",
-		Follows: "The generated role lacks something: add the action that is named, and send the " +
+		Judged: "all calls of the trials, if this login has only the role of --print-role",
+		Follows: "The generated role lacks an action: add the one that is named, and send the " +
 			"recording.",
 		judge: judgeSuffice,
 	}}
@@ -116,10 +114,9 @@ func rightFacts() []Fact {
 			Name: rightName(a.Action), Family: familyRights, Trial: trialRights,
 			Question: "Does the keeper need " + a.Action + "?",
 			Expected: "yes: " + a.Why, Source: "iac generate and its tests",
-			Judged: "a call that needs it, and whether this login's own permissions include it",
-			Follows: "Nothing breaks: the generated role grants more than it has to. Send the " +
-				"recording, " +
-				"so that it can be left out.",
+			Judged: "a call that needs it, and whether this login has the permission",
+			Follows: "Nothing breaks: the generated role grants more than necessary. Send the " +
+				"recording, so that the action can be removed.",
 			judge: func(o Observed) (Verdict, string) { return judgeRight(o, a.Action) },
 		})
 	}
@@ -149,7 +146,7 @@ func judgeSuffice(o Observed) (Verdict, string) {
 	for _, p := range r.Own {
 		for _, action := range p.Actions {
 			if !contains(Role(), action) {
-				return Untested, "this login may do more (" + action +
+				return Untested, "this login has more rights (" + action +
 					"): log in with the role of " +
 					"--print-role"
 			}
@@ -165,7 +162,7 @@ func judgeRight(o Observed, action string) (Verdict, string) {
 	used, isUsed := r.Used[action]
 	switch {
 	case refused && granted:
-		return Untested, "refused, though its permissions grant it: a new role can take 10 " +
+		return Untested, "refused although its permissions grant it: a new role can take 10 " +
 			"minutes to take effect"
 	case refused:
 		return Confirmed, refusal.Call + " without it: " + refusal.Answer.brief()
@@ -176,13 +173,14 @@ func judgeRight(o Observed, action string) (Verdict, string) {
 		if why, failed := o.Failed[trialRights]; failed {
 			return Untested, why
 		}
-		return Untested, "no call was made that takes it"
+		return Untested, "no call was made that needs it"
 	case !used.OK():
-		return Untested, "the call that takes it failed: " + used.String()
+		return Untested, "the call that needs it failed: " + used.String()
 	case r.Unread != "":
 		return Untested, "the permissions of this login could not be read: " + r.Unread
 	case !granted:
 		return Differs, "the call was accepted without it"
 	}
-	return Untested, "this login has it, and the call was accepted; a login without it would show"
+	return Untested, "this login has it, and the call was accepted; only a login without it can " +
+		"show more"
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Trial is a few calls that answer facts.
+// Trial is a few calls that test facts.
 type Trial struct {
 	Name string
-	What string // what it does, in a line
-	// Calls are the calls that it makes, without polls of operations and repetitions.
+	What string // what it does, in one line
+	// Calls are its calls, without polls of operations and repetitions.
 	Calls []Call
-	// Takes is how long it takes in Azure, about.
+	// Takes is roughly how long it takes in Azure.
 	Takes time.Duration
-	// after are the trials whose calls it looks at, too.
+	// the trials whose calls it also uses
 	after []string
 }
 
@@ -23,7 +23,7 @@ type Call struct {
 	Times        int
 }
 
-// The trials, by their names.
+// The names of the trials.
 const (
 	TrialSetup         = "set-up"
 	trialSubnet        = "subnet-writes"
@@ -44,14 +44,15 @@ const (
 	TrialCleanUp       = "clean-up"
 )
 
-// trials are in the order in which they are made: what is hard on the network comes late.
+// trials are in the order of execution. Trials that strain the network come late.
 var trials = []Trial{
 	{Name: TrialSetup, What: "make the group, a security group, two route tables and a network",
 		Takes: 25 * time.Second, Calls: []Call{
 			{"GET", "group", 1}, {"PUT", "group", 1}, {"PUT", "security group", 1},
 			{"PUT", "route table", 2}, {"PUT", "network", 1}, {"GET", "security group", 1},
 			{"GET", "route table", 2}, {"GET", "network", 1}, {"GET", "operation", 0}}},
-	{Name: trialSubnet, What: "change a subnet with a fresh ETag, an old one, and not at all",
+	{Name: trialSubnet, What: "change a subnet with a fresh and with an old ETag, and write it " +
+		"unchanged",
 		Takes: 20 * time.Second, Calls: []Call{
 			{"GET", "subnet", 4}, {"PUT", "subnet", 3}, {"GET", "operation", 0}}},
 	{Name: trialTable, What: "the same with a route table", Takes: 10 * time.Second, Calls: []Call{
@@ -64,12 +65,12 @@ var trials = []Trial{
 	{Name: trialUnknown, What: "write fields that no api-version has", Takes: 20 * time.Second,
 		Calls: []Call{{"GET", "subnet", 3}, {"PUT", "subnet", 2}, {"GET", "route table", 3},
 			{"PUT", "route table", 2}, {"GET", "operation", 0}}},
-	{Name: trialReads, What: "write a table five times, and read it at once",
+	{Name: trialReads, What: "write a table five times, and read it at once each time",
 		Takes: 30 * time.Second,
 		Calls: []Call{{"GET", "route table", 30}, {"PUT", "route table", 5},
 			{"GET", "route tables", 5},
 			{"GET", "operation", 0}}},
-	{Name: trialRace, What: "write a table, and two subnets, twice at once",
+	{Name: trialRace, What: "write a table twice at once, and two subnets at once",
 		Takes: 30 * time.Second,
 		Calls: []Call{{"GET", "route table", 2}, {"PUT", "route table", 2}, {"GET", "subnet", 4},
 			{"PUT", "subnet", 2}, {"GET", "operation", 0}}},
@@ -88,7 +89,7 @@ var trials = []Trial{
 			{"GET", "operation", 0}}},
 	{Name: trialInUse, What: "try to delete a table that a subnet uses", Takes: 2 * time.Second,
 		Calls: []Call{{"DELETE", "route table", 1}, {"GET", "subnet", 1}}},
-	{Name: trialNetwork, What: "write the network without subnets, and with one that lacks its " +
+	{Name: trialNetwork, What: "write the network without subnets, and with a subnet without its " +
 		"table",
 		Takes: 20 * time.Second, Calls: []Call{
 			{"GET", "network", 3}, {"PUT", "network", 2}, {"GET", "operation", 0}}},
@@ -101,12 +102,13 @@ var trials = []Trial{
 			{"GET", "scale sets", 1}, {"GET", "application gateways", 1}}},
 	{Name: trialActivity, What: "wait until the activity log shows the writes",
 		after: []string{trialStrip}, Calls: []Call{{"GET", "activity log", 0}}},
-	{Name: TrialCleanUp, What: "delete the group, and see that it is gone", Takes: 45 * time.Second,
+	{Name: TrialCleanUp, What: "delete the group, and check that it is gone",
+		Takes: 45 * time.Second,
 		Calls: []Call{{"GET", "group", 0}, {"GET", "resources", 1}, {"DELETE", "group", 1},
 			{"GET", "operation", 0}}},
 }
 
-// Trials returns the trials that facts take, in their order.
+// Trials returns the trials that facts need, in order.
 func Trials(facts []Fact) []Trial {
 	wanted := map[string]bool{TrialSetup: true, TrialCleanUp: true}
 	for _, f := range facts {
@@ -122,7 +124,7 @@ func Trials(facts []Fact) []Trial {
 	return slices.DeleteFunc(slices.Clone(trials), func(t Trial) bool { return !wanted[t.Name] })
 }
 
-// Takes is how long trials take together, without the wait for the activity log.
+// Takes is the total time of trials, without the wait for the activity log.
 func Takes(all []Trial) time.Duration {
 	var sum time.Duration
 	for _, t := range all {
@@ -131,7 +133,7 @@ func Takes(all []Trial) time.Duration {
 	return sum
 }
 
-// Waits reports whether the activity log is waited for.
+// Waits reports whether a trial waits for the activity log.
 func Waits(all []Trial) bool {
 	return slices.ContainsFunc(all, func(t Trial) bool { return t.Name == trialActivity })
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// String is an answer in a line: 412 PreconditionFailedEtagMismatch: what it says.
+// String is an answer in one line, such as 412 PreconditionFailedEtagMismatch: message.
 func (a Answer) String() string {
 	text := fmt.Sprint(a.Status)
 	if a.Code != "" {
@@ -21,7 +21,7 @@ func (a Answer) String() string {
 // brief is an answer without its message.
 func (a Answer) brief() string { return Answer{Status: a.Status, Code: a.Code}.String() }
 
-// seconds is a time as the report shows it.
+// seconds is a duration as the report shows it.
 func seconds(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%.1f s", d.Seconds())
@@ -29,7 +29,7 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
 }
 
-// yes is a verdict of two.
+// yes returns one of two verdicts.
 func yes(as bool, confirmed, differs string) (Verdict, string) {
 	if as {
 		return Confirmed, confirmed

@@ -5,47 +5,46 @@ import (
 	"time"
 )
 
-// Unknown is what became of fields that no api-version has.
+// Unknown is what happened to fields that no api-version has.
 type Unknown struct {
 	Subnet, Route         Answer
 	SubnetKept, RouteKept bool
 }
 
-// Network is what PUTs of a whole network did to its subnets.
+// Network is the effect of PUTs of a whole network on its subnets.
 type Network struct {
-	// Left are the subnets after a PUT without subnets, of Had.
+	// Left is the number of subnets after a PUT without subnets, Had the number before.
 	Had, Left int
-	// Stripped reports that a subnet lost the table that a PUT did not name.
+	// Stripped is true if a subnet lost the table that a PUT did not name.
 	Stripped bool
 	// Listed is the answer to the PUT that lists subnets.
 	Listed Answer
 }
 
-// Limit is what was seen of large tables.
+// Limit is what a trial observed of large tables.
 type Limit struct {
 	Full     Answer // a table of 400 routes
 	Settled  bool
 	Took     time.Duration
-	Over     Answer // and of 401
-	OverSeen bool   // the table was that large afterwards
+	Over     Answer // a table of 401 routes
+	OverSeen bool   // the table had that many routes afterwards
 }
 
 // FullTable is how many routes a table holds unless Azure Virtual Network Manager manages it.
 const FullTable = 400
 
-// patience is how long a write of routekeeper's may take with its operation.
+// patience is how long a write of routekeeper may take, with its operation.
 const patience = 2 * time.Minute
 
 func writeFacts() []Fact {
 	return []Fact{
 		{
 			Name: "strip", Family: familyWrites, Trial: trialStrip,
-			Question: "Does a subnet lose its route table by a PUT that does not name it?",
+			Question: "Does a subnet lose its route table if a PUT does not name the table?",
 			Expected: "yes: this is how associations are lost", Source: "azure-cli#7210",
 			Judged: "PUT of a subnet without routeTable, then GET",
-			Follows: "Redeployments that leave routeTable out do no harm here; guarding a subnet " +
-				"costs " +
-				"nothing, and iac check warns of too much.",
+			Follows: "Redeployments without routeTable do no harm here. Guarding a subnet costs " +
+				"nothing, and some warnings of iac check are unnecessary.",
 			judge: func(o Observed) (Verdict, string) {
 				if o.Strip == nil {
 					return notMade()
@@ -56,7 +55,7 @@ func writeFacts() []Fact {
 		{
 			Name: "repair", Family: familyWrites, Trial: trialStrip,
 			Question: "Does the PUT that puts a table back leave the rest of the subnet as it was?",
-			Expected: "yes: security group, service endpoints and policies are those from before",
+			Expected: "yes: security group, service endpoints and policies are unchanged",
 			Source:   sourceDocumented,
 			Judged:   "GET before the strip and GET after the repair, field by field",
 			Follows: "A repair loses fields of your subnets: set guard.mode: Observe, and send " +
@@ -86,9 +85,8 @@ func writeFacts() []Fact {
 			Question: "Does a PUT of a network without subnets leave its subnets alone?",
 			Expected: "yes, from api-version 2023-09-01 on", Source: sourceDocumented,
 			Judged: "PUT of the network without subnets, then GET of its subnets",
-			Follows: "Redeployments of a network delete its subnets: iac check says too little " +
-				"of them. " +
-				"List the subnets in every template.",
+			Follows: "Redeployments of a network delete its subnets, and iac check does not warn " +
+				"about it. List the subnets in every template.",
 			judge: func(o Observed) (Verdict, string) {
 				if o.Network == nil {
 					return notMade()
@@ -101,8 +99,9 @@ func writeFacts() []Fact {
 			Name: "network-put-strips", Family: familyWrites, Trial: trialNetwork,
 			Question: "Does a PUT of a network strip a subnet that it lists without routeTable?",
 			Expected: "yes", Source: sourceDocumented,
-			Judged:  "PUT of the network with its subnets, one without routeTable, then GET",
-			Follows: "Such redeployments do no harm here; iac check warns of too much.",
+			Judged: "PUT of the network with its subnets, one without routeTable, then GET",
+			Follows: "Such redeployments do no harm here; some warnings of iac check are " +
+				"unnecessary.",
 			judge: func(o Observed) (Verdict, string) {
 				switch {
 				case o.Network == nil:
@@ -118,12 +117,11 @@ func writeFacts() []Fact {
 			Name: "full-table", Family: familyWrites, Trial: trialLimit,
 			Question: fmt.Sprintf("Does a PUT of %d routes succeed, and within two minutes?",
 				FullTable),
-			Expected: "yes: a write that takes longer is left to the next check",
+			Expected: "yes: a longer write is left to the next check",
 			Source:   sourceDocumented,
 			Judged:   "PUT of a new table, and the time until it is settled",
-			Follows: "Set maxRoutes of your targets to what a table holds here. Where it only " +
-				"takes " +
-				"longer, routes of new nodes come with the next check.",
+			Follows: "Set maxRoutes of your targets to the number of routes that a table holds. " +
+				"If writes only take longer, routes of new nodes arrive with the next check.",
 			judge: func(o Observed) (Verdict, string) {
 				l := o.Limit
 				switch {
@@ -143,9 +141,8 @@ func writeFacts() []Fact {
 			Question: fmt.Sprintf("Does a table refuse route %d?", FullTable+1),
 			Expected: "yes: the default of maxRoutes is 400", Source: sourceDocumented,
 			Judged: "PUT of one route more than 400",
-			Follows: "Tables hold more here: maxRoutes of your targets can be raised above 400, " +
-				"up to " +
-				"what your subscription's limit is.",
+			Follows: "Tables hold more here: you can raise maxRoutes of your targets to the " +
+				"limit of your subscription.",
 			judge: func(o Observed) (Verdict, string) {
 				switch {
 				case o.Limit == nil:
@@ -163,10 +160,11 @@ func writeFacts() []Fact {
 		},
 		{
 			Name: "table-in-use", Family: familyWrites, Trial: trialInUse,
-			Question: "Is the deletion of a route table that a subnet uses refused?",
-			Expected: "yes: who deletes a table strips its subnets first", Source: sourceDocumented,
-			Judged:  "DELETE of a table with an association",
-			Follows: "A table can vanish from under its subnets: lock the tables that matter.",
+			Question: "Does Azure refuse to delete a route table that a subnet uses?",
+			Expected: "yes: before a table can be deleted, its subnets must lose it",
+			Source:   sourceDocumented,
+			Judged:   "DELETE of a table with an association",
+			Follows:  "A table can be deleted while subnets use it: lock important tables.",
 			judge: func(o Observed) (Verdict, string) {
 				if o.InUse == nil {
 					return notMade()
@@ -186,13 +184,14 @@ func writeFacts() []Fact {
 func unknownFact(name, what string, of func(Unknown) (Answer, bool)) Fact {
 	return Fact{
 		Name: name, Family: familyWrites, Trial: trialUnknown,
-		Question: "Is a field that Azure does not know kept on a " + what +
-			", or refused in words?",
-		Expected: "one of both: no field is dropped in silence", Source: sourceUnproven,
-		Judged: "PUT with a field that no api-version has, then GET",
-		Follows: "A PUT can lose what its api-version does not know. routekeeper reads and " +
-			"writes at one " +
-			"api-version, so it loses nothing that it can see; keep it up to date.",
+		Question: "Does Azure keep an unknown field of a " + what +
+			", or refuse it?",
+		Expected: "it does one of both: it does not drop the field silently",
+		Source:   sourceUnproven,
+		Judged:   "PUT with a field that no api-version has, then GET",
+		Follows: "A PUT can lose fields that its api-version does not have. routekeeper reads " +
+			"and writes at one api-version, so it loses nothing that it can see; keep it up to " +
+			"date.",
 		judge: func(o Observed) (Verdict, string) {
 			if o.Unknown == nil {
 				return notMade()
@@ -213,8 +212,9 @@ func endFact(name, what, trial string, of func(Observed) *Write) Fact {
 	return Fact{
 		Name: name, Family: familyWrites, Trial: trial,
 		Question: "Does the answer to a PUT of a " + what + " say how to follow its operation?",
-		Expected: "yes: Azure-AsyncOperation, which ends as Succeeded", Source: sourceRecorded,
-		Judged: "the headers of a PUT that answers Updating, and the end of its operation",
+		Expected: "yes: in Azure-AsyncOperation; the operation ends as Succeeded",
+		Source:   sourceRecorded,
+		Judged:   "the headers of a PUT that answers Updating, and the end of its operation",
 		Follows: "routekeeper then reads the resource until it is settled: repairs take a little " +
 			"longer.",
 		judge: func(o Observed) (Verdict, string) {
@@ -227,7 +227,7 @@ func endFact(name, what, trial string, of func(Observed) *Write) Fact {
 			case !w.Updating && !w.Operation:
 				return Untested, "the PUT ended at once"
 			case !w.Operation:
-				return Differs, "the answer says Updating, and not where to follow it"
+				return Differs, "the answer says Updating, but names no operation"
 			}
 			return yes(w.End == "Succeeded", "Succeeded after "+w.Took, "its operation ended as "+
 				w.End)

@@ -5,22 +5,21 @@ import "fmt"
 // Race is two PUTs at the same moment.
 type Race struct {
 	First, Second Answer
-	// FirstSeen and SecondSeen report that a GET afterwards shows what each of them wrote.
+	// FirstSeen and SecondSeen are true if a GET afterwards shows the respective change.
 	FirstSeen, SecondSeen bool
 }
 
-// Overlap is a PUT that was accepted, and a second one while the operation of the first was
-// running.
+// Overlap is an accepted PUT, and a second one while the operation of the first was running.
 type Overlap struct {
-	// Running reports that the first began an operation.
+	// Running is true if the first one began an operation.
 	Running       bool
 	First, Second Answer
 	// End is how the first one's operation ended: its status, its error, and whether that error
-	// says to try again.
+	// asks to try again.
 	End      string
 	EndCode  string
 	EndAgain bool
-	// SecondSeen reports that a GET afterwards shows what the second one wrote.
+	// SecondSeen is true if a GET afterwards shows the second one's change.
 	SecondSeen bool
 }
 
@@ -29,7 +28,7 @@ func writerFacts() []Fact {
 		{
 			Name: "same-table", Family: familyWriters, Trial: trialRace,
 			Question: "Of two PUTs of one table at once with the same ETag, is only one accepted?",
-			Expected: "yes: no writer undoes what another has just written", Source: sourceUnproven,
+			Expected: "yes: no writer undoes another writer's change", Source: sourceUnproven,
 			Judged: "two PUTs at once with the same If-Match, then GET",
 			Follows: "Two writers of one table can undo each other's routes. Give each target " +
 				"one writer, " +
@@ -45,7 +44,7 @@ func writerFacts() []Fact {
 					return Untested, fmt.Sprintf("both were refused: %s; %s",
 						r.First.brief(), r.Second.brief())
 				case r.First.OK() != r.FirstSeen || r.Second.OK() != r.SecondSeen:
-					return Differs, "the one that was accepted is not what is there"
+					return Differs, "the accepted PUT did not take effect"
 				}
 				refused := r.First
 				if r.First.OK() {
@@ -58,12 +57,11 @@ func writerFacts() []Fact {
 			Name: "sibling-subnets", Family: familyWriters, Trial: trialRace,
 			Question: "Do two PUTs of different subnets of a network at once leave each other " +
 				"alone?",
-			Expected: "yes: one may be refused for now, and what is accepted stays",
+			Expected: "yes: one may be refused for now, and an accepted one stays",
 			Source:   sourceUnproven,
 			Judged:   "two PUTs at once on two subnets, then GET of both",
-			Follows: "A redeployment of one subnet can undo the repair of another at the same " +
-				"moment. " +
-				"The read-back notices, and the repair is made again.",
+			Follows: "A redeployment of one subnet can undo the repair of another one at the " +
+				"same moment. The keeper notices when it reads back, and repairs again.",
 			judge: func(o Observed) (Verdict, string) {
 				r := o.Siblings
 				switch {
@@ -76,7 +74,7 @@ func writerFacts() []Fact {
 				case !r.Second.OK() && !r.Second.Again:
 					return Differs, "one was refused for good: " + r.Second.String()
 				case r.First.OK() && r.Second.OK():
-					return Confirmed, "both were accepted, and are there"
+					return Confirmed, "both were accepted, and took effect"
 				case !r.First.OK() && !r.Second.OK():
 					return Untested, "both were refused for now: " + r.First.brief()
 				case r.First.OK():
@@ -95,14 +93,13 @@ func writerFacts() []Fact {
 func overlapFact(name, what, trial string, of func(Observed) *Overlap) Fact {
 	return Fact{
 		Name: name, Family: familyWriters, Trial: trial,
-		Question: "What does a PUT of a " + what + " do while the operation of another one runs?",
-		Expected: "it is refused for now, or the other ends as superseded: both with codes that " +
-			"routekeeper tries again on",
+		Question: "What does a PUT of a " + what + " do while the operation of another PUT runs?",
+		Expected: "it is refused for now, or the other one ends as superseded, both with codes " +
+			"that routekeeper retries",
 		Source: "azure-sdk-for-go issues; " + sourceRecorded,
 		Judged: "two PUTs without waiting, the end of the first one's operation, then GET",
-		Follows: "routekeeper takes the code for a lasting refusal, and repairs at a later " +
-			"check: send the " +
-			"recording to its maintainers.",
+		Follows: "routekeeper treats the code as a lasting refusal, and repairs at a later " +
+			"check: send the recording to its maintainers.",
 		judge: func(o Observed) (Verdict, string) {
 			v := of(o)
 			switch {
@@ -116,7 +113,7 @@ func overlapFact(name, what, trial string, of func(Observed) *Overlap) Fact {
 				return Differs, "the second was refused for good: " + v.Second.String()
 			case v.End != "Succeeded" && !v.EndAgain:
 				return Differs, "the first ended as " + v.end() +
-					", which is not known as superseded"
+					", which is not a known code of a superseded operation"
 			case !v.Second.OK():
 				return Confirmed, "the second was refused for now: " + v.Second.brief()
 			case !v.SecondSeen:

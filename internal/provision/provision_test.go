@@ -22,7 +22,7 @@ import (
 
 const version = "2025-05-01"
 
-// world is an emulator, the one who owns it, and a cluster to build.
+// world is an emulator, its owner's client, and a cluster to build.
 type world struct {
 	t       *testing.T
 	e       *emulator.Emulator
@@ -48,7 +48,7 @@ func newWorld(t *testing.T, opts emulator.Options) *world {
 	return w
 }
 
-// put writes a resource as its owner, who is not the one who builds.
+// put writes a resource as the owner, who is not the caller of create.
 func (w *world) put(id arm.ID, body string) {
 	w.t.Helper()
 	if status, answer := w.op.Do(http.MethodPut, id, version, []byte(body)); status >= 300 {
@@ -56,7 +56,7 @@ func (w *world) put(id arm.ID, body string) {
 	}
 }
 
-// get reads a resource, "" where there is none.
+// get reads a resource, "" if it does not exist.
 func (w *world) get(id arm.ID) string {
 	status, answer := w.op.Do(http.MethodGet, id, version, nil)
 	if status != http.StatusOK {
@@ -65,7 +65,7 @@ func (w *world) get(id arm.ID) string {
 	return string(answer)
 }
 
-// meddling does something once, just before a call that matches is sent.
+// meddling does something once, just before a matching call is sent.
 type meddling struct {
 	http.RoundTripper
 	method, ending string
@@ -80,7 +80,7 @@ func (m meddling) RoundTrip(r *http.Request) (*http.Response, error) {
 	return m.RoundTripper.RoundTrip(r)
 }
 
-// untagging takes the tags out of a resource's document on its way, as a policy may.
+// untagging removes the tags from a resource's document, as a policy may.
 type untagging struct {
 	http.RoundTripper
 	ending string
@@ -101,8 +101,8 @@ func (u untagging) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.RoundTripper.RoundTrip(r)
 }
 
-// TestTagsAreLost: where what was written reads differently, the step says so, and no later one is
-// taken.
+// TestTagsAreLost: if a written resource reads differently, the step reports it, and no later step
+// begins.
 func TestTagsAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
@@ -120,7 +120,7 @@ func TestTagsAreLost(t *testing.T) {
 	})
 }
 
-// existing is a route table that others have made, where the cluster's is to be.
+// existing is a route table of another owner with the name of the cluster's.
 const existing = `{"location":"westeurope","properties":{"routes":[
 	{"name":"theirs","properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"VnetLocal"}}]}}`
 
@@ -155,7 +155,7 @@ func TestAdoptedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestDeleteKeepsOthers: what others have put into the group stays, and so does the group.
+// TestDeleteKeepsOthers: resources of other owners in the group stay, and so does the group.
 func TestDeleteKeepsOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
@@ -188,12 +188,12 @@ func TestDeleteKeepsOthers(t *testing.T) {
 	})
 }
 
-// TestRolesCountLate: a cluster waits until its identity's roles count, and says so. Where it is
-// the caller who lacks a right, nothing is waited for.
+// TestRolesCountLate: create waits until the identity's roles take effect, and reports it. If the
+// caller lacks a right, it does not wait.
 func TestRolesCountLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{RoleDelay: 3 * time.Minute, CheckClusterIdentity: true})
-		time.Sleep(time.Hour) // the roles of those who call count since long ago
+		time.Sleep(time.Hour) // the callers' own roles have been in effect for long
 		var waits []string
 		began := time.Now()
 		_, err := Create(context.Background(), emulatortest.Client(t, w.e, emulatortest.Keeper),
@@ -220,7 +220,7 @@ func TestRolesCountLate(t *testing.T) {
 	})
 }
 
-// TestNotOurs: nothing is made or deleted of a type that is not built.
+// TestNotOurs: resources of types that are never built are neither made nor deleted.
 func TestNotOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
@@ -238,8 +238,8 @@ func TestNotOurs(t *testing.T) {
 	})
 }
 
-// TestAdoptedNetwork: a network that was there stays when the cluster goes, and its subnets lose
-// the route tables that go.
+// TestAdoptedNetwork: an existing network stays when the cluster is deleted, and its subnets lose
+// the deleted route tables.
 func TestAdoptedNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})

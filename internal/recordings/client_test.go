@@ -12,11 +12,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// How long operations take while conversations are replayed: no one waits for it, the clock is a
-// bubble's.
+// How long operations take during a replay. No test waits for it: the clock is a bubble's.
 const operationTime = 10 * time.Second
 
-// azure is a local Azure and a client of it.
+// azure is an emulator and a client of it.
 type azure struct {
 	e     *emulator.Emulator
 	token string
@@ -43,7 +42,7 @@ func newAzure(t *testing.T) *azure {
 	return &azure{e: e}
 }
 
-// answer is what the local Azure says.
+// answer is an answer of the emulator.
 type answer struct {
 	status int
 	header http.Header
@@ -73,7 +72,7 @@ func (a *azure) login() string {
 	var token struct {
 		AccessToken string `json:"access_token"`
 	}
-	_ = json.Unmarshal(w.Body.Bytes(), &token) // without one every call is refused, which shows
+	_ = json.Unmarshal(w.Body.Bytes(), &token) // without a token every call is refused, which shows
 	a.token, a.until = token.AccessToken, time.Now().Add(20*time.Minute)
 	return a.token
 }
@@ -97,10 +96,10 @@ func (a *azure) do(method, target, body string, header map[string]string) answer
 // ending is how an operation ended.
 type ending struct {
 	word, code string
-	result     string // what an action answers in the end
+	result     string // the final answer of an action
 }
 
-// follow waits for the end of the operation that an answer began; nil where it began none.
+// follow waits for the end of the operation of an answer; nil if it began none.
 func (a *azure) follow(began answer) *ending {
 	operation, location := began.header.Get("Azure-AsyncOperation"), began.header.Get("Location")
 	at := operation

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// differences are the recorded paths of a document that ours has not, or has otherwise.
+// differences are the recorded paths of a document that ours lacks, or has with another value.
 type differences struct{ missing, value, form []difference }
 
 type difference struct{ path, recorded, own string }
@@ -18,11 +18,11 @@ func (d *differences) all() []difference {
 	return append(append(append([]difference(nil), d.missing...), d.value...), d.form...)
 }
 
-// pairing says how the items of a list are paired: list is set for a list of resources, page where
-// either has only a part.
+// pairing says how the items of a list are paired: list for a list of resources, page if either has
+// only a part.
 type pairing struct{ list, page bool }
 
-// compare notes what a recorded value has that ours has not.
+// compare notes what a recorded value has and ours lacks.
 func (r *replay) compare(d *differences, recorded, own any, path string, reads bool, how pairing) {
 	switch want := recorded.(type) {
 	case map[string]any:
@@ -103,8 +103,8 @@ func (r *replay) compareTexts(d *differences, recorded, own, path string, reads 
 	}
 }
 
-// compareLists pairs the items of two lists: by ID, by another name, by an ID's form, and at last
-// by their order.
+// compareLists pairs the items of two lists: by ID, by another name, by an ID's form, and finally
+// by order.
 func (r *replay) compareLists(
 	d *differences,
 	recorded, own []any,
@@ -193,7 +193,7 @@ func (r *replay) compareLists(
 		}
 		if j, done := pair[i]; done {
 			r.compare(d, v, own[j], path+"[]", reads, pairing{})
-		} else if !how.page && !(how.list && r.foreign(v)) && !r.excused(v) {
+		} else if !how.page && !(how.list && r.unrelated(v)) && !r.excused(v) {
 			d.missing = append(d.missing, difference{path + "[]", encoded(v), ""})
 		}
 	}
@@ -212,7 +212,7 @@ func (r *replay) plain(items []any, recorded bool) []string {
 	return out
 }
 
-// taintedBy reports whether an ID is of what went another way before, or below it.
+// taintedBy reports whether an ID belongs to a resource that differed earlier, or is inside it.
 func (r *replay) taintedBy(id string) bool {
 	id = strings.TrimRight(strings.ToLower(id), "/")
 	for key := range r.tainted {
@@ -223,7 +223,7 @@ func (r *replay) taintedBy(id string) bool {
 	return false
 }
 
-// there reports whether an ID is of what the replay made, or of a part of it.
+// there reports whether an ID belongs to a resource that the replay made, or to a part of it.
 func (r *replay) there(id string) bool {
 	id = strings.TrimRight(strings.ToLower(id), "/")
 	for key := range r.made {
@@ -239,8 +239,9 @@ func (r *replay) ofGroups(id string) bool {
 	return m != nil && r.groups[strings.ToLower(m[1])]
 }
 
-// foreign reports whether an item of a list is of something else that was in the subscription.
-func (r *replay) foreign(v any) bool {
+// unrelated reports whether an item of a list belongs to something else that was in the
+// subscription.
+func (r *replay) unrelated(v any) bool {
 	id := textOf(object(v)["id"])
 	return id != "" &&
 		(!r.ofGroups(id) || strings.Contains(id, "/providers/") && !r.there(r.ours(id)))

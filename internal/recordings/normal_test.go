@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Values that cannot be known are compared by their form alone.
+// Unpredictable values are compared by form only.
 var (
 	guid = regexp.MustCompile(
 		`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`,
@@ -64,7 +64,7 @@ var (
 	groupInPath = regexp.MustCompile(`(?i)/resourcegroups/([^/]+)`)
 )
 
-// shape is a text without values that cannot be known.
+// shape is a text without unpredictable values.
 func shape(s string, addresses bool) string {
 	s = subscription.ReplaceAllString(s, "$1*")
 	s = hash.ReplaceAllString(s, "<h>")
@@ -102,8 +102,8 @@ func sentence(s string, names []string) string {
 	return strings.ToLower(strings.Join(strings.Fields(tracing.ReplaceAllString(s, "")), " "))
 }
 
-// mapVersions moves the Kubernetes versions of a recording, which go out of support, onto those
-// that there are, in order.
+// mapVersions maps the Kubernetes versions of a recording, which go out of support, to current
+// ones, in order.
 func (r *replay) mapVersions() {
 	var seen []string
 	for _, c := range r.of.calls {

@@ -34,7 +34,7 @@ type recording struct {
 	calls []*call
 }
 
-// load reads recordings from a folder or a .tgz: one file each, one call a line.
+// load reads recordings from a folder or a .tgz: one file each, one call per line.
 func load(t *testing.T, from string) []recording {
 	t.Helper()
 	var out []recording
@@ -113,9 +113,8 @@ func load(t *testing.T, from string) []recording {
 	return out
 }
 
-// relevant reports whether a recording has calls that are measured, beyond those of groups and
-// subscriptions that every
-// one has.
+// relevant reports whether a recording has calls that are measured, in addition to those of groups
+// and subscriptions that every one has.
 func (r recording) relevant() bool {
 	name := filepath.Base(r.name)
 	whole := strings.HasPrefix(name, "resource__") || strings.HasPrefix(name, "role__") ||
@@ -127,7 +126,7 @@ func (r recording) relevant() bool {
 	})
 }
 
-// decoded is a JSON document, nil for what is none.
+// decoded is a JSON document, nil for other text.
 func decoded(text string) any {
 	var v any
 	if json.Unmarshal([]byte(strings.TrimPrefix(text, "\ufeff")), &v) != nil {
@@ -140,7 +139,7 @@ func object(v any) map[string]any { o, _ := v.(map[string]any); return o }
 
 func textOf(v any) string { s, _ := v.(string); return s }
 
-// errorOf reads the code and message of an error answer, in all the forms that Azure has.
+// errorOf reads the code and message of an error answer, in all of Azure's forms.
 func errorOf(answer string) (code, message string) {
 	o := object(decoded(answer))
 	for _, outer := range []string{"error", "odata.error"} {

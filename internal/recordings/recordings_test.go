@@ -12,15 +12,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// agreed are the shares, in percent, below which the local Azure must not fall: what it reached,
-// less what other recordings
-// of the same kind may differ by.
+// agreed are the minimum shares in percent: what the emulator reached, minus the possible
+// difference of other recordings of the same kind.
 var agreed = map[string]float64{
 	"status": 99.5, "code": 99, "headers": 99.3, "end": 99.5, "core": 98, "body": 96,
 }
 
-// wholeBodies are the rows whose answers have to be right to the last field, in percent: those of
-// the table of evidence in docs/emulator.md.
+// wholeBodies are the minimum shares of answers that agree in every field, in percent: those of the
+// evidence in docs/emulator.md.
 func wholeBodies() map[string]float64 {
 	out := map[string]float64{}
 	for _, e := range emulator.Evidences {
@@ -30,8 +29,8 @@ func wholeBodies() map[string]float64 {
 }
 
 // TestRecordings replays what ROUTEKEEPER_RECORDINGS names: a folder or a .tgz of conversations,
-// one call a line as JSON.
-// ROUTEKEEPER_DISAGREEMENTS=N prints the N most frequent disagreements as well.
+// one JSON call per line. ROUTEKEEPER_DISAGREEMENTS=N also prints the N most frequent
+// disagreements.
 func TestRecordings(t *testing.T) {
 	from := os.Getenv("ROUTEKEEPER_RECORDINGS")
 	if from == "" {

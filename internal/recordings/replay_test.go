@@ -11,33 +11,33 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// replay is a recording on its way through the local Azure.
+// replay is a recording being replayed against the emulator.
 type replay struct {
 	of           recording
 	azure        *azure
 	subscription string
-	guids        map[string]string // recorded to ours, in lower case
-	names        map[string]string // recorded text to ours
+	guids        map[string]string // from recorded to ours, in lower case
+	names        map[string]string // from recorded text to ours
 	machines     map[string]string // recorded instances of scale sets, in lower case, to ours
-	sent         map[string]bool   // GUIDs that clients chose: they stay
-	made         map[string]bool   // keys of what is there
+	sent         map[string]bool   // GUIDs that clients chose, which stay the same
+	made         map[string]bool   // keys of existing resources
 	deployed     map[string]bool   // by templates
 	groups       map[string]bool   // of the recording
-	deleted      map[string]bool   // groups whose deletion was asked for
-	tainted      map[string]string // what went another way, and how
+	deleted      map[string]bool   // groups that were deleted
+	tainted      map[string]string // resources that differed, and how
 	results      []*result
 }
 
-// result is what came of one call.
+// result is the result of one call.
 type result struct {
 	call    *call
 	row     string
-	name    string // of the recording, and which call
+	name    string // of the recording, and the call's number
 	verdict string // ok, mismatch, consequence, timing, skip
 	why     string
 	status  [2]int
 	code    [2]string
-	// good says of each thing that could be compared whether it was so.
+	// good says for each compared aspect whether it agreed.
 	good map[string]bool
 	diff differences
 }
@@ -51,7 +51,7 @@ func newReplay(of recording, a *azure) *replay {
 	}
 }
 
-// ours is a recorded text with our names for things.
+// ours is a recorded text with our names.
 func (r *replay) ours(s string) string {
 	s = subscription.ReplaceAllString(s, "${1}"+r.subscription)
 	if len(r.guids) > 0 {
@@ -74,7 +74,7 @@ func (r *replay) ours(s string) string {
 	return s
 }
 
-// learn notes which GUIDs and names of ours stand for recorded ones.
+// learn notes which of our GUIDs and names correspond to recorded ones.
 func (r *replay) learn(recorded, own string) {
 	if len(recorded) > 4000 {
 		return
@@ -105,7 +105,7 @@ func (r *replay) key(c *call) string {
 	return strings.ToLower(strings.TrimRight(r.ours(c.request.path), "/"))
 }
 
-// prepare makes the groups that the recording presupposes. Node resource groups are AKS's to make.
+// prepare creates the groups that the recording presupposes. AKS creates node resource groups.
 func (r *replay) prepare() {
 	wanted, location, nodes := map[string]bool{}, map[string]map[string]any{}, map[string]bool{}
 	var order []string
@@ -162,7 +162,7 @@ func (r *replay) prepare() {
 	}
 }
 
-// keptHeaders are the headers of a recorded request that matter.
+// keptHeaders are the relevant headers of a recorded request.
 var keptHeaders = []string{
 	"accept",
 	"content-type",
@@ -190,7 +190,7 @@ func (r *replay) send(c *call) answer {
 	return r.azure.do(c.Method, r.ours(c.request.path)+"?"+query.Encode(), r.ours(c.Body), header)
 }
 
-// dateOf is when a call was made: its answer's date, or that of another call of the recording.
+// dateOf is the date of a call: that of its answer, or of another call of the recording.
 func (r *replay) dateOf(c *call) string {
 	if d := c.AnswerHeader["date"]; d != "" {
 		return d
@@ -225,7 +225,7 @@ func (r *replay) run() []*result {
 	return r.results
 }
 
-// context makes a call that is not measured, where others rest on what it does.
+// context makes an unmeasured call whose effect other calls need.
 func (r *replay) context(c *call) {
 	low := strings.ToLower(c.request.path)
 	if strings.Contains(low, "/microsoft.resources/deployments/") {
@@ -268,7 +268,8 @@ func (r *replay) noteMade(method, key string) {
 	}
 }
 
-// first are the types that a template's resources are made in: who is used before who uses.
+// first are the types of a template's resources in order of creation: each type after those that it
+// uses.
 var first = []string{
 	"applicationsecuritygroups", "ddosprotectionplans", "routetables", "networksecuritygroups",
 	"publicipprefixes", "publicipaddresses", "natgateways",
@@ -276,7 +277,7 @@ var first = []string{
 	"applicationgateways",
 }
 
-// deploy makes what a recorded template makes, unmeasured.
+// deploy creates the resources of a recorded template, unmeasured.
 func (r *replay) deploy(c *call) {
 	group := groupInPath.FindStringSubmatch(c.request.path)
 	sent := object(object(decoded(r.ours(c.Body)))["properties"])

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// request is what a recorded call was about.
+// request is what a recorded call is about.
 type request struct {
 	kind  string   // arm, poll of an operation, or other
 	path  string   // decoded
 	parts []string // of the path
 	query url.Values
-	raw   string // the query as it was sent
-	// about is the type of the resource, or the word for what is no resource; list says that no
-	// single one was named.
+	raw   string // the query as sent
+	// about is the type of the resource, or a word if it is no resource. list is set if the call
+	// names no single one.
 	about, namespace string
 	list             bool
 	words            []string // what follows the last "providers"
@@ -113,7 +113,7 @@ func isPoll(low []string) bool {
 		slices.Contains(ends, "operationresults") || slices.Contains(ends, "operationstatuses")
 }
 
-// plainType is the word for what is no resource of a provider.
+// plainType is the word for a path without a provider.
 func plainType(low []string) string {
 	switch {
 	case len(low) == 0 || low[0] != "subscriptions":
@@ -149,7 +149,7 @@ func (r request) measured() bool {
 	return types == nil || len(r.words) > 1 && slices.Contains(types, strings.ToLower(r.words[1]))
 }
 
-// kinds name the rows of the table, by how a type begins; the first that fits counts.
+// kinds name the rows of the table by the prefix of a type; the first match counts.
 var kinds = [][2]string{
 	{
 		"microsoft.network/virtualnetworks/virtualnetworkpeerings",

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// core are the fields that clients of routes, networks and clusters act on, by row; of a row that
-// is not here, all are.
+// core are the fields that clients of routes, networks and clusters use, by row; other rows use all
+// fields.
 var core = map[string]*regexp.Regexp{}
 
 func init() {
@@ -44,7 +44,7 @@ func init() {
 	}
 }
 
-// isCore reports whether nothing differs that clients act on.
+// isCore reports whether all fields that clients use agree.
 func isCore(out *result) bool {
 	acted := core[out.row]
 	return !slices.ContainsFunc(out.diff.all(), func(d difference) bool {
@@ -52,10 +52,10 @@ func isCore(out *result) bool {
 	})
 }
 
-// columns are what is measured, in the order of the table.
+// columns are the measured aspects, in the order of the table.
 var columns = []string{"status", "code", "message", "headers", "end", "core", "body", "all"}
 
-// figures are the shares of a row, in percent, and of how many calls.
+// figures are the shares of a row, in percent, and the number of calls.
 type figures struct {
 	calls int
 	share map[string]float64
@@ -87,7 +87,7 @@ func figuresOf(results []*result) figures {
 	return f
 }
 
-// table is the table as text, a row a line.
+// table is the table as text, one row per line.
 func table(results []*result) string {
 	rows := map[string][]*result{}
 	for _, r := range results {

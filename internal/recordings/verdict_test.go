@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// momentary are refusals about the moment, not about the request: they are not replayed.
+// momentary are refusals because of the moment, not the request: they are not replayed.
 var (
 	momentary = []string{
 		"AnotherOperationInProgress",
@@ -114,7 +114,7 @@ func (r *replay) compareAnswers(out *result, c *call, now answer, reads bool) {
 	out.good["core"] = isCore(out)
 }
 
-// providers leaves of a list of resource providers what is comparable.
+// providers reduces a list of resource providers to what is comparable.
 func providers(v any) any {
 	o := object(v)
 	if list, isList := o["value"].([]any); isList {
@@ -135,7 +135,7 @@ func providers(v any) any {
 	return out
 }
 
-// note keeps what is there now, and what went another way.
+// note updates what exists, and what differed.
 func (r *replay) note(c *call, key string, now answer, end, theirEnd *ending, reads bool) {
 	theirs := c.Status < 300 && (theirEnd == nil || strings.EqualFold(theirEnd.word, "Succeeded"))
 	own := now.status < 300 && (end == nil || end.word == "Succeeded")
@@ -161,7 +161,7 @@ func (r *replay) note(c *call, key string, now answer, end, theirEnd *ending, re
 	}
 }
 
-// judge says whether a disagreement counts, or only follows from something else.
+// judge decides whether a disagreement counts, or only follows from another one.
 func (r *replay) judge(out *result, c *call, now answer, key string, existed, reads bool) {
 	out.verdict = "ok"
 	for _, what := range []string{"status", "code", "headers", "end", "body"} {
@@ -235,7 +235,7 @@ func (r *replay) excuse(out *result, c *call, now answer, key string, existed, r
 	return ""
 }
 
-// onlyPower reports whether two documents differ in nothing but whether a gateway runs yet.
+// onlyPower reports whether two documents differ only in whether a gateway runs yet.
 func onlyPower(out *result) bool {
 	all := out.diff.all()
 	return len(all) > 0 && !slices.ContainsFunc(all, func(d difference) bool {
@@ -278,7 +278,7 @@ func (r *replay) unreplayed(c *call, now answer, key string) string {
 	return ""
 }
 
-// namesUnreplayed reports whether a recorded refusal is about something that is not here.
+// namesUnreplayed reports whether a recorded refusal is about a resource that does not exist here.
 func (r *replay) namesUnreplayed(c *call, key string) bool {
 	code, message := errorOf(c.Answer)
 	if slices.Contains([]string{"NotFound", "InvalidResourceReference", "ResourceNotFound"}, code) {
@@ -290,9 +290,8 @@ func (r *replay) namesUnreplayed(c *call, key string) bool {
 	})
 }
 
-// begunUnreplayed reports whether a call asks for something by the number that Azure gave it when
-// it began, which is another
-// one here.
+// begunUnreplayed reports whether a call asks for an operation by Azure's number, which differs
+// here.
 func (r *replay) begunUnreplayed(c *call) bool {
 	return c.Method == http.MethodGet && slices.ContainsFunc(r.of.calls, func(other *call) bool {
 		u, err := url.Parse(other.AnswerHeader["location"])
@@ -313,7 +312,7 @@ func (r *replay) putBefore(c *call) bool {
 	return false
 }
 
-// recordedEnd is how the recorded operation ended; nil where the recording does not say.
+// recordedEnd is how the recorded operation ended; nil if the recording does not show it.
 func (r *replay) recordedEnd(i int, c *call) *ending {
 	path := func(header string) string {
 		u, err := url.Parse(c.AnswerHeader[header])

@@ -32,6 +32,9 @@ This page is generated from internal/finding; a test keeps it current.
 	for _, d := range all {
 		fmt.Fprintf(&b, "\n## %s\n\n**%s.** Severity: %s.\n\n%s\n\n%s\n",
 			d.Code, d.Title, d.Severity, wrap(d.Meaning), wrap("What to do: "+d.Remedy))
+		if page := d.Page(); page != "" {
+			fmt.Fprintf(&b, "\nMicrosoft's page: <%s>\n", page)
+		}
 	}
 	return b.String()
 }

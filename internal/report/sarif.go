@@ -32,6 +32,7 @@ type (
 		Short   sarifText   `json:"shortDescription"`
 		Full    sarifText   `json:"fullDescription"`
 		Help    sarifText   `json:"help"`
+		HelpURI string      `json:"helpUri,omitempty"`
 		Default sarifConfig `json:"defaultConfiguration"`
 	}
 	sarifConfig struct {
@@ -84,7 +85,7 @@ func sarifOf(findings []finding.Finding, files []CheckedFile, version string) sa
 			d := finding.Describe(f.Code)
 			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{
 				ID: string(f.Code), Short: sarifText{d.Title}, Full: sarifText{
-					d.Meaning}, Help: sarifText{d.Remedy},
+					d.Meaning}, Help: sarifText{d.Remedy}, HelpURI: d.Page(),
 				Default: sarifConfig{sarifLevels[d.Severity]},
 			})
 		}

@@ -22,14 +22,14 @@ import (
 const (
 	tenant   = "77777777-7777-7777-7777-777777777777"
 	audience = "api://routekeeper"
-	monitor  = "461e8683-5575-4561-ac7f-899cc907d62a" // what secure webhooks are called by
+	monitor  = "461e8683-5575-4561-ac7f-899cc907d62a" // the application ID of secure webhooks
 )
 
-// keyServer is an Entra ID as far as verifying goes: discovery and keys.
+// keyServer serves what verifying needs of Entra ID: discovery and keys.
 type keyServer struct {
 	URL     string
 	handler http.Handler
-	fetched atomic.Int32 // how often the keys were
+	fetched atomic.Int32 // how often the keys were fetched
 
 	mu   sync.Mutex
 	keys map[string]*rsa.PrivateKey
@@ -63,7 +63,7 @@ func newKeyServer(t testing.TB) *keyServer {
 	return k
 }
 
-// listen serves it over the network.
+// listen serves over the network.
 func (k *keyServer) listen(t testing.TB) {
 	server := httptest.NewServer(k.handler)
 	t.Cleanup(server.Close)
@@ -81,7 +81,7 @@ func (k *keyServer) rotate(t testing.TB, id string) {
 	k.keys = map[string]*rsa.PrivateKey{id: key}
 }
 
-// token signs claims; changes are laid over those of a good token.
+// token signs the claims of a valid token, with changes.
 func (k *keyServer) token(t testing.TB, changes jwt.MapClaims) string {
 	t.Helper()
 	k.mu.Lock()
@@ -128,7 +128,7 @@ func (g *gate) admitsToken(token string) bool {
 	return ok
 }
 
-// TestTokens: a token is taken only when all of it is right.
+// TestTokens: a token is accepted only if everything in it is right.
 func TestTokens(t *testing.T) {
 	k := newKeyServer(t)
 	k.listen(t)
@@ -207,8 +207,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestRotation: keys are kept; a new one is fetched when the first token comes that it signed, and
-// the old one's tokens are out then. Forged tokens do not lead to more calls.
+// TestRotation: keys are cached. A new key is fetched for the first token that it signed, and from
+// then on tokens of the old key are refused. Forged tokens do not cause more calls.
 func TestRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyServer(t)
@@ -229,7 +229,7 @@ func TestRotation(t *testing.T) {
 		if !g.admitsToken(k.token(t, nil)) {
 			t.Error("a token of the new key was refused")
 		}
-		// go-oidc answers with the new keys before it has put them in the place of the old ones
+		// go-oidc returns the new keys before it has stored them
 		synctest.Wait()
 		if g.admitsToken(old) {
 			t.Error("a token of the key that is gone was let in")
@@ -253,7 +253,7 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// TestKeysLater: where the keys cannot be had, nobody is let in; and once they can, callers are.
+// TestKeysLater: while the keys cannot be fetched, no caller is admitted. Afterwards callers are.
 func TestKeysLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeyServer(t)

@@ -17,7 +17,7 @@ type certificate struct {
 	mu      sync.Mutex
 	current *tls.Certificate
 	read    [2]time.Time // modification times of the files
-	looked  time.Time
+	checked time.Time
 }
 
 // checkEvery is the shortest time between two checks of the files.
@@ -46,10 +46,10 @@ func (c *certificate) changed() (at [2]time.Time) {
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.looked) < checkEvery {
+	if time.Since(c.checked) < checkEvery {
 		return c.current, nil
 	}
-	c.looked = time.Now()
+	c.checked = time.Now()
 	if at := c.changed(); at != c.read {
 		pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 		if err != nil { // one of the two may be about to be written

@@ -28,10 +28,10 @@ import (
 )
 
 // TestDay plays 24 hours of a keeper with its listener and its history: strips, nodes that come and
-// go and change their addresses, other people's routes, alerts that come late, twice or never,
-// faults of every kind, pauses, restarts and kills. It must end true, with nobody else's routes
-// touched and every write in the history exactly once. ROUTEKEEPER_SEED plays one day again,
-// ROUTEKEEPER_DAYS is how many are played.
+// go and change their addresses, unmanaged routes, alerts that come late, twice or never, faults of
+// every kind, pauses, restarts and kills. At the end everything must be in sync, all unmanaged
+// routes unchanged, and every write in the history exactly once. ROUTEKEEPER_SEED repeats a day,
+// ROUTEKEEPER_DAYS is the number of days.
 func TestDay(t *testing.T) {
 	number := func(name string, otherwise int) int {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
@@ -66,22 +66,22 @@ func TestDay(t *testing.T) {
 	}
 }
 
-// day is a day's Azure, and the program that keeps it.
+// day is the Azure of one day, and the program that manages it.
 type day struct {
 	t       *testing.T
 	e       *emulator.Emulator
 	op      *emulator.Client
 	by      *rand.Rand
 	configs []v1alpha1.ClusterRoutes
-	kept    []arm.ID          // subnets that are kept
-	tables  map[string]arm.ID // which table each must have, by ID.Key()
-	// routes of others, by the table's ID.Key() and their names
+	guarded []arm.ID          // guarded subnets
+	tables  map[string]arm.ID // the expected table of each, by ID.Key()
+	// unmanaged routes, by the table's ID.Key() and by name
 	foreign map[string]map[string]string
 	path    string // of the history
 	n       int
 
 	since int
-	calls []emulator.Request // of the keeper on subnets and tables
+	calls []emulator.Request // the keeper's writes of subnets and tables
 	quiet []span             // when it was paused
 
 	mu     sync.Mutex
@@ -92,8 +92,8 @@ type day struct {
 
 type span struct{ from, to time.Time }
 
-// life is one run of the program, until it is stopped or killed. A killed one has no effect on
-// anything any more.
+// life is one run of the program, until it is stopped or killed. A killed run has no further
+// effect.
 type life struct {
 	*keeper.Keeper
 	past *history.Log
@@ -103,7 +103,7 @@ type life struct {
 
 	mu    sync.Mutex
 	dead  bool
-	death string // before or after the next write, where it is to be killed by one
+	death string // when the next write kills it: before or after its effect
 	died  chan struct{}
 }
 
@@ -140,7 +140,7 @@ func newDay(t *testing.T, seed uint64) *day {
 		}
 	}
 	time.Sleep(5 * time.Minute) // all routes are written
-	for _, subnet := range d.kept {
+	for _, subnet := range d.guarded {
 		if d.tables[subnet.Key()] = emulatortest.TableOf(t, d.e,
 			subnet); d.tables[subnet.Key()] == "" {
 			t.Fatalf("%s has no table", subnet)
@@ -160,11 +160,11 @@ func (d *day) keep(name string, m emulatortest.Member, more ...arm.ID) {
 	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind,
 		Metadata: v1alpha1.Metadata{Name: name}}
 	c.Spec.ClusterID = string(m.Cluster)
-	d.kept = append(d.kept, m.Nodes)
+	d.guarded = append(d.guarded, m.Nodes)
 	if m.Target != "" {
 		c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
 			{SubnetID: string(m.Gateway), RouteTableID: string(m.Target)}}
-		d.kept = append(d.kept, m.Gateway)
+		d.guarded = append(d.guarded, m.Gateway)
 		more = append(more, m.Target)
 	}
 	for _, target := range more {
@@ -185,7 +185,7 @@ func (d *day) targets() []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// Wake hands events to the keeper that runs, if one does.
+// Wake passes events to the running keeper, if there is one.
 func (d *day) Wake(caller string, resources ...arm.ID) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,7 +195,7 @@ func (d *day) Wake(caller string, resources ...arm.ID) int {
 	return d.now.Wake(caller, resources...)
 }
 
-// alertsOn makes alerts on all writes that matter.
+// alertsOn creates alerts on all relevant writes.
 func (d *day) alertsOn(subscriptions []string) {
 	for _, sub := range subscriptions {
 		group := arm.GroupID(sub, "alerts")
@@ -230,7 +230,7 @@ func (d *day) alertsOn(subscriptions []string) {
 	}
 }
 
-// alerts is the way of alerts to the listener. Some get lost, some come twice.
+// alerts carries alerts to the listener. Some get lost, some arrive twice.
 type alerts struct {
 	d   *day
 	way func() http.RoundTripper
@@ -276,7 +276,7 @@ func (d *day) start() {
 	d.now = l
 	d.mu.Unlock()
 	go func() {
-		// A first round that sees nothing ends it: whoever started it starts it again.
+		// If the first check reads nothing, the program ends and is started again.
 		for {
 			err := l.Run(ctx, 5*time.Minute, func(keeper.Round) {})
 			if err == nil || ctx.Err() != nil {
@@ -313,7 +313,7 @@ func (d *day) end() {
 	}
 }
 
-// mortal is a way to Azure that ends with its program.
+// mortal is a connection to Azure that ends with its program.
 type mortal struct {
 	l     *life
 	under http.RoundTripper
@@ -336,7 +336,7 @@ func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// dies kills the program where it is its time.
+// dies kills the program if it is time.
 func (l *life) dies(when string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -355,7 +355,7 @@ func (l *life) isDead() bool {
 	return l.dead
 }
 
-// A killed program writes nothing down.
+// A killed program records nothing.
 
 func (l *life) Intend(r keeper.Round, changes []plan.Change) {
 	if !l.isDead() {

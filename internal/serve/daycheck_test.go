@@ -18,10 +18,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// checkNetwork checks that everything is as it should be: associations, the routes of the nodes in
-// all targets, and those of others.
+// checkNetwork checks that everything is correct: associations, the routes of the nodes in all
+// targets, and unmanaged routes.
 func (d *day) checkNetwork() {
-	for _, subnet := range d.kept {
+	for _, subnet := range d.guarded {
 		if has := emulatortest.TableOf(d.t, d.e, subnet); !has.Equal(d.tables[subnet.Key()]) {
 			d.t.Errorf("%s has the table %q, want %s", subnet.Short(), has.Short(),
 				d.tables[subnet.Key()].Short())
@@ -50,7 +50,7 @@ func (d *day) checkNetwork() {
 		pool := cluster["properties"].(object)["agentPoolProfiles"].([]any)[0].(object)
 		source := pods(d.tables[arm.ID(pool["vnetSubnetID"].(string)).Key()])
 		if fmt.Sprint(len(source)) != fmt.Sprint(pool["count"]) {
-			d.t.Errorf("the own table of %s holds %d pod routes, it has %v nodes", c.Metadata.Name,
+			d.t.Errorf("the table of %s holds %d pod routes, it has %v nodes", c.Metadata.Name,
 				len(source), pool["count"])
 		}
 		for _, target := range c.Spec.Targets {
@@ -74,16 +74,16 @@ func (d *day) checkNetwork() {
 	}
 }
 
-// write is one change that a PUT of the keeper's made. Where it is only tried the PUT had no
-// effect, but the keeper cannot know that: it got no answer, or a server's error.
+// write is one change by a PUT of the keeper. If it is only tried, the PUT had no effect, but the
+// keeper cannot know that: it got no answer, or a server error.
 type write struct {
 	at     time.Time
 	tried  bool
 	change string
 }
 
-// written lists what the keeper's PUTs changed, by what it had read before: the document with the
-// same ETag.
+// written lists the changes of the keeper's PUTs, relative to the document with the same ETag that
+// it had read.
 func (d *day) written() []write {
 	slices.SortStableFunc(d.calls, func(a, b emulator.Request) int {
 		return a.Time.Compare(b.Time)
@@ -104,7 +104,7 @@ func (d *day) written() []write {
 				all = append(all, write{r.Time, r.Status == 0 || r.Status >= 300, change})
 			}
 			for _, s := range d.quiet {
-				// What was under way goes on, for two minutes at most.
+				// A write that was under way continues, for two minutes at most.
 				if r.Time.After(s.from.Add(3*time.Minute)) && r.Time.Before(s.to) {
 					d.t.Errorf("%s was written at %s, in the pause since %s", id, r.Time, s.from)
 				}
@@ -114,8 +114,8 @@ func (d *day) written() []write {
 	return all
 }
 
-// checkHistory holds the history against the local Azure's own log: each thing that was written is
-// in it once, and what is said to be done was written.
+// checkHistory compares the history with the emulator's log: every write is in it once, and every
+// change that counts as done was written.
 func (d *day) checkHistory() {
 	reader, err := history.Read(d.path)
 	if err != nil {
@@ -134,7 +134,7 @@ func (d *day) checkHistory() {
 			states[c.State]++
 			r := &row{Change: c, round: e.ID}
 			if c.State == history.Intended || c.Settled == nil {
-				d.t.Errorf("round %d: left open: %+v", e.ID, c)
+				d.t.Errorf("check %d: left open: %+v", e.ID, c)
 				continue
 			}
 			rows[keyOf(c.Change)] = append(rows[keyOf(c.Change)], r)
@@ -149,21 +149,21 @@ func (d *day) checkHistory() {
 		covers := func(r *row) bool { return !at.Before(r.Intended) && !at.After(*r.Settled) }
 		var of []string
 		for _, r := range rows[w.change] {
-			// One can end in the millisecond in which the next begins.
+			// One write can end in the millisecond in which the next begins.
 			ended := at.Equal(*r.Settled) &&
 				slices.ContainsFunc(rows[w.change], func(next *row) bool {
 					return next.round > r.round && covers(next)
 				})
 			if covers(r) && !ended {
 				r.writes++
-				of = append(of, fmt.Sprintf("round %d: %s, intended %s, settled %s %s", r.round,
+				of = append(of, fmt.Sprintf("check %d: %s, intended %s, settled %s %s", r.round,
 					r.State, r.Intended, r.Settled, r.Note))
 			}
 		}
 		if len(of) != 1 && !w.tried {
 			var others []string
 			for _, r := range rows[w.change] {
-				others = append(others, fmt.Sprintf("round %d: %s, %s to %s %s", r.round, r.State,
+				others = append(others, fmt.Sprintf("check %d: %s, %s to %s %s", r.round, r.State,
 					r.Intended, r.Settled, r.Note))
 			}
 			d.t.Errorf("%s, written at %s, is %d times in the history:\n  %s\nthe same at other "+
@@ -173,10 +173,10 @@ func (d *day) checkHistory() {
 	}
 	for _, of := range rows {
 		for _, r := range of {
-			// What was tried can be found done by a look that shows what was before the last write.
-			// So can, where it was killed, what was not even tried, which is said.
+			// A tried change can be found done by a check that reads the state before the last
+			// write. So can, after a kill, a change that was not even tried, which has a note.
 			if r.State == plan.Done && r.writes == 0 && r.Note == "" {
-				d.t.Errorf("round %d: %s is said to be done, and was not written: %s to %s %s",
+				d.t.Errorf("check %d: %s is said to be done, and was not written: %s to %s %s",
 					r.round, keyOf(r.Change.Change), r.Intended, r.Settled, r.Note)
 			}
 		}
@@ -187,7 +187,7 @@ func (d *day) checkHistory() {
 	}
 }
 
-// keyOf says what a change does, without what was there before.
+// keyOf identifies a change without its old value.
 func keyOf(c plan.Change) string {
 	return strings.ToLower(fmt.Sprintf("%s %s %s %s", c.Verb, c.Resource, c.Route, c.New))
 }
@@ -200,7 +200,7 @@ func etagOf(raw []byte) string {
 	return head.ETag
 }
 
-// differences lists how a document changed another one, as changes do.
+// differences lists the differences of two documents as changes.
 func differences(t *testing.T, id arm.ID, before, after []byte) []string {
 	t.Helper()
 	if id.Is(arm.TypeSubnet) {

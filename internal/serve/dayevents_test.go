@@ -36,7 +36,7 @@ func (d *day) put(id arm.ID, version string, doc object) {
 	}
 }
 
-// edit changes a resource, as somebody does who read it just before.
+// edit changes a resource that it has just read.
 func (d *day) edit(id arm.ID, change func(properties object)) {
 	d.t.Helper()
 	doc := d.get(id)
@@ -44,10 +44,10 @@ func (d *day) edit(id arm.ID, change func(properties object)) {
 	d.put(id, networkAPI, doc)
 }
 
-// volatile is what changes with every write of a route.
+// volatile matches the fields that every write of a route changes.
 var volatile = regexp.MustCompile(`"(etag|provisioningState)":"(\\.|[^"])*",?`)
 
-// routes reads a table's routes as they are, by name.
+// routes returns the current routes of a table by name.
 func (d *day) routes(table arm.ID) map[string]string {
 	d.t.Helper()
 	status, body := d.op.Do(http.MethodGet, table, networkAPI, nil)
@@ -63,15 +63,15 @@ func (d *day) routes(table arm.ID) map[string]string {
 
 func pick[T any](d *day, of []T) T { return of[d.by.IntN(len(of))] }
 
-// happens lets something happen.
+// happens makes something happen.
 func (d *day) happens() {
 	d.n++
 	switch n := d.by.IntN(100); {
 	case n < 18:
-		subnet := pick(d, d.kept)
+		subnet := pick(d, d.guarded)
 		d.edit(subnet, func(p object) { delete(p, "routeTable") })
 	case n < 23: // a whole network is deployed again, without its tables
-		d.edit(pick(d, d.kept).Parent(), func(p object) {
+		d.edit(pick(d, d.guarded).Parent(), func(p object) {
 			for _, subnet := range p["subnets"].([]any) {
 				delete(subnet.(object)["properties"].(object), "routeTable")
 			}
@@ -85,7 +85,7 @@ func (d *day) happens() {
 	case n < 44:
 		d.readdress()
 	case n < 54:
-		d.foreigner(pick(d, d.targets()))
+		d.unmanaged(pick(d, d.targets()))
 	case n < 62:
 		d.meddler(pick(d, d.targets()))
 	case n < 86:
@@ -101,11 +101,11 @@ func (d *day) happens() {
 	}
 }
 
-// readdress brings a node back with another address.
+// readdress replaces a node by one with the same name and another address.
 func (d *day) readdress() {
-	i := d.by.IntN(len(d.kept))
+	i := d.by.IntN(len(d.guarded))
 	var nodes []string
-	for name := range d.routes(d.tables[d.kept[i].Key()]) {
+	for name := range d.routes(d.tables[d.guarded[i].Key()]) {
 		if strings.Contains(name, "____") {
 			nodes = append(nodes, inventory.RouteNode(name))
 		}
@@ -113,13 +113,13 @@ func (d *day) readdress() {
 	if len(nodes) == 0 {
 		return
 	}
-	for _, c := range d.configs { // whose it is
+	for _, c := range d.configs { // find its cluster
 		_ = d.e.Readdress(arm.ID(c.Spec.ClusterID), nodes[0])
 	}
 }
 
-// foreigner adds, changes or removes a route of his own.
-func (d *day) foreigner(table arm.ID) {
+// unmanaged adds, changes or removes an unmanaged route.
+func (d *day) unmanaged(table arm.ID) {
 	name := fmt.Sprintf("foreign-%d", d.by.IntN(4))
 	d.edit(table, func(p object) {
 		routes := []any{}
@@ -146,7 +146,7 @@ func (d *day) foreigner(table arm.ID) {
 	}
 }
 
-// meddler deletes or bends routes that are kept.
+// meddler deletes or changes managed routes.
 func (d *day) meddler(table arm.ID) {
 	d.edit(table, func(p object) {
 		routes := []any{}
@@ -158,7 +158,7 @@ func (d *day) meddler(table arm.ID) {
 					continue
 				case 1:
 					hop := route["properties"].(object)["nextHopIpAddress"].(string)
-					// in the same subnet: a node's, still
+					// in the same subnet, so it still belongs to the cluster
 					route["properties"].(object)["nextHopIpAddress"] =
 						hop[:strings.LastIndexByte(hop, '.')] + ".99"
 				}
@@ -169,7 +169,7 @@ func (d *day) meddler(table arm.ID) {
 	})
 }
 
-// fault lets something go wrong with the keeper's calls, for a while.
+// fault makes calls of the keeper fail for a while.
 func (d *day) fault() {
 	f := pick(d, []emulator.Fault{
 		{Status: 503, Count: 6}, {Status: 500, Count: 3, Method: "PUT"}, {Status: 502, Rate: 0.3,
@@ -193,8 +193,8 @@ func (d *day) fault() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if d.by.IntN(2) == 0 { // so that there is something to do
-		subnet := pick(d, d.kept)
+	if d.by.IntN(2) == 0 { // so that there is something to write
+		subnet := pick(d, d.guarded)
 		d.edit(subnet, func(p object) { delete(p, "routeTable") })
 	}
 	time.AfterFunc(time.Duration(1+d.by.IntN(20))*time.Minute, remove)
@@ -213,13 +213,14 @@ func (d *day) pause(long time.Duration) {
 	d.quiet = append(d.quiet, span{from, time.Now()})
 }
 
-// kill has the program killed before or after its next write, and starts another one after a while.
+// kill makes the next write kill the program, before or after its effect, and starts another one
+// after a while.
 func (d *day) kill() {
 	l := d.now
 	l.mu.Lock()
 	l.death = pick(d, []string{"before", "after"})
 	l.mu.Unlock()
-	subnet := pick(d, d.kept)
+	subnet := pick(d, d.guarded)
 	d.edit(subnet, func(p object) { delete(p, "routeTable") })
 	select {
 	case <-l.died:
@@ -234,7 +235,7 @@ func (d *day) kill() {
 	d.start()
 }
 
-// calm ends all trouble, and waits.
+// calm ends all faults, and waits.
 func (d *day) calm() {
 	d.e.ClearFaults()
 	time.Sleep(90 * time.Minute)
@@ -242,7 +243,7 @@ func (d *day) calm() {
 	d.end()
 }
 
-// collect takes what matters of the log of requests before it is forgotten.
+// collect stores the relevant requests before the emulator forgets them.
 func (d *day) collect() {
 	for _, r := range d.e.Requests(d.since) {
 		d.since = r.N

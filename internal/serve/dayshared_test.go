@@ -11,16 +11,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// originals are the documents that rounds share, as they read when they were first seen: rounds of
-// a keeper get the same ones again for as long as they read the same, so nobody may change one.
+// originals are the documents that checks share, as they were first read. A keeper's checks get the
+// same decoded documents while they do not change, so nothing may modify them.
 type originals struct {
 	t  testing.TB
 	mu sync.Mutex
 	of map[any][sha256.Size]byte // the bytes of a document, by its address
 }
 
-// checkUnchanged checks that what was looked at still says what its bytes do, and that those are
-// what they were.
+// checkUnchanged checks that a decoded document still matches its bytes, and that the bytes have
+// not changed.
 func (o *originals) checkUnchanged(s *inventory.Snapshot) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

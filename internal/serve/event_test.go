@@ -29,12 +29,12 @@ const (
 	fixtureSubnet = "/subscriptions/11111111-1111-1111-1111-111111111111/resourcegroups/net-rg/providers/microsoft.network/virtualnetworks/vnet1/subnets/aks-nodes"
 )
 
-// cloudEvent is one, as Event Grid sends it.
+// cloudEvent is an event as Event Grid sends it.
 const cloudEvent = `{"specversion":"1.0","type":"Microsoft.Resources.ResourceWriteSuccess","source":"/subscriptions/11111111-1111-1111-1111-111111111111",
 	"id":"1","subject":"` + fixtureSubnet + `","data":{"resourceUri":"` + fixtureSubnet +
 	`","status":"Succeeded"}}`
 
-// TestParse reads what Azure sends, and finds the resources in it, each once or more, and nothing
+// TestParse parses what Azure sends. It finds all resources in it, at least once each, and nothing
 // else.
 func TestParse(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -94,7 +94,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// parseAll reads what was posted as one event.
+// parseAll parses a posted body as one event.
 func parseAll(header http.Header, body []byte) (event, error) {
 	events, err := parse(header, body)
 	var all event
@@ -106,8 +106,8 @@ func parseAll(header http.Header, body []byte) (event, error) {
 	return all, err
 }
 
-// TestCaller: who has changed something is told by a name where there is one. It is a text from
-// outside, and fit to be shown.
+// TestCaller: the caller of a change is a name if there is one. It comes from outside, and must be
+// safe to display.
 func TestCaller(t *testing.T) {
 	upn := "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/upn"
 	for body, want := range map[string]string{
@@ -136,7 +136,7 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// malformed are bodies that are refused.
+// malformed are bodies that must be refused.
 var malformed = map[string]string{
 	"empty": ``, "not JSON": `hello`, "cut": `[{"eventType":"x"`, "more behind it": `[] []`,
 	"a number": `7`, "null in a batch": `[null]`, "an array in a batch": `[[]]`,
@@ -162,7 +162,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever is posted, what is taken from it are resource IDs that stand in it.
+// FuzzParse: whatever is posted, only resource IDs that are in it are used.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"alert-common-schema.json", "alert-legacy-schema.json",
 		"resource-write-success.json", "subscription-validation.json"} {

@@ -16,13 +16,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
-// patient is a keeper of the demo's cluster with a Health, in a bubble of synctest.
+// patient is a keeper of the demo's cluster with a Health, in a synctest bubble.
 type patient struct {
 	t      *testing.T
 	e      *emulator.Emulator
 	demo   emulator.Demo
 	health *Health
-	told   func(keeper.Round) // nil: nothing
+	told   func(keeper.Round) // may be nil
 }
 
 func newPatient(t *testing.T, o emulator.Options) *patient {
@@ -76,7 +76,7 @@ func (p *patient) stays(live bool, d time.Duration, when string) {
 	}
 }
 
-// strip takes the route tables off subnets.
+// strip removes the route tables from subnets.
 func (p *patient) strip(subnets ...arm.ID) {
 	p.t.Helper()
 	op, err := p.e.Client(emulatortest.Operator)
@@ -95,8 +95,8 @@ func (p *patient) strip(subnets ...arm.ID) {
 	}
 }
 
-// TestHealthOutage: a check that ends in an error is progress, so an outage of hours restarts
-// nothing; but the keeper is not ready. It is again after the first check that succeeds.
+// TestHealthOutage: a check that ends with an error is progress, so an outage of hours restarts
+// nothing. But the keeper is not ready until the next check succeeds.
 func TestHealthOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t, emulator.Options{OperationTime: time.Second})
@@ -150,8 +150,7 @@ func TestHealthStuck(t *testing.T) {
 	})
 }
 
-// TestHealthWrite: writes that Azure takes long for, one after the other, are no reason for a
-// restart.
+// TestHealthWrite: slow writes, one after the other, are no reason for a restart.
 func TestHealthWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t, emulator.Options{OperationTime: time.Second})
@@ -170,12 +169,12 @@ func TestHealthWrite(t *testing.T) {
 	})
 }
 
-// TestHealthInterval: a keeper that checks rarely is given time.
+// TestHealthInterval: a keeper that checks rarely has more time.
 func TestHealthInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHealth(5 * time.Minute)
 		h.Progress(time.Now())
-		h.Round(keeper.Round{Kept: []string{"shop"}})
+		h.Round(keeper.Round{Managed: []string{"shop"}})
 		time.Sleep(15 * time.Minute)
 		if h.Live() != nil || h.Ready() != nil {
 			t.Error(h.Live(), h.Ready())

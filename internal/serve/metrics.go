@@ -21,7 +21,7 @@ import (
 // and events.
 type Metrics struct {
 	registry *prometheus.Registry
-	kept     []string // names of clusters, as of the last check
+	managed  []string // names of clusters, as of the last check
 
 	findings      *prometheus.GaugeVec   // code, severity, cluster
 	changes       *prometheus.CounterVec // verb, outcome, cluster
@@ -34,7 +34,7 @@ type Metrics struct {
 	limit         *prometheus.GaugeVec   // table
 	free          *prometheus.GaugeVec   // subnet
 	surge         *prometheus.GaugeVec   // subnet
-	looked        map[string]time.Time   // when each table and subnet was last checked
+	checked       map[string]time.Time   // when each table and subnet was last checked
 	swept         time.Time              // when unseen ones were last removed
 	calls         *prometheus.CounterVec // method, status
 	remaining     *tokens
@@ -50,7 +50,7 @@ var results = []string{"woke", "own", "unknown", "handshake", "unauthorized", "m
 
 // NewMetrics returns the metrics of one keeper.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), looked: map[string]time.Time{},
+	m := &Metrics{registry: prometheus.NewRegistry(), checked: map[string]time.Time{},
 		remaining: newTokens()}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "routekeeper_" + name, Help: help},
@@ -64,30 +64,30 @@ func NewMetrics() *Metrics {
 		m.registry.MustRegister(c)
 		return c
 	}
-	m.findings = gauge("findings", "What stands in the way now, by code.", "code", "severity",
+	m.findings = gauge("findings", "Current findings, by code.", "code", "severity",
 		"cluster")
-	m.changes = counter("changes_total", "Changes that were to be made, by verb, what became of "+
-		"them, and cluster.", "verb", "outcome", "cluster")
-	m.unmade = gauge("changes_unmade", "Changes that the last look at a cluster found to be "+
-		"made, and that were not, by verb and cluster.", "verb", "cluster")
+	m.changes = counter("changes_total", "Changes by verb, outcome and cluster.", "verb", "outcome",
+		"cluster")
+	m.unmade = gauge("changes_unmade", "Changes that the last check of a cluster planned and "+
+		"did not make, by verb and cluster.", "verb", "cluster")
 	m.observed = gauge("changes_observed",
 		"Changes that the config's Observe withheld at the last check, by verb and cluster.",
 		"verb", "cluster")
 	m.refusedConfig = gauge("config_refused", "1 while the config has a mistake and the previous "+
 		"one stays in use.").WithLabelValues()
-	m.rounds = counter("rounds_total", "Rounds, by what led to them: poll, event or person.",
+	m.rounds = counter("rounds_total", "Checks, by cause: poll, event or person.",
 		"cause")
-	m.last = gauge("cluster_last_success_timestamp_seconds", "When a round last saw all of a "+
-		"cluster and made all it had to; 0 is never since the start.", "cluster")
+	m.last = gauge("cluster_last_success_timestamp_seconds", "When a check last read all of "+
+		"a cluster and made all required changes; 0: never since the start.", "cluster")
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
-	m.limit = gauge("table_routes_limit", "How many routes a target may hold.", "table")
+	m.limit = gauge("table_routes_limit", "How many routes a target can hold.", "table")
 	m.free = gauge("subnet_addresses_free",
 		"Free addresses in a node subnet.", "subnet")
 	m.surge = gauge("subnet_addresses_surge",
 		"Addresses in a node subnet that the next upgrade needs for its surge nodes.", "subnet")
 	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; "+
-		"0 is no answer.", "method", "status")
-	m.events = counter("events_total", "Events, by what became of them: "+
+		"0: no answer.", "method", "status")
+	m.events = counter("events_total", "Events, by result: "+
 		strings.Join(results, ", ")+".", "result")
 	m.waits = newWaits(m.registry)
 	m.registry.MustRegister(m.remaining, collectors.NewGoCollector(),
@@ -153,16 +153,16 @@ func (m *Metrics) Round(r keeper.Round) {
 		m.findings.WithLabelValues(string(f.Code), f.Severity.String(), f.Cluster).Inc()
 	}
 	for _, c := range r.Changes {
-		if slices.Contains(r.Kept, c.Cluster) {
+		if slices.Contains(r.Managed, c.Cluster) {
 			m.changes.WithLabelValues(string(c.Verb), string(c.State), c.Cluster).Inc()
 		}
 	}
 	end := r.Started.Add(r.Elapsed)
-	looked := checked(r)
-	m.waits.round(r, looked, began)
-	m.left(r, looked)
-	m.keep(r.Kept)
-	for _, cluster := range looked {
+	checked := checked(r)
+	m.waits.round(r, checked, began)
+	m.left(r, checked)
+	m.keep(r.Managed)
+	for _, cluster := range checked {
 		if successful(r, cluster) {
 			m.last.WithLabelValues(cluster).Set(float64(end.UnixMilli()) / 1000)
 		}
@@ -174,10 +174,10 @@ func (m *Metrics) Round(r keeper.Round) {
 // cluster has left the config.
 func checked(r keeper.Round) []string {
 	if r.Of == nil {
-		return r.Kept
+		return r.Managed
 	}
 	return slices.DeleteFunc(slices.Clone(r.Of), func(cluster string) bool {
-		return !slices.Contains(r.Kept, cluster)
+		return !slices.Contains(r.Managed, cluster)
 	})
 }
 
@@ -185,10 +185,10 @@ func checked(r keeper.Round) []string {
 // never checked. With thousands of clusters, one check of all of them can arrive as hundreds of
 // results.
 func (m *Metrics) keep(names []string) {
-	if slices.Equal(m.kept, names) {
+	if slices.Equal(m.managed, names) {
 		return
 	}
-	for _, cluster := range m.kept {
+	for _, cluster := range m.managed {
 		if !slices.Contains(names, cluster) {
 			m.last.DeleteLabelValues(cluster)
 			m.changes.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
@@ -196,7 +196,7 @@ func (m *Metrics) keep(names []string) {
 			m.observed.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
 		}
 	}
-	m.kept = names
+	m.managed = names
 	for _, cluster := range names {
 		m.last.WithLabelValues(cluster)
 	}
@@ -209,14 +209,14 @@ const unseen = time.Hour
 // fill records how full tables and node subnets are.
 func (m *Metrics) fill(r keeper.Round, now time.Time) {
 	if r.Of == nil && r.Complete { // a table that was not read is no longer a target
-		m.looked = map[string]time.Time{}
+		m.checked = map[string]time.Time{}
 		for _, g := range []*prometheus.GaugeVec{m.routes, m.limit, m.free, m.surge} {
 			g.Reset()
 		}
 	}
 	for _, f := range r.Tables {
 		key := f.Table.Key()
-		m.looked[key] = now
+		m.checked[key] = now
 		m.routes.WithLabelValues(key).Set(float64(f.Routes))
 		if f.Limit > 0 {
 			m.limit.WithLabelValues(key).Set(float64(f.Limit))
@@ -227,7 +227,7 @@ func (m *Metrics) fill(r keeper.Round, now time.Time) {
 	if r.Seen.Snapshot != nil {
 		for _, room := range plan.Rooms(r.Seen.Snapshot, r.Checked()) {
 			key := room.Subnet.Key()
-			m.looked[key] = now
+			m.checked[key] = now
 			m.free.WithLabelValues(key).Set(float64(room.Free))
 			m.surge.WithLabelValues(key).Set(float64(room.Surge))
 		}
@@ -236,9 +236,9 @@ func (m *Metrics) fill(r keeper.Round, now time.Time) {
 		return
 	}
 	m.swept = now
-	for key, at := range m.looked {
+	for key, at := range m.checked {
 		if now.Sub(at) > unseen {
-			delete(m.looked, key)
+			delete(m.checked, key)
 			for _, g := range []*prometheus.GaugeVec{m.routes, m.limit, m.free, m.surge} {
 				g.DeleteLabelValues(key)
 			}
@@ -248,8 +248,8 @@ func (m *Metrics) fill(r keeper.Round, now time.Time) {
 
 // left records the changes that a check did not make. Clusters that were not read retain their
 // values.
-func (m *Metrics) left(r keeper.Round, looked []string) {
-	for _, cluster := range looked {
+func (m *Metrics) left(r keeper.Round, checked []string) {
+	for _, cluster := range checked {
 		if has(r, cluster, finding.ReadFailed, finding.AzureUnreachable) {
 			continue
 		}

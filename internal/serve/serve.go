@@ -152,7 +152,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /readyz", s.healthy((*Health).Ready))
 	mux.Handle("GET /metrics", s.guarded(s.metrics.Handler(), mayMeasure))
 	if s.pages != nil {
-		mux.Handle("/", s.guarded(s.pages, mayLook))
+		mux.Handle("/", s.guarded(s.pages, maySeePages))
 	}
 	for _, path := range []string{"/events", "/events/{secret}"} {
 		mux.HandleFunc("OPTIONS "+path, s.consent)
@@ -183,7 +183,7 @@ func (s *Server) healthy(check func(*Health) error) http.HandlerFunc {
 const (
 	maySend = iota
 	mayMeasure
-	mayLook
+	maySeePages
 )
 
 // guarded admits only authorized callers.
@@ -197,7 +197,7 @@ func (s *Server) guarded(next http.Handler, what int) http.Handler {
 			return
 		}
 		who, ok := s.gate.admits(r, r.PathValue("secret"))
-		if !ok || what == mayLook && who.bySecret {
+		if !ok || what == maySeePages && who.bySecret {
 			if what == maySend { // a browser's first request for a page has no password
 				s.metrics.refused("unauthorized")
 			}

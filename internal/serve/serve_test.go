@@ -32,7 +32,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// inProcess is a way to a handler that stays in a bubble.
+// inProcess is a connection to a handler inside the bubble.
 type inProcess struct{ h http.Handler }
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -41,7 +41,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// woken notes what it was asked to look at. It knows the fixture's table only.
+// woken records the triggered resources. It knows only the fixture's table.
 type woken struct {
 	mu  sync.Mutex
 	ids []arm.ID
@@ -105,8 +105,8 @@ func call(t testing.TB, s *Server, method, path, contentType string, body io.Rea
 	return response.StatusCode, string(text), response.Header
 }
 
-// TestEvents: what is posted wakes, and what is wrong is refused in one line, counted, and wakes
-// nobody.
+// TestEvents: a posted event triggers a check. A wrong one is refused in one line, counted, and
+// triggers nothing.
 func TestEvents(t *testing.T) {
 	s, w := start(t, Options{})
 	const asJSON = "application/json; charset=utf-8"
@@ -152,7 +152,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("the handshake of CloudEvents: %d %v", status, header)
 	}
 	if status, _, _ := call(t, s, http.MethodOptions, "/events", "", nil); status != 400 {
-		t.Errorf("a handshake of nobody: %d", status)
+		t.Errorf("a handshake without authentication: %d", status)
 	}
 	if status, _, _ := call(t, s, http.MethodGet, "/events", "", nil); status != 405 {
 		t.Errorf("GET: %d", status)
@@ -170,7 +170,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestWhoMayCall: which paths are open to whom.
+// TestWhoMayCall: which callers may use which paths.
 func TestWhoMayCall(t *testing.T) {
 	const secret = "a-long-enough-secret"
 	health := NewHealth(time.Minute)
@@ -199,19 +199,20 @@ func TestWhoMayCall(t *testing.T) {
 			t.Errorf("%s %s with %q: %d, want %d", c.method, c.path, c.bearer, status, c.status)
 		}
 	}
-	// Who asks for metrics or a page sends no events: a browser does so without a password first.
+	// A caller who asks for metrics or a page sends no events: a browser does so without a password
+	// first.
 	if _, text, _ := call(t, s, http.MethodGet, "/metrics", "", nil, "Authorization", "Bearer "+
 		secret); !strings.Contains(text, `routekeeper_events_total{result="unauthorized"} 4`+"\n") {
 		t.Errorf("want 4 events refused:\n%s", text)
 	}
-	health.Round(keeper.Round{Kept: []string{"shop"}})
+	health.Round(keeper.Round{Managed: []string{"shop"}})
 	if status, text, _ := call(t, s, http.MethodGet, "/readyz", "", nil); status != 200 ||
 		text != "ok\n" {
-		t.Errorf("after the first round: %d %q", status, text)
+		t.Errorf("after the first check: %d %q", status, text)
 	}
 }
 
-// TestLoopback: without authentication nothing but loopback is listened on.
+// TestLoopback: without authentication, the server listens on loopback only.
 func TestLoopback(t *testing.T) {
 	for address, want := range map[string]bool{"127.0.0.1:0": true, "localhost:0": true,
 		":0": false, "0.0.0.0:0": false, "[::]:0": false, "nonsense": false} {
@@ -290,7 +291,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestClose: a call under way is answered before the end.
+// TestClose: an open request is answered before the end.
 func TestClose(t *testing.T) {
 	s, w := start(t, Options{})
 	c, err := net.Dial("tcp", s.Address())
@@ -318,7 +319,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestMetrics: what is told of rounds and calls.
+// TestMetrics: the metrics of checks and calls.
 func TestMetrics(t *testing.T) {
 	s, _ := start(t, Options{})
 	m := s.metrics
@@ -330,10 +331,10 @@ func TestMetrics(t *testing.T) {
 		}
 		return plan.Outcome{Change: c, State: state}
 	}
-	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 2 * time.Second,
+	m.Round(keeper.Round{Managed: []string{"shop", "play"}, Started: at, Elapsed: 2 * time.Second,
 		Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", ""),
 			finding.New(finding.SourceHop, "shop", "y", "")}})
-	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at, Elapsed: 4 * time.Second,
+	m.Round(keeper.Round{Managed: []string{"shop", "play"}, Started: at, Elapsed: 4 * time.Second,
 		Asked: at.Add(-time.Second), Of: []string{"shop"},
 		Changes: []plan.Outcome{change(plan.Associate, plan.Done),
 			change(plan.Create, plan.Done), change(plan.Create, plan.Done), change(plan.Delete,
@@ -379,13 +380,13 @@ func TestMetrics(t *testing.T) {
 	if !strings.Contains(text, "routekeeper_kubenet_retirement_days ") {
 		t.Error("the metrics lack the days to retirement")
 	}
-	m.Round(keeper.Round{Kept: []string{"shop", "play"}, Started: at,
+	m.Round(keeper.Round{Managed: []string{"shop", "play"}, Started: at,
 		Findings: []finding.Finding{finding.New(finding.ReadFailed, "shop", "x", "")}})
 	if _, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil); !strings.Contains(text,
 		`routekeeper_changes_unmade{cluster="shop",verb="delete"} 1`) {
 		t.Error("what was left unmade is forgotten when it cannot be seen")
 	}
-	m.Round(keeper.Round{Kept: []string{"play"}, Started: at, Complete: true,
+	m.Round(keeper.Round{Managed: []string{"play"}, Started: at, Complete: true,
 		Tables: []keeper.Fill{{Table: "/subscriptions/s/b", Routes: 4}}})
 	_, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil)
 	if strings.Contains(text, `cluster="shop"`) ||
@@ -393,18 +394,18 @@ func TestMetrics(t *testing.T) {
 		!strings.Contains(text, `table="/subscriptions/s/b"} 4`) {
 		t.Errorf("what left the config is still told of:\n%s", text)
 	}
-	// A round that was writing when its cluster left the config ends after that.
-	m.Round(keeper.Round{Kept: []string{"play"}, Of: []string{"shop"}, Started: at,
+	// A check that was writing when its cluster left the config ends later.
+	m.Round(keeper.Round{Managed: []string{"play"}, Of: []string{"shop"}, Started: at,
 		Changes: []plan.Outcome{change(plan.Associate, plan.Failed)}})
 	if _, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil); strings.Contains(text,
 		`cluster="shop"`) {
-		t.Errorf("what left the config is told of again:\n%s", text)
+		t.Errorf("a removed cluster has metrics again:\n%s", text)
 	}
 }
 
-// TestMetricsFade: what Azure said is left is told for two minutes only, because the next write may
-// be far away; how full a table is that is not looked at any more for an hour, where rounds never
-// see all of everything. What may be in it is told of targets only.
+// TestMetricsFade: remaining tokens are exported for two minutes only, because the next write may
+// be far away. The number of routes in a table that is no longer checked is exported for an hour,
+// if checks never read everything. Limits are exported for targets only.
 func TestMetricsFade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMetrics()
@@ -414,7 +415,7 @@ func TestMetricsFade(t *testing.T) {
 			return w.Body.String()
 		}
 		round := func(tables ...keeper.Fill) {
-			m.Round(keeper.Round{Kept: []string{"shop", "ill"}, Of: []string{"shop"},
+			m.Round(keeper.Round{Managed: []string{"shop", "ill"}, Of: []string{"shop"},
 				Started: time.Now(), Tables: tables})
 		}
 		m.Call(azure.Call{Method: "PUT", Status: 200, Subscription: "s", Kind: "writes",
@@ -438,8 +439,8 @@ func TestMetricsFade(t *testing.T) {
 	})
 }
 
-// TestOwn: a change that the keeper has made itself wakes nobody; one in another call, or by nobody
-// known, does.
+// TestOwn: a change that the keeper made itself triggers nothing. A change by another call, or by
+// an unknown caller, does.
 func TestOwn(t *testing.T) {
 	own := func(call string, identities []string, id arm.ID) bool {
 		return call == "55555555-5555-5555-5555-555555555555" &&
@@ -454,7 +455,7 @@ func TestOwn(t *testing.T) {
 		}{
 			"its own":        {body, false},
 			"another call":   {strings.ReplaceAll(body, "55555555-", "5555aaaa-"), true},
-			"somebody else":  {strings.ReplaceAll(body, "44444444-", "4444aaaa-"), true},
+			"another caller": {strings.ReplaceAll(body, "44444444-", "4444aaaa-"), true},
 			"not told which": {strings.ReplaceAll(body, "correlationId", "correlation"), true},
 		} {
 			s, w := start(t, Options{Own: own})

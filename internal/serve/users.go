@@ -24,10 +24,10 @@ type users struct {
 	file string
 	log  *slog.Logger
 
-	mu     sync.Mutex
-	read   time.Time // modification time of the file when it was read
-	looked time.Time
-	hashes map[string][]byte
+	mu      sync.Mutex
+	read    time.Time // modification time of the file when it was read
+	checked time.Time
+	hashes  map[string][]byte
 	// known are correct passwords, by salted hash. Checking a bcrypt hash is slow, to prevent
 	// guessing.
 	known map[[sha256.Size]byte]bool
@@ -117,10 +117,10 @@ func parseUsers(file string, raw []byte) (map[string][]byte, error) {
 // again reloads the file if it has changed, at most once a second. If the new file has a mistake,
 // the old users stay.
 func (u *users) again() {
-	if time.Since(u.looked) < time.Second {
+	if time.Since(u.checked) < time.Second {
 		return
 	}
-	u.looked = time.Now()
+	u.checked = time.Now()
 	info, err := os.Stat(u.file)
 	if err == nil && info.ModTime().Equal(u.read) {
 		return

@@ -21,8 +21,8 @@ func hashOf(t testing.TB, password string) string {
 	return string(hash)
 }
 
-// TestUsers: a file is read again when it has changed, one with a mistake is not taken, and what
-// was right before is not so for ever.
+// TestUsers: a file is read again when it has changed. A file with a mistake is not used, and old
+// passwords do not stay valid forever.
 func TestUsers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users")
 	at := time.Now().Add(-time.Hour)
@@ -31,7 +31,7 @@ func TestUsers(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// the clock of a file system may stand still for longer than a test
+		// the clock of a file system may not advance during a test
 		at = at.Add(time.Minute)
 		if err := os.Chtimes(file, at, at); err != nil {
 			t.Fatal(err)
@@ -54,24 +54,24 @@ func TestUsers(t *testing.T) {
 	know("ada", "second", false)
 	know("eve", "first", false)
 	know("ada", "", false)
-	know("adaf", "irst", false) // the same letters, cut elsewhere
+	know("adaf", "irst", false) // the same letters, divided differently
 	write("ada:" + hashOf(t, "second") + "\neve:" + hashOf(t, "third") + "\n")
-	u.looked = time.Time{} // a second has passed
+	u.checked = time.Time{} // a second has passed
 	know("ada", "first", false)
 	know("ada", "second", true)
 	know("eve", "third", true)
 	write("ada:plain\n")
-	u.looked = time.Time{}
+	u.checked = time.Time{}
 	know("ada", "second", true)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	u.looked = time.Time{}
+	u.checked = time.Time{}
 	know("ada", "second", true)
 }
 
-// TestUsersTime: how long an answer takes does not tell who is in the file, and nobody is compared
-// for whoever has gone.
+// TestUsersTime: the time of an answer does not reveal which names are in the file, and passwords
+// of callers who have gone are not compared.
 func TestUsersTime(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users")
 	slow, err := bcrypt.GenerateFromPassword([]byte("x"), bcrypt.MinCost+1)
@@ -90,13 +90,13 @@ func TestUsersTime(t *testing.T) {
 		t.Errorf("who is not in the file is compared with a hash of cost %d", cost(u.slowest))
 	}
 	if u.know(t.Context(), "mallory", "x") { // the password of that hash
-		t.Error("somebody who is not in the file is known")
+		t.Error("a name that is not in the file is accepted")
 	}
-	u.turn <- struct{}{} // somebody else's turn, for ever
+	u.turn <- struct{}{} // another caller's turn, forever
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	if u.know(gone, "ada", "first") {
-		t.Error("it was compared for somebody who has gone")
+		t.Error("a password was compared for a caller who has gone")
 	}
 }
 
@@ -111,7 +111,7 @@ func TestUsersFileMistakes(t *testing.T) {
 		"ada:" + good + "\n\nada:" + good + "\n": "users:3: ada is in the file twice",
 		"ada:" + good[:len(
 			good)-1]: "users:1: the password of ada is not a bcrypt hash",
-		"# nobody yet\n" + strings.Repeat("\n", 9): "users: it names no users",
+		"# no users yet\n" + strings.Repeat("\n", 9): "users: it names no users",
 	} {
 		if _, err := parseUsers("users", []byte(text)); err == nil ||
 			!strings.Contains(err.Error(), want) {
@@ -125,8 +125,7 @@ func TestUsersFileMistakes(t *testing.T) {
 	}
 }
 
-// FuzzUsers: whatever stands in the file, it is read or refused in one line, and lets nobody in
-// without a password.
+// FuzzUsers: any file is read, or refused in one line, and admits no caller without a password.
 func FuzzUsers(f *testing.F) {
 	f.Add("ada:$2y$04$abcdefghijklmnopqrstuuDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDD")
 	f.Add("ada:x\neve")

@@ -86,7 +86,7 @@ func (w *waits) round(r keeper.Round, checked []string, began time.Time) {
 	for key := range w.since {
 		switch {
 		case open[key]:
-		case !slices.Contains(r.Kept, key.cluster):
+		case !slices.Contains(r.Managed, key.cluster):
 			delete(w.since, key)
 		case !slices.Contains(checked, key.cluster):
 		// not read: it still waits

@@ -21,7 +21,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// measured are the sums and counts of all histograms that hold something, by name and kind.
+// measured returns the sums and counts of all histograms with values, by name and kind.
 func measured(t *testing.T, r *prometheus.Registry) []string {
 	t.Helper()
 	families, err := r.Gather()
@@ -47,8 +47,8 @@ func measured(t *testing.T, r *prometheus.Registry) []string {
 	return all
 }
 
-// TestWaits: a change is timed from the check, or the event, that first found it necessary to the
-// moment it was seen made, whatever came between; and by what it repairs.
+// TestWaits: a change is timed from the check, or event, that first found it necessary until it was
+// seen made, whatever happened in between, by kind of repair.
 func TestWaits(t *testing.T) {
 	const subnets = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/"
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -97,7 +97,7 @@ func TestWaits(t *testing.T) {
 				findings: unread}, {at: 25, of: []string{"play"}},
 			{at: 30, changes: []plan.Outcome{associate("nodes", plan.Done)}},
 		}, []string{"repair_seconds node-subnet: 1 in 25 s"}},
-		"somebody else did it, and it is lost again": {[]check{
+		"another caller did it, and it is lost again": {[]check{
 			{at: 10, changes: []plan.Outcome{associate("nodes", plan.Failed)}}, {at: 20,
 				changes: []plan.Outcome{associate("nodes", plan.Obsolete)}},
 			{at: 30, changes: []plan.Outcome{associate("nodes", plan.Failed)}}, {at: 40}, {at: 50,
@@ -121,7 +121,7 @@ func TestWaits(t *testing.T) {
 		r := prometheus.NewRegistry()
 		w := newWaits(r)
 		for _, c := range c.checks {
-			round := keeper.Round{Kept: []string{"shop", "play"}, Of: c.of,
+			round := keeper.Round{Managed: []string{"shop", "play"}, Of: c.of,
 				Configs: []v1alpha1.ClusterRoutes{
 					config}, Started: at(c.at), Elapsed: 5 * time.Second, Changes: c.changes,
 				Findings: c.findings}
@@ -137,24 +137,25 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// TestWaitsForget: what a cluster waits for goes with it.
+// TestWaitsForget: the waiting changes of a cluster are forgotten with it.
 func TestWaitsForget(t *testing.T) {
 	w := newWaits(prometheus.NewRegistry())
 	change := plan.Outcome{State: plan.Failed, Change: plan.Change{Cluster: "shop",
 		Verb: plan.Associate, Resource: "/s", New: &plan.Value{}}}
-	w.round(keeper.Round{Kept: []string{"shop"}, Changes: []plan.Outcome{change}}, []string{"shop"},
+	w.round(keeper.Round{Managed: []string{"shop"}, Changes: []plan.Outcome{change}},
+		[]string{"shop"},
 		time.Now())
 	if len(w.since) != 1 {
 		t.Error(w.since)
 	}
-	w.round(keeper.Round{Kept: []string{"play"}}, []string{"play"}, time.Now())
+	w.round(keeper.Round{Managed: []string{"play"}}, []string{"play"}, time.Now())
 	if len(w.since) != 0 {
 		t.Error(w.since)
 	}
 }
 
-// TestWaitsOfKeeper: what a keeper at work tells is timed. A repair counts as made when it is seen,
-// however long another write of the same check takes.
+// TestWaitsOfKeeper: the reports of a running keeper are timed. A repair counts as made when it is
+// seen, however long another write of the same check takes.
 func TestWaitsOfKeeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t, emulator.Options{OperationTime: time.Second})
@@ -176,7 +177,7 @@ func TestWaitsOfKeeper(t *testing.T) {
 			t.Fatal(err)
 		}
 		table, err := op.Get(p.demo.GatewayTable, "2025-05-01")
-		if err == nil { // the keeper's routes go, and the subnets lose their tables
+		if err == nil { // the keeper's routes are deleted, and the subnets lose their tables
 			table["properties"].(map[string]any)["routes"] = []any{}
 			err = op.Put(p.demo.GatewayTable, "2025-05-01", table)
 		}

@@ -14,7 +14,7 @@ import (
 // Endpoint is where a packet starts or ends.
 type Endpoint struct {
 	Addr netip.Addr `json:"address"`
-	// What describes it, such as pod shop/web on n1; "" for a bare address.
+	// A description such as pod shop/web on n1; "" for a bare address.
 	What string `json:"what,omitempty"`
 	// Subnet is the subnet of the address, "" if the address alone decides it. Cluster is the
 	// cluster of a pod behind its node. Both distinguish equal addresses in several networks or
@@ -39,7 +39,7 @@ var kinds = []kind{
 
 // named is a thing with a name; missing says why it has no address.
 type named struct {
-	name, place string // place tells two of one name apart
+	name, place string // place distinguishes equal names
 	owner       arm.ID // the cluster of a pod or node
 	missing     string
 	Endpoint
@@ -78,20 +78,19 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 		}); len(unseen) > 0 {
 			why += " (" + strings.Join(unseen, "; ") + ")"
 		}
-		return Endpoint{}, fmt.Errorf("%s: pods have names only in Kubernetes, %s: give the "+
-			"pod's address", text, why)
+		return Endpoint{}, fmt.Errorf("%s: only Kubernetes knows pod names, %s: use the pod's "+
+			"address", text, why)
 	case len(found) == 0 && len(far) > 0:
-		return Endpoint{}, fmt.Errorf("%s is in %s, which cluster %s is not connected with: "+
-			"leave out "+
+		return Endpoint{}, fmt.Errorf("%s is in %s, which is not connected with cluster %s: omit "+
 			"--cluster to search everywhere", text, far[0].place, t.view.cluster.ID.Name())
 	case len(found) == 0:
-		return Endpoint{}, fmt.Errorf("no %s is called %s%s", word, name, Near(name, names))
+		return Endpoint{}, fmt.Errorf("no %s is named %s%s", word, name, Near(name, names))
 	case len(found) > 1:
 		var places []string
 		for _, n := range found {
 			places = append(places, n.place)
 		}
-		return Endpoint{}, fmt.Errorf("several are called %s: in %s: give an address, or choose "+
+		return Endpoint{}, fmt.Errorf("several are named %s: in %s: use an address, or choose "+
 			"one with --cluster", text, strings.Join(places, ", "))
 	case found[0].missing != "":
 		return Endpoint{}, fmt.Errorf("%s %s", text, found[0].missing)
@@ -143,7 +142,7 @@ func (t *Tracer) podNames() []named {
 			}
 			switch {
 			case p.Ended():
-				n.missing = "has ended: it has no address any more"
+				n.missing = "has finished: it has no address any more"
 			case len(p.Addresses) == 0:
 				n.missing = "has no address"
 			default:
@@ -196,7 +195,7 @@ func (t *Tracer) nodeNames() []named {
 		n := named{name: name, place: "cluster " + node.Cluster.Name(), owner: node.Cluster,
 			Endpoint: Endpoint{Addr: node.Addr, What: "node " + name}}
 		if node.lost {
-			n.missing = "is not where its route leads, at " + node.Addr.String() +
+			n.missing = "is not at the next hop of its route, " + node.Addr.String() +
 				": its address is unknown"
 		}
 		if node.subnet != nil {

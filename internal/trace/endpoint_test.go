@@ -66,12 +66,12 @@ func TestResolve(t *testing.T) {
 	for text, want := range map[string]string{
 		"shop":             `"shop" is not an address, expected one such as 10.244.0.7, or pod/NAMESPACE/NAME, node/NAME, gateway/NAME, vm/NAME, subnet/VNET/SUBNET`,
 		"a/b/c":            `"a/b/c" is not an address, expected one such as 10.244.0.7, or pod/NAMESPACE/NAME, node/NAME, gateway/NAME, vm/NAME, subnet/VNET/SUBNET`,
-		"shop/wep-1":       "no pod is called shop/wep-1: did you mean shop/web-1, shop/web-0?",
-		"node/n9":          "no node is called n9: did you mean n0, n1, n2?",
-		"gateway/agw":      "no gateway is called agw: did you mean shop-agw?",
-		"vm/elsewhere":     "no vm is called elsewhere",
-		"subnet/v/gatewat": "no subnet is called v/gatewat: did you mean v/gateway?",
-		"shop/job":         "shop/job has ended: it has no address any more",
+		"shop/wep-1":       "no pod is named shop/wep-1: did you mean shop/web-1, shop/web-0?",
+		"node/n9":          "no node is named n9: did you mean n0, n1, n2?",
+		"gateway/agw":      "no gateway is named agw: did you mean shop-agw?",
+		"vm/elsewhere":     "no vm is named elsewhere",
+		"subnet/v/gatewat": "no subnet is named v/gatewat: did you mean v/gateway?",
+		"shop/job":         "shop/job has finished: it has no address any more",
 	} {
 		_, err := New(namedShop(t), Options{}).Resolve(text)
 		if err == nil || err.Error() != want {
@@ -81,8 +81,8 @@ func TestResolve(t *testing.T) {
 	s := namedShop(t)
 	s.Kubernetes = map[string]*inventory.Kubernetes{}
 	if _, err := New(s, Options{}).Resolve("shop/web-1"); err == nil ||
-		err.Error() != "shop/web-1: pods have names only in Kubernetes, which was not read: give "+
-			"the pod's address" {
+		err.Error() != "shop/web-1: only Kubernetes knows pod names, which was not read: use the "+
+			"pod's address" {
 		t.Error(err)
 	}
 	// Without Kubernetes nodes have the names of their machines.
@@ -110,14 +110,14 @@ func TestResolveTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if there, _ := tracer.Ways(addr("10.0.1.4"), to); there.Verdict != Dropped ||
-		there.Why !=
-			"from subnet v/nodes the address 10.0.2.4 is in v/gateway, and not in a-twin/s" {
+		there.Why != "from subnet v/nodes the address 10.0.2.4 is in v/gateway, and not in "+
+			"a-twin/s" {
 		t.Errorf("%+v", there)
 	}
 	other := arm.ID("/subscriptions/s/resourceGroups/other/providers/Microsoft.Network/applicationGateways/shop-agw")
 	s.Subnets[bare.Key()].Gateways = []arm.ID{other}
 	if _, err := New(s, Options{}).Resolve("gateway/shop-agw"); err == nil ||
-		err.Error() != "several are called gateway/shop-agw: in other, g: give an address, or "+
+		err.Error() != "several are named gateway/shop-agw: in other, g: use an address, or "+
 			"choose one with --cluster" {
 		t.Error(err)
 	}

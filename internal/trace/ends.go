@@ -77,7 +77,7 @@ func (g *grid) place() (unseen []string) {
 		r.plain = len(g.nodesOf(r.Addr, n.Cluster)) <= 1
 		i := len(g.to)
 		g.to = append(g.to, r)
-		if n.lost { // it receives, but where what it sends sets out is not known
+		if n.lost { // it can only receive: the place where its packets start is unknown
 			continue
 		}
 		if n.Pods.IsValid() || flat[n.Name].Addr.IsValid() {
@@ -154,7 +154,7 @@ func next(p netip.Prefix) netip.Prefix {
 	for at := p.Bits() - 1; at >= 0; at-- {
 		bit := byte(0x80) >> (at % 8)
 		if bytes[at/8] ^= bit; bytes[at/8]&bit != 0 {
-			break // nothing to carry
+			break // nothing to send
 		}
 	}
 	a, _ := netip.AddrFromSlice(bytes)

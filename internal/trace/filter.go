@@ -89,8 +89,8 @@ func (f *Filters) Judge(g *inventory.SecurityGroup, p Packet, inbound bool) Ruli
 		return ruling(decision, rule.Name, "rule %s of %s (priority %d) %s it", rule.Name,
 			g.ID.Name(), rule.Priority, verb)
 	}
-	return ruling(Undecided, "", "no rule of %s matches, and Azure's default rules are not in "+
-		"its document", g.ID.Name())
+	return ruling(Undecided, "", "no rule of %s matches, and its document lacks Azure's default "+
+		"rules", g.ID.Name())
 }
 
 // Pass says whether a packet passes the network security groups of an interface and of its subnet.

@@ -74,7 +74,7 @@ func TestJudge(t *testing.T) {
 		"the table was not read": {nil, gatewayToPod, func(s *inventory.Snapshot) {
 			delete(s.Tables, table.Key())
 		}, true, Undecided, "allow-65000",
-			"whether 10.244.1.9 is in VirtualNetwork is not known: route table rt was not read"},
+			"it is unknown whether 10.244.1.9 is in VirtualNetwork: route table rt was not read"},
 		"the network was not read": {nil, "10.0.2.4 10.0.1.4",
 			func(s *inventory.Snapshot) {
 				delete(s.VNets, vnet.Key())
@@ -133,8 +133,8 @@ func TestJudge(t *testing.T) {
 			gatewayToPod + " icmp 0", nil, true, Allowed, "allow-65000", ""},
 		"a service's prefixes are not known": {
 			[]string{"deny out 100 * * Storage.WestEurope *"}, nodeOut, dropDefault, false,
-			Undecided, "deny-100", "the prefixes of the service tag Storage.WestEurope are not " +
-				"known here"},
+			Undecided, "deny-100", "the prefixes of the service tag Storage.WestEurope are " +
+				"unknown"},
 		"a service has no private prefixes": {[]string{"deny in 100 * Storage * *"},
 			gatewayToPod, nil, true, Allowed, "allow-65000", ""},
 		"what is not known and would change nothing": {[]string{"allow out 100 * * Storage *"},

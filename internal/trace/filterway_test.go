@@ -39,8 +39,8 @@ func TestFilteredWays(t *testing.T) {
 			Delivered, Delivered, "the pod is on this node"},
 		"no pods in": {"10.0.2.4", "10.244.1.9", nodesNSG("deny in 100 * * 10.244.0.0/16 *"),
 			Options{}, Dropped, Delivered,
-			"network security group nodes-nsg: rule deny-100 of nodes-nsg " +
-				"(priority 100) denies it"},
+			"network security group nodes-nsg: rule deny-100 of nodes-nsg (priority 100) " +
+				"denies it"},
 		"no pods in, though on the same subnet": {"10.244.0.7", "10.244.1.9",
 			nodesNSG("deny in 100 * * 10.244.0.0/16 *"), Options{}, Dropped, Delivered,
 			"denies it"},
@@ -60,7 +60,7 @@ func TestFilteredWays(t *testing.T) {
 			Delivered, "both pods"},
 		"it depends on the port": {"10.0.2.4", "10.244.1.9",
 			nodesNSG("deny in 100 Tcp * * 8080"), Options{}, Unknown, Delivered, "it depends on " +
-				"protocol and port: rule deny-100 of nodes-nsg concerns tcp to port 8080"},
+				"the protocol and the port: rule deny-100 of nodes-nsg concerns tcp to port 8080"},
 		"with the port it is plain": {"10.0.2.4", "10.244.1.9",
 			nodesNSG("deny in 100 Tcp * * 8080"), Options{Protocol: "tcp",
 				Port: 80}, Delivered, Delivered, ""},
@@ -92,11 +92,11 @@ func TestFilteredWays(t *testing.T) {
 				nic(s, "10.0.1.5").Forwarding = false
 			}, Options{}, Dropped, Dropped,
 			"IP forwarding is off on the network interface of 10.0.1.5 (aks-np-1-vmss instance " +
-				"1), and Azure drops what has 10.244.1.9 for an address there"},
+				"1), so Azure drops packets from or to 10.244.1.9 there"},
 		"IP forwarding is off where the pod comes from": {"10.244.0.7", "10.244.1.9",
 			func(s *inventory.Snapshot) {
 				nic(s, "10.0.1.4").Forwarding = false
-			}, Options{}, Dropped, Dropped, "10.244.0.7 for an address"},
+			}, Options{}, Dropped, Dropped, "packets from or to 10.244.0.7"},
 		"behind source NAT it is not needed": {"10.244.0.7", "10.0.2.4",
 			func(s *inventory.Snapshot) {
 				nic(s, "10.0.1.4").Forwarding = false

@@ -29,7 +29,7 @@ func (j *journey) follow(from Endpoint) Way {
 	for hops := range maxHops {
 		for _, node := range j.nodesAt(at, subnet) {
 			if node.Pods.Contains(to) && (j.to.Cluster == "" || node.Cluster.Equal(j.to.Cluster)) {
-				j.step(at, "node *", "hands it to the pod %s", to)
+				j.step(at, "node *", "delivers it to the pod %s", to)
 				return j.end(Delivered, "the pod is on this node")
 			}
 		}
@@ -47,8 +47,8 @@ func (j *journey) follow(from Endpoint) Way {
 			hop.Route, hop.Because = route.String(), routes.Because(to)
 		}
 		if tag, maybe := routes.tagged(to, route); maybe {
-			j.doubt = cmp.Or(j.doubt, fmt.Sprintf("whether %s takes it instead is not known: the "+
-				"prefixes of a service tag are not read", tag))
+			j.doubt = cmp.Or(j.doubt, fmt.Sprintf("whether %s takes it instead is unknown: the "+
+				"prefixes of service tags are not read", tag))
 		}
 		if route.HopType == HopNone {
 			return j.end(Dropped, "subnet %s has no better route to %s than %s", subnet.ID.Short(),
@@ -104,7 +104,8 @@ func (j *journey) follow(from Endpoint) Way {
 		}
 		if len(j.nodesAt(route.Hop, near)) == 0 {
 			return j.end(Leaves,
-				"%s is not a cluster node: where it forwards the packet is unknown", route.Hop)
+				"%s is not a cluster node, so it is unknown where it forwards the packet",
+				route.Hop)
 		}
 		at, subnet = route.Hop, near
 	}
@@ -141,11 +142,11 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 			subnet = subnets[0]
 		default:
 			if c := j.clusterOfPod(a, from.Cluster, false); c != nil {
-				return ended(j.end(Unknown, "%s is a pod's address of cluster %s, but which node "+
-					"has it is not known", a, c.ID.Name()))
+				return ended(j.end(Unknown, "%s is a pod's address of cluster %s, but it is "+
+					"unknown which node has it", a, c.ID.Name()))
 			}
-			return ended(j.end(Unknown, "%s is neither in a subnet that was read nor a pod with "+
-				"a route", a))
+			return ended(j.end(Unknown, "%s is neither in a subnet that was read nor the address "+
+				"of a pod with a route", a))
 		}
 	}
 	if c := j.clusterOfPod(to, j.to.Cluster, true); c != nil {
@@ -220,7 +221,7 @@ func (j *journey) enter(from, near *inventory.Subnet, at netip.Addr) string {
 		if !j.answer {
 			return why
 		}
-		j.doubt = cmp.Or(j.doubt, why+": whether that holds for an answer is not documented")
+		j.doubt = cmp.Or(j.doubt, why+": it is not documented whether this applies to an answer")
 	}
 	isEnd := at == j.way.To
 	for _, n := range j.nodesAt(at, near) {

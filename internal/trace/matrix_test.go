@@ -42,8 +42,8 @@ func TestAll(t *testing.T) {
 			"subnet v/nodes has no better route to the destination than 10.0.0.0/8 to None " +
 			"(system route)\n" +
 			"dropped 2 pod to pod (answer: false) 10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: subnet " +
-			"v/nodes has no better route to the destination than 10.0.0.0/8 to None " +
-			"(system route)"},
+			"v/nodes has no better route to the destination than 10.0.0.0/8 to None (system " +
+			"route)"},
 		"the gateway lacks one": {func(s *inventory.Snapshot) { lose(s, copied, 1) },
 			"6 pairs, 5 delivered, 1 dropped, 0 unknown\n" +
 				"dropped 1 subnet to pod (answer: false) v/gateway -> 10.0.1.5: subnet v/gateway " +
@@ -82,41 +82,38 @@ func TestAll(t *testing.T) {
 			for _, nic := range s.Interfaces {
 				nic.Forwarding = nic.Configs[0].Address != netip.MustParseAddr("10.0.1.5")
 			}
-		}, "6 pairs, 2 delivered, 4 dropped, 0 unknown\n" +
-			"dropped 1 node to pod (answer: false) 10.0.1.4 -> 10.0.1.5: IP forwarding is off on " +
-			"the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), and Azure drops what " +
-			"has the destination for an address there\n" +
-			"dropped 1 pod to pod (answer: false) 10.0.1.4 -> 10.0.1.5: IP forwarding is off on " +
-			"the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), and Azure drops what " +
-			"has the destination for an address there\n" +
-			"dropped 1 subnet to pod (answer: false) v/gateway -> 10.0.1.5: IP forwarding is off " +
-			"on the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), and Azure drops " +
-			"what has the destination for an address there\n" +
-			"dropped 1 pod to pod (answer: false) 10.0.1.5 -> 10.0.1.4: IP forwarding is off on " +
-			"the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), and Azure drops what " +
-			"has the source for an address there"},
+		}, "6 pairs, 2 delivered, 4 dropped, 0 unknown\ndropped 1 node to pod (answer: false) " +
+			"10.0.1.4 -> 10.0.1.5: IP forwarding is off on the network interface of 10.0.1.5 " +
+			"(aks-np-1-vmss instance 1), so Azure drops packets from or to the destination " +
+			"there\ndropped 1 pod to pod (answer: false) 10.0.1.4 -> 10.0.1.5: IP forwarding is " +
+			"off on the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), so Azure drops " +
+			"packets from or to the destination there\ndropped 1 subnet to pod (answer: false) " +
+			"v/gateway " +
+			"-> 10.0.1.5: IP forwarding is off on the network interface of 10.0.1.5 " +
+			"(aks-np-1-vmss instance 1), so Azure drops packets from or to the destination " +
+			"there\ndropped 1 pod to pod (answer: false) 10.0.1.5 -> 10.0.1.4: IP forwarding is " +
+			"off on the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), so Azure drops " +
+			"packets from or to the source there"},
 		"a security group": {func(s *inventory.Snapshot) {
 			s.Subnets[nodes.Key()].SecurityGroup = nodesGroup
 			s.SecurityGroups[nodesGroup.Key()] = group(nodesGroup, "deny in 100 * 10.0.2.0/24 * *",
 				"deny in 200 Tcp 10.244.0.0/16 * 80")
-		}, "6 pairs, 2 delivered, 2 dropped, 2 unknown\n" +
-			"dropped 2 subnet to pod (answer: false) v/gateway -> 10.0.1.4,10.0.1.5: network " +
-			"security group nodes-nsg: rule deny-100 of nodes-nsg (priority 100) denies it\n" +
-			"unknown 2 pod to pod (answer: false) 10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: it " +
-			"depends on protocol and port: rule deny-200 of nodes-nsg concerns tcp to port 80; " +
-			"everything else allow-65000 allows"},
+		}, "6 pairs, 2 delivered, 2 dropped, 2 unknown\ndropped 2 subnet to pod (answer: false) " +
+			"v/gateway -> 10.0.1.4,10.0.1.5: network security group nodes-nsg: rule deny-100 of " +
+			"nodes-nsg (priority 100) denies it\nunknown 2 pod to pod (answer: false) " +
+			"10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: it depends on the protocol and the port: " +
+			"rule deny-200 of nodes-nsg concerns tcp to port 80; everything else allow-65000 " +
+			"allows"},
 		"what is in doubt of many is one cause": {func(s *inventory.Snapshot) {
 			s.Subnets[nodes.Key()].SecurityGroup = nodesGroup
 			s.SecurityGroups[nodesGroup.Key()] = group(nodesGroup, "deny in 100 * asg:web * *")
-		}, "6 pairs, 2 delivered, 0 dropped, 4 unknown\n" +
-			"unknown 2 node to pod (answer: false) 10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: rule " +
-			"deny-100 of nodes-nsg may match before allow-65000, which allows it: the network " +
-			"interface of the source was not read: whether it is in application security group " +
-			"web is not known\n" +
-			"unknown 2 subnet to pod (answer: false) v/gateway -> 10.0.1.4,10.0.1.5: rule " +
-			"deny-100 of nodes-nsg may match before allow-65000, which allows it: the network " +
-			"interface of the source was not read: whether it is in application security group " +
-			"web is not known"},
+		}, "6 pairs, 2 delivered, 0 dropped, 4 unknown\nunknown 2 node to pod (answer: false) " +
+			"10.0.1.4,10.0.1.5 -> 10.0.1.4,10.0.1.5: rule deny-100 of nodes-nsg may match before " +
+			"allow-65000, which allows it: the network interface of the source was not read, so " +
+			"it is unknown whether it is in application security group web\nunknown 2 subnet to " +
+			"pod (answer: false) v/gateway -> 10.0.1.4,10.0.1.5: rule deny-100 of nodes-nsg may " +
+			"match before allow-65000, which allows it: the network interface of the source was " +
+			"not read, so it is unknown whether it is in application security group web"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := shop()

@@ -45,7 +45,7 @@ func (t *Tracer) routed(subnet *inventory.Subnet, to netip.Addr) bool {
 // addresses (azure-cni-overlay: network security groups).
 func (j *journey) throughOverlay(at netip.Addr, subnet *inventory.Subnet,
 	c *inventory.Cluster) Way {
-	j.step(at, "* in "+subnet.ID.Short(), "the overlay of cluster %s takes it, whatever the "+
+	j.step(at, "* in "+subnet.ID.Short(), "the overlay of cluster %s delivers it, whatever the "+
 		"routes are", c.ID.Name())
 	if why := j.gate(at, subnet, false, true); why != "" {
 		return j.end(Dropped, "%s", why)
@@ -55,7 +55,7 @@ func (j *journey) throughOverlay(at netip.Addr, subnet *inventory.Subnet,
 		return j.end(Unknown, "which node of cluster %s has the pod %s is unknown: only "+
 			"Kubernetes knows it", c.ID.Name(), j.called(j.way.To))
 	}
-	j.step(nodes[0].Addr, "node "+nodes[0].String(), "hands it to the pod %s", j.way.To)
+	j.step(nodes[0].Addr, "node "+nodes[0].String(), "delivers it to the pod %s", j.way.To)
 	if why := j.gate(nodes[0].Addr, nodes[0].subnet, true, true); why != "" {
 		return j.end(Dropped, "%s", why)
 	}

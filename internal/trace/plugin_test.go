@@ -44,12 +44,12 @@ func TestOverlay(t *testing.T) {
 		"outside to pod": {"10.0.3.9", "10.244.1.9", nil, Dropped, Delivered,
 			"no better route", "10.0.3.9"},
 		"a pod nobody knows": {"10.244.0.7", "10.244.9.9", nil, Unknown, Unknown,
-			"which node of cluster shop has the pod 10.244.9.9 is unknown: " +
-				"only Kubernetes knows it", "10.244.0.7"},
+			"which node of cluster shop has the pod 10.244.9.9 is unknown: only Kubernetes " +
+				"knows it", "10.244.0.7"},
 		"without Kubernetes": {"10.244.0.7", "10.244.1.9", func(s *inventory.Snapshot) {
 			s.Kubernetes = nil
-		}, Unknown, Unknown, "10.244.0.7 is a pod's address of cluster shop, but which node has " +
-			"it is not known", "10.244.0.7"},
+		}, Unknown, Unknown, "10.244.0.7 is a pod's address of cluster shop, but it is unknown " +
+			"which node has it", "10.244.0.7"},
 		"a gateway may know": {"10.0.2.4", "10.244.1.9", nil, Unknown, Delivered,
 			"if an ingress controller drives it", "10.0.2.4"},
 		"the cluster's own": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) {

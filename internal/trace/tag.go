@@ -113,13 +113,14 @@ func (f *Filters) inVirtualNetwork(a netip.Addr) (answer, string) {
 	case f.near.Contains(a) || f.wide[a.Is6()]:
 		return yes, ""
 	case f.unread != "":
-		return perhaps, fmt.Sprintf("whether %s is in VirtualNetwork is not known: %s", a, f.unread)
+		return perhaps, fmt.Sprintf("it is unknown whether %s is in VirtualNetwork: %s", a,
+			f.unread)
 	case f.vague.Contains(a):
-		return perhaps, fmt.Sprintf("whether VirtualNetwork holds prefixes that are routed to "+
-			"Internet or None, such as that of %s, is not documented", a)
+		return perhaps, fmt.Sprintf("it is not documented whether VirtualNetwork includes "+
+			"prefixes that are routed to Internet or None, such as the one of %s", a)
 	case f.tag != "" && public(a):
-		return perhaps, fmt.Sprintf("VirtualNetwork holds the prefixes of %s, which is routed: "+
-			"they are not known here", f.tag)
+		return perhaps, fmt.Sprintf("VirtualNetwork includes the prefixes of %s, which has a "+
+			"route, but its prefixes are unknown", f.tag)
 	}
 	return no, ""
 }
@@ -132,11 +133,11 @@ func (f *Filters) onInternet(a netip.Addr) (answer, string) {
 	case !public(a) || f.near.Contains(a):
 		return no, ""
 	case f.unread != "":
-		return perhaps, fmt.Sprintf("whether %s is in VirtualNetwork or on the Internet is not "+
-			"known: %s", a, f.unread)
+		return perhaps, fmt.Sprintf("it is unknown whether %s is in VirtualNetwork or on the "+
+			"Internet: %s", a, f.unread)
 	case f.wide[a.Is6()] || f.vague.Contains(a) || f.tag != "":
-		return perhaps, fmt.Sprintf("whether Internet still holds %s where a route may have put "+
-			"it into VirtualNetwork is not documented", a)
+		return perhaps, fmt.Sprintf("it is not documented whether Internet includes %s if a "+
+			"route may have added it to VirtualNetwork", a)
 	}
 	return yes, ""
 }
@@ -147,7 +148,7 @@ func (f *Filters) inService(a netip.Addr, tag string) (answer, string) {
 	if a.IsPrivate() || contains(reserved, a) {
 		return no, ""
 	}
-	return perhaps, fmt.Sprintf("the prefixes of the service tag %s are not known here", tag)
+	return perhaps, fmt.Sprintf("the prefixes of the service tag %s are unknown", tag)
 }
 
 // public reports whether an address can be on the internet.
@@ -166,6 +167,6 @@ func (f *Filters) inGroup(a netip.Addr, id arm.ID) (answer, string) {
 	case f.vnet != nil && !contains(f.vnet.Prefixes, a):
 		return no, ""
 	}
-	return perhaps, fmt.Sprintf("the network interface of %s was not read: whether it is in "+
-		"application security group %s is not known", a, id.Name())
+	return perhaps, fmt.Sprintf("the network interface of %s was not read, so it is unknown "+
+		"whether it is in application security group %s", a, id.Name())
 }

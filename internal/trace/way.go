@@ -154,8 +154,8 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 			"forwarding are not checked", at)
 	case nic != nil && !nic.Forwarding && own != at && j.nicAt(own, subnet) != nic &&
 		!j.overlaid(at, subnet):
-		return fmt.Sprintf("IP forwarding is off on the network interface of %s (%s), and Azure "+
-			"drops what has %s for an address there", at, nic.Holder(), j.called(own))
+		return fmt.Sprintf("IP forwarding is off on the network interface of %s (%s), so Azure "+
+			"drops packets from or to %s there", at, nic.Holder(), j.called(own))
 	}
 	if j.answer && (isEnd || j.passed[at]) {
 		return ""
@@ -182,7 +182,7 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 	case Denied:
 		return "network security group " + r.Group.Name() + ": " + r.Why
 	case Depends:
-		j.doubt = cmp.Or(j.doubt, "it depends on protocol and port: "+r.Why)
+		j.doubt = cmp.Or(j.doubt, "it depends on the protocol and the port: "+r.Why)
 	case Undecided:
 		j.doubt = cmp.Or(j.doubt, r.Why)
 	}

@@ -96,7 +96,7 @@ func TestWays(t *testing.T) {
 						HopType: inventory.HopInternet})
 			}, Unknown, Unknown,
 			"whether Storage to Internet (storage in rt) takes it instead is " +
-				"not known", "10.0.1.4"},
+				"unknown", "10.0.1.4"},
 		"a service tag does not concern pods": {"10.244.0.7", "10.244.1.9",
 			func(s *inventory.Snapshot) {
 				s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes,
@@ -110,7 +110,7 @@ func TestWays(t *testing.T) {
 		"to a pod of no node": {"10.244.0.7", "10.244.9.9", nil, Dropped, Unknown,
 			"10.0.0.0/8 to None", "10.244.0.7"},
 		"nobody knows it": {"172.16.0.1", "10.244.1.9", nil, Unknown, Dropped,
-			"neither in a subnet that was read nor a pod", "172.16.0.1"},
+			"neither in a subnet that was read nor the address of a pod", "172.16.0.1"},
 		"a peer that is unread": {"10.0.3.4", "10.1.2.3", nil, Unknown, Unknown,
 			"the peered network was not read", "10.0.3.4"},
 		"the association is lost": {"10.244.0.7", "10.244.1.9", func(s *inventory.Snapshot) {

@@ -118,12 +118,11 @@ func (t *Tracer) resolveAddr(a netip.Addr) (Endpoint, error) {
 	}
 	slices.Sort(places)
 	if several := slices.Compact(places); len(several) > 1 && t.view == nil {
-		return Endpoint{}, fmt.Errorf("%s is not one place, but %s: choose one cluster with "+
-			"--cluster",
+		return Endpoint{}, fmt.Errorf("%s is ambiguous (%s): choose a cluster with --cluster",
 			a, strings.Join(several, ", "))
 	} else if len(several) > 1 {
-		return Endpoint{}, fmt.Errorf("%s is not one place for cluster %s, but %s: choose the one "+
-			"you mean with --cluster", a, t.view.cluster.ID.Name(), strings.Join(several, ", "))
+		return Endpoint{}, fmt.Errorf("%s is ambiguous for cluster %s (%s): choose another "+
+			"cluster with --cluster", a, t.view.cluster.ID.Name(), strings.Join(several, ", "))
 	}
 	return Endpoint{Addr: a}, nil
 }

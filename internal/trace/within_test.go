@@ -76,8 +76,9 @@ func TestWithin(t *testing.T) {
 	}
 	for of, text := range map[arm.ID]string{cluster: "vm/lone", play: "vm/build"} {
 		_, err := New(s, Options{Cluster: of}).Resolve(text)
-		if err == nil || !strings.HasSuffix(err.Error(), "which cluster "+of.Name()+
-			" is not connected with: leave out --cluster to search everywhere") {
+		if err == nil || !strings.HasSuffix(err.Error(), "which is not connected with cluster "+
+			of.Name()+
+			": omit --cluster to search everywhere") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// stubWorld has a resource of any ID, and says how often it was asked.
+// stubWorld has a resource for any ID, and records the calls.
 type stubWorld struct{ asked []string }
 
 func (w *stubWorld) Resource(id, version string) (*Object, error) {
@@ -65,14 +65,15 @@ func TestDeployFunctions(t *testing.T) {
 		`dataUriToString('data:;base64,SGVsbG8sIFdvcmxkIQ==')`:  `"Hello, World!"`,
 		`uri('http://contoso.org/firstpath/', 'nested/x.json')`: `"http://contoso.org/firstpath/nested/x.json"`,
 		`uriComponentToString(uriComponent('a b/c'))`:           `"a b/c"`,
-		// What is not known is an error, and never left out.
+		// An unknown value is an error, and never omitted.
 		`reference(resourceId('A/b', 'none'), '2020-01-01').x`: "! ResourceNotFound",
 		`reference(resourceId('A/b', 'other')).x`:              "! name an API version",
-		`reference('nothing').x`:                               "! neither a resource of the template",
-		`reference('a').nothing`:                               "! there is no member nothing",
-		`newGuid()`:                                            "! default value of a parameter",
-		`environment().name`:                                   "! environment()",
-		`fantasy('x')`:                                         "! fantasy",
+		`reference('nothing').x`: "! neither a resource of the " +
+			"template",
+		`reference('a').nothing`: "! there is no member nothing",
+		`newGuid()`:              "! default value of a parameter",
+		`environment().name`:     "! environment()",
+		`fantasy('x')`:           "! fantasy",
 	} {
 		d, _, err := prepared(t,
 			`"parameters": {"now": {"type": "string", "defaultValue": "[utcNow('yyyy-MM-dd HH:mm')]"}, "id": {"type": "string", "defaultValue": "[newGuid()]"}},
@@ -95,7 +96,7 @@ func TestDeployFunctions(t *testing.T) {
 	}
 }
 
-// TestDeployOrder finds who needs whom, and asks for no state before its turn.
+// TestDeployOrder finds the dependencies, and reads no state too early.
 func TestDeployOrder(t *testing.T) {
 	d, w, err := prepared(t, `"resources": [
   {"type": "A/b", "apiVersion": "1", "name": "last", "dependsOn": ["[resourceId('A/b', 'named')]", "loop"], "properties": {"x": "[reference('implied').x]", "y": "[if(equals(reference('other').x, 1), reference('branch').x, 2)]"}},
@@ -140,7 +141,7 @@ func TestDeployOrder(t *testing.T) {
 	}
 }
 
-// FuzzDeploy prepares anything, and deploys what there is of it: it ends, with a line.
+// FuzzDeploy prepares anything, and deploys the result: it ends, with errors of one line.
 func FuzzDeploy(f *testing.F) {
 	f.Add([]byte(`{` + rgSchema +
 		`, "parameters": {"p": {"type": "string", "defaultValue": "[newGuid()]"}}, "resources": [{"type": "A/b", "apiVersion": "1", "name": "[parameters('p')]", "copy": {"name": "c", "count": 2}, "properties": {"x": "[reference('y', '1').z]"}},

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// The parameters and variables of the examples, as the pages have them.
+	// The parameters and variables of the examples, from Microsoft's pages.
 	exampleParameters = `{
   "stringToTest": {"type": "string", "defaultValue": "OneTwoThree"},
   "objectToTest": {"type": "object", "defaultValue": {"one": "a", "two": "b", "three": "c"}},
@@ -57,7 +57,7 @@ func outputs(t *testing.T, parameters, variables, list string) (*Object, []Note)
 	return result.Outputs, result.Notes
 }
 
-// one evaluates one expression over the examples' parameters and variables.
+// one evaluates one expression with the examples' parameters and variables.
 func one(t *testing.T, expression string) (any, []Note) {
 	t.Helper()
 	text, _ := json.Marshal(expression)
@@ -66,7 +66,7 @@ func one(t *testing.T, expression string) (any, []Note) {
 	return o.Object("x").Get("value"), notes
 }
 
-// plain is a value as encoding/json reads it.
+// plain is a value as encoding/json decodes it.
 func plain(t *testing.T, v any) any {
 	t.Helper()
 	x := &scope{d: &deployment{run: &run{}}}
@@ -77,8 +77,8 @@ func plain(t *testing.T, v any) any {
 	return out
 }
 
-// TestFunctionReference holds the examples of Microsoft's reference with the results that it gives.
-// Each line of the table is the page, one of
+// TestFunctionReference has the examples of Microsoft's reference with their results. Each line of
+// the table is the page, one of
 // learn.microsoft.com/azure/azure-resource-manager/templates/template-functions-<page> as of 2024,
 // the expression and the result.
 func TestFunctionReference(t *testing.T) {
@@ -224,7 +224,7 @@ func TestFunctionReference(t *testing.T) {
 		{"lambda", `[map(sort(variables('dogs'), lambda('a', 'b', less(lambdaVariables('a').age, lambdaVariables('b').age))), lambda('d', lambdaVariables('d').name))]`, `["Indy", "Casper", "Evie", "Kira"]`},
 		{"lambda", `[toObject(variables('dogs'), lambda('entry', lambdaVariables('entry').name), lambda('entry', lambdaVariables('entry').age))]`, `{"Evie": 5, "Casper": 3, "Indy": 2, "Kira": 8}`},
 
-		// Bicep's announcement of functions that came later: Azure/bicep#13658.
+		// Bicep's announcement of newer functions: Azure/bicep#13658.
 		{"bicep#13658", `[objectKeys(createObject('a', 1, 'b', 2))]`, `["a", "b"]`},
 		{"bicep#13658", `[mapValues(createObject('foo', 'foo'), lambda('val', toUpper(lambdaVariables('val'))))]`, `{"foo": "FOO"}`},
 		{"bicep#13658", `[groupBy(createArray('foo', 'bar', 'baz'), lambda('x', substring(lambdaVariables('x'), 0, 1)))]`, `{"f": ["foo"], "b": ["bar", "baz"]}`},
@@ -242,9 +242,9 @@ func TestFunctionReference(t *testing.T) {
 	}
 }
 
-// TestUniqueString holds values that Azure gave: of the gist
-// github.com/maskati/23f329e7db43c00184143f04498e537c's kind, of the tests of
-// github.com/JasonWhall/go-azure-uniquestring and terraform-provider-arm2tf, and of
+// TestUniqueString has values from Azure: from a gist like
+// github.com/maskati/23f329e7db43c00184143f04498e537c, from the tests of
+// github.com/JasonWhall/go-azure-uniquestring and terraform-provider-arm2tf, and from
 // stackoverflow.com/questions/43295720.
 func TestUniqueString(t *testing.T) {
 	for want, texts := range map[string][]string{
@@ -267,7 +267,8 @@ func TestUniqueString(t *testing.T) {
 	}
 }
 
-// TestErrors checks that what Azure refuses is a note of the reason, and its value unknown.
+// TestErrors checks that an expression that Azure refuses has a note with the reason, and an
+// unknown value.
 func TestErrors(t *testing.T) {
 	for expression, want := range map[string]string{
 		// template-functions-string, substring

@@ -24,8 +24,8 @@ func evaluate(t *testing.T, text string, o Options) *Result {
 var here = Options{Subscription: "sub", ResourceGroup: "rg", Location: "westeurope",
 	DeploymentName: "main"}
 
-// TestResourceIDs holds the forms that template-functions-resource gives for resourceId and its
-// kin.
+// TestResourceIDs has the forms that template-functions-resource gives for resourceId and related
+// functions.
 func TestResourceIDs(t *testing.T) {
 	for expression, want := range map[string]string{
 		`resourceId('Microsoft.Storage/storageAccounts','examplestorage')`:                                                "/subscriptions/sub/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/examplestorage",
@@ -55,7 +55,7 @@ func TestResourceIDs(t *testing.T) {
 	}
 }
 
-// TestEscapes: what is an expression, and what only looks like one (template-expressions).
+// TestEscapes: which texts are expressions (template-expressions).
 func TestEscapes(t *testing.T) {
 	r := evaluate(t, `{`+rgSchema+`, "resources": [], "outputs": {
 		"literal": {"value": "[[test value]"}, "open": {"value": "[test] value"}, "quote": {"value": "[concat('it''s', ' \"', '[x]')]"}, "spaces": {"value": "[ concat( 'a' ,\n 'b' ) ]"},
@@ -69,7 +69,7 @@ b"}}}`, here)
 	}
 }
 
-// TestUnknown: what is not known spoils what depends on it, and nothing else.
+// TestUnknown: an unknown value makes everything that depends on it unknown, and nothing else.
 func TestUnknown(t *testing.T) {
 	const parameters = `"parameters": {"name": {"type": "string"}, "on": {"type": "bool"}, "list": {"type": "array"}}`
 	for expression, want := range map[string]string{
@@ -127,7 +127,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// lines lists resources as their IDs with a value each.
+// lines formats resources as their IDs with a value each.
 func lines(r *Result) string {
 	var b strings.Builder
 	for _, res := range r.Resources {
@@ -141,8 +141,8 @@ func lines(r *Result) string {
 	return b.String()
 }
 
-// TestNestedScopes: expressions of a nested template are evaluated where it stands, unless it says
-// inner (linked-templates); resources go where the deployment goes.
+// TestNestedScopes: expressions of a nested template are evaluated in the outer scope unless it
+// says inner (linked-templates). Resources go to the scope of the deployment.
 func TestNestedScopes(t *testing.T) {
 	nested := func(scope, more string) string {
 		return `{` + rgSchema +
@@ -209,7 +209,7 @@ func TestResources(t *testing.T) {
 			t.Errorf("%s:\n%swant\n%s", name, got, tt.want)
 		}
 	}
-	// What refers to itself is noted.
+	// References to itself are noted.
 	r := evaluate(t, `{`+rgSchema+
 		`, "resources": [{"type": "A/b", "apiVersion": "1", "name": "n", "properties": {"v": "[reference('n').v]"}}]}`, here)
 	if len(r.Notes) != 1 || !r.Notes[0].Unknown {

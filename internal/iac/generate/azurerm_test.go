@@ -7,11 +7,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// field is an argument of azurerm, and where it is in the body that the provider writes.
+// field is an argument of azurerm, and its path in the body that the provider writes.
 type field struct{ argument, path string }
 
-// azurerm is the table of azurerm's arguments: of each resource, where Azure has them. Name,
-// resource group and parent are in the ID. What needs more than a place is in translate.
+// azurerm is the table of azurerm's arguments by resource, with their paths in Azure. Name,
+// resource group and parent are in the ID. translate handles arguments that need more than a path.
 var azurerm = map[string][]field{
 	"azurerm_virtual_network": {{"location", "location"}, {"tags", "tags"},
 		{"address_space", "properties.addressSpace.addressPrefixes"}},
@@ -55,7 +55,7 @@ var azurerm = map[string][]field{
 	},
 }
 
-// Those of blocks.
+// Arguments of blocks.
 var (
 	networkProfileFields = []field{
 		{"network_plugin", "networkPlugin"}, {"network_plugin_mode", "networkPluginMode"},
@@ -72,7 +72,7 @@ var (
 	}
 )
 
-// place takes arguments out of where they are written, and puts them where Azure has them.
+// place moves arguments from their paths in the code to their paths in Azure.
 func place(body object, a terraformArguments, fields []field) object {
 	for _, f := range fields {
 		if v := a.take(f.argument); v != nil {
@@ -115,8 +115,8 @@ var builtIn = map[string]string{
 	"Network Contributor": "4d97b98b-1d4f-4787-a291-c67834d212e7",
 }
 
-// azure are the bodies that an apply writes. An association is a part of its subnet's, a node pool
-// of its cluster's.
+// azure are the bodies that an apply writes. An association is part of its subnet, a node pool part
+// of its cluster.
 func (r *terraformReader) azure() bodies {
 	out := bodies{}
 	subnets, pools := map[arm.ID]object{}, map[arm.ID][]any{}
@@ -173,7 +173,7 @@ func (r *terraformReader) nothingLeft(address string) {
 	}
 }
 
-// translate puts what needs more than a place into a body.
+// translate adds arguments to a body that need more than a path.
 func (r *terraformReader) translate(res *terraformResource, body object) {
 	switch res.kind {
 	case "azurerm_resource_group":
@@ -204,7 +204,7 @@ func (r *terraformReader) translate(res *terraformResource, body object) {
 		}
 		if mode := res.block("node_provisioning_profile").take("mode"); mode != nil &&
 			mode != "Manual" {
-			// Manual is what Azure has without it
+			// Manual is Azure's default
 			r.t.Errorf("the cluster's nodes are provisioned %v", mode)
 		}
 	case "azapi_resource":
@@ -213,7 +213,7 @@ func (r *terraformReader) translate(res *terraformResource, body object) {
 		res.take("response_export_values")
 	case "azurerm_container_app_environment":
 		p := res.block("workload_profile")
-		p.take("minimum_count") // the provider wants them, and a Consumption profile has none
+		p.take("minimum_count") // the provider requires them, and a Consumption profile has none
 		p.take("maximum_count")
 		put(body, "properties.workloadProfiles", []any{place(object{}, p, []field{{"name", "name"},
 			{"workload_profile_type", "workloadProfileType"}})})
@@ -233,7 +233,7 @@ func identity(res *terraformResource, body object) {
 	body["identity"] = object{"type": b.take("type"), "userAssignedIdentities": ids}
 }
 
-// gateway translates the blocks of an Application Gateway: what is in it refers to other parts by
+// gateway translates the blocks of an Application Gateway, in which parts refer to each other by
 // name.
 func gateway(res *terraformResource, body object) {
 	part := func(kind string, name any) object {
@@ -267,7 +267,7 @@ func gateway(res *terraformResource, body object) {
 	named("backendHttpSettingsCollection", "backend_http_settings", []field{{"port", "port"},
 		{"protocol", "protocol"}, {"request_timeout", "requestTimeout"}},
 		func(b terraformArguments, _ object) {
-			if v := b.take("cookie_based_affinity"); v != "Disabled" { // which Azure has without it
+			if v := b.take("cookie_based_affinity"); v != "Disabled" { // which is Azure's default
 				res.t.Errorf("cookie_based_affinity is %v", v)
 			}
 		})
@@ -322,8 +322,7 @@ func containerApp(res *terraformResource, body object) {
 	})
 }
 
-// TestTerraformSaysWhatCreateMakes compares create's bodies with the ones that an apply would
-// write.
+// TestTerraformSaysWhatCreateMakes compares create's bodies with those that an apply would write.
 func TestTerraformSaysWhatCreateMakes(t *testing.T) {
 	for _, v := range variants(t) {
 		for _, provider := range []int{4, 5} {
@@ -333,7 +332,7 @@ func TestTerraformSaysWhatCreateMakes(t *testing.T) {
 			}
 			r := readTerraform(t, v.cluster, files)
 			want := created(t, v.cluster)
-			group := v.cluster.Steps()[0] // here the code makes it
+			group := v.cluster.Steps()[0] // here the code creates it
 			want.add(t, group.ID, group.Body(nil))
 			differ(t, fmt.Sprintf("%s as Terraform for azurerm %d", v.name, provider), r.azure(),
 				want)
@@ -342,7 +341,7 @@ func TestTerraformSaysWhatCreateMakes(t *testing.T) {
 	}
 }
 
-// inOrder: the cluster comes after all that create makes before it.
+// inOrder checks that the cluster comes after everything that create makes before it.
 func (r *terraformReader) inOrder(v variant) {
 	byID := map[string][]string{}
 	for address, res := range r.resources {

@@ -19,12 +19,12 @@ var (
 	bicepResource  = regexp.MustCompile(`(?m)^resource (\w+) '([\w./]+)@[\w-]+'( existing)?`)
 )
 
-// TestBicep stands in for a compiler, which is not at hand: brackets, modules with their parameters
-// and outputs.
+// TestBicep replaces a compiler, which is not available: it checks brackets, and modules with their
+// parameters and outputs.
 func TestBicep(t *testing.T) {
 	for _, c := range orders(t) {
 		if c.cluster != nil {
-			continue // these are read, and compared with what create makes
+			continue // these are read, and compared with the bodies of create
 		}
 		files := map[string]string{}
 		for _, f := range written(t, "bicep", c) {

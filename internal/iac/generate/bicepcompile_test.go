@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// template is what was read, as an ARM template.
+// template is the parsed Bicep as an ARM template.
 func (b *bicepReader) template(files []Output) object {
 	params, vars, outputs, resources := object{}, object{}, object{}, object{}
 	for name, p := range b.params {

@@ -9,9 +9,9 @@ import (
 	"unicode"
 )
 
-// bicepReader reads Bicep as a compiler does, as far as it is written here, and makes an ARM
-// template of it. It knows nothing of how Bicep is written; what it does not understand fails the
-// test.
+// bicepReader parses Bicep as a compiler does, as far as the generated code needs, and turns it
+// into an ARM template. It does not know how the code is generated. What it does not understand
+// fails the test.
 type bicepReader struct {
 	t       *testing.T
 	files   map[string]string
@@ -30,7 +30,7 @@ type bicepReader struct {
 type bicepToken struct {
 	kind  byte // i identifier, n number, s string, or the character itself; 0 the end
 	text  string
-	parts []any // of a string: texts and expressions
+	parts []any // of a string: text and expressions
 	line  int
 }
 
@@ -59,7 +59,7 @@ type (
 	bicepParts []any // of a string
 )
 
-// readBicep reads a file, with the modules that it calls, as an ARM template.
+// readBicep reads a file and the modules that it calls as an ARM template.
 func readBicep(t *testing.T, files []Output, name string) object {
 	t.Helper()
 	b := &bicepReader{t: t, files: map[string]string{}, name: name, params: map[string]object{},
@@ -83,7 +83,7 @@ func (b *bicepReader) fail(format string, args ...any) {
 		fmt.Sprintf(format, args...))
 }
 
-// scan takes the text apart. Line breaks are tokens: they part members and items.
+// scan splits the text into tokens. Line breaks are tokens: they separate members and items.
 func (b *bicepReader) scan(text string) {
 	line := 1
 	for i := 0; i < len(text); {
@@ -127,7 +127,7 @@ func (b *bicepReader) scan(text string) {
 	b.tokens = append(b.tokens, bicepToken{line: line})
 }
 
-// scanString reads a string that the text starts with, and returns its length.
+// scanString reads a string at the start of the text, and returns its length.
 func (b *bicepReader) scanString(text string) (parts []any, n int) {
 	literal := ""
 	for i := 1; i < len(text); i++ {

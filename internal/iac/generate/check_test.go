@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// TestCheckFindsNothing: iac check finds nothing in what is written, in no language, also where it
-// knows every subnet to carry pods. Bicep is checked as it is read here.
+// TestCheckFindsNothing: iac check finds nothing in the generated code in any language, even if
+// every subnet is known to carry pods. Bicep is checked as the test's reader parses it.
 func TestCheckFindsNothing(t *testing.T) {
 	for _, c := range orders(t) {
 		if c.cluster == nil {

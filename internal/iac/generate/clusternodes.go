@@ -45,14 +45,13 @@ func newSteps(c build.Cluster) (*steps, error) {
 	m.Name, m.Location = markName, markLocation
 	m.Subscription, m.Group = mark("subscription"), mark("GROUP")
 	s := &steps{marked: m, deployment: &deployment{scope: "resourceGroup", params: []param{
-		{name: "name", value: c.Name, about: "What the names of all resources begin with."},
+		{name: "name", value: c.Name, about: "The prefix of all resource names."},
 		{name: "location", value: mark("grouplocation"), about: "The Azure region."},
 	}, vars: []binding{
 		{name: "clusterId", value: mark("clusterid"),
-			about: "Names of roles and of assignments are made of it: the same cluster has the " +
-				"same ones."},
-		{name: "owner", value: mark("owner"), about: "The tag of everything that is built for " +
-			"the cluster."},
+			about: "Names of roles and assignments derive from it, so they are stable for a " +
+				"cluster."},
+		{name: "owner", value: mark("owner"), about: "The tag of all resources of the cluster."},
 	}}}
 	s.symbols = map[arm.ID]string{
 		m.NodeTableID(): "nodeTable", m.NodeTableID().Child("routes", "egress"): "egress",
@@ -228,42 +227,38 @@ func (s *steps) text(text string) (string, error) {
 // comments explain resources, by symbol.
 func comments(c build.Cluster) map[string]string {
 	out := map[string]string{
-		"egress": "A resource of its own, so that it can be changed without writing the table's " +
+		"egress": "A separate resource, so that a change does not write the table's " +
 			"other routes.",
-		"nodeSubnet": "The nodes' subnet. A template writes a subnet whole, without what others " +
-			"have linked to " +
-			"it, so it is made once and never written again. A network takes one write at a " +
-			"time: its subnets " +
-			"are made one after the other.",
+		"nodeSubnet": "The nodes' subnet. A template replaces a whole subnet, without what " +
+			"others have linked to it, so it is made once and never written again. A network " +
+			"accepts one write at a time, so its subnets are made one after the other.",
 		"podSubnet":      "The pods' subnet.",
 		"gatewayAddress": "The gateway's public address.",
 		"addonOnGateway": "AKS makes an identity for the add-on, which writes the gateway: " +
 			"Contributor.",
 		"addonOnGroup":         "The add-on reads the resource group: Reader.",
 		"addonOnGatewaySubnet": "The add-on joins the gateway's subnet.",
-		"network": "No subnets in here: a network that lists them writes each as it stands in " +
-			"the list. A " +
-			"network without the list leaves its subnets alone.",
-		"gatewaySubnet": "For the Application Gateway, alone in its subnet.",
-		"gatewayTable": "The gateway sends to pods directly, so it needs the pod routes too: " +
-			"routekeeper copies " +
-			"them into this table. It is made once, and never written again.",
+		"network": "No subnets here: a network that lists subnets replaces each of " +
+			"them. A network without the list leaves its subnets alone.",
+		"gatewaySubnet": "For the Application Gateway only.",
+		"gatewayTable": "The gateway sends to pods directly, so it needs the pod routes " +
+			"too: routekeeper copies them into this table. It is made once and never written " +
+			"again.",
 		"identity": "The cluster's identity comes first: it needs its rights before the cluster " +
 			"is made.",
-		"role": "What the cluster needs on its network, and no more. Network Contributor has " +
-			"much more.",
+		"role": "Exactly what the cluster needs on its network. Network Contributor allows much " +
+			"more.",
 		"gateway": "Made once, and never written again: the add-on writes its listeners, pools " +
 			"and rules. To " +
 			"change its limits: az network application-gateway update.",
-		"cluster": "A new role counts after a minute or two mostly, up to an hour, and a " +
-			"template cannot wait. " +
-			"If the cluster is refused for want of permissions, deploy again.",
+		"cluster": "A new role takes effect after a minute or two, at most an hour, and a " +
+			"template cannot wait. If Azure refuses the cluster for lack of permissions, deploy " +
+			"again.",
 	}
 	if c.Blueprint == capacity.Kubenet {
 		out["nodeTable"] = "The cluster's route table. The cloud provider writes a route for " +
-			"each node into it. " +
-			"A template writes a table whole, without those routes, so it is made once and never " +
-			"written again."
+			"each node into it. A template replaces a whole table, without those routes, so it " +
+			"is made once and never written again."
 		out["cluster"] += " Azure retires kubenet on 31 March 2028; its successor is Azure CNI " +
 			"Overlay."
 	} else {

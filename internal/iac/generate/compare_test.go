@@ -23,7 +23,7 @@ type variant struct {
 	cluster build.Cluster
 }
 
-// variants are each blueprint, plain and with all that it can have.
+// variants are all blueprints, plain and with all options.
 func variants(t *testing.T) []variant {
 	t.Helper()
 	var out []variant
@@ -63,7 +63,7 @@ func variants(t *testing.T) []variant {
 	return out
 }
 
-// podCIDR is outside of the wide address space, where a blueprint has one.
+// podCIDR is outside of the wide address space, for blueprints that have one.
 func podCIDR(b capacity.Plugin) netip.Prefix {
 	if b == capacity.Kubenet || b == capacity.Overlay {
 		return netip.MustParsePrefix("172.20.0.0/16")
@@ -71,7 +71,7 @@ func podCIDR(b capacity.Plugin) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// What Azure says of what was made before stands for itself in bodies.
+// Values that Azure gives earlier resources, as they appear in bodies.
 const (
 	clusterPrincipal = "<object ID of the cluster's identity>"
 	addonPrincipal   = "<object ID of the add-on's identity>"
@@ -79,13 +79,13 @@ const (
 	keeperClient     = "<client ID of the keeper's identity>"
 )
 
-// flat is a body as its fields: what cluster create writes, or what code says.
+// flat is a body as its fields.
 type flat map[string]string
 
 // bodies are the bodies of resources, by ID.
 type bodies map[string]flat
 
-// flatten notes the fields of a value. An empty object is a field, too.
+// flatten adds the fields of a value. An empty object is a field, too.
 func (f flat) flatten(path string, v any) {
 	switch v := v.(type) {
 	case object:
@@ -107,7 +107,7 @@ func (f flat) flatten(path string, v any) {
 	}
 }
 
-// add adds a body. A role definition is known by its subscription, wherever it is put.
+// add adds a body. A role definition has its subscription's ID, wherever it is put.
 func (b bodies) add(t *testing.T, id arm.ID, body any) {
 	t.Helper()
 	if id.Is(arm.TypeRoleDefinition) {
@@ -130,7 +130,7 @@ func (b bodies) add(t *testing.T, id arm.ID, body any) {
 	b[id.Key()] = f
 }
 
-// created is what cluster create writes, but the resource group.
+// created is what cluster create writes, except the resource group.
 func created(t *testing.T, c build.Cluster) bodies {
 	t.Helper()
 	made := build.Made{}
@@ -151,7 +151,7 @@ func created(t *testing.T, c build.Cluster) bodies {
 	return out
 }
 
-// evaluated are the resources of a template, deployed to the cluster's group.
+// evaluated returns the resources of a template that is deployed to the cluster's group.
 func evaluated(t *testing.T, c build.Cluster, template []byte) *armtemplate.Result {
 	t.Helper()
 	doc, err := armtemplate.Parse("main.json", template)
@@ -187,7 +187,7 @@ func deployed(t *testing.T, r *armtemplate.Result) bodies {
 	out := bodies{}
 	for _, res := range r.Resources {
 		if res.Type == typeDeployment {
-			continue // what it deploys comes behind it
+			continue // its resources follow
 		}
 		body := object{}
 		for _, m := range res.Body.Members {
@@ -202,7 +202,7 @@ func deployed(t *testing.T, r *armtemplate.Result) bodies {
 	return out
 }
 
-// known is a value of a template; what Azure will say stands for itself.
+// known is a value of a template; values that Azure gives are placeholders.
 func known(v any) any {
 	switch v := v.(type) {
 	case *armtemplate.Unknown:
@@ -239,8 +239,8 @@ func known(v any) any {
 	return v
 }
 
-// differ says how what is written differs from what is wanted. Resources of the keeper are not
-// wanted by cluster create, and left out.
+// differ reports how the written resources differ from the expected ones, without the resources of
+// the keeper, which cluster create does not make.
 func differ(t *testing.T, what string, got, want bodies) {
 	t.Helper()
 	for _, id := range slices.Sorted(maps.Keys(want)) {
@@ -269,8 +269,8 @@ func differ(t *testing.T, what string, got, want bodies) {
 	}
 }
 
-// TestTemplatesSayWhatCreateMakes compares create's bodies with ARM JSON, and with Bicep as it is
-// read here, resource by resource and field by field.
+// TestTemplatesSayWhatCreateMakes compares create's bodies with the ARM JSON, and with the Bicep as
+// the test's reader parses it, resource by resource and field by field.
 func TestTemplatesSayWhatCreateMakes(t *testing.T) {
 	for _, v := range variants(t) {
 		b := Blueprint{Cluster: v.cluster, Provider: 5}
@@ -314,8 +314,8 @@ func bicepOf(t *testing.T, b Blueprint) []byte {
 	return encodeTemplate(t, readBicep(t, files, "main.bicep"))
 }
 
-// inOrder: the cluster comes after all that create makes before it, and tables before their
-// subnets.
+// inOrder checks that the cluster comes after everything that create makes before it, and tables
+// before their subnets.
 func inOrder(t *testing.T, v variant, r *armtemplate.Result) {
 	t.Helper()
 	find := func(id arm.ID) *armtemplate.Resource {
@@ -362,7 +362,7 @@ func once(r *armtemplate.Resource) bool {
 	return is
 }
 
-// TestAllAgree: with a keeper, too, all languages say the same.
+// TestAllAgree: with a keeper, too, all languages agree.
 func TestAllAgree(t *testing.T) {
 	for _, v := range variants(t) {
 		for _, host := range Hosts() {

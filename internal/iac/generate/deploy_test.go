@@ -23,8 +23,8 @@ import (
 )
 
 // TestDeployed deploys the ARM JSON of each blueprint to an empty resource group of the emulator,
-// twice. After that cluster create finds everything as it would have made it, and has nothing to
-// do; a kubenet cluster's table has its routes, and a foreign one.
+// twice. Afterwards cluster create has nothing to do, and the table of a kubenet cluster has its
+// routes and an unmanaged one.
 func TestDeployed(t *testing.T) {
 	for _, v := range variants(t) {
 		t.Run(v.name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestDeployed(t *testing.T) {
 					t.Fatal(err)
 				}
 				template := armOf(t, Blueprint{Cluster: c, Provider: 5})
-				// The command in the head of the template makes the group.
+				// The command at the head of the template creates the group.
 				group := object{"location": c.Location, "tags": object{build.OwnerTag: c.Owner()}}
 				if err := op.Put(c.GroupID(), "2024-11-01", group); err != nil {
 					t.Fatal(err)
@@ -77,7 +77,7 @@ func TestDeployed(t *testing.T) {
 	}
 }
 
-// deploy lets the emulator's Resource Manager deploy a template to the cluster's group.
+// deploy makes the emulator's Resource Manager deploy a template to the cluster's group.
 func deploy(t *testing.T, op *emulator.Client, c build.Cluster, template []byte, given object) {
 	t.Helper()
 	id := c.GroupID() + "/providers/" + typeDeployment + "/main"
@@ -112,11 +112,11 @@ func routesOf(t *testing.T, op *emulator.Client, table arm.ID) (out []string) {
 	return out
 }
 
-// issuer stands for a cluster's OIDC issuer.
+// issuer is the cluster's OIDC issuer.
 const issuer = "https://issuer.example.com/shop/"
 
-// TestKeeperDeployed deploys a cluster with a keeper in it, and asks the emulator for what lets it
-// log in. What runs a container app is not in the emulator.
+// TestKeeperDeployed deploys a cluster with a keeper in it, and checks in the emulator what lets
+// the keeper log in. The emulator has no Container Apps.
 func TestKeeperDeployed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := variants(t)[1].cluster
@@ -167,7 +167,7 @@ func TestKeeperDeployed(t *testing.T) {
 	})
 }
 
-// rolesAt are the roles that are assigned to a principal at a scope itself.
+// rolesAt returns the roles that are assigned to a principal directly at a scope.
 func rolesAt(t *testing.T, op *emulator.Client, scope arm.ID, principal string) []string {
 	t.Helper()
 	list, err := op.Get(scope+"/providers/Microsoft.Authorization/roleAssignments", "2022-04-01")

@@ -22,7 +22,7 @@ const shopSub = "/subscriptions/11111111-1111-1111-1111-111111111111"
 
 func rightsOf(change func(*Rights)) Rights {
 	net := arm.ID(shopSub + "/resourceGroups/net-rg/providers/Microsoft.Network")
-	gateway := KeptSubnet{net + "/virtualNetworks/shop-vnet/subnets/appgw", net +
+	gateway := GuardedSubnet{net + "/virtualNetworks/shop-vnet/subnets/appgw", net +
 		"/routeTables/appgw-rt"}
 	cluster := func(name string) arm.ID {
 		return arm.ID(shopSub + "/resourceGroups/" + name + "-rg/providers/" + arm.TypeCluster +
@@ -30,15 +30,17 @@ func rightsOf(change func(*Rights)) Rights {
 	}
 	hub := arm.ID("/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/hub-rg/providers/" +
 		arm.TypeRouteTable + "/hub-rt")
-	// Two clusters: one whose own table is named, one whose table is discovered. The third only
-	// observes.
-	r := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5, Kept: []Kept{
-		{Name: "shop", Cluster: cluster("shop"), Guarded: true, Table: net + "/routeTables/shop-rt",
-			Subnets: []KeptSubnet{gateway}, Targets: []arm.ID{gateway.Table}},
-		{Name: "pay", Cluster: cluster("pay"), Guarded: true,
-			Targets: []arm.ID{arm.ID(strings.ToUpper(string(gateway.Table))), hub}},
-		{Name: "lab", Cluster: cluster("lab")},
-	}}
+	// Two clusters: one with a route table in the config, one whose table is discovered. The third
+	// only observes.
+	r := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5,
+		Clusters: []ManagedCluster{
+			{Name: "shop", Cluster: cluster("shop"), Guarded: true, Table: net +
+				"/routeTables/shop-rt",
+				Subnets: []GuardedSubnet{gateway}, Targets: []arm.ID{gateway.Table}},
+			{Name: "pay", Cluster: cluster("pay"), Guarded: true,
+				Targets: []arm.ID{arm.ID(strings.ToUpper(string(gateway.Table))), hub}},
+			{Name: "lab", Cluster: cluster("lab")},
+		}}
 	if change != nil {
 		change(&r)
 	}
@@ -51,11 +53,11 @@ type writer interface {
 	Bicep() ([]Output, error)
 }
 
-// order is what the other tests look at; golden ones are kept as they are written.
+// order is an input of the tests; the output of golden ones is in testdata.
 type order struct {
 	name   string
 	writer writer
-	// provider is that of azurerm.
+	// provider is the major version of azurerm.
 	provider int
 	golden   bool
 	cluster  *build.Cluster // nil for rights
@@ -64,9 +66,10 @@ type order struct {
 // orders are rights, and all variants of clusters for both versions of the provider and all hosts.
 func orders(t *testing.T) []order {
 	out := []order{
-		{"kept", rightsOf(nil), 5, true, nil},
-		{"kept-v4", rightsOf(func(r *Rights) { r.Provider = 4 }), 4, false, nil},
-		{"kept-observing", rightsOf(func(r *Rights) { r.Kept = r.Kept[2:] }), 5, false, nil},
+		{"rights", rightsOf(nil), 5, true, nil},
+		{"rights-v4", rightsOf(func(r *Rights) { r.Provider = 4 }), 4, false, nil},
+		{"rights-observing", rightsOf(func(r *Rights) { r.Clusters = r.Clusters[2:] }), 5, false,
+			nil},
 	}
 	golden := map[string]bool{"kubenet-gateway for 5 aks": true,
 		"kubenet-egress for 4 container-apps": true,
@@ -107,7 +110,7 @@ func written(t *testing.T, language string, o order) []Output {
 	return files
 }
 
-// TestGolden compares what is written with testdata/golden; -update writes it.
+// TestGolden compares the output with testdata/golden; -update writes it.
 func TestGolden(t *testing.T) {
 	for _, c := range orders(t) {
 		if !c.golden {
@@ -149,7 +152,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestTerraformFormat lets terraform itself judge the format, where it is installed.
+// TestTerraformFormat checks the format with terraform fmt, if terraform is installed.
 func TestTerraformFormat(t *testing.T) {
 	terraform, err := exec.LookPath("terraform")
 	if err != nil {
@@ -170,7 +173,7 @@ func TestTerraformFormat(t *testing.T) {
 	}
 }
 
-// TestRefused: what could not be applied is refused, in one line.
+// TestRefused: input that could not be applied is refused, in one line.
 func TestRefused(t *testing.T) {
 	other := arm.ID("/subscriptions/33333333-3333-3333-3333-333333333333/resourceGroups/g/providers/" +
 		arm.TypeCluster + "/c")
@@ -187,8 +190,8 @@ func TestRefused(t *testing.T) {
 		{rightsOf(func(r *Rights) { r.Location = "West Europe" }), "is not a location"},
 		{rightsOf(func(r *Rights) { r.Provider = 3 }), "version 3 of the azurerm provider is not " +
 			"known, expected 4 or 5"},
-		{rightsOf(func(r *Rights) { r.Kept = nil }), "no config names a cluster"},
-		{rightsOf(func(r *Rights) { r.Kept[1].Cluster = other }), "expected configs of one"},
+		{rightsOf(func(r *Rights) { r.Clusters = nil }), "no config names a cluster"},
+		{rightsOf(func(r *Rights) { r.Clusters[1].Cluster = other }), "expected configs for one subscription"},
 		{Blueprint{Cluster: all[0].cluster, Provider: 3},
 			"version 3 of the azurerm provider is not known"},
 		{Blueprint{Cluster: all[0].cluster, Provider: 5, Host: "vm"},
@@ -206,7 +209,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRightsPage: docs/generate.md shows the roles that are written.
+// TestRightsPage: docs/generate.md shows the generated roles.
 func TestRightsPage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/generate.md")
 	if err != nil {

@@ -38,7 +38,7 @@ func (s *steps) keep(host Host) {
 	s.params = append(s.params, param{name: "image", about: aboutImage})
 	identity := s.add(&node{
 		symbol: "keeper", kind: arm.TypeIdentity, name: markName + "-keeper",
-		comment: "The keeper's identity. None of its rights lets it write the cluster's route " +
+		comment: "The keeper's identity. None of its rights allows writing the cluster's route " +
 			"table.",
 		body: []member{{"location", markLocation}, {"tags", tags()}},
 	})
@@ -155,7 +155,7 @@ func readsModule(role KeeperRole) *deployment {
 	assignment.version = versions[arm.TypeRoleAssignment]
 	return &deployment{scope: "subscription", params: []param{
 		{name: "clusterId", about: "Names are made of it: the same cluster has the same ones."},
-		{name: "name", about: "What the role's name begins with."},
+		{name: "name", about: "The prefix of the role's name."},
 		{name: "principalId", about: "The object ID of the keeper's identity."},
 	}, nodes: []*node{definition, assignment}}
 }
@@ -173,7 +173,7 @@ func (s *steps) keeperInCluster(identity *node, config lines) {
 		}}},
 	})
 	s.outputs = append(s.outputs,
-		binding{"keeperManifest", "What runs the keeper in the cluster: kubectl apply -f " +
+		binding{"keeperManifest", "The keeper's workload in the cluster: kubectl apply -f " +
 			"keeper.yaml",
 			manifest(config, mark("get", identity.symbol, "clientId"), mark("param", "image"))})
 }
@@ -181,11 +181,11 @@ func (s *steps) keeperInCluster(identity *node, config lines) {
 // keeperApp runs the keeper as a container app, outside of the cluster.
 func (s *steps) keeperApp(identity *node, config lines) {
 	s.params = append(s.params, param{name: "eventSecret", secret: true,
-		about: "The secret that callers of the keeper's listener know, of 16 characters or more."})
+		about: "The secret of the callers of the keeper's listener, at least 16 characters."})
 	environment := s.add(&node{
 		symbol: "keeperEnvironment", kind: typeEnvironment, name: markName + "-keeper",
-		comment: "Where the keeper runs: outside of the cluster's network, so that it works when " +
-			"that does not.",
+		comment: "The keeper runs outside of the cluster's network, so that it works when that " +
+			"fails.",
 		body: []member{{"location", markLocation}, {"tags", tags()}, {"properties", object{
 			"workloadProfiles": []any{
 				object{"name": "Consumption", "workloadProfileType": "Consumption"}},
@@ -197,7 +197,7 @@ func (s *steps) keeperApp(identity *node, config lines) {
 	}
 	s.add(&node{
 		symbol: "keeperApp", kind: typeContainerApp, name: markName + "-keeper",
-		comment: "One keeper, always: two would only do the same work twice. Its secrets are " +
+		comment: "Always one keeper: two would only do the same work twice. Its secrets are " +
 			"mounted as files.",
 		body: []member{{"location", markLocation}, {"tags", tags()}, {"identity", object{
 			"type": "UserAssigned", "userAssignedIdentities": object{

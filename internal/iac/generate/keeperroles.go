@@ -39,16 +39,17 @@ func KeeperRoles() []KeeperRole {
 				{"Microsoft.Insights/eventtypes/values/read",
 					"the activity log: which table is a cluster's, and who stripped it"},
 				{"Microsoft.Authorization/locks/read", "doctor: locks that stop repairs"},
-				{"Microsoft.Authorization/permissions/read", "doctor: what it may do itself"},
+				{"Microsoft.Authorization/permissions/read", "doctor: its own rights"},
 				{"Microsoft.Authorization/roleAssignments/read",
 					"doctor: whether the clusters' identities have what they need"},
-				{"Microsoft.Authorization/roleDefinitions/read", "doctor: what their roles allow"},
+				{"Microsoft.Authorization/roleDefinitions/read",
+					"doctor: the actions of these roles"},
 				{"Microsoft.Authorization/denyAssignments/read",
 					"doctor: deny assignments, which override roles"},
 				{"Microsoft.Network/locations/operations/read",
-					"following its own writes, should Azure ask for it"},
+					"to follow its own writes, if Azure requires it"},
 			}},
-		{"links", "the resource groups of route tables, security groups and the like that the " +
+		{"links", "the resource groups of the route tables, security groups and others that the " +
 			"subnets link to: writing a subnet needs the right to join each of them",
 			[]KeeperAction{
 				{"Microsoft.Network/routeTables/join/action", "to put a lost table back"},
@@ -59,13 +60,13 @@ func KeeperRoles() []KeeperRole {
 				{"Microsoft.Network/serviceEndpointPolicies/join/action",
 					"so that the subnet keeps its service endpoint policies"},
 			}},
-		{"subnets", "the subnets whose route table is guarded, and no others; where AKS made the " +
-			"network, the node resource group, which has no others", []KeeperAction{
+		{"subnets", "only the subnets whose route table is guarded; if AKS made the network, the " +
+			"node resource group, which has no other subnets", []KeeperAction{
 			{"Microsoft.Network/virtualNetworks/subnets/write", "to put a lost table back"},
 		}},
-		{"targets", "the tables that pod routes are copied to, and no others: never a cluster's " +
-			"route table", []KeeperAction{
-			{"Microsoft.Network/routeTables/write", "to copy pod routes"},
-		}},
+		{"targets", "only the tables that pod routes are copied to: never a cluster's route table",
+			[]KeeperAction{
+				{"Microsoft.Network/routeTables/write", "to copy pod routes"},
+			}},
 	}
 }

@@ -37,7 +37,7 @@ var monitors = []struct {
 	}},
 }
 
-// TestMonitor: the code is as it was kept, formatted, and known to the provider.
+// TestMonitor: the code equals the golden file, is formatted, and fits the provider's schema.
 func TestMonitor(t *testing.T) {
 	p := loadProvider(t, 5)
 	for _, c := range monitors {
@@ -91,7 +91,7 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
-// TestMonitorFormat lets terraform itself judge the format, where it is installed.
+// TestMonitorFormat checks the format with terraform fmt, if terraform is installed.
 func TestMonitorFormat(t *testing.T) {
 	terraform, err := exec.LookPath("terraform")
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 
 var reference = regexp.MustCompile(`\b(data\.)?((?:azurerm|azapi|time)_\w+)\.(\w+)`)
 
-// standIn rewrites a configuration so that Terraform takes it without any provider: every resource
-// becomes a terraform_data, which Terraform has built in, with its arguments as input, and what the
-// provider would compute as something that is not known yet.
+// standIn rewrites a configuration so that Terraform accepts it without any provider: every
+// resource becomes a terraform_data, which is built into Terraform, with its arguments as input,
+// and attributes that the provider would compute as unknown values.
 func standIn(files []Output, p provider) string {
 	var out strings.Builder
 	out.WriteString("resource \"terraform_data\" \"unknown\" {\n}\n")
@@ -77,7 +77,7 @@ func writeStandIn(out *strings.Builder, body *hclsyntax.Body, source []byte, com
 		if b.Type == "lifecycle" {
 			continue
 		}
-		if b.Type == "ingress_application_gateway" { // what is in it is computed
+		if b.Type == "ingress_application_gateway" { // its content is computed
 			input.WriteString("    ingress_application_gateway = " +
 				"[jsondecode(terraform_data.unknown.id)]\n")
 		}
@@ -95,9 +95,8 @@ func each(text string) string {
 	return regexp.MustCompile(`\.output(\[[^\]]+\])`).ReplaceAllString(text, "$1.output")
 }
 
-// TestTerraformPlans lets terraform itself look at the configuration, where it is installed:
-// expressions, types, for_each, cycles. The provider is not at hand, so what it says of resources
-// is left to TestSchema.
+// TestTerraformPlans plans the configuration with terraform, if it is installed: expressions,
+// types, for_each, cycles. The provider is not available, so TestSchema checks its arguments.
 func TestTerraformPlans(t *testing.T) {
 	terraform, err := exec.LookPath("terraform")
 	if err != nil {
@@ -105,7 +104,7 @@ func TestTerraformPlans(t *testing.T) {
 	}
 	for _, c := range orders(t) {
 		if c.cluster != nil && (c.provider == 4 || strings.Contains(c.name, "-egress-")) {
-			continue // others say the same to Terraform
+			continue // Terraform cannot tell the others apart
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -116,7 +115,7 @@ func TestTerraformPlans(t *testing.T) {
 				t.Fatal(err)
 			}
 			commands := [][]string{{"init", "-input=false"}, {"validate"}}
-			if c.cluster != nil { // otherwise what is read from clusters says what is made
+			if c.cluster != nil { // otherwise data of clusters decides what is created
 				commands = append(commands, []string{"plan", "-input=false"})
 			}
 			for _, command := range commands {

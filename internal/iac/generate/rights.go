@@ -14,11 +14,11 @@ type Rights struct {
 	Name, Location string
 	// Provider is the major version of the azurerm provider, 4 or 5; Bicep ignores it.
 	Provider int
-	Kept     []Kept
+	Clusters []ManagedCluster
 }
 
-// Kept is a managed cluster with its config.
-type Kept struct {
+// ManagedCluster is a managed cluster with its config.
+type ManagedCluster struct {
 	Name    string
 	Cluster arm.ID
 	// Guarded reports whether the associations of its node subnets are guarded; Table is the table
@@ -26,12 +26,12 @@ type Kept struct {
 	Guarded bool
 	Table   arm.ID
 	// Subnets are further guarded associations, Targets the tables that are written.
-	Subnets []KeptSubnet
+	Subnets []GuardedSubnet
 	Targets []arm.ID
 }
 
-// KeptSubnet is a further subnet whose association is guarded.
-type KeptSubnet struct{ Subnet, Table arm.ID }
+// GuardedSubnet is a further subnet whose association is guarded.
+type GuardedSubnet struct{ Subnet, Table arm.ID }
 
 // Terraform writes the rights as Terraform configuration.
 func (r Rights) Terraform() ([]Output, error) {
@@ -39,7 +39,7 @@ func (r Rights) Terraform() ([]Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return write("terraform/kept", []string{"main.tf", "variables.tf", "keeper.tf", "outputs.tf"},
+	return write("terraform/rights", []string{"main.tf", "variables.tf", "keeper.tf", "outputs.tf"},
 		l)
 }
 
@@ -55,16 +55,16 @@ func (r Rights) Bicep() ([]Output, error) {
 		name   string
 		wanted bool
 	}{
-		{"identity", true}, {"roles", true}, {"kept", guarded > 0}, {"nodes", guarded > 0},
+		{"identity", true}, {"roles", true}, {"cluster", guarded > 0}, {"nodes", guarded > 0},
 		{"assign-group", guarded+len(l.LinkedGroups) > 0}, {"assign-subnet", guarded+
-			len(l.KeptSubnets) > 0},
-		{"assign-table", len(l.KeptTargets) > 0},
+			len(l.GuardedSubnets) > 0},
+		{"assign-table", len(l.Targets) > 0},
 	} {
 		if module.wanted {
 			names = append(names, "modules/"+module.name+".bicep")
 		}
 	}
-	return write("bicep/kept", names, l)
+	return write("bicep/rights", names, l)
 }
 
 // rights are what the templates read.
@@ -73,11 +73,11 @@ type rights struct {
 	Roles []KeeperRole
 	// Subscription is the subscription of the managed clusters.
 	Subscription string
-	// GuardedClusters are the clusters with guarded node subnets. KeptSubnets and KeptTargets are
+	// GuardedClusters are the clusters with guarded node subnets. GuardedSubnets and Targets are
 	// the resources that the configs name, each once; LinkedGroups are the resource groups of these
 	// subnets and of their tables.
-	GuardedClusters                        []Kept
-	KeptSubnets, KeptTargets, LinkedGroups []arm.ID
+	GuardedClusters                       []ManagedCluster
+	GuardedSubnets, Targets, LinkedGroups []arm.ID
 	// Subscriptions are the GUIDs of all of them.
 	Subscriptions []string
 }
@@ -93,7 +93,7 @@ func (r Rights) check() (rights, error) {
 		return l, fmt.Errorf("%q is not a location, expected one such as westeurope", r.Location)
 	case r.Provider != 4 && r.Provider != 5:
 		return l, unknownProvider(r.Provider)
-	case len(r.Kept) == 0:
+	case len(r.Clusters) == 0:
 		return l, fmt.Errorf("no config names a cluster")
 	}
 	note := func(list *[]arm.ID, id arm.ID) {
@@ -105,12 +105,12 @@ func (r Rights) check() (rights, error) {
 		}
 	}
 	var clusters []arm.ID
-	for _, k := range l.Kept {
+	for _, k := range l.Clusters {
 		subscription := strings.ToLower(k.Cluster.Subscription())
 		if l.Subscription != "" && l.Subscription != subscription {
 			return l, fmt.Errorf("the clusters are in the subscriptions %s and %s: expected "+
-				"configs of one, and code of "+
-				"its own for each", l.Subscription, subscription)
+				"configs for one subscription, and separate code for each", l.Subscription,
+				subscription)
 		}
 		l.Subscription = subscription
 		note(&clusters, k.Cluster)
@@ -121,12 +121,12 @@ func (r Rights) check() (rights, error) {
 			}
 		}
 		for _, s := range k.Subnets {
-			note(&l.KeptSubnets, s.Subnet)
+			note(&l.GuardedSubnets, s.Subnet)
 			note(&l.LinkedGroups, s.Subnet.Group())
 			note(&l.LinkedGroups, s.Table.Group())
 		}
 		for _, id := range k.Targets {
-			note(&l.KeptTargets, id)
+			note(&l.Targets, id)
 		}
 	}
 	slices.Sort(l.Subscriptions)

@@ -121,8 +121,8 @@ func (t *terraform) network() {
 	add := func(name, about, table string, prefix netip.Prefix) {
 		t.Subnets = append(t.Subnets, terraformSubnet{name, about, table, prefix})
 	}
-	add("nodes", "A resource of its own: the subnet is read before it is written, and keeps its "+
-		"table.",
+	add("nodes", "A separate resource: the provider reads the subnet before it writes it, so it "+
+		"keeps its table.",
 		nodeTable, c.Nodes)
 	t.Scopes = append(t.Scopes, terraformScope{Symbol: "nodes", Address: "azurerm_subnet.nodes"})
 	if c.HasPodSubnet() {
@@ -130,7 +130,7 @@ func (t *terraform) network() {
 		t.Scopes = append(t.Scopes, terraformScope{Symbol: "pods", Address: "azurerm_subnet.pods"})
 	}
 	if c.ApplicationGateway != nil {
-		add("gateway", "For the Application Gateway, alone in its subnet.", gatewayTable, c.Gateway)
+		add("gateway", "For the Application Gateway only.", gatewayTable, c.Gateway)
 	}
 	if c.HasTable() {
 		t.Scopes = append(t.Scopes,

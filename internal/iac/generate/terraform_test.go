@@ -17,7 +17,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// blockSchema is what testdata/schema says of a resource, or of a block in one.
+// blockSchema is the schema of a resource, or of a block in one, from testdata/schema.
 type blockSchema struct {
 	Source     string
 	Required   bool
@@ -26,8 +26,8 @@ type blockSchema struct {
 	Attributes []string
 }
 
-// provider is the schema of a major version, by resource type, or with data. or provider. before
-// it.
+// provider is the schema of a major version, by resource type, with the prefix data. or provider.
+// where needed.
 type provider map[string]blockSchema
 
 func loadProvider(t *testing.T, version int) provider {
@@ -106,7 +106,7 @@ func (c *configuration) block(address string) *hclsyntax.Body {
 	return nil
 }
 
-// mistakes are what a provider of that schema would not accept.
+// mistakes are what a provider with that schema would refuse.
 func (c *configuration) mistakes(p provider) (all []string) {
 	for _, b := range c.blocks {
 		name := ""
@@ -161,11 +161,11 @@ func (s blockSchema) mistakes(where string, body *hclsyntax.Body, resource bool)
 	return all
 }
 
-// dangling finds references to what is not there.
+// dangling finds references to missing objects.
 func (c *configuration) dangling(p provider, body *hclsyntax.Body) (all []string) {
 	for name, a := range body.Attributes {
 		if name == "type" && len(a.Expr.Variables()) == 1 || name == "ignore_changes" {
-			// string, number: types of variables; arguments of the resource, looked at elsewhere
+			// string, number: types of variables; the resource's arguments are checked elsewhere
 			continue
 		}
 		for _, v := range hclsyntax.Variables(a.Expr) {
@@ -206,8 +206,8 @@ func (c *configuration) dangling(p provider, body *hclsyntax.Body) (all []string
 	return all
 }
 
-// TestSchema: both versions of the provider know all that is written, and nothing that they require
-// is missing.
+// TestSchema: both versions of the provider have all arguments, and no required argument is
+// missing.
 func TestSchema(t *testing.T) {
 	providers := map[int]provider{4: loadProvider(t, 4), 5: loadProvider(t, 5)}
 	for _, c := range orders(t) {
@@ -219,7 +219,7 @@ func TestSchema(t *testing.T) {
 		for _, m := range config.mistakes(providers[c.provider]) {
 			t.Errorf("%s, version %d: %s", c.name, c.provider, m)
 		}
-		// Everything that is declared as a variable is used.
+		// Every declared variable is used.
 		used := map[string]bool{}
 		for _, b := range config.blocks {
 			_ = hclsyntax.VisitAll(b.Body, func(n hclsyntax.Node) hcl.Diagnostics {
@@ -238,7 +238,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaFindsMistakes: the check itself is no mere yes.
+// TestSchemaFindsMistakes: the check itself finds mistakes.
 func TestSchemaFindsMistakes(t *testing.T) {
 	p := loadProvider(t, 5)
 	for _, c := range []struct{ text, want string }{
@@ -268,8 +268,8 @@ func TestSchemaFindsMistakes(t *testing.T) {
 	}
 }
 
-// TestSafeAgainstStripping: the ways in which a subnet loses its table or a table its routes are
-// closed.
+// TestSafeAgainstStripping: no later apply can strip a subnet of its table, or a table of its
+// routes.
 func TestSafeAgainstStripping(t *testing.T) {
 	for _, c := range orders(t) {
 		if c.cluster == nil {

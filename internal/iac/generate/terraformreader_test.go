@@ -18,7 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/build"
 )
 
-// uuidv5 is Terraform's.
+// uuidv5 is Terraform's function.
 var uuidv5 = function.New(&function.Spec{
 	Params: []function.Parameter{{Name: "namespace", Type: cty.String},
 		{Name: "name", Type: cty.String}},
@@ -29,8 +29,8 @@ var uuidv5 = function.New(&function.Spec{
 	},
 })
 
-// terraformReader evaluates Terraform configuration as an apply would, as far as it is written
-// here.
+// terraformReader evaluates Terraform configuration as an apply would, as far as the generated code
+// needs.
 type terraformReader struct {
 	t         *testing.T
 	cluster   build.Cluster
@@ -39,8 +39,8 @@ type terraformReader struct {
 	order     []string
 }
 
-// terraformResource is a resource with its arguments. What the table of azurerm's arguments does
-// not read is left over, and fails the test.
+// terraformResource is a resource with its arguments. Arguments that the table of azurerm does not
+// read are left over, and fail the test.
 type terraformResource struct {
 	t          *testing.T
 	kind, name string
@@ -126,7 +126,7 @@ func readTerraform(t *testing.T, c build.Cluster, files []Output) *terraformRead
 	return r
 }
 
-// given are the variables that have no default.
+// given are the values of variables without a default.
 var given = map[string]string{
 	"image": "registry.example.com/routekeeper:1.0", "event_secret": "0123456789abcdef",
 }
@@ -178,7 +178,7 @@ func (r *terraformReader) arguments(body *hclsyntax.Body,
 	return out, nil
 }
 
-// plainValue is a value as JSON has it.
+// plainValue is a value as JSON.
 func plainValue(v cty.Value) any {
 	switch {
 	case v.Type() == cty.String:
@@ -202,7 +202,8 @@ func plainValue(v cty.Value) any {
 	return out
 }
 
-// made is what others can refer to: what is written of a resource, and what Azure says of it.
+// made is what others can refer to: the arguments of a resource, and the values that Azure gives
+// it.
 func (r *terraformReader) made(res *terraformResource) cty.Value {
 	res.id = r.idOf(res)
 	out := map[string]cty.Value{"id": cty.StringVal(string(res.id))}
@@ -289,14 +290,14 @@ func (r *terraformReader) idOf(res *terraformResource) arm.ID {
 	return "" // of other providers
 }
 
-// take reads an argument, and takes it off what is left over. nil: it is not written.
+// take returns an argument, and removes it from what is left over. nil: it is not written.
 func (a terraformArguments) take(name string) any {
 	v := a.values[name]
 	delete(a.values, name)
 	return v
 }
 
-// block reads a block that is written once at most.
+// block returns a block that is written at most once.
 func (a terraformArguments) block(name string) terraformArguments {
 	list := a.blocks[name]
 	delete(a.blocks, name)
@@ -306,7 +307,7 @@ func (a terraformArguments) block(name string) terraformArguments {
 	return list[0]
 }
 
-// all reads the blocks of a name.
+// all returns the blocks with a name.
 func (a terraformArguments) all(name string) []terraformArguments {
 	list := a.blocks[name]
 	delete(a.blocks, name)

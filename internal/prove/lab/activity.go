@@ -18,8 +18,8 @@ import (
 // logInterval is the time between two reads of the activity log.
 const logInterval = 15 * time.Second
 
-// activityLog reads the activity log until it shows all writes of subnets and tables with their
-// ends, or the wait is over.
+// activityLog reads the activity log until it shows the end of every write of a subnet or table, or
+// the wait is over.
 func (l *lab) activityLog(ctx context.Context) error {
 	a := &prove.Activity{Writes: len(l.writes)}
 	began := time.Now()
@@ -39,7 +39,7 @@ func (l *lab) activityLog(ctx context.Context) error {
 	return nil
 }
 
-// readLog reads the log of the group since the first write.
+// readLog reads the group's log since the first write.
 func (l *lab) readLog(ctx context.Context, a *prove.Activity) error {
 	now := time.Now()
 	filter := fmt.Sprintf("eventTimestamp ge '%s' and eventTimestamp le '%s' and "+
@@ -97,7 +97,7 @@ func (l *lab) names(r gjson.Result) bool {
 	return false
 }
 
-// sum counts the writes that the log shows, and notes when it did so first.
+// sum counts the writes that the log shows, and notes when each appeared first.
 func (l *lab) sum(a *prove.Activity, statuses map[string]map[string]bool, now time.Time) {
 	correlated := 0
 	l.ended = 0

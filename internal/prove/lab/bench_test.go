@@ -20,7 +20,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/prove"
 )
 
-// bend is a reverse proxy before the emulator that makes Azure another one.
+// bend is a reverse proxy in front of the emulator that changes its behavior.
 type bend func(w http.ResponseWriter, r *http.Request, azure http.Handler)
 
 // bench is an emulator, and a run against it in a bubble, where waiting takes no time.
@@ -37,7 +37,7 @@ type bench struct {
 	ctx     context.Context
 }
 
-// trialsOf are the trials of facts by name, or all.
+// trialsOf are the trials of the named facts, or all.
 func trialsOf(t *testing.T, names ...string) ([]prove.Fact, []prove.Trial) {
 	t.Helper()
 	facts, unknown := prove.Choose(names)
@@ -60,7 +60,7 @@ func (b bench) client(t *testing.T, e *emulator.Emulator) *azure.Client {
 	return emulatortest.ClientOver(t, emulatortest.Transport(t, handler), e, b.as)
 }
 
-// run makes the trials, and returns the results by the names of the facts.
+// run makes the trials, and returns the results by fact.
 func (b bench) run(t *testing.T, check func(e *emulator.Emulator, out Outcome, err error)) (
 	results map[string]prove.Result,
 ) {
@@ -69,7 +69,7 @@ func (b bench) run(t *testing.T, check func(e *emulator.Emulator, out Outcome, e
 	return results
 }
 
-// emulator makes one as the options say.
+// emulator starts an emulator with the bench's options.
 func (b bench) emulator(t *testing.T) *emulator.Emulator {
 	plenty := emulator.Bucket{Size: 1e6, PerSecond: 1e6}
 	b.opts.Buckets = emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty,
@@ -80,7 +80,7 @@ func (b bench) emulator(t *testing.T) *emulator.Emulator {
 	return emulatortest.New(t, b.opts)
 }
 
-// in runs against an emulator that is there.
+// in runs against an existing emulator.
 func (b bench) in(
 	t *testing.T, e *emulator.Emulator, check func(e *emulator.Emulator, out Outcome, err error),
 ) map[string]prove.Result {
@@ -144,13 +144,13 @@ func groups(t *testing.T, e *emulator.Emulator) (names []string) {
 	return names
 }
 
-// is reports whether a request is a method on a path that ends so.
+// is reports whether a request has a method and a path with this suffix.
 func is(r *http.Request, method, end string) bool {
 	return r.Method == method && strings.HasSuffix(strings.ToLower(r.URL.Path),
 		strings.ToLower(end))
 }
 
-// answers bends the answers to some requests.
+// answers changes the answers to some requests.
 func answers(
 	of func(*http.Request) bool, change func(body []byte, h http.Header, status int) ([]byte, int),
 ) bend {
@@ -172,7 +172,7 @@ func answers(
 	}
 }
 
-// sets changes one field of the answers to a method on a path; nil deletes it.
+// sets changes one field of the answers to a method and path; nil deletes it.
 func sets(method, end, path string, value any) bend {
 	of := func(r *http.Request) bool { return is(r, method, end) }
 	return answers(of, func(body []byte, _ http.Header, status int) ([]byte, int) {
@@ -196,7 +196,7 @@ func set(body []byte, path string, value any) []byte {
 	return body
 }
 
-// requests bends what is sent.
+// requests changes some requests.
 func requests(of func(*http.Request) bool, change func(r *http.Request, body []byte) []byte) bend {
 	return func(w http.ResponseWriter, r *http.Request, azure http.Handler) {
 		if of(r) {
@@ -208,7 +208,7 @@ func requests(of func(*http.Request) bool, change func(r *http.Request, body []b
 	}
 }
 
-// withoutIfMatch is an Azure that ignores If-Match.
+// withoutIfMatch makes Azure ignore If-Match.
 func withoutIfMatch(end string) bend {
 	of := func(r *http.Request) bool { return is(r, "PUT", end) }
 	return requests(of, func(r *http.Request, body []byte) []byte {
@@ -217,7 +217,7 @@ func withoutIfMatch(end string) bend {
 	})
 }
 
-// oneETag is an Azure in which a resource always has the same ETag.
+// oneETag makes a resource always have the same ETag.
 func oneETag(end string) []bend {
 	of := func(r *http.Request) bool { return is(r, "PUT", end) || is(r, "GET", end) }
 	return []bend{

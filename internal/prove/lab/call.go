@@ -17,7 +17,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/prove"
 )
 
-// The api-versions are those of package azure: what is proven holds for its calls.
+// The api-versions are those of package azure, so that the results apply to its calls.
 const (
 	networkVersion       = "2025-05-01"
 	groupVersion         = "2024-11-01"
@@ -28,10 +28,10 @@ const (
 	activityVersion      = "2015-04-01"
 )
 
-// pollInterval is the time between polls where Azure names none.
+// pollInterval is the time between polls if Azure names none.
 const pollInterval = 2 * time.Second
 
-// tries are those of a GET, and of a PUT that Azure throttles.
+// tries is the number of attempts of a GET, and of a PUT that Azure throttles.
 const tries = 3
 
 func address(id arm.ID, below, version string) string {
@@ -46,8 +46,8 @@ func versionOf(id arm.ID) string {
 	return networkVersion
 }
 
-// send makes one call, records it, and notes what it says of rights. An error is a call without an
-// answer.
+// send makes one call, records it, and notes what it shows about rights. The error means that there
+// was no answer.
 func (l *lab) send(ctx context.Context, r azure.Request) (azure.Reply, error) {
 	within, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -66,7 +66,7 @@ func (l *lab) send(ctx context.Context, r azure.Request) (azure.Reply, error) {
 	return reply, nil
 }
 
-// answerOf is what is judged of an answer.
+// answerOf returns the part of an answer that facts depend on.
 func answerOf(r azure.Reply) prove.Answer {
 	a := prove.Answer{Status: r.Status, Took: r.Took}
 	if fault := r.Fault(); fault != nil {
@@ -75,7 +75,7 @@ func answerOf(r azure.Reply) prove.Answer {
 	return a
 }
 
-// fetch makes a GET, and tries it again where that can help.
+// fetch makes a GET, and retries it if that can help.
 func (l *lab) fetch(ctx context.Context, address string) (azure.Reply, error) {
 	for try := 1; ; try++ {
 		reply, err := l.send(ctx, azure.Request{Method: http.MethodGet, Address: address})
@@ -97,7 +97,7 @@ func (l *lab) fetch(ctx context.Context, address string) (azure.Reply, error) {
 	}
 }
 
-// refusedBy is a refusal in a line, with the status.
+// refusedBy is a refusal in one line, with the status.
 func refusedBy(fault *azure.Error) error {
 	return fmt.Errorf("%s %s: %d %w", fault.Method, wordOf(string(fault.ID)), fault.Status,
 		errors.New(fault.Reason()))
@@ -128,8 +128,8 @@ func (l *lab) ready(ctx context.Context, id arm.ID) (arm.Document, error) {
 	}
 }
 
-// put sends a document once. What says nothing of the resource is an error: no right to do it, a
-// fault of Azure's, no answer. Where Azure throttles, it is sent again.
+// put sends a document once. The error means that the answer shows nothing about the resource: a
+// missing right, a fault of Azure, or no answer. A throttled PUT is sent again.
 func (l *lab) put(ctx context.Context, id arm.ID, body []byte, etag string) (azure.Reply, error) {
 	return l.change(ctx, azure.Request{
 		Method: http.MethodPut, Address: address(id, "", versionOf(id)), Body: body, IfMatch: etag,
@@ -161,7 +161,7 @@ func (l *lab) change(ctx context.Context, r azure.Request) (azure.Reply, error) 
 	}
 }
 
-// noteWrite keeps an accepted PUT of a subnet or table, for the activity log.
+// noteWrite stores an accepted PUT of a subnet or table, for the activity log.
 func (l *lab) noteWrite(r azure.Reply) {
 	id, err := arm.ParseID(gjson.GetBytes(r.Body, "id").String())
 	if err != nil || !id.Is(arm.TypeSubnet) && !id.Is(arm.TypeRouteTable) {
@@ -173,7 +173,7 @@ func (l *lab) noteWrite(r azure.Reply) {
 	l.writes = append(l.writes, written{id: id, correlation: correlation, at: r.Sent})
 }
 
-// write puts a document until it is accepted, follows its operation, and reads the resource until
+// write puts a document until it is accepted, follows the operation, and reads the resource until
 // it is settled.
 func (l *lab) write(
 	ctx context.Context, id arm.ID, body []byte,
@@ -188,7 +188,8 @@ func (l *lab) write(
 	return reply, after, err
 }
 
-// accepted puts a document until it is accepted: another operation may keep the resource busy.
+// accepted puts a document until it is accepted, because another operation may keep the resource
+// busy.
 func (l *lab) accepted(ctx context.Context, id arm.ID, body []byte) (azure.Reply, error) {
 	for deadline := time.Now().Add(settleWithin); ; {
 		reply, err := l.put(ctx, id, body, "")
@@ -208,13 +209,13 @@ func (l *lab) accepted(ctx context.Context, id arm.ID, body []byte) (azure.Reply
 	}
 }
 
-// ending is how an operation ended; Status is "" where there was none.
+// ending is how an operation ended; Status is "" if there was none.
 type ending struct {
 	Status, Code string
-	Again        bool // its error says to try again
+	Again        bool // its error asks to try again
 }
 
-// follow waits for the end of the operation that an answer began.
+// follow waits for the end of an answer's operation.
 func (l *lab) follow(ctx context.Context, reply azure.Reply) (ending, error) {
 	link := reply.Header.Get("Azure-AsyncOperation")
 	if link == "" {

@@ -17,23 +17,23 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Process tells the groups of programs that run from those of programs that were killed.
+// Process distinguishes groups of running programs from groups of killed ones.
 type Process struct {
-	// Self is who makes groups now.
+	// Self identifies this process.
 	Self string
-	// Ended reports whether the one that made a group has ended for sure.
+	// Ended reports whether the process that made a group has certainly ended.
 	Ended func(by string) bool
 }
 
 // Leftover is a throwaway group of an earlier run.
 type Leftover struct {
 	Group arm.ID
-	// Stale reports that its run has ended for sure. Otherwise another run may be using it.
+	// Stale is true if its run has certainly ended. Otherwise another run may be using it.
 	Stale bool
-	Until string // when it is stale in any case
+	Until string // when it is certainly stale
 }
 
-// Leftovers finds the throwaway groups in a subscription: by their tag, which names them.
+// Leftovers finds the throwaway groups in a subscription by their tag, which contains their name.
 func Leftovers(
 	ctx context.Context, client *azure.Client, subscription string, p Process,
 ) ([]Leftover, error) {
@@ -61,8 +61,7 @@ func Leftovers(
 	return found, nil
 }
 
-// ours reports whether a group is a throwaway group: by its name, and by the tag that holds this
-// name.
+// ours reports whether a group is a throwaway group, by its name and by the tag with this name.
 func ours(id arm.ID, doc gjson.Result) bool {
 	return id.Is(arm.TypeResourceGroup) && strings.HasPrefix(id.Name(), groupPrefix) &&
 		tagOf(doc, Tag) == id.Name()
@@ -72,7 +71,7 @@ func tagOf(doc gjson.Result, name string) string {
 	return doc.Get("tags").Map()[name].String()
 }
 
-// Remove deletes a throwaway group and sees that it is gone.
+// Remove deletes a throwaway group and checks that it is gone.
 func Remove(ctx context.Context, client *azure.Client, group arm.ID) error {
 	within, cancel := context.WithTimeout(ctx, cleanUpWithin)
 	defer cancel()
@@ -81,8 +80,8 @@ func Remove(ctx context.Context, client *azure.Client, group arm.ID) error {
 	return l.cleanUp(within)
 }
 
-// cleanUp deletes the group, if this program has made it, and nothing else is in it.
-// Whatever goes wrong on the way, it looks again until the group is gone, or the time is up.
+// cleanUp deletes the group, if this program has made it and it contains nothing else. If a call
+// fails, it tries again until the group is gone or the time is up.
 func (l *lab) cleanUp(ctx context.Context) error {
 	if !l.made {
 		return nil
@@ -104,17 +103,17 @@ func (l *lab) cleanUp(ctx context.Context) error {
 	return l.left(last)
 }
 
-// left says that the group is still there, why, and what to do.
+// left is the error for a group that still exists: why, and what to do.
 func (l *lab) left(why error) error {
-	if errors.Is(why, errForeign) {
-		return fmt.Errorf("the group %s stays: %w; look at it, and delete it yourself",
+	if errors.Is(why, errNotOurs) {
+		return fmt.Errorf("the group %s stays: %w; check it, and delete it yourself",
 			l.group.Name(), why)
 	}
-	return fmt.Errorf("the group %s is not gone: %w; delete it with %s", l.group.Name(), why,
+	return fmt.Errorf("the group %s still exists: %w; delete it with %s", l.group.Name(), why,
 		finding.Command("routekeeper prove --subscription %s --clean", l.group.Subscription()))
 }
 
-// deleteGroup looks at the group and deletes it. An error that is final says what keeps it.
+// deleteGroup checks the group and deletes it. A final error says why it cannot be deleted.
 func (l *lab) deleteGroup(ctx context.Context) (gone, final bool, err error) {
 	at := address(l.group, "", groupVersion)
 	reply, err := l.send(ctx, azure.Request{Method: http.MethodGet, Address: at})
@@ -129,10 +128,10 @@ func (l *lab) deleteGroup(ctx context.Context) (gone, final bool, err error) {
 	case fault != nil:
 		return false, fault.Refused(), refusedBy(fault)
 	case !ours(l.group, doc):
-		return false, true, fmt.Errorf("it lacks the tag %s with its name, %w", Tag, errForeign)
+		return false, true, fmt.Errorf("it lacks the tag %s with its name, %w", Tag, errNotOurs)
 	case doc.Get("properties.provisioningState").String() != "Deleting":
 		if err := l.onlyOurs(ctx); err != nil {
-			return false, errors.Is(err, errForeign), err
+			return false, errors.Is(err, errNotOurs), err
 		}
 		reply, err = l.send(ctx, azure.Request{Method: http.MethodDelete, Address: at})
 		if err != nil {
@@ -154,20 +153,20 @@ func (l *lab) deleteGroup(ctx context.Context) (gone, final bool, err error) {
 	return false, false, errors.New("it is being deleted")
 }
 
-// groupGone reads the group once more: only a 404 proves that it is gone.
+// groupGone reads the group again: only a 404 proves that it is gone.
 func (l *lab) groupGone(ctx context.Context) (bool, error) {
 	at := address(l.group, "", groupVersion)
 	reply, err := l.send(ctx, azure.Request{Method: http.MethodGet, Address: at})
 	if err == nil && reply.Status != http.StatusNotFound {
-		err = errors.New("it is still there")
+		err = errors.New("it still exists")
 	}
 	return err == nil, err
 }
 
-// errForeign keeps a group from being deleted.
-var errForeign = errors.New("so not all of it is this program's own")
+// errNotOurs prevents the delete of a group.
+var errNotOurs = errors.New("so prove did not make all of it")
 
-// onlyOurs refuses to delete a group with something in it that no run makes.
+// onlyOurs refuses to delete a group that contains a resource that no run makes.
 func (l *lab) onlyOurs(ctx context.Context) error {
 	made := []arm.ID{l.table(), l.large(), l.filter(), l.network(), l.probe()}
 	for next := address(l.group, "/resources", groupVersion); next != ""; {
@@ -178,7 +177,7 @@ func (l *lab) onlyOurs(ctx context.Context) error {
 		for _, item := range gjson.GetBytes(reply.Body, "value").Array() {
 			id := arm.ID(item.Get("id").String())
 			if !slices.ContainsFunc(made, id.Equal) {
-				return fmt.Errorf("it holds %s, %w", id.Short(), errForeign)
+				return fmt.Errorf("it holds %s, %w", id.Short(), errNotOurs)
 			}
 		}
 		next = gjson.GetBytes(reply.Body, "nextLink").String()

@@ -17,7 +17,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/prove"
 )
 
-// edit is a change of a document that shows afterwards.
+// edit is a change of a document that a later read shows.
 type edit struct {
 	body  []byte
 	path  string
@@ -34,15 +34,15 @@ func edited(raw []byte, path, value string) (edit, error) {
 	return edit{body, path, value}, err
 }
 
-// hop changes the next hop of a table's first route to an address that it never had.
+// hop changes the next hop of a table's first route to an address that it has not had before.
 func (l *lab) hop(doc arm.Document) (edit, error) {
 	l.counter++
 	value := fmt.Sprintf("10.213.200.%d", l.counter)
 	return edited(doc.Raw, "properties.routes.0.properties.nextHopIpAddress", value)
 }
 
-// flip changes a policy of a subnet to the other of its values. One of two fields is taken in turn,
-// so that two edits in a row differ.
+// flip toggles a policy of a subnet. It alternates between two fields, so that two consecutive
+// edits differ.
 func (l *lab) flip(doc arm.Document) (edit, error) {
 	l.counter++
 	path := []string{"properties.privateEndpointNetworkPolicies",
@@ -54,8 +54,8 @@ func (l *lab) flip(doc arm.Document) (edit, error) {
 	return edited(doc.Raw, path, value)
 }
 
-// redeployed is a document as templates write it: without ETags. So nothing in it says what was
-// read.
+// redeployed is a document without ETags, as templates write it, so that nothing in it refers to
+// what was read.
 func redeployed(raw []byte) ([]byte, error) {
 	var doc any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -91,8 +91,8 @@ func (l *lab) tableWrites(ctx context.Context) (err error) {
 	return err
 }
 
-// writesOf changes a resource with the ETag that was just read, then with the same one, which is
-// old by then, and then not at all.
+// writesOf changes a resource with a fresh ETag, then with the same ETag, which is old by then, and
+// then writes it unchanged.
 func (l *lab) writesOf(
 	ctx context.Context, id arm.ID, change func(arm.Document) (edit, error),
 ) (*prove.Write, error) {
@@ -148,7 +148,7 @@ func (l *lab) writesOf(
 	return &w, err
 }
 
-// firstWrite changes a resource with the ETag that was just read. Where it is busy, it tries again.
+// firstWrite changes a resource with a fresh ETag. If the resource is busy, it tries again.
 func (l *lab) firstWrite(
 	ctx context.Context, id arm.ID, change func(arm.Document) (edit, error),
 ) (before arm.Document, reply azure.Reply, err error) {
@@ -198,7 +198,8 @@ func (l *lab) sharedETags(ctx context.Context) error {
 	return nil
 }
 
-// strip takes the table off a subnet, as a redeployment does, and puts it back, as the keeper does.
+// strip removes the table from a subnet, as a redeployment does, and puts it back, as the keeper
+// does.
 func (l *lab) strip(ctx context.Context) error {
 	var s prove.Strip
 	before, err := l.ready(ctx, l.nodes())

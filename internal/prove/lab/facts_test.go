@@ -30,7 +30,7 @@ var (
 	slowly = emulator.Options{OperationTime: 4 * time.Second}
 )
 
-// way is how a fact comes out in one Azure.
+// way is the expected result of a fact with one behavior of Azure.
 type way struct {
 	fact string
 	want prove.Verdict
@@ -38,8 +38,8 @@ type way struct {
 	b    bench
 }
 
-// TestEachWay: each fact is seen to come out in each way, by an Azure that does so. Emulators are
-// made once for each of their options.
+// TestEachWay: each fact has each of its results with an Azure that behaves accordingly. Emulators
+// are shared by their options.
 func TestEachWay(t *testing.T) {
 	const yes, no, unknown = prove.Confirmed, prove.Differs, prove.Untested
 	byOptions := map[string][]way{}
@@ -47,7 +47,7 @@ func TestEachWay(t *testing.T) {
 		{"subnet-if-match", yes, "412 PreconditionFailedEtagMismatch", bench{opts: slowly}},
 		{"subnet-if-match", no, "took effect",
 			bench{opts: emulator.Options{IgnoreSubnetETag: true}}},
-		{"subnet-if-match", no, "just read is refused",
+		{"subnet-if-match", no, "current ETag is refused",
 			bench{bends: []bend{refusing(hasIfMatch(endNodes),
 				412, "PreconditionFailedEtagMismatch", "no")}}},
 		{"subnet-if-match", unknown, "403", bench{faults: forbidden("PUT", endNodes)}},
@@ -67,16 +67,16 @@ func TestEachWay(t *testing.T) {
 			bench{bends: []bend{withoutIfMatch(endTable)}}},
 		{"subnet-etag-settles", yes, "changed again",
 			bench{bends: []bend{sets("PUT", endNodes, "etag", `W/"passing"`)}}},
-		{"subnet-etag-settles", no, "stayed", bench{bends: oneETag(endNodes)}},
+		{"subnet-etag-settles", no, "did not change", bench{bends: oneETag(endNodes)}},
 		{"subnet-etag-settles", unknown, "no ETag",
 			bench{bends: []bend{sets("PUT", endNodes, "etag", nil)}}},
 		{"table-etag-settles", yes, "changed again",
 			bench{bends: []bend{sets("PUT", endTable, "etag", `W/"passing"`)}}},
-		{"table-etag-settles", no, "stayed", bench{bends: oneETag(endTable)}},
+		{"table-etag-settles", no, "did not change", bench{bends: oneETag(endTable)}},
 		{"table-etag-settles", unknown, "no ETag",
 			bench{bends: []bend{sets("PUT", endTable, "etag", nil)}}},
 		{"subnet-same-put", yes, "with a new ETag", bench{opts: atOnce}},
-		{"subnet-same-put", no, "ETag stayed", bench{bends: oneETag(endNodes)}},
+		{"subnet-same-put", no, "with the same ETag", bench{bends: oneETag(endNodes)}},
 		{"subnet-same-put", unknown, "403", bench{faults: forbidden("PUT", endNodes)}},
 		{"table-same-put", yes, "with a new ETag", bench{opts: atOnce}},
 		{"table-same-put", no, "began an operation", bench{bends: []bend{
@@ -89,7 +89,7 @@ func TestEachWay(t *testing.T) {
 			sets("GET", endTable, "properties.routes.0.etag", `W/"own"`)}}},
 		{"shared-etag", unknown, "no ETag", bench{bends: []bend{
 			sets("GET", endTable, "properties.routes.0.etag", nil)}}},
-		{"strip-keeps-table-etag", yes, "stayed", bench{opts: slowly}},
+		{"strip-keeps-table-etag", yes, "kept its ETag", bench{opts: slowly}},
 		{"strip-keeps-table-etag", no, "after the strip, and after the repair",
 			bench{bends: []bend{renewing()}}},
 		{"strip-keeps-table-etag", unknown, "kept its table", bench{bends: []bend{keepsTable()}}},
@@ -127,7 +127,7 @@ func TestEachWay(t *testing.T) {
 		{"table-in-use", no, "accepted", bench{bends: []bend{pretending("DELETE", endTable)}}},
 		{"table-in-use", unknown, "403", bench{faults: forbidden("DELETE", endTable)}},
 		{"subnet-operation", yes, "Succeeded after", bench{opts: slowly}},
-		{"subnet-operation", no, "not where to follow",
+		{"subnet-operation", no, "names no operation",
 			bench{opts: slowly, bends: []bend{headless()}}},
 		{"subnet-operation", unknown, "at once", bench{opts: atOnce}},
 		{"table-operation", yes, "Succeeded after", bench{opts: slowly}},
@@ -183,14 +183,14 @@ func TestEachWay(t *testing.T) {
 			bench{opts: slowly, bends: []bend{canceled("New")}}},
 		{"subnet-overlap", unknown, "at once", bench{opts: atOnce}},
 		{"log-delay", yes, "writes", bench{opts: slowly, logWait: time.Minute}},
-		{"log-delay", no, "the last 2", bench{logWait: 40 * time.Minute, bends: []bend{
+		{"log-delay", no, "4 of 4 writes, after 2", bench{logWait: 40 * time.Minute, bends: []bend{
 			late(25 * time.Minute)}}},
 		{"log-delay", no, "nothing within", bench{logWait: 40 * time.Minute, bends: []bend{
 			sets("GET", endLog, "value", []any{})}}},
 		{"log-delay", unknown, "nothing within", bench{logWait: time.Minute, bends: []bend{
 			sets("GET", endLog, "value", []any{})}}},
 		{"log-correlation", yes, "writes", bench{}},
-		{"log-correlation", no, "none with the ID",
+		{"log-correlation", no, "none of them with the ID",
 			bench{bends: []bend{inLog("correlationId", "other")}}},
 		{"log-correlation", unknown, "403", bench{faults: forbidden("GET", endLog)}},
 		{"log-records", yes, "Started, Succeeded", bench{}},
@@ -239,7 +239,7 @@ func forbidden(method, end string) []emulator.Fault {
 		Message: "no", Count: -1}}
 }
 
-// forbiddenLater lets the first call through, with which the thing is made.
+// forbiddenLater refuses calls after the first one, which creates the resource.
 func forbiddenLater(method, end string) []emulator.Fault {
 	f := forbidden(method, end)
 	f[0].Skip = 1
@@ -250,12 +250,12 @@ func silent(method, end string) []emulator.Fault {
 	return []emulator.Fault{{Method: method, Path: end + "$", Hold: "before", Count: -1}}
 }
 
-// failing lets the GETs of set-up through.
+// failing makes GETs fail after those of the set-up.
 func failing(method, end string) []emulator.Fault {
 	return []emulator.Fault{{Method: method, Path: end + "$", Status: 500, Skip: 2, Count: -1}}
 }
 
-// slow lets the PUT of set-up through.
+// slow delays PUTs after that of the set-up.
 func slow(end string, seconds int) []emulator.Fault {
 	return []emulator.Fault{{Method: "PUT", Path: end + "$", Slow: seconds, Skip: 1}}
 }
@@ -270,7 +270,7 @@ func recode(end string) bend {
 	})
 }
 
-// renewing is an Azure in which each write of a subnet changes the ETag of its table.
+// renewing makes each write of a subnet change the ETag of its table.
 func renewing() bend {
 	var mu sync.Mutex
 	n := 0
@@ -285,12 +285,12 @@ func renewing() bend {
 	}
 }
 
-// keepsTable is an Azure in which a PUT without routeTable leaves it.
+// keepsTable makes a PUT without routeTable keep the table.
 func keepsTable() bend {
 	return sets("GET", endNodes, "properties.routeTable.id", "/subscriptions/x/kept")
 }
 
-// keepsTables does so for PUTs of the whole network.
+// keepsTables does the same for PUTs of the whole network.
 func keepsTables() bend {
 	return func(w http.ResponseWriter, r *http.Request, azure http.Handler) {
 		path := "properties.subnets.#(name==" + nodesName + ").properties.routeTable.id"
@@ -308,7 +308,7 @@ func keepsTables() bend {
 	}
 }
 
-// forgetting is an Azure that drops a field of a subnet with its PUTs.
+// forgetting makes PUTs of a subnet drop a field.
 func forgetting(field string) bend {
 	of := func(r *http.Request) bool { return is(r, "PUT", endNodes) }
 	return requests(of, func(_ *http.Request, body []byte) []byte {
@@ -319,7 +319,7 @@ func forgetting(field string) bend {
 func strangeDropped() bend {
 	return requests(func(r *http.Request) bool { return r.Method == "PUT" },
 		func(_ *http.Request, body []byte) []byte {
-			return []byte(strings.ReplaceAll(string(body), `"`+strange+`":"kept"`, `"x":1`))
+			return []byte(strings.ReplaceAll(string(body), `"`+unknownField+`":"kept"`, `"x":1`))
 		})
 }
 
@@ -332,12 +332,12 @@ func strangeRefused() bend {
 			sent = body
 			return body
 		})(httptest.NewRecorder(), r, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-		odd := func(*http.Request) bool { return strings.Contains(string(sent), strange) }
+		odd := func(*http.Request) bool { return strings.Contains(string(sent), unknownField) }
 		refusing(odd, 400, "Strange", "unknown member")(w, r, azure)
 	}
 }
 
-// wiping is an Azure in which a PUT of a network without subnets deletes them.
+// wiping makes a PUT of a network without subnets delete them.
 func wiping() bend {
 	of := func(r *http.Request) bool { return is(r, "PUT", endNetwork) }
 	return requests(of, func(_ *http.Request, body []byte) []byte {
@@ -348,7 +348,7 @@ func wiping() bend {
 	})
 }
 
-// pretending answers a call as done, and does nothing: a PUT with what is there.
+// pretending answers a call as done without doing it: to a PUT with the current resource.
 func pretending(method, end string) bend {
 	return func(w http.ResponseWriter, r *http.Request, azure http.Handler) {
 		switch {
@@ -372,7 +372,7 @@ func headless() bend {
 		})
 }
 
-// canceled is an Azure whose operations end as canceled with a code.
+// canceled makes operations end as canceled with a code.
 func canceled(code string) bend {
 	of := func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/operations/") }
 	return answers(of, func(_ []byte, _ http.Header, status int) ([]byte, int) {
@@ -381,7 +381,7 @@ func canceled(code string) bend {
 	})
 }
 
-// stale shows the first GET after each PUT what the GET before it showed.
+// stale makes the first GET after each PUT return the answer of the previous GET.
 func stale(end string) bend {
 	var mu sync.Mutex
 	var last, old []byte
@@ -405,7 +405,7 @@ func stale(end string) bend {
 	}
 }
 
-// inGroup writes the group of a list into its answer.
+// inGroup adds the group to the answer of a list.
 func inGroup() bend {
 	of := func(r *http.Request) bool { return is(r, "GET", endInterfaces) }
 	return func(w http.ResponseWriter, r *http.Request, azure http.Handler) {
@@ -427,7 +427,7 @@ func inLog(path string, value any) bend {
 	})
 }
 
-// late is a log that shows nothing for some time after its first read.
+// late makes the log empty for some time after its first read.
 func late(by time.Duration) bend {
 	var mu sync.Mutex
 	var first time.Time

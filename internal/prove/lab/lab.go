@@ -1,12 +1,14 @@
-// Package lab makes the trials of package prove, in a throwaway resource group: route tables, a
-// security group, a network with two subnets and a network interface, none of which costs anything.
+// Package lab runs the trials of package prove in a throwaway resource group: route tables, a
+// security group, a network with two subnets and a network interface. None of these costs anything.
 //
-// How it works. The group has a random name, and a tag that holds this name. It is made only where
-// no group of the name exists, and deleted only where the tag is there and nothing else is in it.
-// The tag is written with the group, so a program that was killed leaves a group that the next run
-// finds and deletes. Every call is sent once and recorded, with all that names a tenant, a
-// subscription or a person left out. Every call, every trial and the whole have a time limit; a
-// trial that fails leaves its facts untested, and the others go on.
+// How it works. The group has a random name, and a tag with this name. It is made only if no group
+// has the name, and deleted only if it has the tag and contains nothing else. The tag is written
+// together with the group. So if the program is killed, the next run finds the group and deletes
+// it. Every call is sent once and recorded, without anything that identifies a tenant, a
+// subscription or a person. Every call, every trial and the whole run have a time limit. If a trial
+// fails, its facts stay untested, and the other trials continue.
+//
+// The package must not judge facts: package prove does.
 package lab
 
 import (
@@ -22,34 +24,34 @@ import (
 	"routekeeper.dev/routekeeper/internal/prove"
 )
 
-// Settings say where and what is tried.
+// Settings configure a run.
 type Settings struct {
 	Subscription, Location string
 	Trials                 []prove.Trial
-	// LogWait is how long the activity log is waited for.
+	// LogWait is the maximum time to wait for the activity log.
 	LogWait time.Duration
-	// Process names this process, and says whether another one has ended.
+	// Process identifies this process, and knows whether another one has ended.
 	Process Process
-	// Recording takes the recorded calls, a line each.
+	// Recording receives the recorded calls, one per line.
 	Recording io.Writer
 }
 
-// Observer is told how far it is.
+// Observer receives the progress.
 type Observer struct {
 	Begins func(number, of int, t prove.Trial)
 	Ended  func(number, of int, t prove.Trial, took time.Duration, err error)
 }
 
-// Outcome is what came of a run.
+// Outcome is the outcome of a run.
 type Outcome struct {
-	Group    arm.ID // "" where none was made
+	Group    arm.ID // "" if none was made
 	Observed prove.Observed
-	// Deleted reports that the group is proven to be gone, and Calls how many calls were made.
+	// Deleted is true if the group is proven to be gone. Calls is the number of calls.
 	Deleted bool
 	Calls   int
 }
 
-// The limits of what takes long.
+// Time limits.
 const (
 	callWithin    = time.Minute
 	trialWithin   = 6 * time.Minute
@@ -57,7 +59,7 @@ const (
 	cleanUpWithin = 15 * time.Minute
 )
 
-// Most is how long a run takes at most: its trials, and the deletion of what they made.
+// Most is the maximum time of a run: its trials, and the deletion of what they made.
 func Most(trials []prove.Trial, logWait time.Duration) time.Duration {
 	most := 4*prove.Takes(trials) + 5*time.Minute + cleanUpWithin
 	if prove.Waits(trials) {
@@ -72,14 +74,14 @@ type lab struct {
 	client *azure.Client
 	record *recorder
 	group  arm.ID
-	made   bool // the group, by this run
+	made   bool // this run made the group
 
-	mu      sync.Mutex // guards what two calls at once note
+	mu      sync.Mutex // guards what concurrent calls note
 	calls   int
 	writes  []written
-	ended   int // how many of them the activity log shows with their ends
+	ended   int // how many of them the activity log shows as ended
 	seen    prove.Observed
-	counter int // of values that were never written before
+	counter int // makes values that were never written before
 	who     [2]string
 }
 
@@ -88,10 +90,10 @@ type written struct {
 	id          arm.ID
 	correlation string
 	at          time.Time
-	shown       time.Duration // after it the log showed it, 0 where it has not
+	shown       time.Duration // time until the log showed it, 0 if it has not
 }
 
-// trials are the functions behind the names.
+// trials are the functions of the trials by name.
 var trials = map[string]func(*lab, context.Context) error{
 	prove.TrialSetup:            (*lab).setUp,
 	"subnet-writes":             (*lab).subnetWrites,
@@ -112,8 +114,8 @@ var trials = map[string]func(*lab, context.Context) error{
 	prove.TrialCleanUp:          (*lab).cleanUp,
 }
 
-// Run makes the trials, one after the other, and deletes the group in any case: also where the
-// context ends. The error says what kept it from making the group, or from deleting it.
+// Run makes the trials one after the other. It always deletes the group, even if the context ends.
+// The error says why it could not make or delete the group.
 func Run(ctx context.Context, client *azure.Client, s Settings, tell Observer) (Outcome, error) {
 	l := &lab{Settings: s, client: client, record: newRecorder(s.Recording, s.Subscription)}
 	l.seen.Failed = map[string]string{}
@@ -161,7 +163,7 @@ func Run(ctx context.Context, client *azure.Client, s Settings, tell Observer) (
 	return out, errors.Join(failed, l.record.err)
 }
 
-// ended is why trials are left out.
+// ended is why the remaining trials are skipped.
 func ended(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return errors.New("interrupted")

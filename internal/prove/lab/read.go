@@ -19,7 +19,7 @@ var errNoTable = errors.New("the subnet has no table, after an earlier trial")
 
 func indexOf(i int) string { return strconv.Itoa(i) }
 
-// rounds and reads are how often a table is written, and read after each write.
+// rounds is how often a table is written, reads how often it is read after each write.
 const rounds, reads = 5, 5
 
 // readsAfterWrites writes a table, and reads it as soon as the write has ended.
@@ -67,8 +67,7 @@ func (l *lab) readsAfterWrites(ctx context.Context) error {
 	return nil
 }
 
-// listed reports whether the list of a group's resources of a type shows one of them as it should
-// be.
+// listed reports whether the list of a group's resources of a type shows one of them as expected.
 func (l *lab) listed(
 	ctx context.Context, id arm.ID, as func(gjson.Result) bool,
 ) (found bool, err error) {
@@ -88,7 +87,7 @@ func (l *lab) listed(
 	return found, nil
 }
 
-// networkInterface makes an interface, looks for it, and deletes it.
+// networkInterface makes an interface, checks where it appears, and deletes it.
 func (l *lab) networkInterface(ctx context.Context) error {
 	var n prove.Interface
 	body := encode(object{"location": l.Location, "properties": object{"ipConfigurations": []any{

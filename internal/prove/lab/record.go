@@ -13,22 +13,22 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 )
 
-// recorder writes calls as JSON, a line each, in the form in which recordings of Azure are kept.
-// What names a person, a tenant or a subscription is left out:
+// recorder writes calls as JSON, one per line, in the form of recordings of Azure. It removes
+// everything that identifies a person, a tenant or a subscription:
 //
 //	what                       | in the recording
 //	---------------------------|-----------------------------------------------------------------
-//	headers                    | those below; never Authorization
-//	GUIDs, ETags' too          | others, the same one for the same one; zeros for the subscription
-//	addresses of mail          | redacted@example.com
-//	tags                       | those of this program; who made the group is left out
-//	records of the log         | the fields below
-//	permissions, roles, locks  | left out; so is what policies and locks say
+//	headers                    | only those below; never Authorization
+//	GUIDs, also in ETags       | replaced, equal ones by equal ones; the subscription by zeros
+//	email addresses            | redacted@example.com
+//	tags                       | only those of this program, without who made the group
+//	records of the log         | only the fields below
+//	permissions, roles, locks  | removed, like the messages of policies and locks
 //	links to operations        | without their signatures
 type recorder struct {
 	w     io.Writer
 	guids map[string]string
-	err   error // of the first write that failed
+	err   error // of the first failed write
 }
 
 var (
@@ -41,13 +41,13 @@ var (
 		"status",
 		"subStatus", "submissionTimestamp", "category",
 	}
-	// withheld are the calls whose answers are about the login or about others.
+	// withheld are the calls whose answers describe the login or others.
 	withheld = []string{
 		"permissions", "role assignments", "role definitions", "deny assignments", "locks",
 		"clusters",
 		"scale sets", "application gateways",
 	}
-	// ownRefusals are about this login and this group; others can name policies and locks.
+	// ownRefusals are about this login and this group; other refusals can name policies and locks.
 	ownRefusals = []string{"AuthorizationFailed", "LinkedAuthorizationFailed"}
 	personal    = []string{"systemdata", "createdby", "changedby", "managedby", "identity"}
 	guid        = regexp.MustCompile(
@@ -55,7 +55,7 @@ var (
 	mail = regexp.MustCompile(`[\w.+#%-]+@[\w-]+(\.[\w-]+)+`)
 )
 
-// zeros stands for the subscription.
+// zeros replaces the subscription.
 const zeros = "00000000-0000-0000-0000-000000000000"
 
 func newRecorder(w io.Writer, subscription string) *recorder {
@@ -115,7 +115,7 @@ func (r *recorder) header(name, value string) string {
 	return r.text(value)
 }
 
-// link is an address at the public cloud, without what signs it.
+// link is an address in the public cloud, without its signature.
 func (r *recorder) link(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *recorder) link(address string) string {
 	return u.String()
 }
 
-// body is a document without what is personal in it.
+// body is a document without personal data.
 func (r *recorder) body(raw []byte) string {
 	var doc any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -147,7 +147,7 @@ func (r *recorder) body(raw []byte) string {
 	return r.text(string(clean))
 }
 
-// without leaves out what is personal.
+// without removes personal data.
 func without(v any) any {
 	switch x := v.(type) {
 	case []any:
@@ -184,7 +184,7 @@ func ownTags(v any) any {
 	return own
 }
 
-// text is a text without GUIDs and addresses of mail.
+// text is a text without GUIDs and email addresses.
 func (r *recorder) text(s string) string {
 	s = mail.ReplaceAllString(s, "redacted@example.com")
 	return guid.ReplaceAllStringFunc(s, func(found string) string {

@@ -17,8 +17,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 )
 
-// TestRecording: every call is recorded, in the form that recordings of Azure have, and nothing in
-// it names the subscription, the login, the tenant or this program's host.
+// TestRecording: every call is recorded, in the form of recordings of Azure, and nothing in it
+// identifies the subscription, the login, the tenant or this host.
 func TestRecording(t *testing.T) {
 	var recording bytes.Buffer
 	var calls atomic.Int64
@@ -72,7 +72,7 @@ func TestRecording(t *testing.T) {
 				text[max(0, i-80):min(len(text), i+40)])
 		}
 	}
-	// What is the same stays the same: an If-Match is one of the ETags that were answered.
+	// Equal values stay equal: an If-Match is one of the ETags in the answers.
 	sent := regexp.MustCompile(`"if-match":"W/\\"([^\\]*)\\""`).FindAllStringSubmatch(text, -1)
 	if len(sent) < 4 {
 		t.Fatalf("%d If-Match headers", len(sent))
@@ -84,7 +84,7 @@ func TestRecording(t *testing.T) {
 	}
 }
 
-// TestRedacted: what people, policies and others' tools write does not get into a recording.
+// TestRedacted: text by people, policies and other tools does not get into a recording.
 func TestRedacted(t *testing.T) {
 	for name, c := range map[string]struct{ address, sent, have, want string }{
 		"who made it": {"/subscriptions/S/resourceGroups/g", "",

@@ -20,7 +20,7 @@ const (
 	actionSubnets = "Microsoft.Network/virtualNetworks/subnets/"
 )
 
-// actions are what calls take, by their method and what they are about.
+// actions are the actions that calls need, by method and subject.
 var actions = map[string][]string{
 	"GET network":              {"Microsoft.Network/virtualNetworks/read"},
 	"GET subnet":               {actionSubnets + "read"},
@@ -48,7 +48,8 @@ var (
 	action = regexp.MustCompile(`[\w.]+(?:/\w+)+`)
 )
 
-// takes are the actions that a call takes, those to join what its document links to among them.
+// takes returns the actions that a call needs, including those to join the resources that its
+// document links to.
 func takes(r azure.Reply) []string {
 	about := r.Method + " " + wordOf(r.Address)
 	needed := actions[about]
@@ -65,7 +66,7 @@ func takes(r azure.Reply) []string {
 	return needed
 }
 
-// noteRights keeps what an answer says of rights. The caller holds the lock.
+// noteRights notes what an answer shows about rights. The caller holds the lock.
 func (l *lab) noteRights(r azure.Reply) {
 	if l.seen.Rights.Used == nil {
 		return
@@ -73,7 +74,8 @@ func (l *lab) noteRights(r azure.Reply) {
 	answer := answerOf(r)
 	if r.Status == http.StatusForbidden {
 		refusal := prove.Refusal{Call: r.Method + " " + wordOf(r.Address), Answer: answer}
-		// What is lacking comes last: "has permission to perform action X; however, … action(s) Y".
+		// The missing actions come last: "has permission to perform action X; however, … action(s)
+		// Y".
 		if found := named.FindAllStringSubmatch(answer.Message, -1); found != nil {
 			refusal.Actions = action.FindAllString(found[len(found)-1][1], -1)
 		}
@@ -87,11 +89,11 @@ func (l *lab) noteRights(r azure.Reply) {
 	}
 }
 
-// notRead is what is said of permissions before they are read.
+// notRead is why permissions are unknown before they are read.
 const notRead = "they were not read"
 
-// rights reads what this login may do, and what else the keeper reads. A refusal is noted and does
-// no harm.
+// rights reads what this login may do, and what else the keeper reads. It notes refusals and
+// continues.
 func (l *lab) rights(ctx context.Context) error {
 	if err := l.permissions(ctx); err != nil && ctx.Err() != nil {
 		return err
@@ -129,7 +131,7 @@ func (l *lab) permissions(ctx context.Context) error {
 			NextLink string                 `json:"nextLink"`
 		}
 		if err := json.Unmarshal(reply.Body, &page); err != nil {
-			return fmt.Errorf("the answer is no list of permissions: %w", err)
+			return fmt.Errorf("the answer is not a list of permissions: %w", err)
 		}
 		own, next = append(own, page.Value...), page.NextLink
 	}

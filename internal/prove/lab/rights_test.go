@@ -17,7 +17,7 @@ import (
 var prover = emulator.Principal{Name: "prover", ClientID: "0c0c0000-0000-4000-8000-000000000003",
 	Secret: "s", ObjectID: "0d0d0000-0000-4000-8000-000000000003", NoRoles: true}
 
-// granting gives the prover a role with some actions.
+// granting gives the caller of prove a role with some actions.
 func granting(actions []string) func(t *testing.T, e *emulator.Emulator) {
 	return func(t *testing.T, e *emulator.Emulator) {
 		t.Helper()
@@ -72,10 +72,10 @@ func TestExactRights(t *testing.T) {
 	}
 }
 
-// TestMissingRights: without any one right, its fact is confirmed by a refusal, no other one is,
-// and that the rights suffice is not shown.
+// TestMissingRights: without any one right, a refusal confirms its fact and no other, and
+// rights-suffice is not confirmed.
 func TestMissingRights(t *testing.T) {
-	// What the emulator lets everybody read, as Azure may, too.
+	// The emulator lets all callers read these, as Azure may, too.
 	free := map[string]prove.Verdict{"right-locations-operations-read": prove.Differs}
 	group := "Microsoft.Resources/"
 	for _, action := range prove.Role() {
@@ -119,7 +119,7 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
-// TestOtherRights: what comes out where Azure asks for more, or for less, than is generated.
+// TestOtherRights: the result if Azure requires more or less than the generated rights.
 func TestOtherRights(t *testing.T) {
 	write := "right-routeTables-write"
 	for name, c := range map[string]struct {
@@ -128,13 +128,13 @@ func TestOtherRights(t *testing.T) {
 		want prove.Verdict
 		seen string
 	}{
-		"owner":      {bench{}, "rights-suffice", prove.Untested, "may do more (*)"},
+		"owner":      {bench{}, "rights-suffice", prove.Untested, "has more rights (*)"},
 		"owner, too": {bench{}, write, prove.Untested, "has it"},
 		"asks for more": {bench{bends: []bend{refusing(func(r *http.Request) bool {
 			return is(r, "DELETE", endTable)
 		}, 403, "AuthorizationFailed", "x does not have authorization to perform action "+
 			"'Microsoft.Network/routeTables/unjoin/action' over scope '/y'")}},
-			"rights-suffice", prove.Untested, "may do more"},
+			"rights-suffice", prove.Untested, "has more rights"},
 		"asks for more of a subnet": {bench{bends: []bend{refusing(func(r *http.Request) bool {
 			return is(r, "PUT", endNodes)
 		}, 403, "LinkedAuthorizationFailed",
@@ -150,7 +150,7 @@ func TestOtherRights(t *testing.T) {
 		"not to be read": {bench{faults: forbidden("GET", "/permissions")}, write, prove.Untested,
 			"could not be read"},
 		"no list": {bench{bends: []bend{sets("GET", "/permissions", "value", "x")}}, write,
-			prove.Untested, "no list of permissions"},
+			prove.Untested, "not a list of permissions"},
 		"a new role": {bench{bends: []bend{refusing(func(r *http.Request) bool {
 			return is(r, "PUT", endNodes)
 		}, 403, "AuthorizationFailed", "x does not have authorization to perform action "+
@@ -169,7 +169,7 @@ func TestOtherRights(t *testing.T) {
 	}
 }
 
-// lacking shows permissions that lack an action.
+// lacking removes an action from the permissions.
 func lacking(action string) bend {
 	of := func(r *http.Request) bool { return is(r, "GET", "/permissions") }
 	return answers(of, func(body []byte, _ http.Header, status int) ([]byte, int) {

@@ -19,14 +19,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/prove"
 )
 
-// isGroup reports whether a request is a method on a throwaway group itself.
+// isGroup reports whether a request is for a throwaway group itself.
 func isGroup(r *http.Request, method string) bool {
 	return r.Method == method && strings.Contains(r.URL.Path, groupPrefix) &&
 		strings.Count(r.URL.Path, "/") == 4
 }
 
-// TestNothingWorks: where everything after set-up is refused, or not answered, no fact comes out as
-// something that it is not, and the group is gone.
+// TestNothingWorks: if everything after the set-up is refused, or not answered, no fact has a wrong
+// result, and the group is deleted.
 func TestNothingWorks(t *testing.T) {
 	for name, broken := range map[string]bend{
 		"refused": refusing(afterSetup(), 403, "AuthorizationFailed", "no"),
@@ -53,12 +53,12 @@ func hanging(of func(*http.Request) bool) bend {
 			azure.ServeHTTP(w, r)
 			return
 		}
-		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the client is gone
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client is gone
 		<-r.Context().Done()
 	}
 }
 
-// afterSetup matches what is below the group once the network was read.
+// afterSetup matches resources in the group after the network was read.
 func afterSetup() func(*http.Request) bool {
 	var mu sync.Mutex
 	ready := false
@@ -73,8 +73,8 @@ func afterSetup() func(*http.Request) bool {
 	}
 }
 
-// TestInterrupted: whenever it is interrupted, the group is gone in the end, and what was not tried
-// says so.
+// TestInterrupted: at any time of an interrupt, the group is deleted at the end, and facts that
+// were not tested say so.
 func TestInterrupted(t *testing.T) {
 	_, all := trialsOf(t)
 	for i := range 2 * (len(all) - 1) {
@@ -102,7 +102,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestDeletes: what goes wrong while the group is made and deleted.
+// TestDeletes: failures while the group is created and deleted.
 func TestDeletes(t *testing.T) {
 	group := "resourceGroups/" + groupPrefix + "[0-9a-f]+$"
 	for name, c := range map[string]struct {
@@ -110,9 +110,9 @@ func TestDeletes(t *testing.T) {
 		deleted bool
 		left    int
 		says    string
-		deletes int // DELETEs of the group that were sent
+		deletes int // DELETEs of the group
 	}{
-		"as it should be": {bench{}, true, 0, "", 1},
+		"correct": {bench{}, true, 0, "", 1},
 		"the answer to the group's PUT is lost": {bench{faults: []emulator.Fault{
 			{Method: "PUT", Path: group, Cut: "after"}}}, true, 0, "set-up", 1},
 		"the answer to the DELETE is lost": {bench{faults: []emulator.Fault{
@@ -132,7 +132,7 @@ func TestDeletes(t *testing.T) {
 		"every name is taken": {bench{bends: []bend{answers(
 			func(r *http.Request) bool { return isGroup(r, "GET") },
 			func([]byte, http.Header, int) ([]byte, int) { return []byte(`{}`), 200 })}},
-			false, 0, "is not known", 0},
+			false, 0, "may exist already", 0},
 		"the tag is gone": {bench{bends: []bend{tagged(nil)}}, false, 1, "lacks the tag", 0},
 		"the tag names another group": {bench{bends: []bend{tagged(groupPrefix + "other")}},
 			false, 1, "lacks the tag", 0},
@@ -175,7 +175,7 @@ func TestDeletes(t *testing.T) {
 	}
 }
 
-// tagged sets the tag that a group is read with, once it was made.
+// tagged sets the tag that a group is read with, after its creation.
 func tagged(value any) bend {
 	return answers(func(r *http.Request) bool { return isGroup(r, "GET") },
 		func(body []byte, _ http.Header, status int) ([]byte, int) {
@@ -186,7 +186,7 @@ func tagged(value any) bend {
 		})
 }
 
-// TestLeftovers: groups of earlier runs are found by their tag, and by nothing else.
+// TestLeftovers: groups of earlier runs are found by their tag only.
 func TestLeftovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := emulatortest.New(t, emulator.Options{})
@@ -245,8 +245,8 @@ func TestLeftovers(t *testing.T) {
 	})
 }
 
-// TestPlannedCalls: the plan lists the calls that are made, and how often. Where operations take
-// time, there are more.
+// TestPlannedCalls: the plan lists the calls that are made, and how often. If operations take time,
+// there are more.
 func TestPlannedCalls(t *testing.T) {
 	made := map[string]int{}
 	for _, opts := range []emulator.Options{atOnce, slowly} {
@@ -285,7 +285,7 @@ func TestPlannedCalls(t *testing.T) {
 	}
 }
 
-// TestEveryTrial: every trial of the plan can be made, and no other.
+// TestEveryTrial: every trial of the plan exists, and no other.
 func TestEveryTrial(t *testing.T) {
 	_, planned := trialsOf(t)
 	if len(planned) != len(trials) {

@@ -13,9 +13,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 )
 
-// groupPrefix begins the names of throwaway groups. Tag is on each of them, and its value is the
-// group's name: a tag that was copied to another group does not name that one. The other tags say
-// who made it, and when it is left over for sure.
+// groupPrefix is the prefix of the names of throwaway groups. Tag is on each of them, with the
+// group's name as its value: a tag that was copied to another group does not match. The other tags
+// say who made the group, and when it is certainly left over.
 const (
 	groupPrefix = "routekeeper-prove-"
 	Tag         = "routekeeper-prove"
@@ -23,7 +23,7 @@ const (
 	untilTag    = "routekeeper-prove-until"
 )
 
-// The names of what is made.
+// The names of the resources.
 const (
 	tableName, largeName = "routes", "large"
 	filterName           = "filter"
@@ -46,7 +46,7 @@ func (l *lab) nodes() arm.ID   { return l.network().Child("subnets", nodesName) 
 func (l *lab) spare() arm.ID   { return l.network().Child("subnets", spareName) }
 func (l *lab) probe() arm.ID   { return l.of(arm.TypeInterface, interfaceName) }
 
-// setUp makes the group and what is in it.
+// setUp makes the group and its resources.
 func (l *lab) setUp(ctx context.Context) error {
 	if err := l.makeGroup(ctx); err != nil {
 		return err
@@ -79,8 +79,8 @@ func (l *lab) setUp(ctx context.Context) error {
 	return nil
 }
 
-// makeGroup makes a group of a name that no group has. Its answer has to say that it was created: a
-// group that was there is not this run's to delete.
+// makeGroup makes a group with a name that no group has. Azure must answer that it was created:
+// this run must not delete a group that existed before.
 func (l *lab) makeGroup(ctx context.Context) error {
 	for try := 1; ; try++ {
 		group := arm.GroupID(l.Subscription, groupPrefix+random())
@@ -92,7 +92,7 @@ func (l *lab) makeGroup(ctx context.Context) error {
 		case reply.Status == http.StatusOK && try < tries:
 			continue
 		case reply.Status != http.StatusNotFound:
-			return fmt.Errorf("whether the group %s exists is not known: the answer is %d",
+			return fmt.Errorf("the group %s may exist already: Azure answered %d",
 				group.Name(), reply.Status)
 		}
 		until := time.Now().Add(Most(l.Trials, l.LogWait)).UTC().Format(time.RFC3339)
@@ -107,7 +107,7 @@ func (l *lab) makeGroup(ctx context.Context) error {
 		case reply.Fault() != nil:
 			return refusedBy(reply.Fault())
 		case reply.Status != http.StatusCreated:
-			return fmt.Errorf("the group %s was not created: another program makes it, too",
+			return fmt.Errorf("the group %s was not created: another program is creating it",
 				group.Name())
 		}
 		l.made = true
@@ -137,7 +137,7 @@ func routes(n int) []any {
 func encode(v any) []byte {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // only plain values get here
+		panic(err) // only plain values come here
 	}
 	return raw
 }

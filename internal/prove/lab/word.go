@@ -7,7 +7,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// words are what calls are about, by the ends of their paths, the longest first.
+// words name what calls are about, by the ends of their paths, the longest first.
 var words = []struct{ end, word string }{
 	{"/providers/microsoft.insights/eventtypes/management/values", "activity log"},
 	{"/providers/microsoft.authorization/permissions", "permissions"},
@@ -29,7 +29,7 @@ var typeWords = map[string]string{
 	arm.TypeSecurityGroup: "security group",
 }
 
-// wordOf says what an address is about, as the plan does.
+// wordOf says what an address is about, in the words of the plan.
 func wordOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/prove"
 )
 
-// strange is a field that no api-version has.
-const strange = "routekeeperProof"
+// unknownField is a field that no api-version has.
+const unknownField = "routekeeperProof"
 
 func (l *lab) unknownFields(ctx context.Context) error {
 	var u prove.Unknown
@@ -25,8 +25,8 @@ func (l *lab) unknownFields(ctx context.Context) error {
 		answer *prove.Answer
 		kept   *bool
 	}{
-		{l.spare(), "properties." + strange, &u.Subnet, &u.SubnetKept},
-		{l.large(), "properties.routes.0.properties." + strange, &u.Route, &u.RouteKept},
+		{l.spare(), "properties." + unknownField, &u.Subnet, &u.SubnetKept},
+		{l.large(), "properties.routes.0.properties." + unknownField, &u.Route, &u.RouteKept},
 	} {
 		doc, err := l.ready(ctx, f.id)
 		if err != nil {
@@ -137,7 +137,7 @@ func (l *lab) tableInUse(ctx context.Context) error {
 	if answer.Again {
 		return refusedBy(reply.Fault())
 	}
-	if reply.Status == http.StatusAccepted { // refused in the end, perhaps
+	if reply.Status == http.StatusAccepted { // it may be refused at the end
 		end, err := l.follow(ctx, reply)
 		if err != nil {
 			return err
@@ -150,7 +150,7 @@ func (l *lab) tableInUse(ctx context.Context) error {
 	return nil
 }
 
-// networkWrites puts the network without subnets, and then with one that lacks its table.
+// networkWrites puts the network without subnets, and then with a subnet without its table.
 func (l *lab) networkWrites(ctx context.Context) error {
 	var n prove.Network
 	before, err := l.ready(ctx, l.network())

@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/prove"
 )
 
-// sending is a PUT to be made with another one.
+// sending is a PUT to send together with others.
 type sending struct {
 	id   arm.ID
 	edit edit
@@ -20,7 +20,7 @@ type sending struct {
 	err   error
 }
 
-// together sends PUTs at the same moment, and waits until all of them have ended.
+// together sends PUTs at the same moment, and waits until all have ended.
 func (l *lab) together(ctx context.Context, all ...*sending) error {
 	var group sync.WaitGroup
 	for _, s := range all {
@@ -40,7 +40,7 @@ func (l *lab) together(ctx context.Context, all ...*sending) error {
 	return nil
 }
 
-// writersAtOnce writes one table twice at once, and two subnets of one network.
+// writersAtOnce sends two PUTs of one table at once, and PUTs of two subnets of one network.
 func (l *lab) writersAtOnce(ctx context.Context) error {
 	table, err := l.ready(ctx, l.table())
 	if err != nil {
@@ -103,7 +103,7 @@ func (l *lab) subnetOverlap(ctx context.Context) (err error) {
 	return err
 }
 
-// overlap puts a resource, and puts it again without waiting for the end.
+// overlap puts a resource, and puts it again without waiting for the end of the first operation.
 func (l *lab) overlap(
 	ctx context.Context, id arm.ID, change func(arm.Document) (edit, error),
 ) (*prove.Overlap, error) {

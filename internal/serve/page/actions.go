@@ -18,7 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Keeper makes a round on request.
+// Keeper checks clusters on request.
 type Keeper interface {
 	Ask(context.Context, keeper.Request) (keeper.Round, error)
 }
@@ -65,11 +65,11 @@ func (p *Pages) routeActions() {
 	}
 }
 
-// answerWithin is how long a person waits for a requested round. It is less than the server's write
+// answerWithin is how long a person waits for a requested check. It is less than the server's write
 // timeout (package serve).
 const answerWithin = 25 * time.Second
 
-// ask requests a round from the keeper. If that fails, it answers with the error and returns false.
+// ask requests a check from the keeper. If that fails, it answers with the error and returns false.
 func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb) (keeper.Round,
 	bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
@@ -162,7 +162,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 	p.answer(w, r, http.StatusOK, "action.html", a.Title, 0, page, page)
 }
 
-// chosen returns the changes of a round that belong to an action.
+// chosen returns the changes of a check that belong to an action.
 func chosen(round keeper.Round, a action) []plan.Outcome {
 	changes := []plan.Outcome{}
 	for _, c := range round.Changes {

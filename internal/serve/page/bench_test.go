@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
-// BenchmarkPages makes the first page, its JSON and the page of one cluster, of 1,000 clusters with
-// 20 nodes each; a round is what a keeper tells of all of them.
+// BenchmarkPages renders the first page, its JSON and the page of one cluster, for 1,000 clusters
+// with 20 nodes each, after a check of all of them.
 func BenchmarkPages(b *testing.B) {
 	w := newSeen(b)
 	for i := range 1000 {

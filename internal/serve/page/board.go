@@ -2,7 +2,7 @@
 // a drawing of each cluster's network, its route tables side by side, and recent checks. Every page
 // also answers as JSON.
 //
-// How it works: the keeper reports each round to the Board, which keeps the latest state of each
+// How it works: the keeper reports each check to the Board, which keeps the latest state of each
 // cluster. Pages renders the Board as HTML or JSON. Open pages listen on /live and load themselves
 // again when the Board's version goes up.
 //
@@ -24,20 +24,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Board holds the latest state of all clusters. One goroutine at a time reports rounds to it; any
+// Board holds the latest state of all clusters. One goroutine at a time reports checks to it; any
 // number may read it.
 type Board struct {
 	now func() time.Time
 
 	mu       sync.Mutex
-	configs  []v1alpha1.ClusterRoutes // as the last round had them
+	configs  []v1alpha1.ClusterRoutes // as of the last check
 	taken    plan.Taken
 	clusters map[string]*standing // by name
 	order    []string             // of the config
 	findings []finding.Finding
 	notice   string
 	version  uint64        // goes up with each visible change
-	changed  chan struct{} // closed at the next round
+	changed  chan struct{} // closed at the next check
 
 	every time.Duration // between two checks; 0: not known
 	took  time.Duration // how long the last check of all clusters took
@@ -61,10 +61,10 @@ func NewBoard() *Board {
 	}
 }
 
-// Planned takes a round before it makes its changes, so that the page shows what is wrong.
+// Planned takes a check before it makes its changes, so that the page shows what is wrong.
 func (b *Board) Planned(r keeper.Round) { b.take(r, true) }
 
-// Round takes a round at its end.
+// Round takes a check at its end.
 func (b *Board) Round(r keeper.Round) { b.take(r, false) }
 
 // Say shows a line at the top of the overview; "" removes it.
@@ -103,7 +103,7 @@ func (b *Board) take(r keeper.Round, acting bool) {
 				s.would = append(s.would, c)
 			}
 		}
-		if acting { // a round reports what it only observes at its end
+		if acting { // a check reports at its end what it only observes
 			s.would = before.would
 		}
 		if complete(s.picture) {
@@ -117,7 +117,7 @@ func (b *Board) take(r keeper.Round, acting bool) {
 			!reflect.DeepEqual(before.would, s.would)
 		b.clusters[name] = s
 	}
-	if !acting { // only a round at its end has all its findings
+	if !acting { // only a check at its end has all its findings
 		news = news || !reflect.DeepEqual(b.findings, r.Findings) || len(r.Changes) > 0
 		b.findings = r.Findings
 		if r.Of == nil {
@@ -159,7 +159,7 @@ func (b *Board) show(news bool) {
 }
 
 // next returns the version, the time of the last check of a cluster, or of all where the name is
-// "", and a channel that is closed at the next round.
+// "", and a channel that is closed at the next check.
 func (b *Board) next(cluster string) (version uint64, checked time.Time, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -34,10 +34,10 @@ type browser struct {
 	ctx context.Context
 
 	mu    sync.Mutex
-	wrong []string // what it complained of
+	wrong []string // its errors and warnings
 }
 
-// open opens a browser. One that is not installed is said loudly, and a failure where
+// open opens a browser. If it is not installed, the test is skipped, or fails if
 // ROUTEKEEPER_NEED_CHROMIUM is set.
 func open(t *testing.T) *browser {
 	t.Helper()
@@ -51,7 +51,7 @@ func open(t *testing.T) *browser {
 		if os.Getenv("ROUTEKEEPER_NEED_CHROMIUM") != "" {
 			t.Fatal("Chromium is not installed: apt-get install chromium")
 		}
-		t.Skip("NOT RUN: Chromium is not installed, so the pages were seen by nobody: apt-get " +
+		t.Skip("NOT RUN: Chromium is not installed, so the pages were not tested: apt-get " +
 			"install chromium")
 	}
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
@@ -64,7 +64,7 @@ func open(t *testing.T) *browser {
 		switch e := event.(type) {
 		case *cdpruntime.EventExceptionThrown:
 			text = fmt.Sprint(e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
-		case *cdplog.EventEntryAdded: // also what the Content-Security-Policy keeps from happening
+		case *cdplog.EventEntryAdded: // includes what the Content-Security-Policy prevents
 			if e.Entry.Level == cdplog.EntryLevelError ||
 				e.Entry.Level == cdplog.EntryLevelWarning {
 				text = e.Entry.Text + " " + e.Entry.URL
@@ -77,7 +77,7 @@ func open(t *testing.T) *browser {
 		}
 	}))
 	t.Cleanup(cancel)
-	// the browser lives as long as the context that it is started with
+	// the browser lives as long as the context that starts it
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +88,8 @@ func open(t *testing.T) *browser {
 
 type step = chromedp.Action[chromedp.Void]
 
-// do takes steps. A live page can take a node away between finding it and clicking it, as it can
-// under a person's finger: the step is then taken again.
+// do performs steps. A live page can remove an element between finding and clicking it, as it can
+// for a person: the step is then repeated.
 func (b *browser) do(steps ...step) {
 	b.t.Helper()
 	for _, s := range steps {
@@ -104,7 +104,7 @@ func (b *browser) do(steps ...step) {
 	}
 }
 
-// ask returns what an action yields.
+// ask returns the result of an action.
 func ask[T any](b *browser, action chromedp.Action[T]) T {
 	b.t.Helper()
 	value, err := chromedp.Run(b.ctx, action)
@@ -131,7 +131,7 @@ func command[P, R any](c cdp.Command[P, R], parameters P) step {
 func shows(selector string) step { return chromedp.WaitVisible(chromedp.CSS(selector)) }
 func click(selector string) step { return chromedp.Click(chromedp.CSS(selector)) }
 
-// quiet checks that the browser has complained of nothing.
+// quiet checks that the browser has reported no errors.
 func (b *browser) quiet() {
 	b.t.Helper()
 	b.mu.Lock()
@@ -153,8 +153,8 @@ func (b *browser) until(expression string) {
 	}
 }
 
-// shoot keeps a picture of the whole page in the folder of ROUTEKEEPER_SCREENSHOTS, if there is
-// one: at the widths of a desktop and of a phone, light and dark. It checks at each that nothing
+// shoot takes a screenshot of the whole page in the folder of ROUTEKEEPER_SCREENSHOTS, if it is
+// set: at the widths of a desktop and of a phone, light and dark. It checks each for content that
 // sticks out.
 func (b *browser) shoot(name string) {
 	b.t.Helper()
@@ -186,7 +186,7 @@ func (b *browser) shoot(name string) {
 	b.do(chromedp.EmulateViewport(1280, 800))
 }
 
-// watch has the page note everything that it comes to show, and that it was not loaded again in
+// watch makes the page record everything that it shows, and that it was not loaded again in
 // between.
 const watch = `
 window.story = [];
@@ -208,8 +208,8 @@ type moment struct {
 	Lost, Carry, Broken, Rows int
 }
 
-// TestStory: somebody leaves the page open while a cluster's life goes on, and sees a strip turn it
-// red, and green again, without a reload.
+// TestStory: the page stays open while a cluster changes. A strip turns it red, and the repair
+// green again, without a reload.
 func TestStory(t *testing.T) {
 	w := newWorld(t, options{operation: 400 * time.Millisecond, keeper: keeper.Options{}})
 	w.settled()
@@ -220,7 +220,7 @@ func TestStory(t *testing.T) {
 	story := func() []moment {
 		var all []moment
 		raw := eval[string](b, "JSON.stringify(window.story)")
-		// a page that was loaded again has no story
+		// a reloaded page has lost its record
 		if err := json.Unmarshal([]byte(raw), &all); err != nil {
 			t.Fatalf("%q: %v", raw, err)
 		}
@@ -230,8 +230,8 @@ func TestStory(t *testing.T) {
 		now.Carry != 6 || now.Broken+now.Lost != 0 {
 		t.Errorf("at first: %+v", now)
 	}
-	// Another table is on the node subnet for as long as the operation takes, and what is drawn is
-	// what is.
+	// Another table is on the node subnet for as long as the operation takes. The drawing shows the
+	// current state.
 	w.strip(w.demo.NodeSubnet)
 	b.until(`window.story.some(m => m.state === "bad")`)
 	b.shoot("bad")
@@ -249,7 +249,7 @@ func TestStory(t *testing.T) {
 	b.quiet()
 }
 
-// shownKeeper tells a board of the rounds of a demo.
+// shownKeeper reports the checks of a demo to a board.
 type shownKeeper struct {
 	*keeper.Keeper
 	board *page.Board
@@ -263,7 +263,7 @@ func (k shownKeeper) Round(ctx context.Context) (keeper.Round, error) {
 	return r, err
 }
 
-// TestDemo: the whole story of the demo is seen on a page that is opened once.
+// TestDemo: a page that is opened once shows the whole demo.
 func TestDemo(t *testing.T) {
 	w := newWorld(t, options{interval: time.Hour})
 	board := page.NewBoard()
@@ -304,12 +304,12 @@ func TestDemo(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatalf("the demo: %v, %v", ok, err)
 	}
-	// the page has the last round, or not: it is like the ones before
+	// it does not matter whether the page has the last check already: it equals the previous ones
 	time.Sleep(300 * time.Millisecond)
 	note()
 	for n, want := range map[int]struct {
 		carry int    // at the end of the scene
-		wrong string // what the sentence says in between
+		wrong string // the sentence in between
 		find  string // a finding in between
 	}{
 		1: {6, "3 pod routes missing", ""}, 2: {12, "pod route", ""}, 3: {12, "subnets nodes and " +
@@ -337,7 +337,7 @@ func TestDemo(t *testing.T) {
 	b.quiet()
 }
 
-// TestOpenStaysOpen: what somebody has opened and focused stays so when the page changes under it.
+// TestOpenStaysOpen: opened and focused elements stay so when the page changes.
 func TestOpenStaysOpen(t *testing.T) {
 	w := newWorld(t, options{})
 	w.settled()
@@ -365,7 +365,7 @@ func TestKeyboard(t *testing.T) {
 	w.settled()
 	b := open(t)
 	b.do(chromedp.Navigate(w.URL), shows(".hero.good"))
-	// time goes by
+	// times change
 	const name = `(e.textContent.trim() || e.getAttribute("aria-label")).replace(/now|\d+ s ago/, "")`
 	want := eval[[]string](b,
 		`[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, summary, [tabindex='0']")].filter(e => e.checkVisibility()).map(e => `+name+`)`)
@@ -389,7 +389,7 @@ func TestKeyboard(t *testing.T) {
 	b.quiet()
 }
 
-// TestWithoutScript: the pages say the same without a script, and load themselves again.
+// TestWithoutScript: the pages show the same without a script, and load themselves again.
 func TestWithoutScript(t *testing.T) {
 	w := newWorld(t, options{})
 	w.settled()
@@ -409,12 +409,11 @@ func TestWithoutScript(t *testing.T) {
 	b.quiet()
 }
 
-// TestButtons: on a dry run nothing is done until somebody has seen what it would be, and confirmed
-// it.
+// TestButtons: on a dry run nothing is done until a person has seen the preview and confirmed it.
 func TestButtons(t *testing.T) {
 	w := newWorld(t, options{keeper: keeper.Options{DryRun: true},
 		page: page.Options{Actions: true, Mode: func() string { return "dry run" }}})
-	w.until("it was looked at", func() bool { return len(w.overview().Clusters) == 1 })
+	w.until("it was checked", func() bool { return len(w.overview().Clusters) == 1 })
 	b := open(t)
 	b.do(chromedp.Navigate(w.URL), shows(".hero.bad"))
 	b.until(`document.querySelector("h1").textContent === "shop: 3 pod routes missing; 3 changes planned, not made" && document.querySelector(".mode").textContent === "dry run"`)

@@ -34,7 +34,7 @@ func (h hidden) String() string {
 
 func (h *hidden) add(r row) {
 	h.Rows++
-	if r.State != picture.Carries && r.State != picture.Kept {
+	if r.State != picture.Works && r.State != picture.Leftover {
 		h.Broken++
 	}
 }
@@ -54,7 +54,7 @@ const (
 
 // routeStates orders the states of a row, the worst last.
 var routeStates = []string{
-	none, picture.Foreign, picture.Kept, picture.Carries, picture.Unknown, picture.Idle,
+	none, picture.Unmanaged, picture.Leftover, picture.Works, picture.Unknown, picture.Idle,
 	picture.Stale, picture.Missing, picture.Wrong,
 }
 
@@ -66,7 +66,7 @@ func compare(tables []picture.Table, most int) comparison {
 	for i, t := range tables {
 		for _, r := range t.Routes {
 			rows := pods
-			if r.State == picture.Foreign {
+			if r.State == picture.Unmanaged {
 				rows = others
 			}
 			// A table holds each destination once, except for service tags and for prefixes that
@@ -93,7 +93,7 @@ func compare(tables []picture.Table, most int) comparison {
 	c.Rows, c.Others = inOrder(pods), inOrder(others)
 	if most > 0 && len(c.Rows) > most {
 		broken := 0
-		for broken < len(c.Rows) && c.Rows[broken].State != picture.Carries {
+		for broken < len(c.Rows) && c.Rows[broken].State != picture.Works {
 			broken++
 		}
 		keep := max(most, min(broken, 3*most))
@@ -111,7 +111,7 @@ func inOrder(rows map[string]*row) []row {
 		out = append(out, *r)
 	}
 	slices.SortFunc(out, func(a, b row) int {
-		return cmp.Or(boolean(a.State == picture.Carries)-boolean(b.State == picture.Carries),
+		return cmp.Or(boolean(a.State == picture.Works)-boolean(b.State == picture.Works),
 			plan.CompareDestinations(a.Destination, b.Destination))
 	})
 	return out

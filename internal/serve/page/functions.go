@@ -28,10 +28,11 @@ var functions = template.FuncMap{
 	"calls": func(e history.Entry) string {
 		return report.Calls{Reads: e.Reads, Writes: e.Writes, Polls: e.Polls}.String()
 	},
-	"trigger": trigger,
-	"did":     did,
-	"tone":    tone,
-	"explain": func(c finding.Code) string { return finding.Describe(c).Meaning },
+	"trigger":   trigger,
+	"did":       did,
+	"tone":      tone,
+	"explain":   func(c finding.Code) string { return finding.Describe(c).Meaning },
+	"microsoft": func(c finding.Code) string { return finding.Describe(c).Page() },
 	"role": func(role string) string {
 		if role == picture.RoleOwn {
 			return "the cluster's route table"

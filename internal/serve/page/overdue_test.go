@@ -9,7 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
-// TestCheckedIsTheOldest: when one cluster was looked at says nothing of the others.
+// TestCheckedIsTheOldest: the check of one cluster says nothing about the others.
 func TestCheckedIsTheOldest(t *testing.T) {
 	w := newSeen(t)
 	w.cluster(0, "blue", "kubenet", 3)
@@ -28,8 +28,8 @@ func TestCheckedIsTheOldest(t *testing.T) {
 	}
 }
 
-// TestOverdue: where no look comes to its end, nothing is said to be true any more, and who waits
-// hears of it.
+// TestOverdue: while no check ends, the page no longer says that anything is correct, and open
+// pages are notified.
 func TestOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSeen(t)
@@ -62,7 +62,7 @@ func TestOverdue(t *testing.T) {
 		part.Of = []string{"blue"}
 		board.Round(part)
 		if o := show(); o.State != page.Good || o.Version == after.Version {
-			t.Errorf("looked at again: %s %q, version %d after %d", o.State, o.Sentence, o.Version,
+			t.Errorf("checked again: %s %q, version %d after %d", o.State, o.Sentence, o.Version,
 				after.Version)
 		}
 		time.Sleep(time.Hour)

@@ -275,26 +275,26 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 	p.answer(w, r, f.Status, "fault.html", http.StatusText(f.Status), o.Version, f, f)
 }
 
-// past is a list of rounds from the history.
+// past is a list of checks from the history.
 type past struct {
 	Rounds  []history.Entry `json:"rounds"`
 	Cluster string          `json:"cluster,omitempty"`
 	Kind    string          `json:"kind,omitempty"`
-	Kept    bool            `json:"-"`                 // the keeper has a history
+	On      bool            `json:"-"`                 // the keeper has a history
 	Trouble string          `json:"trouble,omitempty"` // why the history could not be read
 	Limit   int             `json:"-"`
 }
 
-// Kinds are the kinds of rounds to filter by.
+// Kinds are the kinds of checks to filter by.
 func (past) Kinds() []string { return history.Kinds }
 
 // rounds reads the history.
 func (p *Pages) rounds(q history.Query) past {
 	out := past{
-		Rounds: []history.Entry{}, Kept: p.opts.History != "",
+		Rounds: []history.Entry{}, On: p.opts.History != "",
 		Cluster: q.Cluster, Kind: q.Kind, Limit: q.Limit,
 	}
-	if !out.Kept {
+	if !out.On {
 		return out
 	}
 	reader, err := history.Read(p.opts.History)
@@ -311,7 +311,7 @@ func (p *Pages) rounds(q history.Query) past {
 	return out
 }
 
-// perPage is how many rounds the history shows by default.
+// perPage is how many checks the history shows by default.
 const perPage = 50
 
 func (p *Pages) past(w http.ResponseWriter, r *http.Request) {

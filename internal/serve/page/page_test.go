@@ -28,7 +28,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
-// TestJSON: every page answers as JSON, by its name and by what is asked for.
+// TestJSON: every page answers as JSON, by its name and by the Accept header.
 func TestJSON(t *testing.T) {
 	w := newWorld(t, options{})
 	o := w.settled()
@@ -66,7 +66,7 @@ func TestJSON(t *testing.T) {
 	var round history.Entry
 	decode(t, w.get("/history/1.json"), &round)
 	if len(round.Changes) != 3 || len(round.Observed) == 0 {
-		t.Errorf("the round: %+v", round)
+		t.Errorf("the check: %+v", round)
 	}
 	for path, want := range map[string]int{"/clusters/play.json": 404, "/history/99.json": 404,
 		"/history/x.json": 404, "/nothing.json": 404,
@@ -80,7 +80,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestHTML: each page is whole, and nothing in it needs what the policy forbids.
+// TestHTML: each page is complete, and needs nothing that the policy forbids.
 func TestHTML(t *testing.T) {
 	w := newWorld(t, options{page: page.Options{Actions: true}})
 	w.settled()
@@ -117,8 +117,8 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// TestForeignWords: what comes from Azure is shown as it is, and never as a part of the page.
-func TestForeignWords(t *testing.T) {
+// TestTextFromAzure: text from Azure is displayed as text, and never becomes markup.
+func TestTextFromAzure(t *testing.T) {
 	const bad = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
 	w := newWorld(t, options{interval: time.Hour})
 	w.settled()
@@ -137,8 +137,8 @@ func TestForeignWords(t *testing.T) {
 	}
 }
 
-// TestOnlyForThisMachine: without authentication a call is answered only where it is for this
-// machine by name, so that a page of another site, whose name leads here, sees nothing.
+// TestOnlyForThisMachine: without authentication, only requests that name this machine are
+// answered. So a page of another site, whose name resolves to this machine, sees nothing.
 func TestOnlyForThisMachine(t *testing.T) {
 	w := newWorld(t, options{})
 	w.settled()
@@ -178,9 +178,9 @@ func basic(name, password string) string {
 	return r.Header.Get("Authorization")
 }
 
-// TestWhoMayLook: people by their passwords; the secret of events opens no page; and whose button
-// it was is in the history.
-func TestWhoMayLook(t *testing.T) {
+// TestWhoMaySeePages: people log in with passwords, the secret of events opens no page, and the
+// history shows whose button it was.
+func TestWhoMaySeePages(t *testing.T) {
 	const secret = "a-secret-of-events"
 	w := newWorld(t, options{keeper: keeper.Options{DryRun: true},
 		page: page.Options{Actions: true},
@@ -203,10 +203,10 @@ func TestWhoMayLook(t *testing.T) {
 	for _, path := range []string{"/live", "/history", "/static/live.js", "/clusters/shop.json",
 		"/actions/sync"} {
 		if a := w.get(path); a.status != 401 {
-			t.Errorf("%s by nobody: %d", path, a.status)
+			t.Errorf("%s without a login: %d", path, a.status)
 		}
 	}
-	w.until("it was looked at", func() bool {
+	w.until("it was checked", func() bool {
 		var o page.Overview
 		return json.Unmarshal([]byte(w.get("/index.json", "Authorization", ada).body), &o) == nil &&
 			len(o.Clusters) == 1
@@ -239,12 +239,12 @@ func proposalOf(t *testing.T, a answer) (p proposal) {
 	return p
 }
 
-// TestActionsAreConfirmed: nothing is done but what was shown a while ago at most, by this program,
-// for this action and cluster; and not by a page of another site.
+// TestActionsAreConfirmed: only changes of a recent preview are made: by this program, for this
+// action and cluster, and not for a page of another site.
 func TestActionsAreConfirmed(t *testing.T) {
 	w := newWorld(t, options{keeper: keeper.Options{DryRun: true},
 		page: page.Options{Actions: true, Mode: func() string { return "dry run" }}})
-	w.until("it was looked at", func() bool { return len(w.overview().Clusters) == 1 })
+	w.until("it was checked", func() bool { return len(w.overview().Clusters) == 1 })
 	preview := proposalOf(t, w.get("/actions/sync.json?cluster=shop"))
 	if len(preview.Changes) != 3 || preview.Done || preview.Confirm == "" {
 		t.Fatalf("the preview: %+v", preview)
@@ -294,7 +294,7 @@ func TestActionsAreConfirmed(t *testing.T) {
 		a.status != http.StatusNotFound {
 		t.Errorf("looking by a link: %d", a.status)
 	}
-	// Something else would be done by now.
+	// By now, other changes are needed.
 	w.strip(w.demo.NodeSubnet)
 	if p := proposalOf(t, w.get("/actions/repair.json?cluster=shop")); len(p.Changes) != 1 {
 		t.Errorf("the other preview: %+v", p)
@@ -310,15 +310,16 @@ func TestActionsAreConfirmed(t *testing.T) {
 		t.Errorf("confirmed twice: %+v", p)
 	}
 	if o := w.overview(); o.Clusters[0].Broken() != 1 {
-		t.Errorf("the association was repaired though nobody asked: %+v", o.Clusters[0].Subnets)
+		t.Errorf("the association was repaired without a request: %+v", o.Clusters[0].Subnets)
 	}
-	if a := confirm("sync", "nobody", ""); a.status != http.StatusServiceUnavailable ||
-		!strings.Contains(a.body, "nobody") {
+	if a := confirm("sync", "missing", ""); a.status != http.StatusServiceUnavailable ||
+		!strings.Contains(a.body, "missing") {
 		t.Errorf("an unknown cluster: %d %s", a.status, a.body)
 	}
 }
 
-// TestNoActions: without --allow-actions there are none, and the page offers none.
+// TestNoActions: without --allow-actions there are no actions, and the page has no buttons for
+// them.
 func TestNoActions(t *testing.T) {
 	w := newWorld(t, options{})
 	w.settled()
@@ -338,9 +339,9 @@ func TestNoActions(t *testing.T) {
 	}
 }
 
-// TestLookDoesWhatTheIntervalWould: pressed long before the interval is over, the button repairs
-// what a round would.
-func TestLookDoesWhatTheIntervalWould(t *testing.T) {
+// TestCheckNowRepairs: the button Check now repairs what a scheduled check would repair, long
+// before the interval ends.
+func TestCheckNowRepairs(t *testing.T) {
 	w := newWorld(t, options{interval: time.Hour})
 	w.settled()
 	w.strip(w.demo.NodeSubnet)
@@ -352,7 +353,8 @@ func TestLookDoesWhatTheIntervalWould(t *testing.T) {
 	}
 }
 
-// TestLive: a stream tells of the board at once and at every round, and ends with the listener.
+// TestLive: a stream sends the state of the board at once and at every check, and ends with the
+// listener.
 func TestLive(t *testing.T) {
 	w := newWorld(t, options{interval: time.Hour})
 	w.settled()
@@ -391,13 +393,13 @@ func TestLive(t *testing.T) {
 	}
 	for lines.Scan() {
 	}
-	// Close gives up on answers under way after five
+	// Close gives up on open answers after five
 	if took := time.Since(start); took > 4*time.Second {
 		t.Errorf("the stream has kept the listener for %s", took)
 	}
 }
 
-// TestHistoryInTrouble: a history that cannot be read is said, and the rest of the page is there.
+// TestHistoryInTrouble: the page reports a history that cannot be read, and shows everything else.
 func TestHistoryInTrouble(t *testing.T) {
 	w := newWorld(t, options{interval: time.Hour})
 	w.settled()
@@ -412,9 +414,9 @@ func TestHistoryInTrouble(t *testing.T) {
 		t.Errorf("%d: %s", a.status, a.body)
 	}
 	if a := w.get("/history/1.json"); a.status != http.StatusServiceUnavailable {
-		t.Errorf("a round: %d", a.status)
+		t.Errorf("a check: %d", a.status)
 	}
-	// none would look as if nothing had happened
+	// an empty list would look as if nothing had happened
 	for _, path := range []string{"/history.json", "/clusters/shop.json"} {
 		var past struct{ Trouble string }
 		if decode(t, w.get(path), &past); !strings.Contains(past.Trouble, "not a database") {
@@ -427,8 +429,8 @@ func TestHistoryInTrouble(t *testing.T) {
 	}
 }
 
-// TestUnread: what could not be seen is said, is not taken for broken, and what is known of the
-// rest stays.
+// TestUnread: resources that could not be read are reported, do not count as broken, and what is
+// known of the rest stays.
 func TestUnread(t *testing.T) {
 	w := newWorld(t, options{})
 	w.settled()
@@ -448,7 +450,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestContrast: all text can be read, light and dark: 4.5 to 1 or more (WCAG 2.2, 1.4.3).
+// TestContrast: all text is readable, light and dark: a contrast of 4.5 to 1 or more (WCAG 2.2,
+// 1.4.3).
 func TestContrast(t *testing.T) {
 	raw, err := os.ReadFile("static/style.css")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
-// seen is what was read of clusters that are made up.
+// seen is a snapshot of invented clusters.
 type seen struct {
 	testing.TB
 	s       plan.Facts
@@ -51,7 +51,7 @@ func (w *seen) subnet(id arm.ID, prefix string, table arm.ID) {
 	w.add(`{"id":%q,"properties":{"addressPrefix":%q,"routeTable":{"id":%q}}}`, id, prefix, table)
 }
 
-// table puts a table in place. A route is "name prefix hop".
+// table adds a table. A route is "name prefix hop".
 func (w *seen) table(id arm.ID, on []arm.ID, routes ...string) {
 	w.Helper()
 	var docs, subnets []string
@@ -67,8 +67,8 @@ func (w *seen) table(id arm.ID, on []arm.ID, routes ...string) {
 		strings.Join(subnets, ","))
 }
 
-// cluster makes up the n-th cluster, all of it right: nodes in one subnet with the cluster's own
-// table, and a gateway in a subnet that a target is kept on. It returns the pod routes.
+// cluster invents the n-th cluster, with everything correct: nodes in one subnet with the cluster's
+// route table, and a gateway in a subnet with a target. It returns the pod routes.
 func (w *seen) cluster(n int, name, plugin string, nodes int) (routes []string) {
 	w.Helper()
 	own, target, subnet, gateway := tableID(name+"-rt"), tableID(name+"-gw-rt"), subnetID("vnet",
@@ -94,7 +94,7 @@ func (w *seen) cluster(n int, name, plugin string, nodes int) (routes []string) 
 	return routes
 }
 
-// unread has something not be read.
+// unread marks a resource as unread.
 func (w *seen) unread(id arm.ID, status int) {
 	delete(w.s.Tables, id.Key())
 	delete(w.s.Subnets, id.Key())
@@ -102,7 +102,7 @@ func (w *seen) unread(id arm.ID, status int) {
 	w.s.Unread[id.Key()] = inventory.Unread{ID: id, Status: status, Code: "ServiceUnavailable"}
 }
 
-// round is what a keeper that changes nothing would tell of it.
+// round is the report of a keeper that changes nothing.
 func (w *seen) round(at time.Time) keeper.Round {
 	p := plan.Make(w.s, w.configs)
 	r := keeper.Round{Started: at, Configs: w.configs, Seen: w.s, Findings: p.Findings}
@@ -119,7 +119,7 @@ func newSeen(t testing.TB) *seen {
 	return &seen{TB: t, s: plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}}
 }
 
-// pages are those of a board, without a listener.
+// pages are the pages of a board, without a listener.
 func pages(board *page.Board) http.Handler {
 	return page.New(board, nil, page.Options{Log: slog.New(slog.DiscardHandler)})
 }
@@ -130,7 +130,7 @@ func get(h http.Handler, path string) answer {
 	return answer{w.Code, w.Header(), w.Body.String()}
 }
 
-// TestSentence: the sentence is true, and the page is green only where all is as it has to be.
+// TestSentence: the sentence is true, and the page is green only if everything is correct.
 func TestSentence(t *testing.T) {
 	gw, own, nodes, gateway := tableID("shop-gw-rt"), tableID("shop-rt"), subnetID("vnet",
 		"shop-nodes"), subnetID("vnet", "shop-gw")
@@ -231,8 +231,8 @@ func TestSentence(t *testing.T) {
 	}
 }
 
-// TestUnreadTable: of a table that was not read nothing is said to be missing, nor of a cluster
-// that it has no pod routes.
+// TestUnreadTable: no route of an unread table is called missing, and no cluster with one is said
+// to have no pod routes.
 func TestUnreadTable(t *testing.T) {
 	for what, id := range map[string]arm.ID{"not read</span>": tableID("shop-rt"),
 		"pod routes not known": clusterID("shop")} {
@@ -249,8 +249,8 @@ func TestUnreadTable(t *testing.T) {
 	}
 }
 
-// TestObserved: what the config only observes is on the page, a part of it where it is much; and it
-// is news once.
+// TestObserved: the page shows what the config only observes, or a part of a long list. It is news
+// only once.
 func TestObserved(t *testing.T) {
 	w := newSeen(t)
 	w.cluster(0, "shop", "kubenet", 100)
@@ -278,8 +278,7 @@ func TestObserved(t *testing.T) {
 	}
 }
 
-// TestManyBroken: of very many broken routes some are shown, and nothing is said to carry that does
-// not.
+// TestManyBroken: of very many broken routes some are shown, and no broken one is said to work.
 func TestManyBroken(t *testing.T) {
 	w := newSeen(t)
 	w.cluster(0, "shop", "kubenet", 400)
@@ -304,8 +303,8 @@ func TestManyBroken(t *testing.T) {
 	}
 }
 
-// TestRemovedWhileOpen: the page of a cluster that is kept no more says so, and shows the cluster
-// when it is back.
+// TestRemovedWhileOpen: the page of a cluster that is no longer managed says so, and shows the
+// cluster when it is back.
 func TestRemovedWhileOpen(t *testing.T) {
 	w := newWorld(t, options{interval: time.Hour})
 	made := newSeen(t)
@@ -333,7 +332,7 @@ func TestRemovedWhileOpen(t *testing.T) {
 	if !eval[bool](b, `mode.checkVisibility() && mode.textContent === "paused"`) {
 		t.Error("the page does not say that the keeper is paused by now")
 	}
-	// A page that nobody sees needs no connection; one that is seen again is as it should be.
+	// A hidden page needs no connection. When it is visible again, it is up to date.
 	eval[bool](b, `Object.defineProperty(document, "hidden", { value: true, configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`)
 	if !eval[bool](b, "stream === null") {
 		t.Error("a hidden page keeps its connection")
@@ -342,7 +341,7 @@ func TestRemovedWhileOpen(t *testing.T) {
 	board.Round(made.round(time.Now()))
 	eval[bool](b, `delete document.hidden; document.dispatchEvent(new Event("visibilitychange"))`)
 	b.until(`document.querySelector(".hero.bad") !== null`)
-	// Without the keeper nothing looks as if it were known.
+	// Without the keeper, the page shows nothing as known.
 	if err := w.server.Close(); err != nil {
 		t.Fatal(err)
 	}

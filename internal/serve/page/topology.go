@@ -200,9 +200,9 @@ func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 	for _, r := range t.Routes {
 		n[r.State]++
 	}
-	pods := len(t.Routes) - n[picture.Foreign] - n[picture.Kept]
+	pods := len(t.Routes) - n[picture.Unmanaged] - n[picture.Leftover]
 	class, text := "right", report.Count(pods, "pod route")+", all working"
-	switch bad := pods - n[picture.Carries] - n[picture.Unknown]; {
+	switch bad := pods - n[picture.Works] - n[picture.Unknown]; {
 	case t.Unread != "":
 		class, text = "unknown", "not read: "+t.Unread
 	case bad > 0:
@@ -437,7 +437,7 @@ func describe(r picture.Route) string {
 		return leads + "; the cluster's route table has no such route"
 	case picture.Unknown:
 		return leads + "; not known whether it works"
-	case picture.Kept:
+	case picture.Leftover:
 		return leads + "; the cluster's route table has no such route, but the policy is UpsertOnly"
 	case picture.Idle:
 		return leads + ", but the table is not on its subnet"
@@ -461,7 +461,7 @@ func label(c Cluster) string {
 	for i, t := range c.Cluster.Tables {
 		working := 0
 		for _, r := range t.Routes {
-			if r.State == picture.Carries {
+			if r.State == picture.Works {
 				working++
 			}
 		}

@@ -24,7 +24,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
-// world is a keeper that runs on a local Azure, and listens.
+// world is a keeper that runs on the emulator, and listens.
 type world struct {
 	*testing.T
 	azure *emulator.Emulator
@@ -80,7 +80,7 @@ func newWorld(t *testing.T, o options) *world {
 	return w
 }
 
-// serve has a board shown from now on.
+// serve shows a board from now on.
 func (w *world) serve(board *page.Board, o page.Options) {
 	w.Helper()
 	server, err := serve.Start(serve.Options{Address: "127.0.0.1:0", Auth: w.auth,
@@ -97,7 +97,7 @@ func (w *world) serve(board *page.Board, o page.Options) {
 	w.server, w.URL = server, "http://"+server.Address()
 }
 
-// strip takes the table off a subnet, as a redeploy does that does not name it.
+// strip removes the table from a subnet, like a redeploy that does not name it.
 func (w *world) strip(subnet arm.ID) {
 	w.Helper()
 	var doc map[string]any
@@ -109,7 +109,7 @@ func (w *world) strip(subnet arm.ID) {
 		switch status := w.arm(http.MethodPut, subnet, doc, nil); status {
 		case http.StatusOK, http.StatusCreated:
 			return
-		case http.StatusConflict, http.StatusTooManyRequests: // something is under way on it
+		case http.StatusConflict, http.StatusTooManyRequests: // another operation is running on it
 			time.Sleep(20 * time.Millisecond)
 		default:
 			w.Fatalf("writing %s: %d", subnet.Short(), status)
@@ -117,7 +117,7 @@ func (w *world) strip(subnet arm.ID) {
 	}
 }
 
-// arm makes a call to the local Azure that is not the keeper's.
+// arm makes a call to the emulator with another identity than the keeper's.
 func (w *world) arm(method string, id arm.ID, body, into any) int {
 	w.Helper()
 	raw, err := json.Marshal(body)
@@ -140,7 +140,7 @@ func (w *world) arm(method string, id arm.ID, body, into any) int {
 	return answer.Code
 }
 
-// answer is what a page answers with.
+// answer is the answer of a page.
 type answer struct {
 	status int
 	header http.Header
@@ -209,10 +209,10 @@ func (w *world) until(what string, holds func() bool) {
 	}
 }
 
-// settled waits until everything is true.
+// settled waits until everything is in sync.
 func (w *world) settled() page.Overview {
 	w.Helper()
 	var o page.Overview
-	w.until("all true", func() bool { o = w.overview(); return o.State == page.Good })
+	w.until("everything is in sync", func() bool { o = w.overview(); return o.State == page.Good })
 	return o
 }

@@ -10,7 +10,7 @@
 
 targetScope = 'resourceGroup'
 
-@description('What the names of all resources begin with.')
+@description('The prefix of all resource names.')
 param name string = 'shop'
 
 @description('The Azure region.')
@@ -19,15 +19,15 @@ param location string = resourceGroup().location
 @description('The image with routekeeper as its entry point, such as registry.example.com/routekeeper:1.0.')
 param image string
 
-@description('The secret that callers of the keeper\'s listener know, of 16 characters or more.')
+@description('The secret of the callers of the keeper\'s listener, at least 16 characters.')
 @secure()
 @minLength(16)
 param eventSecret string
 
-// Names of roles and of assignments are made of it: the same cluster has the same ones.
+// Names of roles and assignments derive from it, so they are stable for a cluster.
 var clusterId = toLower(resourceId('Microsoft.ContainerService/managedClusters', name))
 
-// The tag of everything that is built for the cluster.
+// The tag of all resources of the cluster.
 var owner = toLower('${resourceGroup().name}/${name}')
 
 // The cluster's identity comes first: it needs its rights before the cluster is made.
@@ -40,7 +40,7 @@ resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' 
 }
 
 // The cluster's route table. The cloud provider writes a route for each node into it. A template
-// writes a table whole, without those routes, so it is made once and never written again.
+// replaces a whole table, without those routes, so it is made once and never written again.
 @onlyIfNotExists()
 resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   name: '${name}-nodes-rt'
@@ -51,7 +51,7 @@ resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   properties: {}
 }
 
-// A resource of its own, so that it can be changed without writing the table's other routes.
+// A separate resource, so that a change does not write the table's other routes.
 resource egress 'Microsoft.Network/routeTables/routes@2025-05-01' = {
   parent: nodeTable
   name: 'egress'
@@ -62,8 +62,8 @@ resource egress 'Microsoft.Network/routeTables/routes@2025-05-01' = {
   }
 }
 
-// No subnets in here: a network that lists them writes each as it stands in the list. A network
-// without the list leaves its subnets alone.
+// No subnets here: a network that lists subnets replaces each of them. A network without the list
+// leaves its subnets alone.
 resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   name: '${name}-vnet'
   location: location
@@ -79,9 +79,9 @@ resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   }
 }
 
-// The nodes' subnet. A template writes a subnet whole, without what others have linked to it, so it
-// is made once and never written again. A network takes one write at a time: its subnets are made
-// one after the other.
+// The nodes' subnet. A template replaces a whole subnet, without what others have linked to it, so
+// it is made once and never written again. A network accepts one write at a time, so its subnets
+// are made one after the other.
 @onlyIfNotExists()
 resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: network
@@ -97,7 +97,7 @@ resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   ]
 }
 
-// What the cluster needs on its network, and no more. Network Contributor has much more.
+// Exactly what the cluster needs on its network. Network Contributor allows much more.
 resource role 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'role')
   properties: {
@@ -143,9 +143,9 @@ resource roleOnNodeTable 'Microsoft.Authorization/roleAssignments@2022-04-01' = 
   }
 }
 
-// A new role counts after a minute or two mostly, up to an hour, and a template cannot wait. If the
-// cluster is refused for want of permissions, deploy again. Azure retires kubenet on 31 March 2028;
-// its successor is Azure CNI Overlay.
+// A new role takes effect after a minute or two, at most an hour, and a template cannot wait. If
+// Azure refuses the cluster for lack of permissions, deploy again. Azure retires kubenet on 31
+// March 2028; its successor is Azure CNI Overlay.
 resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' = {
   name: name
   location: location
@@ -193,7 +193,7 @@ resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' = {
   ]
 }
 
-// The keeper's identity. None of its rights lets it write the cluster's route table.
+// The keeper's identity. None of its rights allows writing the cluster's route table.
 resource keeper 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
   name: '${name}-keeper'
   location: location
@@ -214,8 +214,8 @@ module keeperReads 'modules/keeper-reads.bicep' = {
   }
 }
 
-// Links: on the resource groups of route tables, security groups and the like that the subnets link
-// to: writing a subnet needs the right to join each of them.
+// Links: on the resource groups of the route tables, security groups and others that the subnets
+// link to: writing a subnet needs the right to join each of them.
 resource keeperLinks 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'keeper-links')
   properties: {
@@ -247,8 +247,8 @@ resource keeperLinksOnGroup 'Microsoft.Authorization/roleAssignments@2022-04-01'
   }
 }
 
-// Subnets: on the subnets whose route table is guarded, and no others; where AKS made the network,
-// the node resource group, which has no others.
+// Subnets: on only the subnets whose route table is guarded; if AKS made the network, the node
+// resource group, which has no other subnets.
 resource keeperSubnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'keeper-subnets')
   properties: {
@@ -278,7 +278,7 @@ resource keeperSubnetsOnNodeSubnet 'Microsoft.Authorization/roleAssignments@2022
   }
 }
 
-// Where the keeper runs: outside of the cluster's network, so that it works when that does not.
+// The keeper runs outside of the cluster's network, so that it works when that fails.
 resource keeperEnvironment 'Microsoft.App/managedEnvironments@2025-07-01' = {
   name: '${name}-keeper'
   location: location
@@ -295,7 +295,7 @@ resource keeperEnvironment 'Microsoft.App/managedEnvironments@2025-07-01' = {
   }
 }
 
-// One keeper, always: two would only do the same work twice. Its secrets are mounted as files.
+// Always one keeper: two would only do the same work twice. Its secrets are mounted as files.
 resource keeperApp 'Microsoft.App/containerApps@2025-07-01' = {
   name: '${name}-keeper'
   location: location

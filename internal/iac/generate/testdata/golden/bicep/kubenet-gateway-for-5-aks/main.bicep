@@ -10,7 +10,7 @@
 
 targetScope = 'resourceGroup'
 
-@description('What the names of all resources begin with.')
+@description('The prefix of all resource names.')
 param name string = 'shop'
 
 @description('The Azure region.')
@@ -19,10 +19,10 @@ param location string = resourceGroup().location
 @description('The image with routekeeper as its entry point, such as registry.example.com/routekeeper:1.0.')
 param image string
 
-// Names of roles and of assignments are made of it: the same cluster has the same ones.
+// Names of roles and assignments derive from it, so they are stable for a cluster.
 var clusterId = toLower(resourceId('Microsoft.ContainerService/managedClusters', name))
 
-// The tag of everything that is built for the cluster.
+// The tag of all resources of the cluster.
 var owner = toLower('${resourceGroup().name}/${name}')
 
 // The cluster's identity comes first: it needs its rights before the cluster is made.
@@ -35,7 +35,7 @@ resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' 
 }
 
 // The cluster's route table. The cloud provider writes a route for each node into it. A template
-// writes a table whole, without those routes, so it is made once and never written again.
+// replaces a whole table, without those routes, so it is made once and never written again.
 @onlyIfNotExists()
 resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   name: '${name}-nodes-rt'
@@ -47,7 +47,7 @@ resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
 }
 
 // The gateway sends to pods directly, so it needs the pod routes too: routekeeper copies them into
-// this table. It is made once, and never written again.
+// this table. It is made once and never written again.
 @onlyIfNotExists()
 resource gatewayTable 'Microsoft.Network/routeTables@2025-05-01' = {
   name: '${name}-gateway-rt'
@@ -58,8 +58,8 @@ resource gatewayTable 'Microsoft.Network/routeTables@2025-05-01' = {
   properties: {}
 }
 
-// No subnets in here: a network that lists them writes each as it stands in the list. A network
-// without the list leaves its subnets alone.
+// No subnets here: a network that lists subnets replaces each of them. A network without the list
+// leaves its subnets alone.
 resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   name: '${name}-vnet'
   location: location
@@ -75,9 +75,9 @@ resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   }
 }
 
-// The nodes' subnet. A template writes a subnet whole, without what others have linked to it, so it
-// is made once and never written again. A network takes one write at a time: its subnets are made
-// one after the other.
+// The nodes' subnet. A template replaces a whole subnet, without what others have linked to it, so
+// it is made once and never written again. A network accepts one write at a time, so its subnets
+// are made one after the other.
 @onlyIfNotExists()
 resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: network
@@ -90,7 +90,7 @@ resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   }
 }
 
-// For the Application Gateway, alone in its subnet.
+// For the Application Gateway only.
 @onlyIfNotExists()
 resource gatewaySubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: network
@@ -106,7 +106,7 @@ resource gatewaySubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = 
   ]
 }
 
-// What the cluster needs on its network, and no more. Network Contributor has much more.
+// Exactly what the cluster needs on its network. Network Contributor allows much more.
 resource role 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'role')
   properties: {
@@ -265,9 +265,9 @@ resource gateway 'Microsoft.Network/applicationGateways@2025-05-01' = {
   }
 }
 
-// A new role counts after a minute or two mostly, up to an hour, and a template cannot wait. If the
-// cluster is refused for want of permissions, deploy again. Azure retires kubenet on 31 March 2028;
-// its successor is Azure CNI Overlay.
+// A new role takes effect after a minute or two, at most an hour, and a template cannot wait. If
+// Azure refuses the cluster for lack of permissions, deploy again. Azure retires kubenet on 31
+// March 2028; its successor is Azure CNI Overlay.
 resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' = {
   name: name
   location: location
@@ -354,7 +354,7 @@ resource addonOnGatewaySubnet 'Microsoft.Authorization/roleAssignments@2022-04-0
   }
 }
 
-// The keeper's identity. None of its rights lets it write the cluster's route table.
+// The keeper's identity. None of its rights allows writing the cluster's route table.
 resource keeper 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
   name: '${name}-keeper'
   location: location
@@ -375,8 +375,8 @@ module keeperReads 'modules/keeper-reads.bicep' = {
   }
 }
 
-// Links: on the resource groups of route tables, security groups and the like that the subnets link
-// to: writing a subnet needs the right to join each of them.
+// Links: on the resource groups of the route tables, security groups and others that the subnets
+// link to: writing a subnet needs the right to join each of them.
 resource keeperLinks 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'keeper-links')
   properties: {
@@ -408,8 +408,8 @@ resource keeperLinksOnGroup 'Microsoft.Authorization/roleAssignments@2022-04-01'
   }
 }
 
-// Subnets: on the subnets whose route table is guarded, and no others; where AKS made the network,
-// the node resource group, which has no others.
+// Subnets: on only the subnets whose route table is guarded; if AKS made the network, the node
+// resource group, which has no other subnets.
 resource keeperSubnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'keeper-subnets')
   properties: {
@@ -449,8 +449,7 @@ resource keeperSubnetsOnGatewaySubnet 'Microsoft.Authorization/roleAssignments@2
   }
 }
 
-// Targets: on the tables that pod routes are copied to, and no others: never a cluster's route
-// table.
+// Targets: on only the tables that pod routes are copied to: never a cluster's route table.
 resource keeperTargets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'keeper-targets')
   properties: {
@@ -514,7 +513,7 @@ output routes string = join([
   ''
 ], '\n')
 
-@description('What runs the keeper in the cluster: kubectl apply -f keeper.yaml')
+@description('The keeper\'s workload in the cluster: kubectl apply -f keeper.yaml')
 output keeperManifest string = join([
   'apiVersion: v1'
   'kind: Namespace'

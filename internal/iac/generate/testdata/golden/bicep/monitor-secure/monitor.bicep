@@ -1,15 +1,15 @@
-// Azure Monitor tells a keeper about changes to the resources that it manages. Written by routekeeper install monitor --print bicep.
+// Azure Monitor notifies a keeper of changes to the resources that it manages. Written by routekeeper install monitor --print bicep.
 //
 // Deploy it to a resource group in each of the subscriptions:
 //   az deployment group create --subscription 11111111-1111-1111-1111-111111111111 -g ops-rg -f monitor.bicep -p eventsUrl=https://…/events
 //   az deployment group create --subscription 22222222-2222-2222-2222-222222222222 -g hub-rg -f monitor.bicep -p eventsUrl=https://…/events
 targetScope = 'resourceGroup'
 
-@description('Where the keeper takes events.')
+@description('Where the keeper accepts events.')
 @secure()
 param eventsUrl string
 
-// What is watched, by the subscription: an alert rule works in its own.
+// The watched resources by subscription: an alert rule works only in its own subscription.
 var scopes = {
   '11111111-1111-1111-1111-111111111111': [
     '/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/MC_shop'

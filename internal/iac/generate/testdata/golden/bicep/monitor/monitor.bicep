@@ -1,14 +1,14 @@
-// Azure Monitor tells a keeper about changes to the resources that it manages. Written by routekeeper install monitor --print bicep.
+// Azure Monitor notifies a keeper of changes to the resources that it manages. Written by routekeeper install monitor --print bicep.
 //
 // Deploy it to a resource group:
 //   az deployment group create --subscription 11111111-1111-1111-1111-111111111111 -g ops-rg -f monitor.bicep -p eventsUrl=https://…/events/SECRET
 targetScope = 'resourceGroup'
 
-@description('Where the keeper takes events, with the secret it knows its callers by.')
+@description('Where the keeper accepts events, with the secret.')
 @secure()
 param eventsUrl string
 
-// What is watched, by the subscription: an alert rule works in its own.
+// The watched resources by subscription: an alert rule works only in its own subscription.
 var scopes = {
   '11111111-1111-1111-1111-111111111111': [
     '/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/MC_shop'

@@ -10,16 +10,16 @@
 
 targetScope = 'resourceGroup'
 
-@description('What the names of all resources begin with.')
+@description('The prefix of all resource names.')
 param name string = 'shop'
 
 @description('The Azure region.')
 param location string = resourceGroup().location
 
-// Names of roles and of assignments are made of it: the same cluster has the same ones.
+// Names of roles and assignments derive from it, so they are stable for a cluster.
 var clusterId = toLower(resourceId('Microsoft.ContainerService/managedClusters', name))
 
-// The tag of everything that is built for the cluster.
+// The tag of all resources of the cluster.
 var owner = toLower('${resourceGroup().name}/${name}')
 
 // The cluster's identity comes first: it needs its rights before the cluster is made.
@@ -42,7 +42,7 @@ resource nodeTable 'Microsoft.Network/routeTables@2025-05-01' = {
   properties: {}
 }
 
-// A resource of its own, so that it can be changed without writing the table's other routes.
+// A separate resource, so that a change does not write the table's other routes.
 resource egress 'Microsoft.Network/routeTables/routes@2025-05-01' = {
   parent: nodeTable
   name: 'egress'
@@ -53,8 +53,8 @@ resource egress 'Microsoft.Network/routeTables/routes@2025-05-01' = {
   }
 }
 
-// No subnets in here: a network that lists them writes each as it stands in the list. A network
-// without the list leaves its subnets alone.
+// No subnets here: a network that lists subnets replaces each of them. A network without the list
+// leaves its subnets alone.
 resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   name: '${name}-vnet'
   location: location
@@ -71,9 +71,9 @@ resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   }
 }
 
-// The nodes' subnet. A template writes a subnet whole, without what others have linked to it, so it
-// is made once and never written again. A network takes one write at a time: its subnets are made
-// one after the other.
+// The nodes' subnet. A template replaces a whole subnet, without what others have linked to it, so
+// it is made once and never written again. A network accepts one write at a time, so its subnets
+// are made one after the other.
 @onlyIfNotExists()
 resource nodeSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: network
@@ -106,7 +106,7 @@ resource podSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   ]
 }
 
-// For the Application Gateway, alone in its subnet.
+// For the Application Gateway only.
 @onlyIfNotExists()
 resource gatewaySubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
   parent: network
@@ -120,7 +120,7 @@ resource gatewaySubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = 
   ]
 }
 
-// What the cluster needs on its network, and no more. Network Contributor has much more.
+// Exactly what the cluster needs on its network. Network Contributor allows much more.
 resource role 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'role')
   properties: {
@@ -289,8 +289,8 @@ resource gateway 'Microsoft.Network/applicationGateways@2025-05-01' = {
   }
 }
 
-// A new role counts after a minute or two mostly, up to an hour, and a template cannot wait. If the
-// cluster is refused for want of permissions, deploy again.
+// A new role takes effect after a minute or two, at most an hour, and a template cannot wait. If
+// Azure refuses the cluster for lack of permissions, deploy again.
 resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' = {
   name: name
   location: location

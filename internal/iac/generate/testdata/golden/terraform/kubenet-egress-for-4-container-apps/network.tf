@@ -1,4 +1,4 @@
-# No subnet blocks in here: a change of one writes its subnet whole, without what others have linked to it.
+# No subnet blocks here: a change of one replaces its whole subnet, without what others have linked to it.
 # Without any, the provider leaves the subnets alone.
 resource "azurerm_virtual_network" "main" {
   name                = "${var.name}-vnet"
@@ -17,14 +17,14 @@ resource "azurerm_route_table" "nodes" {
   tags                = local.tags
 
   lifecycle {
-    # The routes are resources of their own, and the cloud provider's: a plan must not remove them.
+    # The routes are separate resources or belong to the cloud provider: a plan must not remove them.
     ignore_changes = [route]
-    # A table that is replaced (renamed, moved) is off its subnets meanwhile. Take this out to tear the network down.
+    # A table that is replaced (renamed, moved) leaves its subnets meanwhile. Remove this to delete the network.
     prevent_destroy = true
   }
 }
 
-# A resource of its own, so that it can be changed without writing the table's other routes.
+# A separate resource, so that a change does not write the table's other routes.
 resource "azurerm_route" "egress" {
   name                   = "egress"
   resource_group_name    = azurerm_resource_group.main.name
@@ -34,7 +34,7 @@ resource "azurerm_route" "egress" {
   next_hop_in_ip_address = "10.100.0.4"
 }
 
-# A resource of its own: the subnet is read before it is written, and keeps its table.
+# A separate resource: the provider reads the subnet before it writes it, so it keeps its table.
 resource "azurerm_subnet" "nodes" {
   name                 = "nodes"
   resource_group_name  = azurerm_resource_group.main.name
@@ -51,7 +51,7 @@ resource "azurerm_subnet_route_table_association" "nodes" {
   route_table_id = azurerm_route_table.nodes.id
 
   lifecycle {
-    # Replacing an association takes the table off first.
+    # Replacing an association removes the table first.
     prevent_destroy = true
   }
 }

@@ -1,5 +1,5 @@
 variable "name" {
-  description = "What the names of all resources begin with."
+  description = "The prefix of all resource names."
   type        = string
   default     = "shop"
 }
@@ -28,7 +28,7 @@ variable "image" {
 }
 
 variable "event_secret" {
-  description = "The secret that callers of the keeper's listener know, of 16 characters or more."
+  description = "The secret of the callers of the keeper's listener, at least 16 characters."
   type        = string
   sensitive   = true
 

@@ -9,7 +9,7 @@ resource "azurerm_public_ip" "gateway" {
   tags                = local.tags
 }
 
-# An Application Gateway v2 with one listener that leads nowhere: the add-on writes the rest of it.
+# An Application Gateway v2 with one listener without a backend: the add-on writes the rest of it.
 resource "azurerm_application_gateway" "main" {
   name                = "${var.name}-gateway"
   location            = azurerm_resource_group.main.location

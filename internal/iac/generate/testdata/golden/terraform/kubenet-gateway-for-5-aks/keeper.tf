@@ -1,4 +1,4 @@
-# The keeper's identity. None of its rights lets it write the cluster's route table.
+# The keeper's identity. None of its rights allows writing the cluster's route table.
 resource "azurerm_user_assigned_identity" "keeper" {
   name                = "${var.name}-keeper"
   location            = azurerm_resource_group.main.location
@@ -29,11 +29,11 @@ resource "azurerm_role_definition" "keeper_reads" {
       "Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read", # the addresses of nodes in scale sets
       "Microsoft.Insights/eventtypes/values/read",                        # the activity log: which table is a cluster's, and who stripped it
       "Microsoft.Authorization/locks/read",                               # doctor: locks that stop repairs
-      "Microsoft.Authorization/permissions/read",                         # doctor: what it may do itself
+      "Microsoft.Authorization/permissions/read",                         # doctor: its own rights
       "Microsoft.Authorization/roleAssignments/read",                     # doctor: whether the clusters' identities have what they need
-      "Microsoft.Authorization/roleDefinitions/read",                     # doctor: what their roles allow
+      "Microsoft.Authorization/roleDefinitions/read",                     # doctor: the actions of these roles
       "Microsoft.Authorization/denyAssignments/read",                     # doctor: deny assignments, which override roles
-      "Microsoft.Network/locations/operations/read",                      # following its own writes, should Azure ask for it
+      "Microsoft.Network/locations/operations/read",                      # to follow its own writes, if Azure requires it
     ]
   }
 
@@ -48,8 +48,8 @@ resource "azurerm_role_assignment" "keeper_reads_subscription" {
   principal_type     = "ServicePrincipal"
 }
 
-# Links: on the resource groups of route tables, security groups and the like that the subnets link
-# to: writing a subnet needs the right to join each of them.
+# Links: on the resource groups of the route tables, security groups and others that the subnets
+# link to: writing a subnet needs the right to join each of them.
 resource "azurerm_role_definition" "keeper_links" {
   role_definition_id = uuidv5(local.namespace, "${local.cluster_id}-keeper-links")
   name               = "${var.name} routekeeper links (${substr(uuidv5(local.namespace, "${local.cluster_id}-keeper-links"), 0, 8)})"
@@ -76,8 +76,8 @@ resource "azurerm_role_assignment" "keeper_links_group" {
   principal_type     = "ServicePrincipal"
 }
 
-# Subnets: on the subnets whose route table is guarded, and no others; where AKS made the network,
-# the node resource group, which has no others.
+# Subnets: on only the subnets whose route table is guarded; if AKS made the network, the node
+# resource group, which has no other subnets.
 resource "azurerm_role_definition" "keeper_subnets" {
   role_definition_id = uuidv5(local.namespace, "${local.cluster_id}-keeper-subnets")
   name               = "${var.name} routekeeper subnets (${substr(uuidv5(local.namespace, "${local.cluster_id}-keeper-subnets"), 0, 8)})"
@@ -109,8 +109,7 @@ resource "azurerm_role_assignment" "keeper_subnets_gateway" {
   principal_type     = "ServicePrincipal"
 }
 
-# Targets: on the tables that pod routes are copied to, and no others: never a cluster's route
-# table.
+# Targets: on only the tables that pod routes are copied to: never a cluster's route table.
 resource "azurerm_role_definition" "keeper_targets" {
   role_definition_id = uuidv5(local.namespace, "${local.cluster_id}-keeper-targets")
   name               = "${var.name} routekeeper targets (${substr(uuidv5(local.namespace, "${local.cluster_id}-keeper-targets"), 0, 8)})"
@@ -134,7 +133,7 @@ resource "azurerm_role_assignment" "keeper_targets_gateway" {
   principal_type     = "ServicePrincipal"
 }
 
-# The keeper's pods log in as its service account, without a secret. What runs it in the cluster:
+# The keeper's pods log in as its service account, without a secret. Its workload in the cluster:
 #   terraform output -raw keeper_manifest | kubectl apply -f -
 resource "azurerm_federated_identity_credential" "keeper" {
   name                      = "routekeeper"

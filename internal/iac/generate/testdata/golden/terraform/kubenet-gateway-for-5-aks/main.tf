@@ -29,12 +29,12 @@ provider "azurerm" {
 }
 
 locals {
-  # The tag of everything that is built for the cluster.
+  # The tag of all resources of the cluster.
   owner = lower("${var.resource_group}/${var.name}")
   tags  = { routekeeper-cluster = local.owner }
 
-  # Names of roles and of assignments are made of the cluster's ID: the same cluster has the same ones, and
-  # guid() gives the same ones in a template.
+  # Names of roles and assignments derive from the cluster's ID, so they are stable for a cluster, and
+  # guid() in a template gives the same names.
   cluster_id = lower("${azurerm_resource_group.main.id}/providers/Microsoft.ContainerService/managedClusters/${var.name}")
   namespace  = "11fb06fb-712d-4ddd-98c7-e71bbd588830"
 }

@@ -27,7 +27,7 @@ output "routes" {
 }
 
 output "keeper_manifest" {
-  description = "What runs the keeper in the cluster: terraform output -raw keeper_manifest | kubectl apply -f -"
+  description = "The keeper's workload in the cluster: terraform output -raw keeper_manifest | kubectl apply -f -"
   value       = <<-EOT
     apiVersion: v1
     kind: Namespace

@@ -1,4 +1,4 @@
-# Azure Monitor tells a keeper about changes to the resources that it manages. Written by routekeeper install monitor --print terraform.
+# Azure Monitor notifies a keeper of changes to the resources that it manages. Written by routekeeper install monitor --print terraform.
 #
 #   export TF_VAR_events_url=https://…/events
 #   terraform init && terraform apply
@@ -33,14 +33,14 @@ provider "azurerm" {
 }
 
 variable "events_url" {
-  description = "Where the keeper takes events."
+  description = "Where the keeper accepts events."
   type        = string
   nullable    = false
   sensitive   = true
 }
 
 locals {
-  # One alert rule each: a rule of this provider takes one operation. A subscription may have 100 rules.
+  # One alert rule per operation: the provider supports only one in a rule. A subscription can have 100 rules.
   operations = [
     "Microsoft.Network/routeTables/write",
   ]

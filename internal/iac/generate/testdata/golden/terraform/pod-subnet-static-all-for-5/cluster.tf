@@ -6,7 +6,7 @@ resource "azurerm_user_assigned_identity" "cluster" {
   tags                = local.tags
 }
 
-# What the cluster needs on its network, and no more. Network Contributor has much more.
+# Exactly what the cluster needs on its network. Network Contributor allows much more.
 resource "azurerm_role_definition" "cluster" {
   role_definition_id = uuidv5(local.namespace, "${local.cluster_id}-role")
   name               = "${var.name} cluster network (${substr(uuidv5(local.namespace, "${local.cluster_id}-role"), 0, 8)})"

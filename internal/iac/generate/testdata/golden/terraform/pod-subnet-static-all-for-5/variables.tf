@@ -1,5 +1,5 @@
 variable "name" {
-  description = "What the names of all resources begin with."
+  description = "The prefix of all resource names."
   type        = string
   default     = "shop"
 }

@@ -4,7 +4,7 @@ targetScope = 'subscription'
 @description('Names are made of it: the same cluster has the same ones.')
 param clusterId string
 
-@description('What the role\'s name begins with.')
+@description('The prefix of the role\'s name.')
 param name string
 
 @description('The object ID of the keeper\'s identity.')

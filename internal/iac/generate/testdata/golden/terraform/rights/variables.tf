@@ -1,13 +1,13 @@
 variable "name" {
-  description = "What the names of all resources begin with."
+  description = "The prefix of all resource names."
   type        = string
-  default     = {{hcl .Name}}
+  default     = "routekeeper"
 }
 
 variable "location" {
   description = "The Azure region."
   type        = string
-  default     = {{hcl .Location}}
+  default     = "westeurope"
 }
 
 variable "keeper_namespace" {
@@ -23,7 +23,7 @@ variable "keeper_service_account" {
 }
 
 variable "keeper_issuer" {
-  description = "The OIDC issuer of the cluster that routekeeper runs in, if it is not the first one that it keeps."
+  description = "The OIDC issuer of the cluster that routekeeper runs in, if it is not the first managed cluster."
   type        = string
   default     = null
 }

@@ -4,7 +4,7 @@
 
 targetScope = 'subscription'
 
-@description('What the names of all resources begin with.')
+@description('The prefix of all resource names.')
 param name string = 'routekeeper'
 
 @description('The Azure region.')
@@ -16,7 +16,7 @@ param keeperNamespace string = 'routekeeper'
 @description('The Kubernetes service account that routekeeper runs as.')
 param keeperServiceAccount string = 'routekeeper'
 
-@description('The OIDC issuer of the cluster that routekeeper runs in, if it is not the first one that it keeps.')
+@description('The OIDC issuer of the cluster that routekeeper runs in, if it is not the first managed cluster.')
 param keeperIssuer string = ''
 
 resource group 'Microsoft.Resources/resourceGroups@2024-03-01' = {
@@ -24,7 +24,7 @@ resource group 'Microsoft.Resources/resourceGroups@2024-03-01' = {
   location: location
 }
 
-// The first cluster that is kept: routekeeper's pods log in through it.
+// The first managed cluster: routekeeper's pods log in through it.
 resource home 'Microsoft.ContainerService/managedClusters@2025-10-01' existing = {
   name: 'shop'
   scope: resourceGroup('shop-rg')
@@ -60,13 +60,13 @@ module roles1 'modules/roles.bicep' = {
 }
 
 // The node subnets get their table back.
-module cluster0 'modules/kept.bicep' = {
-  name: 'kept-0'
+module cluster0 'modules/cluster.bicep' = {
+  name: 'cluster-0'
   params: {
     name: name
     clusterName: 'shop'
     clusterGroup: 'shop-rg'
-    // Whether the config leaves the cluster's own table to be discovered: then it can be the one in the node resource group.
+    // true if the config does not name the cluster's route table: it may be in the node resource group.
     tableIsDiscovered: false
     principalId: keeper.outputs.principalId
   }
@@ -74,13 +74,13 @@ module cluster0 'modules/kept.bicep' = {
 }
 
 // The node subnets get their table back.
-module cluster1 'modules/kept.bicep' = {
-  name: 'kept-1'
+module cluster1 'modules/cluster.bicep' = {
+  name: 'cluster-1'
   params: {
     name: name
     clusterName: 'pay'
     clusterGroup: 'pay-rg'
-    // Whether the config leaves the cluster's own table to be discovered: then it can be the one in the node resource group.
+    // true if the config does not name the cluster's route table: it may be in the node resource group.
     tableIsDiscovered: true
     principalId: keeper.outputs.principalId
   }

@@ -1,4 +1,4 @@
-// Lets a subnet get its table back.
+// Allows putting its table back on a subnet.
 param name string
 param vnetName string
 param subnetName string

@@ -1,4 +1,4 @@
-// The rights for a cluster's node subnets, once it is known which they are.
+// The rights for a cluster's node subnets, once they are known.
 targetScope = 'subscription'
 
 param name string

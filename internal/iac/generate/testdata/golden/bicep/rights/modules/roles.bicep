@@ -9,7 +9,7 @@ param principalId string
 resource reads 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'reads')
   properties: {
-    // A role's name is good for the whole tenant, and there can be several subscriptions.
+    // Role names must be unique in the tenant, and there can be several subscriptions.
     roleName: '${name} routekeeper reads ${uniqueString(subscription().id)}'
     description: 'What routekeeper needs: reads.'
     type: 'customRole'
@@ -27,11 +27,11 @@ resource reads 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
           'Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read' // the addresses of nodes in scale sets
           'Microsoft.Insights/eventtypes/values/read' // the activity log: which table is a cluster's, and who stripped it
           'Microsoft.Authorization/locks/read' // doctor: locks that stop repairs
-          'Microsoft.Authorization/permissions/read' // doctor: what it may do itself
+          'Microsoft.Authorization/permissions/read' // doctor: its own rights
           'Microsoft.Authorization/roleAssignments/read' // doctor: whether the clusters' identities have what they need
-          'Microsoft.Authorization/roleDefinitions/read' // doctor: what their roles allow
+          'Microsoft.Authorization/roleDefinitions/read' // doctor: the actions of these roles
           'Microsoft.Authorization/denyAssignments/read' // doctor: deny assignments, which override roles
-          'Microsoft.Network/locations/operations/read' // following its own writes, should Azure ask for it
+          'Microsoft.Network/locations/operations/read' // to follow its own writes, if Azure requires it
         ]
       }
     ]
@@ -39,12 +39,12 @@ resource reads 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   }
 }
 
-// links: on the resource groups of route tables, security groups and the like that the subnets link
-// to: writing a subnet needs the right to join each of them.
+// links: on the resource groups of the route tables, security groups and others that the subnets
+// link to: writing a subnet needs the right to join each of them.
 resource links 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'links')
   properties: {
-    // A role's name is good for the whole tenant, and there can be several subscriptions.
+    // Role names must be unique in the tenant, and there can be several subscriptions.
     roleName: '${name} routekeeper links ${uniqueString(subscription().id)}'
     description: 'What routekeeper needs: links.'
     type: 'customRole'
@@ -62,12 +62,12 @@ resource links 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   }
 }
 
-// subnets: on the subnets whose route table is guarded, and no others; where AKS made the network,
-// the node resource group, which has no others.
+// subnets: on only the subnets whose route table is guarded; if AKS made the network, the node
+// resource group, which has no other subnets.
 resource subnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'subnets')
   properties: {
-    // A role's name is good for the whole tenant, and there can be several subscriptions.
+    // Role names must be unique in the tenant, and there can be several subscriptions.
     roleName: '${name} routekeeper subnets ${uniqueString(subscription().id)}'
     description: 'What routekeeper needs: subnets.'
     type: 'customRole'
@@ -82,12 +82,11 @@ resource subnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   }
 }
 
-// targets: on the tables that pod routes are copied to, and no others: never a cluster's route
-// table.
+// targets: on only the tables that pod routes are copied to: never a cluster's route table.
 resource targets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'targets')
   properties: {
-    // A role's name is good for the whole tenant, and there can be several subscriptions.
+    // Role names must be unique in the tenant, and there can be several subscriptions.
     roleName: '${name} routekeeper targets ${uniqueString(subscription().id)}'
     description: 'What routekeeper needs: targets.'
     type: 'customRole'

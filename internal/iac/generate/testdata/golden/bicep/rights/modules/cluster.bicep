@@ -12,14 +12,14 @@ resource cluster 'Microsoft.ContainerService/managedClusters@2025-10-01' existin
   scope: resourceGroup(clusterGroup)
 }
 
-// Where pools name no subnet, AKS made the network and the table itself, in the node resource group.
+// If pools name no subnet, AKS made the network and the table, in the node resource group.
 var managed = contains(map(cluster.properties.agentPoolProfiles, pool => empty(pool.?vnetSubnetID ?? '')), true)
 
 module nodes 'nodes.bicep' = {
   name: 'nodes-${uniqueString(clusterGroup, clusterName)}'
   params: {
     name: name
-    // Each one once, and none where AKS made the network itself.
+    // Each subnet once; none if AKS made the network.
     subnetIds: union(filter(map(cluster.properties.agentPoolProfiles, pool => pool.?vnetSubnetID ?? ''), id => !empty(id)), [])
     managedGroup: managed ? cluster.properties.nodeResourceGroup : ''
     nodeGroup: tableIsDiscovered || managed ? cluster.properties.nodeResourceGroup : ''

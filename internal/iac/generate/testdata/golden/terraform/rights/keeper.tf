@@ -11,7 +11,7 @@ resource "azurerm_federated_identity_credential" "keeper" {
   name                      = "routekeeper"
   user_assigned_identity_id = azurerm_user_assigned_identity.keeper.id
   audience                  = ["api://AzureADTokenExchange"]
-  issuer                    = coalesce(var.keeper_issuer, data.azurerm_kubernetes_cluster.kept["shop"].oidc_issuer_url)
+  issuer                    = coalesce(var.keeper_issuer, data.azurerm_kubernetes_cluster.managed["shop"].oidc_issuer_url)
   subject                   = "system:serviceaccount:${var.keeper_namespace}:${var.keeper_service_account}"
 }
 
@@ -25,7 +25,7 @@ locals {
     "lab"  = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/lab-rg/providers/Microsoft.ContainerService/managedClusters/lab"
   }
 
-  # Clusters whose node subnets get their table back, and the clusters' own tables where the config does not name them.
+  # Clusters with guarded node subnets, and those among them whose route table the config does not name.
   guarded_clusters  = ["shop", "pay"]
   discovered_tables = ["pay"]
 
@@ -43,20 +43,20 @@ locals {
   ]
 }
 
-data "azurerm_kubernetes_cluster" "kept" {
+data "azurerm_kubernetes_cluster" "managed" {
   for_each = local.clusters
 
   name                = element(split("/", each.value), 8)
   resource_group_name = element(split("/", each.value), 4)
 }
 
-# What follows from it. One ID can be written in several ways, which Azure takes for the same: keys are in lower case.
+# Derived values. Azure's IDs are case-insensitive, so keys are in lower case.
 locals {
   node_subnets = compact(flatten(values(local.pools)))
-  pools        = { for name in local.guarded_clusters : name => data.azurerm_kubernetes_cluster.kept[name].agent_pool_profile[*].vnet_subnet_id }
-  node_groups  = { for name in local.guarded_clusters : name => "${data.azurerm_subscription.main.id}/resourceGroups/${data.azurerm_kubernetes_cluster.kept[name].node_resource_group}" }
+  pools        = { for name in local.guarded_clusters : name => data.azurerm_kubernetes_cluster.managed[name].agent_pool_profile[*].vnet_subnet_id }
+  node_groups  = { for name in local.guarded_clusters : name => "${data.azurerm_subscription.main.id}/resourceGroups/${data.azurerm_kubernetes_cluster.managed[name].node_resource_group}" }
 
-  # Where pools name no subnet, AKS made the network and the table itself: they are all that the node resource group has of both.
+  # If pools name no subnet, AKS made the network and the table: they are the only ones in the node resource group.
   managed_groups = [for name, subnets in local.pools : local.node_groups[name] if length(compact(subnets)) < length(subnets)]
   table_groups   = [for name in local.discovered_tables : local.node_groups[name]]
 
@@ -83,15 +83,15 @@ locals {
         "Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read", # the addresses of nodes in scale sets
         "Microsoft.Insights/eventtypes/values/read",                        # the activity log: which table is a cluster's, and who stripped it
         "Microsoft.Authorization/locks/read",                               # doctor: locks that stop repairs
-        "Microsoft.Authorization/permissions/read",                         # doctor: what it may do itself
+        "Microsoft.Authorization/permissions/read",                         # doctor: its own rights
         "Microsoft.Authorization/roleAssignments/read",                     # doctor: whether the clusters' identities have what they need
-        "Microsoft.Authorization/roleDefinitions/read",                     # doctor: what their roles allow
+        "Microsoft.Authorization/roleDefinitions/read",                     # doctor: the actions of these roles
         "Microsoft.Authorization/denyAssignments/read",                     # doctor: deny assignments, which override roles
-        "Microsoft.Network/locations/operations/read",                      # following its own writes, should Azure ask for it
+        "Microsoft.Network/locations/operations/read",                      # to follow its own writes, if Azure requires it
       ]
       scopes = { for id in local.all_subscriptions : id => id }
     }
-    # links: on the resource groups of route tables, security groups and the like that the subnets
+    # links: on the resource groups of the route tables, security groups and others that the subnets
     # link to: writing a subnet needs the right to join each of them.
     links = {
       actions = [
@@ -102,16 +102,15 @@ locals {
       ]
       scopes = { for key, ids in local.all_groups : key => ids[0] }
     }
-    # subnets: on the subnets whose route table is guarded, and no others; where AKS made the
-    # network, the node resource group, which has no others.
+    # subnets: on only the subnets whose route table is guarded; if AKS made the network, the node
+    # resource group, which has no other subnets.
     subnets = {
       actions = [
         "Microsoft.Network/virtualNetworks/subnets/write", # to put a lost table back
       ]
       scopes = { for key, ids in local.all_subnets : key => ids[0] }
     }
-    # targets: on the tables that pod routes are copied to, and no others: never a cluster's route
-    # table.
+    # targets: on only the tables that pod routes are copied to: never a cluster's route table.
     targets = {
       actions = [
         "Microsoft.Network/routeTables/write", # to copy pod routes

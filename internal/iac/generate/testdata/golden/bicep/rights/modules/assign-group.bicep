@@ -1,4 +1,4 @@
-// Assigns a role on this resource group: by default the one that lets subnets keep what they link to in it.
+// Assigns a role on this resource group: by default the role for resources in it that subnets link to.
 param name string
 param principalId string
 param role string = 'links'

@@ -1,4 +1,4 @@
-// Lets pod routes be copied into a table.
+// Allows copying pod routes into a table.
 param name string
 param tableName string
 param principalId string
