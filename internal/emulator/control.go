@@ -30,6 +30,7 @@ type control struct {
 //	POST   /_emulator/readdress  {"cluster", "node"}               bring a node back with another address
 //	POST   /_emulator/routes     {"cluster", "paused", "bugs"}     stop and resume a cluster's cloud provider, and choose its bugs
 //	POST   /_emulator/roles      {"assignment", "delay"}           let a role assignment take effect after a delay (10m)
+//	GET    /_emulator/resolve?name=NAME&network=ID                 what Azure's DNS answers in a virtual network
 //	POST   /_emulator/issuers    {"issuer", "keys"}                give the keys of an issuer of tokens that identities trust
 func (s *control) answer(w http.ResponseWriter, c *call) {
 	answer, err := s.controlCall(c)

@@ -68,12 +68,10 @@ func storageFacts(at string, vmSize func(sight) string) []fact {
 		{path: at + "osDisk.diskSizeGB", value: func(s sight) any {
 			_, size := imageOf(storage(s))
 			return size
-		}, when: func(s sight) bool { return s.at["diffDiskSettings"] == nil || vmSize(s) != "" }},
+		}},
 		{path: at + "osDisk.managedDisk", value: object{}},
 		{path: at + "osDisk.managedDisk.storageAccountType", value: ofDisk},
-		{
-			path: at + "osDisk.diffDiskSettings.placement", value: "CacheDisk",
-		},
+		{path: at + "osDisk.diffDiskSettings.placement", value: "CacheDisk"},
 		{path: at + "dataDisks[].caching", value: "None"},
 		{path: at + "dataDisks[].managedDisk", value: object{}},
 		{path: at + "dataDisks[].managedDisk.storageAccountType", value: ofDisk},
