@@ -97,7 +97,7 @@ var Evidences = []Evidence{
 		Types: []string{typePrivateZone, typePrivateZoneLink, typePrivateRecord,
 			typePrivateEndpoint},
 		Documented: "what a private cluster has of them, which names a network resolves",
-		Guessed:    "names of links and interfaces, the code of a missing zone",
+		Guessed:    "names of links, the code of a missing zone",
 		GuessedIn:  []string{"privatecluster.go"},
 	},
 	{

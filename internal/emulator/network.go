@@ -41,7 +41,8 @@ func (s *network) types() []kind {
 		{name: typePrivateZone, tracked: true},
 		{name: typePrivateZoneLink, tracked: true, settle: s.settlePrivateZoneLink},
 		{name: typePrivateRecord, immediate: true, settle: s.settlePrivateRecord},
-		{name: typePrivateEndpoint, tracked: true, settle: s.settlePrivateEndpoint,
+		{name: typePrivateEndpoint, tracked: true, facts: privateEndpointFacts,
+			settle: s.settlePrivateEndpoint,
 			stored: s.storedPrivateEndpoint, removed: s.privateEndpointRemoved},
 	}
 }

@@ -43,22 +43,40 @@ func (s *network) settlePrivateEndpoint(c *call, r, old *resource) *failure {
 	return nil
 }
 
-// storedPrivateEndpoint makes the network interface with which an endpoint has its address.
+// storedPrivateEndpoint makes the network interface with which an endpoint has its address
+// (recorded).
 func (s *network) storedPrivateEndpoint(c *call, r, old *resource) *failure {
-	nic := endpointInterface(r.id)
-	objectAt(r.body, "properties")["networkInterfaces"] = []any{object{"id": string(nic)}}
+	properties := objectAt(r.body, "properties")
+	nic := endpointInterface(r)
+	properties["networkInterfaces"] = []any{object{"id": string(nic)}}
 	if s.kernel.store.get(nic) != nil {
 		return nil
 	}
-	_, f := s.kernel.putResource(c, nic, object{"location": r.body["location"],
-		"properties": object{"ipConfigurations": []any{object{"name": "privateEndpointIpConfig",
-			"properties": object{"subnet": object{"id": string(linkOf(r.body, "subnet"))}}}}}})
+	group := ""
+	for _, connection := range listAt(properties, "privateLinkServiceConnections") {
+		for _, id := range list(objectAt(connection, "properties"), "groupIds") {
+			group = id
+		}
+	}
+	configuration := object{
+		"subnet": object{"id": string(linkOf(r.body, "subnet"))},
+		"privateLinkConnectionProperties": object{"groupId": group, "requiredMemberName": group,
+			"fqdns": []any{}},
+	}
+	_, f := s.kernel.putResource(c, nic, object{
+		"location": r.body["location"], "managedBy": string(r.id), "properties": object{
+			"privateEndpoint": object{"id": string(r.id)}, "macAddress": "",
+			"auxiliaryMode": "None", "ipConfigurations": []any{object{
+				"name":       "privateEndpointIpConfig." + guidOf("configuration", r.id),
+				"properties": configuration}},
+		},
+	})
 	return f
 }
 
 // privateEndpointRemoved takes an endpoint's interface away with it.
 func (s *network) privateEndpointRemoved(r *resource) {
-	if nic := s.kernel.store.get(endpointInterface(r.id)); nic != nil {
+	if nic := s.kernel.store.get(endpointInterface(r)); nic != nil {
 		s.leaveSeats(nic)
 		s.kernel.store.remove(nic.id)
 	}
@@ -79,14 +97,32 @@ func (s *network) showEndpoints(subnet *resource, properties object) {
 }
 
 // endpointInterface is the interface of a private endpoint.
-func endpointInterface(endpoint arm.ID) arm.ID {
-	return arm.ResourceID(endpoint.Subscription(), endpoint.ResourceGroup(), typeNIC,
-		endpoint.Name()+".nic."+guidOf("interface", endpoint))
+func endpointInterface(endpoint *resource) arm.ID {
+	name := text(objectAt(endpoint.body, "properties"), "customNetworkInterfaceName")
+	if name == "" {
+		name = endpoint.id.Name() + ".nic." + guidOf("interface", endpoint.id)
+	}
+	return arm.ResourceID(endpoint.id.Subscription(), endpoint.id.ResourceGroup(), typeNIC, name)
 }
+
+// privateEndpointFacts are of private endpoints.
+var privateEndpointFacts = append(emptyLists(nil, "properties.ipConfigurations",
+	"properties.customDnsConfigs", "properties.manualPrivateLinkServiceConnections"),
+	fact{path: "properties.customNetworkInterfaceName", value: ""},
+	fact{
+		path: "properties.privateLinkServiceConnections[].properties." +
+			"privateLinkServiceConnectionState",
+		value: object{"status": "Approved", "description": "Auto-Approved",
+			"actionsRequired": "None"},
+	})
 
 // endpointAddress is where a private endpoint answers.
 func (s *network) endpointAddress(endpoint arm.ID) string {
-	nic := s.kernel.store.get(endpointInterface(endpoint))
+	of := s.kernel.store.get(endpoint)
+	if of == nil {
+		return ""
+	}
+	nic := s.kernel.store.get(endpointInterface(of))
 	if nic == nil {
 		return ""
 	}
