@@ -50,7 +50,24 @@ func (a *app) checkCloud(cmd *cobra.Command) error {
 	if a.emulatorDir != "" && cmd.Flags().Changed("cloud") {
 		return errors.New("--cloud and --emulator exclude each other")
 	}
+	a.repeatFlags(cmd)
 	return nil
+}
+
+// repeatFlags has printed commands repeat the flags that say where Azure and the config are. The
+// shell has what comes from environment variables.
+func (a *app) repeatFlags(cmd *cobra.Command) {
+	var global []string
+	for name, value := range map[string]string{"emulator": a.emulatorDir, "cloud": a.cloudName} {
+		if cmd.Flags().Changed(name) {
+			global = []string{"--" + name, value}
+		}
+	}
+	var configs []string
+	if f := cmd.Flags().Lookup("file"); f != nil && f.Annotations[isConfig] != nil {
+		configs, _ = cmd.Flags().GetStringArray("file")
+	}
+	finding.Repeat(global, configs)
 }
 
 // connect makes a client for the cloud or the emulator that the flags name. For a cloud it uses the
@@ -66,7 +83,7 @@ func (a *app) connectTelling(ctx context.Context, log *slog.Logger,
 		info, err := findLocal(ctx, a.emulatorDir)
 		if err != nil {
 			return nil, fmt.Errorf("--emulator: %w; start one with %s", err,
-				finding.Command("routekeeper emulator --dir %s", a.emulatorDir))
+				finding.Command("%s emulator --dir %s", "routekeeper", a.emulatorDir))
 		}
 		return connectLocal(info, log, called)
 	}

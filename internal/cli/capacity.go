@@ -25,7 +25,7 @@ type capacityOptions struct {
 func (a *app) newCapacity() *cobra.Command {
 	var o capacityOptions
 	cmd := &cobra.Command{
-		Use: "capacity {--subnet CIDR | --need-nodes N | --need-pods N | --cluster ID | " +
+		Use: "capacity {--subnet CIDR | --need-nodes N | --need-pods N | --cluster NAME | " +
 			"--from-bundle FILE}",
 		Short: "Calculate how many nodes and pods fit, or how large subnets must be",
 		Long: `With --subnet, capacity says how many nodes and pods fit, and what limits them.
@@ -42,7 +42,7 @@ maximum fits; 1: an error; 2: it does not fit.`,
   routekeeper capacity --subnet /22 --plugin overlay \
     --pod-cidr 10.244.0.0/16 --show-formulas
   routekeeper capacity --need-nodes 50 --need-pods 1500 -o markdown
-  routekeeper capacity --cluster /subscriptions/…/managedClusters/shop`,
+  routekeeper capacity --cluster shop`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.cluster != "" || o.bundle != "" {
@@ -70,9 +70,10 @@ maximum fits; 1: an error; 2: it does not fit.`,
 	f.IntVar(&o.need.Nodes, "need-nodes", 0, "`N` nodes are needed")
 	f.IntVar(&o.need.Pods, "need-pods", 0, "`N` pods are needed")
 	f.StringVar(&o.cluster, "cluster", "", "calculate how far the pools of this cluster can grow "+
-		"(resource `ID`)")
+		"(`NAME` or resource ID)")
 	f.StringVar(&o.bundle, "from-bundle", "", "read the cluster from this `FILE` of routekeeper "+
 		"collect")
+	a.completeFlag(cmd, "cluster", a.clusterNames)
 	_ = cmd.MarkFlagFilename("from-bundle", "tgz")
 	f.BoolVar(&o.formulas, "show-formulas", false, "show how each limit was calculated")
 	names := []string{"all"}

@@ -59,6 +59,7 @@ with --dry-run there is something to delete, or the answer was another name.`,
 	c := &o.source.described.Spec
 	f.StringVar(&c.Subscription, "subscription", "", "subscription `ID`")
 	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource `GROUP` (default NAME-rg)")
+	cmd.ValidArgsFunction = a.complete(a.clusterNames, 1)
 	a.clusterSource(cmd, &o.source, "subscription")
 	f.StringArrayVar(&o.configs, "config", nil,
 		"also delete its routes from the targets of this config (`FILE` or folder, repeatable)")
@@ -176,8 +177,8 @@ func (a *app) tellLeft(told report.Building) error {
 // confirmName asks for the name of the cluster before it is deleted.
 func (a *app) confirmName(name string) error {
 	if !terminal(a.in) {
-		return fmt.Errorf(
-			"nothing was deleted: standard input is not a terminal: expected --yes %s", name)
+		return fmt.Errorf("nothing was deleted: standard input is not a terminal; to confirm: %s",
+			a.repeated("--yes", name))
 	}
 	fmt.Fprint(a.err, "Type the cluster's name to delete this: ")
 	answer, err := bufio.NewReader(a.in).ReadString('\n')

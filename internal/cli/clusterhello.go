@@ -64,6 +64,7 @@ are lost, or pods are not ready in time.`,
 		o.name = args[0]
 		return nil
 	}
+	cmd.ValidArgsFunction = a.complete(a.clusterNames, 1)
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "", "find the cluster in this subscription (`ID`)")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "reach the cluster with this kubeconfig `FILE`")

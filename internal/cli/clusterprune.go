@@ -161,7 +161,7 @@ func (k *copies) prune(
 		return nil
 	}
 	history := usualHistory
-	past, err := history.open(paths, false, log)
+	past, err := history.open(paths, log)
 	if err != nil {
 		return err
 	}

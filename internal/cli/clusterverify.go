@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,7 +43,7 @@ checked.`,
 			return a.runClusterVerify(cmd.Context(), o)
 		},
 	}
-	examineFlags(cmd, &o, true)
+	a.examineFlags(cmd, &o, true)
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) > 1:
@@ -107,9 +106,7 @@ func (e *examination) keepOnly(meant string) error {
 	}
 	switch {
 	case len(kept) == 0:
-		slices.Sort(names)
-		return fmt.Errorf("-f: no cluster %s in the config; there are %s", meant,
-			strings.Join(names, ", "))
+		return fmt.Errorf("-f: no cluster %s in the config%s", meant, instead(meant, names))
 	case len(kept) > 1:
 		return fmt.Errorf("-f: several clusters of the config are named %s: name one by its ID",
 			meant)

@@ -29,7 +29,7 @@ addresses and IDs are not anonymized.`,
   routekeeper doctor --from-bundle shop.tgz`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runCollect(cmd.Context(), o) },
 	}
-	examineFlags(cmd, &o, false)
+	a.examineFlags(cmd, &o, false)
 	a.outFlag(cmd)
 	return cmd
 }
@@ -61,7 +61,7 @@ func (a *app) runCollect(ctx context.Context, o examineOptions) error {
 	if a.outPath != "" && a.outPath != "-" {
 		d := report.Diagnosis{Clusters: e.names(), Findings: found}
 		fmt.Fprintf(a.err, "wrote %s (%s); next: %s\n", finding.Show(a.outPath), d.Sentence(),
-			finding.Command("routekeeper doctor --from-bundle %s", a.outPath))
+			finding.Command("%s doctor --from-bundle %s", "routekeeper", a.outPath))
 	}
 	return nil
 }

@@ -20,7 +20,16 @@ func configFlag(cmd *cobra.Command, paths *[]string) {
 	cmd.Flags().StringArrayVarP(paths, "file", "f", nil,
 		"config `FILE` with ClusterRoutes documents, folder, or - (repeatable)")
 	_ = cmd.MarkFlagRequired("file")
+	markConfig(cmd)
+}
+
+// isConfig is the annotation of a flag -f that names configs with ClusterRoutes documents.
+const isConfig = "routekeeper/config"
+
+// markConfig has the shell complete files for -f, and printed commands repeat it.
+func markConfig(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	_ = cmd.Flags().SetAnnotation("file", isConfig, []string{"true"})
 }
 
 // readConfig reads all documents that -f names.

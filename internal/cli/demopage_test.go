@@ -97,7 +97,8 @@ func (c *cast) file() (string, error) {
 var passing = regexp.MustCompile(`127\.0\.0\.1:\d+|\d+(\.\d+)? m?s\b|\d+ (read|write|poll)s?\b`)
 
 // TestDemoPage: docs/demo.md shows what the demo prints on a terminal, and docs/demo.cast is the
-// recording. The README shows one scene. go test ./internal/cli -run DemoPage -update records both again.
+// recording. The README shows one scene. go test ./internal/cli -run DemoPage -update records both
+// again.
 func TestDemoPage(t *testing.T) {
 	t.Parallel()
 	const page, recording = "../../docs/demo.md", "../../docs/demo.cast"
@@ -157,7 +158,8 @@ func TestDemoPage(t *testing.T) {
 		t.Errorf("README.md is old: go test ./internal/cli -run DemoPage -update\nhas:\n%s\n"+
 			"want:\n%s", scene, now)
 	}
-	if !strings.Contains(want, "8 of 8 scenes ok") || !strings.Contains(string(played), `\u001b[32m`) {
+	if !strings.Contains(want, "8 of 8 scenes ok") ||
+		!strings.Contains(string(played), `\u001b[32m`) {
 		t.Error("the recording is not that of a terminal where every scene is ok")
 	}
 }

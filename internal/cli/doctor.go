@@ -16,8 +16,8 @@ import (
 
 type doctorOptions struct {
 	examineOptions
-	failOn   string
-	fix, yes bool
+	failOn, severity string
+	fix, yes         bool
 }
 
 func (a *app) newDoctor() *cobra.Command {
@@ -35,23 +35,29 @@ CLUSTER is a name or a resource ID. With -f, doctor checks the clusters of the
 config; with --subscription, all clusters there. Without a config it assumes the
 one that init would propose.
 
+It writes what several clusters have in common once. --severity error leaves out
+the rest, which still counts for --fail-on.
+
 At the end it says what is right, and what was not checked because a permission
 or a kubeconfig is missing (see routekeeper cluster verify).
 
 Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		Example: `  routekeeper doctor shop
   routekeeper doctor --subscription 11111111-1111-1111-1111-111111111111
-  routekeeper doctor -f routes.yaml --fail-on error -o json
+  routekeeper doctor -f routes.yaml --severity warning --fail-on error
   routekeeper doctor -f routes.yaml --fix
   routekeeper doctor --from-bundle shop.tgz`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDoctor(cmd.Context(), o) },
 	}
-	examineFlags(cmd, &o.examineOptions, true)
+	a.examineFlags(cmd, &o.examineOptions, true)
 	cmd.Flags().StringVar(&o.failOn, "fail-on", finding.Warning.String(),
 		"exit with 2 for findings of this severity and above: info, warning or error")
-	_ = cmd.RegisterFlagCompletionFunc("fail-on",
-		cobra.FixedCompletions([]string{"info", "warning", "error"},
-			cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(&o.severity, "severity", finding.Info.String(),
+		"show findings of this severity and above: info, warning or error")
+	for _, name := range []string{"fail-on", "severity"} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(
+			[]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
+	}
 	cmd.Flags().IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit,
 		"how many routes a route table can hold "+
 			"(more than 400 if Azure Virtual Network Manager manages them)")
@@ -63,9 +69,12 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 }
 
 func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
-	var failOn finding.Severity
+	var failOn, least finding.Severity
 	if err := failOn.UnmarshalText([]byte(o.failOn)); err != nil {
 		return fmt.Errorf("--fail-on: %w", err)
+	}
+	if err := least.UnmarshalText([]byte(o.severity)); err != nil {
+		return fmt.Errorf("--severity: %w", err)
 	}
 	if o.fix && len(o.paths) == 0 {
 		return errors.New("--fix: expected a config (-f), which says what may be written; " +
@@ -75,8 +84,9 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.fix && !o.yes && (format == report.JSON || !terminal(a.in)) {
-		return errors.New("--fix: standard input is not a terminal: expected --yes")
+	if o.fix && !o.yes && format == report.JSON {
+		_, err := a.confirm("")
+		return fmt.Errorf("--fix: %w", err)
 	}
 	if o.maxRoutes < 1 || o.maxRoutes > 1000 {
 		return fmt.Errorf("--max-routes: %d is out of range, expected 1 to 1000", o.maxRoutes)
@@ -85,6 +95,7 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 	if err != nil {
 		return err
 	}
+	d.Least = least
 	if o.fix {
 		d, err = a.doctorFix(ctx, o, e, d, w, format, style)
 	} else {
@@ -113,7 +124,8 @@ func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, rep
 		return nil, report.Diagnosis{}, err
 	}
 	claims := build.Verify(e.Case, found).Claims
-	return e, report.Diagnosis{Clusters: e.names(), Findings: found, Claims: claims}, nil
+	return e, report.Diagnosis{Clusters: e.names(), Findings: found, Claims: claims,
+		Verify: e.verifying()}, nil
 }
 
 // doctorFix shows what is wrong, repairs what the config allows, and returns what is left.

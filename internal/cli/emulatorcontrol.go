@@ -21,6 +21,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/demo"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/trace"
@@ -71,8 +72,9 @@ func (a *app) newEmulatorScale() *cobra.Command {
 		Short: "Set the number of nodes of a cluster of a running emulator",
 		Long: `Sets the number of nodes of a pool, as the autoscaler does. The cluster's cloud
 provider then writes the routes of new nodes into the cluster's route table.`,
-		Example: "  routekeeper --emulator .azure-local emulator scale shop 5",
-		Args:    exactly("CLUSTER and COUNT", 2),
+		Example:           "  routekeeper --emulator .azure-local emulator scale shop 5",
+		ValidArgsFunction: a.complete(a.clusterNames, 1),
+		Args:              exactly("CLUSTER and COUNT", 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			count, err := strconv.Atoi(args[1])
 			if err != nil || count < 0 {
@@ -109,8 +111,9 @@ func (a *app) newEmulatorStrip() *cobra.Command {
 		Short: "Take the route table off subnets, as a redeploy does",
 		Long: `Writes subnets without their route tables, as a redeploy of an infrastructure
 pipeline does. It uses another identity than routekeeper.`,
-		Example: "  routekeeper --emulator .azure-local emulator strip shop-vnet/nodes",
-		Args:    atLeastOne("VNET/SUBNET"),
+		Example:           "  routekeeper --emulator .azure-local emulator strip shop-vnet/nodes",
+		ValidArgsFunction: a.complete(a.subnetNames, manyArguments),
+		Args:              atLeastOne("VNET/SUBNET"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			running, err := a.runningEmulator(cmd.Context())
 			if err != nil {
@@ -182,7 +185,8 @@ func (a *app) newEmulatorBreak() *cobra.Command {
 			if err := running.control(cmd.Context(), http.MethodPost, "faults", f); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "%s; to end this: routekeeper emulator break none\n", kind.what)
+			fmt.Fprintf(a.out, "%s; to end this: %s\n", kind.what,
+				finding.Command("routekeeper emulator break none"))
 			return nil
 		},
 	}

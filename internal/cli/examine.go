@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -18,7 +17,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/bundle"
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/trace"
 )
 
 // examineOptions say what to read, and from where.
@@ -39,17 +37,19 @@ type examineOptions struct {
 }
 
 // examineFlags adds the flags that say what to read; with fromBundle also --from-bundle.
-func examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle bool) {
+func (a *app) examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle bool) {
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "", "check this subscription (`ID`; default the "+
 		"only visible one)")
-	f.StringVar(&o.cluster, "cluster", "", "check this cluster (resource `ID`)")
+	f.StringVar(&o.cluster, "cluster", "", "check this cluster (`NAME` or resource ID)")
 	f.StringArrayVarP(&o.paths, "file", "f", nil, "check the clusters in this config `FILE`, "+
 		"folder, or - (repeatable)")
-	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	markConfig(cmd)
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("cluster", "file")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "file")
+	a.completeFlag(cmd, "cluster", a.clusterNames)
+	cmd.ValidArgsFunction = a.complete(a.clusterNames, 1)
 	kubernetesFlags(cmd, &o.kubernetesOptions)
 	if fromBundle {
 		f.StringVar(&o.bundle, "from-bundle", "",
@@ -76,6 +76,35 @@ func examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle bool) {
 type examination struct {
 	diagnose.Case
 	client *azure.Client // nil for a bundle
+	bundle string        // the bundle's file
+}
+
+// argument is how a command line names a cluster: by its name, or by its ID where names repeat.
+func (e *examination) argument(id arm.ID) string {
+	for _, other := range e.Snapshot.Clusters {
+		if strings.EqualFold(other.ID.Name(), id.Name()) && !other.ID.Equal(id) {
+			return string(id)
+		}
+	}
+	return id.Name()
+}
+
+// source are the flags with which another command reads the same: the bundle or the config.
+func (e *examination) source() finding.CommandLine {
+	if e.bundle != "" {
+		return finding.Command(" --from-bundle %s", e.bundle)
+	}
+	return finding.Config()
+}
+
+// verifying returns the command that verifies each cluster, by the cluster's name in reports.
+func (e *examination) verifying() map[string]finding.CommandLine {
+	all := map[string]finding.CommandLine{}
+	for i, name := range e.names() {
+		all[name] = finding.Command("routekeeper cluster verify %s%s", e.argument(e.Clusters[i]),
+			e.source())
+	}
+	return all
 }
 
 // diagnosis returns the findings, with the last writers according to the activity log.
@@ -131,13 +160,11 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 			return nil, err
 		}
 	}
-	if id, err := arm.ParseID(o.name); err == nil {
-		o.cluster, o.name = string(id), ""
+	if strings.Contains(o.name, "/") {
+		o.cluster, o.name = o.name, ""
 	}
-	if o.cluster != "" || o.subscription != "" { // report a wrong flag before the login
-		if _, _, err := o.scope(); err != nil {
-			return nil, err
-		}
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	client, err := a.connect(ctx, progress.logger())
 	if err != nil {
@@ -190,7 +217,10 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 
 // propose finds the clusters, and uses the configs that init would propose.
 func (e *examination) propose(ctx context.Context, o examineOptions) error {
-	scope, one, err := e.find(ctx, o)
+	if o.name != "" {
+		o.cluster = o.name
+	}
+	scope, one, err := o.find(ctx, e.client)
 	if err != nil {
 		return err
 	}
@@ -210,66 +240,6 @@ func (e *examination) propose(ctx context.Context, o examineOptions) error {
 	return nil
 }
 
-// find returns the scope and the cluster to read: a cluster by its ID, or by its name in a
-// subscription; otherwise all clusters of a subscription, which may be the only visible one.
-func (e *examination) find(ctx context.Context, o examineOptions) (scope, one arm.ID, err error) {
-	subscriptions := []arm.ID{}
-	if o.cluster != "" || o.subscription != "" {
-		if scope, one, err = o.scope(); err != nil || o.name == "" {
-			return scope, one, err
-		}
-		subscriptions = append(subscriptions, scope)
-	} else if subscriptions, err = e.client.Subscriptions(ctx); err != nil {
-		return "", "", err
-	}
-	if o.name == "" {
-		switch len(subscriptions) {
-		case 0:
-			return "", "", errors.New("this login sees no subscription")
-		case 1:
-			return subscriptions[0], "", nil
-		}
-		names := make([]string, len(subscriptions))
-		for i, id := range subscriptions {
-			names[i] = id.Name()
-		}
-		return "", "", fmt.Errorf("this login sees several subscriptions: "+
-			"name one with --subscription, or a cluster: %s", strings.Join(names, ", "))
-	}
-	var found, others []string
-	for _, subscription := range subscriptions {
-		clusters, err := e.client.Clusters(ctx, subscription)
-		if err != nil {
-			return "", "", err
-		}
-		for _, id := range clusters {
-			if strings.EqualFold(id.Name(), o.name) {
-				scope, one = subscription, id
-				found = append(found, string(id))
-			} else {
-				others = append(others, id.Name())
-			}
-		}
-	}
-	switch len(found) {
-	case 1:
-		return scope, one, nil
-	case 0:
-		slices.Sort(others)
-		if len(others) == 0 {
-			return "", "", fmt.Errorf("this login sees no cluster named %s, and no other cluster",
-				o.name)
-		}
-		if near := trace.Near(o.name, others); near != "" {
-			return "", "", fmt.Errorf("this login sees no cluster named %s%s", o.name, near)
-		}
-		return "", "", fmt.Errorf("this login sees no cluster named %s; it sees %s", o.name,
-			strings.Join(others[:min(len(others), 20)], ", "))
-	}
-	return "", "", fmt.Errorf("several clusters are named %s, name one by its ID: %s", o.name,
-		strings.Join(found, ", "))
-}
-
 // openBundle reads a bundle.
 func (a *app) openBundle(o examineOptions) (*examination, error) {
 	f, err := os.Open(o.bundle)
@@ -285,7 +255,7 @@ func (a *app) openBundle(o examineOptions) (*examination, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--from-bundle: %s: %w", o.bundle, err)
 	}
-	e := &examination{}
+	e := &examination{bundle: o.bundle}
 	e.Snapshot, e.Clusters, e.Configs, e.Proposed = b.Snapshot, b.Clusters, b.Configs, b.Proposed
 	if meant := cmp.Or(o.name, o.cluster); meant != "" {
 		var names []string
@@ -299,8 +269,8 @@ func (a *app) openBundle(o examineOptions) (*examination, error) {
 			return !slices.ContainsFunc(e.Clusters, arm.ID(c.Spec.ClusterID).Equal)
 		})
 		if len(e.Clusters) == 0 {
-			return nil, fmt.Errorf("--from-bundle: %s: no cluster %s in it; there are %s",
-				o.bundle, meant, strings.Join(names, ", "))
+			return nil, fmt.Errorf("--from-bundle: %s: no cluster %s in it%s",
+				o.bundle, meant, instead(meant, names))
 		}
 	}
 	return e, nil

@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/azure"
@@ -20,7 +16,8 @@ import (
 func (a *app) fix(ctx context.Context, client *azure.Client, paths []string,
 	configs []v1alpha1.ClusterRoutes, yes bool, show func(report.Round) error) (
 	*report.Round, error) {
-	planned, err := keeper.New(client, configs, keeper.Options{DryRun: true}).Round(ctx)
+	planned, err := keeper.New(client, configs,
+		usualHistory.preview(paths, keeper.Options{})).Round(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,30 +32,17 @@ func (a *app) fix(ctx context.Context, client *azure.Client, paths []string,
 			return nil, err
 		}
 	}
-	past, err := usualHistory.open(paths, false, slog.New(slog.DiscardHandler))
+	past, err := usualHistory.open(paths, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
 	defer past.Close()
-	round, err := keeper.New(client, configs, past.With(keeper.Options{})).Round(ctx)
+	round, err := keeper.New(client, configs, past.With(keeper.Options{
+		Only: confirmed(planned.Changes)})).Round(ctx)
 	if err != nil && len(round.Changes) == 0 {
 		return nil, err
 	}
 	round.OnlyObserved = nil
 	made := roundReport(round, len(configs))
 	return &made, errors.Join(err, show(made))
-}
-
-// confirm asks a question. Any answer other than yes means no.
-func (a *app) confirm(question string) (bool, error) {
-	if !terminal(a.in) {
-		return false, errors.New("standard input is not a terminal: expected --yes")
-	}
-	fmt.Fprintf(a.err, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(a.in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes", nil
 }

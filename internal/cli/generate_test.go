@@ -261,7 +261,7 @@ func (l *leastRights) work(check bool) (refused []string) {
 	l.run(code(0), "--emulator", l.login, "init", "--subscription", l.a.demo.Cluster.Subscription(),
 		"--out", filepath.Join(l.dir, "all.yaml"), "--force")
 	l.run(code(2), "--emulator", l.login, "doctor", "-f", l.config)
-	l.run(code(0), "--emulator", l.login, "sync", "-f", l.config)
+	l.run(code(0), "--emulator", l.login, "sync", "-f", l.config, "--yes")
 	l.run(code(0), "--emulator", l.login, "run", "-f", l.config, "--once")
 	l.run(code(0), "--emulator", l.login, "doctor", "-f", l.config)
 	return l.refused(since)

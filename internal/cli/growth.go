@@ -56,11 +56,21 @@ func (a *app) clusterToGrow(ctx context.Context, o capacityOptions) (*inventory.
 		}
 		return e.Snapshot, e.Snapshot.Cluster(e.Clusters[0]), nil
 	}
-	scope, one, err := initOptions{cluster: o.cluster}.scope()
+	in := initOptions{cluster: o.cluster}
+	if err := in.check(); err != nil {
+		return nil, nil, err
+	}
+	progress := a.progress(ctx, "reading the cluster")
+	defer progress.stop()
+	client, err := a.connect(ctx, progress.logger())
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := a.lookAround(ctx, scope, one)
+	scope, one, err := in.find(ctx, client)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := surveyOne(ctx, client, scope, one)
 	if err != nil {
 		return nil, nil, err
 	}

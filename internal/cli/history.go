@@ -56,29 +56,32 @@ the current folder. Times are local; times in JSON are UTC.`,
 	flags.StringVar(&o.path, "history", "", "the history's `FILE`")
 	_ = cmd.MarkPersistentFlagFilename("file", "yaml", "yml", "json")
 	_ = cmd.MarkPersistentFlagFilename("history", "db")
-	o.filterFlags(cmd)
+	a.filterFlags(cmd, &o)
 	cmd.Flags().IntVar(&o.limit, "limit", 50, "show only the newest `N`; 0 for all")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	cmd.AddCommand(a.newHistoryShow(&o), a.newHistoryExport(&o))
 	return cmd
 }
 
-func (o *historyOptions) filterFlags(cmd *cobra.Command) {
+func (a *app) filterFlags(cmd *cobra.Command, o *historyOptions) {
 	f := cmd.Flags()
 	f.StringVar(&o.cluster, "cluster", "", "only what concerns the ClusterRoutes of this `NAME`")
 	f.StringVar(&o.since, "since", "", "only what began since: an age (2h, 7d) or a `TIME` "+
 		"(2026-01-31, 2026-01-31T15:04:05Z)")
 	f.StringVar(&o.kind, "kind", "", "only checks of this `kind`: "+
 		strings.Join(history.Kinds, ", "))
+	a.completeFlag(cmd, "cluster", historyNames)
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(history.Kinds,
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (a *app) newHistoryShow(o *historyOptions) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "show ID",
-		Short:   "Show one check: what it read and what it changed",
-		Example: "  routekeeper history show 17\n  routekeeper history show 17 -o markdown",
+		Use:               "show ID",
+		Short:             "Show one check: what it read and what it changed",
+		ValidArgsFunction: checkIDs,
+		Example: "  routekeeper history show 17\n  routekeeper history show 17 -o " +
+			"markdown",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return errors.New("expected the number of one check, as routekeeper history " +
@@ -101,7 +104,7 @@ func (a *app) newHistoryExport(o *historyOptions) *cobra.Command {
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.runHistoryExport(*o) },
 	}
-	o.filterFlags(cmd)
+	a.filterFlags(cmd, o)
 	a.outFlag(cmd)
 	return cmd
 }

@@ -9,10 +9,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -30,7 +28,7 @@ type initOptions struct {
 func (a *app) newInit() *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
-		Use:   "init {--subscription ID | --cluster ID} [--out routes.yaml]",
+		Use:   "init {--subscription ID | --cluster NAME} [--out routes.yaml]",
 		Short: "Write a config for the clusters of a subscription, or for one cluster",
 		Long: `Reads a subscription, or one cluster and the network around it, and writes a
 commented config. The config names every kubenet cluster with its route table.
@@ -47,21 +45,21 @@ has none. The config names the new route table.
 On standard error, init says which rights of this login are missing for sync and
 run with a promoted config, and what to assign.`,
 		Example: `  routekeeper init --subscription <id> --out routes.yaml
-  routekeeper init --cluster /subscriptions/…/managedClusters/shop > shop.yaml
-  routekeeper init --cluster /subscriptions/…/managedClusters/shop \
-    --gateway-table --out shop.yaml`,
+  routekeeper init --cluster shop > shop.yaml
+  routekeeper init --cluster shop --gateway-table --out shop.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runInit(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "",
 		"read all clusters of this subscription (`ID`)")
-	f.StringVar(&o.cluster, "cluster", "", "read only this cluster (resource `ID`)")
+	f.StringVar(&o.cluster, "cluster", "", "read only this cluster (`NAME` or resource ID)")
 	a.outFlag(cmd)
 	f.BoolVar(&o.force, "force", false, "overwrite the file if it exists")
 	f.BoolVar(&o.gatewayTable, "gateway-table", false,
 		"create a route table for each Application Gateway subnet without one")
 	f.BoolVar(&o.yes, "yes", false, "with --gateway-table: do not ask")
+	a.completeFlag(cmd, "cluster", a.clusterNames)
 	cmd.MarkFlagsOneRequired("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	return cmd
@@ -77,17 +75,20 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	if o.yes && !o.gatewayTable {
 		return errors.New("--yes: there is nothing to confirm, expected --gateway-table with it")
 	}
-	scope, one, err := o.scope()
-	if err != nil {
+	if err := o.check(); err != nil {
 		return err
 	}
 	w, _, _, err := a.output()
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "reading "+scope.Name())
+	progress := a.progress(ctx, "reading the network")
 	defer progress.stop()
 	client, err := a.connect(ctx, progress.logger())
+	if err != nil {
+		return err
+	}
+	scope, one, err := o.find(ctx, client)
 	if err != nil {
 		return err
 	}
@@ -167,37 +168,4 @@ func preflight(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
 		lines = append(lines, line)
 	}
 	return lines
-}
-
-// scope returns the scope that the flags name, and the cluster if they name one.
-func (o initOptions) scope() (scope, cluster arm.ID, err error) {
-	if o.cluster == "" {
-		subscription := strings.TrimSuffix(o.subscription, "/")
-		if rest, isID := strings.CutPrefix(strings.ToLower(subscription), "/subscriptions/"); isID {
-			subscription = rest
-		}
-		if uuid.Validate(subscription) != nil {
-			return "", "", fmt.Errorf("--subscription: %q is not a subscription's ID, expected "+
-				"one such as 11111111-1111-1111-1111-111111111111 (az account show --query id)",
-				o.subscription)
-		}
-		return arm.ID("/subscriptions/" + subscription), "", nil
-	}
-	id, err := arm.ParseID(o.cluster)
-	if err == nil && !id.Is(arm.TypeCluster) {
-		err = fmt.Errorf("it is the ID of a %s, expected a %s", id.Type(), arm.TypeCluster)
-	}
-	if err != nil {
-		return "", "", fmt.Errorf("--cluster: %q is not a cluster's resource ID: %w", o.cluster,
-			err)
-	}
-	return arm.ID("/subscriptions/" + id.Subscription()), id, nil
-}
-
-// only is the list of the one cluster, empty if there is none.
-func only(one arm.ID) []arm.ID {
-	if one == "" {
-		return nil
-	}
-	return []arm.ID{one}
 }

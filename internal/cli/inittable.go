@@ -77,7 +77,7 @@ func (a *app) makeGatewayTables(
 	}
 	if !yes {
 		var err error
-		if yes, err = a.confirm("Build this?"); err != nil {
+		if yes, err = a.ask("Build this?"); err != nil {
 			return false, fmt.Errorf("nothing was written: %w", err)
 		}
 		if !yes {

@@ -7,8 +7,8 @@ func (a *app) newInstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install {monitor}",
 		Short: "Set up Azure to notify a keeper of changes",
-		Long: `Sets up the resources in Azure that notify a keeper with --listen. Without --yes
-it prints what it would do and writes nothing.`,
+		Long: `Sets up the resources in Azure that notify a keeper with --listen, after a
+plan and a confirmation.`,
 		Example: `  routekeeper install monitor -f routes.yaml --resource-group ops-rg \
     --url https://keeper.example.com/events --event-secret-file secret`,
 		Args: noArgs,

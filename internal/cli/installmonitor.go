@@ -22,6 +22,7 @@ type monitorOptions struct {
 	url, secretFile string
 	webhook         monitor.Webhook
 	remove, yes     bool
+	dryRun          bool
 	print           string
 }
 
@@ -33,8 +34,8 @@ func (a *app) newInstallMonitor() *cobra.Command {
 		Short: "Set up the alert rules that post changes to a keeper's /events",
 		Long: `Sets up Azure Monitor for a config. In each subscription it creates an alert rule
 on the activity log, for operations on the clusters, route tables and networks
-of the config, and an action group that posts the alerts to the keeper. Without
---yes it prints what it would do and writes nothing.
+of the config, and an action group that posts the alerts to the keeper. It
+shows the plan and asks; --yes does not ask, --dry-run writes nothing.
 
 It recognizes its resources by their names and tags, and changes and removes no
 others. It keeps what is correct, with everything that others have added.
@@ -51,8 +52,9 @@ each; with IDs, the groups can have different names.
 With --print bicep or --print terraform it writes code instead, and needs no
 permission to write. The address is a parameter of the code.
 
-Exit code 0: nothing to do, or done; 1: an error; 2: without --yes, there is
-something to do.`,
+Exit code 0: nothing to do, or done; 1: an error, or something to do and neither
+a terminal nor --yes; 2: with --dry-run, or the answer no, there is something to
+do.`,
 		Example: `  routekeeper install monitor -f routes.yaml --resource-group ops-rg \
     --url https://keeper.example.com/events --event-secret-file secret
   routekeeper install monitor -f routes.yaml --resource-group ops-rg \
@@ -71,7 +73,7 @@ something to do.`,
 	f := cmd.Flags()
 	f.StringArrayVarP(&o.paths, "file", "f", nil, "config `FILE` with ClusterRoutes documents, "+
 		"folder, or - (repeatable)")
-	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	markConfig(cmd)
 	f.StringArrayVar(&o.groups, "resource-group", nil,
 		"create the resources in this resource group (name or `ID`, repeatable)")
 	f.StringVar(&o.name, "name", "", "suffix of resource names that distinguishes this keeper "+
@@ -86,7 +88,8 @@ something to do.`,
 		"secure webhook: object `ID` of the keeper's application")
 	f.StringVar(&o.webhook.Tenant, "auth-tenant", "", "secure webhook: its `tenant` (ID)")
 	f.BoolVar(&o.remove, "remove", false, "remove what install has created")
-	f.BoolVar(&o.yes, "yes", false, "make the changes")
+	f.BoolVar(&o.yes, "yes", false, "do not ask")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be done and write nothing")
 	f.StringVar(&o.print, "print", "", "write code instead: bicep or terraform")
 	_ = cmd.RegisterFlagCompletionFunc("print",
 		cobra.FixedCompletions([]cobra.Completion{"bicep", "terraform"},
@@ -151,9 +154,8 @@ func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
 			return err
 		}
 	}
-	told, failed := setUp(ctx, client, o.webhook, changes, o.yes)
 	progress.stop()
-	result := report.Alerts{Changes: told}
+	result := report.Alerts{}
 	if !o.remove {
 		result.Operations, result.Unknown = monitor.Operations(), watched.Unknown
 		for _, s := range watched.Subscriptions {
@@ -161,19 +163,34 @@ func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
 				Scopes: texts(s.IDs)})
 		}
 	}
-	if err := result.Write(w, format, style); err != nil {
-		return err
-	}
-	if failed != nil {
-		return failed
-	}
-	if result.Pending() {
-		if format == report.Text {
-			fmt.Fprintln(a.err, "nothing was written; --yes makes the changes")
+	if o.dryRun || !o.yes {
+		result.Changes, _ = setUp(ctx, client, o.webhook, changes, false)
+		if err := result.Write(w, format, style); err != nil || len(changes) == 0 {
+			return err
 		}
-		return attention
+		yes := false
+		if !o.dryRun {
+			// The command line may have a secret, in --url.
+			yes, err = a.confirmOr("Make these changes?", "the same command with --yes")
+			if err != nil {
+				return fmt.Errorf("nothing was written: %w", err)
+			}
+		}
+		if !yes {
+			fmt.Fprintln(a.err, "nothing was written")
+			return attention
+		}
+		result.Watched, result.Operations, result.Unknown = nil, nil, nil // just shown
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
 	}
-	return nil
+	progress = a.progress(ctx, "setting up Azure Monitor")
+	defer progress.stop()
+	told, failed := setUp(ctx, client, o.webhook, changes, true)
+	progress.stop()
+	result.Changes = told
+	return errors.Join(result.Write(w, format, style), failed)
 }
 
 // check checks flags that depend on each other.

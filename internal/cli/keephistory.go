@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
 // keepOptions are the flags of a command that keeps a history.
@@ -36,16 +37,26 @@ func (o *keepOptions) flags(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("history", "db")
 }
 
-// open opens the history of a config. It returns nil, which records nothing, for a dry run, if the
-// history is off, and for a config from standard input without --history.
-func (o *keepOptions) open(configs []string, dryRun bool, log *slog.Logger) (*history.Log, error) {
+// open opens the history of a config. It returns nil, which records nothing, if the history is off,
+// and for a config from standard input without --history.
+func (o *keepOptions) open(configs []string, log *slog.Logger) (*history.Log, error) {
 	options, err := o.options()
 	path := o.file(configs)
-	if err != nil || path == "" || dryRun {
+	if err != nil || path == "" {
 		return nil, err
 	}
 	options.Log = log
 	return history.Open(path, options), nil
+}
+
+// preview adds what the history remembers to the options of a keeper that writes nothing, not even
+// the history: it plans as the keeper that follows.
+func (o *keepOptions) preview(configs []string, options keeper.Options) keeper.Options {
+	options.DryRun = true
+	if path := o.file(configs); path != "" {
+		options.Store = history.Recalled(path)
+	}
+	return options
 }
 
 // options makes the options of the history from the flags.

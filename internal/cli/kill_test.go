@@ -56,7 +56,7 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 	config := filepath.Join(dir, "routes.yaml")
 	routekeeper(t, "--emulator", az, "init", "--cluster", string(a.demo.Cluster), "--out", config)
 	routekeeper(t, "--emulator", az, "promote", string(a.demo.Cluster), "-f", config, "--yes")
-	routekeeper(t, "--emulator", az, "sync", "-f", config)
+	routekeeper(t, "--emulator", az, "sync", "-f", config, "--yes")
 	if err := a.scale(6); err != nil {
 		t.Fatal(err)
 	}

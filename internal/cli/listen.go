@@ -41,7 +41,7 @@ func (o *listenOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.usersFile, "auth-users-file", "", "`file` with names and passwords "+
 		"as htpasswd -B writes it; read again when it changes")
 	f.BoolVar(&o.actions, "allow-actions", false, "show buttons that sync and repair after "+
-		"a preview, also on a dry run and during a pause")
+		"a preview, also during a pause; with --dry-run they only preview")
 	f.StringVar(&o.certFile, "tls-cert", "", "certificate `file` (PEM); read again when it changes")
 	f.StringVar(&o.keyFile, "tls-key", "", "`file` with the key of the certificate (PEM)")
 }

@@ -142,14 +142,3 @@ func reading(client *azure.Client, s *inventory.Snapshot) observe.Read {
 		return client.Read(ctx, s, w, azure.ReadOptions{})
 	}
 }
-
-// lookAround surveys a scope and shows progress.
-func (a *app) lookAround(ctx context.Context, scope, one arm.ID) (*inventory.Snapshot, error) {
-	progress := a.progress(ctx, "reading "+scope.Name())
-	defer progress.stop()
-	client, err := a.connect(ctx, progress.logger())
-	if err != nil {
-		return nil, err
-	}
-	return surveyOne(ctx, client, scope, one)
-}

@@ -17,7 +17,8 @@ import (
 
 // app is one run of the program: its streams and the flags that commands share.
 type app struct {
-	piped    []byte // the whole of standard input, once it was read
+	args     []string // the command line
+	piped    []byte   // the whole of standard input, once it was read
 	in       io.Reader
 	out, err io.Writer
 	lines    *daemon.Lines // writes err without waiting; nil if err may block

@@ -43,7 +43,7 @@ func TestPastedFixes(t *testing.T) {
 	routekeeper(t, "--emulator", local, "init", "--cluster", string(a.demo.Cluster), "--out",
 		config)
 	routekeeper(t, "--emulator", local, "promote", string(a.demo.Cluster), "-f", config, "--yes")
-	routekeeper(t, "--emulator", local, "sync", "-f", config)
+	routekeeper(t, "--emulator", local, "sync", "-f", config, "--yes")
 
 	testdata, err := filepath.Abs("../../testdata/az")
 	if err != nil {

@@ -102,7 +102,7 @@ func (a *app) newResume() *cobra.Command {
 func keptFlag(cmd *cobra.Command, paths *[]string) {
 	cmd.Flags().StringArrayVarP(paths, "file", "f", nil,
 		"config `FILE` or folder that the keeper runs with (repeatable)")
-	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	markConfig(cmd)
 }
 
 // pauseFiles returns the pause files of configs. Without configs it uses the one whose history is

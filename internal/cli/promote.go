@@ -19,7 +19,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
-	"routekeeper.dev/routekeeper/internal/trace"
 )
 
 type promoteOptions struct {
@@ -62,6 +61,7 @@ there is something to promote, or the answer was no.`,
 			return a.runPromote(cmd.Context(), args[0], o)
 		},
 	}
+	cmd.ValidArgsFunction = a.complete(a.configNames, 1)
 	configFlag(cmd, &o.paths)
 	f := cmd.Flags()
 	f.BoolVar(&o.guardOnly, "guard-only", false, "promote the guard, and not the targets")
@@ -69,6 +69,7 @@ there is something to promote, or the answer was no.`,
 		"repeatable)")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the changes and write nothing")
+	a.completeFlag(cmd, "target", a.targetNames)
 	cmd.MarkFlagsMutuallyExclusive("guard-only", "target")
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
@@ -159,11 +160,8 @@ func (a *app) readPromotion(cluster string, o promoteOptions) (*promotion, error
 		for _, c := range before {
 			names = append(names, c.Metadata.Name)
 		}
-		if near := trace.Near(cluster, names); near != "" {
-			return nil, fmt.Errorf("%q is not in the config%s", cluster, near)
-		}
-		return nil, fmt.Errorf("%q is not in the config, expected one of %s",
-			cluster, strings.Join(names, ", "))
+		return nil, fmt.Errorf("no cluster %s in the config%s", finding.Show(cluster),
+			instead(cluster, names))
 	}
 	p.config = before[at]
 	parts, err := o.parts(p.config)
@@ -201,9 +199,8 @@ func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 	for _, name := range o.targets {
 		is := func(t v1alpha1.Target) bool { return named(arm.ID(t.RouteTableID), name) }
 		if !slices.ContainsFunc(c.Spec.Targets, is) {
-			return config.Parts{}, fmt.Errorf("--target: %q is not a target of %s, expected one "+
-				"of %s",
-				name, c.Metadata.Name, strings.Join(names, ", "))
+			return config.Parts{}, fmt.Errorf("--target: %s is not a target of %s%s",
+				finding.Show(name), c.Metadata.Name, instead(name, names))
 		}
 	}
 	meant := func(id arm.ID) bool {

@@ -175,7 +175,7 @@ func (a *app) runProve(ctx context.Context, o proveOptions) error {
 		return err
 	}
 	if !o.yes {
-		switch yes, err := a.confirm("Try this?"); {
+		switch yes, err := a.ask("Try this?"); {
 		case err != nil:
 			return fmt.Errorf("nothing was written: %w", err)
 		case !yes:

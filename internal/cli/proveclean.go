@@ -48,7 +48,7 @@ func (a *app) cleanProofs(
 		for _, l := range left {
 			fmt.Fprintf(a.err, "deletes %s\n", report.Plain(string(l.Group)))
 		}
-		switch yes, err := a.confirm("Delete this?"); {
+		switch yes, err := a.ask("Delete this?"); {
 		case err != nil:
 			return fmt.Errorf("nothing was deleted: %w", err)
 		case !yes:

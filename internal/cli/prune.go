@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -9,7 +10,6 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
-	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -20,6 +20,7 @@ type pruneOptions struct {
 	initOptions
 	tables  []string
 	yes     bool
+	dryRun  bool
 	configs []string // whose history it goes into
 	history keepOptions
 }
@@ -27,27 +28,29 @@ type pruneOptions struct {
 func (a *app) newPruneOrphans() *cobra.Command {
 	var o pruneOptions
 	cmd := &cobra.Command{
-		Use:   "prune-orphans {--subscription ID | --cluster ID} [--table ID...] [--yes]",
+		Use:   "prune-orphans {--subscription ID | --cluster NAME} [--table ID...] [--yes]",
 		Short: "Remove pod routes whose clusters are gone",
 		Long: `Finds pod routes that a cluster left behind in route tables when it was deleted
 or migrated away from kubenet. It removes a route only with proof that no node
 has its next hop: the subnet of the next hop is gone, or prune-orphans has read
 all network interfaces in it and none has the address.
 
-Without --yes it prints what it would remove and writes nothing. For a route
-that only looks orphaned it says which proof is missing; the route stays. All
-routes of existing clusters stay, and all routes in a cluster's route table. The
-history of the config that -f names, or of --history, records what was removed.
+It shows what it would remove and asks; --yes does not ask, --dry-run writes
+nothing. For a route that only looks orphaned it says which proof is missing;
+the route stays. All routes of existing clusters stay, and all routes in a
+cluster's route table. The history of the config that -f names, or of --history,
+records what was removed.
 
 A stopped cluster has no nodes, and a cluster of another subscription may not be
 visible. Their route tables protect their routes: a route stays if the route
 table on the next hop's subnet has the same route. If such a cluster is gone,
 take its route table off the subnet first.
 
-Exit code 0: nothing to remove, or removed; 1: an error; 2: without --yes, there
-are routes to remove; with it, some could not be removed.`,
-		Example: `  routekeeper prune-orphans --subscription <id>
-  routekeeper prune-orphans --cluster /subscriptions/…/managedClusters/shop \
+Exit code 0: nothing to remove, or removed; 1: an error, or routes to remove and
+neither a terminal nor --yes; 2: with --dry-run, or the answer no, there are
+routes to remove; or some could not be removed.`,
+		Example: `  routekeeper prune-orphans --subscription <id> --dry-run
+  routekeeper prune-orphans --cluster shop \
     --table /subscriptions/…/routeTables/appgw-rt -f routes.yaml --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPrune(cmd.Context(), o) },
@@ -55,15 +58,18 @@ are routes to remove; with it, some could not be removed.`,
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "",
 		"check all route tables of this subscription (`ID`)")
-	f.StringVar(&o.cluster, "cluster", "", "check the route tables around this cluster (resource "+
-		"`ID`)")
+	f.StringVar(&o.cluster, "cluster", "", "check the route tables around this cluster (`NAME` "+
+		"or resource ID)")
 	f.StringArrayVar(&o.tables, "table", nil, "check only this route table (resource `ID`, "+
 		"repeatable)")
-	f.BoolVar(&o.yes, "yes", false, "remove the routes")
+	f.BoolVar(&o.yes, "yes", false, "do not ask")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be removed and write nothing")
 	f.StringArrayVarP(&o.configs, "file", "f", nil,
 		"record removals in the history of this config (`FILE` or folder, repeatable)")
-	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	markConfig(cmd)
 	o.history.flags(cmd)
+	a.completeFlag(cmd, "cluster", a.clusterNames)
+	a.completeFlag(cmd, "table", a.tableIDs)
 	cmd.MarkFlagsOneRequired("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
@@ -71,8 +77,7 @@ are routes to remove; with it, some could not be removed.`,
 }
 
 func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
-	scope, one, err := o.scope()
-	if err != nil {
+	if err := o.check(); err != nil {
 		return err
 	}
 	var only []arm.ID
@@ -101,49 +106,69 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 	if err != nil {
 		return err
 	}
-	past, err := o.history.open(o.configs, !o.yes, progress.logger())
+	scope, one, err := o.find(ctx, client)
+	if err != nil {
+		return err
+	}
+	clusters := 0
+	prune := func(k *keeper.Keeper) (keeper.Round, error) {
+		return k.Prune(ctx, func(ctx context.Context) (*plan.Pruner, error) {
+			s, configs, err := orphanage(ctx, client, scope, one)
+			if err != nil {
+				return nil, err
+			}
+			clusters = len(s.Clusters)
+			tables, err := tablesMeant(s, one, only)
+			if err != nil {
+				return nil, err
+			}
+			return plan.New(plan.Facts{Snapshot: s}, configs).Prune(tables), nil
+		})
+	}
+	options := keeper.Options{Log: progress.logger()}
+	write := report.Round.Write
+	if o.dryRun || !o.yes {
+		planned, err := prune(keeper.New(client, nil, o.history.preview(o.configs, options)))
+		progress.stop()
+		if err == nil {
+			err = roundReport(planned, clusters).Write(w, format, style)
+		}
+		if err != nil || len(planned.Changes) == 0 {
+			return cmp.Or(err, syncCode(planned, nil))
+		}
+		yes := false
+		if !o.dryRun {
+			if yes, err = a.confirm("Remove these routes?"); err != nil {
+				return fmt.Errorf("nothing was written: %w", err)
+			}
+		}
+		if !yes {
+			fmt.Fprintln(a.err, "nothing was written")
+			return attention
+		}
+		options.Only, write = confirmed(planned.Changes), report.Round.WriteBelow
+		progress = a.progress(ctx, "removing the routes")
+		defer progress.stop()
+	}
+	past, err := o.history.open(o.configs, progress.logger())
 	if err != nil {
 		return err
 	}
 	defer past.Close()
-	k := keeper.New(client, nil, past.With(keeper.Options{DryRun: !o.yes, Log: progress.logger()}))
-	clusters := 0
-	round, err := k.Prune(ctx, func(ctx context.Context) (*plan.Pruner, error) {
-		s, configs, err := orphanage(ctx, client, scope, one)
-		if err != nil {
-			return nil, err
-		}
-		clusters = len(s.Clusters)
-		tables, err := tablesMeant(s, one, only)
-		if err != nil {
-			return nil, err
-		}
-		return plan.New(plan.Facts{Snapshot: s}, configs).Prune(tables), nil
-	})
+	round, err := prune(keeper.New(client, nil, past.With(options)))
 	progress.stop()
 	if err != nil && len(round.Changes) == 0 {
 		return err
 	}
-	if err := roundReport(round, clusters).Write(w, format, style); err != nil {
+	if err := write(roundReport(round, clusters), w, format, style); err != nil {
 		return err
 	}
-	if past == nil && o.history.path != noHistory && o.yes && len(round.Changes) > 0 &&
+	if past == nil && o.history.path != noHistory && len(round.Changes) > 0 &&
 		format == report.Text {
 		fmt.Fprintln(a.err, "no history records this: name the config with -f, or a file with "+
 			"--history")
 	}
-	switch {
-	case err != nil:
-		return err
-	case !o.yes && len(round.Changes) > 0:
-		if format == report.Text {
-			fmt.Fprintln(a.err, "nothing was written; --yes removes these routes")
-		}
-		return attention
-	case finding.Blocking(round.Findings):
-		return attention
-	}
-	return nil
+	return syncCode(round, err)
 }
 
 // orphanage reads what proves that a cluster is gone: the resources of the whole subscription, and

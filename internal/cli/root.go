@@ -54,6 +54,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 			a.lines.Flush(lastWords)
 		}
 	}()
+	a.args = args
 	root := a.newRoot()
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()

@@ -97,7 +97,7 @@ Exit code 0: interrupted; 1: an error. With --once as for sync.`,
 	durationFlag(f, &o.interval, "interval", 10*time.Second, "time between two checks")
 	durationFlag(f, &o.clusterInterval, "cluster-interval", 0, "time between two reads of the "+
 		"clusters themselves (default 5m, or --interval if that is longer)")
-	f.BoolVar(&o.once, "once", false, "check once and exit, like sync")
+	f.BoolVar(&o.once, "once", false, "check once and exit, like sync --yes")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be done and write nothing")
 	limitFlag(cmd, &o.perMinute, defaultPerMinute)
 	groupFlags(cmd, groupManage)
@@ -117,7 +117,8 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 		if o.listen.address != "" {
 			return errors.New("--once and --listen exclude each other")
 		}
-		return a.runSync(ctx, o.paths, o.dryRun, o.perMinute, o.history)
+		return a.runSync(ctx, syncOptions{paths: o.paths, yes: true, dryRun: o.dryRun,
+			perMinute: o.perMinute, keep: o.history})
 	}
 	if o.interval < time.Second {
 		return fmt.Errorf("--interval: %s is too short, expected 1s or more", o.interval)
@@ -163,7 +164,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if !slices.Contains(o.paths, "-") { // standard input is read once
 		options.Files.Fingerprint = func() string { return fingerprint(o.paths) }
 	}
-	if o.dryRun && !o.listen.actions {
+	if o.dryRun {
 		options.HistoryFile = ""
 	}
 	if format == report.Text && a.outFile == nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,53 +10,65 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
+type syncOptions struct {
+	paths       []string
+	yes, dryRun bool
+	perMinute   int
+	keep        keepOptions
+}
+
 func (a *app) newSync() *cobra.Command {
-	var paths []string
-	var dryRun bool
-	var perMinute int
-	var keep keepOptions
+	var o syncOptions
 	cmd := &cobra.Command{
-		Use:   "sync -f FILE",
+		Use:   "sync -f FILE [--yes]",
 		Short: "Bring all configured routes and associations in sync, once",
 		Long: `Checks every ClusterRoutes document in the config once. It puts lost route tables
 back on their subnets, and updates the targets to match the clusters' route
-tables. With --dry-run it prints the plan and writes nothing. Changes that the
-config only observes are shown, not made: see routekeeper promote.
+tables. It shows the plan and asks before it writes. --yes does not ask;
+--dry-run prints the plan and writes nothing. Changes that the config only
+observes are shown, not made: see routekeeper promote.
+
+It makes the changes that the plan showed. A change that has become necessary
+since is reported, and left for the next sync.
 
 After a write, sync checks for up to half a minute whether Azure's network uses
 the new routes. If it may not check, or gets no answer, it says "ARM only" and
 the reason.
 
-Exit code 0: everything is correct; 1: an error; 2: a blocking finding needs
-your attention, or there are changes to make (--dry-run), or changes are left
-for the next sync (--max-changes-per-minute).`,
+Exit code 0: everything is correct; 1: an error, or changes to make and neither
+a terminal nor --yes; 2: a blocking finding needs your attention, or there are
+changes to make (--dry-run, the answer no), or changes are left for the next
+sync (--max-changes-per-minute).`,
 		Example: `  routekeeper sync -f routes.yaml --dry-run
   routekeeper sync -f routes.yaml
-  routekeeper sync -f clusters/ -o json`,
+  routekeeper sync -f clusters/ --yes -o json`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.runSync(cmd.Context(), paths, dryRun, perMinute, keep)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSync(cmd.Context(), o) },
 	}
-	configFlag(cmd, &paths)
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the plan and write nothing")
-	limitFlag(cmd, &perMinute, 0)
-	keep.flags(cmd)
+	configFlag(cmd, &o.paths)
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the plan and write nothing")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
+	limitFlag(cmd, &o.perMinute, 0)
+	o.keep.flags(cmd)
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd
 }
 
-// runSync reconciles once and reports the result.
-func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, perMinute int,
-	keep keepOptions) error {
-	if err := checkLimit(perMinute); err != nil {
+// runSync reconciles once and reports the result. Unless o.yes, it plans first, and then makes only
+// what a person has confirmed.
+func (a *app) runSync(ctx context.Context, o syncOptions) error {
+	if err := checkLimit(o.perMinute); err != nil {
 		return err
 	}
-	configs, err := a.readConfig(paths)
+	configs, err := a.readConfig(o.paths)
 	if err != nil {
+		return err
+	}
+	if _, err := o.keep.options(); err != nil {
 		return err
 	}
 	w, format, style, err := a.output()
@@ -68,37 +81,77 @@ func (a *app) runSync(ctx context.Context, paths []string, dryRun bool, perMinut
 	if err != nil {
 		return err
 	}
-	past, err := keep.open(paths, dryRun, progress.logger())
+	options := keeper.Options{ChangesPerMinute: o.perMinute, Log: progress.logger()}
+	write := report.Round.Write
+	if o.dryRun || !o.yes {
+		preview := keeper.New(client, configs, o.keep.preview(o.paths, options))
+		planned, err := preview.Round(ctx)
+		progress.stop()
+		if err != nil && len(planned.Changes) == 0 {
+			return err
+		}
+		if o.dryRun || len(planned.Changes) > 0 {
+			shown := roundReport(planned, len(configs))
+			if err := errors.Join(shown.Write(w, format, style), err); err != nil {
+				return err
+			}
+		}
+		if o.dryRun {
+			a.sayObserved(planned, format)
+			return syncCode(planned, nil)
+		}
+		if len(planned.Changes) > 0 {
+			switch yes, err := a.confirm("Make these changes?"); {
+			case err != nil:
+				return fmt.Errorf("nothing was written: %w", err)
+			case !yes:
+				fmt.Fprintln(a.err, "nothing was written")
+				return attention
+			}
+			write = report.Round.WriteBelow
+		}
+		options.Only = confirmed(planned.Changes)
+		progress = a.progress(ctx, "making the changes")
+		defer progress.stop()
+	}
+	past, err := o.keep.open(o.paths, progress.logger())
 	if err != nil {
 		return err
 	}
 	defer past.Close()
-	k := keeper.New(client, configs, past.With(keeper.Options{
-		DryRun: dryRun, ChangesPerMinute: perMinute, Log: progress.logger(),
-	}))
+	k := keeper.New(client, configs, past.With(options))
 	round, err := k.Round(ctx)
 	if err != nil && len(round.Changes) == 0 {
-		progress.stop()
 		return err
 	}
 	reported := roundReport(round, len(configs))
 	reported.Fabric = k.Followed(ctx, round)
 	progress.stop()
-	if err := reported.Write(w, format, style); err != nil {
+	if err := write(reported, w, format, style); err != nil {
 		return err
 	}
+	a.sayObserved(round, format)
+	return syncCode(round, err)
+}
+
+// sayObserved says how to make the changes that a config only observes.
+func (a *app) sayObserved(round keeper.Round, format report.Format) {
 	if format == report.Text && len(round.OnlyObserved) > 0 {
 		fmt.Fprintf(a.err, "the config says Observe: these changes were not made; next: %s\n",
-			promoteCommand(round.OnlyObserved[0].Cluster, paths))
+			finding.Command("routekeeper promote %s%s", round.OnlyObserved[0].Cluster,
+				finding.Config()))
 	}
-	switch {
-	case err != nil:
-		return err
-	case finding.Blocking(round.Findings), limited(round.Findings), dryRun &&
-		len(round.Changes) > 0:
+}
+
+// syncCode is the exit code of a check: 2 if something is left to do.
+func syncCode(round keeper.Round, err error) error {
+	left := slices.ContainsFunc(round.Changes, func(o plan.Outcome) bool {
+		return o.State == plan.Planned
+	})
+	if err == nil && (finding.Blocking(round.Findings) || limited(round.Findings) || left) {
 		return attention
 	}
-	return nil
+	return err
 }
 
 // limited reports whether changes wait because of the limit per minute.
@@ -106,15 +159,6 @@ func limited(findings []finding.Finding) bool {
 	return slices.ContainsFunc(findings, func(f finding.Finding) bool {
 		return f.Code == finding.ChangesLimited
 	})
-}
-
-// promoteCommand switches a cluster from Observe to enforcing.
-func promoteCommand(cluster string, paths []string) finding.CommandLine {
-	files := finding.Command("")
-	for _, path := range paths {
-		files = finding.Command("%s -f %s", files, path)
-	}
-	return finding.Command("routekeeper promote %s%s", cluster, files)
 }
 
 // roundReport makes a report of a keeper's check.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
@@ -67,7 +70,7 @@ in one of the directions.`,
 			return a.runTrace(cmd.Context(), o, args)
 		},
 	}
-	examineFlags(cmd, &o.examineOptions, true)
+	a.examineFlags(cmd, &o.examineOptions, true)
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		switch {
 		case o.all && len(args) > 0:
@@ -77,6 +80,7 @@ in one of the directions.`,
 		}
 		return nil
 	}
+	cmd.ValidArgsFunction = a.complete(a.endNames, 2)
 	f := cmd.Flags()
 	f.Lookup("cluster").Usage = "trace in the network of this cluster (`NAME` or resource ID)"
 	f.BoolVar(&o.all, "all", false, "trace all pairs of nodes, and from all subnets that must "+
@@ -123,7 +127,7 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	}
 	t := trace.New(e.Snapshot, options)
 	if o.all {
-		m := report.Matrix{Matrix: t.All(e.Clusters...)}
+		m := report.Matrix{Matrix: t.All(e.Clusters...), Trace: e.tracing}
 		return dropped(m.Dropped > 0, m.Write(w, format, style))
 	}
 	ways, err := waysBetween(t, args[0], args[1])
@@ -131,6 +135,16 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 		return err
 	}
 	return dropped(ways.Dropped(), ways.Write(w, format, style))
+}
+
+// tracing is the command that traces one packet.
+func (e *examination) tracing(from, to netip.Addr, cluster string) finding.CommandLine {
+	command := finding.Command("routekeeper trace %s %s --cluster %s", from, to,
+		e.argument(arm.ID(cluster)))
+	if e.bundle != "" {
+		return finding.Command("%s --from-bundle %s", command, e.bundle)
+	}
+	return command
 }
 
 // dropped returns the result of a trace: the error of writing it, or exit code 2 for a lost packet.

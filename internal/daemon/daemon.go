@@ -114,7 +114,8 @@ func Run(ctx context.Context, o Options) error {
 		listen.Board, listen.Log = board, log
 		listen.Page = page.Options{
 			History: o.HistoryFile, Version: o.Version, Keeper: k, Actions: o.Actions,
-			Mode: func() string { return mode(o.DryRun, pauses.until()) },
+			DryRun: o.DryRun,
+			Mode:   func() string { return mode(o.DryRun, pauses.until()) },
 		}
 		if server, err = serve.Start(listen, k); err != nil {
 			return fmt.Errorf("--listen: %w", err)

@@ -19,17 +19,49 @@ type CommandLine struct {
 const withheld = "no command is shown, because a name in it has characters that cannot be shown; " +
 	"-o json shows them"
 
+// repeated are the flags that commands of routekeeper repeat when this process prints them: a
+// person pastes them into a shell that does not know them.
+var repeated struct{ global, config string }
+
+// Repeat sets these flags: the global ones, such as --emulator and its value, and the config files.
+// The command line calls it once, before the first command is made.
+func Repeat(global, configs []string) {
+	repeated.global, repeated.config = "", ""
+	if len(global) > 0 {
+		repeated.global = Command("%s", global).String() + " "
+	}
+	for _, path := range configs {
+		repeated.config += Command(" -f %s", path).String()
+	}
+}
+
+// Config returns the -f flags of the command line, each after a space.
+func Config() CommandLine { return CommandLine{text: repeated.config} }
+
+// withGlobals adds the global flags to each command of routekeeper in a template.
+func withGlobals(template string) string {
+	const program = "routekeeper "
+	if repeated.global == "" || !strings.Contains(template, program) {
+		return template
+	}
+	flags := program + strings.ReplaceAll(repeated.global, "%", "%%")
+	if rest, is := strings.CutPrefix(template, program); is {
+		template = flags + rest
+	}
+	return strings.ReplaceAll(template, "&& "+program, "&& "+flags)
+}
+
 // Command makes a command line from a template and values. The result is safe to paste, whatever
 // the values: each string becomes one word of a POSIX shell, a slice of strings one word each.
 // Numbers and other command lines are inserted unchanged. A value that cannot be shown withholds
-// the whole command.
+// the whole command. Commands of routekeeper get the flags of Repeat.
 func Command(template string, values ...any) CommandLine {
 	c := CommandLine{}
 	words := make([]any, len(values))
 	for i, value := range values {
 		words[i] = c.word(value)
 	}
-	if c.text = fmt.Sprintf(template, words...); c.withheld {
+	if c.text = fmt.Sprintf(withGlobals(template), words...); c.withheld {
 		c.text = withheld
 	}
 	return c

@@ -87,3 +87,24 @@ func TestShow(t *testing.T) {
 		}
 	}
 }
+
+// TestRepeat: commands repeat the flags without which they would reach another Azure or config.
+func TestRepeat(t *testing.T) {
+	Repeat([]string{"--emulator", "a 100%"}, []string{"routes.yaml", "b c"})
+	defer Repeat(nil, nil)
+	for _, tt := range []struct {
+		line CommandLine
+		want string
+	}{
+		{Command("routekeeper promote %s%s", "shop", Config()),
+			"routekeeper --emulator 'a 100%' promote shop -f routes.yaml -f 'b c'"},
+		{Command("az a && routekeeper b %s && routekeeper c", "&& routekeeper d"),
+			"az a && routekeeper --emulator 'a 100%' b '&& routekeeper d' && " +
+				"routekeeper --emulator 'a 100%' c"},
+		{Command("az show --name %s", "routekeeper x"), "az show --name 'routekeeper x'"},
+	} {
+		if tt.line.String() != tt.want {
+			t.Errorf("%s, want %s", tt.line, tt.want)
+		}
+	}
+}

@@ -256,3 +256,24 @@ func (e *Entry) readFindings(tx *sql.Tx) error {
 	}
 	return rows.Err()
 }
+
+// Clusters are the names of all clusters in the history.
+func (r *Reader) Clusters() ([]string, error) {
+	rows, err := r.db.Query("SELECT cluster FROM changes UNION SELECT cluster FROM findings " +
+		"ORDER BY cluster")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return names, rows.Err()
+}

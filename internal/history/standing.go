@@ -79,10 +79,34 @@ func (l *Log) Recall() map[string]keeper.Lasting {
 	if l.j.trouble != nil {
 		return nil
 	}
-	all, err := readAll[keeper.Lasting](l.j.db, "SELECT cluster, document FROM memory")
+	all, err := readLasting(l.j.db)
 	if err != nil {
 		l.opts.Log.Warn("the remembered state cannot be read", "file", l.j.path, "error",
 			reason(err))
 	}
 	return all
 }
+
+func readLasting(q querier) (map[string]keeper.Lasting, error) {
+	return readAll[keeper.Lasting](q, "SELECT cluster, document FROM memory")
+}
+
+// Recalled returns a store with what a history holds, for a keeper that only plans: it stores
+// nothing. A file that does not exist or cannot be read is an empty store.
+func Recalled(path string) keeper.Store {
+	r, err := readOnly(path)
+	if err != nil {
+		return recalled{}
+	}
+	defer r.Close()
+	all, err := readLasting(r.db)
+	if err != nil {
+		return recalled{}
+	}
+	return recalled{all}
+}
+
+type recalled struct{ all map[string]keeper.Lasting }
+
+func (r recalled) Recall() map[string]keeper.Lasting { return r.all }
+func (recalled) Keep(map[string]keeper.Lasting)      {}

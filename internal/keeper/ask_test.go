@@ -14,13 +14,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestAsk: a keeper on a dry run makes the requested changes of the requested verbs, and no others.
+func paused() string { return "until tomorrow" }
+
+// TestAsk: a paused keeper makes the requested changes of the requested verbs, and no others.
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play := w.addCluster("play", "50")
 		w.round(w.keep(w.demoConfig()))
-		k := w.runWith(Options{DryRun: true}, time.Hour, w.demoConfig(),
+		k := w.runWith(Options{Paused: paused}, time.Hour, w.demoConfig(),
 			configure("play", play.cluster, play.target))
 		if r := k.since(time.Minute); len(r) != 1 || did(r[0]) != "2 planned create play-target" {
 			t.Fatalf("%+v", r)

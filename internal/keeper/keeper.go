@@ -35,8 +35,11 @@ type Azure interface {
 
 // Options configure a keeper.
 type Options struct {
-	// DryRun plans and writes nothing.
+	// DryRun plans and writes nothing, whatever a person asks for.
 	DryRun bool
+	// Only limits the changes to the ones that a person has seen and confirmed. Others, which
+	// became necessary since, stay planned. Nil: no limit.
+	Only func(plan.Change) bool
 	// Paused returns until when changes are paused, or "". It is called before changes are made.
 	// Nil: never paused.
 	Paused func() string

@@ -366,6 +366,23 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
+// TestOnly makes the changes that were confirmed. What became necessary since stays planned.
+func TestOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		k.opts.Only = func(c plan.Change) bool {
+			return c.Verb == plan.Create && strings.Contains(c.Route, "vmss000001")
+		}
+		w.strip(w.demo.GatewaySubnet)
+		time.Sleep(10 * time.Second)
+		w.expect(w.round(k), "1 done create appgw-rt\n1 planned associate shop-vnet/appgw\n"+
+			"2 planned create appgw-rt")
+		w.expectRoutes(w.demo.GatewayTable, "10.60.0.0/16>VirtualNetworkGateway",
+			"10.244.1.0/24>10.42.1.5")
+	})
+}
+
 func TestGuardObserves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/apply"
@@ -26,8 +27,14 @@ func (k *Keeper) Prune(
 	}
 	p := pruner.Plan()
 	c.s, c.changes, c.mem.planned = pruner.Seen(), p.Changes, p.Findings
-	if !k.opts.DryRun && len(p.Changes) > 0 {
-		c.start(ctx, c.s, p.Changes, pruning(pruner, read))
+	if chosen, again := p.Changes, pruning(pruner, read); !k.opts.DryRun && len(chosen) > 0 {
+		if only := k.opts.Only; only != nil {
+			chosen = slices.DeleteFunc(slices.Clone(chosen), func(change plan.Change) bool {
+				return !only(change)
+			})
+			again = again.Only(only)
+		}
+		c.start(ctx, c.s, chosen, again)
 	}
 	c.whole, c.decided = true, true
 	w.finish(c)

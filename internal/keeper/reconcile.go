@@ -130,7 +130,7 @@ func (c *check) reconcile(ctx context.Context) error {
 	if pause := c.k.pause(); pause != "" {
 		c.mem.planned = append(c.mem.planned, finding.New(finding.Paused, "", "",
 			"nothing is changed %s: the keeper is paused", pause).
-			WithFix("routekeeper resume ends the pause; pass the keeper's -f flags"))
+			WithAdvice("this ends the pause").WithFix("routekeeper resume%s", finding.Config()))
 	}
 	c.forgetFailures()
 	c.mem.unfinished = c.unfinished(p.Changes)
@@ -164,10 +164,14 @@ func (c *check) plan(ctx context.Context) (*plan.Planner, plan.Plan, error) {
 func (c *check) choose(changes []plan.Change) func(plan.Change) bool {
 	waiting := c.contested(changes)
 	switch {
-	case c.request != nil: // even if another writer undoes it
-		return c.request.chosen
-	case c.k.opts.DryRun || c.k.pause() != "":
+	case c.k.opts.DryRun:
 		return func(plan.Change) bool { return false }
+	case c.request != nil: // even in a pause, or if another writer undoes it
+		return c.request.chosen
+	case c.k.pause() != "":
+		return func(plan.Change) bool { return false }
+	case c.k.opts.Only != nil:
+		return c.k.opts.Only
 	default:
 		return func(change plan.Change) bool { return !waiting[placeOf(change)] }
 	}
@@ -187,7 +191,7 @@ func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change)
 		return
 	}
 	again := c.replanned(s, planner)
-	if len(wanted) < len(p.Changes) {
+	if len(wanted) < len(p.Changes) || c.k.opts.Only != nil {
 		wanted, again = p.Only(free, s.Table).Changes, again.Only(chosen)
 	}
 	c.start(ctx, s, wanted, again)

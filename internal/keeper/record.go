@@ -50,10 +50,9 @@ func (noRecorder) Intend(Round, []plan.Change)                         {}
 func (noRecorder) Settle([]plan.Outcome)                               {}
 func (noRecorder) Record(Round, *inventory.Snapshot) []finding.Finding { return nil }
 
-// record passes a check to the recorder. It skips a dry run, except for what a person asked it to
-// change.
+// record passes a check to the recorder, except for a dry run.
 func (c *check) record(round *Round) {
-	if c.k.opts.DryRun && (c.request == nil || len(c.request.Verbs) == 0) {
+	if c.k.opts.DryRun {
 		return
 	}
 	round.Observed = observed(*round, c.s.Snapshot, c.sources)

@@ -38,8 +38,9 @@ type answer struct {
 var errOver = errors.New("the keeper has stopped")
 
 // Ask has a running keeper check clusters at once and make the changes with the given verbs, even
-// on a dry run or while paused, because a person asked for it. It returns the check, with the other
-// changes as Planned. It waits until ctx ends; a check that has begun then continues.
+// while paused, because a person asked for it; on a dry run it makes none. It returns the check,
+// with the other changes as Planned. It waits until ctx ends; a check that has begun then
+// continues.
 func (k *Keeper) Ask(ctx context.Context, r Request) (Round, error) {
 	q := &request{Request: r, ctx: ctx, answer: make(chan answer, 1), left: map[string]bool{}}
 	if err := k.queue(q); err != nil {

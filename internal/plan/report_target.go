@@ -24,9 +24,8 @@ func (t *target) report() {
 			t.w.add(t.finding(finding.TargetDrift, s,
 				"target %s differs from the route table of %s in %s",
 				t.now.ID.Short(), s.name, number(n, "route", "routes")).With(s.drift...).
-				WithAdvice("routekeeper promote sets the policy of this target to Sync; add -f "+
-					"with the keeper's config").
-				WithFix("routekeeper promote %s", s.name))
+				WithAdvice("promote sets the policy of this target to Sync").
+				WithFix("routekeeper promote %s%s", s.name, finding.Config()))
 		}
 	}
 	t.reportSharing()

@@ -66,7 +66,7 @@ func (d *Demo) Started(s Stage) error {
 		{"  its route table", s.ClusterTable, "existing; also routes 0.0.0.0/0 to a firewall"},
 		{"  node subnet", s.NodeSubnet, "existing"},
 		{"  gateway subnet", s.GatewaySubnet,
-			"an Application Gateway, with its own route table: " + s.GatewayTable},
+			"an Application Gateway, with the route table " + s.GatewayTable},
 	}
 	head := "A local Azure emulator listens on " + s.Address + ", with:"
 	return d.lines(append([]string{head}, Columns(rows)...)...)

@@ -16,6 +16,21 @@ type Diagnosis struct {
 	Findings []finding.Finding `json:"findings"`
 	// Claims are the statements that must be true about them, and whether they are.
 	Claims []build.Claim `json:"claims"`
+	// Least hides findings below it. The sentence counts all.
+	Least finding.Severity `json:"-"`
+	// Verify are the commands that show each cluster's claims.
+	Verify map[string]finding.CommandLine `json:"-"`
+}
+
+// shown returns the findings that are not hidden.
+func (d Diagnosis) shown() []finding.Finding {
+	shown := []finding.Finding{}
+	for _, f := range d.Findings {
+		if f.Severity >= d.Least {
+			shown = append(shown, f)
+		}
+	}
+	return shown
 }
 
 // Sentence sums up the result: 2 problems break pod traffic on shop, 1 more to check.
@@ -54,12 +69,11 @@ func (d Diagnosis) Sentence() string {
 
 // Write writes the diagnosis in the given format.
 func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
-	if d.Findings == nil {
-		d.Findings = []finding.Finding{}
-	}
 	if d.Claims == nil {
 		d.Claims = []build.Claim{}
 	}
+	sentence := upperFirst(d.Sentence()) + "."
+	d.Findings = d.shown()
 	var out string
 	switch format {
 	case JSON:
@@ -69,10 +83,10 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 			out += FindingLine(f) + "\n"
 		}
 	case Markdown:
-		out = fmt.Sprintf("**%s.**\n", upperFirst(d.Sentence())) + FindingsMarkdown(d.Findings)
+		out = fmt.Sprintf("**%s**\n", sentence) + FindingsMarkdown(d.Findings)
 	default:
-		out = style.Bold(upperFirst(d.Sentence())+".") + "\n" + explained(d.Findings, style) +
-			whatIsRight(d.Claims, style)
+		out = style.Bold(sentence) + "\n" + explained(d.Findings, style) +
+			whatIsRight(d.Claims, d.Verify, style)
 	}
 	_, err := io.WriteString(w, out)
 	return err
@@ -82,20 +96,6 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 func (d Diagnosis) WriteBelow(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "\nNow: %s.\n", d.Sentence())
 	return err
-}
-
-// explained writes findings with their meaning, each meaning once.
-func explained(findings []finding.Finding, style Style) string {
-	var b strings.Builder
-	said := map[finding.Code]bool{}
-	for _, f := range findings {
-		meaning := ""
-		if !said[f.Code] {
-			said[f.Code], meaning = true, finding.Describe(f.Code).Meaning
-		}
-		b.WriteString(findingText(f, meaning, style))
-	}
-	return b.String()
 }
 
 // Fixed is a diagnosis, the changes that were made, and what is left.
@@ -108,9 +108,7 @@ type Fixed struct {
 
 // Write writes it as JSON.
 func (f Fixed) Write(w io.Writer) error {
-	if f.Findings == nil {
-		f.Findings = []finding.Finding{}
-	}
+	f.Findings = f.shown()
 	if f.Claims == nil {
 		f.Claims = []build.Claim{}
 	}

@@ -21,15 +21,7 @@ func FindingsText(findings []finding.Finding, style Style) string {
 // that is "".
 func findingText(f finding.Finding, meaning string, style Style) string {
 	var b strings.Builder
-	severity := f.Severity.String()
-	switch f.Severity {
-	case finding.Error:
-		severity = style.Red(severity)
-	case finding.Warning:
-		severity = style.Yellow(severity)
-	default:
-		severity = style.Dim(severity)
-	}
+	severity := severityText(f.Severity, style)
 	who := ""
 	if f.Cluster != "" {
 		who = " (" + plain(f.Cluster) + ")"
@@ -56,7 +48,18 @@ func findingText(f finding.Finding, meaning string, style Style) string {
 	return b.String()
 }
 
-// few shortens a list that nobody would read to its end.
+// severityText is a severity in its colour.
+func severityText(s finding.Severity, style Style) string {
+	switch s {
+	case finding.Error:
+		return style.Red(s.String())
+	case finding.Warning:
+		return style.Yellow(s.String())
+	}
+	return style.Dim(s.String())
+}
+
+// few shortens a list that is too long to read.
 func few(lines []string) []string {
 	const most = 12
 	if len(lines) <= most {

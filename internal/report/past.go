@@ -63,7 +63,7 @@ func (h History) Write(w io.Writer, format Format, style Style) error {
 	table := Table{Header: []string{"id", "when", "started by", "clusters", "what"}, Value: h.Value}
 	for _, p := range h.Checks {
 		table.Rows = append(table.Rows, []string{strconv.FormatInt(p.ID, 10), when(p.Started),
-			p.wokenBy(), strings.Join(p.clusters(), ", "), p.summary()})
+			p.wokenBy(), strings.Join(p.clusters(), ", "), p.Summary()})
 	}
 	if len(h.Checks) == 0 {
 		table.Lines = []string{"No such check is recorded."}
@@ -99,8 +99,8 @@ func (p Past) clusters() []string {
 	return slices.Compact(names)
 }
 
-// summary says in one line what the check did.
-func (p Past) summary() string {
+// Summary says in one line what the check did.
+func (p Past) Summary() string {
 	var parts []string
 	var settled []plan.Outcome
 	open, lost := 0, 0

@@ -65,7 +65,11 @@ func wayText(direction string, way trace.Way, from, to trace.Endpoint, style Sty
 }
 
 // Matrix is the result for all pairs of ends.
-type Matrix struct{ trace.Matrix }
+type Matrix struct {
+	trace.Matrix
+	// Trace is the command that follows one packet.
+	Trace func(from, to netip.Addr, cluster string) finding.CommandLine `json:"-"`
+}
 
 // Write writes the matrix in the given format.
 func (m Matrix) Write(w io.Writer, format Format, style Style) error {
@@ -96,8 +100,7 @@ func (m Matrix) text(style Style) string {
 			verdictPaint(b.Verdict, style)(string(b.Verdict)),
 			Count(b.Pairs, "pair"), b.Kind, direction, plain(b.Why))
 		text += fmt.Sprintf("  from %s to the pods of %s\n", plain(some(b.From)), plain(some(b.To)))
-		see := finding.Command("routekeeper trace %s %s --cluster %s",
-			b.Example[0], b.Example[1], b.Cluster.Name())
+		see := m.Trace(b.Example[0], b.Example[1], string(b.Cluster))
 		text += style.Dim("  see: "+see.String()) + "\n"
 	}
 	for _, u := range m.Unseen {

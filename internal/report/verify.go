@@ -36,6 +36,9 @@ func countClaims(claims []build.Claim) map[build.ClaimState]int {
 func claimsSentence(claims []build.Claim) string {
 	counts := countClaims(claims)
 	if counts[build.ClaimRight] == len(claims) && len(claims) > 0 {
+		if len(claims) == 1 {
+			return "its only claim is right"
+		}
 		return fmt.Sprintf("all %s are right", Count(len(claims), "claim"))
 	}
 	return fmt.Sprintf("%d of %s are right, %d wrong, %d not checked", counts[build.ClaimRight],
@@ -86,11 +89,15 @@ var claimStates = map[build.ClaimState]string{
 	build.ClaimRight: "right", build.ClaimWrong: "wrong", build.ClaimUnchecked: "not checked",
 }
 
-func claimRows(claims []build.Claim, style Style) [][]string {
-	paint := map[build.ClaimState]func(string) string{
+func claimPaint(style Style) map[build.ClaimState]func(string) string {
+	return map[build.ClaimState]func(string) string{
 		build.ClaimRight: style.Green, build.ClaimWrong: style.Red,
 		build.ClaimUnchecked: style.Yellow,
 	}
+}
+
+func claimRows(claims []build.Claim, style Style) [][]string {
+	paint := claimPaint(style)
 	rows := make([][]string, len(claims))
 	for i, c := range claims {
 		rows[i] = []string{paint[c.State](claimStates[c.State]), plain(c.Claim), plain(c.Detail)}
@@ -111,15 +118,28 @@ func byCluster(claims []build.Claim) (parts [][]build.Claim) {
 
 // whatIsRight ends a diagnosis. For one cluster it lists what is right and what was not checked;
 // for several it counts claims. Wrong claims are listed only if no finding explains them.
-func whatIsRight(claims []build.Claim, style Style) string {
+func whatIsRight(claims []build.Claim, verify map[string]finding.CommandLine, style Style) string {
 	parts := byCluster(claims)
 	var b strings.Builder
 	if len(parts) > 1 {
-		b.WriteString("\n" + style.Bold("What is right") + "\n")
+		var rows [][]string
 		for _, part := range parts {
-			fmt.Fprintf(&b, "  %s: %s (%s)\n", plain(part[0].Cluster), claimsSentence(part),
-				finding.Command("routekeeper cluster verify %s", part[0].Cluster))
+			state, counts := build.ClaimRight, countClaims(part)
+			switch {
+			case counts[build.ClaimWrong] > 0:
+				state = build.ClaimWrong
+			case counts[build.ClaimUnchecked] > 0:
+				state = build.ClaimUnchecked
+			}
+			sentence := claimsSentence(part)
+			if state != build.ClaimRight {
+				sentence += fmt.Sprintf(" (%s)", verify[part[0].Cluster])
+			}
+			rows = append(rows, []string{"  " + claimPaint(style)[state](claimStates[state]),
+				plain(part[0].Cluster), sentence})
 		}
+		b.WriteString("\n" + style.Bold("Clusters") + "\n" + strings.Join(Columns(rows), "\n") +
+			"\n")
 		return b.String()
 	}
 	block := func(title string, in func(build.Claim) bool) {

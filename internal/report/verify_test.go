@@ -37,8 +37,9 @@ func TestWhatIsRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"  a: 1 of 4 claims are right, 2 wrong, 1 not checked (routekeeper cluster verify a)\n",
-		"  b: all 1 claim are right (routekeeper cluster verify b)\n",
+		"  wrong  a  1 of 4 claims are right, 2 wrong, 1 not checked (routekeeper cluster verify " +
+			"a)\n",
+		"  right  b  its only claim is right\n",
 	} {
 		if !strings.Contains(b.String(), line) {
 			t.Errorf("no %q in %q", line, b.String())
@@ -55,5 +56,45 @@ func TestAllRight(t *testing.T) {
 		if got := (Verification{Claims: tt.claims}).AllRight(); got != tt.want {
 			t.Errorf("%v: %t", tt.claims, got)
 		}
+	}
+}
+
+// TestGroups: what several clusters have is written once, what one cluster has in full; hidden
+// findings still count.
+func TestGroups(t *testing.T) {
+	of := func(code finding.Code, cluster string) finding.Finding {
+		return finding.New(code, cluster, "/r/"+cluster, "says %s", cluster).WithFix("fix %s",
+			cluster)
+	}
+	d := Diagnosis{Clusters: []string{"a", "b", "c"}, Findings: []finding.Finding{
+		of(finding.AssociationLost, "a"), of(finding.AssociationLost, "b"), of(finding.WrongHop,
+			"c"),
+		of(finding.EgressInTable, "a"), of(finding.EgressInTable, "b"),
+	}}
+	var b strings.Builder
+	if err := d.Write(&b, Text, Style{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"\nerror association-lost (2 clusters): " + finding.Describe(finding.AssociationLost).Title,
+		"\n  a: says a\n    next: fix a\n  b: says b\n    next: fix b\n",
+		"\n" + finding.Describe(finding.WrongHop).Severity.String() +
+			" wrong-next-hop (c): says c\n",
+		"\ninfo egress-in-cluster-table (2 clusters): ", "\n  on: a, b (",
+	} {
+		if strings.Count(b.String(), want) != 1 {
+			t.Errorf("not once: %q in %s", want, b.String())
+		}
+	}
+	d.Least = finding.Error
+	b.Reset()
+	if err := d.Write(&b, Short, Style{}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(b.String(), "info ") || !strings.Contains(b.String(), "error ") {
+		t.Errorf("from errors on: %s", b.String())
+	}
+	if !strings.Contains(d.Sentence(), "3 problems") {
+		t.Errorf("it counts all: %s", d.Sentence())
 	}
 }

@@ -98,6 +98,17 @@ func (t *Tracer) Resolve(text string) (Endpoint, error) {
 	return found[0].Endpoint, nil
 }
 
+// Names lists all names that Resolve understands, such as node/NAME.
+func (t *Tracer) Names() (names []string) {
+	for _, k := range kinds {
+		for _, n := range t.choose(k.named(t)) {
+			names = append(names, k.word+"/"+n.name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // CheckName says what is wrong with a text that Resolve cannot understand, whatever was read.
 func CheckName(text string) error {
 	if _, err := netip.ParseAddr(text); err == nil {

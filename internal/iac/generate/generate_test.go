@@ -191,7 +191,8 @@ func TestRefused(t *testing.T) {
 		{rightsOf(func(r *Rights) { r.Provider = 3 }), "version 3 of the azurerm provider is not " +
 			"known, expected 4 or 5"},
 		{rightsOf(func(r *Rights) { r.Clusters = nil }), "no config names a cluster"},
-		{rightsOf(func(r *Rights) { r.Clusters[1].Cluster = other }), "expected configs for one subscription"},
+		{rightsOf(func(r *Rights) { r.Clusters[1].Cluster = other }),
+			"expected configs for one subscription"},
 		{Blueprint{Cluster: all[0].cluster, Provider: 3},
 			"version 3 of the azurerm provider is not known"},
 		{Blueprint{Cluster: all[0].cluster, Provider: 5, Host: "vm"},

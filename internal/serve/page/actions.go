@@ -119,7 +119,11 @@ type proposal struct {
 	Confirm string `json:"confirm,omitempty"`
 	Note    string `json:"note,omitempty"`
 	Title   string `json:"-"`
+	DryRun  bool   `json:"-"` // it cannot be confirmed
 }
+
+// dryRunNote says why a preview cannot be confirmed.
+const dryRunNote = "This keeper runs with --dry-run: it changes nothing."
 
 // preview requests a check without changes, and shows what an action would do.
 func (p *Pages) preview(w http.ResponseWriter, r *http.Request, a action) {
@@ -132,8 +136,12 @@ func (p *Pages) preview(w http.ResponseWriter, r *http.Request, a action) {
 func (p *Pages) show(w http.ResponseWriter, r *http.Request, a action, changes []plan.Outcome,
 	note string) {
 	page := proposal{Action: a.Name, Cluster: r.FormValue("cluster"), Changes: changes,
-		Title: a.Title, Note: note}
-	if len(changes) > 0 {
+		Title: a.Title, Note: note, DryRun: p.opts.DryRun}
+	switch {
+	case len(changes) == 0:
+	case p.opts.DryRun:
+		page.Note = dryRunNote
+	default:
 		page.Confirm = p.seal(a, page.Cluster, changes, time.Now().Add(confirmWithin))
 	}
 	p.answer(w, r, http.StatusOK, "action.html", a.Title, 0, page, page)
@@ -147,6 +155,10 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 		return
 	}
 	changes := chosen(now, a)
+	if p.opts.DryRun {
+		p.show(w, r, a, changes, "")
+		return
+	}
 	cluster := r.FormValue("cluster")
 	if !p.confirmed(r.FormValue("confirm"), a, cluster, changes) {
 		p.show(w, r, a, changes, "Nothing was changed: the preview was out of date. "+

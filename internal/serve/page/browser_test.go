@@ -409,14 +409,14 @@ func TestWithoutScript(t *testing.T) {
 	b.quiet()
 }
 
-// TestButtons: on a dry run nothing is done until a person has seen the preview and confirmed it.
+// TestButtons: in a pause nothing is done until a person has seen the preview and confirmed it.
 func TestButtons(t *testing.T) {
-	w := newWorld(t, options{keeper: keeper.Options{DryRun: true},
-		page: page.Options{Actions: true, Mode: func() string { return "dry run" }}})
+	w := newWorld(t, options{keeper: keeper.Options{Paused: paused},
+		page: page.Options{Actions: true, Mode: func() string { return "paused" }}})
 	w.until("it was checked", func() bool { return len(w.overview().Clusters) == 1 })
 	b := open(t)
 	b.do(chromedp.Navigate(w.URL), shows(".hero.bad"))
-	b.until(`document.querySelector("h1").textContent === "shop: 3 pod routes missing; 3 changes planned, not made" && document.querySelector(".mode").textContent === "dry run"`)
+	b.until(`document.querySelector("h1").textContent === "shop: 3 pod routes missing; 3 changes planned, not made" && document.querySelector(".mode").textContent === "paused"`)
 	b.do(chromedp.Click(`//a[text()="Sync…"]`), shows("button.primary"))
 	b.shoot("preview")
 	if got := eval[string](b,

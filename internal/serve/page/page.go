@@ -29,8 +29,9 @@ type Options struct {
 	Mode func() string
 	// Keeper does what people request with buttons. Nil: there are no buttons.
 	Keeper Keeper
-	// Actions allows the buttons that change something: sync and repair.
-	Actions bool
+	// Actions allows the buttons that change something: sync and repair. On a dry run they only
+	// preview.
+	Actions, DryRun bool
 	// Caller names who sends a request. Nil: callers have no names.
 	Caller func(*http.Request) string
 	Log    *slog.Logger

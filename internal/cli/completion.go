@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/trace"
+)
+
+// Completion of names. They come from what is at hand: the config, the history, a bundle and a
+// running emulator. Azure is not asked: that takes longer than a person waits for a key. Whatever
+// fails completes nothing, and prints nothing.
+
+// completeWithin is how long a completion may take.
+const completeWithin = 2 * time.Second
+
+// completer finds names for a command line that is not finished.
+type completer func(ctx context.Context, cmd *cobra.Command) []string
+
+// complete makes a completion for arguments or the values of a flag. After most arguments, it
+// completes nothing.
+func (a *app) complete(names completer, most int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion,
+		cobra.ShellCompDirective) {
+		if len(args) >= most || a.checkCloud(cmd) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
+		defer cancel()
+		a.err = io.Discard
+		var fitting []cobra.Completion
+		for _, name := range names(ctx, cmd) {
+			if len(name) >= len(typed) && strings.EqualFold(name[:len(typed)], typed) &&
+				!slices.Contains(args, name) {
+				fitting = append(fitting, name)
+			}
+		}
+		slices.Sort(fitting)
+		return slices.Compact(fitting), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeFlag completes the values of a flag.
+func (a *app) completeFlag(cmd *cobra.Command, flag string, names completer) {
+	values := a.complete(names, 1)
+	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) (
+		[]cobra.Completion, cobra.ShellCompDirective) {
+		return values(cmd, nil, typed)
+	})
+}
+
+// manyArguments is for commands that take any number of arguments.
+const manyArguments = 1 << 20
+
+// configsAt are the paths of the config of a command line, or of the only one in this folder.
+func configsAt(cmd *cobra.Command) []string {
+	for _, flag := range []string{"file", "config"} {
+		paths, err := cmd.Flags().GetStringArray(flag)
+		slices.Sort(paths)
+		paths = slices.Compact(paths) // cobra parses flags twice to complete
+		if err == nil && len(paths) > 0 && !slices.Contains(paths, "-") {
+			return paths
+		}
+	}
+	if path, err := keptHere(); err == nil {
+		return []string{path}
+	}
+	return nil
+}
+
+// configNames are the clusters of the config, by metadata.name.
+func (a *app) configNames(_ context.Context, cmd *cobra.Command) (names []string) {
+	configs, err := a.readConfig(configsAt(cmd))
+	if err != nil {
+		return nil
+	}
+	for _, c := range configs {
+		names = append(names, c.Metadata.Name)
+	}
+	return names
+}
+
+// clusterNames are the clusters of the config and the emulator, by their names in Azure.
+func (a *app) clusterNames(ctx context.Context, cmd *cobra.Command) (names []string) {
+	if configs, err := a.readConfig(configsAt(cmd)); err == nil {
+		for _, c := range configs {
+			names = append(names, arm.ID(c.Spec.ClusterID).Name())
+		}
+	}
+	if e := a.bundleOf(cmd); e != nil {
+		for _, id := range e.Clusters {
+			names = append(names, id.Name())
+		}
+	}
+	for _, c := range a.emulated(ctx).Clusters {
+		names = append(names, c.ID.Name())
+	}
+	return names
+}
+
+// emulated is what the emulator of the command line has, nothing without one.
+func (a *app) emulated(ctx context.Context) *inventory.Snapshot {
+	if a.emulatorDir == "" {
+		return inventory.NewSnapshot()
+	}
+	if _, err := emulator.ReadInfo(a.emulatorDir); err != nil { // do not wait for its start
+		return inventory.NewSnapshot()
+	}
+	running, err := a.runningEmulator(ctx)
+	if err != nil {
+		return inventory.NewSnapshot()
+	}
+	return running.seen
+}
+
+// bundleOf is the bundle of the command line, nil without one.
+func (a *app) bundleOf(cmd *cobra.Command) *examination {
+	path, err := cmd.Flags().GetString("from-bundle")
+	if err != nil || path == "" {
+		return nil
+	}
+	e, err := a.openBundle(examineOptions{bundle: path})
+	if err != nil {
+		return nil
+	}
+	return e
+}
+
+// subnetNames are the subnets of the emulator, as VNET/SUBNET.
+func (a *app) subnetNames(ctx context.Context, _ *cobra.Command) (names []string) {
+	for _, s := range a.emulated(ctx).Subnets {
+		names = append(names, s.ID.Short())
+	}
+	return names
+}
+
+// tableIDs are the route tables of the config's targets and of the emulator.
+func (a *app) tableIDs(ctx context.Context, cmd *cobra.Command) (ids []string) {
+	for _, c := range a.targets(cmd) {
+		ids = append(ids, string(c))
+	}
+	for _, t := range a.emulated(ctx).Tables {
+		ids = append(ids, string(t.ID))
+	}
+	return ids
+}
+
+// targetNames are the names of the config's targets.
+func (a *app) targetNames(_ context.Context, cmd *cobra.Command) (names []string) {
+	for _, id := range a.targets(cmd) {
+		names = append(names, id.Name())
+	}
+	return names
+}
+
+func (a *app) targets(cmd *cobra.Command) (ids []arm.ID) {
+	configs, err := a.readConfig(configsAt(cmd))
+	if err != nil {
+		return nil
+	}
+	for _, c := range configs {
+		for _, t := range c.Spec.Targets {
+			ids = append(ids, arm.ID(t.RouteTableID))
+		}
+	}
+	return ids
+}
+
+// endNames are the ends that trace can name: nodes, subnets, gateways, machines and pods.
+func (a *app) endNames(ctx context.Context, cmd *cobra.Command) []string {
+	e := a.bundleOf(cmd)
+	if e == nil && len(a.emulated(ctx).Clusters) > 0 {
+		o := examineOptions{rightless: true}
+		o.cluster, _ = cmd.Flags().GetString("cluster")
+		o.subscription, _ = cmd.Flags().GetString("subscription")
+		progress := a.progress(ctx, "")
+		defer progress.stop()
+		e, _ = a.examineAzure(ctx, o, progress)
+	}
+	if e == nil {
+		return nil
+	}
+	return trace.New(e.Snapshot, trace.Options{}).Names()
+}
+
+// historyOf opens the history that a command line names, or the only one in this folder.
+func historyOf(cmd *cobra.Command) (*history.Reader, error) {
+	o := historyOptions{}
+	o.path, _ = cmd.Flags().GetString("history")
+	o.configs, _ = cmd.Flags().GetStringArray("file")
+	path, err := o.find()
+	if err != nil {
+		return nil, err
+	}
+	return history.Read(path)
+}
+
+// historyNames are the clusters in the history.
+func historyNames(_ context.Context, cmd *cobra.Command) []string {
+	r, err := historyOf(cmd)
+	if err != nil {
+		return nil
+	}
+	defer r.Close()
+	names, _ := r.Clusters()
+	return names
+}
+
+// checkIDs are the newest checks in the history, with what happened.
+func checkIDs(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion,
+	cobra.ShellCompDirective) {
+	const keepOrder = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	r, err := historyOf(cmd)
+	if err != nil || len(args) > 0 {
+		return nil, keepOrder
+	}
+	defer r.Close()
+	var ids []cobra.Completion
+	_ = r.Each(history.Query{Limit: 30}, func(e history.Entry) error {
+		ids = append(ids, fmt.Sprintf("%d\t%s, %s", e.ID,
+			e.Started.Local().Format("01-02 15:04"), pastReport(e).Summary()))
+		return nil
+	})
+	return ids, keepOrder
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// How changing commands ask. A command shows its plan first. --dry-run ends it there, --yes goes on
+// without a question, and otherwise a person at a terminal answers it. If no person can have seen
+// the plan, the command fails and says how to confirm.
+
+// confirm asks a question about a plan that was shown. Any answer other than yes means no.
+func (a *app) confirm(question string) (bool, error) {
+	return a.confirmOr(question, a.repeated("--yes").String())
+}
+
+// confirmOr is confirm with other words for what to type if no person can answer.
+func (a *app) confirmOr(question, next string) (bool, error) {
+	switch {
+	case report.Format(a.format) == report.JSON:
+		return false, errors.New("-o json asks no question; to confirm: " + next)
+	case a.outFile != nil:
+		return false, fmt.Errorf("the plan is in %s; to confirm: %s", finding.Show(a.outPath), next)
+	}
+	return a.askOr(question, next)
+}
+
+// ask is confirm for a plan that is always shown on standard error.
+func (a *app) ask(question string) (bool, error) {
+	return a.askOr(question, a.repeated("--yes").String())
+}
+
+func (a *app) askOr(question, next string) (bool, error) {
+	if !terminal(a.in) {
+		return false, errors.New("standard input is not a terminal; to confirm: " + next)
+	}
+	fmt.Fprintf(a.err, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(a.in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
+}
+
+// repeated is this command line with more flags.
+func (a *app) repeated(flags ...string) finding.CommandLine {
+	words := append([]string{"routekeeper"}, a.args...)
+	return finding.Command("%s", append(words, flags...))
+}
+
+// confirmed returns a function that recognizes the changes that a plan showed.
+func confirmed(shown []plan.Outcome) func(plan.Change) bool {
+	key := func(c plan.Change) string {
+		value := c.New
+		if c.Verb == plan.Delete {
+			value = c.Old
+		}
+		return strings.Join([]string{c.Resource.Key(), string(c.Verb), strings.ToLower(c.Route),
+			strings.ToLower(value.String())}, " ")
+	}
+	keys := map[string]bool{}
+	for _, c := range shown {
+		keys[key(c.Change)] = true
+	}
+	return func(c plan.Change) bool { return keys[key(c)] }
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/trace"
+)
+
+// Clusters are named by name, or by resource ID where names repeat.
+
+// named reports whether --cluster is a name. An ID has slashes.
+func (o initOptions) named() bool { return o.cluster != "" && !strings.Contains(o.cluster, "/") }
+
+// check reports a wrong --subscription or --cluster before the login.
+func (o initOptions) check() error {
+	if o.named() {
+		o.cluster = ""
+	}
+	if o.cluster == "" && o.subscription == "" {
+		return nil
+	}
+	_, _, err := o.scope()
+	return err
+}
+
+// scope returns the scope that the flags name, and the cluster if they name one.
+func (o initOptions) scope() (scope, cluster arm.ID, err error) {
+	if o.cluster == "" {
+		subscription := strings.TrimSuffix(o.subscription, "/")
+		if rest, isID := strings.CutPrefix(strings.ToLower(subscription), "/subscriptions/"); isID {
+			subscription = rest
+		}
+		if uuid.Validate(subscription) != nil {
+			return "", "", fmt.Errorf("--subscription: %q is not a subscription's ID, expected "+
+				"one such as 11111111-1111-1111-1111-111111111111 (az account show --query id)",
+				o.subscription)
+		}
+		return arm.ID("/subscriptions/" + subscription), "", nil
+	}
+	id, err := arm.ParseID(o.cluster)
+	if err == nil && !id.Is(arm.TypeCluster) {
+		err = fmt.Errorf("it is the ID of a %s, expected a %s", id.Type(), arm.TypeCluster)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("--cluster: %q is not a cluster's resource ID: %w", o.cluster,
+			err)
+	}
+	return arm.ID("/subscriptions/" + id.Subscription()), id, nil
+}
+
+// only is the list of the one cluster, empty if there is none.
+func only(one arm.ID) []arm.ID {
+	if one == "" {
+		return nil
+	}
+	return []arm.ID{one}
+}
+
+// find returns the scope and the cluster to read: a cluster by its ID, or by its name in a
+// subscription or in all that this login sees; otherwise all clusters of a subscription, which may
+// be the only visible one.
+func (o initOptions) find(ctx context.Context, client *azure.Client) (scope, one arm.ID,
+	err error) {
+	if o.cluster != "" && !o.named() || o.cluster == "" && o.subscription != "" {
+		return o.scope()
+	}
+	var subscriptions []arm.ID
+	if o.subscription != "" {
+		in := initOptions{subscription: o.subscription}
+		if scope, _, err = in.scope(); err != nil {
+			return "", "", err
+		}
+		subscriptions = []arm.ID{scope}
+	} else if subscriptions, err = client.Subscriptions(ctx); err != nil {
+		return "", "", err
+	}
+	if o.named() {
+		one, err = clusterNamed(ctx, client, subscriptions, o.cluster)
+		return arm.ID("/subscriptions/" + one.Subscription()), one, err
+	}
+	switch len(subscriptions) {
+	case 0:
+		return "", "", errors.New("this login sees no subscription")
+	case 1:
+		return subscriptions[0], "", nil
+	}
+	names := make([]string, len(subscriptions))
+	for i, id := range subscriptions {
+		names[i] = id.Name()
+	}
+	return "", "", fmt.Errorf("this login sees several subscriptions: "+
+		"name one with --subscription, or a cluster: %s", strings.Join(names, ", "))
+}
+
+// clusterNamed finds the only cluster with a name.
+func clusterNamed(ctx context.Context, client *azure.Client, subscriptions []arm.ID, name string) (
+	arm.ID, error) {
+	var found []arm.ID
+	var others []string
+	for _, subscription := range subscriptions {
+		clusters, err := client.Clusters(ctx, subscription)
+		if err != nil {
+			return "", err
+		}
+		for _, id := range clusters {
+			if strings.EqualFold(id.Name(), name) {
+				found = append(found, id)
+			} else {
+				others = append(others, id.Name())
+			}
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return "", fmt.Errorf("several clusters are named %s, name one by its ID: %s", name,
+			strings.Join(texts(found), ", "))
+	case len(others) == 0:
+		return "", fmt.Errorf("this login sees no cluster named %s, and no other cluster", name)
+	}
+	return "", fmt.Errorf("this login sees no cluster named %s%s", name, instead(name, others))
+}
+
+// instead is the end of an error about a name that does not exist: similar names, or those that
+// there are.
+func instead(name string, names []string) string {
+	if near := trace.Near(name, names); near != "" {
+		return near
+	}
+	slices.Sort(names)
+	return ", expected one of " + strings.Join(names[:min(len(names), 20)], ", ")
+}
