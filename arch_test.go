@@ -104,9 +104,66 @@ var imports = map[string]map[string]string{
 		"internal/plan": "what was changed", "internal/finding": "which appeared and disappeared",
 		"internal/arm": "IDs", "internal/inventory": "what was seen",
 		"internal/azure": "who wrote what"},
-	"internal/emulator": {"internal/arm": "IDs",
-		"internal/inventory": "IDs, prefixes and decoders, and nothing else: it is the judge of " +
-			"the others", "internal/iac/armtemplate": "evaluates the templates of deployments"},
+	"internal/emulator/kernel": {"internal/arm": "IDs"},
+	"internal/emulator/network": {"internal/arm": "IDs", "internal/emulator/kernel": "adds itself",
+		"internal/inventory": "decoders of routes and prefixes, and how many routes fit"},
+	"internal/emulator/entra": {"internal/arm": "IDs", "internal/emulator/kernel": "adds itself"},
+	"internal/emulator/authorization": {
+		"internal/arm": "IDs", "internal/emulator/kernel": "adds itself",
+		"internal/emulator/network": "what a document links to, and joins",
+		"internal/emulator/entra":   "who the principals are",
+	},
+	"internal/emulator/compute": {
+		"internal/arm": "IDs", "internal/emulator/kernel": "adds itself",
+		"internal/emulator/network": "addresses of instances",
+		"internal/emulator/entra":   "identities of scale sets",
+	},
+	"internal/emulator/aks": {
+		"internal/arm": "IDs", "internal/emulator/kernel": "adds itself",
+		"internal/emulator/network":       "addresses of nodes and pods, who uses a table",
+		"internal/emulator/compute":       "the instances of its pools",
+		"internal/emulator/entra":         "identities and tokens of clusters",
+		"internal/emulator/authorization": "what clusters and their users may do",
+		"internal/inventory":              "names of routes, prefixes",
+	},
+	"internal/emulator/resources": {
+		"internal/arm": "IDs", "internal/emulator/kernel": "adds itself",
+		"internal/emulator/entra":         "who issues a tenant's tokens",
+		"internal/emulator/authorization": "which subscriptions a caller sees",
+	},
+	"internal/emulator/insights": {
+		"internal/arm": "IDs", "internal/emulator/kernel": "adds itself",
+		"internal/emulator/entra":         "tokens for webhooks",
+		"internal/emulator/authorization": "which records a caller sees",
+	},
+	"internal/emulator/deployments": {
+		"internal/arm": "IDs", "internal/emulator/kernel": "adds itself",
+		"internal/emulator/network":       "which fields only Azure writes",
+		"internal/emulator/authorization": "what who deploys may do",
+		"internal/iac/armtemplate":        "evaluates the templates",
+	},
+	"internal/emulator/control": {
+		"internal/arm": "IDs", "internal/emulator/kernel": "faults and the request log",
+		"internal/emulator/aks":           "nodes and cloud providers",
+		"internal/emulator/authorization": "delays roles",
+		"internal/emulator/entra":         "registers issuers",
+		"internal/emulator/network":       "resolves names",
+	},
+	// The services use of the rest of the program IDs, decoders and the template evaluator, and
+	// nothing else: the emulator is the judge of the others.
+	"internal/emulator": {
+		"internal/arm": "IDs", "internal/inventory": "how many routes fit into a table",
+		"internal/emulator/kernel":        "puts it and the services together",
+		"internal/emulator/network":       "a service",
+		"internal/emulator/compute":       "a service",
+		"internal/emulator/aks":           "a service",
+		"internal/emulator/entra":         "a service",
+		"internal/emulator/authorization": "a service",
+		"internal/emulator/resources":     "a service",
+		"internal/emulator/insights":      "a service",
+		"internal/emulator/deployments":   "a service",
+		"internal/emulator/control":       "control calls",
+	},
 	"emulator": {
 		"internal/emulator":            "what other people's tests import it for",
 		"internal/emulator/kubernetes": "option KubeAPIServer",
@@ -139,7 +196,17 @@ var imports = map[string]map[string]string{
 		"internal/serve/page": "shows the checks", "internal/plan": "outcomes in the log",
 		"internal/finding": "findings in the log", "internal/report": "words for numbers",
 	},
-	"internal/cli": {"api/v1alpha1": "schema", "internal/config": "-f", "internal/arm": "IDs",
+	"internal/controller": {
+		"api/v1alpha1": "what objects say", "internal/daemon": "what the leader runs",
+		"internal/keeper":  "takes its checks, withholds changes",
+		"internal/config":  "checks objects as it checks documents",
+		"internal/plan":    "which table is the cluster's, and kinds of changes",
+		"internal/picture": "counts routes for the status",
+		"internal/finding": "conditions, Events",
+		"internal/arm":     "IDs in scopes", "internal/inventory": "the cluster that was read",
+	},
+	"internal/cli": {"api/v1alpha1": "schema", "internal/controller": "the command",
+		"internal/config": "-f", "internal/arm": "IDs",
 		"internal/inventory": "IDs in flags", "internal/plan": "diff and init",
 		"internal/observe": "reads for init and doctor", "internal/finding": "exit codes",
 		"internal/report": "output", "internal/azure": "connects", "internal/keeper": "sync",
@@ -197,8 +264,9 @@ func packages(t *testing.T) []goPackage {
 }
 
 // TestLean checks that the program does not link large libraries that only tests use: the SDK's
-// resource modules (internal/clients) and Prometheus (deploy). It must not link Kubernetes' typed
-// clients and models either, which would double its size: package kube decodes what it needs.
+// resource modules (internal/clients) and Prometheus (deploy). Kubernetes' typed clients and models
+// make it larger by two thirds. controller-runtime needs them, so package controller has them;
+// package kube and all others decode what they need.
 func TestLean(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
@@ -206,10 +274,18 @@ func TestLean(t *testing.T) {
 	}
 	for _, p := range strings.Fields(string(out)) {
 		if strings.Contains(p, "/azure-sdk-for-go/sdk/resourcemanager/") ||
-			strings.HasPrefix(p, "k8s.io/api/") ||
-			strings.HasPrefix(p, "k8s.io/client-go/kubernetes") ||
 			strings.HasPrefix(p, "github.com/prometheus/prometheus/") {
 			t.Errorf("the program links %s", p)
+		}
+	}
+	for _, p := range packages(t) {
+		for _, i := range p.Imports {
+			if p.ImportPath != module+"/internal/controller" &&
+				(strings.HasPrefix(i, "k8s.io/api/") ||
+					strings.HasPrefix(i, "k8s.io/client-go/kubernetes") ||
+					strings.HasPrefix(i, "sigs.k8s.io/controller-runtime")) {
+				t.Errorf("%s imports %s", p.ImportPath, i)
+			}
 		}
 	}
 }
@@ -283,4 +359,56 @@ func checkClock(t *testing.T, path string, source []byte) {
 		}
 		return true
 	})
+}
+
+// maxMethods is how many methods a type may have: one with more is several types.
+const maxMethods = 60
+
+// largeTypes had more methods when the limit was set. Their limits may go down, not up.
+var largeTypes = map[string]int{
+	"internal/cli app":                  162,
+	"internal/emulator/aks AKS":         102,
+	"internal/emulator/kernel Kernel":   90,
+	"internal/emulator/network Network": 73,
+	"internal/diagnose clusterCase":     91,
+	"internal/build Cluster":            82,
+	"internal/azure Client":             76,
+}
+
+func TestMethods(t *testing.T) {
+	for _, p := range packages(t) {
+		pkg := strings.Trim(strings.TrimPrefix(p.ImportPath, module), "/")
+		methods := map[string]int{}
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range file.Decls {
+				if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+					methods[receiver(f.Recv.List[0].Type)]++
+				}
+			}
+		}
+		for name, n := range methods {
+			if limit := max(maxMethods, largeTypes[pkg+" "+name]); n > limit {
+				t.Errorf("%s: type %s has %d methods, %d are enough", pkg, name, n, limit)
+			}
+		}
+	}
+}
+
+// receiver is the name of a receiver's type.
+func receiver(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.StarExpr:
+		return receiver(x.X)
+	case *ast.IndexExpr:
+		return receiver(x.X)
+	case *ast.IndexListExpr:
+		return receiver(x.X)
+	case *ast.Ident:
+		return x.Name
+	}
+	return ""
 }

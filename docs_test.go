@@ -139,7 +139,8 @@ func headings(t *testing.T, page string) (targets []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`(?m)^#+ (.+?)\r?$`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+?)\r?$`).FindAllStringSubmatch(string(text),
+		-1) {
 		target := strings.ReplaceAll(strings.ToLower(m[1]), " ", "-")
 		targets = append(targets, regexp.MustCompile(`[^\pL\pN_-]`).ReplaceAllString(target, ""))
 	}

@@ -21,15 +21,15 @@ type bad struct {
 var bads = []bad{
 	{"RoutekeeperDown", `up 0x30`, 2 * time.Minute, `up 1x10 0x1 1x17`},
 	{"RoutekeeperDown", `up{job="prometheus",instance="x"} 1x30`, 2 * time.Minute, `up 1x30`},
-	{"RoutekeeperNotReady", "up 1x30\nroutekeeper_rounds_total{cause=\"poll\"} " +
-		"0x30\nroutekeeper_rounds_total{cause=\"event\"} 0x30", 5 * time.Minute,
-		"up 1x30\nroutekeeper_rounds_total{cause=\"poll\"} 0x4 " +
-			"1x25\nroutekeeper_rounds_total{cause=\"event\"} 0x30"},
+	{"RoutekeeperNotReady", "up 1x30\nroutekeeper_checks_total{cause=\"poll\"} " +
+		"0x30\nroutekeeper_checks_total{cause=\"event\"} 0x30", 5 * time.Minute,
+		"up 1x30\nroutekeeper_checks_total{cause=\"poll\"} 0x4 " +
+			"1x25\nroutekeeper_checks_total{cause=\"event\"} 0x30"},
 	// Its first check takes too long, and systemd restarts it: it is never down, nor up, for long.
 	{"RoutekeeperNotReady", "up 1 1 1 0 1 1 1 0 1 1 1 0 1 1 1 0 1 1 1 " +
-		"0\nroutekeeper_rounds_total{cause=\"poll\"} 0 0 0 stale 0 0 0 stale 0 0 0 stale 0 0 0 " +
+		"0\nroutekeeper_checks_total{cause=\"poll\"} 0 0 0 stale 0 0 0 stale 0 0 0 stale 0 0 0 " +
 		"stale", 5 * time.Minute,
-		"up 1x9 0 1x20\nroutekeeper_rounds_total{cause=\"poll\"} 1x9 stale 0 0 1x18"},
+		"up 1x9 0 1x20\nroutekeeper_checks_total{cause=\"poll\"} 1x9 stale 0 0 1x18"},
 	// Times are seconds since 1970; the tests begin at 1,000,000.
 	{"RoutekeeperNoSuccess",
 		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1000000x30`,

@@ -14,8 +14,8 @@ import (
 // volatile are the fields that Azure changes with every write: their differences do not count.
 var volatile = map[string]bool{"etag": true, "provisioningState": true}
 
-// kept are the fields that Azure maintains itself: back references and the like.
-var kept = regexp.MustCompile(
+// maintained are the fields that Azure maintains itself: back references and the like.
+var maintained = regexp.MustCompile(
 	`^properties\.(subnets|ipConfigurations|ipConfigurationProfiles|privateEndpoints|applicationGatewayIPConfigurations|resourceGuid)\b`)
 
 // Differences returns the paths of the fields in which two JSON documents differ, sorted, except
@@ -31,7 +31,7 @@ func Differences(a, b []byte) ([]string, error) {
 func Lost(sent, readBack []byte) ([]string, error) {
 	found, err := differences(sent, readBack)
 	maps.DeleteFunc(found, func(path string, inSent bool) bool {
-		return !inSent || kept.MatchString(path)
+		return !inSent || maintained.MatchString(path)
 	})
 	return slices.Sorted(maps.Keys(found)), err
 }

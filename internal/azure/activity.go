@@ -66,7 +66,7 @@ func (c *Client) readWritten(ctx context.Context, s *inventory.Snapshot,
 // logStarts are the first links into the logs.
 func logStarts(c *Client, cluster *inventory.Cluster) []string {
 	subscriptions := []arm.ID{arm.ID("/subscriptions/" + cluster.ID.Subscription())}
-	for _, subnet := range cluster.BroughtSubnets() {
+	for _, subnet := range cluster.ExistingSubnets() {
 		subscriptions = append(subscriptions, arm.ID("/subscriptions/"+subnet.Subscription()))
 	}
 	now := time.Now().UTC()

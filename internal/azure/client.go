@@ -69,6 +69,11 @@ type Options struct {
 	// Called is called for each call, including retries, from several goroutines at once. Nil: not
 	// called.
 	Called func(Call)
+	// Begins is called when a call begins, and what it returns when the call ends. Nil: not called.
+	Begins func(method, path string) (ends func())
+	// Progress is called with the number of clusters whose nodes were read, and of all. Nil: not
+	// called.
+	Progress func(done, of int)
 }
 
 // Call is one call and its answer.
@@ -93,6 +98,8 @@ type Client struct {
 	audience   string
 	log        *slog.Logger
 	called     func(Call)
+	begins     func(method, path string) func()
+	progress   func(done, of int)
 	throttle   *throttle
 	own        ownWrites
 	reader     *reader
@@ -123,8 +130,14 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 	if o.Called == nil {
 		o.Called = func(Call) {}
 	}
+	if o.Begins == nil {
+		o.Begins = func(string, string) func() { return func() {} }
+	}
+	if o.Progress == nil {
+		o.Progress = func(int, int) {}
+	}
 	c := &Client{
-		called:   o.Called,
+		called: o.Called, begins: o.Begins, progress: o.Progress,
 		endpoint: endpoint, origin: u, log: o.Log, throttle: newThrottle(),
 		lists:      map[string]listCost{},
 		credential: credential, audience: o.Cloud.Services[cloud.ResourceManager].Audience +
@@ -169,6 +182,7 @@ func (f policyFunc) Do(r *policy.Request) (*http.Response, error) { return f(r) 
 func (c *Client) count(r *policy.Request) (*http.Response, error) {
 	m := mannerOf(r.Raw().Context())
 	m.calls.add(r.Raw(), m.polling)
+	defer c.begins(r.Raw().Method, r.Raw().URL.Path)()
 	response, err := r.Next()
 	if err == nil {
 		noteTry(r.Raw().Context(), response.StatusCode)

@@ -25,11 +25,14 @@ func (c *Client) Examine(ctx context.Context, s *inventory.Snapshot, groups ...a
 	if len(groups) == 0 {
 		groups = s.Listed
 	}
-	for _, scope := range inventory.SortIDs(slices.Clone(groups)) {
+	groups = inventory.SortIDs(slices.Clone(groups))
+	for i, scope := range groups {
+		c.progress(i, len(groups))
 		if err := c.readInterfaces(ctx, s, scope); err != nil {
 			return err
 		}
 	}
+	c.progress(len(groups), len(groups))
 	var gateways, filters, tables []arm.ID
 	for _, cluster := range s.Clusters {
 		gateways = append(gateways, cluster.Ingress)

@@ -89,7 +89,7 @@ func (v *verifier) routes() {
 	switch {
 	case v.Table == "":
 		c.unchecked(tableUnknown)
-	case v.Own == nil:
+	case v.PodRoutes == nil:
 		c.unchecked("the table was not read: %s", unreadReason(v.s, v.Table))
 	case v.Cluster.Stopped:
 		c.unchecked("the cluster is stopped")
@@ -100,7 +100,7 @@ func (v *verifier) routes() {
 		c.wrong("%d of %s have no route", without, all)
 	case !v.Asked && !v.Complete:
 		c.unchecked("%s, and not all nodes were seen: expected --kubeconfig, or read rights on "+
-			"the node resource group", quantity(len(v.Own), "pod route"))
+			"the node resource group", quantity(len(v.PodRoutes), "pod route"))
 	default:
 		c.right("%s, and each has its route to its own address", all)
 	}
@@ -122,7 +122,7 @@ func (v *verifier) targets() {
 		switch {
 		case table == nil:
 			c.unchecked("the table was not read: %s", unreadReason(v.s, id))
-		case v.Own == nil:
+		case v.PodRoutes == nil:
 			c.unchecked("the cluster's route table was not read, so there is nothing to compare " +
 				"with")
 		default:
@@ -146,18 +146,18 @@ func (v *verifier) againstTarget(id arm.ID) (wrong []finding.Finding) {
 func (v *verifier) compare(c draft, table *inventory.RouteTable) {
 	copied := plan.PodRoutes(plan.Facts{Snapshot: v.s}, v.Config, table)
 	same, stale := 0, 0
-	for prefix, own := range v.Own {
+	for prefix, own := range v.PodRoutes {
 		if there, ok := copied[prefix]; ok && there.SameHop(own) {
 			same++
 		}
 	}
 	for prefix := range copied {
-		if _, ok := v.Own[prefix]; !ok {
+		if _, ok := v.PodRoutes[prefix]; !ok {
 			stale++
 		}
 	}
-	all := quantity(len(v.Own), "pod route")
-	if same < len(v.Own) || stale > 0 {
+	all := quantity(len(v.PodRoutes), "pod route")
+	if same < len(v.PodRoutes) || stale > 0 {
 		c.wrong("%d of %s, and %d that are stale", same, all, stale)
 		return
 	}

@@ -149,11 +149,11 @@ func TestNoSecrets(t *testing.T) {
 			t.Errorf("%q is in the bundle", secret)
 		}
 	}
-	for _, kept := range []string{`"aks-managed": "yes"`, `"clientId": "msi"`,
+	for _, part := range []string{`"aks-managed": "yes"`, `"clientId": "msi"`,
 		`12345678901234567890`, `"adminPassword": "(removed)"`, `"10.0.0.0/8"`,
 		`"applicationGatewayId": "/subscriptions/`, `"operationalState": "Running"`} {
-		if !strings.Contains(string(all), kept) {
-			t.Errorf("%s is not in the bundle", kept)
+		if !strings.Contains(string(all), part) {
+			t.Errorf("%s is not in the bundle", part)
 		}
 	}
 }

@@ -19,9 +19,9 @@ var secretive = []string{"password", "secret", "token", "credential", "customdat
 // keyed matches an address that contains a password or a key.
 var keyed = regexp.MustCompile(`(?i)://[^/?#\s]*@|[?&](sig|code|key|\w*token)=`)
 
-// gatewayKept are the properties of an Application Gateway that stay. Others hold certificates,
+// gatewayFields are the properties of an Application Gateway that stay. Others hold certificates,
 // headers and backend addresses.
-var gatewayKept = []string{"provisioningState", "resourceGuid", "sku", "operationalState",
+var gatewayFields = []string{"provisioningState", "resourceGuid", "sku", "operationalState",
 	"enableApplicationGatewayNetworkIsolation", "gatewayIPConfigurations",
 	"frontendIPConfigurations"}
 
@@ -43,7 +43,7 @@ func redact(raw []byte) ([]byte, error) {
 		if properties, ok := top["properties"].(map[string]any); ok &&
 			arm.ID(id).Is(arm.TypeGateway) {
 			maps.DeleteFunc(properties, func(name string, _ any) bool {
-				return !slices.Contains(gatewayKept, name)
+				return !slices.Contains(gatewayFields, name)
 			})
 		}
 	}

@@ -52,8 +52,8 @@ func Grow(pools []Pool) []Growth {
 		if p.Setup.Plugin.hasPodSubnet() && p.Setup.PodSubnet.IsValid() {
 			// Present nodes may still take more pod addresses: those are reserved for them.
 			all := p.Setup.podSubnetNodes()
-			foreign := max(0, p.PodsUsed-p.Nodes*p.Setup.podsPerNode())
-			add(all.What, all.Nodes-ceil(foreign, p.Setup.podsPerNode())-p.Nodes)
+			others := max(0, p.PodsUsed-p.Nodes*p.Setup.podsPerNode())
+			add(all.What, all.Nodes-ceil(others, p.Setup.podsPerNode())-p.Nodes)
 		}
 		if p.Setup.Plugin.hasPodCIDR() && p.Setup.PodCIDR.IsValid() {
 			add("pod CIDR "+name(p.Setup.PodCIDR), podCIDRNodes(p.Setup.PodCIDR)-others-p.Nodes)

@@ -51,7 +51,7 @@ func (a *app) checkCloud(cmd *cobra.Command) error {
 		return errors.New("--cloud and --emulator exclude each other")
 	}
 	a.repeatFlags(cmd)
-	return nil
+	return a.startTimeout(cmd)
 }
 
 // repeatFlags has printed commands repeat the flags that say where Azure and the config are. The
@@ -85,7 +85,8 @@ func (a *app) connectTelling(ctx context.Context, log *slog.Logger,
 			return nil, fmt.Errorf("--emulator: %w; start one with %s", err,
 				finding.Command("%s emulator --dir %s", "routekeeper", a.emulatorDir))
 		}
-		return connectLocal(info, log, called)
+		return connectEmulator(info, azure.Options{Log: log, Called: called,
+			Begins: a.waiting.begins, Progress: a.waiting.clusters})
 	}
 	config := clouds[a.cloudName]
 	credential, err := azidentity.NewDefaultAzureCredential(
@@ -95,7 +96,7 @@ func (a *app) connectTelling(ctx context.Context, log *slog.Logger,
 		return nil, err
 	}
 	return azure.New(credential, azure.Options{Cloud: config, Version: version(), Log: log,
-		Called: called})
+		Called: called, Begins: a.waiting.begins, Progress: a.waiting.clusters})
 }
 
 // startUp is how long to wait for an emulator that is just starting.
@@ -148,9 +149,14 @@ func localClient(info emulator.Info) (*http.Client, error) {
 	return &http.Client{Transport: transport}, nil
 }
 
-// connectLocal makes a client for an emulator. It logs in over HTTPS like any other client.
+// connectLocal makes a client for an emulator.
 func connectLocal(info emulator.Info, log *slog.Logger, called func(azure.Call)) (*azure.Client,
 	error) {
+	return connectEmulator(info, azure.Options{Log: log, Called: called})
+}
+
+// connectEmulator makes a client for an emulator. It logs in over HTTPS like any other client.
+func connectEmulator(info emulator.Info, options azure.Options) (*azure.Client, error) {
 	client, err := localClient(info)
 	if err != nil {
 		return nil, err
@@ -170,6 +176,6 @@ func connectLocal(info emulator.Info, log *slog.Logger, called func(azure.Call))
 	if err != nil {
 		return nil, err
 	}
-	return azure.New(credential, azure.Options{Cloud: config, Transport: client, Version: version(),
-		Log: log, Called: called})
+	options.Cloud, options.Transport, options.Version = config, client, version()
+	return azure.New(credential, options)
 }

@@ -82,6 +82,7 @@ maximum fits; 1: an error; 2: it does not fit.`,
 	}
 	_ = cmd.RegisterFlagCompletionFunc("plugin",
 		cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	a.timeoutFlag(cmd)
 	cmd.MarkFlagsOneRequired("subnet", "need-nodes", "need-pods", "cluster", "from-bundle")
 	for _, other := range []string{"subnet", "need-nodes", "need-pods", "plugin", "pod-cidr",
 		"pod-subnet", "max-pods", "other", "dual-stack", "show-formulas"} {

@@ -65,7 +65,7 @@ With -f, a document of kind Cluster describes the cluster instead of NAME and
 flags (routekeeper schema --kind Cluster).
 
 Exit code 0: the cluster exists as described; 1: an error; 2: with --dry-run
-there are changes to make, or the answer was no.`,
+there are changes to make, or you answered no.`,
 		Example: `  routekeeper cluster create shop --blueprint kubenet --application-gateway \
     --subscription <id> --location westeurope
   routekeeper cluster create shop --blueprint pod-subnet --dry-run \
@@ -82,6 +82,7 @@ there are changes to make, or the answer was no.`,
 		"`file`")
 	f.StringVar(&o.config, "config", "", "write a ClusterRoutes config to this `file`, if it "+
 		"does not exist")
+	a.timeoutFlag(cmd)
 	f.BoolVar(&o.adopt, "adopt", false,
 		"use and change existing resources that create did not make")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")

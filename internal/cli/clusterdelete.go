@@ -45,7 +45,7 @@ the end it checks what is left: resources, associations, role assignments, alert
 rules and copied routes.
 
 Exit code 0: deleted, and nothing is left; 1: an error; 2: something is left, or
-with --dry-run there is something to delete, or the answer was another name.`,
+with --dry-run there is something to delete, or you typed another name.`,
 		Example: `  routekeeper cluster delete shop --subscription <id> --dry-run
   routekeeper cluster delete shop --subscription <id> --yes shop
   routekeeper cluster delete shop --subscription <id> --cluster-only \
@@ -64,6 +64,7 @@ with --dry-run there is something to delete, or the answer was another name.`,
 	f.StringArrayVar(&o.configs, "config", nil,
 		"also delete its routes from the targets of this config (`FILE` or folder, repeatable)")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
+	a.timeoutFlag(cmd)
 	f.BoolVar(&o.clusterOnly, "cluster-only", false,
 		"delete only the cluster; keep network, identity and gateway")
 	f.StringVar(&o.yes, "yes", "", "do not ask; repeat the cluster's `NAME`")

@@ -102,8 +102,8 @@ var passing = regexp.MustCompile(`127\.0\.0\.1:\d+|\d+(\.\d+)? m?s\b|\d+ (read|w
 func TestDemoPage(t *testing.T) {
 	t.Parallel()
 	const page, recording = "../../docs/demo.md", "../../docs/demo.cast"
-	const begins, ends = "<!-- recorded: go test ./internal/cli -run DemoPage -update -->\n```\n",
-		"```\n<!-- end -->\n"
+	const begins = "<!-- recorded: go test ./internal/cli -run DemoPage -update -->\n```\n"
+	const ends = "```\n<!-- end -->\n"
 	run := record(t, "routekeeper", "demo")
 	raw, err := os.ReadFile(page)
 	if err != nil {

@@ -37,7 +37,8 @@ target. It makes no connection. It reads the JSON of ARM (az rest) and the
 flattened JSON of az network route-table show.
 
 A route belongs to the cluster if all of these hold; all other routes stay:
-  - its next hop is an appliance address, with --node-subnet in a node subnet
+  - its next hop is the address of an appliance (with --node-subnet: an address
+    in a node subnet)
   - its prefix is inside a pod CIDR and has the length of node routes
   - it has the name of an AKS node, or the source has it too
 
@@ -139,7 +140,7 @@ func (a *app) runDiff(o diffOptions) error {
 	for prefix, r := range plan.PodRoutes(s, &doc, source) {
 		nics.Holder[r.Hop], known.Settled[prefix] = inventory.RouteNode(r.Name), r.Hop
 	}
-	if !plan.Carries(s, &doc, source) {
+	if !plan.LeadsToNodes(s, &doc, source) {
 		fmt.Fprintf(a.err, "routekeeper: %s holds no pod route inside %s; is --pod-cidr right?\n",
 			source.ID.Short(), strings.Join(o.podCIDRs, " or "))
 	}

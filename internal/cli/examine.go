@@ -50,6 +50,7 @@ func (a *app) examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle boo
 	cmd.MarkFlagsMutuallyExclusive("subscription", "file")
 	a.completeFlag(cmd, "cluster", a.clusterNames)
 	cmd.ValidArgsFunction = a.complete(a.clusterNames, 1)
+	a.timeoutFlag(cmd)
 	kubernetesFlags(cmd, &o.kubernetesOptions)
 	if fromBundle {
 		f.StringVar(&o.bundle, "from-bundle", "",

@@ -21,12 +21,13 @@ const flagGroup = "routekeeper/group"
 // The groups of flags in help texts, in their order. Flags without a group come last.
 const (
 	groupManage  = "What to manage"
+	groupKube    = "Kubernetes"
 	groupListen  = "Listener and authentication"
 	groupHistory = "History"
 	groupOutput  = "Output"
 )
 
-var flagGroups = []string{groupManage, groupListen, groupHistory, groupOutput, ""}
+var flagGroups = []string{groupManage, groupKube, groupListen, groupHistory, groupOutput, ""}
 
 // groupFlags puts flags that a command has and that have no group yet into a group.
 func groupFlags(cmd *cobra.Command, group string) {

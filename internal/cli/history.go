@@ -126,7 +126,7 @@ func (a *app) runHistory(o historyOptions) error {
 	}); err != nil {
 		return err
 	}
-	shown.Value = map[string]any{"rounds": entries}
+	shown.Value = map[string]any{"checks": entries}
 	return shown.Write(w, format, style)
 }
 

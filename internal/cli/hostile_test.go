@@ -130,7 +130,8 @@ func pasted(t *testing.T, fix string) (calls [][]string) {
 	}
 	for _, program := range []string{"az", "kubectl", "terraform", "routekeeper"} {
 		if err := os.WriteFile(filepath.Join(bin, program),
-			[]byte("#!/bin/sh\nprintf '%s\\000' \"$@\" >>\"$CALLS\"; printf '\\001' >>\"$CALLS\"\n"), 0o755); err != nil {
+			[]byte("#!/bin/sh\nprintf '%s\\000' \"$@\" >>\"$CALLS\"; printf '\\001' "+
+				">>\"$CALLS\"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

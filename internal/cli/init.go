@@ -60,6 +60,7 @@ run with a promoted config, and what to assign.`,
 		"create a route table for each Application Gateway subnet without one")
 	f.BoolVar(&o.yes, "yes", false, "with --gateway-table: do not ask")
 	a.completeFlag(cmd, "cluster", a.clusterNames)
+	a.timeoutFlag(cmd)
 	cmd.MarkFlagsOneRequired("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	return cmd

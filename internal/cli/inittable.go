@@ -70,7 +70,7 @@ func (a *app) makeGatewayTables(
 		}
 		// The flag allows a change of the subnet. It does not allow changes of existing tables.
 		if have := j.planned[0].Have; have != nil && !j.cluster.Owns(*have) {
-			return false, fmt.Errorf("nothing was written: route table %s is there, and was not "+
+			return false, fmt.Errorf("nothing was written: route table %s exists, and was not "+
 				"made for this: "+
 				"associate it yourself, or rename it", have.ID)
 		}

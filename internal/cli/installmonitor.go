@@ -40,7 +40,7 @@ shows the plan and asks; --yes does not ask, --dry-run writes nothing.
 It recognizes its resources by their names and tags, and changes and removes no
 others. It keeps what is correct, with everything that others have added.
 
-The keeper must know its caller. For a secret, give the file that run has as
+The keeper must know its caller. With a secret, name the same file as for run
 --event-secret-file: the secret is appended to the path of --url, and is never
 printed. For tokens of Entra ID, give --auth-audience and --auth-object-id, and
 --auth-tenant if it is not the subscription's tenant.
@@ -87,6 +87,7 @@ do.`,
 	f.StringVar(&o.webhook.ObjectID, "auth-object-id", "",
 		"secure webhook: object `ID` of the keeper's application")
 	f.StringVar(&o.webhook.Tenant, "auth-tenant", "", "secure webhook: its `tenant` (ID)")
+	a.timeoutFlag(cmd)
 	f.BoolVar(&o.remove, "remove", false, "remove what install has created")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be done and write nothing")

@@ -53,7 +53,7 @@ func survey(ctx context.Context, client *azure.Client, scope arm.ID,
 		around(id)
 		if cluster := read.Cluster(id); cluster != nil {
 			groups = append(groups, cluster.NodeGroup())
-			around(cluster.BroughtSubnets()...)
+			around(cluster.ExistingSubnets()...)
 		}
 	}
 	s, err := client.Survey(ctx, subscriptions...)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -22,6 +23,9 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	lines    *daemon.Lines // writes err without waiting; nil if err may block
+
+	timeout time.Duration // --timeout; 0: none
+	waiting waiting
 
 	emulatorDir string
 	cloudName   string

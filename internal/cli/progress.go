@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,12 +16,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// progress shows what a command does when it takes longer than two seconds: on a terminal as one
+// progress shows what a command does when it takes longer than a second: on a terminal as one
 // line that disappears at the end, elsewhere only warnings such as long waits.
 type progress struct {
 	w        io.Writer
 	terminal bool
 	start    time.Time
+
+	waiting *waiting // nil: not known
 
 	mu      sync.Mutex
 	doing   string
@@ -30,13 +33,14 @@ type progress struct {
 }
 
 // patience is how long a command may take before progress is shown.
-const patience = 2 * time.Second
+const patience = time.Second
 
 // leaving is shown at the first Ctrl-C.
 const leaving = "finishing the write in flight; press Ctrl-C again to exit at once"
 
 func (a *app) progress(ctx context.Context, doing string) *progress {
 	p := &progress{w: a.err, terminal: terminal(a.err), doing: doing, start: time.Now(),
+		waiting: &a.waiting,
 		stopped: make(chan struct{})}
 	if p.terminal {
 		go p.run(ctx)
@@ -52,7 +56,9 @@ func (p *progress) run(ctx context.Context) {
 			return
 		case <-interrupted:
 			interrupted = nil
-			p.now(leaving)
+			if errors.Is(ctx.Err(), context.Canceled) { // not --timeout
+				p.now(leaving)
+			}
 		case <-next.C:
 		}
 		p.draw()
@@ -77,7 +83,11 @@ func (p *progress) draw() {
 		return
 	default:
 	}
-	line := fmt.Sprintf("%s … %s", p.doing,
+	doing := p.doing
+	if p.waiting != nil && doing != leaving {
+		doing += p.waiting.String()
+	}
+	line := fmt.Sprintf("%s … %s", doing,
 		report.Duration(time.Since(p.start).Truncate(time.Second)))
 	if f, ok := p.w.(*os.File); ok {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestProgress: nothing for two seconds, then one line that is redrawn only when it changes, and
+// TestProgress: nothing for a second, then one line that is redrawn only when it changes, and
 // disappears.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -25,14 +25,27 @@ func TestProgress(t *testing.T) {
 			defer screen.Reset()
 			return screen.String()
 		}
-		time.Sleep(1900 * time.Millisecond)
+		time.Sleep(900 * time.Millisecond)
 		if got := shown(); got != "" {
 			t.Errorf("too early: %q", got)
 		}
 		time.Sleep(700 * time.Millisecond)
-		if got := shown(); got != "\r\x1b[Klooking … 2.0 s" {
-			t.Errorf("after two seconds: %q", got)
+		if got := shown(); got != "\r\x1b[Klooking … 1.0 s" {
+			t.Errorf("after a second: %q", got)
 		}
+		w := &waiting{}
+		p.mu.Lock()
+		p.waiting = w
+		p.mu.Unlock()
+		ends := w.begins("GET", "/subscriptions/s/resourceGroups/g/providers/x/routeTables/t")
+		w.clusters(12, 30)
+		time.Sleep(1100 * time.Millisecond)
+		if got := shown(); !strings.HasSuffix(got,
+			"looking, 12 of 30 clusters, waiting for GET routeTables/t (1 s) … 2.0 s") {
+			t.Errorf("a slow call: %q", got)
+		}
+		w.clusters(30, 30)
+		ends()
 		p.logger().With("in", "shop").Debug("writing", "resource", "shop-vnet/nodes\nx")
 		time.Sleep(200 * time.Millisecond)
 		if got := shown(); got != "\r\x1b[Kwriting shop shop-vnet/nodes x … 2.0 s" {

@@ -46,7 +46,7 @@ CLUSTER is metadata.name, or the ID of the cluster. Use --guard-only or --target
 to go step by step. promote cannot edit a symbolic link or standard input.
 
 Exit code 0: promoted, or nothing says Observe; 1: an error; 2: with --dry-run
-there is something to promote, or the answer was no.`,
+there is something to promote, or you answered no.`,
 		Example: `  routekeeper promote shop -f routes.yaml --dry-run
   routekeeper promote shop -f routes.yaml
   routekeeper promote shop -f routes.yaml --guard-only --yes
@@ -70,6 +70,7 @@ there is something to promote, or the answer was no.`,
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the changes and write nothing")
 	a.completeFlag(cmd, "target", a.targetNames)
+	a.timeoutFlag(cmd)
 	cmd.MarkFlagsMutuallyExclusive("guard-only", "target")
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd

@@ -46,7 +46,7 @@ the group after an interrupt too; after a kill, the next run deletes it. It
 deletes only groups that it has created and tagged.
 
 Exit code 0: nothing differs; 1: an error, or something is left in Azure; 2: a
-fact differs, or the answer was no.`,
+fact differs, or you answered no.`,
 		Example: `  routekeeper prove --subscription <id> --location westeurope --dry-run
   routekeeper prove --subscription <id> --location westeurope
   routekeeper prove --subscription <id> --location westeurope --yes \

@@ -38,8 +38,8 @@ all network interfaces in it and none has the address.
 It shows what it would remove and asks; --yes does not ask, --dry-run writes
 nothing. For a route that only looks orphaned it says which proof is missing;
 the route stays. All routes of existing clusters stay, and all routes in a
-cluster's route table. The history of the config that -f names, or of --history,
-records what was removed.
+cluster's route table. With -f or --history, the history of that config records
+what was removed.
 
 A stopped cluster has no nodes, and a cluster of another subscription may not be
 visible. Their route tables protect their routes: a route stays if the route
@@ -70,6 +70,7 @@ routes to remove; or some could not be removed.`,
 	o.history.flags(cmd)
 	a.completeFlag(cmd, "cluster", a.clusterNames)
 	a.completeFlag(cmd, "table", a.tableIDs)
+	a.timeoutFlag(cmd)
 	cmd.MarkFlagsOneRequired("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)

@@ -88,6 +88,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		}
 	}
 	var code exitCode
+	err = a.overdue(err)
 	switch {
 	case errors.As(err, &code) && err == error(code):
 		return int(code)
@@ -167,7 +168,8 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 	_ = root.RegisterFlagCompletionFunc("cloud",
 		cobra.FixedCompletions(cloudNames, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
-		a.newCapacity(), a.newCluster(), a.newCollect(), a.newDemo(), a.newDiff(), a.newDoctor(),
+		a.newCapacity(), a.newCluster(), a.newCollect(), a.newController(), a.newDemo(),
+		a.newDiff(), a.newDoctor(),
 		a.newEmulator(), a.newExplain(), a.newHello(), a.newHistory(), a.newIaC(), a.newInit(),
 		a.newInstall(), a.newPause(), a.newPromote(), a.newProve(), a.newPruneOrphans(),
 		a.newResume(), a.newRun(), a.newSchema(), a.newStatus(), a.newSync(), a.newTrace(),

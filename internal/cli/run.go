@@ -38,15 +38,73 @@ func checkLimit(perMinute int) error {
 	return nil
 }
 
-type runOptions struct {
-	paths           []string
+// keepingOptions are the flags of the commands that keep clusters until they are interrupted.
+type keepingOptions struct {
 	interval        time.Duration
 	clusterInterval time.Duration
 	perMinute       int
-	once, dryRun    bool
+	dryRun          bool
 	verbose         bool
 	listen          listenOptions
 	history         keepOptions
+}
+
+// flags adds the flags about what is kept, and how.
+func (o *keepingOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	durationFlag(f, &o.interval, "interval", 10*time.Second, "time between two checks")
+	durationFlag(f, &o.clusterInterval, "cluster-interval", 0, "time between two reads of the "+
+		"clusters themselves (default 5m, or --interval if that is longer)")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be done and write nothing")
+	limitFlag(cmd, &o.perMinute, defaultPerMinute)
+}
+
+// check checks the flags, and fills in what they leave out.
+func (o *keepingOptions) check() error {
+	if o.interval < time.Second {
+		return fmt.Errorf("--interval: %s is too short, expected 1s or more", o.interval)
+	}
+	if err := checkLimit(o.perMinute); err != nil {
+		return err
+	}
+	if o.clusterInterval == 0 {
+		o.clusterInterval = max(defaultClusterInterval, o.interval)
+	}
+	if o.clusterInterval < o.interval {
+		return fmt.Errorf("--cluster-interval: %s is shorter than --interval (%s)",
+			o.clusterInterval, o.interval)
+	}
+	return nil
+}
+
+// daemonOptions are what a daemon needs from the flags, except its configs. paths are those of -f.
+func (a *app) daemonOptions(ctx context.Context, o keepingOptions, paths []string) (daemon.Options,
+	error) {
+	past, err := o.history.options()
+	if err != nil {
+		return daemon.Options{}, err
+	}
+	listen, err := o.listen.server(ctx, a)
+	if err != nil {
+		return daemon.Options{}, err
+	}
+	options := daemon.Options{
+		Interval: o.interval, ClusterInterval: o.clusterInterval, DryRun: o.dryRun,
+		ChangesPerMinute: o.perMinute,
+		Connect:          a.connectTelling, HistoryFile: o.history.file(paths), History: past,
+		Listen: listen, Actions: o.listen.actions, Version: version(),
+		Log: a.logWithoutWaiting(o.verbose), LogDropped: a.lines.Dropped,
+	}
+	if o.dryRun {
+		options.HistoryFile = ""
+	}
+	return options, nil
+}
+
+type runOptions struct {
+	keepingOptions
+	paths []string
+	once  bool
 }
 
 func (a *app) newRun() *cobra.Command {
@@ -94,12 +152,8 @@ Exit code 0: interrupted; 1: an error. With --once as for sync.`,
 	}
 	configFlag(cmd, &o.paths)
 	f := cmd.Flags()
-	durationFlag(f, &o.interval, "interval", 10*time.Second, "time between two checks")
-	durationFlag(f, &o.clusterInterval, "cluster-interval", 0, "time between two reads of the "+
-		"clusters themselves (default 5m, or --interval if that is longer)")
+	o.keepingOptions.flags(cmd)
 	f.BoolVar(&o.once, "once", false, "check once and exit, like sync --yes")
-	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be done and write nothing")
-	limitFlag(cmd, &o.perMinute, defaultPerMinute)
 	groupFlags(cmd, groupManage)
 	o.listen.flags(cmd)
 	groupFlags(cmd, groupListen)
@@ -120,18 +174,8 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 		return a.runSync(ctx, syncOptions{paths: o.paths, yes: true, dryRun: o.dryRun,
 			perMinute: o.perMinute, keep: o.history})
 	}
-	if o.interval < time.Second {
-		return fmt.Errorf("--interval: %s is too short, expected 1s or more", o.interval)
-	}
-	if err := checkLimit(o.perMinute); err != nil {
+	if err := o.check(); err != nil {
 		return err
-	}
-	if o.clusterInterval == 0 {
-		o.clusterInterval = max(defaultClusterInterval, o.interval)
-	}
-	if o.clusterInterval < o.interval {
-		return fmt.Errorf("--cluster-interval: %s is shorter than --interval (%s)",
-			o.clusterInterval, o.interval)
 	}
 	configs, err := a.readConfig(o.paths)
 	if err != nil {
@@ -141,31 +185,15 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	past, err := o.history.options()
+	options, err := a.daemonOptions(ctx, o.keepingOptions, o.paths)
 	if err != nil {
 		return err
 	}
-	listen, err := o.listen.server(ctx, a)
-	if err != nil {
-		return err
-	}
-	log := a.logWithoutWaiting(o.verbose)
-	options := daemon.Options{
-		Paths: o.paths, Configs: configs,
-		Files: daemon.ConfigFiles{
-			Read: func() ([]v1alpha1.ClusterRoutes, error) { return a.readConfig(o.paths) },
-		},
-		Interval: o.interval, ClusterInterval: o.clusterInterval, DryRun: o.dryRun,
-		ChangesPerMinute: o.perMinute,
-		Connect:          a.connectTelling, HistoryFile: o.history.file(o.paths), History: past,
-		Listen: listen, Actions: o.listen.actions, Version: version(),
-		Log: log, LogDropped: a.lines.Dropped,
-	}
+	log := options.Log
+	options.Paths, options.Configs = o.paths, configs
+	options.Files.Read = func() ([]v1alpha1.ClusterRoutes, error) { return a.readConfig(o.paths) }
 	if !slices.Contains(o.paths, "-") { // standard input is read once
 		options.Files.Fingerprint = func() string { return fingerprint(o.paths) }
-	}
-	if o.dryRun {
-		options.HistoryFile = ""
 	}
 	if format == report.Text && a.outFile == nil {
 		return daemon.Run(ctx, options) // standard output would only repeat the log

@@ -11,8 +11,9 @@ import (
 )
 
 func (a *app) newSchema() *cobra.Command {
-	kinds := []string{v1alpha1.Kind, v1alpha1.KindCluster}
-	schemas := map[string][]byte{kinds[0]: v1alpha1.Schema, kinds[1]: v1alpha1.ClusterSchema}
+	kinds := []string{v1alpha1.Kind, v1alpha1.KindCluster, "CustomResourceDefinition"}
+	schemas := map[string][]byte{kinds[0]: v1alpha1.Schema, kinds[1]: v1alpha1.ClusterSchema,
+		kinds[2]: v1alpha1.CRD}
 	var kind string
 	cmd := &cobra.Command{
 		Use:   "schema",
@@ -20,7 +21,9 @@ func (a *app) newSchema() *cobra.Command {
 		Example: `  routekeeper schema > clusterroutes.schema.json
   # first line of routes.yaml, for editors with a YAML language server:
   # yaml-language-server: $schema=clusterroutes.schema.json
-  routekeeper schema --kind Cluster > cluster.schema.json`,
+  routekeeper schema --kind Cluster > cluster.schema.json
+  # ClusterRoutes as objects of a Kubernetes API server:
+  routekeeper schema --kind CustomResourceDefinition | kubectl apply -f -`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !slices.Contains(kinds, kind) {
@@ -32,7 +35,8 @@ func (a *app) newSchema() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&kind, "kind", v1alpha1.Kind,
-		"`KIND` of document: ClusterRoutes, or Cluster for cluster create")
+		"`KIND` of document: ClusterRoutes, Cluster for cluster create, or "+
+			"CustomResourceDefinition of ClusterRoutes for Kubernetes, as YAML")
 	_ = cmd.RegisterFlagCompletionFunc("kind",
 		cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -309,19 +309,25 @@ func scriptKubeconfig(ts *testscript.TestScript, neg bool, args []string) {
 
 // writeKubeconfig writes a cluster's kubeconfig into a file, and returns it.
 func writeKubeconfig(ts *testscript.TestScript, cluster arm.ID, path string) string {
-	a := running.get(ts.Getenv("WORK"))
+	text, err := running.get(ts.Getenv("WORK")).kubeconfig(ts.Getenv("AZ"), cluster)
+	ts.Check(err)
+	ts.Check(os.WriteFile(path, []byte(text), 0o600))
+	return text
+}
+
+// kubeconfig is a cluster's kubeconfig. dir is the folder of the emulator.
+func (a *azureOf) kubeconfig(dir string, cluster arm.ID) (string, error) {
 	status, body := a.op.Do("POST", cluster+"/listClusterUserCredential", "2025-10-01", nil)
 	if status != 200 {
-		ts.Fatalf("%d %s", status, body)
+		return "", fmt.Errorf("%d %s", status, body)
 	}
 	config, err := base64.StdEncoding.DecodeString(gjson.GetBytes(body,
 		"kubeconfigs.0.value").String())
-	ts.Check(err)
-	info, err := emulator.ReadInfo(ts.Getenv("AZ"))
-	ts.Check(err)
+	if err != nil {
+		return "", err
+	}
+	info, err := emulator.ReadInfo(dir)
 	// It comes from the handler, and is used over HTTPS.
-	text := strings.Replace(string(config), "server: http://localhost/", "server: "+info.HTTPS+"/",
-		1)
-	ts.Check(os.WriteFile(path, []byte(text), 0o600))
-	return text
+	return strings.Replace(string(config), "server: http://localhost/", "server: "+info.HTTPS+"/",
+		1), err
 }

@@ -52,6 +52,7 @@ sync (--max-changes-per-minute).`,
 	configFlag(cmd, &o.paths)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the plan and write nothing")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
+	a.timeoutFlag(cmd)
 	limitFlag(cmd, &o.perMinute, 0)
 	o.keep.flags(cmd)
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)

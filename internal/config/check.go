@@ -257,22 +257,20 @@ func (d *routes) checkAgainst(before []*routes) error {
 
 // checkTargets refuses a target that is a cluster's route table: its cloud provider owns it, and a
 // single write by another program makes it fail for a while (cloud-provider-azure#11003).
-func checkTargets(docs []*routes) error {
-	for _, d := range docs {
-		for i, t := range d.spec.Spec.Targets {
-			field := fmt.Sprintf("spec.targets[%d].routeTableID", i)
-			for _, other := range docs {
-				if equalIDs(t.RouteTableID, other.spec.Spec.RouteTableID) {
-					return d.errorf(field, "it is the route table of the cluster %q (%s), "+
-						"expected another one: routekeeper never writes a cluster's route table",
-						other.spec.Metadata.Name, other.where("spec.routeTableID"))
-				}
+func (d *routes) checkTargets(docs []*routes) error {
+	for i, t := range d.spec.Spec.Targets {
+		field := fmt.Sprintf("spec.targets[%d].routeTableID", i)
+		for _, other := range docs {
+			if equalIDs(t.RouteTableID, other.spec.Spec.RouteTableID) {
+				return d.errorf(field, "it is the route table of the cluster %q (%s), "+
+					"expected another one: routekeeper never writes a cluster's route table",
+					other.spec.Metadata.Name, other.where("spec.routeTableID"))
 			}
-			if inventory.IsManagedTable(arm.ID(t.RouteTableID)) {
-				return d.errorf(field, "%q is the name of a table that AKS made for a cluster, "+
-					"expected another table: routekeeper never writes a cluster's route table",
-					arm.ID(t.RouteTableID).Name())
-			}
+		}
+		if inventory.IsManagedTable(arm.ID(t.RouteTableID)) {
+			return d.errorf(field, "%q is the name of a table that AKS made for a cluster, "+
+				"expected another table: routekeeper never writes a cluster's route table",
+				arm.ID(t.RouteTableID).Name())
 		}
 	}
 	return nil

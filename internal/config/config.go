@@ -91,8 +91,10 @@ func Read(files ...File) ([]v1alpha1.ClusterRoutes, error) {
 		}
 		configs[i] = d.spec
 	}
-	if err := checkTargets(docs); err != nil {
-		return nil, err
+	for _, d := range docs {
+		if err := d.checkTargets(docs); err != nil {
+			return nil, err
+		}
 	}
 	return configs, nil
 }

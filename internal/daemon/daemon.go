@@ -38,6 +38,12 @@ type Options struct {
 	// Configs are what Files held at the start.
 	Configs []v1alpha1.ClusterRoutes
 	Files   ConfigFiles
+	// Follow gives the keeper other configs until the context ends, in place of Files. While there
+	// is no config, it calls idle at least every half minute, so that health checks do not take the
+	// keeper for stuck. Nil: the config comes from Files.
+	Follow func(ctx context.Context, k *keeper.Keeper, idle func())
+	// Withhold is keeper.Options.Withhold.
+	Withhold func(keeper.Intent) string
 	// Interval is the time between two checks, ClusterInterval the time between two reads of the
 	// clusters themselves.
 	Interval, ClusterInterval time.Duration
@@ -55,6 +61,9 @@ type Options struct {
 	// Actions lets people sync and repair on the pages.
 	Actions bool
 	Version string
+	// Planned receives each check before it makes its changes, Round each check at its end. They
+	// must not block. May be nil.
+	Planned, Round func(keeper.Round)
 	// News receives each check with news. An error ends Run. May be nil.
 	News func(keeper.Round) error
 	// Log must not block: see Lines. LogDropped counts its dropped lines.
@@ -97,9 +106,12 @@ func Run(ctx context.Context, o Options) error {
 	k := keeper.New(client, o.Configs, past.With(keeper.Options{
 		DryRun: o.DryRun, ClusterInterval: o.ClusterInterval, Log: log,
 		ChangesPerMinute: o.ChangesPerMinute,
-		Paused:           pauses.until, Progress: health.Progress,
+		Paused:           pauses.until, Progress: health.Progress, Withhold: o.Withhold,
 		Planned: func(r keeper.Round) {
 			board.Planned(r)
+			if o.Planned != nil {
+				o.Planned(r)
+			}
 		},
 	}))
 	started := func() { // nothing that flags name is wrong
@@ -143,7 +155,11 @@ func Run(ctx context.Context, o Options) error {
 			board.Say("")
 		}
 	}
-	go watch.run(ctx)
+	if o.Follow != nil {
+		go o.Follow(ctx, k, func() { health.Progress(time.Now()) })
+	} else {
+		go watch.run(ctx)
+	}
 	// Feed the watchdog until the end, also during the last write.
 	alive, dead := context.WithCancel(context.WithoutCancel(ctx))
 	defer dead()
@@ -159,6 +175,9 @@ func Run(ctx context.Context, o Options) error {
 			board.Round(r)
 		}
 		ready()
+		if o.Round != nil {
+			o.Round(r)
+		}
 		if news.round(r) && o.News != nil && unwritten == nil {
 			if unwritten = o.News(r); unwritten != nil {
 				stop()

@@ -101,7 +101,7 @@ func (n *news) findings(all []finding.Finding) (something bool) {
 		n.log.Info("resolved", "code", string(f.Code), "cluster", f.Cluster, "message", f.Message)
 	}
 	for _, f := range hidden {
-		n.log.Info("out of sight", "code", string(f.Code), "cluster", f.Cluster, "message",
+		n.log.Info("not checked", "code", string(f.Code), "cluster", f.Cluster, "message",
 			f.Message)
 	}
 	return len(appeared)+len(gone)+len(hidden) > 0

@@ -57,7 +57,7 @@ func TestNews(t *testing.T) {
 			want: []string{"msg=check done=0 findings=1"}},
 		{findings: []finding.Finding{unread}, news: true,
 			want: []string{"msg=finding code=read-failed",
-				`msg="out of sight" code=deletes-withheld`, "findings=1"}},
+				`msg="not checked" code=deletes-withheld`, "findings=1"}},
 		{findings: []finding.Finding{held}, news: true,
 			want: []string{"msg=finding code=deletes-withheld", "msg=resolved code=read-failed",
 				"findings=1"}},

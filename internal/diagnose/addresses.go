@@ -19,7 +19,7 @@ const nearly = 90
 // pools to the maximum. A subnet's document shows only a lower bound of what is in use, because
 // Azure does not document how addresses that nodes take from a pod subnet show there. So addresses
 // that Kubernetes reports count as well.
-func addresses(p *patient) []finding.Finding {
+func addresses(p *clusterCase) []finding.Finding {
 	found, full := p.subnetsRunOut()
 	pools, _, err := Pools(p.s.Snapshot, p.cluster, capacity.SurgeOf(""), p.RouteLimit)
 	if err != nil {
@@ -49,7 +49,7 @@ func addresses(p *patient) []finding.Finding {
 }
 
 // subnetsRunOut checks each subnet once, and returns the full ones.
-func (p *patient) subnetsRunOut() (found []finding.Finding, full map[string]bool) {
+func (p *clusterCase) subnetsRunOut() (found []finding.Finding, full map[string]bool) {
 	var ids []arm.ID
 	for _, pool := range p.cluster.Pools {
 		ids = append(ids, nodeSubnet(p.s.Snapshot, p.cluster, pool), pool.PodSubnet)
@@ -77,7 +77,7 @@ func (p *patient) subnetsRunOut() (found []finding.Finding, full map[string]bool
 }
 
 // inUse counts the IPv4 addresses of a subnet that Azure assigns, and those known to be in use.
-func (p *patient) inUse(subnet *inventory.Subnet) (usable, used int) {
+func (p *clusterCase) inUse(subnet *inventory.Subnet) (usable, used int) {
 	for _, prefix := range subnet.Prefixes {
 		if prefix.Addr().Is4() {
 			usable += capacity.Usable(prefix)
@@ -87,7 +87,7 @@ func (p *patient) inUse(subnet *inventory.Subnet) (usable, used int) {
 }
 
 // seenIn counts the IPv4 addresses of nodes and pods in a subnet that Kubernetes reports.
-func (p *patient) seenIn(prefixes []netip.Prefix) int {
+func (p *clusterCase) seenIn(prefixes []netip.Prefix) int {
 	if p.kube == nil {
 		return 0
 	}

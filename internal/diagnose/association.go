@@ -10,7 +10,7 @@ import (
 )
 
 // checkAssociation checks the tables on the cluster's subnets, beyond what package plan reports.
-func checkAssociation(p *patient) []finding.Finding {
+func checkAssociation(p *clusterCase) []finding.Finding {
 	if p.config == nil {
 		return nil
 	}
@@ -29,8 +29,8 @@ func checkAssociation(p *patient) []finding.Finding {
 	return append(found, egressInTable(p)...)
 }
 
-// seat is a subnet and the table it should have.
-type seat struct {
+// association is a subnet and the table it should have.
+type association struct {
 	id     arm.ID
 	subnet *inventory.Subnet // nil if it was not read
 	table  arm.ID            // "" if it is unknown
@@ -39,13 +39,13 @@ type seat struct {
 
 // wanted returns the node subnets with the cluster's route table, and the guarded subnets with
 // theirs.
-func (p *patient) wanted() []seat {
-	var seats []seat
+func (p *clusterCase) wanted() []association {
+	var seats []association
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
-		seats = append(seats, seat{id, p.s.Subnet(id), p.expected(), true})
+		seats = append(seats, association{id, p.s.Subnet(id), p.expected(), true})
 	}
 	for _, g := range p.config.Spec.Guard.Subnets {
-		seats = append(seats, seat{arm.ID(g.SubnetID), p.s.Subnet(arm.ID(g.SubnetID)),
+		seats = append(seats, association{arm.ID(g.SubnetID), p.s.Subnet(arm.ID(g.SubnetID)),
 			arm.ID(g.RouteTableID), false})
 	}
 	return seats
@@ -53,7 +53,7 @@ func (p *patient) wanted() []seat {
 
 // expected is the table that the node subnets should have: the cluster's route table. If that is
 // uncertain, it is the one table that all node subnets with a table share.
-func (p *patient) expected() arm.ID {
+func (p *clusterCase) expected() arm.ID {
 	if p.source.Table != "" && !p.source.Doubtful {
 		return p.source.Table
 	}
@@ -73,7 +73,7 @@ func (p *patient) expected() arm.ID {
 // fits reports whether Azure would associate the table: its region and subscription must be the
 // subnet's (manage-route-table; Azure refuses others with InvalidResourceReference). So only a
 // config can have this mismatch, never Azure.
-func (s seat) fits(p *patient) bool {
+func (s association) fits(p *clusterCase) bool {
 	table, vnet := p.s.Table(s.table), p.s.VNets[s.id.Parent().Key()]
 	if table == nil || vnet == nil || table.Location == "" || vnet.Location == "" {
 		return true
@@ -82,7 +82,7 @@ func (s seat) fits(p *patient) bool {
 		strings.EqualFold(table.ID.Subscription(), vnet.ID.Subscription())
 }
 
-func (s seat) elsewhere(p *patient) finding.Finding {
+func (s association) elsewhere(p *clusterCase) finding.Finding {
 	table, vnet := p.s.Table(s.table), p.s.VNets[s.id.Parent().Key()]
 	return p.found(finding.TableElsewhere, s.id, "subnet %s should have route table %s, but the "+
 		"table is in %s and the subnet in %s: Azure refuses to associate them", s.id.Short(),
@@ -99,7 +99,7 @@ func whereabouts(id arm.ID, location string) string {
 
 // bare reports a node subnet without a table if other node subnets have it. Either the subnet lost
 // the table, or its pool is new: AKS associates it only at the next PUT of the cluster (AKS#1500).
-func (s seat) bare(p *patient) []finding.Finding {
+func (s association) bare(p *clusterCase) []finding.Finding {
 	if !s.node || s.table == "" {
 		return nil
 	}
@@ -128,7 +128,7 @@ func (s seat) bare(p *patient) []finding.Finding {
 }
 
 // replaced reports who replaced the table on a subnet, if that is known.
-func (s seat) replaced(p *patient) []finding.Finding {
+func (s association) replaced(p *clusterCase) []finding.Finding {
 	other := s.subnet.RouteTable
 	evidence, place, again := []string{"present: " + string(other)}, "the cluster's route table",
 		finding.CommandLine{}
@@ -161,13 +161,13 @@ func (s seat) replaced(p *patient) []finding.Finding {
 	return nil
 }
 
-func (s seat) associate() finding.CommandLine {
+func (s association) associate() finding.CommandLine {
 	return finding.Command("az network vnet subnet update --ids %s --route-table %s", s.id, s.table)
 }
 
 // blackhole reports a default route to None. It is only info if the cluster has no outbound type,
 // because such a cluster may be isolated on purpose.
-func (p *patient) blackhole(r inventory.Route) []finding.Finding {
+func (p *clusterCase) blackhole(r inventory.Route) []finding.Finding {
 	f := p.found(finding.EgressDropped, p.table.ID, "route %s in route table %s of cluster %s "+
 		"drops %s: its nodes cannot reach anything outside the network, not even Azure or "+
 		"registries",
@@ -182,7 +182,7 @@ func (p *patient) blackhole(r inventory.Route) []finding.Finding {
 }
 
 // egressInTable reports a cluster whose nodes lose their egress together with the table.
-func egressInTable(p *patient) []finding.Finding {
+func egressInTable(p *clusterCase) []finding.Finding {
 	if p.table == nil || p.source.Doubtful {
 		return nil
 	}

@@ -18,7 +18,7 @@ const (
 	otherTable = netGroup + "/providers/Microsoft.Network/routeTables/other-rt"
 )
 
-// is checks how much a finding matters.
+// is checks the severity of a finding.
 func is(t *testing.T, f finding.Finding, want finding.Severity) {
 	t.Helper()
 	if f.Code == "" || f.Severity != want {
@@ -42,13 +42,13 @@ func TestPoolWithoutTable(t *testing.T) {
 		"az network vnet subnet update --ids "+string(spare)+" --route-table "+string(shopTable))
 
 	healthy(t).secondPool(object{"routeTable": link(shopTable)}).finds()
-	// The subnet of all pools has lost it: that is another thing.
+	// The subnet of all pools has lost it: another finding reports that.
 	healthy(t).unset(nodes, "routeTable").names(shopTable).finds(finding.AssociationLost)
-	// A guarded subnet that shares the table is no pool's.
+	// A guarded subnet with the table is not a pool's.
 	w := healthy(t).unset(appgw, "routeTable")
 	w.c.Configs[0].Spec.Guard.Subnets[0].RouteTableID = string(shopTable)
 	w.finds(finding.AssociationLost)
-	// No subnet was read: nothing is known of its table.
+	// No subnet was read, so the tables are unknown.
 	healthy(t).secondPool(object{}).also(func(s *inventory.Snapshot) {
 		delete(s.Subnets, spare.Key())
 	}).finds()
@@ -75,15 +75,15 @@ func TestAnotherTable(t *testing.T) {
 
 	f = taken(otherTable).finds(finding.AssociationOther)
 	is(t, f, finding.Error)
-	// A name alone that only resembles it is no proof.
+	// A similar name alone proves nothing.
 	taken(netGroup + "/providers/Microsoft.Network/routeTables/AVNM_Managed_copy").finds(
 		finding.AssociationOther)
-	// The table of the manager is the cluster's where the config says so.
+	// The manager's table is the cluster's if the config says so.
 	w := healthy(t).put(table(avnmTable, nodes, podRoute(0), podRoute(1), podRoute(2))).without(
 		shopTable).set(nodes, "routeTable", link(avnmTable))
 	w.c.Configs[0].Spec.RouteTableID = string(avnmTable)
 	w.finds()
-	// The cluster's own table is not known, and this one is not it.
+	// The cluster's route table is unknown, and this is not it.
 	w = healthy(t).put(table(avnmTable, nodes)).set(nodes, "routeTable",
 		link(avnmTable)).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
 	says(t, w.finds(finding.NetworkManagerTable), "instead of the cluster's route table")
@@ -93,7 +93,7 @@ func TestAnotherTable(t *testing.T) {
 	})
 	says(t, w.finds(finding.NetworkManagerTable, finding.TableUnknown), "shop-vnet/spare",
 		"instead of shop-rt")
-	// On a guarded subnet, too.
+	// Also on a guarded subnet.
 	guarded := healthy(t).put(table(avnmTable, appgw)).set(appgw, "routeTable",
 		link(avnmTable)).finds(finding.NetworkManagerTable)
 	says(t, guarded, "shop-vnet/appgw", "instead of appgw-rt")
@@ -107,7 +107,7 @@ func TestAnotherTable(t *testing.T) {
 		"at 2026-11-20").finds(finding.PolicyTable)
 	is(t, f, finding.Error)
 	says(t, f, "a policy associated", "other-rt instead of shop-rt", "exempt")
-	// Which table it should be is not known: this one may be right.
+	// The expected table is unknown: this one may be right.
 	w = healthy(t).put(table(otherTable, spare)).routes(shopTable).secondPool(object{
 		"routeTable": link(otherTable)}).also(func(s *inventory.Snapshot) {
 		s.Learn(shop).LogRead = true
@@ -134,7 +134,7 @@ func TestTableElsewhere(t *testing.T) {
 	guard("westeurope",
 		"/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/net-rg").finds(
 		finding.TableElsewhere)
-	// Where it could be, it is only not there yet.
+	// A table in the right place is only not associated yet.
 	guard("WestEurope", string(netGroup)).finds(finding.AssociationOther)
 	// The network was not read.
 	guard("northeurope", string(netGroup)).also(func(s *inventory.Snapshot) {
@@ -156,7 +156,7 @@ func TestEgressInTable(t *testing.T) {
 	}
 }
 
-// TestEgressDropped: a default route to nowhere is not a way out.
+// TestEgressDropped: a default route to None is not egress.
 func TestEgressDropped(t *testing.T) {
 	drops := func() *world {
 		return healthy(t).routes(shopTable, podRoute(0), podRoute(1), podRoute(2),
@@ -171,8 +171,8 @@ func TestEgressDropped(t *testing.T) {
 	is(t, cutOff.finds(finding.EgressDropped), finding.Info)
 }
 
-// TestTableGoneForGood: the table was taken off its subnet and deleted; the activity log still
-// knows which it was.
+// TestTableGoneForGood: the table was dissociated and deleted. The activity log still shows which
+// it was.
 func TestTableGoneForGood(t *testing.T) {
 	gone := healthy(t).unset(nodes, "routeTable").absent(shopTable).also(
 		func(s *inventory.Snapshot) {
@@ -183,7 +183,7 @@ func TestTableGoneForGood(t *testing.T) {
 	if f.Resource != string(shopTable) {
 		t.Errorf("%+v", f)
 	}
-	// As long as the log goes on, another may be found.
+	// As long as the log continues, another table may be found.
 	healthy(t).unset(nodes, "routeTable").absent(shopTable).also(func(s *inventory.Snapshot) {
 		known := s.Learn(shop)
 		known.LogRead, known.ManagedRead, known.LogCut, known.Written = true, true, true, []arm.ID{

@@ -15,14 +15,14 @@ const aksDelegation = arm.TypeCluster
 func azureCNI(c *inventory.Cluster) bool { return strings.EqualFold(c.Plugin, "azure") }
 
 // checkAzureCNI checks the subnets of nodes and pods, and their free addresses.
-func checkAzureCNI(p *patient) []finding.Finding {
+func checkAzureCNI(p *clusterCase) []finding.Finding {
 	return append(subnetRoles(p), addresses(p)...)
 }
 
 // subnetRoles finds subnets that hold both nodes and pods, of one cluster or of two, and subnets
 // that are delegated to another service. AKS refuses a delegated node subnet (azure-docs#69774,
 // SubnetIsDelegated).
-func subnetRoles(p *patient) []finding.Finding {
+func subnetRoles(p *clusterCase) []finding.Finding {
 	var found []finding.Finding
 	seen := map[string]bool{}
 	once := func(id arm.ID, role string) *inventory.Subnet {
@@ -72,13 +72,13 @@ func subnetRoles(p *patient) []finding.Finding {
 	return found
 }
 
-func (p *patient) holdsPods(subnet arm.ID) bool {
+func (p *clusterCase) holdsPods(subnet arm.ID) bool {
 	return slices.ContainsFunc(p.cluster.Pools, func(pool inventory.Pool) bool {
 		return subnet.Equal(pool.PodSubnet)
 	})
 }
 
-func (p *patient) delegated(subnet *inventory.Subnet, kind, service string) finding.Finding {
+func (p *clusterCase) delegated(subnet *inventory.Subnet, kind, service string) finding.Finding {
 	return p.found(finding.SubnetDelegated, subnet.ID,
 		"%s subnet %s of cluster %s is delegated to %s", kind, subnet.ID.Short(),
 		p.cluster.ID.Short(), service).
@@ -86,7 +86,7 @@ func (p *patient) delegated(subnet *inventory.Subnet, kind, service string) find
 		subnet.ID)
 }
 
-func (p *patient) usedTwice(id arm.ID, ofNodes *inventory.Cluster, nodes string,
+func (p *clusterCase) usedTwice(id arm.ID, ofNodes *inventory.Cluster, nodes string,
 	ofPods *inventory.Cluster, pods string) finding.Finding {
 	return p.found(finding.SubnetUsedTwice, id, "subnet %s is the node subnet of pool %s of "+
 		"cluster %s and the pod subnet of pool %s of cluster %s",

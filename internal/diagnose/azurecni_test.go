@@ -13,7 +13,7 @@ import (
 
 const podSubnet = vnet + "/subnets/pods"
 
-// onAzureCNI is the healthy cluster with Azure CNI: pods have addresses of the node subnet.
+// onAzureCNI is the healthy cluster with Azure CNI: pods have addresses in the node subnet.
 func onAzureCNI(t *testing.T) *world {
 	w := healthy(t)
 	w.c.Configs = nil
@@ -21,7 +21,7 @@ func onAzureCNI(t *testing.T) *world {
 	return w.pool("maxPods", 30).kubernetes().pod(0, false, "10.42.1.40").pod(1, true, nodeAddr(1))
 }
 
-// withPodSubnet gives the pods a subnet of their own.
+// withPodSubnet gives the pods a separate subnet.
 func withPodSubnet(t *testing.T) *world {
 	w := onAzureCNI(t)
 	w.kube[shop.Key()].Pods = nil
@@ -30,7 +30,7 @@ func withPodSubnet(t *testing.T) *world {
 		pool("podSubnetID", string(podSubnet)).pod(0, false, "10.42.8.9").pod(1, true, nodeAddr(1))
 }
 
-// onOverlay gives the pods addresses of the pod CIDR.
+// onOverlay gives the pods addresses in the pod CIDR.
 func onOverlay(t *testing.T) *world {
 	w := onAzureCNI(t)
 	w.kube[shop.Key()].Pods = nil
@@ -93,9 +93,8 @@ func TestPodOutside(t *testing.T) {
 		!strings.HasPrefix(f.Message, "12 pods of cluster shop are outside") {
 		t.Errorf("%s %q", f.Message, f.Evidence)
 	}
-	// A pod that has ended has given its address back, one on a node that nobody knows may belong
-	// anywhere, and where a subnet was not read nothing is outside it. An IPv6 address is not
-	// held against IPv4 prefixes.
+	// Some pods may have any address: one that has finished, one on an unknown node, and one whose
+	// subnet was not read. An IPv6 address is not compared with IPv4 prefixes.
 	ended := withPodSubnet(t).pod(2, false, "10.42.1.200")
 	ended.kube[shop.Key()].Pods[2].Phase = "Succeeded"
 	ended.finds()
@@ -125,7 +124,7 @@ func TestNodeOutside(t *testing.T) {
 	if !strings.HasPrefix(f.Message, "hostNetwork pod default/pod-2 on node "+nodeName(2)) {
 		t.Errorf("%s", f.Message)
 	}
-	// A node of a pool that came since, or of none, is not held against the others' subnets.
+	// A node of a new pool, or of none, is not compared with the other pools' subnets.
 	newer := moved(withPodSubnet(t), "10.42.2.5")
 	newer.kube[shop.Key()].Nodes[1].Pool = "newer"
 	newer.finds()
@@ -142,8 +141,8 @@ func TestSubnetRoles(t *testing.T) {
 			"to Microsoft.Netapp/volumes") {
 		t.Errorf("%s %s", f.Resource, f.Message)
 	}
-	// The nodes' subnet must not be delegated to AKS either, the pods' is; somebody else's subnet
-	// may be to anybody.
+	// The node subnet must not be delegated even to AKS; the pod subnet must be. Subnets that the
+	// cluster does not use may be delegated to any service.
 	withPodSubnet(t).set(nodes, "delegations", list{delegation(aksDelegation)}).finds(
 		finding.SubnetDelegated)
 	if f := withPodSubnet(t).set(podSubnet, "delegations",
@@ -163,7 +162,8 @@ func TestSubnetRoles(t *testing.T) {
 	}
 	onAzureCNI(t).set(nodes, "delegations", list{delegation(aksDelegation)}).pool("podSubnetID",
 		string(nodes)).finds(finding.SubnetUsedTwice)
-	// Clusters may share a pod subnet, or a node subnet, but not the one's with the other's.
+	// Two clusters may share a pod subnet or a node subnet, but the pod subnet of one must not be
+	// the node subnet of the other.
 	neighbour := func(nodeSubnet, podSubnet arm.ID) object {
 		id := shop + "-2"
 		return object{"id": string(id), "name": id.Name(), "location": "westeurope",
@@ -178,7 +178,7 @@ func TestSubnetRoles(t *testing.T) {
 	withPodSubnet(t).put(neighbour(vnet+"/subnets/else", nodes)).finds(finding.SubnetUsedTwice)
 }
 
-// use fills a subnet up to so many addresses.
+// use marks so many addresses of a subnet as in use.
 func (w *world) use(id arm.ID, n int) *world {
 	used := make(list, n)
 	for i := range used {
@@ -188,7 +188,7 @@ func (w *world) use(id arm.ID, n int) *world {
 }
 
 func TestAddresses(t *testing.T) {
-	// A /24 has 251 addresses to give; nine tenths of them are 225.9.
+	// A /24 has 251 usable addresses; nine tenths of them are 225.9.
 	onAzureCNI(t).pool("upgradeSettings", object{"maxSurge": "0"}).use(nodes, 225).finds()
 	onAzureCNI(t).pool("upgradeSettings", object{"maxSurge": "0"}).use(nodes,
 		226).finds(finding.AddressesNearly)
@@ -197,18 +197,18 @@ func TestAddresses(t *testing.T) {
 		!strings.Contains(f.Message, "251 of 251") {
 		t.Errorf("%v %s %s", f.Severity, f.Resource, f.Message)
 	}
-	// With both families each interface may show in the subnet twice.
+	// In dual-stack each interface may appear in the subnet twice.
 	both := func(n int) *world {
 		return onOverlay(t).set(nodes, "addressPrefixes", list{"10.42.1.0/24", "fd00:42::/64"}).
 			unset(nodes, "addressPrefix").use(nodes, n)
 	}
 	both(400).finds()
 	both(452).finds(finding.AddressesNearly)
-	// What Kubernetes shows in a pod subnet counts where the subnet shows nothing.
+	// Addresses that Kubernetes shows in a pod subnet count even if the subnet shows none.
 	small := func(pods int) *world {
 		w := withPodSubnet(t).set(podSubnet, "addressPrefix", "10.42.8.0/27").pool("maxPods",
 			10).pool("count", 1).pool("upgradeSettings", object{"maxSurge": "0"})
-		for i := range pods - 1 { // the one there is has 10.42.8.9
+		for i := range pods - 1 { // the existing one has 10.42.8.9
 			w.pod(0, false, fmt.Sprintf("10.42.8.%d", 10+i%16))
 		}
 		return w
@@ -229,7 +229,7 @@ func TestAddressesShort(t *testing.T) {
 		return w.pool("enableAutoScaling", true).pool("maxCount", most).pool("upgradeSettings",
 			object{"maxSurge": surge}).use(nodes, 93)
 	}
-	// Of 251 addresses 93 are three nodes', and five more nodes have 31 each.
+	// 93 of 251 addresses belong to three nodes; five more nodes need 31 each.
 	scaled(onAzureCNI(t), 8, "0").finds()
 	scaled(onAzureCNI(t), 7, "1").finds()
 	f := scaled(onAzureCNI(t), 8, "1").finds(finding.AddressesShort)
@@ -239,13 +239,13 @@ func TestAddressesShort(t *testing.T) {
 		f.Fix != "routekeeper capacity --cluster "+string(shop) {
 		t.Errorf("%s fix %s", f.Message, f.Fix)
 	}
-	// Without an autoscaler an upgrade alone can be too much.
+	// Without an autoscaler, an upgrade alone can need too much.
 	f = onAzureCNI(t).use(nodes, 221).pool("count", 7).finds(finding.AddressesShort)
 	if !strings.Contains(f.Message, "the pool has 7 nodes") {
 		t.Errorf("%s", f.Message)
 	}
 	onAzureCNI(t).use(nodes, 220).pool("count", 7).finds()
-	// The pods' subnet limits as well: 1019 / 48 = 21 nodes.
+	// The pod subnet is a limit too: 1019 / 48 = 21 nodes.
 	f = scaled(withPodSubnet(t), 21, "1").finds(finding.AddressesShort)
 	if !strings.Contains(f.Message, "pod subnet 10.42.8.0/22 has room for 20 nodes") {
 		t.Errorf("%s", f.Message)

@@ -19,8 +19,8 @@ type Counts struct {
 	Config  *v1alpha1.ClusterRoutes // nil if the cluster has no pod routes in a table
 	// Table is the cluster's route table, or "" if it is not known for certain. Own are the pod
 	// routes in it, or nil if it was not read.
-	Table arm.ID
-	Own   map[netip.Prefix]inventory.Route
+	Table     arm.ID
+	PodRoutes map[netip.Prefix]inventory.Route
 	// Nodes are the nodes in Kubernetes, or if it was not asked, the machines of the pools. Asked
 	// is set if Kubernetes was asked, Complete if as many machines were seen as the pools count.
 	Nodes           []NodeCount
@@ -83,7 +83,7 @@ func (c Case) Count(id arm.ID) (Counts, bool) {
 		c.RouteLimit = inventory.DefaultRouteLimit
 	}
 	c.nicsOf, c.onNodes = interfacesByGroup(c.Snapshot), tablesOnNodes(c.Snapshot)
-	p := c.patient(id)
+	p := c.clusterCase(id)
 	if p == nil {
 		return Counts{}, false
 	}
@@ -91,7 +91,7 @@ func (c Case) Count(id arm.ID) (Counts, bool) {
 	if !p.source.Doubtful && p.cluster.Kubenet() {
 		counts.Table = p.source.Table
 		if p.table != nil && p.config != nil {
-			counts.Own = plan.PodRoutes(p.s, p.config, p.table)
+			counts.PodRoutes = plan.PodRoutes(p.s, p.config, p.table)
 		}
 	}
 	for _, n := range p.identityNeeds() {
@@ -116,8 +116,8 @@ func (c Case) Count(id arm.ID) (Counts, bool) {
 	return counts, true
 }
 
-func (p *patient) countNodes(counts *Counts) {
-	nodes, b := p.nodes(), p.open()
+func (p *clusterCase) countNodes(counts *Counts) {
+	nodes, b := p.nodes(), p.checkTable()
 	counts.Asked, counts.Complete = nodes.asked, nodes.exact
 	for _, n := range nodes.all {
 		c := NodeCount{Name: n.String(), Ready: n.kube != nil && n.kube.Ready}
@@ -129,7 +129,7 @@ func (p *patient) countNodes(counts *Counts) {
 	}
 }
 
-func (p *patient) exit(id arm.ID) Exit {
+func (p *clusterCase) exit(id arm.ID) Exit {
 	e := Exit{Subnet: id}
 	subnet := p.s.Subnet(id)
 	if subnet == nil {
@@ -145,7 +145,7 @@ func (p *patient) exit(id arm.ID) Exit {
 }
 
 // countPlaces counts nodes and pods by the range that their addresses are in.
-func (p *patient) countPlaces(counts *Counts) {
+func (p *clusterCase) countPlaces(counts *Counts) {
 	if !addressed(p.cluster) {
 		return
 	}
@@ -195,7 +195,7 @@ func (p *patient) countPlaces(counts *Counts) {
 }
 
 // countAddresses counts what Kubernetes shows, by the same rules as the findings.
-func (p *patient) countAddresses(counts *Counts, ofNodes, ofPods func(inventory.Pool) *Place) {
+func (p *clusterCase) countAddresses(counts *Counts, ofNodes, ofPods func(inventory.Pool) *Place) {
 	for _, node := range p.kube.Nodes {
 		pool, known := p.pool(node)
 		switch {
@@ -232,13 +232,13 @@ func (p *patient) countAddresses(counts *Counts, ofNodes, ofPods func(inventory.
 	}
 }
 
-func (p *patient) isOutside(addrs []netip.Addr, node inventory.Node,
+func (p *clusterCase) isOutside(addrs []netip.Addr, node inventory.Node,
 	where func(inventory.Pool) (place, bool)) bool {
 	addr, _ := p.outside(addrs, node, where)
 	return addr.IsValid()
 }
 
-func (p *patient) offNode(pod inventory.Pod, node inventory.Node) bool {
+func (p *clusterCase) offNode(pod inventory.Pod, node inventory.Node) bool {
 	addr, _ := p.onOtherNode(pod, node)
 	return addr.IsValid()
 }

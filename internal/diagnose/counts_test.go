@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestCount: nodes and pods are counted by where they have their addresses, as the findings judge
-// it.
+// TestCount counts nodes and pods by their ranges, with the same rules as the findings.
 func TestCount(t *testing.T) {
 	count := func(w *world) Counts {
 		w.c.Snapshot = w.snapshot()

@@ -50,8 +50,8 @@ type Case struct {
 	onNodes map[string]bool
 }
 
-// patient is one cluster of a Case, with what its checks use most.
-type patient struct {
+// clusterCase is one cluster of a Case, with what its checks use most.
+type clusterCase struct {
 	*Case
 	s       plan.Facts // without memory
 	cluster *inventory.Cluster
@@ -76,7 +76,7 @@ type family struct {
 	name string
 	// of selects the clusters to check.
 	of    func(*inventory.Cluster) bool
-	check func(*patient) []finding.Finding
+	check func(*clusterCase) []finding.Finding
 }
 
 func anyPlugin(*inventory.Cluster) bool { return true }
@@ -112,9 +112,10 @@ func Check(c Case) []finding.Finding {
 		c.File = finding.Command("routes.yaml")
 	}
 	c.nicsOf, c.onNodes = interfacesByGroup(c.Snapshot), tablesOnNodes(c.Snapshot)
-	found := append(c.keeping(), plan.New(plan.Facts{Snapshot: c.Snapshot}, c.Configs).Orphans()...)
+	found := append(c.planFindings(), plan.New(plan.Facts{Snapshot: c.Snapshot},
+		c.Configs).Orphans()...)
 	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
-		p := c.patient(id)
+		p := c.clusterCase(id)
 		if p == nil {
 			continue // package plan or the caller reports it
 		}
@@ -129,17 +130,17 @@ func Check(c Case) []finding.Finding {
 	return Mute(finding.Sort(found))
 }
 
-// keeping returns the findings of package plan, with the command that fixes each.
-func (c *Case) keeping() []finding.Finding {
+// planFindings returns the findings of package plan, with the command that fixes each.
+func (c *Case) planFindings() []finding.Finding {
 	found := slices.DeleteFunc(plan.Watch(plan.Facts{Snapshot: c.Snapshot}, c.Configs).Findings,
 		// Orphans reports them
 		func(f finding.Finding) bool { return f.Code == finding.RoutesOrphaned })
 	for i, f := range found {
-		switch kept := plan.Kept(c.Configs, f.Cluster, arm.ID(f.Resource)); {
+		switch managed := plan.Managed(c.Configs, f.Cluster, arm.ID(f.Resource)); {
 		case f.Code != finding.TargetDrift:
-		case kept && c.Proposed:
+		case managed && c.Proposed:
 			found[i] = f.WithFix("%s", adopt(c.clusterOf(f.Cluster), c.File))
-		case kept:
+		case managed:
 			found[i] = f.WithFix("routekeeper sync -f %s", c.File)
 		case !c.Proposed:
 			found[i] = f.WithFix("routekeeper promote %s -f %s", f.Cluster, c.File)
@@ -158,12 +159,12 @@ func (c *Case) clusterOf(name string) string {
 	return ""
 }
 
-func (c *Case) patient(id arm.ID) *patient {
+func (c *Case) clusterCase(id arm.ID) *clusterCase {
 	cluster := c.Snapshot.Cluster(id)
 	if cluster == nil {
 		return nil
 	}
-	p := &patient{Case: c, s: plan.Facts{Snapshot: c.Snapshot}, cluster: cluster,
+	p := &clusterCase{Case: c, s: plan.Facts{Snapshot: c.Snapshot}, cluster: cluster,
 		name: cluster.ID.Name(), prefixes: c.Snapshot.NodePrefixes(cluster),
 		nics: c.nicsOf[cluster.NodeGroup().Key()]}
 	for i := range c.Configs {
@@ -188,7 +189,7 @@ func (c *Case) patient(id arm.ID) *patient {
 }
 
 // found makes a finding about this cluster.
-func (p *patient) found(code finding.Code, resource arm.ID, format string,
+func (p *clusterCase) found(code finding.Code, resource arm.ID, format string,
 	args ...any) finding.Finding {
 	return finding.New(code, p.name, string(resource), format, args...)
 }
@@ -202,7 +203,7 @@ func count(n int, one, many string) string {
 }
 
 // interfaces are the NICs of the cluster's nodes, in the order of their IDs.
-func (p *patient) interfaces() []*inventory.Interface { return p.nics }
+func (p *clusterCase) interfaces() []*inventory.Interface { return p.nics }
 
 // interfacesByGroup are all NICs by the key of their resource group, each in the order of their
 // IDs.

@@ -38,7 +38,7 @@ func defaultRoutes(table *inventory.RouteTable) []inventory.Route {
 }
 
 // checkEgress checks the egress of a cluster's nodes.
-func checkEgress(p *patient) []finding.Finding {
+func checkEgress(p *clusterCase) []finding.Finding {
 	var found []finding.Finding
 	for _, subnet := range p.subnets {
 		table := p.s.Table(subnet.RouteTable)
@@ -59,7 +59,7 @@ func checkEgress(p *patient) []finding.Finding {
 // checkDefault finds a cluster without its intended egress: outboundType userDefinedRouting
 // "requires a user-defined route with valid outbound connectivity" (egress-udr), and AKS creates no
 // other.
-func (p *patient) checkDefault(subnet *inventory.Subnet,
+func (p *clusterCase) checkDefault(subnet *inventory.Subnet,
 	table *inventory.RouteTable) []finding.Finding {
 	if !strings.EqualFold(p.cluster.Outbound, "userDefinedRouting") ||
 		table != nil && len(defaultRoutes(table)) > 0 {
@@ -87,7 +87,7 @@ func (p *patient) checkDefault(subnet *inventory.Subnet,
 }
 
 // checkOutbound finds nodes whose egress differs from the cluster's outboundType.
-func (p *patient) checkOutbound(subnet *inventory.Subnet,
+func (p *clusterCase) checkOutbound(subnet *inventory.Subnet,
 	table *inventory.RouteTable) []finding.Finding {
 	kind := p.cluster.Outbound
 	switch strings.ToLower(kind) {
@@ -122,7 +122,7 @@ func (p *patient) checkOutbound(subnet *inventory.Subnet,
 
 // mayLearn names a source of routes that no document shows, for the subnets of a network; "" if
 // there is none.
-func (p *patient) mayLearn(id arm.ID, table *inventory.RouteTable) string {
+func (p *clusterCase) mayLearn(id arm.ID, table *inventory.RouteTable) string {
 	vnet := p.s.VNets[id.Key()]
 	switch {
 	case table != nil && table.NoLearned:
@@ -148,7 +148,7 @@ func (p *patient) mayLearn(id arm.ID, table *inventory.RouteTable) string {
 // connectivity without having to route through ExpressRoute Gateway or Virtual WAN"
 // (virtual-networks-udr-overview), and peerings are not transitive
 // (virtual-network-peering-overview).
-func (p *patient) checkHops(subnet *inventory.Subnet,
+func (p *clusterCase) checkHops(subnet *inventory.Subnet,
 	table *inventory.RouteTable) []finding.Finding {
 	vnet := p.s.VNets[subnet.ID.Parent().Key()]
 	if table == nil || vnet == nil || len(vnet.Prefixes) == 0 {

@@ -21,8 +21,8 @@ type object = map[string]any
 const reader = "acdd72a7-3385-48ef-bd42-f606fba81ae7"
 
 // TestRightsThatSuffice: a keeper that may only read, and a cluster's identity without a role, lack
-// on the local Azure what the findings name; with the role assignments that they say to make,
-// nothing is lacking any more, and the local Azure lets the keeper write.
+// in the emulator what the findings name. With the role assignments of the fixes nothing is missing
+// any more, and the emulator lets the keeper write.
 func TestRightsThatSuffice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keeper := emulator.Principal{Name: "keeper",
@@ -86,8 +86,8 @@ func TestRightsThatSuffice(t *testing.T) {
 			}
 			return found
 		}
-		// write puts the documents back as they are, as the keeper: the local Azure is the judge of
-		// what that takes.
+		// write writes the documents unchanged, as the keeper: the emulator decides which rights
+		// that needs.
 		writer, err := e.Client(keeper)
 		if err != nil {
 			t.Fatal(err)

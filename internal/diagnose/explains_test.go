@@ -8,8 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestExplains picks what loses packets between pods, and of what is wrong elsewhere only what was
-// asked for.
+// TestExplains selects what loses packets between pods; elsewhere, only in the named subnets.
 func TestExplains(t *testing.T) {
 	s := healthy(t).snapshot()
 	found := []finding.Finding{
@@ -34,7 +33,7 @@ func TestExplains(t *testing.T) {
 		!slices.Contains(got, finding.GatewayNoTable) {
 		t.Errorf("to the gateway's subnet: %v", got)
 	}
-	// A table that is on no subnet may be the one that was lost.
+	// An unassociated table may be the one that was lost.
 	s.Subnet(nodes).RouteTable = ""
 	if got := codes(); !slices.Contains(got, finding.NodeWithoutRoute) {
 		t.Errorf("after the strip: %v", got)

@@ -28,7 +28,7 @@ type blocked struct {
 // checkFilters finds network security groups on node subnets, nodes' network interfaces and gateway
 // subnets that drop necessary pod traffic. It reports nothing that depends on an unknown port or on
 // unread resources. Answers need no check: groups are stateful.
-func checkFilters(p *patient) []finding.Finding {
+func checkFilters(p *clusterCase) []finding.Finding {
 	filters := map[string]*trace.Filters{}
 	at := func(e end) *trace.Filters {
 		key := e.subnet.ID.Key()
@@ -78,7 +78,7 @@ const podToPod = "pod to pod"
 const firstPriority, lastOwnPriority = 100, 4096
 
 // rule is the rule behind a ruling, or nil.
-func (p *patient) rule(r trace.Ruling) *inventory.SecurityRule {
+func (p *clusterCase) rule(r trace.Ruling) *inventory.SecurityRule {
 	g := p.s.SecurityGroups[r.Group.Key()]
 	if g == nil {
 		return nil
@@ -120,7 +120,7 @@ func note(all []*blocked, r trace.Ruling, rule inventory.SecurityRule, f flow,
 	return all
 }
 
-func (p *patient) reportBlocked(b *blocked) finding.Finding {
+func (p *clusterCase) reportBlocked(b *blocked) finding.Finding {
 	direction := "Outbound"
 	if b.rule.Inbound {
 		direction = "Inbound"
@@ -144,7 +144,7 @@ func (p *patient) reportBlocked(b *blocked) finding.Finding {
 
 // before returns a free name and the highest free priority for a rule ahead of the blocking one.
 // The priority is 0 if none is free.
-func (p *patient) before(b *blocked) (name string, priority int) {
+func (p *clusterCase) before(b *blocked) (name string, priority int) {
 	taken, names := map[int]bool{}, map[string]bool{}
 	for _, rule := range p.s.SecurityGroups[b.group.Key()].Rules {
 		names[strings.ToLower(rule.Name)] = true // names are unique across both directions

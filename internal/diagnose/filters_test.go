@@ -45,11 +45,12 @@ func TestFilterBlocksPods(t *testing.T) {
 		finds(finding.FilterBlocksPods), "10.244.0.4 to 10.244.1.4 (tcp)")
 	says(t, nodesWith(rule("no-dns", 300, "Inbound", "Deny", "Udp", "10.244.0.0/16", "*", "53")).
 		finds(finding.FilterBlocksPods), "(udp port 53)")
-	// A node alone is found, too.
+	// One node is enough.
 	says(t, nodesWith(rule("no-third", 300, "Inbound", "Deny", "*", "*", nodePods(2), "*")).finds(
 		finding.FilterBlocksPods), "to 10.244.2.4")
 
-	// Allowed before it is denied; denied below what is allowed; ports that may be meant.
+	// Not found: traffic allowed before the deny rule, a deny rule after an allow rule, ports that
+	// may be intended.
 	nodesWith(rule("pods", 100, "Inbound", "Allow", "*", "10.244.0.0/16", "10.244.0.0/16", "*"),
 		onlyVNet, denyAll).finds()
 	nodesWith(rule("tag", 3000, "Inbound", "Allow", "*", "VirtualNetwork", "VirtualNetwork", "*"),
@@ -58,7 +59,7 @@ func TestFilterBlocksPods(t *testing.T) {
 	nodesWith(rule("no-internet", 300, "Inbound", "Deny", "*", "Internet", "*", "*")).finds()
 	nodesWith(rule("no-others", 300, "Inbound", "Deny", "*", "192.168.0.0/16", "*", "*")).finds()
 
-	// A free priority and a free name are looked for, and where there is none that is said.
+	// The fix uses a free priority and a free name, or says that there is none.
 	f = nodesWith(rule("allow-pods-in", 200, "Inbound", "Allow", "Tcp", "10.9.0.0/16", "*", "*"),
 		rule("deny-all", 201, "Inbound", "Deny", "*", "*", "*", "*")).finds(
 		finding.FilterBlocksPods)
@@ -77,7 +78,7 @@ func TestFilterBlocksPods(t *testing.T) {
 		"10.244.0.4 to 10.244.1.4")
 	onNIC(denyAll).without(nicNSG).finds() // not read
 
-	// What stays on one node meets no group.
+	// Traffic within one node meets no group.
 	inside := rule("no-node-to-pod", 300, "Inbound", "Deny", "*", "10.42.1.0/24", "10.244.0.0/16",
 		"*")
 	says(t, nodesWith(inside).finds(finding.FilterBlocksPods), "blocks node to pod of")
@@ -87,7 +88,7 @@ func TestFilterBlocksPods(t *testing.T) {
 	alone.set(nodes, "ipConfigurations", list{link(nicID(0) + "/ipConfigurations/ipconfig1")}).
 		finds()
 
-	// Where the table is lost the default rules deny pods as well: that follows.
+	// If the table is lost, the default rules deny pods as well; only the cause is reported.
 	healthy(t).unset(nodes, "routeTable").names(shopTable).finds(finding.AssociationLost)
 }
 
@@ -102,14 +103,14 @@ func TestFilterOfGateway(t *testing.T) {
 		"group appgw-nsg (outbound, priority 500) blocks gateway to pod of cluster shop",
 		"10.42.2.4 to 10.244.0.4", "--source-address-prefixes 10.42.2.0/24 --source-port-ranges "+
 			"'*' --destination-address-prefixes 10.244.0.0/16")
-	// which pods listen where is not known
+	// the pods' ports are unknown
 	with(rule("some-ports", 400, "Outbound", "Allow", "Tcp", "*", "10.244.0.0/16", "8080"),
 		noPods).finds()
-	// A gateway that nobody says sends to pods; and one whose routes are missing, which is the
+	// A gateway that is not known to send to pods, and one whose routes are missing, which is the
 	// cause.
 	with(noPods).unconfigured().routes(gwTable, outside).finds()
 	with().routes(gwTable, podRoute(0), podRoute(1)).finds(finding.TargetDrift)
-	// The other side: what the nodes let in.
+	// The other side: the inbound rules of the nodes.
 	says(t, healthy(t).put(securityGroup(nodesNSG, rule("no-gateway", 300, "Inbound", "Deny", "*",
 		"10.42.2.0/24", "*", "*"))).finds(finding.FilterBlocksPods), "no-gateway",
 		"blocks gateway to pod of")
@@ -127,7 +128,7 @@ func TestFilterOfOtherPlugins(t *testing.T) {
 		return overlay().put(securityGroup(appgwNSG, rule("no-pods", 300, "Outbound", "Deny", "*",
 			"*", "10.244.0.0/16", "*"))).set(appgw, "networkSecurityGroup", link(appgwNSG))
 	}
-	gated().finds() // nobody says that this gateway sends to pods
+	gated().finds() // nothing shows that this gateway sends to pods
 	says(t, gated().set(shop, "addonProfiles", ingress).finds(finding.FilterBlocksPods),
 		"blocks gateway to pod of cluster shop")
 	far := overlay(rule("no-far", 300, "Inbound", "Deny", "*", "10.244.70.0/24", "*", "*")).

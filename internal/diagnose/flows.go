@@ -33,7 +33,7 @@ type flow struct {
 // flows returns the traffic that a cluster's pods need: from pods to pods on other nodes; from
 // nodes (hostNetwork pods, and what the API server sends through them) to pods; from gateways to
 // pods.
-func (p *patient) flows() []flow {
+func (p *clusterCase) flows() []flow {
 	nodes, pods := p.nodeEnds(), []end(nil)
 	var prefixes []netip.Prefix
 	explicit := false
@@ -81,7 +81,7 @@ func (p *patient) flows() []flow {
 
 // apart reports whether the networks of a gateway and the nodes are not connected, which another
 // check reports.
-func (p *patient) apart(g *gatewaySubnet) bool {
+func (p *clusterCase) apart(g *gatewaySubnet) bool {
 	return slices.ContainsFunc(p.nodeNetworks(), func(vnet arm.ID) bool {
 		return !vnet.Equal(g.ID.Parent()) &&
 			slices.ContainsFunc(p.checkPeering(g, vnet), func(f finding.Finding) bool {
@@ -108,7 +108,7 @@ func across(from, to []end) [][2]end {
 }
 
 // nodeEnds are the nodes' network interfaces, in the order of their IDs.
-func (p *patient) nodeEnds() []end {
+func (p *clusterCase) nodeEnds() []end {
 	var ends []end
 	for _, nic := range p.interfaces() {
 		for _, c := range nic.Configs {
@@ -125,7 +125,7 @@ func (p *patient) nodeEnds() []end {
 // routedPods returns one pod for each kubenet node: behind each next hop of the cluster's route
 // table, if the next hop's subnet has that table. Without the table nothing arrives, which another
 // check reports.
-func (p *patient) routedPods() []end {
+func (p *clusterCase) routedPods() []end {
 	if p.table == nil || p.config == nil {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (p *patient) routedPods() []end {
 		}
 	}
 	var ends []end
-	for _, r := range sortedRoutes(p.ownRoutes()) {
+	for _, r := range sortedRoutes(p.clusterRoutes()) {
 		for _, subnet := range p.subnets {
 			if contains(subnet.Prefixes, r.Hop) && subnet.RouteTable.Equal(p.table.ID) {
 				ends = append(ends, end{inventory.FirstUsable(r.Prefix), subnet, nics[r.Hop],
@@ -149,7 +149,7 @@ func (p *patient) routedPods() []end {
 
 // overlayPods returns one pod for each node: in the node's pod CIDR if Kubernetes shows it, or else
 // in an invented one, which makes no difference to security rules.
-func (p *patient) overlayPods(nodes []end) []end {
+func (p *clusterCase) overlayPods(nodes []end) []end {
 	var ends []end
 	known := map[netip.Addr]netip.Prefix{}
 	if p.kube != nil {
@@ -184,7 +184,7 @@ func (p *patient) overlayPods(nodes []end) []end {
 }
 
 // podSubnetEnds returns two pods in each pod subnet.
-func (p *patient) podSubnetEnds() []end {
+func (p *clusterCase) podSubnetEnds() []end {
 	var ids []arm.ID
 	for _, pool := range p.cluster.Pools {
 		if pool.PodSubnet != "" {

@@ -39,7 +39,7 @@ func (g *gatewaySubnet) who() string {
 }
 
 // tableFor names a new table for a subnet: creating an existing table would remove its routes.
-func (p *patient) tableFor(subnet *inventory.Subnet) arm.ID {
+func (p *clusterCase) tableFor(subnet *inventory.Subnet) arm.ID {
 	name := subnet.ID.Name() + "-rt"
 	for n := 2; ; n++ {
 		id := arm.ResourceID(subnet.ID.Subscription(), subnet.ID.ResourceGroup(),
@@ -52,7 +52,7 @@ func (p *patient) tableFor(subnet *inventory.Subnet) arm.ID {
 }
 
 // createTable and useTable are the commands that create a table and associate it with a subnet.
-func (p *patient) createTable(subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
+func (p *clusterCase) createTable(subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
 	command := finding.Command("az network route-table create %s --name %s", inGroup(table),
 		table.Name())
 	if vnet := p.s.VNets[subnet.ID.Parent().Key()]; vnet != nil && vnet.Location != "" {
@@ -78,7 +78,7 @@ func inGroup(id arm.ID) finding.CommandLine {
 }
 
 // advice says how to make a table a target.
-func (p *patient) advice(table arm.ID) string {
+func (p *clusterCase) advice(table arm.ID) string {
 	if p.Proposed {
 		return "make the table a target, which init does, and copy the pod routes"
 	}
@@ -87,16 +87,17 @@ func (p *patient) advice(table arm.ID) string {
 
 // associateNew creates a table and associates it with a subnet. It returns nothing if a table of
 // that name may exist.
-func (p *patient) associateNew(subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
+func (p *clusterCase) associateNew(subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
 	create := p.createTable(subnet, table)
 	if create == (finding.CommandLine{}) {
 		return create
 	}
-	return finding.Command("%s && %s && %s", create, useTable(subnet.ID, table), p.keep(table))
+	return finding.Command("%s && %s && %s", create, useTable(subnet.ID, table),
+		p.fillCommand(table))
 }
 
-// keep is the command that fills a target.
-func (p *patient) keep(table arm.ID) finding.CommandLine {
+// fillCommand is the command that fills a target.
+func (p *clusterCase) fillCommand(table arm.ID) finding.CommandLine {
 	if p.Proposed {
 		return adopt(p.cluster.ID, p.File)
 	}
@@ -106,7 +107,7 @@ func (p *patient) keep(table arm.ID) finding.CommandLine {
 // gatewaySubnets returns the gateway subnets that concern the cluster, in the order of their IDs:
 // those with the gateway that its add-on drives, those whose table is a target or holds its pod
 // routes, and those in the networks of its nodes.
-func (p *patient) gatewaySubnets() []*gatewaySubnet {
+func (p *clusterCase) gatewaySubnets() []*gatewaySubnet {
 	var out []*gatewaySubnet
 	for _, key := range slices.Sorted(maps.Keys(p.s.Subnets)) {
 		subnet := p.s.Subnets[key]
@@ -121,7 +122,7 @@ func (p *patient) gatewaySubnets() []*gatewaySubnet {
 				return n.RouteTable.Equal(subnet.RouteTable)
 			})
 		if p.config != nil && p.cluster.Kubenet() {
-			g.target = aims(p.config, subnet.RouteTable)
+			g.target = namesTarget(p.config, subnet.RouteTable)
 			if g.table != nil && !p.s.Elsewhere(g.table, p.cluster) {
 				g.pods = plan.PodRoutes(p.s, p.config, g.table)
 			}
@@ -131,16 +132,16 @@ func (p *patient) gatewaySubnets() []*gatewaySubnet {
 			return n.ID.Parent().Equal(subnet.ID.Parent())
 		})
 		if g.drives || g.sends || g.shares || near || subnet.RouteTable == "" &&
-			p.loose(subnet) != nil {
+			p.unassociated(subnet) != nil {
 			out = append(out, g)
 		}
 	}
 	return out
 }
 
-// loose is the one unassociated table that holds copies of the cluster's pod routes and fits a
-// subnet near its nodes: that subnet seems to have lost it. Nil if there is none, or several.
-func (p *patient) loose(subnet *inventory.Subnet) *inventory.RouteTable {
+// unassociated is the one unassociated table that holds copies of the cluster's pod routes and fits
+// a subnet near its nodes: that subnet seems to have lost it. Nil if there is none, or several.
+func (p *clusterCase) unassociated(subnet *inventory.Subnet) *inventory.RouteTable {
 	at := p.s.VNets[subnet.ID.Parent().Key()]
 	if p.config == nil || p.table == nil || at == nil ||
 		!slices.ContainsFunc(p.nodeNetworks(), func(nodes arm.ID) bool {
@@ -153,7 +154,7 @@ func (p *patient) loose(subnet *inventory.Subnet) *inventory.RouteTable {
 		fits := strings.EqualFold(table.Location, at.Location) &&
 			strings.EqualFold(table.ID.Subscription(), at.ID.Subscription())
 		if table != p.table && len(table.Subnets) == 0 && fits &&
-			!inventory.IsManagedTable(table.ID) && plan.Carries(p.s, p.config, table) {
+			!inventory.IsManagedTable(table.ID) && plan.LeadsToNodes(p.s, p.config, table) {
 			found = append(found, table)
 		}
 	}
@@ -164,14 +165,14 @@ func (p *patient) loose(subnet *inventory.Subnet) *inventory.RouteTable {
 }
 
 // isTarget reports whether any config names a table as a target.
-func (p *patient) isTarget(table arm.ID) bool {
+func (p *clusterCase) isTarget(table arm.ID) bool {
 	return slices.ContainsFunc(p.Configs, func(c v1alpha1.ClusterRoutes) bool {
-		return aims(&c, table)
+		return namesTarget(&c, table)
 	})
 }
 
-// aims reports whether a config names a table as a target.
-func aims(config *v1alpha1.ClusterRoutes, table arm.ID) bool {
+// namesTarget reports whether a config names a table as a target.
+func namesTarget(config *v1alpha1.ClusterRoutes, table arm.ID) bool {
 	return slices.ContainsFunc(config.Spec.Targets, func(t v1alpha1.Target) bool {
 		return table.Equal(arm.ID(t.RouteTableID))
 	})
@@ -180,7 +181,7 @@ func aims(config *v1alpha1.ClusterRoutes, table arm.ID) bool {
 // isolated reports whether the gateways of a subnet may have any default route. Gateways with
 // network isolation need their subnet delegated to Application Gateways
 // (application-gateway-private-deployment).
-func (p *patient) isolated(g *gatewaySubnet) bool {
+func (p *clusterCase) isolated(g *gatewaySubnet) bool {
 	return g.DelegatedTo(arm.TypeGateway) || slices.ContainsFunc(g.Gateways, func(id arm.ID) bool {
 		doc := p.s.Gateways[id.Key()]
 		return doc != nil && doc.Isolated
@@ -188,7 +189,7 @@ func (p *patient) isolated(g *gatewaySubnet) bool {
 }
 
 // checkGateways checks the Application Gateways around a cluster.
-func checkGateways(p *patient) []finding.Finding {
+func checkGateways(p *clusterCase) []finding.Finding {
 	var found []finding.Finding
 	for _, g := range p.gatewaySubnets() {
 		found = append(found, p.checkGatewayDefault(g)...)
@@ -208,7 +209,7 @@ func checkGateways(p *patient) []finding.Finding {
 // associated to subnet containing Application Gateway V2, please ensure '0.0.0.0/0' uses Next Hop
 // Type as 'Internet'" (configuration-infrastructure). Routes that a gateway learns by BGP are not
 // visible.
-func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
+func (p *clusterCase) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 	if g.table == nil {
 		return nil
 	}
@@ -268,9 +269,9 @@ func (p *patient) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 // checkGatewayRoutes finds gateways that should reach pods but lack their routes. With other
 // plugins than kubenet, pods have addresses of the network, or the gateway learns them by itself
 // (AGIC#1524).
-func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
+func (p *clusterCase) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 	if g.RouteTable == "" {
-		if loose := p.loose(g.Subnet); loose != nil {
+		if loose := p.unassociated(g.Subnet); loose != nil {
 			return []finding.Finding{
 				p.found(finding.GatewayNoTable, g.ID, "%s has no route table; the unassociated "+
 					"table %s holds pod routes of cluster %s and was probably the gateway's",
@@ -291,7 +292,7 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 	if !g.sends || g.target || g.shares || g.table == nil || p.table == nil || g.table == p.table {
 		return nil
 	}
-	own := p.ownRoutes()
+	own := p.clusterRoutes()
 	// A gateway has no IPv6 backends (ipv6-application-gateway-powershell).
 	maps.DeleteFunc(own, func(prefix netip.Prefix, _ inventory.Route) bool {
 		return prefix.Addr().Is6()
@@ -303,11 +304,12 @@ func (p *patient) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 	return []finding.Finding{p.found(finding.GatewayRoutesMissing, g.table.ID,
 		"%s of cluster %s missing in %s, the table of %s",
 		ofRoutes(len(missing), len(own)), p.cluster.ID.Name(), g.table.ID.Short(), g.who()).
-		With(missing...).WithAdvice("%s", p.advice(g.table.ID)).WithFix("%s", p.keep(g.table.ID))}
+		With(missing...).WithAdvice("%s", p.advice(g.table.ID)).WithFix("%s",
+		p.fillCommand(g.table.ID))}
 }
 
-// ownRoutes are the pod routes of the cluster in its route table, which was read.
-func (p *patient) ownRoutes() map[netip.Prefix]inventory.Route {
+// clusterRoutes are the pod routes of the cluster in its route table, which was read.
+func (p *clusterCase) clusterRoutes() map[netip.Prefix]inventory.Route {
 	return plan.PodRoutes(p.s, p.config, p.table)
 }
 

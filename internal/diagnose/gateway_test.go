@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// says checks that a finding's message, evidence and fix hold some words.
+// says checks that a finding's message, evidence and fix contain some words.
 func says(t *testing.T, f finding.Finding, words ...string) {
 	t.Helper()
 	text := strings.Join(append([]string{f.Message, f.Advice, f.Fix, f.Resource}, f.Evidence...),
@@ -52,14 +52,14 @@ func TestGatewayDefaultRoute(t *testing.T) {
 	healthy(t).routes(gwTable,
 		append(pods(), route("branch", "10.60.0.0/16", "VirtualAppliance", "10.42.3.4"))...).finds()
 
-	// Another subnet may need the route: nobody is told to delete it.
+	// Another subnet may need the route, so the fix does not delete it.
 	vms := vnet + "/subnets/vms"
 	f = withEgress().addSubnet(vms, object{"addressPrefix": "10.42.5.0/24",
 		"routeTable": link(gwTable)}).set(gwTable, "subnets", list{link(appgw), link(vms)}).finds(
 		finding.GatewayDefaultRoute)
 	says(t, f, "also on shop-vnet/vms", "give shop-vnet/appgw its own table")
 
-	// A gateway that only stands in the same network concerns no cluster in particular.
+	// A gateway that is only in the same network concerns no cluster.
 	f = withEgress().routes(gwTable, egress).unconfigured().finds(finding.GatewayDefaultRoute)
 	if f.Cluster != "" {
 		t.Errorf("cluster %q, want none", f.Cluster)
@@ -72,7 +72,7 @@ func TestGatewaySharesTable(t *testing.T) {
 			"subnets", list{link(nodes), link(appgw)}).routes(shopTable, append(pods(),
 			routes...)...).muted(finding.MigrationTable).muted(finding.EgressDiffers)
 	}
-	// appgw-rt is there, and would lose its routes
+	// appgw-rt exists, and would lose its routes
 	says(t, shared(egress).finds(finding.GatewaySharesTable),
 		"shop-agw in shop-vnet/appgw shares the table shop-rt with the nodes of shop", "egress",
 		"az network route-table create --subscription "+sub+
@@ -96,7 +96,7 @@ func TestGatewayRoutesMissing(t *testing.T) {
 	says(t, proposed.finds(finding.GatewayRoutesMissing), "routekeeper init --cluster "+
 		string(shop)+" --out routes.yaml && routekeeper promote "+string(shop)+
 		" -f routes.yaml && routekeeper sync -f routes.yaml")
-	// The copies show that the gateway is meant to reach the pods.
+	// The copies show that the gateway should reach the pods.
 	f = healthy(t).unconfigured().routes(gwTable, podRoute(0),
 		podRoute(1)).finds(finding.GatewayRoutesMissing)
 	says(t, f, "1 of the 3 pod routes", "10.244.2.0/24 to 10.42.1.6 is missing")
@@ -106,12 +106,12 @@ func TestGatewayRoutesMissing(t *testing.T) {
 		"node is 10.42.1.6")
 
 	driven().finds()
-	// nobody says that this gateway sends to pods
+	// nothing shows that this gateway sends to pods
 	healthy(t).unconfigured().routes(gwTable, outside).finds()
-	// a target is kept, or watched
+	// a target is managed, or observed
 	healthy(t).set(shop, "addonProfiles", ingress).routes(gwTable).finds(finding.TargetDrift)
 	driven().routes(gwTable, outside).overlay().finds()
-	driven().routes(gwTable).without(shopTable).finds() // what should be there is not known
+	driven().routes(gwTable).without(shopTable).finds() // the wanted routes are unknown
 }
 
 func TestGatewayNoTable(t *testing.T) {
@@ -121,19 +121,19 @@ func TestGatewayNoTable(t *testing.T) {
 		"shop cannot reach any pod through it", "--name appgw-rt-2 --location westeurope && az "+
 		"network vnet subnet "+
 		"update --ids "+string(appgw))
-	// Without the add-on the table that is left over tells.
+	// Without the add-on, the unassociated table shows it.
 	lost := func() *world { return bare().set(gwTable, "subnets", list{}) }
 	f = lost().finds(finding.GatewayNoTable)
 	says(t, f, "shop-agw in shop-vnet/appgw has no route table; the unassociated table appgw-rt",
 		"az network vnet subnet update --ids "+string(appgw)+" --route-table "+string(gwTable))
 	lost().routes(gwTable, outside).finds()
 	lost().without(gateway).set(appgw, "applicationGatewayIPConfigurations", list{}).finds()
-	// which of the two it was cannot be told
+	// it is unknown which of the two it was
 	lost().put(table(gwTable+"-2", "", podRoute(0))).set(gwTable+"-2", "subnets", list{}).finds()
 	lost().overlay().finds()
 	bare().without(gwTable).finds()
 	bare().set(shop, "addonProfiles", ingress).overlay().finds()
-	// Where the config says which table it should have, keeping finds it.
+	// If the config names the table, package plan reports it.
 	healthy(t).set(shop, "addonProfiles", ingress).unset(appgw,
 		"routeTable").finds(finding.AssociationLost)
 }
@@ -152,10 +152,10 @@ func TestEgress(t *testing.T) {
 		finding.EgressRouteMissing)
 	says(t, udr().overlay().unset(nodes, "routeTable").finds(finding.EgressRouteMissing),
 		"the subnet has no route table", "--route-table TABLE")
-	// Where the association is known to be lost, that is the cause.
+	// If the association is lost, that is the cause.
 	udr().unset(nodes, "routeTable").names(shopTable).finds(finding.AssociationLost)
 
-	// A gateway may have learned one.
+	// A virtual network gateway may have learned one.
 	withGateway := func() *world {
 		return udr().addSubnet(vnet+"/subnets/GatewaySubnet",
 			object{"addressPrefix": "10.42.9.0/27"})
@@ -182,7 +182,7 @@ func TestNextHopUnreachable(t *testing.T) {
 	says(t, by("10.50.0.4").peered("Disconnected", true, true).finds(finding.NextHopUnreachable),
 		"peering to-hub of shop-vnet with hub-vnet: not connected")
 	by("10.50.0.4").peered("Connected", false, true).finds(finding.NextHopUnreachable)
-	// A second peering is no way on: the firewall is in a spoke of the hub.
+	// A second peering does not help: the firewall is in a spoke of the hub.
 	f := by("10.70.0.4").peered("Connected", true, true).network("spoke",
 		"10.70.0.0/16").finds(finding.NextHopUnreachable)
 	says(t, f, "spoke contains the address, but has no peering with shop-vnet")
@@ -192,7 +192,7 @@ func TestNextHopUnreachable(t *testing.T) {
 }
 
 func TestPeering(t *testing.T) {
-	// The gateway of the ingress add-on sits in a hub, with the pod routes in its table.
+	// The gateway of the ingress add-on is in a hub, with the pod routes in its table.
 	across := func(state string, access, forwarded bool) *world {
 		w := healthy(t).peered(state, access, forwarded).set(shop, "addonProfiles",
 			ingress).unset(appgw, "applicationGatewayIPConfigurations").set(
@@ -209,7 +209,7 @@ func TestPeering(t *testing.T) {
 		"pods of shop answer", "outside shop-vnet", "peering to-shop of hub-vnet",
 		"--set allowForwardedTraffic=true", "virtualNetworkPeerings/to-shop")
 	across("Connected", true, false).overlay().finds()
-	// What the gateway sends is not forwarded: the nodes' side need not let such in.
+	// The gateway's own packets are not forwarded traffic, so the nodes' side need not allow it.
 	across("Connected", true, true).side(vnet, "allowForwardedTraffic", false).finds()
 
 	says(t, across("Disconnected", true, true).finds(finding.PeeringMissing),
@@ -220,7 +220,7 @@ func TestPeering(t *testing.T) {
 	says(t, across("Connected", true, true).unset(hub,
 		"virtualNetworkPeerings").finds(finding.PeeringMissing),
 		"hub-vnet has no peering with shop-vnet", "--vnet-name hub-vnet --name to-shop-vnet")
-	// One side tells, where the other was not read.
+	// One side is enough if the other was not read.
 	across("Connected", true, false).also(func(s *inventory.Snapshot) {
 		delete(s.VNets, hub.Key())
 	}).finds()
@@ -228,7 +228,7 @@ func TestPeering(t *testing.T) {
 		"virtualNetworkPeerings").also(func(s *inventory.Snapshot) {
 		delete(s.VNets, hub.Key())
 	}).finds(finding.PeeringMissing)
-	// Without kubenet it is a matter of routes: somebody's own may lead there by an appliance.
+	// Without kubenet, routes decide: a user's route may lead there through an appliance.
 	apart := func(routes ...any) *world {
 		return across("Connected", true, true).overlay().unset(hub,
 			"virtualNetworkPeerings").unset(vnet, "virtualNetworkPeerings").routes(
@@ -238,9 +238,8 @@ func TestPeering(t *testing.T) {
 	apart(route("nodes", "10.42.0.0/16", "VirtualAppliance", "10.50.3.4")).finds()
 }
 
-// TestGatewayOfOthers: the gateway of another cluster, in a network of its own, is no business of
-// this one's, though that network has the same addresses and its table routes to the same pod
-// CIDRs.
+// TestGatewayOfOthers: another cluster's gateway, in a separate network, does not concern this
+// cluster, even if that network has the same addresses and its table routes to the same pod CIDRs.
 func TestGatewayOfOthers(t *testing.T) {
 	far := netGroup + "/providers/Microsoft.Network/virtualNetworks/far-vnet"
 	farTable := netGroup + "/providers/Microsoft.Network/routeTables/far-rt"

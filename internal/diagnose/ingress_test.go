@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// withAddon has the ingress add-on drive the gateway.
+// withAddon makes the ingress add-on drive the gateway.
 func withAddon(t *testing.T, tier string) *world {
 	w := healthy(t).set(gateway, "sku", object{"name": tier, "tier": tier})
 	return w.set(shop, "addonProfiles", object{"ingressApplicationGateway": object{"enabled": true,
@@ -31,7 +31,7 @@ func TestIngressAddon(t *testing.T) {
 	if f := gone.finds(finding.GatewayMissing); f.Resource != string(gateway) {
 		t.Errorf("on %s", f.Resource)
 	}
-	// What was not read may be there, and an add-on that is off drives none.
+	// A gateway that was not read may exist, and a disabled add-on drives none.
 	withAddon(t, "Standard_v2").without(gateway).finds()
 	off := withAddon(t, "Standard")
 	off.props(shop)["addonProfiles"].(object)["ingressApplicationGateway"].(object)["enabled"] =
@@ -74,7 +74,7 @@ func TestNodeNotReady(t *testing.T) {
 	}
 	says(t, since(5*time.Minute).finds(finding.NodeNotReady), "1 node is not Ready", nodeName(1),
 		"KubeletNotReady")
-	since(time.Minute).finds() // it may be on its way
+	since(time.Minute).finds() // it may be in progress
 }
 
 // TestPodOnOtherNodesCIDR: an address of another node's part of the pod CIDR is outside, with
@@ -93,15 +93,15 @@ func TestPodOnOtherNodesCIDR(t *testing.T) {
 				"is outside the pod CIDR (10.244.0.0/16")
 			unknown := w().pod(2, false, "10.244.1.9")
 			unknown.kube[shop.Key()].Nodes[2].PodCIDRs = []netip.Prefix(nil)
-			if name == "overlay" { // with kubenet the routes miss then
+			if name == "overlay" { // with kubenet, its route is then missing too
 				unknown.finds()
 			}
 		})
 	}
 }
 
-// TestAddonLacks: the add-on's identity needs its roles on a gateway that AKS did not make, and
-// what could not be read is no lack.
+// TestAddonLacks: the add-on's identity needs its roles on a gateway that AKS did not make. Unread
+// rights are not missing rights.
 func TestAddonLacks(t *testing.T) {
 	const who = "99999999-0000-0000-0000-000000000001"
 	with := func(actions ...string) *world {

@@ -7,7 +7,7 @@ import (
 )
 
 // unreadKubernetes reports a stopped cluster, or why its API could not be read, or only in part.
-func (p *patient) unreadKubernetes() []finding.Finding {
+func (p *clusterCase) unreadKubernetes() []finding.Finding {
 	k := p.s.Kubernetes[p.cluster.ID.Key()]
 	if p.cluster.Stopped {
 		return []finding.Finding{p.found(finding.ClusterStopped, p.cluster.ID,
@@ -26,7 +26,7 @@ func (p *patient) unreadKubernetes() []finding.Finding {
 }
 
 // checkKubernetes checks what the cluster's API reports about its nodes.
-func checkKubernetes(p *patient) []finding.Finding {
+func checkKubernetes(p *clusterCase) []finding.Finding {
 	if p.kube == nil || p.kube.Nodes == nil || p.cluster.Stopped {
 		return nil
 	}
@@ -39,7 +39,7 @@ func checkKubernetes(p *patient) []finding.Finding {
 }
 
 // notReady reports nodes that have not been Ready for a while.
-func notReady(p *patient, nodes nodeSet) []finding.Finding {
+func notReady(p *clusterCase, nodes nodeSet) []finding.Finding {
 	var lines []string
 	for _, n := range nodes.all {
 		c := n.kube.Unready
@@ -58,9 +58,9 @@ func notReady(p *patient, nodes nodeSet) []finding.Finding {
 
 // unavailable reports nodes whose network is marked unavailable although they have their routes, or
 // if the table could not be read. If a route is missing, another finding reports the node.
-func unavailable(p *patient, nodes nodeSet) []finding.Finding {
+func unavailable(p *clusterCase, nodes nodeSet) []finding.Finding {
 	var lines []string
-	b := p.open()
+	b := p.checkTable()
 	severity := finding.Warning
 	for _, n := range nodes.all {
 		c := n.kube.NetworkUnavailable
@@ -92,7 +92,7 @@ func unavailable(p *patient, nodes nodeSet) []finding.Finding {
 }
 
 // disagreement reports nodes without a machine, and machines without a node.
-func disagreement(p *patient, nodes nodeSet) []finding.Finding {
+func disagreement(p *clusterCase, nodes nodeSet) []finding.Finding {
 	var lines []string
 	severity := finding.Info
 	for _, n := range nodes.all {
@@ -102,7 +102,7 @@ func disagreement(p *patient, nodes nodeSet) []finding.Finding {
 			severity = finding.Warning
 		}
 	}
-	for _, m := range nodes.strangers {
+	for _, m := range nodes.unjoined {
 		lines = append(lines,
 			fmt.Sprintf("machine %s exists, but no node in Kubernetes has its address", m))
 	}

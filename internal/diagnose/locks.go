@@ -12,8 +12,8 @@ import (
 
 // lockdown reports a node resource group that only AKS may change, if the config needs a change
 // there.
-func (p *patient) lockdown(wanted needs) []finding.Finding {
-	if !p.cluster.Locked || p.source.Table == "" || p.brought(p.source.Table) {
+func (p *clusterCase) lockdown(wanted needs) []finding.Finding {
+	if !p.cluster.Locked || p.source.Table == "" || p.existing(p.source.Table) {
 		return nil
 	}
 	f := p.found(finding.NodeGroupLocked, p.cluster.NodeGroup(), "node resource group %s is "+
@@ -30,7 +30,7 @@ func (p *patient) lockdown(wanted needs) []finding.Finding {
 }
 
 // azAKS is a command about the cluster; az aks does not take resource IDs.
-func (p *patient) azAKS(verb, options string) finding.CommandLine {
+func (p *clusterCase) azAKS(verb, options string) finding.CommandLine {
 	id := p.cluster.ID
 	template := strings.TrimSpace("az aks " + verb + " --subscription %s --resource-group %s " +
 		"--name %s " + options)
@@ -41,7 +41,7 @@ func (p *patient) azAKS(verb, options string) finding.CommandLine {
 // keeper. A delete lock refuses only the verb DELETE at Azure Resource Manager (lock-resources).
 // Routes are removed by a PUT of their table, so outside the node resource group a delete lock does
 // no harm.
-func (p *patient) locks(caller, identity needs) []finding.Finding {
+func (p *clusterCase) locks(caller, identity needs) []finding.Finding {
 	var found []finding.Finding
 	group := &inventory.Lock{Scope: p.cluster.NodeGroup()}
 	for _, key := range slices.Sorted(maps.Keys(p.s.Locks)) {
@@ -58,7 +58,7 @@ func (p *patient) locks(caller, identity needs) []finding.Finding {
 					called(n.scope)+" "+n.what), finding.Warning
 			}
 		}
-		// AKS looks at the group as a whole, whatever in it is locked, and however (AKS#3291,
+		// AKS checks the group as a whole: any lock of any level in it counts (AKS#3291,
 		// azure-aks-docs#427).
 		if group.Holds(lock.Scope) || lock.ReadOnly && lock.Holds(group.Scope) {
 			lines, severity = append(lines, "AKS refuses to scale, upgrade or repair the cluster "+

@@ -15,14 +15,14 @@ import (
 // lacks returns the routes that a node should have and lacks, and the number it should have. If
 // Kubernetes shows the node's pod CIDRs, each needs a route. Otherwise the node should be the next
 // hop of one route for each address family of the cluster's pods.
-func (b *book) lacks(n *node) (missing []string, of int) {
+func (b *tableCheck) lacks(n *node) (missing []string, of int) {
 	var addr = map[string]netip.Addr{}
 	for _, a := range n.addrs {
 		addr[familyOf(a)] = a
 	}
 	if n.kube != nil {
 		for _, prefix := range n.kube.PodCIDRs {
-			if !addr[familyOf(prefix.Addr())].IsValid() || !b.own.NodePrefix(prefix) {
+			if !addr[familyOf(prefix.Addr())].IsValid() || !b.ownership.NodePrefix(prefix) {
 				continue
 			}
 			of++
@@ -32,14 +32,14 @@ func (b *book) lacks(n *node) (missing []string, of int) {
 		}
 		return missing, of
 	}
-	for _, cidr := range b.own.PodCIDRs() {
+	for _, cidr := range b.ownership.PodCIDRs() {
 		family := familyOf(cidr.Addr())
 		a := addr[family]
 		if !a.IsValid() {
 			continue
 		}
 		of++
-		if !b.hops[a] && !b.misled[n.name+family] {
+		if !b.hops[a] && !b.misrouted[n.name+family] {
 			missing = append(missing, family)
 		}
 	}
@@ -48,7 +48,7 @@ func (b *book) lacks(n *node) (missing []string, of int) {
 
 // missing reports the nodes without their routes. It returns a line for each, and whether the list
 // of nodes is certain.
-func (b *book) missing() (lines []string, sure bool) {
+func (b *tableCheck) missing() (lines []string, sure bool) {
 	var none, unnoticed, half []string
 	for _, n := range b.nodes.all {
 		lacks, of := b.lacks(n)
@@ -96,13 +96,13 @@ func (b *book) missing() (lines []string, sure bool) {
 
 // room reports a table that is full or nearly full. Azure Virtual Network Manager can raise the
 // limit to 1,000.
-func (b *book) room(without []string, sure bool) {
+func (b *tableCheck) room(without []string, sure bool) {
 	used, limit, each := len(b.table.Routes), b.RouteLimit, 0
 	if used > limit {
 		limit = 1000
 	}
 	families := map[bool]bool{}
-	for _, cidr := range b.own.PodCIDRs() {
+	for _, cidr := range b.ownership.PodCIDRs() {
 		families[cidr.Addr().Is4()] = true
 	}
 	each = len(families)
@@ -140,7 +140,7 @@ func (b *book) room(without []string, sure bool) {
 }
 
 // checkForwarding finds nodes whose NIC drops packets for their pods.
-func checkForwarding(p *patient) []finding.Finding {
+func checkForwarding(p *clusterCase) []finding.Finding {
 	var off []string
 	var fix finding.CommandLine
 	if p.cluster.Stopped {

@@ -15,7 +15,7 @@ func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 // lacking is a world in which node 2 has no route.
 func lacking(t *testing.T) *world { return lone(t).routes(shopTable, podRoute(0), podRoute(1)) }
 
-// unavailable says that Kubernetes knows that a node has no route.
+// unavailable makes Kubernetes report that a node has no route.
 func marked(n *inventory.Node) {
 	n.NetworkUnavailable = &inventory.Condition{True: true, Reason: "NoRouteCreated",
 		Message: "RouteController failed to create a route"}
@@ -32,27 +32,27 @@ func TestNodeWithoutRoute(t *testing.T) {
 	lacking(t).kubernetes().node(2, func(n *inventory.Node) {
 		n.NetworkUnavailable = nil
 	}).finds(finding.NodeWithoutRoute)
-	// A table without any is the same, and says more than that it reads empty.
+	// A table without any route is the same, and this says more than that the table is empty.
 	lone(t).routes(shopTable).names(shopTable).finds(finding.NodeWithoutRoute)
 
-	// Nor is it the targets' fault.
+	// The targets are not reported either.
 	healthy(t).routes(shopTable).names(shopTable).finds(finding.NodeWithoutRoute)
 
-	// A surge node, or one that is being made: nothing shows its age.
+	// A surge node, or one that is being created: nothing shows its age.
 	surge := nicID(3)
 	f = lone(t).machine(surge, nodeAddr(3)).finds(finding.NodeWithoutRoute)
 	is(t, f, finding.Warning)
 	says(t, f, "their age is unknown")
 	is(t, lacking(t).set(shop, "provisioningState", "Upgrading").finds(finding.NodeWithoutRoute),
 		finding.Warning)
-	// Kubernetes shows it.
+	// Kubernetes shows the age.
 	lacking(t).kubernetes().node(2, marked).node(2, born(time.Minute)).finds()
 	lacking(t).kubernetes().node(2, marked).node(2, born(time.Hour)).finds(finding.NodeWithoutRoute)
 	lacking(t).kubernetes().node(2, marked).node(2,
 		born(time.Minute)).also(func(s *inventory.Snapshot) {
 		s.Taken = time.Time{}
 	}).finds(finding.NodeWithoutRoute)
-	// Not a node of the pools: a machine that somebody put into the subnet.
+	// Not a node of the pools: a machine that a user put into the subnet.
 	lone(t).machine(netGroup+"/providers/Microsoft.Network/networkInterfaces/jump",
 		"10.42.1.99").finds()
 	lone(t).machine(nodeGroup+"/providers/Microsoft.Network/networkInterfaces/bastion",
@@ -67,28 +67,28 @@ func TestNodeWithoutRoute(t *testing.T) {
 	}).finds()
 	// A stopped cluster has no nodes.
 	lacking(t).set(shop, "powerState", object{"code": "Stopped"}).finds()
-	// Where the table is not the cluster's for certain, nothing is said of what it lacks.
+	// If the cluster's route table is uncertain, nothing is reported as missing from it.
 	lone(t).routes(shopTable).also(func(s *inventory.Snapshot) {
 		s.Learn(shop).LogRead = true
 	}).finds(finding.SourceEmpty)
-	// That the subnet has lost the table is another thing, and neither hides the other.
+	// The lost table is another finding, and neither hides the other.
 	lacking(t).unset(nodes, "routeTable").names(shopTable).finds(finding.AssociationLost,
 		finding.NodeWithoutRoute)
-	// Without the table nothing is said of its routes.
+	// Without the table, its routes are not reported.
 	w := lacking(t).absent(shopTable).kubernetes().node(2,
 		marked).also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
 	w.c.Configs[0].Spec.RouteTableID = string(shopTable)
 	w.finds(finding.TableMissing)
 }
 
-// born makes a node that old when the snapshot is taken.
+// born gives a node an age at the time of the snapshot.
 func born(age time.Duration) func(*inventory.Node) {
 	return func(n *inventory.Node) {
 		n.Created = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).Add(-age)
 	}
 }
 
-// TestPoolNames: a Windows pool's name can be the beginning of another's.
+// TestPoolNames: a Windows pool's name can be a prefix of another's.
 func TestPoolNames(t *testing.T) {
 	w := lone(t)
 	for at, address := range map[arm.ID]string{"aksnp/virtualMachines/0": "10.42.1.20",
@@ -112,8 +112,8 @@ func TestRouteUnnoticed(t *testing.T) {
 	lone(t).kubernetes().routes(shopTable).names(shopTable).finds(finding.RouteUnnoticed)
 	lone(t).kubernetes().finds()
 
-	// The node's age does not matter: Kubernetes says that the route is there, and the table was
-	// read after that.
+	// The node's age does not matter: Kubernetes reports the route, and the table was read after
+	// that.
 	said := func(before time.Duration) func(*inventory.Node) {
 		return func(n *inventory.Node) {
 			born(time.Minute)(n)
@@ -123,18 +123,18 @@ func TestRouteUnnoticed(t *testing.T) {
 	}
 	is(t, lacking(t).kubernetes().node(2, said(time.Second)).finds(finding.RouteUnnoticed),
 		finding.Error)
-	// The table may be older than what it says.
+	// The table may be older than the report.
 	lacking(t).kubernetes().node(2, said(0)).finds()
 	lacking(t).kubernetes().node(2, said(-time.Second)).finds()
-	// An old node that was told so just now is the same.
+	// The same for an old node whose condition just changed.
 	lacking(t).kubernetes().node(2, said(0)).node(2, born(time.Hour)).finds()
-	// Nothing says when: its routes are there all the same, by what it says.
+	// Without a time, the report counts as older than the table.
 	lacking(t).kubernetes().node(2, born(time.Minute)).node(2, func(n *inventory.Node) {
 		n.NetworkUnavailable.Since = time.Time{}
 	}).finds(finding.RouteUnnoticed)
 }
 
-// TestSurgeShort: the subnet has 251 addresses, and one of three nodes is made first.
+// TestSurgeShort: the subnet has 251 addresses, and an upgrade first creates one node.
 func TestSurgeShort(t *testing.T) {
 	f := lone(t).use(nodes, 251).finds(finding.SurgeShort)
 	is(t, f, finding.Warning)
@@ -168,7 +168,7 @@ func TestRouteHalf(t *testing.T) {
 	f := half.finds(finding.RouteHalf)
 	is(t, f, finding.Error)
 	says(t, f, nodeName(2), "IPv6")
-	// Of both families none is there.
+	// Both families are missing.
 	none := dual(t)
 	none.routes(shopTable, none.props(shopTable)["routes"].([]any)[:4]...).finds(
 		finding.NodeWithoutRoute)
@@ -190,7 +190,7 @@ func TestRouteHalf(t *testing.T) {
 	says(t, prefixes(half).finds(finding.RouteHalf), sixPods(2))
 	prefixes(half).node(2, func(n *inventory.Node) { n.Addresses = n.Addresses[:1] }).finds()
 
-	// A node takes two routes: 6 of 10 leave room for two nodes.
+	// A node takes two routes: 6 of 10 routes leave room for two nodes.
 	w := dual(t).sized("enableAutoScaling", true).sized("maxCount", 5)
 	w.c.RouteLimit = 10
 	w.finds()

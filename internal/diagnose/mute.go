@@ -7,9 +7,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// knockOn lists for a finding of a cluster the findings of the same cluster that follow from it.
-// They disappear together with their cause; until then they only hide what to do.
-var knockOn = map[finding.Code][]finding.Code{
+// consequences lists for a finding of a cluster the findings of the same cluster that follow from
+// it. They disappear together with their cause; until then they only hide what to do.
+var consequences = map[finding.Code][]finding.Code{
 	finding.TableMissing: {
 		finding.AssociationLost, finding.PoolWithoutTable, finding.TargetDrift, finding.SourceEmpty,
 		finding.NetworkUnavailable, finding.EgressRouteMissing,
@@ -25,9 +25,9 @@ var knockOn = map[finding.Code][]finding.Code{
 	finding.AzureUnreachable:    {finding.ReadFailed, finding.RightsUnread},
 }
 
-// knockOnThere is knockOn for findings of the same resource and, if the cause has a subject, of the
-// same subject.
-var knockOnThere = map[finding.Code][]finding.Code{
+// resourceConsequences is consequences for findings of the same resource and, if the cause has a
+// subject, of the same subject.
+var resourceConsequences = map[finding.Code][]finding.Code{
 	finding.PoolWithoutTable:     {finding.AssociationLost},
 	finding.NetworkManagerTable:  {finding.AssociationOther},
 	finding.PolicyTable:          {finding.AssociationOther},
@@ -43,10 +43,10 @@ func Mute(findings []finding.Finding) []finding.Finding {
 	muted := func(f finding.Finding) bool {
 		return slices.ContainsFunc(findings, func(cause finding.Finding) bool {
 			return (cause.Cluster == f.Cluster || cause.Cluster == "") &&
-				(slices.Contains(knockOn[cause.Code], f.Code) ||
+				(slices.Contains(consequences[cause.Code], f.Code) ||
 					strings.EqualFold(cause.Resource, f.Resource) && (cause.Subject == "" ||
 						strings.EqualFold(cause.Subject, f.Subject)) &&
-						slices.Contains(knockOnThere[cause.Code], f.Code))
+						slices.Contains(resourceConsequences[cause.Code], f.Code))
 		})
 	}
 	return slices.DeleteFunc(slices.Clone(findings), muted)

@@ -35,7 +35,7 @@ func (n *node) String() string {
 const settling = 3 * time.Minute
 
 // young reports whether a node is too new to be reported. Only Kubernetes shows a node's age.
-func (p *patient) young(n *node) bool {
+func (p *clusterCase) young(n *node) bool {
 	return n.kube != nil && !n.kube.Created.IsZero() && !p.s.Taken.IsZero() &&
 		p.s.Taken.Sub(n.kube.Created) < settling
 }
@@ -43,7 +43,7 @@ func (p *patient) young(n *node) bool {
 // waits reports whether a node may still wait for its route. If Kubernetes says that the route
 // exists (NetworkUnavailable is False), the node's age does not matter: the table only has to be
 // read after the condition changed.
-func (p *patient) waits(n *node) bool {
+func (p *clusterCase) waits(n *node) bool {
 	if n.kube != nil && n.kube.NetworkUnavailable != nil && !n.kube.NetworkUnavailable.True {
 		return !p.s.Taken.IsZero() && !n.kube.NetworkUnavailable.Since.Before(p.s.Taken)
 	}
@@ -57,8 +57,8 @@ type nodeSet struct {
 	all    []*node
 	byName map[string]*node
 	byAddr map[netip.Addr]*node
-	// strangers are machines of the pools without a node in Kubernetes, if Kubernetes was asked.
-	strangers []*node
+	// unjoined are machines of the pools without a node in Kubernetes, if Kubernetes was asked.
+	unjoined []*node
 	// asked is set if Kubernetes listed the nodes.
 	asked bool
 	// complete is set if the NICs of at least as many machines were seen as the pools count: a list
@@ -68,7 +68,7 @@ type nodeSet struct {
 }
 
 // nodes combines what Azure and Kubernetes show of the cluster's nodes.
-func (p *patient) nodes() nodeSet {
+func (p *clusterCase) nodes() nodeSet {
 	set := nodeSet{byName: map[string]*node{}, byAddr: map[netip.Addr]*node{}}
 	machines := p.machines(&set)
 	if p.kube == nil || p.kube.Nodes == nil {
@@ -91,7 +91,7 @@ func (p *patient) nodes() nodeSet {
 
 // machines returns the machines of the pools, by their NICs, and records in the set whether they
 // are all.
-func (p *patient) machines(set *nodeSet) []*node {
+func (p *clusterCase) machines(set *nodeSet) []*node {
 	var machines []*node
 	seen := map[string]map[string]bool{} // machines by pool
 	readable := true
@@ -125,11 +125,11 @@ func (p *patient) machines(set *nodeSet) []*node {
 }
 
 // poolOf is the name of a machine's pool, or "".
-func (p *patient) poolOf(machine string) string { return p.cluster.PoolOf(machine) }
+func (p *clusterCase) poolOf(machine string) string { return p.cluster.PoolOf(machine) }
 
 // join combines the nodes in Kubernetes with the machines that have their addresses. It skips
 // virtual nodes, which are not machines: they have no provider ID of Azure.
-func (p *patient) join(set *nodeSet, machines []*node) {
+func (p *clusterCase) join(set *nodeSet, machines []*node) {
 	byAddr := map[netip.Addr]*node{}
 	for _, m := range machines {
 		for _, a := range m.addrs {
@@ -152,7 +152,7 @@ func (p *patient) join(set *nodeSet, machines []*node) {
 	}
 	for _, m := range machines {
 		if !joined[m] {
-			set.strangers = append(set.strangers, m)
+			set.unjoined = append(set.unjoined, m)
 		}
 	}
 }

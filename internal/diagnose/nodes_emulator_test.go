@@ -16,7 +16,7 @@ import (
 
 const api = "2025-05-01"
 
-// local is the demo's cluster in a local Azure, with its documents as ARM shows them.
+// local is the demo's cluster in an emulator, with its documents as ARM shows them.
 type local struct {
 	t *testing.T
 	e *emulator.Emulator
@@ -33,8 +33,8 @@ func newLocal(t *testing.T) *local {
 	return &local{t, e, d, emulatortest.Client(t, e, emulatortest.Keeper)}
 }
 
-// finds reads all that a diagnosis looks at, and checks that exactly the given codes are found,
-// beside those of severity Info.
+// finds reads all that a diagnosis needs, and checks that exactly the given codes are found, in
+// addition to those of severity Info.
 func (l *local) finds(codes ...finding.Code) {
 	l.t.Helper()
 	ctx := context.Background()
@@ -67,7 +67,7 @@ func (l *local) finds(codes ...finding.Code) {
 	}
 }
 
-// write writes a route into the cluster's own table, as somebody might.
+// write writes a route into the cluster's route table, as a user might.
 func (l *local) write(name, prefix, hop string) {
 	l.t.Helper()
 	c, err := l.e.Client(emulatortest.Operator)
@@ -81,7 +81,7 @@ func (l *local) write(name, prefix, hop string) {
 	}
 }
 
-// node is the name of one of the nodes, as a route tells it.
+// node is the name of a node, as a route names it.
 func (l *local) node() string {
 	l.t.Helper()
 	s := inventory.NewSnapshot()
@@ -111,27 +111,27 @@ func (l *local) scale(count int) {
 	}
 }
 
-// TestInTheEmulator: what a local cloud provider leaves behind is found as ARM shows it, and
-// nothing is found once it is well again.
+// TestInTheEmulator: each failure of a cloud provider is found as ARM shows it, and nothing is
+// found once it is repaired.
 func TestInTheEmulator(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		spoil func(*local)
 		finds finding.Code
 	}{
-		{"nodes come, and nobody writes their routes", func(l *local) { l.scale(5) },
+		{"new nodes without routes", func(l *local) { l.scale(5) },
 			finding.NodeWithoutRoute},
-		{"nodes go, and nobody deletes their routes", func(l *local) { l.scale(1) },
+		{"routes of deleted nodes", func(l *local) { l.scale(1) },
 			finding.RouteToGoneNode},
 		{"a node comes back with another address", func(l *local) {
 			if err := l.e.Readdress(l.d.Cluster, l.node()); err != nil {
 				l.t.Fatal(err)
 			}
 		}, finding.WrongHop},
-		{"a way to a firewall inside the pod CIDR", func(l *local) {
+		{"a route to a firewall inside the pod CIDR", func(l *local) {
 			l.write("firewall", "10.244.128.0/17", l.d.Firewall)
 		}, finding.RouteInPodCIDR},
-		{"a way to a firewall past a node", func(l *local) {
+		{"a route to a firewall past a node", func(l *local) {
 			l.write("firewall", "10.244.1.0/25", l.d.Firewall)
 		}, finding.RouteShadows},
 	} {

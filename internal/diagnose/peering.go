@@ -12,7 +12,7 @@ import (
 )
 
 // nodeNetworks returns the virtual networks of the node subnets.
-func (p *patient) nodeNetworks() []arm.ID {
+func (p *clusterCase) nodeNetworks() []arm.ID {
 	var ids []arm.ID
 	for _, subnet := range p.subnets {
 		ids = append(ids, subnet.ID.Parent())
@@ -22,7 +22,7 @@ func (p *patient) nodeNetworks() []arm.ID {
 
 // routed reports whether a gateway reaches the nodes by user-defined routes through an appliance,
 // or whether that is unknown: then no peering is needed.
-func (p *patient) routed(g *gatewaySubnet) bool {
+func (p *clusterCase) routed(g *gatewaySubnet) bool {
 	routes, err := trace.Effective(p.s.Snapshot, g.ID, nil)
 	if err != nil || len(p.prefixes) == 0 {
 		return true
@@ -46,7 +46,7 @@ func peeringTo(vnet *inventory.VNet, other arm.ID) *inventory.Peering {
 }
 
 // peeringLine describes a network's side of a peering.
-func (p *patient) peeringLine(vnet *inventory.VNet, q *inventory.Peering) string {
+func (p *clusterCase) peeringLine(vnet *inventory.VNet, q *inventory.Peering) string {
 	state := "connected"
 	if !q.Connected {
 		state = "not connected"
@@ -58,7 +58,7 @@ func (p *patient) peeringLine(vnet *inventory.VNet, q *inventory.Peering) string
 
 // checkPeering checks the peering between the networks of a gateway and the nodes. A peering needs
 // both sides, so one missing side is enough to report. A side that was not read is not missing.
-func (p *patient) checkPeering(g *gatewaySubnet, nodes arm.ID) []finding.Finding {
+func (p *clusterCase) checkPeering(g *gatewaySubnet, nodes arm.ID) []finding.Finding {
 	at := g.ID.Parent()
 	near, far := p.s.VNets[at.Key()], p.s.VNets[nodes.Key()]
 	ours, theirs := peeringTo(near, nodes), peeringTo(far, at)
@@ -113,7 +113,7 @@ func (p *patient) checkPeering(g *gatewaySubnet, nodes arm.ID) []finding.Finding
 // address, which is not forwarded traffic. A pod's answer is: the node forwards it with the pod's
 // address. allowForwardedTraffic is for "traffic that doesn't originate from" the peered network
 // (virtual-network-manage-peering), and applies on the receiving side.
-func (p *patient) podsInside(vnet *inventory.VNet) bool {
+func (p *clusterCase) podsInside(vnet *inventory.VNet) bool {
 	return !slices.ContainsFunc(p.cluster.PodCIDRs, func(pods netip.Prefix) bool {
 		return !contains(vnet.Prefixes, pods.Addr())
 	})

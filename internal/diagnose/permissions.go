@@ -36,7 +36,7 @@ func (n *needs) add(scope arm.ID, what string, actions ...string) {
 // resources that the needs depend on must already be in the snapshot.
 func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 	for _, id := range c.Clusters {
-		p := c.patient(id)
+		p := c.clusterCase(id)
 		if p == nil {
 			continue
 		}
@@ -55,8 +55,8 @@ func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 // identityNeeds are the rights of the cluster's identity on existing resources. On resources that
 // AKS made it has its role (concepts-network-legacy-cni). Roles are assigned at a resource or above
 // it, so actions on routes are checked at their table.
-func (p *patient) identityNeeds() (n needs) {
-	if table := p.source.Table; p.cluster.Kubenet() && !p.source.Doubtful && p.brought(table) {
+func (p *clusterCase) identityNeeds() (n needs) {
+	if table := p.source.Table; p.cluster.Kubenet() && !p.source.Doubtful && p.existing(table) {
 		n.add(table, "to manage the pod routes in it", arm.TypeRouteTable+"/read",
 			arm.TypeRouteTable+
 				"/write",
@@ -65,7 +65,7 @@ func (p *patient) identityNeeds() (n needs) {
 	}
 	for _, pool := range p.cluster.Pools {
 		for _, subnet := range []arm.ID{pool.Subnet, pool.PodSubnet} {
-			if p.brought(subnet) {
+			if p.existing(subnet) {
 				n.add(subnet, "to create nodes or pods in it", arm.TypeSubnet+"/read",
 					arm.TypeSubnet+
 						"/join/action")
@@ -77,9 +77,9 @@ func (p *patient) identityNeeds() (n needs) {
 
 // addonNeeds are the rights of the ingress add-on on a gateway that AKS did not make
 // (application-gateway-kubernetes-ingress#997, #1463).
-func (p *patient) addonNeeds() (n needs) {
+func (p *clusterCase) addonNeeds() (n needs) {
 	id := p.cluster.Ingress
-	if !p.cluster.IngressAddon || !p.brought(id) {
+	if !p.cluster.IngressAddon || !p.existing(id) {
 		return nil
 	}
 	n.add(id, "to write its configuration", arm.TypeGateway+"/read", arm.TypeGateway+"/write")
@@ -93,13 +93,13 @@ func (p *patient) addonNeeds() (n needs) {
 	return n
 }
 
-// brought reports whether a resource is bring-your-own: not made by AKS.
-func (p *patient) brought(id arm.ID) bool {
+// existing reports whether a resource is bring-your-own: not made by AKS.
+func (p *clusterCase) existing(id arm.ID) bool {
 	return id != "" && !id.Group().Equal(p.cluster.NodeGroup())
 }
 
 // callerNeeds are the rights that the config requires of the current identity.
-func (p *patient) callerNeeds() (n needs) {
+func (p *clusterCase) callerNeeds() (n needs) {
 	n.add(p.cluster.ID, "to read its node pools", arm.TypeCluster+"/read")
 	for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
 		n.add(subnet, "to see its route table", arm.TypeSubnet+"/read")
@@ -144,7 +144,7 @@ func (p *patient) callerNeeds() (n needs) {
 // guardNeeds are the rights to associate a table with a subnet. The write contains the whole
 // subnet, so it joins every linked resource again (LinkedAuthorizationFailed names what is
 // missing). A subnet that was not read may have more links.
-func (p *patient) guardNeeds(n *needs, id, table arm.ID) {
+func (p *clusterCase) guardNeeds(n *needs, id, table arm.ID) {
 	what := "to repair a lost route table on subnet " + id.Short()
 	n.add(id, what, arm.TypeSubnet+"/write")
 	n.add(table, what, arm.TypeRouteTable+"/join/action")
@@ -160,7 +160,7 @@ func (p *patient) guardNeeds(n *needs, id, table arm.ID) {
 }
 
 // checkPermissions checks rights, locks and the lockdown.
-func checkPermissions(p *patient) []finding.Finding {
+func checkPermissions(p *clusterCase) []finding.Finding {
 	identity := holder{
 		p: p, code: finding.IdentityLacks, who: "the identity of cluster " + p.cluster.ID.Short(),
 		rights: func(scope arm.ID) (all []inventory.Rights) {
@@ -194,7 +194,7 @@ func checkPermissions(p *patient) []finding.Finding {
 }
 
 // checkAddon finds rights that the identity of the ingress add-on lacks.
-func (p *patient) checkAddon() []finding.Finding {
+func (p *clusterCase) checkAddon() []finding.Finding {
 	who := p.cluster.IngressPrincipal
 	if who == "" {
 		return nil
@@ -215,7 +215,7 @@ func (p *patient) checkAddon() []finding.Finding {
 }
 
 // checkCaller finds rights that the current identity lacks.
-func (p *patient) checkCaller() []finding.Finding {
+func (p *clusterCase) checkCaller() []finding.Finding {
 	caller := holder{
 		p: p, code: finding.CallerLacks, who: "the current identity", assignee: p.callerAssignee(),
 		rights: func(scope arm.ID) []inventory.Rights {
@@ -231,7 +231,7 @@ func (p *patient) checkCaller() []finding.Finding {
 	wanted := p.callerNeeds()
 	if p.cluster.Locked { // the lockdown refuses every other writer: one finding says so
 		wanted = slices.DeleteFunc(wanted, func(n need) bool {
-			return !p.brought(n.scope) && !reads(n.action)
+			return !p.existing(n.scope) && !reads(n.action)
 		})
 	}
 	return caller.check(wanted)
@@ -242,7 +242,7 @@ func (p *patient) checkCaller() []finding.Finding {
 func (c Case) CallerScopes() []arm.ID {
 	var scopes []arm.ID
 	for _, id := range c.Clusters {
-		if p := c.patient(id); p != nil {
+		if p := c.clusterCase(id); p != nil {
 			for _, n := range p.callerNeeds() {
 				scopes = append(scopes, n.scope)
 			}
@@ -256,7 +256,7 @@ func (c Case) CallerScopes() []arm.ID {
 func (c Case) CheckCaller() []finding.Finding {
 	var found []finding.Finding
 	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
-		if p := c.patient(id); p != nil {
+		if p := c.clusterCase(id); p != nil {
 			for _, f := range p.checkCaller() {
 				if !slices.ContainsFunc(found, func(o finding.Finding) bool {
 					return o.Code == f.Code && o.Message == f.Message
@@ -269,7 +269,7 @@ func (c Case) CheckCaller() []finding.Finding {
 	return found
 }
 
-func (p *patient) callerAssignee() finding.CommandLine {
+func (p *clusterCase) callerAssignee() finding.CommandLine {
 	if p.s.Caller == "" {
 		return finding.Command("--assignee OBJECT_ID")
 	}
@@ -280,7 +280,7 @@ func reads(action string) bool { return strings.HasSuffix(action, "/read") }
 
 // holder is an identity with its rights.
 type holder struct {
-	p        *patient
+	p        *clusterCase
 	code     finding.Code
 	who      string
 	assignee finding.CommandLine

@@ -18,14 +18,14 @@ const (
 	reading     = "*/read"
 )
 
-// watch lets the config ask for nothing to be written.
+// watch makes the config write nothing.
 func (w *world) watch() *world {
 	spec := &w.c.Configs[0].Spec
 	spec.Guard.Mode, spec.Targets[0].Policy = v1alpha1.GuardObserve, v1alpha1.PolicyObserve
 	return w
 }
 
-// may says which actions somebody may do at a scope: the caller, or the cluster's identity.
+// may sets the allowed actions at a scope, of the caller or the cluster's identity.
 func (w *world) may(who string, scope arm.ID, actions ...string) *world {
 	return w.rights(who, scope,
 		inventory.Rights{Permissions: []inventory.Permission{{Actions: actions}}})
@@ -47,7 +47,7 @@ func setRights(s *inventory.Snapshot, who string, scope arm.ID, r inventory.Righ
 	s.Rights[who][scope.Key()] = r
 }
 
-// mighty lets everybody do everything where it matters.
+// mighty allows everything at all scopes that matter.
 func (w *world) mighty() *world {
 	return w.also(func(s *inventory.Snapshot) {
 		c := w.c
@@ -62,7 +62,7 @@ func (w *world) mighty() *world {
 	})
 }
 
-// lock locks something.
+// lock locks a scope.
 func (w *world) lock(scope arm.ID, level string) *world {
 	return w.put(object{"id": string(scope) + "/providers/Microsoft.Authorization/locks/hold",
 		"name": "hold", "properties": object{"level": level, "notes": "ask Ann"}})
@@ -91,7 +91,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestIdentityLacks: what the cluster's identity has to do on what was brought to it.
+// TestIdentityLacks: the rights that the cluster's identity needs on bring-your-own resources.
 func TestIdentityLacks(t *testing.T) {
 	f := healthy(t).mighty().may(principal, shopTable, reading,
 		"Microsoft.Network/routeTables/routes/*").finds(finding.IdentityLacks)
@@ -105,7 +105,8 @@ func TestIdentityLacks(t *testing.T) {
 		string(shopTable); f.Fix != want {
 		t.Errorf("fix %s", f.Fix)
 	}
-	// The smallest custom role has all that is needed there, also what another role gives already.
+	// The smallest custom role has all needed actions, including those that another role grants
+	// already.
 	if last := f.Evidence[len(f.Evidence)-1]; !strings.Contains(last, "routeTables/routes/delete") {
 		t.Errorf("evidence %q", f.Evidence)
 	}
@@ -114,8 +115,8 @@ func TestIdentityLacks(t *testing.T) {
 		t.Errorf("%s: %s", f.Resource, f.Message)
 	}
 
-	// What AKS made itself needs no role of anybody's; what was not read in full proves nothing,
-	// and what nobody asked for neither.
+	// Resources that AKS made need no role. Rights that were only read in part, or not requested,
+	// prove nothing.
 	healthy(t).mighty().managed().may(principal, managedTable).finds()
 	f = healthy(t).mighty().rights(principal, shopTable, inventory.Rights{Failed: "no"}).finds(
 		finding.RightsUnread)
@@ -127,8 +128,8 @@ func TestIdentityLacks(t *testing.T) {
 	healthy(t).finds()
 }
 
-// TestCallerLacks: what the config asks for and the caller may not do; what the config does not ask
-// for is nobody's lack.
+// TestCallerLacks: the rights that the config needs and the caller lacks. Other rights are not
+// reported.
 func TestCallerLacks(t *testing.T) {
 	const join = "Microsoft.Network/networkSecurityGroups/join/action"
 	f := healthy(t).mighty().may(me, nodesNSG, reading).finds(finding.CallerLacks)
@@ -145,9 +146,9 @@ func TestCallerLacks(t *testing.T) {
 		scope   arm.ID
 		actions []string
 	}{
-		"the node subnet":       {nodes, []string{reading}},
-		"the guarded subnet":    {appgw, []string{reading}},
-		"joining the own table": {shopTable, []string{reading}},
+		"the node subnet":             {nodes, []string{reading}},
+		"the guarded subnet":          {appgw, []string{reading}},
+		"joining the cluster's table": {shopTable, []string{reading}},
 		"the target": {gwTable,
 			[]string{reading, "Microsoft.Network/routeTables/join/action"}},
 		"the nodes' NICs": {nodeGroup, nil},
@@ -158,7 +159,7 @@ func TestCallerLacks(t *testing.T) {
 			t.Errorf("%s: %s %s", name, f.Resource, f.Message)
 		}
 	}
-	// Who only watches needs to read, and no more.
+	// Observe needs only reads.
 	watched := healthy(t).watch()
 	for _, scope := range []arm.ID{shop, nodes, appgw, shopTable, gwTable} {
 		watched.may(me, scope, reading)
@@ -169,7 +170,7 @@ func TestCallerLacks(t *testing.T) {
 		t.Errorf("fix %s", f.Fix)
 	}
 
-	// Where nobody has configured anything it is only told.
+	// Without a config it is only info.
 	w := healthy(t).mighty().may(me, gwTable, reading)
 	w.c.Proposed = true
 	if f := w.finds(finding.CallerLacks); f.Severity != finding.Info {
@@ -187,12 +188,13 @@ func TestDenied(t *testing.T) {
 		!slices.Contains(f.Evidence, "deny assignments there: stack") {
 		t.Errorf("fix %q, evidence %q", f.Fix, f.Evidence)
 	}
-	// It is certain also where the roles could not be read; who may only read is not concerned.
+	// The deny is certain even if the roles could not be read. A caller that only reads is not
+	// affected.
 	denied.Permissions, denied.Failed = nil, "no"
 	healthy(t).mighty().rights(me, gwTable, denied).finds(finding.CallerLacks)
 	denied.Permissions, denied.Failed = []inventory.Permission{{Actions: []string{"*"}}}, ""
 	healthy(t).watch().mighty().rights(me, gwTable, denied).finds()
-	// That deny assignments could not be read makes nothing wrong, and nothing sure.
+	// Unread deny assignments make nothing wrong, and nothing certain.
 	healthy(t).mighty().rights(me, gwTable, inventory.Rights{Permissions: denied.Permissions,
 		Undenied: "no"}).finds(finding.RightsUnread)
 }
@@ -205,7 +207,7 @@ func TestLocks(t *testing.T) {
 		severity finding.Severity
 		evidence string
 	}{
-		"the own table": {healthy(t), shopTable, "ReadOnly", finding.Warning,
+		"the cluster's table": {healthy(t), shopTable, "ReadOnly", finding.Warning,
 			"the cluster's cloud provider writes route table shop-rt to manage the pod routes " +
 				"in it"},
 		"the network of a guarded subnet": {healthy(t), vnet, "ReadOnly", finding.Error,
@@ -238,8 +240,8 @@ func TestLocks(t *testing.T) {
 		t.Errorf("proposed: %v", f.Severity)
 	}
 
-	// Routes are removed by writing their table, which a lock against deletes lets pass; what
-	// nobody writes may be read-only.
+	// A write of the table removes routes, so a delete lock does no harm. A resource that is never
+	// written may be read-only.
 	healthy(t).lock(gwTable, "CanNotDelete").finds()
 	healthy(t).lock(netGroup, "CanNotDelete").finds()
 	healthy(t).watch().lock(vnet, "ReadOnly").finds()
@@ -257,26 +259,26 @@ func TestLockdown(t *testing.T) {
 		!strings.Contains(f.Message, managedTable.Name()) {
 		t.Errorf("%s %s fix %s", f.Resource, f.Message, f.Fix)
 	}
-	// The deny assignment behind it is the same thing.
+	// The deny assignment behind it is the same problem.
 	locked(healthy(t).managed().mighty().rights(me, managedTable, inventory.Rights{
 		Permissions: []inventory.Permission{
 			{Actions: []string{"*"}}}, Denied: []inventory.Permission{
 			{Actions: []string{"*"}, NotActions: []string{reading}}},
 	})).finds(finding.NodeGroupLocked)
-	// Who guards nothing loses nothing, and a table that was brought is not in the group.
+	// Without a guard nothing is lost, and an existing table is not in the group.
 	if f := locked(healthy(t).watch().managed()).finds(
 		finding.NodeGroupLocked); f.Severity != finding.Info {
 		t.Errorf("without a guard: %v", f.Severity)
 	}
 	for _, f := range locked(healthy(t)).check() {
 		if f.Code == finding.NodeGroupLocked {
-			t.Errorf("a table that was brought: %s", f.Message)
+			t.Errorf("an existing table: %s", f.Message)
 		}
 	}
 }
 
-// TestServicePrincipal: whose object ID is not known has rights that are not known, and that is
-// said.
+// TestServicePrincipal: without its object ID, the identity's rights are unknown, which is
+// reported.
 func TestServicePrincipal(t *testing.T) {
 	w := healthy(t)
 	delete(w.docs[shop.Key()], "identity")

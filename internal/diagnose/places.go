@@ -16,14 +16,14 @@ import (
 func addressed(c *inventory.Cluster) bool { return azureCNI(c) || c.Kubenet() }
 
 // checkPlaces checks that the addresses of nodes and pods are in their ranges.
-func checkPlaces(p *patient) []finding.Finding {
+func checkPlaces(p *clusterCase) []finding.Finding {
 	return append(nodesOutside(p), podsOutside(p)...)
 }
 
 // pool returns a node's pool. Some nodes have no known pool: those that no pool made (virtual
 // nodes, node auto-provisioning), which have their own subnets, and those whose pool was created or
 // removed between two reads.
-func (p *patient) pool(node inventory.Node) (pool inventory.Pool, known bool) {
+func (p *clusterCase) pool(node inventory.Node) (pool inventory.Pool, known bool) {
 	i := slices.IndexFunc(p.cluster.Pools, func(pool inventory.Pool) bool {
 		return strings.EqualFold(pool.Name, node.Pool)
 	})
@@ -39,7 +39,7 @@ type place struct {
 	prefixes []netip.Prefix
 }
 
-func (p *patient) subnetPlace(kind string, id arm.ID) (place, bool) {
+func (p *clusterCase) subnetPlace(kind string, id arm.ID) (place, bool) {
 	subnet := p.s.Subnet(id)
 	if subnet == nil {
 		return place{}, false
@@ -50,11 +50,11 @@ func (p *patient) subnetPlace(kind string, id arm.ID) (place, bool) {
 
 // nodePlace is the range of a pool's nodes, podPlace that of its pods. Both are false if the subnet
 // was not read.
-func (p *patient) nodePlace(pool inventory.Pool) (place, bool) {
+func (p *clusterCase) nodePlace(pool inventory.Pool) (place, bool) {
 	return p.subnetPlace("node subnet", nodeSubnet(p.s.Snapshot, p.cluster, pool))
 }
 
-func (p *patient) podPlace(pool inventory.Pool) (place, bool) {
+func (p *clusterCase) podPlace(pool inventory.Pool) (place, bool) {
 	switch {
 	case p.cluster.Overlay(), p.cluster.Kubenet():
 		return place{fmt.Sprintf("the pod CIDR (%s)", prefixList(p.cluster.PodCIDRs)),
@@ -76,7 +76,7 @@ func prefixList(prefixes []netip.Prefix) string {
 // outside returns the first address outside the range of a node's pool, and the name of that range.
 // It returns nothing if the range is unknown, and ignores addresses of a family that the range
 // lacks.
-func (p *patient) outside(addrs []netip.Addr, node inventory.Node,
+func (p *clusterCase) outside(addrs []netip.Addr, node inventory.Node,
 	where func(inventory.Pool) (place, bool)) (addr netip.Addr, should string) {
 	pool, known := p.pool(node)
 	if !known {
@@ -116,7 +116,7 @@ func (s *strays) add(should, line string) {
 }
 
 // findings returns one finding for each range. It lists only the first few addresses.
-func (s *strays) findings(p *patient, code finding.Code, what string,
+func (s *strays) findings(p *clusterCase, code finding.Code, what string,
 	fix finding.CommandLine) []finding.Finding {
 	const most = 10
 	var found []finding.Finding
@@ -139,7 +139,7 @@ func (s *strays) findings(p *patient, code finding.Code, what string,
 
 // nodesOutside finds nodes and hostNetwork pods outside the node subnet. It skips a pod with its
 // node's address, because the node's own line covers it.
-func nodesOutside(p *patient) []finding.Finding {
+func nodesOutside(p *clusterCase) []finding.Finding {
 	if p.kube == nil {
 		return nil
 	}
@@ -167,7 +167,7 @@ func nodesOutside(p *patient) []finding.Finding {
 		finding.Command("kubectl get nodes -o wide"))
 }
 
-func podsOutside(p *patient) []finding.Finding {
+func podsOutside(p *clusterCase) []finding.Finding {
 	if p.kube == nil {
 		return nil
 	}
@@ -194,7 +194,7 @@ func podsOutside(p *patient) []finding.Finding {
 // onOtherNode returns the first address of a pod outside its node's part of the pod CIDR, if nodes
 // have such parts. Routes and the overlay send packets for that address to another node, or to
 // none.
-func (p *patient) onOtherNode(pod inventory.Pod, node inventory.Node) (addr netip.Addr,
+func (p *clusterCase) onOtherNode(pod inventory.Pod, node inventory.Node) (addr netip.Addr,
 	should string) {
 	if !p.cluster.Overlay() && !p.cluster.Kubenet() {
 		return netip.Addr{}, ""
@@ -204,7 +204,7 @@ func (p *patient) onOtherNode(pod inventory.Pod, node inventory.Node) (addr neti
 	})
 }
 
-func (p *patient) nodesByName() map[string]inventory.Node {
+func (p *clusterCase) nodesByName() map[string]inventory.Node {
 	nodes := map[string]inventory.Node{}
 	for _, node := range p.kube.Nodes {
 		nodes[node.Name] = node

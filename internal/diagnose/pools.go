@@ -28,7 +28,7 @@ func Pools(s *inventory.Snapshot, cluster *inventory.Cluster, surge capacity.Sur
 		}
 		setup.PodCIDR = firstIPv4(cluster.PodCIDRs)
 		pool := capacity.Pool{Name: p.Name, Nodes: p.Count, Autoscaler: p.MaxCount}
-		look := func(id arm.ID, prefix *netip.Prefix, used *int) {
+		limit := func(id arm.ID, prefix *netip.Prefix, used *int) {
 			if found := s.Subnet(id); found != nil {
 				*prefix, *used = firstIPv4(found.Prefixes), found.UsedIPv4()
 			} else if id != "" {
@@ -37,8 +37,8 @@ func Pools(s *inventory.Snapshot, cluster *inventory.Cluster, surge capacity.Sur
 						id.Short(), p.Name))
 			}
 		}
-		look(nodeSubnet(s, cluster, p), &setup.Subnet, &pool.Used)
-		look(p.PodSubnet, &setup.PodSubnet, &pool.PodsUsed)
+		limit(nodeSubnet(s, cluster, p), &setup.Subnet, &pool.Used)
+		limit(p.PodSubnet, &setup.PodSubnet, &pool.PodsUsed)
 		pool.Setup = setup
 		pools = append(pools, pool)
 	}

@@ -21,9 +21,9 @@ var retired = time.Date(2028, time.March, 31, 0, 0, 0, 0, time.UTC)
 
 // checkRetirement counts the days and finds what blocks the migration to Azure CNI Overlay.
 // Conditions without another source are from AKS's page update-azure-cni, as of November 2026.
-func checkRetirement(p *patient) []finding.Finding {
+func checkRetirement(p *clusterCase) []finding.Finding {
 	var found []finding.Finding
-	for _, check := range []func(*patient) []finding.Finding{
+	for _, check := range []func(*clusterCase) []finding.Finding{
 		othersOnTable, orphansToCome, podCIDRForOverlay, identityForOverlay, policyForOverlay,
 		poolsForOverlay, versionForOverlay, namesForOverlay,
 	} {
@@ -33,7 +33,7 @@ func checkRetirement(p *patient) []finding.Finding {
 }
 
 // retirement is the finding that every kubenet cluster gets.
-func (p *patient) retirement(blockers []finding.Finding) finding.Finding {
+func (p *clusterCase) retirement(blockers []finding.Finding) finding.Finding {
 	days := int(retired.Sub(p.Today.UTC().Truncate(24*time.Hour)).Hours() / 24)
 	when := fmt.Sprintf("is retired on 31 March 2028, in %d days", days)
 	switch {
@@ -65,10 +65,10 @@ func (p *patient) retirement(blockers []finding.Finding) finding.Finding {
 }
 
 // afterwards says what the migration changes.
-func (p *patient) afterwards() (lines []string) {
+func (p *clusterCase) afterwards() (lines []string) {
 	switch table := p.source.Table; {
 	case table == "":
-	case p.brought(table):
+	case p.existing(table):
 		lines = append(lines, "AKS will remove the pod routes from route table "+table.Short()+
 			" and leave the others in it")
 	default:
@@ -88,7 +88,7 @@ func (p *patient) afterwards() (lines []string) {
 
 // othersOnTable finds subnets other than the node subnets that have the cluster's route table: the
 // migration fails as long as there are any (azure-aks-docs#334).
-func othersOnTable(p *patient) []finding.Finding {
+func othersOnTable(p *clusterCase) []finding.Finding {
 	if p.table == nil || p.source.Doubtful {
 		return nil
 	}
@@ -122,13 +122,13 @@ func othersOnTable(p *patient) []finding.Finding {
 
 // orphansToCome finds pod routes in other tables: the migration removes them only from the
 // cluster's route table.
-func orphansToCome(p *patient) []finding.Finding {
+func orphansToCome(p *clusterCase) []finding.Finding {
 	if p.config == nil || p.source.Table == "" {
 		return nil // any table with pod routes may be the cluster's
 	}
 	var tables []arm.ID
 	for _, table := range p.s.Tables {
-		if !table.ID.Equal(p.source.Table) && plan.Carries(p.s, p.config, table) &&
+		if !table.ID.Equal(p.source.Table) && plan.LeadsToNodes(p.s, p.config, table) &&
 			!p.s.Elsewhere(table, p.cluster) {
 			tables = append(tables, table.ID)
 		}
@@ -150,7 +150,7 @@ func orphansToCome(p *patient) []finding.Finding {
 // podCIDRForOverlay checks the pod CIDR. With overlay each node takes a /24 of it, and it must not
 // overlap the nodes' virtual network, the networks peered with it, or the service CIDR
 // (azure-cni-overlay, IP address planning).
-func podCIDRForOverlay(p *patient) []finding.Finding {
+func podCIDRForOverlay(p *clusterCase) []finding.Finding {
 	nodes := 0
 	for _, pool := range p.cluster.Pools {
 		most := max(pool.Count, pool.MaxCount)
@@ -187,7 +187,7 @@ type surrounding struct {
 	whose  string
 }
 
-func (p *patient) surroundings() []surrounding {
+func (p *clusterCase) surroundings() []surrounding {
 	var out []surrounding
 	for _, prefix := range p.cluster.ServiceCIDRs {
 		out = append(out, surrounding{prefix, "the services"})
@@ -216,7 +216,7 @@ func (p *patient) surroundings() []surrounding {
 
 // identityForOverlay checks the identity: only a user-assigned one can remove the table from the
 // subnets.
-func identityForOverlay(p *patient) []finding.Finding {
+func identityForOverlay(p *clusterCase) []finding.Finding {
 	has := "a system-assigned identity"
 	switch {
 	case strings.Contains(strings.ToLower(p.cluster.Identity), "userassigned"):
@@ -232,7 +232,7 @@ func identityForOverlay(p *patient) []finding.Finding {
 		WithFix("%s", p.azAKS("update", "--enable-managed-identity --assign-identity IDENTITY_ID"))}
 }
 
-func policyForOverlay(p *patient) []finding.Finding {
+func policyForOverlay(p *clusterCase) []finding.Finding {
 	if p.cluster.Policy == "" || strings.EqualFold(p.cluster.Policy, "none") {
 		return nil
 	}
@@ -248,7 +248,7 @@ func policyForOverlay(p *patient) []finding.Finding {
 	return []finding.Finding{f.WithFix("%s", p.azAKS("update", "--network-policy none"))}
 }
 
-func poolsForOverlay(p *patient) []finding.Finding {
+func poolsForOverlay(p *clusterCase) []finding.Finding {
 	var found []finding.Finding
 	for _, pool := range p.cluster.Pools {
 		if pool.Windows {
@@ -274,7 +274,7 @@ const (
 )
 
 // minor is the minor version of the cluster's Kubernetes 1.
-func (p *patient) minor() (minor int, known bool) {
+func (p *clusterCase) minor() (minor int, known bool) {
 	parts := strings.Split(p.cluster.Version, ".")
 	if len(parts) < 2 || parts[0] != "1" {
 		return 0, false
@@ -283,7 +283,7 @@ func (p *patient) minor() (minor int, known bool) {
 	return minor, err == nil
 }
 
-func versionForOverlay(p *patient) []finding.Finding {
+func versionForOverlay(p *clusterCase) []finding.Finding {
 	if minor, known := p.minor(); !known || minor >= oldest {
 		return nil
 	}
@@ -294,10 +294,10 @@ func versionForOverlay(p *patient) []finding.Finding {
 }
 
 // namesForOverlay checks the names that become node labels (azure-cni-overlay, limitations).
-func namesForOverlay(p *patient) []finding.Finding {
+func namesForOverlay(p *clusterCase) []finding.Finding {
 	const most = 63
 	var found []finding.Finding
-	for _, subnet := range p.cluster.BroughtSubnets() {
+	for _, subnet := range p.cluster.ExistingSubnets() {
 		for _, name := range []string{subnet.Name(), subnet.Parent().Name(),
 			subnet.ResourceGroup()} {
 			if len(name) > most {

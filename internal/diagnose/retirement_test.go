@@ -10,8 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// TestRetirement: every kubenet cluster is told how many days are left, what stands in the way and
-// what comes then.
+// TestRetirement: each kubenet cluster gets the remaining days, the blockers and the effects.
 func TestRetirement(t *testing.T) {
 	f := healthy(t).finds(finding.KubenetRetired)
 	if f.Severity != finding.Info || !strings.Contains(f.Message, "in 496 days") ||
@@ -53,7 +52,7 @@ func TestRetirement(t *testing.T) {
 		!strings.Contains(f.Message, "2 days ago") {
 		t.Errorf("afterwards: %v %s", f.Severity, f.Message)
 	}
-	// Who is on Azure CNI has nothing to move away from.
+	// A cluster with Azure CNI needs no migration.
 	for _, f := range onAzureCNI(t).check() {
 		if f.Code == finding.KubenetRetired || strings.HasPrefix(string(f.Code), "migration-") {
 			t.Errorf("on Azure CNI: %s", f.Message)
@@ -74,12 +73,12 @@ func TestMigrationTable(t *testing.T) {
 			"has route table shop-rt of cluster shop") {
 		t.Errorf("%s %s", found.Resource, found.Message)
 	}
-	// The table may know of a subnet that was not read; one that was read knows better.
+	// The table may name a subnet that was not read; a subnet that was read is more current.
 	elsewhere := netGroup + "/providers/Microsoft.Network/virtualNetworks/other/subnets/appgw"
 	healthy(t).set(shopTable, "subnets", list{link(nodes), link(elsewhere)}).finds(
 		finding.MigrationTable)
 	healthy(t).set(shopTable, "subnets", list{link(nodes), link(appgw)}).finds()
-	// The subnet that AKS made is the nodes', also where it was not looked for.
+	// The subnet that AKS made is a node subnet, even if it was not read.
 	own := nodeGroup +
 		"/providers/Microsoft.Network/virtualNetworks/aks-vnet-12345678/subnets/aks-subnet"
 	healthy(t).set(shopTable, "subnets", list{link(nodes), link(own)}).finds()
@@ -165,7 +164,7 @@ func profile(podCIDR string) object {
 		"serviceCidr": "10.0.0.0/16", "networkPolicy": "none"}
 }
 
-// TestMigrationConditions: what AKS asks of a cluster before it migrates it.
+// TestMigrationConditions: the conditions of AKS for the migration.
 func TestMigrationConditions(t *testing.T) {
 	identity := func(w *world, doc any) *world {
 		w.docs[shop.Key()]["identity"] = doc
@@ -193,10 +192,10 @@ func TestMigrationConditions(t *testing.T) {
 		"a service principal": {
 			identity(healthy(t), nil).set(shop, "servicePrincipalProfile",
 				object{"clientId": me}), finding.MigrationIdentity},
-		"an identity that is not told": {identity(healthy(t), nil), ""},
-		"calico":                       {policy("calico"), finding.MigrationPolicy},
-		"a policy that is not told":    {policy(""), ""},
-		"Windows":                      {pool("osType", "Windows"), finding.MigrationWindows},
+		"an unknown identity": {identity(healthy(t), nil), ""},
+		"calico":              {policy("calico"), finding.MigrationPolicy},
+		"an unknown policy":   {policy(""), ""},
+		"Windows":             {pool("osType", "Windows"), finding.MigrationWindows},
 		"an availability set": {pool("type", "AvailabilitySet"),
 			finding.MigrationPoolKind},
 		"virtual machines": {pool("type", "VirtualMachines"), ""},
@@ -225,7 +224,7 @@ func TestMigrationConditions(t *testing.T) {
 	}
 }
 
-// TestPolicyVersion: AKS removes a network policy engine from Kubernetes 1.30 on only.
+// TestPolicyVersion: AKS removes a network policy engine only from Kubernetes 1.30 on.
 func TestPolicyVersion(t *testing.T) {
 	for version, want := range map[string]string{
 		"1.29.4": "az aks upgrade", "1.30.0": "--network-policy none", "1.31": "--network-policy " +

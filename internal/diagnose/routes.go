@@ -12,11 +12,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// book compares the cluster's route table with its nodes.
-type book struct {
-	*patient
-	own   plan.Ownership
-	nodes nodeSet
+// tableCheck compares the cluster's route table with its nodes.
+type tableCheck struct {
+	*clusterCase
+	ownership plan.Ownership
+	nodes     nodeSet
 	// pods are the routes whose prefix can be a node's pod CIDR. hops are their next hops. held
 	// names the machine that has an address.
 	pods map[netip.Prefix]inventory.Route
@@ -24,24 +24,25 @@ type book struct {
 	held map[netip.Addr]string
 	// claims are the nodes by pod CIDR, if Kubernetes shows them.
 	claims map[netip.Prefix]*node
-	// misled are the nodes, by name and address family, whose route leads to another address.
-	misled map[string]bool
-	gone   []string
-	goneID []string
-	found  []finding.Finding
+	// misrouted are the nodes, by name and address family, whose route leads to another address.
+	misrouted map[string]bool
+	gone      []string
+	goneID    []string
+	found     []finding.Finding
 }
 
-// open returns the comparison, or nil if the cluster's route table is not known for certain, or the
-// cluster is stopped and has no nodes.
-func (p *patient) open() *book {
+// checkTable returns the comparison, or nil if the cluster's route table is not known for certain,
+// or the cluster is stopped and has no nodes.
+func (p *clusterCase) checkTable() *tableCheck {
 	if p.table == nil || p.config == nil || p.source.Doubtful || p.cluster.Stopped {
 		return nil
 	}
-	b := &book{patient: p, own: plan.Owner(p.s, p.config, p.table), nodes: p.nodes(),
-		pods: map[netip.Prefix]inventory.Route{},
-		hops: map[netip.Addr]bool{}, held: p.holders(), claims: map[netip.Prefix]*node{},
-		misled: map[string]bool{}}
-	if len(b.own.PodCIDRs()) == 0 {
+	b := &tableCheck{clusterCase: p, ownership: plan.Owner(p.s, p.config, p.table),
+		nodes: p.nodes(),
+		pods:  map[netip.Prefix]inventory.Route{},
+		hops:  map[netip.Addr]bool{}, held: p.holders(), claims: map[netip.Prefix]*node{},
+		misrouted: map[string]bool{}}
+	if len(b.ownership.PodCIDRs()) == 0 {
 		return nil
 	}
 	for _, n := range b.nodes.all {
@@ -52,7 +53,7 @@ func (p *patient) open() *book {
 		}
 	}
 	for _, r := range p.table.Routes {
-		if !b.own.NodePrefix(r.Prefix) {
+		if !b.ownership.NodePrefix(r.Prefix) {
 			continue
 		}
 		if first, twice := b.pods[r.Prefix]; !twice {
@@ -63,14 +64,14 @@ func (p *patient) open() *book {
 		}
 	}
 	for _, r := range p.table.Routes {
-		b.look(r)
+		b.checkRoute(r)
 	}
 	return b
 }
 
 // checkRoutes checks the routes in the cluster's route table, and finds missing ones.
-func checkRoutes(p *patient) []finding.Finding {
-	b := p.open()
+func checkRoutes(p *clusterCase) []finding.Finding {
+	b := p.checkTable()
 	if b == nil {
 		return checkForwarding(p)
 	}
@@ -84,15 +85,15 @@ func checkRoutes(p *patient) []finding.Finding {
 	return append(b.found, checkForwarding(p)...)
 }
 
-func (b *book) add(f finding.Finding) { b.found = append(b.found, f) }
+func (b *tableCheck) add(f finding.Finding) { b.found = append(b.found, f) }
 
 // ofTable returns a finding about the table.
-func (b *book) ofTable(code finding.Code, format string, args ...any) finding.Finding {
-	return b.patient.found(code, b.table.ID, format, args...)
+func (b *tableCheck) ofTable(code finding.Code, format string, args ...any) finding.Finding {
+	return b.clusterCase.found(code, b.table.ID, format, args...)
 }
 
 // about returns a finding about one route; the fix is to delete it.
-func (b *book) about(code finding.Code, r inventory.Route, format string,
+func (b *tableCheck) about(code finding.Code, r inventory.Route, format string,
 	args ...any) finding.Finding {
 	return b.ofTable(code, "route %s (%s to %s) in route table %s of cluster %s %s", r.Name,
 		r.Destination(), r.NextHop(), b.table.ID.Short(), b.cluster.ID.Short(), fmt.Sprintf(format,
@@ -101,18 +102,18 @@ func (b *book) about(code finding.Code, r inventory.Route, format string,
 		b.table.ID.Child("routes", r.Name))
 }
 
-// look checks one route that the cloud provider treats as its own: a route that begins or ends
-// inside a pod CIDR (route_controller, isResponsibleForRoute). A wider route, such as 10.0.0.0/8 to
-// a firewall, does no harm: the nodes' routes are more specific.
-func (b *book) look(r inventory.Route) {
-	for _, cidr := range b.own.PodCIDRs() {
+// checkRoute checks one route that the cloud provider treats as its own: a route that begins or
+// ends inside a pod CIDR (route_controller, isResponsibleForRoute). A wider route, such as
+// 10.0.0.0/8 to a firewall, does no harm: the nodes' routes are more specific.
+func (b *tableCheck) checkRoute(r inventory.Route) {
+	for _, cidr := range b.ownership.PodCIDRs() {
 		switch {
 		case !r.Prefix.IsValid() || !cidr.Contains(r.Prefix.Addr()) &&
 			!cidr.Contains(last(r.Prefix)):
-		case !b.own.NodePrefix(r.Prefix):
-			b.odd(r, cidr)
+		case !b.ownership.NodePrefix(r.Prefix):
+			b.checkOther(r, cidr)
 		case b.pods[r.Prefix].Name == r.Name:
-			b.pod(r, cidr)
+			b.checkPodRoute(r, cidr)
 		}
 	}
 }
@@ -127,8 +128,8 @@ func last(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// odd checks a route inside the pod CIDR whose prefix cannot be a node's.
-func (b *book) odd(r inventory.Route, inside netip.Prefix) {
+// checkOther checks a route inside the pod CIDR whose prefix cannot be a node's.
+func (b *tableCheck) checkOther(r inventory.Route, inside netip.Prefix) {
 	for prefix, pod := range b.pods {
 		if prefix.Bits() >= r.Prefix.Bits() || !prefix.Contains(r.Prefix.Addr()) ||
 			pod.SameHop(r) || b.nodes.asked && b.claims[prefix] == nil {
@@ -152,27 +153,27 @@ func (b *book) odd(r inventory.Route, inside netip.Prefix) {
 	b.unmatched(r, inside)
 }
 
-// pod checks a route whose prefix can be a node's.
-func (b *book) pod(r inventory.Route, inside netip.Prefix) {
+// checkPodRoute checks a route whose prefix can be a node's.
+func (b *tableCheck) checkPodRoute(r inventory.Route, inside netip.Prefix) {
 	owner := b.claims[r.Prefix]
 	if !b.nodes.asked {
 		owner = b.nodes.byName[strings.ToLower(inventory.RouteNode(r.Name))]
 	}
 	switch {
 	case owner != nil:
-		b.owned(r, owner)
+		b.checkOwned(r, owner)
 	case !r.Hop.IsValid():
 		b.unmatched(r, inside)
-	case !b.own.NodeHop(r): // package plan reports it
+	case !b.ownership.NodeHop(r): // package plan reports it
 	case b.nodes.asked:
-		b.goes(r, "no node has this pod CIDR")
+		b.noteGone(r, "no node has this pod CIDR")
 	default:
-		b.nameless(r)
+		b.checkUnnamed(r)
 	}
 }
 
-// owned checks the route of an existing node.
-func (b *book) owned(r inventory.Route, n *node) {
+// checkOwned checks the route of an existing node.
+func (b *tableCheck) checkOwned(r inventory.Route, n *node) {
 	family := familyOf(r.Prefix.Addr())
 	right := netip.Addr{}
 	for _, a := range n.addrs {
@@ -186,7 +187,7 @@ func (b *book) owned(r inventory.Route, n *node) {
 	if !right.IsValid() {
 		return // the node has no address of this family, or it could not be read
 	}
-	b.misled[n.name+family] = true
+	b.misrouted[n.name+family] = true
 	f := b.about(finding.WrongHop, r, "does not lead to its node %s", n)
 	switch holder := b.holder(r.Hop); {
 	case !r.Hop.IsValid():
@@ -198,29 +199,30 @@ func (b *book) owned(r inventory.Route, n *node) {
 	b.add(f.With("delete the route, and the cloud provider writes it again with the right address"))
 }
 
-// nameless checks a route that is named after none of the known machines. Kubernetes was not asked.
-func (b *book) nameless(r inventory.Route) {
+// checkUnnamed checks a route that is named after none of the known machines. Kubernetes was not
+// asked.
+func (b *tableCheck) checkUnnamed(r inventory.Route) {
 	n := b.nodes.byAddr[r.Hop]
 	switch {
 	case n != nil && n.name != "" && b.nodes.complete &&
 		b.poolOf(inventory.RouteNode(r.Name)) != "":
-		b.goes(r, "no node has this name, and its address now belongs to "+n.String())
+		b.noteGone(r, "no node has this name, and its address now belongs to "+n.String())
 	case n != nil:
 	case b.holder(r.Hop) != "":
 		b.add(b.about(finding.HopNotNode, r, "leads to %s, which is not a node of its pools",
 			b.holder(r.Hop)))
 	case b.nodes.complete:
-		b.goes(r, "no network interface has the address")
+		b.noteGone(r, "no network interface has the address")
 	}
 }
 
-// goes notes a route whose node is gone.
-func (b *book) goes(r inventory.Route, why string) {
+// noteGone notes a route whose node is gone.
+func (b *tableCheck) noteGone(r inventory.Route, why string) {
 	b.gone = append(b.gone, fmt.Sprintf("%s (%s to %s): %s", r.Name, r.Prefix, r.NextHop(), why))
 	b.goneID = append(b.goneID, string(b.table.ID.Child("routes", r.Name)))
 }
 
-func (b *book) twice(r, other inventory.Route) {
+func (b *tableCheck) twice(r, other inventory.Route) {
 	b.add(b.about(finding.ClaimedTwice, r, "covers pods of %s, which route %s sends to %s",
 		other.Prefix,
 		other.Name, other.NextHop()).
@@ -228,7 +230,7 @@ func (b *book) twice(r, other inventory.Route) {
 			"t\n"))
 }
 
-func (b *book) unmatched(r inventory.Route, inside netip.Prefix) {
+func (b *tableCheck) unmatched(r inventory.Route, inside netip.Prefix) {
 	where := "lies inside"
 	if r.Prefix.Bits() < inside.Bits() {
 		where = "overlaps"
@@ -238,12 +240,12 @@ func (b *book) unmatched(r inventory.Route, inside netip.Prefix) {
 }
 
 // isNode reports whether a route leads to a node.
-func (b *book) isNode(r inventory.Route) bool {
-	return b.nodes.byAddr[r.Hop] != nil || b.own.NodeHop(r) && b.holder(r.Hop) == ""
+func (b *tableCheck) isNode(r inventory.Route) bool {
+	return b.nodes.byAddr[r.Hop] != nil || b.ownership.NodeHop(r) && b.holder(r.Hop) == ""
 }
 
 // holder names the machine that has an address in a node subnet, or "".
-func (b *book) holder(a netip.Addr) string {
+func (b *tableCheck) holder(a netip.Addr) string {
 	if n := b.nodes.byAddr[a]; n != nil {
 		return n.String()
 	}
@@ -251,7 +253,7 @@ func (b *book) holder(a netip.Addr) string {
 }
 
 // holders are all machines in the node subnets, also other clusters', by their addresses.
-func (p *patient) holders() map[netip.Addr]string {
+func (p *clusterCase) holders() map[netip.Addr]string {
 	node := map[string]bool{}
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
 		node[id.Key()] = true

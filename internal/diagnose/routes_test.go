@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// lone is the healthy world without targets: only the cluster's own table counts, and what is in
-// the way of a migration does not.
+// lone is the healthy world without targets and migration blockers: only the cluster's route table
+// counts.
 func lone(t *testing.T) *world {
 	w := healthy(t)
 	w.aside = "migration-"
@@ -20,13 +20,13 @@ func lone(t *testing.T) *world {
 	return w
 }
 
-// with is lone with further routes in the cluster's own table.
+// with is lone with more routes in the cluster's route table.
 func with(t *testing.T, routes ...any) *world {
 	return lone(t).routes(shopTable, append(list{podRoute(0), podRoute(1), podRoute(2)},
 		routes...)...)
 }
 
-// leading is the pod route of a node, leading elsewhere.
+// leading is the pod route of a node with another next hop.
 func leading(i int, hop string) object {
 	r := podRoute(i)
 	r["properties"].(object)["nextHopIpAddress"] = hop
@@ -44,13 +44,13 @@ func (w *world) machine(id arm.ID, addresses ...string) *world {
 		"properties": object{"enableIPForwarding": true, "ipConfigurations": configs}})
 }
 
-// node changes what Kubernetes says of a node.
+// node changes a node in Kubernetes.
 func (w *world) node(i int, change func(*inventory.Node)) *world {
 	change(&w.kube[shop.Key()].Nodes[i])
 	return w
 }
 
-// blind takes away the network interface of a node, so that not all of them are seen.
+// blind removes the network interface of a node, so that not all interfaces are seen.
 func (w *world) blind(i int) *world { return w.without(nicID(i)) }
 
 // sized sets a field of the cluster's pool.
@@ -75,11 +75,11 @@ func TestRouteToGoneNode(t *testing.T) {
 	// Without all interfaces, the owner of the address is unknown.
 	with(t, gone).sized("count", 4).finds()
 	lone(t).blind(2).finds()
-	// One of them could not be read.
+	// One of them could not be parsed.
 	with(t, gone).machine(nicID(2), "?").finds()
-	// None is seen at all.
+	// None was read.
 	lone(t).blind(0).blind(1).blind(2).sized("count", 0).finds()
-	// A route by an old, bare name is nobody's but its next hop's.
+	// A route with an old, bare name belongs to the node at its next hop.
 	bare := podRoute(2)
 	bare["name"] = "some-node"
 	lone(t).routes(shopTable, podRoute(0), podRoute(1), bare).finds()
@@ -90,27 +90,27 @@ func TestWrongHop(t *testing.T) {
 		return lone(t).routes(shopTable, podRoute(0), podRoute(1), leading(2, hop))
 	}
 	for _, kube := range []bool{false, true} {
-		look := func(w *world) *world {
+		asking := func(w *world) *world {
 			if kube {
 				return w.kubernetes()
 			}
 			return w
 		}
-		f := look(wrong("10.42.1.99")).finds(finding.WrongHop)
+		f := asking(wrong("10.42.1.99")).finds(finding.WrongHop)
 		is(t, f, finding.Error)
 		says(t, f, nodeName(2)+" (10.42.1.6)", "no network interface of the cluster has 10.42.1.99",
 			"az network route-table route delete --ids "+string(shopTable)+
 				"/routes/"+nodeName(2))
-		says(t, look(wrong(nodeAddr(0))).finds(finding.WrongHop), nodeAddr(0)+" belongs to "+
+		says(t, asking(wrong(nodeAddr(0))).finds(finding.WrongHop), nodeAddr(0)+" belongs to "+
 			nodeName(0))
 		// Outside the node subnets package plan finds it too, but this finding says more.
-		look(wrong("10.99.0.4")).finds(finding.WrongHop)
-		says(t, look(wrong("10.42.1.99").machine(netGroup+
+		asking(wrong("10.99.0.4")).finds(finding.WrongHop)
+		says(t, asking(wrong("10.42.1.99").machine(netGroup+
 			"/providers/Microsoft.Network/networkInterfaces/jump", "10.42.1.99")).finds(
 			finding.WrongHop), "belongs to jump")
-		look(wrong(nodeAddr(2))).finds()
-		// Another route leads outside, too, and is no node's.
-		w := look(wrong("10.99.0.4"))
+		asking(wrong(nodeAddr(2))).finds()
+		// Another route leads outside too, and is not a node's.
+		w := asking(wrong("10.99.0.4"))
 		w.routes(shopTable, append(w.props(shopTable)["routes"].([]any),
 			leading(9, "10.99.0.5"))...).finds(finding.WrongHop, finding.SourceHop)
 	}
@@ -150,20 +150,20 @@ func TestRouteInPodCIDR(t *testing.T) {
 			says(t, f, r["name"].(string), "inside the pod CIDR 10.244.0.0/16", "whatever its name")
 		}
 	}
-	// It reaches beyond, but the cloud provider looks at its first and its last address.
+	// It extends beyond the pod CIDR, but the cloud provider checks its first and its last address.
 	says(t, with(t, route("wide", "10.244.0.0/15", "VirtualAppliance", "10.42.9.4")).finds(
 		finding.RouteInPodCIDR), "overlaps the pod CIDR")
 	with(t, route("wide", "10.246.0.0/15", "VirtualAppliance", "10.42.9.4")).addresses("podCidrs",
 		"10.244.0.0/16", "10.247.0.0/16").finds(finding.RouteInPodCIDR)
 	with(t, route("wide", "10.240.0.0/12", "VirtualAppliance", "10.42.9.4")).finds()
-	// Beside the pod CIDR, or around it, the cloud provider leaves everything alone.
+	// The cloud provider leaves routes next to the pod CIDR, or around it, alone.
 	with(t, route("to-firewall", "10.245.0.0/24", "VirtualAppliance", "10.42.9.4"),
 		route("all", "10.0.0.0/8", "VirtualAppliance", "10.42.9.4"),
 		route("storage", "Storage", "Internet", "")).finds()
-	// In another table it is somebody else's.
+	// In another table the route is unmanaged.
 	lone(t).routes(gwTable, route("to-firewall", "10.244.128.0/17", "VirtualAppliance",
 		"10.42.9.4")).finds()
-	// What leads outside the node subnets keeping finds.
+	// Package plan reports next hops outside the node subnets.
 	with(t, route("to-firewall", "10.244.200.0/24", "VirtualAppliance", "10.42.9.4")).finds(
 		finding.SourceHop)
 }
@@ -180,7 +180,7 @@ func TestRouteShadows(t *testing.T) {
 	f := with(t, route("half", "10.244.1.0/25", "VirtualAppliance", "10.42.9.4")).finds(
 		finding.RouteShadows)
 	is(t, f, finding.Warning)
-	// No node's: nothing is shadowed.
+	// It is no node's prefix, so no pod route is shadowed.
 	with(t, route("half", "10.244.77.0/25", "None", "")).finds(finding.RouteInPodCIDR)
 }
 
@@ -189,14 +189,14 @@ func TestClaimedTwice(t *testing.T) {
 		finding.ClaimedTwice)
 	is(t, f, finding.Error)
 	says(t, f, "copy (10.244.1.0/25 to "+nodeAddr(2)+")", "10.244.1.0/24", nodeAddr(1))
-	// Nobody's interface was read, but the address is a node's by its subnet.
+	// No interface was read, but the address is a node's by its subnet.
 	with(t, route("copy", "10.244.1.0/25", "VirtualAppliance", nodeAddr(2))).blind(0).blind(1).
 		blind(2).finds(finding.ClaimedTwice)
-	// A saved file can hold what Azure does not take.
+	// A saved file can have routes that Azure refuses.
 	with(t, route("copy", "10.244.1.0/24", "VirtualAppliance", nodeAddr(2))).finds(
 		finding.ClaimedTwice)
 	with(t, route("copy", "10.244.1.0/24", "VirtualAppliance", nodeAddr(1))).finds()
-	// The other is no node's pod CIDR any more.
+	// The other prefix is no node's pod CIDR any more.
 	with(t, podRoute(7), route("copy", "10.244.7.0/25", "VirtualAppliance", nodeAddr(2))).
 		kubernetes().finds(finding.RouteToGoneNode, finding.RouteInPodCIDR)
 }
@@ -226,7 +226,7 @@ func TestTableRoom(t *testing.T) {
 	says(t, f, "10 of 10 routes")
 	// Azure Virtual Network Manager raised the limit.
 	filled(8).finds()
-	// It is the reason why a node has no route.
+	// It explains why a node has no route.
 	w := filled(8).routes(shopTable, append(filled(8).props(shopTable)["routes"].([]any)[:2],
 		filled(8).props(shopTable)["routes"].([]any)[3:]...)...).kubernetes()
 	f = w.finds(finding.TableFull)
@@ -246,7 +246,7 @@ func TestForwardingOff(t *testing.T) {
 		string(alone))
 	lone(t).set(nicID(1), "enableIPForwarding", false).set(shop, "powerState",
 		object{"code": "Stopped"}).finds()
-	// Not a node's: a private endpoint, or a machine of somebody else.
+	// Not a node's: a private endpoint, or another user's machine.
 	endpoint := nodeGroup + "/providers/Microsoft.Network/networkInterfaces/kube-apiserver.nic.1234"
 	lone(t).machine(endpoint, "10.42.1.50").set(endpoint, "enableIPForwarding", false).finds()
 	jump := netGroup + "/providers/Microsoft.Network/networkInterfaces/jump"

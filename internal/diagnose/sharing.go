@@ -15,10 +15,10 @@ import (
 )
 
 // checkSharing finds clusters that interfere with each other, and overlapping addresses.
-func checkSharing(p *patient) []finding.Finding {
+func checkSharing(p *clusterCase) []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
-		if other := p.s.Clusters[key]; other.Kubenet() && p.speaksFor(other) {
+		if other := p.s.Clusters[key]; other.Kubenet() && p.reportsOn(other) {
 			found = append(found, p.neighbour(other)...)
 		}
 	}
@@ -28,17 +28,17 @@ func checkSharing(p *patient) []finding.Finding {
 	return append(found, p.reserved()...)
 }
 
-// speaksFor reports whether this cluster's checks report on it and another cluster, so that each
+// reportsOn reports whether this cluster's checks report on it and another cluster, so that each
 // pair is reported once.
-func (p *patient) speaksFor(other *inventory.Cluster) bool {
+func (p *clusterCase) reportsOn(other *inventory.Cluster) bool {
 	return !other.ID.Equal(p.cluster.ID) && (p.cluster.ID.Key() < other.ID.Key() ||
 		!slices.ContainsFunc(p.Clusters, other.ID.Equal))
 }
 
 // neighbour reports what this cluster and another one share.
-func (p *patient) neighbour(other *inventory.Cluster) []finding.Finding {
+func (p *clusterCase) neighbour(other *inventory.Cluster) []finding.Finding {
 	overlap := overlaps(p.cluster.PodCIDRs, other.PodCIDRs)
-	told := func(f finding.Finding) finding.Finding {
+	describe := func(f finding.Finding) finding.Finding {
 		f = f.About(other.ID.Name()).With("pod CIDRs: "+prefixList(p.cluster.PodCIDRs)+" and "+
 			prefixList(other.PodCIDRs), "the other cluster: "+string(other.ID))
 		if len(overlap) > 0 && f.Code != finding.PodCIDRsOverlap {
@@ -52,7 +52,7 @@ func (p *patient) neighbour(other *inventory.Cluster) []finding.Finding {
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
 		if slices.ContainsFunc(theirs, id.Equal) {
 			found = append(found,
-				told(p.found(finding.SubnetShared, id, "the kubenet clusters %s and %s share "+
+				describe(p.found(finding.SubnetShared, id, "the kubenet clusters %s and %s share "+
 					"node subnet %s, which can have only one route table", p.cluster.ID.Short(),
 					other.ID.Short(), id.Short()).
 					WithFix("az aks nodepool add --subscription %s --resource-group %s "+
@@ -65,7 +65,7 @@ func (p *patient) neighbour(other *inventory.Cluster) []finding.Finding {
 	}
 	if p.table != nil && !p.source.Doubtful && p.usedBy(other, p.table) {
 		return []finding.Finding{
-			told(p.found(finding.TableShared, p.table.ID,
+			describe(p.found(finding.TableShared, p.table.ID,
 				"the kubenet clusters %s and %s share the route table %s", p.cluster.ID.Short(),
 				other.ID.Short(), p.table.ID.Short()).
 				WithFix("az network route-table create --subscription %s -g %s -n %s-rt",
@@ -74,7 +74,7 @@ func (p *patient) neighbour(other *inventory.Cluster) []finding.Finding {
 	if len(overlap) == 0 || !p.near(other) {
 		return nil
 	}
-	f := told(p.found(finding.PodCIDRsOverlap, p.cluster.ID, "the pod CIDRs of the kubenet "+
+	f := describe(p.found(finding.PodCIDRsOverlap, p.cluster.ID, "the pod CIDRs of the kubenet "+
 		"clusters %s and %s overlap, and their networks are connected: %s", p.cluster.ID.Short(),
 		other.ID.Short(), prefixList(overlap)))
 	if both, said := p.leadsToBoth(other); both != "" {
@@ -89,7 +89,7 @@ func (p *patient) neighbour(other *inventory.Cluster) []finding.Finding {
 // usedBy reports whether another cluster uses a table too: its config names the table, or one of
 // its node subnets has the table and the table leads to its nodes. An association alone may be a
 // mistake, which the checks of the other cluster report.
-func (p *patient) usedBy(other *inventory.Cluster, table *inventory.RouteTable) bool {
+func (p *clusterCase) usedBy(other *inventory.Cluster, table *inventory.RouteTable) bool {
 	for _, c := range p.Configs {
 		if other.ID.Equal(arm.ID(c.Spec.ClusterID)) && table.ID.Equal(arm.ID(c.Spec.RouteTableID)) {
 			return true
@@ -97,7 +97,7 @@ func (p *patient) usedBy(other *inventory.Cluster, table *inventory.RouteTable) 
 	}
 	for _, id := range p.s.NodeSubnetIDs(other) {
 		if s := p.s.Subnet(id); s != nil && s.RouteTable.Equal(table.ID) {
-			return plan.Carries(p.s, configFor(other), table)
+			return plan.LeadsToNodes(p.s, configFor(other), table)
 		}
 	}
 	return false
@@ -112,7 +112,7 @@ func configFor(c *inventory.Cluster) *v1alpha1.ClusterRoutes {
 
 // leadsToBoth finds a target of this cluster that also leads to nodes of the other one. If both
 // configs name the target, package plan reports it.
-func (p *patient) leadsToBoth(other *inventory.Cluster) (table arm.ID, said bool) {
+func (p *clusterCase) leadsToBoth(other *inventory.Cluster) (table arm.ID, said bool) {
 	if p.config == nil {
 		return "", false
 	}
@@ -125,7 +125,7 @@ func (p *patient) leadsToBoth(other *inventory.Cluster) (table arm.ID, said bool
 				})
 		}
 		if target := p.s.Table(id); target != nil && !said &&
-			plan.Carries(p.s, configFor(other), target) {
+			plan.LeadsToNodes(p.s, configFor(other), target) {
 			return id, false
 		}
 	}
@@ -133,7 +133,7 @@ func (p *patient) leadsToBoth(other *inventory.Cluster) (table arm.ID, said bool
 }
 
 // near reports whether the nodes of two clusters are in one network, or in peered ones.
-func (p *patient) near(other *inventory.Cluster) bool {
+func (p *clusterCase) near(other *inventory.Cluster) bool {
 	for _, a := range p.s.NodeSubnetIDs(p.cluster) {
 		for _, b := range p.s.NodeSubnetIDs(other) {
 			if a.Parent().Equal(b.Parent()) || p.peered(a.Parent(), b.Parent()) ||
@@ -145,51 +145,52 @@ func (p *patient) near(other *inventory.Cluster) bool {
 	return false
 }
 
-func (p *patient) peered(a, b arm.ID) bool {
+func (p *clusterCase) peered(a, b arm.ID) bool {
 	vnet := p.s.VNets[a.Key()]
 	return vnet != nil && slices.ContainsFunc(vnet.Peers(), b.Equal)
 }
 
-// land is a virtual network that nodes reach: their own, or a peered one.
-type land struct {
+// reachedNetwork is a virtual network that nodes reach: their own, or a peered one.
+type reachedNetwork struct {
 	id       arm.ID
 	prefixes []netip.Prefix
-	own      bool
+	ofNodes  bool
 	// subnets are nil if the network was not read: then only the peering shows its prefixes.
 	subnets []*inventory.Subnet
 	read    bool
 }
 
 // networks returns the networks of the cluster's nodes and those peered with them, by ID.
-func (p *patient) networks() []land {
-	at := map[string]land{}
+func (p *clusterCase) networks() []reachedNetwork {
+	at := map[string]reachedNetwork{}
 	for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
 		vnet := p.s.VNets[subnet.Parent().Key()]
 		if vnet == nil {
 			continue
 		}
-		at[vnet.ID.Key()] = p.land(vnet, true)
+		at[vnet.ID.Key()] = p.reachedNetwork(vnet, true)
 		for _, peering := range vnet.Peerings {
 			if _, there := at[peering.Remote.Key()]; there || !peering.Connected ||
 				!peering.Access {
 				continue
 			}
 			if remote := p.s.VNets[peering.Remote.Key()]; remote != nil {
-				at[remote.ID.Key()] = p.land(remote, false)
+				at[remote.ID.Key()] = p.reachedNetwork(remote, false)
 			} else {
-				at[peering.Remote.Key()] = land{id: peering.Remote, prefixes: peering.Prefixes}
+				at[peering.Remote.Key()] = reachedNetwork{id: peering.Remote,
+					prefixes: peering.Prefixes}
 			}
 		}
 	}
-	var all []land
+	var all []reachedNetwork
 	for _, key := range slices.Sorted(maps.Keys(at)) {
 		all = append(all, at[key])
 	}
 	return all
 }
 
-func (p *patient) land(vnet *inventory.VNet, own bool) land {
-	l := land{id: vnet.ID, prefixes: vnet.Prefixes, own: own, read: true}
+func (p *clusterCase) reachedNetwork(vnet *inventory.VNet, own bool) reachedNetwork {
+	l := reachedNetwork{id: vnet.ID, prefixes: vnet.Prefixes, ofNodes: own, read: true}
 	for _, key := range slices.Sorted(maps.Keys(p.s.Subnets)) {
 		if s := p.s.Subnets[key]; s.ID.Parent().Equal(vnet.ID) {
 			l.subnets = append(l.subnets, s)
@@ -198,15 +199,15 @@ func (p *patient) land(vnet *inventory.VNet, own bool) land {
 	return l
 }
 
-func (l land) String() string {
-	if l.own {
+func (l reachedNetwork) String() string {
+	if l.ofNodes {
 		return "network " + l.id.Short() + " of its nodes"
 	}
 	return "peered network " + l.id.Short()
 }
 
 // taken lists the subnets that overlap the prefixes.
-func (l land) taken(prefixes []netip.Prefix) (lines []string) {
+func (l reachedNetwork) taken(prefixes []netip.Prefix) (lines []string) {
 	for _, s := range l.subnets {
 		if hit := overlaps(s.Prefixes, prefixes); len(hit) > 0 {
 			lines = append(lines, fmt.Sprintf("subnet %s (%s)", s.ID.Short(),
@@ -218,7 +219,7 @@ func (l land) taken(prefixes []netip.Prefix) (lines []string) {
 
 // podsInNetworks finds pods with the addresses of machines. An address space alone does no harm:
 // AKS itself has made networks of 10.0.0.0/8 with pods in 10.244.0.0/16.
-func (p *patient) podsInNetworks(networks []land) []finding.Finding {
+func (p *clusterCase) podsInNetworks(networks []reachedNetwork) []finding.Finding {
 	var found []finding.Finding
 	for _, l := range networks {
 		hit := overlaps(l.prefixes, p.cluster.PodCIDRs)
@@ -232,7 +233,7 @@ func (p *patient) podsInNetworks(networks []land) []finding.Finding {
 		case l.read && len(taken) == 0:
 			f.Severity = finding.Info
 			f = f.With("none of its subnets overlaps")
-		case l.own && p.covered(l):
+		case l.ofNodes && p.covered(l):
 			f.Severity = finding.Error
 			f = f.With("pod routes cover addresses in use:")
 		}
@@ -242,7 +243,7 @@ func (p *patient) podsInNetworks(networks []land) []finding.Finding {
 }
 
 // covered reports whether a pod route in the cluster's table covers a subnet with addresses in use.
-func (p *patient) covered(l land) bool {
+func (p *clusterCase) covered(l reachedNetwork) bool {
 	if p.table == nil || p.source.Doubtful || p.config == nil {
 		return false
 	}
@@ -260,7 +261,7 @@ func (p *patient) covered(l land) bool {
 
 // servicesOverlap finds services with the addresses of machines or pods. kube-proxy takes packets
 // to a service before any route applies.
-func (p *patient) servicesOverlap(networks []land) []finding.Finding {
+func (p *clusterCase) servicesOverlap(networks []reachedNetwork) []finding.Finding {
 	var lines []string
 	severity := finding.Info
 	services := p.cluster.ServiceCIDRs
@@ -292,22 +293,22 @@ var forbidden = []netip.Prefix{
 	netip.MustParsePrefix("172.31.0.0/16"), netip.MustParsePrefix("192.0.2.0/24"),
 }
 
-func (p *patient) reserved() []finding.Finding {
+func (p *clusterCase) reserved() []finding.Finding {
 	var lines []string
 	severity := finding.Info
-	look := func(what string, prefixes []netip.Prefix, worst finding.Severity) {
+	check := func(what string, prefixes []netip.Prefix, worst finding.Severity) {
 		if hit := overlaps(prefixes, forbidden); len(hit) > 0 {
 			lines, severity = append(lines, what+" "+prefixList(hit)), max(severity, worst)
 		}
 	}
-	look("pod CIDR", p.cluster.PodCIDRs, finding.Warning)
-	look("service CIDR", p.cluster.ServiceCIDRs, finding.Warning)
+	check("pod CIDR", p.cluster.PodCIDRs, finding.Warning)
+	check("service CIDR", p.cluster.ServiceCIDRs, finding.Warning)
 	for _, s := range p.subnets {
-		look("node subnet "+s.ID.Short(), s.Prefixes, finding.Warning)
+		check("node subnet "+s.ID.Short(), s.Prefixes, finding.Warning)
 	}
 	for _, l := range p.networks() {
-		if l.own {
-			look(l.String(), l.prefixes, finding.Info)
+		if l.ofNodes {
+			check(l.String(), l.prefixes, finding.Info)
 		}
 	}
 	if len(lines) == 0 {

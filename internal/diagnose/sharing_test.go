@@ -28,14 +28,14 @@ func (w *world) second(subnet arm.ID, podCIDR string) *world {
 		}})
 }
 
-// apart gives it a subnet with a table of its own.
+// apart gives it a separate subnet and table.
 func (w *world) apart(podCIDR string, routes ...any) *world {
 	return w.addSubnet(blogNodes, object{"addressPrefix": "10.42.5.0/24",
 		"routeTable": link(blogTable)}).put(table(blogTable, blogNodes, routes...)).second(
 		blogNodes, podCIDR)
 }
 
-// peer adds a peered network, which is read or only known from the peering.
+// peer adds a peered network, which is read or known only from the peering.
 func (w *world) peer(space string, read bool, subnets ...any) *world {
 	w.set(vnet, "virtualNetworkPeerings",
 		list{object{"name": "to-peered",
@@ -68,7 +68,7 @@ func TestSubnetShared(t *testing.T) {
 	f = lone(t).second(nodes, "10.244.0.0/17").finds(finding.SubnetShared)
 	is(t, f, finding.Error)
 	says(t, f, "each cloud provider deletes the other's routes")
-	// Told once, also when both are looked at.
+	// Reported once, even if both are checked.
 	w := lone(t).second(nodes, "10.100.0.0/16")
 	w.c.Clusters = append(w.c.Clusters, blog)
 	n := 0
@@ -78,7 +78,7 @@ func TestSubnetShared(t *testing.T) {
 		}
 	}
 	if n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("reported %d times", n)
 	}
 	lone(t).apart("10.100.0.0/16").finds()
 	w = lone(t).second(nodes, "10.244.0.0/16")
@@ -96,9 +96,9 @@ func TestTableShared(t *testing.T) {
 	says(t, f, "clusters shop and blog share the route table shop-rt")
 	is(t, share("10.244.128.0/17", route("blog-1", "10.244.200.0/24", "VirtualAppliance",
 		"10.42.5.4")).finds(finding.TableShared, finding.SourceHop), finding.Error)
-	// The association alone can be a mistake.
+	// The association alone may be a mistake.
 	share("10.100.0.0/16").finds()
-	// The other's config names it.
+	// The other cluster's config names it.
 	w := lone(t).apart("10.100.0.0/16")
 	config := v1alpha1.ClusterRoutes{}
 	config.Metadata.Name, config.Spec.ClusterID, config.Spec.RouteTableID, config.Spec.Guard.Mode =
@@ -127,7 +127,7 @@ func TestPodCIDRsOverlap(t *testing.T) {
 	f = both().finds(finding.PodCIDRsOverlap)
 	is(t, f, finding.Warning)
 	says(t, f, "appgw-rt leads to nodes of both")
-	// Where both configs have it as a target, keeping says so.
+	// If both configs have it as a target, package plan reports it.
 	w := both()
 	config := v1alpha1.ClusterRoutes{}
 	config.Metadata.Name, config.Spec.ClusterID = "blog", string(blog)
@@ -137,7 +137,7 @@ func TestPodCIDRsOverlap(t *testing.T) {
 	w.c.Configs = append(w.c.Configs, config)
 	for _, f := range w.check() {
 		if f.Code == finding.PodCIDRsOverlap {
-			t.Errorf("found %s beside %s", f.Message, finding.ClustersOverlap)
+			t.Errorf("found %s in addition to %s", f.Message, finding.ClustersOverlap)
 		}
 	}
 	near := func(w *world) bool {
@@ -166,7 +166,7 @@ func TestPodCIDRInNetwork(t *testing.T) {
 		return lone(t).set(vnet, "addressSpace",
 			object{"addressPrefixes": list{"10.42.0.0/16", "10.244.0.0/20"}})
 	}
-	// As AKS itself once made its networks: no harm.
+	// AKS itself once made such networks: no harm.
 	f := wide().finds(finding.PodsInNetwork)
 	is(t, f, finding.Info)
 	says(t, f, "10.244.0.0/16", "10.244.0.0/20", "network shop-vnet of its nodes")

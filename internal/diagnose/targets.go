@@ -13,11 +13,11 @@ import (
 
 // checkCopies finds copies of the cluster's pod routes in tables that no config names as a target.
 // Package plan checks targets, and routes whose cluster is gone.
-func checkCopies(p *patient) []finding.Finding {
+func checkCopies(p *clusterCase) []finding.Finding {
 	if p.config == nil || p.table == nil {
 		return nil
 	}
-	own := p.ownRoutes()
+	own := p.clusterRoutes()
 	if len(own) == 0 {
 		return nil // nothing to compare with, which another check reports
 	}
@@ -43,7 +43,7 @@ func checkCopies(p *patient) []finding.Finding {
 			table.ID.Short(), p.cluster.ID.Name(), len(copied), p.table.ID.Short(), len(own),
 			state).
 			With(slices.Concat(missing, stale)...).
-			WithAdvice("%s", p.advice(table.ID)).WithFix("%s", p.keep(table.ID))
+			WithAdvice("%s", p.advice(table.ID)).WithFix("%s", p.fillCommand(table.ID))
 		switch {
 		case len(table.Subnets) == 0:
 			f.Severity = finding.Info
@@ -72,7 +72,7 @@ func sameFamilies(own, copied map[netip.Prefix]inventory.Route) map[netip.Prefix
 
 // misleads reports whether a copy leads to a node that is gone. A route that only the copy has may
 // still be right: the cluster's route table may have lost it.
-func (p *patient) misleads(own, copied map[netip.Prefix]inventory.Route) bool {
+func (p *clusterCase) misleads(own, copied map[netip.Prefix]inventory.Route) bool {
 	living := map[netip.Addr]bool{}
 	for _, nic := range p.interfaces() {
 		for _, c := range nic.Configs {
@@ -80,7 +80,7 @@ func (p *patient) misleads(own, copied map[netip.Prefix]inventory.Route) bool {
 		}
 	}
 	for prefix, route := range copied {
-		if _, kept := own[prefix]; !kept && !living[route.Hop] {
+		if _, inTable := own[prefix]; !inTable && !living[route.Hop] {
 			return true
 		}
 	}

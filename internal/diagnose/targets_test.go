@@ -10,7 +10,7 @@ import (
 )
 
 func TestRoutesUnkept(t *testing.T) {
-	// A table on a subnet of machines that somebody filled by hand.
+	// A table on a subnet of machines that a user filled by hand.
 	vms, vmTable := vnet+"/subnets/vms", netGroup+"/providers/Microsoft.Network/routeTables/vms-rt"
 	copied := func(routes ...any) *world {
 		return healthy(t).addSubnet(vms, object{"addressPrefix": "10.42.5.0/24",
@@ -35,21 +35,21 @@ func TestRoutesUnkept(t *testing.T) {
 		t.Errorf("severity %s of copies on no subnet, want info", f.Severity)
 	}
 	copied(outside).finds()
-	// somebody's own way
+	// a user's own route
 	copied(route("wide", "10.244.0.0/16", "VirtualAppliance", nodeAddr(0))).finds()
-	kept := copied(podRoute(0))
-	kept.c.Configs[0].Spec.Targets = append(kept.c.Configs[0].Spec.Targets,
-		kept.c.Configs[0].Spec.Targets[0])
-	kept.c.Configs[0].Spec.Targets[1].RouteTableID = string(vmTable)
-	kept.finds(finding.TargetDrift)
-	copied(podRoute(0)).without(shopTable).finds() // what should be there is not known
-	// A gateway's table without the routes is the graver finding.
+	target := copied(podRoute(0))
+	target.c.Configs[0].Spec.Targets = append(target.c.Configs[0].Spec.Targets,
+		target.c.Configs[0].Spec.Targets[0])
+	target.c.Configs[0].Spec.Targets[1].RouteTableID = string(vmTable)
+	target.finds(finding.TargetDrift)
+	copied(podRoute(0)).without(shopTable).finds() // the wanted routes are unknown
+	// A gateway's table without the routes is the more serious finding.
 	healthy(t).unconfigured().routes(gwTable, podRoute(0)).finds(finding.GatewayRoutesMissing)
 }
 
 const oldNodes = vnet + "/subnets/old-nodes"
 
-// oldRoute is one to the pods of a node of a cluster that was deleted.
+// oldRoute is a route to a node of a deleted cluster.
 func oldRoute(name string) object {
 	return route(name, "10.245.3.0/24", "VirtualAppliance", "10.42.4.7")
 }
@@ -97,22 +97,23 @@ func TestRoutesOrphaned(t *testing.T) {
 	proven(left(oldRoute(oldName)).addSubnet(oldNodes, object{"addressPrefix": "10.42.4.0/24"}),
 		"no network interface in shop-vnet/old-nodes")
 
-	// Routes that are no cloud provider's.
+	// Routes that no cloud provider wrote.
 	left(oldRoute("to-lab")).finds()
-	left(oldRoute("aksnpwin000001")).finds() // of a Windows node the bare name says too little
+	left(oldRoute("aksnpwin000001")).finds() // a bare Windows name is not specific enough
 	left(oldRoute("aks-old-87654321-vmss00000a____102454024")).finds()
 	left(route(oldName, "10.245.0.0/16", "VirtualAppliance", "10.42.4.7")).finds()
 	left(route("aks-old-87654321-vmss00000a____102453024", "10.245.3.0/24", "None", "")).finds()
-	// A living cluster's stale route is for keeping to decide.
+	// The plan decides about stale routes of existing clusters.
 	left(route("aks-nodepool1-12345678-vmss000009____102449024", "10.244.9.0/24",
 		"VirtualAppliance", "10.42.1.13")).finds(finding.TargetDrift)
-	// A cluster's own table is never written, whatever it holds.
+	// routekeeper never writes a cluster's route table.
 	info(healthy(t).routes(shopTable, append(pods(), oldRoute(oldName))...),
 		"shop-rt may be the route table of the cluster of shop, which routekeeper never writes")
 	info(left(oldRoute(oldName)).also(func(s *inventory.Snapshot) {
 		s.Learn(shop).Written = []arm.ID{gwTable}
 	}), "the cluster's identity wrote it")
-	bare := left(oldRoute(oldName)).unset(nodes, "routeTable") // then any table may be
+	// any table may be the cluster's then
+	bare := left(oldRoute(oldName)).unset(nodes, "routeTable")
 	info(bare.muted(finding.AssociationLost), "it has routes to its nodes, and the cluster's "+
 		"route table is unknown")
 
@@ -146,8 +147,8 @@ func TestRoutesOrphaned(t *testing.T) {
 }
 
 func TestRoutesLeftByMigration(t *testing.T) {
-	// The cluster went to overlay: what was copied stays, to nodes that are there and to one that
-	// is not.
+	// The cluster was migrated to overlay: its copies stay, for existing nodes and for one that is
+	// gone.
 	migrated := func(routes ...any) *world {
 		return healthy(t).overlay().routes(shopTable).routes(gwTable, routes...)
 	}
@@ -162,7 +163,7 @@ func TestRoutesLeftByMigration(t *testing.T) {
 	if f := migrated(gone).finds(finding.RoutesOrphaned); f.Severity != finding.Warning {
 		t.Errorf("severity %s of a route to a node that is gone, want warning", f.Severity)
 	}
-	// Of the two only the one whose node is gone would be removed.
+	// Only the one whose node is gone would be removed.
 	changes := plan.New(plan.Facts{Snapshot: migrated(podRoute(0), gone).snapshot()},
 		nil).Prune([]arm.ID{gwTable}).Plan().Changes
 	if len(changes) != 1 || changes[0].Route != "by-hand" || changes[0].Verb != plan.Delete ||

@@ -15,8 +15,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// The world of the tests: a kubenet cluster of three nodes, healthy in all parts. A test changes
-// documents of it, as Azure would show them, and looks at what is found.
+// The test world: a healthy kubenet cluster of three nodes. A test changes its documents, as Azure
+// would show them, and checks what is found.
 const (
 	sub      = "11111111-1111-1111-1111-111111111111"
 	netGroup = arm.ID("/subscriptions/" + sub + "/resourceGroups/net-rg")
@@ -37,7 +37,7 @@ const (
 type object = map[string]any
 type list = []any
 
-// world holds documents by ID, and what else a snapshot holds.
+// world has documents by ID, and the other parts of a snapshot.
 type world struct {
 	t      *testing.T
 	docs   map[string]object // by the ID's key
@@ -45,7 +45,7 @@ type world struct {
 	change []func(*inventory.Snapshot)
 	quiet  []finding.Code
 	c      Case
-	// aside is how codes begin that a test is not about.
+	// aside are prefixes of the codes that a test ignores.
 	aside string
 }
 
@@ -88,7 +88,7 @@ func parsed(prefixes ...string) (out []netip.Prefix) {
 
 func link(id arm.ID) object { return object{"id": string(id)} }
 
-// healthy is the world in which nothing is wrong.
+// healthy is a world without problems.
 func healthy(t *testing.T) *world {
 	w := &world{t: t, docs: map[string]object{}, kube: map[string]*inventory.Kubernetes{}}
 	w.c = Case{Clusters: []arm.ID{shop}, Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}
@@ -155,7 +155,7 @@ func healthy(t *testing.T) *world {
 	return w
 }
 
-// securityGroup is one with Azure's default rules and the given ones.
+// securityGroup is a group with Azure's default rules and the given ones.
 func securityGroup(id arm.ID, rules ...any) object {
 	standard := func(name string, priority int, direction, access, protocol, source,
 		destination string) object {
@@ -184,7 +184,7 @@ func (w *world) put(doc object) *world {
 	return w
 }
 
-// without removes a document: nothing of that ID is in the snapshot.
+// without removes a document: the snapshot has nothing with that ID.
 func (w *world) without(id arm.ID) *world {
 	delete(w.docs, id.Key())
 	return w
@@ -197,7 +197,7 @@ func (w *world) absent(id arm.ID) *world {
 	})
 }
 
-// names has the config name the cluster's own table; the activity log shows nothing against it.
+// names makes the config name the cluster's route table; the activity log does not contradict it.
 func (w *world) names(table arm.ID) *world {
 	w.c.Configs[0].Spec.RouteTableID = string(table)
 	return w.also(func(s *inventory.Snapshot) { s.Learn(shop).LogRead = true })
@@ -209,7 +209,7 @@ func (w *world) also(change func(*inventory.Snapshot)) *world {
 	return w
 }
 
-// props are the properties of a document, to be changed in place; of a subnet, those inside its
+// props are the properties of a document, to change in place. Those of a subnet are in its
 // network's document.
 func (w *world) props(id arm.ID) object {
 	if !id.Is(arm.TypeSubnet) {
@@ -257,13 +257,13 @@ func (w *world) profile(name string, value any) *world {
 	return w
 }
 
-// overlay makes the cluster one of Azure CNI Overlay, of which nothing is configured.
+// overlay makes the cluster one of Azure CNI Overlay, without a config.
 func (w *world) overlay() *world {
 	w.c.Configs = nil
 	return w.profile("networkPlugin", "azure").profile("networkPluginMode", "overlay")
 }
 
-// unconfigured leaves the config without targets and further subnets to guard.
+// unconfigured removes the targets and guarded subnets from the config.
 func (w *world) unconfigured() *world {
 	w.c.Configs[0].Spec.Targets, w.c.Configs[0].Spec.Guard.Subnets = nil, nil
 	return w
@@ -297,7 +297,7 @@ func (w *world) side(of arm.ID, name string, value any) *world {
 	return w
 }
 
-// kubernetes lets the cluster's own API say that its nodes are as they should be.
+// kubernetes adds the cluster's API, which reports healthy nodes.
 func (w *world) kubernetes() *world {
 	k := &inventory.Kubernetes{Nodes: []inventory.Node{}, Pods: []inventory.Pod{}}
 	for i := range 3 {
@@ -316,7 +316,7 @@ func (w *world) kubernetes() *world {
 	return w
 }
 
-// snapshot decodes the documents as if they had just been read.
+// snapshot decodes the documents as if they were just read.
 func (w *world) snapshot() *inventory.Snapshot {
 	w.t.Helper()
 	s := inventory.NewSnapshot()
@@ -340,13 +340,13 @@ func (w *world) snapshot() *inventory.Snapshot {
 	return s
 }
 
-// muted leaves findings of a code out of what finds looks at.
+// muted makes finds ignore a code.
 func (w *world) muted(code finding.Code) *world {
 	w.quiet = append(w.quiet, code)
 	return w
 }
 
-// check diagnoses.
+// check runs the diagnosis.
 func (w *world) check() []finding.Finding {
 	w.t.Helper()
 	w.c.Snapshot = w.snapshot()
@@ -355,8 +355,8 @@ func (w *world) check() []finding.Finding {
 	})
 }
 
-// finds checks that exactly the given codes are found (those of severity Info apart, unless named),
-// and returns the first finding of the first code.
+// finds checks that exactly the given codes are found, and returns the first finding of the first
+// code. It ignores severity Info unless a code is named.
 func (w *world) finds(codes ...finding.Code) finding.Finding {
 	w.t.Helper()
 	found := w.check()

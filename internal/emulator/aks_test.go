@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 const aksID = group + "/providers/Microsoft.ContainerService/managedClusters/c"
@@ -19,13 +20,14 @@ const aksID = group + "/providers/Microsoft.ContainerService/managedClusters/c"
 func (b *bench) podRoutes(id arm.ID) []string {
 	b.t.Helper()
 	var out []string
-	for _, r := range listAt(objectAt(b.get(id), "properties"), "routes") {
-		name := text(r, "name")
+	for _, r := range kernel.ListAt(kernel.ObjectAt(b.get(id), "properties"), "routes") {
+		name := kernel.Text(r, "name")
 		if _, number, isNode := strings.Cut(name, "-vmss"); isNode {
 			name = number
 		}
-		p := objectAt(r, "properties")
-		out = append(out, name+" "+text(p, "addressPrefix")+" "+text(p, "nextHopIpAddress"))
+		p := kernel.ObjectAt(r, "properties")
+		out = append(out, name+" "+kernel.Text(p, "addressPrefix")+" "+
+			kernel.Text(p, "nextHopIpAddress"))
 	}
 	return out
 }
@@ -42,18 +44,18 @@ func TestBroughtTable(t *testing.T) {
 	if got := b.podRoutes(rt); !slices.Equal(got, want) {
 		t.Errorf("routes\n%q\nwant\n%q", got, want)
 	}
-	if objectAt(b.get(rt), "tags")["keep"] != "me" {
+	if kernel.ObjectAt(b.get(rt), "tags")["keep"] != "me" {
 		t.Error("the table's tags are lost")
 	}
 	doc := b.get(aksID)
-	p := objectAt(doc, "properties")
-	if text(p, "nodeResourceGroup") != "MC_net-rg_c_westeurope" ||
-		text(objectAt(p, "networkProfile"), "podCidr") != "10.244.0.0/16" ||
-		text(objectAt(doc, "identity"), "principalId") == "" {
-		t.Errorf("%s", encode(doc))
+	p := kernel.ObjectAt(doc, "properties")
+	if kernel.Text(p, "nodeResourceGroup") != "MC_net-rg_c_westeurope" ||
+		kernel.Text(kernel.ObjectAt(p, "networkProfile"), "podCidr") != "10.244.0.0/16" ||
+		kernel.Text(kernel.ObjectAt(doc, "identity"), "principalId") == "" {
+		t.Errorf("%s", kernel.Encode(doc))
 	}
 	// No managed table is made beside a brought one, and the subnet knows its addresses are taken.
-	if tables := listAt(b.get("/subscriptions/"+sub+
+	if tables := kernel.ListAt(b.get("/subscriptions/"+sub+
 		"/resourceGroups/mc_net-rg_c_westeurope/providers/Microsoft.Network/routeTables"),
 		"value"); len(tables) != 0 {
 		t.Errorf("managed tables: %v", names(tables))
@@ -90,27 +92,28 @@ func TestScaleSetsAndNICs(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	b.put(aksID, fmt.Sprintf(brought, 3))
-	sets := listAt(b.get("/subscriptions/"+sub+
+	sets := kernel.ListAt(b.get("/subscriptions/"+sub+
 		"/resourceGroups/MC_net-rg_c_westeurope/providers/Microsoft.Compute/virtualMachineScaleSets"), "value")
-	if len(sets) != 1 || !strings.HasPrefix(text(sets[0], "name"), "aks-np-") ||
-		fmt.Sprint(objectAt(sets[0], "sku")["capacity"]) != "3" {
-		t.Fatalf("%s", encode(sets))
+	if len(sets) != 1 || !strings.HasPrefix(kernel.Text(sets[0], "name"), "aks-np-") ||
+		fmt.Sprint(kernel.ObjectAt(sets[0], "sku")["capacity"]) != "3" {
+		t.Fatalf("%s", kernel.Encode(sets))
 	}
-	set := arm.ID(text(sets[0], "id"))
+	set := arm.ID(kernel.Text(sets[0], "id"))
 	first := b.get(set + "/networkInterfaces")
-	if n := len(listAt(first, "value")); n != 2 ||
-		!strings.Contains(text(first, "nextLink"), "skiptoken=2") {
-		t.Errorf("%d NICs on the first page, next %q", n, text(first, "nextLink"))
+	if n := len(kernel.ListAt(first, "value")); n != 2 ||
+		!strings.Contains(kernel.Text(first, "nextLink"), "skiptoken=2") {
+		t.Errorf("%d NICs on the first page, next %q", n, kernel.Text(first, "nextLink"))
 	}
 	nic := b.get(set + "/virtualMachines/1/networkInterfaces/" + arm.ID(set.Name()))
-	configuration := listAt(objectAt(nic, "properties"), "ipConfigurations")[0]
-	if text(objectAt(configuration, "properties"), "privateIPAddress") != "10.0.1.5" ||
-		objectAt(nic, "properties")["enableIPForwarding"] != true {
-		t.Errorf("%s", encode(nic))
+	configuration := kernel.ListAt(kernel.ObjectAt(nic, "properties"), "ipConfigurations")[0]
+	if kernel.Text(kernel.ObjectAt(configuration, "properties"),
+		"privateIPAddress") != "10.0.1.5" ||
+		kernel.ObjectAt(nic, "properties")["enableIPForwarding"] != true {
+		t.Errorf("%s", kernel.Encode(nic))
 	}
 	if vm := b.get(set + "/virtualMachines/2"); !strings.HasSuffix(
-		text(objectAt(vm, "properties", "osProfile"), "computerName"), "vmss000002") {
-		t.Errorf("%s", encode(vm))
+		kernel.Text(kernel.ObjectAt(vm, "properties", "osProfile"), "computerName"), "vmss000002") {
+		t.Errorf("%s", kernel.Encode(vm))
 	}
 	b.refused(http.MethodGet, set+"/virtualMachines/7", "", 404, "NotFound")
 }
@@ -144,13 +147,15 @@ func TestCloudProvider(t *testing.T) {
 		time.Sleep(32 * time.Second) // past the batch at 60 s
 		// Its copy is fresh now. Somebody adds a route; then a node comes.
 		doc := b.get(rt)
-		p := objectAt(doc, "properties")
+		p := kernel.ObjectAt(doc, "properties")
 		p["routes"] = append(p["routes"].([]any),
-			object{"name": "inside", "properties": object{"addressPrefix": "10.244.77.0/24",
-				"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.1.99"}},
-			object{"name": "outside", "properties": object{"addressPrefix": "10.77.0.0/16",
-				"nextHopType": "None"}})
-		b.put(rt, string(encode(doc)))
+			kernel.Object{"name": "inside",
+				"properties": kernel.Object{"addressPrefix": "10.244.77.0/24",
+					"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.1.99"}},
+			kernel.Object{"name": "outside",
+				"properties": kernel.Object{"addressPrefix": "10.77.0.0/16",
+					"nextHopType": "None"}})
+		b.put(rt, string(kernel.Encode(doc)))
 		if err := b.e.Scale(aksID, "np", 2); err != nil {
 			t.Fatal(err)
 		}
@@ -166,10 +171,10 @@ func TestCloudProvider(t *testing.T) {
 		}
 		// A wrong next hop is never repaired; a route that is gone comes back.
 		doc = b.get(rt)
-		routes := objectAt(doc, "properties")["routes"].([]any)
-		objectAt(routes[0].(object), "properties")["nextHopIpAddress"] = "10.0.1.200"
-		objectAt(doc, "properties")["routes"] = routes[:2]
-		b.put(rt, string(encode(doc)))
+		routes := kernel.ObjectAt(doc, "properties")["routes"].([]any)
+		kernel.ObjectAt(routes[0].(kernel.Object), "properties")["nextHopIpAddress"] = "10.0.1.200"
+		kernel.ObjectAt(doc, "properties")["routes"] = routes[:2]
+		b.put(rt, string(kernel.Encode(doc)))
 		time.Sleep(5 * time.Minute)
 		want[0] = "000000____102440024 10.244.0.0/24 10.0.1.200"
 		if got := b.podRoutes(rt); !slices.Equal(got, want) {
@@ -188,17 +193,17 @@ func TestSecondPool(t *testing.T) {
 	b.put(aksID.Child("agentPools", "two"), `{"properties":{"count":1,"vnetSubnetID":"`+
 		string(other)+
 		`"}}`)
-	if linkOf(b.get(other), "routeTable") != "" {
+	if kernel.LinkOf(b.get(other), "routeTable") != "" {
 		t.Error("the pool's subnet has the table already")
 	}
 	if got := b.podRoutes(rt); len(got) != 2 {
 		t.Errorf("routes %q", got)
 	}
-	b.put(aksID, string(encode(b.get(aksID))))
-	if table := linkOf(b.get(other), "routeTable"); !table.Equal(rt) {
+	b.put(aksID, string(kernel.Encode(b.get(aksID))))
+	if table := kernel.LinkOf(b.get(other), "routeTable"); !table.Equal(rt) {
 		t.Errorf("the pool's subnet has %q", table)
 	}
-	if pools := listAt(b.get(aksID+"/agentPools"), "value"); len(pools) != 2 {
+	if pools := kernel.ListAt(b.get(aksID+"/agentPools"), "value"); len(pools) != 2 {
 		t.Errorf("pools %v", names(pools))
 	}
 }
@@ -214,7 +219,7 @@ func TestClusterRefusals(t *testing.T) {
 	full := `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","serviceCidr":"172.16.0.0/16"},"agentPoolProfiles":[{"name":"x","count":4,"vnetSubnetID":"` + string(vnet) + `/subnets/b"}]}}`
 	b.refused(http.MethodPut, aksID, full, 400, "InsufficientSubnetSize")
 	b.refused(http.MethodGet, aksID, "", 404, "ResourceNotFound") // nothing of it is left
-	if used := objectAt(b.get(vnet.Child("subnets", "b")),
+	if used := kernel.ObjectAt(b.get(vnet.Child("subnets", "b")),
 		"properties")["ipConfigurations"]; used != nil {
 		t.Errorf("addresses are still in use: %v", used)
 	}
@@ -237,7 +242,7 @@ func TestScaleByControl(t *testing.T) {
 			t.Errorf("after %d: %d routes", count, n)
 		}
 	}
-	pool := listAt(objectAt(b.get(aksID), "properties"), "agentPoolProfiles")[0]
+	pool := kernel.ListAt(kernel.ObjectAt(b.get(aksID), "properties"), "agentPoolProfiles")[0]
 	if fmt.Sprint(pool["count"]) != "2" {
 		t.Errorf("the pool counts %v nodes", pool["count"])
 	}
@@ -273,13 +278,13 @@ func TestActivityLog(t *testing.T) {
 	b.refused(http.MethodDelete, rt, "", 400, "InUseRouteTableCannotBeDeleted")
 	log := arm.ID("/subscriptions/" + sub +
 		"/providers/Microsoft.Insights/eventtypes/management/values")
-	query := func(filter string) []object {
+	query := func(filter string) []kernel.Object {
 		t.Helper()
 		r, err := http.NewRequest(http.MethodGet, "http://h"+string(log), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var all []object
+		var all []kernel.Object
 		for link := "?api-version=2015-04-01&" +
 			(map[bool]string{true: "$filter=" + strings.ReplaceAll(filter, " ",
 				"%20")})[filter != ""]; link != ""; {
@@ -287,12 +292,12 @@ func TestActivityLog(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+b.c.token)
 			w := &recorder{header: http.Header{}}
 			b.e.ServeHTTP(w, r)
-			doc, f := decodeObject(w.body.Bytes())
+			doc, f := kernel.DecodeObject(w.body.Bytes())
 			if f != nil || w.status != 200 {
 				t.Fatalf("%d %s", w.status, w.body.Bytes())
 			}
-			all = append(all, listAt(doc, "value")...)
-			_, link, _ = strings.Cut(text(doc, "nextLink"), "values?")
+			all = append(all, kernel.ListAt(doc, "value")...)
+			_, link, _ = strings.Cut(kernel.Text(doc, "nextLink"), "values?")
 		}
 		return all
 	}
@@ -300,11 +305,11 @@ func TestActivityLog(t *testing.T) {
 	for _, r := range query("eventTimestamp ge '" + dayAgo() + "' and resourceUri eq '" +
 		string(rt) + "'") {
 		who := "operator"
-		if mirid, ok := objectAt(r, "claims")["xms_mirid"]; ok {
+		if mirid, ok := kernel.ObjectAt(r, "claims")["xms_mirid"]; ok {
 			who = arm.ID(fmt.Sprint(mirid)).Name()
 		}
-		got = append(got, text(objectAt(r, "operationName"), "value")+" "+
-			text(objectAt(r, "status"), "value")+" by "+who)
+		got = append(got, kernel.Text(kernel.ObjectAt(r, "operationName"), "value")+" "+
+			kernel.Text(kernel.ObjectAt(r, "status"), "value")+" by "+who)
 	}
 	want := []string{
 		"Microsoft.Network/routeTables/delete Failed by operator",
@@ -391,10 +396,10 @@ func TestFaultsAndControl(t *testing.T) {
 func TestOwnDualStack(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","ipFamilies":["IPv4","IPv6"]},"agentPoolProfiles":[{"name":"np","mode":"System","count":2}]}}`)
-	b.e.kernel.mu.RLock()
-	cl := b.e.aks.clusters[aksID.Key()]
-	table := cl.table
-	b.e.kernel.mu.RUnlock()
+	b.e.kernel.Mu.RLock()
+	cl := b.e.aks.Clusters[aksID.Key()]
+	table := cl.Table
+	b.e.kernel.Mu.RUnlock()
 	routes := b.podRoutes(table)
 	v6 := 0
 	for _, r := range routes {
@@ -412,11 +417,13 @@ func TestOwnDualStack(t *testing.T) {
 func TestKubeletIdentity(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)
-	kubelet := objectAt(b.get(aksID), "properties", "identityProfile", "kubeletidentity")
-	identity := b.get(arm.ID(text(kubelet, "resourceId")))
-	if p := objectAt(identity, "properties"); text(identity, "name") != aksID.Name()+"-agentpool" ||
-		text(p, "clientId") != text(kubelet, "clientId") ||
-		text(p, "principalId") != text(kubelet, "objectId") || text(kubelet, "clientId") == "" {
-		t.Errorf("%s\n%s", encode(kubelet), encode(identity))
+	kubelet := kernel.ObjectAt(b.get(aksID), "properties", "identityProfile", "kubeletidentity")
+	identity := b.get(arm.ID(kernel.Text(kubelet, "resourceId")))
+	if p := kernel.ObjectAt(identity, "properties"); kernel.Text(identity, "name") != aksID.Name()+
+		"-agentpool" ||
+		kernel.Text(p, "clientId") != kernel.Text(kubelet, "clientId") ||
+		kernel.Text(p, "principalId") != kernel.Text(kubelet, "objectId") ||
+		kernel.Text(kubelet, "clientId") == "" {
+		t.Errorf("%s\n%s", kernel.Encode(kubelet), kernel.Encode(identity))
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/insights"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 const (
@@ -29,7 +31,7 @@ type receiver struct {
 	statuses []int
 	at       []time.Duration
 	requests []*http.Request
-	bodies   []object
+	bodies   []kernel.Object
 }
 
 func (r *receiver) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -37,7 +39,7 @@ func (r *receiver) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	var doc object
+	var doc kernel.Object
 	if err := json.Unmarshal(body, &doc); err != nil {
 		return nil, err
 	}
@@ -62,7 +64,7 @@ func (r *receiver) times() []time.Duration {
 	return slices.Clone(r.at)
 }
 
-func (r *receiver) posted(i int) (*http.Request, object) {
+func (r *receiver) posted(i int) (*http.Request, kernel.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.requests[i], r.bodies[i]
@@ -84,7 +86,7 @@ const tableWritten = `{"field":"category","equals":"administrative"},{"field":"o
 // shape lists the paths of all fields in a document.
 func shape(prefix string, v any) []string {
 	var out []string
-	o, isObject := v.(object)
+	o, isObject := v.(kernel.Object)
 	if !isObject {
 		return []string{prefix}
 	}
@@ -95,15 +97,15 @@ func shape(prefix string, v any) []string {
 	return out
 }
 
-func fixture(t *testing.T, name string) object {
+func fixture(t *testing.T, name string) kernel.Object {
 	t.Helper()
 	raw, err := os.ReadFile("../../testdata/activity-log/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, f := decodeObject(raw)
+	doc, f := kernel.DecodeObject(raw)
 	if f != nil {
-		t.Fatal(f.message)
+		t.Fatal(f.Message)
 	}
 	return doc
 }
@@ -132,23 +134,23 @@ func TestAlerts(t *testing.T) {
 				t.Fatalf("fired after %v", hook.times())
 			}
 			_, got := hook.posted(0)
-			context := objectAt(got, "data", "alertContext")
+			context := kernel.ObjectAt(got, "data", "alertContext")
 			if schema == "legacy" {
-				context = objectAt(got, "data", "context", "activityLog")
-				if text(objectAt(got, "data", "properties"), "team") != "net" {
-					t.Errorf("%s", encode(got))
+				context = kernel.ObjectAt(got, "data", "context", "activityLog")
+				if kernel.Text(kernel.ObjectAt(got, "data", "properties"), "team") != "net" {
+					t.Errorf("%s", kernel.Encode(got))
 				}
-				objectAt(got, "data")["properties"] = object{}
+				kernel.ObjectAt(got, "data")["properties"] = kernel.Object{}
 			}
 			if have, want := shape("", got), shape("",
 				fixture(t, "alert-"+schema+"-schema.json")); !slices.Equal(have, want) {
 				t.Errorf("%s has\n%v\nwant\n%v", schema, have, want)
 			}
-			if text(context, "operationName") != "Microsoft.Network/routeTables/write" ||
-				text(context, "status") != "Succeeded" ||
-				text(objectAt(context, "authorization"), "scope") != string(rt) ||
-				text(context, "caller") != DefaultPrincipal.ObjectID {
-				t.Errorf("%s", encode(context))
+			if kernel.Text(context, "operationName") != "Microsoft.Network/routeTables/write" ||
+				kernel.Text(context, "status") != "Succeeded" ||
+				kernel.Text(kernel.ObjectAt(context, "authorization"), "scope") != string(rt) ||
+				kernel.Text(context, "caller") != DefaultPrincipal.ObjectID {
+				t.Errorf("%s", kernel.Encode(context))
 			}
 			// Disabled, or elsewhere, it does not fire.
 			if status, _ := b.try(http.MethodPatch, alertID, api,
@@ -250,7 +252,7 @@ func TestAlertRefusals(t *testing.T) {
 // TestAlertLimit: a subscription has so many rules that are enabled, and any number that are not.
 func TestAlertLimit(t *testing.T) {
 	b := newBench(t, Options{})
-	for i := range maxAlerts {
+	for i := range insights.MaxAlerts {
 		b.put(arm.ID(fmt.Sprintf("%s-%d", alertID, i)), alertBody(tableWritten))
 	}
 	b.put(alertID+"-0", alertBody(tableWritten))
@@ -273,9 +275,10 @@ func TestActivityRecords(t *testing.T) {
 			docs, _ := b.ask(arm.ID(log), "$filter="+strings.ReplaceAll(filter, " ", "%20"))
 			var out []string
 			for _, d := range docs {
-				out = append(out, text(objectAt(d, "operationName"), "localizedValue")+": "+
-					text(objectAt(d, "status"), "value")+" "+
-					text(objectAt(d, "subStatus"), "value"))
+				out = append(out, kernel.Text(kernel.ObjectAt(d, "operationName"),
+					"localizedValue")+": "+
+					kernel.Text(kernel.ObjectAt(d, "status"), "value")+" "+
+					kernel.Text(kernel.ObjectAt(d, "subStatus"), "value"))
 			}
 			return out
 		}
@@ -313,12 +316,12 @@ func TestActivityRecords(t *testing.T) {
 		docs, _ := b.ask(arm.ID(log), "$filter="+strings.ReplaceAll(mine+" and status eq 'Started'",
 			" ", "%20"))
 		got := docs[len(docs)-1]
-		if u := text(got, "id"); !strings.Contains(u, "/ticks/63") {
+		if u := kernel.Text(got, "id"); !strings.Contains(u, "/ticks/63") {
 			t.Errorf("the ID %s has no .NET ticks", u)
 		}
 		want := fixture(t, "record-routetable-write-started.json")
 		for _, ofIdentity := range []string{"xms_mirid", "xms_tcdt"} {
-			delete(objectAt(want, "claims"), ofIdentity)
+			delete(kernel.ObjectAt(want, "claims"), ofIdentity)
 		}
 		if have, want := shape("", got), shape("", want); !slices.Equal(have, want) {
 			t.Errorf("a record has\n%v\nwant\n%v", have, want)
@@ -326,7 +329,7 @@ func TestActivityRecords(t *testing.T) {
 		docs, _ = b.ask(arm.ID(log), "$select=eventName,status&$filter="+
 			strings.ReplaceAll(mine, " ", "%20"))
 		if len(docs) == 0 || len(docs[0]) != 2 {
-			t.Errorf("$select: %s", encode(docs))
+			t.Errorf("$select: %s", kernel.Encode(docs))
 		}
 	})
 }
@@ -357,8 +360,9 @@ func TestActivityOverRestart(t *testing.T) {
 			"$filter=eventTimestamp%20ge%20'2000-01-01T00:00:00Z'%20and%20resourceProvider%20eq%20'Microsoft.Network'")
 		var got []string
 		for _, d := range docs {
-			got = append(got, text(objectAt(d, "resourceType"), "value")+" "+
-				text(objectAt(d, "status"), "value")+" "+text(objectAt(d, "subStatus"), "value"))
+			got = append(got, kernel.Text(kernel.ObjectAt(d, "resourceType"), "value")+" "+
+				kernel.Text(kernel.ObjectAt(d, "status"), "value")+" "+
+				kernel.Text(kernel.ObjectAt(d, "subStatus"), "value"))
 		}
 		want := []string{"Microsoft.Network/routeTables Succeeded ",
 			"Microsoft.Network/virtualNetworks Failed BadRequest",

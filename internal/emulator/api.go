@@ -13,13 +13,13 @@ import (
 func (e *Emulator) Inject(f Fault) (remove func(), err error) { return e.kernel.Inject(f) }
 
 // Faults returns the faults injected and how often each has happened.
-func (e *Emulator) Faults() []Fault { return e.kernel.Faults() }
+func (e *Emulator) Faults() []Fault { return e.kernel.Injected() }
 
 // ClearFaults takes all faults back.
 func (e *Emulator) ClearFaults() { e.kernel.ClearFaults() }
 
 // Requests returns the remembered requests numbered above since, in order.
-func (e *Emulator) Requests(since int) []Request { return e.kernel.Requests(since) }
+func (e *Emulator) Requests(since int) []Request { return e.kernel.Logged(since) }
 
 // LastRequest returns the number of the last request.
 func (e *Emulator) LastRequest() int { return e.kernel.LastRequest() }

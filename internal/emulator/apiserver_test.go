@@ -14,23 +14,25 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/aks"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // apiServer asks a cluster's API server with a token, of the cluster's user where none is named.
-func (b *bench) apiServer(cluster arm.ID, method, path, token string) (int, object) {
+func (b *bench) apiServer(cluster arm.ID, method, path, token string) (int, kernel.Object) {
 	b.t.Helper()
 	if token == "" {
-		token = b.e.aks.clusterToken(cluster, "clusterUser")
+		token = b.e.aks.ClusterToken(cluster, "clusterUser")
 	}
-	r, err := http.NewRequest(method, apiServerURL("http://h", cluster)+path, nil)
+	r, err := http.NewRequest(method, aks.ApiServerURL("http://h", cluster)+path, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
 	w := &recorder{header: http.Header{}}
 	b.e.Public().ServeHTTP(w, r)
-	doc, _ := decodeObject(w.body.Bytes()) // no object: nil
+	doc, _ := kernel.DecodeObject(w.body.Bytes()) // no object: nil
 	return w.status, doc
 }
 
@@ -38,12 +40,12 @@ func (b *bench) apiServer(cluster arm.ID, method, path, token string) (int, obje
 func (b *bench) kubernetes(cluster arm.ID) ([]inventory.Node, []inventory.Pod) {
 	b.t.Helper()
 	status, doc := b.apiServer(cluster, http.MethodGet, "/api/v1/nodes", "")
-	nodes, err := inventory.DecodeNodes(encode(doc))
+	nodes, err := inventory.DecodeNodes(kernel.Encode(doc))
 	if status != 200 || err != nil {
 		b.t.Fatal(status, err)
 	}
 	_, doc = b.apiServer(cluster, http.MethodGet, "/api/v1/pods", "")
-	pods, err := inventory.DecodePods(encode(doc))
+	pods, err := inventory.DecodePods(kernel.Encode(doc))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -71,7 +73,7 @@ func TestNodesAndPods(t *testing.T) {
 			b := withNetwork(t, Options{})
 			b.put(aksID, clusterBody(test.profile, `,"count":3,"nodeLabels":{"team":"shop"}`+
 				test.pool))
-			cluster, err := inventory.DecodeCluster(encode(b.get(aksID)))
+			cluster, err := inventory.DecodeCluster(kernel.Encode(b.get(aksID)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -214,14 +216,14 @@ func TestAPIServerPages(t *testing.T) {
 		for pages := 1; ; pages++ {
 			_, doc := b.apiServer(aksID, http.MethodGet, "/api/v1/pods?limit=3&continue="+
 				url.QueryEscape(next), "")
-			for _, p := range listAt(doc, "items") {
-				all = append(all, text(objectAt(p, "metadata"), "name"))
+			for _, p := range kernel.ListAt(doc, "items") {
+				all = append(all, kernel.Text(kernel.ObjectAt(p, "metadata"), "name"))
 			}
 			if pages == 1 {
 				time.Sleep(4 * time.Minute) // counted from the first page
 			}
 			last = next
-			if next = text(objectAt(doc, "metadata"), "continue"); next == "" {
+			if next = kernel.Text(kernel.ObjectAt(doc, "metadata"), "continue"); next == "" {
 				if pages != 7 {
 					t.Errorf("%d pages", pages)
 				}
@@ -229,8 +231,8 @@ func TestAPIServerPages(t *testing.T) {
 			}
 		}
 		var want []string
-		for _, p := range listAt(whole, "items") {
-			want = append(want, text(objectAt(p, "metadata"), "name"))
+		for _, p := range kernel.ListAt(whole, "items") {
+			want = append(want, kernel.Text(kernel.ObjectAt(p, "metadata"), "name"))
 		}
 		if len(want) != 20 || !slices.Equal(all, want) {
 			t.Errorf("%d by pages, %d at once", len(all), len(want))
@@ -245,9 +247,9 @@ func TestAPIServerPages(t *testing.T) {
 func (b *bench) sees(cluster arm.ID, path, token string, status int, reason string) {
 	b.t.Helper()
 	got, doc := b.apiServer(cluster, http.MethodGet, path, token)
-	if got != status || doc["kind"] != "Status" || text(doc, "reason") != reason ||
-		numberOf(doc, "code") != status || text(doc, "message") == "" {
-		b.t.Errorf("GET %s: %d %s, want %d %s", path, got, encode(doc), status, reason)
+	if got != status || doc["kind"] != "Status" || kernel.Text(doc, "reason") != reason ||
+		kernel.NumberOf(doc, "code") != status || kernel.Text(doc, "message") == "" {
+		b.t.Errorf("GET %s: %d %s, want %d %s", path, got, kernel.Encode(doc), status, reason)
 	}
 }
 
@@ -258,7 +260,7 @@ func TestAPIServerRefuses(t *testing.T) {
 	other := arm.ID(strings.TrimSuffix(string(aksID), "/c") + "/d")
 	b.sees(aksID, "/api/v1/nodes", "nobody", 401, "Unauthorized")
 	b.sees(aksID, "/api/v1/nodes", b.c.token, 401, "Unauthorized") // ARM's
-	b.sees(aksID, "/api/v1/nodes", b.e.aks.clusterToken(other, "clusterUser"), 401, "Unauthorized")
+	b.sees(aksID, "/api/v1/nodes", b.e.aks.ClusterToken(other, "clusterUser"), 401, "Unauthorized")
 	b.sees(aksID, "/api/v1/secrets", "", 404, "NotFound")
 	b.sees(aksID, "/api/v1/nodes/nobody", "", 404, "NotFound")
 	b.sees(aksID, "/api/v1/namespaces/default/nodes", "", 404, "NotFound")
@@ -266,21 +268,21 @@ func TestAPIServerRefuses(t *testing.T) {
 		Message: `pods is forbidden: User "x" cannot list resource "pods" in API group "" at the cluster scope`, Count: 1})
 	b.sees(aksID, "/api/v1/pods", "", 403, "Forbidden")
 	if status, doc := b.apiServer(aksID, http.MethodDelete, "/api/v1/nodes/x", ""); status != 405 ||
-		text(doc, "reason") != "MethodNotAllowed" {
-		t.Errorf("a delete: %d %s", status, encode(doc))
+		kernel.Text(doc, "reason") != "MethodNotAllowed" {
+		t.Errorf("a delete: %d %s", status, kernel.Encode(doc))
 	}
 	nodes, _ := b.kubernetes(aksID)
 	if status, doc := b.apiServer(aksID, http.MethodGet, "/api/v1/nodes/"+nodes[0].Name,
 		""); status != 200 || doc["kind"] != "Node" {
-		t.Errorf("one node: %d %s", status, encode(doc))
+		t.Errorf("one node: %d %s", status, kernel.Encode(doc))
 	}
 	if _, doc := b.apiServer(aksID, http.MethodGet, "/api/v1/namespaces/default/pods",
-		""); len(listAt(doc, "items")) != 1 {
-		t.Errorf("pods of a namespace: %s", encode(doc))
+		""); len(kernel.ListAt(doc, "items")) != 1 {
+		t.Errorf("pods of a namespace: %s", kernel.Encode(doc))
 	}
 	if status, doc := b.apiServer(aksID, http.MethodGet, "/version", ""); status != 200 ||
-		doc["gitVersion"] != "v"+kubernetesVersions[0] {
-		t.Errorf("version: %d %s", status, encode(doc))
+		doc["gitVersion"] != "v"+aks.KubernetesVersions[0] {
+		t.Errorf("version: %d %s", status, kernel.Encode(doc))
 	}
 }
 
@@ -315,18 +317,21 @@ func TestKubeconfig(t *testing.T) {
 	b.put(aksID, clusterBody(``, ``))
 	config := func(call string) string {
 		_, answer := b.c.Do(http.MethodPost, aksID+arm.ID("/"+call), api, nil)
-		doc, _ := decodeObject(answer)
-		raw, err := base64.StdEncoding.DecodeString(text(listAt(doc, "kubeconfigs")[0], "value"))
+		doc, _ := kernel.DecodeObject(answer)
+		raw, err := base64.StdEncoding.DecodeString(
+			kernel.Text(kernel.ListAt(doc, "kubeconfigs")[0], "value"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(raw)
 	}
-	fqdn := func(field string) string { return text(objectAt(b.get(aksID), "properties"), field) }
+	fqdn := func(field string) string {
+		return kernel.Text(kernel.ObjectAt(b.get(aksID), "properties"), field)
+	}
 	user, admin := config("listClusterUserCredential"), config("listClusterAdminCredential")
-	for _, part := range []string{"server: " + apiServerURL("http://localhost", aksID),
+	for _, part := range []string{"server: " + aks.ApiServerURL("http://localhost", aksID),
 		"tls-server-name: " + fqdn("fqdn"), "current-context: c\n", "token: " +
-			b.e.aks.clusterToken(aksID, "clusterUser")} {
+			b.e.aks.ClusterToken(aksID, "clusterUser")} {
 		if !strings.Contains(user, part) {
 			t.Errorf("%s\nhas no %s", user, part)
 		}
@@ -334,7 +339,7 @@ func TestKubeconfig(t *testing.T) {
 	// az adds -admin
 	if !strings.Contains(admin, "user: clusterAdmin_net-rg_c\n") ||
 		!strings.Contains(admin, "current-context: c\n") ||
-		strings.Contains(admin, b.e.aks.clusterToken(aksID, "clusterUser")) {
+		strings.Contains(admin, b.e.aks.ClusterToken(aksID, "clusterUser")) {
 		t.Error(admin)
 	}
 	with := func(field string) string {
@@ -343,7 +348,7 @@ func TestKubeconfig(t *testing.T) {
 	}
 	b.put(aksID, with(`"disableLocalAccounts":true,"aadProfile":{"managed":true}`))
 	if entra := config("listClusterUserCredential"); !strings.Contains(entra,
-		"command: kubelogin\n") || !strings.Contains(entra, "- "+aksServer+"\n") ||
+		"command: kubelogin\n") || !strings.Contains(entra, "- "+aks.AksServer+"\n") ||
 		strings.Contains(entra, "token:") {
 		t.Error(entra)
 	}
@@ -363,15 +368,15 @@ func TestKubeconfig(t *testing.T) {
 	}
 	defer server.Close()
 	if plain := config("listClusterUserCredential"); !strings.Contains(plain, "server: "+
-		apiServerURL(server.Info.HTTPS, aksID)+"\n") {
+		aks.ApiServerURL(server.Info.HTTPS, aksID)+"\n") {
 		t.Errorf("asked for over HTTP: %s", plain)
 	}
-	b.e.kernel.server.HTTPS = "[::]:8443"
+	b.e.kernel.Server.HTTPS = "[::]:8443"
 	for base, want := range map[string]string{
 		"http://azure.example:8080": "https://azure.example:8443",
 		"http://[::1]:8080":         "https://[::1]:8443",
 		"https://azure.example":     "https://azure.example"} {
-		if got := b.e.aks.overTLS(base); got != want {
+		if got := b.e.aks.OverTLS(base); got != want {
 			t.Errorf("%s is %s", base, got)
 		}
 	}
@@ -383,7 +388,7 @@ func TestKubernetesRestart(t *testing.T) {
 	first := withNetwork(t, opts)
 	first.put(aksID, clusterBody(``, `,"count":2`))
 	first.e.PauseRoutes(aksID, true)
-	token := first.e.aks.clusterToken(aksID, "clusterUser")
+	token := first.e.aks.ClusterToken(aksID, "clusterUser")
 	_, nodes := first.apiServer(aksID, http.MethodGet, "/api/v1/nodes", token)
 	first.e.Close()
 	e, err := New(opts)
@@ -392,7 +397,8 @@ func TestKubernetesRestart(t *testing.T) {
 	}
 	t.Cleanup(e.Close)
 	status, after := (&bench{t: t, e: e}).apiServer(aksID, http.MethodGet, "/api/v1/nodes", token)
-	if status != 200 || string(encode(after["items"])) != string(encode(nodes["items"])) {
-		t.Errorf("%d\n%s\nwant\n%s", status, encode(after), encode(nodes))
+	if status != 200 ||
+		string(kernel.Encode(after["items"])) != string(kernel.Encode(nodes["items"])) {
+		t.Errorf("%d\n%s\nwant\n%s", status, kernel.Encode(after), kernel.Encode(nodes))
 	}
 }

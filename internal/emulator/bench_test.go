@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // What the local Azure must manage on two cores: a kubenet cluster of 400 nodes in 2 s, 1,000
@@ -22,8 +23,9 @@ const unlimited = 1e9
 
 func quickBench(b testing.TB) *bench {
 	e, err := New(withSharedKey(b, Options{
-		LogBodies: 100, Buckets: Buckets{Reads: Bucket{unlimited, 1}, Writes: Bucket{unlimited, 1},
-			Clusters: Bucket{unlimited, 1}},
+		LogBodies: 100, Buckets: Buckets{Reads: Bucket{Size: unlimited, PerSecond: 1},
+			Writes:   Bucket{Size: unlimited, PerSecond: 1},
+			Clusters: Bucket{Size: unlimited, PerSecond: 1}},
 	}))
 	if err != nil {
 		b.Fatal(err)
@@ -48,15 +50,16 @@ func (b *bench) full(t testing.TB) arm.ID {
 	b.must(t, http.MethodPut, group, `{"location":"westeurope"}`)
 	b.must(t, http.MethodPut, aksID,
 		`{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","podCidr":"10.240.0.0/13","serviceCidr":"172.16.0.0/16"},"agentPoolProfiles":[{"name":"np","mode":"System","count":400}]}}`)
-	return b.e.aks.clusters[aksID.Key()].table
+	return b.e.aks.Clusters[aksID.Key()].Table
 }
 
 func BenchmarkClusterOf400Nodes(b *testing.B) {
 	for b.Loop() {
 		full := quickBench(b)
-		if table := full.full(b); len(listAt(objectAt(full.e.kernel.store.get(table).body,
-			"properties"),
-			"routes")) != 400 {
+		if table := full.full(b); len(
+			kernel.ListAt(kernel.ObjectAt(full.e.kernel.Store.Get(table).Body,
+				"properties"),
+				"routes")) != 400 {
 			b.Fatal("not every node has a route")
 		}
 	}

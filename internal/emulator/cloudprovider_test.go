@@ -15,13 +15,15 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // provided is a cluster of one node with AKS's own times, whose route is written; all later times
 // count from a read of the table that follows.
 func provided(t *testing.T, opts Options) *bench {
 	opts.RouteBatch, opts.RouteCache = 30*time.Second, 2*time.Minute
-	opts.Buckets = Buckets{Reads: Bucket{unlimited, 1}, Clusters: Bucket{unlimited, 1}}
+	opts.Buckets = Buckets{Reads: Bucket{Size: unlimited, PerSecond: 1},
+		Clusters: Bucket{Size: unlimited, PerSecond: 1}}
 	b := withNetwork(t, opts)
 	b.put(aksID, clusterBody(``, `,"count":1`))
 	time.Sleep(31 * time.Second)
@@ -44,7 +46,7 @@ func (b *bench) wrote(since int) []int {
 }
 
 // touch writes the table as it is, which changes its ETag.
-func (b *bench) touch() { b.put(rt, string(encode(b.get(rt)))) }
+func (b *bench) touch() { b.put(rt, string(kernel.Encode(b.get(rt)))) }
 
 func TestStaleCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -81,13 +83,14 @@ func TestPrefixDeletes(t *testing.T) {
 		for _, polite := range []bool{false, true} {
 			b := provided(t, Options{RouteBugs: RouteBugs{Polite: polite}})
 			doc := b.get(rt)
-			p := objectAt(doc, "properties")
-			name := text(listAt(p, "routes")[0], "name")
-			p["routes"] = append(listAt(p, "routes"), object{"name": name[:3], "properties": object{
-				"addressPrefix": "10.244.200.0/24", "nextHopType": "VirtualAppliance",
-				"nextHopIpAddress": "10.0.1.4",
-			}})
-			b.put(rt, string(encode(doc)))
+			p := kernel.ObjectAt(doc, "properties")
+			name := kernel.Text(kernel.ListAt(p, "routes")[0], "name")
+			p["routes"] = append(kernel.ListAt(p, "routes"),
+				kernel.Object{"name": name[:3], "properties": kernel.Object{
+					"addressPrefix": "10.244.200.0/24", "nextHopType": "VirtualAppliance",
+					"nextHopIpAddress": "10.0.1.4",
+				}})
+			b.put(rt, string(kernel.Encode(doc)))
 			var counts []int
 			for range 20 {
 				time.Sleep(15 * time.Second)
@@ -109,26 +112,26 @@ func TestPrefixDeletes(t *testing.T) {
 func TestDeletesAndCase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := provided(t, Options{})
-		foreign := func(name, prefix string) object {
-			return object{"name": name, "properties": object{"addressPrefix": prefix,
+		foreign := func(name, prefix string) kernel.Object {
+			return kernel.Object{"name": name, "properties": kernel.Object{"addressPrefix": prefix,
 				"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.1.99"}}
 		}
 		// rewrite adds a foreign route inside the pod CIDR and spells the node's route in upper
 		// case.
 		rewrite := func() {
 			doc := b.get(rt)
-			p := objectAt(doc, "properties")
+			p := kernel.ObjectAt(doc, "properties")
 			var routes []any
-			for _, r := range listAt(p, "routes") {
-				r["name"] = strings.ToUpper(text(r, "name"))
+			for _, r := range kernel.ListAt(p, "routes") {
+				r["name"] = strings.ToUpper(kernel.Text(r, "name"))
 				routes = append(routes, r)
 			}
 			p["routes"] = append(routes, any(foreign("mine", "10.244.200.0/24")))
-			b.put(rt, string(encode(doc)))
+			b.put(rt, string(kernel.Encode(doc)))
 		}
 		spelled := func() (out []string) {
-			for _, r := range listAt(objectAt(b.get(rt), "properties"), "routes") {
-				name := text(r, "name")
+			for _, r := range kernel.ListAt(kernel.ObjectAt(b.get(rt), "properties"), "routes") {
+				name := kernel.Text(r, "name")
 				switch {
 				case name == "mine":
 				case name == strings.ToUpper(name):
@@ -182,7 +185,7 @@ func TestCloudControllerCalls(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aksID, clusterBody(``, `,"count":2`))
 	b.e.PauseRoutes(aksID, true)
-	set, who := b.e.aks.clusters[aksID.Key()].pools[0].scaleSet, b.e.aks.clusters[aksID.Key()].who
+	set, who := b.e.aks.Clusters[aksID.Key()].Pools[0].ScaleSet, b.e.aks.Clusters[aksID.Key()].Who
 	b.put(group+"/providers/Microsoft.Authorization/roleAssignments/9a000000-0000-4000-8000-000000000001", `{"properties":{"principalId":"`+who.ObjectID+`",
 		"roleDefinitionId":"/subscriptions/`+sub+
 		// Network Contributor
@@ -203,11 +206,11 @@ func TestCloudControllerCalls(t *testing.T) {
 	if err != nil || token.AccessToken == "" {
 		t.Fatalf("%v, no token", err)
 	}
-	do := func(method, path, query, ifMatch string, body object) (int, object) {
+	do := func(method, path, query, ifMatch string, body kernel.Object) (int, kernel.Object) {
 		t.Helper()
 		var sent io.Reader = http.NoBody
 		if body != nil {
-			sent = bytes.NewReader(encode(body))
+			sent = bytes.NewReader(kernel.Encode(body))
 		}
 		r, err := http.NewRequest(method, server.URL+path+"?"+query, sent)
 		if err != nil {
@@ -227,64 +230,69 @@ func TestCloudControllerCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		doc, _ := decodeObject(raw)
+		doc, _ := kernel.DecodeObject(raw)
 		return answer.StatusCode, doc
 	}
 	status, doc := do(http.MethodGet, "/subscriptions/"+sub+"/providers/Microsoft.Compute",
 		"api-version=2021-04-01", "", nil)
-	if status != 200 || !slices.ContainsFunc(listAt(doc, "resourceTypes"), func(o object) bool {
-		return text(o, "resourceType") == "virtualMachineScaleSets"
-	}) {
-		t.Errorf("the provider: %d %s", status, encode(doc))
+	if status != 200 ||
+		!slices.ContainsFunc(kernel.ListAt(doc, "resourceTypes"), func(o kernel.Object) bool {
+			return kernel.Text(o, "resourceType") == "virtualMachineScaleSets"
+		}) {
+		t.Errorf("the provider: %d %s", status, kernel.Encode(doc))
 	}
 	nodes := string(set.Group())
 	if status, doc = do(http.MethodGet, nodes+
 		"/providers/Microsoft.Compute/virtualMachineScaleSets", "api-version=2025-04-01", "",
-		nil); status != 200 || len(listAt(doc, "value")) != 1 {
-		t.Fatalf("scale sets: %d %s", status, encode(doc))
+		nil); status != 200 || len(kernel.ListAt(doc, "value")) != 1 {
+		t.Fatalf("scale sets: %d %s", status, kernel.Encode(doc))
 	}
 	status, doc = do(http.MethodGet, string(set)+"/virtualMachines",
 		"%24expand=instanceView&api-version=2025-04-01", "", nil)
-	machines := listAt(doc, "value")
+	machines := kernel.ListAt(doc, "value")
 	if status != 200 || len(machines) != 2 {
-		t.Fatalf("machines: %d %s", status, encode(doc))
+		t.Fatalf("machines: %d %s", status, kernel.Encode(doc))
 	}
 	// It makes a node's route of what the machine and its interface say, in one write of the whole
 	// table.
 	_, table := do(http.MethodGet, string(rt), "api-version=2025-05-01", "", nil)
-	etag := text(table, "etag")
+	etag := kernel.Text(table, "etag")
 	routes := []any{}
 	for i, m := range machines {
-		if len(listAt(objectAt(m, "properties", "instanceView"), "statuses")) == 0 {
-			t.Errorf("no instance view: %s", encode(m))
+		if len(kernel.ListAt(kernel.ObjectAt(m, "properties", "instanceView"), "statuses")) == 0 {
+			t.Errorf("no instance view: %s", kernel.Encode(m))
 		}
-		nic := arm.ID(text(listAt(objectAt(m, "properties", "networkProfile"),
+		nic := arm.ID(kernel.Text(kernel.ListAt(kernel.ObjectAt(m, "properties", "networkProfile"),
 			"networkInterfaces")[0], "id"))
 		lower := fmt.Sprintf(
-			"%s/providers/microsoft.Compute/virtualMachineScaleSets/%s/virtualMachines/%s/networkInterfaces/%s", nodes, set.Name(), text(m, "instanceId"), nic.Name())
+			"%s/providers/microsoft.Compute/virtualMachineScaleSets/%s/virtualMachines/%s/networkInterfaces/%s", nodes, set.Name(), kernel.Text(m, "instanceId"), nic.Name())
 		status, doc := do(http.MethodGet, lower, "api-version=2018-10-01", "", nil)
 		if status != 200 {
-			t.Fatalf("interface: %d %s", status, encode(doc))
+			t.Fatalf("interface: %d %s", status, kernel.Encode(doc))
 		}
-		address := text(objectAt(listAt(objectAt(doc, "properties"), "ipConfigurations")[0],
+		address := kernel.Text(kernel.ObjectAt(kernel.ListAt(kernel.ObjectAt(doc, "properties"),
+			"ipConfigurations")[0],
 			"properties"), "privateIPAddress")
-		name := text(objectAt(m, "properties", "osProfile"), "computerName")
+		name := kernel.Text(kernel.ObjectAt(m, "properties", "osProfile"), "computerName")
 		prefix := fmt.Sprintf("10.244.%d.0/24", i+10)
 		routes = append(routes,
-			object{"name": name + "____" + strings.NewReplacer(".", "", "/", "").Replace(prefix),
-				"properties": object{"addressPrefix": prefix, "nextHopType": "VirtualAppliance",
+			kernel.Object{"name": name + "____" + strings.NewReplacer(".", "", "/",
+				"").Replace(prefix),
+				"properties": kernel.Object{"addressPrefix": prefix,
+					"nextHopType":      "VirtualAppliance",
 					"nextHopIpAddress": address}})
 	}
-	body := object{"id": string(rt), "name": rt.Name(), "location": "westeurope", "etag": etag,
-		"properties": object{"routes": routes}}
+	body := kernel.Object{"id": string(rt), "name": rt.Name(), "location": "westeurope",
+		"etag":       etag,
+		"properties": kernel.Object{"routes": routes}}
 	if status, doc := do(http.MethodPut, string(rt), "api-version=2025-05-01", etag,
-		body); status != 200 || text(doc, "etag") == etag {
-		t.Errorf("PUT: %d %s", status, encode(doc))
+		body); status != 200 || kernel.Text(doc, "etag") == etag {
+		t.Errorf("PUT: %d %s", status, kernel.Encode(doc))
 	}
 	if status, doc := do(http.MethodPut, string(rt), "api-version=2025-05-01", etag,
 		body); status != 412 ||
-		text(objectAt(doc, "error"), "code") != "PreconditionFailedEtagMismatch" {
-		t.Errorf("PUT with the old ETag: %d %s", status, encode(doc))
+		kernel.Text(kernel.ObjectAt(doc, "error"), "code") != "PreconditionFailedEtagMismatch" {
+		t.Errorf("PUT with the old ETag: %d %s", status, kernel.Encode(doc))
 	}
 	want := []string{"000000____1024410024 10.244.10.0/24 10.0.1.4",
 		"000001____1024411024 10.244.11.0/24 10.0.1.5"}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 const uai = group + "/providers/Microsoft.ManagedIdentity/userAssignedIdentities/aks-id"
@@ -39,7 +41,7 @@ func TestClusterIdentity(t *testing.T) {
 				"own route table. Please see https://aka.ms/aks/customrt for more information")
 		b.refused(http.MethodPut, aksID, broughtBy(1), 400, "FailedIdentityOperation")
 		b.put(uai, `{"location":"westeurope"}`)
-		who := identityOf(b.e.kernel.store.get(uai))
+		who := entra.IdentityOf(b.e.kernel.Store.Get(uai))
 		b.says(http.MethodPut, aksID, broughtBy(1), 400, "CustomRouteTableMissingPermission",
 			"Managed identity or service principle must be given permission to read and write to "+
 				"custom route table "+string(rt)+". Please see https://aka.ms/aks/customrt for "+
@@ -58,9 +60,9 @@ func TestClusterIdentity(t *testing.T) {
 		b.refused(http.MethodPut, aksID.Child("agentPools", "more"),
 			`{"properties":{"count":1,"vnetSubnetID":"`+string(vnet)+
 				`/subnets/b"}}`, 403, "AuthorizationFailed")
-		assigned := objectAt(b.get(aksID), "identity", "userAssignedIdentities", string(uai))
-		if text(assigned, "principalId") != who.ObjectID ||
-			text(assigned, "clientId") != who.ClientID {
+		assigned := kernel.ObjectAt(b.get(aksID), "identity", "userAssignedIdentities", string(uai))
+		if kernel.Text(assigned, "principalId") != who.ObjectID ||
+			kernel.Text(assigned, "clientId") != who.ClientID {
 			t.Errorf("the cluster shows %v", assigned)
 		}
 
@@ -127,7 +129,7 @@ func TestPodSubnetIdentity(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	b.put(uai, `{"location":"westeurope"}`)
-	who := identityOf(b.e.kernel.store.get(uai))
+	who := entra.IdentityOf(b.e.kernel.Store.Get(uai))
 	nodes, pods := vnet.Child("subnets", "a"), vnet.Child("subnets", "b")
 	b.grant(1, nodes, who.ObjectID, "Network Contributor")
 	cluster := `{"location":"westeurope","identity":{"type":"UserAssigned","userAssignedIdentities":{"` + string(uai) + `":{}}},"properties":{"networkProfile":{"networkPlugin":"azure","serviceCidr":"10.96.0.0/16","dnsServiceIP":"10.96.0.10"},"agentPoolProfiles":[
@@ -150,7 +152,8 @@ func TestRestartedIdentities(t *testing.T) {
 	b.put(uai, `{"location":"westeurope"}`)
 	b.put(uai+"2", `{"location":"westeurope"}`)
 	b.put(aksID, broughtBy(1))
-	gone, stays := identityOf(b.e.kernel.store.get(uai)), identityOf(b.e.kernel.store.get(uai+"2"))
+	gone, stays := entra.IdentityOf(b.e.kernel.Store.Get(uai)), entra.IdentityOf(
+		b.e.kernel.Store.Get(uai+"2"))
 	if status, _ := b.try(http.MethodDelete, uai, api, ""); status != 200 {
 		t.Fatal(status)
 	}
@@ -164,13 +167,13 @@ func TestRestartedIdentities(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if again.entra.identity.has(gone) || !again.entra.identity.has(stays) {
+	if again.entra.Identity.Has(gone) || !again.entra.Identity.Has(stays) {
 		t.Errorf("the deleted identity is there: %v; the other one: %v",
-			again.entra.identity.has(gone),
-			again.entra.identity.has(stays))
+			again.entra.Identity.Has(gone),
+			again.entra.Identity.Has(stays))
 	}
-	if len(again.entra.identity.issuers["https://issuer"]) != 1 {
-		t.Errorf("issuers %v", again.entra.identity.issuers)
+	if len(again.entra.Identity.Issuers["https://issuer"]) != 1 {
+		t.Errorf("issuers %v", again.entra.Identity.Issuers)
 	}
 }
 
@@ -179,9 +182,9 @@ func TestRestartedIdentities(t *testing.T) {
 func TestOwnNetwork(t *testing.T) {
 	b := newBench(t, Options{CheckClusterIdentity: true})
 	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
-	tables := listAt(b.get("/subscriptions/"+arm.ID(sub)+
+	tables := kernel.ListAt(b.get("/subscriptions/"+arm.ID(sub)+
 		"/resourceGroups/MC_net-rg_c_westeurope/providers/Microsoft.Network/routeTables"), "value")
-	if len(tables) != 1 || len(b.podRoutes(arm.ID(text(tables[0], "id")))) != 2 {
+	if len(tables) != 1 || len(b.podRoutes(arm.ID(kernel.Text(tables[0], "id")))) != 2 {
 		t.Errorf("tables %v", names(tables))
 	}
 }
@@ -193,9 +196,11 @@ func TestLockdown(t *testing.T) {
 	b.grant(1, "/subscriptions/"+arm.ID(sub), guest.ObjectID, "Owner")
 	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"nodeResourceGroupProfile":{"restrictionLevel":"ReadOnly"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
 	nodes := arm.ID("/subscriptions/" + sub + "/resourceGroups/MC_net-rg_c_westeurope")
-	table := arm.ID(text(listAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"),
-		"value")[0], "id"))
-	deny := listAt(b.get(nodes+"/providers/Microsoft.Authorization/denyAssignments"), "value")
+	table := arm.ID(kernel.Text(
+		kernel.ListAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"),
+			"value")[0], "id"))
+	deny := kernel.ListAt(b.get(nodes+"/providers/Microsoft.Authorization/denyAssignments"),
+		"value")
 	if len(deny) != 1 {
 		t.Fatalf("deny assignments %v", deny)
 	}
@@ -203,7 +208,7 @@ func TestLockdown(t *testing.T) {
 		_, doc := b.request(http.MethodGet, "/subscriptions/"+sub+
 			"/providers/Microsoft.Authorization/denyAssignments", url.Values{
 			"$filter": {filter}}, "")
-		if got, below := len(listAt(doc, "value")), filter == ""; (got == 1) != below {
+		if got, below := len(kernel.ListAt(doc, "value")), filter == ""; (got == 1) != below {
 			t.Errorf("$filter=%s at the subscription: %d deny assignments", filter, got)
 		}
 	}
@@ -218,8 +223,9 @@ func TestLockdown(t *testing.T) {
 					"'Microsoft.Network/routeTables/write' on scope '%s'; however, the access is "+
 					"denied because of the deny assignment with name '%s' and Id '%s' at scope "+
 					"'%s'.",
-				who.p.ClientID, who.p.ObjectID, table, text(objectAt(deny[0], "properties"),
-					"denyAssignmentName"), text(deny[0], "id"), nodes))
+				who.p.ClientID, who.p.ObjectID, table, kernel.Text(kernel.ObjectAt(deny[0],
+					"properties"),
+					"denyAssignmentName"), kernel.Text(deny[0], "id"), nodes))
 		who.refused(http.MethodDelete, nodes, "", 403, "DenyAssignmentAuthorizationFailed")
 		who.put(vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]}}}`)
 		who.refused(http.MethodPut, vnet.Child("subnets", "a"),

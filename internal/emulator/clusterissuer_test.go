@@ -15,6 +15,10 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
+
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/golang-jwt/jwt/v5"
@@ -61,12 +65,13 @@ func TestClusterIssuer(t *testing.T) {
 	body := `{"location":"westeurope","identity":{"type":"SystemAssigned"},"properties":{"dnsPrefix":"shop","oidcIssuerProfile":{"enabled":ON},
   "agentPoolProfiles":[{"name":"np","count":1,"vmSize":"Standard_D2s_v5","mode":"System"}]}}`
 	b.put(cluster, strings.Replace(body, "ON", "false", 1))
-	if profile := objectAt(b.get(cluster), "properties",
+	if profile := kernel.ObjectAt(b.get(cluster), "properties",
 		"oidcIssuerProfile"); profile["issuerURL"] != nil {
 		t.Errorf("without an issuer: %v", profile)
 	}
 	b.put(cluster, strings.Replace(body, "ON", "true", 1))
-	issuer := text(objectAt(b.get(cluster), "properties", "oidcIssuerProfile"), "issuerURL")
+	issuer := kernel.Text(kernel.ObjectAt(b.get(cluster), "properties", "oidcIssuerProfile"),
+		"issuerURL")
 	if !strings.HasPrefix(issuer, server.Info.HTTPS+"/") || !strings.HasSuffix(issuer, "/") {
 		t.Fatalf("the issuer is %q", issuer)
 	}
@@ -77,7 +82,7 @@ func TestClusterIssuer(t *testing.T) {
 	raw := ask(
 		http.MethodPost,
 		api+"/api/v1/namespaces/web/serviceaccounts/front/token",
-		b.e.aks.clusterToken(cluster, "clusterUser"),
+		b.e.aks.ClusterToken(cluster, "clusterUser"),
 		`{"spec":{"audiences":["api://AzureADTokenExchange"]}}`,
 	)
 	if err := json.Unmarshal(raw, &asked); err != nil {
@@ -93,14 +98,14 @@ func TestClusterIssuer(t *testing.T) {
 		configuration.Issuer != issuer {
 		t.Fatalf("%v %v", configuration, err)
 	}
-	var set struct{ Keys []jwk }
+	var set struct{ Keys []entra.JWK }
 	if err := json.Unmarshal(ask(http.MethodGet, configuration.KeysAt, "", ""), &set); err != nil ||
 		len(set.Keys) != 1 {
 		t.Fatalf("%v %v", set, err)
 	}
 	claims := jwt.MapClaims{}
 	if _, err := jwt.ParseWithClaims(asked.Status.Token, claims, func(*jwt.Token) (any, error) {
-		return set.Keys[0].key(), nil
+		return set.Keys[0].Key(), nil
 	}); err != nil ||
 		claims["iss"] != issuer ||
 		claims["sub"] != "system:serviceaccount:web:front" {
@@ -108,7 +113,7 @@ func TestClusterIssuer(t *testing.T) {
 	}
 
 	b.put(uai, `{"location":"westeurope"}`)
-	who := identityOf(b.e.kernel.store.get(uai))
+	who := entra.IdentityOf(b.e.kernel.Store.Get(uai))
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(asked.Status.Token), 0o600); err != nil {
 		t.Fatal(err)

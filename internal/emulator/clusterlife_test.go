@@ -9,30 +9,33 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator/aks"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 func (b *bench) state() string {
 	b.t.Helper()
-	return text(objectAt(b.get(aksID), "properties"), "provisioningState")
+	return kernel.Text(kernel.ObjectAt(b.get(aksID), "properties"), "provisioningState")
 }
 
 // poolNodes are copies of the nodes of a pool.
-func (b *bench) poolNodes(name string) []*node {
-	b.e.kernel.mu.RLock()
-	defer b.e.kernel.mu.RUnlock()
-	var out []*node
-	for _, n := range b.e.aks.clusters[aksID.Key()].pool(name).nodes {
+func (b *bench) poolNodes(name string) []*aks.Node {
+	b.e.kernel.Mu.RLock()
+	defer b.e.kernel.Mu.RUnlock()
+	var out []*aks.Node
+	for _, n := range b.e.aks.Clusters[aksID.Key()].Pool(name).Nodes {
 		now := *n
 		out = append(out, &now)
 	}
 	return out
 }
 
-func nodeNames(nodes []*node) []string {
+func nodeNames(nodes []*aks.Node) []string {
 	var out []string
 	for _, n := range nodes {
-		_, number, _ := strings.Cut(n.name, "vmss")
-		out = append(out, number+" "+n.podCIDRs[0].String())
+		_, number, _ := strings.Cut(n.Name, "vmss")
+		out = append(out, number+" "+n.PodCIDRs[0].String())
 	}
 	return out
 }
@@ -40,7 +43,8 @@ func nodeNames(nodes []*node) []string {
 func TestUpgradeWithSurge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := withNetwork(t, Options{OperationTime: 3 * time.Minute, RouteBatch: time.Second,
-			Buckets: Buckets{Clusters: Bucket{unlimited, 1}, Reads: Bucket{unlimited, 1}}})
+			Buckets: Buckets{Clusters: Bucket{Size: unlimited, PerSecond: 1},
+				Reads: Bucket{Size: unlimited, PerSecond: 1}}})
 		// The network's operations take as long as all others here.
 		time.Sleep(3 * time.Minute)
 		b.put(aksID, clusterBody(``,
@@ -52,7 +56,7 @@ func TestUpgradeWithSurge(t *testing.T) {
 		pool := aksID.Child("agentPools", "np")
 		b.put(pool, `{"properties":{"orchestratorVersion":"1.34.2"}}`)
 		time.Sleep(time.Second)
-		if state := text(objectAt(b.get(pool), "properties"),
+		if state := kernel.Text(kernel.ObjectAt(b.get(pool), "properties"),
 			"provisioningState"); state != "Upgrading" {
 			t.Error(state)
 		}
@@ -115,8 +119,8 @@ func TestUpgradeWithSurge(t *testing.T) {
 func TestSurge(t *testing.T) {
 	for wish, want := range map[string]int{`"33%"`: 4, `"1"`: 1, `"3"`: 3, `"50"`: 10, `"100%"`: 10,
 		`null`: 1, `"10%"`: 1, `"11%"`: 2, `"x"`: 1, `"0"`: 1} {
-		doc, f := decodeObject([]byte(`{"upgradeSettings":{"maxSurge":` + wish + `}}`))
-		if got := surgeOf(doc, 10); f != nil || got != want {
+		doc, f := kernel.DecodeObject([]byte(`{"upgradeSettings":{"maxSurge":` + wish + `}}`))
+		if got := aks.SurgeOf(doc, 10); f != nil || got != want {
 			t.Errorf("maxSurge %s of 10 nodes: %d, want %d", wish, got, want)
 		}
 	}
@@ -137,7 +141,7 @@ func TestStopAndStart(t *testing.T) {
 			}
 		}
 		power := func() string {
-			return text(objectAt(b.get(aksID), "properties", "powerState"), "code")
+			return kernel.Text(kernel.ObjectAt(b.get(aksID), "properties", "powerState"), "code")
 		}
 		do("stop")
 		if b.state() != "Stopping" {
@@ -183,7 +187,7 @@ func TestStopAndStart(t *testing.T) {
 func TestFreedAddress(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aksID, clusterBody(``, `,"count":2`))
-	if err := b.e.Readdress(aksID, b.nodes()[0].name); err != nil {
+	if err := b.e.Readdress(aksID, b.nodes()[0].Name); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.e.Scale(aksID, "np", 3); err != nil {
@@ -191,7 +195,7 @@ func TestFreedAddress(t *testing.T) {
 	}
 	var got []string
 	for _, n := range b.nodes() {
-		got = append(got, n.addrs[0].String())
+		got = append(got, n.Addrs[0].String())
 	}
 	if want := []string{"10.0.1.6", "10.0.1.5", "10.0.1.4"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
@@ -202,17 +206,18 @@ func TestPoolsOfACluster(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aksID, clusterBody(``,
 		`,"count":3,"enableAutoScaling":true,"minCount":1,"maxCount":5,"nodeLabels":{"a":"b"},"unheard":{"of":1.50}`))
-	p := listAt(objectAt(b.get(aksID), "properties"), "agentPoolProfiles")[0]
-	if p["enableAutoScaling"] != true || fmt.Sprint(objectAt(p, "unheard")["of"]) != "1.50" ||
+	p := kernel.ListAt(kernel.ObjectAt(b.get(aksID), "properties"), "agentPoolProfiles")[0]
+	if p["enableAutoScaling"] != true ||
+		fmt.Sprint(kernel.ObjectAt(p, "unheard")["of"]) != "1.50" ||
 		fmt.Sprint(p["maxPods"]) != "110" {
-		t.Errorf("%s", encode(p))
+		t.Errorf("%s", kernel.Encode(p))
 	}
 	two := aksID.Child("agentPools", "two")
 	if status, code := b.try(http.MethodPut, two, api, `{"properties":{"count":1,"vnetSubnetID":"`+
 		string(vnet)+`/subnets/b","vmSize":"Standard_D8s_v5"}}`); status != 201 {
 		t.Fatalf("%d %s", status, code)
 	}
-	if mode := text(objectAt(b.get(two), "properties"), "mode"); mode != "User" {
+	if mode := kernel.Text(kernel.ObjectAt(b.get(two), "properties"), "mode"); mode != "User" {
 		t.Error(mode)
 	}
 	// the last System pool
@@ -223,7 +228,7 @@ func TestPoolsOfACluster(t *testing.T) {
 	names := b.poolNodes("np")
 	if status, code := b.try(http.MethodPost, aksID.Child("agentPools", "np")+"/deleteMachines",
 		api,
-		`{"machineNames":["`+names[1].name+`"]}`); status != 200 {
+		`{"machineNames":["`+names[1].Name+`"]}`); status != 200 {
 		t.Errorf("%d %s", status, code)
 	}
 	if got := nodeNames(b.nodes()); !slices.Equal(got,
@@ -242,8 +247,9 @@ func TestWhatCanBeAskedOfACluster(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aksID, clusterBody(``, ``))
 	status, answer := b.c.Do(http.MethodPost, aksID+"/listClusterUserCredential", api, nil)
-	doc, _ := decodeObject(answer)
-	config, err := base64.StdEncoding.DecodeString(text(listAt(doc, "kubeconfigs")[0], "value"))
+	doc, _ := kernel.DecodeObject(answer)
+	config, err := base64.StdEncoding.DecodeString(kernel.Text(kernel.ListAt(doc, "kubeconfigs")[0],
+		"value"))
 	if status != 200 || err != nil ||
 		!strings.Contains(string(config), "server: http://localhost/_kubernetes/") ||
 		!strings.Contains(string(config), "clusterUser_net-rg_c") {
@@ -259,46 +265,49 @@ func TestWhatCanBeAskedOfACluster(t *testing.T) {
 	b.refused(http.MethodPut, aksID.Child("maintenanceConfigurations", "mine"), `{"properties":{}}`,
 		400, "InvalidMaintenanceConfigurationName")
 	b.put(schedule, `{"properties":{"maintenanceWindow":{"durationHours":4,"startTime":"02:00","schedule":{"daily":{"intervalDays":3}}}}}`)
-	if got := b.get(schedule); objectAt(got, "properties", "maintenanceWindow", "schedule",
-		"daily") == nil || objectAt(got, "properties")["provisioningState"] != nil {
-		t.Errorf("%s", encode(got))
+	if got := b.get(schedule); kernel.ObjectAt(got, "properties", "maintenanceWindow", "schedule",
+		"daily") == nil || kernel.ObjectAt(got, "properties")["provisioningState"] != nil {
+		t.Errorf("%s", kernel.Encode(got))
 	}
-	if all := listAt(b.get(aksID+"/maintenanceConfigurations"), "value"); len(all) != 1 {
+	if all := kernel.ListAt(b.get(aksID+"/maintenanceConfigurations"), "value"); len(all) != 1 {
 		t.Errorf("%d configurations", len(all))
 	}
 	if status, _ := b.try(http.MethodDelete, schedule, api, ""); status != 200 {
 		t.Errorf("delete: %d", status)
 	}
 
-	profile := objectAt(b.get(aksID+"/upgradeProfiles/default"), "properties",
+	profile := kernel.ObjectAt(b.get(aksID+"/upgradeProfiles/default"), "properties",
 		"controlPlaneProfile")
-	if profile["kubernetesVersion"] != kubernetesVersions[0] {
-		t.Errorf("%s", encode(profile))
+	if profile["kubernetesVersion"] != aks.KubernetesVersions[0] {
+		t.Errorf("%s", kernel.Encode(profile))
 	}
-	if versions := listAt(objectAt(b.get(aksID+"/availableAgentPoolVersions"), "properties"),
-		"agentPoolVersions"); len(versions) != len(kubernetesVersions) {
+	if versions := kernel.ListAt(kernel.ObjectAt(b.get(aksID+"/availableAgentPoolVersions"),
+		"properties"),
+		"agentPoolVersions"); len(versions) != len(aks.KubernetesVersions) {
 		t.Errorf("%d versions", len(versions))
 	}
 	location := b.get("/subscriptions/" + sub +
 		"/providers/Microsoft.ContainerService/locations/westeurope/kubernetesVersions")
-	if values := listAt(location, "values"); len(values) != 3 || values[0]["version"] != "1.34" {
-		t.Errorf("%s", encode(location))
+	if values := kernel.ListAt(location, "values"); len(values) != 3 ||
+		values[0]["version"] != "1.34" {
+		t.Errorf("%s", kernel.Encode(location))
 	}
 	old := b.get("/subscriptions/" + sub +
 		"/providers/Microsoft.ContainerService/locations/westeurope/orchestrators")
-	if all := listAt(objectAt(old, "properties"),
-		"orchestrators"); len(all) != len(kubernetesVersions) || all[0]["default"] != true {
-		t.Errorf("%s", encode(old))
+	if all := kernel.ListAt(kernel.ObjectAt(old, "properties"),
+		"orchestrators"); len(all) != len(aks.KubernetesVersions) || all[0]["default"] != true {
+		t.Errorf("%s", kernel.Encode(old))
 	}
 	if status, _ := b.try(http.MethodPatch, aksID, api, `{"tags":{"team":"net"}}`); status != 200 ||
-		text(objectAt(b.get(aksID), "tags"), "team") != "net" {
+		kernel.Text(kernel.ObjectAt(b.get(aksID), "tags"), "team") != "net" {
 		t.Errorf("tags: %d", status)
 	}
 	// What was sent comes back, with what AKS fills in.
-	network := objectAt(b.get(aksID), "properties", "networkProfile")
-	if text(network, "loadBalancerSku") != "standard" ||
-		text(network, "serviceCidr") != "172.16.0.0/16" ||
-		len(listAt(objectAt(network, "loadBalancerProfile"), "effectiveOutboundIPs")) != 1 {
-		t.Errorf("%s", encode(network))
+	network := kernel.ObjectAt(b.get(aksID), "properties", "networkProfile")
+	if kernel.Text(network, "loadBalancerSku") != "standard" ||
+		kernel.Text(network, "serviceCidr") != "172.16.0.0/16" ||
+		len(kernel.ListAt(kernel.ObjectAt(network, "loadBalancerProfile"),
+			"effectiveOutboundIPs")) != 1 {
+		t.Errorf("%s", kernel.Encode(network))
 	}
 }

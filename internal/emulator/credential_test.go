@@ -12,6 +12,10 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
+
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/golang-jwt/jwt/v5"
@@ -21,7 +25,7 @@ import (
 func TestCredentials(t *testing.T) {
 	b, _ := withGuest(t, Options{})
 	b.put(uai, `{"location":"westeurope"}`)
-	who := identityOf(b.e.kernel.store.get(uai))
+	who := entra.IdentityOf(b.e.kernel.Store.Get(uai))
 	server := httptest.NewTLSServer(b.e)
 	defer server.Close()
 	options := azcore.ClientOptions{Transport: server.Client(),
@@ -33,7 +37,7 @@ func TestCredentials(t *testing.T) {
 	}
 	const issuer = "https://oidc.example/cluster/"
 	if err := b.e.RegisterIssuer(issuer,
-		encode((&identity{key: key, keyID: "k1"}).keys())); err != nil {
+		kernel.Encode((&entra.Identity{Key: key, KeyID: "k1"}).Keys())); err != nil {
 		t.Fatal(err)
 	}
 	b.put(uai.Child("federatedIdentityCredentials", "pod"), `{"properties":{"issuer":"`+issuer+
@@ -70,8 +74,8 @@ func TestCredentials(t *testing.T) {
 			time.Until(token.ExpiresOn) < 50*time.Minute {
 			t.Errorf("%s: %v until %s, want %s", name, claims, token.ExpiresOn, want)
 		}
-		if _, f := b.e.entra.identity.authenticate("Bearer "+token.Token, server.URL); f != nil {
-			t.Errorf("%s: the token is refused: %s", name, f.message)
+		if _, f := b.e.entra.Identity.Authenticate("Bearer "+token.Token, server.URL); f != nil {
+			t.Errorf("%s: the token is refused: %s", name, f.Message)
 		}
 	}
 	secret, err := azidentity.NewClientSecretCredential(DefaultTenant, guest.ClientID, guest.Secret,

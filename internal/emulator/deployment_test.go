@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/deployments"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 const (
@@ -30,7 +32,7 @@ func incremental(template string, parameters ...string) string {
 }
 
 // deploys makes a deployment and returns it once it has ended.
-func (b *bench) deploys(name, body string) object {
+func (b *bench) deploys(name, body string) kernel.Object {
 	b.t.Helper()
 	id := deploymentScope + arm.ID("/"+name)
 	status, answer := b.c.Do(http.MethodPut, id, deploymentAPI, []byte(body))
@@ -41,16 +43,16 @@ func (b *bench) deploys(name, body string) object {
 	return b.ends(name)
 }
 
-func (b *bench) ends(name string) object {
+func (b *bench) ends(name string) kernel.Object {
 	b.t.Helper()
 	for range 1000 {
 		doc, err := b.c.Get(deploymentScope+arm.ID("/"+name), deploymentAPI)
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		p := objectAt(doc, "properties")
-		if state := text(p, "provisioningState"); state != deploymentAccepted &&
-			state != deploymentRunning {
+		p := kernel.ObjectAt(doc, "properties")
+		if state := kernel.Text(p, "provisioningState"); state != deployments.Accepted &&
+			state != deployments.Running {
 			if doc["run"] != nil || doc["source"] != nil {
 				b.t.Error("the deployment shows what only the emulator needs")
 			}
@@ -62,7 +64,7 @@ func (b *bench) ends(name string) object {
 	return nil
 }
 
-func asJSON(v any) string { return string(encode(v)) }
+func asJSON(v any) string { return string(kernel.Encode(v)) }
 
 func (b *bench) is(id arm.ID) bool {
 	status, _ := b.c.Do(http.MethodGet, id, api, nil)
@@ -88,7 +90,7 @@ func TestDeployment(t *testing.T) {
     "upper": {"type": "array", "value": "[variables('upper')]"}, "who": {"type": "string", "value": "[deployer().objectId]"},
     "name": {"type": "string", "value": "[concat(deployment().name, '-', parameters('when'))]"}, "secret": {"type": "securestring", "value": "[parameters('password')]"}}
 }`, `"Names": {"value": ["a", "b"]}`))
-		if text(p, "provisioningState") != deploymentSucceeded {
+		if kernel.Text(p, "provisioningState") != deployments.Succeeded {
 			t.Fatal(asJSON(p))
 		}
 		rts := group + "/providers/Microsoft.Network/routeTables/rt-"
@@ -110,7 +112,8 @@ func TestDeployment(t *testing.T) {
 			`[{"id":"%s0"},{"id":"%s1"},{"id":"%s"}]`, rts, rts, vnet); got != want {
 			t.Errorf("it made %s, want %s", got, want)
 		}
-		if routes := listAt(objectAt(b.get(rts+"0"), "properties"), "routes"); len(routes) != 1 ||
+		if routes := kernel.ListAt(kernel.ObjectAt(b.get(rts+"0"), "properties"),
+			"routes"); len(routes) != 1 ||
 			b.is(group+"/providers/Microsoft.Network/routeTables/not") {
 			t.Errorf("%v", routes)
 		}
@@ -187,8 +190,8 @@ func TestNestedDeployments(t *testing.T) {
 				)+`], "outputs": {"deep": {"type": "string", "value": "[reference('deep').outputs.group.value]"}}}`,
 		),
 	)
-	if text(p, "provisioningState") != deploymentSucceeded ||
-		text(objectAt(p, "outputs", "deep"), "value") != "other" {
+	if kernel.Text(p, "provisioningState") != deployments.Succeeded ||
+		kernel.Text(kernel.ObjectAt(p, "outputs", "deep"), "value") != "other" {
 		t.Fatal(asJSON(p))
 	}
 	for id, want := range map[arm.ID]string{
@@ -196,13 +199,14 @@ func TestNestedDeployments(t *testing.T) {
 		other + "/providers/Microsoft.Network/routeTables/deep":  `northeurope {"tag":"givennet-rg","v":"inner"}`,
 	} {
 		doc := b.get(id)
-		if got := text(doc, "location") + " " + asJSON(doc["tags"]); got != want {
+		if got := kernel.Text(doc, "location") + " " + asJSON(doc["tags"]); got != want {
 			t.Errorf("%s: %s, want %s", id, got, want)
 		}
 	}
 	if doc, err := b.c.Get(other+"/providers/Microsoft.Resources/deployments/deep",
 		deploymentAPI); err != nil ||
-		text(objectAt(doc, "properties"), "provisioningState") != deploymentSucceeded {
+		kernel.Text(kernel.ObjectAt(doc, "properties"),
+			"provisioningState") != deployments.Succeeded {
 		t.Errorf("%v %v", doc, err)
 	}
 }
@@ -319,9 +323,9 @@ func TestDeploymentFails(t *testing.T) {
 				), fmt.Sprintf(table, "apart", ""),
 			}, ",")+`]}`),
 		)
-		e := objectAt(p, "error")
-		if text(p, "provisioningState") != deploymentFailed ||
-			text(e, "code") != "DeploymentFailed" ||
+		e := kernel.ObjectAt(p, "error")
+		if kernel.Text(p, "provisioningState") != deployments.Failed ||
+			kernel.Text(e, "code") != "DeploymentFailed" ||
 			asJSON(e["details"]) != `[{"code":"InternalServerError","message":"broken"}]` ||
 			p["outputs"] != nil {
 			t.Errorf("%s", asJSON(p))
@@ -329,8 +333,8 @@ func TestDeploymentFails(t *testing.T) {
 		there := ""
 		for _, name := range []string{"first", "second", "third", "apart"} {
 			if id := group + "/providers/Microsoft.Network/routeTables/" + arm.ID(name); b.is(id) {
-				there += name + " " + text(
-					objectAt(b.get(id), "properties"),
+				there += name + " " + kernel.Text(
+					kernel.ObjectAt(b.get(id), "properties"),
 					"provisioningState",
 				) + "; "
 			}
@@ -346,10 +350,10 @@ func TestDeploymentFails(t *testing.T) {
 		}
 		// Done again, it goes through.
 		if p := b.deploys("fails", incremental(`{`+groupSchema+`, "resources": [`+
-			fmt.Sprintf(table, "second", "")+`]}`)); text(
+			fmt.Sprintf(table, "second", "")+`]}`)); kernel.Text(
 			p,
 			"provisioningState",
-		) != deploymentSucceeded {
+		) != deployments.Succeeded {
 			t.Errorf("%s", asJSON(p))
 		}
 	})
@@ -372,18 +376,18 @@ func TestSubscriptionDeployment(t *testing.T) {
 	if status, answer := b.c.Do(http.MethodPut, id, deploymentAPI, []byte(body)); status != 201 {
 		t.Fatalf("%d %s", status, answer)
 	}
-	p := objectAt(b.get(id), "properties")
+	p := kernel.ObjectAt(b.get(id), "properties")
 	made := b.get("/subscriptions/" + sub +
 		"/resourceGroups/made/providers/Microsoft.Network/routeTables/t")
-	if text(p, "provisioningState") != deploymentSucceeded ||
-		text(made, "location") != "northeurope" {
+	if kernel.Text(p, "provisioningState") != deployments.Succeeded ||
+		kernel.Text(made, "location") != "northeurope" {
 		t.Errorf("%s %s", asJSON(p), asJSON(made))
 	}
 	// With its group a deployment goes, and what was under way with it.
 	if status, _ := b.try(http.MethodDelete, arm.GroupID(sub, "made"), api, ""); status != 200 {
 		t.Errorf("deleting the group: %d", status)
 	}
-	if len(b.e.deployments.deployments) != 1 {
-		t.Errorf("%d deployments are left", len(b.e.deployments.deployments))
+	if len(b.e.deployments.Deployments) != 1 {
+		t.Errorf("%d deployments are left", len(b.e.deployments.Deployments))
 	}
 }

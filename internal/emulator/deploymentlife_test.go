@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/deployments"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 func TestDeploymentByRoles(t *testing.T) {
@@ -71,7 +73,7 @@ func TestDeploymentByRoles(t *testing.T) {
 	}
 	grant("11111111-0000-4000-8000-000000000002", `"Microsoft.Network/routeTables/*"`)
 	if got := try(); !strings.Contains(got, `"Accepted"`) ||
-		text(b.ends("d"), "provisioningState") != deploymentSucceeded {
+		kernel.Text(b.ends("d"), "provisioningState") != deployments.Succeeded {
 		t.Errorf("with both: %s", got)
 	}
 }
@@ -126,7 +128,7 @@ func TestDeploymentAgainstPolicy(t *testing.T) {
 			)+`]}`,
 		),
 	)
-	if s := asJSON(p["error"]); text(p, "provisioningState") != deploymentFailed ||
+	if s := asJSON(p["error"]); kernel.Text(p, "provisioningState") != deployments.Failed ||
 		!strings.Contains(s, "RequestDisallowedByPolicy") ||
 		!b.is(group+"/providers/Microsoft.Network/routeTables/ok") {
 		t.Errorf("known in the middle: %s", s)
@@ -184,12 +186,12 @@ func TestDeploymentRestart(t *testing.T) {
 		}
 		time.Sleep(15 * time.Second) // first is there, second is on its way
 		b.get(deploymentScope + "/inside")
-		b.e.kernel.mu.Lock()
-		if err := b.e.kernel.disk.db.Close(); err != nil {
+		b.e.kernel.Mu.Lock()
+		if err := b.e.kernel.Disk.DB.Close(); err != nil {
 			t.Fatal(err)
 		}
-		b.e.kernel.closed = true
-		b.e.kernel.mu.Unlock()
+		b.e.kernel.Closed = true
+		b.e.kernel.Mu.Unlock()
 
 		again, err := New(options)
 		if err != nil {
@@ -202,21 +204,22 @@ func TestDeploymentRestart(t *testing.T) {
 		}
 		r := &bench{t, again, c}
 		p := r.ends("d")
-		if text(p, "provisioningState") != deploymentSucceeded || p["duration"] != "PT30S" {
+		if kernel.Text(p, "provisioningState") != deployments.Succeeded ||
+			p["duration"] != "PT30S" {
 			t.Fatalf("%s", asJSON(p))
 		}
-		id := text(objectAt(p, "outputs", "id"), "value")
+		id := kernel.Text(kernel.ObjectAt(p, "outputs", "id"), "value")
 		for _, name := range []string{"first", "second"} {
 			if doc := r.get(group + "/providers/Microsoft.Network/routeTables/" +
-				arm.ID(name)); text(
-				objectAt(doc, "tags"),
+				arm.ID(name)); kernel.Text(
+				kernel.ObjectAt(doc, "tags"),
 				"id",
 			) != id ||
 				id == "" {
 				t.Errorf("%s: %s, want %s", name, asJSON(doc["tags"]), id)
 			}
 		}
-		if text(objectAt(p, "outputs", "x"), "value") != id ||
+		if kernel.Text(kernel.ObjectAt(p, "outputs", "x"), "value") != id ||
 			!r.is(group+"/providers/Microsoft.Network/routeTables/third") {
 			t.Errorf("%s", asJSON(p))
 		}
@@ -230,8 +233,9 @@ func TestDeploymentRestart(t *testing.T) {
 			t.Errorf("%d writes after the restart, want that of the third", writes)
 		}
 		ends := 0
-		for _, a := range again.kernel.activity {
-			if a.operation == typeDeployment+"/write" && a.status == activitySucceeded {
+		for _, a := range again.kernel.Activity {
+			if a.Operation == deployments.TypeDeployment+"/write" &&
+				a.Status == kernel.ActivitySucceeded {
 				ends++
 			}
 		}
@@ -264,7 +268,7 @@ func TestDeploymentCancel(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		p := b.ends("d")
-		if text(p, "provisioningState") != deploymentCanceled ||
+		if kernel.Text(p, "provisioningState") != deployments.Canceled ||
 			!b.is(group+"/providers/Microsoft.Network/routeTables/first") ||
 			b.is(group+"/providers/Microsoft.Network/routeTables/second") {
 			t.Errorf("%s", asJSON(p))
@@ -352,10 +356,11 @@ func testWhatIf(t *testing.T) {
 		t.Error("something was made")
 	}
 	var said []string
-	for _, c := range listAt(objectAt(result, "properties"), "changes") {
+	for _, c := range kernel.ListAt(kernel.ObjectAt(result, "properties"), "changes") {
 		said = append(
 			said,
-			text(c, "changeType")+" "+arm.ID(text(c, "resourceId")).Name()+" "+asJSON(c["delta"]),
+			kernel.Text(c, "changeType")+" "+arm.ID(kernel.Text(c, "resourceId")).Name()+" "+
+				asJSON(c["delta"]),
 		)
 	}
 	want := []string{
@@ -376,7 +381,7 @@ func testWhatIf(t *testing.T) {
 }
 
 // whatIf asks what a deployment would change, and follows the answer.
-func (b *bench) whatIf(body string) object {
+func (b *bench) whatIf(body string) kernel.Object {
 	b.t.Helper()
 	ask := func(method, url, body string) *recorder {
 		r, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -397,9 +402,10 @@ func (b *bench) whatIf(body string) object {
 		b.t.Fatalf("%d %s", first.status, first.body.String())
 	}
 	time.Sleep(time.Second)
-	result, f := decodeObject(ask(http.MethodGet, first.header.Get("Location"), "").body.Bytes())
+	result, f := kernel.DecodeObject(ask(http.MethodGet, first.header.Get("Location"),
+		"").body.Bytes())
 	if f != nil {
-		b.t.Fatal(f.message)
+		b.t.Fatal(f.Message)
 	}
 	return result
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // shelf is where linked templates lie.
@@ -55,28 +57,28 @@ func TestLinkedTemplates(t *testing.T) {
 		"https://shelf.example/parts/write.json": linkedWrite,
 		"https://shelf.example/page.html":        "<html>",
 	}})
-	if len(listAt(objectAt(b.get(vnet), "properties"), "subnets")) == 0 ||
-		linkOf(b.get(vnet+"/subnets/a"), "routeTable") == "" {
+	if len(kernel.ListAt(kernel.ObjectAt(b.get(vnet), "properties"), "subnets")) == 0 ||
+		kernel.LinkOf(b.get(vnet+"/subnets/a"), "routeTable") == "" {
 		t.Fatal("the subnet has no table")
 	}
 	link := func(uri string) string {
 		return `{"properties": {"mode": "Incremental", "templateLink": {"uri": "` + uri + `"}}}`
 	}
-	if p := b.deploys("keep", link("https://shelf.example/main.json")); text(p,
+	if p := b.deploys("keep", link("https://shelf.example/main.json")); kernel.Text(p,
 		"provisioningState") != "Succeeded" {
-		t.Fatalf("%s", encode(p))
+		t.Fatalf("%s", kernel.Encode(p))
 	}
 	subnet := b.get(vnet + "/subnets/a")
-	if linkOf(subnet, "routeTable") == "" ||
-		len(listAt(objectAt(subnet, "properties"), "serviceEndpoints")) != 1 {
-		t.Errorf("%s", encode(subnet))
+	if kernel.LinkOf(subnet, "routeTable") == "" ||
+		len(kernel.ListAt(kernel.ObjectAt(subnet, "properties"), "serviceEndpoints")) != 1 {
+		t.Errorf("%s", kernel.Encode(subnet))
 	}
 	plain := strings.Replace(linkedWrite, `,
 			"routeTable": {"id": "[parameters('table')]"}`, "", 1)
-	if p := b.deploys("strip", incremental(plain, `"table": {"value": ""}`)); text(p,
+	if p := b.deploys("strip", incremental(plain, `"table": {"value": ""}`)); kernel.Text(p,
 		"provisioningState") != "Succeeded" ||
-		linkOf(b.get(vnet+"/subnets/a"), "routeTable") != "" {
-		t.Errorf("the template without the association does not strip it: %s", encode(p))
+		kernel.LinkOf(b.get(vnet+"/subnets/a"), "routeTable") != "" {
+		t.Errorf("the template without the association does not strip it: %s", kernel.Encode(p))
 	}
 	for _, uri := range []string{"https://shelf.example/nothing.json", "https://none.example/x",
 		"https://shelf.example/page.html", "file:///etc/passwd"} {

@@ -11,29 +11,30 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // everything reads all that a local Azure shows: every resource, the nodes' interfaces and the
 // activity log.
 func everything(t *testing.T, e *Emulator) map[string]string {
 	t.Helper()
-	c, err := e.Client(e.kernel.opts.Principals[0])
+	c, err := e.Client(e.opts.Principals[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]string{}
-	e.kernel.mu.RLock()
+	e.kernel.Mu.RLock()
 	var ids []arm.ID
-	for _, r := range e.kernel.store.resources {
-		ids = append(ids, r.id)
-		if r.id.Is(arm.TypeScaleSet) {
-			ids = append(ids, r.id+"/networkInterfaces", r.id+"/virtualMachines")
+	for _, r := range e.kernel.Store.Resources {
+		ids = append(ids, r.ID)
+		if r.ID.Is(arm.TypeScaleSet) {
+			ids = append(ids, r.ID+"/networkInterfaces", r.ID+"/virtualMachines")
 		}
-		if r.id.Is(arm.TypeCluster) {
-			ids = append(ids, r.id+"/agentPools")
+		if r.ID.Is(arm.TypeCluster) {
+			ids = append(ids, r.ID+"/agentPools")
 		}
 	}
-	e.kernel.mu.RUnlock()
+	e.kernel.Mu.RUnlock()
 	ids = append(ids, "/subscriptions/"+sub+
 		"/providers/Microsoft.Insights/eventtypes/management/values")
 	for _, id := range ids {
@@ -75,7 +76,8 @@ func TestRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Put(arm.GroupID(sub, "gone"), api, object{"location": "westeurope"}); err != nil {
+	if err := c.Put(arm.GroupID(sub, "gone"), api,
+		kernel.Object{"location": "westeurope"}); err != nil {
 		t.Fatal(err)
 	}
 	if status, body := c.Do(http.MethodDelete, arm.GroupID(sub, "gone"), api, nil); status >= 300 {
@@ -86,14 +88,14 @@ func TestRestart(t *testing.T) {
 	reader := "/subscriptions/" + sub +
 		"/providers/Microsoft.Authorization/roleDefinitions/acdd72a7-3385-48ef-bd42-f606fba81ae7"
 	if err := c.Put(grant, "2022-04-01",
-		object{"properties": object{"roleDefinitionId": reader,
+		kernel.Object{"properties": kernel.Object{"roleDefinitionId": reader,
 			"principalId":   "0b0b0000-0000-4000-8000-000000000009",
 			"principalType": "ServicePrincipal"}}); err != nil {
 		t.Fatal(err)
 	}
 	delayed := d.GatewayTable +
 		"/providers/Microsoft.Authorization/roleAssignments/22222222-1111-1111-1111-111111111111"
-	body := object{"properties": object{"roleDefinitionId": reader,
+	body := kernel.Object{"properties": kernel.Object{"roleDefinitionId": reader,
 		"principalId": "0b0b0000-0000-4000-8000-000000000009", "principalType": "ServicePrincipal"}}
 	if err := c.Put(delayed, "2022-04-01", body); err != nil || !e.DelayRole(delayed, time.Hour) {
 		t.Fatal(err)
@@ -106,12 +108,12 @@ func TestRestart(t *testing.T) {
 
 	// As a kill leaves it: nothing is closed. The file's lock goes with the process, here with its
 	// handle.
-	e.kernel.mu.Lock()
-	if err := e.kernel.disk.db.Close(); err != nil {
+	e.kernel.Mu.Lock()
+	if err := e.kernel.Disk.DB.Close(); err != nil {
 		t.Fatal(err)
 	}
-	e.kernel.closed = true
-	e.kernel.mu.Unlock()
+	e.kernel.Closed = true
+	e.kernel.Mu.Unlock()
 	again, err := New(options)
 	if err != nil {
 		t.Fatal(err)
@@ -153,9 +155,9 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	hops := map[string]bool{}
-	for _, r := range listAt(objectAt(doc, "properties"), "routes") {
-		hops[text(objectAt(r, "properties"), "nextHopIpAddress")] = true
-		if text(objectAt(r, "properties"), "addressPrefix") == "10.244.4.0/24" {
+	for _, r := range kernel.ListAt(kernel.ObjectAt(doc, "properties"), "routes") {
+		hops[kernel.Text(kernel.ObjectAt(r, "properties"), "nextHopIpAddress")] = true
+		if kernel.Text(kernel.ObjectAt(r, "properties"), "addressPrefix") == "10.244.4.0/24" {
 			t.Error("10.244.4.0/24 was given out out of turn")
 		}
 	}
@@ -177,21 +179,21 @@ func TestRestartWhileDeleting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Put(group, api, object{"location": "westeurope"}); err != nil {
+	if err := c.Put(group, api, kernel.Object{"location": "westeurope"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Put(rt, api, object{"location": "westeurope"}); err != nil {
+	if err := c.Put(rt, api, kernel.Object{"location": "westeurope"}); err != nil {
 		t.Fatal(err)
 	}
 	if status, body := c.Do(http.MethodDelete, group, api, nil); status != http.StatusAccepted {
 		t.Fatalf("%d %s", status, body)
 	}
-	e.kernel.mu.RLock()
+	e.kernel.Mu.RLock()
 	var operations []string
-	for name := range e.kernel.operations {
+	for name := range e.kernel.Operations {
 		operations = append(operations, name)
 	}
-	e.kernel.mu.RUnlock()
+	e.kernel.Mu.RUnlock()
 	e.Close()
 	e, err = New(options)
 	if err != nil {
@@ -290,7 +292,7 @@ func TestRestartWhileAKSWorks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				plenty := Bucket{unlimited, 1}
+				plenty := Bucket{Size: unlimited, PerSecond: 1}
 				options := Options{StateFile: filepath.Join(t.TempDir(), "state.db"),
 					OperationTime: time.Minute, RouteBatch: time.Second, Buckets: Buckets{
 						Clusters: plenty, Reads: plenty}}

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // post makes a POST, follows its Location until there is a result, and returns that.
-func (b *bench) post(id arm.ID, body string) (object, http.Header) {
+func (b *bench) post(id arm.ID, body string) (kernel.Object, http.Header) {
 	b.t.Helper()
 	call := func(method, target, body string) *recorder {
 		r, err := http.NewRequest(method, target, strings.NewReader(body))
@@ -32,7 +34,7 @@ func (b *bench) post(id arm.ID, body string) (object, http.Header) {
 		time.Sleep(time.Second)
 		w = call(http.MethodGet, location, "")
 	}
-	doc, f := decodeObject(w.body.Bytes())
+	doc, f := kernel.DecodeObject(w.body.Bytes())
 	if f != nil {
 		b.t.Fatalf("POST %s: %d %s", id, w.status, w.body.Bytes())
 	}
@@ -43,13 +45,16 @@ func (b *bench) effective(id arm.ID) []string {
 	b.t.Helper()
 	doc, _ := b.post(id+"/effectiveRouteTable", "")
 	var out []string
-	for _, r := range listAt(doc, "value") {
-		if slices.Contains(reservedPrefixes[4:], strings.Join(list(r, "addressPrefix"), ",")) {
+	for _, r := range kernel.ListAt(doc, "value") {
+		if slices.Contains(network.ReservedPrefixes[4:],
+			strings.Join(kernel.List(r, "addressPrefix"), ",")) {
 			continue // there are many of them, and they are always there
 		}
-		hop := strings.Join(list(r, "nextHopIpAddress"), ",")
-		out = append(out, strings.TrimSpace(fmt.Sprintln(text(r, "source"), text(r, "state"),
-			strings.Join(list(r, "addressPrefix"), ","), text(r, "nextHopType"), hop)))
+		hop := strings.Join(kernel.List(r, "nextHopIpAddress"), ",")
+		out = append(out, strings.TrimSpace(fmt.Sprintln(kernel.Text(r, "source"),
+			kernel.Text(r, "state"),
+			strings.Join(kernel.List(r, "addressPrefix"), ","), kernel.Text(r,
+				"nextHopType"), hop)))
 	}
 	return out
 }
@@ -103,7 +108,8 @@ func TestEffectiveRoutes(t *testing.T) {
 
 		watcher := group + "/providers/Microsoft.Network/networkWatchers/w"
 		b.put(watcher, `{"location":"westeurope"}`)
-		vm := arm.ID(strings.Replace(string(nic), "Microsoft.Network/networkInterfaces", typeVM, 1))
+		vm := arm.ID(strings.Replace(string(nic), "Microsoft.Network/networkInterfaces",
+			network.TypeVM, 1))
 		b.put(vm, `{"location":"westeurope","properties":{"networkProfile":{"networkInterfaces":[{"id":"`+string(nic)+`"}]}}}`)
 		for to, want := range map[string]string{
 			"10.0.77.1":    "VnetLocal System Route ",
@@ -115,8 +121,9 @@ func TestEffectiveRoutes(t *testing.T) {
 		} {
 			doc, _ := b.post(watcher+"/nextHop", `{"targetResourceId":"`+string(vm)+
 				`","sourceIPAddress":"10.0.1.4","destinationIPAddress":"`+to+`"}`)
-			if got := text(doc, "nextHopType") + " " + arm.ID(text(doc, "routeTableId")).Name() +
-				" " + text(doc, "nextHopIpAddress"); got != want {
+			if got := kernel.Text(doc, "nextHopType") + " " +
+				arm.ID(kernel.Text(doc, "routeTableId")).Name() +
+				" " + kernel.Text(doc, "nextHopIpAddress"); got != want {
 				t.Errorf("to %s: %q, want %q", to, got, want)
 			}
 		}
@@ -137,9 +144,10 @@ func TestEffectiveRoutesTakeTime(t *testing.T) {
 		start := time.Now()
 		doc, header := b.post(nic+"/effectiveRouteTable", "")
 		location, err := url.Parse(header.Get("Location"))
-		if took := time.Since(start); len(listAt(doc, "value")) != 21 || took != 4*time.Second ||
+		if took := time.Since(start); len(kernel.ListAt(doc, "value")) != 21 ||
+			took != 4*time.Second ||
 			err != nil || !location.IsAbs() || header.Get("Retry-After") != "1" {
-			t.Errorf("after %s, %v: %s", took, header, encode(doc))
+			t.Errorf("after %s, %v: %s", took, header, kernel.Encode(doc))
 		}
 	})
 }
@@ -151,8 +159,8 @@ func TestEffectiveRoutesOfNodes(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	b.put(aksID, fmt.Sprintf(brought, 2))
-	set := arm.ID(text(
-		listAt(b.get("/subscriptions/"+sub+
+	set := arm.ID(kernel.Text(
+		kernel.ListAt(b.get("/subscriptions/"+sub+
 			"/resourceGroups/MC_net-rg_c_westeurope/providers/microsoft.Compute/virtualMachineScaleSets"), "value")[0], "id"))
 	one := arm.ID(strings.Replace(string(set), "Microsoft.Compute", "microsoft.Compute", 1)) +
 		"/virtualMachines/0/networkInterfaces/" + arm.ID(set.Name())
@@ -165,7 +173,7 @@ func TestEffectiveRoutesOfNodes(t *testing.T) {
 	hop := func() string {
 		doc, _ := b.post(watcher+"/nextHop", `{"targetResourceId":"`+string(set)+
 			`/virtualMachines/0","sourceIPAddress":"10.0.1.4","destinationIPAddress":"10.244.1.7"}`)
-		return text(doc, "nextHopType") + " " + text(doc, "nextHopIpAddress")
+		return kernel.Text(doc, "nextHopType") + " " + kernel.Text(doc, "nextHopIpAddress")
 	}
 	if got := hop(); got != "VirtualAppliance 10.0.1.5" {
 		t.Errorf("a packet to a pod goes to %q", got)
@@ -183,12 +191,12 @@ func TestPeerings(t *testing.T) {
 	b.put(hub, hubBody)
 	peering := func(id arm.ID) string {
 		p := b.properties(id)
-		return text(p, "peeringState") + " " + text(p, "peeringSyncLevel")
+		return kernel.Text(p, "peeringState") + " " + kernel.Text(p, "peeringSyncLevel")
 	}
-	etag := text(b.get(vnet), "etag")
+	etag := kernel.Text(b.get(vnet), "etag")
 	b.put(toHub, peeringBody(hub))
 	if got := peering(toHub); got != "Initiated RemoteNotInSync" ||
-		text(b.get(vnet), "etag") == etag {
+		kernel.Text(b.get(vnet), "etag") == etag {
 		t.Errorf("one side: %s", got)
 	}
 	b.put(fromHub, peeringBody(vnet))
@@ -196,10 +204,11 @@ func TestPeerings(t *testing.T) {
 		"FullyInSync" {
 		t.Errorf("both sides: %s", got)
 	}
-	inside := listAt(b.properties(vnet), "virtualNetworkPeerings")
-	if len(inside) != 1 || string(encode(inside[0])) != string(encode(b.get(toHub))) ||
-		objectAt(inside[0], "properties")["allowVirtualNetworkAccess"] != true {
-		t.Errorf("inside the network: %s", encode(inside))
+	inside := kernel.ListAt(b.properties(vnet), "virtualNetworkPeerings")
+	if len(inside) != 1 ||
+		string(kernel.Encode(inside[0])) != string(kernel.Encode(b.get(toHub))) ||
+		kernel.ObjectAt(inside[0], "properties")["allowVirtualNetworkAccess"] != true {
+		t.Errorf("inside the network: %s", kernel.Encode(inside))
 	}
 	// A PUT of the network that does not name them leaves them.
 	b.put(vnet, plainVNet)
@@ -207,7 +216,7 @@ func TestPeerings(t *testing.T) {
 		t.Errorf("after a PUT of the network: %s", got)
 	}
 	// Neither does one that sends back what it has read, as az network vnet update does.
-	b.put(vnet, string(encode(b.get(vnet))))
+	b.put(vnet, string(kernel.Encode(b.get(vnet))))
 	if got := peering(toHub) + ", " + peering(fromHub); got != "Connected FullyInSync, Connected "+
 		"FullyInSync" {
 		t.Errorf("after a PUT of the network as it was read: %s", got)
@@ -240,7 +249,7 @@ func TestPeerings(t *testing.T) {
 		t.Errorf("one side gone: %s", got)
 	}
 	b.refused(http.MethodPut, toHub, peeringBody(hub), 400, "RemotePeeringIsDisconnected")
-	b.put(hub, string(encode(b.get(hub))))
+	b.put(hub, string(kernel.Encode(b.get(hub))))
 	if got := peering(fromHub); !strings.HasPrefix(got, "Disconnected") {
 		t.Errorf("one side gone, and a PUT of the other's network: %s", got)
 	}
@@ -264,12 +273,14 @@ func TestOwnScaleSet(t *testing.T) {
 	}
 	have := func() []string {
 		var out []string
-		for _, vm := range listAt(b.get(set+"/virtualMachines"), "value") {
-			nic := arm.ID(text(listAt(objectAt(vm, "properties", "networkProfile"),
+		for _, vm := range kernel.ListAt(b.get(set+"/virtualMachines"), "value") {
+			nic := arm.ID(kernel.Text(kernel.ListAt(kernel.ObjectAt(vm, "properties",
+				"networkProfile"),
 				"networkInterfaces")[0], "id"))
-			p := objectAt(listAt(b.properties(nic), "ipConfigurations")[0], "properties")
-			out = append(out, text(vm, "name")+" "+text(p, "privateIPAddress")+" "+
-				list(vm, "zones")[0])
+			p := kernel.ObjectAt(kernel.ListAt(b.properties(nic), "ipConfigurations")[0],
+				"properties")
+			out = append(out, kernel.Text(vm, "name")+" "+kernel.Text(p, "privateIPAddress")+" "+
+				kernel.List(vm, "zones")[0])
 		}
 		return out
 	}
@@ -287,7 +298,7 @@ func TestOwnScaleSet(t *testing.T) {
 	if got := have(); len(got) != 3 {
 		t.Errorf("after a refused PUT: %q", got)
 	}
-	if n := len(listAt(b.get(set+"/networkInterfaces"), "value")); n != 3 {
+	if n := len(kernel.ListAt(b.get(set+"/networkInterfaces"), "value")); n != 3 {
 		t.Errorf("%d interfaces", n)
 	}
 	b.delete(set)

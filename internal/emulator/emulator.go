@@ -10,14 +10,22 @@ package emulator
 import (
 	"context"
 	"crypto/rsa"
-	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/aks"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
+	"routekeeper.dev/routekeeper/internal/emulator/compute"
+	"routekeeper.dev/routekeeper/internal/emulator/control"
+	"routekeeper.dev/routekeeper/internal/emulator/deployments"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/insights"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+	"routekeeper.dev/routekeeper/internal/emulator/resources"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -100,15 +108,16 @@ const (
 //
 // Calls meet the kernel first; what they do to resources of a type, that type's service does.
 type Emulator struct {
-	kernel        *kernel
-	resources     *resources
-	network       *network
-	compute       *compute
-	aks           *aks
-	entra         *entra
-	authorization *authorization
-	insights      *insights
-	deployments   *deployments
+	opts          Options
+	kernel        *kernel.Kernel
+	resources     *resources.Resources
+	network       *network.Network
+	compute       *compute.Compute
+	aks           *aks.AKS
+	entra         *entra.Entra
+	authorization *authorization.Authorization
+	insights      *insights.Insights
+	deployments   *deployments.Deployments
 }
 
 // New makes a local Azure with nothing in it but its subscriptions.
@@ -134,91 +143,56 @@ func New(opts Options) (*Emulator, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	id, err := newIdentity(opts.tenants(), opts.Principals, opts.Key)
-	if err != nil {
+	k := kernel.New(kernel.Options{
+		Subscriptions: opts.Subscriptions, TenantID: opts.TenantID, Tenants: opts.Tenants,
+		Principals: opts.Principals, OperationTime: opts.OperationTime, AsOf: opts.AsOf,
+		PageSize: opts.PageSize, Buckets: opts.Buckets, Newer: opts.Newer,
+		LogBodies: opts.LogBodies, Log: opts.Log,
+	})
+	e := &Emulator{opts: opts, kernel: k}
+	var err error
+	if e.entra, err = entra.New(k, opts.Key); err != nil {
 		return nil, err
 	}
-	k := &kernel{
-		opts:       opts,
-		log:        opts.Log,
-		store:      newStore(),
-		kinds:      map[string]*kind{},
-		operations: map[string]*operation{},
-		buckets:    newBuckets(opts.Buckets),
-		faults:     &faults{},
-		requests:   &requestLog{keep: opts.LogBodies, log: opts.Log},
-	}
-	e := assemble(k, id)
-	for _, s := range opts.Subscriptions {
-		e.kernel.store.addSubscription(s)
-	}
+	e.network = network.New(k, network.Options{RouteLimit: opts.RouteLimit,
+		IgnoreSubnetETag: opts.IgnoreSubnetETag, SeparateSubnetETags: opts.SeparateSubnetETags,
+		Probe: opts.Probe})
+	e.authorization = authorization.New(k, e.entra,
+		authorization.Options{StrictLists: opts.StrictLists, RoleDelay: opts.RoleDelay})
+	e.resources = resources.New(k, e.authorization)
+	e.compute = compute.New(k, e.network, e.entra)
+	e.aks = aks.New(k, e.network, e.compute, e.entra, e.authorization, aks.Options{
+		RouteBatch: opts.RouteBatch, RouteCache: opts.RouteCache, RouteBugs: opts.RouteBugs,
+		CheckClusterIdentity: opts.CheckClusterIdentity})
+	e.insights = insights.New(k, e.entra, e.authorization,
+		insights.Options{AlertDelay: opts.AlertDelay, Webhooks: opts.Webhooks})
+	e.deployments = deployments.New(k, e.authorization,
+		deployments.Options{Templates: opts.Templates})
+	k.Control = control.New(k, e.network, e.aks, e.authorization, e.entra).Answer
 	if opts.StateFile != "" {
-		if e.kernel.disk, err = openDisk(opts.StateFile); err != nil {
+		if err := k.Open(opts.StateFile); err != nil {
 			return nil, err
 		}
-		e.kernel.mu.Lock()
-		e.kernel.restored, err = e.kernel.load()
-		e.kernel.mu.Unlock()
-		if err != nil {
-			return nil, errors.Join(err, e.kernel.disk.db.Close())
-		}
 	}
-	if !e.kernel.restored {
+	if !k.Restored {
 		e.firstRoles()
 	}
 	return e, nil
 }
 
-// assemble makes the services, and tells them and the kernel of each other.
-func assemble(k *kernel, id *identity) *Emulator {
-	e := &Emulator{
-		kernel:        k,
-		resources:     &resources{kernel: k, registration: map[string]string{}},
-		network:       &network{kernel: k},
-		compute:       &compute{kernel: k},
-		entra:         &entra{kernel: k, identity: id},
-		authorization: &authorization{kernel: k, takesEffect: map[string]time.Time{}},
-		aks: &aks{kernel: k, clusters: map[string]*cluster{}, nodeGroups: map[string]*cluster{},
-			scaleSets: map[string]poolOf{}},
-		insights:    &insights{kernel: k, webhooks: newWebhooks(k.opts.Webhooks, k.log)},
-		deployments: &deployments{kernel: k, deployments: map[string]*deploymentRun{}},
-	}
-	e.resources.authorization = e.authorization
-	e.network.compute = e.compute
-	e.compute.network, e.compute.aks = e.network, e.aks
-	e.entra.authorization, e.entra.aks = e.authorization, e.aks
-	e.authorization.entra, e.authorization.aks = e.entra, e.aks
-	e.aks.entra, e.aks.authorization = e.entra, e.authorization
-	e.insights.entra, e.insights.authorization = e.entra, e.authorization
-	e.deployments.authorization = e.authorization
-	k.resources, k.network, k.aks, k.entra = e.resources, e.network, e.aks, e.entra
-	k.compute = e.compute
-	k.authorization, k.insights, k.deployments = e.authorization, e.insights, e.deployments
-	k.control = &control{kernel: k, aks: e.aks, authorization: e.authorization, entra: e.entra}
-	for _, types := range [][]kind{e.resources.types(), e.network.types(), e.compute.types(),
-		e.aks.types(), e.entra.types(), e.authorization.types(), e.insights.types(),
-		e.deployments.types()} {
-		k.register(types...)
-	}
-	k.specials = slices.Concat([]special{k.operationCall, k.nestedCall}, e.resources.calls(),
-		e.network.calls(), e.compute.calls(), e.aks.calls(), e.entra.calls(),
-		e.authorization.calls(), e.insights.calls(), e.deployments.calls())
-	return e
-}
-
 // Restored reports whether it goes on with a state that was kept.
-func (e *Emulator) Restored() bool { return e.kernel.restored }
+func (e *Emulator) Restored() bool { return e.kernel.Restored }
 
 // firstRoles makes the principals of the options Owners, but for those that start without roles.
 func (e *Emulator) firstRoles() {
-	defer e.kernel.lock()()
-	for _, s := range e.kernel.opts.Subscriptions {
-		for _, p := range e.kernel.opts.Principals[1:] {
+	defer e.kernel.Lock()()
+	for _, s := range e.opts.Subscriptions {
+		for _, p := range e.opts.Principals[1:] {
 			if p.Tenant == "" {
-				p.Tenant = e.kernel.opts.TenantID
+				p.Tenant = e.opts.TenantID
 			}
-			if !p.NoRoles && strings.EqualFold(p.Tenant, e.kernel.tenantOf(s)) {
-				e.authorization.assign(arm.ID("/subscriptions/"+s), p, "Owner")
+			if !p.NoRoles && strings.EqualFold(p.Tenant, e.kernel.TenantOf(s)) {
+				e.authorization.Assign(arm.ID("/subscriptions/"+s), p, "Owner")
 			}
 		}
 	}
@@ -226,33 +200,17 @@ func (e *Emulator) firstRoles() {
 
 // Close stops the clusters' cloud providers, and alerts on their way. Requests are still answered.
 func (e *Emulator) Close() {
-	defer e.insights.webhooks.under.Wait() // without the lock, which nobody has who posts
-	e.kernel.lock()()
-	e.kernel.mu.Lock()
-	defer e.kernel.mu.Unlock()
-	e.insights.webhooks.stop()
-	if e.kernel.closed {
-		return
-	}
-	e.insights.webhooks.stop()
-	e.kernel.closed = true
-	for _, c := range e.aks.clusters {
-		c.provider.stop()
-	}
-	if e.kernel.disk != nil {
-		if err := e.kernel.disk.db.Close(); err != nil {
-			e.kernel.log.Error("the state was not closed", "error", err.Error())
-		}
-	}
+	e.kernel.Close()
+	e.insights.Wait()
 }
 
 // ServeHTTP answers requests to ARM and to the login endpoints, and the control calls under
 // /_emulator/.
-func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.kernel.serve(w, r, true) }
+func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.kernel.Serve(w, r, true) }
 
 // Public answers like ServeHTTP, without the control calls.
 func (e *Emulator) Public() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e.kernel.serve(w, r, false)
+		e.kernel.Serve(w, r, false)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 const (
@@ -75,7 +76,7 @@ func (b *bench) put(id arm.ID, body string) {
 	}
 }
 
-func (b *bench) get(id arm.ID) object {
+func (b *bench) get(id arm.ID) kernel.Object {
 	b.t.Helper()
 	doc, err := b.c.Get(id, api)
 	if err != nil {
@@ -92,10 +93,10 @@ func (b *bench) refused(method string, id arm.ID, body string, status int, code 
 	}
 }
 
-func names(docs []object) []string {
+func names(docs []kernel.Object) []string {
 	var out []string
 	for _, d := range docs {
-		out = append(out, text(d, "name"))
+		out = append(out, kernel.Text(d, "name"))
 	}
 	return out
 }
@@ -153,7 +154,8 @@ func TestRouteTableRefusals(t *testing.T) {
 		b.refused(http.MethodPut, rt, tt.body, tt.status, tt.code)
 	}
 	// None of them changed anything.
-	if got := names(listAt(objectAt(b.get(rt), "properties"), "routes")); !slices.Equal(got,
+	if got := names(kernel.ListAt(kernel.ObjectAt(b.get(rt), "properties"),
+		"routes")); !slices.Equal(got,
 		[]string{"a", "b", "c"}) {
 		t.Errorf("routes %v", got)
 	}
@@ -244,16 +246,18 @@ func TestWhatStrips(t *testing.T) {
 				t.Errorf("%d %s, want %d", status, code, tt.status)
 			}
 			var got, back []string
-			for _, s := range listAt(objectAt(b.get(vnet), "properties"), "subnets") {
-				table := linkOf(s, "routeTable")
-				got = append(got, text(s, "name")+"="+arm.ID(table).Name())
+			for _, s := range kernel.ListAt(kernel.ObjectAt(b.get(vnet), "properties"), "subnets") {
+				table := kernel.LinkOf(s, "routeTable")
+				got = append(got, kernel.Text(s, "name")+"="+arm.ID(table).Name())
 				if table != "" {
-					back = append(back, text(s, "id"))
+					back = append(back, kernel.Text(s, "id"))
 				}
-				if single := b.get(arm.ID(text(s, "id"))); string(encode(single)) != string(
-					encode(s)) {
-					t.Errorf("the subnet alone and in its network differ:\n%s\n%s", encode(single),
-						encode(s))
+				if single := b.get(arm.ID(kernel.Text(s, "id"))); string(
+					kernel.Encode(single)) != string(
+					kernel.Encode(s)) {
+					t.Errorf("the subnet alone and in its network differ:\n%s\n%s",
+						kernel.Encode(single),
+						kernel.Encode(s))
 				}
 			}
 			if strings.Join(got, " ") != tt.subnets {
@@ -261,8 +265,8 @@ func TestWhatStrips(t *testing.T) {
 			}
 			// The table's back references follow.
 			var refs []string
-			for _, s := range listAt(objectAt(b.get(rt), "properties"), "subnets") {
-				refs = append(refs, text(s, "id"))
+			for _, s := range kernel.ListAt(kernel.ObjectAt(b.get(rt), "properties"), "subnets") {
+				refs = append(refs, kernel.Text(s, "id"))
 			}
 			if !slices.Equal(refs, back) {
 				t.Errorf("the table names the subnets %v, want %v", refs, back)
@@ -275,38 +279,41 @@ func TestWhatStrips(t *testing.T) {
 // newer fields are hidden from older api-versions, and dropped by their PUTs.
 func TestDocuments(t *testing.T) {
 	b := newBench(t, Options{
-		Newer: []NewerField{{arm.TypeSubnet, "properties.unknown", "2024-01-01"}}})
+		Newer: []NewerField{{Type: arm.TypeSubnet, Path: "properties.unknown",
+			Since: "2024-01-01"}}})
 	b.put(rt, `{"location":"West Europe","tags":{"a":"b"},"zones":["1"],"properties":{"routes":[{"name":"r","properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None","future":{"n":1.50}}}],"alsoNew":[null,true]}}`)
 	doc := b.get(arm.ID(strings.ToLower(string(rt)) + "/"))
 	for path, want := range map[string]string{"id": string(rt), "name": "rt",
 		"type": arm.TypeRouteTable, "location": "westeurope"} {
-		if text(doc, path) != want {
-			t.Errorf("%s is %q, want %q", path, text(doc, path), want)
+		if kernel.Text(doc, path) != want {
+			t.Errorf("%s is %q, want %q", path, kernel.Text(doc, path), want)
 		}
 	}
-	properties := objectAt(doc, "properties")
-	if string(encode(properties["alsoNew"])) != `[null,true]` ||
-		string(encode(doc["zones"])) != `["1"]` ||
-		text(properties, "provisioningState") != "Succeeded" {
-		t.Errorf("%s", encode(doc))
+	properties := kernel.ObjectAt(doc, "properties")
+	if string(kernel.Encode(properties["alsoNew"])) != `[null,true]` ||
+		string(kernel.Encode(doc["zones"])) != `["1"]` ||
+		kernel.Text(properties, "provisioningState") != "Succeeded" {
+		t.Errorf("%s", kernel.Encode(doc))
 	}
-	if r := listAt(properties,
-		"routes")[0]; string(encode(objectAt(r, "properties", "future"))) != `{"n":1.50}` ||
-		text(r, "etag") != text(doc, "etag") || text(r, "id") != string(rt)+"/routes/r" {
-		t.Errorf("%s", encode(r))
+	if r := kernel.ListAt(properties,
+		"routes")[0]; string(kernel.Encode(kernel.ObjectAt(r, "properties",
+		"future"))) != `{"n":1.50}` ||
+		kernel.Text(r, "etag") != kernel.Text(doc, "etag") ||
+		kernel.Text(r, "id") != string(rt)+"/routes/r" {
+		t.Errorf("%s", kernel.Encode(r))
 	}
 
 	b.put(vnet, plainVNet)
 	a := vnet.Child("subnets", "a")
 	status, old := b.c.Do(http.MethodGet, a, "2023-11-01", nil)
 	if status != 200 || strings.Contains(string(old), "unknown") ||
-		!strings.Contains(string(encode(b.get(a))), `"unknown":{"x":1.50}`) {
+		!strings.Contains(string(kernel.Encode(b.get(a))), `"unknown":{"x":1.50}`) {
 		t.Errorf("at an old api-version: %s", old)
 	}
 	if status, answer := b.c.Do(http.MethodPut, a, "2023-11-01", old); status != 200 {
 		t.Fatalf("%d %s", status, answer)
 	}
-	if strings.Contains(string(encode(b.get(a))), "unknown") {
+	if strings.Contains(string(kernel.Encode(b.get(a))), "unknown") {
 		t.Error("a PUT at an old api-version kept a newer field")
 	}
 }
@@ -318,7 +325,7 @@ func TestETags(t *testing.T) {
 		b.put(vnet, plainVNet)
 		with := func(id arm.ID, etag string) int {
 			r, err := http.NewRequest(http.MethodPut, "http://x"+string(id)+"?api-version="+api,
-				strings.NewReader(string(encode(b.get(id)))))
+				strings.NewReader(string(kernel.Encode(b.get(id)))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -329,18 +336,18 @@ func TestETags(t *testing.T) {
 			return w.status
 		}
 		a, other := vnet.Child("subnets", "a"), vnet.Child("subnets", "b")
-		before := text(b.get(a), "etag")
+		before := kernel.Text(b.get(a), "etag")
 		if status := with(rt, `W/"nonsense"`); status != http.StatusPreconditionFailed {
 			t.Errorf("%+v: a wrong ETag on a table: %d", opts, status)
 		}
-		if status := with(rt, text(b.get(rt), "etag")); status != http.StatusOK {
+		if status := with(rt, kernel.Text(b.get(rt), "etag")); status != http.StatusOK {
 			t.Errorf("%+v: the right ETag on a table: %d", opts, status)
 		}
-		if status := with(other, text(b.get(other), "etag")); status != http.StatusOK {
+		if status := with(other, kernel.Text(b.get(other), "etag")); status != http.StatusOK {
 			t.Errorf("%+v: the right ETag on a subnet: %d", opts, status)
 		}
 		// A write of one subnet changes the other's ETag where they share one.
-		if changed := text(b.get(a), "etag") != before; changed == opts.SeparateSubnetETags {
+		if changed := kernel.Text(b.get(a), "etag") != before; changed == opts.SeparateSubnetETags {
 			t.Errorf("%+v: the sibling's ETag changed: %v", opts, changed)
 		}
 		want := http.StatusPreconditionFailed
@@ -357,7 +364,7 @@ func TestLongRunningOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 8 * time.Second})
 		b.put(rt, `{"location":"westeurope"}`)
-		if state := text(objectAt(b.get(rt), "properties"),
+		if state := kernel.Text(kernel.ObjectAt(b.get(rt), "properties"),
 			"provisioningState"); state != "Updating" {
 			t.Errorf("state %s", state)
 		}
@@ -368,7 +375,7 @@ func TestLongRunningOperations(t *testing.T) {
 
 		// It ends by the clock, though nobody polls.
 		time.Sleep(8 * time.Second)
-		if state := text(objectAt(b.get(rt), "properties"),
+		if state := kernel.Text(kernel.ObjectAt(b.get(rt), "properties"),
 			"provisioningState"); state != "Succeeded" {
 			t.Errorf("state %s after the operation", state)
 		}
@@ -392,7 +399,7 @@ func TestLongRunningOperations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		poll := func() string { return text(b.get(arm.ID(u.Path)), "status") }
+		poll := func() string { return kernel.Text(b.get(arm.ID(u.Path)), "status") }
 		if got := poll(); got != "InProgress" {
 			t.Errorf("status %s", got)
 		}
@@ -421,14 +428,14 @@ func TestPaging(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+b.c.token)
 			w := &recorder{header: http.Header{}}
 			b.e.ServeHTTP(w, r)
-			doc, f := decodeObject(w.body.Bytes())
+			doc, f := kernel.DecodeObject(w.body.Bytes())
 			if f != nil {
 				t.Fatalf("%s", w.body.Bytes())
 			}
-			seen = append(seen, names(listAt(doc, "value"))...)
+			seen = append(seen, names(kernel.ListAt(doc, "value"))...)
 			pages++
 			path = ""
-			if next := text(doc, "nextLink"); next != "" {
+			if next := kernel.Text(doc, "nextLink"); next != "" {
 				u, err := url.Parse(next)
 				if err != nil || u.Host != "h" {
 					t.Fatalf("nextLink %q", next)
@@ -446,16 +453,17 @@ func TestPaging(t *testing.T) {
 func TestRoutesAsResources(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
-	etag := text(b.get(rt), "etag")
+	etag := kernel.Text(b.get(rt), "etag")
 	r := rt.Child("routes", "one")
 	b.refused(http.MethodGet, r, "", 404, "NotFound")
 	b.put(r, `{"properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None"}}`)
 	b.refused(http.MethodPut, rt.Child("routes", "two"),
 		`{"properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None"}}`, 409, "RouteConflict")
 	b.put(r, `{"properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"Internet"}}`)
-	if got := b.get(r); text(objectAt(got, "properties"), "nextHopType") != "Internet" ||
-		text(b.get(rt), "etag") == etag {
-		t.Errorf("%s", encode(got))
+	if got := b.get(r); kernel.Text(kernel.ObjectAt(got, "properties"),
+		"nextHopType") != "Internet" ||
+		kernel.Text(b.get(rt), "etag") == etag {
+		t.Errorf("%s", kernel.Encode(got))
 	}
 	if status, _ := b.try(http.MethodDelete, r, api, ""); status != 200 {
 		t.Errorf("DELETE: %d", status)
@@ -463,7 +471,7 @@ func TestRoutesAsResources(t *testing.T) {
 	if status, _ := b.try(http.MethodDelete, r, api, ""); status != 204 {
 		t.Errorf("DELETE of an absent one: %d", status)
 	}
-	if n := len(listAt(objectAt(b.get(rt), "properties"), "routes")); n != 0 {
+	if n := len(kernel.ListAt(kernel.ObjectAt(b.get(rt), "properties"), "routes")); n != 0 {
 		t.Errorf("%d routes left", n)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"routekeeper.dev/routekeeper/internal/emulator/aks"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // TestEntra logs in at API servers with tokens of Entra ID: where the cluster takes them, what
@@ -23,7 +26,7 @@ func TestEntra(t *testing.T) {
 		}
 		return token
 	}
-	visitor, owner := token(guest, aksServer), token(DefaultPrincipal, aksServer)
+	visitor, owner := token(guest, aks.AksServer), token(DefaultPrincipal, aks.AksServer)
 	nodes := func(token string) int {
 		status, _ := b.apiServer(aksID, http.MethodGet, "/api/v1/nodes", token)
 		return status
@@ -31,8 +34,8 @@ func TestEntra(t *testing.T) {
 	forbidden := func(path, token, message string) {
 		t.Helper()
 		if status, doc := b.apiServer(aksID, http.MethodGet, path, token); status != 403 ||
-			text(doc, "message") != message || text(doc, "reason") != "Forbidden" {
-			t.Errorf("%s: %d %s", path, status, encode(doc))
+			kernel.Text(doc, "message") != message || kernel.Text(doc, "reason") != "Forbidden" {
+			t.Errorf("%s: %d %s", path, status, kernel.Encode(doc))
 		}
 	}
 	with(``)

@@ -5,6 +5,12 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/aks"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
+	"routekeeper.dev/routekeeper/internal/emulator/compute"
+	"routekeeper.dev/routekeeper/internal/emulator/deployments"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // Evidence says how we know that a resource type behaves as on Azure. Every kind is in one of the
@@ -21,7 +27,8 @@ type Evidence struct {
 	Clients string
 	// Documented is what rests on Azure's documentation or issues alone.
 	Documented string
-	// Guessed is what no source confirms. GuessedIn are the files with the mark [U] at the place.
+	// Guessed is what no source confirms. GuessedIn are the files, below this folder, with the
+	// mark [U] at the place.
 	Guessed   string
 	GuessedIn []string
 }
@@ -54,27 +61,29 @@ var Evidences = []Evidence{
 		Recorded: map[string]float64{"subnets": 95, "virtual networks": 90}, Clients: clients(az,
 			goes, tf),
 		Documented: "subnets absent from a PUT before and after 2023-09-01, reserved names",
-		Guessed:    "If-Match on subnets, codes of some refusals", GuessedIn: []string{"links.go",
-			"reserved.go"},
+		Guessed:    "If-Match on subnets, codes of some refusals", GuessedIn: []string{
+			"network/links.go",
+			"network/reserved.go"},
 	},
 	{
-		Name: "peerings", Types: []string{typePeering},
+		Name: "peerings", Types: []string{network.TypePeering},
 		Recorded: map[string]float64{"peerings": 90}, Clients: clients(goes),
 		Documented: "states, sync of address spaces", Guessed: "codes of some refusals",
-		GuessedIn: []string{"peering.go"},
+		GuessedIn: []string{"network/peering.go"},
 	},
 	{
-		Name: "network interfaces", Types: []string{typeNIC},
+		Name: "network interfaces", Types: []string{network.TypeNIC},
 		Recorded: map[string]float64{"network interfaces": 90}, Clients: clients(goes),
 		Documented: "effective routes: which of them wins",
 	},
 	{
-		Name: "network security groups", Types: []string{typeNSG},
+		Name: "network security groups", Types: []string{network.TypeNSG},
 		Recorded: map[string]float64{"network security groups": 95,
 			"security rules": 95}, Clients: clients(goes),
 	},
 	{
-		Name: "public IP addresses, NAT gateways", Types: []string{typePublicIP, typeNAT},
+		Name: "public IP addresses, NAT gateways", Types: []string{network.TypePublicIP,
+			network.TypeNAT},
 		Recorded: map[string]float64{"public IP addresses": 90,
 			"NAT gateways": 90}, Clients: clients(az, goes),
 		Guessed: "the addresses",
@@ -88,21 +97,23 @@ var Evidences = []Evidence{
 	},
 	{
 		Name: "firewalls, VPN gateways, bastions, load balancers, service endpoint policies",
-		Types: []string{typeFirewall, typeVPNGateway, typeBastion, typeLoadBalancer,
-			typeEndpointPolicy},
+		Types: []string{network.TypeFirewall, network.TypeVPNGateway, network.TypeBastion,
+			network.TypeLoadBalancer,
+			network.TypeEndpointPolicy},
 		Documented: "which subnet they need, what they hold", Guessed: "all fields that Azure adds",
 	},
 	{
 		Name: "private DNS zones, private endpoints",
-		Types: []string{typePrivateZone, typePrivateZoneLink, typePrivateRecord,
-			typePrivateEndpoint},
+		Types: []string{network.TypePrivateZone, network.TypePrivateZoneLink, network.TypePrivateRecord,
+			network.TypePrivateEndpoint},
 		Documented: "what a private cluster has of them, which names a network resolves",
 		Guessed:    "names of links, the code of a missing zone",
-		GuessedIn:  []string{"privatecluster.go"},
+		GuessedIn:  []string{"aks/privatecluster.go"},
 	},
 	{
-		Name: "network watchers", Types: []string{typeWatcher}, Clients: goes,
-		Documented: "next hop", Guessed: "code of a refusal", GuessedIn: []string{"watcher.go"},
+		Name: "network watchers", Types: []string{network.TypeWatcher}, Clients: goes,
+		Documented: "next hop", Guessed: "code of a refusal", GuessedIn: []string{
+			"network/watcher.go"},
 	},
 	{
 		Name: "AKS clusters, agent pools", Types: []string{arm.TypeCluster},
@@ -117,48 +128,53 @@ var Evidences = []Evidence{
 			"is stopped, codes " +
 			"and wording of some refusals",
 		GuessedIn: []string{
-			"agentpool.go", "aks.go", "clusterlife.go", "lock.go", "machinepool.go", "migrate.go",
-			"networkprofile.go",
-			"podsubnet.go", "upgrade.go",
+			"aks/agentpool.go", "aks/cluster.go", "aks/clusterlife.go", "authorization/lock.go",
+			"aks/machinepool.go", "aks/migrate.go",
+			"aks/networkprofile.go",
+			"aks/podsubnet.go", "aks/upgrade.go",
 		},
 	},
 	{
-		Name: "AKS maintenance configurations", Types: []string{typeMaintenance}, Clients: goes,
+		Name: "AKS maintenance configurations", Types: []string{aks.TypeMaintenance}, Clients: goes,
 		Documented: "names, windows", Guessed: "wording of refusals", GuessedIn: []string{
-			"maintenance.go"},
+			"aks/maintenance.go"},
 	},
 	{
 		Name: "scale sets, virtual machines", Types: []string{arm.TypeScaleSet,
-			typeScaleSetExtension, typeAvailabilitySet, typeVM},
+			compute.TypeScaleSetExtension, compute.TypeAvailabilitySet, network.TypeVM},
 		Recorded: map[string]float64{"scale sets": 80}, Clients: clients(az, goes, ccm),
 		Documented: "paths of instances and their interfaces",
 		Guessed:    "versions of images, what Azure says about machines that run nothing",
 	},
 	{
-		Name: "deployments", Types: []string{typeDeployment}, Clients: clients(az),
+		Name: "deployments", Types: []string{deployments.TypeDeployment}, Clients: clients(az),
 		Documented: "expressions, order, guid() and uniqueString(), what-if",
 		Guessed:    "what still starts after a failure, the template's hash", GuessedIn: []string{
-			"deploymentrun.go"},
+			"deployments/run.go"},
 	},
 	{
-		Name: "user-assigned identities, federated credentials", Types: []string{typeUserIdentity,
-			typeFederatedCredential},
+		Name: "user-assigned identities, federated credentials", Types: []string{
+			entra.TypeUserIdentity,
+			entra.TypeFederatedCredential},
 		Recorded: map[string]float64{"managed identities": 95}, Clients: clients(az, goes, tf),
 		Documented: "20 credentials each, Entra ID's error codes",
 	},
 	{
-		Name: "role definitions, role assignments", Types: []string{typeRoleDefinition,
-			typeRoleAssignment},
+		Name: "role definitions, role assignments", Types: []string{
+			authorization.TypeRoleDefinition,
+			authorization.TypeRoleAssignment},
 		Recorded:   map[string]float64{"role assignments": 95, "role definitions": 95},
 		Clients:    clients(az, goes, tf),
 		Documented: "actions of the built-in roles, which action each call needs",
 	},
 	{
-		Name: "locks", Types: []string{typeLock}, Recorded: map[string]float64{"locks": 95},
+		Name: "locks", Types: []string{authorization.TypeLock}, Recorded: map[string]float64{
+			"locks": 95},
 		Documented: "inheritance, deletes of what contains them",
 	},
 	{
-		Name: "policies", Types: []string{typePolicyDefinition, typePolicyAssignment},
+		Name: "policies", Types: []string{authorization.TypePolicyDefinition,
+			authorization.TypePolicyAssignment},
 		Recorded: map[string]float64{"policies": 90}, Documented: "the effect deny",
 		Guessed: "which policies Azure brings: any GUID, without effect",
 	},
@@ -168,11 +184,11 @@ var Evidences = []Evidence{
 		Recorded: map[string]float64{"activity log alerts": 90,
 			"action groups": 90}, Clients: clients(az, goes),
 		Documented: "the schemas of webhooks, retries, silences",
-		Guessed:    "how long a webhook may take", GuessedIn: []string{"webhook.go"},
+		Guessed:    "how long a webhook may take", GuessedIn: []string{"insights/webhook.go"},
 	},
 	{
 		Name: "throttling", Documented: "token buckets and their sizes", Clients: clients(goes),
-		Guessed: "whom AKS counts", GuessedIn: []string{"throttle.go"},
+		Guessed: "whom AKS counts", GuessedIn: []string{"kernel/throttle.go"},
 	},
 	{
 		Name:       "clusters' cloud provider",

@@ -7,19 +7,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // TestEvidence: every kind says how we know what it does, and every mark [U] in the code is a guess
 // that the table tells.
 func TestEvidence(t *testing.T) {
-	kinds := newBench(t, Options{}).e.kernel.kinds
+	kinds := newBench(t, Options{}).e.kernel.Kinds
 	told, guessed := map[string]bool{}, map[string]bool{}
 	for _, e := range Evidences {
 		for _, name := range e.Types {
-			if kinds[kindKey(name)] == nil || told[kindKey(name)] {
+			if kinds[kernel.KindKey(name)] == nil || told[kernel.KindKey(name)] {
 				t.Errorf("%s: %s is no kind, or told twice", e.Name, name)
 			}
-			told[kindKey(name)] = true
+			told[kernel.KindKey(name)] = true
 		}
 		if len(e.Recorded) == 0 && e.Clients+e.Documented+e.Guessed == "" ||
 			len(e.GuessedIn) > 0 && e.Guessed == "" {
@@ -31,22 +33,24 @@ func TestEvidence(t *testing.T) {
 	}
 	for key, k := range kinds {
 		if !told[key] {
-			t.Errorf("%s is without evidence", k.name)
+			t.Errorf("%s is without evidence", k.Name)
 		}
 	}
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	marked := map[string]bool{}
-	for _, file := range files {
-		source, err := os.ReadFile(file)
+	for _, pattern := range []string{"*.go", "*/*.go"} {
+		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(source), "[U]") && !strings.HasSuffix(file, "_test.go") &&
-			file != "evidence.go" {
-			marked[file] = true
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(source), "[U]") && !strings.HasSuffix(file, "_test.go") &&
+				file != "evidence.go" {
+				marked[filepath.ToSlash(file)] = true
+			}
 		}
 	}
 	if !maps.Equal(marked, guessed) {

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/aks"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // putAsOf is a PUT as of a date, with all of its answer.
-func (b *bench) putAsOf(id arm.ID, version, asOf, body string) (int, http.Header, object) {
+func (b *bench) putAsOf(id arm.ID, version, asOf, body string) (int, http.Header, kernel.Object) {
 	b.t.Helper()
 	r := httptest.NewRequest(
 		http.MethodPut,
@@ -27,7 +29,7 @@ func (b *bench) putAsOf(id arm.ID, version, asOf, body string) (int, http.Header
 	}
 	w := httptest.NewRecorder()
 	b.e.ServeHTTP(w, r)
-	doc, _ := decodeObject(w.Body.Bytes()) // no body: nil
+	doc, _ := kernel.DecodeObject(w.Body.Bytes()) // no body: nil
 	return w.Code, w.Header(), doc
 }
 
@@ -41,12 +43,12 @@ func TestETagSettles(t *testing.T) {
 		if status != 201 || header.Get("ETag") != "" || header.Get("Retry-After") != "2" {
 			t.Errorf("%d %v", status, header)
 		}
-		if while := text(b.get(rt), "etag"); while != text(answered, "etag") {
-			t.Errorf("during the operation %s, answered %s", while, text(answered, "etag"))
+		if while := kernel.Text(b.get(rt), "etag"); while != kernel.Text(answered, "etag") {
+			t.Errorf("during the operation %s, answered %s", while, kernel.Text(answered, "etag"))
 		}
 		time.Sleep(8 * time.Second)
-		settled := text(b.get(rt), "etag")
-		if settled == text(answered, "etag") {
+		settled := kernel.Text(b.get(rt), "etag")
+		if settled == kernel.Text(answered, "etag") {
 			t.Error("the ETag did not change when the operation ended")
 		}
 		put := func(etag string) int {
@@ -63,19 +65,21 @@ func TestETagSettles(t *testing.T) {
 			b.e.ServeHTTP(w, r)
 			return w.Code
 		}
-		if stale, now := put(text(answered, "etag")), put(settled); stale != 412 || now != 200 {
+		if stale, now := put(kernel.Text(answered, "etag")), put(settled); stale != 412 ||
+			now != 200 {
 			t.Errorf("If-Match with the answered ETag: %d, with the settled one: %d", stale, now)
 		}
 		// A network and its subnets share both.
 		_, _, network := b.putAsOf(vnet, api, "", plainVNet)
 		time.Sleep(8 * time.Second)
 		a, whole := b.get(vnet.Child("subnets", "a")), b.get(vnet)
-		if text(a, "etag") != text(whole, "etag") || text(whole, "etag") == text(network, "etag") {
+		if kernel.Text(a, "etag") != kernel.Text(whole, "etag") ||
+			kernel.Text(whole, "etag") == kernel.Text(network, "etag") {
 			t.Errorf(
 				"subnet %s, network %s, answered %s",
-				text(a, "etag"),
-				text(whole, "etag"),
-				text(network, "etag"),
+				kernel.Text(a, "etag"),
+				kernel.Text(whole, "etag"),
+				kernel.Text(network, "etag"),
 			)
 		}
 	})
@@ -96,17 +100,18 @@ func TestNothingChanged(t *testing.T) {
 		}{
 			{vnet.Child("subnets", "b"), `{"properties":{"addressPrefix":"10.0.2.0/24"}}`,
 				"Succeeded"},
-			{vnet, string(encode(b.get(vnet))), "Succeeded"},
+			{vnet, string(kernel.Encode(b.get(vnet))), "Succeeded"},
 			{rt, `{"location":"westeurope","tags":{"a":"b"}}`, "Succeeded"},
 			{rt, `{"location":"westeurope","properties":{"disableBgpRoutePropagation":true}}`,
 				"Updating"},
 		} {
-			etag := text(b.get(tt.id), "etag")
+			etag := kernel.Text(b.get(tt.id), "etag")
 			status, header, doc := b.putAsOf(tt.id, api, "", tt.body)
 			still := tt.state == "Succeeded"
-			if got := text(objectAt(doc, "properties"), "provisioningState"); status != 200 ||
+			if got := kernel.Text(kernel.ObjectAt(doc, "properties"),
+				"provisioningState"); status != 200 ||
 				got != tt.state ||
-				text(doc, "etag") == etag ||
+				kernel.Text(doc, "etag") == etag ||
 				header.Get("Azure-AsyncOperation") == "" ||
 				(header.Get("Retry-After") == "") != still {
 				t.Errorf(
@@ -114,13 +119,13 @@ func TestNothingChanged(t *testing.T) {
 					tt.id.Short(),
 					status,
 					got,
-					text(doc, "etag"),
+					kernel.Text(doc, "etag"),
 					header,
 				)
 			}
 		}
-		if tags := b.get(rt)["tags"]; string(encode(tags)) != `{}` && tags != nil {
-			t.Errorf("the last PUT leaves the tags %s", encode(tags))
+		if tags := b.get(rt)["tags"]; string(kernel.Encode(tags)) != `{}` && tags != nil {
+			t.Errorf("the last PUT leaves the tags %s", kernel.Encode(tags))
 		}
 	})
 }
@@ -128,11 +133,11 @@ func TestNothingChanged(t *testing.T) {
 // TestAsOf: what Azure said in other years, and at other api-versions.
 func TestAsOf(t *testing.T) {
 	b := newBench(t, Options{OperationTime: 0})
-	cluster := func(asOf, version string) object {
+	cluster := func(asOf, version string) kernel.Object {
 		id := aksID + arm.ID("-"+strings.ReplaceAll(asOf+version, "-", ""))
 		if status, _, doc := b.putAsOf(id, version, asOf,
 			`{"location":"westeurope","properties":{"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`); status != 201 {
-			t.Fatalf("%s: %d %s", id, status, encode(doc))
+			t.Fatalf("%s: %d %s", id, status, kernel.Encode(doc))
 		}
 		_, doc := b.request(
 			http.MethodGet,
@@ -148,28 +153,30 @@ func TestAsOf(t *testing.T) {
 		{"2025-03-25", "2023-02-01", "azure", "overlay", "250"},
 		{"", "2025-05-01", "azure", "overlay", "250"},
 	} {
-		p := objectAt(cluster(tt.asOf, tt.version), "properties")
-		network, pool := objectAt(p, "networkProfile"), listAt(p, "agentPoolProfiles")[0]
-		if text(network, "networkPlugin") != tt.plugin ||
-			text(network, "networkPluginMode") != tt.mode ||
-			string(encode(pool["maxPods"])) != tt.maxPods {
-			t.Errorf("as of %s at %s: %s %s", tt.asOf, tt.version, encode(network), encode(pool))
+		p := kernel.ObjectAt(cluster(tt.asOf, tt.version), "properties")
+		network, pool := kernel.ObjectAt(p, "networkProfile"), kernel.ListAt(p,
+			"agentPoolProfiles")[0]
+		if kernel.Text(network, "networkPlugin") != tt.plugin ||
+			kernel.Text(network, "networkPluginMode") != tt.mode ||
+			string(kernel.Encode(pool["maxPods"])) != tt.maxPods {
+			t.Errorf("as of %s at %s: %s %s", tt.asOf, tt.version, kernel.Encode(network),
+				kernel.Encode(pool))
 		}
 	}
 	old, recent := cluster("2023-06-01", "2021-05-01"), cluster("2025-04-01", "2024-04-02-preview")
-	if name := text(objectAt(old, "sku"), "name"); name != "Basic" ||
-		objectAt(old, "properties")["storageProfile"] != nil {
+	if name := kernel.Text(kernel.ObjectAt(old, "sku"), "name"); name != "Basic" ||
+		kernel.ObjectAt(old, "properties")["storageProfile"] != nil {
 		t.Errorf(
 			"at an old api-version: sku %s, %s",
 			name,
-			encode(objectAt(old, "properties")["storageProfile"]),
+			kernel.Encode(kernel.ObjectAt(old, "properties")["storageProfile"]),
 		)
 	}
-	pool := listAt(objectAt(recent, "properties"), "agentPoolProfiles")[0]
-	if text(recent, "kind") != "Base" ||
-		text(objectAt(pool, "upgradeSettings"), "maxSurge") != "10%" ||
-		text(recent, "eTag") == "" {
-		t.Errorf("at a preview version: %s", encode(recent))
+	pool := kernel.ListAt(kernel.ObjectAt(recent, "properties"), "agentPoolProfiles")[0]
+	if kernel.Text(recent, "kind") != "Base" ||
+		kernel.Text(kernel.ObjectAt(pool, "upgradeSettings"), "maxSurge") != "10%" ||
+		kernel.Text(recent, "eTag") == "" {
+		t.Errorf("at a preview version: %s", kernel.Encode(recent))
 	}
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
@@ -183,7 +190,8 @@ func TestAsOf(t *testing.T) {
 			asOf,
 			nicBody(ipConfiguration("c", "a", "")),
 		)
-		if state := text(objectAt(doc, "properties"), "provisioningState"); state != "Succeeded" ||
+		if state := kernel.Text(kernel.ObjectAt(doc, "properties"),
+			"provisioningState"); state != "Succeeded" ||
 			(header.Get("Azure-AsyncOperation") != "") != operation {
 			t.Errorf("an interface as of %s is %s, %v", asOf, state, header)
 		}
@@ -195,16 +203,16 @@ func TestPanic(t *testing.T) {
 	var log bytes.Buffer
 	b := withNetwork(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	b.put(aksID, clusterBody(``, `,"count":2`))
-	before := string(encode([]object{b.get(vnet), b.get(aksID), b.get(rt)}))
-	k := b.e.kernel.kinds[kindKey(arm.TypeCluster)]
-	show := k.stored
-	k.stored = func(c *call, r, old *resource) *failure {
+	before := string(kernel.Encode([]kernel.Object{b.get(vnet), b.get(aksID), b.get(rt)}))
+	k := b.e.kernel.Kinds[kernel.KindKey(arm.TypeCluster)]
+	show := k.Stored
+	k.Stored = func(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 		if f := show(c, r, old); f != nil {
 			return f
 		}
 		panic("a bug")
 	}
-	defer func() { k.stored = show }()
+	defer func() { k.Stored = show }()
 	b.refused(http.MethodPut, aksID, clusterBody(``, `,"count":4`), 500, "InternalServerError")
 	b.refused(
 		http.MethodPut,
@@ -213,8 +221,9 @@ func TestPanic(t *testing.T) {
 		500,
 		"InternalServerError",
 	)
-	k.stored = show
-	if after := string(encode([]object{b.get(vnet), b.get(aksID), b.get(rt)})); after != before {
+	k.Stored = show
+	if after := string(kernel.Encode([]kernel.Object{b.get(vnet), b.get(aksID),
+		b.get(rt)})); after != before {
 		t.Errorf("left behind\n%s\nwas\n%s", after, before)
 	}
 	b.refused(http.MethodGet, aksID+"2", "", 404, "ResourceNotFound")
@@ -244,14 +253,14 @@ func TestOverlayWithPodCIDRAlone(t *testing.T) {
 			1,
 		),
 	)
-	if p := objectAt(b.properties(aksID), "networkProfile"); string(
-		encode(p["podCidrs"]),
+	if p := kernel.ObjectAt(b.properties(aksID), "networkProfile"); string(
+		kernel.Encode(p["podCidrs"]),
 	) != `["100.64.0.0/10"]` {
-		t.Errorf("%s", encode(p))
+		t.Errorf("%s", kernel.Encode(p))
 	}
 	for _, n := range b.nodes() {
-		if len(n.podCIDRs) != 1 || !strings.HasPrefix(n.podCIDRs[0].String(), "100.64.") {
-			t.Errorf("%s has %v", n.name, n.podCIDRs)
+		if len(n.PodCIDRs) != 1 || !strings.HasPrefix(n.PodCIDRs[0].String(), "100.64.") {
+			t.Errorf("%s has %v", n.Name, n.PodCIDRs)
 		}
 	}
 }
@@ -265,15 +274,15 @@ func TestStoppedPool(t *testing.T) {
 	nodes := func() int { return len(b.poolNodes("extra")) }
 	b.put(extra, `{"properties":{"count":3,"powerState":{"code":"Stopped"}}}`)
 	if p := b.properties(extra); nodes() != 0 ||
-		text(objectAt(p, "powerState"), "code") != "Stopped" ||
-		string(encode(p["count"])) != "0" {
-		t.Errorf("stopped: %d nodes, %s", nodes(), encode(p))
+		kernel.Text(kernel.ObjectAt(p, "powerState"), "code") != "Stopped" ||
+		string(kernel.Encode(p["count"])) != "0" {
+		t.Errorf("stopped: %d nodes, %s", nodes(), kernel.Encode(p))
 	}
 	b.put(extra, `{"properties":{"powerState":{"code":"Running"}}}`)
 	if p := b.properties(extra); nodes() != 3 ||
-		text(objectAt(p, "powerState"), "code") != "Running" ||
-		p[stoppedCount] != nil {
-		t.Errorf("started: %d nodes, %s", nodes(), encode(p))
+		kernel.Text(kernel.ObjectAt(p, "powerState"), "code") != "Running" ||
+		p[aks.StoppedCount] != nil {
+		t.Errorf("started: %d nodes, %s", nodes(), kernel.Encode(p))
 	}
 }
 
@@ -283,11 +292,12 @@ func TestPublicAddresses(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(pip, `{"location":"westeurope","properties":{"dnsSettings":{"domainNameLabel":"x"}}}`)
 	p := b.properties(pip)
-	if text(objectAt(b.get(pip), "sku"), "name") != "Basic" ||
-		text(p, "publicIPAllocationMethod") != "Dynamic" ||
+	if kernel.Text(kernel.ObjectAt(b.get(pip), "sku"), "name") != "Basic" ||
+		kernel.Text(p, "publicIPAllocationMethod") != "Dynamic" ||
 		p["ipAddress"] != nil ||
-		text(objectAt(p, "dnsSettings"), "fqdn") != "x.westeurope.cloudapp.azure.com" {
-		t.Errorf("%s", encode(b.get(pip)))
+		kernel.Text(kernel.ObjectAt(p, "dnsSettings"),
+			"fqdn") != "x.westeurope.cloudapp.azure.com" {
+		t.Errorf("%s", kernel.Encode(b.get(pip)))
 	}
 	b.put(nic, nicBody(ipConfiguration("c", "a", `,"publicIPAddress":{"id":"`+string(pip)+`"}`)))
 	if b.properties(pip)["ipAddress"] == nil {
@@ -320,7 +330,7 @@ func TestInstanceNumbers(t *testing.T) {
 			"",
 		)+`]}}]}}}}`,
 	)
-	have := names(listAt(b.get(set+"/virtualMachines"), "value"))
+	have := names(kernel.ListAt(b.get(set+"/virtualMachines"), "value"))
 	if len(have) != 8 || have[7] == "set_7" {
 		t.Errorf("instances %v", have)
 	}
@@ -329,7 +339,7 @@ func TestInstanceNumbers(t *testing.T) {
 		`"]}`); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
-	if left := names(listAt(b.get(set+"/virtualMachines"), "value")); len(left) != 7 ||
+	if left := names(kernel.ListAt(b.get(set+"/virtualMachines"), "value")); len(left) != 7 ||
 		strings.Contains(strings.Join(left, " "), have[3]+" ") {
 		t.Errorf("left %v, deleted %s", left, have[3])
 	}
@@ -365,19 +375,19 @@ func TestGatewayParts(t *testing.T) {
 	)
 	for range 2 {
 		p := b.properties(gateway)
-		port := objectAt(listAt(p, "frontendPorts")[0], "properties")
-		pool := objectAt(listAt(p, "backendAddressPools")[0], "properties")
-		if string(encode(port["httpListeners"])) != "["+part("httpListeners", "l")+"]" ||
-			string(encode(port["port"])) != "80" ||
+		port := kernel.ObjectAt(kernel.ListAt(p, "frontendPorts")[0], "properties")
+		pool := kernel.ObjectAt(kernel.ListAt(p, "backendAddressPools")[0], "properties")
+		if string(kernel.Encode(port["httpListeners"])) != "["+part("httpListeners", "l")+"]" ||
+			string(kernel.Encode(port["port"])) != "80" ||
 			string(
-				encode(pool["requestRoutingRules"]),
+				kernel.Encode(pool["requestRoutingRules"]),
 			) != "["+part(
 				"requestRoutingRules",
 				"r",
 			)+"]" ||
-			string(encode(p["listeners"])) != "[]" {
-			t.Fatalf("%s", encode(p))
+			string(kernel.Encode(p["listeners"])) != "[]" {
+			t.Fatalf("%s", kernel.Encode(p))
 		}
-		b.put(gateway, string(encode(b.get(gateway))))
+		b.put(gateway, string(kernel.Encode(b.get(gateway))))
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 func (b *bench) inject(f Fault) {
@@ -19,7 +21,7 @@ func (b *bench) inject(f Fault) {
 }
 
 // call makes a call and returns its headers as well.
-func (b *bench) call(method, url, body string) (int, http.Header, object) {
+func (b *bench) call(method, url, body string) (int, http.Header, kernel.Object) {
 	b.t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
@@ -28,7 +30,7 @@ func (b *bench) call(method, url, body string) (int, http.Header, object) {
 	r.Header.Set("Authorization", "Bearer "+b.c.token)
 	w := &recorder{header: http.Header{}}
 	b.e.ServeHTTP(w, r)
-	doc, _ := decodeObject(w.body.Bytes()) // no body: nil
+	doc, _ := kernel.DecodeObject(w.body.Bytes()) // no body: nil
 	return w.status, w.header, doc
 }
 
@@ -38,7 +40,7 @@ func TestSlowAndFailingOperations(t *testing.T) {
 		b.inject(Fault{Method: "PUT", Path: "routeTables/rt$", Slow: 100})
 		b.put(rt, `{"location":"westeurope"}`)
 		provisioning := func() string {
-			return text(objectAt(b.get(rt), "properties"), "provisioningState")
+			return kernel.Text(kernel.ObjectAt(b.get(rt), "properties"), "provisioningState")
 		}
 		time.Sleep(99 * time.Second)
 		if provisioning() != "Updating" {
@@ -52,12 +54,13 @@ func TestSlowAndFailingOperations(t *testing.T) {
 			Message: "An error occurred.", Method: "PUT"})
 		status, header, doc := b.call(http.MethodPut, "http://h"+string(rt)+"?api-version="+api,
 			`{"location":"westeurope","tags":{"a":"b"}}`)
-		if status != 200 || text(objectAt(doc, "properties"), "provisioningState") != "Updating" {
-			t.Errorf("%d %s", status, encode(doc))
+		if status != 200 ||
+			kernel.Text(kernel.ObjectAt(doc, "properties"), "provisioningState") != "Updating" {
+			t.Errorf("%d %s", status, kernel.Encode(doc))
 		}
 		poll := func() (string, string) {
 			_, _, doc := b.call(http.MethodGet, header.Get("Azure-AsyncOperation"), "")
-			return text(doc, "status"), text(objectAt(doc, "error"), "code")
+			return kernel.Text(doc, "status"), kernel.Text(kernel.ObjectAt(doc, "error"), "code")
 		}
 		if status, _ := poll(); status != "InProgress" {
 			t.Error(status)
@@ -66,8 +69,8 @@ func TestSlowAndFailingOperations(t *testing.T) {
 		if status, code := poll(); status != "Failed" || code != "InternalServerError" {
 			t.Errorf("%s %s", status, code)
 		}
-		if provisioning() != "Failed" || objectAt(b.get(rt), "tags")["a"] != "b" {
-			t.Errorf("%s", encode(b.get(rt)))
+		if provisioning() != "Failed" || kernel.ObjectAt(b.get(rt), "tags")["a"] != "b" {
+			t.Errorf("%s", kernel.Encode(b.get(rt)))
 		}
 
 		// A delete that fails leaves the resource; the next write makes it whole again.
@@ -106,28 +109,28 @@ func TestStaleReads(t *testing.T) {
 	b.inject(Fault{Method: "GET", Path: "routeTables", Stale: true, Count: 3})
 	b.put(rt, `{"location":"westeurope","tags":{"now":"x"}}`)
 	b.put(group+"/providers/Microsoft.Network/routeTables/new", `{"location":"westeurope"}`)
-	if got := objectAt(b.get(rt), "tags"); got != nil {
+	if got := kernel.ObjectAt(b.get(rt), "tags"); got != nil {
 		t.Errorf("tags %v", got)
 	}
 	b.refused(http.MethodGet, group+"/providers/Microsoft.Network/routeTables/new", "", 404,
 		"ResourceNotFound")
-	tables := listAt(b.get(group+"/providers/Microsoft.Network/routeTables"), "value")
+	tables := kernel.ListAt(b.get(group+"/providers/Microsoft.Network/routeTables"), "value")
 	if !slices.Equal(names(tables), []string{"rt"}) || tables[0]["tags"] != nil {
-		t.Errorf("%s", encode(tables))
+		t.Errorf("%s", kernel.Encode(tables))
 	}
-	if got := objectAt(b.get(rt), "tags"); got["now"] != "x" { // three times, and no more
+	if got := kernel.ObjectAt(b.get(rt), "tags"); got["now"] != "x" { // three times, and no more
 		t.Errorf("tags %v", got)
 	}
 	// Of a virtual network that lost an association, both the network and the subnet are shown as
 	// they were.
 	b.inject(Fault{Method: "GET", Path: "virtualNetworks", Stale: true, Count: 2})
 	b.put(vnet.Child("subnets", "a"), `{"properties":{"addressPrefix":"10.0.1.0/24"}}`)
-	a := listAt(objectAt(b.get(vnet), "properties"), "subnets")[0]
-	if linkOf(a, "routeTable") == "" ||
-		linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" {
-		t.Errorf("%s", encode(a))
+	a := kernel.ListAt(kernel.ObjectAt(b.get(vnet), "properties"), "subnets")[0]
+	if kernel.LinkOf(a, "routeTable") == "" ||
+		kernel.LinkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" {
+		t.Errorf("%s", kernel.Encode(a))
 	}
-	if linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") != "" {
+	if kernel.LinkOf(b.get(vnet.Child("subnets", "a")), "routeTable") != "" {
 		t.Error("still stale")
 	}
 	b.put(vnet.Child("subnets", "a"),
@@ -135,8 +138,8 @@ func TestStaleReads(t *testing.T) {
 	b.inject(Fault{Method: "GET", Path: "subnets/a$", Stale: true})
 	// strips it through the network
 	b.put(vnet, strings.Replace(plainVNet, `"routeTable"`, `"was"`, 1))
-	if linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" ||
-		linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") != "" {
+	if kernel.LinkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" ||
+		kernel.LinkOf(b.get(vnet.Child("subnets", "a")), "routeTable") != "" {
 		t.Error("the subnet is not shown once as it was")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"strings"
 	"testing"
+
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
 )
 
 // TestIssuerKeys: keys are read as issuers publish them, and one that is none is none.
@@ -21,11 +23,11 @@ func TestIssuerKeys(t *testing.T) {
 	}
 	x, y := base64.RawURLEncoding.EncodeToString(raw[1:33]), base64.RawURLEncoding.EncodeToString(
 		raw[33:])
-	if got, ok := (jwk{Type: "EC", Curve: "P-256", X: x, Y: y}).key().(*ecdsa.PublicKey); !ok ||
-		!key.PublicKey.Equal(got) {
+	elliptic := entra.JWK{Type: "EC", Curve: "P-256", X: x, Y: y}
+	if got, ok := elliptic.Key().(*ecdsa.PublicKey); !ok || !key.PublicKey.Equal(got) {
 		t.Errorf("%v", got)
 	}
-	for name, k := range map[string]jwk{
+	for name, k := range map[string]entra.JWK{
 		"no point of the curve": {Type: "EC", Curve: "P-256", X: x, Y: x},
 		"too long": {Type: "EC", Curve: "P-256", X: strings.Repeat("A", 200) + x + x,
 			Y: y},
@@ -34,7 +36,7 @@ func TestIssuerKeys(t *testing.T) {
 		"RSA without a number": {Type: "RSA", N: "", E: "AQAB"},
 		"of nothing":           {},
 	} {
-		if got := k.key(); got != nil {
+		if got := k.Key(); got != nil {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -51,7 +54,7 @@ func BuildFleet(e *Emulator, as Principal) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	members := fleet(e.kernel.opts.Subscriptions[0])
+	members := fleet(e.opts.Subscriptions[0])
 	for i, m := range members {
 		if err := m.build(c, i); err != nil {
 			return nil, err
@@ -69,9 +72,9 @@ func BuildFleet(e *Emulator, as Principal) ([]string, error) {
 // place in the fleet, and in the address space.
 func (m fleetMember) build(c *Client, number int) error {
 	sub := m.cluster.Subscription()
-	link := func(id arm.ID) object { return object{"id": string(id)} }
-	at := func(properties object) object {
-		return object{"location": "westeurope", "properties": properties}
+	link := func(id arm.ID) kernel.Object { return kernel.Object{"id": string(id)} }
+	at := func(properties kernel.Object) kernel.Object {
+		return kernel.Object{"location": "westeurope", "properties": properties}
 	}
 	network := netip.AddrFrom4([4]byte{10, byte(64 + number), 0, 0})
 	inside := func(third byte, bits int) string {
@@ -81,31 +84,31 @@ func (m fleetMember) build(c *Client, number int) error {
 	}
 	vnet := m.nodeSubnet.Parent()
 	gateway := arm.ResourceID(sub, m.name+"-rg", arm.TypeGateway, m.name+"-appgw")
-	identity := arm.ResourceID(sub, m.name+"-rg", typeUserIdentity, m.name)
-	subnet := func(name, prefix string, table arm.ID) object {
-		return object{"name": name, "properties": object{"addressPrefix": prefix,
+	identity := arm.ResourceID(sub, m.name+"-rg", entra.TypeUserIdentity, m.name)
+	subnet := func(name, prefix string, table arm.ID) kernel.Object {
+		return kernel.Object{"name": name, "properties": kernel.Object{"addressPrefix": prefix,
 			"routeTable": link(table)}}
 	}
 	for _, step := range []struct {
 		id      arm.ID
 		version string
-		body    object
+		body    kernel.Object
 	}{
-		{m.cluster.Group(), "2024-03-01", object{"location": "westeurope"}},
-		{m.table, demoNetwork, at(object{"routes": []any{}})},
-		{m.gatewayTable, demoNetwork, at(object{"routes": []any{}})},
-		{vnet, demoNetwork, at(object{
-			"addressSpace": object{"addressPrefixes": []any{inside(0, 16)}},
+		{m.cluster.Group(), "2024-03-01", kernel.Object{"location": "westeurope"}},
+		{m.table, demoNetwork, at(kernel.Object{"routes": []any{}})},
+		{m.gatewayTable, demoNetwork, at(kernel.Object{"routes": []any{}})},
+		{vnet, demoNetwork, at(kernel.Object{
+			"addressSpace": kernel.Object{"addressPrefixes": []any{inside(0, 16)}},
 			"subnets": []any{
 				subnet(m.nodeSubnet.Name(), inside(0, 20), m.table), subnet("appgw", inside(16, 24),
 					m.gatewayTable),
 			},
 		})},
-		{gateway, demoNetwork, at(object{"gatewayIPConfigurations": []any{
-			object{"name": "subnet",
-				"properties": object{"subnet": link(vnet.Child("subnets", "appgw"))}},
+		{gateway, demoNetwork, at(kernel.Object{"gatewayIPConfigurations": []any{
+			kernel.Object{"name": "subnet",
+				"properties": kernel.Object{"subnet": link(vnet.Child("subnets", "appgw"))}},
 		}})},
-		{identity, demoIdentity, object{"location": "westeurope"}},
+		{identity, demoIdentity, kernel.Object{"location": "westeurope"}},
 	} {
 		if err := c.Put(step.id, step.version, step.body); err != nil {
 			return err
@@ -114,15 +117,16 @@ func (m fleetMember) build(c *Client, number int) error {
 	if err := m.assign(c, identity, number); err != nil {
 		return err
 	}
-	body := at(object{
-		"networkProfile": object{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/15"},
-		"agentPoolProfiles": []any{object{
+	body := at(kernel.Object{
+		"networkProfile": kernel.Object{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/15"},
+		"agentPoolProfiles": []any{kernel.Object{
 			"name": "nodepool1", "count": m.nodes, "mode": "System", "vnetSubnetID": string(
 				m.nodeSubnet),
 		}},
 	})
-	body["identity"] = object{
-		"type": "UserAssigned", "userAssignedIdentities": object{string(identity): object{}},
+	body["identity"] = kernel.Object{
+		"type": "UserAssigned", "userAssignedIdentities": kernel.Object{
+			string(identity): kernel.Object{}},
 	}
 	return c.Put(m.cluster, demoAKS, body)
 }
@@ -134,11 +138,12 @@ func (m fleetMember) assign(c *Client, identity arm.ID, number int) error {
 		return err
 	}
 	id := m.cluster.Group() + arm.ID(fmt.Sprintf("/providers/%s/f1ee7000-0000-4000-8000-%012d",
-		typeRoleAssignment, number))
-	err = c.Put(id, demoRoles, object{"properties": object{
-		"roleDefinitionId": roleID(m.cluster.Subscription(), networkContributor),
-		"principalId":      objectAt(who, "properties")["principalId"],
-		"principalType":    "ServicePrincipal",
+		authorization.TypeRoleAssignment, number))
+	err = c.Put(id, demoRoles, kernel.Object{"properties": kernel.Object{
+		"roleDefinitionId": authorization.RoleID(m.cluster.Subscription(),
+			authorization.NetworkContributor),
+		"principalId":   kernel.ObjectAt(who, "properties")["principalId"],
+		"principalType": "ServicePrincipal",
 	}})
 	c.e.DelayRole(id, 0)
 	return err
@@ -163,9 +168,9 @@ func (m fleetMember) routes(c *Client, table arm.ID) ([]any, error) {
 		return nil, err
 	}
 	out := []any{}
-	for _, route := range listAt(objectAt(doc, "properties"), "routes") {
-		p := objectAt(route, "properties")
-		out = append(out, object{"name": route["name"], "properties": object{
+	for _, route := range kernel.ListAt(kernel.ObjectAt(doc, "properties"), "routes") {
+		p := kernel.ObjectAt(route, "properties")
+		out = append(out, kernel.Object{"name": route["name"], "properties": kernel.Object{
 			"addressPrefix": p["addressPrefix"], "nextHopType": p["nextHopType"],
 			"nextHopIpAddress": p["nextHopIpAddress"],
 		}})
@@ -175,7 +180,7 @@ func (m fleetMember) routes(c *Client, table arm.ID) ([]any, error) {
 
 func (m fleetMember) setRoutes(c *Client, table arm.ID, routes []any) error {
 	return c.Put(table, demoNetwork,
-		object{"location": "westeurope", "properties": object{"routes": routes}})
+		kernel.Object{"location": "westeurope", "properties": kernel.Object{"routes": routes}})
 }
 
 // setTable changes the route table of the node subnet; "" takes it away.
@@ -184,11 +189,12 @@ func (m fleetMember) setTable(c *Client, table arm.ID) error {
 	if err != nil {
 		return err
 	}
-	properties := object{"addressPrefix": objectAt(doc, "properties")["addressPrefix"]}
+	properties := kernel.Object{
+		"addressPrefix": kernel.ObjectAt(doc, "properties")["addressPrefix"]}
 	if table != "" {
-		properties["routeTable"] = object{"id": string(table)}
+		properties["routeTable"] = kernel.Object{"id": string(table)}
 	}
-	return c.Put(m.nodeSubnet, demoNetwork, object{"properties": properties})
+	return c.Put(m.nodeSubnet, demoNetwork, kernel.Object{"properties": properties})
 }
 
 // damage breaks four clusters.
@@ -208,9 +214,9 @@ func damage(e *Emulator, c *Client, members []fleetMember) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := text(objectAt(routes[0].(object), "properties"), "addressPrefix")
+	first := kernel.Text(kernel.ObjectAt(routes[0].(kernel.Object), "properties"), "addressPrefix")
 	half := strings.TrimSuffix(first, "/24") + "/25"
-	routes = append(routes, object{"name": "blocked", "properties": object{
+	routes = append(routes, kernel.Object{"name": "blocked", "properties": kernel.Object{
 		"addressPrefix": half, "nextHopType": inventory.HopNone,
 	}})
 	if err := shadowed.setRoutes(c, shadowed.gatewayTable, routes); err != nil {

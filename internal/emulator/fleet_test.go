@@ -3,6 +3,8 @@ package emulator
 import (
 	"testing"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // TestFleet: the scenario has 30 clusters, four of them broken, and the others' copies are
@@ -22,12 +24,13 @@ func TestFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	stripped, whole := 0, 0
-	for _, m := range fleet(e.kernel.opts.Subscriptions[0]) {
+	for _, m := range fleet(e.opts.Subscriptions[0]) {
 		subnet, err := c.Get(m.nodeSubnet, demoNetwork)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text(objectAt(objectAt(subnet, "properties"), "routeTable"), "id") != string(m.table) {
+		if kernel.Text(kernel.ObjectAt(kernel.ObjectAt(subnet, "properties"), "routeTable"),
+			"id") != string(m.table) {
 			stripped++
 		}
 		own, err := m.routes(c, m.table)

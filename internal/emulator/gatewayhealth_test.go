@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // TestBackendHealth: every server of a pool that a rule sends to is probed at the port of the
@@ -21,14 +22,15 @@ func TestBackendHealth(t *testing.T) {
 	}
 	servers := func(b *bench) (out []string) {
 		status, body := b.c.Do(http.MethodPost, gateway+"/backendhealth", api, nil)
-		doc, f := decodeObject(body)
+		doc, f := kernel.DecodeObject(body)
 		if status != 200 || f != nil {
 			t.Fatalf("%d %s", status, body)
 		}
-		for _, pool := range listAt(doc, "backendAddressPools") {
-			for _, settings := range listAt(pool, "backendHttpSettingsCollection") {
-				for _, server := range listAt(settings, "servers") {
-					out = append(out, text(server, "address")+" "+text(server, "health"))
+		for _, pool := range kernel.ListAt(doc, "backendAddressPools") {
+			for _, settings := range kernel.ListAt(pool, "backendHttpSettingsCollection") {
+				for _, server := range kernel.ListAt(settings, "servers") {
+					out = append(out, kernel.Text(server, "address")+" "+
+						kernel.Text(server, "health"))
 				}
 			}
 		}
@@ -36,7 +38,7 @@ func TestBackendHealth(t *testing.T) {
 	}
 	var b *bench
 	probe := func(_ context.Context, p Probe) (Health, string) {
-		if doc := b.get(p.Gateway); text(doc, "name") != "gw" { // nothing is locked
+		if doc := b.get(p.Gateway); kernel.Text(doc, "name") != "gw" { // nothing is locked
 			t.Errorf("%v", doc)
 		}
 		switch fmt.Sprintf("%s:%d", p.To, p.Port) {

@@ -3,6 +3,8 @@ package emulator
 import (
 	"net/http"
 	"testing"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 func TestGatewayRules(t *testing.T) {
@@ -17,8 +19,9 @@ func TestGatewayRules(t *testing.T) {
 	b.refused(http.MethodPut, agw, gateway("none"), 400, "InvalidResourceReference")
 	b.put(agw, gateway("a"))
 	a := vnet.Child("subnets", "a")
-	if got := listAt(objectAt(b.get(a), "properties"), "applicationGatewayIPConfigurations"); len(
-		got) != 1 || text(got[0], "id") != string(agw)+"/gatewayIPConfigurations/c" {
+	if got := kernel.ListAt(kernel.ObjectAt(b.get(a), "properties"),
+		"applicationGatewayIPConfigurations"); len(
+		got) != 1 || kernel.Text(got[0], "id") != string(agw)+"/gatewayIPConfigurations/c" {
 		t.Errorf("the subnet shows %v", got)
 	}
 	b.refused(http.MethodPut, rt, egress, 400, "ApplicationGatewaySubnetRouteTableNotSupported")

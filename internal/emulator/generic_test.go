@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // ask makes a GET with a query and returns the documents of all pages.
-func (b *bench) ask(path arm.ID, query string) (docs []object, pages int) {
+func (b *bench) ask(path arm.ID, query string) (docs []kernel.Object, pages int) {
 	b.t.Helper()
 	for link := "http://h" + string(path) + "?api-version=2021-04-01&" +
 		query; link != ""; pages++ {
@@ -23,15 +24,15 @@ func (b *bench) ask(path arm.ID, query string) (docs []object, pages int) {
 		r.Header.Set("Authorization", "Bearer "+b.c.token)
 		w := httptest.NewRecorder()
 		b.e.ServeHTTP(w, r)
-		doc, f := decodeObject(w.Body.Bytes())
+		doc, f := kernel.DecodeObject(w.Body.Bytes())
 		if f != nil || w.Code != http.StatusOK {
 			b.t.Fatalf("GET %s: %d %s", link, w.Code, w.Body)
 		}
 		if _, isList := doc["value"].([]any); !isList {
 			b.t.Fatalf("GET %s has no list: %s", link, w.Body)
 		}
-		docs = append(docs, listAt(doc, "value")...)
-		link = text(doc, "nextLink")
+		docs = append(docs, kernel.ListAt(doc, "value")...)
+		link = kernel.Text(doc, "nextLink")
 	}
 	return docs, pages
 }
@@ -40,24 +41,24 @@ func TestTags(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope","tags":{"a":"1","b":"2"},"properties":{"routes":[{"name":"r","properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None"}}]}}`)
 	b.put(vnet, plainVNet)
-	tags := func(id arm.ID) string { return string(encode(b.get(id)["tags"])) }
+	tags := func(id arm.ID) string { return string(kernel.Encode(b.get(id)["tags"])) }
 	patch := func(id arm.ID, body string) {
 		t.Helper()
 		if status, code := b.try(http.MethodPatch, id, api, body); status != 200 {
 			t.Errorf("PATCH %s %s: %d %s", id, body, status, code)
 		}
 	}
-	etag := text(b.get(rt), "etag")
+	etag := kernel.Text(b.get(rt), "etag")
 	patch(rt, `{"tags":{"c":"3"},"properties":{"routes":[]}}`)
-	if got := tags(rt); got != `{"c":"3"}` || text(b.get(rt), "etag") == etag ||
-		len(listAt(b.properties(rt), "routes")) != 1 {
-		t.Errorf("a PATCH of a table: %s", encode(b.get(rt)))
+	if got := tags(rt); got != `{"c":"3"}` || kernel.Text(b.get(rt), "etag") == etag ||
+		len(kernel.ListAt(b.properties(rt), "routes")) != 1 {
+		t.Errorf("a PATCH of a table: %s", kernel.Encode(b.get(rt)))
 	}
-	subnet := text(b.get(vnet.Child("subnets", "a")), "etag")
+	subnet := kernel.Text(b.get(vnet.Child("subnets", "a")), "etag")
 	patch(vnet, `{"tags":{"n":"1"}}`)
-	if got := b.get(vnet.Child("subnets", "a")); text(got, "etag") == subnet ||
-		linkOf(got, "routeTable") != rt {
-		t.Errorf("the subnet of a patched network: %s", encode(got))
+	if got := b.get(vnet.Child("subnets", "a")); kernel.Text(got, "etag") == subnet ||
+		kernel.LinkOf(got, "routeTable") != rt {
+		t.Errorf("the subnet of a patched network: %s", kernel.Encode(got))
 	}
 	patch(group, `{"tags":{"team":"net"}}`)
 	b.refused(http.MethodPatch, vnet.Child("subnets", "a"), `{"tags":{}}`, 405, "MethodNotAllowed")
@@ -70,7 +71,7 @@ func TestTags(t *testing.T) {
 		t.Errorf("merged: %s", got)
 	}
 	patch(of(rt), `{"operation":"Delete","properties":{"tags":{"c":"other","d":"5"}}}`)
-	if got := string(encode(b.properties(of(rt)))); got != `{"tags":{"c":"4"}}` {
+	if got := string(kernel.Encode(b.properties(of(rt)))); got != `{"tags":{"c":"4"}}` {
 		t.Errorf("deleted: %s", got)
 	}
 	patch(of(group), `{"operation":"Replace","properties":{"tags":{"x":"y"}}}`)
@@ -128,9 +129,10 @@ func TestResources(t *testing.T) {
 				t.Errorf("%s: %v, want %v", filter, got, want)
 			}
 			for _, doc := range docs {
-				if doc["properties"] != nil || text(doc, "provisioningState") != "Succeeded" ||
-					text(doc, "createdTime") == "" || text(doc, "location") == "" {
-					t.Errorf("%s", encode(doc))
+				if doc["properties"] != nil ||
+					kernel.Text(doc, "provisioningState") != "Succeeded" ||
+					kernel.Text(doc, "createdTime") == "" || kernel.Text(doc, "location") == "" {
+					t.Errorf("%s", kernel.Encode(doc))
 				}
 			}
 		}
@@ -172,8 +174,8 @@ func TestGroupDelete(t *testing.T) {
 		const managed = "/subscriptions/" + sub + "/resourceGroups/MC_net-rg_c_westeurope"
 		status, _ := b.try(http.MethodDelete, group, "2021-04-01", "")
 		if status != http.StatusAccepted ||
-			text(b.properties(group), "provisioningState") != "Deleting" {
-			t.Errorf("DELETE: %d, %s", status, encode(b.get(group)))
+			kernel.Text(b.properties(group), "provisioningState") != "Deleting" {
+			t.Errorf("DELETE: %d, %s", status, kernel.Encode(b.get(group)))
 		}
 		b.refused(http.MethodPut, rt+"2", `{"location":"westeurope"}`, 409,
 			"ResourceGroupBeingDeleted")
@@ -186,7 +188,7 @@ func TestGroupDelete(t *testing.T) {
 		if docs, _ := b.ask("/subscriptions/"+sub+"/resources", ""); len(docs) != 0 {
 			t.Errorf("left: %v", names(docs))
 		}
-		if n := len(b.e.kernel.store.linked[rt.Key()]); n != 0 {
+		if n := len(b.e.network.Linked[rt.Key()]); n != 0 {
 			t.Errorf("%d links to nothing", n)
 		}
 	})
@@ -219,22 +221,22 @@ func TestGroupDeleteBlocked(t *testing.T) {
 		}
 		status, doc := b.request(http.MethodGet, u.Path, u.Query(), "")
 		if status != http.StatusConflict ||
-			text(objectAt(doc, "error"), "code") != "ResourceGroupDeletionBlocked" ||
-			len(listAt(objectAt(doc, "error"), "details")) != 2 {
-			t.Errorf("%s", encode(doc))
+			kernel.Text(kernel.ObjectAt(doc, "error"), "code") != "ResourceGroupDeletionBlocked" ||
+			len(kernel.ListAt(kernel.ObjectAt(doc, "error"), "details")) != 2 {
+			t.Errorf("%s", kernel.Encode(doc))
 		}
 		log, _ := b.ask("/subscriptions/"+sub+
 			"/providers/Microsoft.Insights/eventtypes/management/values",
 			"$filter=eventTimestamp%20ge%20'2000-01-01T00:00:00Z'%20and%20resourceUri%20eq%20'"+
 				string(group)+"'")
-		if len(log) < 3 || text(objectAt(log[0], "status"), "value") != "Failed" ||
-			text(objectAt(log[1], "status"), "value") != "Accepted" {
-			t.Errorf("the activity log: %s", encode(log))
+		if len(log) < 3 || kernel.Text(kernel.ObjectAt(log[0], "status"), "value") != "Failed" ||
+			kernel.Text(kernel.ObjectAt(log[1], "status"), "value") != "Accepted" {
+			t.Errorf("the activity log: %s", kernel.Encode(log))
 		}
 		docs, _ := b.ask(group+"/resources", "")
 		if got := names(docs); !slices.Equal(got, []string{"rt", "vnet"}) ||
-			text(b.properties(group), "provisioningState") != "Succeeded" {
-			t.Errorf("left: %v, %s", got, encode(b.get(group)))
+			kernel.Text(b.properties(group), "provisioningState") != "Succeeded" {
+			t.Errorf("left: %v, %s", got, kernel.Encode(b.get(group)))
 		}
 	})
 }
@@ -244,8 +246,9 @@ func TestUnknownType(t *testing.T) {
 	b := newBench(t, Options{})
 	id := group + "/providers/Microsoft.Dashboard/grafana/g"
 	b.put(id, `{"location":"westeurope","sku":{"name":"Standard"},"properties":{"x":[1,2]}}`)
-	if doc := b.get(id); string(encode(objectAt(doc, "properties")["x"])) != "[1,2]" ||
-		text(doc, "type") != "Microsoft.Dashboard/grafana" {
-		t.Errorf("%s", encode(doc))
+	if doc := b.get(id); string(
+		kernel.Encode(kernel.ObjectAt(doc, "properties")["x"])) != "[1,2]" ||
+		kernel.Text(doc, "type") != "Microsoft.Dashboard/grafana" {
+		t.Errorf("%s", kernel.Encode(doc))
 	}
 }

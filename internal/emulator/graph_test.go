@@ -7,13 +7,16 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 func TestGraph(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(uai, `{"location":"westeurope"}`)
-	who := identityOf(b.e.kernel.store.get(uai))
-	ask := func(method, path, body string) (int, object) {
+	who := entra.IdentityOf(b.e.kernel.Store.Get(uai))
+	ask := func(method, path, body string) (int, kernel.Object) {
 		t.Helper()
 		r, err := http.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
 		if err != nil {
@@ -22,7 +25,7 @@ func TestGraph(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+b.c.token)
 		w := &recorder{header: http.Header{}}
 		b.e.Public().ServeHTTP(w, r)
-		doc, f := decodeObject(w.body.Bytes())
+		doc, f := kernel.DecodeObject(w.body.Bytes())
 		if f != nil {
 			t.Fatalf("%s: %s", path, w.body.String())
 		}
@@ -40,8 +43,8 @@ func TestGraph(t *testing.T) {
 			"",
 		)
 		got := ""
-		for _, p := range listAt(doc, "value") {
-			got += text(p, "id")
+		for _, p := range kernel.ListAt(doc, "value") {
+			got += kernel.Text(p, "id")
 		}
 		if got != want {
 			t.Errorf("%s: %s, want %s", filter, got, want)
@@ -53,18 +56,18 @@ func TestGraph(t *testing.T) {
 	}
 	if _, doc := ask(http.MethodPost, "/v1.0/directoryObjects/getByIds", `{"ids":["`+who.ObjectID+
 		`","none"]}`); len(
-		listAt(doc, "value"),
+		kernel.ListAt(doc, "value"),
 	) != 1 ||
-		text(listAt(doc, "value")[0], "servicePrincipalType") != "ManagedIdentity" {
+		kernel.Text(kernel.ListAt(doc, "value")[0], "servicePrincipalType") != "ManagedIdentity" {
 		t.Errorf("%v", doc)
 	}
 	if status, doc := ask(http.MethodGet, "/v1.0/servicePrincipals/"+who.ObjectID,
 		""); status != 200 ||
-		text(doc, "appId") != who.ClientID {
+		kernel.Text(doc, "appId") != who.ClientID {
 		t.Errorf("%d %v", status, doc)
 	}
 	if status, doc := ask(http.MethodGet, "/v1.0/users/x", ""); status != 404 ||
-		text(objectAt(doc, "error"), "code") != "Request_ResourceNotFound" {
+		kernel.Text(kernel.ObjectAt(doc, "error"), "code") != "Request_ResourceNotFound" {
 		t.Errorf("%d %v", status, doc)
 	}
 	if status, _ := ask(http.MethodPost, "/v1.0/servicePrincipals", "{}"); status != 501 {
@@ -78,11 +81,12 @@ func TestFeatures(t *testing.T) {
 		"/providers/Microsoft.Features/providers/Microsoft.ContainerService/features/Preview"
 	state := func(method, path string) string {
 		status, raw := b.c.Do(method, arm.ID(path), "2021-07-01", nil)
-		doc, f := decodeObject(raw)
+		doc, f := kernel.DecodeObject(raw)
 		if f != nil || status != 200 {
 			t.Fatalf("%s: %d %s", path, status, raw)
 		}
-		return text(objectAt(doc, "properties"), "state") + asJSON(len(listAt(doc, "value")))
+		return kernel.Text(kernel.ObjectAt(doc, "properties"), "state") +
+			asJSON(len(kernel.ListAt(doc, "value")))
 	}
 	for _, step := range []struct{ method, path, want string }{
 		{http.MethodGet, feature, "NotRegistered0"},
@@ -103,12 +107,12 @@ func TestFeatures(t *testing.T) {
 // TestBuiltInRoles checks that the roles that az and azurerm look up by name are there once each.
 func TestBuiltInRoles(t *testing.T) {
 	names, guids := map[string]bool{}, map[string]bool{}
-	for _, r := range builtInRoles {
-		if names[r.name] || guids[r.guid] || !isGUID(r.guid) || r.description == "" ||
-			len(r.permissions) == 0 {
+	for _, r := range authorization.BuiltInRoles {
+		if names[r.Name] || guids[r.Guid] || !authorization.IsGUID(r.Guid) || r.Description == "" ||
+			len(r.Permissions) == 0 {
 			t.Errorf("%+v", r)
 		}
-		names[r.name], guids[r.guid] = true, true
+		names[r.Name], guids[r.Guid] = true, true
 	}
 	for _, name := range []string{"Network Contributor", "Managed Identity Contributor",
 		"Monitoring Reader", "Private DNS Zone Contributor",
@@ -126,7 +130,7 @@ func TestRoleDefinitionID(t *testing.T) {
 	b.put(group+guid, `{"properties":{"roleName":"r","permissions":[{"actions":["*/read"]}],"assignableScopes":["`+string(group)+`"]}}`)
 	for _, at := range []arm.ID{group + guid, "/subscriptions/" + sub + guid} {
 		doc := b.get(at)
-		if text(doc, "id") != "/subscriptions/"+sub+guid ||
+		if kernel.Text(doc, "id") != "/subscriptions/"+sub+guid ||
 			!strings.Contains(asJSON(doc), `"dataActions":[]`) {
 			t.Errorf("%s: %s", at, asJSON(doc))
 		}

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 func TestIdentity(t *testing.T) {
 	b := newBench(t, Options{})
-	do := func(method, path, authorization, body string) (int, http.Header, object) {
+	do := func(method, path, authorization, body string) (int, http.Header, kernel.Object) {
 		r, err := http.NewRequest(method, "https://h"+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -21,7 +23,7 @@ func TestIdentity(t *testing.T) {
 		}
 		w := &recorder{header: http.Header{}}
 		b.e.ServeHTTP(w, r)
-		doc, _ := decodeObject(w.body.Bytes())
+		doc, _ := kernel.DecodeObject(w.body.Bytes())
 		return w.status, w.header, doc
 	}
 	for _, authorization := range []string{"", "Bearer", "Bearer x.y.z", "Basic abc", "Bearer " +
@@ -36,16 +38,16 @@ func TestIdentity(t *testing.T) {
 		"client_id": {DefaultPrincipal.ClientID}, "client_secret": {
 			DefaultPrincipal.Secret}, "scope": {"https://management.core.windows.net//.default"}}
 	status, _, doc := do(http.MethodPost, "/"+DefaultTenant+"/oauth2/v2.0/token", "", form.Encode())
-	if status != 200 || text(doc, "token_type") != "Bearer" {
+	if status != 200 || kernel.Text(doc, "token_type") != "Bearer" {
 		t.Fatalf("%d %v", status, doc)
 	}
 	if status, _, _ := do(http.MethodGet, string(group)+"?api-version="+api, "bearer "+
-		text(doc, "access_token"), ""); status != 200 {
+		kernel.Text(doc, "access_token"), ""); status != 200 {
 		t.Errorf("with the token: %d", status)
 	}
 	form.Set("client_secret", "wrong")
 	if status, _, doc := do(http.MethodPost, "/"+DefaultTenant+"/oauth2/token", "",
-		form.Encode()); status != 401 || text(doc, "error") != "invalid_client" {
+		form.Encode()); status != 401 || kernel.Text(doc, "error") != "invalid_client" {
 		t.Errorf("wrong secret: %d %v", status, doc)
 	}
 	for _, r := range b.e.Requests(0) {

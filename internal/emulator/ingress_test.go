@@ -8,6 +8,11 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/aks"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // TestIngress: the ingress add-on keeps the addresses of the web pods in a pool of its gateway,
@@ -26,11 +31,13 @@ func TestIngress(t *testing.T) {
 			string(vnet)+`/subnets/a"}]}}`)
 		pools := func() map[string][]string {
 			out := map[string][]string{}
-			for _, p := range listAt(objectAt(b.get(gateway), "properties"),
+			for _, p := range kernel.ListAt(kernel.ObjectAt(b.get(gateway), "properties"),
 				"backendAddressPools") {
-				out[text(p, "name")] = []string{}
-				for _, a := range listAt(objectAt(p, "properties"), "backendAddresses") {
-					out[text(p, "name")] = append(out[text(p, "name")], text(a, "ipAddress"))
+				out[kernel.Text(p, "name")] = []string{}
+				for _, a := range kernel.ListAt(kernel.ObjectAt(p, "properties"),
+					"backendAddresses") {
+					out[kernel.Text(p, "name")] = append(out[kernel.Text(p, "name")],
+						kernel.Text(a, "ipAddress"))
 				}
 			}
 			return out
@@ -46,13 +53,14 @@ func TestIngress(t *testing.T) {
 			return out
 		}
 		time.Sleep(time.Minute)
-		if _, there := pools()[ingressPool]; there {
+		if _, there := pools()[network.IngressPool]; there {
 			t.Error("the add-on writes the gateway without a role on it")
 		}
-		identity := identityOf(
-			b.e.kernel.store.get(b.e.aks.clusters[aksID.Key()].addonIdentity(ingressAddon)))
-		b.put(group+"/providers/"+typeRoleAssignment+"/a55160ed-0000-4000-8000-000000000009",
-			`{"properties":{"roleDefinitionId":"`+roleID(arm.ID(group).Subscription(),
+		identity := entra.IdentityOf(
+			b.e.kernel.Store.Get(b.e.aks.Clusters[aksID.Key()].AddonIdentity(aks.IngressAddon)))
+		b.put(group+"/providers/"+authorization.TypeRoleAssignment+
+			"/a55160ed-0000-4000-8000-000000000009",
+			`{"properties":{"roleDefinitionId":"`+authorization.RoleID(arm.ID(group).Subscription(),
 				"b24988ac-6180-42a0-ab88-20f7382dd24c")+`","principalId":"`+identity.ObjectID+`"}}`)
 		for _, count := range []int{2, 4, 1} {
 			if err := b.e.Scale(aksID, "np", count); err != nil {
@@ -60,9 +68,9 @@ func TestIngress(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			have, want := pools(), web()
-			slices.Sort(have[ingressPool])
+			slices.Sort(have[network.IngressPool])
 			slices.Sort(want)
-			if len(want) != count || !slices.Equal(have[ingressPool], want) ||
+			if len(want) != count || !slices.Equal(have[network.IngressPool], want) ||
 				!slices.Equal(have["mine"], []string{"10.9.9.9"}) {
 				t.Errorf("%d nodes: the pools are %v, the pods %v", count, have, want)
 			}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 const (
@@ -18,17 +20,17 @@ const (
 )
 
 // ids reads a list of references.
-func ids(o object, field string) []string {
+func ids(o kernel.Object, field string) []string {
 	var out []string
-	for _, item := range listAt(o, field) {
-		out = append(out, text(item, "id"))
+	for _, item := range kernel.ListAt(o, field) {
+		out = append(out, kernel.Text(item, "id"))
 	}
 	return out
 }
 
-func (b *bench) properties(id arm.ID) object {
+func (b *bench) properties(id arm.ID) kernel.Object {
 	b.t.Helper()
-	return objectAt(b.get(id), "properties")
+	return kernel.ObjectAt(b.get(id), "properties")
 }
 
 func (b *bench) delete(id arm.ID) {
@@ -74,12 +76,12 @@ func TestBackReferences(t *testing.T) {
 		t.Errorf("the NAT gateway names the subnets %v", got)
 	}
 	address := b.properties(pip)
-	if text(objectAt(address, "natGateway"), "id") != string(nat) ||
-		!publicRange[0].Contains(netip.MustParseAddr(text(address, "ipAddress"))) {
-		t.Errorf("the public address: %s", encode(address))
+	if kernel.Text(kernel.ObjectAt(address, "natGateway"), "id") != string(nat) ||
+		!network.PublicRange[0].Contains(netip.MustParseAddr(kernel.Text(address, "ipAddress"))) {
+		t.Errorf("the public address: %s", kernel.Encode(address))
 	}
 	if got := ids(b.properties(a), "ipConfigurations"); !slices.Equal(got,
-		[]string{shownConfiguration(nic.Child("ipConfigurations", "c"), true)}) {
+		[]string{network.ShownConfiguration(nic.Child("ipConfigurations", "c"), true)}) {
 		t.Errorf("the subnet names %v", got)
 	}
 	for id, code := range map[arm.ID]string{nsg: "InUseNetworkSecurityGroupCannotBeDeleted",
@@ -90,9 +92,11 @@ func TestBackReferences(t *testing.T) {
 	b.refused(http.MethodPut, nic+"2",
 		nicBody(ipConfiguration("c", "a", `,"publicIPAddress":{"id":"`+string(pip)+`"}`)), 400,
 		"PublicIPAddressInUse")
-	vm := arm.ID(strings.Replace(string(nic), "Microsoft.Network/networkInterfaces", typeVM, 1))
+	vm := arm.ID(strings.Replace(string(nic), "Microsoft.Network/networkInterfaces", network.TypeVM,
+		1))
 	b.put(vm, `{"location":"westeurope","properties":{"networkProfile":{"networkInterfaces":[{"id":"`+string(nic)+`","properties":{"primary":true}}]}}}`)
-	if got := text(objectAt(b.properties(nic), "virtualMachine"), "id"); got != string(vm) {
+	if got := kernel.Text(kernel.ObjectAt(b.properties(nic), "virtualMachine"),
+		"id"); got != string(vm) {
 		t.Errorf("the interface belongs to %q", got)
 	}
 	b.refused(http.MethodDelete, nic, "", 400, "NicInUse")
@@ -108,10 +112,10 @@ func TestInterfaces(t *testing.T) {
 	b.put(vnet, strings.Replace(plainVNet, "10.0.2.0/24", "10.0.2.0/29", 1))
 	addresses := func(id arm.ID) []string {
 		var out []string
-		for _, c := range listAt(b.properties(id), "ipConfigurations") {
-			p := objectAt(c, "properties")
-			out = append(out, text(c, "name")+" "+text(p, "privateIPAddress")+" "+
-				text(p, "privateIPAllocationMethod"))
+		for _, c := range kernel.ListAt(b.properties(id), "ipConfigurations") {
+			p := kernel.ObjectAt(c, "properties")
+			out = append(out, kernel.Text(c, "name")+" "+kernel.Text(p, "privateIPAddress")+" "+
+				kernel.Text(p, "privateIPAllocationMethod"))
 		}
 		return out
 	}
@@ -151,7 +155,8 @@ func TestInterfaces(t *testing.T) {
 	b.put(nic+"3", nicBody(ipConfiguration("c", "a", "")))
 	want(nic+"3", "c 10.0.1.4 Dynamic")
 	b.put(nic+"4", nicBody(ipConfiguration("c", "b", static("10.0.2.6")))) // free again
-	if got := text(b.get(nic.Child("ipConfigurations", "one")), "type"); got != typeNIC+
+	if got := kernel.Text(b.get(nic.Child("ipConfigurations", "one")),
+		"type"); got != network.TypeNIC+
 		"/ipConfigurations" {
 		t.Errorf("an IP configuration by its own ID: %q", got)
 	}
@@ -168,7 +173,7 @@ func TestSecurityRules(t *testing.T) {
 		return `{"properties":{"priority":` + priority + `,"direction":"` + direction +
 			`","access":"Allow","protocol":"Tcp","new":1}}`
 	}
-	etag := text(b.get(nsg), "etag")
+	etag := kernel.Text(b.get(nsg), "etag")
 	one := nsg.Child("securityRules", "one")
 	b.put(one, rule("100", "Inbound"))
 	b.refused(http.MethodPut, nsg.Child("securityRules", "two"), rule("100", "inbound"), 400,
@@ -177,13 +182,16 @@ func TestSecurityRules(t *testing.T) {
 		"SecurityRuleInvalidPriority")
 	b.put(nsg.Child("securityRules", "two"), rule("100", "Outbound"))
 	doc := b.get(nsg)
-	if rules := listAt(objectAt(doc, "properties"), "securityRules"); len(rules) != 2 ||
-		text(rules[0], "etag") != text(doc, "etag") || text(doc, "etag") == etag ||
-		string(encode(objectAt(rules[0], "properties")["new"])) != "1" {
-		t.Errorf("%s", encode(doc))
+	if rules := kernel.ListAt(kernel.ObjectAt(doc, "properties"),
+		"securityRules"); len(rules) != 2 ||
+		kernel.Text(rules[0], "etag") != kernel.Text(doc, "etag") ||
+		kernel.Text(doc, "etag") == etag ||
+		string(kernel.Encode(kernel.ObjectAt(rules[0], "properties")["new"])) != "1" {
+		t.Errorf("%s", kernel.Encode(doc))
 	}
-	if rules := listAt(b.get(nsg+"/defaultSecurityRules"), "value"); len(rules) != 6 ||
-		text(b.get(nsg.Child("defaultSecurityRules", "DenyAllInBound")), "type") != typeNSG+
+	if rules := kernel.ListAt(b.get(nsg+"/defaultSecurityRules"), "value"); len(rules) != 6 ||
+		kernel.Text(b.get(nsg.Child("defaultSecurityRules", "DenyAllInBound")),
+			"type") != network.TypeNSG+
 			"/defaultSecurityRules" {
 		t.Errorf("default rules %v", names(rules))
 	}
@@ -194,11 +202,12 @@ func TestSecurityRules(t *testing.T) {
 			`"}}}`)
 	b.put(nic, nicBody(ipConfiguration("c", "b", "")))
 	effective, _ := b.post(nic+"/effectiveNetworkSecurityGroups", "")
-	if values := listAt(effective, "value"); len(values) != 1 ||
-		objectAt(values[0], "association", "subnet") == nil ||
-		len(listAt(values[0], "effectiveSecurityRules")) != 8 ||
-		text(listAt(values[0], "effectiveSecurityRules")[0], "name") != "securityRules/one" {
-		t.Errorf("effective: %s", encode(effective))
+	if values := kernel.ListAt(effective, "value"); len(values) != 1 ||
+		kernel.ObjectAt(values[0], "association", "subnet") == nil ||
+		len(kernel.ListAt(values[0], "effectiveSecurityRules")) != 8 ||
+		kernel.Text(kernel.ListAt(values[0], "effectiveSecurityRules")[0],
+			"name") != "securityRules/one" {
+		t.Errorf("effective: %s", kernel.Encode(effective))
 	}
 	b.delete(one)
 	b.refused(http.MethodGet, one, "", 404, "NotFound")
@@ -230,9 +239,10 @@ func TestReservedSubnets(t *testing.T) {
 	b.refused(http.MethodPut, firewall, nicBody(ipConfiguration("c", "a", "")), 400,
 		"SubnetNameNotAllowed")
 	b.put(firewall, nicBody(ipConfiguration("c", "AzureFirewallSubnet", "")))
-	if c := listAt(b.properties(firewall), "ipConfigurations")[0]; text(objectAt(c, "properties"),
+	if c := kernel.ListAt(b.properties(firewall), "ipConfigurations")[0]; kernel.Text(
+		kernel.ObjectAt(c, "properties"),
 		"privateIPAddress") != "10.0.3.4" {
-		t.Errorf("the firewall's address: %s", encode(c))
+		t.Errorf("the firewall's address: %s", kernel.Encode(c))
 	}
 	b.refused(http.MethodPut, nic, nicBody(ipConfiguration("c", "AzureFirewallSubnet", "")), 400,
 		"SubnetWithExternalResourcesCannotBeUsedByOtherResources")
@@ -252,7 +262,7 @@ func TestReservedSubnets(t *testing.T) {
 	b.refused(http.MethodPut, nic+"2", nicBody(ipConfiguration("c", "b", "")), 400,
 		"ApplicationGatewaySubnetCannotBeUsedByOtherResources")
 	if status, _ := b.try(http.MethodPost, gateway+"/stop", api, ""); status != 200 ||
-		text(b.properties(gateway), "operationalState") != "Stopped" {
-		t.Errorf("stop: %d, %s", status, encode(b.properties(gateway)))
+		kernel.Text(b.properties(gateway), "operationalState") != "Stopped" {
+		t.Errorf("stop: %d, %s", status, kernel.Encode(b.properties(gateway)))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 func TestLocks(t *testing.T) {
@@ -37,10 +38,11 @@ func TestLocks(t *testing.T) {
 		`{"properties":{"addressPrefix":"10.0.1.0/24"}}`, 409, "ScopeLocked", "The scope '"+
 			string(vnet)+"/subnets/a' cannot perform write operation because following scope(s) "+
 			"are locked: '"+string(group)+"'. Please remove the lock and try again.")
-	if linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" {
+	if kernel.LinkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" {
 		t.Error("the locked subnet was stripped")
 	}
-	if got := len(listAt(b.get(rt+"/providers/Microsoft.Authorization/locks"), "value")); got != 2 {
+	if got := len(kernel.ListAt(b.get(rt+"/providers/Microsoft.Authorization/locks"),
+		"value")); got != 2 {
 		t.Errorf("%d locks count for the table", got)
 	}
 	for _, scope := range []arm.ID{group, rt} {
@@ -60,8 +62,9 @@ func TestLockedNodes(t *testing.T) {
 	const cluster = `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","count":2}]}}`
 	b.put(aksID, cluster)
 	nodes := arm.GroupID(sub, "MC_net-rg_c_westeurope")
-	table := arm.ID(text(listAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"),
-		"value")[0], "id"))
+	table := arm.ID(kernel.Text(
+		kernel.ListAt(b.get(nodes+"/providers/Microsoft.Network/routeTables"),
+			"value")[0], "id"))
 	lock := table + "/providers/Microsoft.Authorization/locks/keep"
 	b.put(lock, `{"properties":{"level":"CanNotDelete"}}`)
 	message := "Resource group 'MC_net-rg_c_westeurope' under subscription: '" + sub +
@@ -93,13 +96,13 @@ func TestLockedNetwork(t *testing.T) {
 	}
 	b.put(aksID, onB)
 	b.put(lock, `{"properties":{"level":"ReadOnly"}}`)
-	if linkOf(b.get(vnet.Child("subnets", "b")), "routeTable") == "" {
+	if kernel.LinkOf(b.get(vnet.Child("subnets", "b")), "routeTable") == "" {
 		t.Fatal("the subnet has no table")
 	}
 	if status, code := b.try(http.MethodDelete, aksID, api, ""); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
-	if table := linkOf(b.get(vnet.Child("subnets", "b")), "routeTable"); table != "" {
+	if table := kernel.LinkOf(b.get(vnet.Child("subnets", "b")), "routeTable"); table != "" {
 		t.Errorf("the subnet has the table %s", table)
 	}
 }

@@ -14,11 +14,13 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // knock makes a call without a token, as clients do that want one.
 func knock(t *testing.T, e http.Handler, method, path string, form url.Values,
-	headers ...string) (int, object) {
+	headers ...string) (int, kernel.Object) {
 	t.Helper()
 	r, err := http.NewRequest(method, "http://local:8443"+path, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -29,9 +31,9 @@ func knock(t *testing.T, e http.Handler, method, path string, form url.Values,
 	}
 	w := &recorder{header: http.Header{}}
 	e.ServeHTTP(w, r)
-	doc, f := decodeObject(w.body.Bytes())
+	doc, f := kernel.DecodeObject(w.body.Bytes())
 	if f != nil {
-		doc = object{"list": w.body.String()}
+		doc = kernel.Object{"list": w.body.String()}
 	}
 	return w.status, doc
 }
@@ -49,26 +51,27 @@ func claimsOf(t *testing.T, token string) jwt.MapClaims {
 func TestEndpoints(t *testing.T) {
 	b := newBench(t, Options{})
 	_, doc := knock(t, b.e, http.MethodGet, "/metadata/endpoints?api-version=2022-09-01", nil)
-	if text(doc, "resourceManager") != "http://local:8443" ||
-		text(objectAt(doc, "authentication"), "loginEndpoint") != "http://local:8443" ||
-		text(objectAt(doc, "authentication"), "identityProvider") != "AAD" ||
-		text(objectAt(doc, "suffixes"), "keyVaultDns") == "" ||
-		text(objectAt(doc, "suffixes"), "storage") == "" ||
-		text(doc, "microsoftGraphResourceId") == "" ||
-		len(list(objectAt(doc, "authentication"), "audiences")) == 0 {
-		t.Errorf("%s", encode(doc))
+	if kernel.Text(doc, "resourceManager") != "http://local:8443" ||
+		kernel.Text(kernel.ObjectAt(doc, "authentication"),
+			"loginEndpoint") != "http://local:8443" ||
+		kernel.Text(kernel.ObjectAt(doc, "authentication"), "identityProvider") != "AAD" ||
+		kernel.Text(kernel.ObjectAt(doc, "suffixes"), "keyVaultDns") == "" ||
+		kernel.Text(kernel.ObjectAt(doc, "suffixes"), "storage") == "" ||
+		kernel.Text(doc, "microsoftGraphResourceId") == "" ||
+		len(kernel.List(kernel.ObjectAt(doc, "authentication"), "audiences")) == 0 {
+		t.Errorf("%s", kernel.Encode(doc))
 	}
 	if _, doc := knock(t, b.e, http.MethodGet, "/metadata/endpoints?api-version=2019-05-01",
-		nil); !strings.HasPrefix(text(doc, "list"), `[{`) {
-		t.Errorf("the old form: %s", encode(doc))
+		nil); !strings.HasPrefix(kernel.Text(doc, "list"), `[{`) {
+		t.Errorf("the old form: %s", kernel.Encode(doc))
 	}
 	for path, token := range map[string]string{
 		"/" + DefaultTenant + "/v2.0": "http://local:8443/" + DefaultTenant +
 			"/oauth2/v2.0/token", "/adfs": "http://local:8443/adfs/oauth2/token",
 	} {
 		status, doc := knock(t, b.e, http.MethodGet, path+"/.well-known/openid-configuration", nil)
-		if status != 200 || text(doc, "token_endpoint") != token {
-			t.Errorf("%s: %s", path, encode(doc))
+		if status != 200 || kernel.Text(doc, "token_endpoint") != token {
+			t.Errorf("%s: %s", path, kernel.Encode(doc))
 		}
 		for _, field := range []string{"issuer", "authorization_endpoint",
 			"device_authorization_endpoint", "jwks_uri", "response_types_supported",
@@ -78,13 +81,13 @@ func TestEndpoints(t *testing.T) {
 			}
 		}
 		// The keys verify the tokens.
-		_, keys := knock(t, b.e, http.MethodGet, strings.TrimPrefix(text(doc, "jwks_uri"),
+		_, keys := knock(t, b.e, http.MethodGet, strings.TrimPrefix(kernel.Text(doc, "jwks_uri"),
 			"http://local:8443"), nil)
-		if err := b.e.RegisterIssuer("itself", encode(keys)); err != nil {
+		if err := b.e.RegisterIssuer("itself", kernel.Encode(keys)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := jwt.Parse(b.c.token, func(*jwt.Token) (any, error) {
-			return b.e.entra.identity.issuers["itself"][0].key(), nil
+			return b.e.entra.Identity.Issuers["itself"][0].Key(), nil
 		}); err != nil {
 			t.Errorf("the keys at %s: %v", path, err)
 		}
@@ -113,7 +116,7 @@ func TestTokens(t *testing.T) {
 				t.Errorf("%s: no %s", path, field)
 			}
 		}
-		claims := claimsOf(t, text(doc, "access_token"))
+		claims := claimsOf(t, kernel.Text(doc, "access_token"))
 		for claim, want := range map[string]string{"aud": "https://management.azure.com/",
 			"oid": guest.ObjectID, "sub": guest.ObjectID, "appid": guest.ClientID,
 			"tid": DefaultTenant, "iss": "https://sts.windows.net/" + DefaultTenant + "/"} {
@@ -140,10 +143,11 @@ func TestTokens(t *testing.T) {
 			"50027"},
 	} {
 		status, doc := knock(t, b.e, http.MethodPost, "/"+tt.tenant+"/oauth2/v2.0/token", tt.form)
-		if status != tt.status || text(doc, "error") != tt.name ||
-			string(encode(doc["error_codes"])) != "["+tt.code+"]" ||
-			!strings.HasPrefix(text(doc, "error_description"), "AADSTS"+tt.code+": ") {
-			t.Errorf("%v: %d %s, want %d %s %s", tt.form, status, encode(doc), tt.status, tt.name,
+		if status != tt.status || kernel.Text(doc, "error") != tt.name ||
+			string(kernel.Encode(doc["error_codes"])) != "["+tt.code+"]" ||
+			!strings.HasPrefix(kernel.Text(doc, "error_description"), "AADSTS"+tt.code+": ") {
+			t.Errorf("%v: %d %s, want %d %s %s", tt.form, status, kernel.Encode(doc), tt.status,
+				tt.name,
 				tt.code)
 		}
 	}
@@ -151,8 +155,8 @@ func TestTokens(t *testing.T) {
 	_, doc := knock(t, b.e, http.MethodPost, "/"+DefaultTenant+"/oauth2/v2.0/token",
 		form("scope", "https://vault.azure.net/.default"))
 	if status, doc := knock(t, b.e, http.MethodGet, "/subscriptions?api-version="+api, nil,
-		"Authorization", "Bearer "+text(doc, "access_token")); status != 401 ||
-		text(objectAt(doc, "error"), "code") != "InvalidAuthenticationTokenAudience" {
+		"Authorization", "Bearer "+kernel.Text(doc, "access_token")); status != 401 ||
+		kernel.Text(kernel.ObjectAt(doc, "error"), "code") != "InvalidAuthenticationTokenAudience" {
 		t.Errorf("%d %v", status, doc)
 	}
 }
@@ -162,30 +166,36 @@ func TestTokens(t *testing.T) {
 func TestManagedIdentity(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(uai, `{"location":"westeurope"}`)
-	p := objectAt(b.get(uai), "properties")
+	p := kernel.ObjectAt(b.get(uai), "properties")
 	b.put(uai, `{"location":"westeurope","tags":{"a":"b"},"properties":{"clientId":"mine"}}`)
-	if again := objectAt(b.get(uai), "properties"); string(encode(again)) != string(encode(p)) ||
-		text(p, "tenantId") != DefaultTenant || text(p, "principalId") == text(p, "clientId") {
-		t.Errorf("%s, then %s", encode(p), encode(again))
+	if again := kernel.ObjectAt(b.get(uai), "properties"); string(kernel.Encode(again)) != string(
+		kernel.Encode(p)) ||
+		kernel.Text(p, "tenantId") != DefaultTenant ||
+		kernel.Text(p, "principalId") == kernel.Text(p, "clientId") {
+		t.Errorf("%s, then %s", kernel.Encode(p), kernel.Encode(again))
 	}
 	const resource = "resource=https://management.azure.com/"
 	var token string
 	for _, tt := range []struct{ path, want string }{
 		{"/msi/token?api-version=2019-08-01&" + resource, DefaultPrincipal.ObjectID},
 		{"/msi/token/?api-version=2017-09-01&" + resource, DefaultPrincipal.ObjectID},
-		{"/msi/token?client_id=" + text(p, "clientId") + "&" + resource, text(p, "principalId")},
-		{"/msi/token?clientid=" + text(p, "clientId") + "&" + resource, text(p, "principalId")},
-		{"/msi/token?object_id=" + text(p, "principalId") + "&" + resource, text(p, "principalId")},
+		{"/msi/token?client_id=" + kernel.Text(p, "clientId") + "&" + resource,
+			kernel.Text(p, "principalId")},
+		{"/msi/token?clientid=" + kernel.Text(p, "clientId") + "&" + resource,
+			kernel.Text(p, "principalId")},
+		{"/msi/token?object_id=" + kernel.Text(p, "principalId") + "&" + resource,
+			kernel.Text(p, "principalId")},
 		{"/metadata/identity/oauth2/token?mi_res_id=" + strings.ToUpper(string(uai)) + "&" +
-			resource, text(p, "principalId")},
+			resource, kernel.Text(p, "principalId")},
 	} {
 		status, doc := knock(t, b.e, http.MethodGet, tt.path, nil, "Metadata", "true")
-		if status != 200 || text(doc, "token_type") != "Bearer" || text(doc, "expires_on") == "" ||
-			text(doc, "expires_in") != "3600" ||
-			text(doc, "resource") != "https://management.azure.com/" {
-			t.Fatalf("%s: %d %s", tt.path, status, encode(doc))
+		if status != 200 || kernel.Text(doc, "token_type") != "Bearer" ||
+			kernel.Text(doc, "expires_on") == "" ||
+			kernel.Text(doc, "expires_in") != "3600" ||
+			kernel.Text(doc, "resource") != "https://management.azure.com/" {
+			t.Fatalf("%s: %d %s", tt.path, status, kernel.Encode(doc))
 		}
-		token = text(doc, "access_token")
+		token = kernel.Text(doc, "access_token")
 		claims := claimsOf(t, token)
 		if claims["oid"] != tt.want ||
 			(claims["xms_mirid"] == string(uai)) != (tt.want != DefaultPrincipal.ObjectID) {
@@ -200,19 +210,20 @@ func TestManagedIdentity(t *testing.T) {
 	}
 	mine := &bench{t, b.e, withToken(b.e, token)}
 	mine.refused(http.MethodPut, rt, `{"location":"westeurope"}`, 403, "AuthorizationFailed")
-	b.grant(1, group, text(p, "principalId"), "Network Contributor")
+	b.grant(1, group, kernel.Text(p, "principalId"), "Network Contributor")
 	mine.put(rt, `{"location":"westeurope"}`)
 	log := b.activity()
-	if r := log[0]; text(r, "caller") != text(p, "principalId") ||
-		objectAt(r, "claims")["xms_mirid"] != string(uai) {
-		t.Errorf("%s", encode(r))
+	if r := log[0]; kernel.Text(r, "caller") != kernel.Text(p, "principalId") ||
+		kernel.ObjectAt(r, "claims")["xms_mirid"] != string(uai) {
+		t.Errorf("%s", kernel.Encode(r))
 	}
 	if status, code := b.try(http.MethodDelete, uai, api, ""); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
 	mine.refused(http.MethodGet, rt, "", 401, "InvalidAuthenticationToken")
 	b.put(uai, `{"location":"westeurope"}`)
-	if text(objectAt(b.get(uai), "properties"), "principalId") == text(p, "principalId") {
+	if kernel.Text(kernel.ObjectAt(b.get(uai), "properties"), "principalId") == kernel.Text(p,
+		"principalId") {
 		t.Error("the new identity is the old one")
 	}
 }
@@ -222,25 +233,26 @@ func TestManagedIdentity(t *testing.T) {
 func TestFederation(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(uai, `{"location":"westeurope"}`)
-	who := identityOf(b.e.kernel.store.get(uai))
+	who := entra.IdentityOf(b.e.kernel.Store.Get(uai))
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	keySet := encode((&identity{key: key, keyID: "k1"}).keys())
+	keySet := kernel.Encode((&entra.Identity{Key: key, KeyID: "k1"}).Keys())
 	var issuer *httptest.Server
 	issuer = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/keys" {
 			_, _ = w.Write(keySet)
 			return
 		}
-		_, _ = w.Write(encode(object{"jwks_uri": issuer.URL + "/keys"}))
+		_, _ = w.Write(kernel.Encode(kernel.Object{"jwks_uri": issuer.URL + "/keys"}))
 	}))
 	defer issuer.Close()
 	const subject, audience = "system:serviceaccount:ns:sa", "api://AzureADTokenExchange"
 	credential := func(name, from string) {
 		b.put(uai.Child("federatedIdentityCredentials", name),
-			string(encode(object{"properties": object{"issuer": from, "subject": subject,
+			string(kernel.Encode(kernel.Object{"properties": kernel.Object{"issuer": from,
+				"subject":   subject,
 				"audiences": []string{audience}}})))
 	}
 	credential("served", issuer.URL)
@@ -262,12 +274,12 @@ func TestFederation(t *testing.T) {
 			url.Values{
 				"grant_type": {"client_credentials"}, "client_id": {who.ClientID}, "scope": {
 					"https://management.azure.com/.default"},
-				"client_assertion_type": {assertionType}, "client_assertion": {signed},
+				"client_assertion_type": {entra.AssertionType}, "client_assertion": {signed},
 			})
 		if status == 200 {
-			return status, claimsOf(t, text(doc, "access_token"))["oid"].(string)
+			return status, claimsOf(t, kernel.Text(doc, "access_token"))["oid"].(string)
 		}
-		return status, string(encode(doc["error_codes"]))
+		return status, string(kernel.Encode(doc["error_codes"]))
 	}
 	claims := func(issuer, subject, audience string, life time.Duration) jwt.MapClaims {
 		return jwt.MapClaims{"iss": issuer, "sub": subject, "aud": []string{audience},
@@ -338,11 +350,12 @@ func TestTenants(t *testing.T) {
 	atHome := func(b *bench, tenant string, subscriptions ...string) {
 		t.Helper()
 		var got []string
-		for _, s := range listAt(b.get("/subscriptions"), "value") {
-			got = append(got, text(s, "subscriptionId"))
+		for _, s := range kernel.ListAt(b.get("/subscriptions"), "value") {
+			got = append(got, kernel.Text(s, "subscriptionId"))
 		}
-		if tenants := listAt(b.get("/tenants"), "value"); !slices.Equal(got, subscriptions) ||
-			len(tenants) != 1 || text(tenants[0], "tenantId") != tenant {
+		if tenants := kernel.ListAt(b.get("/tenants"), "value"); !slices.Equal(got,
+			subscriptions) ||
+			len(tenants) != 1 || kernel.Text(tenants[0], "tenantId") != tenant {
 			t.Errorf("sees %v in %v", got, tenants)
 		}
 	}
@@ -366,7 +379,7 @@ func TestTenants(t *testing.T) {
 		url.Values{"grant_type": {"client_credentials"}, "client_id": {"b1"},
 			"client_secret": {"s"}, "resource": {
 				"https://management.azure.com/"}}); status != 400 ||
-		text(doc, "error") != "unauthorized_client" {
+		kernel.Text(doc, "error") != "unauthorized_client" {
 		t.Errorf("in the wrong tenant: %d %v", status, doc)
 	}
 }
@@ -384,34 +397,36 @@ func TestProviders(t *testing.T) {
 	scope := "/subscriptions/" + arm.ID(sub)
 	doc := b.get(scope + "/providers/microsoft.network")
 	types := names(nil)
-	for _, r := range listAt(doc, "resourceTypes") {
-		types = append(types, text(r, "resourceType"))
-		if len(list(r, "apiVersions")) == 0 {
-			t.Errorf("%s has no api-versions", text(r, "resourceType"))
+	for _, r := range kernel.ListAt(doc, "resourceTypes") {
+		types = append(types, kernel.Text(r, "resourceType"))
+		if len(kernel.List(r, "apiVersions")) == 0 {
+			t.Errorf("%s has no api-versions", kernel.Text(r, "resourceType"))
 		}
 	}
-	if text(doc, "registrationState") != "Registered" || !slices.Contains(types, "routeTables") ||
+	if kernel.Text(doc, "registrationState") != "Registered" ||
+		!slices.Contains(types, "routeTables") ||
 		!slices.Contains(types, "virtualNetworks/subnets") {
-		t.Errorf("%s", encode(doc))
+		t.Errorf("%s", kernel.Encode(doc))
 	}
 	for verb, want := range map[string]string{"unregister": "Unregistered",
 		"register": "Registered"} {
 		if _, doc := b.request(http.MethodPost, string(scope)+"/providers/Microsoft.Network/"+verb,
-			nil, ""); text(doc, "registrationState") != want {
-			t.Errorf("%s: %s", verb, encode(doc))
+			nil, ""); kernel.Text(doc, "registrationState") != want {
+			t.Errorf("%s: %s", verb, kernel.Encode(doc))
 		}
-		if got := text(b.get(scope+"/providers/Microsoft.Network"),
+		if got := kernel.Text(b.get(scope+"/providers/Microsoft.Network"),
 			"registrationState"); got != want {
 			t.Errorf("after %s: %s", verb, got)
 		}
 	}
 	b.refused(http.MethodGet, scope+"/providers/Microsoft.Nothing", "", 404,
 		"InvalidResourceNamespace")
-	if doc := b.get(scope + "/providers"); len(listAt(doc, "value")) != 3 ||
-		text(doc, "nextLink") == "" {
-		t.Errorf("%s", encode(doc))
+	if doc := b.get(scope + "/providers"); len(kernel.ListAt(doc, "value")) != 3 ||
+		kernel.Text(doc, "nextLink") == "" {
+		t.Errorf("%s", kernel.Encode(doc))
 	}
-	if doc := b.get(scope + "/locations"); text(listAt(doc, "value")[0], "name") != "westeurope" {
-		t.Errorf("%s", encode(doc))
+	if doc := b.get(scope + "/locations"); kernel.Text(kernel.ListAt(doc, "value")[0],
+		"name") != "westeurope" {
+		t.Errorf("%s", kernel.Encode(doc))
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/compute"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 const machinesSubnet = `"subnet":{"id":"` + string(vnet) + `/subnets/a"}`
@@ -41,26 +43,31 @@ func TestScaleSetDefaults(t *testing.T) {
 	} {
 		id := machines + arm.ID(strings.ReplaceAll(x.size, "_", ""))
 		b.put(id, scaleSet(x.size, x.image, 1))
-		profile := objectAt(b.get(id), "properties", "virtualMachineProfile")
-		storage, system := objectAt(profile, "storageProfile"), objectAt(profile, "osProfile")
-		disk := objectAt(storage, "osDisk")
-		if text(objectAt(disk, "managedDisk"), "storageAccountType") != x.wantDisk ||
-			text(disk, "osType") != x.wantSystem || fmt.Sprint(disk["diskSizeGB"]) != x.wantSize ||
-			text(storage, "diskControllerType") != x.wantController {
+		profile := kernel.ObjectAt(b.get(id), "properties", "virtualMachineProfile")
+		storage, system := kernel.ObjectAt(profile, "storageProfile"), kernel.ObjectAt(profile,
+			"osProfile")
+		disk := kernel.ObjectAt(storage, "osDisk")
+		if kernel.Text(kernel.ObjectAt(disk, "managedDisk"), "storageAccountType") != x.wantDisk ||
+			kernel.Text(disk, "osType") != x.wantSystem ||
+			fmt.Sprint(disk["diskSizeGB"]) != x.wantSize ||
+			kernel.Text(storage, "diskControllerType") != x.wantController {
 			t.Errorf("%s %s: %v", x.size, x.image, storage)
 		}
-		if objectAt(system, x.wantConfiguration)["provisionVMAgent"] != true ||
+		if kernel.ObjectAt(system, x.wantConfiguration)["provisionVMAgent"] != true ||
 			system["adminPassword"] != nil {
 			t.Errorf("%s: %v", x.image, system)
 		}
 		// A PUT without the image keeps it, and an instance shows all of it.
 		b.put(id, scaleSet(x.size, "null", 1))
 		all := b.get(id + "/virtualMachines")
-		one := objectAt(listAt(all, "value")[0], "properties")
-		if text(objectAt(one, "storageProfile", "imageReference"), "publisher") == "" ||
-			text(objectAt(one, "storageProfile", "osDisk"), "osType") != x.wantSystem ||
-			text(objectAt(one, "hardwareProfile"), "vmSize") != x.size ||
-			!strings.HasPrefix(text(objectAt(one, "osProfile"), "computerName"), "m00") {
+		one := kernel.ObjectAt(kernel.ListAt(all, "value")[0], "properties")
+		if kernel.Text(kernel.ObjectAt(one, "storageProfile", "imageReference"),
+			"publisher") == "" ||
+			kernel.Text(kernel.ObjectAt(one, "storageProfile", "osDisk"),
+				"osType") != x.wantSystem ||
+			kernel.Text(kernel.ObjectAt(one, "hardwareProfile"), "vmSize") != x.size ||
+			!strings.HasPrefix(kernel.Text(kernel.ObjectAt(one, "osProfile"), "computerName"),
+				"m00") {
 			t.Errorf("%s: %v", x.image, one)
 		}
 	}
@@ -76,16 +83,18 @@ func TestSurplusMachines(t *testing.T) {
 		time.Sleep(8 * time.Second)
 		b.put(machines, scaleSet("Standard_DS1_v2", "null", 2))
 		count := func() (held, nics, instances int) {
-			held = len(listAt(objectAt(b.get(vnet+"/subnets/a"), "properties"), "ipConfigurations"))
-			return held, len(listAt(b.get(machines+"/networkInterfaces"), "value")),
-				len(listAt(b.get(machines+"/virtualMachines"), "value"))
+			held = len(kernel.ListAt(kernel.ObjectAt(b.get(vnet+"/subnets/a"), "properties"),
+				"ipConfigurations"))
+			return held, len(kernel.ListAt(b.get(machines+"/networkInterfaces"), "value")),
+				len(kernel.ListAt(b.get(machines+"/virtualMachines"), "value"))
 		}
 		time.Sleep(8 * time.Second)
 		if held, nics, instances := count(); held != 4 || nics != 4 || instances != 2 {
 			t.Errorf("when it is done: %d addresses, %d interfaces, %d instances", held, nics,
 				instances)
 		}
-		if doc := b.get(machines); strings.Contains(string(encode(doc)), surplusField) {
+		if doc := b.get(machines); strings.Contains(string(kernel.Encode(doc)),
+			compute.SurplusField) {
 			t.Errorf("the document shows its surplus: %v", doc)
 		}
 		time.Sleep(4 * time.Second)
@@ -103,13 +112,14 @@ func TestEvictedMachine(t *testing.T) {
 	b.put(machines, strings.Replace(scaleSet("Standard_DS1_v2", "null", 2),
 		`"virtualMachineProfile":{`,
 		`"virtualMachineProfile":{"priority":"Spot","evictionPolicy":"Delete",`, 1))
-	first := text(listAt(b.get(machines+"/virtualMachines"), "value")[0], "instanceId")
+	first := kernel.Text(kernel.ListAt(b.get(machines+"/virtualMachines"), "value")[0],
+		"instanceId")
 	one := machines + "/virtualMachines/" + arm.ID(first)
 	if status, body := b.try(http.MethodPost, one+"/simulateEviction", api, ""); status != 204 {
 		t.Fatalf("%d %s", status, body)
 	}
 	b.refused(http.MethodGet, one, "", 404, "NotFound")
-	if left := len(listAt(b.get(machines+"/virtualMachines"), "value")); left != 1 {
+	if left := len(kernel.ListAt(b.get(machines+"/virtualMachines"), "value")); left != 1 {
 		t.Errorf("%d are left", left)
 	}
 }

@@ -9,16 +9,19 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/aks"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // TestSingleMachinePools: the nodes of virtual machine pools and availability sets are machines
 // with interfaces in the node resource group, through scaling, a restart and the end.
 func TestSingleMachinePools(t *testing.T) {
 	const nodes = arm.ID("/subscriptions/" + sub + "/resourceGroups/MC_net-rg_c_westeurope")
-	digits := digitsOf(aksID)
+	digits := aks.DigitsOf(aksID)
 	for kind, want := range map[string][2]string{
-		poolMachines: {"aks-np-" + digits + "-vms%d", "aks-np-" + digits + "-vms%d-nic"},
-		poolAvailabilitySet: {
+		aks.PoolMachines: {"aks-np-" + digits + "-vms%d", "aks-np-" + digits + "-vms%d-nic"},
+		aks.PoolAvailabilitySet: {
 			"aks-np-" + digits + "-%d", "aks-np-" + digits + "-nic-%d"},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -35,37 +38,44 @@ func TestSingleMachinePools(t *testing.T) {
 					machines = append(machines, fmt.Sprintf(want[0], n))
 					nics = append(nics, fmt.Sprintf(want[1], n))
 				}
-				haveVMs := names(listAt(b.get(nodes+"/providers/"+typeVM), "value"))
-				haveNICs := names(listAt(b.get(nodes+"/providers/"+typeNIC), "value"))
+				haveVMs := names(kernel.ListAt(b.get(nodes+"/providers/"+network.TypeVM), "value"))
+				haveNICs := names(kernel.ListAt(b.get(nodes+"/providers/"+network.TypeNIC),
+					"value"))
 				slices.Sort(haveNICs)
 				if !slices.Equal(haveVMs, machines) || !slices.Equal(haveNICs, nics) {
 					t.Errorf("machines %q, interfaces %q, want %v", haveVMs, haveNICs, numbers)
 				}
 				var hops []string
-				for _, r := range listAt(objectAt(b.get(rt), "properties"), "routes") {
-					hops = append(hops, text(objectAt(r, "properties"), "nextHopIpAddress"))
+				for _, r := range kernel.ListAt(kernel.ObjectAt(b.get(rt), "properties"),
+					"routes") {
+					hops = append(hops, kernel.Text(kernel.ObjectAt(r, "properties"),
+						"nextHopIpAddress"))
 				}
 				for i, name := range haveNICs {
-					nic := b.get(nodes + "/providers/" + typeNIC + "/" + arm.ID(name))
-					p := objectAt(nic, "properties")
-					configuration := objectAt(listAt(p, "ipConfigurations")[0], "properties")
-					if vm := arm.ID(text(objectAt(p, "virtualMachine"), "id")); vm.Name() !=
+					nic := b.get(nodes + "/providers/" + network.TypeNIC + "/" + arm.ID(name))
+					p := kernel.ObjectAt(nic, "properties")
+					configuration := kernel.ObjectAt(kernel.ListAt(p, "ipConfigurations")[0],
+						"properties")
+					if vm := arm.ID(kernel.Text(kernel.ObjectAt(p, "virtualMachine"),
+						"id")); vm.Name() !=
 						haveVMs[i] || p["enableIPForwarding"] != true ||
-						!slices.Contains(hops, text(configuration, "privateIPAddress")) {
-						t.Errorf("%s: %s, routes to %q", name, encode(p), hops)
+						!slices.Contains(hops, kernel.Text(configuration, "privateIPAddress")) {
+						t.Errorf("%s: %s, routes to %q", name, kernel.Encode(p), hops)
 					}
 				}
 			}
 			check(0, 1, 2)
-			pool := listAt(objectAt(b.get(aksID), "properties"), "agentPoolProfiles")[0]
-			status := listAt(pool, "virtualMachineNodesStatus")
-			if said := pool["count"] != nil; said == (kind == poolMachines) ||
-				kind == poolMachines && (len(status) != 1 || numberOf(status[0], "count") != 3) {
-				t.Errorf("the document says %s", encode(pool))
+			pool := kernel.ListAt(kernel.ObjectAt(b.get(aksID), "properties"),
+				"agentPoolProfiles")[0]
+			status := kernel.ListAt(pool, "virtualMachineNodesStatus")
+			if said := pool["count"] != nil; said == (kind == aks.PoolMachines) ||
+				kind == aks.PoolMachines && (len(status) != 1 ||
+					kernel.NumberOf(status[0], "count") != 3) {
+				t.Errorf("the document says %s", kernel.Encode(pool))
 			}
 			// What is read can be written again, and means the same.
 			doc := b.get(aksID)
-			b.put(aksID, string(encode(object{"location": doc["location"],
+			b.put(aksID, string(kernel.Encode(kernel.Object{"location": doc["location"],
 				"properties": doc["properties"]})))
 			check(0, 1, 2)
 			if err := b.e.Scale(aksID, "np", 1); err != nil {
@@ -79,14 +89,15 @@ func TestSingleMachinePools(t *testing.T) {
 			}
 			check(0, 3)
 			second := `{"properties":{"count":1,"vnetSubnetID":"` + string(vnet) + `/subnets/a"}}`
-			if kind == poolAvailabilitySet {
+			if kind == aks.PoolAvailabilitySet {
 				b.refused(http.MethodPut, aksID.Child("agentPools", "more"), second, 400,
 					"MaxAgentPoolCountReached")
 			}
 			if status, body := b.try(http.MethodDelete, aksID, api, ""); status != 200 {
 				t.Fatalf("%d %s", status, body)
 			}
-			held := listAt(objectAt(b.get(vnet+"/subnets/a"), "properties"), "ipConfigurations")
+			held := kernel.ListAt(kernel.ObjectAt(b.get(vnet+"/subnets/a"), "properties"),
+				"ipConfigurations")
 			if len(held) > 0 {
 				t.Errorf("addresses are still held: %v", held)
 			}

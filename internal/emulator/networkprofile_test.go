@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/aks"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // clusterBody is a cluster of one pool in subnet a, with more fields of its network profile and of
@@ -32,22 +34,22 @@ func withNetwork(t *testing.T, opts Options) *bench {
 // addresses counts the addresses in use in a subnet, by the name of the IP configuration without
 // its number.
 func (b *bench) addresses(subnet arm.ID) map[string]int {
-	b.e.kernel.mu.RLock()
-	defer b.e.kernel.mu.RUnlock()
+	b.e.kernel.Mu.RLock()
+	defer b.e.kernel.Mu.RUnlock()
 	out := map[string]int{}
-	for _, id := range b.e.kernel.store.addressesOf(subnet).by {
+	for _, id := range b.e.network.AddressesOf(subnet).By {
 		out[strings.TrimRight(id.Name(), "0123456789")]++
 	}
 	return out
 }
 
 // nodes are copies of the cluster's nodes.
-func (b *bench) nodes() []*node {
-	b.e.kernel.mu.RLock()
-	defer b.e.kernel.mu.RUnlock()
-	var out []*node
-	for _, p := range b.e.aks.clusters[aksID.Key()].pools {
-		for _, n := range p.nodes {
+func (b *bench) nodes() []*aks.Node {
+	b.e.kernel.Mu.RLock()
+	defer b.e.kernel.Mu.RUnlock()
+	var out []*aks.Node
+	for _, p := range b.e.aks.Clusters[aksID.Key()].Pools {
+		for _, n := range p.Nodes {
 			now := *n
 			out = append(out, &now)
 		}
@@ -66,18 +68,20 @@ func TestNodeSubnetTakesAddressesUpFront(t *testing.T) {
 	if got := b.addresses(a)["ipconfig"]; got != 8*31 {
 		t.Errorf("%d addresses in use", got)
 	}
-	if shown := objectAt(b.get(a), "properties")["ipConfigurations"].([]any); len(shown) != 8*31 {
+	if shown := kernel.ObjectAt(b.get(a), "properties")["ipConfigurations"].([]any); len(
+		shown) != 8*31 {
 		t.Errorf("the subnet shows %d", len(shown))
 	}
-	set := b.e.aks.clusters[aksID.Key()].pools[0].scaleSet
+	set := b.e.aks.Clusters[aksID.Key()].Pools[0].ScaleSet
 	nic := b.get(set + "/virtualMachines/0/networkInterfaces/" + arm.ID(set.Name()))
-	configurations := listAt(objectAt(nic, "properties"), "ipConfigurations")
-	if len(configurations) != 31 || objectAt(configurations[0], "properties")["primary"] != true ||
-		objectAt(configurations[1], "properties")["primary"] != false {
+	configurations := kernel.ListAt(kernel.ObjectAt(nic, "properties"), "ipConfigurations")
+	if len(configurations) != 31 ||
+		kernel.ObjectAt(configurations[0], "properties")["primary"] != true ||
+		kernel.ObjectAt(configurations[1], "properties")["primary"] != false {
 		t.Errorf("%d IP configurations", len(configurations))
 	}
 	if len(b.podRoutes(rt)) != 0 ||
-		objectAt(b.get(aksID), "properties", "networkProfile")["podCidr"] != nil {
+		kernel.ObjectAt(b.get(aksID), "properties", "networkProfile")["podCidr"] != nil {
 		t.Error("routes or a pod CIDR without kubenet")
 	}
 	b.put(aksID.Child("agentPools", "np"), `{"properties":{"count":1}}`)
@@ -114,7 +118,7 @@ func TestPodSubnets(t *testing.T) {
 		}
 		if strings.Contains(tt.pool, "StaticBlock") {
 			for _, n := range b.nodes() {
-				if first := n.pods[0]; netip.PrefixFrom(first, 28).Masked().Addr() != first ||
+				if first := n.Pods[0]; netip.PrefixFrom(first, 28).Masked().Addr() != first ||
 					first.As4()[3] == 0 {
 					t.Errorf("a block starts at %s", first)
 				}
@@ -129,7 +133,7 @@ func TestPodSubnets(t *testing.T) {
 		}
 		b.refused(http.MethodDelete, pods, "", 400, "InUseSubnetCannotBeDeleted")
 		b.put(aksID.Child("agentPools", "np"), scale(1))
-		if in := len(b.e.kernel.store.addressesOf(pods).by); in != tt.inPods/tt.count {
+		if in := len(b.e.network.AddressesOf(pods).By); in != tt.inPods/tt.count {
 			t.Errorf("%s: %d addresses for the pods of one node", tt.pool, in)
 		}
 	}
@@ -142,7 +146,7 @@ func TestOverlay(t *testing.T) {
 		`,"count":4`))
 	var cidrs []string
 	for _, n := range b.nodes() {
-		cidrs = append(cidrs, n.podCIDRs[0].String())
+		cidrs = append(cidrs, n.PodCIDRs[0].String())
 	}
 	if want := []string{"192.168.0.0/24", "192.168.1.0/24", "192.168.2.0/24",
 		"192.168.3.0/24"}; !slices.Equal(cidrs, want) {
@@ -153,7 +157,7 @@ func TestOverlay(t *testing.T) {
 	}
 	b.refused(http.MethodPut, aksID.Child("agentPools", "np"), `{"properties":{"count":5}}`, 400,
 		"InsufficientSubnetSize")
-	pool := listAt(objectAt(b.get(aksID), "properties"), "agentPoolProfiles")[0]
+	pool := kernel.ListAt(kernel.ObjectAt(b.get(aksID), "properties"), "agentPoolProfiles")[0]
 	if fmt.Sprint(pool["maxPods"]) != "250" {
 		t.Errorf("maxPods %v", pool["maxPods"])
 	}
@@ -256,7 +260,7 @@ func TestMigrationToOverlay(t *testing.T) {
 		b.put(rt, `{"location":"westeurope","properties":{"routes":[{"name":"egress","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.0.9.4"}}]}}`)
 		b.put(vnet, plainVNet)
 		b.put(aksID, clusterBody(``, `,"count":2`))
-		before := b.nodes()[1].podCIDRs[0]
+		before := b.nodes()[1].PodCIDRs[0]
 		overlay := clusterBody(`,"networkPlugin":"azure","networkPluginMode":"overlay"`,
 			`,"count":2`)
 		b.put(vnet.Child("subnets", "b"),
@@ -270,10 +274,10 @@ func TestMigrationToOverlay(t *testing.T) {
 			want) {
 			t.Errorf("routes %q", got)
 		}
-		if linkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" {
+		if kernel.LinkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" {
 			t.Error("the brought table is no longer associated")
 		}
-		if now := b.nodes()[1].podCIDRs[0]; now != before {
+		if now := b.nodes()[1].PodCIDRs[0]; now != before {
 			t.Errorf("the pod CIDR %s became %s", before, now)
 		}
 		b.put(aksID.Child("agentPools", "np"), `{"properties":{"count":3}}`)
@@ -288,7 +292,7 @@ func TestMigrationToOverlay(t *testing.T) {
 		own := `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"agentPoolProfiles":[{"name":"np","mode":"System","count":2}]}}`
 		c.put(aksID, own)
 		time.Sleep(5 * time.Minute)
-		managed := c.e.aks.clusters[aksID.Key()].table
+		managed := c.e.aks.Clusters[aksID.Key()].Table
 		if n := len(c.podRoutes(managed)); n != 2 {
 			t.Fatalf("%d routes in the managed table", n)
 		}
@@ -296,7 +300,8 @@ func TestMigrationToOverlay(t *testing.T) {
 		c.get(managed)
 		time.Sleep(time.Minute)
 		c.refused(http.MethodGet, managed, "", 404, "ResourceNotFound")
-		if id := c.e.aks.clusters[aksID.Key()].ownSubnet(); linkOf(c.get(id), "routeTable") != "" {
+		if id := c.e.aks.Clusters[aksID.Key()].OwnSubnet(); kernel.LinkOf(c.get(id),
+			"routeTable") != "" {
 			t.Error("the subnet still has a table")
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 var words = []string{
@@ -43,8 +44,8 @@ func nonsense(t *rapid.T, depth int) any {
 	return nonsenseObject(t, depth)
 }
 
-func nonsenseObject(t *rapid.T, depth int) object {
-	out := object{}
+func nonsenseObject(t *rapid.T, depth int) kernel.Object {
+	out := kernel.Object{}
 	for range rapid.IntRange(0, 6).Draw(t, "fields") {
 		out[rapid.SampledFrom(words).Draw(t, "field")] = nonsense(t, depth-1)
 	}
@@ -60,7 +61,7 @@ func TestNonsense(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	b.put(nic, nicBody(ipConfiguration("c", "a", "")))
-	types := slices.DeleteFunc(slices.Sorted(maps.Keys(b.e.kernel.kinds)), func(t string) bool {
+	types := slices.DeleteFunc(slices.Sorted(maps.Keys(b.e.kernel.Kinds)), func(t string) bool {
 		return strings.Count(t, "/") != 1
 	})
 	rapid.Check(t, func(t *rapid.T) {
@@ -75,7 +76,7 @@ func TestNonsense(t *testing.T) {
 						"/providers/Microsoft.Network/networkWatchers/x/nextHop",
 				}).Draw(t, "id")
 			}
-			body := object{"location": "westeurope", "properties": nonsenseObject(t, 6),
+			body := kernel.Object{"location": "westeurope", "properties": nonsenseObject(t, 6),
 				"sku": nonsense(t, 2), "identity": nonsense(t, 2)}
 			if rapid.Bool().Draw(t, "tagged") {
 				body["tags"] = nonsense(t, 2)
@@ -91,8 +92,9 @@ func TestNonsense(t *testing.T) {
 			}{{method, id}, {http.MethodGet, id}, {http.MethodGet, id.Parent()}, {http.MethodGet,
 				group + "/resources"}} {
 				if status, answer := b.c.Do(call.method, call.id, api,
-					encode(body)); status >= 500 || status == 0 {
-					t.Fatalf("%s %s %s: %d %s", call.method, call.id, encode(body), status, answer)
+					kernel.Encode(body)); status >= 500 || status == 0 {
+					t.Fatalf("%s %s %s: %d %s", call.method, call.id, kernel.Encode(body), status,
+						answer)
 				}
 			}
 		}

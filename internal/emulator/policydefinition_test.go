@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // TestBuiltInPolicy: what Azure brings can be assigned, with an identity; the assignment says who
 // made it, at versions that know.
 func TestBuiltInPolicy(t *testing.T) {
 	b := newBench(t, Options{})
-	at := group + "/providers/" + typePolicyAssignment + "/audit"
+	at := group + "/providers/" + authorization.TypePolicyAssignment + "/audit"
 	const builtIn = "/providers/Microsoft.Authorization/policyDefinitions/" +
 		"06a78e20-9358-41c9-923c-fb736d382a4d"
 	body := `{"location":"westus","identity":{"type":"SystemAssigned"},"properties":{` +
@@ -20,20 +22,21 @@ func TestBuiltInPolicy(t *testing.T) {
 	b.put(at, body)
 	b.put(at, body)
 	made := b.get(at)
-	metadata := objectAt(made, "properties", "metadata")
+	metadata := kernel.ObjectAt(made, "properties", "metadata")
 	if metadata["createdBy"] != DefaultPrincipal.ObjectID ||
 		metadata["updatedBy"] != DefaultPrincipal.ObjectID ||
-		!isGUID(text(objectAt(made, "identity"), "principalId")) ||
-		text(objectAt(made, "systemData"), "createdAt") == "" {
+		!authorization.IsGUID(kernel.Text(kernel.ObjectAt(made, "identity"), "principalId")) ||
+		kernel.Text(kernel.ObjectAt(made, "systemData"), "createdAt") == "" {
 		t.Errorf("%v", made)
 	}
 	_, old := b.try(http.MethodGet, at, "2020-09-01", "")
-	if doc, _ := decodeObject([]byte(old)); doc["systemData"] != nil {
+	if doc, _ := kernel.DecodeObject([]byte(old)); doc["systemData"] != nil {
 		t.Errorf("at 2020-09-01: %s", old)
 	}
 	b.refused(http.MethodPut, at, `{"properties":{"policyDefinitionId":"/providers/`+
-		typePolicyDefinition+`/mine"}}`, 404, "PolicyDefinitionNotFound")
-	b.refused(http.MethodGet, group+"/providers/"+typePolicyDefinition+"/a/b", "", 404,
+		authorization.TypePolicyDefinition+`/mine"}}`, 404, "PolicyDefinitionNotFound")
+	b.refused(http.MethodGet, group+"/providers/"+authorization.TypePolicyDefinition+"/a/b", "",
+		404,
 		"ResourceTypeNotSupported")
 }
 

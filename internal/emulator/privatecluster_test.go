@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // TestPrivateCluster: the name of a private cluster's API server leads to its private endpoint, for
@@ -16,7 +18,7 @@ import (
 // or one that was there.
 func TestPrivateCluster(t *testing.T) {
 	const nodes = arm.ID("/subscriptions/" + sub + "/resourceGroups/MC_net-rg_c_westeurope")
-	const brings = group + "/providers/" + typePrivateZone + "/privatelink.example"
+	const brings = group + "/providers/" + network.TypePrivateZone + "/privatelink.example"
 	const other = group + "/providers/Microsoft.Network/virtualNetworks/elsewhere"
 	for name, profile := range map[string]string{
 		"own":     `"enablePrivateCluster":true`,
@@ -31,7 +33,7 @@ func TestPrivateCluster(t *testing.T) {
 				"addressPrefixes":["10.77.0.0/16"]}}}`)
 			b.put(aksID, strings.Replace(clusterBody("", `,"count":2`), `"properties":{`,
 				`"properties":{"apiServerAccessProfile":{`+profile+`},`, 1))
-			private := text(objectAt(b.get(aksID), "properties"), "privateFQDN")
+			private := kernel.Text(kernel.ObjectAt(b.get(aksID), "properties"), "privateFQDN")
 			if named := name == "own" || name == "brought"; named != (private != "") {
 				t.Fatalf("the private name is %q", private)
 			}
@@ -47,10 +49,10 @@ func TestPrivateCluster(t *testing.T) {
 				return w.Code, w.Body.String()
 			}
 			endpoint := ""
-			for _, nic := range listAt(b.get(nodes+"/providers/"+typeNIC), "value") {
-				if strings.HasPrefix(text(nic, "name"), "kube-apiserver.nic.") {
-					c := listAt(objectAt(nic, "properties"), "ipConfigurations")[0]
-					endpoint = text(objectAt(c, "properties"), "privateIPAddress")
+			for _, nic := range kernel.ListAt(b.get(nodes+"/providers/"+network.TypeNIC), "value") {
+				if strings.HasPrefix(kernel.Text(nic, "name"), "kube-apiserver.nic.") {
+					c := kernel.ListAt(kernel.ObjectAt(nic, "properties"), "ipConfigurations")[0]
+					endpoint = kernel.Text(kernel.ObjectAt(c, "properties"), "privateIPAddress")
 				}
 			}
 			if (endpoint != "") != (name != "public") {
@@ -65,19 +67,19 @@ func TestPrivateCluster(t *testing.T) {
 				!strings.Contains(answer, "NXDOMAIN") {
 				t.Errorf("in another network: %d %s", status, answer)
 			}
-			shown := listAt(objectAt(b.get(vnet+"/subnets/a"), "properties"), "privateEndpoints")
+			shown := kernel.ListAt(kernel.ObjectAt(b.get(vnet+"/subnets/a"), "properties"), "privateEndpoints")
 			if len(shown) == 1 != (name != "public") ||
-				len(shown) == 1 && !strings.EqualFold(path.Base(text(shown[0], "id")),
+				len(shown) == 1 && !strings.EqualFold(path.Base(kernel.Text(shown[0], "id")),
 					"kube-apiserver") {
 				t.Errorf("the subnet shows %v", shown)
 			}
 			if status, body := b.try(http.MethodDelete, aksID, api, ""); status != 200 {
 				t.Fatalf("%d %s", status, body)
 			}
-			if left := listAt(b.get(brings+"/A"), "value"); len(left) > 0 {
+			if left := kernel.ListAt(b.get(brings+"/A"), "value"); len(left) > 0 {
 				t.Errorf("records are left: %v", left)
 			}
-			held := listAt(objectAt(b.get(vnet+"/subnets/a"), "properties"), "ipConfigurations")
+			held := kernel.ListAt(kernel.ObjectAt(b.get(vnet+"/subnets/a"), "properties"), "ipConfigurations")
 			if len(held) > 0 {
 				t.Errorf("addresses are left: %v", held)
 			}

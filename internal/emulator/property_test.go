@@ -12,6 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // universe is a resource group with a few names for everything, so that clients get in each other's
@@ -41,10 +43,10 @@ func newUniverse(b *bench, n int) *universe {
 		u.ids = append(u.ids, vnet.Child("virtualNetworkPeerings", "p"))
 	}
 	add(arm.TypeRouteTable, "t0", "t1", "t0/routes/r0", "t0/routes/r1")
-	add(typeNSG, "n0", "n1", "n0/securityRules/r0")
-	add(typeNAT, "nat")
-	add(typePublicIP, "p0", "p1")
-	add(typeNIC, "i0", "i1", "i2")
+	add(network.TypeNSG, "n0", "n1", "n0/securityRules/r0")
+	add(network.TypeNAT, "nat")
+	add(network.TypePublicIP, "p0", "p1")
+	add(network.TypeNIC, "i0", "i1", "i2")
 	add(arm.TypeGateway, "a0", "a1")
 	// Something to begin with.
 	for i, vnet := range u.ids[:2] {
@@ -52,8 +54,9 @@ func newUniverse(b *bench, n int) *universe {
 			`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.%d.0.0/16"]},"subnets":[
 			{"name":"s0","properties":{"addressPrefix":"10.%d.0.0/29"}},{"name":"s1","properties":{"addressPrefix":"10.%d.1.0/29"}}]}}`, i, i, i))
 	}
-	for _, id := range slices.Concat(u.of(arm.TypeRouteTable), u.of(typeNSG), u.of(typePublicIP),
-		u.of(typeNAT)) {
+	for _, id := range slices.Concat(u.of(arm.TypeRouteTable), u.of(network.TypeNSG),
+		u.of(network.TypePublicIP),
+		u.of(network.TypeNAT)) {
 		b.put(id, `{"location":"westeurope"}`)
 	}
 	return u
@@ -81,10 +84,10 @@ func (u *universe) call(method string, id arm.ID, body, ifMatch string) (int, []
 // seenDoc is a document as it was read.
 type seenDoc struct {
 	raw string
-	o   object
+	o   kernel.Object
 }
 
-func (d seenDoc) etag() string { return text(d.o, "etag") }
+func (d seenDoc) etag() string { return kernel.Text(d.o, "etag") }
 
 // look reads everything.
 func (u *universe) look(before map[arm.ID]seenDoc) map[arm.ID]seenDoc {
@@ -96,7 +99,7 @@ func (u *universe) look(before map[arm.ID]seenDoc) map[arm.ID]seenDoc {
 		case was.raw == string(body):
 			out[id] = was
 		default:
-			o, _ := decodeObject(body)
+			o, _ := kernel.DecodeObject(body)
 			out[id] = seenDoc{string(body), o}
 		}
 	}
@@ -124,8 +127,8 @@ func (u *universe) body(t *rapid.T, id arm.ID) string {
 		prefix := rapid.SampledFrom([]string{"10.%c.0.0/29", "10.%c.1.0/29", "10.%c.2.0/29",
 			"10.%c.0.0/24"}).Draw(t, "prefix")
 		return fmt.Sprintf(`"addressPrefix":"%s"`, fmt.Sprintf(prefix, space())) +
-			link("routeTable", arm.TypeRouteTable) + link("networkSecurityGroup", typeNSG) +
-			link("natGateway", typeNAT)
+			link("routeTable", arm.TypeRouteTable) + link("networkSecurityGroup", network.TypeNSG) +
+			link("natGateway", network.TypeNAT)
 	}
 	route := func() string {
 		return fmt.Sprintf(`{"addressPrefix":"%s","nextHopType":"%s"}`,
@@ -143,7 +146,7 @@ func (u *universe) body(t *rapid.T, id arm.ID) string {
 	}
 	p := ""
 	switch strings.ToLower(id.Type()) {
-	case kindKey(arm.TypeVNet):
+	case kernel.KindKey(arm.TypeVNet):
 		p = fmt.Sprintf(`"addressSpace":{"addressPrefixes":["10.%c.0.0/16"]}`, space())
 		if rapid.Bool().Draw(t, "lists subnets") {
 			var all []string
@@ -153,30 +156,30 @@ func (u *universe) body(t *rapid.T, id arm.ID) string {
 			}
 			p += `,"subnets":[` + strings.Join(all, ",") + `]`
 		}
-	case kindKey(arm.TypeSubnet):
+	case kernel.KindKey(arm.TypeSubnet):
 		p = subnet()
-	case kindKey(typePeering):
+	case kernel.KindKey(network.TypePeering):
 		p = `"x":1` + link("remoteVirtualNetwork", arm.TypeVNet)
-	case kindKey(arm.TypeRouteTable):
+	case kernel.KindKey(arm.TypeRouteTable):
 		p = `"routes":[{"name":"r0","properties":` + route() + `},{"name":"r1","properties":` +
 			route() + `}]`
-	case kindKey(arm.TypeRouteTable + "/routes"):
+	case kernel.KindKey(arm.TypeRouteTable + "/routes"):
 		return `{"properties":` + route() + `}`
-	case kindKey(typeNSG + "/securityRules"):
+	case kernel.KindKey(network.TypeNSG + "/securityRules"):
 		return fmt.Sprintf(
 			`{"properties":{"priority":%d,"direction":"Inbound","access":"Allow","protocol":"*"}}`,
 			rapid.IntRange(99, 101).Draw(t, "priority"))
-	case kindKey(typeNAT):
+	case kernel.KindKey(network.TypeNAT):
 		p = fmt.Sprintf(`"publicIpAddresses":[{"id":"%s"}]`,
-			rapid.SampledFrom(u.of(typePublicIP)).Draw(t, "address"))
-	case kindKey(typeNIC):
+			rapid.SampledFrom(u.of(network.TypePublicIP)).Draw(t, "address"))
+	case kernel.KindKey(network.TypeNIC):
 		p = `"enableIPForwarding":true,"ipConfigurations":[{"name":"c0","properties":{` + place() +
-			link("publicIPAddress", typePublicIP) + `}}`
+			link("publicIPAddress", network.TypePublicIP) + `}}`
 		if rapid.Bool().Draw(t, "two") {
 			p += `,{"name":"c1","properties":{` + place() + `}}`
 		}
-		p += `]` + link("networkSecurityGroup", typeNSG)
-	case kindKey(arm.TypeGateway):
+		p += `]` + link("networkSecurityGroup", network.TypeNSG)
+	case kernel.KindKey(arm.TypeGateway):
 		p = fmt.Sprintf(`"gatewayIPConfigurations":[{"name":"g","properties":{"subnet":{"id":"%s"}}}]`, rapid.SampledFrom(u.of(arm.TypeSubnet)).Draw(t, "subnet"))
 	}
 	return `{"location":"westeurope","properties":{` + p + `}}`
@@ -280,39 +283,39 @@ func checkLinks(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
 	want, got := map[string]bool{}, map[string]bool{}
 	for id, doc := range docs {
 		o := doc.o
-		properties := objectAt(o, "properties")
-		for _, ref := range referencesIn(id, o) {
-			if docs[ref.target()].raw == "" {
-				t.Fatalf("%s\n%s links to %s, which is not there", what, ref.holder, ref.target())
+		properties := kernel.ObjectAt(o, "properties")
+		for _, ref := range network.ReferencesIn(id, o) {
+			if docs[ref.Target()].raw == "" {
+				t.Fatalf("%s\n%s links to %s, which is not there", what, ref.Holder, ref.Target())
 			}
-			back := strings.TrimSuffix(ref.link.back, "[]")
-			holder := string(ref.holder)
+			back := strings.TrimSuffix(ref.Link.Back, "[]")
+			holder := string(ref.Holder)
 			if back == "" { // an address of a subnet, which shouts
-				back, holder = "ipConfigurations", shownConfiguration(ref.holder, true)
+				back, holder = "ipConfigurations", network.ShownConfiguration(ref.Holder, true)
 			}
-			want[fmt.Sprintln(ref.target(), back, holder)] = true
+			want[fmt.Sprintln(ref.Target(), back, holder)] = true
 		}
-		for _, l := range links {
-			name := strings.TrimSuffix(l.back, "[]")
+		for _, l := range network.Links {
+			name := strings.TrimSuffix(l.Back, "[]")
 			if name == "" {
 				name = "ipConfigurations"
 			}
-			if !id.Is(l.to) {
+			if !id.Is(l.To) {
 				continue
 			}
 			for _, holder := range append(ids(properties, name),
-				text(objectAt(properties, name), "id")) {
+				kernel.Text(kernel.ObjectAt(properties, name), "id")) {
 				if holder != "" {
 					got[fmt.Sprintln(id, name, holder)] = true
 				}
 			}
 		}
 		for _, list := range []string{"subnets", "virtualNetworkPeerings"} {
-			for _, part := range listAt(properties, list) {
+			for _, part := range kernel.ListAt(properties, list) {
 				if id.Is(arm.TypeVNet) &&
-					string(encode(part)) != docs[arm.ID(text(part, "id"))].raw {
-					t.Fatalf("%s\ninside %s: %s\nby itself: %s", what, id, encode(part),
-						docs[arm.ID(text(part, "id"))].raw)
+					string(kernel.Encode(part)) != docs[arm.ID(kernel.Text(part, "id"))].raw {
+					t.Fatalf("%s\ninside %s: %s\nby itself: %s", what, id, kernel.Encode(part),
+						docs[arm.ID(kernel.Text(part, "id"))].raw)
 				}
 			}
 		}
@@ -335,8 +338,8 @@ func checkAddresses(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
 	for id, doc := range docs {
 		o := doc.o
 		if id.Is(arm.TypeSubnet) {
-			for _, p := range prefixesOf(o) {
-				if !covered(p, addressSpace(docs[id.Parent()].o)) {
+			for _, p := range network.PrefixesOf(o) {
+				if !network.Covered(p, network.AddressSpace(docs[id.Parent()].o)) {
 					t.Fatalf("%s\n%s is outside of its network", what, id)
 				}
 				for _, q := range prefixes[id.Parent()] {
@@ -347,24 +350,24 @@ func checkAddresses(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
 				prefixes[id.Parent()] = append(prefixes[id.Parent()], p)
 			}
 		}
-		for _, ref := range referencesIn(id, o) {
-			address := text(ref.part, "privateIPAddress")
-			if !ref.link.takes() || !id.Is(typeNIC) {
+		for _, ref := range network.ReferencesIn(id, o) {
+			address := kernel.Text(ref.Part, "privateIPAddress")
+			if !ref.Link.Takes() || !id.Is(network.TypeNIC) {
 				continue
 			}
-			subnet := docs[ref.target()].o
+			subnet := docs[ref.Target()].o
 			a, err := netip.ParseAddr(address)
-			if err != nil || !prefixesOf(subnet)[0].Contains(a) {
-				t.Fatalf("%s\n%s has the address %q in %v", what, ref.holder, address,
-					prefixesOf(subnet))
+			if err != nil || !network.PrefixesOf(subnet)[0].Contains(a) {
+				t.Fatalf("%s\n%s has the address %q in %v", what, ref.Holder, address,
+					network.PrefixesOf(subnet))
 			}
-			key := string(ref.target().Parent()) + " " + address
+			key := string(ref.Target().Parent()) + " " + address
 			if other, taken := held[key]; taken {
-				t.Fatalf("%s\n%s and %s both have %s", what, other, ref.holder, address)
+				t.Fatalf("%s\n%s and %s both have %s", what, other, ref.Holder, address)
 			}
-			held[key] = ref.holder
+			held[key] = ref.Holder
 		}
-		if public := text(objectAt(o, "properties"), "ipAddress"); public != "" {
+		if public := kernel.Text(kernel.ObjectAt(o, "properties"), "ipAddress"); public != "" {
 			if other, taken := held[public]; taken {
 				t.Fatalf("%s\n%s and %s both have %s", what, other, id, public)
 			}

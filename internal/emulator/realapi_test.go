@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/aks"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // askedAPI is a real API server that only notes who calls.
@@ -40,7 +42,7 @@ func TestServeKubernetes(t *testing.T) {
 		status, doc := b.apiServer(aksID, method, path, token)
 		if status != http.StatusTeapot || api.user != user ||
 			slices.Contains(api.groups, "system:masters") != admin || !api.cluster.Equal(aksID) {
-			t.Errorf("%s %s: %d %s, %+v", method, path, status, encode(doc), api)
+			t.Errorf("%s %s: %d %s, %+v", method, path, status, kernel.Encode(doc), api)
 		}
 	}
 	const pods, deployments = "/api/v1/namespaces/default/pods",
@@ -54,7 +56,7 @@ func TestServeKubernetes(t *testing.T) {
 	}
 
 	with(`"aadProfile":{"managed":true,"enableAzureRBAC":true},"disableLocalAccounts":true,`)
-	visitor, _, err := b.e.Token(guest, aksServer)
+	visitor, _, err := b.e.Token(guest, aks.AksServer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +84,7 @@ func TestKubernetesClusters(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	if n := all[0].Nodes[1]; len(n.Addrs) != 1 || len(n.PodCIDRs) != 1 || n.PodAddrs != nil ||
-		objectAt(n.Document, "spec")["podCIDR"] != n.PodCIDRs[0].String() {
+		kernel.ObjectAt(n.Document, "spec")["podCIDR"] != n.PodCIDRs[0].String() {
 		t.Errorf("%+v", n)
 	}
 	if none := b.e.KubernetesClusters(func(arm.ID) bool { return false }); len(none) != 1 ||

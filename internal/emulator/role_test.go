@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // guest is a principal without roles.
@@ -39,7 +41,7 @@ func (b *bench) as(p Principal) *bench {
 }
 
 // request makes a call with a query or a body, and returns the status and the answer.
-func (b *bench) request(method, path string, query url.Values, body string) (int, object) {
+func (b *bench) request(method, path string, query url.Values, body string) (int, kernel.Object) {
 	b.t.Helper()
 	if query == nil {
 		query = url.Values{}
@@ -55,12 +57,12 @@ func (b *bench) request(method, path string, query url.Values, body string) (int
 	r.Header.Set("Authorization", "Bearer "+b.c.token)
 	w := &recorder{header: http.Header{}}
 	b.e.ServeHTTP(w, r)
-	doc, _ := decodeObject(w.body.Bytes()) // no body: nil
+	doc, _ := kernel.DecodeObject(w.body.Bytes()) // no body: nil
 	return w.status, doc
 }
 
 // activity reads the activity log, newest first.
-func (b *bench) activity() []object {
+func (b *bench) activity() []kernel.Object {
 	b.t.Helper()
 	status, doc := b.request(http.MethodGet, "/subscriptions/"+sub+
 		"/providers/Microsoft.Insights/eventtypes/management/values", url.Values{
@@ -68,36 +70,39 @@ func (b *bench) activity() []object {
 	if status != 200 {
 		b.t.Fatalf("the activity log: %d %v", status, doc)
 	}
-	return listAt(doc, "value")
+	return kernel.ListAt(doc, "value")
 }
 
 // says expects an error with its message.
 func (b *bench) says(method string, id arm.ID, body string, status int, code, message string) {
 	b.t.Helper()
 	s, doc := b.request(method, string(id), nil, body)
-	e := objectAt(doc, "error")
-	if s != status || text(e, "code") != code || text(e, "message") != message {
-		b.t.Errorf("%s %s: %d %s\n%s\nwant %d %s\n%s", method, id.Short(), s, text(e, "code"),
-			text(e, "message"), status, code, message)
+	e := kernel.ObjectAt(doc, "error")
+	if s != status || kernel.Text(e, "code") != code || kernel.Text(e, "message") != message {
+		b.t.Errorf("%s %s: %d %s\n%s\nwant %d %s\n%s", method, id.Short(), s,
+			kernel.Text(e, "code"),
+			kernel.Text(e, "message"), status, code, message)
 	}
 }
 
 // roles are the GUIDs of built-in roles by name.
 func roleNamed(t *testing.T, name string) string {
-	i := slices.IndexFunc(builtInRoles, func(r role) bool { return r.name == name })
+	i := slices.IndexFunc(authorization.BuiltInRoles, func(r authorization.Role) bool {
+		return r.Name == name
+	})
 	if i < 0 {
 		t.Fatalf("no role %s", name)
 	}
-	return builtInRoles[i].guid
+	return authorization.BuiltInRoles[i].Guid
 }
 
 // grant assigns a built-in role and returns the assignment.
 func (b *bench) grant(n int, scope arm.ID, principal, roleName string) arm.ID {
 	b.t.Helper()
 	id := scope + arm.ID(fmt.Sprintf("/providers/%s/a5000000-0000-4000-8000-%012d",
-		typeRoleAssignment, n))
+		authorization.TypeRoleAssignment, n))
 	b.put(id, fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q}}`,
-		roleID(sub, roleNamed(b.t, roleName)), principal))
+		authorization.RoleID(sub, roleNamed(b.t, roleName)), principal))
 	return id
 }
 
@@ -127,10 +132,11 @@ func TestRoles(t *testing.T) {
 
 	// Lists show what may be read, and are refused where nothing is.
 	list := "/subscriptions/" + arm.ID(sub) + "/providers/Microsoft.Network/routeTables"
-	if got := names(listAt(g.get(list), "value")); !slices.Equal(got, []string{"rt"}) {
+	if got := names(kernel.ListAt(g.get(list), "value")); !slices.Equal(got, []string{"rt"}) {
 		t.Errorf("the guest's list has %v", got)
 	}
-	if got := names(listAt(b.get(list), "value")); !slices.Equal(got, []string{"rt", "rt2"}) {
+	if got := names(kernel.ListAt(b.get(list), "value")); !slices.Equal(got,
+		[]string{"rt", "rt2"}) {
 		t.Errorf("the owner's list has %v", got)
 	}
 	other := arm.ID("/subscriptions/" + sub + "/resourceGroups/other")
@@ -152,16 +158,16 @@ func TestRoles(t *testing.T) {
 	g.refused(http.MethodPut, vnet, plainVNet, 403, "LinkedAuthorizationFailed")
 	g.put(a, `{"properties":{"addressPrefix":"10.0.1.0/24"}}`)
 	joiner := "b0000000-0000-4000-8000-000000000001"
-	b.put(arm.ID(roleID(sub, joiner)),
+	b.put(arm.ID(authorization.RoleID(sub, joiner)),
 		`{"properties":{"roleName":"Table joiner","assignableScopes":["/subscriptions/`+sub+
 			`"],"permissions":[{"actions":["microsoft.network/ROUTETABLES/*"],"notActions":["Microsoft.Network/routeTables/write"]}]}}`)
-	b.put(rt+"/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-000000000003", fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q,"principalType":"ServicePrincipal"}}`, roleID(sub, joiner), guest.ObjectID))
+	b.put(rt+"/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-000000000003", fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q,"principalType":"ServicePrincipal"}}`, authorization.RoleID(sub, joiner), guest.ObjectID))
 	g.put(a, linked)
 	g.refused(http.MethodPut, rt, table, 403, "AuthorizationFailed") // its notActions
 
 	// A role ends with its assignment.
 	if status, doc := b.request(http.MethodDelete, string(reader), nil, ""); status != 200 ||
-		text(objectAt(doc, "properties"), "principalId") != guest.ObjectID {
+		kernel.Text(kernel.ObjectAt(doc, "properties"), "principalId") != guest.ObjectID {
 		t.Errorf("DELETE of the assignment: %d %v", status, doc)
 	}
 	if status, _ := b.request(http.MethodDelete, string(reader), nil, ""); status != 204 {
@@ -169,7 +175,7 @@ func TestRoles(t *testing.T) {
 	}
 	g.get(rt) // the custom role still reads
 	b.refused(http.MethodGet, reader, "", 404, "RoleAssignmentNotFound")
-	b.refused(http.MethodDelete, arm.ID(roleID(sub, joiner)), "", 400,
+	b.refused(http.MethodDelete, arm.ID(authorization.RoleID(sub, joiner)), "", 400,
 		"RoleDefinitionHasAssignments")
 
 	// A contributor writes everything but roles.
@@ -178,18 +184,19 @@ func TestRoles(t *testing.T) {
 	g.refused(http.MethodPut,
 		rt+"/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-000000000009", `{}`, 403, "AuthorizationFailed")
 	g.refused(http.MethodPut, other, table, 403, "AuthorizationFailed")
-	if got := names(listAt(g.get("/subscriptions/"+arm.ID(sub)+"/resourceGroups"),
+	if got := names(kernel.ListAt(g.get("/subscriptions/"+arm.ID(sub)+"/resourceGroups"),
 		"value")); !slices.Equal(got, []string{"net-rg"}) {
 		t.Errorf("the guest's groups: %v", got)
 	}
 	found := 0
 	for _, r := range g.activity() {
-		if !strings.EqualFold(text(r, "resourceGroupName"), "net-rg") {
-			t.Errorf("the guest reads of %s", text(r, "resourceId"))
+		if !strings.EqualFold(kernel.Text(r, "resourceGroupName"), "net-rg") {
+			t.Errorf("the guest reads of %s", kernel.Text(r, "resourceId"))
 		}
-		if text(objectAt(r, "authorization"), "action") == "Microsoft.Network/routeTables/write" &&
-			text(objectAt(r, "status"), "value") == "Failed" &&
-			text(r, "caller") == guest.ObjectID {
+		if kernel.Text(kernel.ObjectAt(r, "authorization"),
+			"action") == "Microsoft.Network/routeTables/write" &&
+			kernel.Text(kernel.ObjectAt(r, "status"), "value") == "Failed" &&
+			kernel.Text(r, "caller") == guest.ObjectID {
 			found++
 		}
 	}
@@ -215,11 +222,11 @@ func TestRoleAssignments(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	at := func(scope arm.ID, n int) arm.ID {
 		return scope + arm.ID(fmt.Sprintf("/providers/%s/a5000000-0000-4000-8000-%012d",
-			typeRoleAssignment, n))
+			authorization.TypeRoleAssignment, n))
 	}
 	body := func(role, principal, more string) string {
 		return fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q%s}}`,
-			roleID(sub, role), principal, more)
+			authorization.RoleID(sub, role), principal, more)
 	}
 	reader, stranger := roleNamed(t, "Reader"), "57a00000-0000-4000-8000-000000000001"
 	for _, tt := range []struct {
@@ -241,10 +248,11 @@ func TestRoleAssignments(t *testing.T) {
 		{at(group, 2), body(reader, guest.ObjectID, ""), 201, ""},
 		{at(group, 2), body(reader, guest.ObjectID, ""), 201, ""}, // the same again
 		{at(group, 3), body(reader, guest.ObjectID, ""), 409, "RoleAssignmentExists"},
-		{at(group, 2), body(networkContributor, guest.ObjectID, ""), 400,
+		{at(group, 2), body(authorization.NetworkContributor, guest.ObjectID, ""), 400,
 			"RoleAssignmentUpdateNotPermitted"},
 		{at(rt, 4), body(reader, guest.ObjectID, ""), 201, ""},
-		{at("/subscriptions/"+arm.ID(sub), 5), body(networkContributor, guest.ObjectID, ""), 201,
+		{at("/subscriptions/"+arm.ID(sub), 5), body(authorization.NetworkContributor,
+			guest.ObjectID, ""), 201,
 			""},
 	} {
 		if status, code := b.try(http.MethodPut, tt.id, "2022-04-01",
@@ -254,12 +262,14 @@ func TestRoleAssignments(t *testing.T) {
 		}
 	}
 	doc := b.get(at(group, 2))
-	p := objectAt(doc, "properties")
-	if text(p, "scope") != string(group) || text(p, "principalType") != "ServicePrincipal" ||
-		text(p, "createdBy") != DefaultPrincipal.ObjectID ||
-		text(doc, "type") != typeRoleAssignment || p["provisioningState"] != nil ||
+	p := kernel.ObjectAt(doc, "properties")
+	if kernel.Text(p, "scope") != string(group) ||
+		kernel.Text(p, "principalType") != "ServicePrincipal" ||
+		kernel.Text(p, "createdBy") != DefaultPrincipal.ObjectID ||
+		kernel.Text(doc, "type") != authorization.TypeRoleAssignment ||
+		p["provisioningState"] != nil ||
 		doc["etag"] != nil {
-		t.Errorf("%s", encode(doc))
+		t.Errorf("%s", kernel.Encode(doc))
 	}
 	query := func(scope, filter string) string {
 		status, doc := b.request(http.MethodGet, scope+
@@ -269,8 +279,8 @@ func TestRoleAssignments(t *testing.T) {
 			t.Fatalf("%d %v", status, doc)
 		}
 		var last []string
-		for _, d := range listAt(doc, "value") {
-			last = append(last, text(d, "name")[35:])
+		for _, d := range kernel.ListAt(doc, "value") {
+			last = append(last, kernel.Text(d, "name")[35:])
 		}
 		slices.Sort(last)
 		return strings.Join(last, "")
@@ -302,19 +312,21 @@ func TestRoleDefinitions(t *testing.T) {
 		status, doc := b.request(http.MethodGet, scope+
 			"/providers/Microsoft.Authorization/roleDefinitions", url.Values{
 			"$filter": {"roleName eq 'network contributor'"}}, "")
-		all := listAt(doc, "value")
+		all := kernel.ListAt(doc, "value")
 		if status != 200 || len(all) != 1 ||
-			text(all[0], "name") != "4d97b98b-1d4f-4787-a291-c67834d212e7" ||
-			text(objectAt(all[0], "properties"), "type") != "BuiltInRole" {
-			t.Errorf("%q: %d %s", scope, status, encode(doc))
+			kernel.Text(all[0], "name") != "4d97b98b-1d4f-4787-a291-c67834d212e7" ||
+			kernel.Text(kernel.ObjectAt(all[0], "properties"), "type") != "BuiltInRole" {
+			t.Errorf("%q: %d %s", scope, status, kernel.Encode(doc))
 		}
 	}
-	if doc := g.get("/providers/Microsoft.Authorization/roleDefinitions/acdd72a7-3385-48ef-bd42-f606fba81ae7"); text(objectAt(doc, "properties"), "roleName") != "Reader" {
-		t.Errorf("%s", encode(doc))
+	if doc := g.get("/providers/Microsoft.Authorization/roleDefinitions/acdd72a7-3385-48ef-bd42-f606fba81ae7"); kernel.Text(kernel.ObjectAt(doc, "properties"), "roleName") != "Reader" {
+		t.Errorf("%s", kernel.Encode(doc))
 	}
-	b.refused(http.MethodGet, arm.ID(roleID(sub, "acdd72a7-0000-0000-0000-000000000000")), "", 404,
+	b.refused(http.MethodGet,
+		arm.ID(authorization.RoleID(sub, "acdd72a7-0000-0000-0000-000000000000")), "", 404,
 		"RoleDefinitionDoesNotExist")
-	b.refused(http.MethodPut, arm.ID(roleID(sub, "b0000000-0000-4000-8000-000000000001")),
+	b.refused(http.MethodPut,
+		arm.ID(authorization.RoleID(sub, "b0000000-0000-4000-8000-000000000001")),
 		`{"properties":{"roleName":"reader","assignableScopes":["/subscriptions/`+sub+
 			`"],"permissions":[{"actions":["*"]}]}}`, 409, "RoleDefinitionWithSameNameExists")
 
@@ -323,9 +335,9 @@ func TestRoleDefinitions(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	for who, want := range map[*bench]string{b: "*", g: "*/read"} {
 		doc := who.get(rt + "/providers/Microsoft.Authorization/permissions")
-		if all := listAt(doc, "value"); len(all) != 1 ||
-			!slices.Equal(list(all[0], "actions"), []string{want}) {
-			t.Errorf("permissions %s, want %s", encode(doc), want)
+		if all := kernel.ListAt(doc, "value"); len(all) != 1 ||
+			!slices.Equal(kernel.List(all[0], "actions"), []string{want}) {
+			t.Errorf("permissions %s, want %s", kernel.Encode(doc), want)
 		}
 	}
 	for _, tt := range []struct {
@@ -342,7 +354,7 @@ func TestRoleDefinitions(t *testing.T) {
 		{"a/*b*/c", "a/xbyb/c", true},
 		{"a/read", "a/reads", false},
 	} {
-		if got := matchAction(tt.pattern, tt.action); got != tt.want {
+		if got := authorization.MatchAction(tt.pattern, tt.action); got != tt.want {
 			t.Errorf("%s matches %s: %v", tt.pattern, tt.action, got)
 		}
 	}

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -68,7 +71,7 @@ func (c *Client) Get(id arm.ID, apiVersion string) (map[string]any, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
-	var o object
+	var o kernel.Object
 	return o, d.Decode(&o)
 }
 
@@ -76,7 +79,7 @@ func (c *Client) Get(id arm.ID, apiVersion string) (map[string]any, error) {
 // throttled.
 func (c *Client) Put(id arm.ID, apiVersion string, body map[string]any) error {
 	for {
-		status, answer := c.Do(http.MethodPut, id, apiVersion, encode(body))
+		status, answer := c.Do(http.MethodPut, id, apiVersion, kernel.Encode(body))
 		switch {
 		case status == http.StatusOK, status == http.StatusCreated:
 			return nil
@@ -84,7 +87,7 @@ func (c *Client) Put(id arm.ID, apiVersion string, body map[string]any) error {
 		case status != http.StatusConflict || !strings.Contains(string(answer), "AnotherOperation"):
 			return fmt.Errorf("PUT %s: %d %s", id, status, answer)
 		}
-		time.Sleep(c.e.kernel.opts.OperationTime/4 + time.Millisecond)
+		time.Sleep(c.e.opts.OperationTime/4 + time.Millisecond)
 	}
 }
 
@@ -94,7 +97,7 @@ func (c *Client) Strip(subnet arm.ID) error {
 	if err != nil {
 		return err
 	}
-	delete(objectAt(doc, "properties"), "routeTable")
+	delete(kernel.ObjectAt(doc, "properties"), "routeTable")
 	return c.Put(subnet, demoNetwork, doc)
 }
 
@@ -160,70 +163,73 @@ func DemoIn(subscription string) Demo {
 // in the brought subnet with a brought table, which also leads 0.0.0.0/0 to a firewall. It returns
 // when the cluster's routes are written.
 func BuildDemo(e *Emulator, as Principal) (Demo, error) {
-	d := DemoIn(e.kernel.opts.Subscriptions[0])
+	d := DemoIn(e.opts.Subscriptions[0])
 	c, err := e.Client(as)
 	if err != nil {
 		return d, err
 	}
 	sub := d.Cluster.Subscription()
 	nsg := arm.ResourceID(sub, "net-rg", "Microsoft.Network/networkSecurityGroups", "nodes-nsg")
-	at := func(o object) object { o["location"] = "westeurope"; return o }
-	link := func(id arm.ID) object { return object{"id": string(id)} }
-	route := func(name, prefix, hopType, hop string) object {
-		p := object{"addressPrefix": prefix, "nextHopType": hopType}
+	at := func(o kernel.Object) kernel.Object { o["location"] = "westeurope"; return o }
+	link := func(id arm.ID) kernel.Object { return kernel.Object{"id": string(id)} }
+	route := func(name, prefix, hopType, hop string) kernel.Object {
+		p := kernel.Object{"addressPrefix": prefix, "nextHopType": hopType}
 		if hop != "" {
 			p["nextHopIpAddress"] = hop
 		}
-		return object{"name": name, "properties": p}
+		return kernel.Object{"name": name, "properties": p}
 	}
 	gateway := arm.ResourceID(sub, "net-rg", arm.TypeGateway, "shop-agw")
-	identity := arm.ResourceID(sub, "shop-rg", typeUserIdentity, "shop-identity")
+	identity := arm.ResourceID(sub, "shop-rg", entra.TypeUserIdentity, "shop-identity")
 	type step struct {
 		id      arm.ID
 		version string
-		body    object
+		body    kernel.Object
 	}
 	for _, step := range []step{
-		{arm.GroupID(sub, "net-rg"), "2024-03-01", at(object{})},
-		{arm.GroupID(sub, "shop-rg"), "2024-03-01", at(object{})},
-		{nsg, demoNetwork, at(object{"properties": object{"securityRules": []any{}}})},
+		{arm.GroupID(sub, "net-rg"), "2024-03-01", at(kernel.Object{})},
+		{arm.GroupID(sub, "shop-rg"), "2024-03-01", at(kernel.Object{})},
+		{nsg, demoNetwork,
+			at(kernel.Object{"properties": kernel.Object{"securityRules": []any{}}})},
 		{d.ClusterTable, demoNetwork,
-			at(object{"properties": object{
+			at(kernel.Object{"properties": kernel.Object{
 				"routes": []any{route("egress", "0.0.0.0/0", inventory.HopAppliance,
 					d.Firewall)}}})},
 		{d.GatewayTable, demoNetwork,
-			at(object{"properties": object{
+			at(kernel.Object{"properties": kernel.Object{
 				"routes": []any{route(d.OwnRoute, "10.60.0.0/16", inventory.HopGateway, "")}}})},
-		{d.NodeSubnet.Parent(), demoNetwork, at(object{
-			"tags": object{"team": "network"},
-			"properties": object{
-				"addressSpace": object{"addressPrefixes": []any{"10.42.0.0/16"}},
+		{d.NodeSubnet.Parent(), demoNetwork, at(kernel.Object{
+			"tags": kernel.Object{"team": "network"},
+			"properties": kernel.Object{
+				"addressSpace": kernel.Object{"addressPrefixes": []any{"10.42.0.0/16"}},
 				"subnets": []any{
-					object{"name": d.NodeSubnet.Name(), "properties": object{
+					kernel.Object{"name": d.NodeSubnet.Name(), "properties": kernel.Object{
 						"addressPrefix": "10.42.1.0/24", "routeTable": link(d.ClusterTable),
 						"networkSecurityGroup": link(nsg),
 						"serviceEndpoints": []any{
-							object{"service": "Microsoft.Storage",
+							kernel.Object{"service": "Microsoft.Storage",
 								"locations": []any{"westeurope", "northeurope"}}},
 						"defaultOutboundAccess": false,
-						"notInAnySDK": object{"answer": json.Number("42"),
+						"notInAnySDK": kernel.Object{"answer": json.Number("42"),
 							"why": "a field that no SDK knows survives, too"},
 					}},
-					object{"name": d.GatewaySubnet.Name(), "properties": object{
+					kernel.Object{"name": d.GatewaySubnet.Name(), "properties": kernel.Object{
 						"addressPrefix": "10.42.2.0/24", "routeTable": link(d.GatewayTable),
 						"delegations": []any{
-							object{"name": "gateway",
-								"properties": object{"serviceName": arm.TypeGateway}}},
+							kernel.Object{"name": "gateway",
+								"properties": kernel.Object{"serviceName": arm.TypeGateway}}},
 					}},
-					object{"name": "AzureFirewallSubnet",
-						"properties": object{"addressPrefix": "10.42.3.0/24"}},
+					kernel.Object{"name": "AzureFirewallSubnet",
+						"properties": kernel.Object{"addressPrefix": "10.42.3.0/24"}},
 				},
 			},
 		})},
-		{gateway, demoNetwork, at(object{"properties": object{"gatewayIPConfigurations": []any{
-			object{"name": "subnet", "properties": object{"subnet": link(d.GatewaySubnet)}},
-		}}})},
-		{identity, demoIdentity, at(object{})},
+		{gateway, demoNetwork,
+			at(kernel.Object{"properties": kernel.Object{"gatewayIPConfigurations": []any{
+				kernel.Object{"name": "subnet",
+					"properties": kernel.Object{"subnet": link(d.GatewaySubnet)}},
+			}}})},
+		{identity, demoIdentity, at(kernel.Object{})},
 	} {
 		if err := c.Put(step.id, step.version, step.body); err != nil {
 			return d, err
@@ -233,22 +239,24 @@ func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 	if err != nil {
 		return d, err
 	}
-	assignment := arm.GroupID(sub, "net-rg") + arm.ID("/providers/"+typeRoleAssignment+
-		"/a55160ed-0000-4000-8000-000000000001")
-	if err := c.Put(assignment, demoRoles, object{"properties": object{
-		"roleDefinitionId": roleID(sub, networkContributor), "principalId": objectAt(who,
+	assignment := arm.GroupID(sub, "net-rg") +
+		arm.ID("/providers/"+authorization.TypeRoleAssignment+
+			"/a55160ed-0000-4000-8000-000000000001")
+	if err := c.Put(assignment, demoRoles, kernel.Object{"properties": kernel.Object{
+		"roleDefinitionId": authorization.RoleID(sub, authorization.NetworkContributor),
+		"principalId": kernel.ObjectAt(who,
 			"properties")["principalId"], "principalType": "ServicePrincipal",
 	}}); err != nil {
 		return d, err
 	}
 	e.DelayRole(assignment, 0)
-	if err := c.Put(d.Cluster, demoAKS, at(object{
-		"identity": object{"type": "UserAssigned", "userAssignedIdentities": object{
-			string(identity): object{}}},
-		"properties": object{
-			"networkProfile": object{"networkPlugin": "kubenet",
+	if err := c.Put(d.Cluster, demoAKS, at(kernel.Object{
+		"identity": kernel.Object{"type": "UserAssigned", "userAssignedIdentities": kernel.Object{
+			string(identity): kernel.Object{}}},
+		"properties": kernel.Object{
+			"networkProfile": kernel.Object{"networkPlugin": "kubenet",
 				"outboundType": "userDefinedRouting"},
-			"agentPoolProfiles": []any{object{"name": d.Pool, "count": 3, "mode": "System",
+			"agentPoolProfiles": []any{kernel.Object{"name": d.Pool, "count": 3, "mode": "System",
 				"vnetSubnetID": string(d.NodeSubnet)}},
 		},
 	})); err != nil {
@@ -260,13 +268,13 @@ func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 // waitForRoutes waits until a table holds as many routes.
 func (e *Emulator) waitForRoutes(c *Client, table arm.ID, want int) error {
 	const patience = 2 * time.Minute
-	for deadline := time.Now().Add(patience); ; time.Sleep(e.kernel.opts.RouteBatch/4 +
+	for deadline := time.Now().Add(patience); ; time.Sleep(e.opts.RouteBatch/4 +
 		10*time.Millisecond) {
 		doc, err := c.Get(table, demoNetwork)
 		if err != nil {
 			return err
 		}
-		have := len(listAt(objectAt(doc, "properties"), "routes"))
+		have := len(kernel.ListAt(kernel.ObjectAt(doc, "properties"), "routes"))
 		if have == want {
 			return nil
 		}

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // Info is what a client needs to know: the content of emulator.json.
@@ -83,7 +85,7 @@ func (e *Emulator) Start(dir, httpsAddress, httpAddress string) (*Server, error)
 		if address == "" {
 			address = "127.0.0.1:0"
 		}
-		l, err := e.kernel.listen(address, i)
+		l, err := e.kernel.Listen(address, i)
 		if err != nil {
 			if listeners[0] != nil {
 				listeners[0].Close()
@@ -109,15 +111,15 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 	if err != nil {
 		return nil, err
 	}
-	ca, caKey, err := e.kernel.authority()
+	ca, caKey, err := e.kernel.Authority()
 	if err != nil {
 		return nil, fmt.Errorf("making the certificate authority: %w", err)
 	}
-	certificate, err := makeCertificate(host, ca, caKey)
+	certificate, err := kernel.MakeCertificate(host, e.kernel.HostNames, ca, caKey)
 	if err != nil {
 		return nil, fmt.Errorf("making the TLS certificate: %w", err)
 	}
-	e.kernel.listens(listeners)
+	e.kernel.Listens(listeners)
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -130,13 +132,13 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), 0o644); err != nil {
 		return nil, err
 	}
-	first := e.kernel.opts.Principals[0]
+	first := e.opts.Principals[0]
 	s := &Server{
 		Info: Info{
 			HTTPS: "https://" + reachable(listeners[0]), HTTP: "http://" +
 				reachable(listeners[1]), CAFile: caFile,
-			TenantID: e.kernel.opts.TenantID, Subscriptions: e.kernel.opts.Subscriptions,
-			Tenants:  e.kernel.opts.Tenants,
+			TenantID: e.opts.TenantID, Subscriptions: e.opts.Subscriptions,
+			Tenants:  e.opts.Tenants,
 			ClientID: first.ClientID, ClientSecret: first.Secret,
 		},
 		Open:   !loopback(listeners[0]) || !loopback(listeners[1]),

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 func TestUsages(t *testing.T) {
@@ -18,8 +19,9 @@ func TestUsages(t *testing.T) {
 	docs, _ := b.ask(vnet+"/usages", "")
 	var got []string
 	for _, d := range docs {
-		got = append(got, arm.ID(text(d, "id")).Name()+" "+string(encode(d["currentValue"]))+"/"+
-			string(encode(d["limit"])))
+		got = append(got, arm.ID(kernel.Text(d, "id")).Name()+" "+
+			string(kernel.Encode(d["currentValue"]))+"/"+
+			string(kernel.Encode(d["limit"])))
 	}
 	if want := []string{"a 0/251", "b 0/251", "c 2/3"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -50,21 +52,22 @@ func TestParts(t *testing.T) {
 	b.put(gateway, `{"location":"westeurope","properties":{"gatewayIPConfigurations":[`+
 		ipConfiguration("c", "a", "")+
 		`],"backendAddressPools":[{"name":"pool","properties":{}}],"sslPolicy":{"name":"x"}}}`)
-	pool := listAt(b.properties(gateway), "backendAddressPools")[0]
-	if text(pool, "id") != string(gateway)+"/backendAddressPools/pool" ||
-		text(pool, "etag") != text(b.get(gateway), "etag") ||
-		text(pool, "type") != arm.TypeGateway+"/backendAddressPools" {
-		t.Errorf("%s", encode(pool))
+	pool := kernel.ListAt(b.properties(gateway), "backendAddressPools")[0]
+	if kernel.Text(pool, "id") != string(gateway)+"/backendAddressPools/pool" ||
+		kernel.Text(pool, "etag") != kernel.Text(b.get(gateway), "etag") ||
+		kernel.Text(pool, "type") != arm.TypeGateway+"/backendAddressPools" {
+		t.Errorf("%s", kernel.Encode(pool))
 	}
 	subnet := vnet.Child("subnets", "b")
 	b.put(subnet, `{"properties":{"addressPrefix":"10.0.2.0/24","serviceEndpoints":[{"service":"Microsoft.Sql"},{"service":"Microsoft.Storage","locations":["westeurope"]}],"delegations":[{"name":"d","properties":{"serviceName":"Microsoft.Web/serverFarms"}}]}}`)
 	p := b.properties(subnet)
-	if got := string(encode(
+	if got := string(kernel.Encode(
 		p["serviceEndpoints"])); got != `[{"locations":["westeurope"],"provisioningState":"Succeeded","service":"Microsoft.Sql"},{"locations":["westeurope"],"provisioningState":"Succeeded","service":"Microsoft.Storage"}]` {
 		t.Errorf("service endpoints %s", got)
 	}
-	if d := listAt(p, "delegations")[0]; text(d, "id") != string(subnet)+"/delegations/d" ||
-		len(list(objectAt(d, "properties"), "actions")) != 1 {
-		t.Errorf("%s", encode(d))
+	if d := kernel.ListAt(p, "delegations")[0]; kernel.Text(d, "id") != string(subnet)+
+		"/delegations/d" ||
+		len(kernel.List(kernel.ObjectAt(d, "properties"), "actions")) != 1 {
+		t.Errorf("%s", kernel.Encode(d))
 	}
 }

@@ -48,6 +48,7 @@ const (
 	Conflict         Code = "conflict"
 	Paused           Code = "paused"
 	ChangesLimited   Code = "changes-limited"
+	ChangesWithheld  Code = "changes-withheld"
 	FabricDiffers    Code = "fabric-differs"
 )
 
@@ -239,6 +240,14 @@ var keeping = []Description{
 		"The keeper was told to change nothing for a while. It continues to check, but " +
 			"what is lost stays lost until the pause ends.",
 		"To end the pause, run routekeeper resume."},
+	{ChangesWithheld, Error, "The controller must not make a change",
+		"The change is needed, but the controller must not make it: a resource lies outside the " +
+			"scopes that the namespace of the ClusterRoutes object may use, or the controller " +
+			"has lost the Kubernetes API server, and with it the proof that no other replica " +
+			"writes. Associations are repaired even then.",
+		"The message says which. Add the scope to the file that --scopes names, or move the " +
+			"object to a namespace that may use it. If the API server is lost, the changes are " +
+			"made once it answers again."},
 	{ChangesLimited, Warning, "Route changes exceed the limit per minute",
 		"More routes need a change than the limit allows per minute over all clusters. The " +
 			"limit keeps a mistake that makes many routes look wrong from changing all of them " +

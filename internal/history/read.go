@@ -21,7 +21,7 @@ import (
 type Entry struct {
 	ID      int64        `json:"id"`
 	Started time.Time    `json:"started"`
-	Woke    keeper.Cause `json:"woke"`
+	Woke    keeper.Cause `json:"trigger"`
 	// ElapsedMs is how long the check took; nil if it did not end.
 	ElapsedMs *int64 `json:"elapsedMs,omitempty"`
 	// Complete is set if everything was read.

@@ -104,7 +104,7 @@ func (b *batch) ensure(r *round) error {
 const (
 	New      = "new"
 	Resolved = "resolved"
-	Hidden   = "out of sight"
+	Hidden   = "not checked"
 )
 
 // told is the row of a finding that appeared or disappeared.

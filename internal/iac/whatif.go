@@ -205,7 +205,7 @@ func (w *whatIf) collect() {
 				why = "nodes of the cluster " + c.id.Name() +
 					" use its table for egress (userDefinedRouting)"
 			}
-			for _, id := range cluster.BroughtSubnets() {
+			for _, id := range cluster.ExistingSubnets() {
 				if why != "" {
 					w.reading.Carriers = append(w.reading.Carriers,
 						Carrier{Place: subnetPlace(string(id)), Why: why})

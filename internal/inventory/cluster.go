@@ -199,8 +199,8 @@ func (c *Cluster) MakesOwnVNet() bool {
 	return false
 }
 
-// BroughtSubnets returns the bring-your-own subnets that the pools name, each once, sorted.
-func (c *Cluster) BroughtSubnets() []arm.ID {
+// ExistingSubnets returns the bring-your-own subnets that the pools name, each once, sorted.
+func (c *Cluster) ExistingSubnets() []arm.ID {
 	var out []arm.ID
 	for _, p := range c.Pools {
 		if p.Subnet != "" && !slices.ContainsFunc(out, p.Subnet.Equal) {

@@ -16,7 +16,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// realTable is a brought table of a kubenet cluster with egress, exported from Azure.
+// realTable is an existing table of a kubenet cluster with egress, exported from Azure.
 func realTable(t testing.TB) []byte {
 	raw, err := os.ReadFile("../../testdata/arm/routetable-byo-kubenet-with-egress.json")
 	if err != nil {
@@ -25,7 +25,7 @@ func realTable(t testing.TB) []byte {
 	return raw
 }
 
-// flatten moves the properties of a resource and its routes up beside their names, as `az … show`
+// flatten moves the properties of a resource and its routes up next to their names, as `az … show`
 // prints them.
 func flatten(t testing.TB, raw []byte) []byte {
 	var doc map[string]any

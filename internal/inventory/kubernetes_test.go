@@ -84,7 +84,7 @@ func TestDecodePods(t *testing.T) {
 	}
 }
 
-// TestSavedWrong gives files that are something else, and looks for the words that help.
+// TestSavedWrong reads files with other content, and expects helpful errors.
 func TestSavedWrong(t *testing.T) {
 	for name, test := range map[string]struct {
 		raw  string
@@ -126,7 +126,7 @@ func TestSavedWrong(t *testing.T) {
 	}
 }
 
-// TestHolds tells a cluster's nodes from another's.
+// TestHolds distinguishes a cluster's nodes from another's.
 func TestHolds(t *testing.T) {
 	const cluster = `{"id":"/subscriptions/5AB00000-0000-4000-8000-000000000001/resourceGroups/r/providers/Microsoft.ContainerService/managedClusters/shop","properties":{"nodeResourceGroup":"MC_shop-rg_shop_westeurope","fqdn":"Shop-1.hcp.westeurope.azmk8s.io","privateFQDN":"shop-2.privatelink.westeurope.azmk8s.io"}}`
 	c, err := DecodeCluster([]byte(cluster))

@@ -276,7 +276,7 @@ func put[T any](in map[string]*T, id arm.ID, raw []byte, decode func([]byte) (*T
 // NodeSubnetIDs returns the IDs of the cluster's node subnets, sorted: the ones that its pools
 // name, and the one that AKS created if a pool names none (once it was read).
 func (s *Snapshot) NodeSubnetIDs(c *Cluster) []arm.ID {
-	ids := c.BroughtSubnets()
+	ids := c.ExistingSubnets()
 	if c.MakesOwnVNet() {
 		ids = append(ids, s.Known(c.ID).OwnSubnets...)
 	}

@@ -241,7 +241,7 @@ func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan
 			return c.notGuarded(ctx, seen, change, subnet)
 		},
 		Allow: func(ctx context.Context, p plan.Plan, table *inventory.RouteTable) plan.Plan {
-			return c.stillMeant(c.provenGone(ctx, seen, p, table), table)
+			return c.permitted(c.stillMeant(c.provenGone(ctx, seen, p, table), table), table)
 		},
 	}
 }

@@ -17,7 +17,12 @@ import (
 
 // Reload gives a keeper other configs. Checks that have not decided yet start over with them;
 // writes continue to their end. It may be called at any time.
-func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) {
+func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) { k.reload(configs, k.removed) }
+
+// reload replaces the configs, and calls removed with the former ones and their workers while Run
+// runs. The keeper's lock is held then.
+func (k *Keeper) reload(configs []v1alpha1.ClusterRoutes,
+	removed func([]v1alpha1.ClusterRoutes, map[string]*worker)) {
 	k.mu.Lock()
 	before, old := k.configs, k.workers
 	k.configure(configs)
@@ -26,7 +31,7 @@ func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) {
 		k.makeIdle()
 	case k.ctx.Err() == nil:
 		k.regroup()
-		k.removed(before, old)
+		removed(before, old)
 	}
 	requests := slices.Clone(k.requests)
 	k.mu.Unlock()

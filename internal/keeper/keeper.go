@@ -43,6 +43,9 @@ type Options struct {
 	// Paused returns until when changes are paused, or "". It is called before changes are made.
 	// Nil: never paused.
 	Paused func() string
+	// Withhold returns why a change must not be made now, or "". It is called before a write and
+	// again on each fresh GET of a table. It must not block. Nil: nothing is withheld.
+	Withhold func(Intent) string
 	// ClusterInterval is how long a cluster's document is reused. 0: 5 minutes.
 	ClusterInterval time.Duration
 	// ChangesPerMinute limits the changes to routes, over all clusters. 0: no limit.

@@ -77,7 +77,7 @@ func (c *check) recallTables(ctx context.Context) (recalled bool, err error) {
 			m.laid = was // the next check tries again
 			continue
 		}
-		if table := s.Table(was.Table); table == nil || !plan.Carries(s, config, table) {
+		if table := s.Table(was.Table); table == nil || !plan.LeadsToNodes(s, config, table) {
 			continue
 		}
 		c.k.log.Warn("the cluster's route table is known only from before the restart", "cluster",

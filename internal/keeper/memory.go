@@ -180,7 +180,7 @@ func (c *check) remember(p plan.Plan) {
 		case table == nil, d.Doubtful:
 			// A wrong table may have been put on the subnets before this keeper saw them. Do not
 			// remember it, because the keeper would then defend it against the correct one.
-		case d.Proven || plan.Carries(s, &c.configs[i], table):
+		case d.Proven || plan.LeadsToNodes(s, &c.configs[i], table):
 			m.lastTable, m.lastProven = d.Table, d.Proven
 		}
 		c.k.owned(id.Key(), m.lastTable)

@@ -196,13 +196,13 @@ func (c *check) noteClusters(ctx context.Context, documents *inventory.Snapshot,
 // elsewhere reports whether a cluster has bring-your-own subnets, before and now, and shares none:
 // it was deleted and created again.
 func elsewhere(before, now *inventory.Cluster) bool {
-	old := before.BroughtSubnets()
-	for _, id := range now.BroughtSubnets() {
+	old := before.ExistingSubnets()
+	for _, id := range now.ExistingSubnets() {
 		if slices.ContainsFunc(old, id.Equal) {
 			return false
 		}
 	}
-	return len(old) > 0 && len(now.BroughtSubnets()) > 0
+	return len(old) > 0 && len(now.ExistingSubnets()) > 0
 }
 
 // allSilent reports whether Azure answered for none of the resources.

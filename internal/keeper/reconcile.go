@@ -132,6 +132,7 @@ func (c *check) reconcile(ctx context.Context) error {
 			"nothing is changed %s: the keeper is paused", pause).
 			WithAdvice("this ends the pause").WithFix("routekeeper resume%s", finding.Config()))
 	}
+	c.reportWithheld(p.Changes)
 	c.forgetFailures()
 	c.mem.unfinished = c.unfinished(p.Changes)
 	c.write(ctx, p, chosen, c.s, planner)
@@ -180,6 +181,8 @@ func (c *check) choose(changes []plan.Change) func(plan.Change) bool {
 // write starts the writes of a plan's chosen changes, except to resources that are being written.
 func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change) bool, s plan.Facts,
 	planner *plan.Planner) {
+	withheld, wish := c.withheld(), chosen
+	chosen = func(change plan.Change) bool { return wish(change) && withheld(change) == "" }
 	free := func(change plan.Change) bool {
 		return chosen(change) && c.outcomes[change.Resource.Key()] == nil &&
 			!c.started(change.Resource)

@@ -2,6 +2,8 @@ package keeper
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -16,7 +18,33 @@ import (
 // Configs that a person removes from a running keeper. How it works: with spec.onRemoval Prune, a
 // separate worker takes over the memory of the cluster, deletes its routes from the targets once,
 // and ends. If all configs disappear at once, that looks like a mistake, such as a folder that was
-// not mounted, and nothing is deleted.
+// not mounted, and nothing is deleted. Where each removal is an order of its own (Removal), nothing
+// is deleted without one.
+
+// Removal is the order to delete the routes of a cluster, whose config must be gone, from its
+// targets.
+type Removal struct {
+	Config v1alpha1.ClusterRoutes
+	// Ended is called once, with the reason why routes are left, or nil. It must not block.
+	Ended func(error)
+}
+
+// Replace is Reload where a config that is gone means nothing by itself: only the removals that are
+// ordered are carried out. It may be called while Run runs.
+func (k *Keeper) Replace(configs []v1alpha1.ClusterRoutes, removals ...Removal) {
+	k.reload(configs, func(_ []v1alpha1.ClusterRoutes, old map[string]*worker) {
+		for _, r := range removals {
+			before := old[keyOf(r.Config)]
+			if before == nil {
+				go r.Ended(errors.New("which routes are the cluster's is not known yet"))
+				continue
+			}
+			w := k.newWorker([]v1alpha1.ClusterRoutes{r.Config})
+			w.after = []*worker{before}
+			k.running.Go(func() { r.Ended(w.remove()) })
+		}
+	})
+}
 
 // removed starts to delete the routes of clusters that are no longer configured. The keeper's lock
 // is held.
@@ -41,14 +69,14 @@ func (k *Keeper) removed(before []v1alpha1.ClusterRoutes, old map[string]*worker
 		default:
 			w := k.newWorker([]v1alpha1.ClusterRoutes{c})
 			w.after = []*worker{old[keyOf(c)]}
-			k.running.Go(w.remove)
+			k.running.Go(func() { _ = w.remove() }) // it has logged why
 		}
 	}
 }
 
 // remove deletes the routes of the worker's only cluster from its targets. Writes of the cluster's
 // previous worker finish first.
-func (w *worker) remove() {
+func (w *worker) remove() error {
 	defer w.end()
 	for _, before := range w.after {
 		<-before.done
@@ -58,15 +86,16 @@ func (w *worker) remove() {
 	if pause := w.k.pause(); pause != "" {
 		log.Warn("removed from the config: the keeper is paused, so its routes stay in the targets",
 			"paused", pause)
-		return
+		return errors.New("the keeper is paused " + pause)
 	}
 	c := w.newCheck(Cause{By: ByPerson}, time.Time{})
 	c.fresh, c.until = c.began, c.began.Add(readMost)
 	p, planner, err := c.planRemoval(w.ctx)
 	if err != nil {
 		log.Error("removed from the config: its routes stay in the targets", "error", err.Error())
-		return
+		return err
 	}
+	var stays error
 	for _, f := range p.Findings {
 		isTarget := func(t v1alpha1.Target) bool {
 			return arm.ID(f.Resource).Equal(arm.ID(t.RouteTableID))
@@ -74,11 +103,20 @@ func (w *worker) remove() {
 		if slices.ContainsFunc(w.configs[0].Spec.Targets, isTarget) {
 			log.Warn("removed from the config: its routes stay in a target", "code", string(f.Code),
 				"resource", f.Resource, "message", f.Message)
+			stays = errors.New(f.Message)
 		}
 	}
 	c.changes = p.Changes
-	if len(p.Changes) > 0 {
-		c.start(w.ctx, c.s, p.Changes, w.removing(planner))
+	withheld := c.withheld()
+	chosen := slices.DeleteFunc(slices.Clone(p.Changes), func(change plan.Change) bool {
+		why := withheld(change)
+		if why != "" {
+			stays = errors.New(why)
+		}
+		return why != ""
+	})
+	if len(chosen) > 0 {
+		c.start(w.ctx, c.s, chosen, w.removing(planner))
 	}
 	c.whole, c.decided = true, true
 	w.finish(c)
@@ -92,7 +130,11 @@ func (w *worker) remove() {
 	if done < len(p.Changes) {
 		log.Error("removed from the config: some routes could not be deleted and stay in the "+
 			"targets", "routes", len(p.Changes)-done)
+		if stays == nil {
+			stays = fmt.Errorf("%d routes could not be deleted", len(p.Changes)-done)
+		}
 	}
+	return stays
 }
 
 // planRemoval reads the targets, and the subnets that show whether a target is a cluster's route

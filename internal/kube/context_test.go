@@ -157,7 +157,7 @@ func TestWhoseNodes(t *testing.T) {
 			""},
 		"a tunnel to another": {shopHost, nodes(node("a", "mc_other")),
 			"is for another cluster than shop: its nodes' machines are not in MC_shop"},
-		"a tunnel to nobody knows": {shopHost, nodes(node("a", "")),
+		"a tunnel to an unknown cluster": {shopHost, nodes(node("a", "")),
 			"may be for another cluster than shop"},
 		"a tunnel to no nodes": {shopHost, nodes(), "may be for another cluster than shop"},
 		"a tunnel, nodes not shown": {shopHost, no,

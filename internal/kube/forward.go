@@ -61,9 +61,9 @@ func forward(streams httpstream.Connection, port int) (*forwarded, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &forwarded{Stream: data, streams: streams, told: make(chan struct{})}
+	f := &forwarded{Stream: data, streams: streams, reported: make(chan struct{})}
 	go func() {
-		defer close(f.told)
+		defer close(f.reported)
 		const most = 4096
 		text, err := io.ReadAll(io.LimitReader(failed, most))
 		if err == nil && len(text) > 0 {
@@ -77,10 +77,10 @@ func forward(streams httpstream.Connection, port int) (*forwarded, error) {
 // forwarded is a connection to a pod's port.
 type forwarded struct {
 	httpstream.Stream
-	pod     string
-	streams httpstream.Connection
-	told    chan struct{} // closed when the kubelet has sent all errors
-	failed  error         // after told
+	pod      string
+	streams  httpstream.Connection
+	reported chan struct{} // closed when the kubelet has sent all errors
+	failed   error         // after reported
 }
 
 // Read reads what the pod sends. If the kubelet could not connect, Read returns the kubelet's
@@ -89,7 +89,7 @@ func (f *forwarded) Read(p []byte) (int, error) {
 	n, err := f.Stream.Read(p)
 	if n == 0 && err != nil {
 		select {
-		case <-f.told:
+		case <-f.reported:
 		case <-time.After(time.Second):
 			return n, err
 		}

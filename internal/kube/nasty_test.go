@@ -320,7 +320,7 @@ func TestUntrusted(t *testing.T) {
 	says(t, err, "certificate that the kubeconfig does not trust",
 		"az aks get-credentials -g shop-rg -n shop")
 	if seen {
-		t.Error("a server was called that nobody trusts")
+		t.Error("an untrusted server was called")
 	}
 }
 

@@ -39,7 +39,7 @@ const (
 	RoleNodes   = "nodes"   // a subnet with nodes
 	RoleGuarded = "guarded" // another subnet that the config guards
 	RoleTarget  = "target"  // a table that gets copies of pod routes, or a subnet with such a table
-	RoleOwn     = "own"     // the cluster's route table
+	RoleCluster = "cluster" // the cluster's route table
 )
 
 // Subnet is a subnet with its route table.
@@ -96,13 +96,14 @@ type Route struct {
 // The states of a route, in addition to Unknown. All except Unmanaged belong to the cluster's pod
 // routes. Leftover routes are not counted.
 const (
-	Works     = "carries" // the route is correct, and its table is on the subnets that need it
-	Idle      = "idle"    // the route is correct, but its table is not on the subnet that needs it
-	Missing   = "missing" // the cluster's route table has the route, this table does not
-	Wrong     = "wrong"   // the next hop differs from the one in the cluster's route table
-	Stale     = "stale"   // the cluster's route table does not have the route, or no longer
-	Leftover  = "kept"    // as Stale, but the route stays: the policy is UpsertOnly
-	Unmanaged = "foreign" // an unmanaged route
+	Works = "works" // the route is correct, and its table is on the subnets that need it
+	// the route is correct, but its table is not on the subnet that needs it
+	Idle      = "idle"
+	Missing   = "missing"   // the cluster's route table has the route, this table does not
+	Wrong     = "wrong"     // the next hop differs from the one in the cluster's route table
+	Stale     = "stale"     // the cluster's route table does not have the route, or no longer
+	Leftover  = "leftover"  // as Stale, but the route stays: the policy is UpsertOnly
+	Unmanaged = "unmanaged" // an unmanaged route
 )
 
 // Of describes one of the managed clusters, as it was read.
@@ -198,7 +199,7 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 		}
 	}
 	if own.Table != "" {
-		t := tableOf(s.Snapshot, own.Table, RoleOwn, 0)
+		t := tableOf(s.Snapshot, own.Table, RoleCluster, 0)
 		if source != nil {
 			for _, r := range source.Routes {
 				state := Unmanaged
@@ -347,16 +348,16 @@ func unmanagedLast(r Route) int {
 	return 0
 }
 
-// Counted counts pod routes in all tables: All includes missing ones, True are working ones, and
+// Counted counts pod routes in all tables: All includes missing ones, Correct are working ones, and
 // Unknown ones that may or may not work.
 type Counted struct {
 	All     int `json:"all"`
-	True    int `json:"true"`
+	Correct int `json:"correct"`
 	Unknown int `json:"unknown"`
 }
 
 // Wrong is how many do not work.
-func (c Counted) Wrong() int { return c.All - c.True - c.Unknown }
+func (c Counted) Wrong() int { return c.All - c.Correct - c.Unknown }
 
 // Routes counts the cluster's pod routes.
 func (c Cluster) Routes() (n Counted) {
@@ -366,7 +367,7 @@ func (c Cluster) Routes() (n Counted) {
 			case Unmanaged, Leftover:
 				continue
 			case Works:
-				n.True++
+				n.Correct++
 			case Unknown:
 				n.Unknown++
 			}
@@ -389,7 +390,7 @@ func (c Cluster) Broken() int {
 
 // Own is the cluster's route table, or nil.
 func (c Cluster) Own() *Table {
-	if len(c.Tables) > 0 && c.Tables[0].Role == RoleOwn {
+	if len(c.Tables) > 0 && c.Tables[0].Role == RoleCluster {
 		return &c.Tables[0]
 	}
 	return nil

@@ -108,8 +108,8 @@ func (c Cluster) text() string {
 }
 
 func TestPicture(t *testing.T) {
-	const right = "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries " +
-		"foreign\ngw-rt target: carries carries carries foreign\n"
+	const right = "nodes nodes right\ngw guarded right\nshop-rt cluster: works works works " +
+		"unmanaged\ngw-rt target: works works works unmanaged\n"
 	for _, test := range []struct {
 		name   string
 		change func(*world)
@@ -122,34 +122,36 @@ func TestPicture(t *testing.T) {
 		{"the node subnet has lost its table", func(w *world) {
 			w.subnet(nodes, "10.240.0.0/24", "")
 		},
-			"nodes nodes lost\ngw guarded right\nshop-rt own: idle idle idle foreign\ngw-rt " +
-				"target: carries carries carries foreign\n", 6, 3, 1},
+			"nodes nodes lost\ngw guarded right\nshop-rt cluster: idle idle idle " +
+				"unmanaged\ngw-rt " +
+				"target: works works works unmanaged\n", 6, 3, 1},
 		{"the gateway has another table", func(w *world) {
 			w.subnet(gateway, "10.240.9.0/24", own)
 		},
-			"nodes nodes right\ngw guarded other\nshop-rt own: carries carries carries " +
-				"foreign\ngw-rt target: idle idle idle foreign\n", 6, 3, 1},
+			"nodes nodes right\ngw guarded other\nshop-rt cluster: works works works " +
+				"unmanaged\ngw-rt target: idle idle idle unmanaged\n", 6, 3, 1},
 		{"a route is missing, one is wrong, one is stale", func(w *world) {
 			w.table(target, "own 192.168.0.0/16 10.1.0.4",
 				"aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4",
 				"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.9",
 				"aks-n-00000000-vmss000007____102447024 10.244.7.0/24 10.240.0.7")
-		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries " +
-			"foreign\ngw-rt target: carries wrong>10.240.0.5 missing>10.240.0.6 stale foreign\n", 7,
+		}, "nodes nodes right\ngw guarded right\nshop-rt cluster: works works works " +
+			"unmanaged\ngw-rt target: works wrong>10.240.0.5 missing>10.240.0.6 stale " +
+			"unmanaged\n", 7,
 			4, 0},
 		{"another owner's route is where a pod route has to be", func(w *world) {
 			w.table(target, "theirs 10.244.0.0/24 10.1.0.4",
 				"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5",
 				"aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6")
-		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries " +
-			"foreign\ngw-rt target: wrong>10.240.0.4 carries carries\n", 6, 5, 0},
+		}, "nodes nodes right\ngw guarded right\nshop-rt cluster: works works works " +
+			"unmanaged\ngw-rt target: wrong>10.240.0.4 works works\n", 6, 5, 0},
 		{"another cluster's pod routes", func(w *world) {
 			w.table(target, "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4",
 				"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5",
 				"aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6",
 				"m 10.244.3.0/24 10.250.0.4")
-		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries " +
-			"foreign\ngw-rt target: carries carries carries foreign\n", 6, 6, 0},
+		}, "nodes nodes right\ngw guarded right\nshop-rt cluster: works works works " +
+			"unmanaged\ngw-rt target: works works works unmanaged\n", 6, 6, 0},
 		{"another cluster's pod routes, with nodes where this one's once were", func(w *world) {
 			const play, table, subnet = cluster + "2", own + "2", nodes + "2"
 			w.add(`{"id":%q,"properties":{"nodeResourceGroup":"MC2","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"pool","count":1,"vnetSubnetID":%q}]}}`, play, subnet)
@@ -166,52 +168,53 @@ func TestPicture(t *testing.T) {
 				"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5",
 				"aks-n-00000000-vmss000002____102442024 10.244.2.0/24 10.240.0.6",
 				"m 10.244.9.0/24 10.241.0.4", "aks-n-00000000-vmss000008 10.244.8.0/24 10.241.0.5")
-		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries carries " +
-			"foreign\ngw-rt target: carries carries carries stale foreign\n", 7, 6, 0},
+		}, "nodes nodes right\ngw guarded right\nshop-rt cluster: works works works " +
+			"unmanaged\ngw-rt target: works works works stale unmanaged\n", 7, 6, 0},
 		{"the cluster's table cannot be read", func(w *world) {
 			delete(w.s.Tables, own.Key())
 			w.s.Unread[own.Key()] = inventory.Unread{ID: own, Status: 403,
 				Code: "AuthorizationFailed"}
-		}, "nodes nodes right\ngw guarded right\nshop-rt own:\ngw-rt target: unknown unknown " +
-			"unknown foreign\n", 3, 0, 0},
+		}, "nodes nodes right\ngw guarded right\nshop-rt cluster:\ngw-rt target: unknown unknown " +
+			"unknown unmanaged\n", 3, 0, 0},
 		{"it cannot be told which table is the cluster's own", func(w *world) {
 			w.s.Memory[cluster.Key()].LastTable, w.s.Learn(cluster).LogRead, w.s.Learn(cluster).
 				ManagedRead = "", true, true
 			w.subnet(nodes, "10.240.0.0/24", "")
-		}, "nodes nodes unknown\ngw guarded right\ngw-rt target: unknown unknown unknown foreign\n",
+		}, "nodes nodes unknown\ngw guarded right\ngw-rt target: unknown unknown unknown " +
+			"unmanaged\n",
 			3, 0, 0},
 		{"a route that no node needs stays by the config", func(w *world) {
 			w.config.Spec.Targets[0].Policy = v1alpha1.PolicyUpsertOnly
 			w.table(own, "aks-n-00000000-vmss000000____102440024 10.244.0.0/24 10.240.0.4",
 				"aks-n-00000000-vmss000001____102441024 10.244.1.0/24 10.240.0.5")
-		}, "nodes nodes right\ngw guarded right\nshop-rt own: carries carries\ngw-rt target: " +
-			"carries carries kept foreign\n", 4, 4, 0},
+		}, "nodes nodes right\ngw guarded right\nshop-rt cluster: works works\ngw-rt target: " +
+			"works works leftover unmanaged\n", 4, 4, 0},
 		{"the target is on no subnet", func(w *world) {
 			w.config.Spec.Guard.Subnets = nil
-		}, "nodes nodes right\nshop-rt own: carries carries carries foreign\ngw-rt target idle: " +
-			"carries carries carries foreign\n", 6, 6, 0},
+		}, "nodes nodes right\nshop-rt cluster: works works works unmanaged\ngw-rt target idle: " +
+			"works works works unmanaged\n", 6, 6, 0},
 		{"the target is on a subnet that is not guarded", func(w *world) {
 			w.config.Spec.Guard.Subnets = nil
 			w.s.Table(target).Subnets = []arm.ID{gateway}
-		}, "nodes nodes right\ngw target unknown\nshop-rt own: carries carries carries " +
-			"foreign\ngw-rt target: carries carries carries foreign\n", 6, 6, 0},
+		}, "nodes nodes right\ngw target unknown\nshop-rt cluster: works works works " +
+			"unmanaged\ngw-rt target: works works works unmanaged\n", 6, 6, 0},
 		{"the node subnet cannot be read", func(w *world) {
 			delete(w.s.Subnets, nodes.Key())
 			w.s.Unread[nodes.Key()] = inventory.Unread{ID: nodes, Status: 503}
 			w.s.Memory[cluster.Key()].Subnets = []netip.Prefix{
 				netip.MustParsePrefix("10.240.0.0/24")}
-		}, "nodes nodes unknown\ngw guarded right\nshop-rt own: unknown unknown unknown " +
-			"foreign\ngw-rt target: carries carries carries foreign\n", 6, 3, 0},
+		}, "nodes nodes unknown\ngw guarded right\nshop-rt cluster: unknown unknown unknown " +
+			"unmanaged\ngw-rt target: works works works unmanaged\n", 6, 3, 0},
 		{"the cluster cannot be read", func(w *world) {
 			delete(w.s.Clusters, cluster.Key())
 			w.s.Unread[cluster.Key()] = inventory.Unread{ID: cluster, Status: 404, Absent: true}
-		}, "gw guarded right\ngw-rt target: foreign foreign foreign foreign\n", 0, 0, 0},
+		}, "gw guarded right\ngw-rt target: unmanaged unmanaged unmanaged unmanaged\n", 0, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld()
 			test.change(w)
 			c := w.picture()
-			if n := c.Routes(); n.All != test.all || n.True != test.carry ||
+			if n := c.Routes(); n.All != test.all || n.Correct != test.carry ||
 				c.Broken() != test.broken {
 				t.Errorf("%+v, %d associations broken; want %d of %d, %d", n, c.Broken(),
 					test.carry, test.all, test.broken)
@@ -276,7 +279,7 @@ func TestPictureAndPlan(t *testing.T) {
 				}
 			}
 		}
-		if n := c.Routes(); n.All == n.True && c.Broken() == 0 && len(p.Changes) > 0 {
+		if n := c.Routes(); n.All == n.Correct && c.Broken() == 0 && len(p.Changes) > 0 {
 			t.Errorf("everything is shown as right, and planned is %+v", p.Changes)
 		}
 	})

@@ -6,8 +6,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// TestAgain: planning again for one resource just read gives that resource's part of the whole
-// plan, under the same rules.
+// TestAgain: planning again for one resource that was just read gives that resource's part of the
+// plan.
 func TestAgain(t *testing.T) {
 	w := shop(t)
 	w.config("unused", clusterA)
@@ -38,7 +38,7 @@ func TestAgain(t *testing.T) {
 			t.Errorf("%s again:\n%s\nwant:\n%s", id.Short(), changes(got), changes(want))
 		}
 	}
-	// own tables, and what is no target, are never planned for
+	// clusters' route tables, and tables that are no target, are never planned for
 	for _, id := range []arm.ID{tableA, tableB} {
 		w.table(id, "stale 10.244.9.0/24 10.240.0.9")
 		if got := planner.Again(w.s.Table(id)); len(got.Changes) > 0 {

@@ -9,9 +9,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// fleet makes clusters with as many nodes each, every one with a table and a target of its own. In
-// the target are the routes of the nodes from missing on, and one unmanaged route. The node subnets
-// show the machines.
+// fleet returns clusters with as many nodes each, each with a table and a target. The target has
+// the routes of the nodes from missing on, and one unmanaged route. The node subnets show the
+// machines.
 func fleet(tb testing.TB, clusters, nodes, missing int) *world {
 	w := &world{t: tb, s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
 	for c := range clusters {
@@ -38,7 +38,7 @@ func fleet(tb testing.TB, clusters, nodes, missing int) *world {
 	return w
 }
 
-// nodeSubnet adds a subnet that shows the machines of a cluster's first pool, as Azure shows them.
+// nodeSubnet adds a subnet that shows the machines of a cluster's first pool.
 func (w *world) nodeSubnet(id arm.ID, prefix string, table, group arm.ID, machines int) *world {
 	var configurations []string
 	for n := range machines {
@@ -56,9 +56,9 @@ func (w *world) nodeSubnet(id arm.ID, prefix string, table, group arm.ID, machin
 	return w
 }
 
-// BenchmarkPlan plans for one cluster of 400 nodes, and for 1,000 of them: with nothing to do, and
-// with all routes to add. Beside it stands what the runbooks do: comparing the names in two tables,
-// which sees no next hop, no owner and no limit.
+// BenchmarkPlan plans for one cluster of 400 nodes, and for 1,000 clusters: with nothing to do, and
+// with all routes to add. For comparison it compares the names in two tables, as a runbook does,
+// which ignores next hops, owners and limits.
 func BenchmarkPlan(b *testing.B) {
 	for _, size := range []struct{ clusters, nodes int }{{1, 400}, {1000, 400}} {
 		for name, missing := range map[string]int{"nothing-to-do": 0, "all-to-add": size.nodes} {
@@ -68,7 +68,7 @@ func BenchmarkPlan(b *testing.B) {
 				for id, routes := range Make(w.s, w.configs).Nodes { // as the keeper remembers them
 					w.remembered(arm.ID(id)).Nodes = routes
 				}
-				// as the keeper, which makes it when it loads its configs
+				// as in the keeper, which makes it when it loads its configs
 				taken := TakenBy(w.configs)
 				b.Run("plan", func(b *testing.B) {
 					b.ReportAllocs()
@@ -93,8 +93,8 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// TestNothingToDoAllocates: where nothing has to be done, no allocation is for a route or a
-// machine. So a check of 400 nodes stays as cheap as one of 20.
+// TestNothingToDoAllocates: if there is nothing to do, no allocation is for a route or a machine.
+// So a check of 400 nodes is as cheap as one of 20.
 func TestNothingToDoAllocates(t *testing.T) {
 	of := func(nodes int) float64 {
 		w := fleet(t, 1, nodes, 0)
@@ -110,7 +110,7 @@ func TestNothingToDoAllocates(t *testing.T) {
 	}
 }
 
-// namesOnly counts the names that are in the clusters' tables and not in the targets.
+// namesOnly counts the names in the clusters' tables that the targets lack.
 func namesOnly(w *world) int {
 	missing := 0
 	for _, c := range w.configs {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBentRoute: a node's route is bent to an address that no node has. It is reported as a
-// lost route until it is right again. A node that has this address now is none.
+// TestBentRoute: a node's route is changed to an address that no node has. It is reported as a lost
+// route until it is correct again. If the node has the new address, the route is correct.
 func TestBentRoute(t *testing.T) {
 	bent := func(w *watch) {
 		w.table(tableA, nodeRoute(0), nodeRoute(1),

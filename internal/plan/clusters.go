@@ -23,7 +23,7 @@ func (p *Planner) makeViews() {
 		if p.checkCluster(v) {
 			p.readSource(v)
 		}
-		p.noteOwnTables(v)
+		p.noteClusterTables(v)
 		for _, t := range c.Spec.Targets {
 			key := arm.ID(t.RouteTableID).Key()
 			p.parts[key] = append(p.parts[key], part{v, t.Policy, t.MaxRoutes})
@@ -131,7 +131,7 @@ func (p *Planner) readSource(v *view) {
 		return
 	}
 	v.wanted = v.podRoutes(table)
-	p.strangeHops(v, table)
+	p.outsideHops(v, table)
 	if len(v.wanted) == 0 && v.cluster.Nodes() > 0 && len(v.cidrs) > 0 && (len(v.nodes) > 0 ||
 		v.anyHop) {
 		f := finding.New(finding.SourceEmpty, v.name, string(table.ID), "route table %s of "+
@@ -180,9 +180,9 @@ func (v *view) gone(table arm.ID, add func(finding.Finding)) func(finding.Findin
 	}
 }
 
-// strangeHops reports routes in the cluster's table that look like pod routes and lead outside its
+// outsideHops reports routes in the cluster's table that look like pod routes and lead outside its
 // node subnets.
-func (p *Planner) strangeHops(v *view, table *inventory.RouteTable) {
+func (p *Planner) outsideHops(v *view, table *inventory.RouteTable) {
 	if len(v.nodes) == 0 && !v.anyHop {
 		return // checkCluster reports that no node subnet could be read
 	}
@@ -199,19 +199,19 @@ func (p *Planner) strangeHops(v *view, table *inventory.RouteTable) {
 	}
 }
 
-// ownTable is a table that is or may be a cluster's route table, with the reason.
-type ownTable struct {
+// clusterTable is a table that is or may be a cluster's route table, with the reason.
+type clusterTable struct {
 	v   *view
 	how string
 }
 
-// noteOwnTables collects the tables that must not be written because they are, or may be, a
+// noteClusterTables collects the tables that must not be written because they are, or may be, a
 // cluster's route table. A table that another config names as its cluster's stays in the list: that
 // config may have confused two tables.
-func (p *Planner) noteOwnTables(v *view) {
+func (p *Planner) noteClusterTables(v *view) {
 	note := func(id arm.ID, how func() string) {
-		if _, known := arm.Lookup(p.ownTables, id); !known && id != "" {
-			p.ownTables[id.Key()] = ownTable{v, how()}
+		if _, known := arm.Lookup(p.clusterTables, id); !known && id != "" {
+			p.clusterTables[id.Key()] = clusterTable{v, how()}
 		}
 	}
 	note(v.source, func() string { return "the cluster's pod routes are in it" })

@@ -8,9 +8,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestStrangeNode: which IP configurations in the subnet of an empty table are nodes of another
+// TestUnreadNode: the IP configurations in the subnet of an empty table that are nodes of another
 // cluster.
-func TestStrangeNode(t *testing.T) {
+func TestUnreadNode(t *testing.T) {
 	const provider = "/subscriptions/" + sub + "/resourceGroups/"
 	set := func(group, name string) string {
 		return provider + group + "/providers/Microsoft.Compute/virtualMachineScaleSets/" + name +
@@ -47,11 +47,11 @@ func TestStrangeNode(t *testing.T) {
 				Subnets: []arm.ID{gatewayIn}, Routes: routes}
 			s.Subnets[gatewayIn.Key()] = &inventory.Subnet{Document: arm.Document{ID: gatewayIn},
 				RouteTable: gateway, Configurations: []arm.ID{arm.ID(configuration)}}
-			if how := New(s, nil).ownOfSomebody(table); (how != "") != node {
+			if how := New(s, nil).tableOfUnread(table); (how != "") != node {
 				t.Errorf("%s: %q", configuration, how)
 			}
 		}
-		// A target that holds copies already is in use as one.
+		// A table that holds copies already is used as a target.
 		s := Facts{Snapshot: inventory.NewSnapshot()}
 		s.Subnets[gatewayIn.Key()] = &inventory.Subnet{Document: arm.Document{ID: gatewayIn},
 			RouteTable: gateway, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.50.0.0/24")},
@@ -60,7 +60,7 @@ func TestStrangeNode(t *testing.T) {
 			Subnets: []arm.ID{gatewayIn}, Routes: []inventory.Route{
 				inventory.NewRoute("aks-pool1-22222222-vmss000000____102440024",
 					netip.MustParsePrefix("10.244.0.0/24"), netip.MustParseAddr("10.42.1.4"))}}
-		if how := New(s, nil).ownOfSomebody(table); how != "" {
+		if how := New(s, nil).tableOfUnread(table); how != "" {
 			t.Errorf("%s, with copies: %q", configuration, how)
 		}
 	}

@@ -33,7 +33,7 @@ const (
 	gatewayIn = vnet + "/subnets/gw"
 )
 
-// world is a snapshot in the making, and the config that goes with it.
+// world is a snapshot under construction, with its config.
 type world struct {
 	t       testing.TB
 	s       Facts
@@ -42,8 +42,8 @@ type world struct {
 
 var longNode = regexp.MustCompile(`(?i)aks-([a-z])-00000000-vmss00000(\d)`)
 
-// full makes n3, as these tests write the name of a node, what AKS calls one; short is the other
-// way.
+// full turns n3, the short name in these tests, into the name that AKS gives a node; short is the
+// inverse.
 func full(name string) string {
 	if len(name) > 1 && name[0] >= 'a' && name[0] <= 'z' && name[1] >= '0' && name[1] <= '9' &&
 		(len(name) == 2 || name[2] == '_') {
@@ -54,7 +54,7 @@ func full(name string) string {
 
 func short(text string) string { return longNode.ReplaceAllString(text, "$1$2") }
 
-// remembered is what is remembered of a cluster, to be added to.
+// remembered is what is remembered of a cluster, to add to.
 func (w *world) remembered(cluster arm.ID) *Remembered {
 	if w.s.Memory[cluster.Key()] == nil {
 		w.s.Memory[cluster.Key()] = &Remembered{}
@@ -62,13 +62,13 @@ func (w *world) remembered(cluster arm.ID) *Remembered {
 	return w.s.Memory[cluster.Key()]
 }
 
-// remembersNICs has the NICs of clusterA not be read, but remembered, and what was looked for among
-// them.
-func (w *world) remembersNICs(looked map[netip.Addr]bool) {
+// remembersNICs makes the NICs of clusterA remembered instead of read, with the addresses that were
+// looked up.
+func (w *world) remembersNICs(asked map[netip.Addr]bool) {
 	if read := w.s.Learn(clusterA); read.NICs != nil {
 		w.remembered(clusterA).NICs, read.NICs = read.NICs, nil
 	}
-	w.remembered(clusterA).Asked = looked
+	w.remembered(clusterA).Asked = asked
 }
 
 // route is "name prefix hop", the hop an address or a type.
@@ -137,7 +137,7 @@ func (w *world) cluster(id arm.ID, podCIDRs string, subnets ...arm.ID) *world {
 		w.t.Fatal(err)
 	}
 	w.s.Clusters[c.ID.Key()] = c
-	// Nodes are not what most tests are about: a check before this one saw none of them.
+	// Most tests are not about nodes: the check before this one saw none.
 	w.remembered(id).Nodes.Hops = map[netip.Addr]string{}
 	return w
 }
@@ -155,7 +155,7 @@ func (w *world) config(name string, cluster arm.ID, targets ...arm.ID) *v1alpha1
 	return &w.configs[len(w.configs)-1]
 }
 
-// nics says which addresses the nodes of a cluster hold.
+// nics sets the addresses that the nodes of a cluster have.
 func (w *world) nics(cluster arm.ID, addresses ...string) *world {
 	n := &inventory.NICs{Holder: map[netip.Addr]string{}}
 	pools := max(1, len(w.s.Cluster(cluster).Pools))
@@ -166,8 +166,8 @@ func (w *world) nics(cluster arm.ID, addresses ...string) *world {
 	return w
 }
 
-// shop is the plain case: one cluster with three nodes, whose NICs were read, its table on its node
-// subnet, and a gateway's table with one route of its own.
+// shop is the simple case: one cluster with three nodes, whose NICs were read, its table on its
+// node subnet, and a gateway's table with one unmanaged route.
 func shop(t testing.TB) *world {
 	w := &world{t: t, s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
 	w.cluster(clusterA, "10.244.0.0/16", nodesA).
@@ -207,7 +207,8 @@ func changes(p Plan) string {
 	return strings.Join(lines, "\n")
 }
 
-// codes writes a plan's findings: code, severity unless the code's own, one a line.
+// codes writes a plan's findings, one a line: the code, and the severity if it differs from the
+// code's.
 func codes(p Plan) string {
 	var lines []string
 	for _, f := range p.Findings {
@@ -220,7 +221,7 @@ func codes(p Plan) string {
 	return strings.Join(lines, "\n")
 }
 
-// expect compares a plan with what it should be.
+// expect compares a plan with the expected one.
 func (w *world) expect(wantChanges, wantCodes string) Plan {
 	w.t.Helper()
 	p := Make(w.s, w.configs)

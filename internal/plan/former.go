@@ -9,20 +9,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Copies of a former pod CIDR. A cluster was deleted and made again with another pod CIDR: what the
-// targets have of its old routes has no prefix of its nodes any more, and its next hop is in one of
-// its node subnets, present or remembered. No cluster that is seen has the prefix, and all clusters
-// of the target are seen.
+// How it works: copies of a former pod CIDR. A cluster was deleted and created again with another
+// pod CIDR. The targets still have copies of its old routes: their prefixes are not in its pod CIDR
+// any more, but their next hops are in its node subnets, present or remembered. This applies only
+// if all clusters of the target were read, and no cluster has the prefix.
 //
-//	the cluster's table had this very route | it is the cluster's, and stale: as every stale route,
-//	                                        |   it is deleted or withheld
-//	only a cloud provider's name speaks for | it may be of a cluster that is not seen, in another
-//	  it (nothing is remembered)            |   network with the same addresses: see provenFormer.
-//	                                        |   Unproven it is unmanaged, and a finding says so
+//	the cluster's table had this route     | it is a stale route of the cluster: deleted with a
+//	                                       |   proof, otherwise withheld
+//	only its name is a cloud provider's    | it may be of a cluster that was not read, in another
+//	  (nothing is remembered)              |   network with the same addresses: deleted if
+//	                                       |   provenFormer proves it, otherwise unmanaged and
+//	                                       |   reported
 
 // formerOwners finds the clusters whose tables had a route while they had another pod CIDR.
 func (t *target) formerOwners(r inventory.Route) (owners []*share) {
-	if !t.mayBeFormer(&r) || !t.nobodys(r) {
+	if !t.mayBeFormer(&r) || !t.unclaimed(r) {
 		return nil
 	}
 	for _, s := range t.shares {
@@ -36,7 +37,7 @@ func (t *target) formerOwners(r inventory.Route) (owners []*share) {
 // placeFormer removes a route of a former pod CIDR that nothing remembers, if it is proven stale,
 // and reports whether it did. It notes the routes without proof.
 func (t *target) placeFormer(r inventory.Route) (left bool) {
-	if !podRouteStyle(r) || !t.mayBeFormer(&r) || !t.nobodys(r) {
+	if !podRouteStyle(r) || !t.mayBeFormer(&r) || !t.unclaimed(r) {
 		return false
 	}
 	noted := false
@@ -67,9 +68,9 @@ func (s *share) formerHop(r *inventory.Route) bool {
 	return s.cluster != nil && !s.anyHop && !s.cluster.Stopped && s.isNodeHop(*r)
 }
 
-// nobodys reports whether a route's prefix belongs to no cluster, and all clusters of the target
+// unclaimed reports whether a route's prefix belongs to no cluster, and all clusters of the target
 // were read.
-func (t *target) nobodys(r inventory.Route) bool {
+func (t *target) unclaimed(r inventory.Route) bool {
 	for _, s := range t.shares {
 		if t.w.vanished(s.view) {
 			continue // target.ofVanished has checked this cluster
@@ -79,8 +80,8 @@ func (t *target) nobodys(r inventory.Route) bool {
 			return false
 		}
 	}
-	owner, kept, blind := t.w.ownerOfRoute(t.now, r)
-	return owner == nil && !kept && blind == ""
+	owner, managed, blind := t.w.ownerOfRoute(t.now, r)
+	return owner == nil && !managed && blind == ""
 }
 
 // provenFormer proves that no node is behind a route of a former pod CIDR that nothing remembers.
@@ -95,7 +96,7 @@ func (t *target) provenFormer(s *share, r inventory.Route) proof {
 	if p := t.hasOtherCIDR(s, r); p.why != "" {
 		return p
 	}
-	if _, lacks := t.w.hopGone(t.now, r, beforehand{group: s.cluster.NodeGroup()}); lacks != "" {
+	if _, lacks := t.w.hopGone(t.now, r, hopFacts{group: s.cluster.NodeGroup()}); lacks != "" {
 		return proof{lacks: lacks}
 	}
 	return t.noNIC(s, r.Hop)

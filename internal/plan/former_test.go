@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// madeAgain is the shop's cluster made again with the pod CIDR 10.245.0.0/16, in the same subnet.
-// Its target has two routes of the old one, to an address that a new node has and to one that none
+// madeAgain is the shop's cluster, created again with the pod CIDR 10.245.0.0/16 in the same
+// subnet. Its target has two old routes: to an address that a new node has, and to one that no node
 // has.
 func madeAgain(t *testing.T) *world {
 	w := shop(t)
@@ -42,14 +42,14 @@ func (w *world) network(id arm.ID, prefix string) {
 		Prefixes: []netip.Prefix{mustPrefix(prefix)}}
 }
 
-// readNetworks has the target be on a subnet, and the network of it and of the nodes be read.
+// readNetworks associates the target with a subnet, and reads its network and that of the nodes.
 func (w *world) readNetworks() {
 	w.s.Table(gateway).Subnets = []arm.ID{gatewayIn}
 	w.network(vnet, "10.240.0.0/16")
 }
 
-// TestFormerPodCIDR: copies of the routes of a cluster that was made again with another pod CIDR
-// are said to be there, and each goes when it is proven stale.
+// TestFormerPodCIDR: copies of a cluster that was created again with another pod CIDR are reported,
+// and each is deleted once it is proven stale.
 func TestFormerPodCIDR(t *testing.T) {
 	const third, fourth = "delete gw-rt n3 10.244.0.0/24>10.240.0.4 -\n", "delete gw-rt n4 " +
 		"10.244.1.0/24>10.240.0.77 -"
@@ -100,8 +100,8 @@ func TestFormerPodCIDR(t *testing.T) {
 			"n4 10.244.1.0/24 10.240.0.77")
 		w.expect("", unproven)
 	})
-	// A cluster that no config names has nodes of the same addresses, in a network that the target
-	// reaches, and the cluster's own network it does not reach.
+	// A cluster that no config names has nodes with the same addresses, in a network that the
+	// target reaches. The target does not reach the configured cluster's network.
 	t.Run("the same addresses in another network", func(t *testing.T) {
 		w := madeAgain(t)
 		w.settle("10.245.0.0/24", "10.240.0.4")
@@ -113,7 +113,7 @@ func TestFormerPodCIDR(t *testing.T) {
 	})
 }
 
-// TestNotOfAFormerPodCIDR: routes that may be a person's, or another cluster's, stay as they are.
+// TestNotOfAFormerPodCIDR: routes that may be a user's, or another cluster's, stay as they are.
 func TestNotOfAFormerPodCIDR(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"names that no cloud provider gives": func(w *world) {

@@ -12,8 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestTableGoneOfAKS: AKS makes a table of its own again, whichever subnet lacks it; of any other
-// a person decides.
+// TestTableGoneOfAKS: AKS restores a table that it made, whichever subnet lacks it; for any other
+// table the user decides.
 func TestTableGoneOfAKS(t *testing.T) {
 	const managed = "/aks-agentpool-12345678-routetable"
 	node := arm.GroupID(sub, "MC_made") + "/providers/Microsoft.Network/routeTables"
@@ -28,13 +28,13 @@ func TestTableGoneOfAKS(t *testing.T) {
 		"AKS's, in other case": {arm.ID(strings.ToUpper(string(node + managed))), false,
 			update},
 		"AKS's, for a gateway": {node + managed, true, update},
-		"brought": {tableA, false, "az network route-table show --ids " +
+		"existing": {tableA, false, "az network route-table show --ids " +
 			string(tableA)},
-		"brought, named like it": {tables + managed, false, "az network route-table show --ids " +
+		"existing, named like it": {tables + managed, false, "az network route-table show --ids " +
 			string(tables+managed)},
 		"another's in AKS's group": {node + "/mine", false, "az network route-table show --ids " +
 			string(node+"/mine")},
-		"brought, for a gateway": {hub, true, "create the table, or correct spec.guard.subnets " +
+		"existing, for a gateway": {hub, true, "create the table, or correct spec.guard.subnets " +
 			"of shop"},
 	} {
 		t.Run(name, func(t *testing.T) {

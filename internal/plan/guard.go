@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// wish is the route table that one config requires on one subnet.
-type wish struct {
+// request is the route table that one config requires on one subnet.
+type request struct {
 	v      *view
 	subnet arm.ID
 	table  arm.ID
@@ -20,8 +20,8 @@ type wish struct {
 	sure bool
 }
 
-// makeWishes collects the associations that the configs require, possible or not.
-func (p *Planner) makeWishes() {
+// makeRequests collects the associations that the configs require, possible or not.
+func (p *Planner) makeRequests() {
 	for _, v := range p.views {
 		spec := v.config.Spec.Guard
 		if spec.Mode == v1alpha1.GuardOff || p.gone(v) {
@@ -29,16 +29,16 @@ func (p *Planner) makeWishes() {
 		}
 		if v.cluster != nil && v.cluster.Kubenet() && v.source != "" && !v.doubtful {
 			for _, id := range v.subnets {
-				p.wishes = append(p.wishes, wish{v, id, v.source, "node subnet", v.proven ||
+				p.requests = append(p.requests, request{v, id, v.source, "node subnet", v.proven ||
 					v.config.Spec.RouteTableID != ""})
 			}
 		}
 		for _, g := range spec.Subnets {
-			p.wishes = append(p.wishes, wish{v, arm.ID(g.SubnetID), arm.ID(g.RouteTableID),
+			p.requests = append(p.requests, request{v, arm.ID(g.SubnetID), arm.ID(g.RouteTableID),
 				"guarded subnet", true})
 		}
 	}
-	slices.SortStableFunc(p.wishes, func(a, b wish) int {
+	slices.SortStableFunc(p.requests, func(a, b request) int {
 		return strings.Compare(a.subnet.Key(), b.subnet.Key())
 	})
 }
@@ -66,11 +66,11 @@ func (p *Planner) gone(v *view) bool {
 
 // associations returns the associations to make. It makes none for a subnet on which two configs
 // require different tables: each would replace the other's table forever.
-func (w *work) associations(wishes []wish, read func(arm.ID) *inventory.Subnet) []Association {
+func (w *work) associations(wishes []request, read func(arm.ID) *inventory.Subnet) []Association {
 	var out []Association
 	for start := 0; start < len(wishes); {
 		first, end := wishes[start], start+1
-		var against *wish
+		var against *request
 		for ; end < len(wishes) && wishes[end].subnet.Equal(first.subnet); end++ {
 			if !wishes[end].table.Equal(first.table) {
 				against = &wishes[end]
@@ -92,7 +92,7 @@ func (w *work) associations(wishes []wish, read func(arm.ID) *inventory.Subnet) 
 }
 
 // guardSubnet decides what to do about one subnet.
-func (w *work) guardSubnet(wish wish, subnet *inventory.Subnet) *Association {
+func (w *work) guardSubnet(wish request, subnet *inventory.Subnet) *Association {
 	// A lost association needs only the table's ID: Azure refuses a table that does not exist.
 	known := w.s.Table(wish.table) != nil || subnet != nil && subnet.RouteTable == "" &&
 		!w.s.Unread[wish.table.Key()].Absent

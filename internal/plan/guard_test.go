@@ -20,9 +20,10 @@ func TestGuardNodeSubnets(t *testing.T) {
 	second := vnet + "/subnets/shop-nodes2"
 	w := quiet(t)
 	w.cluster(clusterA, "10.244.0.0/16", nodesA, second).subnet(second, "10.240.1.0/24", "")
-	w.expect("associate vnet/shop-nodes2 - shop-rt", "") // its sister names the table
+	// the other cluster's config names the table
+	w.expect("associate vnet/shop-nodes2 - shop-rt", "")
 
-	w.subnet(nodesA, "10.240.0.0/24", "") // both stripped: the keeper remembers
+	w.subnet(nodesA, "10.240.0.0/24", "") // both lost it: the keeper remembers
 	w.remembered(clusterA).LastTable = tableA
 	w.expect("associate vnet/shop-nodes - shop-rt\nassociate vnet/shop-nodes2 - shop-rt", "")
 
@@ -81,7 +82,7 @@ func TestGuardDisagreement(t *testing.T) {
 		{SubnetID: string(nodesA), RouteTableID: string(tableB)}}
 	w.configs[1].Spec.Guard.OnOtherTable = v1alpha1.OtherTableReplace
 	w.expect("", "association-other-table")
-	// Also while the cluster's own table cannot be read.
+	// Also while the cluster's route table cannot be read.
 	w.remembered(clusterA).LastTable = tableA
 	delete(w.s.Tables, tableA.Key())
 	w.s.Unread[tableA.Key()] = inventory.Unread{ID: tableA, Status: 403,
@@ -89,8 +90,7 @@ func TestGuardDisagreement(t *testing.T) {
 	w.expect("", "association-other-table\nread-failed")
 }
 
-// TestGuardSpelling: the association is made with the ID as Azure spells it, not as the config
-// does.
+// TestGuardSpelling: the association has the ID in Azure's spelling, not in the config's.
 func TestGuardSpelling(t *testing.T) {
 	w := quiet(t)
 	w.configs[0].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
@@ -101,7 +101,7 @@ func TestGuardSpelling(t *testing.T) {
 	}
 }
 
-// TestEmptySource: a table without a route to any node may not be the cluster's at all.
+// TestEmptySource: a table without a route to any node may not be the cluster's.
 func TestEmptySource(t *testing.T) {
 	w := quiet(t)
 	w.table(tableA, "n0 10.244.0.0/24 10.77.0.4")
@@ -114,7 +114,7 @@ func TestEmptySource(t *testing.T) {
 	w.expect("", "source-hop-outside")
 }
 
-// TestDiscover goes through the ways to find the cluster's own table, in their order.
+// TestDiscover tests the ways to find the cluster's route table, in their order.
 func TestDiscover(t *testing.T) {
 	managed := arm.ID("/subscriptions/" + sub +
 		"/resourceGroups/mc_shop/providers/Microsoft.Network/routeTables/aks-agentpool-12345678-routetable")
@@ -137,7 +137,7 @@ func TestDiscover(t *testing.T) {
 	absent := func(id arm.ID) func(*world) {
 		return func(w *world) { w.s.Unread[id.Key()] = inventory.Unread{ID: id, Absent: true} }
 	}
-	both := func(w *world) { // a second node subnet, with a table of its own
+	both := func(w *world) { // a second node subnet with another table
 		w.cluster(clusterA, "10.244.0.0/16", nodesA, second).subnet(second, "10.240.1.0/24", tableB)
 	}
 	names := func(id arm.ID) func(*world) {
@@ -152,7 +152,7 @@ func TestDiscover(t *testing.T) {
 		steps    []func(*world)
 		table    arm.ID
 		doubtful bool
-		want     string // what to read, or the words of the finding
+		want     string // what to read, or words of the finding
 	}{
 		{"the config names it",
 			steps(func(w *world) { w.configs[0].Spec.RouteTableID = string(tableA) }), tableA,
@@ -162,18 +162,18 @@ func TestDiscover(t *testing.T) {
 		{"the config names it, the log shows nothing", steps(names(hub), log()), hub, false, ""},
 		{"the config names it, and so does the log", steps(names(hub), log(hub, tableA)), hub,
 			false, ""},
-		{"the config names one, the log another that carries", steps(names(hub), log(tableA)), "",
+		{"the config names one, the log another with routes", steps(names(hub), log(tableA)), "",
 			false, "the config names hub-rt, but its identity wrote shop-rt"},
 		{"the config names one, the log another cluster's",
 			steps(names(hub), log(tableB), table(tableB, "p0 10.245.0.0/24 10.250.0.4")), hub,
 			false, ""},
-		{"memory before an association that carries nothing",
+		{"memory before an association without routes",
 			steps(remembers(tableB), table(tableA)), tableB, false, ""},
-		{"memory against an association that carries: ask the log", steps(remembers(tableB)), "",
+		{"memory against an association with routes: ask the log", steps(remembers(tableB)), "",
 			false, "written"},
-		{"memory against an association that carries, the log knows",
+		{"memory against an association with routes, the log knows",
 			steps(remembers(tableB), log(tableA)), tableA, false, ""},
-		{"memory against an association that carries, the log does not know",
+		{"memory against an association with routes, the log does not know",
 			steps(remembers(tableB), log()), "", false, "had several tables with routes to its " +
 				"nodes: play-rt, shop-rt"},
 		{"proven memory before any association",
@@ -183,7 +183,7 @@ func TestDiscover(t *testing.T) {
 		{"the association", nil, tableA, false, ""},
 		{"the association, its table not read yet",
 			steps(func(w *world) { delete(w.s.Tables, tableA.Key()) }), "", false, "tables"},
-		{"the association with a table that carries nothing: ask the log", steps(table(tableA)), "",
+		{"the association with a table without routes: ask the log", steps(table(tableA)), "",
 			false, "written"},
 		{"and the log knows the right one", steps(table(tableA), table(tableB, carried),
 			log(tableB)), tableB, false, ""},
@@ -195,14 +195,14 @@ func TestDiscover(t *testing.T) {
 		{"the association is a target, which is no candidate",
 			steps(func(w *world) { w.subnet(nodesA, "10.240.0.0/24", gateway) }, log(),
 				managedRead()), "", false, "holds no managed table"},
-		{"two associations, one of which carries",
+		{"two associations, one with routes",
 			steps(both, table(tableB, "egress 0.0.0.0/0 10.1.0.4")), tableA, false, ""},
-		{"two that carry: ask the log", steps(both, table(tableB, carried)), "", false, "written"},
-		{"two that carry, the log decides", steps(both, table(tableB, carried), log(tableB)),
+		{"two with routes: ask the log", steps(both, table(tableB, carried)), "", false, "written"},
+		{"two with routes, the log decides", steps(both, table(tableB, carried), log(tableB)),
 			tableB, false, ""},
-		{"two that carry, nobody decides", steps(both, table(tableB, carried), log()), "", false,
+		{"two with routes, nothing decides", steps(both, table(tableB, carried), log()), "", false,
 			"its node subnets have several tables with routes to its nodes: play-rt, shop-rt"},
-		{"two, neither carries", steps(both, table(tableA), table(tableB), log()), "", false,
+		{"two, neither with routes", steps(both, table(tableA), table(tableB), log()), "", false,
 			"its node subnets have different tables, and none holds a route to its nodes"},
 
 		{"stripped: ask the log", steps(none), "", false, "written"},
@@ -211,7 +211,7 @@ func TestDiscover(t *testing.T) {
 		{"the log of an identity shared with another cluster",
 			steps(none, log(tableB, tableA), table(tableB, "p0 10.245.0.0/24 10.250.0.4")), tableA,
 			false, ""},
-		{"the log, several that carry", steps(none, log(tableB, tableA), table(tableB, carried)),
+		{"the log, several with routes", steps(none, log(tableB, tableA), table(tableB, carried)),
 			"", false, "the cluster's identity wrote several tables with routes to its nodes: " +
 				"play-rt, shop-rt"},
 		{"another config names it as its own",
@@ -220,13 +220,13 @@ func TestDiscover(t *testing.T) {
 			}), tableA, false, ""},
 		{"the log, a table that is gone, and then one that is there",
 			steps(none, log(tableB, tableA), absent(tableB)), tableA, false, ""},
-		{"the log, nothing that carries so far: read on", steps(none, log(tableB), table(tableB),
+		{"the log, none with routes so far: read on", steps(none, log(tableB), table(tableB),
 			func(w *world) {
 				w.s.Learn(clusterA).LogNext = []string{"more"}
 			}), "", false, "written"},
 		{"the log names a target, which is no candidate", steps(none, log(gateway)), "", false,
 			"managed"},
-		{"the log, nothing carries", steps(none, log(tableB), table(tableB), managedRead()), "",
+		{"the log, none with routes", steps(none, log(tableB), table(tableB), managedRead()), "",
 			false, "no table that its identity wrote holds a route to its nodes: play-rt"},
 
 		{"the log says nothing: ask for managed tables", steps(none, log()), "", false, "managed"},
@@ -234,7 +234,7 @@ func TestDiscover(t *testing.T) {
 			"tables"},
 		{"the only managed one, with routes of the cluster",
 			steps(none, log(), managedRead(managed), table(managed, carried)), managed, false, ""},
-		{"an unused managed one beside a brought one", steps(none, log(), managedRead(managed),
+		{"an unused managed one next to an existing one", steps(none, log(), managedRead(managed),
 			table(managed, "x 10.244.0.0/24 10.77.0.4")), "", false,
 			"holds no route to a node of this cluster, so it must use a bring-your-own table"},
 		{"a managed one that is a target", steps(none, log(), managedRead(managed),
@@ -247,7 +247,7 @@ func TestDiscover(t *testing.T) {
 		}, none, log(), managedRead(managed), table(managed)), managed, false, ""},
 		{"several managed ones", steps(none, log(), managedRead(managed, managed+"x"),
 			table(managed), table(managed+"x")), "", false, "several managed tables"},
-		{"several managed ones, one of which carries",
+		{"several managed ones, one with routes",
 			steps(none, log(), managedRead(managed, managed+"x"), table(managed, carried),
 				table(managed+"x")), managed, false, ""},
 		{"none at all", steps(none, log(), managedRead()), "", false,
@@ -288,8 +288,8 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestDoubtfulTableIsNotSpread: one node subnet has a table that holds none of the cluster's
-// routes, the other was stripped. The wrong table is not put on the second one.
+// TestDoubtfulTableIsNotSpread: one node subnet has a table without the cluster's routes, the other
+// lost its table. The wrong table is not associated with the second subnet.
 func TestDoubtfulTableIsNotSpread(t *testing.T) {
 	second := vnet + "/subnets/shop-nodes2"
 	w := quiet(t)

@@ -8,8 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestFork: what is read into a fork, or remembered in it, does not change what a plan rests on
-// that was made before.
+// TestFork: reading into a fork, or remembering in it, does not change the facts of an earlier
+// plan.
 func TestFork(t *testing.T) {
 	w := shop(t)
 	w.remembered(clusterA).LastTable = tableA
@@ -28,8 +28,8 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// TestNodePrefixesEver: the prefixes of subnets that are gone count, each once, and stay out of the
-// snapshot's own.
+// TestNodePrefixesEver: the prefixes of removed subnets count, each once, and are not added to the
+// snapshot.
 func TestNodePrefixesEver(t *testing.T) {
 	w := shop(t)
 	cluster := w.s.Cluster(clusterA)

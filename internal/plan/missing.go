@@ -12,20 +12,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// A cluster has a node without a route where a pool counts more nodes than have one, and the
-// network interfaces show which. When it is reported:
+// How it works: nodes without a route. A pool counts more nodes than have a route, and the network
+// interfaces show which node lacks one. When it is reported:
 //
 //	what the checks saw                       reported
 //	----------------------------------------  ---------------------------------------------------
 //	the table is full                         at once, as table-full
-//	no earlier check (sync, the first of run) at once, as a warning: nothing shows the node's age
-//	a route at the check before, now none     by the next check that reads the same settled table
+//	no earlier check (sync, the first of run) at once, as a warning: the node's age is unknown
+//	a route at the last check, none now       by the next check that reads the same settled table
 //	never a route                             after joining
 //	an operation runs on the cluster          after joining, as a warning: it replaces nodes
-//	its route leads to another address now    as a lost route, where the interfaces do not agree
+//	its route leads to another address now    as a lost route, if its interface lacks the address
 //
-// Machines beyond their pool's count are surge nodes, leaving or deallocated: they are not missed.
-// What was reported stays so until the node has its route or is gone.
+// Machines beyond their pool's count are not reported: they are surge nodes, leaving or
+// deallocated. A reported node stays reported until it has its route or is gone.
 const (
 	// joining is how long a new machine may lack its route: it starts and joins within about two
 	// minutes, and the cloud provider writes in batches of 30 seconds, from a copy of the table
@@ -87,8 +87,8 @@ func (w *work) excluded(v *view) {
 	}
 }
 
-// lone is a machine without its route, or without the route of one address family.
-type lone struct {
+// unrouted is a machine without its route, or without the route of one address family.
+type unrouted struct {
 	machine string
 	addr    netip.Addr
 	lacks   []string // families
@@ -111,7 +111,7 @@ func (w *work) nodes(v *view) {
 	families := families(wide.cidrs)
 	routed := routedNodes(now.Hops, families)
 	full, limit := tableRoom(table, len(families))
-	var reported []lone
+	var reported []unrouted
 	nodes := max(v.cluster.Nodes(), w.machines(v.cluster, v.subnets))
 	suspect := nodes > routed || before.ETag != table.ETag && moved(now.Hops, before.Hops) ||
 		anyLost(before)
@@ -124,7 +124,7 @@ func (w *work) nodes(v *view) {
 		case nics.Failed != "":
 			reported = w.uncertain(v, &now, before, routed, full)
 		default:
-			for _, l := range wide.lone(nics, now.Hops, families) {
+			for _, l := range wide.unrouted(nics, now.Hops, families) {
 				if w.judge(v, table, &now, before, l, full) {
 					l.led = ledTo(now.Hops, l)
 					reported = append(reported, l)
@@ -142,7 +142,7 @@ func (w *work) nodes(v *view) {
 		}
 		w.add(f)
 	case len(reported) > 0:
-		w.reportLone(v, table, now, reported, routed)
+		w.reportUnrouted(v, table, now, reported, routed)
 	}
 }
 
@@ -187,7 +187,7 @@ func anyLost(before NodeRoutes) bool {
 }
 
 // ledTo is the next hop of the route that is named after a node without a route.
-func ledTo(hops map[netip.Addr]string, l lone) (led netip.Addr) {
+func ledTo(hops map[netip.Addr]string, l unrouted) (led netip.Addr) {
 	node := inventory.NodeName(l.machine)
 	for hop, of := range hops {
 		if node != "" && strings.EqualFold(of, node) && hop.Is4() == l.addr.Is4() {
@@ -200,7 +200,7 @@ func ledTo(hops map[netip.Addr]string, l lone) (led netip.Addr) {
 // judge applies the rules above to a node without a route: it decides whether to report it, and
 // records it.
 func (w *work) judge(v *view, table *inventory.RouteTable, now *NodeRoutes,
-	before NodeRoutes, l lone, full bool) bool {
+	before NodeRoutes, l unrouted, full bool) bool {
 	key := strings.ToLower(l.machine)
 	lack, again := before.Lacks[key]
 	if !again {
@@ -225,7 +225,7 @@ func (w *work) judge(v *view, table *inventory.RouteTable, now *NodeRoutes,
 // uncertain is judge without network interfaces: only the counts of the pools show that nodes lack
 // a route.
 func (w *work) uncertain(v *view, now *NodeRoutes, before NodeRoutes,
-	routed int, full bool) []lone {
+	routed int, full bool) []unrouted {
 	if v.cluster.Nodes() <= routed {
 		return nil
 	}
@@ -241,12 +241,12 @@ func (w *work) uncertain(v *view, now *NodeRoutes, before NodeRoutes,
 	if !lack.Reported {
 		return nil
 	}
-	return []lone{{}}
+	return []unrouted{{}}
 }
 
-// reportLone reports nodes without a route.
-func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
-	reported []lone, routed int) {
+// reportUnrouted reports nodes without a route.
+func (w *work) reportUnrouted(v *view, table *inventory.RouteTable, now NodeRoutes,
+	reported []unrouted, routed int) {
 	for _, kind := range []struct {
 		code      finding.Code
 		half      bool
@@ -258,7 +258,7 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
 			"have routes for one address family only"},
 	} {
 		severity, young := finding.Warning, false
-		var of []lone
+		var of []unrouted
 		led := routed
 		for _, l := range reported {
 			if l.half != kind.half {
@@ -306,9 +306,10 @@ func (w *work) reportLone(v *view, table *inventory.RouteTable, now NodeRoutes,
 	}
 }
 
-// lone returns the machines without a route, by name, in the pools that count more nodes than have
-// one.
-func (v *view) lone(nics *inventory.NICs, hops map[netip.Addr]string, families []bool) []lone {
+// unrouted returns the machines without a route, by name, in the pools that count more nodes than
+// have one.
+func (v *view) unrouted(nics *inventory.NICs, hops map[netip.Addr]string,
+	families []bool) []unrouted {
 	addrs := map[string]map[bool]netip.Addr{} // by machine and family
 	for _, addr := range slices.SortedFunc(maps.Keys(nics.Holder), netip.Addr.Compare) {
 		machine := nics.Holder[addr]
@@ -327,9 +328,9 @@ func (v *view) lone(nics *inventory.NICs, hops map[netip.Addr]string, families [
 	for _, pool := range v.cluster.Pools {
 		short[pool.Name] = pool.Count
 	}
-	var all []lone
+	var all []unrouted
 	for _, machine := range slices.Sorted(maps.Keys(addrs)) {
-		l, of := lone{machine: machine}, 0
+		l, of := unrouted{machine: machine}, 0
 		for _, v4 := range families {
 			addr, has := addrs[machine][v4]
 			if !has { // a dual-stack NIC may lack one address for a moment
@@ -349,13 +350,13 @@ func (v *view) lone(nics *inventory.NICs, hops map[netip.Addr]string, families [
 			short[v.cluster.PoolOf(machine)]--
 		}
 	}
-	return slices.DeleteFunc(all, func(l lone) bool {
+	return slices.DeleteFunc(all, func(l unrouted) bool {
 		return short[v.cluster.PoolOf(l.machine)] <= 0
 	})
 }
 
 // lines writes a line for each node.
-func lines(all []lone) []string {
+func lines(all []unrouted) []string {
 	var out []string
 	for _, l := range all {
 		if l.machine != "" {

@@ -14,7 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// watch is a world that is checked again and again, with what each check leaves to the next.
+// watch is a world with repeated checks, and what each check passes on to the next.
 type watch struct {
 	*world
 	at    time.Time
@@ -39,7 +39,7 @@ func watched(t *testing.T) *watch {
 	return w.routed(0, 1, 2)
 }
 
-// routed gives the cluster's table routes to these nodes, and a new ETag.
+// routed sets the routes of the cluster's table to these nodes, with a new ETag.
 func (w *watch) routed(nodes ...int) *watch {
 	var routes []string
 	for _, i := range nodes {
@@ -120,7 +120,7 @@ func TestNodeLosesItsRoute(t *testing.T) {
 		f.Evidence[0] != machine(2)+" (10.240.0.6): IPv4" || f.Resource != string(tableA) {
 		t.Errorf("%+v", f)
 	}
-	// It stays reported, whatever else changes in the table, until the route is back.
+	// It stays reported until the route is back, whatever else changes in the table.
 	w.routed(0, 2)
 	w.routed(1, 0)
 	w.sees("node-without-route")
@@ -137,7 +137,7 @@ func TestNodeLosesItsRoute(t *testing.T) {
 	}
 	w.sees("node-without-route")
 
-	// Nor while a write to it is under way, nor when two checks follow each other at once.
+	// Nor while a write is running, nor if two checks follow each other at once.
 	w = watched(t)
 	w.sees("")
 	w.routed(0, 1).s.Table(tableA).Raw = []byte(`{"properties":{"provisioningState":"Updating"}}`)
@@ -162,7 +162,7 @@ func TestNodeLosesItsRoute(t *testing.T) {
 }
 
 // TestNodeJoins: a node that never had a route is joining for a while; so is one with the address
-// of a node that is gone.
+// of a former node.
 func TestNodeJoins(t *testing.T) {
 	w := watched(t)
 	w.sees("")
@@ -182,7 +182,7 @@ func TestNodeJoins(t *testing.T) {
 	w.seesAfter(joining-20*time.Second, "")
 	w.seesAfter(10*time.Second, "node-without-route")
 
-	// Many come one after the other: none waits for longer than it may.
+	// Many nodes come one after the other: each is reported after its own time.
 	w = watched(t)
 	w.sees("")
 	routed := []int{0, 1, 2}
@@ -195,7 +195,7 @@ func TestNodeJoins(t *testing.T) {
 	}
 }
 
-// TestFirstCheck: nothing shows the age of a node at the first check, which is all that sync makes.
+// TestFirstCheck: the first check, the only one of sync, does not know the age of a node.
 func TestFirstCheck(t *testing.T) {
 	w := watched(t).routed(0, 1)
 	f := w.sees("node-without-route warning")
@@ -209,8 +209,8 @@ func TestFirstCheck(t *testing.T) {
 	watched(t).sees("")
 }
 
-// TestNotMissed: machines beyond their pool's count are no nodes that lack anything, and neither is
-// what cannot be told.
+// TestNotMissed: machines beyond their pool's count do not lack a route, and unclear cases are not
+// reported.
 func TestNotMissed(t *testing.T) {
 	for name, change := range map[string]func(w *watch){
 		"a surge node": func(w *watch) { w.nodes[machine(3)] = []string{"10.240.0.7"} },
@@ -237,7 +237,7 @@ func TestNotMissed(t *testing.T) {
 			t.Errorf("%s: %+v", name, p.Findings)
 		}
 	}
-	// A diagnosis looks at nodes itself.
+	// A diagnosis checks nodes itself.
 	w := watched(t).routed(0, 1)
 	w.s.Taken = w.at
 	if p := Watch(w.s, w.configs); len(p.Need.NICs) > 0 || len(p.Findings) > 0 {
@@ -245,8 +245,7 @@ func TestNotMissed(t *testing.T) {
 	}
 }
 
-// TestOldEvidence: what is reported first must be so now; what was reported stays by older
-// evidence.
+// TestOldEvidence: a new report needs fresh evidence; an existing one stays with older evidence.
 func TestOldEvidence(t *testing.T) {
 	w := watched(t)
 	w.sees("")
@@ -265,8 +264,8 @@ func TestOldEvidence(t *testing.T) {
 	}
 }
 
-// TestSeenInTheSubnet: a node that the pools do not count yet is seen by its IP configuration in
-// the subnet.
+// TestSeenInTheSubnet: the IP configuration in the subnet shows a node that the pools do not count
+// yet.
 func TestSeenInTheSubnet(t *testing.T) {
 	w := watched(t)
 	w.s.Taken = w.at
@@ -283,7 +282,7 @@ func TestSeenInTheSubnet(t *testing.T) {
 			t.Errorf("with %d machines: %v", i+1, p.Need.NICs)
 		}
 	}
-	// Machines of others in the subnet are not its nodes.
+	// Other machines in the subnet are not its nodes.
 	w.s.Subnet(nodesA).Configurations[3] = configuration("MC_other", "aks-pool0-1-vmss", 3)
 	if p := Make(w.s, w.configs); len(p.Need.NICs) != 0 {
 		t.Error("another cluster's machine counts")
@@ -322,7 +321,7 @@ func TestHalfARoute(t *testing.T) {
 	w.sees("node-without-route")
 }
 
-// TestClusterTableFull: nothing is to be waited for when no route can be added.
+// TestClusterTableFull: if no route can be added, waiting does not help.
 func TestClusterTableFull(t *testing.T) {
 	filled := func(n int) *watch {
 		w := watched(t)
@@ -352,7 +351,7 @@ func TestClusterTableFull(t *testing.T) {
 	}
 }
 
-// TestUnreadNICs: the counts alone say how many, and never for certain.
+// TestUnreadNICs: the counts alone show how many nodes, but never for certain.
 func TestUnreadNICs(t *testing.T) {
 	w := watched(t)
 	failing := func(after time.Duration) Plan {
@@ -391,8 +390,8 @@ func TestUnreadNICs(t *testing.T) {
 	}
 }
 
-// TestExcludedRoutes: a node whose route the config excludes is no node without a route, and its
-// route is not forgotten either.
+// TestExcludedRoutes: a node whose route the config excludes is not reported as one without a
+// route, and its route is reported as excluded.
 func TestExcludedRoutes(t *testing.T) {
 	w := watched(t)
 	w.configs[0].Spec.PodCIDRs = []string{"10.244.0.0/23"}
@@ -431,7 +430,7 @@ func TestSurgeRoom(t *testing.T) {
 	surge(used(9), "3").sees("surge-does-not-fit")
 	surge(used(8), "3").sees("")
 	surge(used(9), "100%").sees("surge-does-not-fit")
-	surge(used(11), "0").sees("") // it replaces nodes in their places
+	surge(used(11), "0").sees("") // it replaces nodes in place
 	// The largest surge of the pools counts, and not their sum.
 	two := surge(used(9), "2")
 	pools := two.s.Cluster(clusterA).Pools
@@ -446,7 +445,7 @@ func TestSurgeRoom(t *testing.T) {
 	if f := two.sees("surge-does-not-fit"); !strings.Contains(f.Message, "pool pool1 needs 3") {
 		t.Errorf("%+v", f)
 	}
-	// Surge nodes that are there already need no more addresses.
+	// Existing surge nodes need no more addresses.
 	under := surge(used(11), "1")
 	for i := range 4 {
 		subnet := under.s.Subnet(nodesA)
@@ -458,7 +457,7 @@ func TestSurgeRoom(t *testing.T) {
 	stopped := used(11)
 	stopped.s.Cluster(clusterA).Stopped = true
 	stopped.sees("")
-	// A diagnosis says the same.
+	// A diagnosis reports the same.
 	if p := Watch(used(11).s, used(11).configs); codes(p) != "surge-does-not-fit" {
 		t.Errorf("%+v", p.Findings)
 	}
@@ -470,7 +469,7 @@ func TestSurgeRoom(t *testing.T) {
 	}
 }
 
-// TestMissingIsPure: a check does not change what the one before left to it.
+// TestMissingIsPure: a check does not change what the previous one left.
 func TestMissingIsPure(t *testing.T) {
 	w := watched(t)
 	w.sees("")

@@ -13,8 +13,8 @@ import (
 // observed are the changes that Observe withholds, as changes writes them.
 func observed(p Plan) string { return changes(Plan{Changes: p.OnlyObserved}) }
 
-// TestObserved: what Observe withholds is what enforcing would do, deletes with their proofs;
-// nothing of it is planned, and a diagnosis does not tell of it.
+// TestObserved: Observe withholds what enforcing would do, including deletes with their proofs. The
+// plan contains none of it, and a diagnosis does not report it.
 func TestObserved(t *testing.T) {
 	w := shop(t)
 	w.subnet(nodesA, "10.240.0.0/24", "")
@@ -27,20 +27,20 @@ func TestObserved(t *testing.T) {
 create gw-rt n2____102442024 - 10.244.2.0/24>10.240.0.6
 delete gw-rt n9 10.244.9.0/24>10.240.0.9 -
 associate vnet/shop-nodes - shop-rt`
-	if got := observed(p); got != want { // n8 is not stale: a node holds its next hop
+	if got := observed(p); got != want { // n8 is not stale: a node has its next hop
 		t.Errorf("observed:\n%s\nwant:\n%s", got, want)
 	}
 	if p := Watch(w.s, w.configs); len(p.OnlyObserved) > 0 {
 		t.Errorf("a diagnosis plans %+v", p.OnlyObserved)
 	}
-	// Without the NICs nothing of it is proven: they are asked for, and nothing is claimed.
+	// Without NICs nothing is proven: they are requested, and nothing is claimed.
 	w.s.Learn(clusterA).NICs = nil
 	p = Make(w.s, w.configs)
 	if got := observed(p); strings.Contains(got, "delete") || strings.Contains(got, "update") ||
 		len(p.Need.NICs) != 1 {
 		t.Errorf("without NICs: %s; needs %v", got, p.Need.NICs)
 	}
-	// What was read some time ago lets nothing go, but it is good enough to show it.
+	// Remembered NICs prove no delete, but are enough to show one.
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
 	w.remembersNICs(p.Asked[clusterA.Key()])
 	if p = Make(w.s, w.configs); observed(p) != want || !p.Need.Empty() {
@@ -48,7 +48,7 @@ associate vnet/shop-nodes - shop-rt`
 	}
 }
 
-// TestObservedRest: a config that observes in part tells of that part.
+// TestObservedRest: a config that observes in part reports that part.
 func TestObservedRest(t *testing.T) {
 	w := shop(t)
 	w.table(hub)
@@ -64,8 +64,8 @@ func TestObservedRest(t *testing.T) {
 	}
 }
 
-// TestObservedRepair: a route that another writer changed is known to be the cluster's for as long
-// as that stands, although nothing puts it back.
+// TestObservedRepair: a route that another writer changed stays known as the cluster's until it is
+// restored, even if nothing restores it.
 func TestObservedRepair(t *testing.T) {
 	w := shop(t)
 	w.configs = Observing(w.configs)
@@ -85,8 +85,8 @@ func TestObservedRepair(t *testing.T) {
 	}
 }
 
-// TestObservedProperty: a config that only observes plans nothing, and what it withholds is what it
-// would plan otherwise, but for routes that were left behind, whose proof takes more reads.
+// TestObservedProperty: a config that only observes plans nothing. It withholds what it would plan
+// otherwise, except for routes left behind, whose proof takes more reads.
 func TestObservedProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := randomWorld(t)

@@ -67,14 +67,14 @@ func (t Table) partly(now *inventory.RouteTable, chosen map[string]bool) []inven
 			routes = append(routes, r)
 		}
 	}
-	kept := len(routes)
+	staying := len(routes)
 	for _, w := range t.Routes {
 		if name := strings.ToLower(w.Name); !there[name] && chosen[name] && !taken[w.Prefix] {
 			routes = append(routes, w)
 		}
 	}
 	if t.Limit > 0 && len(routes) > t.Limit {
-		return routes[:max(kept, t.Limit)]
+		return routes[:max(staying, t.Limit)]
 	}
 	return routes
 }

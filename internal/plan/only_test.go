@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestOnly: whatever the tables hold, of a plan those changes are made that were chosen, the table
-// they lead to is a sound one, and all verbs together give the whole plan.
+// TestOnly: only the chosen changes are made, the resulting table is valid, and all verbs together
+// give the whole plan, whatever the tables contain.
 func TestOnly(t *testing.T) {
 	every := []Verb{Create, Update, Delete, Associate}
 	rapid.Check(t, func(t *rapid.T) {
@@ -51,7 +51,7 @@ func TestOnly(t *testing.T) {
 			checkTable(t, w, now, table)
 		}
 		if len(part.Desired.Associations) > 0 && !slices.Contains(verbs, Associate) {
-			t.Fatalf("associations that nobody asked for: %+v", part.Desired.Associations)
+			t.Fatalf("associations that were not chosen: %+v", part.Desired.Associations)
 		}
 	})
 }
@@ -69,8 +69,8 @@ func keysOf(changes []Change) []string {
 	return out
 }
 
-// TestOnlyWithRoom: routes for which only deletes that nobody asked for would make room, or whose
-// prefix only they would free, wait.
+// TestOnlyWithRoom: routes wait if they need the room or the prefix of a route whose delete was not
+// chosen.
 func TestOnlyWithRoom(t *testing.T) {
 	w := shop(t)
 	w.table(gateway, "own 192.168.0.0/16 10.1.0.4", "n0 10.244.0.0/24 10.240.0.4",

@@ -68,11 +68,11 @@ func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 	if inventory.IsManagedTable(table.ID) {
 		return nil
 	}
-	own := p.mayBeOwn(table)
+	own := p.mayBeClusterTable(table)
 	var out []orphan
 	for _, r := range table.Routes {
-		owner, kept, blind := p.ownerOfRoute(table, r)
-		if kept || owner == nil && !podRouteStyle(r) {
+		owner, managed, blind := p.ownerOfRoute(table, r)
+		if managed || owner == nil && !podRouteStyle(r) {
 			continue
 		}
 		o := orphan{route: r}
@@ -85,7 +85,7 @@ func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 			o.lacks = fmt.Sprintf("cluster %s is stopped: its nodes may return",
 				owner.ID.Name())
 		default:
-			o.proof, o.lacks = p.hopGone(table, r, beforehand{})
+			o.proof, o.lacks = p.hopGone(table, r, hopFacts{})
 		}
 		if owner != nil {
 			o.cluster = owner.ID.Name()
@@ -99,11 +99,11 @@ func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 	return out
 }
 
-// mayBeOwn says why a table is or may be a cluster's route table, even if no config names the
-// cluster; "" if it is not. A table on a node subnet counts with any network plugin, and so does a
-// table that a cluster's identity wrote.
-func (p *Planner) mayBeOwn(table *inventory.RouteTable) string {
-	if own, known := p.ownTables[table.ID.Key()]; known {
+// mayBeClusterTable says why a table is or may be a cluster's route table, even if no config names
+// the cluster; "" if it is not. A table on a node subnet counts with any network plugin, and so
+// does a table that a cluster's identity wrote.
+func (p *Planner) mayBeClusterTable(table *inventory.RouteTable) string {
+	if own, known := p.clusterTables[table.ID.Key()]; known {
 		return fmt.Sprintf("%s may be the route table of the cluster of %s, which routekeeper "+
 			"never writes: %s", table.ID.Short(), own.v.name, own.how)
 	}
@@ -132,14 +132,14 @@ func (p *Planner) mayBeOwn(table *inventory.RouteTable) string {
 			return may("it has routes to its nodes, and the cluster's route table is unknown")
 		}
 	}
-	return p.ownOfSomebody(table)
+	return p.tableOfUnread(table)
 }
 
-// ownOfSomebody says why a table may be or have been the route table of a cluster that was not read
+// tableOfUnread says why a table may be or have been the route table of a cluster that was not read
 // and is in no config. Either it is on a subnet that contains its own next hops; or it has no pod
 // route (yet), and is on a subnet with nodes of such a cluster. Subnets that were not read are
 // ignored.
-func (p *Planner) ownOfSomebody(table *inventory.RouteTable) string {
+func (p *Planner) tableOfUnread(table *inventory.RouteTable) string {
 	for _, id := range table.Subnets {
 		subnet := p.s.Subnet(id)
 		if subnet == nil {
@@ -152,7 +152,7 @@ func (p *Planner) ownOfSomebody(table *inventory.RouteTable) string {
 				"was the route table of a cluster, possibly one that was not read",
 				table.ID.Short(), id.Short())
 		}
-		node := p.strangeNode(subnet)
+		node := p.unreadNode(subnet)
 		if node != "" && !slices.ContainsFunc(table.Routes, podRouteStyle) {
 			return fmt.Sprintf("%s is associated with %s, which has a node of a cluster that was "+
 				"not read (%s): it may be that cluster's route table, still empty",
@@ -162,7 +162,7 @@ func (p *Planner) ownOfSomebody(table *inventory.RouteTable) string {
 	return ""
 }
 
-// needSubnets returns the subnets that ownOfSomebody must see before tables are changed.
+// needSubnets returns the subnets that tableOfUnread must see before tables are changed.
 func (p *Planner) needSubnets(changes []Change) []arm.ID {
 	var ids []arm.ID
 	for _, c := range changes {
@@ -186,11 +186,11 @@ func (p *Planner) knowsSource(cluster arm.ID) bool {
 	})
 }
 
-// ownerOfRoute finds the cluster whose pods a route of a table leads to, by addresses. kept is set
-// if it is a kubenet cluster: then its own plan decides about its routes. blind says why the owner
-// is unknown.
+// ownerOfRoute finds the cluster whose pods a route of a table leads to, by addresses. managed is
+// set if it is a kubenet cluster: then its own plan decides about its routes. blind says why the
+// owner is unknown.
 func (p *Planner) ownerOfRoute(table *inventory.RouteTable,
-	r inventory.Route) (owner *inventory.Cluster, kept bool, blind string) {
+	r inventory.Route) (owner *inventory.Cluster, managed bool, blind string) {
 	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
 		cluster := p.s.Clusters[key]
 		switch {
@@ -226,8 +226,8 @@ func within(prefixes []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// beforehand is what is known of a route before the search for its next hop.
-type beforehand struct {
+// hopFacts is what is known of a route before the search for its next hop.
+type hopFacts struct {
 	group arm.ID // a node resource group whose NICs are known to have other addresses, or ""
 	alone bool   // no NICs are read: the next hop's subnet must not contain any
 	gone  bool   // its cluster is gone: a table that the cluster left proves nothing
@@ -236,7 +236,7 @@ type beforehand struct {
 // hopGone says why no node can have the next hop of a route, or which proof is missing. A node with
 // the next hop must be in a network of the table's subnets, or in one directly peered with them:
 // packets cannot reach others.
-func (p *Planner) hopGone(table *inventory.RouteTable, r inventory.Route, known beforehand) (proof,
+func (p *Planner) hopGone(table *inventory.RouteTable, r inventory.Route, known hopFacts) (proof,
 	lacks string) {
 	hop := r.Hop
 	if len(table.Subnets) == 0 {
@@ -289,7 +289,7 @@ func holders(at *inventory.VNet, hop netip.Addr) (networks []arm.ID) {
 // goneFrom says why no node in a network can have the next hop. A subnet shows all its IP
 // configurations, whoever owns them, so missing network interfaces of clusters in other
 // subscriptions are noticed.
-func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known beforehand) (proof, lacks string) {
+func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known hopFacts) (proof, lacks string) {
 	hop := r.Hop
 	if known.gone && p.s.Unread[vnet.Key()].Absent {
 		return fmt.Sprintf("virtual network %s, which had %s, does not exist", vnet.Name(), hop), ""

@@ -55,8 +55,8 @@ type Planner struct {
 	// by ID.Key()
 	parts map[string][]part // the configs of a target, in the order of their names
 	// never written: they are or may be a cluster's route table
-	ownTables map[string]ownTable
-	wishes    []wish // for subnets, in the order of their keys
+	clusterTables map[string]clusterTable
+	requests      []request // for subnets, in the order of their keys
 }
 
 // part is what one config says about one target.
@@ -84,9 +84,9 @@ func Among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 
 func among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := &Planner{s: s, configs: configs, taken: taken, parts: map[string][]part{},
-		ownTables: map[string]ownTable{}}
+		clusterTables: map[string]clusterTable{}}
 	p.makeViews()
-	p.makeWishes()
+	p.makeRequests()
 	return p
 }
 
@@ -102,7 +102,7 @@ func (p *Planner) Plan() Plan {
 	if !p.removing {
 		w.missing()
 	}
-	state := State{Associations: w.associations(p.wishes, p.s.Subnet)}
+	state := State{Associations: w.associations(p.requests, p.s.Subnet)}
 	for _, id := range p.targetIDs() {
 		if t := w.target(id, p.s.Table(id)); t != nil {
 			state.Tables = append(state.Tables, *t)
@@ -118,7 +118,7 @@ func (p *Planner) Plan() Plan {
 func (p *Planner) Repairs() Plan {
 	w := p.work()
 	state := State{}
-	for _, a := range w.associations(p.wishes, p.s.Subnet) {
+	for _, a := range w.associations(p.requests, p.s.Subnet) {
 		if subnet := p.s.Subnet(a.Subnet); subnet != nil && subnet.RouteTable == "" {
 			state.Associations = append(state.Associations, a)
 		}
@@ -142,8 +142,8 @@ func (p *Planner) Again(table *inventory.RouteTable) Plan {
 // AgainSubnet plans by the same rules for one subnet that was read again.
 func (p *Planner) AgainSubnet(subnet *inventory.Subnet) Plan {
 	w := p.work()
-	var wishes []wish
-	for _, wish := range p.wishes {
+	var wishes []request
+	for _, wish := range p.requests {
 		if wish.subnet.Equal(subnet.ID) {
 			wishes = append(wishes, wish)
 		}

@@ -8,25 +8,26 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How a delete is proven. A route leaves a target only when it is proven, for this very route, that
-// no node is behind it. That the cluster's table lacks the route proves nothing: somebody may have
-// put an old version of the table back, and its cloud provider can lose a route (a 412 that it
-// takes for a success). So a route is proven stale when one of these holds:
+// How it works: the proof of a delete. A route leaves a target only if it is proven, for this one
+// route, that no node is behind it. It proves nothing that the cluster's table lacks the route:
+// another writer may have restored an old version of that table, and the cloud provider can lose a
+// route (it treats a 412 as a success). A route is proven stale if one of these holds:
 //
-//   - No NIC has its next hop: the complete NIC lists of the cluster lack the address. They are
-//     complete when they show addresses of as many nodes of each pool as the cluster has by a
-//     document that was read after the check began. A list shows only what the identity may see.
-//   - Its node has another pod CIDR: the cluster's table leads to the very same next hop with
-//     another prefix of that family, and did so for longer than a cloud provider takes to repair
+//   - No NIC has its next hop. The NIC lists of the cluster must be complete: a list shows only
+//     what the identity may see. They are complete if they show addresses of as many nodes of each
+//     pool as the cluster's document counts, and that document was read after the check began.
+//   - Its node has another pod CIDR. The cluster's table leads to the same next hop with another
+//     prefix of the same family, and has done so for longer than the cloud provider needs to repair
 //     its table (Remembered.Settled). A node has one pod CIDR of each family.
 //
-// A route whose next hop is in no node subnet of the cluster (any more) needs more, because it may
-// be another cluster's: see target.leftBehind. And a route that is about to lead to another address
-// needs a NIC of the cluster's nodes at the new address: a wrong route in the cluster's table must
-// not overwrite a good copy.
+// A route needs more proof if its next hop is in no node subnet of the cluster (any more), because
+// it may be another cluster's: see target.leftBehind.
 //
-// Each proof is for one route. One route that is not proven keeps no other back, no share of routes
-// is small enough to go without, and nothing has to be remembered from one check to the next.
+// A new next hop also needs a proof: a NIC of the cluster's nodes must have the new address. A
+// wrong route in the cluster's table must not overwrite a good copy.
+//
+// Each proof is for one route. A route without proof does not withhold others. No number of routes
+// is small enough to need no proof. Nothing must be remembered from one check to the next.
 
 // proof is what is known of one route: why says why it may be changed; lacks says which proof is
 // missing. One of them is empty. There is set if the proof is missing because the node exists.
@@ -173,7 +174,7 @@ func (t *target) leftBehind(r inventory.Route) *share {
 	if !podRouteStyle(r) || t.w.shows { // nothing is read only to show a change
 		return nil
 	}
-	if owner, kept, blind := t.w.ownerOfRoute(t.now, r); owner != nil || kept || blind != "" {
+	if owner, managed, blind := t.w.ownerOfRoute(t.now, r); owner != nil || managed || blind != "" {
 		return nil
 	}
 	for _, s := range t.shares {
@@ -185,7 +186,7 @@ func (t *target) leftBehind(r inventory.Route) *share {
 			return nil
 		}
 		if _, lacks := t.w.hopGone(t.now, r,
-			beforehand{group: s.cluster.NodeGroup()}); lacks != "" {
+			hopFacts{group: s.cluster.NodeGroup()}); lacks != "" {
 			continue
 		}
 		if p := t.noNIC(s, r.Hop); p.lacks == "" {

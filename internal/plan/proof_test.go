@@ -16,7 +16,7 @@ var sixRoutes = []string{
 	"n3 10.244.3.0/24 10.240.0.7", "n4 10.244.4.0/24 10.240.0.8", "n5 10.244.5.0/24 10.240.0.9",
 }
 
-// withheld returns the evidence of the one finding of withheld deletes, in short.
+// withheld returns the evidence of the finding for withheld deletes, shortened.
 func withheld(t *testing.T, p Plan) string {
 	t.Helper()
 	var lines []string
@@ -28,8 +28,8 @@ func withheld(t *testing.T, p Plan) string {
 	return short(strings.Join(lines, "\n"))
 }
 
-// TestEachDeleteIsProvenAlone: of the routes that the cluster's table lacks, those whose next hops
-// no NIC has go, and the others stay, whatever share of the routes each is.
+// TestEachDeleteIsProvenAlone: of the routes that the cluster's table lacks, those whose next hop
+// no NIC has are deleted, and the others stay, whatever their shares.
 func TestEachDeleteIsProvenAlone(t *testing.T) {
 	w := shop(t)
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5").table(gateway,
@@ -44,7 +44,7 @@ func TestEachDeleteIsProvenAlone(t *testing.T) {
 		t.Errorf("needs the NICs of %v, want the cluster's", p.Need.NICs)
 	}
 	if got := strings.Count(withheld(t, p), "were not read"); got != 4 {
-		t.Errorf("%d routes are told, want 4: %s", got, withheld(t, p))
+		t.Errorf("%d routes are reported, want 4: %s", got, withheld(t, p))
 	}
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6", "10.240.0.8")
 	p = w.expect(two, "deletes-withheld warning")
@@ -65,10 +65,10 @@ func TestEachDeleteIsProvenAlone(t *testing.T) {
 	}
 	w.table(gateway, "own 192.168.0.0/16 10.1.0.4", "n0 10.244.0.0/24 10.240.0.4",
 		"n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6", "n4 10.244.4.0/24 10.240.0.8")
-	w.expect("", "deletes-withheld warning") // the gone ones are gone, and the living stay
+	w.expect("", "deletes-withheld warning") // the nodes that are gone, and the living ones
 }
 
-// TestOneMissingRoute: one single route needs a proof as well.
+// TestOneMissingRoute: a single route needs a proof too.
 func TestOneMissingRoute(t *testing.T) {
 	w := shop(t)
 	w.table(tableA, sixRoutes[1:6]...).table(gateway, sixRoutes...)
@@ -81,8 +81,8 @@ func TestOneMissingRoute(t *testing.T) {
 	w.expect("delete gw-rt n5 10.244.5.0/24>10.240.0.9 -", "")
 }
 
-// TestEmptySourceProvesNothing: neither an empty table, nor lists without any NIC, nor lists that
-// lack those of a pool, nor lists that could not be read, prove that a node is gone.
+// TestEmptySourceProvesNothing: none of these proves that a node is gone: an empty table, lists
+// without any NIC, lists without those of a pool, unread lists.
 func TestEmptySourceProvesNothing(t *testing.T) {
 	w := shop(t)
 	w.remembered(clusterA).LastTable = tableA // as seen before
@@ -115,24 +115,24 @@ func TestEmptySourceProvesNothing(t *testing.T) {
 	w.expect(all, "")
 }
 
-// TestRememberedNICsProveNothing: what was read in an earlier check can withhold a delete. To let
-// it go, the NICs are read.
+// TestRememberedNICsProveNothing: NICs of an earlier check can withhold a delete. To make one, the
+// NICs are read.
 func TestRememberedNICsProveNothing(t *testing.T) {
 	w := shop(t)
 	w.table(gateway, sixRoutes[:5]...)
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6", "10.240.0.7")
 	asked := func(addresses ...string) {
-		looked := map[netip.Addr]bool{}
+		asked := map[netip.Addr]bool{}
 		for _, a := range addresses {
-			looked[netip.MustParseAddr(a)] = true
+			asked[netip.MustParseAddr(a)] = true
 		}
-		w.remembersNICs(looked)
+		w.remembersNICs(asked)
 	}
 	asked("10.240.0.7")
 	if p := w.expect("", "deletes-withheld warning"); len(p.Need.NICs) != 0 {
 		t.Error("NICs are to be read although the remembered ones withhold the only delete")
 	}
-	asked("10.240.0.8") // it is stale since
+	asked("10.240.0.8") // it is stale now
 	if p := w.expect("", "deletes-withheld"); len(p.Need.NICs) != 1 {
 		t.Error("NICs are not to be read although another address is in question now")
 	}
@@ -149,9 +149,8 @@ func TestRememberedNICsProveNothing(t *testing.T) {
 	}
 }
 
-// TestNodeWithAnotherPodCIDR: an address to which the cluster's table leads with another prefix
-// belongs to a node that has this pod CIDR now, if the table can be believed. A route of the other
-// family says nothing.
+// TestNodeWithAnotherPodCIDR: if the cluster's table reliably leads to an address with another
+// prefix, the node there now has that pod CIDR. A route of the other family proves nothing.
 func TestNodeWithAnotherPodCIDR(t *testing.T) {
 	w := shop(t)
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.7.0/24 10.240.0.5",
@@ -176,19 +175,19 @@ func TestNodeWithAnotherPodCIDR(t *testing.T) {
 	if why := p.Changes[0].Why; why != "its node at 10.240.0.5 now has the pod CIDR 10.244.7.0/24" {
 		t.Error(why)
 	}
-	w.s.Learn(clusterA).NICs = nil // it takes no NICs
+	w.s.Learn(clusterA).NICs = nil // no NICs are needed
 	settle("10.244.7.0/24 10.240.0.5", "10.244.8.0/24 10.240.0.6")
 	if p := w.expect("delete gw-rt m1 10.244.1.0/24>10.240.0.5 -\ndelete gw-rt m2 "+
 		"10.244.2.0/24>10.240.0.6 -"+add, ""); !p.Need.Empty() {
 		t.Errorf("needs %+v", p.Need)
 	}
-	// what settled is not in the table any more
+	// the settled route is not in the table any more
 	settle("10.244.9.0/24 10.240.0.5", "fd12::/80 10.240.0.5")
 	w.expect(add, "deletes-withheld")
 }
 
-// TestUpdateNeedsANIC: the cluster's table has another next hop. A good copy is overwritten only
-// where a node has it.
+// TestUpdateNeedsANIC: the cluster's table has another next hop. It overwrites a good copy only if
+// a node has it.
 func TestUpdateNeedsANIC(t *testing.T) {
 	w := shop(t)
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.99",
@@ -204,11 +203,11 @@ func TestUpdateNeedsANIC(t *testing.T) {
 	}
 	w.s.Learn(clusterA).NICs = &inventory.NICs{Failed: "AuthorizationFailed"}
 	w.expect("", "updates-withheld")
-	w.nics(clusterA, "10.240.0.5") // that it is there is proof enough
+	w.nics(clusterA, "10.240.0.5") // its existence is proof enough
 	w.expect("update gw-rt n1 10.244.1.0/24>10.240.0.99 10.244.1.0/24>10.240.0.5", "")
 }
 
-// TestProofPerTarget: one target that is far behind says nothing of another.
+// TestProofPerTarget: a target that is far behind does not affect another.
 func TestProofPerTarget(t *testing.T) {
 	w := shop(t)
 	w.configs = nil
@@ -225,8 +224,8 @@ func TestProofPerTarget(t *testing.T) {
 		delete hub-rt n5 10.244.5.0/24>10.240.0.9 -`, "deletes-withheld warning")
 }
 
-// TestProofOfAllOwners: two clusters have the same node addresses and pod CIDRs. A route goes only
-// when no node of either has its next hop.
+// TestProofOfAllOwners: two clusters have the same node addresses and pod CIDRs. A route is deleted
+// only if no node of either has its next hop.
 func TestProofOfAllOwners(t *testing.T) {
 	w := shop(t)
 	w.cluster(clusterB, "10.244.0.0/16", nodesB).subnet(nodesB, "10.240.0.0/24",
@@ -242,8 +241,8 @@ func TestProofOfAllOwners(t *testing.T) {
 	w.expect("delete gw-rt n3 10.244.3.0/24>10.240.0.7 -", "clusters-overlap\nsource-empty")
 }
 
-// TestOwnershipByName: by its addresses a route can be a person's. It is the cluster's only by a
-// cloud provider's name, or where the cluster's table has, or had, this very route.
+// TestOwnershipByName: by its addresses a route may be a user's. It is the cluster's only with a
+// cloud provider's name, or if the cluster's table has, or had, this route.
 func TestOwnershipByName(t *testing.T) {
 	for name, owned := range map[string]bool{
 		"aks-nodepool1-12345678-vmss00000a":                true,
@@ -282,9 +281,9 @@ func TestOwnershipByName(t *testing.T) {
 	}
 }
 
-// TestBentInTheTarget: a pod route that the keeper knows to have been right leads nowhere now. Its
-// name is the keeper's, so it is put right. Without that memory, or under another name, it is
-// somebody else's.
+// TestBentInTheTarget: a pod route that the keeper knows as correct now has a wrong next hop. Its
+// name is the keeper's, so it is repaired. Without that memory, or with another name, it is
+// unmanaged.
 func TestBentInTheTarget(t *testing.T) {
 	w := shop(t)
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")

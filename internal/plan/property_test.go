@@ -18,8 +18,7 @@ import (
 )
 
 // randomWorld draws one or two clusters with their tables, and two targets in any state: correct
-// routes, stale ones, wrong next hops, unmanaged routes that look much like pod routes, taken
-// names.
+// routes, stale ones, wrong next hops, unmanaged routes that resemble pod routes, taken names.
 func randomWorld(t *rapid.T) *world {
 	w := &world{t: new(testing.T), s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
 	prefix := rapid.Custom(func(t *rapid.T) string {
@@ -115,10 +114,10 @@ func randomWorld(t *rapid.T) *world {
 	return w
 }
 
-// TestProperties: whatever the tables hold, applying the plan gives the desired table, unmanaged
-// routes come through byte for byte, no living node's route is deleted, none is changed to an
-// address without a NIC, what complete NIC lists lack goes, no cluster's own table is touched,
-// nothing is doubled or overfilled, and planning again gives nothing.
+// TestProperties: whatever the tables contain, applying the plan gives the desired table; unmanaged
+// routes stay byte for byte; no living node's route is deleted; no route changes to an address
+// without a NIC; routes that complete NIC lists lack are deleted; no cluster's route table is
+// written; nothing is doubled or overfilled; planning again gives nothing.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := randomWorld(t)
@@ -132,7 +131,7 @@ func TestProperties(t *testing.T) {
 		}
 		for _, c := range p.Changes {
 			if c.Resource.Equal(tableA) || c.Resource.Equal(tableB) {
-				t.Fatalf("writes a cluster's own table: %+v", c)
+				t.Fatalf("writes a cluster's route table: %+v", c)
 			}
 		}
 		for _, desired := range p.Desired.Tables {
@@ -162,7 +161,7 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// byName is what a table says, without the bytes.
+// byName is a table's content, without the bytes.
 func byName(routes []inventory.Route) map[string]string {
 	out := map[string]string{}
 	for _, r := range routes {
@@ -187,7 +186,7 @@ func apply(routes []inventory.Route, changes []Change, table arm.ID) map[string]
 	return out
 }
 
-// checkTable compares a target before and after with rules written down a second time.
+// checkTable compares a target before and after with a second version of the rules.
 func checkTable(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 	after := map[string]inventory.Route{}
 	prefixes := map[netip.Prefix]bool{}
@@ -229,9 +228,8 @@ func checkTable(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 	}
 }
 
-// mayBeOurs reports whether a route in a target can be a cluster's: by its addresses and its name,
-// because a cluster's table has or had it, or because it is one that was right, under a node's
-// name.
+// mayBeOurs reports whether a route in a target can be a cluster's: by its addresses and its name;
+// because a cluster's table has or had it; or because it was correct, with a node's name.
 func mayBeOurs(w *world, r inventory.Route) bool {
 	named := !strings.HasPrefix(r.Name, "vip-")
 	byAddress := false
@@ -258,14 +256,14 @@ func mayBeOurs(w *world, r inventory.Route) bool {
 	return byAddress && (named || known)
 }
 
-// checkProofs holds each route that is lost against what proves it.
+// checkProofs checks each lost route against its proof.
 func checkProofs(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 	owned := func(pods netip.Prefix) bool {
 		return slices.ContainsFunc(w.configs, func(c v1alpha1.ClusterRoutes) bool {
 			return w.s.Cluster(arm.ID(c.Spec.ClusterID)).PodCIDRs[0].Overlaps(pods)
 		})
 	}
-	// held is by a node of a cluster with these pods and this target; of any, where no cluster has
+	// held: a node has it, of a cluster with these pods and this target; of any cluster if none has
 	// them.
 	held := func(pods netip.Prefix, hop netip.Addr) bool {
 		for _, c := range w.configs {
@@ -302,7 +300,7 @@ func checkProofs(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 	for _, r := range now.Routes {
 		switch n, there := after[r.Prefix]; {
 		case !r.Prefix.IsValid() || there && n.SameHop(r):
-		// of another name it is a delete, and a create
+		// with another name it is a delete and a create
 		case there && n.Name == r.Name && !held(r.Prefix, n.Hop):
 			t.Fatalf("%s led to %s, and leads to %s, which no node has", r.Prefix, r.NextHop(),
 				n.NextHop())
@@ -334,9 +332,8 @@ func checkProofs(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 	}
 }
 
-// TestSettled: the short way, which finds that a target is as it should be, agrees with the long
-// one, which decides about each route. It must not be taken where the long one would report
-// anything.
+// TestSettled: the fast path for a target in sync agrees with the slow path, which decides about
+// each route. It must not be taken if the slow path would report anything.
 func TestSettled(t *testing.T) {
 	settled := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -352,14 +349,14 @@ func TestSettled(t *testing.T) {
 		}
 		p := New(w.s, w.configs)
 		for _, id := range p.targetIDs() {
-			plan := func(look func(*target)) (*target, work) {
+			plan := func(decide func(*target)) (*target, work) {
 				w := p.work()
 				target := &target{w: &w, now: p.s.Table(id), limit: inventory.DefaultRouteLimit}
 				for _, part := range p.parts[id.Key()] {
 					target.shares = append(target.shares, &share{part: part})
 					target.limit = min(target.limit, part.maxRoutes)
 				}
-				look(target)
+				decide(target)
 				return target, w
 			}
 			short := false
@@ -375,7 +372,7 @@ func TestSettled(t *testing.T) {
 			noted := len(long.reasons) + len(long.gone) + len(long.blocked) + len(found.found) +
 				len(found.asked)
 			for _, s := range long.shares {
-				noted += len(s.drift) + len(s.kept) + len(s.undeleted) + len(s.unfollowed)
+				noted += len(s.drift) + len(s.retained) + len(s.undeleted) + len(s.unfollowed)
 			}
 			if !same || noted > 0 || !found.need.Empty() {
 				t.Fatalf("%s is taken to be settled, but: %+v, %+v, %+v", id.Short(), long,
@@ -388,8 +385,8 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// TestSettledShared: a route that two clusters want alike is reported, although nothing is to be
-// done.
+// TestSettledShared: a route that two clusters want alike is reported, although there is nothing to
+// do.
 func TestSettledShared(t *testing.T) {
 	w := &world{t: t, s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
 	route := "n1 10.244.1.0/24 10.240.0.4"

@@ -92,16 +92,16 @@ func TestProposeWhatIsNotToBeWritten(t *testing.T) {
 			t.Errorf("no note says %q:\n%s", want, notes)
 		}
 	}
-	// Without any table it asks for what would tell.
+	// Without any table it asks for what would identify it.
 	w.subnet(nodesA, "10.240.0.0/24", "")
 	if p := Propose(w.s.Snapshot)[0]; len(p.Want.Written) != 1 || p.Config.Spec.RouteTableID != "" {
 		t.Errorf("%+v", p)
 	}
 }
 
-// TestProposeTwins: networks of several stages often have the same addresses, and clusters in them
-// the same pod CIDR. What leads to the nodes of one is no target of the other, and no one's own
-// table is.
+// TestProposeTwins: networks of several stages often have the same addresses, and their clusters
+// the same pod CIDR. A table that leads to one cluster's nodes is not a target of the other, nor is
+// a cluster's route table.
 func TestProposeTwins(t *testing.T) {
 	twin := arm.ID("/subscriptions/" + sub +
 		"/resourceGroups/twin-rg/providers/Microsoft.Network/virtualNetworks/twin")
@@ -138,8 +138,8 @@ func TestProposeTwins(t *testing.T) {
 			}
 		}
 	}
-	// What is peered with both is asked by whose addresses it reaches; what is on no subnet may be
-	// for either.
+	// A table peered with both networks belongs to the one whose addresses it reaches; an
+	// unassociated table may belong to either.
 	w := twins(false)
 	w.s.VNets[twinHub.Key()].Peerings = []inventory.Peering{
 		{Remote: vnet, Prefixes: []netip.Prefix{same}}}
@@ -148,7 +148,7 @@ func TestProposeTwins(t *testing.T) {
 		[]string{"hub-rt", "vms-rt"}) {
 		t.Errorf("targets %v", got)
 	}
-	// One network, and a cluster whose pod CIDR was chosen twice.
+	// One network, and two clusters with the same pod CIDR.
 	w = shop(t).cluster(clusterB, "10.244.0.0/16", nodesB).subnet(nodesB, "10.240.1.0/24",
 		tableB).table(tableB, "x 10.244.7.0/24 10.240.0.4")
 	for _, p := range Propose(w.s.Snapshot) {

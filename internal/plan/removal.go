@@ -12,21 +12,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How routes leave the targets together with their cluster. There are two ways. Both need
-// spec.onRemoval: Prune and a target of policy Sync.
+// How it works: routes leave the targets together with their cluster, in one of two ways. Both need
+// spec.onRemoval: Prune and a target with the policy Sync.
 //
-// The cluster is gone: Azure answers 404 for it, and the config still names it. That alone does not
-// release its routes, so each needs a proof:
+// The cluster is gone: Azure answers 404 for it, and the config still names it. Each route needs a
+// proof:
 //
-//	the route                           | is deleted when
+//	the route                           | is deleted if
 //	------------------------------------|-----------------------------------------------------------
-//	the cluster's table had it, as this | no network interface can have its next hop: the networks
-//	  process remembers                 |   that the target reaches, and its subnet, show none
-//	it only looks like a pod route      | the same, and the table of that subnet lacks the route:
-//	  (nothing is remembered)           |   a stopped cluster has no machines either
+//	the cluster's table had it, as this | no network interface can have its next hop: none of the
+//	  process remembers                 |   networks that the target reaches shows one
+//	it only looks like a pod route      | the same, and the table of the next hop's subnet lacks the
+//	  (nothing is remembered)           |   route: a stopped cluster has no machines either
 //
-// The config is gone: it was removed from a running keeper. That is an instruction: the cluster's
-// routes leave its targets without further proof (Removal).
+// The config is gone: the user removed it from a running keeper. That is an instruction: the
+// cluster's routes leave its targets without proof (Removal).
 
 // vanished reports whether Azure answered that a cluster does not exist.
 func (p *Planner) vanished(v *view) bool {
@@ -50,14 +50,15 @@ func (t *target) ofVanished(r inventory.Route) (s *share, remembered bool) {
 		if known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] {
 			return candidate, true
 		}
-		looks := podRouteStyle(r) && candidate.allows(r.Prefix) &&
+		similar := podRouteStyle(r) && candidate.allows(r.Prefix) &&
 			(len(known.Subnets) == 0 || within(known.Subnets, r.Hop))
-		if looks && (s == nil || !candidate.prunes()) {
+		if similar && (s == nil || !candidate.prunes()) {
 			s = candidate
 		}
 	}
 	if s != nil {
-		if owner, kept, blind := t.w.ownerOfRoute(t.now, r); owner != nil || kept || blind != "" {
+		if owner, managed, blind := t.w.ownerOfRoute(t.now, r); owner != nil || managed ||
+			blind != "" {
 			return nil, false
 		}
 	}
@@ -81,7 +82,7 @@ func (s *share) prunes() bool {
 // placeVanished removes a route that a missing cluster left, or keeps it and notes that.
 func (t *target) placeVanished(r inventory.Route, s *share, remembered bool) {
 	if s.prunes() && !t.needNetworks(r.Hop) {
-		known := beforehand{alone: true, gone: remembered}
+		known := hopFacts{alone: true, gone: remembered}
 		if proof, lacks := t.w.hopGone(t.now, r, known); lacks == "" {
 			t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name,
 				Why: "the cluster does not exist: " + proof}
@@ -150,7 +151,7 @@ func (w *work) reportVanished() {
 // deletes the cluster's routes from the targets that the config names, and nothing else.
 func Removal(s Facts, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := &Planner{s: s, configs: []v1alpha1.ClusterRoutes{config}, taken: taken, removing: true,
-		parts: map[string][]part{}, ownTables: map[string]ownTable{}}
+		parts: map[string][]part{}, clusterTables: map[string]clusterTable{}}
 	p.makeViews()
 	return p
 }

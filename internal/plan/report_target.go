@@ -15,10 +15,10 @@ func (t *target) report() {
 	for _, s := range t.shares {
 		t.reportWithheld(s)
 		t.reportFormer(s)
-		if n := len(s.kept); n > 0 {
+		if n := len(s.retained); n > 0 {
 			t.w.add(t.finding(finding.StaleKept, s, "%s in %s: the policy is UpsertOnly",
 				number(n, "stale route stays", "stale routes stay"), t.now.ID.Short()).With(
-				s.kept...))
+				s.retained...))
 		}
 		if n := len(s.drift); n > 0 {
 			t.w.add(t.finding(finding.TargetDrift, s,
@@ -60,7 +60,7 @@ func (t *target) reportWithheld(s *share) {
 }
 
 // reportFull reports how many routes did not fit.
-func (t *target) reportFull(kept, added, missing int, clusters []string) {
+func (t *target) reportFull(present, added, missing int, clusters []string) {
 	if missing == 0 {
 		return
 	}
@@ -68,7 +68,7 @@ func (t *target) reportFull(kept, added, missing int, clusters []string) {
 		"target %s is full: %s for %s not fit (limit %d, present %d, added %d)",
 		t.now.ID.Short(), number(missing, "route", "routes"),
 		strings.Join(clusters, " and ")+map[bool]string{true: " does", false: " do"}[missing == 1],
-		t.limit, kept, added).
+		t.limit, present, added).
 		WithAdvice("remove routes from %s; if Azure Virtual Network Manager raised the table's "+
 			"limit, raise maxRoutes",
 			t.now.ID.Short()))

@@ -191,7 +191,7 @@ func (c candidates) named(d Discovery) Discovery {
 		case unread.Absent:
 		case table == nil && !tried:
 			want = append(want, id)
-		case table != nil && Carries(c.s, c.config, table):
+		case table != nil && LeadsToNodes(c.s, c.config, table):
 			others = append(others, id)
 		}
 	}
@@ -288,15 +288,15 @@ func (c candidates) present(ids []arm.ID) (there, want []arm.ID) {
 func (c candidates) carrying(ids []arm.ID) []arm.ID {
 	var out []arm.ID
 	for _, id := range ids {
-		if table := c.s.Table(id); table != nil && Carries(c.s, c.config, table) {
+		if table := c.s.Table(id); table != nil && LeadsToNodes(c.s, c.config, table) {
 			out = append(out, id)
 		}
 	}
 	return out
 }
 
-// Carries reports whether a table has a route to one of the cluster's nodes.
-func Carries(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) bool {
+// LeadsToNodes reports whether a table has a route to one of the cluster's nodes.
+func LeadsToNodes(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) bool {
 	return len(podRoutesOf(s, config, table)) > 0
 }
 
@@ -319,7 +319,7 @@ func (c candidates) managed(managed, written []arm.ID) Discovery {
 	switch carrying := c.carrying(managed); {
 	case len(carrying) == 1:
 		return Discovery{Table: carrying[0], How: how}
-	case len(managed) == 1 && len(c.cluster.BroughtSubnets()) == 0:
+	case len(managed) == 1 && len(c.cluster.ExistingSubnets()) == 0:
 		return Discovery{Table: managed[0], How: how}
 	case len(managed) > 1:
 		return c.unknown("the node resource group %s holds several managed tables: %s",

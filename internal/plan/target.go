@@ -12,20 +12,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How a target is planned. First each route that is in the table gets its place: it stays as
-// it is, follows its node to another address, or is stale. Then the stale routes leave, each by its
-// own proof (proof.go). Then the routes that the clusters' tables have and the target lacks are
-// added. What a person should know of it is in report_target.go.
+// How it works: planning a target. First each route in the table is placed: it stays, follows its
+// node to another address, or is stale. Then stale routes are removed, each with its own proof
+// (proof.go). Then the routes that the clusters' tables have and the target lacks are added.
+// report_target.go reports the result.
 //
-// A route is a cluster's when its prefix is the pod CIDR of one node, its next hop is in a node
-// subnet, present or remembered, and its name is one that a cloud provider gives, or the cluster's
-// table has or had this very route. Everything else is unmanaged.
+// A route is a cluster's if its prefix is the pod CIDR of one node, its next hop is in a node
+// subnet, present or remembered, and one of these holds: its name is a cloud provider's, or the
+// cluster's table has or had this route. All other routes are unmanaged.
 //
 //	the route in the target                    | and                          | action
 //	-------------------------------------------|------------------------------|------------------------
 //	unmanaged                                  |                              | stays, byte for byte
 //	a cluster's, wanted, same next hop         |                              | stays
-//	a cluster's                                | a table of its is unread     | stays
+//	a cluster's                                | its table was not read       | stays
 //	a cluster's, wanted, another next hop      | a node's NIC has the new one | update
 //	                                           | not proven                   | stays: updates-withheld
 //	a cluster's, not wanted                    | proven stale                 | delete
@@ -35,7 +35,7 @@ import (
 //	left behind by a node in a former subnet   | next hop proven gone         | as a cluster's
 //	                                           | not proven                   | unmanaged
 //	of a former pod CIDR of a cluster that was |                              | see former.go
-//	  made again                               |                              |
+//	  created again                            |                              |
 //	a node's by name, changed in the target,   | a node's NIC has the wanted  | update (a repair)
 //	  and remembered as correct                | next hop                     |
 //	-------------------------------------------|------------------------------|------------------------
@@ -45,13 +45,13 @@ import (
 //	the prefix is an unmanaged route's         |                              | stays: prefix-taken
 //	the prefix is another cluster's            |                              | stays: clusters-overlap
 //
-// Under policy Observe nothing changes: what would is in target-drift.
+// Under policy Observe nothing changes: target-drift lists what would change.
 
 // share is one cluster's part of a target that is being planned.
 type share struct {
 	part
 	drift      []string // changes that policy Observe withholds
-	kept       []string // stale routes that policy UpsertOnly keeps
+	retained   []string // stale routes that policy UpsertOnly keeps
 	undeleted  []string // stale routes without proof, and the proof that is missing
 	blindly    bool     // it is unknown for one of them whether its node exists
 	unfollowed []string // routes whose new next hop is not proven
@@ -98,7 +98,7 @@ func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
 		return nil
 	}
 	first := parts[0].view
-	if own, taken := arm.Lookup(w.ownTables, id); taken {
+	if own, taken := arm.Lookup(w.clusterTables, id); taken {
 		w.add(finding.New(finding.TargetIsSource, first.name, string(id),
 			"target %s is not written: %s, so it may be the route table of cluster %s",
 			id.Short(), own.how, own.v.name).
@@ -113,7 +113,7 @@ func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
 				id.Short(), first.name)))
 		return nil
 	}
-	if how := w.ownOfSomebody(table); how != "" {
+	if how := w.tableOfUnread(table); how != "" {
 		w.add(finding.New(finding.TargetIsSource, first.name, string(id),
 			"target %s is not written: %s", id.Short(), how).
 			WithAdvice("remove the target from %s; if the cluster no longer exists, dissociate "+
@@ -330,7 +330,7 @@ func (t *target) placeStale(r inventory.Route, owners []*share) {
 	case v1alpha1.PolicyObserve:
 		s.drift = append(s.drift, fmt.Sprintf("%s to %s is stale", r.Prefix, r.NextHop()))
 	case v1alpha1.PolicyUpsertOnly:
-		s.kept = append(s.kept, routeLine(r))
+		s.retained = append(s.retained, routeLine(r))
 	default:
 		p := t.proveStale(r, owners)
 		if p.lacks == "" {
@@ -345,7 +345,7 @@ func (t *target) placeStale(r inventory.Route, owners []*share) {
 
 // addMissing adds the routes that the target lacks, as many as fit.
 func (t *target) addMissing() {
-	kept := len(t.routes)
+	present := len(t.routes)
 	added, missing := 0, 0
 	var without []string // clusters that lack routes
 	for _, s := range t.shares {
@@ -367,7 +367,7 @@ func (t *target) addMissing() {
 			without = append(without, s.name)
 		}
 	}
-	t.reportFull(kept, added, missing, without)
+	t.reportFull(present, added, missing, without)
 }
 
 // taken reports whether another route has the prefix that a cluster wants.

@@ -20,8 +20,7 @@ func TestCopiesPodRoutesOnly(t *testing.T) {
 
 func TestRoutesThatAreThereStay(t *testing.T) {
 	w := shop(t)
-	// The other name style, another case, another order: by address they are the cluster's and
-	// true.
+	// Another name style, case or order: by address they are the cluster's, and correct.
 	w.table(gateway, "n2 10.244.2.0/24 10.240.0.6", "own 192.168.0.0/16 10.1.0.4",
 		"N0____102440024 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5")
 	w.expect("", "")
@@ -41,9 +40,9 @@ func TestDeletesRoutesOfGoneNodes(t *testing.T) {
 	w.expect("delete gw-rt n3 10.244.3.0/24>10.240.0.7 -", "")
 }
 
-// TestForeignRoutes is the heart of safety: by address these are nobody's that we know, so nothing
-// happens to them.
-func TestForeignRoutes(t *testing.T) {
+// TestUnmanagedRoutes is the core of safety: by address these routes belong to no known cluster, so
+// they stay as they are.
+func TestUnmanagedRoutes(t *testing.T) {
 	w := shop(t)
 	w.table(gateway,
 		"n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6",
@@ -64,7 +63,7 @@ func TestForeignRoutes(t *testing.T) {
 		unmanaged-overlap`)
 }
 
-// TestNameTaken: a pod route whose name somebody else's route has gets another.
+// TestNameTaken: a pod route gets another name if an unmanaged route has its name.
 func TestNameTaken(t *testing.T) {
 	w := shop(t)
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5",
@@ -77,7 +76,7 @@ func TestNameTaken(t *testing.T) {
 		create gw-rt n1____102441024-2 - 10.244.1.0/24>10.240.0.5
 		create gw-rt n2____102442024-2 - 10.244.2.0/24>10.240.0.6`
 	w.expect(added, "")
-	// They are the cluster's by these names, too.
+	// With these names they are the cluster's too.
 	w.table(gateway, append(taken, "n0____102440024 10.244.0.0/24 10.240.0.4",
 		"n1____102441024-2 10.244.1.0/24 10.240.0.5",
 		"n2____102442024-2 10.244.2.0/24 10.240.0.60")...)
@@ -187,7 +186,7 @@ func TestRememberedSubnet(t *testing.T) {
 	w := shop(t)
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5",
 		"n2 10.244.2.0/24 10.240.0.6", "n9 10.244.9.0/24 10.240.5.4")
-	w.expect("", "unmanaged-overlap") // no pool in 10.240.5.0/24: perhaps another owner's
+	w.expect("", "unmanaged-overlap") // no pool in 10.240.5.0/24: it may be another owner's
 	w.remembered(clusterA).Subnets = append(w.remembered(clusterA).Subnets,
 		mustPrefix("10.240.5.0/24"))
 	w.expect("delete gw-rt n9 10.244.9.0/24>10.240.5.4 -", "")
@@ -221,14 +220,14 @@ func TestDualStack(t *testing.T) {
 		"n1____fd123456789a0180 fd12:3456:789a:0:1::/80 fd00:1::5")
 	w.expect("delete gw-rt o6 fd12:3456:789a:0:9::/80>fd00:1::9 -", "")
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
-	// Another mask of IPv6 node routes is learnt from the cluster's own table.
+	// The cluster's route table shows another length of IPv6 node prefixes.
 	w.cluster(clusterA, "fd12:3456:789a::/56", nodesA)
 	w.table(tableA, "n0 fd12:3456:789a:1::/64 fd00:1::4", "n1 fd12:3456:789a:2::/64 fd00:1::5")
 	w.table(gateway, "n0 fd12:3456:789a:1::/64 fd00:1::4")
 	w.expect("create gw-rt n1 - fd12:3456:789a:2::/64>fd00:1::5", "")
 }
 
-// TestTwoClusters: each has its own, and where they claim the same prefix, what is there stays.
+// TestTwoClusters: each has its routes. For a prefix of both, the existing route stays.
 func TestTwoClusters(t *testing.T) {
 	two := func(cidrB string) *world {
 		w := shop(t)
@@ -254,7 +253,7 @@ func TestTwoClusters(t *testing.T) {
 			t.Errorf("the finding does not name %s: %s", side, p.Findings[0].Message)
 		}
 	}
-	// As soon as the one that is there is gone, the other gets the prefix.
+	// Once the existing route is gone, the other cluster gets the prefix.
 	w.table(tableB, "p5 10.244.5.0/24 10.250.0.5")
 	w.table(gateway, "p0 10.244.0.0/24 10.250.0.4", "p5 10.244.5.0/24 10.250.0.5",
 		"n1 10.244.1.0/24 10.240.0.5", "n2 10.244.2.0/24 10.240.0.6")
@@ -274,8 +273,8 @@ func TestTwoClusters(t *testing.T) {
 func TestTargetIsSomeClustersOwnTable(t *testing.T) {
 	w := shop(t)
 	w.configs[0].Spec.Targets[0].RouteTableID = string(tableA)
-	// A target is no candidate, so without more evidence the source is unknown; in no case is the
-	// table written.
+	// A target is no candidate, so without more evidence the cluster's table is unknown; the target
+	// is never written.
 	w.s.Learn(clusterA).LogRead = true
 	w.s.Learn(clusterA).ManagedRead = true
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "stale 10.244.9.0/24 10.240.0.9")
@@ -284,23 +283,23 @@ func TestTargetIsSomeClustersOwnTable(t *testing.T) {
 	w.s.Learn(clusterA).Written = []arm.ID{tableA}
 	w.expect("", "table-unknown\ntarget-is-source")
 
-	// Source and target mixed up in the config: the table of the node subnets is not written,
-	// whatever the config says.
+	// The config confuses source and target: the table of the node subnets is not written, whatever
+	// the config says.
 	w = shop(t)
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5")
 	w.configs[0].Spec.RouteTableID, w.configs[0].Spec.Targets[0].RouteTableID = string(gateway),
 		string(tableA)
 	w.s.Learn(clusterA).LogRead = true // it shows nothing
 	w.expect("", "association-other-table\ntarget-is-source")
-	// A gateway's table on a node subnet, of a cluster whose own table is known beyond doubt: it is
-	// only the wrong one.
+	// A gateway's table on a node subnet of a cluster whose route table is known beyond doubt is
+	// only the wrong table.
 	w = shop(t)
 	w.remembered(clusterA).LastTable, w.remembered(clusterA).LastProven = tableA, true
 	w.subnet(nodesA, "10.240.0.0/24", gateway).table(gateway, "n0 10.244.0.0/24 10.240.0.4",
 		"n1 10.244.1.0/24 10.240.0.5")
 	w.expect("create gw-rt n2____102442024 - 10.244.2.0/24>10.240.0.6", "association-other-table")
 
-	// Another cluster's own table.
+	// Another cluster's route table.
 	w = shop(t)
 	w.cluster(clusterB, "10.245.0.0/16", nodesB).subnet(nodesB, "10.250.0.0/24",
 		tableB).table(tableB, "p0 10.245.0.0/24 10.250.0.4")
@@ -380,7 +379,7 @@ func TestPodCIDRs(t *testing.T) {
 	w.expect(`
 		create gw-rt n0____102440024 - 10.244.0.0/24>10.240.0.4
 		create gw-rt n1____102441024 - 10.244.1.0/24>10.240.0.5`, "pod-cidrs-exclude-nodes")
-	w.configs[0].Spec.PodCIDRs = []string{"10.0.0.0/8"} // wider: the cluster's counts
+	w.configs[0].Spec.PodCIDRs = []string{"10.0.0.0/8"} // wider: the cluster's pod CIDR counts
 	w.table(gateway, "n2 10.244.2.0/24 10.240.0.6", "x 10.245.2.0/24 10.240.0.66")
 	w.expect(`
 		create gw-rt n0____102440024 - 10.244.0.0/24>10.240.0.4
@@ -393,23 +392,24 @@ func TestPodCIDRs(t *testing.T) {
 	w.expect("", "cluster-pod-cidr")
 }
 
-func TestStrangeHopInTheSource(t *testing.T) {
+func TestOutsideHop(t *testing.T) {
 	w := shop(t)
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "odd 10.244.9.0/24 10.66.0.4").table(gateway)
 	w.expect("create gw-rt n0 - 10.244.0.0/24>10.240.0.4", "source-hop-outside")
 }
 
-// TestLearnMasks: the length of IPv6 node prefixes is learnt from a table that shows one, and not
-// from one that shows several.
+// TestLearnMasks: the length of IPv6 node prefixes is learned from a table that shows one length,
+// not several.
 func TestLearnMasks(t *testing.T) {
 	cidr := netip.MustParsePrefix("fd12::/64")
 	for routes, want := range map[string]int{
-		"fd12:0:0:0:1::/80":                     80,
-		"fd12:0:0:0:1::/72":                     72,
-		"fd12:0:0:0:1::/72 fd12:0:0:0:2::/72":   72,
-		"fd12:0:0:0:1::/72 fd12:0:0:0:2::/88":   80, // told nothing: the documented length stays
-		"fd13::/72 fd12:0:0:0:1::/80":           80,
-		"fd12::/64 fd12::/48 fd12:0:0:0:1::/84": 84, // what is as wide as the pod CIDR is no node's
+		"fd12:0:0:0:1::/80":                   80,
+		"fd12:0:0:0:1::/72":                   72,
+		"fd12:0:0:0:1::/72 fd12:0:0:0:2::/72": 72,
+		"fd12:0:0:0:1::/72 fd12:0:0:0:2::/88": 80, // without routes the documented length stays
+		"fd13::/72 fd12:0:0:0:1::/80":         80,
+		// a route as wide as the pod CIDR is not a node's
+		"fd12::/64 fd12::/48 fd12:0:0:0:1::/84": 84,
 	} {
 		v := &view{cidrs: []netip.Prefix{cidr}, masks: []int{80}, anyHop: true}
 		table := &inventory.RouteTable{}

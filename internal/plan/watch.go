@@ -29,8 +29,8 @@ func Observing(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
 	return out
 }
 
-// Kept reports whether the configs ask for a target to be managed, and not only observed.
-func Kept(configs []v1alpha1.ClusterRoutes, cluster string, target arm.ID) bool {
+// Managed reports whether the configs ask for a target to be managed, and not only observed.
+func Managed(configs []v1alpha1.ClusterRoutes, cluster string, target arm.ID) bool {
 	return slices.ContainsFunc(configs, func(c v1alpha1.ClusterRoutes) bool {
 		return c.Metadata.Name == cluster &&
 			slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool {

@@ -73,7 +73,8 @@ func activityFacts() []Fact {
 				}
 				return yes(a.Correlated > 0,
 					fmt.Sprintf("of %d of %d writes", a.Correlated, a.Writes),
-					fmt.Sprintf("%d records, none of them with the ID of an answer", a.Records))
+					fmt.Sprintf("%d records, none with the correlation ID of a write",
+						a.Records))
 			},
 		},
 		{

@@ -13,7 +13,7 @@ import (
 )
 
 // sarifSchema is the schema of SARIF 2.1.0 (OASIS, errata 01), as github.com/owenrumney/go-sarif
-// carries it.
+// has it.
 const sarifSchema = "../../testdata/sarif-schema-2.1.0.json"
 
 var checkedExample = Checked{

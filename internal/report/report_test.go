@@ -96,7 +96,7 @@ info unmanaged-overlap: covers
 	}
 }
 
-// TestObserved: what is only observed is told apart from what is planned.
+// TestObserved: observed changes are shown apart from planned ones.
 func TestObserved(t *testing.T) {
 	r := sample()
 	r.Findings, r.ARM = nil, nil

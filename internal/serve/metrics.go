@@ -75,7 +75,7 @@ func NewMetrics() *Metrics {
 		"verb", "cluster")
 	m.refusedConfig = gauge("config_refused", "1 while the config has a mistake and the previous "+
 		"one stays in use.").WithLabelValues()
-	m.rounds = counter("rounds_total", "Checks, by cause: poll, event or person.",
+	m.rounds = counter("checks_total", "Checks, by cause: poll, event or person.",
 		"cause")
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a check last read all of "+
 		"a cluster and made all required changes; 0: never since the start.", "cluster")

@@ -355,7 +355,7 @@ func TestMetrics(t *testing.T) {
 		`routekeeper_repair_seconds_sum{kind="node-subnet"} 5`,
 		`routekeeper_repair_seconds_count{kind="guarded-subnet"} 0`,
 		`routekeeper_node_routed_seconds_count 2`,
-		`routekeeper_rounds_total{cause="event"} 1`, `routekeeper_rounds_total{cause="poll"} 1`,
+		`routekeeper_checks_total{cause="event"} 1`, `routekeeper_checks_total{cause="poll"} 1`,
 		`routekeeper_cluster_last_success_timestamp_seconds{cluster="shop"} 1.767225614e+09`,
 		`routekeeper_cluster_last_success_timestamp_seconds{cluster="play"} 0`,
 		`routekeeper_table_routes{table="/subscriptions/s/a"} 7`,

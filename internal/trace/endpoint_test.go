@@ -92,7 +92,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolveTwice: what has the same name twice is told apart, and so is the same address in two
+// TestResolveTwice: equal names are distinguished, and so are equal addresses in two
 // networks.
 func TestResolveTwice(t *testing.T) {
 	s := namedShop(t)

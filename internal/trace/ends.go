@@ -118,7 +118,7 @@ func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 	for _, other := range g.nodes {
 		taken[other.Pods] = taken[other.Pods] || other.Cluster.Equal(g.cluster.ID)
 	}
-	tables := ownTables(g.s, g.cluster)
+	tables := nodeTables(g.s, g.cluster)
 	for _, subnet := range g.targets() {
 		if table := g.s.Table(subnet.RouteTable); table != nil {
 			tables = append(tables, table)

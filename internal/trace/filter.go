@@ -36,7 +36,7 @@ const (
 // Ruling is a decision with the rule that made it.
 type Ruling struct {
 	Decision Decision `json:"decision"`
-	Group    arm.ID   `json:"group,omitempty"` // "" where no group looks at the packet
+	Group    arm.ID   `json:"group,omitempty"` // "" if no group checks the packet
 	Rule     string   `json:"rule,omitempty"`  // "" where none decides
 	Inbound  bool     `json:"inbound"`
 	// Why says it in one sentence.

@@ -139,7 +139,7 @@ func TestJudge(t *testing.T) {
 			gatewayToPod, nil, true, Allowed, "allow-65000", ""},
 		"what is not known and would change nothing": {[]string{"allow out 100 * * Storage *"},
 			nodeOut, dropDefault, false, Allowed, "allow-65001", ""},
-		"the internet beside a default route": {[]string{"deny out 100 * * Internet *"},
+		"the internet next to a default route": {[]string{"deny out 100 * * Internet *"},
 			nodeOut, nil, false, Undecided, "deny-100", "not documented"},
 		"in the application security group": {[]string{"deny in 100 * asg:web * *"},
 			"10.0.1.4 10.0.1.5", nil, true, Denied, "deny-100", ""},

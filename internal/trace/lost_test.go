@@ -143,9 +143,9 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestNobody: a next hop that nothing has drops what is sent to it, where all that is in its subnet
-// is known.
-func TestNobody(t *testing.T) {
+// TestUnusedHop: a next hop that nothing has drops what is sent to it, where all that is in its
+// subnet is known.
+func TestUnusedHop(t *testing.T) {
 	const nic = arm.ID(
 		"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/jump-nic")
 	const frontend = arm.ID(

@@ -90,7 +90,7 @@ func kubernetesNodes(cluster *inventory.Cluster, known []inventory.Node) []Node 
 // none, for example because the association is lost, any table counts. A route to another address
 // may belong to a node as well: its name shows that.
 func routedNodes(s *inventory.Snapshot, cluster *inventory.Cluster) []Node {
-	own := ownTables(s, cluster)
+	own := nodeTables(s, cluster)
 	nodes := nodesIn(own, cluster, s.NodePrefixes(cluster))
 	if len(nodes) == 0 {
 		nodes = nodesIn(tablesFor(s, cluster), cluster, s.NodePrefixes(cluster))
@@ -98,8 +98,8 @@ func routedNodes(s *inventory.Snapshot, cluster *inventory.Cluster) []Node {
 	return misrouted(s, own, cluster, nodes)
 }
 
-// ownTables are the tables of a cluster's node subnets, each once.
-func ownTables(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.RouteTable {
+// nodeTables are the tables of a cluster's node subnets, each once.
+func nodeTables(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.RouteTable {
 	var own []*inventory.RouteTable
 	for _, id := range s.NodeSubnetIDs(cluster) {
 		if subnet := s.Subnet(id); subnet != nil && s.Table(subnet.RouteTable) != nil &&

@@ -43,7 +43,7 @@ func TestOverlay(t *testing.T) {
 			"10.0.1.4"},
 		"outside to pod": {"10.0.3.9", "10.244.1.9", nil, Dropped, Delivered,
 			"no better route", "10.0.3.9"},
-		"a pod nobody knows": {"10.244.0.7", "10.244.9.9", nil, Unknown, Unknown,
+		"an unknown pod": {"10.244.0.7", "10.244.9.9", nil, Unknown, Unknown,
 			"which node of cluster shop has the pod 10.244.9.9 is unknown: only Kubernetes " +
 				"knows it", "10.244.0.7"},
 		"without Kubernetes": {"10.244.0.7", "10.244.1.9", func(s *inventory.Snapshot) {

@@ -67,7 +67,7 @@ func TestSelection(t *testing.T) {
 		"a user's default route": {
 			world("10.0.0.0/16", "", user("0.0.0.0/0", "10.0.9.4")), nil, "20.1.2.3",
 			"0.0.0.0/0 to 10.0.9.4 (r 0.0.0.0/0 in rt)"},
-		"the longest prefix, whoever's": {
+		"the longest prefix of any source": {
 			world("10.0.0.0/16", "", user("10.0.0.0/16", "10.0.9.4")), []Route{
 				learned("0.0.0.0/0")}, "10.0.3.4", "10.0.0.0/16 to 10.0.9.4 (r 10.0.0.0/16 in rt)"},
 		"the user's beats the learned": {
@@ -157,7 +157,7 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestLongestPrefix: the lookup agrees with one that looks at every route.
+// TestLongestPrefix: the lookup agrees with one that checks every route.
 func TestLongestPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var routes []inventory.Route

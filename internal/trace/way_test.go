@@ -109,7 +109,7 @@ func TestWays(t *testing.T) {
 			"no better route", "10.0.3.4"},
 		"to a pod of no node": {"10.244.0.7", "10.244.9.9", nil, Dropped, Unknown,
 			"10.0.0.0/8 to None", "10.244.0.7"},
-		"nobody knows it": {"172.16.0.1", "10.244.1.9", nil, Unknown, Dropped,
+		"an unknown address": {"172.16.0.1", "10.244.1.9", nil, Unknown, Dropped,
 			"neither in a subnet that was read nor the address of a pod", "172.16.0.1"},
 		"a peer that is unread": {"10.0.3.4", "10.1.2.3", nil, Unknown, Unknown,
 			"the peered network was not read", "10.0.3.4"},

@@ -39,13 +39,13 @@ func TestDryRunPreviews(t *testing.T) {
 		}
 	}
 	w.send(http.MethodPost, "/actions/look", "cluster=shop")
-	if o := w.overview(); o.Routes.True != 3 {
+	if o := w.overview(); o.Routes.Correct != 3 {
 		t.Errorf("a dry run wrote: %+v", o.Routes)
 	}
-	var past struct{ Rounds []history.Entry }
+	var past struct{ Checks []history.Entry }
 	decode(t, w.get("/history.json"), &past)
-	if len(past.Rounds) != 0 {
-		t.Errorf("a dry run is in the history: %+v", past.Rounds)
+	if len(past.Checks) != 0 {
+		t.Errorf("a dry run is in the history: %+v", past.Checks)
 	}
 }
 

@@ -263,7 +263,7 @@ func (b *Board) overview() Overview {
 		}
 		o.Clusters = append(o.Clusters, c)
 		o.Routes.All += c.Routes.All
-		o.Routes.True += c.Routes.True
+		o.Routes.Correct += c.Routes.Correct
 		o.Routes.Unknown += c.Routes.Unknown
 		o.State = worse(o.State, c.State)
 	}

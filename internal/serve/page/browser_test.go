@@ -192,8 +192,8 @@ const watch = `
 window.story = [];
 window.note = () => {
   const now = { notice: document.querySelector(".notice")?.textContent || "", findings: [...document.querySelectorAll(".finding .about code")].map(e => e.textContent), state: document.querySelector(".hero").classList[1], sentence: document.querySelector("h1").textContent,
-    lost: document.querySelectorAll("svg.wide path.association.lost").length, carry: document.querySelectorAll("svg.wide path.route.carries").length,
-    broken: document.querySelectorAll("svg.wide path.route:not(.carries)").length, rows: document.querySelectorAll(".compare tbody tr").length };
+    lost: document.querySelectorAll("svg.wide path.association.lost").length, carry: document.querySelectorAll("svg.wide path.route.works").length,
+    broken: document.querySelectorAll("svg.wide path.route:not(.works)").length, rows: document.querySelectorAll(".compare tbody tr").length };
   const text = JSON.stringify(now);
   if (text !== window.last) { window.last = text; window.story.push(now); }
 };
@@ -425,7 +425,7 @@ func TestButtons(t *testing.T) {
 	}
 	b.do(click("button.primary"), shows(".hero.good"))
 	b.shoot("done")
-	if o := w.overview(); o.Routes != (picture.Counted{All: 6, True: 6}) {
+	if o := w.overview(); o.Routes != (picture.Counted{All: 6, Correct: 6}) {
 		t.Errorf("afterwards: %+v", o.Routes)
 	}
 	b.do(chromedp.Navigate(w.URL+"/history"), shows(".rounds summary"))

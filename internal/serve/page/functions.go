@@ -34,7 +34,7 @@ var functions = template.FuncMap{
 	"explain":   func(c finding.Code) string { return finding.Describe(c).Meaning },
 	"microsoft": func(c finding.Code) string { return finding.Describe(c).Page() },
 	"role": func(role string) string {
-		if role == picture.RoleOwn {
+		if role == picture.RoleCluster {
 			return "the cluster's route table"
 		}
 		return "target"

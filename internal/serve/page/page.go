@@ -246,7 +246,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 // clusterPage is the page of one cluster, and its JSON.
 type clusterPage struct {
 	Cluster
-	Rounds  []history.Entry `json:"rounds"`
+	Rounds  []history.Entry `json:"checks"`
 	Trouble string          `json:"trouble,omitempty"` // why the history could not be read
 	drawn   drawn
 	history past
@@ -278,7 +278,7 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 
 // past is a list of checks from the history.
 type past struct {
-	Rounds  []history.Entry `json:"rounds"`
+	Rounds  []history.Entry `json:"checks"`
 	Cluster string          `json:"cluster,omitempty"`
 	Kind    string          `json:"kind,omitempty"`
 	On      bool            `json:"-"`                 // the keeper has a history

@@ -33,7 +33,7 @@ func TestJSON(t *testing.T) {
 	w := newWorld(t, options{})
 	o := w.settled()
 	if o.Sentence != "All 6 pod routes are correct on 1 cluster" ||
-		o.Routes != (picture.Counted{All: 6, True: 6}) || len(o.Clusters) != 1 ||
+		o.Routes != (picture.Counted{All: 6, Correct: 6}) || len(o.Clusters) != 1 ||
 		o.Clusters[0].Name != "shop" {
 		t.Errorf("the overview: %+v", o)
 	}
@@ -44,7 +44,7 @@ func TestJSON(t *testing.T) {
 	}
 	var cluster struct {
 		page.Cluster
-		Rounds []history.Entry `json:"rounds"`
+		Rounds []history.Entry `json:"checks"`
 	}
 	for _, a := range []answer{w.get("/clusters/shop.json"),
 		w.get("/clusters/shop", "Accept", "application/json")} {
@@ -54,13 +54,13 @@ func TestJSON(t *testing.T) {
 			t.Errorf("the cluster: %s", a.body)
 		}
 	}
-	var past struct{ Rounds []history.Entry }
+	var past struct{ Checks []history.Entry }
 	decode(t, w.get("/history.json?cluster=shop&kind=change"), &past)
-	if len(past.Rounds) != 1 || past.Rounds[0].Woke.By != keeper.ByPoll {
+	if len(past.Checks) != 1 || past.Checks[0].Woke.By != keeper.ByPoll {
 		t.Errorf("the history: %+v", past)
 	}
 	decode(t, w.get("/history.json?cluster=play"), &past)
-	if len(past.Rounds) != 0 {
+	if len(past.Checks) != 0 {
 		t.Errorf("the history of another cluster: %+v", past)
 	}
 	var round history.Entry
@@ -218,11 +218,11 @@ func TestWhoMaySeePages(t *testing.T) {
 	if p := proposalOf(t, done); !p.Done || len(p.Changes) != 3 {
 		t.Errorf("done: %s", done.body)
 	}
-	var past struct{ Rounds []history.Entry }
+	var past struct{ Checks []history.Entry }
 	decode(t, w.get("/history.json", "Authorization", ada), &past)
-	if len(past.Rounds) != 2 || // the other one is the first check of the pause
-		past.Rounds[0].Woke != (keeper.Cause{By: keeper.ByPerson, Caller: "ada"}) {
-		t.Errorf("the history: %+v", past.Rounds)
+	if len(past.Checks) != 2 || // the other one is the first check of the pause
+		past.Checks[0].Woke != (keeper.Cause{By: keeper.ByPerson, Caller: "ada"}) {
+		t.Errorf("the history: %+v", past.Checks)
 	}
 }
 

@@ -37,7 +37,8 @@ func TestPictures(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if state := eval[string](b, `document.querySelector(".hero").className`); state != "hero bad" {
+		if state := eval[string](b,
+			`document.querySelector(".hero").className`); state != "hero bad" {
 			t.Errorf("the pictures came too late: %s", state)
 		}
 	}

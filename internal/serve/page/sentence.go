@@ -64,7 +64,7 @@ func (c Cluster) sentence() string {
 		case c.Routes.Unknown == c.Routes.All:
 			text += "; whether " + pods + " work is not known"
 		default:
-			text += fmt.Sprintf("; %d of the %s that were read are correct", c.Routes.True, pods)
+			text += fmt.Sprintf("; %d of the %s that were read are correct", c.Routes.Correct, pods)
 		}
 	case c.Plugin != "" && !c.kubenet():
 		text = "no pod routes: its network plugin is " + c.Plugin + ", not kubenet"

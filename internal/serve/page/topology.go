@@ -217,7 +217,7 @@ func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 		class, text = "unknown", report.Count(pods, "pod route")+", on no subnet"
 	}
 	kind := "route table · target"
-	if t.Role == picture.RoleOwn {
+	if t.Role == picture.RoleCluster {
 		kind = "the cluster's route table"
 	}
 	const h = tableHeight
@@ -367,7 +367,7 @@ func narrow(c Cluster, most int) drawing {
 		y += gap
 	}
 	for i, t := range c.Cluster.Tables {
-		if t.Role != picture.RoleOwn {
+		if t.Role != picture.RoleCluster {
 			table(i)
 		}
 	}

@@ -15,7 +15,7 @@ terraform {
 }
 
 provider "azurerm" {
-  # From version 5 on the provider registers nothing by itself.
+  # Since version 5, the provider registers no resource providers by itself.
   resource_providers_to_register = ["Microsoft.Compute", "Microsoft.ContainerService", "Microsoft.ManagedIdentity", "Microsoft.Network"]
 
   features {}

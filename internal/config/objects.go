@@ -1,0 +1,57 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+)
+
+// Objects checks ClusterRoutes objects of the Kubernetes API as Read checks documents. Each file is
+// one object; its name, such as namespace.name, becomes the name of the config. One wrong object
+// does not affect the others: Objects returns those that are valid together, and by file name why
+// each other one is refused. If two objects contradict each other, the one that comes first wins.
+func Objects(files []File) (valid []v1alpha1.ClusterRoutes, refused map[string]*Error) {
+	refused = map[string]*Error{}
+	refuse := func(name string, err error) {
+		var mistake *Error
+		if !errors.As(err, &mistake) {
+			mistake = &Error{File: name, Problem: err.Error()}
+		}
+		refused[name] = mistake
+	}
+	var docs []*routes
+	for _, f := range files {
+		found, err := readRoutes(f)
+		if err == nil && len(found) != 1 {
+			err = fmt.Errorf("found %d documents, expected one", len(found))
+		}
+		if err == nil {
+			d := found[0]
+			d.spec.SetDefaults()
+			if err = d.check(); err == nil {
+				d.spec.Metadata.Name = f.Name
+				err = d.checkAgainst(docs)
+			}
+		}
+		if err != nil {
+			refuse(f.Name, err)
+			continue
+		}
+		docs = append(docs, found[0])
+	}
+	for again := true; again; { // a target that is another object's table
+		again = false
+		for i, d := range docs {
+			if err := d.checkTargets(docs); err != nil {
+				refuse(d.file, err)
+				docs, again = append(docs[:i:i], docs[i+1:]...), true
+				break
+			}
+		}
+	}
+	for _, d := range docs {
+		valid = append(valid, d.spec)
+	}
+	return valid, refused
+}

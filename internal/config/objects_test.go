@@ -1,0 +1,37 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestObjects: objects are checked one by one and together, and a wrong one affects no other.
+func TestObjects(t *testing.T) {
+	object := func(file, name, rest string) File {
+		return File{Name: file, Data: []byte(doc(name, rest))}
+	}
+	same := object("b.shop", "shop", "") // the cluster is called as the document
+	valid, refused := Objects([]File{
+		object("a.shop", "shop", "  routeTableID: "+tables+"own\n"),
+		same,
+		object("a.wrong", "wrong", "  podCIDRs: [nonsense]\n"),
+		object("b.fine", "fine", "  targets: [{routeTableID: "+tables+"copies}]\n"),
+		object("b.takes", "takes", "  targets: [{routeTableID: "+tables+"own}]\n"),
+	})
+	var names []string
+	for _, c := range valid {
+		names = append(names, c.Metadata.Name)
+	}
+	if got := strings.Join(names, " "); got != "a.shop b.fine" {
+		t.Errorf("valid are %s", got)
+	}
+	for name, field := range map[string]string{"b.shop": "spec.clusterID",
+		"a.wrong": "spec.podCIDRs[0]", "b.takes": "spec.targets[0].routeTableID"} {
+		if e := refused[name]; e == nil || e.Field != field || e.Problem == "" {
+			t.Errorf("%s: %v, want a mistake in %s", name, e, field)
+		}
+	}
+	if len(refused) != 3 {
+		t.Errorf("refused are %v", refused)
+	}
+}

@@ -1,0 +1,311 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+const (
+	subscription = "/subscriptions/11111111-1111-1111-1111-111111111111"
+	groupA       = subscription + "/resourceGroups/a"
+	groupAB      = subscription + "/resourceGroups/ab"
+	clusterA     = groupA + "/providers/Microsoft.ContainerService/managedClusters/c"
+	tableA       = groupA + "/providers/Microsoft.Network/routeTables/copies"
+	tableAB      = groupAB + "/providers/Microsoft.Network/routeTables/copies"
+	tableNodes   = subscription +
+		"/resourceGroups/MC_a_c_westeurope/providers/Microsoft.Network/routeTables/own"
+)
+
+// of is the document of the cluster.
+var of = arm.Document{ID: clusterA}
+
+// TestScopes: an ID is in a scope if it is at or below it, segment by segment, whatever its case.
+func TestScopes(t *testing.T) {
+	scopes, err := ReadScopes([]byte("team: [" + strings.ToUpper(groupA) + "]\nall: ['*']\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		namespace string
+		spec      v1alpha1.Spec
+		why       string
+	}{
+		{"team", v1alpha1.Spec{ClusterID: clusterA, RouteTableID: tableNodes,
+			Targets: []v1alpha1.Target{{RouteTableID: tableA}}}, ""},
+		{"team", v1alpha1.Spec{ClusterID: clusterA,
+			Targets: []v1alpha1.Target{{RouteTableID: tableA},
+				{RouteTableID: tableAB}}}, "spec.targets[1].routeTableID: "},
+		{"team", v1alpha1.Spec{ClusterID: clusterA, RouteTableID: tableAB}, "spec.routeTableID: "},
+		{"team", v1alpha1.Spec{ClusterID: strings.Replace(clusterA, "/a/", "/ab/", 1)},
+			"spec.clusterID: "},
+		{"team", v1alpha1.Spec{ClusterID: clusterA, Guard: v1alpha1.Guard{
+			Subnets: []v1alpha1.GuardedSubnet{{SubnetID: groupA + "/x", RouteTableID: tableAB}}}},
+			"spec.guard.subnets[0].routeTableID: "},
+		{"team", v1alpha1.Spec{ClusterID: clusterA, Guard: v1alpha1.Guard{
+			Subnets: []v1alpha1.GuardedSubnet{{SubnetID: groupAB + "/x", RouteTableID: tableA}}}},
+			"spec.guard.subnets[0].subnetID: "},
+		{"all", v1alpha1.Spec{ClusterID: clusterA, RouteTableID: tableAB}, ""},
+		{"other", v1alpha1.Spec{ClusterID: clusterA}, "spec.clusterID: "},
+	} {
+		if why := scopes.check(c.namespace, &c.spec); !strings.HasPrefix(why, c.why) ||
+			(why == "") != (c.why == "") {
+			t.Errorf("%s, %+v: %q, want %q", c.namespace, c.spec, why, c.why)
+		}
+	}
+	cluster := &inventory.Cluster{Document: of, NodeResourceGroup: "MC_a_c_westeurope"}
+	for _, c := range []struct {
+		of  *inventory.Cluster
+		id  arm.ID
+		may bool
+	}{
+		{cluster, tableA, true}, {cluster, tableNodes, true}, {cluster, tableAB, false},
+		{nil, tableNodes, false}, // its node resource group is not known
+		{&inventory.Cluster{Document: of, NodeResourceGroup: "other"}, tableNodes, false},
+		{&inventory.Cluster{Document: of}, "", true},
+	} {
+		if why := scopes.mayWrite("team", c.of, c.id); (why == "") != c.may {
+			t.Errorf("%+v, %s: %q", c.of, c.id, why)
+		}
+	}
+	for _, wrong := range []string{"", "team", "team: []", "team: [shop]", "[a]",
+		"team: [/subscriptions/]"} {
+		if _, err := ReadScopes([]byte(wrong)); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
+
+// lock is a Lease in memory.
+type lock struct {
+	resourcelock.Interface // what is not used
+	me                     string
+	record                 resourcelock.LeaderElectionRecord
+	lost                   bool
+}
+
+func (l *lock) Identity() string { return l.me }
+
+func (l *lock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	if l.lost {
+		return nil, nil, errors.New("no connection")
+	}
+	r := l.record
+	return &r, nil, nil
+}
+
+func (l *lock) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
+	if l.lost {
+		return errors.New("no connection")
+	}
+	l.record = r
+	return nil
+}
+
+// TestLease: a replica may write while a renewal of its own is young, and not a moment longer.
+func TestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		raw := &lock{me: "me"}
+		l := newLease(raw, 10*time.Second)
+		expect := func(holds, elsewhere bool) {
+			t.Helper()
+			if got, _ := l.holds(); got != holds || l.elsewhere() != elsewhere {
+				t.Errorf("holds %v, elsewhere %v, want %v, %v", got, l.elsewhere(), holds,
+					elsewhere)
+			}
+		}
+		mine := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}
+		expect(false, false)
+		if err := l.Update(t.Context(), mine); err != nil {
+			t.Fatal(err)
+		}
+		expect(true, false)
+		time.Sleep(9 * time.Second)
+		expect(true, false)
+		raw.lost = true
+		if l.Update(t.Context(), mine) == nil {
+			t.Error("no error")
+		}
+		time.Sleep(time.Second)
+		expect(false, false)
+		raw.lost = false
+		if err := l.Update(t.Context(), mine); err != nil {
+			t.Fatal(err)
+		}
+		expect(true, false)
+		raw.record.HolderIdentity = "other"
+		if _, _, err := l.Get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		expect(false, true)
+		raw.lost = true // a release counts although it does not arrive
+		l.renewed = time.Now()
+		_ = l.Update(t.Context(), resourcelock.LeaderElectionRecord{}) // it fails
+		expect(false, true)
+	})
+}
+
+// TestWithhold: without a valid lease associations are repaired and nothing else is written, and
+// with one only what the scopes allow.
+func TestWithhold(t *testing.T) {
+	scopes := Scopes{"team": {groupA}}
+	c := &controller{o: Options{Scopes: scopes}, lease: newLease(&lock{me: "me"}, time.Hour)}
+	route := keeper.Intent{Change: plan.Change{Cluster: "team.shop", Verb: plan.Create,
+		Resource: tableA}, Source: tableA}
+	table := keeper.Intent{Change: plan.Change{Cluster: "team.shop", Verb: plan.Associate,
+		Resource: groupA + "/subnet", New: &plan.Value{RouteTable: tableA}}}
+	if c.withhold(route) == "" || c.withhold(table) != "" {
+		t.Error("without a lease a route is written, or an association is not")
+	}
+	c.lease.renewed = time.Now()
+	if why := c.withhold(route) + c.withhold(table); why != "" {
+		t.Error(why)
+	}
+	route.Source, table.New = tableAB, &plan.Value{RouteTable: tableAB}
+	for _, i := range []keeper.Intent{route, table} {
+		if why := c.withhold(i); !strings.Contains(why, tableAB) {
+			t.Errorf("%q", why)
+		}
+	}
+}
+
+// TestJudge: only where the cluster's egress is in the table is it not guarded from inside.
+func TestJudge(t *testing.T) {
+	config := v1alpha1.ClusterRoutes{Spec: v1alpha1.Spec{ClusterID: clusterA, RouteTableID: tableA}}
+	own := arm.GroupID("11111111-1111-1111-1111-111111111111", "nodes")
+	egress := `{"name":"egress","properties":{"addressPrefix":"0.0.0.0/0",` +
+		`"nextHopType":"VirtualAppliance","nextHopIpAddress":"10.0.0.4"}}`
+	for name, test := range map[string]struct {
+		own      arm.ID
+		outbound string
+		routes   string
+		unread   bool
+		want     judgement
+	}{
+		"outside": {"", "userDefinedRouting", egress, false, judgement{made: true}},
+		"inside":  {own, "loadBalancer", "", false, judgement{made: true}},
+		"by the table": {own, "loadBalancer", egress, false,
+			judgement{made: true, refuse: "10.0.0.4"}},
+		"by its type": {own, "userDefinedRouting", "", false,
+			judgement{true, "userDefinedRouting"}},
+		"unread": {own, "loadBalancer", "", true, judgement{}},
+	} {
+		s := inventory.NewSnapshot()
+		s.Clusters[arm.ID(clusterA).Key()] = &inventory.Cluster{Document: of, Plugin: "kubenet",
+			NodeResourceGroup: "nodes", Outbound: test.outbound}
+		if !test.unread {
+			table, err := inventory.DecodeRouteTable([]byte(`{"id":"` + tableA +
+				`","properties":{"routes":[` + test.routes + `]}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Tables[arm.ID(tableA).Key()] = table
+		}
+		got := judge(test.own, keeper.Round{Seen: plan.Facts{Snapshot: s}}, &config)
+		if got.made != test.want.made || (got.refuse == "") != (test.want.refuse == "") ||
+			!strings.Contains(got.refuse, test.want.refuse) {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+// TestStatusOf: a condition keeps its time until it changes, and a refused object says why.
+func TestStatusOf(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	object := &ClusterRoutes{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
+	s := shown{generation: 2, conditions: []v1alpha1.Condition{{Type: "Ready", Status: "True"},
+		{Type: "Guarded", Status: "True"}}, targets: []v1alpha1.TargetStatus{{RouteTableID: tableA,
+		Expected: 3, Correct: 2}, {RouteTableID: tableAB, Expected: 3, Correct: 3}}}
+	if _, known := statusOf(object, s, false, refusal{}, "", now); known {
+		t.Error("a status before the first check")
+	}
+	first, _ := statusOf(object, s, true, refusal{}, "", now)
+	if first.Routes != "5/6" || first.ObservedGeneration != 2 || len(first.Conditions) != 2 {
+		t.Errorf("%+v", first)
+	}
+	object.Status = first
+	later := now.Add(time.Hour)
+	if again, _ := statusOf(object, s, true, refusal{}, "", later); !reflect.DeepEqual(again,
+		first) {
+		t.Errorf("%+v, want %+v", again, first)
+	}
+	inside, _ := statusOf(object, s, true, refusal{}, "egress", later)
+	if g := inside.Conditions[1]; g.Status != "False" || g.Reason != "EgressInTable" ||
+		g.LastTransitionTime != stamp(later) ||
+		inside.Conditions[0].LastTransitionTime != stamp(now) {
+		t.Errorf("%+v", inside.Conditions)
+	}
+	object.Generation = 3
+	refused, _ := statusOf(object, s, true, refusal{"OutOfScope", "not yours"}, "", later)
+	if len(refused.Conditions) != 3 || refused.Routes != "" || refused.LastError != "not yours" ||
+		refused.ObservedGeneration != 3 || refused.Conditions[0].Reason != "OutOfScope" {
+		t.Errorf("%+v", refused)
+	}
+}
+
+// TestMake: an object without a valid scope or spec affects no other, and a deleted one leaves the
+// set only by an order once its cluster was read.
+func TestMake(t *testing.T) {
+	dirty := 0
+	s := newSet(Options{Scopes: Scopes{"team": {Everything}}}, func() { dirty++ })
+	one := func(namespace, name, cluster string) ClusterRoutes {
+		return ClusterRoutes{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+			UID: "u-" + "x"}, Spec: v1alpha1.Spec{ClusterID: clusterA + cluster,
+			Targets: []v1alpha1.Target{{RouteTableID: tableA}}}}
+	}
+	wrong := one("team", "wrong", "2")
+	wrong.Spec.PodCIDRs = []string{"nonsense"}
+	configs, _ := s.make([]ClusterRoutes{one("team", "fine", "1"), wrong,
+		one("other", "fine", "3")})
+	if len(configs) != 1 || configs[0].Metadata.Name != "team.fine" ||
+		s.refused["team.wrong"].reason != "Invalid" ||
+		!strings.HasPrefix(s.refused["team.wrong"].message, "spec.podCIDRs[0]: ") ||
+		s.refused["other.fine"].reason != "NamespaceNotAllowed" {
+		t.Errorf("%+v, %+v", configs, s.refused)
+	}
+	gone := one("team", "fine", "1")
+	gone.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	gone.Spec.OnRemoval, gone.Finalizers = v1alpha1.RemovalPrune, []string{v1alpha1.Finalizer}
+	configs, orders := s.make([]ClusterRoutes{gone})
+	if len(orders) != 0 || len(configs) != 1 || configs[0].Spec.Guard.Mode != v1alpha1.GuardOff ||
+		configs[0].Spec.Targets[0].Policy != v1alpha1.PolicyObserve {
+		t.Fatalf("before a check: %+v, %+v", configs, orders)
+	}
+	s.read[arm.ID(clusterA+"1").Key()] = true
+	configs, orders = s.make([]ClusterRoutes{gone})
+	if len(orders) != 1 || len(configs) != 0 ||
+		orders[0].Config.Spec.Targets[0].Policy != v1alpha1.PolicySync {
+		t.Fatalf("after a check: %+v, %+v", configs, orders)
+	}
+	if done, _ := s.removed(&gone); done {
+		t.Error("it is removed before the order ended")
+	}
+	orders[0].Ended(errors.New("no"))
+	if done, failed := s.removed(&gone); done || failed == nil {
+		t.Error("a failed removal is done")
+	}
+	if configs, orders = s.make([]ClusterRoutes{gone}); len(configs) != 1 || len(orders) != 0 {
+		t.Errorf("after a failure: %+v, %+v", configs, orders)
+	}
+	s.removals["u-x"].again = time.Time{}
+	if _, orders = s.make([]ClusterRoutes{gone}); len(orders) != 1 {
+		t.Fatalf("it is not tried again: %+v", orders)
+	}
+	orders[0].Ended(nil)
+	if done, _ := s.removed(&gone); !done || dirty != 2 {
+		t.Errorf("done %v, the set was made again %d times", done, dirty)
+	}
+}

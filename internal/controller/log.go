@@ -1,0 +1,36 @@
+package controller
+
+import (
+	"context"
+	"log/slog"
+)
+
+// demoted is a log of the Kubernetes libraries, which say at each start and end what they do: that
+// is for --verbose. Their warnings and errors stay.
+type demoted struct{ slog.Handler }
+
+func (d demoted) level(l slog.Level) slog.Level {
+	if l == slog.LevelInfo {
+		return slog.LevelDebug
+	}
+	return l
+}
+
+// Enabled reports whether a line of the level is written.
+func (d demoted) Enabled(ctx context.Context, l slog.Level) bool {
+	return d.Handler.Enabled(ctx, d.level(l))
+}
+
+// Handle writes a line.
+func (d demoted) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = d.level(r.Level)
+	return d.Handler.Handle(ctx, r)
+}
+
+// WithAttrs returns the log with attributes.
+func (d demoted) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return demoted{d.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup returns the log with a group.
+func (d demoted) WithGroup(name string) slog.Handler { return demoted{d.Handler.WithGroup(name)} }

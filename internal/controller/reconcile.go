@@ -1,0 +1,125 @@
+package controller
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+)
+
+// Reconcile writes what is known of an object into it: its status, and the finalizer. It runs after
+// every change of the object and after every check of its cluster, in the leader only.
+func (c *controller) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	if !c.leads() {
+		return reconcile.Result{}, nil
+	}
+	o := new(ClusterRoutes)
+	if err := c.client.Get(ctx, r.NamespacedName, o); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if err := c.finalize(ctx, o); err != nil {
+		return reconcile.Result{}, ignoreRace(err)
+	}
+	refused, unguarded := c.set.state(o)
+	s, checked := c.board.of(o.name())
+	if !c.has(o.name()) && refused.reason == "" { // it waits for the keeper
+		return reconcile.Result{}, nil
+	}
+	want, known := statusOf(o, s, checked, refused, unguarded, time.Now())
+	if !known || reflect.DeepEqual(want, o.Status) {
+		return reconcile.Result{}, nil
+	}
+	if refused.reason != "" && o.Status.LastError != refused.message {
+		c.say(o, "Warning", refused.reason, "Accept", refused.message)
+	}
+	o.Status = want
+	return reconcile.Result{}, ignoreRace(c.client.Status().Update(ctx, o))
+}
+
+// ignoreRace drops the error of a write that came too late: what changed the object triggers
+// another one.
+func ignoreRace(err error) error {
+	if errors.IsConflict(err) || errors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// finalize adds or removes the finalizer.
+func (c *controller) finalize(ctx context.Context, o *ClusterRoutes) error {
+	has := slices.Contains(o.Finalizers, v1alpha1.Finalizer)
+	needs := o.Spec.OnRemoval == v1alpha1.RemovalPrune
+	if o.DeletionTimestamp != nil {
+		done, failed := c.set.removed(o)
+		needs = has && !done
+		if has && needs && failed != nil {
+			c.say(o, "Warning", "RemovalFailed", "Remove",
+				"the routes stay in the targets for now: "+
+					failed.Error()+"; set spec.onRemoval to Keep to delete the object without them")
+		}
+	}
+	if has == needs {
+		return nil
+	}
+	before := o.DeepCopyObject().(*ClusterRoutes)
+	o.Finalizers = slices.DeleteFunc(o.Finalizers, func(name string) bool {
+		return name == v1alpha1.Finalizer
+	})
+	if needs {
+		o.Finalizers = append(o.Finalizers, v1alpha1.Finalizer)
+	}
+	return c.client.Patch(ctx, o, client.MergeFromWithOptions(before,
+		client.MergeFromWithOptimisticLock{}))
+}
+
+// say adds an Event to an object. Events with the same reason and action become one, with the
+// message of the first: so the action names the resource.
+func (c *controller) say(o *ClusterRoutes, kind, reason, action, message string) {
+	const longest, longestAction = 1000, 120 // the API server's limits are 1024 and 128
+	if len(action) > longestAction {
+		action = action[:longestAction]
+	}
+	if len(message) > longest {
+		message = message[:longest] + "…"
+	}
+	c.events.Eventf(o, nil, kind, reason, action, "%s", message)
+}
+
+// tell adds Events about what a check changed, and about findings that are new or gone.
+func (c *controller) tell(r keeper.Round) {
+	appeared, gone, _ := finding.News(c.known, r.Findings)
+	c.known = finding.ByKey(r.Findings)
+	for _, config := range r.Checked() {
+		if o := c.object(config.Metadata.Name); o != nil {
+			for _, line := range changed(r, config.Metadata.Name) {
+				what, _, _ := strings.Cut(line, " (")
+				c.say(o, "Normal", "Changed", what, line)
+			}
+		}
+	}
+	for _, f := range appeared {
+		kind := "Warning"
+		if f.Severity == finding.Info {
+			kind = "Normal"
+		}
+		if o := c.object(f.Cluster); o != nil {
+			c.say(o, kind, reasonOf(f.Code), "Check "+arm.ID(f.Resource).Short(), f.Message)
+		}
+	}
+	for _, f := range gone {
+		if o := c.object(f.Cluster); o != nil {
+			c.say(o, "Normal", "Resolved", string(f.Code)+" "+arm.ID(f.Resource).Short(),
+				string(f.Code)+": "+f.Message)
+		}
+	}
+}

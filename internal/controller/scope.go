@@ -1,0 +1,115 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// Scopes say which Azure resources the objects of a namespace may name: those at or below one of
+// the IDs. The controller has rights of its own; without scopes, anyone who may create a
+// ClusterRoutes object could borrow them.
+type Scopes map[string][]arm.ID
+
+// Everything is the scope of all resources.
+const Everything = arm.ID("*")
+
+// ReadScopes reads an allow-list: YAML with a list of scopes for each namespace. A scope is the ID
+// of a subscription, resource group or resource, or "*".
+func ReadScopes(text []byte) (Scopes, error) {
+	var lists map[string][]string
+	if err := yaml.Unmarshal(text, &lists); err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return nil, fmt.Errorf("expected a list of scopes for each namespace: %s", first)
+	}
+	if len(lists) == 0 {
+		return nil, errors.New("names no namespace: expected a list of scopes for each namespace")
+	}
+	scopes := Scopes{}
+	for _, namespace := range slices.Sorted(maps.Keys(lists)) {
+		for _, text := range lists[namespace] {
+			id := arm.ID(text)
+			if id != Everything {
+				var err error
+				if id, err = arm.ParseID(text); err != nil {
+					return nil, fmt.Errorf("%s: %q is not a scope: %w; expected /subscriptions/…, "+
+						"/subscriptions/…/resourceGroups/…, the ID of a resource, or *", namespace,
+						text, err)
+				}
+			}
+			scopes[namespace] = append(scopes[namespace], id)
+		}
+		if len(scopes[namespace]) == 0 {
+			return nil, fmt.Errorf("%s: no scope, expected a list", namespace)
+		}
+	}
+	return scopes, nil
+}
+
+// allow reports whether objects of a namespace may name a resource.
+func (s Scopes) allow(namespace string, id arm.ID) bool {
+	return slices.ContainsFunc(s[namespace], func(scope arm.ID) bool {
+		return scope == Everything || within(id, scope)
+	})
+}
+
+// within reports whether a resource is a scope, or below it.
+func within(id, scope arm.ID) bool {
+	return id.Equal(scope) || strings.HasPrefix(id.Key(), scope.Key()+"/")
+}
+
+// check says which ID of an object lies outside its namespace's scopes, or returns "".
+//
+// The cluster's node resource group counts as the cluster: AKS makes it, and nothing else may. Its
+// name is known for certain only once the cluster was read, so mayWrite checks again.
+func (s Scopes) check(namespace string, spec *v1alpha1.Spec) string {
+	cluster := arm.ID(spec.ClusterID)
+	usual := arm.GroupID(cluster.Subscription(), "MC_"+cluster.ResourceGroup()+"_"+cluster.Name()+
+		"_")
+	check := func(field, text string) string {
+		id := arm.ID(text)
+		if text == "" || s.allow(namespace, id) ||
+			field != "clusterID" && strings.HasPrefix(id.Key(), usual.Key()) {
+			return ""
+		}
+		return fmt.Sprintf("spec.%s: %s lies outside the scopes that namespace %s may use", field,
+			text, namespace)
+	}
+	wrong := []string{check("clusterID", spec.ClusterID),
+		check("routeTableID", spec.RouteTableID)}
+	for i, g := range spec.Guard.Subnets {
+		field := fmt.Sprintf("guard.subnets[%d].", i)
+		wrong = append(wrong, check(field+"subnetID", g.SubnetID),
+			check(field+"routeTableID", g.RouteTableID))
+	}
+	for i, t := range spec.Targets {
+		wrong = append(wrong, check(fmt.Sprintf("targets[%d].routeTableID", i), t.RouteTableID))
+	}
+	for _, why := range wrong {
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// mayWrite says why a write for an object of a namespace must not be made, or returns "". ids are
+// what it writes and what it reads for it, discovered or configured.
+func (s Scopes) mayWrite(namespace string, cluster *inventory.Cluster, ids ...arm.ID) string {
+	for _, id := range ids {
+		if id == "" || s.allow(namespace, id) ||
+			cluster != nil && s.allow(namespace, cluster.ID) && within(id, cluster.NodeGroup()) {
+			continue
+		}
+		return fmt.Sprintf("%s lies outside the scopes that namespace %s may use", id, namespace)
+	}
+	return ""
+}

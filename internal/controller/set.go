@@ -1,0 +1,244 @@
+package controller
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/config"
+	"routekeeper.dev/routekeeper/internal/keeper"
+)
+
+// set turns the ClusterRoutes objects into the keeper's configs. How it works: every change of an
+// object makes it again from all objects. An object that is wrong, or whose namespace may not use
+// what it names, is refused and affects no other. An object that is being deleted leaves the set;
+// with onRemoval: Prune its routes are deleted first, by an order to the keeper.
+type set struct {
+	scopes Scopes
+	dirty  func() // has the set made again
+
+	mu sync.Mutex
+	// own is the node resource group of the cluster that the controller runs in, "" if it runs in
+	// none, or that is not known.
+	own     arm.ID
+	refused map[string]refusal   // by config name
+	judged  map[string]judgement // by the cluster's ID.Key()
+	// clusters that a check has read, by ID.Key(); false: they do not exist
+	read     map[string]bool
+	removals map[types.UID]*removal
+}
+
+// refusal says why an object has no effect.
+type refusal struct{ reason, message string }
+
+// removal is the state of the routes of a deleted object.
+type removal struct {
+	ordered, done bool
+	failed        error // of the last order
+	again         time.Time
+}
+
+// retryRemoval is how long a failed removal waits.
+const retryRemoval = 30 * time.Second
+
+func newSet(o Options, dirty func()) *set {
+	s := &set{scopes: o.Scopes, dirty: dirty}
+	s.reset("")
+	return s
+}
+
+// reset forgets what an earlier keeper has shown.
+func (s *set) reset(own arm.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.own, s.refused, s.judged = own, map[string]refusal{}, map[string]judgement{}
+	s.read, s.removals = map[string]bool{}, map[types.UID]*removal{}
+}
+
+// make makes the configs of all objects, and the removals to order.
+func (s *set) make(objects []ClusterRoutes) ([]v1alpha1.ClusterRoutes, []keeper.Removal) {
+	slices.SortFunc(objects, func(a, b ClusterRoutes) int { // the oldest wins a contradiction
+		if n := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); n != 0 {
+			return n
+		}
+		return strings.Compare(a.name(), b.name())
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = map[string]refusal{}
+	var files []config.File
+	byName := map[string]*ClusterRoutes{}
+	for i := range objects {
+		o := &objects[i]
+		byName[o.name()] = o
+		if why := s.tenancy(o); why.reason != "" {
+			s.refused[o.name()] = why
+			continue
+		}
+		files = append(files, file(o))
+	}
+	valid, wrong := config.Objects(files)
+	for name, mistake := range wrong {
+		message := mistake.Problem
+		if mistake.Field != "" {
+			message = mistake.Field + ": " + message
+		}
+		s.refused[name] = refusal{"Invalid", message}
+	}
+	var configs []v1alpha1.ClusterRoutes
+	var orders []keeper.Removal
+	for _, c := range valid {
+		o := byName[c.Metadata.Name]
+		if o.DeletionTimestamp == nil {
+			configs = append(configs, s.judgedConfig(c))
+			continue
+		}
+		observed, order := s.leave(o, c)
+		if observed != nil {
+			configs = append(configs, *observed)
+		}
+		if order != nil {
+			orders = append(orders, *order)
+		}
+	}
+	for uid := range s.removals {
+		if !slices.ContainsFunc(objects, func(o ClusterRoutes) bool { return o.UID == uid }) {
+			delete(s.removals, uid)
+		}
+	}
+	return configs, orders
+}
+
+// tenancy says why an object's namespace may not have it.
+func (s *set) tenancy(o *ClusterRoutes) refusal {
+	if len(s.scopes[o.Namespace]) == 0 {
+		return refusal{"NamespaceNotAllowed", "namespace " + o.Namespace +
+			" is not in the controller's allow-list (--scopes)"}
+	}
+	if why := s.scopes.check(o.Namespace, &o.Spec); why != "" {
+		return refusal{"OutOfScope", why}
+	}
+	return refusal{}
+}
+
+// file is an object as a document.
+func file(o *ClusterRoutes) config.File {
+	text, _ := json.Marshal(v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, // plain structs
+		Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: o.Name}, Spec: o.Spec})
+	return config.File{Name: o.name(), Data: text}
+}
+
+// judgedConfig is a config whose guard only observes where the controller cannot guard.
+func (s *set) judgedConfig(c v1alpha1.ClusterRoutes) v1alpha1.ClusterRoutes {
+	if s.own == "" || c.Spec.Guard.Mode != v1alpha1.GuardEnforce {
+		return c
+	}
+	if j := s.judged[arm.ID(c.Spec.ClusterID).Key()]; !j.made || j.refuse != "" {
+		c.Spec.Guard.Mode = v1alpha1.GuardObserve
+	}
+	return c
+}
+
+// leave takes a deleted object out of the set. If its routes have to be deleted, the keeper must
+// have read the cluster once: until then the config only observes.
+func (s *set) leave(o *ClusterRoutes, c v1alpha1.ClusterRoutes) (*v1alpha1.ClusterRoutes,
+	*keeper.Removal) {
+	if !slices.Contains(o.Finalizers, v1alpha1.Finalizer) ||
+		c.Spec.OnRemoval != v1alpha1.RemovalPrune {
+		return nil, nil
+	}
+	uid, key := o.UID, arm.ID(c.Spec.ClusterID).Key()
+	r := s.removals[uid]
+	if r == nil {
+		r = &removal{}
+		s.removals[uid] = r
+	}
+	exists, read := s.read[key]
+	if read && !exists { // it never was: its routes cannot be told from others
+		r.done = true
+	}
+	switch {
+	case r.done:
+		return nil, nil
+	case r.ordered && r.failed == nil: // under way
+		return nil, nil
+	case r.ordered && time.Now().Before(r.again), !read:
+		c.Spec.Guard.Mode = v1alpha1.GuardOff
+		c.Spec.Targets = slices.Clone(c.Spec.Targets)
+		for i := range c.Spec.Targets {
+			c.Spec.Targets[i].Policy = v1alpha1.PolicyObserve
+		}
+		return &c, nil
+	}
+	r.ordered, r.failed = true, nil
+	return nil, &keeper.Removal{Config: c, Ended: func(err error) {
+		s.mu.Lock()
+		r.done, r.failed, r.again = err == nil, err, time.Now().Add(retryRemoval)
+		s.mu.Unlock()
+		s.dirty()
+		if err != nil {
+			time.AfterFunc(retryRemoval, s.dirty)
+		}
+	}}
+}
+
+// removed reports whether a deleted object can go, or why its last removal failed.
+func (s *set) removed(o *ClusterRoutes) (done bool, failed error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, refused := s.refused[o.name()]
+	r := s.removals[o.UID]
+	if o.Spec.OnRemoval != v1alpha1.RemovalPrune || refused {
+		return true, nil
+	}
+	if r == nil {
+		return false, nil
+	}
+	return r.done, r.failed
+}
+
+// note notes what a check has shown of its clusters.
+func (s *set) note(r keeper.Round) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := false
+	for _, c := range r.Checked() {
+		id := arm.ID(c.Spec.ClusterID)
+		if r.Seen.Snapshot == nil {
+			continue
+		}
+		was, known := s.read[id.Key()]
+		switch {
+		case r.Seen.Cluster(id) != nil:
+			s.read[id.Key()] = true
+			changed = changed || !known || !was
+		case r.Seen.Unread[id.Key()].Absent && !was:
+			s.read[id.Key()] = false
+			changed = changed || !known
+		}
+		if s.own != "" {
+			if j := judge(s.own, r, &c); j.made && j != s.judged[id.Key()] {
+				s.judged[id.Key()], changed = j, true
+			}
+		}
+	}
+	if changed {
+		s.dirty()
+	}
+}
+
+// state says why an object is refused, and why its cluster cannot be guarded from here.
+func (s *set) state(o *ClusterRoutes) (refused refusal, unguarded string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.Spec.Guard.Mode == v1alpha1.GuardEnforce {
+		unguarded = s.judged[arm.ID(o.Spec.ClusterID).Key()].refuse
+	}
+	return s.refused[o.name()], unguarded
+}

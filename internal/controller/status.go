@@ -1,0 +1,296 @@
+package controller
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// board keeps what the last check of each cluster showed, until it is written into the objects.
+type board struct {
+	mu    sync.Mutex
+	shown map[string]shown // by config name
+}
+
+// shown is what a check showed of one cluster.
+type shown struct {
+	generation int64 // of the object whose spec was checked
+	conditions []v1alpha1.Condition
+	targets    []v1alpha1.TargetStatus
+	change     *v1alpha1.Change
+	failed     string
+}
+
+// take notes a check; acting is set if its changes are yet to be made. generation says which
+// generation of an object the keeper has.
+func (b *board) take(r keeper.Round, acting bool, generation func(name string) int64) {
+	if r.Seen.Snapshot == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, config := range r.Checked() {
+		name := config.Metadata.Name
+		before := b.shown[name]
+		is, failed := ready(r, name)
+		if acting && len(before.conditions) > 0 { // not all findings are known yet
+			is, failed = before.conditions[0], before.failed
+		}
+		s := showing(r, &config, is)
+		s.failed = failed
+		s.generation = generation(name)
+		s.change = cmp.Or(lastChange(r, name), before.change)
+		b.shown[name] = s
+	}
+}
+
+func (b *board) of(name string) (shown, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, ok := b.shown[name]
+	return s, ok
+}
+
+func (b *board) clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shown = map[string]shown{}
+}
+
+// lastChange describes the last change of a check.
+func lastChange(r keeper.Round, name string) *v1alpha1.Change {
+	lines := changed(r, name)
+	if len(lines) == 0 {
+		return nil
+	}
+	return &v1alpha1.Change{Time: stamp(r.Started.Add(r.Elapsed)),
+		Message: strings.Join(lines, "; ")}
+}
+
+// changed describes the changes that a check made for a cluster, a line for each resource and verb.
+func changed(r keeper.Round, name string) []string {
+	counts := map[string]int{}
+	var lines []string
+	for _, o := range r.Changes {
+		if o.Cluster != name || o.State != plan.Done {
+			continue
+		}
+		line := fmt.Sprintf("%s: routes %sd", o.Resource.Short(), o.Verb)
+		if o.Verb == plan.Associate {
+			line = fmt.Sprintf("%s: route table %s put back", o.Resource.Short(),
+				o.New.RouteTable.Short())
+		}
+		if counts[line]++; counts[line] == 1 {
+			lines = append(lines, line)
+		}
+	}
+	for i, line := range lines {
+		if n := counts[line]; strings.Contains(line, ": routes ") {
+			lines[i] = fmt.Sprintf("%s (%d)", line, n)
+		}
+	}
+	return lines
+}
+
+// showing makes the conditions and counts of a cluster. While a lost route table is put back, no
+// finding says so, but the cluster is not ready.
+func showing(r keeper.Round, config *v1alpha1.ClusterRoutes, is v1alpha1.Condition) shown {
+	p := picture.Of(r.Seen, config, r.Configs, plan.TakenBy(r.Configs))
+	s := shown{}
+	why := withheld(r, config.Metadata.Name)
+	guard := guarded(p, config, why)
+	if is.Status == "True" && guard.Reason == reasonLost {
+		is.Status, is.Reason, is.Message = guard.Status, guard.Reason, guard.Message
+	}
+	s.conditions = append(s.conditions, is, guard)
+	synced := v1alpha1.Condition{Type: v1alpha1.ConditionSynced, Status: "True",
+		Reason: "InSync", Message: "the targets have the cluster's pod routes"}
+	if len(config.Spec.Targets) == 0 {
+		synced.Reason, synced.Message = "NoTargets", "the spec names no targets"
+	}
+	var off []string
+	for _, t := range p.Tables {
+		if t.Role != picture.RoleTarget {
+			continue
+		}
+		count := v1alpha1.TargetStatus{RouteTableID: string(t.ID)}
+		unknown := t.Unread != "" || p.Unread != "" || r.Seen.Table(t.ID) == nil
+		for _, route := range t.Routes {
+			switch route.State {
+			case picture.Works, picture.Idle:
+				count.Expected++
+				count.Correct++
+			case picture.Missing, picture.Wrong:
+				count.Expected++
+			case picture.Stale:
+				count.Stale++
+			case picture.Unknown:
+				unknown = true
+			}
+		}
+		s.targets = append(s.targets, count)
+		switch {
+		case count.Correct < count.Expected || count.Stale > 0:
+			off = append(off, fmt.Sprintf("%s has %d of %d routes, and %d stale ones%s",
+				t.ID.Short(), count.Correct, count.Expected, count.Stale, because(why(t.ID))))
+		case unknown:
+			synced.Status, synced.Reason = "Unknown", "NotRead"
+			synced.Message = fmt.Sprintf("the routes of %s are not known%s", t.ID.Short(),
+				because(cmp.Or(t.Unread, p.Unread)))
+		}
+	}
+	if len(off) > 0 {
+		synced.Status, synced.Reason = "False", "OutOfSync"
+		synced.Message = strings.Join(off, "; ")
+	}
+	s.conditions = append(s.conditions, synced)
+	return s
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// withheld says why changes to a resource were withheld, "" if none were.
+func withheld(r keeper.Round, name string) func(arm.ID) string {
+	return func(id arm.ID) string {
+		for _, f := range r.Findings {
+			if f.Code == finding.ChangesWithheld && f.Cluster == name &&
+				id.Equal(arm.ID(f.Resource)) {
+				return f.Message
+			}
+		}
+		return ""
+	}
+}
+
+// ready is the condition Ready: no finding of the cluster, or of all clusters, is an error.
+func ready(r keeper.Round, name string) (c v1alpha1.Condition, failed string) {
+	c = v1alpha1.Condition{Type: v1alpha1.ConditionReady, Status: "True", Reason: "NoErrors",
+		Message: "no finding is an error"}
+	for _, f := range r.Findings { // the worst comes first
+		if f.Severity == finding.Error && (f.Cluster == name || f.Cluster == "") {
+			c.Status, c.Reason, c.Message = "False", reasonOf(f.Code), f.Message
+			return c, f.Message
+		}
+	}
+	return c, ""
+}
+
+// reasonOf writes a code as the reason of a condition: association-lost is AssociationLost.
+func reasonOf(code finding.Code) string {
+	words := strings.Split(string(code), "-")
+	for i, w := range words {
+		words[i] = strings.ToUpper(w[:1]) + w[1:]
+	}
+	return strings.Join(words, "")
+}
+
+// reasonLost is the reason of Guarded where a subnet lacks its route table.
+const reasonLost = "AssociationLost"
+
+// guarded is the condition Guarded.
+func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes,
+	why func(arm.ID) string) v1alpha1.Condition {
+	c := v1alpha1.Condition{Type: v1alpha1.ConditionGuarded}
+	var lost, unknown []string
+	subnets := 0
+	for _, subnet := range p.Subnets {
+		if subnet.Role == picture.RoleTarget {
+			continue
+		}
+		subnets++
+		switch subnet.State {
+		case picture.Lost:
+			lost = append(lost, subnet.ID.Short()+" has lost its route table"+
+				because(why(subnet.ID)))
+		case picture.Other:
+			lost = append(lost, subnet.ID.Short()+" has another route table"+
+				because(why(subnet.ID)))
+		case picture.Unknown:
+			unknown = append(unknown, subnet.ID.Short())
+		}
+	}
+	mode := config.Spec.Guard.Mode
+	switch {
+	case mode == v1alpha1.GuardOff:
+		c.Status, c.Reason, c.Message = "False", "Off", "spec.guard.mode is Off"
+	case len(lost) > 0:
+		c.Status, c.Reason, c.Message = "False", reasonLost, strings.Join(lost, "; ")
+	case subnets == 0 || len(unknown) > 0:
+		c.Status, c.Reason = "Unknown", "NotRead"
+		c.Message = "the node subnets are not known" + because(p.Unread)
+		if len(unknown) > 0 {
+			c.Message = "it is not known whether these have their route tables: " +
+				strings.Join(unknown, ", ")
+		}
+	case mode == v1alpha1.GuardObserve:
+		c.Status, c.Reason = "False", "Observe"
+		c.Message = "the subnets have their route tables, but a lost one is only reported"
+	default:
+		c.Status, c.Reason = "True", "Enforced"
+		c.Message = fmt.Sprintf("%d subnets have their route tables, and a lost one is put back",
+			subnets)
+	}
+	return c
+}
+
+// statusOf is the status that an object should have. ok is false if nothing new is known.
+func statusOf(o *ClusterRoutes, s shown, checked bool, refused refusal, unguarded string,
+	now time.Time) (status v1alpha1.Status, ok bool) {
+	status = v1alpha1.Status{LastChange: o.Status.LastChange}
+	conditions := s.conditions
+	switch {
+	case refused.reason != "":
+		message := "the object has no effect: " + refused.message
+		conditions = nil
+		for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionGuarded,
+			v1alpha1.ConditionSynced} {
+			conditions = append(conditions, v1alpha1.Condition{Type: kind, Status: "False",
+				Reason: refused.reason, Message: message})
+		}
+		status.ObservedGeneration, status.LastError = o.Generation, refused.message
+	case !checked:
+		return status, false
+	default:
+		status.ObservedGeneration, status.LastError = s.generation, s.failed
+		status.Targets = s.targets
+		correct, expected := 0, 0
+		for _, t := range s.targets {
+			correct, expected = correct+t.Correct, expected+t.Expected
+		}
+		if len(s.targets) > 0 {
+			status.Routes = fmt.Sprintf("%d/%d", correct, expected)
+		}
+		status.LastChange = cmp.Or(s.change, status.LastChange)
+	}
+	for _, c := range conditions {
+		if c.Type == v1alpha1.ConditionGuarded && unguarded != "" && refused.reason == "" {
+			c.Status, c.Reason, c.Message = "False", "EgressInTable", unguarded
+		}
+		c.ObservedGeneration, c.LastTransitionTime = status.ObservedGeneration, stamp(now)
+		i := slices.IndexFunc(o.Status.Conditions, func(old v1alpha1.Condition) bool {
+			return old.Type == c.Type && old.Status == c.Status
+		})
+		if i >= 0 {
+			c.LastTransitionTime = o.Status.Conditions[i].LastTransitionTime
+		}
+		status.Conditions = append(status.Conditions, c)
+	}
+	return status, true
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

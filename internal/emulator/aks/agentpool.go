@@ -1,0 +1,355 @@
+package aks
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+var poolName = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`)
+
+// settlePool checks one agent pool profile. had is what it was, nil for a new pool.
+func settlePool(p, had, properties kernel.Object) *kernel.Failure {
+	name := kernel.Text(p, "name")
+	switch {
+	case name == "":
+		return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
+			"Required parameter agentPoolProfiles.name is missing (null).")
+	case !poolName.MatchString(name):
+		return kernel.Fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter "+
+			"agentPoolProfile.name is invalid. Error details: %s is no agent pool name. Please "+
+			"see https://aka.ms/aks-naming-rules for more details.", name)
+	case kernel.Text(p, "osType") == "Windows" && len(name) > 6:
+		return kernel.Fail(http.StatusBadRequest, "WindowsAgentPoolNameTooLong",
+			"Windows agent pool name %s is longer than 6 characters.", name)
+	}
+	if f := settleMachines(p); f != nil {
+		return f
+	}
+	for field, value := range had { // what is left out stays
+		if p[field] == nil &&
+			!slices.Contains([]string{"nodeTaints", "nodeLabels", "tags", "provisioningState",
+				"powerState"}, field) {
+			p[field] = kernel.CloneValue(value)
+		}
+	}
+	settleSpotPool(p)
+	// 0 asks for the default
+	if p["osDiskSizeGB"] != nil && kernel.NumberOf(p, "osDiskSizeGB") == 0 {
+		delete(p, "osDiskSizeGB")
+	}
+	kernel.SetDefault(p, "vmSize", "Standard_D2s_v5")
+	kernel.SetDefault(p, "osType", "Linux")
+	kernel.SetDefault(p, "type", "VirtualMachineScaleSets")
+	kernel.SetDefault(p, "count", 1)
+	kernel.SetDefault(p, "orchestratorVersion", properties["kubernetesVersion"])
+	// not the newest, so that there is one to upgrade to
+	kernel.SetDefault(p, "nodeImageVersion", nodeImages[1])
+	kernel.SetDefault(p, "maxPods", defaultMaxPods(p, properties))
+	if _, err := countOf(p); err != nil {
+		return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
+			"The value of parameter agentPoolProfiles.count is invalid: %v.", p["count"])
+	}
+	plugin := kernel.Text(kernel.ObjectAt(properties, "networkProfile"), "networkPlugin")
+	if had == nil && kernel.Text(p, "osType") == "Windows" && plugin != "azure" { // AKS#2839
+		return kernel.Fail(http.StatusBadRequest, "AzureCNIOnlyForWindows",
+			"Windows agent pools can only be added to AKS clusters using Azure-CNI.")
+	}
+	if n := kernel.NumberOf(p, "maxPods"); n < 10 || n > 250 {
+		return kernel.Fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter "+
+			"agentPoolProfile.maxPods is invalid: %v. The minimum is 10 and the maximum is 250.",
+			p["maxPods"])
+	}
+	if mode := kernel.Text(p, "podIPAllocationMode"); mode != "" && mode != "DynamicIndividual" &&
+		mode != "StaticBlock" {
+		return invalid("agentPoolProfile.podIPAllocationMode", mode)
+	}
+	if kernel.Text(p, "podSubnetID") != "" &&
+		modeOf(kernel.ObjectAt(properties, "networkProfile")) != modeVNet {
+		return invalid("agentPoolProfile.podSubnetID", p["podSubnetID"])
+	}
+	for _, field := range []string{"vmSize", "osType", "vnetSubnetID", "podSubnetID", "maxPods"} {
+		if had != nil && !strings.EqualFold(fmt.Sprint(had[field]), fmt.Sprint(p[field])) {
+			return unchangeable("properties." + field)
+		}
+	}
+	return checkVersion(p, had, properties)
+}
+
+// defaultMaxPods is what AKS gives a pool that names no maxPods (AZURE.md).
+func defaultMaxPods(p, properties kernel.Object) int {
+	switch modeOf(kernel.ObjectAt(properties, "networkProfile")) {
+	case modeKubenet:
+		return 110
+	case modeVNet:
+		if kernel.Text(p, "podSubnetID") == "" {
+			return 30
+		}
+	}
+	return 250
+}
+
+// checkPools checks a cluster's pools together.
+func (s *AKS) checkPools(id arm.ID, properties kernel.Object, isNew bool) *kernel.Failure {
+	pools := kernel.ListAt(properties, "agentPoolProfiles")
+	seen := map[string]bool{}
+	systems := 0
+	for _, p := range pools {
+		if seen[kernel.Text(p, "name")] {
+			// code [U]
+			return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
+				"Agent pool name %s is used more than once.", kernel.Text(p, "name"))
+		}
+		seen[kernel.Text(p, "name")] = true
+		if strings.EqualFold(kernel.Text(p, "mode"), "System") {
+			systems++
+		}
+	}
+	if systems == 0 {
+		return kernel.Fail(http.StatusBadRequest, "MustDefineAtLeastOneSystemPool",
+			"Must define at least one system pool.")
+	}
+	most := maxPools
+	if slices.ContainsFunc(pools, func(p kernel.Object) bool {
+		return kernel.Text(p, "type") == PoolAvailabilitySet
+	}) {
+		most = 1
+	}
+	if len(pools) > most {
+		return kernel.Fail(http.StatusBadRequest, "MaxAgentPoolCountReached",
+			"The maximum number of agent pools %d is reached.", most)
+	}
+	if f := s.checkSubnets(id, properties, isNew); f != nil {
+		return f
+	}
+	return s.checkSizes(id, properties)
+}
+
+// countOf reads a pool's count, however it came.
+func countOf(p kernel.Object) (int, error) {
+	var n int
+	_, err := fmt.Sscan(fmt.Sprint(p["count"]), &n)
+	if err == nil && (n < 0 || n > maxPoolNodes) {
+		err = fmt.Errorf("out of range")
+	}
+	return n, err
+}
+
+// mostNodes is how many nodes a pool can come to have.
+func mostNodes(p kernel.Object) int {
+	n, _ := countOf(p) // checked when it was settled
+	if p["enableAutoScaling"] == true {
+		n = max(n, kernel.NumberOf(p, "maxCount"))
+	}
+	return n
+}
+
+func profileOf(r *kernel.Resource, name string) kernel.Object {
+	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
+		if strings.EqualFold(kernel.Text(p, "name"), name) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (s *AKS) showPool(r *kernel.Resource, p kernel.Object) {
+	p["provisioningState"] = kernel.State(r)
+	if cl := s.Clusters[r.ID.Key()]; cl != nil && s.isBusy(r) {
+		if run := cl.Pool(kernel.Text(p, "name")); run != nil && run.doing != "" {
+			p["provisioningState"] = run.doing
+		}
+	}
+	if p["powerState"] = (kernel.Object{"code": powerOf(r)}); poolStopped(p) {
+		p["powerState"], p["count"] = kernel.Object{"code": "Stopped"}, 0
+	}
+	delete(p, StoppedCount)
+	showMachines(p)
+	p["currentOrchestratorVersion"] = fullVersion(kernel.Text(p, "orchestratorVersion"))
+}
+
+// poolDocument is a pool as a resource of its own.
+func (s *AKS) poolDocument(r *kernel.Resource, p kernel.Object, version string) kernel.Object {
+	p = kernel.Clone(p)
+	s.showPool(r, p)
+	name := kernel.Text(p, "name")
+	delete(p, "name")
+	doc := kernel.Object{"id": string(r.ID.Child("agentPools", name)), "name": name,
+		"type": arm.TypeCluster + "/agentPools", "properties": p}
+	for _, f := range ownPoolFacts {
+		f.Show(kernel.Sight{R: r, Doc: doc, At: doc, Version: version})
+	}
+	return doc
+}
+
+// agentPoolCall handles agent pools: they are part of their cluster's document.
+func (s *AKS) agentPoolCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+	n := len(c.Path)
+	if n < 9 || n > 12 || !strings.EqualFold(c.Path[6], "managedClusters") ||
+		!strings.EqualFold(c.Path[8], "agentPools") {
+		return kernel.Reply{}, nil, false
+	}
+	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
+	r := s.kernel.Store.Get(id)
+	if r == nil {
+		return kernel.Reply{}, s.kernel.Missing(id), true
+	}
+	pools := kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles")
+	if n == 9 {
+		docs := make([]kernel.Object, len(pools))
+		for i, p := range pools {
+			docs[i] = s.poolDocument(r, p, c.Version)
+		}
+		answer, f := s.kernel.Page(c, docs, nil)
+		return answer, f, true
+	}
+	at := slices.IndexFunc(pools, func(p kernel.Object) bool {
+		return strings.EqualFold(kernel.Text(p, "name"), c.Path[9])
+	})
+	switch {
+	case n > 10:
+		answer, f := s.poolAction(c, r, pools, at)
+		return answer, f, true
+	case c.Method == http.MethodGet && at >= 0:
+		return kernel.OK(s.poolDocument(r, pools[at], c.Version)), nil, true
+	case c.Method == http.MethodPut:
+		status := http.StatusOK
+		if at < 0 {
+			at, status = len(pools), http.StatusCreated
+		}
+		if f := s.putPool(c, r, pools, at); f != nil {
+			s.kernel.Record(c, r.ID.Child("agentPools", c.Path[9]), "write", f)
+			return kernel.Reply{}, f, true
+		}
+		s.kernel.Record(c, r.ID.Child("agentPools", c.Path[9]), "write", nil)
+		return s.kernel.Started(c, r, kernel.Reply{Status: status, Header: map[string]string{},
+			Body: kernel.Encode(s.poolDocument(r, profileOf(r, c.Path[9]), c.Version))}), nil, true
+	case c.Method == http.MethodDelete && at >= 0:
+		answer, f := s.deletePool(c, r, pools, at)
+		return answer, f, true
+	case c.Method == http.MethodDelete:
+		return kernel.Reply{Status: http.StatusNoContent}, nil, true
+	}
+	return kernel.Reply{}, s.kernel.Missing(id.Child("agentPools", c.Path[9])), true
+}
+
+// StoppedCount is where the document of a stopped pool keeps how many nodes it had: it comes back
+// with them.
+const StoppedCount = "routekeeper.stoppedCount"
+
+func poolStopped(p kernel.Object) bool { return p[StoppedCount] != nil }
+
+// powerPool stops or starts a pool where that is what was sent, and returns what that is called.
+func powerPool(p, had kernel.Object) string {
+	code := kernel.Text(kernel.ObjectAt(p, "powerState"), "code")
+	delete(p, "powerState")
+	switch {
+	case code == "Stopped" && !poolStopped(had) && had != nil:
+		p[StoppedCount], p["count"] = had["count"], 0
+		return "Stopping"
+	case code == "Running" && poolStopped(had):
+		p["count"] = had[StoppedCount]
+		delete(p, StoppedCount)
+		return "Starting"
+	case poolStopped(had):
+		p[StoppedCount], p["count"] = had[StoppedCount], 0
+	}
+	return ""
+}
+
+// putPool sets pool number at, or adds it behind the others. Unlike a PUT of the cluster, it
+// associates no subnet with the table (AKS#1500).
+func (s *AKS) putPool(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
+	at int) *kernel.Failure {
+	sent, f := kernel.DecodeObject(c.Body)
+	if f == nil {
+		f = s.changeable(r)
+	}
+	if f != nil {
+		return f
+	}
+	p := kernel.Object{}
+	if sentProperties := kernel.ObjectAt(sent, "properties"); sentProperties != nil {
+		p = kernel.Clone(sentProperties)
+	}
+	var had kernel.Object
+	name, doing := c.Path[9], "Creating"
+	if at < len(pools) {
+		had, doing = pools[at], "Updating"
+		name = kernel.Text(had, "name")
+	} else {
+		kernel.SetDefault(p, "mode", "User")
+	}
+	p["name"] = name
+	properties := kernel.ObjectAt(r.Body, "properties")
+	if f := settlePool(p, had, properties); f != nil {
+		return f
+	}
+	if f := s.checkPoolSubnet(r, p); f != nil {
+		return f
+	}
+	all := append(pools[:at:at], append([]kernel.Object{p}, pools[min(at+1, len(pools)):]...)...)
+	if f := s.checkPools(r.ID, kernel.Object{"networkProfile": properties["networkProfile"],
+		"agentPoolProfiles": kernel.Items(all)}, false); f != nil {
+		return f
+	}
+	if had != nil && kernel.NumberOf(had, "count") != kernel.NumberOf(p, "count") {
+		doing = "Scaling"
+	}
+	if d := powerPool(p, had); d != "" {
+		doing = d
+	}
+	if upgrades(p, had) {
+		doing = "Upgrading"
+	}
+	cl := s.Clusters[r.ID.Key()]
+	cl.idle()
+	if f := s.setPool(cl, p, doing); f != nil {
+		return f
+	}
+	if doing == "Upgrading" {
+		if f := s.upgrade(cl, cl.Pool(name), p, s.kernel.OperationTime(c)); f != nil {
+			return f
+		}
+	}
+	s.storePools(c, r, all)
+	s.nodesChanged(cl)
+	return nil
+}
+
+func (s *AKS) deletePool(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
+	at int) (kernel.Reply, *kernel.Failure) {
+	if f := s.changeable(r); f != nil {
+		return kernel.Reply{}, f
+	}
+	id := r.ID.Child("agentPools", c.Path[9])
+	all := append(pools[:at:at], pools[at+1:]...)
+	if len(all) == 0 || !slices.ContainsFunc(all, func(p kernel.Object) bool {
+		return strings.EqualFold(kernel.Text(p, "mode"), "System")
+	}) {
+		// wording [U]
+		f := kernel.Fail(http.StatusBadRequest, "OperationNotAllowed",
+			"The last system agent pool of a cluster cannot be deleted.")
+		s.kernel.Record(c, id, "delete", f)
+		return kernel.Reply{}, f
+	}
+	cl := s.Clusters[r.ID.Key()]
+	cl.idle()
+	s.removePool(cl, cl.Pool(kernel.Text(pools[at], "name")))
+	s.storePools(c, r, all)
+	s.nodesChanged(cl)
+	s.kernel.Record(c, id, "delete", nil)
+	return s.kernel.Accepted(c, nil), nil
+}
+
+// storePools puts the pools into the cluster's document, which is busy from now on.
+func (s *AKS) storePools(c *kernel.Call, r *kernel.Resource, pools []kernel.Object) {
+	s.kernel.Remember(r.ID)
+	kernel.ObjectAt(r.Body, "properties")["agentPoolProfiles"] = kernel.Items(pools)
+	s.kernel.Occupy(c, r, "Updating")
+}

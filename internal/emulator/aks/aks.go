@@ -1,0 +1,102 @@
+// Package aks is Microsoft.ContainerService: managed clusters and agent pools, and what runs behind
+// them: nodes, the cloud provider that writes routes, the ingress add-on, the OIDC issuer, and a
+// small API server for each.
+package aks
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
+	"routekeeper.dev/routekeeper/internal/emulator/compute"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+)
+
+// Options say what clusters are like.
+type Options struct {
+	// RouteBatch is how long a cluster's cloud provider collects route changes before it writes
+	// them, and RouteCache for how long it trusts the copy of the table that it read.
+	RouteBatch, RouteCache time.Duration
+	// RouteBugs are the ways in which the clusters' cloud providers go wrong.
+	RouteBugs RouteBugs
+	// CheckClusterIdentity makes a cluster need roles on the network it brings.
+	CheckClusterIdentity bool
+}
+
+// AKS is Microsoft.ContainerService: managed clusters, what runs behind them (nodes, cloud
+// providers, add-ons), and their API servers.
+type AKS struct {
+	kernel        *kernel.Kernel
+	opts          Options
+	authorization *authorization.Authorization
+	entra         *entra.Entra
+	network       *network.Network
+
+	Clusters   map[string]*cluster // by ID.Key()
+	nodeGroups map[string]*cluster // by the node resource group's Key()
+	scaleSets  map[string]poolOf   // the clusters' ones, by ID.Key()
+	// kubernetesBy answers for the clusters' API servers; nil: apiserver.go does.
+	kubernetesBy Kubernetes
+}
+
+// New makes the service, and gives it its place in the kernel.
+func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entra,
+	a *authorization.Authorization, opts Options) *AKS {
+	s := &AKS{kernel: k, network: n, entra: d, authorization: a, opts: opts,
+		Clusters: map[string]*cluster{}, nodeGroups: map[string]*cluster{},
+		scaleSets: map[string]poolOf{}}
+	v.Pools, d.Issuers, a.NodeGroups, k.Host = s, s, s, s
+	k.Add(kernel.Service{
+		Types: s.types(), Waits: s.waits(), Calls: []kernel.Special{s.clusterCall, s.agentPoolCall},
+		Sections: []kernel.Section{s.section()}, Watch: s.watch, Resume: kernel.Resumer{
+			Last: s.resumeClusters},
+		HostNames: []string{"*." + apiServerDomain}, Moved: s.moved, Stop: s.stop,
+	})
+	return s
+}
+
+// resumeClusters goes on with what the clusters were doing.
+func (s *AKS) resumeClusters() {
+	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
+		s.resumeCluster(s.Clusters[key])
+	}
+}
+
+// moved renders the clusters anew: their issuers' URLs have the emulator's address in them.
+func (s *AKS) moved() {
+	for _, cluster := range s.kernel.Store.List(arm.TypeCluster, "") {
+		s.kernel.Store.Touch(cluster.ID)
+	}
+}
+
+// stop stops the clusters' cloud providers.
+func (s *AKS) stop() {
+	for _, c := range s.Clusters {
+		c.provider.stop()
+	}
+}
+
+// types are the resource types of Microsoft.ContainerService.
+func (s *AKS) types() []kernel.Kind {
+	return []kernel.Kind{
+		{Name: arm.TypeCluster, Tracked: true, Facts: clusterFacts(s.issuerOf, s.kernel.TenantOf),
+			Settle: s.settleCluster, Busy: s.clusterBusy, Deleting: s.deleteCluster,
+			Gets: &kernel.OwnBucket{Limit: s.kernel.Buckets.Limits.Clusters,
+				Refusal: "The request is being throttled " +
+					"as the limit has been reached for operation type - get managed cluster. For " +
+					"more information, see - https://aka.ms/aks-throttling"},
+			Stored: s.storedCluster, Show: s.showCluster,
+			Removed: s.clusterRemoved},
+		{Name: TypeMaintenance, Immediate: true, Settle: s.settleMaintenance,
+			Show: showMaintenance},
+	}
+}
+
+// waits are none: AKS gives no Retry-After.
+func (s *AKS) waits() map[string][2]int {
+	return map[string][2]int{arm.TypeCluster: {0, 0}, arm.TypeCluster + "/agentPools": {0, 0}}
+}

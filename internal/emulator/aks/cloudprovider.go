@@ -1,0 +1,382 @@
+package aks
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// How it works. cloudProvider writes a kubenet cluster's routes as cloud-provider-azure does,
+// measured next to the real one: the whole table at once, from a copy that it trusts for a while,
+// in batches, with the ETag of that copy. It deletes every route inside the pod CIDR that no node
+// matches, whatever its name, and one batch later every route whose name begins as the deleted
+// one's node: a route named aks takes all routes of the nodes aks-… with it for a moment, and so
+// does a node's old pod CIDR with its new one. A write that fails counts as done towards
+// Kubernetes, and is tried again in each batch with the same copy, until that is too old. It never
+// repairs a wrong next hop, and never touches subnets.
+
+type cloudProvider struct {
+	aks     *AKS
+	cluster *cluster
+	bugs    RouteBugs
+
+	timer  *time.Timer
+	paused bool
+	// copy is the table as it was last read, and when.
+	copy   kernel.Object
+	copied time.Time
+	etag   string
+	// again are nodes that went and came back since the last write: their routes are deleted and
+	// added in one batch.
+	again map[*Node]bool
+	// begun are the names of the nodes whose routes the last batch deleted: this one deletes all
+	// routes whose names begin so.
+	begun []string
+}
+
+// RouteBugs are ways in which a cloud provider differs from the usual one.
+type RouteBugs struct {
+	// Polite is one without the known bugs: a failed write is no success
+	// (cloud-provider-azure#11003), and a delete takes the route of its own name only.
+	Polite bool `json:"polite,omitempty"`
+	// DropStaleCopy reads the table again after a 412, and so fails only once.
+	DropStaleCopy bool `json:"dropStaleCopy,omitempty"`
+	// CaseSensitive compares node names with case: a route whose name is spelled differently is
+	// deleted and created again.
+	CaseSensitive bool `json:"caseSensitive,omitempty"`
+	// KeepUnmatched does not delete the routes inside the pod CIDR that no node matches.
+	KeepUnmatched bool `json:"keepUnmatched,omitempty"`
+}
+
+// retryDelay is how long a failed write waits where the options name no batch time.
+const retryDelay = time.Second
+
+// wake makes the provider look at its nodes once the batch time is over, or at once where there is
+// none.
+func (p *cloudProvider) wake() {
+	if p.aks.kernel.Closed || p.paused {
+		return
+	}
+	if p.aks.opts.RouteBatch == 0 {
+		p.reconcile()
+		return
+	}
+	p.wakeIn(p.aks.opts.RouteBatch)
+}
+
+func (p *cloudProvider) wakeIn(d time.Duration) {
+	if p.timer != nil || p.aks.kernel.Closed {
+		return // the batch is open already
+	}
+	p.timer = time.AfterFunc(d, func() {
+		defer p.aks.kernel.Lock()()
+		p.timer = nil
+		if !p.aks.kernel.Closed && !p.paused && p.aks.Clusters[p.cluster.id.Key()] == p.cluster {
+			p.aks.kernel.Guarded("the cloud provider of "+p.cluster.id.Name(), p.reconcile)
+		}
+	})
+}
+
+func (p *cloudProvider) stop() {
+	if p.timer != nil {
+		p.timer.Stop()
+		p.timer = nil
+	}
+	p.paused = true
+}
+
+// recreated notes a node that went and came back.
+func (p *cloudProvider) recreated(n *Node) {
+	if p.again == nil {
+		p.again = map[*Node]bool{}
+	}
+	p.again[n] = true
+	p.wake()
+}
+
+// reconcile brings the routes to what the nodes need. With a batch time it looks again after each,
+// as the route controller does.
+func (p *cloudProvider) reconcile() {
+	if p.aks.opts.RouteBatch > 0 {
+		defer p.wakeIn(p.aks.opts.RouteBatch)
+	}
+	table := p.read()
+	if table == nil {
+		p.noteRoutes(nil)
+		return
+	}
+	before := p.begun
+	p.begun = nil
+	kept, changed := p.keep(kernel.ListAt(kernel.ObjectAt(table, "properties"), "routes"), before)
+	routes := append([]any{}, kept...)
+	var believed []any // what Kubernetes is told of: also what only the next batch writes
+	have := map[string]bool{}
+	for _, r := range kept {
+		have[p.routeKey(r.(kernel.Object))] = true
+	}
+	for _, n := range p.cluster.nodes() {
+		for _, prefix := range n.PodCIDRs {
+			route := p.route(n, prefix)
+			switch {
+			case route == nil || have[p.routeKey(route)]:
+			case beginsAs(before, p.spelled(n.Name)):
+				believed = append(believed, route) // the next batch adds it
+			default:
+				routes = append(routes, route)
+				changed = true
+			}
+		}
+	}
+	believed = append(believed, routes...)
+	if !changed {
+		p.noteRoutes(believed)
+		return
+	}
+	body := kernel.Object{
+		"location": table["location"],
+		"properties": kernel.Object{
+			"disableBgpRoutePropagation": kernel.ObjectAt(table,
+				"properties")["disableBgpRoutePropagation"],
+			"routes": routes,
+		},
+	}
+	if table["tags"] != nil {
+		body["tags"] = table["tags"]
+	}
+	c := p.cluster.call(http.MethodPut, p.cluster.Table, body)
+	c.Header.Set("If-Match", p.etag)
+	answer, f := p.put(c)
+	p.aks.kernel.Requests.Add(c, time.Now(), answer, "cloud provider")
+	if f != nil {
+		if p.bugs.DropStaleCopy && f.Status == http.StatusPreconditionFailed {
+			p.copy = nil
+		}
+		if p.bugs.Polite {
+			p.noteRoutes(kept)
+		} else {
+			p.noteRoutes(believed) // the error is lost on its way: updateRoutes shadows it
+		}
+		// The copy stays what it is until it is too old: the next write fails in the same way until
+		// then.
+		level := slog.LevelDebug
+		if f.Status == http.StatusForbidden || f.Status == http.StatusUnauthorized {
+			level = slog.LevelWarn
+		}
+		p.aks.kernel.Log.Log(context.Background(), level,
+			"the cloud provider could not write its routes",
+			"cluster", p.cluster.id.Name(), "code", f.Code, "message", f.Message)
+		if p.aks.opts.RouteBatch == 0 {
+			p.wakeIn(retryDelay)
+		}
+		return
+	}
+	p.copy, p.again = nil, nil
+	p.noteRoutes(believed)
+}
+
+// routesSeen is what the cloud provider told of a node's routes: condition NetworkUnavailable.
+type routesSeen struct {
+	since time.Time // zero: nothing yet
+	there bool
+}
+
+// noteRoutes sets the nodes' condition by the routes that the provider takes for written, which
+// need not be there.
+func (p *cloudProvider) noteRoutes(routes []any) {
+	have := map[string]bool{}
+	for _, r := range routes {
+		have[p.routeKey(r.(kernel.Object))] = true
+	}
+	changed := false
+	for _, n := range p.cluster.nodes() {
+		there := true
+		for _, prefix := range n.PodCIDRs {
+			route := p.route(n, prefix)
+			there = there && route != nil && have[p.routeKey(route)]
+		}
+		if n.routes.since.IsZero() || n.routes.there != there {
+			n.routes = routesSeen{time.Now(), there}
+			changed = true
+		}
+	}
+	if r := p.aks.kernel.Store.Get(p.cluster.id); changed && r != nil {
+		p.aks.kernel.Store.Changed(r)
+	}
+}
+
+// admitted checks that the cluster's identity may make a call, where clusters need roles at all.
+func (p *cloudProvider) admitted(c *kernel.Call) *kernel.Failure {
+	if p.aks.opts.CheckClusterIdentity {
+		if !p.aks.entra.Identity.Has(c.Who) {
+			return kernel.Fail(http.StatusUnauthorized, "InvalidAuthenticationToken",
+				"The identity %s of the cluster is gone: it gets no token.", c.Who.Resource)
+		}
+		if f := p.aks.authorization.Authorize(c); f != nil {
+			return f
+		}
+	}
+	return p.aks.authorization.Govern(c)
+}
+
+// put writes the table, unless a fault that names the cluster's identity befalls the call.
+func (p *cloudProvider) put(c *kernel.Call) (kernel.Reply, *kernel.Failure) {
+	fault := p.aks.kernel.Faults.Take(c, true)
+	if fault != nil && fault.Before() {
+		f := fault.Failure()
+		return f.Reply(), f
+	}
+	c.Fault = fault
+	f := p.admitted(c)
+	var answer kernel.Reply
+	if f == nil {
+		answer, f = p.aks.kernel.PutCall(c, p.cluster.Table)
+	}
+	if f == nil && fault != nil && fault.After() {
+		f = fault.Failure() // it never learns that the write took effect
+	}
+	if f != nil {
+		answer = f.Reply()
+	}
+	return answer, f
+}
+
+// read returns the table from the copy, or anew when that is too old.
+func (p *cloudProvider) read() kernel.Object {
+	// The real one reads between its batches, so that a copy is good for all batches of its time.
+	// Here it is read with a batch: the last one of its time comes in the moment in which it ends.
+	if p.copy != nil && time.Since(p.copied) < p.aks.opts.RouteCache+
+		p.aks.opts.RouteBatch/20 {
+		return p.copy
+	}
+	r := p.aks.kernel.Store.Get(p.cluster.Table)
+	if r == nil {
+		p.copy = nil
+		return nil
+	}
+	p.copy, p.copied, p.etag = p.aks.kernel.Document(r, kernel.NetworkVersion), time.Now(),
+		r.LastTag()
+	return p.copy
+}
+
+// keep returns the routes that stay: all outside the pod CIDRs, and inside those whose node has
+// that very pod CIDR and whose names do not begin as one that went in the batch before.
+func (p *cloudProvider) keep(routes []kernel.Object, before []string) (kept []any, changed bool) {
+	byName := map[string]*Node{}
+	for _, n := range p.cluster.nodes() {
+		byName[p.spelled(n.Name)] = n
+	}
+	for _, r := range routes {
+		prefix, err := netip.ParsePrefix(kernel.Text(kernel.ObjectAt(r, "properties"),
+			"addressPrefix"))
+		if err != nil || !p.responsible(prefix) {
+			kept = append(kept, r)
+			continue
+		}
+		name := p.spelled(inventory.RouteNode(kernel.Text(r, "name")))
+		n := byName[name]
+		switch {
+		case beginsAs(before, name):
+		case n == nil && p.bugs.KeepUnmatched, n != nil && !p.again[n] && hasPrefix(n, prefix):
+			kept = append(kept, r)
+			continue
+		// without batches there is no second one
+		case !p.bugs.Polite && p.aks.opts.RouteBatch > 0:
+			p.begun = append(p.begun, name)
+		}
+		changed = true
+	}
+	return kept, changed
+}
+
+func beginsAs(names []string, name string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(name, n) })
+}
+
+func (p *cloudProvider) responsible(prefix netip.Prefix) bool {
+	for _, cidr := range p.cluster.podCIDRs {
+		if prefix.Bits() >= cidr.Bits() && cidr.Contains(prefix.Addr()) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasPrefix(n *Node, prefix netip.Prefix) bool {
+	for _, p := range n.PodCIDRs {
+		if p == prefix {
+			return true
+		}
+	}
+	return false
+}
+
+// route is the one a node needs for a pod CIDR; nil when it has no address of that family.
+func (p *cloudProvider) route(n *Node, prefix netip.Prefix) kernel.Object {
+	for _, a := range n.Addrs {
+		if a.Is4() == prefix.Addr().Is4() {
+			return kernel.Object{"name": inventory.PodRouteName(n.Name, prefix),
+				"properties": kernel.Object{
+					"addressPrefix": prefix.String(), "nextHopType": inventory.HopAppliance,
+					"nextHopIpAddress": a.String(),
+				}}
+		}
+	}
+	return nil
+}
+
+// routeKey tells routes apart as the provider does: by node and prefix, not by next hop.
+func (p *cloudProvider) routeKey(r kernel.Object) string {
+	return p.spelled(inventory.RouteNode(kernel.Text(r, "name"))) + " " +
+		kernel.Text(kernel.ObjectAt(r, "properties"),
+			"addressPrefix")
+}
+
+// spelled is a node's name as it is compared.
+func (p *cloudProvider) spelled(name string) string {
+	if p.bugs.CaseSensitive {
+		return name
+	}
+	return strings.ToLower(name)
+}
+
+// resume lets a stopped provider go on, with a fresh copy.
+func (p *cloudProvider) resume() {
+	p.paused, p.copy = false, nil
+	if p.cluster.Table != "" {
+		p.wake()
+	}
+}
+
+// PauseRoutes stops a cluster's cloud provider, or lets it go on.
+func (s *AKS) PauseRoutes(clusterID arm.ID, paused bool) bool {
+	defer s.kernel.Lock()()
+	cl := s.Clusters[clusterID.Key()]
+	if cl == nil {
+		return false
+	}
+	cl.provider.paused = paused
+	if !paused {
+		cl.provider.resume()
+	}
+	return true
+}
+
+// SetRouteBugs changes how a cluster's cloud provider goes wrong.
+func (s *AKS) SetRouteBugs(clusterID arm.ID, bugs RouteBugs) bool {
+	s.kernel.Mu.Lock()
+	defer s.kernel.Mu.Unlock()
+	cl := s.Clusters[clusterID.Key()]
+	if cl == nil {
+		return false
+	}
+	cl.provider.bugs = bugs
+	return true
+}

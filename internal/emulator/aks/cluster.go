@@ -1,0 +1,454 @@
+package aks
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+)
+
+// Defaults of AKS.
+const (
+	defaultPodCIDR  = "10.244.0.0/16"
+	defaultPodCIDR6 = "fd12:3456:789a::/64"
+)
+
+// settleCluster checks a managed cluster and fills in what AKS does.
+func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	properties := kernel.ObjectAt(r.Body, "properties")
+	var before kernel.Object
+	if old != nil {
+		if f := s.changeable(old); f != nil {
+			return f
+		}
+		before = kernel.ObjectAt(old.Body, "properties")
+		for _, field := range []string{"nodeResourceGroup", "dnsPrefix", "kubernetesVersion",
+			"agentPoolProfiles"} {
+			if before[field] != nil {
+				kernel.SetDefault(properties, field, kernel.CloneValue(before[field]))
+			}
+		}
+		kernel.SetDefault(r.Body, "identity", kernel.CloneValue(old.Body["identity"]))
+	}
+	if f := settleNetworkProfile(properties, before, overlayAt(c)); f != nil {
+		return f
+	}
+	kernel.SetDefault(properties, "nodeResourceGroup",
+		fmt.Sprintf("MC_%s_%s_%s", r.ID.ResourceGroup(),
+			r.ID.Name(), kernel.Text(r.Body, "location")))
+	kernel.SetDefault(properties, "dnsPrefix", r.ID.Name())
+	kernel.SetDefault(properties, "kubernetesVersion", KubernetesVersions[0])
+	kernel.SetDefault(properties, "enableRBAC", true)
+	if !hasServicePrincipal(r.Body) {
+		kernel.SetDefault(r.Body, "identity", kernel.Object{"type": "SystemAssigned"})
+	}
+	properties["powerState"] = kernel.Object{"code": "Running"}
+	if before == nil {
+		if f := s.checkNodeGroup(r.ID,
+			arm.GroupID(r.ID.Subscription(),
+				kernel.Text(properties, "nodeResourceGroup"))); f != nil {
+			return f
+		}
+	}
+	if before != nil && !strings.EqualFold(kernel.Text(before, "nodeResourceGroup"),
+		kernel.Text(properties, "nodeResourceGroup")) {
+		return unchangeable("properties.nodeResourceGroup")
+	}
+	if f := checkUpgrade(properties, before); f != nil {
+		return f
+	}
+	if f := kernel.CheckList(properties, "agentPoolProfiles"); f != nil {
+		return f
+	}
+	pools := kernel.ListAt(properties, "agentPoolProfiles")
+	if len(pools) == 0 {
+		return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
+			"Required parameter agentPoolProfiles is missing (null).")
+	}
+	for _, p := range pools {
+		var had kernel.Object
+		if old != nil {
+			had = profileOf(old, kernel.Text(p, "name"))
+		}
+		kernel.SetDefault(p, "mode", "System")
+		if f := settlePool(p, had, properties); f != nil {
+			return f
+		}
+	}
+	if f := s.checkPools(r.ID, properties, old == nil); f != nil {
+		return f
+	}
+	if cl := s.Clusters[r.ID.Key()]; cl != nil &&
+		modeOf(kernel.ObjectAt(properties, "networkProfile")) != cl.mode {
+		if f := s.leavable(cl); f != nil {
+			return f
+		}
+	}
+	r.Doing = doingTo(properties, before)
+	return s.checkClusterIdentity(r)
+}
+
+// checkNodeGroup refuses a node resource group that cannot be made for the cluster.
+func (s *AKS) checkNodeGroup(cluster, group arm.ID) *kernel.Failure {
+	switch {
+	case group.Equal(cluster.Group()):
+		return kernel.Fail(http.StatusBadRequest, "NodeResourceGroupSameAsResourceGroup",
+			"The node resource group %s is the resource group of the cluster.", group.Name())
+	case s.kernel.Store.Get(group) != nil:
+		return kernel.Fail(http.StatusBadRequest, "NodeResourceGroupAlreadyExists",
+			"The provided node "+
+				"resource group name %s already exists. Please provide a new resource group name.",
+			group.Name())
+	}
+	return nil
+}
+
+// doingTo is the state in which a cluster is while it is brought from one document to the next.
+func doingTo(properties, before kernel.Object) string {
+	if before == nil {
+		return "Creating"
+	}
+	was := map[string]kernel.Object{}
+	for _, p := range kernel.ListAt(before, "agentPoolProfiles") {
+		was[kernel.Text(p, "name")] = p
+	}
+	for _, p := range kernel.ListAt(properties, "agentPoolProfiles") {
+		had := was[kernel.Text(p, "name")]
+		if had != nil && upgrades(p, had) {
+			return "Upgrading"
+		}
+	}
+	if kernel.Text(properties, "kubernetesVersion") != kernel.Text(before, "kubernetesVersion") {
+		return "Upgrading"
+	}
+	return "Updating" // also where only a count changes
+}
+
+// storedCluster makes what a cluster is made of, or brings it to what the document says now.
+func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	cl := s.Clusters[r.ID.Key()]
+	if cl == nil {
+		cl = s.newCluster(r)
+		s.Clusters[r.ID.Key()] = cl
+		s.nodeGroups[cl.nodeGroup.Key()] = cl
+	}
+	cl.Who = s.clusterPrincipal(r)
+	if to := modeOf(kernel.ObjectAt(r.Body, "properties", "networkProfile")); to != cl.mode {
+		s.migrate(cl, r, to)
+	}
+	if f := s.makeNetwork(cl, r); f != nil {
+		return s.undo(cl, old, f)
+	}
+	wanted := map[string]bool{}
+	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
+		wanted[kernel.Text(p, "name")] = true
+		if f := s.setPool(cl, p, r.Doing); f != nil {
+			return s.undo(cl, old, f)
+		}
+		if old == nil {
+			continue
+		}
+		if had := profileOf(old, kernel.Text(p, "name")); had != nil && upgrades(p, had) {
+			if f := s.upgrade(cl, cl.Pool(kernel.Text(p, "name")), p,
+				s.kernel.OperationTime(c)); f != nil {
+				return f
+			}
+		}
+	}
+	for _, p := range append([]*pool(nil), cl.Pools...) {
+		if !wanted[p.name] {
+			s.removePool(cl, p)
+		}
+	}
+	if f := s.makePrivate(cl, r); f != nil {
+		return s.undo(cl, old, f)
+	}
+	s.nodesChanged(cl)
+	return nil
+}
+
+// undo takes a new cluster away again that could not be made.
+func (s *AKS) undo(cl *cluster, old *kernel.Resource, f *kernel.Failure) *kernel.Failure {
+	if old == nil {
+		if r := s.kernel.Store.Get(cl.id); r != nil {
+			s.clusterRemoved(r)
+			s.kernel.Store.Remove(cl.id)
+		}
+	}
+	return f
+}
+
+// DigitsOf are the eight digits in the names of what AKS makes for a cluster.
+func DigitsOf(cluster arm.ID) string {
+	h := fnv.New32a()
+	h.Write([]byte(cluster.Key()))
+	return fmt.Sprintf("%08d", h.Sum32()%100_000_000)
+}
+
+// newCluster gives a cluster its names and its identity.
+func (s *AKS) newCluster(r *kernel.Resource) *cluster {
+	properties := kernel.ObjectAt(r.Body, "properties")
+	cl := &cluster{
+		id:        r.ID,
+		digits:    DigitsOf(r.ID),
+		location:  kernel.Text(r.Body, "location"),
+		nodeGroup: arm.GroupID(r.ID.Subscription(), kernel.Text(properties, "nodeResourceGroup")),
+		mode:      modeOf(kernel.ObjectAt(properties, "networkProfile")),
+		podCIDRs: network.ValidPrefixes(kernel.List(kernel.ObjectAt(properties, "networkProfile"),
+			"podCidrs")),
+	}
+	if cl.Who = s.clusterPrincipal(r); arm.ID(cl.Who.Resource).Equal(r.ID) {
+		s.entra.Identity.Add(cl.Who)
+	}
+	cl.provider = &cloudProvider{aks: s, cluster: cl, bugs: s.opts.RouteBugs}
+	return cl
+}
+
+// makeNetwork makes the node resource group and what of the network the cluster does not bring:
+// virtual network, route table, and the association of node subnets that have none.
+func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
+	if s.kernel.Store.Get(cl.nodeGroup) == nil {
+		if f := s.aksPut(cl, cl.nodeGroup, kernel.Object{"managedBy": string(cl.id)}); f != nil {
+			return f
+		}
+	}
+	if own := cl.kubeletIdentity(); s.kernel.Store.Get(own) == nil {
+		if f := s.aksPut(cl, own, kernel.Object{}); f != nil {
+			return f
+		}
+	}
+	for _, addon := range addonsWithIdentity {
+		if own := cl.AddonIdentity(addon); hasAddon(r.Body, addon) &&
+			s.kernel.Store.Get(own) == nil {
+			if f := s.aksPut(cl, own, kernel.Object{}); f != nil {
+				return f
+			}
+		}
+	}
+	s.authorization.Assign(cl.nodeGroup, cl.Who, "Contributor")
+	var subnets []arm.ID
+	own := false
+	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
+		if id := arm.ID(kernel.Text(p, "vnetSubnetID")); id != "" {
+			subnets = append(subnets, id)
+		} else {
+			own = true
+		}
+	}
+	if own {
+		if s.kernel.Store.Get(cl.OwnSubnet()) == nil {
+			space, nodes := []any{"10.224.0.0/12"}, kernel.Object{"addressPrefix": "10.224.0.0/16"}
+			if _, v6 := familiesOf(cl.podCIDRs); v6 { // its own prefixes are not documented [U]
+				space = append(space, "fd3d:1c6e:d4a8::/56")
+				nodes = kernel.Object{"addressPrefixes": []any{"10.224.0.0/16",
+					"fd3d:1c6e:d4a8::/64"}}
+			}
+			body := kernel.Object{"properties": kernel.Object{
+				"addressSpace": kernel.Object{"addressPrefixes": space},
+				"subnets": []any{kernel.Object{"name": cl.OwnSubnet().Name(),
+					"properties": nodes}},
+			}}
+			if f := s.aksPut(cl, cl.OwnSubnet().Parent(), body); f != nil {
+				return f
+			}
+		}
+		subnets = append(subnets, cl.OwnSubnet())
+	}
+	if cl.mode != modeKubenet || cl.leaving {
+		return nil
+	}
+	if cl.Table == "" { // a brought subnet with its brought table is used as it is
+		for _, id := range subnets {
+			if table := kernel.LinkOf(s.kernel.Store.Get(id).Body, "routeTable"); table != "" &&
+				cl.Table == "" {
+				cl.Table = table
+			}
+		}
+	}
+	if cl.Table == "" || s.kernel.Store.Get(cl.Table) == nil &&
+		strings.EqualFold(string(cl.Table.Group()), string(cl.nodeGroup)) {
+		cl.Table = arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeRouteTable,
+			"aks-agentpool-"+cl.digits+"-routetable")
+		if f := s.aksPut(cl, cl.Table,
+			kernel.Object{"properties": kernel.Object{"routes": []any{}}}); f != nil {
+			return f
+		}
+	}
+	for _, id := range subnets {
+		subnet := s.kernel.Store.Get(id)
+		if kernel.LinkOf(subnet.Body, "routeTable") != "" {
+			continue
+		}
+		body := kernel.Clone(subnet.Body)
+		kernel.ObjectAt(body, "properties")["routeTable"] = kernel.Object{"id": string(cl.Table)}
+		if f := s.aksPut(cl, id, body); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// aksPut writes a resource as the cluster's identity. AKS waits for operations on the network to
+// end before it goes on; here its own writes just do not mind them.
+func (s *AKS) aksPut(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure {
+	if body["location"] == nil && !id.Is(arm.TypeSubnet) {
+		body["location"] = cl.location
+	}
+	c := cl.call(http.MethodPut, id, body)
+	if f := s.authorization.Govern(c); f != nil {
+		s.kernel.Record(c, id, "write", f)
+		return f
+	}
+	return s.aksWrite(c, id, body)
+}
+
+// aksWrite is aksPut without a look at locks and policies.
+func (s *AKS) aksWrite(c *kernel.Call, id arm.ID, body kernel.Object) *kernel.Failure {
+	_, f := s.kernel.PutResource(c, id, body)
+	s.kernel.Record(c, id, "write", f)
+	return f
+}
+
+// call makes a call by the cluster's identity that does not come over the wire.
+func (cl *cluster) call(method string, id arm.ID, body kernel.Object) *kernel.Call {
+	c := &kernel.Call{
+		Method: method, Path: strings.Split(strings.TrimPrefix(string(id), "/"), "/"),
+		Header: http.Header{}, Base: "https://localhost", Version: kernel.NetworkVersion,
+		Who: cl.Who,
+		IDs: [2]string{uuid.NewString(), uuid.NewString()},
+	}
+	if body != nil {
+		c.Body = kernel.Encode(body)
+	}
+	return c
+}
+
+// showCluster adds what AKS says of a running cluster.
+func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string) {
+	delete(doc, "etag")
+	properties := kernel.ObjectAt(doc, "properties")
+	showAPIServer(r.ID, properties)
+	s.showIssuer(r, properties)
+	properties["currentKubernetesVersion"] = fullVersion(kernel.Text(properties,
+		"kubernetesVersion"))
+	properties["maxAgentPools"] = maxPools
+	if slices.ContainsFunc(kernel.ListAt(properties, "agentPoolProfiles"),
+		func(p kernel.Object) bool {
+			return kernel.Text(p, "type") == "AvailabilitySet"
+		}) {
+		properties["maxAgentPools"] = 1
+	}
+	showOutbound(r, kernel.ObjectAt(properties, "networkProfile"),
+		kernel.Text(properties, "nodeResourceGroup"))
+	for _, p := range kernel.ListAt(properties, "agentPoolProfiles") {
+		s.showPool(r, p)
+	}
+	cl := s.Clusters[r.ID.Key()]
+	if cl == nil {
+		return
+	}
+	identity := kernel.ObjectAt(doc, "identity")
+	if identity == nil { // it works as a service principal
+		return
+	}
+	if assigned := kernel.ObjectAt(identity, "userAssignedIdentities"); assigned != nil {
+		for id := range assigned {
+			if r := s.kernel.Store.Get(arm.ID(id)); r != nil {
+				assigned[id] = kernel.Object{"clientId": entra.IdentityOf(r).ClientID,
+					"principalId": entra.IdentityOf(r).ObjectID}
+			}
+		}
+	} else {
+		identity["principalId"], identity["tenantId"] = cl.Who.ObjectID, cl.Who.Tenant
+	}
+	for _, addon := range addonsWithIdentity {
+		if own := s.kernel.Store.Get(cl.AddonIdentity(addon)); own != nil && hasAddon(doc, addon) {
+			kernel.ObjectAt(properties, "addonProfiles", addon)["identity"] = kernel.Object{
+				"resourceId": string(own.ID), "clientId": entra.IdentityOf(own).ClientID,
+				"objectId": entra.IdentityOf(own).ObjectID,
+			}
+		}
+		config := kernel.ObjectAt(properties, "addonProfiles", "ingressApplicationGateway",
+			"config")
+		if asked := config["applicationGatewayId"]; asked != nil {
+			config["effectiveApplicationGatewayId"] = asked
+		}
+	}
+	if !hasServicePrincipal(doc) {
+		properties["servicePrincipalProfile"] = kernel.Object{"clientId": "msi"}
+	}
+	// or one that was brought
+	if kubelet := s.kernel.Store.Get(cl.kubeletIdentity()); kubelet != nil &&
+		properties["identityProfile"] == nil {
+		properties["identityProfile"] = kernel.Object{"kubeletidentity": kernel.Object{
+			"resourceId": string(kubelet.ID), "clientId": entra.IdentityOf(kubelet).ClientID,
+			"objectId": entra.IdentityOf(kubelet).ObjectID,
+		}}
+	}
+}
+
+// kubeletIdentity is the identity that AKS makes for the nodes.
+func (cl *cluster) kubeletIdentity() arm.ID {
+	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), entra.TypeUserIdentity,
+		cl.id.Name()+
+			"-agentpool")
+}
+
+// addonsWithIdentity are the add-ons for which AKS makes an identity, with which they work in
+// Azure.
+var addonsWithIdentity = []string{"ingressApplicationGateway", "azureKeyvaultSecretsProvider",
+	"azurepolicy", "omsagent"}
+
+// AddonIdentity is the identity that AKS makes for an add-on
+// (application-gateway-kubernetes-ingress#1616). It gets no role here: az assigns the roles that it
+// needs.
+func (cl *cluster) AddonIdentity(addon string) arm.ID {
+	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), entra.TypeUserIdentity,
+		strings.ToLower(addon)+"-"+cl.id.Name())
+}
+
+func hasAddon(body kernel.Object, addon string) bool {
+	return kernel.ObjectAt(body, "properties", "addonProfiles", addon)["enabled"] == true
+}
+
+// hasServicePrincipal reports whether a cluster works as a service principal, not as a managed
+// identity.
+func hasServicePrincipal(body kernel.Object) bool {
+	client := kernel.Text(kernel.ObjectAt(body, "properties", "servicePrincipalProfile"),
+		"clientId")
+	return client != "" && client != "msi"
+}
+
+// clusterRemoved takes down what the cluster was made of. A brought network stays, with the routes
+// its cloud provider wrote.
+func (s *AKS) clusterRemoved(r *kernel.Resource) {
+	cl := s.Clusters[r.ID.Key()]
+	if cl == nil {
+		return
+	}
+	delete(s.Clusters, r.ID.Key())
+	delete(s.nodeGroups, cl.nodeGroup.Key())
+	cl.provider.stop()
+	s.leaveZone(cl, r)
+	if arm.ID(cl.Who.Resource).Equal(cl.id) {
+		s.entra.Identity.Remove(cl.Who)
+	}
+	for _, p := range append([]*pool(nil), cl.Pools...) {
+		s.removePool(cl, p)
+	}
+	// the managed table may be on brought subnets, which lose it
+	if cl.Table.Group().Equal(cl.nodeGroup) {
+		s.disassociate(cl, cl.Table)
+	}
+	if group := s.kernel.Store.Get(cl.nodeGroup); group != nil {
+		_ = s.kernel.RemoveResource(group) // nothing in it can refuse
+	}
+}

@@ -1,0 +1,157 @@
+package aks
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// clusterPrincipal is a cluster's identity: the one it brings, or a system-assigned one of its own.
+func (s *AKS) clusterPrincipal(r *kernel.Resource) kernel.Principal {
+	for _, id := range entra.AssignedIdentities(r.Body) {
+		if assigned := s.kernel.Store.Get(id); assigned != nil {
+			return entra.IdentityOf(assigned)
+		}
+	}
+	key := r.ID.Key()
+	return kernel.Principal{
+		Name:     r.ID.Name() + " identity",
+		ClientID: uuid.NewSHA1(uuid.Nil, []byte("client "+key)).String(),
+		ObjectID: uuid.NewSHA1(uuid.Nil, []byte("object "+key)).String(),
+		Tenant:   s.kernel.TenantOf(r.ID.Subscription()),
+		Resource: string(r.ID),
+	}
+}
+
+// checkClusterIdentity refuses a cluster whose identity lacks what it needs on the network it
+// brings. A system-assigned identity does not exist before its cluster, so nobody can have given it
+// a role: with kubenet it may not bring a table.
+func (s *AKS) checkClusterIdentity(r *kernel.Resource) *kernel.Failure {
+	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
+		if f := s.checkPoolSubnet(r, p); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// checkPoolSubnet is checkClusterIdentity for one pool.
+func (s *AKS) checkPoolSubnet(r *kernel.Resource, p kernel.Object) *kernel.Failure {
+	subnet := s.kernel.Store.Get(arm.ID(kernel.Text(p, "vnetSubnetID")))
+	if subnet == nil || !s.opts.CheckClusterIdentity {
+		return nil
+	}
+	properties := kernel.ObjectAt(r.Body, "properties")
+	own, who := !entra.HasUserIdentity(r.Body), s.clusterPrincipal(r)
+	nodeGroup := arm.GroupID(r.ID.Subscription(), kernel.Text(properties, "nodeResourceGroup"))
+	table := kernel.LinkOf(subnet.Body, "routeTable")
+	if kernel.Text(kernel.ObjectAt(properties, "networkProfile"), "networkPlugin") == "kubenet" &&
+		table != "" &&
+		!table.Group().Equal(nodeGroup) {
+		if own { // Azure/AKS#2333
+			return kernel.Fail(http.StatusBadRequest, "CustomRouteTableWithUnsupportedMSIType",
+				"Clusters using managed identity type SystemAssigned do not support bringing "+
+					"your own route table. Please see https://aka.ms/aks/customrt for more "+
+					"information")
+		}
+		if !s.authorization.Allowed(who, arm.TypeRouteTable+"/read", table) ||
+			!s.authorization.Allowed(who, arm.TypeRouteTable+"/write", table) {
+			return kernel.Fail(http.StatusBadRequest, "CustomRouteTableMissingPermission",
+				"Managed identity or service principle must be given permission to read and "+
+					"write to custom route table %s. Please see https://aka.ms/aks/customrt for "+
+					"more information", table)
+		}
+	}
+	if own {
+		return nil // AKS joins its nodes as who asked for the cluster
+	}
+	for _, field := range []string{"vnetSubnetID", "podSubnetID"} {
+		subnet := s.kernel.Store.Get(arm.ID(kernel.Text(p, field)))
+		if subnet == nil {
+			continue
+		}
+		w := authorization.Wish{Action: arm.TypeSubnet + "/read", Scope: subnet.ID}
+		if !s.authorization.Allowed(who, w.Action, w.Scope) {
+			return authorization.Unauthorized(who, w)
+		}
+		if join := authorization.Joins["subnet"]; !s.authorization.Allowed(who, join, subnet.ID) {
+			scaleSet := nodeGroup + arm.ID("/providers/"+arm.TypeScaleSet+"/aks-"+
+				kernel.Text(p, "name")+
+				"-vmss")
+			return authorization.Unjoined(who, authorization.Wish{Action: arm.TypeScaleSet +
+				"/write", Scope: scaleSet},
+				map[arm.ID]string{subnet.ID: join}, subnet.ID)
+		}
+	}
+	return nil
+}
+
+// lockedDown reports whether only the cluster may change its node resource group.
+func (s *AKS) lockedDown(cl *cluster) bool {
+	r := s.kernel.Store.Get(cl.id)
+	return r != nil &&
+		strings.EqualFold(kernel.Text(kernel.ObjectAt(r.Body, "properties",
+			"nodeResourceGroupProfile"),
+			"restrictionLevel"), "ReadOnly")
+}
+
+// denyAssignmentOf names the deny assignment that locks a node resource group down.
+func denyAssignmentOf(cl *cluster) (name string, id arm.ID) {
+	guid := uuid.NewSHA1(uuid.Nil, []byte("deny "+cl.id.Key())).String()
+	return "[AKS] Node resource group lockdown of " + cl.id.Name(), cl.nodeGroup +
+		arm.ID("/providers/Microsoft.Authorization/denyAssignments/"+guid)
+}
+
+// NodeGroupOf is the node resource group of a cluster, "" where there is no such cluster.
+func (s *AKS) NodeGroupOf(cluster arm.ID) arm.ID {
+	if cl := s.Clusters[cluster.Key()]; cl != nil {
+		return cl.nodeGroup
+	}
+	return ""
+}
+
+// DenyAssignment is the one that locks a scope down for all but the cluster's own identity.
+func (s *AKS) DenyAssignment(scope arm.ID, who kernel.Principal) (name string, id, group arm.ID,
+	known bool) {
+	cl := s.nodeGroups[scope.Group().Key()]
+	if cl == nil || !authorization.Covers(cl.nodeGroup, scope) || who.ObjectID == cl.Who.ObjectID ||
+		!s.lockedDown(cl) {
+		return "", "", "", false
+	}
+	name, id = denyAssignmentOf(cl)
+	return name, id, cl.nodeGroup, true
+}
+
+// DenyAssignments are the ones that count at a scope, or lie below it.
+func (s *AKS) DenyAssignments(scope arm.ID) []kernel.Object {
+	out := []kernel.Object{}
+	for _, r := range s.kernel.Store.List(arm.TypeCluster, "") {
+		cl := s.Clusters[r.ID.Key()]
+		if cl == nil || !s.lockedDown(cl) || !authorization.Covers(cl.nodeGroup, scope) &&
+			!authorization.Below(cl.nodeGroup, scope) {
+			continue
+		}
+		name, id := denyAssignmentOf(cl)
+		out = append(out, kernel.Object{
+			"id": string(id), "name": id.Name(), "type": "Microsoft.Authorization/denyAssignments",
+			"properties": kernel.Object{
+				"denyAssignmentName": name, "scope": string(cl.nodeGroup),
+				"isSystemProtected": true, "doNotApplyToChildScopes": false,
+				"permissions": []kernel.Object{
+					{"actions": []string{"*"}, "notActions": []string{"*/read"},
+						"dataActions": []string{}, "notDataActions": []string{}}},
+				"principals": []kernel.Object{{"id": "00000000-0000-0000-0000-000000000000",
+					"type": "SystemDefined"}},
+				"excludePrincipals": []kernel.Object{
+					{"id": cl.Who.ObjectID, "type": "ServicePrincipal"}},
+			},
+		})
+	}
+	return out
+}

@@ -1,0 +1,399 @@
+package aks
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+)
+
+// isBusy reports whether an operation runs on a resource.
+func (s *AKS) isBusy(r *kernel.Resource) bool { return r.BusyUntil.After(time.Now()) }
+
+// powerOf is Running or Stopped.
+func powerOf(r *kernel.Resource) string {
+	if code := kernel.Text(kernel.ObjectAt(r.Body, "properties", "powerState"),
+		"code"); code != "" {
+		return code
+	}
+	return "Running"
+}
+
+// clusterBusy is AKS's refusal of a write while an operation runs (azure-workload-identity#417,
+// cilium#25944).
+func (s *AKS) clusterBusy(r *kernel.Resource) *kernel.Failure {
+	what, of := "operation", kernel.State(r)
+	if cl := s.Clusters[r.ID.Key()]; cl != nil {
+		var working []*pool
+		for _, p := range cl.Pools {
+			if p.doing != "" {
+				working = append(working, p)
+			}
+		}
+		if len(working) == 1 && len(cl.Pools) > 1 ||
+			len(working) == 1 && working[0].doing != r.Doing {
+			what, of = "agentpool operation", working[0].name+" - "+working[0].doing
+		}
+	}
+	return kernel.Fail(http.StatusConflict, "OperationNotAllowed",
+		"Operation is not allowed: Another "+
+			"%s (%s) is in progress, please wait for it to finish before starting a new "+
+			"operation. "+
+			"See https://aka.ms/aks-pending-operation for more details", what, of)
+}
+
+// changeable refuses changes to a cluster that is busy or stopped.
+func (s *AKS) changeable(r *kernel.Resource) *kernel.Failure {
+	if f := s.kernel.Busy(r.ID); f != nil {
+		return f
+	}
+	if powerOf(r) == "Stopped" { // wording [U]
+		return kernel.Fail(http.StatusBadRequest, "OperationNotAllowed",
+			"Operation is not allowed: "+
+				"managed cluster %s is in stopped state, no operations except for start are "+
+				"allowed.",
+			r.ID.Name())
+	}
+	return nil
+}
+
+// idle forgets what the pools were doing before the operation that begins.
+func (cl *cluster) idle() {
+	for _, p := range cl.Pools {
+		p.doing = ""
+	}
+}
+
+// deleteCluster deletes a cluster at the end of an operation.
+func (s *AKS) deleteCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure,
+	bool) {
+	if s.kernel.OperationTime(c) == 0 {
+		return kernel.Reply{}, nil, false
+	}
+	if r.Deleting {
+		return s.kernel.AcceptedUntil(c, &kernel.Operation{Ends: r.BusyUntil}), nil, true
+	}
+	if f := s.kernel.Busy(r.ID); f != nil {
+		return kernel.Reply{}, f, true
+	}
+	s.kernel.Record(c, r.ID, "delete", nil)
+	s.kernel.Occupy(c, r, "Deleting")
+	op := &kernel.Operation{Ends: r.BusyUntil, Failure: r.Failed}
+	if r.Failed == nil {
+		r.Deleting = true
+		s.kernel.At(op.Ends, func() {
+			if s.kernel.Store.Get(r.ID) == r {
+				op.Failure = s.kernel.RemoveResource(r)
+			}
+		})
+	}
+	return s.kernel.AcceptedUntil(c, op), nil, true
+}
+
+// resumeCluster ends what was under way on a cluster when the state was kept.
+func (s *AKS) resumeCluster(cl *cluster) {
+	r := s.kernel.Store.Get(cl.id)
+	if r == nil {
+		return
+	}
+	s.kernel.At(r.BusyUntil, func() {
+		if s.Clusters[cl.id.Key()] != cl {
+			return
+		}
+		if cl.leaving {
+			s.leaveTable(cl)
+		}
+		for _, p := range cl.Pools { // the surge nodes of an upgrade
+			if count := kernel.NumberOf(profileOf(r, p.name), "count"); len(p.Nodes) > count {
+				s.dropSurge(cl, p, count)
+			}
+		}
+		if r.Deleting {
+			_ = s.kernel.RemoveResource(r) // nothing in it can refuse
+		}
+	})
+	s.nodesChanged(cl)
+}
+
+// clusterCall answers the actions on a cluster, and what can be asked of one.
+func (s *AKS) clusterCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+	n := len(c.Path)
+	if n == 7 && strings.EqualFold(c.Path[3], "Microsoft.ContainerService") &&
+		c.Method == http.MethodGet {
+		switch strings.ToLower(c.Path[6]) {
+		case "kubernetesversions":
+			return kernel.OK(versionsDocument()), nil, true
+		case "orchestrators": // what older clients ask, az 2.45 among them
+			return kernel.OK(orchestratorsDocument("/" + strings.Join(c.Path, "/"))), nil, true
+		}
+	}
+	if n < 9 || n > 10 || !strings.EqualFold(c.Path[5], "Microsoft.ContainerService") ||
+		!strings.EqualFold(c.Path[6], "managedClusters") {
+		return kernel.Reply{}, nil, false
+	}
+	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
+	var answer func(*kernel.Call, *kernel.Resource) (kernel.Reply, *kernel.Failure)
+	switch c.Method + " " + strings.ToLower(strings.Join(c.Path[8:], "/")) {
+	case "POST listclusterusercredential", "POST listclustermonitoringusercredential":
+		answer = s.credential("clusterUser")
+	case "POST listclusteradmincredential":
+		answer = s.credential("clusterAdmin")
+	case "POST runcommand":
+		// there is nothing to run it on; code [U]
+		answer = func(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
+			return kernel.Reply{}, kernel.Fail(http.StatusBadRequest, "KubernetesOperationError",
+				"Run command is not available: the nodes of cluster %s of this local Azure run "+
+					"nothing.", r.ID.Name())
+		}
+	case "POST abort":
+		answer = s.abort
+	case "POST stop":
+		answer = s.stopCluster
+	case "POST start":
+		answer = s.startCluster
+	case "GET upgradeprofiles/default":
+		answer = s.upgradeProfile
+	case "GET availableagentpoolversions":
+		answer = availableVersions
+	case "GET agentpools", "PUT agentpools":
+		return kernel.Reply{}, nil, false
+	default:
+		return kernel.Reply{}, nil, false
+	}
+	r := s.kernel.Store.Get(id)
+	if r == nil {
+		return kernel.Reply{}, s.kernel.Missing(id), true
+	}
+	a, f := answer(c, r)
+	return a, f, true
+}
+
+// abort ends the operation that runs on a cluster or one of its pools: what it has done stays.
+func (s *AKS) abort(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
+	if r.Deleting {
+		return kernel.Reply{}, s.clusterBusy(r)
+	}
+	s.kernel.Record(c, r.ID, "abort/action", nil)
+	answer := s.kernel.Accepted(c, nil)
+	if answer.Status == http.StatusAccepted {
+		answer.Body = s.kernel.Render(r, c.Version)
+	}
+	r.BusyUntil, r.Doing = time.Time{}, ""
+	if cl := s.Clusters[r.ID.Key()]; cl != nil {
+		cl.idle()
+	}
+	s.kernel.Store.Changed(r)
+	return answer, nil
+}
+
+// stopCluster takes the nodes away. The control plane stops as well, so the routes stay [U].
+func (s *AKS) stopCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
+	f := s.changeable(r)
+	s.kernel.Record(c, r.ID, "stop/action", f)
+	if f != nil {
+		return kernel.Reply{}, f
+	}
+	cl := s.Clusters[r.ID.Key()]
+	cl.provider.stop()
+	cl.idle()
+	for _, p := range cl.Pools {
+		for len(p.Nodes) > 0 {
+			s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
+		}
+		_ = s.storeScaleSet(cl, p) // it only has fewer instances
+	}
+	kernel.ObjectAt(r.Body, "properties")["powerState"] = kernel.Object{"code": "Stopped"}
+	s.kernel.Occupy(c, r, "Stopping")
+	return s.kernel.Accepted(c, nil), nil
+}
+
+// startCluster brings nodes back: new ones, with new names, addresses and pod CIDRs.
+func (s *AKS) startCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
+	f := s.kernel.Busy(r.ID)
+	s.kernel.Record(c, r.ID, "start/action", f)
+	if f != nil {
+		return kernel.Reply{}, f
+	}
+	if powerOf(r) == "Running" {
+		return s.kernel.Accepted(c, nil), nil
+	}
+	cl := s.Clusters[r.ID.Key()]
+	cl.idle()
+	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
+		if f := s.setPool(cl, p, "Starting"); f != nil {
+			return kernel.Reply{}, f
+		}
+	}
+	kernel.ObjectAt(r.Body, "properties")["powerState"] = kernel.Object{"code": "Running"}
+	s.kernel.Occupy(c, r, "Starting")
+	cl.provider.resume()
+	return s.kernel.Accepted(c, nil), nil
+}
+
+func upgradeList(version string) []kernel.Object {
+	out := []kernel.Object{}
+	for _, v := range upgradesFrom(version) {
+		out = append(out, kernel.Object{"kubernetesVersion": v})
+	}
+	return out
+}
+
+func (s *AKS) upgradeProfile(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
+	properties := kernel.ObjectAt(r.Body, "properties")
+	profile := func(name, version string) kernel.Object {
+		return kernel.Object{"name": name, "osType": "Linux",
+			"kubernetesVersion": fullVersion(version),
+			"upgrades":          upgradeList(version)}
+	}
+	pools := []kernel.Object{}
+	for _, p := range kernel.ListAt(properties, "agentPoolProfiles") {
+		pools = append(pools,
+			profile(kernel.Text(p, "name"), kernel.Text(p, "orchestratorVersion")))
+	}
+	return kernel.OK(kernel.Object{"id": string(r.ID) + "/upgradeProfiles/default",
+		"name": "default",
+		"type": arm.TypeCluster + "/upgradeProfiles", "properties": kernel.Object{
+			"controlPlaneProfile": profile("master", kernel.Text(properties, "kubernetesVersion")),
+			"agentPoolProfiles":   pools,
+		}}), nil
+}
+
+func availableVersions(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
+	versions := []kernel.Object{}
+	for i, v := range KubernetesVersions {
+		versions = append(versions, kernel.Object{"kubernetesVersion": v, "default": i == 0,
+			"isPreview": false})
+	}
+	return kernel.OK(kernel.Object{"id": string(r.ID) + "/availableAgentPoolVersions",
+		"name": "default",
+		"type": arm.TypeCluster + "/availableAgentPoolVersions", "properties": kernel.Object{
+			"agentPoolVersions": versions}}), nil
+}
+
+// versionsDocument is what a location offers, by minor version.
+func versionsDocument() kernel.Object {
+	values := []kernel.Object{}
+	for _, v := range KubernetesVersions {
+		minor := v[:strings.LastIndexByte(v, '.')]
+		i := slices.IndexFunc(values, func(o kernel.Object) bool { return o["version"] == minor })
+		if i < 0 {
+			i = len(values)
+			values = append(values, kernel.Object{"version": minor, "isDefault": i == 0,
+				"isPreview": false, "patchVersions": kernel.Object{}, "capabilities": kernel.Object{
+					"supportPlan": []string{"KubernetesOfficial"}}})
+		}
+		kernel.ObjectAt(values[i], "patchVersions")[v] = kernel.Object{"upgrades": upgradesFrom(v)}
+	}
+	return kernel.Object{"values": values}
+}
+
+// orchestratorsDocument is the same as one list.
+func orchestratorsDocument(id string) kernel.Object {
+	all := []kernel.Object{}
+	for i, v := range KubernetesVersions {
+		upgrades := []kernel.Object{}
+		for _, to := range upgradesFrom(v) {
+			upgrades = append(upgrades, kernel.Object{"orchestratorType": "Kubernetes",
+				"orchestratorVersion": to})
+		}
+		all = append(all, kernel.Object{"orchestratorType": "Kubernetes", "orchestratorVersion": v,
+			"default": i == 0, "upgrades": upgrades})
+	}
+	return kernel.Object{"id": id, "name": "default",
+		"type": "Microsoft.ContainerService/locations/orchestrators", "properties": kernel.Object{
+			"orchestrators": all}}
+}
+
+// showOutbound adds how the nodes reach the Internet, where AKS sees to it.
+func showOutbound(r *kernel.Resource, profile kernel.Object, nodeGroup string) {
+	// the address itself is not there
+	address := kernel.Object{
+		"id": string(arm.ResourceID(r.ID.Subscription(), nodeGroup, network.TypePublicIP,
+			"outbound"))}
+	switch kernel.Text(profile, "outboundType") {
+	case "loadBalancer":
+		balancer := kernel.ObjectAt(profile, "loadBalancerProfile")
+		if balancer == nil {
+			balancer = kernel.Object{"managedOutboundIPs": kernel.Object{"count": 1}}
+			profile["loadBalancerProfile"] = balancer
+		}
+		kernel.SetDefault(balancer, "effectiveOutboundIPs", []any{address})
+	case "managedNATGateway":
+		gateway := kernel.ObjectAt(profile, "natGatewayProfile")
+		if gateway == nil {
+			gateway = kernel.Object{"managedOutboundIPProfile": kernel.Object{"count": 1}}
+			profile["natGatewayProfile"] = gateway
+		}
+		kernel.SetDefault(gateway, "idleTimeoutInMinutes", 4)
+		kernel.SetDefault(gateway, "effectiveOutboundIPs", []any{address})
+	}
+}
+
+// poolAction handles what is below a pool: its upgrade profile, new node images, and machines to
+// delete.
+func (s *AKS) poolAction(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
+	at int) (kernel.Reply, *kernel.Failure) {
+	id := r.ID.Child("agentPools", c.Path[9])
+	if at < 0 {
+		return kernel.Reply{}, s.kernel.Missing(id)
+	}
+	had := pools[at]
+	what := c.Method + " " + strings.ToLower(strings.Join(c.Path[10:], "/"))
+	if what == "GET upgradeprofiles/default" {
+		return kernel.OK(kernel.Object{"id": string(id) + "/upgradeProfiles/default",
+			"name": "default",
+			"type": arm.TypeCluster + "/agentPools/upgradeProfiles", "properties": kernel.Object{
+				"kubernetesVersion": had["orchestratorVersion"], "osType": had["osType"],
+				"upgrades":               upgradeList(kernel.Text(had, "orchestratorVersion")),
+				"latestNodeImageVersion": nodeImages[0],
+			}}), nil
+	}
+	if what == "POST abort" {
+		answer, f := s.abort(c, r)
+		if answer.Status == http.StatusAccepted {
+			answer.Body = kernel.Encode(s.poolDocument(r, had, c.Version))
+		}
+		return answer, f
+	}
+	if what != "POST upgradenodeimageversion" && what != "POST deletemachines" {
+		return kernel.Reply{}, kernel.NotFound(c)
+	}
+	if f := s.changeable(r); f != nil {
+		return kernel.Reply{}, f
+	}
+	cl, p := s.Clusters[r.ID.Key()], kernel.Clone(had)
+	run := cl.Pool(kernel.Text(p, "name"))
+	cl.idle()
+	verb := "upgradeNodeImageVersion/action"
+	if what == "POST upgradenodeimageversion" {
+		p["nodeImageVersion"] = nodeImages[0]
+		if upgrades(p, had) {
+			run.doing = "UpgradingNodeImageVersion"
+			if f := s.upgrade(cl, run, p, s.kernel.OperationTime(c)); f != nil {
+				return kernel.Reply{}, f
+			}
+		}
+	} else {
+		verb, run.doing = "deleteMachines/action", "DeletingMachines"
+		sent, f := kernel.DecodeObject(c.Body)
+		if f != nil {
+			return kernel.Reply{}, f
+		}
+		for _, name := range kernel.List(sent, "machineNames") {
+			if of, n := cl.findNode(name); n != nil && of == run {
+				s.removeNode(cl, run, n)
+			}
+		}
+		p["count"] = len(run.Nodes)
+		_ = s.storeScaleSet(cl, run) // it only has fewer instances
+	}
+	pools[at] = p
+	s.storePools(c, r, pools)
+	s.nodesChanged(cl)
+	s.kernel.Record(c, id, verb, nil)
+	return s.kernel.Accepted(c, kernel.Encode(s.poolDocument(r, p, c.Version))), nil
+}

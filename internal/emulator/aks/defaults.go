@@ -1,0 +1,277 @@
+package aks
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// Dates since which AKS does something for what is made, as far as recordings tell.
+const (
+	// kubenet until November 2024, Azure CNI overlay in March 2025, at any api-version
+	overlayByDefault   = "2025-03-01"
+	nodeImagesByItself = "2023-10-01" // node images are upgraded without a request
+	surgeByDefault     = "2024-08-01"
+)
+
+// overlayAt reports whether AKS makes a cluster overlay that names no plugin: first at preview
+// versions, then at all.
+func overlayAt(c *kernel.Call) bool {
+	return c.Since(overlayByDefault) ||
+		strings.HasSuffix(c.Version, "-preview") && c.Since("2024-07-01")
+}
+
+// enabled is how AKS says of a feature whether it is on.
+func enabled(on bool) kernel.Object { return kernel.Object{"enabled": on} }
+
+func profileOfNetwork(s kernel.Sight) kernel.Object {
+	return kernel.ObjectAt(s.Doc, "properties", "networkProfile")
+}
+
+func azurePlugin(s kernel.Sight) bool {
+	return kernel.Text(profileOfNetwork(s), "networkPlugin") == "azure"
+}
+
+func notOverlay(s kernel.Sight) bool {
+	return kernel.Text(profileOfNetwork(s), "networkPluginMode") != "overlay"
+}
+
+func privateCluster(s kernel.Sight) bool {
+	return kernel.ObjectAt(s.Doc, "properties",
+		"apiServerAccessProfile")["enablePrivateCluster"] == true
+}
+
+// clusterFacts are of managed clusters; the ones of their pools are poolFacts.
+func clusterFacts(issuerOf func(cluster *kernel.Resource) string,
+	tenantOf func(subscription string) string) []kernel.Fact {
+	const p, network = "properties.", "properties.networkProfile."
+	all := []kernel.Fact{
+		{
+			Path:  "sku",
+			Value: kernel.Object{"name": "Basic", "tier": "Free"},
+			When:  func(s kernel.Sight) bool { return s.Doc["extendedLocation"] != nil },
+		},
+		{Path: "sku", Value: kernel.Object{"name": "Base", "tier": "Free"}, Since: "2023-02-01"},
+		{Path: "sku", Value: kernel.Object{"name": "Basic", "tier": "Free"}, Before: "2023-02-01"},
+		{Path: "kind", Value: "Base", Since: "2024-04-02-preview", Preview: true},
+		{Path: "eTag", Value: bodyTag, Since: "2024-04-02-preview"},
+		{
+			Path:  p + "resourceUID",
+			Value: func(s kernel.Sight) any { return uniqueID("resource", s.R.ID) },
+			Since: "2023-10-01",
+		},
+		{Path: p + "supportPlan", Value: "KubernetesOfficial", Since: "2023-05-01"},
+		{Path: p + "azurePortalFQDN", Value: func(s kernel.Sight) any {
+			host, zone, _ := strings.Cut(kernel.Text(kernel.ObjectAt(s.Doc, "properties"), "fqdn"),
+				".")
+			if host == "" { // a private cluster may have no public name
+				host, zone = kernel.Text(
+					kernel.ObjectAt(s.Doc, "properties"),
+					"dnsPrefix",
+				)+"-"+DigitsOf(
+					s.R.ID,
+				), "hcp."+kernel.Text(
+					s.Doc,
+					"location",
+				)+".azmk8s.io"
+			}
+			return host + ".portal." + zone
+		}},
+		{Path: p + "autoUpgradeProfile", Value: kernel.Object{},
+			When: kernel.MadeSince(nodeImagesByItself)},
+		{
+			Path:  p + "autoUpgradeProfile.nodeOSUpgradeChannel",
+			Value: "NodeImage",
+			Since: "2023-06-01",
+			When:  kernel.MadeSince(nodeImagesByItself),
+		},
+		{Path: p + "storageProfile", Value: kernel.Object{}, Since: "2022-07-01"},
+		{Path: p + "storageProfile.diskCSIDriver", Value: enabled(true)},
+		{Path: p + "storageProfile.diskCSIDriver.version", Value: "v1", Preview: true},
+		{Path: p + "storageProfile.fileCSIDriver", Value: enabled(true)},
+		{Path: p + "storageProfile.snapshotController", Value: enabled(true)},
+		{Path: p + "workloadAutoScalerProfile", Value: kernel.Object{}, Since: "2023-02-01"},
+		{Path: p + "securityProfile", Value: kernel.Object{}, Since: "2022-01-01"},
+		{Path: p + "oidcIssuerProfile", Value: enabled(false), Since: "2022-09-01"},
+		{
+			Path:  p + "oidcIssuerProfile.issuerURL",
+			Value: func(s kernel.Sight) any { return issuerOf(s.R) },
+			When:  func(s kernel.Sight) bool { return s.At["enabled"] == true },
+		},
+		{
+			Path:  p + "metricsProfile",
+			Value: kernel.Object{"costAnalysis": enabled(false)},
+			Since: "2024-04-01",
+		},
+		{Path: p + "nodeProvisioningProfile", Value: kernel.Object{"mode": "Manual"},
+			Since: "2024-04-01"},
+		{
+			Path:  p + "bootstrapProfile",
+			Value: kernel.Object{"artifactSource": "Direct"},
+			Since: "2024-04-01",
+		},
+		{Path: p + "controlPlanePluginProfiles", Value: kernel.Object{
+			"azure-monitor-metrics-ccp": kernel.Object{
+				"enableV2": true,
+			}, "karpenter": kernel.Object{"enableV2": true},
+			"live-patching-controller": kernel.Object{
+				"enableV2": true,
+			}, "static-egress-controller": kernel.Object{"enableV2": true},
+		}, Since: "2024-04-01", Preview: true},
+		{
+			Path:  p + "windowsProfile",
+			Value: kernel.Object{"adminUsername": "azureuser"},
+			When: func(s kernel.Sight) bool {
+				return kernel.Text(profileOfNetwork(s), "networkPlugin") != "kubenet" &&
+					(notOverlay(s) || !kernel.MadeSince("2024-01-01")(s))
+			},
+		},
+		{Path: p + "windowsProfile.enableCSIProxy", Value: true},
+		{Path: p + "windowsProfile.gmsaProfile.dnsServer", Value: ""},
+		{Path: p + "windowsProfile.gmsaProfile.rootDomainName", Value: ""},
+		{
+			Path:  p + "aadProfile.tenantID",
+			Value: func(s kernel.Sight) any { return tenantOf(s.R.ID.Subscription()) },
+		},
+		{Path: p + "apiServerAccessProfile.privateDNSZone", Value: "system", When: privateCluster},
+		{
+			Path:  p + "apiServerAccessProfile.enablePrivateClusterPublicFQDN",
+			Value: true,
+			When:  privateCluster,
+		},
+		{Path: p + "privateLinkResources", Value: func(s kernel.Sight) any {
+			return []any{kernel.Object{
+				"id": string(s.R.ID) + "/privateLinkResources/management", "name": "management",
+				"type": arm.TypeCluster +
+					"/privateLinkResources", "groupId": "management", "requiredMembers": []any{
+					"management"},
+			}}
+		}, When: privateCluster},
+		{
+			Path:   network + "loadBalancerProfile",
+			Value:  kernel.Object{},
+			Since:  "2023-05-01",
+			Before: "2024-01-01",
+			When: func(s kernel.Sight) bool {
+				return strings.HasSuffix(kernel.Text(s.At, "outboundType"), "NATGateway")
+			},
+		},
+		{
+			Path:  network + "serviceCidrs",
+			Value: func(s kernel.Sight) any { return []any{kernel.Text(s.At, "serviceCidr")} },
+			Since: "2021-07-01",
+		},
+		{Path: network + "dockerBridgeCidr", Value: "172.17.0.1/16", Before: "2023-05-01"},
+		{
+			Path:  network + "networkDataplane",
+			Value: "azure",
+			Since: "2023-02-01",
+			When:  azurePlugin,
+		},
+		{
+			Path:  network + "networkPolicy",
+			Value: "cilium",
+			When: func(s kernel.Sight) bool {
+				return kernel.Text(s.At, "networkDataplane") == "cilium"
+			},
+		},
+		{Path: network + "networkPolicy", Value: "none", Since: "2024-01-01"},
+		{Path: network + "podLinkLocalAccess", Value: "IMDS", Since: "2024-04-01", Preview: true},
+		{
+			Path:  network + "loadBalancerProfile.backendPoolType",
+			Value: "nodeIPConfiguration",
+			Since: "2023-07-01",
+		},
+		{
+			Path:  network + "loadBalancerProfile.managedOutboundIPs.countIPv6",
+			Value: 1,
+			When: func(s kernel.Sight) bool {
+				return len(kernel.List(profileOfNetwork(s), "ipFamilies")) == 2
+			},
+		},
+	}
+	return append(all, poolFacts(p+"agentPoolProfiles[].")...)
+}
+
+// poolFacts are of agent pools: under a prefix in a cluster's document, and in documents of their
+// own.
+func poolFacts(prefix string) []kernel.Fact {
+	linux := func(s kernel.Sight) bool { return kernel.Text(s.At, "osType") != "Windows" }
+	spot := func(s kernel.Sight) bool { return kernel.Text(s.At, "scaleSetPriority") == "Spot" }
+	all := []kernel.Fact{
+		{Path: "osDiskSizeGB", Value: 128},
+		{Path: "osDiskType", Value: "Managed"},
+		{Path: "kubeletDiskType", Value: "OS"},
+		{Path: "osSKU", Value: "Ubuntu", When: linux},
+		{Path: "osSKU", Value: "Windows2022"},
+		{Path: "enableFIPS", Value: false},
+		{Path: "enableNodePublicIP", Value: false, Before: "2024-06-01"},
+		{Path: "enableAutoScaling", Value: false, Since: "2024-04-02-preview"},
+		{Path: "scaleDownMode", Value: "Delete", When: kernel.MadeSince("2024-01-01")},
+		{
+			Path: "securityProfile",
+			Value: kernel.Object{"sshAccess": "LocalUser", "enableVTPM": false,
+				"enableSecureBoot": false},
+			Since: "2024-04-02-preview",
+		},
+		{
+			Path:  "upgradeSettings",
+			Value: kernel.Object{"maxSurge": "10%"},
+			When:  kernel.MadeSince(surgeByDefault),
+		},
+		{Path: "scaleSetEvictionPolicy", Value: "Delete", When: spot},
+		{Path: "eTag", Value: bodyTag, Since: "2024-04-02-preview"},
+	}
+	for i := range all {
+		all[i].Path = prefix + all[i].Path
+	}
+	return all
+}
+
+// ownPoolFacts are poolFacts in a pool's own document.
+var ownPoolFacts = poolFacts("properties.")
+
+// bodyTag is AKS's ETag, which has no quotes.
+func bodyTag(s kernel.Sight) any {
+	return strings.Trim(strings.TrimPrefix(s.R.Tag(), "W/"), `"`)
+}
+
+// uniqueID is what Azure calls something that lives as long as a resource does: 24 hexadecimal
+// digits.
+func uniqueID(what string, id arm.ID) string {
+	guid := uuid.NewSHA1(uuid.Nil, []byte(what+" "+id.Key())).String()
+	return strings.ReplaceAll(guid, "-", "")[:24]
+}
+
+// issuerOf is a cluster's OIDC issuer.
+func (s *AKS) issuerOf(r *kernel.Resource) string {
+	own := uuid.NewSHA1(uuid.Nil, []byte("issuer "+r.ID.Key())).String()
+	return "https://" + kernel.Text(
+		r.Body,
+		"location",
+	) + ".oic.prod-aks.azure.com/" + s.kernel.TenantOf(
+		r.ID.Subscription(),
+	) + "/" + own + "/"
+}
+
+// settleSpotPool gives a pool of spot machines the label and the taint that AKS gives it.
+func settleSpotPool(p kernel.Object) {
+	if kernel.Text(p, "scaleSetPriority") != "Spot" {
+		return
+	}
+	const name = "kubernetes.azure.com/scalesetpriority"
+	labels := kernel.ObjectAt(p, "nodeLabels")
+	if labels == nil {
+		labels = kernel.Object{}
+		p["nodeLabels"] = labels
+	}
+	labels[name] = "spot"
+	taints, _ := p["nodeTaints"].([]any)
+	if taint := name + "=spot:NoSchedule"; !slices.Contains(kernel.List(p, "nodeTaints"), taint) {
+		p["nodeTaints"] = append(taints, taint)
+	}
+}

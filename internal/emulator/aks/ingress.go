@@ -1,0 +1,98 @@
+package aks
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+)
+
+const (
+	IngressAddon = "ingressApplicationGateway"
+	// ingressTime is how often the controller compares the gateway with the pods.
+	ingressTime = 5 * time.Second
+)
+
+// playIngress lets a cluster's ingress add-on follow its pods, as long as it has one. It is called
+// when nodes have changed.
+func (s *AKS) playIngress(cl *cluster) {
+	r := s.kernel.Store.Get(cl.id)
+	if cl.ingress || r == nil || !hasAddon(r.Body, IngressAddon) {
+		return
+	}
+	cl.ingress = true
+	s.kernel.At(time.Now().Add(max(s.opts.RouteBatch, time.Millisecond)), func() {
+		s.followPods(cl)
+	})
+}
+
+func (s *AKS) followPods(cl *cluster) {
+	r := s.kernel.Store.Get(cl.id)
+	if s.kernel.Closed || s.Clusters[cl.id.Key()] != cl || r == nil ||
+		!hasAddon(r.Body, IngressAddon) {
+		cl.ingress = false
+		return
+	}
+	s.fillGateway(cl, r)
+	s.kernel.At(time.Now().Add(ingressTime), func() { s.followPods(cl) })
+}
+
+// fillGateway writes the addresses of the pods "web" into the gateway that the add-on was told to
+// drive, in the name of the add-on's identity and with its rights. The rest of the gateway stays:
+// the real one writes its listeners and rules, too.
+func (s *AKS) fillGateway(cl *cluster, r *kernel.Resource) {
+	config := kernel.ObjectAt(r.Body, "properties", "addonProfiles", IngressAddon, "config")
+	gateway := s.kernel.Store.Get(arm.ID(kernel.Text(config, "applicationGatewayId")))
+	identity := s.kernel.Store.Get(cl.AddonIdentity(IngressAddon))
+	if gateway == nil || identity == nil || powerOf(r) != "Running" || s.isBusy(r) {
+		return
+	}
+	addresses := []any{}
+	for _, p := range cl.Pools {
+		for _, n := range p.Nodes {
+			for _, w := range cl.podsOn(p, n, "") {
+				if w.workload == "web" && len(w.addrs) > 0 {
+					addresses = append(addresses, kernel.Object{"ipAddress": w.addrs[0].String()})
+				}
+			}
+		}
+	}
+	body := kernel.Clone(gateway.Body)
+	properties := kernel.ObjectAt(body, "properties")
+	pools := kernel.ListAt(properties, "backendAddressPools")
+	at := slices.IndexFunc(pools, func(p kernel.Object) bool {
+		return kernel.Text(p, "name") == network.IngressPool
+	})
+	if at < 0 {
+		at, pools = len(pools), append(pools, kernel.Object{"name": network.IngressPool,
+			"properties": kernel.Object{}})
+	}
+	inPool := kernel.ObjectAt(pools[at], "properties")
+	if inPool == nil {
+		inPool = kernel.Object{}
+		pools[at]["properties"] = inPool
+	}
+	if string(kernel.Encode(inPool["backendAddresses"])) == string(kernel.Encode(addresses)) {
+		return
+	}
+	inPool["backendAddresses"], properties["backendAddressPools"] = addresses, kernel.Items(pools)
+	c := cl.call(http.MethodPut, gateway.ID, body)
+	c.Who = entra.IdentityOf(identity)
+	fault := s.kernel.Faults.Take(c, true)
+	c.Fault = fault
+	var answer kernel.Reply
+	var f *kernel.Failure
+	if fault != nil && fault.Before() {
+		f = fault.Failure()
+	} else if f = cl.provider.admitted(c); f == nil {
+		answer, f = s.kernel.PutCall(c, gateway.ID)
+	}
+	if f != nil {
+		answer = f.Reply()
+	}
+	s.kernel.Requests.Add(c, time.Now(), answer, "ingress controller")
+}

@@ -1,0 +1,142 @@
+package aks
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// nodeObjects are a cluster's nodes as its API server shows them.
+func (s *AKS) nodeObjects(cl *cluster, r *kernel.Resource) []kubeObject {
+	var out []kubeObject
+	for _, p := range cl.Pools {
+		profile := profileOf(r, p.name)
+		for _, n := range p.Nodes {
+			out = append(out, kubeObject{name: n.Name, document: func() kernel.Object {
+				return cl.nodeDocument(p, n, profile)
+			}})
+		}
+	}
+	return out
+}
+
+// address is a node's own: the first of each family. With Azure CNI in the node subnet its pods'
+// follow.
+func (n *Node) addresses() []netip.Addr {
+	var out []netip.Addr
+	for _, a := range n.Addrs {
+		if len(out) == 0 || a.Is4() != out[0].Is4() {
+			out = append(out, a)
+			if len(out) == 2 {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// kubeTime is a time as Kubernetes writes it.
+func kubeTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// kubeUID is the same for the same object.
+func kubeUID(of string, created time.Time) string {
+	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(of+" "+kubeTime(created))).String()
+}
+
+// nodeDocument is a node as AKS shows it, without what the kubelet says of images and of the
+// machine.
+func (cl *cluster) nodeDocument(p *pool, n *Node, profile kernel.Object) kernel.Object {
+	system := "linux"
+	if kernel.Text(profile, "osType") == "Windows" {
+		system = "windows"
+	}
+	labels := kernel.Object{
+		"agentpool": p.name, "kubernetes.azure.com/agentpool": p.name,
+		"kubernetes.azure.com/cluster": cl.nodeGroup.Name(),
+		"kubernetes.azure.com/mode":    strings.ToLower(kernel.Text(profile, "mode")),
+		"kubernetes.azure.com/node-image-version": kernel.Text(profile,
+			"nodeImageVersion"), "kubernetes.azure.com/role": "agent",
+		"kubernetes.io/arch": "amd64", "kubernetes.io/hostname": n.Name, "kubernetes.io/os": system,
+		"node.kubernetes.io/instance-type": p.vmSize,
+		"topology.kubernetes.io/region":    cl.location, "topology.kubernetes.io/zone": "0",
+	}
+	for name, value := range kernel.ObjectAt(profile, "nodeLabels") {
+		labels[name] = value
+	}
+	if cl.mode == modeOverlay {
+		labels["kubernetes.azure.com/podnetwork-type"] = "overlay"
+	}
+	spec := kernel.Object{"providerID": "azure://" +
+		strings.Replace(string(p.machine(n)),
+			cl.nodeGroup.Name(), strings.ToLower(cl.nodeGroup.Name()), 1)}
+	if cl.mode.hasPodCIDR() && len(n.PodCIDRs) > 0 {
+		cidrs := []string{}
+		for _, prefix := range n.PodCIDRs {
+			cidrs = append(cidrs, prefix.String())
+		}
+		spec["podCIDR"], spec["podCIDRs"] = cidrs[0], cidrs
+	}
+	addresses := []kernel.Object{}
+	for _, a := range n.addresses() {
+		addresses = append(addresses, kernel.Object{"type": "InternalIP", "address": a.String()})
+	}
+	addresses = append(addresses, kernel.Object{"type": "Hostname", "address": n.Name})
+	size := kernel.Object{"pods": strconv.Itoa(p.maxPods)}
+	return kernel.Object{
+		"metadata": kernel.Object{"name": n.Name, "uid": kubeUID(n.Name, n.created),
+			"creationTimestamp": kubeTime(n.created), "labels": labels},
+		"spec": spec,
+		"status": kernel.Object{
+			"addresses": addresses, "conditions": cl.nodeConditions(n), "capacity": size,
+			"allocatable": size,
+			"nodeInfo": kernel.Object{"kubeletVersion": "v" +
+				fullVersion(kernel.Text(profile, "orchestratorVersion")), "operatingSystem": system,
+				"architecture": "amd64", "kubeProxyVersion": ""},
+		},
+	}
+}
+
+// nodeConditions are what the kubelet says, and on kubenet whether the cloud provider believes in
+// the node's routes. A node is Ready whatever the cloud provider says (AKS#2681); without a network
+// plugin none is.
+func (cl *cluster) nodeConditions(n *Node) []kernel.Object {
+	condition := func(name string, holds bool, since time.Time, reason,
+		message string) kernel.Object {
+		status := map[bool]string{true: "True", false: "False"}[holds]
+		return kernel.Object{"type": name, "status": status, "reason": reason, "message": message,
+			"lastTransitionTime": kubeTime(since), "lastHeartbeatTime": kubeTime(since)}
+	}
+	out := []kernel.Object{}
+	if seen := n.routes; cl.mode == modeKubenet && !seen.since.IsZero() {
+		if seen.there {
+			out = append(out, condition("NetworkUnavailable", false, seen.since, "RouteCreated",
+				"RouteController created a route"))
+		} else {
+			out = append(out, condition("NetworkUnavailable", true, seen.since, "NoRouteCreated",
+				"RouteController failed to create a route"))
+		}
+	}
+	for _, c := range [][3]string{
+		{"MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"},
+		{"DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"},
+		{"PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"},
+	} {
+		out = append(out, condition(c[0], false, n.created, c[1], c[2]))
+	}
+	if !cl.podsHaveNetwork() {
+		return append(out, condition("Ready", false, n.created, "KubeletNotReady",
+			"container runtime network not ready: NetworkReady=false "+
+				"reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin "+
+				"not initialized"))
+	}
+	return append(out, condition("Ready", true, n.created, "KubeletReady",
+		"kubelet is posting ready status"))
+}
+
+// podsHaveNetwork reports whether there is a network plugin.
+func (cl *cluster) podsHaveNetwork() bool { return cl.mode != modeNone }

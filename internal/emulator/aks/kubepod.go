@@ -1,0 +1,145 @@
+package aks
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+)
+
+// podObjects are some pods for each of a cluster's nodes, as its API server shows them. Nothing
+// keeps them: they follow from the nodes.
+func (s *AKS) podObjects(cl *cluster, r *kernel.Resource) []kubeObject {
+	var out []kubeObject
+	policy := policyEngine(r)
+	for _, p := range cl.Pools {
+		for _, n := range p.Nodes {
+			for _, w := range cl.podsOn(p, n, policy) {
+				name := w.workload + "-" + nameSuffix(n.Name+w.namespace+w.workload)
+				out = append(out, kubeObject{w.namespace, name, func() kernel.Object {
+					return podDocument(w, name, n)
+				}})
+			}
+		}
+	}
+	return out
+}
+
+// pod is a pod that runs on a node.
+type pod struct {
+	namespace, workload string
+	hostNetwork         bool
+	addrs               []netip.Addr // none: it waits for its network
+}
+
+// policyEngine is what enforces a cluster's network policies: calico, azure, cilium, or "" for
+// nothing. Cilium's data plane is its own.
+func policyEngine(r *kernel.Resource) string {
+	profile := kernel.ObjectAt(r.Body, "properties", "networkProfile")
+	if strings.EqualFold(kernel.Text(profile, "networkDataplane"), "cilium") {
+		return "cilium"
+	}
+	return strings.ToLower(kernel.Text(profile, "networkPolicy"))
+}
+
+// podsOn are the pods of a node: what AKS puts on every one of them, of which the node's own agents
+// use its address, and a workload. What AKS runs on some nodes only (typha, operators) is not
+// there.
+func (cl *cluster) podsOn(p *pool, n *Node, policy string) []pod {
+	agents := map[networkMode][]string{
+		modeKubenet: {"kube-proxy", "azure-ip-masq-agent"}, modeOverlay: {"kube-proxy", "azure-cns",
+			"azure-ip-masq-agent"},
+		modeVNet: {"kube-proxy", "azure-ip-masq-agent"}, modeNone: {"kube-proxy"},
+	}[cl.mode]
+	switch policy {
+	case "azure":
+		agents = append(agents, "azure-npm")
+	case "cilium": // it does what kube-proxy does
+		agents = append(slices.Clone(agents[1:]), "cilium")
+	}
+	if p.podSubnet != "" {
+		agents = append(agents, "azure-cns")
+	}
+	var out []pod
+	for _, name := range agents {
+		out = append(out, pod{"kube-system", name, true, n.addresses()})
+	}
+	if policy == "calico" {
+		out = append(out, pod{"calico-system", "calico-node", true, n.addresses()})
+	}
+	for i, w := range []pod{{namespace: "kube-system", workload: "metrics-agent"},
+		{namespace: "default", workload: "web"}} {
+		w.addrs = cl.podAddresses(p, n, i)
+		out = append(out, w)
+	}
+	return out
+}
+
+// podAddresses are those of a node's i-th pod: in its part of the pod CIDR (the first address is
+// the bridge's), in the pod subnet, or in the node subnet behind the node's own.
+func (cl *cluster) podAddresses(p *pool, n *Node, i int) []netip.Addr {
+	var out []netip.Addr
+	at := func(addrs []netip.Addr, i int) {
+		if i < len(addrs) {
+			out = append(out, addrs[i])
+		}
+	}
+	switch {
+	case cl.mode.hasPodCIDR():
+		for _, prefix := range n.PodCIDRs {
+			out = append(out, network.NthPrefix(prefix, prefix.Addr().BitLen(), i+2).Addr())
+		}
+	case cl.mode == modeVNet && p.podSubnet != "":
+		at(n.Pods, i)
+	case cl.mode == modeVNet:
+		at(n.Addrs, i+1)
+	}
+	return out
+}
+
+// nameSuffix is five characters as Kubernetes puts behind a workload's name.
+func nameSuffix(of string) string {
+	const letters = "bcdfghjklmnpqrstvwxz2456789" // Kubernetes leaves out what could spell words
+	h := fnv.New64a()
+	h.Write([]byte(of))
+	sum := h.Sum64()
+	var out [5]byte
+	for i := range out {
+		out[i] = letters[sum%uint64(len(letters))]
+		sum /= uint64(len(letters))
+	}
+	return string(out[:])
+}
+
+func podDocument(w pod, name string, n *Node) kernel.Object {
+	status := kernel.Object{"phase": "Pending",
+		"conditions": []kernel.Object{{"type": "PodScheduled", "status": "True"}},
+		"startTime": kubeTime(
+			n.created)}
+	if host := n.addresses(); len(host) > 0 {
+		status["hostIP"] = host[0].String()
+	}
+	if len(w.addrs) > 0 {
+		all := []kernel.Object{}
+		for _, a := range w.addrs {
+			all = append(all, kernel.Object{"ip": a.String()})
+		}
+		status["phase"], status["podIP"], status["podIPs"] = "Running", w.addrs[0].String(), all
+	}
+	spec := kernel.Object{"nodeName": n.Name,
+		"containers": []kernel.Object{
+			{"name": w.workload, "image": fmt.Sprintf("local/%s:1", w.workload)}}}
+	if w.hostNetwork {
+		spec["hostNetwork"] = true
+	}
+	return kernel.Object{
+		"metadata": kernel.Object{"name": name, "namespace": w.namespace,
+			"uid": kubeUID(w.namespace+"/"+name, n.created), "creationTimestamp": kubeTime(
+				n.created), "labels": kernel.Object{"app": w.workload}},
+		"spec": spec, "status": status,
+	}
+}

@@ -1,0 +1,214 @@
+package aks
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/compute"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+)
+
+// Kinds of node pools. The nodes of all but the usual one are virtual machines of their own, with
+// network interfaces of their own, in the node resource group.
+const (
+	poolScaleSet        = "VirtualMachineScaleSets"
+	PoolMachines        = "VirtualMachines"
+	PoolAvailabilitySet = "AvailabilitySet"
+)
+
+// single reports whether a pool's nodes are virtual machines of their own.
+func (p *pool) single() bool { return p.kind == PoolMachines || p.kind == PoolAvailabilitySet }
+
+// base is what the names of all that AKS makes for a pool begin with.
+func (p *pool) base() string { return strings.TrimSuffix(p.ScaleSet.Name(), "-vmss") }
+
+// nodeName is the name of a node, which its machine shares: aks-nodepool1-12345678-vmss00000a,
+// aks-nodepool1-12345678-vms0 (kubernetes/autoscaler, azure_vms_pool.go) or, in an availability
+// set, aks-nodepool1-12345678-0.
+func (p *pool) nodeName(number int) string {
+	switch p.kind {
+	case PoolMachines:
+		return p.base() + "-vms" + strconv.Itoa(number)
+	case PoolAvailabilitySet:
+		return p.base() + "-" + strconv.Itoa(number)
+	}
+	suffix := strconv.FormatInt(int64(number), 36)
+	return p.ScaleSet.Name() + strings.Repeat("0", max(0, 6-len(suffix))) + suffix
+}
+
+// machine is the ID of a node's machine.
+func (p *pool) machine(n *Node) arm.ID {
+	if !p.single() {
+		return p.ScaleSet.Child("virtualMachines", strconv.Itoa(n.instance))
+	}
+	return p.beside(network.TypeVM, n.Name)
+}
+
+// beside is an ID of the pool's node resource group.
+func (p *pool) beside(resourceType, name string) arm.ID {
+	return arm.ResourceID(p.ScaleSet.Subscription(), p.ScaleSet.ResourceGroup(), resourceType, name)
+}
+
+// nic is the ID of a node's network interface. In an availability set its name is known
+// (cloud-provider-azure takes the node's from it); that of a virtual machine pool's is a guess [U].
+func (p *pool) nic(n *Node) arm.ID {
+	switch p.kind {
+	case PoolMachines:
+		return p.beside(network.TypeNIC, n.Name+"-nic")
+	case PoolAvailabilitySet:
+		return p.beside(network.TypeNIC, p.base()+"-nic-"+strconv.Itoa(n.instance))
+	}
+	return p.machine(n).Child("networkInterfaces", p.ScaleSet.Name())
+}
+
+// set is the availability set of a pool.
+func (p *pool) set() arm.ID {
+	name := strings.TrimPrefix(p.base(), "aks-"+p.name+"-")
+	return p.beside(compute.TypeAvailabilitySet, p.name+"-availabilitySet-"+name)
+}
+
+// storeMachines makes the machines and interfaces of a pool's nodes, and removes those of nodes
+// that are gone.
+func (s *AKS) storeMachines(cl *cluster, p *pool) *kernel.Failure {
+	c := cl.call(http.MethodPut, p.ScaleSet, nil)
+	put := func(id arm.ID, properties kernel.Object) *kernel.Failure {
+		if r := s.kernel.Store.Get(id); r != nil && !readdressed(r, properties) {
+			return nil
+		}
+		_, f := s.kernel.PutResource(c, id,
+			kernel.Object{"location": cl.location, "properties": properties,
+				"tags": kernel.Object{"aks-managed-poolName": p.name}})
+		return f
+	}
+	if p.kind == PoolAvailabilitySet {
+		if f := put(p.set(), kernel.Object{"platformFaultDomainCount": 2}); f != nil {
+			return f
+		}
+	}
+	wanted := map[string]bool{}
+	for _, n := range p.Nodes {
+		machine, nic := p.machine(n), p.nic(n)
+		wanted[machine.Key()] = true
+		if f := put(nic, s.interfaceOf(cl, p, n)); f != nil {
+			return f
+		}
+		body := kernel.Object{
+			"hardwareProfile": kernel.Object{"vmSize": p.vmSize},
+			"networkProfile": kernel.Object{
+				"networkInterfaces": []any{kernel.Object{"id": string(nic),
+					"properties": kernel.Object{"primary": true}}}},
+		}
+		if p.kind == PoolAvailabilitySet {
+			body["availabilitySet"] = kernel.Object{"id": string(p.set())}
+		}
+		if f := put(machine, body); f != nil {
+			return f
+		}
+	}
+	s.dropMachines(p, wanted)
+	return nil
+}
+
+// refreshMachines gives the interfaces of single machines the addresses that their nodes have now.
+func (s *AKS) refreshMachines(cl *cluster, p *pool) *kernel.Failure {
+	if !p.single() {
+		return nil
+	}
+	return s.storeMachines(cl, p)
+}
+
+// readdressed reports whether an interface has other addresses than it is to have.
+func readdressed(r *kernel.Resource, properties kernel.Object) bool {
+	addresses := func(p kernel.Object) (out []string) {
+		for _, c := range kernel.ListAt(p, "ipConfigurations") {
+			out = append(out, kernel.Text(kernel.ObjectAt(c, "properties"), "privateIPAddress"))
+		}
+		return out
+	}
+	return r.ID.Is(network.TypeNIC) &&
+		!slices.Equal(addresses(kernel.ObjectAt(r.Body, "properties")), addresses(properties))
+}
+
+// dropMachines removes the machines of a pool that are not wanted, with their interfaces.
+func (s *AKS) dropMachines(p *pool, wanted map[string]bool) {
+	for _, vm := range s.kernel.Store.List(network.TypeVM, p.ScaleSet.Group()) {
+		if wanted[vm.ID.Key()] ||
+			kernel.Text(kernel.ObjectAt(vm.Body, "tags"), "aks-managed-poolName") != p.name {
+			continue
+		}
+		nics := kernel.ListAt(kernel.ObjectAt(vm.Body, "properties", "networkProfile"),
+			"networkInterfaces")
+		_ = s.kernel.RemoveResource(vm) // nothing needs a machine
+		for _, nic := range nics {
+			if r := s.kernel.Store.Get(arm.ID(kernel.Text(nic, "id"))); r != nil {
+				_ = s.kernel.RemoveResource(r) // only the machine had it
+			}
+		}
+	}
+}
+
+// interfaceOf are the properties of a node's interface, with the addresses it holds already.
+func (s *AKS) interfaceOf(cl *cluster, p *pool, n *Node) kernel.Object {
+	configurations := []any{}
+	for i, a := range n.Addrs {
+		family := "IPv4"
+		if a.Is6() {
+			family = "IPv6"
+		}
+		configurations = append(configurations, kernel.Object{
+			"name": p.configuration(n, i).Name(), "properties": kernel.Object{
+				"primary": i == 0, "subnet": kernel.Object{"id": string(p.subnet)},
+				"privateIPAddressVersion": family, "privateIPAllocationMethod": "Dynamic",
+				"privateIPAddress": a.String(),
+			},
+		})
+	}
+	return kernel.Object{"enableIPForwarding": true, "ipConfigurations": configurations}
+}
+
+// settleMachines reads how many machines of which size a pool of virtual machines is to have.
+func settleMachines(p kernel.Object) *kernel.Failure {
+	kind := kernel.Text(p, "type")
+	if kind != "" && !slices.Contains([]string{poolScaleSet, PoolMachines, PoolAvailabilitySet},
+		kind) {
+		return invalid("agentPoolProfile.type", kind)
+	}
+	if kind != PoolMachines {
+		return nil
+	}
+	total, size := 0, ""
+	sizes := kernel.ListAt(kernel.ObjectAt(p, "virtualMachinesProfile", "scale"), "manual")
+	for _, m := range sizes {
+		total += kernel.NumberOf(m, "count")
+		if size == "" {
+			size = kernel.Text(m, "size")
+		}
+	}
+	if len(sizes) > 0 && (p["count"] == nil || kernel.NumberOf(p, "count") == 0) {
+		p["count"] = total
+	}
+	if size != "" {
+		kernel.SetDefault(p, "vmSize", size)
+	}
+	delete(p, "virtualMachinesProfile")
+	delete(p, "virtualMachineNodesStatus")
+	return nil
+}
+
+// showMachines shows a pool of virtual machines as AKS does: without count and size (az aks show
+// of November 2025), which are said by size.
+func showMachines(p kernel.Object) {
+	if kernel.Text(p, "type") != PoolMachines {
+		return
+	}
+	sized := []any{kernel.Object{"size": p["vmSize"], "count": p["count"]}}
+	p["virtualMachinesProfile"] = kernel.Object{"scale": kernel.Object{"manual": sized}}
+	p["virtualMachineNodesStatus"] = kernel.CloneValue(sized)
+	p["vmSize"] = ""
+	delete(p, "count")
+	delete(p, "enableAutoScaling")
+}

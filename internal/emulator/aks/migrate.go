@@ -1,0 +1,106 @@
+package aks
+
+import (
+	"net/http"
+	"net/netip"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+)
+
+// leavable refuses to take a kubenet cluster to overlay while a subnet that is not its nodes' is
+// associated with its table (azure-aks-docs#334; with which code is not known [U]).
+func (s *AKS) leavable(cl *cluster) *kernel.Failure {
+	if cl.mode != modeKubenet {
+		return nil
+	}
+	own := map[string]bool{}
+	for _, p := range cl.Pools {
+		own[p.subnet.Key()] = true
+	}
+	for key, id := range s.network.Linked[cl.Table.Key()] {
+		if !own[key] {
+			return kernel.Fail(http.StatusBadRequest, "CustomRouteTableInvalidUpdateAttempt",
+				"Cluster %s cannot be updated to Azure CNI Overlay: subnet %s, which is not a "+
+					"node subnet of it, is associated with its route table %s.", cl.id.Name(), id,
+				cl.Table)
+		}
+	}
+	return nil
+}
+
+// migrate takes a cluster to overlay. Nodes keep their part of the pod CIDR, or get one. Where it
+// was kubenet, the routes go at the end of the operation: the managed table is deleted, a brought
+// one loses the pod routes.
+func (s *AKS) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
+	from := cl.mode
+	cl.mode, cl.leaving = to, from == modeKubenet
+	if from == modeVNet {
+		cl.podCIDRs = network.ValidPrefixes(kernel.List(kernel.ObjectAt(r.Body, "properties",
+			"networkProfile"),
+			"podCidrs"))
+		for _, p := range cl.Pools {
+			for _, n := range p.Nodes {
+				if len(n.Addrs) > 1 { // pods no longer have theirs in the node's subnet
+					s.network.Release(p.subnet, n.Addrs[1:]...)
+					n.Addrs = n.Addrs[:1]
+				}
+				n.PodCIDRs = cl.givePodCIDRs()
+			}
+		}
+		return
+	}
+	s.kernel.At(laterOf(r.BusyUntil, time.Now()), func() {
+		if s.Clusters[cl.id.Key()] == cl {
+			s.leaveTable(cl)
+		}
+	})
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// leaveTable takes a cluster's pod routes away.
+func (s *AKS) leaveTable(cl *cluster) {
+	cl.provider.stop()
+	id := cl.Table
+	cl.Table, cl.leaving = "", false
+	s.nodesChanged(cl) // to be kept
+	table := s.kernel.Store.Get(id)
+	switch {
+	case table == nil:
+	case id.Group().Equal(cl.nodeGroup):
+		s.disassociate(cl, id)
+		f := s.kernel.RemoveResource(table)
+		s.kernel.Record(cl.call(http.MethodDelete, id, nil), id, "delete", f)
+	default:
+		body := kernel.Clone(table.Body)
+		kept := []any{}
+		for _, route := range kernel.ListAt(kernel.ObjectAt(body, "properties"), "routes") {
+			prefix, err := netip.ParsePrefix(kernel.Text(kernel.ObjectAt(route, "properties"),
+				"addressPrefix"))
+			if err != nil || !cl.provider.responsible(prefix) {
+				kept = append(kept, route)
+			}
+		}
+		kernel.ObjectAt(body, "properties")["routes"] = kept
+		_ = s.aksPut(cl, id, body) // it only loses routes
+	}
+}
+
+// disassociate takes a table off all subnets.
+func (s *AKS) disassociate(cl *cluster, table arm.ID) {
+	for _, id := range s.network.Linked[table.Key()] {
+		if subnet := s.kernel.Store.Get(id); subnet != nil {
+			body := kernel.Clone(subnet.Body)
+			delete(kernel.ObjectAt(body, "properties"), "routeTable")
+			_ = s.aksWrite(cl.call(http.MethodPut, id, body), id, body) // it only loses a link
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package aks
+
+import (
+	"net/netip"
+	"strconv"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+)
+
+// podBatch is how many addresses of a pod subnet a node takes at once, and how many a static block
+// has: a /28.
+const podBatch = 16
+
+// givePodAddresses takes a node's first batch of its pool's pod subnet, or with static blocks all
+// the blocks it will ever need: ceil((maxPods+1)/16).
+func (s *AKS) givePodAddresses(p *pool, n *Node) *kernel.Failure {
+	subnet := s.kernel.Store.Get(p.podSubnet)
+	if subnet == nil {
+		return nil
+	}
+	prefix := network.PrefixesOf(subnet.Body)[0]
+	var took []netip.Addr
+	batches := 1
+	if p.blocks {
+		batches = (p.maxPods + podBatch) / podBatch
+	}
+	for batch := range batches {
+		// How Azure shows these on the subnet is not documented [U]; here as IP configurations of
+		// the node.
+		holder := p.nic(n).Child("ipConfigurations", "pods"+strconv.Itoa(batch+1))
+		var addrs []netip.Addr
+		if p.blocks {
+			addrs = s.network.AllocateBlock(p.podSubnet, prefix, holder)
+		} else {
+			addrs = s.network.AllocateMany(p.podSubnet, prefix, holder, podBatch)
+		}
+		took = append(took, addrs...)
+		if addrs == nil {
+			s.network.Release(p.podSubnet, took...)
+			return subnetIsFull(p.podSubnet, prefix, podBatch*batches)
+		}
+	}
+	n.Pods = took
+	return nil
+}

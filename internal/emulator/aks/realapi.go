@@ -1,0 +1,214 @@
+package aks
+
+import (
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// Kubernetes serves the clusters' API servers in place of the small one of apiserver.go.
+type Kubernetes interface {
+	// Serve answers a call to a cluster's API server. The emulator has authenticated the user; user
+	// is "" where it does not know the token, which can still be a service account's.
+	Serve(w http.ResponseWriter, r *http.Request, cluster arm.ID, user string, groups []string)
+}
+
+// KubernetesCluster is what a real API server is to show of a cluster.
+type KubernetesCluster struct {
+	ID arm.ID
+	// Same tells a cluster from one of the same name that was deleted before.
+	Same any
+	// Running is not set for a cluster that is stopped.
+	Running bool
+	// ServiceCIDR is where services have their addresses.
+	ServiceCIDR string
+	Nodes       []KubernetesNode
+	Workloads   []KubernetesWorkload
+}
+
+// KubernetesNode is a node with the addresses of its pods.
+type KubernetesNode struct {
+	Name     string
+	Document map[string]any
+	Addrs    []netip.Addr // its own, one of each family
+	// PodCIDRs are the parts of the pod CIDRs that are its own. PodAddrs are its pods' addresses in
+	// a subnet. Where both are empty, pods wait for a network plugin.
+	PodCIDRs []netip.Prefix
+	PodAddrs []netip.Addr
+}
+
+// KubernetesWorkload is what AKS, and one tenant, run on every node.
+type KubernetesWorkload struct {
+	Namespace, Name string
+	HostNetwork     bool
+}
+
+// ServeKubernetes lets k answer for the API servers of all clusters from now on. It is called
+// before the emulator serves anything.
+func (s *AKS) ServeKubernetes(k Kubernetes) { s.kubernetesBy = k }
+
+// KubernetesClusters are the clusters there are, sorted by their IDs, with the nodes of the ones
+// that are wanted: many take time.
+func (s *AKS) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
+	defer s.kernel.Lock()()
+	s.kernel.Happen()
+	var out []KubernetesCluster
+	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
+		cl := s.Clusters[key]
+		r := s.kernel.Store.Get(cl.id)
+		if r == nil {
+			continue
+		}
+		profile := kernel.ObjectAt(kernel.ObjectAt(r.Body, "properties"), "networkProfile")
+		k := KubernetesCluster{ID: r.ID, Same: cl, Running: powerOf(r) == "Running",
+			ServiceCIDR: kernel.Text(profile, "serviceCidr")}
+		pools := cl.Pools
+		if !nodesOf(r.ID) {
+			pools = nil
+		}
+		seen := map[KubernetesWorkload]bool{}
+		for _, p := range pools {
+			for _, n := range p.Nodes {
+				k.Nodes = append(k.Nodes, cl.kubernetesNode(p, n, profileOf(r, p.name)))
+				for _, w := range cl.podsOn(p, n, policyEngine(r)) {
+					workload := KubernetesWorkload{w.namespace, w.workload, w.hostNetwork}
+					if !seen[workload] {
+						seen[workload] = true
+						k.Workloads = append(k.Workloads, workload)
+					}
+				}
+			}
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+func (cl *cluster) kubernetesNode(p *pool, n *Node, profile kernel.Object) KubernetesNode {
+	k := KubernetesNode{Name: n.Name, Document: cl.nodeDocument(p, n, profile),
+		Addrs: n.addresses()}
+	switch {
+	case cl.mode.hasPodCIDR():
+		k.PodCIDRs = slices.Clone(n.PodCIDRs)
+	case cl.mode == modeVNet && p.podSubnet != "":
+		k.PodAddrs = slices.Clone(n.Pods)
+	case cl.mode == modeVNet:
+		k.PodAddrs = slices.Clone(n.Addrs[min(1, len(n.Addrs)):])
+	}
+	return k
+}
+
+// TakesOver hands a call to a cluster's real API server. It is not read here: it may be a
+// watch, or become another protocol.
+func (s *AKS) TakesOver(w http.ResponseWriter, r *http.Request) bool {
+	if s.kubernetesBy == nil {
+		return false
+	}
+	start, c := time.Now(), s.kernel.NewCall(r, nil)
+	if !toAPIServer(c) {
+		return false
+	}
+	c.Secret = true
+	c.Who, c.Unknown = s.User(c)
+	if s.Silent(c) {
+		s.kernel.Requests.Add(c, start, kernel.Reply{}, "no API server")
+		kernel.Cut(w)
+		return true
+	}
+	fault := s.kernel.Faults.Take(c, false)
+	if fault != nil && fault.Before() && fault.Status != 0 {
+		answer := s.Refusal(fault.Failure())
+		s.kernel.Requests.Add(c, start, answer, "")
+		kernel.Write(w, c, answer)
+		return true
+	}
+	user, groups, f := s.kubernetesGroups(c)
+	if f != nil {
+		answer := s.Refusal(f)
+		s.kernel.Requests.Add(c, start, answer, "")
+		kernel.Write(w, c, answer)
+		return true
+	}
+	s.kernel.Requests.Add(c, start, kernel.Reply{Status: http.StatusOK},
+		"by the cluster's API server")
+	s.kubernetesBy.Serve(w, r, s.ofAPIServerAsNamed(c), user, groups)
+	return true
+}
+
+// ofAPIServerAsNamed is the cluster that is called, with its ID as the store has it.
+func (s *AKS) ofAPIServerAsNamed(c *kernel.Call) arm.ID {
+	defer s.kernel.Lock()()
+	if r := s.kernel.Store.Get(ofAPIServer(c)); r != nil {
+		return r.ID
+	}
+	return ofAPIServer(c)
+}
+
+// kubernetesGroups says as whom the API server is to see the caller. Local accounts are
+// administrators, as on AKS. Of the others, Azure's roles make administrators for one call;
+// Kubernetes' own bindings decide about the rest.
+func (s *AKS) kubernetesGroups(c *kernel.Call) (user string, groups []string, f *kernel.Failure) {
+	const administrators = "system:masters"
+	defer s.kernel.Lock()()
+	r := s.kernel.Store.Get(ofAPIServer(c))
+	if r == nil {
+		return "", nil, s.kernel.Missing(ofAPIServer(c))
+	}
+	if c.Unknown != nil { // a service account or no user: the API server decides
+		return "", nil, nil
+	}
+	if f := s.admitKubernetes(c.Who, r, "", "", ""); f != nil {
+		return "", nil, f
+	}
+	if c.Who.ObjectID == "" {
+		return "masterclient", []string{administrators}, nil
+	}
+	azureRoles := kernel.ObjectAt(kernel.ObjectAt(r.Body, "properties"),
+		"aadProfile")["enableAzureRBAC"] == true
+	if s.authorization.IsDefault(c.Who) ||
+		azureRoles && s.authorization.Granted(c.Who, dataAction(c), r.ID, true) {
+		return c.Who.ObjectID, []string{administrators}, nil
+	}
+	return c.Who.ObjectID, nil, nil
+}
+
+// dataAction is what a call to an API server is in Azure's words, as in
+// Microsoft.ContainerService/managedClusters/apps/deployments/write.
+func dataAction(c *kernel.Call) string {
+	for name := range c.Header {
+		if strings.HasPrefix(strings.ToLower(name), "impersonate-") {
+			return arm.TypeCluster + "/users/impersonate/action"
+		}
+	}
+	verb := "write"
+	switch c.Method {
+	case http.MethodGet, http.MethodHead:
+		verb = "read"
+	case http.MethodDelete:
+		verb = "delete"
+	}
+	words := c.Path[4:]
+	kind := ""
+	switch {
+	case len(words) > 2 && words[0] == "api":
+		words = words[2:]
+	case len(words) > 3 && words[0] == "apis":
+		kind, words = words[1]+"/", words[3:]
+	default: // discovery
+		return arm.TypeCluster + "/" + strings.Join(words, "/") + "/" + verb
+	}
+	if words[0] == "namespaces" && len(words) > 2 {
+		words = words[2:]
+	}
+	action := arm.TypeCluster + "/" + kind + words[0] + "/"
+	if len(words) > 2 && words[2] != "status" && words[2] != "log" && words[2] != "scale" {
+		return action + words[2] + "/action" // exec and its like, whatever the method
+	}
+	return action + verb
+}

@@ -1,0 +1,69 @@
+package aks
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/compute"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// PoolInstances are the instances of a pool's scale set, and the subnet that they are in.
+func (s *AKS) PoolInstances(set *kernel.Resource) (out []compute.Instance, subnet arm.ID,
+	ours bool) {
+	p := s.scaleSets[set.ID.Key()].pool
+	if p == nil {
+		return nil, "", false
+	}
+	for _, n := range p.Nodes {
+		nic := compute.InstanceNIC{ID: p.nic(n), Subnet: p.subnet, Addrs: n.Addrs, Primary: true}
+		for i := range n.Addrs {
+			nic.Configs = append(nic.Configs, nic.ID.Child("ipConfigurations", "ipconfig"+
+				strconv.Itoa(i+1)))
+		}
+		out = append(out, compute.Instance{Set: set, Number: n.instance, Computer: n.Name,
+			Nics: []compute.InstanceNIC{nic}})
+	}
+	return out, p.subnet, true
+}
+
+// RemoveInstances takes the nodes on instances of a pool's scale set away.
+func (s *AKS) RemoveInstances(set *kernel.Resource, gone func(number int) bool) *kernel.Failure {
+	of := s.scaleSets[set.ID.Key()]
+	for _, n := range slices.Clone(of.pool.Nodes) {
+		if gone(n.instance) {
+			s.removeNode(of.cluster, of.pool, n)
+		}
+	}
+	s.nodesChanged(of.cluster)
+	return s.storeScaleSet(of.cluster, of.pool)
+}
+
+// storeScaleSet writes the pool's scale set, or its machines.
+func (s *AKS) storeScaleSet(cl *cluster, p *pool) *kernel.Failure {
+	p.made = true
+	if p.single() {
+		return s.storeMachines(cl, p)
+	}
+	c := cl.call(http.MethodPut, p.ScaleSet, nil)
+	_, f := s.kernel.PutResource(c, p.ScaleSet, kernel.Object{
+		"location": cl.location,
+		"sku":      kernel.Object{"name": p.vmSize, "tier": "Standard", "capacity": len(p.Nodes)},
+		"tags":     kernel.Object{"aks-managed-poolName": p.name},
+		"properties": kernel.Object{"orchestrationMode": "Uniform",
+			"virtualMachineProfile": kernel.Object{
+				"networkProfile": kernel.Object{
+					"networkInterfaceConfigurations": []any{
+						kernel.Object{"name": p.ScaleSet.Name(), "properties": kernel.Object{
+							"primary": true, "enableIPForwarding": true,
+							"ipConfigurations": []any{
+								kernel.Object{"name": "ipconfig1",
+									"properties": kernel.Object{"primary": true,
+										"subnet": kernel.Object{"id": string(p.subnet)}}}},
+						}}},
+				}}},
+	})
+	return f
+}

@@ -1,0 +1,195 @@
+package aks
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// KubernetesVersions are the ones that can be chosen, newest first within what is supported, the
+// default one at the head.
+var KubernetesVersions = []string{"1.34.2", "1.34.1", "1.33.6", "1.33.5", "1.32.10", "1.32.9"}
+
+// nodeImages are the node images there are, the newest first.
+var nodeImages = []string{"AKSUbuntu-2204gen2containerd-202511.07.0",
+	"AKSUbuntu-2204gen2containerd-202510.19.0"}
+
+// fullVersion is the version that a cluster runs which asked for only the first two numbers of it.
+func fullVersion(version string) string {
+	if strings.Count(version, ".") == 1 {
+		for _, v := range KubernetesVersions {
+			if strings.HasPrefix(v, version+".") {
+				return v
+			}
+		}
+	}
+	return version
+}
+
+// versionNumbers reads a Kubernetes version; nil when it is none.
+func versionNumbers(version string) []int {
+	var out []int
+	for _, part := range strings.Split(fullVersion(version), ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 {
+			return nil
+		}
+		out = append(out, n)
+	}
+	if len(out) < 2 || len(out) > 3 {
+		return nil
+	}
+	return out
+}
+
+// checkUpgrade refuses a cluster version that is none, is older, or leaves one out.
+func checkUpgrade(properties, before kernel.Object) *kernel.Failure {
+	to := kernel.Text(properties, "kubernetesVersion")
+	now := versionNumbers(to)
+	if now == nil {
+		return kernel.Fail(http.StatusBadRequest, "K8sVersionNotSupported",
+			"Managed cluster is on "+
+				"version %s, which is not supported in this region. Please use [az aks "+
+				"get-versions] "+
+				"command to get the supported version list in this region.", to)
+	}
+	was := versionNumbers(kernel.Text(before, "kubernetesVersion"))
+	if was != nil && (slices.Compare(now, was) < 0 || now[0] == was[0] && now[1] > was[1]+1) {
+		return kernel.Fail(http.StatusBadRequest, "OperationNotAllowed",
+			"Upgrading Kubernetes version from %s to %s is not allowed. Available upgrades: [%s].",
+			kernel.Text(before, "kubernetesVersion"), to, strings.Join(
+				upgradesFrom(kernel.Text(before, "kubernetesVersion")), " "))
+	}
+	return nil
+}
+
+// upgradesFrom are the versions that a version can be upgraded to.
+func upgradesFrom(version string) []string {
+	out := []string{}
+	was := versionNumbers(version)
+	for _, v := range KubernetesVersions {
+		now := versionNumbers(v)
+		if was != nil && slices.Compare(now, was) > 0 && now[1] <= was[1]+1 {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// checkVersion refuses a pool's version that is newer than its cluster's or older than it was.
+func checkVersion(p, had, properties kernel.Object) *kernel.Failure {
+	version := kernel.Text(p, "orchestratorVersion")
+	now, control := versionNumbers(version), versionNumbers(kernel.Text(properties,
+		"kubernetesVersion"))
+	if now == nil {
+		return kernel.Fail(http.StatusBadRequest, "AgentPoolK8sVersionNotSupported",
+			"Version %s is not "+
+				"supported in this region. Please use [az aks get-versions] command to get the "+
+				"supported version list in this region.", version)
+	}
+	if slices.Compare(now, control) > 0 || control[1]-now[1] > 3 {
+		return kernel.Fail(http.StatusBadRequest, "NodePoolMcVersionIncompatible",
+			"Node pool version "+
+				"%s and control plane version %s are incompatible. Minor version of node pool "+
+				"cannot "+
+				"be bigger than control plane version. Minor version of node pool must be within "+
+				"three minor versions of the control plane version.", version, kernel.Text(
+				properties,
+				"kubernetesVersion"))
+	}
+	if had != nil && slices.Compare(now,
+		versionNumbers(kernel.Text(had, "orchestratorVersion"))) < 0 {
+		return kernel.Fail(http.StatusBadRequest, "AgentPoolUpgradeVersionNotAllowed",
+			"Upgrading agent pool %s from version %s to %s is not allowed.", kernel.Text(p,
+				"name"), kernel.Text(had, "orchestratorVersion"), version)
+	}
+	return nil
+}
+
+// upgrades reports whether a pool's nodes have to be replaced to come to another profile.
+func upgrades(p, had kernel.Object) bool {
+	return had != nil &&
+		(fullVersion(kernel.Text(p, "orchestratorVersion")) != fullVersion(kernel.Text(had,
+			"orchestratorVersion")) ||
+			kernel.Text(p, "nodeImageVersion") != kernel.Text(had, "nodeImageVersion"))
+}
+
+// SurgeOf is how many nodes come in addition while a pool is upgraded: a number, or a percentage of
+// its nodes, rounded up.
+func SurgeOf(profile kernel.Object, nodes int) int {
+	wish := fmt.Sprint(kernel.ObjectAt(profile, "upgradeSettings")["maxSurge"])
+	if percent, isPercent := strings.CutSuffix(wish, "%"); isPercent {
+		if n, err := strconv.Atoi(percent); err == nil {
+			return min(max(1, (nodes*n+99)/100), max(1, nodes))
+		}
+	}
+	if n, err := strconv.Atoi(wish); err == nil && n > 0 {
+		return min(n, max(1, nodes))
+	}
+	return max(1, (nodes+9)/10) // 10 % is what new pools have
+}
+
+// upgrade replaces a pool's nodes over the time that the operation takes: surge nodes come, the
+// others are reimaged one batch after the other, and the surge nodes go. A reimaged node keeps its
+// instance, name and address; its Kubernetes object is made anew, and with it its part of the pod
+// CIDR [U].
+func (s *AKS) upgrade(cl *cluster, p *pool, profile kernel.Object,
+	over time.Duration) *kernel.Failure {
+	old := slices.Clone(p.Nodes)
+	if len(old) == 0 {
+		return nil
+	}
+	surge := SurgeOf(profile, len(old))
+	for range surge {
+		if f := s.addNode(cl, p); f != nil {
+			s.dropSurge(cl, p, len(old))
+			return f
+		}
+	}
+	if f := s.storeScaleSet(cl, p); f != nil {
+		return f
+	}
+	s.nodesChanged(cl)
+	batches := slices.Collect(slices.Chunk(old, surge))
+	start := time.Now()
+	for i, batch := range batches {
+		s.kernel.At(start.Add(over*time.Duration(i+1)/time.Duration(len(batches)+1)), func() {
+			if !s.runs(cl, p) {
+				return
+			}
+			for _, n := range batch {
+				if slices.Contains(p.Nodes, n) {
+					had := n.PodCIDRs
+					n.PodCIDRs, n.created, n.routes = cl.givePodCIDRs(), time.Now(), routesSeen{}
+					cl.freePodCIDRs(&Node{PodCIDRs: had})
+				}
+			}
+			s.nodesChanged(cl)
+		})
+	}
+	s.kernel.At(start.Add(over), func() {
+		if s.runs(cl, p) {
+			s.dropSurge(cl, p, len(old))
+		}
+	})
+	return nil
+}
+
+// runs reports whether a pool is still there.
+func (s *AKS) runs(cl *cluster, p *pool) bool {
+	return s.Clusters[cl.id.Key()] == cl && cl.Pool(p.name) == p
+}
+
+// dropSurge takes a pool's last nodes away.
+func (s *AKS) dropSurge(cl *cluster, p *pool, count int) {
+	for len(p.Nodes) > count {
+		s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
+	}
+	_ = s.storeScaleSet(cl, p) // it only has fewer instances
+	s.nodesChanged(cl)
+}

@@ -1,0 +1,110 @@
+// Package authorization is Microsoft.Authorization: roles and their assignments, deny assignments,
+// policies and locks. It says what a caller may do.
+package authorization
+
+import (
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// Options say how roles count.
+type Options struct {
+	// StrictLists refuses a list to who may read only some of it; otherwise the list is shorter.
+	StrictLists bool
+	// RoleDelay is how long a new role assignment takes to have an effect.
+	RoleDelay time.Duration
+}
+
+// Authorization is Microsoft.Authorization: roles, deny assignments, policies and locks. It says
+// what a caller may do.
+type Authorization struct {
+	kernel     *kernel.Kernel
+	opts       Options
+	entra      *entra.Entra
+	NodeGroups nodeGroups
+
+	// takesEffect is when role assignments count, by ID.Key(), where that was not at once.
+	takesEffect map[string]time.Time
+	// assigned are the role assignments by the principal's lower-case object ID, then ID.Key().
+	assigned map[string]map[string]*kernel.Resource
+}
+
+// New makes the service, and gives it its place in the kernel.
+func New(k *kernel.Kernel, d *entra.Entra, opts Options) *Authorization {
+	s := &Authorization{kernel: k, entra: d, opts: opts, takesEffect: map[string]time.Time{},
+		assigned: map[string]map[string]*kernel.Resource{}}
+	k.Guard = s
+	k.Add(kernel.Service{
+		Types: s.types(), Index: s, NewerFields: []kernel.NewerField{
+			{Type: TypePolicyDefinition, Path: "systemData", Since: "2021-06-01"},
+			{Type: TypePolicyAssignment, Path: "systemData", Since: "2021-06-01"},
+		},
+		Calls: []kernel.Special{s.roleDefinitionCall, s.roleAssignmentCall, s.lockCall,
+			s.policyCall},
+		Things: []kernel.Thing{{Name: "takesEffect", Save: func() any { return s.takesEffect },
+			Restore: func(read func(into any) error) error { return read(&s.takesEffect) }}},
+	})
+	return s
+}
+
+// Added notes a role assignment that is stored.
+func (s *Authorization) Added(r *kernel.Resource) {
+	principal := assignedTo(r)
+	if principal == "" {
+		return
+	}
+	if s.assigned[principal] == nil {
+		s.assigned[principal] = map[string]*kernel.Resource{}
+	}
+	s.assigned[principal][r.ID.Key()] = r
+}
+
+// Removed forgets one that is no longer there.
+func (s *Authorization) Removed(r *kernel.Resource) {
+	delete(s.assigned[assignedTo(r)], r.ID.Key())
+}
+
+// NodeGroups are the resource groups that AKS has made for clusters' nodes, some of which only the
+// cluster may change.
+type nodeGroups interface {
+	// NodeGroupOf is the group that belongs to a cluster, "" where there is no such cluster.
+	NodeGroupOf(cluster arm.ID) arm.ID
+	// DenyAssignment is the one that locks a scope down for all but a principal. known is false
+	// where the scope is not in such a group.
+	DenyAssignment(scope arm.ID, who kernel.Principal) (name string, id, group arm.ID, known bool)
+	// DenyAssignments are the documents of those that count at a scope, or lie below it.
+	DenyAssignments(scope arm.ID) []kernel.Object
+}
+
+// types are the resource types of Microsoft.Authorization.
+func (s *Authorization) types() []kernel.Kind {
+	return []kernel.Kind{
+		{Name: TypeRoleDefinition, Immediate: true, AlwaysCreated: true,
+			Settle: s.settleRoleDefinition, Show: kernel.ShowBare,
+			Removable: s.roleDefinitionRemovable},
+		{Name: TypeRoleAssignment, Immediate: true, AlwaysCreated: true, Missing: [2]string{
+			"RoleAssignmentNotFound", "The role assignment '%s' is not found."},
+			Settle: s.settleRoleAssignment, Show: kernel.ShowBare},
+		{Name: TypeLock, Immediate: true,
+			Missing: [2]string{"LockNotFound", "The lock '%s' could not be found."},
+			Settle:  s.settleLock, Show: kernel.ShowBare},
+		{Name: TypePolicyDefinition, Immediate: true, AlwaysCreated: true, Missing: [2]string{
+			"PolicyDefinitionNotFound", "The policy definition '%s' could not be found."},
+			Settle: s.settlePolicyDefinition, Show: s.showPolicy},
+		{Name: TypePolicyAssignment, Immediate: true, AlwaysCreated: true, Missing: [2]string{
+			"PolicyAssignmentNotFound", "The policy assignment '%s' is not found."},
+			Settle: s.settlePolicyAssignment, Show: s.showPolicy,
+			Facts: entra.SystemIdentityFacts(s.kernel.TenantOf)},
+	}
+}
+
+// Sees reports whether a principal has any role in a subscription.
+func (s *Authorization) Sees(who kernel.Principal, subscription string) bool {
+	scope := arm.ID("/subscriptions/" + subscription)
+	return s.IsDefault(who) || s.anyRole(who, func(at arm.ID) bool {
+		return at.Equal(scope) || Below(at, scope)
+	})
+}

@@ -1,0 +1,102 @@
+package authorization
+
+import (
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// roleHistory are changes of built-in roles: what they were before a date.
+var roleHistory = []struct {
+	guid, before string
+	was          func(r *Role)
+}{
+	{"b24988ac-6180-42a0-ab88-20f7382dd24c", "2023-07-01", func(r *Role) { // Contributor
+		r.Permissions = without(
+			r.Permissions,
+			"Microsoft.Purview/",
+			"Microsoft.Resources/deploymentStacks/",
+		)
+	}},
+	{"f58310d9-a9f6-439a-9e8d-f62e7b41a168", "2023-10-01", func(r *Role) {
+		r.Name += " (Preview)"
+	}},
+	{
+		"ed7f3fbd-7b88-4dd4-9017-9adb7ce333f8",
+		"2023-12-01",
+		func(r *Role) { // Azure Kubernetes Service Contributor Role
+			r.Permissions = []permission{{actions: []string{
+				"Microsoft.ContainerService/managedClusters/read",
+				"Microsoft.ContainerService/managedClusters/write",
+				"Microsoft.Resources/deployments/*",
+			}}}
+		},
+	},
+	{
+		"a7ffa36f-339b-4b5c-8bdf-e2c188b2c0eb",
+		"2023-05-01",
+		func(r *Role) { // Azure Kubernetes Service RBAC Writer
+			const cluster = "Microsoft.ContainerService/managedClusters/"
+			r.Permissions = without(
+				r.Permissions,
+				cluster+"discovery.k8s.io/",
+				cluster+"metrics.k8s.io/",
+				cluster+"coordination.k8s.io/",
+				cluster+"events/",
+			)
+			r.Permissions[0].dataActions = append(r.Permissions[0].dataActions,
+				cluster+"events/read", cluster+"replicationcontrollers/*") // that one twice
+		},
+	},
+	{"d5a2ae44-610b-4500-93be-660a0c5f5ca6", "2023-06-01", func(r *Role) {
+		// Kubernetes Agentless Operator
+		r.Permissions = without(r.Permissions, "Microsoft.Features/")
+	}},
+	{
+		"7f6c6a51-bcf8-42ba-9220-52d62157d7db",
+		"2023-05-01",
+		func(r *Role) { // Azure Kubernetes Service RBAC Reader
+			const cluster = "Microsoft.ContainerService/managedClusters/"
+			r.Permissions = without(
+				r.Permissions,
+				cluster+"discovery.k8s.io/",
+				cluster+"metrics.k8s.io/",
+			)
+			r.Permissions[0].dataActions = append(r.Permissions[0].dataActions,
+				cluster+"replicationcontrollers/read") // twice
+		},
+	},
+}
+
+// asOf is a built-in role as it was when a call is made.
+func (r Role) asOf(c *kernel.Call) Role {
+	for _, h := range roleHistory {
+		if h.guid == r.Guid && !c.Since(h.before) {
+			h.was(&r)
+		}
+	}
+	return r
+}
+
+// without leaves actions that begin in one of the ways out of permissions.
+func without(permissions []permission, prefixes ...string) []permission {
+	kept := func(actions []string) []string {
+		return slices.DeleteFunc(slices.Clone(actions), func(action string) bool {
+			return slices.ContainsFunc(
+				prefixes,
+				func(p string) bool { return strings.HasPrefix(action, p) },
+			)
+		})
+	}
+	out := make([]permission, len(permissions))
+	for i, p := range permissions {
+		out[i] = permission{
+			kept(p.actions),
+			kept(p.notActions),
+			kept(p.dataActions),
+			kept(p.notDataActions),
+		}
+	}
+	return out
+}

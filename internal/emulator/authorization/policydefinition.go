@@ -1,0 +1,76 @@
+package authorization
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// builtInPolicy reports whether an ID is that of a policy, or a set of policies, which Azure
+// brings: a GUID that belongs to no subscription. Which ones there are is not known here, and none
+// has an effect.
+func builtInPolicy(id arm.ID) bool {
+	kind, name, found := strings.Cut(strings.TrimPrefix(strings.ToLower(string(id)),
+		"/providers/microsoft.authorization/policy"), "/")
+	return found && strings.HasPrefix(strings.ToLower(string(id)), "/providers/") &&
+		(kind == "definitions" || kind == "setdefinitions") && IsGUID(name)
+}
+
+// signPolicy notes who made a policy or an assignment, and who changed it last: in its metadata
+// (recorded since 2020-09-01; what a client sends there does not count) and, since 2021-06-01, in
+// systemData.
+func signPolicy(c *kernel.Call, r, old *kernel.Resource) {
+	p := kernel.ObjectAt(r.Body, "properties")
+	metadata := kernel.ObjectAt(p, "metadata")
+	if metadata == nil {
+		metadata = kernel.Object{}
+		p["metadata"] = metadata
+	}
+	now := time.Now().UTC().Format("2006-01-02T15:04:05.9999999Z")
+	kind := "User"
+	if c.Who.Resource != "" || c.Who.Secret != "" {
+		kind = "Application"
+	}
+	made := kernel.Object{"createdBy": c.Who.Name, "createdByType": kind, "createdAt": now}
+	if old != nil && kernel.ObjectAt(old.Body, "systemData") != nil {
+		made = kernel.Clone(kernel.ObjectAt(old.Body, "systemData"))
+	}
+	made["lastModifiedBy"], made["lastModifiedByType"] = c.Who.Name, kind
+	made["lastModifiedAt"] = now
+	r.Body["systemData"] = made
+	if old == nil {
+		metadata["createdBy"], metadata["createdOn"] = c.Who.ObjectID, now
+		metadata["updatedBy"], metadata["updatedOn"] = nil, nil
+		return
+	}
+	was := kernel.ObjectAt(old.Body, "properties", "metadata")
+	metadata["createdBy"], metadata["createdOn"] = was["createdBy"], was["createdOn"]
+	metadata["updatedBy"], metadata["updatedOn"] = c.Who.ObjectID, now
+}
+
+// showPolicy leaves out what policies do not have, and says who its identities are.
+func (s *Authorization) showPolicy(r *kernel.Resource, doc kernel.Object, version string) {
+	kernel.ShowBare(r, doc, version)
+	s.entra.ShowAssigned(doc)
+}
+
+// policyCall refuses what would be inside a policy: there is nothing.
+func (s *Authorization) policyCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+	for i, word := range c.Path {
+		if !strings.EqualFold(word, "policyDefinitions") || i+3 != len(c.Path) {
+			continue
+		}
+		if i == 2 { // recorded, of somebody who may do everything
+			return kernel.Reply{}, Unauthorized(c.Who, Wish{
+				Action: TypePolicyDefinition + "/" + c.Path[4] + "/read",
+				Scope:  arm.ID("/" + strings.Join(c.Path[:4], "/")),
+			}), true
+		}
+		return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "ResourceTypeNotSupported",
+			"Unsupported resource type: '%s/%s'.", TypePolicyDefinition, c.Path[i+2]), true
+	}
+	return kernel.Reply{}, nil, false
+}

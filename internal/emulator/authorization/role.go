@@ -1,0 +1,378 @@
+package authorization
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+const TypeRoleDefinition = "Microsoft.Authorization/roleDefinitions"
+
+// Role is what a role definition says of actions.
+type Role struct {
+	Guid, Name, Description string
+	custom                  bool
+	Permissions             []permission
+}
+
+type permission struct{ actions, notActions, dataActions, notDataActions []string }
+
+const NetworkContributor = "4d97b98b-1d4f-4787-a291-c67834d212e7"
+
+// BuiltInRoles are some of Azure's, with their real GUIDs and actions (built-in-roles
+// documentation).
+var BuiltInRoles = []Role{
+	{Guid: "8e3af657-a8ff-443c-a75c-2fe8c4bcb635", Name: "Owner",
+		Description: "Grants full access to manage all resources, including the ability to " +
+			"assign roles in Azure RBAC.",
+		Permissions: []permission{{actions: []string{"*"}}}},
+	{Guid: "b24988ac-6180-42a0-ab88-20f7382dd24c", Name: "Contributor",
+		Description: "Grants full access to manage all resources, but does not allow you to " +
+			"assign roles in Azure RBAC, manage assignments in Azure Blueprints, or share image " +
+			"galleries.",
+		Permissions: []permission{{actions: []string{"*"}, notActions: []string{
+			"Microsoft.Authorization/*/Delete", "Microsoft.Authorization/*/Write",
+			"Microsoft.Authorization/elevateAccess/Action",
+			"Microsoft.Blueprint/blueprintAssignments/write",
+			"Microsoft.Blueprint/blueprintAssignments/delete",
+			"Microsoft.Compute/galleries/share/action", "Microsoft.Purview/consents/write",
+			"Microsoft.Purview/consents/delete",
+			"Microsoft.Resources/deploymentStacks/manageDenySetting/action"}}}},
+	{Guid: "acdd72a7-3385-48ef-bd42-f606fba81ae7", Name: "Reader",
+		Description: "View all resources, but does not allow you to make any changes.",
+		Permissions: []permission{{actions: []string{"*/read"}}}},
+	{Guid: "18d7d88d-d35e-4fb5-a5c3-7773c20a72d9", Name: "User Access Administrator",
+		Description: "Lets you manage user access to Azure resources.",
+		Permissions: []permission{
+			{actions: []string{"*/read", "Microsoft.Authorization/*", "Microsoft.Support/*"}}}},
+	{Guid: "f58310d9-a9f6-439a-9e8d-f62e7b41a168", Name: "Role Based Access Control Administrator",
+		Description: "Manage access to Azure resources by assigning roles using Azure RBAC. This " +
+			"role does not allow you to manage access using other ways, such as Azure Policy.",
+		Permissions: []permission{
+			{actions: []string{"Microsoft.Authorization/roleAssignments/write",
+				"Microsoft.Authorization/roleAssignments/delete", "*/read",
+				"Microsoft.Support/*"}}}},
+	{Guid: NetworkContributor, Name: "Network Contributor",
+		Description: "Lets you manage networks, but not access to them.",
+		Permissions: []permission{
+			{actions: []string{"Microsoft.Authorization/*/read", "Microsoft.Insights/alertRules/*",
+				"Microsoft.Network/*", "Microsoft.ResourceHealth/availabilityStatuses/read",
+				"Microsoft.Resources/deployments/*",
+				"Microsoft.Resources/subscriptions/resourceGroups/read", "Microsoft.Support/*"}}}},
+	{Guid: "f1a07417-d97a-45cb-824c-7a7467783830", Name: "Managed Identity Operator",
+		Description: "Read and Assign User Assigned Identity",
+		Permissions: []permission{
+			{actions: []string{"Microsoft.ManagedIdentity/userAssignedIdentities/*/read",
+				"Microsoft.ManagedIdentity/userAssignedIdentities/*/assign/action",
+				"Microsoft.Authorization/*/read",
+				"Microsoft.Insights/alertRules/*",
+				"Microsoft.Resources/subscriptions/resourceGroups/read",
+				"Microsoft.Resources/deployments/*", "Microsoft.Support/*"}}}},
+	{Guid: "ed7f3fbd-7b88-4dd4-9017-9adb7ce333f8",
+		Name: "Azure Kubernetes Service Contributor Role", Description: "Grants access to read " +
+			"and write Azure Kubernetes Service clusters",
+		Permissions: []permission{
+			{actions: []string{"Microsoft.ContainerService/locations/*",
+				"Microsoft.ContainerService/managedClusters/*",
+				"Microsoft.ContainerService/managedclustersnapshots/*",
+				"Microsoft.ContainerService/snapshots/*", "Microsoft.Insights/alertRules/*",
+				"Microsoft.Resources/deployments/*",
+				"Microsoft.Resources/subscriptions/resourceGroups/read"}}}},
+	{Guid: "0ab0b1a8-8aac-4efd-b8c2-3ee1fb270be8", Name: "Azure Kubernetes Service Cluster Admin " +
+		"Role", Description: "List cluster admin credential action.",
+		Permissions: []permission{
+			{actions: []string{
+				"Microsoft.ContainerService/managedClusters/listClusterAdminCredential/action",
+				"Microsoft.ContainerService/managedClusters/accessProfiles/listCredential/action",
+				"Microsoft.ContainerService/managedClusters/read",
+				"Microsoft.ContainerService/managedClusters/runcommand/action"}}}},
+	{Guid: "4abbcc35-e782-43d8-92c5-2d3f1bd2253f", Name: "Azure Kubernetes Service Cluster User " +
+		"Role", Description: "List cluster user credential action.",
+		Permissions: []permission{
+			{actions: []string{
+				"Microsoft.ContainerService/managedClusters/listClusterUserCredential/action",
+				"Microsoft.ContainerService/managedClusters/read"}}}},
+	{Guid: "b1ff04bb-8a4e-4dc4-8eb5-8693973ce19b", Name: "Azure Kubernetes Service RBAC Cluster " +
+		"Admin", Description: "Lets you manage all resources in the cluster.",
+		Permissions: []permission{
+			{actions: append(clusterActions,
+				"Microsoft.ContainerService/managedClusters/listClusterUserCredential/action"),
+				dataActions: []string{"Microsoft.ContainerService/managedClusters/*"}}}},
+	{Guid: "7f6c6a51-bcf8-42ba-9220-52d62157d7db", Name: "Azure Kubernetes Service RBAC Reader",
+		Description: "Allows read-only access to see most objects in a namespace. It does not " +
+			"allow viewing roles or role bindings. This role does not allow viewing Secrets, " +
+			"since reading the contents of Secrets enables access to ServiceAccount credentials " +
+			"in the namespace, which would allow API access as any ServiceAccount in the " +
+			"namespace (a form of privilege escalation). Applying this role at cluster scope " +
+			"will give access across all namespaces.",
+		Permissions: []permission{{actions: clusterActions, dataActions: clusterReads}}},
+}
+
+// What the roles inside a cluster have in common, in Azure and in the cluster.
+var (
+	clusterActions = []string{"Microsoft.Authorization/*/read",
+		"Microsoft.Resources/subscriptions/operationresults/read",
+		"Microsoft.Resources/subscriptions/read",
+		"Microsoft.Resources/subscriptions/resourceGroups/read"}
+	clusterReads = dataReads("apps/controllerrevisions", "apps/daemonsets", "apps/deployments",
+		"apps/replicasets", "apps/statefulsets", "autoscaling/horizontalpodautoscalers",
+		"batch/cronjobs", "batch/jobs",
+		"configmaps", "discovery.k8s.io/endpointslices", "endpoints", "events.k8s.io/events",
+		"events", "extensions/daemonsets", "extensions/deployments", "extensions/ingresses",
+		"extensions/networkpolicies",
+		"extensions/replicasets", "limitranges", "metrics.k8s.io/pods", "metrics.k8s.io/nodes",
+		"namespaces", "networking.k8s.io/ingresses", "networking.k8s.io/networkpolicies",
+		"persistentvolumeclaims", "pods",
+		"policy/poddisruptionbudgets", "replicationcontrollers", "resourcequotas",
+		"serviceaccounts", "services")
+)
+
+func dataReads(kinds ...string) []string {
+	var out []string
+	for _, k := range kinds {
+		out = append(out, "Microsoft.ContainerService/managedClusters/"+k+"/read")
+	}
+	return out
+}
+
+// roleByGUID finds a built-in role, or a custom one wherever it was defined.
+func (s *Authorization) roleByGUID(guid string) (Role, bool) {
+	for _, r := range BuiltInRoles {
+		if strings.EqualFold(r.Guid, guid) {
+			return r, true
+		}
+	}
+	for _, r := range s.kernel.Store.ByType[strings.ToLower(TypeRoleDefinition)] {
+		if strings.EqualFold(r.ID.Name(), guid) {
+			return roleOf(r), true
+		}
+	}
+	return Role{}, false
+}
+
+// roleOf reads a custom role's document.
+func roleOf(r *kernel.Resource) Role {
+	p := kernel.ObjectAt(r.Body, "properties")
+	out := Role{Guid: r.ID.Name(), Name: kernel.Text(p, "roleName"), custom: true}
+	for _, q := range kernel.ListAt(p, "permissions") {
+		out.Permissions = append(out.Permissions,
+			permission{kernel.List(q, "actions"), kernel.List(q, "notActions"),
+				kernel.List(q, "dataActions"),
+				kernel.List(q, "notDataActions")})
+	}
+	return out
+}
+
+// allows reports whether the role grants an action, or a data action.
+func (r Role) allows(action string, data bool) bool {
+	for _, p := range r.Permissions {
+		grants := func(pattern string) bool { return MatchAction(pattern, action) }
+		with, without := p.actions, p.notActions
+		if data {
+			with, without = p.dataActions, p.notDataActions
+		}
+		if slices.ContainsFunc(with, grants) && !slices.ContainsFunc(without, grants) {
+			return true
+		}
+	}
+	return false
+}
+
+// MatchAction compares an action with a pattern, without case. A star stands for anything, slashes
+// included; between slashes also for nothing: userAssignedIdentities/*/read lets read
+// userAssignedIdentities.
+func MatchAction(pattern, action string) bool {
+	pattern, action = strings.ToLower(pattern), strings.ToLower(action)
+	if strings.Contains(pattern, "/*/") && matchStars(strings.ReplaceAll(pattern, "/*/", "/"),
+		action) {
+		return true
+	}
+	return matchStars(pattern, action)
+}
+
+func matchStars(pattern, s string) bool {
+	head, rest, hasStar := strings.Cut(pattern, "*")
+	if !hasStar {
+		return pattern == s
+	}
+	if !strings.HasPrefix(s, head) {
+		return false
+	}
+	s = s[len(head):]
+	parts := strings.Split(rest, "*")
+	for _, middle := range parts[:len(parts)-1] {
+		i := strings.Index(s, middle)
+		if i < 0 {
+			return false
+		}
+		s = s[i+len(middle):]
+	}
+	return strings.HasSuffix(s, parts[len(parts)-1])
+}
+
+func (p permission) document() kernel.Object {
+	items := func(list []string) []any {
+		out := []any{}
+		for _, s := range list {
+			out = append(out, s)
+		}
+		return out
+	}
+	return kernel.Object{"actions": items(p.actions), "notActions": items(p.notActions),
+		"dataActions": items(p.dataActions), "notDataActions": items(p.notDataActions)}
+}
+
+// document is a built-in role as it is seen from a subscription, or from nowhere ("").
+func (r Role) document(subscription string) kernel.Object {
+	permissions := []any{}
+	for _, p := range r.Permissions {
+		permissions = append(permissions, p.document())
+	}
+	return kernel.Object{
+		"id": RoleID(subscription, r.Guid), "name": r.Guid, "type": TypeRoleDefinition,
+		"properties": kernel.Object{
+			"roleName": r.Name, "type": "BuiltInRole", "description": r.Description,
+			"assignableScopes": []any{"/"}, "permissions": permissions,
+			"createdOn": "2015-02-02T21:55:09.8806423Z",
+			"updatedOn": "2023-07-10T15:10:53.8891650Z", "createdBy": nil, "updatedBy": nil,
+		},
+	}
+}
+
+func RoleID(subscription, guid string) string {
+	id := "/providers/" + TypeRoleDefinition + "/" + guid
+	if subscription != "" {
+		return "/subscriptions/" + subscription + id
+	}
+	return id
+}
+
+// settleRoleDefinition checks a custom role.
+func (s *Authorization) settleRoleDefinition(c *kernel.Call, r,
+	old *kernel.Resource) *kernel.Failure {
+	r.ETag = ""
+	if !IsGUID(r.ID.Name()) {
+		return kernel.Fail(http.StatusBadRequest, "InvalidRoleDefinitionId",
+			"The role definition ID '%s' is not valid. The role definition ID must be a GUID.",
+			r.ID.Name())
+	}
+	p := kernel.ObjectAt(r.Body, "properties")
+	p["type"] = "CustomRole"
+	stampRole(p, old, c.Who)
+	name := kernel.Text(p, "roleName")
+	if name == "" || len(kernel.ListAt(p, "permissions")) == 0 ||
+		len(kernel.List(p, "assignableScopes")) == 0 {
+		return kernel.Fail(http.StatusBadRequest, "InvalidRoleDefinition",
+			"A custom role needs roleName, permissions and assignableScopes.")
+	}
+	taken := slices.ContainsFunc(BuiltInRoles, func(b Role) bool {
+		return strings.EqualFold(b.Name, name) || strings.EqualFold(b.Guid, r.ID.Name())
+	})
+	for _, other := range s.kernel.Store.ByType[strings.ToLower(TypeRoleDefinition)] {
+		taken = taken || strings.EqualFold(roleOf(other).Name, name) &&
+			!strings.EqualFold(other.ID.Name(), r.ID.Name())
+	}
+	if taken {
+		return kernel.Fail(http.StatusConflict, "RoleDefinitionWithSameNameExists",
+			"A custom role with "+
+				"the same name already exists in this directory. Use a different name.")
+	}
+	return nil
+}
+
+// stampRole fills in what Azure says of a custom role: by whom and when, and lists that are empty.
+func stampRole(p kernel.Object, old *kernel.Resource, by kernel.Principal) {
+	now := time.Now().UTC().Format("2006-01-02T15:04:05.0000000Z")
+	p["createdOn"], p["updatedOn"], p["createdBy"], p["updatedBy"] = now, now, by.ObjectID,
+		by.ObjectID
+	if old != nil {
+		was := kernel.ObjectAt(old.Body, "properties")
+		p["createdOn"], p["createdBy"] = was["createdOn"], was["createdBy"]
+	}
+	for _, q := range kernel.ListAt(p, "permissions") {
+		for _, name := range []string{"actions", "notActions", "dataActions", "notDataActions"} {
+			if q[name] == nil {
+				q[name] = []any{}
+			}
+		}
+	}
+}
+
+// roleDefinitionRemovable refuses while it is assigned.
+func (s *Authorization) roleDefinitionRemovable(r *kernel.Resource) *kernel.Failure {
+	for _, a := range s.kernel.Store.ByType[strings.ToLower(TypeRoleAssignment)] {
+		if strings.EqualFold(roleGUID(a), r.ID.Name()) {
+			return kernel.Fail(http.StatusBadRequest, "RoleDefinitionHasAssignments",
+				"There are existing role assignments referencing role (code: "+
+					"RoleDefinitionHasAssignments).")
+		}
+	}
+	return nil
+}
+
+var roleFilter = regexp.MustCompile(`(?i)(roleName|type)\s+eq\s+'([^']*)'`)
+
+// roleDefinitionCall answers for role definitions at any scope: built-in ones are everywhere,
+// custom ones where they can be assigned.
+func (s *Authorization) roleDefinitionCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+	scope, rest, found := extension(c, "roleDefinitions")
+	if found && len(rest) == 1 && scope.ResourceGroup() != "" {
+		// It belongs to the subscription, wherever below it is written [R].
+		c.Path = strings.Split(strings.TrimPrefix(RoleID(scope.Subscription(), rest[0]), "/"), "/")
+	}
+	if !found || c.Method != http.MethodGet {
+		return kernel.Reply{}, nil, false
+	}
+	docs := []kernel.Object{}
+	for _, r := range BuiltInRoles {
+		docs = append(docs, r.asOf(c).document(scope.Subscription()))
+	}
+	for _, r := range s.kernel.Store.List(TypeRoleDefinition, "") {
+		for _, assignable := range kernel.List(kernel.ObjectAt(r.Body, "properties"),
+			"assignableScopes") {
+			if scope == "" || Covers(arm.ID(assignable), scope) ||
+				Covers(scope, arm.ID(assignable)) {
+				docs = append(docs, s.kernel.Document(r, c.Version))
+				break
+			}
+		}
+	}
+	if len(rest) == 1 {
+		for _, d := range docs {
+			if strings.EqualFold(kernel.Text(d, "name"), rest[0]) {
+				return kernel.OK(d), nil, true
+			}
+		}
+		return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "RoleDefinitionDoesNotExist",
+			"The specified role definition with ID '%s' does not exist.", rest[0]), true
+	}
+	for _, m := range roleFilter.FindAllStringSubmatch(c.Param("$filter"), -1) {
+		field := map[bool]string{true: "type", false: "roleName"}[strings.EqualFold(m[1], "type")]
+		docs = slices.DeleteFunc(docs, func(d kernel.Object) bool {
+			return !strings.EqualFold(kernel.Text(kernel.ObjectAt(d, "properties"), field), m[2])
+		})
+	}
+	answer, f := s.kernel.PageObjects(c, docs)
+	return answer, f, true
+}
+
+// extension reads the path of something of Microsoft.Authorization at any scope, "" being above all
+// subscriptions: what comes behind its type.
+func extension(c *kernel.Call, typeName string) (scope arm.ID, rest []string, found bool) {
+	for i := len(c.Path) - 3; i >= 0 && i >= len(c.Path)-4; i-- {
+		if strings.EqualFold(c.Path[i], "providers") &&
+			strings.EqualFold(c.Path[i+1], "Microsoft.Authorization") &&
+			strings.EqualFold(c.Path[i+2], typeName) {
+			if i > 0 {
+				scope = arm.ID("/" + strings.Join(c.Path[:i], "/"))
+			}
+			return scope, c.Path[i+3:], true
+		}
+	}
+	return "", nil, false
+}

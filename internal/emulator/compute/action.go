@@ -1,0 +1,129 @@
+package compute
+
+import (
+	"hash/fnv"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+const TypeScaleSetExtension = arm.TypeScaleSet + "/extensions"
+
+// nextNumber is the number of the next instance of a scale set. A set that overprovisions, as is
+// the default, makes twice as many as it needs and keeps some of them: the numbers have gaps
+// (recorded: 0 and 2, 0 and 3, 2 and 3).
+func nextNumber(set *kernel.Resource, numbers []int) int {
+	next := 0
+	if n := len(numbers); n > 0 {
+		next = numbers[n-1] + 1
+	}
+	if !overprovisions(set) {
+		return next
+	}
+	h := fnv.New32a()
+	h.Write([]byte(set.ID.Key() + strconv.Itoa(len(numbers))))
+	return max(next, 2*len(numbers)+int(h.Sum32()>>16&1))
+}
+
+// scaleSetActions are what can be asked of a scale set or of one of its instances. Nothing runs on
+// the machines, so that
+// most of them only take their time.
+var scaleSetActions = []string{
+	"start", "restart", "poweroff", "deallocate", "redeploy", "reimage", "reimageall",
+	"manualupgrade", "performmaintenance", "delete",
+	"setorchestrationservicestate", "extensionrollingupgrade", "osrollingupgrade",
+}
+
+// scaleSetAction answers a POST to a scale set, or to one of its instances.
+func (s *Compute) scaleSetAction(c *kernel.Call, set *kernel.Resource,
+	parts []string) (kernel.Reply, *kernel.Failure) {
+	action := parts[len(parts)-1]
+	spot := kernel.Text(kernel.ObjectAt(set.Body, "properties", "virtualMachineProfile"),
+		"priority") == "Spot"
+	switch {
+	case action == "simulateeviction" && spot:
+		return s.evict(c, set, parts)
+	case action == "simulateeviction":
+		return kernel.Reply{}, kernel.Fail(
+			http.StatusConflict,
+			"OperationNotAllowed",
+			"Operation 'simulateEviction' is allowed only for Spot Virtual Machines",
+		)
+	case !slices.Contains(scaleSetActions, action):
+		return kernel.Reply{}, kernel.NotFound(c)
+	}
+	if f := s.kernel.Busy(set.ID); f != nil {
+		return kernel.Reply{}, f
+	}
+	if action == "delete" {
+		sent, f := kernel.DecodeObject(c.Body)
+		if f != nil {
+			return kernel.Reply{}, f
+		}
+		if f := s.deleteInstances(c, set, kernel.List(sent, "instanceIds")); f != nil {
+			return kernel.Reply{}, f
+		}
+	}
+	s.kernel.Record(c, set.ID, action+"/action", nil)
+	return s.kernel.Accepted(c, nil), nil
+}
+
+// evict takes a spot machine away, as the policy of its set says. One that is only deallocated
+// keeps what it holds.
+func (s *Compute) evict(c *kernel.Call, set *kernel.Resource, parts []string) (kernel.Reply,
+	*kernel.Failure) {
+	profile := kernel.ObjectAt(set.Body, "properties", "virtualMachineProfile")
+	if kernel.Text(profile, "evictionPolicy") == "Delete" {
+		if f := s.deleteInstances(c, set, parts[1:2]); f != nil {
+			return kernel.Reply{}, f
+		}
+	}
+	return kernel.Reply{Status: http.StatusNoContent}, nil
+}
+
+// deleteInstances takes instances of a scale set away; "*" is all of them.
+func (s *Compute) deleteInstances(c *kernel.Call, set *kernel.Resource,
+	numbers []string) *kernel.Failure {
+	if _, _, ours := s.Pools.PoolInstances(set); ours {
+		return s.Pools.RemoveInstances(set, func(number int) bool {
+			return numbered(numbers, number)
+		})
+	}
+	gone := 0
+	for _, i := range s.instancesOf(set) {
+		if !numbered(numbers, i.Number) {
+			continue
+		}
+		gone++
+		for _, nic := range i.Nics {
+			used := s.network.AddressesOf(nic.Subnet)
+			s.network.Release(nic.Subnet, addressesHeld(used.By, i.id())...)
+		}
+	}
+	body := kernel.Clone(set.Body)
+	if sku := kernel.ObjectAt(body, "sku"); sku != nil {
+		sku["capacity"] = max(0, kernel.NumberOf(sku, "capacity")-gone)
+	}
+	_, f := s.kernel.PutResource(c, set.ID, body)
+	return f
+}
+
+func numbered(numbers []string, number int) bool {
+	return slices.Contains(numbers, "*") || slices.Contains(numbers, strconv.Itoa(number))
+}
+
+// addressesHeld are the ones that a part of a resource holds.
+func addressesHeld(by map[netip.Addr]arm.ID, holder arm.ID) []netip.Addr {
+	var out []netip.Addr
+	for a, id := range by {
+		if strings.HasPrefix(id.Key(), holder.Key()+"/") {
+			out = append(out, a)
+		}
+	}
+	return out
+}

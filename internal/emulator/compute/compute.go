@@ -1,0 +1,55 @@
+// Package compute is Microsoft.Compute: scale sets, their instances and the instances' network
+// interfaces.
+package compute
+
+import (
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+)
+
+// Compute is Microsoft.Compute: scale sets and their instances.
+type Compute struct {
+	kernel  *kernel.Kernel
+	network *network.Network
+	entra   *entra.Entra
+	Pools   pools
+}
+
+// New makes the service, and gives it its place in the kernel.
+func New(k *kernel.Kernel, n *network.Network, d *entra.Entra) *Compute {
+	s := &Compute{kernel: k, network: n, entra: d}
+	n.Instances = s
+	k.Add(kernel.Service{Types: s.types(), Waits: s.waits(),
+		Calls:  []kernel.Special{s.scaleSetCall},
+		Resume: kernel.Resumer{First: s.resumeScaleSets}})
+	return s
+}
+
+// pools are the node pools of clusters, whose scale sets have the instances that AKS says.
+type pools interface {
+	// PoolInstances are the instances of a pool's scale set and the subnet that they are in; ours
+	// is false where the scale set is no pool's.
+	PoolInstances(set *kernel.Resource) (instances []Instance, subnet arm.ID, ours bool)
+	// RemoveInstances takes the nodes on instances of a pool's scale set away.
+	RemoveInstances(set *kernel.Resource, gone func(number int) bool) *kernel.Failure
+}
+
+// types are the resource types of Microsoft.Compute.
+func (s *Compute) types() []kernel.Kind {
+	return []kernel.Kind{
+		{Name: arm.TypeScaleSet, Tracked: true, Merges: true,
+			Facts:  scaleSetFacts(s.kernel.TenantOf),
+			Settle: s.settleScaleSet, Stored: s.storedScaleSet, Show: s.showScaleSet},
+		{Name: TypeAvailabilitySet, Tracked: true, Immediate: true},
+		{Name: TypeScaleSetExtension, Settle: s.settleExtension},
+	}
+}
+
+// waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE.
+func (s *Compute) waits() map[string][2]int {
+	return map[string][2]int{arm.TypeScaleSet: {10, 10}}
+}
+
+const TypeAvailabilitySet = "Microsoft.Compute/availabilitySets"

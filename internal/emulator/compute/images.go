@@ -1,0 +1,146 @@
+package compute
+
+import (
+	"regexp"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// images are what a disk has from its image where nobody says so: the first one that fits counts.
+// Each was recorded; an image without a publisher is one of the customer's own.
+var images = []struct {
+	publisher, sku string // sku is a part of its name
+	system         string
+	sizeGB         int
+}{
+	{"MicrosoftWindowsServer", "smalldisk", "Windows", 30},
+	{"MicrosoftWindowsServer", "", "Windows", 127},
+	{"RedHat", "", "Linux", 64},
+	{"", "", "Linux", 30},
+}
+
+// imageOf is the operating system and the size of the disk of the image in a storage profile.
+func imageOf(storage kernel.Object) (system string, sizeGB int) {
+	reference := kernel.ObjectAt(storage, "imageReference")
+	sku := strings.ToLower(kernel.Text(reference, "sku"))
+	for _, i := range images {
+		if (i.publisher == "" ||
+			strings.EqualFold(i.publisher, kernel.Text(reference, "publisher"))) &&
+			strings.Contains(sku, i.sku) {
+			return i.system, i.sizeGB
+		}
+	}
+	return "", 0
+}
+
+// premium are the sizes of machines whose names say that they take premium disks: the s behind the
+// number of processors, or DS and GS of old (virtual-machines/vm-naming-conventions; recorded).
+var premium = regexp.MustCompile(`(?i)^standard_(?:[dg]s\d|[a-z]+\d+(?:-\d+)?[a-z]*s)`)
+
+// diskType is the type of managed disk that a machine gets where nobody says so.
+func diskType(size string) string {
+	if premium.MatchString(size) {
+		return "Premium_LRS"
+	}
+	return "Standard_LRS"
+}
+
+// secondGeneration reports whether a machine starts from an image of generation 2.
+func secondGeneration(storage kernel.Object) bool {
+	sku := strings.ToLower(kernel.Text(kernel.ObjectAt(storage, "imageReference"), "sku"))
+	return strings.Contains(sku, "gen2") || strings.HasSuffix(sku, "-g2")
+}
+
+// storageFacts are of a storage profile at a path; vmSize is the machine's.
+func storageFacts(at string, vmSize func(kernel.Sight) string) []kernel.Fact {
+	storage := func(s kernel.Sight) kernel.Object {
+		return kernel.ObjectAt(s.Doc, strings.Split(strings.TrimSuffix(at, "."), ".")...)
+	}
+	ofDisk := func(s kernel.Sight) any { return diskType(vmSize(s)) }
+	return []kernel.Fact{
+		{Path: at + "osDisk", Value: kernel.Object{"createOption": "FromImage", "caching": "None"}},
+		{Path: at + "osDisk.osType", Value: func(s kernel.Sight) any {
+			system, _ := imageOf(storage(s))
+			return system
+		}},
+		{Path: at + "osDisk.diskSizeGB", Value: func(s kernel.Sight) any {
+			_, size := imageOf(storage(s))
+			return size
+		}, When: func(s kernel.Sight) bool {
+			return s.At["diffDiskSettings"] == nil || vmSize(s) != ""
+		}},
+		{Path: at + "osDisk.managedDisk", Value: kernel.Object{}},
+		{Path: at + "osDisk.managedDisk.storageAccountType", Value: ofDisk},
+		{
+			Path: at + "osDisk.diffDiskSettings.placement", Value: "CacheDisk",
+		},
+		{Path: at + "dataDisks[].caching", Value: "None"},
+		{Path: at + "dataDisks[].managedDisk", Value: kernel.Object{}},
+		{Path: at + "dataDisks[].managedDisk.storageAccountType", Value: ofDisk},
+		{
+			Path: at + "diskControllerType", Value: "SCSI", Since: "2022-08-01",
+			When: func(s kernel.Sight) bool { return secondGeneration(s.At) },
+		},
+	}
+}
+
+// systemFacts are of an operating system profile at a path.
+func systemFacts(at string, windows func(kernel.Sight) bool) []kernel.Fact {
+	linux := func(s kernel.Sight) bool { return !windows(s) }
+	return []kernel.Fact{
+		{Path: at + "allowExtensionOperations", Value: true},
+		{Path: at + "requireGuestProvisionSignal", Value: true},
+		{Path: at + "secrets", Value: []any{}},
+		{
+			Path: at + "linuxConfiguration", Value: kernel.Object{
+				"disablePasswordAuthentication": false},
+			When: linux,
+		},
+		{Path: at + "linuxConfiguration.provisionVMAgent", Value: true},
+		{
+			Path:  at + "linuxConfiguration.enableVMAgentPlatformUpdates",
+			Value: false,
+			Since: "2022-03-01",
+		},
+		{Path: at + "windowsConfiguration", Value: kernel.Object{}, When: windows},
+		{Path: at + "windowsConfiguration.provisionVMAgent", Value: true},
+		{Path: at + "windowsConfiguration.enableAutomaticUpdates", Value: true},
+		{
+			Path:  at + "windowsConfiguration.enableVMAgentPlatformUpdates",
+			Value: false,
+			Since: "2022-03-01",
+		},
+	}
+}
+
+// settleMachineProfile takes from the profile of a scale set's machines what Azure does not show
+// again, and keeps the image where a PUT leaves it out (recorded).
+func settleMachineProfile(r, old *kernel.Resource) {
+	profile := kernel.ObjectAt(r.Body, "properties", "virtualMachineProfile")
+	for _, secret := range []string{"adminPassword", "customData"} {
+		delete(kernel.ObjectAt(profile, "osProfile"), secret)
+	}
+	interfaces := kernel.ListAt(kernel.ObjectAt(profile, "networkProfile"),
+		"networkInterfaceConfigurations")
+	for _, nic := range interfaces { // az sends "true" in a template
+		p := kernel.ObjectAt(nic, "properties")
+		if primary, isText := p["primary"].(string); isText {
+			p["primary"] = strings.EqualFold(primary, "true")
+		}
+		if p != nil && len(interfaces) == 1 {
+			kernel.SetDefault(p, "primary", true)
+		}
+	}
+	notice := kernel.ObjectAt(profile, "scheduledEventsProfile", "terminateNotificationProfile")
+	if enable, isText := notice["enable"].(string); isText {
+		notice["enable"] = strings.EqualFold(enable, "true")
+	}
+	if old == nil || profile == nil {
+		return
+	}
+	image := kernel.ObjectAt(old.Body, "properties", "virtualMachineProfile", "storageProfile")
+	if storage := kernel.ObjectAt(profile, "storageProfile"); storage != nil && image != nil {
+		kernel.SetDefault(storage, "imageReference", kernel.CloneValue(image["imageReference"]))
+	}
+}

@@ -1,0 +1,191 @@
+package compute
+
+import (
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+)
+
+// instanceFields are what an instance has of its scale set's profile as it is there.
+var instanceFields = []string{"osProfile", "storageProfile", "securityProfile", "priority",
+	"evictionPolicy", "billingProfile", "licenseType", "diagnosticsProfile"}
+
+// document is an instance as Azure shows it, at an api-version. set is its scale set's document.
+func (i Instance) document(set kernel.Object, version string, expand bool) kernel.Object {
+	profile := kernel.ObjectAt(set, "properties", "virtualMachineProfile")
+	properties := kernel.Object{
+		"provisioningState": "Succeeded", "latestModelApplied": true,
+		"modelDefinitionApplied": "VirtualMachineScaleSet", "vmId": kernel.GuidOf("", i.id()),
+		"hardwareProfile": kernel.Object{"vmSize": kernel.Text(kernel.ObjectAt(set, "sku"),
+			"name")},
+	}
+	for _, field := range instanceFields {
+		if profile[field] != nil {
+			properties[field] = kernel.CloneValue(profile[field])
+		}
+	}
+	if network := kernel.ObjectAt(profile, "networkProfile"); network != nil {
+		properties["networkProfileConfiguration"] = kernel.CloneValue(network)
+	}
+	if version >= "2022-03-01" {
+		properties["timeCreated"] = computeTime(i.Set.Created)
+	}
+	system := kernel.ObjectAt(properties, "osProfile")
+	if system == nil {
+		system = kernel.Object{}
+		properties["osProfile"] = system
+	}
+	delete(system, "computerNamePrefix")
+	system["computerName"] = i.Computer
+	nics := []any{}
+	for _, nic := range i.Nics {
+		nics = append(nics,
+			kernel.Object{"id": string(nic.ID),
+				"properties": kernel.Object{"primary": nic.Primary}})
+	}
+	properties["networkProfile"] = kernel.Object{"networkInterfaces": nics}
+	i.nameDisks(kernel.ObjectAt(properties, "storageProfile"))
+	if expand {
+		properties["instanceView"] = i.view(set)
+	}
+	doc := kernel.Object{
+		"id": string(i.id()), "name": i.Set.ID.Name() + "_" +
+			strconv.Itoa(i.Number), "instanceId": strconv.Itoa(i.Number),
+		"type": arm.TypeScaleSet + "/virtualMachines", "location": set["location"],
+		"properties": properties,
+	}
+	for _, field := range []string{"tags", "identity"} {
+		if set[field] != nil {
+			doc[field] = set[field]
+		}
+	}
+	if sku := kernel.ObjectAt(set, "sku"); sku != nil {
+		doc["sku"] = kernel.Object{"name": sku["name"], "tier": sku["tier"]}
+	}
+	if zones := kernel.List(set, "zones"); len(zones) > 0 { // round robin
+		doc["zones"] = []string{zones[i.Number%len(zones)]}
+	}
+	return doc
+}
+
+// nameDisks gives the disks of an instance names and IDs. Which version of its image is the newest
+// is nothing that is known here.
+func (i Instance) nameDisks(storage kernel.Object) {
+	if storage == nil {
+		return
+	}
+	if image := kernel.ObjectAt(storage, "imageReference"); kernel.Text(image, "publisher") != "" {
+		kernel.SetDefault(image, "exactVersion", "1.0.0")
+	}
+	name := func(disk kernel.Object, what string) {
+		name := i.diskName(what)
+		disk["name"] = name
+		if managed := kernel.ObjectAt(disk, "managedDisk"); managed != nil {
+			managed["id"] = string(arm.ResourceID(i.Set.ID.Subscription(), i.Set.ID.ResourceGroup(),
+				"Microsoft.Compute/disks", name))
+		}
+	}
+	if disk := kernel.ObjectAt(storage, "osDisk"); disk != nil {
+		name(disk, "OsDisk_1")
+	}
+	kernel.SetDefault(storage, "dataDisks", []any{})
+	for n, disk := range kernel.ListAt(storage, "dataDisks") {
+		name(disk, "disk"+strconv.Itoa(n+2))
+		kernel.SetDefault(disk, "toBeDetached", false)
+	}
+}
+
+// maxDiskName is the longest name of a disk.
+const maxDiskName = 80
+
+// diskName is how Azure names a disk of an instance (recorded).
+func (i Instance) diskName(what string) string {
+	set, machine := i.Set.ID.Name(), i.Set.ID.Name()+"_"+strconv.Itoa(i.Number)
+	suffix := strings.ReplaceAll(kernel.GuidOf(what, i.id()), "-", "")
+	if whole := set + "_" + machine + "_" + what + "_" + suffix; len(whole) <= maxDiskName {
+		return whole
+	}
+	if what == "OsDisk_1" {
+		what = "OS__1"
+	}
+	return set[:min(len(set), 20)] + machine[:min(len(machine), 21)] + what + "_" + suffix
+}
+
+// view is the instance view. Nothing runs on the machines: they are up.
+func (i Instance) view(set kernel.Object) kernel.Object {
+	h := fnv.New32a()
+	h.Write([]byte(i.Set.ID.Key()))
+	at := computeTime(i.Set.Created)
+	succeeded := kernel.Object{"code": "ProvisioningState/succeeded", "level": "Info",
+		"displayStatus": "Provisioning succeeded", "time": at}
+	disks := []any{}
+	if kernel.ObjectAt(set, "properties", "virtualMachineProfile", "storageProfile") != nil {
+		disks = append(disks, kernel.Object{"name": i.diskName("OsDisk_1"),
+			"statuses": []any{succeeded}})
+	}
+	return kernel.Object{
+		"placementGroupId": kernel.GuidOf("placement", i.Set.ID), "computerName": i.Computer,
+		"platformUpdateDomain": i.Number % 5, "platformFaultDomain": i.Number % 5,
+		"hyperVGeneration": "V1", "disks": disks,
+		"vmAgent": kernel.Object{
+			"vmAgentVersion": "2.2.45", "extensionHandlers": []any{}, "statuses": []any{
+				kernel.Object{
+					"code": "ProvisioningState/succeeded", "level": "Info",
+					"displayStatus": "Ready",
+					"message":       "Guest Agent is running", "time": time.Now().UTC().Format(
+						time.RFC3339),
+				}},
+		},
+		"statuses": []any{succeeded, statuses()[1]},
+	}
+}
+
+// showInterface adds to an interface of an instance what it has of the set's profile, and what
+// Azure alone says.
+func (n InstanceNIC) showInterface(of Instance, properties kernel.Object) {
+	properties["resourceGuid"] = kernel.GuidOf("interface", n.ID)
+	properties["macAddress"] = network.HardwareAddress(n.ID)
+	dns := kernel.Object{"dnsServers": []any{}, "appliedDnsServers": []any{}}
+	if suffix := network.InternalSuffix(kernel.Object{"properties": properties}); suffix != nil {
+		dns["internalDomainNameSuffix"] = suffix
+	}
+	properties["dnsSettings"] = dns
+	profile := kernel.ObjectAt(of.Set.Body, "properties", "virtualMachineProfile", "networkProfile")
+	for _, c := range kernel.ListAt(profile, "networkInterfaceConfigurations") {
+		if !strings.EqualFold(kernel.Text(c, "name"), n.ID.Name()) {
+			continue
+		}
+		properties["enableIPForwarding"] = kernel.ObjectAt(c,
+			"properties")["enableIPForwarding"] == true
+		for _, wanted := range kernel.ListAt(kernel.ObjectAt(c, "properties"), "ipConfigurations") {
+			for _, have := range kernel.ListAt(properties, "ipConfigurations") {
+				if strings.EqualFold(kernel.Text(wanted, "name"), kernel.Text(have, "name")) {
+					balance(of.Number, kernel.ObjectAt(wanted, "properties"),
+						kernel.ObjectAt(have, "properties"))
+				}
+			}
+		}
+	}
+}
+
+// balance gives an IP configuration its place in the pools of a load balancer: of a NAT pool each
+// instance has a rule of its own.
+func balance(number int, wanted, have kernel.Object) {
+	if pools := wanted["loadBalancerBackendAddressPools"]; pools != nil {
+		have["loadBalancerBackendAddressPools"] = kernel.CloneValue(pools)
+	}
+	rules := []any{}
+	for _, pool := range kernel.ListAt(wanted, "loadBalancerInboundNatPools") {
+		id := arm.ID(kernel.Text(pool, "id"))
+		rules = append(rules, kernel.Object{"id": string(id.Parent().Child("inboundNatRules",
+			id.Name()+"."+strconv.Itoa(number)))})
+	}
+	if len(rules) > 0 {
+		have["loadBalancerInboundNatRules"] = rules
+	}
+}

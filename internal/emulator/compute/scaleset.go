@@ -1,0 +1,297 @@
+package compute
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+)
+
+// Instance is one machine of a scale set, of a cluster's or of any other.
+type Instance struct {
+	Set      *kernel.Resource
+	Number   int
+	Computer string
+	Nics     []InstanceNIC
+}
+
+// InstanceNIC is a network interface of an instance, with the addresses it has.
+type InstanceNIC struct {
+	ID      arm.ID
+	Subnet  arm.ID
+	Configs []arm.ID
+	Addrs   []netip.Addr
+	Primary bool
+}
+
+func (i Instance) id() arm.ID {
+	return i.Set.ID.Child("virtualMachines", strconv.Itoa(i.Number))
+}
+
+// settleScaleSet chooses the addresses of a scale set's instances. The ones of a cluster's nodes
+// stay as AKS has made them.
+func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	kernel.SetDefault(kernel.ObjectAt(r.Body, "properties"), "uniqueId",
+		uuid.NewSHA1(uuid.Nil, []byte(r.ID.Key())).String())
+	settleMachineProfile(r, old)
+	capacity := 0
+	if sku := kernel.ObjectAt(r.Body, "sku"); sku["capacity"] != nil {
+		if _, err := fmt.Sscan(fmt.Sprint(sku["capacity"]), &capacity); err != nil ||
+			capacity < 0 || capacity > 1000 {
+			return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
+				"The value of parameter sku.capacity is invalid: %v.", sku["capacity"])
+		}
+	}
+	if _, subnet, ours := s.Pools.PoolInstances(r); ours {
+		for a, holder := range s.network.AddressesOf(subnet).By {
+			if kernel.PartOf(holder, r.ID) {
+				r.Seats = append(r.Seats, kernel.Seat{Subnet: subnet, Addr: a, Holder: holder})
+			}
+		}
+		return nil
+	}
+	var numbers []int
+	if old != nil {
+		for _, i := range s.instancesOf(old) {
+			numbers = append(numbers, i.Number)
+		}
+	}
+	added := max(0, capacity-len(numbers))
+	for len(numbers) < capacity {
+		numbers = append(numbers, nextNumber(r, numbers))
+	}
+	if old == nil {
+		r.Doing = "Creating"
+	}
+	chosen := map[string]bool{}
+	numbers = numbers[:capacity]
+	numbers = append(numbers, s.addSurplus(c, r, old, numbers, added)...)
+	for at, number := range numbers {
+		vm := r.ID.Child("virtualMachines", strconv.Itoa(number))
+		for _, ref := range network.ReferencesIn(r.ID, r.Body) {
+			if !ref.Link.Takes() {
+				continue
+			}
+			subnet := s.kernel.Store.Get(ref.Target())
+			if f := s.network.CheckSeat(ref, subnet); f != nil {
+				return f
+			}
+			ref.Holder = vm.Child("networkInterfaces",
+				ref.Holder.Parent().Name()).Child("ipConfigurations", ref.Holder.Name())
+			found, f := s.network.DynamicSeat(ref, subnet, chosen)
+			if f != nil && at >= capacity {
+				continue // one too many does not fit
+			}
+			if f != nil {
+				return f
+			}
+			r.Seats = append(r.Seats, found)
+		}
+	}
+	return nil
+}
+
+// machinesOf are all machines of a scale set, by number, with the ones that it has too many.
+func (s *Compute) machinesOf(set *kernel.Resource) []Instance {
+	if out, _, ours := s.Pools.PoolInstances(set); ours {
+		return out
+	}
+	// What the instances hold in the subnets says how many there are.
+	held := map[int]map[arm.ID]*InstanceNIC{}
+	for _, ref := range network.ReferencesIn(set.ID, set.Body) {
+		if !ref.Link.Takes() {
+			continue
+		}
+		for a, holder := range s.network.AddressesOf(ref.Target()).By {
+			if !kernel.PartOf(holder, set.ID) ||
+				!strings.EqualFold(holder.Name(), ref.Holder.Name()) ||
+				!strings.EqualFold(holder.Parent().Name(), ref.Holder.Parent().Name()) {
+				continue
+			}
+			number, err := strconv.Atoi(holder.Parent().Parent().Name())
+			if err != nil {
+				continue
+			}
+			if held[number] == nil {
+				held[number] = map[arm.ID]*InstanceNIC{}
+			}
+			nic := held[number][holder.Parent()]
+			if nic == nil {
+				nic = &InstanceNIC{ID: holder.Parent(), Subnet: ref.Target(),
+					Primary: len(held[number]) == 0}
+				held[number][holder.Parent()] = nic
+			}
+			nic.Configs, nic.Addrs = append(nic.Configs, holder), append(nic.Addrs, a)
+		}
+	}
+	prefix := kernel.Text(kernel.ObjectAt(set.Body, "properties", "virtualMachineProfile",
+		"osProfile"),
+		"computerNamePrefix")
+	if prefix == "" {
+		prefix = set.ID.Name()
+	}
+	var out []Instance
+	for number, nics := range held {
+		suffix := strings.ToUpper(strconv.FormatInt(int64(number), 36))
+		i := Instance{Set: set, Number: number, Computer: prefix +
+			strings.Repeat("0", max(0, 6-len(suffix))) + suffix}
+		for _, nic := range nics {
+			i.Nics = append(i.Nics, *nic)
+		}
+		slices.SortFunc(i.Nics, func(a, b InstanceNIC) int {
+			return strings.Compare(a.ID.Key(), b.ID.Key())
+		})
+		out = append(out, i)
+	}
+	slices.SortFunc(out, func(a, b Instance) int { return a.Number - b.Number })
+	return out
+}
+
+// scaleSetCall answers for what is inside scale sets: instances and their network interfaces.
+func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+	if len(c.Path) < 9 || !strings.EqualFold(c.Path[6], "virtualMachineScaleSets") ||
+		!strings.EqualFold(c.Path[5], "Microsoft.Compute") ||
+		c.Method != http.MethodGet && c.Method != http.MethodPost {
+		return kernel.Reply{}, nil, false
+	}
+	// resources of their own
+	if next := strings.ToLower(c.Path[8]); next == "providers" ||
+		next == "extensions" && len(c.Path) > 9 {
+		return kernel.Reply{}, nil, false
+	}
+	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
+	set := s.kernel.Store.Get(id)
+	if set == nil {
+		return kernel.Reply{}, s.kernel.Missing(id), true
+	}
+	parts := strings.Split(strings.ToLower(strings.Join(c.Path[8:], "/")), "/")
+	if c.Method == http.MethodPost {
+		answer, f := s.scaleSetAction(c, set, parts)
+		return answer, f, true
+	}
+	all := s.instancesOf(set)
+	if len(parts) > 1 {
+		all = slices.DeleteFunc(all, func(i Instance) bool {
+			return strconv.Itoa(i.Number) != parts[1]
+		})
+		if len(all) == 0 {
+			return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "NotFound",
+				"The entity was not found in this Azure location."), true
+		}
+	}
+	expand := strings.EqualFold(c.Param("$expand"), "instanceView")
+	doc := s.kernel.Document(set, c.Version)
+	machines := func() (out []kernel.Object) {
+		for _, i := range all {
+			out = append(out, i.document(doc, c.Version, expand))
+		}
+		return out
+	}
+	nics := func() (out []kernel.Object) {
+		for _, i := range all {
+			for _, nic := range i.Nics {
+				out = append(out, nic.document(i))
+			}
+		}
+		return out
+	}
+	what := parts[len(parts)-1]
+	switch {
+	case len(parts) == 1 && what == "networkinterfaces":
+		all = s.machinesOf(set)
+		answer, f := s.kernel.PageObjects(c, nics())
+		return answer, f, true
+	case len(parts) == 3 &&
+		parts[0] == "virtualmachines" && what == "networkinterfaces":
+		answer, f := s.kernel.PageObjects(c, nics())
+		return answer, f, true
+	case len(parts) == 1 && what == "virtualmachines":
+		answer, f := s.kernel.PageObjects(c, machines())
+		return answer, f, true
+	case len(parts) == 1 && what == "instanceview":
+		return kernel.OK(kernel.Object{"virtualMachine": kernel.Object{
+			"statusesSummary": []kernel.Object{
+				{"code": "ProvisioningState/succeeded", "count": len(all)}}},
+			"statuses": statuses()[:1]}), nil, true
+	case len(parts) == 2 && parts[0] == "virtualmachines":
+		return kernel.OK(machines()[0]), nil, true
+	case len(parts) == 3 && parts[0] == "virtualmachines" && what == "instanceview":
+		return kernel.OK(all[0].view(doc)), nil, true
+	case len(parts) == 4 && parts[0] == "virtualmachines" && parts[2] == "networkinterfaces":
+		for _, nic := range nics() {
+			if strings.EqualFold(kernel.Text(nic, "name"), what) {
+				return kernel.OK(nic), nil, true
+			}
+		}
+		return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "NotFound",
+			"The network interface %s of instance %s of %s was not found.", what, parts[1],
+			id.Name()), true
+	}
+	return kernel.Reply{}, kernel.NotFound(c), true
+}
+
+func statuses() []any {
+	return []any{
+		kernel.Object{"code": "ProvisioningState/succeeded", "level": "Info",
+			"displayStatus": "Provisioning succeeded"},
+		kernel.Object{"code": "PowerState/running", "level": "Info", "displayStatus": "VM running"},
+	}
+}
+
+func (n InstanceNIC) document(of Instance) kernel.Object {
+	configurations := []any{}
+	for i, a := range n.Addrs {
+		family := "IPv4"
+		if a.Is6() {
+			family = "IPv6"
+		}
+		configurations = append(configurations, kernel.Object{
+			"name": n.Configs[i].Name(), "id": string(n.Configs[i]), "etag": of.Set.Tag(),
+			"properties": kernel.Object{
+				"provisioningState": "Succeeded", "privateIPAddress": a.String(),
+				"privateIPAddressVersion":   family,
+				"privateIPAllocationMethod": "Dynamic", "primary": i == 0, "subnet": kernel.Object{
+					"id": string(n.Subnet)},
+			},
+		})
+	}
+	properties := kernel.Object{
+		"provisioningState": "Succeeded", "primary": n.Primary, "enableIPForwarding": false,
+		"enableAcceleratedNetworking": false, "ipConfigurations": configurations,
+		"virtualMachine": kernel.Object{"id": string(of.id())},
+	}
+	n.showInterface(of, properties)
+	return kernel.Object{
+		"name": n.ID.Name(), "id": string(n.ID), "etag": of.Set.Tag(),
+		"location": of.Set.Body["location"], "properties": properties,
+	}
+}
+
+// InterfaceOf is the interface of an instance with an ID, or the first one of an instance with an
+// ID, and the subnet that it is in.
+func (s *Compute) InterfaceOf(id arm.ID) (nic, subnet arm.ID, known bool) {
+	set := id
+	for set != "" && !set.Is(arm.TypeScaleSet) {
+		set = set.Parent()
+	}
+	r := s.kernel.Store.Get(set)
+	if r == nil {
+		return "", "", false
+	}
+	for _, i := range s.instancesOf(r) {
+		for _, nic := range i.Nics {
+			if nic.ID.Equal(id) || i.id().Equal(id) {
+				return nic.ID, nic.Subnet, true
+			}
+		}
+	}
+	return "", "", false
+}

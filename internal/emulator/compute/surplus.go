@@ -1,0 +1,114 @@
+package compute
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// SurplusField is where the document of a scale set keeps which of its machines go again. No client
+// sees it.
+const SurplusField = "routekeeper.surplus"
+
+// A scale set that overprovisions makes twice as many machines as it is to have, and keeps the ones
+// that are up first. The others are never listed as instances, but hold addresses until a while
+// after the operation has ended: recorded subnets and interfaces show all of them, half a minute
+// after the set was Succeeded.
+
+func surplusOf(set *kernel.Resource) []any {
+	all, _ := set.Body[SurplusField].([]any)
+	return all
+}
+
+func isSurplus(set *kernel.Resource, number int) bool {
+	return slices.ContainsFunc(surplusOf(set), func(v any) bool {
+		return v == strconv.Itoa(number)
+	})
+}
+
+func overprovisions(set *kernel.Resource) bool {
+	p := kernel.ObjectAt(set.Body, "properties")
+	return p["overprovision"] != false && kernel.Text(p, "orchestrationMode") != "Flexible"
+}
+
+// addSurplus notes the machines that a set makes too many: the gaps between the new ones that it
+// keeps. more are their numbers.
+func (s *Compute) addSurplus(c *kernel.Call, r, old *kernel.Resource, kept []int,
+	added int) (more []int) {
+	if old != nil && len(surplusOf(old)) > 0 {
+		r.Body[SurplusField] = kernel.CloneValue(old.Body[SurplusField])
+	}
+	for _, v := range surplusOf(r) {
+		if number, err := strconv.Atoi(v.(string)); err == nil {
+			more = append(more, number)
+		}
+	}
+	if added == 0 || !overprovisions(r) || s.kernel.OperationTime(c) == 0 {
+		return more
+	}
+	first := 0
+	if at := len(kept) - added; at > 0 {
+		first = kept[at-1] + 1
+	}
+	all := surplusOf(r)
+	for number := first; number < max(first+2*added, kept[len(kept)-1]+1); number++ {
+		if !slices.Contains(kept, number) {
+			more, all = append(more, number), append(all, strconv.Itoa(number))
+		}
+	}
+	r.Body[SurplusField] = all
+	return more
+}
+
+// storedScaleSet lets the surplus machines go when their time has come.
+func (s *Compute) storedScaleSet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	if len(surplusOf(r)) > 0 {
+		s.kernel.At(r.BusyUntil.Add(s.kernel.OperationTime(c)/2), func() { s.dropSurplus(r.ID) })
+	}
+	return nil
+}
+
+// dropSurplus takes the surplus machines of a scale set away, with their addresses.
+func (s *Compute) dropSurplus(id arm.ID) {
+	set := s.kernel.Store.Get(id)
+	// the write that is under way has its own time for it
+	if set == nil || set.BusyUntil.After(time.Now()) {
+		return
+	}
+	for _, i := range s.machinesOf(set) {
+		if !isSurplus(set, i.Number) {
+			continue
+		}
+		for _, nic := range i.Nics {
+			s.network.Release(nic.Subnet,
+				addressesHeld(s.network.AddressesOf(nic.Subnet).By,
+					i.id())...)
+		}
+	}
+	delete(set.Body, SurplusField)
+	s.kernel.Store.Changed(set)
+}
+
+// resumeScaleSets takes away the surplus machines there were when the state was kept.
+func (s *Compute) resumeScaleSets() {
+	for _, set := range s.kernel.Store.List(arm.TypeScaleSet, "") {
+		if len(surplusOf(set)) > 0 {
+			s.kernel.At(set.BusyUntil, func() { s.dropSurplus(set.ID) })
+		}
+	}
+}
+
+// instancesOf are the instances of a scale set, by number.
+func (s *Compute) instancesOf(set *kernel.Resource) []Instance {
+	return slices.DeleteFunc(s.machinesOf(set), func(i Instance) bool {
+		return isSurplus(set, i.Number)
+	})
+}
+
+func (s *Compute) showScaleSet(_ *kernel.Resource, doc kernel.Object, _ string) {
+	delete(doc, SurplusField)
+	s.entra.ShowAssigned(doc)
+}

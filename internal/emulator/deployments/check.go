@@ -1,0 +1,217 @@
+package deployments
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+)
+
+// plannedResource is a resource as far as it is known before anything is deployed.
+type plannedResource struct {
+	*armtemplate.Resource
+	ID   arm.ID
+	Body *armtemplate.Object
+	// Hidden says why what is in a nested deployment is not known yet, "" where it is.
+	Hidden string
+}
+
+// planned are all resources of a deployment, those of nested ones behind the others.
+func (run *deploymentRun) planned() []plannedResource {
+	if run.plan == nil {
+		run.plan = run.plannedIn(run.ready)
+	}
+	return run.plan
+}
+
+func (run *deploymentRun) plannedIn(ready *armtemplate.Deployment) []plannedResource {
+	var out, below []plannedResource
+	for _, r := range ready.Resources() {
+		p := plannedResource{Resource: r, ID: run.deployments.kernel.Spelled(arm.ID(r.ID))}
+		nested, err := ready.Nested(r, true)
+		if err != nil {
+			p.Hidden = err.Error()
+		} else if nested != nil {
+			below = append(below, run.plannedIn(nested)...)
+		}
+		if p.Body, err = ready.Planned(r); err != nil {
+			p.Body, p.Hidden = &armtemplate.Object{}, err.Error()
+		}
+		out = append(out, p)
+	}
+	return append(out, below...)
+}
+
+// preflight refuses a deployment if Azure would refuse a part of it:
+// for a group that is not there, the caller's roles, or a policy.
+func (s *Deployments) preflight(run *deploymentRun) *kernel.Failure {
+	var unauthorized []string
+	details := []any{}
+	makes := map[string]bool{}
+	for _, p := range run.planned() {
+		makes[p.ID.Key()] = true
+	}
+	for _, p := range run.planned() {
+		if p.ID.Is(TypeDeployment) {
+			if f := onlyInline(p.Body.Object("properties")); f != nil {
+				return f
+			}
+			if link := p.Source.Object("properties"); link.Object("template") == nil {
+				return invalidTemplate("the nested deployment '%s' has no template", p.ID.Name())
+			}
+		}
+		if f := knownOptions(p.Source.Object("@options")); f != nil {
+			return f
+		}
+		if group := p.ID.Group(); group != "" && !p.ID.Is(arm.TypeResourceGroup) &&
+			s.kernel.Store.Get(group) == nil &&
+			!makes[group.Key()] {
+			return run.deployments.kernel.Missing(group)
+		}
+		if action := s.kernel.OperationOn(p.ID) + "/write"; !s.authorization.Allowed(run.who,
+			action, p.ID) {
+			unauthorized = append(
+				unauthorized,
+				fmt.Sprintf(
+					"Authorization failed for template resource '%s' of type '%s'. The client "+
+						"'%s' with object id '%s' does not have permission to perform action "+
+						"'%s' at scope '%s'.",
+					p.Name,
+					p.Type,
+					run.who.ClientID,
+					run.who.ObjectID,
+					action,
+					p.ID,
+				),
+			)
+		}
+		body, f := kernel.DecodeObject(resourceBody(p.Body))
+		if f != nil || holdsExpression(body) { // its policies are looked at when it is its turn
+			continue
+		}
+		if f := s.authorization.CheckPolicies(p.ID, body); f != nil {
+			details = append(
+				details,
+				kernel.Object{"code": f.Code, "target": p.Name, "message": f.Message},
+			)
+		}
+	}
+	switch {
+	case len(unauthorized) == 1:
+		return kernel.Fail(
+			http.StatusBadRequest,
+			"InvalidTemplateDeployment",
+			"The template deployment failed with error: '%s'.",
+			unauthorized[0],
+		)
+	case len(unauthorized) > 1:
+		return kernel.Fail(
+			http.StatusBadRequest,
+			"InvalidTemplateDeployment",
+			"Deployment failed with multiple errors: '%s'",
+			strings.Join(unauthorized, ":"),
+		)
+	case len(details) > 0:
+		f := kernel.Fail(
+			http.StatusBadRequest,
+			"InvalidTemplateDeployment",
+			"The template deployment failed because of policy violation. Please see details for "+
+				"more information.",
+		)
+		f.Details = details
+		return f
+	}
+	return nil
+}
+
+// knownOptions refuses what a template asks of the deployment of a resource and is not done here.
+func knownOptions(options *armtemplate.Object) *kernel.Failure {
+	if options == nil {
+		return nil
+	}
+	for _, m := range options.Members {
+		if !strings.EqualFold(m.Name, "onlyIfNotExists") {
+			return kernel.Fail(http.StatusNotImplemented, "ResourceOptionNotSupported",
+				"This local Azure does not do that: the option %s of a resource.", m.Name)
+		}
+	}
+	return nil
+}
+
+// holdsExpression reports whether something in a body stands as the template has it.
+func holdsExpression(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.HasPrefix(v, "[") && strings.HasSuffix(v, "]")
+	case []any:
+		for _, item := range v {
+			if holdsExpression(item) {
+				return true
+			}
+		}
+	case kernel.Object:
+		for _, item := range v {
+			if holdsExpression(item) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// startNested begins a nested deployment. It needs what a deployment of its own needs.
+func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
+	nested := run.deployments.newRun(run.who, run.correlation, run.base)
+	nested.id, nested.outer = s.ID, run
+	f := run.nest(nested, r)
+	if f == nil {
+		f = run.world.admitted(s.ID)
+	}
+	if f == nil {
+		f = onlyInline(r.Body.Object("properties"))
+	}
+	if old := run.deployments.Deployments[s.ID.Key()]; f == nil && old.active() {
+		f = kernel.Fail(
+			http.StatusConflict,
+			"DeploymentActive",
+			"Unable to edit or replace deployment '%s': a previous deployment is still active.",
+			s.ID.Name(),
+		)
+	}
+	if f == nil {
+		f = run.deployments.preflight(nested)
+	}
+	if f != nil {
+		run.ended(s, f.Status, f)
+		return
+	}
+	run.deployments.begin(nested, nil)
+	nested.step()
+}
+
+// nest gives a nested deployment its template, evaluated where it stands.
+func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *kernel.Failure {
+	if group := nested.id.Group(); group != "" && run.deployments.kernel.Store.Get(group) == nil {
+		return run.deployments.kernel.Missing(group)
+	}
+	ready, err := run.ready.Nested(r, false)
+	if err != nil {
+		return run.unprocessable(r, err)
+	}
+	nested.ready, nested.location = ready, r.Body.Text("location")
+	nested.template = r.Source.Object("properties").Object("template")
+	return nil
+}
+
+// admitted checks that who deploys may write a deployment.
+func (w *deploymentWorld) admitted(id arm.ID) *kernel.Failure {
+	return w.deployments.authorization.Admit(&kernel.Call{
+		Method: http.MethodPut, Path: strings.Split(strings.Trim(string(id), "/"),
+			"/"), Header: http.Header{}, Body: []byte("{}"),
+		Base: w.run.base, Version: resourcesVersion, Who: w.run.who, IDs: [2]string{newTracking(),
+			w.run.correlation},
+	})
+}

@@ -1,0 +1,380 @@
+package deployments
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+)
+
+// Deployments: a template is evaluated by package armtemplate, and each of its resources is written
+// by a call as its client would make it, in the name of who deploys.
+//
+//	PUT ─► parse, Prepare ─► preflight ─► stored: Accepted ─► step ─► step … ─► Succeeded
+//	       InvalidTemplate   InvalidTemplateDeployment          │               Failed
+//	                         (roles, policies)                  └─ starts what has all it needs,
+//	                                                               waits for its operation
+//
+// A nested deployment is a document and a run of its own, which tells the one around it how it
+// ended.
+
+const TypeDeployment = "Microsoft.Resources/deployments"
+
+// deploymentPath adds the provider to the path of a deployment in a resource group: Azure takes it
+// without.
+func deploymentPath(path []string) []string {
+	if len(path) > 5 && strings.EqualFold(path[2], "resourceGroups") &&
+		strings.EqualFold(path[4], "deployments") {
+		return slices.Concat(path[:4], []string{"providers", "Microsoft.Resources"}, path[4:])
+	}
+	return path
+}
+
+// deploymentCall answers for deployments of resource groups and of subscriptions. Reads of one, and
+// lists, are those of any resource.
+func (s *Deployments) deploymentCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+	at := -1
+	for i := 0; i+2 < len(c.Path); i += 2 {
+		if strings.EqualFold(c.Path[i], "providers") &&
+			strings.EqualFold(c.Path[i+1]+"/"+c.Path[i+2], TypeDeployment) {
+			at = i + 3
+		}
+	}
+	if at < 0 || at != 5 && at != 7 || len(c.Path) <= at {
+		return kernel.Reply{}, nil, false
+	}
+	id, err := arm.ParseID("/" + strings.Join(c.Path[:at+1], "/"))
+	if err != nil {
+		return kernel.Reply{}, nil, false
+	}
+	if group := id.Group(); group != "" && s.kernel.Store.Get(group) == nil {
+		return kernel.Reply{}, s.kernel.Missing(group), true
+	}
+	verb := strings.ToLower(strings.Join(c.Path[at+1:], "/"))
+	operation := strings.HasPrefix(verb, "operations/") ||
+		strings.HasPrefix(verb, "operationstatuses/")
+	r := s.kernel.Store.Get(id)
+	creates := verb == "validate" || verb == "whatif" || verb == "" && c.Method == http.MethodPut
+	if r == nil && !creates {
+		if verb == "" && c.Method == http.MethodDelete {
+			return kernel.Reply{Status: http.StatusNoContent}, nil, true
+		}
+		return kernel.Reply{}, deploymentNotFound(id), true
+	}
+	answer, f := kernel.Reply{}, (*kernel.Failure)(nil)
+	switch {
+	case verb == "" && (c.Method == http.MethodGet || c.Method == http.MethodHead):
+		return kernel.Reply{}, nil, false
+	case verb == "" && c.Method == http.MethodPut:
+		answer, f = s.putDeployment(c, id, r)
+	case verb == "" && c.Method == http.MethodDelete:
+		answer, f = s.deleteDeployment(c, r)
+	case c.Method == http.MethodPost && verb == "validate":
+		answer, f = s.validateDeployment(c, id)
+	case c.Method == http.MethodPost && verb == "whatif":
+		answer, f = s.whatIfCall(c, id)
+	case c.Method == http.MethodPost && verb == "cancel":
+		answer, f = s.cancelDeployment(c, r)
+	case c.Method == http.MethodPost && verb == "exporttemplate":
+		answer = kernel.OK(kernel.Object{"template": decodeSource(r).template})
+	case c.Method == http.MethodGet && verb == "operations":
+		answer, f = s.kernel.PageObjects(c, s.Deployments[id.Key()].operationDocuments())
+	case c.Method == http.MethodGet && operation:
+		answer, f = s.deploymentOperation(c, r, verb)
+	default:
+		f = kernel.Fail(
+			http.StatusMethodNotAllowed,
+			"MethodNotAllowed",
+			"The method %s is not supported for %s.",
+			c.Method,
+			c.Key(),
+		)
+	}
+	return answer, f, true
+}
+
+func deploymentNotFound(id arm.ID) *kernel.Failure {
+	return kernel.Fail(
+		http.StatusNotFound,
+		"DeploymentNotFound",
+		"Deployment '%s' could not be found.",
+		id.Name(),
+	)
+}
+
+// deploymentOf reads the body of a call and prepares its template, or refuses it in Azure's words,
+// or in our own where Azure would do what the emulator cannot.
+func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *kernel.Failure) {
+	doc, err := armtemplate.Parse("", c.Body)
+	sent, is := doc.(*armtemplate.Object)
+	if err != nil || !is {
+		return nil, kernel.Fail(
+			http.StatusBadRequest,
+			"InvalidRequestContent",
+			"The request content was invalid and could not be deserialized: '%v'.",
+			err,
+		)
+	}
+	properties := sent.Object("properties")
+	if unlinked, is := c.Found.(*kernel.Failure); is {
+		return nil, unlinked
+	}
+	if f := onlyInline(properties); f != nil {
+		return nil, f
+	}
+	template := properties.Object("template")
+	if template == nil {
+		return nil, kernel.Fail(
+			http.StatusBadRequest,
+			"InvalidRequestContent",
+			"The request content was invalid: the deployment has no template.",
+		)
+	}
+	location := sent.Text("location")
+	if id.ResourceGroup() == "" && location == "" {
+		return nil, kernel.Fail(
+			http.StatusBadRequest,
+			"LocationRequired",
+			"The 'location' property is required for deployment '%s' at subscription scope.",
+			id.Name(),
+		)
+	}
+	if wants := strings.ToLower(template.Text("$schema")); strings.Contains(
+		wants,
+		"subscriptiondeploymenttemplate",
+	) != (id.ResourceGroup() == "") {
+		return nil, invalidTemplate(
+			"the template's $schema '%s' is not that of a deployment to %s",
+			wants,
+			map[bool]string{true: "a subscription",
+				false: "a resource group"}[id.ResourceGroup() == ""],
+		)
+	}
+	run := s.newRun(c.Who, c.IDs[1], c.Base)
+	run.id, run.template, run.location = s.kernel.Spelled(id), template, location
+	run.parameters = properties.Object("parameters")
+	if group := s.kernel.Store.Get(id.Group()); group != nil {
+		run.id = arm.ID(
+			strings.Replace(string(run.id), "/"+id.ResourceGroup()+"/", "/"+group.ID.Name()+"/", 1),
+		)
+	}
+	return run, run.prepare()
+}
+
+// onlyInline refuses what is not done here: nothing of it is left out in silence.
+func onlyInline(properties *armtemplate.Object) *kernel.Failure {
+	notHere := func(code, format string, args ...any) *kernel.Failure {
+		return kernel.Fail(
+			http.StatusNotImplemented,
+			code,
+			"This local Azure does not do that: "+format,
+			args...)
+	}
+	switch mode := properties.Text("mode"); {
+	case properties == nil:
+		return kernel.Fail(
+			http.StatusBadRequest,
+			"InvalidRequestContent",
+			"The request content was invalid: the deployment has no properties.",
+		)
+	case strings.EqualFold(mode, "Complete"):
+		return notHere(
+			"CompleteModeNotSupported",
+			"a deployment in Complete mode deletes what the template does not name. Deploy in "+
+				"Incremental mode, and delete the rest yourself.",
+		)
+	case !strings.EqualFold(mode, "Incremental"):
+		return kernel.Fail(
+			http.StatusBadRequest,
+			"InvalidDeploymentMode",
+			"The deployment mode '%s' is not valid. Specify 'Incremental' or 'Complete'.",
+			mode,
+		)
+	}
+	if link := properties.Object("templateLink"); link != nil {
+		return notHere(
+			"TemplateLinkNotSupported",
+			"it does not know where the linked template (%s%s) lies before it deploys. Give the "+
+				"address itself, or put the template into the properties as template.",
+			link.Text("uri"),
+			link.Text("id"),
+		)
+	}
+	if properties.Object("parametersLink") != nil {
+		return notHere(
+			"ParametersLinkNotSupported",
+			"the parameters are linked, and nothing is downloaded. Put them into the properties "+
+				"as parameters.",
+		)
+	}
+	if properties.Object("onErrorDeployment") != nil {
+		return notHere(
+			"OnErrorDeploymentNotSupported",
+			"a deployment that another one follows on an error.",
+		)
+	}
+	return nil
+}
+
+func invalidTemplate(format string, args ...any) *kernel.Failure {
+	return kernel.Fail(
+		http.StatusBadRequest,
+		"InvalidTemplate",
+		"Deployment template validation failed: '%s. Please see https://aka.ms/arm-syntax for "+
+			"usage details.'.",
+		strings.TrimSuffix(fmt.Sprintf(format, args...), "."),
+	)
+}
+
+// putDeployment begins a deployment. What its template does not show is seen when it comes to it.
+func (s *Deployments) putDeployment(c *kernel.Call, id arm.ID, old *kernel.Resource) (kernel.Reply,
+	*kernel.Failure) {
+	if old != nil && s.Deployments[id.Key()].active() {
+		since := s.Deployments[id.Key()].State.Started
+		return kernel.Reply{}, kernel.Fail(
+			http.StatusConflict,
+			"DeploymentActive",
+			"Unable to edit or replace deployment '%s': previous deployment from '%s' is still "+
+				"active (expiration time is '%s'). Please see https://aka.ms/arm-deploy for "+
+				"usage details.",
+			id.Name(),
+			since.UTC().Format("1/2/2006 3:04:05 PM"),
+			since.UTC().AddDate(0, 0, 7).Format("1/2/2006 3:04:05 PM"),
+		)
+	}
+	run, f := s.deploymentOf(c, id)
+	if f == nil {
+		f = s.preflight(run)
+	}
+	if f != nil {
+		s.kernel.Record(c, id, "write", f)
+		return kernel.Reply{}, f
+	}
+	run.activity = s.kernel.RecordStart(c, run.id, "write")
+	run.activity.Status, run.activity.SubStatus = kernel.ActivityAccepted, "Created"
+	s.kernel.Note(run.activity)
+	s.begin(run, c.Fault)
+	answer := kernel.Reply{Status: http.StatusCreated, Header: map[string]string{
+		"Azure-AsyncOperation": c.Base + "/" + strings.Join(
+			c.Path,
+			"/",
+		) + "/operationStatuses/" + run.State.Number + "?api-version=" + c.Version,
+		"Retry-After": strconv.Itoa(s.kernel.RetryAfter()),
+	}, Body: s.kernel.Render(s.kernel.Store.Get(run.id), c.Version)}
+	run.step()
+	return answer, nil
+}
+
+// deploymentOperation answers a poll, or for one operation.
+func (s *Deployments) deploymentOperation(c *kernel.Call, r *kernel.Resource,
+	verb string) (kernel.Reply, *kernel.Failure) {
+	run := s.Deployments[r.ID.Key()]
+	kind, name, _ := strings.Cut(verb, "/")
+	if kind == "operations" {
+		for _, doc := range run.operationDocuments() {
+			if strings.EqualFold(kernel.Text(doc, "operationId"), name) {
+				return kernel.OK(doc), nil
+			}
+		}
+		return kernel.Reply{}, kernel.Fail(
+			http.StatusNotFound,
+			"DeploymentOperationNotFound",
+			"Deployment operation '%s' could not be found.",
+			name,
+		)
+	}
+	doc := kernel.Object{"status": run.State.Status}
+	switch run.State.Status {
+	case "Failed":
+		doc["error"] = kernel.ObjectAt(r.Body, "properties")["error"]
+	case Running, Accepted:
+		answer := kernel.OK(doc)
+		answer.Header = map[string]string{"Retry-After": strconv.Itoa(s.kernel.RetryAfter())}
+		return answer, nil
+	}
+	return kernel.OK(doc), nil
+}
+
+// cancelDeployment stops a deployment: what is under way goes on, and nothing more is started.
+func (s *Deployments) cancelDeployment(c *kernel.Call, r *kernel.Resource) (kernel.Reply,
+	*kernel.Failure) {
+	run := s.Deployments[r.ID.Key()]
+	if !run.active() {
+		return kernel.Reply{}, kernel.Fail(
+			http.StatusConflict,
+			"DeploymentCannotBeCancelled",
+			"The deployment '%s' cannot be cancelled because it is in state '%s'.",
+			r.ID.Name(),
+			run.State.Status,
+		)
+	}
+	run.cancel()
+	return kernel.Reply{Status: http.StatusNoContent}, nil
+}
+
+// deleteDeployment removes the document of a deployment, and not what it has made.
+func (s *Deployments) deleteDeployment(c *kernel.Call, r *kernel.Resource) (kernel.Reply,
+	*kernel.Failure) {
+	if s.Deployments[r.ID.Key()].active() {
+		return kernel.Reply{}, kernel.Fail(
+			http.StatusConflict,
+			"DeploymentActive",
+			"Unable to delete deployment '%s': it is still active. Cancel it first.",
+			r.ID.Name(),
+		)
+	}
+	s.kernel.Store.Remove(r.ID)
+	delete(s.Deployments, r.ID.Key())
+	s.kernel.Record(c, r.ID, "delete", nil)
+	answer := s.kernel.AcceptedUntil(c,
+		&kernel.Operation{Ends: time.Now().Add(s.kernel.OperationTime(c))})
+	delete(answer.Header, "Azure-AsyncOperation")
+	return answer, nil
+}
+
+// validateDeployment checks a deployment and makes nothing.
+func (s *Deployments) validateDeployment(c *kernel.Call, id arm.ID) (kernel.Reply,
+	*kernel.Failure) {
+	run, f := s.deploymentOf(c, id)
+	if f == nil {
+		f = s.preflight(run)
+	}
+	if f != nil {
+		return kernel.Reply{}, f
+	}
+	properties := run.properties()
+	properties["provisioningState"], properties["timestamp"], properties["duration"] =
+		"Succeeded", "0001-01-01T00:00:00Z", "PT0S"
+	validated := []any{}
+	for _, p := range run.planned() {
+		validated = append(validated, kernel.Object{"id": p.ID})
+	}
+	properties["validatedResources"] = validated
+	return kernel.OK(
+		kernel.Object{
+			"id":         string(run.id),
+			"name":       run.id.Name(),
+			"type":       TypeDeployment,
+			"properties": properties,
+		},
+	), nil
+}
+
+// showDeployment leaves out what only the emulator needs to know.
+func (s *Deployments) showDeployment(r *kernel.Resource, doc kernel.Object, _ string) {
+	delete(doc, "etag")
+	delete(doc, "source")
+	delete(doc, "run")
+	if run := s.Deployments[r.ID.Key()]; run != nil {
+		kernel.ObjectAt(doc, "properties")["provisioningState"] = run.State.Status
+	}
+}
+
+// deploymentRemoved forgets a run with its document, such as with its resource group.
+func (s *Deployments) deploymentRemoved(r *kernel.Resource) { delete(s.Deployments, r.ID.Key()) }

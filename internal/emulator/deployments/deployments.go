@@ -1,0 +1,42 @@
+// Package deployments is Microsoft.Resources/deployments: templates, whose resources it writes by
+// calls of its own, in the name of who deploys.
+package deployments
+
+import (
+	"net/http"
+
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// Options say how deployments reach what is elsewhere.
+type Options struct {
+	// Templates is the way to the templates that deployments link to. Nil: the network.
+	Templates http.RoundTripper
+}
+
+// Deployments are Microsoft.Resources/deployments: templates, which make calls of their own.
+type Deployments struct {
+	kernel        *kernel.Kernel
+	opts          Options
+	authorization *authorization.Authorization
+
+	Deployments map[string]*deploymentRun // those of the store, by ID.Key()
+}
+
+// New makes the service, and gives it its place in the kernel.
+func New(k *kernel.Kernel, a *authorization.Authorization, opts Options) *Deployments {
+	s := &Deployments{kernel: k, authorization: a, opts: opts,
+		Deployments: map[string]*deploymentRun{}}
+	k.Add(kernel.Service{Types: s.types(), Calls: []kernel.Special{s.deploymentCall},
+		Spell: deploymentPath, Prepare: s.download,
+		Resume: kernel.Resumer{First: s.resumeDeployments, Ends: s.resumeActivity}})
+	return s
+}
+
+// types are deployments, which are resources of Microsoft.Resources.
+func (s *Deployments) types() []kernel.Kind {
+	return []kernel.Kind{{Name: TypeDeployment, Immediate: true, Linkless: true,
+		Show:    s.showDeployment,
+		Removed: s.deploymentRemoved}}
+}

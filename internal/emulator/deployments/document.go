@@ -1,0 +1,187 @@
+package deployments
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+)
+
+// properties are what Azure says of a deployment from the beginning.
+func (run *deploymentRun) properties() kernel.Object {
+	parameters := kernel.Object{}
+	all, err := run.ready.Parameters()
+	if err != nil {
+		run.deployments.kernel.Log.Error(
+			"the parameters of a deployment",
+			"id",
+			string(run.id),
+			"error",
+			err.Error(),
+		)
+	}
+	for _, p := range all {
+		parameters[lowerFirst(p.Name)] = typedValue(p.Type, p.Value, p.Secret)
+	}
+	providers, dependencies := run.describe()
+	return kernel.Object{
+		"templateHash": armtemplate.Hash(
+			run.template,
+		), "parameters": parameters, "mode": "Incremental",
+		"provisioningState": Accepted, "timestamp": stamp(time.Now()),
+		"duration":      "PT0.0009437S",
+		"correlationId": run.correlation, "providers": providers, "dependencies": dependencies,
+	}
+}
+
+// describe lists the resource types of a template, and who needs whom.
+func (run *deploymentRun) describe() (providers, dependencies []any) {
+	providers, dependencies = []any{}, []any{}
+	places := map[string]map[string][]any{}
+	var namespaces []string
+	types := map[string][]string{}
+	for _, p := range run.planned() {
+		namespace, rest, _ := strings.Cut(p.Type, "/")
+		if places[namespace] == nil {
+			places[namespace] = map[string][]any{}
+			namespaces = append(namespaces, namespace)
+		}
+		var location any
+		if l := kernel.NormalLocation(p.Body.Text("location")); l != "" &&
+			!strings.Contains(l, "[") {
+			location = l
+		}
+		if places[namespace][rest] == nil {
+			types[namespace] = append(types[namespace], rest)
+		}
+		if !slices.Contains(places[namespace][rest], location) {
+			places[namespace][rest] = append(places[namespace][rest], location)
+		}
+	}
+	for _, namespace := range namespaces {
+		list := []any{}
+		for _, t := range types[namespace] {
+			list = append(list, kernel.Object{"resourceType": t, "locations": places[namespace][t]})
+		}
+		providers = append(providers, kernel.Object{"namespace": namespace, "resourceTypes": list})
+	}
+	for _, r := range run.ready.Resources() {
+		needs := []any{}
+		for _, need := range run.ready.Needs(r) {
+			needs = append(needs, run.named(need))
+		}
+		if len(needs) > 0 {
+			doc := run.named(r)
+			doc["dependsOn"] = needs
+			dependencies = append(dependencies, doc)
+		}
+	}
+	return providers, dependencies
+}
+
+func (run *deploymentRun) named(r *armtemplate.Resource) kernel.Object {
+	return kernel.Object{
+		"id":           string(run.deployments.kernel.Spelled(arm.ID(r.ID))),
+		"resourceType": r.Type,
+		"resourceName": r.Name,
+	}
+}
+
+// typedValue is a parameter or an output as Azure shows it. A secret is not shown.
+func typedValue(kind string, value any, secret bool) kernel.Object {
+	doc := kernel.Object{"type": strings.ToUpper(kind[:min(1, len(kind))]) +
+		kind[min(1, len(kind)):]}
+	if !secret {
+		doc["value"] = plainJSON(value)
+	}
+	return doc
+}
+
+func lowerFirst(s string) string { return strings.ToLower(s[:min(1, len(s))]) + s[min(1, len(s)):] }
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.0000000Z") }
+
+// isoDuration writes a duration as .NET does: PT4M42.1939014S.
+func isoDuration(d time.Duration) string {
+	d = max(d, 100*time.Nanosecond).Round(100 * time.Nanosecond)
+	text, hours, minutes := "PT", d/time.Hour, d%time.Hour/time.Minute
+	if hours > 0 {
+		text += fmt.Sprintf("%dH", hours)
+	}
+	if minutes > 0 {
+		text += fmt.Sprintf("%dM", minutes)
+	}
+	seconds := strconv.FormatFloat((d % time.Minute).Seconds(), 'f', -1, 64)
+	return text + seconds + "S"
+}
+
+// operationNumber is what Azure calls an operation of a deployment: it falls with time.
+func operationNumber() string {
+	return fmt.Sprintf(
+		"0%d",
+		9_223_372_036_854_775_807-(time.Now().Unix()+62_135_596_800)*10_000_000-int64(
+			time.Now().Nanosecond()/100,
+		),
+	)
+}
+
+func operationID() string {
+	return strings.ToUpper(strings.ReplaceAll(uuid.NewString(), "-", "")[:16])
+}
+
+// operationDocuments lists what it did, the last first, as Azure lists it.
+func (run *deploymentRun) operationDocuments() []kernel.Object {
+	docs := []kernel.Object{}
+	if run == nil {
+		return docs
+	}
+	for _, s := range slices.Backward(run.State.Steps) {
+		ended := s.Ended
+		if ended.IsZero() {
+			ended = time.Now()
+		}
+		p := kernel.Object{
+			"provisioningOperation": "Create", "provisioningState": s.Status, "timestamp": stamp(
+				ended), "duration": isoDuration(ended.Sub(s.Started)),
+			"trackingId": s.Tracking, "targetResource": kernel.Object{"id": string(s.ID),
+				"resourceType": s.Type, "resourceName": s.Name},
+		}
+		if s.Code != 0 {
+			p["statusCode"] = kernel.StatusName(s.Code)
+		}
+		if s.Failure != nil {
+			p["statusMessage"] = kernel.Object{"error": s.Failure.Failure().Document()}
+		}
+		docs = append(
+			docs,
+			kernel.Object{
+				"id":          fmt.Sprintf("%s/operations/%s", run.id, s.Operation),
+				"operationId": s.Operation,
+				"properties":  p,
+			},
+		)
+	}
+	if run.State.OutputID != "" {
+		docs = append(
+			docs,
+			kernel.Object{
+				"id":          fmt.Sprintf("%s/operations/%s", run.id, run.State.OutputID),
+				"operationId": run.State.OutputID,
+				"properties": kernel.Object{
+					"provisioningOperation": "EvaluateDeploymentOutput",
+					"provisioningState":     "Succeeded", "timestamp": stamp(run.State.Ended),
+					"duration":   isoDuration(0),
+					"trackingId": newTracking(), "statusCode": "OK",
+				},
+			},
+		)
+	}
+	return docs
+}

@@ -1,0 +1,481 @@
+package deployments
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+)
+
+// The states of a deployment and of what it deploys.
+const (
+	Accepted  = "Accepted"
+	Running   = "Running"
+	Succeeded = "Succeeded"
+	Failed    = "Failed"
+	Canceled  = "Canceled"
+)
+
+// deploymentRun is a deployment: what it is made of, and how far it is.
+type deploymentRun struct {
+	deployments          *Deployments
+	id                   arm.ID
+	who                  kernel.Principal
+	correlation, base    string
+	location             string
+	template, parameters *armtemplate.Object
+	ready                *armtemplate.Deployment
+	world                *deploymentWorld
+	activity             kernel.ActivityRecord
+	outer                *deploymentRun // around a nested one
+	fault                *kernel.Fault  // befell the call that began it
+	stepping             bool
+	plan                 []plannedResource
+
+	// State is kept.
+	State deploymentState
+}
+
+// deploymentState is how far a deployment is, as it is kept.
+type deploymentState struct {
+	Status  string    `json:"status"`
+	Number  string    `json:"number"` // of its operation
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Steps   []*step   `json:"steps,omitempty"`
+	// Parent is the deployment around a nested one.
+	Parent      arm.ID           `json:"parent,omitempty"`
+	Who         kernel.Principal `json:"who"`
+	Correlation string           `json:"correlation"`
+	Base        string           `json:"base"`
+	Location    string           `json:"location,omitempty"`
+	// OutputID is the operation that evaluated the outputs.
+	OutputID string `json:"outputID,omitempty"`
+}
+
+// step is the writing of one resource.
+type step struct {
+	ID        arm.ID               `json:"id"`
+	Type      string               `json:"type"`
+	Name      string               `json:"name"`
+	Operation string               `json:"operation"`
+	Tracking  string               `json:"tracking"`
+	Status    string               `json:"status"`
+	Code      int                  `json:"code,omitempty"` // of the answer
+	Failure   *kernel.SavedFailure `json:"failure,omitempty"`
+	Started   time.Time            `json:"started"`
+	Ended     time.Time            `json:"ended,omitzero"`
+	// Follow is the operation it waits for, Until when to look again, Tries how often it was sent.
+	Follow string    `json:"follow,omitempty"`
+	Until  time.Time `json:"until,omitzero"`
+	Again  bool      `json:"again,omitempty"`
+	Tries  int       `json:"tries,omitempty"`
+}
+
+func (s *Deployments) newRun(who kernel.Principal, correlation, base string) *deploymentRun {
+	run := &deploymentRun{deployments: s, who: who, correlation: correlation, base: base}
+	run.world = &deploymentWorld{deployments: s, run: run, now: time.Now()}
+	return run
+}
+
+// prepare reads the template.
+func (run *deploymentRun) prepare() *kernel.Failure {
+	o := armtemplate.Options{
+		Subscription:   run.id.Subscription(),
+		ResourceGroup:  run.id.ResourceGroup(),
+		DeploymentName: run.id.Name(),
+		Location:       run.location,
+		Deployer:       run.world.deployer(),
+	}
+	ready, err := armtemplate.Prepare(run.template, run.parameters, o, run.world)
+	if err != nil {
+		return invalidTemplate("%v", err)
+	}
+	run.ready = ready
+	for _, r := range ready.Resources() {
+		if r.APIVersion == "" {
+			return invalidTemplate("the resource '%s' has no apiVersion", r.ID)
+		}
+	}
+	return nil
+}
+
+// active reports whether a deployment is under way.
+func (run *deploymentRun) active() bool {
+	return run != nil &&
+		(run.State.Status == Accepted || run.State.Status == Running)
+}
+
+// begin stores the document of a deployment.
+func (s *Deployments) begin(run *deploymentRun, fault *kernel.Fault) {
+	run.fault = fault
+	run.State = deploymentState{
+		Status:      Accepted,
+		Number:      operationNumber(),
+		Started:     time.Now(),
+		Who:         run.who,
+		Correlation: run.correlation,
+		Base:        run.base,
+		Location:    run.location,
+	}
+	if run.outer != nil {
+		run.State.Parent = run.outer.id
+	}
+	body := kernel.Object{"properties": run.properties(), "source": run.source()}
+	if run.location != "" {
+		body["location"] = run.location
+	}
+	r := &kernel.Resource{ID: run.id, Body: body, Created: time.Now(), Changed: time.Now()}
+	s.kernel.Store.Put(r)
+	s.Deployments[run.id.Key()] = run
+	run.keep()
+}
+
+// keep notes how far it is, in the document.
+func (run *deploymentRun) keep() {
+	if r := run.deployments.kernel.Store.Get(run.id); r != nil {
+		r.Body["run"] = string(kernel.Encode(run.State))
+		run.deployments.kernel.Store.Changed(r)
+	}
+}
+
+// step starts what can be started, and ends the deployment when nothing is left to wait for.
+func (run *deploymentRun) step() {
+	if run.stepping || !run.active() || run.deployments.Deployments[run.id.Key()] != run {
+		return // the group was deleted, or a part that ended at once comes back to here
+	}
+	run.stepping = true
+	defer func() { run.stepping = false }()
+	run.State.Status = Running
+	if run.fault != nil && run.fault.Fail {
+		run.end(run.fault.Failure())
+		return
+	}
+	for started := true; started; {
+		started = false
+		for _, r := range run.ready.Resources() {
+			s := run.stepOf(r)
+			if s == nil && run.canStart(r) {
+				run.State.Steps = append(run.State.Steps, run.newStep(r))
+				run.start(r)
+				started = true
+			}
+		}
+	}
+	run.keep()
+	if !slices.ContainsFunc(
+		run.State.Steps,
+		func(s *step) bool { return s.Status == Running },
+	) {
+		run.finish()
+	}
+}
+
+func (run *deploymentRun) newStep(r *armtemplate.Resource) *step {
+	return &step{
+		ID:        run.deployments.kernel.Spelled(arm.ID(r.ID)),
+		Type:      r.Type,
+		Name:      r.Name,
+		Operation: operationID(),
+		Tracking:  newTracking(),
+		Status:    Running,
+		Started:   time.Now(),
+	}
+}
+
+func (run *deploymentRun) stepOf(r *armtemplate.Resource) *step {
+	for _, s := range run.State.Steps {
+		if s.ID.Equal(arm.ID(r.ID)) {
+			return s
+		}
+	}
+	return nil
+}
+
+// canStart reports whether all that a resource needs is there. What needs a failed one is never
+// started; the rest is ([U]: whether Azure starts it when another branch has failed already).
+func (run *deploymentRun) canStart(r *armtemplate.Resource) bool {
+	for _, need := range run.ready.Needs(r) {
+		if s := run.stepOf(need); s == nil || s.Status != Succeeded {
+			return false
+		}
+	}
+	return true
+}
+
+// start writes a resource, or begins a nested deployment.
+func (run *deploymentRun) start(r *armtemplate.Resource) {
+	s := run.stepOf(r)
+	s.Tries++
+	s.Again = false
+	if strings.EqualFold(r.Type, TypeDeployment) {
+		run.startNested(r, s)
+		return
+	}
+	body, err := run.ready.Body(r)
+	if err == nil && onlyNew(body) && run.deployments.kernel.Store.Get(s.ID) != nil {
+		run.ended(s, http.StatusOK, nil)
+		return
+	}
+	if err != nil {
+		run.ended(s, http.StatusBadRequest, run.unprocessable(r, err))
+		return
+	}
+	answer, f := run.world.call(http.MethodPut, s.ID, r.APIVersion, resourceBody(body))
+	if f != nil && retried(f) && s.Tries < maxTries {
+		s.Again = true
+		run.wait(s, time.Now().Add(time.Duration(max(1, f.RetryAfter))*time.Second))
+		return
+	}
+	if f != nil {
+		run.ended(s, f.Status, f)
+		return
+	}
+	s.Code = answer.Status
+	s.Follow = followed(answer)
+	run.settle(s)
+}
+
+// maxTries is how often a write is sent that is refused for a moment.
+const maxTries = 20
+
+// onlyNew reports whether a resource that is there already is left as it is: what Bicep makes of
+// @onlyIfNotExists().
+func onlyNew(body *armtemplate.Object) bool {
+	only, _ := body.Object("@options").Get("onlyIfNotExists").(bool)
+	return only
+}
+
+// retried reports whether Resource Manager sends a write again [U: how often].
+func retried(f *kernel.Failure) bool {
+	return f.Status == http.StatusTooManyRequests ||
+		f.Status >= 500 && f.Status != http.StatusNotImplemented
+}
+
+// unprocessable is an expression that cannot be evaluated once it is its turn.
+func (run *deploymentRun) unprocessable(r *armtemplate.Resource, err error) *kernel.Failure {
+	return kernel.Fail(
+		http.StatusBadRequest,
+		"InvalidTemplate",
+		"Unable to process template language expressions for resource '%s' at line '%d' and "+
+			"column '1'. '%v'",
+		r.ID,
+		r.Line,
+		err,
+	)
+}
+
+// resourceBody is what is sent of a resource of a template.
+func resourceBody(body *armtemplate.Object) []byte {
+	out := &armtemplate.Object{}
+	for _, m := range body.Members {
+		switch strings.ToLower(m.Name) {
+		case "apiversion", "type", "name", "dependson", "scope", "resourcegroup", "subscriptionid",
+			"asserts", "metadata", "@options":
+		default:
+			out.Members = append(out.Members, m)
+		}
+	}
+	return armtemplate.JSON(out)
+}
+
+// followed is the name of the operation that an answer says to follow, or "".
+func followed(answer kernel.Reply) string {
+	for _, name := range []string{"Azure-AsyncOperation", "Location"} {
+		if url, _, _ := strings.Cut(answer.Header[name], "?"); url != "" {
+			return url[strings.LastIndexByte(url, '/')+1:]
+		}
+	}
+	return ""
+}
+
+// settle ends a step whose operation has ended, or waits for it.
+func (run *deploymentRun) settle(s *step) {
+	op := run.deployments.kernel.Operations[s.Follow]
+	switch {
+	case op == nil:
+		run.ended(s, s.Code, nil)
+	case op.Ends.After(time.Now()):
+		run.wait(s, op.Ends)
+	default:
+		run.ended(s, s.Code, op.Failure)
+	}
+}
+
+// wait looks at a step again at a time.
+func (run *deploymentRun) wait(s *step, until time.Time) {
+	s.Until = until
+	run.deployments.kernel.At(until, func() { run.wake(s) })
+}
+
+func (run *deploymentRun) wake(s *step) {
+	if s.Status != Running || run.deployments.Deployments[run.id.Key()] != run {
+		return
+	}
+	if !s.Again {
+		run.settle(s)
+	} else if !run.active() {
+		run.ended(s, 0, kernel.Fail(http.StatusConflict, Canceled,
+			"The deployment was cancelled."))
+	} else {
+		for _, r := range run.ready.Resources() {
+			if s.ID.Equal(arm.ID(r.ID)) {
+				run.start(r)
+			}
+		}
+	}
+	if run.active() {
+		run.step()
+	} else {
+		run.keep()
+	}
+}
+
+// ended notes how a step ended.
+func (run *deploymentRun) ended(s *step, code int, f *kernel.Failure) {
+	s.Status, s.Ended, s.Failure, s.Until = Succeeded, time.Now(), kernel.SaveFailure(
+		f,
+	), time.Time{}
+	if s.Code = code; f != nil {
+		s.Status, s.Code = Failed, f.Status
+	}
+}
+
+// finish ends the deployment by how its parts ended, and then by its outputs.
+func (run *deploymentRun) finish() {
+	details := []any{}
+	for _, s := range run.State.Steps {
+		if s.Status == Failed {
+			details = append(details, s.Failure.Failure().Document())
+		}
+	}
+	if len(details) > 0 {
+		f := kernel.Fail(
+			http.StatusConflict,
+			"DeploymentFailed",
+			"At least one resource deployment operation failed. Please list deployment "+
+				"operations for details. Please see https://aka.ms/arm-deployment-operations for "+
+				"usage details.",
+		)
+		f.Details = details
+		run.end(f)
+		return
+	}
+	outputs, err := run.ready.Outputs()
+	if err != nil {
+		run.end(
+			kernel.Fail(
+				http.StatusBadRequest,
+				"DeploymentOutputEvaluationFailed",
+				"Unable to evaluate template outputs: '%v'. Please see error details and "+
+					"deployment operations. Please see https://aka.ms/arm-common-errors for "+
+					"usage details.",
+				err,
+			),
+		)
+		return
+	}
+	properties := kernel.ObjectAt(run.deployments.kernel.Store.Get(run.id).Body, "properties")
+	if len(outputs.Members) > 0 {
+		out := kernel.Object{}
+		for _, m := range outputs.Members {
+			o, _ := m.Value.(*armtemplate.Object)
+			kind := o.Text("type")
+			out[lowerFirst(m.Name)] = typedValue(
+				kind,
+				o.Get("value"),
+				strings.HasPrefix(strings.ToLower(kind), "secure"),
+			)
+		}
+		properties["outputs"] = out
+	}
+	made := []any{}
+	for _, id := range run.made() {
+		made = append(made, kernel.Object{"id": string(id)})
+	}
+	properties["outputResources"] = made
+	run.State.OutputID = operationNumber()
+	run.end(nil)
+}
+
+// made are the resources that it has written, nested ones included.
+func (run *deploymentRun) made() []arm.ID {
+	var out []arm.ID
+	for _, s := range run.State.Steps {
+		if nested := run.deployments.Deployments[s.ID.Key()]; nested != nil &&
+			s.ID.Is(TypeDeployment) {
+			out = append(out, nested.made()...)
+		} else {
+			out = append(out, s.ID)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// end ends the deployment and tells the one around it.
+func (run *deploymentRun) end(f *kernel.Failure) {
+	run.State.Status, run.State.Ended = Succeeded, time.Now()
+	properties := kernel.ObjectAt(run.deployments.kernel.Store.Get(run.id).Body, "properties")
+	if f != nil {
+		run.State.Status = Failed
+		properties["error"] = f.Document()
+	}
+	run.stamp(properties)
+	run.keep()
+	if run.activity.OperationID != "" {
+		run.deployments.kernel.Note(run.activity.Ended(f))
+	}
+	run.tell(f)
+}
+
+func (run *deploymentRun) stamp(properties kernel.Object) {
+	properties["timestamp"] = stamp(run.State.Ended)
+	properties["duration"] = isoDuration(run.State.Ended.Sub(run.State.Started))
+}
+
+// tell lets the deployment around a nested one go on.
+func (run *deploymentRun) tell(f *kernel.Failure) {
+	if run.outer == nil {
+		return
+	}
+	for _, s := range run.outer.State.Steps {
+		if s.ID.Equal(run.id) && s.Status == Running {
+			run.outer.ended(s, http.StatusOK, f)
+			run.outer.step()
+			run.outer.keep()
+		}
+	}
+}
+
+// cancel ends the deployment where it is, with the nested ones.
+func (run *deploymentRun) cancel() {
+	for _, s := range run.State.Steps {
+		if nested := run.deployments.Deployments[s.ID.Key()]; nested != nil &&
+			s.Status == Running &&
+			nested.active() {
+			nested.outer = nil
+			nested.cancel()
+			run.ended(
+				s,
+				0,
+				kernel.Fail(
+					http.StatusConflict,
+					Canceled,
+					"The deployment '%s' was cancelled.",
+					nested.id.Name(),
+				),
+			)
+		}
+	}
+	run.State.Status, run.State.Ended = Canceled, time.Now()
+	run.stamp(kernel.ObjectAt(run.deployments.kernel.Store.Get(run.id).Body, "properties"))
+	run.keep()
+	if run.activity.OperationID != "" {
+		run.deployments.kernel.Note(run.activity.Ended(nil))
+	}
+}

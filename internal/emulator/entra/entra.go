@@ -1,0 +1,72 @@
+// Package entra is Microsoft Entra ID: principals, logins and tokens, federated credentials,
+// managed identities (Microsoft.ManagedIdentity), and as much of Microsoft Graph as clients ask
+// for.
+package entra
+
+import (
+	"crypto/rsa"
+	"maps"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// Entra is Microsoft Entra ID: who there is, logins, tokens, Microsoft Graph, and managed
+// identities (Microsoft.ManagedIdentity).
+type Entra struct {
+	kernel  *kernel.Kernel
+	Issuers issuers
+
+	Identity *Identity
+}
+
+// New makes the service, and gives it its place in the kernel. Tokens are signed with the key;
+// nil: one of its own.
+func New(k *kernel.Kernel, key *rsa.PrivateKey) (*Entra, error) {
+	id, err := newIdentity(tenantsOf(k.Opts), k.Opts.Principals, key)
+	if err != nil {
+		return nil, err
+	}
+	s := &Entra{kernel: k, Identity: id}
+	k.Directory = s
+	k.Add(kernel.Service{Types: s.types(), Calls: []kernel.Special{s.identityCall},
+		Things: s.things()})
+	return s, nil
+}
+
+// issuers are the emulator's own issuers of tokens: the clusters', for their service accounts.
+type issuers interface {
+	// KeysOf returns the keys of an issuer, false where it is none of these.
+	KeysOf(issuer string) ([]JWK, bool, error)
+	// IssuerDocument answers for what relying parties read of an issuer.
+	IssuerDocument(c *kernel.Call) (kernel.Reply, bool)
+}
+
+// types are the resource types of Microsoft.ManagedIdentity.
+func (s *Entra) types() []kernel.Kind {
+	return []kernel.Kind{
+		{Name: TypeUserIdentity, Tracked: true, Immediate: true, Facts: userIdentityFacts,
+			Located: true, Restored: s.restoreUserIdentity,
+			Settle: s.settleUserIdentity, Stored: s.storedUserIdentity, Show: kernel.ShowBare,
+			Removed: s.userIdentityRemoved},
+		{Name: TypeFederatedCredential, Immediate: true, Located: true,
+			Settle: s.settleFederatedCredential,
+			Show:   kernel.ShowBare},
+	}
+}
+
+// tenantsOf are all there are, the options' own first.
+func tenantsOf(o kernel.Options) []string {
+	all := []string{o.TenantID}
+	for _, subscription := range slices.Sorted(maps.Keys(o.Tenants)) {
+		if t := o.Tenants[subscription]; !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	for _, p := range o.Principals {
+		if p.Tenant != "" && !slices.Contains(all, p.Tenant) {
+			all = append(all, p.Tenant)
+		}
+	}
+	return all
+}

@@ -1,0 +1,252 @@
+package entra
+
+import (
+	"crypto/rsa"
+	"crypto/sha1"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"math/big"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// Identity issues tokens and checks them.
+type Identity struct {
+	tenants []string // the options' own first
+	Key     *rsa.PrivateKey
+	KeyID   string
+
+	mu         sync.Mutex
+	principals []kernel.Principal // the options' first, then managed identities
+	seen       map[string]session // verified tokens
+	Issuers    map[string][]JWK   // keys of foreign issuers that were registered
+}
+
+type session struct {
+	who       kernel.Principal
+	audiences []string
+	expires   time.Time
+}
+
+func newIdentity(tenants []string, principals []kernel.Principal, key *rsa.PrivateKey) (*Identity,
+	error) {
+	if key == nil {
+		var err error
+		if key, err = newKey(); err != nil {
+			return nil, err
+		}
+	}
+	i := &Identity{tenants: tenants, Key: key, KeyID: uuid.NewString(), seen: map[string]session{},
+		Issuers: map[string][]JWK{}}
+	for _, p := range principals {
+		i.Add(p)
+	}
+	return i, nil
+}
+
+// Add lets a further principal in.
+func (i *Identity) Add(p kernel.Principal) {
+	if p.Tenant == "" {
+		p.Tenant = i.tenants[0]
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.principals = append(slices.DeleteFunc(i.principals, func(have kernel.Principal) bool {
+		return have.ClientID == p.ClientID
+	}), p)
+}
+
+// Remove locks a principal out, with the tokens it has.
+func (i *Identity) Remove(p kernel.Principal) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.principals = slices.DeleteFunc(i.principals, func(have kernel.Principal) bool {
+		return have.ClientID == p.ClientID
+	})
+	clear(i.seen)
+}
+
+// Find returns the first principal that is meant, as seen from a tenant: the first of all is at
+// home in each.
+func (i *Identity) Find(tenant string, meant func(kernel.Principal) bool) (kernel.Principal, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for n, p := range i.principals {
+		if meant(p) && (n == 0 || strings.EqualFold(p.Tenant, tenant)) {
+			p.Tenant = tenant
+			return p, true
+		}
+	}
+	return kernel.Principal{}, false
+}
+
+// Has reports whether a principal is still there.
+func (i *Identity) Has(who kernel.Principal) bool {
+	_, known := i.Find(who.Tenant, func(p kernel.Principal) bool {
+		return p.ClientID == who.ClientID
+	})
+	return known
+}
+
+// tenant returns the tenant that the first segment of a login path names.
+func (i *Identity) tenant(name string) (string, bool) {
+	switch strings.ToLower(name) {
+	case "adfs", "common", "organizations":
+		return i.tenants[0], true
+	}
+	n := slices.IndexFunc(i.tenants, func(t string) bool { return strings.EqualFold(t, name) })
+	if n < 0 {
+		return "", false
+	}
+	return i.tenants[n], true
+}
+
+// Authenticate says whose token a call carries.
+func (s *Entra) Authenticate(header, base string) (kernel.Principal, *kernel.Failure) {
+	return s.Identity.Authenticate(header, base)
+}
+
+// TokenLife is how long a token is valid.
+const TokenLife = time.Hour
+
+// Token issues a token for a principal of the options, as the login endpoints do.
+func (s *Entra) Token(p kernel.Principal, audience string) (token string, expires time.Time,
+	err error) {
+	return s.Identity.issue(p, audience)
+}
+
+func (i *Identity) issue(p kernel.Principal, audience string) (string, time.Time, error) {
+	tenant := p.Tenant
+	if tenant == "" {
+		tenant = i.tenants[0]
+	}
+	now := time.Now()
+	expires := now.Add(TokenLife)
+	claims := jwt.MapClaims{
+		"aud": audience, "iss": IssuerOf(tenant), "idp": IssuerOf(tenant),
+		"iat": now.Unix(), "nbf": now.Unix(), "exp": expires.Unix(),
+		"oid": p.ObjectID, "sub": p.ObjectID, "tid": tenant, "appid": p.ClientID, "appidacr": "1",
+		"idtyp": "app", "ver": "1.0",
+	}
+	if p.Resource != "" {
+		claims["xms_mirid"] = p.Resource
+		claims["appidacr"] = "2"
+	}
+	t := jwt.NewWithClaims(jwt.SigningMethodRS256, claims)
+	t.Header["kid"], t.Header["x5t"] = i.KeyID, i.thumbprint()
+	signed, err := t.SignedString(i.Key)
+	return signed, expires, err
+}
+
+func IssuerOf(tenant string) string { return "https://sts.windows.net/" + tenant + "/" }
+
+// Authenticate checks the Authorization header of an ARM request that came to base.
+func (i *Identity) Authenticate(header, base string) (kernel.Principal, *kernel.Failure) {
+	scheme, token, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return kernel.Principal{}, kernel.Fail(http.StatusUnauthorized, "AuthenticationFailed",
+			"Authentication failed. The 'Authorization' header is missing.")
+	}
+	i.mu.Lock()
+	s, known := i.seen[token]
+	i.mu.Unlock()
+	if !known || !s.expires.After(time.Now()) {
+		var f *kernel.Failure
+		if s, f = i.verify(token); f != nil {
+			return kernel.Principal{}, f
+		}
+	}
+	if !slices.ContainsFunc(s.audiences, func(a string) bool { return isARM(a, base) }) {
+		return kernel.Principal{}, kernel.Fail(http.StatusUnauthorized,
+			"InvalidAuthenticationTokenAudience",
+			"The access token has been obtained for wrong audience or resource '%s'. It should "+
+				"exactly match with one of the allowed audiences '%s'.", strings.Join(s.audiences,
+				","), strings.Join(armAudiences, "','"))
+	}
+	return s.who, nil
+}
+
+// UserFor is who a token for an audience names.
+func (i *Identity) UserFor(token, audience string) (kernel.Principal, bool) {
+	s, f := i.verify(token)
+	return s.who, f == nil && slices.Contains(s.audiences, audience)
+}
+
+// verify reads a token that was issued here, and remembers it.
+func (i *Identity) verify(token string) (session, *kernel.Failure) {
+	claims := jwt.MapClaims{}
+	_, err := jwt.ParseWithClaims(token, claims, func(*jwt.Token) (any, error) {
+		return &i.Key.PublicKey, nil
+	},
+		jwt.WithValidMethods([]string{"RS256"}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(
+			time.Now))
+	if errors.Is(err, jwt.ErrTokenExpired) {
+		const layout = "1/2/2006 3:04:05 PM"
+		expired, _ := claims.GetExpirationTime() // read, or it would not be known to be over
+		return session{}, kernel.Fail(http.StatusUnauthorized, "ExpiredAuthenticationToken",
+			"The access token expiry UTC time '%s' is earlier than current UTC time '%s'.",
+			expired.UTC().Format(layout), time.Now().UTC().Format(layout))
+	}
+	if err != nil {
+		return session{}, kernel.Fail(http.StatusUnauthorized, "InvalidAuthenticationToken",
+			"The access token is invalid: %v.", err)
+	}
+	client, _ := claims["appid"].(string)
+	tenant, _ := claims["tid"].(string)
+	who, known := i.Find(tenant, func(p kernel.Principal) bool { return p.ClientID == client })
+	if !known {
+		return session{}, kernel.Fail(http.StatusUnauthorized, "InvalidAuthenticationToken",
+			"The access token is invalid: nobody in the tenant %q has the client ID %q.", tenant,
+			client)
+	}
+	audiences, _ := claims.GetAudience()     // none is the wrong one
+	expires, _ := claims.GetExpirationTime() // required above
+	s := session{who: who, audiences: audiences, expires: expires.Time}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.seen) > 1000 {
+		clear(i.seen)
+	}
+	i.seen[token] = s
+	return s, nil
+}
+
+// armAudiences are Azure's own for Resource Manager. A client may also name the address it calls.
+var armAudiences = []string{"https://management.core.windows.net/",
+	"https://management.core.windows.net", "https://management.azure.com/",
+	"https://management.azure.com"}
+
+func isARM(audience, base string) bool {
+	if slices.Contains(armAudiences, audience) || strings.TrimRight(audience, "/") == base {
+		return true
+	}
+	u, err := url.Parse(audience)
+	return err == nil && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" ||
+		u.Hostname() == "::1")
+}
+
+// thumbprint stands where Entra ID has the SHA-1 of its key's certificate: clients look at its
+// length.
+func (i *Identity) thumbprint() string {
+	sum := sha1.Sum(x509.MarshalPKCS1PublicKey(&i.Key.PublicKey))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+func (i *Identity) Keys() kernel.Object {
+	pub := i.Key.PublicKey
+	return kernel.Object{"keys": []kernel.Object{{
+		"kty": "RSA", "use": "sig", "alg": "RS256", "kid": i.KeyID, "x5t": i.thumbprint(),
+		"n": base64.RawURLEncoding.EncodeToString(pub.N.Bytes()),
+		"e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(pub.E)).Bytes()),
+	}}}
+}

@@ -1,0 +1,169 @@
+package entra
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+const (
+	TypeUserIdentity        = "Microsoft.ManagedIdentity/userAssignedIdentities"
+	TypeFederatedCredential = TypeUserIdentity + "/federatedIdentityCredentials"
+)
+
+// settleUserIdentity gives a user-assigned identity its IDs, which it keeps until it is deleted.
+// One that is made again under its name is somebody else: the roles of the first do not come back.
+func (s *Entra) settleUserIdentity(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	r.ETag = ""
+	properties := kernel.ObjectAt(r.Body, "properties")
+	properties["tenantId"], properties["clientId"], properties["principalId"] =
+		s.kernel.TenantOf(r.ID.Subscription()), uuid.NewString(), uuid.NewString()
+	if old != nil {
+		for _, field := range []string{"clientId", "principalId"} {
+			properties[field] = kernel.ObjectAt(old.Body, "properties")[field]
+		}
+	}
+	return nil
+}
+
+// identityCall lists the clusters that use an identity.
+func (s *Entra) identityCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+	if c.Method != http.MethodPost || len(c.Path) != 9 ||
+		!strings.EqualFold(c.Path[8], "listAssociatedResources") {
+		return kernel.Reply{}, nil, false
+	}
+	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
+	if !id.Is(TypeUserIdentity) {
+		return kernel.Reply{}, nil, false
+	} else if s.kernel.Store.Get(id) == nil {
+		return kernel.Reply{}, s.kernel.Missing(id), true
+	}
+	users := []kernel.Object{}
+	for _, r := range s.kernel.Store.List(arm.TypeCluster, "") {
+		for _, used := range AssignedIdentities(r.Body) {
+			if used.Equal(id) {
+				users = append(users, kernel.Object{"id": string(r.ID), "name": r.ID.Name(),
+					"type": s.kernel.KindName(r.ID), "resourceGroup": r.ID.ResourceGroup(),
+					"subscriptionId": r.ID.Subscription()})
+			}
+		}
+	}
+	return kernel.OK(kernel.Object{"totalCount": len(users), "value": users}), nil, true
+}
+
+// storedUserIdentity lets it log in.
+func (s *Entra) storedUserIdentity(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	s.Identity.Add(IdentityOf(r))
+	return nil
+}
+
+func (s *Entra) restoreUserIdentity(r *kernel.Resource, _ json.RawMessage) error {
+	s.Identity.Add(IdentityOf(r))
+	return nil
+}
+
+func (s *Entra) userIdentityRemoved(r *kernel.Resource) { s.Identity.Remove(IdentityOf(r)) }
+
+// IdentityOf is the principal of a user-assigned identity.
+func IdentityOf(r *kernel.Resource) kernel.Principal {
+	p := kernel.ObjectAt(r.Body, "properties")
+	return kernel.Principal{
+		Name: r.ID.Name(), ClientID: kernel.Text(p, "clientId"), ObjectID: kernel.Text(p,
+			"principalId"), Tenant: kernel.Text(p, "tenantId"), Resource: string(r.ID),
+	}
+}
+
+// settleFederatedCredential checks what a workload's token has to say.
+func (s *Entra) settleFederatedCredential(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	r.ETag = ""
+	p := kernel.ObjectAt(r.Body, "properties")
+	for _, field := range []string{"issuer", "subject"} {
+		if kernel.Text(p, field) == "" {
+			return kernel.Fail(http.StatusBadRequest, "BadRequest",
+				"The federated identity credential %s needs the property %s.", r.ID.Name(), field)
+		}
+	}
+	if len(kernel.List(p, "audiences")) != 1 {
+		return kernel.Fail(http.StatusBadRequest, "BadRequest",
+			"The federated identity credential %s needs exactly one audience.", r.ID.Name())
+	}
+	siblings := s.kernel.Store.List(TypeFederatedCredential, r.ID.Parent())
+	for _, sibling := range siblings {
+		q := kernel.ObjectAt(sibling.Body, "properties")
+		if !sibling.ID.Equal(r.ID) && kernel.Text(q, "issuer") == kernel.Text(p, "issuer") &&
+			kernel.Text(q, "subject") == kernel.Text(p, "subject") {
+			return kernel.Fail(http.StatusConflict, "Conflict",
+				"Issuer and subject combination already exists for this Managed Identity.")
+		}
+	}
+	if old == nil && len(siblings) >= 20 {
+		return kernel.Fail(http.StatusBadRequest, "BadRequest", "Too many Federated Identity "+
+			"Credentials are configured for the managed identity: 20 is the limit.")
+	}
+	return nil
+}
+
+// AssignedIdentities are the user-assigned identities that a document names.
+func AssignedIdentities(body kernel.Object) []arm.ID {
+	var out []arm.ID
+	for id := range kernel.ObjectAt(body, "identity", "userAssignedIdentities") {
+		out = append(out, arm.ID(id))
+	}
+	return out
+}
+
+// CheckIdentities refuses a document that names an identity there is none of.
+func (s *Entra) CheckIdentities(scope arm.ID, body kernel.Object) *kernel.Failure {
+	for _, id := range AssignedIdentities(body) {
+		if r := s.kernel.Store.Get(id); r == nil || !r.ID.Is(TypeUserIdentity) {
+			return kernel.Fail(http.StatusBadRequest, "FailedIdentityOperation",
+				"Identity operation for resource '%s' failed with error 'Failed to perform "+
+					"resource identity operation. Status: 'BadRequest'. Response: "+
+					"'{\"error\":{\"code\":\"BadRequest\",\"message\":\"Resource '%s' was not "+
+					"found.\"}}'.'.", scope, id)
+		}
+	}
+	return nil
+}
+
+// HasUserIdentity reports whether a resource uses an identity of its own making instead of a
+// system-assigned one.
+func HasUserIdentity(body kernel.Object) bool {
+	return strings.Contains(strings.ToLower(kernel.Text(kernel.ObjectAt(body, "identity"), "type")),
+		"userassigned")
+}
+
+var userIdentityFacts = []kernel.Fact{{Path: "tags", Value: kernel.Object{}}}
+
+// ShowAssigned adds to a document who the identities are that it was given.
+func (s *Entra) ShowAssigned(doc kernel.Object) {
+	assigned := kernel.ObjectAt(doc, "identity", "userAssignedIdentities")
+	for id := range assigned {
+		if own := s.kernel.Store.Get(arm.ID(id)); own != nil {
+			who := IdentityOf(own)
+			assigned[id] = kernel.Object{"clientId": who.ClientID, "principalId": who.ObjectID}
+		}
+	}
+}
+
+// SystemIdentityFacts are of a resource with an identity that Azure made for it.
+func SystemIdentityFacts(tenantOf func(string) string) []kernel.Fact {
+	own := func(s kernel.Sight) bool {
+		return strings.Contains(kernel.Text(s.At, "type"), "SystemAssigned")
+	}
+	return []kernel.Fact{
+		{
+			Path: "identity.principalId", When: own,
+			Value: func(s kernel.Sight) any { return kernel.GuidOf("principal", s.R.ID) },
+		},
+		{
+			Path: "identity.tenantId", When: own,
+			Value: func(s kernel.Sight) any { return tenantOf(s.R.ID.Subscription()) },
+		},
+	}
+}

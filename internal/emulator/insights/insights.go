@@ -1,0 +1,53 @@
+// Package insights is Microsoft.Insights: queries of the activity log, its alerts, and the webhooks
+// of action groups.
+package insights
+
+import (
+	"net/http"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
+	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// Options say how alerts fire.
+type Options struct {
+	// AlertDelay is how long after a write its activity log alerts fire.
+	AlertDelay time.Duration
+	// Webhooks is the way to the webhooks of action groups. Nil: the network.
+	Webhooks http.RoundTripper
+}
+
+// Insights is Microsoft.Insights: queries of the activity log, and its alerts.
+type Insights struct {
+	kernel        *kernel.Kernel
+	opts          Options
+	authorization *authorization.Authorization
+	entra         *entra.Entra
+
+	webhooks *webhooks
+}
+
+// New makes the service, and gives it its place in the kernel.
+func New(k *kernel.Kernel, d *entra.Entra, a *authorization.Authorization, opts Options) *Insights {
+	s := &Insights{kernel: k, entra: d, authorization: a, opts: opts,
+		webhooks: newWebhooks(opts.Webhooks, k.Log)}
+	k.Add(kernel.Service{Types: s.types(), Calls: []kernel.Special{s.activityCall}, Listen: s.alert,
+		Stop: s.webhooks.stop})
+	return s
+}
+
+// Wait waits for the alerts on their way, without the lock, which nothing has that posts.
+func (s *Insights) Wait() { s.webhooks.under.Wait() }
+
+// types are the resource types of Microsoft.Insights.
+func (s *Insights) types() []kernel.Kind {
+	return []kernel.Kind{
+		{Name: arm.TypeAlertRule, Tracked: true, Immediate: true, Merges: true,
+			Settle: s.settleAlert},
+		{Name: arm.TypeActionGroup, Tracked: true, Immediate: true, Merges: true,
+			Settle: s.settleActionGroup},
+	}
+}

@@ -1,0 +1,133 @@
+package kernel
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// ActivityRecord is one entry of the activity log. A write makes two, one when it starts and one
+// when it ends, and where it takes time one more in between, when it is accepted.
+type ActivityRecord struct {
+	ID, OperationID, CorrelationID string
+	At                             time.Time
+	Resource                       arm.ID
+	Kind                           string // its type in Azure's case
+	Operation                      string // Microsoft.Network/routeTables/write
+	Event, Status, SubStatus       string // EndRequest, Failed, BadRequest
+	Who                            Principal
+	Body                           []byte
+	Failure                        *Failure
+	ends                           time.Time // of the operation
+}
+
+// The statuses of records.
+const (
+	activityStarted   = "Started"
+	ActivityAccepted  = "Accepted"
+	ActivitySucceeded = "Succeeded"
+	activityFailed    = "Failed"
+)
+
+// maxActivity is how many records are kept.
+const maxActivity = 50_000
+
+// Record notes a write in the activity log under the name of its caller.
+func (k *Kernel) Record(c *Call, id arm.ID, verb string, f *Failure) {
+	r := k.RecordStart(c, id, verb)
+	if f != nil {
+		k.Note(r.Ended(f))
+		return
+	}
+	r.SubStatus, r.ends = "OK", k.runsUntil(c, id, verb)
+	if have := k.Store.Get(id); verb == "write" && have != nil && have.Created.Equal(have.Changed) {
+		r.SubStatus = "Created"
+	}
+	failing := c.Failing()
+	if !r.ends.After(time.Now()) && failing == nil {
+		r.Status = ActivitySucceeded
+		k.Note(r)
+		return
+	}
+	if verb != "write" {
+		r.SubStatus = "Accepted"
+	}
+	r.Status = ActivityAccepted
+	k.Note(r)
+	k.At(r.ends, func() { k.Note(r.Ended(failing)) })
+}
+
+// RecordOperation notes an operation of which only its end says how it ends.
+func (k *Kernel) RecordOperation(c *Call, id arm.ID, verb string, op *Operation) {
+	r := k.RecordStart(c, id, verb)
+	r.Status, r.SubStatus, r.ends = ActivityAccepted, "Accepted", op.Ends
+	k.Note(r)
+	k.At(r.ends, func() { k.Note(r.Ended(op.Failure)) })
+}
+
+// RecordStart notes the beginning of a write and returns what is to be completed to the record of
+// its end.
+func (k *Kernel) RecordStart(c *Call, id arm.ID, verb string) ActivityRecord {
+	r := ActivityRecord{OperationID: uuid.NewString(), CorrelationID: c.IDs[1], Resource: id,
+		Kind: k.KindName(id), Operation: k.OperationOn(id) + "/" + verb, Who: c.Who}
+	r.Event, r.Status, r.Body = "BeginRequest", activityStarted, c.Body
+	k.Note(r)
+	r.Event, r.Body = "EndRequest", nil
+	return r
+}
+
+// Ended is the record of the end of what has begun.
+func (r ActivityRecord) Ended(f *Failure) ActivityRecord {
+	r.Status, r.SubStatus = ActivitySucceeded, ""
+	if f != nil {
+		r.Status, r.SubStatus, r.Failure = activityFailed, StatusName(f.Status), f
+	}
+	return r
+}
+
+// Note puts a record into the log.
+func (k *Kernel) Note(r ActivityRecord) {
+	r.ID, r.At = uuid.NewString(), time.Now()
+	if len(k.Activity) >= maxActivity {
+		k.Activity = append([]ActivityRecord(nil), k.Activity[maxActivity/2:]...)
+	}
+	k.Activity = append(k.Activity, r)
+	if k.Disk != nil {
+		k.unkept = append(k.unkept, r)
+	}
+	for _, s := range k.services {
+		if s.Listen != nil {
+			s.Listen(r)
+		}
+	}
+}
+
+// runsUntil is when the operation ends that a write has started.
+func (k *Kernel) runsUntil(c *Call, id arm.ID, verb string) time.Time {
+	if verb != "write" {
+		return time.Now().Add(k.OperationTime(c))
+	}
+	for ; id != ""; id = id.Parent() { // a part of a document is written with the whole
+		if r := k.Store.Get(id); r != nil {
+			return r.BusyUntil
+		}
+	}
+	return time.Time{}
+}
+
+// OperationOn is what the operations on a resource begin with: its type, save for resource groups.
+func (k *Kernel) OperationOn(id arm.ID) string {
+	if id.Is(arm.TypeResourceGroup) {
+		return "Microsoft.Resources/subscriptions/resourceGroups"
+	}
+	return k.KindName(id)
+}
+
+// StatusName is an HTTP status as the log's SubStatus names it: BadRequest.
+func StatusName(status int) string {
+	return strings.ReplaceAll(http.StatusText(status), " ", "")
+}

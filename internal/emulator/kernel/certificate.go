@@ -1,0 +1,125 @@
+package kernel
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+)
+
+// Authority is the certificate authority that clients are told to trust: the one that was kept, or
+// a new one.
+func (k *Kernel) Authority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	defer k.Lock()()
+	return k.AuthorityLocked()
+}
+
+func (k *Kernel) AuthorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	if ca, err := x509.ParseCertificate(k.Server.CA); err == nil &&
+		time.Now().Before(ca.NotAfter.AddDate(0, 0, -1)) {
+		key, err := x509.ParseECPrivateKey(k.Server.CAKey)
+		return ca, key, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{
+			CommonName: "routekeeper local Azure CA"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0,
+			0), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	if k.Server.CA, err = x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey,
+		key); err != nil {
+		return nil, nil, err
+	}
+	if k.Server.CAKey, err = x509.MarshalECPrivateKey(key); err != nil {
+		return nil, nil, err
+	}
+	ca, err := x509.ParseCertificate(k.Server.CA)
+	return ca, key, err
+}
+
+// MakeCertificate makes a server certificate for loopback, the clusters' API servers and the given
+// host; for one that listens everywhere, for all addresses of this machine.
+func MakeCertificate(host string, names []string, ca *x509.Certificate,
+	caKey *ecdsa.PrivateKey) (tls.Certificate,
+	error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{
+			CommonName: "localhost"},
+		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    append([]string{"localhost"}, names...), IPAddresses: []net.IP{
+			net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
+		leaf.IPAddresses = append(leaf.IPAddresses, ip)
+	} else if addrs, err := net.InterfaceAddrs(); err == nil { // it listens everywhere
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok {
+				leaf.IPAddresses = append(leaf.IPAddresses, n.IP)
+			}
+		}
+		if name, err := os.Hostname(); err == nil {
+			leaf.DNSNames = append(leaf.DNSNames, name)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: [][]byte{der, ca.Raw}, PrivateKey: key}, nil
+}
+
+// Listen listens at an address. Where any port will do, the one it had before is tried first.
+func (k *Kernel) Listen(address string, i int) (net.Listener, error) {
+	k.Mu.RLock()
+	before := [2]string{k.Server.HTTPS, k.Server.HTTP}[i]
+	k.Mu.RUnlock()
+	host, port, err := net.SplitHostPort(address)
+	if beforeHost, _, old := net.SplitHostPort(before); err == nil && old == nil && port == "0" &&
+		beforeHost == host {
+		if l, err := net.Listen("tcp", before); err == nil {
+			return l, nil
+		}
+	}
+	return net.Listen("tcp", address)
+}
+
+// Listens notes where it listens.
+func (k *Kernel) Listens(listeners [2]net.Listener) {
+	defer k.Lock()()
+	k.Server.HTTPS, k.Server.HTTP = listeners[0].Addr().String(), listeners[1].Addr().String()
+	for _, s := range k.services {
+		if s.Moved != nil {
+			s.Moved()
+		}
+	}
+}
+
+// ListensAt is where this machine reaches the emulator, "" where it does not listen.
+func (k *Kernel) ListensAt() string {
+	at, err := netip.ParseAddrPort(k.Server.HTTPS)
+	if err != nil {
+		return ""
+	}
+	if at.Addr().IsUnspecified() {
+		at = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port())
+	}
+	return "https://" + at.String()
+}

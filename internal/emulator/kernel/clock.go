@@ -1,0 +1,38 @@
+package kernel
+
+import "time"
+
+// later is something that happens by the clock.
+type later struct {
+	at time.Time
+	do func()
+}
+
+// At does something at a time, under the lock: by a timer, and in any case before a request that
+// comes after it.
+func (k *Kernel) At(t time.Time, do func()) {
+	if !t.After(time.Now()) {
+		do()
+		return
+	}
+	i := len(k.later)
+	for i > 0 && k.later[i-1].at.After(t) {
+		i--
+	}
+	k.later = append(k.later, later{})
+	copy(k.later[i+1:], k.later[i:])
+	k.later[i] = later{t, do}
+	time.AfterFunc(time.Until(t), func() {
+		defer k.Lock()()
+		k.Happen()
+	})
+}
+
+// Happen does what is due.
+func (k *Kernel) Happen() {
+	for len(k.later) > 0 && !k.later[0].at.After(time.Now()) && !k.Closed {
+		do := k.later[0].do
+		k.later = k.later[1:]
+		k.Guarded("what an operation ends with", do)
+	}
+}

@@ -1,0 +1,257 @@
+package kernel
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolt "go.etcd.io/bbolt/errors"
+)
+
+// disk keeps the state in a file, so that it survives a restart and a SIGKILL: what a call changed
+// is written before it is answered. (It does not survive a loss of power: the file is not synced.)
+// Each thing is a JSON document under a key of its own, and only what changed is written. Faults,
+// the request log, throttling and alerts on their way are not kept.
+type disk struct {
+	DB *bbolt.DB
+	// activity is the number of the last record of the activity log.
+	activity uint64
+	// wrote is what was last written of the things that are kept in one piece.
+	wrote map[string][]byte
+}
+
+// The parts of the file, in addition to those of the services: resources by ID.Key(), the activity
+// log by number, operations and single things by name.
+var (
+	partResources  = []byte("resources")
+	partActivity   = []byte("activity")
+	partOperations = []byte("operations")
+	partThings     = []byte("things")
+)
+
+// openDisk opens the file, or makes it.
+func openDisk(path string, sections []Section) (*disk, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoSync: true,
+		NoFreelistSync: true})
+	if errors.Is(err, bolt.ErrTimeout) {
+		return nil, fmt.Errorf("%s is in use by another emulator", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be opened: %w", path, err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		for _, part := range [][]byte{partResources, partActivity, partOperations,
+			partThings} {
+			if _, err := tx.CreateBucketIfNotExists(part); err != nil {
+				return err
+			}
+		}
+		for _, section := range sections {
+			if _, err := tx.CreateBucketIfNotExists([]byte(section.Name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return &disk{DB: db, wrote: map[string][]byte{}}, err
+}
+
+// Section is a part of the file for what runs behind some of the resources.
+type Section struct {
+	Name string
+	// Behind is what is kept behind the resource with a key, and under which key: "" for nothing,
+	// and no save where it is gone.
+	Behind  func(key string) (owner string, save func() any)
+	Restore func(read func(into any) error) error
+}
+
+// keep writes what is behind the resources that have changed.
+func (s Section) keep(tx *bbolt.Tx, dirty map[string]bool) error {
+	changed := map[string]func() any{}
+	for key := range dirty {
+		if owner, save := s.Behind(key); owner != "" {
+			changed[owner] = save
+		}
+	}
+	for owner, save := range changed {
+		err := keepDocument(tx.Bucket([]byte(s.Name)), []byte(owner), save != nil, save)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// number is a key that sorts by number.
+func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+// Lock takes the emulator's lock for a change; what it returns keeps what was changed and gives the
+// lock back.
+func (k *Kernel) Lock() (unlock func()) {
+	k.Mu.Lock()
+	return func() {
+		defer k.Mu.Unlock()
+		if k.Disk == nil || k.Closed {
+			return
+		}
+		if err := k.keep(); err != nil {
+			k.Log.Error("the state could not be kept", "error", err.Error())
+		}
+	}
+}
+
+// keep writes what has changed.
+func (k *Kernel) keep() error {
+	things, err := k.changedThings()
+	if err != nil || len(k.Store.dirty) == 0 && len(k.unkept) == 0 &&
+		len(k.unkeptOperations) == 0 && len(things) == 0 {
+		return err
+	}
+	err = k.Disk.DB.Update(func(tx *bbolt.Tx) error {
+		for key := range k.Store.dirty {
+			r := k.Store.Resources[key]
+			if err := keepDocument(tx.Bucket(partResources), []byte(key), r != nil,
+				func() any { return k.saveResource(r) }); err != nil {
+				return err
+			}
+		}
+		for _, section := range k.sections {
+			if err := section.keep(tx, k.Store.dirty); err != nil {
+				return err
+			}
+		}
+		for _, r := range k.unkept {
+			k.Disk.activity++
+			if err := keepDocument(tx.Bucket(partActivity), number(k.Disk.activity), true,
+				func() any { return saveActivity(r) }); err != nil {
+				return err
+			}
+		}
+		if n := k.Disk.activity; n%1000 == 0 && n > maxActivity { // every now and then
+			old := tx.Bucket(partActivity).Cursor()
+			for key, _ := old.First(); key != nil &&
+				binary.BigEndian.Uint64(key) <= n-maxActivity; key, _ = old.Next() {
+				if err := old.Delete(); err != nil {
+					return err
+				}
+			}
+		}
+		for _, name := range k.unkeptOperations {
+			op := k.Operations[name]
+			if err := keepDocument(tx.Bucket(partOperations), []byte(name), op != nil,
+				func() any { return saveOperation(name, op) }); err != nil {
+				return err
+			}
+		}
+		for name, raw := range things {
+			if err := tx.Bucket(partThings).Put([]byte(name), raw); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		clear(k.Store.dirty)
+		k.unkept, k.unkeptOperations = nil, nil
+		for name, raw := range things {
+			k.Disk.wrote[name] = raw
+		}
+	}
+	return err
+}
+
+// keepDocument writes a document under a key, or removes it where it is there no more.
+func keepDocument(part *bbolt.Bucket, key []byte, there bool, save func() any) error {
+	if !there {
+		return part.Delete(key)
+	}
+	raw, err := json.Marshal(save())
+	if err != nil {
+		return err
+	}
+	return part.Put(key, raw)
+}
+
+// load reads what was kept. It reports whether there was anything.
+func (k *Kernel) load() (found bool, err error) {
+	err = k.Disk.DB.View(func(tx *bbolt.Tx) error {
+		found = tx.Bucket(partThings).Get([]byte("keys")) != nil
+		var resources []savedResource
+		if err := each(tx.Bucket(partResources), func(s savedResource) error {
+			resources = append(resources, s)
+			return nil
+		}); err != nil {
+			return err
+		}
+		for _, s := range resources {
+			if err := k.restoreResource(s); err != nil {
+				return err
+			}
+		}
+		for _, section := range k.sections {
+			err := tx.Bucket([]byte(section.Name)).ForEach(func(key, raw []byte) error {
+				err := section.Restore(func(into any) error { return decodeKept(raw, into) })
+				if err != nil {
+					return fmt.Errorf("%s: %w", key, err)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if key, _ := tx.Bucket(partActivity).Cursor().Last(); key != nil {
+			k.Disk.activity = binary.BigEndian.Uint64(key)
+		}
+		if err := each(tx.Bucket(partActivity), func(s savedActivity) error {
+			k.Activity = append(k.Activity, k.restoreActivity(s))
+			return nil
+		}); err != nil {
+			return err
+		}
+		if err := each(tx.Bucket(partOperations), k.restoreOperation); err != nil {
+			return err
+		}
+		return k.restoreThings(func(name string, into any) error {
+			raw := tx.Bucket(partThings).Get([]byte(name))
+			if raw == nil {
+				return nil
+			}
+			k.Disk.wrote[name] = bytes.Clone(raw)
+			return decodeKept(raw, into)
+		})
+	})
+	if err != nil {
+		return found, fmt.Errorf("%s cannot be read: %w", k.Disk.DB.Path(), err)
+	}
+	k.Store.dirty = map[string]bool{} // all of it is kept already
+	k.resume()
+	return found, nil
+}
+
+// each decodes all documents of a part.
+func each[T any](part *bbolt.Bucket, take func(T) error) error {
+	return part.ForEach(func(key, raw []byte) error {
+		var doc T
+		if err := decodeKept(raw, &doc); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		return take(doc)
+	})
+}
+
+// decodeKept reads a document whose numbers stay as they were written.
+func decodeKept(raw []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	return d.Decode(into)
+}

@@ -1,0 +1,457 @@
+package kernel
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// arm answers one authenticated request.
+func (k *Kernel) arm(c *Call) (answer Reply, f *Failure) {
+	if c.Version == "" {
+		return Reply{}, Fail(http.StatusBadRequest, "MissingApiVersionParameter",
+			"The api-version query parameter (?api-version=) is required for all requests.")
+	}
+	for _, s := range k.services {
+		if s.Prepare != nil {
+			s.Prepare(c)
+		}
+	}
+	defer k.Lock()()
+	k.Happen()
+	k.watch(c)
+	defer k.recovered(c, &answer, &f)
+	return k.ArmLocked(c)
+}
+
+// ArmLocked is arm for callers that hold the lock already: the clusters' cloud providers.
+func (k *Kernel) ArmLocked(c *Call) (Reply, *Failure) {
+	for _, above := range k.above {
+		if answer, f, handled := above(c); handled {
+			return answer, f
+		}
+	}
+	if f := k.Guard.Admit(c); f != nil {
+		return Reply{}, f
+	}
+	for _, s := range k.services {
+		if s.Refuse == nil {
+			continue
+		}
+		if f := s.Refuse(c); f != nil {
+			return Reply{}, f
+		}
+	}
+	for _, special := range k.specials {
+		if answer, f, handled := special(c); handled {
+			return answer, f
+		}
+	}
+	if id, err := arm.ParseID("/" + strings.Join(c.Path, "/")); err == nil {
+		return k.resourceCall(c, id)
+	}
+	return k.listCall(c)
+}
+
+// Special answers for endpoints that are neither a stored resource nor a list of them. It says
+// whether the call is for it; no two are for the same call.
+type Special func(c *Call) (answer Reply, f *Failure, handled bool)
+
+func OK(doc any) Reply { return Reply{Status: http.StatusOK, Body: Encode(doc)} }
+
+func NotFound(c *Call) *Failure {
+	return Fail(http.StatusNotFound, "NotFound", "No resource or endpoint at '%s'.", c.Key())
+}
+
+// resourceCall handles one resource by its ID.
+func (k *Kernel) resourceCall(c *Call, id arm.ID) (Reply, *Failure) {
+	if group := id.Group(); !id.Is(arm.TypeResourceGroup) && group != "" &&
+		k.Store.Get(group) == nil {
+		return Reply{}, Fail(http.StatusNotFound, "ResourceGroupNotFound",
+			"Resource group '%s' could not be found.", group.Name())
+	}
+	switch c.Method {
+	case http.MethodGet, http.MethodHead:
+		r := k.Store.Get(id)
+		if raw, stale := k.was(c, id); stale && raw != nil {
+			return Reply{Status: http.StatusOK, Body: raw}, nil
+		} else if r == nil || stale {
+			return Reply{}, k.Missing(id)
+		}
+		if c.Method == http.MethodHead { // whether it exists
+			return Reply{Status: http.StatusNoContent}, nil
+		}
+		return Reply{Status: http.StatusOK, Header: tagHeader(r), Body: k.Render(r, c.Version)}, nil
+	case http.MethodPut:
+		return k.PutCall(c, id)
+	case http.MethodPatch:
+		return k.patchCall(c, id)
+	case http.MethodDelete:
+		return k.deleteCall(c, id)
+	}
+	return Reply{}, Fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
+		"The method %s is not supported for %s.", c.Method, id)
+}
+
+// Missing is Azure's 404: one code for a resource, another for a child of one.
+func (k *Kernel) Missing(id arm.ID) *Failure {
+	if id.Is(arm.TypeResourceGroup) {
+		return Fail(http.StatusNotFound, "ResourceGroupNotFound",
+			"Resource group '%s' could not be found.", id.Name())
+	}
+	if says := k.KindOf(id).Missing; says[0] != "" {
+		return &Failure{Status: http.StatusNotFound, Code: says[0],
+			Message: fmt.Sprintf(says[1], id.Name())}
+	}
+	if strings.Count(id.Type(), "/") > 1 {
+		return Fail(http.StatusNotFound, "NotFound", "Resource %s not found.", id)
+	}
+	return Fail(http.StatusNotFound, "ResourceNotFound",
+		"The Resource '%s/%s' under resource group '%s' was not found. For more details please "+
+			"go to https://aka.ms/ARMResourceNotFoundFix",
+		id.Type(), id.Name(), id.ResourceGroup())
+}
+
+// PutCall creates or replaces a resource.
+func (k *Kernel) PutCall(c *Call, id arm.ID) (Reply, *Failure) {
+	sent, f := DecodeObject(c.Body)
+	if f != nil {
+		return Reply{}, f
+	}
+	old := k.Store.Get(id)
+	if parent := id.Parent(); strings.Count(id.Type(), "/") > 1 && k.Store.Get(parent) == nil {
+		return Reply{}, Fail(http.StatusNotFound, "ParentResourceNotFound", "Can not perform "+
+			"requested operation on nested resource. Parent resource '%s' not found.",
+			parent.Name())
+	}
+	if f := k.precondition(c, id, old); f != nil {
+		return Reply{}, f
+	}
+	if f := k.Busy(id); f != nil {
+		return Reply{}, f
+	}
+	stored, f := k.PutResource(c, id, sent)
+	if f != nil {
+		k.Record(c, id, "write", f)
+		return Reply{}, f
+	}
+	k.Record(c, id, "write", nil)
+	status := http.StatusCreated
+	if old != nil && !k.KindOf(id).AlwaysCreated {
+		status = http.StatusOK
+	}
+	return k.Started(c, stored, Reply{Status: status, Header: k.putHeader(c, stored, status),
+		Body: k.Render(stored, c.Version)}), nil
+}
+
+// PutResource makes a document of what was sent and stores it, with all that its type asks for.
+func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failure) {
+	old := k.Store.Get(id)
+	kind := k.KindOf(id)
+	if _, isObject := sent["properties"].(Object); sent["properties"] != nil && !isObject {
+		return nil, Fail(http.StatusBadRequest, "InvalidRequestContent",
+			"The request content was invalid: properties is not an object.")
+	}
+	if f := CheckTags(sent); f != nil {
+		return nil, f
+	}
+	k.Remember(id)
+	before := k.compared(old)
+	r := k.NewResource(id, sent, old)
+	k.DropNewer(id, r.Body, c.Version)
+	k.Fabric.DropBack(r)
+	if kind.Tracked {
+		if f := checkLocation(r.Body, old); f != nil {
+			return nil, f
+		}
+		if f := k.Fabric.SettleLinks(r, Text(r.Body, "location")); f != nil {
+			return nil, f
+		}
+	}
+	if kind.Settle != nil {
+		if f := kind.Settle(c, r, old); f != nil {
+			return nil, f
+		}
+	}
+	if f := k.Fabric.SettleSeats(r); f != nil {
+		return nil, f
+	}
+	if kind.unknown {
+		k.Log.Info("a type this local Azure does not know, kept as a plain document", "type",
+			id.Type(), "id", string(id))
+	}
+	if !kind.Immediate && (!kind.Synchronous || c.Fault != nil) {
+		k.Occupy(c, r, r.Doing)
+	}
+	r.Created, r.Changed, r.AsOf = time.Now(), time.Now(), c.asOf
+	r.Fresh = old == nil
+	if old != nil {
+		r.Created, r.AsOf = old.Created, old.AsOf
+		k.Fabric.LeaveSeats(old)
+	}
+	k.Fabric.TakeSeats(r)
+	k.Store.Put(r)
+	k.Fabric.GivePublic(r)
+	if kind.Stored != nil {
+		if f := kind.Stored(c, r, old); f != nil {
+			return nil, f
+		}
+	}
+	if before != nil && r.Failed == nil && bytes.Equal(before, k.compared(r)) {
+		k.calm(r)
+	}
+	return r, nil
+}
+
+func checkLocation(body Object, old *Resource) *Failure {
+	location := NormalLocation(Text(body, "location"))
+	if location == "" {
+		return Fail(http.StatusBadRequest, "LocationRequired",
+			"The location property is required for this definition.")
+	}
+	if old != nil && NormalLocation(Text(old.Body, "location")) != location {
+		return Fail(http.StatusConflict, "InvalidResourceLocation", "The resource '%s' already "+
+			"exists in location '%s'. A resource with the same name cannot be created in "+
+			"location '%s'. Please select a new resource name.",
+			old.ID.Name(), Text(old.Body, "location"), location)
+	}
+	body["location"] = location
+	return nil
+}
+
+// precondition checks If-Match and If-None-Match.
+func (k *Kernel) precondition(c *Call, id arm.ID, old *Resource) *Failure {
+	if k.KindOf(id).IgnoresMatch {
+		return nil
+	}
+	match, none := c.Header.Get("If-Match"), c.Header.Get("If-None-Match")
+	if none == "*" && old != nil {
+		return Fail(http.StatusPreconditionFailed, "PreconditionFailed",
+			"The resource %s exists already.", id)
+	}
+	if match == "" || match == "*" && old != nil || old != nil && (match == old.Tag() ||
+		match == old.settled) {
+		return nil
+	}
+	return Fail(http.StatusPreconditionFailed, "PreconditionFailedEtagMismatch",
+		"Etag provided in if-match header %s does not match etag of resource %s in NRP data store.",
+		match, id)
+}
+
+// Busy refuses a write to a resource on which an operation is running. A virtual network and its
+// subnets are one.
+func (k *Kernel) Busy(id arm.ID) *Failure {
+	whole := id
+	for strings.Count(whole.Type(), "/") > 1 {
+		whole = whole.Parent()
+	}
+	r := k.Store.Get(whole)
+	if r == nil || !r.BusyUntil.After(time.Now()) {
+		return nil
+	}
+	if busy := k.KindOf(whole).Busy; busy != nil {
+		return busy(r)
+	}
+	return Fail(http.StatusConflict, "AnotherOperationInProgress", "Another operation on this or "+
+		"dependent resource is in progress. To retrieve status of the operation use uri: %s.",
+		whole)
+}
+
+// deleteCall removes a resource.
+func (k *Kernel) deleteCall(c *Call, id arm.ID) (Reply, *Failure) {
+	r := k.Store.Get(id)
+	if r == nil {
+		if id.Is(arm.TypeResourceGroup) {
+			return Reply{}, k.Missing(id)
+		}
+		if parent := id.Parent(); ofNetwork(id) && strings.Count(id.Type(), "/") > 1 &&
+			k.Store.Get(parent) == nil {
+			return Reply{}, k.Missing(parent)
+		}
+		return Reply{Status: http.StatusNoContent}, nil
+	}
+	if f := k.precondition(c, id, r); f != nil {
+		return Reply{}, f
+	}
+	if deleting := k.KindOf(id).Deleting; deleting != nil {
+		if answer, f, handled := deleting(c, r); handled {
+			return answer, f
+		}
+	}
+	if f := k.Busy(id); f != nil {
+		return Reply{}, f
+	}
+	if c.Failing() != nil {
+		k.Occupy(c, r, "Deleting")
+		return k.Accepted(c, nil), nil
+	}
+	if f := k.RemoveResource(r); f != nil {
+		k.Record(c, id, "delete", f)
+		return Reply{}, f
+	}
+	k.Record(c, id, "delete", nil)
+	if kind := k.KindOf(id); kind.Immediate && !kind.unknown {
+		return Reply{Status: http.StatusOK, Body: k.Render(r, c.Version)}, nil
+	}
+	return k.Accepted(c, nil), nil
+}
+
+// RemoveResource removes a resource and what is part of it, or refuses.
+func (k *Kernel) RemoveResource(r *Resource) *Failure {
+	kind := k.KindOf(r.ID)
+	k.Remember(r.ID)
+	if f := k.Fabric.Unlinked(r); f != nil {
+		return f
+	}
+	if kind.Removable != nil {
+		if f := kind.Removable(r); f != nil {
+			return f
+		}
+	}
+	if kind.Removed != nil {
+		kind.Removed(r)
+	}
+	for _, child := range k.Store.Below(r.ID) {
+		if kind := k.KindOf(child.ID); kind.Removed != nil && k.Store.Get(child.ID) != nil {
+			kind.Removed(child)
+		}
+		k.Fabric.LeaveSeats(child)
+		k.Store.Remove(child.ID)
+	}
+	k.Fabric.LeaveSeats(r)
+	k.Store.Remove(r.ID)
+	if parent := k.Store.Get(r.ID.Parent()); parent != nil {
+		if removed := k.KindOf(parent.ID).ChildRemoved; removed != nil {
+			removed(parent)
+		}
+	}
+	return nil
+}
+
+// listCall lists resources of a type in a subscription, a group or a parent.
+func (k *Kernel) listCall(c *Call) (Reply, *Failure) {
+	if c.Method != http.MethodGet {
+		return Reply{}, Fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
+			"The method %s is not supported for %s.", c.Method, c.Key())
+	}
+	scope, resourceType, ok := listScope(c.Path)
+	if !ok {
+		return Reply{}, NotFound(c)
+	}
+	if group := scope.Group(); group != "" && k.Store.Get(group) == nil {
+		return Reply{}, Fail(http.StatusNotFound, "ResourceGroupNotFound",
+			"Resource group '%s' could not be found.", group.Name())
+	}
+	if scope.ResourceGroup() != "" && !scope.Is(arm.TypeResourceGroup) &&
+		k.Store.Get(scope) == nil {
+		return Reply{}, k.Missing(scope)
+	}
+	all := k.Store.List(resourceType, scope)
+	if resourceType == arm.TypeResourceGroup { // by their tags
+		matches, f := ResourceFilter(c.Param("$filter"))
+		if f != nil {
+			return Reply{}, f
+		}
+		all = slices.DeleteFunc(all, func(r *Resource) bool { return !matches(r) })
+	}
+	return k.Page(c, nil, all)
+}
+
+// listScope reads the path of a list: what it is a list of, and where.
+func listScope(path []string) (scope arm.ID, resourceType string, ok bool) {
+	n := len(path)
+	parent, err := arm.ParseID("/" + strings.Join(path[:n-1], "/"))
+	last := path[n-1]
+	switch {
+	case err == nil && parent.Is(arm.TypeSubscription) && strings.EqualFold(last, "resourceGroups"):
+		return parent, arm.TypeResourceGroup, true
+	case err == nil && !parent.Is(arm.TypeSubscription) && !parent.Is(arm.TypeResourceGroup):
+		return parent, parent.Type() + "/" + last, true
+	case n >= 5 && strings.EqualFold(path[n-3], "providers"):
+		scope, err := arm.ParseID("/" + strings.Join(path[:n-3], "/"))
+		return scope, path[n-2] + "/" + last, err == nil
+	}
+	return "", "", false
+}
+
+// Page answers with one page of a list, of plain objects or of resources, and the absolute link to
+// the next.
+func (k *Kernel) Page(c *Call, plain []Object, resources []*Resource) (Reply, *Failure) {
+	if plain != nil {
+		return k.PageObjects(c, plain)
+	}
+	if c.Filtered {
+		resources = slices.DeleteFunc(resources, func(r *Resource) bool {
+			return !k.Guard.MayRead(c.Who, r.ID)
+		})
+	}
+	start := 0
+	if token := c.Param("$skiptoken"); token != "" {
+		for start < len(resources) && resources[start].ID.Key() <= token {
+			start++
+		}
+	}
+	end := min(start+k.Opts.PageSize, len(resources))
+	body := []byte(`{"value":[`)
+	for _, r := range resources[start:end] {
+		raw, stale := k.was(c, r.ID)
+		if stale && raw == nil {
+			continue
+		} else if !stale {
+			raw = k.Render(r, c.Version)
+		}
+		if body[len(body)-1] == '}' {
+			body = append(body, ',')
+		}
+		body = append(body, raw...)
+	}
+	body = append(body, ']')
+	if end < len(resources) {
+		body = append(body, `,"nextLink":`...)
+		next := map[string]string{"$skiptoken": resources[end-1].ID.Key()}
+		if filter := c.Param("$filter"); filter != "" {
+			next["$filter"] = filter
+		}
+		body = append(body, Encode(c.Link(next))...)
+	}
+	return Reply{Status: http.StatusOK, Body: append(body, '}')}, nil
+}
+
+// PageObjects answers with one page of objects that are not stored; the token is how many were
+// given.
+func (k *Kernel) PageObjects(c *Call, all []Object) (Reply, *Failure) {
+	return k.PageOf(c, all, 0)
+}
+
+// PageOf is PageObjects with pages no longer than top, where that is not 0.
+func (k *Kernel) PageOf(c *Call, all []Object, top int) (Reply, *Failure) {
+	if c.Filtered {
+		all = slices.DeleteFunc(slices.Clone(all), func(o Object) bool {
+			return !k.Guard.MayRead(c.Who, arm.ID(Text(o, "id")))
+		})
+	}
+	size := k.Opts.PageSize
+	if top > 0 {
+		size = min(size, top)
+	}
+	start, _ := strconv.Atoi(c.Param("$skiptoken")) // no token is the first page
+	start = min(max(start, 0), len(all))
+	end := min(start+size, len(all))
+	doc := Object{"value": append([]Object{}, all[start:end]...)}
+	if end < len(all) {
+		next := map[string]string{"$skiptoken": strconv.Itoa(end)}
+		for _, kept := range []string{"$filter", "$expand", "$top"} {
+			if value := c.Param(kept); value != "" {
+				next[kept] = value
+			}
+		}
+		doc["nextLink"] = c.Link(next)
+	}
+	return OK(doc), nil
+}

@@ -1,0 +1,154 @@
+package kernel
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+func SetDefault(o Object, field string, value any) {
+	if o[field] == nil || o[field] == "" {
+		o[field] = value
+	}
+}
+
+// NumberOf reads a whole number, however it came; 0 when it is none.
+func NumberOf(o Object, field string) int {
+	var n int
+	_, _ = fmt.Sscan(fmt.Sprint(o[field]), &n) // no number: 0
+	return n
+}
+
+func Items(objects []Object) []any {
+	out := make([]any, len(objects))
+	for i, o := range objects {
+		out[i] = o
+	}
+	return out
+}
+
+// CheckList refuses what should be a list of objects and is something else.
+func CheckList(o Object, name string) *Failure {
+	items, isList := o[name].([]any)
+	if o[name] != nil && (!isList || len(ListAt(o, name)) != len(items)) {
+		return Fail(http.StatusBadRequest, "InvalidRequestFormat",
+			"Cannot parse the request: %s is no list of objects.", name)
+	}
+	return nil
+}
+
+// List returns the strings in a list.
+func List(o Object, name string) []string {
+	items, _ := o[name].([]any)
+	var out []string
+	for _, item := range items {
+		if s, ok := item.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// LinkOf returns the ID that properties.<field>.id holds, or "".
+func LinkOf(body Object, field string) arm.ID {
+	id, _ := ObjectAt(body, "properties", field)["id"].(string)
+	return arm.ID(id)
+}
+
+// ObjectAt follows names into nested objects; nil when one is missing.
+func ObjectAt(o Object, names ...string) Object {
+	for _, name := range names {
+		next, ok := o[name].(Object)
+		if !ok {
+			return nil
+		}
+		o = next
+	}
+	return o
+}
+
+// ListAt returns the list of objects under a name.
+func ListAt(o Object, name string) []Object {
+	items, _ := o[name].([]any)
+	out := make([]Object, 0, len(items))
+	for _, item := range items {
+		if child, ok := item.(Object); ok {
+			out = append(out, child)
+		}
+	}
+	return out
+}
+
+// Text returns a string field, or "".
+func Text(o Object, name string) string {
+	s, _ := o[name].(string)
+	return s
+}
+
+// Clone copies an object deeply.
+func Clone(o Object) Object {
+	out := make(Object, len(o))
+	for k, v := range o {
+		out[k] = CloneValue(v)
+	}
+	return out
+}
+
+func CloneValue(v any) any {
+	switch x := v.(type) {
+	case Object:
+		return Clone(x)
+	case []any:
+		out := make([]any, len(x))
+		for i := range x {
+			out[i] = CloneValue(x[i])
+		}
+		return out
+	}
+	return v
+}
+
+// Encode writes JSON as Azure does: no HTML escapes.
+func Encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err) // only decoded JSON and plain values get here
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// DecodeObject reads a request body; numbers stay as they were written.
+func DecodeObject(body []byte) (Object, *Failure) {
+	var o Object
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if err := d.Decode(&o); err != nil || o == nil {
+		return nil, Fail(http.StatusBadRequest, "InvalidRequestContent",
+			"The request content was invalid and could not be deserialized: '%v'.", err)
+	}
+	return o, nil
+}
+
+// PartOf reports whether an ID is of a part of a resource.
+func PartOf(id, whole arm.ID) bool { return strings.HasPrefix(id.Key(), whole.Key()+"/") }
+
+// NormalLocation spells a location as Azure answers it: West Europe is westeurope.
+func NormalLocation(location string) string {
+	return strings.ToLower(strings.ReplaceAll(location, " ", ""))
+}
+
+// NetworkVersion is the api-version at which the emulator itself reads and writes documents.
+const NetworkVersion = "2025-05-01"
+
+// GuidOf is a GUID that Azure makes for a resource: the same for the same one.
+func GuidOf(what string, id arm.ID) string {
+	return uuid.NewSHA1(uuid.Nil, []byte(what+" "+id.Key())).String()
+}

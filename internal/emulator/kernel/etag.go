@@ -1,0 +1,103 @@
+package kernel
+
+import (
+	"net/http"
+	"time"
+)
+
+// Tag is a resource's ETag now. It changes when a write begins and once more when the operation
+// ends: in every recorded
+// write the answer's ETag was not the one that the resource had afterwards.
+func (r *Resource) Tag() string {
+	if r.settled != "" && !r.settles.After(time.Now()) {
+		return r.settled
+	}
+	return r.ETag
+}
+
+// LastTag is the ETag that a resource has once the operation on it has ended, for who waits for
+// that.
+func (r *Resource) LastTag() string {
+	if r.settled != "" {
+		return r.settled
+	}
+	return r.ETag
+}
+
+// Retag gives a resource the ETags of a write whose operation ends at a time.
+func (r *Resource) Retag(ends time.Time) {
+	r.ETag, r.settled, r.settles = newETag(), "", time.Time{}
+	if ends.After(time.Now()) {
+		r.settled, r.settles = newETag(), ends
+	}
+}
+
+// ShareTag gives a resource the ETags of another one.
+func (r *Resource) ShareTag(with *Resource) {
+	r.ETag, r.settled, r.settles = with.ETag, with.settled, with.settles
+}
+
+// tagHeader is the ETag header of a GET. Only Microsoft.Network sends one, and its PUTs have none.
+func tagHeader(r *Resource) map[string]string {
+	if r.ETag == "" || !ofNetwork(r.ID) {
+		return map[string]string{}
+	}
+	return map[string]string{"ETag": r.Tag()}
+}
+
+// compared is what a PUT of a resource of the network has to change to count as a change; nil for
+// other types.
+func (k *Kernel) compared(r *Resource) []byte {
+	if r == nil || !ofNetwork(r.ID) {
+		return nil
+	}
+	doc := k.Document(r, NetworkVersion)
+	delete(doc, "tags") // a PUT that changes nothing else is as quick
+	dropStates(doc)
+	return Encode(doc)
+}
+
+// dropStates removes what tells of a write alone.
+func dropStates(value any) {
+	switch v := value.(type) {
+	case Object:
+		delete(v, "etag")
+		delete(v, "provisioningState")
+		for _, inner := range v {
+			dropStates(inner)
+		}
+	case []any:
+		for _, inner := range v {
+			dropStates(inner)
+		}
+	case []Object:
+		for _, inner := range v {
+			dropStates(inner)
+		}
+	}
+}
+
+// calm ends the operation of a write that changed nothing: it is Succeeded at once, with a new ETag
+// all the same.
+func (k *Kernel) calm(r *Resource) {
+	all := []*Resource{r}
+	if together := k.KindOf(r.ID).Together; together != nil {
+		all = together(r)
+	}
+	for _, each := range all {
+		each.BusyUntil, each.Doing = time.Time{}, ""
+		if each.settled != "" {
+			each.ETag, each.settled, each.settles = each.settled, "", time.Time{}
+		}
+		k.Store.Changed(each)
+	}
+}
+
+// putHeader are the headers of the answer to a write, in addition to its operation's.
+func (k *Kernel) putHeader(c *Call, r *Resource, status int) map[string]string {
+	header := map[string]string{}
+	if status == http.StatusCreated && k.KindOf(r.ID).Located {
+		header["Location"] = c.Base + string(r.ID) + "?api-version=" + c.Version
+	}
+	return header
+}

@@ -1,0 +1,33 @@
+package kernel
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/goccy/go-yaml"
+)
+
+// ReadFaults reads faults from a YAML or JSON file that holds a list of them.
+func ReadFaults(path string) ([]Fault, error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s does not exist", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var faults []Fault
+	if err := yaml.NewDecoder(bytes.NewReader(raw), yaml.Strict()).Decode(&faults); err != nil {
+		return nil, fmt.Errorf("%s is not a list of faults: %s", path,
+			yaml.FormatError(err, false, false))
+	}
+	for i, f := range faults {
+		if err := f.check(); err != nil {
+			return nil, fmt.Errorf("%s: fault %d: %w", path, i+1, err)
+		}
+	}
+	return faults, nil
+}

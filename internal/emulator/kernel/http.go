@@ -1,0 +1,280 @@
+package kernel
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// Object is a JSON object. Documents are stored as what was sent, not as typed models, which would
+// drop the fields they do not know.
+type Object = map[string]any
+
+// Call is one request on its way through.
+type Call struct {
+	Method  string
+	Path    []string // segments, as sent
+	Query   map[string][]string
+	Header  http.Header
+	Body    []byte
+	Base    string    // scheme://host, for absolute links
+	Version string    // api-version
+	IDs     [2]string // request and correlation ID
+
+	// Who calls, and why that cannot be told.
+	Who     Principal
+	Unknown *Failure
+	Secret  bool // what is sent and answered is not for the log
+	// Filtered is for a list of which the caller may read only a part.
+	Filtered bool
+	// AsOf is the date as of which Azure is to answer, zero for today.
+	asOf time.Time
+	// LocationOnly is for an operation that is followed by its Location alone.
+	LocationOnly bool
+	// Found is what a service found out for the call before the lock was taken.
+	Found any
+	// Fault is what goes wrong with a call that takes effect.
+	Fault *Fault
+}
+
+// Key returns the path as the store keys it.
+func (c *Call) Key() string { return "/" + strings.ToLower(strings.Join(c.Path, "/")) }
+
+func (c *Call) Param(name string) string {
+	for k, v := range c.Query {
+		if strings.EqualFold(k, name) && len(v) > 0 {
+			return v[0]
+		}
+	}
+	return ""
+}
+
+// Link returns an absolute link to the same path with other query parameters.
+func (c *Call) Link(query map[string]string) string {
+	q := url.Values{"api-version": {c.Version}}
+	for k, v := range query {
+		q.Set(k, v)
+	}
+	return c.Base + (&url.URL{Path: "/" + strings.Join(c.Path, "/"), RawQuery: q.Encode()}).String()
+}
+
+// Reply is an answer: a status, headers beside the usual ones, and a JSON body.
+type Reply struct {
+	Status int
+	Header map[string]string
+	Body   []byte
+}
+
+// Failure is an error answer with ARM's code.
+type Failure struct {
+	Status     int
+	Code       string
+	Message    string
+	RetryAfter int   // seconds
+	Details    []any // of the parts that failed
+}
+
+func Fail(status int, code, format string, args ...any) *Failure {
+	return &Failure{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+func (f *Failure) Reply() Reply {
+	r := Reply{Status: f.Status, Header: map[string]string{},
+		Body: Encode(Object{"error": f.Document()})}
+	if f.RetryAfter > 0 {
+		r.Header["Retry-After"] = strconv.Itoa(f.RetryAfter)
+	}
+	return r
+}
+
+func (f *Failure) Document() Object {
+	doc := Object{"code": f.Code, "message": f.Message}
+	if f.Details != nil {
+		doc["details"] = f.Details
+	}
+	return doc
+}
+
+// MaxBody is how much of a request is read: ARM takes 4 MB.
+const MaxBody = 4 << 20
+
+func (k *Kernel) Serve(w http.ResponseWriter, r *http.Request, control bool) {
+	start := time.Now()
+	if r.Body == nil { // a request that no server made
+		r.Body = http.NoBody
+	}
+	if k.Host.TakesOver(w, r) {
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	c := k.NewCall(r, body)
+	c.asOf = k.asOfDate(r.Header)
+	if len(c.Path) > 0 && c.Path[0] == "_emulator" && control {
+		k.Control(w, c)
+		return
+	}
+
+	hosted := k.Host.Hosts(c)
+	if hosted {
+		c.Who, c.Unknown = k.Host.User(c)
+	} else {
+		c.Who, c.Unknown = k.Directory.Authenticate(c.Header.Get("Authorization"), c.Base)
+	}
+	fault := k.Faults.Take(c, false)
+	var answer Reply
+	switch {
+	case fault != nil && fault.Before():
+		if fault.Hold == "before" {
+			fault.wait(r.Context())
+		}
+		if fault.Status == 0 {
+			k.Requests.Add(c, start, Reply{}, "cut before")
+			Cut(w)
+			return
+		}
+		if answer = fault.Failure().Reply(); hosted {
+			answer = k.Host.Refusal(fault.Failure())
+		}
+	case hosted && k.Host.Silent(c):
+		k.Requests.Add(c, start, Reply{}, "no API server")
+		Cut(w)
+		return
+	default:
+		c.Fault = fault
+		answer = k.answer(c)
+	}
+	note := ""
+	if fault != nil && fault.After() {
+		note = "cut after"
+		if fault.Hold == "after" {
+			fault.wait(r.Context())
+		}
+	}
+	k.Requests.Add(c, start, answer, note)
+	if note != "" {
+		Cut(w)
+		return
+	}
+	Write(w, c, answer)
+}
+
+func (k *Kernel) NewCall(r *http.Request, body []byte) *Call {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	c := &Call{
+		Method: r.Method, Query: r.URL.Query(), Header: r.Header, Body: body,
+		Base: scheme + "://" + r.Host,
+		// ARM tolerates doubled and trailing slashes.
+		Path: strings.FieldsFunc(r.URL.Path, func(r rune) bool { return r == '/' }),
+		IDs:  [2]string{uuid.NewString(), r.Header.Get("x-ms-correlation-request-id")},
+	}
+	if c.IDs[1] == "" {
+		c.IDs[1] = uuid.NewString()
+	}
+	for _, s := range k.services {
+		if s.Spell != nil {
+			c.Path = s.Spell(c.Path)
+		}
+	}
+	c.Version = strings.ToLower(c.Param("api-version"))
+	return c
+}
+
+// answer is what the world behind the wire says, faults aside.
+func (k *Kernel) answer(c *Call) (answer Reply) {
+	defer func() { // what ARM does has been recovered, and undone, already
+		if reason := recover(); reason != nil {
+			k.panicked(c, reason)
+			answer = Fail(http.StatusInternalServerError, "InternalServerError",
+				"The local Azure failed at %s %s: %v. This is a bug in it; its log has more.",
+				c.Method, c.Key(), reason).Reply()
+		}
+	}()
+	if k.Host.Hosts(c) {
+		return k.Host.Answer(c)
+	}
+	if login, ok := k.Directory.Login(c); ok {
+		c.Secret = true
+		return login
+	}
+	if c.Unknown != nil {
+		return k.challenge(c, c.Unknown.Reply())
+	}
+	if graph, f, asked := k.Directory.Graph(c); asked {
+		if f != nil {
+			graph = f.Reply()
+		}
+		return graph
+	}
+	remaining, f := k.Buckets.take(c, k.KindOf(arm.ID(c.Key())).Gets)
+	if f == nil {
+		answer, f = k.arm(c)
+	}
+	if f != nil {
+		answer = f.Reply()
+	}
+	if answer.Header == nil {
+		answer.Header = map[string]string{}
+	}
+	for name, v := range remaining {
+		answer.Header[name] = v
+	}
+	return k.challenge(c, answer)
+}
+
+// challenge adds to a 401 where to log in: at the subscription's tenant.
+func (k *Kernel) challenge(c *Call, answer Reply) Reply {
+	if answer.Status == http.StatusUnauthorized {
+		tenant := k.Opts.TenantID
+		if len(c.Path) > 1 && strings.EqualFold(c.Path[0], "subscriptions") {
+			tenant = k.TenantOf(c.Path[1])
+		}
+		answer.Header["WWW-Authenticate"] = `Bearer authorization_uri="` + c.Base + "/" + tenant +
+			`", error="invalid_token", error_description="The access token is missing or invalid."`
+	}
+	return answer
+}
+
+func Write(w http.ResponseWriter, c *Call, r Reply) {
+	h := w.Header()
+	h.Set("x-ms-request-id", c.IDs[0])
+	h.Set("x-ms-correlation-request-id", c.IDs[1])
+	h.Set("Cache-Control", "no-cache")
+	for k, v := range r.Header {
+		h.Set(k, v)
+	}
+	if r.Body != nil {
+		h.Set("Content-Type", "application/json; charset=utf-8")
+		h.Set("Content-Length", strconv.Itoa(len(r.Body)))
+	}
+	w.WriteHeader(r.Status)
+	if c.Method != http.MethodHead {
+		_, _ = w.Write(r.Body) // a client that went away is its own problem
+	}
+}
+
+// Cut ends the connection without an answer.
+func Cut(w http.ResponseWriter) {
+	if h, ok := w.(http.Hijacker); ok {
+		if conn, _, err := h.Hijack(); err == nil {
+			conn.Close()
+			return
+		}
+	}
+	// HTTP/2 cannot be hijacked; the server knows this value and resets the stream
+	panic(http.ErrAbortHandler)
+}

@@ -1,0 +1,159 @@
+package kernel
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// Operation is a long-running operation. It ends by the clock, never by being polled: some clients
+// poll only the resource.
+type Operation struct {
+	Ends    time.Time
+	Failure *Failure
+	names   []string // under which it is followed
+	result  []byte   // what a POST or DELETE answers at its Location in the end
+}
+
+// RetryAfter is what a client is told to wait between polls: whole seconds, at least one.
+func (k *Kernel) RetryAfter() int { return max(1, int(k.Opts.OperationTime.Seconds()/4)) }
+
+// OperationTime is how long the operation that a call begins takes.
+func (k *Kernel) OperationTime(c *Call) time.Duration {
+	if c.Fault != nil && c.Fault.Slow > 0 {
+		return time.Duration(c.Fault.Slow) * time.Second
+	}
+	return k.Opts.OperationTime
+}
+
+// Occupy makes a resource busy with the operation that a call begins.
+func (k *Kernel) Occupy(c *Call, r *Resource, doing string) {
+	r.BusyUntil, r.Doing, r.Failed = time.Now().Add(k.OperationTime(c)), doing, c.Failing()
+	if r.ETag != "" {
+		r.Retag(r.BusyUntil)
+	}
+	k.Store.Changed(r)
+}
+
+// Failing is how the operation that a call begins ends, where a fault says so.
+func (c *Call) Failing() *Failure {
+	if c.Fault != nil && c.Fault.Fail {
+		return c.Fault.Failure()
+	}
+	return nil
+}
+
+// Started adds to the answer of a PUT what a client needs to follow its operation.
+func (k *Kernel) Started(c *Call, r *Resource, answer Reply) Reply {
+	if !r.BusyUntil.After(time.Now()) && r.Failed == nil {
+		if k.saysEnded(c, r, answer.Status) {
+			answer.Header["Azure-AsyncOperation"] = k.follow(c, r.ID, &Operation{Ends: time.Now()},
+				"operations")
+		}
+		return answer
+	}
+	answer.Header["Azure-AsyncOperation"] = k.follow(c, r.ID,
+		&Operation{Ends: r.BusyUntil, Failure: r.Failed}, "operations")
+	k.wait(c, answer.Header)
+	return answer
+}
+
+// Accepted answers a DELETE or POST whose result, if any, is ready after the operation time.
+func (k *Kernel) Accepted(c *Call, result []byte) Reply {
+	took, failing := k.OperationTime(c), c.Failing()
+	if took == 0 && failing == nil {
+		if result != nil {
+			return Reply{Status: http.StatusOK, Body: result}
+		}
+		return Reply{Status: http.StatusOK}
+	}
+	return k.AcceptedUntil(c, &Operation{Ends: time.Now().Add(took), result: result,
+		Failure: failing})
+}
+
+// AcceptedUntil answers with where to follow an operation.
+func (k *Kernel) AcceptedUntil(c *Call, op *Operation) Reply {
+	id := arm.ID("/" + strings.Join(c.Path, "/"))
+	header := map[string]string{"Location": k.follow(c, id, op, "operationResults")}
+	if !c.LocationOnly {
+		header["Azure-AsyncOperation"] = k.follow(c, id, op, "operations")
+	}
+	k.wait(c, header)
+	return Reply{Status: http.StatusAccepted, Header: header}
+}
+
+// maxOperations is how many are remembered: the oldest that ended are forgotten.
+const maxOperations = 10_000
+
+// follow remembers an operation and returns the absolute URL at which it is followed.
+func (k *Kernel) follow(c *Call, id arm.ID, op *Operation, kind string) string {
+	if len(k.Operations) >= maxOperations {
+		for name, old := range k.Operations {
+			if old.Ends.Before(time.Now().Add(-time.Minute)) {
+				delete(k.Operations, name)
+			}
+		}
+	}
+	name := uuid.NewString()
+	k.Operations[name] = op
+	op.names = append(op.names, name)
+	k.KeepOperation(op)
+	namespace, _, _ := strings.Cut(id.Type(), "/")
+	return c.Base + "/subscriptions/" + id.Subscription() + "/providers/" + namespace +
+		"/locations/local/" + kind + "/" + name + "?api-version=" + c.Version
+}
+
+// KeepOperation notes that an operation is not what is kept of it.
+func (k *Kernel) KeepOperation(op *Operation) {
+	if k.Disk != nil {
+		k.unkeptOperations = append(k.unkeptOperations, op.names...)
+	}
+}
+
+// operationCall answers a poll.
+func (k *Kernel) operationCall(c *Call) (Reply, *Failure, bool) {
+	n := len(c.Path)
+	if n != 8 || !strings.EqualFold(c.Path[2], "providers") ||
+		!strings.EqualFold(c.Path[4], "locations") {
+		return Reply{}, nil, false
+	}
+	kind, name := strings.ToLower(c.Path[6]), c.Path[7]
+	op := k.Operations[name]
+	if op == nil {
+		return Reply{}, Fail(http.StatusNotFound, "OperationNotFound",
+			"The operation '%s' was not found.", name), true
+	}
+	running := op.Ends.After(time.Now())
+	wait := map[string]string{"Retry-After": strconv.Itoa(k.RetryAfter())}
+	if kind == "operationresults" {
+		switch {
+		case running:
+			wait["Location"] = c.Base + "/" + strings.Join(c.Path, "/") + "?api-version=" +
+				c.Version
+			return Reply{Status: http.StatusAccepted, Header: wait}, nil, true
+		case op.Failure != nil:
+			return Reply{}, op.Failure, true
+		case op.result != nil:
+			return Reply{Status: http.StatusOK, Body: op.result}, nil, true
+		}
+		return Reply{Status: http.StatusNoContent}, nil, true
+	}
+	doc := Object{"name": name, "status": "Succeeded"}
+	switch {
+	case running:
+		doc["status"] = "InProgress"
+	case op.Failure != nil:
+		doc["status"] = "Failed"
+		doc["error"] = op.Failure.Document()
+	}
+	answer := OK(doc)
+	if running {
+		answer.Header = wait
+	}
+	return answer, nil, true
+}

@@ -1,0 +1,103 @@
+package kernel
+
+import (
+	"net/http"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// patchCall updates a resource: its tags, which it replaces, or, of some types and of all that are
+// not known here, whatever is sent, as a JSON merge.
+func (k *Kernel) patchCall(c *Call, id arm.ID) (Reply, *Failure) {
+	r := k.Store.Get(id)
+	if r == nil {
+		return Reply{}, k.Missing(id)
+	}
+	kind := k.KindOf(id)
+	if !kind.Tracked && !kind.unknown {
+		return Reply{}, Fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
+			"The method PATCH is not supported for %s.", id)
+	}
+	sent, f := DecodeObject(c.Body)
+	if f == nil {
+		f = CheckTags(sent)
+	}
+	if f == nil {
+		f = k.precondition(c, id, r)
+	}
+	if f == nil {
+		f = k.Busy(id)
+	}
+	if f != nil {
+		return Reply{}, f
+	}
+	if kind.Merges || kind.unknown {
+		body := Clone(r.Body)
+		merge(body, sent)
+		stored, f := k.PutResource(c, id, body)
+		k.Record(c, id, "write", f)
+		if f != nil {
+			return Reply{}, f
+		}
+		return k.Started(c, stored, Reply{Status: http.StatusOK, Header: map[string]string{},
+			Body: k.Render(stored, c.Version)}), nil
+	}
+	if sent["tags"] != nil {
+		k.SetTags(r, ObjectAt(sent, "tags"))
+	}
+	k.Record(c, id, "write", nil)
+	return Reply{Status: http.StatusOK, Header: map[string]string{}, Body: k.Render(r, c.Version)},
+		nil
+}
+
+// merge is RFC 7396.
+func merge(into, from Object) {
+	for k, v := range from {
+		inner, isObject := v.(Object)
+		old, wasObject := into[k].(Object)
+		switch {
+		case v == nil:
+			delete(into, k)
+		case isObject && wasObject:
+			merge(old, inner)
+		default:
+			into[k] = CloneValue(v)
+		}
+	}
+}
+
+// maxTags is how many one resource can have.
+const maxTags = 50
+
+func CheckTags(o Object) *Failure {
+	tags, isObject := o["tags"].(Object)
+	if o["tags"] != nil && !isObject {
+		return Fail(http.StatusBadRequest, "InvalidRequestContent",
+			"The request content was invalid: tags is not an object.")
+	}
+	for name, value := range tags {
+		if _, isText := value.(string); !isText {
+			return Fail(http.StatusBadRequest, "InvalidTagValue",
+				"The value of tag '%s' is invalid: %v.", name, value)
+		}
+	}
+	if len(tags) > maxTags {
+		return Fail(http.StatusBadRequest, "InvalidTagCount",
+			"The number of tags %d exceeds the maximum of %d.", len(tags), maxTags)
+	}
+	return nil
+}
+
+// SetTags replaces a resource's tags, which changes the resource.
+func (k *Kernel) SetTags(r *Resource, tags Object) {
+	r.Body["tags"] = Clone(tags)
+	r.Changed = time.Now()
+	k.Store.Changed(r)
+	if r.ETag != "" {
+		r.Retag(time.Time{})
+	}
+	if retagged := k.KindOf(r.ID).Retagged; retagged != nil {
+		retagged(r)
+	}
+}

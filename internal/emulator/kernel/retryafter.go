@@ -1,0 +1,67 @@
+package kernel
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// waitAfter is the Retry-After of an answer that begins an operation, "" for none: as Azure's, but
+// not longer than operations take here. AKS gives none, upon which clients ask every 30 seconds: it
+// gives one here where that is much
+// longer than its operations take.
+func (k *Kernel) waitAfter(c *Call, id arm.ID) int {
+	takes := max(1, int(math.Ceil(k.OperationTime(c).Seconds())))
+	azure, known := k.waitOf(id, c.Method)
+	switch {
+	case !known:
+		azure = 10
+	case azure == 0 && takes >= 30:
+		return 0
+	case azure == 0:
+		return 1
+	}
+	return min(azure, max(1, takes/4))
+}
+
+func (k *Kernel) waitOf(id arm.ID, method string) (int, bool) {
+	resourceType := id.Type()
+	for name, both := range k.waits {
+		if strings.EqualFold(name, resourceType) {
+			if method == http.MethodDelete {
+				return both[1], true
+			}
+			return both[0], true
+		}
+	}
+	return 0, false
+}
+
+// ofNetwork reports whether a type is of Microsoft.Network: the only provider that sends ETags, and
+// that compares what a PUT changes.
+func ofNetwork(id arm.ID) bool {
+	return strings.HasPrefix(strings.ToLower(id.Type()), "microsoft.network/")
+}
+
+// wait adds Retry-After to the headers of an answer that begins an operation.
+func (k *Kernel) wait(c *Call, header map[string]string) {
+	if seconds := k.waitAfter(c, arm.ID("/"+strings.Join(c.Path, "/"))); seconds > 0 {
+		header["Retry-After"] = strconv.Itoa(seconds)
+	}
+}
+
+// saysEnded reports whether the answer of a write that is done names an operation, which has ended:
+// where nothing changed,
+// and, until 2024, where the type's writes are synchronous.
+func (k *Kernel) saysEnded(c *Call, r *Resource, status int) bool {
+	switch {
+	case k.Opts.OperationTime == 0 || !ofNetwork(r.ID):
+		return false
+	case k.KindOf(r.ID).Synchronous:
+		return !c.Since("2024-01-01")
+	}
+	return status == http.StatusOK
+}

@@ -1,0 +1,202 @@
+package kernel
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// savedResource is a resource as it is kept.
+type savedResource struct {
+	ID        arm.ID        `json:"id"`
+	Body      Object        `json:"body"`
+	ETag      string        `json:"etag,omitempty"`
+	Settled   string        `json:"settled,omitempty"`
+	Settles   time.Time     `json:"settles,omitzero"`
+	AsOf      time.Time     `json:"asOf,omitzero"`
+	Fresh     bool          `json:"fresh,omitempty"`
+	BusyUntil time.Time     `json:"busyUntil,omitzero"`
+	Doing     string        `json:"doing,omitempty"`
+	Failed    *SavedFailure `json:"failed,omitempty"`
+	Deleting  bool          `json:"deleting,omitempty"`
+	Created   time.Time     `json:"created,omitzero"`
+	Changed   time.Time     `json:"changed,omitzero"`
+	// Extra is what its type keeps in addition to its document.
+	Extra json.RawMessage `json:"inUse,omitempty"`
+}
+
+func (k *Kernel) saveResource(r *Resource) savedResource {
+	s := savedResource{ID: r.ID, Body: r.Body, ETag: r.ETag, Settled: r.settled, Settles: r.settles,
+		AsOf: r.AsOf, Fresh: r.Fresh, BusyUntil: r.BusyUntil, Doing: r.Doing, Failed: SaveFailure(
+			r.Failed), Deleting: r.Deleting, Created: r.Created, Changed: r.Changed}
+	if extra := k.KindOf(r.ID).Extra; extra != nil {
+		s.Extra = extra(r)
+	}
+	return s
+}
+
+func (k *Kernel) restoreResource(s savedResource) error {
+	r := &Resource{ID: s.ID, Body: s.Body, ETag: s.ETag, settled: s.Settled, settles: s.Settles,
+		AsOf: s.AsOf, Fresh: s.Fresh, BusyUntil: s.BusyUntil, Doing: s.Doing,
+		Failed: s.Failed.Failure(), Deleting: s.Deleting, Created: s.Created, Changed: s.Changed}
+	k.Store.Put(r)
+	if restored := k.KindOf(r.ID).Restored; restored != nil {
+		return restored(r, s.Extra)
+	}
+	return nil
+}
+
+// savedActivity is a record of the activity log as it is kept.
+type savedActivity struct {
+	ID            string        `json:"id"`
+	OperationID   string        `json:"operationID"`
+	CorrelationID string        `json:"correlationID"`
+	At            time.Time     `json:"at"`
+	Resource      arm.ID        `json:"resource"`
+	Operation     string        `json:"operation"`
+	Event         string        `json:"event"`
+	Status        string        `json:"status"`
+	SubStatus     string        `json:"subStatus,omitempty"`
+	Ends          time.Time     `json:"ends,omitzero"`
+	Failure       *SavedFailure `json:"failure,omitempty"`
+	Who           Principal     `json:"who"`
+	Body          []byte        `json:"body,omitempty"`
+}
+
+func saveActivity(r ActivityRecord) savedActivity {
+	return savedActivity{
+		ID: r.ID, OperationID: r.OperationID, CorrelationID: r.CorrelationID, At: r.At,
+		Resource: r.Resource, Operation: r.Operation,
+		Event: r.Event, Status: r.Status, SubStatus: r.SubStatus, Ends: r.ends,
+		Failure: SaveFailure(r.Failure), Who: r.Who, Body: r.Body,
+	}
+}
+
+func (k *Kernel) restoreActivity(s savedActivity) ActivityRecord {
+	return ActivityRecord{
+		Kind: k.KindName(s.Resource), ID: s.ID, OperationID: s.OperationID,
+		CorrelationID: s.CorrelationID, At: s.At,
+		Resource: s.Resource, Operation: s.Operation,
+		Event: s.Event, Status: s.Status, SubStatus: s.SubStatus, ends: s.Ends,
+		Failure: s.Failure.Failure(), Who: s.Who, Body: s.Body,
+	}
+}
+
+// savedOperation is a long-running operation as it is kept.
+type savedOperation struct {
+	Name    string        `json:"name"`
+	Ends    time.Time     `json:"ends"`
+	Result  []byte        `json:"result,omitempty"`
+	Failure *SavedFailure `json:"failure,omitempty"`
+}
+
+// SavedFailure is an error answer as it is kept.
+type SavedFailure struct {
+	Status  int    `json:"status"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Details []any  `json:"details,omitempty"`
+}
+
+func SaveFailure(f *Failure) *SavedFailure {
+	if f == nil {
+		return nil
+	}
+	return &SavedFailure{f.Status, f.Code, f.Message, f.Details}
+}
+
+func (s *SavedFailure) Failure() *Failure {
+	if s == nil {
+		return nil
+	}
+	return &Failure{Status: s.Status, Code: s.Code, Message: s.Message, Details: s.Details}
+}
+
+func saveOperation(name string, op *Operation) savedOperation {
+	return savedOperation{Name: name, Ends: op.Ends, Result: op.result,
+		Failure: SaveFailure(op.Failure)}
+}
+
+func (k *Kernel) restoreOperation(s savedOperation) error {
+	k.Operations[s.Name] = &Operation{Ends: s.Ends, result: s.Result, Failure: s.Failure.Failure()}
+	return nil
+}
+
+// savedServer is where it listened and as whom, so that clients find it again.
+type savedServer struct {
+	HTTPS string `json:"https,omitempty"`
+	HTTP  string `json:"http,omitempty"`
+	CA    []byte `json:"ca,omitempty"`    // certificate, DER
+	CAKey []byte `json:"caKey,omitempty"` // SEC 1, DER
+}
+
+// Thing is something that is kept in one piece.
+type Thing struct {
+	Name    string
+	Save    func() any
+	Restore func(read func(into any) error) error
+}
+
+// changedThings are the things kept in one piece that differ from what was last written.
+func (k *Kernel) changedThings() (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for _, thing := range k.things {
+		raw, err := json.Marshal(thing.Save())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", thing.Name, err)
+		}
+		if !bytes.Equal(raw, k.Disk.wrote[thing.Name]) {
+			out[thing.Name] = raw
+		}
+	}
+	return out, nil
+}
+
+func (k *Kernel) restoreThings(read func(name string, into any) error) error {
+	for _, thing := range k.things {
+		err := thing.Restore(func(into any) error { return read(thing.Name, into) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", thing.Name, err)
+		}
+	}
+	return nil
+}
+
+// Resumer is how a service goes on, after a restart, with what was under way: before operations in
+// the activity log end, and after. ends takes over an operation, whose end the service notes.
+type Resumer struct {
+	First, Last func()
+	Ends        func(ActivityRecord) bool
+}
+
+// resume goes on with what was under way.
+func (k *Kernel) resume() {
+	under := map[string]ActivityRecord{}
+	for _, r := range k.Activity {
+		if delete(under, r.OperationID); r.Status == ActivityAccepted {
+			under[r.OperationID] = r
+		}
+	}
+	for _, s := range k.services {
+		if s.Resume.First != nil {
+			s.Resume.First()
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(under)) {
+		if !slices.ContainsFunc(k.services, func(s Service) bool {
+			return s.Resume.Ends != nil && s.Resume.Ends(under[id])
+		}) {
+			k.At(under[id].ends, func() { k.Note(under[id].Ended(nil)) })
+		}
+	}
+	for _, s := range k.services {
+		if s.Resume.Last != nil {
+			s.Resume.Last()
+		}
+	}
+}

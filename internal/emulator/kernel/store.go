@@ -1,0 +1,204 @@
+package kernel
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// Resource is a stored document.
+type Resource struct {
+	ID   arm.ID // in the case it was created with
+	Body Object // what was sent and what Azure adds, without what is computed when it is read
+	ETag string
+	// settled is the ETag from settles on, when the operation of the last write ends; "" for no
+	// such operation.
+	settled string
+	settles time.Time
+	Fresh   bool // the last write made it
+	// AsOf is the date at which it counts as created, if a call set one.
+	AsOf time.Time
+	// BusyUntil is when the operation on it ends; until then it is Updating.
+	BusyUntil time.Time
+	Doing     string   // the state it is in until then, "" for Updating
+	Failed    *Failure // how that operation ends, where it fails
+	Deleting  bool     // on its way out
+	Created   time.Time
+	Changed   time.Time
+	// rendered is the document as bytes, nil when something it shows has changed.
+	rendered map[string][]byte // by api-version
+	// renderedAs is the state and the ETag that rendered shows.
+	renderedAs [2]string
+
+	// Children are the subnets and peerings that came inside a virtual network, on their way into
+	// the store; KeepChildren leaves the subnets there are as they are.
+	Children     []*Resource
+	KeepChildren bool
+	// Seats are the addresses it will take in subnets once it is stored.
+	Seats []Seat
+}
+
+// NewResource makes a resource of a document that was sent, without what only Azure may say.
+func (k *Kernel) NewResource(id arm.ID, sent Object, old *Resource) *Resource {
+	body := Clone(sent)
+	for _, field := range []string{"id", "name", "type", "etag", "systemData"} {
+		delete(body, field)
+	}
+	if body["properties"] == nil {
+		body["properties"] = Object{}
+	}
+	delete(ObjectAt(body, "properties"), "provisioningState")
+	if old != nil {
+		id = old.ID // a resource keeps the case it was created with
+	}
+	return &Resource{ID: k.Spelled(id), Body: body, ETag: newETag()}
+}
+
+func newETag() string { return `W/"` + uuid.NewString() + `"` }
+
+// store holds the documents, and who is linked to whom. Its caller holds the lock.
+type store struct {
+	Subscriptions []string
+	Resources     map[string]*Resource            // by ID.Key()
+	ByType        map[string]map[string]*Resource // by lower-case type, then ID.Key()
+	// indexes are told of what is stored and removed.
+	indexes []index
+	// dirty are the keys of resources that changed since they were last kept on disk; nil when
+	// nothing keeps them.
+	dirty map[string]bool
+	// Undo is what a write under way may have to take back.
+	Undo *undo
+}
+
+// index finds resources by something in their documents.
+type index interface {
+	Added(r *Resource)
+	Removed(r *Resource)
+}
+
+func newStore() *store {
+	return &store{
+		Resources: map[string]*Resource{},
+		ByType:    map[string]map[string]*Resource{},
+	}
+}
+
+func (s *store) addSubscription(id string) { s.Subscriptions = append(s.Subscriptions, id) }
+
+func (s *store) HasSubscription(id string) bool {
+	return slices.ContainsFunc(s.Subscriptions, func(have string) bool {
+		return strings.EqualFold(have, id)
+	})
+}
+
+// Get returns a resource by its ID in any case, or nil.
+func (s *store) Get(id arm.ID) *Resource {
+	r := s.Resources[id.Key()]
+	if s.Undo != nil {
+		s.Undo.noted(id.Key(), r)
+	}
+	return r
+}
+
+// Put stores a resource.
+func (s *store) Put(r *Resource) {
+	s.Remove(r.ID)
+	s.Resources[r.ID.Key()] = r
+	t := strings.ToLower(r.ID.Type())
+	if s.ByType[t] == nil {
+		s.ByType[t] = map[string]*Resource{}
+	}
+	s.ByType[t][r.ID.Key()] = r
+	for _, index := range s.indexes {
+		index.Added(r)
+	}
+	s.TouchAround(r.ID)
+}
+
+// Remove forgets a resource.
+func (s *store) Remove(id arm.ID) {
+	r := s.Get(id)
+	if r == nil {
+		return
+	}
+	delete(s.Resources, id.Key())
+	if s.dirty != nil {
+		s.dirty[id.Key()] = true
+	}
+	delete(s.ByType[strings.ToLower(id.Type())], id.Key())
+	for _, index := range s.indexes {
+		index.Removed(r)
+	}
+	s.TouchAround(id)
+}
+
+// Touch makes a resource be rendered anew.
+func (s *store) Touch(id arm.ID) {
+	if r := s.Get(id); r != nil {
+		s.Changed(r)
+	}
+}
+
+// Changed notes that something a resource shows, or what has to be kept of it, is not what it was.
+func (s *store) Changed(r *Resource) {
+	r.rendered = nil
+	if s.dirty != nil {
+		s.dirty[r.ID.Key()] = true
+	}
+}
+
+// TouchAround does so for a resource and the parent that shows it.
+func (s *store) TouchAround(id arm.ID) {
+	s.Touch(id)
+	s.Touch(id.Parent())
+}
+
+// List returns the resources of a type whose ID starts with the scope, sorted by key.
+func (s *store) List(resourceType string, scope arm.ID) []*Resource {
+	prefix := scope.Key() + "/"
+	all := s.ByType[strings.ToLower(resourceType)]
+	var keys []string
+	for key := range all {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	var out []*Resource
+	for _, key := range keys {
+		if s.Undo != nil && len(keys) < manyResources {
+			s.Undo.noted(key, all[key])
+		}
+		out = append(out, all[key])
+	}
+	return out
+}
+
+// manyResources of a type are not copied because a write lists them all: it changes the ones that
+// it looks at by name.
+const manyResources = 100
+
+// Below returns all resources whose ID starts with the scope, sorted by key.
+func (s *store) Below(scope arm.ID) []*Resource {
+	prefix := scope.Key() + "/"
+	var out []*Resource
+	for _, key := range slices.Sorted(maps.Keys(s.Resources)) {
+		if strings.HasPrefix(key, prefix) {
+			out = append(out, s.Resources[key])
+		}
+	}
+	return out
+}
+
+// Seat is an address that an IP configuration takes in a subnet.
+type Seat struct {
+	Subnet arm.ID
+	Addr   netip.Addr
+	Holder arm.ID
+}

@@ -1,0 +1,106 @@
+package kernel
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Bucket is a token bucket: how many calls at once, and how many more each second.
+type Bucket struct{ Size, PerSecond float64 }
+
+// Buckets are ARM's limits for each subscription and principal, and AKS's own for GETs of a cluster
+// (AZURE.md). A bucket of size 0 has Azure's size.
+type Buckets struct{ Reads, Writes, Deletes, Clusters Bucket }
+
+var azureBuckets = Buckets{Reads: Bucket{250, 25}, Writes: Bucket{200, 10},
+	Deletes: Bucket{200, 10}, Clusters: Bucket{60, 1}}
+
+// buckets are the tokens left.
+type buckets struct {
+	Limits Buckets
+	mu     sync.Mutex
+	left   map[string]*tokens
+}
+
+type tokens struct {
+	n    float64
+	seen time.Time
+}
+
+func newBuckets(limits Buckets) *buckets {
+	for _, b := range []struct{ have, azure *Bucket }{
+		{&limits.Reads, &azureBuckets.Reads}, {&limits.Writes, &azureBuckets.Writes}, {
+			&limits.Deletes, &azureBuckets.Deletes},
+		{&limits.Clusters, &azureBuckets.Clusters},
+	} {
+		if b.have.Size == 0 {
+			*b.have = *b.azure
+		}
+	}
+	return &buckets{Limits: limits, left: map[string]*tokens{}}
+}
+
+// OwnBucket is one that a service has for the GETs of each of its resources.
+type OwnBucket struct {
+	Limit   Bucket
+	Refusal string
+}
+
+// take takes a token for a call, and returns the header that tells how many are left, or the
+// refusal.
+func (b *buckets) take(c *Call, own *OwnBucket) (map[string]string, *Failure) {
+	kind, limit := "reads", b.Limits.Reads
+	switch c.Method {
+	case http.MethodPut, http.MethodPost, http.MethodPatch:
+		kind, limit = "writes", b.Limits.Writes
+	case http.MethodDelete:
+		kind, limit = "deletes", b.Limits.Deletes
+	}
+	subscription := ""
+	if len(c.Path) > 1 {
+		subscription = strings.ToLower(c.Path[1])
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	name := "x-ms-ratelimit-remaining-subscription-" + kind
+	left, wait := b.takeOne(subscription+" "+c.Who.ClientID+" "+kind, limit)
+	if wait > 0 {
+		f := Fail(http.StatusTooManyRequests, "SubscriptionRequestsThrottled",
+			"Number of '%s' requests for subscription '%s' exceeded. Please try again after the "+
+				"time in the Retry-After header.", kind, subscription)
+		f.RetryAfter = wait
+		return map[string]string{name: "0"}, f
+	}
+	remaining := map[string]string{name: strconv.Itoa(left)}
+	if c.Method == http.MethodGet && own != nil {
+		// Throttled for each resource, whoever asks [U].
+		if _, wait := b.takeOne(c.Key(), own.Limit); wait > 0 {
+			f := Fail(http.StatusTooManyRequests, "TooManyRequests", "%s", own.Refusal)
+			f.RetryAfter = wait
+			return remaining, f
+		}
+	}
+	return remaining, nil
+}
+
+// takeOne takes a token out of a bucket and returns how many are left, or how many seconds there is
+// none.
+func (b *buckets) takeOne(key string, limit Bucket) (left, wait int) {
+	now := time.Now()
+	t := b.left[key]
+	if t == nil {
+		t = &tokens{n: limit.Size, seen: now}
+		b.left[key] = t
+	}
+	t.n = math.Min(limit.Size, t.n+now.Sub(t.seen).Seconds()*limit.PerSecond)
+	t.seen = now
+	if t.n < 1 {
+		return 0, max(1, int(math.Ceil((1-t.n)/limit.PerSecond)))
+	}
+	t.n--
+	return int(t.n), 0
+}

@@ -1,0 +1,136 @@
+package kernel
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+)
+
+// undo remembers what there was before a write, of all that the write has looked at: one that ends
+// in a panic leaves
+// nothing half made.
+type undo struct {
+	resources map[string]*Resource // copies, by ID.Key(); nil for nothing
+	// restore take back what is no resource; once are the keys of what they take back.
+	restore  []func()
+	once     map[string]bool
+	later    []later
+	activity int
+}
+
+// noted keeps a copy of a resource that is about to be looked at.
+func (u *undo) noted(key string, r *Resource) {
+	if _, known := u.resources[key]; known {
+		return
+	}
+	u.resources[key] = nil
+	if r != nil {
+		was := *r
+		was.Body, was.rendered = Clone(r.Body), nil
+		u.resources[key] = &was
+	}
+}
+
+// NotedOnce keeps what is no resource and is about to be looked at: note returns what takes it
+// back.
+func (u *undo) NotedOnce(key string, note func() (takeBack func())) {
+	if !u.once[key] {
+		u.once[key] = true
+		u.restore = append(u.restore, note())
+	}
+}
+
+// watch remembers from now on. A read needs nothing undone.
+func (k *Kernel) watch(c *Call) {
+	if c.Method == http.MethodGet || c.Method == http.MethodHead {
+		return
+	}
+	u := &undo{
+		resources: map[string]*Resource{}, once: map[string]bool{},
+		later: append([]later(nil), k.later...), activity: len(k.Activity),
+	}
+	for _, s := range k.services {
+		if s.Watch == nil {
+			continue
+		}
+		if takeBack := s.Watch(c); takeBack != nil {
+			u.restore = append(u.restore, takeBack)
+		}
+	}
+	k.Store.Undo = u
+}
+
+// recovered ends a call: one that panicked is logged, undone and answered with 500.
+func (k *Kernel) recovered(c *Call, answer *Reply, f **Failure) {
+	u := k.Store.Undo
+	k.Store.Undo = nil
+	reason := recover()
+	if reason == nil {
+		return
+	}
+	k.panicked(c, reason)
+	if u != nil {
+		k.takeBack(u)
+	}
+	*answer, *f = Reply{}, Fail(
+		http.StatusInternalServerError,
+		"InternalServerError",
+		"The local Azure failed at %s %s: %v. This is a bug in it; its log has more.",
+		c.Method,
+		c.Key(),
+		reason,
+	)
+}
+
+// panicked logs what a person needs to find the bug.
+func (k *Kernel) panicked(c *Call, reason any) {
+	k.Log.Error(
+		"a bug in the local Azure: a request made it panic; it was answered with 500 and undone",
+		"method",
+		c.Method,
+		"path",
+		c.Key(),
+		"apiVersion",
+		c.Version,
+		"body",
+		string(c.Body),
+		"panic",
+		fmt.Sprint(reason),
+		"stack",
+		string(debug.Stack()),
+	)
+}
+
+// takeBack brings back what there was.
+func (k *Kernel) takeBack(u *undo) {
+	for key := range u.resources {
+		if now := k.Store.Resources[key]; now != nil {
+			k.Store.Remove(now.ID)
+		}
+	}
+	for _, was := range u.resources {
+		if was != nil {
+			k.Store.Put(was)
+		}
+	}
+	for _, takeBack := range u.restore {
+		takeBack()
+	}
+	k.later, k.Activity = u.later, k.Activity[:min(u.activity, len(k.Activity))]
+}
+
+// Guarded does what no request waits for, and logs a panic in it.
+func (k *Kernel) Guarded(what string, do func()) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			k.Log.Error(
+				"a bug in the local Azure: "+what+" panicked",
+				"panic",
+				fmt.Sprint(reason),
+				"stack",
+				string(debug.Stack()),
+			)
+		}
+	}()
+	do()
+}

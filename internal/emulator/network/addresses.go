@@ -1,0 +1,327 @@
+package network
+
+import (
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// addresses are the ones taken in a subnet.
+type addresses struct {
+	By map[netip.Addr]arm.ID // the IP configuration that holds it
+	// lowest is the first address of a prefix that may be free, so that giving out many does not
+	// look at all each time.
+	lowest map[netip.Prefix]netip.Addr
+}
+
+// AddressesOf returns what is taken in a subnet.
+func (s *Network) AddressesOf(subnet arm.ID) *addresses {
+	a := s.inUse[subnet.Key()]
+	if u := s.kernel.Store.Undo; u != nil && a != nil {
+		u.NotedOnce("addresses "+subnet.Key(), func() func() {
+			by := maps.Clone(a.By)
+			return func() { s.inUse[subnet.Key()] = &addresses{By: by} }
+		})
+	}
+	if a == nil {
+		a = &addresses{By: map[netip.Addr]arm.ID{}}
+		s.inUse[subnet.Key()] = a
+	}
+	return a
+}
+
+// configurations are the IP configurations as a subnet shows them: one reference each, sorted. The
+// ones of Application Gateways it shows elsewhere.
+func (a *addresses) configurations(shout bool) []any {
+	seen := map[arm.ID]bool{}
+	for _, id := range a.By {
+		if !id.Is(arm.TypeGateway + "/gatewayIPConfigurations") {
+			seen[id] = true
+		}
+	}
+	out := []any{}
+	for _, id := range slices.Sorted(maps.Keys(seen)) {
+		out = append(out, kernel.Object{"id": ShownConfiguration(id, shout)})
+	}
+	return out
+}
+
+// Reserved is how many addresses at a subnet's start Azure keeps; the last one it keeps as well.
+const Reserved = 4
+
+// Allocate takes the lowest free address of a subnet's prefix, or returns the zero address when it
+// is full.
+func (s *Network) Allocate(subnet arm.ID, prefix netip.Prefix, holder arm.ID) netip.Addr {
+	used := s.AddressesOf(subnet)
+	addr := freeAddressFrom(used.lowest[prefix], prefix, func(a netip.Addr) bool {
+		_, taken := used.By[a]
+		return taken
+	})
+	if addr.IsValid() {
+		used.By[addr] = holder
+		if used.lowest == nil {
+			used.lowest = map[netip.Prefix]netip.Addr{}
+		}
+		used.lowest[prefix] = addr
+		s.kernel.Store.TouchAround(subnet)
+	}
+	return addr
+}
+
+// freeAddress is the lowest address of a prefix that is neither reserved nor taken, or the zero
+// address.
+func freeAddress(prefix netip.Prefix, taken func(netip.Addr) bool) netip.Addr {
+	return freeAddressFrom(netip.Addr{}, prefix, taken)
+}
+
+// freeAddressFrom starts at an address below which all are taken, where that is known.
+func freeAddressFrom(addr netip.Addr, prefix netip.Prefix, taken func(netip.Addr) bool) netip.Addr {
+	if !addr.IsValid() {
+		addr = prefix.Masked().Addr()
+		for range Reserved {
+			addr = addr.Next()
+		}
+	}
+	for ; prefix.Contains(addr.Next()); addr = addr.Next() { // the last one is reserved
+		if !taken(addr) {
+			return addr
+		}
+	}
+	return netip.Addr{}
+}
+
+// Release gives addresses back.
+func (s *Network) Release(subnet arm.ID, addrs ...netip.Addr) {
+	used := s.AddressesOf(subnet)
+	for _, a := range addrs {
+		delete(used.By, a)
+	}
+	used.lowest = nil
+	s.kernel.Store.TouchAround(subnet)
+}
+
+// SettleSeats chooses the addresses that a resource takes in subnets, or refuses: static ones as
+// asked for, dynamic ones as they were while the subnet is the same. They are taken once the
+// resource is stored.
+func (s *Network) SettleSeats(r *kernel.Resource) *kernel.Failure {
+	if r.ID.Is(arm.TypeScaleSet) {
+		return nil // settleScaleSet has
+	}
+	chosen := map[string]bool{}
+	var fresh []reference
+	for _, ref := range ReferencesIn(r.ID, r.Body) {
+		if !ref.Link.Takes() {
+			continue
+		}
+		subnet := s.kernel.Store.Get(ref.Target())
+		if f := s.CheckSeat(ref, subnet); f != nil {
+			return f
+		}
+		addr, f := s.staticSeat(r, ref, subnet)
+		if f != nil {
+			return f
+		}
+		if !addr.IsValid() {
+			addr = s.keptSeat(ref, subnet)
+		}
+		if !addr.IsValid() {
+			fresh = append(fresh, ref)
+			continue
+		}
+		if chosen[seatKey(subnet.ID, addr)] {
+			return kernel.Fail(http.StatusBadRequest, "PrivateIPAddressIsAllocated",
+				"IP configuration "+
+					"%s is using the private IP address %s which is already allocated to "+
+					"resource %s.",
+				ref.Holder, addr, r.ID)
+		}
+		chosen[seatKey(subnet.ID, addr)] = true
+		r.Seats = append(r.Seats, kernel.Seat{Subnet: subnet.ID, Addr: addr, Holder: ref.Holder})
+	}
+	for _, ref := range fresh {
+		found, f := s.DynamicSeat(ref, s.kernel.Store.Get(ref.Target()), chosen)
+		if f != nil {
+			return f
+		}
+		r.Seats = append(r.Seats, found)
+	}
+	showSeats(r)
+	return nil
+}
+
+// seatKey names an address of a subnet.
+func seatKey(subnet arm.ID, a netip.Addr) string { return subnet.Key() + " " + a.String() }
+
+// DynamicSeat is the address that an IP configuration has already, or a free one, which it notes as
+// chosen.
+func (s *Network) DynamicSeat(ref reference, subnet *kernel.Resource,
+	chosen map[string]bool) (kernel.Seat,
+	*kernel.Failure) {
+	addr := s.keptSeat(ref, subnet)
+	used := s.AddressesOf(subnet.ID)
+	for _, p := range PrefixesOf(subnet.Body) {
+		if !addr.IsValid() && p.Addr().Is6() == wantsV6(ref) {
+			addr = freeAddress(p, func(a netip.Addr) bool {
+				_, taken := used.By[a]
+				return taken || chosen[seatKey(subnet.ID, a)]
+			})
+		}
+	}
+	if !addr.IsValid() {
+		return kernel.Seat{}, kernel.Fail(http.StatusBadRequest, "SubnetIsFull",
+			"Subnet %s with address prefix %s does not have enough capacity for 1 IP addresses.",
+			subnet.ID.Name(), kernel.Text(kernel.ObjectAt(subnet.Body, "properties"),
+				"addressPrefix"))
+	}
+	chosen[seatKey(subnet.ID, addr)] = true
+	return kernel.Seat{Subnet: subnet.ID, Addr: addr, Holder: ref.Holder}, nil
+}
+
+func wantsV6(ref reference) bool {
+	return kernel.Text(ref.Part, "privateIPAddressVersion") == "IPv6"
+}
+
+// staticSeat is the address that is asked for, or the zero address.
+func (s *Network) staticSeat(r *kernel.Resource, ref reference,
+	subnet *kernel.Resource) (netip.Addr, *kernel.Failure) {
+	asked := kernel.Text(ref.Part, "privateIPAddress")
+	if kernel.Text(ref.Part, "privateIPAllocationMethod") != "Static" {
+		return netip.Addr{}, nil
+	}
+	if asked == "" {
+		return netip.Addr{}, kernel.Fail(http.StatusBadRequest, "PrivateIPAddressMissing",
+			"Private IP address is required when privateIPAllocationMethod is Static in IP "+
+				"configuration %s.", ref.Holder)
+	}
+	addr, err := netip.ParseAddr(asked)
+	i := slices.IndexFunc(PrefixesOf(subnet.Body), func(p netip.Prefix) bool {
+		return err == nil && p.Contains(addr)
+	})
+	if i < 0 {
+		return addr, kernel.Fail(http.StatusBadRequest, "PrivateIPAddressNotInSubnet",
+			"Private static IP address %s does not belong to the range of subnet prefix %s.", asked,
+			kernel.Text(kernel.ObjectAt(subnet.Body, "properties"), "addressPrefix"))
+	}
+	p := PrefixesOf(subnet.Body)[i]
+	if free := freeAddress(p, func(a netip.Addr) bool { return a != addr }); free != addr {
+		return addr, kernel.Fail(http.StatusBadRequest, "PrivateIPAddressInReservedRange",
+			"Private static IP address %s falls within reserved IP range of subnet prefix %s.",
+			asked, p)
+	}
+	if holder := s.AddressesOf(subnet.ID).By[addr]; holder != "" &&
+		!kernel.PartOf(holder, r.ID) {
+		return addr, kernel.Fail(http.StatusBadRequest, "PrivateIPAddressIsAllocated",
+			"IP configuration %s is using the private IP address %s which is already allocated "+
+				"to resource %s.", ref.Holder, addr, holder)
+	}
+	return addr, nil
+}
+
+// keptSeat is the address that the IP configuration has in the subnet already.
+func (s *Network) keptSeat(ref reference, subnet *kernel.Resource) netip.Addr {
+	for a, holder := range s.AddressesOf(subnet.ID).By {
+		if holder.Equal(ref.Holder) && a.Is6() == wantsV6(ref) {
+			return a
+		}
+	}
+	return netip.Addr{}
+}
+
+// showSeats writes the chosen addresses into the document.
+func showSeats(r *kernel.Resource) {
+	for _, ref := range ReferencesIn(r.ID, r.Body) {
+		for _, s := range r.Seats {
+			if ref.Link.Takes() && s.Holder == ref.Holder &&
+				ref.Link.path != "gatewayIPConfigurations[].subnet" {
+				ref.Part["privateIPAddress"] = s.Addr.String()
+				kernel.SetDefault(ref.Part, "privateIPAllocationMethod", "Dynamic")
+				kernel.SetDefault(ref.Part, "privateIPAddressVersion",
+					map[bool]string{false: "IPv4", true: "IPv6"}[s.Addr.Is6()])
+			}
+		}
+	}
+}
+
+// TakeSeats takes the addresses that SettleSeats chose.
+func (s *Network) TakeSeats(r *kernel.Resource) {
+	for _, taken := range r.Seats {
+		s.AddressesOf(taken.Subnet).By[taken.Addr] = taken.Holder
+		s.kernel.Store.TouchAround(taken.Subnet)
+	}
+	r.Seats = nil
+}
+
+// LeaveSeats gives back all that a resource has taken.
+func (s *Network) LeaveSeats(r *kernel.Resource) {
+	for _, ref := range ReferencesIn(r.ID, r.Body) {
+		if !ref.Link.Takes() {
+			continue
+		}
+		used := s.AddressesOf(ref.Target())
+		used.lowest = nil
+		maps.DeleteFunc(used.By, func(_ netip.Addr, holder arm.ID) bool {
+			return kernel.PartOf(holder, r.ID)
+		})
+		s.kernel.Store.TouchAround(ref.Target())
+	}
+}
+
+// AllocateMany takes that many addresses, or none.
+func (s *Network) AllocateMany(subnet arm.ID, prefix netip.Prefix, holder arm.ID,
+	count int) []netip.Addr {
+	var out []netip.Addr
+	for range count {
+		addr := s.Allocate(subnet, prefix, holder)
+		if !addr.IsValid() {
+			s.Release(subnet, out...)
+			return nil
+		}
+		out = append(out, addr)
+	}
+	return out
+}
+
+// blockSize is how many addresses are in a /28.
+const blockSize = 16
+
+// AllocateBlock takes the lowest free /28 of a prefix, or nothing. The first and the last one hold
+// reserved addresses.
+func (s *Network) AllocateBlock(subnet arm.ID, prefix netip.Prefix, holder arm.ID) []netip.Addr {
+	used := s.AddressesOf(subnet)
+	for i := 1; i < 1<<max(0, 28-prefix.Bits())-1; i++ {
+		var block []netip.Addr
+		for a := NthPrefix(prefix, 28, i).Addr(); len(block) < blockSize; a = a.Next() {
+			if _, taken := used.By[a]; taken {
+				block = nil
+				break
+			}
+			block = append(block, a)
+		}
+		if block == nil {
+			continue
+		}
+		for _, a := range block {
+			used.By[a] = holder
+		}
+		s.kernel.Store.TouchAround(subnet)
+		return block
+	}
+	return nil
+}
+
+// NthPrefix is the n-th prefix of the given length inside a wider one.
+func NthPrefix(wide netip.Prefix, bits, n int) netip.Prefix {
+	raw := wide.Addr().AsSlice()
+	for bit := bits - 1; bit >= wide.Bits() && n > 0; bit-- {
+		if n&1 == 1 {
+			raw[bit/8] |= 1 << (7 - bit%8)
+		}
+		n >>= 1
+	}
+	addr, _ := netip.AddrFromSlice(raw)
+	return netip.PrefixFrom(addr, bits)
+}

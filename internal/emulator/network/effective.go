@@ -1,0 +1,215 @@
+package network
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// effectiveRoute is one route as an interface has it.
+type effectiveRoute struct {
+	name, source string // User or Default
+	prefix       string // or a service tag
+	hopType, hop string
+	active       bool
+	bgp          any    // disableBgpRoutePropagation of the table
+	table        arm.ID // a user's route is in
+}
+
+// Next hop types that only Azure makes.
+const (
+	hopPeering  = "VNetPeering"
+	hopLocal    = "VnetLocal"
+	hopInternet = "Internet"
+	hopNone     = "None"
+)
+
+// ReservedPrefixes are dropped unless something routes them (virtual-networks-udr-overview;
+// recorded in 2023).
+var ReservedPrefixes = []string{
+	"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "25.4.0.0/14", "25.33.0.0/16",
+	"25.41.0.0/20", "25.48.0.0/12",
+	"20.35.252.0/22", "23.103.0.0/18", "40.108.0.0/17", "40.109.0.0/16", "104.146.0.0/17",
+	"104.147.0.0/16", "157.59.0.0/16", "198.18.0.0/15",
+}
+
+// effectiveRoutes computes the routes of every interface in a subnet: the system's, and the user's,
+// which win where the prefix is the same. There are no BGP routes here, and the prefixes behind
+// service tags and service endpoints are unknown. A call that is answered stale sees subnet and
+// table as they were before they were last written: Azure's network takes a while to follow ARM.
+func (s *Network) effectiveRoutes(c *kernel.Call, subnet *kernel.Resource) []effectiveRoute {
+	vnet := s.kernel.Store.Get(subnet.ID.Parent())
+	own := AddressSpace(vnet.Body)
+	var routes []effectiveRoute
+	add := func(prefix, hopType string) {
+		routes = append(routes, effectiveRoute{source: "Default", prefix: prefix, hopType: hopType,
+			active: true, bgp: false})
+	}
+	v6 := false
+	for _, p := range own {
+		add(p.String(), hopLocal)
+		v6 = v6 || p.Addr().Is6()
+	}
+	for _, peering := range s.kernel.Store.List(TypePeering, vnet.ID) {
+		p := kernel.ObjectAt(peering.Body, "properties")
+		if kernel.Text(p, "peeringState") == peeringConnected &&
+			p["allowVirtualNetworkAccess"] != false {
+			for _, prefix := range ValidPrefixes(
+				kernel.List(kernel.ObjectAt(p, "remoteAddressSpace"),
+					"addressPrefixes")) {
+				add(prefix.String(), hopPeering)
+			}
+		}
+	}
+	add("0.0.0.0/0", hopInternet)
+	if v6 {
+		add("::/0", hopInternet)
+	}
+	for _, reserved := range ReservedPrefixes {
+		if !Covered(netip.MustParsePrefix(reserved), own) {
+			add(reserved, hopNone)
+		}
+	}
+	table := s.kernel.Store.Get(kernel.LinkOf(s.kernel.SeenBy(c, subnet), "routeTable"))
+	if table == nil {
+		return routes
+	}
+	properties := kernel.ObjectAt(s.kernel.SeenBy(c, table), "properties")
+	for _, item := range kernel.ListAt(properties, "routes") {
+		p := kernel.ObjectAt(item, "properties")
+		route := effectiveRoute{
+			name: kernel.Text(item, "name"), source: "User", prefix: kernel.Text(p,
+				"addressPrefix"), hopType: kernel.Text(p, "nextHopType"),
+			hop:    kernel.Text(p, "nextHopIpAddress"),
+			active: true, bgp: properties["disableBgpRoutePropagation"], table: table.ID,
+		}
+		for i := range routes {
+			if routes[i].source == "Default" && samePrefix(routes[i].prefix, route.prefix) {
+				routes[i].active = false
+			}
+		}
+		routes = append(routes, route)
+	}
+	return routes
+}
+
+// Covered reports whether one of the prefixes equals or contains p.
+func Covered(p netip.Prefix, by []netip.Prefix) bool {
+	for _, q := range by {
+		if q.Bits() <= p.Bits() && q.Contains(p.Addr()) {
+			return true
+		}
+	}
+	return false
+}
+
+func samePrefix(a, b string) bool {
+	p, err := netip.ParsePrefix(a)
+	q, err2 := netip.ParsePrefix(b)
+	return err == nil && err2 == nil && p == q
+}
+
+// bestRoute is the route that a packet to an address takes: the longest prefix among the active
+// ones.
+func bestRoute(routes []effectiveRoute, to netip.Addr) *effectiveRoute {
+	var best *effectiveRoute
+	longest := -1
+	for i, r := range routes {
+		p, err := netip.ParsePrefix(r.prefix)
+		if err == nil && r.active && p.Contains(to) && p.Bits() > longest {
+			best, longest = &routes[i], p.Bits()
+		}
+	}
+	return best
+}
+
+func (r effectiveRoute) document() kernel.Object {
+	doc := kernel.Object{
+		"source": r.source, "state": map[bool]string{true: "Active", false: "Invalid"}[r.active],
+		"addressPrefix": []string{r.prefix}, "nextHopType": r.hopType,
+		"nextHopIpAddress": []string{}, "disableBgpRoutePropagation": r.bgp,
+		"hasBgpOverride":         false,
+		"destinationServiceTags": []string{}, "tagMap": kernel.Object{},
+	}
+	if r.name != "" {
+		doc["name"] = r.name
+	}
+	if r.hop != "" {
+		doc["nextHopIpAddress"] = []string{r.hop}
+	}
+	return doc
+}
+
+// effectiveCall answers POST {interface}/effectiveRouteTable and /effectiveNetworkSecurityGroups,
+// of an interface of its own and of one of a scale set's instance. Azure asks for a running machine
+// behind the interface [U for its words]; here any will do, because tests rarely make machines.
+func (s *Network) effectiveCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+	n := len(c.Path)
+	if c.Method != http.MethodPost || n < 9 ||
+		!strings.HasPrefix(strings.ToLower(c.Path[n-1]), "effective") {
+		return kernel.Reply{}, nil, false
+	}
+	id := arm.ID("/" + strings.Join(c.Path[:n-1], "/"))
+	subnet := s.subnetOf(id)
+	if subnet == nil {
+		return kernel.Reply{}, s.kernel.Missing(id), true
+	}
+	values := []kernel.Object{}
+	switch strings.ToLower(c.Path[n-1]) {
+	case "effectiveroutetable":
+		for _, r := range s.effectiveRoutes(c, subnet) {
+			values = append(values, r.document())
+		}
+	case "effectivenetworksecuritygroups":
+		if own := s.kernel.Store.Get(id); own != nil {
+			values = append(values,
+				s.effectiveRules(own.Body,
+					kernel.Object{"networkInterface": kernel.Object{"id": string(own.ID)}})...)
+		}
+		values = append(values,
+			s.effectiveRules(subnet.Body,
+				kernel.Object{"subnet": kernel.Object{"id": string(subnet.ID)}})...)
+	default:
+		return kernel.Reply{}, kernel.NotFound(c), true
+	}
+	c.LocationOnly = true
+	return s.kernel.Accepted(c, kernel.Encode(kernel.Object{"value": values})), nil, true
+}
+
+// effectiveRules are the rules of the security group that a document links to, if it does, as an
+// interface has them. What is behind service tags is unknown.
+func (s *Network) effectiveRules(of, association kernel.Object) []kernel.Object {
+	group := s.kernel.Store.Get(kernel.LinkOf(of, "networkSecurityGroup"))
+	if group == nil {
+		return nil
+	}
+	rules := []any{}
+	for _, list := range []string{"securityRules", "defaultSecurityRules"} {
+		for _, item := range kernel.ListAt(kernel.ObjectAt(s.kernel.Document(group,
+			kernel.NetworkVersion),
+			"properties"),
+			list) {
+			rule := kernel.Clone(kernel.ObjectAt(item, "properties"))
+			delete(rule, "provisioningState")
+			rule["name"] = list + "/" + kernel.Text(item, "name")
+			rules = append(rules, rule)
+		}
+	}
+	return []kernel.Object{{"networkSecurityGroup": kernel.Object{"id": string(group.ID)},
+		"association": association, "effectiveSecurityRules": rules}}
+}
+
+// subnetOf is where an interface has its first address, or nil.
+func (s *Network) subnetOf(id arm.ID) *kernel.Resource {
+	if r := s.kernel.Store.Get(id); r != nil && id.Is(TypeNIC) {
+		configuration := kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "ipConfigurations")[0]
+		return s.kernel.Store.Get(kernel.LinkOf(configuration, "subnet"))
+	}
+	if nic, subnet, known := s.Instances.InterfaceOf(id); known && nic.Equal(id) {
+		return s.kernel.Store.Get(subnet)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package network
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// settleGateway checks an Application Gateway as far as its place in a subnet goes.
+func (s *Network) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	properties := kernel.ObjectAt(r.Body, "properties")
+	camelCase(properties)
+	configurations := kernel.ListAt(properties, "gatewayIPConfigurations")
+	if len(configurations) == 0 {
+		return kernel.Fail(http.StatusBadRequest,
+			"ApplicationGatewayMustHaveGatewayIPConfiguration",
+			"Application gateway %s must have a gatewayIPConfiguration.", r.ID)
+	}
+	keepGUID(r, old)
+	dropGatewayBack(properties)
+	properties["operationalState"] = "Running"
+	if old != nil {
+		properties["operationalState"] = kernel.ObjectAt(old.Body, "properties")["operationalState"]
+	}
+	for _, configuration := range configurations {
+		subnet := s.kernel.Store.Get(kernel.LinkOf(configuration, "subnet"))
+		if subnet == nil {
+			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: gatewayIPConfiguration %s of %s has no subnet.",
+				kernel.Text(configuration, "name"), r.ID)
+		}
+		if isolated := kernel.ObjectAt(r.Body,
+			"properties")["enableApplicationGatewayNetworkIsolation"]; isolated == true &&
+			!delegated(subnet.Body) {
+			return kernel.Fail(http.StatusBadRequest,
+				"ApplicationGatewayNetworkIsolationRequiresSubnetDelegation",
+				"Application Gateway %s with NetworkIsolation requires subnet delegation. Please "+
+					"delegate subnet %s to Microsoft.Network/applicationGateways.", r.ID, subnet.ID)
+		}
+		if table := s.kernel.Store.Get(kernel.LinkOf(subnet.Body, "routeTable")); table != nil &&
+			!delegated(subnet.Body) {
+			if f := gatewayTakes(table.ID, kernel.ListAt(kernel.ObjectAt(table.Body, "properties"),
+				"routes"),
+				r.ID); f != nil {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// gatewayIn is the IP configuration of an Application Gateway in the subnet, or "".
+func (s *Network) gatewayIn(subnet arm.ID) arm.ID {
+	users := s.Linked[subnet.Key()]
+	for _, key := range slices.Sorted(maps.Keys(users)) {
+		if users[key].Is(arm.TypeGateway + "/gatewayIPConfigurations") {
+			return users[key]
+		}
+	}
+	return ""
+}
+
+// delegated reports whether the subnet is delegated to Application Gateways, as it is for one with
+// network isolation.
+func delegated(subnet kernel.Object) bool {
+	return slices.ContainsFunc(kernel.ListAt(kernel.ObjectAt(subnet, "properties"), "delegations"),
+		func(d kernel.Object) bool {
+			return strings.EqualFold(kernel.Text(kernel.ObjectAt(d, "properties"), "serviceName"),
+				arm.TypeGateway)
+		})
+}
+
+// gatewayCall starts and stops an Application Gateway, and says how its servers are.
+func (s *Network) gatewayCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+	if c.Method != http.MethodPost || len(c.Path) != 9 ||
+		!strings.EqualFold(c.Path[6], "applicationGateways") {
+		return kernel.Reply{}, nil, false
+	}
+	states := map[string]string{"start": "Running", "stop": "Stopped"}
+	verb := strings.ToLower(c.Path[8])
+	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
+	r := s.kernel.Store.Get(id)
+	switch {
+	case states[verb] == "" && healthAsked(c) == "":
+		return kernel.Reply{}, kernel.NotFound(c), true
+	case r == nil:
+		return kernel.Reply{}, s.kernel.Missing(id), true
+	}
+	if healthAsked(c) != "" {
+		answer, f := s.health(c, r)
+		return answer, f, true
+	}
+	if f := s.kernel.Busy(id); f != nil {
+		return kernel.Reply{}, f, true
+	}
+	kernel.ObjectAt(r.Body, "properties")["operationalState"] = states[verb]
+	r.Retag(time.Now().Add(s.kernel.OperationTime(c)))
+	s.kernel.Store.Changed(r)
+	s.kernel.Record(c, id, verb+"/action", nil)
+	return s.kernel.Accepted(c, nil), nil, true
+}

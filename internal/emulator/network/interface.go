@@ -1,0 +1,52 @@
+package network
+
+import (
+	"net/http"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// settleInterface checks a network interface. Its addresses are chosen by SettleSeats.
+func (s *Network) settleInterface(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	keepGUID(r, old)
+	properties := kernel.ObjectAt(r.Body, "properties")
+	if f := kernel.CheckList(properties, "ipConfigurations"); f != nil {
+		return f
+	}
+	configurations := kernel.ListAt(properties, "ipConfigurations")
+	if len(configurations) == 0 {
+		return kernel.Fail(http.StatusBadRequest,
+			"NetworkInterfaceMustHaveAtLeastOneIpConfiguration",
+			"Network interface %s must have one or more IP configurations.", r.ID)
+	}
+	names := map[string]bool{}
+	var vnet arm.ID
+	for i, configuration := range configurations {
+		name := kernel.Text(configuration, "name")
+		p := kernel.ObjectAt(configuration, "properties")
+		subnet := kernel.LinkOf(configuration, "subnet")
+		if name == "" || p == nil || subnet == "" || names[name] {
+			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the "+
+				"request: IP configuration %q of %s needs a name of its own and a subnet.", name,
+				r.ID.Name())
+		}
+		names[name] = true
+		for _, readOnly := range []string{"id", "etag", "type"} {
+			delete(configuration, readOnly)
+		}
+		delete(p, "provisioningState")
+		kernel.SetDefault(p, "primary", i == 0)
+		if vnet != "" && !vnet.Equal(subnet.Parent()) {
+			return kernel.Fail(http.StatusBadRequest, "SubnetsNotInSameVnet",
+				"Subnet %s is not in the "+
+					"same Virtual Network as the subnets of other IP configurations of %s.", subnet,
+				r.ID)
+		}
+		vnet = subnet.Parent()
+	}
+	kernel.SetDefault(properties, "enableIPForwarding", false)
+	kernel.SetDefault(properties, "enableAcceleratedNetworking", false)
+	kernel.SetDefault(properties, "dnsSettings", kernel.Object{"dnsServers": []any{}})
+	return nil
+}

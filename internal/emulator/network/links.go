@@ -1,0 +1,280 @@
+package network
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// The types of the network that only this package handles.
+const (
+	TypeNSG            = "Microsoft.Network/networkSecurityGroups"
+	TypeNAT            = "Microsoft.Network/natGateways"
+	TypePublicIP       = "Microsoft.Network/publicIPAddresses"
+	TypeNIC            = "Microsoft.Network/networkInterfaces"
+	TypePeering        = "Microsoft.Network/virtualNetworks/virtualNetworkPeerings"
+	TypeEndpointPolicy = "Microsoft.Network/serviceEndpointPolicies"
+	TypeFirewall       = "Microsoft.Network/azureFirewalls"
+	TypeVPNGateway     = "Microsoft.Network/virtualNetworkGateways"
+	TypeBastion        = "Microsoft.Network/bastionHosts"
+	TypeLoadBalancer   = "Microsoft.Network/loadBalancers"
+	TypeWatcher        = "Microsoft.Network/networkWatchers"
+	TypeVM             = "Microsoft.Compute/virtualMachines"
+)
+
+// link is a place in the documents of one type that names a resource of another.
+type link struct {
+	from string
+	// path leads there from properties. A name with [] is a list: of references where the path
+	// ends, of parts with a name and properties of their own where it goes on.
+	path string
+	To   string
+	// Back is where the other one shows who names it: in a list with [], or as the only one.
+	// Subnets show who holds their addresses instead.
+	Back string
+}
+
+// Takes reports whether the link takes an address from the subnet it leads to; in a scale set's,
+// one for each instance.
+func (l link) Takes() bool { return l.To == arm.TypeSubnet }
+
+// Links are all there are. What is linked must exist, in the same region, and cannot be deleted.
+var Links = []link{
+	{arm.TypeSubnet, "routeTable", arm.TypeRouteTable, "subnets[]"},
+	{arm.TypeSubnet, "networkSecurityGroup", TypeNSG, "subnets[]"},
+	{arm.TypeSubnet, "natGateway", TypeNAT, "subnets[]"},
+	{arm.TypeSubnet, "serviceEndpointPolicies[]", TypeEndpointPolicy, "subnets[]"},
+	{TypeNIC, "networkSecurityGroup", TypeNSG, "networkInterfaces[]"},
+	{TypeNIC, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
+	{TypeNIC, "ipConfigurations[].publicIPAddress", TypePublicIP, "ipConfiguration"},
+	{TypeNAT, "publicIpAddresses[]", TypePublicIP, "natGateway"},
+	{TypeVM, "networkProfile.networkInterfaces[]", TypeNIC, "virtualMachine"},
+	{arm.TypeScaleSet,
+		"virtualMachineProfile.networkProfile.networkInterfaceConfigurations[].ipConfigurations[].subnet", arm.TypeSubnet, ""},
+	{arm.TypeScaleSet,
+		"virtualMachineProfile.networkProfile.networkInterfaceConfigurations[].networkSecurityGroup", TypeNSG, ""},
+	{arm.TypeGateway, "gatewayIPConfigurations[].subnet", arm.TypeSubnet,
+		"applicationGatewayIPConfigurations[]"},
+	{arm.TypeGateway, "frontendIPConfigurations[].subnet", arm.TypeSubnet, ""},
+	{arm.TypeGateway, "frontendIPConfigurations[].publicIPAddress", TypePublicIP,
+		"ipConfiguration"},
+	{TypeLoadBalancer, "frontendIPConfigurations[].subnet", arm.TypeSubnet, ""},
+	{TypeLoadBalancer, "frontendIPConfigurations[].publicIPAddress", TypePublicIP,
+		"ipConfiguration"},
+	{TypeFirewall, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
+	{TypeFirewall, "ipConfigurations[].publicIPAddress", TypePublicIP, "ipConfiguration"},
+	{TypeVPNGateway, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
+	{TypeVPNGateway, "ipConfigurations[].publicIPAddress", TypePublicIP, "ipConfiguration"},
+	{TypeBastion, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
+	{TypeBastion, "ipConfigurations[].publicIPAddress", TypePublicIP, "ipConfiguration"},
+}
+
+// inUse is how Azure refuses to delete what is linked: the code, and the message with the resource,
+// who uses it, and how many they are.
+var inUse = map[string][2]string{
+	arm.TypeRouteTable: {"InUseRouteTableCannotBeDeleted",
+		"Route table %[1]s is in use and cannot be deleted. It is associated with subnet %[2]s."},
+	TypeNSG: {"InUseNetworkSecurityGroupCannotBeDeleted", "Network security group %[1]s cannot " +
+		"be deleted because it is in use by the following resources: %[2]s. " +
+		"In order to delete the Network security group, remove the association with the " +
+		"resource(s). To learn how to do this, see aka.ms/deletensg."},
+	TypeNAT: {"CannotDeleteNatGatewayAssociatedToSubnet", "NAT Gateway %[1]s is still configured " +
+		"on %[3]d subnets. Remove NAT Gateway from all referenced subnets and then delete NAT " +
+		"Gateway."},
+	TypePublicIP: {"PublicIPAddressCannotBeDeleted", "Public IP address %[1]s can not be deleted " +
+		"since it is still allocated to resource %[2]s. " +
+		"In order to delete the public IP, disassociate/detach the Public IP address from the " +
+		"resource. To learn how to do this, see aka.ms/deletepublicip."},
+	TypeNIC: {"NicInUse", "Network Interface %[1]s is used by existing resource %[2]s. In order " +
+		"to delete the network interface, it must be dissociated from the resource. To learn " +
+		"more, see aka.ms/deletenic."},
+	// [U] the code
+	TypeEndpointPolicy: {"InUseServiceEndpointPolicyCannotBeDeleted",
+		"Service endpoint policy %[1]s is in use by %[2]s and cannot be deleted."},
+}
+
+// reference is one link in a document.
+type reference struct {
+	Link   link
+	Holder arm.ID        // the resource, or the named part of it, that holds the link
+	Part   kernel.Object // the properties of that part, or of the resource
+	at     kernel.Object // the object whose id is the target's
+}
+
+func (r reference) Target() arm.ID { return arm.ID(kernel.Text(r.at, "id")) }
+
+// ReferencesIn finds the links in a document.
+func ReferencesIn(id arm.ID, body kernel.Object) []reference {
+	var out []reference
+	for _, l := range Links {
+		if id.Is(l.from) {
+			properties := kernel.ObjectAt(body, "properties")
+			out = append(out, follow(l, strings.Split(l.path, "."), id, properties, properties)...)
+		}
+	}
+	return out
+}
+
+func follow(l link, path []string, holder arm.ID, part, at kernel.Object) []reference {
+	name, isList := strings.CutSuffix(path[0], "[]")
+	last := len(path) == 1
+	var out []reference
+	switch {
+	case last && isList:
+		for _, item := range kernel.ListAt(at, name) {
+			out = append(out, reference{l, holder, part, item})
+		}
+	case last:
+		if o, present := at[name].(kernel.Object); present {
+			out = append(out, reference{l, holder, part, o})
+		}
+	case isList:
+		for _, item := range kernel.ListAt(at, name) {
+			if p := kernel.ObjectAt(item, "properties"); p != nil {
+				out = append(out, follow(l, path[1:], holder.Child(name, kernel.Text(item, "name")),
+					p,
+					p)...)
+			}
+		}
+	default:
+		out = follow(l, path[1:], holder, part, kernel.ObjectAt(at, name))
+	}
+	return out
+}
+
+// SettleLinks checks what a document links to, and spells the IDs as the linked resources do.
+func (s *Network) SettleLinks(r *kernel.Resource, location string) *kernel.Failure {
+	for _, l := range Links { // null is the same as nothing
+		if properties := kernel.ObjectAt(r.Body, "properties"); r.ID.Is(l.from) &&
+			!strings.ContainsAny(l.path, ".[") {
+			if properties[l.path] == nil {
+				delete(properties, l.path)
+			} else if _, isObject := properties[l.path].(kernel.Object); !isObject {
+				return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+					"Cannot parse the request: %s of %s has no id.", l.path, r.ID.Name())
+			}
+		}
+	}
+	for _, ref := range ReferencesIn(r.ID, r.Body) {
+		if ref.Target() == "" {
+			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: a reference of %s has no id.", ref.Holder)
+		}
+		target := s.kernel.Store.Get(ref.Target())
+		if target == nil || !target.ID.Is(ref.Link.To) || s.locationOf(target) != location {
+			if target == nil && (r.ID.Is(TypeNAT) || r.ID.Is(TypePublicIP)) {
+				return referenceMissing(ref.Target())
+			}
+			return invalidReference(ref.Target(), r.ID)
+		}
+		for _, other := range s.Linked[target.ID.Key()] {
+			if code := exclusive[ref.Link.To]; code != "" && !other.Equal(ref.Holder) {
+				return kernel.Fail(http.StatusBadRequest, code,
+					"Resource %s is referencing %s that is already allocated to resource %s.", r.ID,
+					target.ID, other)
+			}
+		}
+		if ref.Link.from != TypeVM { // which says there which of its interfaces is the primary one
+			clear(ref.at)
+		}
+		ref.at["id"] = string(target.ID)
+	}
+	return nil
+}
+
+// invalidReference refuses a document that names what is not there.
+func invalidReference(target, from arm.ID) *kernel.Failure {
+	f := kernel.Fail(http.StatusBadRequest, "InvalidResourceReference",
+		"Resource %s referenced by resource %s was not found. Please make sure that the "+
+			"referenced resource exists, and that both resources are in the same region.", target,
+		from)
+	f.Details = []any{
+		kernel.Object{"code": "NotFound", "message": fmt.Sprintf("Resource %s not found.", target)}}
+	return f
+}
+
+// referenceMissing is the same refusal by NAT gateways and public IP addresses, which shout.
+func referenceMissing(target arm.ID) *kernel.Failure {
+	return kernel.Fail(http.StatusNotFound, "NotFound", "Resource %s not found.",
+		ShownConfiguration(target, true))
+}
+
+// exclusive is the code of a second link to what only one may link to.
+var exclusive = map[string]string{TypePublicIP: "PublicIPAddressInUse", TypeNIC: "NicInUse"}
+
+// locationOf is a resource's region; a child has its parent's.
+func (s *Network) locationOf(r *kernel.Resource) string {
+	for r != nil && kernel.Text(r.Body, "location") == "" && strings.Count(r.ID.Type(), "/") > 1 {
+		r = s.kernel.Store.Get(r.ID.Parent())
+	}
+	if r == nil {
+		return ""
+	}
+	return kernel.Text(r.Body, "location")
+}
+
+// DropBack removes what only Azure may say: who links to the resource.
+func (s *Network) DropBack(r *kernel.Resource) {
+	for _, l := range Links {
+		if r.ID.Is(l.To) {
+			delete(kernel.ObjectAt(r.Body, "properties"), strings.TrimSuffix(l.Back, "[]"))
+		}
+	}
+}
+
+// ShowBack adds to a document who links to it.
+func (s *Network) ShowBack(r *kernel.Resource, doc kernel.Object) {
+	users := s.Linked[r.ID.Key()]
+	if len(users) == 0 {
+		return
+	}
+	properties := kernel.ObjectAt(doc, "properties")
+	for _, key := range slices.Sorted(maps.Keys(users)) {
+		holder := users[key]
+		for _, l := range Links {
+			if !r.ID.Is(l.To) || !holder.Is(l.holderType()) {
+				continue
+			}
+			name, isList := strings.CutSuffix(l.Back, "[]")
+			if name == "" {
+				continue
+			}
+			if isList {
+				shown, _ := properties[name].([]any)
+				properties[name] = append(shown, kernel.Object{"id": string(holder)})
+			} else {
+				properties[name] = kernel.Object{"id": string(holder)}
+			}
+			break
+		}
+	}
+}
+
+// holderType is the type of what holds the link.
+func (l link) holderType() string {
+	before, _, found := strings.Cut(l.path, "[].")
+	if !found {
+		return l.from
+	}
+	return l.from + "/" + before
+}
+
+// Unlinked refuses to delete what is linked.
+func (s *Network) Unlinked(r *kernel.Resource) *kernel.Failure {
+	users := s.Linked[r.ID.Key()]
+	refusal, known := inUse[s.kernel.KindName(r.ID)]
+	if len(users) == 0 || !known {
+		return nil
+	}
+	var by []string
+	for _, key := range slices.Sorted(maps.Keys(users)) {
+		by = append(by, string(users[key]))
+	}
+	return kernel.Fail(http.StatusBadRequest, refusal[0], "%s",
+		fmt.Sprintf(refusal[1], r.ID, strings.Join(by, ", "), len(by)))
+}

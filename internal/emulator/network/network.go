@@ -1,0 +1,170 @@
+// Package network is Microsoft.Network: virtual networks, subnets and the addresses in them,
+// peerings, route tables, network interfaces, security groups, gateways, what links to what, and
+// effective routes.
+package network
+
+import (
+	"context"
+	"encoding/json"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// Options say what the network is like.
+type Options struct {
+	// RouteLimit is how many routes a table holds.
+	RouteLimit int
+	// IgnoreSubnetETag makes subnets accept any If-Match: whether Azure honours it there is not
+	// documented.
+	IgnoreSubnetETag bool
+	// SeparateSubnetETags gives each subnet an ETag of its own; otherwise a virtual network and its
+	// subnets share one.
+	SeparateSubnetETags bool
+	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text
+	// says why not. Nil: the health of every server is Unknown.
+	Probe func(context.Context, Probe) (Health, string)
+}
+
+// Network is Microsoft.Network: virtual networks, subnets and their addresses, route tables,
+// network interfaces, gateways and what else has a place in a subnet.
+type Network struct {
+	kernel    *kernel.Kernel
+	Opts      Options
+	Instances instances
+
+	// Linked are who links to a resource, by its and their keys (links.go).
+	Linked map[string]map[string]arm.ID
+	// inUse are the addresses taken in a subnet and by what, by the subnet's key.
+	inUse map[string]*addresses
+}
+
+// New makes the service, and gives it its place in the kernel.
+func New(k *kernel.Kernel, opts Options) *Network {
+	s := &Network{kernel: k, Opts: opts, Linked: map[string]map[string]arm.ID{},
+		inUse: map[string]*addresses{}}
+	k.Fabric = s
+	k.Add(kernel.Service{
+		Types: s.types(), Waits: s.waits(), NewerFields: newerFields, Index: s,
+		Prepare: s.probe,
+		Calls:   []kernel.Special{s.effectiveCall, s.watcherCall, s.usageCall, s.gatewayCall},
+	})
+	return s
+}
+
+// Added notes the links in a document that is stored.
+func (s *Network) Added(r *kernel.Resource) {
+	for _, ref := range ReferencesIn(r.ID, r.Body) {
+		target := ref.Target()
+		if s.Linked[target.Key()] == nil {
+			s.Linked[target.Key()] = map[string]arm.ID{}
+		}
+		s.Linked[target.Key()][ref.Holder.Key()] = ref.Holder
+		s.kernel.Store.TouchAround(target)
+	}
+}
+
+// Removed forgets the links in a document that is no longer there.
+func (s *Network) Removed(r *kernel.Resource) {
+	for _, ref := range ReferencesIn(r.ID, r.Body) {
+		delete(s.Linked[ref.Target().Key()], ref.Holder.Key())
+		s.kernel.Store.TouchAround(ref.Target())
+	}
+}
+
+// instances are those of scale sets: their network interfaces are no documents.
+type instances interface {
+	// InterfaceOf is the interface with an ID, or the primary one of an instance with an ID, and
+	// the subnet that it is in.
+	InterfaceOf(id arm.ID) (nic, subnet arm.ID, known bool)
+}
+
+// types are the resource types of Microsoft.Network, and the virtual machine that a network
+// interface can name.
+func (s *Network) types() []kernel.Kind {
+	return []kernel.Kind{
+		{Name: arm.TypeVNet, Tracked: true, Facts: vnetFacts, Settle: s.settleVNet,
+			Stored: s.storedVNet, Show: s.showVNet, Removable: s.vnetRemovable,
+			Removed: s.vnetRemoved, ChildRemoved: s.changedVNet, Retagged: s.changedVNet,
+			Together: s.together},
+		{Name: arm.TypeSubnet, IgnoresMatch: s.Opts.IgnoreSubnetETag,
+			Together: s.together, Extra: s.addressesKept, Restored: s.restoreAddresses,
+			Settle: s.settleSubnet, Stored: s.storedSubnet, Show: s.showSubnet,
+			Removable: s.subnetRemovable},
+		{Name: TypePeering, Facts: peeringFacts, Settle: s.settlePeering,
+			Stored: s.storedPeering, Show: s.showPeering, Removed: s.peeringRemoved,
+			Together: s.together},
+		{Name: arm.TypeRouteTable, Tracked: true, Settle: s.settleRouteTable, Busy: beingUpdated,
+			Lists: []kernel.ItemList{{Name: "routes"}}},
+		{Name: arm.TypeGateway, Tracked: true, Facts: gatewayFacts(), Settle: s.settleGateway,
+			Show: s.showGateway},
+		{Name: TypeNIC, Tracked: true, Synchronous: true, Facts: interfaceFacts,
+			Settle: s.settleInterface,
+			Lists:  []kernel.ItemList{{Name: "ipConfigurations", ReadOnly: true}}},
+		{Name: TypeNSG, Tracked: true, Facts: securityGroupFacts, Settle: s.settleSecurityGroup,
+			Show: s.showSecurityGroup, Lists: []kernel.ItemList{{Name: "securityRules"},
+				{Name: "defaultSecurityRules", ReadOnly: true}}},
+		{Name: TypeNAT, Tracked: true, Facts: natFacts, Settle: s.settleNAT},
+		{Name: TypePublicIP, Tracked: true, Facts: publicIPFacts, Settle: s.settlePublicIP,
+			Show: s.showPublicIP},
+		{Name: TypeEndpointPolicy, Tracked: true},
+		{Name: TypeFirewall, Tracked: true, Parts: true},
+		{Name: TypeVPNGateway, Tracked: true, Parts: true},
+		{Name: TypeBastion, Tracked: true, Parts: true},
+		{Name: TypeLoadBalancer, Tracked: true, Parts: true,
+			Lists: []kernel.ItemList{{Name: "frontendIPConfigurations", ReadOnly: true}}},
+		{Name: TypeWatcher, Tracked: true},
+		{Name: TypeVM, Tracked: true},
+		{Name: TypePrivateZone, Tracked: true},
+		{Name: TypePrivateZoneLink, Tracked: true, Settle: s.settlePrivateZoneLink},
+		{Name: TypePrivateRecord, Immediate: true, Settle: s.settlePrivateRecord},
+		{Name: TypePrivateEndpoint, Tracked: true, Facts: privateEndpointFacts,
+			Settle: s.settlePrivateEndpoint, Stored: s.storedPrivateEndpoint,
+			Removed: s.privateEndpointRemoved},
+	}
+}
+
+// waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE.
+func (s *Network) waits() map[string][2]int {
+	return map[string][2]int{
+		arm.TypeRouteTable:             {2, 10},
+		arm.TypeRouteTable + "/routes": {2, 10},
+		TypeNSG:                        {1, 10},
+		TypeNSG + "/securityRules":     {1, 10},
+		TypePublicIP:                   {1, 10},
+		arm.TypeVNet:                   {3, 10},
+		arm.TypeSubnet:                 {3, 10},
+		TypeNIC:                        {4, 4},
+		TypePeering:                    {10, 10},
+		TypeNAT:                        {10, 10},
+		arm.TypeGateway:                {5, 10},
+	}
+}
+
+// together are a virtual network, its subnets and its peerings: writing one is an operation on all.
+// The resource that is written comes first.
+func (s *Network) together(r *kernel.Resource) []*kernel.Resource {
+	all := []*kernel.Resource{r}
+	if !r.ID.Is(arm.TypeVNet) {
+		all = append(all, s.kernel.Store.Get(r.ID.Parent()))
+	}
+	vnet := all[len(all)-1]
+	all = append(all, s.kernel.Store.List(arm.TypeSubnet, vnet.ID)...)
+	return append(all, s.kernel.Store.List(TypePeering, vnet.ID)...)
+}
+
+// addressesKept are a subnet's addresses in use, as they are kept; restoreAddresses takes them
+// back.
+func (s *Network) addressesKept(subnet *kernel.Resource) json.RawMessage {
+	if used := s.inUse[subnet.ID.Key()]; used != nil && len(used.By) > 0 {
+		return kernel.Encode(used.By)
+	}
+	return nil
+}
+
+func (s *Network) restoreAddresses(subnet *kernel.Resource, kept json.RawMessage) error {
+	if len(kept) == 0 {
+		return nil
+	}
+	return json.Unmarshal(kept, &s.AddressesOf(subnet.ID).By)
+}

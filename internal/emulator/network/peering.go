@@ -1,0 +1,269 @@
+package network
+
+import (
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// The states of a peering: one side only, both sides, the other side gone.
+const (
+	peeringInitiated    = "Initiated"
+	peeringConnected    = "Connected"
+	peeringDisconnected = "Disconnected"
+)
+
+// settlePeering checks a peering against both networks and the other side's peering.
+func (s *Network) settlePeering(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	vnet := s.kernel.Store.Get(r.ID.Parent())
+	return s.settlePeeringOf(vnet.Body, r, old)
+}
+
+func (s *Network) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) *kernel.Failure {
+	keepGUID(r, old)
+	properties := kernel.ObjectAt(r.Body, "properties")
+	for field, value := range map[string]any{"allowVirtualNetworkAccess": true,
+		"allowForwardedTraffic": false, "allowGatewayTransit": false, "useRemoteGateways": false,
+		"doNotVerifyRemoteGateways": false} {
+		kernel.SetDefault(properties, field, value)
+	}
+	remote := s.kernel.Store.Get(kernel.LinkOf(r.Body, "remoteVirtualNetwork"))
+	if remote == nil || !remote.ID.Is(arm.TypeVNet) {
+		return invalidReference(kernel.LinkOf(r.Body, "remoteVirtualNetwork"), r.ID)
+	}
+	properties["remoteVirtualNetwork"] = kernel.Object{"id": string(remote.ID)}
+	own := r.ID.Parent()
+	for _, p := range s.kernel.Store.List(TypePeering, own) {
+		if !p.ID.Equal(r.ID) && kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(remote.ID) {
+			return kernel.Fail(http.StatusBadRequest, "AnotherPeeringAlreadyReferencesRemoteVnet",
+				"Peering %s cannot be created or updated because virtual network %s already has "+
+					"a peering %s referencing remote virtual network %s.", r.ID, own, p.ID,
+				remote.ID)
+		}
+	}
+	if overlap := overlapping(AddressSpace(vnet), AddressSpace(remote.Body)); overlap != "" ||
+		own.Equal(remote.ID) {
+		// code [U]; the words are those of the case below
+		return kernel.Fail(http.StatusBadRequest, "VnetAddressSpacesOverlap",
+			"Cannot create or update "+
+				"peering %s. Virtual networks %s and %s cannot be peered because their address "+
+				"spaces overlap. Overlapping address prefixes: %s.", r.ID, own, remote.ID, overlap)
+	}
+	if f := s.clearOfPeers(vnet, r.ID, remote); f != nil {
+		return f
+	}
+	reverse := s.reverse(own, remote.ID)
+	if reverse != nil &&
+		kernel.Text(kernel.ObjectAt(reverse.Body, "properties"),
+			"peeringState") == peeringDisconnected {
+		return kernel.Fail(http.StatusBadRequest, "RemotePeeringIsDisconnected",
+			"Cannot create or update peering %s because remote peering %s referencing parent "+
+				"virtual network %s is in Disconnected state. Update or re-create the remote "+
+				"peering to get it back to Initiated state. Peering gets Disconnected when "+
+				"remote vnet or remote peering is deleted and re-created.", r.ID, reverse.ID, own)
+	}
+	properties["peeringState"] = peeringInitiated
+	if reverse != nil {
+		properties["peeringState"] = peeringConnected
+	}
+	// as it is synced now
+	properties["remoteAddressSpace"] = kernel.CloneValue(kernel.ObjectAt(remote.Body,
+		"properties")["addressSpace"])
+	for _, computed := range []string{"peeringSyncLevel", "remoteVirtualNetworkAddressSpace"} {
+		delete(properties, computed)
+	}
+	return nil
+}
+
+// clearOfPeers refuses a network whose addresses another peer of the remote one, or of its own, has
+// already.
+func (s *Network) clearOfPeers(vnet kernel.Object, id arm.ID,
+	remote *kernel.Resource) *kernel.Failure {
+	for _, side := range []struct {
+		space []netip.Prefix
+		of    arm.ID
+	}{{AddressSpace(vnet), remote.ID}, {AddressSpace(remote.Body), id.Parent()}} {
+		for _, p := range s.kernel.Store.List(TypePeering, side.of) {
+			other := s.kernel.Store.Get(kernel.LinkOf(p.Body, "remoteVirtualNetwork"))
+			if other == nil || p.ID.Equal(id) || other.ID.Equal(id.Parent()) ||
+				other.ID.Equal(remote.ID) {
+				continue
+			}
+			if overlap := overlapping(side.space, AddressSpace(other.Body)); overlap != "" {
+				// AzureTRE#4641
+				return kernel.Fail(http.StatusBadRequest,
+					"VnetAddressSpaceOverlapsWithAlreadyPeeredVnet",
+					"Cannot create or update peering %s. Virtual networks %s and %s cannot be "+
+						"peered because address space of the first virtual network overlaps with "+
+						"address space of virtual network %s already peered with the second "+
+						"virtual network. Overlapping address prefixes: %s.", id, id.Parent(),
+					remote.ID, other.ID, overlap)
+			}
+		}
+	}
+	return nil
+}
+
+func overlapping(a, b []netip.Prefix) string {
+	var out []string
+	for _, p := range a {
+		for _, q := range b {
+			if p.Overlaps(q) {
+				out = append(out, p.String())
+			}
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// reverse is the peering of the other network that leads back, or nil.
+func (s *Network) reverse(own, remote arm.ID) *kernel.Resource {
+	for _, p := range s.kernel.Store.List(TypePeering, remote) {
+		if kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(own) {
+			return p
+		}
+	}
+	return nil
+}
+
+// storedPeering connects both sides.
+func (s *Network) storedPeering(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	s.connectPeering(r)
+	return s.storedSubnet(c, r, old)
+}
+
+func (s *Network) connectPeering(r *kernel.Resource) {
+	if kernel.Text(kernel.ObjectAt(r.Body, "properties"), "peeringState") != peeringConnected {
+		return
+	}
+	if other := s.reverse(r.ID.Parent(),
+		kernel.LinkOf(r.Body, "remoteVirtualNetwork")); other != nil {
+		kernel.ObjectAt(other.Body, "properties")["peeringState"] = peeringConnected
+		s.kernel.Store.TouchAround(other.ID)
+	}
+}
+
+// peeringRemoved leaves the other side disconnected.
+func (s *Network) peeringRemoved(r *kernel.Resource) {
+	if other := s.reverse(r.ID.Parent(),
+		kernel.LinkOf(r.Body, "remoteVirtualNetwork")); other != nil {
+		kernel.ObjectAt(other.Body, "properties")["peeringState"] = peeringDisconnected
+		s.kernel.Store.TouchAround(other.ID)
+	}
+}
+
+// touchPeers makes the peerings that lead to a network be rendered anew: they show its address
+// space.
+func (s *Network) touchPeers(vnet arm.ID) {
+	for _, p := range s.kernel.Store.ByType[kernel.KindKey(TypePeering)] {
+		if kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(vnet) {
+			s.kernel.Store.TouchAround(p.ID)
+		}
+	}
+}
+
+func (s *Network) vnetRemoved(r *kernel.Resource) { s.touchPeers(r.ID) }
+
+func (s *Network) showPeering(r *kernel.Resource, doc kernel.Object, version string) {
+	properties := kernel.ObjectAt(doc, "properties")
+	remote := s.kernel.Store.Get(kernel.LinkOf(r.Body, "remoteVirtualNetwork"))
+	if remote == nil {
+		properties["peeringSyncLevel"] = "RemoteNotInSync"
+		return
+	}
+	now := kernel.CloneValue(kernel.ObjectAt(remote.Body, "properties")["addressSpace"])
+	properties["remoteVirtualNetworkAddressSpace"] = now
+	if gateways := s.gatewaysOf(remote.ID); len(gateways) > 0 {
+		properties["remoteGateways"] = gateways
+	}
+	inSync := func(p *kernel.Resource, vnet arm.ID) bool {
+		r := s.kernel.Store.Get(vnet)
+		return p == nil || r == nil ||
+			string(kernel.Encode(kernel.ObjectAt(p.Body,
+				"properties")["remoteAddressSpace"])) == string(
+				kernel.Encode(kernel.ObjectAt(r.Body, "properties")["addressSpace"]))
+	}
+	local, other := inSync(s.reverse(r.ID.Parent(), remote.ID), r.ID.Parent()), inSync(r, remote.ID)
+	// the other side has nothing to be in sync with
+	if kernel.Text(properties, "peeringState") == peeringInitiated {
+		properties["peeringSyncLevel"] = "RemoteNotInSync"
+		return
+	}
+	properties["peeringSyncLevel"] = map[[2]bool]string{{true, true}: "FullyInSync",
+		{true, false}: "RemoteNotInSync", {false, true}: "LocalNotInSync", {false,
+			false}: "LocalAndRemoteNotInSync"}[[2]bool{local, other}]
+}
+
+// gatewaysOf are the VPN and ExpressRoute gateways of a virtual network.
+func (s *Network) gatewaysOf(vnet arm.ID) []any {
+	var out []any
+	for _, key := range slices.Sorted(
+		maps.Keys(s.Linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
+		holder := s.Linked[vnet.Child("subnets", "GatewaySubnet").Key()][key]
+		if gateway := holder.Parent(); gateway.Is(TypeVPNGateway) {
+			out = append(out, kernel.Object{"id": string(gateway)})
+		}
+	}
+	return out
+}
+
+// settlePeerings checks the peerings that came inside a virtual network. The ones that did not stay
+// as they are (arm-template-whatif#281).
+func (s *Network) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
+	properties := kernel.ObjectAt(vnet.Body, "properties")
+	if f := kernel.CheckList(properties, "virtualNetworkPeerings"); f != nil {
+		return f
+	}
+	for _, doc := range kernel.ListAt(properties, "virtualNetworkPeerings") {
+		if kernel.Text(doc, "name") == "" {
+			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: a peering of %s has no name.", vnet.ID.Name())
+		}
+		id := vnet.ID.Child("virtualNetworkPeerings", kernel.Text(doc, "name"))
+		if kernel.ObjectAt(doc, "properties") == nil {
+			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: peering %s has no properties.", id)
+		}
+		old := s.kernel.Store.Get(id)
+		child := s.kernel.NewResource(id, doc, old)
+		if f := s.settlePeeringOf(vnet.Body, child, old); f != nil {
+			return f
+		}
+		if old != nil && kernel.LinkOf(old.Body,
+			"remoteVirtualNetwork").Equal(kernel.LinkOf(child.Body,
+			"remoteVirtualNetwork")) {
+			// It is not peered or synced anew by being there [U].
+			for _, kept := range []string{"peeringState", "remoteAddressSpace"} {
+				kernel.ObjectAt(child.Body, "properties")[kept] = kernel.ObjectAt(old.Body,
+					"properties")[kept]
+			}
+		}
+		vnet.Children = append(vnet.Children, child)
+	}
+	delete(properties, "virtualNetworkPeerings")
+	return nil
+}
+
+// settleSpace refuses an address space that one of the peers has already.
+func (s *Network) settleSpace(vnet *kernel.Resource) *kernel.Failure {
+	for _, p := range s.kernel.Store.List(TypePeering, vnet.ID) {
+		remote := s.kernel.Store.Get(kernel.LinkOf(p.Body, "remoteVirtualNetwork"))
+		if remote == nil {
+			continue
+		}
+		if overlap := overlapping(AddressSpace(vnet.Body),
+			AddressSpace(remote.Body)); overlap != "" {
+			return kernel.Fail(http.StatusBadRequest, "VnetAddressSpacesOverlap",
+				"The address space of "+
+					"virtual network %s overlaps with the one of virtual network %s, with which "+
+					"it "+
+					"is peered. Overlapping address prefixes: %s.", vnet.ID, remote.ID, overlap)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package network
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// PublicRange is where public addresses come from here: ranges without an owner (RFC 1112, RFC
+// 3849). The one for benchmarks, 198.18.0.0/15, is among the ones that Azure's own routes drop.
+var PublicRange = [2]netip.Prefix{netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("2001:db8::/32")}
+
+// settlePublicIP gives a public IP address its address. A dynamic one has none until something
+// holds it.
+//
+// Without a sku it is a Basic dynamic one in all recordings, which end before Basic was retired (30
+// September 2025): what Azure makes of it since is not known.
+func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	keepGUID(r, old)
+	properties := kernel.ObjectAt(r.Body, "properties")
+	kernel.SetDefault(r.Body, "sku", kernel.Object{})
+	sku := kernel.ObjectAt(r.Body, "sku")
+	if sku == nil {
+		return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+			"Cannot parse the request: the sku of %s is no object.", r.ID.Name())
+	}
+	kernel.SetDefault(sku, "name", "Basic")
+	if kernel.Text(sku, "name") == "Basic" && kernel.Text(sku, "tier") == "Global" {
+		return kernel.Fail(http.StatusBadRequest,
+			"GlobalPublicIPAddressNotSupportedForBasicPublicIpAddress", "Global publicIP "+
+				"addresses are only supported for standard SKU public IP addresses. Public IP "+
+				"address %s is of Basic SKU.", r.ID)
+	}
+	if prefix := kernel.LinkOf(r.Body, "publicIPPrefix"); prefix != "" &&
+		s.kernel.Store.Get(prefix) == nil {
+		return referenceMissing(prefix)
+	}
+	kernel.SetDefault(properties, "publicIPAddressVersion", "IPv4")
+	kernel.SetDefault(properties, "publicIPAllocationMethod", "Dynamic")
+	kernel.SetDefault(properties, "idleTimeoutInMinutes", 4)
+	kernel.SetDefault(properties, "ipTags", []any{})
+	if kernel.Text(kernel.ObjectAt(r.Body, "sku"), "name") == "Standard" &&
+		kernel.Text(properties, "publicIPAllocationMethod") != "Static" {
+		return kernel.Fail(http.StatusBadRequest, "StandardSkuPublicIPAddressesMustBeStatic",
+			"Standard sku publicIp %s must have AllocationMethod set to Static.", r.ID)
+	}
+	delete(properties, "ipAddress")
+	if old != nil && kernel.Text(kernel.ObjectAt(old.Body, "properties"),
+		"publicIPAddressVersion") == kernel.Text(properties, "publicIPAddressVersion") {
+		properties["ipAddress"] = kernel.ObjectAt(old.Body, "properties")["ipAddress"]
+	}
+	held := len(s.Linked[r.ID.Key()]) > 0
+	if properties["ipAddress"] == nil &&
+		(held || kernel.Text(properties, "publicIPAllocationMethod") == "Static") {
+		properties["ipAddress"] = s.publicAddress(r.ID,
+			kernel.Text(properties, "publicIPAddressVersion") == "IPv6").String()
+	}
+	return nil
+}
+
+// GivePublic gives the dynamic public IP addresses that a resource holds an address.
+func (s *Network) GivePublic(holder *kernel.Resource) {
+	for _, ref := range ReferencesIn(holder.ID, holder.Body) {
+		if ref.Link.To != TypePublicIP {
+			continue
+		}
+		if r := s.kernel.Store.Get(ref.Target()); r != nil &&
+			kernel.ObjectAt(r.Body, "properties")["ipAddress"] == nil {
+			p := kernel.ObjectAt(r.Body, "properties")
+			p["ipAddress"] = s.publicAddress(r.ID,
+				kernel.Text(p, "publicIPAddressVersion") == "IPv6").
+				String()
+			s.kernel.Store.Changed(r)
+		}
+	}
+}
+
+// showPublicIP hides the address of a dynamic one that nothing holds: it has none.
+func (s *Network) showPublicIP(r *kernel.Resource, doc kernel.Object, version string) {
+	if p := kernel.ObjectAt(doc, "properties"); kernel.Text(p,
+		"publicIPAllocationMethod") == "Dynamic" &&
+		len(s.Linked[r.ID.Key()]) == 0 {
+		delete(p, "ipAddress")
+	}
+}
+
+// publicAddress finds a free one, the same for the same name where it can.
+func (s *Network) publicAddress(id arm.ID, v6 bool) netip.Addr {
+	taken := map[string]bool{}
+	for _, r := range s.kernel.Store.ByType[kernel.KindKey(TypePublicIP)] {
+		taken[kernel.Text(kernel.ObjectAt(r.Body, "properties"), "ipAddress")] = true
+	}
+	h := fnv.New32a()
+	h.Write([]byte(id.Key()))
+	for n := h.Sum32(); ; n++ {
+		p := PublicRange[0]
+		if v6 {
+			p = PublicRange[1]
+		}
+		raw := p.Addr().AsSlice()
+		tail := raw[len(raw)-4:]
+		low := n
+		if !v6 {
+			low = n&(1<<28-1) | binary.BigEndian.Uint32(tail)
+		}
+		binary.BigEndian.PutUint32(tail, low)
+		if a, _ := netip.AddrFromSlice(slices.Clone(raw)); !taken[a.String()] {
+			return a
+		}
+	}
+}
+
+// settleNAT fills in a NAT gateway.
+func (s *Network) settleNAT(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	keepGUID(r, old)
+	kernel.SetDefault(r.Body, "sku", kernel.Object{"name": "Standard"})
+	kernel.SetDefault(kernel.ObjectAt(r.Body, "properties"), "idleTimeoutInMinutes", 4)
+	return nil
+}

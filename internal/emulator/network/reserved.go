@@ -1,0 +1,81 @@
+package network
+
+import (
+	"net/http"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// reservedFor are the subnets that belong to one kind of resource, by name.
+var reservedFor = map[string]string{"AzureFirewallSubnet": TypeFirewall,
+	"GatewaySubnet": TypeVPNGateway, "AzureBastionSubnet": TypeBastion}
+
+// settleReserved refuses what the subnets with special names do not take. The codes are Azure's, as
+// people report them.
+func (s *Network) settleReserved(subnet *kernel.Resource) *kernel.Failure {
+	table := s.kernel.Store.Get(kernel.LinkOf(subnet.Body, "routeTable"))
+	switch name := subnet.ID.Name(); {
+	case name == "GatewaySubnet" && kernel.LinkOf(subnet.Body, "networkSecurityGroup") != "":
+		return kernel.Fail(http.StatusBadRequest,
+			"NetworkSecurityGroupCannotBeAttachedToGatewaySubnet",
+			"The operation failed because the network security group %s can not be associated to "+
+				"the GatewaySubnet. Please remove the network security group associated to the "+
+				"GatewaySubnet.", kernel.LinkOf(subnet.Body, "networkSecurityGroup").Name())
+	case name == "AzureBastionSubnet" && table != nil:
+		return kernel.Fail(http.StatusBadRequest, "RouteTableCannotBeAttachedForAzureBastionSubnet",
+			"Route table %s cannot be attached to subnet %s.", table.ID, subnet.ID)
+	case table != nil:
+		return firewallTakes(subnet.ID, table.ID,
+			kernel.ListAt(kernel.ObjectAt(table.Body, "properties"),
+				"routes"))
+	}
+	return nil
+}
+
+// firewallTakes refuses a table without a way to the Internet on a firewall's subnet.
+func firewallTakes(subnet, table arm.ID, routes []kernel.Object) *kernel.Failure {
+	if subnet.Name() != "AzureFirewallSubnet" {
+		return nil
+	}
+	for _, route := range routes {
+		if p := kernel.ObjectAt(route, "properties"); kernel.Text(p,
+			"addressPrefix") == "0.0.0.0/0" &&
+			kernel.Text(p, "nextHopType") == inventory.HopInternet {
+			return nil
+		}
+	}
+	return kernel.Fail(http.StatusBadRequest,
+		"AzureFirewallSubnetRouteTableMustHaveDefaultRouteToInternet", "Route Table %s on "+
+			"firewall subnet %s must have 0.0.0.0/0 route with next hop Internet.", table.Name(),
+		subnet.Name())
+}
+
+// CheckSeat refuses a place in a subnet that is kept for others.
+func (s *Network) CheckSeat(ref reference, subnet *kernel.Resource) *kernel.Failure {
+	for name, kind := range reservedFor {
+		if ref.Link.from == kind && subnet.ID.Name() != name {
+			// [U] the code
+			return kernel.Fail(http.StatusBadRequest, "SubnetNameNotAllowed",
+				"Resource %s must be in a subnet named %s, not %s.", ref.Holder, name, subnet.ID)
+		}
+		if ref.Link.from != kind && subnet.ID.Name() == name {
+			return kernel.Fail(http.StatusBadRequest,
+				"SubnetWithExternalResourcesCannotBeUsedByOtherResources", "Subnet %s is kept "+
+					"for %s and cannot be used by %s.", subnet.ID, kind, ref.Holder)
+		}
+	}
+	for _, holder := range s.AddressesOf(subnet.ID).By {
+		ofGateway := holder.Parent().Is(arm.TypeGateway)
+		if ofGateway != (ref.Link.from == arm.TypeGateway) {
+			// [U] the code: the documentation only says that the subnet must hold nothing but
+			// gateways.
+			return kernel.Fail(http.StatusBadRequest,
+				"ApplicationGatewaySubnetCannotBeUsedByOtherResources", "Subnet %s cannot hold "+
+					"both Application Gateways and other resources: %s is in it, %s cannot be.",
+				subnet.ID, holder, ref.Holder)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package network
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// settleRouteTable checks a table's routes.
+func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	properties := kernel.ObjectAt(r.Body, "properties")
+	keepGUID(r, old)
+	if properties["disableBgpRoutePropagation"] == nil {
+		properties["disableBgpRoutePropagation"] = false
+	}
+	if f := kernel.CheckList(properties, "routes"); f != nil {
+		return f
+	}
+	routes := kernel.ListAt(properties, "routes")
+	stored := make([]any, 0, len(routes))
+	names, prefixes := map[string]bool{}, map[string]string{}
+	for _, route := range routes {
+		f := settleRoute(route)
+		if f != nil {
+			return f
+		}
+		name, prefix := strings.ToLower(kernel.Text(route, "name")), kernel.Text(
+			kernel.ObjectAt(route, "properties"),
+			"addressPrefix")
+		if p, err := netip.ParsePrefix(prefix); err == nil {
+			prefix = p.String() // one prefix has several spellings
+		}
+		if names[name] {
+			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: there are two routes named %s.", kernel.Text(route,
+					"name"))
+		}
+		names[name] = true
+		if other, taken := prefixes[prefix]; taken {
+			return kernel.Fail(http.StatusConflict, "RouteConflict",
+				"Route %s has the same address prefix %s as route %s.", kernel.Text(route,
+					"name"), prefix, other)
+		}
+		prefixes[prefix] = kernel.Text(route, "name")
+		stored = append(stored, route)
+	}
+	if len(stored) > s.Opts.RouteLimit {
+		return kernel.Fail(http.StatusBadRequest, "RouteLimitExceeded",
+			"Route table %s cannot have more than %d routes.", r.ID.Name(),
+			s.Opts.RouteLimit)
+	}
+	properties["routes"] = stored
+	for _, subnet := range s.Linked[r.ID.Key()] {
+		if f := firewallTakes(subnet, r.ID, routes); f != nil {
+			return f
+		}
+		if holder := s.kernel.Store.Get(subnet); !delegated(holder.Body) {
+			if f := gatewayTakes(r.ID, routes, s.gatewayIn(subnet)); f != nil {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+var serviceTag = regexp.MustCompile(`^[A-Z][A-Za-z]+(\.[A-Za-z0-9]+)?$`)
+
+// settleRoute checks one route and brings it into the form in which it is stored.
+func settleRoute(route kernel.Object) *kernel.Failure {
+	for _, readOnly := range []string{"id", "etag", "type"} {
+		delete(route, readOnly)
+	}
+	name := kernel.Text(route, "name")
+	properties := kernel.ObjectAt(route, "properties")
+	if name == "" || properties == nil {
+		return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+			"Cannot parse the request: a route needs a name and properties.")
+	}
+	delete(properties, "provisioningState")
+	prefix, hopType, hop := kernel.Text(properties, "addressPrefix"), kernel.Text(properties,
+		"nextHopType"), kernel.Text(properties, "nextHopIpAddress")
+	if !serviceTag.MatchString(prefix) {
+		if f := CheckPrefix(prefix); f != nil {
+			return f
+		}
+	}
+	types := []string{inventory.HopAppliance, inventory.HopGateway, inventory.HopVNet,
+		inventory.HopInternet, inventory.HopNone}
+	i := slices.IndexFunc(types, func(t string) bool { return strings.EqualFold(t, hopType) })
+	if i < 0 {
+		return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+			"Cannot parse the request: nextHopType %q of route %s is unknown.", hopType, name)
+	}
+	properties["nextHopType"] = types[i]
+	if types[i] == inventory.HopAppliance {
+		if _, err := netip.ParseAddr(hop); err != nil {
+			return kernel.Fail(http.StatusBadRequest, "InvalidNextHopIpAddress",
+				"Route %s with next "+
+					"hop type VirtualAppliance needs a valid nextHopIpAddress, not %q.", name, hop)
+		}
+	} else if hop != "" {
+		return kernel.Fail(http.StatusBadRequest, "NextHopIpAddressNotAllowed",
+			"Route %s with next hop type %s cannot have a nextHopIpAddress.", name, types[i])
+	}
+	if properties["hasBgpOverride"] == nil {
+		properties["hasBgpOverride"] = false
+	}
+	return nil
+}
+
+// gatewayTakes refuses a default route to anywhere but the Internet on the subnet of a classic
+// Application Gateway v2.
+func gatewayTakes(table arm.ID, routes []kernel.Object, gateway arm.ID) *kernel.Failure {
+	if gateway == "" {
+		return nil
+	}
+	for _, route := range routes {
+		p := kernel.ObjectAt(route, "properties")
+		if kernel.Text(p, "addressPrefix") == "0.0.0.0/0" &&
+			kernel.Text(p, "nextHopType") != inventory.HopInternet {
+			return kernel.Fail(http.StatusBadRequest,
+				"ApplicationGatewaySubnetRouteTableNotSupported",
+				"For routes associated to subnet containing Application Gateway V2, please "+
+					"ensure '0.0.0.0/0' uses Next Hop Type as 'Internet'. Route table %s, "+
+					"application gateway %s.", table, gateway)
+		}
+	}
+	return nil
+}
+
+// keepGUID gives a resource its resourceGuid, the one it had before where there was one.
+func keepGUID(r, old *kernel.Resource) {
+	guid := uuid.NewString()
+	if old != nil {
+		guid = kernel.Text(kernel.ObjectAt(old.Body, "properties"), "resourceGuid")
+	}
+	kernel.ObjectAt(r.Body, "properties")["resourceGuid"] = guid
+}
+
+// beingUpdated refuses a write to a resource on which an operation runs. The reason is in the
+// details.
+func beingUpdated(r *kernel.Resource) *kernel.Failure {
+	f := kernel.Fail(http.StatusTooManyRequests, "RetryableError", "A retryable error occurred.")
+	f.RetryAfter = min(14, max(1, int(math.Ceil(time.Until(r.BusyUntil).Seconds()))))
+	f.Details = []any{kernel.Object{
+		"code": "RetryableErrorDueToAnotherOperation",
+		"message": fmt.Sprintf(
+			"Operation Put%sOperation (%s) is updating resource %s. The call can be retried in "+
+				"%d seconds.",
+			strings.TrimSuffix(
+				strings.ToUpper(lastWord(r.ID)[:1])+lastWord(r.ID)[1:],
+				"s",
+			),
+			uuid.NewString(),
+			r.ID,
+			f.RetryAfter,
+		),
+	}}
+	return f
+}
+
+// lastWord is the last word of a type.
+func lastWord(id arm.ID) string {
+	words := strings.Split(id.Type(), "/")
+	return words[len(words)-1]
+}

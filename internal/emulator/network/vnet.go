@@ -1,0 +1,342 @@
+package network
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// subnetsUnchangedSince is the api-version from which on a virtual network PUT without subnets
+// leaves them as they are; before, it deletes them (AZURE.md).
+const subnetsUnchangedSince = "2023-09-01"
+
+// settleVNet checks a virtual network and all its subnets, so that a refused one changes nothing.
+func (s *Network) settleVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	properties := kernel.ObjectAt(r.Body, "properties")
+	if len(AddressSpace(r.Body)) == 0 {
+		return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+			"Cannot parse the request: "+
+				"virtual network %s has no valid addressSpace.addressPrefixes.", r.ID.Name())
+	}
+	for _, p := range kernel.List(kernel.ObjectAt(properties, "addressSpace"), "addressPrefixes") {
+		if f := CheckPrefix(p); f != nil {
+			return f
+		}
+	}
+	keepGUID(r, old)
+	if f := s.settleSpace(r); f != nil {
+		return f
+	}
+	if f := s.settlePeerings(r); f != nil {
+		return f
+	}
+	peerings := r.Children
+	r.Children = nil
+	sent, present := properties["subnets"]
+	delete(properties, "subnets")
+	existing := s.kernel.Store.List(arm.TypeSubnet, r.ID)
+	if sent == nil { // absent and null are the same
+		present = c.Version < subnetsUnchangedSince
+	}
+	if !present {
+		for _, subnet := range existing { // a smaller address space must still hold them
+			if f := placeSubnet(subnet, r.Body, nil); f != nil {
+				return f
+			}
+		}
+		r.Children, r.KeepChildren = peerings, true
+		return nil
+	}
+	if f := kernel.CheckList(kernel.Object{"subnets": sent}, "subnets"); f != nil {
+		return f
+	}
+	wanted := map[string]bool{}
+	for _, doc := range kernel.ListAt(kernel.Object{"subnets": sent}, "subnets") {
+		name := kernel.Text(doc, "name")
+		if name == "" {
+			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: a subnet of %s has no name.", r.ID.Name())
+		}
+		id := r.ID.Child("subnets", name)
+		if wanted[id.Key()] {
+			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: there are two subnets named %s.", name)
+		}
+		wanted[id.Key()] = true
+		child := s.kernel.NewResource(id, doc, s.kernel.Store.Get(id))
+		s.kernel.DropNewer(id, child.Body, c.Version)
+		if f := s.settleSubnetAmong(c.Version, child, r.Body, kernel.Text(r.Body, "location"),
+			r.Children); f != nil {
+			return f
+		}
+		r.Children = append(r.Children, child)
+	}
+	for _, subnet := range existing {
+		if !wanted[subnet.ID.Key()] {
+			if f := s.subnetRemovable(subnet); f != nil {
+				return f
+			}
+		}
+	}
+	r.Children = append(r.Children, peerings...)
+	return nil
+}
+
+// storedVNet stores the subnets that came inside a virtual network and removes the ones that did
+// not.
+func (s *Network) storedVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	wanted := map[string]bool{}
+	for _, child := range r.Children {
+		wanted[child.ID.Key()] = true
+		child.BusyUntil = r.BusyUntil
+		s.kernel.Store.Put(child)
+		if child.ID.Is(TypePeering) {
+			s.connectPeering(child)
+		}
+	}
+	if !r.KeepChildren {
+		for _, subnet := range s.kernel.Store.List(arm.TypeSubnet, r.ID) {
+			if !wanted[subnet.ID.Key()] {
+				s.kernel.Store.Remove(subnet.ID)
+			}
+		}
+	}
+	r.Children, r.KeepChildren = nil, false
+	s.changedVNet(r)
+	return nil
+}
+
+// changedVNet gives a virtual network a new ETag and, unless they have their own, its subnets the
+// same.
+func (s *Network) changedVNet(vnet *kernel.Resource) {
+	vnet.Retag(vnet.BusyUntil)
+	s.kernel.Store.Changed(vnet)
+	s.touchPeers(vnet.ID)
+	if s.Opts.SeparateSubnetETags {
+		return
+	}
+	for _, childType := range []string{arm.TypeSubnet, TypePeering} {
+		for _, child := range s.kernel.Store.List(childType, vnet.ID) {
+			child.ShareTag(vnet)
+			s.kernel.Store.Changed(child)
+		}
+	}
+}
+
+func (s *Network) showVNet(r *kernel.Resource, doc kernel.Object, version string) {
+	subnets := []any{}
+	for _, subnet := range s.kernel.Store.List(arm.TypeSubnet, r.ID) {
+		subnets = append(subnets, s.kernel.Document(subnet, version))
+	}
+	properties := kernel.ObjectAt(doc, "properties")
+	properties["subnets"] = subnets
+	peerings := []any{}
+	for _, p := range s.kernel.Store.List(TypePeering, r.ID) {
+		peerings = append(peerings, s.kernel.Document(p, version))
+	}
+	properties["virtualNetworkPeerings"] = peerings
+}
+
+func (s *Network) vnetRemovable(r *kernel.Resource) *kernel.Failure {
+	for _, subnet := range s.kernel.Store.List(arm.TypeSubnet, r.ID) {
+		if f := s.subnetRemovable(subnet); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// settleSubnet checks a subnet that is PUT on its own.
+func (s *Network) settleSubnet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	vnet := s.kernel.Store.Get(r.ID.Parent())
+	var siblings []*kernel.Resource
+	for _, subnet := range s.kernel.Store.List(arm.TypeSubnet, vnet.ID) {
+		if !subnet.ID.Equal(r.ID) {
+			siblings = append(siblings, subnet)
+		}
+	}
+	return s.settleSubnetAmong(c.Version, r, vnet.Body, kernel.Text(vnet.Body, "location"),
+		siblings)
+}
+
+// settleSubnetAmong checks a subnet against its network, its siblings and what it links to.
+func (s *Network) settleSubnetAmong(version string, r *kernel.Resource, vnet kernel.Object,
+	location string,
+	siblings []*kernel.Resource) *kernel.Failure {
+	properties := kernel.ObjectAt(r.Body, "properties")
+	for _, readOnly := range []string{"ipConfigurations", "ipConfigurationProfiles",
+		"applicationGatewayIPConfigurations", "privateEndpoints", "purpose",
+		"resourceNavigationLinks", "serviceAssociationLinks"} {
+		delete(properties, readOnly)
+	}
+	if f := placeSubnet(r, vnet, siblings); f != nil {
+		return f
+	}
+	used := s.AddressesOf(r.ID)
+	for a := range used.By {
+		if !slices.ContainsFunc(PrefixesOf(r.Body), func(p netip.Prefix) bool {
+			return p.Contains(a)
+		}) {
+			return kernel.Fail(http.StatusBadRequest, "InUsePrefixCannotBeDeleted",
+				"IpPrefix of Subnet %s cannot be changed: the address %s in it is in use by %s.",
+				r.ID.Name(), a, used.By[a])
+		}
+	}
+	if f := s.SettleLinks(r, location); f != nil {
+		return f
+	}
+	if f := s.settleReserved(r); f != nil {
+		return f
+	}
+	if table := s.kernel.Store.Get(kernel.LinkOf(r.Body, "routeTable")); table != nil &&
+		!delegated(r.Body) {
+		if f := gatewayTakes(table.ID, kernel.ListAt(kernel.ObjectAt(table.Body, "properties"),
+			"routes"),
+			s.gatewayIn(r.ID)); f != nil {
+			return f
+		}
+	}
+	kernel.SetDefault(properties, "delegations", []any{})
+	kernel.SetDefault(properties, "privateEndpointNetworkPolicies", endpointPolicies(version))
+	kernel.SetDefault(properties, "privateLinkServiceNetworkPolicies", "Enabled")
+	return nil
+}
+
+// storedSubnet lets the network know of a change in one of its subnets.
+func (s *Network) storedSubnet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	vnet := s.kernel.Store.Get(r.ID.Parent())
+	vnet.BusyUntil = r.BusyUntil
+	s.changedVNet(vnet)
+	return nil
+}
+
+func (s *Network) showSubnet(r *kernel.Resource, doc kernel.Object, version string) {
+	properties := kernel.ObjectAt(doc, "properties")
+	for _, endpoint := range kernel.ListAt(properties, "serviceEndpoints") {
+		endpoint["provisioningState"] = kernel.State(r)
+		if len(kernel.List(endpoint, "locations")) == 0 { // not named, it is for all of them
+			endpoint["locations"] = endpointLocations(kernel.Text(endpoint, "service"),
+				s.locationOf(r))
+		}
+	}
+	for _, delegation := range kernel.ListAt(properties, "delegations") {
+		s.kernel.ShowItem(r, "delegations", delegation)
+		if p := kernel.ObjectAt(delegation, "properties"); p != nil {
+			kernel.SetDefault(p, "actions", delegationActions(kernel.Text(p, "serviceName")))
+			p["provisioningState"] = "Succeeded"
+		}
+	}
+	used := s.AddressesOf(r.ID)
+	if configurations := used.configurations(kernel.SinceDate(r.AsOf, shoutedSince)); len(
+		configurations) > 0 {
+		properties["ipConfigurations"] = configurations
+	}
+	s.showEndpoints(r, properties)
+}
+
+func (s *Network) subnetRemovable(r *kernel.Resource) *kernel.Failure {
+	used := s.AddressesOf(r.ID)
+	by := arm.ID("")
+	for _, id := range used.By {
+		by = id
+	}
+	if g := s.gatewayIn(r.ID); g != "" {
+		by = g
+	}
+	if by == "" {
+		return nil
+	}
+	return kernel.Fail(http.StatusBadRequest, "InUseSubnetCannotBeDeleted",
+		"Subnet %s is in use by %s and cannot be deleted. In order to delete the subnet, delete "+
+			"all the resources within the subnet. See aka.ms/deletesubnet.", r.ID.Name(), by)
+}
+
+// placeSubnet checks that a subnet lies in its network and beside its siblings.
+func placeSubnet(r *kernel.Resource, vnet kernel.Object,
+	siblings []*kernel.Resource) *kernel.Failure {
+	properties := kernel.ObjectAt(r.Body, "properties")
+	written := kernel.List(properties, "addressPrefixes")
+	if one := kernel.Text(properties, "addressPrefix"); one != "" {
+		written = append(written, one)
+	}
+	if len(written) == 0 {
+		return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+			"Cannot parse the request: subnet %s has no addressPrefix.", r.ID.Name())
+	}
+	for _, text := range written {
+		if f := CheckPrefix(text); f != nil {
+			return f
+		}
+		p := netip.MustParsePrefix(text)
+		inside := func(space netip.Prefix) bool {
+			return space.Bits() <= p.Bits() && space.Contains(p.Addr())
+		}
+		if !slices.ContainsFunc(AddressSpace(vnet), inside) {
+			return kernel.Fail(http.StatusBadRequest, "NetcfgInvalidSubnet",
+				"Subnet '%s' is not valid "+
+					"because its IP address range is outside the IP address range of virtual "+
+					"network "+
+					"'%s'.", r.ID.Name(), r.ID.Parent().Name())
+		}
+		for _, s := range siblings {
+			for _, q := range PrefixesOf(s.Body) {
+				if q.Overlaps(p) {
+					return kernel.Fail(http.StatusBadRequest, "NetcfgSubnetRangesOverlap",
+						"Subnet '%s' is not valid because its IP address range overlaps with "+
+							"that of an existing subnet in virtual network '%s'.", r.ID.Name(),
+						r.ID.Parent().Name())
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// CheckPrefix refuses what is no prefix or has host bits.
+func CheckPrefix(text string) *kernel.Failure {
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return kernel.Fail(http.StatusBadRequest, "InvalidAddressPrefixFormat",
+			"Address prefix %s is "+
+				"not formatted correctly. It should follow CIDR notation, for example 10.0.0.0/24.",
+			text)
+	}
+	if p != p.Masked() {
+		return kernel.Fail(http.StatusBadRequest, "InvalidCIDRNotation",
+			"The address prefix %s has an "+
+				"invalid CIDR notation. For the given prefix length, the address prefix should "+
+				"be %s.",
+			text, p.Masked())
+	}
+	return nil
+}
+
+// AddressSpace returns the valid prefixes of a virtual network.
+func AddressSpace(vnet kernel.Object) []netip.Prefix {
+	return ValidPrefixes(kernel.List(kernel.ObjectAt(vnet, "properties", "addressSpace"),
+		"addressPrefixes"))
+}
+
+// PrefixesOf returns the valid prefixes of a subnet.
+func PrefixesOf(subnet kernel.Object) []netip.Prefix {
+	properties := kernel.ObjectAt(subnet, "properties")
+	written := kernel.List(properties, "addressPrefixes")
+	if one := kernel.Text(properties, "addressPrefix"); one != "" &&
+		!slices.Contains(written, one) {
+		written = append(written, one)
+	}
+	return ValidPrefixes(written)
+}
+
+func ValidPrefixes(written []string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, text := range written {
+		if p, err := netip.ParsePrefix(text); err == nil && p == p.Masked() {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,55 @@
+// Package resources is Microsoft.Resources without deployments: subscriptions, resource groups,
+// providers, tags, and lists of resources of all types; and the features of Microsoft.Features.
+package resources
+
+import (
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// Resources is Microsoft.Resources, but for deployments: subscriptions, resource groups, tags,
+// providers, features, and lists of resources of all types.
+type Resources struct {
+	kernel        *kernel.Kernel
+	authorization *authorization.Authorization
+
+	// registration is the state of resource providers and features, where it was changed.
+	registration map[string]string
+}
+
+// New makes the service, and gives it its place in the kernel.
+func New(k *kernel.Kernel, a *authorization.Authorization) *Resources {
+	s := &Resources{kernel: k, authorization: a, registration: map[string]string{}}
+	k.Add(kernel.Service{
+		Types: s.types(), Waits: s.waits(), Above: []kernel.Special{
+			s.topCall}, Refuse: s.deprovisioning,
+		Calls: []kernel.Special{s.tagsCall, s.resourcesCall, s.featureCall},
+		Things: []kernel.Thing{{Name: "registration", Save: func() any { return s.registration },
+			Restore: func(read func(into any) error) error { return read(&s.registration) }}},
+		Resume: kernel.Resumer{Last: s.resumeGroups},
+	})
+	return s
+}
+
+// resumeGroups goes on with the deletion of groups.
+func (s *Resources) resumeGroups() {
+	for _, r := range s.kernel.Store.List(arm.TypeResourceGroup, "") {
+		if r.Deleting {
+			s.kernel.At(r.BusyUntil, func() { s.emptyGroup(r) })
+		}
+	}
+}
+
+// types are the resource types of Microsoft.Resources, but for deployments.
+func (s *Resources) types() []kernel.Kind {
+	return []kernel.Kind{
+		{Name: arm.TypeResourceGroup, Tracked: true, Immediate: true, Settle: s.checkRegion,
+			Deleting: s.deleteGroup},
+	}
+}
+
+// waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE.
+func (s *Resources) waits() map[string][2]int {
+	return map[string][2]int{arm.TypeResourceGroup: {15, 15}}
+}

@@ -1,0 +1,48 @@
+package plan
+
+import (
+	"regexp"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// Machines of clusters that were not read, as subnets show them.
+
+// nodeMachine matches the names that AKS gives the scale sets of its nodes, and the NICs of its
+// single machines.
+var nodeMachine = regexp.MustCompile(`(?i)^aks[a-z0-9-]+$`)
+
+// unreadNode finds in a subnet a machine that AKS made for a cluster that was not read. The subnet
+// shows the IP configurations of all machines, whoever owns them. Application Gateways, load
+// balancers and private endpoints have IP configurations too, but are not nodes.
+func (p *Planner) unreadNode(subnet *inventory.Subnet) string {
+	for _, configuration := range subnet.Configurations {
+		nic := configuration.Parent()
+		inSet := nic.Is(arm.TypeScaleSetInterface)
+		if !inSet && !(nic.Is(arm.TypeInterface) &&
+			nodeGroup.MatchString(configuration.ResourceGroup())) {
+			continue
+		}
+		holder := inventory.HolderName(nic)
+		name, _, _ := strings.Cut(holder, " ")
+		if nodeMachine.MatchString(name) && !p.ofCluster(configuration) {
+			return holder
+		}
+	}
+	return ""
+}
+
+// nodeGroup matches AKS's default names for node resource groups.
+var nodeGroup = regexp.MustCompile(`(?i)^MC_`)
+
+// ofCluster reports whether a resource is in the node resource group of a cluster that was read.
+func (p *Planner) ofCluster(id arm.ID) bool {
+	for _, cluster := range p.s.Clusters {
+		if id.Group().Equal(cluster.NodeGroup()) {
+			return true
+		}
+	}
+	return false
+}
