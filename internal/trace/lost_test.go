@@ -107,7 +107,7 @@ func TestAllLost(t *testing.T) {
 			read(s)
 			n := nic(s, "2", "10.0.1.6")
 			n.ID = group + "/providers/Microsoft.Network/networkInterfaces/kube-apiserver.nic"
-		}, []string{"6 pairs, 6 delivered, 0 dropped, 0 unknown"}, 1},
+		}, []string{"6 pairs, 6 delivered, 0 dropped, 0 unknown"}, 0},
 		"another virtual machine": {func(s *inventory.Snapshot) {
 			read(s)
 			n := nic(s, "2", "10.0.1.6")

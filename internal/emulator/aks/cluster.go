@@ -168,6 +168,9 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 			s.nodes.removePool(cl, p)
 		}
 	}
+	if f := s.makePrivate(cl, r); f != nil {
+		return s.undo(cl, old, f)
+	}
 	s.nodes.nodesChanged(cl)
 	return nil
 }
@@ -434,6 +437,7 @@ func (s *AKS) clusterRemoved(r *kernel.Resource) {
 	delete(s.Clusters, r.ID.Key())
 	delete(s.nodeGroups, cl.nodeGroup.Key())
 	cl.provider.stop()
+	s.leaveZone(cl, r)
 	if arm.ID(cl.Who.Resource).Equal(cl.id) {
 		s.entra.Identity.Remove(cl.Who)
 	}

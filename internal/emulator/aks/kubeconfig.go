@@ -21,13 +21,6 @@ func apiServerName(cluster arm.ID, properties kernel.Object) string {
 	return kernel.Text(properties, "dnsPrefix") + "-" + DigitsOf(cluster) + "." + apiServerDomain
 }
 
-// privateName is the name of a private cluster's API server in its own network, which leads nowhere
-// from here.
-func privateName(cluster arm.ID, properties kernel.Object) string {
-	return kernel.Text(properties, "dnsPrefix") + "-" + DigitsOf(cluster) + ".privatelink." +
-		apiServerDomain
-}
-
 func isPrivate(properties kernel.Object) bool {
 	return kernel.ObjectAt(properties, "apiServerAccessProfile")["enablePrivateCluster"] == true
 }
@@ -36,7 +29,9 @@ func isPrivate(properties kernel.Object) bool {
 // unless it does without.
 func showAPIServer(cluster arm.ID, properties kernel.Object) {
 	if isPrivate(properties) {
-		properties["privateFQDN"] = privateName(cluster, properties)
+		if name := privateName(cluster, properties); name != "" {
+			properties["privateFQDN"] = name
+		}
 		if kernel.ObjectAt(properties,
 			"apiServerAccessProfile")["enablePrivateClusterPublicFQDN"] == false {
 			return
@@ -80,7 +75,11 @@ func (s *APIServers) credential(user string) func(*kernel.Call, *kernel.Resource
 		server := ApiServerURL(s.OverTLS(c.Base), r.ID) + "\n    tls-server-name: " +
 			apiServerName(r.ID, properties)
 		if isPrivate(properties) {
-			server = "https://" + privateName(r.ID, properties) + ":443"
+			name := privateName(r.ID, properties)
+			if name == "" { // its public name leads to its private address
+				name = apiServerName(r.ID, properties)
+			}
+			server = "https://" + name + ":443"
 		}
 		name := r.ID.Name()
 		login := "token: " + s.ClusterToken(r.ID, user)

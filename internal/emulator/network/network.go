@@ -122,6 +122,12 @@ func (s *Network) types() []kernel.Kind {
 			Lists: []kernel.ItemList{{Name: "frontendIPConfigurations", ReadOnly: true}}},
 		{Name: TypeWatcher, Tracked: true},
 		{Name: TypeVM, Tracked: true},
+		{Name: TypePrivateZone, Tracked: true},
+		{Name: TypePrivateZoneLink, Tracked: true, Settle: s.settlePrivateZoneLink},
+		{Name: TypePrivateRecord, Immediate: true, Settle: s.settlePrivateRecord},
+		{Name: TypePrivateEndpoint, Tracked: true, Facts: privateEndpointFacts,
+			Settle: s.settlePrivateEndpoint, Stored: s.storedPrivateEndpoint,
+			Removed: s.privateEndpointRemoved},
 	}
 }
 
