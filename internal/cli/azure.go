@@ -50,15 +50,15 @@ func (a *app) checkCloud(cmd *cobra.Command) error {
 	if a.emulatorDir != "" && cmd.Flags().Changed("cloud") {
 		return errors.New("--cloud and --emulator exclude each other")
 	}
-	a.repeatFlags(cmd)
+	repeatFlags(cmd, map[string]string{"emulator": a.emulatorDir, "cloud": a.cloudName})
 	return a.startTimeout(cmd)
 }
 
 // repeatFlags has printed commands repeat the flags that say where Azure and the config are. The
 // shell has what comes from environment variables.
-func (a *app) repeatFlags(cmd *cobra.Command) {
+func repeatFlags(cmd *cobra.Command, globals map[string]string) {
 	var global []string
-	for name, value := range map[string]string{"emulator": a.emulatorDir, "cloud": a.cloudName} {
+	for name, value := range globals {
 		if cmd.Flags().Changed(name) {
 			global = []string{"--" + name, value}
 		}

@@ -73,7 +73,7 @@ maximum fits; 1: an error; 2: it does not fit.`,
 		"(`NAME` or resource ID)")
 	f.StringVar(&o.bundle, "from-bundle", "", "read the cluster from this `FILE` of routekeeper "+
 		"collect")
-	a.completeFlag(cmd, "cluster", a.clusterNames)
+	completeFlag(cmd, "cluster", a.complete(a.clusterNames, 1))
 	_ = cmd.MarkFlagFilename("from-bundle", "tgz")
 	f.BoolVar(&o.formulas, "show-formulas", false, "show how each limit was calculated")
 	names := []string{"all"}

@@ -51,8 +51,7 @@ func (a *app) complete(names completer, most int) cobra.CompletionFunc {
 }
 
 // completeFlag completes the values of a flag.
-func (a *app) completeFlag(cmd *cobra.Command, flag string, names completer) {
-	values := a.complete(names, 1)
+func completeFlag(cmd *cobra.Command, flag string, values cobra.CompletionFunc) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) (
 		[]cobra.Completion, cobra.ShellCompDirective) {
 		return values(cmd, nil, typed)

@@ -48,7 +48,7 @@ func (a *app) examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle boo
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("cluster", "file")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "file")
-	a.completeFlag(cmd, "cluster", a.clusterNames)
+	completeFlag(cmd, "cluster", a.complete(a.clusterNames, 1))
 	cmd.ValidArgsFunction = a.complete(a.clusterNames, 1)
 	a.timeoutFlag(cmd)
 	kubernetesFlags(cmd, &o.kubernetesOptions)

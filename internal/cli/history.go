@@ -70,7 +70,7 @@ func (a *app) filterFlags(cmd *cobra.Command, o *historyOptions) {
 		"(2026-01-31, 2026-01-31T15:04:05Z)")
 	f.StringVar(&o.kind, "kind", "", "only checks of this `kind`: "+
 		strings.Join(history.Kinds, ", "))
-	a.completeFlag(cmd, "cluster", historyNames)
+	completeFlag(cmd, "cluster", a.complete(historyNames, 1))
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(history.Kinds,
 		cobra.ShellCompDirectiveNoFileComp))
 }

@@ -59,7 +59,7 @@ run with a promoted config, and what to assign.`,
 	f.BoolVar(&o.gatewayTable, "gateway-table", false,
 		"create a route table for each Application Gateway subnet without one")
 	f.BoolVar(&o.yes, "yes", false, "with --gateway-table: do not ask")
-	a.completeFlag(cmd, "cluster", a.clusterNames)
+	completeFlag(cmd, "cluster", a.complete(a.clusterNames, 1))
 	a.timeoutFlag(cmd)
 	cmd.MarkFlagsOneRequired("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")

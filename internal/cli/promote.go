@@ -69,7 +69,7 @@ there is something to promote, or you answered no.`,
 		"repeatable)")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the changes and write nothing")
-	a.completeFlag(cmd, "target", a.targetNames)
+	completeFlag(cmd, "target", a.complete(a.targetNames, 1))
 	a.timeoutFlag(cmd)
 	cmd.MarkFlagsMutuallyExclusive("guard-only", "target")
 	a.outputFlags(cmd, report.Text, report.JSON)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -98,7 +99,7 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 			}
 		}
 		if o.dryRun {
-			a.sayObserved(planned, format)
+			sayObserved(a.err, planned, format)
 			return syncCode(planned, nil)
 		}
 		if len(planned.Changes) > 0 {
@@ -131,14 +132,14 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 	if err := write(reported, w, format, style); err != nil {
 		return err
 	}
-	a.sayObserved(round, format)
+	sayObserved(a.err, round, format)
 	return syncCode(round, err)
 }
 
 // sayObserved says how to make the changes that a config only observes.
-func (a *app) sayObserved(round keeper.Round, format report.Format) {
+func sayObserved(w io.Writer, round keeper.Round, format report.Format) {
 	if format == report.Text && len(round.OnlyObserved) > 0 {
-		fmt.Fprintf(a.err, "the config says Observe: these changes were not made; next: %s\n",
+		fmt.Fprintf(w, "the config says Observe: these changes were not made; next: %s\n",
 			finding.Command("routekeeper promote %s%s", round.OnlyObserved[0].Cluster,
 				finding.Config()))
 	}

@@ -96,12 +96,11 @@ type Route struct {
 // The states of a route, in addition to Unknown. All except Unmanaged belong to the cluster's pod
 // routes. Leftover routes are not counted.
 const (
-	Works = "works" // the route is correct, and its table is on the subnets that need it
-	// the route is correct, but its table is not on the subnet that needs it
-	Idle      = "idle"
+	Works     = "works"     // correct, and its table is on the subnets that need it
+	Idle      = "idle"      // correct, but its table is not on the subnet that needs it
 	Missing   = "missing"   // the cluster's route table has the route, this table does not
 	Wrong     = "wrong"     // the next hop differs from the one in the cluster's route table
-	Stale     = "stale"     // the cluster's route table does not have the route, or no longer
+	Stale     = "stale"     // the cluster's route table does not have the route
 	Leftover  = "leftover"  // as Stale, but the route stays: the policy is UpsertOnly
 	Unmanaged = "unmanaged" // an unmanaged route
 )

@@ -48,33 +48,40 @@ func ApiServerURL(base string, cluster arm.ID) string {
 // cluster.
 var clusterUsers = []string{"clusterUser", "clusterAdmin", "clusterMonitoringUser"}
 
+// APIServers are the clusters' API servers, with their issuers of tokens.
+type APIServers struct {
+	aks *AKS
+	// by answers for them; nil: this package does.
+	by Kubernetes
+}
+
 // ClusterToken is the token of a cluster's user: the same one as long as the cluster is there, and
 // also after a restart.
-func (s *AKS) ClusterToken(cluster arm.ID, user string) string {
-	mac := hmac.New(sha256.New, s.entra.Identity.Key.D.Bytes())
+func (s *APIServers) ClusterToken(cluster arm.ID, user string) string {
+	mac := hmac.New(sha256.New, s.aks.entra.Identity.Key.D.Bytes())
 	mac.Write([]byte(cluster.Key() + " " + user))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
 // User says who calls a cluster's API server.
-func (s *AKS) User(c *kernel.Call) (kernel.Principal, *kernel.Failure) {
+func (s *APIServers) User(c *kernel.Call) (kernel.Principal, *kernel.Failure) {
 	token, _ := strings.CutPrefix(c.Header.Get("Authorization"), "Bearer ")
 	for _, user := range clusterUsers {
 		if hmac.Equal([]byte(token), []byte(s.ClusterToken(ofAPIServer(c), user))) {
 			return kernel.Principal{Name: user}, nil
 		}
 	}
-	if who, known := s.entra.Identity.UserFor(token, AksServer); known {
+	if who, known := s.aks.entra.Identity.UserFor(token, AksServer); known {
 		return who, nil
 	}
 	return kernel.Principal{}, kernel.Fail(http.StatusUnauthorized, "Unauthorized", "Unauthorized")
 }
 
 // Hosts reports whether a call is for a cluster's API server.
-func (s *AKS) Hosts(c *kernel.Call) bool { return toAPIServer(c) }
+func (s *APIServers) Hosts(c *kernel.Call) bool { return toAPIServer(c) }
 
 // Refusal is a failure in the words of an API server.
-func (s *AKS) Refusal(f *kernel.Failure) kernel.Reply {
+func (s *APIServers) Refusal(f *kernel.Failure) kernel.Reply {
 	answer := f.Reply()
 	answer.Body = kernel.Encode(kernel.Object{"kind": "Status", "apiVersion": "v1",
 		"metadata": kernel.Object{},
@@ -84,15 +91,15 @@ func (s *AKS) Refusal(f *kernel.Failure) kernel.Reply {
 
 // Silent reports whether no API server is there: the cluster is stopped, or gone, and with it the
 // name.
-func (s *AKS) Silent(c *kernel.Call) bool {
-	defer s.kernel.Lock()()
-	s.kernel.Happen()
-	r := s.kernel.Store.Get(ofAPIServer(c))
+func (s *APIServers) Silent(c *kernel.Call) bool {
+	defer s.aks.kernel.Lock()()
+	s.aks.kernel.Happen()
+	r := s.aks.kernel.Store.Get(ofAPIServer(c))
 	return r == nil || powerOf(r) != "Running"
 }
 
 // Answer answers a call to a cluster's API server.
-func (s *AKS) Answer(c *kernel.Call) kernel.Reply {
+func (s *APIServers) Answer(c *kernel.Call) kernel.Reply {
 	c.Secret = true // lists are long, and who wants to see them asks for them
 	if c.Unknown != nil {
 		return s.Refusal(c.Unknown)
@@ -107,17 +114,17 @@ func (s *AKS) Answer(c *kernel.Call) kernel.Reply {
 	return answer
 }
 
-func (s *AKS) kubernetesCall(c *kernel.Call) (kernel.Reply, *kernel.Failure) {
+func (s *APIServers) kubernetesCall(c *kernel.Call) (kernel.Reply, *kernel.Failure) {
 	path := strings.Join(c.Path[4:], "/")
 	if c.Method != http.MethodGet {
 		return kernel.Reply{}, kernel.Fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
 			"the server does not allow this method on the requested resource")
 	}
-	defer s.kernel.Lock()()
-	s.kernel.Happen()
-	cl, r := s.Clusters[ofAPIServer(c).Key()], s.kernel.Store.Get(ofAPIServer(c))
+	defer s.aks.kernel.Lock()()
+	s.aks.kernel.Happen()
+	cl, r := s.aks.Clusters[ofAPIServer(c).Key()], s.aks.kernel.Store.Get(ofAPIServer(c))
 	if cl == nil || r == nil {
-		return kernel.Reply{}, s.kernel.Missing(ofAPIServer(c))
+		return kernel.Reply{}, s.aks.kernel.Missing(ofAPIServer(c))
 	}
 	namespace, words := "", []string{""}
 	if rest, found := strings.CutPrefix(path, "api/v1/"); found {
@@ -196,7 +203,7 @@ type continueToken struct {
 }
 
 // listKubernetes answers with one object, with a list, or with a page of one.
-func (s *AKS) listKubernetes(c *kernel.Call, kind string, words []string,
+func (s *APIServers) listKubernetes(c *kernel.Call, kind string, words []string,
 	all []kubeObject) (kernel.Reply,
 	*kernel.Failure) {
 	show := func(o kubeObject) kernel.Object {

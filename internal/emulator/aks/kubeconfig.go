@@ -42,9 +42,9 @@ func showAPIServer(cluster arm.ID, properties kernel.Object) {
 
 // OverTLS is the same server's address with HTTPS, for somebody who has called the port without:
 // over plain HTTP client-go sends no token. It is left as it is where nothing listens.
-func (s *AKS) OverTLS(base string) string {
+func (s *APIServers) OverTLS(base string) string {
 	called, err := url.Parse(base)
-	at, parsed := netip.ParseAddrPort(s.kernel.Server.HTTPS)
+	at, parsed := netip.ParseAddrPort(s.aks.kernel.Server.HTTPS)
 	if err != nil || parsed != nil || called.Scheme == "https" {
 		return base
 	}
@@ -58,7 +58,7 @@ func (s *AKS) OverTLS(base string) string {
 // credential answers with a kubeconfig. Its server is an address at which the local Azure answers
 // for the cluster, or a private cluster's name; the certificate that the server shows is for the
 // cluster's name.
-func (s *AKS) credential(user string) func(*kernel.Call, *kernel.Resource) (kernel.Reply,
+func (s *APIServers) credential(user string) func(*kernel.Call, *kernel.Resource) (kernel.Reply,
 	*kernel.Failure) {
 	return func(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
 		properties := kernel.ObjectAt(r.Body, "properties")
@@ -67,7 +67,7 @@ func (s *AKS) credential(user string) func(*kernel.Call, *kernel.Resource) (kern
 				"Getting static credential "+
 					"is not allowed because this cluster is set to disable local accounts.")
 		}
-		ca, _, err := s.kernel.AuthorityLocked()
+		ca, _, err := s.aks.kernel.AuthorityLocked()
 		if err != nil {
 			return kernel.Reply{}, kernel.Fail(http.StatusInternalServerError, "KubeConfigError",
 				"Making a certificate authority: %v", err)
@@ -84,7 +84,7 @@ func (s *AKS) credential(user string) func(*kernel.Call, *kernel.Resource) (kern
 		name := r.ID.Name()
 		login := "token: " + s.ClusterToken(r.ID, user)
 		if user == "clusterUser" && withEntra(properties) {
-			login = kubelogin(s.kernel.TenantOf(r.ID.Subscription()))
+			login = kubelogin(s.aks.kernel.TenantOf(r.ID.Subscription()))
 		}
 		config := fmt.Sprintf(`apiVersion: v1
 kind: Config
@@ -107,7 +107,8 @@ users:
 `, name, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
 			Bytes: ca.Raw})), server,
 			user+"_"+r.ID.ResourceGroup()+"_"+name, login)
-		s.kernel.Record(c, r.ID, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action", nil)
+		s.aks.kernel.Record(c, r.ID, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action",
+			nil)
 		return kernel.OK(kernel.Object{"kubeconfigs": []kernel.Object{
 			{"name": user, "value": base64.StdEncoding.EncodeToString([]byte(config))}}}), nil
 	}

@@ -13,7 +13,7 @@ import (
 
 // podObjects are some pods for each of a cluster's nodes, as its API server shows them. Nothing
 // keeps them: they follow from the nodes.
-func (s *AKS) podObjects(cl *cluster, r *kernel.Resource) []kubeObject {
+func (s *APIServers) podObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 	var out []kubeObject
 	policy := policyEngine(r)
 	for _, p := range cl.Pools {

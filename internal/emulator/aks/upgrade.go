@@ -138,7 +138,7 @@ func SurgeOf(profile kernel.Object, nodes int) int {
 // others are reimaged one batch after the other, and the surge nodes go. A reimaged node keeps its
 // instance, name and address; its Kubernetes object is made anew, and with it its part of the pod
 // CIDR [U].
-func (s *AKS) upgrade(cl *cluster, p *pool, profile kernel.Object,
+func (s *nodes) upgrade(cl *cluster, p *pool, profile kernel.Object,
 	over time.Duration) *kernel.Failure {
 	old := slices.Clone(p.Nodes)
 	if len(old) == 0 {
@@ -158,7 +158,7 @@ func (s *AKS) upgrade(cl *cluster, p *pool, profile kernel.Object,
 	batches := slices.Collect(slices.Chunk(old, surge))
 	start := time.Now()
 	for i, batch := range batches {
-		s.kernel.At(start.Add(over*time.Duration(i+1)/time.Duration(len(batches)+1)), func() {
+		s.aks.kernel.At(start.Add(over*time.Duration(i+1)/time.Duration(len(batches)+1)), func() {
 			if !s.runs(cl, p) {
 				return
 			}
@@ -172,7 +172,7 @@ func (s *AKS) upgrade(cl *cluster, p *pool, profile kernel.Object,
 			s.nodesChanged(cl)
 		})
 	}
-	s.kernel.At(start.Add(over), func() {
+	s.aks.kernel.At(start.Add(over), func() {
 		if s.runs(cl, p) {
 			s.dropSurge(cl, p, len(old))
 		}
@@ -181,12 +181,12 @@ func (s *AKS) upgrade(cl *cluster, p *pool, profile kernel.Object,
 }
 
 // runs reports whether a pool is still there.
-func (s *AKS) runs(cl *cluster, p *pool) bool {
-	return s.Clusters[cl.id.Key()] == cl && cl.Pool(p.name) == p
+func (s *nodes) runs(cl *cluster, p *pool) bool {
+	return s.aks.Clusters[cl.id.Key()] == cl && cl.Pool(p.name) == p
 }
 
 // dropSurge takes a pool's last nodes away.
-func (s *AKS) dropSurge(cl *cluster, p *pool, count int) {
+func (s *nodes) dropSurge(cl *cluster, p *pool, count int) {
 	for len(p.Nodes) > count {
 		s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
 	}
