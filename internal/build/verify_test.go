@@ -291,7 +291,7 @@ func TestNearMisses(t *testing.T) {
 			p.change = func(s *inventory.Snapshot) {
 				s.Rights[plantWho][plantSubnet.Key()] = inventory.Rights{Failed: "403"}
 			}
-		}, []string{"roles: not-checked: the role assignments could not be read in full: 403"},
+		}, []string{"roles: not-checked: the role assignments could only be read in part: 403"},
 			nil},
 		"no role on the subnet": {func(p *plant) {
 			p.change = func(s *inventory.Snapshot) {

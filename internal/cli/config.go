@@ -34,12 +34,7 @@ func markConfig(cmd *cobra.Command) {
 
 // readConfig reads all documents that -f names.
 func (a *app) readConfig(paths []string) ([]v1alpha1.ClusterRoutes, error) {
-	return a.readConfigOf("-f", paths)
-}
-
-// readConfigOf reads all documents that a flag names.
-func (a *app) readConfigOf(flag string, paths []string) ([]v1alpha1.ClusterRoutes, error) {
-	files, err := a.readFiles(flag, paths)
+	files, err := a.readFiles("-f", paths)
 	if err != nil {
 		return nil, err
 	}

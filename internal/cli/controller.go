@@ -24,7 +24,7 @@ type controllerOptions struct {
 // shortestLease leaves a few seconds for a renewal and for the write in flight.
 const shortestLease = 3 * time.Second
 
-func (a *app) newController() *cobra.Command {
+func newController(a *app) *cobra.Command {
 	var o controllerOptions
 	cmd := &cobra.Command{
 		Use:   "controller",
@@ -51,7 +51,7 @@ Exit code 0: interrupted; 1: an error.`,
   routekeeper controller --scopes scopes.yaml --listen 127.0.0.1:8080`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.runController(cmd.Context(), o, cmd.Flags().Changed("inside"))
+			return runController(cmd.Context(), a, o, cmd.Flags().Changed("inside"))
 		},
 	}
 	o.keep.flags(cmd)
@@ -83,7 +83,7 @@ Exit code 0: interrupted; 1: an error.`,
 	return cmd
 }
 
-func (a *app) runController(ctx context.Context, o controllerOptions, inside bool) error {
+func runController(ctx context.Context, a *app, o controllerOptions, inside bool) error {
 	if err := o.keep.check(); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (a *app) runController(ctx context.Context, o controllerOptions, inside boo
 	if err != nil {
 		return err
 	}
-	options, err := a.daemonOptions(ctx, o.keep, nil)
+	options, err := daemonOptions(ctx, a, o.keep, nil)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac/generate"
 )
@@ -195,7 +196,11 @@ func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (
 	if cmd.Flags().Changed("location") {
 		r.Location = o.cluster.source.described.Spec.Location
 	}
-	configs, err := a.readConfigOf("--from-config", o.paths)
+	files, err := a.readFiles("--from-config", o.paths)
+	if err != nil {
+		return nil, err
+	}
+	configs, err := config.Read(files...)
 	if err != nil {
 		return nil, err
 	}

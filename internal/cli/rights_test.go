@@ -76,7 +76,7 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 					return -1
 				}
 				since := a.e.LastRequest()
-				for _, args := range [][]string{{"sync"}, {"doctor", "--fix", "--yes", "--fail-on",
+				for _, args := range [][]string{{"sync", "--yes"}, {"doctor", "--fix", "--yes", "--fail-on",
 					"error"}} {
 					l.must(a.strip(subnet))
 					l.run(code(0), append([]string{"--emulator", l.login, "-f", l.config},

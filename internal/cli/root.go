@@ -168,7 +168,7 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 	_ = root.RegisterFlagCompletionFunc("cloud",
 		cobra.FixedCompletions(cloudNames, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
-		a.newCapacity(), a.newCluster(), a.newCollect(), a.newController(), a.newDemo(),
+		a.newCapacity(), a.newCluster(), a.newCollect(), newController(a), a.newDemo(),
 		a.newDiff(), a.newDoctor(),
 		a.newEmulator(), a.newExplain(), a.newHello(), a.newHistory(), a.newIaC(), a.newInit(),
 		a.newInstall(), a.newPause(), a.newPromote(), a.newProve(), a.newPruneOrphans(),

@@ -78,7 +78,7 @@ func (o *keepingOptions) check() error {
 }
 
 // daemonOptions are what a daemon needs from the flags, except its configs. paths are those of -f.
-func (a *app) daemonOptions(ctx context.Context, o keepingOptions, paths []string) (daemon.Options,
+func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string) (daemon.Options,
 	error) {
 	past, err := o.history.options()
 	if err != nil {
@@ -185,7 +185,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	options, err := a.daemonOptions(ctx, o.keepingOptions, o.paths)
+	options, err := daemonOptions(ctx, a, o.keepingOptions, o.paths)
 	if err != nil {
 		return err
 	}

@@ -27,8 +27,9 @@ func (a *app) newSchema() *cobra.Command {
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !slices.Contains(kinds, kind) {
-				return fmt.Errorf("--kind: unknown kind %q, expected %s", kind,
-					strings.Join(kinds, " or "))
+				last := len(kinds) - 1
+				return fmt.Errorf("--kind: unknown kind %q, expected %s or %s", kind,
+					strings.Join(kinds[:last], ", "), kinds[last])
 			}
 			_, err := a.out.Write(schemas[kind])
 			return err

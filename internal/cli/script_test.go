@@ -288,13 +288,13 @@ func scriptFault(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		err := ts.Exec(args[0], args[1:]...)
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("still after ten seconds: %v", err)
+			ts.Fatalf("still after a minute: %v", err)
 		}
 	}
 }

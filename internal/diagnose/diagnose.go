@@ -34,8 +34,8 @@ type Case struct {
 	// Configs are the configs of the kubenet clusters: the user's, or the ones that init would
 	// propose.
 	Configs []v1alpha1.ClusterRoutes
-	// Proposed is set if the user gave no config. A finding that only a config could justify is
-	// then left out.
+	// Proposed is set if the user gave no config. What only a config requires is then info, or not
+	// reported.
 	Proposed bool
 	// File names the configs on a command line, such as routes.yaml.
 	File finding.CommandLine

@@ -105,7 +105,7 @@ func (p *clusterCase) checkOutbound(subnet *inventory.Subnet,
 		return nil
 	}
 	for _, r := range defaultRoutes(table) {
-		// blackhole reports a route to None in the cluster's own table.
+		// blackhole reports a route to None in the cluster's route table.
 		if strings.EqualFold(r.HopType, inventory.HopInternet) ||
 			strings.EqualFold(r.HopType, inventory.HopNone) && p.table == table {
 			continue

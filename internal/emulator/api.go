@@ -63,10 +63,10 @@ func (e *Emulator) Readdress(cluster arm.ID, node string) error {
 
 // ServeKubernetes lets k answer for the API servers of all clusters from now on. It is called
 // before the emulator serves anything.
-func (e *Emulator) ServeKubernetes(k Kubernetes) { e.aks.ServeKubernetes(k) }
+func (e *Emulator) ServeKubernetes(k Kubernetes) { e.aks.APIServers.ServeKubernetes(k) }
 
 // KubernetesClusters are all clusters, sorted by ID, with the nodes of the requested ones: many
 // nodes take time.
 func (e *Emulator) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
-	return e.aks.KubernetesClusters(nodesOf)
+	return e.aks.APIServers.KubernetesClusters(nodesOf)
 }

@@ -23,7 +23,7 @@ import (
 func (b *bench) apiServer(cluster arm.ID, method, path, token string) (int, kernel.Object) {
 	b.t.Helper()
 	if token == "" {
-		token = b.e.aks.ClusterToken(cluster, "clusterUser")
+		token = b.e.aks.APIServers.ClusterToken(cluster, "clusterUser")
 	}
 	r, err := http.NewRequest(method, aks.ApiServerURL("http://h", cluster)+path, nil)
 	if err != nil {
@@ -261,7 +261,8 @@ func TestAPIServerRefuses(t *testing.T) {
 	other := arm.ID(strings.TrimSuffix(string(aksID), "/c") + "/d")
 	b.sees(aksID, "/api/v1/nodes", "stranger", 401, "Unauthorized")
 	b.sees(aksID, "/api/v1/nodes", b.c.token, 401, "Unauthorized") // ARM's
-	b.sees(aksID, "/api/v1/nodes", b.e.aks.ClusterToken(other, "clusterUser"), 401, "Unauthorized")
+	b.sees(aksID, "/api/v1/nodes", b.e.aks.APIServers.ClusterToken(other, "clusterUser"), 401,
+		"Unauthorized")
 	b.sees(aksID, "/api/v1/secrets", "", 404, "NotFound")
 	b.sees(aksID, "/api/v1/nodes/missing", "", 404, "NotFound")
 	b.sees(aksID, "/api/v1/namespaces/default/nodes", "", 404, "NotFound")
@@ -332,7 +333,7 @@ func TestKubeconfig(t *testing.T) {
 	user, admin := config("listClusterUserCredential"), config("listClusterAdminCredential")
 	for _, part := range []string{"server: " + aks.ApiServerURL("http://localhost", aksID),
 		"tls-server-name: " + fqdn("fqdn"), "current-context: c\n", "token: " +
-			b.e.aks.ClusterToken(aksID, "clusterUser")} {
+			b.e.aks.APIServers.ClusterToken(aksID, "clusterUser")} {
 		if !strings.Contains(user, part) {
 			t.Errorf("%s\nhas no %s", user, part)
 		}
@@ -340,7 +341,7 @@ func TestKubeconfig(t *testing.T) {
 	// az adds -admin
 	if !strings.Contains(admin, "user: clusterAdmin_net-rg_c\n") ||
 		!strings.Contains(admin, "current-context: c\n") ||
-		strings.Contains(admin, b.e.aks.ClusterToken(aksID, "clusterUser")) {
+		strings.Contains(admin, b.e.aks.APIServers.ClusterToken(aksID, "clusterUser")) {
 		t.Error(admin)
 	}
 	with := func(field string) string {
@@ -377,7 +378,7 @@ func TestKubeconfig(t *testing.T) {
 		"http://azure.example:8080": "https://azure.example:8443",
 		"http://[::1]:8080":         "https://[::1]:8443",
 		"https://azure.example":     "https://azure.example"} {
-		if got := b.e.aks.OverTLS(base); got != want {
+		if got := b.e.aks.APIServers.OverTLS(base); got != want {
 			t.Errorf("%s is %s", base, got)
 		}
 	}
@@ -389,7 +390,7 @@ func TestKubernetesRestart(t *testing.T) {
 	first := withNetwork(t, opts)
 	first.put(aksID, clusterBody(``, `,"count":2`))
 	first.e.PauseRoutes(aksID, true)
-	token := first.e.aks.ClusterToken(aksID, "clusterUser")
+	token := first.e.aks.APIServers.ClusterToken(aksID, "clusterUser")
 	_, nodes := first.apiServer(aksID, http.MethodGet, "/api/v1/nodes", token)
 	first.e.Close()
 	e, err := New(opts)

@@ -81,7 +81,7 @@ func TestClusterIssuer(t *testing.T) {
 	raw := ask(
 		http.MethodPost,
 		api+"/api/v1/namespaces/web/serviceaccounts/front/token",
-		b.e.aks.ClusterToken(cluster, "clusterUser"),
+		b.e.aks.APIServers.ClusterToken(cluster, "clusterUser"),
 		`{"spec":{"audiences":["api://AzureADTokenExchange"]}}`,
 	)
 	if err := json.Unmarshal(raw, &asked); err != nil {

@@ -168,7 +168,7 @@ func New(opts Options) (*Emulator, error) {
 		insights.Options{AlertDelay: opts.AlertDelay, Webhooks: opts.Webhooks})
 	e.deployments = deployments.New(k, e.authorization,
 		deployments.Options{Templates: opts.Templates})
-	k.Control = control.New(k, e.aks, e.authorization, e.entra).Answer
+	k.Control = control.New(k, e.network, e.aks, e.authorization, e.entra).Answer
 	if opts.StateFile != "" {
 		if err := k.Open(opts.StateFile); err != nil {
 			return nil, err

@@ -103,6 +103,14 @@ var Evidences = []Evidence{
 		Documented: "which subnet they need, what they hold", Guessed: "all fields that Azure adds",
 	},
 	{
+		Name: "private DNS zones, private endpoints",
+		Types: []string{network.TypePrivateZone, network.TypePrivateZoneLink, network.TypePrivateRecord,
+			network.TypePrivateEndpoint},
+		Documented: "what a private cluster has of them, which names a network resolves",
+		Guessed:    "names of links, the code of a missing zone",
+		GuessedIn:  []string{"aks/privatecluster.go"},
+	},
+	{
 		Name: "network watchers", Types: []string{network.TypeWatcher}, Clients: goes,
 		Documented: "next hop", Guessed: "code of a refusal", GuessedIn: []string{
 			"network/watcher.go"},

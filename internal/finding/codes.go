@@ -156,11 +156,11 @@ var keeping = []Description{
 	{TargetMissing, Error, "A target route table does not exist",
 		"There is no table to copy the routes to.",
 		"Create the table and associate it with its subnet, or remove the target."},
-	{TargetIsSource, Error, "A target is a cluster's own route table",
-		"routekeeper never writes a cluster's own table. Its cloud provider owns it, and a " +
-			"write by anyone else makes the cloud provider fail for a while. A table without " +
-			"pod routes counts as a cluster's own if its subnet holds nodes of a cluster that " +
-			"the config does not name.",
+	{TargetIsSource, Error, "A target is a cluster's route table",
+		"routekeeper never writes a cluster's route table. The cloud provider owns it, and a " +
+			"write by anyone else makes the cloud provider fail for a while. A table without pod " +
+			"routes counts as a cluster's own if its subnet holds nodes of a cluster that the " +
+			"config does not name.",
 		"Remove the target."},
 	{TargetDrift, Warning, "A target differs and is only observed",
 		"Pod routes are missing, stale or wrong in the target. Packets from its subnets to " +

@@ -54,7 +54,7 @@ var beforehand = []Description{
 			"move to it. lifecycle { prevent_destroy = true } stops such a plan."},
 	{IaCRoutes, Error, "Applying this code removes pod routes from a route table",
 		"Pods on the nodes of these routes can no longer be reached through the table. The " +
-			"cluster's cloud provider writes routes back only into the cluster's own table, " +
+			"cluster's cloud provider writes routes back only into the cluster's route table, " +
 			"and only after a while.",
 		"Stop the code from writing the complete list of routes: use lifecycle { " +
 			"ignore_changes = [route] }, or one resource per route."},

@@ -27,9 +27,9 @@ var retirement = []Description{
 		"Give that subnet its own table, and make it a target until the migration is done. " +
 			"After that, an Application Gateway learns the pod addresses by itself."},
 	{MigrationOrphans, Info, "The migration will leave pod routes behind",
-		"AKS removes the pod routes from the cluster's own table, or deletes the table. " +
-			"Copies in other tables stay and take up room. Microsoft documents that machines " +
-			"outside the cluster cannot reach overlay pods, so do not rely on the copies.",
+		"AKS removes the pod routes from the cluster's route table, or deletes the table. Copies " +
+			"in other tables stay and take up room. Microsoft documents that machines outside " +
+			"the cluster cannot reach overlay pods, so do not rely on the copies.",
 		"After the migration, run routekeeper prune-orphans."},
 	{MigrationPodCIDR, Warning, "The pod CIDR does not fit the migration",
 		"Azure CNI Overlay gives each node a /24 of the pod CIDR, as kubenet does. It " +

@@ -133,8 +133,8 @@ func TestOddRoutesAreKept(t *testing.T) {
 	}
 }
 
-// TestEditsChangeOneThing: what an edit does not name comes through byte for byte, numbers, spaces,
-// order and unknown fields included.
+// TestEditsChangeOneThing: an edit leaves everything else unchanged, byte for byte: numbers,
+// spaces, order and unknown fields.
 func TestEditsChangeOneThing(t *testing.T) {
 	const table = arm.ID(
 		"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt")
@@ -199,7 +199,7 @@ func TestEditsChangeOneThing(t *testing.T) {
 }
 
 func TestEditsRefuseWhatTheyCannotDoSafely(t *testing.T) {
-	// Two keys of one name: readers take the last, editors the first.
+	// Duplicate keys: readers take the last one, editors the first.
 	doubled := `{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/x","properties":{},"properties":{"addressPrefix":"10.0.0.0/24"}}`
 	if out, err := SetRouteTable([]byte(doubled),
 		"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt"); err == nil {
@@ -209,7 +209,7 @@ func TestEditsRefuseWhatTheyCannotDoSafely(t *testing.T) {
 	if out, err := SetRoutes([]byte(doubled), nil); err == nil {
 		t.Errorf("edited to %s", out)
 	}
-	// What a document does not show may be there, and would be gone after a PUT.
+	// A field that a document omits may exist, and a PUT would remove it.
 	const network = `{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/`
 	for _, properties := range []string{
 		`}`, `,"properties":null}`, `,"properties":{}}`, `,"properties":{"routes":null}}`,
@@ -282,7 +282,7 @@ func TestPodRouteNames(t *testing.T) {
 	}
 }
 
-// TestSetRoutesProperty: whatever the routes are, they are read back as they were set.
+// TestSetRoutesProperty: any routes read back as they were set.
 func TestSetRoutesProperty(t *testing.T) {
 	raw := realTable(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -334,7 +334,7 @@ func FuzzDecodeRouteTable(f *testing.F) {
 				t.Fatalf("%s reads as %+v, then %+v, %v", r.Raw, r, again, err)
 			}
 		}
-		// Setting the routes it has must either change nothing it reads, or be refused.
+		// Setting the same routes must either change nothing that is read, or be refused.
 		if out, err := SetRoutes(raw, table.Routes); err == nil {
 			if again, err := DecodeRouteTable(out); err != nil ||
 				len(again.Routes) != len(table.Routes) {
@@ -344,7 +344,7 @@ func FuzzDecodeRouteTable(f *testing.F) {
 	})
 }
 
-// TestNICsOfPools: whose nodes were seen, by the names AKS gives.
+// TestNICsOfPools: the number of nodes that were seen in each pool, by AKS's names.
 func TestNICsOfPools(t *testing.T) {
 	n := &NICs{Holder: map[netip.Addr]string{}}
 	for i, holder := range []string{
@@ -366,7 +366,7 @@ func TestNICsOfPools(t *testing.T) {
 	}
 }
 
-// TestRoutesAreOfTheDocument: a table's routes are not held in memory twice.
+// TestRoutesAreOfTheDocument: memory holds a table's routes only once.
 func TestRoutesAreOfTheDocument(t *testing.T) {
 	raw := []byte(`{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/t","name":"t","properties":{"routes":[` +
 		`{"name":"a","properties":{"addressPrefix":"10.0.0.0/24","nextHopType":"None"}},  {"name":"b","properties":{"addressPrefix":"10.0.1.0/24","nextHopType":"None"},"more":{"of":"it"}}]}}`)
@@ -385,7 +385,7 @@ func TestRoutesAreOfTheDocument(t *testing.T) {
 	}
 }
 
-// TestMachineSets: machines are counted by their scale sets, each once whatever addresses it has.
+// TestMachineSets: machines are counted by scale set, each once, whatever addresses they have.
 func TestMachineSets(t *testing.T) {
 	const group = "/subscriptions/s/resourceGroups/"
 	nic := func(group, machine string) string {

@@ -6,7 +6,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// TestHolders: who holds an address, and which node that is.
+// TestHolders: the machine and the node that have an address.
 func TestHolders(t *testing.T) {
 	const compute = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/"
 	for id, want := range map[arm.ID][2]string{

@@ -12,8 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// contexts writes a kubeconfig with contexts that lead to servers: "name server [tls-server-name]".
-// The first is the current one.
+// contexts writes a kubeconfig with contexts for servers: "name server [tls-server-name]". The
+// first is the current one.
 func contexts(t *testing.T, lines ...string) string {
 	t.Helper()
 	var all, clusters strings.Builder
@@ -38,7 +38,7 @@ func contexts(t *testing.T, lines ...string) string {
 
 const shopHost = "shop-1a2b3c4d.hcp.westeurope.azmk8s.io"
 
-// TestContext picks the context that leads to the cluster, and none that leads to another.
+// TestContext selects the context of the cluster, and never one of another cluster.
 func TestContext(t *testing.T) {
 	cluster := shop(t, "Shop-1a2b3c4d.hcp.westeurope.azmk8s.io")
 	mine, other := "shop https://"+shopHost+
@@ -129,8 +129,8 @@ func TestNoKubeconfig(t *testing.T) {
 	says(t, err, "kubeconfig context nowhere", ":::")
 }
 
-// TestInCluster takes a pod's own service account where there is no kubeconfig, and says so where
-// it has none.
+// TestInCluster uses a pod's service account if there is no kubeconfig, and reports an error if
+// there is none either.
 func TestInCluster(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
@@ -139,8 +139,8 @@ func TestInCluster(t *testing.T) {
 	says(t, err, "context in-cluster", "serviceaccount")
 }
 
-// TestWhoseNodes takes the nodes behind an address that the cluster's document does not name only
-// when their machines are the cluster's.
+// TestWhoseNodes: an address that the cluster's document does not name is accepted only if its
+// nodes' machines are the cluster's.
 func TestWhoseNodes(t *testing.T) {
 	nodes := func(items ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

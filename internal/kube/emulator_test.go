@@ -14,7 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// local is a local Azure over HTTPS with the demo's cluster, and the kubeconfig of that.
+// local is an emulator over HTTPS with the demo's cluster, and its kubeconfig.
 type local struct {
 	*testing.T
 	e      *emulator.Emulator
@@ -50,8 +50,8 @@ func (l *local) cluster(id arm.ID) *inventory.Cluster {
 	return c
 }
 
-// TestEmulator reads the nodes and pods of a cluster over HTTPS, with the kubeconfig that az aks
-// get-credentials gets.
+// TestEmulator reads the nodes and pods of a cluster over HTTPS, with the kubeconfig of az aks
+// get-credentials.
 func TestEmulator(t *testing.T) {
 	l := newLocal(t)
 	cluster := l.cluster(l.demo.Cluster)
@@ -85,7 +85,7 @@ func TestEmulator(t *testing.T) {
 		t.Errorf("%d nodes, %d pods, note %q", len(k.Nodes), len(k.Pods), k.Note)
 	}
 
-	// Pods may be refused, and a login may not be taken.
+	// The server can refuse pods, or the login.
 	refuse := func(path string, status int, message string) {
 		if _, err := l.e.Inject(emulator.Fault{Path: path, Status: status, Message: message,
 			Count: 1}); err != nil {
@@ -114,7 +114,7 @@ func TestEmulator(t *testing.T) {
 		t.Errorf("%d calls for 200 nodes and 800 pods", calls)
 	}
 
-	// A stopped cluster's API server is not there.
+	// A stopped cluster has no API server.
 	if status, raw := l.client.Do("POST", l.demo.Cluster+"/stop", "2025-10-01",
 		nil); status >= 300 {
 		t.Fatal(status, string(raw))
@@ -123,8 +123,7 @@ func TestEmulator(t *testing.T) {
 	says(t, err, "does not answer at https://127.0.0.1:", "--from-nodes")
 }
 
-// TestAnotherCluster asks for one cluster with the kubeconfig of another, and with one that leads
-// nowhere from here.
+// TestAnotherCluster: a kubeconfig of another cluster, and one whose server is unreachable.
 func TestAnotherCluster(t *testing.T) {
 	l := newLocal(t)
 	id := arm.ResourceID(l.demo.Cluster.Subscription(), "shop-rg", arm.TypeCluster, "other")
@@ -152,8 +151,8 @@ func TestAnotherCluster(t *testing.T) {
 		"--from-nodes and --from-pods")
 }
 
-// TestKubelogin logs in to a cluster with Entra ID by a plugin of kubelogin's name, with more and
-// more of Azure's roles.
+// TestKubelogin logs in to a cluster with Entra ID through a plugin named kubelogin, with more and
+// more Azure roles.
 func TestKubelogin(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the plugin is a shell script")

@@ -25,7 +25,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// shop is the cluster that is meant in these tests.
+// shop is the expected cluster of these tests.
 func shop(t *testing.T, fqdn string) *inventory.Cluster {
 	t.Helper()
 	c, err := inventory.DecodeCluster(fmt.Appendf(nil,
@@ -37,7 +37,7 @@ func shop(t *testing.T, fqdn string) *inventory.Cluster {
 	return c
 }
 
-// node is a node whose machine lies in a resource group, or says nothing of it.
+// node is a node whose machine is in a resource group, or whose machine is unknown.
 func node(name, group string) string {
 	provider := ""
 	if group != "" {
@@ -59,7 +59,7 @@ func status(w http.ResponseWriter, code int, reason, message string) {
 		"status": "Failure", "code": code, "reason": reason, "message": message})
 }
 
-// apiServer is an API server that answers as the test says; nil answers are empty lists.
+// apiServer is an API server with the test's answers; nil answers are empty lists.
 type apiServer struct {
 	nodes, pods http.HandlerFunc
 }
@@ -128,7 +128,7 @@ func load(t *testing.T, o Options) *Client {
 	return c
 }
 
-// says checks that an error is one line that holds all of the parts.
+// says checks that an error is one line that contains all parts.
 func says(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
@@ -144,8 +144,7 @@ func says(t *testing.T, err error, parts ...string) {
 	}
 }
 
-// TestRefusals meets what an API server can answer instead of a list: what is said of it, and what
-// to do next.
+// TestRefusals: the error and the next step for each answer of an API server that is not a list.
 func TestRefusals(t *testing.T) {
 	forbidden := `nodes is forbidden: User "ann@shop.example" cannot list resource "nodes" in API group "" at the cluster scope`
 	for name, test := range map[string]struct {
@@ -209,7 +208,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestPartRefused reads what is shown, and says what is not.
+// TestPartRefused reads what the server shows, and notes what it does not.
 func TestPartRefused(t *testing.T) {
 	no := func(w http.ResponseWriter, _ *http.Request) { status(w, 403, "Forbidden", "no") }
 	one := func(w http.ResponseWriter, _ *http.Request) {
@@ -236,7 +235,7 @@ func TestPartRefused(t *testing.T) {
 	}
 }
 
-// count is a list's length, -1 where it was not read.
+// count is a list's length, or -1 if it was not read.
 func count[T any](list []T) int {
 	if list == nil {
 		return -1
@@ -244,8 +243,8 @@ func count[T any](list []T) int {
 	return len(list)
 }
 
-// TestGoneWhilePaging starts again when the server has forgotten what the first pages were of, and
-// keeps nothing of them.
+// TestGoneWhilePaging starts over if the snapshot of the first pages has expired, and drops those
+// pages.
 func TestGoneWhilePaging(t *testing.T) {
 	asked := []string{}
 	k, err := load(t, Options{
@@ -278,7 +277,7 @@ func TestGoneWhilePaging(t *testing.T) {
 	}
 }
 
-// TestBusy asks again where the server has no time, and obeys Retry-After.
+// TestBusy retries if the server is busy, and obeys Retry-After.
 func TestBusy(t *testing.T) {
 	var at []time.Time
 	_, err := load(t, Options{
@@ -296,7 +295,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestUnreachable names the way round for private clusters.
+// TestUnreachable: the error names the alternative for private clusters.
 func TestUnreachable(t *testing.T) {
 	server := serve(t, apiServer{})
 	file := kubeconfig(t, server, "token: t")
@@ -310,8 +309,7 @@ func TestUnreachable(t *testing.T) {
 	says(t, err, "does not answer at https://shop.privatelink.westeurope.invalid", "--from-nodes")
 }
 
-// TestUntrusted does not talk to a server whose certificate is another authority's, nor send it the
-// token.
+// TestUntrusted: a server with another authority's certificate gets no call and no token.
 func TestUntrusted(t *testing.T) {
 	seen := false
 	server := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen = true }))
@@ -324,8 +322,7 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
-// TestPlugins logs in with exec plugins, as kubelogin is one: good ones, ones that fail, that are
-// not there, that hang.
+// TestPlugins logs in with exec plugins like kubelogin: working, failing, missing and hanging ones.
 func TestPlugins(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the plugins are shell scripts")
@@ -356,7 +353,7 @@ func TestPlugins(t *testing.T) {
 			Timeout: 100 * time.Millisecond}).Read(ctx)
 		return err
 	}
-	// longer than an answer may take
+	// longer than the limit for an answer
 	if err := read(plugin("sleep 0.3\n" + token("good"))); err != nil {
 		t.Errorf("a good plugin: %v", err)
 	}

@@ -17,7 +17,7 @@ func (p *Planner) makeViews() {
 	for i := range p.configs {
 		c := &p.configs[i]
 		v := newView(p.s, c, p.s.Cluster(arm.ID(c.Spec.ClusterID)))
-		// as an own table it is never a target, even if the snapshot lacks it
+		// as a cluster's table it is never a target, even if the snapshot lacks it
 		v.source = arm.ID(c.Spec.RouteTableID)
 		p.views = append(p.views, v)
 		if p.checkCluster(v) {

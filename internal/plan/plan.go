@@ -46,7 +46,7 @@ type Planner struct {
 	configs  []v1alpha1.ClusterRoutes // the clusters that are planned for
 	taken    Taken                    // what is known of all others' route tables
 	views    []*view
-	findings []finding.Finding // about the clusters and their own tables
+	findings []finding.Finding // about the clusters and their route tables
 	watching bool              // for a diagnosis
 	removing bool              // set by Removal
 	enforced *Planner          // of the same configs without Observe; nil where none says Observe

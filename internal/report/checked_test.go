@@ -29,8 +29,8 @@ var checkedExample = Checked{
 	Version: "v1.2.3",
 }
 
-// TestSARIF: what is written is SARIF 2.1.0, with and without findings, and has every finding at
-// its place.
+// TestSARIF: the output is valid SARIF 2.1.0, with and without findings, with each finding at its
+// place.
 func TestSARIF(t *testing.T) {
 	raw, err := os.ReadFile(sarifSchema)
 	if err != nil {
@@ -93,7 +93,7 @@ func TestSARIF(t *testing.T) {
 	}
 }
 
-// TestChecked: the other formats have the place in the code, too.
+// TestChecked: the other formats show the place in the code too.
 func TestChecked(t *testing.T) {
 	for format, want := range map[Format]string{
 		Text: "1 error, 1 warning, 1 note in terraform plan infra/plan 1.json.\n\nerror " +

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// helloWith is a demo of so many pods, each on a node of its own, in which the calls to the last
-// one are lost for the given reason.
+// helloWith is a demo with so many pods, one per node, in which the calls to the last one are lost
+// for the given reason.
 func helloWith(pods int, verdict trace.Verdict, why string) Hello {
 	h := Hello{Cluster: "shop"}
 	for i := range pods {
@@ -50,7 +50,7 @@ func helloText(t *testing.T, h Hello) string {
 	return b.String()
 }
 
-// TestHello writes whole matrices and such with holes.
+// TestHello writes complete matrices, and matrices with lost calls.
 func TestHello(t *testing.T) {
 	whole := helloWith(3, "", "")
 	text := helloText(t, whole)
@@ -90,14 +90,14 @@ func TestHello(t *testing.T) {
 		t.Errorf("with a finding:\n%s", text)
 	}
 
-	// What Azure does not explain is not explained by it.
+	// Lost calls that the routes and rules in Azure do not explain.
 	if text = helloText(t,
 		helloWith(2, trace.Delivered, "the pod is on this node")); !strings.Contains(
 		text, "lost 1 call: by the routes and rules in Azure the packet arrives: check network "+
 			"policies") {
 		t.Errorf("delivered, and lost:\n%s", text)
 	}
-	// Many pods have no matrix on a terminal. A pod that waits is not whole.
+	// Many pods get no matrix on a terminal. With a waiting pod the demo is not complete.
 	many := helloWith(maxGrid+1, "", "")
 	if text = helloText(t, many); strings.Contains(text, "Row calls column") ||
 		!strings.Contains(text, "all of 210 calls arrive") {
@@ -110,7 +110,7 @@ func TestHello(t *testing.T) {
 	}
 }
 
-// TestHelloJSON has lists where there is nothing.
+// TestHelloJSON writes empty lists instead of null.
 func TestHelloJSON(t *testing.T) {
 	var b strings.Builder
 	if err := helloWith(1, "", "").Write(&b, JSON, Style{}); err != nil {

@@ -12,7 +12,7 @@ import (
 
 const pastTable = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/gw-rt"
 
-// past is a check with a change in each state that only the history knows, and in two others.
+// past is a check with a change in each state that only the history knows, and in two other states.
 func past() Past {
 	at := time.Date(2026, 1, 31, 15, 4, 5, 0, time.Local)
 	change := func(verb plan.Verb, route string, state plan.OutcomeState) PastChange {

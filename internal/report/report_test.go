@@ -88,7 +88,7 @@ info unmanaged-overlap: covers
 			t.Errorf("no %q in colour", code)
 		}
 	}
-	// Colours do not count as width.
+	// Colors do not count as width.
 	strip := strings.NewReplacer("\x1b[32m", "", "\x1b[31m", "", "\x1b[33m", "", "\x1b[1m", "",
 		"\x1b[2m", "", "\x1b[0m", "")
 	if got := strip.Replace(coloured); got != want {
@@ -156,7 +156,7 @@ info unmanaged-overlap covers
 	}
 }
 
-// TestRoundFabric: what the fabric said of a write is with the resource.
+// TestRoundFabric: the fabric's answer to a write is shown with the resource.
 func TestRoundFabric(t *testing.T) {
 	r := sample()
 	r.Fabric = []plan.Followed{{Resource: table, Follows: true, Answer: "the fabric follows (n1)"},
@@ -222,7 +222,7 @@ func TestMarkdownTable(t *testing.T) {
 	}
 }
 
-// TestConfigYAML: what init writes is read back as it was meant, whatever the names are.
+// TestConfigYAML: the output of init reads back as intended, whatever the names.
 func TestConfigYAML(t *testing.T) {
 	s := inventory.NewSnapshot()
 	for _, name := range []string{"Shop_1", "shop.1", "no: yes #"} {
@@ -231,7 +231,7 @@ func TestConfigYAML(t *testing.T) {
 		c, err := inventory.DecodeCluster([]byte(`{"id":"` + string(id) +
 			`","properties":{"nodeResourceGroup":"mc","networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},"agentPoolProfiles":[{"name":"np","count":1,"vnetSubnetID":"` + string(subnet) + `"}]}}`))
 		if err != nil {
-			continue // not a name Azure allows
+			continue // a name that Azure refuses
 		}
 		s.Clusters[c.ID.Key()] = c
 	}

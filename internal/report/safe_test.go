@@ -12,7 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestNothingHidden writes hostile text wherever a report takes text from outside, in every format.
+// TestNothingHidden writes hostile text in every place where a report takes text from outside, in
+// every format.
 func TestNothingHidden(t *testing.T) {
 	const bad = "x\n::error::y\x1b[31m\x1b]0;pwn\x07\u009b\u202e\u2066\u200b\x7f|`z`"
 	id := arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/" + bad)

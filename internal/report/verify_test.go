@@ -13,8 +13,8 @@ func claimOf(cluster, what string, state build.ClaimState, codes ...finding.Code
 		Detail: "seen \x1b[31m", Findings: codes}
 }
 
-// TestWhatIsRight: a diagnosis ends with the claims of one cluster, or with their counts where
-// there are several; what a finding says already is not said again.
+// TestWhatIsRight: a diagnosis ends with the claims of one cluster, or with their counts for
+// several clusters. It does not repeat what a finding says.
 func TestWhatIsRight(t *testing.T) {
 	d := Diagnosis{Clusters: []string{"a"}, Claims: []build.Claim{
 		claimOf("a", "nodes", build.ClaimRight), claimOf("a", "paths", build.ClaimWrong),
@@ -32,6 +32,7 @@ func TestWhatIsRight(t *testing.T) {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
 	d.Claims = append(d.Claims, claimOf("b", "nodes", build.ClaimRight))
+	d.Verify = map[string]finding.CommandLine{"a": finding.Command("routekeeper cluster verify a")}
 	b.Reset()
 	if err := d.Write(&b, Text, Style{}); err != nil {
 		t.Fatal(err)
@@ -59,7 +60,7 @@ func TestAllRight(t *testing.T) {
 	}
 }
 
-// TestGroups: what several clusters have is written once, what one cluster has in full; hidden
+// TestGroups: findings of several clusters are written once, those of one cluster in full; hidden
 // findings still count.
 func TestGroups(t *testing.T) {
 	of := func(code finding.Code, cluster string) finding.Finding {

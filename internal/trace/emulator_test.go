@@ -22,8 +22,9 @@ type object = map[string]any
 
 var plenty = emulator.Bucket{Size: 1e9, PerSecond: 1e9}
 
-// TestAgreesWithEmulator: on random networks, both selections say the same of every route of every
-// network interface, with and without a table, on both sides of a peering, and of where packets go.
+// TestAgreesWithEmulator: on random networks, trace and emulator agree about the routes of each
+// network interface, with and without a table and on both sides of a peering, and about where
+// packets go.
 func TestAgreesWithEmulator(t *testing.T) {
 	e, err := emulator.New(emulator.Options{
 		Buckets: emulator.Buckets{Reads: plenty, Writes: plenty}})
@@ -99,7 +100,7 @@ func TestAgreesWithEmulator(t *testing.T) {
 		}
 		put(watcher, object{})
 
-		// What ARM shows is all that trace knows.
+		// Trace knows only what ARM shows.
 		s := inventory.NewSnapshot()
 		for _, id := range []arm.ID{own, hub, rt} {
 			if _, raw := c.Do(http.MethodGet, id, api, nil); s.Add(raw) != nil {

@@ -8,7 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// named shop: with Kubernetes' data, a gateway and a machine.
+// named is the shop with data of Kubernetes, a gateway and a machine.
 func namedShop(t *testing.T) *inventory.Snapshot {
 	s := shop()
 	addNICs(s)
@@ -85,7 +85,7 @@ func TestResolve(t *testing.T) {
 			"pod's address" {
 		t.Error(err)
 	}
-	// Without Kubernetes nodes have the names of their machines.
+	// Without Kubernetes, nodes have the names of their machines.
 	if got, err := New(s, Options{}).Resolve("vm/aks-np-1-vmss000001"); err != nil ||
 		got.Addr.String() != "10.0.1.5" {
 		t.Error(got, err)
@@ -123,8 +123,8 @@ func TestResolveTwice(t *testing.T) {
 	}
 }
 
-// TestNodes: a node is known from Kubernetes, else by its routes, else by its interface and what
-// other tables route to it.
+// TestNodes: a node is known from Kubernetes, otherwise from its routes, otherwise from its
+// interface and the routes to it in other tables.
 func TestNodes(t *testing.T) {
 	lost := func(s *inventory.Snapshot) {
 		s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:1]

@@ -18,8 +18,8 @@ const (
 		"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationSecurityGroups/web")
 )
 
-// rule makes one of a network security group, as allow|deny in|out PRIORITY PROTOCOL FROM TO PORTS:
-// fields of from and to are lists with commas, asg:web is an application security group.
+// rule returns a rule of a network security group from allow|deny in|out PRIORITY PROTOCOL FROM TO
+// PORTS. The fields of FROM and TO are lists with commas; asg:web is an application security group.
 func rule(text string) inventory.SecurityRule {
 	f := strings.Fields(text)
 	r := inventory.SecurityRule{Name: f[0] + "-" + f[2], Allow: f[0] == "allow",
@@ -39,7 +39,7 @@ func rule(text string) inventory.SecurityRule {
 	return r
 }
 
-// group is a network security group with Azure's default rules behind the given ones.
+// group is a network security group with the given rules and Azure's default rules after them.
 func group(id arm.ID, rules ...string) *inventory.SecurityGroup {
 	g := &inventory.SecurityGroup{Document: arm.Document{ID: id}}
 	for _, text := range append(rules,
@@ -172,7 +172,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// dropDefault takes the default route from the shop's table.
+// dropDefault removes the default route from the shop's table.
 func dropDefault(s *inventory.Snapshot) {
 	s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:2]
 }
@@ -192,7 +192,7 @@ func addNICs(s *inventory.Snapshot) {
 	}
 }
 
-// TestPass: both groups have to let a packet through, and the one that is asked first is named.
+// TestPass: both groups must allow a packet, and the ruling names the first one.
 func TestPass(t *testing.T) {
 	deny, allow := "deny in 100 * * * *", "allow in 100 * * * *"
 	for name, tt := range map[string]struct {

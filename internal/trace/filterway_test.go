@@ -11,7 +11,7 @@ import (
 
 func addr(text string) Endpoint { return Endpoint{Addr: netip.MustParseAddr(text)} }
 
-// TestFilteredWays: security groups and IP forwarding on the way of a packet, in the shop with its
+// TestFilteredWays: security groups and IP forwarding on the path of a packet, in the shop with its
 // nodes' interfaces.
 func TestFilteredWays(t *testing.T) {
 	nodesNSG := func(rules ...string) func(*inventory.Snapshot) {
@@ -137,7 +137,7 @@ func TestFilteredWays(t *testing.T) {
 	}
 }
 
-// TestRulingsShow: a hop names the rule that let a packet through, out and in.
+// TestRulingsShow: a hop names the rule that allowed a packet, outbound and inbound.
 func TestRulingsShow(t *testing.T) {
 	s := shop()
 	addNICs(s)

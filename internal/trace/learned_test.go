@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLearned: of effective routes only the learned ones are taken, and tables that propagate none
-// do not have them.
+// TestLearned: only learned routes are taken from the effective routes, and not by tables without
+// propagation.
 func TestLearned(t *testing.T) {
 	routes, err := DecodeLearned([]byte(`{"nextLink":null,"value":[
 		{"addressPrefix":["10.0.0.0/16"],"disableBgpRoutePropagation":false,"nextHopIpAddress":[],"nextHopType":"VnetLocal","source":"Default","state":"Active"},

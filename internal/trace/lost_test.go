@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestAllLost: nodes whose routes lead elsewhere, or are missing, are in the matrix: the routes'
-// names tell of them, and the interfaces.
+// TestAllLost: the matrix contains nodes whose routes are wrong or missing. The names of routes,
+// and the interfaces, show them.
 func TestAllLost(t *testing.T) {
 	const group = arm.ID("/subscriptions/s/resourceGroups/mc")
 	nic := func(s *inventory.Snapshot, instance, address string) *inventory.Interface {
@@ -69,7 +69,8 @@ func TestAllLost(t *testing.T) {
 			read(s)
 			route(s, "aks-np-1-vmss000001", "10.0.9.4")
 		}, []string{"6 pairs, 4 delivered, 0 dropped, 2 unknown"}, 0},
-		// The first node's pods and itself to the second's; where it is, nothing says.
+		// The first node and its pods send to the second node's pods; nothing shows where the first
+		// node is.
 		"no interface was read": {func(s *inventory.Snapshot) {
 			route(s, second, "172.16.9.4")
 			s.Tables[copied.Key()].Routes = nil
@@ -87,7 +88,7 @@ func TestAllLost(t *testing.T) {
 			route(s, "aks-other-1-vmss000001", "10.0.9.4")
 		}, []string{"1 pairs, 1 delivered, 0 dropped, 0 unknown"}, 0},
 
-		// of itself only what it sends
+		// of itself, only its own packets
 		"no route": {func(s *inventory.Snapshot) { read(s); nic(s, "2", "10.0.1.6") },
 			[]string{"13 pairs, 8 delivered, 5 dropped, 0 unknown",
 				"dropped 2 pod to pod (answer: false) 10.0.1.4,10.0.1.5 -> aks-np-1-vmss000002: " +
@@ -106,7 +107,7 @@ func TestAllLost(t *testing.T) {
 			read(s)
 			n := nic(s, "2", "10.0.1.6")
 			n.ID = group + "/providers/Microsoft.Network/networkInterfaces/kube-apiserver.nic"
-		}, []string{"6 pairs, 6 delivered, 0 dropped, 0 unknown"}, 1},
+		}, []string{"6 pairs, 6 delivered, 0 dropped, 0 unknown"}, 0},
 		"another virtual machine": {func(s *inventory.Snapshot) {
 			read(s)
 			n := nic(s, "2", "10.0.1.6")
@@ -132,7 +133,7 @@ func TestAllLost(t *testing.T) {
 	}
 }
 
-// TestNext counts prefixes up, with carry.
+// TestNext: the next prefix can change earlier bytes.
 func TestNext(t *testing.T) {
 	for p, want := range map[string]string{"10.244.0.0/24": "10.244.1.0/24",
 		"10.244.255.0/24": "10.245.0.0/24", "10.0.0.0/25": "10.0.0.128/25",
@@ -143,8 +144,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestUnusedHop: a next hop that nothing has drops what is sent to it, where all that is in its
-// subnet is known.
+// TestUnusedHop: packets to an unused next hop are dropped, if everything in its subnet is known.
 func TestUnusedHop(t *testing.T) {
 	const nic = arm.ID(
 		"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/jump-nic")

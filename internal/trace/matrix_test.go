@@ -14,7 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// says is a matrix in short: its counts, and a line for each break.
+// says is a short form of a matrix: its counts, and a line for each break.
 func (m Matrix) says() string {
 	text := fmt.Sprintf("%d pairs, %d delivered, %d dropped, %d unknown", m.Pairs, m.Delivered,
 		m.Dropped, m.Unknown)
@@ -146,7 +146,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestAllAgrees: the matrix says of each pair what following it alone says, on random networks.
+// TestAllAgrees: on random networks, the matrix agrees with following each pair.
 func TestAllAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := shop()
@@ -207,7 +207,7 @@ func TestAllAgrees(t *testing.T) {
 				s.Subnets[id.Key()].RouteTable = ""
 			}
 		}
-		if rapid.Bool().Draw(t, "kubernetes") { // at times two nodes with the same pods
+		if rapid.Bool().Draw(t, "kubernetes") { // sometimes two nodes with the same pods
 			var known []inventory.Node
 			for i, address := range []string{"10.0.1.4", "10.0.1.5"} {
 				p := rapid.SampledFrom([]string{"10.244.0.0/24", "10.244.1.0/24"}).Draw(t, "pods")
@@ -275,8 +275,7 @@ func crowd(n int) *inventory.Snapshot {
 	return s
 }
 
-// BenchmarkAll traces all pairs of 1,000 nodes: where all is well, and where the association is
-// lost.
+// BenchmarkAll traces all pairs of 1,000 nodes: in a healthy cluster, and with a lost association.
 func BenchmarkAll(b *testing.B) {
 	const n = 1000
 	for name, change := range map[string]func(*inventory.Snapshot){
@@ -299,7 +298,7 @@ func BenchmarkAll(b *testing.B) {
 				"ns/pair")
 		})
 	}
-	b.Run("each-alone", func(b *testing.B) { // a sample, without the glance
+	b.Run("each-alone", func(b *testing.B) { // a sample, without quick
 		s := crowd(n)
 		t := New(s, Options{})
 		b.ReportAllocs()
@@ -313,8 +312,8 @@ func BenchmarkAll(b *testing.B) {
 	})
 }
 
-// TestAllUnseen: what Kubernetes did not show is said, and of many nodes for one reason only a few
-// are named.
+// TestAllUnseen: the matrix says what Kubernetes did not show, and names only a few of many nodes
+// with one reason.
 func TestAllUnseen(t *testing.T) {
 	s := crowd(300)
 	s.Clusters[cluster.Key()].Plugin, s.Clusters[cluster.Key()].NodeResourceGroup = "azure", "mc"
@@ -333,8 +332,7 @@ func TestAllUnseen(t *testing.T) {
 	}
 }
 
-// TestWaysUnseen: a packet that concerns a cluster shows what Kubernetes did not, and another one
-// does not.
+// TestWaysUnseen: only a packet that concerns a cluster says what its Kubernetes did not show.
 func TestWaysUnseen(t *testing.T) {
 	s := namedShop(t)
 	k := s.Kubernetes[cluster.Key()]

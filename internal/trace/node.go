@@ -242,7 +242,7 @@ func interfaceNodes(s *inventory.Snapshot, cluster *inventory.Cluster, nodes []N
 	for _, key := range slices.Sorted(maps.Keys(s.Interfaces)) {
 		nic := s.Interfaces[key]
 		if cluster.NodeResourceGroup == "" || !nic.ID.Group().Equal(cluster.NodeGroup()) ||
-			len(nic.Configs) == 0 {
+			len(nic.Configs) == 0 || idle(nic) {
 			continue
 		}
 		// of node-subnet's pods the further ones, of dual stack one of each family
@@ -265,6 +265,12 @@ func interfaceNodes(s *inventory.Snapshot, cluster *inventory.Cluster, nodes []N
 		}
 	}
 	return nodes
+}
+
+// idle reports whether no machine has an interface: a private endpoint's, such as that of a private
+// cluster's API server, which is in a node subnet.
+func idle(nic *inventory.Interface) bool {
+	return nic.Machine == "" && nic.ID.Is(arm.TypeInterface)
 }
 
 // machineName is the host name that AKS gives to a machine: the name of the scale set and the

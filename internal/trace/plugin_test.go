@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// overlay makes the shop an overlay cluster: nothing routes to its pods, and Kubernetes says which
-// node has which.
+// overlay makes the shop an overlay cluster: no routes lead to its pods, and Kubernetes knows the
+// nodes' pod CIDRs.
 func overlay(t *testing.T) *inventory.Snapshot {
 	s := namedShop(t)
 	c := s.Clusters[cluster.Key()]
@@ -85,8 +85,7 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
-// TestFlat: on node-subnet and pod-subnet pods have addresses of the network, and no route is
-// needed.
+// TestFlat: with node-subnet and pod-subnet, pods have network addresses and need no routes.
 func TestFlat(t *testing.T) {
 	pods := vnet + "/subnets/pods"
 	flat := func(t *testing.T, podSubnet bool) *inventory.Snapshot {

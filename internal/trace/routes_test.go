@@ -101,7 +101,7 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// TestBecause: the reason names the route that was beaten, and by what rule.
+// TestBecause: the reason names the overridden route and the rule.
 func TestBecause(t *testing.T) {
 	for name, tt := range map[string]struct {
 		routes   []inventory.Route
@@ -142,7 +142,7 @@ func TestBecause(t *testing.T) {
 	}
 }
 
-// TestUnread: without the table or the network nothing is claimed.
+// TestUnread: without the table or the network, nothing is claimed.
 func TestUnread(t *testing.T) {
 	s := world("10.0.0.0/16", "")
 	delete(s.Tables, table.Key())
@@ -200,8 +200,8 @@ func drawPrefix(t *rapid.T) netip.Prefix {
 	return netip.PrefixFrom(addr, rapid.IntRange(0, 32).Draw(t, "bits")).Masked()
 }
 
-// BenchmarkLookup looks up all pairs of 1,000 nodes and 1,000 pod CIDRs: by the longest-prefix
-// table, and by looking at every route.
+// BenchmarkLookup looks up all pairs of 1,000 nodes and 1,000 pod CIDRs: with the longest-prefix
+// table, and with a scan of all routes.
 func BenchmarkLookup(b *testing.B) {
 	const n = 1000
 	var routes []inventory.Route

@@ -37,7 +37,7 @@ func shop() *inventory.Snapshot {
 	return s
 }
 
-// twin is a further network, first in order, whose only subnet has the table with copied pod
+// twin is another network, the first in order, whose only subnet has the table with copied pod
 // routes.
 func twin(s *inventory.Snapshot, space, prefix string) *inventory.VNet {
 	id := arm.ID("/subscriptions/s/resourceGroups/a/providers/Microsoft.Network/virtualNetworks/a-twin")
@@ -124,7 +124,7 @@ func TestWays(t *testing.T) {
 		"a wrong next hop": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) {
 			s.Tables[copied.Key()].Routes[1] = user("10.244.1.0/24", "10.0.1.4")
 		}, Delivered, Delivered, "the pod is on this node", "10.0.2.4"},
-		// by the other node, which has the right route
+		// through the other node, which has the right route
 		"the table is unread": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) {
 			delete(s.Tables, copied.Key())
 		}, Unknown, Delivered, "was not read", "10.0.2.4"},

@@ -17,8 +17,8 @@ const (
 	playNodes = playVNet + "/subnets/nodes"
 )
 
-// twoShops is a shop and another cluster with the same addresses and names, in a network of its
-// own; the shop's network is peered with one that has a machine.
+// twoShops is the shop and a second cluster with the same addresses and names, in another network.
+// The shop's network is peered with one that has a machine.
 func twoShops(t *testing.T) *inventory.Snapshot {
 	s := namedShop(t)
 	table := playVNet.Group() + "/providers/Microsoft.Network/routeTables/play-rt"
@@ -69,7 +69,7 @@ func TestWithin(t *testing.T) {
 			t.Errorf("within %s: %s, %s", of.Name(), there.Why, back.Why)
 		}
 	}
-	// What the shop is connected with is seen, what is elsewhere is not.
+	// Connected networks are visible, others are not.
 	in := New(s, Options{Cluster: cluster})
 	if got, err := in.Resolve("vm/build"); err != nil || got.Addr.String() != "10.70.0.9" {
 		t.Error(got, err)
@@ -91,7 +91,7 @@ func TestWithin(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
-	// What is there once needs none.
+	// A unique name needs no flag.
 	for _, text := range []string{"10.0.3.9", "vm/lone", "10.70.0.9"} {
 		if _, err := everywhere.Resolve(text); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -99,8 +99,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// TestAllInOrder: breaks that are alike but for their kind are in one order, whenever they are
-// found.
+// TestAllInOrder: breaks that differ only in kind have a fixed order.
 func TestAllInOrder(t *testing.T) {
 	s := shop()
 	s.Subnets[nodes.Key()].RouteTable = ""

@@ -309,16 +309,16 @@ func (s *AKS) putPool(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
 	}
 	cl := s.Clusters[r.ID.Key()]
 	cl.idle()
-	if f := s.setPool(cl, p, doing); f != nil {
+	if f := s.nodes.setPool(cl, p, doing); f != nil {
 		return f
 	}
 	if doing == "Upgrading" {
-		if f := s.upgrade(cl, cl.Pool(name), p, s.kernel.OperationTime(c)); f != nil {
+		if f := s.nodes.upgrade(cl, cl.Pool(name), p, s.kernel.OperationTime(c)); f != nil {
 			return f
 		}
 	}
 	s.storePools(c, r, all)
-	s.nodesChanged(cl)
+	s.nodes.nodesChanged(cl)
 	return nil
 }
 
@@ -340,9 +340,9 @@ func (s *AKS) deletePool(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 	}
 	cl := s.Clusters[r.ID.Key()]
 	cl.idle()
-	s.removePool(cl, cl.Pool(kernel.Text(pools[at], "name")))
+	s.nodes.removePool(cl, cl.Pool(kernel.Text(pools[at], "name")))
 	s.storePools(c, r, all)
-	s.nodesChanged(cl)
+	s.nodes.nodesChanged(cl)
 	s.kernel.Record(c, id, "delete", nil)
 	return s.kernel.Accepted(c, nil), nil
 }

@@ -38,9 +38,10 @@ type AKS struct {
 
 	Clusters   map[string]*cluster // by ID.Key()
 	nodeGroups map[string]*cluster // by the node resource group's Key()
-	scaleSets  map[string]poolOf   // those of the clusters, by ID.Key()
-	// kubernetesBy answers for the clusters' API servers; nil: apiserver.go does.
-	kubernetesBy Kubernetes
+	scaleSets  map[string]poolOf   // the clusters' ones, by ID.Key()
+	// APIServers are the clusters' API servers, nodes what their pools run on.
+	APIServers *APIServers
+	nodes      *nodes
 }
 
 // New makes the service and adds it to the kernel.
@@ -49,7 +50,10 @@ func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entr
 	s := &AKS{kernel: k, network: n, entra: d, authorization: a, opts: opts,
 		Clusters: map[string]*cluster{}, nodeGroups: map[string]*cluster{},
 		scaleSets: map[string]poolOf{}}
-	v.Pools, d.Issuers, a.NodeGroups, k.Host = s, s, s, s
+	s.APIServers = &APIServers{aks: s}
+	s.nodes = &nodes{aks: s}
+	v.Pools, a.NodeGroups = s.nodes, s
+	k.Host, d.Issuers = s.APIServers, s.APIServers
 	k.Add(kernel.Service{
 		Types: s.types(), Waits: s.waits(), Calls: []kernel.Special{s.clusterCall, s.agentPoolCall},
 		Sections: []kernel.Section{s.section()}, Watch: s.watch, Resume: kernel.Resumer{
@@ -83,7 +87,8 @@ func (s *AKS) stop() {
 // types are the resource types of Microsoft.ContainerService.
 func (s *AKS) types() []kernel.Kind {
 	return []kernel.Kind{
-		{Name: arm.TypeCluster, Tracked: true, Facts: clusterFacts(s.issuerOf, s.kernel.TenantOf),
+		{Name: arm.TypeCluster, Tracked: true, Facts: clusterFacts(s.APIServers.issuerOf,
+			s.kernel.TenantOf),
 			Settle: s.settleCluster, Busy: s.clusterBusy, Deleting: s.deleteCluster,
 			Gets: &kernel.OwnBucket{Limit: s.kernel.Buckets.Limits.Clusters,
 				Refusal: "The request is being throttled " +

@@ -46,33 +46,40 @@ func ApiServerURL(base string, cluster arm.ID) string {
 // clusterUsers are the local accounts of the kubeconfigs. Each has all rights in the cluster.
 var clusterUsers = []string{"clusterUser", "clusterAdmin", "clusterMonitoringUser"}
 
-// ClusterToken is the token of a cluster's user. It stays the same while the cluster exists, also
-// after a restart.
-func (s *AKS) ClusterToken(cluster arm.ID, user string) string {
-	mac := hmac.New(sha256.New, s.entra.Identity.Key.D.Bytes())
+// APIServers are the clusters' API servers, with their issuers of tokens.
+type APIServers struct {
+	aks *AKS
+	// by answers for them; nil: this package does.
+	by Kubernetes
+}
+
+// ClusterToken is the token of a cluster's user: the same one as long as the cluster is there, and
+// also after a restart.
+func (s *APIServers) ClusterToken(cluster arm.ID, user string) string {
+	mac := hmac.New(sha256.New, s.aks.entra.Identity.Key.D.Bytes())
 	mac.Write([]byte(cluster.Key() + " " + user))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// User is the caller of a cluster's API server.
-func (s *AKS) User(c *kernel.Call) (kernel.Principal, *kernel.Failure) {
+// User says who calls a cluster's API server.
+func (s *APIServers) User(c *kernel.Call) (kernel.Principal, *kernel.Failure) {
 	token, _ := strings.CutPrefix(c.Header.Get("Authorization"), "Bearer ")
 	for _, user := range clusterUsers {
 		if hmac.Equal([]byte(token), []byte(s.ClusterToken(ofAPIServer(c), user))) {
 			return kernel.Principal{Name: user}, nil
 		}
 	}
-	if who, known := s.entra.Identity.UserFor(token, AksServer); known {
+	if who, known := s.aks.entra.Identity.UserFor(token, AksServer); known {
 		return who, nil
 	}
 	return kernel.Principal{}, kernel.Fail(http.StatusUnauthorized, "Unauthorized", "Unauthorized")
 }
 
 // Hosts reports whether a call is for a cluster's API server.
-func (s *AKS) Hosts(c *kernel.Call) bool { return toAPIServer(c) }
+func (s *APIServers) Hosts(c *kernel.Call) bool { return toAPIServer(c) }
 
-// Refusal is a failure as an API server answers it.
-func (s *AKS) Refusal(f *kernel.Failure) kernel.Reply {
+// Refusal is a failure in the words of an API server.
+func (s *APIServers) Refusal(f *kernel.Failure) kernel.Reply {
 	answer := f.Reply()
 	answer.Body = kernel.Encode(kernel.Object{"kind": "Status", "apiVersion": "v1",
 		"metadata": kernel.Object{},
@@ -80,17 +87,18 @@ func (s *AKS) Refusal(f *kernel.Failure) kernel.Reply {
 	return answer
 }
 
-// Silent reports whether no API server answers: the cluster is stopped or deleted.
-func (s *AKS) Silent(c *kernel.Call) bool {
-	defer s.kernel.Lock()()
-	s.kernel.Happen()
-	r := s.kernel.Store.Get(ofAPIServer(c))
+// Silent reports whether no API server is there: the cluster is stopped, or gone, and with it the
+// name.
+func (s *APIServers) Silent(c *kernel.Call) bool {
+	defer s.aks.kernel.Lock()()
+	s.aks.kernel.Happen()
+	r := s.aks.kernel.Store.Get(ofAPIServer(c))
 	return r == nil || powerOf(r) != "Running"
 }
 
 // Answer answers a call to a cluster's API server.
-func (s *AKS) Answer(c *kernel.Call) kernel.Reply {
-	c.Secret = true // lists are long, so they are not logged
+func (s *APIServers) Answer(c *kernel.Call) kernel.Reply {
+	c.Secret = true // lists are long, and who wants to see them asks for them
 	if c.Unknown != nil {
 		return s.Refusal(c.Unknown)
 	}
@@ -104,17 +112,17 @@ func (s *AKS) Answer(c *kernel.Call) kernel.Reply {
 	return answer
 }
 
-func (s *AKS) kubernetesCall(c *kernel.Call) (kernel.Reply, *kernel.Failure) {
+func (s *APIServers) kubernetesCall(c *kernel.Call) (kernel.Reply, *kernel.Failure) {
 	path := strings.Join(c.Path[4:], "/")
 	if c.Method != http.MethodGet {
 		return kernel.Reply{}, kernel.Fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
 			"the server does not allow this method on the requested resource")
 	}
-	defer s.kernel.Lock()()
-	s.kernel.Happen()
-	cl, r := s.Clusters[ofAPIServer(c).Key()], s.kernel.Store.Get(ofAPIServer(c))
+	defer s.aks.kernel.Lock()()
+	s.aks.kernel.Happen()
+	cl, r := s.aks.Clusters[ofAPIServer(c).Key()], s.aks.kernel.Store.Get(ofAPIServer(c))
 	if cl == nil || r == nil {
-		return kernel.Reply{}, s.kernel.Missing(ofAPIServer(c))
+		return kernel.Reply{}, s.aks.kernel.Missing(ofAPIServer(c))
 	}
 	namespace, words := "", []string{""}
 	if rest, found := strings.CutPrefix(path, "api/v1/"); found {
@@ -193,8 +201,8 @@ type continueToken struct {
 	Since   time.Time `json:"since"`
 }
 
-// listKubernetes answers with one object, a list, or a page of a list.
-func (s *AKS) listKubernetes(c *kernel.Call, kind string, words []string,
+// listKubernetes answers with one object, with a list, or with a page of one.
+func (s *APIServers) listKubernetes(c *kernel.Call, kind string, words []string,
 	all []kubeObject) (kernel.Reply,
 	*kernel.Failure) {
 	show := func(o kubeObject) kernel.Object {

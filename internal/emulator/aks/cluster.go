@@ -150,14 +150,14 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	wanted := map[string]bool{}
 	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
 		wanted[kernel.Text(p, "name")] = true
-		if f := s.setPool(cl, p, r.Doing); f != nil {
+		if f := s.nodes.setPool(cl, p, r.Doing); f != nil {
 			return s.undo(cl, old, f)
 		}
 		if old == nil {
 			continue
 		}
 		if had := profileOf(old, kernel.Text(p, "name")); had != nil && upgrades(p, had) {
-			if f := s.upgrade(cl, cl.Pool(kernel.Text(p, "name")), p,
+			if f := s.nodes.upgrade(cl, cl.Pool(kernel.Text(p, "name")), p,
 				s.kernel.OperationTime(c)); f != nil {
 				return f
 			}
@@ -165,10 +165,13 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	}
 	for _, p := range append([]*pool(nil), cl.Pools...) {
 		if !wanted[p.name] {
-			s.removePool(cl, p)
+			s.nodes.removePool(cl, p)
 		}
 	}
-	s.nodesChanged(cl)
+	if f := s.makePrivate(cl, r); f != nil {
+		return s.undo(cl, old, f)
+	}
+	s.nodes.nodesChanged(cl)
 	return nil
 }
 
@@ -333,7 +336,7 @@ func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string)
 	delete(doc, "etag")
 	properties := kernel.ObjectAt(doc, "properties")
 	showAPIServer(r.ID, properties)
-	s.showIssuer(r, properties)
+	s.APIServers.showIssuer(r, properties)
 	properties["currentKubernetesVersion"] = fullVersion(kernel.Text(properties,
 		"kubernetesVersion"))
 	properties["maxAgentPools"] = maxPools
@@ -432,11 +435,12 @@ func (s *AKS) clusterRemoved(r *kernel.Resource) {
 	delete(s.Clusters, r.ID.Key())
 	delete(s.nodeGroups, cl.nodeGroup.Key())
 	cl.provider.stop()
+	s.leaveZone(cl, r)
 	if arm.ID(cl.Who.Resource).Equal(cl.id) {
 		s.entra.Identity.Remove(cl.Who)
 	}
 	for _, p := range append([]*pool(nil), cl.Pools...) {
-		s.removePool(cl, p)
+		s.nodes.removePool(cl, p)
 	}
 	// the managed table may be associated with existing subnets, which lose it
 	if cl.Table.Group().Equal(cl.nodeGroup) {

@@ -21,30 +21,30 @@ import (
 
 const issuerPath = "_oidc" // followed by the tenant, and a GUID for the cluster
 
-// issuerURL is the URL of a cluster's issuer, "" without one. An emulator that does not listen
-// returns the URL that Azure would use.
-func (s *AKS) issuerURL(r *kernel.Resource) string {
+// issuerURL is where the documents of a cluster's issuer are, "" where it has none. An emulator
+// that does not listen gives the name that Azure would give.
+func (s *APIServers) issuerURL(r *kernel.Resource) string {
 	if kernel.ObjectAt(r.Body, "properties", "oidcIssuerProfile")["enabled"] != true {
 		return ""
 	}
 	host := "https://" + kernel.Text(r.Body, "location") + ".oic.prod-aks.azure.com"
-	if at := s.kernel.ListensAt(); at != "" {
+	if at := s.aks.kernel.ListensAt(); at != "" {
 		host = at + "/" + issuerPath
 	}
 	guid := uuid.NewSHA1(uuid.Nil, []byte(r.ID.Key()+" "+r.Created.UTC().Format(time.RFC3339Nano)))
-	return host + "/" + s.kernel.TenantOf(r.ID.Subscription()) + "/" + guid.String() + "/"
+	return host + "/" + s.aks.kernel.TenantOf(r.ID.Subscription()) + "/" + guid.String() + "/"
 }
 
 // showIssuer adds the issuer's URL to a cluster's document.
-func (s *AKS) showIssuer(r *kernel.Resource, properties kernel.Object) {
+func (s *APIServers) showIssuer(r *kernel.Resource, properties kernel.Object) {
 	if issuer := s.issuerURL(r); issuer != "" {
 		kernel.ObjectAt(properties, "oidcIssuerProfile")["issuerURL"] = issuer
 	}
 }
 
 // ofIssuer is the cluster with an issuer, or nil.
-func (s *AKS) ofIssuer(issuer string) *kernel.Resource {
-	for _, r := range s.kernel.Store.List(arm.TypeCluster, "") {
+func (s *APIServers) ofIssuer(issuer string) *kernel.Resource {
+	for _, r := range s.aks.kernel.Store.List(arm.TypeCluster, "") {
 		if issuer != "" && s.issuerURL(r) == issuer {
 			return r
 		}
@@ -52,29 +52,29 @@ func (s *AKS) ofIssuer(issuer string) *kernel.Resource {
 	return nil
 }
 
-// KeysOf returns the keys of an issuer that belongs to a cluster.
-func (s *AKS) KeysOf(issuer string) (keys []entra.JWK, ours bool, err error) {
-	s.kernel.Mu.RLock()
+// KeysOf returns the keys of an issuer, where it is a cluster's.
+func (s *APIServers) KeysOf(issuer string) (keys []entra.JWK, ours bool, err error) {
+	s.aks.kernel.Mu.RLock()
 	ours = s.ofIssuer(issuer) != nil
-	s.kernel.Mu.RUnlock()
+	s.aks.kernel.Mu.RUnlock()
 	if !ours {
 		return nil, false, nil
 	}
 	var set struct {
 		Keys []entra.JWK `json:"keys"`
 	}
-	err = json.Unmarshal(kernel.Encode(s.entra.Identity.Keys()), &set)
+	err = json.Unmarshal(kernel.Encode(s.aks.entra.Identity.Keys()), &set)
 	return set.Keys, true, err
 }
 
-// IssuerDocument answers for the OIDC documents of an issuer.
-func (s *AKS) IssuerDocument(c *kernel.Call) (kernel.Reply, bool) {
+// IssuerDocument answers for what relying parties read of an issuer.
+func (s *APIServers) IssuerDocument(c *kernel.Call) (kernel.Reply, bool) {
 	if len(c.Path) < 5 || c.Path[0] != issuerPath || c.Method != http.MethodGet {
 		return kernel.Reply{}, false
 	}
-	s.kernel.Mu.RLock()
-	defer s.kernel.Mu.RUnlock()
-	issuer := s.kernel.ListensAt() + "/" + strings.Join(c.Path[:3], "/") + "/"
+	s.aks.kernel.Mu.RLock()
+	defer s.aks.kernel.Mu.RUnlock()
+	issuer := s.aks.kernel.ListensAt() + "/" + strings.Join(c.Path[:3], "/") + "/"
 	if s.ofIssuer(issuer) == nil {
 		return kernel.NotFound(c).Reply(), true
 	}
@@ -88,24 +88,24 @@ func (s *AKS) IssuerDocument(c *kernel.Call) (kernel.Reply, bool) {
 			}, "id_token_signing_alg_values_supported": []string{"RS256"},
 		}), true
 	case "openid/v1/jwks":
-		return kernel.OK(s.entra.Identity.Keys()), true
+		return kernel.OK(s.aks.entra.Identity.Keys()), true
 	}
 	return kernel.NotFound(c).Reply(), true
 }
 
 // tokenRequest answers the API server's call for a service account's token (kubectl create token).
-// Every name of a service account is accepted: the emulator stores none.
-func (s *AKS) tokenRequest(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+// Any service account has one: the emulator keeps none.
+func (s *APIServers) tokenRequest(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	p := c.Path[4:] // api/v1/namespaces/NAMESPACE/serviceaccounts/NAME/token
 	if c.Method != http.MethodPost || len(p) != 7 || p[0] != "api" || p[2] != "namespaces" ||
 		p[4] != "serviceaccounts" ||
 		p[6] != "token" {
 		return kernel.Reply{}, nil, false
 	}
-	defer s.kernel.Lock()()
-	r := s.kernel.Store.Get(ofAPIServer(c))
+	defer s.aks.kernel.Lock()()
+	r := s.aks.kernel.Store.Get(ofAPIServer(c))
 	if r == nil {
-		return kernel.Reply{}, s.kernel.Missing(ofAPIServer(c)), true
+		return kernel.Reply{}, s.aks.kernel.Missing(ofAPIServer(c)), true
 	}
 	if f := s.admitKubernetes(c.Who, r, "create", "serviceaccounts/token", p[3]); f != nil {
 		return kernel.Reply{}, f, true
@@ -141,8 +141,8 @@ func (s *AKS) tokenRequest(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool)
 			},
 		},
 	})
-	token.Header["kid"] = s.entra.Identity.KeyID
-	signed, err := token.SignedString(s.entra.Identity.Key)
+	token.Header["kid"] = s.aks.entra.Identity.KeyID
+	signed, err := token.SignedString(s.aks.entra.Identity.Key)
 	if err != nil {
 		return kernel.Reply{}, kernel.Fail(http.StatusInternalServerError, "InternalError", "%v",
 			err), true

@@ -109,14 +109,14 @@ func (s *AKS) resumeCluster(cl *cluster) {
 		}
 		for _, p := range cl.Pools { // the surge nodes of an upgrade
 			if count := kernel.NumberOf(profileOf(r, p.name), "count"); len(p.Nodes) > count {
-				s.dropSurge(cl, p, count)
+				s.nodes.dropSurge(cl, p, count)
 			}
 		}
 		if r.Deleting {
 			_ = s.kernel.RemoveResource(r) // nothing in it can refuse the delete
 		}
 	})
-	s.nodesChanged(cl)
+	s.nodes.nodesChanged(cl)
 }
 
 // clusterCall answers the actions on a cluster.
@@ -139,9 +139,9 @@ func (s *AKS) clusterCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) 
 	var answer func(*kernel.Call, *kernel.Resource) (kernel.Reply, *kernel.Failure)
 	switch c.Method + " " + strings.ToLower(strings.Join(c.Path[8:], "/")) {
 	case "POST listclusterusercredential", "POST listclustermonitoringusercredential":
-		answer = s.credential("clusterUser")
+		answer = s.APIServers.credential("clusterUser")
 	case "POST listclusteradmincredential":
-		answer = s.credential("clusterAdmin")
+		answer = s.APIServers.credential("clusterAdmin")
 	case "POST runcommand":
 		// there is no node to run it on; code [U]
 		answer = func(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
@@ -202,9 +202,9 @@ func (s *AKS) stopCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *ke
 	cl.idle()
 	for _, p := range cl.Pools {
 		for len(p.Nodes) > 0 {
-			s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
+			s.nodes.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
 		}
-		_ = s.storeScaleSet(cl, p) // it only has fewer instances
+		_ = s.nodes.storeScaleSet(cl, p) // it only has fewer instances
 	}
 	kernel.ObjectAt(r.Body, "properties")["powerState"] = kernel.Object{"code": "Stopped"}
 	s.kernel.Occupy(c, r, "Stopping")
@@ -224,7 +224,7 @@ func (s *AKS) startCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *k
 	cl := s.Clusters[r.ID.Key()]
 	cl.idle()
 	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
-		if f := s.setPool(cl, p, "Starting"); f != nil {
+		if f := s.nodes.setPool(cl, p, "Starting"); f != nil {
 			return kernel.Reply{}, f
 		}
 	}
@@ -373,7 +373,7 @@ func (s *AKS) poolAction(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 		p["nodeImageVersion"] = nodeImages[0]
 		if upgrades(p, had) {
 			run.doing = "UpgradingNodeImageVersion"
-			if f := s.upgrade(cl, run, p, s.kernel.OperationTime(c)); f != nil {
+			if f := s.nodes.upgrade(cl, run, p, s.kernel.OperationTime(c)); f != nil {
 				return kernel.Reply{}, f
 			}
 		}
@@ -385,15 +385,15 @@ func (s *AKS) poolAction(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 		}
 		for _, name := range kernel.List(sent, "machineNames") {
 			if of, n := cl.findNode(name); n != nil && of == run {
-				s.removeNode(cl, run, n)
+				s.nodes.removeNode(cl, run, n)
 			}
 		}
 		p["count"] = len(run.Nodes)
-		_ = s.storeScaleSet(cl, run) // it only has fewer instances
+		_ = s.nodes.storeScaleSet(cl, run) // it only has fewer instances
 	}
 	pools[at] = p
 	s.storePools(c, r, pools)
-	s.nodesChanged(cl)
+	s.nodes.nodesChanged(cl)
 	s.kernel.Record(c, id, verb, nil)
 	return s.kernel.Accepted(c, kernel.Encode(s.poolDocument(r, p, c.Version))), nil
 }

@@ -247,12 +247,12 @@ func uniqueID(what string, id arm.ID) string {
 }
 
 // issuerOf is a cluster's OIDC issuer.
-func (s *AKS) issuerOf(r *kernel.Resource) string {
+func (s *APIServers) issuerOf(r *kernel.Resource) string {
 	own := uuid.NewSHA1(uuid.Nil, []byte("issuer "+r.ID.Key())).String()
 	return "https://" + kernel.Text(
 		r.Body,
 		"location",
-	) + ".oic.prod-aks.azure.com/" + s.kernel.TenantOf(
+	) + ".oic.prod-aks.azure.com/" + s.aks.kernel.TenantOf(
 		r.ID.Subscription(),
 	) + "/" + own + "/"
 }

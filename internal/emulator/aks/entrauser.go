@@ -42,25 +42,25 @@ func kubelogin(tenant string) string {
       provideClusterInfo: false`
 }
 
-// admitKubernetes refuses calls without a right in a cluster: of local accounts if they are
-// disabled, and of Entra ID users without a role. Azure roles count if the cluster uses Azure RBAC;
-// Kubernetes' own bindings are not emulated.
-func (s *AKS) admitKubernetes(who kernel.Principal, cluster *kernel.Resource, verb, plural,
+// admitKubernetes refuses what a user may not do in a cluster: local accounts where there are none,
+// and whom Entra ID knows without a role. Roles are Azure's where the cluster says so; Kubernetes'
+// own bindings are not there.
+func (s *APIServers) admitKubernetes(who kernel.Principal, cluster *kernel.Resource, verb, plural,
 	namespace string) *kernel.Failure {
 	properties := kernel.ObjectAt(cluster.Body, "properties")
 	local := who.ObjectID == ""
 	elsewhere := who.Tenant != "" &&
-		!strings.EqualFold(who.Tenant, s.kernel.TenantOf(cluster.ID.Subscription()))
+		!strings.EqualFold(who.Tenant, s.aks.kernel.TenantOf(cluster.ID.Subscription()))
 	if local && properties["disableLocalAccounts"] == true ||
 		!local && (elsewhere || !withEntra(properties)) {
 		return kernel.Fail(http.StatusUnauthorized, "Unauthorized", "Unauthorized")
 	}
-	if local || s.authorization.IsDefault(who) || plural == "" {
+	if local || s.aks.authorization.IsDefault(who) || plural == "" {
 		return nil
 	}
 	why := ""
 	if kernel.ObjectAt(properties, "aadProfile")["enableAzureRBAC"] == true {
-		if s.authorization.Granted(who, arm.TypeCluster+"/"+plural+"/read", cluster.ID, true) {
+		if s.aks.authorization.Granted(who, arm.TypeCluster+"/"+plural+"/read", cluster.ID, true) {
 			return nil
 		}
 		why = ": User does not have access to the resource in Azure. Update role assignment to " +

@@ -21,13 +21,6 @@ func apiServerName(cluster arm.ID, properties kernel.Object) string {
 	return kernel.Text(properties, "dnsPrefix") + "-" + DigitsOf(cluster) + "." + apiServerDomain
 }
 
-// privateName is the name of a private cluster's API server in its own network. It resolves nowhere
-// else.
-func privateName(cluster arm.ID, properties kernel.Object) string {
-	return kernel.Text(properties, "dnsPrefix") + "-" + DigitsOf(cluster) + ".privatelink." +
-		apiServerDomain
-}
-
 func isPrivate(properties kernel.Object) bool {
 	return kernel.ObjectAt(properties, "apiServerAccessProfile")["enablePrivateCluster"] == true
 }
@@ -36,7 +29,9 @@ func isPrivate(properties kernel.Object) bool {
 // unless that is disabled.
 func showAPIServer(cluster arm.ID, properties kernel.Object) {
 	if isPrivate(properties) {
-		properties["privateFQDN"] = privateName(cluster, properties)
+		if name := privateName(cluster, properties); name != "" {
+			properties["privateFQDN"] = name
+		}
 		if kernel.ObjectAt(properties,
 			"apiServerAccessProfile")["enablePrivateClusterPublicFQDN"] == false {
 			return
@@ -45,11 +40,11 @@ func showAPIServer(cluster arm.ID, properties kernel.Object) {
 	properties["fqdn"] = apiServerName(cluster, properties)
 }
 
-// OverTLS is the HTTPS address of the same server, for a caller over plain HTTP: client-go sends no
-// token over plain HTTP. It is unchanged if the emulator does not listen.
-func (s *AKS) OverTLS(base string) string {
+// OverTLS is the same server's address with HTTPS, for somebody who has called the port without:
+// over plain HTTP client-go sends no token. It is left as it is where nothing listens.
+func (s *APIServers) OverTLS(base string) string {
 	called, err := url.Parse(base)
-	at, parsed := netip.ParseAddrPort(s.kernel.Server.HTTPS)
+	at, parsed := netip.ParseAddrPort(s.aks.kernel.Server.HTTPS)
 	if err != nil || parsed != nil || called.Scheme == "https" {
 		return base
 	}
@@ -60,9 +55,10 @@ func (s *AKS) OverTLS(base string) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(int(at.Port())))
 }
 
-// credential answers with a kubeconfig. Its server is an address at which the emulator answers for
-// the cluster, or a private cluster's name; the server's certificate is for the cluster's name.
-func (s *AKS) credential(user string) func(*kernel.Call, *kernel.Resource) (kernel.Reply,
+// credential answers with a kubeconfig. Its server is an address at which the local Azure answers
+// for the cluster, or a private cluster's name; the certificate that the server shows is for the
+// cluster's name.
+func (s *APIServers) credential(user string) func(*kernel.Call, *kernel.Resource) (kernel.Reply,
 	*kernel.Failure) {
 	return func(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
 		properties := kernel.ObjectAt(r.Body, "properties")
@@ -71,7 +67,7 @@ func (s *AKS) credential(user string) func(*kernel.Call, *kernel.Resource) (kern
 				"Getting static credential "+
 					"is not allowed because this cluster is set to disable local accounts.")
 		}
-		ca, _, err := s.kernel.AuthorityLocked()
+		ca, _, err := s.aks.kernel.AuthorityLocked()
 		if err != nil {
 			return kernel.Reply{}, kernel.Fail(http.StatusInternalServerError, "KubeConfigError",
 				"Making a certificate authority: %v", err)
@@ -79,12 +75,16 @@ func (s *AKS) credential(user string) func(*kernel.Call, *kernel.Resource) (kern
 		server := ApiServerURL(s.OverTLS(c.Base), r.ID) + "\n    tls-server-name: " +
 			apiServerName(r.ID, properties)
 		if isPrivate(properties) {
-			server = "https://" + privateName(r.ID, properties) + ":443"
+			name := privateName(r.ID, properties)
+			if name == "" { // its public name leads to its private address
+				name = apiServerName(r.ID, properties)
+			}
+			server = "https://" + name + ":443"
 		}
 		name := r.ID.Name()
 		login := "token: " + s.ClusterToken(r.ID, user)
 		if user == "clusterUser" && withEntra(properties) {
-			login = kubelogin(s.kernel.TenantOf(r.ID.Subscription()))
+			login = kubelogin(s.aks.kernel.TenantOf(r.ID.Subscription()))
 		}
 		config := fmt.Sprintf(`apiVersion: v1
 kind: Config
@@ -107,7 +107,8 @@ users:
 `, name, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
 			Bytes: ca.Raw})), server,
 			user+"_"+r.ID.ResourceGroup()+"_"+name, login)
-		s.kernel.Record(c, r.ID, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action", nil)
+		s.aks.kernel.Record(c, r.ID, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action",
+			nil)
 		return kernel.OK(kernel.Object{"kubeconfigs": []kernel.Object{
 			{"name": user, "value": base64.StdEncoding.EncodeToString([]byte(config))}}}), nil
 	}

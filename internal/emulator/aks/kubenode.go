@@ -12,7 +12,7 @@ import (
 )
 
 // nodeObjects are a cluster's nodes as its API server shows them.
-func (s *AKS) nodeObjects(cl *cluster, r *kernel.Resource) []kubeObject {
+func (s *APIServers) nodeObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 	var out []kubeObject
 	for _, p := range cl.Pools {
 		profile := profileOf(r, p.name)

@@ -11,9 +11,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// podObjects are some pods for each of a cluster's nodes, as its API server shows them. They are
-// not stored: they follow from the nodes.
-func (s *AKS) podObjects(cl *cluster, r *kernel.Resource) []kubeObject {
+// podObjects are some pods for each of a cluster's nodes, as its API server shows them. Nothing
+// keeps them: they follow from the nodes.
+func (s *APIServers) podObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 	var out []kubeObject
 	policy := policyEngine(r)
 	for _, p := range cl.Pools {

@@ -73,13 +73,13 @@ func (p *pool) set() arm.ID {
 
 // storeMachines makes the machines and interfaces of a pool's nodes, and removes those of nodes
 // that are gone.
-func (s *AKS) storeMachines(cl *cluster, p *pool) *kernel.Failure {
+func (s *nodes) storeMachines(cl *cluster, p *pool) *kernel.Failure {
 	c := cl.call(http.MethodPut, p.ScaleSet, nil)
 	put := func(id arm.ID, properties kernel.Object) *kernel.Failure {
-		if r := s.kernel.Store.Get(id); r != nil && !readdressed(r, properties) {
+		if r := s.aks.kernel.Store.Get(id); r != nil && !readdressed(r, properties) {
 			return nil
 		}
-		_, f := s.kernel.PutResource(c, id,
+		_, f := s.aks.kernel.PutResource(c, id,
 			kernel.Object{"location": cl.location, "properties": properties,
 				"tags": kernel.Object{"aks-managed-poolName": p.name}})
 		return f
@@ -114,7 +114,7 @@ func (s *AKS) storeMachines(cl *cluster, p *pool) *kernel.Failure {
 }
 
 // refreshMachines gives the interfaces of single machines the addresses that their nodes have now.
-func (s *AKS) refreshMachines(cl *cluster, p *pool) *kernel.Failure {
+func (s *nodes) refreshMachines(cl *cluster, p *pool) *kernel.Failure {
 	if !p.single() {
 		return nil
 	}
@@ -134,25 +134,25 @@ func readdressed(r *kernel.Resource, properties kernel.Object) bool {
 }
 
 // dropMachines removes the machines of a pool that are not wanted, with their interfaces.
-func (s *AKS) dropMachines(p *pool, wanted map[string]bool) {
-	for _, vm := range s.kernel.Store.List(network.TypeVM, p.ScaleSet.Group()) {
+func (s *nodes) dropMachines(p *pool, wanted map[string]bool) {
+	for _, vm := range s.aks.kernel.Store.List(network.TypeVM, p.ScaleSet.Group()) {
 		if wanted[vm.ID.Key()] ||
 			kernel.Text(kernel.ObjectAt(vm.Body, "tags"), "aks-managed-poolName") != p.name {
 			continue
 		}
 		nics := kernel.ListAt(kernel.ObjectAt(vm.Body, "properties", "networkProfile"),
 			"networkInterfaces")
-		_ = s.kernel.RemoveResource(vm) // nothing needs a machine
+		_ = s.aks.kernel.RemoveResource(vm) // nothing needs a machine
 		for _, nic := range nics {
-			if r := s.kernel.Store.Get(arm.ID(kernel.Text(nic, "id"))); r != nil {
-				_ = s.kernel.RemoveResource(r) // only the machine had it
+			if r := s.aks.kernel.Store.Get(arm.ID(kernel.Text(nic, "id"))); r != nil {
+				_ = s.aks.kernel.RemoveResource(r) // only the machine had it
 			}
 		}
 	}
 }
 
 // interfaceOf are the properties of a node's interface, with the addresses it holds already.
-func (s *AKS) interfaceOf(cl *cluster, p *pool, n *Node) kernel.Object {
+func (s *nodes) interfaceOf(cl *cluster, p *pool, n *Node) kernel.Object {
 	configurations := []any{}
 	for i, a := range n.Addrs {
 		family := "IPv4"

@@ -71,7 +71,7 @@ func (s *AKS) leaveTable(cl *cluster) {
 	cl.provider.stop()
 	id := cl.Table
 	cl.Table, cl.leaving = "", false
-	s.nodesChanged(cl) // to be stored
+	s.nodes.nodesChanged(cl) // to be kept
 	table := s.kernel.Store.Get(id)
 	switch {
 	case table == nil:

@@ -83,8 +83,12 @@ func (cl *cluster) nodes() []*Node {
 	return all
 }
 
-// setPool sets a pool's number of nodes. A new pool is created first.
-func (s *AKS) setPool(cl *cluster, profile kernel.Object, doing string) *kernel.Failure {
+// nodes are what the clusters' pools run on: instances of scale sets or machines of their own, with
+// their addresses.
+type nodes struct{ aks *AKS }
+
+// setPool gives a pool its number of nodes, making it first where it is new.
+func (s *nodes) setPool(cl *cluster, profile kernel.Object, doing string) *kernel.Failure {
 	name := kernel.Text(profile, "name")
 	p := cl.Pool(name)
 	if p == nil {
@@ -96,7 +100,7 @@ func (s *AKS) setPool(cl *cluster, profile kernel.Object, doing string) *kernel.
 		}
 		cl.Pools = append(cl.Pools, p)
 		if !p.single() {
-			s.scaleSets[p.ScaleSet.Key()] = poolOf{cl, p}
+			s.aks.scaleSets[p.ScaleSet.Key()] = poolOf{cl, p}
 		}
 	}
 	p.podSubnet, p.blocks = arm.ID(kernel.Text(profile, "podSubnetID")), kernel.Text(profile,
@@ -128,13 +132,13 @@ type poolOf struct {
 }
 
 // addNode adds an instance with its addresses and pod CIDRs.
-func (s *AKS) addNode(cl *cluster, p *pool) *kernel.Failure {
+func (s *nodes) addNode(cl *cluster, p *pool) *kernel.Failure {
 	n := &Node{instance: p.next, Name: p.nodeName(p.next)}
 	if f := s.giveAddresses(cl, p, n); f != nil {
 		return f
 	}
 	if f := s.givePodAddresses(p, n); f != nil {
-		s.network.Release(p.subnet, n.Addrs...)
+		s.aks.network.Release(p.subnet, n.Addrs...)
 		return f
 	}
 	p.next++
@@ -145,8 +149,8 @@ func (s *AKS) addNode(cl *cluster, p *pool) *kernel.Failure {
 
 // giveAddresses takes one address of each of the cluster's families from the pool's subnet, and
 // with Azure CNI in the node subnet one for each pod that may come.
-func (s *AKS) giveAddresses(cl *cluster, p *pool, n *Node) *kernel.Failure {
-	subnet := s.kernel.Store.Get(p.subnet)
+func (s *nodes) giveAddresses(cl *cluster, p *pool, n *Node) *kernel.Failure {
+	subnet := s.aks.kernel.Store.Get(p.subnet)
 	if subnet == nil {
 		return kernel.Fail(http.StatusBadRequest, "SubnetNotFound",
 			"The subnet %s of pool %s was not found.", p.subnet, p.name)
@@ -162,9 +166,9 @@ func (s *AKS) giveAddresses(cl *cluster, p *pool, n *Node) *kernel.Failure {
 			continue
 		}
 		for range each {
-			addr := s.network.Allocate(p.subnet, prefix, p.configuration(n, len(addrs)))
+			addr := s.aks.network.Allocate(p.subnet, prefix, p.configuration(n, len(addrs)))
 			if !addr.IsValid() {
-				s.network.Release(p.subnet, addrs...)
+				s.aks.network.Release(p.subnet, addrs...)
 				return subnetIsFull(p.subnet, prefix, each)
 			}
 			addrs = append(addrs, addr)
@@ -190,25 +194,25 @@ func (p *pool) configuration(n *Node, i int) arm.ID {
 	return p.nic(n).Child("ipConfigurations", "ipconfig"+strconv.Itoa(i+1))
 }
 
-func (s *AKS) removeNode(cl *cluster, p *pool, n *Node) {
-	s.network.Release(p.subnet, n.Addrs...)
+func (s *nodes) removeNode(cl *cluster, p *pool, n *Node) {
+	s.aks.network.Release(p.subnet, n.Addrs...)
 	if len(n.Pods) > 0 {
-		s.network.Release(p.podSubnet, n.Pods...)
+		s.aks.network.Release(p.podSubnet, n.Pods...)
 	}
 	cl.freePodCIDRs(n)
 	p.Nodes = slices.DeleteFunc(p.Nodes, func(have *Node) bool { return have == n })
 }
 
-func (s *AKS) removePool(cl *cluster, p *pool) {
+func (s *nodes) removePool(cl *cluster, p *pool) {
 	for len(p.Nodes) > 0 {
 		s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
 	}
 	if p.single() {
 		s.dropMachines(p, nil)
-		s.kernel.Store.Remove(p.set())
+		s.aks.kernel.Store.Remove(p.set())
 	}
-	s.kernel.Store.Remove(p.ScaleSet)
-	delete(s.scaleSets, p.ScaleSet.Key())
+	s.aks.kernel.Store.Remove(p.ScaleSet)
+	delete(s.aks.scaleSets, p.ScaleSet.Key())
 	cl.Pools = slices.DeleteFunc(cl.Pools, func(have *pool) bool { return have == p })
 }
 
@@ -242,15 +246,15 @@ func (cl *cluster) freePodCIDRs(n *Node) {
 	n.PodCIDRs = nil
 }
 
-// nodesChanged wakes the cloud provider.
-func (s *AKS) nodesChanged(cl *cluster) {
-	if r := s.kernel.Store.Get(cl.id); r != nil {
-		s.kernel.Store.Changed(r)
+// nodesChanged lets the cloud provider know.
+func (s *nodes) nodesChanged(cl *cluster) {
+	if r := s.aks.kernel.Store.Get(cl.id); r != nil {
+		s.aks.kernel.Store.Changed(r)
 	}
 	if cl.Table != "" {
 		cl.provider.wake()
 	}
-	s.playIngress(cl)
+	s.aks.playIngress(cl)
 }
 
 // findNode returns a node by name.
@@ -297,13 +301,13 @@ func (s *AKS) Scale(clusterID arm.ID, poolName string, count int) error {
 		"agentPoolProfiles": kernel.Items(pools)})
 	if f == nil {
 		cl.idle()
-		f = s.setPool(cl, p, "Scaling")
+		f = s.nodes.setPool(cl, p, "Scaling")
 	}
 	if f != nil {
 		return fmt.Errorf("%s: %s", f.Code, f.Message)
 	}
 	s.storePools(cl.call(http.MethodPut, r.ID, nil), r, pools)
-	s.nodesChanged(cl)
+	s.nodes.nodesChanged(cl)
 	return nil
 }
 
@@ -319,13 +323,13 @@ func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 		return fmt.Errorf("cluster %s has no node %q", clusterID.Name(), nodeName)
 	}
 	old := n.Addrs
-	// taken before the old ones are released, so that they differ
-	if f := s.giveAddresses(cl, p, n); f != nil {
+	// before the old ones are free, so that they differ
+	if f := s.nodes.giveAddresses(cl, p, n); f != nil {
 		return fmt.Errorf("%s: %s", f.Code, f.Message)
 	}
 	s.network.Release(p.subnet, old...)
 	n.created = time.Now()
-	if f := s.refreshMachines(cl, p); f != nil {
+	if f := s.nodes.refreshMachines(cl, p); f != nil {
 		return fmt.Errorf("%s: %s", f.Code, f.Message)
 	}
 	cl.provider.recreated(n)

@@ -14,8 +14,8 @@ const podBatch = 16
 
 // givePodAddresses takes a node's first batch of its pool's pod subnet, or with static blocks all
 // the blocks it will ever need: ceil((maxPods+1)/16).
-func (s *AKS) givePodAddresses(p *pool, n *Node) *kernel.Failure {
-	subnet := s.kernel.Store.Get(p.podSubnet)
+func (s *nodes) givePodAddresses(p *pool, n *Node) *kernel.Failure {
+	subnet := s.aks.kernel.Store.Get(p.podSubnet)
 	if subnet == nil {
 		return nil
 	}
@@ -31,13 +31,13 @@ func (s *AKS) givePodAddresses(p *pool, n *Node) *kernel.Failure {
 		holder := p.nic(n).Child("ipConfigurations", "pods"+strconv.Itoa(batch+1))
 		var addrs []netip.Addr
 		if p.blocks {
-			addrs = s.network.AllocateBlock(p.podSubnet, prefix, holder)
+			addrs = s.aks.network.AllocateBlock(p.podSubnet, prefix, holder)
 		} else {
-			addrs = s.network.AllocateMany(p.podSubnet, prefix, holder, podBatch)
+			addrs = s.aks.network.AllocateMany(p.podSubnet, prefix, holder, podBatch)
 		}
 		took = append(took, addrs...)
 		if addrs == nil {
-			s.network.Release(p.podSubnet, took...)
+			s.aks.network.Release(p.podSubnet, took...)
 			return subnetIsFull(p.podSubnet, prefix, podBatch*batches)
 		}
 	}

@@ -51,17 +51,17 @@ type KubernetesWorkload struct {
 
 // ServeKubernetes lets k answer for the API servers of all clusters from now on. It is called
 // before the emulator serves anything.
-func (s *AKS) ServeKubernetes(k Kubernetes) { s.kubernetesBy = k }
+func (s *APIServers) ServeKubernetes(k Kubernetes) { s.by = k }
 
-// KubernetesClusters are all clusters, sorted by ID, with the nodes of the requested ones: many
-// nodes take time.
-func (s *AKS) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
-	defer s.kernel.Lock()()
-	s.kernel.Happen()
+// KubernetesClusters are the clusters there are, sorted by their IDs, with the nodes of the ones
+// that are wanted: many take time.
+func (s *APIServers) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
+	defer s.aks.kernel.Lock()()
+	s.aks.kernel.Happen()
 	var out []KubernetesCluster
-	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
-		cl := s.Clusters[key]
-		r := s.kernel.Store.Get(cl.id)
+	for _, key := range slices.Sorted(maps.Keys(s.aks.Clusters)) {
+		cl := s.aks.Clusters[key]
+		r := s.aks.kernel.Store.Get(cl.id)
 		if r == nil {
 			continue
 		}
@@ -104,47 +104,47 @@ func (cl *cluster) kubernetesNode(p *pool, n *Node, profile kernel.Object) Kuber
 	return k
 }
 
-// TakesOver passes a call to a cluster's real API server. Its body is not read here: the call may
-// be a watch or an upgrade to another protocol.
-func (s *AKS) TakesOver(w http.ResponseWriter, r *http.Request) bool {
-	if s.kubernetesBy == nil {
+// TakesOver hands a call to a cluster's real API server. It is not read here: it may be a
+// watch, or become another protocol.
+func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
+	if s.by == nil {
 		return false
 	}
-	start, c := time.Now(), s.kernel.NewCall(r, nil)
+	start, c := time.Now(), s.aks.kernel.NewCall(r, nil)
 	if !toAPIServer(c) {
 		return false
 	}
 	c.Secret = true
 	c.Who, c.Unknown = s.User(c)
 	if s.Silent(c) {
-		s.kernel.Requests.Add(c, start, kernel.Reply{}, "no API server")
+		s.aks.kernel.Requests.Add(c, start, kernel.Reply{}, "no API server")
 		kernel.Cut(w)
 		return true
 	}
-	fault := s.kernel.Faults.Take(c, false)
+	fault := s.aks.kernel.Faults.Take(c, false)
 	if fault != nil && fault.Before() && fault.Status != 0 {
 		answer := s.Refusal(fault.Failure())
-		s.kernel.Requests.Add(c, start, answer, "")
+		s.aks.kernel.Requests.Add(c, start, answer, "")
 		kernel.Write(w, c, answer)
 		return true
 	}
 	user, groups, f := s.kubernetesGroups(c)
 	if f != nil {
 		answer := s.Refusal(f)
-		s.kernel.Requests.Add(c, start, answer, "")
+		s.aks.kernel.Requests.Add(c, start, answer, "")
 		kernel.Write(w, c, answer)
 		return true
 	}
-	s.kernel.Requests.Add(c, start, kernel.Reply{Status: http.StatusOK},
+	s.aks.kernel.Requests.Add(c, start, kernel.Reply{Status: http.StatusOK},
 		"by the cluster's API server")
-	s.kubernetesBy.Serve(w, r, s.ofAPIServerAsNamed(c), user, groups)
+	s.by.Serve(w, r, s.ofAPIServerAsNamed(c), user, groups)
 	return true
 }
 
-// ofAPIServerAsNamed is the called cluster, with the spelling of its stored ID.
-func (s *AKS) ofAPIServerAsNamed(c *kernel.Call) arm.ID {
-	defer s.kernel.Lock()()
-	if r := s.kernel.Store.Get(ofAPIServer(c)); r != nil {
+// ofAPIServerAsNamed is the cluster that is called, with its ID as the store has it.
+func (s *APIServers) ofAPIServerAsNamed(c *kernel.Call) arm.ID {
+	defer s.aks.kernel.Lock()()
+	if r := s.aks.kernel.Store.Get(ofAPIServer(c)); r != nil {
 		return r.ID
 	}
 	return ofAPIServer(c)
@@ -153,12 +153,13 @@ func (s *AKS) ofAPIServerAsNamed(c *kernel.Call) arm.ID {
 // kubernetesGroups are the groups of the caller for the API server. Local accounts are
 // administrators, as on AKS. For the others, Azure's roles make them administrators for one call;
 // Kubernetes' own bindings decide about the rest.
-func (s *AKS) kubernetesGroups(c *kernel.Call) (user string, groups []string, f *kernel.Failure) {
+func (s *APIServers) kubernetesGroups(c *kernel.Call) (user string, groups []string,
+	f *kernel.Failure) {
 	const administrators = "system:masters"
-	defer s.kernel.Lock()()
-	r := s.kernel.Store.Get(ofAPIServer(c))
+	defer s.aks.kernel.Lock()()
+	r := s.aks.kernel.Store.Get(ofAPIServer(c))
 	if r == nil {
-		return "", nil, s.kernel.Missing(ofAPIServer(c))
+		return "", nil, s.aks.kernel.Missing(ofAPIServer(c))
 	}
 	if c.Unknown != nil { // a service account or no user: the API server decides
 		return "", nil, nil
@@ -171,8 +172,8 @@ func (s *AKS) kubernetesGroups(c *kernel.Call) (user string, groups []string, f 
 	}
 	azureRoles := kernel.ObjectAt(kernel.ObjectAt(r.Body, "properties"),
 		"aadProfile")["enableAzureRBAC"] == true
-	if s.authorization.IsDefault(c.Who) ||
-		azureRoles && s.authorization.Granted(c.Who, dataAction(c), r.ID, true) {
+	if s.aks.authorization.IsDefault(c.Who) ||
+		azureRoles && s.aks.authorization.Granted(c.Who, dataAction(c), r.ID, true) {
 		return c.Who.ObjectID, []string{administrators}, nil
 	}
 	return c.Who.ObjectID, nil, nil

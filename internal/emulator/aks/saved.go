@@ -120,7 +120,7 @@ func (s *AKS) watch(c *kernel.Call) (takeBack func()) {
 		}
 		if was != nil {
 			s.restoreCluster(*was)
-			s.nodesChanged(s.Clusters[id.Key()])
+			s.nodes.nodesChanged(s.Clusters[id.Key()])
 		}
 	}
 }

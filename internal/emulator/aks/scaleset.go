@@ -11,9 +11,9 @@ import (
 )
 
 // PoolInstances are the instances of a pool's scale set, and the subnet that they are in.
-func (s *AKS) PoolInstances(set *kernel.Resource) (out []compute.Instance, subnet arm.ID,
+func (s *nodes) PoolInstances(set *kernel.Resource) (out []compute.Instance, subnet arm.ID,
 	ours bool) {
-	p := s.scaleSets[set.ID.Key()].pool
+	p := s.aks.scaleSets[set.ID.Key()].pool
 	if p == nil {
 		return nil, "", false
 	}
@@ -29,9 +29,9 @@ func (s *AKS) PoolInstances(set *kernel.Resource) (out []compute.Instance, subne
 	return out, p.subnet, true
 }
 
-// RemoveInstances deletes the nodes of some instances of a pool's scale set.
-func (s *AKS) RemoveInstances(set *kernel.Resource, gone func(number int) bool) *kernel.Failure {
-	of := s.scaleSets[set.ID.Key()]
+// RemoveInstances takes the nodes on instances of a pool's scale set away.
+func (s *nodes) RemoveInstances(set *kernel.Resource, gone func(number int) bool) *kernel.Failure {
+	of := s.aks.scaleSets[set.ID.Key()]
 	for _, n := range slices.Clone(of.pool.Nodes) {
 		if gone(n.instance) {
 			s.removeNode(of.cluster, of.pool, n)
@@ -42,13 +42,13 @@ func (s *AKS) RemoveInstances(set *kernel.Resource, gone func(number int) bool) 
 }
 
 // storeScaleSet writes the pool's scale set, or its machines.
-func (s *AKS) storeScaleSet(cl *cluster, p *pool) *kernel.Failure {
+func (s *nodes) storeScaleSet(cl *cluster, p *pool) *kernel.Failure {
 	p.made = true
 	if p.single() {
 		return s.storeMachines(cl, p)
 	}
 	c := cl.call(http.MethodPut, p.ScaleSet, nil)
-	_, f := s.kernel.PutResource(c, p.ScaleSet, kernel.Object{
+	_, f := s.aks.kernel.PutResource(c, p.ScaleSet, kernel.Object{
 		"location": cl.location,
 		"sku":      kernel.Object{"name": p.vmSize, "tier": "Standard", "capacity": len(p.Nodes)},
 		"tags":     kernel.Object{"aks-managed-poolName": p.name},

@@ -135,10 +135,11 @@ func SurgeOf(profile kernel.Object, nodes int) int {
 	return max(1, (nodes+9)/10) // 10 % is what new pools have
 }
 
-// upgrade replaces a pool's nodes during the operation: surge nodes are added, the others are
-// reimaged batch by batch, and the surge nodes are deleted. A reimaged node keeps its instance,
-// name and address; its Kubernetes object is created again, with a new part of the pod CIDR [U].
-func (s *AKS) upgrade(cl *cluster, p *pool, profile kernel.Object,
+// upgrade replaces a pool's nodes over the time that the operation takes: surge nodes come, the
+// others are reimaged one batch after the other, and the surge nodes go. A reimaged node keeps its
+// instance, name and address; its Kubernetes object is made anew, and with it its part of the pod
+// CIDR [U].
+func (s *nodes) upgrade(cl *cluster, p *pool, profile kernel.Object,
 	over time.Duration) *kernel.Failure {
 	old := slices.Clone(p.Nodes)
 	if len(old) == 0 {
@@ -158,7 +159,7 @@ func (s *AKS) upgrade(cl *cluster, p *pool, profile kernel.Object,
 	batches := slices.Collect(slices.Chunk(old, surge))
 	start := time.Now()
 	for i, batch := range batches {
-		s.kernel.At(start.Add(over*time.Duration(i+1)/time.Duration(len(batches)+1)), func() {
+		s.aks.kernel.At(start.Add(over*time.Duration(i+1)/time.Duration(len(batches)+1)), func() {
 			if !s.runs(cl, p) {
 				return
 			}
@@ -172,7 +173,7 @@ func (s *AKS) upgrade(cl *cluster, p *pool, profile kernel.Object,
 			s.nodesChanged(cl)
 		})
 	}
-	s.kernel.At(start.Add(over), func() {
+	s.aks.kernel.At(start.Add(over), func() {
 		if s.runs(cl, p) {
 			s.dropSurge(cl, p, len(old))
 		}
@@ -180,13 +181,13 @@ func (s *AKS) upgrade(cl *cluster, p *pool, profile kernel.Object,
 	return nil
 }
 
-// runs reports whether a pool still exists.
-func (s *AKS) runs(cl *cluster, p *pool) bool {
-	return s.Clusters[cl.id.Key()] == cl && cl.Pool(p.name) == p
+// runs reports whether a pool is still there.
+func (s *nodes) runs(cl *cluster, p *pool) bool {
+	return s.aks.Clusters[cl.id.Key()] == cl && cl.Pool(p.name) == p
 }
 
-// dropSurge deletes a pool's last nodes.
-func (s *AKS) dropSurge(cl *cluster, p *pool, count int) {
+// dropSurge takes a pool's last nodes away.
+func (s *nodes) dropSurge(cl *cluster, p *pool, count int) {
 	for len(p.Nodes) > count {
 		s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
 	}

@@ -11,8 +11,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// settleGateway checks an Application Gateway's subnet and addresses.
-func (s *Network) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+// gateways are the Application Gateways.
+type gateways struct{ network *Network }
+
+// settleGateway checks an Application Gateway as far as its place in a subnet goes.
+func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	camelCase(properties)
 	configurations := kernel.ListAt(properties, "gatewayIPConfigurations")
@@ -28,7 +31,7 @@ func (s *Network) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kernel
 		properties["operationalState"] = kernel.ObjectAt(old.Body, "properties")["operationalState"]
 	}
 	for _, configuration := range configurations {
-		subnet := s.kernel.Store.Get(kernel.LinkOf(configuration, "subnet"))
+		subnet := s.network.kernel.Store.Get(kernel.LinkOf(configuration, "subnet"))
 		if subnet == nil {
 			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
 				"Cannot parse the request: gatewayIPConfiguration %s of %s has no subnet.",
@@ -42,7 +45,8 @@ func (s *Network) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kernel
 				"Application Gateway %s with NetworkIsolation requires subnet delegation. Please "+
 					"delegate subnet %s to Microsoft.Network/applicationGateways.", r.ID, subnet.ID)
 		}
-		if table := s.kernel.Store.Get(kernel.LinkOf(subnet.Body, "routeTable")); table != nil &&
+		if table := s.network.kernel.Store.Get(kernel.LinkOf(subnet.Body,
+			"routeTable")); table != nil &&
 			!delegated(subnet.Body) {
 			if f := gatewayTakes(table.ID, kernel.ListAt(kernel.ObjectAt(table.Body, "properties"),
 				"routes"),
@@ -55,8 +59,8 @@ func (s *Network) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kernel
 }
 
 // gatewayIn is the IP configuration of an Application Gateway in the subnet, or "".
-func (s *Network) gatewayIn(subnet arm.ID) arm.ID {
-	users := s.Linked[subnet.Key()]
+func (s *gateways) gatewayIn(subnet arm.ID) arm.ID {
+	users := s.network.Linked[subnet.Key()]
 	for _, key := range slices.Sorted(maps.Keys(users)) {
 		if users[key].Is(arm.TypeGateway + "/gatewayIPConfigurations") {
 			return users[key]
@@ -76,7 +80,7 @@ func delegated(subnet kernel.Object) bool {
 }
 
 // gatewayCall starts and stops an Application Gateway, and says how its servers are.
-func (s *Network) gatewayCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+func (s *gateways) gatewayCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	if c.Method != http.MethodPost || len(c.Path) != 9 ||
 		!strings.EqualFold(c.Path[6], "applicationGateways") {
 		return kernel.Reply{}, nil, false
@@ -84,23 +88,23 @@ func (s *Network) gatewayCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bo
 	states := map[string]string{"start": "Running", "stop": "Stopped"}
 	verb := strings.ToLower(c.Path[8])
 	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
-	r := s.kernel.Store.Get(id)
+	r := s.network.kernel.Store.Get(id)
 	switch {
 	case states[verb] == "" && healthAsked(c) == "":
 		return kernel.Reply{}, kernel.NotFound(c), true
 	case r == nil:
-		return kernel.Reply{}, s.kernel.Missing(id), true
+		return kernel.Reply{}, s.network.kernel.Missing(id), true
 	}
 	if healthAsked(c) != "" {
 		answer, f := s.health(c, r)
 		return answer, f, true
 	}
-	if f := s.kernel.Busy(id); f != nil {
+	if f := s.network.kernel.Busy(id); f != nil {
 		return kernel.Reply{}, f, true
 	}
 	kernel.ObjectAt(r.Body, "properties")["operationalState"] = states[verb]
-	r.Retag(time.Now().Add(s.kernel.OperationTime(c)))
-	s.kernel.Store.Changed(r)
-	s.kernel.Record(c, id, verb+"/action", nil)
-	return s.kernel.Accepted(c, nil), nil, true
+	r.Retag(time.Now().Add(s.network.kernel.OperationTime(c)))
+	s.network.kernel.Store.Changed(r)
+	s.network.kernel.Record(c, id, verb+"/action", nil)
+	return s.network.kernel.Accepted(c, nil), nil, true
 }

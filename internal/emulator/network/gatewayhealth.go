@@ -63,7 +63,7 @@ func healthAsked(c *kernel.Call) arm.ID {
 
 // probe finds out the health of a gateway's servers before the call that asks for it is answered.
 // Who traces the probes reads the network as a client does: nothing may be locked meanwhile.
-func (s *Network) probe(c *kernel.Call) {
+func (s *gateways) probe(c *kernel.Call) {
 	asked := healthAsked(c)
 	if asked == "" {
 		return
@@ -78,27 +78,28 @@ func (s *Network) probe(c *kernel.Call) {
 			}
 		}
 	}
-	if s.Opts.Probe == nil {
+	if s.network.Opts.Probe == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
 	for p := range found {
-		switch health, why := s.Opts.Probe(ctx, p); health {
+		switch health, why := s.network.Opts.Probe(ctx, p); health {
 		case Healthy:
 			found[p] = [2]string{string(health), probeAnswered}
 		case Unhealthy:
 			found[p] = [2]string{string(health), probeLost}
-			s.kernel.Log.Debug("a probe is lost", "gateway", id.Name(), "to", p.To, "why", why)
+			s.network.kernel.Log.Debug("a probe is lost", "gateway", id.Name(), "to", p.To, "why",
+				why)
 		default:
 			found[p] = [2]string{string(Unknown), why}
 		}
 	}
 }
 
-func (s *Network) lockedBackends(id arm.ID) (arm.ID, []backend) {
-	defer s.kernel.Lock()()
-	if r := s.kernel.Store.Get(id); r != nil {
+func (s *gateways) lockedBackends(id arm.ID) (arm.ID, []backend) {
+	defer s.network.kernel.Lock()()
+	if r := s.network.kernel.Store.Get(id); r != nil {
 		return r.ID, backendsOf(r)
 	}
 	return "", nil
@@ -159,7 +160,7 @@ func backendsOf(r *kernel.Resource) []backend {
 }
 
 // health answers POST {gateway}/backendhealth with what the probes found.
-func (s *Network) health(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
+func (s *gateways) health(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
 	pools := []any{}
 	probed, _ := c.Found.(map[Probe][2]string)
 	running := kernel.Text(kernel.ObjectAt(r.Body, "properties"), "operationalState") == "Running"
@@ -184,5 +185,6 @@ func (s *Network) health(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *ker
 		})
 	}
 	c.LocationOnly = true
-	return s.kernel.Accepted(c, kernel.Encode(kernel.Object{"backendAddressPools": pools})), nil
+	return s.network.kernel.Accepted(c, kernel.Encode(kernel.Object{"backendAddressPools": pools})),
+		nil
 }

@@ -37,17 +37,22 @@ type Network struct {
 	Linked map[string]map[string]arm.ID
 	// inUse are the used addresses of a subnet and their users, by the subnet's key.
 	inUse map[string]*addresses
+
+	peerings *peerings
+	gateways *gateways
 }
 
 // New makes the service and adds it to the kernel.
 func New(k *kernel.Kernel, opts Options) *Network {
 	s := &Network{kernel: k, Opts: opts, Linked: map[string]map[string]arm.ID{},
 		inUse: map[string]*addresses{}}
+	s.peerings, s.gateways = &peerings{network: s}, &gateways{network: s}
 	k.Fabric = s
 	k.Add(kernel.Service{
 		Types: s.types(), Waits: s.waits(), NewerFields: newerFields, Index: s,
-		Prepare: s.probe,
-		Calls:   []kernel.Special{s.effectiveCall, s.watcherCall, s.usageCall, s.gatewayCall},
+		Prepare: s.gateways.probe,
+		Calls: []kernel.Special{s.effectiveCall, s.watcherCall, s.usageCall,
+			s.gateways.gatewayCall},
 	})
 	return s
 }
@@ -85,19 +90,21 @@ func (s *Network) types() []kernel.Kind {
 	return []kernel.Kind{
 		{Name: arm.TypeVNet, Tracked: true, Facts: vnetFacts, Settle: s.settleVNet,
 			Stored: s.storedVNet, Show: s.showVNet, Removable: s.vnetRemovable,
-			Removed: s.vnetRemoved, ChildRemoved: s.changedVNet, Retagged: s.changedVNet,
+			Removed: s.peerings.vnetRemoved, ChildRemoved: s.changedVNet, Retagged: s.changedVNet,
 			Together: s.together},
 		{Name: arm.TypeSubnet, IgnoresMatch: s.Opts.IgnoreSubnetETag,
 			Together: s.together, Extra: s.addressesKept, Restored: s.restoreAddresses,
 			Settle: s.settleSubnet, Stored: s.storedSubnet, Show: s.showSubnet,
 			Removable: s.subnetRemovable},
-		{Name: TypePeering, Facts: peeringFacts, Settle: s.settlePeering,
-			Stored: s.storedPeering, Show: s.showPeering, Removed: s.peeringRemoved,
+		{Name: TypePeering, Facts: peeringFacts, Settle: s.peerings.settlePeering,
+			Stored: s.peerings.storedPeering, Show: s.peerings.showPeering,
+			Removed:  s.peerings.peeringRemoved,
 			Together: s.together},
 		{Name: arm.TypeRouteTable, Tracked: true, Settle: s.settleRouteTable, Busy: beingUpdated,
 			Lists: []kernel.ItemList{{Name: "routes"}}},
-		{Name: arm.TypeGateway, Tracked: true, Facts: gatewayFacts(), Settle: s.settleGateway,
-			Show: s.showGateway},
+		{Name: arm.TypeGateway, Tracked: true, Facts: gatewayFacts(),
+			Settle: s.gateways.settleGateway,
+			Show:   s.gateways.showGateway},
 		{Name: TypeNIC, Tracked: true, Synchronous: true, Facts: interfaceFacts,
 			Settle: s.settleInterface,
 			Lists:  []kernel.ItemList{{Name: "ipConfigurations", ReadOnly: true}}},
@@ -115,6 +122,12 @@ func (s *Network) types() []kernel.Kind {
 			Lists: []kernel.ItemList{{Name: "frontendIPConfigurations", ReadOnly: true}}},
 		{Name: TypeWatcher, Tracked: true},
 		{Name: TypeVM, Tracked: true},
+		{Name: TypePrivateZone, Tracked: true},
+		{Name: TypePrivateZoneLink, Tracked: true, Settle: s.settlePrivateZoneLink},
+		{Name: TypePrivateRecord, Immediate: true, Settle: s.settlePrivateRecord},
+		{Name: TypePrivateEndpoint, Tracked: true, Facts: privateEndpointFacts,
+			Settle: s.settlePrivateEndpoint, Stored: s.storedPrivateEndpoint,
+			Removed: s.privateEndpointRemoved},
 	}
 }
 

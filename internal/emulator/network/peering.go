@@ -18,13 +18,16 @@ const (
 	peeringDisconnected = "Disconnected"
 )
 
+// peerings are the peerings of virtual networks.
+type peerings struct{ network *Network }
+
 // settlePeering checks a peering against both networks and the other side's peering.
-func (s *Network) settlePeering(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	vnet := s.kernel.Store.Get(r.ID.Parent())
+func (s *peerings) settlePeering(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	vnet := s.network.kernel.Store.Get(r.ID.Parent())
 	return s.settlePeeringOf(vnet.Body, r, old)
 }
 
-func (s *Network) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) *kernel.Failure {
+func (s *peerings) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) *kernel.Failure {
 	keepGUID(r, old)
 	properties := kernel.ObjectAt(r.Body, "properties")
 	for field, value := range map[string]any{"allowVirtualNetworkAccess": true,
@@ -32,13 +35,13 @@ func (s *Network) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) *
 		"doNotVerifyRemoteGateways": false} {
 		kernel.SetDefault(properties, field, value)
 	}
-	remote := s.kernel.Store.Get(kernel.LinkOf(r.Body, "remoteVirtualNetwork"))
+	remote := s.network.kernel.Store.Get(kernel.LinkOf(r.Body, "remoteVirtualNetwork"))
 	if remote == nil || !remote.ID.Is(arm.TypeVNet) {
 		return invalidReference(kernel.LinkOf(r.Body, "remoteVirtualNetwork"), r.ID)
 	}
 	properties["remoteVirtualNetwork"] = kernel.Object{"id": string(remote.ID)}
 	own := r.ID.Parent()
-	for _, p := range s.kernel.Store.List(TypePeering, own) {
+	for _, p := range s.network.kernel.Store.List(TypePeering, own) {
 		if !p.ID.Equal(r.ID) && kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(remote.ID) {
 			return kernel.Fail(http.StatusBadRequest, "AnotherPeeringAlreadyReferencesRemoteVnet",
 				"Peering %s cannot be created or updated because virtual network %s already has "+
@@ -80,16 +83,16 @@ func (s *Network) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) *
 	return nil
 }
 
-// clearOfPeers refuses a network whose addresses overlap another peer of the remote network, or of
-// its own.
-func (s *Network) clearOfPeers(vnet kernel.Object, id arm.ID,
+// clearOfPeers refuses a network whose addresses another peer of the remote one, or of its own, has
+// already.
+func (s *peerings) clearOfPeers(vnet kernel.Object, id arm.ID,
 	remote *kernel.Resource) *kernel.Failure {
 	for _, side := range []struct {
 		space []netip.Prefix
 		of    arm.ID
 	}{{AddressSpace(vnet), remote.ID}, {AddressSpace(remote.Body), id.Parent()}} {
-		for _, p := range s.kernel.Store.List(TypePeering, side.of) {
-			other := s.kernel.Store.Get(kernel.LinkOf(p.Body, "remoteVirtualNetwork"))
+		for _, p := range s.network.kernel.Store.List(TypePeering, side.of) {
+			other := s.network.kernel.Store.Get(kernel.LinkOf(p.Body, "remoteVirtualNetwork"))
 			if other == nil || p.ID.Equal(id) || other.ID.Equal(id.Parent()) ||
 				other.ID.Equal(remote.ID) {
 				continue
@@ -121,9 +124,9 @@ func overlapping(a, b []netip.Prefix) string {
 	return strings.Join(out, ", ")
 }
 
-// reverse is the peering back from the other network, or nil.
-func (s *Network) reverse(own, remote arm.ID) *kernel.Resource {
-	for _, p := range s.kernel.Store.List(TypePeering, remote) {
+// reverse is the peering of the other network that leads back, or nil.
+func (s *peerings) reverse(own, remote arm.ID) *kernel.Resource {
+	for _, p := range s.network.kernel.Store.List(TypePeering, remote) {
 		if kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(own) {
 			return p
 		}
@@ -132,45 +135,46 @@ func (s *Network) reverse(own, remote arm.ID) *kernel.Resource {
 }
 
 // storedPeering connects both sides.
-func (s *Network) storedPeering(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+func (s *peerings) storedPeering(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	s.connectPeering(r)
-	return s.storedSubnet(c, r, old)
+	return s.network.storedSubnet(c, r, old)
 }
 
-func (s *Network) connectPeering(r *kernel.Resource) {
+func (s *peerings) connectPeering(r *kernel.Resource) {
 	if kernel.Text(kernel.ObjectAt(r.Body, "properties"), "peeringState") != peeringConnected {
 		return
 	}
 	if other := s.reverse(r.ID.Parent(),
 		kernel.LinkOf(r.Body, "remoteVirtualNetwork")); other != nil {
 		kernel.ObjectAt(other.Body, "properties")["peeringState"] = peeringConnected
-		s.kernel.Store.TouchAround(other.ID)
+		s.network.kernel.Store.TouchAround(other.ID)
 	}
 }
 
 // peeringRemoved leaves the other side disconnected.
-func (s *Network) peeringRemoved(r *kernel.Resource) {
+func (s *peerings) peeringRemoved(r *kernel.Resource) {
 	if other := s.reverse(r.ID.Parent(),
 		kernel.LinkOf(r.Body, "remoteVirtualNetwork")); other != nil {
 		kernel.ObjectAt(other.Body, "properties")["peeringState"] = peeringDisconnected
-		s.kernel.Store.TouchAround(other.ID)
+		s.network.kernel.Store.TouchAround(other.ID)
 	}
 }
 
-// touchPeers makes the peerings to a network be rendered again: they show its address space.
-func (s *Network) touchPeers(vnet arm.ID) {
-	for _, p := range s.kernel.Store.ByType[kernel.KindKey(TypePeering)] {
+// touchPeers makes the peerings that lead to a network be rendered anew: they show its address
+// space.
+func (s *peerings) touchPeers(vnet arm.ID) {
+	for _, p := range s.network.kernel.Store.ByType[kernel.KindKey(TypePeering)] {
 		if kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(vnet) {
-			s.kernel.Store.TouchAround(p.ID)
+			s.network.kernel.Store.TouchAround(p.ID)
 		}
 	}
 }
 
-func (s *Network) vnetRemoved(r *kernel.Resource) { s.touchPeers(r.ID) }
+func (s *peerings) vnetRemoved(r *kernel.Resource) { s.touchPeers(r.ID) }
 
-func (s *Network) showPeering(r *kernel.Resource, doc kernel.Object, version string) {
+func (s *peerings) showPeering(r *kernel.Resource, doc kernel.Object, version string) {
 	properties := kernel.ObjectAt(doc, "properties")
-	remote := s.kernel.Store.Get(kernel.LinkOf(r.Body, "remoteVirtualNetwork"))
+	remote := s.network.kernel.Store.Get(kernel.LinkOf(r.Body, "remoteVirtualNetwork"))
 	if remote == nil {
 		properties["peeringSyncLevel"] = "RemoteNotInSync"
 		return
@@ -181,7 +185,7 @@ func (s *Network) showPeering(r *kernel.Resource, doc kernel.Object, version str
 		properties["remoteGateways"] = gateways
 	}
 	inSync := func(p *kernel.Resource, vnet arm.ID) bool {
-		r := s.kernel.Store.Get(vnet)
+		r := s.network.kernel.Store.Get(vnet)
 		return p == nil || r == nil ||
 			string(kernel.Encode(kernel.ObjectAt(p.Body,
 				"properties")["remoteAddressSpace"])) == string(
@@ -199,11 +203,11 @@ func (s *Network) showPeering(r *kernel.Resource, doc kernel.Object, version str
 }
 
 // gatewaysOf are the VPN and ExpressRoute gateways of a virtual network.
-func (s *Network) gatewaysOf(vnet arm.ID) []any {
+func (s *peerings) gatewaysOf(vnet arm.ID) []any {
 	var out []any
 	for _, key := range slices.Sorted(
-		maps.Keys(s.Linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
-		holder := s.Linked[vnet.Child("subnets", "GatewaySubnet").Key()][key]
+		maps.Keys(s.network.Linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
+		holder := s.network.Linked[vnet.Child("subnets", "GatewaySubnet").Key()][key]
 		if gateway := holder.Parent(); gateway.Is(TypeVPNGateway) {
 			out = append(out, kernel.Object{"id": string(gateway)})
 		}
@@ -211,9 +215,9 @@ func (s *Network) gatewaysOf(vnet arm.ID) []any {
 	return out
 }
 
-// settlePeerings checks the peerings in a virtual network's document. The others stay unchanged
-// (arm-template-whatif#281).
-func (s *Network) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
+// settlePeerings checks the peerings that came inside a virtual network. The ones that did not stay
+// as they are (arm-template-whatif#281).
+func (s *peerings) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(vnet.Body, "properties")
 	if f := kernel.CheckList(properties, "virtualNetworkPeerings"); f != nil {
 		return f
@@ -228,8 +232,8 @@ func (s *Network) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
 			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
 				"Cannot parse the request: peering %s has no properties.", id)
 		}
-		old := s.kernel.Store.Get(id)
-		child := s.kernel.NewResource(id, doc, old)
+		old := s.network.kernel.Store.Get(id)
+		child := s.network.kernel.NewResource(id, doc, old)
 		if f := s.settlePeeringOf(vnet.Body, child, old); f != nil {
 			return f
 		}
@@ -248,10 +252,10 @@ func (s *Network) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// settleSpace refuses an address space that overlaps one of the peers.
-func (s *Network) settleSpace(vnet *kernel.Resource) *kernel.Failure {
-	for _, p := range s.kernel.Store.List(TypePeering, vnet.ID) {
-		remote := s.kernel.Store.Get(kernel.LinkOf(p.Body, "remoteVirtualNetwork"))
+// settleSpace refuses an address space that one of the peers has already.
+func (s *peerings) settleSpace(vnet *kernel.Resource) *kernel.Failure {
+	for _, p := range s.network.kernel.Store.List(TypePeering, vnet.ID) {
+		remote := s.network.kernel.Store.Get(kernel.LinkOf(p.Body, "remoteVirtualNetwork"))
 		if remote == nil {
 			continue
 		}

@@ -66,7 +66,7 @@ func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *ker
 			return f
 		}
 		if holder := s.kernel.Store.Get(subnet); !delegated(holder.Body) {
-			if f := gatewayTakes(r.ID, routes, s.gatewayIn(subnet)); f != nil {
+			if f := gatewayTakes(r.ID, routes, s.gateways.gatewayIn(subnet)); f != nil {
 				return f
 			}
 		}

@@ -27,10 +27,10 @@ func (s *Network) settleVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Fa
 		}
 	}
 	keepGUID(r, old)
-	if f := s.settleSpace(r); f != nil {
+	if f := s.peerings.settleSpace(r); f != nil {
 		return f
 	}
-	if f := s.settlePeerings(r); f != nil {
+	if f := s.peerings.settlePeerings(r); f != nil {
 		return f
 	}
 	peerings := r.Children
@@ -93,7 +93,7 @@ func (s *Network) storedVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Fa
 		child.BusyUntil = r.BusyUntil
 		s.kernel.Store.Put(child)
 		if child.ID.Is(TypePeering) {
-			s.connectPeering(child)
+			s.peerings.connectPeering(child)
 		}
 	}
 	if !r.KeepChildren {
@@ -113,7 +113,7 @@ func (s *Network) storedVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Fa
 func (s *Network) changedVNet(vnet *kernel.Resource) {
 	vnet.Retag(vnet.BusyUntil)
 	s.kernel.Store.Changed(vnet)
-	s.touchPeers(vnet.ID)
+	s.peerings.touchPeers(vnet.ID)
 	if s.Opts.SeparateSubnetETags {
 		return
 	}
@@ -194,7 +194,7 @@ func (s *Network) settleSubnetAmong(version string, r *kernel.Resource, vnet ker
 		!delegated(r.Body) {
 		if f := gatewayTakes(table.ID, kernel.ListAt(kernel.ObjectAt(table.Body, "properties"),
 			"routes"),
-			s.gatewayIn(r.ID)); f != nil {
+			s.gateways.gatewayIn(r.ID)); f != nil {
 			return f
 		}
 	}
@@ -234,6 +234,7 @@ func (s *Network) showSubnet(r *kernel.Resource, doc kernel.Object, version stri
 		configurations) > 0 {
 		properties["ipConfigurations"] = configurations
 	}
+	s.showEndpoints(r, properties)
 }
 
 func (s *Network) subnetRemovable(r *kernel.Resource) *kernel.Failure {
@@ -242,7 +243,7 @@ func (s *Network) subnetRemovable(r *kernel.Resource) *kernel.Failure {
 	for _, id := range used.By {
 		by = id
 	}
-	if g := s.gatewayIn(r.ID); g != "" {
+	if g := s.gateways.gatewayIn(r.ID); g != "" {
 		by = g
 	}
 	if by == "" {

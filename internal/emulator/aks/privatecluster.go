@@ -1,0 +1,134 @@
+package aks
+
+import (
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+)
+
+// How a private cluster is found in its network (private-clusters): a private endpoint named
+// kube-apiserver in a node subnet, a private DNS zone with its record, and a link of the zone to
+// the network of the nodes. All of it lies in the node resource group; a zone that is brought gets
+// the record and the link, and with the zone "none" there is only a public name.
+
+// privateZone is where a private cluster's name is: "" for none.
+func (cl *cluster) privateZone(properties kernel.Object) arm.ID {
+	switch zone := kernel.Text(kernel.ObjectAt(properties, "apiServerAccessProfile"),
+		"privateDNSZone"); {
+	case strings.EqualFold(zone, "none"):
+		return ""
+	case strings.HasPrefix(zone, "/"):
+		return arm.ID(zone)
+	}
+	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), network.TypePrivateZone,
+		privateZoneName(cl.id))
+}
+
+// privateZoneName is the zone that AKS makes for a cluster.
+func privateZoneName(cluster arm.ID) string {
+	return kernel.GuidOf("zone", cluster) + ".privatelink." + apiServerDomain
+}
+
+// privateName is the name of a private cluster's API server in its network, "" where it has none.
+func privateName(cluster arm.ID, properties kernel.Object) string {
+	zone := privateZoneName(cluster)
+	switch asked := kernel.Text(kernel.ObjectAt(properties, "apiServerAccessProfile"),
+		"privateDNSZone"); {
+	case strings.EqualFold(asked, "none"):
+		return ""
+	case strings.HasPrefix(asked, "/"):
+		zone = arm.ID(asked).Name()
+	}
+	return privateHost(cluster, properties) + "." + zone
+}
+
+// privateHost is the name of the API server within its zone.
+func privateHost(cluster arm.ID, properties kernel.Object) string {
+	if sub := kernel.Text(properties, "fqdnSubdomain"); sub != "" {
+		return sub
+	}
+	return kernel.Text(properties, "dnsPrefix") + "-" + DigitsOf(cluster)
+}
+
+// makePrivate makes what a private cluster is found by.
+func (s *AKS) makePrivate(cl *cluster, r *kernel.Resource) *kernel.Failure {
+	properties := kernel.ObjectAt(r.Body, "properties")
+	if !isPrivate(properties) || len(cl.Pools) == 0 {
+		return nil
+	}
+	subnet := cl.Pools[0].subnet
+	endpoint := cl.apiEndpoint()
+	if s.kernel.Store.Get(endpoint) == nil {
+		if f := s.aksPut(cl, endpoint, kernel.Object{"properties": kernel.Object{
+			"subnet": kernel.Object{"id": string(subnet)},
+			"privateLinkServiceConnections": []any{kernel.Object{"name": "kube-apiserver",
+				"properties": kernel.Object{"groupIds": []any{"management"},
+					"privateLinkServiceId": string(cl.id)}}},
+		}}); f != nil {
+			return f
+		}
+	}
+	zone := cl.privateZone(properties)
+	if zone == "" {
+		return nil
+	}
+	own := zone.Group().Equal(cl.nodeGroup)
+	if s.kernel.Store.Get(zone) == nil && !own {
+		return kernel.Fail(400, "PrivateDNSZoneNotFound",
+			"The private DNS zone %s of cluster %s was "+
+				"not found.", zone, cl.id.Name()) // code [U]
+	}
+	type write struct {
+		id   arm.ID
+		body kernel.Object
+	}
+	writes := []write{
+		{zone.Child("A", privateHost(cl.id, properties)),
+			kernel.Object{"properties": kernel.Object{"ttl": 300,
+				"aRecords": []any{
+					kernel.Object{"ipv4Address": s.network.EndpointAddress(endpoint)}}}}},
+		{cl.zoneLink(zone), kernel.Object{"location": "global", "properties": kernel.Object{
+			"registrationEnabled": false,
+			"virtualNetwork":      kernel.Object{"id": string(subnet.Parent())}}}},
+	}
+	if own {
+		writes = append([]write{{zone, kernel.Object{"location": "global"}}}, writes...)
+	}
+	for _, w := range writes {
+		if s.kernel.Store.Get(w.id) != nil {
+			continue
+		}
+		if f := s.aksPut(cl, w.id, w.body); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// apiEndpoint is the private endpoint of a cluster's API server.
+func (cl *cluster) apiEndpoint() arm.ID {
+	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), network.TypePrivateEndpoint,
+		"kube-apiserver")
+}
+
+// zoneLink is the link of a zone to the nodes' network.
+func (cl *cluster) zoneLink(zone arm.ID) arm.ID {
+	return zone.Child("virtualNetworkLinks", cl.id.Name()+"-"+cl.digits)
+}
+
+// leaveZone takes a cluster's record and link out of a zone that it has not made.
+func (s *AKS) leaveZone(cl *cluster, r *kernel.Resource) {
+	properties := kernel.ObjectAt(r.Body, "properties")
+	zone := cl.privateZone(properties)
+	if !isPrivate(properties) || zone == "" || zone.Group().Equal(cl.nodeGroup) {
+		return
+	}
+	for _, id := range []arm.ID{cl.zoneLink(zone),
+		zone.Child("A", privateHost(cl.id, properties))} {
+		if own := s.kernel.Store.Get(id); own != nil {
+			_ = s.kernel.RemoveResource(own) // nothing needs it
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package network
+
+import (
+	"net/netip"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+const (
+	TypePrivateZone     = "Microsoft.Network/privateDnsZones"
+	TypePrivateZoneLink = TypePrivateZone + "/virtualNetworkLinks"
+	TypePrivateRecord   = TypePrivateZone + "/A"
+	TypePrivateEndpoint = "Microsoft.Network/privateEndpoints"
+)
+
+// settlePrivateZoneLink notes that a link is there at once.
+func (s *Network) settlePrivateZoneLink(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	p := kernel.ObjectAt(r.Body, "properties")
+	network := arm.ID(kernel.Text(kernel.ObjectAt(p, "virtualNetwork"), "id"))
+	if found := s.kernel.Store.Get(network); found == nil || !network.Is(arm.TypeVNet) {
+		return referenceMissing(network)
+	}
+	kernel.SetDefault(p, "registrationEnabled", false)
+	p["virtualNetworkLinkState"] = "Completed"
+	return nil
+}
+
+// settlePrivateRecord gives a record set its full name.
+func (s *Network) settlePrivateRecord(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	p := kernel.ObjectAt(r.Body, "properties")
+	kernel.SetDefault(p, "ttl", 3600)
+	p["fqdn"], p["isAutoRegistered"] = r.ID.Name()+"."+r.ID.Parent().Name()+".", false
+	return nil
+}
+
+// settlePrivateEndpoint refuses an endpoint without a subnet.
+func (s *Network) settlePrivateEndpoint(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	subnet := kernel.LinkOf(r.Body, "subnet")
+	if s.kernel.Store.Get(subnet) == nil {
+		return referenceMissing(subnet)
+	}
+	return nil
+}
+
+// storedPrivateEndpoint makes the network interface with which an endpoint has its address
+// (recorded).
+func (s *Network) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	properties := kernel.ObjectAt(r.Body, "properties")
+	nic := endpointInterface(r)
+	properties["networkInterfaces"] = []any{kernel.Object{"id": string(nic)}}
+	if s.kernel.Store.Get(nic) != nil {
+		return nil
+	}
+	group := ""
+	for _, connection := range kernel.ListAt(properties, "privateLinkServiceConnections") {
+		for _, id := range kernel.List(kernel.ObjectAt(connection, "properties"), "groupIds") {
+			group = id
+		}
+	}
+	configuration := kernel.Object{
+		"subnet": kernel.Object{"id": string(kernel.LinkOf(r.Body, "subnet"))},
+		"privateLinkConnectionProperties": kernel.Object{"groupId": group,
+			"requiredMemberName": group,
+			"fqdns":              []any{}},
+	}
+	_, f := s.kernel.PutResource(c, nic, kernel.Object{
+		"location": r.Body["location"], "managedBy": string(r.ID), "properties": kernel.Object{
+			"privateEndpoint": kernel.Object{"id": string(r.ID)}, "macAddress": "",
+			"auxiliaryMode": "None", "ipConfigurations": []any{kernel.Object{
+				"name":       "privateEndpointIpConfig." + kernel.GuidOf("configuration", r.ID),
+				"properties": configuration}},
+		},
+	})
+	return f
+}
+
+// privateEndpointRemoved takes an endpoint's interface away with it.
+func (s *Network) privateEndpointRemoved(r *kernel.Resource) {
+	if nic := s.kernel.Store.Get(endpointInterface(r)); nic != nil {
+		s.LeaveSeats(nic)
+		s.kernel.Store.Remove(nic.ID)
+	}
+}
+
+// showEndpoints adds to a subnet its private endpoints.
+func (s *Network) showEndpoints(subnet *kernel.Resource, properties kernel.Object) {
+	var all []any
+	for _, endpoint := range s.kernel.Store.List(TypePrivateEndpoint, "") {
+		if kernel.LinkOf(endpoint.Body, "subnet").Equal(subnet.ID) {
+			all = append(all, kernel.Object{"id": ShownConfiguration(endpoint.ID,
+				kernel.SinceDate(subnet.AsOf, shoutedSince))})
+		}
+	}
+	if all != nil {
+		properties["privateEndpoints"] = all
+	}
+}
+
+// endpointInterface is the interface of a private endpoint.
+func endpointInterface(endpoint *kernel.Resource) arm.ID {
+	name := kernel.Text(kernel.ObjectAt(endpoint.Body, "properties"), "customNetworkInterfaceName")
+	if name == "" {
+		name = endpoint.ID.Name() + ".nic." + kernel.GuidOf("interface", endpoint.ID)
+	}
+	return arm.ResourceID(endpoint.ID.Subscription(), endpoint.ID.ResourceGroup(), TypeNIC, name)
+}
+
+// privateEndpointFacts are of private endpoints.
+var privateEndpointFacts = append(kernel.EmptyLists(nil, "properties.ipConfigurations",
+	"properties.customDnsConfigs", "properties.manualPrivateLinkServiceConnections"),
+	kernel.Fact{Path: "properties.customNetworkInterfaceName", Value: ""},
+	kernel.Fact{
+		Path: "properties.privateLinkServiceConnections[].properties." +
+			"privateLinkServiceConnectionState",
+		Value: kernel.Object{"status": "Approved", "description": "Auto-Approved",
+			"actionsRequired": "None"},
+	})
+
+// EndpointAddress is where a private endpoint answers.
+func (s *Network) EndpointAddress(endpoint arm.ID) string {
+	of := s.kernel.Store.Get(endpoint)
+	if of == nil {
+		return ""
+	}
+	nic := s.kernel.Store.Get(endpointInterface(of))
+	if nic == nil {
+		return ""
+	}
+	for _, c := range kernel.ListAt(kernel.ObjectAt(nic.Body, "properties"), "ipConfigurations") {
+		return kernel.Text(kernel.ObjectAt(c, "properties"), "privateIPAddress")
+	}
+	return ""
+}
+
+// Resolve is what Azure's DNS says of a name to who asks in a virtual network: the records of the
+// private zones that are linked to that network. found is false for a name that it does not know.
+func (s *Network) Resolve(name string, vnet arm.ID) (zone arm.ID, addresses []netip.Addr,
+	found bool) {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	for _, link := range s.kernel.Store.List(TypePrivateZoneLink, "") {
+		z := link.ID.Parent()
+		at := arm.ID(kernel.Text(kernel.ObjectAt(link.Body, "properties", "virtualNetwork"), "id"))
+		host, within := strings.CutSuffix(name, "."+strings.ToLower(z.Name()))
+		if !at.Equal(vnet) || !within || len(z.Name()) < len(zone.Name()) {
+			continue
+		}
+		zone, addresses, found = z, nil, false // the longest zone decides, also that there is none
+		if record := s.kernel.Store.Get(z.Child("A", host)); record != nil {
+			found = true
+			for _, a := range kernel.ListAt(kernel.ObjectAt(record.Body, "properties"),
+				"aRecords") {
+				if addr, err := netip.ParseAddr(kernel.Text(a, "ipv4Address")); err == nil {
+					addresses = append(addresses, addr)
+				}
+			}
+		}
+	}
+	return zone, addresses, found
+}
