@@ -76,8 +76,9 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 					return -1
 				}
 				since := a.e.LastRequest()
-				for _, args := range [][]string{{"sync", "--yes"}, {"doctor", "--fix", "--yes", "--fail-on",
-					"error"}} {
+				for _, args := range [][]string{{"sync", "--yes"},
+					{"doctor", "--fix", "--yes", "--fail-on",
+						"error"}} {
 					l.must(a.strip(subnet))
 					l.run(code(0), append([]string{"--emulator", l.login, "-f", l.config},
 						args...)...)

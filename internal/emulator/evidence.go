@@ -104,7 +104,8 @@ var Evidences = []Evidence{
 	},
 	{
 		Name: "private DNS zones, private endpoints",
-		Types: []string{network.TypePrivateZone, network.TypePrivateZoneLink, network.TypePrivateRecord,
+		Types: []string{network.TypePrivateZone, network.TypePrivateZoneLink,
+			network.TypePrivateRecord,
 			network.TypePrivateEndpoint},
 		Documented: "what a private cluster has of them, which names a network resolves",
 		Guessed:    "names of links, the code of a missing zone",

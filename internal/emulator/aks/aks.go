@@ -38,7 +38,7 @@ type AKS struct {
 
 	Clusters   map[string]*cluster // by ID.Key()
 	nodeGroups map[string]*cluster // by the node resource group's Key()
-	scaleSets  map[string]poolOf   // the clusters' ones, by ID.Key()
+	scaleSets  map[string]poolOf   // those of the clusters, by ID.Key()
 	// APIServers are the clusters' API servers, nodes what their pools run on.
 	APIServers *APIServers
 	nodes      *nodes

@@ -53,15 +53,15 @@ type APIServers struct {
 	by Kubernetes
 }
 
-// ClusterToken is the token of a cluster's user: the same one as long as the cluster is there, and
-// also after a restart.
+// ClusterToken is the token of a cluster's user. It stays the same while the cluster exists, also
+// after a restart.
 func (s *APIServers) ClusterToken(cluster arm.ID, user string) string {
 	mac := hmac.New(sha256.New, s.aks.entra.Identity.Key.D.Bytes())
 	mac.Write([]byte(cluster.Key() + " " + user))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// User says who calls a cluster's API server.
+// User is the caller of a cluster's API server.
 func (s *APIServers) User(c *kernel.Call) (kernel.Principal, *kernel.Failure) {
 	token, _ := strings.CutPrefix(c.Header.Get("Authorization"), "Bearer ")
 	for _, user := range clusterUsers {
@@ -78,7 +78,7 @@ func (s *APIServers) User(c *kernel.Call) (kernel.Principal, *kernel.Failure) {
 // Hosts reports whether a call is for a cluster's API server.
 func (s *APIServers) Hosts(c *kernel.Call) bool { return toAPIServer(c) }
 
-// Refusal is a failure in the words of an API server.
+// Refusal is a failure as an API server answers it.
 func (s *APIServers) Refusal(f *kernel.Failure) kernel.Reply {
 	answer := f.Reply()
 	answer.Body = kernel.Encode(kernel.Object{"kind": "Status", "apiVersion": "v1",
@@ -87,8 +87,7 @@ func (s *APIServers) Refusal(f *kernel.Failure) kernel.Reply {
 	return answer
 }
 
-// Silent reports whether no API server is there: the cluster is stopped, or gone, and with it the
-// name.
+// Silent reports whether no API server answers: the cluster is stopped or deleted.
 func (s *APIServers) Silent(c *kernel.Call) bool {
 	defer s.aks.kernel.Lock()()
 	s.aks.kernel.Happen()
@@ -98,7 +97,7 @@ func (s *APIServers) Silent(c *kernel.Call) bool {
 
 // Answer answers a call to a cluster's API server.
 func (s *APIServers) Answer(c *kernel.Call) kernel.Reply {
-	c.Secret = true // lists are long, and who wants to see them asks for them
+	c.Secret = true // lists are long, so they are not logged
 	if c.Unknown != nil {
 		return s.Refusal(c.Unknown)
 	}
@@ -201,7 +200,7 @@ type continueToken struct {
 	Since   time.Time `json:"since"`
 }
 
-// listKubernetes answers with one object, with a list, or with a page of one.
+// listKubernetes answers with one object, a list, or a page of a list.
 func (s *APIServers) listKubernetes(c *kernel.Call, kind string, words []string,
 	all []kubeObject) (kernel.Reply,
 	*kernel.Failure) {

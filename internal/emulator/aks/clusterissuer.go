@@ -21,8 +21,8 @@ import (
 
 const issuerPath = "_oidc" // followed by the tenant, and a GUID for the cluster
 
-// issuerURL is where the documents of a cluster's issuer are, "" where it has none. An emulator
-// that does not listen gives the name that Azure would give.
+// issuerURL is the URL of a cluster's issuer, "" without one. An emulator that does not listen
+// returns the URL that Azure would use.
 func (s *APIServers) issuerURL(r *kernel.Resource) string {
 	if kernel.ObjectAt(r.Body, "properties", "oidcIssuerProfile")["enabled"] != true {
 		return ""
@@ -52,7 +52,7 @@ func (s *APIServers) ofIssuer(issuer string) *kernel.Resource {
 	return nil
 }
 
-// KeysOf returns the keys of an issuer, where it is a cluster's.
+// KeysOf returns the keys of an issuer that belongs to a cluster.
 func (s *APIServers) KeysOf(issuer string) (keys []entra.JWK, ours bool, err error) {
 	s.aks.kernel.Mu.RLock()
 	ours = s.ofIssuer(issuer) != nil
@@ -67,7 +67,7 @@ func (s *APIServers) KeysOf(issuer string) (keys []entra.JWK, ours bool, err err
 	return set.Keys, true, err
 }
 
-// IssuerDocument answers for what relying parties read of an issuer.
+// IssuerDocument answers for the OIDC documents of an issuer.
 func (s *APIServers) IssuerDocument(c *kernel.Call) (kernel.Reply, bool) {
 	if len(c.Path) < 5 || c.Path[0] != issuerPath || c.Method != http.MethodGet {
 		return kernel.Reply{}, false
@@ -94,7 +94,7 @@ func (s *APIServers) IssuerDocument(c *kernel.Call) (kernel.Reply, bool) {
 }
 
 // tokenRequest answers the API server's call for a service account's token (kubectl create token).
-// Any service account has one: the emulator keeps none.
+// Every name of a service account is accepted: the emulator stores none.
 func (s *APIServers) tokenRequest(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	p := c.Path[4:] // api/v1/namespaces/NAMESPACE/serviceaccounts/NAME/token
 	if c.Method != http.MethodPost || len(p) != 7 || p[0] != "api" || p[2] != "namespaces" ||

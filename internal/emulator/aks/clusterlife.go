@@ -274,7 +274,7 @@ func availableVersions(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kerne
 			"agentPoolVersions": versions}}), nil
 }
 
-// versionsDocument lists a location's Kubernetes versions, by minor version.
+// Undo is the state to restore if the current write fails.
 func versionsDocument() kernel.Object {
 	values := []kernel.Object{}
 	for _, v := range KubernetesVersions {

@@ -42,9 +42,9 @@ func kubelogin(tenant string) string {
       provideClusterInfo: false`
 }
 
-// admitKubernetes refuses what a user may not do in a cluster: local accounts where there are none,
-// and whom Entra ID knows without a role. Roles are Azure's where the cluster says so; Kubernetes'
-// own bindings are not there.
+// admitKubernetes refuses calls without a right in a cluster: of local accounts if they are
+// disabled, and of Entra ID users without a role. Azure roles count if the cluster uses Azure RBAC;
+// Kubernetes' own bindings are not emulated.
 func (s *APIServers) admitKubernetes(who kernel.Principal, cluster *kernel.Resource, verb, plural,
 	namespace string) *kernel.Failure {
 	properties := kernel.ObjectAt(cluster.Body, "properties")

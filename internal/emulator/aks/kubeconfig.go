@@ -40,8 +40,8 @@ func showAPIServer(cluster arm.ID, properties kernel.Object) {
 	properties["fqdn"] = apiServerName(cluster, properties)
 }
 
-// OverTLS is the same server's address with HTTPS, for somebody who has called the port without:
-// over plain HTTP client-go sends no token. It is left as it is where nothing listens.
+// OverTLS is the HTTPS address of the same server, for a caller over plain HTTP: client-go sends no
+// token over plain HTTP. It is unchanged if the emulator does not listen.
 func (s *APIServers) OverTLS(base string) string {
 	called, err := url.Parse(base)
 	at, parsed := netip.ParseAddrPort(s.aks.kernel.Server.HTTPS)
@@ -55,9 +55,8 @@ func (s *APIServers) OverTLS(base string) string {
 	return "https://" + net.JoinHostPort(host, strconv.Itoa(int(at.Port())))
 }
 
-// credential answers with a kubeconfig. Its server is an address at which the local Azure answers
-// for the cluster, or a private cluster's name; the certificate that the server shows is for the
-// cluster's name.
+// credential answers with a kubeconfig. Its server is an address at which the emulator answers for
+// the cluster, or a private cluster's name; the server's certificate is for the cluster's name.
 func (s *APIServers) credential(user string) func(*kernel.Call, *kernel.Resource) (kernel.Reply,
 	*kernel.Failure) {
 	return func(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// podObjects are some pods for each of a cluster's nodes, as its API server shows them. Nothing
-// keeps them: they follow from the nodes.
+// podObjects are some pods for each of a cluster's nodes, as its API server shows them. They are
+// not stored: they follow from the nodes.
 func (s *APIServers) podObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 	var out []kubeObject
 	policy := policyEngine(r)

@@ -71,7 +71,7 @@ func (s *AKS) leaveTable(cl *cluster) {
 	cl.provider.stop()
 	id := cl.Table
 	cl.Table, cl.leaving = "", false
-	s.nodes.nodesChanged(cl) // to be kept
+	s.nodes.nodesChanged(cl) // to be stored
 	table := s.kernel.Store.Get(id)
 	switch {
 	case table == nil:

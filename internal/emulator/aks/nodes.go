@@ -87,7 +87,7 @@ func (cl *cluster) nodes() []*Node {
 // their addresses.
 type nodes struct{ aks *AKS }
 
-// setPool gives a pool its number of nodes, making it first where it is new.
+// setPool sets a pool's number of nodes. A new pool is created first.
 func (s *nodes) setPool(cl *cluster, profile kernel.Object, doing string) *kernel.Failure {
 	name := kernel.Text(profile, "name")
 	p := cl.Pool(name)
@@ -246,7 +246,7 @@ func (cl *cluster) freePodCIDRs(n *Node) {
 	n.PodCIDRs = nil
 }
 
-// nodesChanged lets the cloud provider know.
+// nodesChanged wakes the cloud provider.
 func (s *nodes) nodesChanged(cl *cluster) {
 	if r := s.aks.kernel.Store.Get(cl.id); r != nil {
 		s.aks.kernel.Store.Changed(r)
@@ -323,7 +323,7 @@ func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 		return fmt.Errorf("cluster %s has no node %q", clusterID.Name(), nodeName)
 	}
 	old := n.Addrs
-	// before the old ones are free, so that they differ
+	// taken before the old ones are released, so that they differ
 	if f := s.nodes.giveAddresses(cl, p, n); f != nil {
 		return fmt.Errorf("%s: %s", f.Code, f.Message)
 	}

@@ -53,8 +53,8 @@ type KubernetesWorkload struct {
 // before the emulator serves anything.
 func (s *APIServers) ServeKubernetes(k Kubernetes) { s.by = k }
 
-// KubernetesClusters are the clusters there are, sorted by their IDs, with the nodes of the ones
-// that are wanted: many take time.
+// KubernetesClusters are all clusters, sorted by ID, with the nodes of the requested ones: many
+// nodes take time.
 func (s *APIServers) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
 	defer s.aks.kernel.Lock()()
 	s.aks.kernel.Happen()
@@ -104,8 +104,8 @@ func (cl *cluster) kubernetesNode(p *pool, n *Node, profile kernel.Object) Kuber
 	return k
 }
 
-// TakesOver hands a call to a cluster's real API server. It is not read here: it may be a
-// watch, or become another protocol.
+// TakesOver passes a call to a cluster's real API server. Its body is not read here: the call may
+// be a watch or an upgrade to another protocol.
 func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 	if s.by == nil {
 		return false
@@ -141,7 +141,7 @@ func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// ofAPIServerAsNamed is the cluster that is called, with its ID as the store has it.
+// ofAPIServerAsNamed is the called cluster, with the spelling of its stored ID.
 func (s *APIServers) ofAPIServerAsNamed(c *kernel.Call) arm.ID {
 	defer s.aks.kernel.Lock()()
 	if r := s.aks.kernel.Store.Get(ofAPIServer(c)); r != nil {

@@ -29,7 +29,7 @@ func (s *nodes) PoolInstances(set *kernel.Resource) (out []compute.Instance, sub
 	return out, p.subnet, true
 }
 
-// RemoveInstances takes the nodes on instances of a pool's scale set away.
+// RemoveInstances deletes the nodes of some instances of a pool's scale set.
 func (s *nodes) RemoveInstances(set *kernel.Resource, gone func(number int) bool) *kernel.Failure {
 	of := s.aks.scaleSets[set.ID.Key()]
 	for _, n := range slices.Clone(of.pool.Nodes) {

@@ -135,10 +135,9 @@ func SurgeOf(profile kernel.Object, nodes int) int {
 	return max(1, (nodes+9)/10) // 10 % is what new pools have
 }
 
-// upgrade replaces a pool's nodes over the time that the operation takes: surge nodes come, the
-// others are reimaged one batch after the other, and the surge nodes go. A reimaged node keeps its
-// instance, name and address; its Kubernetes object is made anew, and with it its part of the pod
-// CIDR [U].
+// upgrade replaces a pool's nodes during the operation: surge nodes are added, the others are
+// reimaged batch by batch, and the surge nodes are deleted. A reimaged node keeps its instance,
+// name and address; its Kubernetes object is created again, with a new part of the pod CIDR [U].
 func (s *nodes) upgrade(cl *cluster, p *pool, profile kernel.Object,
 	over time.Duration) *kernel.Failure {
 	old := slices.Clone(p.Nodes)
@@ -181,12 +180,12 @@ func (s *nodes) upgrade(cl *cluster, p *pool, profile kernel.Object,
 	return nil
 }
 
-// runs reports whether a pool is still there.
+// runs reports whether a pool still exists.
 func (s *nodes) runs(cl *cluster, p *pool) bool {
 	return s.aks.Clusters[cl.id.Key()] == cl && cl.Pool(p.name) == p
 }
 
-// dropSurge takes a pool's last nodes away.
+// dropSurge deletes a pool's last nodes.
 func (s *nodes) dropSurge(cl *cluster, p *pool, count int) {
 	for len(p.Nodes) > count {
 		s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])

@@ -37,7 +37,10 @@ func New(k *kernel.Kernel, key *rsa.PrivateKey) (*Entra, error) {
 type issuers interface {
 	// KeysOf returns the keys of an issuer, false if it is not a cluster's.
 	KeysOf(issuer string) ([]JWK, bool, error)
-	// IssuerDocument answers for the OIDC documents of an issuer.
+	// BuildFleet makes kubenet clusters, spread over the subscriptions, each in its own resource
+	// group and virtual network. Half of them use an existing route table, the others the one that
+	// AKS makes. Three of four have a gateway's subnet with a second table, which has one route
+	// that is no pod route. Their pod CIDRs differ, for the first hundred.
 	IssuerDocument(c *kernel.Call) (kernel.Reply, bool)
 }
 

@@ -115,7 +115,7 @@ var gatewaySub = map[string]string{
 	"privateLinkConfigurations": "ipConfigurations",
 }
 
-// showGateway gives the parts of an Application Gateway their IDs, and shows each who refers to it.
+// showGateway gives the parts of an Application Gateway their IDs, and adds back references.
 func (s *gateways) showGateway(r *kernel.Resource, doc kernel.Object, version string) {
 	properties := kernel.ObjectAt(doc, "properties")
 	parts := map[string]kernel.Object{} // the properties of each, by its ID's key

@@ -14,7 +14,7 @@ import (
 // gateways are the Application Gateways.
 type gateways struct{ network *Network }
 
-// settleGateway checks an Application Gateway as far as its place in a subnet goes.
+// settleGateway checks an Application Gateway's subnet and addresses.
 func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	camelCase(properties)

@@ -83,8 +83,8 @@ func (s *peerings) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) 
 	return nil
 }
 
-// clearOfPeers refuses a network whose addresses another peer of the remote one, or of its own, has
-// already.
+// clearOfPeers refuses a network whose addresses overlap another peer of the remote network, or of
+// its own.
 func (s *peerings) clearOfPeers(vnet kernel.Object, id arm.ID,
 	remote *kernel.Resource) *kernel.Failure {
 	for _, side := range []struct {
@@ -124,7 +124,7 @@ func overlapping(a, b []netip.Prefix) string {
 	return strings.Join(out, ", ")
 }
 
-// reverse is the peering of the other network that leads back, or nil.
+// reverse is the peering back from the other network, or nil.
 func (s *peerings) reverse(own, remote arm.ID) *kernel.Resource {
 	for _, p := range s.network.kernel.Store.List(TypePeering, remote) {
 		if kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(own) {
@@ -160,8 +160,7 @@ func (s *peerings) peeringRemoved(r *kernel.Resource) {
 	}
 }
 
-// touchPeers makes the peerings that lead to a network be rendered anew: they show its address
-// space.
+// touchPeers makes the peerings to a network be rendered again: they show its address space.
 func (s *peerings) touchPeers(vnet arm.ID) {
 	for _, p := range s.network.kernel.Store.ByType[kernel.KindKey(TypePeering)] {
 		if kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(vnet) {
@@ -215,8 +214,8 @@ func (s *peerings) gatewaysOf(vnet arm.ID) []any {
 	return out
 }
 
-// settlePeerings checks the peerings that came inside a virtual network. The ones that did not stay
-// as they are (arm-template-whatif#281).
+// settlePeerings checks the peerings in a virtual network's document. The others stay unchanged
+// (arm-template-whatif#281).
 func (s *peerings) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(vnet.Body, "properties")
 	if f := kernel.CheckList(properties, "virtualNetworkPeerings"); f != nil {
@@ -252,7 +251,7 @@ func (s *peerings) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// settleSpace refuses an address space that one of the peers has already.
+// settleSpace refuses an address space that overlaps one of the peers.
 func (s *peerings) settleSpace(vnet *kernel.Resource) *kernel.Failure {
 	for _, p := range s.network.kernel.Store.List(TypePeering, vnet.ID) {
 		remote := s.network.kernel.Store.Get(kernel.LinkOf(p.Body, "remoteVirtualNetwork"))

@@ -90,7 +90,7 @@ func (s *Network) showEndpoints(subnet *kernel.Resource, properties kernel.Objec
 	for _, endpoint := range s.kernel.Store.List(TypePrivateEndpoint, "") {
 		if kernel.LinkOf(endpoint.Body, "subnet").Equal(subnet.ID) {
 			all = append(all, kernel.Object{"id": ShownConfiguration(endpoint.ID,
-				kernel.SinceDate(subnet.AsOf, shoutedSince))})
+				kernel.SinceDate(subnet.AsOf, upperCaseSince))})
 		}
 	}
 	if all != nil {
