@@ -105,8 +105,8 @@ func (p *clusterCase) fillCommand(table arm.ID) finding.CommandLine {
 }
 
 // gatewaySubnets returns the gateway subnets that concern the cluster, in the order of their IDs:
-// those with the gateway that its add-on drives, those whose table is a target or holds its pod
-// routes, and those in the networks of its nodes.
+// the subnet of the gateway that its add-on drives, subnets with a table that is a target or holds
+// the cluster's pod routes, and subnets in the networks of its nodes.
 func (p *clusterCase) gatewaySubnets() []*gatewaySubnet {
 	var out []*gatewaySubnet
 	for _, key := range slices.Sorted(maps.Keys(p.s.Subnets)) {

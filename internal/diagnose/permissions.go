@@ -284,7 +284,8 @@ type holder struct {
 	code     finding.Code
 	who      string
 	assignee finding.CommandLine
-	// rights returns the rights at a scope, any of which suffices; none if they were not read.
+	// rights returns the rights at a scope: one of them is enough. It returns none if they were not
+	// read.
 	rights func(scope arm.ID) []inventory.Rights
 }
 

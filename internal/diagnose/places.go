@@ -20,9 +20,9 @@ func checkPlaces(p *clusterCase) []finding.Finding {
 	return append(nodesOutside(p), podsOutside(p)...)
 }
 
-// pool returns a node's pool. Some nodes have no known pool: those that no pool made (virtual
-// nodes, node auto-provisioning), which have their own subnets, and those whose pool was created or
-// removed between two reads.
+// pool returns a node's pool. Some nodes have no known pool: virtual nodes and nodes of node
+// auto-provisioning have none, and their own subnets; other pools were created or removed between
+// two reads.
 func (p *clusterCase) pool(node inventory.Node) (pool inventory.Pool, known bool) {
 	i := slices.IndexFunc(p.cluster.Pools, func(pool inventory.Pool) bool {
 		return strings.EqualFold(pool.Name, node.Pool)

@@ -287,8 +287,8 @@ func holders(at *inventory.VNet, hop netip.Addr) (networks []arm.ID) {
 }
 
 // goneFrom says why no node in a network can have the next hop. A subnet shows all its IP
-// configurations, whoever owns them, so missing network interfaces of clusters in other
-// subscriptions are noticed.
+// configurations, also the ones of other subscriptions, so missing network interfaces of clusters
+// there are noticed.
 func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known hopFacts) (proof, lacks string) {
 	hop := r.Hop
 	if known.gone && p.s.Unread[vnet.Key()].Absent {

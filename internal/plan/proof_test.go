@@ -28,8 +28,8 @@ func withheld(t *testing.T, p Plan) string {
 	return short(strings.Join(lines, "\n"))
 }
 
-// TestEachDeleteIsProvenAlone: of the routes that the cluster's table lacks, those whose next hop
-// no NIC has are deleted, and the others stay, whatever their shares.
+// TestEachDeleteIsProvenAlone: the cluster's table lacks some routes. A route is deleted if no NIC
+// has its next hop, and the others stay, whatever their shares.
 func TestEachDeleteIsProvenAlone(t *testing.T) {
 	w := shop(t)
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5").table(gateway,

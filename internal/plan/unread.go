@@ -15,8 +15,8 @@ import (
 var nodeMachine = regexp.MustCompile(`(?i)^aks[a-z0-9-]+$`)
 
 // unreadNode finds in a subnet a machine that AKS made for a cluster that was not read. The subnet
-// shows the IP configurations of all machines, whoever owns them. Application Gateways, load
-// balancers and private endpoints have IP configurations too, but are not nodes.
+// shows the IP configurations of all machines, also of other subscriptions. Application Gateways,
+// load balancers and private endpoints have IP configurations too, but are not nodes.
 func (p *Planner) unreadNode(subnet *inventory.Subnet) string {
 	for _, configuration := range subnet.Configurations {
 		nic := configuration.Parent()

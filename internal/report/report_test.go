@@ -149,10 +149,10 @@ info unmanaged-overlap covers
 		t.Errorf("%v: %+v", err, back)
 	}
 	if got := write(t, Round{}, JSON, Style{}); got != `{"changes":[],"findings":[]}`+"\n" {
-		t.Errorf("an empty round: %s", got)
+		t.Errorf("an empty check: %s", got)
 	}
 	if got := write(t, Round{}, Text, Style{}); got != "Nothing to do.\n" {
-		t.Errorf("an empty round: %q", got)
+		t.Errorf("an empty check: %q", got)
 	}
 }
 

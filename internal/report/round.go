@@ -45,7 +45,7 @@ func Planned(p plan.Plan) Round {
 	return r
 }
 
-// Write writes the round in the given format.
+// Write writes the result of a check in the given format.
 func (r Round) Write(w io.Writer, format Format, style Style) error {
 	r = r.complete()
 	var out string
@@ -63,7 +63,7 @@ func (r Round) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// WriteBelow writes the round below its cause.
+// WriteBelow writes the result of a check below its cause.
 func (r Round) WriteBelow(w io.Writer, format Format, style Style) error {
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (r Round) WriteBelow(w io.Writer, format Format, style Style) error {
 	return r.Write(w, format, style)
 }
 
-// complete is the round with empty lists where JSON would show null.
+// complete is the result with empty lists where JSON would show null.
 func (r Round) complete() Round {
 	if r.Findings == nil {
 		r.Findings = []finding.Finding{}
