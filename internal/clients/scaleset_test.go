@@ -28,6 +28,7 @@ func TestScaleSets(t *testing.T) {
 		Location: to.Ptr(region), SKU: &armcompute.SKU{Name: to.Ptr("Standard_D2s_v5"),
 			Capacity: to.Ptr[int64](3)},
 		Properties: &armcompute.VirtualMachineScaleSetProperties{
+			Overprovision: to.Ptr(false), // surplus machines keep their interfaces for a while
 			VirtualMachineProfile: &armcompute.VirtualMachineScaleSetVMProfile{
 				NetworkProfile: &armcompute.VirtualMachineScaleSetNetworkProfile{
 					NetworkInterfaceConfigurations: []*armcompute.VirtualMachineScaleSetNetworkConfiguration{{

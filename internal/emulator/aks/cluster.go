@@ -168,7 +168,7 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 			s.nodes.removePool(cl, p)
 		}
 	}
-	if f := s.makePrivate(cl, r); f != nil {
+	if f := makePrivate(s, cl, r); f != nil {
 		return s.undo(cl, old, f)
 	}
 	s.nodes.nodesChanged(cl)
@@ -435,7 +435,7 @@ func (s *AKS) clusterRemoved(r *kernel.Resource) {
 	delete(s.Clusters, r.ID.Key())
 	delete(s.nodeGroups, cl.nodeGroup.Key())
 	cl.provider.stop()
-	s.leaveZone(cl, r)
+	leaveZone(s, cl, r)
 	if arm.ID(cl.Who.Resource).Equal(cl.id) {
 		s.entra.Identity.Remove(cl.Who)
 	}

@@ -53,7 +53,7 @@ func privateHost(cluster arm.ID, properties kernel.Object) string {
 }
 
 // makePrivate makes what a private cluster is found by.
-func (s *AKS) makePrivate(cl *cluster, r *kernel.Resource) *kernel.Failure {
+func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	if !isPrivate(properties) || len(cl.Pools) == 0 {
 		return nil
@@ -119,7 +119,7 @@ func (cl *cluster) zoneLink(zone arm.ID) arm.ID {
 }
 
 // leaveZone takes a cluster's record and link out of a zone that it has not made.
-func (s *AKS) leaveZone(cl *cluster, r *kernel.Resource) {
+func leaveZone(s *AKS, cl *cluster, r *kernel.Resource) {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	zone := cl.privateZone(properties)
 	if !isPrivate(properties) || zone == "" || zone.Group().Equal(cl.nodeGroup) {

@@ -85,7 +85,7 @@ func (s *Network) privateEndpointRemoved(r *kernel.Resource) {
 }
 
 // showEndpoints adds to a subnet its private endpoints.
-func (s *Network) showEndpoints(subnet *kernel.Resource, properties kernel.Object) {
+func showEndpoints(s *Network, subnet *kernel.Resource, properties kernel.Object) {
 	var all []any
 	for _, endpoint := range s.kernel.Store.List(TypePrivateEndpoint, "") {
 		if kernel.LinkOf(endpoint.Body, "subnet").Equal(subnet.ID) {

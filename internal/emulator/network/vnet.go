@@ -234,7 +234,7 @@ func (s *Network) showSubnet(r *kernel.Resource, doc kernel.Object, version stri
 		configurations) > 0 {
 		properties["ipConfigurations"] = configurations
 	}
-	s.showEndpoints(r, properties)
+	showEndpoints(s, r, properties)
 }
 
 func (s *Network) subnetRemovable(r *kernel.Resource) *kernel.Failure {

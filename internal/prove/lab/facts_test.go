@@ -190,7 +190,7 @@ func TestEachWay(t *testing.T) {
 		{"log-delay", unknown, "nothing within", bench{logWait: time.Minute, bends: []bend{
 			sets("GET", endLog, "value", []any{})}}},
 		{"log-correlation", yes, "writes", bench{}},
-		{"log-correlation", no, "none of them with the ID",
+		{"log-correlation", no, "none with the correlation ID",
 			bench{bends: []bend{inLog("correlationId", "other")}}},
 		{"log-correlation", unknown, "403", bench{faults: forbidden("GET", endLog)}},
 		{"log-records", yes, "Started, Succeeded", bench{}},
