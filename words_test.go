@@ -150,7 +150,7 @@ var glossary = []struct{ not, say string }{
 	{`whoever`, "who it is"},
 	{`anew`, "again"},
 	{`beside`, "next to, along with, in addition to"},
-	{`(that which|those (that (is|are|was|were)|of which|whose))`, "what, the ... that"},
+	{`(that which|those (that|who|of which|whose))`, "what, the ... that"},
 	{`of which`, "a sentence of its own"},
 	{`(is|are|was|were) told`, "gets, receives"},
 	{`as (it|they) should( be)?`, "correct"},

@@ -18,8 +18,8 @@ var volatile = map[string]bool{"etag": true, "provisioningState": true}
 var maintained = regexp.MustCompile(
 	`^properties\.(subnets|ipConfigurations|ipConfigurationProfiles|privateEndpoints|applicationGatewayIPConfigurations|resourceGuid)\b`)
 
-// Differences returns the paths of the fields in which two JSON documents differ, sorted, except
-// those that change with every write (etag, provisioningState). Array elements with names are
+// Differences returns the paths of the fields in which two JSON documents differ, sorted, without
+// the fields that change with every write (etag, provisioningState). Array elements with names are
 // compared by name, as routes[egress]; others in order.
 func Differences(a, b []byte) ([]string, error) {
 	found, err := differences(a, b)

@@ -217,7 +217,7 @@ func (o historyOptions) find() (string, error) {
 		return o.path, nil
 	}
 	if len(o.configs) > 0 {
-		if path := historyBeside(o.configs); path != "" {
+		if path := historyNextTo(o.configs); path != "" {
 			return path, nil
 		}
 		return "", errors.New("-f: a config from standard input has no history next to it: name " +
@@ -245,9 +245,9 @@ func historyHere() (string, error) {
 	return here[0], nil
 }
 
-// historyBeside is the file where run and sync keep the history of a config: next to the first
+// historyNextTo is the file where run and sync keep the history of a config: next to the first
 // file, or in the folder. It is "" for a config from standard input.
-func historyBeside(configs []string) string {
+func historyNextTo(configs []string) string {
 	first := configs[0]
 	if first == "-" {
 		return ""

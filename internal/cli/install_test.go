@@ -37,12 +37,12 @@ func scriptMonitor(ts *testscript.TestScript, _ bool, args []string) {
 		set(group, "properties.emailReceivers", `[{"name":"ops","emailAddress":"ops@example.com"}]`)
 		set(rule, "properties.notInAnySDK", `{"answer":42}`)
 		set(rule, "properties.actions.actionGroups.-1", fmt.Sprintf(`{"actionGroupId":%q}`,
-			in(arm.TypeActionGroup, "somebodys")))
+			in(arm.TypeActionGroup, "theirs")))
 		set(rule, "properties.scopes",
 			strings.ToUpper(gjson.GetBytes(do("GET", rule, nil), "properties.scopes").Raw))
 		do("PUT", in(arm.TypeActionGroup, "routekeeper-others"),
 			[]byte(`{"location":"Global","properties":{"groupShortName":"others"}}`))
-		do("PUT", in(arm.TypeAlertRule, "somebodys"), do("GET", rule, nil))
+		do("PUT", in(arm.TypeAlertRule, "theirs"), do("GET", rule, nil))
 	case "disable":
 		set(rule, "properties.enabled", "false")
 	case "show":

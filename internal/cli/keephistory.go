@@ -79,7 +79,7 @@ func (o *keepOptions) file(configs []string) string {
 		if len(configs) == 0 {
 			return ""
 		}
-		return historyBeside(configs)
+		return historyNextTo(configs)
 	case noHistory:
 		return ""
 	}

@@ -130,7 +130,7 @@ func whole(t *testing.T, a *azureOf, nodes int) bool {
 // none is left open. If the program was killed, one check has no end.
 func onceInHistory(t *testing.T, config string, want int, killed bool) {
 	t.Helper()
-	r, err := history.Read(historyBeside([]string{config}))
+	r, err := history.Read(historyNextTo([]string{config}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,8 +130,8 @@ func clusterNamed(ctx context.Context, client *azure.Client, subscriptions []arm
 	return "", fmt.Errorf("this login sees no cluster named %s%s", name, instead(name, others))
 }
 
-// instead is the end of an error about a name that does not exist: similar names, or those that
-// there are.
+// instead is the end of an error about a name that does not exist: similar names, or all
+// existing names.
 func instead(name string, names []string) string {
 	if near := trace.Near(name, names); near != "" {
 		return near

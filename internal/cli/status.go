@@ -194,7 +194,7 @@ func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRo
 	if err != nil {
 		return report.Status{}, err
 	}
-	path := historyBeside(configs)
+	path := historyNextTo(configs)
 	r, err := history.Read(path)
 	if err != nil {
 		return report.Status{}, fmt.Errorf("%w; a keeper that runs with this config writes it", err)

@@ -100,7 +100,7 @@ var families = []family{
 	{"azurecni", azureCNI, checkAzureCNI},
 }
 
-// Check returns all findings, the worst first, without those that follow from others (mute.go).
+// Check returns all findings, the worst first, without findings that follow from others (mute.go).
 func Check(c Case) []finding.Finding {
 	if c.RouteLimit == 0 {
 		c.RouteLimit = inventory.DefaultRouteLimit

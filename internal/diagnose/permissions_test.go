@@ -105,8 +105,8 @@ func TestIdentityLacks(t *testing.T) {
 		string(shopTable); f.Fix != want {
 		t.Errorf("fix %s", f.Fix)
 	}
-	// The smallest custom role has all needed actions, including those that another role grants
-	// already.
+	// The smallest custom role has all needed actions, including actions that another role
+	// grants already.
 	if last := f.Evidence[len(f.Evidence)-1]; !strings.Contains(last, "routeTables/routes/delete") {
 		t.Errorf("evidence %q", f.Evidence)
 	}

@@ -303,7 +303,7 @@ func TestWhatCanBeAskedOfACluster(t *testing.T) {
 		kernel.Text(kernel.ObjectAt(b.get(aksID), "tags"), "team") != "net" {
 		t.Errorf("tags: %d", status)
 	}
-	// The sent fields come back, with those that AKS fills in.
+	// The sent fields come back, with the fields that AKS fills in.
 	network := kernel.ObjectAt(b.get(aksID), "properties", "networkProfile")
 	if kernel.Text(network, "loadBalancerSku") != "standard" ||
 		kernel.Text(network, "serviceCidr") != "172.16.0.0/16" ||

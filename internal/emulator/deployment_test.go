@@ -295,8 +295,8 @@ func TestDeploymentRefused(t *testing.T) {
 	b.refused(http.MethodGet, deploymentScope+"/d", "", 404, "DeploymentNotFound")
 }
 
-// TestDeploymentFails checks the result of a failure in the middle: resources that were made, and
-// those that do not depend on the failed one.
+// TestDeploymentFails checks the result of a failure in the middle: resources that were made,
+// and resources that do not depend on the failed one.
 func TestDeploymentFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 2 * time.Second})

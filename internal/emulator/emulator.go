@@ -183,7 +183,8 @@ func New(opts Options) (*Emulator, error) {
 // Restored reports whether it started with a saved state.
 func (e *Emulator) Restored() bool { return e.kernel.Restored }
 
-// firstRoles makes the principals of the options Owners, except those that start without roles.
+// firstRoles makes the principals of the options Owners, except principals that start without
+// roles.
 func (e *Emulator) firstRoles() {
 	defer e.kernel.Lock()()
 	for _, s := range e.opts.Subscriptions {

@@ -199,7 +199,7 @@ var Evidences = []Evidence{
 	{
 		Name: "clusters' API server", Clients: "kubectl",
 		Documented: "nodes, pods, pages, refusals",
-		Guessed:    "the choice of pods: those that matter to the network, and two with addresses",
+		Guessed:    "which pods run: the ones that matter to the network, and two with addresses",
 	},
 }
 

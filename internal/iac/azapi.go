@@ -206,7 +206,7 @@ func (j *judge) bodyWithout(r *tfResource, vnet arm.ID, version string) {
 // listsNone notes that a network's body deletes its subnets, about which nothing is known.
 func listsNone(at Place, version string) Note {
 	return Note{Place: at, Text: "its body lists no subnets, which at api-version " + version +
-		" deletes those that the network has: use " + subnetsKept + " or later", Unknown: true}
+		" deletes the subnets of the network: use " + subnetsKept + " or later", Unknown: true}
 }
 
 // bodySubnet judges a subnet that a body writes.

@@ -10,7 +10,7 @@ import (
 )
 
 // Groups. How it works: two clusters are in one group if they use a common resource, or each shares
-// one with a third cluster. A cluster uses the resources that its config names, and those that
+// one with a third cluster. A cluster uses the resources that its config names, and resources that
 // checks have seen: node subnets and the tables on them. If a check finds that its group shares a
 // resource with another group, one worker replaces both before anything is decided. Groups split
 // again when configs are loaded.

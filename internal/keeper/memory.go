@@ -24,7 +24,7 @@ type memory struct {
 	lastProven bool           // shown by what the cluster itself did
 	subnets    []netip.Prefix // of all node subnets ever seen
 	ownSubnets []arm.ID
-	right      map[string]map[netip.Prefix]netip.Addr // as plan.Remembered.True
+	inSync     map[string]map[netip.Prefix]netip.Addr // as plan.Remembered.InSync
 	laid       Lasting                                // from before the restart, not checked yet
 	// lastTable is from before the restart, not confirmed since
 	recalled bool
@@ -65,7 +65,7 @@ func (m *memory) recall(s plan.Facts, id arm.ID) {
 		s.Unread[id.Key()] = *m.unread
 	}
 	s.Memory[id.Key()] = &plan.Remembered{LastTable: m.lastTable, LastProven: m.lastProven,
-		Subnets: m.subnets, True: m.right, Had: m.had, Nodes: m.nodes}
+		Subnets: m.subnets, InSync: m.inSync, Had: m.had, Nodes: m.nodes}
 	known := s.Learn(id)
 	known.OwnSubnets = m.ownSubnets
 	if !m.asked.IsZero() && time.Since(m.asked) < askAgain {
@@ -153,7 +153,7 @@ func (m *memory) settled(now time.Time) map[netip.Prefix]netip.Addr {
 func (c *check) rememberTrue(planner *plan.Planner, p plan.Plan) {
 	for _, config := range c.configs {
 		id := idOf(config)
-		c.mem.clusters[id.Key()].right = planner.True(id, p)
+		c.mem.clusters[id.Key()].inSync = planner.InSync(id, p)
 	}
 }
 

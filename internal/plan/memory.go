@@ -65,10 +65,10 @@ type Remembered struct {
 	// Subnets are the prefixes of all node subnets that the cluster was seen with, including those
 	// of removed pools: a route to a node that was there is still the cluster's.
 	Subnets []netip.Prefix
-	// True are pod routes by target (ID.Key()), prefix and next hop. The target was seen in sync
+	// InSync are pod routes by target (ID.Key()), prefix and next hop. The target was seen in sync
 	// with the cluster's route table for these routes, and that table has had them at every check
 	// since. If a target lacks one of them, another writer changed the target.
-	True map[string]map[netip.Prefix]netip.Addr
+	InSync map[string]map[netip.Prefix]netip.Addr
 	// Settled are the pod routes of the cluster's route table, by prefix and next hop, that are
 	// reliable: no other prefix has led to the same next hop for longer than the cloud provider
 	// needs to repair its table.
@@ -78,7 +78,7 @@ type Remembered struct {
 	Had map[Pair]bool
 	// Nodes are the nodes and their routes as the previous check left them.
 	Nodes NodeRoutes
-	// NICs are those that an earlier check read; nil if none did. They can withhold a change, but
+	// NICs were read by an earlier check; nil if none did. They can withhold a change, but
 	// prove none, and count only for the addresses that were asked about then.
 	NICs  *inventory.NICs
 	Asked map[netip.Addr]bool

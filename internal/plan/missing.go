@@ -53,7 +53,7 @@ func (w *work) missing() {
 }
 
 // whole returns the pod routes of a cluster's table in all of the cluster's pod CIDRs, including
-// those that the config excludes.
+// CIDRs that the config excludes.
 func (w *work) whole(v *view) (*view, podRoutes) {
 	if len(v.config.Spec.PodCIDRs) == 0 {
 		return v, v.wanted

@@ -9,7 +9,7 @@ import (
 )
 
 // What Observe withholds. A second planner plans for the same configs, but with Enforce and Sync in
-// place of Observe. Its additional changes are those that Observe withholds; they follow the same
+// place of Observe. Observe withholds its additional changes; they follow the same
 // rules and need the same proofs. A delete without proof is not one of them: Enforce would withhold
 // it too.
 

@@ -71,7 +71,8 @@ func New(s Facts, configs []v1alpha1.ClusterRoutes) *Planner {
 	return Among(s, configs, TakenBy(configs))
 }
 
-// Among evaluates some of the configured clusters: all those that share something with each other.
+// Among evaluates some of the configured clusters: all clusters that share something with each
+// other.
 // The configs of the others, and what is known of them, still count where a table may be theirs.
 func Among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := among(s, configs, taken)

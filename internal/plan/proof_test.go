@@ -290,7 +290,7 @@ func TestBentInTheTarget(t *testing.T) {
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 None",
 		"n2 10.244.2.0/24 10.240.0.6")
 	w.expect("", "prefix-taken")
-	w.remembered(clusterA).True = map[string]map[netip.Prefix]netip.Addr{
+	w.remembered(clusterA).InSync = map[string]map[netip.Prefix]netip.Addr{
 		gateway.Key(): {mustPrefix("10.244.1.0/24"): netip.MustParseAddr("10.240.0.5")}}
 	p := w.expect("update gw-rt n1 10.244.1.0/24> 10.244.1.0/24>10.240.0.5", "")
 	if !p.Changes[0].Repair {
@@ -299,7 +299,7 @@ func TestBentInTheTarget(t *testing.T) {
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "blackhole 10.244.1.0/24 None",
 		"n2 10.244.2.0/24 10.240.0.6")
 	w.expect("", "prefix-taken")
-	w.remembered(clusterA).True = map[string]map[netip.Prefix]netip.Addr{
+	w.remembered(clusterA).InSync = map[string]map[netip.Prefix]netip.Addr{
 		gateway.Key(): {mustPrefix("10.244.1.0/24"): netip.MustParseAddr("10.240.0.50")}}
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 None",
 		"n2 10.244.2.0/24 10.240.0.6")

@@ -92,7 +92,7 @@ func randomWorld(t *rapid.T) *world {
 		read, known := w.s.Learn(arm.ID(spec.ClusterID)), w.remembered(arm.ID(spec.ClusterID))
 		read.LogRead, read.ManagedRead = true, true
 		known.Settled, known.Had = map[netip.Prefix]netip.Addr{}, map[Pair]bool{}
-		known.True = map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {}}
+		known.InSync = map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {}}
 		for _, id := range []arm.ID{tableA, tableB, gateway} {
 			if w.s.Table(id) == nil {
 				continue
@@ -106,7 +106,7 @@ func randomWorld(t *rapid.T) *world {
 					known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] = true
 				default:
 					known.Settled[r.Prefix] = r.Hop
-					known.True[gateway.Key()][r.Prefix] = r.Hop
+					known.InSync[gateway.Key()][r.Prefix] = r.Hop
 				}
 			}
 		}

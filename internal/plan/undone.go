@@ -11,15 +11,15 @@ import (
 // undone reports whether another writer changed a route in the target: the target had the wanted
 // next hop before, and the cluster's route table has not changed. Restoring it is a repair.
 func (t *target) undone(s *share, prefix netip.Prefix, hop netip.Addr) bool {
-	was, known := t.w.s.Memory.Of(s.cluster.ID).True[t.now.ID.Key()][prefix]
+	was, known := t.w.s.Memory.Of(s.cluster.ID).InSync[t.now.ID.Key()][prefix]
 	return known && was == hop
 }
 
-// True is Remembered.True of a cluster for the next check: the routes that are in sync in its
-// targets, and those that a plan restores. Routes that are missing for lack of room are not
+// InSync is Remembered.InSync of a cluster for the next check: the routes that are in sync in its
+// targets, and the routes that a plan restores. Routes that are missing for lack of room are not
 // included: no other writer removed them.
-func (p *Planner) True(cluster arm.ID, made Plan) map[string]map[netip.Prefix]netip.Addr {
-	before := p.s.Memory.Of(cluster).True
+func (p *Planner) InSync(cluster arm.ID, made Plan) map[string]map[netip.Prefix]netip.Addr {
+	before := p.s.Memory.Of(cluster).InSync
 	type place struct{ target, prefix string }
 	back := map[place]bool{}
 	for _, c := range slices.Concat(made.Changes, made.OnlyObserved) {

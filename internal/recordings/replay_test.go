@@ -268,8 +268,8 @@ func (r *replay) noteMade(method, key string) {
 	}
 }
 
-// first are the types of a template's resources in order of creation: each type after those that it
-// uses.
+// first are the types of a template's resources in order of creation: each type after the
+// types that it uses.
 var first = []string{
 	"applicationsecuritygroups", "ddosprotectionplans", "routetables", "networksecuritygroups",
 	"publicipprefixes", "publicipaddresses", "natgateways",

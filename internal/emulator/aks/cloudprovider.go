@@ -116,7 +116,7 @@ func (p *cloudProvider) reconcile() {
 	p.begun = nil
 	kept, changed := p.keep(kernel.ListAt(kernel.ObjectAt(table, "properties"), "routes"), before)
 	routes := append([]any{}, kept...)
-	// the routes reported to Kubernetes, including those that only the next batch writes
+	// the routes reported to Kubernetes, including routes that only the next batch writes
 	var believed []any
 	have := map[string]bool{}
 	for _, r := range kept {

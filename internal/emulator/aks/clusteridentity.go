@@ -129,7 +129,7 @@ func (s *AKS) DenyAssignment(scope arm.ID, who kernel.Principal) (name string, i
 	return name, id, cl.nodeGroup, true
 }
 
-// DenyAssignments are those that apply at a scope or are below it.
+// DenyAssignments returns the deny assignments that apply at a scope or are below it.
 func (s *AKS) DenyAssignments(scope arm.ID) []kernel.Object {
 	out := []kernel.Object{}
 	for _, r := range s.kernel.Store.List(arm.TypeCluster, "") {

@@ -46,7 +46,7 @@ func policyEngine(r *kernel.Resource) string {
 	return strings.ToLower(kernel.Text(profile, "networkPolicy"))
 }
 
-// podsOn are the pods of a node: those that AKS runs on every node, some of them on the host
+// podsOn returns the pods of a node: the pods that AKS runs on every node, some of them on the host
 // network, and a workload. What AKS runs on some nodes only (typha, operators) is left out.
 func (cl *cluster) podsOn(p *pool, n *Node, policy string) []pod {
 	agents := map[networkMode][]string{

@@ -76,7 +76,8 @@ type nodeGroups interface {
 	// DenyAssignment is the deny assignment of a scope for a principal. known is false if the scope
 	// is not in a node resource group.
 	DenyAssignment(scope arm.ID, who kernel.Principal) (name string, id, group arm.ID, known bool)
-	// DenyAssignments are the documents of those that apply at a scope or are below it.
+	// DenyAssignments returns the documents of the deny assignments at or below a scope, and of
+	// the ones that the scope inherits.
 	DenyAssignments(scope arm.ID) []kernel.Object
 }
 

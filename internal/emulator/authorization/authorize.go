@@ -189,7 +189,8 @@ func (s *Authorization) Authorize(c *kernel.Call) *kernel.Failure {
 	return Unjoined(c.Who, w, links, lacking...)
 }
 
-// deniedLinks finds links to resources of another tenant, or to those that only a cluster may join.
+// deniedLinks finds links to resources of another tenant, or to resources that only a
+// cluster may join.
 func (s *Authorization) deniedLinks(who kernel.Principal, w Need,
 	body kernel.Object) *kernel.Failure {
 	links := s.joinsOf(w.Scope, body)

@@ -145,8 +145,8 @@ func (i Instance) view(set kernel.Object) kernel.Object {
 	}
 }
 
-// showInterface adds the fields of the set's profile to an instance's interface, and those that
-// only Azure fills in.
+// showInterface adds the fields of the set's profile to an instance's interface, and the fields
+// that only Azure fills in.
 func (n InstanceNIC) showInterface(of Instance, properties kernel.Object) {
 	properties["resourceGuid"] = kernel.GuidOf("interface", n.ID)
 	properties["macAddress"] = network.HardwareAddress(n.ID)

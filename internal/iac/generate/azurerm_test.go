@@ -322,7 +322,8 @@ func containerApp(res *terraformResource, body object) {
 	})
 }
 
-// TestTerraformSaysWhatCreateMakes compares create's bodies with those that an apply would write.
+// TestTerraformSaysWhatCreateMakes compares the bodies of create with the bodies that an
+// apply would write.
 func TestTerraformSaysWhatCreateMakes(t *testing.T) {
 	for _, v := range variants(t) {
 		for _, provider := range []int{4, 5} {
