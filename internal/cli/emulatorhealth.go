@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -57,11 +56,7 @@ func (p *playedGateways) read(ctx context.Context, probe emulator.Probe) (*trace
 	if seen := p.seen[subscription]; time.Since(seen.at) < networkAge && seen.port == probe.Port {
 		return seen.tracer, nil
 	}
-	info, err := emulator.ReadInfo(p.dir)
-	if err != nil {
-		return nil, err
-	}
-	client, err := connectLocal(info, slog.New(slog.DiscardHandler), nil)
+	client, err := connectQuietly(p.dir)
 	if err != nil {
 		return nil, err
 	}

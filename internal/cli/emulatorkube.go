@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/kubernetes"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -72,11 +73,7 @@ func (p *playedNetwork) read(ctx context.Context, packet kubernetes.Packet) (*tr
 	if seen := p.seen[cluster.Key()]; time.Since(seen.at) < networkAge && seen.port == packet.Port {
 		return seen.tracer, nil
 	}
-	info, err := emulator.ReadInfo(p.dir)
-	if err != nil {
-		return nil, err
-	}
-	client, err := connectLocal(info, slog.New(slog.DiscardHandler), nil)
+	client, err := connectQuietly(p.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -125,4 +122,13 @@ func firstOf(s *inventory.Snapshot, subnet arm.ID, cluster *inventory.Cluster) (
 		}
 	}
 	return found
+}
+
+// connectQuietly connects to the emulator that serves from a folder, and logs nothing.
+func connectQuietly(dir string) (*azure.Client, error) {
+	info, err := emulator.ReadInfo(dir)
+	if err != nil {
+		return nil, err
+	}
+	return connectLocal(info, slog.New(slog.DiscardHandler), nil)
 }
