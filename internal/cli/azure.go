@@ -50,13 +50,16 @@ func (a *app) checkCloud(cmd *cobra.Command) error {
 	if a.emulatorDir != "" && cmd.Flags().Changed("cloud") {
 		return errors.New("--cloud and --emulator exclude each other")
 	}
-	repeatFlags(cmd, map[string]string{"emulator": a.emulatorDir, "cloud": a.cloudName})
+	a.repeatFlags(cmd, map[string]string{"emulator": a.emulatorDir, "cloud": a.cloudName})
 	return a.startTimeout(cmd)
 }
 
 // repeatFlags has printed commands repeat the flags that say where Azure and the config are. The
 // shell has what comes from environment variables.
-func repeatFlags(cmd *cobra.Command, globals map[string]string) {
+func (a *app) repeatFlags(cmd *cobra.Command, globals map[string]string) {
+	if a.repeat == nil {
+		return
+	}
 	var global []string
 	for name, value := range globals {
 		if cmd.Flags().Changed(name) {
@@ -67,7 +70,7 @@ func repeatFlags(cmd *cobra.Command, globals map[string]string) {
 	if f := cmd.Flags().Lookup("file"); f != nil && f.Annotations[isConfig] != nil {
 		configs, _ = cmd.Flags().GetStringArray("file")
 	}
-	finding.Repeat(global, configs)
+	a.repeat(global, configs)
 }
 
 // connect makes a client for the cloud or the emulator that the flags name. For a cloud it uses the

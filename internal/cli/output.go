@@ -29,6 +29,9 @@ type app struct {
 
 	emulatorDir string
 	cloudName   string
+	// repeat receives the flags that printed commands repeat. It sets them for the whole process,
+	// so it is nil where a test runs several command lines in one process.
+	repeat func(global, configs []string)
 
 	format  string
 	outPath string

@@ -27,7 +27,7 @@ func Main() int {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := interruptible(context.Background())
 	defer stop()
-	app := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	app := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, repeat: finding.Repeat}
 	return app.run(ctx, os.Args[1:])
 }
 

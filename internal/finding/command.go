@@ -24,7 +24,7 @@ const withheld = "no command is shown, because a name in it has characters that 
 var repeated struct{ global, config string }
 
 // Repeat sets these flags: the global ones, such as --emulator and its value, and the config files.
-// The command line calls it once, before the first command is made.
+// The process calls it once, before the first command is made.
 func Repeat(global, configs []string) {
 	repeated.global, repeated.config = "", ""
 	if len(global) > 0 {
