@@ -12,6 +12,8 @@ const (
 	MigrationVersion    Code = "migration-version"
 	MigrationPoolKind   Code = "migration-pool-kind"
 	MigrationNameLength Code = "migration-name-length"
+	MigrationMachines   Code = "migration-vm-size"
+	MigrationContainers Code = "migration-agc-subnet"
 )
 
 // retirement are the codes of the migration away from kubenet.
@@ -62,4 +64,13 @@ var retirement = []Description{
 		"With Azure CNI Overlay the names of the node subnet, its virtual network and " +
 			"their resource group become node labels, which hold 63 characters.",
 		"Move the pool to a subnet with shorter names."},
+	{MigrationMachines, Warning, "A node pool has machines that overlay does not support",
+		"Azure CNI Overlay does not support virtual machines of the DCsv2 series.",
+		"Add a pool of another size, such as DCasv5, move the pods there, and delete the pool."},
+	{MigrationContainers, Warning, "The subnet for Application Gateway for Containers is no /24",
+		"With overlay, Application Gateway for Containers needs a subnet of exactly /24, for one " +
+			"deployment. With another size the migration ends in an outage. It does not support " +
+			"kubenet at all, so install it after the migration.",
+		"Create a subnet of /24 that is delegated to " +
+			"Microsoft.ServiceNetworking/trafficControllers, and use that one."},
 }

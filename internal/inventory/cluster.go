@@ -39,6 +39,11 @@ type Cluster struct {
 	IngressPrincipal      string
 	// Version is the version of Kubernetes.
 	Version string
+	// PrivateZone is the private DNS zone of a private cluster's API server: the zone's ID, system
+	// or none; "" if the document does not say.
+	PrivateZone string
+	// AutoProvisioned is set if node auto-provisioning creates nodes.
+	AutoProvisioned bool
 	// Hosts are the names of its API server, in lower case: the public one, the private one, or
 	// both.
 	Hosts []string
@@ -72,6 +77,11 @@ type Pool struct {
 	// MaxSurge is how many extra nodes an upgrade creates, such as 1 or 10%; "" if the document
 	// does not say.
 	MaxSurge string
+	// DrainMinutes is how long an upgrade waits for a node's pods to leave, and SoakMinutes how
+	// long it waits between nodes; 0 if the document does not say.
+	DrainMinutes, SoakMinutes int
+	// Size is the size of its machines, such as Standard_D4s_v5; "" if the document does not say.
+	Size string
 }
 
 // Holds reports whether a machine belongs to the pool, by the machine's name or its NIC's: AKS
@@ -274,6 +284,12 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		PowerState        struct {
 			Code string `json:"code"`
 		} `json:"powerState"`
+		APIServer struct {
+			PrivateZone string `json:"privateDNSZone"`
+		} `json:"apiServerAccessProfile"`
+		NodeProvisioning struct {
+			Mode string `json:"mode"`
+		} `json:"nodeProvisioningProfile"`
 		NodeResourceGroupProfile struct {
 			RestrictionLevel string `json:"restrictionLevel"`
 		} `json:"nodeResourceGroupProfile"`
@@ -296,8 +312,11 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			OSType       string `json:"osType"`
 			Type         string `json:"type"`
 			machines
+			Size    string `json:"vmSize"`
 			Upgrade struct {
 				MaxSurge string `json:"maxSurge"`
+				Drain    int    `json:"drainTimeoutInMinutes"`
+				Soak     int    `json:"nodeSoakDurationInMinutes"`
 			} `json:"upgradeSettings"`
 		} `json:"agentPoolProfiles"`
 		ServicePrincipalProfile struct {
@@ -326,6 +345,9 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		Stopped:  strings.EqualFold(p.PowerState.Code, "Stopped"),
 		Deleting: strings.EqualFold(p.State, "Deleting"),
 		Version:  p.KubernetesVersion,
+
+		PrivateZone:     p.APIServer.PrivateZone,
+		AutoProvisioned: strings.EqualFold(p.NodeProvisioning.Mode, "Auto"),
 	}
 	for _, host := range []string{p.FQDN, p.PrivateFQDN} {
 		if host != "" {
@@ -349,6 +371,7 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			PodSubnet: arm.Clean(pool.PodSubnetID), StaticBlocks: strings.EqualFold(pool.Allocation,
 				"StaticBlock"), MaxSurge: pool.Upgrade.MaxSurge,
 			Windows: strings.EqualFold(pool.OSType, "Windows"), Kind: pool.Type,
+			DrainMinutes: pool.Upgrade.Drain, SoakMinutes: pool.Upgrade.Soak, Size: pool.Size,
 		}
 		if pool.Autoscaling {
 			p.MaxCount = pool.MaxCount
