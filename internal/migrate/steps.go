@@ -21,7 +21,7 @@ const (
 func (c *clusterCase) steps() []Step {
 	steps := append(c.before(),
 		Step{Phase: Before, Title: "Check the masquerade ConfigMaps",
-			Why: "Delete a ConfigMap azure-ip-masq-agent-config that nobody needs: it can break " +
+			Why: "Delete a ConfigMap azure-ip-masq-agent-config that is not needed: it can break " +
 				"connections. Only azure-ip-masq-agent-config-reconciled is expected.",
 			Commands: []string{c.kubectl("get configmap --namespace kube-system " +
 				"azure-ip-masq-agent-config --ignore-not-found --output yaml")},
