@@ -16,17 +16,18 @@ import (
 func (a *app) newMigrate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Plan the migration from kubenet to Azure CNI Overlay",
+		Short: "Plan and watch the migration from kubenet to Azure CNI Overlay",
 		Long: `kubenet is retired on 31 March 2028. A cluster migrates to Azure CNI Overlay in
 place, and there is no way back.
 
 "migrate plan" says for one cluster or a whole subscription what blocks the
-migration, and which steps to take in which order.`,
+migration, and which steps to take in which order. "migrate watch" follows one.`,
 		Example: `  routekeeper migrate plan --subscription <id>
-  routekeeper migrate plan shop`,
+  routekeeper migrate plan shop
+  routekeeper migrate watch shop`,
 		RunE: needsCommand,
 	}
-	cmd.AddCommand(a.newMigratePlan())
+	cmd.AddCommand(a.newMigratePlan(), a.newMigrateWatch())
 	return cmd
 }
 

@@ -70,7 +70,8 @@ var pages = map[Code]string{
 	RightsUnread: pageRoles, WriteRefused: pageRoles, ResourceLocked: pageLock,
 	NodeGroupLocked: pageLockdown, AzureUnreachable: pageThrottling,
 
-	KubenetRetired: pageMigration, MigrationTable: pageMigration, MigrationOrphans: pageMigration,
+	KubenetRetired: pageMigration, ClusterMigrating: pageMigration,
+	MigrationTable: pageMigration, MigrationOrphans: pageMigration,
 	MigrationPodCIDR: pageOverlay, MigrationIdentity: pageMigration,
 	MigrationPolicy: pageMigration, MigrationWindows: pageMigration,
 	MigrationVersion: pageMigration, MigrationPoolKind: pageOverlay,

@@ -3,6 +3,7 @@ package finding
 // Codes of the migration away from kubenet.
 const (
 	KubenetRetired      Code = "kubenet-retired"
+	ClusterMigrating    Code = "cluster-migrating"
 	MigrationTable      Code = "migration-gateway-on-table"
 	MigrationOrphans    Code = "migration-orphans"
 	MigrationPodCIDR    Code = "migration-pod-cidr"
@@ -23,6 +24,13 @@ var retirement = []Description{
 			"cannot be reversed. Pod addresses stay in the pod CIDR, but no longer need a " +
 			"route table.",
 		"Fix what blocks the migration, then run the az aks update that the finding names."},
+	{ClusterMigrating, Info, "The cluster migrates to Azure CNI Overlay",
+		"AKS moves the nodes one after another. Until the last one has moved, the route table " +
+			"and the targets keep the routes of all nodes, because pods on both kinds of nodes " +
+			"use them. A route table that is taken off a node subnet is not put back: AKS may " +
+			"do this itself.",
+		"Follow it with routekeeper migrate watch. When it has ended, remove the cluster from " +
+			"the config, or set spec.source: Nodes."},
 	{MigrationTable, Warning, "Another subnet has the cluster's route table",
 		"The migration to Azure CNI Overlay fails while a subnet outside the cluster, such " +
 			"as an Application Gateway's, is associated with the cluster's table.",

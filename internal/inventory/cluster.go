@@ -29,8 +29,10 @@ type Cluster struct {
 	Locked bool
 	// Stopped is set if the cluster is stopped. It then has no nodes, even if its pools count some.
 	Stopped bool
-	// Deleting is set if the cluster is being deleted.
-	Deleting bool
+	// Deleting is set if the cluster is being deleted, Updating if another operation changes it.
+	Deleting, Updating bool
+	// Migrating is set if the cluster is on its way from kubenet to overlay: see Leaving.
+	Migrating bool
 	// IngressAddon is set if the ingress add-on (AGIC) is on. Ingress is the Application Gateway
 	// that it manages, or "". IngressAsked is the gateway that its settings name. IngressPrincipal
 	// is the object ID of its identity, in lower case.
@@ -116,6 +118,18 @@ func (c *Cluster) PoolOf(machine string) string {
 
 // Kubenet reports whether the cluster's pods are reached through a route table.
 func (c *Cluster) Kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet") }
+
+// Leaving returns the cluster as it works while it leaves kubenet, given its document from before:
+// its document names overlay from the start of the operation, but nodes need their routes until
+// each has moved. Any other cluster is returned unchanged.
+func (c *Cluster) Leaving(before *Cluster) *Cluster {
+	if before == nil || !before.Kubenet() || !c.Overlay() || !c.Updating {
+		return c
+	}
+	now := *c
+	now.Plugin, now.PluginMode, now.Migrating = before.Plugin, "", true
+	return &now
+}
 
 // Overlay reports whether the cluster uses Azure CNI Overlay.
 func (c *Cluster) Overlay() bool {
@@ -344,7 +358,9 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			"ReadOnly"),
 		Stopped:  strings.EqualFold(p.PowerState.Code, "Stopped"),
 		Deleting: strings.EqualFold(p.State, "Deleting"),
-		Version:  p.KubernetesVersion,
+		Updating: strings.EqualFold(p.State, "Updating") ||
+			strings.EqualFold(p.State, "Upgrading"),
+		Version: p.KubernetesVersion,
 
 		PrivateZone:     p.APIServer.PrivateZone,
 		AutoProvisioned: strings.EqualFold(p.NodeProvisioning.Mode, "Auto"),

@@ -75,7 +75,7 @@ func (w *world) subnet(i int) object {
 
 func (w *world) set(field string, value any) { w.cluster["properties"].(object)[field] = value }
 
-func (w *world) plan(t *testing.T) Plan {
+func (w *world) snapshot(t *testing.T) *inventory.Snapshot {
 	t.Helper()
 	s := inventory.NewSnapshot()
 	for _, doc := range []object{w.cluster, w.vnet, w.table, w.gateway} {
@@ -87,6 +87,12 @@ func (w *world) plan(t *testing.T) Plan {
 			t.Fatal(err)
 		}
 	}
+	return s
+}
+
+func (w *world) plan(t *testing.T) Plan {
+	t.Helper()
+	s := w.snapshot(t)
 	config := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind}
 	config.Metadata.Name = "shop"
 	config.Spec.ClusterID = string(shop)
@@ -110,7 +116,7 @@ func TestMake(t *testing.T) {
 		says   []string // in the steps, in this order
 	}{
 		{name: "healthy", says: []string{"masquerade", "iac check",
-			"--network-plugin azure --network-plugin-mode overlay",
+			"--network-plugin azure --network-plugin-mode overlay", "migrate watch shop",
 			"prune-orphans", "cluster verify shop"}},
 		{name: "system-assigned identity", change: func(w *world) {
 			w.cluster["identity"] = object{"type": "SystemAssigned", "principalId": "p"}

@@ -38,6 +38,11 @@ func (c *clusterCase) steps() []Step {
 			Commands: []string{c.az("update",
 				"--network-plugin azure --network-plugin-mode overlay")},
 			Source: pageUpdate},
+		Step{Phase: Migrate, Title: "Watch it",
+			Why: "The command says which nodes have moved and which still need routes. You can " +
+				"interrupt it and start it again.",
+			Commands: []string{finding.Command("routekeeper migrate watch %s", c.argument()).
+				String()}, Source: pageDocs},
 	)
 	return append(steps, c.after()...)
 }
