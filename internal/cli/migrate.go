@@ -13,7 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-func (a *app) newMigrate() *cobra.Command {
+func newMigrate(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Plan and watch the migration from kubenet to Azure CNI Overlay",
@@ -27,14 +27,14 @@ migration, and which steps to take in which order. "migrate watch" follows one.`
   routekeeper migrate watch shop`,
 		RunE: needsCommand,
 	}
-	cmd.AddCommand(a.newMigratePlan(), a.newMigrateWatch())
+	cmd.AddCommand(newMigratePlan(a), newMigrateWatch(a))
 	return cmd
 }
 
 // mostSteps is for how many clusters text includes the steps.
 const mostSteps = 3
 
-func (a *app) newMigratePlan() *cobra.Command {
+func newMigratePlan(a *app) *cobra.Command {
 	var o examineOptions
 	var names []string
 	var check bool
@@ -62,7 +62,7 @@ Exit code 0: done; 1: an error; 2: with --check, a cluster is blocked.`,
   routekeeper migrate plan -f routes.yaml --check
   routekeeper migrate plan --from-bundle shop.tgz`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.runMigratePlan(cmd.Context(), o, names, check)
+			return runMigratePlan(cmd.Context(), a, o, names, check)
 		},
 	}
 	a.examineFlags(cmd, &o, true)
@@ -84,7 +84,7 @@ Exit code 0: done; 1: an error; 2: with --check, a cluster is blocked.`,
 	return cmd
 }
 
-func (a *app) runMigratePlan(ctx context.Context, o examineOptions, names []string,
+func runMigratePlan(ctx context.Context, a *app, o examineOptions, names []string,
 	check bool) error {
 	w, format, style, err := a.output()
 	if err != nil {

@@ -19,7 +19,7 @@ type watchOptions struct {
 	once     bool
 }
 
-func (a *app) newMigrateWatch() *cobra.Command {
+func newMigrateWatch(a *app) *cobra.Command {
 	var o watchOptions
 	cmd := &cobra.Command{
 		Use:   "watch CLUSTER",
@@ -39,7 +39,7 @@ ended, but nodes have not moved, or a route is missing.`,
 		Example: `  routekeeper migrate watch shop
   routekeeper migrate watch shop --kubeconfig ~/.kube/config --once -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.runMigrateWatch(cmd.Context(), o)
+			return runMigrateWatch(cmd.Context(), a, o)
 		},
 	}
 	a.examineFlags(cmd, &o.examineOptions, false)
@@ -60,7 +60,7 @@ ended, but nodes have not moved, or a route is missing.`,
 	return cmd
 }
 
-func (a *app) runMigrateWatch(ctx context.Context, o watchOptions) error {
+func runMigrateWatch(ctx context.Context, a *app, o watchOptions) error {
 	if o.interval < time.Second {
 		return fmt.Errorf("--interval: %v is too short, expected at least 1s", o.interval)
 	}
@@ -71,7 +71,7 @@ func (a *app) runMigrateWatch(ctx context.Context, o watchOptions) error {
 	}
 	last := ""
 	for {
-		p, err := a.progressOf(ctx, o.examineOptions)
+		p, err := progressOf(ctx, a, o.examineOptions)
 		if err != nil && (last == "" || ctx.Err() != nil) {
 			return err
 		}
@@ -111,7 +111,7 @@ func verdict(p migrate.Progress) error {
 }
 
 // progressOf reads how far the cluster's migration is.
-func (a *app) progressOf(ctx context.Context, o examineOptions) (migrate.Progress, error) {
+func progressOf(ctx context.Context, a *app, o examineOptions) (migrate.Progress, error) {
 	progress := a.progress(ctx, "reading the cluster")
 	defer progress.stop()
 	e, err := a.examine(ctx, o, progress)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/capacity"
@@ -148,4 +149,13 @@ func (p Progress) Waiting() (names []string) {
 		}
 	}
 	return names
+}
+
+// MissingIn names the tables that lack the node's route.
+func (n Node) MissingIn() string {
+	var names []string
+	for _, id := range n.Missing {
+		names = append(names, id.Short())
+	}
+	return strings.Join(names, ", ")
 }

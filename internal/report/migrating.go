@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/migrate"
 )
@@ -53,16 +52,8 @@ func (m Migrating) text(style Style) string {
 	for _, n := range m.Nodes {
 		if len(n.Missing) > 0 {
 			fmt.Fprintf(&b, "  %s: the route of %s is missing in %s\n", style.Red("error"),
-				plain(n.Name), plain(shortIDs(n.Missing)))
+				plain(n.Name), plain(n.MissingIn()))
 		}
 	}
 	return b.String()
-}
-
-func shortIDs(ids []arm.ID) string {
-	var names []string
-	for _, id := range ids {
-		names = append(names, id.Short())
-	}
-	return strings.Join(names, ", ")
 }
