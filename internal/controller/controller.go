@@ -248,7 +248,7 @@ func (c *controller) keep(ctx context.Context) error {
 	defer c.led.Store(false)
 	o := c.o.Daemon
 	o.Configs, o.Follow, o.Withhold = configs, c.follow, c.withhold
-	o.Planned, o.Round = c.planned, c.round
+	o.Planned, o.Checked = c.planned, c.checked
 	return daemon.Run(ctx, o)
 }
 
@@ -354,8 +354,8 @@ func (c *controller) withhold(i keeper.Intent) string {
 	return c.o.Scopes.mayWrite(namespace, i.Of, ids...)
 }
 
-// round takes a check.
-func (c *controller) round(r keeper.Round) {
+// checked takes the result of a check.
+func (c *controller) checked(r keeper.Result) {
 	c.set.note(r)
 	c.board.take(r, false, c.generation)
 	c.tell(r)
@@ -363,7 +363,7 @@ func (c *controller) round(r keeper.Round) {
 }
 
 // planned takes a check that is about to change something.
-func (c *controller) planned(r keeper.Round) {
+func (c *controller) planned(r keeper.Result) {
 	c.board.take(r, true, c.generation)
 	c.wakeAll(r)
 }
@@ -377,7 +377,7 @@ func (c *controller) generation(name string) int64 {
 }
 
 // wakeAll has the objects of a check reconciled.
-func (c *controller) wakeAll(r keeper.Round) {
+func (c *controller) wakeAll(r keeper.Result) {
 	for _, config := range r.Checked() {
 		if o := c.object(config.Metadata.Name); o != nil {
 			c.wake(o)

@@ -204,7 +204,7 @@ func (s *set) removed(o *ClusterRoutes) (done bool, failed error) {
 }
 
 // note notes what a check has shown of its clusters.
-func (s *set) note(r keeper.Round) {
+func (s *set) note(r keeper.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed := false

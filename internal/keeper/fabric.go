@@ -90,7 +90,7 @@ func (w *worker) askFabric(x *write) {
 	k := w.k
 	asked, can := k.azure.(Fabric)
 	q := x.question()
-	if q != nil && x.check.patient { // the caller of Round asks: see Followed
+	if q != nil && x.check.patient { // the caller of Reconcile asks: see Followed
 		x.check.questions = append(x.check.questions, q)
 		return
 	}

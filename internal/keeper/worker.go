@@ -302,7 +302,7 @@ func (w *worker) nextRequest() *request {
 func (w *worker) answer(q *request) {
 	c := w.newCheck(Cause{By: ByPerson, Caller: q.By}, time.Time{})
 	c.request = q
-	c.tell = func(r Round) {
+	c.tell = func(r Result) {
 		w.k.tell(r)
 		if c.whole {
 			q.serve(c.group, r, nil)
@@ -315,7 +315,7 @@ func (w *worker) answer(q *request) {
 		w.pending.add(trigger{requests: []*request{q}})
 		w.k.mu.Unlock()
 	case err != nil:
-		q.serve(c.group, c.round(), err)
+		q.serve(c.group, c.result(), err)
 	}
 }
 
