@@ -133,7 +133,7 @@ func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 	}
 	var around error
 	var wait sync.WaitGroup
-	if len(w.VNets)+len(w.OwnSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) > 0 {
+	if len(w.VNets)+len(w.AKSSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) > 0 {
 		wait.Go(func() { around = r.around(ctx, s, w, o) })
 	}
 	out := intoSnapshot(s)

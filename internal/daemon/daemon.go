@@ -122,7 +122,7 @@ func Run(ctx context.Context, o Options) error {
 	broken := make(chan error, 1)
 	if o.Listen != nil {
 		listen := *o.Listen
-		listen.Own, listen.Metrics, listen.Health = client.Own, metrics, health
+		listen.Wrote, listen.Metrics, listen.Health = client.Wrote, metrics, health
 		listen.Board, listen.Log = board, log
 		listen.Page = page.Options{
 			History: o.HistoryFile, Version: o.Version, Keeper: k, Actions: o.Actions,

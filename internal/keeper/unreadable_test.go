@@ -196,7 +196,7 @@ func TestOwnSubnetsAreNotForgotten(t *testing.T) {
 		time.Sleep(time.Minute)
 		k := w.keep(configure("plain", cluster))
 		w.reconcile(k)
-		subnet := k.idle.mem.clusters[cluster.Key()].ownSubnets[0]
+		subnet := k.idle.mem.clusters[cluster.Key()].aksSubnets[0]
 		time.Sleep(6 * time.Minute)
 		remove := w.inject(emulator.Fault{Method: "GET",
 			Path: "MC_rg_plain_westeurope/providers/Microsoft.Network/virtualNetworks$", Count: -1,

@@ -458,7 +458,7 @@ func TestOwn(t *testing.T) {
 			"another caller": {strings.ReplaceAll(body, "44444444-", "4444aaaa-"), true},
 			"not told which": {strings.ReplaceAll(body, "correlationId", "correlation"), true},
 		} {
-			s, w := start(t, Options{Own: own})
+			s, w := start(t, Options{Wrote: own})
 			if status, _, _ := call(t, s, http.MethodPost, "/events", "application/json",
 				strings.NewReader(c.body)); status != http.StatusOK || (w.seen() > 0) != c.woke {
 				t.Errorf("%s, %s: HTTP %d, %d resources", name, what, status, w.seen())

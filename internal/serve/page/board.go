@@ -305,7 +305,7 @@ func (s *standing) stand(findings []finding.Finding) Cluster {
 	for _, f := range findings {
 		c.State = worse(c.State, stateOf(f))
 	}
-	if s.checked.IsZero() || !complete(s.picture) || c.Routes.Unknown > 0 || c.ownUnknown() {
+	if s.checked.IsZero() || !complete(s.picture) || c.Routes.Unknown > 0 || c.tableUnknown() {
 		c.State = worse(c.State, Unseen)
 	}
 	if len(c.idle()) > 0 {
