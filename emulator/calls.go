@@ -79,7 +79,7 @@ func (e *Emulator) Scale(cluster, pool string, count int) {
 	}
 }
 
-// Readdress replaces a node by one with the same name and another address. A reimage can do that.
+// Readdress replaces a node with one with the same name and another address. A reimage can do that.
 func (e *Emulator) Readdress(cluster, node string) {
 	e.t.Helper()
 	if err := e.e.Readdress(e.id(cluster), node); err != nil {

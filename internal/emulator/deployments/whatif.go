@@ -175,7 +175,7 @@ func plainDocument(doc kernel.Object, id, version string) kernel.Object {
 	return doc
 }
 
-// plainValue replaces the IDs of parts of the resource by their names.
+// plainValue replaces the IDs of parts of the resource with their names.
 func plainValue(v any, whole arm.ID) {
 	switch v := v.(type) {
 	case kernel.Object:
