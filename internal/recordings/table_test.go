@@ -36,12 +36,12 @@ func init() {
 			`securityRules(\[\])?$|(default)?[sS]ecurityRules\[\]\.properties\.` +
 			`(access|direction|priority|protocol|sourceAddressPrefix$|destinationAddressPrefix$|` +
 			`sourcePortRange$|destinationPortRange$))`,
-		"security rules":      `properties\.(access|direction|priority|protocol|` +
+		"security rules": `properties\.(access|direction|priority|protocol|` +
 			`sourceAddressPrefix$|destinationAddressPrefix$|sourcePortRange$|` +
 			`destinationPortRange$|provisioningState)`,
 		"public IP addresses": `properties\.(ipAddress|ipConfiguration|publicIPAllocationMethod|` +
 			`publicIPAddressVersion|provisioningState|natGateway)|sku\.name`,
-		"NAT gateways":        `properties\.(subnets|publicIp|provisioningState)|sku\.name`,
+		"NAT gateways": `properties\.(subnets|publicIp|provisioningState)|sku\.name`,
 		"application gateways": `properties\.(provisioningState|operationalState|` +
 			`gatewayIPConfigurations(\[\])?$|gatewayIPConfigurations\[\]\.properties|` +
 			`frontendIPConfigurations(\[\])?$|frontendIPConfigurations\[\]\.properties\.(subnet|` +
@@ -58,7 +58,7 @@ func init() {
 		"AKS agent pools": `properties\.(count|maxPods|vnetSubnetID|podSubnetID|` +
 			`provisioningState|powerState|upgradeSettings|type|mode|enableAutoScaling|minCount|` +
 			`maxCount|osType|orchestratorVersion|nodeTaints)`,
-		"scale sets":         `properties\.(provisioningState|uniqueId)|sku\.(capacity|name)|` +
+		"scale sets": `properties\.(provisioningState|uniqueId)|sku\.(capacity|name)|` +
 			`identity`,
 		"managed identities": `properties|location|name`,
 	} {
