@@ -17,12 +17,13 @@ type ReadOptions struct {
 	Wait time.Duration
 	// NotBefore is the earliest time of a call whose answer may be used. Zero: now.
 	NotBefore time.Time
-	// Poll puts reads behind all others when few tokens remain. A poll uses what other polls have
-	// read since NotBefore, and what is under way.
+	// Poll makes reads wait for all others when few tokens remain. A poll uses what other polls
+	// have read since NotBefore, and what is under way.
 	Poll bool
 	// Calls counts the calls. Nil: not counted.
 	Calls *Calls
-	// Life ends calls that have outlived Wait. Nil: they go on until they are answered or given up.
+	// Life ends calls that have outlived Wait. Nil: they continue until they are answered or given
+	// up.
 	Life context.Context
 }
 

@@ -133,7 +133,7 @@ func (a *app) runPromote(ctx context.Context, cluster string, o promoteOptions) 
 // promotion is what promote will write.
 type promotion struct {
 	config  v1alpha1.ClusterRoutes   // as it was
-	configs []v1alpha1.ClusterRoutes // all, as they will be
+	configs []v1alpha1.ClusterRoutes // all configs, after the edit
 	file    config.File              // as it was
 	text    []byte                   // as it will be
 	edits   []config.Edit
@@ -274,7 +274,7 @@ func (p *promotion) write() error {
 	if err != nil {
 		return err
 	}
-	probe, err := os.OpenFile(p.file.Name, os.O_WRONLY, 0) // one that is read-only is meant to stay
+	probe, err := os.OpenFile(p.file.Name, os.O_WRONLY, 0) // a read-only file must stay as it is
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ type pruneOptions struct {
 	tables  []string
 	yes     bool
 	dryRun  bool
-	configs []string // whose history it goes into
+	configs []string // it is recorded in their history
 	history keepOptions
 }
 
@@ -92,7 +92,7 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		}
 		only = append(only, id)
 	}
-	if len(o.configs) > 0 { // a wrong name would make a history next to nothing
+	if len(o.configs) > 0 { // otherwise a wrong name would create a history next to no config
 		if _, err := a.readConfig(o.configs); err != nil {
 			return err
 		}
@@ -177,7 +177,8 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s *inventory.Snapshot,
 	configs []v1alpha1.ClusterRoutes, err error) {
 	if one == "" {
-		s, err = client.Survey(ctx, scope) // where the last cluster is gone, there is none
+		// there may be no cluster any more, so do not look for one
+		s, err = client.Survey(ctx, scope)
 	} else {
 		s, err = surveyOne(ctx, client, scope, one)
 	}

@@ -120,7 +120,7 @@ func (a *app) watchStatus(
 			text := b.String()
 			switch {
 			case live:
-				fmt.Fprint(a.out, "\x1b[H\x1b[2J") // what was shown before goes
+				fmt.Fprint(a.out, "\x1b[H\x1b[2J") // clear what was shown before
 			case last != "" && format != report.JSON:
 				text = "\n" + text
 			}

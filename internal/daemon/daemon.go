@@ -184,7 +184,7 @@ func Run(ctx context.Context, o Options) error {
 			}
 		}
 	})
-	if interrupted.Err() != nil { // the keeper may return before the log has said why
+	if interrupted.Err() != nil { // the keeper may return before the reason is logged
 		<-said
 	}
 	log.Info("stopped")

@@ -300,7 +300,7 @@ func (c *check) doubted(p plan.Plan) []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// forget has the documents of clusters read again.
+// forget makes the next check read the documents of clusters again.
 func (c *check) forget(ids []arm.ID) {
 	for _, id := range ids {
 		c.mem.clusters[id.Key()].read = time.Time{}

@@ -37,7 +37,7 @@ type answer struct {
 // errOver answers requests to a keeper that has stopped.
 var errOver = errors.New("the keeper has stopped")
 
-// Ask has a running keeper check clusters at once and make the changes with the given verbs, even
+// Ask makes a running keeper check clusters at once and make the changes with the given verbs, even
 // while paused, because a person asked for it; on a dry run it makes none. It returns the check,
 // with the other changes as Planned. It waits until ctx ends; a check that has begun then
 // continues.

@@ -158,7 +158,7 @@ func (w *worker) work() {
 	}
 }
 
-// post has the current worker of a cluster run a function: this one, or its successor.
+// post makes the current worker of a cluster run a function: this worker or its successor.
 func (w *worker) post(cluster string, do func(*worker)) {
 	k := w.k
 	k.mu.Lock()

@@ -26,11 +26,11 @@ import (
 // A new next hop also needs a proof: a NIC of the cluster's nodes must have the new address. A
 // wrong route in the cluster's table must not overwrite a good copy.
 //
-// Each proof is for one route. A route without proof does not withhold others. No number of routes
-// is small enough to need no proof. Nothing must be remembered from one check to the next.
+// Each proof is for one route. A route without proof does not withhold others. Even a single delete
+// needs its proof. Nothing must be remembered from one check to the next.
 
-// proof is what is known of one route: why says why it may be changed; lacks says which proof is
-// missing. One of them is empty. There is set if the proof is missing because the node exists.
+// proof is the result for one route. why says why the route may be changed, lacks says which proof
+// is missing; one of them is empty. there is set if the proof is missing because the node exists.
 type proof struct {
 	why, lacks string
 	there      bool

@@ -286,7 +286,7 @@ func sameValue(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// elements compares lists: elements with names by them, the others by their place.
+// elements compares lists: elements with names by name, others by position.
 func elements(before, after []any) []kernel.Object {
 	out := []kernel.Object{}
 	used := make([]bool, len(after))
