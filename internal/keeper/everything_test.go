@@ -292,7 +292,7 @@ func (d *everything) start() {
 }
 
 // hear receives every check.
-func (l *life) hear(r Round) {
+func (l *life) hear(r Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.said, l.lastTold = r.Findings, time.Now()

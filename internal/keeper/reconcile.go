@@ -32,7 +32,7 @@ type check struct {
 	began   time.Time
 	calls   *azure.Calls
 	life    context.Context // the keeper's: the worker can be replaced during a write
-	tell    func(Round)
+	tell    func(Result)
 
 	fresh time.Time // answers to earlier calls are not used
 	until time.Time // when reading ends
@@ -69,7 +69,7 @@ func (w *worker) newCheck(cause Cause, asked time.Time) *check {
 	return &check{life: life, k: k, w: w, configs: w.configs, group: w.group, mem: &w.mem,
 		taken: k.taken, cause: cause, asked: asked,
 		patient: k.ctx == nil, serial: k.serial, began: time.Now(), calls: &azure.Calls{},
-		tell:     func(Round) {},
+		tell:     func(Result) {},
 		outcomes: map[string][]plan.Outcome{}, sources: func(arm.ID) []arm.ID { return nil }}
 }
 
@@ -286,7 +286,7 @@ func (c *check) end(w *worker) {
 		return
 	}
 	c.ended = true
-	r := c.round()
+	r := c.result()
 	r.Complete = c.whole && len(c.s.Unread) == 0
 	r.Tables = c.fill(c.s.Snapshot)
 	if r.Seen = c.s; c.after.Snapshot != nil {

@@ -133,7 +133,7 @@ func TestRepairAfterStart(t *testing.T) {
 				play := w.addCluster("play", "50") // one check has to succeed
 				store := paper{}
 				if name == "table of the store" {
-					w.round(w.keepWith(store))
+					w.reconcile(w.keepWith(store))
 					w.refuse("eventtypes")
 				}
 				const interval = 10 * time.Second
