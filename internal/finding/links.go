@@ -79,7 +79,8 @@ var pages = map[Code]string{
 	MigrationContainers: pageContainers,
 
 	IaCStrips: pageBicep, IaCMayStrip: pageBicep, IaCAnotherTable: pageSubnet, IaCFlaps: pageSubnet,
-	IaCRecreates: pageBicep, IaCRoutes: pageRouteTable, IaCMayRoutes: pageRouteTable,
+	IaCRecreates: pageBicep, IaCMigrates: pageMigration, IaCRoutes: pageRouteTable,
+	IaCMayRoutes: pageRouteTable,
 }
 
 // Page is the address of Microsoft's page about what a code reports, "" where there is none: then
