@@ -52,8 +52,8 @@ func readChart(source, version, image string, at time.Time) (*chart.Chart, error
 	return c, nil
 }
 
-// render renders a chart as helm template does: a document for each object, in Helm's order of kinds,
-// without tests. tests are the objects of helm test, notes what helm install prints.
+// render renders a chart as helm template does: a document for each object, in Helm's order of
+// kinds, without tests. tests are the objects of helm test, notes what helm install prints.
 func render(c *chart.Chart, values map[string]any) (manifests, tests, notes string, err error) {
 	if err := chartutil.ProcessDependencies(c, values); err != nil {
 		return "", "", "", err
@@ -126,7 +126,8 @@ func writeManifests(w io.Writer, c *chart.Chart) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, `# routekeeper %s for Kubernetes: its Helm chart with the default values.
+	_, err = fmt.Fprintf(w,
+		`# routekeeper %s for Kubernetes: its Helm chart with the default values.
 #
 # Replace the value of AZURE_CLIENT_ID and client-id with the identity's client ID, and that of
 # AZURE_TENANT_ID and tenant-id with its tenant. Then: kubectl apply --server-side -f routekeeper.yaml

@@ -105,6 +105,11 @@ func TestChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
+	const of = "clusterroutes/shop"
+	if out, err := m.plugin("status"); err == nil || !strings.Contains(out, "?  default.shop") ||
+		!strings.Contains(out, "No controller runs") {
+		t.Errorf("before a controller runs, the status is %s, %v", out, err)
+	}
 	c := exec.Command("routekeeper", args...)
 	c.Stderr = log
 	if err := c.Start(); err != nil {
@@ -114,13 +119,13 @@ func TestChart(t *testing.T) {
 		_ = c.Process.Kill() // it may have ended
 		_ = c.Wait()
 	}()
-	const of = "clusterroutes/shop"
 	m.kube("delete", of)
 	m.kube("apply", "-n", "routekeeper", "-f", filepath.Join(m.dir, "routes.yaml"))
 	m.kube("patch", "-n", "routekeeper", of, "--type", "merge", "-p",
 		`{"spec":{"onRemoval":"Prune"}}`)
 	m.kube("wait", "-n", "routekeeper", "--for", "jsonpath={.status.routes}=3/3", "--timeout",
 		"60s", of)
+	m.testStatus()
 	m.until("in an Event", func() bool {
 		return strings.Contains(m.kube("get", "events", "-n", "routekeeper"), "routes created (3)")
 	})
@@ -131,4 +136,37 @@ func TestChart(t *testing.T) {
 	if strings.Contains(m.logs(), "forbidden") {
 		t.Errorf("a right is missing\n%s", m.logs())
 	}
+}
+
+// testStatus: helm test's pod, with its rights, and kubectl's plugin show the status.
+func (m *managed) testStatus() {
+	m.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(charted, "aks.test.yaml"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	args := regexp.MustCompile(`args: \[(.*)\]`).FindSubmatch(raw)
+	m.until("seen by helm test", func() bool {
+		out, err := exec.Command("routekeeper", append(strings.Split(string(args[1]), ", "),
+			"--kubeconfig", filepath.Join(m.dir, "account.yaml"))...).CombinedOutput()
+		if err != nil && !strings.Contains(string(out), "routekeeper.shop") {
+			m.t.Fatalf("helm test: %v\n%s", err, out)
+		}
+		return err == nil
+	})
+	out, err := m.plugin("status")
+	want := regexp.MustCompile(
+		`^·  routekeeper\.shop  the cluster's egress is in .*\(3/3 routes\)\n` +
+			`The controller is \S+ in namespace routekeeper\.\n$`)
+	if err != nil || !want.MatchString(out) {
+		m.t.Errorf("kubectl routekeeper status: %v, %s", err, out)
+	}
+}
+
+// plugin runs kubectl routekeeper.
+func (m *managed) plugin(args ...string) (string, error) {
+	c := exec.Command(m.kubectl, append([]string{"routekeeper"}, args...)...)
+	c.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(m.dir, "kube.yaml"))
+	out, err := c.CombinedOutput()
+	return string(out), err
 }
