@@ -32,6 +32,8 @@ type app struct {
 	// repeat receives the flags that printed commands repeat. It sets them for the whole process,
 	// so it is nil where a test runs several command lines in one process.
 	repeat func(global, configs []string)
+	// program is how this program was called; "" is routekeeper.
+	program string
 
 	format  string
 	outPath string
