@@ -131,6 +131,18 @@ func (c *Cluster) Leaving(before *Cluster) *Cluster {
 	return &now
 }
 
+// Mixed returns the cluster as it works while only some of its nodes have moved to overlay: all
+// pods need the routes then. Any other cluster is returned unchanged.
+func (c *Cluster) Mixed(nodes []Node) *Cluster {
+	stays := func(n Node) bool { return !n.Overlay }
+	if !c.Overlay() || !c.Updating || !slices.ContainsFunc(nodes, stays) {
+		return c
+	}
+	now := *c
+	now.Plugin, now.PluginMode, now.Migrating = "kubenet", "", true
+	return &now
+}
+
 // Overlay reports whether the cluster uses Azure CNI Overlay.
 func (c *Cluster) Overlay() bool {
 	return strings.EqualFold(c.Plugin, "azure") && strings.EqualFold(c.PluginMode, "overlay")
