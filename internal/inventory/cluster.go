@@ -33,6 +33,8 @@ type Cluster struct {
 	Deleting, Updating bool
 	// Migrating is set if the cluster is on its way from kubenet to overlay: see Leaving.
 	Migrating bool
+	// Addons are the add-ons that are on, in lower case, sorted.
+	Addons []string
 	// IngressAddon is set if the ingress add-on (AGIC) is on. Ingress is the Application Gateway
 	// that it manages, or "". IngressAsked is the gateway that its settings name. IngressPrincipal
 	// is the object ID of its identity, in lower case.
@@ -383,6 +385,9 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		}
 	}
 	for name, addon := range p.AddonProfiles {
+		if addon.Enabled {
+			c.Addons = append(c.Addons, strings.ToLower(name))
+		}
 		if strings.EqualFold(name, "ingressApplicationGateway") && addon.Enabled {
 			c.IngressAddon = true
 			c.IngressAsked = arm.Clean(arm.ID(addon.Config["applicationGatewayId"]))
@@ -391,6 +396,7 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			c.IngressPrincipal = strings.ToLower(addon.Who.ObjectID)
 		}
 	}
+	slices.Sort(c.Addons)
 	for _, pool := range p.AgentPoolProfiles {
 		p := Pool{
 			Name: pool.Name, Subnet: arm.Clean(pool.VnetSubnetID),
