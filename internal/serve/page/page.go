@@ -275,6 +275,7 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 			Cluster: c, Checks: past.Checks, Trouble: past.Trouble,
 			drawn: draw(c, true), history: past,
 		}
+		page.drawn.Tables = page.drawn.Tables.selected(r)
 		title := name
 		if c.State != Good {
 			title = mark(c.State) + " " + name
