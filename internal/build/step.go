@@ -80,7 +80,7 @@ func (c Cluster) Steps() []Step {
 	tags := object{"tags": c.anchor()}
 	identity := c.step(c.IdentityID(), "identity", "of the cluster", tags, "location")
 	steps := []Step{
-		c.step(c.GroupID(), "resource group", "for all that is built", nil, "location"),
+		c.step(c.GroupID(), "resource group", "for everything that is built", nil, "location"),
 		identity, // first of all: its tags say which network is used
 	}
 	steps = append(steps, c.networkSteps()...)

@@ -115,7 +115,7 @@ func (l *lock) Update(_ context.Context, r resourcelock.LeaderElectionRecord) er
 	return nil
 }
 
-// TestLease: a replica may write while a renewal of its own is young, and not a moment longer.
+// TestLease: a replica may write while its own last renewal is recent, and not a moment longer.
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		raw := &lock{me: "me"}

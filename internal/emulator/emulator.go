@@ -69,7 +69,7 @@ type Options struct {
 	// IgnoreSubnetETag makes subnets accept any If-Match: whether Azure checks it there is not
 	// documented.
 	IgnoreSubnetETag bool
-	// SeparateSubnetETags gives each subnet an ETag of its own; otherwise a virtual network and its
+	// SeparateSubnetETags gives each subnet its own ETag; otherwise a virtual network and its
 	// subnets share one.
 	SeparateSubnetETags bool
 	// Newer are fields that only exist from an api-version on.

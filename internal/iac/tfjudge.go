@@ -232,7 +232,7 @@ func (j *judge) associationReplaced(r *tfResource, e Effect) {
 	}
 	if !subnet.Equal(before.SubnetID) {
 		e.Verb, e.How = Loses, "its association moves to subnet "+subnet.Short()
-		e.Fix = "give the other subnet an association of its own, and keep " + r.Address
+		e.Fix = "give the other subnet its own association, and keep " + r.Address
 		j.add(e)
 		return
 	}

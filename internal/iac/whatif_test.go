@@ -122,7 +122,7 @@ func TestWhatIfOtherChanges(t *testing.T) {
 		changes []string
 		want    []string
 	}{
-		"a subnet of its own": {
+		"a separate subnet": {
 			[]string{change(id+"/subnets/s", "Modify", `, "before": `+with+`, "after": `+without)},
 			[]string{"loses v/s 0"}},
 		"a new network": {

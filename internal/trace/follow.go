@@ -162,7 +162,7 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 	if !j.answer {
 		if node := j.hidden(a, subnet, to); node.IsValid() {
 			j.way.Source = node
-			j.step(a, "pod *", "source NAT on its node: it goes on as %s", node)
+			j.step(a, "pod *", "source NAT on its node: it continues as %s", node)
 			return node, subnet, false
 		}
 	}
@@ -189,7 +189,7 @@ func (j *journey) leavePod(node Node) (at netip.Addr, subnet *inventory.Subnet, 
 		// With kubenet and overlay, everything that is not a pod of the cluster sees the node's
 		// address (concepts-network-legacy-cni, azure-cni-overlay).
 		j.way.Source = node.Addr
-		j.step(node.Addr, "node *", "source NAT: it goes on as %s", node.Addr)
+		j.step(node.Addr, "node *", "source NAT: it continues as %s", node.Addr)
 	}
 	return node.Addr, node.subnet, false
 }

@@ -15,7 +15,7 @@ type Options struct {
 	Templates http.RoundTripper
 }
 
-// Deployments are Microsoft.Resources/deployments: templates, each of which makes further calls.
+// Deployments are Microsoft.Resources/deployments: templates, which make further calls.
 type Deployments struct {
 	kernel        *kernel.Kernel
 	opts          Options
