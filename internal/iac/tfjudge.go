@@ -110,7 +110,7 @@ func (j *judge) outdated() {
 			j.notes = append(j.notes, Note{Place: Place{ID: b.subnet, Address: b.address},
 				Text: fmt.Sprintf(
 					"the state has subnet %s without a table here, and with %s elsewhere: it is "+
-						"older than the association. A plan made of it with -refresh=false does "+
+						"older than the association. A plan made from it with -refresh=false does "+
 						"not show when a change of the inline blocks takes the table away",
 					b.subnet.Short(), table.Short())})
 		}

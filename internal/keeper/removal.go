@@ -36,7 +36,7 @@ func (k *Keeper) Replace(configs []v1alpha1.ClusterRoutes, removals ...Removal) 
 		for _, r := range removals {
 			before := old[keyOf(r.Config)]
 			if before == nil {
-				go r.Ended(errors.New("which routes are the cluster's is not known yet"))
+				go r.Ended(errors.New("it is not known yet which routes are the cluster's"))
 				continue
 			}
 			w := k.newWorker([]v1alpha1.ClusterRoutes{r.Config})
