@@ -56,6 +56,8 @@ const (
 	// knownLate is how long a poll waits for a call that has already exceeded another caller's
 	// deadline.
 	knownLate = 250 * time.Millisecond
+	// afterList is how long a caller waits for the GETs of subnets, once their list hangs.
+	afterList = time.Second
 	// expectedFor is how long what a poll wanted is expected to be wanted again.
 	expectedFor = time.Minute
 	// mostOpen is how many calls for one document can be under way at once.
@@ -314,7 +316,7 @@ func (r *reader) send(b *batch) {
 	ids := make([]arm.ID, 0, len(b.calls))
 	slow := time.Duration(0)
 	if b.key.kind == subnetDocuments {
-		slow = r.c.patienceOf(arm.ID("/subscriptions/" + b.key.subscription))
+		slow = r.c.patienceOf(arm.ID("/subscriptions/"+b.key.subscription)) + afterList
 	}
 	for _, c := range b.calls {
 		c.asked, c.slow = now, slow

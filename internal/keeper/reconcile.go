@@ -135,6 +135,7 @@ func (c *check) reconcile(ctx context.Context) error {
 		c.mem.planned = append(c.mem.planned, finding.New(finding.Paused, "", "",
 			"nothing is changed %s: the keeper is paused", pause).
 			WithAdvice("this ends the pause").WithFix("routekeeper resume%s", finding.Config()))
+		c.mem.planned = append(c.mem.planned, notRepaired(p.Changes)...)
 	}
 	c.reportWithheld(p.Changes)
 	c.forgetFailures()
@@ -142,6 +143,24 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.write(ctx, p, chosen, c.s, planner)
 	c.whole, c.mem.last = true, c.s.Snapshot
 	return nil
+}
+
+// notRepaired reports the associations that a pause leaves as they are.
+func notRepaired(changes []plan.Change) (found []finding.Finding) {
+	for _, change := range changes {
+		if change.Verb != plan.Associate {
+			continue
+		}
+		code := finding.AssociationLost
+		if change.Old != nil && change.Old.RouteTable != "" {
+			code = finding.AssociationOther
+		}
+		found = append(found, finding.New(code, change.Cluster, string(change.Resource),
+			"%s: %s; it is not repaired while the keeper is paused", change.Resource.Short(),
+			change.Why).WithAdvice("this ends the pause").
+			WithFix("routekeeper resume%s", finding.Config()))
+	}
+	return found
 }
 
 // plan plans, and reads what the plan still needs.
