@@ -1,6 +1,6 @@
-// Package input reads files that other people may have written. It takes regular files only, and
-// no more of them than the caller allows: a pipe would block, a device never ends, and a parser
-// takes many times the memory of what it parses.
+// Package input reads files that other people may have written. It reads only regular files, up to
+// a size that the caller sets: a pipe would block, a device never ends, and a parser needs many
+// times the memory of its input.
 package input
 
 import (
