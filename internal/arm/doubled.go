@@ -48,7 +48,7 @@ func doubled(raw []byte) string {
 // keys are the keys of one object.
 type keys struct {
 	few  []string
-	many map[string]bool // of an object with more keys, folded
+	many map[string]bool // instead of few from fewKeys on; folded
 }
 
 // fewKeys is up to how many keys are compared one by one.

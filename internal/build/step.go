@@ -435,7 +435,7 @@ func (c Cluster) pools(first bool) []any {
 		if p.Most > 0 {
 			body["enableAutoScaling"], body["minCount"], body["maxCount"] = true, p.Least, p.Most
 		}
-		if first || p.Most == 0 { // later an autoscaled count is the autoscaler's
+		if first || p.Most == 0 { // later the autoscaler sets it
 			body["count"] = p.Count
 		}
 		if c.HasPodSubnet() {

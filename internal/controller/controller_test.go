@@ -256,8 +256,8 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// TestMake: an object without a valid scope or spec affects no other, and a deleted one leaves the
-// set only by an order once its cluster was read.
+// TestMake: an object without a valid scope or spec affects no other. A deleted one with onRemoval:
+// Prune stays, and writes nothing, until its cluster was read. Then an order replaces it.
 func TestMake(t *testing.T) {
 	dirty := 0
 	s := newSet(Options{Scopes: Scopes{"team": {Everything}}}, func() { dirty++ })

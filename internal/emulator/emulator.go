@@ -83,7 +83,7 @@ type Options struct {
 	AlertDelay time.Duration
 	// Webhooks is the transport to the webhooks of action groups. Nil: the network.
 	Webhooks http.RoundTripper
-	// Templates is the way to the templates that deployments link to. Nil: the network.
+	// Templates fetches the templates that deployments link to. Nil: the network.
 	Templates http.RoundTripper
 	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text
 	// says why not. It may call the emulator. Nil: the health of every server is Unknown.

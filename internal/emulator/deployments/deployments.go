@@ -11,7 +11,7 @@ import (
 
 // Options say how deployments reach what is elsewhere.
 type Options struct {
-	// Templates is the way to the templates that deployments link to. Nil: the network.
+	// Templates fetches the templates that deployments link to. Nil: the network.
 	Templates http.RoundTripper
 }
 

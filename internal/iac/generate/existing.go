@@ -12,7 +12,7 @@ import (
 // Everything that is written in the network's resource group is in modules that are deployed there:
 // new subnets, role assignments, and associations. A module that associates a table gets the subnet
 // as Azure shows it during the deployment, and writes all of it back with the table. So the subnet
-// keeps what others have linked to it, and a table that it got meanwhile.
+// keeps what others have linked to it, and a table that was associated in the meantime.
 
 // placed returns what the code declares for a node: the node itself, a module in the network's
 // resource group, or nil for an existing resource that does not change.
