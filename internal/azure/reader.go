@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 // which is read in the cheapest way (list.go). A poll adds what other polls wanted a moment ago,
 // because they will want it again, so one list serves all of them. Each document has its own call
 // in the batch. A caller waits for its calls until its own deadline, and takes what has arrived by
-// then; the rest goes on, and the next poll finds it.
+// then. The other calls continue, and the next poll uses their answers.
 //
 //	                    no call under way     one is under way, or     one hangs
 //	                                          waits for its turn
@@ -55,6 +56,8 @@ const (
 	// knownLate is how long a poll waits for a call that has already exceeded another caller's
 	// deadline.
 	knownLate = 250 * time.Millisecond
+	// afterList is how long a caller waits for the GETs of subnets, once their list hangs.
+	afterList = time.Second
 	// expectedFor is how long what a poll wanted is expected to be wanted again.
 	expectedFor = time.Minute
 	// mostOpen is how many calls for one document can be under way at once.
@@ -133,7 +136,7 @@ func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 	}
 	var around error
 	var wait sync.WaitGroup
-	if len(w.VNets)+len(w.OwnSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) > 0 {
+	if len(w.VNets)+len(w.AKSSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) > 0 {
 		wait.Go(func() { around = r.around(ctx, s, w, o) })
 	}
 	out := intoSnapshot(s)
@@ -264,25 +267,19 @@ func (c *call) isSent() bool {
 	}
 }
 
-// sending notes that calls go out: for one document, for those of a network, or for all that a list
-// shows.
-func (r *reader) sending(b *batch, id arm.ID) {
+// sending notes that calls go out: for the document that is read, and for all documents below it or
+// in the scope of the list.
+func (r *reader) sending(b *batch, read arm.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	mark := func(c *call) {
-		if !c.isSent() {
+	scope := read.Key()
+	if len(read.Segments())%2 != 0 { // a list: its address ends with a type, not with a name
+		scope, _, _ = strings.Cut(scope, "/providers/")
+	}
+	for key, c := range b.calls {
+		if (key == scope || strings.HasPrefix(key, scope+"/")) && !c.isSent() {
 			c.left = time.Now()
 			close(c.sent)
-		}
-	}
-	if c := b.calls[id.Key()]; c != nil {
-		mark(c)
-		return
-	}
-	single := id.Is(arm.TypeCluster) || id.Is(arm.TypeSubnet) || id.Is(arm.TypeRouteTable)
-	for _, c := range b.calls {
-		if !single && (!id.Is(arm.TypeVNet) || c.doc.id.Parent().Equal(id)) {
-			mark(c)
 		}
 	}
 }
@@ -319,7 +316,7 @@ func (r *reader) send(b *batch) {
 	ids := make([]arm.ID, 0, len(b.calls))
 	slow := time.Duration(0)
 	if b.key.kind == subnetDocuments {
-		slow = r.c.patienceOf(arm.ID("/subscriptions/" + b.key.subscription))
+		slow = r.c.patienceOf(arm.ID("/subscriptions/"+b.key.subscription)) + afterList
 	}
 	for _, c := range b.calls {
 		c.asked, c.slow = now, slow

@@ -231,7 +231,7 @@ func (c *Cluster) useSubnets(n Network) error {
 		prefixes := prefixesOf(subnet)
 		switch {
 		case !p.there && !subnet.Exists():
-			continue // it is to be made
+			continue // it will be made
 		case !p.there && p.prefix.IsValid(): // given: the step compares it
 			continue
 		case !subnet.Exists():

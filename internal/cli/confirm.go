@@ -12,9 +12,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// How changing commands ask. A command shows its plan first. --dry-run ends it there, --yes goes on
-// without a question, and otherwise a person at a terminal answers it. If no person can have seen
-// the plan, the command fails and says how to confirm.
+// How changing commands ask. A command shows its plan first. With --dry-run it ends there, and with
+// --yes it continues without a question. Otherwise a person at a terminal answers the question. If
+// no person can have seen the plan, the command fails and says how to confirm.
 
 // confirm asks a question about a plan that was shown. Any answer other than yes means no.
 func (a *app) confirm(question string) (bool, error) {

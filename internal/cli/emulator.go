@@ -155,7 +155,7 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 	if o.persist {
 		options.StateFile = filepath.Join(o.dir, "state.db")
 	}
-	options.Probe = newPlayedGateways(o.dir).probe
+	options.Probe = newSimulatedGateways(o.dir).probe
 	e, err := emulator.New(options)
 	if err != nil {
 		return err

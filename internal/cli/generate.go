@@ -228,7 +228,7 @@ func (a *app) blueprint(ctx context.Context, o *generateOptions) (generate.Bluep
 	if err != nil {
 		return b, err
 	}
-	b.Cluster, err = provision.Look(ctx, client, c)
+	b.Cluster, err = provision.FitToNetwork(ctx, client, c)
 	return b, o.cluster.source.explain(err)
 }
 

@@ -210,7 +210,7 @@ func (a *app) mistyped(o iacOptions, readings []*iac.Reading) {
 func splitParameters(names []string) (rest []string, parameters []iac.File, err error) {
 	for _, name := range names {
 		f, err := os.Open(name)
-		if err != nil { // said when it is to be read
+		if err != nil { // the error is reported when the file is read
 			rest = append(rest, name)
 			continue
 		}

@@ -125,7 +125,7 @@ type azureOf struct {
 
 func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 	o := emulator.Options{RouteBatch: 50 * time.Millisecond,
-		Probe: newPlayedGateways(ts.MkAbs("az")).probe}
+		Probe: newSimulatedGateways(ts.MkAbs("az")).probe}
 	var join []func(*emulator.Emulator) error
 	for _, word := range args[1:] {
 		switch word {

@@ -45,7 +45,7 @@ something is broken or at risk.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runStatus(cmd.Context(), o) },
 	}
-	keptFlag(cmd, &o.configs)
+	optionalConfigFlag(cmd, &o.configs)
 	cmd.Flags().StringVar(&o.url, "url", "",
 		"`address` of the keeper's page, with name:password@ if it needs them")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "show it again whenever it changes, until Ctrl-C")
@@ -120,7 +120,7 @@ func (a *app) watchStatus(
 			text := b.String()
 			switch {
 			case live:
-				fmt.Fprint(a.out, "\x1b[H\x1b[2J") // what was shown before goes
+				fmt.Fprint(a.out, "\x1b[H\x1b[2J") // clear what was shown before
 			case last != "" && format != report.JSON:
 				text = "\n" + text
 			}
@@ -184,7 +184,7 @@ func statusByPage(ctx context.Context, at *url.URL) (report.Status, error) {
 func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRoutes, error)) (
 	report.Status, error) {
 	if len(configs) == 0 {
-		here, err := keptHere()
+		here, err := configHere()
 		if err != nil {
 			return report.Status{}, err
 		}

@@ -188,9 +188,9 @@ func (c *Cluster) IsNodeGroup(group arm.ID) bool {
 		strings.EqualFold(group.Subscription(), c.ID.Subscription())
 }
 
-// MakesOwnVNet reports whether a pool is in the virtual network that AKS creates in the node
+// UsesAKSVNet reports whether a pool is in the virtual network that AKS creates in the node
 // resource group.
-func (c *Cluster) MakesOwnVNet() bool {
+func (c *Cluster) UsesAKSVNet() bool {
 	for _, p := range c.Pools {
 		if p.Subnet == "" {
 			return true

@@ -311,7 +311,7 @@ func (s *AKS) Scale(clusterID arm.ID, poolName string, count int) error {
 	return nil
 }
 
-// Readdress replaces a node by one with the same name and another address. A reimage can do that.
+// Readdress replaces a node with one with the same name and another address. A reimage can do that.
 func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 	defer s.kernel.Lock()()
 	cl := s.Clusters[clusterID.Key()]

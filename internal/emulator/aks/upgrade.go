@@ -81,8 +81,8 @@ func upgradesFrom(version string) []string {
 	return out
 }
 
-// checkVersion refuses a pool's version that is newer than its cluster's or older than its own
-// before.
+// checkVersion refuses a pool's version that is newer than its cluster's or older than its previous
+// one.
 func checkVersion(p, had, properties kernel.Object) *kernel.Failure {
 	version := kernel.Text(p, "orchestratorVersion")
 	now, control := versionNumbers(version), versionNumbers(kernel.Text(properties,

@@ -107,7 +107,7 @@ func (a armText) resource(n *node) []member {
 	return m
 }
 
-// nested is a deployment within: at another scope, with parameters of its own.
+// nested is a nested deployment: at another scope, with its own parameters.
 func (a armText) nested(n *node) []member {
 	var args []member
 	for _, arg := range n.args {
@@ -162,7 +162,7 @@ func (a armText) value(v any) any {
 			}
 		}
 		if strings.HasPrefix(v, "[") {
-			return "[" + v // a text that starts so is no expression
+			return "[" + v // this escapes a text that begins like an expression
 		}
 		return v
 	case lines:
@@ -258,7 +258,7 @@ func (a armText) mark(kind string, args []string) string {
 	return shared(kind, args)
 }
 
-// cluster is what names are made of: a variable, and a parameter of a deployment within.
+// cluster is the part that names begin with: a variable, or a parameter of a nested deployment.
 func (a armText) cluster() string {
 	if len(a.vars) == 0 {
 		return "parameters('clusterId')"
@@ -266,7 +266,7 @@ func (a armText) cluster() string {
 	return "variables('clusterId')"
 }
 
-// shared are marks that Bicep and ARM JSON write alike.
+// shared writes the marks that look the same in Bicep and ARM JSON.
 func shared(kind string, args []string) string {
 	switch kind {
 	case "grouplocation":
@@ -323,7 +323,7 @@ func encode(v any, indent string) []byte {
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
 		if err := e.Encode(v); err != nil {
-			panic(err) // only texts, numbers and booleans come here
+			panic(err) // only strings, numbers and booleans reach this point
 		}
 		b.Truncate(b.Len() - 1)
 	}

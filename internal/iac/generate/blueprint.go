@@ -45,7 +45,7 @@ func (b Blueprint) check() error {
 	return nil
 }
 
-// deployment is what Bicep and ARM JSON say.
+// deployment is the content of the Bicep and the ARM JSON.
 func (b Blueprint) deployment(deploy string) (*deployment, error) {
 	if err := b.check(); err != nil {
 		return nil, err

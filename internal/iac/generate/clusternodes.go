@@ -36,7 +36,8 @@ type steps struct {
 	marked build.Cluster
 	// linked are the resource groups of an existing network and of what its subnets link to.
 	linked []arm.ID
-	// symbols are those of the resources, by ID; replaced are texts that stand for something else.
+	// symbols are those of the resources, by ID; replaced maps texts to the marks that stand for
+	// them.
 	symbols  map[arm.ID]string
 	replaced *strings.Replacer
 }
@@ -80,7 +81,7 @@ func newSteps(c build.Cluster) (*steps, error) {
 			`{"ingressApplicationGateway": {"identity": {"objectId": %q}}}}}`,
 			mark("get", "cluster", "addonProfiles.ingressApplicationGateway.identity.objectId")),
 	}
-	var last *node // the subnet before: a network takes one write at a time
+	var last *node // the previous subnet: a network accepts one write at a time
 	var assigned []*node
 	for _, step := range m.Steps() {
 		if step.ID == m.GroupID() {
@@ -150,8 +151,8 @@ func (s *steps) node(step build.Step, made build.Made) (*node, error) {
 		n.parent = s.deployment.node(symbol)
 	}
 	n.comment = comments(s.marked)[n.symbol]
-	// Resources that others write into are written once: routes, links of a subnet, and what the
-	// add-on configures.
+	// Resources that other writers change are written only once: routes, links of a subnet, and
+	// what the add-on configures.
 	n.once = n.kind == arm.TypeRouteTable || n.kind == arm.TypeSubnet || n.kind == arm.TypeGateway
 	for _, m := range ordered(step.Body(made)) {
 		value, err := s.value(m.value)
