@@ -128,7 +128,8 @@ func (a *app) describing(cmd *cobra.Command, o *createOptions) {
 	f.StringSliceVar(&o.first.Zones, "zones", nil,
 		"availability zones of the system pool, such as 1,2,3")
 	f.StringArrayVar(&o.pools, "nodepool", nil, "further `POOL`, such as "+
-		"name=user,count=3,max-pods=50 (also vm-size, min-count and max-count; repeatable)")
+		"name=user,count=3,max-pods=50 (also vm-size, min-count, max-count and zones=1 2; "+
+		"repeatable)")
 	f.StringVar(&c.NetworkPolicy, "network-policy", "", "policy `engine`: azure, calico or cilium")
 	f.StringVar(&c.Egress, "egress", "", "`address` of a firewall for all egress traffic")
 	f.BoolVar(&c.Private, "enable-private-cluster", false, "keep the API server off the internet")
