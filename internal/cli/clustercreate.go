@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -250,6 +251,10 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	if err := refused(planned); err != nil {
 		return err
 	}
+	if note := unreached(c); note != "" && told.Pending() {
+		progress.stop()
+		fmt.Fprintln(a.err, note)
+	}
 	if err := a.mayBuild(ctx, client, c, planned); err != nil {
 		return err
 	}
@@ -289,6 +294,18 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 		fmt.Fprintln(a.err, line)
 	}
 	return nil
+}
+
+// unreached says that a new network does not reach its firewall yet, "" if it does.
+func unreached(c build.Cluster) string {
+	inside := func(p netip.Prefix) bool { return p.Contains(c.Egress) }
+	if c.Existing != nil || !c.Egress.IsValid() || slices.ContainsFunc(c.Space, inside) {
+		return ""
+	}
+	return fmt.Sprintf("note: nothing in the new network reaches the firewall %s until you peer "+
+		"%s with the firewall's network, and AKS makes no nodes without egress: peer it while "+
+		"the cluster is built, or build in a peered network with --vnet-subnet-id",
+		c.Egress, c.VNetID().Name())
 }
 
 // refused returns the first step that a plan refuses, as an error.
