@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -52,7 +53,7 @@ func (a *app) askOr(question, next string) (bool, error) {
 
 // repeated is this command line with more flags.
 func (a *app) repeated(flags ...string) finding.CommandLine {
-	words := append([]string{"routekeeper"}, a.args...)
+	words := append(strings.Fields(cmp.Or(a.program, "routekeeper")), a.args...)
 	return finding.Command("%s", append(words, flags...))
 }
 

@@ -45,9 +45,9 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 	fmt.Fprintf(w, "%s.\n\n", c.Short)
 	writeUsage(w, c)
 	if c.HasExample() {
-		fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example)
+		fmt.Fprintf(w, "\nExamples:\n%s\n", inProgram(c, c.Example))
 	}
-	if long := strings.TrimSpace(c.Long); long != "" {
+	if long := strings.TrimSpace(inProgram(c, c.Long)); long != "" {
 		fmt.Fprintln(w)
 		for line := range strings.SplitSeq(long, "\n") {
 			fmt.Fprintln(w, wrapped(line, indentOf(line)))

@@ -32,6 +32,8 @@ type app struct {
 	// repeat receives the flags that printed commands repeat. It sets them for the whole process,
 	// so it is nil where a test runs several command lines in one process.
 	repeat func(global, configs []string)
+	// program is how this program was called; "" is routekeeper.
+	program string
 
 	format  string
 	outPath string
@@ -90,6 +92,17 @@ func (a *app) safe(how func(path string) (*outFile, error)) (io.Writer, report.F
 
 // raw opens the destination of output that is not a report. Its bytes are written unchanged.
 func (a *app) raw() (io.Writer, error) { return a.open(replaceOut) }
+
+// replacePrivate is replaceOut for a file that only its owner should read.
+func replacePrivate(path string) (*outFile, error) {
+	_, err := os.Stat(path)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	f, err := replaceOut(path)
+	if err == nil && isNew && f.place != "" {
+		f.mode = 0o600
+	}
+	return f, err
+}
 
 func (a *app) open(how func(path string) (*outFile, error)) (io.Writer, error) {
 	if a.outPath == "" || a.outPath == "-" {

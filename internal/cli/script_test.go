@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 			_ = flag.Set("test.parallel", "4") // it takes any number
 		}
 	}
-	testscript.Main(m, map[string]func(){"routekeeper": func() { os.Exit(Main()) }})
+	main := func() { os.Exit(Main()) }
+	testscript.Main(m, map[string]func(){"routekeeper": main, "kubectl-routekeeper": main})
 }
 
 var operator = emulator.Principal{Name: "operator",
