@@ -71,9 +71,15 @@ var imports = map[string]map[string]string{
 		"internal/plan":      "which routes are whose", "internal/trace": "the paths of packets",
 		"internal/capacity": "what fits",
 	},
+	"internal/migrate": {
+		"internal/diagnose": "what blocks", "internal/plan": "which routes are whose",
+		"internal/inventory": "the snapshot", "internal/arm": "IDs",
+		"internal/finding": "blockers, and commands", "internal/capacity": "batches of nodes",
+	},
 	"internal/report": {
-		"internal/build":  "claims, shown",
-		"internal/config": "edits, shown", "internal/finding": "shows it",
+		"internal/migrate": "plans off kubenet, shown",
+		"internal/build":   "claims, shown",
+		"internal/config":  "edits, shown", "internal/finding": "shows it",
 		"internal/plan":  "shows it",
 		"internal/trace": "paths, shown", "internal/capacity": "what fits, shown",
 		"internal/prove": "facts, shown",
@@ -235,7 +241,9 @@ var imports = map[string]map[string]string{
 		"internal/bundle": "collect", "internal/kube": "nodes and pods",
 		"internal/history": "what was done", "internal/iac": "the commands",
 		"internal/iac/generate": "the command", "internal/monitor": "install monitor",
-		"internal/build": "cluster create and verify", "internal/provision": "cluster create and " +
+		"internal/migrate": "the command",
+		"internal/build":   "cluster create and verify", "internal/provision": "cluster create " +
+			"and " +
 			"delete", "internal/topic": "explain", "internal/prove": "the facts to try",
 		"internal/prove/lab": "tries them"},
 }
@@ -246,7 +254,8 @@ var pure = []string{"api/v1alpha1", "internal/arm", "internal/inventory", "inter
 	"internal/config", "internal/yamllimits", "internal/plan", "internal/trace",
 	"internal/capacity", "internal/diagnose",
 	"internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate",
-	"internal/monitor", "internal/picture", "internal/report", "internal/build", "internal/prove"}
+	"internal/monitor", "internal/picture", "internal/report", "internal/build", "internal/prove",
+	"internal/migrate"}
 
 // impure are the imports that a pure package must not have, and why.
 var impure = map[string]string{

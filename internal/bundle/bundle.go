@@ -66,14 +66,14 @@ type manifest struct {
 	Unread       map[string]inventory.Unread            `json:"unread,omitempty"`
 	Known        map[string]known                       `json:"known,omitempty"`
 	Caller       string                                 `json:"caller,omitempty"`
-	Own          map[string]inventory.Rights            `json:"ownRights,omitempty"`
+	CallerRights map[string]inventory.Rights            `json:"ownRights,omitempty"`
 	Rights       map[string]map[string]inventory.Rights `json:"rights,omitempty"`
 	Writers      map[string]inventory.Writer            `json:"writers,omitempty"`
 }
 
 // known holds the fields of inventory.Known that a diagnosis reads.
 type known struct {
-	OwnSubnets  []arm.ID        `json:"ownSubnets,omitempty"`
+	AKSSubnets  []arm.ID        `json:"ownSubnets,omitempty"`
 	LogRead     bool            `json:"logRead,omitempty"`
 	LogNext     []string        `json:"logNext,omitempty"`
 	LogCut      bool            `json:"logCut,omitempty"`
@@ -105,11 +105,11 @@ func writeFiles(b Bundle, file func(name string, data []byte) error) error {
 		Format: format, Program: b.Program, Taken: s.Taken, Clusters: b.Clusters,
 		Proposed: b.Proposed, Configs: b.Configs,
 		Listed: s.Listed, InterfacesOf: s.InterfacesOf, Unread: s.Unread, Known: map[string]known{},
-		Caller: s.Caller, Own: s.Own, Rights: s.Rights, Writers: s.Writers,
+		Caller: s.Caller, CallerRights: s.CallerRights, Rights: s.Rights, Writers: s.Writers,
 	}
 	for key, c := range s.Clusters {
 		k := s.Known(c.ID)
-		m.Known[key] = known{k.OwnSubnets, k.LogRead, k.LogNext, k.LogCut, k.Written, k.ManagedRead,
+		m.Known[key] = known{k.AKSSubnets, k.LogRead, k.LogNext, k.LogCut, k.Written, k.ManagedRead,
 			k.Managed, k.NICs}
 	}
 	if err := writeJSON("manifest.json", m, file); err != nil {
@@ -264,12 +264,12 @@ func (b *Bundle) addManifest(data []byte) error {
 	s := b.Snapshot
 	s.Taken, s.Listed, s.InterfacesOf, s.Caller = m.Taken, m.Listed, m.InterfacesOf, m.Caller
 	maps.Copy(s.Unread, m.Unread)
-	maps.Copy(s.Own, m.Own)
+	maps.Copy(s.CallerRights, m.CallerRights)
 	maps.Copy(s.Rights, m.Rights)
 	maps.Copy(s.Writers, m.Writers)
 	for key, k := range m.Known {
 		learnt := s.Learn(arm.ID(key))
-		learnt.OwnSubnets, learnt.LogRead, learnt.LogNext, learnt.LogCut = k.OwnSubnets, k.LogRead,
+		learnt.AKSSubnets, learnt.LogRead, learnt.LogNext, learnt.LogCut = k.AKSSubnets, k.LogRead,
 			k.LogNext, k.LogCut
 		learnt.Written, learnt.ManagedRead, learnt.Managed, learnt.NICs = k.Written, k.ManagedRead,
 			k.Managed, k.NICs

@@ -54,7 +54,7 @@ func full(t testing.TB) Bundle {
 	}
 	s.Unread[vnet.Key()] = inventory.Unread{ID: vnet, Status: 403, Code: "AuthorizationFailed",
 		Message: "no"}
-	s.Own[group.Key()] = inventory.Rights{Permissions: []inventory.Permission{
+	s.CallerRights[group.Key()] = inventory.Rights{Permissions: []inventory.Permission{
 		{Actions: []string{"*"}}}}
 	s.Rights["p"] = map[string]inventory.Rights{group.Key(): {Roles: []string{"Reader"}}}
 	s.Caller = "me"
@@ -86,7 +86,8 @@ func plain(t testing.TB, s *inventory.Snapshot) string {
 	text, err := json.Marshal(struct {
 		A, B, C, D, E, F, G, H, I, J, K, L any
 	}{s.Clusters, s.VNets, s.Subnets, s.Tables, s.SecurityGroups, s.Gateways, s.Interfaces, s.Locks,
-		s.Unread, s.Kubernetes, s.Known(cluster), []any{s.Caller, s.Own, s.Rights, s.Writers,
+		s.Unread, s.Kubernetes, s.Known(cluster), []any{s.Caller, s.CallerRights, s.Rights,
+			s.Writers,
 			s.Listed, s.InterfacesOf, s.Taken}})
 	if err != nil {
 		t.Fatal(err)

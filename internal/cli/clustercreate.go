@@ -233,7 +233,7 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	if err != nil {
 		return err
 	}
-	if c, err = provision.Look(ctx, client, c); err != nil {
+	if c, err = provision.FitToNetwork(ctx, client, c); err != nil {
 		return o.source.explain(err)
 	}
 	planned, err := provision.Preview(ctx, client, c, o.adopt)

@@ -71,7 +71,7 @@ func configsAt(cmd *cobra.Command) []string {
 			return paths
 		}
 	}
-	if path, err := keptHere(); err == nil {
+	if path, err := configHere(); err == nil {
 		return []string{path}
 	}
 	return nil

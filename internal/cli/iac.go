@@ -211,7 +211,7 @@ func (a *app) mistyped(o iacOptions, readings []*iac.Reading) {
 func splitParameters(names []string) (rest []string, parameters []iac.File, err error) {
 	for _, name := range names {
 		f, err := input.Open(name, input.Large)
-		if err != nil { // said when it is to be read
+		if err != nil { // the error is reported when the file is read
 			rest = append(rest, name)
 			continue
 		}

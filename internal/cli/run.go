@@ -201,9 +201,9 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	out := daemon.NewLines(w, func(dropped int64) {
 		log.Warn("reports were dropped, because they were not read", "reports", dropped)
 	})
-	options.News = func(r keeper.Round) error {
+	options.News = func(r keeper.Result) error {
 		var text bytes.Buffer
-		if err := roundReport(r, len(r.Managed)).Write(&text, format, style); err != nil {
+		if err := reportOf(r, len(r.Managed)).Write(&text, format, style); err != nil {
 			return err
 		}
 		_, err := out.Write(text.Bytes())

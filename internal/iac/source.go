@@ -83,7 +83,7 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 	for _, call := range m.calls {
 		source := literal(call.Body, "source")
 		if !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../") {
-			continue // from elsewhere, and not here
+			continue // it is not a local module
 		}
 		inner := path.Join(dir, source)
 		if !fs.ValidPath(inner) {

@@ -21,7 +21,7 @@ func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play := w.addCluster("play", "50")
-		w.round(w.keep(w.demoConfig()))
+		w.reconcile(w.keep(w.demoConfig()))
 		k := w.runWith(Options{Paused: paused}, time.Hour, w.demoConfig(),
 			configure("play", play.cluster, play.target))
 		if r := k.since(time.Minute); len(r) != 1 || did(r[0]) != "2 planned create play-target" {
@@ -33,7 +33,7 @@ func TestAsk(t *testing.T) {
 		// one pod route fewer
 		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] })
 
-		ask := func(cluster string, verbs ...plan.Verb) Round {
+		ask := func(cluster string, verbs ...plan.Verb) Result {
 			t.Helper()
 			asked := time.Now()
 			r, err := k.Ask(context.Background(), Request{Cluster: cluster, Verbs: verbs,
@@ -184,5 +184,41 @@ func TestAskForAllWhileOneGoes(t *testing.T) {
 		k.since(10 * time.Second)
 		fix()
 		<-answered
+	})
+}
+
+// TestAskOnly: a request makes the changes that a person confirmed, and no others of their kind,
+// even if those are needed at that moment too.
+func TestAskOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.round(w.keep(w.demoConfig()))
+		k := w.runWith(Options{Paused: paused}, time.Hour, w.demoConfig())
+		k.since(time.Minute)
+		ask := func(verbs []plan.Verb, only []plan.Change) Result {
+			t.Helper()
+			r, err := k.Ask(context.Background(), Request{Cluster: "shop", Verbs: verbs,
+				Only: only})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		w.edit(w.demo.GatewayTable, func(p object) { p["routes"] = p["routes"].([]any)[1:] })
+		var shown []plan.Change
+		for _, c := range ask(nil, nil).Changes {
+			shown = append(shown, c.Change)
+		}
+		if len(shown) != 1 {
+			t.Fatalf("shown: %+v", shown)
+		}
+		w.edit(w.demo.GatewayTable, func(p object) { p["routes"] = p["routes"].([]any)[1:] })
+		r := ask([]plan.Verb{plan.Create, plan.Update, plan.Delete}, shown)
+		if strings.Count(did(r), "done") != 1 || strings.Count(did(r), "planned") != 1 {
+			t.Errorf("one change was confirmed: %s", did(r))
+		}
+		if r := ask([]plan.Verb{plan.Create}, []plan.Change{}); strings.Contains(did(r), "done") {
+			t.Errorf("nothing was confirmed: %s", did(r))
+		}
 	})
 }

@@ -43,9 +43,9 @@ type Options struct {
 	Metrics           *Metrics
 	// Health answers /livez and /readyz. Nil: they always answer ok.
 	Health *Health
-	// Own reports whether the waker itself made a change, by the correlation ID and the identity.
+	// Wrote reports whether the waker itself made a change, by the correlation ID and the identity.
 	// Such changes trigger nothing. Nil: there are none.
-	Own func(call string, identities []string, resource arm.ID) bool
+	Wrote func(call string, identities []string, resource arm.ID) bool
 	// Board is what the pages show. Nil: there are no pages.
 	Board *page.Board
 	Page  page.Options
@@ -61,7 +61,7 @@ type Server struct {
 	gate     *gate
 	refusals *refusals
 	waker    Waker
-	own      func(call string, identities []string, resource arm.ID) bool
+	wrote    func(call string, identities []string, resource arm.ID) bool
 	metrics  *Metrics
 	health   *Health
 	log      *slog.Logger
@@ -87,7 +87,7 @@ func Start(o Options, waker Waker) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{gate: g, refusals: newRefusals(o.Log), waker: waker, own: o.Own,
+	s := &Server{gate: g, refusals: newRefusals(o.Log), waker: waker, wrote: o.Wrote,
 		metrics: o.Metrics,
 		health:  o.Health, log: o.Log, ended: make(chan error, 1)}
 	for _, text := range warnings(o, address.IP.IsLoopback()) {
@@ -338,7 +338,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		resources := slices.DeleteFunc(e.resources, func(id arm.ID) bool {
-			return s.own != nil && s.own(e.call, e.identities, id)
+			return s.wrote != nil && s.wrote(e.call, e.identities, id)
 		})
 		own += len(e.resources) - len(resources)
 		clusters += s.waker.Wake(e.caller, resources...)

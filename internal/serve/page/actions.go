@@ -14,7 +14,7 @@ import (
 
 // Keeper checks clusters on request.
 type Keeper interface {
-	Ask(context.Context, keeper.Request) (keeper.Round, error)
+	Ask(context.Context, keeper.Request) (keeper.Result, error)
 }
 
 // action is a button that changes something.
@@ -80,22 +80,22 @@ func (p *Pages) audit(r *http.Request, what string, changes []plan.Change) {
 // ask requests a check from the keeper, with the given kinds of changes; of these only the given
 // ones, if only is not nil. If that fails, it answers with the error and returns false.
 func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb,
-	only []plan.Change) (keeper.Round, bool) {
+	only []plan.Change) (keeper.Result, bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
 	request := keeper.Request{Cluster: r.FormValue("cluster"), Verbs: verbs, Only: only,
 		By: p.caller(r)}
-	round, err := p.opts.Keeper.Ask(ctx, request)
+	result, err := p.opts.Keeper.Ask(ctx, request)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		p.fail(w, r, http.StatusGatewayTimeout,
 			"The check takes longer than expected. It goes on; the overview will show the result.")
-		return round, false
+		return result, false
 	case err != nil:
 		p.fail(w, r, http.StatusServiceUnavailable, err.Error())
-		return round, false
+		return result, false
 	}
-	return round, true
+	return result, true
 }
 
 // look requests a check now, which makes the changes that a scheduled check would make.
@@ -135,8 +135,8 @@ const dryRunNote = "This keeper runs with --dry-run: it changes nothing."
 
 // preview requests a check without changes, and shows what an action would do.
 func (p *Pages) preview(w http.ResponseWriter, r *http.Request, a action) {
-	if round, ok := p.ask(w, r, nil, nil); ok {
-		p.show(w, r, a, chosen(round, a), "")
+	if result, ok := p.ask(w, r, nil, nil); ok {
+		p.show(w, r, a, chosen(result, a), "")
 	}
 }
 
@@ -176,19 +176,19 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 		return
 	}
 	p.audit(r, a.Name, shown.changes)
-	round, ok := p.ask(w, r, a.verbs, shown.changes)
+	result, ok := p.ask(w, r, a.verbs, shown.changes)
 	if !ok {
 		return
 	}
 	page := proposal{Action: a.Name, Cluster: cluster, Done: true, Title: a.Title}
-	page.Changes = chosen(round, a)
+	page.Changes = chosen(result, a)
 	p.answer(w, r, http.StatusOK, "action.html", a.Title, 0, page, page)
 }
 
 // chosen returns the changes of a check that belong to an action.
-func chosen(round keeper.Round, a action) []plan.Outcome {
+func chosen(result keeper.Result, a action) []plan.Outcome {
 	changes := []plan.Outcome{}
-	for _, c := range round.Changes {
+	for _, c := range result.Changes {
 		if slices.Contains(a.verbs, c.Verb) {
 			changes = append(changes, c)
 		}
