@@ -30,7 +30,7 @@ func TestLicenses(t *testing.T) {
 		}
 		for line := range strings.Lines(string(out)) {
 			f := strings.Split(strings.TrimSpace(line), "\t")
-			if len(f) == 3 { // this module has no version
+			if len(f) == 3 && f[1] != "" { // this module has no version
 				folders[f[0]+" "+f[1]] = f[2]
 			}
 		}

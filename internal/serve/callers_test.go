@@ -22,8 +22,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
-// TestRights: to send, to look and to act are rights of their own. Each caller has those that are
-// given to its application, role or name, and no other.
+// TestRights: to send, to look and to act are rights of their own. Each caller has the rights
+// of its application, role or name, and no other.
 func TestRights(t *testing.T) {
 	k := newKeyServer(t)
 	k.listen(t)
@@ -138,7 +138,7 @@ func TestGuessing(t *testing.T) {
 		}
 		flood.Wait()
 		if busy.Load() < 100 {
-			t.Errorf("%d of 200 were told that they were not compared", busy.Load())
+			t.Errorf("%d of 200 got the answer that they were not compared", busy.Load())
 		}
 
 		// Wrong passwords for one name.

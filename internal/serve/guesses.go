@@ -89,7 +89,7 @@ func (g *guesses) take(ctx context.Context, key string) (release func(), err err
 	}
 }
 
-// check runs a slow check in its turn: after the others for this name from this address, then after
+// check runs a slow check after the others for this name from this address, then after
 // one for each other name from there, then after one for each other address.
 func (g *guesses) check(ctx context.Context, address, name string, right func() bool) (bool,
 	error) {

@@ -13,7 +13,7 @@ type right int
 const (
 	// toSend is to send events, which start checks.
 	toSend right = iota
-	// toMeasure is to read metrics: senders with the secret may, and those who may look.
+	// toMeasure is to read metrics: senders with the secret may, and who may look.
 	toMeasure
 	// toLook is to see the pages and metrics, and to start a check.
 	toLook
