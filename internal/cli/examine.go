@@ -116,7 +116,7 @@ func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) 
 		if err := e.client.ReadWriters(ctx, e.Snapshot, changed); err != nil {
 			return nil, err
 		}
-		found = diagnose.Check(e.Case) // the writer tells causes apart: a policy or a person
+		found = diagnose.Check(e.Case) // the writer distinguishes the causes: a policy or a person
 	}
 	return diagnose.Blame(found, e.Snapshot), nil
 }

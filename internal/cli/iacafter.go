@@ -61,7 +61,7 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 		}
 		if f.Severity > finding.Info && !known[f.Key()] && !(about[strings.ToLower(f.Resource)] &&
 			slices.Contains(following, f.Code)) {
-			out = append(out, f.With("it is so after applying, and is not now"))
+			out = append(out, f.With("this is the case after applying, but not now"))
 		}
 	}
 	return out

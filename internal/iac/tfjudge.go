@@ -110,7 +110,7 @@ func (j *judge) outdated() {
 			j.notes = append(j.notes, Note{Place: Place{ID: b.subnet, Address: b.address},
 				Text: fmt.Sprintf(
 					"the state has subnet %s without a table here, and with %s elsewhere: it is "+
-						"older than the association. A plan made of it with -refresh=false does "+
+						"older than the association. A plan made from it with -refresh=false does "+
 						"not show when a change of the inline blocks takes the table away",
 					b.subnet.Short(), table.Short())})
 		}
@@ -232,7 +232,7 @@ func (j *judge) associationReplaced(r *tfResource, e Effect) {
 	}
 	if !subnet.Equal(before.SubnetID) {
 		e.Verb, e.How = Loses, "its association moves to subnet "+subnet.Short()
-		e.Fix = "give the other subnet an association of its own, and keep " + r.Address
+		e.Fix = "give the other subnet its own association, and keep " + r.Address
 		j.add(e)
 		return
 	}

@@ -239,9 +239,10 @@ func (w *whatIf) vnet(c *whatIfChange) {
 			return
 		}
 		if !plainVersion(version) {
-			w.note(subnetPlace(string(c.id)), true, "what-if shows its subnets as removed. They "+
-				"are, before api-version "+subnetsKept+", and stay from it on; the result does "+
-				"not say which it is")
+			w.note(subnetPlace(string(c.id)), true,
+				"what-if shows its subnets as removed. Before api-version "+subnetsKept+
+					" they are removed, and from it on they stay; the result does not show the "+
+					"api-version")
 			return
 		}
 	}
