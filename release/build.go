@@ -77,7 +77,8 @@ func (r *release) identify(ctx context.Context, tag string) error {
 }
 
 func (r *release) git(ctx context.Context, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", r.source}, args...)...).Output()
+	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", r.source}, args...)...).
+		Output()
 	if err != nil {
 		return "", fmt.Errorf("git %s: %w", args[0], err)
 	}

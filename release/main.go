@@ -34,7 +34,8 @@ func run(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("release", flag.ContinueOnError)
 	dist := f.String("dist", "../dist", "`folder` of the release")
 	source := f.String("source", "..", "`folder` of the source, a git checkout")
-	version := f.String("version", "", "`version`, such as v1.2.3 (default: the commit's tag, or a "+
+	version := f.String("version", "", "`version`, such as v1.2.3 (default: the commit's tag, "+
+		"or a "+
 		"snapshot)")
 	repository := f.String("repository", "", "`OWNER/NAME` of the GitHub repository that "+
 		"publishes it: chart and formula name its addresses")

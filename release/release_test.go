@@ -39,7 +39,7 @@ var testPlatforms = []string{"linux/amd64", "linux/arm64"}
 
 const testRepository = "Example/Keeper"
 
-// TestRelease builds a release twice, from two folders, and looks at all of it.
+// TestRelease builds a release twice, from two folders, and checks all of it.
 func TestRelease(t *testing.T) {
 	if list := os.Getenv("ROUTEKEEPER_PLATFORMS"); list != "" {
 		testPlatforms = strings.Split(list, ",")
@@ -363,7 +363,8 @@ func runImage(t *testing.T, image v1.Image, version string) {
 	program, args := filepath.Join(root, "usr/bin/routekeeper"), []string{}
 	if os.Geteuid() == 0 { // as the image's user, and with nothing but the image
 		if path, err := exec.LookPath("chroot"); err == nil {
-			for dir := filepath.Dir(root); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+			for dir := filepath.Dir(root); dir != os.TempDir() &&
+				dir != "/"; dir = filepath.Dir(dir) {
 				if err := os.Chmod(dir, 0o755); err != nil {
 					t.Fatal(err)
 				}
