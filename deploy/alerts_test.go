@@ -21,7 +21,7 @@ type bad struct {
 var bads = []bad{
 	{"RoutekeeperDown", `up 0x30`, 2 * time.Minute, `up 1x10 0x1 1x17`},
 	{"RoutekeeperDown", `up{job="prometheus",instance="x"} 1x30`, 2 * time.Minute, `up 1x30`},
-	// Two replicas in Kubernetes, of which one serves: they change places, or both are gone.
+	// Two replicas in Kubernetes, one of them serving: they change places, or both are gone.
 	{"RoutekeeperDown", "up{namespace=\"n\",service=\"s\",pod=\"a\"} 0x30\n" +
 		"up{namespace=\"n\",service=\"s\",pod=\"b\"} 0x30", 2 * time.Minute,
 		"up{namespace=\"n\",service=\"s\",pod=\"a\"} 0x10 1x20\n" +

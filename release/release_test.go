@@ -75,6 +75,11 @@ func TestRelease(t *testing.T) {
 	t.Run("image", func(t *testing.T) { checkImage(t, first, version) })
 	t.Run("chart", func(t *testing.T) { checkPackage(t, first, version) })
 	t.Run("push", func(t *testing.T) { checkPush(t, first, version) })
+	if text := read(t, filepath.Join(first, notesFolder, "notes.md")); !strings.HasPrefix(text,
+		"- ") ||
+		strings.Contains(text, "\n#") {
+		t.Errorf("the notes are %s", text)
+	}
 	t.Run("formula", func(t *testing.T) { checkFormula(t, first, version) })
 }
 
