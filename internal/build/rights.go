@@ -57,14 +57,17 @@ func (s Step) Needs(c Cluster, have Made) []Need {
 	if !s.ID.Is(arm.TypeSubnet) {
 		return needs
 	}
-	for _, path := range []string{
-		"networkSecurityGroup.id", "natGateway.id", "routeTable.id", "serviceEndpointPolicies.#.id",
-	} { // the whole document is written
+	for _, path := range subnetLinks { // the whole document is written
 		for _, id := range gjson.GetBytes(have[s.ID.Key()].Raw, "properties."+path).Array() {
 			link(arm.ID(id.String()), s.ID, add)
 		}
 	}
 	return needs
+}
+
+// subnetLinks are the resources that a subnet links to.
+var subnetLinks = []string{
+	"networkSecurityGroup.id", "natGateway.id", "routeTable.id", "serviceEndpointPolicies.#.id",
 }
 
 func link(id, from arm.ID, add func(arm.ID, string)) {

@@ -33,11 +33,12 @@ import (
 // change the meaning of these.
 const format = 1
 
-// maxFile and maxTotal limit the unpacked size in bytes: a bundle may come from an untrusted
-// source.
+// A bundle may come from an untrusted source, so the unpacked size in bytes and the number of
+// members are limited.
 const (
-	maxFile  = 64 << 20
-	maxTotal = 1 << 30
+	maxFile    = 64 << 20
+	maxTotal   = 256 << 20
+	maxMembers = 100_000
 )
 
 // Bundle is a snapshot and the options that it was read with.
@@ -182,10 +183,14 @@ func Read(r io.Reader) (Bundle, error) {
 		return Bundle{}, fmt.Errorf("it is not a .tgz file: expected a file that routekeeper " +
 			"collect wrote")
 	}
-	archive := tar.NewReader(io.LimitReader(compressed, maxTotal))
+	archive := tar.NewReader(compressed)
 	b := Bundle{Snapshot: inventory.NewSnapshot()}
 	found := false
-	for {
+	left := int64(maxTotal)
+	for members := 0; ; members++ {
+		if members > maxMembers {
+			return Bundle{}, fmt.Errorf("it has more than %d members", maxMembers)
+		}
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -198,6 +203,10 @@ func Read(r io.Reader) (Bundle, error) {
 		}
 		if header.Size > maxFile {
 			return Bundle{}, fmt.Errorf("%s: it is larger than %d MiB", header.Name, maxFile>>20)
+		}
+		// Sparse members take no room in the archive, so the total counts what they unpack to.
+		if left -= header.Size; left < 0 {
+			return Bundle{}, fmt.Errorf("it unpacks to more than %d MiB", maxTotal>>20)
 		}
 		data, err := io.ReadAll(archive)
 		if err != nil {
@@ -220,6 +229,8 @@ func (b *Bundle) add(name string, data []byte, manifested *bool) error {
 	s := b.Snapshot
 	kind, rest, _ := strings.Cut(name, "/")
 	switch {
+	case name == "manifest.json" && *manifested:
+		return errors.New("the bundle has a second one")
 	case name == "manifest.json":
 		*manifested = true
 		return b.addManifest(data)

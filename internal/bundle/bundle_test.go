@@ -201,6 +201,28 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
+// TestBombs: what unpacks to more than a bundle has is refused before it is all in memory, and a
+// second manifest too.
+func TestBombs(t *testing.T) {
+	const manifest = `{"format":1}`
+	zeros := strings.Repeat("\x00", maxFile)
+	for name, tt := range map[string]struct {
+		files []string
+		want  string
+	}{
+		"total": {[]string{"manifest.json", manifest, "a", zeros, "b", zeros, "c", zeros, "d",
+			zeros},
+			"unpacks to more than 256 MiB"},
+		"file":      {[]string{"manifest.json", manifest, "a", zeros + "x"}, "larger than 64 MiB"},
+		"manifests": {[]string{"manifest.json", manifest, "./manifest.json", manifest}, "second"},
+	} {
+		if _, err := Read(bytes.NewReader(archive(tt.files...))); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"format":1,"clusters":["/subscriptions/x"]}`),
 		[]byte(`{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/t","properties":{}}`))

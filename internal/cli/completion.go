@@ -128,7 +128,7 @@ func (a *app) bundleOf(cmd *cobra.Command) *examination {
 	if err != nil || path == "" {
 		return nil
 	}
-	e, err := a.openBundle(examineOptions{bundle: path})
+	e, err := a.openBundle(cmd.Context(), examineOptions{bundle: path})
 	if err != nil {
 		return nil
 	}

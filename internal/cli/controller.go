@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/controller"
+	"routekeeper.dev/routekeeper/internal/input"
 )
 
 type controllerOptions struct {
@@ -102,12 +103,12 @@ func runController(ctx context.Context, a *app, o controllerOptions, inside bool
 	}
 	scopes := controller.Scopes{o.namespace: {controller.Everything}}
 	if o.scopes != "" {
-		text, err := os.ReadFile(o.scopes)
+		text, err := input.ReadFile(o.scopes, input.Text)
 		if err == nil {
 			scopes, err = controller.ReadScopes(text)
 		}
 		if err != nil {
-			return fmt.Errorf("--scopes: %w", err)
+			return fmt.Errorf("--scopes: %w", unreadAt(o.scopes, err))
 		}
 	}
 	host, err := os.Hostname()

@@ -93,6 +93,17 @@ func (a *app) safe(how func(path string) (*outFile, error)) (io.Writer, report.F
 // raw opens the destination of output that is not a report. Its bytes are written unchanged.
 func (a *app) raw() (io.Writer, error) { return a.open(replaceOut) }
 
+// replacePrivate is replaceOut for a file that only its owner should read.
+func replacePrivate(path string) (*outFile, error) {
+	_, err := os.Stat(path)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	f, err := replaceOut(path)
+	if err == nil && isNew && f.place != "" {
+		f.mode = 0o600
+	}
+	return f, err
+}
+
 func (a *app) open(how func(path string) (*outFile, error)) (io.Writer, error) {
 	if a.outPath == "" || a.outPath == "-" {
 		return a.out, nil

@@ -16,6 +16,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -262,7 +263,7 @@ func editable(name string) error {
 // write replaces the file with the new text, as a whole. It refuses if another program has changed
 // the file since it was read.
 func (p *promotion) write() error {
-	if now, err := os.ReadFile(p.file.Name); err != nil {
+	if now, err := input.ReadFile(p.file.Name, input.Text); err != nil {
 		return err
 	} else if !bytes.Equal(now, p.file.Data) {
 		return fmt.Errorf("%s was changed in the meantime: promote again", p.file.Name)

@@ -102,6 +102,8 @@ func Read(path string) (*Reader, error) {
 		return nil, fmt.Errorf("%s: %s", path, reason(err))
 	case info.IsDir():
 		return nil, fmt.Errorf("%s is a folder, expected the file of a history", path)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is a pipe or a device, expected the file of a history", path)
 	}
 	r, err := readOnly(path)
 	if errors.Is(err, errOlder) {

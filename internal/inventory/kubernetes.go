@@ -37,6 +37,9 @@ type Node struct {
 	// azure:///subscriptions/…/virtualMachineScaleSets/…/virtualMachines/0.
 	ProviderID string `json:"providerID,omitempty"`
 	Ready      bool   `json:"ready"`
+	// Overlay is set if the node's pods are in an overlay network (label
+	// kubernetes.azure.com/podnetwork-type).
+	Overlay bool `json:"overlay,omitempty"`
 	// Unready is the condition Ready if it exists and is not True.
 	Unready *Condition `json:"unready,omitempty"`
 	Created time.Time  `json:"created,omitzero"`
@@ -163,6 +166,7 @@ func decodeNode(raw []byte) (Node, error) {
 		Name: doc.Metadata.Name, Created: doc.Metadata.Created, ProviderID: doc.Spec.ProviderID,
 		PodCIDRs: arm.ParsePrefixes(doc.Spec.PodCIDRs, []string{doc.Spec.PodCIDR}),
 		Pool:     doc.Metadata.Labels["kubernetes.azure.com/agentpool"],
+		Overlay:  doc.Metadata.Labels["kubernetes.azure.com/podnetwork-type"] == "overlay",
 	}
 	if n.Pool == "" {
 		n.Pool = doc.Metadata.Labels["agentpool"] // the older label

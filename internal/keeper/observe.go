@@ -170,7 +170,7 @@ func (c *check) noteClusters(ctx context.Context, documents *inventory.Snapshot,
 			continue
 		}
 		before := m.cluster
-		m.cluster, m.incomplete = documents.Cluster(id), false
+		m.cluster, m.incomplete = documents.Cluster(id).Leaving(before), false
 		if before != nil && elsewhere(before, m.cluster) {
 			m.forgetNetwork()
 		}

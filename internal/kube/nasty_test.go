@@ -349,7 +349,7 @@ func TestPlugins(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second,
 			fmt.Errorf("patience is over"))
 		defer cancel()
-		_, err := load(t, Options{Kubeconfig: kubeconfig(t, server, user),
+		_, err := load(t, Options{Kubeconfig: kubeconfig(t, server, user), Trusted: true,
 			Timeout: 100 * time.Millisecond}).Read(ctx)
 		return err
 	}

@@ -60,6 +60,11 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 		}
 		return false
 	}
+	if v.cluster.Migrating {
+		p.add(finding.New(finding.ClusterMigrating, v.name, string(id),
+			"cluster %s migrates to overlay: its nodes need their routes until the last one has "+
+				"moved", id.Short()).WithFix("routekeeper migrate watch %s", id))
+	}
 	if len(v.cidrs) == 0 {
 		p.add(finding.New(finding.ClusterPodCIDR, v.name, string(id),
 			"cluster %s has no usable pod CIDR: its pod CIDRs are %v, and spec.podCIDRs is %v",

@@ -39,6 +39,7 @@ type Metrics struct {
 	calls         *prometheus.CounterVec // method, status
 	remaining     *tokens
 	events        *prometheus.CounterVec // result
+	dropped       prometheus.Counter
 	refusedConfig prometheus.Gauge
 }
 
@@ -89,6 +90,8 @@ func NewMetrics() *Metrics {
 		"0: no answer.", "method", "status")
 	m.events = counter("events_total", "Events, by result: "+
 		strings.Join(results, ", ")+".", "result")
+	m.dropped = counter("connections_dropped_total", "Connections that were closed because there "+
+		"were too many.").WithLabelValues()
 	m.waits = newWaits(m.registry)
 	m.registry.MustRegister(m.remaining, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

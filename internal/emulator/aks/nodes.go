@@ -58,6 +58,7 @@ type Node struct {
 	Pods     []netip.Addr   // its pods' in the pool's pod subnet
 	PodCIDRs []netip.Prefix // none when the pod CIDR is used up
 	created  time.Time      // its Kubernetes object
+	overlay  bool           // it has left kubenet, or never had it
 	routes   routesSeen
 }
 
@@ -143,6 +144,7 @@ func (s *nodes) addNode(cl *cluster, p *pool) *kernel.Failure {
 	}
 	p.next++
 	n.PodCIDRs, n.created = cl.givePodCIDRs(), time.Now()
+	n.overlay = cl.mode == modeOverlay
 	p.Nodes = append(p.Nodes, n)
 	return nil
 }

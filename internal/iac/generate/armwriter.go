@@ -30,7 +30,8 @@ var schemas = map[string]string{
 func (a armText) template() []member {
 	var params, vars, resources, outputs []member
 	for _, p := range a.params {
-		m := []member{{"type", map[bool]string{false: "string", true: "securestring"}[p.secret]}}
+		m := []member{{"type", map[bool]string{false: p.typeName(),
+			true: "securestring"}[p.secret]}}
 		if p.secret {
 			m = append(m, member{"minLength", 16})
 		}
@@ -44,7 +45,9 @@ func (a armText) template() []member {
 		vars = append(vars, member{v.name, a.value(v.value)})
 	}
 	for _, n := range a.nodes {
-		resources = append(resources, member{n.symbol, a.resource(n)})
+		if !n.existing { // others refer to it by its ID
+			resources = append(resources, member{n.symbol, a.resource(n)})
+		}
 	}
 	for _, o := range a.outputs {
 		m := []member{{"type", "string"}}
@@ -91,7 +94,7 @@ func (a armText) resource(n *node) []member {
 	var after []any
 	implied := n.implied()
 	for _, other := range a.nodes {
-		if implied[other.symbol] {
+		if implied[other.symbol] && !other.existing {
 			after = append(after, other.symbol)
 		}
 	}
@@ -110,7 +113,11 @@ func (a armText) nested(n *node) []member {
 	for _, arg := range n.args {
 		args = append(args, member{arg.name, []member{{"value", a.value(arg.value)}}})
 	}
-	m := []member{{"name", kebab(n.symbol)}}
+	m := []member{{"name", a.value(n.deploymentName())}}
+	if n.group != "" {
+		m = append(m, member{"subscriptionId", n.group.Subscription()},
+			member{"resourceGroup", n.group.ResourceGroup()})
+	}
 	if n.module.scope == "subscription" {
 		m = append(m, member{"subscriptionId", "[subscription().subscriptionId]"},
 			member{"location", "[parameters('location')]"})
@@ -129,6 +136,9 @@ func (a armText) name(n *node) any { return a.value(strings.Join(n.path(), "/"))
 // id is the expression of a resource's ID.
 func (a armText) id(n *node) string {
 	args := []string{"'" + n.kind + "'"}
+	if group := n.root().group; group != "" {
+		args = []string{armString(group.Subscription()), armString(group.ResourceGroup()), args[0]}
+	}
 	for _, name := range n.path() {
 		args = append(args, a.expression(name))
 	}
@@ -214,6 +224,12 @@ func (a armText) mark(kind string, args []string) string {
 		return a.id(a.node(args[0]))
 	case "get":
 		return fmt.Sprintf("reference('%s').%s", args[0], args[1])
+	case "withtable":
+		return fmt.Sprintf("union(createObject('routeTable', createObject('id', "+
+			"parameters('%s'))), parameters('%s'))", args[1], args[0])
+	case "properties":
+		n := a.node(args[0])
+		return fmt.Sprintf("reference(%s, '%s')", a.id(n), n.version)
 	case "part":
 		n := a.node(args[0])
 		return fmt.Sprintf("resourceId('%s/%s', %s, '%s')", n.kind, args[1], a.expression(n.name),
@@ -225,7 +241,10 @@ func (a armText) mark(kind string, args []string) string {
 			return fmt.Sprintf("guid(%s, '%s')", a.cluster(), args[0])
 		}
 		on := "resourceGroup().id"
-		if args[1] != "" {
+		switch {
+		case len(args) > 2:
+			on = armString(args[2])
+		case args[1] != "":
 			on = a.id(a.node(args[1]))
 		}
 		return fmt.Sprintf("guid(%s, '%s', toLower(%s))", a.cluster(), args[0], on)
@@ -254,6 +273,8 @@ func shared(kind string, args []string) string {
 		return "resourceGroup().location"
 	case "groupid":
 		return "resourceGroup().id"
+	case "subscription":
+		return "subscription().subscriptionId"
 	case "subscriptionid":
 		return "subscription().id"
 	case "GROUP":

@@ -34,7 +34,7 @@ func (h hidden) String() string {
 
 func (h *hidden) add(r row) {
 	h.Rows++
-	if r.State != picture.Works && r.State != picture.Leftover {
+	if r.broken() {
 		h.Broken++
 	}
 }
@@ -46,6 +46,15 @@ type row struct {
 	Cells             []picture.Route
 }
 
+// broken reports whether a route of the row does not work.
+func (r row) broken() bool {
+	switch r.State {
+	case picture.Works, picture.Leftover, picture.Kept, picture.Unmanaged, none:
+		return false
+	}
+	return true
+}
+
 // The states of a cell without a route.
 const (
 	none   = "none"   // the table has no such route and needs none
@@ -54,7 +63,7 @@ const (
 
 // routeStates orders the states of a row, the worst last.
 var routeStates = []string{
-	none, picture.Unmanaged, picture.Leftover, picture.Works, picture.Unknown, picture.Idle,
+	none, picture.Unmanaged, picture.Leftover, picture.Kept, picture.Works, picture.Unknown, picture.Idle,
 	picture.Stale, picture.Missing, picture.Wrong,
 }
 
