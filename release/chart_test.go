@@ -32,7 +32,7 @@ func golden(t *testing.T, path, got string) {
 		}
 	}
 	if want := read(t, path); want != got {
-		t.Errorf("%s is old: go -C release test . -run Chart -update", path)
+		t.Errorf("%s is old: go -C release test -count=1 . -run Chart -update", path)
 	}
 }
 
