@@ -78,8 +78,9 @@ func (o *keepingOptions) check() error {
 }
 
 // daemonOptions are what a daemon needs from the flags, except its configs. paths are those of -f.
-func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string) (daemon.Options,
-	error) {
+// kubeconfig is the file that shows the nodes of clusters with source Nodes, or "".
+func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string,
+	kubeconfig string) (daemon.Options, error) {
 	past, err := o.history.options()
 	if err != nil {
 		return daemon.Options{}, err
@@ -91,7 +92,8 @@ func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string
 	options := daemon.Options{
 		Interval: o.interval, ClusterInterval: o.clusterInterval, DryRun: o.dryRun,
 		ChangesPerMinute: o.perMinute,
-		Connect:          a.connectTelling, HistoryFile: o.history.file(paths), History: past,
+		Connect:          a.connectTelling, Nodes: nodesWith(kubeconfig),
+		HistoryFile: o.history.file(paths), History: past,
 		Listen: listen, Actions: o.listen.actions, Version: version(),
 		Log: a.logWithoutWaiting(o.verbose), LogDropped: a.lines.Dropped,
 	}
@@ -103,8 +105,9 @@ func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string
 
 type runOptions struct {
 	keepingOptions
-	paths []string
-	once  bool
+	paths      []string
+	kubeconfig string
+	once       bool
 }
 
 func (a *app) newRun() *cobra.Command {
@@ -153,6 +156,7 @@ Exit code 0: interrupted; 1: an error. With --once as for sync.`,
 	configFlag(cmd, &o.paths)
 	f := cmd.Flags()
 	o.keepingOptions.flags(cmd)
+	nodesFlag(cmd, &o.kubeconfig, "kubeconfig")
 	f.BoolVar(&o.once, "once", false, "check once and exit, like sync --yes")
 	groupFlags(cmd, groupManage)
 	o.listen.flags(cmd)
@@ -172,7 +176,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 			return errors.New("--once and --listen exclude each other")
 		}
 		return a.runSync(ctx, syncOptions{paths: o.paths, yes: true, dryRun: o.dryRun,
-			perMinute: o.perMinute, keep: o.history})
+			perMinute: o.perMinute, kubeconfig: o.kubeconfig, keep: o.history})
 	}
 	if err := o.check(); err != nil {
 		return err
@@ -185,7 +189,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	options, err := daemonOptions(ctx, a, o.keepingOptions, o.paths)
+	options, err := daemonOptions(ctx, a, o.keepingOptions, o.paths, o.kubeconfig)
 	if err != nil {
 		return err
 	}
