@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -264,25 +265,19 @@ func (c *call) isSent() bool {
 	}
 }
 
-// sending notes that calls go out: for one document, for those of a network, or for all that a list
-// shows.
-func (r *reader) sending(b *batch, id arm.ID) {
+// sending notes that calls go out: for the document that is read, and for all documents below it or
+// in the scope of the list.
+func (r *reader) sending(b *batch, read arm.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	mark := func(c *call) {
-		if !c.isSent() {
+	scope := read.Key()
+	if len(read.Segments())%2 != 0 { // a list: its address ends with a type, not with a name
+		scope, _, _ = strings.Cut(scope, "/providers/")
+	}
+	for key, c := range b.calls {
+		if (key == scope || strings.HasPrefix(key, scope+"/")) && !c.isSent() {
 			c.left = time.Now()
 			close(c.sent)
-		}
-	}
-	if c := b.calls[id.Key()]; c != nil {
-		mark(c)
-		return
-	}
-	single := id.Is(arm.TypeCluster) || id.Is(arm.TypeSubnet) || id.Is(arm.TypeRouteTable)
-	for _, c := range b.calls {
-		if !single && (!id.Is(arm.TypeVNet) || c.doc.id.Parent().Equal(id)) {
-			mark(c)
 		}
 	}
 }

@@ -106,6 +106,44 @@ func TestWithin(t *testing.T) {
 	}
 }
 
+// TestWithinList: a list without an answer counts from when it goes out, as a call for one resource
+// does. It does not hold up what else is read.
+func TestWithinList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := emulatortest.New(t, emulator.Options{})
+		demo, err := emulator.BuildDemo(e, emulatortest.Operator)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range []string{"routeTables", "managedClusters"} {
+			if _, err := e.Inject(emulator.Fault{Method: "GET", Path: list + "$", Hold: "before",
+				Count: -1, Principal: emulatortest.Keeper.Name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := emulatortest.Client(t, e, emulatortest.Keeper)
+		start, s := time.Now(), inventory.NewSnapshot()
+		if err := c.Read(t.Context(), s, inventory.Wanted{
+			Clusters: []arm.ID{demo.Cluster, demo.Cluster + "2"},
+			Tables:   []arm.ID{demo.ClusterTable, demo.GatewayTable},
+			Subnets:  []arm.ID{demo.NodeSubnet},
+		}, azure.ReadOptions{Wait: 3 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > 3*time.Second+50*time.Millisecond {
+			t.Errorf("it took %s", took)
+		}
+		for _, id := range []arm.ID{demo.Cluster, demo.ClusterTable, demo.GatewayTable} {
+			if !s.Unread[id.Key()].Late {
+				t.Errorf("%s is not late: %+v", id.Short(), s.Unread[id.Key()])
+			}
+		}
+		if s.Subnet(demo.NodeSubnet) == nil {
+			t.Errorf("the subnet is not read: %+v", s.Unread)
+		}
+	})
+}
+
 // refusing answers some calls itself: a number of the first calls with a matching method and path.
 type refusing struct {
 	method, suffix string

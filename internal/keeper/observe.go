@@ -159,7 +159,7 @@ func (c *check) noteClusters(ctx context.Context, documents *inventory.Snapshot,
 	var ownSubnets []arm.ID
 	for _, id := range due {
 		m := c.mem.clusters[id.Key()]
-		m.read, m.unread, m.incomplete = time.Now(), nil, false
+		m.read, m.unread = time.Now(), nil
 		if u, failed := documents.Unread[id.Key()]; failed {
 			m.unread = &u
 			if u.Absent {
@@ -170,7 +170,7 @@ func (c *check) noteClusters(ctx context.Context, documents *inventory.Snapshot,
 			continue
 		}
 		before := m.cluster
-		m.cluster = documents.Cluster(id)
+		m.cluster, m.incomplete = documents.Cluster(id), false
 		if before != nil && elsewhere(before, m.cluster) {
 			m.forgetNetwork()
 		}

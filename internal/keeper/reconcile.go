@@ -23,6 +23,7 @@ type check struct {
 	taken   plan.Taken
 	cause   Cause
 	asked   time.Time // when the first event that triggered it arrived
+	tick    time.Time // the tick that is due; zero if none is
 	request *request  // a person's request; nil for a tick or an event
 	poll    bool      // no event or person waits for it
 	patient bool      // reads have no deadline
@@ -83,6 +84,9 @@ func (w *worker) reconcile(ctx context.Context, c *check) error {
 	c.fresh = c.began // the last of several events may have just arrived
 	if c.poll {
 		c.fresh = c.began.Add(-min(w.k.interval/2, sharedFor))
+		if c.tick.After(c.fresh) { // an older answer would let two intervals pass between reads
+			c.fresh = c.tick
+		}
 	}
 	if !c.asked.IsZero() {
 		for _, r := range w.mem.refused {

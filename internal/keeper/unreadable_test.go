@@ -209,6 +209,69 @@ func TestOwnSubnetsAreNotForgotten(t *testing.T) {
 	})
 }
 
+// TestOwnSubnetsAfterThrottling: Azure throttles a keeper as soon as it has read the cluster, so it
+// cannot list the network that AKS created. It finds and repairs the subnet as soon as Azure
+// answers again.
+func TestOwnSubnetsAfterThrottling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := emptyWorld(t, slow)
+		cluster := arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeCluster, "plain")
+		w.put(cluster.Group(), object{})
+		w.put(cluster, object{
+			"properties": object{"networkProfile": object{"networkPlugin": "kubenet"},
+				"agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
+		time.Sleep(time.Minute)
+		list := w.get(arm.GroupID(emulator.DefaultSubscription, "MC_rg_plain_westeurope") +
+			"/providers/Microsoft.Network/virtualNetworks")["value"].([]any)
+		subnets := list[0].(object)["properties"].(object)["subnets"].([]any)
+		subnet := arm.ID(subnets[0].(object)["id"].(string))
+		w.strip(subnet)
+		remove := w.inject(emulator.Fault{Path: "providers/Microsoft.Network", Count: -1,
+			Status: 429, Code: "SubscriptionRequestsThrottled", RetryAfter: 17})
+		k := w.run(10*time.Second, configure("plain", cluster))
+		k.since(95 * time.Second)
+		if w.tableOf(subnet) != "" {
+			t.Fatal("Azure did not throttle the keeper")
+		}
+		remove()
+		k.since(17*time.Second + k.interval + 6*time.Second)
+		if w.tableOf(subnet) == "" {
+			t.Error("the subnet is not repaired")
+		}
+	})
+}
+
+// TestReadsOnTime: while lists hang, checks of events end after the next tick has passed. Subnets
+// are read at every interval all the same.
+func TestReadsOnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.run(10*time.Second, w.demoConfig())
+		k.since(time.Minute)
+		w.inject(emulator.Fault{Method: "GET", Path: "routeTables", Hold: "before", Count: -1})
+		for range 20 {
+			k.since(9*time.Second + 500*time.Millisecond)
+			since := w.mark()
+			k.Wake("another", w.demo.NodeSubnet)
+			began := time.Now()
+			k.since(2 * time.Minute)
+			var reads []time.Time
+			for _, r := range since() {
+				if strings.HasSuffix(r.Path, "/virtualNetworks/shop-vnet") {
+					reads = append(reads, r.Time)
+				}
+			}
+			last := began
+			for _, at := range append(reads, time.Now()) {
+				if gap := at.Sub(last); gap > k.interval+500*time.Millisecond {
+					t.Errorf("no subnet is read from %s to %s", last.Sub(began), at.Sub(began))
+				}
+				last = at
+			}
+		}
+	})
+}
+
 // TestIdleReadsOfOthers: a cluster that is not kubenet costs nothing in a check with nothing to do,
 // and a cluster with an unknown table does not read the activity log every time.
 func TestIdleReadsOfOthers(t *testing.T) {

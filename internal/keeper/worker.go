@@ -92,8 +92,12 @@ func (w *worker) run() {
 			if t.triggers() {
 				spaced = now.Add(eventSpacing)
 			}
-			if whole := w.check(t); whole && due {
-				poll = w.k.tick(time.Now())
+			tick := time.Time{}
+			if due {
+				tick = poll
+			}
+			if whole := w.check(t, tick); whole && due {
+				poll = w.k.tick(now)
 			}
 			continue
 		}
@@ -101,7 +105,8 @@ func (w *worker) run() {
 	}
 }
 
-// tick is the time of the next check: the same for all groups, so that they read together.
+// tick is the time of the first check after now: the same for all groups, so that they read
+// together. After a check that took longer than the interval, the next one begins at once.
 func (k *Keeper) tick(now time.Time) time.Time {
 	return k.began.Add((now.Sub(k.began)/k.interval + 1) * k.interval)
 }
@@ -218,9 +223,10 @@ func (w *worker) inherit() {
 
 // check reconciles the group because of a tick or a trigger, and reports whether that is done. An
 // event or a request ends a poll early, and a change of the group ends any check; the new worker of
-// the clusters then takes over.
-func (w *worker) check(t trigger) (done bool) {
+// the clusters then takes over. tick is zero if none is due.
+func (w *worker) check(t trigger, tick time.Time) (done bool) {
 	c := w.newCheck(t.cause(), t.at)
+	c.tick = tick
 	c.poll = !t.triggers()
 	c.tell = w.k.tell
 	w.mem.again = time.Time{}
