@@ -118,7 +118,7 @@ type follower struct {
 const (
 	// pauseFirst and pauseMost are the first and the longest pause before the next connection.
 	pauseFirst, pauseMost = 250 * time.Millisecond, 30 * time.Second
-	// shortWatch is how long a watch lasts at least, unless something is wrong.
+	// shortWatch is how long a watch usually lasts at least: after a shorter one comes a pause.
 	shortWatch = time.Second
 )
 
@@ -180,7 +180,7 @@ func (f *follower) session() error {
 			return err
 		}
 		if time.Since(began) < shortWatch {
-			f.rest(shortWatch)
+			f.rest(pauseFirst)
 		}
 	}
 	return nil

@@ -224,10 +224,10 @@ func (w *work) reportReady(v *view, table arm.ID, lacking []unroutedNode) {
 	if len(lacking) == 0 {
 		return
 	}
+	of := " of cluster " + v.cluster.ID.Short()
 	f := finding.New(finding.NodeWithoutRoute, v.name, string(table),
-		"%s of cluster %s without routes in %s, for a minute or longer",
-		number(len(lacking), "node is Ready", "nodes are Ready"), v.cluster.ID.Short(),
-		table.Short()).
+		"%s Ready without routes in %s for a minute or longer",
+		number(len(lacking), "node"+of+" is", "nodes"+of+" are"), table.Short()).
 		WithFix("az network route-table show --ids %s", table)
 	for _, n := range lacking {
 		f = f.With(n.node + ": " + n.lacks)
@@ -244,6 +244,9 @@ func (w *work) secondOpinion(v *view, nodes []inventory.Node) {
 	is := make(map[netip.Prefix]netip.Addr, len(v.opinion))
 	for _, r := range v.opinion {
 		is[r.Prefix] = r.Hop
+		if want, wanted := v.wanted.at(r.Prefix); wanted {
+			is[r.Prefix] = want.Hop // a wrong one is reported below
+		}
 	}
 	var lacking []unroutedNode
 	for _, n := range nodes {
