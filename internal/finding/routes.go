@@ -25,13 +25,16 @@ const (
 )
 
 var routes = []Description{
-	{NodeWithoutRoute, Error, "A node has no route in the cluster's route table",
+	{NodeWithoutRoute, Error, "A node has no route",
 		"Pods on other nodes cannot reach pods on this node. run reports a lost route at the " +
 			"next check that still misses it. It reports a node that never had a route after " +
 			"five minutes, because a new machine starts, joins and waits for the cloud provider. " +
 			"doctor waits three minutes after the node's creation, if Kubernetes shows that " +
 			"time. If the node's age is unknown, as it is to sync, or while an operation runs on " +
-			"the cluster, this is a warning.",
+			"the cluster, this is a warning. With source Nodes, the nodes themselves are " +
+			"known: a " +
+			"node that has been Ready for a minute without its route in a target, or in the " +
+			"cluster's route table, is an error.",
 		"Find out why the cloud provider does not write the route: check its identity's " +
 			"rights on the table, locks, policies, and failed writes in the activity log."},
 	{RouteUnnoticed, Error, "A node has no route, but Kubernetes reports its network as available",

@@ -205,7 +205,7 @@ func (f *follower) replace(nodes []inventory.Node) {
 	}
 }
 
-// note takes one change. Only what concerns routes is told: kubelets write their nodes often.
+// note takes one change. It reports only what concerns routes: kubelets write their nodes often.
 func (f *follower) note(n inventory.Node, deleted bool) {
 	f.mu.Lock()
 	was, known := f.nodes[n.Name]

@@ -117,7 +117,7 @@ func TestFollow(t *testing.T) {
 		select {
 		case <-told:
 		case <-time.After(10 * time.Second):
-			t.Fatal("the change is not told")
+			t.Fatal("the change is not reported")
 		}
 	}
 	until := func(what string, holds func() bool) {
@@ -139,7 +139,7 @@ func TestFollow(t *testing.T) {
 	tells()
 	names("n2 true")
 	if len(told) > 0 {
-		t.Error("a node that is Ready again is told: that changes no route")
+		t.Error("a node that is Ready again is reported: that changes no route")
 	}
 
 	// The server ends the watch: the next one continues at the last version.
@@ -171,7 +171,7 @@ func TestFollow(t *testing.T) {
 	// A cluster that no config names is not followed any more.
 	f.Retain(map[string]bool{})
 	lists, _ := p.seen()
-	names("n3 true") // it begins anew
+	names("n3 true") // it begins again
 	if now, _ := p.seen(); now != lists+1 {
 		t.Errorf("%d lists after it was dropped", now-lists)
 	}

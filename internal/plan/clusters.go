@@ -56,6 +56,9 @@ func (p *Planner) checkCluster(v *view) bool {
 			p.add(f.With(left...).WithAdvice("remove the leftover routes, then remove %s from "+
 				"the config", v.name))
 		} else {
+			if v.cluster.Overlay() {
+				f = f.With("with spec.source: Nodes, the routes to its pods come from its nodes")
+			}
 			p.add(f.WithAdvice("remove %s from the config", v.name))
 		}
 		return false

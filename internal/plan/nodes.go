@@ -309,11 +309,13 @@ func (w *work) forwarding(v *view, before NodeRoutes, now *NodeRoutes) {
 	}
 	if now.Drops = len(lines) > 0; now.Drops {
 		lines = slices.Compact(lines)
-		w.add(finding.New(finding.ForwardingOff, v.name, string(v.cluster.ID),
-			"IP forwarding is off on the network interfaces of %s of cluster %s, so Azure drops "+
-				"what routes send there for pods", number(len(lines), "node", "nodes"),
+		f := finding.New(finding.ForwardingOff, v.name, string(v.cluster.ID),
+			"IP forwarding is off on the network interfaces of %s of cluster %s, so Azure may "+
+				"drop what routes send there for pods", number(len(lines), "node", "nodes"),
 			v.cluster.ID.Short()).With(lines...).
 			WithAdvice("set enableIPForwarding in the model of the scale set, and update its " +
-				"instances"))
+				"instances")
+		f.Severity = finding.Warning // the overlay itself does not need it
+		w.add(f)
 	}
 }

@@ -193,7 +193,7 @@ func TestForwardingOff(t *testing.T) {
 	nics := w.s.Known(clusterA).NICs
 	nics.Drops = map[netip.Addr]bool{netip.MustParseAddr("10.240.0.5"): true,
 		netip.MustParseAddr("10.240.0.99"): true} // not a node's
-	p := w.expect("", "ip-forwarding-off\noverlay-routes")
+	p := w.expect("", "ip-forwarding-off warning\noverlay-routes")
 	if e := p.Findings[0].Evidence; len(e) != 1 || !strings.Contains(e[0], "10.240.0.5") {
 		t.Errorf("evidence %q", e)
 	}

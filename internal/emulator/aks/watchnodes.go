@@ -13,8 +13,8 @@ import (
 )
 
 // How it works: a watch of nodes. The version of a list is a hash of what the nodes are. A watch
-// that begins at the present version sends each later change; at any other it is told to list again
-// (410), as an API server does that has forgotten a version.
+// that begins at the present version sends each later change. Any other version is refused (410),
+// as by an API server that has forgotten it: the client lists again.
 
 // watchMost is how long a watch lasts if its caller names no time.
 const watchMost = 30 * time.Minute
@@ -157,7 +157,7 @@ func (s *APIServers) versionOf(c *kernel.Call) string {
 	return ""
 }
 
-// tellWatchers sends changes of a cluster's nodes to those who watch them.
+// tellWatchers wakes the watches of a cluster's nodes.
 func (cl *cluster) tellWatchers() {
 	if cl.news != nil {
 		close(cl.news)
