@@ -21,13 +21,16 @@ const module = "routekeeper.dev/routekeeper"
 // imports says which packages a package may import, and why. A new entry changes the design: change
 // docs/design.md in the same commit.
 var imports = map[string]map[string]string{
-	"":                   {"internal/cli": "main only starts the command line"},
-	"api/v1alpha1":       {},
-	"internal/arm":       {},
-	"internal/inventory": {"internal/arm": "IDs, and how documents read"},
-	"internal/finding":   {},
+	"":                    {"internal/cli": "main only starts the command line"},
+	"api/v1alpha1":        {},
+	"internal/arm":        {},
+	"internal/inventory":  {"internal/arm": "IDs, and how documents read"},
+	"internal/finding":    {},
+	"internal/input":      {},
+	"internal/yamllimits": {},
 	"internal/config": {"api/v1alpha1": "reads it", "internal/arm": "IDs",
-		"internal/inventory": "checks resource IDs"},
+		"internal/yamllimits": "limits of YAML",
+		"internal/inventory":  "checks resource IDs"},
 	"internal/plan": {"api/v1alpha1": "what is wanted", "internal/arm": "IDs",
 		"internal/inventory": "what was read", "internal/finding": "what it reports",
 		"internal/config": "which pod CIDRs can be meant", "internal/capacity": "what an upgrade " +
@@ -68,16 +71,24 @@ var imports = map[string]map[string]string{
 		"internal/plan":      "which routes are whose", "internal/trace": "the paths of packets",
 		"internal/capacity": "what fits",
 	},
+	"internal/migrate": {
+		"internal/diagnose": "what blocks", "internal/plan": "which routes are whose",
+		"internal/inventory": "the snapshot", "internal/arm": "IDs",
+		"internal/finding": "blockers, and commands", "internal/capacity": "batches of nodes",
+	},
 	"internal/report": {
-		"internal/build":  "claims, shown",
-		"internal/config": "edits, shown", "internal/finding": "shows it",
+		"internal/migrate": "plans off kubenet, shown",
+		"internal/build":   "claims, shown",
+		"internal/config":  "edits, shown", "internal/finding": "shows it",
 		"internal/plan":  "shows it",
 		"internal/trace": "paths, shown", "internal/capacity": "what fits, shown",
 		"internal/prove": "facts, shown",
 	},
 	"internal/azure": {"internal/arm": "IDs", "internal/inventory": "reads into it",
 		"internal/finding": "quotes commands"},
-	"internal/kube": {"internal/arm": "IDs", "internal/inventory": "reads into it",
+	"internal/kube": {
+		"internal/input": "reads files from others",
+		"internal/arm":   "IDs", "internal/inventory": "reads into it",
 		"internal/finding": "quotes commands"},
 	"internal/observe": {"api/v1alpha1": "what to read for",
 		"internal/plan": "says what it still needs", "internal/arm": "IDs",
@@ -89,8 +100,10 @@ var imports = map[string]map[string]string{
 		"internal/apply": "writes for it", "internal/azure": "reads and writes",
 		"internal/plan": "decides", "internal/arm": "IDs", "internal/inventory": "the snapshot",
 		"internal/finding": "what went wrong"},
-	"internal/serve": {"api/v1alpha1": "which subnets are guarded",
-		"internal/arm": "IDs in events", "internal/keeper": "checks, counted",
+	"internal/serve": {
+		"internal/input": "reads files from others",
+		"api/v1alpha1":   "which subnets are guarded",
+		"internal/arm":   "IDs in events", "internal/keeper": "checks, counted",
 		"internal/azure": "calls, counted", "internal/plan": "changes, counted",
 		"internal/finding": "findings, counted", "internal/serve/page": "what people see"},
 	"internal/picture": {"api/v1alpha1": "what is configured", "internal/arm": "IDs",
@@ -100,11 +113,15 @@ var imports = map[string]map[string]string{
 		"internal/picture": "what it draws", "internal/plan": "changes",
 		"internal/finding": "what it shows", "internal/arm": "IDs",
 		"internal/inventory": "IDs", "internal/report": "words for numbers"},
-	"internal/history": {"internal/keeper": "the checks it records",
-		"internal/plan": "what was changed", "internal/finding": "which appeared and disappeared",
+	"internal/history": {
+		"internal/input":  "reads files from others",
+		"internal/keeper": "the checks it records",
+		"internal/plan":   "what was changed", "internal/finding": "which appeared and disappeared",
 		"internal/arm": "IDs", "internal/inventory": "what was seen",
 		"internal/azure": "who wrote what"},
-	"internal/emulator/kernel": {"internal/arm": "IDs"},
+	"internal/emulator/kernel": {
+		"internal/input": "reads files from others", "internal/yamllimits": "limits of YAML",
+		"internal/arm": "IDs"},
 	"internal/emulator/network": {"internal/arm": "IDs", "internal/emulator/kernel": "adds itself",
 		"internal/inventory": "decoders of routes and prefixes, and how many routes fit"},
 	"internal/emulator/entra": {"internal/arm": "IDs", "internal/emulator/kernel": "adds itself"},
@@ -152,7 +169,8 @@ var imports = map[string]map[string]string{
 	// The services use of the rest of the program IDs, decoders and the template evaluator, and
 	// nothing else: the emulator is the judge of the others.
 	"internal/emulator": {
-		"internal/arm": "IDs", "internal/inventory": "how many routes fit into a table",
+		"internal/input": "reads files from others",
+		"internal/arm":   "IDs", "internal/inventory": "how many routes fit into a table",
 		"internal/emulator/kernel":        "puts it and the services together",
 		"internal/emulator/network":       "a service",
 		"internal/emulator/compute":       "a service",
@@ -190,13 +208,15 @@ var imports = map[string]map[string]string{
 		"internal/plan": "what was done", "internal/finding": "why nothing was done",
 		"internal/arm": "IDs", "internal/inventory": "IDs"},
 	"internal/daemon": {
-		"api/v1alpha1": "what to keep", "internal/azure": "connects, and asks for writers",
+		"internal/input": "reads files from others",
+		"api/v1alpha1":   "what to keep", "internal/azure": "connects, and asks for writers",
 		"internal/keeper": "the loop", "internal/history": "records it",
 		"internal/serve":      "the listener",
 		"internal/serve/page": "shows the checks", "internal/plan": "outcomes in the log",
 		"internal/finding": "findings in the log", "internal/report": "words for numbers",
 	},
 	"internal/controller": {
+		"internal/input": "reads files from others", "internal/yamllimits": "limits of YAML",
 		"api/v1alpha1": "what objects say", "internal/daemon": "what the leader runs",
 		"internal/keeper":  "takes its checks, withholds changes",
 		"internal/config":  "checks objects as it checks documents",
@@ -205,7 +225,9 @@ var imports = map[string]map[string]string{
 		"internal/finding": "conditions, Events",
 		"internal/arm":     "IDs in scopes", "internal/inventory": "the cluster that was read",
 	},
-	"internal/cli": {"api/v1alpha1": "schema", "internal/controller": "the command",
+	"internal/cli": {
+		"internal/input": "reads files from others",
+		"api/v1alpha1":   "schema", "internal/controller": "the command",
 		"internal/config": "-f", "internal/arm": "IDs",
 		"internal/inventory": "IDs in flags", "internal/plan": "diff and init",
 		"internal/observe": "reads for init and doctor", "internal/finding": "exit codes",
@@ -219,7 +241,9 @@ var imports = map[string]map[string]string{
 		"internal/bundle": "collect", "internal/kube": "nodes and pods",
 		"internal/history": "what was done", "internal/iac": "the commands",
 		"internal/iac/generate": "the command", "internal/monitor": "install monitor",
-		"internal/build": "cluster create and verify", "internal/provision": "cluster create and " +
+		"internal/migrate": "the command",
+		"internal/build":   "cluster create and verify", "internal/provision": "cluster create " +
+			"and " +
 			"delete", "internal/topic": "explain", "internal/prove": "the facts to try",
 		"internal/prove/lab": "tries them"},
 }
@@ -227,9 +251,11 @@ var imports = map[string]map[string]string{
 // pure packages decide and show. They take and return values: no context, clock, log, network or
 // files.
 var pure = []string{"api/v1alpha1", "internal/arm", "internal/inventory", "internal/finding",
-	"internal/config", "internal/plan", "internal/trace", "internal/capacity", "internal/diagnose",
+	"internal/config", "internal/yamllimits", "internal/plan", "internal/trace",
+	"internal/capacity", "internal/diagnose",
 	"internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate",
-	"internal/monitor", "internal/picture", "internal/report", "internal/build", "internal/prove"}
+	"internal/monitor", "internal/picture", "internal/report", "internal/build", "internal/prove",
+	"internal/migrate"}
 
 // impure are the imports that a pure package must not have, and why.
 var impure = map[string]string{

@@ -64,7 +64,7 @@ func (w *world) keep() {
 	k := keeper.New(client, []v1alpha1.ClusterRoutes{w.config}, w.opts)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- k.Run(ctx, time.Minute, w.metrics.Round) }()
+	go func() { ended <- k.Run(ctx, time.Minute, w.metrics.Record) }()
 	w.t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {

@@ -81,7 +81,7 @@ func told(t *testing.T) map[string][]string {
 	}
 	config := v1alpha1.ClusterRoutes{Metadata: v1alpha1.Metadata{Name: "shop"},
 		Spec: v1alpha1.Spec{ClusterID: cluster}}
-	m.Round(keeper.Round{
+	m.Record(keeper.Result{
 		Configs: []v1alpha1.ClusterRoutes{config}, Seen: plan.Facts{Snapshot: seen},
 		Managed: []string{"shop"}, Findings: []finding.Finding{
 			finding.New(finding.SourceHop, "shop", "x", "")},

@@ -38,8 +38,8 @@ func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcor
 	return azcore.AccessToken{Token: token, ExpiresOn: expires}, err
 }
 
-// Environ are the environment variables that lead routekeeper, and programs of Go that read the
-// certificate authority from SSL_CERT_FILE, to the emulator.
+// Environ are environment variables. With them routekeeper uses the emulator, and so do Go
+// programs, which read the certificate authority from SSL_CERT_FILE.
 func (e *Emulator) Environ() []string {
 	return []string{"ROUTEKEEPER_EMULATOR=" + e.Dir, "SSL_CERT_FILE=" + e.CAFile}
 }
@@ -63,7 +63,8 @@ func (e *Emulator) Get(id, apiVersion string) map[string]any {
 	return doc
 }
 
-// Strip takes the route table off a subnet as Operator, as a redeploy does that does not name it.
+// Strip removes the route table from a subnet, as Operator. A redeploy whose template does not name
+// the table does the same.
 func (e *Emulator) Strip(subnet string) {
 	e.t.Helper()
 	if err := e.operator.Strip(e.id(subnet)); err != nil {
@@ -79,7 +80,7 @@ func (e *Emulator) Scale(cluster, pool string, count int) {
 	}
 }
 
-// Readdress replaces a node by one with the same name and another address. A reimage can do that.
+// Readdress replaces a node with one with the same name and another address. A reimage can do that.
 func (e *Emulator) Readdress(cluster, node string) {
 	e.t.Helper()
 	if err := e.e.Readdress(e.id(cluster), node); err != nil {

@@ -33,7 +33,8 @@ type Principal = emulator.Principal
 // rights.
 var Default = emulator.DefaultPrincipal
 
-// Operator is the principal that Put and Strip write as. It is not the one under test, as on Azure.
+// Operator is the principal that Put and Strip write as. As on Azure, it is not the principal under
+// test.
 var Operator = Principal{
 	Name: "operator", ClientID: "c11e0000-0000-4000-8000-0000000000ff", Secret: "operator-secret",
 	ObjectID: "0b1ec700-0000-4000-8000-0000000000ff",
@@ -71,7 +72,7 @@ type Demo struct {
 	Cluster, Pool string
 	// NodeSubnet has ClusterTable, in which the cluster's cloud provider writes its routes.
 	NodeSubnet, ClusterTable string
-	// GatewaySubnet, of an Application Gateway, has GatewayTable, which has one route that is no
+	// GatewaySubnet, of an Application Gateway, has GatewayTable, which has one route that is not a
 	// pod route.
 	GatewaySubnet, GatewayTable string
 }
@@ -221,7 +222,7 @@ func (e *Emulator) ClientOptions() azcore.ClientOptions {
 	return azcore.ClientOptions{Cloud: e.Cloud(), Transport: e.client}
 }
 
-// id fails the test if the text is no resource ID.
+// id fails the test if the text is not a resource ID.
 func (e *Emulator) id(text string) arm.ID {
 	e.t.Helper()
 	id, err := arm.ParseID(text)

@@ -23,7 +23,7 @@ type settings struct {
 }
 
 // WithDemo starts with a network, a kubenet cluster of three nodes and an Application Gateway's
-// subnet with a table of its own; Emulator.Demo names them.
+// subnet with its own table; Emulator.Demo names them.
 func WithDemo() Option { return func(s *settings) { s.scenario = "demo" } }
 
 // WithFleet starts with 30 kubenet clusters, one of 50 and one of 390 nodes; four are

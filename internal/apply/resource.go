@@ -119,8 +119,8 @@ func (r *Resource) Write(ctx context.Context, w Writer, calls *azure.Calls) Resu
 	return result
 }
 
-// believed is how old a plan's sources may be when a table is written: a slow check, and the wait
-// for other writes, can take a while.
+// believed is how old a plan's sources may be when a table is written. A slow check or a wait for
+// other writes can make them older.
 const believed = 30 * time.Second
 
 // edit returns the document that carries out the plan, or nil.

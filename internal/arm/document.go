@@ -43,6 +43,10 @@ func DecodeAny(raw []byte, properties any, resourceTypes ...string) (Head, error
 	if err := json.Unmarshal(raw, &h); err != nil {
 		return h, DescribeJSON(raw, err)
 	}
+	if key := doubled(raw); key != "" {
+		return h, fmt.Errorf("the key %q is in one object twice: what the document says depends "+
+			"on the reader", key)
+	}
 	if h.ID == "" {
 		return h, fmt.Errorf("no field id: expected one resource of type %s", resourceTypes[0])
 	}

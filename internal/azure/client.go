@@ -101,7 +101,7 @@ type Client struct {
 	begins     func(method, path string) func()
 	progress   func(done, of int)
 	throttle   *throttle
-	own        ownWrites
+	ownWrites  ownWrites
 	reader     *reader
 
 	// documents read before, subnets by their network

@@ -13,7 +13,7 @@ import (
 // manner is how to make one call. The SDK's policies see only a request's context, so a manner
 // travels there, but only inside this package: callers use parameters.
 type manner struct {
-	yield   bool   // goes behind all others when few tokens remain
+	yield   bool   // waits for all others when few tokens remain
 	calls   *Calls // counts it
 	polling bool   // it follows an operation
 	// answer is how long to wait for the answer once the call may go out, and turn how long Azure

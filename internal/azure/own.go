@@ -49,15 +49,15 @@ func (o *ownWrites) note(ctx context.Context, c *Client, correlation string, id 
 	o.writes[strings.ToLower(correlation)] = ownWrite{id, time.Now()}
 }
 
-// Own reports whether this client made a change: to the same resource, by the same identity (object
-// or client ID) and in the same call. All its writes were read back, so its events bring no news.
-// In doubt the change counts as another writer's.
-func (c *Client) Own(correlation string, identities []string, id arm.ID) bool {
-	c.own.mu.Lock()
-	defer c.own.mu.Unlock()
-	w, known := c.own.writes[strings.ToLower(correlation)]
+// Wrote reports whether this client made a change: to the same resource, by the same identity
+// (object or client ID) and in the same call. All its writes were read back, so its events bring no
+// news. In doubt the change counts as another writer's.
+func (c *Client) Wrote(correlation string, identities []string, id arm.ID) bool {
+	c.ownWrites.mu.Lock()
+	defer c.ownWrites.mu.Unlock()
+	w, known := c.ownWrites.writes[strings.ToLower(correlation)]
 	return known && w.id.Equal(id) && slices.ContainsFunc(identities, func(who string) bool {
-		return slices.ContainsFunc(c.own.identities, func(own string) bool {
+		return slices.ContainsFunc(c.ownWrites.identities, func(own string) bool {
 			return strings.EqualFold(own, who)
 		})
 	})

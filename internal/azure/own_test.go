@@ -45,15 +45,15 @@ func TestOwn(t *testing.T) {
 		own, others := call(ids[0]), call(ids[1])
 		me := []string{emulatortest.Keeper.ObjectID}
 		for what, got := range map[string]bool{
-			"its own":                 c.Own(own, me, ids[0]),
-			"by the client ID":        c.Own(own, []string{emulatortest.Keeper.ClientID}, ids[0]),
-			"not of another resource": !c.Own(own, me, ids[1]),
-			"not of another caller": !c.Own(own, []string{emulatortest.Operator.ObjectID},
+			"its own":                 c.Wrote(own, me, ids[0]),
+			"by the client ID":        c.Wrote(own, []string{emulatortest.Keeper.ClientID}, ids[0]),
+			"not of another resource": !c.Wrote(own, me, ids[1]),
+			"not of another caller": !c.Wrote(own, []string{emulatortest.Operator.ObjectID},
 				ids[0]),
-			"without a caller":          !c.Own(own, nil, ids[0]),
-			"not in another call":       !c.Own(others, me, ids[1]),
-			"not in no call":            !c.Own("", me, ids[0]),
-			"the other's is the others": twin.Own(others, me, ids[1]),
+			"without a caller":          !c.Wrote(own, nil, ids[0]),
+			"not in another call":       !c.Wrote(others, me, ids[1]),
+			"not in no call":            !c.Wrote("", me, ids[0]),
+			"the other's is the others": twin.Wrote(others, me, ids[1]),
 		} {
 			if !got {
 				t.Errorf("wrong: %s", what)

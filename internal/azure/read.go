@@ -17,12 +17,13 @@ type ReadOptions struct {
 	Wait time.Duration
 	// NotBefore is the earliest time of a call whose answer may be used. Zero: now.
 	NotBefore time.Time
-	// Poll puts reads behind all others when few tokens remain. A poll uses what other polls have
-	// read since NotBefore, and what is under way.
+	// Poll makes reads wait for all others when few tokens remain. A poll uses what other polls
+	// have read since NotBefore, and what is under way.
 	Poll bool
 	// Calls counts the calls. Nil: not counted.
 	Calls *Calls
-	// Life ends calls that have outlived Wait. Nil: they go on until they are answered or given up.
+	// Life ends calls that have outlived Wait. Nil: they continue until they are answered or given
+	// up.
 	Life context.Context
 }
 
@@ -62,7 +63,7 @@ func (c *Client) readAround(ctx context.Context, s *inventory.Snapshot, w invent
 	for _, step := range []struct {
 		ids  []arm.ID
 		read func(context.Context, *inventory.Snapshot, *inventory.Cluster) error
-	}{{w.OwnSubnets, c.readOwnSubnets}, {w.Managed, c.readManaged}, {w.Written, c.readWritten}, {
+	}{{w.AKSSubnets, c.readAKSSubnets}, {w.Managed, c.readManaged}, {w.Written, c.readWritten}, {
 		w.NICs, c.readNICs}} {
 		for _, id := range step.ids {
 			if err := step.read(ctx, s, s.Cluster(id)); err != nil {
@@ -269,9 +270,9 @@ func (c *Client) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.
 	return missing
 }
 
-// readOwnSubnets finds the node subnet of a virtual network that AKS created in the node resource
+// readAKSSubnets finds the node subnet of a virtual network that AKS created in the node resource
 // group.
-func (c *Client) readOwnSubnets(ctx context.Context, s *inventory.Snapshot,
+func (c *Client) readAKSSubnets(ctx context.Context, s *inventory.Snapshot,
 	cluster *inventory.Cluster) error {
 	var found []arm.ID
 	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeVNet,
@@ -290,7 +291,7 @@ func (c *Client) readOwnSubnets(ctx context.Context, s *inventory.Snapshot,
 		return true
 	})
 	if err == nil {
-		s.Learn(cluster.ID).OwnSubnets = found
+		s.Learn(cluster.ID).AKSSubnets = found
 	}
 	return noted(s, cluster.NodeGroup(), err)
 }

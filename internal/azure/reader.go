@@ -22,7 +22,7 @@ import (
 // which is read in the cheapest way (list.go). A poll adds what other polls wanted a moment ago,
 // because they will want it again, so one list serves all of them. Each document has its own call
 // in the batch. A caller waits for its calls until its own deadline, and takes what has arrived by
-// then; the rest goes on, and the next poll finds it.
+// then. The other calls continue, and the next poll uses their answers.
 //
 //	                    no call under way     one is under way, or     one hangs
 //	                                          waits for its turn
@@ -56,6 +56,8 @@ const (
 	// knownLate is how long a poll waits for a call that has already exceeded another caller's
 	// deadline.
 	knownLate = 250 * time.Millisecond
+	// afterList is how long a caller waits for the GETs of subnets, once their list hangs.
+	afterList = time.Second
 	// expectedFor is how long what a poll wanted is expected to be wanted again.
 	expectedFor = time.Minute
 	// mostOpen is how many calls for one document can be under way at once.
@@ -134,7 +136,7 @@ func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 	}
 	var around error
 	var wait sync.WaitGroup
-	if len(w.VNets)+len(w.OwnSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) > 0 {
+	if len(w.VNets)+len(w.AKSSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) > 0 {
 		wait.Go(func() { around = r.around(ctx, s, w, o) })
 	}
 	out := intoSnapshot(s)
@@ -314,7 +316,7 @@ func (r *reader) send(b *batch) {
 	ids := make([]arm.ID, 0, len(b.calls))
 	slow := time.Duration(0)
 	if b.key.kind == subnetDocuments {
-		slow = r.c.patienceOf(arm.ID("/subscriptions/" + b.key.subscription))
+		slow = r.c.patienceOf(arm.ID("/subscriptions/"+b.key.subscription)) + afterList
 	}
 	for _, c := range b.calls {
 		c.asked, c.slow = now, slow

@@ -60,7 +60,7 @@ func (c *Client) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes [
 	s.Caller = caller
 	for _, scope := range scopes {
 		denied := denials[0][scope.Key()]
-		s.Own[scope.Key()] = less(own[scope.Key()], denied, scope, caller)
+		s.CallerRights[scope.Key()] = less(own[scope.Key()], denied, scope, caller)
 		for i, principal := range principals {
 			if s.Rights[principal] == nil {
 				s.Rights[principal] = map[string]inventory.Rights{}

@@ -142,7 +142,7 @@ func TestRightsOfRoles(t *testing.T) {
 			}
 			if as.NoRoles {
 				for scope, rights := range at {
-					own := s.Own[scope.Key()]
+					own := s.CallerRights[scope.Key()]
 					if own.Failed != "" || own.May(writeTable) != rights.May(writeTable) ||
 						!own.May(readTable) {
 						t.Errorf("%s: own rights at %s: %+v", name, scope.Short(), own)
@@ -171,7 +171,7 @@ func TestRightsNone(t *testing.T) {
 			"Microsoft.Authorization/permissions/read", readTable)
 		w.assign(w.group, blind)
 		s := w.read(guest, w.table)
-		if own := s.Own[w.table.Key()]; own.Failed != "" || !own.May(readTable) ||
+		if own := s.CallerRights[w.table.Key()]; own.Failed != "" || !own.May(readTable) ||
 			own.May(writeTable) {
 			t.Errorf("own rights %+v", own)
 		}
@@ -223,7 +223,8 @@ func TestRightsUnread(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := w.read(emulatortest.Keeper, w.table, w.other)
-				own, there, elsewhere := s.Own[w.table.Key()], w.of(s, w.table), w.of(s, w.other)
+				own, there, elsewhere := s.CallerRights[w.table.Key()], w.of(s, w.table), w.of(s,
+					w.other)
 				if (own.Failed == "") != tt.own || (there.Failed == "") != tt.there ||
 					(elsewhere.Failed == "") != tt.elsewhere {
 					t.Errorf("own %q, there %q, elsewhere %q", own.Failed, there.Failed,
@@ -266,7 +267,7 @@ func TestRightsCalls(t *testing.T) {
 			t.Errorf("calls %v, want %v", calls, want)
 		}
 		for scope, may := range map[arm.ID]bool{w.table: false, w.other: true, scopes[50]: false} {
-			own, there := s.Own[scope.Key()], w.of(s, scope)
+			own, there := s.CallerRights[scope.Key()], w.of(s, scope)
 			if own.May(writeTable) != may || there.May(writeTable) != may || !own.May(readTable) ||
 				!there.May(readTable) {
 				t.Errorf("at %s: own %+v, the guest's %+v", scope.Short(), own, there)
@@ -308,14 +309,16 @@ func TestRightsAgree(t *testing.T) {
 			}
 			want := read("^/subscriptions/[^/]+(/resourceGroups/[^/]+)?")
 			for _, refused := range []string{"", "^/subscriptions/[^/]+"} {
-				if got := read(refused); !reflect.DeepEqual(got.Own, want.Own) ||
+				if got := read(refused); !reflect.DeepEqual(got.CallerRights, want.CallerRights) ||
 					!reflect.DeepEqual(got.Rights, want.Rights) {
-					t.Errorf("%s, refused %q:\n%+v\n%+v\nwant\n%+v\n%+v", as.Name, refused, got.Own,
-						got.Rights, want.Own, want.Rights)
+					t.Errorf("%s, refused %q:\n%+v\n%+v\nwant\n%+v\n%+v", as.Name, refused,
+						got.CallerRights,
+						got.Rights, want.CallerRights, want.Rights)
 				}
 			}
 			for i, may := range []bool{true, true, as.Name != guest.Name, false, false} {
-				if own := want.Own[scopes[i].Key()]; own.Failed != "" || own.Undenied != "" ||
+				if own := want.CallerRights[scopes[i].Key()]; own.Failed != "" ||
+					own.Undenied != "" ||
 					own.May(writeTable) != may {
 					t.Errorf("%s at %s: %+v", as.Name, scopes[i], own)
 				}
@@ -341,10 +344,10 @@ func TestRightsDenied(t *testing.T) {
 			rights inventory.Rights
 			denied bool
 		}{
-			"the caller":           {s.Own[locked.Key()], true},
+			"the caller":           {s.CallerRights[locked.Key()], true},
 			"the guest":            {w.of(s, locked), true},
 			"the cluster":          {s.Rights[who[0]][locked.Key()], false},
-			"the caller elsewhere": {s.Own[w.group.Key()], false},
+			"the caller elsewhere": {s.CallerRights[w.group.Key()], false},
 			"the guest elsewhere":  {w.of(s, w.group), false},
 		} {
 			if got := len(tt.rights.DeniedBy) > 0; got != tt.denied || tt.rights.Failed != "" {

@@ -27,13 +27,13 @@ func (c *Client) Survey(ctx context.Context, scopes ...arm.ID) (*inventory.Snaps
 		}
 	}
 	for _, cluster := range s.Clusters {
-		if !cluster.MakesOwnVNet() {
+		if !cluster.UsesAKSVNet() {
 			continue
 		}
 		known := s.Learn(cluster.ID)
 		for _, subnet := range s.Subnets {
 			if cluster.IsManagedSubnet(subnet.ID) {
-				known.OwnSubnets = append(known.OwnSubnets, subnet.ID)
+				known.AKSSubnets = append(known.AKSSubnets, subnet.ID)
 			}
 		}
 	}

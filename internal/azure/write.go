@@ -154,7 +154,7 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 	var fault *Error
 	switch {
 	case err == nil:
-		w.c.own.note(ctx, w.c, a.header.Get("x-ms-correlation-request-id"), w.id)
+		w.c.ownWrites.note(ctx, w.c, a.header.Get("x-ms-correlation-request-id"), w.id)
 		w.sent(body)
 		w.undone++
 		w.last = nil

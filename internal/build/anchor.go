@@ -33,7 +33,7 @@ func (c Cluster) anchor() object {
 	}
 	name := func(id arm.ID) string {
 		if id == "" {
-			return "" // made, by the name that only the cluster gives
+			return "" // it is made, with a name that only create gives
 		}
 		return id.Name()
 	}

@@ -32,8 +32,9 @@ type Existing struct {
 	PodTable     arm.ID `json:"podTable,omitempty"`
 	GatewayTable arm.ID `json:"gatewayTable,omitempty"`
 
-	nodesUsed, podsUsed, gatewayUsed int // addresses that others have
-	routes                           int // of others in NodeTable
+	nodesUsed, podsUsed, gatewayUsed int      // addresses that others have
+	routes                           int      // of others in NodeTable
+	links                            []arm.ID // of the subnets, and the tables on them
 }
 
 // checkExisting checks the IDs, before anything is read.
@@ -94,6 +95,36 @@ type Network struct {
 	// Built reports whether the cluster exists already, and Identity is its identity, nil for none.
 	Built    bool
 	Identity *arm.Document
+}
+
+// Moved are the same subnets and tables, with another ID of one resource group. Nil stays nil.
+func (e *Existing) Moved(from, to arm.ID) *Existing {
+	if e == nil {
+		return nil
+	}
+	moved := *e
+	for _, id := range []*arm.ID{&moved.Nodes, &moved.Pods, &moved.Gateway, &moved.NodeTable,
+		&moved.PodTable, &moved.GatewayTable} {
+		if *id != "" && id.Group().Equal(from) {
+			*id = to + (*id)[len(from):]
+		}
+	}
+	return &moved
+}
+
+// LinkedGroups are the resource groups, other than the cluster's own, of an existing network and of
+// what its used subnets link to.
+func (e *Existing) LinkedGroups(own arm.ID) (groups []arm.ID) {
+	if e == nil {
+		return nil
+	}
+	for _, id := range append([]arm.ID{e.Nodes}, e.links...) {
+		group := id.Group()
+		if !group.Equal(own) && !slices.ContainsFunc(groups, group.Equal) {
+			groups = append(groups, group)
+		}
+	}
+	return groups
 }
 
 // TablesOn are the route tables of the subnets that a cluster uses in an existing network.
@@ -200,7 +231,7 @@ func (c *Cluster) useSubnets(n Network) error {
 		prefixes := prefixesOf(subnet)
 		switch {
 		case !p.there && !subnet.Exists():
-			continue // it is to be made
+			continue // it will be made
 		case !p.there && p.prefix.IsValid(): // given: the step compares it
 			continue
 		case !subnet.Exists():
@@ -212,6 +243,11 @@ func (c *Cluster) useSubnets(n Network) error {
 		*p.prefix = prefixes[0]
 		if !p.there {
 			continue
+		}
+		for _, path := range subnetLinks {
+			for _, id := range subnet.Get("properties." + path).Array() {
+				c.Existing.links = append(c.Existing.links, arm.ID(id.String()))
+			}
 		}
 		for _, d := range subnet.Get("properties.delegations").Array() {
 			if to := d.Get("properties.serviceName").String(); !strings.EqualFold(to, p.allowed) {

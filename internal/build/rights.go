@@ -42,7 +42,7 @@ func (s Step) Needs(c Cluster, have Made) []Need {
 	case s.ID.Is(arm.TypeResourceGroup):
 		add(s.ID, "Microsoft.Resources/subscriptions/resourceGroups/write")
 	case s.ID.Is(arm.TypeRoleDefinition):
-		for _, g := range c.groups() { // it takes the right in all that it can be assigned in
+		for _, g := range c.groups() { // it needs the right in every group where it can be assigned
 			add(arm.ID(g.(string)), s.ID.Type()+"/write")
 		}
 	case have[s.ID.Key()].Raw == nil && !s.ID.Is(arm.TypeSubnet) &&
@@ -57,14 +57,17 @@ func (s Step) Needs(c Cluster, have Made) []Need {
 	if !s.ID.Is(arm.TypeSubnet) {
 		return needs
 	}
-	for _, path := range []string{
-		"networkSecurityGroup.id", "natGateway.id", "routeTable.id", "serviceEndpointPolicies.#.id",
-	} { // the whole document is written
+	for _, path := range subnetLinks { // the whole document is written
 		for _, id := range gjson.GetBytes(have[s.ID.Key()].Raw, "properties."+path).Array() {
 			link(arm.ID(id.String()), s.ID, add)
 		}
 	}
 	return needs
+}
+
+// subnetLinks are the resources that a subnet links to.
+var subnetLinks = []string{
+	"networkSecurityGroup.id", "natGateway.id", "routeTable.id", "serviceEndpointPolicies.#.id",
 }
 
 func link(id, from arm.ID, add func(arm.ID, string)) {
@@ -101,7 +104,7 @@ func linksIn(v any) (ids []arm.ID) {
 // above is the scope of the rights on a resource: the resource if it exists or belongs to others,
 // otherwise its future parent.
 func (c Cluster) above(id arm.ID, have Made) arm.ID {
-	if id.Is(arm.TypeRoleAssignment) { // its right is asked for at its scope
+	if id.Is(arm.TypeRoleAssignment) { // its right is needed at the scope that it is for
 		at, _, _ := strings.Cut(string(id), "/providers/"+arm.TypeRoleAssignment)
 		id = arm.ID(at)
 	}

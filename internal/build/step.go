@@ -32,6 +32,8 @@ type Step struct {
 	// changed only with --adopt. Guest is set for a subnet that is made in an existing network,
 	// with --adopt.
 	Found, Guest bool
+	// Associates is the route table that an existing subnet lacks, "" for none.
+	Associates arm.ID
 	// Tagged reports whether the resource has the owner's tag. A resource without tags is owned
 	// with its parent, or by a name that only this program gives.
 	Tagged bool
@@ -157,14 +159,18 @@ func (c Cluster) subnetSteps() (steps []Step) {
 	if c.Existing != nil {
 		e = *c.Existing
 	}
-	subnet := func(there, id arm.ID, prefix fmt.Stringer, why string, table arm.ID) {
+	subnet := func(there, id arm.ID, prefix fmt.Stringer, why string, table, has arm.ID) {
 		properties := object{}
 		if table != "" {
 			properties["routeTable"] = object{"id": string(table)}
 		}
 		if there != "" {
 			body := object{"properties": properties}
-			steps = append(steps, found(id, "subnet", prefix.String()+" existing, "+why, body))
+			step := found(id, "subnet", prefix.String()+" existing, "+why, body)
+			if has == "" {
+				step.Associates = table
+			}
+			steps = append(steps, step)
 			return
 		}
 		properties["addressPrefix"] = prefix.String()
@@ -179,20 +185,21 @@ func (c Cluster) subnetSteps() (steps []Step) {
 	if c.HasTable() {
 		table = c.NodeTableID()
 	}
-	subnet(e.Nodes, c.NodeSubnetID(), c.Nodes, "for nodes", table)
+	subnet(e.Nodes, c.NodeSubnetID(), c.Nodes, "for nodes", table, e.NodeTable)
 	if c.HasPodSubnet() {
 		table := arm.ID("")
 		if c.Egress.IsValid() { // pods leave with their own addresses
 			table = cmp.Or(e.PodTable, c.NodeTableID())
 		}
-		subnet(e.Pods, c.PodSubnetID(), c.Pods, "for pods", table)
+		subnet(e.Pods, c.PodSubnetID(), c.Pods, "for pods", table, e.PodTable)
 	}
 	if c.ApplicationGateway != nil {
 		table := arm.ID("")
 		if c.GatewayTable() {
 			table = c.GatewayTableID()
 		}
-		subnet(e.Gateway, c.GatewaySubnetID(), c.Gateway, "for the Application Gateway", table)
+		subnet(e.Gateway, c.GatewaySubnetID(), c.Gateway, "for the Application Gateway", table,
+			e.GatewayTable)
 	}
 	return steps
 }

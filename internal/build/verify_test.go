@@ -176,7 +176,7 @@ func (p *plant) read() diagnose.Case {
 	s.Rights[plantWho] = map[string]inventory.Rights{plantSubnet.Key(): all, plantTable.Key(): all}
 	s.Rights[plantAddon] = map[string]inventory.Rights{plantGateway.Key(): all,
 		plantGateway.Group().Key(): all, plantGateways.Key(): all}
-	s.Own[plantTarget.Key()] = all
+	s.CallerRights[plantTarget.Key()] = all
 	known := s.Learn(plantCluster)
 	known.LogRead, known.ManagedRead, known.Written = true, true, []arm.ID{plantTable}
 	p.change(s)

@@ -162,7 +162,7 @@ func (v *verifier) addresses() {
 		switch {
 		case left == 0:
 			c.wrong("none of %d is left", place.Usable)
-		// whether Azure shows all that nodes hold is not documented
+		// it is not documented whether Azure shows all addresses that nodes hold
 		case place.Kind == "pod subnet":
 			c.right("at most %d of %d are left: nodes hold 16 at a time", left, place.Usable)
 		default:

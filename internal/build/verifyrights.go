@@ -81,7 +81,7 @@ func (v *verifier) keeperRights() {
 			return
 		}
 	}
-	if len(v.s.Own) == 0 {
+	if len(v.s.CallerRights) == 0 {
 		c.unchecked("they were not read")
 		return
 	}

@@ -33,11 +33,12 @@ import (
 // change the meaning of these.
 const format = 1
 
-// maxFile and maxTotal limit the unpacked size in bytes: a bundle may come from an untrusted
-// source.
+// A bundle may come from an untrusted source, so the unpacked size in bytes and the number of
+// members are limited.
 const (
-	maxFile  = 64 << 20
-	maxTotal = 1 << 30
+	maxFile    = 64 << 20
+	maxTotal   = 256 << 20
+	maxMembers = 100_000
 )
 
 // Bundle is a snapshot and the options that it was read with.
@@ -65,14 +66,14 @@ type manifest struct {
 	Unread       map[string]inventory.Unread            `json:"unread,omitempty"`
 	Known        map[string]known                       `json:"known,omitempty"`
 	Caller       string                                 `json:"caller,omitempty"`
-	Own          map[string]inventory.Rights            `json:"ownRights,omitempty"`
+	CallerRights map[string]inventory.Rights            `json:"ownRights,omitempty"`
 	Rights       map[string]map[string]inventory.Rights `json:"rights,omitempty"`
 	Writers      map[string]inventory.Writer            `json:"writers,omitempty"`
 }
 
 // known holds the fields of inventory.Known that a diagnosis reads.
 type known struct {
-	OwnSubnets  []arm.ID        `json:"ownSubnets,omitempty"`
+	AKSSubnets  []arm.ID        `json:"ownSubnets,omitempty"`
 	LogRead     bool            `json:"logRead,omitempty"`
 	LogNext     []string        `json:"logNext,omitempty"`
 	LogCut      bool            `json:"logCut,omitempty"`
@@ -104,11 +105,11 @@ func writeFiles(b Bundle, file func(name string, data []byte) error) error {
 		Format: format, Program: b.Program, Taken: s.Taken, Clusters: b.Clusters,
 		Proposed: b.Proposed, Configs: b.Configs,
 		Listed: s.Listed, InterfacesOf: s.InterfacesOf, Unread: s.Unread, Known: map[string]known{},
-		Caller: s.Caller, Own: s.Own, Rights: s.Rights, Writers: s.Writers,
+		Caller: s.Caller, CallerRights: s.CallerRights, Rights: s.Rights, Writers: s.Writers,
 	}
 	for key, c := range s.Clusters {
 		k := s.Known(c.ID)
-		m.Known[key] = known{k.OwnSubnets, k.LogRead, k.LogNext, k.LogCut, k.Written, k.ManagedRead,
+		m.Known[key] = known{k.AKSSubnets, k.LogRead, k.LogNext, k.LogCut, k.Written, k.ManagedRead,
 			k.Managed, k.NICs}
 	}
 	if err := writeJSON("manifest.json", m, file); err != nil {
@@ -182,10 +183,14 @@ func Read(r io.Reader) (Bundle, error) {
 		return Bundle{}, fmt.Errorf("it is not a .tgz file: expected a file that routekeeper " +
 			"collect wrote")
 	}
-	archive := tar.NewReader(io.LimitReader(compressed, maxTotal))
+	archive := tar.NewReader(compressed)
 	b := Bundle{Snapshot: inventory.NewSnapshot()}
 	found := false
-	for {
+	left := int64(maxTotal)
+	for members := 0; ; members++ {
+		if members > maxMembers {
+			return Bundle{}, fmt.Errorf("it has more than %d members", maxMembers)
+		}
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -198,6 +203,10 @@ func Read(r io.Reader) (Bundle, error) {
 		}
 		if header.Size > maxFile {
 			return Bundle{}, fmt.Errorf("%s: it is larger than %d MiB", header.Name, maxFile>>20)
+		}
+		// Sparse members take no room in the archive, so the total counts what they unpack to.
+		if left -= header.Size; left < 0 {
+			return Bundle{}, fmt.Errorf("it unpacks to more than %d MiB", maxTotal>>20)
 		}
 		data, err := io.ReadAll(archive)
 		if err != nil {
@@ -220,6 +229,8 @@ func (b *Bundle) add(name string, data []byte, manifested *bool) error {
 	s := b.Snapshot
 	kind, rest, _ := strings.Cut(name, "/")
 	switch {
+	case name == "manifest.json" && *manifested:
+		return errors.New("the bundle has a second one")
 	case name == "manifest.json":
 		*manifested = true
 		return b.addManifest(data)
@@ -253,12 +264,12 @@ func (b *Bundle) addManifest(data []byte) error {
 	s := b.Snapshot
 	s.Taken, s.Listed, s.InterfacesOf, s.Caller = m.Taken, m.Listed, m.InterfacesOf, m.Caller
 	maps.Copy(s.Unread, m.Unread)
-	maps.Copy(s.Own, m.Own)
+	maps.Copy(s.CallerRights, m.CallerRights)
 	maps.Copy(s.Rights, m.Rights)
 	maps.Copy(s.Writers, m.Writers)
 	for key, k := range m.Known {
 		learnt := s.Learn(arm.ID(key))
-		learnt.OwnSubnets, learnt.LogRead, learnt.LogNext, learnt.LogCut = k.OwnSubnets, k.LogRead,
+		learnt.AKSSubnets, learnt.LogRead, learnt.LogNext, learnt.LogCut = k.AKSSubnets, k.LogRead,
 			k.LogNext, k.LogCut
 		learnt.Written, learnt.ManagedRead, learnt.Managed, learnt.NICs = k.Written, k.ManagedRead,
 			k.Managed, k.NICs

@@ -54,7 +54,7 @@ func full(t testing.TB) Bundle {
 	}
 	s.Unread[vnet.Key()] = inventory.Unread{ID: vnet, Status: 403, Code: "AuthorizationFailed",
 		Message: "no"}
-	s.Own[group.Key()] = inventory.Rights{Permissions: []inventory.Permission{
+	s.CallerRights[group.Key()] = inventory.Rights{Permissions: []inventory.Permission{
 		{Actions: []string{"*"}}}}
 	s.Rights["p"] = map[string]inventory.Rights{group.Key(): {Roles: []string{"Reader"}}}
 	s.Caller = "me"
@@ -86,7 +86,8 @@ func plain(t testing.TB, s *inventory.Snapshot) string {
 	text, err := json.Marshal(struct {
 		A, B, C, D, E, F, G, H, I, J, K, L any
 	}{s.Clusters, s.VNets, s.Subnets, s.Tables, s.SecurityGroups, s.Gateways, s.Interfaces, s.Locks,
-		s.Unread, s.Kubernetes, s.Known(cluster), []any{s.Caller, s.Own, s.Rights, s.Writers,
+		s.Unread, s.Kubernetes, s.Known(cluster), []any{s.Caller, s.CallerRights, s.Rights,
+			s.Writers,
 			s.Listed, s.InterfacesOf, s.Taken}})
 	if err != nil {
 		t.Fatal(err)
@@ -197,6 +198,28 @@ func TestReadRefuses(t *testing.T) {
 	if _, err := Read(bytes.NewReader(archive("manifest.json", `{"format":1}`, "later/thing.json",
 		`?`))); err != nil {
 		t.Errorf("a file of a later program: %v", err)
+	}
+}
+
+// TestBombs: what unpacks to more than a bundle has is refused before it is all in memory, and a
+// second manifest too.
+func TestBombs(t *testing.T) {
+	const manifest = `{"format":1}`
+	zeros := strings.Repeat("\x00", maxFile)
+	for name, tt := range map[string]struct {
+		files []string
+		want  string
+	}{
+		"total": {[]string{"manifest.json", manifest, "a", zeros, "b", zeros, "c", zeros, "d",
+			zeros},
+			"unpacks to more than 256 MiB"},
+		"file":      {[]string{"manifest.json", manifest, "a", zeros + "x"}, "larger than 64 MiB"},
+		"manifests": {[]string{"manifest.json", manifest, "./manifest.json", manifest}, "second"},
+	} {
+		if _, err := Read(bytes.NewReader(archive(tt.files...))); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/input"
 )
 
 var (
@@ -138,7 +139,7 @@ func findLocal(ctx context.Context, dir string) (emulator.Info, error) {
 
 // localClient makes an HTTP client that trusts the emulator's certificate.
 func localClient(info emulator.Info) (*http.Client, error) {
-	ca, err := os.ReadFile(info.CAFile)
+	ca, err := input.ReadFile(info.CAFile, input.Small)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ deletes what it built.`,
     --location westeurope
   routekeeper cluster verify shop
   routekeeper cluster hello shop --image registry.example/routekeeper:v0.1.0
-  routekeeper cluster delete shop --subscription <id>`,
+  routekeeper cluster delete shop`,
 		Args: noArgs,
 		RunE: needsCommand,
 	}

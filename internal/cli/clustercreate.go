@@ -18,6 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/build"
 	"routekeeper.dev/routekeeper/internal/capacity"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/provision"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -232,7 +233,7 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	if err != nil {
 		return err
 	}
-	if c, err = provision.Look(ctx, client, c); err != nil {
+	if c, err = provision.FitToNetwork(ctx, client, c); err != nil {
 		return o.source.explain(err)
 	}
 	planned, err := provision.Preview(ctx, client, c, o.adopt)
@@ -310,7 +311,7 @@ func (o createOptions) checkFiles() error {
 	if o.kubeconfig == "" {
 		return nil
 	}
-	text, err := os.ReadFile(o.kubeconfig)
+	text, err := input.ReadFile(o.kubeconfig, input.Text)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil

@@ -28,7 +28,7 @@ type deleteOptions struct {
 func (a *app) newClusterDelete() *cobra.Command {
 	var o deleteOptions
 	cmd := &cobra.Command{
-		Use:   "delete {NAME --subscription ID | -f FILE} [--yes NAME]",
+		Use:   "delete {NAME | -f FILE} [--yes NAME]",
 		Short: "Delete a cluster and everything that create made for it",
 		Long: `Deletes a cluster that cluster create has built: the cluster with everything
 that AKS made for it, gateway, address, role assignments, role, identity,
@@ -40,16 +40,19 @@ It also deletes copies of the cluster's pod routes, from the targets of the
 config that --config names and from the gateway's table. It proves each of these
 deletes first: the cluster is gone, and no network interface has the next hop.
 
+NAME is the cluster's name or ID. If the name repeats, or the cluster itself is
+gone already, say with --subscription and -g where it was built.
+
 You can run it again after a failure, or after a create that did not finish. At
 the end it checks what is left: resources, associations, role assignments, alert
 rules and copied routes.
 
 Exit code 0: deleted, and nothing is left; 1: an error; 2: something is left, or
 with --dry-run there is something to delete, or you typed another name.`,
-		Example: `  routekeeper cluster delete shop --subscription <id> --dry-run
-  routekeeper cluster delete shop --subscription <id> --yes shop
-  routekeeper cluster delete shop --subscription <id> --cluster-only \
-    --config routes.yaml
+		Example: `  routekeeper cluster delete shop --dry-run
+  routekeeper cluster delete shop --yes shop
+  routekeeper cluster delete shop --cluster-only --config routes.yaml
+  routekeeper cluster delete shop --subscription <id>
   routekeeper cluster delete -f cluster.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.runClusterDelete(cmd.Context(), o)
@@ -57,10 +60,12 @@ with --dry-run there is something to delete, or you typed another name.`,
 	}
 	f := cmd.Flags()
 	c := &o.source.described.Spec
-	f.StringVar(&c.Subscription, "subscription", "", "subscription `ID`")
-	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource `GROUP` (default NAME-rg)")
+	f.StringVar(&c.Subscription, "subscription", "",
+		"subscription `ID` (default: where the cluster is)")
+	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "",
+		"resource `GROUP` (default: the cluster's, or NAME-rg with --subscription)")
 	cmd.ValidArgsFunction = a.complete(a.clusterNames, 1)
-	a.clusterSource(cmd, &o.source, "subscription")
+	a.clusterSource(cmd, &o.source)
 	f.StringArrayVar(&o.configs, "config", nil,
 		"also delete its routes from the targets of this config (`FILE` or folder, repeatable)")
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
@@ -74,6 +79,10 @@ with --dry-run there is something to delete, or you typed another name.`,
 }
 
 func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
+	again, err := a.locate(ctx, &o.source)
+	if err != nil {
+		return err
+	}
 	c, err := a.readSource(&o.source, build.Named)
 	if err != nil {
 		return err
@@ -138,7 +147,7 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 	removed, failed := provision.Delete(ctx, client, c, o.clusterOnly, prune, tell)
 	told = removing(c, removed, routes, failed == nil)
 	if failed != nil {
-		failed = fmt.Errorf("%w; run the same command again to continue", failed)
+		failed = fmt.Errorf("%w; run the same command again%s to continue", failed, again)
 	} else {
 		progress.now("looking for what is left")
 		told.Left, told.Unchecked, failed = provision.Left(ctx, client, c, o.clusterOnly, traces)
@@ -154,6 +163,36 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 		return err
 	}
 	return a.tellLeft(told)
+}
+
+// locate finds the subscription and the resource group of the cluster by its name or ID, unless a
+// flag or a file says them. It returns the flags that a further run needs, which does not find the
+// cluster once it is deleted.
+func (a *app) locate(ctx context.Context, s *clusterSource) (again string, err error) {
+	d := &s.described
+	if len(s.files) > 0 || d.Spec.Subscription != "" {
+		return "", nil
+	}
+	o := initOptions{cluster: d.Metadata.Name}
+	if err := o.check(); err != nil {
+		return "", err
+	}
+	progress := a.progress(ctx, "looking for the cluster")
+	defer progress.stop()
+	client, err := a.connect(ctx, progress.logger())
+	if err != nil {
+		return "", err
+	}
+	_, id, err := o.find(ctx, client)
+	if err != nil {
+		return "", fmt.Errorf("%w; to delete what is left of a cluster that is gone, add "+
+			"--subscription", err)
+	}
+	d.Metadata.Name, d.Spec.Subscription = id.Name(), id.Subscription()
+	if d.Spec.ResourceGroup == "" {
+		d.Spec.ResourceGroup = id.ResourceGroup()
+	}
+	return " with --subscription " + id.Subscription() + " -g " + d.Spec.ResourceGroup, nil
 }
 
 // tellLeft prints what a delete has left, and what could not be checked.

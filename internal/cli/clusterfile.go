@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/build"
 	"routekeeper.dev/routekeeper/internal/config"
+	"routekeeper.dev/routekeeper/internal/input"
 )
 
 // clusterSource is where a command gets its cluster from: NAME and flags, or a file.
@@ -104,7 +104,7 @@ func (a *app) clusterFile(path string) (config.File, error) {
 	if path == "-" {
 		f.Name = "standard input"
 	} else {
-		opened, err := os.Open(path)
+		opened, err := input.Open(path, input.Text)
 		if err != nil {
 			return f, fmt.Errorf("-f: %w", unread(path, err))
 		}

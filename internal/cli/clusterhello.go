@@ -68,6 +68,7 @@ are lost, or pods are not ready in time.`,
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "", "find the cluster in this subscription (`ID`)")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "reach the cluster with this kubeconfig `FILE`")
+	trustFlag(cmd, &o.trusted)
 	f.StringVar(&o.context, "context", "", "the `NAME` of the kubeconfig's context")
 	f.StringVarP(&o.namespace, "namespace", "n", "routekeeper-hello",
 		"the namespace of the demo (`NAME`)")
@@ -127,7 +128,7 @@ func (a *app) runClusterHello(ctx context.Context, o helloOptions) (failed error
 	}
 	cluster := e.Clusters[0]
 	client, err := kube.Load(kube.Options{Kubeconfig: o.kubeconfig, Context: o.context,
-		Cluster: e.Snapshot.Cluster(cluster)})
+		Cluster: e.Snapshot.Cluster(cluster), Trusted: o.trusted})
 	if err != nil {
 		return err
 	}

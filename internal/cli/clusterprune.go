@@ -169,11 +169,11 @@ func (k *copies) prune(
 	loop := keeper.New(client, []v1alpha1.ClusterRoutes{k.config},
 		past.With(keeper.Options{Log: log}))
 	loop.Remember(arm.ID(k.config.Spec.ClusterID), k.had)
-	round, err := loop.Round(ctx)
+	result, err := loop.Reconcile(ctx)
 	if err != nil {
 		return fmt.Errorf("copied routes: %w", err)
 	}
-	for _, o := range round.Changes {
+	for _, o := range result.Changes {
 		switch id := o.Resource.Child("routes", o.Route); {
 		case o.State == plan.Done || o.State == plan.Obsolete:
 			k.done[id.Key()] = true
@@ -185,7 +185,7 @@ func (k *copies) prune(
 				o.Error))
 		}
 	}
-	for _, f := range round.Findings {
+	for _, f := range result.Findings {
 		if f.Code == finding.ClusterMissing && len(f.Evidence) > 0 {
 			k.left = append(k.left, f.Message+"; next: "+cmp.Or(f.Advice, f.Fix))
 		}

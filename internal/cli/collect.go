@@ -39,7 +39,7 @@ func (a *app) runCollect(ctx context.Context, o examineOptions) error {
 		return errors.New("--out: expected a file such as bundle.tgz: a bundle cannot be shown " +
 			"on a terminal")
 	}
-	w, err := a.raw()
+	w, err := a.open(replacePrivate)
 	if err != nil {
 		return err
 	}

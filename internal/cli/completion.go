@@ -71,7 +71,7 @@ func configsAt(cmd *cobra.Command) []string {
 			return paths
 		}
 	}
-	if path, err := keptHere(); err == nil {
+	if path, err := configHere(); err == nil {
 		return []string{path}
 	}
 	return nil
@@ -128,7 +128,7 @@ func (a *app) bundleOf(cmd *cobra.Command) *examination {
 	if err != nil || path == "" {
 		return nil
 	}
-	e, err := a.openBundle(examineOptions{bundle: path})
+	e, err := a.openBundle(cmd.Context(), examineOptions{bundle: path})
 	if err != nil {
 		return nil
 	}

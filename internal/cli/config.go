@@ -13,6 +13,7 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/config"
+	"routekeeper.dev/routekeeper/internal/input"
 )
 
 // configFlag adds -f.
@@ -75,9 +76,9 @@ func (a *app) configFiles(path string) ([]config.File, error) {
 	}
 	var files []config.File
 	for _, name := range names {
-		data, err := os.ReadFile(name)
+		data, err := input.ReadFile(name, input.Text)
 		if err != nil {
-			return nil, err
+			return nil, unread(name, err)
 		}
 		files = append(files, config.File{Name: name, Data: data})
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,9 +13,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// How changing commands ask. A command shows its plan first. --dry-run ends it there, --yes goes on
-// without a question, and otherwise a person at a terminal answers it. If no person can have seen
-// the plan, the command fails and says how to confirm.
+// How changing commands ask. A command shows its plan first. With --dry-run it ends there, and with
+// --yes it continues without a question. Otherwise a person at a terminal answers the question. If
+// no person can have seen the plan, the command fails and says how to confirm.
 
 // confirm asks a question about a plan that was shown. Any answer other than yes means no.
 func (a *app) confirm(question string) (bool, error) {
@@ -52,7 +53,7 @@ func (a *app) askOr(question, next string) (bool, error) {
 
 // repeated is this command line with more flags.
 func (a *app) repeated(flags ...string) finding.CommandLine {
-	words := append([]string{"routekeeper"}, a.args...)
+	words := append(strings.Fields(cmp.Or(a.program, "routekeeper")), a.args...)
 	return finding.Command("%s", append(words, flags...))
 }
 

@@ -10,12 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/controller"
+	"routekeeper.dev/routekeeper/internal/input"
 )
 
 type controllerOptions struct {
 	keep                keepingOptions
 	kubeconfig, context string
-	nodes               string
+	nodes               nodesOptions
 	namespace, scopes   string
 	inside              bool
 	lease               time.Duration
@@ -62,7 +63,7 @@ Exit code 0: interrupted; 1: an error.`,
 		"`FILE` (default the pod's service account, or kubectl's)")
 	f.StringVar(&o.context, "context", "", "`NAME` of the kubeconfig's context")
 	_ = cmd.MarkFlagFilename("kubeconfig")
-	nodesFlag(cmd, &o.nodes, "nodes-kubeconfig")
+	o.nodes.flags(cmd, "nodes-kubeconfig")
 	f.StringVar(&o.namespace, "namespace", "", "the controller's own `NAMESPACE`, which has the "+
 		"Lease (default the pod's, or the context's)")
 	f.StringVar(&o.scopes, "scopes", "", "`FILE` that maps namespaces to the scopes they may name")
@@ -104,12 +105,12 @@ func runController(ctx context.Context, a *app, o controllerOptions, inside bool
 	}
 	scopes := controller.Scopes{o.namespace: {controller.Everything}}
 	if o.scopes != "" {
-		text, err := os.ReadFile(o.scopes)
+		text, err := input.ReadFile(o.scopes, input.Text)
 		if err == nil {
 			scopes, err = controller.ReadScopes(text)
 		}
 		if err != nil {
-			return fmt.Errorf("--scopes: %w", err)
+			return fmt.Errorf("--scopes: %w", unreadAt(o.scopes, err))
 		}
 	}
 	host, err := os.Hostname()

@@ -36,22 +36,22 @@ type watched struct {
 	running bool // the scenes are over
 }
 
-// Round makes a check of a scene.
-func (w *watched) Round(ctx context.Context) (keeper.Round, error) {
-	r, err := w.keeper.Round(ctx)
+// Reconcile makes a check of a scene.
+func (w *watched) Reconcile(ctx context.Context) (keeper.Result, error) {
+	r, err := w.keeper.Reconcile(ctx)
 	if err == nil {
-		w.board.Round(r)
+		w.board.Record(r)
 	}
 	return r, err
 }
 
 // Ask and Wake are for the listener.
-func (w *watched) Ask(ctx context.Context, r keeper.Request) (keeper.Round, error) {
+func (w *watched) Ask(ctx context.Context, r keeper.Request) (keeper.Result, error) {
 	w.mu.Lock()
 	running := w.running
 	w.mu.Unlock()
 	if !running {
-		return keeper.Round{}, errors.New("the scenes are still playing: the buttons work " +
+		return keeper.Result{}, errors.New("the scenes are still playing: the buttons work " +
 			"afterwards")
 	}
 	return w.keeper.Ask(ctx, r)
@@ -101,7 +101,7 @@ func (a *app) demoPages(address string, o *demo.Options, say func(string) error)
 		w.mu.Lock()
 		w.running = true
 		w.mu.Unlock()
-		return w.keeper.Run(ctx, watchedInterval, w.board.Round)
+		return w.keeper.Run(ctx, watchedInterval, w.board.Record)
 	}
 	return func() error { return errors.Join(server.Close(), w.past.Close()) }, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -194,7 +194,7 @@ func (a *app) readFile(path string) ([]byte, error) {
 	if path == "-" {
 		return a.standardInput()
 	}
-	data, err := os.ReadFile(path)
+	data, err := input.ReadFile(path, input.Text)
 	if err != nil {
 		return nil, unread(path, err)
 	}
@@ -205,7 +205,7 @@ func (a *app) readFile(path string) ([]byte, error) {
 // config a second time after repairs.
 func (a *app) standardInput() ([]byte, error) {
 	if a.piped == nil {
-		data, err := io.ReadAll(a.in)
+		data, err := io.ReadAll(input.Limit(a.in, input.Large))
 		if err != nil {
 			return nil, err
 		}

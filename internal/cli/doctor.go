@@ -137,7 +137,7 @@ func (a *app) doctorFix(ctx context.Context, o doctorOptions, e *examination, d 
 			return d, err
 		}
 	}
-	made, err := a.fix(ctx, e.client, o.paths, e.Configs, o.yes, func(r report.Round) error {
+	made, err := a.fix(ctx, e.client, o.paths, e.Configs, o.yes, func(r report.Result) error {
 		if whole {
 			return nil
 		}

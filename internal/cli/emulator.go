@@ -43,7 +43,8 @@ certificate authority to trust.
 
 Scenarios:
   demo    the network, cluster and route tables of routekeeper demo
-  fleet   30 clusters, one of 50 and one of 390 nodes, four of them broken
+  fleet   30 clusters, one of 50 and one of 390 nodes, four of them broken, and
+          12 with what blocks their migration off kubenet
   empty   subscriptions only
 
 The commands list, scale, strip and break work on a running emulator. Name its
@@ -155,7 +156,7 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 	if o.persist {
 		options.StateFile = filepath.Join(o.dir, "state.db")
 	}
-	options.Probe = newPlayedGateways(o.dir).probe
+	options.Probe = newSimulatedGateways(o.dir).probe
 	e, err := emulator.New(options)
 	if err != nil {
 		return err
@@ -174,7 +175,8 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(a.out, "30 clusters, four of them broken:\n  "+
+		fmt.Fprintln(a.out, "30 clusters, four of them broken, 12 not ready to migrate off "+
+			"kubenet:\n  "+
 			strings.Join(broken, "\n  "))
 	}
 	if o.faults != "" {

@@ -220,7 +220,7 @@ func atLeastOne(what string) cobra.PositionalArgs {
 type runningEmulator struct {
 	info   emulator.Info
 	seen   *inventory.Snapshot
-	others *azure.Client // in the name of an infrastructure pipeline
+	others *azure.Client // as an infrastructure pipeline
 }
 
 func (a *app) runningEmulator(ctx context.Context) (*runningEmulator, error) {

@@ -13,20 +13,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// playedGateways decides which probes of the emulator's Application Gateways are answered. It reads
-// the emulator's network as a client, and traces the probes and their answers.
-type playedGateways struct {
+// simulatedGateways decides which probes of the emulator's Application Gateways are answered. It
+// reads the emulator's network as a client, and traces the probes and their answers.
+type simulatedGateways struct {
 	dir string // of emulator.json
 
 	mu   sync.Mutex
 	seen map[string]seenNetwork // by the subscription
 }
 
-func newPlayedGateways(dir string) *playedGateways {
-	return &playedGateways{dir: dir, seen: map[string]seenNetwork{}}
+func newSimulatedGateways(dir string) *simulatedGateways {
+	return &simulatedGateways{dir: dir, seen: map[string]seenNetwork{}}
 }
 
-func (p *playedGateways) probe(ctx context.Context,
+func (p *simulatedGateways) probe(ctx context.Context,
 	probe emulator.Probe) (emulator.Health, string) {
 	p.mu.Lock() // a tracer remembers what it has worked out
 	defer p.mu.Unlock()
@@ -51,7 +51,7 @@ func (p *playedGateways) probe(ctx context.Context,
 	return emulator.Healthy, ""
 }
 
-func (p *playedGateways) read(ctx context.Context, probe emulator.Probe) (*trace.Tracer, error) {
+func (p *simulatedGateways) read(ctx context.Context, probe emulator.Probe) (*trace.Tracer, error) {
 	subscription := probe.Gateway.Subscription()
 	if seen := p.seen[subscription]; time.Since(seen.at) < networkAge && seen.port == probe.Port {
 		return seen.tracer, nil

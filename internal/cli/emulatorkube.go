@@ -24,16 +24,16 @@ func playKubernetes(e *emulator.Emulator, o emulatorOptions,
 	if err != nil {
 		return nil, err
 	}
-	network := &playedNetwork{dir: o.dir, seen: map[string]seenNetwork{}}
+	network := &simulatedNetwork{dir: o.dir, seen: map[string]seenNetwork{}}
 	return kubernetes.Join(e, kubernetes.Options{
 		Binaries: binaries, Folder: filepath.Join(o.dir, "kubernetes"), Fresh: !e.Restored(),
 		Log: log, Way: network.way,
 	})
 }
 
-// playedNetwork decides which packets of simulated pods arrive. It reads the emulator's network as
-// a client, and traces the packets.
-type playedNetwork struct {
+// simulatedNetwork decides which packets of simulated pods arrive. It reads the emulator's network
+// as a client, and traces the packets.
+type simulatedNetwork struct {
 	dir string // of emulator.json
 
 	mu   sync.Mutex
@@ -49,7 +49,7 @@ type seenNetwork struct {
 // networkAge is how old the network that was read may be, so that calls at the same time share it.
 const networkAge = time.Second
 
-func (p *playedNetwork) way(ctx context.Context, packet kubernetes.Packet) error {
+func (p *simulatedNetwork) way(ctx context.Context, packet kubernetes.Packet) error {
 	p.mu.Lock() // a tracer remembers what it has worked out
 	defer p.mu.Unlock()
 	t, err := p.read(ctx, packet)
@@ -68,7 +68,8 @@ func (p *playedNetwork) way(ctx context.Context, packet kubernetes.Packet) error
 	return nil
 }
 
-func (p *playedNetwork) read(ctx context.Context, packet kubernetes.Packet) (*trace.Tracer, error) {
+func (p *simulatedNetwork) read(ctx context.Context, packet kubernetes.Packet) (*trace.Tracer,
+	error) {
 	cluster := packet.Cluster
 	if seen := p.seen[cluster.Key()]; time.Since(seen.at) < networkAge && seen.port == packet.Port {
 		return seen.tracer, nil

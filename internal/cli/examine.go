@@ -17,6 +17,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/bundle"
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/input"
 )
 
 // examineOptions say what to read, and from where.
@@ -152,7 +153,7 @@ func (a *app) examine(ctx context.Context, o examineOptions, progress *progress)
 func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *progress) (*examination,
 	error) {
 	if o.bundle != "" {
-		return a.openBundle(o)
+		return a.openBundle(ctx, o)
 	}
 	var configs []v1alpha1.ClusterRoutes
 	var err error
@@ -242,17 +243,17 @@ func (e *examination) propose(ctx context.Context, o examineOptions) error {
 }
 
 // openBundle reads a bundle.
-func (a *app) openBundle(o examineOptions) (*examination, error) {
-	f, err := os.Open(o.bundle)
+func (a *app) openBundle(ctx context.Context, o examineOptions) (*examination, error) {
+	if info, err := os.Stat(o.bundle); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("--from-bundle: %s is a folder, expected a file of routekeeper "+
+			"collect", o.bundle)
+	}
+	f, err := input.Open(o.bundle, input.Large)
 	if err != nil {
 		return nil, fmt.Errorf("--from-bundle: %w", unread(o.bundle, err))
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("--from-bundle: %s is a folder, expected a file of routekeeper "+
-			"collect", o.bundle)
-	}
-	b, err := bundle.Read(f)
+	b, err := bundle.Read(input.Until(ctx, f))
 	if err != nil {
 		return nil, fmt.Errorf("--from-bundle: %s: %w", o.bundle, err)
 	}

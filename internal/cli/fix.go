@@ -14,15 +14,15 @@ import (
 // fix shows the changes that the configs allow, asks, and makes them. It returns nil if there is
 // nothing to change, or if the answer was no.
 func (a *app) fix(ctx context.Context, client *azure.Client, paths []string,
-	configs []v1alpha1.ClusterRoutes, yes bool, show func(report.Round) error) (
-	*report.Round, error) {
+	configs []v1alpha1.ClusterRoutes, yes bool, show func(report.Result) error) (
+	*report.Result, error) {
 	planned, err := keeper.New(client, configs,
-		usualHistory.preview(paths, keeper.Options{})).Round(ctx)
+		usualHistory.preview(paths, keeper.Options{})).Reconcile(ctx)
 	if err != nil {
 		return nil, err
 	}
 	planned.OnlyObserved = nil // doctor shows what it fixes
-	preview := roundReport(planned, len(configs))
+	preview := reportOf(planned, len(configs))
 	preview.Findings = nil // they have just been said
 	if err := show(preview); err != nil || len(planned.Changes) == 0 {
 		return nil, err
@@ -37,12 +37,12 @@ func (a *app) fix(ctx context.Context, client *azure.Client, paths []string,
 		return nil, err
 	}
 	defer past.Close()
-	round, err := keeper.New(client, configs, past.With(keeper.Options{
-		Only: confirmed(planned.Changes)})).Round(ctx)
-	if err != nil && len(round.Changes) == 0 {
+	result, err := keeper.New(client, configs, past.With(keeper.Options{
+		Only: confirmed(planned.Changes)})).Reconcile(ctx)
+	if err != nil && len(result.Changes) == 0 {
 		return nil, err
 	}
-	round.OnlyObserved = nil
-	made := roundReport(round, len(configs))
+	result.OnlyObserved = nil
+	made := reportOf(result, len(configs))
 	return &made, errors.Join(err, show(made))
 }

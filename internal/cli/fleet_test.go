@@ -125,7 +125,7 @@ func (f *fleet) start() {
 	f.run = exec.Command(binary, "--emulator", f.az, "run", "-f", f.config(),
 		"--max-changes-per-minute", "0", "--interval", fleetInterval.String(), "--listen", f.listen,
 		"-o", "json")
-	rounds, err := f.run.StdoutPipe()
+	results, err := f.run.StdoutPipe()
 	if err != nil {
 		f.b.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func (f *fleet) start() {
 			f.b.Logf("its log ends so:\n%s", text[max(0, len(text)-4000):])
 		}
 	})
-	in := bufio.NewReader(rounds)
+	in := bufio.NewReader(results)
 	written, told, reads, writes := 0, 0, 0, 0
 	// each group of clusters that share something writes in its own check
 	for ; written < f.missing(); told++ {
@@ -165,7 +165,7 @@ func (f *fleet) start() {
 		}
 		reads, writes = reads+r.ARM.Reads, writes+r.ARM.Writes
 	}
-	f.b.ReportMetric(time.Since(began).Seconds(), "s/first-rounds")
+	f.b.ReportMetric(time.Since(began).Seconds(), "s/first-results")
 	f.b.Logf("its first %d checks: %d reads, %d writes", told, reads, writes)
 	go func() { // without waiting for the others
 		for err == nil {

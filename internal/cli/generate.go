@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac/generate"
+	"routekeeper.dev/routekeeper/internal/provision"
 )
 
 type generateOptions struct {
@@ -37,6 +39,9 @@ func (a *app) newGenerate() *cobra.Command {
 create would build with the same options or the same file, with network, route
 tables, identity, role and role assignments. A later apply does not take a route
 table off its subnet.
+
+With --vnet-subnet-id, it reads the existing network. The code refers to what
+exists and never declares it. Its head says what it adds to the network.
 
 With --host, the code also deploys the keeper: identity, rights and workload.
   aks             in the cluster: a credential for its service account, and a
@@ -60,6 +65,7 @@ clusters, subnets and route tables in the config.`,
 type generator interface {
 	Terraform() ([]generate.Output, error)
 	Bicep() ([]generate.Output, error)
+	ARM() ([]generate.Output, error)
 }
 
 func (a *app) newGenerateTerraform() *cobra.Command {
@@ -83,7 +89,7 @@ standard output or as several files into a folder. See routekeeper iac generate
 			return a.generated(o, "terraform init", g.Terraform)
 		},
 	}
-	a.generateFlags(cmd, o, true)
+	a.generateFlags(cmd, o)
 	cmd.Flags().IntVar(&o.provider, "provider-version", 5, "azurerm's major `version`: 4 or 5")
 	return cmd
 }
@@ -110,7 +116,7 @@ func (a *app) newGenerateBicep() *cobra.Command {
 			return a.generated(o, "the az commands at the head of main.bicep", g.Bicep)
 		},
 	}
-	a.generateFlags(cmd, o, true)
+	a.generateFlags(cmd, o)
 	_ = cmd.MarkFlagRequired("out")
 	return cmd
 }
@@ -118,28 +124,30 @@ func (a *app) newGenerateBicep() *cobra.Command {
 func (a *app) newGenerateARM() *cobra.Command {
 	o := &generateOptions{provider: 5}
 	cmd := &cobra.Command{
-		Use:   "arm {NAME --blueprint B --subscription ID --location L | -f FILE}",
+		Use: "arm {NAME --blueprint B --subscription ID --location L | -f FILE | " +
+			"--from-config FILE}",
 		Short: "Write an ARM template",
-		Long: `Writes an ARM template for a deployment to a resource group, to standard output
-or as main.json into a folder. See routekeeper iac generate --help for what it
-contains.`,
+		Long: `Writes an ARM template to standard output, or as main.json into a folder. A
+cluster is deployed to a resource group, a keeper's rights to a subscription.
+See routekeeper iac generate --help for what it contains.`,
 		Example: `  routekeeper iac generate arm shop --blueprint pod-subnet \
     --subscription <id> --location westeurope > main.json
-  routekeeper iac generate arm -f cluster.yaml --host aks --out shop`,
+  routekeeper iac generate arm -f cluster.yaml --host aks --out shop
+  routekeeper iac generate arm --from-config routes.yaml --out keeper`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := a.blueprint(o)
+			g, err := a.generator(cmd, o, args)
 			if err != nil {
 				return err
 			}
-			return a.generated(o, "the az commands in its metadata", b.ARM)
+			return a.generated(o, "the az commands in its metadata", g.ARM)
 		},
 	}
-	a.generateFlags(cmd, o, false)
+	a.generateFlags(cmd, o)
 	return cmd
 }
 
-// generateFlags adds the flags; rights reports whether there is --from-config.
-func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions, rights bool) {
+// generateFlags adds the flags.
+func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions) {
 	a.describing(cmd, &o.cluster)
 	f := cmd.Flags()
 	ofCluster := []string{"host"} // flags that say what a cluster is
@@ -159,9 +167,6 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions, rights bool)
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.RegisterFlagCompletionFunc("host",
 		cobra.FixedCompletions(hosts, cobra.ShellCompDirectiveNoFileComp))
-	if !rights {
-		return
-	}
 	f.StringArrayVar(&o.paths, "from-config", nil,
 		"write a keeper's rights for this config `FILE`, folder or - (repeatable)")
 	_ = cmd.MarkFlagFilename("from-config", "yaml", "yml", "json")
@@ -187,7 +192,7 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions, rights bool)
 // generator makes the generator that the flags describe: of a cluster, or of rights.
 func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (generator, error) {
 	if len(o.paths) == 0 {
-		return a.blueprint(o)
+		return a.blueprint(cmd.Context(), o)
 	}
 	r := generate.Rights{Name: "routekeeper", Location: "westeurope", Provider: o.provider}
 	if len(args) == 1 {
@@ -210,9 +215,21 @@ func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (
 	return r, nil
 }
 
-func (a *app) blueprint(o *generateOptions) (generate.Blueprint, error) {
+// blueprint is the cluster that the flags or the file describe. An existing network is read.
+func (a *app) blueprint(ctx context.Context, o *generateOptions) (generate.Blueprint, error) {
 	c, err := a.readCluster(&o.cluster)
-	return generate.Blueprint{Cluster: c, Provider: o.provider, Host: generate.Host(o.host)}, err
+	b := generate.Blueprint{Cluster: c, Provider: o.provider, Host: generate.Host(o.host)}
+	if err != nil || c.Existing == nil {
+		return b, err
+	}
+	progress := a.progress(ctx, "reading the existing network")
+	defer progress.stop()
+	client, err := a.connect(ctx, progress.logger())
+	if err != nil {
+		return b, err
+	}
+	b.Cluster, err = provision.FitToNetwork(ctx, client, c)
+	return b, o.cluster.source.explain(err)
 }
 
 // managedCluster returns what a config needs rights for. A config that only observes needs no right

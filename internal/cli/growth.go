@@ -45,7 +45,7 @@ func (a *app) runGrowth(ctx context.Context, o capacityOptions) error {
 func (a *app) clusterToGrow(ctx context.Context, o capacityOptions) (*inventory.Snapshot,
 	*inventory.Cluster, error) {
 	if o.bundle != "" {
-		e, err := a.openBundle(examineOptions{initOptions: initOptions{cluster: o.cluster},
+		e, err := a.openBundle(ctx, examineOptions{initOptions: initOptions{cluster: o.cluster},
 			bundle: o.bundle})
 		if err != nil {
 			return nil, nil, err

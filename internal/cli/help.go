@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/mitchellh/go-wordwrap"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -44,9 +45,9 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 	fmt.Fprintf(w, "%s.\n\n", c.Short)
 	writeUsage(w, c)
 	if c.HasExample() {
-		fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example)
+		fmt.Fprintf(w, "\nExamples:\n%s\n", inProgram(c, c.Example))
 	}
-	if long := strings.TrimSpace(c.Long); long != "" {
+	if long := strings.TrimSpace(inProgram(c, c.Long)); long != "" {
 		fmt.Fprintln(w)
 		for line := range strings.SplitSeq(long, "\n") {
 			fmt.Fprintln(w, wrapped(line, indentOf(line)))
@@ -121,15 +122,9 @@ func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, "
 
 // wrapped breaks a line that is too long between words. The lines that follow are indented.
 func wrapped(line string, indent int) string {
-	var out []string
-	for len([]rune(line)) > helpWidth {
-		runes := []rune(line)
-		at := strings.LastIndex(string(runes[:helpWidth+1]), " ")
-		if at <= indent {
-			break
-		}
-		out = append(out, strings.TrimRight(line[:at], " "))
-		line = strings.Repeat(" ", indent) + strings.TrimLeft(line[at:], " ")
+	if len(line) <= helpWidth {
+		return line
 	}
-	return strings.Join(append(out, line), "\n")
+	rest := wordwrap.WrapString(line[indent:], uint(helpWidth-indent))
+	return line[:indent] + strings.ReplaceAll(rest, "\n", "\n"+strings.Repeat(" ", indent))
 }

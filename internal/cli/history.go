@@ -126,6 +126,11 @@ func (a *app) runHistory(o historyOptions) error {
 	}); err != nil {
 		return err
 	}
+	if len(entries) == 0 {
+		if err := a.checkName(o); err != nil {
+			return err
+		}
+	}
 	shown.Value = map[string]any{"checks": entries}
 	return shown.Write(w, format, style)
 }
@@ -167,7 +172,49 @@ func (a *app) runHistoryExport(o historyOptions) error {
 		return err
 	}
 	w = report.Safe(w, report.JSON, report.Style{})
-	return o.each(q, func(e history.Entry) error { return report.WriteJSON(w, e) })
+	found := false
+	if err := o.each(q, func(e history.Entry) error {
+		found = true
+		return report.WriteJSON(w, e)
+	}); err != nil || found {
+		return err
+	}
+	return a.checkName(o)
+}
+
+// checkName returns an error if neither the history nor the config has the cluster of --cluster.
+func (a *app) checkName(o historyOptions) error {
+	if o.cluster == "" {
+		return nil
+	}
+	path, err := o.find()
+	if err != nil {
+		return err
+	}
+	r, err := history.Read(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	names, err := r.Clusters()
+	if err != nil {
+		return err
+	}
+	paths := o.configs
+	if here, err := configHere(); err == nil && len(paths) == 0 {
+		paths = []string{here}
+	}
+	if configs, err := a.readConfig(paths); err == nil {
+		for _, c := range configs {
+			names = append(names, c.Metadata.Name)
+		}
+	}
+	if len(names) == 0 || slices.Contains(names, o.cluster) {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("--cluster: the history %s has no cluster %q%s", path, o.cluster,
+		instead(o.cluster, slices.Compact(names)))
 }
 
 // query makes a query from the flags.

@@ -17,6 +17,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac"
+	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -209,8 +210,8 @@ func (a *app) mistyped(o iacOptions, readings []*iac.Reading) {
 // splitParameters splits a list of files into parameter files and others.
 func splitParameters(names []string) (rest []string, parameters []iac.File, err error) {
 	for _, name := range names {
-		f, err := os.Open(name)
-		if err != nil { // said when it is to be read
+		f, err := input.Open(name, input.Large)
+		if err != nil { // the error is reported when the file is read
 			rest = append(rest, name)
 			continue
 		}
@@ -255,7 +256,7 @@ func checkSource(dir string) error {
 func (a *app) readIaC(name, source string, deployed iac.TemplateOptions) (*iac.Reading, error) {
 	beside := source
 	if name == "-" {
-		r, err := iac.ReadWith("", a.in, deployed)
+		r, err := iac.ReadWith("", input.Limit(a.in, input.Large), deployed)
 		return r, locate(r, err, source, beside)
 	}
 	info, err := os.Stat(name)
@@ -275,7 +276,7 @@ func (a *app) readIaC(name, source string, deployed iac.TemplateOptions) (*iac.R
 		}
 		return relative(s.Reading()), nil
 	}
-	f, err := os.Open(name)
+	f, err := input.Open(name, input.Large)
 	if err != nil {
 		return nil, reason(err)
 	}
@@ -308,6 +309,16 @@ func locate(r *iac.Reading, err error, asked, dir string) error {
 	return nil
 }
 
+// shownFrom is a path below a root, relative to the current folder.
+func shownFrom(root, name string) string {
+	name = filepath.Join(root, filepath.FromSlash(name))
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return name
+	}
+	return relativeTo(here, name)
+}
+
 // readSource reads the configuration in a folder; modules may be anywhere on the same disk.
 func readSource(dir string) (*iac.Source, error) {
 	dir, err := filepath.Abs(dir)
@@ -315,16 +326,15 @@ func readSource(dir string) (*iac.Source, error) {
 		return nil, err
 	}
 	root, inside := rootOf(dir)
-	s, err := iac.ReadSource(os.DirFS(root), inside)
+	s, err := iac.ReadSource(input.Folder(root, input.Text), inside)
 	var path *fs.PathError
 	if errors.As(err, &path) {
-		err = fmt.Errorf("%s: %w", path.Path, path.Err)
+		err = fmt.Errorf("%s: %w", shownFrom(root, path.Path), path.Err)
 	}
 	var bad *iac.SyntaxError
-	if here, wd := filepath.Abs("."); errors.As(err, &bad) && wd == nil {
-		err = &iac.SyntaxError{
-			File: relativeTo(here, filepath.Join(root, filepath.FromSlash(bad.File))),
-			Line: bad.Line, Summary: bad.Summary}
+	if errors.As(err, &bad) {
+		err = &iac.SyntaxError{File: shownFrom(root, bad.File), Line: bad.Line,
+			Summary: bad.Summary}
 	}
 	return s, err
 }

@@ -38,7 +38,7 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	c := diagnose.Case{Clusters: clusters, Configs: slices.Clone(configs),
 		Proposed: len(configs) == 0}
 	if c.Proposed {
-		for _, p := range plan.Propose(before) { // as it is, so that what changes is seen
+		for _, p := range plan.Propose(before) { // as it is now, so that changes show
 			if p.Skip == "" {
 				c.Configs = append(c.Configs, p.Config)
 			}
@@ -57,7 +57,7 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	c.Snapshot = after
 	for _, f := range diagnose.Check(c) {
 		if f.Code == finding.AzureUnreachable || f.Code == finding.ReadFailed {
-			continue // what the plan does not show is not there to be read
+			continue // a plan does not show everything, and the rest cannot be read
 		}
 		if f.Severity > finding.Info && !known[f.Key()] && !(about[strings.ToLower(f.Resource)] &&
 			slices.Contains(following, f.Code)) {

@@ -11,6 +11,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac"
+	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -151,7 +152,7 @@ func (a *app) fixBicep(o iacOptions, name string, write bool) error {
 
 // wholeFile reads a file by its path from the root of the disk.
 func wholeFile(name string) (iac.File, error) {
-	data, err := os.ReadFile(name)
+	data, err := input.ReadFile(name, input.Text)
 	if err != nil {
 		return iac.File{}, unread(name, err)
 	}

@@ -107,7 +107,7 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 		if err != nil {
 			return err
 		}
-		if made { // and is to be in the config
+		if made { // and must be in the config
 			if s, proposals, err = proposeAgain(ctx, client, scope, one); err != nil {
 				return err
 			}

@@ -286,8 +286,8 @@ func readWatched(ctx context.Context, client *azure.Client, configs []v1alpha1.C
 	}
 	want = inventory.Wanted{}
 	for _, cluster := range s.Clusters {
-		if cluster.Kubenet() && cluster.MakesOwnVNet() {
-			want.OwnSubnets = append(want.OwnSubnets, cluster.ID)
+		if cluster.Kubenet() && cluster.UsesAKSVNet() {
+			want.AKSSubnets = append(want.AKSSubnets, cluster.ID)
 		}
 	}
 	if err := client.Read(ctx, s, want, azure.ReadOptions{}); err != nil {

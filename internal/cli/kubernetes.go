@@ -15,7 +15,14 @@ import (
 // the output of kubectl.
 type kubernetesOptions struct {
 	kubeconfig, context string
+	trusted             bool
 	nodes, pods         string
+}
+
+// trustFlag adds the flag without which a kubeconfig from elsewhere runs nothing.
+func trustFlag(cmd *cobra.Command, trusted *bool) {
+	cmd.Flags().BoolVar(trusted, "trust-kubeconfig", false, "let the file of --kubeconfig run its "+
+		"login plugin and send the token file it names; kubectl's own files may")
 }
 
 func kubernetesFlags(cmd *cobra.Command, o *kubernetesOptions) {
@@ -24,6 +31,7 @@ func kubernetesFlags(cmd *cobra.Command, o *kubernetesOptions) {
 		"(default kubectl's, if one of its contexts leads to the cluster)")
 	f.StringVar(&o.context, "context", "", "`NAME` of the kubeconfig's context (default the one "+
 		"that leads to the cluster)")
+	trustFlag(cmd, &o.trusted)
 	f.StringVar(&o.nodes, "from-nodes", "", "read the cluster's nodes from this `FILE` (kubectl "+
 		"get nodes -o json), or -")
 	f.StringVar(&o.pods, "from-pods", "", "read the cluster's pods from this `FILE` (kubectl get "+
@@ -55,7 +63,7 @@ func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *exa
 			continue
 		}
 		client, err := kube.Load(kube.Options{Kubeconfig: o.kubeconfig, Context: o.context,
-			Cluster: cluster})
+			Cluster: cluster, Trusted: o.trusted})
 		if err != nil {
 			if errors.Is(err, kube.ErrNoContext) && (!asked || len(e.Clusters) > 1) {
 				continue

@@ -6,11 +6,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/serve"
 )
 
@@ -102,7 +102,7 @@ func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, erro
 // checkCertificate says what is wrong with a certificate or its key.
 func checkCertificate(certFile, keyFile string) error {
 	for flag, file := range map[string]string{"--tls-cert": certFile, "--tls-key": keyFile} {
-		if _, err := os.ReadFile(file); err != nil {
+		if _, err := input.ReadFile(file, input.Small); err != nil {
 			return fmt.Errorf("%s: %w", flag, unread(file, err))
 		}
 	}
@@ -117,7 +117,7 @@ func checkCertificate(certFile, keyFile string) error {
 const shortestSecret = 16
 
 func readSecret(file string) (string, error) {
-	raw, err := os.ReadFile(file)
+	raw, err := input.ReadFile(file, input.Small)
 	if err != nil {
 		return "", unread(file, err)
 	}

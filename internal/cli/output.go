@@ -32,6 +32,8 @@ type app struct {
 	// repeat receives the flags that printed commands repeat. It sets them for the whole process,
 	// so it is nil where a test runs several command lines in one process.
 	repeat func(global, configs []string)
+	// program is how this program was called; "" is routekeeper.
+	program string
 
 	format  string
 	outPath string
@@ -74,7 +76,8 @@ func (a *app) outFlag(cmd *cobra.Command) {
 // escapes control characters.
 func (a *app) output() (io.Writer, report.Format, report.Style, error) { return a.safe(replaceOut) }
 
-// stream opens the destination of a command that runs on and writes lines. It appends to a file.
+// stream opens the destination of a command that keeps running and writes lines. It appends to a
+// file.
 func (a *app) stream() (io.Writer, report.Format, report.Style, error) { return a.safe(appendOut) }
 
 func (a *app) safe(how func(path string) (*outFile, error)) (io.Writer, report.Format, report.Style,
@@ -89,6 +92,17 @@ func (a *app) safe(how func(path string) (*outFile, error)) (io.Writer, report.F
 
 // raw opens the destination of output that is not a report. Its bytes are written unchanged.
 func (a *app) raw() (io.Writer, error) { return a.open(replaceOut) }
+
+// replacePrivate is replaceOut for a file that only its owner should read.
+func replacePrivate(path string) (*outFile, error) {
+	_, err := os.Stat(path)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	f, err := replaceOut(path)
+	if err == nil && isNew && f.place != "" {
+		f.mode = 0o600
+	}
+	return f, err
+}
 
 func (a *app) open(how func(path string) (*outFile, error)) (io.Writer, error) {
 	if a.outPath == "" || a.outPath == "-" {

@@ -61,7 +61,7 @@ current folder.`,
 			return nil
 		},
 	}
-	keptFlag(cmd, &paths)
+	optionalConfigFlag(cmd, &paths)
 	durationFlag(cmd.Flags(), &length, "for", time.Hour, "how long")
 	return cmd
 }
@@ -93,13 +93,13 @@ func (a *app) newResume() *cobra.Command {
 			return nil
 		},
 	}
-	keptFlag(cmd, &paths)
+	optionalConfigFlag(cmd, &paths)
 	return cmd
 }
 
-// keptFlag adds -f to a command that can find the config itself, if the folder has only one
-// history.
-func keptFlag(cmd *cobra.Command, paths *[]string) {
+// optionalConfigFlag adds -f to a command that can find the config itself, if the folder has only
+// one history.
+func optionalConfigFlag(cmd *cobra.Command, paths *[]string) {
 	cmd.Flags().StringArrayVarP(paths, "file", "f", nil,
 		"config `FILE` or folder that the keeper runs with (repeatable)")
 	markConfig(cmd)
@@ -110,7 +110,7 @@ func keptFlag(cmd *cobra.Command, paths *[]string) {
 func pauseFiles(named []string) (configs, files []string, err error) {
 	configs = named
 	if len(configs) == 0 {
-		config, err := keptHere()
+		config, err := configHere()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -129,9 +129,9 @@ func pauseFiles(named []string) (configs, files []string, err error) {
 	return configs, files, nil
 }
 
-// keptHere returns the config that a keeper ran with in the current folder: the one next to a
+// configHere returns the config that a keeper ran with in the current folder: the one next to a
 // history.
-func keptHere() (string, error) {
+func configHere() (string, error) {
 	path, err := historyHere()
 	if err != nil {
 		return "", fmt.Errorf("-f is missing: %w", err)

@@ -16,6 +16,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -96,12 +97,12 @@ func (a *app) runPromote(ctx context.Context, cluster string, o promoteOptions) 
 		return err
 	}
 	k := keeper.New(client, p.configs, keeper.Options{DryRun: true, Log: progress.logger()})
-	round, err := k.Round(ctx)
+	result, err := k.Reconcile(ctx)
 	progress.stop()
 	if err != nil {
 		return err
 	}
-	told.Plan = roundReport(ofCluster(round, told.Cluster), 1)
+	told.Plan = reportOf(ofCluster(result, told.Cluster), 1)
 	if format == report.Text {
 		if err := told.Write(w, format, style); err != nil {
 			return err
@@ -133,7 +134,7 @@ func (a *app) runPromote(ctx context.Context, cluster string, o promoteOptions) 
 // promotion is what promote will write.
 type promotion struct {
 	config  v1alpha1.ClusterRoutes   // as it was
-	configs []v1alpha1.ClusterRoutes // all, as they will be
+	configs []v1alpha1.ClusterRoutes // all configs, after the edit
 	file    config.File              // as it was
 	text    []byte                   // as it will be
 	edits   []config.Edit
@@ -233,7 +234,7 @@ func (p *promotion) asItIs(o promoteOptions) (says []string) {
 }
 
 // ofCluster is the part of a check that concerns one cluster, or no cluster in particular.
-func ofCluster(r keeper.Round, name string) keeper.Round {
+func ofCluster(r keeper.Result, name string) keeper.Result {
 	other := func(cluster string) bool { return cluster != name && cluster != "" }
 	outcome := func(o plan.Outcome) bool { return other(o.Cluster) }
 	r.Changes = slices.DeleteFunc(r.Changes, outcome)
@@ -262,7 +263,7 @@ func editable(name string) error {
 // write replaces the file with the new text, as a whole. It refuses if another program has changed
 // the file since it was read.
 func (p *promotion) write() error {
-	if now, err := os.ReadFile(p.file.Name); err != nil {
+	if now, err := input.ReadFile(p.file.Name, input.Text); err != nil {
 		return err
 	} else if !bytes.Equal(now, p.file.Data) {
 		return fmt.Errorf("%s was changed in the meantime: promote again", p.file.Name)
@@ -274,7 +275,7 @@ func (p *promotion) write() error {
 	if err != nil {
 		return err
 	}
-	probe, err := os.OpenFile(p.file.Name, os.O_WRONLY, 0) // one that is read-only is meant to stay
+	probe, err := os.OpenFile(p.file.Name, os.O_WRONLY, 0) // a read-only file must stay as it is
 	if err != nil {
 		return err
 	}

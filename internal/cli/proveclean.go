@@ -102,7 +102,7 @@ func (a *app) removeLeftovers(
 // same host knows whether the process of a group has ended. For other hosts it waits until the
 // group's time is up.
 func thisProcess() lab.Process {
-	name, _ := os.Hostname() // none is as good as any
+	name, _ := os.Hostname() // without a name, all hosts are one
 	sum := sha256.Sum256([]byte(name))
 	host := hex.EncodeToString(sum[:6])
 	return lab.Process{

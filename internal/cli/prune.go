@@ -21,7 +21,7 @@ type pruneOptions struct {
 	tables  []string
 	yes     bool
 	dryRun  bool
-	configs []string // whose history it goes into
+	configs []string // it is recorded in their history
 	history keepOptions
 }
 
@@ -92,7 +92,7 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		}
 		only = append(only, id)
 	}
-	if len(o.configs) > 0 { // a wrong name would make a history next to nothing
+	if len(o.configs) > 0 { // otherwise a wrong name would create a history next to no config
 		if _, err := a.readConfig(o.configs); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		return err
 	}
 	clusters := 0
-	prune := func(k *keeper.Keeper) (keeper.Round, error) {
+	prune := func(k *keeper.Keeper) (keeper.Result, error) {
 		return k.Prune(ctx, func(ctx context.Context) (*plan.Pruner, error) {
 			s, configs, err := orphanage(ctx, client, scope, one)
 			if err != nil {
@@ -127,12 +127,12 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		})
 	}
 	options := keeper.Options{Log: progress.logger()}
-	write := report.Round.Write
+	write := report.Result.Write
 	if o.dryRun || !o.yes {
 		planned, err := prune(keeper.New(client, nil, o.history.preview(o.configs, options)))
 		progress.stop()
 		if err == nil {
-			err = roundReport(planned, clusters).Write(w, format, style)
+			err = reportOf(planned, clusters).Write(w, format, style)
 		}
 		if err != nil || len(planned.Changes) == 0 {
 			return cmp.Or(err, syncCode(planned, nil))
@@ -147,7 +147,7 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 			fmt.Fprintln(a.err, "nothing was written")
 			return attention
 		}
-		options.Only, write = confirmed(planned.Changes), report.Round.WriteBelow
+		options.Only, write = confirmed(planned.Changes), report.Result.WriteBelow
 		progress = a.progress(ctx, "removing the routes")
 		defer progress.stop()
 	}
@@ -156,20 +156,20 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		return err
 	}
 	defer past.Close()
-	round, err := prune(keeper.New(client, nil, past.With(options)))
+	result, err := prune(keeper.New(client, nil, past.With(options)))
 	progress.stop()
-	if err != nil && len(round.Changes) == 0 {
+	if err != nil && len(result.Changes) == 0 {
 		return err
 	}
-	if err := write(roundReport(round, clusters), w, format, style); err != nil {
+	if err := write(reportOf(result, clusters), w, format, style); err != nil {
 		return err
 	}
-	if past == nil && o.history.path != noHistory && len(round.Changes) > 0 &&
+	if past == nil && o.history.path != noHistory && len(result.Changes) > 0 &&
 		format == report.Text {
 		fmt.Fprintln(a.err, "no history records this: name the config with -f, or a file with "+
 			"--history")
 	}
-	return syncCode(round, err)
+	return syncCode(result, err)
 }
 
 // orphanage reads what proves that a cluster is gone: the resources of the whole subscription, and
@@ -177,7 +177,8 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s *inventory.Snapshot,
 	configs []v1alpha1.ClusterRoutes, err error) {
 	if one == "" {
-		s, err = client.Survey(ctx, scope) // where the last cluster is gone, there is none
+		// there may be no cluster any more, so do not look for one
+		s, err = client.Survey(ctx, scope)
 	} else {
 		s, err = surveyOne(ctx, client, scope, one)
 	}

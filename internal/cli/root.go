@@ -27,7 +27,9 @@ func Main() int {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := interruptible(context.Background())
 	defer stop()
-	app := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, repeat: finding.Repeat}
+	app := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, repeat: finding.Repeat,
+		program: programOf(os.Args[0])}
+	finding.Program(app.program)
 	return app.run(ctx, os.Args[1:])
 }
 
@@ -97,7 +99,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintln(a.err, "routekeeper: "+strings.Join(problems(err), "\n  "))
+	fmt.Fprintln(a.err, root.DisplayName()+": "+
+		inProgram(root, strings.Join(problems(err), "\n  ")))
 	return 1
 }
 
@@ -153,6 +156,9 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.checkCloud(cmd) },
 	}
+	if a.program == plugin {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: plugin}
+	}
 	root.SetVersionTemplate(versionLine())
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
 	root.SuggestionsMinimumDistance = 2
@@ -171,7 +177,8 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 		a.newCapacity(), a.newCluster(), a.newCollect(), newController(a), a.newDemo(),
 		a.newDiff(), a.newDoctor(),
 		a.newEmulator(), a.newExplain(), a.newHello(), a.newHistory(), a.newIaC(), a.newInit(),
-		a.newInstall(), a.newPause(), a.newPromote(), a.newProve(), a.newPruneOrphans(),
+		a.newInstall(), a.newMan(), newMigrate(a), a.newPause(), a.newPromote(), a.newProve(),
+		a.newPruneOrphans(),
 		a.newResume(), a.newRun(), a.newSchema(), a.newStatus(), a.newSync(), a.newTrace(),
 		a.newVersion())
 	return root

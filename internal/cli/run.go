@@ -78,9 +78,8 @@ func (o *keepingOptions) check() error {
 }
 
 // daemonOptions are what a daemon needs from the flags, except its configs. paths are those of -f.
-// kubeconfig is the file that shows the nodes of clusters with source Nodes, or "".
 func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string,
-	kubeconfig string) (daemon.Options, error) {
+	nodes nodesOptions) (daemon.Options, error) {
 	past, err := o.history.options()
 	if err != nil {
 		return daemon.Options{}, err
@@ -92,7 +91,7 @@ func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string
 	options := daemon.Options{
 		Interval: o.interval, ClusterInterval: o.clusterInterval, DryRun: o.dryRun,
 		ChangesPerMinute: o.perMinute,
-		Connect:          a.connectTelling, Nodes: nodesWith(kubeconfig),
+		Connect:          a.connectTelling, Nodes: nodes.source,
 		HistoryFile: o.history.file(paths), History: past,
 		Listen: listen, Actions: o.listen.actions, Version: version(),
 		Log: a.logWithoutWaiting(o.verbose), LogDropped: a.lines.Dropped,
@@ -105,9 +104,9 @@ func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string
 
 type runOptions struct {
 	keepingOptions
-	paths      []string
-	kubeconfig string
-	once       bool
+	paths []string
+	nodes nodesOptions
+	once  bool
 }
 
 func (a *app) newRun() *cobra.Command {
@@ -156,7 +155,7 @@ Exit code 0: interrupted; 1: an error. With --once as for sync.`,
 	configFlag(cmd, &o.paths)
 	f := cmd.Flags()
 	o.keepingOptions.flags(cmd)
-	nodesFlag(cmd, &o.kubeconfig, "kubeconfig")
+	o.nodes.flags(cmd, "kubeconfig")
 	f.BoolVar(&o.once, "once", false, "check once and exit, like sync --yes")
 	groupFlags(cmd, groupManage)
 	o.listen.flags(cmd)
@@ -176,7 +175,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 			return errors.New("--once and --listen exclude each other")
 		}
 		return a.runSync(ctx, syncOptions{paths: o.paths, yes: true, dryRun: o.dryRun,
-			perMinute: o.perMinute, kubeconfig: o.kubeconfig, keep: o.history})
+			perMinute: o.perMinute, nodes: o.nodes, keep: o.history})
 	}
 	if err := o.check(); err != nil {
 		return err
@@ -189,7 +188,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	options, err := daemonOptions(ctx, a, o.keepingOptions, o.paths, o.kubeconfig)
+	options, err := daemonOptions(ctx, a, o.keepingOptions, o.paths, o.nodes)
 	if err != nil {
 		return err
 	}
@@ -205,9 +204,9 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	out := daemon.NewLines(w, func(dropped int64) {
 		log.Warn("reports were dropped, because they were not read", "reports", dropped)
 	})
-	options.News = func(r keeper.Round) error {
+	options.News = func(r keeper.Result) error {
 		var text bytes.Buffer
-		if err := roundReport(r, len(r.Managed)).Write(&text, format, style); err != nil {
+		if err := reportOf(r, len(r.Managed)).Write(&text, format, style); err != nil {
 			return err
 		}
 		_, err := out.Write(text.Bytes())

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 			_ = flag.Set("test.parallel", "4") // it takes any number
 		}
 	}
-	testscript.Main(m, map[string]func(){"routekeeper": func() { os.Exit(Main()) }})
+	main := func() { os.Exit(Main()) }
+	testscript.Main(m, map[string]func(){"routekeeper": main, "kubectl-routekeeper": main})
 }
 
 var operator = emulator.Principal{Name: "operator",
@@ -125,7 +126,7 @@ type azureOf struct {
 
 func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 	o := emulator.Options{RouteBatch: 50 * time.Millisecond,
-		Probe: newPlayedGateways(ts.MkAbs("az")).probe}
+		Probe: newSimulatedGateways(ts.MkAbs("az")).probe}
 	var join []func(*emulator.Emulator) error
 	for _, word := range args[1:] {
 		switch word {

@@ -26,6 +26,9 @@ type statusOptions struct {
 	configs []string
 	url     string
 	watch   bool
+
+	kubernetes                     bool
+	kubeconfig, context, namespace string
 }
 
 func (a *app) newStatus() *cobra.Command {
@@ -34,22 +37,40 @@ func (a *app) newStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Show the state of a keeper's clusters, one line each",
 		Long: `Shows the state of each cluster of a keeper. It asks a keeper that runs with
---listen (--url), or reads the history next to the config. It sends no request
-to Azure.
+--listen (--url), reads the history next to the config, or reads ClusterRoutes
+objects (--kubernetes, the default of kubectl routekeeper status). It sends no
+request to Azure.
 
 Exit code 0: all is well; 1: the keeper or its history cannot be read; 2:
 something is broken or at risk.`,
 		Example: `  routekeeper status
   routekeeper status -f routes.yaml
-  routekeeper status --url http://127.0.0.1:8080 --watch`,
+  routekeeper status --url http://127.0.0.1:8080 --watch
+  routekeeper status --kubernetes --context management`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runStatus(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			plugin := cmd.Root().DisplayName() == plugin && o.url == "" && len(o.configs) == 0
+			o.kubernetes = o.kubernetes || plugin || o.kubeconfig != "" || o.context != "" ||
+				o.namespace != ""
+			return a.runStatus(cmd.Context(), o)
+		},
 	}
-	keptFlag(cmd, &o.configs)
+	optionalConfigFlag(cmd, &o.configs)
 	cmd.Flags().StringVar(&o.url, "url", "",
 		"`address` of the keeper's page, with name:password@ if it needs them")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "show it again whenever it changes, until Ctrl-C")
-	cmd.MarkFlagsMutuallyExclusive("file", "url")
+	f := cmd.Flags()
+	f.BoolVar(&o.kubernetes, "kubernetes", false, "read the ClusterRoutes objects of a Kubernetes "+
+		"API server, and whether a controller runs")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "reach the API server with this kubeconfig "+
+		"`FILE` (default the pod's service account, or kubectl's)")
+	f.StringVar(&o.context, "context", "", "`NAME` of the kubeconfig's context")
+	_ = cmd.MarkFlagFilename("kubeconfig")
+	f.StringVar(&o.namespace, "namespace", "", "the controller's own `NAMESPACE`, which has the "+
+		"Lease (default the pod's, or any)")
+	for _, name := range []string{"kubernetes", "kubeconfig", "context", "namespace"} {
+		cmd.MarkFlagsMutuallyExclusive("file", "url", name)
+	}
 	a.outputFlags(cmd, report.Text, report.Short, report.Markdown, report.JSON)
 	return cmd
 }
@@ -60,6 +81,9 @@ const watchEach = 2 * time.Second
 func (a *app) runStatus(ctx context.Context, o statusOptions) error {
 	read := func(ctx context.Context) (report.Status, error) {
 		return statusByHistory(o.configs, a.readConfig)
+	}
+	if o.kubernetes {
+		read = func(ctx context.Context) (report.Status, error) { return statusByObjects(ctx, o) }
 	}
 	if o.url != "" {
 		at, err := url.Parse(o.url)
@@ -120,7 +144,7 @@ func (a *app) watchStatus(
 			text := b.String()
 			switch {
 			case live:
-				fmt.Fprint(a.out, "\x1b[H\x1b[2J") // what was shown before goes
+				fmt.Fprint(a.out, "\x1b[H\x1b[2J") // clear what was shown before
 			case last != "" && format != report.JSON:
 				text = "\n" + text
 			}
@@ -184,7 +208,7 @@ func statusByPage(ctx context.Context, at *url.URL) (report.Status, error) {
 func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRoutes, error)) (
 	report.Status, error) {
 	if len(configs) == 0 {
-		here, err := keptHere()
+		here, err := configHere()
 		if err != nil {
 			return report.Status{}, err
 		}

@@ -19,7 +19,7 @@ type syncOptions struct {
 	paths       []string
 	yes, dryRun bool
 	perMinute   int
-	kubeconfig  string
+	nodes       nodesOptions
 	keep        keepOptions
 }
 
@@ -53,7 +53,7 @@ sync (--max-changes-per-minute).`,
 	}
 	configFlag(cmd, &o.paths)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the plan and write nothing")
-	nodesFlag(cmd, &o.kubeconfig, "kubeconfig")
+	o.nodes.flags(cmd, "kubeconfig")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
 	a.timeoutFlag(cmd)
 	limitFlag(cmd, &o.perMinute, 0)
@@ -86,17 +86,17 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 		return err
 	}
 	options := keeper.Options{ChangesPerMinute: o.perMinute, Log: progress.logger(),
-		Nodes: nodesWith(o.kubeconfig)(client)}
-	write := report.Round.Write
+		Nodes: o.nodes.source(client)}
+	write := report.Result.Write
 	if o.dryRun || !o.yes {
 		preview := keeper.New(client, configs, o.keep.preview(o.paths, options))
-		planned, err := preview.Round(ctx)
+		planned, err := preview.Reconcile(ctx)
 		progress.stop()
 		if err != nil && len(planned.Changes) == 0 {
 			return err
 		}
 		if o.dryRun || len(planned.Changes) > 0 {
-			shown := roundReport(planned, len(configs))
+			shown := reportOf(planned, len(configs))
 			if err := errors.Join(shown.Write(w, format, style), err); err != nil {
 				return err
 			}
@@ -113,7 +113,7 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 				fmt.Fprintln(a.err, "nothing was written")
 				return attention
 			}
-			write = report.Round.WriteBelow
+			write = report.Result.WriteBelow
 		}
 		options.Only = confirmed(planned.Changes)
 		progress = a.progress(ctx, "making the changes")
@@ -125,35 +125,35 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 	}
 	defer past.Close()
 	k := keeper.New(client, configs, past.With(options))
-	round, err := k.Round(ctx)
-	if err != nil && len(round.Changes) == 0 {
+	result, err := k.Reconcile(ctx)
+	if err != nil && len(result.Changes) == 0 {
 		return err
 	}
-	reported := roundReport(round, len(configs))
-	reported.Fabric = k.Followed(ctx, round)
+	reported := reportOf(result, len(configs))
+	reported.Fabric = k.Followed(ctx, result)
 	progress.stop()
 	if err := write(reported, w, format, style); err != nil {
 		return err
 	}
-	sayObserved(a.err, round, format)
-	return syncCode(round, err)
+	sayObserved(a.err, result, format)
+	return syncCode(result, err)
 }
 
 // sayObserved says how to make the changes that a config only observes.
-func sayObserved(w io.Writer, round keeper.Round, format report.Format) {
-	if format == report.Text && len(round.OnlyObserved) > 0 {
+func sayObserved(w io.Writer, result keeper.Result, format report.Format) {
+	if format == report.Text && len(result.OnlyObserved) > 0 {
 		fmt.Fprintf(w, "the config says Observe: these changes were not made; next: %s\n",
-			finding.Command("routekeeper promote %s%s", round.OnlyObserved[0].Cluster,
+			finding.Command("routekeeper promote %s%s", result.OnlyObserved[0].Cluster,
 				finding.Config()))
 	}
 }
 
 // syncCode is the exit code of a check: 2 if something is left to do.
-func syncCode(round keeper.Round, err error) error {
-	left := slices.ContainsFunc(round.Changes, func(o plan.Outcome) bool {
+func syncCode(result keeper.Result, err error) error {
+	left := slices.ContainsFunc(result.Changes, func(o plan.Outcome) bool {
 		return o.State == plan.Planned
 	})
-	if err == nil && (finding.Blocking(round.Findings) || limited(round.Findings) || left) {
+	if err == nil && (finding.Blocking(result.Findings) || limited(result.Findings) || left) {
 		return attention
 	}
 	return err
@@ -166,10 +166,10 @@ func limited(findings []finding.Finding) bool {
 	})
 }
 
-// roundReport makes a report of a keeper's check.
-func roundReport(r keeper.Round, clusters int) report.Round {
+// reportOf makes a report of a keeper's check.
+func reportOf(r keeper.Result, clusters int) report.Result {
 	elapsed := r.Elapsed.Milliseconds()
-	return report.Round{
+	return report.Result{
 		Changes:  slices.Concat(r.Changes, r.OnlyObserved),
 		Findings: r.Findings, Clusters: clusters, ElapsedMs: &elapsed,
 		ARM: &report.Calls{Reads: r.Reads, Writes: r.Writes, Polls: r.Polls},

@@ -1,47 +1,81 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/report"
 )
 
+// What a release was built from. The linker sets them: -X with this package's path.
+var releaseVersion, releaseCommit, releaseDate string
+
+// origin says what this program was built from, and with what.
+type origin struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Date     string `json:"date,omitempty"` // of the commit
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
 func (a *app) newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Example: "  routekeeper version",
-		Args:    noArgs,
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Example: `  routekeeper version
+  routekeeper version -o json`,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := io.WriteString(a.out, versionLine())
+			w, format, _, err := a.stream()
+			if err != nil {
+				return err
+			}
+			if format == report.JSON {
+				return report.WriteJSON(w, ofBuild())
+			}
+			_, err = io.WriteString(w, versionLine())
 			return err
 		},
 	}
+	a.outputFlags(cmd, report.Text, report.JSON)
+	return cmd
 }
 
 func versionLine() string {
-	return fmt.Sprintf("routekeeper %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS,
-		runtime.GOARCH)
+	b := ofBuild()
+	from := ""
+	if b.Commit != "" {
+		from = fmt.Sprintf("commit %s, %s, ", b.Commit, cmp.Or(b.Date, "without a date"))
+	}
+	return fmt.Sprintf("routekeeper %s (%s%s, %s)\n", b.Version, from, b.Go, b.Platform)
 }
 
-// version is the module's version as the go command recorded it, with the commit where there is
-// one.
-func version() string {
+// ofBuild is what the linker was told, or what the go command recorded.
+func ofBuild() origin {
+	b := origin{releaseVersion, releaseCommit, releaseDate, runtime.Version(),
+		runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	if b.Version != "" || !ok {
+		b.Version = cmp.Or(b.Version, "unknown")
+		return b
 	}
-	v := info.Main.Version
-	if v == "" {
-		v = "(devel)"
-	}
+	b.Version = cmp.Or(info.Main.Version, "(devel)")
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && v == "(devel)" {
-			v += " " + s.Value
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.time":
+			b.Date = s.Value
 		}
 	}
-	return v
+	return b
 }
+
+// version is the version of this program.
+func version() string { return ofBuild().Version }

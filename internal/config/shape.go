@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -9,6 +10,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"routekeeper.dev/routekeeper/internal/yamllimits"
 )
 
 // decode decodes the document into a struct. It refuses another kind first, so that this mistake
@@ -30,28 +33,12 @@ func (d *document) decode(kind string, into any) error {
 	return nil
 }
 
-// deepest is how deep values can be nested; documents need six. The YAML library's time grows with
-// the square of the depth: a minute for a small file of brackets.
-const deepest = 32
-
+// checkDepth refuses what the YAML library takes too long for.
 func (d *document) checkDepth(tokens token.Tokens) error {
-	brackets, dashes, line := 0, 0, 0 // dashes in one line
-	for _, t := range tokens {
-		if t.Position.Line != line {
-			dashes, line = 0, t.Position.Line
-		}
-		switch t.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			brackets++
-		case token.SequenceEndType, token.MappingEndType:
-			brackets--
-		case token.SequenceEntryType:
-			dashes++
-		}
-		if brackets+dashes > deepest {
-			return &Error{File: d.file, Line: d.line + line, Column: t.Position.Column,
-				Problem: fmt.Sprintf("values are nested more than %d deep", deepest)}
-		}
+	var much *yamllimits.TooMuch
+	if errors.As(yamllimits.CheckTokens(tokens), &much) {
+		return &Error{File: d.file, Line: d.line + much.Line, Column: much.Column,
+			Problem: much.Problem}
 	}
 	return nil
 }
@@ -69,7 +56,7 @@ func (d *document) shape(node ast.Node, field string, t reflect.Type) error {
 	wrong := func() error {
 		expected := describeType(t)
 		if scalar, is := node.(ast.ScalarNode); is && t.Kind() == reflect.String {
-			expected += fmt.Sprintf(": write %q", scalar.GetToken().Value)
+			expected += ": write " + quoted(scalar.GetToken().Value)
 		}
 		return d.errorAt(node, field, fmt.Sprintf("found %s, expected %s", describeNode(node),
 			expected))

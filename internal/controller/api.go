@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"routekeeper.dev/routekeeper/internal/input"
 )
 
 // API is a way to a Kubernetes API server.
@@ -35,6 +36,9 @@ func Reach(kubeconfig, context string) (API, error) {
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
+	if err := input.CheckFiles(input.Text, rules.GetLoadingPrecedence()...); err != nil {
+		return API{}, fmt.Errorf("--kubeconfig: %w", err)
+	}
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
 		&clientcmd.ConfigOverrides{CurrentContext: context})
 	config, err := loaded.ClientConfig()

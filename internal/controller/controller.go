@@ -1,5 +1,5 @@
-// Package controller implements `routekeeper controller`: it keeps what ClusterRoutes objects of a
-// Kubernetes API server ask for, and writes into them what it sees.
+// Package controller implements `routekeeper controller`: it manages the clusters of the
+// ClusterRoutes objects in a Kubernetes API server, and writes into the objects what it sees.
 //
 // How it works. A controller-runtime manager watches the objects. The replica that holds the lease
 // runs the daemon of `routekeeper run`, whose config is the set of objects instead of files
@@ -92,7 +92,7 @@ type controller struct {
 	objects map[string]*ClusterRoutes // that the keeper has, by config name
 }
 
-// Run takes part in the election and, as the leader, keeps what the objects ask for, until the
+// Run takes part in the election and, as the leader, manages the clusters of the objects until the
 // context ends, which is not an error. It ends the lease once the last write has ended.
 func Run(ctx context.Context, o Options) error {
 	log := o.Daemon.Log
@@ -140,7 +140,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// watch has changes of objects, and news about them, reconciled.
+// watch queues objects for reconciliation: when they change, and when a check has news about them.
 func (c *controller) watch(ctx context.Context, m manager.Manager) error {
 	err := errors.Join(m.AddHealthzCheck("ping", healthz.Ping),
 		m.AddReadyzCheck("ping", healthz.Ping))
@@ -248,7 +248,7 @@ func (c *controller) keep(ctx context.Context) error {
 	defer c.led.Store(false)
 	o := c.o.Daemon
 	o.Configs, o.Follow, o.Withhold = configs, c.follow, c.withhold
-	o.Planned, o.Round = c.planned, c.round
+	o.Planned, o.Checked = c.planned, c.checked
 	return daemon.Run(ctx, o)
 }
 
@@ -354,8 +354,8 @@ func (c *controller) withhold(i keeper.Intent) string {
 	return c.o.Scopes.mayWrite(namespace, i.Of, ids...)
 }
 
-// round takes a check.
-func (c *controller) round(r keeper.Round) {
+// checked takes the result of a check.
+func (c *controller) checked(r keeper.Result) {
 	c.set.note(r)
 	c.board.take(r, false, c.generation)
 	c.tell(r)
@@ -363,7 +363,7 @@ func (c *controller) round(r keeper.Round) {
 }
 
 // planned takes a check that is about to change something.
-func (c *controller) planned(r keeper.Round) {
+func (c *controller) planned(r keeper.Result) {
 	c.board.take(r, true, c.generation)
 	c.wakeAll(r)
 }
@@ -376,8 +376,8 @@ func (c *controller) generation(name string) int64 {
 	return 0
 }
 
-// wakeAll has the objects of a check reconciled.
-func (c *controller) wakeAll(r keeper.Round) {
+// wakeAll queues the objects of a check for reconciliation.
+func (c *controller) wakeAll(r keeper.Result) {
 	for _, config := range r.Checked() {
 		if o := c.object(config.Metadata.Name); o != nil {
 			c.wake(o)
@@ -385,7 +385,7 @@ func (c *controller) wakeAll(r keeper.Round) {
 	}
 }
 
-// wake has an object reconciled. Where too many wait, the next check does it.
+// wake queues an object for reconciliation. If too many are waiting, the next check queues it.
 func (c *controller) wake(o *ClusterRoutes) {
 	select {
 	case c.news <- event.GenericEvent{Object: o}:

@@ -214,7 +214,7 @@ func TestJudge(t *testing.T) {
 			}
 			s.Tables[arm.ID(tableA).Key()] = table
 		}
-		got := judge(test.own, keeper.Round{Seen: plan.Facts{Snapshot: s}}, &config)
+		got := judge(test.own, keeper.Result{Seen: plan.Facts{Snapshot: s}}, &config)
 		if got.made != test.want.made || (got.refuse == "") != (test.want.refuse == "") ||
 			!strings.Contains(got.refuse, test.want.refuse) {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)

@@ -25,7 +25,7 @@ type judgement struct {
 
 // judge judges a cluster by what a check read. own is the node resource group of the nodes that
 // the controller runs on.
-func judge(own arm.ID, r keeper.Round, config *v1alpha1.ClusterRoutes) judgement {
+func judge(own arm.ID, r keeper.Result, config *v1alpha1.ClusterRoutes) judgement {
 	cluster := r.Seen.Cluster(arm.ID(config.Spec.ClusterID))
 	if cluster == nil {
 		return judgement{}

@@ -12,9 +12,9 @@ import (
 // lease is the lock of the leader election. It notes when this replica last renewed it, and which
 // other replica holds it. How it works: client-go's elector reads and writes the Lease through it.
 //
-// A replica that loses the API server cannot renew the lease. It goes on, but its lease is no
-// longer valid: it repairs associations, which two replicas may do at once, and writes no routes.
-// It stops when it sees that another replica has the lease.
+// A replica that loses the API server cannot renew the lease. It continues without a valid lease:
+// it repairs associations, which two replicas may do at once, but writes no routes. It stops when
+// it sees that another replica has the lease.
 type lease struct {
 	resourcelock.Interface
 	valid time.Duration // how long a renewal is good for: shorter than others wait
@@ -54,7 +54,7 @@ func (l *lease) Update(ctx context.Context, r resourcelock.LeaderElectionRecord)
 func (l *lease) write(r resourcelock.LeaderElectionRecord, write func() error) error {
 	began := time.Now()
 	mine := r.HolderIdentity == l.Identity()
-	if !mine { // nothing is written from here on
+	if !mine { // from here on no route is written
 		l.mu.Lock()
 		l.renewed = time.Time{}
 		l.mu.Unlock()

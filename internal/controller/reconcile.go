@@ -96,7 +96,7 @@ func (c *controller) say(o *ClusterRoutes, kind, reason, action, message string)
 }
 
 // tell adds Events about what a check changed, and about findings that are new or gone.
-func (c *controller) tell(r keeper.Round) {
+func (c *controller) tell(r keeper.Result) {
 	appeared, gone, _ := finding.News(c.known, r.Findings)
 	c.known = finding.ByKey(r.Findings)
 	for _, config := range r.Checked() {

@@ -12,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/yamllimits"
 )
 
 // Scopes say which Azure resources the objects of a namespace may name: those at or below one of
@@ -25,6 +26,9 @@ const Everything = arm.ID("*")
 // ReadScopes reads an allow-list: YAML with a list of scopes for each namespace. A scope is the ID
 // of a subscription, resource group or resource, or "*".
 func ReadScopes(text []byte) (Scopes, error) {
+	if err := yamllimits.Check(text); err != nil {
+		return nil, err
+	}
 	var lists map[string][]string
 	if err := yaml.Unmarshal(text, &lists); err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")

@@ -15,13 +15,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
-// set turns the ClusterRoutes objects into the keeper's configs. How it works: every change of an
-// object makes it again from all objects. An object that is wrong, or whose namespace may not use
-// what it names, is refused and affects no other. An object that is being deleted leaves the set;
-// with onRemoval: Prune its routes are deleted first, by an order to the keeper.
+// set turns the ClusterRoutes objects into the keeper's configs. How it works: after every change
+// of an object, the set is built again from all objects. An object that is wrong, or whose
+// namespace may not use what it names, is refused and affects no other. An object that is being
+// deleted leaves the set; with onRemoval: Prune its routes are deleted first, by an order to the
+// keeper.
 type set struct {
 	scopes Scopes
-	dirty  func() // has the set made again
+	dirty  func() // causes the set to be built again
 
 	mu sync.Mutex
 	// own is the node resource group of the cluster that the controller runs in, "" if it runs in
@@ -53,7 +54,7 @@ func newSet(o Options, dirty func()) *set {
 	return s
 }
 
-// reset forgets what an earlier keeper has shown.
+// reset forgets what earlier checks have shown.
 func (s *set) reset(own arm.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +161,7 @@ func (s *set) leave(o *ClusterRoutes, c v1alpha1.ClusterRoutes) (*v1alpha1.Clust
 		s.removals[uid] = r
 	}
 	exists, read := s.read[key]
-	if read && !exists { // it never was: its routes cannot be told from others
+	if read && !exists { // no check has seen it, so nothing shows which routes are its
 		r.done = true
 	}
 	switch {
@@ -188,7 +189,8 @@ func (s *set) leave(o *ClusterRoutes, c v1alpha1.ClusterRoutes) (*v1alpha1.Clust
 	}}
 }
 
-// removed reports whether a deleted object can go, or why its last removal failed.
+// removed reports whether a deleted object can be released, or why the last removal of its routes
+// failed.
 func (s *set) removed(o *ClusterRoutes) (done bool, failed error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +206,7 @@ func (s *set) removed(o *ClusterRoutes) (done bool, failed error) {
 }
 
 // note notes what a check has shown of its clusters.
-func (s *set) note(r keeper.Round) {
+func (s *set) note(r keeper.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed := false

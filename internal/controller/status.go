@@ -33,7 +33,7 @@ type shown struct {
 
 // take notes a check; acting is set if its changes are yet to be made. generation says which
 // generation of an object the keeper has.
-func (b *board) take(r keeper.Round, acting bool, generation func(name string) int64) {
+func (b *board) take(r keeper.Result, acting bool, generation func(name string) int64) {
 	if r.Seen.Snapshot == nil {
 		return
 	}
@@ -68,7 +68,7 @@ func (b *board) clear() {
 }
 
 // lastChange describes the last change of a check.
-func lastChange(r keeper.Round, name string) *v1alpha1.Change {
+func lastChange(r keeper.Result, name string) *v1alpha1.Change {
 	lines := changed(r, name)
 	if len(lines) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func lastChange(r keeper.Round, name string) *v1alpha1.Change {
 }
 
 // changed describes the changes that a check made for a cluster, a line for each resource and verb.
-func changed(r keeper.Round, name string) []string {
+func changed(r keeper.Result, name string) []string {
 	counts := map[string]int{}
 	var lines []string
 	for _, o := range r.Changes {
@@ -104,7 +104,7 @@ func changed(r keeper.Round, name string) []string {
 
 // showing makes the conditions and counts of a cluster. While a lost route table is put back, no
 // finding says so, but the cluster is not ready.
-func showing(r keeper.Round, config *v1alpha1.ClusterRoutes, is v1alpha1.Condition) shown {
+func showing(r keeper.Result, config *v1alpha1.ClusterRoutes, is v1alpha1.Condition) shown {
 	p := picture.Of(r.Seen, config, r.Configs, plan.TakenBy(r.Configs))
 	s := shown{}
 	why := withheld(r, config.Metadata.Name)
@@ -165,7 +165,7 @@ func because(why string) string {
 }
 
 // withheld says why changes to a resource were withheld, "" if none were.
-func withheld(r keeper.Round, name string) func(arm.ID) string {
+func withheld(r keeper.Result, name string) func(arm.ID) string {
 	return func(id arm.ID) string {
 		for _, f := range r.Findings {
 			if f.Code == finding.ChangesWithheld && f.Cluster == name &&
@@ -178,7 +178,7 @@ func withheld(r keeper.Round, name string) func(arm.ID) string {
 }
 
 // ready is the condition Ready: no finding of the cluster, or of all clusters, is an error.
-func ready(r keeper.Round, name string) (c v1alpha1.Condition, failed string) {
+func ready(r keeper.Result, name string) (c v1alpha1.Condition, failed string) {
 	c = v1alpha1.Condition{Type: v1alpha1.ConditionReady, Status: "True", Reason: "NoErrors",
 		Message: "no finding is an error"}
 	for _, f := range r.Findings { // the worst comes first

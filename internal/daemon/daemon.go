@@ -63,11 +63,11 @@ type Options struct {
 	// Actions lets people sync and repair on the pages.
 	Actions bool
 	Version string
-	// Planned receives each check before it makes its changes, Round each check at its end. They
+	// Planned receives each check before it makes its changes, Checked each check at its end. They
 	// must not block. May be nil.
-	Planned, Round func(keeper.Round)
+	Planned, Checked func(keeper.Result)
 	// News receives each check with news. An error ends Run. May be nil.
-	News func(keeper.Round) error
+	News func(keeper.Result) error
 	// Log must not block: see Lines. LogDropped counts its dropped lines.
 	Log        *slog.Logger
 	LogDropped func() int64
@@ -113,7 +113,7 @@ func Run(ctx context.Context, o Options) error {
 		DryRun: o.DryRun, ClusterInterval: o.ClusterInterval, Log: log,
 		ChangesPerMinute: o.ChangesPerMinute, Nodes: nodes,
 		Paused: pauses.until, Progress: health.Progress, Withhold: o.Withhold,
-		Planned: func(r keeper.Round) {
+		Planned: func(r keeper.Result) {
 			board.Planned(r)
 			if o.Planned != nil {
 				o.Planned(r)
@@ -128,7 +128,7 @@ func Run(ctx context.Context, o Options) error {
 	broken := make(chan error, 1)
 	if o.Listen != nil {
 		listen := *o.Listen
-		listen.Own, listen.Metrics, listen.Health = client.Own, metrics, health
+		listen.Wrote, listen.Metrics, listen.Health = client.Wrote, metrics, health
 		listen.Board, listen.Log = board, log
 		listen.Page = page.Options{
 			History: o.HistoryFile, Version: o.Version, Keeper: k, Actions: o.Actions,
@@ -174,23 +174,23 @@ func Run(ctx context.Context, o Options) error {
 	news := newsOf(log)
 	var unwritten error
 	ready := sync.OnceFunc(func() { notify(log, "READY=1") })
-	err = k.Run(ctx, o.Interval, func(r keeper.Round) {
-		metrics.Round(r)
-		health.Round(r)
+	err = k.Run(ctx, o.Interval, func(r keeper.Result) {
+		metrics.Record(r)
+		health.Record(r)
 		if server != nil {
-			board.Round(r)
+			board.Record(r)
 		}
 		ready()
-		if o.Round != nil {
-			o.Round(r)
+		if o.Checked != nil {
+			o.Checked(r)
 		}
-		if news.round(r) && o.News != nil && unwritten == nil {
+		if news.report(r) && o.News != nil && unwritten == nil {
 			if unwritten = o.News(r); unwritten != nil {
 				stop()
 			}
 		}
 	})
-	if interrupted.Err() != nil { // the keeper may return before the log has said why
+	if interrupted.Err() != nil { // the keeper may return before the reason is logged
 		<-said
 	}
 	log.Info("stopped")

@@ -29,8 +29,8 @@ func newsOf(log *slog.Logger) *news {
 		silence: time.Hour}
 }
 
-// round logs what is new, and reports whether there was anything.
-func (n *news) round(r keeper.Round) bool {
+// report logs what is new, and reports whether there was anything.
+func (n *news) report(r keeper.Result) bool {
 	counts := map[plan.OutcomeState]int{}
 	unmade := map[string]bool{}
 	for _, c := range slices.Concat(r.Changes, r.OnlyObserved) {

@@ -65,7 +65,7 @@ func TestNews(t *testing.T) {
 	} {
 		at = at.Add(10*time.Second + step.after)
 		log.Reset()
-		if got := n.round(keeper.Round{Started: at, Of: step.of, Changes: step.changes,
+		if got := n.report(keeper.Result{Started: at, Of: step.of, Changes: step.changes,
 			OnlyObserved: step.observed, Findings: step.findings}); got != step.news {
 			t.Errorf("step %d: news %v", i, got)
 		}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"routekeeper.dev/routekeeper/internal/input"
 	"strings"
 	"sync"
 	"time"
@@ -25,14 +26,16 @@ func PauseFile(config string) string {
 // WritePause writes a pause file. It replaces the file as a whole, because a keeper may read it at
 // any time. Keepers of other users can read it, whatever the umask is.
 func WritePause(file string, until time.Time) error {
-	text := until.UTC().Format(time.RFC3339) + "\n"
-	if err := os.WriteFile(file+".new", []byte(text), 0o644); err != nil {
+	// A new name that cannot be foreseen: a link of another user there would be followed.
+	f, err := os.CreateTemp(filepath.Dir(file), ".routekeeper-*"+pauseExtension)
+	if err != nil {
 		return err
 	}
-	if err := os.Chmod(file+".new", 0o644); err != nil {
-		return err
+	_, err = f.WriteString(until.UTC().Format(time.RFC3339) + "\n")
+	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return os.Rename(file+".new", file)
+	return os.Rename(f.Name(), file)
 }
 
 // pauses are the pause files of a keeper's configs.
@@ -83,7 +86,7 @@ func (p *pauses) until() string {
 // read, for lack of file descriptors or because of a disk, the last content stays valid. So a
 // machine without resources neither starts nor ends a pause.
 func (p *pauses) read(file string) pause {
-	raw, err := os.ReadFile(file)
+	raw, err := input.ReadFile(file, input.Small)
 	switch {
 	case err == nil:
 		until, err := time.Parse(time.RFC3339, strings.TrimSpace(string(raw)))

@@ -23,7 +23,7 @@ import (
 
 // Keeper is the keeper under test.
 type Keeper interface {
-	Round(context.Context) (keeper.Round, error)
+	Reconcile(context.Context) (keeper.Result, error)
 }
 
 // The principals of the demo: the keeper, and the operator who redeploys and checks the network.
@@ -190,9 +190,9 @@ func (s *stage) play(ctx context.Context, sc scene) Scene {
 	return result
 }
 
-// round makes the keeper check once.
-func (s *stage) round(ctx context.Context) (keeper.Round, error) {
-	r, err := s.keeper.Round(ctx)
+// reconcile makes the keeper check once.
+func (s *stage) reconcile(ctx context.Context) (keeper.Result, error) {
+	r, err := s.keeper.Reconcile(ctx)
 	for _, c := range r.Changes {
 		if c.State == plan.Done {
 			s.changes = append(s.changes, c)
@@ -211,7 +211,7 @@ const between = 200 * time.Millisecond
 func (s *stage) until(ctx context.Context, right func() error) error {
 	deadline := time.Now().Add(s.opts.Patience)
 	for {
-		if _, err := s.round(ctx); err != nil {
+		if _, err := s.reconcile(ctx); err != nil {
 			return err
 		}
 		wrong := right()

@@ -321,7 +321,7 @@ func playSafeguard(ctx context.Context, s *stage) (string, error) {
 		return same(target.rest(), now.rest())
 	}
 	for range 3 {
-		if _, err := s.round(ctx); err != nil {
+		if _, err := s.reconcile(ctx); err != nil {
 			return "", err
 		}
 		if err := unchanged(); err != nil {
@@ -347,7 +347,7 @@ func playSafeguard(ctx context.Context, s *stage) (string, error) {
 func playQuiet(ctx context.Context, s *stage) (string, error) {
 	before := s.e.LastRequest()
 	for range 3 {
-		r, err := s.round(ctx)
+		r, err := s.reconcile(ctx)
 		if err != nil {
 			return "", err
 		}

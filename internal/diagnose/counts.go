@@ -17,8 +17,8 @@ type Counts struct {
 	Name    string // as in findings
 	Cluster *inventory.Cluster
 	Config  *v1alpha1.ClusterRoutes // nil if the cluster has no pod routes in a table
-	// Table is the cluster's route table, or "" if it is not known for certain. Own are the pod
-	// routes in it, or nil if it was not read.
+	// Table is the cluster's route table, or "" if it is not known for certain. PodRoutes are the
+	// pod routes in it, or nil if it was not read.
 	Table     arm.ID
 	PodRoutes map[netip.Prefix]inventory.Route
 	// Nodes are the nodes in Kubernetes, or if it was not asked, the machines of the pools. Asked

@@ -32,7 +32,7 @@ func (n *needs) add(scope arm.ID, what string, actions ...string) {
 }
 
 // Scopes returns the scopes where rights matter for the clusters of a case, and the object IDs of
-// the clusters' identities: read them into the snapshot's Own and Rights before Check. The
+// the clusters' identities: read them into the snapshot's CallerRights and Rights before Check. The
 // resources that the needs depend on must already be in the snapshot.
 func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 	for _, id := range c.Clusters {
@@ -219,7 +219,7 @@ func (p *clusterCase) checkCaller() []finding.Finding {
 	caller := holder{
 		p: p, code: finding.CallerLacks, who: "the current identity", assignee: p.callerAssignee(),
 		rights: func(scope arm.ID) []inventory.Rights {
-			if r, read := p.s.Own[scope.Key()]; read {
+			if r, read := p.s.CallerRights[scope.Key()]; read {
 				return []inventory.Rights{r}
 			}
 			return nil
@@ -238,7 +238,7 @@ func (p *clusterCase) checkCaller() []finding.Finding {
 }
 
 // CallerScopes returns the scopes where the caller's rights matter for the configs of a case: read
-// them into the snapshot's Own before CheckCaller.
+// them into the snapshot's CallerRights before CheckCaller.
 func (c Case) CallerScopes() []arm.ID {
 	var scopes []arm.ID
 	for _, id := range c.Clusters {

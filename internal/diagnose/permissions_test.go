@@ -38,7 +38,7 @@ func (w *world) rights(who string, scope arm.ID, r inventory.Rights) *world {
 func setRights(s *inventory.Snapshot, who string, scope arm.ID, r inventory.Rights) {
 	s.Caller = me
 	if who == me {
-		s.Own[scope.Key()] = r
+		s.CallerRights[scope.Key()] = r
 		return
 	}
 	if s.Rights[who] == nil {

@@ -47,7 +47,7 @@ func Pools(s *inventory.Snapshot, cluster *inventory.Cluster, surge capacity.Sur
 
 // nodeSubnet is the subnet of a pool's nodes, or "" if AKS made it and it was not read.
 func nodeSubnet(s *inventory.Snapshot, cluster *inventory.Cluster, pool inventory.Pool) arm.ID {
-	if own := s.Known(cluster.ID).OwnSubnets; pool.Subnet == "" && len(own) > 0 {
+	if own := s.Known(cluster.ID).AKSSubnets; pool.Subnet == "" && len(own) > 0 {
 		return own[0]
 	}
 	return pool.Subnet

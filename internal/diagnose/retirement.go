@@ -2,7 +2,9 @@ package diagnose
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +27,7 @@ func checkRetirement(p *clusterCase) []finding.Finding {
 	var found []finding.Finding
 	for _, check := range []func(*clusterCase) []finding.Finding{
 		othersOnTable, orphansToCome, podCIDRForOverlay, identityForOverlay, policyForOverlay,
-		poolsForOverlay, versionForOverlay, namesForOverlay,
+		poolsForOverlay, versionForOverlay, namesForOverlay, containersForOverlay,
 	} {
 		found = append(found, check(p)...)
 	}
@@ -262,6 +264,36 @@ func poolsForOverlay(p *clusterCase) []finding.Finding {
 				"pool %s of cluster %s is an availability set, which overlay does not support",
 				pool.Name, p.cluster.ID.Short()).About(pool.Name))
 		}
+		if confidential.MatchString(pool.Size) { // azure-cni-overlay, limitations
+			found = append(found, p.found(finding.MigrationMachines, p.cluster.ID,
+				"pool %s of cluster %s has machines of size %s, which overlay does not support",
+				pool.Name, p.cluster.ID.Short(), pool.Size).About(pool.Name))
+		}
+	}
+	return found
+}
+
+// confidential are the sizes of the DCsv2 series.
+var confidential = regexp.MustCompile(`(?i)^Standard_DC\d+s_v2$`)
+
+// containersForOverlay checks the subnets for Application Gateway for Containers in the networks of
+// the nodes (its page container-networking).
+func containersForOverlay(p *clusterCase) []finding.Finding {
+	var networks []arm.ID
+	for _, subnet := range p.subnets {
+		networks = append(networks, subnet.ID.Parent())
+	}
+	var found []finding.Finding
+	for _, key := range slices.Sorted(maps.Keys(p.s.Subnets)) {
+		subnet := p.s.Subnets[key]
+		if !subnet.DelegatedTo("Microsoft.ServiceNetworking/trafficControllers") ||
+			!slices.ContainsFunc(networks, subnet.ID.Parent().Equal) || len(subnet.Prefixes) == 0 ||
+			subnet.Prefixes[0].Bits() == 24 {
+			continue
+		}
+		found = append(found, p.found(finding.MigrationContainers, subnet.ID,
+			"subnet %s of Application Gateway for Containers has %s, but with overlay it must be "+
+				"a /24", subnet.ID.Short(), subnet.Prefixes[0]))
 	}
 	return found
 }

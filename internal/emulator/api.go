@@ -56,7 +56,7 @@ func (e *Emulator) Scale(cluster arm.ID, pool string, count int) error {
 	return e.aks.Scale(cluster, pool, count)
 }
 
-// Readdress replaces a node by one with the same name and another address.
+// Readdress replaces a node with one with the same name and another address.
 func (e *Emulator) Readdress(cluster arm.ID, node string) error {
 	return e.aks.Readdress(cluster, node)
 }

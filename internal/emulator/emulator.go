@@ -54,8 +54,8 @@ type Options struct {
 	// OperationTime is how long a write keeps its resource busy. 0: a write is done when it is
 	// answered.
 	OperationTime time.Duration
-	// AsOf is the date as of which Azure is to answer: some of its defaults have changed over the
-	// years. Zero: today.
+	// AsOf is the date whose defaults count: some of Azure's defaults have changed over the years.
+	// Zero: today.
 	AsOf time.Time
 	// RouteLimit is how many routes a table holds. 0: 400.
 	RouteLimit int
@@ -90,8 +90,7 @@ type Options struct {
 	Probe func(context.Context, Probe) (Health, string)
 	// LogBodies is for how many of the last requests the log keeps bodies. 0: 10,000.
 	LogBodies int
-	// Key signs tokens. Nil: a new key, as every emulator uses that outlives a test. Tests share
-	// SharedKey.
+	// Key signs tokens. Nil: a new key. Tests use SharedKey to save time.
 	Key *rsa.PrivateKey
 	// Log receives messages for the person at the terminal. Nil: nothing.
 	Log *slog.Logger

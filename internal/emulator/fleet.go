@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -16,7 +17,8 @@ import (
 // the demo scenario makes one. Each has its own group with a network, a route table, and an
 // Application Gateway with a table that has copies of the pod routes. Then it breaks four of them,
 // each in another way. They stay broken: the clusters' cloud providers are paused where they would
-// repair it.
+// repair it. Others have what blocks the migration off kubenet, or a near miss of it
+// (fleetblockers.go).
 
 // fleetMember is a cluster of the fleet.
 type fleetMember struct {
@@ -36,7 +38,8 @@ func fleet(subscription string) []fleetMember {
 		all = append(all, fleetMember{
 			name: name, nodes: nodes, cluster: id(arm.TypeCluster,
 				""), table: id(arm.TypeRouteTable, "-rt"),
-			nodeSubnet:   id(arm.TypeVNet, "-vnet").Child("subnets", "nodes"),
+			nodeSubnet: id(arm.TypeVNet, "-vnet").Child("subnets",
+				cmp.Or(conditions[name].subnet, "nodes")),
 			gatewayTable: id(arm.TypeRouteTable, "-appgw-rt"),
 		})
 	}
@@ -65,7 +68,22 @@ func BuildFleet(e *Emulator, as Principal) ([]string, error) {
 			return nil, err
 		}
 	}
-	return damage(e, c, members)
+	said, err := damage(e, c, members)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range members {
+		special := conditions[m.name]
+		if special.after != nil {
+			if err := special.after(c, m); err != nil {
+				return nil, err
+			}
+		}
+		if special.blocks != "" {
+			said = append(said, m.name+": cannot migrate: "+special.blocks)
+		}
+	}
+	return said, nil
 }
 
 // build makes the cluster's group, network, tables, gateway and the cluster itself; number is its
@@ -85,9 +103,14 @@ func (m fleetMember) build(c *Client, number int) error {
 	vnet := m.nodeSubnet.Parent()
 	gateway := arm.ResourceID(sub, m.name+"-rg", arm.TypeGateway, m.name+"-appgw")
 	identity := arm.ResourceID(sub, m.name+"-rg", entra.TypeUserIdentity, m.name)
-	subnet := func(name, prefix string, table arm.ID) kernel.Object {
-		return kernel.Object{"name": name, "properties": kernel.Object{"addressPrefix": prefix,
-			"routeTable": link(table)}}
+	subnet := func(prefix string, table arm.ID) kernel.Object {
+		return kernel.Object{"addressPrefix": prefix, "routeTable": link(table)}
+	}
+	nodes, appgw := subnet(inside(0, 20), m.table), subnet(inside(16, 24), m.gatewayTable)
+	special := conditions[m.name]
+	var more []any
+	if special.network != nil {
+		more = special.network(nodes, appgw)
 	}
 	for _, step := range []struct {
 		id      arm.ID
@@ -99,10 +122,9 @@ func (m fleetMember) build(c *Client, number int) error {
 		{m.gatewayTable, demoNetwork, at(kernel.Object{"routes": []any{}})},
 		{vnet, demoNetwork, at(kernel.Object{
 			"addressSpace": kernel.Object{"addressPrefixes": []any{inside(0, 16)}},
-			"subnets": []any{
-				subnet(m.nodeSubnet.Name(), inside(0, 20), m.table), subnet("appgw", inside(16, 24),
-					m.gatewayTable),
-			},
+			"subnets": append([]any{
+				kernel.Object{"name": m.nodeSubnet.Name(), "properties": nodes},
+				kernel.Object{"name": "appgw", "properties": appgw}}, more...),
 		})},
 		{gateway, demoNetwork, at(kernel.Object{"gatewayIPConfigurations": []any{
 			kernel.Object{"name": "subnet",
@@ -127,6 +149,9 @@ func (m fleetMember) build(c *Client, number int) error {
 	body["identity"] = kernel.Object{
 		"type": "UserAssigned", "userAssignedIdentities": kernel.Object{
 			string(identity): kernel.Object{}},
+	}
+	if special.cluster != nil {
+		special.cluster(body)
 	}
 	return c.Put(m.cluster, demoAKS, body)
 }

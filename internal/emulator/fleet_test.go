@@ -7,8 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// TestFleet: the scenario has 30 clusters, four of them broken, and the others' copies are
-// complete.
+// TestFleet: the scenario has 30 clusters, four of them broken, and one stopped. The others' copies
+// are complete.
 func TestFleet(t *testing.T) {
 	e, err := New(Options{RouteBatch: 50 * time.Millisecond})
 	if err != nil {
@@ -16,7 +16,7 @@ func TestFleet(t *testing.T) {
 	}
 	t.Cleanup(e.Close)
 	broken, err := BuildFleet(e, DefaultPrincipal)
-	if err != nil || len(broken) != 4 {
+	if err != nil || len(broken) != 4+12 {
 		t.Fatalf("%v, %v", broken, err)
 	}
 	c, err := e.Client(DefaultPrincipal)

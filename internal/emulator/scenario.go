@@ -91,7 +91,7 @@ func (c *Client) Put(id arm.ID, apiVersion string, body map[string]any) error {
 	}
 }
 
-// Strip removes a subnet's route table, as a redeploy does whose template does not name it.
+// Strip removes a subnet's route table, like a redeploy whose template does not name the table.
 func (c *Client) Strip(subnet arm.ID) error {
 	doc, err := c.Get(subnet, demoNetwork)
 	if err != nil {
@@ -132,7 +132,7 @@ type Demo struct {
 	ClusterTable  arm.ID
 	GatewayTable  arm.ID
 	Firewall      string // address of the firewall, the next hop of 0.0.0.0/0
-	OwnRoute      string // name of the gateway table's route that is no pod route
+	OwnRoute      string // name of the route in the gateway's table that is not a pod route
 }
 
 // demoNetwork and demoAKS are the api-versions the scenario is built with.

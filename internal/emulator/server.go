@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/input"
 )
 
 // Info is the information that a client needs: the content of emulator.json.
@@ -37,7 +38,7 @@ const InfoFile = "emulator.json"
 // ReadInfo reads what Start wrote into a folder.
 func ReadInfo(dir string) (Info, error) {
 	var info Info
-	raw, err := os.ReadFile(filepath.Join(dir, InfoFile))
+	raw, err := input.ReadFile(filepath.Join(dir, InfoFile), input.Small)
 	if err != nil {
 		return info, fmt.Errorf("no emulator runs in %s: %w", dir, err)
 	}

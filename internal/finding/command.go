@@ -23,6 +23,13 @@ const withheld = "no command is shown, because a name in it has characters that 
 // person pastes them into a shell that does not know them.
 var repeated struct{ global, config string }
 
+// program is what commands of routekeeper begin with when this process prints them.
+var program = "routekeeper"
+
+// Program sets it: kubectl's plugin is called "kubectl routekeeper". The process calls it once,
+// before the first command is made.
+func Program(name string) { program = name }
+
 // Repeat sets these flags: the global ones, such as --emulator and its value, and the config files.
 // The process calls it once, before the first command is made.
 func Repeat(global, configs []string) {
@@ -38,17 +45,18 @@ func Repeat(global, configs []string) {
 // Config returns the -f flags of the command line, each after a space.
 func Config() CommandLine { return CommandLine{text: repeated.config} }
 
-// withGlobals adds the global flags to each command of routekeeper in a template.
+// withGlobals adds the global flags to each command of routekeeper in a template, and names the
+// program as it was called.
 func withGlobals(template string) string {
-	const program = "routekeeper "
-	if repeated.global == "" || !strings.Contains(template, program) {
+	const ours = "routekeeper "
+	if !strings.Contains(template, ours) {
 		return template
 	}
-	flags := program + strings.ReplaceAll(repeated.global, "%", "%%")
-	if rest, is := strings.CutPrefix(template, program); is {
+	flags := program + " " + strings.ReplaceAll(repeated.global, "%", "%%")
+	if rest, is := strings.CutPrefix(template, ours); is {
 		template = flags + rest
 	}
-	return strings.ReplaceAll(template, "&& "+program, "&& "+flags)
+	return strings.ReplaceAll(template, "&& "+ours, "&& "+flags)
 }
 
 // Command makes a command line from a template and values. The result is safe to paste, whatever

@@ -26,6 +26,7 @@ const (
 	pageGateway     = microsoft + "application-gateway/configuration-infrastructure"
 	pageIngress     = microsoft + "application-gateway/ingress-controller-overview"
 	pageIngressHelp = microsoft + "application-gateway/ingress-controller-troubleshoot"
+	pageContainers  = microsoft + "application-gateway/for-containers/container-networking"
 	pageExemption   = microsoft + "governance/policy/concepts/exemption-structure"
 	pageRoles       = microsoft + "role-based-access-control/troubleshooting"
 	pageLock        = microsoft + "azure-resource-manager/management/lock-resources"
@@ -69,11 +70,13 @@ var pages = map[Code]string{
 	RightsUnread: pageRoles, WriteRefused: pageRoles, ResourceLocked: pageLock,
 	NodeGroupLocked: pageLockdown, AzureUnreachable: pageThrottling,
 
-	KubenetRetired: pageMigration, MigrationTable: pageMigration, MigrationOrphans: pageMigration,
+	KubenetRetired: pageMigration, ClusterMigrating: pageMigration,
+	MigrationTable: pageMigration, MigrationOrphans: pageMigration,
 	MigrationPodCIDR: pageOverlay, MigrationIdentity: pageMigration,
 	MigrationPolicy: pageMigration, MigrationWindows: pageMigration,
 	MigrationVersion: pageMigration, MigrationPoolKind: pageOverlay,
-	MigrationNameLength: pageOverlay,
+	MigrationNameLength: pageOverlay, MigrationMachines: pageOverlay,
+	MigrationContainers: pageContainers,
 
 	IaCStrips: pageBicep, IaCMayStrip: pageBicep, IaCAnotherTable: pageSubnet, IaCFlaps: pageSubnet,
 	IaCRecreates: pageBicep, IaCRoutes: pageRouteTable, IaCMayRoutes: pageRouteTable,

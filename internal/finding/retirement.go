@@ -3,6 +3,7 @@ package finding
 // Codes of the migration away from kubenet.
 const (
 	KubenetRetired      Code = "kubenet-retired"
+	ClusterMigrating    Code = "cluster-migrating"
 	MigrationTable      Code = "migration-gateway-on-table"
 	MigrationOrphans    Code = "migration-orphans"
 	MigrationPodCIDR    Code = "migration-pod-cidr"
@@ -12,6 +13,8 @@ const (
 	MigrationVersion    Code = "migration-version"
 	MigrationPoolKind   Code = "migration-pool-kind"
 	MigrationNameLength Code = "migration-name-length"
+	MigrationMachines   Code = "migration-vm-size"
+	MigrationContainers Code = "migration-agc-subnet"
 )
 
 // retirement are the codes of the migration away from kubenet.
@@ -21,6 +24,13 @@ var retirement = []Description{
 			"cannot be reversed. Pod addresses stay in the pod CIDR, but no longer need a " +
 			"route table.",
 		"Fix what blocks the migration, then run the az aks update that the finding names."},
+	{ClusterMigrating, Info, "The cluster migrates to Azure CNI Overlay",
+		"AKS moves the nodes one after another. Until the last one has moved, the route table " +
+			"and the targets keep the routes of all nodes, because pods on both kinds of nodes " +
+			"use them. A route table that is taken off a node subnet is not put back: AKS may " +
+			"do this itself.",
+		"Follow it with routekeeper migrate watch. When it has ended, remove the cluster from " +
+			"the config, or set spec.source: Nodes."},
 	{MigrationTable, Warning, "Another subnet has the cluster's route table",
 		"The migration to Azure CNI Overlay fails while a subnet outside the cluster, such " +
 			"as an Application Gateway's, is associated with the cluster's table.",
@@ -62,4 +72,13 @@ var retirement = []Description{
 		"With Azure CNI Overlay the names of the node subnet, its virtual network and " +
 			"their resource group become node labels, which hold 63 characters.",
 		"Move the pool to a subnet with shorter names."},
+	{MigrationMachines, Warning, "A node pool has machines that overlay does not support",
+		"Azure CNI Overlay does not support virtual machines of the DCsv2 series.",
+		"Add a pool of another size, such as DCasv5, move the pods there, and delete the pool."},
+	{MigrationContainers, Warning, "The subnet for Application Gateway for Containers is no /24",
+		"With overlay, Application Gateway for Containers needs a subnet of exactly /24, for one " +
+			"deployment. With another size the migration ends in an outage. It does not support " +
+			"kubenet at all, so install it after the migration.",
+		"Create a subnet of /24 that is delegated to " +
+			"Microsoft.ServiceNetworking/trafficControllers, and use that one."},
 }

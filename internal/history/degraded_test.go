@@ -33,10 +33,10 @@ func TestMain(m *testing.M) {
 
 // degraded expects that a check reports the trouble with the right reason, and that it waited only
 // briefly.
-func degraded(t *testing.T, why string, round func() []finding.Finding) {
+func degraded(t *testing.T, why string, check func() []finding.Finding) {
 	t.Helper()
 	start := time.Now()
-	found := round()
+	found := check()
 	if len(found) != 1 || found[0].Code != finding.HistoryDegraded ||
 		!strings.Contains(found[0].Message, why) {
 		t.Errorf("findings %+v, want one with %q", found, why)
@@ -81,11 +81,11 @@ func TestLocked(t *testing.T) {
 	degraded(t, "another program holds it locked", func() []finding.Finding {
 		return p.change(create(3))
 	})
-	expect(t, p.rounds(), "done create node1") // people can still read
+	expect(t, p.checks(), "done create node1") // people can still read
 	release.Close()
 	_ = locker.Wait()
 	well(t, p.change(create(4)))
-	expect(t, p.rounds(), "done create node1", "done create node2", "done create node3",
+	expect(t, p.checks(), "done create node1", "done create node2", "done create node3",
 		"done create node4")
 }
 
@@ -109,7 +109,7 @@ func TestFull(t *testing.T) {
 	degraded(t, "the disk is full", func() []finding.Finding { return p.change(create(3)) })
 	limit(1 << 20)
 	well(t, p.change(create(4)))
-	expect(t, p.rounds(), "done create node1", "done create node2", "done create node3",
+	expect(t, p.checks(), "done create node1", "done create node2", "done create node3",
 		"done create node4")
 }
 
@@ -124,7 +124,7 @@ func TestFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	well(t, p.change(create(2)))
-	expect(t, p.rounds(), "done create node1", "done create node2")
+	expect(t, p.checks(), "done create node1", "done create node2")
 
 	// A file has the folder's name, which stops root as well.
 	blocked := filepath.Join(t.TempDir(), "blocked")
@@ -140,7 +140,7 @@ func TestFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	well(t, p.change(create(2)))
-	expect(t, p.rounds(), "done create node1", "done create node2")
+	expect(t, p.checks(), "done create node1", "done create node2")
 
 	if os.Geteuid() == 0 {
 		return // root can write everywhere; what follows is the same with another reason
@@ -168,7 +168,7 @@ func TestRemoved(t *testing.T) {
 	r.Changes = done(associate())
 	p.Settle(r.Changes)
 	well(t, p.Record(r, seenWith("")))
-	expect(t, p.rounds(), "done associate")
+	expect(t, p.checks(), "done associate")
 }
 
 // TestDamaged: a file that was truncated or overwritten is moved aside, and a new one begins,
@@ -202,8 +202,8 @@ func TestDamaged(t *testing.T) {
 					!strings.Contains(found[0].Message, "was damaged") {
 					t.Fatalf("findings %+v", found)
 				}
-				rounds := p.rounds()
-				expect(t, rounds[len(rounds)-1:], "done create node100")
+				checks := p.checks()
+				expect(t, checks[len(checks)-1:], "done create node100")
 				if aside, err := filepath.Glob(p.path + ".damaged-*"); err != nil ||
 					len(aside) == 0 {
 					t.Errorf("nothing was put aside: %v, %v", aside, err)

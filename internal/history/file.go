@@ -68,6 +68,8 @@ func open(path string) (_ *file, err error) {
 	parameters := "_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(on)&_pragma=journal_size_limit(4194304)&_txlock=immediate"
 	if info, err := raw.Stat(); err != nil {
 		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
 	} else if info.Size() == 0 {
 		parameters += "&_auto_vacuum=incremental"
 	} else if err := usable(path); err != nil {

@@ -42,7 +42,7 @@ type Log struct {
 	opts Options
 
 	// running checks that have changed something, of different clusters
-	rounds  map[identity]*round
+	checks  map[identity]*check
 	open    map[string]*change         // changes that were intended but not settled, by key
 	known   map[string]finding.Finding // as of the last check
 	unmade  map[string]unmade          // changes that were planned last but not made, by key
@@ -56,7 +56,7 @@ type identity struct {
 	started int64 // nanoseconds since 1970
 }
 
-func identify(r keeper.Round) identity { return identity{r.Serial, r.Started.UnixNano()} }
+func identify(r keeper.Result) identity { return identity{r.Serial, r.Started.UnixNano()} }
 
 // States of a change in addition to those of plan.Outcome.
 const (
@@ -74,7 +74,7 @@ func Open(path string, opts Options) *Log {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, rounds: map[identity]*round{},
+	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, checks: map[identity]*check{},
 		open:   map[string]*change{},
 		unmade: map[string]unmade{}, checked: map[string]time.Time{}}
 	l.j.flush()
@@ -108,7 +108,7 @@ func (l *Log) Close() error {
 }
 
 // Intend records changes that are about to be sent.
-func (l *Log) Intend(r keeper.Round, changes []plan.Change) {
+func (l *Log) Intend(r keeper.Result, changes []plan.Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.begin(r)
@@ -157,10 +157,10 @@ func (l *Log) write() {
 
 // Record records a check that changed, refused or newly found something. What the check read also
 // settles changes that earlier programs left open.
-func (l *Log) Record(r keeper.Round, s *inventory.Snapshot) []finding.Finding {
+func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	under := l.rounds[identify(r)]
+	under := l.checks[identify(r)]
 	found := l.settleOthers(r, s)
 	left := map[string]unmade{}
 	for key, c := range l.unmade {
@@ -204,7 +204,7 @@ func (l *Log) Record(r keeper.Round, s *inventory.Snapshot) []finding.Finding {
 		}
 		of.ended = &r
 		l.j.add(of.now())
-		delete(l.rounds, identify(r))
+		delete(l.checks, identify(r))
 		// the next check settles what is left
 		maps.DeleteFunc(l.open, func(_ string, c *change) bool { return c.of == of })
 	}
@@ -224,12 +224,12 @@ func (l *Log) Record(r keeper.Round, s *inventory.Snapshot) []finding.Finding {
 }
 
 // begin returns a running check.
-func (l *Log) begin(r keeper.Round) *round {
-	of := l.rounds[identify(r)]
+func (l *Log) begin(r keeper.Result) *check {
+	of := l.checks[identify(r)]
 	if of == nil {
-		of = &round{number: new(int64), started: r.Started, woke: r.Woke,
+		of = &check{number: new(int64), started: r.Started, woke: r.Woke,
 			changes: map[string]*change{}}
-		l.rounds[identify(r)] = of
+		l.checks[identify(r)] = of
 		l.j.add(of.now())
 	}
 	return of

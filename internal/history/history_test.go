@@ -67,13 +67,13 @@ func open1(t testing.TB, path string) *past {
 func newPast(t testing.TB) *past { return open1(t, filepath.Join(t.TempDir(), "routes"+Extension)) }
 
 // start begins a check.
-func (p *past) start() keeper.Round {
+func (p *past) start() keeper.Result {
 	p.now = p.now.Add(time.Millisecond)
 	if real := time.Now(); real.After(p.now) {
 		p.now = real
 	}
 	time.Sleep(2 * time.Millisecond) // its intents have a later time
-	return keeper.Round{Started: p.now, Woke: keeper.Cause{By: keeper.ByPoll},
+	return keeper.Result{Started: p.now, Woke: keeper.Cause{By: keeper.ByPoll},
 		Managed: []string{"shop"}}
 }
 
@@ -86,8 +86,8 @@ func (p *past) change(changes ...plan.Change) []finding.Finding {
 	return p.Record(r, seenWith(""))
 }
 
-// rounds reads the file as another program would.
-func (p *past) rounds() []Entry { return read(p.t, p.path, Query{}) }
+// checks reads the file as another program would.
+func (p *past) checks() []Entry { return read(p.t, p.path, Query{}) }
 
 func read(t testing.TB, path string, q Query) []Entry {
 	t.Helper()
@@ -105,9 +105,9 @@ func read(t testing.TB, path string, q Query) []Entry {
 }
 
 // tell formats the checks, one per line, the oldest first.
-func tell(rounds []Entry) string {
+func tell(checks []Entry) string {
 	var b strings.Builder
-	for _, e := range rounds {
+	for _, e := range checks {
 		var what []string
 		for _, c := range e.Changes {
 			what = append(what, string(c.State)+" "+string(c.Verb)+" "+c.Route)
@@ -123,9 +123,9 @@ func tell(rounds []Entry) string {
 	return strings.TrimSpace(b.String())
 }
 
-func expect(t testing.TB, rounds []Entry, want ...string) {
+func expect(t testing.TB, checks []Entry, want ...string) {
 	t.Helper()
-	if got := tell(rounds); got != strings.Join(want, "\n") {
+	if got := tell(checks); got != strings.Join(want, "\n") {
 		t.Errorf("the history says\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
 }
@@ -136,17 +136,17 @@ func TestStepByStep(t *testing.T) {
 	p := newPast(t)
 	r := p.start()
 	p.Intend(r, []plan.Change{associate()})
-	expect(t, p.rounds(), "intended associate ; no end")
+	expect(t, p.checks(), "intended associate ; no end")
 	p.Intend(r, []plan.Change{associate()}) // its write started over
 	p.Settle(done(associate()))
-	expect(t, p.rounds(), "done associate ; no end")
+	expect(t, p.checks(), "done associate ; no end")
 	r.Changes = append(done(associate()), plan.Outcome{Change: create(1), State: plan.Failed,
 		Error: "no"})
 	lost := finding.New(finding.WriteFailed, "shop", string(target), "not changed")
 	r.Findings, r.Elapsed, r.Reads = []finding.Finding{lost}, time.Second, 7
 	r.Observed = []keeper.Observation{{Resource: nodes, Read: "no route table"}}
 	p.Record(r, seenWith(""))
-	expect(t, p.rounds(), "done associate ; failed create node1; new write-failed")
+	expect(t, p.checks(), "done associate ; failed create node1; new write-failed")
 
 	for range 3 { // the same again is not news
 		r = p.start()
@@ -155,7 +155,7 @@ func TestStepByStep(t *testing.T) {
 		p.Record(r, seenWith(table))
 	}
 	p.Record(p.start(), seenWith(table))
-	expect(t, p.rounds(), "done associate ; failed create node1; new write-failed",
+	expect(t, p.checks(), "done associate ; failed create node1; new write-failed",
 		"resolved write-failed")
 
 	// of another cluster only: a change that is still not made is not news afterwards
@@ -167,11 +167,11 @@ func TestStepByStep(t *testing.T) {
 	p.Record(r, seenWith(table))
 	p.Record(other, inventory.NewSnapshot())
 	p.Record(r, seenWith(table))
-	if rounds := p.rounds(); len(rounds) != 3 {
-		t.Errorf("the history says\n%s\nwant one check more", tell(rounds))
+	if checks := p.checks(); len(checks) != 3 {
+		t.Errorf("the history says\n%s\nwant one check more", tell(checks))
 	}
 
-	e := p.rounds()[0]
+	e := p.checks()[0]
 	if *e.ElapsedMs != 1000 || e.Reads != 7 || e.Woke.By != "poll" ||
 		e.Observed[0].Read != "no route table" || e.Changes[0].New.RouteTable != table ||
 		e.Changes[1].Error != "no" {
@@ -194,7 +194,7 @@ func TestNote(t *testing.T) {
 	// also one that does not exist
 	p.Note([]plan.Change{associate(), create(2)}, "the fabric follows")
 	var got []string
-	for _, e := range p.rounds() {
+	for _, e := range p.checks() {
 		for _, c := range e.Changes {
 			got = append(got, fmt.Sprintf("%s %s %s", c.Verb, c.State, c.Note))
 		}
@@ -243,7 +243,7 @@ func TestLeftOpen(t *testing.T) {
 			time.Sleep(2 * time.Millisecond)
 			second := open1(t, first.path)
 			c.next(second)
-			expect(t, second.rounds(), c.want...)
+			expect(t, second.checks(), c.want...)
 		})
 	}
 }
@@ -264,9 +264,9 @@ func TestGivenUp(t *testing.T) {
 	r.Changes = []plan.Outcome{{Change: create(1), State: plan.Failed}}
 	p.Settle(r.Changes)
 	p.Record(r, seenWith(""))
-	expect(t, p.rounds(), "intended associate ; failed create node1")
+	expect(t, p.checks(), "intended associate ; failed create node1")
 	p.Record(p.start(), seenWith(table))
-	expect(t, p.rounds(), "done associate ; failed create node1")
+	expect(t, p.checks(), "done associate ; failed create node1")
 }
 
 // TestOverlap: checks of different clusters run at once. Each change is in its own check, once. The
@@ -289,14 +289,14 @@ func TestOverlap(t *testing.T) {
 	second.Changes = done(other)
 	p.Settle(second.Changes)
 	p.Record(second, seenWith(""))
-	if all := p.rounds(); len(all) != 2 || all[0].Changes[0].State != Intended ||
+	if all := p.checks(); len(all) != 2 || all[0].Changes[0].State != Intended ||
 		all[0].ElapsedMs != nil || all[1].Changes[0].State != plan.Done || all[1].ElapsedMs == nil {
 		t.Errorf("while the first is under way: %+v", all)
 	}
 	first.Changes = done(associate())
 	p.Settle(first.Changes)
 	p.Record(first, seenWith(""))
-	all := p.rounds()
+	all := p.checks()
 	if len(all) != 2 || len(all[0].Changes) != 1 || len(all[1].Changes) != 1 ||
 		all[0].Changes[0].State != plan.Done || all[0].Changes[0].Note != "" ||
 		all[0].ElapsedMs == nil {
@@ -323,7 +323,7 @@ func TestTwoAtOnce(t *testing.T) {
 		t.Errorf("findings %+v", found)
 	}
 	made := map[string]int{}
-	for _, e := range a.rounds() {
+	for _, e := range a.checks() {
 		for _, c := range e.Changes {
 			if c.State == plan.Done && c.Note == "" {
 				made[c.Route]++
@@ -349,11 +349,11 @@ func TestRetention(t *testing.T) {
 	p.pruned = time.Now()
 	p.Record(old, seenWith(""))
 	p.change(create(2))
-	expect(t, p.rounds(), "done create node1", "done create node2")
+	expect(t, p.checks(), "done create node1", "done create node2")
 	if err := p.removeOld(time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, p.rounds(), "done create node2")
+	expect(t, p.checks(), "done create node2")
 
 	p.opts = Options{Size: 400 << 10}
 	many := make([]plan.Change, 100)
@@ -366,10 +366,10 @@ func TestRetention(t *testing.T) {
 	if err := p.removeOld(time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	rounds := p.rounds()
-	if last := rounds[len(rounds)-1].Changes; len(rounds) < 3 || len(rounds) > 30 ||
+	checks := p.checks()
+	if last := checks[len(checks)-1].Changes; len(checks) < 3 || len(checks) > 30 ||
 		last[len(last)-1].Route != "node59099" {
-		t.Errorf("%d checks are left, the last with %+v", len(rounds), last[len(last)-1])
+		t.Errorf("%d checks are left, the last with %+v", len(checks), last[len(last)-1])
 	}
 	p.Close()
 	if info, err := os.Stat(p.path); err != nil || info.Size() > 500<<10 {

@@ -30,7 +30,7 @@ func (r *Reader) Now() (Now, error) {
 		n.Findings = append(n.Findings, known[key])
 	}
 	var started int64
-	switch err := r.db.QueryRow("SELECT started FROM rounds ORDER BY id DESC LIMIT 1").Scan(
+	switch err := r.db.QueryRow("SELECT started FROM checks ORDER BY id DESC LIMIT 1").Scan(
 		&started); {
 	case err == nil:
 		n.Recorded = time.UnixMilli(started).UTC()

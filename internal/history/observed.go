@@ -16,7 +16,7 @@ import (
 
 // unneeded returns the observed changes that a check found to be no longer needed. The others stay:
 // a change that only lacks its proof this time is not news.
-func (l *Log) unneeded(r keeper.Round, s *inventory.Snapshot,
+func (l *Log) unneeded(r keeper.Result, s *inventory.Snapshot,
 	left map[string]unmade) []plan.Outcome {
 	now := map[string]bool{}
 	for _, o := range r.Changes { // the config enforces it now

@@ -38,7 +38,7 @@ func TestObserved(t *testing.T) {
 	check(seenWith(table)) // another writer repaired it
 	check(seenWith(table))
 	check(seenWith(""), associate())
-	expect(t, p.rounds(), "observed associate", "obsolete associate", "observed associate")
+	expect(t, p.checks(), "observed associate", "obsolete associate", "observed associate")
 
 	// The config enforces now, and the change is made: that is recorded once.
 	r = p.start()
@@ -47,7 +47,7 @@ func TestObserved(t *testing.T) {
 	p.Settle(r.Changes)
 	p.Record(r, seenWith(""))
 	check(seenWith(table))
-	expect(t, p.rounds(), "observed associate", "obsolete associate", "observed associate",
+	expect(t, p.checks(), "observed associate", "obsolete associate", "observed associate",
 		"done associate")
 	if all := read(t, p.path, Query{Kind: KindObserved}); len(all) != 2 {
 		t.Errorf("%d checks of the kind observed, want 2", len(all))
@@ -75,10 +75,10 @@ func TestObservedUnproven(t *testing.T) {
 		}
 		p.Record(r, s)
 	}
-	expect(t, p.rounds(), "observed delete node9")
+	expect(t, p.checks(), "observed delete node9")
 	without := *there
 	without.Routes = nil
 	s.Tables[target.Key()] = &without
 	p.Record(p.start(), s)
-	expect(t, p.rounds(), "observed delete node9", "obsolete delete node9")
+	expect(t, p.checks(), "observed delete node9", "obsolete delete node9")
 }

@@ -68,7 +68,7 @@ func (s *settlement) write(b *batch) error {
 // settleOthers settles changes that were left open, as far as a check has read their outcome. It
 // returns the keys of the ones that the check found made when it was about to make them, so that
 // they are reported only once.
-func (l *Log) settleOthers(r keeper.Round, s *inventory.Snapshot) map[string]bool {
+func (l *Log) settleOthers(r keeper.Result, s *inventory.Snapshot) map[string]bool {
 	found := map[string]bool{}
 	if l.j.trouble != nil {
 		return found

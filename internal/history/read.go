@@ -69,14 +69,14 @@ const (
 var Kinds = []string{KindChange, KindRefusal, KindFinding, KindInterrupted, KindObserved}
 
 var kinds = map[string]string{
-	KindChange: "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state = 'done' " +
+	KindChange: "EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND c.state = 'done' " +
 		"AND (?1 = '' OR c.cluster = ?1))",
-	KindRefusal: "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state IN " +
+	KindRefusal: "EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND c.state IN " +
 		"('failed', 'skipped') AND (?1 = '' OR c.cluster = ?1))",
-	KindFinding: "EXISTS (SELECT 1 FROM findings f WHERE f.round = r.id AND (?1 = '' OR " +
+	KindFinding: "EXISTS (SELECT 1 FROM findings f WHERE f.check_id = r.id AND (?1 = '' OR " +
 		"f.cluster = ?1))",
 	KindInterrupted: "r.elapsed_ms IS NULL",
-	KindObserved: "EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND c.state = " +
+	KindObserved: "EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND c.state = " +
 		"'observed' AND (?1 = '' OR c.cluster = ?1))",
 }
 
@@ -102,6 +102,8 @@ func Read(path string) (*Reader, error) {
 		return nil, fmt.Errorf("%s: %s", path, reason(err))
 	case info.IsDir():
 		return nil, fmt.Errorf("%s is a folder, expected the file of a history", path)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is a pipe or a device, expected the file of a history", path)
 	}
 	r, err := readOnly(path)
 	if errors.Is(err, errOlder) {
@@ -150,8 +152,8 @@ func (r *Reader) Close() error { return r.db.Close() }
 func (r *Reader) Each(q Query, use func(Entry) error) error {
 	where := []string{"r.started >= ?2", "(?3 = 0 OR r.id = ?3)"}
 	if q.Cluster != "" {
-		where = append(where, "(EXISTS (SELECT 1 FROM changes c WHERE c.round = r.id AND "+
-			"c.cluster = ?1) OR EXISTS (SELECT 1 FROM findings f WHERE f.round = r.id AND "+
+		where = append(where, "(EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND "+
+			"c.cluster = ?1) OR EXISTS (SELECT 1 FROM findings f WHERE f.check_id = r.id AND "+
 			"f.cluster = ?1))")
 	}
 	if q.Kind != "" {
@@ -171,7 +173,7 @@ func (r *Reader) Each(q Query, use func(Entry) error) error {
 	}
 	defer tx.Rollback()
 	rows, err := tx.Query("SELECT id, started, elapsed_ms, woke_by, caller, complete, observed, "+
-		"reads, writes, polls FROM rounds r WHERE "+
+		"reads, writes, polls FROM checks r WHERE "+
 		strings.Join(where, " AND ")+" ORDER BY id DESC LIMIT ?4", q.Cluster, since, q.ID, limit)
 	if err != nil {
 		return err
@@ -204,7 +206,7 @@ func (r *Reader) Each(q Query, use func(Entry) error) error {
 
 func (e *Entry) readChanges(tx *sql.Tx) error {
 	rows, err := tx.Query("SELECT change, state, error, note, intended, settled, writer FROM "+
-		"changes WHERE round = ? ORDER BY id", e.ID)
+		"changes WHERE check_id = ? ORDER BY id", e.ID)
 	if err != nil {
 		return err
 	}
@@ -238,7 +240,7 @@ func (e *Entry) readChanges(tx *sql.Tx) error {
 }
 
 func (e *Entry) readFindings(tx *sql.Tx) error {
-	rows, err := tx.Query("SELECT news, finding FROM findings WHERE round = ? ORDER BY id", e.ID)
+	rows, err := tx.Query("SELECT news, finding FROM findings WHERE check_id = ? ORDER BY id", e.ID)
 	if err != nil {
 		return err
 	}

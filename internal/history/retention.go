@@ -21,7 +21,7 @@ func (l *Log) prune() {
 func (l *Log) removeOld(now time.Time) error {
 	db := l.j.db
 	if l.opts.Age > 0 {
-		if _, err := db.Exec("DELETE FROM rounds WHERE started < ?",
+		if _, err := db.Exec("DELETE FROM checks WHERE started < ?",
 			now.Add(-l.opts.Age).UnixMilli()); err != nil {
 			return err
 		}
@@ -35,8 +35,8 @@ func (l *Log) removeOld(now time.Time) error {
 			break
 		}
 		// Remove a tenth at a time: that takes few steps and removes not much more than necessary.
-		result, err := db.Exec("DELETE FROM rounds WHERE id IN (SELECT id FROM rounds ORDER BY " +
-			"id LIMIT (SELECT (count(*) + 9) / 10 FROM rounds))")
+		result, err := db.Exec("DELETE FROM checks WHERE id IN (SELECT id FROM checks ORDER BY " +
+			"id LIMIT (SELECT (count(*) + 9) / 10 FROM checks))")
 		if err != nil {
 			return err
 		}

@@ -8,17 +8,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// round is the row of a check, as far as it has progressed.
-type round struct {
+// check is the row of a check, as far as it has progressed.
+type check struct {
 	number  *int64
 	started time.Time
 	woke    keeper.Cause
-	ended   *keeper.Round
+	ended   *keeper.Result
 	changes map[string]*change // by key
 }
 
 // change adds a change to the check.
-func (r *round) change(o plan.Outcome, trueAt time.Time) *change {
+func (r *check) change(o plan.Outcome, trueAt time.Time) *change {
 	c := &change{number: new(int64), of: r, outcome: o, begun: time.Now(), trueAt: trueAt}
 	if o.State != Intended {
 		c.settled = c.begun
@@ -28,18 +28,18 @@ func (r *round) change(o plan.Outcome, trueAt time.Time) *change {
 }
 
 // now is the step that writes the row in its current state.
-func (r *round) now() step { c := *r; return &c }
+func (r *check) now() step { c := *r; return &c }
 
-func (r *round) write(b *batch) error {
+func (r *check) write(b *batch) error {
 	var elapsed any
-	var end keeper.Round
+	var end keeper.Result
 	if r.ended != nil {
 		end, elapsed = *r.ended, r.ended.Elapsed.Milliseconds()
 	}
 	if end.Observed == nil {
 		end.Observed = []keeper.Observation{}
 	}
-	return b.insert(r.number, "rounds", "started, elapsed_ms, woke_by, caller, complete, "+
+	return b.insert(r.number, "checks", "started, elapsed_ms, woke_by, caller, complete, "+
 		"observed, reads, writes, polls",
 		r.started.UnixMilli(), elapsed, r.woke.By, r.woke.Caller, end.Complete,
 		document(end.Observed), end.Reads, end.Writes, end.Polls)
@@ -48,7 +48,7 @@ func (r *round) write(b *batch) error {
 // change is the row of a change.
 type change struct {
 	number         *int64
-	of             *round
+	of             *check
 	outcome        plan.Outcome
 	begun, settled time.Time
 	trueAt         time.Time // when the resource was last seen correct, or zero
@@ -64,7 +64,7 @@ func (c *change) write(b *batch) error {
 	if repairs(c.outcome.Change) {
 		asked = 0
 	}
-	return b.insert(c.number, "changes", "asked, round, key, cluster, change, state, error, "+
+	return b.insert(c.number, "changes", "asked, check_id, key, cluster, change, state, error, "+
 		"note, intended, settled, true_at",
 		asked, *c.of.number, keyOf(c.outcome.Change), c.outcome.Cluster, document(c.outcome.Change),
 		string(c.outcome.State), c.outcome.Error, "", c.begun.UnixMilli(), orNull(c.settled),
@@ -79,13 +79,13 @@ func orNull(t time.Time) any {
 }
 
 // ensure makes sure that a check is in the file, which may be a new one after damage or removal.
-func (b *batch) ensure(r *round) error {
+func (b *batch) ensure(r *check) error {
 	if b.present[r.number] {
 		return nil
 	}
 	there := 0
 	if *r.number != 0 {
-		if err := b.QueryRow("SELECT count(*) FROM rounds WHERE id = ?",
+		if err := b.QueryRow("SELECT count(*) FROM checks WHERE id = ?",
 			*r.number).Scan(&there); err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ const (
 
 // told is the row of a finding that appeared or disappeared.
 type told struct {
-	of      *round
+	of      *check
 	news    string
 	finding finding.Finding
 }
@@ -118,12 +118,13 @@ func (t *told) write(b *batch) error {
 	if err := b.ensure(t.of); err != nil {
 		return err
 	}
-	return b.insert(new(int64), "findings", "round, news, cluster, finding", *t.of.number, t.news,
+	return b.insert(new(int64), "findings", "check_id, news, cluster, finding", *t.of.number,
+		t.news,
 		t.finding.Cluster, document(t.finding))
 }
 
 // tell adds findings that appeared or disappeared.
-func (r *round) tell(j *journal, news string, findings []finding.Finding) {
+func (r *check) tell(j *journal, news string, findings []finding.Finding) {
 	for _, f := range findings {
 		j.add(&told{r, news, f})
 	}

@@ -64,6 +64,10 @@ CREATE TABLE standing (key TEXT PRIMARY KEY, finding TEXT NOT NULL);
 CREATE TABLE memory (cluster TEXT PRIMARY KEY, document TEXT NOT NULL);`,
 	// Notes find the last change of a key that was made.
 	`CREATE INDEX changes_done ON changes(key) WHERE state = 'done';`,
+	// The names that the program uses.
+	`ALTER TABLE rounds RENAME TO checks;
+ALTER TABLE changes RENAME COLUMN round TO check_id;
+ALTER TABLE findings RENAME COLUMN round TO check_id;`,
 }
 
 func errNewer(version int) error {

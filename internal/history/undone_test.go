@@ -128,18 +128,18 @@ func TestWhoChangedRoutes(t *testing.T) {
 				look := func() {
 					for range 6 {
 						time.Sleep(10 * time.Second)
-						if _, err := k.Round(t.Context()); err != nil {
+						if _, err := k.Reconcile(t.Context()); err != nil {
 							t.Fatal(err)
 						}
 					}
 				}
 				look()
-				for _, c := range l.rounds()[0].Changes {
+				for _, c := range l.checks()[0].Changes {
 					if c.New.AddressPrefix == "10.244.1.0/24" {
 						s.name = c.Route
 					}
 				}
-				first := len(l.rounds())
+				first := len(l.checks())
 				c.play(s)
 				look()
 				for range 40 {
@@ -147,7 +147,7 @@ func TestWhoChangedRoutes(t *testing.T) {
 					l.Ask(t.Context(), late, time.Now())
 				}
 				var got []string
-				for _, e := range l.rounds()[first:] {
+				for _, e := range l.checks()[first:] {
 					for _, change := range e.Changes {
 						switch who := change.ChangedBy; {
 						case who == nil:

@@ -51,7 +51,7 @@ func repairs(c plan.Change) bool { return c.Verb == plan.Associate || c.Repair }
 
 // repair is a repair and the state of its queries.
 type repair struct {
-	round    int64
+	check    int64
 	resource arm.ID
 	route    string // "" for an association
 	asked    int
@@ -119,7 +119,8 @@ func (l *Log) due(now time.Time) []repair {
 	if l.j.trouble != nil || l.j.closed {
 		return nil
 	}
-	rows, err := l.j.db.Query("SELECT round, change, asked, intended, true_at FROM changes WHERE "+
+	rows, err := l.j.db.Query("SELECT check_id, change, asked, intended, true_at FROM changes "+
+		"WHERE "+
 		"asked < 1000 AND state IN ('done', 'obsolete', 'observed') AND intended < ? ORDER BY id "+
 		"DESC", now.Add(-delays[0]).UnixMilli())
 	if err != nil {
@@ -133,7 +134,7 @@ func (l *Log) due(now time.Time) []repair {
 		var at int64
 		var good *int64
 		var c plan.Change
-		if rows.Scan(&r.round, &raw, &r.asked, &at, &good) != nil ||
+		if rows.Scan(&r.check, &raw, &r.asked, &at, &good) != nil ||
 			json.Unmarshal([]byte(raw), &c) != nil {
 			return all
 		}
@@ -143,7 +144,7 @@ func (l *Log) due(now time.Time) []repair {
 			r.good = time.UnixMilli(*good)
 		}
 		same := func(o repair) bool {
-			return o.round == r.round && o.resource.Equal(r.resource) && o.route == r.route
+			return o.check == r.check && o.resource.Equal(r.resource) && o.route == r.route
 		}
 		if repairs(c) && now.Sub(r.at) >= delays[min(r.asked, len(delays)-1)] &&
 			!slices.ContainsFunc(all, same) {
@@ -176,9 +177,9 @@ func (a *answer) write(b *batch) error {
 	if a.writer != "" {
 		asked = settledAsking
 	}
-	_, err := b.Exec("UPDATE changes SET writer = ?, asked = ? WHERE round = ? AND "+
+	_, err := b.Exec("UPDATE changes SET writer = ?, asked = ? WHERE check_id = ? AND "+
 		"json_extract(change, '$.resource') = ? AND coalesce(json_extract(change, '$.route'), "+
 		"'') = ?",
-		a.writer, asked, a.round, string(a.resource), a.route)
+		a.writer, asked, a.check, string(a.resource), a.route)
 	return err
 }

@@ -116,8 +116,8 @@ func TestWhoItWas(t *testing.T) {
 					time.Sleep(time.Minute)
 					s.Ask(t.Context(), s.log, time.Now())
 				}
-				rounds := s.rounds()
-				who := rounds[len(rounds)-1].Changes[0].ChangedBy
+				checks := s.checks()
+				who := checks[len(checks)-1].Changes[0].ChangedBy
 				switch {
 				case who == nil:
 					t.Error("nothing was found out, nor that nothing can be")
@@ -136,7 +136,7 @@ func TestWhoItWas(t *testing.T) {
 
 // good is a check that found everything correct.
 func (p *past) good() {
-	r := keeper.Round{Started: time.Now(), Managed: []string{"shop"}, Complete: true}
+	r := keeper.Result{Started: time.Now(), Managed: []string{"shop"}, Complete: true}
 	p.Record(r, inventory.NewSnapshot())
 }
 

@@ -134,15 +134,15 @@ func (f *bicepFile) depth(at int) int {
 // open returns the first brace after an offset that opens the body of a declaration: conditions and
 // loops may precede it.
 func (f *bicepFile) open(at int) int {
-	round := 0
+	depth := 0
 	for i := at; i < len(f.mask); i++ {
 		switch f.mask[i] {
 		case '(':
-			round++
+			depth++
 		case ')':
-			round--
+			depth--
 		case '{':
-			if round == 0 {
+			if depth == 0 {
 				return i
 			}
 		}

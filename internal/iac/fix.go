@@ -22,8 +22,9 @@ type Edit struct {
 	Before, After []byte
 }
 
-// Repairs are the findings at or above a severity, each with its repair, nil if no program should
-// make one. Notes with a repair are included at any severity: without the repair the apply fails.
+// Repairs are the findings at or above a severity, each with its repair; nil if only a person can
+// decide on one. Notes with a repair are included at any severity: without the repair the apply
+// fails.
 func (r *Reading) Repairs(known Known, from finding.Severity) (findings []finding.Finding,
 	repairs []*Repair) {
 	known.Carriers = slices.Concat(known.Carriers, r.Carriers)

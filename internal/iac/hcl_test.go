@@ -281,11 +281,11 @@ resource "azurerm_route_table" "rt" {
 		findings[0].Severity != finding.Warning {
 		t.Errorf("a table that the cluster's subnet has by two modules: %+v", findings)
 	}
-	round := fstest.MapFS{
+	cycle := fstest.MapFS{
 		"main.tf": {Data: []byte("locals {\n a = local.b\n b = [local.a, local.b]\n}\nresource " +
 			"\"azurerm_application_gateway\" \"g\" {\n gateway_ip_configuration {\n subnet_id = " +
 			"local.a\n }\n}\n")}}
-	if s, err = ReadSource(round, "."); err != nil || len(s.Reading().Carriers) != 0 {
+	if s, err = ReadSource(cycle, "."); err != nil || len(s.Reading().Carriers) != 0 {
 		t.Errorf("locals in a circle: %v", err)
 	}
 	loop := fstest.MapFS{"a/main.tf": {Data: []byte("module \"a\" {\n source = \"./../a\"\n}")}}

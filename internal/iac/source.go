@@ -17,6 +17,7 @@ import (
 type Source struct {
 	modules []*sourceModule
 	files   int
+	bytes   int
 }
 
 // sourceModule is one call of a module.
@@ -44,6 +45,9 @@ type sourceResource struct {
 // maxModules limits the calls of modules that are followed: a module may call itself.
 const maxModules = 1000
 
+// mostCode limits the code in bytes: modules can call others several times.
+const mostCode = 64 << 20
+
 // ReadSource reads the .tf files of a folder, and of the modules that they call by local path. A
 // file that is not HCL is an error.
 func ReadSource(files fs.FS, dir string) (*Source, error) {
@@ -67,6 +71,10 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 		if err != nil {
 			return err
 		}
+		if s.bytes += len(raw); s.bytes > mostCode {
+			return fmt.Errorf("%s: the code of the folder and its modules is larger than %d MiB",
+				name, mostCode>>20)
+		}
 		if err := m.parse(name, raw); err != nil {
 			return err
 		}
@@ -75,7 +83,7 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 	for _, call := range m.calls {
 		source := literal(call.Body, "source")
 		if !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../") {
-			continue // from elsewhere, and not here
+			continue // it is not a local module
 		}
 		inner := path.Join(dir, source)
 		if !fs.ValidPath(inner) {
@@ -124,6 +132,9 @@ func isCode(name string) bool {
 
 // parse reads a file into the module.
 func (m *sourceModule) parse(name string, raw []byte) error {
+	if err := checkHCL(name, raw); err != nil {
+		return err
+	}
 	file, diagnostics := hclsyntax.ParseConfig(raw, name, hcl.InitialPos)
 	if diagnostics.HasErrors() {
 		d := diagnostics.Errs()[0].(*hcl.Diagnostic)

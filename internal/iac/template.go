@@ -63,7 +63,7 @@ func namedAfter(parameters, template string) bool {
 	return parameters != template && strings.HasPrefix(path.Base(slashed(parameters)), stem+".")
 }
 
-// slashed replaces Windows' backslashes by slashes.
+// slashed replaces Windows' backslashes with slashes.
 func slashed(name string) string { return strings.ReplaceAll(name, `\`, "/") }
 
 // ReadTemplate reads an ARM template. The error is one line, without the file's name unless it is

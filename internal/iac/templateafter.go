@@ -60,7 +60,7 @@ func (t *armReading) after() {
 		id := subnet.place.ID
 		switch {
 		case final.subnet == nil: // deleted
-		case subnet.kept: // as it was, whatever that is
+		case subnet.kept: // unchanged, whatever it is
 		case subnet.doubt:
 			s.Unread[id.Key()] = inventory.Unread{ID: id,
 				Message: "the template does not show its route table"}

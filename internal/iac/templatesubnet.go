@@ -211,7 +211,7 @@ func tableIn(body *armtemplate.Object, subnet arm.ID) (is outcome, table, doubt 
 // inOrder sorts a subnet's writes into a possible order, and says whether another order is possible
 // too.
 func (s *templateSubnet) inOrder() (open bool) {
-	if len(s.writes) > 20 { // no template does that in earnest
+	if len(s.writes) > 20 { // no real template has so many
 		return true
 	}
 	var done []subnetWrite

@@ -24,8 +24,8 @@ func (e *textEdit) replace(from, to int, with string) {
 	e.changes = append(e.changes, textChange{from, to, with})
 }
 
-// member sets a member of an object, in the layout of the others: it replaces the member with that
-// name, or becomes the first.
+// member sets a member of an object: it replaces the member with that name, or adds one before the
+// first, in the layout of the others.
 func (e *textEdit) member(o *armtemplate.Object, name, value string) {
 	if m := o.Member(name); m != nil {
 		e.replace(m.From, m.To, value)
@@ -37,7 +37,7 @@ func (e *textEdit) member(o *armtemplate.Object, name, value string) {
 		e.replace(at, at, text)
 		return
 	}
-	// what stands before the first member stands before the second then, comments excepted
+	// the new member gets the white space before the old first one, without comments
 	between := string(e.text[at:o.Members[0].At])
 	if strings.TrimSpace(between) != "" {
 		between = " "
@@ -84,7 +84,8 @@ func (e *textEdit) done() []byte {
 	at := 0
 	for _, c := range e.changes {
 		if c.from < at {
-			return e.text // two in one place: the reading that follows says that nothing is better
+			// two edits overlap: make none, and the check of the result finds no improvement
+			return e.text
 		}
 		out.Write(e.text[at:c.from])
 		out.WriteString(c.with)

@@ -75,8 +75,7 @@ func (pic *picture) take(kind string, v *tfValues) {
 		pic.docs[id.Key()] = object{"id": string(id), "properties": properties}
 	}
 	switch kind {
-	// its subnets only: who it is peered with is in other plans, too, and a network that is shown
-	// has no other peers
+	// only its subnets: other plans may have peerings too, so this plan does not show all of them
 	case tfVNet:
 		for _, b := range v.Subnet {
 			id := v.ID.Child("subnets", inline(b).name())

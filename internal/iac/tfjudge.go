@@ -189,7 +189,7 @@ func (j *judge) association(r *tfResource) {
 			j.note(r, "its creation fails, because subnet %s has the table %s already: import { "+
 				"to = %s  id = %q }", after.SubnetID.Short(), table.Short(), r.Address,
 				after.SubnetID)
-			if j.names(r, table) { // imported with another, it would get that one then
+			if j.names(r, table) { // imported with another table, the subnet would get that table
 				j.notes[len(j.notes)-1].Repair = &Repair{Address: r.Address,
 					Import: string(after.SubnetID)}
 			}
@@ -240,7 +240,7 @@ func (j *judge) associationReplaced(r *tfResource, e Effect) {
 	why := "its association is replaced"
 	if e.After == "" && r.Change.Unknown.of("route_table_id").any() {
 		t := j.refers(r, "route_table_id", tfTable)
-		if t == nil { // it cannot be followed: but if its table is replaced, that is why
+		if t == nil { // the reference cannot be followed, but a replaced table is the likely reason
 			if t = j.byID[before.table().Key()]; t != nil && t.becomes == "" {
 				t = nil
 			}

@@ -29,8 +29,10 @@ type Cluster struct {
 	Locked bool
 	// Stopped is set if the cluster is stopped. It then has no nodes, even if its pools count some.
 	Stopped bool
-	// Deleting is set if the cluster is being deleted.
-	Deleting bool
+	// Deleting is set if the cluster is being deleted, Updating if another operation changes it.
+	Deleting, Updating bool
+	// Migrating is set if the cluster is on its way from kubenet to overlay: see Leaving.
+	Migrating bool
 	// IngressAddon is set if the ingress add-on (AGIC) is on. Ingress is the Application Gateway
 	// that it manages, or "". IngressAsked is the gateway that its settings name. IngressPrincipal
 	// is the object ID of its identity, in lower case.
@@ -39,6 +41,11 @@ type Cluster struct {
 	IngressPrincipal      string
 	// Version is the version of Kubernetes.
 	Version string
+	// PrivateZone is the private DNS zone of a private cluster's API server: the zone's ID, system
+	// or none; "" if the document does not say.
+	PrivateZone string
+	// AutoProvisioned is set if node auto-provisioning creates nodes.
+	AutoProvisioned bool
 	// Hosts are the names of its API server, in lower case: the public one, the private one, or
 	// both.
 	Hosts []string
@@ -72,6 +79,11 @@ type Pool struct {
 	// MaxSurge is how many extra nodes an upgrade creates, such as 1 or 10%; "" if the document
 	// does not say.
 	MaxSurge string
+	// DrainMinutes is how long an upgrade waits for a node's pods to leave, and SoakMinutes how
+	// long it waits between nodes; 0 if the document does not say.
+	DrainMinutes, SoakMinutes int
+	// Size is the size of its machines, such as Standard_D4s_v5; "" if the document does not say.
+	Size string
 }
 
 // Holds reports whether a machine belongs to the pool, by the machine's name or its NIC's: AKS
@@ -106,6 +118,18 @@ func (c *Cluster) PoolOf(machine string) string {
 
 // Kubenet reports whether the cluster's pods are reached through a route table.
 func (c *Cluster) Kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet") }
+
+// Leaving returns the cluster as it works while it leaves kubenet, given its document from before:
+// its document names overlay from the start of the operation, but nodes need their routes until
+// each has moved. Any other cluster is returned unchanged.
+func (c *Cluster) Leaving(before *Cluster) *Cluster {
+	if before == nil || !before.Kubenet() || !c.Overlay() || !c.Updating {
+		return c
+	}
+	now := *c
+	now.Plugin, now.PluginMode, now.Migrating = before.Plugin, "", true
+	return &now
+}
 
 // Overlay reports whether the cluster uses Azure CNI Overlay.
 func (c *Cluster) Overlay() bool {
@@ -188,9 +212,9 @@ func (c *Cluster) IsNodeGroup(group arm.ID) bool {
 		strings.EqualFold(group.Subscription(), c.ID.Subscription())
 }
 
-// MakesOwnVNet reports whether a pool is in the virtual network that AKS creates in the node
+// UsesAKSVNet reports whether a pool is in the virtual network that AKS creates in the node
 // resource group.
-func (c *Cluster) MakesOwnVNet() bool {
+func (c *Cluster) UsesAKSVNet() bool {
 	for _, p := range c.Pools {
 		if p.Subnet == "" {
 			return true
@@ -274,6 +298,12 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		PowerState        struct {
 			Code string `json:"code"`
 		} `json:"powerState"`
+		APIServer struct {
+			PrivateZone string `json:"privateDNSZone"`
+		} `json:"apiServerAccessProfile"`
+		NodeProvisioning struct {
+			Mode string `json:"mode"`
+		} `json:"nodeProvisioningProfile"`
 		NodeResourceGroupProfile struct {
 			RestrictionLevel string `json:"restrictionLevel"`
 		} `json:"nodeResourceGroupProfile"`
@@ -296,8 +326,11 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			OSType       string `json:"osType"`
 			Type         string `json:"type"`
 			machines
+			Size    string `json:"vmSize"`
 			Upgrade struct {
 				MaxSurge string `json:"maxSurge"`
+				Drain    int    `json:"drainTimeoutInMinutes"`
+				Soak     int    `json:"nodeSoakDurationInMinutes"`
 			} `json:"upgradeSettings"`
 		} `json:"agentPoolProfiles"`
 		ServicePrincipalProfile struct {
@@ -325,7 +358,12 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			"ReadOnly"),
 		Stopped:  strings.EqualFold(p.PowerState.Code, "Stopped"),
 		Deleting: strings.EqualFold(p.State, "Deleting"),
-		Version:  p.KubernetesVersion,
+		Updating: strings.EqualFold(p.State, "Updating") ||
+			strings.EqualFold(p.State, "Upgrading"),
+		Version: p.KubernetesVersion,
+
+		PrivateZone:     p.APIServer.PrivateZone,
+		AutoProvisioned: strings.EqualFold(p.NodeProvisioning.Mode, "Auto"),
 	}
 	for _, host := range []string{p.FQDN, p.PrivateFQDN} {
 		if host != "" {
@@ -349,6 +387,7 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			PodSubnet: arm.Clean(pool.PodSubnetID), StaticBlocks: strings.EqualFold(pool.Allocation,
 				"StaticBlock"), MaxSurge: pool.Upgrade.MaxSurge,
 			Windows: strings.EqualFold(pool.OSType, "Windows"), Kind: pool.Type,
+			DrainMinutes: pool.Upgrade.Drain, SoakMinutes: pool.Upgrade.Soak, Size: pool.Size,
 		}
 		if pool.Autoscaling {
 			p.MaxCount = pool.MaxCount

@@ -42,6 +42,9 @@ type Node struct {
 	Ready      bool   `json:"ready"`
 	// ReadySince is when the node became Ready.
 	ReadySince time.Time `json:"readySince,omitzero"`
+	// Overlay is set if the node's pods are in an overlay network (label
+	// kubernetes.azure.com/podnetwork-type).
+	Overlay bool `json:"overlay,omitempty"`
 	// Unready is the condition Ready if it exists and is not True.
 	Unready *Condition `json:"unready,omitempty"`
 	Created time.Time  `json:"created,omitzero"`
@@ -168,6 +171,7 @@ func decodeNode(raw []byte) (Node, error) {
 		Name: doc.Metadata.Name, Created: doc.Metadata.Created, ProviderID: doc.Spec.ProviderID,
 		PodCIDRs: arm.ParsePrefixes(doc.Spec.PodCIDRs, []string{doc.Spec.PodCIDR}),
 		Pool:     doc.Metadata.Labels["kubernetes.azure.com/agentpool"],
+		Overlay:  doc.Metadata.Labels["kubernetes.azure.com/podnetwork-type"] == "overlay",
 	}
 	if n.Pool == "" {
 		n.Pool = doc.Metadata.Labels["agentpool"] // the older label

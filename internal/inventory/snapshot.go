@@ -25,11 +25,11 @@ type Snapshot struct {
 	Gateways       map[string]*Gateway
 	Interfaces     map[string]*Interface
 	Locks          map[string]*Lock
-	// Caller is the reader's object ID, or "". Own are the caller's rights, by the scope's key.
+	// Caller is the reader's object ID, or "". CallerRights are its rights, by the scope's key.
 	// Rights are those of a principal, by its object ID and the scope's key.
-	Caller string
-	Own    map[string]Rights
-	Rights map[string]map[string]Rights
+	Caller       string
+	CallerRights map[string]Rights
+	Rights       map[string]map[string]Rights
 	// Kubernetes is what a cluster's API returned, by the cluster's key.
 	Kubernetes map[string]*Kubernetes
 	// Writers are lines from the activity log that say who last wrote a resource, by its key.
@@ -82,8 +82,8 @@ type Writer struct {
 
 // Known is what was read about a cluster in addition to its document.
 type Known struct {
-	// OwnSubnets are the node subnets of the virtual network that AKS made, once they were read.
-	OwnSubnets []arm.ID
+	// AKSSubnets are the node subnets of the virtual network that AKS made, once they were read.
+	AKSSubnets []arm.ID
 
 	// Written are the tables that the cluster's identity wrote, as far as the activity log was
 	// read. LogNext are the links to the next pages. LogCut is set if the log was too long to read
@@ -129,7 +129,7 @@ type Wanted struct {
 	Tables   []arm.ID
 	// For these clusters, which must be in the snapshot: node subnets that AKS made, managed
 	// tables, the next tables written by the cluster's identity, addresses of the nodes' NICs.
-	OwnSubnets []arm.ID
+	AKSSubnets []arm.ID
 	Managed    []arm.ID
 	Written    []arm.ID
 	NICs       []arm.ID
@@ -137,7 +137,7 @@ type Wanted struct {
 
 // Empty reports whether nothing is wanted.
 func (w Wanted) Empty() bool {
-	return len(w.Clusters)+len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.OwnSubnets)+
+	return len(w.Clusters)+len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.AKSSubnets)+
 		len(w.Managed)+len(w.Written)+len(w.NICs) == 0
 }
 
@@ -149,7 +149,7 @@ func (w *Wanted) Add(o Wanted) {
 	}{
 		{&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets}, {&w.Tables, o.Tables}, {&w.VNets,
 			o.VNets},
-		{&w.OwnSubnets, o.OwnSubnets}, {&w.Managed, o.Managed}, {&w.Written, o.Written}, {&w.NICs,
+		{&w.AKSSubnets, o.AKSSubnets}, {&w.Managed, o.Managed}, {&w.Written, o.Written}, {&w.NICs,
 			o.NICs},
 	} {
 		*list.to = append(*list.to, list.more...)
@@ -170,7 +170,7 @@ func NewSnapshot() *Snapshot {
 		Gateways:       map[string]*Gateway{},
 		Interfaces:     map[string]*Interface{},
 		Locks:          map[string]*Lock{},
-		Own:            map[string]Rights{},
+		CallerRights:   map[string]Rights{},
 		Rights:         map[string]map[string]Rights{},
 		Kubernetes:     map[string]*Kubernetes{},
 		Writers:        map[string]Writer{},
@@ -280,8 +280,8 @@ func put[T any](in map[string]*T, id arm.ID, raw []byte, decode func([]byte) (*T
 // name, and the one that AKS created if a pool names none (once it was read).
 func (s *Snapshot) NodeSubnetIDs(c *Cluster) []arm.ID {
 	ids := c.ExistingSubnets()
-	if c.MakesOwnVNet() {
-		ids = append(ids, s.Known(c.ID).OwnSubnets...)
+	if c.UsesAKSVNet() {
+		ids = append(ids, s.Known(c.ID).AKSSubnets...)
 	}
 	return SortIDs(ids)
 }

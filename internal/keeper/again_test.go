@@ -25,8 +25,8 @@ func TestTargetMadeAgain(t *testing.T) {
 		w.strip(w.demo.GatewaySubnet)
 		w.remove(w.demo.GatewayTable)
 		since := w.mark()
-		rounds := k.since(30 * time.Second)
-		last := rounds[len(rounds)-1]
+		results := k.since(30 * time.Second)
+		last := results[len(results)-1]
 		if of(last, finding.TargetMissing) == nil || of(last, finding.TableMissing) == nil {
 			t.Errorf("findings %v", codes(last))
 		}
@@ -128,7 +128,7 @@ func TestClusterMadeAgainWhileDown(t *testing.T) {
 			p["routeTable"] = object{"id": string(play.target)}
 		})
 		config := configure("play", play.cluster, play.target)
-		w.round(w.keep(config))
+		w.reconcile(w.keep(config))
 		w.expectRoutes(play.target, "10.150.0.0/24>10.50.1.4", "10.150.1.0/24>10.50.1.5")
 		w.remove(play.cluster)
 		w.putTable(play.table)
@@ -138,16 +138,16 @@ func TestClusterMadeAgainWhileDown(t *testing.T) {
 				object{"name": "np", "count": 1, "vnetSubnetID": string(play.subnet)}}}})
 		time.Sleep(2 * time.Minute)
 		k := w.run(10*time.Second, config)
-		rounds := k.since(time.Minute)
+		results := k.since(time.Minute)
 		w.expectRoutes(play.target, "10.150.0.0/24>10.50.1.4", "10.151.0.0/24>10.50.1.4")
-		for _, r := range rounds {
+		for _, r := range results {
 			if of(r, finding.RoutesOrphaned) == nil {
 				t.Errorf("at %s findings %v", r.Started, codes(r))
 			}
 		}
-		rounds = k.since(6 * time.Minute)
+		results = k.since(6 * time.Minute)
 		w.expectRoutes(play.target, "10.151.0.0/24>10.50.1.4")
-		if found := rounds[len(rounds)-1].Findings; len(found) > 0 {
+		if found := results[len(results)-1].Findings; len(found) > 0 {
 			t.Errorf("%+v", found)
 		}
 	})
@@ -250,8 +250,8 @@ func TestThreeSubscriptions(t *testing.T) {
 					if !w.tableOf(nodes).Equal(table) {
 						t.Errorf("strip %d is not repaired", i)
 					}
-					rounds := k.since(time.Minute)
-					if last := rounds[len(rounds)-1]; !says(last, c.says...) {
+					results := k.since(time.Minute)
+					if last := results[len(results)-1]; !says(last, c.says...) {
 						t.Errorf("findings %+v", last.Findings)
 					}
 				}
@@ -271,7 +271,7 @@ func TestThreeSubscriptions(t *testing.T) {
 }
 
 // says reports whether a check has a finding of one of the codes.
-func says(r Round, any ...finding.Code) bool {
+func says(r Result, any ...finding.Code) bool {
 	for _, code := range any {
 		if of(r, code) != nil {
 			return true
@@ -294,11 +294,11 @@ func TestHangingIsTold(t *testing.T) {
 				w, k, _ := attacked(t, Options{ClusterInterval: 5 * time.Second})
 				w.inject(emulator.Fault{Method: http.MethodGet, Path: c.path, Hold: "before",
 					Count: -1})
-				rounds := k.since(30 * time.Second)
-				if len(rounds) == 0 {
+				results := k.since(30 * time.Second)
+				if len(results) == 0 {
 					t.Fatal("no check has ended")
 				}
-				last := rounds[len(rounds)-1]
+				last := results[len(results)-1]
 				f := of(last, finding.ReadFailed)
 				if f == nil || !strings.Contains(f.Message, c.names) {
 					t.Errorf("%+v", last.Findings)

@@ -46,7 +46,7 @@ func TestTableGoneBeforeAssociation(t *testing.T) {
 				w.strip(subnet, w.demo.NodeSubnet)
 				w.remove(table)
 				w.remove(w.demo.ClusterTable)
-				rounds := k.parts(2 * time.Minute)
+				results := k.parts(2 * time.Minute)
 				for _, c := range []struct {
 					cluster, fix  string
 					subnet, table arm.ID
@@ -57,7 +57,7 @@ func TestTableGoneBeforeAssociation(t *testing.T) {
 						w.demo.ClusterTable},
 				} {
 					fix := ""
-					for _, r := range rounds {
+					for _, r := range results {
 						for _, f := range r.Findings {
 							if strings.HasSuffix(f.Message, "is not put back on "+
 								c.subnet.Short()) && f.Cluster == c.cluster &&
@@ -69,7 +69,7 @@ func TestTableGoneBeforeAssociation(t *testing.T) {
 					}
 					if fix != c.fix {
 						t.Errorf("%s: to do %q, want %q", c.cluster, fix, c.fix)
-						for _, r := range rounds {
+						for _, r := range results {
 							t.Log(r.Started, codes(r), did(r))
 						}
 					}

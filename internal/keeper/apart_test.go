@@ -104,7 +104,7 @@ func apartWorld(t *testing.T) (*world, another) {
 func TestApartTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
-		w.round(w.keep(w.demoConfig()))
+		w.reconcile(w.keep(w.demoConfig()))
 		w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before", Count: -1})
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
 		first := k.parts(7 * time.Second)
@@ -168,11 +168,11 @@ func TestApartJoins(t *testing.T) {
 			p["routeTable"] = object{"id": string(play.table)}
 		})
 		k.Wake("", w.demo.NodeSubnet)
-		rounds := k.parts(40 * time.Second)
+		results := k.parts(40 * time.Second)
 		fix()
-		rounds = append(rounds, k.parts(6*time.Minute)...)
+		results = append(results, k.parts(6*time.Minute)...)
 		end := map[string]time.Time{}
-		for _, r := range rounds {
+		for _, r := range results {
 			of := r.Of
 			if of == nil {
 				of = r.Managed
@@ -185,7 +185,7 @@ func TestApartJoins(t *testing.T) {
 				end[cluster] = r.Started.Add(r.Elapsed)
 			}
 		}
-		last := rounds[len(rounds)-1]
+		last := results[len(results)-1]
 		if last.Of != nil || !slices.Equal(codes(last), []finding.Code{finding.AssociationOther}) {
 			t.Errorf("of %v: %v", last.Of, last.Findings)
 		}
@@ -210,7 +210,7 @@ func TestReloadWhileOneHangs(t *testing.T) {
 				t.Error("the new cluster is not managed")
 			}
 			// without the removed cluster
-			r := slices.DeleteFunc(k.since(20*time.Second), func(r Round) bool {
+			r := slices.DeleteFunc(k.since(20*time.Second), func(r Result) bool {
 				return r.Of != nil && len(r.Of) == 0
 			})
 			if len(r) == 0 || r[0].Of != nil ||
@@ -298,11 +298,11 @@ func TestPartedFindings(t *testing.T) {
 			Request{Verbs: []plan.Verb{plan.Associate, plan.Create}}); err != nil {
 			t.Fatal(err)
 		}
-		rounds := k.parts(0)
-		if len(rounds) < 3 {
-			t.Fatalf("%d parts", len(rounds))
+		results := k.parts(0)
+		if len(results) < 3 {
+			t.Fatalf("%d parts", len(results))
 		}
-		for _, r := range rounds {
+		for _, r := range results {
 			if !slices.Contains(codes(r), finding.Paused) ||
 				!slices.Contains(codes(r), finding.ClustersOverlap) {
 				t.Errorf("of %v: %v", r.Of, codes(r))
@@ -337,9 +337,9 @@ func TestPartedMeanwhile(t *testing.T) {
 		k.since(10 * time.Second)
 		woken := time.Now()
 		k.Wake("", w.demo.GatewaySubnet, third.subnet)
-		rounds := k.parts(time.Minute)
+		results := k.parts(time.Minute)
 		joined := false
-		for _, r := range rounds {
+		for _, r := range results {
 			both := slices.Contains(r.Of, "shop") && slices.Contains(r.Of, "play")
 			if both && r.Started.Equal(woken) {
 				t.Errorf("a check of %v has not checked all of them", r.Of)
@@ -347,7 +347,7 @@ func TestPartedMeanwhile(t *testing.T) {
 			joined = joined || both
 		}
 		if !joined {
-			t.Errorf("they are not checked together: %+v", rounds)
+			t.Errorf("they are not checked together: %+v", results)
 		}
 	})
 }

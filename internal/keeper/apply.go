@@ -182,7 +182,7 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
 		return
 	}
 	if c.k.opts.Planned != nil {
-		about := c.round()
+		about := c.result()
 		about.Changes = planned(changes, nil)
 		c.name(&about)
 		about.Findings, about.Seen = c.mem.planned, c.mem.complement(s)
@@ -207,7 +207,7 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
 		harm[all[i]] = min(harm[all[i]], c.harm(change))
 	}
 	slices.SortStableFunc(all, func(a, b *write) int { return cmp.Compare(harm[a], harm[b]) })
-	intend := c.round()
+	intend := c.result()
 	c.name(&intend)
 	for _, x := range all {
 		before := c.mem.refused[x.ID.Key()]

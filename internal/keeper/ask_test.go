@@ -21,7 +21,7 @@ func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play := w.addCluster("play", "50")
-		w.round(w.keep(w.demoConfig()))
+		w.reconcile(w.keep(w.demoConfig()))
 		k := w.runWith(Options{Paused: paused}, time.Hour, w.demoConfig(),
 			configure("play", play.cluster, play.target))
 		if r := k.since(time.Minute); len(r) != 1 || did(r[0]) != "2 planned create play-target" {
@@ -33,7 +33,7 @@ func TestAsk(t *testing.T) {
 		// one pod route fewer
 		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] })
 
-		ask := func(cluster string, verbs ...plan.Verb) Round {
+		ask := func(cluster string, verbs ...plan.Verb) Result {
 			t.Helper()
 			asked := time.Now()
 			r, err := k.Ask(context.Background(), Request{Cluster: cluster, Verbs: verbs,

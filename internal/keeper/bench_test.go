@@ -60,7 +60,7 @@ func BenchmarkSync(b *testing.B) {
 	}{
 		{"keeper", func(b *testing.B) {
 			k := New(client, []v1alpha1.ClusterRoutes{config}, Options{})
-			r, err := k.Round(context.Background())
+			r, err := k.Reconcile(context.Background())
 			if err != nil || len(r.Changes) != nodes || !doneAll(r) {
 				b.Fatalf("%v, %d changes, %+v", err, len(r.Changes), r.Findings)
 			}
@@ -168,13 +168,13 @@ func BenchmarkRest(b *testing.B) {
 		configs = append(configs, c)
 	}
 	k := w.keep(configs...)
-	if r := w.round(k); !doneAll(r) || len(r.Changes) != 750*20 {
+	if r := w.reconcile(k); !doneAll(r) || len(r.Changes) != 750*20 {
 		b.Fatalf("%d changes, %+v", len(r.Changes), r.Findings)
 	}
-	w.round(k)
+	w.reconcile(k)
 	reads := 0
 	for b.Loop() {
-		r := w.round(k)
+		r := w.reconcile(k)
 		if len(r.Changes)+len(r.Findings) > 0 {
 			b.Fatalf("%d changes, %+v", len(r.Changes), r.Findings)
 		}

@@ -142,6 +142,7 @@ func (c *check) refresh(ctx context.Context, s *inventory.Snapshot,
 					id.Short(), u.Reason())}
 			continue
 		default:
+			cluster = cluster.Leaving(c.mem.clusters[id.Key()].cluster)
 			s.Clusters[id.Key()] = cluster
 			c.mem.clusters[id.Key()].cluster = cluster
 		}

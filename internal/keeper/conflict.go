@@ -16,9 +16,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Conflicts. How it works: two programs that undo each other's changes do so as fast as both can.
-// So once a change was undone conflictTimes within conflictSpan, it is made again only after a
-// wait, and a finding names the other writer:
+// Conflicts. How it works: two programs can undo each other's changes as fast as both can write. So
+// once a change was undone conflictTimes within conflictSpan, it is made again only after a wait,
+// and a finding names the other writer:
 //
 //	a route table on a node subnet         30 seconds: pods cannot reach each other meanwhile
 //	anything that Azure Policy or          15 minutes: they enforce it and never give up
@@ -27,7 +27,8 @@ import (
 //
 // A change counts as undone once it had to be made again, because a read can be old. The conflict
 // ends when the change has stood for conflictSpan. The keeper never gives up, because it cannot
-// know who is right. A restart forgets conflicts, which costs three repairs.
+// know who is right. A restart forgets conflicts: the keeper then makes three repairs before it
+// waits again.
 
 // place is what one change is about: a subnet, or a route in a table.
 type place struct{ resource, route string }

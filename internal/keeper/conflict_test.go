@@ -18,7 +18,7 @@ import (
 )
 
 // conflictsIn returns the findings of conflicts in a check.
-func conflictsIn(r Round) []finding.Finding {
+func conflictsIn(r Result) []finding.Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool {
 		return f.Code != finding.Conflict
 	})
@@ -41,7 +41,7 @@ func TestConflict(t *testing.T) {
 				}
 				// from a strip until the table is back; 0: not before the next strip
 				var waits []time.Duration
-				var last Round
+				var last Result
 				for i := range 40 {
 					strip()
 					wait := time.Duration(0)
@@ -85,10 +85,10 @@ func TestConflict(t *testing.T) {
 				if w.tableOf(w.demo.GatewaySubnet) == "" {
 					t.Error("it has given up")
 				}
-				rounds := k.since(11 * time.Minute)
-				if len(rounds) == 0 || len(rounds[len(rounds)-1].Findings) > 0 {
+				results := k.since(11 * time.Minute)
+				if len(results) == 0 || len(results[len(results)-1].Findings) > 0 {
 					t.Errorf("ten minutes after the last repair: %+v",
-						rounds[len(rounds)-1].Findings)
+						results[len(results)-1].Findings)
 				}
 				strip()
 				if k.since(10 * time.Second); w.tableOf(w.demo.GatewaySubnet) == "" {
@@ -105,7 +105,7 @@ func TestNoConflict(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.run(10*time.Second, w.demoConfig())
 		k.since(time.Minute)
-		var rounds []Round
+		var results []Result
 		for i := range 3 { // the third is the operator's second
 			if i > 0 {
 				w.strip(w.demo.NodeSubnet)
@@ -114,10 +114,10 @@ func TestNoConflict(t *testing.T) {
 				if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, n); err != nil {
 					t.Fatal(err)
 				}
-				rounds = append(rounds, k.since(time.Minute)...)
+				results = append(results, k.since(time.Minute)...)
 			}
 		}
-		for _, r := range rounds {
+		for _, r := range results {
 			if len(conflictsIn(r)) > 0 {
 				t.Fatalf("%+v", r.Findings)
 			}
@@ -133,15 +133,15 @@ func TestConflictOverRoute(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.run(10*time.Second, w.demoConfig())
 		k.since(time.Minute)
-		var last Round
+		var last Result
 		for range 10 {
 			w.edit(w.demo.GatewayTable, func(p object) {
 				p["routes"] = slices.DeleteFunc(p["routes"].([]any), func(r any) bool {
 					return r.(object)["properties"].(object)["addressPrefix"] == "10.244.1.0/24"
 				})
 			})
-			rounds := k.since(time.Minute)
-			last = rounds[len(rounds)-1]
+			results := k.since(time.Minute)
+			last = results[len(results)-1]
 		}
 		f := conflictsIn(last)
 		if len(f) != 1 || f[0].Resource != string(w.demo.GatewayTable) || len(f[0].Evidence) != 1 ||
@@ -197,14 +197,14 @@ func TestConflictOfTwo(t *testing.T) {
 		if hours := time.Since(begun).Hours(); float64(writes)/hours > 30 || writes < 6 {
 			t.Errorf("%d writes in an hour", writes)
 		}
-		for i, rounds := range [][]Round{a, b} {
-			for _, r := range rounds {
+		for i, results := range [][]Result{a, b} {
+			for _, r := range results {
 				if len(conflictsIn(r)) != 1 {
 					t.Fatalf("keeper %d, at %s: %+v", i, r.Started, r.Findings)
 				}
 			}
 			them := []string{emulatortest.Operator.ObjectID, emulatortest.Keeper.ObjectID}[i]
-			if f := conflictsIn(rounds[len(rounds)-1])[0]; !strings.Contains(f.Message, them) {
+			if f := conflictsIn(results[len(results)-1])[0]; !strings.Contains(f.Message, them) {
 				t.Errorf("keeper %d does not name the other: %s", i, f.Message)
 			}
 		}
@@ -233,10 +233,10 @@ func TestReloadDuringConflict(t *testing.T) {
 		fix()
 		k.since(2 * time.Minute)
 		w.strip(w.demo.NodeSubnet)
-		rounds := k.since(20 * time.Second)
-		if found := conflictsIn(rounds[len(rounds)-1]); len(found) != 1 ||
+		results := k.since(20 * time.Second)
+		if found := conflictsIn(results[len(results)-1]); len(found) != 1 ||
 			found[0].Cluster != "renamed" {
-			t.Errorf("%+v", rounds[len(rounds)-1].Findings)
+			t.Errorf("%+v", results[len(results)-1].Findings)
 		}
 	})
 }

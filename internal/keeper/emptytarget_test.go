@@ -22,7 +22,7 @@ func TestEmptyTableOfUnconfiguredCluster(t *testing.T) {
 		k := w.keep(configure("shop", w.demo.Cluster, play.table, w.demo.GatewayTable))
 		since := w.mark()
 		for range 3 {
-			r := w.round(k)
+			r := w.reconcile(k)
 			if f := of(r, finding.TargetIsSource); f == nil || f.Resource != string(play.table) {
 				t.Errorf("findings %v", codes(r))
 			}
@@ -46,7 +46,7 @@ func TestEmptyTableOfUnconfiguredCluster(t *testing.T) {
 			append(slices.Clone(threePods), "10.60.0.0/16>VirtualNetworkGateway")...)
 		w.e.PauseRoutes(play.cluster, false)
 		time.Sleep(5 * time.Minute)
-		w.round(k)
+		w.reconcile(k)
 		w.expectRoutes(play.table, "10.150.0.0/24>10.50.1.4", "10.150.1.0/24>10.50.1.5")
 	})
 }

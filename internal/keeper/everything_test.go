@@ -292,7 +292,7 @@ func (d *everything) start() {
 }
 
 // hear receives every check.
-func (l *life) hear(r Round) {
+func (l *life) hear(r Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.said, l.lastTold = r.Findings, time.Now()
@@ -441,8 +441,8 @@ func (d *everything) calm() {
 // subnet.
 func (d *everything) proven(target arm.ID, want []string) []string {
 	want = slices.Clone(want)
-	expect := func(code finding.Code, route string) {
-		if !d.says(code, target) {
+	expect := func(route string, codes ...finding.Code) {
+		if !slices.ContainsFunc(codes, func(c finding.Code) bool { return d.says(c, target) }) {
 			d.t.Errorf("%s keeps %s, and nothing says so", target.Short(), route)
 		}
 	}
@@ -455,23 +455,26 @@ func (d *everything) proven(target arm.ID, want []string) []string {
 		i := slices.IndexFunc(want, func(r string) bool {
 			return strings.HasPrefix(r, prefix.String()+">")
 		})
-		if d.forgotten(prefix) && m == nil {
-			expect(finding.UnmanagedOverlap, route)
+		var unproven []finding.Code // no node has the expected address
+		if i >= 0 {
+			_, text, _ := strings.Cut(want[i], ">")
+			if next, err := netip.ParseAddr(text); err == nil && d.living(prefix, next) == nil {
+				unproven = []finding.Code{finding.UpdatesWithheld}
+			}
+		}
+		switch {
+		case d.forgotten(prefix) && m == nil:
+			expect(route, append(unproven, finding.UnmanagedOverlap)...)
 			if want = append(want, route); i >= 0 {
 				want = slices.Delete(want, i, i+1)
 			}
-			continue
-		}
-		if i < 0 { // a node has the address, and its cluster's table has no other route to it
+		case i < 0: // a node has the address, and its cluster's table has no other route to it
 			if m != nil && d.needs(m, prefix, hop) {
-				expect(finding.DeletesWithheld, route)
+				expect(route, finding.DeletesWithheld)
 				want = append(want, route)
 			}
-			continue
-		}
-		_, text, _ := strings.Cut(want[i], ">")
-		if next, err := netip.ParseAddr(text); err == nil && d.living(prefix, next) == nil {
-			expect(finding.UpdatesWithheld, route) // no node has the expected address
+		case unproven != nil:
+			expect(route, unproven...)
 			want[i] = route
 		}
 	}

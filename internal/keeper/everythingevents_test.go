@@ -133,7 +133,7 @@ func (d *everything) redeploy(m *member) {
 	}
 }
 
-// readdress replaces a node by one with the same name and another address.
+// readdress replaces a node with one with the same name and another address.
 func (d *everything) readdress(m *member) {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(routesIn(d.raw(m.table)))),
 		func(name string) bool {

@@ -38,8 +38,8 @@ type Noter interface {
 // machine lead? It asks in the background, once per write, and repeats the question for a minute
 // while the answer differs. It logs the answer and notes it on the change in the history: the
 // fabric follows, or "ARM only" with the reason. If the answer still differs after a minute and ARM
-// still reads as written, that is a finding. The keeper repeats the question every few minutes, and
-// drops the finding with the first answer that agrees.
+// still shows what was written, that is a finding. The keeper repeats the question every few
+// minutes, and drops the finding with the first answer that agrees.
 type fabric struct {
 	limit *rate.Limiter
 
@@ -90,7 +90,7 @@ func (w *worker) askFabric(x *write) {
 	k := w.k
 	asked, can := k.azure.(Fabric)
 	q := x.question()
-	if q != nil && x.check.patient { // the caller of Round asks: see Followed
+	if q != nil && x.check.patient { // the caller of Reconcile asks: see Followed
 		x.check.questions = append(x.check.questions, q)
 		return
 	}

@@ -68,8 +68,8 @@ func expectNote(t *testing.T, said *notes, parts ...string) {
 	}
 }
 
-func differs(rounds []Round) []finding.Finding {
-	last := rounds[len(rounds)-1]
+func differs(results []Result) []finding.Finding {
+	last := results[len(results)-1]
 	return slices.DeleteFunc(slices.Clone(last.Findings), func(f finding.Finding) bool {
 		return f.Code != finding.FabricDiffers
 	})
@@ -176,10 +176,10 @@ func TestFabricARMOnly(t *testing.T) {
 				since := w.mark()
 				for range 2 {
 					w.strip(w.demo.NodeSubnet)
-					rounds := k.since(90 * time.Second)
-					if len(rounds) < 8 || w.tableOf(w.demo.NodeSubnet) == "" ||
-						len(differs(rounds)) > 0 {
-						t.Errorf("%d checks, %v", len(rounds), differs(rounds))
+					results := k.since(90 * time.Second)
+					if len(results) < 8 || w.tableOf(w.demo.NodeSubnet) == "" ||
+						len(differs(results)) > 0 {
+						t.Errorf("%d checks, %v", len(results), differs(results))
 					}
 					expectNote(t, said, c.want)
 					k.since(10 * time.Minute)
@@ -272,7 +272,7 @@ func TestFollowed(t *testing.T) {
 					inject() // it shows the state before this moment
 				}
 				began := time.Now()
-				r := w.round(k)
+				r := w.reconcile(k)
 				w.expect(r, "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
 				if took := time.Since(began); took > 12*time.Second {
 					t.Errorf("the check took %s", took)
@@ -302,7 +302,7 @@ func TestFollowed(t *testing.T) {
 					t.Errorf("notes %q", texts)
 				}
 				remove()
-				if again := k.Followed(t.Context(), w.round(k)); len(again) > 0 {
+				if again := k.Followed(t.Context(), w.reconcile(k)); len(again) > 0 {
 					t.Errorf("%+v, and nothing was written", again)
 				}
 			})

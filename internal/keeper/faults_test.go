@@ -65,7 +65,7 @@ func TestTransient(t *testing.T) {
 				w.inject(tt.fault)
 				since := w.mark()
 				start := time.Now()
-				w.expect(w.round(w.keep(w.demoConfig())), "3 done create appgw-rt")
+				w.expect(w.reconcile(w.keep(w.demoConfig())), "3 done create appgw-rt")
 				took := time.Since(start) - slow.OperationTime
 				if took < tt.waits || took > tt.below {
 					t.Errorf("waited %s, want %s to %s", took, tt.waits, tt.below)
@@ -102,7 +102,7 @@ func TestThrottled(t *testing.T) {
 				k := w.keepOver(before(http.MethodGet, "/appgw-rt",
 					func() { time.Sleep(3 * time.Second) }), w.demoConfig())
 				since := w.mark()
-				w.expect(w.round(k), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
+				w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
 				at := map[string]time.Time{}
 				for _, r := range since() {
 					if name := calls([]emulator.Request{r})[0]; r.Method == http.MethodPut &&
@@ -126,10 +126,10 @@ func TestFewTokens(t *testing.T) {
 		opts.Buckets = emulator.Buckets{Reads: emulator.Bucket{Size: 30, PerSecond: 25}}
 		w := newWorld(t, opts)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		since := w.mark()
 		for range 100 {
-			w.round(k)
+			w.reconcile(k)
 		}
 		for _, r := range since() {
 			if r.Status == 429 {
@@ -169,7 +169,7 @@ func TestPermanent(t *testing.T) {
 					Status: tt.status, Code: tt.code, Message: "no " + scope})
 				k := w.keep(w.demoConfig())
 				since := w.mark()
-				r := w.round(k)
+				r := w.reconcile(k)
 				w.expect(r, "1 failed associate shop-vnet/nodes\n3 done create appgw-rt", tt.want)
 				f := r.Findings[0]
 				said := f.Message + "\n" + strings.Join(f.Evidence, "\n")
@@ -197,9 +197,9 @@ func TestNeverEnding(t *testing.T) {
 		w := newWorld(t, slow)
 		remove := w.inject(emulator.Fault{Method: "PUT", Count: -1, Status: 503})
 		k := w.keep(w.demoConfig())
-		w.expect(w.round(k), "3 failed create appgw-rt", finding.WriteFailed)
+		w.expect(w.reconcile(k), "3 failed create appgw-rt", finding.WriteFailed)
 		remove()
-		w.expect(w.round(k), "3 done create appgw-rt")
+		w.expect(w.reconcile(k), "3 done create appgw-rt")
 	})
 }
 
@@ -224,7 +224,7 @@ func TestUndone(t *testing.T) {
 					Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
 			})
 		}, w.demoConfig())
-		w.expect(w.round(k), "3 failed create appgw-rt", finding.WriteUndone)
+		w.expect(w.reconcile(k), "3 failed create appgw-rt", finding.WriteUndone)
 	})
 }
 
@@ -249,7 +249,7 @@ func TestDroppedField(t *testing.T) {
 				return next.RoundTrip(r)
 			})
 		}, w.demoConfig())
-		r := w.round(k)
+		r := w.reconcile(k)
 		w.expect(r, "1 done associate shop-vnet/nodes\n3 done create appgw-rt",
 			finding.WriteDropped)
 		if e := r.Findings[0].Evidence; !slices.Equal(e,
@@ -268,7 +268,7 @@ func TestBusy(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		w.strip(w.demo.NodeSubnet) // its operation takes four seconds
 		since := w.mark()
-		w.expect(w.round(w.keep(w.demoConfig())), "1 done associate shop-vnet/nodes\n3 done "+
+		w.expect(w.reconcile(w.keep(w.demoConfig())), "1 done associate shop-vnet/nodes\n3 done "+
 			"create appgw-rt")
 		for _, r := range since() {
 			if r.Status >= 300 {
@@ -304,7 +304,7 @@ func TestFailedOperation(t *testing.T) {
 						return response, err
 					})
 				}, w.demoConfig())
-				r := w.round(k)
+				r := w.reconcile(k)
 				if did(r) != want {
 					t.Errorf("did %s, want %s", did(r), want)
 				}
@@ -352,7 +352,7 @@ func TestFailedInEffect(t *testing.T) {
 				if tt.finding != "" {
 					codes = append(codes, finding.WriteFailed)
 				}
-				w.expect(w.round(k), tt.first, codes...)
+				w.expect(w.reconcile(k), tt.first, codes...)
 				writes := 0
 				for _, r := range since() {
 					if r.Method == "PUT" && strings.HasSuffix(r.Path, "/nodes") {
@@ -368,7 +368,7 @@ func TestFailedInEffect(t *testing.T) {
 				if tt.finding != "" {
 					codes = append(codes, tt.finding)
 				}
-				w.expect(w.round(k), tt.next, codes...)
+				w.expect(w.reconcile(k), tt.next, codes...)
 			})
 		})
 	}
@@ -391,7 +391,7 @@ func TestInterruptedBeforeTheWrite(t *testing.T) {
 			})
 		}, w.demoConfig())
 		since := w.mark()
-		r, err := k.Round(ctx)
+		r, err := k.Reconcile(ctx)
 		if err == nil {
 			t.Error("not interrupted")
 		}
@@ -429,7 +429,7 @@ func TestInterruptedAfterALostAnswer(t *testing.T) {
 				return response, err
 			})
 		}, w.demoConfig())
-		r, err := k.Round(ctx)
+		r, err := k.Reconcile(ctx)
 		if err == nil {
 			t.Error("the check does not say that it was interrupted")
 		}
@@ -454,7 +454,7 @@ func TestPatience(t *testing.T) {
 			})
 		}, w.demoConfig())
 		start := time.Now()
-		w.expect(w.round(k), "3 done create appgw-rt")
+		w.expect(w.reconcile(k), "3 done create appgw-rt")
 		if took := time.Since(start); took > 2*time.Minute+time.Second {
 			t.Errorf("it took %s", took)
 		}
@@ -467,7 +467,7 @@ func TestPatience(t *testing.T) {
 			Code: "SubscriptionRequestsThrottled", RetryAfter: 900})
 		k := w.keep(w.demoConfig())
 		start, since := time.Now(), w.mark()
-		r := w.round(k)
+		r := w.reconcile(k)
 		if took := time.Since(start); took > 2*time.Minute {
 			t.Errorf("it took %s", took)
 		}
@@ -486,7 +486,7 @@ func TestPatience(t *testing.T) {
 		remove()
 		time.Sleep(10 * time.Second)
 		start = time.Now()
-		w.round(k)
+		w.reconcile(k)
 		if took := time.Since(start); took > 40*time.Second {
 			t.Errorf("the next write took %s", took)
 		}

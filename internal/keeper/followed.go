@@ -12,10 +12,10 @@ import (
 // followedFor is how long a command waits for the fabric to follow.
 const followedFor = 30 * time.Second
 
-// Followed asks whether the fabric follows what Round wrote, for all resources at once, as
+// Followed asks whether the fabric follows what Reconcile wrote, for all resources at once, as
 // fabric.go does. It is for commands, which end when it returns: after followedFor, or a few
 // seconds more if ARM has to be read again.
-func (k *Keeper) Followed(ctx context.Context, r Round) []plan.Followed {
+func (k *Keeper) Followed(ctx context.Context, r Result) []plan.Followed {
 	asked, can := k.azure.(Fabric)
 	if !can {
 		return nil

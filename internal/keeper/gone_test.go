@@ -63,10 +63,10 @@ func TestDestroy(t *testing.T) {
 				if !clusterFirst {
 					w.remove(play.cluster)
 				}
-				rounds := k.since(3 * time.Minute)
-				if f := of(rounds[len(rounds)-1], finding.ClusterMissing); f == nil ||
+				results := k.since(3 * time.Minute)
+				if f := of(results[len(results)-1], finding.ClusterMissing); f == nil ||
 					f.Cluster != "play" {
-					t.Errorf("findings %v", codes(rounds[len(rounds)-1]))
+					t.Errorf("findings %v", codes(results[len(results)-1]))
 				}
 				// The other cluster is still repaired.
 				w.strip(w.demo.NodeSubnet)

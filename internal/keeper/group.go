@@ -59,7 +59,7 @@ func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
 	k.findings.keep(configs)
 }
 
-// regroup replaces all workers by one for each group. The keeper's lock is held.
+// regroup replaces all workers with one for each group. The keeper's lock is held.
 func (k *Keeper) regroup() {
 	old := k.workers
 	k.workers = map[string]*worker{}

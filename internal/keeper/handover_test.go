@@ -88,9 +88,9 @@ func TestReloadWhileWriting(t *testing.T) {
 				k.since(5 * time.Second)
 				configs := c.after(w, play, third)
 				k.Reload(configs)
-				rounds := k.parts(25 * time.Second)
+				results := k.parts(25 * time.Second)
 				fix()
-				for _, r := range append(rounds, k.parts(3*time.Minute)...) {
+				for _, r := range append(results, k.parts(3*time.Minute)...) {
 					if len(r.Managed) != len(configs) ||
 						len(r.Of) > 0 && !slices.Contains(r.Managed, r.Of[0]) {
 						t.Errorf("after the reload a check is reported for %v, and "+
@@ -98,8 +98,8 @@ func TestReloadWhileWriting(t *testing.T) {
 					}
 				}
 				w.strip(third.subnet, play.subnet)
-				rounds = k.since(40 * time.Second)
-				for _, r := range rounds {
+				results = k.since(40 * time.Second)
+				for _, r := range results {
 					if len(r.Managed) != len(configs) || len(r.Findings) > 0 {
 						t.Errorf("of %v, managed %v: %+v", r.Of, r.Managed, r.Findings)
 					}

@@ -58,7 +58,7 @@ type Options struct {
 	Progress func(oldest time.Time)
 	// Planned is called before a check changes something, with its changes as planned. Nil: not
 	// called.
-	Planned func(Round)
+	Planned func(Result)
 	// Recorder stores what was done. Nil: nothing is recorded.
 	Recorder Recorder
 	// Store stores what a restart must not forget. Nil: it is forgotten.
@@ -102,7 +102,7 @@ type Keeper struct {
 	// used by Run
 	ctx      context.Context // nil if it does not run
 	over     bool            // Run has ended
-	tell     func(Round)
+	tell     func(Result)
 	began    time.Time
 	interval time.Duration
 	running  sync.WaitGroup   // workers and writes
@@ -147,20 +147,20 @@ func (k *Keeper) makeIdle() {
 	close(k.idle.done)
 }
 
-// Round checks all clusters once, as one group, and makes the changes that follow. The error is the
-// context's, or says that nothing can be read at all: everything else is a finding. It must not be
-// called while Run runs.
-func (k *Keeper) Round(ctx context.Context) (Round, error) {
+// Reconcile checks all clusters once, as one group, and makes the changes that follow. The error is
+// the context's, or says that nothing can be read at all: everything else is a finding. It must not
+// be called while Run runs.
+func (k *Keeper) Reconcile(ctx context.Context) (Result, error) {
 	w := k.wholeGroup()
-	var round Round
+	var result Result
 	c := w.newCheck(Cause{By: ByPerson}, time.Time{})
-	c.tell = func(r Round) { round = r }
+	c.tell = func(r Result) { result = r }
 	err := w.reconcile(ctx, c)
 	if c.decided {
 		w.finish(c)
-		return round, ctx.Err()
+		return result, ctx.Err()
 	}
-	return c.round(), err
+	return c.result(), err
 }
 
 // Run checks each group of clusters until the context ends: at every interval, all groups at the
@@ -169,7 +169,7 @@ func (k *Keeper) Round(ctx context.Context) (Round, error) {
 //
 // The error is nil if the context ended it. If the first checks of all groups fail, Run returns
 // that error, because the setup is wrong. It logs later failures and tries again.
-func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Round)) error {
+func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Result)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	k.mu.Lock()

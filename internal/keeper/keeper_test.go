@@ -30,7 +30,7 @@ func TestCalls(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
 		since := w.mark()
-		w.expect(w.round(k), "3 done create appgw-rt")
+		w.expect(w.reconcile(k), "3 done create appgw-rt")
 		want := []string{"GET shop", "GET shop-vnet", "GET routeTables", // the existing resources
 			"GET appgw-rt", "PUT appgw-rt", "GET (operation)", "GET (operation)", "GET (operation)",
 			"GET (operation)", "GET appgw-rt"}
@@ -38,7 +38,7 @@ func TestCalls(t *testing.T) {
 			t.Errorf("the first check: %v\nwant %v", got, want)
 		}
 		since = w.mark()
-		r := w.round(k)
+		r := w.reconcile(k)
 		w.expect(r, "")
 		if got, want := calls(since()), []string{"GET shop-vnet",
 			"GET routeTables"}; !slices.Equal(got, want) || r.Reads != 2 || r.Writes != 0 ||
@@ -48,7 +48,7 @@ func TestCalls(t *testing.T) {
 		since = w.mark()
 		for range 65 { // more than ten minutes
 			time.Sleep(10 * time.Second)
-			w.round(k)
+			w.reconcile(k)
 		}
 		clusters := 0
 		for _, c := range calls(since()) {
@@ -68,13 +68,13 @@ func TestSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
-		var planned []Round
-		tables := func(r Round) [2]arm.ID {
+		w.reconcile(k)
+		var planned []Result
+		tables := func(r Result) [2]arm.ID {
 			return [2]arm.ID{r.Seen.Subnet(w.demo.NodeSubnet).RouteTable,
 				r.Seen.Subnet(w.demo.GatewaySubnet).RouteTable}
 		}
-		k.opts.Planned = func(r Round) {
+		k.opts.Planned = func(r Result) {
 			if tables(r) != ([2]arm.ID{}) || len(r.Changes) != 2 ||
 				r.Changes[0].State != plan.Planned || !slices.Equal(r.Managed, []string{"shop"}) {
 				t.Errorf("told of %+v on %v of %v", r.Changes, tables(r), r.Managed)
@@ -82,12 +82,12 @@ func TestSeen(t *testing.T) {
 			planned = append(planned, r)
 		}
 		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
-		r := w.round(k)
+		r := w.reconcile(k)
 		if got := tables(r); len(planned) != 1 || !got[0].Equal(w.demo.ClusterTable) ||
 			!got[1].Equal(w.demo.GatewayTable) {
 			t.Errorf("told %d times; afterwards %v", len(planned), got)
 		}
-		if w.round(k); len(planned) != 1 {
+		if w.reconcile(k); len(planned) != 1 {
 			t.Error("told of changes where there were none")
 		}
 	})
@@ -98,13 +98,14 @@ func TestStrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		before := map[arm.ID]object{w.demo.NodeSubnet: w.get(w.demo.NodeSubnet),
 			w.demo.GatewaySubnet: w.get(w.demo.GatewaySubnet)}
 		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
 		time.Sleep(10 * time.Second)
 		since := w.mark()
-		w.expect(w.round(k), "1 done associate shop-vnet/appgw\n1 done associate shop-vnet/nodes")
+		w.expect(w.reconcile(k), "1 done associate shop-vnet/appgw\n1 done associate "+
+			"shop-vnet/nodes")
 		for id, doc := range before {
 			was, err := json.Marshal(doc)
 			if err != nil {
@@ -156,7 +157,7 @@ func TestRestartAfterStrip(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		k := w.keep(w.demoConfig())
 		since := w.mark()
-		w.expect(w.round(k), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
+		w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
 		if got := w.tableOf(w.demo.NodeSubnet); !got.Equal(w.demo.ClusterTable) {
 			t.Errorf("the node subnet has %q", got)
 		}
@@ -171,7 +172,7 @@ func TestRestartAfterStrip(t *testing.T) {
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
 		since = w.mark()
-		w.expect(w.round(k), "1 done associate shop-vnet/nodes")
+		w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes")
 		if got := calls(since()); slices.Contains(got, "GET values") {
 			t.Errorf("the activity log was read again: %v", got)
 		}
@@ -190,7 +191,7 @@ func TestRestartWithoutTheLog(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403,
 			Code: "AuthorizationFailed", Message: "no action eventtypes/values/read"})
-		r := w.round(w.keep(w.demoConfig()))
+		r := w.reconcile(w.keep(w.demoConfig()))
 		w.expect(r, "", finding.TableUnknown)
 		if len(r.Findings) == 1 && (!strings.Contains(r.Findings[0].Message, unused.Name()) ||
 			!strings.Contains(strings.Join(r.Findings[0].Evidence, " "),
@@ -205,7 +206,7 @@ func TestClusterTableGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		w.strip(w.demo.NodeSubnet)
 		if status, body := w.op.Do(http.MethodDelete, w.demo.ClusterTable, networkAPI,
 			nil); status >= 300 {
@@ -213,13 +214,13 @@ func TestClusterTableGone(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		since := w.mark()
-		w.expect(w.round(k), "1 obsolete associate shop-vnet/nodes", finding.TableMissing)
+		w.expect(w.reconcile(k), "1 obsolete associate shop-vnet/nodes", finding.TableMissing)
 		for _, r := range since() {
 			if r.Method != http.MethodGet {
 				t.Errorf("%s %s for a table that does not exist", r.Method, r.Path)
 			}
 		}
-		w.expect(w.round(k), "", finding.TableMissing)
+		w.expect(w.reconcile(k), "", finding.TableMissing)
 		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
 	})
 }
@@ -239,7 +240,7 @@ func TestManagedNetwork(t *testing.T) {
 				"agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
 		time.Sleep(time.Minute)
 		k := w.keep(configure("plain", cluster, target))
-		w.expect(w.round(k), "2 done create hub-rt")
+		w.expect(w.reconcile(k), "2 done create hub-rt")
 		w.expectRoutes(target, "10.244.0.0/24>10.224.0.4", "10.244.1.0/24>10.224.0.5")
 
 		var subnet, table arm.ID
@@ -255,14 +256,14 @@ func TestManagedNetwork(t *testing.T) {
 		}
 		w.strip(subnet)
 		time.Sleep(10 * time.Second)
-		w.expect(w.round(k), "1 done associate "+subnet.Short())
+		w.expect(w.reconcile(k), "1 done associate "+subnet.Short())
 		// A keeper that starts now, with the log refused, may use the managed table: there is no
 		// bring-your-own subnet.
 		w.strip(subnet)
 		time.Sleep(10 * time.Second)
 		w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403,
 			Code: "AuthorizationFailed"})
-		w.expect(w.round(w.keep(configure("plain", cluster, target))), "1 done associate "+
+		w.expect(w.reconcile(w.keep(configure("plain", cluster, target))), "1 done associate "+
 			subnet.Short())
 	})
 }
@@ -274,7 +275,7 @@ func TestNewPoolInANewSubnet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		time.Sleep(90 * time.Second)
 		second := w.demo.NodeSubnet.Parent().Child("subnets", "nodes2")
 		w.put(second, object{"properties": object{"addressPrefix": "10.42.4.0/24"}})
@@ -282,7 +283,7 @@ func TestNewPoolInANewSubnet(t *testing.T) {
 			object{"properties": object{"count": 1, "vnetSubnetID": string(second)}})
 		// within the five minutes for which the cluster's document is reused
 		time.Sleep(31 * time.Second)
-		w.expect(w.round(k), "1 done associate shop-vnet/nodes2\n1 done create appgw-rt")
+		w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes2\n1 done create appgw-rt")
 		w.expectRoutes(w.demo.GatewayTable,
 			append(threePods, ownRoute, "10.244.3.0/24>10.42.4.4")...)
 
@@ -293,7 +294,7 @@ func TestNewPoolInANewSubnet(t *testing.T) {
 			t.Fatalf("%d %s", status, body)
 		}
 		time.Sleep(6 * time.Minute)
-		w.expect(w.round(k), "1 done delete appgw-rt")
+		w.expect(w.reconcile(k), "1 done delete appgw-rt")
 		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
 	})
 }
@@ -335,7 +336,7 @@ func TestTwoClustersAcrossSubscriptions(t *testing.T) {
 		upper := func(id arm.ID) arm.ID { return arm.ID(strings.ToUpper(string(id))) }
 		k := w.keep(configure("shop", upper(w.demo.Cluster), w.demo.GatewayTable, upper(hub)),
 			configure("play", play, hub))
-		w.expect(w.round(k), "3 done create appgw-rt\n7 done create hub-rt",
+		w.expect(w.reconcile(k), "3 done create appgw-rt\n7 done create hub-rt",
 			finding.UnmanagedOverlap)
 		w.expectRoutes(hub, append(threePods, "10.99.0.0/16>10.98.0.4", "10.245.77.0/24>10.98.0.4",
 			"10.245.0.0/24>10.50.1.4", "10.245.1.0/24>10.50.1.5",
@@ -344,7 +345,7 @@ func TestTwoClustersAcrossSubscriptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(31 * time.Second)
-		w.expect(w.round(k), "2 done delete hub-rt", finding.UnmanagedOverlap)
+		w.expect(w.reconcile(k), "2 done delete hub-rt", finding.UnmanagedOverlap)
 	})
 }
 
@@ -357,7 +358,7 @@ func TestDryRun(t *testing.T) {
 		k := w.keep(w.demoConfig())
 		k.opts.DryRun = true
 		since := w.mark()
-		w.expect(w.round(k), "1 planned associate shop-vnet/appgw\n3 planned create appgw-rt")
+		w.expect(w.reconcile(k), "1 planned associate shop-vnet/appgw\n3 planned create appgw-rt")
 		if slices.ContainsFunc(since(), func(r emulator.Request) bool {
 			return r.Method != http.MethodGet
 		}) {
@@ -376,7 +377,7 @@ func TestOnly(t *testing.T) {
 		}
 		w.strip(w.demo.GatewaySubnet)
 		time.Sleep(10 * time.Second)
-		w.expect(w.round(k), "1 done create appgw-rt\n1 planned associate shop-vnet/appgw\n"+
+		w.expect(w.reconcile(k), "1 done create appgw-rt\n1 planned associate shop-vnet/appgw\n"+
 			"2 planned create appgw-rt")
 		w.expectRoutes(w.demo.GatewayTable, "10.60.0.0/16>VirtualNetworkGateway",
 			"10.244.1.0/24>10.42.1.5")
@@ -389,10 +390,10 @@ func TestGuardObserves(t *testing.T) {
 		c := w.demoConfig()
 		c.Spec.Guard.Mode = v1alpha1.GuardObserve
 		k := w.keep(c)
-		w.round(k)
+		w.reconcile(k)
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
-		w.expect(w.round(k), "", finding.AssociationLost)
+		w.expect(w.reconcile(k), "", finding.AssociationLost)
 	})
 }
 
@@ -402,7 +403,7 @@ func TestOneSubnet(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(configure("shop", w.demo.Cluster))
 		since := w.mark()
-		w.round(k)
+		w.reconcile(k)
 		if got, want := calls(since()), []string{"GET shop", "GET nodes",
 			"GET shop-rt"}; !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
@@ -423,7 +424,7 @@ func TestUnknownHopStays(t *testing.T) {
 		k := w.keep(w.demoConfig())
 		since := w.mark()
 		for range 24 { // four minutes
-			if r := w.round(k); !slices.Equal(codes(r), []finding.Code{finding.SourceHop}) {
+			if r := w.reconcile(k); !slices.Equal(codes(r), []finding.Code{finding.SourceHop}) {
 				t.Errorf("findings %v", codes(r))
 			}
 			time.Sleep(10 * time.Second)
@@ -459,17 +460,18 @@ func TestWrongTableFromTheStart(t *testing.T) {
 				c.Spec.Guard.OnOtherTable = v1alpha1.OtherTableReplace
 				k := w.keep(c)
 				if readable {
-					w.expect(w.round(k), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
+					w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes\n3 done create "+
+						"appgw-rt")
 					return
 				}
 				w.inject(emulator.Fault{Path: "eventtypes", Count: -1, Status: 403,
 					Code: "AuthorizationFailed"})
-				w.expect(w.round(k), "", finding.SourceEmpty)
+				w.expect(w.reconcile(k), "", finding.SourceEmpty)
 				associate(w.demo.ClusterTable)
-				w.expect(w.round(k), "3 done create appgw-rt")
+				w.expect(w.reconcile(k), "3 done create appgw-rt")
 				// From now on the keeper knows.
 				associate(wrong)
-				w.expect(w.round(k), "1 done associate shop-vnet/nodes")
+				w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes")
 			})
 		})
 	}

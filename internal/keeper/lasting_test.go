@@ -89,14 +89,14 @@ func TestTableAcrossRestart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
 				store := paper{}
-				w.round(w.keepWith(store))
+				w.reconcile(w.keepWith(store))
 				w.strip(w.demo.NodeSubnet)
 				known := store.Recall()[w.demo.Cluster.Key()]
 				c.before(w, &known)
 				store.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
 				time.Sleep(10 * time.Second)
 				w.refuse("eventtypes")
-				w.expect(w.round(w.keepWith(store)), c.did, c.codes...)
+				w.expect(w.reconcile(w.keepWith(store)), c.did, c.codes...)
 				w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
 			})
 		})
@@ -109,7 +109,7 @@ func TestOldTableDeletesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		store := paper{}
-		w.round(w.keepWith(store))
+		w.reconcile(w.keepWith(store))
 		w.strip(w.demo.NodeSubnet)
 		known := store.Recall()[w.demo.Cluster.Key()]
 		known.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable,
@@ -121,11 +121,11 @@ func TestOldTableDeletesNothing(t *testing.T) {
 		w.refuse("eventtypes")
 		w.refuse("networkInterfaces")
 		k := w.keepWith(store)
-		w.round(k) // nothing is stale in it
+		w.reconcile(k) // nothing is stale in it
 		w.putTable(known.Table, "n0 10.244.0.0/24 10.42.1.4", "n1 10.244.1.0/24 10.42.1.5")
 		for range 3 {
 			time.Sleep(10 * time.Second)
-			w.expect(w.round(k), "", finding.DeletesWithheld)
+			w.expect(w.reconcile(k), "", finding.DeletesWithheld)
 		}
 	})
 }
@@ -192,7 +192,7 @@ func TestSteadyAcrossRestart(t *testing.T) {
 		}},
 		"its node is young": {last: func(w *world) {
 			again(w, func(routes []any) []any { return append(routes[:1], routes[2:]...) })
-			w.round(w.keep(w.demoConfig()))
+			w.reconcile(w.keep(w.demoConfig()))
 			again(w, func(routes []any) []any {
 				return append(routes, route("n", "10.244.9.0/24", "10.42.1.4"))
 			})
@@ -214,13 +214,13 @@ func TestSteadyAcrossRestart(t *testing.T) {
 				store := paper{}
 				k := w.keepWith(store)
 				w.e.PauseRoutes(w.demo.Cluster, true)
-				w.round(k)
+				w.reconcile(k)
 				time.Sleep(steadyAfter)
-				w.round(k)
+				w.reconcile(k)
 				if c.last != nil {
 					c.last(w)
 					time.Sleep(10 * time.Second) // its ETag settles
-					w.round(k)
+					w.reconcile(k)
 				}
 				known := store.Recall()[w.demo.Cluster.Key()]
 				if known.Steady.ETag == "" && !c.waits {
@@ -236,7 +236,7 @@ func TestSteadyAcrossRestart(t *testing.T) {
 				})
 				k = w.keepWith(store)
 				stays := func() bool {
-					w.round(k)
+					w.reconcile(k)
 					return slices.Contains(w.routes(w.demo.GatewayTable),
 						"10.244.200.0/24>10.42.1.4")
 				}

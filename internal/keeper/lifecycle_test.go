@@ -50,10 +50,10 @@ func TestMigrationToOverlay(t *testing.T) {
 				w.expectNotPutBack(w.demo.NodeSubnet, 15*time.Minute)
 				w.expectNoWrites("after the migration", since())
 				w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
-				rounds := k.since(10 * time.Second)
-				f := of(rounds[len(rounds)-1], finding.ClusterNotKubenet)
+				results := k.since(10 * time.Second)
+				f := of(results[len(results)-1], finding.ClusterNotKubenet)
 				if f == nil || !strings.Contains(f.Message, "overlay") {
-					t.Errorf("%+v", rounds[len(rounds)-1].Findings)
+					t.Errorf("%+v", results[len(results)-1].Findings)
 				}
 				// Guarded subnets in the config are still repaired.
 				w.strip(w.demo.GatewaySubnet)

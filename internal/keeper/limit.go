@@ -15,12 +15,13 @@ import (
 // routes look wrong at once, the keeper changes only some of them, and people can notice before it
 // changes all.
 //
-// How it works. A table draws its changes before it is written, and is written whole or not at all.
-// A table that may not draw waits for a later check of its group. Tables draw in the order in which
-// they began to wait, and leave enough for the tables before them. A table with more changes than
-// the limit draws once nothing was drawn for a minute, and counts for as many minutes as its
-// changes take. Associations never draw: while one is lost, pods are unreachable. A token bucket of
-// the same size would let twice as many changes through in one minute.
+// How it works. Before a table is written, its changes are counted against the limit. A table is
+// written whole or not at all. If its changes exceed what is left of the limit, the table waits for
+// a later check of its group. Tables get their turn in the order in which they began to wait, and
+// leave enough for the tables before them. A table with more changes than the limit is written once
+// nothing was counted for a minute, and counts for as many minutes as its changes take.
+// Associations are never counted: while one is lost, pods are unreachable. A token bucket of the
+// same size would let twice as many changes through in one minute.
 type limiter struct {
 	perMinute int
 
@@ -53,7 +54,7 @@ func newLimiter(perMinute int) *limiter {
 	return &limiter{perMinute: perMinute}
 }
 
-// draw draws the changes of a table, and reports whether they may be made now.
+// draw counts the changes of a table, and reports whether they may be made now.
 func (l *limiter) draw(table arm.ID, changes int, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +74,7 @@ func (l *limiter) draw(table arm.ID, changes int, now time.Time) bool {
 	for _, w := range l.waiting[:place] {
 		left -= w.changes
 	}
-	first := place == 0 && len(l.drawn) == 0 // it may draw any number
+	first := place == 0 && len(l.drawn) == 0 // it may be of any size
 	if !first && left < changes {
 		l.waiting[place].changes, l.waiting[place].asked = changes, now
 		return false
@@ -103,7 +104,7 @@ func (c *check) withinLimit(s *inventory.Snapshot, changes []plan.Change) []plan
 		}
 		byTable[key] = append(byTable[key], change)
 	}
-	// Tables that lack routes draw first: a missing route does more harm than a leftover one.
+	// Tables that lack routes go first: a missing route does more harm than a leftover one.
 	deletes := func(id arm.ID) bool {
 		return !slices.ContainsFunc(byTable[id.Key()], func(change plan.Change) bool {
 			return change.Verb != plan.Delete

@@ -51,8 +51,8 @@ func TestLimit(t *testing.T) {
 				t.Errorf("%s is not repaired after a poll", a.subnet.Short())
 			}
 		}
-		waits := func(rounds []Round) bool {
-			return slices.ContainsFunc(rounds[len(rounds)-1].Findings,
+		waits := func(results []Result) bool {
+			return slices.ContainsFunc(results[len(results)-1].Findings,
 				func(f finding.Finding) bool {
 					return f.Code == finding.ChangesLimited
 				})

@@ -57,7 +57,7 @@ func TestSingleMachines(t *testing.T) {
 					blind.RoundTripper = over
 					return blind
 				}, configure("single", a.cluster, a.target))
-				w.expect(w.round(k), "3 done create single-target")
+				w.expect(w.reconcile(k), "3 done create single-target")
 				want := w.routes(a.table)
 
 				// The table loses its routes, and the machines are there.
@@ -66,7 +66,7 @@ func TestSingleMachines(t *testing.T) {
 				for _, unseen := range []bool{true, false} {
 					blind.on = unseen
 					time.Sleep(2 * time.Minute)
-					r := w.round(k)
+					r := w.reconcile(k)
 					if did(r) != "" || !slices.Contains(codes(r), finding.DeletesWithheld) {
 						t.Errorf("interfaces unseen %t: %s, %v", unseen, did(r), codes(r))
 					}
@@ -77,7 +77,7 @@ func TestSingleMachines(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * time.Minute)
-				if r := w.round(k); did(r) != "1 done delete single-target" {
+				if r := w.reconcile(k); did(r) != "1 done delete single-target" {
 					t.Errorf("%s, %v", did(r), codes(r))
 				}
 				w.expectRoutes(a.target, want[:2]...)
@@ -89,7 +89,7 @@ func TestSingleMachines(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(5 * time.Minute)
-				w.round(k)
+				w.reconcile(k)
 				w.expectRoutes(a.target, w.routes(a.table)...)
 				if now := w.routes(a.table); slices.Equal(now, want[:2]) {
 					t.Errorf("no route has changed: %q", now)

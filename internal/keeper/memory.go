@@ -23,7 +23,7 @@ type memory struct {
 	lastTable  arm.ID
 	lastProven bool           // shown by what the cluster itself did
 	subnets    []netip.Prefix // of all node subnets ever seen
-	ownSubnets []arm.ID
+	aksSubnets []arm.ID
 	inSync     map[string]map[netip.Prefix]netip.Addr // as plan.Remembered.InSync
 	laid       Lasting                                // from before the restart, not checked yet
 	// lastTable is from before the restart, not confirmed since
@@ -67,7 +67,7 @@ func (m *memory) recall(s plan.Facts, id arm.ID) {
 	s.Memory[id.Key()] = &plan.Remembered{LastTable: m.lastTable, LastProven: m.lastProven,
 		Subnets: m.subnets, InSync: m.inSync, Had: m.had, Nodes: m.nodes}
 	known := s.Learn(id)
-	known.OwnSubnets = m.ownSubnets
+	known.AKSSubnets = m.aksSubnets
 	if !m.asked.IsZero() && time.Since(m.asked) < askAgain {
 		known.LogRead, known.Written, known.LogNext, known.LogCut = m.found.LogRead,
 			m.found.Written, m.found.LogNext, m.found.LogCut
@@ -81,7 +81,7 @@ func (m *memory) subnetsMissed() bool {
 	if m.cluster == nil {
 		return m.unread != nil && !m.unread.Absent
 	}
-	return m.incomplete && len(m.ownSubnets) == 0
+	return m.incomplete && len(m.aksSubnets) == 0
 }
 
 // forgetNetwork is for a cluster that was replaced by another one with the same name.

@@ -27,7 +27,7 @@ func (w *world) drop(table arm.ID, prefix string) {
 }
 
 // of is the finding with a code in a check, nil if there is none.
-func of(r Round, code finding.Code) *finding.Finding {
+func of(r Result, code finding.Code) *finding.Finding {
 	for i, f := range r.Findings {
 		if f.Code == code {
 			return &r.Findings[i]
@@ -51,7 +51,7 @@ func TestLostRoute(t *testing.T) {
 		k := w.keep(w.demoConfig())
 		check := func() *finding.Finding {
 			time.Sleep(10 * time.Second)
-			return of(w.round(k), finding.NodeWithoutRoute)
+			return of(w.reconcile(k), finding.NodeWithoutRoute)
 		}
 		check()
 		w.pauseRoutes(true)
@@ -71,7 +71,7 @@ func TestLostRoute(t *testing.T) {
 			}
 		}
 		// Another keeper cannot know how old the loss is, and reports it; so does sync.
-		r := w.round(w.keep(w.demoConfig()))
+		r := w.reconcile(w.keep(w.demoConfig()))
 		if f := of(r, finding.NodeWithoutRoute); f == nil || f.Severity != finding.Warning ||
 			!strings.Contains(strings.Join(f.Evidence, "\n"), "just joining") {
 			t.Errorf("the first check of a keeper: %+v", f)
@@ -89,14 +89,14 @@ func TestNoFalseAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		for _, count := range []int{8, 5, 9, 3, 12, 11, 12, 4} {
 			if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, count); err != nil {
 				t.Fatal(err)
 			}
 			for range 11 {
 				time.Sleep(10 * time.Second)
-				r := w.round(k)
+				r := w.reconcile(k)
 				for _, code := range []finding.Code{finding.NodeWithoutRoute, finding.TableFull,
 					finding.SurgeShort} {
 					if f := of(r, code); f != nil {
@@ -113,7 +113,7 @@ func TestNeverRouted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		w.pauseRoutes(true)
 		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 4); err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func TestNeverRouted(t *testing.T) {
 		for {
 			time.Sleep(10 * time.Second)
 			age := time.Since(began)
-			f := of(w.round(k), finding.NodeWithoutRoute)
+			f := of(w.reconcile(k), finding.NodeWithoutRoute)
 			if f != nil && (age < 5*time.Minute || f.Severity != finding.Error ||
 				!strings.Contains(f.Evidence[0], "instance 3")) {
 				t.Errorf("after %s: %+v", age, f)
@@ -139,7 +139,7 @@ func TestNeverRouted(t *testing.T) {
 		since := w.mark()
 		for range 6 {
 			time.Sleep(10 * time.Second)
-			if f := of(w.round(k), finding.NodeWithoutRoute); f == nil ||
+			if f := of(w.reconcile(k), finding.NodeWithoutRoute); f == nil ||
 				f.Severity != finding.Error {
 				t.Errorf("%+v", f)
 			}
@@ -162,7 +162,7 @@ func TestFullTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		w.edit(w.demo.ClusterTable, func(p object) {
 			routes := p["routes"].([]any)
 			for i := 0; len(routes) < 399; i++ {
@@ -172,12 +172,12 @@ func TestFullTable(t *testing.T) {
 			p["routes"] = routes
 		})
 		time.Sleep(10 * time.Second)
-		w.expect(w.round(k), "") // one fits
+		w.expect(w.reconcile(k), "") // one fits
 		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 4); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(4 * time.Minute) // the cloud provider's copy is too old by then
-		r := w.round(k)
+		r := w.reconcile(k)
 		if f := of(r, finding.TableFull); f == nil || f.Severity != finding.Warning ||
 			!strings.Contains(f.Message, "400 of 400") {
 			t.Errorf("a full table with all routes: %+v", r.Findings)
@@ -187,7 +187,7 @@ func TestFullTable(t *testing.T) {
 		}
 		for range 3 {
 			time.Sleep(10 * time.Second)
-			r = w.round(k)
+			r = w.reconcile(k)
 			f := of(r, finding.TableFull)
 			if f == nil || f.Severity != finding.Error || of(r, finding.NodeWithoutRoute) != nil ||
 				!strings.Contains(strings.Join(f.Evidence, "\n"), "instance 4 (10.42.1.8): IPv4") {
@@ -207,7 +207,7 @@ func TestUncertainNodes(t *testing.T) {
 		w.pauseRoutes(true)
 		w.drop(w.demo.ClusterTable, "10.244.2.0/24")
 		time.Sleep(5 * time.Second)
-		r := w.round(w.keep(w.demoConfig()))
+		r := w.reconcile(w.keep(w.demoConfig()))
 		f := of(r, finding.NodeWithoutRoute)
 		if f == nil || f.Severity != finding.Warning ||
 			!strings.Contains(f.Message, "1 node of cluster shop has no route") ||
@@ -223,16 +223,16 @@ func TestMissingHoldsNoDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		since := w.mark()
-		scale := func(count int) Round {
+		scale := func(count int) Result {
 			if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, count); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(20 * time.Second)
-			r := w.round(k)
+			r := w.reconcile(k)
 			time.Sleep(15 * time.Second)
-			w.round(k)
+			w.reconcile(k)
 			return r
 		}
 		scale(8)

@@ -35,7 +35,7 @@ func TestConfigMixedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		time.Sleep(time.Minute)
-		w.round(w.keep(w.demoConfig())) // the copy is a full one
+		w.reconcile(w.keep(w.demoConfig())) // the copy is a full one
 		c := w.demoConfig()
 		c.Spec.RouteTableID = string(w.demo.GatewayTable)
 		c.Spec.Guard.Subnets = nil
@@ -46,7 +46,7 @@ func TestConfigMixedUp(t *testing.T) {
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
 		for range 3 {
-			r := w.round(k)
+			r := w.reconcile(k)
 			if len(r.Changes) > 0 || !finding.Blocking(r.Findings) {
 				t.Errorf("did %s, findings %+v", did(r), r.Findings)
 			}
@@ -73,9 +73,9 @@ func TestCopyIsNotDefended(t *testing.T) {
 		c := w.demoConfig()
 		c.Spec.Guard.OnOtherTable = v1alpha1.OtherTableReplace
 		k := w.keep(c)
-		w.round(k)
+		w.reconcile(k)
 		w.associate(w.demo.NodeSubnet, w.demo.ClusterTable)
-		w.round(k)
+		w.reconcile(k)
 		if table := w.tableOf(w.demo.NodeSubnet); !table.Equal(w.demo.ClusterTable) {
 			t.Errorf("the nodes have %s", table)
 		}
@@ -83,11 +83,11 @@ func TestCopyIsNotDefended(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(4 * time.Minute)
-		w.expect(w.round(k), "1 done create appgw-rt")
+		w.expect(w.reconcile(k), "1 done create appgw-rt")
 		// A table that the log has proven is defended against the copy.
 		w.associate(w.demo.NodeSubnet, arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg",
 			arm.TypeRouteTable, "hub-rt"))
-		w.expect(w.round(k), "1 done associate shop-vnet/nodes")
+		w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes")
 	})
 }
 
@@ -99,7 +99,7 @@ func TestMadeAgain(t *testing.T) {
 		c := w.demoConfig()
 		c.Spec.Guard.Subnets, c.Spec.Guard.OnOtherTable = nil, v1alpha1.OtherTableReplace
 		k := w.keep(c)
-		w.expect(w.round(k), "3 done create appgw-rt")
+		w.expect(w.reconcile(k), "3 done create appgw-rt")
 		doc := w.get(w.demo.Cluster)
 		if status, body := w.op.Do("DELETE", w.demo.Cluster, "2025-10-01", nil); status >= 300 {
 			t.Fatalf("%d %s", status, body)
@@ -125,7 +125,7 @@ func TestMadeAgain(t *testing.T) {
 		w.put(w.demo.Cluster, fresh)
 		for range 4 {
 			time.Sleep(3 * time.Minute)
-			w.round(k)
+			w.reconcile(k)
 		}
 		if now := w.tableOf(vnet.Child("subnets", "nodes")); !now.Equal(table) {
 			t.Errorf("the new nodes have %s", now)
@@ -155,7 +155,7 @@ func TestUnreadableOwner(t *testing.T) {
 				{SubnetID: string(w.demo.NodeSubnet), RouteTableID: string(w.demo.GatewayTable)}}}
 		w.inject(emulator.Fault{Method: "GET", Path: "managedClusters/shop$|managedClusters$",
 			Count: -1, Status: 403, Code: "AuthorizationFailed"})
-		r := w.round(w.keep(shop, other))
+		r := w.reconcile(w.keep(shop, other))
 		if table := w.tableOf(w.demo.NodeSubnet); !table.Equal(w.demo.ClusterTable) ||
 			len(r.Changes) > 0 {
 			t.Errorf("the nodes have %s; did %s", table, did(r))
@@ -173,7 +173,7 @@ func TestSourceGoneWhileWaiting(t *testing.T) {
 			Code: "RetryableError", RetryAfter: 40})
 		w.inject(emulator.Fault{Method: "GET", Path: "shop-rt$|routeTables$", Skip: 1, Count: -1,
 			Status: 403, Code: "AuthorizationFailed"})
-		r := w.round(k)
+		r := w.reconcile(k)
 		if did(r) != "3 failed create appgw-rt" || !finding.Blocking(r.Findings) {
 			t.Errorf("did %s, findings %+v", did(r), r.Findings)
 		}
@@ -200,7 +200,7 @@ func TestTwin(t *testing.T) {
 		k := w.keep(configure("shop", w.demo.Cluster, table))
 		since := w.mark()
 		for range 3 {
-			w.expect(w.round(k), "", finding.TargetIsSource)
+			w.expect(w.reconcile(k), "", finding.TargetIsSource)
 			time.Sleep(10 * time.Minute)
 		}
 		w.expectRoutes(table, before...)

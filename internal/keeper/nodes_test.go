@@ -277,12 +277,12 @@ func BenchmarkNode(b *testing.B) {
 	}
 	transport := loopback(b, w)
 	api := &playedNodes{}
-	done := make(chan Round, 1)
+	done := make(chan Result, 1)
 	k := New(emulatortest.ClientOver(b, transport, w.e, emulatortest.Keeper),
 		[]v1alpha1.ClusterRoutes{config}, Options{Nodes: api})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- k.Run(ctx, time.Hour, func(r Round) { done <- r }) }()
+	go func() { ended <- k.Run(ctx, time.Hour, func(r Result) { done <- r }) }()
 	b.Cleanup(func() {
 		cancel()
 		<-ended

@@ -170,11 +170,11 @@ func (c *check) noteClusters(ctx context.Context, documents *inventory.Snapshot,
 			continue
 		}
 		before := m.cluster
-		m.cluster, m.incomplete = documents.Cluster(id), false
+		m.cluster, m.incomplete = documents.Cluster(id).Leaving(before), false
 		if before != nil && elsewhere(before, m.cluster) {
 			m.forgetNetwork()
 		}
-		if c.routed(id, m.cluster) && m.cluster.MakesOwnVNet() {
+		if c.routed(id, m.cluster) && m.cluster.UsesAKSVNet() {
 			ownSubnets = append(ownSubnets, id)
 		}
 	}
@@ -182,12 +182,12 @@ func (c *check) noteClusters(ctx context.Context, documents *inventory.Snapshot,
 		return nil
 	}
 	c.recall()
-	if err := c.read(ctx, c.s.Snapshot, inventory.Wanted{OwnSubnets: ownSubnets}); err != nil {
+	if err := c.read(ctx, c.s.Snapshot, inventory.Wanted{AKSSubnets: ownSubnets}); err != nil {
 		return err
 	}
 	for _, id := range ownSubnets {
 		m := c.mem.clusters[id.Key()]
-		m.ownSubnets = c.s.Known(id).OwnSubnets // the previous ones if they could not be listed
+		m.aksSubnets = c.s.Known(id).AKSSubnets // the previous ones if they could not be listed
 		_, m.incomplete = c.s.Unread[m.cluster.NodeGroup().Key()]
 	}
 	return nil
@@ -301,7 +301,7 @@ func (c *check) doubted(p plan.Plan) []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// forget has the documents of clusters read again.
+// forget makes the next check read the documents of clusters again.
 func (c *check) forget(ids []arm.ID) {
 	for _, id := range ids {
 		c.mem.clusters[id.Key()].read = time.Time{}

@@ -17,7 +17,7 @@ import (
 func TestObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		w.round(w.keep(w.demoConfig()))
+		w.reconcile(w.keep(w.demoConfig()))
 		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 2); err != nil {
 			t.Fatal(err)
 		}
@@ -35,8 +35,8 @@ func TestObserved(t *testing.T) {
 		const checks = 60
 		since := w.mark()
 		for i := range checks {
-			r := w.round(k)
-			if got := did(Round{Changes: r.OnlyObserved}); got != want || len(r.Changes) > 0 ||
+			r := w.reconcile(k)
+			if got := did(Result{Changes: r.OnlyObserved}); got != want || len(r.Changes) > 0 ||
 				r.Writes > 0 {
 				t.Fatalf("check %d: observed\n%s\nwant\n%s\nand %+v", i, got, want, r.Changes)
 			}
@@ -59,7 +59,7 @@ func TestObserved(t *testing.T) {
 			t.Errorf("the node subnet has %s", table)
 		}
 		k = w.keep(w.demoConfig())
-		r := w.round(k)
+		r := w.reconcile(k)
 		if got := did(r); got != strings.ReplaceAll(want, "observed", "done") ||
 			len(r.OnlyObserved) > 0 {
 			t.Errorf("enforced:\n%s\nobserved %+v", got, r.OnlyObserved)

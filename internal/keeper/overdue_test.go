@@ -204,9 +204,12 @@ func (d *everything) checkTargets(now time.Time) {
 		if d.lacks[target].IsZero() {
 			d.lacks[target] = now
 		}
-		// A cluster that is not configured, or does not exist, needs no report.
+		// A cluster that is not configured, or does not exist, needs no report. A keeper that reads
+		// old documents cannot know.
 		quiet := slices.ContainsFunc(of, func(m *member) bool {
 			return !d.watches(m, now) || !m.gone.IsZero()
+		}) || slices.ContainsFunc(d.faults, func(f *fault) bool {
+			return strings.HasPrefix(f.what, "stale")
 		})
 		said := slices.ContainsFunc(of, func(m *member) bool {
 			return !quiet && d.findings(m) != nil

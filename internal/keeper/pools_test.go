@@ -107,9 +107,9 @@ func TestDualStackPools(t *testing.T) {
 		})
 		k.since(10 * time.Second)
 		since := w.mark()
-		rounds := k.since(5 * time.Minute)
+		results := k.since(5 * time.Minute)
 		w.expectNoWrites("another spelling", since())
-		if found := rounds[len(rounds)-1].Findings; len(found) > 0 {
+		if found := results[len(results)-1].Findings; len(found) > 0 {
 			t.Errorf("%+v", found)
 		}
 	})
@@ -146,11 +146,11 @@ func TestSamePodCIDR(t *testing.T) {
 			t.Fatalf("the target holds %v", held)
 		}
 		since := w.mark()
-		rounds := k.since(10 * time.Minute)
+		results := k.since(10 * time.Minute)
 		w.expectNoWrites("at rest", since())
-		f := of(rounds[len(rounds)-1], finding.ClustersOverlap)
+		f := of(results[len(results)-1], finding.ClustersOverlap)
 		if f == nil || f.Severity != finding.Error || len(f.Evidence) != 3 {
-			t.Errorf("%+v", rounds[len(rounds)-1].Findings)
+			t.Errorf("%+v", results[len(results)-1].Findings)
 		}
 		w.expectRoutes(twin.target, held...)
 		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 1); err != nil {

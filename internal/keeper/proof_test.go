@@ -43,9 +43,9 @@ func TestProofOverTheWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		since := w.mark()
-		w.round(k)
+		w.reconcile(k)
 		if slices.ContainsFunc(calls(since()), func(c string) bool {
 			return strings.Contains(c, "networkInterfaces")
 		}) {
@@ -53,9 +53,9 @@ func TestProofOverTheWire(t *testing.T) {
 		}
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:1] })
-		w.expect(w.round(k), "", finding.DeletesWithheld, finding.SourceEmpty)
+		w.expect(w.reconcile(k), "", finding.DeletesWithheld, finding.SourceEmpty)
 		since = w.mark()
-		w.round(k)
+		w.reconcile(k)
 		if slices.ContainsFunc(calls(since()), func(c string) bool {
 			return strings.Contains(c, "networkInterfaces")
 		}) {
@@ -65,7 +65,7 @@ func TestProofOverTheWire(t *testing.T) {
 		time.Sleep(time.Minute) // for so long the evidence that withholds them is reused
 		remove := w.inject(emulator.Fault{Path: "networkInterfaces", Count: -1, Status: 403,
 			Code: "AuthorizationFailed", Message: "may not read NICs"})
-		r := w.round(k)
+		r := w.reconcile(k)
 		w.expect(r, "", finding.DeletesWithheld, finding.SourceEmpty)
 		if evidence := strings.Join(r.Findings[0].Evidence, " "); strings.Count(evidence,
 			"may not read NICs") != 3 {
@@ -78,12 +78,13 @@ func TestProofOverTheWire(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		w.expect(w.round(k), "2 done delete appgw-rt", finding.DeletesWithheld, finding.SourceEmpty)
+		w.expect(w.reconcile(k), "2 done delete appgw-rt", finding.DeletesWithheld,
+			finding.SourceEmpty)
 		w.expectRoutes(w.demo.GatewayTable, ownRoute, threePods[0])
 		w.edit(w.demo.ClusterTable, func(p object) {
 			p["routes"] = append(p["routes"].([]any), route("n0", "10.244.0.0/24", "10.42.1.4"))
 		})
-		w.expect(w.round(k), "")
+		w.expect(w.reconcile(k), "")
 	})
 }
 
@@ -97,7 +98,7 @@ func TestPartOfTheTable(t *testing.T) {
 		}
 		time.Sleep(3 * time.Minute)
 		k := w.keep(w.demoConfig())
-		w.expect(w.round(k), "10 done create appgw-rt")
+		w.expect(w.reconcile(k), "10 done create appgw-rt")
 		before := w.routes(w.demo.GatewayTable)
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		for _, lost := range []int{1, 3, 2, 2, 1} {
@@ -107,12 +108,12 @@ func TestPartOfTheTable(t *testing.T) {
 			})
 			for range 8 {
 				time.Sleep(time.Minute)
-				r := w.round(k)
+				r := w.reconcile(k)
 				if did(r) != "" || !slices.Contains(codes(r), finding.DeletesWithheld) {
 					t.Errorf("%s, and %v", did(r), codes(r))
 				}
 			}
-			w.expect(w.round(k), "", finding.NodeWithoutRoute, finding.DeletesWithheld)
+			w.expect(w.reconcile(k), "", finding.NodeWithoutRoute, finding.DeletesWithheld)
 		}
 		w.expectRoutes(w.demo.GatewayTable, before...)
 	})
@@ -127,18 +128,18 @@ func TestOneContradiction(t *testing.T) {
 		w.edit(w.demo.ClusterTable, func(p object) {
 			p["routes"] = append(p["routes"].([]any), route("aks", "10.244.200.0/24", "10.42.1.4"))
 		})
-		w.expect(w.round(k), "4 done create appgw-rt")
+		w.expect(w.reconcile(k), "4 done create appgw-rt")
 		time.Sleep(3 * time.Minute) // its cloud provider removes routes without a node
-		w.expect(w.round(k), "", finding.DeletesWithheld)
+		w.expect(w.reconcile(k), "", finding.DeletesWithheld)
 		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 1); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)
-		w.expect(w.round(k), "2 done delete appgw-rt", finding.DeletesWithheld)
+		w.expect(w.reconcile(k), "2 done delete appgw-rt", finding.DeletesWithheld)
 		w.expectRoutes(w.demo.GatewayTable, ownRoute, threePods[0], "10.244.200.0/24>10.42.1.4")
 		// for long enough, the table has had only that node's own pod CIDR
 		time.Sleep(4 * time.Minute)
-		w.expect(w.round(k), "1 done delete appgw-rt")
+		w.expect(w.reconcile(k), "1 done delete appgw-rt")
 		w.expectRoutes(w.demo.GatewayTable, ownRoute, threePods[0])
 	})
 }
@@ -149,7 +150,7 @@ func TestBentSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		bend := func(i int, properties object) {
 			w.edit(w.demo.ClusterTable, func(p object) {
@@ -161,14 +162,14 @@ func TestBentSource(t *testing.T) {
 		bend(0, object{"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.42.3.4"})
 		bend(1, object{"nextHopType": "None"})
 		bend(2, object{"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.42.1.250"})
-		w.round(k)
+		w.reconcile(k)
 		time.Sleep(time.Minute)
 		// the table's ETag has changed again at the end of the operation; only a stable table is
 		// judged
-		w.round(k)
+		w.reconcile(k)
 		for range 8 {
 			time.Sleep(time.Minute)
-			w.expect(w.round(k), "", finding.NodeWithoutRoute, finding.UpdatesWithheld,
+			w.expect(w.reconcile(k), "", finding.NodeWithoutRoute, finding.UpdatesWithheld,
 				finding.DeletesWithheld, finding.SourceHop)
 		}
 		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
@@ -181,8 +182,8 @@ func TestBentTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
-		w.round(k)
+		w.reconcile(k)
+		w.reconcile(k)
 		w.edit(w.demo.GatewayTable, func(p object) {
 			for _, r := range p["routes"].([]any) {
 				if q := r.(object)["properties"].(object); q["addressPrefix"] == "10.244.1.0/24" {
@@ -191,7 +192,7 @@ func TestBentTarget(t *testing.T) {
 				}
 			}
 		})
-		r := w.round(k)
+		r := w.reconcile(k)
 		w.expect(r, "1 done update appgw-rt")
 		if len(r.Changes) != 1 || !r.Changes[0].Repair {
 			t.Errorf("%+v", r.Changes)
@@ -210,10 +211,10 @@ func TestRouteOfAPerson(t *testing.T) {
 			p["routes"] = append(p["routes"].([]any), route("vip-in-node-subnet", "10.244.200.0/24",
 				"10.42.1.77"))
 		})
-		w.expect(w.round(k), "3 done create appgw-rt", finding.UnmanagedOverlap)
+		w.expect(w.reconcile(k), "3 done create appgw-rt", finding.UnmanagedOverlap)
 		for range 8 {
 			time.Sleep(time.Minute)
-			w.expect(w.round(k), "", finding.UnmanagedOverlap)
+			w.expect(w.reconcile(k), "", finding.UnmanagedOverlap)
 		}
 		w.expectRoutes(w.demo.GatewayTable,
 			append(threePods, ownRoute, "10.244.200.0/24>10.42.1.77")...)
@@ -231,9 +232,9 @@ func TestOldVersion(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
 				k := w.keep(w.demoConfig())
-				w.round(k)
+				w.reconcile(k)
 				w.oldVersion()
-				w.expect(w.round(k), "4 done create appgw-rt", finding.DeletesWithheld)
+				w.expect(w.reconcile(k), "4 done create appgw-rt", finding.DeletesWithheld)
 				switch {
 				case path == "networkInterfaces":
 					w.refuse(path)
@@ -241,7 +242,7 @@ func TestOldVersion(t *testing.T) {
 				case path != "":
 					remove := w.inject(emulator.Fault{Method: "GET", Path: path, Count: -1,
 						Status: 403, Code: "AuthorizationFailed"})
-					if r := w.round(k); !slices.Contains(codes(r), finding.ReadFailed) {
+					if r := w.reconcile(k); !slices.Contains(codes(r), finding.ReadFailed) {
 						t.Errorf("findings %v", codes(r))
 					}
 					remove()
@@ -250,7 +251,7 @@ func TestOldVersion(t *testing.T) {
 				}
 				for range 8 {
 					time.Sleep(time.Minute)
-					w.expect(w.round(k), "", finding.DeletesWithheld)
+					w.expect(w.reconcile(k), "", finding.DeletesWithheld)
 				}
 				w.livingStay()
 			})
@@ -265,18 +266,18 @@ func TestReimagedNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		w.edit(w.demo.ClusterTable, func(p object) {
 			p["routes"] = append(p["routes"].([]any)[:1],
 				route("n0", "10.244.10.0/24", "10.42.1.4"), route("n1", "10.244.11.0/24",
 					"10.42.1.5"), route("n2", "10.244.12.0/24", "10.42.1.6"))
 		})
-		w.expect(w.round(k), "3 done create appgw-rt", finding.DeletesWithheld)
+		w.expect(w.reconcile(k), "3 done create appgw-rt", finding.DeletesWithheld)
 		time.Sleep(4 * time.Minute)
-		w.expect(w.round(k), "", finding.DeletesWithheld)
+		w.expect(w.reconcile(k), "", finding.DeletesWithheld)
 		time.Sleep(time.Minute)
-		w.expect(w.round(k), "3 done delete appgw-rt")
+		w.expect(w.reconcile(k), "3 done delete appgw-rt")
 		w.expectRoutes(w.demo.GatewayTable, ownRoute, "10.244.10.0/24>10.42.1.4",
 			"10.244.11.0/24>10.42.1.5", "10.244.12.0/24>10.42.1.6")
 	})
@@ -291,12 +292,12 @@ func TestScaleInAtOnce(t *testing.T) {
 		}
 		time.Sleep(3 * time.Minute)
 		k := w.keep(w.demoConfig())
-		w.expect(w.round(k), "6 done create appgw-rt")
+		w.expect(w.reconcile(k), "6 done create appgw-rt")
 		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 2); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(4 * time.Minute)
-		w.expect(w.round(k), "4 done delete appgw-rt")
+		w.expect(w.reconcile(k), "4 done delete appgw-rt")
 	})
 }
 
@@ -321,10 +322,10 @@ func TestHiddenNodes(t *testing.T) {
 				return response, err
 			})
 		}, w.demoConfig())
-		w.expect(w.round(k), "8 done create appgw-rt")
+		w.expect(w.reconcile(k), "8 done create appgw-rt")
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:4] })
-		r := w.round(k)
+		r := w.reconcile(k)
 		w.expect(r, "", finding.DeletesWithheld)
 		if evidence := strings.Join(r.Findings[0].Evidence, " "); !strings.Contains(evidence,
 			"pool hidden has 5 nodes, but IPv4 addresses of only 0 were seen") {
@@ -368,7 +369,7 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 					return id
 				}
 				old := pool("blue", blue, 3)
-				w.expect(w.round(w.keep(w.demoConfig())), "6 done create appgw-rt")
+				w.expect(w.reconcile(w.keep(w.demoConfig())), "6 done create appgw-rt")
 				if status, body := w.op.Do(http.MethodDelete, old, aksAPI, nil); status >= 300 {
 					t.Fatalf("%d %s", status, body)
 				}
@@ -388,7 +389,7 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 					time.Sleep(time.Minute)
 				}
 				if c.between {
-					w.expect(w.round(w.keep(w.demoConfig())), "3 done delete appgw-rt")
+					w.expect(w.reconcile(w.keep(w.demoConfig())), "3 done delete appgw-rt")
 				}
 				pool("green", green, 3)
 				// the emulator would reuse the pod CIDRs much later
@@ -406,7 +407,7 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 					}
 				})
 				k := w.keep(w.demoConfig())
-				r := w.round(k)
+				r := w.reconcile(k)
 				if got := did(r); got != c.did {
 					t.Errorf("did %q, want %q: %+v", got, c.did, r.Findings)
 				}
@@ -415,7 +416,7 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 						t.Errorf("findings %v", codes(r))
 					}
 					since := w.mark()
-					w.round(k)
+					w.reconcile(k)
 					if got := calls(since()); slices.ContainsFunc(got, func(c string) bool {
 						return strings.Contains(c, "networkInterfaces")
 					}) {
@@ -461,15 +462,15 @@ func TestCountUnread(t *testing.T) {
 		}
 		scale(1)
 		k := w.keepOver(hide, w.demoConfig())
-		w.expect(w.round(k), "1 done create appgw-rt")
+		w.expect(w.reconcile(k), "1 done create appgw-rt")
 		scale(3)
-		w.expect(w.round(k), "2 done create appgw-rt")
+		w.expect(w.reconcile(k), "2 done create appgw-rt")
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:2] })
 		before := w.routes(w.demo.GatewayTable)
 		w.inject(emulator.Fault{Method: "GET", Path: "managedClusters", Count: -1, Status: 403,
 			Code: "AuthorizationFailed"})
-		w.expect(w.round(k), "", finding.DeletesWithheld)
+		w.expect(w.reconcile(k), "", finding.DeletesWithheld)
 		w.expectRoutes(w.demo.GatewayTable, before...)
 	})
 }

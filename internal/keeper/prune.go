@@ -15,15 +15,15 @@ import (
 // and read back.
 func (k *Keeper) Prune(
 	ctx context.Context, read func(context.Context) (*plan.Pruner, error),
-) (Round, error) {
+) (Result, error) {
 	w := k.wholeGroup()
 	c := w.newCheck(Cause{By: ByPerson}, time.Time{})
 	c.configs, c.fresh = nil, c.began // no configured cluster
-	var round Round
-	c.tell = func(r Round) { round = r }
+	var result Result
+	c.tell = func(r Result) { result = r }
 	pruner, err := read(ctx)
 	if err != nil {
-		return c.round(), err
+		return c.result(), err
 	}
 	p := pruner.Plan()
 	c.s, c.changes, c.mem.planned = pruner.Seen(), p.Changes, p.Findings
@@ -38,11 +38,11 @@ func (k *Keeper) Prune(
 	}
 	c.whole, c.decided = true, true
 	w.finish(c)
-	return round, ctx.Err()
+	return result, ctx.Err()
 }
 
 // Remember sets which routes a cluster's route table has or had, for a keeper that does not run.
-// The next Round counts them as the cluster's, even if the cluster is gone.
+// The next check counts them as the cluster's, even if the cluster is gone.
 func (k *Keeper) Remember(cluster arm.ID, had map[plan.Pair]bool) {
 	if m := k.wholeGroup().mem.clusters[cluster.Key()]; m != nil {
 		m.had = had

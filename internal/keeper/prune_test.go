@@ -17,10 +17,10 @@ import (
 )
 
 // pruneAll removes all orphaned routes of the subscription.
-func (w *world) pruneAll(k *Keeper, configs ...v1alpha1.ClusterRoutes) Round {
+func (w *world) pruneAll(k *Keeper, configs ...v1alpha1.ClusterRoutes) Result {
 	w.t.Helper()
 	client := k.azure.(*azure.Client)
-	round, err := k.Prune(context.Background(), func(ctx context.Context) (*plan.Pruner, error) {
+	result, err := k.Prune(context.Background(), func(ctx context.Context) (*plan.Pruner, error) {
 		s, err := client.Survey(ctx, arm.ID("/subscriptions/"+w.demo.Cluster.Subscription()))
 		if err != nil {
 			return nil, err
@@ -34,7 +34,7 @@ func (w *world) pruneAll(k *Keeper, configs ...v1alpha1.ClusterRoutes) Round {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return round
+	return result
 }
 
 // addRoutes adds routes "name prefix hop" to a table.
@@ -67,7 +67,7 @@ func TestPruneClusterGone(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		shop, both := w.demoConfig(), w.keep(w.demoConfig(),
 			configure("blog", blog, w.demo.GatewayTable))
-		w.expect(w.round(both), "5 done create appgw-rt")
+		w.expect(w.reconcile(both), "5 done create appgw-rt")
 		all := append(threePods, "10.245.0.0/24>10.42.7.4", "10.245.1.0/24>10.42.7.5")
 		w.expectRoutes(w.demo.GatewayTable, append(all, "10.60.0.0/16>VirtualNetworkGateway")...)
 

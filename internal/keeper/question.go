@@ -115,7 +115,7 @@ func (q *question) choose(
 	return nil, inventory.Route{}, nil
 }
 
-// means reports whether the question can be about a route.
+// means reports whether a route can be the one to ask about.
 func (q *question) means(route inventory.Route) bool {
 	if !route.Hop.IsValid() || !route.Prefix.IsValid() {
 		return false
@@ -132,8 +132,8 @@ func holds(nic *inventory.Interface, address netip.Addr) bool {
 	})
 }
 
-// standsAsWritten reports whether ARM still reads as it did after the write, as far as the question
-// is concerned.
+// standsAsWritten reports whether ARM still shows what was written, as far as the question is
+// concerned.
 func (k *Keeper) standsAsWritten(ctx context.Context, q *question, route inventory.Route) bool {
 	s := inventory.NewSnapshot()
 	want := inventory.Wanted{Tables: []arm.ID{q.table}}

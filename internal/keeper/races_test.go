@@ -44,7 +44,7 @@ func TestChangedMeanwhile(t *testing.T) {
 		}), w.demoConfig())
 		since := w.mark()
 		// Another writer added one of the three meanwhile: it is found done.
-		w.expect(w.round(k), "1 obsolete create appgw-rt\n2 done create appgw-rt")
+		w.expect(w.reconcile(k), "1 obsolete create appgw-rt\n2 done create appgw-rt")
 		w.expectRoutes(w.demo.GatewayTable, append(threePods, "10.77.0.0/16>10.42.3.4")...)
 		if got := w.get(w.demo.GatewayTable)["tags"]; got == nil {
 			t.Error("the tags of the other write are lost")
@@ -70,7 +70,7 @@ func TestRepairedMeanwhile(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}), w.demoConfig())
 		since := w.mark()
-		w.expect(w.round(k), "1 obsolete associate shop-vnet/nodes\n3 done create appgw-rt")
+		w.expect(w.reconcile(k), "1 obsolete associate shop-vnet/nodes\n3 done create appgw-rt")
 		for _, r := range since() {
 			if r.Method == http.MethodPut && strings.HasSuffix(r.Path, "/nodes") {
 				t.Error("the subnet was written all the same")
@@ -109,8 +109,8 @@ func TestPlaceTaken(t *testing.T) {
 		k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
 			return takeRoute(takeSubnet(next))
 		}, w.demoConfig())
-		w.expect(w.round(k), "1 obsolete associate shop-vnet/appgw\n1 obsolete create appgw-rt")
-		w.expect(w.round(k), "", finding.AssociationOther, finding.PrefixTaken)
+		w.expect(w.reconcile(k), "1 obsolete associate shop-vnet/appgw\n1 obsolete create appgw-rt")
+		w.expect(w.reconcile(k), "", finding.AssociationOther, finding.PrefixTaken)
 	})
 }
 
@@ -120,7 +120,7 @@ func TestMadeByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		k = w.keepOver(before(http.MethodPut, "/appgw-rt", func() {
 			w.edit(w.demo.GatewayTable, func(p object) { p["routes"] = p["routes"].([]any)[1:] })
 			time.Sleep(5 * time.Second)
@@ -130,7 +130,7 @@ func TestMadeByAnother(t *testing.T) {
 				"10.244.9.0/24", "10.42.1.99")}, p["routes"].([]any)[:3]...)
 		})
 		time.Sleep(5 * time.Second)
-		w.expect(w.round(k), "1 done create appgw-rt\n1 obsolete delete appgw-rt")
+		w.expect(w.reconcile(k), "1 done create appgw-rt\n1 obsolete delete appgw-rt")
 		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
 	})
 }
@@ -141,7 +141,7 @@ func TestOldSourceIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		full := w.get(w.demo.ClusterTable)
 		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 2); err != nil {
@@ -152,7 +152,7 @@ func TestOldSourceIsReadAgain(t *testing.T) {
 		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Status: 429,
 			Code: "RetryableErrorDueToAnotherOperation", RetryAfter: 60})
 		time.AfterFunc(30*time.Second, func() { w.put(w.demo.ClusterTable, full) })
-		w.expect(w.round(k), "1 obsolete delete appgw-rt")
+		w.expect(w.reconcile(k), "1 obsolete delete appgw-rt")
 		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
 	})
 }

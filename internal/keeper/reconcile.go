@@ -32,7 +32,7 @@ type check struct {
 	began   time.Time
 	calls   *azure.Calls
 	life    context.Context // the keeper's: the worker can be replaced during a write
-	tell    func(Round)
+	tell    func(Result)
 
 	fresh time.Time // answers to earlier calls are not used
 	until time.Time // when reading ends
@@ -69,7 +69,7 @@ func (w *worker) newCheck(cause Cause, asked time.Time) *check {
 	return &check{life: life, k: k, w: w, configs: w.configs, group: w.group, mem: &w.mem,
 		taken: k.taken, cause: cause, asked: asked,
 		patient: k.ctx == nil, serial: k.serial, began: time.Now(), calls: &azure.Calls{},
-		tell:     func(Round) {},
+		tell:     func(Result) {},
 		outcomes: map[string][]plan.Outcome{}, sources: func(arm.ID) []arm.ID { return nil }}
 }
 
@@ -135,6 +135,7 @@ func (c *check) reconcile(ctx context.Context) error {
 		c.mem.planned = append(c.mem.planned, finding.New(finding.Paused, "", "",
 			"nothing is changed %s: the keeper is paused", pause).
 			WithAdvice("this ends the pause").WithFix("routekeeper resume%s", finding.Config()))
+		c.mem.planned = append(c.mem.planned, notRepaired(p.Changes)...)
 	}
 	c.reportWithheld(p.Changes)
 	c.forgetFailures()
@@ -142,6 +143,24 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.write(ctx, p, chosen, c.s, planner)
 	c.whole, c.mem.last = true, c.s.Snapshot
 	return nil
+}
+
+// notRepaired reports the associations that a pause leaves as they are.
+func notRepaired(changes []plan.Change) (found []finding.Finding) {
+	for _, change := range changes {
+		if change.Verb != plan.Associate {
+			continue
+		}
+		code := finding.AssociationLost
+		if change.Old != nil && change.Old.RouteTable != "" {
+			code = finding.AssociationOther
+		}
+		found = append(found, finding.New(code, change.Cluster, string(change.Resource),
+			"%s: %s; it is not repaired while the keeper is paused", change.Resource.Short(),
+			change.Why).WithAdvice("this ends the pause").
+			WithFix("routekeeper resume%s", finding.Config()))
+	}
+	return found
 }
 
 // plan plans, and reads what the plan still needs.
@@ -267,7 +286,7 @@ func (c *check) end(w *worker) {
 		return
 	}
 	c.ended = true
-	r := c.round()
+	r := c.result()
 	r.Complete = c.whole && len(c.s.Unread) == 0
 	r.Tables = c.fill(c.s.Snapshot)
 	if r.Seen = c.s; c.after.Snapshot != nil {

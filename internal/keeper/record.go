@@ -14,12 +14,12 @@ import (
 // Several goroutines use it at once.
 type Recorder interface {
 	// Intend receives changes to a resource before they are sent, again if a write starts over.
-	Intend(Round, []plan.Change)
+	Intend(Result, []plan.Change)
 	// Settle receives the outcomes of changes.
 	Settle([]plan.Outcome)
 	// Record receives every check when it ends, with what was read before anything was written. It
 	// returns findings about the record itself.
-	Record(Round, *inventory.Snapshot) []finding.Finding
+	Record(Result, *inventory.Snapshot) []finding.Finding
 }
 
 // Cause is what triggered a check.
@@ -46,26 +46,26 @@ type Observation struct {
 // noRecorder records nothing.
 type noRecorder struct{}
 
-func (noRecorder) Intend(Round, []plan.Change)                         {}
-func (noRecorder) Settle([]plan.Outcome)                               {}
-func (noRecorder) Record(Round, *inventory.Snapshot) []finding.Finding { return nil }
+func (noRecorder) Intend(Result, []plan.Change)                         {}
+func (noRecorder) Settle([]plan.Outcome)                                {}
+func (noRecorder) Record(Result, *inventory.Snapshot) []finding.Finding { return nil }
 
 // record passes a check to the recorder, except for a dry run.
-func (c *check) record(round *Round) {
+func (c *check) record(result *Result) {
 	if c.k.opts.DryRun {
 		return
 	}
-	round.Observed = observed(*round, c.s.Snapshot, c.sources)
-	if found := c.k.opts.Recorder.Record(*round, c.s.Snapshot); len(found) > 0 {
-		round.Findings = finding.Sort(slices.Concat(round.Findings, found))
+	result.Observed = observed(*result, c.s.Snapshot, c.sources)
+	if found := c.k.opts.Recorder.Record(*result, c.s.Snapshot); len(found) > 0 {
+		result.Findings = finding.Sort(slices.Concat(result.Findings, found))
 	}
 }
 
 // observed says how every resource that a check changed or reported read, with the source tables.
-func observed(round Round, s *inventory.Snapshot,
+func observed(result Result, s *inventory.Snapshot,
 	sources func(target arm.ID) []arm.ID) []Observation {
 	var ids []arm.ID
-	for _, c := range round.Changes {
+	for _, c := range result.Changes {
 		ids = append(ids, c.Resource)
 		if c.Verb == plan.Associate {
 			ids = append(ids, c.New.RouteTable)
@@ -73,7 +73,7 @@ func observed(round Round, s *inventory.Snapshot,
 			ids = append(ids, sources(c.Resource)...)
 		}
 	}
-	for _, f := range round.Findings {
+	for _, f := range result.Findings {
 		ids = append(ids, arm.ID(f.Resource))
 	}
 	var all []Observation

@@ -60,8 +60,8 @@ func (r *refusal) stand(
 	return r.outcomes, r.findings, true
 }
 
-// lift has the write sent again at the next opportunity, because something happened that may have
-// ended the refusal, such as an event about the resource, a lock or a role assignment.
+// lift lets the write be sent again at the next opportunity, because something happened that may
+// have ended the refusal, such as an event about the resource, a lock or a role assignment.
 func (r *refusal) lift() {
 	if r != nil {
 		r.wait, r.until = 0, time.Time{}

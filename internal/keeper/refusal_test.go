@@ -19,7 +19,7 @@ func (w *world) hour(k *Keeper, code finding.Code, put string) (puts int) {
 	w.t.Helper()
 	since := w.mark()
 	for range 6 * 60 {
-		if got := codes(w.round(k)); !slices.Equal(got, []finding.Code{code}) {
+		if got := codes(w.reconcile(k)); !slices.Equal(got, []finding.Code{code}) {
 			w.t.Fatalf("findings %v", got)
 		}
 		time.Sleep(10 * time.Second)
@@ -50,7 +50,7 @@ func TestRefusedAgain(t *testing.T) {
 			}
 			remove()
 			time.Sleep(time.Minute)
-			w.expect(w.round(k), "1 done associate shop-vnet/nodes")
+			w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes")
 		})
 	})
 	t.Run("table", func(t *testing.T) {
@@ -64,13 +64,13 @@ func TestRefusedAgain(t *testing.T) {
 			if puts := w.hour(k, finding.WriteRefused, "PUT appgw-rt"); puts < 6 || puts > 8 {
 				t.Errorf("%d PUTs in an hour", puts)
 			}
-			w.expect(w.round(k), "3 failed create appgw-rt", finding.WriteRefused)
+			w.expect(w.reconcile(k), "3 failed create appgw-rt", finding.WriteRefused)
 			remove()
-			w.expect(w.round(k), "3 failed create appgw-rt", finding.WriteRefused)
+			w.expect(w.reconcile(k), "3 failed create appgw-rt", finding.WriteRefused)
 			// If the table has changed, the cause may be gone.
 			w.edit(w.demo.GatewayTable, func(p object) { p["disableBgpRoutePropagation"] = true })
 			time.Sleep(10 * time.Second)
-			w.expect(w.round(k), "3 done create appgw-rt")
+			w.expect(w.reconcile(k), "3 done create appgw-rt")
 		})
 	})
 }
@@ -89,7 +89,7 @@ func TestRefusalLifted(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		since := w.mark()
 		for range 13 {
-			w.round(k)
+			w.reconcile(k)
 			time.Sleep(10 * time.Second)
 		}
 		puts := 0
@@ -117,10 +117,10 @@ func TestTargetDeletedInAWrite(t *testing.T) {
 			w.op.Do("DELETE", target, api(target), nil)
 			time.Sleep(10 * time.Second)
 		}), configure("shop", w.demo.Cluster, target))
-		w.expect(w.round(k), "3 failed create extra", finding.WriteFailed)
+		w.expect(w.reconcile(k), "3 failed create extra", finding.WriteFailed)
 		w.putTable(target)
 		time.Sleep(10 * time.Second)
-		w.expect(w.round(k), "3 done create extra")
+		w.expect(w.reconcile(k), "3 done create extra")
 	})
 }
 
@@ -223,7 +223,7 @@ func TestChangedMeanwhileIsNotRefused(t *testing.T) {
 		w.inject(emulator.Fault{Method: "PUT", Path: "subnets/nodes$", Status: 412,
 			Code: "PreconditionFailed", Count: 8}) // all attempts of one write
 		w.strip(w.demo.NodeSubnet)
-		givenUp := func(r Round) bool {
+		givenUp := func(r Result) bool {
 			return len(r.Changes) > 0 && r.Changes[0].State == plan.Failed
 		}
 		for begin := time.Now(); !slices.ContainsFunc(k.parts(time.Second), givenUp); {

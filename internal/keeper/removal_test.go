@@ -111,10 +111,10 @@ func TestClusterGone(t *testing.T) {
 					time.Sleep(time.Minute)
 					k = w.run(10*time.Second, w.demoConfig(), config)
 				}
-				rounds := k.since(8 * time.Minute)
-				f := of(rounds[len(rounds)-1], finding.ClusterMissing)
+				results := k.since(8 * time.Minute)
+				f := of(results[len(results)-1], finding.ClusterMissing)
 				if f == nil {
-					t.Fatalf("findings %v", codes(rounds[len(rounds)-1]))
+					t.Fatalf("findings %v", codes(results[len(results)-1]))
 				}
 				if !c.stays {
 					w.expectGateway(threePods)

@@ -30,27 +30,27 @@ type request struct {
 }
 
 type answer struct {
-	round Round
-	err   error
+	result Result
+	err    error
 }
 
 // errOver answers requests to a keeper that has stopped.
 var errOver = errors.New("the keeper has stopped")
 
-// Ask has a running keeper check clusters at once and make the changes with the given verbs, even
+// Ask makes a running keeper check clusters at once and make the changes with the given verbs, even
 // while paused, because a person asked for it; on a dry run it makes none. It returns the check,
 // with the other changes as Planned. It waits until ctx ends; a check that has begun then
 // continues.
-func (k *Keeper) Ask(ctx context.Context, r Request) (Round, error) {
+func (k *Keeper) Ask(ctx context.Context, r Request) (Result, error) {
 	q := &request{Request: r, ctx: ctx, answer: make(chan answer, 1), left: map[string]bool{}}
 	if err := k.queue(q); err != nil {
-		return Round{}, err
+		return Result{}, err
 	}
 	select {
 	case a := <-q.answer:
-		return a.round, a.err
+		return a.result, a.err
 	case <-ctx.Done():
-		return Round{}, fmt.Errorf("the keeper has not answered: %w", ctx.Err())
+		return Result{}, fmt.Errorf("the keeper has not answered: %w", ctx.Err())
 	}
 }
 
@@ -102,12 +102,12 @@ func (q *request) wants(group map[string]bool) bool {
 }
 
 // serve adds a check to the answer, and sends the answer once all clusters were checked.
-func (q *request) serve(group map[string]bool, round Round, err error) {
+func (q *request) serve(group map[string]bool, result Result, err error) {
 	q.mu.Lock()
-	if q.so.round.Serial == 0 {
-		q.so.round = round
+	if q.so.result.Serial == 0 {
+		q.so.result = result
 	} else {
-		q.so.round = q.so.round.and(round)
+		q.so.result = q.so.result.and(result)
 	}
 	q.so.err = errors.Join(q.so.err, err)
 	for key := range group {
@@ -128,7 +128,7 @@ func (q *request) keep(configured map[string]bool) {
 			delete(q.left, key)
 		}
 	}
-	all, none := len(q.left) == 0, q.so.round.Serial == 0
+	all, none := len(q.left) == 0, q.so.result.Serial == 0
 	q.mu.Unlock()
 	switch {
 	case all && none:

@@ -20,13 +20,13 @@ func TestNotInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
 		time.Sleep(10 * time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(2*time.Second, cancel) // the first of the two operations takes four
 		start := time.Now()
-		r, err := k.Round(ctx)
+		r, err := k.Reconcile(ctx)
 		if err == nil {
 			t.Error("the check does not say that it was interrupted")
 		}
@@ -38,7 +38,7 @@ func TestNotInterrupted(t *testing.T) {
 			t.Errorf("gateway %q, nodes %q", w.tableOf(w.demo.GatewaySubnet),
 				w.tableOf(w.demo.NodeSubnet))
 		}
-		w.expect(w.round(k), "1 done associate shop-vnet/appgw")
+		w.expect(w.reconcile(k), "1 done associate shop-vnet/appgw")
 	})
 }
 
@@ -47,13 +47,13 @@ func TestRunUntilInterrupted(t *testing.T) {
 		w := newWorld(t, slow)
 		ctx, cancel := context.WithTimeout(t.Context(), 95*time.Second)
 		defer cancel()
-		rounds, changes := 0, 0
-		err := w.keep(w.demoConfig()).Run(ctx, 10*time.Second, func(r Round) {
-			rounds++
+		results, changes := 0, 0
+		err := w.keep(w.demoConfig()).Run(ctx, 10*time.Second, func(r Result) {
+			results++
 			changes += len(r.Changes)
 		})
-		if err != nil || rounds != 10 || changes != 3 {
-			t.Errorf("%v, %d checks, %d changes, want 10 and 3", err, rounds, changes)
+		if err != nil || results != 10 || changes != 3 {
+			t.Errorf("%v, %d checks, %d changes, want 10 and 3", err, results, changes)
 		}
 	})
 }
@@ -68,7 +68,7 @@ func TestRunOutlivesTrouble(t *testing.T) {
 		loggedOut.Store(true)
 		k := New(loginTrouble{w.keep().azure, &loggedOut}, []v1alpha1.ClusterRoutes{w.demoConfig()},
 			Options{})
-		if err := k.Run(t.Context(), 10*time.Second, func(Round) {}); err == nil {
+		if err := k.Run(t.Context(), 10*time.Second, func(Result) {}); err == nil {
 			t.Error("a first check that fails must end it")
 		}
 		loggedOut.Store(false)
@@ -80,7 +80,7 @@ func TestRunOutlivesTrouble(t *testing.T) {
 			w.strip(w.demo.NodeSubnet)
 		})
 		var changes []string
-		err := k.Run(ctx, 10*time.Second, func(r Round) {
+		err := k.Run(ctx, 10*time.Second, func(r Result) {
 			if len(r.Changes) > 0 {
 				changes = append(changes, did(r))
 			}
@@ -113,13 +113,13 @@ func TestReloadAtRest(t *testing.T) {
 		w := newWorld(t, slow)
 		play := w.addCluster("play", "50")
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
 		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(),
 			configure("play", play.cluster, play.target)})
 		since := w.mark()
-		w.expect(w.round(k), "1 done associate shop-vnet/nodes\n2 done create play-target")
+		w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes\n2 done create play-target")
 		if got := calls(since()); slices.Contains(got, "GET values") {
 			t.Errorf("the table is forgotten: %v", got)
 		}

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,42 @@ func TestSaidBetweenWrites(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSaidInPause: a pause reports the lost association that it leaves as it is. After the pause, the
+// association stays reported until it is repaired.
+func TestSaidInPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		var paused atomic.Bool
+		k := w.runWith(Options{Paused: func() string {
+			if paused.Load() {
+				return "for a test"
+			}
+			return ""
+		}}, 2*time.Minute, w.demoConfig())
+		k.since(time.Minute)
+		paused.Store(true)
+		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
+		parts := k.parts(2 * time.Minute)
+		if got := codes(parts[len(parts)-1]); !slices.Equal(got, []finding.Code{
+			finding.AssociationLost, finding.AssociationLost, finding.Paused}) {
+			t.Errorf("in the pause: %v", got)
+		}
+		paused.Store(false)
+		k.Wake("a test", w.demo.NodeSubnet)
+		k.since(time.Second)
+		k.Wake("a test", w.demo.NodeSubnet) // this check ends while the repairs are under way
+		for _, r := range k.parts(2 * time.Second) {
+			if !slices.Contains(codes(r), finding.AssociationLost) {
+				t.Errorf("at %s: %v", r.Started, codes(r))
+			}
+		}
+		k.since(time.Minute)
+		if w.tableOf(w.demo.NodeSubnet) == "" || w.tableOf(w.demo.GatewaySubnet) == "" {
+			t.Error("after the pause the subnets are not repaired")
+		}
+	})
 }
 
 // TestSaidWhileRepairBegins: a network could not be read, or Azure did not answer, and two subnets
@@ -96,7 +133,7 @@ func TestRepairAfterStart(t *testing.T) {
 				play := w.addCluster("play", "50") // one check has to succeed
 				store := paper{}
 				if name == "table of the store" {
-					w.round(w.keepWith(store))
+					w.reconcile(w.keepWith(store))
 					w.refuse("eventtypes")
 				}
 				const interval = 10 * time.Second

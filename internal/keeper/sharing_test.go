@@ -53,7 +53,7 @@ func TestSharedIdentity(t *testing.T) {
 		a := vnet.Child("subnets", "a")
 		w.strip(a)
 		time.Sleep(10 * time.Second)
-		w.expect(w.round(w.keep(configure("a", in(arm.TypeCluster, "a")),
+		w.expect(w.reconcile(w.keep(configure("a", in(arm.TypeCluster, "a")),
 			configure("b", in(arm.TypeCluster, "b")))), "1 done associate vnet/a")
 		if got := w.tableOf(a).Name(); got != "a-rt" {
 			t.Errorf("the nodes of a have the table %s", got)
@@ -69,7 +69,7 @@ func TestSpelling(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		c := w.demoConfig()
 		c.Spec.Guard.Subnets[0].RouteTableID = strings.ToLower(string(w.demo.GatewayTable))
-		w.expect(w.round(w.keep(c)), "1 done associate shop-vnet/appgw\n3 done create appgw-rt")
+		w.expect(w.reconcile(w.keep(c)), "1 done associate shop-vnet/appgw\n3 done create appgw-rt")
 	})
 }
 
@@ -79,7 +79,7 @@ func TestPauseMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		var paused atomic.Bool
 		k.opts.Paused = func() string {
 			if paused.Load() {
@@ -91,12 +91,12 @@ func TestPauseMeanwhile(t *testing.T) {
 		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
 		time.Sleep(10 * time.Second)
 		time.AfterFunc(2*time.Second, func() { paused.Store(true) })
-		r := w.round(k)
+		r := w.reconcile(k)
 		w.expect(r, "1 done associate shop-vnet/nodes\n1 planned associate shop-vnet/appgw")
 		if w.tableOf(w.demo.GatewaySubnet) != "" || r.Writes != 1 {
 			t.Errorf("%d writes, and the gateway has %q", r.Writes, w.tableOf(w.demo.GatewaySubnet))
 		}
 		paused.Store(false)
-		w.expect(w.round(k), "1 done associate shop-vnet/appgw")
+		w.expect(w.reconcile(k), "1 done associate shop-vnet/appgw")
 	})
 }

@@ -65,7 +65,7 @@ type storm struct {
 	mu      sync.Mutex
 	looked  map[string]time.Time // when the last check of a cluster began
 	told    map[int64]bool
-	rounds  int
+	results int
 	longest struct{ look, repair time.Duration }
 }
 
@@ -154,10 +154,10 @@ func (s *storm) all() (configs []v1alpha1.ClusterRoutes) {
 }
 
 // hear receives every check.
-func (s *storm) hear(r Round) {
+func (s *storm) hear(r Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rounds++
+	s.results++
 	if s.told[r.Serial] {
 		s.t.Errorf("check %d is reported twice", r.Serial)
 	}
@@ -313,16 +313,16 @@ func (s *storm) ask(name string) {
 	s.asking.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
 		defer cancel()
-		round, err := s.k.Ask(ctx, r)
+		result, err := s.k.Ask(ctx, r)
 		switch {
 		case ctx.Err() != nil:
 			s.t.Errorf("no answer about %q", r.Cluster)
 		case err != nil && strings.Contains(err.Error(), "there is no cluster"):
 		case err != nil:
 			s.t.Errorf("about %q: %v", r.Cluster, err)
-		case round.Woke != (Cause{By: ByPerson, Caller: "ann"}), r.Cluster != "" &&
-			round.Of != nil && !slices.Contains(round.Of, r.Cluster):
-			s.t.Errorf("about %q: %+v of %v", r.Cluster, round.Woke, round.Of)
+		case result.Woke != (Cause{By: ByPerson, Caller: "ann"}), r.Cluster != "" &&
+			result.Of != nil && !slices.Contains(result.Of, r.Cluster):
+			s.t.Errorf("about %q: %+v of %v", r.Cluster, result.Woke, result.Of)
 		}
 	})
 }
@@ -386,8 +386,8 @@ func (s *storm) play(long time.Duration) {
 		}
 	}
 	minutes := int(long / time.Minute)
-	if n := len(since()); n > 400*minutes || s.rounds > 200*minutes {
-		s.t.Errorf("%d calls and %d checks in %s", n, s.rounds, long)
+	if n := len(since()); n > 400*minutes || s.results > 200*minutes {
+		s.t.Errorf("%d calls and %d checks in %s", n, s.results, long)
 	}
 	for _, f := range s.faults {
 		f.fix()
@@ -418,5 +418,5 @@ func (s *storm) play(long time.Duration) {
 			strings.TrimPrefix(s.t.Name(), "TestStorm/"))
 	}
 	s.t.Logf("%d clusters, %d checks, the latest check %s, the latest repair %s", len(s.names),
-		s.rounds, s.longest.look, s.longest.repair)
+		s.results, s.longest.look, s.longest.repair)
 }

@@ -28,7 +28,7 @@ func TestRepairs(t *testing.T) {
 			var all []string
 			for range 6 {
 				time.Sleep(time.Minute)
-				for _, c := range w.round(k).Changes {
+				for _, c := range w.reconcile(k).Changes {
 					mark := ""
 					if c.Repair {
 						mark = "*"

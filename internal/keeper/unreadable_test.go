@@ -26,10 +26,10 @@ func TestListRefused(t *testing.T) {
 		w.inject(emulator.Fault{Method: "GET", Path: "virtualNetworks/shop-vnet$", Count: -1,
 			Status: 403, Code: "AuthorizationFailed"})
 		k := w.keep(w.demoConfig())
-		w.expect(w.round(k), "3 done create appgw-rt")
-		w.round(k) // learns that the network's list is refused as well
+		w.expect(w.reconcile(k), "3 done create appgw-rt")
+		w.reconcile(k) // learns that the network's list is refused as well
 		since := w.mark()
-		w.expect(w.round(k), "")
+		w.expect(w.reconcile(k), "")
 		got := calls(since())
 		slices.Sort(got)
 		if want := []string{"GET appgw", "GET appgw-rt", "GET nodes",
@@ -70,10 +70,10 @@ func TestListShowsLess(t *testing.T) {
 				return response, nil
 			})
 		}, w.demoConfig())
-		w.expect(w.round(k), "3 done create appgw-rt")
-		w.round(k) // learns that the subscription's list shows no more
+		w.expect(w.reconcile(k), "3 done create appgw-rt")
+		w.reconcile(k) // learns that the subscription's list shows no more
 		since := w.mark()
-		w.expect(w.round(k), "")
+		w.expect(w.reconcile(k), "")
 		got := calls(since())
 		slices.Sort(got)
 		// The list would cost as much or more, so the next check uses GETs.
@@ -89,15 +89,15 @@ func TestClusterUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		remove := w.inject(emulator.Fault{Path: "managedClusters/shop$", Count: -1, Status: 403,
 			Code: "AuthorizationFailed", Message: "may not read the cluster"})
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(6 * time.Minute)
-		w.expect(w.round(k), "1 done associate shop-vnet/nodes", finding.ReadFailed)
+		w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes", finding.ReadFailed)
 		remove()
 		time.Sleep(time.Minute)
-		w.expect(w.round(k), "")
+		w.expect(w.reconcile(k), "")
 	})
 }
 
@@ -108,14 +108,14 @@ func TestNoAnswerAtAll(t *testing.T) {
 		w := newWorld(t, slow)
 		remove := w.inject(emulator.Fault{Count: -1, Cut: "before"})
 		k := w.keep(w.demoConfig())
-		if r, err := k.Round(t.Context()); err == nil || strings.Contains(err.Error(), "\n") {
+		if r, err := k.Reconcile(t.Context()); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, %+v", err, r)
 		}
 		remove()
 		time.Sleep(2 * time.Minute)
-		w.expect(w.round(k), "3 done create appgw-rt")
+		w.expect(w.reconcile(k), "3 done create appgw-rt")
 		w.inject(emulator.Fault{Count: -1, Cut: "before"})
-		r := w.round(k)
+		r := w.reconcile(k)
 		if !slices.Equal(codes(r), []finding.Code{finding.AzureUnreachable}) || r.Complete {
 			t.Errorf("%v, complete %v", codes(r), r.Complete)
 		}
@@ -128,10 +128,10 @@ func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		remove := w.inject(emulator.Fault{Count: -1, Cut: "before"})
 		since, start := w.mark(), time.Now()
-		r := w.round(k)
+		r := w.reconcile(k)
 		if took := time.Since(start); took > 20*time.Second || len(since()) > 8 {
 			t.Errorf("the check took %s and %d calls", took, len(since()))
 		}
@@ -139,7 +139,7 @@ func TestOutage(t *testing.T) {
 			t.Errorf("findings %v", got)
 		}
 		remove()
-		w.expect(w.round(k), "")
+		w.expect(w.reconcile(k), "")
 	})
 }
 
@@ -149,11 +149,11 @@ func TestClustersSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		w.inject(emulator.Fault{Path: "managedClusters/shop$", Count: -1, Cut: "before"})
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(6 * time.Minute)
-		w.expect(w.round(k), "1 done associate shop-vnet/nodes", finding.ReadFailed)
+		w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes", finding.ReadFailed)
 	})
 }
 
@@ -175,8 +175,8 @@ func TestGarbledList(t *testing.T) {
 						return next.RoundTrip(r)
 					})
 				}, w.demoConfig())
-				w.expect(w.round(k), "3 done create appgw-rt")
-				w.expect(w.round(k), "")
+				w.expect(w.reconcile(k), "3 done create appgw-rt")
+				w.expect(w.reconcile(k), "")
 			})
 		})
 	}
@@ -195,16 +195,16 @@ func TestOwnSubnetsAreNotForgotten(t *testing.T) {
 				"agentPoolProfiles": []any{object{"name": "np", "count": 2}}}})
 		time.Sleep(time.Minute)
 		k := w.keep(configure("plain", cluster))
-		w.round(k)
-		subnet := k.idle.mem.clusters[cluster.Key()].ownSubnets[0]
+		w.reconcile(k)
+		subnet := k.idle.mem.clusters[cluster.Key()].aksSubnets[0]
 		time.Sleep(6 * time.Minute)
 		remove := w.inject(emulator.Fault{Method: "GET",
 			Path: "MC_rg_plain_westeurope/providers/Microsoft.Network/virtualNetworks$", Count: -1,
 			Status: 403, Code: "AuthorizationFailed"})
-		w.round(k)
+		w.reconcile(k)
 		w.strip(subnet)
 		time.Sleep(10 * time.Second)
-		w.expect(w.round(k), "1 done associate "+subnet.Short())
+		w.expect(w.reconcile(k), "1 done associate "+subnet.Short())
 		remove()
 	})
 }
@@ -284,8 +284,8 @@ func TestIdleReadsOfOthers(t *testing.T) {
 			"agentPoolProfiles": []any{object{"name": "np", "count": 2}},
 		}})
 		k := w.keep(configure("overlay", overlay))
-		w.round(k)
-		if r := w.round(k); r.Reads != 0 {
+		w.reconcile(k)
+		if r := w.reconcile(k); r.Reads != 0 {
 			t.Errorf("the overlay cluster costs %d reads", r.Reads)
 		}
 		// The subnet is stripped, its table is emptied, and restricted rights hide the table from
@@ -295,9 +295,9 @@ func TestIdleReadsOfOthers(t *testing.T) {
 			Code: "AuthorizationFailed"})
 		time.Sleep(10 * time.Second)
 		k = w.keep(configure("shop", w.demo.Cluster))
-		w.expect(w.round(k), "", finding.TableUnknown)
+		w.expect(w.reconcile(k), "", finding.TableUnknown)
 		since := w.mark()
-		w.expect(w.round(k), "", finding.TableUnknown)
+		w.expect(w.reconcile(k), "", finding.TableUnknown)
 		if got, want := calls(since()), []string{"GET nodes"}; !slices.Equal(got, want) {
 			t.Errorf("a check at rest reads %v, want %v", got, want)
 		}

@@ -22,7 +22,7 @@ func TestUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.expect(w.round(k), "3 done create appgw-rt")
+		w.expect(w.reconcile(k), "3 done create appgw-rt")
 		if status, body := w.op.Do(http.MethodPost, w.demo.Cluster.Child("agentPools", w.demo.Pool)+
 			"/upgradeNodeImageVersion", aksAPI, nil); status != http.StatusAccepted {
 			t.Fatalf("%d %s", status, body)
@@ -31,7 +31,7 @@ func TestUpgrade(t *testing.T) {
 		moved := false
 		for range 60 {
 			time.Sleep(30 * time.Second)
-			for _, f := range w.round(k).Findings {
+			for _, f := range w.reconcile(k).Findings {
 				switch f.Code {
 				case finding.DeletesWithheld: // while an old node still exists
 				// the cloud provider deletes a node's new route together with its old one, for one
@@ -46,7 +46,7 @@ func TestUpgrade(t *testing.T) {
 		if !moved {
 			t.Fatal("the upgrade changed no route: this test shows nothing")
 		}
-		w.expect(w.round(k), "")
+		w.expect(w.reconcile(k), "")
 		w.expectSynced()
 	})
 }
@@ -72,7 +72,7 @@ func TestStaleReads(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
 				k := w.keep(w.demoConfig())
-				w.round(k)
+				w.reconcile(k)
 				w.edit(w.demo.GatewayTable, func(p object) {
 					p["routes"] = append(p["routes"].([]any),
 						route("theirs", "10.244.200.0/24", "10.99.0.4"))
@@ -93,7 +93,7 @@ func TestStaleReads(t *testing.T) {
 						w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
 					}
 					time.Sleep(time.Duration(random.IntN(120)) * time.Second)
-					if _, err := k.Round(context.Background()); err != nil {
+					if _, err := k.Reconcile(context.Background()); err != nil {
 						t.Fatal(err)
 					}
 					if !strings.Contains(strings.Join(w.routes(w.demo.GatewayTable), " "),
@@ -104,11 +104,11 @@ func TestStaleReads(t *testing.T) {
 				remove()
 				// the cloud provider has finished, and refused writes are sent again
 				time.Sleep(20 * time.Minute)
-				w.round(k)
+				w.reconcile(k)
 				time.Sleep(conflictMost) // so many strips are a conflict
-				w.round(k)
+				w.reconcile(k)
 				time.Sleep(conflictSpan)
-				w.expect(w.round(k), "", finding.UnmanagedOverlap) // unmanaged ones
+				w.expect(w.reconcile(k), "", finding.UnmanagedOverlap) // unmanaged ones
 				if got := w.tableOf(w.demo.NodeSubnet); !got.Equal(w.demo.ClusterTable) {
 					t.Errorf("the node subnet has %q", got)
 				}
@@ -142,7 +142,7 @@ func TestSubnetsRenamed(t *testing.T) {
 		config := w.demoConfig()
 		config.Spec.Guard.Subnets[0].SubnetID = string(spare)
 		k := w.keep(config)
-		w.round(k)
+		w.reconcile(k)
 		w.edit(spare.Parent(), func(p object) {
 			for _, s := range p["subnets"].([]any) {
 				if subnet := s.(object); subnet["name"] == "spare" {
@@ -153,7 +153,7 @@ func TestSubnetsRenamed(t *testing.T) {
 			}
 		})
 		w.strip(w.demo.NodeSubnet)
-		w.expect(w.round(k), "1 done associate shop-vnet/nodes", finding.SubnetMissing)
+		w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes", finding.SubnetMissing)
 		if got := w.tableOf(arm.ID(string(spare.Parent()) + "/subnets/renamed")); got != "" {
 			t.Errorf("a subnet that is not in the config got %s", got)
 		}

@@ -59,10 +59,10 @@ func (w *world) addClusterIn(sub, name, net string) another {
 // running is a keeper that runs until the test's function ends.
 type running struct {
 	*Keeper
-	mu     sync.Mutex
-	rounds []Round
-	cancel func()
-	stop   func() // and wait
+	mu      sync.Mutex
+	results []Result
+	cancel  func()
+	stop    func() // and wait
 }
 
 func (w *world) run(interval time.Duration, configs ...v1alpha1.ClusterRoutes) *running {
@@ -81,20 +81,20 @@ func (w *world) runAs(who emulator.Principal, o Options, interval time.Duration,
 
 func (w *world) runOver(a Azure, o Options, interval time.Duration,
 	configs ...v1alpha1.ClusterRoutes) *running {
-	return w.runTold(a, o, interval, func(Round) {}, configs...)
+	return w.runTold(a, o, interval, func(Result) {}, configs...)
 }
 
-func (w *world) runTold(a Azure, o Options, interval time.Duration, tell func(Round),
+func (w *world) runTold(a Azure, o Options, interval time.Duration, tell func(Result),
 	configs ...v1alpha1.ClusterRoutes) *running {
 	r := &running{Keeper: New(a, configs, o)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- r.Run(ctx, interval, func(round Round) {
+		done <- r.Run(ctx, interval, func(result Result) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.rounds = append(r.rounds, round)
-			tell(round)
+			r.results = append(r.results, result)
+			tell(result)
 		})
 	}()
 	r.cancel = cancel
@@ -110,29 +110,29 @@ func (w *world) runTold(a Azure, o Options, interval time.Duration, tell func(Ro
 
 // since waits, and returns the checks of that time; checks that were reported separately are
 // combined.
-func (r *running) since(d time.Duration) []Round {
-	var whole []Round
-	for _, round := range r.parts(d) {
-		i := slices.IndexFunc(whole, func(o Round) bool { return o.Started.Equal(round.Started) })
+func (r *running) since(d time.Duration) []Result {
+	var whole []Result
+	for _, result := range r.parts(d) {
+		i := slices.IndexFunc(whole, func(o Result) bool { return o.Started.Equal(result.Started) })
 		if i < 0 {
-			whole = append(whole, round)
+			whole = append(whole, result)
 		} else {
-			whole[i] = whole[i].and(round)
+			whole[i] = whole[i].and(result)
 		}
 	}
-	slices.SortStableFunc(whole, func(a, b Round) int { return a.Started.Compare(b.Started) })
+	slices.SortStableFunc(whole, func(a, b Result) int { return a.Started.Compare(b.Started) })
 	return whole
 }
 
 // parts waits, and returns the checks that were reported in that time.
-func (r *running) parts(d time.Duration) []Round {
+func (r *running) parts(d time.Duration) []Result {
 	time.Sleep(d)
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rounds := r.rounds
-	r.rounds = nil
-	return rounds
+	results := r.results
+	r.results = nil
+	return results
 }
 
 // TestConcerned: which clusters a resource triggers.
@@ -142,7 +142,7 @@ func TestConcerned(t *testing.T) {
 		play := w.addCluster("play", "50")
 		k := w.keep(w.demoConfig(), configure("play", play.cluster, play.target,
 			w.demo.GatewayTable))
-		w.round(k)
+		w.reconcile(k)
 		upper := func(id arm.ID) arm.ID { return arm.ID(strings.ToUpper(string(id))) }
 		for _, c := range []struct {
 			id   arm.ID

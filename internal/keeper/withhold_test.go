@@ -15,7 +15,7 @@ func TestWithheld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
-		w.round(k)
+		w.reconcile(k)
 		why := "it may not"
 		k.opts.Withhold = func(i Intent) string {
 			if i.Of == nil || i.Verb != plan.Associate && !i.Source.Equal(w.demo.ClusterTable) {
@@ -29,10 +29,10 @@ func TestWithheld(t *testing.T) {
 		w.strip(w.demo.NodeSubnet)
 		w.drop(w.demo.GatewayTable, "10.244.0.0/24")
 		time.Sleep(10 * time.Second)
-		w.expect(w.round(k), "1 done associate shop-vnet/nodes\n"+
+		w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes\n"+
 			"1 planned create appgw-rt", finding.ChangesWithheld)
 		why = ""
-		w.expect(w.round(k), "1 done create appgw-rt")
+		w.expect(w.reconcile(k), "1 done create appgw-rt")
 	})
 }
 

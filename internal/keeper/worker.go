@@ -158,7 +158,7 @@ func (w *worker) work() {
 	}
 }
 
-// post has the current worker of a cluster run a function: this one, or its successor.
+// post makes the current worker of a cluster run a function: this worker or its successor.
 func (w *worker) post(cluster string, do func(*worker)) {
 	k := w.k
 	k.mu.Lock()
@@ -308,7 +308,7 @@ func (w *worker) nextRequest() *request {
 func (w *worker) answer(q *request) {
 	c := w.newCheck(Cause{By: ByPerson, Caller: q.By}, time.Time{})
 	c.request = q
-	c.tell = func(r Round) {
+	c.tell = func(r Result) {
 		w.k.tell(r)
 		if c.whole {
 			q.serve(c.group, r, nil)
@@ -321,7 +321,7 @@ func (w *worker) answer(q *request) {
 		w.pending.add(trigger{requests: []*request{q}})
 		w.k.mu.Unlock()
 	case err != nil:
-		q.serve(c.group, c.round(), err)
+		q.serve(c.group, c.result(), err)
 	}
 }
 

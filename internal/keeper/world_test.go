@@ -177,10 +177,10 @@ func (w *world) keepOver(change func(http.RoundTripper) http.RoundTripper,
 		emulatortest.Keeper), configs, Options{})
 }
 
-// round makes a check that must succeed.
-func (w *world) round(k *Keeper) Round {
+// reconcile makes a check that must succeed.
+func (w *world) reconcile(k *Keeper) Result {
 	w.t.Helper()
-	r, err := k.Round(context.Background())
+	r, err := k.Reconcile(context.Background())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func calls(requests []emulator.Request) []string {
 }
 
 // did formats the outcomes of a check, one per line.
-func did(r Round) string {
+func did(r Result) string {
 	counts := map[string]int{}
 	for _, c := range r.Changes {
 		counts[fmt.Sprintf("%s %s %s", c.State, c.Verb, c.Resource.Short())]++
@@ -240,7 +240,7 @@ func did(r Round) string {
 }
 
 // codes returns the codes of a check's findings.
-func codes(r Round) []finding.Code {
+func codes(r Result) []finding.Code {
 	var out []finding.Code
 	for _, f := range r.Findings {
 		out = append(out, f.Code)
@@ -248,7 +248,7 @@ func codes(r Round) []finding.Code {
 	return out
 }
 
-func (w *world) expect(r Round, wantDid string, wantCodes ...finding.Code) {
+func (w *world) expect(r Result, wantDid string, wantCodes ...finding.Code) {
 	w.t.Helper()
 	if got := did(r); got != wantDid {
 		w.t.Errorf("did\n%s\nwant\n%s", got, wantDid)
@@ -259,7 +259,7 @@ func (w *world) expect(r Round, wantDid string, wantCodes ...finding.Code) {
 }
 
 // doneAll reports whether all changes of a check were made.
-func doneAll(r Round) bool {
+func doneAll(r Result) bool {
 	return !slices.ContainsFunc(r.Changes, func(c plan.Outcome) bool {
 		return c.State != plan.Done
 	})

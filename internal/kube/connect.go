@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,15 @@ func fromAKS(raw []byte, o Options) (*Client, error) {
 		return nil, fmt.Errorf("the credentials of AKS for cluster %s are not a kubeconfig",
 			o.Cluster.ID.Short())
 	}
+	for _, cluster := range known.Clusters {
+		if cluster.CertificateAuthority != "" {
+			return nil, namesFile(o, cluster.CertificateAuthority)
+		}
+	}
 	for _, user := range known.AuthInfos {
+		if file := cmp.Or(user.TokenFile, user.ClientCertificate, user.ClientKey); file != "" {
+			return nil, namesFile(o, file)
+		}
 		if user.Exec == nil {
 			continue
 		}
@@ -75,6 +84,12 @@ func fromAKS(raw []byte, o Options) (*Client, error) {
 			oneLine(err))
 	}
 	return newClient(config, known.CurrentContext, o)
+}
+
+// namesFile refuses a kubeconfig of AKS that names a file of this machine.
+func namesFile(o Options, file string) error {
+	return fmt.Errorf("the credentials of AKS for cluster %s name the file %q: only embedded data "+
+		"is allowed", o.Cluster.ID.Short(), file)
 }
 
 // loginMethod is how kubelogin logs in as the identity of this process.

@@ -225,6 +225,8 @@ func TestConnect(t *testing.T) {
 		"args":["get-token","--login","devicecode"],"interactiveMode":"IfAvailable"}}`
 	_, err = Connect(t.Context(), o, give(fmt.Sprintf(plugin, "/bin/sh")))
 	says(t, err, `would run "/bin/sh"`, "only kubelogin is allowed")
+	_, err = Connect(t.Context(), o, give(`{"tokenFile":"/etc/passwd"}`))
+	says(t, err, `name the file "/etc/passwd"`)
 	t.Setenv("PATH", t.TempDir())
 	_, err = Connect(t.Context(), o, give(fmt.Sprintf(plugin, "kubelogin")))
 	says(t, err, "takes only logins by kubelogin, which is not installed", "az aks install-cli")

@@ -31,6 +31,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -39,6 +40,9 @@ type Options struct {
 	// Kubeconfig is a file. "": kubectl's rules: the files in $KUBECONFIG, ~/.kube/config, or the
 	// service account inside a pod.
 	Kubeconfig string
+	// Trusted is set if Kubeconfig may run its login plugin, and send the token file that it names.
+	// A file of kubectl's rules always may.
+	Trusted bool
 	// Context is the name of a context. "": the one for Cluster or, if there is none, the current
 	// one.
 	Context string
@@ -91,6 +95,9 @@ func Load(o Options) (*Client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
 	rules.Warner = func(error) {}
+	if err := input.CheckFiles(input.Text, rules.GetLoadingPrecedence()...); err != nil {
+		return nil, unreadable(o.Kubeconfig, err)
+	}
 	known, err := rules.Load()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -106,6 +113,9 @@ func Load(o Options) (*Client, error) {
 		config, err = rest.InClusterConfig()
 	} else {
 		if context, err = choose(known, o); err != nil {
+			return nil, err
+		}
+		if err := trusted(o, rules, known, context); err != nil {
 			return nil, err
 		}
 		config, err = clientcmd.NewNonInteractiveClientConfig(*known, context,
@@ -138,6 +148,10 @@ func unreadable(name string, err error) error {
 	if info, unseen := os.Stat(name); name != "" && unseen == nil {
 		if info.IsDir() {
 			return fmt.Errorf("kubeconfig %s is a folder, expected a file", name)
+		}
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			return fmt.Errorf("kubeconfig %s cannot be read: %w", name, path.Err)
 		}
 		return fmt.Errorf("kubeconfig %s is not a kubeconfig: expected YAML of kind Config", name)
 	}

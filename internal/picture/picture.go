@@ -393,8 +393,8 @@ func (c Cluster) Broken() int {
 	return n
 }
 
-// Own is the cluster's route table, or nil.
-func (c Cluster) Own() *Table {
+// RouteTable is the cluster's route table, or nil.
+func (c Cluster) RouteTable() *Table {
 	if len(c.Tables) > 0 && c.Tables[0].Role == RoleCluster {
 		return &c.Tables[0]
 	}
@@ -404,7 +404,7 @@ func (c Cluster) Own() *Table {
 // Routed counts the nodes that have a pod route in the cluster's route table, by name.
 func (c Cluster) Routed() int {
 	nodes := map[string]bool{}
-	if own := c.Own(); own != nil {
+	if own := c.RouteTable(); own != nil {
 		for _, r := range own.Routes {
 			if r.State != Unmanaged {
 				nodes[r.Node] = true

@@ -12,14 +12,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// makeViews reads every configured cluster from the snapshot and reports what prevents managing it.
-func (p *Planner) makeViews() {
+// readClusters reads every configured cluster from the snapshot and reports what prevents managing
+// it.
+func (p *Planner) readClusters() {
 	for i := range p.configs {
 		c := &p.configs[i]
-		v := newView(p.s, c, p.s.Cluster(arm.ID(c.Spec.ClusterID)))
+		v := newClusterState(p.s, c, p.s.Cluster(arm.ID(c.Spec.ClusterID)))
 		// as a cluster's table it is never a target, even if the snapshot lacks it
 		v.source = arm.ID(c.Spec.RouteTableID)
-		p.views = append(p.views, v)
+		p.clusters = append(p.clusters, v)
 		if p.checkCluster(v) {
 			p.readSource(v)
 			if fromNodes(c) {
@@ -29,20 +30,22 @@ func (p *Planner) makeViews() {
 		p.noteClusterTables(v)
 		for _, t := range c.Spec.Targets {
 			key := arm.ID(t.RouteTableID).Key()
-			p.parts[key] = append(p.parts[key], part{v, t.Policy, t.MaxRoutes})
+			p.targets[key] = append(p.targets[key], targetConfig{v, t.Policy, t.MaxRoutes})
 		}
 	}
-	for _, parts := range p.parts {
-		slices.SortFunc(parts, func(a, b part) int { return strings.Compare(a.name, b.name) })
+	for _, parts := range p.targets {
+		slices.SortFunc(parts, func(a, b targetConfig) int {
+			return strings.Compare(a.name, b.name)
+		})
 	}
 }
 
 func (p *Planner) add(f finding.Finding) { p.findings = append(p.findings, f) }
 
 // checkCluster reports problems of the cluster itself, and whether it can be managed.
-func (p *Planner) checkCluster(v *view) bool {
+func (p *Planner) checkCluster(v *clusterState) bool {
 	id := arm.ID(v.config.Spec.ClusterID)
-	if p.unread(id) && !p.vanished(v) { // see work.reportVanished
+	if p.unread(id) && !p.vanished(v) { // see planning.reportVanished
 		p.reportUnread(p.add, v.config, id, finding.ClusterMissing, "cluster %s", next{})
 	}
 	if v.cluster == nil {
@@ -62,6 +65,11 @@ func (p *Planner) checkCluster(v *view) bool {
 			p.add(f.WithAdvice("remove %s from the config", v.name))
 		}
 		return false
+	}
+	if v.cluster.Migrating {
+		p.add(finding.New(finding.ClusterMigrating, v.name, string(id),
+			"cluster %s migrates to overlay: its nodes need their routes until the last one has "+
+				"moved", id.Short()).WithFix("routekeeper migrate watch %s", id))
 	}
 	if len(v.cidrs) == 0 {
 		p.add(finding.New(finding.ClusterPodCIDR, v.name, string(id),
@@ -96,7 +104,7 @@ func (p *Planner) checkCluster(v *view) bool {
 
 // leftBehind lists the targets that still hold pod routes of a cluster that left kubenet. If its
 // node subnets are unknown, any appliance's address counts.
-func (p *Planner) leftBehind(v *view) []string {
+func (p *Planner) leftBehind(v *clusterState) []string {
 	var lines []string
 	for _, t := range v.config.Spec.Targets {
 		table := p.s.Table(arm.ID(t.RouteTableID))
@@ -119,7 +127,7 @@ func (p *Planner) leftBehind(v *view) []string {
 }
 
 // readSource finds the cluster's route table and reads the pod routes in it.
-func (p *Planner) readSource(v *view) {
+func (p *Planner) readSource(v *clusterState) {
 	d := Discover(p.s, v.config, p.taken)
 	v.source, v.how, v.proven, v.doubtful = d.Table, d.How, d.Proven, d.Doubtful
 	if d.Finding != nil {
@@ -175,7 +183,7 @@ func Remake(cluster *inventory.Cluster, table arm.ID,
 }
 
 // gone adds to the finding of a missing table how AKS may make it again.
-func (v *view) gone(table arm.ID, add func(finding.Finding)) func(finding.Finding) {
+func (v *clusterState) gone(table arm.ID, add func(finding.Finding)) func(finding.Finding) {
 	if !madeByAKS(v.cluster, table) {
 		return add
 	}
@@ -192,7 +200,7 @@ func (v *view) gone(table arm.ID, add func(finding.Finding)) func(finding.Findin
 
 // outsideHops reports routes in the cluster's table that look like pod routes and lead outside its
 // node subnets.
-func (p *Planner) outsideHops(v *view, table *inventory.RouteTable) {
+func (p *Planner) outsideHops(v *clusterState, table *inventory.RouteTable) {
 	if len(v.nodes) == 0 && !v.anyHop {
 		return // checkCluster reports that no node subnet could be read
 	}
@@ -219,14 +227,14 @@ func (p *Planner) outsideHops(v *view, table *inventory.RouteTable) {
 
 // clusterTable is a table that is or may be a cluster's route table, with the reason.
 type clusterTable struct {
-	v   *view
+	v   *clusterState
 	how string
 }
 
 // noteClusterTables collects the tables that must not be written because they are, or may be, a
 // cluster's route table. A table that another config names as its cluster's stays in the list: that
 // config may have confused two tables.
-func (p *Planner) noteClusterTables(v *view) {
+func (p *Planner) noteClusterTables(v *clusterState) {
 	note := func(id arm.ID, how func() string) {
 		if _, known := arm.Lookup(p.clusterTables, id); !known && id != "" {
 			p.clusterTables[id.Key()] = clusterTable{v, how()}
@@ -253,7 +261,7 @@ func (p *Planner) noteClusterTables(v *view) {
 // Source returns what the pod routes are read from, the cluster's route table or its nodes as a
 // table, and the routes by prefix; nil if it could not be read.
 func (p *Planner) Source(cluster arm.ID) (*inventory.RouteTable, map[netip.Prefix]inventory.Route) {
-	for _, v := range p.views {
+	for _, v := range p.clusters {
 		if v.wanted != nil && cluster.Equal(arm.ID(v.config.Spec.ClusterID)) {
 			return v.from, v.wanted.byPrefix()
 		}

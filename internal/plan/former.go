@@ -22,11 +22,11 @@ import (
 //	                                       |   reported
 
 // formerOwners finds the clusters whose tables had a route while they had another pod CIDR.
-func (t *target) formerOwners(r inventory.Route) (owners []*share) {
+func (t *target) formerOwners(r inventory.Route) (owners []*targetCluster) {
 	if !t.mayBeFormer(&r) || !t.unclaimed(r) {
 		return nil
 	}
-	for _, s := range t.shares {
+	for _, s := range t.clusters {
 		if s.formerHop(&r) && t.had(s, r) && s.allows(r.Prefix) {
 			owners = append(owners, s)
 		}
@@ -41,7 +41,7 @@ func (t *target) placeFormer(r inventory.Route) (left bool) {
 		return false
 	}
 	noted := false
-	for _, s := range t.shares {
+	for _, s := range t.clusters {
 		if !s.formerHop(&r) || !s.allows(r.Prefix) {
 			continue
 		}
@@ -59,20 +59,20 @@ func (t *target) placeFormer(r inventory.Route) (left bool) {
 // mayBeFormer reports whether the next hop and the prefix length of a route allow it to be of a
 // former pod CIDR of a cluster.
 func (t *target) mayBeFormer(r *inventory.Route) bool {
-	return nodeSized(r.Prefix) && slices.ContainsFunc(t.shares, func(s *share) bool {
+	return nodeSized(r.Prefix) && slices.ContainsFunc(t.clusters, func(s *targetCluster) bool {
 		return s.formerHop(r) && (podRouteStyle(*r) || t.had(s, *r))
 	})
 }
 
-func (s *share) formerHop(r *inventory.Route) bool {
+func (s *targetCluster) formerHop(r *inventory.Route) bool {
 	return s.cluster != nil && !s.anyHop && !s.cluster.Stopped && s.isNodeHop(*r)
 }
 
 // unclaimed reports whether a route's prefix belongs to no cluster, and all clusters of the target
 // were read.
 func (t *target) unclaimed(r inventory.Route) bool {
-	for _, s := range t.shares {
-		if t.w.vanished(s.view) {
+	for _, s := range t.clusters {
+		if t.w.vanished(s.clusterState) {
 			continue // target.ofVanished has checked this cluster
 		}
 		if s.wanted == nil || s.blind ||
@@ -89,7 +89,7 @@ func (t *target) unclaimed(r inventory.Route) bool {
 // cluster's nodes. Then one of two proofs suffices: the next hop is a node with another pod CIDR;
 // or no NIC has the next hop, neither of the cluster nor in the next hop's subnet, and that
 // subnet's table lacks the route.
-func (t *target) provenFormer(s *share, r inventory.Route) proof {
+func (t *target) provenFormer(s *targetCluster, r inventory.Route) proof {
 	if !s.mayTouch(r) || t.w.shows || t.needNetworks(r.Hop) || !t.reachesNodes(s, r) {
 		return proof{}
 	}
@@ -103,7 +103,7 @@ func (t *target) provenFormer(s *share, r inventory.Route) proof {
 }
 
 // reachesNodes reports whether a route's next hop can only be in the networks of a cluster's nodes.
-func (t *target) reachesNodes(s *share, r inventory.Route) bool {
+func (t *target) reachesNodes(s *targetCluster, r inventory.Route) bool {
 	var networks []arm.ID
 	for _, id := range t.w.s.NodeSubnetIDs(s.cluster) {
 		if subnet := t.w.s.Subnet(id); subnet != nil && within(subnet.Prefixes, r.Hop) {
@@ -126,7 +126,7 @@ func (t *target) reachesNodes(s *share, r inventory.Route) bool {
 }
 
 // reportFormer reports routes that look like those of a former pod CIDR of a cluster.
-func (t *target) reportFormer(s *share) {
+func (t *target) reportFormer(s *targetCluster) {
 	n := len(s.former)
 	if n == 0 {
 		return

@@ -12,7 +12,7 @@ import (
 
 // request is the route table that one config requires on one subnet.
 type request struct {
-	v      *view
+	v      *clusterState
 	subnet arm.ID
 	table  arm.ID
 	what   string // node subnet, guarded subnet
@@ -22,7 +22,7 @@ type request struct {
 
 // makeRequests collects the associations that the configs require, possible or not.
 func (p *Planner) makeRequests() {
-	for _, v := range p.views {
+	for _, v := range p.clusters {
 		spec := v.config.Spec.Guard
 		if spec.Mode == v1alpha1.GuardOff || p.gone(v) {
 			continue
@@ -45,8 +45,8 @@ func (p *Planner) makeRequests() {
 
 // elsewhere reports whether a table is known as the route table of another configured cluster, even
 // if that cluster cannot be read now or is not part of this check.
-func (p *Planner) elsewhere(table arm.ID, except *view) bool {
-	for _, v := range p.views {
+func (p *Planner) elsewhere(table arm.ID, except *clusterState) bool {
+	for _, v := range p.clusters {
 		if v != except && table.Equal(v.source) {
 			return true
 		}
@@ -56,7 +56,7 @@ func (p *Planner) elsewhere(table arm.ID, except *view) bool {
 
 // gone reports whether a cluster does not exist or is being deleted. Its subnets are not guarded:
 // AKS removes the table from them before it deletes the cluster.
-func (p *Planner) gone(v *view) bool {
+func (p *Planner) gone(v *clusterState) bool {
 	if v.cluster != nil {
 		return v.cluster.Deleting
 	}
@@ -66,7 +66,8 @@ func (p *Planner) gone(v *view) bool {
 
 // associations returns the associations to make. It makes none for a subnet on which two configs
 // require different tables: each would replace the other's table forever.
-func (w *work) associations(wishes []request, read func(arm.ID) *inventory.Subnet) []Association {
+func (w *planning) associations(wishes []request,
+	read func(arm.ID) *inventory.Subnet) []Association {
 	var out []Association
 	for start := 0; start < len(wishes); {
 		first, end := wishes[start], start+1
@@ -92,7 +93,7 @@ func (w *work) associations(wishes []request, read func(arm.ID) *inventory.Subne
 }
 
 // guardSubnet decides what to do about one subnet.
-func (w *work) guardSubnet(wish request, subnet *inventory.Subnet) *Association {
+func (w *planning) guardSubnet(wish request, subnet *inventory.Subnet) *Association {
 	// A lost association needs only the table's ID: Azure refuses a table that does not exist.
 	known := w.s.Table(wish.table) != nil || subnet != nil && subnet.RouteTable == "" &&
 		!w.s.Unread[wish.table.Key()].Absent

@@ -243,7 +243,7 @@ func TestDiscover(t *testing.T) {
 			}), "", false, "holds no managed table"},
 		{"a virtual network of AKS's own: the managed one, even empty", steps(func(w *world) {
 			w.cluster(clusterA, "10.244.0.0/16")
-			w.s.Learn(clusterA).OwnSubnets = []arm.ID{nodesA}
+			w.s.Learn(clusterA).AKSSubnets = []arm.ID{nodesA}
 		}, none, log(), managedRead(managed), table(managed)), managed, false, ""},
 		{"several managed ones", steps(none, log(), managedRead(managed, managed+"x"),
 			table(managed), table(managed+"x")), "", false, "several managed tables"},

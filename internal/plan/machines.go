@@ -11,7 +11,7 @@ import (
 
 // machines counts the machines of a cluster's pools by the IP configurations in its node subnets.
 // Every check reads these, but not the counts of the pools.
-func (w *work) machines(cluster *inventory.Cluster, subnets []arm.ID) int {
+func (w *planning) machines(cluster *inventory.Cluster, subnets []arm.ID) int {
 	n := 0
 	for _, id := range subnets {
 		n += machinesIn(w.s.Subnet(id), cluster, func(pool string) bool { return pool != "" })

@@ -42,8 +42,8 @@ const NodesMayJoin = "their age is unknown: a node that is just joining looks th
 // missing reports what a cluster's table and node subnets lack: routes of nodes, room for routes,
 // and addresses for an upgrade. A diagnosis checks nodes and the table itself, because it has read
 // more.
-func (w *work) missing() {
-	for _, v := range w.views {
+func (w *planning) missing() {
+	for _, v := range w.clusters {
 		w.excluded(v)
 		if !w.watching && !fromNodes(v.config) {
 			w.nodes(v)
@@ -54,18 +54,18 @@ func (w *work) missing() {
 
 // whole returns the pod routes of a cluster's table in all of the cluster's pod CIDRs, including
 // CIDRs that the config excludes.
-func (w *work) whole(v *view) (*view, podRoutes) {
+func (w *planning) whole(v *clusterState) (*clusterState, podRoutes) {
 	if len(v.config.Spec.PodCIDRs) == 0 {
 		return v, v.wanted
 	}
 	all := *v.config
 	all.Spec.PodCIDRs = nil
-	wide := newView(w.s, &all, v.cluster)
+	wide := newClusterState(w.s, &all, v.cluster)
 	return wide, wide.podRoutes(v.from)
 }
 
 // excluded reports pod routes that are not copied because spec.podCIDRs excludes them.
-func (w *work) excluded(v *view) {
+func (w *planning) excluded(v *clusterState) {
 	if v.wanted == nil || len(v.config.Spec.PodCIDRs) == 0 || len(v.config.Spec.Targets) == 0 {
 		return
 	}
@@ -97,7 +97,7 @@ type unrouted struct {
 }
 
 // nodes compares the nodes with the pod routes, and records what it saw for the next check.
-func (w *work) nodes(v *view) {
+func (w *planning) nodes(v *clusterState) {
 	if v.wanted == nil || v.blind || v.doubtful || v.cluster.Stopped {
 		return
 	}
@@ -199,7 +199,7 @@ func ledTo(hops map[netip.Addr]string, l unrouted) (led netip.Addr) {
 
 // judge applies the rules above to a node without a route: it decides whether to report it, and
 // records it.
-func (w *work) judge(v *view, table *inventory.RouteTable, now *NodeRoutes,
+func (w *planning) judge(v *clusterState, table *inventory.RouteTable, now *NodeRoutes,
 	before NodeRoutes, l unrouted, full bool) bool {
 	key := strings.ToLower(l.machine)
 	lack, again := before.Lacks[key]
@@ -224,7 +224,7 @@ func (w *work) judge(v *view, table *inventory.RouteTable, now *NodeRoutes,
 
 // uncertain is judge without network interfaces: only the counts of the pools show that nodes lack
 // a route.
-func (w *work) uncertain(v *view, now *NodeRoutes, before NodeRoutes,
+func (w *planning) uncertain(v *clusterState, now *NodeRoutes, before NodeRoutes,
 	routed int, full bool) []unrouted {
 	if v.cluster.Nodes() <= routed {
 		return nil
@@ -245,7 +245,7 @@ func (w *work) uncertain(v *view, now *NodeRoutes, before NodeRoutes,
 }
 
 // reportUnrouted reports nodes without a route.
-func (w *work) reportUnrouted(v *view, table *inventory.RouteTable, now NodeRoutes,
+func (w *planning) reportUnrouted(v *clusterState, table *inventory.RouteTable, now NodeRoutes,
 	reported []unrouted, routed int) {
 	for _, kind := range []struct {
 		code      finding.Code
@@ -308,7 +308,7 @@ func (w *work) reportUnrouted(v *view, table *inventory.RouteTable, now NodeRout
 
 // unrouted returns the machines without a route, by name, in the pools that count more nodes than
 // have one.
-func (v *view) unrouted(nics *inventory.NICs, hops map[netip.Addr]string,
+func (v *clusterState) unrouted(nics *inventory.NICs, hops map[netip.Addr]string,
 	families []bool) []unrouted {
 	addrs := map[string]map[bool]netip.Addr{} // by machine and family
 	for _, addr := range slices.SortedFunc(maps.Keys(nics.Holder), netip.Addr.Compare) {

@@ -69,7 +69,7 @@ func (p *Planner) readsNodes(cluster arm.ID) bool {
 }
 
 // readNodes takes the pod routes of a cluster from its nodes.
-func (p *Planner) readNodes(v *view) {
+func (p *Planner) readNodes(v *clusterState) {
 	id := v.cluster.ID
 	if v.cluster.Overlay() {
 		p.add(finding.New(finding.OverlayRoutes, v.name, string(id),
@@ -96,7 +96,7 @@ func (p *Planner) readNodes(v *view) {
 }
 
 // reportNodesUnread reports that a cluster's nodes are unknown.
-func (p *Planner) reportNodesUnread(v *view) {
+func (p *Planner) reportNodesUnread(v *clusterState) {
 	known := p.s.Kubernetes[v.cluster.ID.Key()]
 	if known == nil {
 		known = &inventory.Kubernetes{Failed: "its Kubernetes API was not read"}
@@ -118,7 +118,7 @@ func (p *Planner) reportNodesUnread(v *view) {
 }
 
 // whence says in findings where the pod routes of a cluster come from.
-func (v *view) whence() string {
+func (v *clusterState) whence() string {
 	if fromNodes(v.config) {
 		return "Kubernetes of cluster " + v.cluster.ID.Short()
 	}
@@ -126,7 +126,7 @@ func (v *view) whence() string {
 }
 
 // showSource is the command that shows it.
-func (v *view) showSource() finding.CommandLine {
+func (v *clusterState) showSource() finding.CommandLine {
 	if fromNodes(v.config) {
 		return finding.Command("kubectl get nodes -o wide")
 	}
@@ -135,7 +135,7 @@ func (v *view) showSource() finding.CommandLine {
 
 // byNode returns the wanted routes in the order in which they fill free places: those of nodes by
 // the name of the node.
-func (s *share) byNode() podRoutes {
+func (s *targetCluster) byNode() podRoutes {
 	if !fromNodes(s.config) {
 		return s.wanted
 	}
@@ -151,7 +151,7 @@ type unroutedNode struct {
 
 // readyNodes reports nodes that are Ready and lack their routes: in the targets, and on kubenet in
 // the cluster's route table.
-func (w *work) readyNodes(v *view, state State) {
+func (w *planning) readyNodes(v *clusterState, state State) {
 	if !fromNodes(v.config) || v.wanted == nil || v.cluster.Stopped || v.blind || w.watching {
 		return
 	}
@@ -200,7 +200,7 @@ func hopsOf(routes []inventory.Route) map[netip.Prefix]netip.Addr {
 }
 
 // lacks says which routes to a node's pods are not among others, "" for none.
-func (v *view) lacks(n inventory.Node, hops map[netip.Prefix]netip.Addr) string {
+func (v *clusterState) lacks(n inventory.Node, hops map[netip.Prefix]netip.Addr) string {
 	routes := n.PodRoutes()
 	switch {
 	case len(n.PodCIDRs) == 0:
@@ -220,7 +220,7 @@ func (v *view) lacks(n inventory.Node, hops map[netip.Prefix]netip.Addr) string 
 	return strings.Join(lacks, ", ")
 }
 
-func (w *work) reportReady(v *view, table arm.ID, lacking []unroutedNode) {
+func (w *planning) reportReady(v *clusterState, table arm.ID, lacking []unroutedNode) {
 	if len(lacking) == 0 {
 		return
 	}
@@ -236,7 +236,7 @@ func (w *work) reportReady(v *view, table arm.ID, lacking []unroutedNode) {
 }
 
 // secondOpinion compares the route table of a kubenet cluster with its nodes.
-func (w *work) secondOpinion(v *view, nodes []inventory.Node) {
+func (w *planning) secondOpinion(v *clusterState, nodes []inventory.Node) {
 	table := w.s.Table(v.source)
 	if table == nil || v.doubtful {
 		return
@@ -275,7 +275,7 @@ func (w *work) secondOpinion(v *view, nodes []inventory.Node) {
 
 // forwarding reports nodes of an overlay cluster whose network interfaces drop packets for pods. It
 // needs the interfaces once for each set of addresses, and again while one drops packets.
-func (w *work) forwarding(v *view, before NodeRoutes, now *NodeRoutes) {
+func (w *planning) forwarding(v *clusterState, before NodeRoutes, now *NodeRoutes) {
 	if !v.cluster.Overlay() || len(v.config.Spec.Targets) == 0 {
 		return
 	}

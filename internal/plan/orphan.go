@@ -181,7 +181,7 @@ func (p *Planner) needSubnets(changes []Change) []arm.ID {
 
 // knowsSource reports whether a cluster's route table is identified beyond doubt.
 func (p *Planner) knowsSource(cluster arm.ID) bool {
-	return slices.ContainsFunc(p.views, func(v *view) bool {
+	return slices.ContainsFunc(p.clusters, func(v *clusterState) bool {
 		return v.source != "" && !v.doubtful && cluster.Equal(arm.ID(v.config.Spec.ClusterID))
 	})
 }

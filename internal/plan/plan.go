@@ -45,7 +45,7 @@ type Planner struct {
 	s        Facts
 	configs  []v1alpha1.ClusterRoutes // the clusters that are planned for
 	taken    Taken                    // what is known of all others' route tables
-	views    []*view
+	clusters []*clusterState
 	findings []finding.Finding // about the clusters and their route tables
 	watching bool              // for a diagnosis
 	removing bool              // set by Removal
@@ -53,15 +53,15 @@ type Planner struct {
 	shows    bool              // its plan is shown and never carried out
 
 	// by ID.Key()
-	parts map[string][]part // the configs of a target, in the order of their names
+	targets map[string][]targetConfig // the configs of a target, in the order of their names
 	// never written: they are or may be a cluster's route table
 	clusterTables map[string]clusterTable
 	requests      []request // for subnets, in the order of their keys
 }
 
-// part is what one config says about one target.
-type part struct {
-	*view
+// targetConfig is what one config says about one target.
+type targetConfig struct {
+	*clusterState
 	policy    v1alpha1.Policy
 	maxRoutes int
 }
@@ -84,9 +84,9 @@ func Among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 }
 
 func among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
-	p := &Planner{s: s, configs: configs, taken: taken, parts: map[string][]part{},
+	p := &Planner{s: s, configs: configs, taken: taken, targets: map[string][]targetConfig{},
 		clusterTables: map[string]clusterTable{}}
-	p.makeViews()
+	p.readClusters()
 	p.makeRequests()
 	return p
 }
@@ -98,7 +98,7 @@ func Make(s Facts, configs []v1alpha1.ClusterRoutes) Plan {
 
 // Plan plans for the whole config.
 func (p *Planner) Plan() Plan {
-	w := p.work()
+	w := p.planning()
 	w.found = append(w.found, p.findings...)
 	if !p.removing {
 		w.missing()
@@ -110,7 +110,7 @@ func (p *Planner) Plan() Plan {
 		}
 	}
 	if !p.removing {
-		for _, v := range p.views {
+		for _, v := range p.clusters {
 			w.readyNodes(v, state)
 		}
 	}
@@ -122,7 +122,7 @@ func (p *Planner) Plan() Plan {
 
 // Repairs plans only to restore lost associations, which needs no table to be read.
 func (p *Planner) Repairs() Plan {
-	w := p.work()
+	w := p.planning()
 	state := State{}
 	for _, a := range w.associations(p.requests, p.s.Subnet) {
 		if subnet := p.s.Subnet(a.Subnet); subnet != nil && subnet.RouteTable == "" {
@@ -134,10 +134,10 @@ func (p *Planner) Repairs() Plan {
 
 // Again plans by the same rules for one target that was read again.
 func (p *Planner) Again(table *inventory.RouteTable) Plan {
-	w := p.work()
+	w := p.planning()
 	var state State
 	var changes []Change
-	if t := w.target(table.ID, table); t != nil && len(p.parts[table.ID.Key()]) > 0 {
+	if t := w.target(table.ID, table); t != nil && len(p.targets[table.ID.Key()]) > 0 {
 		state.Tables = append(state.Tables, *t)
 		changes = diffTable(table, *t)
 		sortChanges(changes)
@@ -147,7 +147,7 @@ func (p *Planner) Again(table *inventory.RouteTable) Plan {
 
 // AgainSubnet plans by the same rules for one subnet that was read again.
 func (p *Planner) AgainSubnet(subnet *inventory.Subnet) Plan {
-	w := p.work()
+	w := p.planning()
 	var wishes []request
 	for _, wish := range p.requests {
 		if wish.subnet.Equal(subnet.ID) {
@@ -167,7 +167,7 @@ func (p *Planner) AgainSubnet(subnet *inventory.Subnet) Plan {
 // Sources returns the route tables of the clusters whose routes are copied to a target.
 func (p *Planner) Sources(target arm.ID) []arm.ID {
 	var ids []arm.ID
-	for _, part := range p.parts[target.Key()] {
+	for _, part := range p.targets[target.Key()] {
 		if part.source != "" {
 			ids = append(ids, part.source)
 		}
@@ -175,23 +175,23 @@ func (p *Planner) Sources(target arm.ID) []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// work is one call of a Planner, and what it found.
-type work struct {
+// planning is one call of a Planner, and what it found.
+type planning struct {
 	*Planner
 	found []finding.Finding
 	need  inventory.Wanted
 	asked map[string]map[netip.Addr]bool
-	noted map[string]NodeRoutes // as Plan.Nodes
-	left  map[*view][]leftover  // by clusters that do not exist
+	noted map[string]NodeRoutes        // as Plan.Nodes
+	left  map[*clusterState][]leftover // by clusters that do not exist
 }
 
-func (p *Planner) work() work {
-	return work{Planner: p, noted: make(map[string]NodeRoutes, len(p.views))}
+func (p *Planner) planning() planning {
+	return planning{Planner: p, noted: make(map[string]NodeRoutes, len(p.clusters))}
 }
 
-func (w *work) add(f finding.Finding) { w.found = append(w.found, f) }
+func (w *planning) add(f finding.Finding) { w.found = append(w.found, f) }
 
-func (w *work) plan(state State, changes []Change) Plan {
+func (w *planning) plan(state State, changes []Change) Plan {
 	if changes == nil {
 		changes = []Change{}
 	}

@@ -26,11 +26,11 @@ import (
 // A new next hop also needs a proof: a NIC of the cluster's nodes must have the new address. A
 // wrong route in the cluster's table must not overwrite a good copy.
 //
-// Each proof is for one route. A route without proof does not withhold others. No number of routes
-// is small enough to need no proof. Nothing must be remembered from one check to the next.
+// Each proof is for one route. A route without proof does not withhold others. Even a single delete
+// needs its proof. Nothing must be remembered from one check to the next.
 
-// proof is what is known of one route: why says why it may be changed; lacks says which proof is
-// missing. One of them is empty. There is set if the proof is missing because the node exists.
+// proof is the result for one route. why says why the route may be changed, lacks says which proof
+// is missing; one of them is empty. there is set if the proof is missing because the node exists.
 type proof struct {
 	why, lacks string
 	there      bool
@@ -42,7 +42,7 @@ func lacking(format string, args ...any) proof {
 }
 
 // proveStale looks for a proof that no node is behind a route, for each cluster that may own it.
-func (t *target) proveStale(r inventory.Route, owners []*share) (p proof) {
+func (t *target) proveStale(r inventory.Route, owners []*targetCluster) (p proof) {
 	for _, s := range owners {
 		if p = t.nodeGone(s, r); p.lacks != "" {
 			return p
@@ -51,7 +51,7 @@ func (t *target) proveStale(r inventory.Route, owners []*share) (p proof) {
 	return p
 }
 
-func (t *target) nodeGone(s *share, r inventory.Route) proof {
+func (t *target) nodeGone(s *targetCluster, r inventory.Route) proof {
 	if p := t.hasOtherCIDR(s, r); p.why != "" {
 		return p
 	}
@@ -60,7 +60,7 @@ func (t *target) nodeGone(s *share, r inventory.Route) proof {
 
 // hasOtherCIDR proves that a route's next hop is a node with another pod CIDR. The zero value means
 // that this is unknown.
-func (t *target) hasOtherCIDR(s *share, r inventory.Route) proof {
+func (t *target) hasOtherCIDR(s *targetCluster, r inventory.Route) proof {
 	var now []netip.Prefix
 	for prefix, hop := range t.w.s.Memory.Of(s.cluster.ID).Settled {
 		if hop != r.Hop || prefix.Addr().Is4() != r.Prefix.Addr().Is4() {
@@ -77,7 +77,7 @@ func (t *target) hasOtherCIDR(s *share, r inventory.Route) proof {
 }
 
 // noNIC proves that no node of a cluster has an address.
-func (t *target) noNIC(s *share, hop netip.Addr) proof {
+func (t *target) noNIC(s *targetCluster, hop netip.Addr) proof {
 	nics, p := t.nics(s, hop)
 	if nics.NICs == nil {
 		return p
@@ -95,7 +95,7 @@ func (t *target) noNIC(s *share, hop netip.Addr) proof {
 }
 
 // hasNIC proves that a node of a cluster has an address.
-func (t *target) hasNIC(s *share, hop netip.Addr) proof {
+func (t *target) hasNIC(s *targetCluster, hop netip.Addr) proof {
 	nics, p := t.nics(s, hop)
 	if nics.NICs == nil {
 		return p
@@ -111,7 +111,7 @@ func (t *target) hasNIC(s *share, hop netip.Addr) proof {
 
 // nics returns the NICs of a cluster that can prove something about an address, or which proof is
 // missing.
-func (t *target) nics(s *share, hop netip.Addr) (addresses, proof) {
+func (t *target) nics(s *targetCluster, hop netip.Addr) (addresses, proof) {
 	key := s.cluster.ID.Key()
 	if t.w.asked == nil {
 		t.w.asked = map[string]map[netip.Addr]bool{}
@@ -133,14 +133,14 @@ func (t *target) nics(s *share, hop netip.Addr) (addresses, proof) {
 
 // readNICs requests the NICs of a cluster. Remembered NICs are enough to withhold a change or to
 // show one that is never made, but not to make one.
-func (t *target) readNICs(s *share) proof {
+func (t *target) readNICs(s *targetCluster) proof {
 	t.w.need.NICs = append(t.w.need.NICs, s.cluster.ID)
 	return lacking("the network interfaces of the nodes were not read")
 }
 
 // hiddenNodes names a pool whose nodes' addresses, of the next hop's family, the lists do not show;
 // "" if the lists are complete.
-func (t *target) hiddenNodes(s *share, nics *inventory.NICs, hop netip.Addr) string {
+func (t *target) hiddenNodes(s *targetCluster, nics *inventory.NICs, hop netip.Addr) string {
 	family := "IPv4"
 	if hop.Is6() {
 		family = "IPv6"
@@ -170,14 +170,14 @@ func (t *target) hiddenNodes(s *share, nics *inventory.NICs, hop netip.Addr) str
 // Such a route has a cloud provider's name and a prefix of the cluster's nodes, but its next hop is
 // in none of the node subnets. It may also be the route of a cluster that no config names. So the
 // next hop's subnet must contain no NICs but the cluster's.
-func (t *target) leftBehind(r inventory.Route) *share {
+func (t *target) leftBehind(r inventory.Route) *targetCluster {
 	if !podRouteStyle(r) || t.w.shows { // nothing is read only to show a change
 		return nil
 	}
 	if owner, managed, blind := t.w.ownerOfRoute(t.now, r); owner != nil || managed || blind != "" {
 		return nil
 	}
-	for _, s := range t.shares {
+	for _, s := range t.clusters {
 		if s.wanted == nil || s.blind || s.cluster.Stopped || !s.isNodePrefix(r.Prefix) ||
 			!s.mayTouch(r) {
 			continue

@@ -349,11 +349,11 @@ func TestSettled(t *testing.T) {
 		}
 		p := New(w.s, w.configs)
 		for _, id := range p.targetIDs() {
-			plan := func(decide func(*target)) (*target, work) {
-				w := p.work()
+			plan := func(decide func(*target)) (*target, planning) {
+				w := p.planning()
 				target := &target{w: &w, now: p.s.Table(id), limit: inventory.DefaultRouteLimit}
-				for _, part := range p.parts[id.Key()] {
-					target.shares = append(target.shares, &share{part: part})
+				for _, part := range p.targets[id.Key()] {
+					target.clusters = append(target.clusters, &targetCluster{targetConfig: part})
 					target.limit = min(target.limit, part.maxRoutes)
 				}
 				decide(target)
@@ -371,7 +371,7 @@ func TestSettled(t *testing.T) {
 				})
 			noted := len(long.reasons) + len(long.gone) + len(long.blocked) + len(found.found) +
 				len(found.asked)
-			for _, s := range long.shares {
+			for _, s := range long.clusters {
 				noted += len(s.drift) + len(s.retained) + len(s.undeleted) + len(s.unfollowed)
 			}
 			if !same || noted > 0 || !found.need.Empty() {

@@ -85,7 +85,7 @@ func (p Proposal) Observing() Proposal {
 func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Cluster) {
 	spec := &p.Config.Spec
 	own := arm.ID(spec.RouteTableID)
-	v := newView(Facts{Snapshot: s}, &p.Config, cluster)
+	v := newClusterState(Facts{Snapshot: s}, &p.Config, cluster)
 	near := nearNetworks(s, cluster)
 	isTarget := map[string]bool{}
 	target := func(id arm.ID, why string) {

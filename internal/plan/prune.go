@@ -80,7 +80,7 @@ func (pr *Pruner) Seen() Facts { return pr.p.s }
 
 // Plan plans for all tables.
 func (pr *Pruner) Plan() Plan {
-	w := pr.p.work()
+	w := pr.p.planning()
 	var state State
 	var changes []Change
 	for _, id := range pr.tables {
@@ -99,7 +99,7 @@ func (pr *Pruner) Plan() Plan {
 
 // Again plans by the same rules for one table that was read again.
 func (pr *Pruner) Again(table *inventory.RouteTable) Plan {
-	w := pr.p.work()
+	w := pr.p.planning()
 	t := pr.without(table, pr.p.orphansIn(table))
 	changes := diffTable(table, t)
 	sortChanges(changes)

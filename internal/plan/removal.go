@@ -29,7 +29,7 @@ import (
 // cluster's routes leave its targets without proof (Removal).
 
 // vanished reports whether Azure answered that a cluster does not exist.
-func (p *Planner) vanished(v *view) bool {
+func (p *Planner) vanished(v *clusterState) bool {
 	return v.cluster == nil && p.s.Unread[arm.ID(v.config.Spec.ClusterID).Key()].Absent
 }
 
@@ -41,9 +41,9 @@ type leftover struct {
 
 // ofVanished finds the missing cluster that left a route. If nothing remembers whose the route is,
 // a cluster whose routes stay comes first.
-func (t *target) ofVanished(r inventory.Route) (s *share, remembered bool) {
-	for _, candidate := range t.shares {
-		if !t.w.vanished(candidate.view) {
+func (t *target) ofVanished(r inventory.Route) (s *targetCluster, remembered bool) {
+	for _, candidate := range t.clusters {
+		if !t.w.vanished(candidate.clusterState) {
 			continue
 		}
 		known := t.w.s.Memory.Of(arm.ID(candidate.config.Spec.ClusterID))
@@ -66,7 +66,7 @@ func (t *target) ofVanished(r inventory.Route) (s *share, remembered bool) {
 }
 
 // allows reports whether spec.podCIDRs, if set, contains a prefix.
-func (s *share) allows(prefix netip.Prefix) bool {
+func (s *targetCluster) allows(prefix netip.Prefix) bool {
 	allowed := s.config.Spec.PodCIDRs
 	return len(allowed) == 0 || slices.ContainsFunc(allowed, func(text string) bool {
 		cidr, err := netip.ParsePrefix(text)
@@ -75,12 +75,12 @@ func (s *share) allows(prefix netip.Prefix) bool {
 }
 
 // prunes reports whether the routes of a missing cluster are deleted from the target.
-func (s *share) prunes() bool {
+func (s *targetCluster) prunes() bool {
 	return s.config.Spec.OnRemoval == v1alpha1.RemovalPrune && s.policy == v1alpha1.PolicySync
 }
 
 // placeVanished removes a route that a missing cluster left, or keeps it and notes that.
-func (t *target) placeVanished(r inventory.Route, s *share, remembered bool) {
+func (t *target) placeVanished(r inventory.Route, s *targetCluster, remembered bool) {
 	if s.prunes() && !t.needNetworks(r.Hop) {
 		known := hopFacts{alone: true, gone: remembered}
 		if proof, lacks := t.w.hopGone(t.now, r, known); lacks == "" {
@@ -96,19 +96,19 @@ func (t *target) placeVanished(r inventory.Route, s *share, remembered bool) {
 
 // noteLeft notes what missing clusters left in the target.
 func (t *target) noteLeft() {
-	for _, s := range t.shares {
+	for _, s := range t.clusters {
 		if len(s.left) > 0 && t.w.left == nil {
-			t.w.left = map[*view][]leftover{}
+			t.w.left = map[*clusterState][]leftover{}
 		}
 		if len(s.left) > 0 {
-			t.w.left[s.view] = append(t.w.left[s.view], leftover{t.now.ID, s.left})
+			t.w.left[s.clusterState] = append(t.w.left[s.clusterState], leftover{t.now.ID, s.left})
 		}
 	}
 }
 
 // reportVanished reports clusters that do not exist, and the routes that they left.
-func (w *work) reportVanished() {
-	for _, v := range w.views {
+func (w *planning) reportVanished() {
+	for _, v := range w.clusters {
 		if !w.vanished(v) {
 			continue
 		}
@@ -151,14 +151,14 @@ func (w *work) reportVanished() {
 // deletes the cluster's routes from the targets that the config names, and nothing else.
 func Removal(s Facts, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := &Planner{s: s, configs: []v1alpha1.ClusterRoutes{config}, taken: taken, removing: true,
-		parts: map[string][]part{}, clusterTables: map[string]clusterTable{}}
-	p.makeViews()
+		targets: map[string][]targetConfig{}, clusterTables: map[string]clusterTable{}}
+	p.readClusters()
 	return p
 }
 
 // placeRemoved removes a route of a cluster whose config was removed.
 func (t *target) placeRemoved(r inventory.Route) {
-	s := t.shares[0]
+	s := t.clusters[0]
 	known := t.w.s.Memory.Of(arm.ID(s.config.Spec.ClusterID))
 	its := known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] || s.owns(r) && nodeNamed(r)
 	if !its || !s.prunes() {

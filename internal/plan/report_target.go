@@ -12,7 +12,7 @@ import (
 
 // report reports what the target withholds, keeps or lacks, one finding of each kind.
 func (t *target) report() {
-	for _, s := range t.shares {
+	for _, s := range t.clusters {
 		t.reportWithheld(s)
 		t.reportFormer(s)
 		if n := len(s.retained); n > 0 {
@@ -31,12 +31,13 @@ func (t *target) report() {
 	t.reportSharing()
 }
 
-func (t *target) finding(code finding.Code, s *share, format string, args ...any) finding.Finding {
+func (t *target) finding(code finding.Code, s *targetCluster, format string,
+	args ...any) finding.Finding {
 	return finding.New(code, s.name, string(t.now.ID), format, args...)
 }
 
 // reportWithheld reports the deletes and updates that lack a proof.
-func (t *target) reportWithheld(s *share) {
+func (t *target) reportWithheld(s *targetCluster) {
 	if n := len(s.undeleted); n > 0 {
 		f := t.finding(finding.DeletesWithheld, s,
 			"%s in %s: %s lacks them, but nothing proves that their nodes are gone",
@@ -73,7 +74,7 @@ func (t *target) reportFull(present, added, missing int, clusters []string) {
 }
 
 // reportTaken reports an unmanaged route that has the prefix of a node.
-func (t *target) reportTaken(s *share, want, there inventory.Route) {
+func (t *target) reportTaken(s *targetCluster, want, there inventory.Route) {
 	t.w.add(t.finding(finding.PrefixTaken, s,
 		"%s already goes to %s by the unmanaged route %s in %s, so the pod route %s to %s is not "+
 			"added",
@@ -92,7 +93,7 @@ func (t *target) reportUnmanaged(r inventory.Route) {
 	if !r.Prefix.IsValid() || r.Prefix.Bits() == 0 {
 		return // a default route covers everything by design
 	}
-	for _, s := range t.shares {
+	for _, s := range t.clusters {
 		if s.blind || s.wanted == nil {
 			continue // without the table, the route may be managed
 		}
@@ -122,8 +123,8 @@ func (t *target) reportUnmanaged(r inventory.Route) {
 // reportSharing reports clusters that claim the same pod addresses in this target, in one finding.
 func (t *target) reportSharing() {
 	var pairs, blocked []string
-	for i, a := range t.shares {
-		for _, b := range t.shares[i+1:] {
+	for i, a := range t.clusters {
+		for _, b := range t.clusters[i+1:] {
 			for _, x := range a.cidrs {
 				for _, y := range b.cidrs {
 					if x.Overlaps(y) {

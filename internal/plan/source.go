@@ -308,7 +308,7 @@ func PodRoutes(s Facts, config *v1alpha1.ClusterRoutes,
 }
 
 func podRoutesOf(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) podRoutes {
-	return newView(s, config, s.Cluster(arm.ID(config.Spec.ClusterID))).podRoutes(table)
+	return newClusterState(s, config, s.Cluster(arm.ID(config.Spec.ClusterID))).podRoutes(table)
 }
 
 // managed returns the only managed table of the node resource group. A cluster with a

@@ -86,9 +86,9 @@ func joined(rooms []Room) []Room {
 }
 
 // surges reports node subnets that cannot take the next surge.
-func (w *work) surges() {
+func (w *planning) surges() {
 	var short []Room
-	for _, v := range w.views {
+	for _, v := range w.clusters {
 		if v.cluster == nil {
 			continue
 		}

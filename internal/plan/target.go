@@ -47,9 +47,10 @@ import (
 //
 // Under policy Observe nothing changes: target-drift lists what would change.
 
-// share is one cluster's part of a target that is being planned.
-type share struct {
-	part
+// targetCluster is one of the clusters whose routes are copied to a target, with what is found
+// while the target is planned.
+type targetCluster struct {
+	targetConfig
 	drift      []string // changes that policy Observe withholds
 	retained   []string // stale routes that policy UpsertOnly keeps
 	undeleted  []string // stale routes without proof, and the proof that is missing
@@ -62,27 +63,27 @@ type share struct {
 }
 
 // mayTouch reports whether the policy allows a route to change.
-func (s *share) mayTouch(r inventory.Route) bool {
+func (s *targetCluster) mayTouch(r inventory.Route) bool {
 	return s.policy == v1alpha1.PolicySync || s.policy == v1alpha1.PolicyUpsertOnly &&
 		s.wants(r.Prefix)
 }
 
 // wants reports whether the cluster's table has a pod route with a prefix.
-func (s *share) wants(prefix netip.Prefix) bool {
+func (s *targetCluster) wants(prefix netip.Prefix) bool {
 	_, wanted := s.wanted.at(prefix)
 	return wanted
 }
 
 // target is a route table that is being planned, with the routes it will have, in their order.
 type target struct {
-	w      *work
-	now    *inventory.RouteTable
-	shares []*share
+	w        *planning
+	now      *inventory.RouteTable
+	clusters []*targetCluster
 
 	routes   []inventory.Route
 	byPrefix map[netip.Prefix]int // index into routes
 	byName   map[string]int
-	owner    map[string]*share // by lower-case route name; unmanaged routes have none
+	owner    map[string]*targetCluster // by lower-case route name; unmanaged routes have none
 	reasons  map[string]Reason
 	gone     map[string]Reason
 	limit    int // the largest number of routes
@@ -92,12 +93,12 @@ type target struct {
 
 // target decides which routes one target should have. It returns nil if the target cannot be read
 // (table is nil) or must not be written.
-func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
-	parts, _ := arm.Lookup(w.parts, id)
+func (w *planning) target(id arm.ID, table *inventory.RouteTable) *Table {
+	parts, _ := arm.Lookup(w.targets, id)
 	if len(parts) == 0 {
 		return nil
 	}
-	first := parts[0].view
+	first := parts[0].clusterState
 	if own, taken := arm.Lookup(w.clusterTables, id); taken {
 		w.add(finding.New(finding.TargetIsSource, first.name, string(id),
 			"target %s is not written: %s, so it may be the route table of cluster %s",
@@ -123,7 +124,7 @@ func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
 	}
 	t := &target{w: w, now: table, limit: inventory.DefaultRouteLimit}
 	for i, p := range parts {
-		t.shares = append(t.shares, &share{part: p})
+		t.clusters = append(t.clusters, &targetCluster{targetConfig: p})
 		if i == 0 || p.maxRoutes < t.limit {
 			t.limit = p.maxRoutes
 		}
@@ -149,11 +150,11 @@ func (w *work) target(id arm.ID, table *inventory.RouteTable) *Table {
 // and routes outside all pod addresses. settled walks both tables once, in the order of the
 // prefixes.
 func (t *target) settled() bool {
-	next := make([]int, len(t.shares)) // of the routes that each cluster wants
+	next := make([]int, len(t.clusters)) // of the routes that each cluster wants
 	for _, i := range t.now.ByPrefix() {
 		r := &t.now.Routes[i]
 		wanted, near := 0, false
-		for n, s := range t.shares {
+		for n, s := range t.clusters {
 			if s.wanted == nil {
 				return false
 			}
@@ -171,7 +172,7 @@ func (t *target) settled() bool {
 			return false
 		}
 	}
-	for n, s := range t.shares {
+	for n, s := range t.clusters {
 		if s.wanted == nil || next[n] < len(s.wanted) {
 			return false
 		}
@@ -181,18 +182,18 @@ func (t *target) settled() bool {
 
 // near reports whether a prefix, except that of a default route, contains addresses of the
 // cluster's pods.
-func (s *share) near(p netip.Prefix) bool {
+func (s *targetCluster) near(p netip.Prefix) bool {
 	return p.Bits() > 0 && slices.ContainsFunc(s.cidrs, p.Overlaps)
 }
 
 // decide places each route, and adds the missing ones.
 func (t *target) decide() {
 	room := len(t.now.Routes)
-	for _, s := range t.shares {
+	for _, s := range t.clusters {
 		room = max(room, len(s.wanted))
 	}
 	t.routes, t.byPrefix = make([]inventory.Route, 0, room), make(map[netip.Prefix]int, room)
-	t.byName, t.owner = make(map[string]int, room), make(map[string]*share, room)
+	t.byName, t.owner = make(map[string]int, room), make(map[string]*targetCluster, room)
 	t.reasons, t.gone = map[string]Reason{}, map[string]Reason{}
 	t.blocked = map[[2]string][]string{}
 	for _, r := range t.now.Routes {
@@ -210,7 +211,7 @@ func unsettled(cluster string, id arm.ID, fix finding.CommandLine) finding.Findi
 		With("provisioningState: Failed").WithFix("%s", fix)
 }
 
-func (t *target) put(r inventory.Route, owner *share) {
+func (t *target) put(r inventory.Route, owner *targetCluster) {
 	name := strings.ToLower(r.Name)
 	t.byName[name] = len(t.routes)
 	if r.Prefix.IsValid() {
@@ -226,10 +227,10 @@ func (t *target) place(r inventory.Route) {
 		t.placeRemoved(r)
 		return
 	}
-	var owners []*share
-	var wants, agrees *share
+	var owners []*targetCluster
+	var wants, agrees *targetCluster
 	unknown := false
-	claim := func(s *share) {
+	claim := func(s *targetCluster) {
 		owners = append(owners, s)
 		unknown = unknown || s.wanted == nil
 		if want, ok := s.wanted.at(r.Prefix); ok {
@@ -241,7 +242,7 @@ func (t *target) place(r inventory.Route) {
 			}
 		}
 	}
-	for _, s := range t.shares {
+	for _, s := range t.clusters {
 		if t.owns(s, r) {
 			claim(s)
 		}
@@ -271,7 +272,7 @@ func (t *target) place(r inventory.Route) {
 		t.put(t.follow(r, wants), wants)
 	default:
 		// it may lead to a node of theirs, although its name is not theirs
-		for _, s := range t.shares {
+		for _, s := range t.clusters {
 			if s.owns(r) && !slices.Contains(owners, s) {
 				owners = append(owners, s)
 			}
@@ -281,7 +282,7 @@ func (t *target) place(r inventory.Route) {
 }
 
 // owns reports whether a route is a cluster's.
-func (t *target) owns(s *share, r inventory.Route) bool {
+func (t *target) owns(s *targetCluster, r inventory.Route) bool {
 	want, wanted := s.wanted.at(r.Prefix)
 	if s.owns(r) && (wanted && want.SameHop(r) || nodeNamed(r) || t.had(s, r)) {
 		return true
@@ -291,12 +292,12 @@ func (t *target) owns(s *share, r inventory.Route) bool {
 	return wanted && named && t.undone(s, r.Prefix, want.Hop)
 }
 
-func (t *target) had(s *share, r inventory.Route) bool {
+func (t *target) had(s *targetCluster, r inventory.Route) bool {
 	return t.w.s.Memory.Of(s.cluster.ID).Had[Pair{Prefix: r.Prefix, Hop: r.Hop}]
 }
 
 // follow returns the route with the next hop that the cluster's route table has for its prefix.
-func (t *target) follow(r inventory.Route, s *share) inventory.Route {
+func (t *target) follow(r inventory.Route, s *targetCluster) inventory.Route {
 	want, _ := s.wanted.at(r.Prefix)
 	hop := want.Hop
 	if s.policy == v1alpha1.PolicyObserve {
@@ -324,7 +325,7 @@ func (t *target) follow(r inventory.Route, s *share) inventory.Route {
 }
 
 // placeStale removes a stale route, or keeps it and notes why.
-func (t *target) placeStale(r inventory.Route, owners []*share) {
+func (t *target) placeStale(r inventory.Route, owners []*targetCluster) {
 	s := owners[0]
 	switch s.policy {
 	case v1alpha1.PolicyObserve:
@@ -348,7 +349,7 @@ func (t *target) addMissing() {
 	present := len(t.routes)
 	added, missing := 0, 0
 	var without []string // clusters that lack routes
-	for _, s := range t.shares {
+	for _, s := range t.clusters {
 		before := missing
 		for _, want := range s.byNode() {
 			switch want := *want; {
@@ -371,7 +372,7 @@ func (t *target) addMissing() {
 }
 
 // taken reports whether another route has the prefix that a cluster wants.
-func (t *target) taken(s *share, want inventory.Route) bool {
+func (t *target) taken(s *targetCluster, want inventory.Route) bool {
 	i, taken := t.byPrefix[want.Prefix]
 	if !taken {
 		return false
@@ -389,7 +390,7 @@ func (t *target) taken(s *share, want inventory.Route) bool {
 	return true
 }
 
-func (t *target) create(s *share, want inventory.Route) {
+func (t *target) create(s *targetCluster, want inventory.Route) {
 	name := t.freeName(want)
 	why := Reason{Cluster: s.name, Why: "new in the cluster's table"}
 	if fromNodes(s.config) {

@@ -411,7 +411,7 @@ func TestLearnMasks(t *testing.T) {
 		// a route as wide as the pod CIDR is not a node's
 		"fd12::/64 fd12::/48 fd12:0:0:0:1::/84": 84,
 	} {
-		v := &view{cidrs: []netip.Prefix{cidr}, masks: []int{80}, anyHop: true}
+		v := &clusterState{cidrs: []netip.Prefix{cidr}, masks: []int{80}, anyHop: true}
 		table := &inventory.RouteTable{}
 		for i, p := range strings.Fields(routes) {
 			table.Routes = append(table.Routes, inventory.Route{Name: fmt.Sprint(i),

@@ -10,7 +10,7 @@ import (
 
 // undone reports whether another writer changed a route in the target: the target had the wanted
 // next hop before, and the cluster's route table has not changed. Restoring it is a repair.
-func (t *target) undone(s *share, prefix netip.Prefix, hop netip.Addr) bool {
+func (t *target) undone(s *targetCluster, prefix netip.Prefix, hop netip.Addr) bool {
 	was, known := t.w.s.Memory.Of(s.cluster.ID).InSync[t.now.ID.Key()][prefix]
 	return known && was == hop
 }
@@ -28,7 +28,7 @@ func (p *Planner) InSync(cluster arm.ID, made Plan) map[string]map[netip.Prefix]
 		}
 	}
 	now := map[string]map[netip.Prefix]netip.Addr{}
-	for target, parts := range p.parts {
+	for target, parts := range p.targets {
 		for _, part := range parts {
 			if !cluster.Equal(arm.ID(part.config.Spec.ClusterID)) {
 				continue
@@ -66,8 +66,8 @@ func (p *Planner) Had(cluster arm.ID) map[Pair]bool {
 		had[Pair{Prefix: prefix, Hop: r.Hop}] = true
 	}
 	before := p.s.Memory.Of(cluster).Had
-	for target, parts := range p.parts {
-		if !slices.ContainsFunc(parts, func(part part) bool {
+	for target, parts := range p.targets {
+		if !slices.ContainsFunc(parts, func(part targetConfig) bool {
 			return cluster.Equal(arm.ID(part.config.Spec.ClusterID))
 		}) {
 			continue

@@ -107,8 +107,8 @@ func Judge(facts []Fact, seen Observed) []Result {
 	return results
 }
 
-// Observed has the observations of the trials. A trial that did not complete leaves its part nil,
-// and a reason in Failed.
+// Observed has the observations of the trials. If a trial did not complete, its field is nil, and
+// Failed has the reason.
 type Observed struct {
 	Failed map[string]string // by trial
 

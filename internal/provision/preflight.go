@@ -54,7 +54,7 @@ func Preflight(
 		return nil, err.Error(), nil
 	}
 	for _, n := range needs {
-		own := s.Own[n.Scope.Key()]
+		own := s.CallerRights[n.Scope.Key()]
 		switch {
 		case own.May(n.Action):
 			continue

@@ -56,9 +56,11 @@ type Observer struct {
 	Ended func(number, of int, o Outcome)
 }
 
-// Look reads the existing network that a cluster will use, and returns the cluster fitted to it. A
-// cluster with its own network is returned unchanged. A *build.Error says what does not fit.
-func Look(ctx context.Context, client *azure.Client, c build.Cluster) (build.Cluster, error) {
+// FitToNetwork reads the existing network that a cluster will use, and returns the cluster fitted
+// to it. A cluster with its own network is returned unchanged. A *build.Error says what does not
+// fit.
+func FitToNetwork(ctx context.Context, client *azure.Client, c build.Cluster) (build.Cluster,
+	error) {
 	if c.Existing == nil {
 		return c, nil
 	}

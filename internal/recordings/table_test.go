@@ -13,31 +13,53 @@ var core = map[string]*regexp.Regexp{}
 
 func init() {
 	for row, fields := range map[string]string{
-		"route tables": `properties\.(routes|subnets|disableBgp|provisioningState)|location|name|id`,
-		"subnets": `properties\.(addressPrefix|routeTable|networkSecurityGroup|natGateway|delegations(\[\])?$|delegations\[\]\.properties\.serviceName|` +
-			`serviceEndpoint|ipConfigurations|privateEndpoints|provisioningState|privateEndpointNetworkPolicies)`,
-		"virtual networks": `properties\.(addressSpace|provisioningState|subnets(\[\])?$|subnets\[\]\.properties\.(addressPrefix|routeTable|networkSecurityGroup|` +
-			`natGateway|ipConfigurations|provisioningState|privateEndpointNetworkPolicies)|virtualNetworkPeerings(\[\])?$|virtualNetworkPeerings\[\]\.properties\.` +
+		"route tables": `properties\.(routes|subnets|disableBgp|provisioningState)|location|name|` +
+			`id`,
+		"subnets": `properties\.(addressPrefix|routeTable|networkSecurityGroup|natGateway|` +
+			`delegations(\[\])?$|delegations\[\]\.properties\.serviceName|` +
+			`serviceEndpoint|ipConfigurations|privateEndpoints|provisioningState|` +
+			`privateEndpointNetworkPolicies)`,
+		"virtual networks": `properties\.(addressSpace|provisioningState|subnets(\[\])?$|` +
+			`subnets\[\]\.properties\.(addressPrefix|routeTable|networkSecurityGroup|` +
+			`natGateway|ipConfigurations|provisioningState|privateEndpointNetworkPolicies)|` +
+			`virtualNetworkPeerings(\[\])?$|virtualNetworkPeerings\[\]\.properties\.` +
 			`(peering|remote(Address|VirtualNetwork$|VirtualNetworkAddress)|allow|use))`,
-		"peerings": `properties\.(peeringState|peeringSyncLevel|remoteAddressSpace|remoteVirtualNetwork$|remoteVirtualNetworkAddressSpace|allow|use|provisioningState|doNotVerify)`,
-		"network interfaces": `properties\.(ipConfigurations(\[\])?$|ipConfigurations\[\]\.properties\.(privateIP|subnet|publicIP|primary|provisioningState)|` +
+		"peerings": `properties\.(peeringState|peeringSyncLevel|remoteAddressSpace|` +
+			`remoteVirtualNetwork$|remoteVirtualNetworkAddressSpace|allow|use|provisioningState|` +
+			`doNotVerify)`,
+		"network interfaces": `properties\.(ipConfigurations(\[\])?$|` +
+			`ipConfigurations\[\]\.properties\.(privateIP|subnet|publicIP|primary|` +
+			`provisioningState)|` +
 			`enableIPForwarding|networkSecurityGroup|virtualMachine|provisioningState|primary)`,
 		"NIC effective*": `.*(addressPrefix|nextHop|state|source|value\[\])$`,
-		"network security groups": `properties\.(subnets|networkInterfaces|provisioningState|securityRules(\[\])?$|(default)?[sS]ecurityRules\[\]\.properties\.` +
-			`(access|direction|priority|protocol|sourceAddressPrefix$|destinationAddressPrefix$|sourcePortRange$|destinationPortRange$))`,
-		"security rules":      `properties\.(access|direction|priority|protocol|sourceAddressPrefix$|destinationAddressPrefix$|sourcePortRange$|destinationPortRange$|provisioningState)`,
-		"public IP addresses": `properties\.(ipAddress|ipConfiguration|publicIPAllocationMethod|publicIPAddressVersion|provisioningState|natGateway)|sku\.name`,
-		"NAT gateways":        `properties\.(subnets|publicIp|provisioningState)|sku\.name`,
-		"application gateways": `properties\.(provisioningState|operationalState|gatewayIPConfigurations(\[\])?$|gatewayIPConfigurations\[\]\.properties|` +
-			`frontendIPConfigurations(\[\])?$|frontendIPConfigurations\[\]\.properties\.(subnet|publicIP|privateIP)|sku|backendAddressPools(\[\])?$|` +
+		"network security groups": `properties\.(subnets|networkInterfaces|provisioningState|` +
+			`securityRules(\[\])?$|(default)?[sS]ecurityRules\[\]\.properties\.` +
+			`(access|direction|priority|protocol|sourceAddressPrefix$|destinationAddressPrefix$|` +
+			`sourcePortRange$|destinationPortRange$))`,
+		"security rules": `properties\.(access|direction|priority|protocol|` +
+			`sourceAddressPrefix$|destinationAddressPrefix$|sourcePortRange$|` +
+			`destinationPortRange$|provisioningState)`,
+		"public IP addresses": `properties\.(ipAddress|ipConfiguration|publicIPAllocationMethod|` +
+			`publicIPAddressVersion|provisioningState|natGateway)|sku\.name`,
+		"NAT gateways": `properties\.(subnets|publicIp|provisioningState)|sku\.name`,
+		"application gateways": `properties\.(provisioningState|operationalState|` +
+			`gatewayIPConfigurations(\[\])?$|gatewayIPConfigurations\[\]\.properties|` +
+			`frontendIPConfigurations(\[\])?$|frontendIPConfigurations\[\]\.properties\.(subnet|` +
+			`publicIP|privateIP)|sku|backendAddressPools(\[\])?$|` +
 			`backendAddressPools\[\]\.properties\.backendAddresses)`,
-		"AKS clusters": `properties\.(provisioningState|powerState|nodeResourceGroup|fqdn|networkProfile\.(networkPlugin|networkPluginMode|podCidr|serviceCidr|` +
-			`dnsServiceIP|outboundType|networkPolicy|networkDataplane|loadBalancerSku|loadBalancerProfile)|agentPoolProfiles(\[\])?$|agentPoolProfiles\[\]\.` +
-			`(name|count|maxPods|vnetSubnetID|podSubnetID|provisioningState|powerState|upgradeSettings|type|mode|enableAutoScaling|minCount|maxCount|osType|` +
-			`orchestratorVersion)|servicePrincipalProfile|identityProfile|addonProfiles|maxAgentPools)|identity`,
-		"AKS agent pools": `properties\.(count|maxPods|vnetSubnetID|podSubnetID|provisioningState|powerState|upgradeSettings|type|mode|enableAutoScaling|minCount|` +
+		"AKS clusters": `properties\.(provisioningState|powerState|nodeResourceGroup|fqdn|` +
+			`networkProfile\.(networkPlugin|networkPluginMode|podCidr|serviceCidr|` +
+			`dnsServiceIP|outboundType|networkPolicy|networkDataplane|loadBalancerSku|` +
+			`loadBalancerProfile)|agentPoolProfiles(\[\])?$|agentPoolProfiles\[\]\.` +
+			`(name|count|maxPods|vnetSubnetID|podSubnetID|provisioningState|powerState|` +
+			`upgradeSettings|type|mode|enableAutoScaling|minCount|maxCount|osType|` +
+			`orchestratorVersion)|servicePrincipalProfile|identityProfile|addonProfiles|` +
+			`maxAgentPools)|identity`,
+		"AKS agent pools": `properties\.(count|maxPods|vnetSubnetID|podSubnetID|` +
+			`provisioningState|powerState|upgradeSettings|type|mode|enableAutoScaling|minCount|` +
 			`maxCount|osType|orchestratorVersion|nodeTaints)`,
-		"scale sets":         `properties\.(provisioningState|uniqueId)|sku\.(capacity|name)|identity`,
+		"scale sets": `properties\.(provisioningState|uniqueId)|sku\.(capacity|name)|` +
+			`identity`,
 		"managed identities": `properties|location|name`,
 	} {
 		core[row] = regexp.MustCompile(`^(?:` + fields + `)`)

@@ -102,7 +102,7 @@ func (d Diagnosis) WriteBelow(w io.Writer) error {
 type Fixed struct {
 	Diagnosis
 	// Fixes is the check that made the changes; absent if there was nothing to change.
-	Fixes *Round            `json:"fixes,omitempty"`
+	Fixes *Result           `json:"fixes,omitempty"`
 	Left  []finding.Finding `json:"left"`
 }
 

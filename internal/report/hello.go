@@ -84,7 +84,7 @@ func (h Hello) Write(w io.Writer, format Format, style Style) error {
 		return WriteJSON(w, h)
 	}
 	var b strings.Builder
-	sentence, paint := "all of "+Count(len(h.Calls), "call")+" arrive", style.Green
+	sentence, paint := "all "+Count(len(h.Calls), "call")+" arrive", style.Green
 	if !h.Whole() {
 		sentence, paint = fmt.Sprintf("%d of %s arrive", h.Arrived, Count(len(h.Calls), "call")),
 			style.Red

@@ -55,7 +55,7 @@ func TestHello(t *testing.T) {
 	whole := helloWith(3, "", "")
 	text := helloText(t, whole)
 	for _, part := range []string{
-		"The demo on shop: all of 6 calls arrive.\n", "1  p0   n0    10.244.0.2\n",
+		"The demo on shop: all 6 calls arrive.\n", "1  p0   n0    10.244.0.2\n",
 		"Row calls column\nms  1    2    3\n1   -    1.3  1.3\n",
 		"\nRoutes used\n  to n0  2 calls  2 answers\n",
 	} {
@@ -100,7 +100,7 @@ func TestHello(t *testing.T) {
 	// Many pods get no matrix on a terminal. With a waiting pod the demo is not complete.
 	many := helloWith(maxGrid+1, "", "")
 	if text = helloText(t, many); strings.Contains(text, "Row calls column") ||
-		!strings.Contains(text, "all of 210 calls arrive") {
+		!strings.Contains(text, "all 210 calls arrive") {
 		t.Errorf("many:\n%s", text)
 	}
 	many.Pods[3].Ready, many.Pods[3].Why = false, "ImagePullBackOff: \x1b[31m"

@@ -3,7 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/mitchellh/go-wordwrap"
 
 	"routekeeper.dev/routekeeper/internal/finding"
 )
@@ -39,24 +40,4 @@ This page is generated from internal/finding; a test keeps it current.
 	return b.String()
 }
 
-// wrap breaks a paragraph into lines of at most 100 columns, at its spaces.
-func wrap(paragraph string) string {
-	const columns = 100
-	var b strings.Builder
-	width := 0
-	for i, word := range strings.Fields(paragraph) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case width+1+n > columns:
-			b.WriteByte('\n')
-			width = 0
-		default:
-			b.WriteByte(' ')
-			width++
-		}
-		b.WriteString(word)
-		width += n
-	}
-	return b.String()
-}
+func wrap(paragraph string) string { return wordwrap.WrapString(paragraph, 100) }

@@ -115,7 +115,7 @@ func (p Past) Summary() string {
 		}
 	}
 	if len(settled) > 0 {
-		parts = append(parts, Round{Changes: settled}.Summary())
+		parts = append(parts, Result{Changes: settled}.Summary())
 	}
 	if open > 0 {
 		parts = append(parts, Count(open, "change")+" under way, or interrupted: outcome unknown")

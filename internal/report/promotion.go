@@ -13,7 +13,7 @@ import (
 type Promotion struct {
 	Cluster string `json:"cluster"`
 	// Plan is what a keeper with the promoted config would do now.
-	Plan Round `json:"plan"`
+	Plan Result `json:"plan"`
 	// Edits are the values that are replaced in the config.
 	Edits []config.Edit `json:"edits"`
 	// Written is set when the config was written.

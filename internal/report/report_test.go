@@ -19,7 +19,7 @@ const (
 	subnet = arm.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/nodes")
 )
 
-func sample() Round {
+func sample() Result {
 	elapsed := int64(2345)
 	route := func(verb plan.Verb, state plan.OutcomeState, name string, old,
 		new *plan.Value) plan.Outcome {
@@ -32,7 +32,7 @@ func sample() Round {
 	}
 	failed := route(plan.Delete, plan.Failed, "n2", v("10.244.2.0/24", "10.0.0.6"), nil)
 	failed.Error = "no"
-	return Round{
+	return Result{
 		Clusters: 2, ElapsedMs: &elapsed, ARM: &Calls{Reads: 3, Writes: 1},
 		Changes: []plan.Outcome{
 			route(plan.Create, plan.Done, "n0", nil, v("10.244.0.0/24", "10.0.0.4")),
@@ -50,7 +50,7 @@ func sample() Round {
 	}
 }
 
-func write(t *testing.T, r Round, f Format, s Style) string {
+func write(t *testing.T, r Result, f Format, s Style) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := r.Write(&b, f, s); err != nil {
@@ -142,16 +142,16 @@ info unmanaged-overlap covers
 	if strings.Count(raw, "\n") != 1 || !strings.Contains(raw, `"message":"a|b is <taken>"`) {
 		t.Errorf("JSON: %s", raw)
 	}
-	var back Round
+	var back Result
 	if err := json.Unmarshal([]byte(raw), &back); err != nil || len(back.Changes) != 4 ||
 		back.Findings[0].Severity != finding.Error || *back.ElapsedMs != 2345 ||
 		back.ARM.Reads != 3 {
 		t.Errorf("%v: %+v", err, back)
 	}
-	if got := write(t, Round{}, JSON, Style{}); got != `{"changes":[],"findings":[]}`+"\n" {
+	if got := write(t, Result{}, JSON, Style{}); got != `{"changes":[],"findings":[]}`+"\n" {
 		t.Errorf("an empty check: %s", got)
 	}
-	if got := write(t, Round{}, Text, Style{}); got != "Nothing to do.\n" {
+	if got := write(t, Result{}, Text, Style{}); got != "Nothing to do.\n" {
 		t.Errorf("an empty check: %q", got)
 	}
 }
@@ -184,7 +184,7 @@ func TestRoundFabric(t *testing.T) {
 // TestFromOutside: names that come from outside cannot move the cursor or start a line; an error is
 // not "nothing to do".
 func TestFromOutside(t *testing.T) {
-	r := Round{
+	r := Result{
 		Changes: []plan.Outcome{
 			{Change: plan.Change{Verb: plan.Delete, Resource: table, Route: "a\x1b[2Jb\n+ c",
 				Old: &plan.Value{AddressPrefix: "10.0.0.0/24", NextHopType: "x\ry"}},

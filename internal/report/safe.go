@@ -46,8 +46,8 @@ func paintAt(s string) (start, end int) {
 	return start, end
 }
 
-// SafeText returns text of several lines with hidden characters made visible: the last check for
-// what the writer of a report missed.
+// SafeText returns text of several lines with hidden characters made visible. It is the last
+// safeguard, for text that the writer of a report did not escape.
 func SafeText(text string, style Style) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

@@ -25,7 +25,7 @@ func TestNothingHidden(t *testing.T) {
 		Route: bad, New: &plan.Value{AddressPrefix: bad, NextHopType: bad}, Why: bad},
 		State: plan.Failed, Error: bad}
 	for name, write := range map[string]func(io.Writer, Format, Style) error{
-		"changes":   Round{Changes: []plan.Outcome{change}, Findings: findings}.Write,
+		"changes":   Result{Changes: []plan.Outcome{change}, Findings: findings}.Write,
 		"diagnosis": Diagnosis{Clusters: []string{bad}, Findings: findings}.Write,
 		"check":     Checked{Files: []CheckedFile{{bad, bad}}, Findings: findings}.Write,
 		"alerts": Alerts{

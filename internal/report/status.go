@@ -12,7 +12,7 @@ import (
 
 // Status is the state of a keeper's clusters.
 type Status struct {
-	// Source is an address of a keeper, or the file of a history.
+	// Source is an address of a keeper or of a Kubernetes API server, or the file of a history.
 	Source   string `json:"source"`
 	Sentence string `json:"sentence,omitempty"` // the keeper's; "" from a history
 	// Checked is the age of the oldest check; for a history, of its last write.
@@ -21,7 +21,9 @@ type Status struct {
 	Clusters []ClusterStatus   `json:"clusters"`
 	Findings []finding.Finding `json:"findings"` // findings of no particular cluster
 
-	Live bool      `json:"live"` // a running keeper answered
+	Live bool `json:"live"` // a running keeper answered, or a controller holds its Lease
+	// Note says which controller runs, for ClusterRoutes objects of a Kubernetes API server.
+	Note string    `json:"note,omitempty"`
 	Now  time.Time `json:"-"`
 }
 
@@ -50,7 +52,7 @@ func (s Status) Good() bool {
 // Key differs if two statuses differ in more than time.
 func (s Status) Key() string {
 	var b strings.Builder
-	fmt.Fprintln(&b, s.Sentence, s.Paused, s.Checked.IsZero())
+	fmt.Fprintln(&b, s.Sentence, s.Paused, s.Checked.IsZero(), s.Note)
 	for _, c := range s.Clusters {
 		fmt.Fprintln(&b, c.Name, c.State, c.Sentence)
 	}
@@ -107,6 +109,9 @@ func (s Status) lines() []string {
 		if f.Severity >= finding.Warning {
 			lines = append(lines, fmt.Sprintf("%s %s: %s", f.Severity, f.Code, f.Message))
 		}
+	}
+	if s.Note != "" {
+		return append(lines, s.Note)
 	}
 	if s.Live && s.Checked.IsZero() {
 		lines = append(lines, "The first check is under way.")

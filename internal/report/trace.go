@@ -82,7 +82,7 @@ func (m Matrix) Write(w io.Writer, format Format, style Style) error {
 
 // text is a summary and then the causes, worst first, with as many ends as fit a line.
 func (m Matrix) text(style Style) string {
-	text, paint := fmt.Sprintf("all of %s are delivered", Count(m.Pairs, "pair")), style.Green
+	text, paint := fmt.Sprintf("all %s are delivered", Count(m.Pairs, "pair")), style.Green
 	if m.Delivered < m.Pairs {
 		text, paint = fmt.Sprintf("of %s %d are delivered, %d dropped, %d unknown",
 			Count(m.Pairs, "pair"), m.Delivered, m.Dropped, m.Unknown), style.Bold

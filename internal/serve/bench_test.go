@@ -54,13 +54,13 @@ func BenchmarkEvents(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer s.Close()
-			var rounds, reads atomic.Int64
+			var results, reads atomic.Int64
 			ctx, cancel := context.WithCancel(b.Context())
 			done := make(chan error)
 			first := make(chan struct{})
 			go func() {
-				done <- k.Run(ctx, time.Hour, func(r keeper.Round) {
-					if rounds.Add(1) == 1 {
+				done <- k.Run(ctx, time.Hour, func(r keeper.Result) {
+					if results.Add(1) == 1 {
 						close(first)
 					} else {
 						reads.Add(int64(r.Reads))
@@ -98,7 +98,7 @@ func BenchmarkEvents(b *testing.B) {
 			})
 			b.StopTimer()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
-			b.ReportMetric(float64(rounds.Load()-1), "checks")
+			b.ReportMetric(float64(results.Load()-1), "checks")
 			b.ReportMetric(float64(reads.Load()), "ARM-reads")
 			cancel()
 			if err := <-done; err != nil {

@@ -278,7 +278,7 @@ func (d *day) start() {
 	go func() {
 		// If the first check reads nothing, the program ends and is started again.
 		for {
-			err := l.Run(ctx, 5*time.Minute, func(keeper.Round) {})
+			err := l.Run(ctx, 5*time.Minute, func(keeper.Result) {})
 			if err == nil || ctx.Err() != nil {
 				l.done <- nil
 				return
@@ -357,7 +357,7 @@ func (l *life) isDead() bool {
 
 // A killed program records nothing.
 
-func (l *life) Intend(r keeper.Round, changes []plan.Change) {
+func (l *life) Intend(r keeper.Result, changes []plan.Change) {
 	if !l.isDead() {
 		l.past.Intend(r, changes)
 	}
@@ -369,7 +369,7 @@ func (l *life) Settle(outcomes []plan.Outcome) {
 	}
 }
 
-func (l *life) Record(r keeper.Round, s *inventory.Snapshot) []finding.Finding {
+func (l *life) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 	if l.isDead() {
 		return nil
 	}

@@ -124,7 +124,7 @@ func (d *day) checkHistory() {
 	defer reader.Close()
 	type row struct {
 		history.Change
-		round  int64
+		check  int64
 		writes int
 	}
 	rows := map[string][]*row{}
@@ -132,7 +132,7 @@ func (d *day) checkHistory() {
 	if err := reader.Each(history.Query{}, func(e history.Entry) error {
 		for _, c := range e.Changes {
 			states[c.State]++
-			r := &row{Change: c, round: e.ID}
+			r := &row{Change: c, check: e.ID}
 			if c.State == history.Intended || c.Settled == nil {
 				d.t.Errorf("check %d: left open: %+v", e.ID, c)
 				continue
@@ -152,18 +152,18 @@ func (d *day) checkHistory() {
 			// One write can end in the millisecond in which the next begins.
 			ended := at.Equal(*r.Settled) &&
 				slices.ContainsFunc(rows[w.change], func(next *row) bool {
-					return next.round > r.round && covers(next)
+					return next.check > r.check && covers(next)
 				})
 			if covers(r) && !ended {
 				r.writes++
-				of = append(of, fmt.Sprintf("check %d: %s, intended %s, settled %s %s", r.round,
+				of = append(of, fmt.Sprintf("check %d: %s, intended %s, settled %s %s", r.check,
 					r.State, r.Intended, r.Settled, r.Note))
 			}
 		}
 		if len(of) != 1 && !w.tried {
 			var others []string
 			for _, r := range rows[w.change] {
-				others = append(others, fmt.Sprintf("check %d: %s, %s to %s %s", r.round, r.State,
+				others = append(others, fmt.Sprintf("check %d: %s, %s to %s %s", r.check, r.State,
 					r.Intended, r.Settled, r.Note))
 			}
 			d.t.Errorf("%s, written at %s, is %d times in the history:\n  %s\nthe same at other "+
@@ -177,7 +177,7 @@ func (d *day) checkHistory() {
 			// write. So can, after a kill, a change that was not even tried, which has a note.
 			if r.State == plan.Done && r.writes == 0 && r.Note == "" {
 				d.t.Errorf("check %d: %s is said to be done, and was not written: %s to %s %s",
-					r.round, keyOf(r.Change.Change), r.Intended, r.Settled, r.Note)
+					r.check, keyOf(r.Change.Change), r.Intended, r.Settled, r.Note)
 			}
 		}
 	}

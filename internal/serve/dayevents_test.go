@@ -101,7 +101,7 @@ func (d *day) happens() {
 	}
 }
 
-// readdress replaces a node by one with the same name and another address.
+// readdress replaces a node with one with the same name and another address.
 func (d *day) readdress() {
 	i := d.by.IntN(len(d.guarded))
 	var nodes []string

@@ -44,8 +44,8 @@ func (h *Health) Progress(oldest time.Time) {
 	h.progress, h.allowed = oldest, h.limit
 }
 
-// Round notes the result of a check.
-func (h *Health) Round(r keeper.Round) {
+// Record notes the result of a check.
+func (h *Health) Record(r keeper.Result) {
 	for _, cluster := range checked(r) {
 		if successful(r, cluster) {
 			h.mu.Lock()

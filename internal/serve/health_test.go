@@ -22,7 +22,7 @@ type patient struct {
 	e      *emulator.Emulator
 	demo   emulator.Demo
 	health *Health
-	told   func(keeper.Round) // may be nil
+	told   func(keeper.Result) // may be nil
 }
 
 func newPatient(t *testing.T, o emulator.Options) *patient {
@@ -50,8 +50,8 @@ func (p *patient) keep() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- k.Run(ctx, 10*time.Second, func(r keeper.Round) {
-			p.health.Round(r)
+		ended <- k.Run(ctx, 10*time.Second, func(r keeper.Result) {
+			p.health.Record(r)
 			if p.told != nil {
 				p.told(r)
 			}
@@ -130,7 +130,7 @@ func TestHealthStuck(t *testing.T) {
 		p := newPatient(t, emulator.Options{OperationTime: time.Second})
 		stuck := make(chan struct{})
 		var blocks atomic.Bool
-		p.told = func(keeper.Round) {
+		p.told = func(keeper.Result) {
 			if blocks.Load() {
 				<-stuck
 			}
@@ -174,7 +174,7 @@ func TestHealthInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHealth(5 * time.Minute)
 		h.Progress(time.Now())
-		h.Round(keeper.Round{Managed: []string{"shop"}})
+		h.Record(keeper.Result{Managed: []string{"shop"}})
 		time.Sleep(15 * time.Minute)
 		if h.Live() != nil || h.Ready() != nil {
 			t.Error(h.Live(), h.Ready())

@@ -28,7 +28,7 @@ type Metrics struct {
 	unmade        *prometheus.GaugeVec   // verb, cluster
 	observed      *prometheus.GaugeVec   // verb, cluster
 	waits         *waits
-	rounds        *prometheus.CounterVec // cause
+	checks        *prometheus.CounterVec // cause
 	last          *prometheus.GaugeVec   // cluster
 	routes        *prometheus.GaugeVec   // table
 	limit         *prometheus.GaugeVec   // table
@@ -39,6 +39,7 @@ type Metrics struct {
 	calls         *prometheus.CounterVec // method, status
 	remaining     *tokens
 	events        *prometheus.CounterVec // result
+	dropped       prometheus.Counter
 	refusedConfig prometheus.Gauge
 }
 
@@ -75,7 +76,7 @@ func NewMetrics() *Metrics {
 		"verb", "cluster")
 	m.refusedConfig = gauge("config_refused", "1 while the config has a mistake and the previous "+
 		"one stays in use.").WithLabelValues()
-	m.rounds = counter("checks_total", "Checks, by cause: poll, event or person.",
+	m.checks = counter("checks_total", "Checks, by cause: poll, event or person.",
 		"cause")
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a check last read all of "+
 		"a cluster and made all required changes; 0: never since the start.", "cluster")
@@ -89,6 +90,8 @@ func NewMetrics() *Metrics {
 		"0: no answer.", "method", "status")
 	m.events = counter("events_total", "Events, by result: "+
 		strings.Join(results, ", ")+".", "result")
+	m.dropped = counter("connections_dropped_total", "Connections that were closed because there "+
+		"were too many.").WithLabelValues()
 	m.waits = newWaits(m.registry)
 	m.registry.MustRegister(m.remaining, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -101,7 +104,7 @@ func NewMetrics() *Metrics {
 		m.events.WithLabelValues(result)
 	}
 	for _, cause := range []string{keeper.ByPoll, keeper.ByEvent, keeper.ByPerson} {
-		m.rounds.WithLabelValues(cause)
+		m.checks.WithLabelValues(cause)
 	}
 	return m
 }
@@ -138,8 +141,8 @@ func (m *Metrics) Call(c azure.Call) {
 	}
 }
 
-// Round records the result of a check. Calls must not overlap.
-func (m *Metrics) Round(r keeper.Round) {
+// Record records the result of a check. Calls must not overlap.
+func (m *Metrics) Record(r keeper.Result) {
 	cause, began := keeper.ByPoll, r.Started
 	if !r.Asked.IsZero() {
 		cause, began = keeper.ByEvent, r.Asked
@@ -147,7 +150,7 @@ func (m *Metrics) Round(r keeper.Round) {
 	if r.Woke.By == keeper.ByPerson {
 		cause = keeper.ByPerson
 	}
-	m.rounds.WithLabelValues(cause).Inc()
+	m.checks.WithLabelValues(cause).Inc()
 	m.findings.Reset()
 	for _, f := range r.Findings {
 		m.findings.WithLabelValues(string(f.Code), f.Severity.String(), f.Cluster).Inc()
@@ -159,7 +162,7 @@ func (m *Metrics) Round(r keeper.Round) {
 	}
 	end := r.Started.Add(r.Elapsed)
 	checked := checked(r)
-	m.waits.round(r, checked, began)
+	m.waits.record(r, checked, began)
 	m.left(r, checked)
 	m.keep(r.Managed)
 	for _, cluster := range checked {
@@ -172,7 +175,7 @@ func (m *Metrics) Round(r keeper.Round) {
 
 // checked are the clusters that were checked and are still configured: a check may end after its
 // cluster has left the config.
-func checked(r keeper.Round) []string {
+func checked(r keeper.Result) []string {
 	if r.Of == nil {
 		return r.Managed
 	}
@@ -207,7 +210,7 @@ func (m *Metrics) keep(names []string) {
 const unseen = time.Hour
 
 // fill records how full tables and node subnets are.
-func (m *Metrics) fill(r keeper.Round, now time.Time) {
+func (m *Metrics) fill(r keeper.Result, now time.Time) {
 	if r.Of == nil && r.Complete { // a table that was not read is no longer a target
 		m.checked = map[string]time.Time{}
 		for _, g := range []*prometheus.GaugeVec{m.routes, m.limit, m.free, m.surge} {
@@ -248,7 +251,7 @@ func (m *Metrics) fill(r keeper.Round, now time.Time) {
 
 // left records the changes that a check did not make. Clusters that were not read retain their
 // values.
-func (m *Metrics) left(r keeper.Round, checked []string) {
+func (m *Metrics) left(r keeper.Result, checked []string) {
 	for _, cluster := range checked {
 		if has(r, cluster, finding.ReadFailed, finding.AzureUnreachable) {
 			continue
@@ -276,10 +279,10 @@ var unsuccessful = []finding.Code{
 	finding.WriteFailed, finding.WriteRefused, finding.WriteUndone,
 }
 
-func successful(r keeper.Round, cluster string) bool { return !has(r, cluster, unsuccessful...) }
+func successful(r keeper.Result, cluster string) bool { return !has(r, cluster, unsuccessful...) }
 
 // has reports whether a finding with one of the codes is about a cluster, or about all.
-func has(r keeper.Round, cluster string, codes ...finding.Code) bool {
+func has(r keeper.Result, cluster string, codes ...finding.Code) bool {
 	return slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
 		if f.Code == finding.AzureUnreachable && r.Complete {
 			return false // it is about other clusters

@@ -43,22 +43,24 @@ type Options struct {
 	Metrics           *Metrics
 	// Health answers /livez and /readyz. Nil: they always answer ok.
 	Health *Health
-	// Own reports whether the waker itself made a change, by the correlation ID and the identity.
+	// Wrote reports whether the waker itself made a change, by the correlation ID and the identity.
 	// Such changes trigger nothing. Nil: there are none.
-	Own func(call string, identities []string, resource arm.ID) bool
+	Wrote func(call string, identities []string, resource arm.ID) bool
 	// Board is what the pages show. Nil: there are no pages.
 	Board *page.Board
 	Page  page.Options
 	Log   *slog.Logger
+	// Connections limits the open connections. 0: half of the limit of open files.
+	Connections int
 }
 
 // Server listens until it is closed.
 type Server struct {
 	http     http.Server
-	listener net.Listener
+	listener *connections
 	gate     *gate
 	waker    Waker
-	own      func(call string, identities []string, resource arm.ID) bool
+	wrote    func(call string, identities []string, resource arm.ID) bool
 	metrics  *Metrics
 	health   *Health
 	log      *slog.Logger
@@ -80,7 +82,7 @@ func Start(o Options, waker Waker) (*Server, error) {
 		return nil, fmt.Errorf("%s is not a loopback address: without authentication, anyone "+
 			"could call it", o.Address)
 	}
-	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, own: o.Own, metrics: o.Metrics,
+	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, wrote: o.Wrote, metrics: o.Metrics,
 		health: o.Health, log: o.Log, ended: make(chan error, 1)}
 	if o.Auth.UsersFile != "" {
 		if s.gate.users, err = newUsers(o.Auth.UsersFile, o.Log); err != nil {
@@ -93,7 +95,6 @@ func Start(o Options, waker Waker) (*Server, error) {
 		s.pages = page.New(o.Board, ending, o.Page)
 	}
 	s.http = http.Server{
-		Handler:           s.handler(),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 32 << 10,
@@ -108,13 +109,18 @@ func Start(o Options, waker Waker) (*Server, error) {
 		}
 		s.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.get}
 	}
-	if s.listener, err = net.ListenTCP("tcp", address); err != nil {
+	listener, err := net.ListenTCP("tcp", address)
+	if err != nil {
 		var cause *os.SyscallError // without the address a second time
 		if errors.As(err, &cause) {
 			err = cause.Err
 		}
 		return nil, fmt.Errorf("cannot listen on %s: %w", o.Address, err)
 	}
+	s.listener = newConnections(listener, cmp.Or(o.Connections, connectionLimit(openFiles())),
+		s.metrics.dropped.Inc, o.Log)
+	s.http.ConnContext = remember
+	s.http.Handler = s.handler()
 	go func() {
 		var err error
 		if files != nil {
@@ -153,6 +159,9 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("GET /metrics", s.guarded(s.metrics.Handler(), mayMeasure))
 	if s.pages != nil {
 		mux.Handle("/", s.guarded(s.pages, maySeePages))
+		if s.listener != nil {
+			mux.Handle("GET /live", s.guarded(s.listener.streamed(s.pages), maySeePages))
+		}
 	}
 	for _, path := range []string{"/events", "/events/{secret}"} {
 		mux.HandleFunc("OPTIONS "+path, s.consent)
@@ -205,6 +214,9 @@ func (s *Server) guarded(next http.Handler, what int) http.Handler {
 			http.Error(w, "this call is not authorized: it needs a token, a secret or a login",
 				http.StatusUnauthorized)
 			return
+		}
+		if what != maySend {
+			defer work(r)()
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 	})
@@ -272,6 +284,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusBadRequest, "malformed", "the body could not be read")
 		return
 	}
+	defer work(r)() // not before: a body may come slowly
 	events, err := parse(r.Header, body)
 	if err != nil {
 		refuse(http.StatusBadRequest, "malformed", oneLine(err.Error()))
@@ -288,7 +301,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		resources := slices.DeleteFunc(e.resources, func(id arm.ID) bool {
-			return s.own != nil && s.own(e.call, e.identities, id)
+			return s.wrote != nil && s.wrote(e.call, e.identities, id)
 		})
 		own += len(e.resources) - len(resources)
 		clusters += s.waker.Wake(e.caller, resources...)

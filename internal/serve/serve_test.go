@@ -205,7 +205,7 @@ func TestWhoMayCall(t *testing.T) {
 		secret); !strings.Contains(text, `routekeeper_events_total{result="unauthorized"} 4`+"\n") {
 		t.Errorf("want 4 events refused:\n%s", text)
 	}
-	health.Round(keeper.Round{Managed: []string{"shop"}})
+	health.Record(keeper.Result{Managed: []string{"shop"}})
 	if status, text, _ := call(t, s, http.MethodGet, "/readyz", "", nil); status != 200 ||
 		text != "ok\n" {
 		t.Errorf("after the first check: %d %q", status, text)
@@ -331,10 +331,10 @@ func TestMetrics(t *testing.T) {
 		}
 		return plan.Outcome{Change: c, State: state}
 	}
-	m.Round(keeper.Round{Managed: []string{"shop", "play"}, Started: at, Elapsed: 2 * time.Second,
+	m.Record(keeper.Result{Managed: []string{"shop", "play"}, Started: at, Elapsed: 2 * time.Second,
 		Findings: []finding.Finding{finding.New(finding.ReadFailed, "play", "x", ""),
 			finding.New(finding.SourceHop, "shop", "y", "")}})
-	m.Round(keeper.Round{Managed: []string{"shop", "play"}, Started: at, Elapsed: 4 * time.Second,
+	m.Record(keeper.Result{Managed: []string{"shop", "play"}, Started: at, Elapsed: 4 * time.Second,
 		Asked: at.Add(-time.Second), Of: []string{"shop"},
 		Changes: []plan.Outcome{change(plan.Associate, plan.Done),
 			change(plan.Create, plan.Done), change(plan.Create, plan.Done), change(plan.Delete,
@@ -380,13 +380,13 @@ func TestMetrics(t *testing.T) {
 	if !strings.Contains(text, "routekeeper_kubenet_retirement_days ") {
 		t.Error("the metrics lack the days to retirement")
 	}
-	m.Round(keeper.Round{Managed: []string{"shop", "play"}, Started: at,
+	m.Record(keeper.Result{Managed: []string{"shop", "play"}, Started: at,
 		Findings: []finding.Finding{finding.New(finding.ReadFailed, "shop", "x", "")}})
 	if _, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil); !strings.Contains(text,
 		`routekeeper_changes_unmade{cluster="shop",verb="delete"} 1`) {
 		t.Error("what was left unmade is forgotten when it cannot be seen")
 	}
-	m.Round(keeper.Round{Managed: []string{"play"}, Started: at, Complete: true,
+	m.Record(keeper.Result{Managed: []string{"play"}, Started: at, Complete: true,
 		Tables: []keeper.Fill{{Table: "/subscriptions/s/b", Routes: 4}}})
 	_, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil)
 	if strings.Contains(text, `cluster="shop"`) ||
@@ -395,7 +395,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("what left the config is still told of:\n%s", text)
 	}
 	// A check that was writing when its cluster left the config ends later.
-	m.Round(keeper.Round{Managed: []string{"play"}, Of: []string{"shop"}, Started: at,
+	m.Record(keeper.Result{Managed: []string{"play"}, Of: []string{"shop"}, Started: at,
 		Changes: []plan.Outcome{change(plan.Associate, plan.Failed)}})
 	if _, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil); strings.Contains(text,
 		`cluster="shop"`) {
@@ -414,23 +414,23 @@ func TestMetricsFade(t *testing.T) {
 			m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 			return w.Body.String()
 		}
-		round := func(tables ...keeper.Fill) {
-			m.Round(keeper.Round{Managed: []string{"shop", "ill"}, Of: []string{"shop"},
+		fill := func(tables ...keeper.Fill) {
+			m.Record(keeper.Result{Managed: []string{"shop", "ill"}, Of: []string{"shop"},
 				Started: time.Now(), Tables: tables})
 		}
 		m.Call(azure.Call{Method: "PUT", Status: 200, Subscription: "s", Kind: "writes",
 			Remaining: 3})
-		round(keeper.Fill{Table: "/subscriptions/s/a", Routes: 399, Limit: 400},
+		fill(keeper.Fill{Table: "/subscriptions/s/a", Routes: 399, Limit: 400},
 			keeper.Fill{Table: "/subscriptions/s/b", Routes: 399, Limit: 400})
 		time.Sleep(time.Minute)
-		round(keeper.Fill{Table: "/subscriptions/s/b", Routes: 399})
+		fill(keeper.Fill{Table: "/subscriptions/s/b", Routes: 399})
 		if text := told(); !strings.Contains(text, `kind="writes",subscription="s"} 3`) ||
 			!strings.Contains(text, `limit{table="/subscriptions/s/a"} 400`) ||
 			strings.Contains(text, `limit{table="/subscriptions/s/b"}`) {
 			t.Errorf("after a minute:\n%s", text)
 		}
 		time.Sleep(time.Hour)
-		round(keeper.Fill{Table: "/subscriptions/s/b", Routes: 398})
+		fill(keeper.Fill{Table: "/subscriptions/s/b", Routes: 398})
 		if text := told(); strings.Contains(text, "tokens_remaining{") ||
 			strings.Contains(text, `"/subscriptions/s/a"`) ||
 			!strings.Contains(text, `routes{table="/subscriptions/s/b"} 398`) {
@@ -458,7 +458,7 @@ func TestOwn(t *testing.T) {
 			"another caller": {strings.ReplaceAll(body, "44444444-", "4444aaaa-"), true},
 			"not told which": {strings.ReplaceAll(body, "correlationId", "correlation"), true},
 		} {
-			s, w := start(t, Options{Own: own})
+			s, w := start(t, Options{Wrote: own})
 			if status, _, _ := call(t, s, http.MethodPost, "/events", "application/json",
 				strings.NewReader(c.body)); status != http.StatusOK || (w.seen() > 0) != c.woke {
 				t.Errorf("%s, %s: HTTP %d, %d resources", name, what, status, w.seen())

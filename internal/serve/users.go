@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+	"routekeeper.dev/routekeeper/internal/input"
 )
 
 // users are the people in a file with lines of NAME:HASH, as htpasswd -B writes them.
@@ -53,7 +54,7 @@ func (u *users) load() error {
 	if err != nil {
 		return err
 	}
-	raw, err := os.ReadFile(u.file)
+	raw, err := input.ReadFile(u.file, input.Small)
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func cost(hash []byte) int {
 
 // CheckUsers says what is wrong in a users file.
 func CheckUsers(file string) error {
-	raw, err := os.ReadFile(file)
+	raw, err := input.ReadFile(file, input.Small)
 	if err == nil {
 		_, err = parseUsers(file, raw)
 	}

@@ -53,9 +53,9 @@ func newWaits(registry *prometheus.Registry) *waits {
 	return w
 }
 
-// round records which changes a check left and made. began is when the check, or the event that
+// record stores which changes a check left and made. began is when the check, or the event that
 // triggered it, began.
-func (w *waits) round(r keeper.Round, checked []string, began time.Time) {
+func (w *waits) record(r keeper.Result, checked []string, began time.Time) {
 	if has(r, "", finding.Paused) {
 		clear(w.since) // a person paused them
 		return

@@ -121,15 +121,15 @@ func TestWaits(t *testing.T) {
 		r := prometheus.NewRegistry()
 		w := newWaits(r)
 		for _, c := range c.checks {
-			round := keeper.Round{Managed: []string{"shop", "play"}, Of: c.of,
+			result := keeper.Result{Managed: []string{"shop", "play"}, Of: c.of,
 				Configs: []v1alpha1.ClusterRoutes{
 					config}, Started: at(c.at), Elapsed: 5 * time.Second, Changes: c.changes,
 				Findings: c.findings}
-			began := round.Started
+			began := result.Started
 			if c.asked > 0 {
 				began = at(c.asked)
 			}
-			w.round(round, checked(round), began)
+			w.record(result, checked(result), began)
 		}
 		if got := measured(t, r); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -142,13 +142,13 @@ func TestWaitsForget(t *testing.T) {
 	w := newWaits(prometheus.NewRegistry())
 	change := plan.Outcome{State: plan.Failed, Change: plan.Change{Cluster: "shop",
 		Verb: plan.Associate, Resource: "/s", New: &plan.Value{}}}
-	w.round(keeper.Round{Managed: []string{"shop"}, Changes: []plan.Outcome{change}},
+	w.record(keeper.Result{Managed: []string{"shop"}, Changes: []plan.Outcome{change}},
 		[]string{"shop"},
 		time.Now())
 	if len(w.since) != 1 {
 		t.Error(w.since)
 	}
-	w.round(keeper.Round{Managed: []string{"play"}}, []string{"play"}, time.Now())
+	w.record(keeper.Result{Managed: []string{"play"}}, []string{"play"}, time.Now())
 	if len(w.since) != 0 {
 		t.Error(w.since)
 	}
@@ -160,7 +160,7 @@ func TestWaitsOfKeeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t, emulator.Options{OperationTime: time.Second})
 		m := NewMetrics()
-		p.told = m.Round
+		p.told = m.Record
 		p.keep()
 		time.Sleep(25 * time.Second)
 		if got, want := measured(t, m.registry), []string{

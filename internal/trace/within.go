@@ -59,7 +59,7 @@ func (t *Tracer) seesCluster(c *inventory.Cluster) bool {
 		slices.ContainsFunc(t.clusterSubnets(c), t.view.seesSubnet)
 }
 
-// choose selects, among things with the same name, those of the cluster itself, otherwise those in
+// choose selects among things with the same name: those of the cluster itself, or else those in
 // connected networks.
 func (t *Tracer) choose(found []named) []named {
 	if t.view == nil {

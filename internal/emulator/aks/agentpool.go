@@ -13,7 +13,7 @@ import (
 
 var poolName = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`)
 
-// settlePool checks one agent pool profile. had is what it was, nil for a new pool.
+// settlePool checks one agent pool profile. had is the previous one, nil for a new pool.
 func settlePool(p, had, properties kernel.Object) *kernel.Failure {
 	name := kernel.Text(p, "name")
 	switch {
@@ -173,7 +173,7 @@ func (s *AKS) showPool(r *kernel.Resource, p kernel.Object) {
 	p["currentOrchestratorVersion"] = fullVersion(kernel.Text(p, "orchestratorVersion"))
 }
 
-// poolDocument is a pool as a resource of its own.
+// poolDocument is a pool as a separate resource.
 func (s *AKS) poolDocument(r *kernel.Resource, p kernel.Object, version string) kernel.Object {
 	p = kernel.Clone(p)
 	s.showPool(r, p)

@@ -267,7 +267,7 @@ func (p *cloudProvider) read() kernel.Object {
 }
 
 // keep returns the routes to keep: all outside the pod CIDRs, and those inside whose node has
-// exactly that pod CIDR and whose names do not begin with a name that the batch before deleted.
+// exactly that pod CIDR and whose names do not begin with a name that the previous batch deleted.
 func (p *cloudProvider) keep(routes []kernel.Object, before []string) (kept []any, changed bool) {
 	byName := map[string]*Node{}
 	for _, n := range p.cluster.nodes() {

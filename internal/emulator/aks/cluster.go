@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -144,6 +145,10 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	if to := modeOf(kernel.ObjectAt(r.Body, "properties", "networkProfile")); to != cl.mode {
 		s.migrate(cl, r, to)
 	}
+	moving := time.Duration(0)
+	if cl.leaving {
+		moving = time.Until(r.BusyUntil)
+	}
 	if f := s.makeNetwork(cl, r); f != nil {
 		return s.undo(cl, old, f)
 	}
@@ -155,6 +160,11 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 		}
 		if old == nil {
 			continue
+		}
+		if moving > 0 { // the nodes move once the surge nodes are there
+			if f := s.nodes.move(cl, cl.Pool(kernel.Text(p, "name")), p, moving); f != nil {
+				return f
+			}
 		}
 		if had := profileOf(old, kernel.Text(p, "name")); had != nil && upgrades(p, had) {
 			if f := s.nodes.upgrade(cl, cl.Pool(kernel.Text(p, "name")), p,

@@ -61,7 +61,7 @@ func (s *AKS) changeable(r *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// idle clears the states of the pools from the operation before.
+// idle clears the states that the previous operation set in the pools.
 func (cl *cluster) idle() {
 	for _, p := range cl.Pools {
 		p.doing = ""

@@ -68,7 +68,7 @@ func (cl *cluster) nodeDocument(p *pool, n *Node, profile kernel.Object) kernel.
 	for name, value := range kernel.ObjectAt(profile, "nodeLabels") {
 		labels[name] = value
 	}
-	if cl.mode == modeOverlay {
+	if n.overlay {
 		labels["kubernetes.azure.com/podnetwork-type"] = "overlay"
 	}
 	spec := kernel.Object{"providerID": "azure://" +

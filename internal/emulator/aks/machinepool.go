@@ -12,18 +12,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// Kinds of node pools. The nodes of all but the usual one are virtual machines of their own, with
-// network interfaces of their own, in the node resource group.
+// Kinds of node pools. In all kinds except the usual one, each node is a virtual machine with its
+// own network interface, in the node resource group.
 const (
 	poolScaleSet        = "VirtualMachineScaleSets"
 	PoolMachines        = "VirtualMachines"
 	PoolAvailabilitySet = "AvailabilitySet"
 )
 
-// single reports whether a pool's nodes are virtual machines of their own.
+// single reports whether each of a pool's nodes is a virtual machine, outside of any scale set.
 func (p *pool) single() bool { return p.kind == PoolMachines || p.kind == PoolAvailabilitySet }
 
-// base is what the names of all that AKS makes for a pool begin with.
+// base is the beginning of the names of everything that AKS makes for a pool.
 func (p *pool) base() string { return strings.TrimSuffix(p.ScaleSet.Name(), "-vmss") }
 
 // nodeName is the name of a node, which its machine shares: aks-nodepool1-12345678-vmss00000a,
@@ -121,7 +121,7 @@ func (s *nodes) refreshMachines(cl *cluster, p *pool) *kernel.Failure {
 	return s.storeMachines(cl, p)
 }
 
-// readdressed reports whether an interface has other addresses than it is to have.
+// readdressed reports whether an interface has other addresses than it should have.
 func readdressed(r *kernel.Resource, properties kernel.Object) bool {
 	addresses := func(p kernel.Object) (out []string) {
 		for _, c := range kernel.ListAt(p, "ipConfigurations") {
@@ -199,8 +199,8 @@ func settleMachines(p kernel.Object) *kernel.Failure {
 	return nil
 }
 
-// showMachines shows a pool of virtual machines as AKS does: without count and size (az aks show
-// of November 2025), which are said by size.
+// showMachines shows a pool of virtual machines as AKS does: without count and vmSize. Other fields
+// list the sizes, each with a count (az aks show of November 2025).
 func showMachines(p kernel.Object) {
 	if kernel.Text(p, "type") != PoolMachines {
 		return

@@ -31,9 +31,10 @@ func (s *AKS) leavable(cl *cluster) *kernel.Failure {
 	return nil
 }
 
-// migrate changes a cluster to overlay. Nodes keep their part of the pod CIDR, or get one. From
-// kubenet, the routes are deleted at the end of the operation: the managed table with them, an
-// existing table loses only the pod routes.
+// migrate changes a cluster to overlay. Nodes keep their part of the pod CIDR (AKS#5120), or get
+// one. From kubenet, the nodes of all pools move during the operation, in each pool as many at once
+// as its maxSurge (update-azure-cni). The routes stay until its end: then the managed table is
+// deleted with them, and an existing table loses only the pod routes.
 func (s *AKS) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
 	from := cl.mode
 	cl.mode, cl.leaving = to, from == modeKubenet
@@ -47,7 +48,7 @@ func (s *AKS) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
 					s.network.Release(p.subnet, n.Addrs[1:]...)
 					n.Addrs = n.Addrs[:1]
 				}
-				n.PodCIDRs = cl.givePodCIDRs()
+				n.PodCIDRs, n.overlay = cl.givePodCIDRs(), true
 			}
 		}
 		return
@@ -71,6 +72,9 @@ func (s *AKS) leaveTable(cl *cluster) {
 	cl.provider.stop()
 	id := cl.Table
 	cl.Table, cl.leaving = "", false
+	for _, n := range cl.nodes() {
+		n.overlay = true
+	}
 	s.nodes.nodesChanged(cl) // to be stored
 	table := s.kernel.Store.Get(id)
 	switch {

@@ -70,7 +70,7 @@ func settleNetworkProfile(properties, before kernel.Object, overlay bool) *kerne
 	kernel.SetDefault(profile, "networkPlugin", "kubenet")
 	if cidr := kernel.Text(profile, "podCidr"); cidr != "" &&
 		!slices.Contains(kernel.List(profile, "podCidrs"), cidr) {
-		delete(profile, "podCidrs") // the one that was sent alone counts
+		delete(profile, "podCidrs") // only podCidr was sent, so it counts
 	}
 	kernel.SetDefault(profile, "loadBalancerSku", "standard")
 	kernel.SetDefault(profile, "outboundType", "loadBalancer")

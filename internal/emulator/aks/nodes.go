@@ -60,6 +60,7 @@ type Node struct {
 	Pods     []netip.Addr   // its pods' in the pool's pod subnet
 	PodCIDRs []netip.Prefix // none when the pod CIDR is used up
 	created  time.Time      // its Kubernetes object
+	overlay  bool           // it has left kubenet, or never had it
 	routes   routesSeen
 }
 
@@ -145,6 +146,7 @@ func (s *nodes) addNode(cl *cluster, p *pool) *kernel.Failure {
 	}
 	p.next++
 	n.PodCIDRs, n.created = cl.givePodCIDRs(), time.Now()
+	n.overlay = cl.mode == modeOverlay
 	p.Nodes = append(p.Nodes, n)
 	return nil
 }
@@ -314,7 +316,7 @@ func (s *AKS) Scale(clusterID arm.ID, poolName string, count int) error {
 	return nil
 }
 
-// Readdress replaces a node by one with the same name and another address. A reimage can do that.
+// Readdress replaces a node with one with the same name and another address. A reimage can do that.
 func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 	defer s.kernel.Lock()()
 	cl := s.Clusters[clusterID.Key()]

@@ -10,8 +10,8 @@ import (
 
 // How a private cluster is found in its network (private-clusters): a private endpoint named
 // kube-apiserver in a node subnet, a private DNS zone with its record, and a link of the zone to
-// the network of the nodes. All of it lies in the node resource group; a zone that is brought gets
-// the record and the link, and with the zone "none" there is only a public name.
+// the network of the nodes. All of this is in the node resource group. A bring-your-own zone gets
+// the record and the link. With the zone "none" there is only a public name.
 
 // privateZone is where a private cluster's name is: "" for none.
 func (cl *cluster) privateZone(properties kernel.Object) arm.ID {
@@ -52,7 +52,7 @@ func privateHost(cluster arm.ID, properties kernel.Object) string {
 	return kernel.Text(properties, "dnsPrefix") + "-" + DigitsOf(cluster)
 }
 
-// makePrivate makes what a private cluster is found by.
+// makePrivate makes the endpoint, the record and the zone's link of a private cluster.
 func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	if !isPrivate(properties) || len(cl.Pools) == 0 {
@@ -118,7 +118,7 @@ func (cl *cluster) zoneLink(zone arm.ID) arm.ID {
 	return zone.Child("virtualNetworkLinks", cl.id.Name()+"-"+cl.digits)
 }
 
-// leaveZone takes a cluster's record and link out of a zone that it has not made.
+// leaveZone removes a cluster's record and link from a zone that AKS did not make for it.
 func leaveZone(s *AKS, cl *cluster, r *kernel.Resource) {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	zone := cl.privateZone(properties)

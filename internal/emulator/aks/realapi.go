@@ -22,7 +22,7 @@ type Kubernetes interface {
 // KubernetesCluster is a cluster's state for a real API server.
 type KubernetesCluster struct {
 	ID arm.ID
-	// Same tells a cluster from a deleted one of the same name.
+	// Same distinguishes a cluster from a deleted one with the same name.
 	Same any
 	// Running is false for a stopped cluster.
 	Running bool

@@ -46,6 +46,7 @@ type savedNode struct {
 	Pods     []netip.Addr   `json:"pods,omitempty"`
 	PodCIDRs []netip.Prefix `json:"podCIDRs,omitempty"`
 	Created  time.Time      `json:"created,omitzero"`
+	Overlay  bool           `json:"overlay,omitempty"`
 	// RoutesSeen is the time of the cloud provider's last report about the node's routes,
 	// RoutesThere its content.
 	RoutesSeen  time.Time `json:"routesSeen,omitzero"`
@@ -67,6 +68,7 @@ func saveCluster(cl *cluster) savedCluster {
 		for _, n := range p.Nodes {
 			pool.Nodes = append(pool.Nodes, savedNode{Name: n.Name, Instance: n.instance,
 				Addrs: n.Addrs, Pods: n.Pods, PodCIDRs: n.PodCIDRs, Created: n.created,
+				Overlay:    n.overlay,
 				RoutesSeen: n.routes.since, RoutesThere: n.routes.there})
 		}
 		s.Pools = append(s.Pools, pool)
@@ -157,7 +159,8 @@ func (s *AKS) restoreCluster(saved savedCluster) {
 		for _, n := range p.Nodes {
 			restored.Nodes = append(restored.Nodes, &Node{Name: n.Name, instance: n.Instance,
 				Addrs: n.Addrs, Pods: n.Pods, PodCIDRs: n.PodCIDRs, created: n.Created,
-				routes: routesSeen{n.RoutesSeen, n.RoutesThere}})
+				overlay: n.Overlay,
+				routes:  routesSeen{n.RoutesSeen, n.RoutesThere}})
 			for _, taken := range n.PodCIDRs {
 				cl.takenPodCIDRs[taken] = true
 			}

@@ -81,8 +81,8 @@ func upgradesFrom(version string) []string {
 	return out
 }
 
-// checkVersion refuses a pool's version that is newer than its cluster's or older than its own
-// before.
+// checkVersion refuses a pool's version that is newer than its cluster's or older than its previous
+// one.
 func checkVersion(p, had, properties kernel.Object) *kernel.Failure {
 	version := kernel.Text(p, "orchestratorVersion")
 	now, control := versionNumbers(version), versionNumbers(kernel.Text(properties,
@@ -140,6 +140,23 @@ func SurgeOf(profile kernel.Object, nodes int) int {
 // name and address; its Kubernetes object is created again, with a new part of the pod CIDR [U].
 func (s *nodes) upgrade(cl *cluster, p *pool, profile kernel.Object,
 	over time.Duration) *kernel.Failure {
+	return s.roll(cl, p, profile, over, func(n *Node) {
+		had := n.PodCIDRs
+		n.PodCIDRs, n.created, n.routes = cl.givePodCIDRs(), time.Now(), routesSeen{}
+		cl.freePodCIDRs(&Node{PodCIDRs: had})
+	})
+}
+
+// move takes a pool's nodes to overlay during the operation, as an upgrade does. They keep their
+// pod CIDRs.
+func (s *nodes) move(cl *cluster, p *pool, profile kernel.Object,
+	over time.Duration) *kernel.Failure {
+	return s.roll(cl, p, profile, over, func(n *Node) { n.overlay, n.created = true, time.Now() })
+}
+
+// roll reimages a pool's nodes batch by batch, with surge nodes meanwhile.
+func (s *nodes) roll(cl *cluster, p *pool, profile kernel.Object, over time.Duration,
+	reimage func(*Node)) *kernel.Failure {
 	old := slices.Clone(p.Nodes)
 	if len(old) == 0 {
 		return nil
@@ -164,9 +181,7 @@ func (s *nodes) upgrade(cl *cluster, p *pool, profile kernel.Object,
 			}
 			for _, n := range batch {
 				if slices.Contains(p.Nodes, n) {
-					had := n.PodCIDRs
-					n.PodCIDRs, n.created, n.routes = cl.givePodCIDRs(), time.Now(), routesSeen{}
-					cl.freePodCIDRs(&Node{PodCIDRs: had})
+					reimage(n)
 				}
 			}
 			s.nodesChanged(cl)

@@ -74,7 +74,7 @@ func (s *Compute) storedScaleSet(c *kernel.Call, r, old *kernel.Resource) *kerne
 // dropSurplus deletes the surplus machines of a scale set, and releases their addresses.
 func (s *Compute) dropSurplus(id arm.ID) {
 	set := s.kernel.Store.Get(id)
-	// the write that is under way has its own time for it
+	// the write under way schedules its own deletion
 	if set == nil || set.BusyUntil.After(time.Now()) {
 		return
 	}

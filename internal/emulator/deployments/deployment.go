@@ -14,15 +14,15 @@ import (
 )
 
 // Deployments: a template is evaluated by package armtemplate, and each of its resources is written
-// by a call as its client would make it, in the name of who deploys.
+// by a call as its client would make it, in the name of the deployment's caller.
 //
 //	PUT ─► parse, Prepare ─► preflight ─► stored: Accepted ─► step ─► step … ─► Succeeded
 //	       InvalidTemplate   InvalidTemplateDeployment          │               Failed
 //	                         (roles, policies)                  └─ starts what has all it needs,
 //	                                                               waits for its operation
 //
-// A nested deployment is a document and a run of its own, which tells the one around it how it
-// ended.
+// A nested deployment has its own document and its own run. When it ends, it reports the result to
+// its parent.
 
 const TypeDeployment = "Microsoft.Resources/deployments"
 

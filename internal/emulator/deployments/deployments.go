@@ -1,5 +1,5 @@
 // Package deployments is Microsoft.Resources/deployments: templates, whose resources it writes by
-// calls of its own, in the name of the caller.
+// separate calls, in the name of the caller.
 package deployments
 
 import (
@@ -15,7 +15,7 @@ type Options struct {
 	Templates http.RoundTripper
 }
 
-// Deployments are Microsoft.Resources/deployments: templates, which make calls of their own.
+// Deployments are Microsoft.Resources/deployments: templates, each of which makes further calls.
 type Deployments struct {
 	kernel        *kernel.Kernel
 	opts          Options

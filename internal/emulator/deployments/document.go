@@ -122,7 +122,7 @@ func isoDuration(d time.Duration) string {
 	return text + seconds + "S"
 }
 
-// operationNumber is the ID of an operation of a deployment: it falls with time.
+// operationNumber is the ID of an operation of a deployment: later operations have lower numbers.
 func operationNumber() string {
 	return fmt.Sprintf(
 		"0%d",

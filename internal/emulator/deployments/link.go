@@ -16,12 +16,12 @@ import (
 const (
 	// linkTime is how long all linked templates of one call may take.
 	linkTime = 30 * time.Second
-	// maxLinks is how many templates may be linked, one in the other.
+	// maxLinks is how many templates one deployment may link to, directly or through others.
 	maxLinks = 20
 )
 
-// linkedTemplates puts the templates that a deployment links to into it: a link is a nested
-// template, with expressions of its own, that lies elsewhere.
+// linkedTemplates replaces the links in a deployment with the templates that they lead to. A linked
+// template is like a nested one with its own scope of expressions, but is stored elsewhere.
 type linkedTemplates struct {
 	client http.Client
 	ctx    context.Context
@@ -29,9 +29,9 @@ type linkedTemplates struct {
 	failed *kernel.Failure
 }
 
-// download gets the linked templates of a deployment before the call is answered: nothing may be
-// locked meanwhile. What cannot be downloaded is refused once it is known that the caller may
-// deploy.
+// download gets the linked templates of a deployment before the call is handled, because no lock
+// may be held during a download. If one cannot be downloaded, the deployment is refused later,
+// after the check of the caller's rights.
 func (s *Deployments) download(c *kernel.Call) {
 	if c.Method != http.MethodPut && c.Method != http.MethodPost ||
 		!strings.Contains(c.Key(), "/microsoft.resources/deployments/") ||
@@ -40,7 +40,7 @@ func (s *Deployments) download(c *kernel.Call) {
 	}
 	sent, f := kernel.DecodeObject(c.Body)
 	if f != nil {
-		return // it is refused as what it is
+		return // it is refused later, as any invalid body
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), linkTime)
 	defer cancel()
@@ -52,8 +52,8 @@ func (s *Deployments) download(c *kernel.Call) {
 	c.Body = kernel.Encode(sent)
 }
 
-// resolve puts the template that a deployment's properties link to in the place of the link, and
-// does so in the template itself. from is where the template around it lies.
+// resolve replaces the link in a deployment's properties with the linked template, and then the
+// links in that template. from is the address of the template that contains the link.
 func (l *linkedTemplates) resolve(properties kernel.Object, from string) {
 	link := kernel.ObjectAt(properties, "templateLink")
 	if link != nil && properties["template"] == nil {
@@ -84,7 +84,7 @@ func (l *linkedTemplates) resolve(properties kernel.Object, from string) {
 	}
 }
 
-// address is where a linked template lies, "" where nothing says so that can be known now.
+// address is the address of a linked template, "" if it is not known before the deployment.
 func (l *linkedTemplates) address(link kernel.Object, from string) string {
 	at := kernel.Text(link, "uri")
 	if at == "" {
@@ -101,7 +101,7 @@ func (l *linkedTemplates) address(link kernel.Object, from string) string {
 	return at
 }
 
-// get downloads one template. What is no template is none that can be downloaded.
+// get downloads one template. Anything else counts as a failed download.
 func (l *linkedTemplates) get(at string) kernel.Object {
 	refused := func() kernel.Object {
 		l.failed = kernel.Fail(http.StatusBadRequest, "InvalidContentLink", "Unable to download "+

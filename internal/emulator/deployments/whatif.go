@@ -175,7 +175,7 @@ func plainDocument(doc kernel.Object, id, version string) kernel.Object {
 	return doc
 }
 
-// plainValue replaces the IDs of parts of the resource by their names.
+// plainValue replaces the IDs of parts of the resource with their names.
 func plainValue(v any, whole arm.ID) {
 	switch v := v.(type) {
 	case kernel.Object:
@@ -286,7 +286,7 @@ func sameValue(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// elements compares lists: elements with names by them, the others by their place.
+// elements compares lists: elements with names by name, others by position.
 func elements(before, after []any) []kernel.Object {
 	out := []kernel.Object{}
 	used := make([]bool, len(after))

@@ -26,7 +26,7 @@ func Subscriptions(n int) []string {
 
 // BuildFleet makes kubenet clusters, spread over the subscriptions, each in its own resource group
 // and virtual network. Half of them use an existing route table, the others the one that AKS makes.
-// Three of four have a gateway's subnet with a second table, which has one route that is no pod
+// Three of four have a gateway's subnet with a second table, which has one route that is not a pod
 // route. Their pod CIDRs differ, for the first hundred.
 func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clusters,
 	nodes int) []Member {
@@ -92,7 +92,7 @@ func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clus
 
 const networkVersion = "2025-05-01"
 
-// Strip removes a subnet's route table, as a redeploy does whose template does not name it.
+// Strip removes a subnet's route table, like a redeploy whose template does not name the table.
 func Strip(t testing.TB, e *emulator.Emulator, subnet arm.ID) {
 	t.Helper()
 	op, err := e.Client(Operator)

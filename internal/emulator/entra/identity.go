@@ -76,7 +76,8 @@ func (i *Identity) Remove(p kernel.Principal) {
 	clear(i.seen)
 }
 
-// Find returns the first matching principal of a tenant: the first of all belongs to each.
+// Find returns the first matching principal of a tenant. The very first principal belongs to every
+// tenant.
 func (i *Identity) Find(tenant string, meant func(kernel.Principal) bool) (kernel.Principal, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -191,7 +192,7 @@ func (i *Identity) verify(token string) (session, *kernel.Failure) {
 			time.Now))
 	if errors.Is(err, jwt.ErrTokenExpired) {
 		const layout = "1/2/2006 3:04:05 PM"
-		// read, or it would not be known that it has expired
+		// the claims were parsed, because they show that the token has expired
 		expired, _ := claims.GetExpirationTime()
 		return session{}, kernel.Fail(http.StatusUnauthorized, "ExpiredAuthenticationToken",
 			"The access token expiry UTC time '%s' is earlier than current UTC time '%s'.",

@@ -233,7 +233,7 @@ func (k *Kernel) load() (found bool, err error) {
 	if err != nil {
 		return found, fmt.Errorf("%s cannot be read: %w", k.Disk.DB.Path(), err)
 	}
-	k.Store.dirty = map[string]bool{} // all of it is saved already
+	k.Store.dirty = map[string]bool{} // everything is already saved
 	k.resume()
 	return found, nil
 }

@@ -18,7 +18,7 @@ func SetDefault(o Object, field string, value any) {
 	}
 }
 
-// NumberOf reads a whole number of any JSON number type; 0 if it is none.
+// NumberOf reads a whole number of any JSON number type; 0 for anything else.
 func NumberOf(o Object, field string) int {
 	var n int
 	_, _ = fmt.Sscan(fmt.Sprint(o[field]), &n) // no number: 0

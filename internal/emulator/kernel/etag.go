@@ -50,7 +50,7 @@ func (k *Kernel) compared(r *Resource) []byte {
 		return nil
 	}
 	doc := k.Document(r, NetworkVersion)
-	delete(doc, "tags") // a PUT that changes nothing else is as quick
+	delete(doc, "tags") // a PUT that changes only these counts as no change
 	dropStates(doc)
 	return Encode(doc)
 }

@@ -5,19 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/goccy/go-yaml"
+
+	"routekeeper.dev/routekeeper/internal/input"
+	"routekeeper.dev/routekeeper/internal/yamllimits"
 )
 
 // ReadFaults reads faults from a YAML or JSON file that holds a list of them.
 func ReadFaults(path string) ([]Fault, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := input.ReadFile(path, input.Small)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s does not exist", path)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if err := yamllimits.Check(raw); err != nil {
+		return nil, fmt.Errorf("%s is not a list of faults: %w", path, err)
 	}
 	var faults []Fault
 	if err := yaml.NewDecoder(bytes.NewReader(raw), yaml.Strict()).Decode(&faults); err != nil {

@@ -108,7 +108,7 @@ const MaxBody = 4 << 20
 
 func (k *Kernel) Serve(w http.ResponseWriter, r *http.Request, control bool) {
 	start := time.Now()
-	if r.Body == nil { // a request that no server made
+	if r.Body == nil { // a request that was not received by a server
 		r.Body = http.NoBody
 	}
 	if k.Host.TakesOver(w, r) {

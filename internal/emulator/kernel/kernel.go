@@ -68,8 +68,8 @@ type Kernel struct {
 
 // Service is what a service adds to the kernel.
 type Service struct {
-	// Types are its resource types; calls are answered after authentication and authorization,
-	// above before them.
+	// Types are its resource types. Calls are answered after authentication and authorization,
+	// Above before them.
 	Types []Kind
 	Calls []Special
 	Above []Special
@@ -78,10 +78,10 @@ type Service struct {
 	Waits map[string][2]int
 	// NewerFields exist from an api-version on.
 	NewerFields []NewerField
-	// Refuse refuses calls whose callers have the right, spell completes a path that Azure accepts
-	// shortened, listen is called for each record of the activity log.
+	// Refuse refuses calls that the caller has the rights for. Spell completes paths that Azure
+	// also accepts in a shortened form. Listen is called for each record of the activity log.
 	Refuse func(c *Call) *Failure
-	// Prepare finds out for a call what takes time: nothing is locked then.
+	// Prepare does slow work for a call, before the lock is taken.
 	Prepare func(c *Call)
 	Spell   func(path []string) []string
 	Listen  func(ActivityRecord)

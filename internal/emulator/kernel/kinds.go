@@ -29,20 +29,20 @@ type Kind struct {
 	Show func(r *Resource, doc Object, version string)
 	// Facts are the values that Azure adds to its documents.
 	Facts []Fact
-	// Removable refuses a delete, removed does the work after one.
+	// Removable refuses a delete, Removed does the work after one.
 	Removable func(r *Resource) *Failure
 	Removed   func(r *Resource)
-	// ChildRemoved does the work after the delete of a child, changed after a change of the tags.
+	// ChildRemoved does the work after the delete of a child, Retagged after a change of the tags.
 	ChildRemoved, Retagged func(r *Resource)
 	// Busy refuses a write while an operation runs on the resource; nil: as most of Azure does.
 	Busy func(r *Resource) *Failure
-	// Deleting answers a DELETE that has an operation of its own.
+	// Deleting answers a DELETE that has its own operation.
 	Deleting func(c *Call, r *Resource) (answer Reply, f *Failure, handled bool)
 	// Together are the resources that are written with one of this type.
 	Together func(r *Resource) []*Resource
 	// Missing is the code and the message (with the name) of the 404; "": Azure's usual ones.
 	Missing [2]string
-	// Located adds where the resource is to the answer of the PUT that made it.
+	// Located adds a Location header to the answer of the PUT that creates the resource.
 	Located bool
 	// IgnoresMatch is set for a type whose writes ignore If-Match.
 	IgnoresMatch bool

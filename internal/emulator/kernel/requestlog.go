@@ -22,8 +22,8 @@ type Request struct {
 	// Status is 0 if the connection was cut before the call took effect.
 	Status int    `json:"status"`
 	Note   string `json:"note,omitempty"`
-	// Body and Answer are the bodies of the request and the answer; absent if they were no JSON, or
-	// are dropped already.
+	// Body and Answer are the bodies of the request and the answer; absent if they were not JSON,
+	// or have been dropped.
 	IfMatch string          `json:"ifMatch,omitempty"`
 	Body    json.RawMessage `json:"body,omitempty"`
 	Answer  json.RawMessage `json:"answer,omitempty"`

@@ -168,7 +168,7 @@ func (k *Kernel) restoreThings(read func(name string, into any) error) error {
 }
 
 // Resumer continues a service's work after a restart: before operations in the activity log end,
-// and after. ends takes over an operation whose end the service records.
+// and after. Ends reports whether the service itself ends an operation.
 type Resumer struct {
 	First, Last func()
 	Ends        func(ActivityRecord) bool

@@ -182,8 +182,8 @@ func (s *store) List(resourceType string, scope arm.ID) []*Resource {
 	return out
 }
 
-// manyResources is the number from which resources of a type are not copied because a write lists
-// them: it gets the ones it changes by name.
+// manyResources is a limit: a write that lists more resources of a type than this does not copy
+// them all for an undo. It gets those that it changes by name.
 const manyResources = 100
 
 // Below returns all resources whose ID starts with the scope, sorted by key.

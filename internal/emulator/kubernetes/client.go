@@ -77,7 +77,7 @@ func (cp *controlPlane) merge(ctx context.Context, path string, fields object) e
 	return err
 }
 
-// remove deletes an object at once. If it does not exist, that is no error.
+// remove deletes an object at once. A missing object is not an error.
 func (cp *controlPlane) remove(ctx context.Context, path, uid string) error {
 	options := object{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
 	if uid != "" {

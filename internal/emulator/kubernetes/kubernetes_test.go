@@ -380,9 +380,9 @@ func (j *joined) until(want string, args ...string) {
 }
 
 // forward gets a page by kubectl port-forward.
-func (j *joined) forward(what, port, path string) string {
+func (j *joined) forward(what, port, path string, more ...string) string {
 	j.t.Helper()
-	c := j.command("port-forward", what, ":"+port)
+	c := j.command(append([]string{"port-forward", what, ":" + port}, more...)...)
 	out, err := c.StdoutPipe()
 	if err == nil {
 		err = c.Start()

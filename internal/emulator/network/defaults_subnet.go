@@ -6,8 +6,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// policiesDisabledSince is the api-version from which on a subnet has no network policies for
-// private endpoints by default. Between 2019-09-01 and then it had.
+// policiesDisabledSince is the first api-version at which subnets by default have no network
+// policies for private endpoints. From 2019-09-01 until then they had.
 const policiesDisabledSince = "2020-06-01"
 
 // endpointPolicies is a subnet's default for private endpoints at an api-version.

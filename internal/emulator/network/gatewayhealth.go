@@ -36,8 +36,8 @@ const IngressPool = "pool-default-web-80-bp-80"
 // Spelled is an ID with its words in Azure's case; the names keep theirs.
 const probeTime = 20 * time.Second
 
-// What a gateway says of its probes (application-gateway-backend-health-troubleshooting). Behind
-// every address answers a server: a probe that arrives is answered with 200.
+// What a gateway says of its probes (application-gateway-backend-health-troubleshooting). A server
+// answers at every address: a probe that arrives gets a 200.
 const (
 	probeAnswered = "Success. Received 200 status code"
 	probeLost     = "Time taken by the backend to respond to application gateway's health probe " +
@@ -61,8 +61,8 @@ func healthAsked(c *kernel.Call) arm.ID {
 	return arm.ID("/" + strings.Join(c.Path[:8], "/"))
 }
 
-// probe finds out the health of a gateway's servers before the call that asks for it is answered.
-// Who traces the probes reads the network as a client does: nothing may be locked meanwhile.
+// probe finds out the health of a gateway's servers before the call is handled. The function that
+// traces the probes reads the network as a client, so no lock may be held.
 func (s *gateways) probe(c *kernel.Call) {
 	asked := healthAsked(c)
 	if asked == "" {

@@ -150,7 +150,7 @@ func follow(l link, path []string, holder arm.ID, part, at kernel.Object) []refe
 // SettleLinks checks the links of a document, and changes the IDs to the spelling of the linked
 // resources.
 func (s *Network) SettleLinks(r *kernel.Resource, location string) *kernel.Failure {
-	for _, l := range Links { // null is the same as nothing
+	for _, l := range Links { // null means the same as an absent field
 		if properties := kernel.ObjectAt(r.Body, "properties"); r.ID.Is(l.from) &&
 			!strings.ContainsAny(l.path, ".[") {
 			if properties[l.path] == nil {

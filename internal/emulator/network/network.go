@@ -77,7 +77,7 @@ func (s *Network) Removed(r *kernel.Resource) {
 	}
 }
 
-// instances are those of scale sets: their network interfaces are no documents.
+// instances are those of scale sets: their network interfaces are not documents.
 type instances interface {
 	// InterfaceOf is the interface with an ID, or the primary one of an instance with an ID, and
 	// its subnet.

@@ -15,7 +15,7 @@ const (
 	TypePrivateEndpoint = "Microsoft.Network/privateEndpoints"
 )
 
-// settlePrivateZoneLink notes that a link is there at once.
+// settlePrivateZoneLink marks a link as complete at once.
 func (s *Network) settlePrivateZoneLink(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	p := kernel.ObjectAt(r.Body, "properties")
 	network := arm.ID(kernel.Text(kernel.ObjectAt(p, "virtualNetwork"), "id"))
@@ -76,7 +76,7 @@ func (s *Network) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource)
 	return f
 }
 
-// privateEndpointRemoved takes an endpoint's interface away with it.
+// privateEndpointRemoved deletes an endpoint's interface together with it.
 func (s *Network) privateEndpointRemoved(r *kernel.Resource) {
 	if nic := s.kernel.Store.Get(endpointInterface(r)); nic != nil {
 		s.LeaveSeats(nic)
@@ -134,8 +134,8 @@ func (s *Network) EndpointAddress(endpoint arm.ID) string {
 	return ""
 }
 
-// Resolve is what Azure's DNS says of a name to who asks in a virtual network: the records of the
-// private zones that are linked to that network. found is false for a name that it does not know.
+// Resolve is the answer of Azure's DNS for a name in a virtual network: the records of the private
+// zones that are linked to the network. found is false for a name that it does not know.
 func (s *Network) Resolve(name string, vnet arm.ID) (zone arm.ID, addresses []netip.Addr,
 	found bool) {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
@@ -146,7 +146,8 @@ func (s *Network) Resolve(name string, vnet arm.ID) (zone arm.ID, addresses []ne
 		if !at.Equal(vnet) || !within || len(z.Name()) < len(zone.Name()) {
 			continue
 		}
-		zone, addresses, found = z, nil, false // the longest zone decides, also that there is none
+		// the longest matching zone decides, even if it has no record
+		zone, addresses, found = z, nil, false
 		if record := s.kernel.Store.Get(z.Child("A", host)); record != nil {
 			found = true
 			for _, a := range kernel.ListAt(kernel.ObjectAt(record.Body, "properties"),

@@ -30,7 +30,8 @@ var schemas = map[string]string{
 func (a armText) template() []member {
 	var params, vars, resources, outputs []member
 	for _, p := range a.params {
-		m := []member{{"type", map[bool]string{false: "string", true: "securestring"}[p.secret]}}
+		m := []member{{"type", map[bool]string{false: p.typeName(),
+			true: "securestring"}[p.secret]}}
 		if p.secret {
 			m = append(m, member{"minLength", 16})
 		}
@@ -44,7 +45,9 @@ func (a armText) template() []member {
 		vars = append(vars, member{v.name, a.value(v.value)})
 	}
 	for _, n := range a.nodes {
-		resources = append(resources, member{n.symbol, a.resource(n)})
+		if !n.existing { // others refer to it by its ID
+			resources = append(resources, member{n.symbol, a.resource(n)})
+		}
 	}
 	for _, o := range a.outputs {
 		m := []member{{"type", "string"}}
@@ -91,7 +94,7 @@ func (a armText) resource(n *node) []member {
 	var after []any
 	implied := n.implied()
 	for _, other := range a.nodes {
-		if implied[other.symbol] {
+		if implied[other.symbol] && !other.existing {
 			after = append(after, other.symbol)
 		}
 	}
@@ -104,13 +107,17 @@ func (a armText) resource(n *node) []member {
 	return m
 }
 
-// nested is a deployment within: at another scope, with parameters of its own.
+// nested is a nested deployment: at another scope, with its own parameters.
 func (a armText) nested(n *node) []member {
 	var args []member
 	for _, arg := range n.args {
 		args = append(args, member{arg.name, []member{{"value", a.value(arg.value)}}})
 	}
-	m := []member{{"name", kebab(n.symbol)}}
+	m := []member{{"name", a.value(n.deploymentName())}}
+	if n.group != "" {
+		m = append(m, member{"subscriptionId", n.group.Subscription()},
+			member{"resourceGroup", n.group.ResourceGroup()})
+	}
 	if n.module.scope == "subscription" {
 		m = append(m, member{"subscriptionId", "[subscription().subscriptionId]"},
 			member{"location", "[parameters('location')]"})
@@ -129,6 +136,9 @@ func (a armText) name(n *node) any { return a.value(strings.Join(n.path(), "/"))
 // id is the expression of a resource's ID.
 func (a armText) id(n *node) string {
 	args := []string{"'" + n.kind + "'"}
+	if group := n.root().group; group != "" {
+		args = []string{armString(group.Subscription()), armString(group.ResourceGroup()), args[0]}
+	}
 	for _, name := range n.path() {
 		args = append(args, a.expression(name))
 	}
@@ -152,7 +162,7 @@ func (a armText) value(v any) any {
 			}
 		}
 		if strings.HasPrefix(v, "[") {
-			return "[" + v // a text that starts so is no expression
+			return "[" + v // this escapes a text that begins like an expression
 		}
 		return v
 	case lines:
@@ -214,6 +224,12 @@ func (a armText) mark(kind string, args []string) string {
 		return a.id(a.node(args[0]))
 	case "get":
 		return fmt.Sprintf("reference('%s').%s", args[0], args[1])
+	case "withtable":
+		return fmt.Sprintf("union(createObject('routeTable', createObject('id', "+
+			"parameters('%s'))), parameters('%s'))", args[1], args[0])
+	case "properties":
+		n := a.node(args[0])
+		return fmt.Sprintf("reference(%s, '%s')", a.id(n), n.version)
 	case "part":
 		n := a.node(args[0])
 		return fmt.Sprintf("resourceId('%s/%s', %s, '%s')", n.kind, args[1], a.expression(n.name),
@@ -225,7 +241,10 @@ func (a armText) mark(kind string, args []string) string {
 			return fmt.Sprintf("guid(%s, '%s')", a.cluster(), args[0])
 		}
 		on := "resourceGroup().id"
-		if args[1] != "" {
+		switch {
+		case len(args) > 2:
+			on = armString(args[2])
+		case args[1] != "":
 			on = a.id(a.node(args[1]))
 		}
 		return fmt.Sprintf("guid(%s, '%s', toLower(%s))", a.cluster(), args[0], on)
@@ -239,7 +258,7 @@ func (a armText) mark(kind string, args []string) string {
 	return shared(kind, args)
 }
 
-// cluster is what names are made of: a variable, and a parameter of a deployment within.
+// cluster is the part that names begin with: a variable, or a parameter of a nested deployment.
 func (a armText) cluster() string {
 	if len(a.vars) == 0 {
 		return "parameters('clusterId')"
@@ -247,13 +266,15 @@ func (a armText) cluster() string {
 	return "variables('clusterId')"
 }
 
-// shared are marks that Bicep and ARM JSON write alike.
+// shared writes the marks that look the same in Bicep and ARM JSON.
 func shared(kind string, args []string) string {
 	switch kind {
 	case "grouplocation":
 		return "resourceGroup().location"
 	case "groupid":
 		return "resourceGroup().id"
+	case "subscription":
+		return "subscription().subscriptionId"
 	case "subscriptionid":
 		return "subscription().id"
 	case "GROUP":
@@ -302,7 +323,7 @@ func encode(v any, indent string) []byte {
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
 		if err := e.Encode(v); err != nil {
-			panic(err) // only texts, numbers and booleans come here
+			panic(err) // only strings, numbers and booleans reach this point
 		}
 		b.Truncate(b.Len() - 1)
 	}

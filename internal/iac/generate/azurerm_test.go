@@ -2,6 +2,8 @@ package generate
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -133,6 +135,14 @@ func (r *terraformReader) azure() bodies {
 			continue
 		}
 		r.nothingLeft(address)
+	}
+	for id, properties := range subnets {
+		declared := func(res *terraformResource) bool {
+			return res.kind == "azurerm_subnet" && res.id == id
+		}
+		if !slices.ContainsFunc(slices.Collect(maps.Values(r.resources)), declared) {
+			out.add(r.t, id, object{"properties": properties}) // it exists
+		}
 	}
 	for _, address := range r.order {
 		res := r.resources[address]

@@ -22,6 +22,9 @@ func (b *bicepReader) template(files []Output) object {
 		outputs[name] = object{"type": "string", "value": b.value(v)}
 	}
 	for symbol, d := range b.resources {
+		if d.existing {
+			continue // others refer to it by its ID
+		}
 		if d.module != "" {
 			resources[symbol] = b.module(d, files)
 		} else {
@@ -79,7 +82,9 @@ func (b *bicepReader) depend(out object, after []string) {
 			b.t.Fatalf("%s: nothing is called %s", b.name, symbol)
 		}
 	}
-	out["dependsOn"] = after
+	out["dependsOn"] = slices.DeleteFunc(after, func(symbol string) bool {
+		return b.resources[symbol].existing
+	})
 }
 
 func (b *bicepReader) module(d *bicepDeclared, files []Output) object {
@@ -103,11 +108,21 @@ func (b *bicepReader) module(d *bicepDeclared, files []Output) object {
 		"name": b.value(d.field("name")),
 		"properties": object{"mode": "Incremental", "parameters": params, "template": inner,
 			"expressionEvaluationOptions": object{"scope": "inner"}}}
-	if c, is := d.field("scope").(bicepCall); is && c.of == "subscription" {
+	c := d.field("scope").(bicepCall)
+	switch {
+	case c.of == "subscription":
 		out["subscriptionId"], out["location"] = "[subscription().subscriptionId]",
 			"[parameters('location')]"
+	case len(c.args) == 2:
+		out["subscriptionId"], out["resourceGroup"] = c.args[0], c.args[1]
 	}
-	b.depend(out, nil)
+	var after []string
+	if list, has := d.field("dependsOn").(bicepArray); has {
+		for _, item := range list {
+			after = append(after, string(item.(bicepIdent)))
+		}
+	}
+	b.depend(out, after)
 	return out
 }
 
@@ -130,6 +145,9 @@ func (b *bicepReader) idOf(symbol string) string {
 	names := []string{"'" + d.kind + "'"}
 	for at := d; at != nil; {
 		names = slices.Insert(names, 1, b.expr(at.field("name")))
+		if c, is := at.field("scope").(bicepCall); is && at.existing {
+			names = append([]string{b.expr(c.args[0]), b.expr(c.args[1])}, names...)
+		}
 		parent, _ := at.field("parent").(bicepIdent)
 		at = b.resources[string(parent)]
 	}
@@ -180,6 +198,12 @@ func (b *bicepReader) expr(v any) string {
 			args = append(args, b.expr(part))
 		}
 		return "format(" + armString(format) + ", " + strings.Join(args, ", ") + ")"
+	case bicepObject:
+		var items []string
+		for _, m := range v {
+			items = append(items, armString(m.name.(string)), b.expr(m.value))
+		}
+		return "createObject(" + strings.Join(items, ", ") + ")"
 	case bicepArray:
 		var items []string
 		for _, item := range v {
@@ -227,6 +251,8 @@ func (b *bicepReader) member(v bicepMember) string {
 	case names[0] == "name":
 		b.used[string(symbol)] = true
 		return b.expr(d.field("name"))
+	case names[0] == "properties" && len(names) == 1 && d.existing:
+		return fmt.Sprintf("reference(%s, '%s')", b.idOf(string(symbol)), d.version)
 	case names[0] == "properties" && len(names) > 1:
 		b.used[string(symbol)] = true
 		return fmt.Sprintf("reference('%s').%s", symbol, strings.Join(names[1:], "."))

@@ -36,7 +36,7 @@ type bicepToken struct {
 
 type bicepDeclared struct {
 	kind, version, module string
-	once                  bool
+	once, existing        bool
 	body                  bicepObject
 }
 
@@ -226,6 +226,10 @@ func (b *bicepReader) file() {
 				d.module = path.Join(path.Dir(b.name), what)
 			} else {
 				d.kind, d.version, _ = strings.Cut(what, "@")
+			}
+			if b.peek().text == "existing" {
+				b.next()
+				d.existing = true
 			}
 			for _, x := range decorators {
 				if x.of != "onlyIfNotExists" {

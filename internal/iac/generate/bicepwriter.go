@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // bicepText writes deployments as Bicep.
@@ -21,6 +23,15 @@ func (d *deployment) bicep() []Output {
 		}
 	}
 	return files
+}
+
+// deploymentName is the name of a module's deployment. In a resource group it has the cluster's
+// name, because other clusters can be deployed there at the same time.
+func (n *node) deploymentName() string {
+	if n.module.scope == "subscription" {
+		return kebab(n.symbol)
+	}
+	return markName + "-" + kebab(n.symbol)
 }
 
 func (n *node) moduleFile() string { return kebab(n.symbol) + ".bicep" }
@@ -44,9 +55,9 @@ func (d *deployment) bicepFile() []byte {
 			b.line("@secure()\n@minLength(16)")
 		}
 		if p.value == "" {
-			b.line("param %s string", p.name)
+			b.line("param %s %s", p.name, p.typeName())
 		} else {
-			b.line("param %s string = %s", p.name, b.value(p.value, ""))
+			b.line("param %s %s = %s", p.name, p.typeName(), b.value(p.value, ""))
 		}
 	}
 	for _, v := range d.vars {
@@ -80,13 +91,26 @@ func (b *bicepText) comment(text string) {
 func (b *bicepText) node(n *node) {
 	if n.module != nil {
 		b.line("module %s 'modules/%s' = {", n.symbol, n.moduleFile())
-		b.line("  name: '%s'", kebab(n.symbol))
-		b.line("  scope: %s()", n.module.scope)
+		b.line("  name: %s", b.text(n.deploymentName()))
+		b.line("  scope: %s", n.module.scope+bicepGroup(n.group))
 		b.line("  params: {")
 		for _, a := range n.args {
 			b.line("    %s: %s", a.name, b.value(a.value, "    "))
 		}
 		b.line("  }")
+		b.after(n)
+		b.line("}")
+		return
+	}
+	if n.existing {
+		b.line("resource %s '%s@%s' existing = {", n.symbol, n.kind, n.version)
+		switch {
+		case n.parent != nil:
+			b.line("  parent: %s", n.parent.symbol)
+		case n.group != "":
+			b.line("  scope: resourceGroup%s", bicepGroup(n.group))
+		}
+		b.line("  name: %s", b.value(n.name, "  "))
 		b.line("}")
 		return
 	}
@@ -104,6 +128,12 @@ func (b *bicepText) node(n *node) {
 	for _, m := range n.body {
 		b.line("  %s: %s", m.name, b.value(m.value, "  "))
 	}
+	b.after(n)
+	b.line("}")
+}
+
+// after writes the explicit dependencies of a node.
+func (b *bicepText) after(n *node) {
 	if after := n.explicit(); len(after) > 0 {
 		b.line("  dependsOn: [")
 		for _, m := range after {
@@ -111,7 +141,14 @@ func (b *bicepText) node(n *node) {
 		}
 		b.line("  ]")
 	}
-	b.line("}")
+}
+
+// bicepGroup are the arguments of resourceGroup or subscription.
+func bicepGroup(group arm.ID) string {
+	if group == "" {
+		return "()"
+	}
+	return "(" + bicepString(group.Subscription()) + ", " + bicepString(group.ResourceGroup()) + ")"
 }
 
 var bicepKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -192,6 +229,10 @@ func (b *bicepText) mark(kind string, args []string) string {
 		return args[0] + ".id"
 	case "get":
 		return args[0] + ".properties." + args[1]
+	case "properties":
+		return args[0] + ".properties"
+	case "withtable":
+		return fmt.Sprintf("union({ routeTable: { id: %s } }, %s)", args[1], args[0])
 	case "part":
 		n := b.deployment.node(args[0])
 		return fmt.Sprintf("resourceId('%s/%s', %s, '%s')", n.kind, args[1], b.text(n.name),
@@ -203,7 +244,10 @@ func (b *bicepText) mark(kind string, args []string) string {
 			return fmt.Sprintf("guid(clusterId, '%s')", args[0])
 		}
 		on := "resourceGroup().id"
-		if args[1] != "" {
+		switch {
+		case len(args) > 2:
+			on = bicepString(args[2])
+		case args[1] != "":
 			on = args[1] + ".id"
 		}
 		return fmt.Sprintf("guid(clusterId, '%s', toLower(%s))", args[0], on)

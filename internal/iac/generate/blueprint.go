@@ -33,10 +33,6 @@ func Hosts() []Host { return []Host{HostAKS, HostContainerApps} }
 // check refuses what cannot be written.
 func (b Blueprint) check() error {
 	switch {
-	case b.Cluster.Existing != nil:
-		return fmt.Errorf("%s is in an existing network: no code can be written for such a "+
-			"cluster; "+
-			"routekeeper cluster create builds it", b.Cluster.Name)
 	case b.Provider != 4 && b.Provider != 5:
 		return unknownProvider(b.Provider)
 	case b.Host != "" && b.Host != HostAKS && b.Host != HostContainerApps:
@@ -49,7 +45,7 @@ func (b Blueprint) check() error {
 	return nil
 }
 
-// deployment is what Bicep and ARM JSON say.
+// deployment is the content of the Bicep and the ARM JSON.
 func (b Blueprint) deployment(deploy string) (*deployment, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -66,7 +62,7 @@ func (b Blueprint) deployment(deploy string) (*deployment, error) {
 // head says what the code is, and how to deploy it.
 func (b Blueprint) head(deploy string) []string {
 	c := b.Cluster
-	return []string{
+	return append([]string{
 		fmt.Sprintf("The AKS cluster %s, blueprint %s, with its network: what routekeeper "+
 			"cluster create makes.",
 			c.Name, c.Blueprint),
@@ -75,7 +71,24 @@ func (b Blueprint) head(deploy string) []string {
 		fmt.Sprintf("    --location %s --tags %s=%s", c.Location, build.OwnerTag, c.Owner()),
 		fmt.Sprintf("  az deployment group create --subscription %s \\", c.Subscription),
 		fmt.Sprintf("    --resource-group %s --template-file %s", c.Group, deploy+b.arguments()),
+	}, b.about()...)
+}
+
+// about says what the code does with an existing network.
+func (b Blueprint) about() []string {
+	if b.Cluster.Existing == nil {
+		return nil
 	}
+	about := []string{"", fmt.Sprintf("The network %s exists, as routekeeper read it. The code:",
+		b.Cluster.VNetID())}
+	changes := b.Changes()
+	if len(changes) == 0 {
+		changes = []string{"changes nothing in it, and assigns roles on what the cluster uses"}
+	}
+	for _, change := range changes {
+		about = append(about, "  "+change)
+	}
+	return about
 }
 
 // arguments are the parameters that a deployment needs.

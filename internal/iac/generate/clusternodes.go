@@ -34,7 +34,10 @@ var (
 type steps struct {
 	*deployment
 	marked build.Cluster
-	// symbols are those of the resources, by ID; replaced are texts that stand for something else.
+	// linked are the resource groups of an existing network and of what its subnets link to.
+	linked []arm.ID
+	// symbols are those of the resources, by ID; replaced maps texts to the marks that stand for
+	// them.
 	symbols  map[arm.ID]string
 	replaced *strings.Replacer
 }
@@ -44,23 +47,30 @@ func newSteps(c build.Cluster) (*steps, error) {
 	m := c
 	m.Name, m.Location = markName, markLocation
 	m.Subscription, m.Group = mark("subscription"), mark("GROUP")
-	s := &steps{marked: m, deployment: &deployment{scope: "resourceGroup", params: []param{
-		{name: "name", value: c.Name, about: "The prefix of all resource names."},
-		{name: "location", value: mark("grouplocation"), about: "The Azure region."},
-	}, vars: []binding{
-		{name: "clusterId", value: mark("clusterid"),
-			about: "Names of roles and assignments derive from it, so they are stable for a " +
-				"cluster."},
-		{name: "owner", value: mark("owner"), about: "The tag of all resources of the cluster."},
-	}}}
+	m.Existing = c.Existing.Moved(c.GroupID(), m.GroupID())
+	s := &steps{marked: m, linked: c.Existing.LinkedGroups(c.GroupID()),
+		deployment: &deployment{scope: "resourceGroup",
+			params: []param{
+				{name: "name", value: c.Name, about: "The prefix of all resource names."},
+				{name: "location", value: mark("grouplocation"), about: "The Azure region."},
+			}, vars: []binding{
+				{name: "clusterId", value: mark("clusterid"),
+					about: "Names of roles and assignments derive from it, so they are stable " +
+						"for a " +
+						"cluster."},
+				{name: "owner", value: mark("owner"),
+					about: "The tag of all resources of the cluster."},
+			}}}
 	s.symbols = map[arm.ID]string{
-		m.NodeTableID(): "nodeTable", m.NodeTableID().Child("routes", "egress"): "egress",
-		m.GatewayTableID(): "gatewayTable", m.VNetID(): "network", m.NodeSubnetID(): "nodeSubnet",
-		m.PodSubnetID(): "podSubnet", m.GatewaySubnetID(): "gatewaySubnet",
+		m.NodeTableID().Child("routes", "egress"): "egress",
+		m.GatewayTableID():                        "gatewayTable", m.VNetID(): "network",
+		m.NodeSubnetID(): "nodeSubnet",
+		m.PodSubnetID():  "podSubnet", m.GatewaySubnetID(): "gatewaySubnet",
 		m.IdentityID(): "identity",
 		m.RoleID():     "role", m.AddressID(): "gatewayAddress", m.GatewayID(): "gateway",
 		m.ClusterID(): "cluster",
 	}
+	s.symbols[m.NodeTableID()] = "nodeTable" // an existing gateway's table can be the same
 	role := m.RoleID().Name()
 	s.replaced = strings.NewReplacer(m.Owner(), markOwner, role, mark("guid", "role"),
 		"("+role[:8]+")", "("+mark("guid8", "role")+")")
@@ -71,7 +81,7 @@ func newSteps(c build.Cluster) (*steps, error) {
 			`{"ingressApplicationGateway": {"identity": {"objectId": %q}}}}}`,
 			mark("get", "cluster", "addonProfiles.ingressApplicationGateway.identity.objectId")),
 	}
-	var last *node // the subnet before: a network takes one write at a time
+	var last *node // the previous subnet: a network accepts one write at a time
 	var assigned []*node
 	for _, step := range m.Steps() {
 		if step.ID == m.GroupID() {
@@ -81,27 +91,35 @@ func newSteps(c build.Cluster) (*steps, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch n.kind {
+		kind := n.kind
+		if n = s.placed(step, n); n == nil {
+			continue
+		}
+		switch kind {
 		case arm.TypeSubnet:
 			if last != nil {
 				n.after = append(n.after, last)
 			}
 			last = n
-			if c.Egress.IsValid() {
-				n.after = append(n.after, s.deployment.node("egress"))
-			}
+			n.after = append(n.after, s.egress()...)
 		case arm.TypeRoleAssignment:
 			assigned = append(assigned, n)
 		case arm.TypeCluster:
-			n.after = append(n.after, assigned...)
-			if c.Egress.IsValid() {
-				n.after = append(n.after, s.deployment.node("egress"))
-			}
+			n.after = append(append(n.after, assigned...), s.egress()...)
 		}
 		s.nodes = append(s.nodes, n)
 	}
+	s.waitForNetwork()
 	s.outputs = []binding{{name: "clusterId", value: mark("id", "cluster")}}
 	return s, nil
+}
+
+// egress is the route to the firewall, if it is made.
+func (s *steps) egress() []*node {
+	if s.has("egress") {
+		return []*node{s.deployment.node("egress")}
+	}
+	return nil
 }
 
 func document(id arm.ID, format, value string) arm.Document {
@@ -128,12 +146,13 @@ func (s *steps) node(step build.Step, made build.Made) (*node, error) {
 	if n.kind == arm.TypeRoleDefinition {
 		n.name = mark("guid", "role")
 	}
-	if symbol := s.symbols[step.ID.Parent()]; symbol != "" && n.kind != arm.TypeRoleAssignment {
+	symbol := s.symbols[step.ID.Parent()]
+	if symbol != "" && n.kind != arm.TypeRoleAssignment && s.has(symbol) {
 		n.parent = s.deployment.node(symbol)
 	}
 	n.comment = comments(s.marked)[n.symbol]
-	// Resources that others write into are written once: routes, links of a subnet, and what the
-	// add-on configures.
+	// Resources that other writers change are written only once: routes, links of a subnet, and
+	// what the add-on configures.
 	n.once = n.kind == arm.TypeRouteTable || n.kind == arm.TypeSubnet || n.kind == arm.TypeGateway
 	for _, m := range ordered(step.Body(made)) {
 		value, err := s.value(m.value)
@@ -208,6 +227,9 @@ func (s *steps) text(text string) (string, error) {
 		return s.replaced.Replace(text), nil
 	}
 	id := arm.ID(text)
+	if id != s.marked.GroupID() && id.Is(arm.TypeResourceGroup) {
+		return text, nil // of an existing network
+	}
 	if symbol := s.symbols[id]; symbol != "" {
 		return mark("id", symbol), nil
 	}

@@ -24,25 +24,56 @@ import (
 
 // TestDeployed deploys the ARM JSON of each blueprint to an empty resource group of the emulator,
 // twice. Afterwards cluster create has nothing to do, and the table of a kubenet cluster has its
-// routes and an unmanaged one.
+// routes and an unmanaged one. Existing subnets keep everything that they had. For existing
+// networks it deploys the Bicep, too, as the test's reader compiles it.
 func TestDeployed(t *testing.T) {
+	type deployed struct {
+		variant
+		name  string
+		write func(*testing.T, Blueprint) []byte
+	}
+	var all []deployed
 	for _, v := range variants(t) {
+		if v.cluster.Subscription = emulator.DefaultSubscription; v.found == nil {
+			all = append(all, deployed{v, v.name, armOf})
+		}
+	}
+	for _, group := range []string{"net", "Shop-RG"} {
+		for _, v := range existingVariants(t, emulator.DefaultSubscription, group) {
+			all = append(all, deployed{v, v.name + " in " + group + " as ARM", armOf},
+				deployed{v, v.name + " in " + group + " as Bicep", bicepOf})
+		}
+	}
+	for _, v := range all {
 		t.Run(v.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := v.cluster
-				c.Subscription = emulator.DefaultSubscription
 				e := emulatortest.New(t, emulator.Options{CheckClusterIdentity: true})
 				op, err := e.Client(emulatortest.Operator)
 				if err != nil {
 					t.Fatal(err)
 				}
-				template := armOf(t, Blueprint{Cluster: c, Provider: 5})
+				template := v.write(t, Blueprint{Cluster: c, Provider: 5})
 				// The command at the head of the template creates the group.
 				group := object{"location": c.Location, "tags": object{build.OwnerTag: c.Owner()}}
 				if err := op.Put(c.GroupID(), "2024-11-01", group); err != nil {
 					t.Fatal(err)
 				}
+				for _, doc := range v.found {
+					if doc.ID.Equal(c.GroupID()) {
+						continue
+					}
+					body := object{}
+					if err := json.Unmarshal(doc.Raw, &body); err != nil {
+						t.Fatal(err)
+					}
+					if err := op.Put(doc.ID, foundVersion(doc.ID), body); err != nil {
+						t.Fatal(err)
+					}
+				}
+				before := propertiesOf(t, op, c)
 				deploy(t, op, c, template, nil)
+				sameProperties(t, c, before, propertiesOf(t, op, c))
 				var routes []string
 				if c.Blueprint == capacity.Kubenet {
 					time.Sleep(time.Minute) // until the cloud provider has written its routes

@@ -18,6 +18,7 @@ import (
 	"text/template"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/mitchellh/go-wordwrap"
 )
 
 // Output is a file to write; slashes in its name are folders.
@@ -79,15 +80,7 @@ func bicepString(s any) string {
 
 // wrap breaks a sentence into comment lines.
 func wrap(prefix, text string) string {
-	const width = 100
-	var lines []string
-	line := prefix
-	for _, word := range strings.Fields(text) {
-		if len(line)+1+len(word) > width && line != prefix {
-			lines = append(lines, line)
-			line = prefix
-		}
-		line += " " + word
-	}
-	return strings.Join(append(lines, line), "\n")
+	prefix += " "
+	return prefix + strings.ReplaceAll(wordwrap.WrapString(text, uint(100-len(prefix))), "\n",
+		"\n"+prefix)
 }

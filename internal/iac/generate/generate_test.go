@@ -51,6 +51,7 @@ func rightsOf(change func(*Rights)) Rights {
 type writer interface {
 	Terraform() ([]Output, error)
 	Bicep() ([]Output, error)
+	ARM() ([]Output, error)
 }
 
 // order is an input of the tests; the output of golden ones is in testdata.
@@ -73,11 +74,13 @@ func orders(t *testing.T) []order {
 	}
 	golden := map[string]bool{"kubenet-gateway for 5 aks": true,
 		"kubenet-egress for 4 container-apps": true,
-		"pod-subnet-static-all for 5 ":        true}
+		"pod-subnet-static-all for 5 ":        true,
+		"existing-kubenet-table for 5 aks":    true}
 	for _, v := range variants(t) {
 		for _, provider := range []int{4, 5} {
 			for _, host := range append(Hosts(), "") {
-				if host != "" && v.cluster.Blueprint != capacity.Kubenet {
+				if host != "" && v.cluster.Blueprint != capacity.Kubenet ||
+					v.found != nil && provider == 4 {
 					continue
 				}
 				name := fmt.Sprintf("%s for %d %s", v.name, provider, host)
@@ -92,12 +95,8 @@ func orders(t *testing.T) []order {
 
 // languages are the ways to write an order.
 func (o order) languages() map[string]func() ([]Output, error) {
-	out := map[string]func() ([]Output, error){"terraform": o.writer.Terraform,
-		"bicep": o.writer.Bicep}
-	if b, is := o.writer.(Blueprint); is {
-		out["arm"] = b.ARM
-	}
-	return out
+	return map[string]func() ([]Output, error){"terraform": o.writer.Terraform,
+		"bicep": o.writer.Bicep, "arm": o.writer.ARM}
 }
 
 // written writes an order in a language.
@@ -178,9 +177,7 @@ func TestRefused(t *testing.T) {
 	other := arm.ID("/subscriptions/33333333-3333-3333-3333-333333333333/resourceGroups/g/providers/" +
 		arm.TypeCluster + "/c")
 	all := variants(t)
-	overlay := all[len(all)-1].cluster
-	existing := all[0].cluster
-	existing.Existing = &build.Existing{Nodes: existing.NodeSubnetID()}
+	overlay := all[len(all)-1].cluster // in an existing network
 	for _, c := range []struct {
 		writer writer
 		want   string
@@ -197,12 +194,11 @@ func TestRefused(t *testing.T) {
 			"version 3 of the azurerm provider is not known"},
 		{Blueprint{Cluster: all[0].cluster, Provider: 5, Host: "vm"},
 			`unknown host "vm", expected aks or container-apps`},
-		{Blueprint{Cluster: existing, Provider: 5}, "shop is in an existing network: no code can " +
-			"be written"},
 		{Blueprint{Cluster: overlay, Provider: 5, Host: HostAKS},
 			"overlay has no pod routes to keep in sync"},
 	} {
-		for _, write := range []func() ([]Output, error){c.writer.Terraform, c.writer.Bicep} {
+		for _, write := range []func() ([]Output, error){c.writer.Terraform, c.writer.Bicep,
+			c.writer.ARM} {
 			if _, err := write(); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"fmt"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -70,10 +71,12 @@ func (s *steps) config() lines {
 			mark("id", "nodeTable"),
 		"  guard:", "    mode: Enforce",
 	}
-	if c.GatewayTable() {
+	if table := s.symbols[c.GatewayTableID()]; c.GatewayTable() {
 		out = append(out, "    subnets:", "      - subnetID: "+mark("id", "gatewaySubnet"),
-			"        routeTableID: "+mark("id", "gatewayTable"),
-			"  targets:", "    - routeTableID: "+mark("id", "gatewayTable"))
+			"        routeTableID: "+mark("id", table))
+		if table != "nodeTable" { // which has the routes already
+			out = append(out, "  targets:", "    - routeTableID: "+mark("id", table))
+		}
 	}
 	return append(out, "")
 }
@@ -82,9 +85,15 @@ func (s *steps) config() lines {
 // used.
 func (s *steps) keeperRoles(identity *node) {
 	on := map[string][]*node{"links": {nil}, "subnets": {s.deployment.node("nodeSubnet")}}
-	if s.marked.GatewayTable() {
+	if table := s.symbols[s.marked.GatewayTableID()]; s.marked.GatewayTable() {
 		on["subnets"] = append(on["subnets"], s.deployment.node("gatewaySubnet"))
-		on["targets"] = []*node{s.deployment.node("gatewayTable")}
+		if table != "nodeTable" { // which is no target
+			on["targets"] = []*node{s.deployment.node(table)}
+		}
+	}
+	var groups []any
+	for _, group := range s.linked {
+		groups = append(groups, string(group))
 	}
 	principal := mark("get", identity.symbol, "principalId")
 	for _, role := range KeeperRoles() {
@@ -102,17 +111,27 @@ func (s *steps) keeperRoles(identity *node) {
 		if len(on[role.Name]) == 0 {
 			continue
 		}
-		definition := s.add(roleNode(role, "keeper-"+role.Name, markGroupID))
+		purpose := "keeper-" + role.Name
+		definition := s.add(roleNode(role, purpose, append([]any{markGroupID}, groups...)...))
 		definition.symbol = "keeper" + title(role.Name)
 		for _, n := range on[role.Name] {
 			symbol, at := "Group", ""
 			if n != nil {
 				symbol, at = title(n.symbol), n.symbol
 			}
-			s.add(assignmentNode(definition.symbol+"On"+symbol, definition.symbol, n,
-				mark("guid", "keeper-"+role.Name, at), principal))
+			s.add(s.inItsGroup(assignmentNode(definition.symbol+"On"+symbol, definition.symbol, n,
+				mark("guid", purpose, at), principal)))
+		}
+		if role.Name != "links" {
+			continue
+		}
+		for i, group := range s.linked {
+			n := assignmentNode(fmt.Sprintf("%sOnGroup%d", definition.symbol, i+1),
+				definition.symbol, nil, mark("guid", purpose, "", group.Key()), principal)
+			s.add(s.assignedIn(n, group, nil))
 		}
 	}
+	s.waitForNetwork()
 }
 
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
@@ -120,7 +139,7 @@ func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func comment(role KeeperRole) string { return title(role.Name) + ": on " + role.Where + "." }
 
 // roleNode is the definition of a role that can be assigned in a scope.
-func roleNode(role KeeperRole, purpose, scope string) *node {
+func roleNode(role KeeperRole, purpose string, scopes ...any) *node {
 	var actions []any
 	for _, a := range role.Actions {
 		actions = append(actions, a.Action)
@@ -131,7 +150,7 @@ func roleNode(role KeeperRole, purpose, scope string) *node {
 			"roleName": markName + " routekeeper " + role.Name + " (" + mark("guid8", purpose) +
 				")",
 			"description": "What routekeeper needs: " + role.Name + ".", "type": "CustomRole",
-			"permissions": []any{object{"actions": actions}}, "assignableScopes": []any{scope},
+			"permissions": []any{object{"actions": actions}}, "assignableScopes": scopes,
 		}}},
 	}
 }

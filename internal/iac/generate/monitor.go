@@ -7,12 +7,13 @@ import (
 // Monitor says what code to write for Azure Monitor: alert rules on the activity log, and an action
 // group that posts to a keeper.
 type Monitor struct {
-	// Name is that of what is made, ShortName the action group's, Receiver its webhook's.
+	// Name is the name of the created resources, ShortName that of the action group, Receiver that
+	// of its webhook.
 	Name, ShortName, Receiver, Description string
 	Operations                             []string
 	Parts                                  []MonitorPart
-	// Webhook is how the listener knows its caller: nothing in it is a plain webhook, with a secret
-	// in its address.
+	// Webhook says how the webhook logs in. The zero value is a plain webhook, with a secret in its
+	// address.
 	Webhook MonitorWebhook
 }
 
@@ -22,10 +23,10 @@ type MonitorPart struct {
 	Scopes              []arm.ID
 }
 
-// MonitorWebhook is what a secure webhook logs in with and for; Tenant may be empty.
+// MonitorWebhook has the login of a secure webhook; Tenant may be empty.
 type MonitorWebhook struct{ ObjectID, Audience, Tenant string }
 
-// Terraform writes it for the azurerm provider, which takes one operation a rule.
+// Terraform writes it for the azurerm provider, which supports one operation per rule.
 func (m Monitor) Terraform() ([]Output, error) {
 	return write("terraform/monitor", []string{"monitor.tf"}, m)
 }

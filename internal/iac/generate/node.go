@@ -1,9 +1,12 @@
 package generate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // How it works. The cluster's steps are computed with marks instead of its name, location,
@@ -23,11 +26,13 @@ type deployment struct {
 	outputs []binding
 }
 
-// param is a parameter. Its value is "" if the user must give one.
+// param is a parameter. Its value is "" if the user must give one; kind is "" for a string.
 type param struct {
-	name, about, value string
-	secret             bool
+	name, about, value, kind string
+	secret                   bool
 }
+
+func (p param) typeName() string { return cmp.Or(p.kind, "string") }
 
 // binding is a variable or an output: a text with marks, or lines of it.
 type binding struct {
@@ -42,6 +47,13 @@ type node struct {
 	// assignment, is on another node, or on the resource group if on is nil.
 	name       string
 	parent, on *node
+	// existing is set for a resource that is only referred to. group is the resource group that it
+	// is in, or that a module deploys to, "" for that of the deployment. madeBy is the module that
+	// makes or changes it, nil for none.
+	existing bool
+	id       arm.ID // of an existing resource
+	group    arm.ID
+	madeBy   *node
 	// once is set for a resource that is made if it does not exist, and never written again,
 	// because others write into it.
 	once bool
@@ -72,9 +84,10 @@ const (
 	markSplit = "|"
 )
 
-// mark is a mark of a kind: param NAME, var NAME, id SYMBOL, get SYMBOL PATH, part SYMBOL TYPE NAME
-// (what is inside a resource), builtin GUID (a built-in role), guid PURPOSE SYMBOL (a name), and
-// those without arguments that dialects know.
+// mark is a mark of a kind: param NAME, var NAME, id SYMBOL, get SYMBOL PATH, properties SYMBOL (of
+// an existing resource), withtable PARAM PARAM (a subnet's properties with a table), part SYMBOL
+// TYPE NAME (what is inside a resource), builtin GUID (a built-in role), guid PURPOSE SYMBOL (a
+// name), and those without arguments that dialects know.
 func mark(kind string, args ...string) string {
 	return markStart + strings.Join(append([]string{kind}, args...), markSplit) + markEnd
 }
@@ -133,6 +146,11 @@ func marked(v any, each func(kind string, args []string)) {
 	}
 }
 
+// has reports whether there is a node with a symbol.
+func (d *deployment) has(symbol string) bool {
+	return slices.ContainsFunc(d.nodes, func(n *node) bool { return n.symbol == symbol })
+}
+
 // node finds a node by its symbol.
 func (d *deployment) node(symbol string) *node {
 	i := slices.IndexFunc(d.nodes, func(n *node) bool { return n.symbol == symbol })
@@ -175,6 +193,14 @@ func (n *node) path() []string {
 		return []string{n.name}
 	}
 	return append(n.parent.path(), n.name)
+}
+
+// root is a node's outermost parent.
+func (n *node) root() *node {
+	if n.parent == nil {
+		return n
+	}
+	return n.parent.root()
 }
 
 // first are the fields that people expect at the top.

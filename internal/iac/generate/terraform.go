@@ -2,7 +2,6 @@ package generate
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -20,6 +19,7 @@ type terraform struct {
 	// Role: the cluster has a custom role. Without it, it gets Network Contributor.
 	Role    bool
 	Subnets []terraformSubnet
+	terraformNetwork
 	// Scopes are where the cluster's identity has its role.
 	Scopes         []terraformScope
 	NetworkProfile []terraformArgument
@@ -30,11 +30,6 @@ type terraform struct {
 	AboutImage, Arguments      string
 }
 
-type terraformSubnet struct {
-	Name, About, Table string
-	Prefix             netip.Prefix
-}
-
 type terraformScope struct{ Symbol, Address, Purpose string }
 
 type terraformArgument struct{ Name, Value string }
@@ -42,16 +37,17 @@ type terraformArgument struct{ Name, Value string }
 type terraformRole struct {
 	KeeperRole
 	Scope, Comment string
+	Groups         []arm.ID
 	On             []terraformScope
 }
 
 type terraformPool struct {
-	Pool      build.Pool
-	PodSubnet bool
+	Pool                  build.Pool
+	NodeSubnet, PodSubnet string // PodSubnet is "" if there is none
 }
 
 func poolOf(t terraform, i int) terraformPool {
-	return terraformPool{t.C.Pools[i], t.C.HasPodSubnet()}
+	return terraformPool{t.C.Pools[i], t.NodeSubnet, t.PodSubnet}
 }
 
 // Terraform writes it as Terraform configuration.
@@ -72,10 +68,13 @@ func (b Blueprint) Terraform() ([]Output, error) {
 	for _, n := range s.nodes {
 		t.Role = t.Role || n.kind == arm.TypeRoleDefinition
 	}
-	t.network()
-	address := addresses(t.Static)
 	if t.Static {
 		t.ClusterAddress = "azapi_resource.cluster"
+	}
+	t.network()
+	t.profile()
+	address := t.addresses()
+	if t.Static {
 		t.Properties = address.properties(s.deployment.node("cluster"))
 	}
 	if t.Kubenet {
@@ -103,40 +102,6 @@ func (b Blueprint) variables() string {
 		return " -var image=IMAGE -var event_secret=$(openssl rand -hex 16)"
 	}
 	return ""
-}
-
-// network fills in subnets, and where the cluster's identity has its role.
-func (t *terraform) network() {
-	c := t.C
-	nodeTable, podTable, gatewayTable := "", "", ""
-	if c.HasTable() {
-		nodeTable = "nodes"
-	}
-	if c.Egress.IsValid() { // pods leave with their own addresses
-		podTable = "nodes"
-	}
-	if c.GatewayTable() {
-		gatewayTable = "gateway"
-	}
-	add := func(name, about, table string, prefix netip.Prefix) {
-		t.Subnets = append(t.Subnets, terraformSubnet{name, about, table, prefix})
-	}
-	add("nodes", "A separate resource: the provider reads the subnet before it writes it, so it "+
-		"keeps its table.",
-		nodeTable, c.Nodes)
-	t.Scopes = append(t.Scopes, terraformScope{Symbol: "nodes", Address: "azurerm_subnet.nodes"})
-	if c.HasPodSubnet() {
-		add("pods", "The pods' subnet.", podTable, c.Pods)
-		t.Scopes = append(t.Scopes, terraformScope{Symbol: "pods", Address: "azurerm_subnet.pods"})
-	}
-	if c.ApplicationGateway != nil {
-		add("gateway", "For the Application Gateway only.", gatewayTable, c.Gateway)
-	}
-	if c.HasTable() {
-		t.Scopes = append(t.Scopes,
-			terraformScope{Symbol: "table", Address: "azurerm_route_table.nodes"})
-	}
-	t.profile()
 }
 
 // profile fills in the network profile, in azurerm's words.
@@ -178,53 +143,56 @@ func (t *terraform) profile() {
 // keeper fills in the keeper's roles, and where it has them.
 func (t *terraform) keeper() {
 	const group, subscription = "azurerm_resource_group.main", "data.azurerm_subscription.main"
-	on := func(role, symbol, address string) terraformScope {
-		return terraformScope{symbol, address, "keeper-" + role + "-${lower(" + address + ".id)}"}
+	on := func(role, symbol, id string) terraformScope {
+		return terraformScope{symbol, id, "keeper-" + role + "-${lower(" + id + ")}"}
 	}
+	groups := t.C.Existing.LinkedGroups(t.C.GroupID())
 	for _, role := range KeeperRoles() {
-		r := terraformRole{KeeperRole: role, Scope: group + ".id", Comment: comment(role)}
+		r := terraformRole{KeeperRole: role, Scope: group + ".id", Comment: comment(role),
+			Groups: groups}
 		switch role.Name {
 		case "reads":
-			r.Scope = subscription + ".id"
-			r.On = []terraformScope{{"subscription", subscription, "keeper-reads-assignment"}}
+			r.Scope, r.Groups = subscription+".id", nil
+			r.On = []terraformScope{{"subscription", subscription + ".id",
+				"keeper-reads-assignment"}}
 		case "links":
-			r.On = []terraformScope{on(role.Name, "group", group)}
+			r.On = []terraformScope{on(role.Name, "group", group+".id")}
+			for i, g := range groups {
+				r.On = append(r.On, terraformScope{fmt.Sprintf("group_%d", i+1), hclString(g),
+					"keeper-links-" + g.Key()})
+			}
 		case "subnets":
-			r.On = []terraformScope{on(role.Name, "nodes", "azurerm_subnet.nodes")}
+			r.On = []terraformScope{on(role.Name, "nodes", t.NodeSubnet)}
 			if t.C.GatewayTable() {
-				r.On = append(r.On, on(role.Name, "gateway", "azurerm_subnet.gateway"))
+				r.On = append(r.On, on(role.Name, "gateway", t.GatewaySubnet))
 			}
 		case "targets":
-			if !t.C.GatewayTable() {
+			if t.GatewayTableID == "" {
 				continue
 			}
-			r.On = []terraformScope{on(role.Name, "gateway", "azurerm_route_table.gateway")}
+			r.On = []terraformScope{on(role.Name, "gateway", t.GatewayTableID)}
 		}
 		t.Roles = append(t.Roles, r)
 	}
 }
 
 // addresses writes marks as expressions of Terraform.
-func addresses(static bool) dialect {
-	of := map[string]string{
-		"nodeTable": "azurerm_route_table.nodes", "gatewayTable": "azurerm_route_table.gateway",
-		"nodeSubnet": "azurerm_subnet.nodes", "podSubnet": "azurerm_subnet.pods",
-		"gatewaySubnet": "azurerm_subnet.gateway", "gateway": "azurerm_application_gateway.main",
-		"identity": "azurerm_user_assigned_identity.cluster",
-		"keeper":   "azurerm_user_assigned_identity.keeper",
-		"cluster":  "azurerm_kubernetes_cluster.main",
-	}
-	if static {
-		of["cluster"] = "azapi_resource.cluster"
+func (t *terraform) addresses() dialect {
+	cluster := t.ClusterAddress
+	ids := map[string]string{
+		"nodeTable": t.NodeTableID, "gatewayTable": t.GatewayTableID,
+		"nodeSubnet": t.NodeSubnet, "podSubnet": t.PodSubnet, "gatewaySubnet": t.GatewaySubnet,
+		"gateway":  "azurerm_application_gateway.main.id",
+		"identity": "azurerm_user_assigned_identity.cluster.id", "cluster": cluster + ".id",
 	}
 	return func(kind string, args []string) string {
 		switch {
 		case kind == "param":
 			return "var." + args[0]
-		case kind == "id" && of[args[0]] != "":
-			return of[args[0]] + ".id"
-		case kind == "get" && args[1] == "clientId":
-			return of[args[0]] + ".client_id"
+		case kind == "id" && ids[args[0]] != "":
+			return ids[args[0]]
+		case kind == "get" && args[0] == "keeper" && args[1] == "clientId":
+			return "azurerm_user_assigned_identity.keeper.client_id"
 		}
 		panic(fmt.Sprintf("Terraform has no mark %s %q", kind, args))
 	}

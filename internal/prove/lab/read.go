@@ -19,13 +19,13 @@ var errNoTable = errors.New("the subnet has no table, after an earlier trial")
 
 func indexOf(i int) string { return strconv.Itoa(i) }
 
-// rounds is how often a table is written, reads how often it is read after each write.
-const rounds, reads = 5, 5
+// writes is how often a table is written, reads how often it is read after each write.
+const writes, reads = 5, 5
 
 // readsAfterWrites writes a table, and reads it as soon as the write has ended.
 func (l *lab) readsAfterWrites(ctx context.Context) error {
 	var r prove.Reads
-	for range rounds {
+	for range writes {
 		doc, err := l.ready(ctx, l.table())
 		if err != nil {
 			return err

@@ -20,7 +20,7 @@ import (
 
 // Keeper checks clusters on request.
 type Keeper interface {
-	Ask(context.Context, keeper.Request) (keeper.Round, error)
+	Ask(context.Context, keeper.Request) (keeper.Result, error)
 }
 
 // action is a button that changes something.
@@ -70,7 +70,7 @@ func (p *Pages) routeActions() {
 const answerWithin = 25 * time.Second
 
 // ask requests a check from the keeper. If that fails, it answers with the error and returns false.
-func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb) (keeper.Round,
+func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb) (keeper.Result,
 	bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
@@ -78,17 +78,17 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb) (
 	if p.opts.Caller != nil {
 		request.By = p.opts.Caller(r)
 	}
-	round, err := p.opts.Keeper.Ask(ctx, request)
+	result, err := p.opts.Keeper.Ask(ctx, request)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		p.fail(w, r, http.StatusGatewayTimeout,
 			"The check takes longer than expected. It goes on; the overview will show the result.")
-		return round, false
+		return result, false
 	case err != nil:
 		p.fail(w, r, http.StatusServiceUnavailable, err.Error())
-		return round, false
+		return result, false
 	}
-	return round, true
+	return result, true
 }
 
 // look requests a check now, which makes the changes that a scheduled check would make.
@@ -127,8 +127,8 @@ const dryRunNote = "This keeper runs with --dry-run: it changes nothing."
 
 // preview requests a check without changes, and shows what an action would do.
 func (p *Pages) preview(w http.ResponseWriter, r *http.Request, a action) {
-	if round, ok := p.ask(w, r, nil); ok {
-		p.show(w, r, a, chosen(round, a), "")
+	if result, ok := p.ask(w, r, nil); ok {
+		p.show(w, r, a, chosen(result, a), "")
 	}
 }
 
@@ -165,19 +165,19 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 			"Below are the changes that are needed now.")
 		return
 	}
-	round, ok := p.ask(w, r, a.verbs)
+	result, ok := p.ask(w, r, a.verbs)
 	if !ok {
 		return
 	}
 	page := proposal{Action: a.Name, Cluster: cluster, Done: true, Title: a.Title}
-	page.Changes = chosen(round, a)
+	page.Changes = chosen(result, a)
 	p.answer(w, r, http.StatusOK, "action.html", a.Title, 0, page, page)
 }
 
 // chosen returns the changes of a check that belong to an action.
-func chosen(round keeper.Round, a action) []plan.Outcome {
+func chosen(result keeper.Result, a action) []plan.Outcome {
 	changes := []plan.Outcome{}
-	for _, c := range round.Changes {
+	for _, c := range result.Changes {
 		if slices.Contains(a.verbs, c.Verb) {
 			changes = append(changes, c)
 		}

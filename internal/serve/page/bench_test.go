@@ -17,8 +17,8 @@ func BenchmarkPages(b *testing.B) {
 		w.cluster(i%70, fmt.Sprintf("shop%d", i), "kubenet", 20)
 	}
 	board := page.NewBoard()
-	round := w.round(time.Now())
-	board.Round(round)
+	result := w.result(time.Now())
+	board.Record(result)
 	handler := pages(board)
 	for _, path := range []string{"/", "/index.json", "/clusters/shop7"} {
 		b.Run(path, func(b *testing.B) {
@@ -31,9 +31,9 @@ func BenchmarkPages(b *testing.B) {
 			}
 		})
 	}
-	b.Run("round", func(b *testing.B) {
+	b.Run("record", func(b *testing.B) {
 		for b.Loop() {
-			board.Round(round)
+			board.Record(result)
 		}
 	})
 }

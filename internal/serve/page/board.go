@@ -62,10 +62,10 @@ func NewBoard() *Board {
 }
 
 // Planned takes a check before it makes its changes, so that the page shows what is wrong.
-func (b *Board) Planned(r keeper.Round) { b.take(r, true) }
+func (b *Board) Planned(r keeper.Result) { b.take(r, true) }
 
-// Round takes a check at its end.
-func (b *Board) Round(r keeper.Round) { b.take(r, false) }
+// Record takes a check at its end.
+func (b *Board) Record(r keeper.Result) { b.take(r, false) }
 
 // Say shows a line at the top of the overview; "" removes it.
 func (b *Board) Say(line string) {
@@ -75,7 +75,7 @@ func (b *Board) Say(line string) {
 	b.show(true)
 }
 
-func (b *Board) take(r keeper.Round, acting bool) {
+func (b *Board) take(r keeper.Result, acting bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var news bool
@@ -305,7 +305,7 @@ func (s *standing) stand(findings []finding.Finding) Cluster {
 	for _, f := range findings {
 		c.State = worse(c.State, stateOf(f))
 	}
-	if s.checked.IsZero() || !complete(s.picture) || c.Routes.Unknown > 0 || c.ownUnknown() {
+	if s.checked.IsZero() || !complete(s.picture) || c.Routes.Unknown > 0 || c.tableUnknown() {
 		c.State = worse(c.State, Unseen)
 	}
 	if len(c.idle()) > 0 {

@@ -245,7 +245,7 @@ func TestStory(t *testing.T) {
 	if m := story()[len(story())-1]; m.Carry != 6 || m.Broken+m.Lost != 0 {
 		t.Errorf("afterwards: %+v", m)
 	}
-	b.until(`document.querySelector(".rounds summary").textContent.includes("1 association repaired")`)
+	b.until(`document.querySelector(".checks summary").textContent.includes("1 association repaired")`)
 	b.quiet()
 }
 
@@ -255,10 +255,10 @@ type shownKeeper struct {
 	board *page.Board
 }
 
-func (k shownKeeper) Round(ctx context.Context) (keeper.Round, error) {
-	r, err := k.Keeper.Round(ctx)
+func (k shownKeeper) Reconcile(ctx context.Context) (keeper.Result, error) {
+	r, err := k.Keeper.Reconcile(ctx)
 	if err == nil {
-		k.board.Round(r)
+		k.board.Record(r)
 	}
 	return r, err
 }
@@ -343,12 +343,12 @@ func TestOpenStaysOpen(t *testing.T) {
 	w.settled()
 	b := open(t)
 	b.do(chromedp.Navigate(w.URL), shows(".hero.good"),
-		click(".rounds summary"), shows(".rounds details[open] .round"),
+		click(".checks summary"), shows(".checks details[open] .check"),
 		chromedp.Focus(chromedp.CSS(".cluster h2 a")))
-	opened := eval[string](b, `document.querySelector(".rounds details[open]").id`)
+	opened := eval[string](b, `document.querySelector(".checks details[open]").id`)
 	version := eval[string](b, "main.dataset.version")
 	w.strip(w.demo.GatewaySubnet)
-	b.until(fmt.Sprintf("main.dataset.version !== %q && document.querySelectorAll('.rounds > "+
+	b.until(fmt.Sprintf("main.dataset.version !== %q && document.querySelectorAll('.checks > "+
 		"li').length > 1 && document.querySelector('.hero.good') !== null", version))
 	if !eval[bool](b, fmt.Sprintf("document.getElementById(%q).open", opened)) {
 		t.Errorf("%s has closed", opened)
@@ -428,10 +428,10 @@ func TestButtons(t *testing.T) {
 	if o := w.overview(); o.Routes != (picture.Counted{All: 6, Correct: 6}) {
 		t.Errorf("afterwards: %+v", o.Routes)
 	}
-	b.do(chromedp.Navigate(w.URL+"/history"), shows(".rounds summary"))
+	b.do(chromedp.Navigate(w.URL+"/history"), shows(".checks summary"))
 	b.shoot("history")
 	if got := eval[string](b,
-		`document.querySelector(".rounds summary").textContent`); !strings.Contains(
+		`document.querySelector(".checks summary").textContent`); !strings.Contains(
 		got, "3 routes created") || !strings.Contains(got, "request from") {
 		t.Errorf("the history: %s", got)
 	}

@@ -16,10 +16,10 @@ func TestCheckedIsTheOldest(t *testing.T) {
 	w.cluster(1, "green", "kubenet", 3)
 	board := page.NewBoard()
 	first := time.Now().Add(-time.Hour)
-	board.Round(w.round(first))
-	part := w.round(time.Now())
+	board.Record(w.result(first))
+	part := w.result(time.Now())
 	part.Of = []string{"green"}
-	board.Round(part)
+	board.Record(part)
 	var o page.Overview
 	decode(t, get(pages(board), "/index.json"), &o)
 	if !o.Checked.Equal(first) || o.Clusters[1].Checked.Equal(first) {
@@ -41,15 +41,15 @@ func TestOverdue(t *testing.T) {
 			decode(t, get(pages(board), "/index.json"), &o)
 			return o
 		}
-		board.Round(w.round(time.Now()))
+		board.Record(w.result(time.Now()))
 		time.Sleep(59 * time.Second)
 		before := show()
 		if before.State != page.Good {
 			t.Errorf("within a minute: %s %q", before.State, before.Sentence)
 		}
-		part := w.round(time.Now())
+		part := w.result(time.Now())
 		part.Of = []string{"green"}
-		board.Round(part)
+		board.Record(part)
 		time.Sleep(2 * time.Second)
 		after := show()
 		if want := "blue: last checked more than 1 min ago; at that time: all 6 pod routes are " +
@@ -58,9 +58,9 @@ func TestOverdue(t *testing.T) {
 			t.Errorf("%s %q, version %d after %d; want %q", after.State, after.Sentence,
 				after.Version, before.Version, want)
 		}
-		part = w.round(time.Now())
+		part = w.result(time.Now())
 		part.Of = []string{"blue"}
-		board.Round(part)
+		board.Record(part)
 		if o := show(); o.State != page.Good || o.Version == after.Version {
 			t.Errorf("checked again: %s %q, version %d after %d", o.State, o.Sentence, o.Version,
 				after.Version)

@@ -70,7 +70,7 @@ func New(board *Board, ending <-chan struct{}, o Options) *Pages {
 	p.mux.HandleFunc("GET /clusters/{name}", p.cluster)
 	p.mux.HandleFunc("GET /history", p.past)
 	p.mux.HandleFunc("GET /history.json", p.past)
-	p.mux.HandleFunc("GET /history/{id}", p.round)
+	p.mux.HandleFunc("GET /history/{id}", p.check)
 	p.mux.HandleFunc("GET /live", p.live)
 	if o.Keeper != nil {
 		p.routeActions()
@@ -239,14 +239,14 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	for _, c := range chosen {
 		f.Drawn = append(f.Drawn, draw(c, false))
 	}
-	f.Past = p.rounds(history.Query{Limit: 8})
+	f.Past = p.checks(history.Query{Limit: 8})
 	p.answer(w, r, http.StatusOK, "overview.html", "", o.Version, o, f)
 }
 
 // clusterPage is the page of one cluster, and its JSON.
 type clusterPage struct {
 	Cluster
-	Rounds  []history.Entry `json:"checks"`
+	Checks  []history.Entry `json:"checks"`
 	Trouble string          `json:"trouble,omitempty"` // why the history could not be read
 	drawn   drawn
 	history past
@@ -263,9 +263,9 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 		if c.Name != name {
 			continue
 		}
-		past := p.rounds(history.Query{Cluster: name, Limit: 20})
+		past := p.checks(history.Query{Cluster: name, Limit: 20})
 		page := clusterPage{
-			Cluster: c, Rounds: past.Rounds, Trouble: past.Trouble,
+			Cluster: c, Checks: past.Checks, Trouble: past.Trouble,
 			drawn: draw(c, true), history: past,
 		}
 		p.answer(w, r, http.StatusOK, "cluster.html", name, o.Version, page, page)
@@ -278,7 +278,7 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 
 // past is a list of checks from the history.
 type past struct {
-	Rounds  []history.Entry `json:"checks"`
+	Checks  []history.Entry `json:"checks"`
 	Cluster string          `json:"cluster,omitempty"`
 	Kind    string          `json:"kind,omitempty"`
 	On      bool            `json:"-"`                 // the keeper has a history
@@ -289,10 +289,10 @@ type past struct {
 // Kinds are the kinds of checks to filter by.
 func (past) Kinds() []string { return history.Kinds }
 
-// rounds reads the history.
-func (p *Pages) rounds(q history.Query) past {
+// checks reads the history.
+func (p *Pages) checks(q history.Query) past {
 	out := past{
-		Rounds: []history.Entry{}, On: p.opts.History != "",
+		Checks: []history.Entry{}, On: p.opts.History != "",
 		Cluster: q.Cluster, Kind: q.Kind, Limit: q.Limit,
 	}
 	if !out.On {
@@ -302,7 +302,7 @@ func (p *Pages) rounds(q history.Query) past {
 	if err == nil {
 		defer reader.Close()
 		err = reader.Each(q, func(e history.Entry) error {
-			out.Rounds = append(out.Rounds, e)
+			out.Checks = append(out.Checks, e)
 			return nil
 		})
 	}
@@ -331,26 +331,26 @@ func (p *Pages) past(w http.ResponseWriter, r *http.Request) {
 			strings.Join(history.Kinds, ", ")+", not "+strconv.Quote(q.Kind))
 		return
 	}
-	page := p.rounds(q)
+	page := p.checks(q)
 	p.answer(w, r, http.StatusOK, "history.html", "History", 0, page, page)
 }
 
-func (p *Pages) round(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) check(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.ParseInt(strings.TrimSuffix(r.PathValue("id"), ".json"), 10, 64)
 	if err != nil || id < 1 {
 		p.fail(w, r, http.StatusNotFound, "The address does not end with the number of a check.")
 		return
 	}
-	page := p.rounds(history.Query{ID: id})
+	page := p.checks(history.Query{ID: id})
 	title := "Check " + strconv.FormatInt(id, 10)
 	switch {
 	case page.Trouble != "":
 		p.fail(w, r, http.StatusServiceUnavailable, page.Trouble)
-	case len(page.Rounds) == 0:
+	case len(page.Checks) == 0:
 		p.fail(w, r, http.StatusNotFound,
 			title+" is not in the history: it may have been removed for its age.")
 	default:
-		p.answer(w, r, http.StatusOK, "round.html", title, 0, page.Rounds[0], page.Rounds[0])
+		p.answer(w, r, http.StatusOK, "check.html", title, 0, page.Checks[0], page.Checks[0])
 	}
 }
 

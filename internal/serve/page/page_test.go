@@ -44,13 +44,13 @@ func TestJSON(t *testing.T) {
 	}
 	var cluster struct {
 		page.Cluster
-		Rounds []history.Entry `json:"checks"`
+		Checks []history.Entry `json:"checks"`
 	}
 	for _, a := range []answer{w.get("/clusters/shop.json"),
 		w.get("/clusters/shop", "Accept", "application/json")} {
 		decode(t, a, &cluster)
-		if cluster.Sentence != "all 6 pod routes are correct" || len(cluster.Rounds) != 1 ||
-			len(cluster.Rounds[0].Changes) != 3 || len(cluster.Cluster.Cluster.Tables) != 2 {
+		if cluster.Sentence != "all 6 pod routes are correct" || len(cluster.Checks) != 1 ||
+			len(cluster.Checks[0].Changes) != 3 || len(cluster.Cluster.Cluster.Tables) != 2 {
 			t.Errorf("the cluster: %s", a.body)
 		}
 	}
@@ -63,10 +63,10 @@ func TestJSON(t *testing.T) {
 	if len(past.Checks) != 0 {
 		t.Errorf("the history of another cluster: %+v", past)
 	}
-	var round history.Entry
-	decode(t, w.get("/history/1.json"), &round)
-	if len(round.Changes) != 3 || len(round.Observed) == 0 {
-		t.Errorf("the check: %+v", round)
+	var result history.Entry
+	decode(t, w.get("/history/1.json"), &result)
+	if len(result.Changes) != 3 || len(result.Observed) == 0 {
+		t.Errorf("the check: %+v", result)
 	}
 	for path, want := range map[string]int{"/clusters/play.json": 404, "/history/99.json": 404,
 		"/history/x.json": 404, "/nothing.json": 404,
@@ -125,7 +125,7 @@ func TestTextFromAzure(t *testing.T) {
 	f := finding.New(finding.WriteRefused, "shop", "/subscriptions/x/"+bad, "%s",
 		bad).With(bad).WithFix("az %s", bad).About(bad)
 	o := w.overview()
-	w.board.Round(keeper.Round{Started: time.Now(), Configs: w.configs,
+	w.board.Record(keeper.Result{Started: time.Now(), Configs: w.configs,
 		Findings: []finding.Finding{f}})
 	w.until("it is shown", func() bool { return w.overview().Version > o.Version })
 	for _, path := range []string{"/", "/clusters/shop", "/history?cluster=" + url.QueryEscape(bad),
@@ -346,7 +346,8 @@ func TestUnread(t *testing.T) {
 	seen.Unread[arm.ID(w.demo.Cluster).Key()] = inventory.Unread{ID: w.demo.Cluster, Status: 403,
 		Code: "AuthorizationFailed"}
 	b := page.NewBoard()
-	b.Round(keeper.Round{Started: time.Now(), Configs: w.configs, Seen: plan.Facts{Snapshot: seen}})
+	b.Record(keeper.Result{Started: time.Now(), Configs: w.configs,
+		Seen: plan.Facts{Snapshot: seen}})
 	w.serve(b, page.Options{})
 	if o := w.overview(); o.State != page.Unseen ||
 		o.Sentence != "shop: cannot be read: AuthorizationFailed" || !o.Clusters[0].Seen.IsZero() {

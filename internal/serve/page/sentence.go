@@ -10,12 +10,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// ownUnknown reports whether the cluster's route table is not known.
-func (c Cluster) ownUnknown() bool { return c.kubenet() && c.Own() == nil }
+// tableUnknown reports whether the cluster's route table is not known.
+func (c Cluster) tableUnknown() bool { return c.kubenet() && c.RouteTable() == nil }
 
 // unrouted reports whether the cluster's route table was read and has no route to any node.
 func (c Cluster) unrouted() bool {
-	return c.kubenet() && c.Nodes > 0 && c.Routes.All == 0 && complete(c.Cluster) && !c.ownUnknown()
+	return c.kubenet() && c.Nodes > 0 && c.Routes.All == 0 && complete(c.Cluster) &&
+		!c.tableUnknown()
 }
 
 func (c Cluster) kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet") }
@@ -149,7 +150,7 @@ func (c Cluster) unread() string {
 		return what[0] + " could not be read"
 	case len(what) > 1:
 		return fmt.Sprintf("%s and %d more could not be read", what[0], len(what)-1)
-	case c.ownUnknown():
+	case c.tableUnknown():
 		return "the cluster's route table is not known"
 	case c.Routes.Unknown > 0:
 		return "not everything could be read"

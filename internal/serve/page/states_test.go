@@ -102,10 +102,10 @@ func (w *seen) unread(id arm.ID, status int) {
 	w.s.Unread[id.Key()] = inventory.Unread{ID: id, Status: status, Code: "ServiceUnavailable"}
 }
 
-// round is the report of a keeper that changes nothing.
-func (w *seen) round(at time.Time) keeper.Round {
+// result is the report of a keeper that changes nothing.
+func (w *seen) result(at time.Time) keeper.Result {
 	p := plan.Make(w.s, w.configs)
-	r := keeper.Round{Started: at, Configs: w.configs, Seen: w.s, Findings: p.Findings}
+	r := keeper.Result{Started: at, Configs: w.configs, Seen: w.s, Findings: p.Findings}
 	for _, c := range p.Changes {
 		r.Changes = append(r.Changes, plan.Outcome{Change: c, State: plan.Planned})
 	}
@@ -220,7 +220,7 @@ func TestSentence(t *testing.T) {
 			w := newSeen(t)
 			test.change(w, w.cluster(0, "shop", "kubenet", 3))
 			board := page.NewBoard()
-			board.Round(w.round(time.Now()))
+			board.Record(w.result(time.Now()))
 			var o page.Overview
 			decode(t, get(pages(board), "/index.json"), &o)
 			if o.Sentence != test.want || o.State != test.state {
@@ -240,7 +240,7 @@ func TestUnreadTable(t *testing.T) {
 		w.cluster(0, "shop", "kubenet", 3)
 		w.unread(id, 503)
 		board := page.NewBoard()
-		board.Round(w.round(time.Now()))
+		board.Record(w.result(time.Now()))
 		text := get(pages(board), "/").body
 		if !strings.Contains(text, what) || strings.Contains(text, "no route<") ||
 			strings.Contains(text, "· 0 routes") || strings.Contains(text, ">no pod routes") {
@@ -258,7 +258,7 @@ func TestObserved(t *testing.T) {
 	w.table(tableID("shop-gw-rt"), []arm.ID{subnetID("vnet", "shop-gw")})
 	board := page.NewBoard()
 	version := func() (o page.Overview) {
-		board.Round(w.round(time.Now()))
+		board.Record(w.result(time.Now()))
 		decode(t, get(pages(board), "/index.json"), &o)
 		return o
 	}
@@ -284,7 +284,7 @@ func TestManyBroken(t *testing.T) {
 	w.cluster(0, "shop", "kubenet", 400)
 	w.subnet(subnetID("vnet", "shop-nodes"), "10.0.0.0/16", "")
 	board := page.NewBoard()
-	board.Round(w.round(time.Now()))
+	board.Record(w.result(time.Now()))
 	for path, want := range map[string][]string{
 		"/": {"and 388 more, none working", "and 376 more, none working: "}, "/clusters/shop": {
 			"and 340 more, none working"}} {
@@ -311,7 +311,7 @@ func TestRemovedWhileOpen(t *testing.T) {
 	made.cluster(0, "blue", "kubenet", 3)
 	made.cluster(1, "green", "kubenet", 3)
 	board := page.NewBoard()
-	board.Round(made.round(time.Now()))
+	board.Record(made.result(time.Now()))
 	var mode atomic.Value
 	mode.Store("")
 	w.serve(board, page.Options{Mode: func() string { return mode.Load().(string) }})
@@ -319,7 +319,7 @@ func TestRemovedWhileOpen(t *testing.T) {
 	b.do(chromedp.Navigate(w.URL+"/clusters/green"), shows(".hero.good"))
 	both := made.configs
 	made.configs = both[:1]
-	board.Round(made.round(time.Now()))
+	board.Record(made.result(time.Now()))
 	b.until(`document.querySelector("h1").textContent.includes("No managed cluster has the name green")`)
 	if heard := eval[string](b, "said.textContent"); !strings.Contains(heard,
 		"No managed cluster has the name green") {
@@ -327,7 +327,7 @@ func TestRemovedWhileOpen(t *testing.T) {
 	}
 	made.configs = both
 	mode.Store("paused")
-	board.Round(made.round(time.Now()))
+	board.Record(made.result(time.Now()))
 	b.until(`document.querySelector("h1").textContent.includes("all 6 pod routes are correct")`)
 	if !eval[bool](b, `mode.checkVisibility() && mode.textContent === "paused"`) {
 		t.Error("the page does not say that the keeper is paused by now")
@@ -338,7 +338,7 @@ func TestRemovedWhileOpen(t *testing.T) {
 		t.Error("a hidden page keeps its connection")
 	}
 	made.subnet(subnetID("vnet", "green-nodes"), "10.1.0.0/16", "")
-	board.Round(made.round(time.Now()))
+	board.Record(made.result(time.Now()))
 	eval[bool](b, `delete document.hidden; document.dispatchEvent(new Event("visibilitychange"))`)
 	b.until(`document.querySelector(".hero.bad") !== null`)
 	// Without the keeper, the page shows nothing as known.

@@ -67,7 +67,7 @@ func newWorld(t *testing.T, o options) *world {
 	w.serve(w.board, o.page)
 	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan error)
-	go func() { over <- w.keeps.Run(ctx, o.interval, w.board.Round) }()
+	go func() { over <- w.keeps.Run(ctx, o.interval, w.board.Record) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-over; err != nil {

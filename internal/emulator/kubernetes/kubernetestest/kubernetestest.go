@@ -31,6 +31,19 @@ func Binaries(t testing.TB) kubernetes.Binaries {
 	return b
 }
 
+// Helm is the program that .ci/helm builds. Without it the test is skipped.
+func Helm(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(filepath.Dir(Binaries(t).APIServer), "helm")
+	if _, err := os.Stat(path); err != nil {
+		if os.Getenv(NeedKube) != "" {
+			t.Fatalf("%s is set: %v", NeedKube, err)
+		}
+		t.Skipf("NOT RUN: %v; .ci/helm builds it", err)
+	}
+	return path
+}
+
 // Kubectl is the one that .ci/kube builds with the control plane.
 func Kubectl(t testing.TB) string {
 	t.Helper()

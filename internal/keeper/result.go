@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Round is the result of one check.
-type Round struct {
+// Result is the result of one check.
+type Result struct {
 	// Serial distinguishes the checks of one keeper. Checks of different groups may overlap.
 	Serial  int64
 	Started time.Time
@@ -71,7 +71,7 @@ func (c *check) fill(s *inventory.Snapshot) []Fill {
 }
 
 // Checked returns the configs of the clusters that were checked and are still managed.
-func (r Round) Checked() []v1alpha1.ClusterRoutes {
+func (r Result) Checked() []v1alpha1.ClusterRoutes {
 	if r.Of == nil {
 		return r.Configs
 	}
@@ -84,9 +84,9 @@ func (r Round) Checked() []v1alpha1.ClusterRoutes {
 	return checked
 }
 
-// round is the part of the result that is known from the beginning.
-func (c *check) round() Round {
-	r := Round{Serial: c.serial, Started: c.began, Elapsed: time.Since(c.began), Woke: c.cause,
+// result is the part of the result that is known from the beginning.
+func (c *check) result() Result {
+	r := Result{Serial: c.serial, Started: c.began, Elapsed: time.Since(c.began), Woke: c.cause,
 		Asked: c.asked}
 	r.Reads, r.Writes, r.Polls = c.calls.Counts()
 	return r
@@ -94,14 +94,14 @@ func (c *check) round() Round {
 
 // name fills in which of the managed clusters were checked. The configs can be newer than the
 // check's.
-func (c *check) name(round *Round) {
+func (c *check) name(result *Result) {
 	c.k.mu.Lock()
 	kept := c.k.named
-	round.Configs, round.Managed = c.k.configs, c.k.names
+	result.Configs, result.Managed = c.k.configs, c.k.names
 	c.k.mu.Unlock()
-	round.Of = slices.DeleteFunc(names(c.configs), func(name string) bool { return !kept[name] })
-	if len(round.Of) == len(round.Managed) && len(c.configs) > 0 {
-		round.Of = nil
+	result.Of = slices.DeleteFunc(names(c.configs), func(name string) bool { return !kept[name] })
+	if len(result.Of) == len(result.Managed) && len(c.configs) > 0 {
+		result.Of = nil
 	}
 }
 
@@ -225,7 +225,7 @@ func planned(all, chosen []plan.Change) []plan.Outcome {
 }
 
 // and combines this check with a later one of other clusters.
-func (r Round) and(o Round) Round {
+func (r Result) and(o Result) Result {
 	both := o                   // the later one has the current findings and configs
 	if o.Seen.Snapshot == nil { // it failed
 		both = r

@@ -10,9 +10,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// view is one configured cluster as a plan sees it: its addresses, its route table and the routes
-// in it.
-type view struct {
+// clusterState is what is known of one configured cluster: its addresses, its route table and the
+// routes in it.
+type clusterState struct {
 	config  *v1alpha1.ClusterRoutes
 	name    string             // metadata.name
 	cluster *inventory.Cluster // nil if it was not read
@@ -39,8 +39,8 @@ type view struct {
 	wanted podRoutes
 }
 
-func newView(s Facts, c *v1alpha1.ClusterRoutes, cluster *inventory.Cluster) *view {
-	v := &view{config: c, name: c.Metadata.Name, cluster: cluster}
+func newClusterState(s Facts, c *v1alpha1.ClusterRoutes, cluster *inventory.Cluster) *clusterState {
+	v := &clusterState{config: c, name: c.Metadata.Name, cluster: cluster}
 	if cluster == nil {
 		return v
 	}
@@ -81,9 +81,11 @@ func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
 
 // owns reports whether a route's addresses are this cluster's: it leads to the pod CIDR of one node
 // through an address in a node subnet. In a target its name counts too: see target.owns.
-func (v *view) owns(r inventory.Route) bool { return v.isNodePrefix(r.Prefix) && v.isNodeHop(r) }
+func (v *clusterState) owns(r inventory.Route) bool {
+	return v.isNodePrefix(r.Prefix) && v.isNodeHop(r)
+}
 
-func (v *view) isNodePrefix(p netip.Prefix) bool {
+func (v *clusterState) isNodePrefix(p netip.Prefix) bool {
 	for i, cidr := range v.cidrs {
 		if p.IsValid() && p.Bits() == v.masks[i] && cidr.Contains(p.Addr()) {
 			return true
@@ -92,7 +94,7 @@ func (v *view) isNodePrefix(p netip.Prefix) bool {
 	return false
 }
 
-func (v *view) isNodeHop(r inventory.Route) bool {
+func (v *clusterState) isNodeHop(r inventory.Route) bool {
 	return r.Hop.IsValid() && (v.anyHop ||
 		slices.ContainsFunc(v.nodes, func(p netip.Prefix) bool { return p.Contains(r.Hop) }))
 }
@@ -126,7 +128,7 @@ func (p podRoutes) byPrefix() map[netip.Prefix]inventory.Route {
 }
 
 // podRoutes returns the cluster's routes in its route table.
-func (v *view) podRoutes(table *inventory.RouteTable) podRoutes {
+func (v *clusterState) podRoutes(table *inventory.RouteTable) podRoutes {
 	v.learnMasks(table)
 	routes := make(podRoutes, 0, len(table.Routes))
 	for _, i := range table.ByPrefix() {
@@ -141,7 +143,7 @@ func (v *view) podRoutes(table *inventory.RouteTable) podRoutes {
 
 // learnMasks corrects the length of IPv6 node prefixes by the routes in the cluster's route table:
 // Azure documents the length only by an example (configure-kubenet-dual-stack).
-func (v *view) learnMasks(table *inventory.RouteTable) {
+func (v *clusterState) learnMasks(table *inventory.RouteTable) {
 	for i, cidr := range v.cidrs {
 		if !cidr.Addr().Is6() {
 			continue
@@ -163,14 +165,14 @@ func (v *view) learnMasks(table *inventory.RouteTable) {
 
 // Ownership decides whether a route is a cluster's, by the rules of a plan.
 type Ownership struct {
-	v   *view
+	v   *clusterState
 	had map[Pair]bool
 }
 
 // Owner returns the Ownership of a cluster by its config and its route table, which shows the
 // length of its node prefixes.
 func Owner(s Facts, c *v1alpha1.ClusterRoutes, own *inventory.RouteTable) Ownership {
-	v := newView(s, c, s.Cluster(arm.ID(c.Spec.ClusterID)))
+	v := newClusterState(s, c, s.Cluster(arm.ID(c.Spec.ClusterID)))
 	v.learnMasks(own)
 	return Ownership{v, s.Memory.Of(arm.ID(c.Spec.ClusterID)).Had}
 }

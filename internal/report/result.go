@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Round is the result of one check: a plan, or the outcome of its changes.
-type Round struct {
+// Result is the result of one check: a plan, or the outcome of its changes.
+type Result struct {
 	Changes  []plan.Outcome    `json:"changes"`
 	Findings []finding.Finding `json:"findings"`
 	// Fabric says whether Azure's network follows the writes; absent if it was not asked.
@@ -36,9 +36,9 @@ func (c Calls) String() string {
 	return Count(c.Reads, "read") + ", " + Count(c.Writes, "write") + ", " + Count(c.Polls, "poll")
 }
 
-// Planned makes a Round of a plan that was not carried out.
-func Planned(p plan.Plan) Round {
-	r := Round{Changes: make([]plan.Outcome, len(p.Changes)), Findings: p.Findings}
+// Planned makes a Result of a plan that was not carried out.
+func Planned(p plan.Plan) Result {
+	r := Result{Changes: make([]plan.Outcome, len(p.Changes)), Findings: p.Findings}
 	for i, c := range p.Changes {
 		r.Changes[i] = plan.Outcome{Change: c, State: plan.Planned}
 	}
@@ -46,7 +46,7 @@ func Planned(p plan.Plan) Round {
 }
 
 // Write writes the result of a check in the given format.
-func (r Round) Write(w io.Writer, format Format, style Style) error {
+func (r Result) Write(w io.Writer, format Format, style Style) error {
 	r = r.complete()
 	var out string
 	switch format {
@@ -64,7 +64,7 @@ func (r Round) Write(w io.Writer, format Format, style Style) error {
 }
 
 // WriteBelow writes the result of a check below its cause.
-func (r Round) WriteBelow(w io.Writer, format Format, style Style) error {
+func (r Result) WriteBelow(w io.Writer, format Format, style Style) error {
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (r Round) WriteBelow(w io.Writer, format Format, style Style) error {
 }
 
 // complete is the result with empty lists where JSON would show null.
-func (r Round) complete() Round {
+func (r Result) complete() Result {
 	if r.Findings == nil {
 		r.Findings = []finding.Finding{}
 	}
@@ -83,7 +83,7 @@ func (r Round) complete() Round {
 }
 
 // Summary says in one line what happened.
-func (r Round) Summary() string {
+func (r Result) Summary() string {
 	counts := map[plan.OutcomeState]map[plan.Verb]int{}
 	for _, c := range r.Changes {
 		if counts[c.State] == nil {
@@ -132,7 +132,7 @@ func (r Round) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-func (r Round) text(style Style) string {
+func (r Result) text(style Style) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, style.Bold(upperFirst(r.Summary())+"."))
 	for start := 0; start < len(r.Changes); {
@@ -227,7 +227,7 @@ func hop(v *plan.Value) string {
 	return v.NextHopType
 }
 
-func (r Round) short() string {
+func (r Result) short() string {
 	var b strings.Builder
 	for _, c := range r.Changes {
 		what, way := describe(c.Change)
@@ -243,7 +243,7 @@ func (r Round) short() string {
 	return b.String()
 }
 
-func (r Round) markdown() string {
+func (r Result) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s.**\n", upperFirst(r.Summary()))
 	if len(r.Changes) > 0 {

@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+)
+
+// readers are the command lines that read files from elsewhere, with FILE in the place of one.
+var readers = []string{
+	"sync --dry-run -f FILE", "run --once --dry-run -f FILE", "run -f FILE", "status -f FILE",
+	"doctor -f FILE", "collect -f FILE", "promote shop -f FILE", "trace a b -f FILE",
+	"prune-orphans -f FILE", "install monitor -f FILE --dry-run", "prove -f FILE",
+	"cluster create -f FILE", "cluster verify -f FILE x",
+	"diff --pod-cidr 10.0.0.0/8 --source FILE --target FILE",
+	"doctor --from-bundle FILE", "capacity --from-bundle FILE", "trace a b --from-bundle FILE",
+	"doctor CLUSTER --from-nodes FILE", "doctor CLUSTER --from-pods FILE",
+	"doctor CLUSTER --kubeconfig FILE",
+	"cluster verify CLUSTER --kubeconfig FILE", "cluster hello CLUSTER --kubeconfig FILE --image x",
+	"controller --kubeconfig FILE", "controller --scopes FILE --kubeconfig KUBE",
+	"iac check FILE", "iac check FOLDER", "iac fix FILE", "iac fix FOLDER",
+	"emulator --faults FILE",
+	"run -f GOOD --listen 127.0.0.1:0 --event-secret-file FILE",
+	"run -f GOOD --listen 127.0.0.1:0 --auth-users-file FILE",
+	"run -f GOOD --listen 127.0.0.1:0 --tls-cert FILE --tls-key FILE",
+	"trace a b -f GOOD --learned FILE", "iac generate bicep --from-config FILE",
+	"history --history FILE", "history show 1 --history FILE",
+}
+
+// TestHostileFiles: every reader of files refuses, in one line and within seconds, what is no file,
+// too large, too deep, cut off, or a bomb. It never hangs, and a limit of the address space that
+// the program itself needs shows that it does not read without a limit.
+func TestHostileFiles(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("NOT RUN: the files are Linux's")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	az := filepath.Join(dir, "az")
+	a, server, err := startAzure(az, true, emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Close()
+		a.e.Close()
+	})
+	good := filepath.Join(dir, "good.yaml")
+	routekeeper(t, "--emulator", az, "init", "--cluster", string(a.demo.Cluster), "--out", good)
+	files := hostileFiles(t, dir)
+	for _, reader := range readers {
+		for name, file := range files {
+			// commands with a config or a kubeconfig share a reader: two of each are enough
+			if shared := strings.HasSuffix(reader, "-f FILE") ||
+				strings.Contains(reader, "--kubeconfig FILE"); shared &&
+				strings.Contains(name, ".") && !slices.Contains([]string{"sync --dry-run -f FILE",
+				"cluster create -f FILE", "doctor CLUSTER --kubeconfig FILE",
+				"controller --kubeconfig FILE"}, reader) {
+				continue
+			}
+			t.Run(reader+" "+name, func(t *testing.T) {
+				t.Parallel()
+				folder := t.TempDir()
+				if err := os.Symlink(file, filepath.Join(folder, "main.tf")); err != nil {
+					t.Fatal(err)
+				}
+				args := append([]string{"--emulator", az}, strings.Fields(strings.NewReplacer(
+					"FILE", file, "FOLDER", folder, "GOOD", good, "CLUSTER", string(a.demo.Cluster),
+					"KUBE", good).Replace(reader))...)
+				refuses(t, args)
+			})
+		}
+	}
+}
+
+// refuses runs a command that has to end with an error of one line.
+func refuses(t *testing.T, args []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	line := `ulimit -v 6000000; exec routekeeper "$@"`
+	cmd := exec.CommandContext(ctx, "bash", append([]string{"-c", line, "routekeeper"}, args...)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Kill) }
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = io.Discard, &out
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch text := out.String(); {
+	case ctx.Err() != nil:
+		t.Errorf("%v hangs: %.300s", args, text)
+	case !errors.As(err, &exit) || exit.ExitCode() != 1:
+		t.Errorf("%v: %v, want exit code 1: %.300s", args, err, text)
+	case strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, "routekeeper: ") ||
+		len(text) > 3000:
+		t.Errorf("%v: want one line: %.1000s", args, text)
+	}
+}
+
+// hostileFiles makes files that a reader must not trust, by name.
+func hostileFiles(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{"device": "/dev/zero", "folder": filepath.Join(dir, "folder.d")}
+	if err := os.MkdirAll(filepath.Join(files["folder"], "folder.yaml"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	pipe := filepath.Join(dir, "pipe.tf")
+	if out, err := exec.Command("mkfifo", pipe).CombinedOutput(); err != nil {
+		t.Fatalf("mkfifo: %v %s", err, out)
+	}
+	files["pipe"] = pipe
+	huge := filepath.Join(dir, "huge.yaml")
+	if err := errors.Join(os.WriteFile(huge, nil, 0o600), os.Truncate(huge, 3<<30)); err != nil {
+		t.Fatal(err)
+	}
+	files["huge"] = huge
+	var bomb bytes.Buffer
+	w := gzip.NewWriter(&bomb)
+	if _, err := w.Write(make([]byte, 64<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const n = 100_000
+	for name, text := range map[string]string{
+		"brackets.json": strings.Repeat("[", n), "objects.json": strings.Repeat(`{"a":`, n),
+		"dashes.yaml": strings.Repeat("- ", n), "deep.tf": "a=" + strings.Repeat("(", n),
+		"aliases.yaml": "a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n", "bomb.tgz": bomb.String(),
+		"cut.tgz": bomb.String()[:1000], "nul.yaml": strings.Repeat("\x00", 1000),
+	} {
+		files[name] = filepath.Join(dir, name)
+		if err := os.WriteFile(files[name], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// TestReadersAreListed: a new flag that names a file has to be read by TestHostileFiles, or be in
+// this list with the reason.
+func TestReadersAreListed(t *testing.T) {
+	fine := map[string]string{
+		"out": "is written", "history": "is opened by SQLite, after a look at its head",
+		"recording": "is written, never over a file", "config": "is written",
+		"report": "is written",
+	}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			kind, usage := pflag.UnquoteUsage(f)
+			if !strings.EqualFold(kind, "file") || fine[f.Name] != "" {
+				return
+			}
+			if !slices.ContainsFunc(readers, func(r string) bool {
+				return strings.Contains(r, "--"+f.Name+" FILE") ||
+					f.Shorthand != "" && strings.Contains(r, "-"+f.Shorthand+" FILE")
+			}) {
+				t.Errorf("%s --%s (%s %s) is not in readers", c.CommandPath(), f.Name, kind, usage)
+			}
+		})
+		for _, s := range c.Commands() {
+			walk(s)
+		}
+	}
+	walk((&app{}).newRoot())
+}

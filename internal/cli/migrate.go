@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/migrate"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+func newMigrate(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Plan and watch the migration from kubenet to Azure CNI Overlay",
+		Long: `kubenet is retired on 31 March 2028. A cluster migrates to Azure CNI Overlay in
+place, and there is no way back.
+
+"migrate plan" says for one cluster or a whole subscription what blocks the
+migration, and which steps to take in which order. "migrate watch" follows one.`,
+		Example: `  routekeeper migrate plan --subscription <id>
+  routekeeper migrate plan shop
+  routekeeper migrate watch shop`,
+		RunE: needsCommand,
+	}
+	cmd.AddCommand(newMigratePlan(a), newMigrateWatch(a))
+	return cmd
+}
+
+// mostSteps is for how many clusters text includes the steps.
+const mostSteps = 3
+
+func newMigratePlan(a *app) *cobra.Command {
+	var o examineOptions
+	var names []string
+	var check bool
+	cmd := &cobra.Command{
+		Use:   "plan [CLUSTER...]",
+		Short: "Say what blocks the migration off kubenet, and list the steps",
+		Long: `Reads clusters and the network around them, and prints a table: which clusters
+are ready to migrate to Azure CNI Overlay, what blocks the others, in which
+order to migrate them, and how much there is to do. Then it prints the steps of
+each cluster with commands to paste: what must change first, the migration, what
+Azure does to route tables meanwhile, and what comes afterwards. It writes
+nothing.
+
+Every blocker is a finding with its source. What Azure Resource Manager cannot
+tell is a question, with the command that answers it.
+
+CLUSTER is a name or a resource ID; without one, the plan covers the
+subscription, or the clusters of the config (-f). Text shows the steps of up to
+3 clusters; Markdown and JSON show all.
+
+Exit code 0: done; 1: an error; 2: with --check, a cluster is blocked.`,
+		Example: `  routekeeper migrate plan --subscription <id>
+  routekeeper migrate plan shop
+  routekeeper migrate plan shop -o markdown --out ticket.md
+  routekeeper migrate plan -f routes.yaml --check
+  routekeeper migrate plan --from-bundle shop.tgz`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runMigratePlan(cmd.Context(), a, o, names, check)
+		},
+	}
+	a.examineFlags(cmd, &o, true)
+	cmd.ValidArgsFunction = a.complete(a.clusterNames, 100)
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		names = args
+		if len(args) > 0 && o.cluster != "" {
+			return fmt.Errorf("unexpected argument %q: --cluster already names the cluster",
+				args[0])
+		}
+		// One name limits what is read.
+		if len(args) == 1 && len(o.paths) == 0 && o.bundle == "" {
+			o.name, names = args[0], nil
+		}
+		return nil
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "exit with 2 if a cluster is blocked")
+	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
+	return cmd
+}
+
+func runMigratePlan(ctx context.Context, a *app, o examineOptions, names []string,
+	check bool) error {
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	progress := a.progress(ctx, "reading the network")
+	defer progress.stop()
+	e, err := a.examine(ctx, o, progress)
+	if err != nil {
+		return err
+	}
+	if err := e.keepNamed(names); err != nil {
+		return err
+	}
+	found, err := e.diagnosis(ctx)
+	if err != nil {
+		return err
+	}
+	progress.stop()
+	m := report.Migration{Plan: migrate.Make(e.Case, found)}
+	m.Steps = len(m.Clusters) <= mostSteps
+	if err := m.Write(w, format, style); err != nil {
+		return err
+	}
+	if check && m.Ready() < len(m.Clusters) {
+		return attention
+	}
+	return nil
+}
+
+// keepNamed limits the examination to the named clusters; no names: all.
+func (e *examination) keepNamed(meant []string) error {
+	if len(meant) == 0 {
+		return nil
+	}
+	names := e.names()
+	var kept []arm.ID
+	for _, name := range meant {
+		n := 0
+		for i, id := range e.Clusters {
+			if strings.EqualFold(names[i], name) || strings.EqualFold(id.Name(), name) ||
+				id.Equal(arm.ID(name)) {
+				n++
+				if !slices.ContainsFunc(kept, id.Equal) {
+					kept = append(kept, id)
+				}
+			}
+		}
+		switch {
+		case n == 0:
+			return fmt.Errorf("no cluster %s was seen%s", name, instead(name, names))
+		case n > 1:
+			return fmt.Errorf("several clusters are named %s: name one by its ID", name)
+		}
+	}
+	e.Clusters = kept
+	return nil
+}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
+)
+
+// TestMigrateWatch: watch follows a migration of the emulator from the first node to the last, also
+// if it was started in the middle, and says what is left. A route that is lost meanwhile is
+// reported.
+func TestMigrateWatch(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, server, err := startAzure(dir, true, emulator.Options{RouteBatch: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Close()
+		a.e.Close()
+	})
+	text, err := a.kubeconfig(dir, a.demo.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(dir, "kube.yaml")
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	watch := func(want int, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		program := &app{in: strings.NewReader(""), out: &out, err: &errs}
+		if code := program.run(t.Context(), append([]string{"--emulator", dir, "migrate", "watch",
+			"shop", "--kubeconfig", kubeconfig}, args...)); code != want {
+			t.Errorf("exit code %d: %s%s", code, out.String(), errs.String())
+		}
+		return out.String()
+	}
+	expect := func(text, want string) {
+		t.Helper()
+		if !regexp.MustCompile("(?m)" + want).MatchString(text) {
+			t.Errorf("no %q in %q", want, text)
+		}
+	}
+	const api = "2025-10-01"
+	if _, err := a.e.Inject(emulator.Fault{Method: http.MethodPut, Path: "/managedClusters/shop$",
+		Slow: 6}); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := a.op.Get(a.demo.Cluster, api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc["properties"].(map[string]any)["networkProfile"] = map[string]any{
+		"networkPlugin": "azure", "networkPluginMode": "overlay", "podCidr": "10.244.0.0/16"}
+	if err := a.op.Put(a.demo.Cluster, api, doc); err != nil {
+		t.Fatal(err)
+	}
+	expect(watch(0, "--once"), `^shop: \d of \d nodes moved, still with routes: aks-nodepool1-`)
+	followed := watch(0, "--interval", "1s")
+	expect(followed, `^shop: [1-3] of 4 nodes moved, still with routes: aks-nodepool1-\S+; `+
+		`1 batch left, at most 30 minutes of waiting$`)
+	expect(followed, `^done: shop: 3 of 3 nodes moved\. Next: set spec\.source: Nodes, or remove `+
+		`the cluster from the config; then routekeeper prune-orphans`)
+	expect(watch(0, "--once", "-o", "json"), `"state":"done","moved":3,`)
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/controller"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// statusByObjects reads the status from the ClusterRoutes objects of a Kubernetes API server.
+func statusByObjects(ctx context.Context, o statusOptions) (report.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	api, err := controller.Reach(o.kubeconfig, o.context)
+	if err != nil {
+		return report.Status{}, err
+	}
+	if api.Pod && o.namespace == "" {
+		o.namespace = api.Namespace
+	}
+	objects, leaders, unknown, err := controller.Read(ctx, api.Config, o.namespace)
+	if err != nil {
+		return report.Status{}, err
+	}
+	now := time.Now()
+	s := report.Status{Source: api.Config.Host, Now: now, Clusters: []report.ClusterStatus{},
+		Findings: []finding.Finding{}}
+	for _, object := range objects {
+		s.Clusters = append(s.Clusters, clusterStatus(object))
+	}
+	slices.SortFunc(s.Clusters, func(a, b report.ClusterStatus) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	slices.SortFunc(leaders, func(a, b controller.Leader) int {
+		return b.Renewed.Compare(a.Renewed)
+	})
+	switch {
+	case unknown != nil:
+		s.Checked = now
+		s.Note = fmt.Sprintf("Whether a controller runs is not known: %v", unknown)
+	case len(leaders) == 0:
+		s.Note = "No controller runs: this status stays as it is."
+	case !leaders[0].Alive:
+		s.Note = fmt.Sprintf("No controller runs: the last one (%s in namespace %s) was alive at "+
+			"%s. This status stays as it is.", leaders[0].Identity, leaders[0].Namespace,
+			leaders[0].Renewed.UTC().Format("2006-01-02 15:04:05 UTC"))
+	default:
+		s.Live, s.Checked = true, leaders[0].Renewed
+		s.Note = fmt.Sprintf("The controller is %s in namespace %s.", leaders[0].Identity,
+			leaders[0].Namespace)
+	}
+	return s, nil
+}
+
+// clusterStatus is the state of one object, by its conditions.
+func clusterStatus(object controller.ClusterRoutes) report.ClusterStatus {
+	c := report.ClusterStatus{Name: object.Namespace + "." + object.Name, State: "unseen",
+		Sentence: "not checked yet", Findings: []finding.Finding{}}
+	conditions := map[string]v1alpha1.Condition{}
+	for _, condition := range object.Status.Conditions {
+		conditions[condition.Type] = condition
+	}
+	ready := conditions[v1alpha1.ConditionReady]
+	switch {
+	case ready.Status == "" || object.Status.ObservedGeneration < object.Generation:
+		return c
+	case ready.Status == "False":
+		c.State, c.Sentence = "bad", ready.Message
+		return c
+	case ready.Status != "True":
+		c.Sentence = ready.Message
+		return c
+	}
+	c.State, c.Sentence = "good", "nothing is wrong"
+	var notes []string
+	for _, kind := range []string{v1alpha1.ConditionGuarded, v1alpha1.ConditionSynced} {
+		if condition := conditions[kind]; condition.Status != "True" {
+			notes = append(notes, condition.Message)
+			c.State = "noted"
+		}
+	}
+	c.Sentence = cmp.Or(strings.Join(notes, "; "), c.Sentence)
+	if object.Status.Routes != "" {
+		c.Sentence += " (" + object.Status.Routes + " routes)"
+	}
+	return c
+}

@@ -1,0 +1,82 @@
+package generate
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+)
+
+// TestRightsDeployed deploys a cluster and the rights for it as ARM JSON, and checks which roles
+// the keeper has where, and that its pods can log in.
+func TestRightsDeployed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := variants(t)[1].cluster
+		c.Subscription = emulator.DefaultSubscription
+		e := emulatortest.New(t, emulator.Options{})
+		op, err := e.Client(emulatortest.Operator)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := op.Put(c.GroupID(), "2024-11-01", object{"location": c.Location}); err != nil {
+			t.Fatal(err)
+		}
+		deploy(t, op, c, armOf(t, Blueprint{Cluster: c, Provider: 5}), nil)
+		files, err := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5,
+			Clusters: []ManagedCluster{{
+				Name: c.Name, Cluster: c.ClusterID(), Guarded: true,
+				Subnets: []GuardedSubnet{{c.GatewaySubnetID(), c.GatewayTableID()}},
+				Targets: []arm.ID{c.GatewayTableID()},
+			}}}.ARM()
+		if err != nil {
+			t.Fatal(err)
+		}
+		subscription := arm.ID("/subscriptions/" + c.Subscription)
+		id := subscription + "/providers/" + typeDeployment + "/rights"
+		for range 2 {
+			if err := op.Put(id, versions[typeDeployment], object{"location": "westeurope",
+				"properties": object{"mode": "Incremental",
+					"template": json.RawMessage(files[0].Text)}}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+			status, answer := op.Do(http.MethodGet, id, versions[typeDeployment], nil)
+			state := gjson.GetBytes(answer, "properties.provisioningState").String()
+			if state != "Succeeded" {
+				t.Fatalf("%d %s", status, answer)
+			}
+		}
+		identity := arm.ResourceID(c.Subscription, "routekeeper-keeper-rg", arm.TypeIdentity,
+			"routekeeper-keeper")
+		keeper, err := op.Get(identity, versions[arm.TypeIdentity])
+		if err != nil {
+			t.Fatal(err)
+		}
+		principal := fmt.Sprint(keeper["properties"].(object)["principalId"])
+		for scope, role := range map[arm.ID]string{
+			subscription: "reads", c.GroupID(): "links", c.NodeSubnetID(): "subnets",
+			c.GatewaySubnetID(): "subnets", c.GatewayTableID(): "targets",
+			arm.GroupID(c.Subscription, "MC_Shop-RG_shop_westeurope"): "links",
+		} {
+			if got := rolesAt(t, op, scope, principal); !slices.Equal(got, []string{role}) {
+				t.Errorf("the keeper has the roles %q on %s, want %s", got, scope, role)
+			}
+		}
+		if got := rolesAt(t, op, c.NodeTableID(), principal); len(got) > 0 {
+			t.Errorf("the keeper has %q on the cluster's own table", got)
+		}
+		if _, err := op.Get(identity.Child("federatedIdentityCredentials", "routekeeper"),
+			versions[typeCredential]); err != nil {
+			t.Error(err)
+		}
+	})
+}

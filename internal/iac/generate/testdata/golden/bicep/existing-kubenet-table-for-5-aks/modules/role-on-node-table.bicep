@@ -1,0 +1,28 @@
+
+targetScope = 'resourceGroup'
+
+@description('The name of the assignment: a GUID.')
+param name string
+
+@description('The role.')
+param roleDefinitionId string
+
+@description('The object ID of the identity that gets it.')
+param principalId string
+
+@description('What the role is assigned on.')
+param scopeName string
+
+resource table 'Microsoft.Network/routeTables@2025-05-01' existing = {
+  name: scopeName
+}
+
+resource assignment 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  scope: table
+  name: name
+  properties: {
+    principalId: principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: roleDefinitionId
+  }
+}

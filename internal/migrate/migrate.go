@@ -1,0 +1,243 @@
+// Package migrate plans how clusters leave kubenet for Azure CNI Overlay.
+//
+// How it works. Make takes what a diagnosis read and found. For each kubenet cluster it collects
+// the findings that block the migration, and writes the ordered steps: what must change first
+// (before.go), the migration, and what comes after it (steps.go). What Azure Resource Manager
+// cannot tell is a question, with the command that answers it (questions.go).
+//
+// The package is pure. It claims nothing about the migration without a source.
+package migrate
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/capacity"
+	"routekeeper.dev/routekeeper/internal/diagnose"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Deadline is the day on which kubenet is retired.
+const Deadline = "2028-03-31"
+
+// Plan is the way of a number of clusters off kubenet.
+type Plan struct {
+	Deadline string `json:"deadline"`
+	// Days are left until the deadline; negative after it.
+	Days     int       `json:"daysLeft"`
+	Clusters []Cluster `json:"clusters"`
+	// Others are the names of clusters that do not use kubenet.
+	Others []string `json:"others"`
+}
+
+// Cluster is the way of one cluster.
+type Cluster struct {
+	Name  string `json:"cluster"`
+	ID    arm.ID `json:"id"`
+	Ready bool   `json:"ready"`
+	// Order is the cluster's turn: 1 is the first to migrate.
+	Order     int               `json:"order"`
+	Work      Work              `json:"work"`
+	Blockers  []finding.Finding `json:"blockers"`
+	Steps     []Step            `json:"steps"`
+	Meanwhile []Note            `json:"meanwhile"`
+	Questions []Question        `json:"questions"`
+}
+
+// Work is how much a migration moves. No source gives the time that reimaging a node takes.
+type Work struct {
+	Nodes int `json:"nodes"`
+	// Batches is how many times nodes are reimaged one after another, in the pool with the most.
+	// Pools are reimaged at the same time.
+	Batches int `json:"batches"`
+	// WaitMinutes is the longest that the batches can wait for pods to leave, and between nodes.
+	WaitMinutes int `json:"waitMinutesAtMost"`
+	// RoleMinutes is how long a new role assignment can take; 0 if none is needed.
+	RoleMinutes int `json:"roleMinutesAtMost"`
+	// Depends says what the rest of the time depends on.
+	Depends string `json:"depends"`
+}
+
+// Phase is when a step is due.
+type Phase string
+
+// The phases, in their order.
+const (
+	Before  Phase = "before"
+	Migrate Phase = "migrate"
+	After   Phase = "after"
+)
+
+// Step is a thing to do.
+type Step struct {
+	Phase Phase  `json:"phase"`
+	Title string `json:"title"`
+	Why   string `json:"why"`
+	// Commands can be pasted, in this order.
+	Commands []string `json:"commands"`
+	// Blocker is the code of the finding that the step removes, or "".
+	Blocker finding.Code `json:"blocker,omitempty"`
+	Source  string       `json:"source"`
+}
+
+// Note is a fact to know, with its source.
+type Note struct {
+	Text   string `json:"text"`
+	Source string `json:"source"`
+}
+
+// Question is what only you can answer.
+type Question struct {
+	Text string `json:"question"`
+	// Command shows what the answer depends on; may be "".
+	Command string `json:"command,omitempty"`
+	Source  string `json:"source"`
+}
+
+// clusterCase is one cluster with what its steps need.
+type clusterCase struct {
+	diagnose.Case
+	cluster *inventory.Cluster
+	name    string
+	table   *inventory.RouteTable // nil if it is unknown or was not read
+	// unmanaged are the routes of the table that are not the cluster's.
+	unmanaged []inventory.Route
+	// targets are the other tables that hold the cluster's pod routes.
+	targets  []arm.ID
+	blockers []finding.Finding
+}
+
+// Make plans the migration of the clusters of a case. found are the findings of diagnose.Check.
+func Make(c diagnose.Case, found []finding.Finding) Plan {
+	p := Plan{Deadline: Deadline, Clusters: []Cluster{}, Others: []string{}}
+	today := c.Today
+	if today.IsZero() {
+		today = c.Snapshot.Taken
+	}
+	end, _ := time.Parse(time.DateOnly, Deadline)
+	p.Days = int(end.Sub(today.UTC().Truncate(24*time.Hour)).Hours() / 24)
+	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
+		cluster := c.Snapshot.Cluster(id)
+		switch {
+		case cluster == nil:
+		case !cluster.Kubenet():
+			p.Others = append(p.Others, id.Name())
+		default:
+			p.Clusters = append(p.Clusters, newCase(c, cluster, found).plan())
+		}
+	}
+	slices.SortStableFunc(p.Clusters, first)
+	for i := range p.Clusters {
+		p.Clusters[i].Order = i + 1
+	}
+	return p
+}
+
+// first orders clusters: ready ones first, then those with fewer blockers. Among equals the
+// smallest comes first, because what goes wrong there concerns the fewest nodes.
+func first(a, b Cluster) int {
+	return cmp.Or(len(a.Blockers)-len(b.Blockers), a.Work.Nodes-b.Work.Nodes,
+		strings.Compare(a.Name, b.Name), strings.Compare(string(a.ID), string(b.ID)))
+}
+
+// Ready counts the clusters without a blocker.
+func (p Plan) Ready() int {
+	n := 0
+	for _, c := range p.Clusters {
+		if c.Ready {
+			n++
+		}
+	}
+	return n
+}
+
+func newCase(c diagnose.Case, cluster *inventory.Cluster, found []finding.Finding) *clusterCase {
+	o := &clusterCase{Case: c, cluster: cluster, name: cluster.ID.Name()}
+	facts := plan.Facts{Snapshot: c.Snapshot}
+	for i := range c.Configs {
+		config := &c.Configs[i]
+		if !cluster.ID.Equal(arm.ID(config.Spec.ClusterID)) {
+			continue
+		}
+		o.name = config.Metadata.Name
+		o.table = c.Snapshot.Table(plan.Discover(facts, config, plan.TakenBy(c.Configs)).Table)
+		if o.table != nil {
+			pods := plan.PodRoutes(facts, config, o.table)
+			for _, r := range o.table.Routes {
+				if _, pod := pods[r.Prefix]; !pod {
+					o.unmanaged = append(o.unmanaged, r)
+				}
+			}
+		}
+		for _, t := range config.Spec.Targets {
+			o.targets = append(o.targets, arm.ID(t.RouteTableID))
+		}
+	}
+	for _, f := range found {
+		if f.Cluster == o.name && blocks(f) {
+			o.blockers = append(o.blockers, f)
+		}
+	}
+	return o
+}
+
+// blocks reports whether a finding is in the way of the migration: AKS refuses it, nodes get no
+// address meanwhile, or pod traffic is broken already. Nodes that have not moved need their routes
+// until the end.
+func blocks(f finding.Finding) bool {
+	switch f.Code {
+	case finding.ClusterStopped:
+		return true
+	case finding.ResourceLocked, finding.SurgeShort:
+		return f.Severity > finding.Info
+	case finding.KubenetRetired:
+		return false
+	}
+	return strings.HasPrefix(string(f.Code), "migration-") && f.Severity > finding.Info ||
+		f.Severity == finding.Error && finding.BreaksTraffic(f.Code)
+}
+
+func (c *clusterCase) plan() Cluster {
+	out := Cluster{Name: c.name, ID: c.cluster.ID, Ready: len(c.blockers) == 0, Work: c.work(),
+		Blockers: c.blockers, Steps: c.steps(), Meanwhile: c.meanwhile(), Questions: c.questions()}
+	if out.Blockers == nil {
+		out.Blockers = []finding.Finding{}
+	}
+	return out
+}
+
+// usualDrain is AKS's default of drainTimeoutInMinutes (AgentPoolUpgradeSettings). Its default of
+// nodeSoakDurationInMinutes is 0.
+const usualDrain = 30
+
+// roleDelay is how long a new role of a cluster's identity can take (configure-kubenet).
+const roleDelay = 60
+
+func (c *clusterCase) work() Work {
+	w := Work{Depends: "how fast machines are reimaged and pods start, which no source says"}
+	for _, pool := range c.cluster.Pools {
+		w.Nodes += pool.Count
+		if pool.Count == 0 {
+			continue
+		}
+		surge := max(1, min(pool.Count, capacity.SurgeOf(pool.MaxSurge).Of(pool.Count)))
+		batches := (pool.Count + surge - 1) / surge
+		w.Batches = max(w.Batches, batches)
+		w.WaitMinutes = max(w.WaitMinutes, batches*(cmp.Or(pool.DrainMinutes, usualDrain)+
+			pool.SoakMinutes))
+	}
+	if c.has(finding.MigrationIdentity) {
+		w.RoleMinutes = roleDelay
+	}
+	return w
+}
+
+// has reports whether a finding with a code is a blocker.
+func (c *clusterCase) has(code finding.Code) bool {
+	return slices.ContainsFunc(c.blockers, func(f finding.Finding) bool { return f.Code == code })
+}

@@ -1,0 +1,51 @@
+package migrate
+
+import (
+	"fmt"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// questions are what Azure Resource Manager cannot tell.
+func (c *clusterCase) questions() []Question {
+	qs := []Question{
+		{"Does a custom azure-ip-masq-agent configuration keep ranges from source NAT? After the " +
+			"migration pods may not reach them.",
+			c.kubectl("get configmap --namespace kube-system --output name"), pageUpdate},
+		{fmt.Sprintf("Does a network behind ExpressRoute, a VPN or Virtual WAN use addresses in "+
+			"the pod CIDR %s? Pods could not reach it.", c.podCIDRs()), "", pageOverlay},
+		{"Does a PodDisruptionBudget forbid every eviction? A node whose pods do not leave in " +
+			"time ends the migration with an error.",
+			c.kubectl("get poddisruptionbudget --all-namespaces"), pageRolling},
+		{"Does anything outside the cluster, other than its gateways, connect to addresses of " +
+			"pods? Microsoft supports no such connection with overlay.", "", pageOverlay},
+	}
+	if len(c.targets) > 0 && !c.cluster.IngressAddon {
+		qs = append(qs, Question{"Was the Application Gateway ingress controller installed with " +
+			"Helm? Then its version must support overlay; the add-on is updated by AKS.",
+			c.kubectl("get deployment --all-namespaces --selector app=ingress-azure " +
+				"--output wide"), pageGateway})
+	}
+	if c.cluster.AutoProvisioned {
+		qs = append(qs, Question{"Node auto-provisioning is on: which subnets do its " +
+			"AKSNodeClass objects name? They need no route table afterwards.",
+			c.kubectl("get aksnodeclass --output yaml"),
+			"https://github.com/Azure/AKS/issues/4694"})
+	}
+	if c.has(finding.MigrationPolicy) {
+		qs = append(qs, Question{"Which NetworkPolicy objects must hold? Nothing enforces them " +
+			"from the removal of the engine until the next one works.",
+			c.kubectl("get networkpolicy --all-namespaces"),
+			SourceOf(finding.MigrationPolicy)})
+	}
+	return qs
+}
+
+func (c *clusterCase) podCIDRs() string {
+	var all []string
+	for _, cidr := range c.cluster.PodCIDRs {
+		all = append(all, cidr.String())
+	}
+	return strings.Join(all, ", ")
+}

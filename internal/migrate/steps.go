@@ -1,0 +1,131 @@
+package migrate
+
+import (
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// The pages that the steps rest on.
+const (
+	pageUpdate  = "https://learn.microsoft.com/azure/aks/update-azure-cni"
+	pageOverlay = "https://learn.microsoft.com/azure/aks/concepts-network-azure-cni-overlay"
+	pageRolling = "https://learn.microsoft.com/azure/aks/upgrade-aks-node-pools-rolling"
+	pageAzurerm = "https://github.com/hashicorp/terraform-provider-azurerm/issues/31683"
+	pageGateway = "https://github.com/Azure/application-gateway-kubernetes-ingress/issues/1524"
+	pageIPv6    = "https://github.com/Azure/AKS/issues/5120"
+	pageDocs    = "docs/migration.md"
+)
+
+// steps are all steps of a cluster, in their order.
+func (c *clusterCase) steps() []Step {
+	steps := append(c.before(),
+		Step{Phase: Before, Title: "Check the masquerade ConfigMaps",
+			Why: "Delete a ConfigMap azure-ip-masq-agent-config that is not needed: it can break " +
+				"connections. Only azure-ip-masq-agent-config-reconciled is expected.",
+			Commands: []string{c.kubectl("get configmap --namespace kube-system " +
+				"azure-ip-masq-agent-config --ignore-not-found --output yaml")},
+			Source: pageUpdate},
+		Step{Phase: Before, Title: "Check infrastructure code",
+			Why: "Code that names the network plugin must say overlay, too. Some versions of " +
+				"azurerm destroy the cluster for it: check the plan before you apply it.",
+			Commands: []string{"terraform plan -out plan.bin && terraform show -json plan.bin > " +
+				"plan.json", finding.Command("routekeeper iac check plan.json").String()},
+			Source: pageAzurerm},
+		Step{Phase: Migrate, Title: "Migrate to Azure CNI Overlay",
+			Why: "There is no way back. All node pools are reimaged at the same time. Keep " +
+				"routekeeper run going: nodes that have not moved need their routes.",
+			Commands: []string{c.az("update",
+				"--network-plugin azure --network-plugin-mode overlay")},
+			Source: pageUpdate},
+		Step{Phase: Migrate, Title: "Watch it",
+			Why: "The command says which nodes have moved and which still need routes. You can " +
+				"interrupt it and start it again.",
+			Commands: []string{finding.Command("routekeeper migrate watch %s", c.argument()).
+				String()}, Source: pageDocs},
+	)
+	return append(steps, c.after()...)
+}
+
+// after undoes what was only for the migration, and removes what is left.
+func (c *clusterCase) after() []Step {
+	var steps []Step
+	if c.has(finding.MigrationPolicy) {
+		steps = append(steps, Step{Title: "Install a network policy engine again",
+			Why: "Nothing has enforced network policies since the old engine was removed. Cilium " +
+				"is one choice; it reimages all nodes once more.",
+			Commands: []string{c.az("update", "--network-dataplane cilium")}, Source: pageUpdate})
+	}
+	if c.has(finding.ResourceLocked) {
+		steps = append(steps, Step{Title: "Create the locks again",
+			Why:    "They were removed for the migration.",
+			Source: finding.Describe(finding.ResourceLocked).Page()})
+	}
+	steps = append(steps,
+		Step{Title: "Remove leftover routes",
+			Why: "Remove the cluster from the config, or set spec.source: Nodes if other subnets " +
+				"still need routes to its pods. Then remove what nothing uses; every delete is " +
+				"proven.",
+			Commands: []string{finding.Command("routekeeper prune-orphans --subscription %s",
+				c.cluster.ID.Subscription()).String()}, Source: pageDocs},
+		Step{Title: "Verify the cluster",
+			Why: "Packets must reach pods from other nodes and from each gateway.",
+			Commands: []string{finding.Command("routekeeper cluster verify %s", c.argument()).
+				String()}, Source: pageDocs})
+	for i := range steps {
+		steps[i].Phase = After
+		if steps[i].Commands == nil {
+			steps[i].Commands = []string{}
+		}
+	}
+	return steps
+}
+
+// meanwhile says what Azure does to tables, routes and addresses.
+func (c *clusterCase) meanwhile() []Note {
+	notes := []Note{
+		{"There is no way back: no other network plugin can follow.", pageUpdate},
+		{"AKS reimages all node pools at the same time, in each pool as many nodes at once as " +
+			"its maxSurge; workloads are disturbed as in a node image upgrade.", pageUpdate},
+	}
+	if c.table != nil {
+		short := c.table.ID.Short()
+		if c.cluster.IsNodeGroup(c.table.ID.Group()) {
+			notes = append(notes, Note{"AKS deletes route table " + short +
+				" at the end, including all other routes in it.", pageUpdate})
+		} else {
+			notes = append(notes, Note{"AKS removes the pod routes from route table " + short +
+				" and leaves the others in it.", pageUpdate})
+		}
+	}
+	if len(c.targets) > 0 {
+		var names []string
+		for _, id := range c.targets {
+			names = append(names, id.Short())
+		}
+		notes = append(notes, Note{"The copies of the pod routes in " +
+			strings.Join(names, ", ") + " stay. Application Gateways learn the addresses of " +
+			"overlay pods by themselves and need no routes to them.", pageGateway})
+	}
+	if len(c.cluster.PodCIDRs) > 1 {
+		notes = append(notes, Note{"The cluster is dual-stack: IPv6 does not work until the last " +
+			"node has moved.", pageIPv6})
+	}
+	return notes
+}
+
+// argument names the cluster on a command line: by its ID where names repeat.
+func (c *clusterCase) argument() string {
+	for _, other := range c.Snapshot.Clusters {
+		if strings.EqualFold(other.ID.Name(), c.cluster.ID.Name()) &&
+			!other.ID.Equal(c.cluster.ID) {
+			return string(c.cluster.ID)
+		}
+	}
+	return c.cluster.ID.Name()
+}
+
+// kubectl is a command for the cluster's API server.
+func (c *clusterCase) kubectl(command string) string {
+	return finding.Command("kubectl --context %s "+command, c.cluster.ID.Name()).String()
+}

@@ -1,0 +1,194 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// How it works: connections are limited far below the limit of open files, so that checks, writes
+// and the history always have some. A new connection at the limit replaces the oldest one that no
+// request is worked on for, of the address that has most: thousands of connections that only hang
+// cost their owner the oldest of them, and keep no other out.
+
+const (
+	// mostConnections is how many connections there are, with files enough.
+	mostConnections = 4096
+	// fewestConnections is how many there are with few files.
+	fewestConnections = 16
+)
+
+// connectionLimit is how many connections fit into a limit of open files: half, so that the other
+// half stays for checks, writes and the history.
+func connectionLimit(files uint64) int {
+	return int(max(min(files/2, mostConnections), fewestConnections))
+}
+
+// connections are the open connections of a listener.
+type connections struct {
+	net.Listener
+	most    int    // in all; half of them from one address
+	dropped func() // counts a connection that was closed for another, or refused
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	open    map[*connection]bool
+	streams map[string]int // by address
+	said    time.Time      // when the log last said that there are too many
+}
+
+// connection is an open connection.
+type connection struct {
+	net.Conn
+	all     *connections
+	address string
+	since   time.Time // when it was opened, or last worked for
+	busy    int       // requests that are worked on
+}
+
+func newConnections(l net.Listener, most int, dropped func(), log *slog.Logger) *connections {
+	return &connections{Listener: l, most: most, dropped: dropped, log: log,
+		open: map[*connection]bool{}, streams: map[string]int{}}
+}
+
+// Accept waits for a connection that there is room for.
+func (a *connections) Accept() (net.Conn, error) {
+	for {
+		c, err := a.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if admitted := a.admit(c); admitted != nil {
+			return admitted, nil
+		}
+	}
+}
+
+// admit makes room for a connection, or closes it and returns nil.
+func (a *connections) admit(c net.Conn) *connection {
+	mine := &connection{Conn: c, all: a, address: addressOf(c.RemoteAddr().String()),
+		since: time.Now()}
+	a.mu.Lock()
+	count := map[string]int{mine.address: 0}
+	for other := range a.open {
+		count[other.address]++
+	}
+	var victim *connection
+	full := len(a.open) >= a.most || count[mine.address] >= a.most/2
+	if full {
+		from := mine.address
+		if count[from] < a.most/2 { // so all are full, not its share
+			for address, n := range count {
+				if n > count[from] {
+					from = address
+				}
+			}
+		}
+		for other := range a.open {
+			if other.address == from && other.busy == 0 &&
+				(victim == nil || other.since.Before(victim.since)) {
+				victim = other
+			}
+		}
+		if now := time.Now(); now.Sub(a.said) > time.Minute {
+			a.said = now
+			a.log.Warn("too many connections: the oldest idle ones are closed", "open", len(a.open),
+				"limit", a.most, "most from", from)
+		}
+	}
+	if !full || victim != nil {
+		a.open[mine] = true
+	}
+	delete(a.open, victim)
+	a.mu.Unlock()
+	if full {
+		a.dropped()
+	}
+	switch {
+	case victim != nil:
+		victim.Conn.Close()
+	case full:
+		c.Close()
+		return nil
+	}
+	return mine
+}
+
+// Close closes the connection, and makes room for another.
+func (c *connection) Close() error {
+	c.all.mu.Lock()
+	delete(c.all.open, c)
+	c.all.mu.Unlock()
+	return c.Conn.Close()
+}
+
+type connectionKey struct{}
+
+// remember makes a connection known to the requests on it.
+func remember(ctx context.Context, c net.Conn) context.Context {
+	if encrypted, is := c.(*tls.Conn); is {
+		c = encrypted.NetConn()
+	}
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// work keeps a request's connection open until the returned function is called.
+func work(r *http.Request) (done func()) {
+	c, is := r.Context().Value(connectionKey{}).(*connection)
+	if !is {
+		return func() {}
+	}
+	change := func(by int) {
+		c.all.mu.Lock()
+		defer c.all.mu.Unlock()
+		c.busy += by
+		c.since = time.Now()
+	}
+	change(1)
+	return func() { change(-1) }
+}
+
+// streamed limits the streams, which stay open for as long as a page does: to a quarter of all
+// connections, and half of these from one address.
+func (a *connections) streamed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		address := addressOf(r.RemoteAddr)
+		a.mu.Lock()
+		all := 0
+		for _, n := range a.streams {
+			all += n
+		}
+		full := all >= a.most/4 || a.streams[address] >= a.most/8
+		if !full {
+			a.streams[address]++
+		}
+		a.mu.Unlock()
+		if full {
+			a.dropped()
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, "too many pages are open; this one will try again",
+				http.StatusServiceUnavailable)
+			return
+		}
+		defer func() {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if a.streams[address]--; a.streams[address] == 0 {
+				delete(a.streams, address)
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// addressOf is the address of a caller without its port.
+func addressOf(remote string) string {
+	if host, _, err := net.SplitHostPort(remote); err == nil {
+		return host
+	}
+	return remote
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// addresses are where a release is published. All of them follow from the GitHub repository that
+// publishes it, and no other file of this project names one: a copy of the repository publishes to
+// its own addresses.
+type addresses struct{ repository string }
+
+var repositoryName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[\w.-]+$`)
+
+func addressesOf(repository string) (addresses, error) {
+	if repository != "" && !repositoryName.MatchString(repository) {
+		return addresses{}, fmt.Errorf("--repository: %q is not OWNER/NAME", repository)
+	}
+	return addresses{repository}, nil
+}
+
+// known reports whether the release is published anywhere.
+func (a addresses) known() bool { return a.repository != "" }
+
+func (a addresses) home() string { return "https://github.com/" + a.repository }
+
+// file is where a file of a release can be downloaded.
+func (a addresses) file(tag, name string) string {
+	return a.home() + "/releases/download/" + tag + "/" + name
+}
+
+// image is the repository of images, charts the one that has the repository of charts in it.
+func (a addresses) image() string {
+	if !a.known() {
+		return ""
+	}
+	return "ghcr.io/" + strings.ToLower(a.repository)
+}
+
+func (a addresses) charts() string { return a.image() + "/charts" }

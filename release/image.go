@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"encoding/pem"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+const (
+	imageFolder = "image" // the OCI layout in the folder of a release
+	// typeSBOM is the type of the artifacts that have an image's SBOM.
+	typeSBOM = "application/vnd.cyclonedx+json"
+	// typeVersion is the annotation that names the tag of an image in a layout.
+	typeVersion = "org.opencontainers.image.ref.name"
+	rootsModule = "golang.org/x/crypto/x509roots/fallback"
+)
+
+// writeImage writes the images of all Linux platforms as one OCI layout, each with its SBOM as a
+// referrer.
+func (r *release) writeImage() error {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	var boms []v1.Image
+	base, err := r.baseLayer()
+	if err != nil {
+		return err
+	}
+	for _, platform := range r.platforms {
+		system, processor, _ := strings.Cut(platform, "/")
+		if system != "linux" {
+			continue
+		}
+		image, err := r.image(platform, base)
+		if err != nil {
+			return err
+		}
+		of, err := partial.Descriptor(image)
+		if err != nil {
+			return err
+		}
+		of.Platform = &v1.Platform{OS: system, Architecture: processor}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: *of})
+		bom, err := r.imageSBOM(platform, *of)
+		if err != nil {
+			return err
+		}
+		boms = append(boms, bom)
+	}
+	if len(boms) == 0 {
+		return nil
+	}
+	index = mutate.Annotations(index, r.labels()).(v1.ImageIndex)
+	path, err := layout.Write(filepath.Join(r.dist, imageFolder), empty.Index)
+	if err != nil {
+		return err
+	}
+	if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{
+		typeVersion: r.version})); err != nil {
+		return err
+	}
+	for _, bom := range boms {
+		if err := path.AppendImage(bom); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// labels describe an image.
+func (r *release) labels() map[string]string {
+	const prefix = "org.opencontainers.image."
+	labels := map[string]string{
+		prefix + "title":       "routekeeper",
+		prefix + "description": "Keeps AKS pod routes and route tables correct",
+		prefix + "licenses":    "Apache-2.0",
+		prefix + "version":     r.version,
+		prefix + "revision":    r.commit,
+		prefix + "created":     r.date.Format(time.RFC3339),
+	}
+	if r.at.known() {
+		labels[prefix+"source"], labels[prefix+"url"] = r.at.home(), r.at.home()
+	}
+	return labels
+}
+
+// The user of the image, which owns nothing in it.
+const user = "65532"
+
+// baseLayer has what a program needs on an empty file system: certificate authorities, the name of
+// its user, and a folder for temporary files.
+func (r *release) baseLayer() (v1.Layer, error) {
+	folder := func(name string, mode fs.FileMode) file {
+		return file{name: name, mode: fs.ModeDir | mode}
+	}
+	return r.layer([]file{
+		folder("etc/", 0o755),
+		{name: "etc/group", mode: 0o644, raw: []byte("routekeeper:x:" + user + ":\n")},
+		{name: "etc/passwd", mode: 0o644, raw: []byte("routekeeper:x:" + user + ":" + user +
+			"::/tmp:/sbin/nologin\n")},
+		folder("etc/ssl/", 0o755), folder("etc/ssl/certs/", 0o755),
+		{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, raw: authorities()},
+		folder("tmp/", fs.ModeSticky|0o777),
+	})
+}
+
+// authorities are Mozilla's certificate authorities, as the Go project maintains them. An authority
+// that Mozilla trusts only for certificates up to some day is left out: the file cannot say so.
+func authorities() []byte {
+	var out bytes.Buffer
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			_ = pem.Encode(&out, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate})
+		}
+	}
+	return out.Bytes()
+}
+
+func (r *release) layer(files []file) (v1.Layer, error) {
+	var out bytes.Buffer
+	if err := r.tar(&out, files); err != nil {
+		return nil, err
+	}
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(out.Bytes())), nil
+	}, tarball.WithCompressionLevel(6), tarball.WithCompressedCaching,
+		tarball.WithMediaType(types.OCILayer))
+}
+
+// image is the image of a platform.
+func (r *release) image(platform string, base v1.Layer) (v1.Image, error) {
+	program, err := os.ReadFile(r.binary(platform))
+	if err != nil {
+		return nil, err
+	}
+	layer, err := r.layer([]file{{name: "usr/", mode: fs.ModeDir | 0o755},
+		{name: "usr/bin/", mode: fs.ModeDir | 0o755},
+		{name: "usr/bin/routekeeper", mode: 0o755, raw: program}})
+	if err != nil {
+		return nil, err
+	}
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
+		types.OCIConfigJSON)
+	system, processor, _ := strings.Cut(platform, "/")
+	created := v1.Time{Time: r.date}
+	image, err = mutate.ConfigFile(image, &v1.ConfigFile{
+		OS: system, Architecture: processor, Created: created,
+		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{}},
+		Config: v1.Config{Entrypoint: []string{"/usr/bin/routekeeper"}, User: user + ":" + user,
+			WorkingDir: "/", Env: []string{"PATH=/usr/bin", "HOME=/tmp"}, Labels: r.labels()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	image, err = mutate.Append(image,
+		mutate.Addendum{Layer: base, History: v1.History{Created: created,
+			CreatedBy: "certificate authorities"}},
+		mutate.Addendum{Layer: layer, History: v1.History{Created: created,
+			CreatedBy: "routekeeper " + r.version}})
+	if err != nil {
+		return nil, err
+	}
+	return mutate.Annotations(image, r.labels()).(v1.Image), nil
+}
+
+// imageSBOM is an artifact that refers to an image and has its SBOM.
+func (r *release) imageSBOM(platform string, of v1.Descriptor) (v1.Image, error) {
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == rootsModule {
+				version = m.Version
+			}
+		}
+	}
+	raw, err := r.sbom(platform, []cdx.Component{component(rootsModule, version)})
+	if err != nil {
+		return nil, err
+	}
+	artifact := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
+		typeSBOM)
+	artifact, err = mutate.Append(artifact, mutate.Addendum{
+		Layer: static.NewLayer(raw, typeSBOM)})
+	if err != nil {
+		return nil, err
+	}
+	of.Platform = nil
+	return mutate.Subject(artifact, of).(v1.Image), nil
+}
