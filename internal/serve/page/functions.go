@@ -28,11 +28,14 @@ var functions = template.FuncMap{
 	"calls": func(e history.Entry) string {
 		return report.Calls{Reads: e.Reads, Writes: e.Writes, Polls: e.Polls}.String()
 	},
-	"trigger":   trigger,
-	"did":       did,
-	"tone":      tone,
-	"explain":   func(c finding.Code) string { return finding.Describe(c).Meaning },
-	"microsoft": func(c finding.Code) string { return finding.Describe(c).Page() },
+	"trigger":      trigger,
+	"did":          did,
+	"tone":         tone,
+	"subscription": shortSubscription,
+	"states":       func() []string { return []string{Bad, Noted, Unseen, Busy, Good} },
+	"stateName":    func(state string) string { return stateNames[state] },
+	"explain":      func(c finding.Code) string { return finding.Describe(c).Meaning },
+	"microsoft":    func(c finding.Code) string { return finding.Describe(c).Page() },
 	"role": func(role string) string {
 		if role == picture.RoleCluster {
 			return "the cluster's route table"
@@ -57,6 +60,10 @@ var functions = template.FuncMap{
 		return m
 	},
 }
+
+// stateNames are the names of the states in the list.
+var stateNames = map[string]string{Bad: "broken", Noted: "at risk", Unseen: "not read",
+	Busy: "repair under way", Good: "in sync"}
 
 // firstChanges limits the list of observed changes: such a list can stay for days.
 const firstChanges = 20
