@@ -94,7 +94,8 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		only = append(only, id)
 	}
 	var fromNodes []v1alpha1.ClusterRoutes // their routes are managed
-	if len(o.configs) > 0 {                // otherwise a wrong name would create a history next to no config
+	// Otherwise a wrong name would create a history next to no config.
+	if len(o.configs) > 0 {
 		given, err := a.readConfig(o.configs)
 		if err != nil {
 			return err
