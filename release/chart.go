@@ -105,7 +105,7 @@ func render(c *chart.Chart, values map[string]any) (manifests, tests, notes stri
 	return out.String(), tests, notes, nil
 }
 
-// order is when kinds are applied; others come last.
+// order is the order in which kinds are applied; other kinds come last.
 func order(kind string) int {
 	kinds := []string{"NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "ConfigMap",
 		"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
@@ -116,7 +116,7 @@ func order(kind string) int {
 	return len(kinds)
 }
 
-// nobody stands in the plain manifests for the identity and its tenant.
+// nobody is a placeholder in the plain manifests, for the identity and its tenant.
 const nobody = "00000000-0000-0000-0000-000000000000"
 
 // writeManifests writes the chart with its default values for kubectl apply.

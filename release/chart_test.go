@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing them")
 
-// copies are the chart's files that are copies of others: a chart holds all of its files.
+// copies are the chart's files that are copies of others: a chart cannot refer to files outside it.
 var copies = map[string]string{
 	"clusterroutes.crd.yaml": "api/v1alpha1/clusterroutes.crd.yaml",
 	"routekeeper.rules.yaml": "deploy/prometheus/routekeeper.rules.yaml",
@@ -110,7 +110,7 @@ func TestChartCRD(t *testing.T) {
 	t.Error("the chart has no CustomResourceDefinition")
 }
 
-// TestChartRefuses: wrong values get an answer that names them.
+// TestChartRefuses: wrong values are refused by name.
 func TestChartRefuses(t *testing.T) {
 	for _, c := range []struct{ values, want string }{
 		{`{}`, "image.repository: expected the repository"},

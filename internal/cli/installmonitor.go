@@ -246,15 +246,15 @@ func (o *monitorOptions) resourceGroups(w monitor.Watched) ([]arm.ID, error) {
 			}
 			ids = append(ids, id)
 		case name != "":
-			return nil, fmt.Errorf("--resource-group: %s and %s are two names, and one means the "+
-				"group of that name in each subscription: expected IDs", name, text)
+			return nil, fmt.Errorf("--resource-group: %s and %s are names, and a name means the "+
+				"group with that name in each subscription: expected one name, or IDs", name, text)
 		default:
 			name = text
 		}
 	}
 	if name != "" && len(o.paths) == 0 {
-		return nil, fmt.Errorf("--resource-group: in which subscription %s is, is not known "+
-			"without -f: expected its ID", name)
+		return nil, fmt.Errorf("--resource-group: without -f it is not known in which "+
+			"subscription %s is: expected its ID", name)
 	}
 	for _, s := range w.Subscriptions {
 		taken := false

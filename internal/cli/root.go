@@ -1,4 +1,4 @@
-// Package cli is the command line. Each command has a file of its own, which turns flags into one
+// Package cli is the command line. Each command has its own file, which turns flags into one
 // call and the answer into a report. The commands share root.go (exit codes), help.go (help texts),
 // output.go (where reports go) and azure.go (how Azure is reached).
 //

@@ -92,6 +92,7 @@ var families = []family{
 	{"gateway", anyPlugin, checkGateways},
 	{"ingress", anyPlugin, checkIngress},
 	{"egress", anyPlugin, checkEgress},
+	{"outbound", anyPlugin, checkFirewalls},
 	{"targets", kubenet, checkCopies},
 	{"filters", anyPlugin, checkFilters},
 	{"permissions", anyPlugin, checkPermissions},

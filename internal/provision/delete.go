@@ -217,7 +217,7 @@ func deleteOne(ctx context.Context, client *azure.Client, c build.Cluster, id ar
 	if verb, why := c.Removal(*have); verb != build.Delete {
 		return fmt.Errorf("it must not be deleted: %s", why)
 	}
-	if id.Is(arm.TypeResourceGroup) { // deleting it deletes all that is in it
+	if id.Is(arm.TypeResourceGroup) { // deleting it deletes everything in it
 		held, err := client.Resources(ctx, id, "", "")
 		if err != nil {
 			return err

@@ -82,7 +82,8 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb) (
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		p.fail(w, r, http.StatusGatewayTimeout,
-			"The check takes longer than expected. It goes on; the overview will show the result.")
+			"The check takes longer than expected. It continues, and the overview will show the "+
+				"result.")
 		return result, false
 	case err != nil:
 		p.fail(w, r, http.StatusServiceUnavailable, err.Error())

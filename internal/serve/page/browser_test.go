@@ -330,7 +330,8 @@ func TestDemo(t *testing.T) {
 		}
 		if !slices.ContainsFunc(story, func(m moment) bool {
 			return strings.Contains(m.Sentence, want.wrong) && (want.wrong == "" ||
-				m.State == page.Bad || n == 6 && m.State == page.Busy) && (want.find == "" || slices.Contains(m.Findings, want.find))
+				m.State == page.Bad || n == 6 && m.State == page.Busy) && (want.find == "" ||
+				slices.Contains(m.Findings, want.find))
 		}) {
 			t.Errorf("scene %d: %q %s was not seen in %+v", n, want.wrong, want.find, story)
 		}

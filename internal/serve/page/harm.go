@@ -8,8 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/picture"
 )
 
-// harm says what is wrong with a cluster, the worst last. What breaks traffic now is worse than what
-// is only out of date, however many routes it concerns.
+// harm says what is wrong with a cluster, the worst last. What breaks traffic now is worse than
+// what is only out of date, however many routes it concerns.
 type harm int
 
 const (

@@ -271,10 +271,12 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		past := p.checks(history.Query{Cluster: name, Limit: 20})
+		past.Checks = only(past.Checks, name)
 		page := clusterPage{
 			Cluster: c, Checks: past.Checks, Trouble: past.Trouble,
 			drawn: draw(c, true), history: past,
 		}
+		page.drawn.Tables = page.drawn.Tables.selected(r)
 		title := name
 		if c.State != Good {
 			title = mark(c.State) + " " + name
@@ -295,6 +297,25 @@ type past struct {
 	On      bool            `json:"-"`                 // the keeper has a history
 	Trouble string          `json:"trouble,omitempty"` // why the history could not be read
 	Limit   int             `json:"-"`
+	Names   []string        `json:"-"` // of all clusters
+}
+
+// only returns the checks with the changes and findings of one cluster, and without the checks that
+// concern only others.
+func only(all []history.Entry, cluster string) []history.Entry {
+	out := []history.Entry{}
+	for _, e := range all {
+		e.Changes = slices.DeleteFunc(slices.Clone(e.Changes), func(c history.Change) bool {
+			return c.Cluster != cluster
+		})
+		e.Findings = slices.DeleteFunc(slices.Clone(e.Findings), func(f history.News) bool {
+			return f.Cluster != cluster && f.Cluster != ""
+		})
+		if len(e.Changes)+len(e.Findings) > 0 || e.ElapsedMs == nil {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // Kinds are the kinds of checks to filter by.
@@ -343,6 +364,7 @@ func (p *Pages) past(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := p.checks(q)
+	page.Names = p.board.names()
 	p.answer(w, r, http.StatusOK, "history.html", "History", 0, page, page)
 }
 

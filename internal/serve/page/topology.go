@@ -13,11 +13,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// draw lays out a cluster. On its own page (whole) it shows more nodes, and all rows.
+// draw lays out a cluster. On its own page (whole) it shows all rows, and more nodes if all fit.
 func draw(c Cluster, whole bool) drawn {
 	nodes, rows := 12, 8
 	if whole {
-		nodes, rows = 60, 0
+		rows = 0
+		if c.Nodes <= 2*nodes {
+			nodes = 2 * nodes
+		}
 	}
 	return drawn{Cluster: c, Wide: wide(c, nodes), Narrow: narrow(c, nodes),
 		Tables: compare(c.Cluster.Tables, rows)}
