@@ -13,7 +13,7 @@ const mostPolicies = 4
 
 // ReadFirewalls reads the Azure Firewalls of the surveyed scopes, with the rules of their policies.
 // What cannot be read becomes Unread, or incomplete rules.
-func (c *Client) ReadFirewalls(ctx context.Context, s *inventory.Snapshot) error {
+func ReadFirewalls(ctx context.Context, c *Client, s *inventory.Snapshot) error {
 	s.Firewalls = map[string]*inventory.Firewall{}
 	for _, scope := range s.Listed {
 		if err := c.listInto(ctx, s, scope, arm.TypeFirewall, networkVersion); err != nil {
@@ -26,7 +26,7 @@ func (c *Client) ReadFirewalls(ctx context.Context, s *inventory.Snapshot) error
 			if policy == "" {
 				break
 			}
-			base, err := c.readPolicy(ctx, f, policy)
+			base, err := readPolicy(ctx, c, f, policy)
 			fault, fatal := asFault(err)
 			if fatal != nil {
 				return fatal
@@ -41,7 +41,7 @@ func (c *Client) ReadFirewalls(ctx context.Context, s *inventory.Snapshot) error
 }
 
 // readPolicy adds the rules of a policy to a firewall's, and returns the policy it inherits from.
-func (c *Client) readPolicy(ctx context.Context, f *inventory.Firewall,
+func readPolicy(ctx context.Context, c *Client, f *inventory.Firewall,
 	policy arm.ID) (base arm.ID, err error) {
 	err = c.listAll(ctx, c.address(policy, "/ruleCollectionGroups", networkVersion),
 		func(raw json.RawMessage) bool {

@@ -216,7 +216,7 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 		return err
 	}
 	if o.egress {
-		if err := e.client.ReadFirewalls(ctx, s); err != nil {
+		if err := azure.ReadFirewalls(ctx, e.client, s); err != nil {
 			return err
 		}
 	}

@@ -45,14 +45,14 @@ func checkFirewalls(p *clusterCase) []finding.Finding {
 				continue
 			}
 			told[r.Hop] = true
-			found = append(found, p.behind(r.Hop)...)
+			found = append(found, behind(p, r.Hop)...)
 		}
 	}
 	return found
 }
 
 // behind compares what the appliance at an address allows with what the cluster needs.
-func (p *clusterCase) behind(hop netip.Addr) []finding.Finding {
+func behind(p *clusterCase, hop netip.Addr) []finding.Finding {
 	var firewall *inventory.Firewall
 	for _, key := range slices.Sorted(maps.Keys(p.s.Firewalls)) {
 		if slices.Contains(p.s.Firewalls[key].Addresses, hop) {
@@ -66,7 +66,7 @@ func (p *clusterCase) behind(hop netip.Addr) []finding.Finding {
 			continue
 		}
 		e.name = strings.ReplaceAll(e.name, "REGION", region(p.cluster.Location))
-		if firewall == nil || !p.allows(firewall, e) {
+		if firewall == nil || !allows(p, firewall, e) {
 			missing, lines = append(missing, e), append(lines, e.name+":"+e.port)
 		}
 	}
@@ -87,7 +87,7 @@ func (p *clusterCase) behind(hop netip.Addr) []finding.Finding {
 		f.Severity = finding.Info
 		f = f.With("not all rules could be read: " + firewall.Unread)
 	}
-	return []finding.Finding{f.WithFix("%s", p.addRule(firewall, missing))}
+	return []finding.Finding{f.WithFix("%s", addRule(p, firewall, missing))}
 }
 
 // region is a location as names of endpoints have it.
@@ -97,9 +97,9 @@ func region(location string) string {
 
 // allows reports whether a rule lets the nodes reach an endpoint. The order of rules does not
 // count, and rules that deny do not either: a firewall denies what no rule allows.
-func (p *clusterCase) allows(firewall *inventory.Firewall, e endpoint) bool {
+func allows(p *clusterCase, firewall *inventory.Firewall, e endpoint) bool {
 	return slices.ContainsFunc(firewall.Rules, func(r inventory.FirewallRule) bool {
-		if !p.appliesTo(r) {
+		if !appliesTo(p, r) {
 			return false
 		}
 		if e.tagged && slices.ContainsFunc(r.Tags, func(tag string) bool {
@@ -125,7 +125,7 @@ func (p *clusterCase) allows(firewall *inventory.Firewall, e endpoint) bool {
 
 // appliesTo reports whether a rule's sources include the nodes. Sources that an IP group names are
 // unknown, and count.
-func (p *clusterCase) appliesTo(r inventory.FirewallRule) bool {
+func appliesTo(p *clusterCase, r inventory.FirewallRule) bool {
 	return len(r.Sources) == 0 || slices.ContainsFunc(r.Sources, func(source string) bool {
 		if source == "*" {
 			return true
@@ -166,7 +166,7 @@ func covers(rule, required string) bool {
 }
 
 // addRule is the command that adds a rule for the missing names.
-func (p *clusterCase) addRule(firewall *inventory.Firewall,
+func addRule(p *clusterCase, firewall *inventory.Firewall,
 	missing []endpoint) finding.CommandLine {
 	var names []string
 	tagged := false

@@ -13,7 +13,7 @@ import (
 )
 
 // TestMigratingNodes: a cluster migrates to overlay, node after node, over ten minutes. Meanwhile
-// the gateway's table has the route of every node, those that have moved and those that have not,
+// the gateway's table has the route of every node, whether it has moved or not,
 // and of the surge nodes; no route is ever lost, and none shadows another. Afterwards the keeper
 // leaves everything alone.
 func TestMigratingNodes(t *testing.T) {
