@@ -147,7 +147,7 @@ func headings(t *testing.T, page string) (targets []string) {
 	return targets
 }
 
-// TestNoAddressOfOurs: the module's path is a name and no address. Nothing can be installed or
+// TestNoAddressOfOurs: the module's path is a name, not an address. Nothing can be installed or
 // looked up there, so nothing tells anybody to.
 func TestNoAddressOfOurs(t *testing.T) {
 	files, err := exec.Command("git", "ls-files").Output()

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// addresses are where a release is published. All of them follow from the GitHub repository that
-// publishes it, and no other file of this project names one: a copy of the repository publishes to
-// its own addresses.
+// addresses are where a release is published. All of them are derived from the GitHub repository
+// that publishes it, and no other file of this project names one. So a fork publishes to its own
+// addresses.
 type addresses struct{ repository string }
 
 var repositoryName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[\w.-]+$`)
@@ -30,7 +30,7 @@ func (a addresses) file(tag, name string) string {
 	return a.home() + "/releases/download/" + tag + "/" + name
 }
 
-// image is the repository of images, charts the one that has the repository of charts in it.
+// image is the repository of images, charts the parent of the repository of charts.
 func (a addresses) image() string {
 	if !a.known() {
 		return ""

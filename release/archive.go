@@ -59,7 +59,7 @@ func (r *release) pages(ctx context.Context, binary string) ([]file, error) {
 	return files, nil
 }
 
-// filesOf reads all files below a folder that are no code.
+// filesOf reads all files below a folder except code.
 func filesOf(folder, as string) (files []file, err error) {
 	err = filepath.WalkDir(folder, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(at, ".go") {
@@ -137,7 +137,7 @@ func (r *release) tarGz(out *bytes.Buffer, files []file) error {
 	return packed.Close()
 }
 
-// tar writes files of root, all of the commit's time.
+// tar writes files that belong to root and have the commit's time.
 func (r *release) tar(out io.Writer, files []file) error {
 	w := tar.NewWriter(out)
 	for _, f := range files {

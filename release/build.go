@@ -19,7 +19,7 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 )
 
-// platforms are all that a release is built for.
+// platforms are the systems that a release is built for.
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64",
 	"windows/amd64", "windows/arm64"}
 
@@ -42,7 +42,7 @@ type release struct {
 var semver = regexp.MustCompile(
 	`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 
-// identify finds out what is released: a version that is given, or that the commit's tag says, or a
+// identify finds out what is released: the given version, the version of the commit's tag, or a
 // snapshot of the commit.
 func (r *release) identify(ctx context.Context, tag string) error {
 	about, err := r.git(ctx, "log", "-1", "--format=%H %ct")
@@ -77,7 +77,8 @@ func (r *release) identify(ctx context.Context, tag string) error {
 }
 
 func (r *release) git(ctx context.Context, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", r.source}, args...)...).Output()
+	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", r.source}, args...)...).
+		Output()
 	if err != nil {
 		return "", fmt.Errorf("git %s: %w", args[0], err)
 	}
@@ -118,7 +119,7 @@ func (r *release) build(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	for _, write := range []func() error{r.writeImage, r.writeChart, r.writeFormula,
+	for _, write := range []func() error{r.writeNotes, r.writeImage, r.writeChart, r.writeFormula,
 		r.writeChecksums} {
 		if err := write(); err != nil {
 			return err
@@ -158,7 +159,7 @@ func (r *release) compile(ctx context.Context, platform string) error {
 	return nil
 }
 
-// built is what a program consists of, as the go command recorded it.
+// built is what the go command recorded in a program about how it was built.
 func (r *release) built(platform string) (*buildinfo.BuildInfo, error) {
 	return buildinfo.ReadFile(r.binary(platform))
 }

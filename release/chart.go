@@ -105,7 +105,7 @@ func render(c *chart.Chart, values map[string]any) (manifests, tests, notes stri
 	return out.String(), tests, notes, nil
 }
 
-// order is when kinds are applied; others come last.
+// order is the order in which kinds are applied; other kinds come last.
 func order(kind string) int {
 	kinds := []string{"NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "ConfigMap",
 		"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
@@ -116,13 +116,13 @@ func order(kind string) int {
 	return len(kinds)
 }
 
-// nobody stands in the plain manifests for the identity and its tenant.
-const nobody = "00000000-0000-0000-0000-000000000000"
+// placeholder stands in the plain manifests for the identity and its tenant.
+const placeholder = "00000000-0000-0000-0000-000000000000"
 
 // writeManifests writes the chart with its default values for kubectl apply.
 func writeManifests(w io.Writer, c *chart.Chart) error {
 	manifests, _, _, err := render(c, map[string]any{
-		"azure": map[string]any{"clientID": nobody, "tenantID": nobody}})
+		"azure": map[string]any{"clientID": placeholder, "tenantID": placeholder}})
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ import (
 
 const (
 	imageFolder = "image" // the OCI layout in the folder of a release
-	// typeSBOM is the type of the artifacts that have an image's SBOM.
+	// typeSBOM is the type of the artifacts that hold an image's SBOM.
 	typeSBOM = "application/vnd.cyclonedx+json"
 	// typeVersion is the annotation that names the tag of an image in a layout.
 	typeVersion = "org.opencontainers.image.ref.name"
@@ -119,8 +119,9 @@ func (r *release) baseLayer() (v1.Layer, error) {
 	})
 }
 
-// authorities are Mozilla's certificate authorities, as the Go project maintains them. An authority
-// that Mozilla trusts only for certificates up to some day is left out: the file cannot say so.
+// authorities are Mozilla's certificate authorities, as the Go project maintains them. Authorities
+// that Mozilla trusts only for certificates issued before a date are left out: the file cannot
+// express the date.
 func authorities() []byte {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {

@@ -2,7 +2,7 @@
 // archives, images, chart, manifests, SBOMs and checksums. The same commit, Go and version make the
 // same bytes. It also pushes the image and the chart to a registry.
 //
-// It is a module of its own, so that the program's go.mod has nothing of it.
+// It is a separate module, so that its dependencies are not in the program's go.mod.
 package main
 
 import (
@@ -34,7 +34,8 @@ func run(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("release", flag.ContinueOnError)
 	dist := f.String("dist", "../dist", "`folder` of the release")
 	source := f.String("source", "..", "`folder` of the source, a git checkout")
-	version := f.String("version", "", "`version`, such as v1.2.3 (default: the commit's tag, or a "+
+	version := f.String("version", "", "`version`, such as v1.2.3 (default: the commit's tag, "+
+		"or a "+
 		"snapshot)")
 	repository := f.String("repository", "", "`OWNER/NAME` of the GitHub repository that "+
 		"publishes it: chart and formula name its addresses")

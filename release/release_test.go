@@ -39,7 +39,7 @@ var testPlatforms = []string{"linux/amd64", "linux/arm64"}
 
 const testRepository = "Example/Keeper"
 
-// TestRelease builds a release twice, from two folders, and looks at all of it.
+// TestRelease builds a release twice, from two folders, and checks all of it.
 func TestRelease(t *testing.T) {
 	if list := os.Getenv("ROUTEKEEPER_PLATFORMS"); list != "" {
 		testPlatforms = strings.Split(list, ",")
@@ -75,6 +75,11 @@ func TestRelease(t *testing.T) {
 	t.Run("image", func(t *testing.T) { checkImage(t, first, version) })
 	t.Run("chart", func(t *testing.T) { checkPackage(t, first, version) })
 	t.Run("push", func(t *testing.T) { checkPush(t, first, version) })
+	if text := read(t, filepath.Join(first, notesFolder, "notes.md")); !strings.HasPrefix(text,
+		"- ") ||
+		strings.Contains(text, "\n#") {
+		t.Errorf("the notes are %s", text)
+	}
 	t.Run("formula", func(t *testing.T) { checkFormula(t, first, version) })
 }
 
@@ -197,7 +202,7 @@ func checkArchives(t *testing.T, dist, version string) {
 	}
 }
 
-// checkProgram runs the demo of a released program, which knows its version.
+// checkProgram runs the demo of a released program, and checks the version that it prints.
 func checkProgram(t *testing.T, version string, run func(...string) string) {
 	t.Helper()
 	var v struct{ Version, Commit, Date string }
@@ -341,7 +346,7 @@ func runImage(t *testing.T, image v1.Image, version string) {
 	if err != nil || !roots.AppendCertsFromPEM(raw) {
 		t.Fatalf("no certificates: %v", err)
 	}
-	// What Azure's addresses are signed by.
+	// The authorities that sign the certificates of Azure's endpoints.
 	var subjects []string
 	for rest := raw; ; {
 		var block *pem.Block
@@ -361,9 +366,10 @@ func runImage(t *testing.T, image v1.Image, version string) {
 		}
 	}
 	program, args := filepath.Join(root, "usr/bin/routekeeper"), []string{}
-	if os.Geteuid() == 0 { // as the image's user, and with nothing but the image
+	if os.Geteuid() == 0 { // as the image's user, and only with the image's files
 		if path, err := exec.LookPath("chroot"); err == nil {
-			for dir := filepath.Dir(root); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+			for dir := filepath.Dir(root); dir != os.TempDir() &&
+				dir != "/"; dir = filepath.Dir(dir) {
 				if err := os.Chmod(dir, 0o755); err != nil {
 					t.Fatal(err)
 				}
@@ -385,7 +391,7 @@ func runImage(t *testing.T, image v1.Image, version string) {
 	})
 }
 
-// checkPackage: the chart has the release's version and image, and the manifests, too.
+// checkPackage: the chart and the manifests have the release's version and image.
 func checkPackage(t *testing.T, dist, version string) {
 	c, err := loader.LoadFile(filepath.Join(dist, "routekeeper-"+version+".tgz"))
 	if err != nil {

@@ -37,7 +37,8 @@ func (r *release) sbom(platform string, more []cdx.Component) ([]byte, error) {
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{Timestamp: r.date.Format(time.RFC3339), Component: &program}
 	bom.Components = &parts
-	// Which module needs which is not in a program: all of them are the program's.
+	// A program does not record which module needs which, so all are listed as its own
+	// dependencies.
 	bom.Dependencies = &[]cdx.Dependency{{Ref: program.BOMRef, Dependencies: &needs}}
 	var out bytes.Buffer
 	if err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom,

@@ -8,8 +8,8 @@ import (
 // doubled returns a key that one object of a JSON text has twice, or "". Keys that differ in case
 // only are the same to Azure and to encoding/json. The text must be valid JSON.
 //
-// Such a document reads differently to those that take the first value and those that take the
-// last, so an edit could change one and leave the other.
+// Some readers take the first value, others the last. So an edit could change the one and leave the
+// other.
 func doubled(raw []byte) string {
 	var open []*keys // for each open object, nil for a list
 	for i := 0; i < len(raw); i++ {
@@ -48,7 +48,7 @@ func doubled(raw []byte) string {
 // keys are the keys of one object.
 type keys struct {
 	few  []string
-	many map[string]bool // of an object with more keys, folded
+	many map[string]bool // instead of few from fewKeys on; folded
 }
 
 // fewKeys is up to how many keys are compared one by one.

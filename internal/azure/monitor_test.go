@@ -70,7 +70,7 @@ func TestAlertResources(t *testing.T) {
 			!strings.Contains(err.Error(), "az group create") {
 			t.Errorf("a group that is not there: %v", err)
 		}
-		// A lost answer, or a request to wait, is no reason to give up.
+		// A lost answer, or a request to wait, does not make the client give up.
 		for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
 			for _, method := range []string{http.MethodPut, http.MethodDelete} {
 				if _, err := e.Inject(emulator.Fault{Method: method, Path: "actionGroups/again",

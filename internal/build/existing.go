@@ -78,10 +78,10 @@ func (c *Cluster) checkExisting() error {
 	}
 	switch {
 	case e.Pods.Equal(e.Nodes):
-		return wrong(fieldPodSubnetID, "it is the node subnet, expected one that is for pods alone")
+		return wrong(fieldPodSubnetID, "it is the node subnet, expected a separate subnet for pods")
 	case e.Gateway != "" && (e.Gateway.Equal(e.Nodes) || e.Gateway.Equal(e.Pods)):
-		return wrong(fieldGatewayID, "it is a subnet of the cluster, expected one that is for the "+
-			"gateway alone")
+		return wrong(fieldGatewayID, "it is a subnet of the cluster, expected a separate subnet "+
+			"for the gateway")
 	}
 	return nil
 }
@@ -251,8 +251,8 @@ func (c *Cluster) useSubnets(n Network) error {
 		}
 		for _, d := range subnet.Get("properties.delegations").Array() {
 			if to := d.Get("properties.serviceName").String(); !strings.EqualFold(to, p.allowed) {
-				return wrong(p.field, "the subnet %s is delegated to %s, and is fit for nothing "+
-					"else",
+				return wrong(p.field, "the subnet %s is delegated to %s, and cannot be used for "+
+					"anything else",
 					p.id.Short(), to)
 			}
 		}
@@ -268,8 +268,8 @@ func (c *Cluster) useSubnets(n Network) error {
 func (c *Cluster) countUsed(p place, subnet gjson.Result) error {
 	node := p.field != fieldGatewayID
 	if node && len(subnet.Get("properties.applicationGatewayIPConfigurations").Array()) > 0 {
-		return wrong(p.field, "an Application Gateway is in the subnet %s, and takes nothing "+
-			"else in it",
+		return wrong(p.field, "the subnet %s holds an Application Gateway, which needs it for "+
+			"itself",
 			p.id.Short())
 	}
 	for _, one := range subnet.Get("properties.ipConfigurations").Array() {
@@ -359,9 +359,8 @@ func (c *Cluster) useTables(n Network) error {
 		case !read:
 			return wrong(fieldGatewayID, "its route table %s could not be read", table.Short())
 		case route.Exists() && !strings.EqualFold(hop, "Internet") && !delegated:
-			return wrong(fieldGatewayID, "its route table %s sends 0.0.0.0/0 to %s; Azure takes "+
-				"no gateway "+
-				"there, expected Internet or no such route", table.Short(), hop)
+			return wrong(fieldGatewayID, "its route table %s sends 0.0.0.0/0 to %s; Azure "+
+				"accepts no gateway there, expected Internet or no such route", table.Short(), hop)
 		}
 		e.GatewayTable = table
 	}
@@ -424,7 +423,7 @@ func (c *Cluster) checkEgress(n Network, field Field, table arm.ID) error {
 			table.Short(), hop, fieldEgress, hop)
 	case !c.Egress.IsValid() && route.Exists() && !strings.EqualFold(kind, "Internet"):
 		return wrong(field, "its route table %s sends 0.0.0.0/0 to %s: clusters have no egress "+
-			"that way",
+			"there",
 			table.Short(), kind)
 	}
 	return nil

@@ -82,7 +82,7 @@ func (c Cluster) Steps() []Step {
 	tags := object{"tags": c.anchor()}
 	identity := c.step(c.IdentityID(), "identity", "of the cluster", tags, "location")
 	steps := []Step{
-		c.step(c.GroupID(), "resource group", "for all that is built", nil, "location"),
+		c.step(c.GroupID(), "resource group", "for everything that is built", nil, "location"),
 		identity, // first of all: its tags say which network is used
 	}
 	steps = append(steps, c.networkSteps()...)
@@ -435,7 +435,7 @@ func (c Cluster) pools(first bool) []any {
 		if p.Most > 0 {
 			body["enableAutoScaling"], body["minCount"], body["maxCount"] = true, p.Least, p.Most
 		}
-		if first || p.Most == 0 { // later an autoscaled count is the autoscaler's
+		if first || p.Most == 0 { // later the autoscaler sets it
 			body["count"] = p.Count
 		}
 		if c.HasPodSubnet() {

@@ -43,7 +43,8 @@ func (v *verifier) nodes() {
 func (v *verifier) places() {
 	if len(v.Places) == 0 {
 		v.about(topicPods, "addresses of nodes and pods", v.Cluster.ID, nil).unchecked(
-			"the cluster has no network plugin of AKS: where pods have addresses is not known")
+			"the cluster uses none of AKS's network plugins, so it is not known which addresses " +
+				"its pods have")
 	}
 	for _, place := range v.Places {
 		topic := topicPods
@@ -142,7 +143,7 @@ func (v *verifier) unjudged(topic string) (text string) {
 		text += fmt.Sprintf("; %s without an address yet", quantity(v.Waiting, "pod"))
 	}
 	if v.Astray > 0 {
-		text += fmt.Sprintf("; %d of no node pool are not judged", v.Astray)
+		text += fmt.Sprintf("; %d that belong to no node pool are not assessed", v.Astray)
 	}
 	return text
 }

@@ -180,7 +180,8 @@ func (v *verifier) gateway(place diagnose.GatewayPlace) {
 		c.unchecked("the ingress add-on drives it (%s), and no subnet that was read shows it",
 			gateway.Tier)
 	case !slices.ContainsFunc(gateway.Subnets, place.Subnet.Equal):
-		c.wrong("%s shows it, and it says that it is in another subnet", place.Subnet.Short())
+		c.wrong("subnet %s shows it, but its own document names another subnet",
+			place.Subnet.Short())
 	default:
 		c.right("the ingress add-on drives it (%s), in %s%s", gateway.Tier, place.Subnet.Short(),
 			v.by(place))

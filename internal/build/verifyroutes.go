@@ -94,7 +94,7 @@ func (v *verifier) routes() {
 	case v.Cluster.Stopped:
 		c.unchecked("the cluster is stopped")
 	case without > 0 && young == without:
-		c.unchecked("%s may get the route yet: verify it again after three minutes",
+		c.unchecked("%s may still get the route: verify it again after three minutes",
 			quantity(young, "node"))
 	case without > 0:
 		c.wrong("%d of %s have no route", without, all)

@@ -53,7 +53,7 @@ type Bundle struct {
 	Proposed bool
 }
 
-// manifest is manifest.json: everything without a document of its own.
+// manifest is manifest.json: everything without its own document.
 type manifest struct {
 	Format       int                                    `json:"format"`
 	Program      string                                 `json:"program"`

@@ -73,7 +73,7 @@ func (p Plugin) DefaultMaxPods() int {
 // hasPodCIDR reports whether each node takes a /24 of a pod CIDR.
 func (p Plugin) hasPodCIDR() bool { return p == Kubenet || p == Overlay }
 
-// hasPodSubnet reports whether pods have a subnet of their own.
+// hasPodSubnet reports whether pods have their own subnet.
 func (p Plugin) hasPodSubnet() bool { return p == PodSubnet || p == PodSubnetStatic }
 
 // Surge is the number of extra nodes during an upgrade: a number, or a percentage of the nodes,

@@ -26,7 +26,7 @@ import (
 var update = flag.Bool("update", false, "write the messages of testdata/bad instead of comparing "+
 	"them")
 
-// goWords are words that show a person what only a Go program knows.
+// goWords are Go's own words, which no message to a user should have.
 var goWords = regexp.MustCompile(`struct \{|unmarshal|strconv\.|0x[0-9a-f]{6}|<nil>|%!|goroutine`)
 
 // TestBadInput runs the commands in testdata/bad with files that are missing or wrong, names that

@@ -201,7 +201,8 @@ func removeDemo(ctx context.Context, demo *hello.Demo, failed error, progress *p
 		fmt.Errorf("it takes longer than %s", removeTime))
 	defer cancel()
 	if interrupted {
-		progress.say("removing the demo; Ctrl-C again leaves it, to be removed by: " +
+		progress.say("removing the demo; Ctrl-C again leaves it, and then you can remove it " +
+			"with: " +
 			demo.Leftover())
 	}
 	if err := demo.Remove(ctx); err != nil {
@@ -310,7 +311,7 @@ func (a *app) callAround(ctx context.Context, o helloOptions, e *examination, de
 			case c.Arrived:
 				h.Arrived++
 			case other && c.Traced == trace.Delivered:
-				line := c.To + ": it does not answer, although by what Azure shows packets " +
+				line := c.To + ": it does not answer, although according to Azure packets " +
 					"arrive: its own firewall may drop them"
 				if !slices.Contains(h.Unknown, line) {
 					h.Unknown = append(h.Unknown, line)

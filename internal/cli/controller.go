@@ -30,7 +30,7 @@ func newController(a *app) *cobra.Command {
 	var o controllerOptions
 	cmd := &cobra.Command{
 		Use:   "controller",
-		Short: "Keep what ClusterRoutes objects of a Kubernetes API server ask for",
+		Short: "Manage the clusters of ClusterRoutes objects in a Kubernetes API server",
 		Long: `controller does what run does for ClusterRoutes objects in place of files. It
 writes what it sees into the status of the objects, and adds Events about
 changes and findings. See docs/kubernetes.md.

@@ -177,7 +177,7 @@ func TestControllers(t *testing.T) {
 	}{
 		{"killed before a write takes effect", emulator.Fault{Hold: "before"}, os.Kill, 2},
 		{"killed after a write took effect", emulator.Fault{Hold: "after"}, os.Kill, 1},
-		{"interrupted while a write goes on", emulator.Fault{Slow: 3}, os.Interrupt, 1},
+		{"interrupted while a write continues", emulator.Fault{Slow: 3}, os.Interrupt, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			next := m.controller(fmt.Sprint(i+1), "kube.yaml")

@@ -29,7 +29,7 @@ reads empty, and quiet. After each scene another client checks the network. The
 demo needs no Azure account, and nothing leaves this machine.
 
 With --web you can watch it in a browser, on the pages that run --listen shows.
-The scenes then play more slowly, and the keeper runs on until Ctrl-C.
+The scenes then play more slowly, and the keeper continues until Ctrl-C.
 
 Exit code 0: every scene is ok; 1: a scene is not ok, or an error.`,
 		Example: `  routekeeper demo

@@ -34,7 +34,7 @@ type castEvent struct {
 	text string
 }
 
-// record runs a command on a terminal of its own.
+// record runs a command on its own terminal.
 func record(t *testing.T, name string, args ...string) *cast {
 	t.Helper()
 	cmd := exec.Command(name, args...)

@@ -93,8 +93,8 @@ func (a *app) demoPages(address string, o *demo.Options, say func(string) error)
 		w.board.Say(fmt.Sprintf("Scene %d of %d: %s.", n, of, s.Title))
 	}
 	o.Stay = func(ctx context.Context) error {
-		w.board.Say("The scenes are over. The keeper goes on until Ctrl-C in its terminal.")
-		if err := say("The scenes are over; the keeper goes on until Ctrl-C. Pages: http://" +
+		w.board.Say("The scenes are over. The keeper continues until Ctrl-C in its terminal.")
+		if err := say("The scenes are over; the keeper continues until Ctrl-C. Pages: http://" +
 			server.Address() + "/"); err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func BenchmarkFleet(b *testing.B) {
 	if text := os.Getenv("ROUTEKEEPER_FLEET"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			b.Fatalf("ROUTEKEEPER_FLEET: %q is no number of clusters", text)
+			b.Fatalf("ROUTEKEEPER_FLEET: %q is not a number of clusters", text)
 		}
 		clusters = n
 	}

@@ -155,8 +155,8 @@ func preflight(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
 	case len(c.Clusters) == 0:
 		return nil
 	case len(c.Clusters) > mostPreflight:
-		return []string{fmt.Sprintf("not checked for %d clusters at once; routekeeper doctor NAME "+
-			"checks those of one", len(c.Clusters))}
+		return []string{fmt.Sprintf("not checked, because there are %d clusters; routekeeper "+
+			"doctor NAME checks them for one", len(c.Clusters))}
 	}
 	if err := client.ReadRights(ctx, s, c.CallerScopes(), nil); err != nil {
 		return []string{"not checked: " + err.Error()}

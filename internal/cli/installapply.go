@@ -43,7 +43,7 @@ func setUp(ctx context.Context, client *azure.Client, webhook monitor.Webhook,
 func toBeAllowed(id arm.ID, err error) string {
 	if refused := new(azure.Error); errors.As(err, &refused) &&
 		refused.Code == "AuthorizationFailed" {
-		return "; it takes Monitoring Contributor, or a role that may write it, on " +
+		return "; you need Monitoring Contributor, or another role that may write it, on " +
 			string(id.Group())
 	}
 	return ""

@@ -14,6 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/monitor"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/serve"
 )
 
 type monitorOptions struct {
@@ -218,8 +219,8 @@ func (o *monitorOptions) check() error {
 	secret := ""
 	var err error
 	if o.secretFile != "" {
-		if secret, err = readSecret(o.secretFile); err != nil {
-			return fmt.Errorf("--event-secret-file: %w", err)
+		if secret, err = serve.ReadSecret(o.secretFile); err != nil {
+			return fmt.Errorf("--event-secret-file: %w", unreadAt(o.secretFile, err))
 		}
 	}
 	if o.webhook, err = monitor.ParseWebhook(o.url, secret, o.webhook); err != nil {
@@ -246,15 +247,15 @@ func (o *monitorOptions) resourceGroups(w monitor.Watched) ([]arm.ID, error) {
 			}
 			ids = append(ids, id)
 		case name != "":
-			return nil, fmt.Errorf("--resource-group: %s and %s are two names, and one means the "+
-				"group of that name in each subscription: expected IDs", name, text)
+			return nil, fmt.Errorf("--resource-group: %s and %s are names, and a name means the "+
+				"group with that name in each subscription: expected one name, or IDs", name, text)
 		default:
 			name = text
 		}
 	}
 	if name != "" && len(o.paths) == 0 {
-		return nil, fmt.Errorf("--resource-group: in which subscription %s is, is not known "+
-			"without -f: expected its ID", name)
+		return nil, fmt.Errorf("--resource-group: without -f it is not known in which "+
+			"subscription %s is: expected its ID", name)
 	}
 	for _, s := range w.Subscriptions {
 		taken := false

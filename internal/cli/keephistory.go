@@ -50,7 +50,7 @@ func (o *keepOptions) open(configs []string, log *slog.Logger) (*history.Log, er
 }
 
 // preview adds what the history remembers to the options of a keeper that writes nothing, not even
-// the history: it plans as the keeper that follows.
+// the history. So it plans what the real keeper would do.
 func (o *keepOptions) preview(configs []string, options keeper.Options) keeper.Options {
 	options.DryRun = true
 	if path := o.file(configs); path != "" {

@@ -31,7 +31,7 @@ migration, and which steps to take in which order. "migrate watch" follows one.`
 	return cmd
 }
 
-// mostSteps is for how many clusters text includes the steps.
+// mostSteps: for up to this many clusters, the text output includes the steps.
 const mostSteps = 3
 
 func newMigratePlan(a *app) *cobra.Command {
@@ -45,11 +45,11 @@ func newMigratePlan(a *app) *cobra.Command {
 are ready to migrate to Azure CNI Overlay, what blocks the others, in which
 order to migrate them, and how much there is to do. Then it prints the steps of
 each cluster with commands to paste: what must change first, the migration, what
-Azure does to route tables meanwhile, and what comes afterwards. It writes
+Azure does to route tables during it, and what comes afterwards. It writes
 nothing.
 
-Every blocker is a finding with its source. What Azure Resource Manager cannot
-tell is a question, with the command that answers it.
+Every blocker is a finding with its source. What Azure Resource Manager does
+not know is a question, with the command that answers it.
 
 CLUSTER is a name or a resource ID; without one, the plan covers the
 subscription, or the clusters of the config (-f). Text shows the steps of up to
@@ -73,7 +73,7 @@ Exit code 0: done; 1: an error; 2: with --check, a cluster is blocked.`,
 			return fmt.Errorf("unexpected argument %q: --cluster already names the cluster",
 				args[0])
 		}
-		// One name limits what is read.
+		// With one name, only that cluster is read.
 		if len(args) == 1 && len(o.paths) == 0 && o.bundle == "" {
 			o.name, names = args[0], nil
 		}

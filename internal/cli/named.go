@@ -65,8 +65,8 @@ func only(one arm.ID) []arm.ID {
 }
 
 // find returns the scope and the cluster to read: a cluster by its ID, or by its name in a
-// subscription or in all that this login sees; otherwise all clusters of a subscription, which may
-// be the only visible one.
+// subscription or in all subscriptions that this login sees; otherwise all clusters of a
+// subscription, which may be the only visible one.
 func (o initOptions) find(ctx context.Context, client *azure.Client) (scope, one arm.ID,
 	err error) {
 	if o.cluster != "" && !o.named() || o.cluster == "" && o.subscription != "" {

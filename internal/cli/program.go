@@ -8,10 +8,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// plugin is how kubectl calls this program: kubectl runs kubectl-routekeeper from the PATH.
+// plugin is the name of this program as a kubectl plugin: kubectl runs kubectl-routekeeper from the
+// PATH.
 const plugin = "kubectl routekeeper"
 
-// programOf is how this program was called, by the name of its file.
+// programOf derives from the name of the program's file how the user called it.
 func programOf(path string) string {
 	if strings.TrimSuffix(filepath.Base(path), ".exe") == strings.ReplaceAll(plugin, " ", "-") {
 		return plugin
@@ -19,10 +20,11 @@ func programOf(path string) string {
 	return "routekeeper"
 }
 
-// called matches what can be a command line of this program in a text.
+// called matches possible command lines of this program in a text.
 var called = regexp.MustCompile(`\broutekeeper ([\w-]+)`)
 
-// inProgram has the command lines in a text begin as this program was called.
+// inProgram replaces the program's name in the command lines of a text with the one that the user
+// called.
 func inProgram(c *cobra.Command, text string) string {
 	root := c.Root()
 	if root.DisplayName() != plugin {

@@ -1,4 +1,4 @@
-// Package cli is the command line. Each command has a file of its own, which turns flags into one
+// Package cli is the command line. Each command has its own file, which turns flags into one
 // call and the answer into a report. The commands share root.go (exit codes), help.go (help texts),
 // output.go (where reports go) and azure.go (how Azure is reached).
 //
@@ -180,7 +180,7 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 		a.newInstall(), a.newMan(), newMigrate(a), a.newPause(), a.newPromote(), a.newProve(),
 		a.newPruneOrphans(),
 		a.newResume(), a.newRun(), a.newSchema(), a.newStatus(), a.newSync(), a.newTrace(),
-		a.newVersion())
+		a.newVersion(), newLicenses(a))
 	return root
 }
 

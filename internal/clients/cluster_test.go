@@ -142,7 +142,7 @@ func TestClusters(t *testing.T) {
 	credentials := call(clusters.ListClusterUserCredentials(a.ctx, "shop", "shop", nil)).ok(t).
 		Kubeconfigs
 	if len(credentials) != 1 || !strings.Contains(string(credentials[0].Value), "kind: Config") {
-		t.Fatalf("the credentials are no kubeconfig: %v", credentials)
+		t.Fatalf("the credentials are not a kubeconfig: %v", credentials)
 	}
 	is(t, "name of the credentials", credentials[0].Name, "clusterUser")
 	poll(clusters.BeginRunCommand(a.ctx, "shop", "shop", armcontainerservice.RunCommandRequest{

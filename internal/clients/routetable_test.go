@@ -137,7 +137,7 @@ func TestRouteTableLists(t *testing.T) {
 	a.requests()
 
 	poll(tables.BeginDelete(a.ctx, "net", "a", nil)).ok(t)
-	// deleting a missing resource is no error
+	// deleting a missing resource is not an error
 	poll(tables.BeginDelete(a.ctx, "net", "a", nil)).ok(t)
 	call(tables.Get(a.ctx, "net", "a", nil)).refused(t, 404, "ResourceNotFound")
 	a.wire(

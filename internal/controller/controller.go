@@ -171,7 +171,7 @@ func (c *controller) watch(ctx context.Context, m manager.Manager) error {
 		WatchesRawSource(source.Channel(c.news, &handler.EnqueueRequestForObject{})).Complete(c)
 }
 
-// changed has the set made again.
+// changed causes the set to be built again.
 func (c *controller) changed() {
 	select {
 	case c.dirty <- struct{}{}:

@@ -115,7 +115,7 @@ func (l *lock) Update(_ context.Context, r resourcelock.LeaderElectionRecord) er
 	return nil
 }
 
-// TestLease: a replica may write while a renewal of its own is young, and not a moment longer.
+// TestLease: a replica may write while its own last renewal is recent, and not a moment longer.
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		raw := &lock{me: "me"}
@@ -256,8 +256,8 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// TestMake: an object without a valid scope or spec affects no other, and a deleted one leaves the
-// set only by an order once its cluster was read.
+// TestMake: an object without a valid scope or spec affects no other. A deleted one with onRemoval:
+// Prune stays, and writes nothing, until its cluster was read. Then an order replaces it.
 func TestMake(t *testing.T) {
 	dirty := 0
 	s := newSet(Options{Scopes: Scopes{"team": {Everything}}}, func() { dirty++ })

@@ -16,7 +16,7 @@ import (
 )
 
 // Scopes say which Azure resources the objects of a namespace may name: those at or below one of
-// the IDs. The controller has rights of its own; without scopes, anyone who may create a
+// the IDs. The controller has its own rights; without scopes, anyone who may create a
 // ClusterRoutes object could borrow them.
 type Scopes map[string][]arm.ID
 

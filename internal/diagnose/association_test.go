@@ -26,7 +26,7 @@ func is(t *testing.T, f finding.Finding, want finding.Severity) {
 	}
 }
 
-// secondPool gives the cluster a pool in a subnet of its own.
+// secondPool gives the cluster a pool in its own subnet.
 func (w *world) secondPool(subnet object) *world {
 	pool := object{"name": "spare", "count": 0, "vnetSubnetID": string(spare), "osType": "Linux"}
 	p := w.props(shop)

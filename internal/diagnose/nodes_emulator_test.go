@@ -33,8 +33,8 @@ func newLocal(t *testing.T) *local {
 	return &local{t, e, d, emulatortest.Client(t, e, emulatortest.Keeper)}
 }
 
-// finds reads all that a diagnosis needs, and checks that exactly the given codes are found, in
-// addition to those of severity Info.
+// finds reads everything that a diagnosis needs, and checks that exactly the given codes are found,
+// in addition to those of severity Info.
 func (l *local) finds(codes ...finding.Code) {
 	l.t.Helper()
 	ctx := context.Background()

@@ -180,7 +180,7 @@ func TestRouteShadows(t *testing.T) {
 	f := with(t, route("half", "10.244.1.0/25", "VirtualAppliance", "10.42.9.4")).finds(
 		finding.RouteShadows)
 	is(t, f, finding.Warning)
-	// It is no node's prefix, so no pod route is shadowed.
+	// It is not a node's prefix, so no pod route is shadowed.
 	with(t, route("half", "10.244.77.0/25", "None", "")).finds(finding.RouteInPodCIDR)
 }
 
@@ -196,7 +196,7 @@ func TestClaimedTwice(t *testing.T) {
 	with(t, route("copy", "10.244.1.0/24", "VirtualAppliance", nodeAddr(2))).finds(
 		finding.ClaimedTwice)
 	with(t, route("copy", "10.244.1.0/24", "VirtualAppliance", nodeAddr(1))).finds()
-	// The other prefix is no node's pod CIDR any more.
+	// The other prefix is not a node's pod CIDR any more.
 	with(t, podRoute(7), route("copy", "10.244.7.0/25", "VirtualAppliance", nodeAddr(2))).
 		kubernetes().finds(finding.RouteToGoneNode, finding.RouteInPodCIDR)
 }

@@ -48,7 +48,7 @@ func (b *bench) effective(id arm.ID) []string {
 	for _, r := range kernel.ListAt(doc, "value") {
 		if slices.Contains(network.ReservedPrefixes[4:],
 			strings.Join(kernel.List(r, "addressPrefix"), ",")) {
-			continue // they are many, and always the same
+			continue // Azure's own routes, always the same
 		}
 		hop := strings.Join(kernel.List(r, "nextHopIpAddress"), ",")
 		out = append(out, strings.TrimSpace(fmt.Sprintln(kernel.Text(r, "source"),

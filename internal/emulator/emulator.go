@@ -69,7 +69,7 @@ type Options struct {
 	// IgnoreSubnetETag makes subnets accept any If-Match: whether Azure checks it there is not
 	// documented.
 	IgnoreSubnetETag bool
-	// SeparateSubnetETags gives each subnet an ETag of its own; otherwise a virtual network and its
+	// SeparateSubnetETags gives each subnet its own ETag; otherwise a virtual network and its
 	// subnets share one.
 	SeparateSubnetETags bool
 	// Newer are fields that only exist from an api-version on.
@@ -83,7 +83,7 @@ type Options struct {
 	AlertDelay time.Duration
 	// Webhooks is the transport to the webhooks of action groups. Nil: the network.
 	Webhooks http.RoundTripper
-	// Templates is the way to the templates that deployments link to. Nil: the network.
+	// Templates fetches the templates that deployments link to. Nil: the network.
 	Templates http.RoundTripper
 	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text
 	// says why not. It may call the emulator. Nil: the health of every server is Unknown.

@@ -19,7 +19,7 @@ func TestEvidence(t *testing.T) {
 	for _, e := range Evidences {
 		for _, name := range e.Types {
 			if kinds[kernel.KindKey(name)] == nil || told[kernel.KindKey(name)] {
-				t.Errorf("%s: %s is no kind, or told twice", e.Name, name)
+				t.Errorf("%s: %s is not a kind, or is listed twice", e.Name, name)
 			}
 			told[kernel.KindKey(name)] = true
 		}

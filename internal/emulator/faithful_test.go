@@ -236,7 +236,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestOverlayWithPodCIDRAlone: a CNI cluster without a subnet of its own migrates to overlay with
+// TestOverlayWithPodCIDRAlone: a CNI cluster without its own subnet migrates to overlay with
 // only the pod CIDR.
 func TestOverlayWithPodCIDRAlone(t *testing.T) {
 	b := newBench(t, Options{})

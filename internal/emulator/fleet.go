@@ -17,7 +17,7 @@ import (
 // the demo scenario makes one. Each has its own group with a network, a route table, and an
 // Application Gateway with a table that has copies of the pod routes. Then it breaks four of them,
 // each in another way. They stay broken: the clusters' cloud providers are paused where they would
-// repair it. Others have what blocks the migration off kubenet, or a near miss of it
+// repair it. Others have what blocks the migration off kubenet, or almost have it
 // (fleetblockers.go).
 
 // fleetMember is a cluster of the fleet.

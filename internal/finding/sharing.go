@@ -15,7 +15,7 @@ var sharing = []Description{
 		"A subnet has one route table, and each cluster needs its own (AKS#1639). If the " +
 			"pod CIDRs overlap, each cloud provider deletes the other's routes, and this is an " +
 			"error.",
-		"Move the node pools of one cluster to a subnet of their own."},
+		"Move the node pools of one cluster to its own subnet."},
 	{TableShared, Warning, "Two kubenet clusters share a route table",
 		"AKS does not support this (configure-kubenet): both cloud providers write the " +
 			"whole table and fail on each other's writes. If the pod CIDRs overlap, each " +

@@ -189,7 +189,7 @@ func (j *journal) findings() []finding.Finding {
 		fix := finding.Command("start with --history PATH where this user can write, or with " +
 			"--history off")
 		if errors.Is(j.trouble, errOtherProgram) {
-			fix = finding.Command("start with --history PATH, a file of its own")
+			fix = finding.Command("start with --history PATH, its own file")
 		}
 		return []finding.Finding{f.WithFix("%s", fix)}
 	case j.aside != "" && time.Since(j.asideAt) < 24*time.Hour:

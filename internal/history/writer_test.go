@@ -152,7 +152,8 @@ func (p *past) missed(changes ...plan.Change) {
 	p.Record(r, inventory.NewSnapshot())
 }
 
-// TestNewNodesAreNoRepairs: a route to a new node is no repair, and the log is not asked about it.
+// TestNewNodesAreNoRepairs: a route to a new node is not a repair, and the log is not asked about
+// it.
 func TestNewNodesAreNoRepairs(t *testing.T) {
 	p := newPast(t)
 	p.change(create(1))

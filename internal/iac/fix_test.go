@@ -141,7 +141,7 @@ func TestFixConfiguration(t *testing.T) {
 		{"a useless protection next to a useful one", "resource \"azurerm_subnet\" \"n\" " +
 			"{\n  name = \"nodes\"\n  lifecycle {\n    ignore_changes = [route_table_id, " +
 			"delegation]\n  }\n}\n", "ignore_changes = [delegation]\n"},
-		{"a layout of its own", "resource \"azurerm_virtual_network\" \"v\" {\n      " +
+		{"another layout", "resource \"azurerm_virtual_network\" \"v\" {\n      " +
 			"name=\"hub\"\n  subnet {\n    name    = \"nodes\"\n  }\n}\n", "      name=\"hub\"\n " +
 			" subnet {\n    name    = \"nodes\"\n  }\n\n  lifecycle {\n    ignore_changes = " +
 			"[subnet]\n  }\n}\n"},

@@ -187,7 +187,7 @@ func appended(list hclwrite.Tokens, item string) hclwrite.Tokens {
 	for end > 0 && list[end].Type != hclsyntax.TokenCBrack {
 		end--
 	}
-	last := end - 1 // the last token that is no line break and no comment
+	last := end - 1 // the last token that is not a line break or a comment
 	for last > 0 && (list[last].Type == hclsyntax.TokenNewline ||
 		list[last].Type == hclsyntax.TokenComment) {
 		last--

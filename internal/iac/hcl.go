@@ -159,8 +159,8 @@ func ignoredChanges(body *hclsyntax.Body) ignored {
 	return out
 }
 
-// useless reports that a part of a set is no protection: Terraform refuses an index or a splat into
-// inline blocks, which are a set.
+// useless reports that a part of a set is not a protection: Terraform refuses an index or a splat
+// into inline blocks, which are a set.
 func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
 	if _, part := i.parts[attribute]; !part || i.whole(attribute) {
 		return nil

@@ -54,7 +54,7 @@ func TestConfiguration(t *testing.T) {
 			vnet(nodes), ""},
 		{"a provider that may be either", "terraform {\n required_providers {\n azurerm = {\n " +
 			"version = \">= 3.90\"\n }\n }\n}\n" + vnet(nodes), "may-lose hub/nodes"},
-		{"a subnet of its own", "resource \"azurerm_subnet\" \"n\" {\n name = \"nodes\"\n}", ""},
+		{"a separate subnet", "resource \"azurerm_subnet\" \"n\" {\n name = \"nodes\"\n}", ""},
 		{"its table ignored", "resource \"azurerm_subnet\" \"n\" {\n name = \"nodes\"\n " +
 			"lifecycle {\n ignore_changes = [\"route_table_id\"]\n }\n}", "useless nodes"},
 		{"something else ignored", "resource \"azurerm_subnet\" \"n\" {\n name = \"nodes\"\n " +

@@ -8,14 +8,15 @@ import (
 )
 
 // The HCL library parses and evaluates recursively, and a stack overflow cannot be caught. So these
-// limit the text before it is parsed. Code that people write has some ten levels.
+// limit the text before it is parsed. Hand-written code has about ten levels.
 const (
 	// deepestHCL is how deep brackets, blocks, templates and signs can be nested.
 	deepestHCL = 200
 	// mostOperators is how many operators, indexes and directives one attribute can have: each can
-	// be a level of its own.
+	// be one more level.
 	mostOperators = 5000
-	// mostHCL is how large a file can be, in bytes: a byte can become a token of 150.
+	// mostHCL is how large a file can be, in bytes: one byte of code can become a token of 150
+	// bytes.
 	mostHCL = 2 << 20
 )
 
@@ -52,7 +53,7 @@ func checkHCL(name string, raw []byte) error {
 			hclsyntax.TokenDot:
 			operators++
 		case hclsyntax.TokenNewline:
-			// elsewhere, an expression goes on after it
+			// elsewhere, an expression continues after it
 			if len(open) == 0 || open[len(open)-1] == hclsyntax.TokenOBrace {
 				operators = 0
 			}

@@ -303,7 +303,7 @@ func (t *armReading) how(w subnetWrite) string {
 	case w.outcome == deletes:
 		return "the template writes its network and does not list it there"
 	case w.outcome == doubts && w.doubt != "":
-		return "which routeTable the template writes is not known: " + w.doubt
+		return "it is not known which routeTable the template writes: " + w.doubt
 	case w.inline():
 		return "the template lists it in its network without routeTable, and Azure writes listed " +
 			"subnets as they are"

@@ -13,6 +13,8 @@ type judge struct {
 	*tfPlan
 	// gone are the destroyed networks, by key: in a destroyed network nothing can break.
 	gone map[string]bool
+	// renewed are the networks that are deleted and created again, by key.
+	renewed map[string]*tfResource
 	// associates are the subnets that another change of the plan gives a table, by key.
 	associates map[string]*tfResource
 	// left are the subnets whose users are all destroyed, by key, with one of the users: the
@@ -30,11 +32,14 @@ var ranks = map[Verb]int{MayLose: 1, Flaps: 2, Another: 3, Loses: 4, Recreated: 
 func (p *tfPlan) judge() *Reading {
 	uses := p.uses()
 	j := &judge{tfPlan: p, left: abandoned(uses), gone: map[string]bool{},
+		renewed:    map[string]*tfResource{},
 		associates: map[string]*tfResource{}, at: map[string]int{}, notes: p.notes}
 	for _, r := range p.changes {
 		switch {
 		case r.Type == tfVNet && r.deletes():
 			j.gone[r.before().ID.Key()] = true
+		case r.Type == tfVNet && r.replaces():
+			j.renewed[r.before().ID.Key()] = r
 		case r.Type == tfAssociation && r.creates():
 			j.associates[r.after().SubnetID.Key()] = r
 		}
@@ -110,7 +115,7 @@ func (j *judge) outdated() {
 			j.notes = append(j.notes, Note{Place: Place{ID: b.subnet, Address: b.address},
 				Text: fmt.Sprintf(
 					"the state has subnet %s without a table here, and with %s elsewhere: it is "+
-						"older than the association. A plan made of it with -refresh=false does "+
+						"older than the association. A plan made from it with -refresh=false does "+
 						"not show when a change of the inline blocks takes the table away",
 					b.subnet.Short(), table.Short())})
 		}
@@ -232,7 +237,7 @@ func (j *judge) associationReplaced(r *tfResource, e Effect) {
 	}
 	if !subnet.Equal(before.SubnetID) {
 		e.Verb, e.How = Loses, "its association moves to subnet "+subnet.Short()
-		e.Fix = "give the other subnet an association of its own, and keep " + r.Address
+		e.Fix = "give the other subnet its own association, and keep " + r.Address
 		j.add(e)
 		return
 	}

@@ -215,7 +215,7 @@ func TestWays(t *testing.T) {
 				`{"network_profile":[{"pod_cidr":"172.20.0.0/16"}]}`),
 			changes(tfTable, "rt", "update", routes(route("x", "172.20.3.0/24", "10.0.0.4")),
 				routes(""))}, "routes-gone rt"},
-		{"routes that are no pods'",
+		{"routes that are not pods'",
 			[]string{drift, changes(tfTable, "rt", "update",
 				routes(route("egress", "0.0.0.0/0", "10.0.0.4")+","+route("site", "192.168.7.0/24",
 					"10.0.0.4")), routes(""))}, ""},

@@ -85,9 +85,9 @@ func TestWhatIfNoise(t *testing.T) {
 		"recreated shop-vnet/appgw 0", "recreated shop-vnet/jump 0", "recreated shop-vnet/old 0",
 		rest)
 	r = readWhatIf(t, whatIfFile(t, subnets, `"x": 1`, `"apiVersion": "2024-05-01"`, `"y": 1`))
-	sameLines(t, "no api-version", said(r), rest, "? what-if shows its subnets as removed. They "+
-		"are, before api-version 2023-09-01, and stay from it on; the result does not say which "+
-		"it is")
+	sameLines(t, "no api-version", said(r), rest, "? what-if shows its subnets as removed. "+
+		"Before api-version 2023-09-01 they are removed, and from it on they stay; the result "+
+		"does not show the api-version")
 	// The same table in another spelling is the same, null and "" mean none, and an expression is
 	// unknown.
 	for table, want := range map[string]string{
@@ -122,7 +122,7 @@ func TestWhatIfOtherChanges(t *testing.T) {
 		changes []string
 		want    []string
 	}{
-		"a subnet of its own": {
+		"a separate subnet": {
 			[]string{change(id+"/subnets/s", "Modify", `, "before": `+with+`, "after": `+without)},
 			[]string{"loses v/s 0"}},
 		"a new network": {

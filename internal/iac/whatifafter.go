@@ -39,7 +39,7 @@ func (w *whatIf) snapshot(of func(*whatIfChange) *armtemplate.Object) *inventory
 			w.note(subnetPlace(string(id)), false, "it is not checked: "+err.Error())
 		}
 	}
-	// networks first: a subnet of its own says more than its network
+	// networks first: a separate subnet says more than its network
 	for _, own := range []bool{false, true} {
 		for _, c := range w.changes {
 			o := of(c)

@@ -1,6 +1,6 @@
-// Package input reads files that other people may have written. It takes regular files only, and
-// no more of them than the caller allows: a pipe would block, a device never ends, and a parser
-// takes many times the memory of what it parses.
+// Package input reads files that other people may have written. It reads only regular files, up to
+// a size that the caller sets: a pipe would block, a device never ends, and a parser needs many
+// times the memory of its input.
 package input
 
 import (
@@ -23,7 +23,7 @@ const (
 	Large = 1 << 30
 )
 
-// Open opens a regular file. Reading more than most bytes from it fails.
+// Open opens a regular file. Reading more bytes from it than the limit fails.
 func Open(path string, most int64) (*File, error) {
 	info, err := os.Stat(path) // before it is opened: opening a device can have an effect
 	if err != nil {
@@ -108,7 +108,7 @@ func CheckFiles(most int64, paths ...string) error {
 	return nil
 }
 
-// Limit returns a reader that fails after more than most bytes.
+// Limit returns a reader that fails as soon as more bytes are read than the limit.
 func Limit(r io.Reader, most int64) io.Reader { return &limited{r: r, left: most, most: most} }
 
 type limited struct {

@@ -61,7 +61,7 @@ func TestApart(t *testing.T) {
 						k.since(5 * time.Minute)
 					}
 					repaired("the first strip", 12*time.Second)
-					for i := range 5 { // two subnets in alternation, so it is no conflict
+					for i := range 5 { // two subnets in alternation, so it is not a conflict
 						subnet := []arm.ID{w.demo.GatewaySubnet, w.demo.NodeSubnet}[i%2]
 						w.strip(subnet)
 						if i < 3 {

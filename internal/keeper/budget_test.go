@@ -12,7 +12,7 @@ import (
 )
 
 // TestRepairsBeforePolls: checking many clusters takes more tokens than there are. A strip that an
-// event reports is repaired as fast as alone, because polls leave tokens for it, and its calls do
+// event reports is repaired as fast as without polls: they leave tokens for it, and its calls do
 // not queue behind theirs. Nothing is throttled.
 func TestRepairsBeforePolls(t *testing.T) {
 	for _, size := range []float64{100, 250} {

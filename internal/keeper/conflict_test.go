@@ -99,7 +99,7 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// TestNoConflict: an operator strips twice, and nodes come and go. That is no conflict.
+// TestNoConflict: an operator strips twice, and nodes come and go. That is not a conflict.
 func TestNoConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

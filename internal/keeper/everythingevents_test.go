@@ -76,7 +76,7 @@ func (d *everything) takeAway(m *member) {
 	}
 }
 
-// once reports whether a subnet may lose its table now: rarely enough that it is no conflict.
+// once reports whether a subnet may lose its table now: rarely enough not to be a conflict.
 func (d *everything) once(subnet arm.ID) bool {
 	recent := slices.DeleteFunc(d.hands[subnet], func(at time.Time) bool {
 		return time.Since(at) > 25*time.Minute

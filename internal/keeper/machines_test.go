@@ -31,7 +31,7 @@ func (b *blindTo) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// TestSingleMachines: nodes that are virtual machines of their own have routes, and are read from
+// TestSingleMachines: nodes that are separate virtual machines have routes, and are read from
 // their own network interfaces. Routes to living nodes stay while these are not seen, although AKS
 // does not say how many machines such a pool has where it says so of others.
 func TestSingleMachines(t *testing.T) {

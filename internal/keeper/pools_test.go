@@ -54,7 +54,7 @@ func dualStackPools(w *world) (cluster arm.ID, subnets []arm.ID, table, target a
 
 // TestDualStackPools: a dual-stack cluster with three pools in separate subnets is scaled, and all
 // its subnets lose their tables at once. IDs in the config are in capitals. The target has the
-// routes of both families. Another spelling of a prefix is no change.
+// routes of both families. Another spelling of a prefix is not a change.
 func TestDualStackPools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)

@@ -18,7 +18,7 @@ import (
 // Configs that a person removes from a running keeper. How it works: with spec.onRemoval Prune, a
 // separate worker takes over the memory of the cluster, deletes its routes from the targets once,
 // and ends. If all configs disappear at once, that looks like a mistake, such as a folder that was
-// not mounted, and nothing is deleted. Where each removal is an order of its own (Removal), nothing
+// not mounted, and nothing is deleted. Where each removal is a separate order (Removal), nothing
 // is deleted without one.
 
 // Removal is the order to delete the routes of a cluster, whose config must be gone, from its
@@ -36,7 +36,7 @@ func (k *Keeper) Replace(configs []v1alpha1.ClusterRoutes, removals ...Removal) 
 		for _, r := range removals {
 			before := old[keyOf(r.Config)]
 			if before == nil {
-				go r.Ended(errors.New("which routes are the cluster's is not known yet"))
+				go r.Ended(errors.New("it is not known yet which routes are the cluster's"))
 				continue
 			}
 			w := k.newWorker([]v1alpha1.ClusterRoutes{r.Config})

@@ -205,7 +205,7 @@ func TestConfigRemoved(t *testing.T) {
 				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
 				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), play})
 			}},
-		{name: "while a write of the target goes on", removal: v1alpha1.RemovalPrune,
+		{name: "while a write of the target continues", removal: v1alpha1.RemovalPrune,
 			says: "its routes were deleted", then: func(w *world, k *running,
 				_ v1alpha1.ClusterRoutes) {
 				w.e.Scale(w.demo.Cluster, w.demo.Pool, 3)

@@ -200,7 +200,7 @@ func (s *storm) group(names ...string) []string {
 
 func (s *storm) any() string { return s.names[s.by.IntN(len(s.names))] }
 
-// once reports whether another writer may change a place now: rarely enough that it is no conflict.
+// once reports whether another writer may change a place now: rarely enough not to be a conflict.
 func (s *storm) once(what string) bool {
 	s.hands[what] = slices.DeleteFunc(s.hands[what], func(at time.Time) bool {
 		return time.Since(at) > 25*time.Minute

@@ -90,7 +90,8 @@ func TestRepairs(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 
-		// A change that the cluster's table causes is no repair, even if it cannot be made at once.
+		// A change that the cluster's table causes is not a repair, even if it cannot be made at
+		// once.
 		clear = w.inject(emulator.Fault{Method: http.MethodPut, Path: "appgw-rt", Count: -1,
 			Status: http.StatusForbidden, Code: "AuthorizationFailed"})
 		turn := func(hop string) {

@@ -143,8 +143,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestClustersSilent: only AKS gives no answer, which is no outage of Azure. What is known of the
-// cluster still counts.
+// TestClustersSilent: only AKS gives no answer, which is not an outage of Azure. What is known of
+// the cluster still counts.
 func TestClustersSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

@@ -17,13 +17,13 @@ type remedy struct {
 	steps func(*clusterCase, finding.Finding) []Step
 }
 
-// remedies are in the order in which blockers are removed: first what lets AKS change the cluster
-// at all, last what gives subnets other tables.
+// remedies are in the order in which blockers are removed: first what AKS needs to change the
+// cluster at all, last what gives subnets other tables.
 //
 //	running, unlocked -> version -> identity -> policy engine -> pools, names, addresses -> tables
 var remedies = []remedy{
 	{finding.ClusterStopped, "Start the cluster", nil},
-	{finding.ResourceLocked, "Remove the lock for the time of the migration", nil},
+	{finding.ResourceLocked, "Remove the lock until the migration is done", nil},
 	{finding.MigrationVersion, "Upgrade Kubernetes", upgrade},
 	{finding.MigrationIdentity, "Give the cluster a user-assigned identity", identity},
 	{finding.MigrationPolicy, "Uninstall the network policy engine", policy},
@@ -31,7 +31,7 @@ var remedies = []remedy{
 	{finding.MigrationPoolKind, "Replace the availability set", nil},
 	{finding.MigrationMachines, "Replace the pool's machines", nil},
 	{finding.MigrationNameLength, "Move the pool to a subnet with shorter names", nil},
-	{finding.MigrationPodCIDR, "Settle the pod CIDR", nil},
+	{finding.MigrationPodCIDR, "Make the pod CIDR fit", nil},
 	{finding.MigrationContainers, "Give Application Gateway for Containers a /24", nil},
 	{finding.SurgeShort, "Free addresses for the surge nodes", nil},
 	{finding.MigrationTable, "Give the subnet its own route table", ownTable},
@@ -80,7 +80,7 @@ func (c *clusterCase) before() []Step {
 	return steps
 }
 
-// asFound is the step that a finding describes itself.
+// asFound is a step that the finding itself describes.
 func asFound(title string, f finding.Finding) Step {
 	s := Step{Title: title, Why: sentence(f.Message), Blocker: f.Code, Source: SourceOf(f.Code),
 		Commands: []string{}}
@@ -114,7 +114,8 @@ func (c *clusterCase) az(verb, options string, values ...any) string {
 
 func upgrade(c *clusterCase, f finding.Finding) []Step {
 	s := asFound("Upgrade Kubernetes", f)
-	s.Why += " AKS skips no minor version: repeat the upgrade until it is new enough."
+	s.Why += " AKS cannot skip a minor version: repeat the upgrade until the " +
+		"version is high enough."
 	s.Commands = []string{c.az("get-upgrades", "--output table"),
 		c.az("upgrade", "--kubernetes-version VERSION")}
 	return []Step{s}
@@ -127,7 +128,7 @@ func identity(c *clusterCase, f finding.Finding) []Step {
 	at := arm.ResourceID(id.Subscription(), id.ResourceGroup(),
 		"Microsoft.ManagedIdentity/userAssignedIdentities", name)
 	s := asFound("Give the cluster a user-assigned identity", f)
-	s.Why += fmt.Sprintf(" Its roles can take up to %d minutes.", roleDelay)
+	s.Why += fmt.Sprintf(" New roles take up to %d minutes to have effect.", roleDelay)
 	s.Commands = []string{finding.Command("az identity create --subscription %s "+
 		"--resource-group %s --name %s", id.Subscription(), id.ResourceGroup(), name).String()}
 	scopes := []arm.ID{}
@@ -161,8 +162,8 @@ func policy(c *clusterCase, f finding.Finding) []Step {
 	return []Step{s}
 }
 
-// ownTable gives a subnet a table of its own that is filled before the subnet gets it, so that the
-// gateway does not lose the pods in between.
+// ownTable gives a subnet its own table, which is filled before it is associated, so that the
+// gateway can always reach the pods.
 func ownTable(c *clusterCase, f finding.Finding) []Step {
 	subnet := arm.ID(f.Resource)
 	table := c.freeTable(subnet)

@@ -2,10 +2,10 @@
 //
 // How it works. Make takes what a diagnosis read and found. For each kubenet cluster it collects
 // the findings that block the migration, and writes the ordered steps: what must change first
-// (before.go), the migration, and what comes after it (steps.go). What Azure Resource Manager
-// cannot tell is a question, with the command that answers it (questions.go).
+// (before.go), the migration, and what comes after it (steps.go). What Azure Resource Manager does
+// not know becomes a question, with the command that answers it (questions.go).
 //
-// The package is pure. It claims nothing about the migration without a source.
+// The package is pure. Every claim about the migration has a source.
 package migrate
 
 import (
@@ -25,17 +25,17 @@ import (
 // Deadline is the day on which kubenet is retired.
 const Deadline = "2028-03-31"
 
-// Plan is the way of a number of clusters off kubenet.
+// Plan is how a number of clusters migrate off kubenet.
 type Plan struct {
 	Deadline string `json:"deadline"`
-	// Days are left until the deadline; negative after it.
+	// Days until the deadline; negative after it.
 	Days     int       `json:"daysLeft"`
 	Clusters []Cluster `json:"clusters"`
 	// Others are the names of clusters that do not use kubenet.
 	Others []string `json:"others"`
 }
 
-// Cluster is the way of one cluster.
+// Cluster is the plan of one cluster.
 type Cluster struct {
 	Name  string `json:"cluster"`
 	ID    arm.ID `json:"id"`
@@ -85,13 +85,13 @@ type Step struct {
 	Source  string       `json:"source"`
 }
 
-// Note is a fact to know, with its source.
+// Note is a fact that the reader should know, with its source.
 type Note struct {
 	Text   string `json:"text"`
 	Source string `json:"source"`
 }
 
-// Question is what only you can answer.
+// Question is something that only the user can answer.
 type Question struct {
 	Text string `json:"question"`
 	// Command shows what the answer depends on; may be "".
@@ -139,7 +139,7 @@ func Make(c diagnose.Case, found []finding.Finding) Plan {
 }
 
 // first orders clusters: ready ones first, then those with fewer blockers. Among equals the
-// smallest comes first, because what goes wrong there concerns the fewest nodes.
+// smallest comes first, because a failure there affects the fewest nodes.
 func first(a, b Cluster) int {
 	return cmp.Or(len(a.Blockers)-len(b.Blockers), a.Work.Nodes-b.Work.Nodes,
 		strings.Compare(a.Name, b.Name), strings.Compare(string(a.ID), string(b.ID)))
@@ -186,9 +186,9 @@ func newCase(c diagnose.Case, cluster *inventory.Cluster, found []finding.Findin
 	return o
 }
 
-// blocks reports whether a finding is in the way of the migration: AKS refuses it, nodes get no
-// address meanwhile, or pod traffic is broken already. Nodes that have not moved need their routes
-// until the end.
+// blocks reports whether a finding blocks the migration: AKS refuses it, nodes get no address
+// during it, or pod traffic is broken already. Nodes that have not moved need their routes until
+// the end.
 func blocks(f finding.Finding) bool {
 	switch f.Code {
 	case finding.ClusterStopped:
@@ -215,11 +215,12 @@ func (c *clusterCase) plan() Cluster {
 // nodeSoakDurationInMinutes is 0.
 const usualDrain = 30
 
-// roleDelay is how long a new role of a cluster's identity can take (configure-kubenet).
+// roleDelay is how long a new role of a cluster's identity can take to have effect
+// (configure-kubenet).
 const roleDelay = 60
 
 func (c *clusterCase) work() Work {
-	w := Work{Depends: "how fast machines are reimaged and pods start, which no source says"}
+	w := Work{Depends: "how fast machines are reimaged and pods start; no source gives a time"}
 	for _, pool := range c.cluster.Pools {
 		w.Nodes += pool.Count
 		if pool.Count == 0 {

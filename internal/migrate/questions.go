@@ -7,7 +7,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// questions are what Azure Resource Manager cannot tell.
+// questions are about what Azure Resource Manager does not know.
 func (c *clusterCase) questions() []Question {
 	qs := []Question{
 		{"Does a custom azure-ip-masq-agent configuration keep ranges from source NAT? After the " +
@@ -23,7 +23,7 @@ func (c *clusterCase) questions() []Question {
 	}
 	if len(c.targets) > 0 && !c.cluster.IngressAddon {
 		qs = append(qs, Question{"Was the Application Gateway ingress controller installed with " +
-			"Helm? Then its version must support overlay; the add-on is updated by AKS.",
+			"Helm? Then its version must support overlay. AKS updates only the add-on.",
 			c.kubectl("get deployment --all-namespaces --selector app=ingress-azure " +
 				"--output wide"), pageGateway})
 	}

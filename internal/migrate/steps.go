@@ -6,7 +6,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// The pages that the steps rest on.
+// The pages that the steps are based on.
 const (
 	pageUpdate  = "https://learn.microsoft.com/azure/aks/update-azure-cni"
 	pageOverlay = "https://learn.microsoft.com/azure/aks/concepts-network-azure-cni-overlay"
@@ -27,14 +27,15 @@ func (c *clusterCase) steps() []Step {
 				"azure-ip-masq-agent-config --ignore-not-found --output yaml")},
 			Source: pageUpdate},
 		Step{Phase: Before, Title: "Check infrastructure code",
-			Why: "Code that names the network plugin must say overlay, too. Some versions of " +
-				"azurerm destroy the cluster for it: check the plan before you apply it.",
+			Why: "Code that sets the network plugin must also set the overlay mode. Some " +
+				"versions " +
+				"of azurerm destroy the cluster to do so: check the plan before you apply it.",
 			Commands: []string{"terraform plan -out plan.bin && terraform show -json plan.bin > " +
 				"plan.json", finding.Command("routekeeper iac check plan.json").String()},
 			Source: pageAzurerm},
 		Step{Phase: Migrate, Title: "Migrate to Azure CNI Overlay",
 			Why: "There is no way back. All node pools are reimaged at the same time. Keep " +
-				"routekeeper run going: nodes that have not moved need their routes.",
+				"routekeeper run running: nodes that have not moved need their routes.",
 			Commands: []string{c.az("update",
 				"--network-plugin azure --network-plugin-mode overlay")},
 			Source: pageUpdate},
@@ -47,7 +48,7 @@ func (c *clusterCase) steps() []Step {
 	return append(steps, c.after()...)
 }
 
-// after undoes what was only for the migration, and removes what is left.
+// after undoes what was only for the migration, and removes what it leaves behind.
 func (c *clusterCase) after() []Step {
 	var steps []Step
 	if c.has(finding.MigrationPolicy) {
@@ -64,8 +65,7 @@ func (c *clusterCase) after() []Step {
 	steps = append(steps,
 		Step{Title: "Remove leftover routes",
 			Why: "Remove the cluster from the config, or set spec.source: Nodes if other subnets " +
-				"still need routes to its pods. Then remove what nothing uses; every delete is " +
-				"proven.",
+				"still need routes to its pods. Then remove the routes that no node uses.",
 			Commands: []string{finding.Command("routekeeper prune-orphans --subscription %s",
 				c.cluster.ID.Subscription()).String()}, Source: pageDocs},
 		Step{Title: "Verify the cluster",
@@ -81,12 +81,12 @@ func (c *clusterCase) after() []Step {
 	return steps
 }
 
-// meanwhile says what Azure does to tables, routes and addresses.
+// meanwhile says what Azure does to tables, routes and addresses during the migration.
 func (c *clusterCase) meanwhile() []Note {
 	notes := []Note{
-		{"There is no way back: no other network plugin can follow.", pageUpdate},
-		{"AKS reimages all node pools at the same time, in each pool as many nodes at once as " +
-			"its maxSurge; workloads are disturbed as in a node image upgrade.", pageUpdate},
+		{"There is no way back: the network plugin cannot be changed again.", pageUpdate},
+		{"AKS reimages all node pools at the same time, in each pool maxSurge nodes at once. " +
+			"Workloads are disrupted as in a node image upgrade.", pageUpdate},
 	}
 	if c.table != nil {
 		short := c.table.ID.Short()

@@ -65,8 +65,8 @@ type Installation struct {
 
 var nameShape = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
-// New describes an installation. name tells several keepers apart, and may be empty. groups has one
-// resource group per subscription.
+// New describes an installation. name distinguishes several keepers, and may be empty. groups has
+// one resource group per subscription.
 func New(name string, groups []arm.ID, webhook Webhook) (Installation, error) {
 	i := Installation{prefix, map[string]arm.ID{}, webhook}
 	if name != "" {

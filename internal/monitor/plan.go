@@ -156,7 +156,7 @@ func (i Installation) deletion(id arm.ID) Change {
 // release removes our webhook from an action group.
 func (i Installation) release(id arm.ID, others []string) Change {
 	c := Change{Verb: Update, Resource: id,
-		Why: []string{"others receive by it as well, so it stays without the webhook: " +
+		Why: []string{"it has other receivers, so it stays, without the webhook: " +
 			strings.Join(others, ", ")}}
 	c.Edit = func(d arm.Document) ([]byte, error) {
 		ours, _ := receivers(d.Raw)

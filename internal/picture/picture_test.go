@@ -24,7 +24,7 @@ const (
 )
 
 // world is a snapshot and a config that go together: a cluster with three nodes, and a gateway's
-// table with one route of its own.
+// table with one further route.
 type world struct {
 	s      plan.Facts
 	config v1alpha1.ClusterRoutes

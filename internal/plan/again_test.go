@@ -38,7 +38,7 @@ func TestAgain(t *testing.T) {
 			t.Errorf("%s again:\n%s\nwant:\n%s", id.Short(), changes(got), changes(want))
 		}
 	}
-	// clusters' route tables, and tables that are no target, are never planned for
+	// clusters' route tables, and tables that are not targets, are never planned for
 	for _, id := range []arm.ID{tableA, tableB} {
 		w.table(id, "stale 10.244.9.0/24 10.240.0.9")
 		if got := planner.Again(w.s.Table(id)); len(got.Changes) > 0 {

@@ -323,7 +323,7 @@ func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRou
 }
 
 // unanswered reports whether Azure answered no call for these clusters: not one of their resources
-// was read or refused. Remembered facts are no answer.
+// was read or refused. Remembered facts do not count as an answer.
 func (p *Planner) unanswered() bool {
 	if len(p.s.Tables)+len(p.s.Subnets) > 0 {
 		return false

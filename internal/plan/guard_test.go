@@ -192,7 +192,7 @@ func TestDiscover(t *testing.T) {
 			steps(table(tableA), func(w *world) {
 				w.s.Clusters[clusterA.Key()].Pools[0].Count = 0
 			}), tableA, false, ""},
-		{"the association is a target, which is no candidate",
+		{"the association is a target, which is not a candidate",
 			steps(func(w *world) { w.subnet(nodesA, "10.240.0.0/24", gateway) }, log(),
 				managedRead()), "", false, "holds no managed table"},
 		{"two associations, one with routes",
@@ -224,7 +224,7 @@ func TestDiscover(t *testing.T) {
 			func(w *world) {
 				w.s.Learn(clusterA).LogNext = []string{"more"}
 			}), "", false, "written"},
-		{"the log names a target, which is no candidate", steps(none, log(gateway)), "", false,
+		{"the log names a target, which is not a candidate", steps(none, log(gateway)), "", false,
 			"managed"},
 		{"the log, none with routes", steps(none, log(tableB), table(tableB), managedRead()), "",
 			false, "no table that its identity wrote holds a route to its nodes: play-rt"},

@@ -294,7 +294,7 @@ func TestBentInTheTarget(t *testing.T) {
 		gateway.Key(): {mustPrefix("10.244.1.0/24"): netip.MustParseAddr("10.240.0.5")}}
 	p := w.expect("update gw-rt n1 10.244.1.0/24> 10.244.1.0/24>10.240.0.5", "")
 	if !p.Changes[0].Repair {
-		t.Error("it is no repair")
+		t.Error("it is not a repair")
 	}
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "blackhole 10.244.1.0/24 None",
 		"n2 10.244.2.0/24 10.240.0.6")

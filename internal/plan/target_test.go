@@ -273,8 +273,8 @@ func TestTwoClusters(t *testing.T) {
 func TestTargetIsSomeClustersOwnTable(t *testing.T) {
 	w := shop(t)
 	w.configs[0].Spec.Targets[0].RouteTableID = string(tableA)
-	// A target is no candidate, so without more evidence the cluster's table is unknown; the target
-	// is never written.
+	// A target is not a candidate, so without more evidence the cluster's table is unknown; the
+	// target is never written.
 	w.s.Learn(clusterA).LogRead = true
 	w.s.Learn(clusterA).ManagedRead = true
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "stale 10.244.9.0/24 10.240.0.9")
@@ -347,7 +347,7 @@ func TestUnreadable(t *testing.T) {
 			w.expect("", tt.want)
 		})
 	}
-	t.Run("all other work goes on", func(t *testing.T) {
+	t.Run("all other work continues", func(t *testing.T) {
 		w := shop(t)
 		w.config("play", clusterB, hub)
 		w.s.Unread[clusterB.Key()] = refused(clusterB)

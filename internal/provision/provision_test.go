@@ -115,7 +115,7 @@ func TestTagsAreLost(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		if w.get(w.cluster.VNetID()) != "" {
-			t.Error("it went on")
+			t.Error("it continued")
 		}
 	})
 }

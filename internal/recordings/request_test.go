@@ -13,7 +13,7 @@ type request struct {
 	parts []string // of the path
 	query url.Values
 	raw   string // the query as sent
-	// about is the type of the resource, or a word if it is no resource. list is set if the call
+	// about is the type of the resource, or a word if it is not a resource. list is set if the call
 	// names no single one.
 	about, namespace string
 	list             bool

@@ -203,7 +203,8 @@ func (h Hello) holes(style Style) string {
 		}
 		why := strings.ReplaceAll(c.Why, c.Address.String(), "the called address")
 		if c.Traced == trace.Delivered {
-			why = "by the routes and rules in Azure the packet arrives: check network policies, " +
+			why = "according to the routes and rules in Azure the packet arrives: check network " +
+				"policies, " +
 				"and the pods and nodes"
 		}
 		if byWhy[why] == nil {

@@ -93,8 +93,8 @@ func TestHello(t *testing.T) {
 	// Lost calls that the routes and rules in Azure do not explain.
 	if text = helloText(t,
 		helloWith(2, trace.Delivered, "the pod is on this node")); !strings.Contains(
-		text, "lost 1 call: by the routes and rules in Azure the packet arrives: check network "+
-			"policies") {
+		text, "lost 1 call: according to the routes and rules in Azure the packet arrives: check "+
+			"network policies") {
 		t.Errorf("delivered, and lost:\n%s", text)
 	}
 	// Many pods get no matrix on a terminal. With a waiting pod the demo is not complete.

@@ -17,7 +17,7 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 	if !slices.ContainsFunc(proposals, plan.Proposal.Enforces) {
 		fmt.Fprintf(&b, "# ClusterRoutes for %s, proposed by routekeeper init.\n", from)
 		b.WriteString(`# Everything in it is on Observe: "routekeeper sync" and "routekeeper run" show and record what they
-# would do, and change nothing. Read it, correct it, and go on when you agree with what you see:
+# would do, and change nothing. Read it, correct it, and continue when you agree with what you see:
 #   routekeeper promote NAME -f routes.yaml
 `)
 	} else {

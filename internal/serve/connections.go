@@ -11,14 +11,14 @@ import (
 )
 
 // How it works: connections are limited far below the limit of open files, so that checks, writes
-// and the history always have some. A new connection at the limit replaces the oldest one that no
-// request is worked on for, of the address that has most: thousands of connections that only hang
-// cost their owner the oldest of them, and keep no other out.
+// and the history always have some. At the limit, a new connection replaces the oldest idle one of
+// the address that has the most. So a client with thousands of idle connections loses its own, and
+// locks nobody else out.
 
 const (
-	// mostConnections is how many connections there are, with files enough.
+	// mostConnections is the limit if enough files can be open.
 	mostConnections = 4096
-	// fewestConnections is how many there are with few files.
+	// fewestConnections is the limit however few files can be open.
 	fewestConnections = 16
 )
 
@@ -32,7 +32,7 @@ func connectionLimit(files uint64) int {
 type connections struct {
 	net.Listener
 	most    int    // in all; half of them from one address
-	dropped func() // counts a connection that was closed for another, or refused
+	dropped func() // counts a connection that was closed to make room, or refused
 	log     *slog.Logger
 
 	mu      sync.Mutex
@@ -46,8 +46,8 @@ type connection struct {
 	net.Conn
 	all     *connections
 	address string
-	since   time.Time // when it was opened, or last worked for
-	busy    int       // requests that are worked on
+	since   time.Time // when it was opened, or its last request ended
+	busy    int       // requests in progress
 }
 
 func newConnections(l net.Listener, most int, dropped func(), log *slog.Logger) *connections {
@@ -81,7 +81,7 @@ func (a *connections) admit(c net.Conn) *connection {
 	full := len(a.open) >= a.most || count[mine.address] >= a.most/2
 	if full {
 		from := mine.address
-		if count[from] < a.most/2 { // so all are full, not its share
+		if count[from] < a.most/2 { // the limit of all is reached, not of this address
 			for address, n := range count {
 				if n > count[from] {
 					from = address

@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// event is all that is used of a posted event: the resources that it names and who changed them, or
+// event is what is used of a posted event: the resources that it names and who changed them, or
 // the code of a handshake. No link in it is ever followed.
 type event struct {
 	resources []arm.ID

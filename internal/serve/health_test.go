@@ -150,7 +150,7 @@ func TestHealthStuck(t *testing.T) {
 	})
 }
 
-// TestHealthWrite: slow writes, one after the other, are no reason for a restart.
+// TestHealthWrite: slow writes, one after the other, do not cause a restart.
 func TestHealthWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPatient(t, emulator.Options{OperationTime: time.Second})

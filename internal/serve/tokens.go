@@ -28,8 +28,9 @@ type said struct {
 
 func newTokens() *tokens {
 	return &tokens{
-		desc: prometheus.NewDesc("routekeeper_arm_tokens_remaining", "Tokens that Azure said "+
-			"were left within the last two minutes, by subscription and kind: reads, writes or "+
+		desc: prometheus.NewDesc("routekeeper_arm_tokens_remaining", "Remaining tokens that "+
+			"Azure reported within the last two minutes, by subscription and kind: reads, writes "+
+			"or "+
 			"deletes.",
 			[]string{"subscription", "kind"}, nil),
 		said: map[[2]string]said{},

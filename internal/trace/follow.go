@@ -52,8 +52,8 @@ func (j *journey) follow(from Endpoint) Way {
 			hop.Route, hop.Because = route.String(), routes.Because(to)
 		}
 		if tag, maybe := routes.tagged(to, route); maybe {
-			j.doubt = cmp.Or(j.doubt, fmt.Sprintf("whether %s takes it instead is unknown: the "+
-				"prefixes of service tags are not read", tag))
+			j.doubt = cmp.Or(j.doubt, fmt.Sprintf("it is unknown whether %s takes it instead: "+
+				"the prefixes of service tags are not read", tag))
 		}
 		if route.HopType == HopNone {
 			return j.end(Dropped, "subnet %s has no better route to %s than %s", subnet.ID.Short(),
@@ -160,14 +160,14 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 			return ended(j.throughOverlay(a, subnet, c))
 		case learns == perhaps && !j.routed(subnet, to):
 			return ended(j.end(Unknown, "an Application Gateway reaches the overlay pods of %s "+
-				"by itself if an ingress controller drives it: whether one does is unknown",
+				"by itself if an ingress controller drives it: it is unknown whether one does",
 				c.ID.Name()))
 		}
 	}
 	if !j.answer {
 		if node := j.hidden(a, subnet, to); node.IsValid() {
 			j.way.Source = node
-			j.step(a, "pod *", "source NAT on its node: it goes on as %s", node)
+			j.step(a, "pod *", "source NAT on its node: it continues as %s", node)
 			return node, subnet, false
 		}
 	}
@@ -194,7 +194,7 @@ func (j *journey) leavePod(node Node) (at netip.Addr, subnet *inventory.Subnet, 
 		// With kubenet and overlay, everything that is not a pod of the cluster sees the node's
 		// address (concepts-network-legacy-cni, azure-cni-overlay).
 		j.way.Source = node.Addr
-		j.step(node.Addr, "node *", "source NAT: it goes on as %s", node.Addr)
+		j.step(node.Addr, "node *", "source NAT: it continues as %s", node.Addr)
 	}
 	return node.Addr, node.subnet, false
 }

@@ -170,10 +170,11 @@ func TestUnusedHop(t *testing.T) {
 			bare.Configurations = []arm.ID{config,
 				"/subscriptions/x/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/n/ipConfigurations/c"}
 		}, Leaves},
-		"one has what is no address": {func(s *inventory.Snapshot, bare *inventory.Subnet) {
-			bare.Configurations = []arm.ID{config}
-			s.Interfaces[nic.Key()].Unreadable = true
-		}, Leaves},
+		"one has something that is not an address": {
+			func(s *inventory.Snapshot, bare *inventory.Subnet) {
+				bare.Configurations = []arm.ID{config}
+				s.Interfaces[nic.Key()].Unreadable = true
+			}, Leaves},
 		"a load balancer is there": {func(_ *inventory.Snapshot, bare *inventory.Subnet) {
 			bare.Configurations = []arm.ID{config, frontend}
 		}, Leaves},

@@ -52,7 +52,7 @@ func (j *journey) throughOverlay(at netip.Addr, subnet *inventory.Subnet,
 	}
 	nodes := j.nodesOf(j.way.To, c.ID)
 	if len(nodes) == 0 || nodes[0].subnet == nil {
-		return j.end(Unknown, "which node of cluster %s has the pod %s is unknown: only "+
+		return j.end(Unknown, "it is unknown which node of cluster %s has the pod %s: only "+
 			"Kubernetes knows it", c.ID.Name(), j.called(j.way.To))
 	}
 	j.step(nodes[0].Addr, "node "+nodes[0].String(), "delivers it to the pod %s", j.way.To)

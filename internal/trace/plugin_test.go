@@ -44,7 +44,7 @@ func TestOverlay(t *testing.T) {
 		"outside to pod": {"10.0.3.9", "10.244.1.9", nil, Dropped, Delivered,
 			"no better route", "10.0.3.9"},
 		"an unknown pod": {"10.244.0.7", "10.244.9.9", nil, Unknown, Unknown,
-			"which node of cluster shop has the pod 10.244.9.9 is unknown: only Kubernetes " +
+			"it is unknown which node of cluster shop has the pod 10.244.9.9: only Kubernetes " +
 				"knows it", "10.244.0.7"},
 		"without Kubernetes": {"10.244.0.7", "10.244.1.9", func(s *inventory.Snapshot) {
 			s.Kubernetes = nil

@@ -91,7 +91,7 @@ type journey struct {
 	last    *Hop
 }
 
-// called is the name of an address in the reason at the end.
+// called is how the reason at the end of a path names an address.
 func (j *journey) called(a netip.Addr) string {
 	switch {
 	case j.general && a == j.way.To:

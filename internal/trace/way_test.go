@@ -95,8 +95,8 @@ func TestWays(t *testing.T) {
 					inventory.Route{Name: "storage", Tag: "Storage",
 						HopType: inventory.HopInternet})
 			}, Unknown, Unknown,
-			"whether Storage to Internet (storage in rt) takes it instead is " +
-				"unknown", "10.0.1.4"},
+			"it is unknown whether Storage to Internet (storage in rt) takes it " +
+				"instead", "10.0.1.4"},
 		"a service tag does not concern pods": {"10.244.0.7", "10.244.1.9",
 			func(s *inventory.Snapshot) {
 				s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes,

@@ -44,8 +44,8 @@ type cloudProvider struct {
 
 // RouteBugs are ways in which a cloud provider differs from the usual one.
 type RouteBugs struct {
-	// Polite has none of the known bugs: a failed write is no success (cloud-provider-azure#11003),
-	// and a delete removes only the route of its own name.
+	// Polite has none of the known bugs: a failed write does not count as a success
+	// (cloud-provider-azure#11003), and a delete removes only the route of its own name.
 	Polite bool `json:"polite,omitempty"`
 	// DropStaleCopy reads the table again after a 412, so that only one write fails.
 	DropStaleCopy bool `json:"dropStaleCopy,omitempty"`

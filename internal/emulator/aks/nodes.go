@@ -41,7 +41,7 @@ type cluster struct {
 type pool struct {
 	name      string
 	subnet    arm.ID
-	podSubnet arm.ID // "" where pods have none of their own
+	podSubnet arm.ID // "" where pods have none
 	blocks    bool   // pods have whole /28 blocks of it
 	maxPods   int
 	vmSize    string
@@ -86,7 +86,7 @@ func (cl *cluster) nodes() []*Node {
 	return all
 }
 
-// nodes are what the clusters' pools run on: instances of scale sets or machines of their own, with
+// nodes are what the clusters' pools run on: instances of scale sets or separate machines, with
 // their addresses.
 type nodes struct{ aks *AKS }
 

@@ -11,11 +11,11 @@ import (
 
 // Options say how deployments reach what is elsewhere.
 type Options struct {
-	// Templates is the way to the templates that deployments link to. Nil: the network.
+	// Templates fetches the templates that deployments link to. Nil: the network.
 	Templates http.RoundTripper
 }
 
-// Deployments are Microsoft.Resources/deployments: templates, each of which makes further calls.
+// Deployments are Microsoft.Resources/deployments: templates, which make further calls.
 type Deployments struct {
 	kernel        *kernel.Kernel
 	opts          Options

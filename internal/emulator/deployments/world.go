@@ -75,7 +75,7 @@ func (w *deploymentWorld) Resource(id, version string) (*armtemplate.Object, err
 	}
 	o, is := doc.(*armtemplate.Object)
 	if !is {
-		return nil, fmt.Errorf("%s is no resource", id)
+		return nil, fmt.Errorf("%s is not a resource", id)
 	}
 	return o, nil
 }

@@ -40,7 +40,7 @@ type issuers interface {
 	// BuildFleet makes kubenet clusters, spread over the subscriptions, each in its own resource
 	// group and virtual network. Half of them use an existing route table, the others the one that
 	// AKS makes. Three of four have a gateway's subnet with a second table, which has one route
-	// that is no pod route. Their pod CIDRs differ, for the first hundred.
+	// that is not a pod route. Their pod CIDRs differ, for the first hundred.
 	IssuerDocument(c *kernel.Call) (kernel.Reply, bool)
 }
 

@@ -237,7 +237,8 @@ func isARM(audience, base string) bool {
 		u.Hostname() == "::1")
 }
 
-// thumbprint is in the place of the SHA-1 of Entra ID's certificate: clients check its length.
+// thumbprint stands in for the SHA-1 thumbprint of Entra ID's certificate. Clients check its
+// length.
 func (i *Identity) thumbprint() string {
 	sum := sha1.Sum(x509.MarshalPKCS1PublicKey(&i.Key.PublicKey))
 	return base64.RawURLEncoding.EncodeToString(sum[:])

@@ -188,7 +188,7 @@ func activityFilter(filter string, now time.Time) (func(kernel.ActivityRecord) b
 			}
 			if err != nil {
 				return nil, kernel.Fail(http.StatusBadRequest, "BadRequest",
-					"eventTimestamp %q is no time.", value)
+					"eventTimestamp %q is not a time.", value)
 			}
 			if op == "ge" && at.Before(now.AddDate(0, 0, -keptDays)) { // recorded
 				return nil, kernel.Fail(http.StatusBadRequest, "BadRequest",

@@ -38,7 +38,7 @@ func CheckList(o Object, name string) *Failure {
 	items, isList := o[name].([]any)
 	if o[name] != nil && (!isList || len(ListAt(o, name)) != len(items)) {
 		return Fail(http.StatusBadRequest, "InvalidRequestFormat",
-			"Cannot parse the request: %s is no list of objects.", name)
+			"Cannot parse the request: %s is not a list of objects.", name)
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func (s *store) List(resourceType string, scope arm.ID) []*Resource {
 }
 
 // manyResources is a limit: a write that lists more resources of a type than this does not copy
-// them all for an undo. It gets those that it changes by name.
+// them all for an undo. Such a write asks for each resource that it changes by name.
 const manyResources = 100
 
 // Below returns all resources whose ID starts with the scope, sorted by key.

@@ -6,7 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// undo stores the state of all that a write has read: a write that ends in a panic changes nothing.
+// undo stores the state of everything that a write has read: a write that ends in a panic changes
+// nothing.
 type undo struct {
 	resources map[string]*Resource // copies, by ID.Key(); nil for nothing
 	// restore restores state outside resources; once are the keys of that state.

@@ -211,7 +211,7 @@ func runningStatus(p *pod, node emulator.KubernetesNode) object {
 	containers, first := []object{}, []object{}
 	for _, c := range p.Spec.Containers {
 		containers = append(containers, object{
-			"name": c.Name, "image": c.Image, "imageID": "", "containerID": "played://" +
+			"name": c.Name, "image": c.Image, "imageID": "", "containerID": "simulated://" +
 				p.Metadata.UID + "/" + c.Name,
 			"ready": true, "started": true, "restartCount": 0, "state": object{
 				"running": object{"startedAt": now}},
@@ -219,7 +219,7 @@ func runningStatus(p *pod, node emulator.KubernetesNode) object {
 	}
 	for _, c := range p.Spec.InitContainers {
 		first = append(first, object{
-			"name": c.Name, "image": c.Image, "imageID": "", "containerID": "played://" +
+			"name": c.Name, "image": c.Image, "imageID": "", "containerID": "simulated://" +
 				p.Metadata.UID + "/" + c.Name,
 			"ready": true, "started": false, "restartCount": 0,
 			"state": object{"terminated": object{"exitCode": 0, "reason": "Completed",

@@ -120,7 +120,7 @@ func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 func portOf(text string) (int, error) {
 	port, err := strconv.Atoi(text)
 	if err != nil || port < 1 || port > 65535 {
-		return 0, fmt.Errorf("%q is no port", text)
+		return 0, fmt.Errorf("%q is not a port", text)
 	}
 	return port, nil
 }

@@ -96,7 +96,7 @@ func (n *nodes) writeNode(ctx context.Context, node emulator.KubernetesNode) err
 		info[field] = metadata["uid"]
 	}
 	info["osImage"], info["kernelVersion"], info["containerRuntimeVersion"] =
-		"played by routekeeper emulator", "none", "none://0"
+		"simulated by routekeeper emulator", "none", "none://0"
 	status["nodeInfo"] = info
 	doc := object{"apiVersion": "v1", "kind": "Node", "metadata": object{"name": node.Name,
 		"labels": metadata["labels"]},

@@ -33,7 +33,7 @@ func (c *cluster) newTunnel(socket string) (*tunnel, error) {
 	if err != nil {
 		return nil, err
 	}
-	certificate, err := c.cp.ca.issue("kubelet", "system:node:played", "system:nodes")
+	certificate, err := c.cp.ca.issue("kubelet", "system:node:simulated", "system:nodes")
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ type Options struct {
 	// IgnoreSubnetETag makes subnets accept any If-Match: whether Azure checks it there is not
 	// documented.
 	IgnoreSubnetETag bool
-	// SeparateSubnetETags gives each subnet an ETag of its own; otherwise a virtual network and its
+	// SeparateSubnetETags gives each subnet its own ETag; otherwise a virtual network and its
 	// subnets share one.
 	SeparateSubnetETags bool
 	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text

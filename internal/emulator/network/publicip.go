@@ -27,7 +27,7 @@ func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kerne
 	sku := kernel.ObjectAt(r.Body, "sku")
 	if sku == nil {
 		return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
-			"Cannot parse the request: the sku of %s is no object.", r.ID.Name())
+			"Cannot parse the request: the sku of %s is not an object.", r.ID.Name())
 	}
 	kernel.SetDefault(sku, "name", "Basic")
 	if kernel.Text(sku, "name") == "Basic" && kernel.Text(sku, "tier") == "Global" {

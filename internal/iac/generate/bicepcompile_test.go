@@ -227,7 +227,7 @@ func (b *bicepReader) expr(v any) string {
 	case bicepMember:
 		return b.member(v)
 	}
-	b.t.Fatalf("%s: %#v is no expression", b.name, v)
+	b.t.Fatalf("%s: %#v is not an expression", b.name, v)
 	return ""
 }
 

@@ -287,7 +287,7 @@ func (b *bicepReader) expression() any {
 		v = b.object()
 	default:
 		b.at--
-		b.fail("%q is no expression", token.kind)
+		b.fail("%q is not an expression", token.kind)
 	}
 	for b.peek().kind == '.' {
 		b.next()

@@ -8,14 +8,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/build"
 )
 
-// How existing networks work. The code refers to what exists by its ID, and never declares it. What
-// is written in the network's resource group is in modules that are deployed there: new subnets,
-// role assignments, and associations. A module that associates a table gets the subnet as Azure
-// shows it during the deployment, and writes all of it back with the table. So the subnet keeps
-// what others have linked to it, and a table that it got meanwhile.
+// How existing networks work. The code refers to what exists by its ID, and never declares it.
+// Everything that is written in the network's resource group is in modules that are deployed there:
+// new subnets, role assignments, and associations. A module that associates a table gets the subnet
+// as Azure shows it during the deployment, and writes all of it back with the table. So the subnet
+// keeps what others have linked to it, and a table that was associated in the meantime.
 
-// placed returns the node of a step as it is written: itself, a module in the network's resource
-// group, or nil for an existing resource that nothing is written to.
+// placed returns what the code declares for a node: the node itself, a module in the network's
+// resource group, or nil for an existing resource that does not change.
 func (s *steps) placed(step build.Step, n *node) *node {
 	switch {
 	case step.Found:
@@ -131,8 +131,8 @@ func (s *steps) inItsGroup(n *node) *node {
 	return m
 }
 
-// assignedIn assigns a role in an existing resource group: on the last of some resources of it, or
-// on the group itself if there is none.
+// assignedIn assigns a role in an existing resource group: on the last of the given resources, or
+// on the group itself if none is given.
 func (s *steps) assignedIn(n *node, group arm.ID, at []*node) *node {
 	properties := n.body[0].value.(object)
 	inner := &node{symbol: "assignment", kind: n.kind, version: versions[n.kind],
@@ -155,7 +155,7 @@ func (s *steps) assignedIn(n *node, group arm.ID, at []*node) *node {
 	return m
 }
 
-// waitForNetwork lets nodes wait for what makes or changes the subnets that they refer to.
+// waitForNetwork makes nodes depend on what makes or changes the subnets that they refer to.
 func (s *steps) waitForNetwork() {
 	for _, n := range s.nodes {
 		if n.existing {

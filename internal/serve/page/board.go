@@ -213,6 +213,13 @@ func (b *Board) checked() (at time.Time) {
 	return at
 }
 
+// names are the clusters' names, in the order of the config.
+func (b *Board) names() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.order
+}
+
 // complete reports whether all resources of a cluster could be read.
 func complete(c picture.Cluster) bool {
 	return c.Unread == "" &&

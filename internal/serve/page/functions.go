@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ var functions = template.FuncMap{
 		return report.Calls{Reads: e.Reads, Writes: e.Writes, Polls: e.Polls}.String()
 	},
 	"trigger":      trigger,
+	"concerns":     concerns,
 	"did":          did,
 	"tone":         tone,
 	"subscription": shortSubscription,
@@ -107,6 +109,28 @@ func trigger(e history.Entry) string {
 		by += " from " + report.Plain(e.Woke.Caller)
 	}
 	return by
+}
+
+// concerns names the clusters that a check changed or has news about: at most two of them, and how
+// many more.
+func concerns(e history.Entry) string {
+	var names []string
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, c := range e.Changes {
+		add(c.Cluster)
+	}
+	for _, f := range e.Findings {
+		add(f.Cluster)
+	}
+	const most = 2
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 // did says in one line what a check did.

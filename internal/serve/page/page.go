@@ -34,16 +34,18 @@ type Options struct {
 	Actions, DryRun bool
 	// Caller names who sends a request. Nil: callers have no names.
 	Caller func(*http.Request) string
+	// MayAct reports whether a caller may use the buttons of Actions. Nil: every caller may.
+	MayAct func(*http.Request) bool
 	Log    *slog.Logger
 }
 
 // Pages serves the pages, as HTML and as JSON.
 type Pages struct {
-	board  *Board
-	opts   Options
-	mux    *http.ServeMux
-	ending <-chan struct{}
-	key    []byte // signs previews, see seal
+	board    *Board
+	opts     Options
+	mux      *http.ServeMux
+	ending   <-chan struct{}
+	previews previews
 }
 
 //go:embed templates static
@@ -51,7 +53,8 @@ var files embed.FS
 
 // New makes the pages of a board. Long answers end when ending is closed.
 func New(board *Board, ending <-chan struct{}, o Options) *Pages {
-	p := &Pages{board: board, opts: o, ending: ending, mux: http.NewServeMux(), key: newKey()}
+	p := &Pages{board: board, opts: o, ending: ending, mux: http.NewServeMux(),
+		previews: previews{shown: map[string]shown{}}}
 	static, err := fs.Sub(files, "static")
 	if err != nil {
 		panic(err) // it is embedded
@@ -132,7 +135,8 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name,
 	} else {
 		d := document{
 			Title: title, Version: p.opts.Version, Path: r.URL.Path, JSON: jsonPath(r),
-			Buttons: p.opts.Keeper != nil, Actions: p.opts.Keeper != nil && p.opts.Actions,
+			Buttons: p.opts.Keeper != nil, Actions: p.opts.Keeper != nil && p.opts.Actions &&
+				(p.opts.MayAct == nil || p.opts.MayAct(r)),
 			Shown: shown, Page: page, Mode: p.mode(),
 		}
 		if c, is := page.(clusterPage); is {
@@ -271,6 +275,7 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		past := p.checks(history.Query{Cluster: name, Limit: 20})
+		past.Checks = only(past.Checks, name)
 		page := clusterPage{
 			Cluster: c, Checks: past.Checks, Trouble: past.Trouble,
 			drawn: draw(c, true), history: past,
@@ -296,6 +301,25 @@ type past struct {
 	On      bool            `json:"-"`                 // the keeper has a history
 	Trouble string          `json:"trouble,omitempty"` // why the history could not be read
 	Limit   int             `json:"-"`
+	Names   []string        `json:"-"` // of all clusters
+}
+
+// only returns the checks with the changes and findings of one cluster, and without the checks that
+// concern only others.
+func only(all []history.Entry, cluster string) []history.Entry {
+	out := []history.Entry{}
+	for _, e := range all {
+		e.Changes = slices.DeleteFunc(slices.Clone(e.Changes), func(c history.Change) bool {
+			return c.Cluster != cluster
+		})
+		e.Findings = slices.DeleteFunc(slices.Clone(e.Findings), func(f history.News) bool {
+			return f.Cluster != cluster && f.Cluster != ""
+		})
+		if len(e.Changes)+len(e.Findings) > 0 || e.ElapsedMs == nil {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // Kinds are the kinds of checks to filter by.
@@ -344,6 +368,7 @@ func (p *Pages) past(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := p.checks(q)
+	page.Names = p.board.names()
 	p.answer(w, r, http.StatusOK, "history.html", "History", 0, page, page)
 }
 

@@ -69,7 +69,7 @@ func (c Cluster) sentence() string {
 		switch pods := report.Count(c.Routes.All, "pod route"); {
 		case c.Routes.All == 0:
 		case c.Routes.Unknown == c.Routes.All:
-			text += "; whether " + pods + " work is not known"
+			text += "; it is not known whether " + pods + " work"
 		default:
 			text += fmt.Sprintf("; %d of the %s that were read are correct", c.Routes.Correct, pods)
 		}

@@ -177,14 +177,15 @@ func TestSentence(t *testing.T) {
 				w.table(gw, []arm.ID{gateway}, routes...)
 			}},
 		{"the cluster's table is not read", page.Bad,
-			"shop: route table shop-rt could not be read; whether 3 pod routes work is not known",
+			"shop: route table shop-rt could not be read; it is not known whether 3 pod routes " +
+				"work",
 			func(w *seen, _ []string) { w.unread(own, 503) }},
 		{"the target is not read", page.Bad, "shop: route table shop-gw-rt could not be read; 3 " +
 			"of the 3 pod routes that were read are correct", func(w *seen, _ []string) {
 			w.unread(gw, 503)
 		}},
 		{"two things are not read", page.Bad, "shop: route table shop-gw-rt and 1 more could not " +
-			"be read; whether 3 pod routes work is not known",
+			"be read; it is not known whether 3 pod routes work",
 			func(w *seen, _ []string) {
 				w.unread(gw, 503)
 				w.unread(nodes, 503)
@@ -193,7 +194,8 @@ func TestSentence(t *testing.T) {
 		{"the cluster is not read", page.Bad, "shop: cannot be read: ServiceUnavailable",
 			func(w *seen, _ []string) { w.unread(clusterID("shop"), 503) }},
 		{"the cluster's table is not known", page.Bad,
-			"shop: the cluster's route table is not known; whether 3 pod routes work is not known",
+			"shop: the cluster's route table is not known; it is not known whether 3 pod routes " +
+				"work",
 			func(w *seen, _ []string) {
 				w.s.Memory[clusterID("shop").Key()].LastTable = ""
 				w.s.Learn(clusterID("shop")).LogRead, w.s.Learn(clusterID("shop")).ManagedRead =

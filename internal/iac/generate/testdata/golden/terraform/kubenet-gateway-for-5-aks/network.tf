@@ -19,7 +19,7 @@ resource "azurerm_route_table" "nodes" {
   lifecycle {
     # The routes are separate resources or belong to the cloud provider: a plan must not remove them.
     ignore_changes = [route]
-    # A table that is replaced (renamed, moved) leaves its subnets meanwhile. Remove this to delete the network.
+    # Replacing the table (to rename or move it) would take it off its subnets. Remove this to delete the network.
     prevent_destroy = true
   }
 }
