@@ -15,6 +15,7 @@ const (
 	TypeSubnet     = "Microsoft.Network/virtualNetworks/subnets"
 	TypeScaleSet   = "Microsoft.Compute/virtualMachineScaleSets"
 	TypeGateway    = "Microsoft.Network/applicationGateways"
+	TypeFirewall   = "Microsoft.Network/azureFirewalls"
 
 	TypePublicIP       = "Microsoft.Network/publicIPAddresses"
 	TypeIdentity       = "Microsoft.ManagedIdentity/userAssignedIdentities"

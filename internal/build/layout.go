@@ -220,9 +220,11 @@ func (c *Cluster) fits() error {
 	case c.ApplicationGateway != nil &&
 		capacity.Usable(c.Gateway)-n.gatewayUsed < c.ApplicationGateway.Most+1:
 		return wrong(c.fieldOf(fieldGateway),
-			"%s has %d addresses%s; %d instances and a private frontend take %d", c.Gateway,
+			"%s has %d addresses%s; %d instances and a private frontend take %d, expected /%d or "+
+				"wider", c.Gateway,
 			capacity.Usable(c.Gateway), ofOthers(n.gatewayUsed), c.ApplicationGateway.Most,
-			c.ApplicationGateway.Most+1)
+			c.ApplicationGateway.Most+1,
+			capacity.SubnetFor(c.ApplicationGateway.Most+1+n.gatewayUsed))
 	}
 	return nil
 }

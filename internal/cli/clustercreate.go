@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -129,7 +130,8 @@ func (a *app) describing(cmd *cobra.Command, o *createOptions) {
 	f.StringSliceVar(&o.first.Zones, "zones", nil,
 		"availability zones of the system pool, such as 1,2,3")
 	f.StringArrayVar(&o.pools, "nodepool", nil, "further `POOL`, such as "+
-		"name=user,count=3,max-pods=50 (also vm-size, min-count and max-count; repeatable)")
+		"name=user,count=3,max-pods=50 (also vm-size, min-count, max-count and zones=1 2; "+
+		"repeatable)")
 	f.StringVar(&c.NetworkPolicy, "network-policy", "", "policy `engine`: azure, calico or cilium")
 	f.StringVar(&c.Egress, "egress", "", "`address` of a firewall for all egress traffic")
 	f.BoolVar(&c.Private, "enable-private-cluster", false, "keep the API server off the internet")
@@ -250,6 +252,10 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	if err := refused(planned); err != nil {
 		return err
 	}
+	if note := unreached(c); note != "" && told.Pending() {
+		progress.stop()
+		fmt.Fprintln(a.err, note)
+	}
 	if err := a.mayBuild(ctx, client, c, planned); err != nil {
 		return err
 	}
@@ -289,6 +295,18 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 		fmt.Fprintln(a.err, line)
 	}
 	return nil
+}
+
+// unreached says that a new network does not reach its firewall yet, "" if it does.
+func unreached(c build.Cluster) string {
+	inside := func(p netip.Prefix) bool { return p.Contains(c.Egress) }
+	if c.Existing != nil || !c.Egress.IsValid() || slices.ContainsFunc(c.Space, inside) {
+		return ""
+	}
+	return fmt.Sprintf("note: nothing in the new network reaches the firewall %s until you peer "+
+		"%s with the firewall's network, and AKS makes no nodes without egress: peer it while "+
+		"the cluster is built, or build in a peered network with --vnet-subnet-id",
+		c.Egress, c.VNetID().Name())
 }
 
 // refused returns the first step that a plan refuses, as an error.

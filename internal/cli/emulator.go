@@ -50,8 +50,8 @@ Scenarios:
 The commands list, scale, strip and break work on a running emulator. Name its
 folder with --emulator.
 
-With --kube-apiserver, each cluster gets its own real Kubernetes API server, with
-etcd, controllers and scheduler, at its first call; nodes and pods are simulated.
+With --kube-apiserver, each cluster gets its own real Kubernetes API server,
+etcd, controllers and scheduler at its first call. Nodes and pods are simulated.
 Without it, a small API server shows nodes and pods and refuses writes.`,
 		Example: `  routekeeper emulator --dir .azure-local --scenario demo
   export ROUTEKEEPER_EMULATOR=.azure-local

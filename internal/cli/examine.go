@@ -33,6 +33,8 @@ type examineOptions struct {
 	maxRoutes int
 	// rightless leaves out role assignments: reading them takes several calls for each resource.
 	rightless bool
+	// egress also reads Azure Firewalls and their rules.
+	egress bool
 	// machines includes all network interfaces, not only those of the clusters' nodes.
 	machines bool
 }
@@ -210,8 +212,16 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 			}
 		}
 	}
-	if err := e.client.Examine(ctx, s, groups...); err != nil || o.rightless {
+	if err := e.client.Examine(ctx, s, groups...); err != nil {
 		return err
+	}
+	if o.egress {
+		if err := e.client.ReadFirewalls(ctx, s); err != nil {
+			return err
+		}
+	}
+	if o.rightless {
+		return nil
 	}
 	scopes, principals := e.Scopes()
 	return e.client.ReadRights(ctx, s, scopes, principals)

@@ -56,8 +56,19 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	var out []finding.Finding
 	c.Snapshot = after
 	for _, f := range diagnose.Check(c) {
-		if f.Code == finding.AzureUnreachable || f.Code == finding.ReadFailed {
+		switch f.Code {
+		case finding.AzureUnreachable, finding.ReadFailed:
 			continue // a plan does not show everything, and the rest cannot be read
+		case finding.TargetIsSource:
+			if c.Proposed {
+				continue // the user gave no config with this target
+			}
+		case finding.ClusterNotKubenet:
+			if slices.ContainsFunc(told, func(t finding.Finding) bool {
+				return t.Code == finding.IaCMigrates && strings.EqualFold(t.Resource, f.Resource)
+			}) {
+				continue // told says that it leaves kubenet
+			}
 		}
 		if f.Severity > finding.Info && !known[f.Key()] && !(about[strings.ToLower(f.Resource)] &&
 			slices.Contains(following, f.Code)) {

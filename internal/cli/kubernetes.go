@@ -82,6 +82,7 @@ func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *exa
 			k = &inventory.Kubernetes{Failed: err.Error()}
 		}
 		e.Snapshot.Kubernetes[id.Key()] = k
+		e.Snapshot.Clusters[id.Key()] = cluster.Mixed(k.Nodes)
 	}
 	return nil
 }

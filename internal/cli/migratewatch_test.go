@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,9 +53,24 @@ func TestMigrateWatch(t *testing.T) {
 			t.Errorf("no %q in %q", want, text)
 		}
 	}
+	ask := func(args ...string) (int, string) {
+		var out, errs bytes.Buffer
+		program := &app{in: strings.NewReader(""), out: &out, err: &errs}
+		code := program.run(t.Context(), append([]string{"--emulator", dir}, args...))
+		return code, out.String() + errs.String()
+	}
+	config := filepath.Join(dir, "routes.yaml")
+	for _, args := range [][]string{
+		{"init", "--cluster", "shop", "--out", config}, {"promote", "shop", "-f", config, "--yes"},
+		{"sync", "-f", config, "--yes"},
+	} {
+		if code, said := ask(args...); code != 0 {
+			t.Fatalf("%v: %d %s", args, code, said)
+		}
+	}
 	const api = "2025-10-01"
 	if _, err := a.e.Inject(emulator.Fault{Method: http.MethodPut, Path: "/managedClusters/shop$",
-		Slow: 6}); err != nil {
+		Slow: 8}); err != nil {
 		t.Fatal(err)
 	}
 	doc, err := a.op.Get(a.demo.Cluster, api)
@@ -66,6 +83,28 @@ func TestMigrateWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(watch(0, "--once"), `^shop: \d of \d nodes moved, still with routes: aks-nodepool1-`)
+	// Between the nodes that were there before, and from the gateway to their pods, no pair breaks:
+	// only a surge node waits for its routes, as on Azure.
+	code, said := ask("trace", "--all", "-f", config, "--kubeconfig", kubeconfig, "-o", "json")
+	var matrix struct {
+		Pairs, Delivered int
+		Broken           []struct{ From, To []string }
+	}
+	if err := json.Unmarshal([]byte(said), &matrix); err != nil || matrix.Delivered == 0 {
+		t.Fatalf("%v: %d %s", err, code, said)
+	}
+	for _, b := range matrix.Broken {
+		if !strings.Contains(strings.Join(slices.Concat(b.From, b.To), " "), "vmss000003") {
+			t.Errorf("broken while nodes move: %v -> %v", b.From, b.To)
+		}
+	}
+	// A table that is lost meanwhile breaks pods, and is seen: the nodes are not all overlay yet.
+	if err := a.strip(a.demo.NodeSubnet); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := ask("trace", "--all", "-f", config, "--kubeconfig", kubeconfig); code != 2 {
+		t.Errorf("after a strip: %d %s", code, said)
+	}
 	followed := watch(0, "--interval", "1s")
 	expect(followed, `^shop: [1-3] of 4 nodes moved, still with routes: aks-nodepool1-\S+; `+
 		`1 batch left, at most 30 minutes of waiting$`)

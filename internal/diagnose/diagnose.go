@@ -92,6 +92,7 @@ var families = []family{
 	{"gateway", anyPlugin, checkGateways},
 	{"ingress", anyPlugin, checkIngress},
 	{"egress", anyPlugin, checkEgress},
+	{"outbound", anyPlugin, checkFirewalls},
 	{"targets", kubenet, checkCopies},
 	{"filters", anyPlugin, checkFilters},
 	{"permissions", anyPlugin, checkPermissions},
@@ -141,7 +142,8 @@ func (c *Case) planFindings() []finding.Finding {
 		case managed && c.Proposed:
 			found[i] = f.WithFix("%s", adopt(c.clusterOf(f.Cluster), c.File))
 		case managed:
-			found[i] = f.WithFix("routekeeper sync -f %s", c.File)
+			found[i] = f.WithAdvice("sync copies the routes once, run keeps them in sync").
+				WithFix("routekeeper sync -f %s", c.File)
 		case !c.Proposed:
 			found[i] = f.WithFix("routekeeper promote %s -f %s", f.Cluster, c.File)
 		}

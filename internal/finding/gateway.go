@@ -11,10 +11,13 @@ const (
 	EgressRouteMissing   Code = "egress-route-missing"
 	NextHopUnreachable   Code = "next-hop-unreachable"
 	EgressDiffers        Code = "egress-differs"
-	GatewayMissing       Code = "gateway-missing"
-	GatewayDiffers       Code = "gateway-differs"
-	GatewayNotV2         Code = "gateway-not-v2"
-	GatewayStopped       Code = "gateway-stopped"
+
+	EgressRulesMissing    Code = "egress-rules-missing"
+	EgressFirewallUnknown Code = "egress-firewall-unknown"
+	GatewayMissing        Code = "gateway-missing"
+	GatewayDiffers        Code = "gateway-differs"
+	GatewayNotV2          Code = "gateway-not-v2"
+	GatewayStopped        Code = "gateway-stopped"
 )
 
 // gateways are the codes of gateways and egress.
@@ -69,6 +72,16 @@ var gateways = []Description{
 			"are dropped (virtual-networks-udr-overview).",
 		"Peer the network of the next hop directly, or point the route to an appliance in " +
 			"a peered network."},
+	{EgressRulesMissing, Warning, "The firewall lacks rules that AKS requires",
+		"The nodes' default route leads to an Azure Firewall that does not allow every name " +
+			"that AKS requires for the cluster's features. Nodes fail to start, images are not " +
+			"pulled, or an add-on does not work.",
+		"Add the rule that the finding names, or allow the names in its evidence another way."},
+	{EgressFirewallUnknown, Info, "The nodes' egress leads to an unknown appliance",
+		"The nodes' default route leads to an appliance that is no Azure Firewall, or to one " +
+			"that could not be read. The evidence lists the names that AKS requires for the " +
+			"cluster's features.",
+		"Compare the list with the appliance's rules."},
 	{EgressDiffers, Warning, "The nodes' egress differs from the cluster's outboundType",
 		"With outboundType loadBalancer or a NAT gateway, AKS expects egress through that " +
 			"resource. A default route in the nodes' table takes precedence. Services with a " +

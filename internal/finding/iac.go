@@ -8,6 +8,7 @@ const (
 	IaCFlaps        Code = "iac-flaps"
 	IaCRecreates    Code = "iac-recreates"
 	IaCDestroys     Code = "iac-destroys-cluster"
+	IaCMigrates     Code = "iac-starts-migration"
 	IaCRoutes       Code = "iac-removes-routes"
 	IaCMayRoutes    Code = "iac-may-remove-routes"
 	IaCUseless      Code = "iac-useless-protection"
@@ -39,12 +40,12 @@ var beforehand = []Description{
 			"that is not known to hold pods, this is a warning.",
 		"Keep the association: use a moved block for a new address, and leave its " +
 			"arguments unchanged."},
-	{IaCRecreates, Error, "Applying this code deletes a subnet while its network stays",
+	{IaCRecreates, Error, "Applying this code deletes a subnet, or its network",
 		"Azure refuses to delete a subnet with machines in it, and the apply stops " +
 			"halfway, with the association gone. An empty subnet comes back without settings " +
 			"made outside the code. For a subnet that is not known to hold pods, this is a " +
 			"warning.",
-		"Keep the subnet's name and network, or move the machines out of it first."},
+		"Keep the names of the subnet and its network, or move the machines out of it first."},
 	{IaCDestroys, Error, "Applying this code destroys a cluster",
 		"Everything that runs on the cluster is lost. A replacement is an empty cluster " +
 			"with another identity and other nodes, and the pod routes of the old one stay in " +
@@ -52,6 +53,12 @@ var beforehand = []Description{
 			"names the attribute that forces the replacement.",
 		"Leave the attribute as it is, or build the new cluster next to the old one and " +
 			"move to it. lifecycle { prevent_destroy = true } stops such a plan."},
+	{IaCMigrates, Warning, "Applying this code starts the migration off kubenet",
+		"The cluster changes from kubenet to Azure CNI Overlay in place. All node pools are " +
+			"reimaged at once, AKS removes the pod routes or the whole route table, and there is " +
+			"no way back. AKS refuses it while something blocks, such as a subnet outside the " +
+			"cluster with its table.",
+		"Run routekeeper migrate plan first, and apply the code only if the cluster is ready."},
 	{IaCRoutes, Error, "Applying this code removes pod routes from a route table",
 		"Pods on the nodes of these routes can no longer be reached through the table. The " +
 			"cluster's cloud provider writes routes back only into the cluster's route table, " +

@@ -11,6 +11,7 @@ const (
 	pagePlanning    = microsoft + "aks/concepts-network-ip-address-planning"
 	pageUpgrade     = microsoft + "aks/upgrade-aks-cluster"
 	pageEgress      = microsoft + "aks/egress-outboundtype"
+	pageOutbound    = microsoft + "aks/outbound-rules-control-egress"
 	pageEgressUDR   = microsoft + "aks/egress-udr"
 	pageLockdown    = microsoft + "aks/node-resource-group-lockdown"
 	pageStop        = microsoft + "aks/start-stop-cluster"
@@ -41,7 +42,8 @@ var pages = map[Code]string{
 	AssociationLost: pageKubenet, AssociationOther: pageKubenet, PoolWithoutTable: pageKubenet,
 	NetworkManagerTable: pageManager, PolicyTable: pageExemption, TableElsewhere: pageRouteTable,
 	EgressInTable: pageEgressUDR, EgressDropped: pageEgressUDR, EgressRouteMissing: pageEgressUDR,
-	EgressDiffers: pageEgress, NextHopUnreachable: pageRoutes,
+	EgressDiffers: pageEgress, EgressRulesMissing: pageOutbound,
+	EgressFirewallUnknown: pageOutbound, NextHopUnreachable: pageRoutes,
 
 	ClusterNotKubenet: pageKubenet, TableUnknown: pageKubenet, TableMissing: pageKubenet,
 	SourceEmpty: pageKubenet, SourceHop: pageKubenet, SubnetMissing: pageSubnet,
@@ -79,7 +81,8 @@ var pages = map[Code]string{
 	MigrationContainers: pageContainers,
 
 	IaCStrips: pageBicep, IaCMayStrip: pageBicep, IaCAnotherTable: pageSubnet, IaCFlaps: pageSubnet,
-	IaCRecreates: pageBicep, IaCRoutes: pageRouteTable, IaCMayRoutes: pageRouteTable,
+	IaCRecreates: pageBicep, IaCMigrates: pageMigration, IaCRoutes: pageRouteTable,
+	IaCMayRoutes: pageRouteTable,
 }
 
 // Page is the address of Microsoft's page about what a code reports, "" where there is none: then

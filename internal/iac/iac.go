@@ -78,6 +78,8 @@ const (
 	MayLoseRoutes Verb = "may-lose-routes"
 	// Destroyed is a cluster that is deleted, and perhaps created again.
 	Destroyed Verb = "destroyed"
+	// Migrates is a cluster that leaves kubenet in place.
+	Migrates Verb = "migrates"
 	// Useless is a protection that has no effect, such as ignore_changes for an attribute that does
 	// not exist.
 	Useless Verb = "useless"
@@ -94,6 +96,10 @@ type Effect struct {
 	// Routes are the routes that RoutesGone removes; Users are the subnets with the table.
 	Routes []Route
 	Users  []Place
+	// Network is set if a subnet is deleted together with its network.
+	Network bool
+	// Needs is what a migration needs and the code shows to be missing, a line each.
+	Needs []string
 	// How says in a few words how it happens: "the inline subnet block names no route table".
 	How string
 	// Fix says how to change the code.

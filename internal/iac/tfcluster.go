@@ -45,6 +45,7 @@ func becauseOf(raw []byte) *tfBecause {
 // else the plan says.
 func (j *judge) cluster(r *tfResource) {
 	if !slices.Contains(r.Change.Actions, "delete") {
+		j.migrates(r)
 		return
 	}
 	v := r.before()
@@ -62,6 +63,12 @@ func (j *judge) cluster(r *tfResource) {
 			e.Fix = fmt.Sprintf("in %s: keep %s as it is; lifecycle { prevent_destroy = true } "+
 				"stops such a plan", r.Address, forced)
 		}
+	}
+	if replaces := slices.Contains(r.Change.Actions, "create"); replaces && leavesKubenet(r) {
+		e.How += ", although AKS would migrate it in place"
+		e.Fix = offKubenet(r)
+		// what the state has stays in force, so nothing forces the replacement
+		e.Repair = &Repair{Address: r.Address, Ignore: "network_profile"}
 	}
 	if r.Deposed != "" {
 		because = "it was left over from an earlier replacement"
@@ -91,4 +98,72 @@ func attributes(paths [][]any) string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, " and ")
+}
+
+// profile is a cluster's network profile, empty if there is none.
+func (v *tfValues) profile() tfProfile {
+	if len(v.Profile) == 0 {
+		return tfProfile{}
+	}
+	return v.Profile[0]
+}
+
+// leavesKubenet reports whether a change takes a cluster from kubenet to overlay.
+func leavesKubenet(r *tfResource) bool {
+	before, after := r.before().profile(), r.after().profile()
+	return strings.EqualFold(before.Plugin, "kubenet") &&
+		strings.EqualFold(after.Plugin, "azure") &&
+		strings.EqualFold(after.Mode, "overlay")
+}
+
+// offKubenet says how a cluster leaves kubenet if the provider would replace it: azurerm 4.x
+// replaces it (azurerm#31683), 5.2 updates it in place. In both, a changed or removed pod_cidr
+// replaces it (azurerm, pull request 30959).
+func offKubenet(r *tfResource) string {
+	fix := "plan with azurerm 5.2 or newer, which updates the cluster in place"
+	if r.because != nil && strings.Contains(attributes(r.because.Change.Paths), "pod_cidr") {
+		fix += ", and keep pod_cidr as it is, because changing or removing it always replaces " +
+			"the cluster"
+	}
+	return fix + "; or migrate with az aks update, with lifecycle { ignore_changes = " +
+		"[network_profile] } in " + r.Address
+}
+
+// migrates judges a cluster that leaves kubenet in place.
+func (j *judge) migrates(r *tfResource) {
+	if !r.updates() || !leavesKubenet(r) {
+		return
+	}
+	before, after := r.before(), r.after()
+	e := Effect{Verb: Migrates, What: r.place(), By: r.place(),
+		How: "leaves kubenet: this starts the migration to overlay, which cannot be undone"}
+	e.What.ID, e.What.Name = before.ID, cmp.Or(before.Name, before.ID.Name())
+	identity := ""
+	for _, i := range after.Identity {
+		identity = i.Type
+	}
+	e.Needs = migrationNeeds(identity, after.Version, cmp.Or(after.profile().Policy, "none"))
+	e.Fix = finding.Command("routekeeper migrate plan %s", e.What.Name).String()
+	j.add(e)
+}
+
+// migrationNeeds are the conditions of AKS for the migration (update-azure-cni) that values do not
+// fulfil or that they do not show.
+func migrationNeeds(identity, version, policy string) []string {
+	var needs []string
+	if !strings.Contains(strings.ToLower(identity), "userassigned") {
+		needs = append(needs, "it needs a user-assigned identity, and has "+
+			cmp.Or(identity, "a service principal"))
+	}
+	parts := strings.Split(version, ".")
+	if minor := 0; len(parts) > 1 {
+		if _, err := fmt.Sscan(parts[1], &minor); err == nil && parts[0] == "1" && minor < 27 {
+			needs = append(needs, "it needs Kubernetes 1.27 or later, and has "+version)
+		}
+	}
+	if !strings.EqualFold(policy, "none") {
+		needs = append(needs, "it needs to have no network policy engine, and has "+policy)
+	}
+	return append(needs, "it needs that no subnet outside the cluster has its route table, that "+
+		"nothing in its node resource group is locked, and that its pod CIDR overlaps nothing")
 }

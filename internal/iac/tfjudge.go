@@ -13,6 +13,8 @@ type judge struct {
 	*tfPlan
 	// gone are the destroyed networks, by key: in a destroyed network nothing can break.
 	gone map[string]bool
+	// renewed are the networks that are deleted and created again, by key.
+	renewed map[string]*tfResource
 	// associates are the subnets that another change of the plan gives a table, by key.
 	associates map[string]*tfResource
 	// left are the subnets whose users are all destroyed, by key, with one of the users: the
@@ -30,11 +32,14 @@ var ranks = map[Verb]int{MayLose: 1, Flaps: 2, Another: 3, Loses: 4, Recreated: 
 func (p *tfPlan) judge() *Reading {
 	uses := p.uses()
 	j := &judge{tfPlan: p, left: abandoned(uses), gone: map[string]bool{},
+		renewed:    map[string]*tfResource{},
 		associates: map[string]*tfResource{}, at: map[string]int{}, notes: p.notes}
 	for _, r := range p.changes {
 		switch {
 		case r.Type == tfVNet && r.deletes():
 			j.gone[r.before().ID.Key()] = true
+		case r.Type == tfVNet && r.replaces():
+			j.renewed[r.before().ID.Key()] = r
 		case r.Type == tfAssociation && r.creates():
 			j.associates[r.after().SubnetID.Key()] = r
 		}

@@ -20,7 +20,7 @@ func (j *judge) vnet(r *tfResource) {
 	case r.replaces():
 		for _, b := range before.Subnet {
 			j.recreated(before.ID.Child("subnets", inline(b).name()), inline(b).table(), r,
-				"its network is replaced")
+				renewed(r))
 		}
 		j.goneWith(r, before.ID)
 		return
@@ -155,19 +155,38 @@ func (j *judge) forgotten(r *tfResource) {
 func (j *judge) goneWith(r *tfResource, vnet arm.ID) {
 	for _, subnet := range j.subnets[vnet.Key()] {
 		if !subnet.changes {
-			j.recreated(subnet.id, "", r, "its network is replaced")
+			j.recreated(subnet.id, "", r, renewed(r))
 		}
 	}
 }
 
-// recreated judges a subnet that is deleted while its network stays. A subnet about which nothing
-// is known does not matter.
+// renewed says how a network is replaced.
+func renewed(vnet *tfResource) string {
+	before, after := vnet.before(), vnet.after()
+	if after.Name != "" && after.Name != before.Name {
+		return fmt.Sprintf("network %s is renamed to %s, which deletes it and creates another",
+			before.Name, after.Name)
+	}
+	how := "network " + before.Name + " is deleted and created again"
+	if vnet.because != nil {
+		if forced := attributes(vnet.because.Change.Paths); forced != "" {
+			how += ": a change of " + forced + " forces it"
+		}
+	}
+	return how
+}
+
+// recreated judges a subnet that is deleted, with its network or without. A subnet about which
+// nothing is known does not matter.
 func (j *judge) recreated(id, table arm.ID, r *tfResource, how string) {
 	if table == "" {
 		table = j.tables[id.Key()]
 	}
 	e := Effect{Verb: Recreated, What: j.subnet(id, r.place()), By: r.place(),
 		Before: string(table), How: how}
+	if vnet := j.renewed[id.Parent().Key()]; vnet != nil {
+		e.Network, e.How, e.By = true, renewed(vnet), vnet.place()
+	}
 	e.Fix = "keep the subnet's name and network as they are, or move the machines out of it first"
 	j.add(e)
 }

@@ -66,10 +66,14 @@ type tfValues struct {
 	Profile     []tfProfile     `json:"network_profile"`
 	DefaultPool []tfDefaultPool `json:"default_node_pool"`
 	NodeGroup   string          `json:"node_resource_group"`
-	Count       int             `json:"node_count"`
-	PoolSubnet  arm.ID          `json:"vnet_subnet_id"`
-	ClusterID   arm.ID          `json:"kubernetes_cluster_id"`
-	GatewayIPs  []tfGatewayIP   `json:"gateway_ip_configuration"`
+	Version     string          `json:"kubernetes_version"`
+	Identity    []struct {
+		Type string `json:"type"`
+	} `json:"identity"`
+	Count      int           `json:"node_count"`
+	PoolSubnet arm.ID        `json:"vnet_subnet_id"`
+	ClusterID  arm.ID        `json:"kubernetes_cluster_id"`
+	GatewayIPs []tfGatewayIP `json:"gateway_ip_configuration"`
 
 	// Of azapi: the type with its api-version; the body, which is text before azapi 2.0.
 	AzapiType  string          `json:"type"`
@@ -87,6 +91,7 @@ type tfProfile struct {
 	PodCIDR     string `json:"pod_cidr"`
 	ServiceCIDR string `json:"service_cidr"`
 	Outbound    string `json:"outbound_type"`
+	Policy      string `json:"network_policy"`
 }
 
 type tfDefaultPool struct {

@@ -156,6 +156,11 @@ func (k Known) finding(e Effect) []finding.Finding {
 			cmp.Or(e.What.Name, e.What.Address), e.How)
 		return []finding.Finding{e.dress(f, "")}
 	}
+	if e.Verb == Migrates {
+		f := finding.New(finding.IaCMigrates, "", e.What.resource(), "cluster %s %s",
+			cmp.Or(e.What.Name, e.What.Address), e.How).With(e.Needs...)
+		return []finding.Finding{e.dress(f, "")}
+	}
 	why := k.carries(e)
 	if e.Left != "" && why == "" {
 		text := e.How + "; not assessed further, because " + e.Left +
@@ -187,8 +192,12 @@ func (k Known) finding(e Effect) []finding.Finding {
 		if why == "" && e.Before == "" {
 			return nil
 		}
-		code, message = finding.IaCRecreates, fmt.Sprintf("subnet %s is deleted while its "+
-			"network stays: %s", subnet, e.How)
+		with := "while its network stays"
+		if e.Network {
+			with = "with its network"
+		}
+		code, message = finding.IaCRecreates, fmt.Sprintf("subnet %s is deleted %s: %s", subnet,
+			with, e.How)
 	case Useless:
 		code, message = finding.IaCUseless, fmt.Sprintf("%s: %s", cmp.Or(e.By.Address, subnet),
 			e.How)

@@ -1,11 +1,13 @@
 package iac
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
@@ -93,6 +95,8 @@ func ReadWhatIf(file File) (*Reading, error) {
 					"the deployment deletes resources that are not in its template",
 				Fix: "add the cluster to the template, or deploy it in incremental mode",
 			})
+		case c.is(arm.TypeCluster, "Modify"):
+			w.cluster(c)
 		case c.is(arm.TypeRouteTable, "Modify"):
 			w.table(c)
 		}
@@ -340,4 +344,25 @@ func (w *whatIf) table(c *whatIfChange) {
 			"Microsoft.Network/routeTables/routes"
 		w.reading.Effects = append(w.reading.Effects, e)
 	}
+}
+
+// cluster judges a cluster that the deployment changes from kubenet to overlay.
+func (w *whatIf) cluster(c *whatIfChange) {
+	profile := func(o *armtemplate.Object) *armtemplate.Object {
+		return o.Object("properties").Object("networkProfile")
+	}
+	before, after := profile(c.before), profile(c.after)
+	if before == nil || after == nil ||
+		!strings.EqualFold(before.Text("networkPlugin"), "kubenet") ||
+		!strings.EqualFold(after.Text("networkPlugin"), "azure") ||
+		!strings.EqualFold(after.Text("networkPluginMode"), "overlay") {
+		return
+	}
+	e := Effect{Verb: Migrates, What: Place{ID: c.id, Name: c.id.Name()},
+		How: "leaves kubenet: this starts the migration to overlay, which cannot be undone",
+		Needs: migrationNeeds(c.after.Object("identity").Text("type"),
+			c.after.Object("properties").Text("kubernetesVersion"),
+			cmp.Or(after.Text("networkPolicy"), "none"))}
+	e.Fix = finding.Command("routekeeper migrate plan %s", c.id.Name()).String()
+	w.reading.Effects = append(w.reading.Effects, e)
 }

@@ -33,6 +33,8 @@ type Cluster struct {
 	Deleting, Updating bool
 	// Migrating is set if the cluster is on its way from kubenet to overlay: see Leaving.
 	Migrating bool
+	// Addons are the add-ons that are on, in lower case, sorted.
+	Addons []string
 	// IngressAddon is set if the ingress add-on (AGIC) is on. Ingress is the Application Gateway
 	// that it manages, or "". IngressAsked is the gateway that its settings name. IngressPrincipal
 	// is the object ID of its identity, in lower case.
@@ -128,6 +130,18 @@ func (c *Cluster) Leaving(before *Cluster) *Cluster {
 	}
 	now := *c
 	now.Plugin, now.PluginMode, now.Migrating = before.Plugin, "", true
+	return &now
+}
+
+// Mixed returns the cluster as it works while only some of its nodes have moved to overlay: all
+// pods need the routes then. Any other cluster is returned unchanged.
+func (c *Cluster) Mixed(nodes []Node) *Cluster {
+	stays := func(n Node) bool { return !n.Overlay }
+	if !c.Overlay() || !c.Updating || !slices.ContainsFunc(nodes, stays) {
+		return c
+	}
+	now := *c
+	now.Plugin, now.PluginMode, now.Migrating = "kubenet", "", true
 	return &now
 }
 
@@ -371,6 +385,9 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		}
 	}
 	for name, addon := range p.AddonProfiles {
+		if addon.Enabled {
+			c.Addons = append(c.Addons, strings.ToLower(name))
+		}
 		if strings.EqualFold(name, "ingressApplicationGateway") && addon.Enabled {
 			c.IngressAddon = true
 			c.IngressAsked = arm.Clean(arm.ID(addon.Config["applicationGatewayId"]))
@@ -379,6 +396,7 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			c.IngressPrincipal = strings.ToLower(addon.Who.ObjectID)
 		}
 	}
+	slices.Sort(c.Addons)
 	for _, pool := range p.AgentPoolProfiles {
 		p := Pool{
 			Name: pool.Name, Subnet: arm.Clean(pool.VnetSubnetID),

@@ -23,6 +23,7 @@ type Snapshot struct {
 	// Read only by a diagnosis:
 	SecurityGroups map[string]*SecurityGroup
 	Gateways       map[string]*Gateway
+	Firewalls      map[string]*Firewall // nil if they were not read
 	Interfaces     map[string]*Interface
 	Locks          map[string]*Lock
 	// Caller is the reader's object ID, or "". CallerRights are its rights, by the scope's key.
@@ -253,6 +254,8 @@ func (s *Snapshot) Add(raw []byte) error {
 		err = put(s.SecurityGroups, id, raw, DecodeSecurityGroup)
 	case id.Is(arm.TypeGateway):
 		err = put(s.Gateways, id, raw, DecodeGateway)
+	case id.Is(arm.TypeFirewall) && s.Firewalls != nil:
+		err = put(s.Firewalls, id, raw, DecodeFirewall)
 	case id.Is(arm.TypeInterface), id.Is(arm.TypeScaleSetInterface):
 		err = put(s.Interfaces, id, raw, DecodeInterface)
 	case id.Is(arm.TypeLock):

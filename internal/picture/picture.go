@@ -27,6 +27,7 @@ type Cluster struct {
 	Plugin   string         `json:"networkPlugin,omitempty"`
 	Nodes    int            `json:"nodes"` // the sum over its pools
 	PodCIDRs []netip.Prefix `json:"podCIDRs,omitempty"`
+	Stopped  bool           `json:"stopped,omitempty"`
 	// Unread says why the cluster could not be read, "" if it was.
 	Unread  string   `json:"unread,omitempty"`
 	Subnets []Subnet `json:"subnets"`
@@ -94,7 +95,7 @@ type Route struct {
 }
 
 // The states of a route, in addition to Unknown. All except Unmanaged belong to the cluster's pod
-// routes. Leftover routes are not counted.
+// routes. Leftover and Kept routes are not counted.
 const (
 	Works     = "works"     // correct, and its table is on the subnets that need it
 	Idle      = "idle"      // correct, but its table is not on the subnet that needs it
@@ -102,6 +103,7 @@ const (
 	Wrong     = "wrong"     // the next hop differs from the one in the cluster's route table
 	Stale     = "stale"     // the cluster's route table does not have the route
 	Leftover  = "leftover"  // as Stale, but the route stays: the policy is UpsertOnly
+	Kept      = "kept"      // as Stale, but the cluster's route table has no pod routes at all
 	Unmanaged = "unmanaged" // an unmanaged route
 )
 
@@ -114,7 +116,7 @@ func Of(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRout
 	own := plan.Discover(s, config, taken)
 	if cluster := s.Cluster(id); cluster != nil {
 		c.ID, c.Plugin, c.Nodes = cluster.ID, cluster.PluginName(), cluster.Nodes()
-		c.PodCIDRs, c.Unread = cluster.PodCIDRs, ""
+		c.PodCIDRs, c.Unread, c.Stopped = cluster.PodCIDRs, "", cluster.Stopped
 		for _, subnet := range s.NodeSubnetIDs(cluster) {
 			wanted := own.Table
 			if own.Doubtful || !cluster.Kubenet() {
@@ -190,11 +192,15 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 	source := s.Table(own.Table)
 	var wanted map[netip.Prefix]inventory.Route
 	var owner *plan.Ownership // nil: not known which routes belong to the cluster
+	stale := Stale
 	if cluster := s.Cluster(arm.ID(config.Spec.ClusterID)); cluster != nil && cluster.Kubenet() {
 		known := plan.Owner(s, config, cmp.Or(source, &inventory.RouteTable{}))
 		owner = &known
 		if source != nil {
 			wanted = plan.PodRoutes(s, config, source)
+			if len(wanted) == 0 && cluster.Nodes() > 0 { // nothing proves that a copy is wrong
+				stale = Kept
+			}
 		}
 	}
 	if own.Table != "" {
@@ -236,7 +242,7 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 				case ours && target.Policy == v1alpha1.PolicyUpsertOnly:
 					t.add(r, Leftover, "")
 				case ours:
-					t.add(r, Stale, "")
+					t.add(r, stale, "")
 				default:
 					t.add(r, Unmanaged, "")
 				}
@@ -363,7 +369,7 @@ func (c Cluster) Routes() (n Counted) {
 	for _, t := range c.Tables {
 		for _, r := range t.Routes {
 			switch r.State {
-			case Unmanaged, Leftover:
+			case Unmanaged, Leftover, Kept:
 				continue
 			case Works:
 				n.Correct++

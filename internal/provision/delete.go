@@ -42,9 +42,6 @@ func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster,
 	}
 	var all []Removal
 	for _, id := range c.Leftovers() {
-		if clusterOnly && !id.Is(arm.TypeCluster) {
-			continue
-		}
 		have, err := client.Find(ctx, id)
 		if err != nil {
 			return nil, err
@@ -52,8 +49,10 @@ func PreviewDelete(ctx context.Context, client *azure.Client, c build.Cluster,
 		if have == nil {
 			continue
 		}
-		r := Removal{ID: id}
-		r.Verb, r.Why = c.Removal(*have)
+		r := Removal{ID: id, Verb: build.Keep, Why: "only the cluster goes"}
+		if !clusterOnly || id.Is(arm.TypeCluster) {
+			r.Verb, r.Why = c.Removal(*have)
+		}
 		all = append(all, r)
 	}
 	if all, err = disassociated(ctx, client, c, all); err != nil {
@@ -148,6 +147,12 @@ func Delete(
 		defer func() { prune = nil }()
 		return prune(ctx)
 	}
+	number, of := 0, 0
+	for _, r := range all {
+		if r.Verb != build.Keep {
+			of++
+		}
+	}
 	for i := range all {
 		r := &all[i]
 		if build.RemovalOrder(r.ID, c.IdentityID()) >= 0 {
@@ -164,10 +169,10 @@ func Delete(
 		default:
 			continue
 		}
-		r.Done = r.Err == nil
-		tell(i+1, len(all), *r, time.Since(began))
+		number, r.Done = number+1, r.Err == nil
+		tell(number, of, *r, time.Since(began))
 		if r.Err != nil {
-			return all, fmt.Errorf("step %d of %d, %s %s: %w", i+1, len(all), r.Verb, r.ID.Short(),
+			return all, fmt.Errorf("step %d of %d, %s %s: %w", number, of, r.Verb, r.ID.Short(),
 				r.Err)
 		}
 	}

@@ -41,8 +41,12 @@ func claimsSentence(claims []build.Claim) string {
 		}
 		return fmt.Sprintf("all %s are right", Count(len(claims), "claim"))
 	}
-	return fmt.Sprintf("%d of %s are right, %d wrong, %d not checked", counts[build.ClaimRight],
-		Count(len(claims), "claim"), counts[build.ClaimWrong], counts[build.ClaimUnchecked])
+	are := "are"
+	if len(claims) == 1 {
+		are = "is"
+	}
+	return fmt.Sprintf("%d of %s %s right, %d wrong, %d not checked", counts[build.ClaimRight],
+		Count(len(claims), "claim"), are, counts[build.ClaimWrong], counts[build.ClaimUnchecked])
 }
 
 // Write writes it in the given format.

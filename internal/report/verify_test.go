@@ -37,6 +37,10 @@ func TestWhatIsRight(t *testing.T) {
 	if err := d.Write(&b, Text, Style{}); err != nil {
 		t.Fatal(err)
 	}
+	if got, want := claimsSentence([]build.Claim{claimOf("c", "x", build.ClaimUnchecked)}),
+		"0 of 1 claim is right, 0 wrong, 1 not checked"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	for _, line := range []string{
 		"  wrong  a  1 of 4 claims are right, 2 wrong, 1 not checked (routekeeper cluster verify " +
 			"a)\n",

@@ -11,7 +11,6 @@
 package page
 
 import (
-	"cmp"
 	"reflect"
 	"slices"
 	"sync"
@@ -52,6 +51,20 @@ type standing struct {
 	working []plan.Outcome // changes under way, or planned and not made
 	would   []plan.Outcome // changes that are not made because the config says Observe
 	acting  bool           // the changes in working are under way
+
+	state string    // as last shown
+	since time.Time // when the state became that
+}
+
+// sinceState notes the state of the cluster, and returns since when it has it.
+func (s *standing) sinceState(state string, now time.Time) time.Time {
+	if s.state != state && !s.checked.IsZero() {
+		s.state, s.since = state, s.checked
+		if s.since.After(now) {
+			s.since = now
+		}
+	}
+	return s.since
 }
 
 // NewBoard returns an empty board. Its version is 1, because 0 marks a page without a board.
@@ -92,7 +105,7 @@ func (b *Board) take(r keeper.Result, acting bool) {
 		name := checked[i].Metadata.Name
 		before := b.clusters[name]
 		s := &standing{picture: picture.Of(r.Seen, &checked[i], r.Configs, b.taken), checked: at,
-			acting: acting}
+			acting: acting, state: before.state, since: before.since}
 		for _, c := range r.Changes {
 			if c.Cluster == name && c.State == plan.Planned {
 				s.working = append(s.working, c)
@@ -124,8 +137,26 @@ func (b *Board) take(r keeper.Result, acting bool) {
 			b.took = r.Elapsed
 		}
 	}
+	b.noteStates(checked)
 	b.show(news)
 	b.watch()
+}
+
+// noteStates notes since when clusters have their states.
+func (b *Board) noteStates(checked []v1alpha1.ClusterRoutes) {
+	byCluster := findingsByCluster(b.findings)
+	for i := range checked {
+		s := b.clusters[checked[i].Metadata.Name]
+		s.sinceState(s.stand(byCluster[checked[i].Metadata.Name]).State, b.now())
+	}
+}
+
+func findingsByCluster(all []finding.Finding) map[string][]finding.Finding {
+	by := map[string][]finding.Finding{}
+	for _, f := range all {
+		by[f.Cluster] = append(by[f.Cluster], f)
+	}
+	return by
 }
 
 // configure takes the configs of the managed clusters if they changed. It reports whether the page
@@ -182,6 +213,13 @@ func (b *Board) checked() (at time.Time) {
 	return at
 }
 
+// names are the clusters' names, in the order of the config.
+func (b *Board) names() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.order
+}
+
 // complete reports whether all resources of a cluster could be read.
 func complete(c picture.Cluster) bool {
 	return c.Unread == "" &&
@@ -219,6 +257,7 @@ type Overview struct {
 	Routes   picture.Counted   `json:"podRoutes"`
 	Findings []finding.Finding `json:"findings"`
 	Clusters []Cluster         `json:"clusters"`
+	Counts   Counts            `json:"counts"`
 	Version  uint64            `json:"version"`
 }
 
@@ -237,6 +276,10 @@ type Cluster struct {
 	Acting  bool           `json:"acting"`
 	// OnlyObserved are the changes that are not made because the config says Observe.
 	OnlyObserved []plan.Outcome `json:"onlyObserved"`
+	// Since is when the state became what it is; zero before the first check.
+	Since time.Time `json:"since,omitzero"`
+
+	harm harm
 }
 
 // overview returns the state of all clusters, in the order of the config.
@@ -250,10 +293,7 @@ func (b *Board) overview() Overview {
 	if o.Findings == nil {
 		o.Findings = []finding.Finding{}
 	}
-	byCluster := map[string][]finding.Finding{}
-	for _, f := range b.findings {
-		byCluster[f.Cluster] = append(byCluster[f.Cluster], f)
-	}
+	byCluster := findingsByCluster(b.findings)
 	for _, name := range b.order {
 		c := b.clusters[name].stand(byCluster[name])
 		if b.overdue(b.clusters[name]) {
@@ -261,7 +301,9 @@ func (b *Board) overview() Overview {
 			c.Sentence = "last checked more than " + ago(b.patience()) + "; at that time: " +
 				c.Sentence
 		}
+		c.Since = b.clusters[name].sinceState(c.State, b.now())
 		o.Clusters = append(o.Clusters, c)
+		o.Counts.add(c.State)
 		o.Routes.All += c.Routes.All
 		o.Routes.Correct += c.Routes.Correct
 		o.Routes.Unknown += c.Routes.Unknown
@@ -302,29 +344,11 @@ func (s *standing) stand(findings []finding.Finding) Cluster {
 		c.OnlyObserved = []plan.Outcome{}
 	}
 	c.Routes = c.Cluster.Routes()
-	for _, f := range findings {
-		c.State = worse(c.State, stateOf(f))
-	}
-	if s.checked.IsZero() || !complete(s.picture) || c.Routes.Unknown > 0 || c.tableUnknown() {
-		c.State = worse(c.State, Unseen)
-	}
-	if len(c.idle()) > 0 {
-		c.State = worse(c.State, Noted)
-	}
-	if c.Routes.Wrong() > 0 || c.Broken() > 0 || c.unrouted() {
-		c.State = Bad
-	} else if s.acting {
+	c.harm = c.worstHarm()
+	c.State = c.harm.state()
+	if s.acting {
 		c.State = worse(c.State, Busy)
 	}
 	c.Sentence = c.sentence()
 	return c
-}
-
-// worstFirst sorts clusters by state, the worst first.
-func worstFirst(clusters []Cluster) []Cluster {
-	sorted := slices.Clone(clusters)
-	slices.SortStableFunc(sorted, func(a, b Cluster) int {
-		return cmp.Compare(slices.Index(states, b.State), slices.Index(states, a.State))
-	})
-	return sorted
 }

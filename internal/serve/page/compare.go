@@ -3,7 +3,11 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -16,6 +20,76 @@ type comparison struct {
 	Rows   []row // the cluster's pod routes
 	Hidden hidden
 	Others []row // unmanaged routes
+	Select *rowSelection
+}
+
+// manyRows is from how many rows on a cluster's page shows only what is wrong, and rowsPerPage is
+// how many rows a page shows then.
+const manyRows, rowsPerPage = 50, 50
+
+// rowSelection is which of many rows are shown.
+type rowSelection struct {
+	Text          string // part of a node's name or of a destination
+	Everything    bool   // also what works
+	Page, Pages   int
+	Found         int // rows that match, on all pages
+	Total, Broken int
+}
+
+// With returns the address of a page of the rows.
+func (s rowSelection) With(page int) string {
+	v := url.Values{"page": {strconv.Itoa(page)}}
+	if s.Text != "" {
+		v.Set("q", s.Text)
+	}
+	if s.Everything {
+		v.Set("rows", "all")
+	}
+	return "?" + v.Encode()
+}
+
+// Before and After are the addresses of the neighbouring pages, "" if there is none.
+func (s rowSelection) Before() string {
+	if s.Page == 1 {
+		return ""
+	}
+	return s.With(s.Page - 1)
+}
+
+func (s rowSelection) After() string {
+	if s.Page == s.Pages {
+		return ""
+	}
+	return s.With(s.Page + 1)
+}
+
+// selected returns the comparison with the rows that a request asks for: if there are many, the
+// ones that are wrong, page by page.
+func (c comparison) selected(r *http.Request) comparison {
+	if len(c.Rows) <= manyRows {
+		return c
+	}
+	page, _ := strconv.Atoi(r.FormValue("page"))
+	s := &rowSelection{Text: strings.TrimSpace(r.FormValue("q")),
+		Everything: r.FormValue("rows") == "all", Total: len(c.Rows)}
+	var fit []row
+	for _, row := range c.Rows {
+		if row.broken() {
+			s.Broken++
+		} else if !s.Everything {
+			continue
+		}
+		if strings.Contains(strings.ToLower(row.Node+" "+row.Destination),
+			strings.ToLower(s.Text)) {
+			fit = append(fit, row)
+		}
+	}
+	s.Found = len(fit)
+	s.Pages = max(1, (len(fit)+rowsPerPage-1)/rowsPerPage)
+	s.Page = min(max(1, page), s.Pages)
+	first := (s.Page - 1) * rowsPerPage
+	c.Rows, c.Select = fit[first:min(first+rowsPerPage, len(fit))], s
+	return c
 }
 
 // hidden counts the rows that are left out, and how many of them do not work.
@@ -34,7 +108,7 @@ func (h hidden) String() string {
 
 func (h *hidden) add(r row) {
 	h.Rows++
-	if r.State != picture.Works && r.State != picture.Leftover {
+	if r.broken() {
 		h.Broken++
 	}
 }
@@ -46,6 +120,15 @@ type row struct {
 	Cells             []picture.Route
 }
 
+// broken reports whether a route of the row does not work.
+func (r row) broken() bool {
+	switch r.State {
+	case picture.Works, picture.Leftover, picture.Kept, picture.Unmanaged, none:
+		return false
+	}
+	return true
+}
+
 // The states of a cell without a route.
 const (
 	none   = "none"   // the table has no such route and needs none
@@ -54,8 +137,8 @@ const (
 
 // routeStates orders the states of a row, the worst last.
 var routeStates = []string{
-	none, picture.Unmanaged, picture.Leftover, picture.Works, picture.Unknown, picture.Idle,
-	picture.Stale, picture.Missing, picture.Wrong,
+	none, picture.Unmanaged, picture.Leftover, picture.Kept, picture.Works, picture.Unknown,
+	picture.Idle, picture.Stale, picture.Missing, picture.Wrong,
 }
 
 // compare puts tables side by side, differences first. It shows at most so many rows, or three

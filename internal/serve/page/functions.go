@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,11 +29,15 @@ var functions = template.FuncMap{
 	"calls": func(e history.Entry) string {
 		return report.Calls{Reads: e.Reads, Writes: e.Writes, Polls: e.Polls}.String()
 	},
-	"trigger":   trigger,
-	"did":       did,
-	"tone":      tone,
-	"explain":   func(c finding.Code) string { return finding.Describe(c).Meaning },
-	"microsoft": func(c finding.Code) string { return finding.Describe(c).Page() },
+	"trigger":      trigger,
+	"concerns":     concerns,
+	"did":          did,
+	"tone":         tone,
+	"subscription": shortSubscription,
+	"states":       func() []string { return []string{Bad, Noted, Unseen, Busy, Good} },
+	"stateName":    func(state string) string { return stateNames[state] },
+	"explain":      func(c finding.Code) string { return finding.Describe(c).Meaning },
+	"microsoft":    func(c finding.Code) string { return finding.Describe(c).Page() },
 	"role": func(role string) string {
 		if role == picture.RoleCluster {
 			return "the cluster's route table"
@@ -57,6 +62,10 @@ var functions = template.FuncMap{
 		return m
 	},
 }
+
+// stateNames are the names of the states in the list.
+var stateNames = map[string]string{Bad: "broken", Noted: "at risk", Unseen: "not read",
+	Busy: "repair under way", Good: "in sync"}
 
 // firstChanges limits the list of observed changes: such a list can stay for days.
 const firstChanges = 20
@@ -100,6 +109,28 @@ func trigger(e history.Entry) string {
 		by += " from " + report.Plain(e.Woke.Caller)
 	}
 	return by
+}
+
+// concerns names the clusters that a check changed or has news about: at most two of them, and how
+// many more.
+func concerns(e history.Entry) string {
+	var names []string
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, c := range e.Changes {
+		add(c.Cluster)
+	}
+	for _, f := range e.Findings {
+		add(f.Cluster)
+	}
+	const most = 2
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 // did says in one line what a check did.

@@ -205,15 +205,16 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, status int, text st
 }
 
 // large is how many clusters the first page draws at most. Of more clusters it shows a list, and
-// draws only the ones that are wrong.
+// draws only the worst one, if its traffic is broken.
 const large = 4
 
 // front is what the first page shows.
 type front struct {
 	Overview
-	Drawn  []drawn
-	Listed []Cluster
-	Past   past
+	Told  told
+	Drawn []drawn
+	List  *list // nil if all clusters are drawn
+	Past  past
 }
 
 // drawn is a cluster with its drawings.
@@ -225,22 +226,27 @@ type drawn struct {
 
 func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	o := p.board.overview()
-	f := front{Overview: o}
+	f := front{Overview: o, Told: tell(o.Findings)}
 	chosen := o.Clusters
 	if len(chosen) > large {
-		f.Listed = worstFirst(o.Clusters)
-		chosen = nil
-		for _, c := range f.Listed[:large] {
-			if c.State == Bad || c.State == Busy {
-				chosen = append(chosen, c)
-			}
+		l := selected(o.Clusters, readListQuery(r))
+		f.List, chosen = &l, nil
+		if !l.Query.Narrow() && len(l.Shown) > 0 && l.Query.Page == 1 &&
+			(l.Shown[0].State == Bad || l.Shown[0].State == Busy) {
+			chosen = l.Shown[:1]
 		}
 	}
 	for _, c := range chosen {
 		f.Drawn = append(f.Drawn, draw(c, false))
 	}
 	f.Past = p.checks(history.Query{Limit: 8})
-	p.answer(w, r, http.StatusOK, "overview.html", "", o.Version, o, f)
+	title := ""
+	if n := o.Counts.Broken; n > 0 {
+		title = strconv.Itoa(n) + " broken"
+	} else if n := o.Counts.AtRisk; n > 0 {
+		title = strconv.Itoa(n) + " at risk"
+	}
+	p.answer(w, r, http.StatusOK, "overview.html", title, o.Version, o, f)
 }
 
 // clusterPage is the page of one cluster, and its JSON.
@@ -254,6 +260,7 @@ type clusterPage struct {
 
 // Drawn and History are for the page; the JSON has other fields for them.
 func (c clusterPage) Drawn() drawn  { return c.drawn }
+func (c clusterPage) Told() told    { return tell(c.Findings) }
 func (c clusterPage) History() past { return c.history }
 
 func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
@@ -264,11 +271,17 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		past := p.checks(history.Query{Cluster: name, Limit: 20})
+		past.Checks = only(past.Checks, name)
 		page := clusterPage{
 			Cluster: c, Checks: past.Checks, Trouble: past.Trouble,
 			drawn: draw(c, true), history: past,
 		}
-		p.answer(w, r, http.StatusOK, "cluster.html", name, o.Version, page, page)
+		page.drawn.Tables = page.drawn.Tables.selected(r)
+		title := name
+		if c.State != Good {
+			title = mark(c.State) + " " + name
+		}
+		p.answer(w, r, http.StatusOK, "cluster.html", title, o.Version, page, page)
 		return
 	}
 	// With the board's version, a page that stays open loads again when the cluster is back.
@@ -284,6 +297,25 @@ type past struct {
 	On      bool            `json:"-"`                 // the keeper has a history
 	Trouble string          `json:"trouble,omitempty"` // why the history could not be read
 	Limit   int             `json:"-"`
+	Names   []string        `json:"-"` // of all clusters
+}
+
+// only returns the checks with the changes and findings of one cluster, and without the checks that
+// concern only others.
+func only(all []history.Entry, cluster string) []history.Entry {
+	out := []history.Entry{}
+	for _, e := range all {
+		e.Changes = slices.DeleteFunc(slices.Clone(e.Changes), func(c history.Change) bool {
+			return c.Cluster != cluster
+		})
+		e.Findings = slices.DeleteFunc(slices.Clone(e.Findings), func(f history.News) bool {
+			return f.Cluster != cluster && f.Cluster != ""
+		})
+		if len(e.Changes)+len(e.Findings) > 0 || e.ElapsedMs == nil {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // Kinds are the kinds of checks to filter by.
@@ -332,6 +364,7 @@ func (p *Pages) past(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := p.checks(q)
+	page.Names = p.board.names()
 	p.answer(w, r, http.StatusOK, "history.html", "History", 0, page, page)
 }
 

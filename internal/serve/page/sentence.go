@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -49,6 +50,11 @@ func (c Cluster) sentence() string {
 	switch wrong := c.Routes.Wrong(); {
 	case c.Checked.IsZero():
 		return "not checked yet"
+	case c.Broken() == 0 && c.unrouted() && !c.Stopped:
+		text = "its route table has no pod routes to its " + report.Count(c.Nodes, "node")
+		if kept := c.counts()[picture.Kept]; kept > 0 {
+			text += "; " + report.Count(kept, "route") + " to them in other tables stay"
+		}
 	case c.Broken() > 0:
 		text = c.astray()
 		if wrong > 0 {
@@ -69,12 +75,10 @@ func (c Cluster) sentence() string {
 		}
 	case c.Plugin != "" && !c.kubenet():
 		text = "no pod routes: its network plugin is " + c.Plugin + ", not kubenet"
-	case c.unrouted():
-		text = "no pod routes to its " + report.Count(c.Nodes, "node")
+	case c.worstFinding() != nil:
+		text = c.worstFinding().Message
 	case c.Routes.All == 0:
 		text = "no pod routes"
-	case c.State == Bad:
-		text = allCorrect(c.Routes.All) + ", but there are errors"
 	default:
 		text = allCorrect(c.Routes.All)
 	}
@@ -207,29 +211,43 @@ func (o Overview) sentence() string {
 	if o.Checked.IsZero() && len(o.Clusters) == 0 {
 		return "The first check is under way"
 	}
-	var bad, idle []string
+	for _, f := range o.Findings {
+		if f.Code == finding.AzureUnreachable && f.Cluster == "" {
+			return upper(f.Message)
+		}
+	}
+	var bad, risk, idle []string
 	var worst Cluster
-	for _, c := range o.Clusters {
+	for _, c := range worstFirst(o.Clusters) {
 		idle = append(idle, c.idle()...)
-		if c.State != Good && c.State != Noted {
-			if len(bad) == 0 || c.State == Bad && worst.State != Bad {
-				worst = c
-			}
+		switch {
+		case c.State != Good && c.State != Noted:
 			bad = append(bad, c.Name)
+		case c.State == Noted && c.worstFinding() != nil:
+			risk = append(risk, c.Name)
+		default:
+			continue
+		}
+		if worst.Name == "" {
+			worst = c
 		}
 	}
+	all := report.Count(len(o.Clusters), "cluster")
 	switch {
-	case len(bad) == 0 && o.Routes.All == 0:
-		return "No pod routes on " + report.Count(len(o.Clusters), "cluster") + useless(idle)
-	case len(bad) == 0:
-		text := upper(allCorrect(o.Routes.All)) + " on " + report.Count(len(o.Clusters), "cluster")
-		if o.State == Bad {
-			text += ", but there are errors"
-		}
-		return text + useless(slices.Compact(slices.Sorted(slices.Values(idle))))
-	case len(bad) == 1:
+	case len(bad)+len(risk) == 1:
 		return worst.Name + ": " + worst.Sentence
+	case len(bad) > 0:
+		return fmt.Sprintf("%d of %s need attention; %s: %s", len(bad), all, worst.Name,
+			worst.Sentence)
+	case len(risk) > 0:
+		return fmt.Sprintf("%d of %s are at risk; %s: %s", len(risk), all, worst.Name,
+			worst.Sentence)
+	case o.Routes.All == 0:
+		return "No pod routes on " + all + useless(idle)
 	}
-	return fmt.Sprintf("%d of %s need attention; %s: %s", len(bad),
-		report.Count(len(o.Clusters), "cluster"), worst.Name, worst.Sentence)
+	text := upper(allCorrect(o.Routes.All)) + " on " + all
+	if o.State == Bad {
+		text += ", but there are errors"
+	}
+	return text + useless(slices.Compact(slices.Sorted(slices.Values(idle))))
 }

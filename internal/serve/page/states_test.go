@@ -202,7 +202,7 @@ func TestSentence(t *testing.T) {
 					true, true
 				w.subnet(nodes, "10.0.0.0/16", "")
 			}},
-		{"no node has a route", page.Bad, "shop: no pod routes to its 3 nodes",
+		{"no node has a route", page.Bad, "shop: its route table has no pod routes to its 3 nodes",
 			func(w *seen, _ []string) {
 				w.table(own, []arm.ID{nodes})
 				w.table(gw, []arm.ID{gateway})
@@ -289,7 +289,7 @@ func TestManyBroken(t *testing.T) {
 	board.Record(w.result(time.Now()))
 	for path, want := range map[string][]string{
 		"/": {"and 388 more, none working", "and 376 more, none working: "}, "/clusters/shop": {
-			"and 340 more, none working"}} {
+			"and 388 more, none working"}} {
 		text := get(pages(board), path).body
 		for _, want := range want {
 			if !strings.Contains(text, want) {

@@ -13,11 +13,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// draw lays out a cluster. On its own page (whole) it shows more nodes, and all rows.
+// draw lays out a cluster. On its own page (whole) it shows all rows, and more nodes if all fit.
 func draw(c Cluster, whole bool) drawn {
 	nodes, rows := 12, 8
 	if whole {
-		nodes, rows = 60, 0
+		rows = 0
+		if c.Nodes <= 2*nodes {
+			nodes = 2 * nodes
+		}
 	}
 	return drawn{Cluster: c, Wide: wide(c, nodes), Narrow: narrow(c, nodes),
 		Tables: compare(c.Cluster.Tables, rows)}
@@ -200,13 +203,17 @@ func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 	for _, r := range t.Routes {
 		n[r.State]++
 	}
-	pods := len(t.Routes) - n[picture.Unmanaged] - n[picture.Leftover]
+	pods := len(t.Routes) - n[picture.Unmanaged] - n[picture.Leftover] - n[picture.Kept]
 	class, text := "right", report.Count(pods, "pod route")+", all working"
 	switch bad := pods - n[picture.Works] - n[picture.Unknown]; {
 	case t.Unread != "":
 		class, text = "unknown", "not read: "+t.Unread
 	case bad > 0:
 		class, text = "bad", fmt.Sprintf("%d of %s broken", bad, report.Count(pods, "pod route"))
+	case t.Role == picture.RoleCluster && c.unrouted():
+		class, text = "bad", "no pod routes to "+report.Count(c.Nodes, "node")
+	case pods == 0 && n[picture.Kept] > 0:
+		class, text = "unknown", report.Count(n[picture.Kept], "pod route")+" kept"
 	case pods == 0 && c.Unread != "":
 		class, text = "unknown", "pod routes not known"
 	case pods == 0:
@@ -439,6 +446,8 @@ func describe(r picture.Route) string {
 		return leads + "; not known whether it works"
 	case picture.Leftover:
 		return leads + "; the cluster's route table has no such route, but the policy is UpsertOnly"
+	case picture.Kept:
+		return leads + "; it stays, because the cluster's route table has no pod routes"
 	case picture.Idle:
 		return leads + ", but the table is not on its subnet"
 	}

@@ -42,12 +42,14 @@ function swap(text) {
   const scrolled = [...main.querySelectorAll(".scroll")].map((s) => s.scrollLeft);
   main.replaceChildren(...next.childNodes);
   main.dataset.version = next.dataset.version;
+  document.title = page.title;
   mode.textContent = page.getElementById("mode").textContent;
   mode.hidden = mode.textContent === "";
   say();
   [...main.querySelectorAll(".scroll")].forEach((s, i) => { s.scrollLeft = scrolled[i] || 0; });
   const focused = path && elementAt(path);
   if (focused) focused.focus({ preventScroll: true });
+  copyable();
   tick();
 }
 
@@ -131,6 +133,24 @@ function connected(yes) {
   live.querySelector(".live-text").textContent = yes ? "live" : "no connection";
 }
 
+// copyable gives each command a button that copies it.
+function copyable() {
+  if (!navigator.clipboard) return; // the page was loaded without TLS from another machine
+  for (const command of main.querySelectorAll("pre.command")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(command.querySelector("code").textContent);
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    });
+    command.append(button);
+  }
+}
+
+copyable();
 setInterval(tick, 1000);
 tick();
 listen();

@@ -1,0 +1,204 @@
+package page
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+// onePage is how many clusters a page of the list shows.
+const onePage = 40
+
+// list is what the first page shows of many clusters: the ones that a person asked for, the worst
+// first.
+type list struct {
+	Shown []Cluster
+	Found int // how many match, on all pages
+	All   int
+	Query listQuery
+
+	Subscriptions []string
+	Codes         []finding.Code
+	pages         int
+}
+
+// listQuery is what a person asked for, as in the address of the page.
+type listQuery struct {
+	Text         string // part of a cluster's name
+	State        string // one of the states; "" for all
+	Subscription string
+	Code         string // of a finding
+	Sort         string // sortHarm, sortName or sortNodes
+	Page         int    // counts from 1
+}
+
+// The orders of the list.
+const (
+	sortHarm  = "harm"
+	sortName  = "name"
+	sortNodes = "nodes"
+)
+
+func readListQuery(r *http.Request) listQuery {
+	page, _ := strconv.Atoi(r.FormValue("page"))
+	return listQuery{Text: strings.TrimSpace(r.FormValue("q")), State: r.FormValue("state"),
+		Subscription: r.FormValue("subscription"), Code: r.FormValue("finding"),
+		Sort: cmp.Or(r.FormValue("sort"), sortHarm), Page: max(1, page)}
+}
+
+// Narrow reports whether the query leaves out clusters.
+func (q listQuery) Narrow() bool {
+	return q.Text != "" || q.State != "" || q.Subscription != "" || q.Code != ""
+}
+
+func (q listQuery) fits(c Cluster) bool {
+	return (q.Text == "" || strings.Contains(strings.ToLower(c.Name), strings.ToLower(q.Text))) &&
+		(q.State == "" || q.State == c.State) &&
+		(q.Subscription == "" || strings.EqualFold(q.Subscription, c.ID.Subscription())) &&
+		(q.Code == "" || slices.ContainsFunc(c.Findings, func(f finding.Finding) bool {
+			return string(f.Code) == q.Code
+		}))
+}
+
+// With returns the address of the list with one value changed. Another selection begins with its
+// first page.
+func (q listQuery) With(name, value string) string {
+	v := url.Values{}
+	for key, text := range map[string]string{"q": q.Text, "state": q.State,
+		"subscription": q.Subscription, "finding": q.Code, "sort": q.Sort} {
+		if text != "" && text != sortHarm {
+			v.Set(key, text)
+		}
+	}
+	v.Set(name, value)
+	if value == "" || name == "page" && value == "1" || name == "sort" && value == sortHarm {
+		v.Del(name)
+	}
+	if len(v) == 0 {
+		return "/"
+	}
+	return "/?" + v.Encode()
+}
+
+// selected returns the clusters that fit a query, on its page.
+func selected(clusters []Cluster, q listQuery) list {
+	l := list{All: len(clusters), Query: q}
+	codes := map[finding.Code]bool{}
+	var fit []Cluster
+	for _, c := range clusters {
+		for _, f := range c.Findings {
+			codes[f.Code] = true
+		}
+		sub := c.ID.Subscription()
+		if sub != "" && !slices.Contains(l.Subscriptions, sub) {
+			l.Subscriptions = append(l.Subscriptions, sub)
+		}
+		if q.fits(c) {
+			fit = append(fit, c)
+		}
+	}
+	for code := range codes {
+		l.Codes = append(l.Codes, code)
+	}
+	slices.Sort(l.Codes)
+	slices.Sort(l.Subscriptions)
+	switch q.Sort {
+	case sortName:
+		slices.SortStableFunc(fit, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
+	case sortNodes:
+		slices.SortStableFunc(fit, func(a, b Cluster) int { return cmp.Compare(b.Nodes, a.Nodes) })
+	default:
+		fit = worstFirst(fit)
+	}
+	l.Found = len(fit)
+	l.pages = max(1, (len(fit)+onePage-1)/onePage)
+	first := (min(q.Page, l.pages) - 1) * onePage
+	l.Query.Page = min(q.Page, l.pages)
+	l.Shown = fit[first:min(first+onePage, len(fit))]
+	return l
+}
+
+// Before and After are the addresses of the neighbouring pages, "" if there is none.
+func (l list) Before() string {
+	if l.Query.Page == 1 {
+		return ""
+	}
+	return l.Query.With("page", strconv.Itoa(l.Query.Page-1))
+}
+
+func (l list) After() string {
+	if l.Query.Page == l.pages {
+		return ""
+	}
+	return l.Query.With("page", strconv.Itoa(l.Query.Page+1))
+}
+
+// Pages is how many pages the list has.
+func (l list) Pages() int { return l.pages }
+
+// group is the findings of one code.
+type group struct {
+	Code     finding.Code
+	Severity finding.Severity
+	Of       []finding.Finding
+}
+
+// Title is the code's title.
+func (g group) Title() string { return finding.Describe(g.Code).Title }
+
+// Clusters counts the clusters that have the finding.
+func (g group) Clusters() int {
+	names := map[string]bool{}
+	for _, f := range g.Of {
+		if f.Cluster != "" {
+			names[f.Cluster] = true
+		}
+	}
+	return len(names)
+}
+
+// groupsFrom is from how many findings of one code on they are shown as one.
+const groupsFrom = 3
+
+// told is how findings are shown: the errors and warnings by code, and the notes apart.
+type told struct {
+	Groups []group
+	Notes  []group
+	N      int // of findings, notes included
+}
+
+// tell groups findings by code, in the order of the first of each.
+func tell(findings []finding.Finding) told {
+	t := told{N: len(findings)}
+	count := map[finding.Code]int{}
+	for _, f := range findings {
+		count[f.Code]++
+	}
+	at := map[finding.Code]int{}
+	for _, f := range findings {
+		to := &t.Groups
+		if f.Severity == finding.Info {
+			to = &t.Notes
+		}
+		if i, there := at[f.Code]; there && count[f.Code] >= groupsFrom && i < len(*to) &&
+			(*to)[i].Code == f.Code {
+			(*to)[i].Of = append((*to)[i].Of, f)
+			continue
+		}
+		at[f.Code] = len(*to)
+		*to = append(*to, group{f.Code, f.Severity, []finding.Finding{f}})
+	}
+	return t
+}
+
+// short is the subscription's ID as the list shows it: its first part.
+func shortSubscription(id string) string {
+	first, _, _ := strings.Cut(arm.ID("/subscriptions/"+id).Subscription(), "-")
+	return first
+}

@@ -1,0 +1,174 @@
+package page_test
+
+import (
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/serve"
+	"routekeeper.dev/routekeeper/internal/serve/page"
+)
+
+// newFleet is a keeper that only observes the fleet scenario: 30 clusters, four of them broken.
+func newFleet(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, azure: emulatortest.New(t, emulator.Options{RouteBatch: 50 *
+		time.Millisecond}), board: page.NewBoard()}
+	if _, err := emulator.BuildFleet(w.azure, emulatortest.Operator); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"big-50", "huge-390"}
+	for i := range 28 {
+		names = append(names, fmt.Sprintf("shop-%02d", i+1))
+	}
+	for _, name := range names {
+		id := func(kind, suffix string) string {
+			return string(arm.ResourceID(emulator.DefaultSubscription, name+"-rg", kind,
+				name+suffix))
+		}
+		c := v1alpha1.ClusterRoutes{Metadata: v1alpha1.Metadata{Name: name}}
+		c.Spec.ClusterID = id(arm.TypeCluster, "")
+		c.Spec.RouteTableID = id(arm.TypeRouteTable, "-rt")
+		c.Spec.Guard.Mode = v1alpha1.GuardObserve
+		c.Spec.Targets = []v1alpha1.Target{{RouteTableID: id(arm.TypeRouteTable, "-appgw-rt"),
+			Policy: v1alpha1.PolicyObserve}}
+		w.configs = append(w.configs, c)
+	}
+	w.keeps = keeper.New(emulatortest.Client(t, w.azure, emulatortest.Keeper), w.configs,
+		keeper.Options{Planned: w.board.Planned})
+	r, err := w.keeps.Reconcile(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.board.Record(r)
+	w.serve(w.board, page.Options{Keeper: w.keeps})
+	return w
+}
+
+var (
+	rowName = regexp.MustCompile(`<a href="/clusters/([^"]+)">[^<]+</a>[^<]*(?:<span[^>]*>[^<]*` +
+		`</span>)?</th>`)
+	title = regexp.MustCompile(`<title>([^<]*)</title>`)
+)
+
+// rows are the clusters in the list of a page, in its order.
+func rows(body string) (names []string) {
+	for _, m := range rowName.FindAllStringSubmatch(body, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// TestFleet: what breaks traffic now stands above what is out of date. The words of a row are the
+// reason for its symbol. Counters, search and filters select clusters.
+func TestFleet(t *testing.T) {
+	w := newFleet(t)
+	t.Run("many rows", func(t *testing.T) { testManyRows(t, w) })
+	t.Run("many clusters", func(t *testing.T) { testManyClusters(t, *w) })
+	body := w.get("/").body
+	if got, want := rows(body)[:4], []string{"shop-09", "shop-05", "big-50", "shop-06"}; !slices.
+		Equal(got, want) && !slices.Equal(got, []string{want[1], want[0], want[2], want[3]}) {
+		t.Errorf("the worst clusters are %v, want %v", got, want)
+	}
+	if got := title.FindStringSubmatch(body)[1]; got != "3 broken · routekeeper" {
+		t.Errorf("the title is %q", got)
+	}
+	if n := strings.Count(body, "<svg class=\"wide\""); n != 1 {
+		t.Errorf("%d drawings", n)
+	}
+	states := map[string]page.Cluster{}
+	for _, c := range w.overview().Clusters {
+		states[c.Name] = c
+	}
+	for name, want := range map[string]struct{ state, sentence string }{
+		"shop-05": {page.Bad, "has lost its route table"},
+		"shop-09": {page.Bad, "has the wrong route table"},
+		"big-50": {page.Bad, "its route table has no pod routes to its 50 nodes; 50 routes to " +
+			"them in other tables stay"},
+		"shop-06":  {page.Noted, "unmanaged route"},
+		"huge-390": {page.Good, "all 780 pod routes are correct"},
+	} {
+		if c := states[name]; c.State != want.state || !strings.Contains(c.Sentence,
+			want.sentence) || c.Since.IsZero() {
+			t.Errorf("%s is %s since %s: %s", name, c.State, c.Since, c.Sentence)
+		}
+	}
+	if n := w.overview().Counts; n.Broken != 3 || n.AtRisk+n.InSync != 27 {
+		t.Errorf("counts: %+v", n)
+	}
+	for query, want := range map[string][]string{
+		"?state=bad&sort=name":               {"big-50", "shop-05", "shop-09"},
+		"?q=HUGE":                            {"huge-390"},
+		"?finding=unmanaged-shadow":          {"shop-06"},
+		"?q=shop-05&state=good":              nil,
+		"?q=50&sort=nodes":                   {"big-50"},
+		"?subscription=" + "none&q=&page=-3": nil,
+	} {
+		if got := rows(w.get("/" + query).body); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+}
+
+// testManyRows: the page of a cluster with many nodes shows what is wrong, and everything page by
+// page.
+func testManyRows(t *testing.T, w *world) {
+	t.Helper()
+	count := func(path string) int {
+		return strings.Count(w.get("/clusters/"+path).body, `class="node-below">aks-`)
+	}
+	for path, want := range map[string]int{
+		"huge-390": 0, "huge-390?rows=all": 50, "huge-390?rows=all&page=8": 40,
+		"huge-390?rows=all&page=99": 40, "huge-390?rows=all&q=vmss00000b": 1,
+		"huge-390?rows=all&q=10.244.7.": 1, "shop-01": 3,
+	} {
+		if got := count(path); got != want {
+			t.Errorf("%s shows %d rows, want %d", path, got, want)
+		}
+	}
+	if body := w.get("/clusters/huge-390").body; !strings.Contains(body, "Nothing is wrong.") {
+		t.Error("the page does not say that nothing is wrong")
+	}
+}
+
+// testManyClusters: 1,000 clusters make pages of 40, and findings of one code make one group.
+func testManyClusters(t *testing.T, w world) {
+	t.Helper()
+	board := page.NewBoard()
+	r, err := w.keeps.Reconcile(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Configs = nil
+	for i := range 1000 {
+		c := w.configs[2+i%28]
+		c.Metadata.Name = fmt.Sprintf("c-%04d", i)
+		r.Configs = append(r.Configs, c)
+	}
+	r.Of, r.Managed = nil, nil
+	board.Record(r)
+	server, err := serve.Start(serve.Options{Address: "127.0.0.1:0", Metrics: serve.NewMetrics(),
+		Board: board, Page: page.Options{}, Log: slog.New(slog.DiscardHandler)}, w.keeps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	w.URL = "http://" + server.Address()
+	body := w.get("/?state=good").body
+	if got := rows(body); len(got) != 40 || !strings.Contains(body, "page 1 of") {
+		t.Errorf("%d rows", len(got))
+	}
+	if next := w.get("/?page=25").body; len(rows(next)) != 40 ||
+		strings.Contains(next, `rel="next"`) {
+		t.Errorf("the last page has %d rows", len(rows(next)))
+	}
+}
