@@ -116,13 +116,13 @@ func order(kind string) int {
 	return len(kinds)
 }
 
-// nobody is a placeholder in the plain manifests, for the identity and its tenant.
-const nobody = "00000000-0000-0000-0000-000000000000"
+// placeholder stands in the plain manifests for the identity and its tenant.
+const placeholder = "00000000-0000-0000-0000-000000000000"
 
 // writeManifests writes the chart with its default values for kubectl apply.
 func writeManifests(w io.Writer, c *chart.Chart) error {
 	manifests, _, _, err := render(c, map[string]any{
-		"azure": map[string]any{"clientID": nobody, "tenantID": nobody}})
+		"azure": map[string]any{"clientID": placeholder, "tenantID": placeholder}})
 	if err != nil {
 		return err
 	}

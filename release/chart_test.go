@@ -115,9 +115,9 @@ func TestChartRefuses(t *testing.T) {
 	for _, c := range []struct{ values, want string }{
 		{`{}`, "image.repository: expected the repository"},
 		{`{image: {repository: x}, azure: {clientID: a}}`, "/azure/clientID"},
-		{`{image: {repository: x}, azure: {clientID: ` + nobody + `}}`,
+		{`{image: {repository: x}, azure: {clientID: ` + placeholder + `}}`,
 			"azure.clientID and azure.tenantID: expected both or neither"},
-		{`{image: {repository: x}, azure: {clientID: ` + nobody + `, tenantID: ` + nobody +
+		{`{image: {repository: x}, azure: {clientID: ` + placeholder + `, tenantID: ` + placeholder +
 			`, secretName: s}}`, "azure.clientID and azure.secretName exclude each other"},
 		{`{image: {repository: x}, azure: {cloud: germany}}`, "/azure/cloud"},
 		{`{image: {repository: x}, replica: 2}`, "additional properties 'replica'"},
