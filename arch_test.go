@@ -27,6 +27,7 @@ var imports = map[string]map[string]string{
 	"internal/inventory":  {"internal/arm": "IDs, and how documents read"},
 	"internal/finding":    {},
 	"internal/input":      {},
+	"internal/licenses":   {},
 	"internal/yamllimits": {},
 	"internal/config": {"api/v1alpha1": "reads it", "internal/arm": "IDs",
 		"internal/yamllimits": "limits of YAML",
@@ -240,6 +241,7 @@ var imports = map[string]map[string]string{
 		"internal/trace": "the command", "internal/diagnose": "doctor",
 		"internal/bundle": "collect", "internal/kube": "nodes and pods",
 		"internal/history": "what was done", "internal/iac": "the commands",
+		"internal/licenses":     "the command",
 		"internal/iac/generate": "the command", "internal/monitor": "install monitor",
 		"internal/migrate": "the command",
 		"internal/build":   "cluster create and verify", "internal/provision": "cluster create " +

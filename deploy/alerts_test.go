@@ -21,6 +21,14 @@ type bad struct {
 var bads = []bad{
 	{"RoutekeeperDown", `up 0x30`, 2 * time.Minute, `up 1x10 0x1 1x17`},
 	{"RoutekeeperDown", `up{job="prometheus",instance="x"} 1x30`, 2 * time.Minute, `up 1x30`},
+	// Two replicas in Kubernetes, one of them serving: they change places, or both are gone.
+	{"RoutekeeperDown", "up{namespace=\"n\",service=\"s\",pod=\"a\"} 0x30\n" +
+		"up{namespace=\"n\",service=\"s\",pod=\"b\"} 0x30", 2 * time.Minute,
+		"up{namespace=\"n\",service=\"s\",pod=\"a\"} 0x10 1x20\n" +
+			"up{namespace=\"n\",service=\"s\",pod=\"b\"} 1x10 0x20"},
+	// Two keepers outside of Kubernetes: each has to be up.
+	{"RoutekeeperDown", "up{instance=\"a\"} 0x30\nup{instance=\"b\"} 1x30", 2 * time.Minute,
+		"up{instance=\"a\"} 1x30\nup{instance=\"b\"} 1x30"},
 	{"RoutekeeperNotReady", "up 1x30\nroutekeeper_checks_total{cause=\"poll\"} " +
 		"0x30\nroutekeeper_checks_total{cause=\"event\"} 0x30", 5 * time.Minute,
 		"up 1x30\nroutekeeper_checks_total{cause=\"poll\"} 0x4 " +

@@ -119,7 +119,7 @@ func (r *release) build(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	for _, write := range []func() error{r.writeImage, r.writeChart, r.writeFormula,
+	for _, write := range []func() error{r.writeNotes, r.writeImage, r.writeChart, r.writeFormula,
 		r.writeChecksums} {
 		if err := write(); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -31,7 +32,7 @@ func golden(t *testing.T, path, got string) {
 		}
 	}
 	if want := read(t, path); want != got {
-		t.Errorf("%s is old: go -C release test . -run Chart -update", path)
+		t.Errorf("%s is old: go -C release test -count=1 . -run Chart -update", path)
 	}
 }
 
@@ -117,7 +118,8 @@ func TestChartRefuses(t *testing.T) {
 		{`{image: {repository: x}, azure: {clientID: a}}`, "/azure/clientID"},
 		{`{image: {repository: x}, azure: {clientID: ` + placeholder + `}}`,
 			"azure.clientID and azure.tenantID: expected both or neither"},
-		{`{image: {repository: x}, azure: {clientID: ` + placeholder + `, tenantID: ` + placeholder +
+		{`{image: {repository: x}, azure: {clientID: ` + placeholder + `, tenantID: ` +
+			placeholder +
 			`, secretName: s}}`, "azure.clientID and azure.secretName exclude each other"},
 		{`{image: {repository: x}, azure: {cloud: germany}}`, "/azure/cloud"},
 		{`{image: {repository: x}, replica: 2}`, "additional properties 'replica'"},
@@ -159,5 +161,31 @@ func TestManifests(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %s in\n%s", want, out.String())
 		}
+	}
+}
+
+// TestChartMonitoring: the objects of the Prometheus Operator have the fields of its Go types, and
+// all alerts.
+func TestChartMonitoring(t *testing.T) {
+	rules, endpoints := 0, 0
+	for _, doc := range strings.Split(read(t, "testdata/chart/everything.yaml"), "---\n") {
+		switch {
+		case strings.Contains(doc, "\nkind: ServiceMonitor\n"):
+			var m monitoring.ServiceMonitor
+			if err := yaml.UnmarshalStrict([]byte(doc), &m); err != nil {
+				t.Error(err)
+			}
+			endpoints += len(m.Spec.Endpoints)
+		case strings.Contains(doc, "\nkind: PrometheusRule\n"):
+			var r monitoring.PrometheusRule
+			if err := yaml.UnmarshalStrict([]byte(doc), &r); err != nil {
+				t.Error(err)
+			}
+			rules += len(r.Spec.Groups[0].Rules)
+		}
+	}
+	want := strings.Count(read(t, "../deploy/prometheus/routekeeper.rules.yaml"), "- alert:")
+	if endpoints != 1 || rules != want {
+		t.Errorf("%d endpoints, %d rules, want 1 and %d", endpoints, rules, want)
 	}
 }

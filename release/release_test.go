@@ -39,7 +39,7 @@ var testPlatforms = []string{"linux/amd64", "linux/arm64"}
 
 const testRepository = "Example/Keeper"
 
-// TestRelease builds a release twice, from two folders, and checks every file of it.
+// TestRelease builds a release twice, from two folders, and checks all of it.
 func TestRelease(t *testing.T) {
 	if list := os.Getenv("ROUTEKEEPER_PLATFORMS"); list != "" {
 		testPlatforms = strings.Split(list, ",")
@@ -75,6 +75,11 @@ func TestRelease(t *testing.T) {
 	t.Run("image", func(t *testing.T) { checkImage(t, first, version) })
 	t.Run("chart", func(t *testing.T) { checkPackage(t, first, version) })
 	t.Run("push", func(t *testing.T) { checkPush(t, first, version) })
+	if text := read(t, filepath.Join(first, notesFolder, "notes.md")); !strings.HasPrefix(text,
+		"- ") ||
+		strings.Contains(text, "\n#") {
+		t.Errorf("the notes are %s", text)
+	}
 	t.Run("formula", func(t *testing.T) { checkFormula(t, first, version) })
 }
 

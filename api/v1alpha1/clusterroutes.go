@@ -56,7 +56,7 @@ const (
 // Source is where the pod routes are read.
 type Source string
 
-// RouteTable reads them from the cluster's table, Nodes from the Kubernetes API.
+// RouteTable reads them from the cluster's table, Nodes from the nodes in its Kubernetes API.
 const (
 	SourceRouteTable Source = "RouteTable"
 	SourceNodes      Source = "Nodes"

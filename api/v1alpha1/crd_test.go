@@ -165,9 +165,6 @@ func constrain(spec object) {
 		return parent
 	}
 	rules := func(rules ...object) []object { return rules }
-	source := field(spec, "source") // this version does not support Nodes
-	source["enum"], source["description"] = []string{"RouteTable"},
-		"Where the pod routes are read."
 	const longestID = 1024
 	field(spec, "clusterID")["maxLength"] = longestID
 	field(spec, "clusterID")["x-kubernetes-validations"] = rules(object{

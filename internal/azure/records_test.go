@@ -95,7 +95,7 @@ func TestAddNIC(t *testing.T) {
 		`{"id":"x","properties":{}}`: false,
 		`[]`:                         false,
 	} {
-		nics := &inventory.NICs{Holder: map[netip.Addr]string{}}
+		nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Drops: map[netip.Addr]bool{}}
 		if got := addNIC(nics, []byte(raw)); got != want {
 			t.Errorf("%s: understood: %v", raw, got)
 		}

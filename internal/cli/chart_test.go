@@ -129,6 +129,17 @@ func TestChart(t *testing.T) {
 	m.until("in an Event", func() bool {
 		return strings.Contains(m.kube("get", "events", "-n", "routekeeper"), "routes created (3)")
 	})
+	// An Event that happens again is counted, which is another right.
+	for _, n := range []int{4, 3, 4} {
+		if err := m.scale(n); err != nil {
+			t.Fatal(err)
+		}
+		m.until("scaled", func() bool { return m.copies() == n })
+	}
+	m.until("counted", func() bool {
+		return m.kube("get", "events.events.k8s.io", "-n", "routekeeper", "-o",
+			"jsonpath={.items[*].series.count}") != ""
+	})
 	m.kube("wait", "-n", "routekeeper", "--for",
 		"jsonpath={.metadata.finalizers[0]}=routekeeper.dev/removal", "--timeout", "60s", of)
 	m.kube("delete", "-n", "routekeeper", of, "--timeout", "60s")

@@ -16,6 +16,7 @@ import (
 type controllerOptions struct {
 	keep                keepingOptions
 	kubeconfig, context string
+	nodes               nodesOptions
 	namespace, scopes   string
 	inside              bool
 	lease               time.Duration
@@ -62,6 +63,7 @@ Exit code 0: interrupted; 1: an error.`,
 		"`FILE` (default the pod's service account, or kubectl's)")
 	f.StringVar(&o.context, "context", "", "`NAME` of the kubeconfig's context")
 	_ = cmd.MarkFlagFilename("kubeconfig")
+	o.nodes.flags(cmd, "nodes-kubeconfig")
 	f.StringVar(&o.namespace, "namespace", "", "the controller's own `NAMESPACE`, which has the "+
 		"Lease (default the pod's, or the context's)")
 	f.StringVar(&o.scopes, "scopes", "", "`FILE` that maps namespaces to the scopes they may name")
@@ -115,7 +117,7 @@ func runController(ctx context.Context, a *app, o controllerOptions, inside bool
 	if err != nil {
 		return err
 	}
-	options, err := daemonOptions(ctx, a, o.keep, nil)
+	options, err := daemonOptions(ctx, a, o.keep, nil, o.nodes)
 	if err != nil {
 		return err
 	}

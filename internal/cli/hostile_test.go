@@ -53,6 +53,9 @@ func TestHostileBundle(t *testing.T) {
 		config)
 	routekeeper(t, "--emulator", local, "promote", string(a.demo.Cluster), "-f", config, "--yes")
 	routekeeper(t, "--emulator", local, "collect", "-f", config, "--out", honest)
+	if info, err := os.Stat(honest); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("others can read the bundle: %v, %v", info.Mode(), err)
+	}
 	rewrite(t, honest, hostile, func(name string, document map[string]any) {
 		id, _ := document["id"].(string)
 		switch {

@@ -155,7 +155,7 @@ func hostileFiles(t *testing.T, dir string) map[string]string {
 // this list with the reason.
 func TestReadersAreListed(t *testing.T) {
 	fine := map[string]string{
-		"out": "is written", "history": "is opened by SQLite, after a check of its header",
+		"out": "is written", "history": "is opened by SQLite, after its head was read",
 		"recording": "is written, never over a file", "config": "is written",
 		"report": "is written",
 	}

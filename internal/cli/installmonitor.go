@@ -14,6 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/monitor"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/serve"
 )
 
 type monitorOptions struct {
@@ -218,8 +219,8 @@ func (o *monitorOptions) check() error {
 	secret := ""
 	var err error
 	if o.secretFile != "" {
-		if secret, err = readSecret(o.secretFile); err != nil {
-			return fmt.Errorf("--event-secret-file: %w", err)
+		if secret, err = serve.ReadSecret(o.secretFile); err != nil {
+			return fmt.Errorf("--event-secret-file: %w", unreadAt(o.secretFile, err))
 		}
 	}
 	if o.webhook, err = monitor.ParseWebhook(o.url, secret, o.webhook); err != nil {

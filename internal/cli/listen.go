@@ -1,12 +1,11 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -16,12 +15,13 @@ import (
 
 // listenOptions are the flags of run --listen.
 type listenOptions struct {
-	address, secretFile    string
-	tenant                 string
-	audiences, apps, roles []string
-	usersFile              string
-	certFile, keyFile      string
-	actions                bool
+	address, secretFile      string
+	tenant                   string
+	audiences                []string
+	maySend, mayLook, mayAct []string
+	usersFile                string
+	certFile, keyFile        string
+	actions                  bool
 }
 
 func (o *listenOptions) flags(cmd *cobra.Command) {
@@ -34,10 +34,12 @@ func (o *listenOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.tenant, "auth-tenant", "", "accept tokens of this Entra ID `tenant` (its ID)")
 	f.StringArrayVar(&o.audiences, "auth-audience", nil, "`audience` that tokens must have: the "+
 		"application ID URI or client ID of the listener's application (repeatable)")
-	f.StringArrayVar(&o.apps, "auth-app", nil, "client `ID` of an application that may call "+
-		"(repeatable)")
-	f.StringArrayVar(&o.roles, "auth-role", nil, "application `role` whose members may call "+
-		"(repeatable)")
+	f.StringArrayVar(&o.maySend, "may-send", nil, "`WHO` may send events: app:ID, role:NAME, "+
+		"user:NAME or user:* (repeatable)")
+	f.StringArrayVar(&o.mayLook, "may-look", nil, "`WHO` may see pages and metrics (repeatable; "+
+		"default all of --auth-users-file)")
+	f.StringArrayVar(&o.mayAct, "may-act", nil, "`WHO` may look, and use the buttons of "+
+		"--allow-actions (repeatable)")
 	f.StringVar(&o.usersFile, "auth-users-file", "", "`file` with names and passwords "+
 		"as htpasswd -B writes it; read again when it changes")
 	f.BoolVar(&o.actions, "allow-actions", false, "show buttons that sync and repair after "+
@@ -50,7 +52,7 @@ func (o *listenOptions) flags(cmd *cobra.Command) {
 func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, error) {
 	if o.address == "" {
 		if o.actions || o.usersFile != "" || o.secretFile != "" || o.tenant != "" ||
-			len(o.audiences)+len(o.apps)+len(o.roles) > 0 || o.certFile != "" || o.keyFile != "" {
+			len(o.audiences)+len(o.rights()) > 0 || o.certFile != "" || o.keyFile != "" {
 			return nil, errors.New("--listen is missing: the flags for callers, actions and " +
 				"certificates need it")
 		}
@@ -59,8 +61,12 @@ func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, erro
 	if (o.certFile == "") != (o.keyFile == "") {
 		return nil, errors.New("--tls-cert and --tls-key: expected both or neither")
 	}
-	auth := serve.Auth{UsersFile: o.usersFile, Tenant: o.tenant, Audiences: o.audiences,
-		Apps: o.apps, Roles: o.roles}
+	auth := serve.Auth{UsersFile: o.usersFile, SecretFile: o.secretFile, Tenant: o.tenant,
+		Audiences: o.audiences}
+	tokens, err := o.callers(&auth)
+	if err != nil {
+		return nil, err
+	}
 	if o.usersFile != "" {
 		if err := serve.CheckUsers(o.usersFile); err != nil {
 			return nil, fmt.Errorf("--auth-users-file: %w", unreadAt(o.usersFile, err))
@@ -72,25 +78,23 @@ func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, erro
 		}
 	}
 	if o.secretFile != "" {
-		secret, err := readSecret(o.secretFile)
-		if err != nil {
-			return nil, fmt.Errorf("--event-secret-file: %w", err)
+		if _, err := serve.ReadSecret(o.secretFile); err != nil {
+			return nil, fmt.Errorf("--event-secret-file: %w", unreadAt(o.secretFile, err))
 		}
-		auth.Secret = secret
 	}
 	if o.tenant != "" {
 		if len(o.audiences) == 0 {
 			return nil, errors.New("--auth-audience is missing: expected the application ID URI " +
 				"or the client ID of this listener's application")
 		}
-		if len(o.apps)+len(o.roles) == 0 {
-			return nil, errors.New("--auth-app or --auth-role is missing: without it, any " +
-				"application of the tenant could call")
+		if !tokens {
+			return nil, errors.New("--may-send, --may-look or --may-act is missing: expected " +
+				"app:ID or role:NAME, because any application of the tenant could call")
 		}
 		if err := a.authority(ctx, &auth); err != nil {
 			return nil, err
 		}
-	} else if len(o.audiences)+len(o.apps)+len(o.roles) > 0 {
+	} else if len(o.audiences) > 0 || tokens {
 		return nil, errors.New("--auth-tenant is missing: expected the tenant whose tokens to " +
 			"accept")
 	}
@@ -113,25 +117,38 @@ func checkCertificate(certFile, keyFile string) error {
 	return nil
 }
 
-// shortestSecret is long enough that a random secret cannot be guessed.
-const shortestSecret = 16
+// rights are the values of the flags that give rights.
+func (o listenOptions) rights() []string { return slices.Concat(o.maySend, o.mayLook, o.mayAct) }
 
-func readSecret(file string) (string, error) {
-	raw, err := input.ReadFile(file, input.Small)
-	if err != nil {
-		return "", unread(file, err)
+// callers sets who may do what, and reports whether some of it needs tokens of Entra ID.
+func (o listenOptions) callers(auth *serve.Auth) (tokens bool, err error) {
+	users := false
+	for _, right := range []struct {
+		flag string
+		who  []string
+		to   *serve.Callers
+	}{
+		{"--may-send", o.maySend, &auth.Send}, {"--may-look", o.mayLook, &auth.Look},
+		{"--may-act", o.mayAct, &auth.Act},
+	} {
+		for _, who := range right.who {
+			if err := right.to.Add(who); err != nil {
+				return false, fmt.Errorf("%s: %w", right.flag, err)
+			}
+		}
+		tokens = tokens || len(right.to.Apps)+len(right.to.Roles) > 0
+		users = users || len(right.to.Users) > 0
 	}
-	secret := string(bytes.TrimSpace(raw))
 	switch {
-	case len(secret) < shortestSecret:
-		return "", fmt.Errorf("the secret in %s is shorter than %d characters", file,
-			shortestSecret)
-	case strings.Trim(secret,
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~") != "":
-		return "", fmt.Errorf("the secret in %s has characters that a URL path cannot hold; "+
-			"use letters, digits and -_.~", file)
+	case users && o.usersFile == "":
+		return tokens, errors.New("--auth-users-file is missing: user:NAME is a name in it")
+	case o.actions && auth.Act.Empty() && (o.usersFile != "" || o.tenant != ""):
+		return tokens, errors.New("--may-act is missing: expected who may use the buttons of " +
+			"--allow-actions, such as user:ada")
+	case !auth.Act.Empty() && !o.actions:
+		return tokens, errors.New("--allow-actions is missing: --may-act is about its buttons")
 	}
-	return secret, nil
+	return tokens, nil
 }
 
 // authority sets the address of Entra ID, and the prefix of the issuers of version 1.0 tokens.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -92,10 +93,16 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		}
 		only = append(only, id)
 	}
-	if len(o.configs) > 0 { // otherwise a wrong name would create a history next to no config
-		if _, err := a.readConfig(o.configs); err != nil {
+	var fromNodes []v1alpha1.ClusterRoutes // their routes are managed
+	// Otherwise a wrong name would create a history next to no config.
+	if len(o.configs) > 0 {
+		given, err := a.readConfig(o.configs)
+		if err != nil {
 			return err
 		}
+		fromNodes = slices.DeleteFunc(given, func(c v1alpha1.ClusterRoutes) bool {
+			return c.Spec.Source != v1alpha1.SourceNodes
+		})
 	}
 	w, format, style, err := a.output()
 	if err != nil {
@@ -123,7 +130,8 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 			if err != nil {
 				return nil, err
 			}
-			return plan.New(plan.Facts{Snapshot: s}, configs).Prune(tables), nil
+			return plan.New(plan.Facts{Snapshot: s},
+				append(configs, fromNodes...)).Prune(tables), nil
 		})
 	}
 	options := keeper.Options{Log: progress.logger()}

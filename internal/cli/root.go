@@ -180,7 +180,7 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 		a.newInstall(), a.newMan(), newMigrate(a), a.newPause(), a.newPromote(), a.newProve(),
 		a.newPruneOrphans(),
 		a.newResume(), a.newRun(), a.newSchema(), a.newStatus(), a.newSync(), a.newTrace(),
-		a.newVersion())
+		a.newVersion(), newLicenses(a))
 	return root
 }
 

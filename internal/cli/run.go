@@ -78,8 +78,8 @@ func (o *keepingOptions) check() error {
 }
 
 // daemonOptions are what a daemon needs from the flags, except its configs. paths are those of -f.
-func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string) (daemon.Options,
-	error) {
+func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string,
+	nodes nodesOptions) (daemon.Options, error) {
 	past, err := o.history.options()
 	if err != nil {
 		return daemon.Options{}, err
@@ -91,7 +91,8 @@ func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string
 	options := daemon.Options{
 		Interval: o.interval, ClusterInterval: o.clusterInterval, DryRun: o.dryRun,
 		ChangesPerMinute: o.perMinute,
-		Connect:          a.connectTelling, HistoryFile: o.history.file(paths), History: past,
+		Connect:          a.connectTelling, Nodes: nodes.source,
+		HistoryFile: o.history.file(paths), History: past,
 		Listen: listen, Actions: o.listen.actions, Version: version(),
 		Log: a.logWithoutWaiting(o.verbose), LogDropped: a.lines.Dropped,
 	}
@@ -104,6 +105,7 @@ func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string
 type runOptions struct {
 	keepingOptions
 	paths []string
+	nodes nodesOptions
 	once  bool
 }
 
@@ -153,6 +155,7 @@ Exit code 0: interrupted; 1: an error. With --once as for sync.`,
 	configFlag(cmd, &o.paths)
 	f := cmd.Flags()
 	o.keepingOptions.flags(cmd)
+	o.nodes.flags(cmd, "kubeconfig")
 	f.BoolVar(&o.once, "once", false, "check once and exit, like sync --yes")
 	groupFlags(cmd, groupManage)
 	o.listen.flags(cmd)
@@ -172,7 +175,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 			return errors.New("--once and --listen exclude each other")
 		}
 		return a.runSync(ctx, syncOptions{paths: o.paths, yes: true, dryRun: o.dryRun,
-			perMinute: o.perMinute, keep: o.history})
+			perMinute: o.perMinute, nodes: o.nodes, keep: o.history})
 	}
 	if err := o.check(); err != nil {
 		return err
@@ -185,7 +188,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	options, err := daemonOptions(ctx, a, o.keepingOptions, o.paths)
+	options, err := daemonOptions(ctx, a, o.keepingOptions, o.paths, o.nodes)
 	if err != nil {
 		return err
 	}

@@ -207,6 +207,10 @@ func scriptScale(ts *testscript.TestScript, neg bool, args []string) {
 	a := running.get(ts.Getenv("WORK"))
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
+	if len(args) == 3 {
+		ts.Check(a.e.Scale(arm.ID(args[1]), args[2], n))
+		return
+	}
 	ts.Check(a.scale(n))
 }
 

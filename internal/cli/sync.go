@@ -19,6 +19,7 @@ type syncOptions struct {
 	paths       []string
 	yes, dryRun bool
 	perMinute   int
+	nodes       nodesOptions
 	keep        keepOptions
 }
 
@@ -52,6 +53,7 @@ sync (--max-changes-per-minute).`,
 	}
 	configFlag(cmd, &o.paths)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the plan and write nothing")
+	o.nodes.flags(cmd, "kubeconfig")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
 	a.timeoutFlag(cmd)
 	limitFlag(cmd, &o.perMinute, 0)
@@ -83,7 +85,8 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 	if err != nil {
 		return err
 	}
-	options := keeper.Options{ChangesPerMinute: o.perMinute, Log: progress.logger()}
+	options := keeper.Options{ChangesPerMinute: o.perMinute, Log: progress.logger(),
+		Nodes: o.nodes.source(client)}
 	write := report.Result.Write
 	if o.dryRun || !o.yes {
 		preview := keeper.New(client, configs, o.keep.preview(o.paths, options))

@@ -56,7 +56,7 @@ func versionLine() string {
 	return fmt.Sprintf("routekeeper %s (%s%s, %s)\n", b.Version, from, b.Go, b.Platform)
 }
 
-// ofBuild is what the linker's flags say, or what the go command recorded.
+// ofBuild is what the linker set, or what the go command recorded.
 func ofBuild() origin {
 	b := origin{releaseVersion, releaseCommit, releaseDate, runtime.Version(),
 		runtime.GOOS + "/" + runtime.GOARCH}

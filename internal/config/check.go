@@ -54,10 +54,6 @@ func (d *routes) check() error {
 		},
 		func() error { return d.checkID("spec.clusterID", &s.ClusterID, arm.TypeCluster) },
 		func() error {
-			if s.Source == v1alpha1.SourceNodes {
-				return d.errorf("spec.source", "Nodes (reading pod CIDRs from the Kubernetes "+
-					"API) is not supported by this version, expected RouteTable")
-			}
 			return oneOf(d.document, "spec.source", s.Source, v1alpha1.SourceRouteTable,
 				v1alpha1.SourceNodes)
 		},

@@ -85,8 +85,6 @@ func TestMistakes(t *testing.T) {
 		{"enum in the wrong case", doc("a", "  targets: [{routeTableID: "+tables+
 			"x, policy: sync}]\n"),
 			`spec.targets[0].policy: unknown value "sync", expected Sync, UpsertOnly or Observe`},
-		{"nodes", doc("a", "  source: Nodes\n"),
-			`c.yaml:6:11: spec.source: Nodes (reading pod CIDRs from the Kubernetes API) is not supported by this version, expected RouteTable`},
 		{"own table as target",
 			doc("a", "  routeTableID: "+tables+"own\n  targets:\n    - routeTableID: "+
 				strings.ToUpper(tables)+"OWN\n"),

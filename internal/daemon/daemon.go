@@ -42,6 +42,8 @@ type Options struct {
 	// is no config, it calls idle at least every half minute, so that health checks do not take the
 	// keeper for stuck. Nil: the config comes from Files.
 	Follow func(ctx context.Context, k *keeper.Keeper, idle func())
+	// Nodes makes keeper.Options.Nodes; nil for none.
+	Nodes func(*azure.Client) keeper.Nodes
 	// Withhold is keeper.Options.Withhold.
 	Withhold func(keeper.Intent) string
 	// Interval is the time between two checks, ClusterInterval the time between two reads of the
@@ -103,10 +105,14 @@ func Run(ctx context.Context, o Options) error {
 	board.Expect(o.Interval)
 	health := serve.NewHealth(o.Interval)
 	pauses := newPauses(o.Paths, log)
+	var nodes keeper.Nodes
+	if o.Nodes != nil {
+		nodes = o.Nodes(client)
+	}
 	k := keeper.New(client, o.Configs, past.With(keeper.Options{
 		DryRun: o.DryRun, ClusterInterval: o.ClusterInterval, Log: log,
-		ChangesPerMinute: o.ChangesPerMinute,
-		Paused:           pauses.until, Progress: health.Progress, Withhold: o.Withhold,
+		ChangesPerMinute: o.ChangesPerMinute, Nodes: nodes,
+		Paused: pauses.until, Progress: health.Progress, Withhold: o.Withhold,
 		Planned: func(r keeper.Result) {
 			board.Planned(r)
 			if o.Planned != nil {

@@ -18,8 +18,11 @@ import (
 type Kubernetes struct {
 	Nodes []Node `json:"nodes"`
 	Pods  []Pod  `json:"pods"`
-	// Failed says why it could not be read, or "".
-	Failed string `json:"failed,omitempty"`
+	// Failed says why it could not be read, or "". Since is when it last answered; zero if it never
+	// has. NoLogin is set if the program that logs in is not installed.
+	Failed  string    `json:"failed,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+	NoLogin bool      `json:"noLogin,omitempty"`
 	// Note says what could not be read while the rest was, such as the pods if the API shows only
 	// nodes.
 	Note string `json:"note,omitempty"`
@@ -37,6 +40,8 @@ type Node struct {
 	// azure:///subscriptions/…/virtualMachineScaleSets/…/virtualMachines/0.
 	ProviderID string `json:"providerID,omitempty"`
 	Ready      bool   `json:"ready"`
+	// ReadySince is when the node became Ready.
+	ReadySince time.Time `json:"readySince,omitzero"`
 	// Overlay is set if the node's pods are in an overlay network (label
 	// kubernetes.azure.com/podnetwork-type).
 	Overlay bool `json:"overlay,omitempty"`
@@ -179,8 +184,9 @@ func decodeNode(raw []byte) (Node, error) {
 	for _, c := range doc.Status.Conditions {
 		switch c.Type {
 		case "Ready":
-			n.Ready = c.Status == "True"
-			if !n.Ready {
+			if n.Ready = c.Status == "True"; n.Ready {
+				n.ReadySince = c.Since
+			} else {
 				n.Unready = &Condition{Reason: c.Reason, Message: c.Message, Since: c.Since}
 			}
 		case "NetworkUnavailable":

@@ -105,6 +105,8 @@ type Known struct {
 // says why they could not be read. Read is the time at which the read began.
 type NICs struct {
 	Holder map[netip.Addr]string
+	// Drops are the addresses of interfaces without IP forwarding: Azure drops what they forward.
+	Drops  map[netip.Addr]bool
 	Failed string
 	Read   time.Time
 }
@@ -217,6 +219,7 @@ func (s *Snapshot) Fork() *Snapshot {
 	c := *s
 	c.Clusters, c.Tables, c.Subnets, c.Unread = maps.Clone(s.Clusters), maps.Clone(s.Tables),
 		maps.Clone(s.Subnets), maps.Clone(s.Unread)
+	c.Kubernetes = maps.Clone(s.Kubernetes)
 	c.known = make(map[string]*Known, len(s.known))
 	for key, k := range s.known {
 		same := *k

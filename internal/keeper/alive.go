@@ -60,7 +60,7 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	case cluster != nil && cluster.Deleting:
 		return left("cluster %s is being deleted: the route table of %s is not put back",
 			id.Short(), subnet.ID.Short())
-	case cluster != nil && !cluster.Kubenet() && ofNodes(seen, id, subnet.ID):
+	case cluster != nil && !plan.Routed(&c.configs[i], cluster) && ofNodes(seen, id, subnet.ID):
 		f := finding.New(finding.ClusterNotKubenet, name, string(id),
 			"cluster %s is not kubenet any more: the route table of %s is not put back",
 			id.Short(), subnet.ID.Short())

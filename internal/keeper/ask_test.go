@@ -186,3 +186,43 @@ func TestAskForAllWhileOneGoes(t *testing.T) {
 		<-answered
 	})
 }
+
+// TestAskOnly: a request makes the changes that a person confirmed, and no others of their kind,
+// even if those are needed at that moment too.
+func TestAskOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.reconcile(w.keep(w.demoConfig()))
+		k := w.runWith(Options{Paused: paused}, time.Hour, w.demoConfig())
+		k.since(time.Minute)
+		dropLast := func(p object) {
+			routes := p["routes"].([]any)
+			p["routes"] = routes[:len(routes)-1]
+		}
+		ask := func(verbs []plan.Verb, only []plan.Change) Result {
+			t.Helper()
+			r, err := k.Ask(context.Background(), Request{Cluster: "shop", Verbs: verbs,
+				Only: only})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		w.edit(w.demo.GatewayTable, dropLast)
+		var shown []plan.Change
+		for _, c := range ask(nil, nil).Changes {
+			shown = append(shown, c.Change)
+		}
+		if len(shown) != 1 {
+			t.Fatalf("shown: %+v", shown)
+		}
+		w.edit(w.demo.GatewayTable, dropLast)
+		r := ask([]plan.Verb{plan.Create, plan.Update, plan.Delete}, shown)
+		if strings.Count(did(r), "done") != 1 || strings.Count(did(r), "planned") != 1 {
+			t.Errorf("one change was confirmed: %s", did(r))
+		}
+		if r := ask([]plan.Verb{plan.Create}, []plan.Change{}); strings.Contains(did(r), "done") {
+			t.Errorf("nothing was confirmed: %s", did(r))
+		}
+	})
+}

@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -46,14 +44,7 @@ func BenchmarkSync(b *testing.B) {
 			object{"name": "np", "count": nodes,
 				"vnetSubnetID": string(vnet.Child("subnets", "nodes"))}},
 	}})
-	server := httptest.NewServer(w.e)
-	b.Cleanup(server.Close)
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn,
-		error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "tcp", server.Listener.Addr().String())
-	}}
-	b.Cleanup(transport.CloseIdleConnections)
+	transport := loopback(b, w)
 	client := emulatortest.ClientOver(b, transport, w.e, emulatortest.Keeper)
 	config := configure("big", cluster, target)
 	config.Spec.RouteTableID = string(source)

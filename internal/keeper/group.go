@@ -35,6 +35,7 @@ func (k *Keeper) reload(configs []v1alpha1.ClusterRoutes,
 	}
 	requests := slices.Clone(k.requests)
 	k.mu.Unlock()
+	k.retainNodes(configs)
 	kept := keySet(configs)
 	for _, q := range requests {
 		q.keep(kept)

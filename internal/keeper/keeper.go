@@ -63,6 +63,8 @@ type Options struct {
 	Recorder Recorder
 	// Store stores what a restart must not forget. Nil: it is forgotten.
 	Store Store
+	// Nodes reads the nodes of clusters with source Nodes. Nil: they are unknown.
+	Nodes Nodes
 }
 
 // Keeper keeps the pod routes of the configured clusters in sync.

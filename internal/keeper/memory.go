@@ -105,7 +105,7 @@ func (c *check) timeSources(planner *plan.Planner) {
 		m, known := c.mem.clusters[id.Key()], c.s.Memory.Of(id)
 		if table, routes := planner.Source(id); routes != nil {
 			m.noteSource(routes, time.Now())
-			m.hopsOf = table.ETag
+			m.hopsOf = table.ETag // "" of nodes: a restart forgets what settled
 			m.steadySince(c.s.Snapshot, c.s.Cluster(id), table, time.Now())
 			m.had = planner.Had(id)
 			known.Had = m.had

@@ -174,7 +174,7 @@ func (c *check) noteClusters(ctx context.Context, documents *inventory.Snapshot,
 		if before != nil && elsewhere(before, m.cluster) {
 			m.forgetNetwork()
 		}
-		if m.cluster.Kubenet() && m.cluster.UsesAKSVNet() {
+		if c.routed(id, m.cluster) && m.cluster.UsesAKSVNet() {
 			ownSubnets = append(ownSubnets, id)
 		}
 	}
@@ -236,6 +236,7 @@ func (c *check) observeTables(ctx context.Context) error {
 		inventory.Wanted{Tables: observe.Tables(c.s.Snapshot, c.configs, sources)}); err != nil {
 		return err
 	}
+	c.readNodes(ctx) // last: they may be newer than what was read
 	return c.share()
 }
 

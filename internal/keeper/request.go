@@ -14,7 +14,10 @@ import (
 type Request struct {
 	Cluster string      // a cluster's name; "" for all
 	Verbs   []plan.Verb // the changes to make; none: check and plan, change nothing
-	By      string      // the person's name; becomes Cause.Caller of the check
+	// Only are the changes to make, of those with Verbs; nil: all. A person confirmed these and no
+	// others.
+	Only []plan.Change
+	By   string // the person's name; becomes Cause.Caller of the check
 }
 
 // request is a Request that waits for its answer, which combines the checks of all its clusters.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -392,5 +393,14 @@ func (w *worker) nameOf(cluster string) string {
 // idOf returns the ID of a config's cluster.
 func idOf(c v1alpha1.ClusterRoutes) arm.ID { return arm.ID(c.Spec.ClusterID) }
 
-// chosen reports whether a request includes a change's verb.
-func (q *request) chosen(c plan.Change) bool { return slices.Contains(q.Verbs, c.Verb) }
+// chosen reports whether a request includes a change.
+func (q *request) chosen(c plan.Change) bool {
+	return slices.Contains(q.Verbs, c.Verb) && (q.Only == nil ||
+		slices.ContainsFunc(q.Only, func(o plan.Change) bool { return sameChange(c, o) }))
+}
+
+// sameChange reports whether two changes do the same, for whatever reason.
+func sameChange(a, b plan.Change) bool {
+	return a.Verb == b.Verb && a.Resource.Equal(b.Resource) && a.Cluster == b.Cluster &&
+		a.Route == b.Route && reflect.DeepEqual(a.Old, b.Old) && reflect.DeepEqual(a.New, b.New)
+}

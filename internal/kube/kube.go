@@ -57,6 +57,9 @@ type Options struct {
 // caller named none.
 var ErrNoContext = errors.New("no kubeconfig context is for this cluster")
 
+// inCluster is the context of a pod's own service account.
+const inCluster = "in-cluster"
+
 // Client reads from one API server.
 type Client struct {
 	cluster *inventory.Cluster // the expected one, or nil
@@ -67,6 +70,7 @@ type Client struct {
 	plugin  string // the exec plugin that logs in, or ""
 	server  *url.URL
 	http    *http.Client
+	watch   *http.Client  // for answers that last as long as watchFor
 	config  *rest.Config  // for connections that are not HTTP's own
 	pause   time.Duration // before a call is retried
 }
@@ -102,28 +106,34 @@ func Load(o Options) (*Client, error) {
 	case err != nil:
 		return nil, unreadable(o.Kubeconfig, err)
 	}
-	c := &Client{cluster: o.Cluster, pause: time.Second}
 	var config *rest.Config
+	context := inCluster
 	if len(known.Contexts) == 0 && o.Kubeconfig == "" && o.Context == "" &&
 		os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
-		c.context = "in-cluster"
 		config, err = rest.InClusterConfig()
 	} else {
-		if c.context, err = choose(known, o); err != nil {
+		if context, err = choose(known, o); err != nil {
 			return nil, err
 		}
-		if err := trusted(o, rules, known, c.context); err != nil {
+		if err := trusted(o, rules, known, context); err != nil {
 			return nil, err
 		}
-		config, err = clientcmd.NewNonInteractiveClientConfig(*known, c.context,
+		config, err = clientcmd.NewNonInteractiveClientConfig(*known, context,
 			&clientcmd.ConfigOverrides{}, rules).ClientConfig()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig context %s: %s", c.context, oneLine(err))
+		return nil, fmt.Errorf("kubeconfig context %s: %s", context, oneLine(err))
 	}
+	return newClient(config, context, o)
+}
+
+// newClient makes the client for an API server.
+func newClient(config *rest.Config, context string, o Options) (*Client, error) {
+	c := &Client{cluster: o.Cluster, context: context, pause: time.Second}
 	if config.ExecProvider != nil {
 		c.plugin = filepath.Base(config.ExecProvider.Command)
 	}
+	var err error
 	if c.server, _, err = rest.DefaultServerUrlFor(config); err != nil {
 		return nil, fmt.Errorf("kubeconfig context %s: server %q: %s", c.context, config.Host,
 			oneLine(err))
@@ -156,18 +166,28 @@ func (c *Client) connect(config *rest.Config, limit time.Duration) error {
 	c.config = rest.CopyConfig(config)
 	config.Dial = (&net.Dialer{Timeout: min(limit, 10*time.Second), KeepAlive: 30 * time.Second}).
 		DialContext
+	var err error
+	if c.http, err = c.client(config, limit); err != nil {
+		return err
+	}
+	c.watch, err = c.client(config, watchFor+limit)
+	return err
+}
+
+// client creates an HTTP client whose answers end within the limit.
+func (c *Client) client(config *rest.Config, limit time.Duration) (*http.Client, error) {
+	config = rest.CopyConfig(config)
 	// the login goes around it, without a limit
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return timed{rt, limit} })
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return fmt.Errorf("kubeconfig context %s: %s", c.context, oneLine(err))
+		return nil, fmt.Errorf("kubeconfig context %s: %s", c.context, oneLine(err))
 	}
 	// A redirect leads to a login page elsewhere, which must not get our credentials.
-	c.http = &http.Client{Transport: client.Transport,
+	return &http.Client{Transport: client.Transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
-		}}
-	return nil
+		}}, nil
 }
 
 // choose picks the context: the named one, the cluster's, or the current one.

@@ -30,14 +30,14 @@ const (
 // Read reads the nodes and pods of the cluster. If the caller may read only one of them, the note
 // says so; if neither, that is an error. Errors are one line and name the next step.
 func (c *Client) Read(ctx context.Context) (*inventory.Kubernetes, error) {
-	nodes, nodesErr := list(ctx, c, "nodes", inventory.DecodeNodes, inventory.Node.Compare)
+	nodes, _, nodesErr := list(ctx, c, "nodes", inventory.DecodeNodes, inventory.Node.Compare)
 	if nodesErr != nil && !refused(nodesErr) {
 		return nil, nodesErr
 	}
 	if err := c.prove(nodes, nodesErr); err != nil {
 		return nil, err
 	}
-	pods, podsErr := list(ctx, c, "pods", inventory.DecodePods, inventory.Pod.Compare)
+	pods, _, podsErr := list(ctx, c, "pods", inventory.DecodePods, inventory.Pod.Compare)
 	switch {
 	case podsErr != nil && ctx.Err() != nil:
 		return nil, podsErr
@@ -73,26 +73,26 @@ func (c *Client) prove(nodes []inventory.Node, failed error) error {
 		getCredentials(c.cluster))
 }
 
-// list reads all objects of a resource, page by page. It starts over if the list took so long that
-// its snapshot has expired (410).
+// list reads all objects of a resource, page by page, and returns them with the version of the
+// list. It starts over if the list took so long that its snapshot has expired (410).
 func list[T any](ctx context.Context, c *Client, resource string, decode func([]byte) ([]T, error),
-	compare func(T, T) int) ([]T, error) {
+	compare func(T, T) int) ([]T, string, error) {
 	for try := 1; ; try++ {
-		all, err := pages(ctx, c, resource, decode)
+		all, version, err := pages(ctx, c, resource, decode)
 		var f *failure
 		if errors.As(err, &f) && f.status == http.StatusGone && try < maxTries {
 			continue
 		}
 		if err != nil {
-			return nil, c.explain(resource, err)
+			return nil, "", c.explain(resource, err)
 		}
 		slices.SortFunc(all, compare)
-		return all, nil
+		return all, version, nil
 	}
 }
 
 func pages[T any](ctx context.Context, c *Client, resource string,
-	decode func([]byte) ([]T, error)) ([]T, error) {
+	decode func([]byte) ([]T, error)) (_ []T, version string, _ error) {
 	all := []T{}
 	next := ""
 	for range maxPages {
@@ -102,21 +102,22 @@ func pages[T any](ctx context.Context, c *Client, resource string,
 		}
 		body, err := c.get(ctx, "/api/v1/"+resource, query)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		page, err := decode(body)
 		if err != nil {
-			return nil, &failure{garbage: err}
+			return nil, "", &failure{garbage: err}
 		}
 		all = append(all, page...)
 		before := next
+		version = gjson.GetBytes(body, "metadata.resourceVersion").String()
 		if next = gjson.GetBytes(body, "metadata.continue").String(); next == "" {
-			return all, nil
+			return all, version, nil
 		} else if next == before {
 			break
 		}
 	}
-	return nil, &failure{garbage: errors.New("the list does not end")}
+	return nil, "", &failure{garbage: errors.New("the list does not end")}
 }
 
 // get reads one thing.
@@ -193,21 +194,25 @@ func (c *Client) do(request *http.Request) ([]byte, error) {
 		return nil, &failure{garbage: fmt.Errorf("the answer is larger than %d MB", maxPage>>20)}
 	}
 	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusCreated {
-		f := &failure{status: response.StatusCode, location: response.Header.Get("Location")}
-		var status struct {
-			Message string `json:"message"`
-		}
-		// a Status, unless something in front of the API server answered
-		if json.Unmarshal(body.Bytes(), &status) == nil {
-			f.message = status.Message
-		}
-		if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil &&
-			seconds > 0 {
-			f.retryAfter = time.Duration(min(seconds, 3600)) * time.Second
-		}
-		return nil, f
+		return nil, failed(response, body.Bytes())
 	}
 	return body.Bytes(), nil
+}
+
+// failed is the failure of an answer.
+func failed(response *http.Response, body []byte) *failure {
+	f := &failure{status: response.StatusCode, location: response.Header.Get("Location")}
+	var status struct {
+		Message string `json:"message"`
+	}
+	// a Status, unless something in front of the API server answered
+	if json.Unmarshal(body, &status) == nil {
+		f.message = status.Message
+	}
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		f.retryAfter = time.Duration(min(seconds, 3600)) * time.Second
+	}
+	return f
 }
 
 // timed limits the time for each answer, up to its last byte.

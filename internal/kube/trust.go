@@ -12,8 +12,8 @@ import (
 )
 
 // trusted refuses a kubeconfig from elsewhere that would run a program here, or send a file from
-// here to its server. The user's own kubeconfigs are kubectl's: a program that can write them can
-// already run programs as the user.
+// here to its server. The user's own kubeconfigs are kubectl's: who can write them can already run
+// programs as the user.
 func trusted(o Options, rules *clientcmd.ClientConfigLoadingRules, known *api.Config,
 	context string) error {
 	if o.Trusted || o.Kubeconfig == "" || slices.ContainsFunc(rules.Precedence,

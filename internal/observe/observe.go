@@ -72,7 +72,8 @@ func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.I
 func Subnets(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []arm.ID {
 	var ids []arm.ID
 	for _, c := range configs {
-		if cluster := s.Cluster(arm.ID(c.Spec.ClusterID)); cluster != nil && cluster.Kubenet() {
+		if cluster := s.Cluster(arm.ID(c.Spec.ClusterID)); cluster != nil &&
+			plan.Routed(&c, cluster) {
 			ids = append(ids, s.NodeSubnetIDs(cluster)...)
 		}
 		for _, g := range c.Spec.Guard.Subnets {

@@ -193,11 +193,13 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 	var wanted map[netip.Prefix]inventory.Route
 	var owner *plan.Ownership // nil: not known which routes belong to the cluster
 	stale := Stale
-	if cluster := s.Cluster(arm.ID(config.Spec.ClusterID)); cluster != nil && cluster.Kubenet() {
-		known := plan.Owner(s, config, cmp.Or(source, &inventory.RouteTable{}))
+	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
+	if cluster != nil && plan.Routed(config, cluster) {
+		from := plan.SourceTable(s, config, own)
+		known := plan.Owner(s, config, cmp.Or(from, &inventory.RouteTable{}))
 		owner = &known
-		if source != nil {
-			wanted = plan.PodRoutes(s, config, source)
+		if from != nil {
+			wanted = plan.PodRoutes(s, config, from)
 			if len(wanted) == 0 && cluster.Nodes() > 0 { // nothing proves that a copy is wrong
 				stale = Kept
 			}
@@ -206,9 +208,13 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 	if own.Table != "" {
 		t := tableOf(s.Snapshot, own.Table, RoleCluster, 0)
 		if source != nil {
+			own := wanted
+			if config.Spec.Source == v1alpha1.SourceNodes {
+				own = plan.PodRoutes(s, config, source)
+			}
 			for _, r := range source.Routes {
 				state := Unmanaged
-				if w, pods := wanted[r.Prefix]; pods && w.Name == r.Name {
+				if w, pods := own[r.Prefix]; pods && w.Name == r.Name {
 					state = c.carried(source.ID)
 				}
 				t.add(r, state, "")
@@ -284,7 +290,7 @@ func (n *neighbours) want(r inventory.Route) bool {
 			if o.Metadata.Name == n.except || !shared {
 				continue
 			}
-			if table := n.s.Table(plan.Discover(n.s, o, n.taken).Table); table != nil {
+			if table := plan.SourceTable(n.s, o, plan.Discover(n.s, o, n.taken)); table != nil {
 				n.wanted = append(n.wanted, plan.PodRoutes(n.s, o, table))
 			}
 		}

@@ -23,6 +23,9 @@ func (p *Planner) readClusters() {
 		p.clusters = append(p.clusters, v)
 		if p.checkCluster(v) {
 			p.readSource(v)
+			if fromNodes(c) {
+				p.readNodes(v)
+			}
 		}
 		p.noteClusterTables(v)
 		for _, t := range c.Spec.Targets {
@@ -48,7 +51,7 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 	if v.cluster == nil {
 		return false
 	}
-	if !v.cluster.Kubenet() {
+	if !Routed(v.config, v.cluster) {
 		f := finding.New(finding.ClusterNotKubenet, v.name, string(id),
 			"cluster %s uses the network plugin %s instead of kubenet: it has no pod routes in a "+
 				"route table", id.Short(), v.cluster.PluginName())
@@ -56,6 +59,9 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 			p.add(f.With(left...).WithAdvice("remove the leftover routes, then remove %s from "+
 				"the config", v.name))
 		} else {
+			if v.cluster.Overlay() {
+				f = f.With("with spec.source: Nodes, the routes to its pods come from its nodes")
+			}
 			p.add(f.WithAdvice("remove %s from the config", v.name))
 		}
 		return false
@@ -138,7 +144,11 @@ func (p *Planner) readSource(v *clusterState) {
 				finding.Command("az network route-table show --ids %s", d.Table))})
 		return
 	}
-	v.wanted = v.podRoutes(table)
+	if fromNodes(v.config) {
+		v.opinion = v.podRoutes(table)
+		return
+	}
+	v.from, v.wanted = table, v.podRoutes(table)
 	p.outsideHops(v, table)
 	if len(v.wanted) == 0 && v.cluster.Nodes() > 0 && len(v.cidrs) > 0 && (len(v.nodes) > 0 ||
 		v.anyHop) {
@@ -196,6 +206,14 @@ func (p *Planner) outsideHops(v *clusterState, table *inventory.RouteTable) {
 	}
 	for _, r := range table.Routes {
 		if v.isNodePrefix(r.Prefix) && r.Hop.IsValid() && !v.isNodeHop(r) {
+			if fromNodes(v.config) {
+				p.add(finding.New(finding.SourceHop, v.name, string(table.ID),
+					"node %s of cluster %s has the address %s, which is in none of the subnets of "+
+						"its pools; its route is not written", inventory.RouteNode(r.Name),
+					v.cluster.ID.Short(), r.NextHop()).About(r.Name).
+					WithFix("kubectl get nodes -o wide"))
+				continue
+			}
 			p.add(finding.New(finding.SourceHop, v.name, string(table.ID),
 				"route %s (%s) in the route table of cluster %s leads to %s, which is in none of "+
 					"its node subnets; it is not copied",
@@ -240,12 +258,12 @@ func (p *Planner) noteClusterTables(v *clusterState) {
 	}
 }
 
-// Source returns the cluster's route table and its pod routes by prefix, or nil if it could not be
-// read.
+// Source returns what the pod routes are read from, the cluster's route table or its nodes as a
+// table, and the routes by prefix; nil if it could not be read.
 func (p *Planner) Source(cluster arm.ID) (*inventory.RouteTable, map[netip.Prefix]inventory.Route) {
 	for _, v := range p.clusters {
 		if v.wanted != nil && cluster.Equal(arm.ID(v.config.Spec.ClusterID)) {
-			return p.s.Table(v.source), v.wanted.byPrefix()
+			return v.from, v.wanted.byPrefix()
 		}
 	}
 	return nil, nil

@@ -29,6 +29,11 @@ type clusterState struct {
 	source           arm.ID
 	how              string
 	proven, doubtful bool
+	// from is what the pod routes were read from: the cluster's route table, or its nodes as a
+	// table.
+	from *inventory.RouteTable
+	// opinion are the pod routes of its route table if its nodes are the source.
+	opinion podRoutes
 	// wanted are the pod routes of the source. They are nil if it could not be read; then no route
 	// in a target counts as stale.
 	wanted podRoutes

@@ -110,8 +110,11 @@ type NodeRoutes struct {
 	Hops map[netip.Addr]string
 	// From are the pod routes that Hops was made from.
 	From []*inventory.Route
-	// Lacks are the nodes without a route, by the name of their machine as NICs show it.
+	// Lacks are the nodes without a route, by the name of their machine as NICs show it. With
+	// source Nodes they are by the target and the name of the node.
 	Lacks map[string]Lack
+	// Drops is set if a node's network interface drops packets for its pods (source Nodes).
+	Drops bool
 }
 
 func (n *NodeRoutes) note(machine string, lack Lack) {

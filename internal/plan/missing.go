@@ -45,7 +45,7 @@ const NodesMayJoin = "their age is unknown: a node that is just joining looks th
 func (w *planning) missing() {
 	for _, v := range w.clusters {
 		w.excluded(v)
-		if !w.watching {
+		if !w.watching && !fromNodes(v.config) {
 			w.nodes(v)
 		}
 	}
@@ -61,7 +61,7 @@ func (w *planning) whole(v *clusterState) (*clusterState, podRoutes) {
 	all := *v.config
 	all.Spec.PodCIDRs = nil
 	wide := newClusterState(w.s, &all, v.cluster)
-	return wide, wide.podRoutes(w.s.Table(v.source))
+	return wide, wide.podRoutes(v.from)
 }
 
 // excluded reports pod routes that are not copied because spec.podCIDRs excludes them.

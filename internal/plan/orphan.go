@@ -197,7 +197,7 @@ func (p *Planner) ownerOfRoute(table *inventory.RouteTable,
 		case ownsRoute(p.s, cluster, r) && p.s.Elsewhere(table, cluster):
 			blind = fmt.Sprintf("cluster %s has nodes with the same addresses in another network",
 				cluster.ID.Name())
-		case ownsRoute(p.s, cluster, r) && cluster.Kubenet():
+		case ownsRoute(p.s, cluster, r) && (cluster.Kubenet() || p.readsNodes(cluster.ID)):
 			return cluster, true, ""
 		case ownsRoute(p.s, cluster, r):
 			owner = cluster

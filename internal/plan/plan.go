@@ -109,6 +109,11 @@ func (p *Planner) Plan() Plan {
 			state.Tables = append(state.Tables, *t)
 		}
 	}
+	if !p.removing {
+		for _, v := range p.clusters {
+			w.readyNodes(v, state)
+		}
+	}
 	w.reportVanished()
 	made := w.plan(state, Diff(p.s.Snapshot, state))
 	p.observe(&made)

@@ -22,8 +22,8 @@ func (t *target) report() {
 		}
 		if n := len(s.drift); n > 0 {
 			t.w.add(t.finding(finding.TargetDrift, s,
-				"target %s differs from the route table of %s in %s",
-				t.now.ID.Short(), s.name, number(n, "route", "routes")).With(s.drift...).
+				"target %s differs from %s in %s",
+				t.now.ID.Short(), s.whence(), number(n, "route", "routes")).With(s.drift...).
 				WithAdvice("promote sets the policy of this target to Sync").
 				WithFix("routekeeper promote %s%s", s.name, finding.Config()))
 		}
@@ -40,11 +40,10 @@ func (t *target) finding(code finding.Code, s *targetCluster, format string,
 func (t *target) reportWithheld(s *targetCluster) {
 	if n := len(s.undeleted); n > 0 {
 		f := t.finding(finding.DeletesWithheld, s,
-			"%s in %s: the route table of cluster %s lacks them, but nothing proves that their "+
-				"nodes are gone",
-			number(n, "route stays", "routes stay"), t.now.ID.Short(), s.cluster.ID.Short()).
+			"%s in %s: %s lacks them, but nothing proves that their nodes are gone",
+			number(n, "route stays", "routes stay"), t.now.ID.Short(), s.whence()).
 			With(s.undeleted...).
-			WithFix("az network route-table show --ids %s", s.source)
+			WithFix("%s", s.showSource())
 		if !s.blindly { // the routes are correct, or become stale in a moment
 			f.Severity = finding.Warning
 		}
@@ -52,11 +51,10 @@ func (t *target) reportWithheld(s *targetCluster) {
 	}
 	if n := len(s.unfollowed); n > 0 {
 		t.w.add(t.finding(finding.UpdatesWithheld, s,
-			"%s in %s: the route table of cluster %s has another next hop, but nothing proves "+
-				"that a node has that address",
+			"%s in %s: %s has another next hop, but nothing proves that a node has that address",
 			number(n, "route keeps its next hop", "routes keep their next hops"),
-			t.now.ID.Short(), s.cluster.ID.Short()).With(s.unfollowed...).
-			WithFix("az network route-table show --ids %s", s.source))
+			t.now.ID.Short(), s.whence()).With(s.unfollowed...).
+			WithFix("%s", s.showSource()))
 	}
 }
 

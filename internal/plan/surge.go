@@ -46,7 +46,7 @@ func Rooms(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 // nodes. Machines beyond a pool's count are surge nodes.
 func roomIn(subnet *inventory.Subnet, cluster *inventory.Cluster,
 	c *v1alpha1.ClusterRoutes) (r Room, known bool) {
-	if subnet == nil || !cluster.Kubenet() || cluster.Stopped {
+	if subnet == nil || !Routed(c, cluster) || cluster.Stopped {
 		return Room{}, false
 	}
 	free := 0

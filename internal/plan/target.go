@@ -351,7 +351,7 @@ func (t *target) addMissing() {
 	var without []string // clusters that lack routes
 	for _, s := range t.clusters {
 		before := missing
-		for _, want := range s.wanted {
+		for _, want := range s.byNode() {
 			switch want := *want; {
 			case t.taken(s, want):
 			case s.policy == v1alpha1.PolicyObserve:
@@ -393,6 +393,9 @@ func (t *target) taken(s *targetCluster, want inventory.Route) bool {
 func (t *target) create(s *targetCluster, want inventory.Route) {
 	name := t.freeName(want)
 	why := Reason{Cluster: s.name, Why: "new in the cluster's table"}
+	if fromNodes(s.config) {
+		why.Why = "a new node"
+	}
 	if t.undone(s, want.Prefix, want.Hop) {
 		why.Why, why.Repair = "another writer removed it from this table", true
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,16 +18,19 @@ import (
 
 // Auth says who may call. The zero value admits everyone, and works on loopback only.
 type Auth struct {
-	// Secret is in the path after /events/, or is the bearer token. "": no secret.
-	Secret string
+	// SecretFile holds the secret that senders of events append to /events/, or use as a bearer
+	// token; "" for none. It is reloaded when it changes.
+	SecretFile string
 	// Tenant is the tenant whose Entra ID tokens are accepted, "" for none. A token must be for one
-	// of Audiences, and from an application in Apps or with one of Roles: any application in a
-	// tenant can get a token for any other.
-	Tenant                 string
-	Audiences, Apps, Roles []string
+	// of Audiences, and its application or one of its roles must have the right: any application
+	// in a tenant can get a token for any other.
+	Tenant    string
+	Audiences []string
 	// UsersFile has the names and passwords of people, as htpasswd -B writes them; "" for none. It
 	// is reloaded when it changes.
 	UsersFile string
+	// Send, Look and Act have these rights. Callers with the secret may send, too.
+	Send, Look, Act Callers
 	// Authority is Entra ID's address, such as https://login.microsoftonline.com. LegacyIssuer is
 	// the beginning of the issuer of its version 1.0 tokens, such as https://sts.windows.net/.
 	Authority, LegacyIssuer string
@@ -36,16 +38,16 @@ type Auth struct {
 	Client *http.Client
 }
 
-func (a Auth) none() bool { return a.Secret == "" && a.Tenant == "" && a.UsersFile == "" }
+func (a Auth) none() bool { return a.SecretFile == "" && a.Tenant == "" && a.UsersFile == "" }
 
 func (a Auth) check() error {
 	if a.Tenant != "" && len(a.Audiences) == 0 {
 		return errors.New("tokens of Entra ID need an audience: the application ID URI or the " +
 			"client ID of this listener's application")
 	}
-	if a.Tenant != "" && len(a.Apps)+len(a.Roles) == 0 {
-		return errors.New("tokens of Entra ID need an allowed application or role: any " +
-			"application in a tenant can get a token for any other")
+	if a.Tenant != "" && !a.Send.tokens() && !a.Look.tokens() && !a.Act.tokens() {
+		return errors.New("tokens of Entra ID need an application or role that may do something: " +
+			"any application in a tenant can get a token for any other")
 	}
 	return nil
 }
@@ -55,14 +57,18 @@ type gate struct {
 	Auth
 	log    *slog.Logger
 	client *http.Client
-	users  *users // nil: none
+	secret *secret // nil: none
+	users  *users  // nil: none
 
 	mu        sync.Mutex
 	verifiers []*oidc.IDTokenVerifier // for each issuer and audience
 	tried     time.Time
 }
 
-func newGate(a Auth, log *slog.Logger) *gate {
+func newGate(a Auth, log *slog.Logger) (*gate, error) {
+	if len(a.Look.Users)+len(a.Act.Users) == 0 {
+		a.Look.Users = []string{Everyone} // what a users file is for
+	}
 	g := &gate{Auth: a, log: log}
 	under := http.DefaultTransport
 	if a.Client != nil && a.Client.Transport != nil {
@@ -70,37 +76,62 @@ func newGate(a Auth, log *slog.Logger) *gate {
 	}
 	g.client = &http.Client{Transport: &seldom{under: under, last: map[string]time.Time{}},
 		Timeout: 10 * time.Second}
-	return g
+	var err error
+	if a.SecretFile != "" {
+		if g.secret, err = newSecret(a.SecretFile, log); err != nil {
+			return nil, err
+		}
+	}
+	if a.UsersFile != "" {
+		if g.users, err = newUsers(a.UsersFile, log); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
 }
 
-// caller is an authenticated caller.
-type caller struct {
-	name     string
-	bySecret bool // with the secret that every sender of events knows
-}
+// Reasons why a caller is not let in. Others are errBusy, errSlow and errKeys.
+var (
+	errNobody = errors.New("this call is not authorized: it needs a token, a secret or a login")
+	errWrong  = fmt.Errorf("%w; the one it has is wrong", errNobody)
+)
 
-// admits reports whether a call may be answered, and who the caller is. secret is the one in its
-// path.
-func (g *gate) admits(r *http.Request, secret string) (caller, bool) {
+// admits returns who a caller is, or why it is not let in. secret is the one in the call's path.
+func (g *gate) admits(r *http.Request, secret string) (who caller, err error) {
 	if g.none() {
-		return caller{}, true
+		return caller{may: [...]bool{true, true, true, true}}, nil
 	}
 	token, isBearer := bearer(r)
-	if g.Secret != "" && (same(secret, g.Secret) || isBearer && same(token, g.Secret)) {
-		return caller{bySecret: true}, true
+	if g.secret != nil && (g.secret.is(secret) || isBearer && g.secret.is(token)) {
+		who.bySecret, who.may[toSend], who.may[toMeasure] = true, true, true
+		return who, nil
 	}
 	if name, password, given := r.BasicAuth(); given && g.users != nil {
-		return caller{name: name}, g.users.know(r.Context(), name, password)
+		known, err := g.users.know(r.Context(), addressOf(r.RemoteAddr), name, password)
+		switch {
+		case err != nil:
+			return caller{name: name}, err
+		case !known:
+			return caller{name: name}, errWrong
+		}
+		who.name = name
+		who.grant(func(c Callers) bool { return c.user(name) }, g.Auth)
+		return who, nil
 	}
-	if g.Tenant == "" || !isBearer {
-		return caller{}, false
+	switch {
+	case isBearer && g.Tenant != "":
+		who, err := g.verify(r.Context(), token)
+		if err != nil {
+			g.log.Debug("a token was refused", "from", r.RemoteAddr, "why", err.Error())
+			if !errors.Is(err, errKeys) {
+				err = errWrong
+			}
+		}
+		return who, err
+	case isBearer || secret != "" || r.Header.Get("Authorization") != "":
+		return who, errWrong
 	}
-	name, err := g.verify(r.Context(), token)
-	if err != nil {
-		g.log.Debug("a token was refused", "from", r.RemoteAddr, "why", err.Error())
-		return caller{}, false
-	}
-	return caller{name: name}, true
+	return who, errNobody
 }
 
 // challenge tells the caller how to authenticate.
@@ -124,12 +155,15 @@ func same(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// verify checks a token: signature, issuer, audience, expiry and owner. It returns the name of the
-// person or application.
-func (g *gate) verify(ctx context.Context, raw string) (name string, err error) {
+// errKeys is in the errors about tokens that could not be checked.
+var errKeys = errors.New("tokens cannot be checked at the moment: Entra ID does not answer")
+
+// verify checks a token: signature, issuer, audience and expiry. It returns the person or
+// application, with its rights.
+func (g *gate) verify(ctx context.Context, raw string) (who caller, err error) {
 	verifiers, err := g.issuers()
 	if err != nil {
-		return "", err
+		return who, fmt.Errorf("%w: %w", errKeys, err)
 	}
 	var token *oidc.IDToken
 	var refused []error
@@ -142,7 +176,7 @@ func (g *gate) verify(ctx context.Context, raw string) (name string, err error) 
 		refused = append(refused, err)
 	}
 	if token == nil {
-		return "", errors.Join(refused...)
+		return who, errors.Join(refused...)
 	}
 	var claims struct {
 		Name  string   `json:"preferred_username"`
@@ -152,22 +186,16 @@ func (g *gate) verify(ctx context.Context, raw string) (name string, err error) 
 		Roles []string `json:"roles"`
 	}
 	if err := token.Claims(&claims); err != nil {
-		return "", err
+		return who, err
 	}
 	app := cmp.Or(claims.AppID, claims.AZP)
-	name = cmp.Or(claims.Name, claims.UPN, app, token.Subject)
-	if app != "" && slices.ContainsFunc(g.Apps, func(a string) bool {
-		return strings.EqualFold(a, app)
-	}) {
-		return name, nil
+	who.name = cmp.Or(claims.Name, claims.UPN, app, token.Subject)
+	who.grant(func(c Callers) bool { return c.token(app, claims.Roles) }, g.Auth)
+	if who.may == (caller{}).may {
+		return who, fmt.Errorf("the application %q with the roles %q has no right here", app,
+			claims.Roles)
 	}
-	if slices.ContainsFunc(claims.Roles, func(r string) bool {
-		return slices.Contains(g.Roles, r)
-	}) {
-		return name, nil
-	}
-	return "", fmt.Errorf("the application %q with the roles %q is not allowed to call", app,
-		claims.Roles)
+	return who, nil
 }
 
 // issuers returns the verifiers. It creates them on first use, so that an unreachable Entra ID does

@@ -9,6 +9,8 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -117,22 +119,43 @@ func sign(t testing.TB, method jwt.SigningMethod, key any, id string, claims jwt
 
 func (k *keyServer) auth() Auth {
 	return Auth{Tenant: tenant, Audiences: []string{"other", audience},
-		Apps: []string{strings.ToUpper(monitor)}, Roles: []string{"ActionGroupsSecureWebhook"},
+		Send: Callers{Apps: []string{strings.ToUpper(monitor)},
+			Roles: []string{"ActionGroupsSecureWebhook"}},
 		Authority: k.URL + "/", LegacyIssuer: "https://sts.windows.net/"}
 }
 
 func (g *gate) admitsToken(token string) bool {
 	r := httptest.NewRequest(http.MethodPost, "/events", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
-	_, ok := g.admits(r, "")
-	return ok
+	who, err := g.admits(r, "")
+	return err == nil && who.may[toSend]
+}
+
+// gateOf makes a gate that must be possible.
+func gateOf(t testing.TB, a Auth) *gate {
+	t.Helper()
+	g, err := newGate(a, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// secretFile writes a secret.
+func secretFile(t testing.TB, secret string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // TestTokens: a token is accepted only if everything in it is right.
 func TestTokens(t *testing.T) {
 	k := newKeyServer(t)
 	k.listen(t)
-	g := newGate(k.auth(), slog.New(slog.DiscardHandler))
+	g := gateOf(t, k.auth())
 	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +237,7 @@ func TestRotation(t *testing.T) {
 		k := newKeyServer(t)
 		auth := k.auth()
 		auth.Client = &http.Client{Transport: inProcess{k.handler}}
-		g := newGate(auth, slog.New(slog.DiscardHandler))
+		g := gateOf(t, auth)
 		old := k.token(t, nil)
 		for range 50 {
 			if !g.admitsToken(old) {
@@ -268,7 +291,7 @@ func TestKeysLater(t *testing.T) {
 				}
 				k.handler.ServeHTTP(w, r)
 			})}}
-		g := newGate(auth, slog.New(slog.DiscardHandler))
+		g := gateOf(t, auth)
 		if g.admitsToken(k.token(t, nil)) {
 			t.Error("let in without keys")
 		}
@@ -281,13 +304,13 @@ func TestKeysLater(t *testing.T) {
 }
 
 func TestSecret(t *testing.T) {
-	g := newGate(Auth{Secret: "a-long-enough-secret"}, slog.New(slog.DiscardHandler))
+	g := gateOf(t, Auth{SecretFile: secretFile(t, "a-long-enough-secret")})
 	for secret, want := range map[string]bool{"a-long-enough-secret": true,
 		"a-long-enough-secreT": false, "a-long-enough": false, "": false,
 		"a-long-enough-secret1": false} {
 		r := httptest.NewRequest(http.MethodPost, "/events", nil)
-		if _, got := g.admits(r, secret); got != want {
-			t.Errorf("%q in the path: %v", secret, got)
+		if _, err := g.admits(r, secret); (err == nil) != want {
+			t.Errorf("%q in the path: %v", secret, err)
 		}
 		if got := g.admitsToken(secret); got != want {
 			t.Errorf("%q as bearer token: %v", secret, got)

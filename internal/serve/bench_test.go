@@ -42,7 +42,8 @@ func BenchmarkEvents(b *testing.B) {
 		name, path, bearer string
 		auth               Auth
 	}{
-		{"secret", "/events/a-long-enough-secret", "", Auth{Secret: "a-long-enough-secret"}},
+		{"secret", "/events/a-long-enough-secret", "",
+			Auth{SecretFile: secretFile(b, "a-long-enough-secret")}},
 		{"token", "/events", keys.token(b, nil), keys.auth()},
 	} {
 		b.Run(way.name, func(b *testing.B) {

@@ -116,8 +116,9 @@ func newDay(t *testing.T, seed uint64) *day {
 		Subscriptions: subscriptions, OperationTime: 4 * time.Second, RouteBatch: 30 * time.Second,
 		RouteCache: 2 * time.Minute, AlertDelay: 4 * time.Minute,
 		Webhooks: alerts{d, sync.OnceValue(func() http.RoundTripper {
-			s := &Server{gate: newGate(Auth{Secret: "a-long-enough-secret"},
-				slog.New(slog.DiscardHandler)), waker: d, metrics: NewMetrics(),
+			s := &Server{gate: gateOf(t, Auth{SecretFile: secretFile(t,
+				"a-long-enough-secret")}), refusals: newRefusals(slog.New(slog.DiscardHandler)),
+				waker: d, metrics: NewMetrics(),
 				log: slog.New(slog.DiscardHandler)}
 			return emulatortest.Transport(t, s.handler())
 		})},

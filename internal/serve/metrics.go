@@ -40,6 +40,7 @@ type Metrics struct {
 	remaining     *tokens
 	events        *prometheus.CounterVec // result
 	dropped       prometheus.Counter
+	away          *prometheus.CounterVec // result
 	refusedConfig prometheus.Gauge
 }
 
@@ -90,6 +91,11 @@ func NewMetrics() *Metrics {
 		"0: no answer.", "method", "status")
 	m.events = counter("events_total", "Events, by result: "+
 		strings.Join(results, ", ")+".", "result")
+	m.away = counter("calls_refused_total", "Calls to pages, metrics and events that were "+
+		"refused, by result: "+strings.Join(aways, ", ")+".", "result")
+	for _, result := range aways {
+		m.away.WithLabelValues(result)
+	}
 	m.dropped = counter("connections_dropped_total", "Connections that were closed because there "+
 		"were too many.").WithLabelValues()
 	m.waits = newWaits(m.registry)
@@ -113,6 +119,11 @@ func NewMetrics() *Metrics {
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
+
+// aways are the possible results of a refused call.
+var aways = []string{"unauthorized", "forbidden", "slowed", "not-compared"}
+
+func (m *Metrics) turnedAway(result string) { m.away.WithLabelValues(result).Inc() }
 
 func (m *Metrics) refused(why string)    { m.events.WithLabelValues(why).Inc() }
 func (m *Metrics) accepted(state string) { m.events.WithLabelValues(state).Inc() }

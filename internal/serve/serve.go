@@ -59,6 +59,7 @@ type Server struct {
 	http     http.Server
 	listener *connections
 	gate     *gate
+	refusals *refusals
 	waker    Waker
 	wrote    func(call string, identities []string, resource arm.ID) bool
 	metrics  *Metrics
@@ -82,16 +83,19 @@ func Start(o Options, waker Waker) (*Server, error) {
 		return nil, fmt.Errorf("%s is not a loopback address: without authentication, anyone "+
 			"could call it", o.Address)
 	}
-	s := &Server{gate: newGate(o.Auth, o.Log), waker: waker, wrote: o.Wrote, metrics: o.Metrics,
-		health: o.Health, log: o.Log, ended: make(chan error, 1)}
-	if o.Auth.UsersFile != "" {
-		if s.gate.users, err = newUsers(o.Auth.UsersFile, o.Log); err != nil {
-			return nil, err
-		}
+	g, err := newGate(o.Auth, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{gate: g, refusals: newRefusals(o.Log), waker: waker, wrote: o.Wrote,
+		metrics: o.Metrics,
+		health:  o.Health, log: o.Log, ended: make(chan error, 1)}
+	for _, text := range warnings(o, address.IP.IsLoopback()) {
+		o.Log.Warn(text)
 	}
 	ending := make(chan struct{})
 	if o.Board != nil {
-		o.Page.Caller, o.Page.Log = nameOf, o.Log
+		o.Page.Caller, o.Page.MayAct, o.Page.Log = nameOf, mayAct, o.Log
 		s.pages = page.New(o.Board, ending, o.Page)
 	}
 	s.http = http.Server{
@@ -156,16 +160,18 @@ func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", s.healthy((*Health).Live))
 	mux.HandleFunc("GET /readyz", s.healthy((*Health).Ready))
-	mux.Handle("GET /metrics", s.guarded(s.metrics.Handler(), mayMeasure))
+	mux.Handle("GET /metrics", s.guarded(s.metrics.Handler(), toMeasure))
 	if s.pages != nil {
-		mux.Handle("/", s.guarded(s.pages, maySeePages))
+		mux.Handle("/", s.guarded(s.pages, toLook))
+		mux.Handle("/actions/", s.guarded(s.pages, toAct))
+		mux.Handle("/actions/look", s.guarded(s.pages, toLook))
 		if s.listener != nil {
-			mux.Handle("GET /live", s.guarded(s.listener.streamed(s.pages), maySeePages))
+			mux.Handle("GET /live", s.guarded(s.listener.streamed(s.pages), toLook))
 		}
 	}
 	for _, path := range []string{"/events", "/events/{secret}"} {
 		mux.HandleFunc("OPTIONS "+path, s.consent)
-		mux.Handle("POST "+path, s.guarded(http.HandlerFunc(s.events), maySend))
+		mux.Handle("POST "+path, s.guarded(http.HandlerFunc(s.events), toSend))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -187,39 +193,66 @@ func (s *Server) healthy(check func(*Health) error) http.HandlerFunc {
 	}
 }
 
-// What callers may do: a caller with the secret may send events and read metrics; people, and
-// programs with a token, may also open pages.
-const (
-	maySend = iota
-	mayMeasure
-	maySeePages
-)
-
-// guarded admits only authorized callers.
-func (s *Server) guarded(next http.Handler, what int) http.Handler {
+// guarded admits only callers with a right.
+func (s *Server) guarded(next http.Handler, what right) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if what > maySend && s.gate.none() && !local(r.Host) {
+		if s.gate.none() && !local(r.Host) {
 			// With DNS rebinding, another site's page could make a browser send requests here and
 			// read everything.
 			http.Error(w, "without authentication, only calls to localhost are answered, not to "+
 				strconv.Quote(r.Host), http.StatusMisdirectedRequest)
 			return
 		}
-		who, ok := s.gate.admits(r, r.PathValue("secret"))
-		if !ok || what == maySeePages && who.bySecret {
-			if what == maySend { // a browser's first request for a page has no password
-				s.metrics.refused("unauthorized")
+		who, err := s.gate.admits(r, r.PathValue("secret"))
+		if err == nil && who.may[what] {
+			if what != toSend {
+				defer work(r)()
 			}
-			s.gate.challenge(w.Header())
-			http.Error(w, "this call is not authorized: it needs a token, a secret or a login",
-				http.StatusUnauthorized)
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 			return
 		}
-		if what != maySend {
-			defer work(r)()
-		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
+		s.refuse(w, r, what, who, err)
 	})
+}
+
+// refuse answers a call that is not admitted, or has no right to what it asks for.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, what right, who caller, err error) {
+	status, result := http.StatusUnauthorized, "unauthorized"
+	switch {
+	case err == nil && who.bySecret: // it can be a person who forgot to log in
+		err = errNobody
+	case err == nil:
+		status, result = http.StatusForbidden, "forbidden"
+		err = fmt.Errorf("%s has no right to do this; see --may-send, --may-look and --may-act",
+			cmp.Or(who.name, "this caller"))
+	case errors.Is(err, errBusy), errors.Is(err, errKeys):
+		status, result = http.StatusServiceUnavailable, "not-compared"
+		w.Header().Set("Retry-After", "1")
+		err = withoutDetails(err)
+	case errors.Is(err, errSlow):
+		status, result = http.StatusTooManyRequests, "slowed"
+		w.Header().Set("Retry-After", strconv.Itoa(int(longestDelay.Seconds())))
+	}
+	if what == toSend {
+		s.metrics.refused("unauthorized")
+	}
+	if !errors.Is(err, errNobody) || errors.Is(err, errWrong) || what == toSend {
+		// a browser's first request for a page has no password
+		s.metrics.turnedAway(result)
+		s.refusals.note(addressOf(r.RemoteAddr), who.name, result)
+	}
+	if status == http.StatusUnauthorized {
+		s.gate.challenge(w.Header())
+	}
+	http.Error(w, err.Error(), status)
+}
+
+// withoutDetails leaves out the details of an error that only the log should have.
+func withoutDetails(err error) error {
+	if errors.Is(err, errKeys) {
+		return errKeys
+	}
+	return err
 }
 
 type callerKey struct{}
@@ -228,6 +261,12 @@ type callerKey struct{}
 func nameOf(r *http.Request) string {
 	who, _ := r.Context().Value(callerKey{}).(caller)
 	return cmp.Or(who.name, "the page")
+}
+
+// mayAct reports whether the caller may use the buttons that change something.
+func mayAct(r *http.Request) bool {
+	who, _ := r.Context().Value(callerKey{}).(caller)
+	return who.may[toAct]
 }
 
 // local reports whether a host is this machine's loopback name.
@@ -245,10 +284,8 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 	origin := r.Header.Get("WebHook-Request-Origin")
 	secret := r.PathValue("secret")
 	switch {
-	case s.gate.Secret != "" && secret != "" && !same(secret, s.gate.Secret):
-		s.metrics.refused("unauthorized")
-		http.Error(w, "this call is not authorized: it needs a token, a secret or a login",
-			http.StatusUnauthorized)
+	case s.gate.secret != nil && secret != "" && !s.gate.secret.is(secret):
+		s.refuse(w, r, toSend, caller{}, errWrong)
 	case origin == "":
 		s.metrics.refused("malformed")
 		http.Error(w, "the handshake lacks WebHook-Request-Origin", http.StatusBadRequest)

@@ -174,7 +174,8 @@ func TestEvents(t *testing.T) {
 func TestWhoMayCall(t *testing.T) {
 	const secret = "a-long-enough-secret"
 	health := NewHealth(time.Minute)
-	s, w := start(t, Options{Address: "0.0.0.0:0", Auth: Auth{Secret: secret}, Health: health})
+	s, w := start(t, Options{Address: "0.0.0.0:0", Auth: Auth{SecretFile: secretFile(t, secret)},
+		Health: health})
 	alert := fixture(t, "alert-common-schema.json")
 	for _, c := range []struct {
 		method, path, bearer string
@@ -226,7 +227,7 @@ func TestLoopback(t *testing.T) {
 		}
 	}
 	for _, a := range []Auth{{Tenant: tenant, Audiences: []string{"x"}},
-		{Tenant: tenant, Apps: []string{"x"}}} {
+		{Tenant: tenant, Send: Callers{Apps: []string{"x"}}}} {
 		if _, err := Start(Options{Address: "127.0.0.1:0", Auth: a, Metrics: NewMetrics(),
 			Log: slog.New(slog.DiscardHandler)}, &woken{}); err == nil {
 			t.Errorf("%+v is taken for enough", a)
@@ -299,7 +300,7 @@ func TestClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Fprintf(c, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Type: "+
+	fmt.Fprintf(c, "POST /events HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
 		"application/json\r\nContent-Length: %d\r\n\r\n%s", len(cloudEvent), cloudEvent[:100])
 	time.Sleep(100 * time.Millisecond)
 	closed := make(chan error)

@@ -31,19 +31,16 @@ type users struct {
 	hashes  map[string][]byte
 	// known are correct passwords, by salted hash. Checking a bcrypt hash is slow, to prevent
 	// guessing.
-	known map[[sha256.Size]byte]bool
-	salt  []byte
-	turn  chan struct{} // one check at a time, so that logins do not use the whole machine
+	known   map[[sha256.Size]byte]bool
+	salt    []byte
+	guesses *guesses // one check at a time, so that logins do not use the whole machine
 	// slowest is the slowest of the hashes. Unknown names are checked against it, so that they take
 	// as long.
 	slowest []byte
 }
 
-// turnWithin is how long a login waits for its turn.
-const turnWithin = 10 * time.Second
-
 func newUsers(file string, log *slog.Logger) (*users, error) {
-	u := &users{file: file, log: log, salt: make([]byte, 32), turn: make(chan struct{}, 1)}
+	u := &users{file: file, log: log, salt: make([]byte, 32), guesses: newGuesses()}
 	_, _ = rand.Read(u.salt) // it never fails
 	return u, u.load()
 }
@@ -137,34 +134,49 @@ func (u *users) again() {
 	u.log.Info("the users file was reloaded", "users", len(u.hashes))
 }
 
-// know reports whether a name and a password are correct. It gives up if the caller has gone.
-func (u *users) know(ctx context.Context, name, password string) bool {
+// know reports whether a name and a password are correct. It gives up if the caller has gone. An
+// error says that they were not compared.
+func (u *users) know(ctx context.Context, address, name, password string) (bool, error) {
 	u.mu.Lock()
 	u.again()
-	hash, known, compare := u.hashes[name], u.known, u.slowest
+	hash, known, slowest := u.hashes[name], u.known, u.slowest
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s%d:%s%s", u.salt, len(name), name, password))
 	right := known[sum]
 	u.mu.Unlock()
 	if right {
-		return true
+		return true, nil
 	}
-	if hash != nil {
-		compare = hash
-	}
-	ctx, cancel := context.WithTimeout(ctx, turnWithin)
-	defer cancel()
-	select {
-	case u.turn <- struct{}{}:
-	case <-ctx.Done():
+	return u.guesses.check(ctx, address, name, func() bool {
+		right := compare(hash, slowest, func(hash []byte) bool {
+			return bcrypt.CompareHashAndPassword(hash, []byte(password)) == nil
+		})
+		if right {
+			u.mu.Lock()
+			known[sum] = true // belongs to the file that was checked
+			u.mu.Unlock()
+		}
+		return right
+	})
+}
+
+// compare reports whether a hash, nil for a name that is not in the file, matches. It takes as long
+// as for the slowest hash: the time doubles with each cost, so a comparison at the cost of the hash
+// and one at each cost from there to below the slowest's add up to that.
+func compare(hash, slowest []byte, matches func(hash []byte) bool) bool {
+	if hash == nil {
+		matches(slowest)
 		return false
 	}
-	err := bcrypt.CompareHashAndPassword(compare, []byte(password))
-	<-u.turn
-	if hash == nil || err != nil {
-		return false
+	right := matches(hash)
+	for c := cost(hash); c < cost(slowest); c++ {
+		matches(atCost(slowest, c))
 	}
-	u.mu.Lock()
-	known[sum] = true // belongs to the file that was checked
-	u.mu.Unlock()
-	return true
+	return right
+}
+
+// atCost is a hash with another cost, which no password matches: $2y$12$ becomes $2y$10$.
+func atCost(hash []byte, cost int) []byte {
+	other := slices.Clone(hash)
+	copy(other[4:6], fmt.Sprintf("%02d", cost))
+	return other
 }

@@ -2,9 +2,11 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,11 +44,14 @@ func TestUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	calls := 0
 	know := func(name, password string, want bool) {
 		t.Helper()
 		for range 2 { // the second time from memory
-			if got := u.know(t.Context(), name, password); got != want {
-				t.Errorf("%s with %q: %v", name, password, got)
+			from := strconv.Itoa(calls) // wrong passwords slow down an address
+			calls++
+			if got, err := u.know(t.Context(), from, name, password); got != want || err != nil {
+				t.Errorf("%s with %q: %v, %v", name, password, got, err)
 			}
 		}
 	}
@@ -89,14 +94,17 @@ func TestUsersTime(t *testing.T) {
 	if string(u.slowest) != string(slow) {
 		t.Errorf("who is not in the file is compared with a hash of cost %d", cost(u.slowest))
 	}
-	if u.know(t.Context(), "mallory", "x") { // the password of that hash
-		t.Error("a name that is not in the file is accepted")
+	// the password of that hash
+	if ok, err := u.know(t.Context(), "here", "mallory", "x"); ok || err != nil {
+		t.Errorf("a name that is not in the file is accepted: %v, %v", ok, err)
 	}
-	u.turn <- struct{}{} // another caller's turn, forever
+	if _, err := u.guesses.take(t.Context(), ""); err != nil { // another caller's turn, forever
+		t.Fatal(err)
+	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if u.know(gone, "ada", "first") {
-		t.Error("a password was compared for a caller who has gone")
+	if ok, err := u.know(gone, "here", "ada", "first"); ok || !errors.Is(err, errBusy) {
+		t.Errorf("a password was compared for a caller who has gone: %v, %v", ok, err)
 	}
 }
 

@@ -30,6 +30,11 @@ func (j *journey) follow(from Endpoint) Way {
 		for _, node := range j.nodesAt(at, subnet) {
 			if node.Pods.Contains(to) && (j.to.Cluster == "" || node.Cluster.Equal(j.to.Cluster)) {
 				j.step(at, "node *", "delivers it to the pod %s", to)
+				if hops > 0 && j.s.Cluster(node.Cluster).Overlay() {
+					return j.end(Delivered, "the pod is on this node; by a route this is not "+
+						"settled: Microsoft documents that overlay pods cannot be reached from "+
+						"outside, and a user shows that they can (AKS#4871)")
+				}
 				return j.end(Delivered, "the pod is on this node")
 			}
 		}

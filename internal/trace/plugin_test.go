@@ -57,7 +57,8 @@ func TestOverlay(t *testing.T) {
 		}, Delivered, Delivered, "the overlay knows it", "10.0.2.4"},
 		"by a route, for once": {"10.0.3.9", "10.244.1.9", func(s *inventory.Snapshot) {
 			s.Subnets[bare.Key()].RouteTable = copied
-		}, Delivered, Delivered, "the pod is on this node", "10.0.3.9"},
+		}, Delivered, Delivered, "the pod is on this node; by a route this is not settled: " +
+			"Microsoft documents", "10.0.3.9"},
 		"security groups see the pods' addresses": {"10.244.0.7", "10.244.1.9",
 			func(s *inventory.Snapshot) {
 				s.Subnets[nodes.Key()].SecurityGroup = nodesGroup

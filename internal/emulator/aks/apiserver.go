@@ -145,13 +145,13 @@ func (s *APIServers) kubernetesCall(c *kernel.Call) (kernel.Reply, *kernel.Failu
 	switch {
 	case len(words) > 2:
 	case words[0] == "nodes" && namespace == "":
-		return s.listKubernetes(c, "Node", words, s.nodeObjects(cl, r))
+		return s.listKubernetes(c, "Node", words, s.nodeObjects(cl, r), cl.nodesVersion())
 	case words[0] == "pods" && (namespace != "" || len(words) == 1):
 		pods := s.podObjects(cl, r)
 		pods = slices.DeleteFunc(pods, func(o kubeObject) bool {
 			return namespace != "" && o.namespace != namespace
 		})
-		return s.listKubernetes(c, "Pod", words, pods)
+		return s.listKubernetes(c, "Pod", words, pods, strconv.FormatInt(time.Now().Unix(), 10))
 	}
 	return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "NotFound",
 		"the server could not find the requested resource")
@@ -177,7 +177,7 @@ func discovery(path, version string) (kernel.Reply, bool) {
 		return kernel.OK(kernel.Object{"kind": "APIResourceList", "groupVersion": "v1",
 			"resources": []kernel.Object{
 				{"name": "nodes", "singularName": "node", "namespaced": false, "kind": "Node",
-					"verbs": []string{"get", "list"}, "shortNames": []string{"no"}},
+					"verbs": []string{"get", "list", "watch"}, "shortNames": []string{"no"}},
 				{"name": "pods", "singularName": "pod", "namespaced": true, "kind": "Pod",
 					"verbs": []string{"get", "list"}, "shortNames": []string{"po"}},
 			}}), true
@@ -202,8 +202,7 @@ type continueToken struct {
 
 // listKubernetes answers with one object, a list, or a page of a list.
 func (s *APIServers) listKubernetes(c *kernel.Call, kind string, words []string,
-	all []kubeObject) (kernel.Reply,
-	*kernel.Failure) {
+	all []kubeObject, version string) (kernel.Reply, *kernel.Failure) {
 	show := func(o kubeObject) kernel.Object {
 		doc := o.document()
 		doc["apiVersion"], doc["kind"] = "v1", kind
@@ -219,7 +218,7 @@ func (s *APIServers) listKubernetes(c *kernel.Call, kind string, words []string,
 			words[0], words[1])
 	}
 	slices.SortFunc(all, func(a, b kubeObject) int { return strings.Compare(a.key(), b.key()) })
-	metadata := kernel.Object{"resourceVersion": strconv.FormatInt(time.Now().Unix(), 10)}
+	metadata := kernel.Object{"resourceVersion": version}
 	since := time.Now()
 	if raw := c.Param("continue"); raw != "" {
 		token, f := readContinue(raw)

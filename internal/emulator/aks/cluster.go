@@ -443,6 +443,7 @@ func (s *AKS) clusterRemoved(r *kernel.Resource) {
 		return
 	}
 	delete(s.Clusters, r.ID.Key())
+	cl.tellWatchers()
 	delete(s.nodeGroups, cl.nodeGroup.Key())
 	cl.provider.stop()
 	leaveZone(s, cl, r)

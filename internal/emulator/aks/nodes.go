@@ -29,6 +29,8 @@ type cluster struct {
 	provider  *cloudProvider
 	leaving   bool // it changes from kubenet to overlay
 	ingress   bool // its ingress add-on follows its pods
+	// news is closed when its nodes change; nil while no watch waits for that.
+	news chan struct{}
 
 	// takenPodCIDRs are those of nodes; nextPodCIDR counts the node prefixes that were assigned
 	// from each pod CIDR: Kubernetes uses all others before it assigns one again.
@@ -250,6 +252,7 @@ func (cl *cluster) freePodCIDRs(n *Node) {
 
 // nodesChanged wakes the cloud provider.
 func (s *nodes) nodesChanged(cl *cluster) {
+	cl.tellWatchers()
 	if r := s.aks.kernel.Store.Get(cl.id); r != nil {
 		s.aks.kernel.Store.Changed(r)
 	}
@@ -335,6 +338,7 @@ func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 		return fmt.Errorf("%s: %s", f.Code, f.Message)
 	}
 	cl.provider.recreated(n)
+	cl.tellWatchers()
 	return nil
 }
 

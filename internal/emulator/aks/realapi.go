@@ -108,7 +108,7 @@ func (cl *cluster) kubernetesNode(p *pool, n *Node, profile kernel.Object) Kuber
 // be a watch or an upgrade to another protocol.
 func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 	if s.by == nil {
-		return false
+		return s.watches(w, r)
 	}
 	start, c := time.Now(), s.aks.kernel.NewCall(r, nil)
 	if !toAPIServer(c) {
@@ -116,16 +116,7 @@ func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 	}
 	c.Secret = true
 	c.Who, c.Unknown = s.User(c)
-	if s.Silent(c) {
-		s.aks.kernel.Requests.Add(c, start, kernel.Reply{}, "no API server")
-		kernel.Cut(w)
-		return true
-	}
-	fault := s.aks.kernel.Faults.Take(c, false)
-	if fault != nil && fault.Before() && fault.Status != 0 {
-		answer := s.Refusal(fault.Failure())
-		s.aks.kernel.Requests.Add(c, start, answer, "")
-		kernel.Write(w, c, answer)
+	if s.turnedAway(w, c, start) {
 		return true
 	}
 	user, groups, f := s.kubernetesGroups(c)
@@ -139,6 +130,23 @@ func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 		"by the cluster's API server")
 	s.by.Serve(w, r, s.ofAPIServerAsNamed(c), user, groups)
 	return true
+}
+
+// turnedAway answers a call that no API server gets: there is none, or a fault answers for it.
+func (s *APIServers) turnedAway(w http.ResponseWriter, c *kernel.Call, start time.Time) bool {
+	if s.Silent(c) {
+		s.aks.kernel.Requests.Add(c, start, kernel.Reply{}, "no API server")
+		kernel.Cut(w)
+		return true
+	}
+	fault := s.aks.kernel.Faults.Take(c, false)
+	if fault != nil && fault.Before() && fault.Status != 0 {
+		answer := s.Refusal(fault.Failure())
+		s.aks.kernel.Requests.Add(c, start, answer, "")
+		kernel.Write(w, c, answer)
+		return true
+	}
+	return false
 }
 
 // ofAPIServerAsNamed is the called cluster, with the spelling of its stored ID.

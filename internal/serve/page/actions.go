@@ -2,16 +2,10 @@ package page
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/keeper"
@@ -69,15 +63,28 @@ func (p *Pages) routeActions() {
 // timeout (package serve).
 const answerWithin = 25 * time.Second
 
-// ask requests a check from the keeper. If that fails, it answers with the error and returns false.
-func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb) (keeper.Result,
-	bool) {
+// caller is the name of who sends a request.
+func (p *Pages) caller(r *http.Request) string {
+	if p.opts.Caller == nil {
+		return "the page"
+	}
+	return p.opts.Caller(r)
+}
+
+// audit logs what a person does: who, what, from where. Every act has one line, before it begins.
+func (p *Pages) audit(r *http.Request, what string, changes []plan.Change) {
+	p.opts.Log.Info("a person acts", "who", p.caller(r), "from", r.RemoteAddr, "action", what,
+		"cluster", r.FormValue("cluster"), "changes", len(changes))
+}
+
+// ask requests a check from the keeper, with the given kinds of changes; of these only the given
+// ones, if only is not nil. If that fails, it answers with the error and returns false.
+func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb,
+	only []plan.Change) (keeper.Result, bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
-	request := keeper.Request{Cluster: r.FormValue("cluster"), Verbs: verbs, By: "the page"}
-	if p.opts.Caller != nil {
-		request.By = p.opts.Caller(r)
-	}
+	request := keeper.Request{Cluster: r.FormValue("cluster"), Verbs: verbs, Only: only,
+		By: p.caller(r)}
 	result, err := p.opts.Keeper.Ask(ctx, request)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -100,7 +107,8 @@ func (p *Pages) look(w http.ResponseWriter, r *http.Request) {
 			verbs = append(verbs, a.verbs...)
 		}
 	}
-	if _, ok := p.ask(w, r, verbs); !ok {
+	p.audit(r, "check now", nil)
+	if _, ok := p.ask(w, r, verbs, nil); !ok {
 		return
 	}
 	back := "/"
@@ -128,7 +136,7 @@ const dryRunNote = "This keeper runs with --dry-run: it changes nothing."
 
 // preview requests a check without changes, and shows what an action would do.
 func (p *Pages) preview(w http.ResponseWriter, r *http.Request, a action) {
-	if result, ok := p.ask(w, r, nil); ok {
+	if result, ok := p.ask(w, r, nil, nil); ok {
 		p.show(w, r, a, chosen(result, a), "")
 	}
 }
@@ -143,7 +151,8 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, a action, changes [
 	case p.opts.DryRun:
 		page.Note = dryRunNote
 	default:
-		page.Confirm = p.seal(a, page.Cluster, changes, time.Now().Add(confirmWithin))
+		page.Confirm = p.previews.add(preview{a.Name, page.Cluster, p.caller(r),
+			changesOf(changes)})
 	}
 	p.answer(w, r, http.StatusOK, "action.html", a.Title, 0, page, page)
 }
@@ -151,7 +160,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, a action, changes [
 // act makes the changes that the preview showed, and no others. If other changes are needed now, it
 // shows these instead.
 func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
-	now, ok := p.ask(w, r, nil)
+	now, ok := p.ask(w, r, nil, nil)
 	if !ok {
 		return
 	}
@@ -161,12 +170,14 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 		return
 	}
 	cluster := r.FormValue("cluster")
-	if !p.confirmed(r.FormValue("confirm"), a, cluster, changes) {
+	shown := preview{a.Name, cluster, p.caller(r), changesOf(changes)}
+	if !p.previews.take(r.FormValue("confirm"), shown) {
 		p.show(w, r, a, changes, "Nothing was changed: the preview was out of date. "+
 			"Below are the changes that are needed now.")
 		return
 	}
-	result, ok := p.ask(w, r, a.verbs)
+	p.audit(r, a.Name, shown.changes)
+	result, ok := p.ask(w, r, a.verbs, shown.changes)
 	if !ok {
 		return
 	}
@@ -184,42 +195,4 @@ func chosen(result keeper.Result, a action) []plan.Outcome {
 		}
 	}
 	return changes
-}
-
-// confirmWithin is how long a preview can be confirmed.
-const confirmWithin = 10 * time.Minute
-
-func newKey() []byte {
-	key := make([]byte, 32)
-	_, _ = rand.Read(key) // it never fails
-	return key
-}
-
-// seal signs the changes that a preview showed.
-func (p *Pages) seal(a action, cluster string, changes []plan.Outcome, until time.Time) string {
-	stamp := until.UTC().Format(time.RFC3339)
-	return stamp + "." + base64.RawURLEncoding.EncodeToString(p.sum(a, cluster, changes, stamp))
-}
-
-func (p *Pages) sum(a action, cluster string, changes []plan.Outcome, stamp string) []byte {
-	made := make([]plan.Change, len(changes))
-	for i, c := range changes {
-		made[i] = c.Change
-	}
-	raw, err := json.Marshal([]any{a.Name, cluster, stamp, made})
-	if err != nil {
-		panic(err) // plain structs
-	}
-	h := hmac.New(sha256.New, p.key)
-	h.Write(raw)
-	return h.Sum(nil)
-}
-
-// confirmed reports whether a seal belongs to these changes and has not expired.
-func (p *Pages) confirmed(seal string, a action, cluster string, changes []plan.Outcome) bool {
-	stamp, rest, found := strings.Cut(seal, ".")
-	sum, err := base64.RawURLEncoding.DecodeString(rest)
-	until, wrong := time.Parse(time.RFC3339, stamp)
-	return found && err == nil && wrong == nil && time.Now().Before(until) &&
-		hmac.Equal(sum, p.sum(a, cluster, changes, stamp))
 }

@@ -1,6 +1,8 @@
 package page_test
 
 import (
+	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/serve"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
@@ -77,18 +80,11 @@ func TestActionsAreConfirmed(t *testing.T) {
 			url.Values{"cluster": {cluster}, "confirm": {seal}}.Encode(), append(headers, "Accept",
 				"application/json")...)
 	}
-	stamp, sum, _ := strings.Cut(preview.Confirm, ".")
-	later, err := time.Parse(time.RFC3339, stamp)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for what, a := range map[string]answer{
 		"nothing is confirmed": confirm("sync", "shop", ""),
-		"another word":         confirm("sync", "shop", stamp+".AAAA"),
-		"for longer than was given": confirm("sync", "shop",
-			later.Add(time.Hour).Format(time.RFC3339)+"."+sum),
-		"all clusters":   confirm("sync", "", preview.Confirm),
-		"another action": confirm("repair", "shop", preview.Confirm),
+		"another word":         confirm("sync", "shop", preview.Confirm+"A"),
+		"all clusters":         confirm("sync", "", preview.Confirm),
+		"another action":       confirm("repair", "shop", preview.Confirm),
 	} {
 		if p := proposalOf(t, a); p.Done || p.Note == "" {
 			t.Errorf("%s: %s", what, a.body)
@@ -138,5 +134,59 @@ func TestActionsAreConfirmed(t *testing.T) {
 	if a := confirm("sync", "missing", ""); a.status != http.StatusServiceUnavailable ||
 		!strings.Contains(a.body, "missing") {
 		t.Errorf("an unknown cluster: %d %s", a.status, a.body)
+	}
+}
+
+// TestPreviewIsGoodOnce: a preview can be confirmed once, by the person who was shown it.
+func TestPreviewIsGoodOnce(t *testing.T) {
+	var log lockedBuffer
+	w := newWorld(t, options{keeper: keeper.Options{Paused: paused},
+		page: page.Options{Actions: true}, log: slog.New(slog.NewTextHandler(&log, nil)),
+		auth: serve.Auth{UsersFile: usersFile(t, "ada", "eve", "bob"),
+			Act: serve.Callers{Users: []string{"ada", "eve"}}, Look: serve.Callers{
+				Users: []string{serve.Everyone}}}})
+	as := func(name string) string { return basic(name, "password of "+name) }
+	w.until("it was checked", func() bool {
+		var o page.Overview
+		return json.Unmarshal([]byte(w.get("/index.json", "Authorization", as("ada")).body), &o) ==
+			nil && len(o.Clusters) == 1
+	})
+	preview := func(name string) string {
+		return proposalOf(t, w.get("/actions/repair.json?cluster=shop", "Authorization",
+			as(name))).Confirm
+	}
+	confirm := func(name, token string) proposal {
+		return proposalOf(t, w.send(http.MethodPost, "/actions/repair",
+			url.Values{"cluster": {"shop"}, "confirm": {token}}.Encode(), "Authorization",
+			as(name), "Accept", "application/json"))
+	}
+	w.strip(w.demo.NodeSubnet)
+	token := preview("ada")
+	if p := confirm("eve", token); p.Done || p.Note == "" {
+		t.Errorf("confirmed by another person: %+v", p)
+	}
+	if p := confirm("ada", token); !p.Done || len(p.Changes) != 1 {
+		t.Errorf("confirmed by the person who was shown it: %+v", p)
+	}
+	w.strip(w.demo.NodeSubnet) // so the same change is needed again
+	if p := confirm("ada", token); p.Done || len(p.Changes) != 1 {
+		t.Errorf("confirmed a second time: %+v", p)
+	}
+	// Who may only look sees no buttons that change something, and cannot press them.
+	if a := w.get("/", "Authorization", as("bob")); strings.Contains(a.body, "/actions/repair") ||
+		!strings.Contains(a.body, "/actions/look") {
+		t.Errorf("bob's page: %d %s", a.status, a.body)
+	}
+	if a := w.get("/", "Authorization", as("eve")); !strings.Contains(a.body, "/actions/repair") {
+		t.Error("eve has no buttons")
+	}
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		if a := w.send(method, "/actions/repair?cluster=shop", "", "Authorization",
+			as("bob")); a.status != http.StatusForbidden {
+			t.Errorf("bob's %s: %d", method, a.status)
+		}
+	}
+	if n := strings.Count(log.String(), `msg="a person acts" who=ada from=`); n != 1 {
+		t.Errorf("%d lines about ada's act, want 1:\n%s", n, log.String())
 	}
 }

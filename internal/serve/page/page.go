@@ -34,16 +34,18 @@ type Options struct {
 	Actions, DryRun bool
 	// Caller names who sends a request. Nil: callers have no names.
 	Caller func(*http.Request) string
+	// MayAct reports whether a caller may use the buttons of Actions. Nil: every caller may.
+	MayAct func(*http.Request) bool
 	Log    *slog.Logger
 }
 
 // Pages serves the pages, as HTML and as JSON.
 type Pages struct {
-	board  *Board
-	opts   Options
-	mux    *http.ServeMux
-	ending <-chan struct{}
-	key    []byte // signs previews, see seal
+	board    *Board
+	opts     Options
+	mux      *http.ServeMux
+	ending   <-chan struct{}
+	previews previews
 }
 
 //go:embed templates static
@@ -51,7 +53,8 @@ var files embed.FS
 
 // New makes the pages of a board. Long answers end when ending is closed.
 func New(board *Board, ending <-chan struct{}, o Options) *Pages {
-	p := &Pages{board: board, opts: o, ending: ending, mux: http.NewServeMux(), key: newKey()}
+	p := &Pages{board: board, opts: o, ending: ending, mux: http.NewServeMux(),
+		previews: previews{shown: map[string]shown{}}}
 	static, err := fs.Sub(files, "static")
 	if err != nil {
 		panic(err) // it is embedded
@@ -132,7 +135,8 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name,
 	} else {
 		d := document{
 			Title: title, Version: p.opts.Version, Path: r.URL.Path, JSON: jsonPath(r),
-			Buttons: p.opts.Keeper != nil, Actions: p.opts.Keeper != nil && p.opts.Actions,
+			Buttons: p.opts.Keeper != nil, Actions: p.opts.Keeper != nil && p.opts.Actions &&
+				(p.opts.MayAct == nil || p.opts.MayAct(r)),
 			Shown: shown, Page: page, Mode: p.mode(),
 		}
 		if c, is := page.(clusterPage); is {

@@ -172,6 +172,15 @@ func usersFile(t *testing.T, names ...string) string {
 	return file
 }
 
+// secretFile writes the secret of events.
+func secretFile(t *testing.T, secret string) string {
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 func basic(name, password string) string {
 	r := http.Request{Header: http.Header{}}
 	r.SetBasicAuth(name, password)
@@ -184,7 +193,8 @@ func TestWhoMaySeePages(t *testing.T) {
 	const secret = "a-secret-of-events"
 	w := newWorld(t, options{keeper: keeper.Options{Paused: paused},
 		page: page.Options{Actions: true},
-		auth: serve.Auth{UsersFile: usersFile(t, "ada"), Secret: secret}})
+		auth: serve.Auth{UsersFile: usersFile(t, "ada"), SecretFile: secretFile(t, secret),
+			Act: serve.Callers{Users: []string{"ada"}}}})
 	ada := basic("ada", "password of ada")
 	for what, want := range map[string]int{"": 401, ada: 200, basic("ada", "password of eve"): 401,
 		basic("eve", "password of ada"): 401, basic("", ""): 401, "Bearer " + secret: 401} {

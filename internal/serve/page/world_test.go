@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,12 +37,32 @@ type world struct {
 	configs []v1alpha1.ClusterRoutes
 	server  *serve.Server
 	auth    serve.Auth
+	log     *slog.Logger
+}
+
+// lockedBuffer collects a log.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 type options struct {
 	keeper    keeper.Options
 	page      page.Options
 	auth      serve.Auth
+	log       *slog.Logger
 	interval  time.Duration // 0: 200 ms
 	operation time.Duration
 }
@@ -63,7 +84,10 @@ func newWorld(t *testing.T, o options) *world {
 		o.interval = 200 * time.Millisecond
 	}
 	o.page.History, o.page.Version, o.page.Keeper = file, "test", w.keeps
-	w.auth = o.auth
+	w.auth, w.log = o.auth, o.log
+	if w.log == nil {
+		w.log = slog.New(slog.DiscardHandler)
+	}
 	w.serve(w.board, o.page)
 	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan error)
@@ -85,7 +109,7 @@ func (w *world) serve(board *page.Board, o page.Options) {
 	w.Helper()
 	server, err := serve.Start(serve.Options{Address: "127.0.0.1:0", Auth: w.auth,
 		Metrics: serve.NewMetrics(), Board: board, Page: o,
-		Log: slog.New(slog.DiscardHandler)}, w.keeps)
+		Log: w.log}, w.keeps)
 	if err != nil {
 		w.Fatal(err)
 	}

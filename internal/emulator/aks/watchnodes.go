@@ -1,0 +1,166 @@
+package aks
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// How it works: a watch of nodes. The version of a list is a hash of what the nodes are. A watch
+// that begins at the present version sends each later change. Any other version is refused (410),
+// as by an API server that has forgotten it: the client lists again.
+
+// watchMost is how long a watch lasts if its caller names no time.
+const watchMost = 30 * time.Minute
+
+// nodesVersion is the resourceVersion of a cluster's nodes.
+func (cl *cluster) nodesVersion() string {
+	h := fnv.New32a()
+	for _, n := range cl.nodes() {
+		fmt.Fprintln(h, n.version())
+	}
+	return strconv.FormatUint(uint64(h.Sum32())+1, 10)
+}
+
+func (n *Node) version() string {
+	return fmt.Sprint(n.Name, n.Addrs, n.PodCIDRs, n.created.UnixNano(), n.routes)
+}
+
+// watches serves a watch of nodes, and reports whether the call is one.
+func (s *APIServers) watches(w http.ResponseWriter, r *http.Request) bool {
+	start, c := time.Now(), s.aks.kernel.NewCall(r, nil)
+	if !toAPIServer(c) || c.Method != http.MethodGet ||
+		strings.Join(c.Path[4:], "/") != "api/v1/nodes" ||
+		!slices.Contains([]string{"1", "true"}, c.Param("watch")) {
+		return false
+	}
+	c.Secret = true
+	c.Who, c.Unknown = s.User(c)
+	if s.turnedAway(w, c, start) {
+		return true
+	}
+	version := c.Param("resourceVersion")
+	sent, _, _, f := s.nodesSince(c, nil)
+	if f == nil && version != "" && version != "0" && version != s.versionOf(c) {
+		f = kernel.Fail(http.StatusGone, "Expired", "too old resource version: %s", version)
+	}
+	if c.Unknown != nil {
+		f = c.Unknown
+	}
+	if f != nil {
+		answer := s.Refusal(f)
+		s.aks.kernel.Requests.Add(c, start, answer, "")
+		kernel.Write(w, c, answer)
+		return true
+	}
+	if version == "" || version == "0" { // it begins with all nodes
+		sent = nil
+	}
+	s.aks.kernel.Requests.Add(c, start, kernel.Reply{Status: http.StatusOK}, "a watch")
+	most := watchMost
+	if seconds, err := strconv.Atoi(c.Param("timeoutSeconds")); err == nil && seconds > 0 {
+		most = time.Duration(seconds) * time.Second
+	}
+	s.stream(w, r, c, sent, most)
+	return true
+}
+
+// stream sends the changes of nodes since the ones that were sent, until the time is over.
+func (s *APIServers) stream(w http.ResponseWriter, r *http.Request, c *kernel.Call,
+	sent map[string]string, most time.Duration) {
+	out := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	_ = out.Flush()
+	over, alive := time.NewTimer(most), time.NewTicker(time.Second)
+	defer over.Stop()
+	defer alive.Stop()
+	for {
+		now, changes, news, f := s.nodesSince(c, sent)
+		if f != nil || s.Silent(c) || s.aks.kernel.Faults.Take(c, false) != nil {
+			return
+		}
+		for _, change := range changes {
+			if _, err := w.Write(append(kernel.Encode(change), '\n')); err != nil {
+				return
+			}
+		}
+		if sent = now; len(changes) > 0 {
+			_ = out.Flush()
+		}
+		select {
+		case <-news:
+		case <-alive.C:
+		case <-over.C:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// nodesSince returns the nodes of the called cluster, what has changed since the ones that were
+// sent, and a channel that is closed at the next change.
+func (s *APIServers) nodesSince(c *kernel.Call, sent map[string]string) (now map[string]string,
+	changes []kernel.Object, news chan struct{}, _ *kernel.Failure) {
+	defer s.aks.kernel.Lock()()
+	s.aks.kernel.Happen()
+	cl, r := s.aks.Clusters[ofAPIServer(c).Key()], s.aks.kernel.Store.Get(ofAPIServer(c))
+	if cl == nil || r == nil {
+		return nil, nil, nil, s.aks.kernel.Missing(ofAPIServer(c))
+	}
+	if f := s.admitKubernetes(c.Who, r, "watch", "nodes", ""); f != nil {
+		return nil, nil, nil, f
+	}
+	if cl.news == nil {
+		cl.news = make(chan struct{})
+	}
+	now = map[string]string{}
+	version := cl.nodesVersion()
+	show := func(kind string, document kernel.Object) {
+		document["apiVersion"], document["kind"] = "v1", "Node"
+		document["metadata"].(kernel.Object)["resourceVersion"] = version
+		changes = append(changes, kernel.Object{"type": kind, "object": document})
+	}
+	for _, p := range cl.Pools {
+		for _, n := range p.Nodes {
+			was, known := sent[n.Name]
+			now[n.Name] = n.version()
+			switch {
+			case !known:
+				show("ADDED", cl.nodeDocument(p, n, profileOf(r, p.name)))
+			case was != now[n.Name]:
+				show("MODIFIED", cl.nodeDocument(p, n, profileOf(r, p.name)))
+			}
+		}
+	}
+	for name := range sent {
+		if _, still := now[name]; !still {
+			show("DELETED", kernel.Object{"metadata": kernel.Object{"name": name}})
+		}
+	}
+	return now, changes, cl.news, nil
+}
+
+// versionOf is the version of the called cluster's nodes.
+func (s *APIServers) versionOf(c *kernel.Call) string {
+	defer s.aks.kernel.Lock()()
+	if cl := s.aks.Clusters[ofAPIServer(c).Key()]; cl != nil {
+		return cl.nodesVersion()
+	}
+	return ""
+}
+
+// tellWatchers wakes the watches of a cluster's nodes.
+func (cl *cluster) tellWatchers() {
+	if cl.news != nil {
+		close(cl.news)
+		cl.news = nil
+	}
+}

@@ -1,0 +1,48 @@
+package inventory
+
+import (
+	"net/netip"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// NodesTable returns the pod routes of nodes as a route table without an ETag: a route for each pod
+// CIDR of a node, with the node's first address of that family as its next hop, named as the cloud
+// provider names it. The nodes are sorted by name, and so are the routes. id is the cluster's.
+func NodesTable(id arm.ID, nodes []Node) *RouteTable {
+	t := &RouteTable{Document: arm.Document{ID: id}, Routes: make([]Route, 0, len(nodes))}
+	for _, n := range nodes {
+		t.Routes = append(t.Routes, n.PodRoutes()...)
+	}
+	t.byPrefix = sortRoutes(t.Routes)
+	return t
+}
+
+// PodRoutes are the routes that lead to a node's pods, as far as its object says where they are.
+func (n Node) PodRoutes() []Route {
+	routes := make([]Route, 0, len(n.PodCIDRs))
+	for _, prefix := range n.PodCIDRs {
+		if hop := n.addressLike(prefix.Addr()); hop.IsValid() {
+			prefix = prefix.Masked()
+			routes = append(routes, Route{Name: PodRouteName(n.Name, prefix), Prefix: prefix,
+				HopType: HopAppliance, Hop: hop})
+		}
+	}
+	return routes
+}
+
+// addressLike is the node's first address in the family of another address.
+func (n Node) addressLike(other netip.Addr) netip.Addr {
+	for _, a := range n.Addresses {
+		if a.Is4() == other.Is4() {
+			return a
+		}
+	}
+	return netip.Addr{}
+}
+
+// ReadyFor reports whether a node has been Ready for some time.
+func (n Node) ReadyFor(d time.Duration, now time.Time) bool {
+	return n.Ready && !n.ReadySince.IsZero() && now.Sub(n.ReadySince) >= d
+}

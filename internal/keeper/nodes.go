@@ -1,0 +1,82 @@
+package keeper
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Nodes reads the nodes of clusters from their Kubernetes APIs.
+type Nodes interface {
+	// Nodes returns the nodes of a cluster, or why they are unknown. It waits at most as long as
+	// the given time for a first answer; 0: until there is one or it fails. If changed is not nil,
+	// it follows the nodes until the context ends or Retain drops the cluster, and calls changed
+	// after every change that concerns routes. changed must not block.
+	Nodes(ctx context.Context, cluster *inventory.Cluster, wait time.Duration,
+		changed func()) *inventory.Kubernetes
+	// Retain drops all other clusters, by their ID.Key().
+	Retain(clusters map[string]bool)
+}
+
+// readNodes adds the nodes of the clusters with source Nodes to what was read. While Run runs, they
+// are followed, and a change triggers a check; the check then finds them in memory.
+func (c *check) readNodes(ctx context.Context) {
+	var reading sync.WaitGroup
+	var mu sync.Mutex
+	for i := range c.configs {
+		cluster := c.s.Cluster(idOf(c.configs[i]))
+		if c.k.opts.Nodes == nil || c.configs[i].Spec.Source != v1alpha1.SourceNodes ||
+			cluster == nil || !plan.Routed(&c.configs[i], cluster) {
+			continue
+		}
+		var changed func()
+		wait := time.Duration(0)
+		if !c.patient {
+			ctx = c.life // a watch outlives the check
+			wait = max(time.Until(c.until), 250*time.Millisecond)
+			changed = func() { c.k.nodesChanged(cluster.ID.Key()) }
+		}
+		reading.Go(func() {
+			known := c.k.opts.Nodes.Nodes(ctx, cluster, wait, changed)
+			mu.Lock()
+			defer mu.Unlock()
+			c.s.Kubernetes[cluster.ID.Key()] = known
+		})
+	}
+	reading.Wait()
+}
+
+// nodesChanged triggers a check of a cluster.
+func (k *Keeper) nodesChanged(cluster string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.trigger(map[string]bool{cluster: true},
+		trigger{at: time.Now(), callers: []string{"its nodes in Kubernetes"}})
+}
+
+// retainNodes stops to follow the nodes of other clusters.
+func (k *Keeper) retainNodes(configs []v1alpha1.ClusterRoutes) {
+	if k.opts.Nodes == nil {
+		return
+	}
+	kept := map[string]bool{}
+	for _, c := range configs {
+		kept[keyOf(c)] = c.Spec.Source == v1alpha1.SourceNodes
+	}
+	k.opts.Nodes.Retain(kept)
+}
+
+// routed reports whether a cluster has pod routes that its config manages.
+func (c *check) routed(id arm.ID, cluster *inventory.Cluster) bool {
+	for i := range c.configs {
+		if id.Equal(idOf(c.configs[i])) {
+			return plan.Routed(&c.configs[i], cluster)
+		}
+	}
+	return cluster.Kubenet()
+}
