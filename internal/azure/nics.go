@@ -14,8 +14,8 @@ import (
 )
 
 // readNICs reads the addresses of the cluster's nodes: of the NICs in its scale sets, and of others
-// in the node resource group (pools of single machines). If one part fails, all fails, because the
-// answer proves absence.
+// in the node resource group (pools of single machines). If one part fails, the whole read fails,
+// because the answer proves absence.
 func (c *Client) readNICs(ctx context.Context, s *inventory.Snapshot,
 	cluster *inventory.Cluster) error {
 	nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Drops: map[netip.Addr]bool{},

@@ -33,7 +33,7 @@ func (c Cluster) anchor() object {
 	}
 	name := func(id arm.ID) string {
 		if id == "" {
-			return "" // it is made, with a name that only create gives
+			return "" // create will make and name it
 		}
 		return id.Name()
 	}

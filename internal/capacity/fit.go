@@ -70,7 +70,7 @@ func addresses(p netip.Prefix) int { return 1 << min(p.Addr().BitLen()-p.Bits(),
 // Usable is the number of addresses of a subnet that Azure gives out.
 func Usable(p netip.Prefix) int { return max(0, addresses(p)-reserved) }
 
-// name shows a prefix. A prefix at 0.0.0.0 is only a size.
+// name shows a prefix. If it starts at 0.0.0.0, only its length is known.
 func name(p netip.Prefix) string {
 	if p.Addr().IsUnspecified() {
 		return fmt.Sprintf("/%d", p.Bits())

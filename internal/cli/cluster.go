@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// newCluster is cluster, which has commands below it only.
+// newCluster makes the command cluster, which only has subcommands.
 func (a *app) newCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",

@@ -217,7 +217,7 @@ func (b *builtOne) kill(n int, when, method, verb string, args ...string) {
 			b.t.Fatalf("%s did not get to its call %d", verb, n)
 		}
 	}
-	time.Sleep(50 * time.Millisecond) // until a call that is held after it took effect has done so
+	time.Sleep(50 * time.Millisecond) // if the call is held after its effect, wait for it
 	if err := cmd.Process.Kill(); err != nil {
 		b.t.Fatal(err)
 	}

@@ -201,7 +201,7 @@ func (k *copies) check(ctx context.Context, client *azure.Client) error {
 		}
 	}
 	if len(k.left) > 0 {
-		return nil // it is said already, with the reason
+		return nil // already reported, with the reason
 	}
 	for _, r := range k.found {
 		table, err := readTable(ctx, client, r.table)

@@ -43,7 +43,7 @@ func (a *app) mayBuild(
 			}
 		}
 	}
-	if roles["User Access Administrator"] { // it can assign, too
+	if roles["User Access Administrator"] { // it can also assign roles
 		delete(roles, "Role Based Access Control Administrator")
 	}
 	next := "needed there: " + strings.Join(slices.Sorted(maps.Keys(roles)), " and ")

@@ -193,7 +193,8 @@ func TestControllers(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.until("writing", func() bool { return m.e.Faults()[0].Fired > 0 })
-			time.Sleep(100 * time.Millisecond) // until a write held after it took effect did so
+			// if the fault holds a write after its effect, wait for it
+			time.Sleep(100 * time.Millisecond)
 			if err := leader.Process.Signal(c.kill); err != nil {
 				t.Fatal(err)
 			}

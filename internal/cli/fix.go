@@ -23,7 +23,7 @@ func (a *app) fix(ctx context.Context, client *azure.Client, paths []string,
 	}
 	planned.OnlyObserved = nil // doctor shows what it fixes
 	preview := reportOf(planned, len(configs))
-	preview.Findings = nil // they have just been said
+	preview.Findings = nil // they were just printed
 	if err := show(preview); err != nil || len(planned.Changes) == 0 {
 		return nil, err
 	}

@@ -237,7 +237,7 @@ func (f *fleet) reads(since int, span time.Duration) (reads, polls float64) {
 
 // atRest observes the program for a while.
 func (f *fleet) atRest(span time.Duration) {
-	// one poll at rest, in which the keeper learns what lists cost, and on between two polls
+	// one poll, in which the keeper learns what lists cost, and half an interval more
 	time.Sleep(fleetInterval * 3 / 2)
 	// whole intervals, from between two polls to between two polls
 	span = span.Round(fleetInterval)

@@ -41,7 +41,8 @@ tables, identity, role and role assignments. A later apply does not take a route
 table off its subnet.
 
 With --vnet-subnet-id, it reads the existing network. The code refers to what
-exists and never declares it. Its head says what it adds to the network.
+exists and never declares it. The comment at its top says what it adds to the
+network.
 
 With --host, the code also deploys the keeper: identity, rights and workload.
   aks             in the cluster: a credential for its service account, and a

@@ -221,7 +221,7 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 const lastWords = time.Second
 
 // logWithoutWaiting makes the log of a daemon on standard error. A reader that hangs does not block
-// it. All other text for standard error takes the same way from then on.
+// it. From then on, all other text for standard error goes the same way.
 func (a *app) logWithoutWaiting(verbose bool) *slog.Logger {
 	direct, person := a.err, terminal(a.err)
 	a.lines = daemon.NewLines(direct, func(dropped int64) {

@@ -114,7 +114,7 @@ func steady(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.Join(strings.Fields(line), " ")
 		for _, u := range unsteady {
-			for again := ""; again != line; { // what is found takes the space between two
+			for again := ""; again != line; { // a match includes the space before the next one
 				again, line = line, u.find.ReplaceAllString(line, u.put)
 			}
 		}

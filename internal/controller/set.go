@@ -161,7 +161,7 @@ func (s *set) leave(o *ClusterRoutes, c v1alpha1.ClusterRoutes) (*v1alpha1.Clust
 		s.removals[uid] = r
 	}
 	exists, read := s.read[key]
-	if read && !exists { // no check has seen it, so nothing shows which routes are its
+	if read && !exists { // no check has seen the cluster, so it is unknown which routes are its own
 		r.done = true
 	}
 	switch {

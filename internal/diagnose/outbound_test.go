@@ -104,7 +104,7 @@ func TestFirewallRules(t *testing.T) {
 	}
 }
 
-// TestCovers: a wildcard of a rule covers what is below it, and nothing next to it.
+// TestCovers: a wildcard of a rule covers what is below it, and nothing else.
 func TestCovers(t *testing.T) {
 	for _, c := range []struct {
 		rule, required string

@@ -189,7 +189,7 @@ func TestClaimedTwice(t *testing.T) {
 		finding.ClaimedTwice)
 	is(t, f, finding.Error)
 	says(t, f, "copy (10.244.1.0/25 to "+nodeAddr(2)+")", "10.244.1.0/24", nodeAddr(1))
-	// No interface was read, but the address is a node's by its subnet.
+	// No interface was read, but the address is in the node subnet, so it counts as a node's.
 	with(t, route("copy", "10.244.1.0/25", "VirtualAppliance", nodeAddr(2))).blind(0).blind(1).
 		blind(2).finds(finding.ClaimedTwice)
 	// A saved file can have routes that Azure refuses.

@@ -362,7 +362,7 @@ func TestKubeconfig(t *testing.T) {
 		t.Errorf("fqdn %q, private %q", fqdn("fqdn"), private)
 	}
 
-	// Over plain HTTP clients send no token: it names the other port.
+	// Clients send no token over plain HTTP, so the kubeconfig names the TLS port.
 	b.put(aksID, clusterBody(``, ``))
 	server, err := b.e.Start(t.TempDir(), "", "")
 	if err != nil {

@@ -237,7 +237,7 @@ var keeping = []Description{
 		"Write the resource again unchanged, with the command in the finding. Check the " +
 			"activity log for the failed operation."},
 	{Paused, Info, "The keeper is paused",
-		"The keeper makes no changes for a while, by a command. It continues to check, but " +
+		"A command has paused the keeper: it makes no changes. It continues to check, but " +
 			"what is lost stays lost until the pause ends.",
 		"To end the pause, run routekeeper resume."},
 	{ChangesWithheld, Error, "The controller must not make a change",

@@ -46,8 +46,8 @@ var gateways = []Description{
 	{GatewayNoTable, Error, "The subnet of a cluster's Application Gateway has no route table",
 		"An ingress controller makes the gateway send to pod addresses. With kubenet only " +
 			"a route table leads there: the gateway reaches no pod, and every request fails " +
-			"with 502 or 504. The cluster's ingress add-on shows that the gateway serves it, " +
-			"or an unassociated table that holds its pod routes.",
+			"with 502 or 504. That the gateway serves the cluster follows from the cluster's " +
+			"ingress add-on, or from an unassociated table that holds the pod routes.",
 		"Associate a table with the gateway's subnet and make it a target."},
 	{PeeringMissing, Error, "The networks of a gateway and the nodes are not peered",
 		"A next hop must be in the same network or a directly peered one, so the gateway " +

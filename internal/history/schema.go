@@ -15,8 +15,9 @@ const application = 0x726b6869
 //
 // Times are milliseconds since 1970, UTC. Documents are the JSON of docs/json.md.
 var upgrades = []string{
-	// A row of rounds is a check. It has no elapsed_ms while it is running or if it was
-	// interrupted. A change in state "intended" was about to be sent, and its outcome is unknown.
+	// Each row of rounds is a check (later versions call the table checks). It has no elapsed_ms
+	// while it is running or if it was interrupted. A change in state "intended" was about to be
+	// sent, and its outcome is unknown.
 	`CREATE TABLE rounds (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,
 	started INTEGER NOT NULL,
@@ -62,7 +63,7 @@ UPDATE changes SET asked = 1000;
 CREATE INDEX changes_unasked ON changes(intended) WHERE asked < 1000;
 CREATE TABLE standing (key TEXT PRIMARY KEY, finding TEXT NOT NULL);
 CREATE TABLE memory (cluster TEXT PRIMARY KEY, document TEXT NOT NULL);`,
-	// Notes find the last change of a key that was made.
+	// Notes are added to the last change with a key that was made.
 	`CREATE INDEX changes_done ON changes(key) WHERE state = 'done';`,
 	// The names that the program uses.
 	`ALTER TABLE rounds RENAME TO checks;

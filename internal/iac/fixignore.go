@@ -53,7 +53,7 @@ func openUp(b *hclwrite.Block) {
 	if !oneLine(b) {
 		return
 	}
-	set := map[string]hclwrite.Tokens{} // one at most: HCL takes no second one on a line
+	set := map[string]hclwrite.Tokens{} // at most one: HCL allows only one on a line
 	for name, a := range b.Body().Attributes() {
 		set[name] = a.Expr().BuildTokens(nil)
 		b.Body().RemoveAttribute(name)

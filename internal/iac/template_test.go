@@ -214,7 +214,7 @@ func TestPlainTemplate(t *testing.T) {
 		!strings.Contains(r.Notes[0].Text, "no parameter nothing") {
 		t.Errorf("notes %+v", r.Notes)
 	}
-	// The table is known to be a kubenet cluster's by the named subnet.
+	// The named subnet shows that the table is a kubenet cluster's.
 	nodes := Named("aks-nodes", "--subnet")
 	r = readTemplate(t, bicep(t, "plain.json"), TemplateOptions{Carriers: []Carrier{nodes}})
 	known := Known{Carriers: []Carrier{nodes}}

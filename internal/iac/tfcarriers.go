@@ -12,7 +12,7 @@ type use struct {
 	subnet arm.ID
 	why    string // why it needs its table, "" where it does not
 	by     *tfResource
-	leaves bool // what uses it is destroyed
+	leaves bool // the resource that uses the subnet is destroyed
 }
 
 // uses are all uses: of resources that stay, that are made, and that are destroyed.

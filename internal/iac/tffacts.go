@@ -35,7 +35,7 @@ type standing struct {
 	// becomes is its name if it is created or replaced, "" if it stays.
 	becomes string
 	changes bool
-	goes    bool // it is destroyed, and the code has it no more
+	goes    bool // it is destroyed, and no longer in the code
 }
 
 type bareBlock struct {
@@ -130,8 +130,8 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 	return true
 }
 
-// has records that a subnet has a table. A resource that names none proves nothing: it may be
-// older.
+// has records that a subnet has a table. A resource without a table proves nothing: it may have
+// been read earlier.
 func (p *tfPlan) has(subnet, table arm.ID) {
 	if subnet != "" && table != "" {
 		if s := p.byID[table.Key()]; s != nil && s.id == table {

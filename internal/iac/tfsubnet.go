@@ -262,7 +262,7 @@ func (j *judge) writeOnly(r *tfResource, e Effect) {
 			"does not show which table it names"
 	}
 	if e.Before == "" {
-		if e.Verb == Another || j.refreshed { // it has none that could go
+		if e.Verb == Another || j.refreshed { // there is no table to lose
 			return
 		}
 		e.Verb = MayLose

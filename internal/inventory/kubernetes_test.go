@@ -163,8 +163,8 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// checkDecoded checks what must hold for any decoded list: sorted, with names, and equal to a list
-// of one.
+// checkDecoded checks what must hold for any decoded list: it is sorted, every object has a name,
+// and an object alone decodes as in a list.
 func checkDecoded[T any](t *testing.T, raw []byte, kind string, decode func([]byte) ([]T, error),
 	compare func(T, T) int, name func(T) string) []T {
 	all, err := decode(raw)

@@ -163,7 +163,7 @@ func TestApartJoins(t *testing.T) {
 		fix := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before",
 			Count: -1})
 		k.Wake("", play.cluster)
-		k.since(6 * time.Second) // it is on its own now
+		k.since(6 * time.Second) // it is checked by its own worker now
 		w.edit(w.demo.NodeSubnet, func(p object) {
 			p["routeTable"] = object{"id": string(play.table)}
 		})

@@ -294,7 +294,7 @@ func TestFollowed(t *testing.T) {
 					!strings.HasPrefix(got[0], "appgw-rt: ARM only: ") {
 					t.Errorf("%q, want %q", got, c.want)
 				}
-				time.Sleep(10 * time.Minute) // what hangs counts when it ends
+				time.Sleep(10 * time.Minute) // a question that hangs counts when it ends
 				if n := asks(since()); n != c.asks {
 					t.Errorf("asked %d times, want %d", n, c.asks)
 				}

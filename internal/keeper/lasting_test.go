@@ -160,7 +160,7 @@ func TestSettled(t *testing.T) {
 		"10.42.1.5"
 	expect(note(0, a, b, odd))
 	expect(note(4*time.Minute, a, b, odd))
-	expect(note(5*time.Minute, a, b), a) // one prefix less leads to b
+	expect(note(5*time.Minute, a, b), a) // b has one prefix less
 	expect(note(9*time.Minute, a, b), a)
 	expect(note(10*time.Minute, a, b), a, b)
 	expect(note(11*time.Minute, b), b)

@@ -13,9 +13,8 @@ import (
 )
 
 // TestMigratingNodes: a cluster migrates to overlay, node after node, over ten minutes. Meanwhile
-// the gateway's table has the route of every node, whether it has moved or not,
-// and of the surge nodes; no route is ever lost, and none shadows another. Afterwards the keeper
-// leaves everything alone.
+// the gateway's table has the route of every node, moved or not, and of the surge nodes; no route
+// is ever lost, and none shadows another. Afterwards the keeper leaves everything alone.
 func TestMigratingNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

@@ -105,7 +105,7 @@ func TestStaleReads(t *testing.T) {
 				// the cloud provider has finished, and refused writes are sent again
 				time.Sleep(20 * time.Minute)
 				w.reconcile(k)
-				time.Sleep(conflictMost) // so many strips are a conflict
+				time.Sleep(conflictMost) // this many strips count as a conflict
 				w.reconcile(k)
 				time.Sleep(conflictSpan)
 				w.expect(w.reconcile(k), "", finding.UnmanagedOverlap) // unmanaged ones

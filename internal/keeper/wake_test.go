@@ -420,8 +420,9 @@ func TestEventDuringTheFirstCheck(t *testing.T) {
 	})
 }
 
-// TestEventsCoalesce: events wait together for a check while another one reads slowly. The last of
-// them is about something that changed after that one had read it, and is still noticed.
+// TestEventsCoalesce: while a check reads slowly, events wait together for the next one. The last
+// event reports a change of something that the slow check had already read; the change is still
+// noticed.
 func TestEventsCoalesce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

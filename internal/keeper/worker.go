@@ -32,7 +32,7 @@ type worker struct {
 	pending trigger
 	ended   bool      // it accepts nothing more
 	checked time.Time // when its last check ended; at first its creation
-	reading func()    // ends the poll that is reading since then; nil if none is
+	reading func()    // cancels the poll that has been reading since then; nil: none is
 	since   time.Time
 }
 

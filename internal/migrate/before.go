@@ -128,7 +128,7 @@ func identity(c *clusterCase, f finding.Finding) []Step {
 	at := arm.ResourceID(id.Subscription(), id.ResourceGroup(),
 		"Microsoft.ManagedIdentity/userAssignedIdentities", name)
 	s := asFound("Give the cluster a user-assigned identity", f)
-	s.Why += fmt.Sprintf(" New roles take up to %d minutes to have effect.", roleDelay)
+	s.Why += fmt.Sprintf(" New roles take up to %d minutes to take effect.", roleDelay)
 	s.Commands = []string{finding.Command("az identity create --subscription %s "+
 		"--resource-group %s --name %s", id.Subscription(), id.ResourceGroup(), name).String()}
 	scopes := []arm.ID{}

@@ -34,8 +34,8 @@ func (c *clusterCase) steps() []Step {
 				"plan.json", finding.Command("routekeeper iac check plan.json").String()},
 			Source: pageAzurerm},
 		Step{Phase: Migrate, Title: "Migrate to Azure CNI Overlay",
-			Why: "There is no way back. All node pools are reimaged at the same time. Keep " +
-				"routekeeper run running: nodes that have not moved need their routes.",
+			Why: "There is no way back. All node pools are reimaged at the same time. Do " +
+				"not stop routekeeper run: nodes that have not moved need their routes.",
 			Commands: []string{c.az("update",
 				"--network-plugin azure --network-plugin-mode overlay")},
 			Source: pageUpdate},

@@ -171,7 +171,7 @@ func (t *target) hiddenNodes(s *targetCluster, nics *inventory.NICs, hop netip.A
 // in none of the node subnets. It may also be the route of a cluster that no config names. So the
 // next hop's subnet must contain no NICs but the cluster's.
 func (t *target) leftBehind(r inventory.Route) *targetCluster {
-	if !podRouteStyle(r) || t.w.shows { // nothing is read only to show a change
+	if !podRouteStyle(r) || t.w.shows { // no proof is read for changes that are only shown
 		return nil
 	}
 	if owner, managed, blind := t.w.ownerOfRoute(t.now, r); owner != nil || managed || blind != "" {

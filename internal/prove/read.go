@@ -99,7 +99,7 @@ func readFacts() []Fact {
 		},
 		{
 			Name: "interface-at-once", Family: familyReads, Trial: trialInterface,
-			Question: "Does a write of a network interface end with its answer?",
+			Question: "Is a write of a network interface complete once Azure answers it?",
 			Expected: "yes: Succeeded, without an operation", Source: sourceRecorded,
 			Judged:  "provisioningState and headers of the answer",
 			Follows: "Nothing has to change: routekeeper writes no interfaces.",

@@ -104,7 +104,7 @@ func rightFacts() []Fact {
 		Name: "rights-suffice", Family: familyRights, Trial: trialRights,
 		Question: "Do the generated rights suffice for what the keeper does?",
 		Expected: "yes", Source: "iac generate and its tests",
-		Judged: "all calls of the trials, if this login has only the role of --print-role",
+		Judged: "all calls of the trials, if the only role of this login is that of --print-role",
 		Follows: "The generated role lacks an action: add the one that is named, and send the " +
 			"recording.",
 		judge: judgeSuffice,

@@ -290,8 +290,7 @@ func (r *replay) namesUnreplayed(c *call, key string) bool {
 	})
 }
 
-// begunUnreplayed reports whether a call asks for an operation by Azure's number, which differs
-// here.
+// begunUnreplayed reports whether a call polls an operation by Azure's ID, which differs here.
 func (r *replay) begunUnreplayed(c *call) bool {
 	return c.Method == http.MethodGet && slices.ContainsFunc(r.of.calls, func(other *call) bool {
 		u, err := url.Parse(other.AnswerHeader["location"])

@@ -13,7 +13,7 @@ import (
 // How it works: connections are limited far below the limit of open files, so that checks, writes
 // and the history always have some. At the limit, a new connection replaces the oldest idle one of
 // the address that has the most. So a client with thousands of idle connections loses its own, and
-// locks nobody else out.
+// locks no other client out.
 
 const (
 	// mostConnections is the limit if enough files can be open.

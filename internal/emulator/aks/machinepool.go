@@ -142,7 +142,7 @@ func (s *nodes) dropMachines(p *pool, wanted map[string]bool) {
 		}
 		nics := kernel.ListAt(kernel.ObjectAt(vm.Body, "properties", "networkProfile"),
 			"networkInterfaces")
-		_ = s.aks.kernel.RemoveResource(vm) // nothing needs a machine
+		_ = s.aks.kernel.RemoveResource(vm) // cannot fail: no resource depends on a machine
 		for _, nic := range nics {
 			if r := s.aks.kernel.Store.Get(arm.ID(kernel.Text(nic, "id"))); r != nil {
 				_ = s.aks.kernel.RemoveResource(r) // only the machine had it

@@ -46,7 +46,7 @@ var roleHistory = []struct {
 				cluster+"events/",
 			)
 			r.Permissions[0].dataActions = append(r.Permissions[0].dataActions,
-				cluster+"events/read", cluster+"replicationcontrollers/*") // that one twice
+				cluster+"events/read", cluster+"replicationcontrollers/*") // Azure lists it twice
 		},
 	},
 	{"d5a2ae44-610b-4500-93be-660a0c5f5ca6", "2023-06-01", func(r *Role) {

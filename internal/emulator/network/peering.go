@@ -239,7 +239,7 @@ func (s *peerings) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
 		if old != nil && kernel.LinkOf(old.Body,
 			"remoteVirtualNetwork").Equal(kernel.LinkOf(child.Body,
 			"remoteVirtualNetwork")) {
-			// It is not peered or synchronized by being sent again [U].
+			// Sending it again neither connects nor synchronizes it [U].
 			for _, kept := range []string{"peeringState", "remoteAddressSpace"} {
 				kernel.ObjectAt(child.Body, "properties")[kept] = kernel.ObjectAt(old.Body,
 					"properties")[kept]

@@ -38,8 +38,8 @@ type way struct {
 	b    bench
 }
 
-// TestEachWay: each fact has each of its results with an Azure that behaves accordingly. Emulators
-// are shared by their options.
+// TestEachWay: each fact has each of its results with an Azure that behaves accordingly. Cases with
+// the same options share an emulator.
 func TestEachWay(t *testing.T) {
 	const yes, no, unknown = prove.Confirmed, prove.Differs, prove.Untested
 	byOptions := map[string][]way{}

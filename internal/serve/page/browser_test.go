@@ -391,7 +391,7 @@ func TestKeyboard(t *testing.T) {
 	b.quiet()
 }
 
-// TestWithoutScript: the pages show the same without a script, and load themselves again.
+// TestWithoutScript: the pages show the same without a script, and reload by themselves.
 func TestWithoutScript(t *testing.T) {
 	w := newWorld(t, options{})
 	w.settled()

@@ -51,7 +51,7 @@ resource "azurerm_role_assignment" "cluster_table" {
   principal_type     = "ServicePrincipal" # so that Azure does not look for it where it is not known yet
 }
 
-# A new role takes effect after a minute or two, at most an hour. If the cluster is refused for want of
+# A new role takes effect after a minute or two, at most an hour. If the cluster is refused for lack of
 # permissions, apply again.
 resource "time_sleep" "cluster_role" {
   create_duration = var.role_propagation

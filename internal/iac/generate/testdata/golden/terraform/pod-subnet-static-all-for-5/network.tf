@@ -1,4 +1,4 @@
-# No subnet blocks here: a change of one replaces its whole subnet, without what others have linked to it.
+# No subnet blocks here: changing a block writes the whole subnet, and removes what others have linked to it.
 # Without any, the provider leaves the subnets alone.
 resource "azurerm_virtual_network" "main" {
   name                = "${var.name}-vnet"
