@@ -85,7 +85,7 @@ func (r *release) writeArchive(platform string, pages []file) error {
 	}
 	name := filepath.Base(r.binary(platform))
 	files := append([]file{{name: name, mode: 0o755, raw: program}}, pages...)
-	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
+	for _, name := range []string{"LICENSE", "NOTICE", "README.md", "CHANGELOG.md"} {
 		raw, err := os.ReadFile(filepath.Join(r.source, name))
 		if err != nil {
 			return err

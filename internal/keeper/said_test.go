@@ -40,8 +40,8 @@ func TestSaidBetweenWrites(t *testing.T) {
 	}
 }
 
-// TestSaidInPause: a pause reports the lost association that it leaves as it is. After the pause, the
-// association stays reported until it is repaired.
+// TestSaidInPause: a pause reports the lost association that it leaves as it is. After the pause,
+// the association stays reported until it is repaired.
 func TestSaidInPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

@@ -62,6 +62,11 @@ func variants(t *testing.T) []variant {
 	}
 	add("overlay-cilium", build.Cluster{Blueprint: capacity.Overlay, Pools: several,
 		NetworkPolicy: "cilium"})
+	const other = "22222222-2222-2222-2222-222222222222"
+	for _, v := range existingIn(t, shopSubscription, other, "net")[:5] {
+		v.name += "-elsewhere"
+		out = append(out, v)
+	}
 	return append(out, existingVariants(t, shopSubscription, "net")...)
 }
 

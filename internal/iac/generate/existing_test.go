@@ -16,13 +16,18 @@ import (
 
 // existingVariants are clusters in an existing network of a subscription and a resource group.
 func existingVariants(t *testing.T, subscription, group string) (out []variant) {
+	return existingIn(t, subscription, subscription, group)
+}
+
+// existingIn are clusters of a subscription in a network of another one.
+func existingIn(t *testing.T, subscription, of, group string) (out []variant) {
 	t.Helper()
 	id := func(kind, name string) arm.ID {
-		return arm.ResourceID(subscription, group, kind, name)
+		return arm.ResourceID(of, group, kind, name)
 	}
 	vnet := id(arm.TypeVNet, "hub")
 	link := func(id arm.ID) string { return `{"id": "` + string(id) + `"}` }
-	group0 := arm.GroupID(subscription, group)
+	group0 := arm.GroupID(of, group)
 	nsg, theirs := id(arm.TypeSecurityGroup, "nsg"), id(arm.TypeRouteTable, "theirs")
 	table := arm.Document{ID: theirs, Raw: []byte(`{"location": "westeurope", "properties": ` +
 		`{"routes": [{"name": "egress", "properties": {"addressPrefix": "0.0.0.0/0", ` +

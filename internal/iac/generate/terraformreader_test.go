@@ -37,6 +37,8 @@ type terraformReader struct {
 	context   *hcl.EvalContext
 	resources map[string]*terraformResource
 	order     []string
+	// network is the subscription of the provider for the existing network.
+	network string
 }
 
 // terraformResource is a resource with its arguments. Arguments that the table of azurerm does not
@@ -47,6 +49,7 @@ type terraformResource struct {
 	id         arm.ID
 	after      []string
 	nested     []terraformArguments
+	elsewhere  bool // by the provider for the existing network
 	terraformArguments
 }
 
@@ -93,6 +96,11 @@ func readTerraform(t *testing.T, c build.Cluster, files []Output) *terraformRead
 			for name, a := range b.Body.Attributes {
 				note("local", name, a.Expr)
 			}
+		case "provider":
+			if s := b.Body.Attributes["subscription_id"]; s != nil {
+				v, _ := s.Expr.Value(nil)
+				r.network = v.AsString()
+			}
 		case "resource":
 			if known[b.Labels[0]] == nil {
 				known[b.Labels[0]] = map[string]cty.Value{}
@@ -133,7 +141,8 @@ var given = map[string]string{
 
 // resource evaluates a resource.
 func (r *terraformReader) resource(b *hclsyntax.Block) (*terraformResource, hcl.Diagnostics) {
-	res := &terraformResource{t: r.t, kind: b.Labels[0], name: b.Labels[1]}
+	res := &terraformResource{t: r.t, kind: b.Labels[0], name: b.Labels[1],
+		elsewhere: b.Body.Attributes["provider"] != nil}
 	var failed hcl.Diagnostics
 	if res.terraformArguments, failed = r.arguments(b.Body, &res.nested); failed.HasErrors() {
 		return nil, failed
@@ -155,7 +164,7 @@ func (r *terraformReader) arguments(body *hclsyntax.Body,
 	nested *[]terraformArguments) (terraformArguments, hcl.Diagnostics) {
 	out := terraformArguments{map[string]any{}, map[string][]terraformArguments{}}
 	for name, a := range body.Attributes {
-		if name == "depends_on" {
+		if name == "depends_on" || name == "provider" {
 			continue
 		}
 		v, failed := a.Expr.Value(r.context)
@@ -249,7 +258,11 @@ func (r *terraformReader) idOf(res *terraformResource) arm.ID {
 	case "azurerm_resource_group":
 		return arm.GroupID(r.cluster.Subscription, named("name"))
 	case "azurerm_subnet":
-		return arm.ResourceID(r.cluster.Subscription, named("resource_group_name"), arm.TypeVNet,
+		subscription := r.cluster.Subscription
+		if res.elsewhere {
+			subscription = r.network
+		}
+		return arm.ResourceID(subscription, named("resource_group_name"), arm.TypeVNet,
 			named("virtual_network_name")).Child("subnets", named("name"))
 	case "azurerm_route":
 		return arm.ResourceID(r.cluster.Subscription, named("resource_group_name"),
