@@ -108,7 +108,8 @@ func told(t *testing.T) map[string][]string {
 	}
 	p := newPrometheus(t)
 	p.take(text, time.Now())
-	all := map[string][]string{"up": {"__name__", "job", "instance"}}
+	// A ServiceMonitor adds the last two.
+	all := map[string][]string{"up": {"__name__", "job", "instance", "namespace", "service"}}
 	for _, s := range p.series {
 		var names []string
 		s.labels.Range(func(l labels.Label) { names = append(names, l.Name) })
