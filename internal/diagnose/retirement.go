@@ -54,15 +54,16 @@ func (p *clusterCase) retirement(blockers []finding.Finding) finding.Finding {
 			f = f.With("blocker: " + b.Message)
 		}
 	}
+	advice := "fix the blockers first; the migration cannot be reversed"
 	if len(f.Evidence) == 0 {
 		f = f.With("no blocker found")
+		advice = "the migration cannot be reversed: test it on another cluster first"
 	}
 	// From the warnings in update-azure-cni. This program does not read ConfigMaps.
 	f = f.With("not checked: a custom azure-ip-masq-agent configuration, which can break " +
 		"connections after the migration, and an old ConfigMap azure-ip-masq-agent-config in " +
 		"kube-system, which you must delete first")
-	return f.With(p.afterwards()...).WithAdvice("fix the blockers first; the migration cannot be "+
-		"reversed").
+	return f.With(p.afterwards()...).WithAdvice("%s", advice).
 		WithFix("%s", p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay"))
 }
 

@@ -80,6 +80,10 @@ func (g *guesses) take(ctx context.Context, key string) (release func(), err err
 			delete(g.turns, key)
 		}
 	}
+	if ctx.Err() != nil { // select might choose the place
+		leave()
+		return nil, errBusy
+	}
 	select {
 	case t.taken <- struct{}{}:
 		return func() { <-t.taken; leave() }, nil

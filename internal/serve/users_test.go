@@ -98,7 +98,7 @@ func TestUsersTime(t *testing.T) {
 	if ok, err := u.know(t.Context(), "here", "mallory", "x"); ok || err != nil {
 		t.Errorf("a name that is not in the file is accepted: %v, %v", ok, err)
 	}
-	if _, err := u.guesses.take(t.Context(), ""); err != nil { // another caller's turn, forever
+	if _, err := u.guesses.take(t.Context(), all); err != nil { // another caller's turn, forever
 		t.Fatal(err)
 	}
 	gone, leave := context.WithCancel(t.Context())

@@ -21,8 +21,9 @@ import (
 // newFleet is a keeper that only observes the fleet scenario: 30 clusters, four of them broken.
 func newFleet(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, azure: emulatortest.New(t, emulator.Options{RouteBatch: 50 *
-		time.Millisecond}), board: page.NewBoard()}
+	w := &world{T: t, log: slog.New(slog.DiscardHandler),
+		azure: emulatortest.New(t, emulator.Options{RouteBatch: 50 *
+			time.Millisecond}), board: page.NewBoard()}
 	if _, err := emulator.BuildFleet(w.azure, emulatortest.Operator); err != nil {
 		t.Fatal(err)
 	}
