@@ -13,6 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/serve"
 	"routekeeper.dev/routekeeper/internal/serve/page"
@@ -74,6 +75,7 @@ func rows(body string) (names []string) {
 func TestFleet(t *testing.T) {
 	w := newFleet(t)
 	t.Run("many rows", func(t *testing.T) { testManyRows(t, w) })
+	t.Run("an outage", func(t *testing.T) { testOutage(t, w) })
 	t.Run("many clusters", func(t *testing.T) { testManyClusters(t, *w) })
 	body := w.get("/").body
 	if got, want := rows(body)[:4], []string{"shop-09", "shop-05", "big-50", "shop-06"}; !slices.
@@ -171,5 +173,29 @@ func testManyClusters(t *testing.T, w world) {
 	if next := w.get("/?page=25").body; len(rows(next)) != 40 ||
 		strings.Contains(next, `rel="next"`) {
 		t.Errorf("the last page has %d rows", len(rows(next)))
+	}
+}
+
+// testOutage: while Azure answers nothing, one sentence says so, and what was seen before is marked
+// as old.
+func testOutage(t *testing.T, w *world) {
+	t.Helper()
+	r, err := w.keeps.Reconcile(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := r.Findings
+	r.Findings = append(slices.Clone(before), finding.New(finding.AzureUnreachable, "", "",
+		"Azure has not answered since 01:13"))
+	w.board.Record(r)
+	body := w.get("/").body
+	if o := w.overview(); o.Sentence != "Azure has not answered since 01:13" ||
+		o.State != page.Bad || !strings.Contains(body, "Before the outage: 30 clusters") {
+		t.Errorf("%s: %s", o.State, o.Sentence)
+	}
+	r.Findings = before
+	w.board.Record(r)
+	if strings.Contains(w.get("/").body, "Before the outage") {
+		t.Error("the outage has ended")
 	}
 }

@@ -206,15 +206,27 @@ func (c Cluster) wrong() string {
 	return strings.Join(parts, ", ")
 }
 
+// outage is the finding that Azure answers nothing, or nil.
+func (o Overview) outage() *finding.Finding {
+	i := slices.IndexFunc(o.Findings, func(f finding.Finding) bool {
+		return f.Code == finding.AzureUnreachable && f.Cluster == ""
+	})
+	if i < 0 {
+		return nil
+	}
+	return &o.Findings[i]
+}
+
+// Outage reports whether Azure answers nothing, so that everything shown is old.
+func (o Overview) Outage() bool { return o.outage() != nil }
+
 // sentence sums up all clusters.
 func (o Overview) sentence() string {
 	if o.Checked.IsZero() && len(o.Clusters) == 0 {
 		return "The first check is under way"
 	}
-	for _, f := range o.Findings {
-		if f.Code == finding.AzureUnreachable && f.Cluster == "" {
-			return upper(f.Message)
-		}
+	if f := o.outage(); f != nil {
+		return upper(f.Message)
 	}
 	var bad, risk, idle []string
 	var worst Cluster
