@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
@@ -76,6 +78,7 @@ func TestFleet(t *testing.T) {
 	w := newFleet(t)
 	t.Run("many rows", func(t *testing.T) { testManyRows(t, w) })
 	t.Run("an outage", func(t *testing.T) { testOutage(t, w) })
+	t.Run("in a browser", func(t *testing.T) { testFleetInBrowser(t, w) })
 	t.Run("many clusters", func(t *testing.T) { testManyClusters(t, *w) })
 	body := w.get("/").body
 	if got, want := rows(body)[:4], []string{"shop-09", "shop-05", "big-50", "shop-06"}; !slices.
@@ -198,4 +201,30 @@ func testOutage(t *testing.T, w *world) {
 	if strings.Contains(w.get("/").body, "Before the outage") {
 		t.Error("the outage has ended")
 	}
+}
+
+// testFleetInBrowser: no page is wider than the screen or endless, at the widths of a desktop, a
+// laptop and a phone. The next step of an error can be copied.
+func testFleetInBrowser(t *testing.T, w *world) {
+	t.Helper()
+	b := open(t)
+	for width, screens := range map[int64]struct{ overview, cluster int }{
+		1440: {5, 2}, 1280: {5, 2}, 390: {9, 3},
+	} {
+		const height = 900
+		b.do(chromedp.EmulateViewport(width, height))
+		for path, most := range map[string]int{"/": screens.overview,
+			"/clusters/huge-390": screens.cluster} {
+			b.do(chromedp.Navigate(w.URL + path))
+			b.until(`document.querySelector(".hero") !== null`)
+			wide := eval[int64](b, "document.documentElement.scrollWidth")
+			tall := eval[int](b, "document.documentElement.scrollHeight")
+			if wide > width || tall > most*height {
+				t.Errorf("at %d pixels %s is %d wide and %d high", width, path, wide, tall)
+			}
+		}
+	}
+	b.do(chromedp.Navigate(w.URL + "/"))
+	b.until(`document.querySelector(".finding.error pre.command .copy") !== null`)
+	b.quiet()
 }
