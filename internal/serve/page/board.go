@@ -352,3 +352,27 @@ func (s *standing) stand(findings []finding.Finding) Cluster {
 	c.Sentence = c.sentence()
 	return c
 }
+
+// Syncs counts the pod routes that a person's Sync would change, as of the last check, and Repairs
+// the associations that Repair would put back.
+func (c Cluster) Syncs() int { return c.open(false) }
+
+// Repairs is described at Syncs.
+func (c Cluster) Repairs() int { return c.open(true) }
+
+// open counts the changes that are planned and not made.
+func (c Cluster) open(associations bool) int {
+	n := 0
+	count := func(changes []plan.Outcome) {
+		for _, change := range changes {
+			if (change.Verb == plan.Associate) == associations {
+				n++
+			}
+		}
+	}
+	if !c.Acting {
+		count(c.Changes)
+	}
+	count(c.OnlyObserved)
+	return n
+}
