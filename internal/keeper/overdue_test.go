@@ -100,7 +100,7 @@ func (d *everything) checkLost(now time.Time) {
 				"before: %s",
 				now, subnet.Short(), now.Sub(l.could), l.since, l.excuse)
 		}
-		if now.Before(l.m.unseen) {
+		if now.Before(l.m.unseen) || !l.m.left.IsZero() {
 			l.since = now
 		}
 		if d.watches(l.m, now) && now.Sub(l.since) > d.interval+unsaidFor &&
