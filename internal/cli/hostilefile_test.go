@@ -48,7 +48,7 @@ var readers = []string{
 // the program itself needs shows that it does not read without a limit.
 func TestHostileFiles(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("NOT RUN: the files are Linux's")
+		t.Skip("NOT RUN: it needs named pipes, /dev/zero and Linux's limit of the address space")
 	}
 	t.Parallel()
 	dir := t.TempDir()

@@ -19,7 +19,6 @@ func TestMigratePlanFleet(t *testing.T) {
 		"shop-05": "association-lost", // broken from the start
 		"shop-09": "migration-gateway-on-table",
 		"shop-10": "migration-gateway-on-table",
-		"shop-11": "migration-identity",
 		"shop-12": "migration-policy",
 		"shop-13": "migration-version",
 		"shop-14": "migration-pod-cidr",
@@ -33,7 +32,8 @@ func TestMigratePlanFleet(t *testing.T) {
 		"big-50":  "node-without-route", // its table is empty
 	}
 	dir := t.TempDir()
-	a, server, err := startAzure(dir, false, emulator.Options{RouteBatch: 50 * time.Millisecond},
+	a, server, err := startAzure(dir, false, emulator.Options{CheckClusterIdentity: true,
+		RouteBatch: 50 * time.Millisecond},
 		func(e *emulator.Emulator) error {
 			_, err := emulator.BuildFleet(e, operator)
 			return err

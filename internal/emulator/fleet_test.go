@@ -10,13 +10,13 @@ import (
 // TestFleet: the scenario has 30 clusters, four of them broken, and one stopped. The others' copies
 // are complete.
 func TestFleet(t *testing.T) {
-	e, err := New(Options{RouteBatch: 50 * time.Millisecond})
+	e, err := New(Options{CheckClusterIdentity: true, RouteBatch: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
 	broken, err := BuildFleet(e, DefaultPrincipal)
-	if err != nil || len(broken) != 4+12 {
+	if err != nil || len(broken) != 4+11 {
 		t.Fatalf("%v, %v", broken, err)
 	}
 	c, err := e.Client(DefaultPrincipal)

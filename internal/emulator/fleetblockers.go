@@ -30,9 +30,6 @@ type condition struct {
 var conditions = map[string]condition{
 	"shop-10": {blocks: "the gateway's subnet has the cluster's route table",
 		after: gatewayOnTable},
-	"shop-11": {blocks: "it has a system-assigned identity", cluster: func(body kernel.Object) {
-		body["identity"] = kernel.Object{"type": "SystemAssigned"}
-	}},
 	"shop-12": {blocks: "it has the policy engine calico", cluster: policyEngine("calico")},
 	"shop-13": {blocks: "its Kubernetes is 1.26", cluster: func(body kernel.Object) {
 		body["properties"].(kernel.Object)["kubernetesVersion"] = "1.26.9"
