@@ -50,6 +50,11 @@ var bads = []bad{
 		`routekeeper_findings{code="association-lost",severity="error",cluster="shop"} 1x10`,
 		time.Minute,
 		`routekeeper_findings{code="association-lost",severity="error",cluster="shop"} 1 stale 1 stale 1 stale`},
+	// a person silenced it
+	{"RoutekeeperAssociationLost",
+		`routekeeper_findings{code="association-lost",severity="error",cluster="shop"} 1x10`,
+		time.Minute,
+		`routekeeper_findings_silenced{code="association-lost",severity="error",cluster="shop"} 1x10`},
 	{"RoutekeeperAssociationLost",
 		`routekeeper_changes_unmade{verb="associate",cluster="shop"} 2x10`, time.Minute,
 		`routekeeper_changes_unmade{verb="create",cluster="shop"} 2x10`},
@@ -102,6 +107,13 @@ var bads = []bad{
 	{"RoutekeeperHistoryDegraded",
 		`routekeeper_findings{code="history-degraded",severity="warning"} 1x30`, 10 * time.Minute,
 		`routekeeper_findings{code="history-degraded",severity="warning"} 1x9 stale`},
+	// Nearly every second scrape fails for lack of files.
+	{"RoutekeeperOutOfFiles", "routekeeper_findings{code=\"too-many-open-files\"," +
+		"severity=\"warning\"} _ _ _ 1 stale 1 stale stale 1", 3 * time.Minute,
+		`routekeeper_findings{code="history-degraded",severity="warning"} 1x30`},
+	{"RoutekeeperAnotherKeeper",
+		`routekeeper_findings{code="another-keeper",severity="warning"} 1x30`, 10 * time.Minute,
+		`routekeeper_findings{code="another-keeper",severity="warning"} 1x9 stale 1x9 stale`},
 	{"RoutekeeperEventsRefused", `routekeeper_events_total{result="unauthorized"} 0+1x60`,
 		16 * time.Minute, `routekeeper_events_total{result="unauthorized"} 0x10 5x30 8x30`},
 	{"RoutekeeperPaused", `routekeeper_findings{code="paused",severity="info"} 1x600`,

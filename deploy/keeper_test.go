@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/serve"
@@ -26,6 +28,7 @@ const scrapeEvery = time.Minute
 
 // world is a running keeper on the emulator, scraped by Prometheus.
 type world struct {
+	silenced atomic.Pointer[finding.Code] // which findings a person silenced
 	*prometheus
 	e       *emulator.Emulator
 	op      *emulator.Client
@@ -64,7 +67,17 @@ func (w *world) keep() {
 	k := keeper.New(client, []v1alpha1.ClusterRoutes{w.config}, w.opts)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- k.Run(ctx, time.Minute, w.metrics.Record) }()
+	go func() {
+		ended <- k.Run(ctx, time.Minute, func(r keeper.Result) {
+			r.Findings = slices.Clone(r.Findings)
+			for i, f := range r.Findings {
+				if code := w.silenced.Load(); code != nil && f.Code == *code {
+					r.Findings[i].Silenced = &finding.Silence{Reason: "known"}
+				}
+			}
+			w.metrics.Record(r)
+		})
+	}()
 	w.t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -116,6 +129,13 @@ func (w *world) strip() {
 	w.edit(w.demo.NodeSubnet, func(p map[string]any) { delete(p, "routeTable") })
 }
 
+// tells makes the keeper report something about itself.
+func (w *world) tells(code finding.Code) {
+	w.opts.Own = func() []finding.Finding {
+		return []finding.Finding{finding.New(code, "", "", "as the daemon reports it")}
+	}
+}
+
 // TestKeeperInTrouble: the metrics of a real keeper in trouble raise exactly the intended alerts,
 // in time. Trouble that it repairs itself raises none.
 func TestKeeperInTrouble(t *testing.T) {
@@ -159,6 +179,10 @@ func TestKeeperInTrouble(t *testing.T) {
 			l := history.Open(filepath.Join(w.t.TempDir(), "not", "there.db"), history.Options{})
 			w.opts.Recorder, w.opts.Store = l, l
 		}, func(*world) {}, time.Hour, "RoutekeeperHistoryDegraded", 0},
+		"no more files": {func(w *world) { w.tells(finding.TooManyOpenFiles) },
+			func(*world) {}, time.Hour, "RoutekeeperOutOfFiles", 0},
+		"a second keeper": {func(w *world) { w.tells(finding.AnotherKeeper) },
+			func(*world) {}, time.Hour, "RoutekeeperAnotherKeeper", 0},
 		"fought over": {nil, func(w *world) {
 			go func() {
 				for range 3 * 60 {

@@ -81,10 +81,12 @@ func told(t *testing.T) map[string][]string {
 	}
 	config := v1alpha1.ClusterRoutes{Metadata: v1alpha1.Metadata{Name: "shop"},
 		Spec: v1alpha1.Spec{ClusterID: cluster}}
+	silenced := finding.New(finding.SourceHop, "shop", "y", "")
+	silenced.Silenced = &finding.Silence{Reason: "known"}
 	m.Record(keeper.Result{
 		Configs: []v1alpha1.ClusterRoutes{config}, Seen: plan.Facts{Snapshot: seen},
 		Managed: []string{"shop"}, Findings: []finding.Finding{
-			finding.New(finding.SourceHop, "shop", "x", "")},
+			finding.New(finding.SourceHop, "shop", "x", ""), silenced},
 		Tables: []keeper.Fill{{Table: "/t", Routes: 1, Limit: 2}},
 		Changes: []plan.Outcome{{Change: plan.Change{Verb: plan.Associate, Cluster: "shop"},
 			State: plan.Failed}},
@@ -120,7 +122,7 @@ func told(t *testing.T) map[string][]string {
 
 type asleep struct{}
 
-func (asleep) Wake(string, ...arm.ID) int { return 0 }
+func (asleep) Wake(keeper.Event, ...arm.ID) int { return 0 }
 
 // checkNames checks that an expression uses existing metrics, labels and codes of findings.
 func checkNames(t *testing.T, expr string, told map[string][]string) {

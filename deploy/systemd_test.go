@@ -220,7 +220,8 @@ func TestUnit(t *testing.T) {
 		t.Errorf("%v:\n%s", err, said())
 	}
 	for dir, want := range map[string]string{"/etc/routekeeper": "routes.yaml",
-		"/var/lib": "routekeeper", "/var/lib/routekeeper": "routekeeper.history.db"} {
+		"/var/lib":             "routekeeper",
+		"/var/lib/routekeeper": "routekeeper.history.db routekeeper.history.db-lock"} {
 		var names []string
 		entries, err := os.ReadDir(root + dir)
 		for _, entry := range entries {

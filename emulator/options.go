@@ -26,8 +26,8 @@ type settings struct {
 // subnet with its own table; Emulator.Demo names them.
 func WithDemo() Option { return func(s *settings) { s.scenario = "demo" } }
 
-// WithFleet starts with 30 kubenet clusters, one of 50 and one of 390 nodes; four are
-// broken.
+// WithFleet starts with 30 kubenet clusters, one of 50 and one of 390 nodes: four are broken, one
+// is stopped, one migrates, and the network of one cannot be read.
 func WithFleet() Option { return func(s *settings) { s.scenario = "fleet" } }
 
 // Subscriptions is the number of subscriptions: 1 by default.

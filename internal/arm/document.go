@@ -17,6 +17,9 @@ type Document struct {
 	Raw  json.RawMessage
 }
 
+// Received returns the document. Types that embed one have the method, too.
+func (d Document) Received() Document { return d }
+
 // Head is what every ARM document has. Properties is missing in the flattened shape, in which `az …
 // show` prints the properties next to the name and the ID.
 type Head struct {

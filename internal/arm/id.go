@@ -17,6 +17,11 @@ const (
 	TypeGateway    = "Microsoft.Network/applicationGateways"
 	TypeFirewall   = "Microsoft.Network/azureFirewalls"
 
+	TypeFirewallPolicy = "Microsoft.Network/firewallPolicies"
+	TypeRuleGroup      = TypeFirewallPolicy + "/ruleCollectionGroups"
+	TypeIPGroup        = "Microsoft.Network/ipGroups"
+	TypeExtension      = "Microsoft.KubernetesConfiguration/extensions"
+
 	TypePublicIP       = "Microsoft.Network/publicIPAddresses"
 	TypeIdentity       = "Microsoft.ManagedIdentity/userAssignedIdentities"
 	TypeRoute          = TypeRouteTable + "/routes"
@@ -139,13 +144,15 @@ func (id ID) Segments() []string {
 
 // after returns the segment after the first one that equals word, ignoring case, or "".
 func (id ID) after(word string) string {
-	segments := id.Segments()
-	for i := 0; i+1 < len(segments); i += 2 {
-		if strings.EqualFold(segments[i], word) {
-			return segments[i+1]
-		}
-		if strings.EqualFold(segments[i], "providers") {
+	rest := strings.TrimPrefix(string(id), "/")
+	for rest != "" {
+		name, value, found := strings.Cut(rest, "/")
+		if !found || strings.EqualFold(name, "providers") {
 			return ""
+		}
+		value, rest, _ = strings.Cut(value, "/")
+		if strings.EqualFold(name, word) {
+			return value
 		}
 	}
 	return ""

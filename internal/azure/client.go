@@ -85,6 +85,7 @@ type Call struct {
 	// deletes) to the subscription, or -1 if it does not say.
 	Remaining int
 	Kind      string
+	Err       error // why there was no answer
 }
 
 // Client calls ARM. It is safe for concurrent use.
@@ -207,7 +208,7 @@ func (c *Client) count(r *policy.Request) (*http.Response, error) {
 func callOf(r *http.Request, response *http.Response, err error) Call {
 	kind := kindOf(r.Method)
 	call := Call{Method: r.Method, Subscription: subscriptionOf(r.URL.Path), Kind: kind,
-		Remaining: -1}
+		Remaining: -1, Err: err}
 	if err == nil {
 		call.Status = response.StatusCode
 		if left, told := remaining(response, kind); told {

@@ -231,6 +231,11 @@ var refusals = map[string]string{
 var entraLookup = regexp.MustCompile(
 	`lookup (login\.[\w.-]+)[^"]*?: (no such host|i/o timeout|[a-z ]*misbehaving|Temporary failure[a-z ]*)`)
 
+// brokenStream matches the errors of a connection that ended. The number of a stream says nothing
+// to people, and is another one each time.
+var brokenStream = regexp.MustCompile(
+	`stream error: stream ID \d+; (\w+).*|^(EOF|unexpected EOF)$`)
+
 var aadCode = regexp.MustCompile(`AADSTS\d+`)
 
 // gist returns the essence of an error on one line: the cause of a failed connection without the
@@ -252,6 +257,8 @@ func gist(err error) string {
 			m[1], m[2])
 	} else if strings.Contains(text, "DefaultAzureCredential") {
 		return notLoggedIn
+	} else if m := brokenStream.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("the connection ended without an answer (%s)", m[1]+m[2])
 	}
 	if len(text) > most {
 		text = text[:most] + " …"

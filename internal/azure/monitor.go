@@ -46,7 +46,7 @@ func (c *Client) AlertResources(ctx context.Context, groups []arm.ID) ([]arm.Doc
 			var fault *Error
 			if errors.As(err, &fault) && fault.Status == http.StatusNotFound {
 				return nil, fmt.Errorf("resource group %s does not exist: %s", group,
-					finding.Command("az group create --subscription %s -n %s -l <location>",
+					finding.Command("az group create --subscription %s -n %s -l LOCATION",
 						group.Subscription(), group.ResourceGroup()))
 			}
 			if err != nil {

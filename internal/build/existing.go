@@ -415,8 +415,7 @@ func (c *Cluster) checkEgress(n Network, field Field, table arm.ID) error {
 		return wrong(field, "its route table %s could not be read", table.Short())
 	case c.Egress.IsValid() && hop != c.Egress.String():
 		return wrong(fieldEgress, "the existing route table %s has no route for 0.0.0.0/0 to %s: "+
-			"add it "+
-			"there first", table.Short(), c.Egress)
+			"add it there first", table.Short(), c.Egress)
 	case !c.Egress.IsValid() && hop != "":
 		return wrong(fieldEgress, "the existing route table %s sends 0.0.0.0/0 to %s, expected "+
 			"%s %s",

@@ -69,6 +69,14 @@ type manifest struct {
 	CallerRights map[string]inventory.Rights            `json:"ownRights,omitempty"`
 	Rights       map[string]map[string]inventory.Rights `json:"rights,omitempty"`
 	Writers      map[string]inventory.Writer            `json:"writers,omitempty"`
+	Egress       *egress                                `json:"egress,omitempty"`
+}
+
+// egress says what was read of firewalls and extensions beyond their documents; it is there if they
+// were read at all.
+type egress struct {
+	ExtensionsOf []arm.ID          `json:"extensionsOf,omitempty"`
+	Unread       map[string]string `json:"unread,omitempty"`
 }
 
 // known holds the fields of inventory.Known that a diagnosis reads.
@@ -107,6 +115,9 @@ func writeFiles(b Bundle, file func(name string, data []byte) error) error {
 		Listed: s.Listed, InterfacesOf: s.InterfacesOf, Unread: s.Unread, Known: map[string]known{},
 		Caller: s.Caller, CallerRights: s.CallerRights, Rights: s.Rights, Writers: s.Writers,
 	}
+	if e := s.Egress; e != nil {
+		m.Egress = &egress{e.ExtensionsOf, e.Unread}
+	}
 	for key, c := range s.Clusters {
 		k := s.Known(c.ID)
 		m.Known[key] = known{k.AKSSubnets, k.LogRead, k.LogNext, k.LogCut, k.Written, k.ManagedRead,
@@ -143,36 +154,29 @@ func writeJSON(name string, value any, file func(string, []byte) error) error {
 // documents are all documents of a snapshot, sorted by ID. A network includes its subnets if both
 // were read.
 func documents(s *inventory.Snapshot) []arm.Document {
-	var all []arm.Document
-	for _, d := range s.Clusters {
-		all = append(all, d.Document)
-	}
-	for _, d := range s.VNets {
-		all = append(all, d.Document)
-	}
+	all := slices.Concat(of(s.Clusters), of(s.VNets), of(s.Tables), of(s.SecurityGroups),
+		of(s.Gateways), of(s.Interfaces), of(s.Locks))
 	for _, d := range s.Subnets {
 		if s.VNets[d.ID.Parent().Key()] == nil {
 			all = append(all, d.Document)
 		}
 	}
-	for _, d := range s.Tables {
-		all = append(all, d.Document)
-	}
-	for _, d := range s.SecurityGroups {
-		all = append(all, d.Document)
-	}
-	for _, d := range s.Gateways {
-		all = append(all, d.Document)
-	}
-	for _, d := range s.Interfaces {
-		all = append(all, d.Document)
-	}
-	for _, d := range s.Locks {
-		all = append(all, d.Document)
+	if e := s.Egress; e != nil {
+		all = slices.Concat(all, of(e.Firewalls), of(e.Policies), of(e.Groups), of(e.IPGroups),
+			of(e.Extensions))
 	}
 	slices.SortFunc(all, func(a, b arm.Document) int {
 		return strings.Compare(a.ID.Key(), b.ID.Key())
 	})
+	return all
+}
+
+// of are the documents of some resources.
+func of[T interface{ Received() arm.Document }](resources map[string]T) []arm.Document {
+	var all []arm.Document
+	for _, r := range resources {
+		all = append(all, r.Received())
+	}
 	return all
 }
 
@@ -267,6 +271,10 @@ func (b *Bundle) addManifest(data []byte) error {
 	maps.Copy(s.CallerRights, m.CallerRights)
 	maps.Copy(s.Rights, m.Rights)
 	maps.Copy(s.Writers, m.Writers)
+	if m.Egress != nil {
+		s.WithEgress().ExtensionsOf = m.Egress.ExtensionsOf
+		maps.Copy(s.Egress.Unread, m.Egress.Unread)
+	}
 	for key, k := range m.Known {
 		learnt := s.Learn(arm.ID(key))
 		learnt.AKSSubnets, learnt.LogRead, learnt.LogNext, learnt.LogCut = k.AKSSubnets, k.LogRead,

@@ -20,6 +20,8 @@ import (
 const (
 	group   = arm.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg")
 	cluster = group + "/providers/Microsoft.ContainerService/managedClusters/Shop"
+	policy  = group + "/providers/Microsoft.Network/firewallPolicies/hub"
+	ipGroup = group + "/providers/Microsoft.Network/ipGroups/shops"
 	vnet    = group + "/providers/Microsoft.Network/virtualNetworks/shop-vnet"
 )
 
@@ -47,6 +49,23 @@ func full(t testing.TB) Bundle {
 			`/providers/Microsoft.Network/networkInterfaces/nic","properties":{"enableIPForwarding":true}}`,
 		`{"id":"` + string(group) +
 			`/providers/Microsoft.Authorization/locks/l","properties":{"level":"ReadOnly"}}`,
+		`{"id":"` + string(group) +
+			`/providers/Microsoft.Network/azureFirewalls/fw","properties":{` +
+			`"ipConfigurations":[{"properties":{"privateIPAddress":"10.42.3.4"}}],` +
+			`"firewallPolicy":{"id":"` + string(policy) + `"}}}`,
+		`{"id":"` + string(policy) + `","properties":{"basePolicy":{"id":"` + string(policy) +
+			`2"},` +
+			`"transportSecurity":{"certificateAuthority":{"keyVaultSecretId":"hunter11"}}}}`,
+		`{"id":"` + string(policy) + `/ruleCollectionGroups/g","properties":{"priority":100,` +
+			`"ruleCollections":[{"priority":1,"action":{"type":"Allow"},"rules":[{"ruleType":` +
+			`"ApplicationRule","name":"r","targetUrls":["a.b/?sig=hunter12"],"targetFqdns":["a.b"],` +
+			`"sourceIpGroups":["` + string(ipGroup) + `"],"protocols":[{"port":443}]}]}]}}`,
+		`{"id":"` + string(ipGroup) + `","tags":{"a":"hunter13"},"properties":{"ipAddresses":[` +
+			`"10.42.0.0/16"]}}`,
+		`{"id":"` + string(cluster) +
+			`/providers/Microsoft.KubernetesConfiguration/extensions/flux",` +
+			`"properties":{"extensionType":"microsoft.flux","configurationSettings":{"a":"hunter14"},` +
+			`"customLocationSettings":{"b":"hunter15"}}}`,
 	} {
 		if err := s.Add([]byte(raw)); err != nil {
 			t.Fatal(err)
@@ -66,6 +85,8 @@ func full(t testing.TB) Bundle {
 	k := s.Learn(cluster)
 	k.LogRead, k.Written, k.LogNext, k.ManagedRead = true, []arm.ID{vnet}, []string{"next"}, true
 	k.NICs = &inventory.NICs{Holder: map[netip.Addr]string{netip.MustParseAddr("10.42.1.4"): "nic"}}
+	s.Egress.ExtensionsOf = []arm.ID{cluster}
+	s.Egress.Unread[policy.Key()+"2"] = "403"
 	config := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind}
 	config.Metadata.Name, config.Spec.ClusterID = "shop", string(cluster)
 	return Bundle{Snapshot: s, Program: "test", Clusters: []arm.ID{cluster},
@@ -84,11 +105,11 @@ func pack(t testing.TB, b Bundle) []byte {
 func plain(t testing.TB, s *inventory.Snapshot) string {
 	t.Helper()
 	text, err := json.Marshal(struct {
-		A, B, C, D, E, F, G, H, I, J, K, L any
+		A, B, C, D, E, F, G, H, I, J, K, L, M any
 	}{s.Clusters, s.VNets, s.Subnets, s.Tables, s.SecurityGroups, s.Gateways, s.Interfaces, s.Locks,
 		s.Unread, s.Kubernetes, s.Known(cluster), []any{s.Caller, s.CallerRights, s.Rights,
 			s.Writers,
-			s.Listed, s.InterfacesOf, s.Taken}})
+			s.Listed, s.InterfacesOf, s.Taken}, s.Egress})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +173,7 @@ func TestNoSecrets(t *testing.T) {
 	}
 	for _, part := range []string{`"aks-managed": "yes"`, `"clientId": "msi"`,
 		`12345678901234567890`, `"adminPassword": "(removed)"`, `"10.0.0.0/8"`,
+		`"extensionType": "microsoft.flux"`, `"10.42.0.0/16"`,
 		`"applicationGatewayId": "/subscriptions/`, `"operationalState": "Running"`} {
 		if !strings.Contains(string(all), part) {
 			t.Errorf("%s is not in the bundle", part)

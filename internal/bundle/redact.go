@@ -25,6 +25,15 @@ var gatewayFields = []string{"provisioningState", "resourceGuid", "sku", "operat
 	"enableApplicationGatewayNetworkIsolation", "gatewayIPConfigurations",
 	"frontendIPConfigurations"}
 
+// extensionFields are the properties of a cluster extension that stay. Its settings may hold
+// secrets under any name.
+var extensionFields = []string{"provisioningState", "extensionType", "version", "releaseTrain",
+	"autoUpgradeMinorVersion", "isSystemExtension"}
+
+// allowed are the properties that stay, for types that have more than is passed on.
+var allowed = map[string][]string{arm.TypeGateway: gatewayFields,
+	arm.TypeExtension: extensionFields}
+
 // removed replaces removed text.
 const removed = "(removed)"
 
@@ -40,11 +49,13 @@ func redact(raw []byte) ([]byte, error) {
 	}
 	if top, ok := document.(map[string]any); ok {
 		id, _ := top["id"].(string)
-		if properties, ok := top["properties"].(map[string]any); ok &&
-			arm.ID(id).Is(arm.TypeGateway) {
-			maps.DeleteFunc(properties, func(name string, _ any) bool {
-				return !slices.Contains(gatewayFields, name)
-			})
+		properties, _ := top["properties"].(map[string]any)
+		for kind, fields := range allowed {
+			if arm.ID(id).Is(kind) {
+				maps.DeleteFunc(properties, func(name string, _ any) bool {
+					return !slices.Contains(fields, name)
+				})
+			}
 		}
 	}
 	clean(document, false)

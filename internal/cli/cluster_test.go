@@ -111,7 +111,7 @@ func killedInNetwork(t *testing.T) {
 	if status/100 != 2 {
 		t.Fatalf("%d %s", status, body)
 	}
-	for deadline := time.Now().Add(10 * time.Second); b.plain(hubVNet) != "" &&
+	for deadline := time.Now().Add(time.Minute); b.plain(hubVNet) != "" &&
 		time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -210,8 +210,7 @@ func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
 			*number = n
 		default:
 			return p, fmt.Errorf("unknown key %q, expected name, count, vm-size, min-count, "+
-				"max-count, "+
-				"max-pods or zones", key)
+				"max-count, max-pods or zones", key)
 		}
 	}
 	return p, nil
@@ -254,7 +253,7 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 	}
 	if note := unreached(c); note != "" && told.Pending() {
 		progress.stop()
-		fmt.Fprintln(a.err, note)
+		say(a.err, "%s\n", note)
 	}
 	if err := a.mayBuild(ctx, client, c, planned); err != nil {
 		return err
@@ -267,7 +266,7 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 			}
 		}
 		if !yes || o.dryRun {
-			fmt.Fprintln(a.err, "nothing was written")
+			say(a.err, "nothing was written\n")
 			return attention
 		}
 		progress = a.progress(ctx, "building")
@@ -292,7 +291,7 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 		return told.Write(w, format, style)
 	}
 	for _, line := range told.Next {
-		fmt.Fprintln(a.err, line)
+		say(a.err, "%s\n", line)
 	}
 	return nil
 }
@@ -394,7 +393,8 @@ func (o createOptions) finish(ctx context.Context, client *azure.Client,
 	if o.kubeconfig != "" {
 		verify = append(verify, "--kubeconfig", o.kubeconfig)
 	}
-	return append(next, finding.Command("routekeeper cluster verify %s", verify).String()), nil
+	return append(next, finding.Command("routekeeper cluster verify %s",
+		finding.Words(verify...)).String()), nil
 }
 
 // routesOf is the config for the routes of a cluster that was built.

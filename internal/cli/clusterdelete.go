@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/build"
-	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/provision"
 	"routekeeper.dev/routekeeper/internal/report"
 )
@@ -124,7 +123,7 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 		return nil
 	}
 	if o.dryRun {
-		fmt.Fprintln(a.err, "nothing was deleted")
+		say(a.err, "nothing was deleted\n")
 		return attention
 	}
 	if o.yes == "" {
@@ -198,18 +197,17 @@ func (a *app) locate(ctx context.Context, s *clusterSource) (again string, err e
 // tellLeft prints what a delete has left, and what could not be checked.
 func (a *app) tellLeft(told report.Building) error {
 	for _, what := range told.Left {
-		fmt.Fprintf(a.err, "left: %s\n", finding.Show(what))
+		say(a.err, "left: %s\n", what)
 	}
 	for _, what := range told.Unchecked {
-		fmt.Fprintf(a.err, "not checked: %s\n", finding.Show(what))
+		say(a.err, "not checked: %s\n", what)
 	}
 	switch {
 	case len(told.Left) > 0:
 		return attention
 	case len(told.Unchecked) == 0:
-		fmt.Fprintln(a.err, "nothing is left: no resource, association, role assignment, alert "+
-			"rule "+
-			"or copied route")
+		say(a.err, "%s\n", "nothing is left: no resource, association, role assignment, alert "+
+			"rule or copied route")
 	}
 	return nil
 }
@@ -220,13 +218,13 @@ func (a *app) confirmName(name string) error {
 		return fmt.Errorf("nothing was deleted: standard input is not a terminal; to confirm: %s",
 			a.repeated("--yes", name))
 	}
-	fmt.Fprint(a.err, "Type the cluster's name to delete this: ")
+	say(a.err, "Type the cluster's name to delete this: ")
 	answer, err := bufio.NewReader(a.in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if strings.TrimSpace(answer) != name {
-		fmt.Fprintln(a.err, "nothing was deleted")
+		say(a.err, "nothing was deleted\n")
 		return attention
 	}
 	return nil

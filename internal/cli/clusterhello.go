@@ -98,8 +98,7 @@ func (o helloOptions) check() error {
 			o.namespace)
 	case o.image == "":
 		return errors.New("--image: there is no released image yet; name one that the cluster " +
-			"may pull, " +
-			"with routekeeper as its entrypoint")
+			"may pull, with routekeeper as its entrypoint")
 	case !imageName.MatchString(o.image):
 		return fmt.Errorf("--image: %q is not the name of an image", o.image)
 	case o.timeout <= 0:
@@ -167,10 +166,10 @@ func (a *app) runClusterHello(ctx context.Context, o helloOptions) (failed error
 		return leftBehind(demo, o.keep, err)
 	}
 	if o.keep {
-		fmt.Fprintf(a.err, "the demo stays; remove it with: %s\n", h.Remove)
+		say(a.err, "the demo stays; remove it with: %s\n", h.Remove)
 	}
 	if page != nil {
-		fmt.Fprintf(a.err, "%s is the page of a pod, until Ctrl-C\n", h.Page)
+		say(a.err, "%s is the page of a pod, until Ctrl-C\n", h.Page)
 		showPage(ctx, page, demo, pods)
 	}
 	if !h.Whole() {

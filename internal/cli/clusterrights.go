@@ -10,7 +10,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/build"
-	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/provision"
 )
 
@@ -23,7 +22,7 @@ func (a *app) mayBuild(
 		return err
 	}
 	if unread != "" {
-		fmt.Fprintf(a.err, "the rights of this login were not checked: %s\n", finding.Show(unread))
+		say(a.err, "the rights of this login were not checked: %s\n", unread)
 	}
 	if len(lacks) == 0 {
 		return nil

@@ -165,7 +165,7 @@ func (a *azureOf) build(plugin string) error {
 
 // settled waits until the cluster exists and has its routes.
 func (a *azureOf) settled(plugin string) error {
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		_, body := a.op.Do("GET", built("C1"), verifyAKS, nil)
 		state := gjson.GetBytes(body, "properties.provisioningState").String()
 		routes, err := a.routes(built("C1TABLE"))
@@ -202,10 +202,10 @@ func scriptARM(ts *testscript.TestScript, neg bool, args []string) {
 		return
 	case "GET", "POST":
 		status, body := op.Do(args[0], id, version, nil)
-		for deadline := time.Now().Add(10 * time.Second); len(args) > 2 &&
+		for deadline := time.Now().Add(time.Minute); len(args) > 2 &&
 			!regexp.MustCompile(args[2]).Match(body); time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				ts.Fatalf("still after ten seconds: %d %s", status, body)
+				ts.Fatalf("still after a minute: %d %s", status, body)
 			}
 			status, body = op.Do(args[0], id, version, nil)
 		}
@@ -215,7 +215,7 @@ func scriptARM(ts *testscript.TestScript, neg bool, args []string) {
 	if status, body := op.Do("DELETE", id, version, nil); status/100 != 2 {
 		ts.Fatalf("%d %s", status, body)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if status, _ := op.Do("GET", id, version, nil); status == 404 {
 			return
 		}

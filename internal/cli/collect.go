@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -17,9 +16,10 @@ func (a *app) newCollect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "collect [CLUSTER] --out bundle.tgz",
 		Short: "Save everything that doctor reads, to diagnose it elsewhere",
-		Long: `Reads everything that doctor reads and saves it in one file. Use the file with
-doctor --from-bundle and trace --from-bundle: on a machine without access to
-Azure, on a colleague's machine, or later.
+		Long: `Reads everything that doctor and trace read and saves it in one file, with the
+Azure Firewalls to which default routes lead. Use the file with doctor
+--from-bundle and trace --from-bundle: on a machine without access to Azure, on
+a colleague's machine, or later.
 
 The file is a .tar.gz of JSON documents that you can read. It holds no secrets,
 tokens or tags; of nodes and pods it holds only names and addresses. Names,
@@ -45,6 +45,7 @@ func (a *app) runCollect(ctx context.Context, o examineOptions) error {
 	}
 	progress := a.progress(ctx, "reading the network")
 	defer progress.stop()
+	o.firewalls = true
 	e, err := a.examine(ctx, o, progress)
 	if err != nil {
 		return err
@@ -60,7 +61,7 @@ func (a *app) runCollect(ctx context.Context, o examineOptions) error {
 	}
 	if a.outPath != "" && a.outPath != "-" {
 		d := report.Diagnosis{Clusters: e.names(), Findings: found}
-		fmt.Fprintf(a.err, "wrote %s (%s); next: %s\n", finding.Show(a.outPath), d.Sentence(),
+		say(a.err, "wrote %s (%s); next: %s\n", a.outPath, d.Sentence(),
 			finding.Command("%s doctor --from-bundle %s", "routekeeper", a.outPath))
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/input"
+	"routekeeper.dev/routekeeper/internal/openfiles"
 )
 
 // configFlag adds -f.
@@ -107,12 +108,14 @@ func configFilesIn(dir string) ([]string, error) {
 }
 
 // fingerprint identifies one state of the files of a config: their names, sizes and times.
-func fingerprint(paths []string) string {
+func fingerprint(paths []string) (string, error) {
 	var b strings.Builder
 	for _, path := range paths {
 		names := []string{path}
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			names, _ = configFilesIn(path) // reading it reports what is wrong
+			if names, err = configFilesIn(path); openfiles.Is(err) {
+				return "", err // of other errors, reading the config reports what is wrong
+			}
 		}
 		for _, name := range names {
 			if info, err := os.Stat(name); err == nil {
@@ -120,5 +123,5 @@ func fingerprint(paths []string) string {
 			}
 		}
 	}
-	return b.String()
+	return b.String(), nil
 }

@@ -42,7 +42,7 @@ func (a *app) askOr(question, next string) (bool, error) {
 	if !terminal(a.in) {
 		return false, errors.New("standard input is not a terminal; to confirm: " + next)
 	}
-	fmt.Fprintf(a.err, "%s [y/N] ", question)
+	say(a.err, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(a.in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
@@ -54,7 +54,7 @@ func (a *app) askOr(question, next string) (bool, error) {
 // repeated is this command line with more flags.
 func (a *app) repeated(flags ...string) finding.CommandLine {
 	words := append(strings.Fields(cmp.Or(a.program, "routekeeper")), a.args...)
-	return finding.Command("%s", append(words, flags...))
+	return finding.Words(append(words, flags...)...)
 }
 
 // confirmed returns a function that recognizes the changes that a plan showed.

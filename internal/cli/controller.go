@@ -9,7 +9,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/controller"
+	"routekeeper.dev/routekeeper/internal/daemon"
 	"routekeeper.dev/routekeeper/internal/input"
 )
 
@@ -18,6 +20,7 @@ type controllerOptions struct {
 	kubeconfig, context string
 	nodes               nodesOptions
 	namespace, scopes   string
+	notify              string
 	inside              bool
 	lease               time.Duration
 	health              string
@@ -68,6 +71,9 @@ Exit code 0: interrupted; 1: an error.`,
 		"Lease (default the pod's, or the context's)")
 	f.StringVar(&o.scopes, "scopes", "", "`FILE` that maps namespaces to the scopes they may name")
 	_ = cmd.MarkFlagFilename("scopes", "yaml", "yml")
+	f.StringVar(&o.notify, "notify", "", "send messages to the places in `FILE`, a Notify "+
+		"document; it is read again when it changes")
+	_ = cmd.MarkFlagFilename("notify", "yaml", "yml", "json")
 	f.BoolVar(&o.inside, "inside", false, "the controller runs in the cluster of this API server "+
 		"(default: if it uses a pod's service account)")
 	durationFlag(f, &o.lease, "lease", 15*time.Second, "how long others wait before they replace "+
@@ -120,6 +126,24 @@ func runController(ctx context.Context, a *app, o controllerOptions, inside bool
 	options, err := daemonOptions(ctx, a, o.keep, nil, o.nodes)
 	if err != nil {
 		return err
+	}
+	if o.notify != "" {
+		options.Notify = func() (*v1alpha1.Notify, error) {
+			found, err := readNotify(a, "--notify", []string{o.notify})
+			if err == nil && found == nil {
+				err = fmt.Errorf("--notify: %s holds no Notify document", o.notify)
+			}
+			return found, err
+		}
+		if _, err := options.Notify(); err != nil {
+			return err
+		}
+		options.Files = daemon.ConfigFiles{
+			Fingerprint: func() (string, error) { return fingerprint([]string{o.notify}) },
+			Read: func() ([]v1alpha1.ClusterRoutes, error) {
+				_, err := options.Notify()
+				return nil, err
+			}}
 	}
 	return controller.Run(ctx, controller.Options{
 		API: api.Config, Inside: o.inside, Namespace: o.namespace,

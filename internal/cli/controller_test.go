@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -97,10 +99,11 @@ func (m *managed) logs() string {
 }
 
 // controller starts a replica.
-func (m *managed) controller(name, kubeconfig string) *exec.Cmd {
+func (m *managed) controller(name, kubeconfig string, more ...string) *exec.Cmd {
 	m.t.Helper()
-	c := exec.Command("routekeeper", "--emulator", m.az, "controller", "--kubeconfig",
-		filepath.Join(m.dir, kubeconfig), "--interval", "1s", "--lease", "4s")
+	c := exec.Command("routekeeper", append([]string{"--emulator", m.az, "controller",
+		"--kubeconfig", filepath.Join(m.dir, kubeconfig), "--interval", "1s", "--lease", "4s"},
+		more...)...)
 	log, err := os.Create(filepath.Join(m.dir, name+".log"))
 	if err != nil {
 		m.t.Fatal(err)
@@ -219,7 +222,7 @@ func TestControllers(t *testing.T) {
 }
 
 // TestControllerWithoutAPI: a controller that loses the API server writes no routes, and puts lost
-// tables back.
+// tables back. It sends word of that, to another place once its file names another one.
 func TestControllerWithoutAPI(t *testing.T) {
 	t.Parallel()
 	m := newManaged(t)
@@ -234,7 +237,9 @@ func TestControllerWithoutAPI(t *testing.T) {
 	}
 	way := newWay(t, address.Host)
 	m.write("way.yaml", strings.ReplaceAll(string(raw), address.Host, way.address()))
-	m.controller("it", "way.yaml")
+	places := newPlaces(t)
+	notify := m.write("notify.yaml", places.document(m, "team"))
+	m.controller("it", "way.yaml", "--notify", notify)
 	m.until("in sync", func() bool { return m.copies() == 3 })
 	way.cut(true)
 	time.Sleep(4 * time.Second) // the lease
@@ -257,10 +262,57 @@ func TestControllerWithoutAPI(t *testing.T) {
 	if n := m.writes(since); n != 0 || m.copies() != 3 {
 		t.Errorf("the target was written %d times and has %d routes\n%s", n, m.copies(), m.logs())
 	}
+	m.until("said", func() bool { return places.told("team", "nodes has its route table") })
+	m.write("notify.yaml", "kind: Notify\n")
+	m.until("refused", func() bool {
+		return strings.Contains(m.logs(), "has an error; the old one")
+	})
+	m.write("notify.yaml", places.document(m, "second"))
+	m.until("read", func() bool {
+		return strings.Contains(m.logs(), "without changes to clusters")
+	})
+	if err := m.strip(m.demo.NodeSubnet); err != nil {
+		t.Fatal(err)
+	}
 	way.cut(false)
 	m.until("in sync again", func() bool { return m.copies() == 5 })
 	m.kube("wait", "--for", "jsonpath={.status.routes}=5/5", "--timeout", "60s",
 		"clusterroutes/shop")
+	m.until("said to the second place", func() bool {
+		return places.told("second", "nodes has its route table")
+	})
+}
+
+// places take messages at /NAME.
+type places struct {
+	*httptest.Server
+	mu  sync.Mutex
+	got map[string]string
+}
+
+func newPlaces(t *testing.T) *places {
+	p := &places{got: map[string]string{}}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.got[r.URL.Path] += string(raw)
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// document is a Notify document with one place.
+func (p *places) document(m *managed, name string) string {
+	file := m.write(name+".url", p.URL+"/"+name)
+	return "apiVersion: routekeeper.dev/v1alpha1\nkind: Notify\nspec:\n  places:\n  - name: " +
+		name + "\n    type: Webhook\n    urlFile: " + file + "\n"
+}
+
+func (p *places) told(name, text string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Contains(p.got["/"+name], text)
 }
 
 // way passes connections on, as long as it is not cut.

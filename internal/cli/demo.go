@@ -18,6 +18,7 @@ import (
 
 func (a *app) newDemo() *cobra.Command {
 	var web string
+	var noBrowser bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show on a local Azure emulator how routekeeper repairs routes",
@@ -29,7 +30,8 @@ reads empty, and quiet. After each scene another client checks the network. The
 demo needs no Azure account, and nothing leaves this machine.
 
 With --web you can watch it in a browser, on the pages that run --listen shows.
-The scenes then play more slowly, and the keeper continues until Ctrl-C.
+It opens the browser and waits until you press Play there. The scenes play more
+slowly, you can play each one again, and the demo ends with Ctrl-C.
 
 Exit code 0: every scene is ok; 1: a scene is not ok, or an error.`,
 		Example: `  routekeeper demo
@@ -41,17 +43,21 @@ Exit code 0: every scene is ok; 1: a scene is not ok, or an error.`,
 			if cmd.Flags().Changed("emulator") {
 				return errors.New("--emulator: the demo starts its own emulator")
 			}
-			return a.runDemo(cmd.Context(), web)
+			if noBrowser && web == "" {
+				return errors.New("--no-browser: --web is missing")
+			}
+			return a.runDemo(cmd.Context(), web, !noBrowser)
 		},
 	}
 	cmd.Flags().StringVar(&web, "web", "", "serve pages for a browser at this `address` of this "+
 		"machine")
+	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "with --web: do not open the browser")
 	cmd.Flags().Lookup("web").NoOptDefVal = "127.0.0.1:8080"
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
 }
 
-func (a *app) runDemo(ctx context.Context, web string) (err error) {
+func (a *app) runDemo(ctx context.Context, web string, browser bool) (err error) {
 	w, format, style, err := a.stream()
 	if err != nil {
 		return err
@@ -98,9 +104,9 @@ func (a *app) runDemo(ctx context.Context, web string) (err error) {
 	}
 	if web != "" {
 		var end func() error
-		end, err = a.demoPages(web, &o, func(line string) error {
+		end, err = a.demoPages(ctx, web, browser, &o, func(line string) error {
 			if format == report.JSON {
-				_, err := fmt.Fprintln(a.err, line)
+				_, err := fmt.Fprintln(a.err, report.Plain(line))
 				return err
 			}
 			return show.Say(line)

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/serve"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
@@ -23,85 +27,223 @@ import (
 const (
 	watchedOperation = 1500 * time.Millisecond
 	watchedBetween   = 4 * time.Second
-	watchedInterval  = 2 * time.Second
+	watchedInterval  = time.Second
 )
 
-// watched is a keeper that shows its checks on pages.
+// watched is a keeper that runs as in routekeeper run, and shows its checks on pages. Scenes wait
+// for its checks.
 type watched struct {
 	board *page.Board
 	past  *history.Log
 
 	mu      sync.Mutex
 	keeper  *keeper.Keeper
-	running bool // the scenes are over
+	paused  bool
+	checked chan struct{} // closed at the next check
+	last    keeper.Result
+	changes []plan.Outcome // since the last Reconcile
+	chosen  []int          // the scenes to play, from 1
+	atOnce  bool           // the next one was just chosen
+	choice  chan struct{}  // receives when scenes are chosen
 }
 
-// Reconcile makes a check of a scene.
+// record takes a check of the keeper.
+func (w *watched) record(r keeper.Result) {
+	w.board.Record(r)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = r
+	w.changes = append(w.changes, r.Changes...)
+	close(w.checked)
+	w.checked = make(chan struct{})
+}
+
+// Reconcile waits for the next check that begins from now on.
 func (w *watched) Reconcile(ctx context.Context) (keeper.Result, error) {
-	r, err := w.keeper.Reconcile(ctx)
-	if err == nil {
-		w.board.Record(r)
+	for now := time.Now(); ; {
+		w.mu.Lock()
+		r, next := w.last, w.checked
+		if r.Started.After(now) {
+			r.Changes, w.changes = w.changes, nil
+			w.mu.Unlock()
+			return r, nil
+		}
+		w.mu.Unlock()
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return keeper.Result{}, ctx.Err()
+		}
 	}
-	return r, err
 }
 
 // Ask and Wake are for the listener.
 func (w *watched) Ask(ctx context.Context, r keeper.Request) (keeper.Result, error) {
 	w.mu.Lock()
-	running := w.running
+	k := w.keeper
 	w.mu.Unlock()
-	if !running {
-		return keeper.Result{}, errors.New("the scenes are still playing: the buttons work " +
-			"afterwards")
+	if k == nil {
+		return keeper.Result{}, errors.New("the demo is starting: try again in a second")
 	}
-	return w.keeper.Ask(ctx, r)
+	return k.Ask(ctx, r)
 }
 
-func (w *watched) Wake(caller string, resources ...arm.ID) int {
-	return w.keeper.Wake(caller, resources...)
+func (w *watched) Wake(e keeper.Event, resources ...arm.ID) int {
+	return w.keeper.Wake(e, resources...)
+}
+
+// pause and pausedUntil are how a scene holds the keeper back.
+func (w *watched) pause(on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paused = on
+}
+
+func (w *watched) pausedUntil() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.paused {
+		return "until you press Play"
+	}
+	return ""
+}
+
+// choose is what a button on the page does: it plays a scene, or all from the first with 0. What
+// was chosen before and has not begun is no longer played.
+func (w *watched) choose(scene int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.chosen, w.atOnce = []int{scene}, true
+	if scene == 0 {
+		w.chosen = nil
+		for i := range demo.Titles() {
+			w.chosen = append(w.chosen, i+1)
+		}
+	}
+	select {
+	case w.choice <- struct{}{}:
+	default:
+	}
+}
+
+// next waits for the next scene. Between two scenes it leaves time to look.
+func (w *watched) next(ctx context.Context, began time.Time) (int, error) {
+	for {
+		w.mu.Lock()
+		if len(w.chosen) > 0 && (w.atOnce || time.Since(began) >= watchedBetween) {
+			scene := w.chosen[0]
+			w.chosen, w.atOnce = w.chosen[1:], false
+			w.mu.Unlock()
+			return scene, nil
+		}
+		var pause <-chan time.Time
+		if len(w.chosen) > 0 {
+			pause = time.After(watchedBetween - time.Since(began))
+		}
+		w.mu.Unlock()
+		select {
+		case <-w.choice:
+		case <-pause:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
 }
 
 // demoPages shows a demo on pages. The function that it returns ends that.
-func (a *app) demoPages(address string, o *demo.Options, say func(string) error) (end func() error,
-	err error) {
+func (a *app) demoPages(ctx context.Context, address string, browser bool, o *demo.Options,
+	say func(string) error) (end func() error, err error) {
 	file := filepath.Join(o.Dir, "demo"+history.Extension)
-	w := &watched{board: page.NewBoard(), past: history.Open(file, history.Options{})}
+	w := &watched{board: page.NewBoard(), past: history.Open(file, history.Options{}),
+		checked: make(chan struct{}), choice: make(chan struct{}, 1)}
 	server, err := serve.Start(serve.Options{Address: address, Metrics: serve.NewMetrics(),
 		Log: slog.New(slog.DiscardHandler), Board: w.board,
-		Page: page.Options{History: file, Version: version(), Keeper: w, Actions: true}}, w)
+		Page: page.Options{History: file, Version: version(), Keeper: w, Actions: true,
+			Scenes: demo.Titles(), Play: w.choose, Mode: func() string {
+				if until := w.pausedUntil(); until != "" {
+					return "paused " + until
+				}
+				return ""
+			}}}, w)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--web: %w", err), w.past.Close())
 	}
-	w.board.Expect(watchedBetween)
-	o.OperationTime, o.Between = watchedOperation, watchedBetween
+	w.board.Expect(watchedInterval)
+	o.OperationTime = watchedOperation
+	running := make(chan error, 1)
+	ctx, stop := context.WithCancel(ctx)
 	o.NewKeeper = func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (demo.Keeper, error) {
 		client, err := connectLocal(info, nil, nil)
 		if err != nil {
 			return nil, err
 		}
-		options := w.past.With(keeper.Options{Planned: w.board.Planned})
-		w.keeper = keeper.New(client, configs, options)
+		k := keeper.New(client, configs,
+			w.past.With(keeper.Options{Planned: w.board.Planned, Paused: w.pausedUntil}))
+		w.mu.Lock()
+		w.keeper, w.paused = k, true
+		w.mu.Unlock()
+		w.board.Configure(configs)
+		go func() { running <- k.Run(ctx, watchedInterval, w.record) }()
 		return w, nil
 	}
+	at := "http://" + server.Address() + "/"
 	started := o.Started
 	o.Started = func(info emulator.Info, d emulator.Demo) {
 		started(info, d)
 		// what cannot be written is noticed at the next scene
-		_ = say("Watch it at http://" + server.Address() + "/")
+		_ = say("Watch it at " + at + " and press Play there. Ctrl-C ends it.")
+		if browser {
+			openBrowser(at)
+		}
 	}
+	o.Pause = w.pause
 	o.Playing = func(s demo.Scene, n, of int) {
+		w.mu.Lock()
+		w.changes = nil // of earlier scenes and of what brought the network to this one
+		w.mu.Unlock()
 		w.board.Say(fmt.Sprintf("Scene %d of %d: %s.", n, of, s.Title))
 	}
-	o.Stay = func(ctx context.Context) error {
-		w.board.Say("The scenes are over. The keeper continues until Ctrl-C in its terminal.")
-		if err := say("The scenes are over; the keeper continues until Ctrl-C. Pages: http://" +
-			server.Address() + "/"); err != nil {
-			return err
+	shown := o.Scene
+	var began time.Time
+	o.Scene = func(s demo.Scene) {
+		began = time.Now()
+		ended := "Went as expected: "
+		if !s.OK {
+			ended = "Went wrong: "
 		}
-		w.mu.Lock()
-		w.running = true
-		w.mu.Unlock()
-		return w.keeper.Run(ctx, watchedInterval, w.board.Record)
+		w.board.Say(s.Title + ". " + ended + s.Detail + ".")
+		shown(s)
 	}
-	return func() error { return errors.Join(server.Close(), w.past.Close()) }, nil
+	o.Next = func(ctx context.Context) (int, error) { return w.next(ctx, began) }
+	return func() error {
+		stop()
+		wrong := server.Close()
+		w.mu.Lock()
+		k := w.keeper
+		w.mu.Unlock()
+		if k != nil {
+			wrong = errors.Join(wrong, <-running)
+		}
+		return errors.Join(wrong, w.past.Close())
+	}, nil
+}
+
+// openBrowser opens a page in the person's browser, if there is one.
+func openBrowser(address string) {
+	var cmd *exec.Cmd
+	switch runtime.GOOS {
+	case "darwin":
+		cmd = exec.Command("open", address)
+	case "windows":
+		cmd = exec.Command("rundll32", "url.dll,FileProtocolHandler", address)
+	default:
+		// Without a desktop, xdg-open would start a browser in this terminal.
+		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+			return
+		}
+		cmd = exec.Command("xdg-open", address)
+	}
+	if cmd.Start() == nil {
+		go func() { _ = cmd.Wait() }() // the address is on the terminal, too
+	}
 }

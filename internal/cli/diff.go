@@ -141,7 +141,7 @@ func (a *app) runDiff(o diffOptions) error {
 		nics.Holder[r.Hop], known.Settled[prefix] = inventory.RouteNode(r.Name), r.Hop
 	}
 	if !plan.LeadsToNodes(s, &doc, source) {
-		fmt.Fprintf(a.err, "routekeeper: %s holds no pod route inside %s; is --pod-cidr right?\n",
+		say(a.err, "routekeeper: %s holds no pod route inside %s; is --pod-cidr right?\n",
 			source.ID.Short(), strings.Join(o.podCIDRs, " or "))
 	}
 	p := plan.Make(s, []v1alpha1.ClusterRoutes{doc})

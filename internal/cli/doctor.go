@@ -62,7 +62,8 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		"how many routes a route table can hold "+
 			"(more than 400 if Azure Virtual Network Manager manages them)")
 	cmd.Flags().BoolVar(&o.egress, "egress", false, "compare the rules of Azure Firewalls with "+
-		"the names that AKS requires")
+		"what AKS requires")
+	resolveFlag(cmd, &o.examineOptions)
 	cmd.Flags().BoolVar(&o.fix, "fix", false, "show and make the repairs that the config (-f) "+
 		"allows")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "with --fix: do not ask")

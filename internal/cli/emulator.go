@@ -43,8 +43,9 @@ certificate authority to trust.
 
 Scenarios:
   demo    the network, cluster and route tables of routekeeper demo
-  fleet   30 clusters, one of 50 and one of 390 nodes, four of them broken, and
-          12 with what blocks their migration off kubenet
+  fleet   30 clusters, one of 50 and one of 390 nodes: four broken, one stopped,
+          one that migrates, one with a network that cannot be read, and others
+          with what blocks their migration off kubenet
   empty   subscriptions only
 
 The commands list, scale, strip and break work on a running emulator. Name its
@@ -175,8 +176,7 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(a.out, "30 clusters, four of them broken, 12 not ready to migrate off "+
-			"kubenet:\n  "+
+		fmt.Fprintln(a.out, "30 clusters, four of them broken:\n  "+
 			strings.Join(broken, "\n  "))
 	}
 	if o.faults != "" {
@@ -202,9 +202,8 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 		return err
 	}
 	if server.Open {
-		fmt.Fprintln(a.err, "routekeeper: every machine that can reach this one can use this "+
-			"emulator, "+
-			"its control calls included")
+		say(a.err, "%s\n", "routekeeper: every machine that can reach this one can use this "+
+			"emulator, its control calls included")
 	}
 	fmt.Fprintf(a.out, "serving %s and %s; emulator.json is in %s\n", server.Info.HTTPS,
 		server.Info.HTTP, o.dir)

@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -33,8 +35,11 @@ type examineOptions struct {
 	maxRoutes int
 	// rightless leaves out role assignments: reading them takes several calls for each resource.
 	rightless bool
-	// egress also reads Azure Firewalls and their rules.
-	egress bool
+	// firewalls also reads Azure Firewalls and their rules. egress also compares them with what AKS
+	// requires.
+	firewalls, egress bool
+	// resolve looks up the addresses of API servers in the DNS.
+	resolve bool
 	// machines includes all network interfaces, not only those of the clusters' nodes.
 	machines bool
 }
@@ -141,12 +146,18 @@ func (e *examination) names() []string {
 // examine reads everything that a diagnosis needs.
 func (a *app) examine(ctx context.Context, o examineOptions, progress *progress) (*examination,
 	error) {
+	if o.resolve && !o.egress {
+		return nil, errors.New("--resolve: expected --egress, too")
+	}
 	e, err := a.examineAzure(ctx, o, progress)
 	if err == nil && o.only != "" {
 		err = e.keepOnly(o.only)
 	}
+	if err == nil && o.resolve {
+		resolve(ctx, e.Snapshot, e.Clusters, net.DefaultResolver.LookupNetIP)
+	}
 	if err == nil {
-		e.RouteLimit = o.maxRoutes
+		e.RouteLimit, e.Egress = o.maxRoutes, o.egress
 		err = a.examineKubernetes(ctx, o.kubernetesOptions, e)
 	}
 	return e, err
@@ -215,8 +226,8 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 	if err := e.client.Examine(ctx, s, groups...); err != nil {
 		return err
 	}
-	if o.egress {
-		if err := azure.ReadFirewalls(ctx, e.client, s); err != nil {
+	if o.egress || o.firewalls {
+		if err := azure.ReadEgress(ctx, e.client, s); err != nil {
 			return err
 		}
 	}
@@ -266,6 +277,10 @@ func (a *app) openBundle(ctx context.Context, o examineOptions) (*examination, e
 	b, err := bundle.Read(input.Until(ctx, f))
 	if err != nil {
 		return nil, fmt.Errorf("--from-bundle: %s: %w", o.bundle, err)
+	}
+	if o.egress && b.Snapshot.Egress == nil {
+		return nil, fmt.Errorf("--egress: %s has no firewalls: collect it again with this version",
+			o.bundle)
 	}
 	e := &examination{bundle: o.bundle}
 	e.Snapshot, e.Clusters, e.Configs, e.Proposed = b.Snapshot, b.Clusters, b.Configs, b.Proposed

@@ -16,7 +16,6 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/config"
-	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac/generate"
 	"routekeeper.dev/routekeeper/internal/provision"
 )
@@ -99,8 +98,7 @@ func (a *app) newGenerateBicep() *cobra.Command {
 	o := &generateOptions{provider: 5}
 	cmd := &cobra.Command{
 		Use: "bicep {NAME --blueprint B --subscription ID --location L | -f FILE | --from-config " +
-			"FILE} " +
-			"--out DIR",
+			"FILE} --out DIR",
 		Short: "Write Bicep",
 		Long: `Writes main.bicep and its modules into a folder. See routekeeper iac generate
 --help for what they contain.`,
@@ -182,8 +180,7 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions) {
 		for _, name := range ofCluster {
 			if f.Changed(name) {
 				return fmt.Errorf("--%s and --from-config exclude each other: the clusters of "+
-					"the config "+
-					"are there", name)
+					"the config are there", name)
 			}
 		}
 		return nil
@@ -239,7 +236,8 @@ func managedCluster(c v1alpha1.ClusterRoutes) generate.ManagedCluster {
 	k := generate.ManagedCluster{
 		Name: c.Metadata.Name, Cluster: arm.ID(c.Spec.ClusterID), Table: arm.ID(
 			c.Spec.RouteTableID),
-		Guarded: c.Spec.Guard.Mode == v1alpha1.GuardEnforce,
+		Guarded:   c.Spec.Guard.Mode == v1alpha1.GuardEnforce,
+		FromNodes: c.Spec.Source == v1alpha1.SourceNodes,
 	}
 	for _, g := range c.Spec.Guard.Subnets {
 		if k.Guarded {
@@ -305,7 +303,7 @@ func (a *app) writeOutputs(files []generate.Output, o *generateOptions, next str
 			return fmt.Errorf("--out: %s cannot be written: %w", path, reason(err))
 		}
 	}
-	_, err := fmt.Fprintf(a.err, "wrote %s into %s; next: %s\n", strings.Join(names, ", "),
-		finding.Show(o.folder), next)
-	return err
+	say(a.err, "wrote %s into %s; next: %s\n", strings.Join(names, ", "),
+		o.folder, next)
+	return nil
 }

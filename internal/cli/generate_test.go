@@ -110,7 +110,7 @@ func (l *leastRights) must(err error) {
 }
 
 func (l *leastRights) roleID(name string) arm.ID {
-	i := slices.Index([]string{"reads", "links", "subnets", "targets"}, name)
+	i := slices.Index([]string{"reads", "links", "subnets", "targets", "credentials"}, name)
 	return arm.ID(fmt.Sprintf(
 		"/subscriptions/%s/providers/Microsoft.Authorization/roleDefinitions/c0000000-0000-4000-8000-%012d", l.a.demo.Cluster.Subscription(), i))
 }
@@ -125,8 +125,9 @@ func (l *leastRights) define(name string, actions []string) {
 	}}))
 }
 
-// newLeastRights generates code for the demo's config, and assigns the keeper's roles accordingly.
-func newLeastRights(t *testing.T) *leastRights {
+// newLeastRights generates code for the demo's config, after the edits, and assigns the keeper's
+// roles accordingly.
+func newLeastRights(t *testing.T, edits ...func(config string) string) *leastRights {
 	l := &leastRights{t: t, dir: t.TempDir(), roles: map[string][]string{}}
 	own := filepath.Join(l.dir, "az")
 	plenty := emulator.Bucket{Size: 1e6, PerSecond: 1e6}
@@ -158,6 +159,11 @@ func newLeastRights(t *testing.T) *leastRights {
 	l.config = filepath.Join(l.dir, "routes.yaml")
 	l.run(0, "--emulator", own, "init", "--cluster", string(a.demo.Cluster), "--out", l.config)
 	l.run(0, "--emulator", own, "promote", string(a.demo.Cluster), "-f", l.config, "--yes")
+	for _, edit := range edits {
+		raw, err := os.ReadFile(l.config)
+		l.must(err)
+		l.must(os.WriteFile(l.config, []byte(edit(string(raw))), 0o600))
+	}
 	l.run(2, "--emulator", own, "sync", "-f", l.config, "--dry-run")
 	l.run(0, "iac", "generate", "terraform", "--from-config", l.config, "--out",
 		filepath.Join(l.dir, "tf"))
@@ -469,7 +475,7 @@ func makeCluster(t *testing.T, actions []string) error {
 	if err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		doc, err := c.Get(table, "2025-05-01")
 		if err != nil {
 			return err

@@ -131,7 +131,12 @@ func (a *app) runHistory(o historyOptions) error {
 			return err
 		}
 	}
-	shown.Value = map[string]any{"checks": entries}
+	repairs, err := o.repairs(time.Now())
+	if err != nil {
+		return err
+	}
+	shown.Repairs = repairs.String()
+	shown.Value = map[string]any{"checks": entries, "repairs": repairs}
 	return shown.Write(w, format, style)
 }
 
@@ -256,6 +261,20 @@ func (o historyOptions) each(q history.Query, use func(history.Entry) error) err
 	}
 	defer r.Close()
 	return r.Each(q, use)
+}
+
+// repairs sums up the repairs of the history that the flags name.
+func (o historyOptions) repairs(now time.Time) (history.Repairs, error) {
+	path, err := o.find()
+	if err != nil {
+		return history.Repairs{}, err
+	}
+	r, err := history.Read(path)
+	if err != nil {
+		return history.Repairs{}, err
+	}
+	defer r.Close()
+	return r.Repairs(o.cluster, now)
 }
 
 // find returns the file of the history that the flags name.

@@ -39,20 +39,9 @@ func TestHostileBundle(t *testing.T) {
 		t.Skip("NOT RUN: the commands are for a POSIX shell, which Windows does not have")
 	}
 	t.Parallel()
-	dir := t.TempDir()
-	local := filepath.Join(dir, "az")
-	a, server, err := startAzure(local, true, emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.e.Close()
-	defer server.Close()
-	config, honest, hostile := filepath.Join(dir, "routes.yaml"), filepath.Join(dir,
-		"honest.tgz"), filepath.Join(dir, "hostile.tgz")
-	routekeeper(t, "--emulator", local, "init", "--cluster", string(a.demo.Cluster), "--out",
-		config)
-	routekeeper(t, "--emulator", local, "promote", string(a.demo.Cluster), "-f", config, "--yes")
-	routekeeper(t, "--emulator", local, "collect", "-f", config, "--out", honest)
+	_, dir, az, config := promoted(t, emulator.Options{})
+	honest, hostile := filepath.Join(dir, "honest.tgz"), filepath.Join(dir, "hostile.tgz")
+	routekeeper(t, "--emulator", az, "collect", "-f", config, "--out", honest)
 	if info, err := os.Stat(honest); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("others can read the bundle: %v, %v", info.Mode(), err)
 	}

@@ -33,8 +33,9 @@ var readers = []string{
 	"doctor CLUSTER --kubeconfig FILE",
 	"cluster verify CLUSTER --kubeconfig FILE", "cluster hello CLUSTER --kubeconfig FILE --image x",
 	"controller --kubeconfig FILE", "controller --nodes-kubeconfig FILE --kubeconfig KUBE",
-	"controller --scopes FILE --kubeconfig KUBE",
-	"iac check FILE", "iac check FOLDER", "iac fix FILE", "iac fix FOLDER",
+	"controller --scopes FILE --kubeconfig KUBE", "controller --notify FILE --kubeconfig KUBE",
+	"notify test -f FILE",
+	"iac check FILE", "iac check FOLDER", "iac fix FILE", "iac fix FOLDER", "iac check YAMLFOLDER",
 	"emulator --faults FILE",
 	"run -f GOOD --listen 127.0.0.1:0 --event-secret-file FILE",
 	"run -f GOOD --listen 127.0.0.1:0 --auth-users-file FILE",
@@ -76,13 +77,14 @@ func TestHostileFiles(t *testing.T) {
 			}
 			t.Run(reader+" "+name, func(t *testing.T) {
 				t.Parallel()
-				folder := t.TempDir()
-				if err := os.Symlink(file, filepath.Join(folder, "main.tf")); err != nil {
+				folder, tasks := t.TempDir(), t.TempDir()
+				if err := errors.Join(os.Symlink(file, filepath.Join(folder, "main.tf")),
+					os.Symlink(file, filepath.Join(tasks, "main.yml"))); err != nil {
 					t.Fatal(err)
 				}
 				args := append([]string{"--emulator", az}, strings.Fields(strings.NewReplacer(
-					"FILE", file, "FOLDER", folder, "GOOD", good, "CLUSTER", string(a.demo.Cluster),
-					"KUBE", good).Replace(reader))...)
+					"YAMLFOLDER", tasks, "FILE", file, "FOLDER", folder, "GOOD", good,
+					"CLUSTER", string(a.demo.Cluster), "KUBE", good).Replace(reader))...)
 				refuses(t, args)
 			})
 		}
@@ -92,7 +94,7 @@ func TestHostileFiles(t *testing.T) {
 // refuses runs a command that has to end with an error of one line.
 func refuses(t *testing.T, args []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	line := `ulimit -v 6000000; exec routekeeper "$@"`
 	cmd := exec.CommandContext(ctx, "bash", append([]string{"-c", line, "routekeeper"}, args...)...)

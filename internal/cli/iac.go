@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -56,11 +53,16 @@ func (a *app) newIaCCheck() *cobra.Command {
 recreated, and which pod routes would be removed. Each finding names the
 resource that causes it, and how to repair it.
 
-It reads files or standard input (-), and recognizes them by their content:
+It reads files, folders or standard input (-), and recognizes them by their
+content:
   - plans and state of Terraform and OpenTofu (terraform show -json FILE)
-  - files and folders of Terraform configuration (.tf)
+  - Terraform configuration (.tf), a folder with its modules
   - ARM templates and compiled Bicep, with their parameter files
   - what-if results (az deployment group what-if --no-pretty-print)
+  - Ansible playbooks, roles and tasks (azure.azcollection)
+  - manifests of Azure Service Operator and of Cluster API's provider for Azure
+    (CAPZ), rendered: kubectl kustomize DIR, helm template CHART
+Of a folder it reads all of these but plans, states and what-if results.
 
 A lost route table is an error if pods need the subnet, otherwise a warning. A
 subnet is needed if --subnet names it, if a config (-f) manages it, if a cluster
@@ -75,6 +77,8 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
   routekeeper iac check main.json main.parameters.json
   az deployment group what-if -g shop-rg -f main.bicep --no-pretty-print |
     routekeeper iac check -
+  routekeeper iac check playbooks/ --subnet nodes
+  kubectl kustomize clusters/shop | routekeeper iac check -
   routekeeper iac check infra/ -f routes.yaml -o sarif --out routekeeper.sarif`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -155,16 +159,19 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	var readings []*iac.Reading
 	for _, name := range names {
 		deployed.Parameters = iac.ParametersFor(name, names, parameters)
-		reading, err := a.readIaC(name, o.source, deployed)
+		parts, err := a.readIaC(ctx, name, o.source, deployed)
 		if err != nil {
 			return inFile(name, err)
 		}
-		checked.Files = append(checked.Files,
-			report.CheckedFile{Name: name, Format: string(reading.Format)})
-		readings = append(readings, reading)
-		whole.Effects = append(whole.Effects, reading.Effects...)
-		whole.Carriers = append(whole.Carriers, reading.Carriers...)
-		whole.Notes = append(whole.Notes, reading.Notes...)
+		for _, p := range parts {
+			checked.Files = append(checked.Files,
+				report.CheckedFile{Name: p.Name, Format: string(p.Format)})
+			readings = append(readings, p.Reading)
+			whole.Effects = append(whole.Effects, p.Effects...)
+			whole.Carriers = append(whole.Carriers, p.Carriers...)
+			whole.Notes = append(whole.Notes, p.Notes...)
+			whole.Given = append(whole.Given, p.Given...)
+		}
 	}
 	if err := a.observeAsked(ctx, o, whole, configs, &known); err != nil {
 		return err
@@ -201,7 +208,7 @@ func (a *app) mistyped(o iacOptions, readings []*iac.Reading) {
 			shown = shown || any
 			return there
 		}) && shown {
-			fmt.Fprintf(a.err, "routekeeper: --subnet %s: no subnet of that name is in the files\n",
+			say(a.err, "routekeeper: --subnet %s: no subnet of that name is in the files\n",
 				report.Plain(name))
 		}
 	}
@@ -250,122 +257,6 @@ func checkSource(dir string) error {
 		return fmt.Errorf("--source: %s is not a folder, expected one with .tf files", dir)
 	}
 	return nil
-}
-
-// readIaC reads a file or folder. If the .tf files are available, it adds file and line.
-func (a *app) readIaC(name, source string, deployed iac.TemplateOptions) (*iac.Reading, error) {
-	beside := source
-	if name == "-" {
-		r, err := iac.ReadWith("", input.Limit(a.in, input.Large), deployed)
-		return r, locate(r, err, source, beside)
-	}
-	info, err := os.Stat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New("it does not exist")
-	}
-	if err != nil {
-		return nil, reason(err)
-	}
-	if info.IsDir() {
-		s, err := readSource(name)
-		if err != nil {
-			return nil, err
-		}
-		if s.Empty() {
-			return nil, errors.New("there are no .tf files in it")
-		}
-		return relative(s.Reading()), nil
-	}
-	f, err := input.Open(name, input.Large)
-	if err != nil {
-		return nil, reason(err)
-	}
-	defer f.Close()
-	if beside == "" {
-		beside = filepath.Dir(name)
-	}
-	r, err := iac.ReadWith(name, f, deployed)
-	return r, locate(r, err, source, beside)
-}
-
-// locate adds file and line. It ignores errors in files that only happen to be next to a plan.
-func locate(r *iac.Reading, err error, asked, dir string) error {
-	if err != nil || dir == "" || r.Format != iac.TerraformPlan {
-		return err
-	}
-	s, err := readSource(dir)
-	if err == nil && s.Empty() && asked != "" {
-		err = fmt.Errorf("there are no .tf files in %s", dir)
-	}
-	if err != nil {
-		if asked == "" {
-			return nil
-		}
-		return fmt.Errorf("--source: %w", err)
-	}
-	r.Locate(s)
-	r.Warn(s)
-	relative(r)
-	return nil
-}
-
-// shownFrom is a path below a root, relative to the current folder.
-func shownFrom(root, name string) string {
-	name = filepath.Join(root, filepath.FromSlash(name))
-	here, err := filepath.Abs(".")
-	if err != nil {
-		return name
-	}
-	return relativeTo(here, name)
-}
-
-// readSource reads the configuration in a folder; modules may be anywhere on the same disk.
-func readSource(dir string) (*iac.Source, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	root, inside := rootOf(dir)
-	s, err := iac.ReadSource(input.Folder(root, input.Text), inside)
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = fmt.Errorf("%s: %w", shownFrom(root, path.Path), path.Err)
-	}
-	var bad *iac.SyntaxError
-	if errors.As(err, &bad) {
-		err = &iac.SyntaxError{File: shownFrom(root, bad.File), Line: bad.Line,
-			Summary: bad.Summary}
-	}
-	return s, err
-}
-
-// rootOf splits an absolute path into the root of the disk and the rest, as fs.FS expects it.
-func rootOf(dir string) (root, inside string) {
-	root = filepath.VolumeName(dir) + string(filepath.Separator)
-	if inside = filepath.ToSlash(strings.TrimPrefix(dir, root)); inside == "" {
-		inside = "."
-	}
-	return root, inside
-}
-
-// relative names files relative to the working directory, as other tools and code scanning do.
-func relative(r *iac.Reading) *iac.Reading {
-	here, err := filepath.Abs(".")
-	if err != nil {
-		return r
-	}
-	root, _ := rootOf(here)
-	r.Rename(func(file string) string {
-		return relativeTo(here, filepath.Join(root, filepath.FromSlash(file)))
-	})
-	return r
-}
-
-func relativeTo(here, path string) string {
-	if short, err := filepath.Rel(here, path); err == nil {
-		return filepath.ToSlash(short)
-	}
-	return path
 }
 
 // knownOf returns what is known in addition to the files.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac"
 )
 
@@ -66,6 +68,64 @@ func TestIntroduced(t *testing.T) {
 		}
 		if strings.Join(have, " ") != c.want {
 			t.Errorf("%s: %q, expected %q", c.name, have, c.want)
+		}
+	}
+}
+
+// TestIntroducedTargets: a plan puts a gateway's table on the node subnet. That the table is a
+// target and becomes a cluster's route table is a problem of a config that names the target, and
+// none of the config that iac check assumes for itself.
+func TestIntroducedTargets(t *testing.T) {
+	const group = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/g/providers/"
+	const net, tables = group + "Microsoft.Network/virtualNetworks/hub", group +
+		"Microsoft.Network/routeTables/"
+	var all []string
+	add := func(kind, name, action, before, after string) {
+		all = append(all, fmt.Sprintf(`{"address":"%s.%s","mode":"managed","type":%q,"name":%q,`+
+			`"change":{"actions":[%q],"before":%s,"after":%s}}`, kind, name, kind, name, action,
+			before, after))
+	}
+	same := func(kind, name, values string) { add(kind, name, "no-op", values, values) }
+	for i, name := range []string{"nodes", "gateway"} {
+		same("azurerm_subnet", name, fmt.Sprintf(`{"id":"%s/subnets/%s","name":%q,`+
+			`"address_prefixes":["10.0.%d.0/24"],"route_table_id":"%s%s"}`, net, name, name, i,
+			tables, name))
+		same("azurerm_route_table", name, fmt.Sprintf(`{"id":"%s%s","name":%q,"route":[{"name":`+
+			`"aks-np-12345678-vmss000000____102440024","address_prefix":"10.244.0.0/24",`+
+			`"next_hop_type":"VirtualAppliance","next_hop_in_ip_address":"10.0.0.4"}]}`, tables,
+			name, name))
+	}
+	same("azurerm_kubernetes_cluster", "shop", fmt.Sprintf(`{"id":"%[1]sMicrosoft.`+
+		`ContainerService/managedClusters/shop","node_resource_group":"mc","network_profile":[{`+
+		`"network_plugin":"kubenet","pod_cidr":"10.244.0.0/16"}],"default_node_pool":[{"name":`+
+		`"np","node_count":1,"vnet_subnet_id":"%[2]s/subnets/nodes"}]}`, group, net))
+	same("azurerm_application_gateway", "gw", fmt.Sprintf(`{"id":"%sMicrosoft.Network/`+
+		`applicationGateways/gw","gateway_ip_configuration":[{"subnet_id":"%s/subnets/gateway"}]}`,
+		group, net))
+	association := func(table string) string {
+		return fmt.Sprintf(`{"id":"%[1]s/subnets/nodes","subnet_id":"%[1]s/subnets/nodes",`+
+			`"route_table_id":"%[2]s%[3]s"}`, net, tables, table)
+	}
+	add("azurerm_subnet_route_table_association", "nodes", "update", association("nodes"),
+		association("gateway"))
+	r, err := iac.Read("plan", strings.NewReader(
+		`{"format_version":"1.2","resource_drift":[{}],"resource_changes":[`+
+			strings.Join(all, ",")+`]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := v1alpha1.ClusterRoutes{Metadata: v1alpha1.Metadata{Name: "shop"}}
+	given.Spec.ClusterID = group + "Microsoft.ContainerService/managedClusters/shop"
+	given.Spec.Targets = []v1alpha1.Target{{RouteTableID: tables + "gateway"}}
+	given.SetDefaults()
+	for name, configs := range map[string][]v1alpha1.ClusterRoutes{"assumed": nil, "given": {
+		given}} {
+		about := false
+		for _, f := range introduced(r.Before, r.After, configs, nil) {
+			about = about || f.Code == finding.TargetIsSource
+		}
+		if about != (configs != nil) {
+			t.Errorf("%s: target-is-source is reported: %t", name, about)
 		}
 	}
 }

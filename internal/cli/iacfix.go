@@ -37,6 +37,8 @@ PATH is one of these:
 fix repairs only findings at or above --fail-on. Say with --subnet, -f or --live
 which subnets pods need. It reports, and leaves, what a program should not
 decide. Afterwards, run terraform plan again, and iac check on the new plan.
+It does not change Ansible tasks and Kubernetes manifests: iac check says what
+to write there.
 
 Exit code 0: nothing to change, or everything is changed; 1: an error; 2: there
 are changes to make, or something is left.`,
@@ -81,9 +83,20 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 	}
 	deployed := iac.TemplateOptions{Parameters: parameters}
 	deployed.Where.Subscription, deployed.Where.ResourceGroup = o.subscription, o.group
-	reading, err := a.readIaC(name, o.source, deployed)
+	parts, err := a.readIaC(ctx, name, o.source, deployed)
 	if err != nil {
 		return inFile(name, err)
+	}
+	part, err := repairable(name, parts)
+	if err != nil {
+		return err
+	}
+	reading := part.Reading
+	for _, other := range parts {
+		if other.Reading != reading {
+			say(a.err, "routekeeper: %s in %s: left as it is\n", other.Format,
+				report.Plain(other.Name))
+		}
 	}
 	if reading.Format == iac.ARMTemplate {
 		return a.fixTemplate(ctx, o, name, deployed, reading, write)
@@ -115,6 +128,24 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 		}
 	}
 	return a.showRepairs(told, edits)
+}
+
+// repairable is the part of a file or folder that iac fix repairs: the file, or the configuration
+// of the folder itself.
+func repairable(name string, parts []iac.Part) (iac.Part, error) {
+	for _, p := range parts {
+		if p.Name == name && !p.IsYAML() {
+			return p, nil
+		}
+	}
+	for _, p := range parts {
+		if !p.IsYAML() {
+			return p, fmt.Errorf("%s: its code is in other folders: name one of them, or a "+
+				"template, such as %s", name, p.Name)
+		}
+	}
+	return iac.Part{}, fmt.Errorf("%s: iac fix does not change %s: iac check says per resource "+
+		"what to write", name, parts[0].Format)
 }
 
 // fixTemplate repairs an ARM template.
@@ -182,13 +213,13 @@ func (a *app) showFix(fix *iac.TemplateFix, write bool, next string) error {
 
 // showRepairs reports what is repaired and what is left, and shows or writes the result.
 func (a *app) showRepairs(told report.Repairs, edits []iac.Edit) error {
-	fmt.Fprint(a.err, told.Before())
+	fmt.Fprint(a.err, report.SafeText(told.Before(), report.Style{}))
 	for _, e := range edits {
 		if err := a.show(e, told.Written); err != nil {
 			return err
 		}
 	}
-	fmt.Fprint(a.err, told.After())
+	fmt.Fprint(a.err, report.SafeText(told.After(), report.Style{}))
 	if told.Pending() {
 		return attention
 	}
@@ -204,7 +235,11 @@ func (a *app) show(e iac.Edit, write bool) error {
 	root, _ := rootOf(here)
 	path := filepath.Join(root, filepath.FromSlash(e.File))
 	name := relativeTo(here, path)
-	if _, err := a.out.Write(report.Diff(name, e.Before, e.After)); err != nil || !write {
+	diff := report.Diff(name, e.Before, e.After)
+	if terminal(a.out) { // elsewhere its bytes are for a program that applies it
+		diff = []byte(report.SafeText(string(diff), report.Style{}))
+	}
+	if _, err := a.out.Write(diff); err != nil || !write {
 		return err
 	}
 	info, err := os.Stat(path)

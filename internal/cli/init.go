@@ -129,11 +129,11 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 		return err
 	}
 	if toFile {
-		fmt.Fprintf(a.err, "wrote %s; next: %s\n", finding.Show(a.outPath),
+		say(a.err, "wrote %s; next: %s\n", a.outPath,
 			finding.Command("routekeeper sync -f %s --dry-run", a.outPath))
 	}
 	for _, line := range rights {
-		fmt.Fprintf(a.err, "rights for sync and run: %s\n", finding.Show(line))
+		say(a.err, "rights for sync and run: %s\n", line)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (a *app) makeGatewayTables(
 		}
 	}
 	if len(jobs) == 0 {
-		fmt.Fprintln(a.err, "--gateway-table: no Application Gateway's subnet without a route "+
+		say(a.err, "%s\n", "--gateway-table: no Application Gateway's subnet without a route "+
 			"table was seen")
 		return false, nil
 	}
@@ -81,7 +81,7 @@ func (a *app) makeGatewayTables(
 			return false, fmt.Errorf("nothing was written: %w", err)
 		}
 		if !yes {
-			fmt.Fprintln(a.err, "nothing was written")
+			say(a.err, "nothing was written\n")
 			return false, attention
 		}
 	}

@@ -179,7 +179,7 @@ func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
 			}
 		}
 		if !yes {
-			fmt.Fprintln(a.err, "nothing was written")
+			say(a.err, "nothing was written\n")
 			return attention
 		}
 		result.Watched, result.Operations, result.Unknown = nil, nil, nil // just shown

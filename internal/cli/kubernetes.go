@@ -111,8 +111,7 @@ func (a *app) savedKubernetes(o kubernetesOptions, e *examination) error {
 		if cluster := e.Snapshot.Cluster(id); cluster != nil {
 			if ours, told := cluster.Holds(k.Nodes); told && !ours {
 				return fmt.Errorf("--from-nodes: %s: the nodes belong to another cluster: their "+
-					"machines "+
-					"are not in %s, the node resource group of %s", o.nodes,
+					"machines are not in %s, the node resource group of %s", o.nodes,
 					cluster.NodeResourceGroup,
 					id.Name())
 			}

@@ -27,8 +27,7 @@ type listenOptions struct {
 func (o *listenOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.address, "listen", "", "serve pages, events, metrics and health at this "+
-		"`address`, "+
-		"such as 127.0.0.1:8080 or :8443")
+		"`address`, such as 127.0.0.1:8080 or :8443")
 	f.StringVar(&o.secretFile, "event-secret-file", "", "`file` with the secret that "+
 		"callers append to /events/ or send as bearer token")
 	f.StringVar(&o.tenant, "auth-tenant", "", "accept tokens of this Entra ID `tenant` (its ID)")

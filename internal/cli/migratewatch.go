@@ -24,10 +24,10 @@ func newMigrateWatch(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch CLUSTER",
 		Short: "Follow a cluster's migration: which nodes have moved, what is left",
-		Long: `Follows the migration of a cluster from kubenet to Azure CNI Overlay until it has
-ended. It says which nodes have moved, which still have routes, whether one of
-those routes is missing in a route table, and how long the rest can wait by the
-surge settings. It writes a line whenever something changes, and nothing to
+		Long: `Follows the migration of a cluster from kubenet to Azure CNI Overlay until it
+has ended. It says which nodes have moved, which still have routes, whether one
+of those routes is missing in a route table, and how long the rest can wait by
+the surge settings. It writes a line whenever something changes, and nothing to
 Azure: routekeeper run keeps the routes meanwhile.
 
 It reads the nodes from the Kubernetes API (--kubeconfig). It remembers nothing,

@@ -108,7 +108,8 @@ func TestMigrateWatch(t *testing.T) {
 	followed := watch(0, "--interval", "1s")
 	expect(followed, `^shop: [1-3] of 4 nodes moved, still with routes: aks-nodepool1-\S+; `+
 		`1 batch left, at most 30 minutes of waiting$`)
-	expect(followed, `^done: shop: 3 of 3 nodes moved\. Next: set spec\.source: Nodes, or remove `+
-		`the cluster from the config; then routekeeper prune-orphans`)
+	expect(followed, `^done: shop: 3 of 3 nodes moved\. Next: set spec\.source: Nodes and `+
+		`remove spec\.routeTableID, or set spec\.onRemoval: Prune and .*; then routekeeper `+
+		`cluster verify \S+/shop$`)
 	expect(watch(0, "--once", "-o", "json"), `"state":"done","moved":3,`)
 }

@@ -7,12 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"routekeeper.dev/routekeeper/internal/daemon"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -102,6 +104,22 @@ func replacePrivate(path string) (*outFile, error) {
 		f.mode = 0o600
 	}
 	return f, err
+}
+
+// say writes what is no report. It shows text from outside on one line, without hidden characters.
+func say(w io.Writer, format string, args ...any) {
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case finding.CommandLine: // safe already
+		case error, fmt.Stringer:
+			args[i] = finding.Show(fmt.Sprint(v))
+		default:
+			if reflect.ValueOf(v).Kind() == reflect.String {
+				args[i] = finding.Show(fmt.Sprint(v))
+			}
+		}
+	}
+	fmt.Fprint(w, report.SafeText(fmt.Sprintf(format, args...), report.Style{}))
 }
 
 func (a *app) open(how func(path string) (*outFile, error)) (io.Writer, error) {

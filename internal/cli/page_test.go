@@ -19,7 +19,7 @@ func scriptFetch(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: fetch URL STATUS [PATTERN]")
 	}
 	pattern := regexp.MustCompile("(?s)" + strings.Join(args[2:], " "))
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		got := "no answer"
 		if response, err := http.Get(args[0]); err == nil {
 			body, err := io.ReadAll(response.Body)
@@ -31,8 +31,22 @@ func scriptFetch(ts *testscript.TestScript, neg bool, args []string) {
 			}
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("%s: still after 20 seconds: %s", args[0], got)
+			ts.Fatalf("%s: still after a minute: %s", args[0], got)
 		}
+	}
+}
+
+// scriptPress presses a button of a page: press FORM URL.
+func scriptPress(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: press FORM URL")
+	}
+	response, err := http.Post(args[1], "application/x-www-form-urlencoded",
+		strings.NewReader(args[0]))
+	ts.Check(err)
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		ts.Fatalf("%s: %s", args[1], response.Status)
 	}
 }
 

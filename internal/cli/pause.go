@@ -12,16 +12,18 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/daemon"
 	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/silence"
 )
 
 // longestPause keeps a pause from being forgotten.
-const longestPause = 7 * 24 * time.Hour
+const longestPause = silence.Longest
 
 func (a *app) newPause() *cobra.Command {
 	var paths []string
 	var length time.Duration
+	var o silenceOptions
 	cmd := &cobra.Command{
-		Use:   "pause",
+		Use:   "pause [CLUSTER…]",
 		Short: "Stop a running keeper from making changes for a while",
 		Long: `During a pause, the keeper that runs with this config checks and reports, but
 makes no changes. Afterwards it makes the changes that are still needed. A write
@@ -35,15 +37,25 @@ and run --once ignore it.
 Name the config as the keeper does. A keeper with several files or folders is
 paused while one of them is paused. A keeper with a folder is paused by the name
 of the folder. Without -f, pause uses the config of the only history in the
-current folder.`,
+current folder.
+
+With names of clusters, only these are paused, for the given reason. The keeper
+reads this from a file next to its history (routes.silences), and the history
+records it.`,
 		Example: `  routekeeper pause --for 2h
+  routekeeper pause shop -f routes.yaml --for 1d --reason "firewall work"
   routekeeper pause -f routes.yaml --for 2h
   routekeeper resume -f routes.yaml`,
-		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(_ *cobra.Command, clusters []string) error {
 			if length <= 0 || length > longestPause {
 				return fmt.Errorf("--for: %s is out of range, expected more than 0 and at most 7d",
 					length)
+			}
+			if o.configs = paths; len(clusters) > 0 {
+				return pauseClusters(a, o, clusters, length)
+			}
+			if o.reason != "" || o.history != "" {
+				return errors.New("--reason and --history: expected names of clusters with them")
 			}
 			paths, files, err := pauseFiles(paths)
 			if err != nil {
@@ -63,18 +75,24 @@ current folder.`,
 	}
 	optionalConfigFlag(cmd, &paths)
 	durationFlag(cmd.Flags(), &length, "for", time.Hour, "how long")
+	o.flags(cmd)
+	cmd.Flags().StringVar(&o.reason, "reason", "", "why, for others to read (with CLUSTER)")
 	return cmd
 }
 
 func (a *app) newResume() *cobra.Command {
 	var paths []string
+	var o silenceOptions
 	cmd := &cobra.Command{
-		Use:     "resume",
-		Short:   "End a pause",
-		Long:    "Ends a pause. The keeper makes changes again from its next check on.",
-		Example: "  routekeeper resume -f routes.yaml",
-		Args:    noArgs,
-		RunE: func(*cobra.Command, []string) error {
+		Use:   "resume [CLUSTER…]",
+		Short: "End a pause",
+		Long: `Ends a pause of the keeper, or of the named clusters. The keeper makes changes
+again from its next check on.`,
+		Example: "  routekeeper resume -f routes.yaml\n  routekeeper resume shop -f routes.yaml",
+		RunE: func(_ *cobra.Command, clusters []string) error {
+			if o.configs = paths; len(clusters) > 0 {
+				return resumeClusters(a, o, clusters)
+			}
 			paths, files, err := pauseFiles(paths)
 			if err != nil {
 				return err
@@ -94,6 +112,7 @@ func (a *app) newResume() *cobra.Command {
 		},
 	}
 	optionalConfigFlag(cmd, &paths)
+	o.flags(cmd)
 	return cmd
 }
 

@@ -123,11 +123,11 @@ func (a *app) runPromote(ctx context.Context, cluster string, o promoteOptions) 
 	case err != nil:
 		return fmt.Errorf("nothing was written: %w", err)
 	case !told.Written:
-		fmt.Fprintln(a.err, "nothing was written")
+		say(a.err, "nothing was written\n")
 		return attention
 	}
-	fmt.Fprintf(a.err, "wrote %s; a running keeper reads it without a restart; otherwise: %s\n",
-		finding.Show(p.file.Name), finding.Command("routekeeper sync -f %s", p.file.Name))
+	say(a.err, "wrote %s; a running keeper reads it without a restart; otherwise: %s\n",
+		p.file.Name, finding.Command("routekeeper sync -f %s", p.file.Name))
 	return nil
 }
 

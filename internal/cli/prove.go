@@ -104,7 +104,7 @@ func (a *app) checkProve(o *proveOptions) ([]prove.Fact, error) {
 	case o.clean || o.printRole:
 		return facts, nil
 	case o.location == "" && terminal(a.in) && !o.yes:
-		fmt.Fprint(a.err, "In which Azure region (such as westeurope)? ")
+		say(a.err, "In which Azure region (such as westeurope)? ")
 		answer, err := bufio.NewReader(a.in).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
@@ -148,7 +148,7 @@ func (a *app) runProve(ctx context.Context, o proveOptions) error {
 		if err := told.WritePlan(w, style); err != nil {
 			return err
 		}
-		fmt.Fprintln(a.err, "no call was made")
+		say(a.err, "no call was made\n")
 		return nil
 	}
 	progress := a.progress(ctx, "reading what earlier runs left behind")
@@ -179,7 +179,7 @@ func (a *app) runProve(ctx context.Context, o proveOptions) error {
 		case err != nil:
 			return fmt.Errorf("nothing was written: %w", err)
 		case !yes:
-			fmt.Fprintln(a.err, "nothing was written")
+			say(a.err, "nothing was written\n")
 			return attention
 		}
 	}

@@ -82,7 +82,7 @@ func (p *proving) untilHeld(n int, when string) *exec.Cmd {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() { _ = run.Process.Kill() })
-	for deadline := time.Now().Add(30 * time.Second); p.a.e.Faults()[0].Fired == 0; {
+	for deadline := time.Now().Add(time.Minute); p.a.e.Faults()[0].Fired == 0; {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("it did not get there:\n%s", out.String())
 		}

@@ -40,19 +40,19 @@ func (a *app) cleanProofs(
 		told.Leftovers = append(told.Leftovers,
 			report.ProofLeftover{Group: string(l.Group), Stale: l.Stale})
 		if !l.Stale {
-			fmt.Fprintf(a.err, "%s: another run may be using it until %s\n",
-				report.Plain(string(l.Group)), report.Plain(l.Until))
+			say(a.err, "%s: another run may be using it until %s\n",
+				l.Group, report.Plain(l.Until))
 		}
 	}
 	if len(left) > 0 && !o.yes {
 		for _, l := range left {
-			fmt.Fprintf(a.err, "deletes %s\n", report.Plain(string(l.Group)))
+			say(a.err, "deletes %s\n", l.Group)
 		}
 		switch yes, err := a.ask("Delete this?"); {
 		case err != nil:
 			return fmt.Errorf("nothing was deleted: %w", err)
 		case !yes:
-			fmt.Fprintln(a.err, "nothing was deleted")
+			say(a.err, "nothing was deleted\n")
 			return attention
 		}
 	}

@@ -152,7 +152,7 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 			}
 		}
 		if !yes {
-			fmt.Fprintln(a.err, "nothing was written")
+			say(a.err, "nothing was written\n")
 			return attention
 		}
 		options.Only, write = confirmed(planned.Changes), report.Result.WriteBelow
@@ -174,7 +174,7 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 	}
 	if past == nil && o.history.path != noHistory && len(result.Changes) > 0 &&
 		format == report.Text {
-		fmt.Fprintln(a.err, "no history records this: name the config with -f, or a file with "+
+		say(a.err, "%s\n", "no history records this: name the config with -f, or a file with "+
 			"--history")
 	}
 	return syncCode(result, err)

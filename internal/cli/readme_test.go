@@ -43,6 +43,9 @@ func TestReadme(t *testing.T) {
 		{`(?m)^routekeeper cluster delete web.*$`, "$0 --yes web"},
 		{`(?m)^sleep 15$`, "sleep 15; until routekeeper status --url http://127.0.0.1:8080 > " +
 			"/dev/null; do sleep 1; done"},
+		// A person reads what the keeper says before the next command: its first check has ended.
+		{`(?m)^routekeeper run .*&$`, "$0\nuntil routekeeper status --url http://127.0.0.1:8080 > " +
+			"/dev/null 2>&1; do sleep 0.2; done"},
 		{`127\.0\.0\.1:8080`, freeAddress(t)},
 	} {
 		text = regexp.MustCompile(answer.question).ReplaceAllString(text, answer.yes)

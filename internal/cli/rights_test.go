@@ -138,7 +138,7 @@ func (l *leastRights) managed(cluster arm.ID) (subnet, table arm.ID) {
 		}
 		return all[0].(map[string]any)
 	}
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(
 		20 * time.Millisecond) {
 		found, vnet := first(arm.TypeRouteTable), first(arm.TypeVNet)
 		if found == nil || vnet == nil {

@@ -177,9 +177,11 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 		a.newCapacity(), a.newCluster(), a.newCollect(), newController(a), a.newDemo(),
 		a.newDiff(), a.newDoctor(),
 		a.newEmulator(), a.newExplain(), a.newHello(), a.newHistory(), a.newIaC(), a.newInit(),
-		a.newInstall(), a.newMan(), newMigrate(a), a.newPause(), a.newPromote(), a.newProve(),
+		a.newInstall(), a.newMan(), newMigrate(a), newNotify(a), a.newPause(), a.newPromote(),
+		a.newProve(),
 		a.newPruneOrphans(),
-		a.newResume(), a.newRun(), a.newSchema(), a.newStatus(), a.newSync(), a.newTrace(),
+		a.newResume(), a.newRun(), a.newSchema(), newSilence(a), a.newStatus(), a.newSync(),
+		a.newTrace(),
 		a.newVersion(), newLicenses(a))
 	return root
 }

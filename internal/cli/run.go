@@ -93,7 +93,8 @@ func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string
 		ChangesPerMinute: o.perMinute,
 		Connect:          a.connectTelling, Nodes: nodes.source,
 		HistoryFile: o.history.file(paths), History: past,
-		Listen: listen, Actions: o.listen.actions, Version: version(),
+		SilenceFile: silenceFile(o.history.path, paths),
+		Listen:      listen, Actions: o.listen.actions, Version: version(),
 		Log: a.logWithoutWaiting(o.verbose), LogDropped: a.lines.Dropped,
 	}
 	if o.dryRun {
@@ -138,6 +139,9 @@ page, do not wait.
 run records in a history what it changed or refused; routekeeper history shows
 it. The file is next to the config (routes.history.db for routes.yaml,
 routekeeper.history.db in a folder), or where --history says.
+
+A Notify document in the config sends word of errors and repairs to Slack, Teams
+or a webhook. See docs/notifications.md.
 
 Ctrl-C finishes the write in flight and exits; a second Ctrl-C exits at once.
 Under systemd (Type=notify) the service is up after its first check.
@@ -195,8 +199,9 @@ func (a *app) runRun(ctx context.Context, o runOptions) error {
 	log := options.Log
 	options.Paths, options.Configs = o.paths, configs
 	options.Files.Read = func() ([]v1alpha1.ClusterRoutes, error) { return a.readConfig(o.paths) }
+	options.Notify = func() (*v1alpha1.Notify, error) { return readNotify(a, "-f", o.paths) }
 	if !slices.Contains(o.paths, "-") { // standard input is read once
-		options.Files.Fingerprint = func() string { return fingerprint(o.paths) }
+		options.Files.Fingerprint = func() (string, error) { return fingerprint(o.paths) }
 	}
 	if format == report.Text && a.outFile == nil {
 		return daemon.Run(ctx, options) // standard output would only repeat the log
@@ -247,5 +252,5 @@ func logger(w io.Writer, verbose, person bool) *slog.Logger {
 		}
 		return a
 	}
-	return slog.New(slog.NewTextHandler(w, o))
+	return slog.New(slog.NewTextHandler(report.Safe(w, report.Text, report.Style{}), o))
 }

@@ -11,9 +11,10 @@ import (
 )
 
 func (a *app) newSchema() *cobra.Command {
-	kinds := []string{v1alpha1.Kind, v1alpha1.KindCluster, "CustomResourceDefinition"}
+	kinds := []string{v1alpha1.Kind, v1alpha1.KindCluster, v1alpha1.KindNotify,
+		"CustomResourceDefinition"}
 	schemas := map[string][]byte{kinds[0]: v1alpha1.Schema, kinds[1]: v1alpha1.ClusterSchema,
-		kinds[2]: v1alpha1.CRD}
+		kinds[2]: v1alpha1.NotifySchema, kinds[3]: v1alpha1.CRD}
 	var kind string
 	cmd := &cobra.Command{
 		Use:   "schema",
@@ -36,8 +37,9 @@ func (a *app) newSchema() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&kind, "kind", v1alpha1.Kind,
-		"`KIND` of document: ClusterRoutes, Cluster for cluster create, or "+
-			"CustomResourceDefinition of ClusterRoutes for Kubernetes, as YAML")
+		"`KIND` of document: ClusterRoutes, Cluster for cluster create, "+
+			"Notify for messages, or CustomResourceDefinition of ClusterRoutes for Kubernetes, "+
+			"as YAML")
 	_ = cmd.RegisterFlagCompletionFunc("kind",
 		cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

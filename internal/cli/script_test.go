@@ -20,19 +20,26 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding/pastetest"
 )
 
 func TestMain(m *testing.M) {
 	if name := filepath.Base(os.Args[0]); strings.HasPrefix(name, "cli.test") {
-		// Most tests wait for other processes: four at a time are faster than one for each core.
+		// Most tests wait for other processes: eight at a time are faster than one for each core.
 		flag.Parse()
 		if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-			_ = flag.Set("test.parallel", "4") // it takes any number
+			_ = flag.Set("test.parallel", "8") // it takes any number
 		}
 	}
 	main := func() { os.Exit(Main()) }
-	testscript.Main(m, map[string]func(){"routekeeper": main, "kubectl-routekeeper": main})
+	testscript.Main(runner(func() int { return pastetest.Main(m.Run) }),
+		map[string]func(){"routekeeper": main, "kubectl-routekeeper": main})
 }
+
+// runner runs the tests.
+type runner func() int
+
+func (r runner) Run() int { return r() }
 
 var operator = emulator.Principal{Name: "operator",
 	ClientID: "0a0a0000-0000-4000-8000-000000000002", Secret: "local-secret",
@@ -54,11 +61,12 @@ var operator = emulator.Principal{Name: "operator",
 //	alert URL [AUDIENCE]    make activity log alerts on writes of tables and subnets call a webhook
 //	monitor others|disable|show|list   what people do to alert rules and action groups, and what exists
 //	freeport VAR            put a free port into a variable, and the tenant's ID into TENANT
+//	hook                    play Slack, Teams and webhooks at $HOOK; NAME.hook is what they got
 //	routes TABLE            print a table's routes as "prefix hop", sorted by the table
 //	addroute TABLE NAME PREFIX HOP   add a route, with a field that no SDK knows
 //	routebytes TABLE        print a table's routes, without the fields that every write changes
 //	fault JSON|clear        inject a fault for the keeper, or remove all
-//	until command…          run a command until it succeeds, for at most ten seconds
+//	until command…          run a command until it succeeds, for at most a minute
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -82,6 +90,8 @@ func TestScripts(t *testing.T) {
 			"monitor":    scriptMonitor,
 			"freeport":   scriptFreePort,
 			"fetch":      scriptFetch,
+			"press":      scriptPress,
+			"hook":       scriptHook,
 			"confirm":    scriptConfirm,
 			"routes":     scriptRoutes,
 			"fault":      scriptFault,
@@ -219,7 +229,7 @@ func (a *azureOf) scale(n int) error {
 	if err := a.e.Scale(a.demo.Cluster, a.demo.Pool, n); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		lines, err := a.routes(a.demo.ClusterTable)
 		if err != nil || len(lines) == n+1 {
 			return err

@@ -20,6 +20,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/silence"
 )
 
 type statusOptions struct {
@@ -228,7 +229,14 @@ func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRo
 	if err != nil {
 		return report.Status{}, err
 	}
-	s := report.Status{Source: path, Checked: now.Recorded, Now: time.Now()}
+	repairs, err := r.Repairs("", time.Now())
+	if err != nil {
+		return report.Status{}, err
+	}
+	times := report.RepairTimes(repairs)
+	s := report.Status{Source: path, Repairs: &times, Checked: now.Recorded, Now: time.Now()}
+	store := silence.Open(strings.TrimSuffix(path, history.Extension)+silence.Extension, nil)
+	now.Findings = silence.Mark(store.Current(), now.Findings)
 	for _, doc := range docs {
 		c := report.ClusterStatus{Name: doc.Metadata.Name, State: "good",
 			Sentence: "nothing is wrong", Findings: []finding.Finding{}}
@@ -237,7 +245,10 @@ func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRo
 			if f.Cluster != c.Name {
 				continue
 			}
-			if c.Findings = append(c.Findings, f); worst.Code == "" || f.Severity > worst.Severity {
+			if c.Findings = append(c.Findings, f); f.Silenced != nil {
+				continue
+			}
+			if worst.Code == "" || f.Severity > worst.Severity {
 				worst = f
 			}
 		}

@@ -110,7 +110,7 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 			case err != nil:
 				return fmt.Errorf("nothing was written: %w", err)
 			case !yes:
-				fmt.Fprintln(a.err, "nothing was written")
+				say(a.err, "nothing was written\n")
 				return attention
 			}
 			write = report.Result.WriteBelow

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/diagnose"
+	"routekeeper.dev/routekeeper/internal/egress"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/trace"
@@ -18,7 +20,7 @@ import (
 
 type traceOptions struct {
 	examineOptions
-	all               bool
+	all, firewall     bool
 	protocol, learned string
 	port              int
 	portGiven         bool
@@ -27,7 +29,7 @@ type traceOptions struct {
 func (a *app) newTrace() *cobra.Command {
 	var o traceOptions
 	cmd := &cobra.Command{
-		Use: "trace {FROM TO | --all} [--cluster NAME | --subscription ID | -f FILE | " +
+		Use: "trace {FROM TO | --all | --egress} [--cluster NAME | --subscription ID | -f FILE | " +
 			"--from-bundle FILE]",
 		Short: "Follow a packet from one end to another, and its answer back",
 		Long: `Follows a packet hop by hop, and then its answer. For each hop it shows the route
@@ -54,17 +56,23 @@ address is an error.
 that must reach pods, to the pods of every other node. It shows what is broken,
 by cause.
 
+--egress compares the rules of the Azure Firewall behind the nodes' default route
+with the destinations that AKS requires for the cluster's features: for each, the
+rule that decides. For other appliances it lists what to ask for.
+
 ARM does not show the routes that a gateway has learned by BGP, but a running
 machine in the network does. Save them with az network nic
 show-effective-route-table --ids NIC -o json, and pass the file with --learned.
 
 Exit code 0: delivered, or leaves the visible network; 1: an error; 2: dropped
-in one of the directions.`,
+in one of the directions, or a destination that a firewall does not allow.`,
 		Example: `  routekeeper trace 10.244.0.7 10.244.1.9 --cluster shop
   routekeeper trace gateway/shop-agw node/aks-np-12345678-vmss000000 \
     --protocol tcp --port 80 --cluster shop
   routekeeper trace shop/web-0 vm/jump --from-bundle shop.tgz -o json
-  routekeeper trace --all --subscription <id>`,
+  routekeeper trace --all --subscription <id>
+  routekeeper trace --egress --cluster shop
+  routekeeper trace --egress --from-bundle shop.tgz`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.portGiven = cmd.Flags().Changed("port")
 			return a.runTrace(cmd.Context(), o, args)
@@ -73,10 +81,11 @@ in one of the directions.`,
 	a.examineFlags(cmd, &o.examineOptions, true)
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		switch {
-		case o.all && len(args) > 0:
-			return fmt.Errorf("unexpected argument %q: --all takes no ends", args[0])
-		case !o.all && len(args) != 2:
-			return fmt.Errorf("expected two ends, FROM and TO, or --all; found %d", len(args))
+		case (o.all || o.firewall) && len(args) > 0:
+			return fmt.Errorf("unexpected argument %q: --all and --egress take no ends", args[0])
+		case !o.all && !o.firewall && len(args) != 2:
+			return fmt.Errorf("expected two ends, FROM and TO, or --all or --egress; found %d",
+				len(args))
 		}
 		return nil
 	}
@@ -85,6 +94,10 @@ in one of the directions.`,
 	f.Lookup("cluster").Usage = "trace in the network of this cluster (`NAME` or resource ID)"
 	f.BoolVar(&o.all, "all", false, "trace all pairs of nodes, and from all subnets that must "+
 		"reach pods")
+	f.BoolVar(&o.firewall, "egress", false, "compare the rules of Azure Firewalls with what "+
+		"AKS requires")
+	cmd.MarkFlagsMutuallyExclusive("all", "egress")
+	resolveFlag(cmd, &o.examineOptions)
 	f.StringVar(&o.protocol, "protocol", "any", "protocol for network security groups: any, tcp, "+
 		"udp or icmp")
 	f.IntVar(&o.port, "port", 0, "destination port, with --protocol tcp or udp (default: any)")
@@ -113,7 +126,7 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	}
 	progress := a.progress(ctx, "looking at the network")
 	defer progress.stop()
-	o.rightless = true
+	o.rightless, o.egress = true, o.firewall
 	if !strings.HasPrefix(o.cluster, "/") { // a name will do, as for a diagnosis
 		o.name, o.cluster = o.cluster, ""
 	}
@@ -125,6 +138,10 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	if (o.name != "" || o.cluster != "") && len(e.Clusters) == 1 {
 		options.Cluster = e.Clusters[0]
 	}
+	if o.firewall {
+		found := egressOf(e)
+		return dropped(found.Lacking(), found.Write(w, format, style))
+	}
 	t := trace.New(e.Snapshot, options)
 	if o.all {
 		m := report.Matrix{Matrix: t.All(e.Clusters...), Trace: e.tracing}
@@ -135,6 +152,23 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 		return err
 	}
 	return dropped(ways.Dropped(), ways.Write(w, format, style))
+}
+
+// egressOf compares the egress of the clusters with what AKS requires.
+func egressOf(e *examination) report.Egress {
+	found := report.Egress{Exits: []egress.Exit{}, None: []string{}}
+	for _, id := range e.Clusters {
+		cluster := e.Snapshot.Cluster(id)
+		if cluster == nil {
+			continue
+		}
+		exits := diagnose.Egress(e.Snapshot, cluster)
+		if len(exits) == 0 {
+			found.None = append(found.None, id.Name())
+		}
+		found.Exits = append(found.Exits, exits...)
+	}
+	return found
 }
 
 // tracing is the command that traces one packet.

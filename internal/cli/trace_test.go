@@ -25,7 +25,7 @@ func scriptLike(ts *testscript.TestScript, neg bool, args []string) {
 			"agentPoolProfiles": []any{map[string]any{"name": "np", "count": 2, "mode": "System"}},
 		},
 	}))
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		_, body := a.op.Do("GET", id, verifyAKS, nil)
 		group := gjson.GetBytes(body, "properties.nodeResourceGroup").String()
 		_, list := a.op.Do("GET", arm.GroupID(id.Subscription(), group)+"/providers/"+

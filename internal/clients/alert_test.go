@@ -72,7 +72,7 @@ func TestAlerts(t *testing.T) {
 			len(targets) != 1 {
 			t.Errorf("the webhook received %v", doc)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the webhook received nothing")
 	}
 

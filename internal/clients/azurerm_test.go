@@ -44,7 +44,7 @@ func (p *azurerm) put(id, version, body string, want int) gjson.Result {
 	if status, doc := p.send(http.MethodPut, id, version, body); status != want {
 		p.Fatalf("PUT %s: %d %s, want %d", id, status, doc.Raw, want)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(operationTime / 3) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(operationTime / 3) {
 		status, doc := p.send(http.MethodGet, id, version, "")
 		switch state := doc.Get("properties.provisioningState").String(); {
 		case status != http.StatusOK, time.Now().After(deadline), state == "Failed":
@@ -62,7 +62,7 @@ func (p *azurerm) destroy(id, version string) {
 	if status != http.StatusOK && status != http.StatusAccepted && status != http.StatusNoContent {
 		p.Fatalf("DELETE %s: %d %s", id, status, doc.Raw)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(operationTime / 3) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(operationTime / 3) {
 		if status, doc = p.send(http.MethodGet, id, version, ""); status == http.StatusNotFound {
 			return
 		}

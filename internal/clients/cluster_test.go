@@ -65,7 +65,7 @@ const nodesSubnet = subscription +
 func (a *azure) routes(want int) []*armnetwork.Route {
 	a.Helper()
 	tables := client(a, armnetwork.NewRouteTablesClient)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(operationTime / 3) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(operationTime / 3) {
 		got := call(tables.Get(a.ctx, "net", "rt", nil)).ok(a).Properties.Routes
 		if len(got) == want {
 			return got

@@ -19,6 +19,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/yamllimits"
 )
 
 // File is a configuration file as it was read.
@@ -69,16 +70,20 @@ type routes struct {
 // together. The error is the first mistake, an *Error.
 func Read(files ...File) ([]v1alpha1.ClusterRoutes, error) {
 	var docs []*routes
-	for _, f := range files {
-		found, err := readRoutes(f)
+	var notify []*document
+	for i, f := range files {
+		found, others, err := readRoutes(f)
 		if err != nil {
 			return nil, err
 		}
-		if len(found) == 0 {
+		docs, notify = append(docs, found...), append(notify, others...)
+		if len(found)+len(others) == 0 || len(docs) == 0 && i == len(files)-1 {
 			return nil, &Error{File: f.Name, Problem: "found no document, expected a " +
 				v1alpha1.Kind}
 		}
-		docs = append(docs, found...)
+	}
+	if _, err := notifyOf(notify); err != nil {
+		return nil, err
 	}
 	configs := make([]v1alpha1.ClusterRoutes, len(docs))
 	for i, d := range docs {
@@ -99,54 +104,45 @@ func Read(files ...File) ([]v1alpha1.ClusterRoutes, error) {
 	return configs, nil
 }
 
-// readRoutes reads the documents of a file, without defaults and checks.
-func readRoutes(f File) (docs []*routes, err error) {
+// readRoutes reads the ClusterRoutes of a file, without defaults and checks. It returns the Notify
+// documents as they are.
+func readRoutes(f File) (docs []*routes, notify []*document, err error) {
 	err = parse(f, func(d *document) error {
+		if d.isNotify() {
+			notify = append(notify, d)
+			return nil
+		}
 		r := &routes{document: d}
 		docs = append(docs, r)
 		return d.decode(v1alpha1.Kind, &r.spec)
 	})
-	return docs, err
+	return docs, notify, err
 }
 
-// parse splits a file into its documents and passes each to take, up to the first error. The YAML
-// library stops at an empty document and silently drops what follows, so parse splits the text
-// itself.
+// parse splits a file into its documents and passes each to take, up to the first error.
 func parse(f File, take func(*document) error) error {
 	if !utf8.Valid(f.Data) {
 		return &Error{File: f.Name, Problem: "not UTF-8 text (a file redirected by Windows " +
 			"PowerShell is UTF-16: save it as UTF-8)"}
 	}
-	text := strings.TrimPrefix(string(f.Data), "\ufeff")
-	var lines []string
-	start := 0
-	flush := func(next int) error {
-		d, err := parseOne(f.Name, start, strings.Join(lines, ""))
-		lines, start = nil, next
-		if err != nil || d == nil {
+	for _, part := range yamllimits.Split(string(f.Data)) {
+		d, err := parseOne(f.Name, part.Line, part.Text)
+		if err != nil {
 			return err
 		}
-		return take(d)
-	}
-	n := 0
-	for line := range strings.Lines(text) {
-		rest, marker := strings.CutPrefix(line, "---")
-		if marker && strings.TrimLeft(rest, " \t\r\n") != rest || marker && rest == "" {
-			if err := flush(n); err != nil {
-				return err
-			}
-			line = "   " + rest // keeps the columns of what follows the marker
+		if d == nil {
+			continue
 		}
-		lines = append(lines, line)
-		n++
+		if err := take(d); err != nil {
+			return err
+		}
 	}
-	return flush(n)
+	return nil
 }
 
 // parseOne parses one document; an empty one is nil.
 func parseOne(file string, line int, text string) (*document, error) {
 	d := &document{file: file, line: line}
-	text = strings.ReplaceAll(text, "\r\n", "\n") // the library miscounts lines with CRLF
 	tokens := lexer.Tokenize(text)
 	if err := d.checkDepth(tokens); err != nil {
 		return nil, err

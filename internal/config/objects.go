@@ -22,7 +22,7 @@ func Objects(files []File) (valid []v1alpha1.ClusterRoutes, refused map[string]*
 	}
 	var docs []*routes
 	for _, f := range files {
-		found, err := readRoutes(f)
+		found, _, err := readRoutes(f)
 		if err == nil && len(found) != 1 {
 			err = fmt.Errorf("found %d documents, expected one", len(found))
 		}

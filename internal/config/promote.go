@@ -35,7 +35,7 @@ type Parts struct {
 // its file with the edits. Everything else stays, byte for byte. The text is nil if the file has no
 // such document. It is an error if the new text would read differently from what was intended.
 func Promote(f File, name string, parts Parts) (text []byte, edits []Edit, err error) {
-	docs, err := readRoutes(f)
+	docs, _, err := readRoutes(f)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +65,7 @@ func Promote(f File, name string, parts Parts) (text []byte, edits []Edit, err e
 	}
 	text = t.done()
 	docs[at].spec = want
-	read, err := readRoutes(File{Name: f.Name, Data: text})
+	read, _, err := readRoutes(File{Name: f.Name, Data: text})
 	same := func(a, b *routes) bool { return reflect.DeepEqual(a.spec, b.spec) }
 	if err != nil || !slices.EqualFunc(read, docs, same) {
 		return nil, nil, d.errorAt(d.body, "", "it cannot be edited: change the values by hand")

@@ -49,6 +49,7 @@ func TestSchemaHasTheFields(t *testing.T) {
 	for typ, text := range map[reflect.Type][]byte{
 		reflect.TypeFor[v1alpha1.ClusterRoutes](): v1alpha1.Schema,
 		reflect.TypeFor[v1alpha1.Cluster]():       v1alpha1.ClusterSchema,
+		reflect.TypeFor[v1alpha1.Notify]():        v1alpha1.NotifySchema,
 	} {
 		var root map[string]any
 		if err := json.Unmarshal(text, &root); err != nil {

@@ -39,7 +39,7 @@ func (c *controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if !known || reflect.DeepEqual(want, o.Status) {
 		return reconcile.Result{}, nil
 	}
-	if refused.reason != "" && o.Status.LastError != refused.message {
+	if refused.reason != "" && o.Status.LastError != want.LastError {
 		c.say(o, "Warning", refused.reason, "Accept", refused.message)
 	}
 	o.Status = want
@@ -83,22 +83,35 @@ func (c *controller) finalize(ctx context.Context, o *ClusterRoutes) error {
 }
 
 // say adds an Event to an object. Events with the same reason and action become one, with the
-// message of the first: so the action names the resource.
+// message of the first: so the action names the resource. Names from Azure, from nodes and from
+// other objects are in both, and programs that list Events write them to terminals as they are.
 func (c *controller) say(o *ClusterRoutes, kind, reason, action, message string) {
-	const longest, longestAction = 1000, 120 // the API server's limits are 1024 and 128
-	if len(action) > longestAction {
-		action = action[:longestAction]
-	}
-	if len(message) > longest {
-		message = message[:longest] + "…"
-	}
-	c.events.Eventf(o, nil, kind, reason, action, "%s", message)
+	const longestNote, longestAction = 1024, 128 // the API server's limits
+	c.events.Eventf(o, nil, kind, reason, short(action, longestAction), "%s",
+		short(message, longestNote))
 }
 
-// tell adds Events about what a check changed, and about findings that are new or gone.
+// short returns text that can be shown anywhere, with at most so many bytes.
+func short(text string, most int) string {
+	const more = "…"
+	if text = finding.Show(text); len(text) > most {
+		text = strings.ToValidUTF8(text[:most-len(more)], "") + more
+	}
+	return text
+}
+
+// tell adds Events about what a check changed, and about findings that are new or gone. A silenced
+// finding is new when its silence has ended.
 func (c *controller) tell(r keeper.Result) {
 	appeared, gone, _ := finding.News(c.known, r.Findings)
+	appeared, _ = finding.Loud(appeared)
+	known := c.known
 	c.known = finding.ByKey(r.Findings)
+	for key, f := range c.known {
+		if _, before := known[key]; f.Silenced != nil && !before {
+			delete(c.known, key)
+		}
+	}
 	for _, config := range r.Checked() {
 		if o := c.object(config.Metadata.Name); o != nil {
 			for _, line := range changed(r, config.Metadata.Name) {

@@ -108,8 +108,8 @@ func showing(r keeper.Result, config *v1alpha1.ClusterRoutes, is v1alpha1.Condit
 	p := picture.Of(r.Seen, config, r.Configs, plan.TakenBy(r.Configs))
 	s := shown{}
 	why := withheld(r, config.Metadata.Name)
-	guard := guarded(p, config, why)
-	if is.Status == "True" && guard.Reason == reasonLost {
+	guard, loud := guarded(p, config, why, quietOf(r, config.Metadata.Name))
+	if is.Status == "True" && loud {
 		is.Status, is.Reason, is.Message = guard.Status, guard.Reason, guard.Message
 	}
 	s.conditions = append(s.conditions, is, guard)
@@ -177,17 +177,37 @@ func withheld(r keeper.Result, name string) func(arm.ID) string {
 	}
 }
 
-// ready is the condition Ready: no finding of the cluster, or of all clusters, is an error.
+// ready is the condition Ready: no finding of the cluster, or of all clusters, is an error. What a
+// person silenced does not count; the message says how much that is.
 func ready(r keeper.Result, name string) (c v1alpha1.Condition, failed string) {
 	c = v1alpha1.Condition{Type: v1alpha1.ConditionReady, Status: "True", Reason: "NoErrors",
 		Message: "no finding is an error"}
-	for _, f := range r.Findings { // the worst comes first
+	loud, _ := finding.Loud(r.Findings)
+	for _, f := range loud { // the worst comes first
 		if f.Severity == finding.Error && (f.Cluster == name || f.Cluster == "") {
 			c.Status, c.Reason, c.Message = "False", reasonOf(f.Code), f.Message
 			return c, f.Message
 		}
 	}
+	if n := silencedErrors(r, name); n > 0 {
+		c.Reason = reasonSilenced
+		c.Message = fmt.Sprintf("no finding is an error, except %d silenced", n)
+	}
 	return c, ""
+}
+
+// reasonSilenced is the reason of Ready if it is True only because people silenced errors.
+const reasonSilenced = "ErrorsSilenced"
+
+// silencedErrors counts the errors of a cluster, and of all clusters, that people silenced.
+func silencedErrors(r keeper.Result, name string) (n int) {
+	for _, f := range r.Findings {
+		if f.Silenced != nil && f.Severity == finding.Error && (f.Cluster == name ||
+			f.Cluster == "") {
+			n++
+		}
+	}
+	return n
 }
 
 // reasonOf writes a code as the reason of a condition: association-lost is AssociationLost.
@@ -199,27 +219,41 @@ func reasonOf(code finding.Code) string {
 	return strings.Join(words, "")
 }
 
+// quietOf are the resources of a cluster whose findings people silenced.
+func quietOf(r keeper.Result, name string) map[string]bool {
+	return finding.Quiet(slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool {
+		return f.Cluster != name
+	}))
+}
+
 // reasonLost is the reason of Guarded where a subnet lacks its route table.
 const reasonLost = "AssociationLost"
 
-// guarded is the condition Guarded.
-func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes,
-	why func(arm.ID) string) v1alpha1.Condition {
-	c := v1alpha1.Condition{Type: v1alpha1.ConditionGuarded}
+// guarded is the condition Guarded. loud is set if a subnet lacks its route table and no person
+// silenced that.
+func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID) string,
+	quiet map[string]bool) (c v1alpha1.Condition, loud bool) {
+	c.Type = v1alpha1.ConditionGuarded
 	var lost, unknown []string
 	subnets := 0
+	tableless := p.Plugin != "" && p.Plugin != "kubenet" // its node subnets need no route table
 	for _, subnet := range p.Subnets {
-		if subnet.Role == picture.RoleTarget {
+		if subnet.Role == picture.RoleTarget || subnet.Role == picture.RoleNodes && tableless {
 			continue
 		}
 		subnets++
 		switch subnet.State {
-		case picture.Lost:
-			lost = append(lost, subnet.ID.Short()+" has lost its route table"+
-				because(why(subnet.ID)))
-		case picture.Other:
-			lost = append(lost, subnet.ID.Short()+" has another route table"+
-				because(why(subnet.ID)))
+		case picture.Lost, picture.Other:
+			line := subnet.ID.Short() + " has lost its route table"
+			if subnet.State == picture.Other {
+				line = subnet.ID.Short() + " has another route table"
+			}
+			if quiet[subnet.ID.Key()] {
+				line += " (silenced)"
+			} else {
+				loud = true
+			}
+			lost = append(lost, line+because(why(subnet.ID)))
 		case picture.Unknown:
 			unknown = append(unknown, subnet.ID.Short())
 		}
@@ -230,6 +264,10 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes,
 		c.Status, c.Reason, c.Message = "False", "Off", "spec.guard.mode is Off"
 	case len(lost) > 0:
 		c.Status, c.Reason, c.Message = "False", reasonLost, strings.Join(lost, "; ")
+	case subnets == 0 && tableless:
+		c.Status, c.Reason = "True", "NoSubnets"
+		c.Message = "the node subnets of a cluster with " + p.Plugin + " need no route table, " +
+			"and the spec names no other subnet"
 	case subnets == 0 || len(unknown) > 0:
 		c.Status, c.Reason = "Unknown", "NotRead"
 		c.Message = "the node subnets are not known" + because(p.Unread)
@@ -244,11 +282,18 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes,
 		c.Status, c.Reason = "True", "Enforced"
 		c.Message = fmt.Sprintf("%d subnets have their route tables, and a lost one is put back",
 			subnets)
+		if subnets == 1 {
+			c.Message = "1 subnet has its route table, and a lost one is put back"
+		}
 	}
-	return c
+	return c, loud && mode != v1alpha1.GuardOff
 }
 
-// statusOf is the status that an object should have. ok is false if nothing new is known.
+// longestMessage is the limit of Kubernetes for the message of a condition (metav1.Condition).
+const longestMessage = 32768
+
+// statusOf is the status that an object should have. ok is false if nothing new is known. Its texts
+// can be shown anywhere: kubectl and others write them to terminals.
 func statusOf(o *ClusterRoutes, s shown, checked bool, refused refusal, unguarded string,
 	now time.Time) (status v1alpha1.Status, ok bool) {
 	status = v1alpha1.Status{LastChange: o.Status.LastChange}
@@ -275,12 +320,17 @@ func statusOf(o *ClusterRoutes, s shown, checked bool, refused refusal, unguarde
 		if len(s.targets) > 0 {
 			status.Routes = fmt.Sprintf("%d/%d", correct, expected)
 		}
-		status.LastChange = cmp.Or(s.change, status.LastChange)
+		if s.change != nil {
+			status.LastChange = &v1alpha1.Change{Time: s.change.Time,
+				Message: short(s.change.Message, longestMessage)}
+		}
 	}
+	status.LastError = short(status.LastError, longestMessage)
 	for _, c := range conditions {
 		if c.Type == v1alpha1.ConditionGuarded && unguarded != "" && refused.reason == "" {
 			c.Status, c.Reason, c.Message = "False", "EgressInTable", unguarded
 		}
+		c.Message = short(c.Message, longestMessage)
 		c.ObservedGeneration, c.LastTransitionTime = status.ObservedGeneration, stamp(now)
 		i := slices.IndexFunc(o.Status.Conditions, func(old v1alpha1.Condition) bool {
 			return old.Type == c.Type && old.Status == c.Status

@@ -15,16 +15,20 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/openfiles"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/serve"
 	"routekeeper.dev/routekeeper/internal/serve/page"
+	"routekeeper.dev/routekeeper/internal/silence"
 )
 
 // garbage is the GC percentage: half of Go's default. The program has little to do and runs for
@@ -38,12 +42,14 @@ type Options struct {
 	// Configs are what Files held at the start.
 	Configs []v1alpha1.ClusterRoutes
 	Files   ConfigFiles
-	// Follow gives the keeper other configs until the context ends, in place of Files. While there
-	// is no config, it calls idle at least every half minute, so that health checks do not take the
-	// keeper for stuck. Nil: the config comes from Files.
+	// Follow gives the keeper other configs until the context ends. While there is no config, it
+	// calls idle at least every half minute, so that health checks do not take the keeper for
+	// stuck. Files then only say when to call Notify again. Nil: the config comes from Files.
 	Follow func(ctx context.Context, k *keeper.Keeper, idle func())
 	// Nodes makes keeper.Options.Nodes; nil for none.
 	Nodes func(*azure.Client) keeper.Nodes
+	// Notify reads who gets messages, at the start and when the config files change; nil for none.
+	Notify func() (*v1alpha1.Notify, error)
 	// Withhold is keeper.Options.Withhold.
 	Withhold func(keeper.Intent) string
 	// Interval is the time between two checks, ClusterInterval the time between two reads of the
@@ -55,6 +61,8 @@ type Options struct {
 	// Connect makes the client, which reports each call to called.
 	Connect func(_ context.Context, log *slog.Logger, called func(azure.Call)) (*azure.Client,
 		error)
+	// SilenceFile is the file of silences and pauses of clusters, "" for none.
+	SilenceFile string
 	// HistoryFile is the file of the history, "" for none.
 	HistoryFile string
 	History     history.Options
@@ -81,21 +89,36 @@ func Run(ctx context.Context, o Options) error {
 	log := o.Log
 	metrics := serve.NewMetrics()
 	metrics.LogDropped(o.LogDropped)
-	client, err := o.Connect(ctx, log, metrics.Call)
+	files := &openfiles.Watch{Log: log}
+	manager := newSystemd(log)
+	client, err := o.Connect(ctx, log, func(c azure.Call) {
+		metrics.Call(c)
+		files.Note(c.Err)
+	})
 	if err != nil {
 		return err
 	}
+	notices, err := newNotices(o)
+	if err != nil {
+		return err
+	}
+	metrics.Messages(notices.counts)
 	var past *history.Log
 	if o.HistoryFile != "" {
-		o.History.Log = log
+		o.History.Log, o.History.Shortage = log, files.Note
 		past = history.Open(o.HistoryFile, o.History)
 	}
 	defer past.Close()
+	var only *alone
+	if o.HistoryFile != "" {
+		only = newAlone(o.HistoryFile, log, files.Note)
+	}
+	defer only.end()
 	interrupted := ctx
 	said := make(chan struct{})
 	tells := context.AfterFunc(interrupted, func() {
 		log.Info("stopping: finishing the write in flight; press Ctrl-C again to exit at once")
-		notify(log, "STOPPING=1")
+		manager.tell("STOPPING=1")
 		close(said)
 	})
 	defer tells() // the context also ends with the program
@@ -103,23 +126,34 @@ func Run(ctx context.Context, o Options) error {
 	defer stop()
 	board := page.NewBoard()
 	board.Expect(o.Interval)
+	board.Configure(o.Configs)
 	health := serve.NewHealth(o.Interval)
-	pauses := newPauses(o.Paths, log)
+	pauses, silences := newPauses(o.Paths, log), silence.Open(o.SilenceFile, log)
+	pauses.shortage = files.Note
+	notices.also = func() []finding.Finding {
+		now := time.Now()
+		return append(pauses.forgotten(now), silence.Findings(silences.All(), now)...)
+	}
 	var nodes keeper.Nodes
 	if o.Nodes != nil {
 		nodes = o.Nodes(client)
 	}
-	k := keeper.New(client, o.Configs, past.With(keeper.Options{
+	k := keeper.New(client, o.Configs, notices.with(past.With(keeper.Options{
 		DryRun: o.DryRun, ClusterInterval: o.ClusterInterval, Log: log,
 		ChangesPerMinute: o.ChangesPerMinute, Nodes: nodes,
-		Paused: pauses.until, Progress: health.Progress, Withhold: o.Withhold,
+		Own: func() []finding.Finding {
+			return slices.Concat(files.Findings(), only.findings())
+		},
+		Paused: pauses.until, ClusterPaused: silences.Paused, Progress: health.Progress,
+		Withhold: o.Withhold,
 		Planned: func(r keeper.Result) {
+			r.Findings = silence.Mark(silences.Current(), r.Findings)
 			board.Planned(r)
 			if o.Planned != nil {
 				o.Planned(r)
 			}
 		},
-	}))
+	})))
 	started := func() { // nothing that flags name is wrong
 		log.Info("started", "version", o.Version, "clusters", len(o.Configs),
 			"interval", o.Interval.String(), "dryRun", o.DryRun)
@@ -129,11 +163,12 @@ func Run(ctx context.Context, o Options) error {
 	if o.Listen != nil {
 		listen := *o.Listen
 		listen.Wrote, listen.Metrics, listen.Health = client.Wrote, metrics, health
-		listen.Board, listen.Log = board, log
+		listen.Board, listen.Log, listen.Files = board, log, files
 		listen.Page = page.Options{
 			History: o.HistoryFile, Version: o.Version, Keeper: k, Actions: o.Actions,
-			DryRun: o.DryRun,
-			Mode:   func() string { return mode(o.DryRun, pauses.until()) },
+			Silences: silences,
+			DryRun:   o.DryRun,
+			Mode:     func() string { return mode(o.DryRun, pauses.until()) },
 		}
 		if server, err = serve.Start(listen, k); err != nil {
 			return fmt.Errorf("--listen: %w", err)
@@ -151,8 +186,12 @@ func Run(ctx context.Context, o Options) error {
 	if server == nil {
 		started()
 	}
-	watch := reload{files: o.Files, current: o.Configs, log: log, take: k.Reload}
+	watch := reload{shortage: files.Note, files: o.Files, current: o.Configs, log: log,
+		take: k.Reload}
 	watch.tell = func(wrong error) {
+		if wrong == nil {
+			wrong = notices.configure(o)
+		}
 		metrics.Config(wrong == nil)
 		if wrong != nil {
 			board.Say("The new config has an error, so the old one stays in use: " +
@@ -162,19 +201,23 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	if o.Follow != nil {
+		watch.current, watch.take = nil, func([]v1alpha1.ClusterRoutes) {}
 		go o.Follow(ctx, k, func() { health.Progress(time.Now()) })
-	} else {
-		go watch.run(ctx)
 	}
+	go watch.run(ctx)
 	// Feed the watchdog until the end, also during the last write.
 	alive, dead := context.WithCancel(context.WithoutCancel(ctx))
 	defer dead()
-	go feedWatchdog(alive, log, health.Live)
+	go manager.feedWatchdog(alive, health.Live)
 	go askWriters(ctx, past, client)
+	delivered := make(chan struct{}) // closed once no more messages are sent
+	go func() { notices.to.Run(ctx); close(delivered) }()
 	news := newsOf(log)
 	var unwritten error
-	ready := sync.OnceFunc(func() { notify(log, "READY=1") })
+	ready := sync.OnceFunc(func() { manager.tell("READY=1") })
 	err = k.Run(ctx, o.Interval, func(r keeper.Result) {
+		r.Findings = silence.Mark(silences.Current(), r.Findings)
+		notices.check(r)
 		metrics.Record(r)
 		health.Record(r)
 		if server != nil {
@@ -190,6 +233,8 @@ func Run(ctx context.Context, o Options) error {
 			}
 		}
 	})
+	stop()
+	<-delivered
 	if interrupted.Err() != nil { // the keeper may return before the reason is logged
 		<-said
 	}

@@ -95,7 +95,13 @@ func (n *news) findings(all []finding.Finding) (something bool) {
 		if f.Fix != "" {
 			attrs = append(attrs, "fix", f.Fix)
 		}
-		n.log.Log(context.Background(), levels[f.Severity], "finding", attrs...)
+		level := levels[f.Severity]
+		if f.Silenced != nil { // alerts can depend on the level
+			level = slog.LevelInfo
+			attrs = append(attrs, "silenced", "until "+f.Silenced.Until+" by "+f.Silenced.By+": "+
+				f.Silenced.Reason)
+		}
+		n.log.Log(context.Background(), level, "finding", attrs...)
 	}
 	for _, f := range gone {
 		n.log.Info("resolved", "code", string(f.Code), "cluster", f.Cluster, "message", f.Message)

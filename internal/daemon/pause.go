@@ -6,10 +6,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"routekeeper.dev/routekeeper/internal/input"
 	"strings"
 	"sync"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/input"
+	"routekeeper.dev/routekeeper/internal/openfiles"
+	"routekeeper.dev/routekeeper/internal/silence"
 )
 
 // pauseExtension is the extension of a pause file, which holds the time when the pause ends.
@@ -42,6 +46,9 @@ func WritePause(file string, until time.Time) error {
 type pauses struct {
 	files []string
 	log   *slog.Logger
+	// shortage receives the error of a file that cannot be read, and reports whether there are too
+	// many open files.
+	shortage func(error) bool
 
 	mu   sync.Mutex
 	last map[string]pause // by file, from the last successful read
@@ -56,7 +63,7 @@ type pause struct {
 
 // newPauses makes the pauses of the configs that -f names.
 func newPauses(configs []string, log *slog.Logger) *pauses {
-	p := &pauses{log: log, last: map[string]pause{}}
+	p := &pauses{log: log, shortage: openfiles.Is, last: map[string]pause{}}
 	for _, config := range configs {
 		if config != "-" {
 			p.files = append(p.files, PauseFile(config))
@@ -82,6 +89,21 @@ func (p *pauses) until() string {
 	return ""
 }
 
+// forgotten reports the pauses that have lasted for more than a day.
+func (p *pauses) forgotten(now time.Time) (found []finding.Finding) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, file := range p.files {
+		until := p.read(file).words(file, now)
+		info, err := os.Stat(file)
+		if until != "" && err == nil && now.Sub(info.ModTime()) >= silence.Forgotten {
+			found = append(found, silence.ForgottenPause("", info.ModTime(),
+				strings.TrimPrefix(until, "until ")))
+		}
+	}
+	return found
+}
+
 // read reads a pause file. Only a file that exists and can be read is a pause. If it cannot be
 // read, for lack of file descriptors or because of a disk, the last content stays valid. So a
 // machine without resources neither starts nor ends a pause.
@@ -97,6 +119,7 @@ func (p *pauses) read(file string) pause {
 	case errors.Is(err, fs.ErrNotExist):
 		p.last[file] = pause{}
 	default:
+		p.shortage(err)
 		last := p.last[file]
 		if !last.unknown {
 			p.log.Warn("the pause file cannot be read; its last content stays valid",

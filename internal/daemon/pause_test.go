@@ -97,7 +97,7 @@ func TestPauseEnds(t *testing.T) {
 	if err := os.Symlink(file, file); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); p.until() != ""; time.Sleep(
+	for deadline := time.Now().Add(time.Minute); p.until() != ""; time.Sleep(
 		50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the pause did not end")

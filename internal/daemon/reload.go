@@ -20,15 +20,18 @@ const watchEvery = time.Second
 type ConfigFiles struct {
 	// Read returns the whole config, or the error that makes it invalid.
 	Read func() ([]v1alpha1.ClusterRoutes, error)
-	// Fingerprint changes when the files change. Nil: the config cannot be read twice.
-	Fingerprint func() string
+	// Fingerprint changes when the files change. An error says that this is unknown at the moment.
+	// Nil: the config cannot be read twice.
+	Fingerprint func() (string, error)
 }
 
 // reload reads a config again when its files change, or at a SIGHUP, until the context ends.
 type reload struct {
-	files   ConfigFiles
-	current []v1alpha1.ClusterRoutes
-	log     *slog.Logger
+	files ConfigFiles
+	// shortage receives an error of reading, and reports whether there are too many open files.
+	shortage func(error) bool
+	current  []v1alpha1.ClusterRoutes
+	log      *slog.Logger
 	// take receives a valid config that differs from the current one.
 	take func([]v1alpha1.ClusterRoutes)
 	// tell receives the error of each read, nil for a valid config.
@@ -43,12 +46,17 @@ func (r *reload) run(ctx context.Context) {
 		<-ctx.Done() // a SIGHUP does not end the program
 		return
 	}
+	r.follow(ctx, hangup)
+}
+
+// follow reads the config when its files change, or at a signal.
+func (r *reload) follow(ctx context.Context, hangup <-chan os.Signal) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	read := r.files.Fingerprint()
+	read, err := r.files.Fingerprint()
 	last := read
+	asked := err != nil // what is in use can be older than the files
 	for {
-		asked := false
 		select {
 		case <-ctx.Done():
 			return
@@ -56,28 +64,37 @@ func (r *reload) run(ctx context.Context) {
 			asked = true
 		case <-tick.C:
 		}
-		now := r.files.Fingerprint()
+		now, err := r.files.Fingerprint()
+		if r.shortage(err) { // it is not known whether the config has changed
+			continue
+		}
 		settled := now == last
 		last = now
 		if !asked && (now == read || !settled) {
 			continue
 		}
 		read = now
-		r.readAgain()
+		asked = !r.readAgain()
 	}
 }
 
-func (r *reload) readAgain() {
+// readAgain reads the config, and reports whether it could: too many open files say nothing about
+// the config.
+func (r *reload) readAgain() bool {
 	configs, err := r.files.Read()
+	if r.shortage(err) {
+		return false
+	}
 	r.tell(err)
 	switch {
 	case err != nil:
 		r.log.Error("the new config has an error; the old one stays in use", "error", err.Error())
 	case reflect.DeepEqual(configs, r.current):
-		r.log.Info("the config was read again, without changes")
+		r.log.Info("the config was read again, without changes to clusters")
 	default:
 		r.current = configs
 		r.log.Info("the config was read again", "clusters", len(configs))
 		r.take(configs)
 	}
+	return true
 }

@@ -6,24 +6,83 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 )
 
-// notify reports the state of this service to systemd (READY=1, STOPPING=1, WATCHDOG=1), if systemd
-// has started it with Type=notify: sd_notify(3).
-func notify(log *slog.Logger, state string) {
+// systemd is the service manager, if it has started this process with Type=notify: sd_notify(3). A
+// nil systemd hears nothing.
+//
+// Its socket stays open until the process ends. A connection for each sign of life would fail when
+// no more files can be opened, and systemd would then kill a keeper that still repairs.
+type systemd struct {
+	path string
+	log  *slog.Logger
+
+	mu     sync.Mutex // one writer at a time may connect again
+	socket net.Conn   // nil: not connected
+}
+
+// patience is how long systemd may take to receive a message.
+const patience = 5 * time.Second
+
+// newSystemd connects to systemd. It returns nil if systemd expects no messages.
+func newSystemd(log *slog.Logger) *systemd {
 	// An address that begins with @ is in the abstract namespace, also for package net.
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
+		return nil
+	}
+	s := &systemd{path: path, log: log}
+	if err := s.connect(); err != nil {
+		log.Warn("cannot connect to systemd", "error", err.Error())
+	}
+	return s
+}
+
+func (s *systemd) connect() error {
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: s.path, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	s.socket = c
+	return nil
+}
+
+// tell reports the state of this service: READY=1, STOPPING=1, WATCHDOG=1.
+func (s *systemd) tell(state string) {
+	if s == nil {
 		return
 	}
-	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err == nil {
-		defer c.Close()
-		_, err = c.Write([]byte(state))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.send(state)
+	if err != nil { // systemd may have made its socket again
+		s.end()
+		if err = s.connect(); err == nil {
+			err = s.send(state)
+		}
 	}
 	if err != nil {
-		log.Warn("cannot notify systemd", "state", state, "error", err.Error())
+		s.log.Warn("cannot notify systemd", "state", state, "error", err.Error())
+	}
+}
+
+func (s *systemd) send(state string) error {
+	if s.socket == nil {
+		return net.ErrClosed
+	}
+	if err := s.socket.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	_, err := s.socket.Write([]byte(state))
+	return err
+}
+
+func (s *systemd) end() {
+	if s.socket != nil {
+		s.socket.Close()
+		s.socket = nil
 	}
 }
 
@@ -42,9 +101,9 @@ func watchdogInterval() time.Duration {
 
 // feedWatchdog sends systemd signs of life while the keeper is alive. systemd kills and restarts a
 // service that sends none in time.
-func feedWatchdog(ctx context.Context, log *slog.Logger, live func() error) {
+func (s *systemd) feedWatchdog(ctx context.Context, live func() error) {
 	interval := watchdogInterval()
-	if interval == 0 {
+	if s == nil || interval == 0 {
 		return
 	}
 	tick := time.NewTicker(interval / 2)
@@ -54,9 +113,9 @@ func feedWatchdog(ctx context.Context, log *slog.Logger, live func() error) {
 		err := live()
 		switch {
 		case err == nil:
-			notify(log, "WATCHDOG=1")
+			s.tell("WATCHDOG=1")
 		case !stuck:
-			log.Error("the keeper is stuck; systemd's watchdog will end it", "error", err.Error())
+			s.log.Error("the keeper is stuck; systemd's watchdog will end it", "error", err.Error())
 		}
 		stuck = err != nil
 		select {

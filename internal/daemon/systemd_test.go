@@ -22,11 +22,14 @@ func TestWatchdog(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: dir + "/notify",
-		Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
+	var socket *net.UnixConn
+	listen := func() {
+		if socket, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: dir + "/notify",
+			Net: "unixgram"}); err != nil {
+			t.Fatal(err)
+		}
 	}
+	listen()
 	t.Cleanup(func() { socket.Close() })
 	t.Setenv("NOTIFY_SOCKET", dir+"/notify")
 	t.Setenv("WATCHDOG_USEC", "40000")
@@ -43,7 +46,7 @@ func TestWatchdog(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		feedWatchdog(ctx, slog.New(slog.NewTextHandler(&log, nil)), func() error {
+		newSystemd(slog.New(slog.NewTextHandler(&log, nil))).feedWatchdog(ctx, func() error {
 			if stuck.Load() {
 				return errors.New("no check has ended for 3m0s")
 			}
@@ -65,6 +68,12 @@ func TestWatchdog(t *testing.T) {
 	stuck.Store(false)
 	if state := heard(10 * time.Second); state != "WATCHDOG=1" {
 		t.Errorf("when it lives again: %q", state)
+	}
+	socket.Close()
+	os.Remove(dir + "/notify") // a socket that is closed removes its file, or does not
+	listen()
+	if state := heard(10 * time.Second); state != "WATCHDOG=1" {
+		t.Errorf("to a socket that systemd has made again: %q", state)
 	}
 	stop()
 	<-ended

@@ -48,10 +48,12 @@ type Options struct {
 	// Playing receives each scene before it starts, with its number and the number of scenes. It
 	// may be nil.
 	Playing func(s Scene, n, of int)
-	// Between is the pause before each scene, for people who watch.
-	Between time.Duration
-	// Stay runs at the end, while the emulator is still up. It may be nil.
-	Stay func(context.Context) error
+	// Next waits until a person chooses a scene, and returns its number, from 1. Any scene can be
+	// chosen, any number of times: Run first brings the network to where the scene begins. Run ends
+	// when the context does. Nil: each scene is played once, in order.
+	Next func(context.Context) (int, error)
+	// Pause makes the keeper write nothing until it is called with false. Only with Next.
+	Pause func(bool)
 	// Patience is how long the keeper may take for a scene. 0: 20 s.
 	Patience time.Duration
 	// OperationTime is how long Azure's operations take, RouteBatch how long the cluster's cloud
@@ -118,27 +120,70 @@ func Run(ctx context.Context, o Options) (bool, error) {
 	if o.Started != nil {
 		o.Started(server.Info, names)
 	}
+	if o.Next != nil {
+		return s.chosen(ctx)
+	}
 	all := true
-	for i, sc := range scenes {
-		if err := sleep(ctx, o.Between); err != nil {
+	for i := range scenes {
+		ok, err := s.show(ctx, i)
+		if err != nil {
 			return false, err
 		}
-		if o.Playing != nil {
-			o.Playing(Scene{Name: sc.name, Title: sc.title}, i+1, len(scenes))
-		}
-		result := s.play(ctx, sc)
-		if ctx.Err() != nil {
-			return false, ctx.Err()
-		}
-		all = all && result.OK
-		if o.Scene != nil {
-			o.Scene(result)
-		}
-	}
-	if o.Stay != nil {
-		return all, o.Stay(ctx)
+		all = all && ok
 	}
 	return all, nil
+}
+
+// show plays a scene and reports it.
+func (s *stage) show(ctx context.Context, i int) (ok bool, err error) {
+	if s.opts.Playing != nil {
+		s.opts.Playing(Scene{Name: scenes[i].name, Title: scenes[i].title}, i+1, len(scenes))
+	}
+	result := s.play(ctx, scenes[i])
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	if s.opts.Scene != nil {
+		s.opts.Scene(result)
+	}
+	return result.OK, nil
+}
+
+// chosen plays the scenes that a person chooses, until the context ends.
+func (s *stage) chosen(ctx context.Context) (bool, error) {
+	all, last := true, 0
+	s.opts.Pause(true)
+	for {
+		n, err := s.opts.Next(ctx)
+		if ctx.Err() != nil {
+			return all, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if n != last+1 {
+			if err := s.prepare(ctx, n-1); err != nil && ctx.Err() == nil {
+				return false, fmt.Errorf("before scene %d: %w", n, err)
+			}
+		}
+		s.opts.Pause(false)
+		ok, err := s.show(ctx, n-1)
+		if ctx.Err() != nil {
+			return all, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		all, last = all && ok, n
+	}
+}
+
+// Titles are the titles of the scenes.
+func Titles() (titles []string) {
+	for _, sc := range scenes {
+		titles = append(titles, sc.title)
+	}
+	return titles
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -45,14 +45,7 @@ func play(t *testing.T, s sabotage, patience time.Duration) []string {
 			if err != nil {
 				return nil, err
 			}
-			client, err := azure.New(staticToken(v.token), azure.Options{
-				Cloud: cloud.Configuration{ActiveDirectoryAuthorityHost: info.HTTPS,
-					Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
-						cloud.ResourceManager: {Endpoint: info.HTTPS,
-							Audience: "https://management.core.windows.net/"},
-					}},
-				Transport: &http.Client{Transport: rewriting{v.http.Transport, s.put}},
-			})
+			client, err := connect(info, rewriting{v.http.Transport, s.put}, v)
 			if err != nil {
 				return nil, err
 			}
@@ -84,6 +77,18 @@ type staticToken string
 func (s staticToken) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken,
 	error) {
 	return azcore.AccessToken{Token: string(s), ExpiresOn: time.Now().Add(time.Hour)}, nil
+}
+
+// connect makes a client of the emulator with a viewer's login.
+func connect(info emulator.Info, transport http.RoundTripper, v *viewer) (*azure.Client, error) {
+	return azure.New(staticToken(v.token), azure.Options{
+		Cloud: cloud.Configuration{ActiveDirectoryAuthorityHost: info.HTTPS,
+			Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
+				cloud.ResourceManager: {Endpoint: info.HTTPS,
+					Audience: "https://management.core.windows.net/"},
+			}},
+		Transport: &http.Client{Transport: transport},
+	})
 }
 
 // rewriting changes the bodies of PUTs.

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,19 +17,20 @@ import (
 type scene struct {
 	name, title string
 	play        func(context.Context, *stage) (detail string, err error)
+	nodes       int // how many the cluster has when the scene begins
 }
 
 var scenes = []scene{
-	{"sync", "The gateway's table gets the cluster's pod routes", playSync},
-	{"scale-out", "The cluster grows from 3 to 6 nodes", playScaleOut},
+	{"sync", "The gateway's table gets the cluster's pod routes", playSync, 3},
+	{"scale-out", "The cluster grows from 3 to 6 nodes", playScaleOut, 3},
 	{"strip", "A redeploy PUTs the node subnet and the gateway subnet without their route tables",
-		playStrip},
-	{"next-hop", "A node comes back under its name with another address", playNextHop},
-	{"unmanaged", "Other writers add routes to the gateway's table", playUnmanaged},
-	{"scale-in", "The cluster shrinks to 2 nodes", playScaleIn},
+		playStrip, 6},
+	{"next-hop", "A node comes back under its name with another address", playNextHop, 6},
+	{"unmanaged", "Other writers add routes to the gateway's table", playUnmanaged, 6},
+	{"scale-in", "The cluster shrinks to 2 nodes", playScaleIn, 7},
 	{"safeguard", "The cluster's route table suddenly reads empty while its nodes exist",
-		playSafeguard},
-	{"quiet", "Three checks with nothing to do", playQuiet},
+		playSafeguard, 2},
+	{"quiet", "Three checks with nothing to do", playQuiet, 2},
 }
 
 // copied checks that the gateway's table holds exactly the want pod routes of the cluster's table,
@@ -215,6 +217,16 @@ func playNextHop(ctx context.Context, s *stage) (string, error) {
 	return fmt.Sprintf("%s led to %s and now leads to %s", moved.prefix, moved.hop, now.hop), err
 }
 
+// theirs are the routes that other writers add: name, destination, and next hop; "" is the
+// firewall.
+var theirs = [][3]string{
+	{"all-pods-to-firewall", "10.244.0.0/16", ""},
+	{"to-branch-office-2", "10.61.0.0/16", ""},
+	// a second cluster, with the same pod CIDR
+	{"aks-pool1-87654321-vmss000000____1024410024", "10.244.100.0/24", "10.43.1.4"},
+	{"aks-pool1-87654321-vmss000001____1024410124", "10.244.101.0/24", "10.43.1.5"},
+}
+
 func playUnmanaged(ctx context.Context, s *stage) (string, error) {
 	t, err := s.azure.table(ctx, s.names.GatewayTable)
 	if err != nil {
@@ -223,16 +235,10 @@ func playUnmanaged(ctx context.Context, s *stage) (string, error) {
 	own := len(t.rest())
 	properties := t.doc["properties"].(map[string]any)
 	routes := properties["routes"].([]any)
-	theirs := [][3]string{
-		{"all-pods-to-firewall", "10.244.0.0/16", s.names.Firewall},
-		{"to-branch-office-2", "10.61.0.0/16", s.names.Firewall},
-		// a second cluster, with the same pod CIDR
-		{"aks-pool1-87654321-vmss000000____1024410024", "10.244.100.0/24", "10.43.1.4"},
-		{"aks-pool1-87654321-vmss000001____1024410124", "10.244.101.0/24", "10.43.1.5"},
-	}
 	for _, r := range theirs {
 		routes = append(routes, map[string]any{"name": r[0], "properties": map[string]any{
-			"addressPrefix": r[1], "nextHopType": inventory.HopAppliance, "nextHopIpAddress": r[2],
+			"addressPrefix": r[1], "nextHopType": inventory.HopAppliance,
+			"nextHopIpAddress": cmp.Or(r[2], s.names.Firewall),
 		}})
 	}
 	properties["routes"] = routes
@@ -366,4 +372,61 @@ func playQuiet(ctx context.Context, s *stage) (string, error) {
 		}
 	}
 	return fmt.Sprintf("nothing is written; %d reads per check", reads/3), nil
+}
+
+// prepare brings the network to where a scene begins.
+func (s *stage) prepare(ctx context.Context, i int) error {
+	s.opts.Pause(false)
+	t, err := s.azure.table(ctx, s.names.GatewayTable)
+	if err != nil {
+		return err
+	}
+	err = s.remove(ctx, t, func(name string) bool {
+		return slices.ContainsFunc(theirs, func(r [3]string) bool { return r[0] == name })
+	})
+	if err != nil {
+		return err
+	}
+	rest, err := s.unmanaged(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.scale(ctx, scenes[i].nodes); err != nil {
+		return err
+	}
+	if err := s.until(ctx, s.copied(ctx, scenes[i].nodes, rest)); err != nil || i > 0 {
+		return err
+	}
+	// The first scene begins without copies.
+	s.opts.Pause(true)
+	if _, err := s.reconcile(ctx); err != nil { // no write is under way
+		return err
+	}
+	if t, err = s.azure.table(ctx, s.names.GatewayTable); err != nil {
+		return err
+	}
+	pods := t.pods()
+	return s.remove(ctx, t, func(name string) bool {
+		for _, r := range pods {
+			if r.name == name {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// remove takes routes out of a table.
+func (s *stage) remove(ctx context.Context, t table, leaves func(name string) bool) error {
+	properties := t.doc["properties"].(map[string]any)
+	before := properties["routes"].([]any)
+	after := slices.DeleteFunc(slices.Clone(before), func(r any) bool {
+		name, _ := r.(map[string]any)["name"].(string)
+		return leaves(name)
+	})
+	if len(after) == len(before) {
+		return nil
+	}
+	properties["routes"] = after
+	return s.azure.put(ctx, s.names.GatewayTable, t.doc)
 }

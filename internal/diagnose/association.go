@@ -153,8 +153,7 @@ func (s association) replaced(p *clusterCase) []finding.Finding {
 				p.found(finding.PolicyTable, s.id, "a policy associated subnet %s with route "+
 					"table %s instead of %s", s.id.Short(), other.Short(), place).
 					With(evidence...).WithAdvice("exempt the subnet from the policy assignment, "+
-					"then "+
-					"associate the cluster's table again").
+					"then associate the cluster's table again").
 					WithFix("%s", again)}
 		}
 	}

@@ -139,7 +139,7 @@ func (p *clusterCase) exit(id arm.ID) Exit {
 	e.Table, e.Gateway = subnet.RouteTable, subnet.NATGateway
 	e.Read = subnet.RouteTable == "" || table != nil
 	if table != nil {
-		e.Routes = defaultRoutes(table)
+		e.Routes = table.Default()
 	}
 	return e
 }

@@ -41,6 +41,8 @@ type Case struct {
 	File finding.CommandLine
 	// Today is the day of the diagnosis. Zero: the day on which the snapshot was taken.
 	Today time.Time
+	// Egress also compares firewalls with what AKS requires, if they were read.
+	Egress bool
 	// RouteLimit is the number of routes that a table can hold. 0: 400.
 	RouteLimit int
 
@@ -112,13 +114,18 @@ func Check(c Case) []finding.Finding {
 	if c.File == (finding.CommandLine{}) {
 		c.File = finding.Command("routes.yaml")
 	}
+	settle := c.leave()
+	found := c.planFindings()
+	settle(found)
 	c.nicsOf, c.onNodes = interfacesByGroup(c.Snapshot), tablesOnNodes(c.Snapshot)
-	found := append(c.planFindings(), plan.New(plan.Facts{Snapshot: c.Snapshot},
-		c.Configs).Orphans()...)
+	found = append(found, plan.New(plan.Facts{Snapshot: c.Snapshot}, c.Configs).Orphans()...)
 	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
 		p := c.clusterCase(id)
 		if p == nil {
 			continue // package plan or the caller reports it
+		}
+		if p.config == nil && c.Snapshot.Migrates(p.cluster) {
+			found = append(found, plan.Migrating(p.name, id, ": its nodes need"))
 		}
 		found = append(found, p.unreadKubernetes()...)
 		for _, f := range families {
@@ -129,6 +136,33 @@ func Check(c Case) []finding.Finding {
 	}
 	found = append(found, unseen(c.Snapshot, found)...)
 	return Mute(finding.Sort(found))
+}
+
+// leave makes the clusters of configs that may be migrating count as kubenet, as for a keeper that
+// starts now. The returned function takes that back for each cluster that has left kubenet, as
+// package plan found.
+func (c *Case) leave() (settle func(found []finding.Finding)) {
+	s := *c.Snapshot
+	s.Clusters = maps.Clone(s.Clusters)
+	c.Snapshot = &s
+	var leaving []string
+	for _, config := range c.Configs {
+		key := arm.ID(config.Spec.ClusterID).Key()
+		if cluster := s.Clusters[key]; cluster != nil && cluster.MayLeave() &&
+			config.Spec.Source != v1alpha1.SourceNodes {
+			s.Clusters[key] = cluster.Leaving(nil)
+			leaving = append(leaving, key)
+		}
+	}
+	return func(found []finding.Finding) {
+		for _, key := range leaving {
+			if !slices.ContainsFunc(found, func(f finding.Finding) bool {
+				return f.Code == finding.ClusterMigrating && arm.ID(f.Resource).Key() == key
+			}) {
+				s.Clusters[key] = s.Clusters[key].Left()
+			}
+		}
+	}
 }
 
 // planFindings returns the findings of package plan, with the command that fixes each.

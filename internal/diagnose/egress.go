@@ -12,30 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// anywhere is the default route's prefix. Its two halves have the same effect, and win over a
-// learned default route.
-var (
-	anywhere = netip.MustParsePrefix("0.0.0.0/0")
-	halves   = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/1"),
-		netip.MustParsePrefix("128.0.0.0/1")}
-)
-
-// defaultRoutes are the routes that make up a table's default route; none if it is incomplete.
-func defaultRoutes(table *inventory.RouteTable) []inventory.Route {
-	of := map[netip.Prefix]inventory.Route{}
-	for _, r := range table.Routes {
-		of[r.Prefix] = r
-	}
-	if r, ok := of[anywhere]; ok {
-		return []inventory.Route{r}
-	}
-	low, isLow := of[halves[0]]
-	high, isHigh := of[halves[1]]
-	if isLow && isHigh {
-		return []inventory.Route{low, high}
-	}
-	return nil
-}
+var anywhere = netip.MustParsePrefix("0.0.0.0/0")
 
 // checkEgress checks the egress of a cluster's nodes.
 func checkEgress(p *clusterCase) []finding.Finding {
@@ -62,7 +39,7 @@ func checkEgress(p *clusterCase) []finding.Finding {
 func (p *clusterCase) checkDefault(subnet *inventory.Subnet,
 	table *inventory.RouteTable) []finding.Finding {
 	if !strings.EqualFold(p.cluster.Outbound, "userDefinedRouting") ||
-		table != nil && len(defaultRoutes(table)) > 0 {
+		table != nil && len(table.Default()) > 0 {
 		return nil
 	}
 	f := p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s have no egress: "+
@@ -104,7 +81,7 @@ func (p *clusterCase) checkOutbound(subnet *inventory.Subnet,
 	if table == nil {
 		return nil
 	}
-	for _, r := range defaultRoutes(table) {
+	for _, r := range table.Default() {
 		// blackhole reports a route to None in the cluster's route table.
 		if strings.EqualFold(r.HopType, inventory.HopInternet) ||
 			strings.EqualFold(r.HopType, inventory.HopNone) && p.table == table {
@@ -155,7 +132,7 @@ func (p *clusterCase) checkHops(subnet *inventory.Subnet,
 		return nil
 	}
 	var found []finding.Finding
-	for _, r := range defaultRoutes(table) {
+	for _, r := range table.Default() {
 		if !r.Hop.IsValid() || contains(vnet.Prefixes, r.Hop) {
 			continue
 		}

@@ -23,7 +23,7 @@ func says(t *testing.T, f finding.Finding, words ...string) {
 }
 
 var (
-	egress  = route("egress", "0.0.0.0/0", "VirtualAppliance", "10.42.3.4")
+	outward = route("egress", "0.0.0.0/0", "VirtualAppliance", "10.42.3.4")
 	outside = route("out", "0.0.0.0/0", "Internet", "")
 	ingress = object{"ingressApplicationGateway": object{"enabled": true,
 		"config": object{"effectiveApplicationGatewayId": string(gateway)}}}
@@ -35,7 +35,7 @@ var (
 func pods() list { return list{podRoute(0), podRoute(1), podRoute(2)} }
 
 func TestGatewayDefaultRoute(t *testing.T) {
-	withEgress := func() *world { return healthy(t).routes(gwTable, append(pods(), egress)...) }
+	withEgress := func() *world { return healthy(t).routes(gwTable, append(pods(), outward)...) }
 	f := withEgress().finds(finding.GatewayDefaultRoute)
 	says(t, f, "route egress in appgw-rt sends 0.0.0.0/0 to 10.42.3.4",
 		"shop-agw in shop-vnet/appgw", "route delete --ids "+string(gwTable)+"/routes/egress")
@@ -60,7 +60,7 @@ func TestGatewayDefaultRoute(t *testing.T) {
 	says(t, f, "also on shop-vnet/vms", "give shop-vnet/appgw its own table")
 
 	// A gateway that is only in the same network concerns no cluster.
-	f = withEgress().routes(gwTable, egress).unconfigured().finds(finding.GatewayDefaultRoute)
+	f = withEgress().routes(gwTable, outward).unconfigured().finds(finding.GatewayDefaultRoute)
 	if f.Cluster != "" {
 		t.Errorf("cluster %q, want none", f.Cluster)
 	}
@@ -73,14 +73,14 @@ func TestGatewaySharesTable(t *testing.T) {
 			routes...)...).muted(finding.MigrationTable).muted(finding.EgressDiffers)
 	}
 	// appgw-rt exists, and would lose its routes
-	says(t, shared(egress).finds(finding.GatewaySharesTable),
+	says(t, shared(outward).finds(finding.GatewaySharesTable),
 		"shop-agw in shop-vnet/appgw shares the table shop-rt with the nodes of shop", "egress",
 		"az network route-table create --subscription "+sub+
 			" --resource-group net-rg --name appgw-rt-2 --location westeurope", "add "+
 			string(gwTable)+"-2 to spec.targets of shop")
 	shared().finds()
 	shared(outside).finds()
-	if f := shared(egress).set(appgw, "delegations",
+	if f := shared(outward).set(appgw, "delegations",
 		isolated).finds(finding.GatewaySharesTable); f.Severity != finding.Info {
 		t.Errorf("severity %s of an isolated gateway, want info", f.Severity)
 	}
@@ -143,7 +143,7 @@ func TestEgress(t *testing.T) {
 	says(t, udr().finds(finding.EgressRouteMissing), "shop-vnet/nodes",
 		"shop-rt has no route for 0.0.0.0/0", "--route-table-name shop-rt --name egress "+
 			"--address-prefix 0.0.0.0/0")
-	udr().routes(shopTable, append(pods(), egress)...).finds()
+	udr().routes(shopTable, append(pods(), outward)...).finds()
 	udr().routes(shopTable,
 		append(pods(), route("low", "0.0.0.0/1", "VirtualAppliance", "10.42.3.4"),
 			route("high", "128.0.0.0/1", "VirtualAppliance", "10.42.3.4"))...).finds()

@@ -27,8 +27,8 @@ func checkIngress(p *clusterCase) []finding.Finding {
 			"the ingress add-on of cluster %s drives Application Gateway %s, but its settings "+
 				"name %s",
 			p.cluster.ID.Short(), id.Short(), asked.Short()).
-			WithFix("%s", p.azAKS("enable-addons", "--addons ingress-appgw --appgw-id "+
-				string(asked)))}
+			WithFix("%s", p.azAKS("enable-addons", "--addons ingress-appgw --appgw-id %s",
+				asked))}
 	case gateway == nil && p.s.Unread[id.Key()].Absent:
 		return []finding.Finding{p.found(finding.GatewayMissing, id,
 			"Application Gateway %s of the ingress add-on of cluster %s does not exist",

@@ -30,11 +30,12 @@ func (p *clusterCase) lockdown(wanted needs) []finding.Finding {
 }
 
 // azAKS is a command about the cluster; az aks does not take resource IDs.
-func (p *clusterCase) azAKS(verb, options string) finding.CommandLine {
+func (p *clusterCase) azAKS(verb, options string, values ...any) finding.CommandLine {
 	id := p.cluster.ID
 	template := strings.TrimSpace("az aks " + verb + " --subscription %s --resource-group %s " +
 		"--name %s " + options)
-	return finding.Command(template, id.Subscription(), id.ResourceGroup(), id.Name())
+	return finding.Command(template, append([]any{id.Subscription(), id.ResourceGroup(),
+		id.Name()}, values...)...)
 }
 
 // locks reports locks that refuse necessary writes of AKS, the cluster's cloud provider or the

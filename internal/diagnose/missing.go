@@ -118,8 +118,6 @@ func (b *tableCheck) room(without []string, sure bool) {
 	if grow > 0 {
 		room = append(room, fmt.Sprintf("the autoscaler can add %s", count(grow, "node", "nodes")))
 	}
-	const fix = "az network route-table route list --subscription %s -g %s --route-table-name %s " +
-		"-o table"
 	id := b.table.ID
 	switch {
 	case fit == 0:
@@ -135,7 +133,8 @@ func (b *tableCheck) room(without []string, sure bool) {
 		b.add(b.ofTable(finding.TableFilling, "route table %s of cluster %s holds %d of %d "+
 			"routes: %s", id.Short(), b.cluster.ID.Short(), used, limit, count(fit,
 			"more node fits", "more nodes fit")).
-			With(room...).WithFix(fix, id.Subscription(), id.ResourceGroup(), id.Name()))
+			With(room...).WithFix("az network route-table route list --subscription %s -g %s "+
+			"--route-table-name %s -o table", id.Subscription(), id.ResourceGroup(), id.Name()))
 	}
 }
 

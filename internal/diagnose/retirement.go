@@ -24,6 +24,9 @@ var retired = time.Date(2028, time.March, 31, 0, 0, 0, 0, time.UTC)
 // checkRetirement counts the days and finds what blocks the migration to Azure CNI Overlay.
 // Conditions without another source are from AKS's page update-azure-cni, as of November 2026.
 func checkRetirement(p *clusterCase) []finding.Finding {
+	if p.cluster.Migrating {
+		return nil
+	}
 	var found []finding.Finding
 	for _, check := range []func(*clusterCase) []finding.Finding{
 		othersOnTable, orphansToCome, podCIDRForOverlay, identityForOverlay, policyForOverlay,
@@ -168,8 +171,8 @@ func podCIDRForOverlay(p *clusterCase) []finding.Finding {
 			found = append(found, p.found(finding.MigrationPodCIDR, p.cluster.ID,
 				"cluster %s can grow to %d nodes, including the surge of an upgrade, but with "+
 					"overlay %s has room for %d",
-				p.cluster.ID.Short(), nodes, fit.LimitedBy, fit.Nodes).About(cidr.String()).WithFix(
-				"%s", fix))
+				p.cluster.ID.Short(), nodes, fit.LimitedBy, fit.Nodes).About(cidr.String()).
+				WithAdvice(onlyThen).WithFix("%s", fix))
 		}
 		for _, other := range p.surroundings() {
 			if cidr.Overlaps(other.prefix) {
@@ -177,12 +180,16 @@ func podCIDRForOverlay(p *clusterCase) []finding.Finding {
 					"the pod CIDR %s of cluster %s overlaps %s of %s, which overlay does not "+
 						"support",
 					cidr, p.cluster.ID.Short(), other.prefix, other.whose).About(cidr.String()+" "+
-					other.prefix.String()).WithFix("%s", fix))
+					other.prefix.String()).WithAdvice(onlyThen).WithFix("%s", fix))
 			}
 		}
 	}
 	return found
 }
+
+// onlyThen says when the pod CIDR can be changed.
+const onlyThen = "name another pod CIDR in the command that migrates, which cannot be undone: do " +
+	"everything else first (routekeeper migrate plan)"
 
 // surrounding is a prefix that the pod CIDR must not overlap.
 type surrounding struct {

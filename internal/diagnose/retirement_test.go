@@ -237,3 +237,36 @@ func TestPolicyVersion(t *testing.T) {
 		}
 	}
 }
+
+// TestMigratingCluster: while a cluster migrates, its routes are no leftovers and its network
+// plugin is no mistake, with and without a config; the only finding says that it migrates. With
+// the same document after the operation, it has left kubenet.
+func TestMigratingCluster(t *testing.T) {
+	for name, configs := range map[string]bool{"with a config": true, "without": false} {
+		for state, want := range map[string][]finding.Code{
+			"Updating":  {finding.ClusterMigrating},
+			"Succeeded": {finding.ClusterNotKubenet, finding.RoutesOrphaned},
+		} {
+			w := healthy(t)
+			c := w.c.Configs
+			w.overlay().set(shop, "provisioningState", state)
+			if configs {
+				w.c.Configs = c
+			}
+			got := map[finding.Code]bool{}
+			for _, f := range w.check() {
+				got[f.Code] = true
+				if state == "Updating" && strings.Contains(f.Message+f.Advice, "left") {
+					t.Errorf("%s: %s %s", name, f.Message, f.Advice)
+				}
+			}
+			for _, code := range []finding.Code{finding.ClusterMigrating, finding.RoutesOrphaned,
+				finding.ClusterNotKubenet, finding.KubenetRetired, finding.AssociationLost} {
+				if expected := slices.Contains(want, code) &&
+					(configs || code != finding.ClusterNotKubenet); got[code] != expected {
+					t.Errorf("%s, %s: %s found: %t", name, state, code, got[code])
+				}
+			}
+		}
+	}
+}

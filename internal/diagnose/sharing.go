@@ -56,7 +56,7 @@ func (p *clusterCase) neighbour(other *inventory.Cluster) []finding.Finding {
 					"node subnet %s, which can have only one route table", p.cluster.ID.Short(),
 					other.ID.Short(), id.Short()).
 					WithFix("az aks nodepool add --subscription %s --resource-group %s "+
-						"--cluster-name %s --name moved --vnet-subnet-id <a subnet of its own>",
+						"--cluster-name %s --name moved --vnet-subnet-id SUBNET_ID",
 						other.ID.Subscription(), other.ID.ResourceGroup(), other.ID.Name())))
 		}
 	}

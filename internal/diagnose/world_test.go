@@ -12,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/finding/pastetest"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -350,6 +351,11 @@ func (w *world) muted(code finding.Code) *world {
 func (w *world) check() []finding.Finding {
 	w.t.Helper()
 	w.c.Snapshot = w.snapshot()
+	pastetest.Again(func(rename func(string) string) {
+		again := pastetest.Rename(w.c, rename)
+		again.File = finding.Command("%s", rename("routes.yaml"))
+		Check(again)
+	})
 	return slices.DeleteFunc(Check(w.c), func(f finding.Finding) bool {
 		return slices.Contains(w.quiet, f.Code)
 	})

@@ -202,7 +202,7 @@ func TestRestartWhileDeleting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		status, _ := c.Do(http.MethodGet, rt, api, nil)
 		if status == http.StatusNotFound {
 			break

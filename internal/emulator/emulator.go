@@ -88,6 +88,10 @@ type Options struct {
 	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text
 	// says why not. It may call the emulator. Nil: the health of every server is Unknown.
 	Probe func(context.Context, Probe) (Health, string)
+	// Wrote is called after each write of a resource, by whomever, and after each change of a
+	// cluster's nodes, with what has changed. Nothing else happens until it returns. Nil: not
+	// called.
+	Wrote func(arm.ID, State)
 	// LogBodies is for how many of the last requests the log keeps bodies. 0: 10,000.
 	LogBodies int
 	// Key signs tokens. Nil: a new key. Tests use SharedKey to save time.
@@ -142,13 +146,18 @@ func New(opts Options) (*Emulator, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
+	e := &Emulator{opts: opts}
+	var wrote func(arm.ID)
+	if opts.Wrote != nil {
+		wrote = func(id arm.ID) { opts.Wrote(id, State{e}) }
+	}
 	k := kernel.New(kernel.Options{
 		Subscriptions: opts.Subscriptions, TenantID: opts.TenantID, Tenants: opts.Tenants,
 		Principals: opts.Principals, OperationTime: opts.OperationTime, AsOf: opts.AsOf,
 		PageSize: opts.PageSize, Buckets: opts.Buckets, Newer: opts.Newer,
-		LogBodies: opts.LogBodies, Log: opts.Log,
+		LogBodies: opts.LogBodies, Log: opts.Log, Wrote: wrote,
 	})
-	e := &Emulator{opts: opts, kernel: k}
+	e.kernel = k
 	var err error
 	if e.entra, err = entra.New(k, opts.Key); err != nil {
 		return nil, err

@@ -144,6 +144,18 @@ func TestStaleReads(t *testing.T) {
 	}
 }
 
+// TestFaultsBeforeRights: a caller that lacks a right learns that only where it gets an answer.
+func TestFaultsBeforeRights(t *testing.T) {
+	b := withNetwork(t, Options{})
+	b.inject(Fault{Method: "GET", Count: -1, Status: 403})
+	b.inject(Fault{Count: 1, Status: 503})
+	for _, want := range []int{503, 403} {
+		if got, _ := b.try(http.MethodGet, rt, api, ""); got != want {
+			t.Errorf("%d, want %d", got, want)
+		}
+	}
+}
+
 func TestSeededFaults(t *testing.T) {
 	run := func(seed uint64) string {
 		b := withNetwork(t, Options{})

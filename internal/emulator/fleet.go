@@ -4,21 +4,20 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // How it works. The fleet scenario makes 30 kubenet clusters through the emulator's own handler, as
 // the demo scenario makes one. Each has its own group with a network, a route table, and an
 // Application Gateway with a table that has copies of the pod routes. Then it breaks four of them,
-// each in another way. They stay broken: the clusters' cloud providers are paused where they would
-// repair it. Others have what blocks the migration off kubenet, or almost have it
-// (fleetblockers.go).
+// each in another way, and hides a route of a fifth (fleetdamage.go). They stay broken: the
+// clusters' cloud providers are paused where they would repair it. One is stopped, one migrates for
+// a day, and one has a network that routekeeper's identity may not read. Others have what blocks
+// the migration off kubenet, or almost have it (fleetblockers.go).
 
 // fleetMember is a cluster of the fleet.
 type fleetMember struct {
@@ -27,6 +26,12 @@ type fleetMember struct {
 	cluster, table           arm.ID
 	nodeSubnet, gatewayTable arm.ID
 }
+
+// The cluster of the fleet that migrates, and the one whose network cannot be read.
+const (
+	fleetMigrating   = "shop-03"
+	fleetUnreachable = "shop-28"
+)
 
 // fleet names the clusters of the fleet scenario: 28 of 3 nodes, one of 50 and one of 390.
 func fleet(subscription string) []fleetMember {
@@ -51,7 +56,7 @@ func fleet(subscription string) []fleetMember {
 	return all
 }
 
-// BuildFleet builds the fleet scenario, and returns what is broken in it, a line each.
+// BuildFleet builds the fleet scenario, and returns what is special in it, a line each.
 func BuildFleet(e *Emulator, as Principal) ([]string, error) {
 	c, err := e.Client(as)
 	if err != nil {
@@ -83,7 +88,8 @@ func BuildFleet(e *Emulator, as Principal) ([]string, error) {
 			said = append(said, m.name+": cannot migrate: "+special.blocks)
 		}
 	}
-	return said, nil
+	more, err := away(e, c, members)
+	return append(said, more...), err
 }
 
 // build makes the cluster's group, network, tables, gateway and the cluster itself; number is its
@@ -206,55 +212,4 @@ func (m fleetMember) routes(c *Client, table arm.ID) ([]any, error) {
 func (m fleetMember) setRoutes(c *Client, table arm.ID, routes []any) error {
 	return c.Put(table, demoNetwork,
 		kernel.Object{"location": "westeurope", "properties": kernel.Object{"routes": routes}})
-}
-
-// setTable changes the route table of the node subnet; "" removes it.
-func (m fleetMember) setTable(c *Client, table arm.ID) error {
-	doc, err := c.Get(m.nodeSubnet, demoNetwork)
-	if err != nil {
-		return err
-	}
-	properties := kernel.Object{
-		"addressPrefix": kernel.ObjectAt(doc, "properties")["addressPrefix"]}
-	if table != "" {
-		properties["routeTable"] = kernel.Object{"id": string(table)}
-	}
-	return c.Put(m.nodeSubnet, demoNetwork, kernel.Object{"properties": properties})
-}
-
-// damage breaks four clusters.
-func damage(e *Emulator, c *Client, members []fleetMember) ([]string, error) {
-	by := map[string]fleetMember{}
-	for _, m := range members {
-		by[m.name] = m
-	}
-	stripped, other, shadowed, emptied := by["shop-05"], by["shop-09"], by["shop-06"], by["big-50"]
-	if err := stripped.setTable(c, ""); err != nil {
-		return nil, err
-	}
-	if err := other.setTable(c, other.gatewayTable); err != nil {
-		return nil, err
-	}
-	routes, err := shadowed.routes(c, shadowed.gatewayTable)
-	if err != nil {
-		return nil, err
-	}
-	first := kernel.Text(kernel.ObjectAt(routes[0].(kernel.Object), "properties"), "addressPrefix")
-	half := strings.TrimSuffix(first, "/24") + "/25"
-	routes = append(routes, kernel.Object{"name": "blocked", "properties": kernel.Object{
-		"addressPrefix": half, "nextHopType": inventory.HopNone,
-	}})
-	if err := shadowed.setRoutes(c, shadowed.gatewayTable, routes); err != nil {
-		return nil, err
-	}
-	e.PauseRoutes(emptied.cluster, true)
-	if err := emptied.setRoutes(c, emptied.table, []any{}); err != nil {
-		return nil, err
-	}
-	return []string{
-		stripped.name + ": its node subnet has no route table",
-		other.name + ": its node subnet has the gateway's table",
-		shadowed.name + ": an unmanaged route to nowhere hides " + half + " in the gateway's table",
-		emptied.name + ": its cluster table is empty, and its cloud provider is paused",
-	}, nil
 }

@@ -1,14 +1,16 @@
 package emulator
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// TestFleet: the scenario has 30 clusters, four of them broken, and one stopped. The others' copies
-// are complete.
+// TestFleet: the scenario has 30 clusters: four broken, one with a hidden route, one stopped,
+// one that migrates, and one with a network that cannot be read. The others' copies are complete.
 func TestFleet(t *testing.T) {
 	e, err := New(Options{CheckClusterIdentity: true, RouteBatch: 50 * time.Millisecond})
 	if err != nil {
@@ -16,7 +18,7 @@ func TestFleet(t *testing.T) {
 	}
 	t.Cleanup(e.Close)
 	broken, err := BuildFleet(e, DefaultPrincipal)
-	if err != nil || len(broken) != 4+11 {
+	if err != nil || len(broken) != 4+1+11+2 {
 		t.Fatalf("%v, %v", broken, err)
 	}
 	c, err := e.Client(DefaultPrincipal)
@@ -25,6 +27,28 @@ func TestFleet(t *testing.T) {
 	}
 	stripped, whole := 0, 0
 	for _, m := range fleet(e.opts.Subscriptions[0]) {
+		doc, err := c.Get(m.cluster, demoAKS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := kernel.Text(kernel.ObjectAt(doc, "properties"), "provisioningState")
+		if want := map[bool]string{true: "Updating", false: "Succeeded"}[m.name ==
+			fleetMigrating]; state != want {
+			t.Errorf("%s is %s, want %s", m.name, state, want)
+		}
+		if m.name == fleetUnreachable {
+			status, _ := c.Do(http.MethodGet, m.table, demoNetwork, nil)
+			listed, err := c.Get(arm.ID("/subscriptions/"+m.table.Subscription()+
+				"/providers/"+arm.TypeRouteTable), demoNetwork)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(kernel.ListAt(listed, "value")); status != http.StatusForbidden ||
+				n != 29*2 {
+				t.Errorf("the table of %s: %d, and %d tables are listed", m.name, status, n)
+			}
+			continue
+		}
 		subnet, err := c.Get(m.nodeSubnet, demoNetwork)
 		if err != nil {
 			t.Fatal(err)
@@ -41,11 +65,14 @@ func TestFleet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if m.name == fleetMigrating {
+			m.nodes++ // the surge node
+		}
 		if len(own) == m.nodes && len(copies) == m.nodes {
 			whole++
 		}
 	}
-	if stripped != 2 || whole != 28 {
+	if stripped != 2 || whole != 26 {
 		t.Errorf("%d stripped, %d with complete tables", stripped, whole)
 	}
 }

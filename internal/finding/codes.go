@@ -50,6 +50,8 @@ const (
 	ChangesLimited   Code = "changes-limited"
 	ChangesWithheld  Code = "changes-withheld"
 	FabricDiffers    Code = "fabric-differs"
+	TooManyOpenFiles Code = "too-many-open-files"
+	AnotherKeeper    Code = "another-keeper"
 )
 
 // Description explains a code. The docs page of findings is made from it.
@@ -66,7 +68,7 @@ type Description struct {
 // descriptions are those of all codes: of package plan here, of the diagnosis in a file for each
 // family.
 var descriptions = slices.Concat(keeping, associations, routes, targets, sharing, gateways, filters,
-	permissions, retirement, azureCNI, beforehand, histories)
+	permissions, retirement, azureCNI, beforehand, histories, notifying)
 
 var keeping = []Description{
 	{ClusterMissing, Error, "The cluster does not exist",
@@ -80,8 +82,8 @@ var keeping = []Description{
 		"Only kubenet stores pod routes in a route table. With any other network plugin " +
 			"there are no routes to copy. Routes copied before a migration stay where they " +
 			"are.",
-		"Remove the document from the config. After a migration to overlay, remove the " +
-			"leftover routes first."},
+		"Remove the document from the config. After a migration to overlay, set " +
+			"spec.onRemoval: Prune first: the keeper then deletes the leftover routes."},
 	{ClusterPodCIDR, Error, "The cluster's pod CIDR cannot be used",
 		"The pod CIDR is missing, lies outside spec.podCIDRs, or is so wide that it would " +
 			"claim unmanaged routes. No route can be identified as the cluster's, so none is " +
@@ -236,10 +238,11 @@ var keeping = []Description{
 			"settings may not be in effect.",
 		"Write the resource again unchanged, with the command in the finding. Check the " +
 			"activity log for the failed operation."},
-	{Paused, Info, "The keeper is paused",
-		"A command has paused the keeper: it makes no changes. It continues to check, but " +
-			"what is lost stays lost until the pause ends.",
-		"To end the pause, run routekeeper resume."},
+	{Paused, Info, "The keeper or a cluster is paused",
+		"A person has paused the keeper, or one cluster: no changes are made. Checks continue, " +
+			"but what is lost stays lost until the pause ends.",
+		"To end the pause, run routekeeper resume, with the name of the cluster if only one is " +
+			"paused."},
 	{ChangesWithheld, Error, "The controller must not make a change",
 		"The change is needed, but the controller must not make it: a resource lies outside the " +
 			"scopes that the namespace of the ClusterRoutes object may use, or the controller " +
@@ -255,6 +258,24 @@ var keeping = []Description{
 			"never wait.",
 		"Check whether the changes are intended: routekeeper sync --dry-run shows them. If " +
 			"they are, wait, or raise --max-changes-per-minute."},
+	{AnotherKeeper, Warning, "Another keeper manages the same clusters",
+		"Two keepers do no harm: each write checks the document's ETag and is planned again, so " +
+			"what one has done the other finds done, and neither undoes the other. But each has " +
+			"its own pauses, limits and memory, and a shared history mixes their checks. A " +
+			"keeper with the same history is noticed by the history's lock. One elsewhere is " +
+			"noticed once it made the same change at the same moment in three checks within an " +
+			"hour.",
+		"Stop one of the two. For a standby, run the controller with several replicas: a Lease " +
+			"says which one works."},
+	{TooManyOpenFiles, Warning, "No more files can be opened",
+		"The process, or the machine, has reached its limit of open files. Connections count as " +
+			"files, so calls to Azure, the history, and reloads of the config, certificates and " +
+			"secrets can fail. What was read before stays in use: a pause file that cannot be " +
+			"opened neither starts nor ends a pause. Callers of the listener get at most half of " +
+			"the files, so they cannot cause it alone if the limit is 64 or more.",
+		"Raise the limit: LimitNOFILE= in the systemd unit, ulimit -n in a shell, or the limit " +
+			"of the container runtime; for the whole machine, sysctl fs.file-max. Without a " +
+			"listener, the keeper needs some 20 files."},
 	{FabricDiffers, Error, "Azure's network does not follow a write",
 		"Azure accepted a write, and reading it back confirmed it. One minute later Azure " +
 			"still routes packets of a node another way: the node's effective route, or " +

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func words(t interface{ Fatalf(string, ...any) }, line string) []string {
 func TestCommandIsPasted(t *testing.T) {
 	for _, value := range []string{
 		"", "plain", "a b", "$(echo no)", "`echo no`", "$HOME", "it's", `"`, `\`, "*", "~", "#",
-		"a;b", "a&b", "a|b", ">x", "<x", "!", "{a,b}", "-x", "é", "a=b", "'", "''", "[a]", "?",
+		"a;b", "a&b", "a|b", ">x", "<x", "!", "{a,b}", "x-", "é", "a=b", "'", "''", "[a]", "?",
 	} {
 		if got := words(t, Command("show %s after", value).String()); len(got) != 2 ||
 			got[0] != value || got[1] != "after" {
@@ -39,8 +40,17 @@ func TestCommandIsPasted(t *testing.T) {
 				rapid.RuneFrom([]rune("a $`'\"\\;&|<>()*?~#!{}[]=-\n\x1b\u202e"))), rapid.String()),
 			1, 5).Draw(t, "values")
 		line := Command("show %s", values).String()
-		if !shows(strings.Join(values, "")) {
+		switch {
+		case !shows(strings.Join(values, "")):
 			if line != withheld {
+				t.Fatalf("%q: %s", values, line)
+			}
+			return
+		case slices.ContainsFunc(values, func(v string) bool {
+			return len(v) > 1 && v[0] == '-' || strings.HasPrefix(v, "@") ||
+				strings.Contains(v, "=@")
+		}):
+			if line != misread {
 				t.Fatalf("%q: %s", values, line)
 			}
 			return
@@ -66,6 +76,10 @@ func TestCommand(t *testing.T) {
 		{Command("az d -g %s", netip.MustParseAddr("10.0.0.1")), "az d -g 10.0.0.1"},
 		{Command("first %s, then %s", Command("az a --ids %s", "x\x1b[31m"), inner), withheld},
 		{Command("az a --ids %s", []string{"a", "b\u202e"}), withheld},
+		{Command("az a -n %s", "-g"), misread},
+		{Command("az a -n %s", "@/etc/passwd"), misread},
+		{Command("%s && %s", Command("az a -n %s", "-g"), inner), misread},
+		{Words("az", "a", "--ids", "x y"), "az a --ids 'x y'"},
 		{Command("nothing to fill in: 100%%"), "nothing to fill in: 100%"},
 	} {
 		if tt.line.String() != tt.want {
@@ -80,7 +94,8 @@ func TestShow(t *testing.T) {
 		"a\nb\tc\rd":             `a\nb\tc\rd`,
 		"\x1b[31m\x07\x7f\u009b": `\x1b[31m\x07\x7f\u009b`,
 		"\u202e\u2066\u200e\u061c\u200b\ufeff\u00ad\u2028\U000e0001\u115f\ufe0f": `\u202e\u2066\u200e\u061c\u200b\ufeff\u00ad\u2028\U000e0001\u115f\ufe0f`,
-		"\xff\xfe": `\xff\xfe`,
+		"\xff\xfe":              `\xff\xfe`,
+		"a ##[error]b ##vso[c]": `a #\x23[error]b #\x23vso[c]`,
 	} {
 		if got := Show(text); got != want {
 			t.Errorf("%q is shown as %s, want %s", text, got, want)
@@ -105,6 +120,17 @@ func TestRepeat(t *testing.T) {
 	} {
 		if tt.line.String() != tt.want {
 			t.Errorf("%s, want %s", tt.line, tt.want)
+		}
+	}
+	Repeat([]string{"--emulator", "az"}, []string{"routes\n.yaml"})
+	if got := Command("routekeeper resume %s%s", "shop", Config()).String(); got != withheld {
+		t.Errorf("with a config that cannot be shown: %s", got)
+	}
+	Repeat([]string{"--emulator", "a\u200bz"}, nil)
+	for template, want := range map[string]string{"routekeeper resume": withheld,
+		"az a && routekeeper b": withheld, "az a": "az a"} {
+		if got := Command(template).String(); got != want {
+			t.Errorf("%s with a flag that cannot be shown: %s", template, got)
 		}
 	}
 }

@@ -64,6 +64,8 @@ type Finding struct {
 	Fix string `json:"fix,omitempty"`
 	// Link is the page that explains the code.
 	Link string `json:"link"`
+	// Silenced is set while a person has silenced the finding.
+	Silenced *Silence `json:"silenced,omitempty"`
 }
 
 // New returns a finding with the severity of its code.

@@ -73,14 +73,14 @@ var gateways = []Description{
 		"Peer the network of the next hop directly, or point the route to an appliance in " +
 			"a peered network."},
 	{EgressRulesMissing, Warning, "The firewall lacks rules that AKS requires",
-		"The nodes' default route leads to an Azure Firewall that does not allow every name " +
-			"that AKS requires for the cluster's features. Nodes fail to start, images are not " +
-			"pulled, or an add-on does not work.",
-		"Add the rule that the finding names, or allow the names in its evidence another way."},
+		"The nodes' default route leads to an Azure Firewall that does not allow every " +
+			"destination that AKS requires for the cluster's features. Nodes fail to start, " +
+			"images are not pulled, or an add-on or extension does not work.",
+		"Add the rule that the finding names, or allow what its evidence lists another way."},
 	{EgressFirewallUnknown, Info, "The nodes' egress leads to an unknown appliance",
 		"The nodes' default route leads to an appliance that is no Azure Firewall, or to one " +
-			"that could not be read. The evidence lists the names that AKS requires for the " +
-			"cluster's features.",
+			"that could not be read. The evidence lists the destinations that AKS requires for " +
+			"the cluster's features.",
 		"Compare the list with the appliance's rules."},
 	{EgressDiffers, Warning, "The nodes' egress differs from the cluster's outboundType",
 		"With outboundType loadBalancer or a NAT gateway, AKS expects egress through that " +

@@ -32,9 +32,8 @@ var routes = []Description{
 			"doctor waits three minutes after the node's creation, if Kubernetes shows that " +
 			"time. If the node's age is unknown, as it is to sync, or while an operation runs on " +
 			"the cluster, this is a warning. With source Nodes, the nodes themselves are " +
-			"known: a " +
-			"node that has been Ready for a minute without its route in a target, or in the " +
-			"cluster's route table, is an error.",
+			"known: a node that has been Ready for a minute without its route in a target, or in " +
+			"the cluster's route table, is an error.",
 		"Find out why the cloud provider does not write the route: check its identity's " +
 			"rights on the table, locks, policies, and failed writes in the activity log."},
 	{RouteUnnoticed, Error, "A node has no route, but Kubernetes reports its network as available",
@@ -122,14 +121,12 @@ var routes = []Description{
 		"Check kubectl describe node, and how the node reaches its API server."},
 	{NodesUnread, Error, "The nodes of a cluster with source Nodes cannot be read",
 		"The pod routes come from the nodes, and the Kubernetes API does not show them. So no " +
-			"route " +
-			"of the cluster is added, changed or deleted in its targets, and a new node gets no " +
-			"route. Lost associations are still repaired. The message says since when. For a " +
-			"stopped cluster this is info.",
+			"route of the cluster is added, changed or deleted in its targets, and a new node " +
+			"gets no route. Lost associations are still repaired. The message says since when. " +
+			"For a stopped cluster this is info.",
 		"Follow the message. The identity needs the right to get the cluster's credentials, or " +
 			"--kubeconfig names a file with a context for the cluster; in Kubernetes it needs " +
-			"the " +
-			"verbs list and watch on nodes."},
+			"the verbs list and watch on nodes."},
 	{KubeloginMissing, Error, "The cluster takes only Entra logins, and kubelogin is missing",
 		"AKS answers for such a cluster with a kubeconfig that runs kubelogin to log in. The " +
 			"program is not installed here, so the nodes cannot be read, and the routes of the " +
@@ -140,12 +137,9 @@ var routes = []Description{
 	{OverlayRoutes, Info, "Routes to the pods of an overlay cluster are not documented to work",
 		"Azure CNI Overlay has no route table. Microsoft documents that machines outside the " +
 			"cluster cannot connect to its pods (concepts-network-azure-cni-overlay). A user " +
-			"shows " +
-			"that routes to the nodes work nevertheless, tried from container instances in " +
-			"another " +
-			"subnet of the network (AKS#4871). routekeeper has not tried it on Azure. " +
-			"Application " +
-			"Gateway needs no such routes.",
+			"shows that routes to the nodes work nevertheless, tried from container instances in " +
+			"another subnet of the network (AKS#4871). routekeeper has not tried it on Azure. " +
+			"Application Gateway needs no such routes.",
 		"Try one pod from one machine in the subnet of the target before you rely on it. Pods " +
 			"answer directly to machines in the same network; peered networks were not tried."},
 }

@@ -2,17 +2,20 @@ package finding
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
 // Show returns text from outside on one line, safe for a terminal. It escapes every character that
-// moves the cursor, changes the direction of text or is invisible: \n, \x1b, \u202e.
+// moves the cursor, changes the direction of text or is invisible: \n, \x1b, \u202e. It also breaks
+// up what would be a command to the pipeline that shows the text.
 func Show(s string) string {
 	if shows(s) {
 		return s
 	}
+	s = pipelineCommand.ReplaceAllString(s, `#\x23$1`)
 	var b strings.Builder
 	for i, r := range s {
 		_, size := utf8.DecodeRuneInString(s[i:])
@@ -38,13 +41,26 @@ func Show(s string) string {
 	return b.String()
 }
 
+// pipelineCommand begins a command to GitHub Actions or Azure Pipelines, anywhere in a line of a
+// log.
+var pipelineCommand = regexp.MustCompile(`##([A-Za-z]*\[)`)
+
 // shows reports whether text is displayed as it is.
-func shows(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, hidden) }
+func shows(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, hidden) &&
+		!(strings.Contains(s, "##") && pipelineCommand.MatchString(s))
+}
+
+// Hidden reports whether Show escapes a character.
+func Hidden(r rune) bool { return hidden(r) }
 
 // hidden reports whether a character is invisible or changes the display: C0, C1 and DEL; all
 // format characters, such as bidi controls and zero-width ones; the two line separators; and
 // characters that fill space without a mark.
 func hidden(r rune) bool {
+	if r < 0x7f { // nearly all text, and the tables are slow
+		return r < ' '
+	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) ||
 		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/kube"
 )
 
@@ -54,7 +55,8 @@ func (d *Demo) namespace() kube.Object {
 
 // Leftover is the command that removes the demo by hand.
 func (d *Demo) Leftover() string {
-	return "kubectl delete namespace " + d.Namespace + " --context " + d.Client.Context()
+	return finding.Command("kubectl delete namespace %s --context %s", d.Namespace,
+		d.Client.Context()).String()
 }
 
 // namespaceDocument holds the fields of a namespace that the demo reads.

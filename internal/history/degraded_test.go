@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/finding/pastetest"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 		_, _ = bufio.NewReader(os.Stdin).ReadByte()
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(pastetest.Main(m.Run))
 }
 
 // degraded expects that a check reports the trouble with the right reason, and that it waited only

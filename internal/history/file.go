@@ -93,21 +93,25 @@ func open(path string) (_ *file, err error) {
 	return f, nil
 }
 
-// usable returns why an existing file cannot be the history. It changes nothing in it.
+// usable returns why an existing file cannot be the history. It changes nothing in it, except that
+// it takes back a transaction that a loss of power interrupted: until then, no program can read the
+// file.
 func usable(path string) error {
-	name, err := address(path, "mode=ro")
-	if err != nil {
-		return err
+	r, err := readAs(path, "mode=ro", "mode=rw")
+	if err == nil {
+		return r.Close()
 	}
-	db, err := sql.Open("sqlite", name)
-	if err != nil {
-		return err
+	if errors.Is(err, errOlder) {
+		return nil
 	}
-	defer db.Close()
-	if err := newest(db); !errors.Is(err, errOlder) {
-		return err
-	}
-	return nil
+	return err
+}
+
+// interrupted reports whether a file holds an interrupted transaction, and was opened only for
+// reading.
+func interrupted(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_READONLY_ROLLBACK
 }
 
 // inPlace reports whether the path still names this file.

@@ -33,6 +33,9 @@ type Options struct {
 	Size int64
 	// Log receives what happens to the file. Nil: nothing.
 	Log *slog.Logger
+	// Shortage receives why the file cannot be written, and reports whether the reason is that too
+	// many files are open: SQLite does not say. Nil: it is not known.
+	Shortage func(error) bool
 }
 
 // Log is a history that is being written. It implements keeper.Recorder.
@@ -47,6 +50,7 @@ type Log struct {
 	known   map[string]finding.Finding // as of the last check
 	unmade  map[string]unmade          // changes that were planned last but not made, by key
 	checked map[string]time.Time       // when the last complete check of each cluster began
+	met     map[string]bool            // the clusters that this program has checked
 	pruned  time.Time
 }
 
@@ -66,6 +70,9 @@ const (
 	// Interrupted: its program was killed, or gave up, before it saw the outcome, and the next
 	// check did not find the change made.
 	Interrupted plan.OutcomeState = "interrupted"
+	// Found: its program was killed, or gave up, before it saw the outcome, and the next check
+	// found the change in place. The program may have made it, or another writer.
+	Found plan.OutcomeState = "found"
 )
 
 // Open opens a history, once per program. It never fails: a file that cannot be used is a finding
@@ -74,9 +81,14 @@ func Open(path string, opts Options) *Log {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{j: journal{path: path, log: opts.Log}, opts: opts, checks: map[identity]*check{},
+	if opts.Shortage == nil {
+		opts.Shortage = func(error) bool { return false }
+	}
+	l := &Log{j: journal{path: path, log: opts.Log, shortage: opts.Shortage}, opts: opts,
+		checks: map[identity]*check{},
 		open:   map[string]*change{},
-		unmade: map[string]unmade{}, checked: map[string]time.Time{}}
+		unmade: map[string]unmade{}, checked: map[string]time.Time{},
+		met: map[string]bool{}}
 	l.j.flush()
 	if l.j.trouble == nil {
 		l.known, l.j.trouble = readStanding(l.j.db)
@@ -186,8 +198,9 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 	var appeared, gone, hidden []finding.Finding
 	kept := r.Of == nil || len(r.Of) > 0
 	if kept {
-		appeared, gone, hidden = finding.News(l.known, r.Findings)
-		l.known = finding.ByKey(r.Findings)
+		now := slices.Concat(r.Findings, l.stillStanding(r))
+		appeared, gone, hidden = finding.News(l.known, now)
+		l.known = finding.ByKey(now)
 	} else if len(r.Changes) > 0 { // a check of no managed cluster: keep their state
 		appeared, _, _ = finding.News(l.known, r.Findings)
 	}
@@ -221,6 +234,34 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 	l.j.flush()
 	l.prune()
 	return l.j.findings()
+}
+
+// stillStanding returns the known findings that a check says nothing about: a program that has just
+// started has not checked all clusters yet.
+func (l *Log) stillStanding(r keeper.Result) (stand []finding.Finding) {
+	of := r.Of
+	if of == nil {
+		of = r.Managed
+	}
+	for _, cluster := range of {
+		l.met[cluster] = true
+	}
+	waiting := map[string]bool{}
+	for _, cluster := range r.Managed {
+		if !l.met[cluster] {
+			waiting[cluster], waiting[""] = true, true
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	there := finding.ByKey(r.Findings)
+	for key, f := range l.known {
+		if _, is := there[key]; !is && waiting[f.Cluster] {
+			stand = append(stand, f)
+		}
+	}
+	return stand
 }
 
 // begin returns a running check.

@@ -225,7 +225,7 @@ func TestLeftOpen(t *testing.T) {
 		want []string
 	}{
 		"made": {func(p *past) { p.Record(p.start(), seenWith(table)) },
-			[]string{"done associate ; no end"}},
+			[]string{"found associate ; no end"}},
 		"not made": {func(p *past) { p.change(associate()) },
 			[]string{"interrupted associate ; no end", "done associate"}},
 		"not wanted now": {func(p *past) { p.Record(p.start(), seenWith("")) },
@@ -233,7 +233,7 @@ func TestLeftOpen(t *testing.T) {
 		"not checked": {func(p *past) { p.Record(p.start(), inventory.NewSnapshot()) },
 			[]string{"intended associate ; no end"}},
 		"made on its way": {func(p *past) { p.found(associate()) },
-			[]string{"done associate ; no end"}},
+			[]string{"found associate ; no end"}},
 		"killed once more": {func(p *past) { p.Intend(p.start(), []plan.Change{associate()}) },
 			[]string{"interrupted associate ; no end", "intended associate ; no end"}},
 	} {
@@ -266,7 +266,7 @@ func TestGivenUp(t *testing.T) {
 	p.Record(r, seenWith(""))
 	expect(t, p.checks(), "intended associate ; failed create node1")
 	p.Record(p.start(), seenWith(table))
-	expect(t, p.checks(), "done associate ; failed create node1")
+	expect(t, p.checks(), "found associate ; failed create node1")
 }
 
 // TestOverlap: checks of different clusters run at once. Each change is in its own check, once. The

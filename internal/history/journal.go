@@ -67,6 +67,8 @@ func (b *batch) exec(query string, values ...any) (sql.Result, error) {
 type journal struct {
 	path string
 	log  *slog.Logger
+	// shortage reports whether an error means that too many files are open
+	shortage func(error) bool
 
 	db      *file
 	pending []step
@@ -96,6 +98,9 @@ func (j *journal) flush() {
 		j.trouble = nil
 	case err != nil && j.trouble == nil:
 		j.since = time.Now()
+	}
+	if err != nil && j.shortage(err) {
+		err = errTooManyFiles
 	}
 	j.trouble = err
 	if over := len(j.pending) - waiting; over > 0 {
@@ -135,6 +140,8 @@ func (j *journal) try() error {
 	j.pending = nil
 	return nil
 }
+
+var errTooManyFiles = errors.New("too many files are open")
 
 // connect opens the file. It opens it again if it was removed or replaced, or has to be checked for
 // damage.
@@ -186,17 +193,20 @@ func (j *journal) findings() []finding.Finding {
 		if j.lost > 0 {
 			f = f.With(fmt.Sprintf("%d records did not fit in memory and are lost", j.lost))
 		}
-		fix := finding.Command("start with --history PATH where this user can write, or with " +
-			"--history off")
-		if errors.Is(j.trouble, errOtherProgram) {
-			fix = finding.Command("start with --history PATH, its own file")
+		advice := "start with --history PATH where this user can write, or with --history off"
+		switch {
+		case errors.Is(j.trouble, errOtherProgram):
+			advice = "start with --history PATH, its own file"
+		case errors.Is(j.trouble, errTooManyFiles): // too-many-open-files says what to do
+			return []finding.Finding{f}
 		}
-		return []finding.Finding{f.WithFix("%s", fix)}
+		return []finding.Finding{f.WithAdvice("%s", advice)}
 	case j.aside != "" && time.Since(j.asideAt) < 24*time.Hour:
 		return []finding.Finding{finding.New(finding.HistoryDegraded, "", "",
 			"the history %s was damaged: its content is in %s, and a new history was started",
 			j.path, j.aside).
-			About(j.path).WithFix("sqlite3 %s .recover shows what can be recovered", j.aside)}
+			About(j.path).WithAdvice("this shows what can be recovered").
+			WithFix("sqlite3 %s .recover", j.aside)}
 	}
 	return nil
 }

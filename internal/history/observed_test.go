@@ -3,6 +3,7 @@ package history
 import (
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -52,6 +53,31 @@ func TestObserved(t *testing.T) {
 	if all := read(t, p.path, Query{Kind: KindObserved}); len(all) != 2 {
 		t.Errorf("%d checks of the kind observed, want 2", len(all))
 	}
+}
+
+// TestNextProgram: the next program checks the clusters one after the other. The findings of a
+// cluster that it has not checked yet are neither resolved nor new.
+func TestNextProgram(t *testing.T) {
+	p := newPast(t)
+	shop := finding.New(finding.AssociationLost, "shop", string(nodes), "lost")
+	play := finding.New(finding.TargetDrift, "play", string(target), "differs")
+	check := func(of []string, findings ...finding.Finding) {
+		r := p.start()
+		r.Managed, r.Of, r.Findings = []string{"shop", "play"}, of, findings
+		p.Record(r, inventory.NewSnapshot())
+	}
+	check(nil, shop, play)
+	p.Close()
+	p = open1(t, p.path)
+	check([]string{"shop"}, shop)
+	check([]string{"play"}, shop, play)
+	check([]string{"shop"}, shop, play)
+	expect(t, p.checks(), "new association-lost; new target-drift")
+	p.Close()
+	p = open1(t, p.path)
+	check([]string{"play"})
+	check([]string{"shop"}, shop)
+	expect(t, p.checks(), "new association-lost; new target-drift", "resolved target-drift")
 }
 
 // TestObservedUnproven: a delete that lacks its proof for a while is not news.

@@ -15,7 +15,8 @@ import (
 const (
 	notThere = "interrupted: the outcome is unknown, and the next check did not find the change " +
 		"made"
-	seenMade = "interrupted: the outcome is unknown, but the next check found the change made"
+	inPlace = "interrupted: the next check found the change in place, but this keeper or another " +
+		"writer can have made it"
 )
 
 // left is a change that was intended but not settled.
@@ -60,14 +61,15 @@ type settlement struct {
 }
 
 func (s *settlement) write(b *batch) error {
-	_, err := b.exec("UPDATE changes SET state = ?, note = ?, settled = ? WHERE id = ? AND state "+
-		"= 'intended'", string(s.state), s.note, time.Now().UnixMilli(), s.number)
+	_, err := b.exec("UPDATE changes SET state = ?1, note = ?2, settled = ?3, asked = CASE ?1 "+
+		"WHEN 'found' THEN 0 ELSE asked END WHERE id = ?4 AND state = 'intended'",
+		string(s.state), s.note, time.Now().UnixMilli(), s.number)
 	return err
 }
 
 // settleOthers settles changes that were left open, as far as a check has read their outcome. It
-// returns the keys of the ones that the check found made when it was about to make them, so that
-// they are reported only once.
+// returns the keys of the ones that the check found in place when it was about to make them, so
+// that they are reported only once.
 func (l *Log) settleOthers(r keeper.Result, s *inventory.Snapshot) map[string]bool {
 	found := map[string]bool{}
 	if l.j.trouble != nil {
@@ -98,8 +100,8 @@ func (l *Log) settleOthers(r keeper.Result, s *inventory.Snapshot) map[string]bo
 			continue
 		}
 		settled := settlement{o, Interrupted, notThere}
-		if made {
-			settled = settlement{o, plan.Done, seenMade}
+		if made { // the state in Azure does not show who made it
+			settled = settlement{o, Found, inPlace}
 		}
 		l.opts.Log.Warn("an interrupted run left a change without an outcome",
 			append(o.change.Attrs(), "made", made)...)

@@ -41,6 +41,8 @@ type Change struct {
 	// was seen.
 	Intended time.Time  `json:"intended"`
 	Settled  *time.Time `json:"settled,omitempty"`
+	// Correct is when the resource was last seen correct before; nil if that is not known.
+	Correct *time.Time `json:"lastCorrect,omitempty"`
 	// Note is the outcome that another program found later and, for a change that was done, the
 	// answer of Azure's network.
 	Note string `json:"note,omitempty"`
@@ -58,26 +60,30 @@ type News struct {
 // Kinds of checks for a Query.
 const (
 	KindChange      = "change"      // something was changed
+	KindRepair      = "repair"      // another writer's change was undone
 	KindRefusal     = "refusal"     // a planned change was not made
 	KindFinding     = "finding"     // a finding appeared or disappeared
 	KindInterrupted = "interrupted" // the program was killed during a check
-	// something would have been changed, but the config says Observe
+	// something would have been changed, but the config says Observe, or on a dry run or in a pause
 	KindObserved = "observed"
 )
 
 // Kinds are all kinds.
-var Kinds = []string{KindChange, KindRefusal, KindFinding, KindInterrupted, KindObserved}
+var Kinds = []string{KindRepair, KindChange, KindRefusal, KindFinding, KindInterrupted,
+	KindObserved}
 
 var kinds = map[string]string{
-	KindChange: "EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND c.state = 'done' " +
-		"AND (?1 = '' OR c.cluster = ?1))",
+	KindChange: "EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND c.state IN " +
+		"('done', 'found') AND (?1 = '' OR c.cluster = ?1))",
+	KindRepair: "EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND " + isRepair +
+		" AND (?1 = '' OR c.cluster = ?1))",
 	KindRefusal: "EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND c.state IN " +
 		"('failed', 'skipped') AND (?1 = '' OR c.cluster = ?1))",
 	KindFinding: "EXISTS (SELECT 1 FROM findings f WHERE f.check_id = r.id AND (?1 = '' OR " +
 		"f.cluster = ?1))",
 	KindInterrupted: "r.elapsed_ms IS NULL",
-	KindObserved: "EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND c.state = " +
-		"'observed' AND (?1 = '' OR c.cluster = ?1))",
+	KindObserved: "EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND c.state IN " +
+		"('observed', 'planned') AND (?1 = '' OR c.cluster = ?1))",
 }
 
 // Query selects checks. The zero value selects all.
@@ -122,9 +128,18 @@ func Read(path string) (*Reader, error) {
 }
 
 func readOnly(path string) (*Reader, error) {
-	var last error
 	// In a read-only folder the file can only be read as immutable.
-	for _, parameters := range []string{"mode=ro", "mode=ro&immutable=1"} {
+	return readAs(path, "mode=ro", "mode=rw", "mode=ro&immutable=1")
+}
+
+// readAs opens a file with the first parameters that can read it. It is opened for writing only if
+// an interrupted transaction must be taken back first.
+func readAs(path string, ways ...string) (*Reader, error) {
+	var last error
+	for _, parameters := range ways {
+		if parameters == "mode=rw" && !interrupted(last) {
+			continue
+		}
 		name, err := address(path, parameters)
 		if err != nil {
 			return nil, err
@@ -172,7 +187,8 @@ func (r *Reader) Each(q Query, use func(Entry) error) error {
 		return err
 	}
 	defer tx.Rollback()
-	rows, err := tx.Query("SELECT id, started, elapsed_ms, woke_by, caller, complete, observed, "+
+	rows, err := tx.Query("SELECT id, started, elapsed_ms, woke_by, caller, event, complete, "+
+		"observed, "+
 		"reads, writes, polls FROM checks r WHERE "+
 		strings.Join(where, " AND ")+" ORDER BY id DESC LIMIT ?4", q.Cluster, since, q.ID, limit)
 	if err != nil {
@@ -182,10 +198,15 @@ func (r *Reader) Each(q Query, use func(Entry) error) error {
 	for rows.Next() {
 		e := Entry{Changes: []Change{}, Findings: []News{}}
 		var started int64
-		var observed string
-		if err := rows.Scan(&e.ID, &started, &e.ElapsedMs, &e.Woke.By, &e.Woke.Caller, &e.Complete,
-			&observed, &e.Reads, &e.Writes, &e.Polls); err != nil {
+		var event, observed string
+		if err := rows.Scan(&e.ID, &started, &e.ElapsedMs, &e.Woke.By, &e.Woke.Caller, &event,
+			&e.Complete, &observed, &e.Reads, &e.Writes, &e.Polls); err != nil {
 			return err
+		}
+		if event != "" {
+			if err := json.Unmarshal([]byte(event), &e.Woke.Event); err != nil {
+				return fmt.Errorf("check %d: %w", e.ID, err)
+			}
 		}
 		e.Started = time.UnixMilli(started).UTC()
 		if err := json.Unmarshal([]byte(observed), &e.Observed); err != nil {
@@ -205,8 +226,8 @@ func (r *Reader) Each(q Query, use func(Entry) error) error {
 }
 
 func (e *Entry) readChanges(tx *sql.Tx) error {
-	rows, err := tx.Query("SELECT change, state, error, note, intended, settled, writer FROM "+
-		"changes WHERE check_id = ? ORDER BY id", e.ID)
+	rows, err := tx.Query("SELECT change, state, error, note, intended, settled, writer, true_at "+
+		"FROM changes WHERE check_id = ? ORDER BY id", e.ID)
 	if err != nil {
 		return err
 	}
@@ -215,9 +236,9 @@ func (e *Entry) readChanges(tx *sql.Tx) error {
 		var c Change
 		var raw, writer string
 		var intended int64
-		var settled *int64
+		var settled, correct *int64
 		if err := rows.Scan(&raw, &c.State, &c.Error, &c.Note, &intended, &settled,
-			&writer); err != nil {
+			&writer, &correct); err != nil {
 			return err
 		}
 		if writer != "" {
@@ -230,13 +251,19 @@ func (e *Entry) readChanges(tx *sql.Tx) error {
 			return err
 		}
 		c.Intended = time.UnixMilli(intended).UTC()
-		if settled != nil {
-			at := time.UnixMilli(*settled).UTC()
-			c.Settled = &at
-		}
+		c.Settled, c.Correct = moment(settled), moment(correct)
 		e.Changes = append(e.Changes, c)
 	}
 	return rows.Err()
+}
+
+// moment is a time of the file; nil for none.
+func moment(ms *int64) *time.Time {
+	if ms == nil {
+		return nil
+	}
+	at := time.UnixMilli(*ms).UTC()
+	return &at
 }
 
 func (e *Entry) readFindings(tx *sql.Tx) error {

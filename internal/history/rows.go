@@ -39,9 +39,13 @@ func (r *check) write(b *batch) error {
 	if end.Observed == nil {
 		end.Observed = []keeper.Observation{}
 	}
-	return b.insert(r.number, "checks", "started, elapsed_ms, woke_by, caller, complete, "+
+	event := ""
+	if r.woke.Event != nil {
+		event = document(r.woke.Event)
+	}
+	return b.insert(r.number, "checks", "started, elapsed_ms, woke_by, caller, event, complete, "+
 		"observed, reads, writes, polls",
-		r.started.UnixMilli(), elapsed, r.woke.By, r.woke.Caller, end.Complete,
+		r.started.UnixMilli(), elapsed, r.woke.By, r.woke.Caller, event, end.Complete,
 		document(end.Observed), end.Reads, end.Writes, end.Polls)
 }
 

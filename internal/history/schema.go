@@ -69,6 +69,8 @@ CREATE TABLE memory (cluster TEXT PRIMARY KEY, document TEXT NOT NULL);`,
 	`ALTER TABLE rounds RENAME TO checks;
 ALTER TABLE changes RENAME COLUMN round TO check_id;
 ALTER TABLE findings RENAME COLUMN round TO check_id;`,
+	// The event that triggered a check.
+	`ALTER TABLE checks ADD COLUMN event TEXT NOT NULL DEFAULT '';`,
 }
 
 func errNewer(version int) error {

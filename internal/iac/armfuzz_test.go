@@ -3,6 +3,7 @@ package iac
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -33,7 +34,7 @@ func FuzzTemplate(f *testing.F) {
 			return
 		}
 		o := TemplateOptions{}
-		for _, e := range r.Effects {
+		for _, e := range append(slices.Clip(r.Effects), r.Given...) {
 			o.Carriers = append(o.Carriers,
 				Carrier{Place: Place{Name: e.What.Name, VNet: e.What.VNet}})
 		}
@@ -69,7 +70,7 @@ func checkFuzzed(t *testing.T, r *Reading, err error) {
 		return
 	}
 	for _, e := range r.Effects {
-		if e.Verb == "" || e.How == "" || e.What.Name == "" {
+		if e.Verb == "" && e.After == "" || e.How == "" || e.What.Name == "" {
 			t.Errorf("%+v", e)
 		}
 	}

@@ -303,6 +303,9 @@ func TestFixImport(t *testing.T) {
 		{"in a module that was not found", "module.far.azurerm_subnet_route_table_association.n",
 			rtID, ""},
 		{"with another table", "azurerm_subnet_route_table_association.n", otherID, ""},
+		{"with code in its key", `azurerm_subnet_route_table_association.n[file("x")]`, rtID, ""},
+		{"with a template in its key", `azurerm_subnet_route_table_association.n["${file("x")}"]`,
+			rtID, ""},
 	} {
 		s, err := ReadSource(fstest.MapFS{"main.tf": {Data: []byte(link)},
 			"net.tf":      {Data: []byte("module \"net\" {\n  source = \"./net\"\n}\n")},

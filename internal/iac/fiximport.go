@@ -1,7 +1,6 @@
 package iac
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
@@ -11,7 +10,7 @@ import (
 // module. Terraform accepts such blocks only in the root module, since 1.5.
 func (x *fixer) imports(r Repair) string {
 	name := x.rootFile(r.Address)
-	if name == "" {
+	if name == "" || !isAddress(r.Address) {
 		return "the code of " + r.Address + " was not found"
 	}
 	for other := range x.source.modules[0].files {
@@ -23,7 +22,7 @@ func (x *fixer) imports(r Repair) string {
 	f.Body().AppendNewline()
 	block := f.Body().AppendNewBlock("import", nil)
 	setAttribute(block.Body(), Setting{"to", r.Address})
-	setAttribute(block.Body(), Setting{"id", strconv.Quote(r.Import)})
+	setAttribute(block.Body(), Setting{"id", quoteHCL(r.Import)})
 	return ""
 }
 

@@ -51,6 +51,9 @@ func (m *sourceModule) carrier(b *hclsyntax.Block, attribute, why string) []Carr
 	if a == nil {
 		return nil
 	}
+	if id := text(a.Expr); arm.ID(id).Is(arm.TypeSubnet) {
+		return []Carrier{{Place: Named(id, why).Place, Why: why}}
+	}
 	if subnet := m.refers(a.Expr, tfSubnet); subnet != nil {
 		return []Carrier{{Place: subnet.subnet(), Why: why}}
 	}

@@ -26,6 +26,11 @@ type Reading struct {
 	// Carriers are the subnets that carry pods or reach them, as the file itself shows: those of
 	// AKS pools and of Application Gateways.
 	Carriers []Carrier
+	// Given are the tables that tasks and manifests give to subnets, as they would be reported if
+	// the real network shows another one.
+	Given []Effect
+	// Subnets are the subnets that tasks and manifests write, with or without an effect.
+	Subnets []Place
 	// After is the resulting network as far as the file shows it, nil if the file shows only
 	// changes. Before is the present network as far as the file shows it.
 	After, Before *inventory.Snapshot
@@ -43,6 +48,8 @@ const (
 	TerraformConfig Format = "terraform configuration"
 	WhatIf          Format = "what-if result"
 	ARMTemplate     Format = "ARM template"
+	AnsibleTasks    Format = "Ansible tasks"
+	Manifests       Format = "Kubernetes manifests"
 )
 
 // Place is the place of a resource in Azure and in the code.

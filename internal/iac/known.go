@@ -91,6 +91,9 @@ func (r *Reading) Shows(c Carrier) (there, any bool) {
 	for _, other := range r.Carriers {
 		see(other.Place)
 	}
+	for _, p := range r.Subnets {
+		see(p)
+	}
 	for _, s := range []*inventory.Snapshot{r.Before, r.After} {
 		if s == nil {
 			continue

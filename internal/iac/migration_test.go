@@ -118,8 +118,9 @@ func TestMigrationPlans(t *testing.T) {
 				"default_node_pool[0].vnet_subnet_id forces it",
 			fix: "keep default_node_pool[0].vnet_subnet_id as it is"},
 	} {
-		r, err := Read("plan.json",
-			bytes.NewReader(dump(t, clusterPlan(t, c.actions, c.paths, c.before, c.after))))
+		data := dump(t, clusterPlan(t, c.actions, c.paths, c.before, c.after))
+		hostilePlan(data)
+		r, err := Read("plan.json", bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,35 +151,44 @@ func TestMigrationPlans(t *testing.T) {
 
 func second[A, B any](_ A, b B) B { return b }
 
-// TestWhatIfMigration: a deployment that changes the plugin starts the migration; one that changes
-// something else does not.
+// TestWhatIfMigration: a deployment that takes a cluster off kubenet starts the migration; one that
+// AKS refuses is noted, and one that changes something else is not.
 func TestWhatIfMigration(t *testing.T) {
 	const id = "/subscriptions/5ab00000-0000-4000-8000-000000000001/resourceGroups/g/providers/" +
 		"Microsoft.ContainerService/managedClusters/shop"
-	doc := func(plugin, mode string) string {
+	doc := func(profile string) string {
+		plugin, rest, _ := strings.Cut(profile, " ")
+		mode, cidr, _ := strings.Cut(rest, " ")
 		return fmt.Sprintf(`{"id":%q,"name":"shop","identity":{"type":"SystemAssigned"},`+
 			`"properties":{"kubernetesVersion":"1.33.5","networkProfile":{"networkPlugin":%q,`+
-			`"networkPluginMode":%q}}}`, id, plugin, mode)
+			`"networkPluginMode":%q,"podCidr":%q}}}`, id, plugin, mode, cidr)
 	}
+	const needs = "needs a user-assigned identity"
 	for _, c := range []struct {
-		plugin, mode string
-		want         int
-	}{{"azure", "overlay", 1}, {"azure", "", 0}, {"kubenet", "", 0}} {
-		r, err := ReadWhatIf(File{Name: "whatif.json", Data: []byte(fmt.Sprintf(
+		before, after string
+		want          finding.Code
+		says          string
+	}{
+		{"kubenet", "azure overlay", finding.IaCMigrates, needs},
+		{"kubenet  10.244.0.0/16", "azure overlay 10.244.0.0/16", finding.IaCMigrates, needs},
+		{"kubenet  10.244.0.0/16", "azure overlay 10.246.0.0/16", finding.IaCMigrates,
+			"its pod CIDR must stay 10.244.0.0/16, and becomes 10.246.0.0/16"},
+		{"kubenet", "azure", finding.IaCNote, "AKS refuses this change: from kubenet, " +
+			"networkPlugin changes to azure only with networkPluginMode overlay"},
+		{"kubenet", "kubenet overlay", finding.IaCNote, "overlay is a mode of networkPlugin azure"},
+		{"azure overlay", "kubenet", finding.IaCNote, "no cluster can change to kubenet"},
+		{"azure", "azure overlay", "", ""}, {"kubenet", "kubenet", "", ""},
+	} {
+		r := readWhatIf(t, File{Name: "whatif.json", Data: []byte(fmt.Sprintf(
 			`{"status":"Succeeded","changes":[{"resourceId":%q,"changeType":"Modify",`+
-				`"before":%s,"after":%s}]}`, id, doc("kubenet", ""), doc(c.plugin, c.mode)))})
-		if err != nil {
-			t.Fatal(err)
+				`"before":%s,"after":%s}]}`, id, doc(c.before), doc(c.after)))})
+		found := r.Findings(Known{})
+		if c.want == "" && len(found) == 0 {
+			continue
 		}
-		n := 0
-		for _, f := range r.Findings(Known{}) {
-			if f.Code == finding.IaCMigrates && strings.Contains(strings.Join(f.Evidence, " "),
-				"needs a user-assigned identity") {
-				n++
-			}
-		}
-		if n != c.want {
-			t.Errorf("%s %s: %+v", c.plugin, c.mode, r.Findings(Known{}))
+		if len(found) != 1 || found[0].Code != c.want || !strings.Contains(found[0].Message+
+			strings.Join(found[0].Evidence, " "), c.says) {
+			t.Errorf("%s to %s: %+v", c.before, c.after, found)
 		}
 	}
 }

@@ -13,9 +13,8 @@ import (
 
 // errUnknownFormat says that a file has none of the formats.
 var errUnknownFormat = errors.New("unknown format: expected a plan or state of Terraform or " +
-	"OpenTofu " +
-	"as `terraform show -json` writes it, a terraform.tfstate, .tf files, an ARM template or a " +
-	"what-if result")
+	"OpenTofu as `terraform show -json` writes it, a terraform.tfstate, .tf files, an ARM " +
+	"template, a what-if result, Ansible tasks or Kubernetes manifests")
 
 // errBicep says that Bicep is read as what it compiles to.
 var errBicep = errors.New("expected the compiled template: az bicep build --file FILE, or " +
@@ -45,8 +44,9 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 			"-json FILE (or tofu show -json FILE)")
 	case strings.HasSuffix(name, ".bicep"), strings.HasSuffix(name, ".bicepparam"):
 		return nil, errBicep
-	case start[0] != '{' && start[0] != '[':
-		return nil, errUnknownFormat
+	case start[0] != '{' && start[0] != '[', keys["apiVersion"] && keys["kind"],
+		bytes.HasPrefix(start, []byte("{{")), bytes.HasPrefix(start, []byte("{%")):
+		return readYAML(name, s, o.Carriers)
 	case keys["encrypted_data"]:
 		return nil, errors.New("it is encrypted by OpenTofu: write it as JSON with tofu show -json")
 	case keys["@level"]:

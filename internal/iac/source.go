@@ -251,11 +251,18 @@ func (r *Reading) places(visit func(*Place)) {
 		visit(&r.Effects[i].What)
 		visit(&r.Effects[i].By)
 	}
+	for i := range r.Given {
+		visit(&r.Given[i].What)
+		visit(&r.Given[i].By)
+	}
 	for i := range r.Notes {
 		visit(&r.Notes[i].Place)
 	}
 	for i := range r.Carriers {
 		visit(&r.Carriers[i].Place)
+	}
+	for i := range r.Subnets {
+		visit(&r.Subnets[i])
 	}
 }
 

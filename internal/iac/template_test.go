@@ -41,6 +41,9 @@ func readTemplate(t *testing.T, f File, o TemplateOptions) *Reading {
 	if err != nil {
 		t.Fatal(err)
 	}
+	hostile(f.Data, func(data []byte) (*Reading, error) {
+		return ReadTemplate(File{f.Name, data}, o)
+	})
 	return r
 }
 

@@ -52,8 +52,8 @@ func (j *judge) cluster(r *tfResource) {
 	e := Effect{Verb: Destroyed, What: r.place(), By: r.place(), How: "is destroyed"}
 	e.What.ID, e.What.Name = v.ID, cmp.Or(v.Name, v.ID.Name())
 	because := reasons[r.because.Reason]
-	e.Fix = finding.Command("keep %s, or take it out of the state only: terraform state rm %s",
-		r.Address, r.Address).String()
+	e.Fix = fmt.Sprintf("keep %s, or take it out of the state only: %s", r.Address,
+		finding.Command("terraform state rm %s", r.Address))
 	if slices.Contains(r.Change.Actions, "create") {
 		e.How = "is destroyed and created again"
 		e.Fix = "keep what forces the replacement unchanged; lifecycle { prevent_destroy = true " +
@@ -77,6 +77,20 @@ func (j *judge) cluster(r *tfResource) {
 		e.How += ": " + because
 	}
 	j.add(e)
+}
+
+// pool notes a pool that is replaced by itself: nothing of the cluster or its routes is lost, but
+// the pool's nodes go all at once. A pool that is created before the old one goes is no problem.
+func (j *judge) pool(r *tfResource) {
+	if !r.replaces() || r.Change.Actions[0] != "delete" {
+		return
+	}
+	text := "the pool is deleted and created again"
+	if forced := attributes(r.because.Change.Paths); forced != "" {
+		text += ", because a change of " + forced + " forces it"
+	}
+	j.notes = append(j.notes, Note{Place: r.place(), Text: text + ": its nodes go all at once; " +
+		"create a second pool first, or set temporary_name_for_rotation"})
 }
 
 // attributes writes paths like code does: network_profile[0].pod_cidr.

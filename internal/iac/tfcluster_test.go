@@ -28,7 +28,7 @@ func TestClusterReplaced(t *testing.T) {
 				!strings.HasSuffix(f.Resource, "/managedClusters/aksD") ||
 				f.Message != "cluster aksD is destroyed and created again: a change of "+
 					"network_profile[0].pod_cidr forces it" ||
-				!strings.Contains(f.Fix, "keep network_profile[0].pod_cidr as it is") {
+				!strings.Contains(f.Advice, "keep network_profile[0].pod_cidr as it is") {
 				t.Errorf("%s: %+v", m.name, f)
 			}
 		}
@@ -92,8 +92,9 @@ func TestClusterDestroyed(t *testing.T) {
 			`"`+tfAzapiUpdate+`"`, 1), ""},
 		{"a pool of it", changes(tfPool, "two", "delete", `{}`, "null"), ""},
 	} {
-		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
-			c.change+`]}`))
+		text := `{"format_version":"1.2","resource_changes":[` + c.change + `]}`
+		hostilePlan([]byte(text))
+		r, err := Read("plan", strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}

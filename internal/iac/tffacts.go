@@ -4,6 +4,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
@@ -153,7 +158,23 @@ func (p *tfPlan) subnet(id arm.ID, by Place) Place {
 // reference is how a module refers to a table: by its resource in the same module, otherwise by ID.
 func (p *tfPlan) reference(table arm.ID, module string) string {
 	if s := p.byID[table.Key()]; s != nil && moduleOf(s.address) == module {
-		return strings.TrimPrefix(strings.TrimPrefix(s.address, module), ".") + ".id"
+		address := strings.TrimPrefix(strings.TrimPrefix(s.address, module), ".")
+		if isAddress(address) {
+			return address + ".id"
+		}
 	}
-	return `"` + string(table) + `"`
+	return quoteHCL(string(table))
+}
+
+// isAddress reports whether an address is what Terraform writes: names, and keys that are
+// constants. Anything else would be code.
+func isAddress(address string) bool {
+	_, diagnostics := hclsyntax.ParseTraversalAbs([]byte(address), "", hcl.InitialPos)
+	return !diagnostics.HasErrors()
+}
+
+// quoteHCL returns text as a string of Terraform's language, whatever is in it: a template would be
+// evaluated.
+func quoteHCL(text string) string {
+	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
 }

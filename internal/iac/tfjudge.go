@@ -58,6 +58,8 @@ func (p *tfPlan) judge() *Reading {
 			j.route(r)
 		case tfCluster:
 			j.cluster(r)
+		case tfPool:
+			j.pool(r)
 		case tfAzapi, tfAzapiUpdate:
 			j.azapi(r)
 		case tfAzapiAction:
@@ -192,8 +194,8 @@ func (j *judge) association(r *tfResource) {
 	case r.creates() && len(r.Change.Importing) == 0:
 		if table := j.tables[after.SubnetID.Key()]; table != "" && !j.freed(after.SubnetID) {
 			j.note(r, "its creation fails, because subnet %s has the table %s already: import { "+
-				"to = %s  id = %q }", after.SubnetID.Short(), table.Short(), r.Address,
-				after.SubnetID)
+				"to = %s  id = %s }", after.SubnetID.Short(), table.Short(), r.Address,
+				quoteHCL(string(after.SubnetID)))
 			if j.names(r, table) { // imported with another table, the subnet would get that table
 				j.notes[len(j.notes)-1].Repair = &Repair{Address: r.Address,
 					Import: string(after.SubnetID)}

@@ -1,6 +1,7 @@
 package iac
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -84,7 +85,7 @@ func (j *judge) inlineBlock(r *tfResource, id arm.ID, now inline, unknown bool) 
 	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Before: string(had),
 		After: string(after)}
 	e.What.Address = r.Address
-	e.Fix = fmt.Sprintf("in %s, subnet %q: route_table_id = %s", r.Address, id.Name(),
+	e.Fix = fmt.Sprintf("in %s, subnet %s: route_table_id = %s", r.Address, quoteHCL(id.Name()),
 		j.reference(had, r.Module))
 	e.Repair = &Repair{Address: r.Address, Subnet: id.Name(),
 		Set: []Setting{{"route_table_id", j.reference(had, r.Module)}}}
@@ -241,7 +242,7 @@ func (j *judge) writeOnly(r *tfResource, e Effect) {
 	if e.Before != "" {
 		e.Repair = &Repair{Address: r.Address, Set: []Setting{
 			{argument, j.reference(arm.ID(e.Before), r.Module)}, {argument + "_version",
-				string(r.before().WOVersion)},
+				versionHCL(r.before().WOVersion)},
 		}}
 	}
 	t := j.refers(r, argument, tfTable)
@@ -266,18 +267,32 @@ func (j *judge) writeOnly(r *tfResource, e Effect) {
 			return
 		}
 		e.Verb = MayLose
-		e.Fix = finding.Command("make sure that %s of %s names the subnet's present table: az "+
-			"network vnet subnet show --ids %s --query routeTable.id", argument, r.Address,
-			e.What.ID).String()
+		e.Fix = fmt.Sprintf("make sure that %s of %s names the subnet's present table: %s",
+			argument, r.Address, finding.Command("az network vnet subnet show --ids %s --query "+
+				"routeTable.id", e.What.ID))
 	}
 	j.add(e)
 }
 
 func versionAfter(r *tfResource) string {
 	if v := substanceOf(r.after().WOVersion); len(v) > 0 {
-		return string(v)
+		return versionHCL(v)
 	}
-	return string(r.before().WOVersion)
+	return versionHCL(r.before().WOVersion)
+}
+
+// versionHCL is a version as code: the provider has a number, and a plan from elsewhere anything.
+func versionHCL(raw []byte) string {
+	var v any
+	_ = json.Unmarshal(raw, &v) // it is a part of JSON that was read
+	switch v := v.(type) {
+	case float64:
+		return string(raw)
+	case string:
+		return quoteHCL(v)
+	default:
+		return "null"
+	}
 }
 
 // substanceOf is a version, nil for none: null and 0 are equal.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -33,6 +34,11 @@ func (r *Reading) Findings(known Known) []finding.Finding {
 			continue
 		}
 		out = append(out, known.finding(e)...)
+	}
+	for _, e := range r.Given {
+		if e = known.replaces(e); e.Verb != "" {
+			out = append(out, known.finding(e)...)
+		}
 	}
 	for _, n := range r.Notes {
 		out = append(out, n.finding())
@@ -88,6 +94,23 @@ func (k Known) settle(e Effect) Effect {
 			}
 		}
 	}
+	return e
+}
+
+// replaces decides whether code that gives a subnet a table replaces the one that the subnet has.
+// Code names a table in many ways: only another name is another table.
+func (k Known) replaces(e Effect) Effect {
+	e.Verb = ""
+	if k.Live == nil {
+		return e
+	}
+	subnet := k.Live.Subnet(k.find(e.What))
+	if subnet == nil || subnet.RouteTable == "" ||
+		strings.EqualFold(subnet.RouteTable.Name(), shortName(e.After)) {
+		return e
+	}
+	e.Verb, e.What.ID, e.Before = Another, subnet.ID, string(subnet.RouteTable)
+	e.Fix = fmt.Sprintf("in %s: name %s", e.By.Address, subnet.RouteTable)
 	return e
 }
 
@@ -238,6 +261,10 @@ func (k Known) routes(e Effect) finding.Finding {
 			f = f.With(fmt.Sprintf("and %d more", len(e.Routes)-i))
 			break
 		}
+		if !r.Prefix.IsValid() || !r.Hop.IsValid() { // the code names it only
+			f = f.With(r.Name)
+			continue
+		}
 		f = f.With(fmt.Sprintf("%s -> %s (%s)", r.Prefix, r.Hop, r.Name))
 	}
 	return e.dress(f, why)
@@ -245,9 +272,16 @@ func (k Known) routes(e Effect) finding.Finding {
 
 const maxRoutesShown = 10
 
+var isCommand = regexp.MustCompile(`^(az|terraform|routekeeper|kubectl) `)
+
 // dress adds to a finding the place in the code, the reason why it matters, and the repair.
 func (e Effect) dress(f finding.Finding, why string) finding.Finding {
-	f.Fix = e.Fix
+	// Only a command can be pasted; names in code and in words are not quoted for a shell.
+	if isCommand.MatchString(e.Fix) {
+		f.Fix = e.Fix
+	} else {
+		f.Advice = e.Fix
+	}
 	by := e.By
 	if by.Address != "" {
 		f = f.About(by.Address).With("by " + by.Address)

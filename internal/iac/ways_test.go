@@ -343,8 +343,10 @@ func TestWays(t *testing.T) {
 					list = append(list, part)
 				}
 			}
-			r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
-				strings.Join(list, ",")+`]`+more+`}`))
+			text := `{"format_version":"1.2","resource_changes":[` + strings.Join(list, ",") + `]` +
+				more + `}`
+			hostilePlan([]byte(text))
+			r, err := Read("plan", strings.NewReader(text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -384,8 +386,9 @@ func TestKeepAssociation(t *testing.T) {
 	} {
 		change := strings.Replace(changes(tfAssociation, "n", "delete", association(rtID), "null"),
 			`"`+tfAssociation+`.n"`, strconv.Quote(address), 1)
-		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
-			change+`]}`))
+		text := `{"format_version":"1.2","resource_changes":[` + change + `]}`
+		hostilePlan([]byte(text))
+		r, err := Read("plan", strings.NewReader(text))
 		if err != nil || len(r.Effects) != 1 || !strings.HasSuffix(r.Effects[0].Fix, want) {
 			t.Errorf("%s: %v, %+v", address, err, r.Effects)
 		}

@@ -1,13 +1,11 @@
 package iac
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
-	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
@@ -96,7 +94,11 @@ func ReadWhatIf(file File) (*Reading, error) {
 				Fix: "add the cluster to the template, or deploy it in incremental mode",
 			})
 		case c.is(arm.TypeCluster, "Modify"):
+			w.pools(c)
 			w.cluster(c)
+		case c.is(arm.TypeCluster+"/agentPools", "Modify"):
+			w.poolSubnet(c.id, c.id.Name(), c.before.Object("properties"),
+				c.after.Object("properties"))
 		case c.is(arm.TypeRouteTable, "Modify"):
 			w.table(c)
 		}
@@ -143,8 +145,14 @@ func ofInterest(id arm.ID) bool {
 }
 
 func (w *whatIf) add(o *armtemplate.Object) {
-	id, err := arm.ParseID(o.Text("resourceId"))
-	if err != nil || !ofInterest(id) {
+	text := o.Text("resourceId")
+	id, err := arm.ParseID(text)
+	switch {
+	case err != nil && ofInterest(arm.ID(text)):
+		w.note(subnetPlace(text), true, "its change is not checked, because its ID is wrong: "+
+			err.Error())
+		return
+	case err != nil || !ofInterest(id):
 		return
 	}
 	c := &whatIfChange{id: id, kind: o.Text("changeType"), before: o.Object("before"),
@@ -300,7 +308,7 @@ func (w *whatIf) effect(verb Verb, id arm.ID, c *whatIfChange, after, how string
 	e := Effect{Verb: verb, What: subnetPlace(string(id)), By: Place{ID: c.id, Name: c.id.Name()},
 		Before: had, After: after, How: how}
 	if had != "" && verb != Recreated {
-		e.Fix = fmt.Sprintf(`in the template, in the properties of %s: "routeTable": {"id": "%s"}`,
+		e.Fix = fmt.Sprintf(`in the template, in the properties of %s: "routeTable": {"id": %q}`,
 			id.Name(), had)
 	}
 	w.reading.Effects = append(w.reading.Effects, e)
@@ -344,25 +352,4 @@ func (w *whatIf) table(c *whatIfChange) {
 			"Microsoft.Network/routeTables/routes"
 		w.reading.Effects = append(w.reading.Effects, e)
 	}
-}
-
-// cluster judges a cluster that the deployment changes from kubenet to overlay.
-func (w *whatIf) cluster(c *whatIfChange) {
-	profile := func(o *armtemplate.Object) *armtemplate.Object {
-		return o.Object("properties").Object("networkProfile")
-	}
-	before, after := profile(c.before), profile(c.after)
-	if before == nil || after == nil ||
-		!strings.EqualFold(before.Text("networkPlugin"), "kubenet") ||
-		!strings.EqualFold(after.Text("networkPlugin"), "azure") ||
-		!strings.EqualFold(after.Text("networkPluginMode"), "overlay") {
-		return
-	}
-	e := Effect{Verb: Migrates, What: Place{ID: c.id, Name: c.id.Name()},
-		How: "leaves kubenet: this starts the migration to overlay, which cannot be undone",
-		Needs: migrationNeeds(c.after.Object("identity").Text("type"),
-			c.after.Object("properties").Text("kubernetesVersion"),
-			cmp.Or(after.Text("networkPolicy"), "none"))}
-	e.Fix = finding.Command("routekeeper migrate plan %s", c.id.Name()).String()
-	w.reading.Effects = append(w.reading.Effects, e)
 }

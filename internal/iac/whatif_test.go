@@ -35,6 +35,7 @@ func readWhatIf(t *testing.T, f File) *Reading {
 	if err != nil {
 		t.Fatal(err)
 	}
+	hostile(f.Data, func(data []byte) (*Reading, error) { return ReadWhatIf(File{f.Name, data}) })
 	return r
 }
 
@@ -105,6 +106,16 @@ func TestWhatIfNoise(t *testing.T) {
 		if len(got) == 0 || got[0] != want {
 			t.Errorf("%s: %v, want %s first", table, got, want)
 		}
+	}
+}
+
+// TestWhatIfWrongID: a network whose ID is none does not disappear from the result.
+func TestWhatIfWrongID(t *testing.T) {
+	network := strings.Replace(whatIfTable, "routeTables/", "virtualNetworks/shop", 1)
+	r := readWhatIf(t, whatIfFile(t, `"resourceId": "`+network, `"resourceId": "`+network+`\u001b`))
+	if len(r.Notes) != 1 || !r.Notes[0].Unknown || !strings.HasPrefix(r.Notes[0].Text,
+		"its change is not checked, because its ID is wrong: ") {
+		t.Errorf("%+v", r.Notes)
 	}
 }
 

@@ -35,6 +35,9 @@ type Cluster struct {
 	Migrating bool
 	// Addons are the add-ons that are on, in lower case, sorted.
 	Addons []string
+	// Defender, Metrics and CostAnalysis are set if Microsoft Defender for Containers, the managed
+	// service for Prometheus and the cost analysis add-on are on.
+	Defender, Metrics, CostAnalysis bool
 	// IngressAddon is set if the ingress add-on (AGIC) is on. Ingress is the Application Gateway
 	// that it manages, or "". IngressAsked is the gateway that its settings name. IngressPrincipal
 	// is the object ID of its identity, in lower case.
@@ -123,13 +126,25 @@ func (c *Cluster) Kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet")
 
 // Leaving returns the cluster as it works while it leaves kubenet, given its document from before:
 // its document names overlay from the start of the operation, but nodes need their routes until
-// each has moved. Any other cluster is returned unchanged.
+// each has moved. If it was not read before (nil), it may be leaving: its route table shows whether
+// it is. Any other cluster is returned unchanged.
 func (c *Cluster) Leaving(before *Cluster) *Cluster {
-	if before == nil || !before.Kubenet() || !c.Overlay() || !c.Updating {
+	if before != nil && !before.Kubenet() || !c.MayLeave() {
 		return c
 	}
 	now := *c
-	now.Plugin, now.PluginMode, now.Migrating = before.Plugin, "", true
+	now.Plugin, now.PluginMode, now.Migrating = "kubenet", "", true
+	return &now
+}
+
+// MayLeave reports whether the cluster's document is that of one on its way from kubenet to
+// overlay. Other operations on an overlay cluster look the same.
+func (c *Cluster) MayLeave() bool { return c.Migrating || c.Overlay() && c.Updating }
+
+// Left returns a migrating cluster as it works once it has left kubenet.
+func (c *Cluster) Left() *Cluster {
+	now := *c
+	now.Plugin, now.PluginMode, now.Migrating = "azure", "overlay", false
 	return &now
 }
 
@@ -137,7 +152,7 @@ func (c *Cluster) Leaving(before *Cluster) *Cluster {
 // pods need the routes then. Any other cluster is returned unchanged.
 func (c *Cluster) Mixed(nodes []Node) *Cluster {
 	stays := func(n Node) bool { return !n.Overlay }
-	if !c.Overlay() || !c.Updating || !slices.ContainsFunc(nodes, stays) {
+	if !c.MayLeave() || !slices.ContainsFunc(nodes, stays) {
 		return c
 	}
 	now := *c
@@ -290,6 +305,11 @@ func (c *Cluster) IsManagedSubnet(id arm.ID) bool {
 		managedVNet.MatchString(id.Parent().Name()) && strings.EqualFold(id.Name(), managedSubnet)
 }
 
+// toggle is a feature in a cluster's document.
+type toggle struct {
+	Enabled bool `json:"enabled"`
+}
+
 // DecodeCluster reads a managed cluster.
 func DecodeCluster(raw []byte) (*Cluster, error) {
 	var p struct {
@@ -321,6 +341,17 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		NodeResourceGroupProfile struct {
 			RestrictionLevel string `json:"restrictionLevel"`
 		} `json:"nodeResourceGroupProfile"`
+		Security struct {
+			Defender struct {
+				Monitoring toggle `json:"securityMonitoring"`
+			} `json:"defender"`
+		} `json:"securityProfile"`
+		Monitor struct {
+			Metrics toggle `json:"metrics"`
+		} `json:"azureMonitorProfile"`
+		MetricsProfile struct {
+			CostAnalysis toggle `json:"costAnalysis"`
+		} `json:"metricsProfile"`
 		AddonProfiles map[string]struct {
 			Enabled bool              `json:"enabled"`
 			Config  map[string]string `json:"config"`
@@ -376,6 +407,9 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			strings.EqualFold(p.State, "Upgrading"),
 		Version: p.KubernetesVersion,
 
+		Defender:        p.Security.Defender.Monitoring.Enabled,
+		Metrics:         p.Monitor.Metrics.Enabled,
+		CostAnalysis:    p.MetricsProfile.CostAnalysis.Enabled,
 		PrivateZone:     p.APIServer.PrivateZone,
 		AutoProvisioned: strings.EqualFold(p.NodeProvisioning.Mode, "Auto"),
 	}

@@ -8,22 +8,30 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Firewall is an Azure Firewall with its rules: its own, and those of its policies.
+// Firewall is an Azure Firewall. Egress.RulesOf has all its rules.
 type Firewall struct {
 	arm.Document
-	Addresses []netip.Addr // private ones, to which routes lead
-	Policy    arm.ID       // "" if its rules are its own
-	Rules     []FirewallRule
-	// Unread says why the rules are incomplete, or "".
-	Unread string
+	Addresses []netip.Addr   // private ones, to which routes lead
+	Policy    arm.ID         // "" if its rules are its own
+	Rules     []FirewallRule // its own
 }
 
-// FirewallRule is a rule that allows something; rules that deny are left out.
+// FirewallRule is a network or application rule. Rules that translate addresses are left out.
 type FirewallRule struct {
-	Name string
-	// Application rules allow names; network rules allow addresses.
+	Name   string
+	Denies bool
+	// Application rules are about names; network rules are about addresses.
 	Application bool
-	Sources     []string // prefixes, addresses or *; empty if an IP group says it
+	Sources     []string // prefixes, addresses, ranges or *
+	// SourceGroups are IP groups whose addresses are further sources.
+	SourceGroups []arm.ID
+	// DestinationGroups are those of further destinations.
+	DestinationGroups []arm.ID
+	// AnySource and AnyDestination are set if a rule that allows has such a group that was not
+	// read.
+	AnySource, AnyDestination bool
+	// Depth is how many policies inherit the rule. Group and Collection are priorities.
+	Depth, Group, Collection int
 	// FQDNs are names such as *.azmk8s.io, Tags such as AzureKubernetesService.
 	FQDNs, Tags []string
 	// Destinations and Protocols are those of a network rule. Ports are of both, such as 443 or *.
@@ -34,20 +42,24 @@ type firewallRule struct {
 	Name         string   `json:"name"`
 	Kind         string   `json:"ruleType"`
 	Sources      []string `json:"sourceAddresses"`
+	SourceGroups []arm.ID `json:"sourceIpGroups"`
 	FQDNs        []string `json:"targetFqdns"`
 	Names        []string `json:"destinationFqdns"`
 	Tags         []string `json:"fqdnTags"`
 	Destinations []string `json:"destinationAddresses"`
-	Ports        []string `json:"destinationPorts"`
+	// DestinationGroups are IP groups.
+	DestinationGroups []arm.ID `json:"destinationIpGroups"`
+	Ports             []string `json:"destinationPorts"`
 	// Protocols are objects in an application rule, and words in a network rule.
 	Protocols   []json.RawMessage `json:"protocols"`
 	IPProtocols []string          `json:"ipProtocols"`
 }
 
-func (r firewallRule) decoded(application bool) FirewallRule {
-	out := FirewallRule{Name: r.Name, Application: application, Sources: r.Sources,
+func (r firewallRule) decoded(application, denies bool, collection int) FirewallRule {
+	out := FirewallRule{Name: r.Name, Application: application, Denies: denies,
+		Collection: collection, Sources: r.Sources, SourceGroups: r.SourceGroups,
 		FQDNs: append(r.FQDNs, r.Names...), Tags: r.Tags, Destinations: r.Destinations,
-		Protocols: r.IPProtocols, Ports: r.Ports}
+		DestinationGroups: r.DestinationGroups, Protocols: r.IPProtocols, Ports: r.Ports}
 	for _, raw := range r.Protocols {
 		var word string
 		var typed struct {
@@ -66,12 +78,16 @@ type ruleAction struct {
 	Type string `json:"type"`
 }
 
-func (a ruleAction) allows() bool { return strings.EqualFold(a.Type, "Allow") }
+// filters reports whether rules with the action allow or deny.
+func (a ruleAction) filters() bool { return strings.EqualFold(a.Type, "Allow") || a.denies() }
+
+func (a ruleAction) denies() bool { return strings.EqualFold(a.Type, "Deny") }
 
 type firewallCollection struct {
 	Properties struct {
-		Action ruleAction     `json:"action"`
-		Rules  []firewallRule `json:"rules"`
+		Priority int            `json:"priority"`
+		Action   ruleAction     `json:"action"`
+		Rules    []firewallRule `json:"rules"`
 	} `json:"properties"`
 }
 
@@ -109,52 +125,12 @@ func DecodeFirewall(raw []byte) (*Firewall, error) {
 	for i, collections := range [][]firewallCollection{p.Application, p.Network} {
 		for _, c := range collections {
 			for _, r := range c.Properties.Rules {
-				if c.Properties.Action.allows() {
-					f.Rules = append(f.Rules, r.decoded(i == 0))
+				if c.Properties.Action.filters() {
+					f.Rules = append(f.Rules, r.decoded(i == 0, c.Properties.Action.denies(),
+						c.Properties.Priority))
 				}
 			}
 		}
 	}
 	return f, nil
-}
-
-// DecodeFirewallRules reads the rules that allow something from a rule collection group of a
-// policy.
-func DecodeFirewallRules(raw []byte) ([]FirewallRule, error) {
-	var doc struct {
-		Properties struct {
-			Collections []struct {
-				Action ruleAction     `json:"action"`
-				Rules  []firewallRule `json:"rules"`
-			} `json:"ruleCollections"`
-		} `json:"properties"`
-	}
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		return nil, arm.DescribeJSON(raw, err)
-	}
-	var rules []FirewallRule
-	for _, c := range doc.Properties.Collections {
-		for _, r := range c.Rules {
-			if c.Action.allows() {
-				rules = append(rules, r.decoded(strings.EqualFold(r.Kind, "ApplicationRule")))
-			}
-		}
-	}
-	return rules, nil
-}
-
-// DecodeBasePolicy reads which policy a firewall policy inherits from, or "".
-func DecodeBasePolicy(raw []byte) (arm.ID, error) {
-	var doc struct {
-		Properties struct {
-			Base *arm.Ref `json:"basePolicy"`
-		} `json:"properties"`
-	}
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		return "", arm.DescribeJSON(raw, err)
-	}
-	if doc.Properties.Base == nil {
-		return "", nil
-	}
-	return arm.Clean(doc.Properties.Base.ID), nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -132,9 +133,23 @@ func (o kubeObject) check(kind string) error {
 		return fmt.Errorf("found a %s, expected only objects of kind %s", o.Kind, kind)
 	case o.Metadata.Name == "":
 		return fmt.Errorf("metadata.name is missing")
+	case !kubeName(o.Metadata.Name):
+		return fmt.Errorf("metadata.name: no %s can have the name %.80q", kind, o.Metadata.Name)
+	case o.Metadata.Namespace != "" && !kubeName(o.Metadata.Namespace):
+		return fmt.Errorf("metadata.namespace: none can have the name %.80q", o.Metadata.Namespace)
 	}
 	return nil
 }
+
+// kubeName reports whether an API server gives a name to nodes, pods or namespaces: it is a DNS
+// subdomain. Names of nodes become names of routes, and Azure refuses a whole table for a wrong
+// one.
+func kubeName(name string) bool {
+	const longest = 253
+	return len(name) <= longest && subdomain.MatchString(name)
+}
+
+var subdomain = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 // DecodeNodes reads the output of `kubectl get nodes -o json`, one page of the API's list, or one
 // node. It sorts the nodes by name.

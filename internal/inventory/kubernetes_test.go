@@ -230,3 +230,42 @@ func FuzzPods(f *testing.F) {
 		}
 	})
 }
+
+// TestKubernetesNames: a name that no API server gives is refused in one short line, because it
+// would become the name of a route, or a line on a terminal.
+func TestKubernetesNames(t *testing.T) {
+	for _, name := range []string{"", "a b", "x\n::error::y", "x\x1b[2J", "x\u202e", "$(touch x)",
+		"-f", "@x", "x/../y", "X", "x.", strings.Repeat("x", 254), strings.Repeat("\x1b", 1e6)} {
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for kind, doc := range map[string]string{
+			"Node": `{"kind":"Node","metadata":{"name":` + string(quoted) + `}}`,
+			"Pod": `{"kind":"Pod","metadata":{"namespace":"a","name":` + string(quoted) +
+				`}}`,
+			"namespace": `{"kind":"Pod","metadata":{"name":"a","namespace":` + string(quoted) +
+				`}}`,
+		} {
+			if kind == "Node" {
+				_, err = DecodeNodes([]byte(doc))
+			} else {
+				_, err = DecodePods([]byte(doc))
+			}
+			if empty := kind == "namespace" && name == ""; empty != (err == nil) {
+				t.Errorf("%s %.300q: %v", kind, name, err)
+			}
+			if err != nil && (strings.ContainsAny(err.Error(), "\n\x1b\u202e") ||
+				len(err.Error()) > 1000) {
+				t.Errorf("%s: %.2000q", kind, err)
+			}
+		}
+	}
+	for _, name := range []string{"aks-np-12345678-vmss00000a", "ip-10.0.0.4.internal", "0"} {
+		if _, err := DecodeNodes([]byte(`{"kind":"Node","metadata":{"name":"` + name +
+			`"}}`)); err !=
+			nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

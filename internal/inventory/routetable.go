@@ -59,6 +59,24 @@ type RouteTable struct {
 	byPrefix []int // of ByPrefix
 }
 
+// Default returns the routes that make up the table's default route; none if it is incomplete. The
+// two halves of 0.0.0.0/0 have the same effect, and win over a learned default route.
+func (t *RouteTable) Default() []Route {
+	of := map[netip.Prefix]Route{}
+	for _, r := range t.Routes {
+		of[r.Prefix] = r
+	}
+	if r, ok := of[netip.MustParsePrefix("0.0.0.0/0")]; ok {
+		return []Route{r}
+	}
+	low, isLow := of[netip.MustParsePrefix("0.0.0.0/1")]
+	high, isHigh := of[netip.MustParsePrefix("128.0.0.0/1")]
+	if isLow && isHigh {
+		return []Route{low, high}
+	}
+	return nil
+}
+
 // ByPrefix returns the indexes in Routes of the routes with prefixes, in the order of their
 // prefixes. They are computed once, when the table is decoded, because tables are read often and
 // rarely change.

@@ -23,9 +23,10 @@ type Snapshot struct {
 	// Read only by a diagnosis:
 	SecurityGroups map[string]*SecurityGroup
 	Gateways       map[string]*Gateway
-	Firewalls      map[string]*Firewall // nil if they were not read
 	Interfaces     map[string]*Interface
 	Locks          map[string]*Lock
+	// Egress is what a comparison of firewalls needs; nil if it was not read.
+	Egress *Egress
 	// Caller is the reader's object ID, or "". CallerRights are its rights, by the scope's key.
 	// Rights are those of a principal, by its object ID and the scope's key.
 	Caller       string
@@ -257,8 +258,16 @@ func (s *Snapshot) Add(raw []byte) error {
 		err = put(s.SecurityGroups, id, raw, DecodeSecurityGroup)
 	case id.Is(arm.TypeGateway):
 		err = put(s.Gateways, id, raw, DecodeGateway)
-	case id.Is(arm.TypeFirewall) && s.Firewalls != nil:
-		err = put(s.Firewalls, id, raw, DecodeFirewall)
+	case id.Is(arm.TypeFirewall):
+		err = put(s.WithEgress().Firewalls, id, raw, DecodeFirewall)
+	case id.Is(arm.TypeFirewallPolicy):
+		err = put(s.WithEgress().Policies, id, raw, DecodeFirewallPolicy)
+	case id.Is(arm.TypeRuleGroup):
+		err = put(s.WithEgress().Groups, id, raw, DecodeRuleGroup)
+	case id.Is(arm.TypeIPGroup):
+		err = put(s.WithEgress().IPGroups, id, raw, DecodeIPGroup)
+	case id.Is(arm.TypeExtension):
+		err = put(s.WithEgress().Extensions, id, raw, DecodeExtension)
 	case id.Is(arm.TypeInterface), id.Is(arm.TypeScaleSetInterface):
 		err = put(s.Interfaces, id, raw, DecodeInterface)
 	case id.Is(arm.TypeLock):
@@ -338,4 +347,23 @@ func (s *Snapshot) Elsewhere(t *RouteTable, c *Cluster) bool {
 func SortPrefixes(prefixes []netip.Prefix) []netip.Prefix {
 	slices.SortFunc(prefixes, netip.Prefix.Compare)
 	return slices.Compact(prefixes)
+}
+
+// Migrates reports whether a cluster is leaving kubenet: its document names overlay from the start
+// of the operation on, but a table of its node subnets still has routes to its pods.
+func (s *Snapshot) Migrates(c *Cluster) bool {
+	if !c.MayLeave() {
+		return false
+	}
+	nodes := s.NodePrefixes(c)
+	within := func(prefixes []netip.Prefix, a netip.Addr) bool {
+		return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+	}
+	return slices.ContainsFunc(s.NodeSubnetIDs(c), func(id arm.ID) bool {
+		subnet := s.Subnet(id)
+		return subnet != nil && s.Table(subnet.RouteTable) != nil && slices.ContainsFunc(
+			s.Table(subnet.RouteTable).Routes, func(r Route) bool {
+				return within(c.PodCIDRs, r.Prefix.Addr()) && within(nodes, r.Hop)
+			})
+	})
 }

@@ -15,6 +15,7 @@ type VNet struct {
 	Location string
 	Prefixes []netip.Prefix // its address space
 	Peerings []Peering
+	DNS      []netip.Addr // its own DNS servers; none: Azure's
 }
 
 // Peering is a virtual network's side of a peering.
@@ -46,9 +47,12 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 		AddressPrefixes []string `json:"addressPrefixes"`
 	}
 	var p struct {
-		AddressSpace space             `json:"addressSpace"`
-		Subnets      []json.RawMessage `json:"subnets"`
-		Peerings     []struct {
+		AddressSpace space `json:"addressSpace"`
+		DHCP         struct {
+			Servers []string `json:"dnsServers"`
+		} `json:"dhcpOptions"`
+		Subnets  []json.RawMessage `json:"subnets"`
+		Peerings []struct {
 			Name       string `json:"name"`
 			Properties struct {
 				Remote      *arm.Ref `json:"remoteVirtualNetwork"`
@@ -67,6 +71,11 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 	}
 	v := &VNet{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location,
 		Prefixes: arm.ParsePrefixes(p.AddressSpace.AddressPrefixes)}
+	for _, text := range p.DHCP.Servers {
+		if server, err := netip.ParseAddr(text); err == nil {
+			v.DNS = append(v.DNS, server)
+		}
+	}
 	for _, peering := range p.Peerings {
 		q := peering.Properties
 		v.Peerings = append(v.Peerings, Peering{

@@ -45,7 +45,7 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 		Tables: []arm.ID{table}}, o)
 	left := func(format string, args ...any) *finding.Finding {
 		f := finding.New(finding.ClusterMissing, name, string(id), format, args...).
-			WithFix("remove %s from the config", name)
+			WithAdvice("remove %s from the config", name)
 		return &f
 	}
 	cluster := s.Cluster(id)
@@ -53,9 +53,12 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	case s.Unread[table.Key()].Absent:
 		f := finding.New(finding.TableMissing, name, string(table),
 			"route table %s does not exist: it is not put back on %s", table.Short(),
-			subnet.ID.Short()).
-			WithFix("%s", plan.Remake(cmp.Or(cluster, seen.Cluster(id)), table,
-				finding.Command("create the table, or correct the config of %s", name)))
+			subnet.ID.Short())
+		fix := plan.Remake(cmp.Or(cluster, seen.Cluster(id)), table, finding.CommandLine{})
+		if fix == (finding.CommandLine{}) {
+			f = f.WithAdvice("create the table, or correct the config of %s", name)
+		}
+		f = f.WithFix("%s", fix)
 		return &f
 	case cluster != nil && cluster.Deleting:
 		return left("cluster %s is being deleted: the route table of %s is not put back",

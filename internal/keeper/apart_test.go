@@ -68,7 +68,7 @@ func TestApart(t *testing.T) {
 							repaired(fmt.Sprintf("strip %d, seen by polling", i), 26*time.Second)
 						} else {
 							time.Sleep(5 * time.Second)
-							k.Wake("", subnet)
+							k.Wake(Event{}, subnet)
 							repaired(fmt.Sprintf("strip %d, with an event", i), 8*time.Second)
 						}
 						k.since(time.Duration(i) * 7 * time.Second)
@@ -162,12 +162,12 @@ func TestApartJoins(t *testing.T) {
 		k.since(time.Minute)
 		fix := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before",
 			Count: -1})
-		k.Wake("", play.cluster)
+		k.Wake(Event{}, play.cluster)
 		k.since(6 * time.Second) // it is checked by its own worker now
 		w.edit(w.demo.NodeSubnet, func(p object) {
 			p["routeTable"] = object{"id": string(play.table)}
 		})
-		k.Wake("", w.demo.NodeSubnet)
+		k.Wake(Event{}, w.demo.NodeSubnet)
 		results := k.parts(40 * time.Second)
 		fix()
 		results = append(results, k.parts(6*time.Minute)...)
@@ -231,8 +231,8 @@ func TestParted(t *testing.T) {
 		k.since(time.Minute)
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
-		k.Wake("Ann Example", w.demo.NodeSubnet)
-		k.Wake("a pipeline", play.target)
+		k.Wake(Event{Caller: "Ann Example"}, w.demo.NodeSubnet)
+		k.Wake(Event{Caller: "a pipeline"}, play.target)
 		r := k.parts(time.Minute)
 		if len(r) != 2 || !slices.Equal(r[0].Of, []string{"play"}) ||
 			!slices.Equal(r[1].Of, []string{"shop"}) {
@@ -251,8 +251,8 @@ func TestParted(t *testing.T) {
 		if r[0].Reads+r[1].Reads == 0 {
 			t.Error("neither part has read anything")
 		}
-		if r[0].Woke != (Cause{By: ByEvent, Caller: "a pipeline"}) ||
-			r[1].Woke != (Cause{By: ByEvent, Caller: "Ann Example"}) {
+		if r[0].Woke.Caller != "a pipeline" ||
+			r[1].Woke.Caller != "Ann Example" {
 			t.Errorf("woken by %+v and %+v", r[0].Woke, r[1].Woke)
 		}
 	})
@@ -322,7 +322,7 @@ func TestPartedMeanwhile(t *testing.T) {
 			w.edit(play.subnet, func(p object) {
 				p["routeTable"] = object{"id": string(w.demo.ClusterTable)}
 			})
-			(<-running).Wake("", play.subnet)
+			(<-running).Wake(Event{}, play.subnet)
 			time.Sleep(3 * time.Second)
 		})
 		k := w.runOver(emulatortest.ClientOver(t, way(emulatortest.Transport(t, w.e)), w.e,
@@ -336,7 +336,7 @@ func TestPartedMeanwhile(t *testing.T) {
 		w.strip(w.demo.GatewaySubnet)
 		k.since(10 * time.Second)
 		woken := time.Now()
-		k.Wake("", w.demo.GatewaySubnet, third.subnet)
+		k.Wake(Event{}, w.demo.GatewaySubnet, third.subnet)
 		results := k.parts(time.Minute)
 		joined := false
 		for _, r := range results {

@@ -88,6 +88,17 @@ func (w *writes) begin(resource string) (busy chan struct{}) {
 	return nil
 }
 
+// missedBy reports whether a resource is being written. If so, a check follows when the write ends.
+func (w *writes) missedBy(resource string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.under[resource].ended == nil {
+		return false
+	}
+	w.missed[resource] = true
+	return true
+}
+
 // end releases a resource, and reports whether a check wanted to write it meanwhile.
 func (w *writes) end(resource string) (missed bool) {
 	w.mu.Lock()
@@ -168,11 +179,7 @@ func (c *check) started(id arm.ID) bool {
 	if slices.ContainsFunc(c.order, id.Equal) {
 		return true
 	}
-	if c.request != nil || !c.k.writes.busy(id.Key()) {
-		return false
-	}
-	c.k.writes.begin(id.Key()) // it is busy: this triggers a check when the write ends
-	return true
+	return c.request == nil && c.k.writes.missedBy(id.Key())
 }
 
 // start starts the writes of a plan's changes.
@@ -294,6 +301,10 @@ func (w *worker) wrote(x *write) {
 	}
 	c.outcomes[x.ID.Key()] = x.outcomes
 	w.askFabric(x)
+	if key := x.ID.Key(); x.now.ETag != "" {
+		c.outdated[key] = w.mem.left[key] == x.now.ETag // nothing has changed since
+		w.mem.left[key] = x.now.ETag
+	}
 	if x.now.Raw != nil {
 		if c.after.Snapshot == nil {
 			c.after = c.s.Fork()
@@ -322,7 +333,8 @@ func (c *check) keepFailure(id arm.ID, found []finding.Finding) {
 // apply changes the resource.
 func (x *write) apply(ctx context.Context) {
 	c := x.check
-	if c.request == nil && c.k.pause() != "" { // paused since the decision: other writes went first
+	// Paused since the decision: other writes went first.
+	if c.request == nil && (c.k.pause() != "" || c.k.allPaused(x.Planned)) {
 		for _, change := range x.Planned {
 			x.outcomes = append(x.outcomes, plan.Outcome{Change: change, State: plan.Planned})
 		}

@@ -138,7 +138,7 @@ func TestRequestTakesNothingAway(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		// both come at once
 		go func() { _, _ = k.Ask(context.Background(), Request{Cluster: "shop"}) }()
-		k.Wake("", w.demo.NodeSubnet)
+		k.Wake(Event{}, w.demo.NodeSubnet)
 		k.since(10 * time.Second)
 		if w.tableOf(w.demo.NodeSubnet) == "" {
 			t.Error("the event is lost")

@@ -45,7 +45,7 @@ func TestRepairsBeforePolls(t *testing.T) {
 					}
 					w.strip(subnet)
 					time.Sleep(5 * time.Second)
-					k.Wake("", subnet)
+					k.Wake(Event{}, subnet)
 					k.since(7 * time.Second) // the operation takes four
 					if w.tableOf(subnet) == "" {
 						t.Errorf("strip %d waits for the polls", i)
@@ -78,7 +78,7 @@ func TestAllObeyRetryAfter(t *testing.T) {
 		k.since(11 * time.Second)
 		since := w.mark()
 		w.strip(play.subnet)
-		k.Wake("", w.demo.NodeSubnet)
+		k.Wake(Event{}, w.demo.NodeSubnet)
 		k.since(18 * time.Second)
 		for _, r := range since() {
 			if network := r.Path; len(network) > 52 &&

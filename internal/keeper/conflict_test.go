@@ -37,7 +37,7 @@ func TestConflict(t *testing.T) {
 				strip := func() {
 					w.strip(w.demo.GatewaySubnet)
 					time.Sleep(5 * time.Second)
-					k.Wake("", w.demo.GatewaySubnet)
+					k.Wake(Event{}, w.demo.GatewaySubnet)
 				}
 				// from a strip until the table is back; 0: not before the next strip
 				var waits []time.Duration

@@ -26,11 +26,11 @@ import (
 // refusals, errors, lost and late answers, stale reads, cut connections, slow and failing
 // operations, keepers that are killed and start again hours later, two keepers at once, other
 // writers, lost routes, pools that replace each other, clusters that are deleted and created again,
-// pauses and config changes. An oracle that knows nothing about the keeper judges each write before
+// pauses, config changes, and a hostile caller who floods the keeper with events and requests
+// (hostilecaller_test.go). An oracle that knows nothing about the keeper judges each write before
 // Azure gets it (oracle_test.go), and checks what is broken, and for how long (overdue_test.go).
 //
-// ROUTEKEEPER_DAYS is the number of days, ROUTEKEEPER_SEED repeats a day, ROUTEKEEPER_HOURS is the
-// length of a day.
+// ROUTEKEEPER_DAYS is how many days, ROUTEKEEPER_HOURS how long; ROUTEKEEPER_SEED repeats a day.
 func TestEverything(t *testing.T) {
 	number := func(name string, otherwise int) int {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
@@ -63,10 +63,12 @@ type everything struct {
 	members  []*member
 	theirs   map[arm.ID]map[string]string // the correct unmanaged routes, by table
 	readings map[arm.ID]*decoded
+	checks   int
 	faults   []*fault
 	store    *store
 	lives    []*life // running keepers: none, one or two
-	n        int     // of the next resource
+	hostile  hostile
+	n        int // of the next resource
 	story    []string
 
 	// addresses that nodes had before they got another one: netip.Addr to time.Time
@@ -127,8 +129,7 @@ const (
 type fault struct {
 	until  time.Time
 	remove func()
-	// excuses are the clusters whose associations cannot be repaired while it lasts, and grace is
-	// how long afterwards they may stay lost. A failure elsewhere excuses no cluster.
+	// excuses are clusters whose associations may stay lost while it lasts, and for grace after.
 	excuses []*member
 	grace   time.Duration
 	// late is how long afterwards calls can still be delayed or hang. The document of a cluster
@@ -148,6 +149,8 @@ type life struct {
 	mu       sync.Mutex
 	k        *Keeper
 	said     []finding.Finding // current findings
+	ended    []finding.Finding // why the keeper before this one ended by itself
+	unheard  map[string]bool   // clusters that this one has not reported yet
 	knows    map[string]bool   // clusters that it has read completely
 	lastTold time.Time
 }
@@ -161,6 +164,7 @@ func newEverything(t *testing.T, seed uint64) *everything {
 		store: &store{of: paper{}},
 		lost:  map[arm.ID]*takenAway{}, lacks: map[arm.ID]time.Time{},
 		hands: map[arm.ID][]time.Time{}}
+	d.hostile.by, d.hostile.rare = rand.New(rand.NewPCG(seed, 12)), 4
 	d.interval = []time.Duration{10, 30, 60, 60, 120, 120, 300}[d.by.IntN(7)] * time.Second
 	for i := range 1 + d.by.IntN(5) {
 		m := d.build(i, opts.Subscriptions[d.by.IntN(2)])
@@ -281,6 +285,10 @@ func (d *everything) start() {
 			}
 			l.mu.Lock() // a keeper that ends says why
 			l.said = []finding.Finding{finding.New(finding.AzureUnreachable, "", "", "%v", err)}
+			l.ended, l.unheard = l.said, map[string]bool{}
+			for _, c := range d.configs() {
+				l.unheard[c.Metadata.Name] = true
+			}
 			l.mu.Unlock()
 			time.Sleep(5 * time.Second)
 			l.mu.Lock()
@@ -297,6 +305,7 @@ func (l *life) hear(r Result) {
 	defer l.mu.Unlock()
 	l.said, l.lastTold = r.Findings, time.Now()
 	for _, name := range cmpOr(r.Of, r.Managed) {
+		delete(l.unheard, name)
 		blind := slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
 			return (f.Cluster == name || f.Cluster == "") && slices.Contains([]finding.Code{
 				finding.ReadFailed, finding.AzureUnreachable, finding.TableUnknown,
@@ -305,6 +314,9 @@ func (l *life) hear(r Result) {
 		if r.Seen.Snapshot != nil && !blind {
 			l.knows[name] = true
 		}
+	}
+	if len(l.unheard) > 0 { // nothing is known of these yet but why the last keeper ended
+		l.said = slices.Concat(l.said, l.ended)
 	}
 }
 
@@ -342,36 +354,12 @@ func (d *everything) pause() string {
 	return "for a while"
 }
 
-// store survives the keepers. A dead keeper cannot write to it.
-type store struct {
-	mu sync.Mutex
-	of paper
-}
-
-type mortal struct {
-	l *life
-	*store
-}
-
-func (m mortal) Recall() map[string]Lasting {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.of.Recall()
-}
-
-func (m mortal) Keep(clusters map[string]Lasting) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.l.ctx.Err() == nil {
-		m.of.Keep(clusters)
-	}
-}
-
 // play plays a day, ends all faults, and checks the result.
 func (d *everything) play(long time.Duration) {
 	d.start()
 	for begin := time.Now(); time.Since(begin) < long && !d.t.Failed(); {
 		d.happens()
+		d.hostile.storm(d.keeper(), d.interesting)
 		d.pass(time.Second + time.Duration(d.by.Int64N(int64(15*time.Minute))))
 	}
 	if !d.t.Failed() {
@@ -380,14 +368,15 @@ func (d *everything) play(long time.Duration) {
 	for _, l := range slices.Clone(d.lives) {
 		d.end(l)
 	}
+	d.hostile.acts.Wait()
 	if d.t.Failed() {
 		for _, line := range d.story[max(0, len(d.story)-40):] {
 			d.t.Log(line)
 		}
 	}
-	d.t.Logf("%d clusters, every %s, %d things happened, the latest repair took %s more",
-		len(d.members),
-		d.interval, d.n, d.latest)
+	d.t.Logf("%d clusters, every %s, %d things happened, %d hostile events and %d requests, the "+
+		"latest repair took %s more", len(d.members), d.interval, d.n, d.hostile.events.Load(),
+		d.hostile.requests.Load(), d.latest)
 }
 
 // tell logs an event, for the analysis of a failure.
@@ -420,6 +409,7 @@ func (d *everything) calm() {
 	}
 	d.tell("calm")
 	d.pass(30 * time.Minute)
+	d.checks++ // what was read before may have changed
 	for target, want := range d.wanted() {
 		d.expectRoutes(target, d.proven(target, want)...)
 	}

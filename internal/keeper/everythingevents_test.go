@@ -72,7 +72,7 @@ func (d *everything) takeAway(m *member) {
 	d.strip(subnet)
 	d.noteLost(m, subnet)
 	if k := d.keeper(); k != nil && d.by.IntN(2) == 0 {
-		k.Wake("another", subnet)
+		k.Wake(Event{Caller: "another"}, subnet)
 	}
 }
 

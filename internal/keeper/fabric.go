@@ -247,7 +247,8 @@ func (k *Keeper) standFabric(resource arm.ID, q *question, answer string, differ
 	k.fabric.differs[resource.Key()] = differing{q.cluster,
 		finding.New(finding.FabricDiffers, "", string(resource),
 			"%s was written, and a minute later %s", resource.Short(), answer).
-			WithFix("az network nic show-effective-route-table shows the routes of an interface")}
+			WithAdvice("az network nic show-effective-route-table shows the routes of an " +
+				"interface")}
 }
 
 // findings returns the findings of a worker's clusters.

@@ -112,7 +112,7 @@ func TestDeletedWhileRepairWaits(t *testing.T) {
 		k := w.run(time.Minute, w.demoConfig())
 		k.since(10 * time.Second)
 		w.strip(w.demo.GatewaySubnet)
-		k.Wake("", w.demo.GatewaySubnet)
+		k.Wake(Event{}, w.demo.GatewaySubnet)
 		time.Sleep(time.Second)
 		if status, body := w.op.Do(http.MethodDelete, w.demo.Cluster, aksAPI,
 			nil); status != http.StatusAccepted {

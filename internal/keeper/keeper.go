@@ -21,6 +21,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -43,6 +44,9 @@ type Options struct {
 	// Paused returns until when changes are paused, or "". It is called before changes are made.
 	// Nil: never paused.
 	Paused func() string
+	// ClusterPaused returns until when changes for a cluster are paused, and why, or "". A request
+	// for certain changes overrides it. It must not block. Nil: never paused.
+	ClusterPaused func(cluster string) string
 	// Withhold returns why a change must not be made now, or "". It is called before a write and
 	// again on each fresh GET of a table. It must not block. Nil: nothing is withheld.
 	Withhold func(Intent) string
@@ -63,6 +67,8 @@ type Options struct {
 	Recorder Recorder
 	// Store stores what a restart must not forget. Nil: it is forgotten.
 	Store Store
+	// Own returns findings about the program itself, which every check reports. Nil: none.
+	Own func() []finding.Finding
 	// Nodes reads the nodes of clusters with source Nodes. Nil: they are unknown.
 	Nodes Nodes
 }
@@ -94,9 +100,11 @@ type Keeper struct {
 	workers  map[string]*worker // by cluster; nil if Run does not run
 	idle     *worker            // checks all clusters if Run does not run
 	unknown  map[arm.ID]trigger
+	counted  map[string]bool // clusters whose nodes are followed because they migrate
 	requests []*request
 	findings standing
 	outages  outages
+	twin     twin
 	serial   int64
 
 	// used by Run
@@ -125,7 +133,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(),
 		limit: newLimiter(opts.ChangesPerMinute), fabric: newFabric(), outages: outages{
 			silent: map[string]silence{}}, unknown: map[arm.ID]trigger{},
-		seen:   map[string][]string{},
+		seen: map[string][]string{}, counted: map[string]bool{},
 		failed: make(chan error, 1)}
 	if opts.Store != nil {
 		k.stored = opts.Store.Recall()
@@ -201,4 +209,12 @@ func (k *Keeper) pause() string {
 		return ""
 	}
 	return k.opts.Paused()
+}
+
+// clusterPause returns until when changes for a cluster are paused, and why, or "".
+func (k *Keeper) clusterPause(cluster string) string {
+	if k.opts.ClusterPaused == nil {
+		return ""
+	}
+	return k.opts.ClusterPaused(cluster)
 }

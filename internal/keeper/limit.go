@@ -149,8 +149,8 @@ func (c *check) reportWaiting(l *limiter, changes []plan.Change, wait map[string
 			"%d changes to %d tables wait: the limit of %d changes per minute is used up",
 			waits, len(tables), l.perMinute)
 		c.mem.planned = append(c.mem.planned,
-			found.WithFix("check whether the changes are intended;"+
-				" routekeeper run --max-changes-per-minute sets the limit"))
+			found.WithAdvice("check whether the changes are intended; routekeeper run "+
+				"--max-changes-per-minute sets the limit"))
 		c.mem.retry(c.k.interval)
 	}
 }

@@ -194,6 +194,7 @@ type groupMemory struct {
 	others    map[string]*otherWriter      // who undoes changes, by the resource's ID.Key()
 	refused   map[string]*refusal          // by the resource's ID.Key()
 	places    map[string]seenAt            // by the subnet's ID.Key()
+	left      map[string]string            // ETags after the last write, by the resource's ID.Key()
 	failing   map[string][]finding.Finding // findings of the last write, by the resource's ID.Key()
 	planned   []finding.Finding            // findings of the last plan
 	// unfinished are findings of resources that earlier checks are writing, until the writes end.
@@ -207,7 +208,7 @@ type groupMemory struct {
 func newGroupMemory() groupMemory {
 	return groupMemory{clusters: map[string]*memory{}, conflicts: map[place]*conflict{},
 		others:  map[string]*otherWriter{},
-		refused: map[string]*refusal{}, places: map[string]seenAt{},
+		refused: map[string]*refusal{}, places: map[string]seenAt{}, left: map[string]string{},
 		failing: map[string][]finding.Finding{}}
 }
 
@@ -270,6 +271,7 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 		}
 	}
 	maps.Copy(m.places, o.places)
+	maps.Copy(m.left, o.left)
 	for resource, found := range o.failing {
 		if len(found) > 0 && clusters[found[0].Cluster] {
 			m.failing[resource] = found

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,20 +24,33 @@ type Nodes interface {
 	Retain(clusters map[string]bool)
 }
 
+// countFor is how long a check waits for the nodes of a cluster that migrates. They are only
+// counted: its routes come from its table.
+const countFor = 250 * time.Millisecond
+
 // readNodes adds the nodes of the clusters with source Nodes to what was read. While Run runs, they
-// are followed, and a change triggers a check; the check then finds them in memory.
+// are followed, and a change triggers a check; the check then finds them in memory. The nodes of
+// other clusters are followed while they migrate.
 func (c *check) readNodes(ctx context.Context) {
+	if c.k.opts.Nodes == nil {
+		return
+	}
 	var reading sync.WaitGroup
 	var mu sync.Mutex
 	for i := range c.configs {
 		cluster := c.s.Cluster(idOf(c.configs[i]))
-		if c.k.opts.Nodes == nil || c.configs[i].Spec.Source != v1alpha1.SourceNodes ||
-			cluster == nil || !plan.Routed(&c.configs[i], cluster) {
+		fromNodes := c.configs[i].Spec.Source == v1alpha1.SourceNodes
+		counted := !fromNodes && cluster != nil && cluster.Migrating && !c.patient
+		c.k.count(idOf(c.configs[i]).Key(), counted)
+		if cluster == nil || !fromNodes && !counted || !plan.Routed(&c.configs[i], cluster) {
 			continue
 		}
 		var changed func()
 		wait := time.Duration(0)
-		if !c.patient {
+		switch {
+		case counted:
+			ctx, wait, changed = c.life, countFor, func() {}
+		case !c.patient:
 			ctx = c.life // a watch outlives the check
 			wait = max(time.Until(c.until), 250*time.Millisecond)
 			changed = func() { c.k.nodesChanged(cluster.ID.Key()) }
@@ -59,16 +73,40 @@ func (k *Keeper) nodesChanged(cluster string) {
 		trigger{at: time.Now(), callers: []string{"its nodes in Kubernetes"}})
 }
 
+// count notes whether the nodes of a cluster are counted, and stops to follow them after that.
+func (k *Keeper) count(cluster string, counted bool) {
+	k.mu.Lock()
+	was, configs := k.counted[cluster], k.configs
+	if counted {
+		k.counted[cluster] = true
+	} else {
+		delete(k.counted, cluster)
+	}
+	k.mu.Unlock()
+	if was && !counted {
+		k.retainNodes(configs)
+	}
+}
+
 // retainNodes stops to follow the nodes of other clusters.
 func (k *Keeper) retainNodes(configs []v1alpha1.ClusterRoutes) {
 	if k.opts.Nodes == nil {
 		return
 	}
 	kept := map[string]bool{}
+	k.mu.Lock()
 	for _, c := range configs {
-		kept[keyOf(c)] = c.Spec.Source == v1alpha1.SourceNodes
+		kept[keyOf(c)] = k.counted[keyOf(c)] || c.Spec.Source == v1alpha1.SourceNodes
 	}
+	k.mu.Unlock()
 	k.opts.Nodes.Retain(kept)
+}
+
+// fromTable reports whether the pod routes of a cluster come from its route table.
+func fromTable(configs []v1alpha1.ClusterRoutes, id arm.ID) bool {
+	return slices.ContainsFunc(configs, func(config v1alpha1.ClusterRoutes) bool {
+		return id.Equal(idOf(config)) && config.Spec.Source != v1alpha1.SourceNodes
+	})
 }
 
 // routed reports whether a cluster has pod routes that its config manages.

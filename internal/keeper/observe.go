@@ -170,7 +170,10 @@ func (c *check) noteClusters(ctx context.Context, documents *inventory.Snapshot,
 			continue
 		}
 		before := m.cluster
-		m.cluster, m.incomplete = documents.Cluster(id).Leaving(before), false
+		m.cluster, m.incomplete = documents.Cluster(id), false
+		if before != nil || fromTable(c.configs, id) {
+			m.cluster = m.cluster.Leaving(before)
+		}
 		if before != nil && elsewhere(before, m.cluster) {
 			m.forgetNetwork()
 		}

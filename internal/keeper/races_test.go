@@ -2,8 +2,10 @@ package keeper
 
 import (
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -208,4 +210,33 @@ func TestLine(t *testing.T) {
 			t.Errorf("%d lines are left", len(w.lines))
 		}
 	})
+}
+
+// TestMissedClaimsNothing: a check asks whether a table is being written at the moment that the
+// write ends. It never claims the table itself: the claim would never end, and the keeper would
+// leave it as it is until a restart.
+func TestMissedClaimsNothing(t *testing.T) {
+	w := newWrites()
+	var asking sync.WaitGroup
+	over := make(chan struct{})
+	asking.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				w.missedBy("table")
+			}
+		}
+	})
+	for range 50_000 {
+		if w.begin("table") != nil {
+			t.Error("a check that only asked has claimed the table")
+			break
+		}
+		runtime.Gosched()
+		w.end("table")
+	}
+	close(over)
+	asking.Wait()
 }

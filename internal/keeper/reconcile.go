@@ -45,6 +45,8 @@ type check struct {
 	outcomes map[string][]plan.Outcome // of writes, by the resource's ID.Key()
 	order    []arm.ID                  // the written resources
 	open     int                       // number of writes under way
+	// of these, planned on a read from before this keeper's last write
+	outdated map[string]bool
 	// questions are about what was written, if Run does not run and the caller asks.
 	questions []*question
 	decided   bool // no more changes are added
@@ -70,7 +72,8 @@ func (w *worker) newCheck(cause Cause, asked time.Time) *check {
 		taken: k.taken, cause: cause, asked: asked,
 		patient: k.ctx == nil, serial: k.serial, began: time.Now(), calls: &azure.Calls{},
 		tell:     func(Result) {},
-		outcomes: map[string][]plan.Outcome{}, sources: func(arm.ID) []arm.ID { return nil }}
+		outcomes: map[string][]plan.Outcome{}, outdated: map[string]bool{},
+		sources: func(arm.ID) []arm.ID { return nil }}
 }
 
 // reconcile brings a group in line with its configs.
@@ -135,8 +138,9 @@ func (c *check) reconcile(ctx context.Context) error {
 		c.mem.planned = append(c.mem.planned, finding.New(finding.Paused, "", "",
 			"nothing is changed %s: the keeper is paused", pause).
 			WithAdvice("this ends the pause").WithFix("routekeeper resume%s", finding.Config()))
-		c.mem.planned = append(c.mem.planned, notRepaired(p.Changes)...)
 	}
+	c.mem.planned = slices.Concat(c.mem.planned, c.k.notRepaired(p.Changes),
+		leftLost(c, p.Changes, chosen))
 	c.reportWithheld(p.Changes)
 	c.forgetFailures()
 	c.mem.unfinished = c.unfinished(p.Changes)
@@ -145,20 +149,30 @@ func (c *check) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// notRepaired reports the associations that a pause leaves as they are.
-func notRepaired(changes []plan.Change) (found []finding.Finding) {
+// notRepaired reports the associations that a pause, of the keeper or of their cluster, leaves as
+// they are.
+func (k *Keeper) notRepaired(changes []plan.Change) (found []finding.Finding) {
+	all := k.pause() != ""
 	for _, change := range changes {
 		if change.Verb != plan.Associate {
 			continue
+		}
+		who, fix := "the keeper", finding.Command("routekeeper resume%s", finding.Config())
+		if !all {
+			if k.clusterPause(change.Cluster) == "" {
+				continue
+			}
+			who = "the cluster"
+			fix = finding.Command("routekeeper resume %s%s", change.Cluster, finding.Config())
 		}
 		code := finding.AssociationLost
 		if change.Old != nil && change.Old.RouteTable != "" {
 			code = finding.AssociationOther
 		}
-		found = append(found, finding.New(code, change.Cluster, string(change.Resource),
-			"%s: %s; it is not repaired while the keeper is paused", change.Resource.Short(),
-			change.Why).WithAdvice("this ends the pause").
-			WithFix("routekeeper resume%s", finding.Config()))
+		f := finding.New(code, change.Cluster, string(change.Resource),
+			"%s: %s; it is not repaired while %s is paused", change.Resource.Short(), change.Why,
+			who).WithAdvice("this ends the pause")
+		found = append(found, f.WithFix("%s", fix))
 	}
 	return found
 }
@@ -182,6 +196,26 @@ func (c *check) plan(ctx context.Context) (*plan.Planner, plan.Plan, error) {
 	}
 	p, err := c.confirm(ctx, c.s.Snapshot, planner, p)
 	return planner, p, err
+}
+
+// leftLost keeps the reports of associations that this check leaves lost because it only answers a
+// request. The keeper's next check repairs them.
+func leftLost(c *check, changes []plan.Change,
+	chosen func(plan.Change) bool) (found []finding.Finding) {
+	if c.request == nil || c.k.pause() != "" { // notRepaired reports them
+		return nil
+	}
+	for _, change := range changes {
+		if change.Verb != plan.Associate || chosen(change) || c.started(change.Resource) ||
+			!c.k.broken(c.keyNamed(change.Cluster), change.Resource) {
+			continue
+		}
+		found = append(found, finding.New(finding.AssociationLost, change.Cluster,
+			string(change.Resource), "%s has lost its route table; the next check repairs it",
+			change.Resource.Short()).WithFix("routekeeper sync --cluster %s%s", change.Cluster,
+			finding.Config()))
+	}
+	return found
 }
 
 // choose returns a function that says which changes are made now.
@@ -297,6 +331,9 @@ func (c *check) end(w *worker) {
 		r.OnlyObserved = append(r.OnlyObserved, plan.Outcome{Change: change, State: plan.Observed})
 	}
 	r.Findings = c.k.stand(w, c.began, w.findings())
+	if own := c.k.own(c, w, &r); len(own) > 0 {
+		r.Findings = finding.Sort(slices.Concat(r.Findings, own))
+	}
 	if c.troubled() {
 		w.mem.retry(c.k.interval)
 	} else {

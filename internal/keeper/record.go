@@ -3,6 +3,7 @@ package keeper
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -28,6 +29,24 @@ type Cause struct {
 	By string `json:"by"`
 	// Caller is who sent an event, "" if unknown.
 	Caller string `json:"caller,omitempty"`
+	// Event is the first event that triggered the check; nil for other causes.
+	Event *Event `json:"event,omitempty"`
+}
+
+// Event is what is kept of an event: only the fields below, because the rest of an event has
+// claims, mail addresses and network addresses of people.
+type Event struct {
+	Received time.Time `json:"received"`
+	// Format is the schema that it came in, such as "Event Grid".
+	Format string `json:"format,omitempty"`
+	// Caller is who changed the resources; "" if unknown.
+	Caller string `json:"caller,omitempty"`
+	// Operation, Status and At are what the activity log says of the change.
+	Operation   string    `json:"operation,omitempty"`
+	Status      string    `json:"status,omitempty"`
+	At          time.Time `json:"at,omitzero"`
+	Correlation string    `json:"correlation,omitempty"`
+	Resources   []arm.ID  `json:"resources,omitempty"`
 }
 
 // Causes of a check: the interval has passed, a person asked for it, or an event arrived.

@@ -201,7 +201,7 @@ func TestEventLiftsRefusal(t *testing.T) {
 					"role of another group": arm.GroupID(w.demo.NodeSubnet.Subscription(),
 						"elsewhere"),
 				}[name]
-				k.Wake("", scope+what)
+				k.Wake(Event{}, scope+what)
 				k.since(7 * time.Second)
 				repaired := w.tableOf(w.demo.NodeSubnet) != ""
 				if repaired != (name != "role of another group") {

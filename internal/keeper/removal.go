@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,10 +84,11 @@ func (w *worker) remove() error {
 	}
 	w.inherit()
 	log := w.k.log.With("cluster", w.configs[0].Metadata.Name)
-	if pause := w.k.pause(); pause != "" {
-		log.Warn("removed from the config: the keeper is paused, so its routes stay in the targets",
+	if pause := cmp.Or(w.k.pause(),
+		w.k.clusterPause(w.configs[0].Metadata.Name)); pause != "" {
+		log.Warn("removed from the config: it is paused, so its routes stay in the targets",
 			"paused", pause)
-		return errors.New("the keeper is paused " + pause)
+		return errors.New("it is paused " + pause)
 	}
 	c := w.newCheck(Cause{By: ByPerson}, time.Time{})
 	c.fresh, c.until = c.began, c.began.Add(readMost)

@@ -210,7 +210,7 @@ func TestConfigRemoved(t *testing.T) {
 				_ v1alpha1.ClusterRoutes) {
 				w.e.Scale(w.demo.Cluster, w.demo.Pool, 3)
 				w.drop(w.demo.GatewayTable, "10.244.0.0/24")
-				k.Wake("", w.demo.GatewayTable)
+				k.Wake(Event{}, w.demo.GatewayTable)
 				time.Sleep(time.Second)
 				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
 			}},

@@ -92,6 +92,12 @@ func (q *request) isOver() bool {
 	return q.ended || q.ctx.Err() != nil
 }
 
+// sameAs reports whether another request asks for the same kinds of changes, whichever it finds. A
+// request to make certain changes is always by itself.
+func (q *request) sameAs(o *request) bool {
+	return q == o || q.Only == nil && o.Only == nil && slices.Equal(q.Verbs, o.Verbs)
+}
+
 // wants reports whether a cluster of a group still has to be checked.
 func (q *request) wants(group map[string]bool) bool {
 	q.mu.Lock()

@@ -127,13 +127,14 @@ func (k *Keeper) stand(w *worker, began time.Time, found []finding.Finding) []fi
 }
 
 // broken reports whether the last checks of a cluster reported an error of a resource, or that
-// Azure did not answer for the cluster.
+// Azure did not answer for the cluster or for something that it needs. The finding can name another
+// resource: a read that was throttled, say, ends the reads of all.
 func (k *Keeper) broken(cluster string, resource arm.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.ContainsFunc(k.findings.of[cluster], func(f finding.Finding) bool {
 		return f.Severity == finding.Error && resource.Equal(arm.ID(f.Resource)) ||
-			f.Code == finding.AzureUnreachable
+			f.Code == finding.AzureUnreachable || f.Code == finding.ReadFailed
 	})
 }
 

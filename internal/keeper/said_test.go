@@ -1,7 +1,9 @@
 package keeper
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -9,6 +11,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // TestSaidBetweenWrites: the list of networks shows a lost association, and each write of it fails,
@@ -61,9 +64,16 @@ func TestSaidInPause(t *testing.T) {
 			t.Errorf("in the pause: %v", got)
 		}
 		paused.Store(false)
-		k.Wake("a test", w.demo.NodeSubnet)
+		// a person's check changes nothing, and still reports both
+		r, err := k.Ask(t.Context(), Request{By: "a person"})
+		if n := strings.Count(fmt.Sprint(codes(r)), string(finding.AssociationLost)); err != nil ||
+			n != 2 {
+			t.Errorf("%d reports of lost associations, %v: %v", n, err, codes(r))
+		}
+		k.Wake(Event{Caller: "a test"}, w.demo.NodeSubnet)
 		k.since(time.Second)
-		k.Wake("a test", w.demo.NodeSubnet) // this check ends while the repairs are under way
+		// this check ends while the repairs are under way
+		k.Wake(Event{Caller: "a test"}, w.demo.NodeSubnet)
 		for _, r := range k.parts(2 * time.Second) {
 			if !slices.Contains(codes(r), finding.AssociationLost) {
 				t.Errorf("at %s: %v", r.Started, codes(r))
@@ -89,12 +99,12 @@ func TestSaidWhileRepairBegins(t *testing.T) {
 				remove := w.inject(emulator.Fault{Method: "GET", Path: path, Cut: "before",
 					Count: -1})
 				w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
-				k.Wake("a test", w.demo.NodeSubnet)
+				k.Wake(Event{Caller: "a test"}, w.demo.NodeSubnet)
 				k.since(5 * time.Second)
 				remove()
-				k.Wake("a test", w.demo.NodeSubnet) // this check begins the repairs
+				k.Wake(Event{Caller: "a test"}, w.demo.NodeSubnet) // this check begins the repairs
 				k.since(2 * time.Second)
-				k.Wake("a test", w.demo.NodeSubnet)
+				k.Wake(Event{Caller: "a test"}, w.demo.NodeSubnet)
 				during := k.parts(time.Second)
 				if w.tableOf(w.demo.GatewaySubnet) != "" || len(during) != 1 {
 					t.Fatalf("%d checks ended during the repair, want 1", len(during))
@@ -172,6 +182,32 @@ func TestSaidWhyNotPutBack(t *testing.T) {
 			return f.Code == finding.AssociationLost && f.Resource == string(w.demo.GatewaySubnet)
 		}) {
 			t.Errorf("findings %+v", r[len(r)-1].Findings)
+		}
+	})
+}
+
+// TestSaidAfterFailedRead: a table could not be read, so that no check knew of the lost association
+// of a subnet. A person's check that sees it, and leaves it as it is, reports it.
+func TestSaidAfterFailedRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.reconcile(k)
+		change := plan.Change{Cluster: "shop", Verb: plan.Associate, Resource: w.demo.GatewaySubnet,
+			New: &plan.Value{RouteTable: w.demo.GatewayTable}}
+		left := func() int {
+			c := &check{k: k, configs: k.configs, began: time.Now(), request: &request{}}
+			return len(leftLost(c, []plan.Change{change}, func(plan.Change) bool { return false }))
+		}
+		if left() != 0 {
+			t.Error("reported, although the next check repairs it at once")
+		}
+		remove := w.inject(emulator.Fault{Method: "GET", Path: "appgw-rt$|routeTables$", Count: -1,
+			Status: 403, Code: "AuthorizationFailed"})
+		w.reconcile(k)
+		remove()
+		if left() != 1 {
+			t.Error("not reported after a failed read")
 		}
 	})
 }

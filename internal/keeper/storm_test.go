@@ -24,12 +24,19 @@ import (
 )
 
 // TestStorm: clusters of several subscriptions that share targets in chains and pairs go through an
-// hour of hangs, faults, strips, scale-outs, events, requests, pauses and reloads. Clusters that do
+// hour of hangs, faults, strips, scale-outs, events, requests, pauses and reloads, and of a hostile
+// caller who floods the keeper with events and requests (hostilecaller_test.go). Clusters that do
 // not depend on broken ones are checked and repaired as usual, no resource has two writers, no
 // cluster is in two checks, and everything is in sync at the end. ROUTEKEEPER_SEED repeats an hour,
 // ROUTEKEEPER_STORMS is the number of hours.
 func TestStorm(t *testing.T) {
-	first, storms := int(rand.Uint32()), 2
+	hours(t, 2, func(t *testing.T, seed uint64) { newStorm(t, seed).play(time.Hour) })
+}
+
+// hours plays some hours, each in a bubble with a seed of its own. ROUTEKEEPER_SEED repeats one,
+// ROUTEKEEPER_STORMS is how many.
+func hours(t *testing.T, storms int, play func(*testing.T, uint64)) {
+	first := int(rand.Uint32())
 	if n, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_STORMS")); err == nil {
 		storms = n
 	}
@@ -38,7 +45,7 @@ func TestStorm(t *testing.T) {
 	}
 	for seed := first; seed < first+storms; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { newStorm(t, uint64(seed)).play(time.Hour) })
+			synctest.Test(t, func(t *testing.T) { play(t, uint64(seed)) })
 		})
 	}
 }
@@ -56,11 +63,12 @@ type storm struct {
 	configs  []v1alpha1.ClusterRoutes
 	paused   bool
 
-	faults []brewing
-	ill    map[string]time.Time   // until when a check of a cluster may be late
-	hands  map[string][]time.Time // when another writer changed a place
-	lost   map[arm.ID]lost        // associations that have to be repaired
-	asking sync.WaitGroup
+	faults  []brewing
+	ill     map[string]time.Time   // until when a check of a cluster may be late
+	hands   map[string][]time.Time // when another writer changed a place
+	lost    map[arm.ID]lost        // associations that have to be repaired
+	asking  sync.WaitGroup
+	hostile hostile
 
 	mu      sync.Mutex
 	looked  map[string]time.Time // when the last check of a cluster began
@@ -89,6 +97,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 		subs: opts.Subscriptions, clusters: map[string]another{}, targets: map[string][]arm.ID{},
 		ill: map[string]time.Time{}, hands: map[string][]time.Time{}, lost: map[arm.ID]lost{},
 		looked: map[string]time.Time{}, told: map[int64]bool{}}
+	s.hostile.by, s.hostile.rare = rand.New(rand.NewPCG(seed, 8)), 12
 	s.interval = []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}[s.by.IntN(3)]
 	for i := range 3 + s.by.IntN(6) {
 		name := fmt.Sprintf("c%d", i)
@@ -171,6 +180,11 @@ func (s *storm) hear(r Result) {
 			s.looked[name] = r.Started
 		}
 	}
+	for _, o := range r.Changes {
+		if o.Why == forged && o.State == plan.Done {
+			s.t.Errorf("a forged change is made: %+v", o.Change)
+		}
+	}
 	for _, f := range r.Findings {
 		if f.Code == finding.Conflict {
 			s.t.Errorf("a conflict that is none: %+v", f)
@@ -198,6 +212,16 @@ func (s *storm) group(names ...string) []string {
 	return slices.Sorted(maps.Keys(in))
 }
 
+// interesting are IDs that concern the clusters.
+func (s *storm) interesting() (ids []arm.ID) {
+	for _, name := range s.names {
+		a := s.clusters[name]
+		ids = append(ids, a.cluster, a.subnet, a.subnet.Parent(), a.table, a.target,
+			a.cluster.Group())
+	}
+	return ids
+}
+
 func (s *storm) any() string { return s.names[s.by.IntN(len(s.names))] }
 
 // once reports whether another writer may change a place now: rarely enough not to be a conflict.
@@ -223,7 +247,7 @@ func (s *storm) happens() {
 			s.strip(a.subnet)
 			s.lost[a.subnet] = lost{name, time.Now()}
 			if s.by.IntN(2) == 0 {
-				s.k.Wake("another", a.subnet)
+				s.k.Wake(Event{Caller: "another"}, a.subnet)
 			}
 		}
 	case 6:
@@ -231,11 +255,11 @@ func (s *storm) happens() {
 			if err := s.e.Scale(a.cluster, "np", 2+s.by.IntN(4)); err != nil {
 				s.t.Error(err)
 			}
-			s.k.Wake("", a.cluster)
+			s.k.Wake(Event{}, a.cluster)
 		}
 	case 7:
 		for range s.by.IntN(30) {
-			s.k.Wake("", s.clusters[s.any()].target, a.table)
+			s.k.Wake(Event{}, s.clusters[s.any()].target, a.table)
 		}
 	case 8, 9:
 		s.ask(name)
@@ -320,8 +344,10 @@ func (s *storm) ask(name string) {
 		case err != nil && strings.Contains(err.Error(), "there is no cluster"):
 		case err != nil:
 			s.t.Errorf("about %q: %v", r.Cluster, err)
-		case result.Woke != (Cause{By: ByPerson, Caller: "ann"}), r.Cluster != "" &&
-			result.Of != nil && !slices.Contains(result.Of, r.Cluster):
+		case result.Woke.By != ByPerson || result.Woke.Event != nil,
+			result.Woke.Caller != "ann" && !strings.HasSuffix(result.Woke.Caller, " more"),
+			r.Cluster != "" &&
+				result.Of != nil && !slices.Contains(result.Of, r.Cluster):
 			s.t.Errorf("about %q: %+v of %v", r.Cluster, result.Woke, result.Of)
 		}
 	})
@@ -378,6 +404,7 @@ func (s *storm) play(long time.Duration) {
 	s.k.parts(2 * time.Minute)
 	since := s.mark()
 	for begin := time.Now(); time.Since(begin) < long && !s.t.Failed(); {
+		s.hostile.storm(s.k.Keeper, s.interesting)
 		if s.happens(); s.by.IntN(3) > 0 {
 			for range 1 + s.by.IntN(8) {
 				s.k.parts(5 * time.Second)
@@ -398,6 +425,7 @@ func (s *storm) play(long time.Duration) {
 	s.k.Reload(s.all())
 	s.k.parts(12 * time.Minute)
 	s.asking.Wait()
+	s.hostile.acts.Wait()
 	for _, name := range s.names {
 		a := s.clusters[name]
 		if s.tableOf(a.subnet) != a.table ||
@@ -417,6 +445,7 @@ func (s *storm) play(long time.Duration) {
 		s.t.Logf("ROUTEKEEPER_SEED=%s go test ./internal/keeper -run TestStorm plays it again",
 			strings.TrimPrefix(s.t.Name(), "TestStorm/"))
 	}
-	s.t.Logf("%d clusters, %d checks, the latest check %s, the latest repair %s", len(s.names),
-		s.results, s.longest.look, s.longest.repair)
+	s.t.Logf("%d clusters, %d checks, %d hostile events and %d requests, the latest check %s, the "+
+		"latest repair %s", len(s.names), s.results, s.hostile.events.Load(),
+		s.hostile.requests.Load(), s.longest.look, s.longest.repair)
 }

@@ -15,6 +15,7 @@ type trigger struct {
 	// at is when the first event arrived, or zero. callers are who changed something, each once.
 	at      time.Time
 	callers []string
+	first   *Event // nil if no event arrived
 	// again is set if a write that changes had to wait for has ended.
 	again    bool
 	requests []*request
@@ -32,7 +33,7 @@ const mostCallers = 20
 
 func (t *trigger) add(o trigger) {
 	if t.at.IsZero() || !o.at.IsZero() && o.at.Before(t.at) {
-		t.at = o.at
+		t.at, t.first = o.at, o.first
 	}
 	for _, caller := range o.callers {
 		if len(t.callers) < mostCallers && !slices.Contains(t.callers, caller) {
@@ -50,25 +51,27 @@ func (t *trigger) add(o trigger) {
 
 // events is the part of a trigger that comes from events and ended writes.
 func (t *trigger) events() trigger {
-	return trigger{at: t.at, callers: t.callers, again: t.again}
+	return trigger{at: t.at, callers: t.callers, first: t.first, again: t.again}
 }
 
 func (t *trigger) triggers() bool { return !t.at.IsZero() || t.again }
 
 // cause says what triggered a check.
 func (t *trigger) cause() Cause {
-	switch n := len(t.callers); {
-	case t.at.IsZero():
+	if t.at.IsZero() {
 		return Cause{By: ByPoll}
-	case n == 0:
-		return Cause{By: ByEvent}
-	case n == 1:
-		return Cause{By: ByEvent, Caller: t.callers[0]}
-	case n == mostCallers:
-		return Cause{By: ByEvent, Caller: fmt.Sprintf("%s and at least %d more", t.callers[0], n-1)}
-	default:
-		return Cause{By: ByEvent, Caller: fmt.Sprintf("%s and %d more", t.callers[0], n-1)}
 	}
+	c := Cause{By: ByEvent, Event: t.first}
+	switch n := len(t.callers); {
+	case n == 0:
+	case n == 1:
+		c.Caller = t.callers[0]
+	case n == mostCallers:
+		c.Caller = fmt.Sprintf("%s and at least %d more", t.callers[0], n-1)
+	default:
+		c.Caller = fmt.Sprintf("%s and %d more", t.callers[0], n-1)
+	}
+	return c
 }
 
 // mostUnknown is how many resources are stored that events named and that no cluster is known to
@@ -78,15 +81,17 @@ const mostUnknown, unknownFor = 200, 2 * time.Minute
 
 // Wake triggers a check of the clusters that use one of the resources: the cluster itself, its node
 // subnets and their networks, its route table, targets, guarded subnets and their tables, and
-// everything inside one of these or in the node resource group. caller is who changed them, or "";
-// it is only displayed. Wake returns the number of clusters. Other resources cost nothing. It may
-// be called at any time.
-func (k *Keeper) Wake(caller string, resources ...arm.ID) int {
+// everything inside one of these or in the node resource group. What else the event says is only
+// displayed. Wake returns the number of clusters. Other resources cost nothing. It may be called at
+// any time.
+func (k *Keeper) Wake(e Event, resources ...arm.ID) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	t := trigger{at: time.Now()}
-	if caller != "" {
-		t.callers = []string{caller}
+	t := trigger{at: time.Now(), first: &e}
+	e.Received = t.at
+	e.Resources = resources
+	if e.Caller != "" {
+		t.callers = []string{e.Caller}
 	}
 	woken := map[string]bool{}
 	for _, id := range resources {

@@ -252,7 +252,7 @@ func TestReadsOnTime(t *testing.T) {
 		for range 20 {
 			k.since(9*time.Second + 500*time.Millisecond)
 			since := w.mark()
-			k.Wake("another", w.demo.NodeSubnet)
+			k.Wake(Event{Caller: "another"}, w.demo.NodeSubnet)
 			began := time.Now()
 			k.since(2 * time.Minute)
 			var reads []time.Time

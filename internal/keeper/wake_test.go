@@ -164,11 +164,11 @@ func TestConcerned(t *testing.T) {
 			{arm.GroupID(emulator.DefaultSubscription, "play-rg"), 0}, {
 				arm.ID("/subscriptions/" + emulator.DefaultSubscription), 0}, {"", 0}, {"/", 0},
 		} {
-			if got := k.Wake("", c.id); got != c.want {
+			if got := k.Wake(Event{}, c.id); got != c.want {
 				t.Errorf("%q wakes %d clusters, want %d", c.id, got, c.want)
 			}
 		}
-		if got := k.Wake("", w.demo.NodeSubnet, w.demo.ClusterTable, play.table); got != 2 {
+		if got := k.Wake(Event{}, w.demo.NodeSubnet, w.demo.ClusterTable, play.table); got != 2 {
 			t.Errorf("three resources of two clusters wake %d", got)
 		}
 	})
@@ -195,8 +195,8 @@ func TestWoken(t *testing.T) {
 		}
 		since := w.mark()
 		asked := time.Now()
-		k.Wake("", w.demo.NodeSubnet)
-		k.Wake("", arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeRouteTable,
+		k.Wake(Event{}, w.demo.NodeSubnet)
+		k.Wake(Event{}, arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeRouteTable,
 			"stranger"))
 		r := k.since(time.Minute)
 		if len(r) != 1 || !slices.Equal(r[0].Of, []string{"shop"}) || !r[0].Asked.Equal(asked) ||
@@ -211,7 +211,7 @@ func TestWoken(t *testing.T) {
 			}
 		}
 		since = w.mark()
-		k.Wake("", arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeRouteTable,
+		k.Wake(Event{}, arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeRouteTable,
 			"stranger"))
 		if r := k.since(time.Minute); len(r) > 0 || len(since()) > 0 {
 			t.Errorf("a stranger's event led to %+v and %v", r, calls(since()))
@@ -228,8 +228,8 @@ func TestBurst(t *testing.T) {
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(time.Minute)
 		for range 900 {
-			k.Wake("", w.demo.NodeSubnet)
-			k.Wake("", w.demo.ClusterTable, w.demo.GatewayTable)
+			k.Wake(Event{}, w.demo.NodeSubnet)
+			k.Wake(Event{}, w.demo.ClusterTable, w.demo.GatewayTable)
 			time.Sleep(time.Millisecond)
 		}
 		if r := k.since(time.Minute); len(r) != 2 || r[1].Started.Sub(r[0].Started) < time.Second {
@@ -238,14 +238,14 @@ func TestBurst(t *testing.T) {
 		// The second strip comes while the first is repaired, after that subnet was read.
 		w.strip(w.demo.GatewaySubnet)
 		time.Sleep(10 * time.Second)
-		k.Wake("", w.demo.GatewaySubnet)
+		k.Wake(Event{}, w.demo.GatewaySubnet)
 		time.Sleep(500 * time.Millisecond) // the PUT takes four seconds
 		w.edit(w.demo.ClusterTable, func(p object) {})
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		w.edit(w.demo.ClusterTable, func(p object) {
 			p["routes"] = append(p["routes"].([]any), route("n9", "10.244.9.0/24", "10.42.1.9"))
 		})
-		k.Wake("", w.demo.ClusterTable)
+		k.Wake(Event{}, w.demo.ClusterTable)
 		r := k.since(time.Minute)
 		if len(r) != 2 || did(r[0]) != "1 done associate shop-vnet/appgw" ||
 			did(r[1]) != "1 done create appgw-rt" {
@@ -268,7 +268,7 @@ func TestTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		k.Wake("", w.demo.ClusterTable)
+		k.Wake(Event{}, w.demo.ClusterTable)
 		r := k.since(time.Minute)
 		if len(r) != 1 || !slices.Equal(r[0].Of, []string{"shop", "play"}) ||
 			did(r[0]) != "1 done create appgw-rt" {
@@ -293,7 +293,7 @@ func TestTableOfAnother(t *testing.T) {
 			p["routeTable"] = object{"id": string(play.table)}
 		})
 		time.Sleep(10 * time.Second)
-		k.Wake("", w.demo.NodeSubnet)
+		k.Wake(Event{}, w.demo.NodeSubnet)
 		r := k.since(time.Minute)
 		if len(r) != 1 || !slices.Equal(r[0].Of, []string{"shop", "play"}) {
 			t.Fatalf("%+v", r)
@@ -304,7 +304,7 @@ func TestTableOfAnother(t *testing.T) {
 			p["routeTable"] = object{"id": string(play.target)}
 		})
 		time.Sleep(10 * time.Second)
-		k.Wake("", w.demo.NodeSubnet)
+		k.Wake(Event{}, w.demo.NodeSubnet)
 		if r := k.since(time.Minute); len(r) != 1 ||
 			did(r[0]) != "1 done associate shop-vnet/nodes" {
 			t.Errorf("%+v", r)
@@ -381,7 +381,7 @@ func TestReload(t *testing.T) {
 		if got := calls(since()); slices.Contains(got, "GET values") {
 			t.Errorf("what was known is forgotten: %v", got)
 		}
-		if k.Wake("", arm.ID(lost.Spec.ClusterID)) != 0 || k.Wake("", play.table) != 1 {
+		if k.Wake(Event{}, arm.ID(lost.Spec.ClusterID)) != 0 || k.Wake(Event{}, play.table) != 1 {
 			t.Error("events wake by the old config")
 		}
 		k.since(time.Minute)
@@ -408,7 +408,7 @@ func TestEventDuringTheFirstCheck(t *testing.T) {
 		// the subnets have been read
 		way := before(http.MethodGet, "/"+w.demo.ClusterTable.Name(), func() {
 			w.strip(w.demo.NodeSubnet)
-			(<-running).Wake("", w.demo.NodeSubnet)
+			(<-running).Wake(Event{}, w.demo.NodeSubnet)
 		})
 		k := w.runOver(emulatortest.ClientOver(t, way(emulatortest.Transport(t, w.e)), w.e,
 			emulatortest.Keeper), Options{}, time.Hour, configure("shop", w.demo.Cluster))
@@ -437,12 +437,12 @@ func TestEventsCoalesce(t *testing.T) {
 			time.Hour, w.demoConfig())
 		k.since(time.Minute)
 		slowly.Store(true)
-		k.Wake("", w.demo.ClusterTable) // it reads subnets until 0.5 s, and then tables
+		k.Wake(Event{}, w.demo.ClusterTable) // it reads subnets until 0.5 s, and then tables
 		time.Sleep(100 * time.Millisecond)
-		k.Wake("", w.demo.ClusterTable) // this one waits
+		k.Wake(Event{}, w.demo.ClusterTable) // this one waits
 		time.Sleep(600 * time.Millisecond)
 		w.putTable(w.demo.GatewayTable)
-		k.Wake("", w.demo.GatewayTable)
+		k.Wake(Event{}, w.demo.GatewayTable)
 		k.since(20 * time.Second)
 		if got := w.routes(w.demo.GatewayTable); len(got) != 3 {
 			t.Errorf("what the last event is about is not seen: %v", got)

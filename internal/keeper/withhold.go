@@ -18,8 +18,29 @@ type Intent struct {
 	Source arm.ID
 }
 
-// withheld returns a function that says why a change must not be made, or returns "".
+// withheld returns a function that says why a change must not be made, or returns "": its cluster
+// is paused, or the keeper's caller withholds it. A person who confirmed the change overrides a
+// pause.
 func (c *check) withheld() func(plan.Change) string {
+	forbidden := forbidding(c)
+	confirmed := c.request != nil && c.request.Only != nil
+	pauses := map[string]string{}
+	return func(change plan.Change) string {
+		pause, known := pauses[change.Cluster]
+		if !known {
+			pause = c.k.clusterPause(change.Cluster)
+			pauses[change.Cluster] = pause
+		}
+		if pause != "" && !confirmed {
+			return "the cluster is paused " + pause
+		}
+		return forbidden(change)
+	}
+}
+
+// forbidding returns a function that says why the keeper's caller withholds a change, or returns
+// "".
+func forbidding(c *check) func(plan.Change) string {
 	if c.k.opts.Withhold == nil {
 		return func(plan.Change) string { return "" }
 	}
@@ -53,12 +74,12 @@ func (c *check) permitted(p plan.Plan, table *inventory.RouteTable) plan.Plan {
 	return p.Only(may, func(arm.ID) *inventory.RouteTable { return table })
 }
 
-// reportWithheld reports the resources whose changes are withheld.
+// reportWithheld reports the resources whose changes the keeper's caller withholds.
 func (c *check) reportWithheld(changes []plan.Change) {
 	type place struct{ cluster, resource, why string }
 	counts := map[place]int{}
 	var places []place
-	withheld := c.withheld()
+	withheld := forbidding(c)
 	for _, change := range changes {
 		why := withheld(change)
 		if why == "" {
@@ -74,4 +95,11 @@ func (c *check) reportWithheld(changes []plan.Change) {
 			at.resource, "%d changes to %s are withheld: %s", counts[at],
 			arm.ID(at.resource).Short(), at.why))
 	}
+}
+
+// allPaused reports whether the clusters of all changes are paused.
+func (k *Keeper) allPaused(changes []plan.Change) bool {
+	return !slices.ContainsFunc(changes, func(change plan.Change) bool {
+		return k.clusterPause(change.Cluster) == ""
+	})
 }

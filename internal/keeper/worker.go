@@ -80,15 +80,21 @@ func (w *worker) run() {
 	}
 	w.inherit()
 	poll, spaced := time.Now(), time.Time{}
+	answered := false // the last check was for a request
 	for w.ctx.Err() == nil {
 		w.work()
 		now := time.Now()
-		if q := w.nextRequest(); q != nil {
-			w.answer(q)
-			continue
-		}
-		t := w.take(!now.Before(spaced))
 		due := !now.Before(poll)
+		// After a request, what is due goes first: many requests do not delay repairs.
+		if !answered || !due && !w.mem.due(now) && (now.Before(spaced) || !w.eventPending()) {
+			if same := w.nextRequests(); len(same) > 0 {
+				w.answer(same)
+				answered = true
+				continue
+			}
+		}
+		answered = false
+		t := w.take(!now.Before(spaced))
 		if due || t.triggers() || w.mem.due(now) {
 			if t.triggers() {
 				spaced = now.Add(eventSpacing)
@@ -289,8 +295,9 @@ func (k *Keeper) progress(w *worker) {
 	}
 }
 
-// nextRequest returns the next request about clusters of the group.
-func (w *worker) nextRequest() *request {
+// nextRequests returns the next request about clusters of the group, with all others that ask for
+// the same: one check answers them.
+func (w *worker) nextRequests() (same []*request) {
 	w.k.mu.Lock()
 	requests := w.pending.requests
 	w.pending.requests = nil
@@ -299,31 +306,53 @@ func (w *worker) nextRequest() *request {
 	if len(requests) == 0 {
 		return nil
 	}
+	var others []*request
+	for _, q := range requests {
+		if q.sameAs(requests[0]) {
+			same = append(same, q)
+		} else {
+			others = append(others, q)
+		}
+	}
 	w.k.mu.Lock()
-	w.pending.requests = append(requests[1:], w.pending.requests...)
+	w.pending.requests = append(others, w.pending.requests...)
 	w.k.mu.Unlock()
-	return requests[0]
+	return same
 }
 
-// answer checks the group for a request.
-func (w *worker) answer(q *request) {
-	c := w.newCheck(Cause{By: ByPerson, Caller: q.By}, time.Time{})
-	c.request = q
+// answer checks the group for requests that ask for the same.
+func (w *worker) answer(same []*request) {
+	c := w.newCheck(Cause{By: ByPerson, Caller: callersOf(same)}, time.Time{})
+	c.request = same[0]
+	serve := func(r Result, err error) {
+		for _, q := range same {
+			q.serve(c.group, r, err)
+		}
+	}
 	c.tell = func(r Result) {
 		w.k.tell(r)
 		if c.whole {
-			q.serve(c.group, r, nil)
+			serve(r, nil)
 		}
 	}
 	err := w.reconcile(w.ctx, c)
 	switch {
 	case w.ctx.Err() != nil && !c.whole:
 		w.k.mu.Lock()
-		w.pending.add(trigger{requests: []*request{q}})
+		w.pending.add(trigger{requests: same})
 		w.k.mu.Unlock()
 	case err != nil:
-		q.serve(c.group, c.result(), err)
+		serve(c.result(), err)
 	}
+}
+
+// callersOf names who sent requests.
+func callersOf(same []*request) string {
+	t := trigger{at: time.Now()}
+	for _, q := range same {
+		t.add(trigger{callers: []string{q.By}})
+	}
+	return t.cause().Caller
 }
 
 // errReplaced ends a check whose group has changed.

@@ -146,14 +146,14 @@ func (c *Client) grant(resource, message string) string {
 		if c.cluster != nil {
 			scope = string(c.cluster.ID)
 		}
-		return finding.Command("assign a role with the data action "+
-			"Microsoft.ContainerService/managedClusters/%s/read, a custom one or: az role "+
-			"assignment create --assignee %s --role %s --scope %s", resource, user, role,
-			scope).String()
+		return fmt.Sprintf("assign a role with the data action "+
+			"Microsoft.ContainerService/managedClusters/%s/read, a custom one or: %s", resource,
+			finding.Command("az role assignment create --assignee %s --role %s --scope %s", user,
+				role, scope))
 	}
-	return "ask a cluster administrator to run: kubectl create clusterrole routekeeper " +
-		"--verb=list --resource=nodes,pods && kubectl create clusterrolebinding routekeeper " +
-		"--clusterrole=routekeeper --user=" + user
+	return "ask a cluster administrator to run: " + finding.Command("kubectl create clusterrole "+
+		"routekeeper --verb=list --resource=nodes,pods && kubectl create clusterrolebinding "+
+		"routekeeper --clusterrole=routekeeper --user=%s", user).String()
 }
 
 // oneLine is an error on one line, and not too long.

@@ -21,7 +21,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -82,15 +81,15 @@ func (c *Client) Context() string { return c.context }
 // Server returns the URL of the API server.
 func (c *Client) Server() string { return c.server.String() }
 
-// quiet silences client-go's log, once: its errors say the same.
-var quiet = sync.OnceFunc(func() { klog.SetSlogLogger(slog.New(slog.DiscardHandler)) })
+// client-go's log is silent from the start, because its errors say the same. A program that wants
+// it sets another logger before it uses client-go: nothing may set it later.
+func init() { klog.SetSlogLogger(slog.New(slog.DiscardHandler)) }
 
 // Load finds the API server. It reads files and makes no calls.
 func Load(o Options) (*Client, error) {
-	quiet()
 	if o.Cluster != nil && o.Cluster.Stopped {
-		return nil, fmt.Errorf("cluster %s is stopped: start its Kubernetes API with: az aks "+
-			"start%s", o.Cluster.ID.Name(), named(o.Cluster.ID))
+		return nil, fmt.Errorf("cluster %s is stopped: start its Kubernetes API with: %s",
+			o.Cluster.ID.Name(), finding.Command("az aks start %s", named(o.Cluster.ID)))
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
@@ -253,16 +252,15 @@ func among(names []string) string {
 
 // getCredentials is the command that gets a kubeconfig.
 func getCredentials(c *inventory.Cluster) string {
-	which := " -g GROUP -n NAME"
-	if c != nil {
-		which = named(c.ID)
+	if c == nil {
+		return "az aks get-credentials -g GROUP -n NAME --overwrite-existing"
 	}
-	return "az aks get-credentials" + which + " --overwrite-existing"
+	return finding.Command("az aks get-credentials %s --overwrite-existing", named(c.ID)).String()
 }
 
 // named returns az's arguments for a cluster, with the subscription, because names can repeat in
 // other subscriptions.
-func named(id arm.ID) string {
-	return finding.Command(" -g %s -n %s --subscription %s", id.ResourceGroup(), id.Name(),
-		id.Subscription()).String()
+func named(id arm.ID) finding.CommandLine {
+	return finding.Command("-g %s -n %s --subscription %s", id.ResourceGroup(), id.Name(),
+		id.Subscription())
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -17,11 +18,13 @@ type remedy struct {
 	steps func(*clusterCase, finding.Finding) []Step
 }
 
-// remedies are in the order in which blockers are removed: first what AKS needs to change the
-// cluster at all, last what gives subnets other tables.
+// remedies are in the order in which blockers are removed: first what must be read to know the
+// others, then what AKS needs to change the cluster at all, last what gives subnets other tables.
 //
-//	running, unlocked -> version -> identity -> policy engine -> pools, names, addresses -> tables
+//	read -> running, unlocked -> version -> identity -> policy engine -> pools, names, addresses -> tables
 var remedies = []remedy{
+	{finding.ReadFailed, "Give the right to read the network", nil},
+	{finding.AzureUnreachable, "Wait until Azure answers", nil},
 	{finding.ClusterStopped, "Start the cluster", nil},
 	{finding.ResourceLocked, "Remove the lock until the migration is done", nil},
 	{finding.MigrationVersion, "Upgrade Kubernetes", upgrade},
@@ -31,7 +34,7 @@ var remedies = []remedy{
 	{finding.MigrationPoolKind, "Replace the availability set", nil},
 	{finding.MigrationMachines, "Replace the pool's machines", nil},
 	{finding.MigrationNameLength, "Move the pool to a subnet with shorter names", nil},
-	{finding.MigrationPodCIDR, "Make the pod CIDR fit", nil},
+	{finding.MigrationPodCIDR, "Choose another pod CIDR", podCIDR},
 	{finding.MigrationContainers, "Give Application Gateway for Containers a /24", nil},
 	{finding.SurgeShort, "Free addresses for the surge nodes", nil},
 	{finding.MigrationTable, "Give the subnet its own route table", ownTable},
@@ -100,7 +103,8 @@ func sentence(text string) string {
 	if text == "" {
 		return ""
 	}
-	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
+	_, n := utf8.DecodeRuneInString(text)
+	return strings.ToUpper(text[:n]) + strings.TrimSuffix(text[n:], ".") + "."
 }
 
 // az is a command of az aks about the cluster; it takes no resource IDs.
@@ -119,6 +123,14 @@ func upgrade(c *clusterCase, f finding.Finding) []Step {
 	s.Commands = []string{c.az("get-upgrades", "--output table"),
 		c.az("upgrade", "--kubernetes-version VERSION")}
 	return []Step{s}
+}
+
+// podCIDR has no command: only the migration itself can change the pod CIDR.
+func podCIDR(_ *clusterCase, f finding.Finding) []Step {
+	return []Step{{Title: "Choose another pod CIDR", Blocker: f.Code, Source: SourceOf(f.Code),
+		Why: sentence(f.Message) + " Choose a prefix that fits and overlaps nothing. The command " +
+			"that migrates sets it: the cluster counts as blocked until then.",
+		Commands: []string{}}}
 }
 
 // identity creates the identity and gives it its rights before the cluster gets it.
@@ -173,12 +185,13 @@ func ownTable(c *clusterCase, f finding.Finding) []Step {
 	if len(c.unmanaged) > 0 {
 		s.Why += " Copy the other routes of the old table that this subnet needs."
 	}
-	create := "az network route-table create --subscription %s --resource-group %s --name %s"
-	values := []any{table.Subscription(), table.ResourceGroup(), table.Name()}
+	create := finding.Command("az network route-table create --subscription %s "+
+		"--resource-group %s --name %s",
+		table.Subscription(), table.ResourceGroup(), table.Name())
 	if vnet := c.Snapshot.VNets[subnet.Parent().Key()]; vnet != nil && vnet.Location != "" {
-		create, values = create+" --location %s", append(values, vnet.Location)
+		create = finding.Command("%s --location %s", create, vnet.Location)
 	}
-	s.Commands = []string{finding.Command(create, values...).String()}
+	s.Commands = []string{create.String()}
 	for _, r := range c.unmanaged {
 		s.Commands = append(s.Commands, routeCommand(table, r))
 	}

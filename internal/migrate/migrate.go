@@ -31,8 +31,10 @@ type Plan struct {
 	// Days until the deadline; negative after it.
 	Days     int       `json:"daysLeft"`
 	Clusters []Cluster `json:"clusters"`
-	// Others are the names of clusters that do not use kubenet.
-	Others []string `json:"others"`
+	// Migrating are the names of clusters that are leaving kubenet now. Others are those of other
+	// clusters that do not use it.
+	Migrating []string `json:"migrating"`
+	Others    []string `json:"others"`
 }
 
 // Cluster is the plan of one cluster.
@@ -114,7 +116,11 @@ type clusterCase struct {
 
 // Make plans the migration of the clusters of a case. found are the findings of diagnose.Check.
 func Make(c diagnose.Case, found []finding.Finding) Plan {
-	p := Plan{Deadline: Deadline, Clusters: []Cluster{}, Others: []string{}}
+	p := Plan{Deadline: Deadline, Clusters: []Cluster{}, Migrating: []string{},
+		Others: []string{}}
+	if c.File == (finding.CommandLine{}) {
+		c.File = finding.Command("routes.yaml")
+	}
 	today := c.Today
 	if today.IsZero() {
 		today = c.Snapshot.Taken
@@ -125,6 +131,8 @@ func Make(c diagnose.Case, found []finding.Finding) Plan {
 		cluster := c.Snapshot.Cluster(id)
 		switch {
 		case cluster == nil:
+		case c.Snapshot.Migrates(cluster):
+			p.Migrating = append(p.Migrating, id.Name())
 		case !cluster.Kubenet():
 			p.Others = append(p.Others, id.Name())
 		default:
@@ -188,11 +196,13 @@ func newCase(c diagnose.Case, cluster *inventory.Cluster, found []finding.Findin
 
 // blocks reports whether a finding blocks the migration: AKS refuses it, nodes get no address
 // during it, or pod traffic is broken already. Nodes that have not moved need their routes until
-// the end.
+// the end. What could not be read may hide any of these.
 func blocks(f finding.Finding) bool {
 	switch f.Code {
 	case finding.ClusterStopped:
 		return true
+	case finding.ReadFailed, finding.AzureUnreachable:
+		return f.Severity == finding.Error
 	case finding.ResourceLocked, finding.SurgeShort:
 		return f.Severity > finding.Info
 	case finding.KubenetRetired:

@@ -11,6 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/finding/pastetest"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -102,7 +103,11 @@ func (w *world) plan(t *testing.T) Plan {
 	c := diagnose.Case{Snapshot: s, Clusters: []arm.ID{shop},
 		Configs: []v1alpha1.ClusterRoutes{config},
 		Today:   time.Date(2026, 11, 22, 15, 0, 0, 0, time.UTC)}
-	c.File = finding.Command("routes.yaml")
+	pastetest.Again(func(rename func(string) string) {
+		again := pastetest.Rename(c, rename)
+		again.File, again.Proposed = finding.Command("%s", rename("routes.yaml")), !c.Proposed
+		Make(again, diagnose.Check(again))
+	})
 	return Make(c, diagnose.Check(c))
 }
 
@@ -115,9 +120,9 @@ func TestMake(t *testing.T) {
 		blocks []finding.Code
 		says   []string // in the steps, in this order
 	}{
-		{name: "healthy", says: []string{"masquerade", "iac check",
+		{name: "healthy", says: []string{"az aks get-credentials", "masquerade", "iac check",
 			"--network-plugin azure --network-plugin-mode overlay", "migrate watch shop",
-			"prune-orphans", "cluster verify shop"}},
+			"onRemoval: Prune", "prune-orphans --cluster shop", "cluster verify shop"}},
 		{name: "system-assigned identity", change: func(w *world) {
 			w.cluster["identity"] = object{"type": "SystemAssigned", "principalId": "p"}
 		}, blocks: []finding.Code{finding.MigrationIdentity},
@@ -148,7 +153,10 @@ func TestMake(t *testing.T) {
 		}, blocks: []finding.Code{finding.MigrationPoolKind}},
 		{name: "pod CIDR too small", change: func(w *world) {
 			w.pool()["enableAutoScaling"], w.pool()["maxCount"] = true, 300
-		}, blocks: []finding.Code{finding.MigrationPodCIDR}},
+		}, blocks: []finding.Code{finding.MigrationPodCIDR},
+			// no command before the migration starts it
+			says: []string{"az aks get-credentials",
+				"--network-plugin-mode overlay --pod-cidr PREFIX", "migrate watch"}},
 		{name: "gateway on the cluster's table", change: func(w *world) {
 			w.subnet(1)["routeTable"] = object{"id": string(table)}
 		}, blocks: []finding.Code{finding.MigrationTable},
@@ -201,6 +209,9 @@ func TestMake(t *testing.T) {
 				if s.Source == "" || s.Phase == "" || s.Title == "" {
 					t.Errorf("a step lacks something: %+v", s)
 				}
+			}
+			if strings.Count(text, "--network-plugin-mode overlay") != 1 {
+				t.Errorf("not one command starts the migration:\n%s", text)
 			}
 			rest := text
 			for _, want := range c.says {

@@ -60,6 +60,13 @@ func Follow(s *inventory.Snapshot, id arm.ID) Progress {
 		if k != nil && k.Failed != "" {
 			p.Note = k.Failed
 		}
+		switch {
+		case s.Migrates(cluster):
+			p.Note = "it migrates, but which nodes have moved is not known: " + p.Note
+		case cluster.Overlay():
+			p.Note = "it is set to overlay, but whether all nodes have moved is not known: " +
+				p.Note
+		}
 		return p
 	}
 	left := map[string]int{}

@@ -10,6 +10,24 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
+// TestFollowUnknown: without the nodes, the note says what the cluster's document shows.
+func TestFollowUnknown(t *testing.T) {
+	overlay := object{"networkPlugin": "azure", "networkPluginMode": "overlay",
+		"podCidr": "10.244.0.0/16"}
+	for state, want := range map[string]string{
+		"Updating": "it migrates, but which nodes have moved is not known: the nodes were not read",
+		"Succeeded": "it is set to overlay, but whether all nodes have moved is not known: the " +
+			"nodes were not read"} {
+		w := newWorld()
+		w.set("networkProfile", overlay)
+		w.set("provisioningState", state)
+		if got := Follow(w.snapshot(t), shop); got.State != Unknown ||
+			!strings.HasPrefix(got.Note, want) {
+			t.Errorf("%s: %s %q", state, got.State, got.Note)
+		}
+	}
+}
+
 // TestFollow: the state follows from the cluster's document and its nodes, and a node that has not
 // moved must keep its route in each table.
 func TestFollow(t *testing.T) {

@@ -19,7 +19,16 @@ const (
 
 // steps are all steps of a cluster, in their order.
 func (c *clusterCase) steps() []Step {
+	const options = "--network-plugin azure --network-plugin-mode overlay"
+	start := c.az("update", options)
+	if c.has(finding.MigrationPodCIDR) {
+		start = c.az("update", options+" --pod-cidr PREFIX")
+	}
 	steps := append(c.before(),
+		Step{Phase: Before, Title: "Get the cluster's credentials",
+			Why:      "With them, kubectl and routekeeper migrate watch read its nodes.",
+			Commands: []string{c.az("get-credentials", "")},
+			Source:   "https://learn.microsoft.com/cli/azure/aks#az-aks-get-credentials"},
 		Step{Phase: Before, Title: "Check the masquerade ConfigMaps",
 			Why: "Delete a ConfigMap azure-ip-masq-agent-config that is not needed: it can break " +
 				"connections. Only azure-ip-masq-agent-config-reconciled is expected.",
@@ -28,17 +37,15 @@ func (c *clusterCase) steps() []Step {
 			Source: pageUpdate},
 		Step{Phase: Before, Title: "Check infrastructure code",
 			Why: "Code that sets the network plugin must also set the overlay mode. Some " +
-				"versions " +
-				"of azurerm destroy the cluster to do so: check the plan before you apply it.",
+				"versions of azurerm destroy the cluster to do so: check the plan before you " +
+				"apply it.",
 			Commands: []string{"terraform plan -out plan.bin && terraform show -json plan.bin > " +
 				"plan.json", finding.Command("routekeeper iac check plan.json").String()},
 			Source: pageAzurerm},
 		Step{Phase: Migrate, Title: "Migrate to Azure CNI Overlay",
 			Why: "There is no way back. All node pools are reimaged at the same time. Do " +
 				"not stop routekeeper run: nodes that have not moved need their routes.",
-			Commands: []string{c.az("update",
-				"--network-plugin azure --network-plugin-mode overlay")},
-			Source: pageUpdate},
+			Commands: []string{start}, Source: pageUpdate},
 		Step{Phase: Migrate, Title: "Watch it",
 			Why: "The command says which nodes have moved and which still need routes. You can " +
 				"interrupt it and start it again.",
@@ -63,11 +70,14 @@ func (c *clusterCase) after() []Step {
 			Source: finding.Describe(finding.ResourceLocked).Page()})
 	}
 	steps = append(steps,
-		Step{Title: "Remove leftover routes",
-			Why: "Remove the cluster from the config, or set spec.source: Nodes if other subnets " +
-				"still need routes to its pods. Then remove the routes that no node uses.",
-			Commands: []string{finding.Command("routekeeper prune-orphans --subscription %s",
-				c.cluster.ID.Subscription()).String()}, Source: pageDocs},
+		Step{Title: "Keep or remove the copies of its routes",
+			Why: "If other subnets still need routes to its pods, set spec.source: Nodes and " +
+				"remove spec.routeTableID. Otherwise set spec.onRemoval: Prune, and then remove " +
+				"the cluster from the config: routekeeper run deletes the copies. Without a " +
+				"config, prune-orphans deletes those of nodes that are gone. Nodes keep their " +
+				"addresses when they move, and their copies stay.",
+			Commands: []string{finding.Command("routekeeper prune-orphans --cluster %s",
+				c.argument()).String()}, Source: pageDocs},
 		Step{Title: "Verify the cluster",
 			Why: "Packets must reach pods from other nodes and from each gateway.",
 			Commands: []string{finding.Command("routekeeper cluster verify %s", c.argument()).

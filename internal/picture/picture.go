@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -27,7 +28,10 @@ type Cluster struct {
 	Plugin   string         `json:"networkPlugin,omitempty"`
 	Nodes    int            `json:"nodes"` // the sum over its pools
 	PodCIDRs []netip.Prefix `json:"podCIDRs,omitempty"`
+	Region   string         `json:"region,omitempty"`
 	Stopped  bool           `json:"stopped,omitempty"`
+	// Migrating is set while the cluster leaves kubenet.
+	Migrating bool `json:"migrating,omitempty"`
 	// Unread says why the cluster could not be read, "" if it was.
 	Unread  string   `json:"unread,omitempty"`
 	Subnets []Subnet `json:"subnets"`
@@ -116,7 +120,9 @@ func Of(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRout
 	own := plan.Discover(s, config, taken)
 	if cluster := s.Cluster(id); cluster != nil {
 		c.ID, c.Plugin, c.Nodes = cluster.ID, cluster.PluginName(), cluster.Nodes()
-		c.PodCIDRs, c.Unread, c.Stopped = cluster.PodCIDRs, "", cluster.Stopped
+		c.PodCIDRs, c.Unread = cluster.PodCIDRs, ""
+		c.Region = strings.ToLower(strings.ReplaceAll(cluster.Location, " ", ""))
+		c.Stopped, c.Migrating = cluster.Stopped, cluster.Migrating
 		for _, subnet := range s.NodeSubnetIDs(cluster) {
 			wanted := own.Table
 			if own.Doubtful || !cluster.Kubenet() {

@@ -51,13 +51,21 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 	if v.cluster == nil {
 		return false
 	}
+	if v.cluster.Migrating && p.hasLeft(v) {
+		v.cluster = v.cluster.Left()
+	}
 	if !Routed(v.config, v.cluster) {
 		f := finding.New(finding.ClusterNotKubenet, v.name, string(id),
 			"cluster %s uses the network plugin %s instead of kubenet: it has no pod routes in a "+
 				"route table", id.Short(), v.cluster.PluginName())
 		if left := p.leftBehind(v); len(left) > 0 {
-			p.add(f.With(left...).WithAdvice("remove the leftover routes, then remove %s from "+
-				"the config", v.name))
+			advice := "set spec.onRemoval: Prune, and then remove %s from the config of a " +
+				"running keeper, which deletes these routes"
+			if v.cluster.Overlay() {
+				advice = "set spec.source: Nodes and remove spec.routeTableID, which keeps these " +
+					"routes current; or " + advice
+			}
+			p.add(f.With(left...).WithAdvice(advice, v.name))
 		} else {
 			if v.cluster.Overlay() {
 				f = f.With("with spec.source: Nodes, the routes to its pods come from its nodes")
@@ -67,9 +75,7 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 		return false
 	}
 	if v.cluster.Migrating {
-		p.add(finding.New(finding.ClusterMigrating, v.name, string(id),
-			"cluster %s migrates to overlay: its nodes need their routes until the last one has "+
-				"moved", id.Short()).WithFix("routekeeper migrate watch %s", id))
+		p.add(p.migrating(v))
 	}
 	if len(v.cidrs) == 0 {
 		p.add(finding.New(finding.ClusterPodCIDR, v.name, string(id),

@@ -225,6 +225,7 @@ func codes(p Plan) string {
 func (w *world) expect(wantChanges, wantCodes string) Plan {
 	w.t.Helper()
 	p := Make(w.s, w.configs)
+	w.hostile()
 	clean := func(s string) string {
 		var lines []string
 		for line := range strings.Lines(s) {

@@ -53,6 +53,7 @@ func TestTableGoneOfAKS(t *testing.T) {
 				known.LogRead, known.ManagedRead = true, true
 			}
 			w.s.Unread[c.table.Key()] = inventory.Unread{ID: c.table, Absent: true, Status: 404}
+			w.hostile()
 			found := Make(w.s, w.configs).Findings
 			i := slices.IndexFunc(found, func(f finding.Finding) bool {
 				return f.Code == finding.TableMissing &&

@@ -86,6 +86,9 @@ func (w *watch) check(after time.Duration) Plan {
 			w.t.Errorf("asks for the network interfaces again: %v", p.Need.NICs)
 		}
 	}
+	if len(p.Findings) > 0 {
+		w.hostile()
+	}
 	w.remembered(clusterA).Nodes = p.Nodes[clusterA.Key()]
 	return p
 }

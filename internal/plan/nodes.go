@@ -250,6 +250,9 @@ func (w *planning) secondOpinion(v *clusterState, nodes []inventory.Node) {
 	}
 	var lacking []unroutedNode
 	for _, n := range nodes {
+		if v.cluster.Overlay() || v.cluster.Migrating && n.Overlay {
+			continue // AKS removes the routes of moved nodes
+		}
 		if lacks := v.lacks(n, is); lacks != "" && n.ReadyFor(readyFor, w.s.Taken) {
 			lacking = append(lacking, unroutedNode{n.Name, lacks})
 		}

@@ -187,8 +187,8 @@ func (p *Planner) knowsSource(cluster arm.ID) bool {
 }
 
 // ownerOfRoute finds the cluster whose pods a route of a table leads to, by addresses. managed is
-// set if it is a kubenet cluster: then its own plan decides about its routes. blind says why the
-// owner is unknown.
+// set if it is a kubenet cluster, or may be leaving kubenet: then its own plan decides about its
+// routes, and its nodes need them until each has moved. blind says why the owner is unknown.
 func (p *Planner) ownerOfRoute(table *inventory.RouteTable,
 	r inventory.Route) (owner *inventory.Cluster, managed bool, blind string) {
 	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
@@ -197,18 +197,25 @@ func (p *Planner) ownerOfRoute(table *inventory.RouteTable,
 		case ownsRoute(p.s, cluster, r) && p.s.Elsewhere(table, cluster):
 			blind = fmt.Sprintf("cluster %s has nodes with the same addresses in another network",
 				cluster.ID.Name())
-		case ownsRoute(p.s, cluster, r) && (cluster.Kubenet() || p.readsNodes(cluster.ID)):
+		case ownsRoute(p.s, cluster, r) && (cluster.Kubenet() || p.readsNodes(cluster.ID)),
+			cluster.MayLeave() && p.mayOwn(cluster, r):
 			return cluster, true, ""
 		case ownsRoute(p.s, cluster, r):
 			owner = cluster
-		case inPods(cluster, r) && slices.ContainsFunc(p.s.NodeSubnetIDs(cluster),
-			func(id arm.ID) bool { return p.s.Subnet(id) == nil }):
+		case p.mayOwn(cluster, r):
 			blind = fmt.Sprintf("not all node subnets of cluster %s were read: the route may be "+
 				"the cluster's",
 				cluster.ID.Name())
 		}
 	}
 	return owner, false, blind
+}
+
+// mayOwn reports whether a route is a cluster's, or may be: not all of its node subnets were read.
+func (p *Planner) mayOwn(cluster *inventory.Cluster, r inventory.Route) bool {
+	return inPods(cluster, r) && (ownsRoute(p.s, cluster, r) ||
+		slices.ContainsFunc(p.s.NodeSubnetIDs(cluster),
+			func(id arm.ID) bool { return p.s.Subnet(id) == nil }))
 }
 
 func inPods(cluster *inventory.Cluster, r inventory.Route) bool {

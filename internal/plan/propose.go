@@ -50,8 +50,7 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	p := Proposal{Cluster: cluster.ID, About: fmt.Sprintf("cluster %s: %s, pod CIDR %s, pools: %s",
 		cluster.ID.Name(), cluster.PluginName(), prefixList(cluster), strings.Join(pools, ", "))}
 	if !cluster.Kubenet() {
-		p.Skip = fmt.Sprintf("its network plugin is %s: it has no pod routes in a route table",
-			cluster.PluginName())
+		p.Skip = notKubenet(s, cluster)
 		return p
 	}
 	c := &p.Config
@@ -67,6 +66,31 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	p.proposeTargets(s, cluster)
 	c.SetDefaults()
 	return p
+}
+
+// notKubenet says why a cluster needs no config, or which tables a config could keep.
+func notKubenet(s *inventory.Snapshot, cluster *inventory.Cluster) string {
+	why := fmt.Sprintf("its network plugin is %s: it has no pod routes in a route table",
+		cluster.PluginName())
+	if !cluster.Overlay() {
+		return why
+	}
+	if s.Migrates(cluster) {
+		return "it migrates to overlay, and its nodes need their routes until the last one has " +
+			"moved: follow it with routekeeper migrate watch, and then run init again"
+	}
+	v := newClusterState(Facts{Snapshot: s}, &v1alpha1.ClusterRoutes{}, cluster)
+	var holding []arm.ID
+	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
+		if table := s.Tables[key]; !s.Elsewhere(table, cluster) && len(v.podRoutes(table)) > 0 {
+			holding = append(holding, table.ID)
+		}
+	}
+	if len(holding) > 0 {
+		why += fmt.Sprintf("; routes to its pods are in %s: to keep them in sync, write a config "+
+			"with source: Nodes and these targets (docs/nodes.md)", shortNames(holding))
+	}
+	return why
 }
 
 // Enforces reports whether the config has a keeper repair associations, and not only report them.
@@ -106,8 +130,7 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 		case subnet.RouteTable == "":
 			p.Tableless = append(p.Tableless, subnet.ID)
 			p.Notes = append(p.Notes, who+", which has no route table: create one and add it to "+
-				"the targets "+
-				"(init --gateway-table does)")
+				"the targets (init --gateway-table does)")
 		case subnet.RouteTable.Equal(own):
 			p.Notes = append(p.Notes, who+", which shares the cluster's route table: it needs no "+
 				"copy, but blocks the migration to Azure CNI Overlay")

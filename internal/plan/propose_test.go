@@ -52,6 +52,11 @@ func TestPropose(t *testing.T) {
 	if p := proposals[0]; !strings.Contains(p.Skip, "overlay") {
 		t.Errorf("the overlay cluster: %+v", p)
 	}
+	w.subnet(nodesB, "10.241.0.0/24", "").table(tables+"/vms-rt", "a 10.245.1.0/24 10.241.0.4")
+	if p := Propose(w.s.Snapshot)[0]; !strings.Contains(p.Skip, "to its pods are in vms-rt") ||
+		!strings.Contains(p.Skip, "source: Nodes") {
+		t.Errorf("the overlay cluster with a table: %+v", p)
+	}
 	p := proposals[1]
 	if got, want := targetsOf(p), []string{"hub-rt", "gw-rt", "spoke-rt"}; !slices.Equal(got,
 		want) {

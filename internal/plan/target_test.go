@@ -367,7 +367,7 @@ func TestNotKubenet(t *testing.T) {
 	p := w.expect("associate vnet/gw - gw-rt", "cluster-not-kubenet")
 	if f := p.Findings[0]; !strings.Contains(f.Message, "overlay") || len(f.Evidence) != 1 ||
 		f.Evidence[0] != "gw-rt still has routes to its pods: 1" ||
-		!strings.Contains(f.Advice, "leftover routes") {
+		!strings.Contains(f.Advice, "set spec.onRemoval: Prune") {
 		t.Errorf("%+v", f)
 	}
 }

@@ -48,8 +48,7 @@ func etagFacts() []Fact {
 		},
 			"cloud-provider-azure relies on it",
 			"A sync can overwrite another writer's routes. Give each target table one writer, or "+
-				"set "+
-				"policy: Observe for it."),
+				"set policy: Observe for it."),
 		codeFact("subnet-if-match-code", "subnet", trialSubnet,
 			func(o Observed) *Write { return o.Subnet }),
 		codeFact("table-if-match-code", "route table", trialTable,

@@ -31,8 +31,7 @@ func writerFacts() []Fact {
 			Expected: "yes: no writer undoes another writer's change", Source: sourceUnproven,
 			Judged: "two PUTs at once with the same If-Match, then GET",
 			Follows: "Two writers of one table can undo each other's routes. Give each target " +
-				"one writer, " +
-				"or set policy: Observe for it.",
+				"one writer, or set policy: Observe for it.",
 			judge: func(o Observed) (Verdict, string) {
 				r := o.SameTable
 				switch {

@@ -109,13 +109,13 @@ func (a Alerts) Write(w io.Writer, format Format, style Style) error {
 					rows))
 		}
 		for _, s := range a.Watched {
-			fmt.Fprintf(&b, "\nWatched in subscription %s:\n\n", plain(s.Subscription))
+			fmt.Fprintf(&b, "\nWatched in subscription %s:\n\n", prose(s.Subscription))
 			for _, id := range s.Scopes {
-				fmt.Fprintf(&b, "- %s\n", codeSpan(plain(id)))
+				fmt.Fprintf(&b, "- %s\n", codeSpan(id))
 			}
 		}
 		for _, line := range a.Unknown {
-			fmt.Fprintf(&b, "\nUnknown: %s.\n", plain(line))
+			fmt.Fprintf(&b, "\nUnknown: %s.\n", prose(line))
 		}
 	default:
 		b.WriteString(a.text(style))

@@ -69,7 +69,8 @@ func (c Checked) Write(w io.Writer, format Format, style Style) error {
 			out += placeOf(f) + FindingLine(f) + "\n"
 		}
 	case Markdown:
-		out = fmt.Sprintf("**%s.**\n", upperFirst(c.Sentence())) + FindingsMarkdown(c.Findings)
+		out = fmt.Sprintf("**%s.**\n", prose(upperFirst(c.Sentence()))) +
+			FindingsMarkdown(c.Findings)
 	default:
 		out = style.Bold(upperFirst(c.Sentence())+".") + "\n" + explained(c.Findings, style)
 	}

@@ -83,7 +83,7 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 			out += FindingLine(f) + "\n"
 		}
 	case Markdown:
-		out = fmt.Sprintf("**%s**\n", sentence) + FindingsMarkdown(d.Findings)
+		out = fmt.Sprintf("**%s**\n", prose(sentence)) + FindingsMarkdown(d.Findings)
 	default:
 		out = style.Bold(sentence) + "\n" + explained(d.Findings, style) +
 			whatIsRight(d.Claims, d.Verify, style)

@@ -75,38 +75,5 @@ func FindingLine(f finding.Finding) string {
 	if f.Cluster != "" {
 		who = plain(f.Cluster) + ": "
 	}
-	return fmt.Sprintf("%s %s %s%s", f.Severity, f.Code, who, plain(f.Message))
-}
-
-// FindingsMarkdown writes findings as a list, an empty line before it.
-func FindingsMarkdown(findings []finding.Finding) string {
-	var b strings.Builder
-	for _, f := range findings {
-		fmt.Fprintf(&b, "\n- **%s** `%s`: %s\n", f.Severity, f.Code, plain(f.Message))
-		if f.File != "" {
-			fmt.Fprintf(&b, "  - %s:%d\n", plain(f.File), f.Line)
-		}
-		for _, line := range few(f.Evidence) {
-			fmt.Fprintf(&b, "  - %s\n", plain(line))
-		}
-		if f.Advice != "" {
-			fmt.Fprintf(&b, "\n  %s\n", plain(f.Advice))
-		}
-		if f.Fix != "" {
-			fmt.Fprintf(&b, "\n  %s\n", codeSpan(plain(f.Fix)))
-		}
-	}
-	return b.String()
-}
-
-// codeSpan writes text as code in Markdown: code ends with as many backticks as it begins with.
-func codeSpan(text string) string {
-	fence := "`"
-	for strings.Contains(text, fence) {
-		fence += "`"
-	}
-	if len(fence) > 1 {
-		return fence + " " + text + " " + fence
-	}
-	return fence + text + fence
+	return plain(fmt.Sprintf("%s %s %s%s", f.Severity, f.Code, who, f.Message))
 }

@@ -204,8 +204,7 @@ func (h Hello) holes(style Style) string {
 		why := strings.ReplaceAll(c.Why, c.Address.String(), "the called address")
 		if c.Traced == trace.Delivered {
 			why = "according to the routes and rules in Azure the packet arrives: check network " +
-				"policies, " +
-				"and the pods and nodes"
+				"policies, and the pods and nodes"
 		}
 		if byWhy[why] == nil {
 			order = append(order, why)

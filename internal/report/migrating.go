@@ -45,9 +45,10 @@ func (m Migrating) text(style Style) string {
 		fmt.Fprintf(&b, "%s: %s: %s, but the operation has ended; not moved: %s\n",
 			style.Red("stalled"), plain(m.Cluster), moved, plain(strings.Join(few(waiting), ", ")))
 	case migrate.Done:
-		fmt.Fprintf(&b, "%s: %s: %s. Next: set spec.source: Nodes, or remove the cluster from "+
-			"the config; then %s\n", style.Green("done"), plain(m.Cluster), moved,
-			finding.Command("routekeeper prune-orphans --subscription %s", m.ID.Subscription()))
+		fmt.Fprintf(&b, "%s: %s: %s. Next: set spec.source: Nodes and remove spec.routeTableID, "+
+			"or set spec.onRemoval: Prune and then remove the cluster from the config "+
+			"(docs/migration.md); then %s\n", style.Green("done"), plain(m.Cluster), moved,
+			finding.Command("routekeeper cluster verify %s", m.ID))
 	}
 	for _, n := range m.Nodes {
 		if len(n.Missing) > 0 {

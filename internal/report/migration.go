@@ -1,8 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,12 +26,58 @@ func (m Migration) Sentence() string {
 	if m.Days <= 0 {
 		when = fmt.Sprintf("kubenet was retired on 31 March 2028, %s ago", Count(-m.Days, "day"))
 	}
-	if len(m.Clusters) == 0 {
+	switch {
+	case len(m.Clusters) == 0 && len(m.Migrating) > 0:
+		return "No cluster here is left to plan for."
+	case len(m.Clusters) == 0:
 		return "No cluster here uses kubenet."
 	}
-	ready := m.Ready()
-	return fmt.Sprintf("%s: %d ready, %d blocked. There is no way back; %s.",
-		Count(len(m.Clusters), "kubenet cluster"), ready, len(m.Clusters)-ready, when)
+	counts := map[string]int{}
+	for _, c := range m.Clusters {
+		counts[migrationState(c)]++
+	}
+	unknown := ""
+	if n := counts["unknown"]; n > 0 {
+		unknown = fmt.Sprintf(", %d unknown", n)
+	}
+	return fmt.Sprintf("%s: %d ready, %d blocked%s. There is no way back; %s.",
+		Count(len(m.Clusters), "kubenet cluster"), counts["ready"], counts["blocked"], unknown,
+		when)
+}
+
+// fleet sums up several clusters: how much they move, how much time there is for each, and what
+// blocks how many of them, the most frequent first.
+func (m Migration) fleet() []string {
+	if len(m.Clusters) < 2 {
+		return nil
+	}
+	nodes, most := 0, 0
+	blocked := map[string]int{}
+	for _, c := range m.Clusters {
+		nodes += c.Work.Nodes
+		most += c.Work.WaitMinutes + c.Work.RoleMinutes
+		for _, code := range codesOf(c) {
+			blocked[code]++
+		}
+	}
+	line := fmt.Sprintf("%s. One cluster after another waits at most %.1f h", Count(nodes, "node"),
+		float64(most)/60)
+	if pace := m.Days / len(m.Clusters); pace > 0 {
+		line += fmt.Sprintf("; until the deadline that is one cluster every %s",
+			strings.TrimPrefix(Count(pace, "day"), "1 "))
+	}
+	lines := []string{line + "."}
+	codes := slices.SortedFunc(maps.Keys(blocked), func(a, b string) int {
+		return cmp.Or(blocked[b]-blocked[a], strings.Compare(a, b))
+	})
+	for i, code := range codes {
+		codes[i] = plain(fmt.Sprintf("%s %d", code, blocked[code]))
+	}
+	if len(codes) > 0 {
+		lines = append(lines, fmt.Sprintf("Clusters blocked: %s. What each means: %s",
+			strings.Join(codes, ", "), finding.Command("routekeeper explain CODE")))
+	}
+	return lines
 }
 
 var migrationHeader = []string{"order", "cluster", "state", "blocked by", "nodes", "batches",
@@ -45,10 +94,16 @@ func (m Migration) Write(w io.Writer, format Format, style Style) error {
 			fmt.Fprintln(&b, cell(strings.TrimRight(fmt.Sprintf("%s %s %s", c.Name,
 				migrationState(c), blockedBy(c)), " ")))
 		}
+		for _, name := range m.Migrating {
+			fmt.Fprintln(&b, cell(name+" migrating"))
+		}
 	case Markdown:
-		fmt.Fprintf(&b, "**%s**\n\n", plain(m.Sentence()))
+		fmt.Fprintf(&b, "**%s**\n\n", prose(m.Sentence()))
 		if len(m.Clusters) > 0 {
 			b.WriteString(MarkdownTable(migrationHeader, m.rows(Style{})))
+		}
+		for _, line := range m.fleet() {
+			fmt.Fprintf(&b, "\n%s\n", prose(line))
 		}
 		for _, c := range m.Clusters {
 			clusterMarkdown(&b, c)
@@ -65,14 +120,27 @@ func (m Migration) Write(w io.Writer, format Format, style Style) error {
 				fmt.Fprintln(&b, line)
 			}
 		}
+		for i, line := range m.fleet() {
+			fmt.Fprintf(&b, "%s%s\n", strings.Repeat("\n", 1-min(i, 1)), plain(line))
+		}
 		if m.Steps {
 			for _, c := range m.Clusters {
 				clusterText(&b, c, style)
 			}
 		} else if len(m.Clusters) > 0 {
 			fmt.Fprintf(&b, "\nThe steps of one cluster: %s\n",
-				finding.Command("routekeeper migrate plan %s", m.Clusters[0].Name))
+				finding.Command("routekeeper migrate plan %s", m.argument(m.Clusters[0])))
 		}
+	}
+	for i, name := range m.Migrating {
+		if format == Text {
+			fmt.Fprintf(&b, "%sMigrating now: %s. Follow it: %s\n",
+				strings.Repeat("\n", 1-min(i, 1)),
+				plain(name), finding.Command("routekeeper migrate watch %s", name))
+		}
+	}
+	if len(m.Migrating) > 0 && format == Markdown {
+		fmt.Fprintf(&b, "\nMigrating now: %s\n", prose(strings.Join(m.Migrating, ", ")))
 	}
 	if len(m.Others) > 0 && format == Text {
 		fmt.Fprintf(&b, "\nNot on kubenet: %s\n", plain(strings.Join(m.Others, ", ")))
@@ -81,23 +149,59 @@ func (m Migration) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-func migrationState(c migrate.Cluster) string {
-	if c.Ready {
-		return "ready"
+// repeats reports whether several clusters have the name of one.
+func (m Migration) repeats(c migrate.Cluster) bool {
+	n := 0
+	for _, other := range m.Clusters {
+		if strings.EqualFold(other.Name, c.Name) {
+			n++
+		}
 	}
-	return "blocked"
+	return n > 1
 }
 
-// blockedBy are the codes of a cluster's blockers, each once.
-func blockedBy(c migrate.Cluster) string {
-	var codes []string
+// argument names a cluster on a command line.
+func (m Migration) argument(c migrate.Cluster) string {
+	if m.repeats(c) {
+		return string(c.ID)
+	}
+	return c.Name
+}
+
+// label names a cluster in the table, with its resource group where names repeat.
+func (m Migration) label(c migrate.Cluster) string {
+	if m.repeats(c) {
+		return c.Name + " (" + c.ID.ResourceGroup() + ")"
+	}
+	return c.Name
+}
+
+// migrationState is unknown if nothing blocks a cluster but that not all of it could be read.
+func migrationState(c migrate.Cluster) string {
+	read := slices.ContainsFunc(c.Blockers, func(f finding.Finding) bool {
+		return f.Code != finding.ReadFailed && f.Code != finding.AzureUnreachable
+	})
+	switch {
+	case c.Ready:
+		return "ready"
+	case read:
+		return "blocked"
+	}
+	return "unknown"
+}
+
+// blockedBy are the codes of a cluster's blockers.
+func blockedBy(c migrate.Cluster) string { return strings.Join(codesOf(c), ", ") }
+
+// codesOf are the codes of a cluster's blockers, each once.
+func codesOf(c migrate.Cluster) (codes []string) {
 	counts := map[finding.Code]int{}
 	for _, f := range c.Blockers {
 		if counts[f.Code]++; counts[f.Code] == 1 {
 			codes = append(codes, string(f.Code))
 		}
 	}
-	return strings.Join(codes, ", ")
+	return codes
 }
 
 func (m Migration) rows(style Style) [][]string {
@@ -107,7 +211,7 @@ func (m Migration) rows(style Style) [][]string {
 		if !c.Ready {
 			state = style.Red(migrationState(c))
 		}
-		rows[i] = []string{strconv.Itoa(c.Order), plain(c.Name), state, blockedBy(c),
+		rows[i] = []string{strconv.Itoa(c.Order), plain(m.label(c)), state, blockedBy(c),
 			strconv.Itoa(c.Work.Nodes), strconv.Itoa(c.Work.Batches), waits(c.Work)}
 	}
 	return rows
@@ -148,7 +252,7 @@ var phaseTitles = map[migrate.Phase]string{migrate.Before: "Before",
 
 func clusterText(b *strings.Builder, c migrate.Cluster, style Style) {
 	fmt.Fprintf(b, "\n%s\n", style.Bold(fmt.Sprintf("%s: %s", c.Name, migrationState(c))))
-	fmt.Fprintf(b, "  %s\n", work(c.Work))
+	fmt.Fprintf(b, "  %s\n", plain(work(c.Work)))
 	phase := migrate.Phase("")
 	for i, s := range c.Steps {
 		if s.Phase != phase {
@@ -182,29 +286,29 @@ func clusterText(b *strings.Builder, c migrate.Cluster, style Style) {
 }
 
 func clusterMarkdown(b *strings.Builder, c migrate.Cluster) {
-	fmt.Fprintf(b, "\n## %s: %s\n\n%s\n", cell(c.Name), migrationState(c), work(c.Work))
+	fmt.Fprintf(b, "\n## %s: %s\n\n%s\n", prose(c.Name), migrationState(c), prose(work(c.Work)))
 	phase := migrate.Phase("")
 	for i, s := range c.Steps {
 		if s.Phase != phase {
 			phase = s.Phase
 			fmt.Fprintf(b, "\n### %s\n\n", phaseTitles[phase])
 		}
-		fmt.Fprintf(b, "%d. [ ] **%s.** %s", i+1, cell(s.Title), cell(s.Why))
+		fmt.Fprintf(b, "%d. [ ] **%s.** %s", i+1, prose(s.Title), prose(s.Why))
 		if s.Source != "" {
 			fmt.Fprintf(b, " (%s)", s.Source)
 		}
 		b.WriteString("\n")
 		if len(s.Commands) > 0 {
-			fmt.Fprintf(b, "\n   ```sh\n   %s\n   ```\n", plain(strings.Join(s.Commands, "\n   ")))
+			b.WriteString("\n" + codeBlock("   ", s.Commands))
 		}
 	}
 	b.WriteString("\n### Meanwhile\n\n")
 	for _, n := range c.Meanwhile {
-		fmt.Fprintf(b, "- %s (%s)\n", cell(n.Text), n.Source)
+		fmt.Fprintf(b, "- %s (%s)\n", prose(n.Text), n.Source)
 	}
 	b.WriteString("\n### Only you can answer\n\n")
 	for _, q := range c.Questions {
-		fmt.Fprintf(b, "- [ ] %s (%s)\n", cell(q.Text), q.Source)
+		fmt.Fprintf(b, "- [ ] %s (%s)\n", prose(q.Text), q.Source)
 		if q.Command != "" {
 			fmt.Fprintf(b, "  %s\n", codeSpan(q.Command))
 		}

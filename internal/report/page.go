@@ -24,12 +24,10 @@ A finding reports a problem, or something worth knowing. Its code is stable. Its
 This page is generated from internal/finding; a test keeps it current.
 
 `)
-	var rows [][]string
+	b.WriteString("| code | severity | what |\n| --- | --- | --- |\n")
 	for _, d := range all {
-		rows = append(rows, []string{fmt.Sprintf("[%s](#%s)", d.Code, d.Code), d.Severity.String(),
-			d.Title})
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", d.Code, d.Code, d.Severity, d.Title)
 	}
-	b.WriteString(MarkdownTable([]string{"code", "severity", "what"}, rows))
 	for _, d := range all {
 		fmt.Fprintf(&b, "\n## %s\n\n**%s.** Severity: %s.\n\n%s\n\n%s\n",
 			d.Code, d.Title, d.Severity, wrap(d.Meaning), wrap("What to do: "+d.Remedy))

@@ -18,6 +18,8 @@ type Past struct {
 	Started time.Time
 	// By is what started it. Caller is the sender of an event, "" for other checks.
 	By, Caller string
+	// Event is the event that triggered it; nil for other causes.
+	Event *PastEvent
 	// Elapsed is how long it took; nil if it did not end.
 	Elapsed  *time.Duration
 	ARM      Calls
@@ -32,15 +34,24 @@ type PastReading struct{ Resource, Read string }
 // PastChange is a change and its outcome.
 type PastChange struct {
 	plan.Outcome
-	// Open is set if no outcome was seen. Lost is set if the program ended before it made the
-	// change.
-	Open, Lost bool
+	// Open is set if no outcome was seen. Lost is set if the program ended before it saw the
+	// outcome and the change was not in place afterwards, Found if it was.
+	Open, Lost, Found bool
 	// Settled is the time at which the outcome was seen; zero if none was.
 	Settled time.Time
 	// Note adds what else is known of the outcome.
 	Note string
 	// ChangedBy says who made the change that this one repaired; "" if unknown.
 	ChangedBy string
+	// Story says on one line how the repair went; "" if the change repaired nothing.
+	Story string
+}
+
+// PastEvent is what is kept of an event.
+type PastEvent struct {
+	Received, At                                   time.Time
+	Format, Caller, Operation, Status, Correlation string
+	Resources                                      []string
 }
 
 // PastFinding is a finding that appeared (New) or disappeared.
@@ -55,7 +66,9 @@ type History struct {
 	Checks []Past
 	// Limit is the largest number of checks that was asked for; 0 for all.
 	Limit int
-	Value any
+	// Repairs is a line about the time to repair; "" if nothing was repaired.
+	Repairs string
+	Value   any
 }
 
 // Write writes the list in the given format.
@@ -70,6 +83,9 @@ func (h History) Write(w io.Writer, format Format, style Style) error {
 	} else if len(h.Checks) == h.Limit {
 		table.Lines = []string{fmt.Sprintf("These are the newest %d: --limit 0 shows all.",
 			h.Limit)}
+	}
+	if h.Repairs != "" {
+		table.Lines = append(table.Lines, h.Repairs)
 	}
 	return table.Write(w, format, style)
 }
@@ -103,13 +119,15 @@ func (p Past) clusters() []string {
 func (p Past) Summary() string {
 	var parts []string
 	var settled []plan.Outcome
-	open, lost := 0, 0
+	open, lost, found := 0, 0, 0
 	for _, c := range p.Changes {
 		switch {
 		case c.Open:
 			open++
 		case c.Lost:
 			lost++
+		case c.Found:
+			found++
 		default:
 			settled = append(settled, c.Outcome)
 		}
@@ -123,13 +141,71 @@ func (p Past) Summary() string {
 	if lost > 0 {
 		parts = append(parts, Count(lost, "change")+" interrupted and not made")
 	}
-	for _, f := range p.Findings {
-		parts = append(parts, string(f.Code)+" "+f.News)
+	if stories := p.stories(); len(stories) > 0 {
+		parts[0] += ": " + stories[0]
+		if more := len(stories) - 1; more > 0 {
+			parts[0] += fmt.Sprintf("; and %d more", more)
+		}
 	}
-	if p.Elapsed == nil && open+lost == 0 {
+	if found > 0 {
+		parts = append(parts, Count(found, "change")+" interrupted, and found in place")
+	}
+	parts = append(parts, p.news()...)
+	if p.Elapsed == nil && open+lost+found == 0 {
 		parts = append(parts, "interrupted")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// news says which findings were new or resolved, those of one code together.
+func (p Past) news() (parts []string) {
+	var order []string
+	count := map[string]int{}
+	for _, f := range p.Findings {
+		text := string(f.Code) + " " + f.News
+		if count[text]++; count[text] == 1 {
+			order = append(order, text)
+		}
+	}
+	for _, text := range order {
+		if n := count[text]; n > 1 {
+			text = fmt.Sprintf("%d × %s", n, text)
+		}
+		parts = append(parts, text)
+	}
+	return parts
+}
+
+// stories are how its repairs went.
+func (p Past) stories() (lines []string) {
+	for _, c := range p.Changes {
+		if c.Story != "" {
+			lines = append(lines, plain(c.Story))
+		}
+	}
+	return lines
+}
+
+// eventRows are what is kept of the event that triggered the check.
+func (p Past) eventRows() (rows [][]string) {
+	e := p.Event
+	if e == nil {
+		return nil
+	}
+	rows = append(rows, []string{"received", e.Received.Local().Format("2006-01-02 15:04:05.000")})
+	if !e.At.IsZero() {
+		rows = append(rows, []string{"of", e.At.Local().Format("2006-01-02 15:04:05.000")})
+	}
+	for _, row := range [][]string{{"format", e.Format}, {"caller", e.Caller},
+		{"operation", e.Operation}, {"status", e.Status}, {"correlation", e.Correlation}} {
+		if row[1] != "" {
+			rows = append(rows, []string{row[0], plain(row[1])})
+		}
+	}
+	for _, id := range e.Resources {
+		rows = append(rows, []string{"resource", plain(id)})
+	}
+	return rows
 }
 
 // Write writes the check as text.
@@ -190,12 +266,13 @@ func (p Past) findingRows(gone bool) (rows [][]string) {
 func (p Past) markdown() string {
 	var b strings.Builder
 	what, took := p.head()
-	fmt.Fprintf(&b, "**%s** (%s)\n", what, took)
+	fmt.Fprintf(&b, "**%s** (%s)\n", prose(what), prose(took))
 	section := func(title string, rows [][]string, header ...string) {
 		if len(rows) > 0 {
 			fmt.Fprintf(&b, "\n%s:\n\n%s", title, MarkdownTable(header, rows))
 		}
 	}
+	section("Event (claims and addresses are not kept)", p.eventRows(), "field", "value")
 	section("Read before", p.readingRows(), "resource", "read")
 	section("Changes", p.changeRows(),
 		"resource", "change", "route", "before", "after", "outcome", "why", "changed before by")
@@ -215,6 +292,8 @@ func (p Past) text(style Style) string {
 			}
 		}
 	}
+	section("Repaired", p.stories())
+	section("Event (claims and addresses are not kept)", Columns(p.eventRows()))
 	section("Read before", Columns(p.readingRows()))
 	section("Changes", p.diff(style))
 	section("Findings that are gone", Columns(p.findingRows(true)))
@@ -269,11 +348,11 @@ func orNothing(v *plan.Value) string {
 func (c PastChange) became() string {
 	switch {
 	case c.Note != "" && c.State != plan.Done:
-		return fmt.Sprintf("%s (%s)", c.State, c.Note)
+		return plain(fmt.Sprintf("%s (%s)", c.State, c.Note))
 	case c.Open:
 		return "under way, or interrupted: outcome unknown"
 	case !c.Settled.IsZero():
 		return fmt.Sprintf("%s at %s", c.State, c.Settled.Local().Format(time.TimeOnly))
 	}
-	return string(c.State)
+	return plain(string(c.State))
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,32 +16,34 @@ import (
 func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string {
 	var b strings.Builder
 	if !slices.ContainsFunc(proposals, plan.Proposal.Enforces) {
-		fmt.Fprintf(&b, "# ClusterRoutes for %s, proposed by routekeeper init.\n", from)
+		fmt.Fprintf(&b, "# ClusterRoutes for %s, proposed by routekeeper init.\n", plain(from))
 		b.WriteString(`# Everything in it is on Observe: "routekeeper sync" and "routekeeper run" show and record what they
 # would do, and change nothing. Read it, correct it, and continue when you agree with what you see:
 #   routekeeper promote NAME -f routes.yaml
 `)
 	} else {
 		fmt.Fprintf(&b, "# ClusterRoutes for %s. It enforces: routekeeper run -f FILE keeps it "+
-			"in sync.\n", from)
+			"in sync.\n", plain(from))
 	}
+	b.WriteString("# A Notify document sends word of errors and repairs to Slack, Teams or a " +
+		"webhook: docs/notifications.md\n")
 	for _, line := range unseen {
 		fmt.Fprintf(&b, "# NOTE: could not be read, so there may be more targets: %s\n",
 			plain(line))
 	}
 	for _, p := range proposals {
 		if p.Skip != "" {
-			fmt.Fprintf(&b, "---\n# %s\n# Not configured: %s.\n", p.About, p.Skip)
+			fmt.Fprintf(&b, "---\n# %s\n# Not configured: %s.\n", plain(p.About), plain(p.Skip))
 			continue
 		}
 		c := p.Config
-		fmt.Fprintf(&b, "---\n# %s\n", p.About)
+		fmt.Fprintf(&b, "---\n# %s\n", plain(p.About))
 		if len(p.Config.Spec.Targets) == 0 && len(unseen) == 0 {
 			b.WriteString("# NOTE: no other route table seems to need the pod routes. If one " +
 				"does, add it to targets.\n")
 		}
 		for _, note := range p.Notes {
-			fmt.Fprintf(&b, "# NOTE: %s.\n", note)
+			fmt.Fprintf(&b, "# NOTE: %s.\n", plain(note))
 		}
 		fmt.Fprintf(&b, "apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\nspec:\n  clusterID: %s\n",
 			c.APIVersion, c.Kind, scalar(c.Metadata.Name), scalar(c.Spec.ClusterID))
@@ -48,7 +51,7 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 			"cluster's route table\n")
 		if c.Spec.RouteTableID != "" {
 			fmt.Fprintf(&b, "  # The cluster's route table, which is only read: %s.\n  "+
-				"routeTableID: %s\n", p.Table, scalar(c.Spec.RouteTableID))
+				"routeTableID: %s\n", plain(p.Table), scalar(c.Spec.RouteTableID))
 		} else {
 			b.WriteString("  routeTableID: \"\"              # the cluster's route table; empty: " +
 				"found at every start\n")
@@ -63,7 +66,7 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 		}
 		for i, s := range c.Spec.Guard.Subnets {
 			fmt.Fprintf(&b, "      # %s.\n      - subnetID: %s\n        routeTableID: %s\n",
-				p.SubnetWhy[i], scalar(s.SubnetID), scalar(s.RouteTableID))
+				plain(p.SubnetWhy[i]), scalar(s.SubnetID), scalar(s.RouteTableID))
 		}
 		if len(c.Spec.Targets) == 0 {
 			b.WriteString("  targets: []                   # route tables to copy the pod routes " +
@@ -74,8 +77,8 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 		}
 		for i, t := range c.Spec.Targets {
 			fmt.Fprintf(&b, "    # %s.\n    - routeTableID: %s\n      policy: %s           # "+
-				"Observe (only reports), Sync, or UpsertOnly (never deletes)\n", upperFirst(
-				p.TargetWhy[i]), scalar(t.RouteTableID), t.Policy)
+				"Observe (only reports), Sync, or UpsertOnly (never deletes)\n",
+				plain(upperFirst(p.TargetWhy[i])), scalar(t.RouteTableID), t.Policy)
 		}
 		fmt.Fprintf(&b, "  onRemoval: %s               # what happens to the copies once the "+
 			"cluster or this document is gone: Keep or Prune\n", c.Spec.OnRemoval)
@@ -83,8 +86,12 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 	return b.String()
 }
 
-// scalar writes a string as YAML, quoted if necessary.
+// scalar writes a string as YAML on one line, quoted if necessary.
 func scalar(s string) string {
+	if plain(s) != s {
+		quoted, _ := json.Marshal(s) // strings always marshal
+		return string(SafeJSON(quoted))
+	}
 	out, err := yaml.Marshal(s)
 	if err != nil {
 		panic(err) // strings always marshal

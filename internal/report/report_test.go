@@ -133,7 +133,7 @@ info unmanaged-overlap covers
 	}
 	markdown := write(t, sample(), Markdown, Style{})
 	for _, line := range []string{"| done | create | gw-rt | 10.244.0.0/24 | -> 10.0.0.4 | n0 | " +
-		"because |", "- **error** `prefix-taken`: a|b is <taken>", "  `az network x`"} {
+		"because |", "- **error** `prefix-taken`: a|b is \\<taken>", "  `az network x`"} {
 		if !strings.Contains(markdown, line+"\n") {
 			t.Errorf("markdown lacks %q:\n%s", line, markdown)
 		}

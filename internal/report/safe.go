@@ -51,6 +51,10 @@ func paintAt(s string) (start, end int) {
 func SafeText(text string, style Style) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
+		if trimmed := strings.TrimLeft(line, " \t"); strings.HasPrefix(trimmed, "::") {
+			// GitHub Actions would take the line for a command
+			line = strings.Replace(line, "::", `:\x3a`, 1)
+		}
 		words := strings.Split(line, "\t")
 		for j, word := range words {
 			if style.Color {
@@ -67,20 +71,31 @@ func SafeText(text string, style Style) string {
 // SafeJSON returns JSON in which hidden characters are escaped as \u202e. Programs read the same
 // values.
 func SafeJSON(raw []byte) []byte {
-	if finding.Show(string(raw)) == string(raw) {
+	escaped := func(r rune) bool { return r != '\n' && finding.Hidden(r) }
+	pipeline := bytes.Contains(raw, []byte("##"))
+	if !pipeline && !bytes.ContainsFunc(raw, escaped) {
 		return raw
 	}
+	if pipeline {
+		raw = bytes.ReplaceAll(raw, []byte("##"), []byte(`#\u0023`)) // only in strings
+	}
 	var b bytes.Buffer
-	for _, r := range string(raw) {
-		switch s := string(r); {
-		case r == '\n' || r == utf8.RuneError || finding.Show(s) == s:
-			b.WriteString(s)
-		case r <= 0xffff:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			high, low := 0xd800+(r-0x10000)>>10, 0xdc00+(r-0x10000)&0x3ff
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+	b.Grow(len(raw))
+	for len(raw) > 0 {
+		i := bytes.IndexFunc(raw, escaped)
+		if i < 0 {
+			b.Write(raw)
+			break
 		}
+		b.Write(raw[:i])
+		r, size := utf8.DecodeRune(raw[i:])
+		raw = raw[i+size:]
+		if r <= 0xffff {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		high, low := 0xd800+(r-0x10000)>>10, 0xdc00+(r-0x10000)&0x3ff
+		fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
 	}
 	return b.Bytes()
 }

@@ -20,11 +20,22 @@ type Status struct {
 	Paused   string            `json:"paused,omitempty"` // the end of the pause
 	Clusters []ClusterStatus   `json:"clusters"`
 	Findings []finding.Finding `json:"findings"` // findings of no particular cluster
+	// Repairs sums up the time to repair over the last days; null if there is no history.
+	Repairs *RepairTimes `json:"repairs,omitempty"`
 
 	Live bool `json:"live"` // a running keeper answered, or a controller holds its Lease
 	// Note says which controller runs, for ClusterRoutes objects of a Kubernetes API server.
 	Note string    `json:"note,omitempty"`
 	Now  time.Time `json:"-"`
+}
+
+// RepairTimes sums up how long repairs took, in milliseconds.
+type RepairTimes struct {
+	Days  int   `json:"days"`
+	Count int   `json:"count"`
+	P50Ms int64 `json:"p50Ms"`
+	P95Ms int64 `json:"p95Ms"`
+	MaxMs int64 `json:"maxMs"`
 }
 
 // ClusterStatus is the state of one cluster.
@@ -42,7 +53,9 @@ func (s Status) Good() bool {
 	if s.Checked.IsZero() {
 		return false
 	}
-	bad := func(f finding.Finding) bool { return f.Severity >= finding.Warning }
+	bad := func(f finding.Finding) bool {
+		return f.Severity >= finding.Warning && f.Silenced == nil
+	}
 	return !slices.ContainsFunc(s.Findings, bad) &&
 		!slices.ContainsFunc(s.Clusters, func(c ClusterStatus) bool {
 			return c.State == "bad" || c.State == "unseen" || slices.ContainsFunc(c.Findings, bad)
@@ -105,10 +118,30 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 // lines are what concerns no particular cluster.
 func (s Status) lines() []string {
 	var lines []string
-	for _, f := range s.Findings {
-		if f.Severity >= finding.Warning {
-			lines = append(lines, fmt.Sprintf("%s %s: %s", f.Severity, f.Code, f.Message))
+	silenced := 0
+	for _, c := range s.Clusters {
+		for _, f := range c.Findings {
+			if f.Silenced != nil {
+				silenced++
+			}
+			if f.Code == finding.Paused {
+				lines = append(lines, "Paused: "+f.Message)
+			} else if f.Code == finding.SilenceEnded {
+				lines = append(lines, "Ended: "+f.Message)
+			}
 		}
+	}
+	for _, f := range s.Findings {
+		if f.Silenced != nil {
+			silenced++
+		} else if f.Severity >= finding.Warning {
+			lines = append(lines, fmt.Sprintf("%s %s: %s", f.Severity, f.Code, f.Message))
+		} else if f.Code == finding.SilenceEnded {
+			lines = append(lines, "Ended: "+f.Message)
+		}
+	}
+	if silenced > 0 {
+		lines = append(lines, Count(silenced, "finding")+" silenced (-o json shows them).")
 	}
 	if s.Note != "" {
 		return append(lines, s.Note)

@@ -131,22 +131,3 @@ func width(s string) int {
 		s = s[start+end+1:]
 	}
 }
-
-// MarkdownTable writes a table; cells are escaped.
-func MarkdownTable(header []string, rows [][]string) string {
-	var b strings.Builder
-	line := func(cells []string) {
-		b.WriteString("|")
-		for _, c := range cells {
-			b.WriteString(" " + strings.ReplaceAll(cell(strings.ReplaceAll(c, "\n", " ")), "|",
-				`\|`) + " |")
-		}
-		b.WriteString("\n")
-	}
-	line(header)
-	b.WriteString("|" + strings.Repeat(" --- |", len(header)) + "\n")
-	for _, row := range rows {
-		line(row)
-	}
-	return b.String()
-}

@@ -28,7 +28,7 @@ func (t Table) Write(w io.Writer, format Format, style Style) error {
 	case Markdown:
 		b.WriteString(MarkdownTable(t.Header, t.Rows))
 		for _, line := range t.Lines {
-			fmt.Fprintf(&b, "\n%s\n", cell(line))
+			fmt.Fprintf(&b, "\n%s\n", prose(line))
 		}
 	default:
 		header := make([]string, len(t.Header))

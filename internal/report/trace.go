@@ -98,7 +98,7 @@ func (m Matrix) text(style Style) string {
 		}
 		text += fmt.Sprintf("\n%s %s, %s%s: %s\n",
 			verdictPaint(b.Verdict, style)(string(b.Verdict)),
-			Count(b.Pairs, "pair"), b.Kind, direction, plain(b.Why))
+			Count(b.Pairs, "pair"), plain(b.Kind), direction, plain(b.Why))
 		text += fmt.Sprintf("  from %s to the pods of %s\n", plain(some(b.From)), plain(some(b.To)))
 		see := m.Trace(b.Example[0], b.Example[1], string(b.Cluster))
 		text += style.Dim("  see: "+see.String()) + "\n"

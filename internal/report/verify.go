@@ -66,7 +66,7 @@ func (v Verification) Write(w io.Writer, format Format, style Style) error {
 		return WriteJSON(w, v)
 	case Markdown:
 		for _, claims := range byCluster(v.Claims) {
-			fmt.Fprintf(&b, "**%s: %s.**\n\n", plain(claims[0].Cluster), claimsSentence(claims))
+			fmt.Fprintf(&b, "**%s: %s.**\n\n", prose(claims[0].Cluster), claimsSentence(claims))
 			b.WriteString(MarkdownTable(claimsHeader, claimRows(claims, Style{})) + "\n")
 		}
 		b.WriteString(strings.TrimPrefix(FindingsMarkdown(v.Findings), "\n"))

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+
+	"routekeeper.dev/routekeeper/internal/openfiles"
 )
 
 // Auth says who may call. The zero value admits everyone, and works on loopback only.
@@ -65,7 +67,7 @@ type gate struct {
 	tried     time.Time
 }
 
-func newGate(a Auth, log *slog.Logger) (*gate, error) {
+func newGate(a Auth, log *slog.Logger, open *openfiles.Watch) (*gate, error) {
 	if len(a.Look.Users)+len(a.Act.Users) == 0 {
 		a.Look.Users = []string{Everyone} // what a users file is for
 	}
@@ -78,12 +80,12 @@ func newGate(a Auth, log *slog.Logger) (*gate, error) {
 		Timeout: 10 * time.Second}
 	var err error
 	if a.SecretFile != "" {
-		if g.secret, err = newSecret(a.SecretFile, log); err != nil {
+		if g.secret, err = newSecret(a.SecretFile, log, open); err != nil {
 			return nil, err
 		}
 	}
 	if a.UsersFile != "" {
-		if g.users, err = newUsers(a.UsersFile, log); err != nil {
+		if g.users, err = newUsers(a.UsersFile, log, open); err != nil {
 			return nil, err
 		}
 	}
@@ -164,6 +166,10 @@ func (g *gate) verify(ctx context.Context, raw string) (who caller, err error) {
 	verifiers, err := g.issuers()
 	if err != nil {
 		return who, fmt.Errorf("%w: %w", errKeys, err)
+	}
+	// the library also reads signatures in JSON, which are no tokens
+	if strings.Contains(raw, "{") {
+		return who, errors.New("it is not a JWT of three parts")
 	}
 	var token *oidc.IDToken
 	var refused []error

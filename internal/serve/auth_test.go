@@ -134,7 +134,7 @@ func (g *gate) admitsToken(token string) bool {
 // gateOf makes a gate that must be possible.
 func gateOf(t testing.TB, a Auth) *gate {
 	t.Helper()
-	g, err := newGate(a, slog.New(slog.DiscardHandler))
+	g, err := newGate(a, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,6 +199,8 @@ func TestTokens(t *testing.T) {
 				k.claims(nil)), false},
 		"signed with the public key as a secret": {sign(t, jwt.SigningMethodHS256, public, "first",
 			k.claims(nil)), false},
+		"right, as JSON": {`{"protected":"` + parts[0] + `","payload":"` + parts[1] +
+			`","signature":"` + parts[2] + `"}`, false},
 		"expired": {
 			k.token(t, jwt.MapClaims{"exp": ago(time.Second)}), false},
 		"never expires": {k.token(t, jwt.MapClaims{"exp": nil}), false},

@@ -14,6 +14,9 @@ type actor struct {
 	Caller      any             `json:"caller"`
 	Correlation any             `json:"correlationId"`
 	Claims      json.RawMessage `json:"claims"`
+	Operation   any             `json:"operationName"`
+	Status      any             `json:"status"`
+	Timestamp   any             `json:"eventTimestamp"`
 }
 
 // longestName limits a caller's name, because it comes from outside.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/openfiles"
 )
 
 // certificate is read from files, and reloaded when they change. If the new one cannot be read, the
@@ -13,6 +15,7 @@ import (
 type certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
+	open              *openfiles.Watch
 
 	mu      sync.Mutex
 	current *tls.Certificate
@@ -31,6 +34,18 @@ func (c *certificate) load() error {
 	}
 	c.current, c.read = &pair, c.changed()
 	return nil
+}
+
+// aeadSuites are the cipher suites of TLS 1.2 that are offered; those of TLS 1.3 are always. The
+// others of crypto/tls are in CBC mode: they pad after they authenticate, and implementations of
+// that have leaked plaintext again and again (Lucky Thirteen). All current clients know these.
+func aeadSuites() []uint16 {
+	return []uint16{
+		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+		tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+		tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+		tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+	}
 }
 
 func (c *certificate) changed() (at [2]time.Time) {
@@ -52,6 +67,9 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.checked = time.Now()
 	if at := c.changed(); at != c.read {
 		pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+		if c.open.Note(err) {
+			return c.current, nil // the next handshakes try again
+		}
 		if err != nil { // one of the two may be about to be written
 			c.log.Error("the certificate has changed and cannot be read; the old one stays in use",
 				"error", err.Error())

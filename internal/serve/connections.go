@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/openfiles"
 )
 
 // How it works: connections are limited far below the limit of open files, so that checks, writes
@@ -34,6 +36,7 @@ type connections struct {
 	most    int    // in all; half of them from one address
 	dropped func() // counts a connection that was closed to make room, or refused
 	log     *slog.Logger
+	files   *openfiles.Watch // receives errors of accepting
 
 	mu      sync.Mutex
 	open    map[*connection]bool
@@ -60,12 +63,20 @@ func (a *connections) Accept() (net.Conn, error) {
 	for {
 		c, err := a.Listener.Accept()
 		if err != nil {
+			a.files.Note(err)
 			return nil, err
 		}
 		if admitted := a.admit(c); admitted != nil {
 			return admitted, nil
 		}
 	}
+}
+
+// count is how many connections are open, and how many may be.
+func (a *connections) count() (open, most int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.open), a.most
 }
 
 // admit makes room for a connection, or closes it and returns nil.

@@ -25,6 +25,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
 // TestDay plays 24 hours of a keeper with its listener and its history: strips, nodes that come and
@@ -52,8 +53,11 @@ func TestDay(t *testing.T) {
 				for begin := time.Now(); time.Since(begin) < 24*time.Hour && !t.Failed(); {
 					time.Sleep(time.Second + time.Duration(d.by.Int64N(int64(12*time.Minute))))
 					d.happens()
+					d.hostile.storm()
 					d.collect()
 				}
+				d.hostile.acts.Wait()
+				t.Logf("%d hostile calls", d.hostile.calls.Load())
 				d.calm()
 				d.checkNetwork()
 				d.checkHistory()
@@ -77,7 +81,9 @@ type day struct {
 	tables  map[string]arm.ID // the expected table of each, by ID.Key()
 	// unmanaged routes, by the table's ID.Key() and by name
 	foreign map[string]map[string]string
-	path    string // of the history
+	path    string                   // of the history
+	door    func() http.RoundTripper // to the listener
+	hostile hostile
 	n       int
 
 	since int
@@ -111,17 +117,20 @@ func newDay(t *testing.T, seed uint64) *day {
 	d := &day{t: t, by: rand.New(rand.NewPCG(seed, 0)), lots: rand.New(rand.NewPCG(seed, 1)),
 		path: filepath.Join(t.TempDir(), "routes"+history.Extension), tables: map[string]arm.ID{},
 		foreign: map[string]map[string]string{}}
+	d.hostile = hostile{d: d, by: rand.New(rand.NewPCG(seed, 2))}
+	d.door = sync.OnceValue(func() http.RoundTripper {
+		log := slog.New(slog.DiscardHandler)
+		s := &Server{gate: gateOf(t, Auth{SecretFile: secretFile(t, daySecret)}),
+			refusals: newRefusals(log), waker: d, metrics: NewMetrics(), log: log,
+			pages: page.New(page.NewBoard(), nil, page.Options{Keeper: d, Actions: true,
+				Caller: nameOf, MayAct: mayAct, Log: log})}
+		return emulatortest.Transport(t, s.handler())
+	})
 	subscriptions := emulatortest.Subscriptions(2)
 	d.e = emulatortest.New(t, emulator.Options{
 		Subscriptions: subscriptions, OperationTime: 4 * time.Second, RouteBatch: 30 * time.Second,
 		RouteCache: 2 * time.Minute, AlertDelay: 4 * time.Minute,
-		Webhooks: alerts{d, sync.OnceValue(func() http.RoundTripper {
-			s := &Server{gate: gateOf(t, Auth{SecretFile: secretFile(t,
-				"a-long-enough-secret")}), refusals: newRefusals(slog.New(slog.DiscardHandler)),
-				waker: d, metrics: NewMetrics(),
-				log: slog.New(slog.DiscardHandler)}
-			return emulatortest.Transport(t, s.handler())
-		})},
+		Webhooks: alerts{d},
 	})
 	var err error
 	if d.op, err = d.e.Client(emulatortest.Operator); err != nil {
@@ -187,13 +196,19 @@ func (d *day) targets() []arm.ID {
 }
 
 // Wake passes events to the running keeper, if there is one.
-func (d *day) Wake(caller string, resources ...arm.ID) int {
+func (d *day) Wake(e keeper.Event, resources ...arm.ID) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.now == nil {
 		return 0
 	}
-	return d.now.Wake(caller, resources...)
+	return d.now.Wake(e, resources...)
+}
+
+// Ask passes a person's request to the running keeper. No caller of the day may make one.
+func (d *day) Ask(context.Context, keeper.Request) (keeper.Result, error) {
+	d.t.Error("a request of a caller who may not make it reached the keeper")
+	return keeper.Result{}, errDead
 }
 
 // alertsOn creates alerts on all relevant writes.
@@ -206,7 +221,7 @@ func (d *day) alertsOn(subscriptions []string) {
 			"properties": map[string]any{
 				"groupShortName": "keeper", "webhookReceivers": []any{
 					map[string]any{"name": "keeper",
-						"serviceUri":           "http://keeper/events/a-long-enough-secret",
+						"serviceUri":           "http://keeper/events/" + daySecret,
 						"useCommonAlertSchema": sub == subscriptions[0]}},
 			}})
 		for i, operation := range []string{"Microsoft.Network/routeTables/write",
@@ -232,10 +247,7 @@ func (d *day) alertsOn(subscriptions []string) {
 }
 
 // alerts carries alerts to the listener. Some get lost, some arrive twice.
-type alerts struct {
-	d   *day
-	way func() http.RoundTripper
-}
+type alerts struct{ d *day }
 
 func (a alerts) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.d.mu.Lock()
@@ -248,12 +260,13 @@ func (a alerts) RoundTrip(r *http.Request) (*http.Response, error) {
 		if again, err := r.GetBody(); err == nil {
 			twice := r.Clone(r.Context())
 			twice.Body = again
-			if answer, err := a.way().RoundTrip(twice); err == nil {
+			if answer, err := a.d.door().RoundTrip(twice); err == nil {
 				answer.Body.Close()
 			}
 		}
 	}
-	return a.way().RoundTrip(r)
+	a.d.hostile.overhear(r)
+	return a.d.door().RoundTrip(r)
 }
 
 // start starts the program.

@@ -7,8 +7,10 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
 // event is what is used of a posted event: the resources that it names and who changed them, or
@@ -16,6 +18,9 @@ import (
 type event struct {
 	resources []arm.ID
 	caller    string // safe to display; "" if unknown
+	// what else is recorded of it, also safe to display
+	format, operation, status string
+	at                        time.Time
 	// call and identities are the correlation ID of the change, and the identity that made it.
 	call       string
 	identities []string
@@ -47,7 +52,7 @@ func (e *event) add(ids ...string) {
 func parse(header http.Header, body []byte) ([]event, error) {
 	// CloudEvents in binary mode: the attributes are in the header
 	if header.Get("ce-specversion") != "" {
-		var e event
+		e := event{format: "CloudEvents", at: timeOf(header.Get("ce-time"))}
 		e.add(header.Get("ce-subject"))
 		var any json.RawMessage
 		if err := json.Unmarshal(body, &any); err != nil {
@@ -79,6 +84,35 @@ func parse(header http.Header, body []byte) ([]event, error) {
 // by notes who made a change.
 func (e *event) by(a actor) {
 	e.caller, e.call, e.identities = a.name(), a.correlation(), a.identities()
+	e.operation, e.status = text(a.Operation), text(a.Status)
+	if at := timeOf(a.Timestamp); !at.IsZero() {
+		e.at = at
+	}
+}
+
+// told is what the keeper records of the event.
+func (e *event) told() keeper.Event {
+	return keeper.Event{Format: e.format, Caller: e.caller, Operation: e.operation,
+		Status: e.status, At: e.at, Correlation: e.call}
+}
+
+// text is a value as one short line, "" if it is no text. The activity log has some values as an
+// object with a value and a localized value.
+func text(value any) string {
+	if object, is := value.(map[string]any); is {
+		value = object["value"]
+	}
+	line, _ := value.(string)
+	return printable(line)
+}
+
+// timeOf reads a time, the zero time if it is none.
+func timeOf(value any) time.Time {
+	at, err := time.Parse(time.RFC3339, text(value))
+	if err != nil {
+		return time.Time{}
+	}
+	return at.UTC()
 }
 
 func isArray(body []byte) bool {
@@ -92,6 +126,8 @@ func (e *event) one(raw []byte) error {
 		SpecVersion string          `json:"specversion"`
 		EventType   string          `json:"eventType"`
 		Subject     string          `json:"subject"`
+		EventTime   any             `json:"eventTime"`
+		Time        any             `json:"time"`
 		Data        json.RawMessage `json:"data"`
 	}
 	if err := json.Unmarshal(raw, &head); err != nil {
@@ -99,14 +135,20 @@ func (e *event) one(raw []byte) error {
 	}
 	switch {
 	case strings.EqualFold(head.SchemaID, "azureMonitorCommonAlertSchema"):
+		e.format = "Azure Monitor alert"
 		return e.commonAlert(head.Data)
 	case strings.EqualFold(head.SchemaID, "Microsoft.Insights/activityLogs"):
+		e.format = "Azure Monitor activity log alert"
 		return e.legacyAlert(head.Data)
 	case head.SchemaID != "":
 		return fmt.Errorf("alerts with schema %.60q are not supported", head.SchemaID)
 	case strings.EqualFold(head.EventType, "Microsoft.EventGrid.SubscriptionValidationEvent"):
 		return e.handshake(head.Data)
 	case head.EventType != "", head.SpecVersion != "":
+		e.format, e.at = "Event Grid", timeOf(head.EventTime)
+		if head.SpecVersion != "" {
+			e.format, e.at = "CloudEvents", timeOf(head.Time)
+		}
 		e.add(head.Subject)
 		return e.data(head.Data)
 	}

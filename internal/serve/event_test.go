@@ -13,6 +13,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
 func fixture(t testing.TB, name string) []byte {
@@ -131,7 +132,7 @@ func TestCaller(t *testing.T) {
 		events, err := parse(nil, []byte(`{"specversion":"1.0","type":"x","subject":"y","data":`+
 			body+`}`))
 		if err != nil || len(events) != 1 || events[0].caller != want {
-			t.Errorf("%.80s: %q, %v, want %q", body, events, err, want)
+			t.Errorf("%.80s: %+v, %v, want %q", body, events, err, want)
 		}
 	}
 }
@@ -196,4 +197,27 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("the code %q", e.validation)
 		}
 	})
+}
+
+// TestTold: the keeper gets who changed what, when and how, and nothing else of an event.
+func TestTold(t *testing.T) {
+	for name, want := range map[string]keeper.Event{
+		"alert-common-schema.json": {Format: "Azure Monitor alert",
+			Operation: "Microsoft.Network/routeTables/write"},
+		"alert-legacy-schema.json": {Format: "Azure Monitor activity log alert",
+			Operation: "Microsoft.Network/routeTables/write"},
+		"resource-write-success.json": {Format: "Event Grid",
+			Operation: "Microsoft.Network/virtualNetworks/subnets/write"},
+	} {
+		events, err := parse(http.Header{}, fixture(t, name))
+		if err != nil || len(events) != 1 {
+			t.Fatalf("%s: %v", name, err)
+		}
+		e := events[0].told()
+		if e.Format != want.Format || e.Operation != want.Operation || e.Status != "Succeeded" ||
+			e.At.IsZero() || e.Correlation == "" ||
+			e.Caller != "44444444-4444-4444-4444-444444444444" {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
 }

@@ -24,6 +24,7 @@ type Metrics struct {
 	managed  []string // names of clusters, as of the last check
 
 	findings      *prometheus.GaugeVec   // code, severity, cluster
+	silenced      *prometheus.GaugeVec   // code, severity, cluster
 	changes       *prometheus.CounterVec // verb, outcome, cluster
 	unmade        *prometheus.GaugeVec   // verb, cluster
 	observed      *prometheus.GaugeVec   // verb, cluster
@@ -66,8 +67,10 @@ func NewMetrics() *Metrics {
 		m.registry.MustRegister(c)
 		return c
 	}
-	m.findings = gauge("findings", "Current findings, by code.", "code", "severity",
-		"cluster")
+	m.findings = gauge("findings", "Current findings that no person has silenced, by code.",
+		"code", "severity", "cluster")
+	m.silenced = gauge("findings_silenced", "Current findings that a person has silenced, by code.",
+		"code", "severity", "cluster")
 	m.changes = counter("changes_total", "Changes by verb, outcome and cluster.", "verb", "outcome",
 		"cluster")
 	m.unmade = gauge("changes_unmade", "Changes that the last check of a cluster planned and "+
@@ -144,6 +147,27 @@ func (m *Metrics) LogDropped(count func() int64) {
 	}, func() float64 { return float64(count()) }))
 }
 
+// Messages adds the counts of messages to people: each calls count for every place and outcome.
+func (m *Metrics) Messages(each func(count func(place, outcome string, n int64))) {
+	m.registry.MustRegister(messages(each))
+}
+
+// messages collects the counts of messages.
+type messages func(count func(place, outcome string, n int64))
+
+var messagesDesc = prometheus.NewDesc("routekeeper_notifications_total",
+	"Messages to people that were sent or failed, and events that were dropped.",
+	[]string{"place", "outcome"}, nil)
+
+func (messages) Describe(to chan<- *prometheus.Desc) { to <- messagesDesc }
+
+func (m messages) Collect(to chan<- prometheus.Metric) {
+	m(func(place, outcome string, n int64) {
+		to <- prometheus.MustNewConstMetric(messagesDesc, prometheus.CounterValue, float64(n),
+			place, outcome)
+	})
+}
+
 // Call counts an answer of Azure.
 func (m *Metrics) Call(c azure.Call) {
 	m.calls.WithLabelValues(c.Method, strconv.Itoa(c.Status)).Inc()
@@ -163,8 +187,13 @@ func (m *Metrics) Record(r keeper.Result) {
 	}
 	m.checks.WithLabelValues(cause).Inc()
 	m.findings.Reset()
+	m.silenced.Reset()
 	for _, f := range r.Findings {
-		m.findings.WithLabelValues(string(f.Code), f.Severity.String(), f.Cluster).Inc()
+		to := m.findings
+		if f.Silenced != nil { // another metric, so that no alert on the findings fires
+			to = m.silenced
+		}
+		to.WithLabelValues(string(f.Code), f.Severity.String(), f.Cluster).Inc()
 	}
 	for _, c := range r.Changes {
 		if slices.Contains(r.Managed, c.Cluster) {
@@ -260,16 +289,22 @@ func (m *Metrics) fill(r keeper.Result, now time.Time) {
 	}
 }
 
-// left records the changes that a check did not make. Clusters that were not read retain their
-// values.
+// left records the changes that a check did not make, except those of resources whose findings a
+// person silenced. Clusters that were not read retain their values.
 func (m *Metrics) left(r keeper.Result, checked []string) {
+	of := map[string][]finding.Finding{}
+	for _, f := range r.Findings {
+		of[f.Cluster] = append(of[f.Cluster], f)
+	}
 	for _, cluster := range checked {
 		if has(r, cluster, finding.ReadFailed, finding.AzureUnreachable) {
 			continue
 		}
 		m.unmade.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+		quiet := finding.Quiet(of[cluster])
 		for _, c := range r.Changes {
-			if c.Cluster == cluster && c.State != plan.Done && c.State != plan.Obsolete {
+			if c.Cluster == cluster && c.State != plan.Done && c.State != plan.Obsolete &&
+				!quiet[c.Resource.Key()] {
 				m.unmade.WithLabelValues(string(c.Verb), cluster).Inc()
 			}
 		}
@@ -290,7 +325,12 @@ var unsuccessful = []finding.Code{
 	finding.WriteFailed, finding.WriteRefused, finding.WriteUndone,
 }
 
-func successful(r keeper.Result, cluster string) bool { return !has(r, cluster, unsuccessful...) }
+// successful reports whether a cluster was fully read, and all changes were made. What a
+// person silenced does not count.
+func successful(r keeper.Result, cluster string) bool {
+	r.Findings, _ = finding.Loud(r.Findings)
+	return !has(r, cluster, unsuccessful...)
+}
 
 // has reports whether a finding with one of the codes is about a cluster, or about all.
 func has(r keeper.Result, cluster string, codes ...finding.Code) bool {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/input"
+	"routekeeper.dev/routekeeper/internal/openfiles"
 )
 
 // secret is the secret of the senders of events, in a file. It is reloaded when the file changes;
@@ -17,6 +18,7 @@ import (
 type secret struct {
 	file string
 	log  *slog.Logger
+	open *openfiles.Watch
 
 	mu      sync.Mutex
 	current string
@@ -24,8 +26,8 @@ type secret struct {
 	checked time.Time
 }
 
-func newSecret(file string, log *slog.Logger) (*secret, error) {
-	s := &secret{file: file, log: log}
+func newSecret(file string, log *slog.Logger, open *openfiles.Watch) (*secret, error) {
+	s := &secret{file: file, log: log, open: open}
 	return s, s.load()
 }
 
@@ -49,7 +51,9 @@ func (s *secret) is(of string) bool {
 	if time.Since(s.checked) >= checkEvery {
 		s.checked = time.Now()
 		if info, err := os.Stat(s.file); err != nil || !info.ModTime().Equal(s.read) {
-			if err = s.load(); err != nil {
+			if err = s.load(); s.open.Note(err) {
+				// the next calls try again
+			} else if err != nil {
 				s.log.Error("the event secret has changed and cannot be read; the old one stays "+
 					"in use", "error", err.Error())
 			} else {

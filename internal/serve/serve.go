@@ -25,12 +25,14 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/openfiles"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
 // Waker checks resources that may have changed. It returns how many clusters use them.
 type Waker interface {
-	Wake(caller string, resources ...arm.ID) int
+	Wake(e keeper.Event, resources ...arm.ID) int
 }
 
 // Options configure a Server.
@@ -52,6 +54,8 @@ type Options struct {
 	Log   *slog.Logger
 	// Connections limits the open connections. 0: half of the limit of open files.
 	Connections int
+	// Files receives errors of opening files and connections. Nil: nothing does.
+	Files *openfiles.Watch
 }
 
 // Server listens until it is closed.
@@ -83,7 +87,7 @@ func Start(o Options, waker Waker) (*Server, error) {
 		return nil, fmt.Errorf("%s is not a loopback address: without authentication, anyone "+
 			"could call it", o.Address)
 	}
-	g, err := newGate(o.Auth, o.Log)
+	g, err := newGate(o.Auth, o.Log, o.Files)
 	if err != nil {
 		return nil, err
 	}
@@ -107,11 +111,12 @@ func Start(o Options, waker Waker) (*Server, error) {
 	s.http.RegisterOnShutdown(sync.OnceFunc(func() { close(ending) }))
 	var files *certificate
 	if o.CertFile != "" || o.KeyFile != "" {
-		files = &certificate{certFile: o.CertFile, keyFile: o.KeyFile, log: o.Log}
+		files = &certificate{certFile: o.CertFile, keyFile: o.KeyFile, log: o.Log, open: o.Files}
 		if err := files.load(); err != nil {
 			return nil, err
 		}
-		s.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.get}
+		s.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: aeadSuites(),
+			GetCertificate: files.get}
 	}
 	listener, err := net.ListenTCP("tcp", address)
 	if err != nil {
@@ -121,8 +126,11 @@ func Start(o Options, waker Waker) (*Server, error) {
 		}
 		return nil, fmt.Errorf("cannot listen on %s: %w", o.Address, err)
 	}
-	s.listener = newConnections(listener, cmp.Or(o.Connections, connectionLimit(openFiles())),
-		s.metrics.dropped.Inc, o.Log)
+	s.listener = newConnections(listener,
+		cmp.Or(o.Connections, connectionLimit(openfiles.Limit())), s.metrics.dropped.Inc, o.Log)
+	if s.listener.files = o.Files; o.Files != nil {
+		o.Files.Listens(s.listener.count)
+	}
 	s.http.ConnContext = remember
 	s.http.Handler = s.handler()
 	go func() {
@@ -341,7 +349,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			return s.wrote != nil && s.wrote(e.call, e.identities, id)
 		})
 		own += len(e.resources) - len(resources)
-		clusters += s.waker.Wake(e.caller, resources...)
+		clusters += s.waker.Wake(e.told(), resources...)
 	}
 	s.log.Debug("events", "number", len(events), "clusters", clusters)
 	switch {

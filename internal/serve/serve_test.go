@@ -2,22 +2,12 @@ package serve
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -47,7 +37,7 @@ type woken struct {
 	ids []arm.ID
 }
 
-func (w *woken) Wake(_ string, ids ...arm.ID) int {
+func (w *woken) Wake(e keeper.Event, ids ...arm.ID) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ids = append(w.ids, ids...)
@@ -232,63 +222,6 @@ func TestLoopback(t *testing.T) {
 			Log: slog.New(slog.DiscardHandler)}, &woken{}); err == nil {
 			t.Errorf("%+v is taken for enough", a)
 		}
-	}
-}
-
-// writePair writes a certificate with its key.
-func writePair(t *testing.T, certFile, keyFile string, serial int64) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial),
-		Subject: pkix.Name{CommonName: "localhost"}, NotAfter: time.Now().Add(time.Hour)}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert},
-		keyFile: {Type: "PRIVATE KEY", Bytes: der}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// TestCertificate: a new certificate is served without a restart; one that cannot be read is not.
-func TestCertificate(t *testing.T) {
-	dir := t.TempDir()
-	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	writePair(t, certFile, keyFile, 1)
-	s, _ := start(t, Options{CertFile: certFile, KeyFile: keyFile})
-	serial := func() int64 {
-		t.Helper()
-		c, err := tls.Dial("tcp", s.Address(), &tls.Config{InsecureSkipVerify: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
-	}
-	if got := serial(); got != 1 {
-		t.Errorf("certificate %d", got)
-	}
-	if err := os.WriteFile(keyFile, []byte("half a key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(checkEvery + 50*time.Millisecond)
-	if got := serial(); got != 1 {
-		t.Errorf("certificate %d while the files do not fit", got)
-	}
-	writePair(t, certFile, keyFile, 2)
-	time.Sleep(checkEvery + 50*time.Millisecond)
-	if got := serial(); got != 2 {
-		t.Errorf("certificate %d after it was replaced", got)
 	}
 }
 

@@ -30,8 +30,7 @@ func newTokens() *tokens {
 	return &tokens{
 		desc: prometheus.NewDesc("routekeeper_arm_tokens_remaining", "Remaining tokens that "+
 			"Azure reported within the last two minutes, by subscription and kind: reads, writes "+
-			"or "+
-			"deletes.",
+			"or deletes.",
 			[]string{"subscription", "kind"}, nil),
 		said: map[[2]string]said{},
 	}

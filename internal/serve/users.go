@@ -18,12 +18,14 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 	"routekeeper.dev/routekeeper/internal/input"
+	"routekeeper.dev/routekeeper/internal/openfiles"
 )
 
 // users are the people in a file with lines of NAME:HASH, as htpasswd -B writes them.
 type users struct {
 	file string
 	log  *slog.Logger
+	open *openfiles.Watch
 
 	mu      sync.Mutex
 	read    time.Time // modification time of the file when it was read
@@ -39,8 +41,8 @@ type users struct {
 	slowest []byte
 }
 
-func newUsers(file string, log *slog.Logger) (*users, error) {
-	u := &users{file: file, log: log, salt: make([]byte, 32), guesses: newGuesses()}
+func newUsers(file string, log *slog.Logger, open *openfiles.Watch) (*users, error) {
+	u := &users{file: file, log: log, open: open, salt: make([]byte, 32), guesses: newGuesses()}
 	_, _ = rand.Read(u.salt) // it never fails
 	return u, u.load()
 }
@@ -126,8 +128,11 @@ func (u *users) again() {
 	if err == nil {
 		err = u.load()
 	}
+	if u.open.Note(err) {
+		return // the next calls try again
+	}
 	if err != nil {
-		u.log.Error("the users file has a mistake; the previous users stay in use", "error",
+		u.log.Error("the new users file cannot be used; the previous users stay in use", "error",
 			err.Error())
 		return
 	}

@@ -40,7 +40,7 @@ func TestUsers(t *testing.T) {
 		}
 	}
 	write("# people\n\nada:" + hashOf(t, "first") + "\r\n")
-	u, err := newUsers(file, slog.New(slog.DiscardHandler))
+	u, err := newUsers(file, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestUsersTime(t *testing.T) {
 		hashOf(t, "third")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	u, err := newUsers(file, slog.New(slog.DiscardHandler))
+	u, err := newUsers(file, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

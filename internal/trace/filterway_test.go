@@ -120,8 +120,7 @@ func TestFilteredWays(t *testing.T) {
 				s.Clusters[cluster.Key()].PodCIDRs = append(s.Clusters[cluster.Key()].PodCIDRs,
 					netip.MustParsePrefix("10.70.0.0/16"))
 			}, Options{}, Dropped, Delivered, "the peering of a-twin with v does not allow " +
-				"forwarded " +
-				"traffic, and 10.244.0.7 is not in v"},
+				"forwarded traffic, and 10.244.0.7 is not in v"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := shop()

@@ -47,8 +47,7 @@ func TestAll(t *testing.T) {
 		"the gateway lacks one": {func(s *inventory.Snapshot) { lose(s, copied, 1) },
 			"6 pairs, 5 delivered, 1 dropped, 0 unknown\n" +
 				"dropped 1 subnet to pod (answer: false) v/gateway -> 10.0.1.5: subnet v/gateway " +
-				"has " +
-				"no better route to the destination than 10.0.0.0/8 to None (system route)"},
+				"has no better route to the destination than 10.0.0.0/8 to None (system route)"},
 		"a gateway without a table": {func(s *inventory.Snapshot) {
 			s.Subnets[gateway.Key()].RouteTable = ""
 			s.Subnets[gateway.Key()].Gateways = []arm.ID{
@@ -88,8 +87,7 @@ func TestAll(t *testing.T) {
 			"there\ndropped 1 pod to pod (answer: false) 10.0.1.4 -> 10.0.1.5: IP forwarding is " +
 			"off on the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), so Azure drops " +
 			"packets from or to the destination there\ndropped 1 subnet to pod (answer: false) " +
-			"v/gateway " +
-			"-> 10.0.1.5: IP forwarding is off on the network interface of 10.0.1.5 " +
+			"v/gateway -> 10.0.1.5: IP forwarding is off on the network interface of 10.0.1.5 " +
 			"(aks-np-1-vmss instance 1), so Azure drops packets from or to the destination " +
 			"there\ndropped 1 pod to pod (answer: false) 10.0.1.5 -> 10.0.1.4: IP forwarding is " +
 			"off on the network interface of 10.0.1.5 (aks-np-1-vmss instance 1), so Azure drops " +

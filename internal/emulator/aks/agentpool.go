@@ -23,8 +23,7 @@ func settlePool(p, had, properties kernel.Object) *kernel.Failure {
 	case !poolName.MatchString(name):
 		return kernel.Fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter "+
 			"agentPoolProfile.name is invalid. Error details: %s is not an agent pool name. "+
-			"Please "+
-			"see https://aka.ms/aks-naming-rules for more details.", name)
+			"Please see https://aka.ms/aks-naming-rules for more details.", name)
 	case kernel.Text(p, "osType") == "Windows" && len(name) > 6:
 		return kernel.Fail(http.StatusBadRequest, "WindowsAgentPoolNameTooLong",
 			"Windows agent pool name %s is longer than 6 characters.", name)

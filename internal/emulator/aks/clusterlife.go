@@ -42,8 +42,7 @@ func (s *AKS) clusterBusy(r *kernel.Resource) *kernel.Failure {
 	return kernel.Fail(http.StatusConflict, "OperationNotAllowed",
 		"Operation is not allowed: Another "+
 			"%s (%s) is in progress, please wait for it to finish before starting a new "+
-			"operation. "+
-			"See https://aka.ms/aks-pending-operation for more details", what, of)
+			"operation. See https://aka.ms/aks-pending-operation for more details", what, of)
 }
 
 // changeable refuses changes to a cluster that is busy or stopped.

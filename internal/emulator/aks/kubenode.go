@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
@@ -23,6 +24,18 @@ func (s *APIServers) nodeObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 		}
 	}
 	return out
+}
+
+// NodeList is a cluster's nodes as a list, for callers that hold the lock.
+func (s *APIServers) NodeList(id arm.ID) []byte {
+	items := []kernel.Object{}
+	cl, r := s.aks.Clusters[id.Key()], s.aks.kernel.Store.Get(id)
+	if cl != nil && r != nil {
+		for _, o := range s.nodeObjects(cl, r) {
+			items = append(items, o.document())
+		}
+	}
+	return kernel.Encode(kernel.Object{"kind": "NodeList", "apiVersion": "v1", "items": items})
 }
 
 // addresses are a node's own: the first of each family. With Azure CNI in the node subnet, the

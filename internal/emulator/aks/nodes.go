@@ -260,6 +260,9 @@ func (s *nodes) nodesChanged(cl *cluster) {
 		cl.provider.wake()
 	}
 	s.aks.playIngress(cl)
+	if wrote := s.aks.kernel.Opts.Wrote; wrote != nil {
+		wrote(cl.id)
+	}
 }
 
 // findNode returns a node by name.

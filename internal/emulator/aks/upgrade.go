@@ -97,9 +97,8 @@ func checkVersion(p, had, properties kernel.Object) *kernel.Failure {
 		return kernel.Fail(http.StatusBadRequest, "NodePoolMcVersionIncompatible",
 			"Node pool version "+
 				"%s and control plane version %s are incompatible. Minor version of node pool "+
-				"cannot "+
-				"be bigger than control plane version. Minor version of node pool must be within "+
-				"three minor versions of the control plane version.", version, kernel.Text(
+				"cannot be bigger than control plane version. Minor version of node pool must be "+
+				"within three minor versions of the control plane version.", version, kernel.Text(
 				properties,
 				"kubernetesVersion"))
 	}

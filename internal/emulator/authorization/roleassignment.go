@@ -150,12 +150,10 @@ func (s *Authorization) settleRoleAssignment(c *kernel.Call, r,
 		return kernel.Fail(http.StatusBadRequest, "PrincipalNotFound",
 			"Principal %s does not exist in "+
 				"the directory %s. Check that you have the correct principal ID. If you are "+
-				"creating "+
-				"this principal and then immediately assigning a role, this error might be "+
-				"related "+
-				"to a replication delay. In this case, set the role assignment principalType "+
-				"property to a value, such as ServicePrincipal, User, or Group.  See "+
-				"https://aka.ms/docs-principaltype",
+				"creating this principal and then immediately assigning a role, this error might "+
+				"be related to a replication delay. In this case, set the role assignment "+
+				"principalType property to a value, such as ServicePrincipal, User, or Group.  "+
+				"See https://aka.ms/docs-principaltype",
 			strings.ReplaceAll(principal, "-", ""), tenant)
 	}
 	if sent := kernel.Text(p, "principalType"); exists && sent != "" &&

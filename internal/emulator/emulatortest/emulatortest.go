@@ -12,6 +12,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
@@ -146,7 +147,8 @@ type credential struct {
 func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken,
 	error) {
 	token, expires, err := c.e.Token(c.as, "https://management.core.windows.net/")
-	return azcore.AccessToken{Token: token, ExpiresOn: expires}, err
+	// The token itself ends on a whole second: with a later time here, a call could still use it.
+	return azcore.AccessToken{Token: token, ExpiresOn: expires.Truncate(time.Second)}, err
 }
 
 // listener accepts connections that are made in memory.

@@ -103,6 +103,9 @@ func (k *Kernel) Note(r ActivityRecord) {
 			s.Listen(r)
 		}
 	}
+	if k.Opts.Wrote != nil && r.Event == "EndRequest" {
+		k.Opts.Wrote(r.Resource)
+	}
 }
 
 // runsUntil is the end of the operation that a write has started.

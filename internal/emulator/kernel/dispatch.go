@@ -391,6 +391,11 @@ func (k *Kernel) Page(c *Call, plain []Object, resources []*Resource) (Reply, *F
 			return !k.Guard.MayRead(c.Who, r.ID)
 		})
 	}
+	if hidden := k.Faults.hidden(c.Who); hidden != nil {
+		resources = slices.DeleteFunc(slices.Clone(resources), func(r *Resource) bool {
+			return hidden(r.ID)
+		})
+	}
 	start := 0
 	if token := c.Param("$skiptoken"); token != "" {
 		for start < len(resources) && resources[start].ID.Key() <= token {

@@ -6,8 +6,11 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // Fault is an error in the next calls that match: an error answer, a connection that is cut before
@@ -28,7 +31,8 @@ type Fault struct {
 	// calls. 0 is all.
 	Rate float64 `json:"rate,omitempty"`
 	Seed uint64  `json:"seed,omitempty"`
-	// Status, Code, Message and RetryAfter (seconds) are the error answer.
+	// Status, Code, Message and RetryAfter (seconds) are the error answer. Status 403 for all GETs
+	// (Count -1) is a right that the caller lacks: lists leave out what the path matches.
 	Status     int    `json:"status,omitempty"`
 	Code       string `json:"code,omitempty"`
 	Message    string `json:"message,omitempty"`
@@ -48,6 +52,7 @@ type Fault struct {
 	// Fired is how often it has happened; it is only reported.
 	Fired int `json:"fired"`
 
+	later  bool // it began with a Skip
 	path   *regexp.Regexp
 	chance *rand.Rand
 }
@@ -87,6 +92,12 @@ func (f *Fault) After() bool { return f.Cut == "after" || f.Hold == "after" }
 
 func (f *Fault) wait(ctx context.Context) { <-ctx.Done() }
 
+// right reports whether the fault is a right to read that the caller lacks.
+func (f *Fault) right() bool {
+	return f.Status == http.StatusForbidden && f.Count == -1 && f.Rate == 0 && !f.later &&
+		strings.EqualFold(f.Method, http.MethodGet)
+}
+
 // Failure is the error that is answered, or with which the operation ends.
 func (f *Fault) Failure() *Failure {
 	status := f.Status
@@ -104,7 +115,8 @@ func (f *Fault) Failure() *Failure {
 	return &Failure{Status: status, Code: code, Message: message, RetryAfter: f.RetryAfter}
 }
 
-// faults are the injected ones that remain.
+// faults are the injected ones that remain. The lacking rights are the last ones: a call that gets
+// no answer, or is throttled, does not come to them.
 type faults struct {
 	mu   sync.Mutex
 	list []*Fault
@@ -138,15 +150,40 @@ func (fs *faults) Take(c *Call, internal bool) *Fault {
 	return nil
 }
 
+// hidden returns which resources faults take the caller's right to read away from; nil for none.
+func (fs *faults) hidden(who Principal) func(arm.ID) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	var paths []*regexp.Regexp
+	for _, f := range fs.list {
+		if f.right() && (f.Principal == "" || f.Principal == who.Name) {
+			paths = append(paths, f.path)
+		}
+	}
+	if paths == nil {
+		return nil
+	}
+	return func(id arm.ID) bool {
+		return slices.ContainsFunc(paths, func(path *regexp.Regexp) bool {
+			return path.MatchString(string(id))
+		})
+	}
+}
+
 // Inject adds a fault. The returned function removes it.
 func (k *Kernel) Inject(f Fault) (remove func(), err error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
+	f.later = f.Skip > 0
 	added := &f
 	k.Faults.mu.Lock()
 	defer k.Faults.mu.Unlock()
-	k.Faults.list = append(k.Faults.list, added)
+	at := len(k.Faults.list)
+	for !added.right() && at > 0 && k.Faults.list[at-1].right() {
+		at--
+	}
+	k.Faults.list = slices.Insert(k.Faults.list, at, added)
 	return func() {
 		k.Faults.mu.Lock()
 		defer k.Faults.mu.Unlock()

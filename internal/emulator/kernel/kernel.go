@@ -137,6 +137,8 @@ type Options struct {
 	// LogBodies is for how many of the last requests the log keeps bodies.
 	LogBodies int
 	Log       *slog.Logger
+	// Wrote is called under the lock after each write of a resource and each change of nodes.
+	Wrote func(arm.ID)
 }
 
 // New makes a kernel without services.

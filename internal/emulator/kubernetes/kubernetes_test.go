@@ -230,7 +230,7 @@ func TestNodesFollow(t *testing.T) {
 	if err := j.e.Readdress(j.demo.Cluster, node); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		if j.kubectl("get", "node", node, "-o",
 			"jsonpath={.status.addresses[0].address}") != before {
 			break
@@ -368,7 +368,7 @@ func TestStopped(t *testing.T) {
 // until runs kubectl until it prints the wanted output.
 func (j *joined) until(want string, args ...string) {
 	j.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		got := j.kubectl(args...)
 		if got == want {
 			return

@@ -263,8 +263,7 @@ func (s *peerings) settleSpace(vnet *kernel.Resource) *kernel.Failure {
 			return kernel.Fail(http.StatusBadRequest, "VnetAddressSpacesOverlap",
 				"The address space of "+
 					"virtual network %s overlaps with the one of virtual network %s, with which "+
-					"it "+
-					"is peered. Overlapping address prefixes: %s.", vnet.ID, remote.ID, overlap)
+					"it is peered. Overlapping address prefixes: %s.", vnet.ID, remote.ID, overlap)
 		}
 	}
 	return nil

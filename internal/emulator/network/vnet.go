@@ -278,8 +278,7 @@ func placeSubnet(r *kernel.Resource, vnet kernel.Object,
 			return kernel.Fail(http.StatusBadRequest, "NetcfgInvalidSubnet",
 				"Subnet '%s' is not valid "+
 					"because its IP address range is outside the IP address range of virtual "+
-					"network "+
-					"'%s'.", r.ID.Name(), r.ID.Parent().Name())
+					"network '%s'.", r.ID.Name(), r.ID.Parent().Name())
 		}
 		for _, s := range siblings {
 			for _, q := range PrefixesOf(s.Body) {

@@ -81,6 +81,10 @@ func (l rights) template() []member {
 		add(fmt.Sprintf("target%d", i), id.Subscription(), id.ResourceGroup(),
 			fmt.Sprintf("target-%d", i), tableRole(), "tableName", id.Name())
 	}
+	for i, id := range l.NodesClusters {
+		add(fmt.Sprintf("credentials%d", i), id.Subscription(), id.ResourceGroup(),
+			fmt.Sprintf("credentials-%d", i), clusterRole(), "clusterName", id.Name())
+	}
 	for i, id := range l.LinkedGroups {
 		add(fmt.Sprintf("links%d", i), id.Subscription(), id.ResourceGroup(),
 			fmt.Sprintf("links-%d", i), groupRole(), "role", "links")
@@ -206,7 +210,8 @@ func assigned(name, scope, role string) []member {
 		"principalId", "[parameters('principalId')]", "principalType", "ServicePrincipal")})
 }
 
-// groupRole, subnetRole and tableRole assign a role on a resource group or on a resource in it.
+// groupRole, subnetRole, tableRole and clusterRole assign a role on a resource group or on a
+// resource in it.
 func groupRole() []member {
 	return inner("resourceGroup", fields("name", "string", "principalId", "string", "role",
 		"string"), "resources", fields("assignment", assigned("[guid(resourceGroup().id, "+
@@ -226,6 +231,13 @@ func tableRole() []member {
 	return inner("resourceGroup", fields("name", "string", "principalId", "string", "tableName",
 		"string"), "resources", fields("assignment", assigned("[guid("+id+
 		", parameters('name'), parameters('principalId'), 'targets')]", id, "'targets'")))
+}
+
+func clusterRole() []member {
+	id := "resourceId('" + arm.TypeCluster + "', parameters('clusterName'))"
+	return inner("resourceGroup", fields("name", "string", "principalId", "string", "clusterName",
+		"string"), "resources", fields("assignment", assigned("[guid("+id+
+		", parameters('name'), parameters('principalId'), 'credentials')]", id, "'credentials'")))
 }
 
 // nodesTemplate assigns the rights for a cluster's node subnets. If pools name no subnet, AKS made

@@ -33,7 +33,7 @@ func TestRightsDeployed(t *testing.T) {
 		deploy(t, op, c, armOf(t, Blueprint{Cluster: c, Provider: 5}), nil)
 		files, err := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5,
 			Clusters: []ManagedCluster{{
-				Name: c.Name, Cluster: c.ClusterID(), Guarded: true,
+				Name: c.Name, Cluster: c.ClusterID(), Guarded: true, FromNodes: true,
 				Subnets: []GuardedSubnet{{c.GatewaySubnetID(), c.GatewayTableID()}},
 				Targets: []arm.ID{c.GatewayTableID()},
 			}}}.ARM()
@@ -65,6 +65,7 @@ func TestRightsDeployed(t *testing.T) {
 		for scope, role := range map[arm.ID]string{
 			subscription: "reads", c.GroupID(): "links", c.NodeSubnetID(): "subnets",
 			c.GatewaySubnetID(): "subnets", c.GatewayTableID(): "targets",
+			c.ClusterID(): "credentials",
 			arm.GroupID(c.Subscription, "MC_Shop-RG_shop_westeurope"): "links",
 		} {
 			if got := rolesAt(t, op, scope, principal); !slices.Equal(got, []string{role}) {

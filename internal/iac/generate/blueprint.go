@@ -6,6 +6,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/build"
 	"routekeeper.dev/routekeeper/internal/capacity"
+	"routekeeper.dev/routekeeper/internal/finding"
 )
 
 // Blueprint describes a new cluster to write: what cluster create makes, and optionally a keeper.
@@ -62,15 +63,22 @@ func (b Blueprint) deployment(deploy string) (*deployment, error) {
 // head says what the code is, and how to deploy it.
 func (b Blueprint) head(deploy string) []string {
 	c := b.Cluster
+	line := func(indent string, command finding.CommandLine, end string) string {
+		return indent + command.String() + end
+	}
 	return append([]string{
 		fmt.Sprintf("The AKS cluster %s, blueprint %s, with its network: what routekeeper "+
 			"cluster create makes.",
 			c.Name, c.Blueprint),
 		"Written by routekeeper iac generate.", "",
-		fmt.Sprintf("  az group create --subscription %s --name %s \\", c.Subscription, c.Group),
-		fmt.Sprintf("    --location %s --tags %s=%s", c.Location, build.OwnerTag, c.Owner()),
-		fmt.Sprintf("  az deployment group create --subscription %s \\", c.Subscription),
-		fmt.Sprintf("    --resource-group %s --template-file %s", c.Group, deploy+b.arguments()),
+		line("  ", finding.Command("az group create --subscription %s --name %s", c.Subscription,
+			c.Group), " \\"),
+		line("    ", finding.Command("--location %s --tags %s=%s", c.Location, build.OwnerTag,
+			c.Owner()), ""),
+		line("  ", finding.Command("az deployment group create --subscription %s", c.Subscription),
+			" \\"),
+		line("    ", finding.Command("--resource-group %s", c.Group), " --template-file "+deploy+
+			b.arguments()),
 	}, b.about()...)
 }
 

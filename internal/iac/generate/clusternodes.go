@@ -56,8 +56,7 @@ func newSteps(c build.Cluster) (*steps, error) {
 			}, vars: []binding{
 				{name: "clusterId", value: mark("clusterid"),
 					about: "Names of roles and assignments derive from it, so they are stable " +
-						"for a " +
-						"cluster."},
+						"for a cluster."},
 				{name: "owner", value: mark("owner"),
 					about: "The tag of all resources of the cluster."},
 			}}}

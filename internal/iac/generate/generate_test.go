@@ -30,14 +30,14 @@ func rightsOf(change func(*Rights)) Rights {
 	}
 	hub := arm.ID("/subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/hub-rg/providers/" +
 		arm.TypeRouteTable + "/hub-rt")
-	// Two clusters: one with a route table in the config, one whose table is discovered. The third
-	// only observes.
+	// Two clusters: one with a route table in the config, one whose table is discovered and whose
+	// nodes are read. The third only observes.
 	r := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5,
 		Clusters: []ManagedCluster{
 			{Name: "shop", Cluster: cluster("shop"), Guarded: true, Table: net +
 				"/routeTables/shop-rt",
 				Subnets: []GuardedSubnet{gateway}, Targets: []arm.ID{gateway.Table}},
-			{Name: "pay", Cluster: cluster("pay"), Guarded: true,
+			{Name: "pay", Cluster: cluster("pay"), Guarded: true, FromNodes: true,
 				Targets: []arm.ID{arm.ID(strings.ToUpper(string(gateway.Table))), hub}},
 			{Name: "lab", Cluster: cluster("lab")},
 		}}
@@ -212,7 +212,7 @@ func TestRightsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, role := range KeeperRoles() {
+	for _, role := range append(KeeperRoles(), CredentialsRole()) {
 		var actions []string
 		for _, a := range role.Actions {
 			actions = append(actions, "`"+a.Action+"`")

@@ -12,6 +12,17 @@ type KeeperRole struct {
 // KeeperAction is an action of an Azure role, and its purpose.
 type KeeperAction struct{ Action, Why string }
 
+// CredentialsRole is a fifth one, for clusters whose config has source: Nodes. The keeper logs in
+// to their Kubernetes API with the credentials that AKS gives, unless it runs in the cluster
+// itself.
+func CredentialsRole() KeeperRole {
+	return KeeperRole{"credentials", "the clusters whose config has source: Nodes",
+		[]KeeperAction{
+			{"Microsoft.ContainerService/managedClusters/listClusterUserCredential/action",
+				"to read the nodes in the cluster's Kubernetes API"},
+		}}
+}
+
 // KeeperRoles are the minimum for init, sync, run and doctor: package azure uses each action, and a
 // test shows that something is refused or missing without it.
 func KeeperRoles() []KeeperRole {

@@ -28,6 +28,8 @@ type ManagedCluster struct {
 	// Subnets are further guarded associations, Targets the tables that are written.
 	Subnets []GuardedSubnet
 	Targets []arm.ID
+	// FromNodes is set if the pod routes come from the nodes in the cluster's Kubernetes API.
+	FromNodes bool
 }
 
 // GuardedSubnet is a further subnet whose association is guarded.
@@ -58,7 +60,7 @@ func (r Rights) Bicep() ([]Output, error) {
 		{"identity", true}, {"roles", true}, {"cluster", guarded > 0}, {"nodes", guarded > 0},
 		{"assign-group", guarded+len(l.LinkedGroups) > 0}, {"assign-subnet", guarded+
 			len(l.GuardedSubnets) > 0},
-		{"assign-table", len(l.Targets) > 0},
+		{"assign-table", len(l.Targets) > 0}, {"assign-cluster", len(l.NodesClusters) > 0},
 	} {
 		if module.wanted {
 			names = append(names, "modules/"+module.name+".bicep")
@@ -78,6 +80,8 @@ type rights struct {
 	// subnets and of their tables.
 	GuardedClusters                       []ManagedCluster
 	GuardedSubnets, Targets, LinkedGroups []arm.ID
+	// NodesClusters are the clusters whose nodes are read.
+	NodesClusters []arm.ID
 	// Subscriptions are the GUIDs of all of them.
 	Subscriptions []string
 }
@@ -114,6 +118,9 @@ func (r Rights) check() (rights, error) {
 		}
 		l.Subscription = subscription
 		note(&clusters, k.Cluster)
+		if k.FromNodes {
+			note(&l.NodesClusters, k.Cluster)
+		}
 		if k.Guarded {
 			l.GuardedClusters = append(l.GuardedClusters, k)
 			if k.Table != "" {
@@ -128,6 +135,9 @@ func (r Rights) check() (rights, error) {
 		for _, id := range k.Targets {
 			note(&l.Targets, id)
 		}
+	}
+	if len(l.NodesClusters) > 0 {
+		l.Roles = append(l.Roles, CredentialsRole())
 	}
 	slices.Sort(l.Subscriptions)
 	return l, nil

@@ -140,9 +140,8 @@ func TestOtherRights(t *testing.T) {
 		}, 403, "LinkedAuthorizationFailed",
 			"x has permission to perform action 'Microsoft.Network/"+
 				"virtualNetworks/subnets/write' on scope '/y'; however, it does not have "+
-				"permission "+
-				"to perform "+
-				"action(s) 'Microsoft.Network/ipGroups/join/action' on the linked scope(s) '/z'")}},
+				"permission to perform action(s) 'Microsoft.Network/ipGroups/join/action' on the "+
+				"linked scope(s) '/z'")}},
 			"rights-suffice", prove.Differs,
 			"takes Microsoft.Network/ipGroups/join/action as well"},
 		"works without it": {bench{bends: []bend{lacking("Microsoft.Network/routeTables/write")}},

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/keeper"
@@ -39,9 +40,13 @@ func (p *Pages) routeActions() {
 	}
 	ours.SetDenyHandler(http.HandlerFunc(deny))
 	p.mux.Handle("POST /actions/look", ours.Handler(http.HandlerFunc(p.look)))
+	if p.opts.Play != nil {
+		p.mux.Handle("POST /demo/play", ours.Handler(http.HandlerFunc(p.play)))
+	}
 	if !p.opts.Actions {
 		return
 	}
+	p.routeSilences(ours.Handler)
 	for _, a := range actions {
 		for _, path := range []string{a.Name, a.Name + ".json"} {
 			p.mux.HandleFunc("GET /actions/"+path, func(w http.ResponseWriter, r *http.Request) {
@@ -57,6 +62,18 @@ func (p *Pages) routeActions() {
 		act := func(w http.ResponseWriter, r *http.Request) { p.act(w, r, a) }
 		p.mux.Handle("POST /actions/"+a.Name, ours.Handler(http.HandlerFunc(act)))
 	}
+}
+
+// play plays a scene of the demo, or all of them.
+func (p *Pages) play(w http.ResponseWriter, r *http.Request) {
+	scene, err := strconv.Atoi(r.FormValue("scene"))
+	if err != nil || scene < 0 || scene > len(p.opts.Scenes) {
+		p.fail(w, r, http.StatusBadRequest, "scene: expected a number from 0 to "+
+			strconv.Itoa(len(p.opts.Scenes)))
+		return
+	}
+	p.opts.Play(scene)
+	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
 // answerWithin is how long a person waits for a requested check. It is less than the server's write
@@ -129,6 +146,7 @@ type proposal struct {
 	Note    string `json:"note,omitempty"`
 	Title   string `json:"-"`
 	DryRun  bool   `json:"-"` // it cannot be confirmed
+	Would   string `json:"-"` // what it would do if the config did not say Observe
 }
 
 // dryRunNote says why a preview cannot be confirmed.
@@ -137,15 +155,17 @@ const dryRunNote = "This keeper runs with --dry-run: it changes nothing."
 // preview requests a check without changes, and shows what an action would do.
 func (p *Pages) preview(w http.ResponseWriter, r *http.Request, a action) {
 	if result, ok := p.ask(w, r, nil, nil); ok {
-		p.show(w, r, a, chosen(result, a), "")
+		p.show(w, r, a, result, "")
 	}
 }
 
 // show shows what an action would do.
-func (p *Pages) show(w http.ResponseWriter, r *http.Request, a action, changes []plan.Outcome,
+func (p *Pages) show(w http.ResponseWriter, r *http.Request, a action, result keeper.Result,
 	note string) {
+	changes := chosen(result.Changes, a)
 	page := proposal{Action: a.Name, Cluster: r.FormValue("cluster"), Changes: changes,
-		Title: a.Title, Note: note, DryRun: p.opts.DryRun}
+		Title: a.Title, Note: note, DryRun: p.opts.DryRun,
+		Would: would(chosen(result.OnlyObserved, a))}
 	switch {
 	case len(changes) == 0:
 	case p.opts.DryRun:
@@ -164,15 +184,14 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 	if !ok {
 		return
 	}
-	changes := chosen(now, a)
 	if p.opts.DryRun {
-		p.show(w, r, a, changes, "")
+		p.show(w, r, a, now, "")
 		return
 	}
 	cluster := r.FormValue("cluster")
-	shown := preview{a.Name, cluster, p.caller(r), changesOf(changes)}
+	shown := preview{a.Name, cluster, p.caller(r), changesOf(chosen(now.Changes, a))}
 	if !p.previews.take(r.FormValue("confirm"), shown) {
-		p.show(w, r, a, changes, "Nothing was changed: the preview was out of date. "+
+		p.show(w, r, a, now, "Nothing was changed: the preview was out of date. "+
 			"Below are the changes that are needed now.")
 		return
 	}
@@ -182,17 +201,17 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 		return
 	}
 	page := proposal{Action: a.Name, Cluster: cluster, Done: true, Title: a.Title}
-	page.Changes = chosen(result, a)
+	page.Changes = chosen(result.Changes, a)
 	p.answer(w, r, http.StatusOK, "action.html", a.Title, 0, page, page)
 }
 
-// chosen returns the changes of a check that belong to an action.
-func chosen(result keeper.Result, a action) []plan.Outcome {
-	changes := []plan.Outcome{}
-	for _, c := range result.Changes {
+// chosen returns the changes that belong to an action.
+func chosen(changes []plan.Outcome, a action) []plan.Outcome {
+	of := []plan.Outcome{}
+	for _, c := range changes {
 		if slices.Contains(a.verbs, c.Verb) {
-			changes = append(changes, c)
+			of = append(of, c)
 		}
 	}
-	return changes
+	return of
 }

@@ -52,6 +52,27 @@ func TestDryRunPreviews(t *testing.T) {
 	}
 }
 
+// TestObservedButtons: where the config says Observe, a button does not promise changes, and its
+// preview says why there are none.
+func TestObservedButtons(t *testing.T) {
+	w := newWorld(t, options{observe: true, page: page.Options{Actions: true}})
+	w.until("missing routes are reported", func() bool {
+		return strings.Contains(w.overview().Sentence, "it would add 3 routes")
+	})
+	if html := w.get("/clusters/shop").body; !strings.Contains(html, ">Sync…</a>") {
+		t.Errorf("the button counts what it does not change: %s", html)
+	}
+	html := w.get("/actions/sync?cluster=shop").body
+	if !strings.Contains(html, "The config says Observe: it would add 3 routes.") ||
+		strings.Contains(html, "nothing to change") || strings.Contains(html, "<button") {
+		t.Errorf("the preview: %s", html)
+	}
+	html = w.get("/actions/repair?cluster=shop").body
+	if strings.Contains(html, "Observe") || !strings.Contains(html, "There is nothing to change.") {
+		t.Errorf("the preview of a repair: %s", html)
+	}
+}
+
 type proposal struct {
 	Changes []map[string]any
 	Done    bool

@@ -18,6 +18,7 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -259,6 +260,8 @@ type Overview struct {
 	Clusters []Cluster         `json:"clusters"`
 	Counts   Counts            `json:"counts"`
 	Version  uint64            `json:"version"`
+	// Repairs sums up the time to repair; nil without a history.
+	Repairs *history.Repairs `json:"repairs,omitempty"`
 }
 
 // Cluster is the state of one cluster.
@@ -276,6 +279,8 @@ type Cluster struct {
 	Acting  bool           `json:"acting"`
 	// OnlyObserved are the changes that are not made because the config says Observe.
 	OnlyObserved []plan.Outcome `json:"onlyObserved"`
+	// Paused says until when the keeper makes no changes to the cluster, "" if it does.
+	Paused string `json:"paused,omitempty"`
 	// Since is when the state became what it is; zero before the first check.
 	Since time.Time `json:"since,omitzero"`
 
@@ -310,6 +315,9 @@ func (b *Board) overview() Overview {
 		o.State = worse(o.State, c.State)
 	}
 	for _, f := range byCluster[""] {
+		if f.Silenced != nil {
+			continue
+		}
 		o.State = worse(o.State, stateOf(f))
 	}
 	if o.Checked.IsZero() {
@@ -360,19 +368,14 @@ func (c Cluster) Syncs() int { return c.open(false) }
 // Repairs is described at Syncs.
 func (c Cluster) Repairs() int { return c.open(true) }
 
-// open counts the changes that are planned and not made.
+// open counts the changes that are planned and not made. The buttons do not change what the config
+// only observes.
 func (c Cluster) open(associations bool) int {
 	n := 0
-	count := func(changes []plan.Outcome) {
-		for _, change := range changes {
-			if (change.Verb == plan.Associate) == associations {
-				n++
-			}
+	for _, change := range c.Changes {
+		if !c.Acting && (change.Verb == plan.Associate) == associations {
+			n++
 		}
 	}
-	if !c.Acting {
-		count(c.Changes)
-	}
-	count(c.OnlyObserved)
 	return n
 }

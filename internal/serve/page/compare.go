@@ -25,7 +25,7 @@ type comparison struct {
 
 // manyRows is from how many rows on a cluster's page shows only what is wrong, and rowsPerPage is
 // how many rows a page shows then.
-const manyRows, rowsPerPage = 50, 50
+const manyRows, rowsPerPage = 24, 50
 
 // rowSelection is which of many rows are shown.
 type rowSelection struct {

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -56,11 +57,16 @@ func (d *drawing) text(x, y, w int, text, class string) {
 	d.Words = append(d.Words, words{x, y, fits, class, title})
 }
 
+// width is the width of a text in the font of a class, rounded up.
+func width(text, class string) int {
+	return int(math.Ceil(float64(utf8.RuneCountInString(text)) * letterWidth(class)))
+}
+
 // letterWidth is the width of a letter in the font of a class, rounded up.
 func letterWidth(class string) float64 {
 	switch kind, _, _ := strings.Cut(class, " "); kind {
 	case "name":
-		return 7.8
+		return 8.8
 	case "address", "pods":
 		return 6.95 // monospaced
 	case "dim", "vnet-name":

@@ -10,6 +10,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/picture"
 )
 
 // onePage is how many clusters a page of the list shows.
@@ -24,15 +25,60 @@ type list struct {
 	Query listQuery
 
 	Subscriptions []string
+	Regions       []string
 	Codes         []finding.Code
+	Badges        []badge
 	pages         int
+	found         []Cluster
+}
+
+// badge counts the clusters with a badge.
+type badge struct {
+	Name string
+	N    int
+}
+
+// The badges of a cluster.
+const (
+	badgeStopped     = "stopped"
+	badgeMigrating   = "migrating"
+	badgeUnreachable = "unreachable"
+	badgePaused      = "paused"
+)
+
+// Badges say what is special about a cluster, whatever its state.
+func (c Cluster) Badges() (names []string) {
+	if c.Stopped {
+		names = append(names, badgeStopped)
+	}
+	if c.Migrating {
+		names = append(names, badgeMigrating)
+	}
+	if c.Unread != "" || c.networkUnread() ||
+		slices.ContainsFunc(c.Findings, func(f finding.Finding) bool {
+			return f.Code == finding.AzureUnreachable
+		}) {
+		names = append(names, badgeUnreachable)
+	}
+	if c.Paused != "" {
+		names = append(names, badgePaused)
+	}
+	return names
+}
+
+// networkUnread reports whether no subnet and no route table of the cluster could be read.
+func (c Cluster) networkUnread() bool {
+	return len(c.Subnets)+len(c.Tables) > 0 &&
+		!slices.ContainsFunc(c.Subnets, func(s picture.Subnet) bool { return s.Unread == "" }) &&
+		!slices.ContainsFunc(c.Tables, func(t picture.Table) bool { return t.Unread == "" })
 }
 
 // listQuery is what a person asked for, as in the address of the page.
 type listQuery struct {
 	Text         string // part of a cluster's name
-	State        string // one of the states; "" for all
+	State        string // one of the states or badges; "" for all
 	Subscription string
+	Region       string
 	Code         string // of a finding
 	Sort         string // sortHarm, sortName or sortNodes
 	Page         int    // counts from 1
@@ -48,19 +94,21 @@ const (
 func readListQuery(r *http.Request) listQuery {
 	page, _ := strconv.Atoi(r.FormValue("page"))
 	return listQuery{Text: strings.TrimSpace(r.FormValue("q")), State: r.FormValue("state"),
-		Subscription: r.FormValue("subscription"), Code: r.FormValue("finding"),
-		Sort: cmp.Or(r.FormValue("sort"), sortHarm), Page: max(1, page)}
+		Subscription: r.FormValue("subscription"), Region: r.FormValue("region"),
+		Code: r.FormValue("finding"), Sort: cmp.Or(r.FormValue("sort"), sortHarm), Page: max(1,
+			page)}
 }
 
 // Narrow reports whether the query leaves out clusters.
 func (q listQuery) Narrow() bool {
-	return q.Text != "" || q.State != "" || q.Subscription != "" || q.Code != ""
+	return q.Text != "" || q.State != "" || q.Subscription != "" || q.Region != "" || q.Code != ""
 }
 
 func (q listQuery) fits(c Cluster) bool {
 	return (q.Text == "" || strings.Contains(strings.ToLower(c.Name), strings.ToLower(q.Text))) &&
-		(q.State == "" || q.State == c.State) &&
+		(q.State == "" || q.State == c.State || slices.Contains(c.Badges(), q.State)) &&
 		(q.Subscription == "" || strings.EqualFold(q.Subscription, c.ID.Subscription())) &&
+		(q.Region == "" || q.Region == c.Region) &&
 		(q.Code == "" || slices.ContainsFunc(c.Findings, func(f finding.Finding) bool {
 			return string(f.Code) == q.Code
 		}))
@@ -71,7 +119,7 @@ func (q listQuery) fits(c Cluster) bool {
 func (q listQuery) With(name, value string) string {
 	v := url.Values{}
 	for key, text := range map[string]string{"q": q.Text, "state": q.State,
-		"subscription": q.Subscription, "finding": q.Code, "sort": q.Sort} {
+		"subscription": q.Subscription, "region": q.Region, "finding": q.Code, "sort": q.Sort} {
 		if text != "" && text != sortHarm {
 			v.Set(key, text)
 		}
@@ -99,6 +147,17 @@ func selected(clusters []Cluster, q listQuery) list {
 		if sub != "" && !slices.Contains(l.Subscriptions, sub) {
 			l.Subscriptions = append(l.Subscriptions, sub)
 		}
+		if c.Region != "" && !slices.Contains(l.Regions, c.Region) {
+			l.Regions = append(l.Regions, c.Region)
+		}
+		for _, name := range c.Badges() {
+			i := slices.IndexFunc(l.Badges, func(b badge) bool { return b.Name == name })
+			if i < 0 {
+				l.Badges = append(l.Badges, badge{Name: name})
+				i = len(l.Badges) - 1
+			}
+			l.Badges[i].N++
+		}
 		if q.fits(c) {
 			fit = append(fit, c)
 		}
@@ -108,6 +167,8 @@ func selected(clusters []Cluster, q listQuery) list {
 	}
 	slices.Sort(l.Codes)
 	slices.Sort(l.Subscriptions)
+	slices.Sort(l.Regions)
+	slices.SortFunc(l.Badges, func(a, b badge) int { return cmp.Compare(a.Name, b.Name) })
 	switch q.Sort {
 	case sortName:
 		slices.SortStableFunc(fit, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
@@ -116,12 +177,23 @@ func selected(clusters []Cluster, q listQuery) list {
 	default:
 		fit = worstFirst(fit)
 	}
-	l.Found = len(fit)
+	l.Found, l.found = len(fit), fit
 	l.pages = max(1, (len(fit)+onePage-1)/onePage)
 	first := (min(q.Page, l.pages) - 1) * onePage
 	l.Query.Page = min(q.Page, l.pages)
 	l.Shown = fit[first:min(first+onePage, len(fit))]
 	return l
+}
+
+// about returns the findings of the clusters that match, and those of no cluster.
+func (l list) about(all []finding.Finding) []finding.Finding {
+	names := map[string]bool{"": true}
+	for _, c := range l.found {
+		names[c.Name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(f finding.Finding) bool {
+		return !names[f.Cluster]
+	})
 }
 
 // Before and After are the addresses of the neighbouring pages, "" if there is none.
@@ -163,6 +235,16 @@ func (g group) Clusters() int {
 	return len(names)
 }
 
+// Only is the cluster that has all findings of the group, "" if several have them or none.
+func (g group) Only() string {
+	if g.Clusters() != 1 || slices.ContainsFunc(g.Of, func(f finding.Finding) bool {
+		return f.Cluster == ""
+	}) {
+		return ""
+	}
+	return g.Of[0].Cluster
+}
+
 // groupsFrom is from how many findings of one code on they are shown as one.
 const groupsFrom = 3
 
@@ -170,18 +252,28 @@ const groupsFrom = 3
 type told struct {
 	Groups []group
 	Notes  []group
-	N      int // of findings, notes included
+	// Silenced are the findings that a person silenced: in no group, and not counted.
+	Silenced []finding.Finding
+	N        int // of findings, notes included
 }
 
 // tell groups findings by code, in the order of the first of each.
 func tell(findings []finding.Finding) told {
-	t := told{N: len(findings)}
+	t := told{}
 	count := map[finding.Code]int{}
 	for _, f := range findings {
+		if f.Silenced != nil {
+			t.Silenced = append(t.Silenced, f)
+			continue
+		}
+		t.N++
 		count[f.Code]++
 	}
 	at := map[finding.Code]int{}
 	for _, f := range findings {
+		if f.Silenced != nil {
+			continue
+		}
 		to := &t.Groups
 		if f.Severity == finding.Info {
 			to = &t.Notes

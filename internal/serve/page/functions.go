@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -32,6 +33,7 @@ var functions = template.FuncMap{
 	"trigger":      trigger,
 	"concerns":     concerns,
 	"did":          did,
+	"stories":      stories,
 	"tone":         tone,
 	"subscription": shortSubscription,
 	"states":       func() []string { return []string{Bad, Noted, Unseen, Busy, Good} },
@@ -49,11 +51,18 @@ var functions = template.FuncMap{
 	"first": func(changes []plan.Outcome) []plan.Outcome {
 		return changes[:min(len(changes), firstChanges)]
 	},
-	"rest":  func(changes []plan.Outcome) int { return max(0, len(changes)-firstChanges) },
-	"upper": upper,
-	"box":   func(d drawing) string { return fmt.Sprintf("%d 0 %d %d", d.Left, d.Width, d.Height) },
-	"node":  shortNode,
-	"mark":  mark,
+	"first3": func(lines []string) []string { return lines[:min(len(lines), 3)] },
+	"rest":   func(changes []plan.Outcome) int { return max(0, len(changes)-firstChanges) },
+	"inc":    func(n int) int { return n + 1 },
+	"upper":  upper,
+	"box": func(d drawing) string {
+		return fmt.Sprintf("%d 0 %d %d", d.Left, d.Width, d.Height)
+	},
+	// A drawing with fewer columns is smaller, with letters of the same size.
+	"share": func(d drawing) string {
+		return fmt.Sprintf("%.1f%%", min(100, 100*float64(d.Width)/wideWidth))
+	},
+	"mark": mark,
 	"dict": func(pairs ...any) map[string]any {
 		m := map[string]any{}
 		for i := 0; i+1 < len(pairs); i += 2 {
@@ -67,8 +76,8 @@ var functions = template.FuncMap{
 var stateNames = map[string]string{Bad: "broken", Noted: "at risk", Unseen: "not read",
 	Busy: "repair under way", Good: "in sync"}
 
-// firstChanges limits the list of observed changes: such a list can stay for days.
-const firstChanges = 20
+// firstChanges limits the lists of changes that are not made: such a list can stay for days.
+const firstChanges = 10
 
 // ago says how long ago something was. The script of the page uses the same words.
 func ago(d time.Duration) string {
@@ -111,6 +120,16 @@ func trigger(e history.Entry) string {
 	return by
 }
 
+// stories are how the repairs of a check went, a line each.
+func stories(e history.Entry) (lines []string) {
+	for _, c := range e.Changes {
+		if s, is := e.Story(c); is {
+			lines = append(lines, c.Resource.Short()+": "+report.Plain(s.String()))
+		}
+	}
+	return lines
+}
+
 // concerns names the clusters that a check changed or has news about: at most two of them, and how
 // many more.
 func concerns(e history.Entry) string {
@@ -133,49 +152,23 @@ func concerns(e history.Entry) string {
 	return strings.Join(names, ", ")
 }
 
-// did says in one line what a check did.
+// did says in one line what a check did, in the words of the command history.
 func did(e history.Entry) string {
-	states := map[string]int{}
-	var order []string
-	for _, c := range e.Changes {
-		word := string(c.State) + " " + string(c.Verb)
-		if states[word] == 0 {
-			order = append(order, word)
-		}
-		states[word]++
+	p := report.Past{}
+	if e.ElapsedMs != nil {
+		elapsed := time.Duration(*e.ElapsedMs) * time.Millisecond
+		p.Elapsed = &elapsed
 	}
-	var parts []string
-	for _, word := range order {
-		state, verb, _ := strings.Cut(word, " ")
-		what := report.Count(states[word], "route") + " " + participle[verb]
-		if verb == string(plan.Associate) {
-			what = report.Count(states[word], "association") + " repaired"
-		}
-		switch plan.OutcomeState(state) {
-		case plan.Done:
-		case plan.Observed:
-			what = report.Count(states[word], "route") + " would be " + participle[verb]
-			if verb == string(plan.Associate) {
-				what = report.Count(states[word], "association") + " would be repaired"
-			}
-		case history.Intended:
-			what = "changes under way"
-		default:
-			what += " (" + state + ")"
-		}
-		parts = append(parts, what)
+	for _, c := range e.Changes {
+		p.Changes = append(p.Changes, report.PastChange{Outcome: c.Outcome,
+			Open: c.State == history.Intended, Lost: c.State == history.Interrupted,
+			Found: c.State == history.Found})
 	}
 	for _, f := range e.Findings {
-		parts = append(parts, string(f.Code)+" "+f.News)
+		p.Findings = append(p.Findings, report.PastFinding{News: f.News, Finding: f.Finding})
 	}
-	if e.ElapsedMs == nil && len(parts) == 0 {
-		parts = append(parts, "not finished")
-	}
-	return strings.Join(parts, ", ")
+	return p.Summary()
 }
-
-var participle = map[string]string{string(plan.Create): "created", string(plan.Update): "updated",
-	string(plan.Delete): "deleted"}
 
 func verb(c plan.Change) string {
 	if c.Verb == plan.Associate {
@@ -210,5 +203,6 @@ func upper(s string) string {
 	if s == "" {
 		return s
 	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	_, n := utf8.DecodeRuneInString(s)
+	return strings.ToUpper(s[:n]) + s[n:]
 }

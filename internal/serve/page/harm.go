@@ -37,24 +37,60 @@ func (c Cluster) worstHarm() harm {
 		}
 	}
 	for _, f := range c.Findings {
+		if f.Silenced != nil {
+			continue
+		}
 		is(f.Severity == finding.Warning, harmNote)
+		if f.Code == finding.ReadFailed || f.Code == finding.AzureUnreachable {
+			is(f.Severity > finding.Info, harmUnread)
+			continue
+		}
+		if f.Code == finding.TableUnknown && !complete(c.Cluster) { // because it was not read
+			continue
+		}
 		is(f.Severity == finding.Error, harmError)
 		is(f.Code == finding.UnmanagedShadow, harmShadow)
 		is(f.Code == finding.NodeWithoutRoute, harmNoRoutes)
 	}
-	n := c.counts()
+	n := c.loud().counts()
 	is(len(c.idle()) > 0, harmNote)
 	is(n[picture.Stale] > 0, harmStale)
 	is(c.Checked.IsZero() || !complete(c.Cluster) || c.Routes.Unknown > 0 || c.tableUnknown(),
 		harmUnread)
+	if c.awaySilenced() { // the routes of a table that is not on its subnet
+		n[picture.Idle] = 0
+	}
 	is(n[picture.Missing]+n[picture.Wrong]+n[picture.Idle] > 0, harmTarget)
 	is(c.unrouted() && !c.Stopped, harmNoRoutes)
+	quiet := finding.Quiet(c.Findings)
 	for _, s := range c.Subnets {
+		if quiet[s.ID.Key()] {
+			continue
+		}
 		lost := s.State == picture.Lost || s.State == picture.Other
 		is(lost, harmSubnet)
 		is(lost && s.Role == picture.RoleNodes, harmNodesLost)
 	}
 	return worst
+}
+
+// awaySilenced reports whether a person silenced that a subnet has no route table, or the wrong
+// one.
+func (c Cluster) awaySilenced() bool {
+	return slices.ContainsFunc(c.Findings, func(f finding.Finding) bool {
+		return f.Silenced != nil &&
+			(f.Code == finding.AssociationLost || f.Code == finding.AssociationOther)
+	})
+}
+
+// loud is the cluster without the route tables whose findings a person silenced.
+func (c Cluster) loud() Cluster {
+	if quiet := finding.Quiet(c.Findings); len(quiet) > 0 {
+		c.Tables = slices.DeleteFunc(slices.Clone(c.Tables), func(t picture.Table) bool {
+			return quiet[t.ID.Key()]
+		})
+	}
+	return c
 }
 
 // counts counts the routes in all tables by state.
@@ -86,6 +122,9 @@ func (h harm) state() string {
 func (c Cluster) worstFinding() *finding.Finding {
 	var worst *finding.Finding
 	for i, f := range c.Findings {
+		if f.Silenced != nil {
+			continue
+		}
 		if f.Severity == finding.Error || f.Severity == finding.Warning && worst == nil {
 			if worst = &c.Findings[i]; f.Severity == finding.Error {
 				break

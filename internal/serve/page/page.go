@@ -6,16 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"html/template"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/silence"
 )
 
 // Options say what the pages show in addition to the board.
@@ -32,6 +33,12 @@ type Options struct {
 	// Actions allows the buttons that change something: sync and repair. On a dry run they only
 	// preview.
 	Actions, DryRun bool
+	// Scenes are the titles of the scenes of a demo, and Play plays one of them, from 1, or all
+	// with 0. Nil: this is no demo.
+	Scenes []string
+	Play   func(scene int)
+	// Silences are what people silenced and paused. Nil: nothing can be.
+	Silences *silence.Store
 	// Caller names who sends a request. Nil: callers have no names.
 	Caller func(*http.Request) string
 	// MayAct reports whether a caller may use the buttons of Actions. Nil: every caller may.
@@ -46,6 +53,7 @@ type Pages struct {
 	mux      *http.ServeMux
 	ending   <-chan struct{}
 	previews previews
+	encoded  encoded
 }
 
 //go:embed templates static
@@ -111,6 +119,7 @@ type document struct {
 	JSON    string // its path as JSON
 	Buttons bool   // Check now
 	Actions bool   // Sync and Repair
+	Silence bool   // silence and pause
 	Shown   uint64 // version of the board that the page shows, 0 if it shows something else
 	Cluster string // the cluster that the page is about
 	Page    any
@@ -125,13 +134,12 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name,
 	kind := "text/html; charset=utf-8"
 	if wantsJSON(r) {
 		kind = "application/json"
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		if err := e.Encode(value); err != nil {
+		raw, err := inJSON(value)
+		if err != nil {
 			p.broken(w, r, err)
 			return
 		}
+		b.Write(raw)
 	} else {
 		d := document{
 			Title: title, Version: p.opts.Version, Path: r.URL.Path, JSON: jsonPath(r),
@@ -139,6 +147,7 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name,
 				(p.opts.MayAct == nil || p.opts.MayAct(r)),
 			Shown: shown, Page: page, Mode: p.mode(),
 		}
+		d.Silence = d.Actions && p.opts.Silences != nil && !p.opts.DryRun
 		if c, is := page.(clusterPage); is {
 			d.Cluster = c.Name
 		}
@@ -149,11 +158,21 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name,
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
-	safe := []byte(report.SafeText(b.String(), report.Style{}))
 	if kind == "application/json" {
-		safe = report.SafeJSON(b.Bytes())
+		_, _ = w.Write(b.Bytes()) // the client may be gone
+		return
 	}
-	_, _ = w.Write(safe) // the client may be gone
+	_, _ = io.WriteString(w, report.SafeText(b.String(), report.Style{}))
+}
+
+// inJSON encodes the value of a page.
+func inJSON(value any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(value)
+	return report.SafeJSON(b.Bytes()), err
 }
 
 func (p *Pages) mode() string {
@@ -215,10 +234,13 @@ const large = 4
 // front is what the first page shows.
 type front struct {
 	Overview
-	Told  told
-	Drawn []drawn
-	List  *list // nil if all clusters are drawn
-	Past  past
+	Scenes []string
+	Told   told
+	Drawn  []drawn
+	List   *list // nil if all clusters are drawn
+	// Starting says what is configured, before the first check; nil afterwards.
+	Starting *starting
+	Past     past
 }
 
 // drawn is a cluster with its drawings.
@@ -228,13 +250,51 @@ type drawn struct {
 	Tables       comparison
 }
 
-func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
+// state is the state of all clusters.
+func (p *Pages) state() Overview {
 	o := p.board.overview()
-	f := front{Overview: o, Told: tell(o.Findings)}
+	if until, paused := strings.CutPrefix(p.mode(), "paused "); paused {
+		for i := range o.Clusters {
+			o.Clusters[i].Paused = until
+		}
+	}
+	if p.opts.Silences == nil {
+		return o
+	}
+	for _, e := range p.opts.Silences.Current() {
+		for i := range o.Clusters {
+			if c := &o.Clusters[i]; e.Kind == silence.Pause && e.Cluster == c.Name {
+				c.Paused = "until " + e.Until.UTC().Format(time.RFC3339)
+			}
+		}
+	}
+	return o
+}
+
+// front is the state of all clusters, with the time to repair.
+func (p *Pages) front() Overview {
+	o := p.state()
+	o.Repairs = p.checks(history.Query{Limit: 1}).Repairs
+	return o
+}
+
+func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
+	if wantsJSON(r) {
+		p.overviewJSON(w, r)
+		return
+	}
+	o := p.state()
+	past := p.checks(history.Query{Limit: 8})
+	o.Repairs = past.Repairs
+	f := front{Overview: o, Told: tell(o.Findings), Past: past, Scenes: p.opts.Scenes,
+		Starting: p.board.starting()}
 	chosen := o.Clusters
+	if f.Starting != nil {
+		chosen = nil
+	}
 	if len(chosen) > large {
 		l := selected(o.Clusters, readListQuery(r))
-		f.List, chosen = &l, nil
+		f.List, f.Told, chosen = &l, tell(l.about(o.Findings)), nil
 		if !l.Query.Narrow() && len(l.Shown) > 0 && l.Query.Page == 1 &&
 			(l.Shown[0].State == Bad || l.Shown[0].State == Busy) {
 			chosen = l.Shown[:1]
@@ -243,10 +303,11 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	for _, c := range chosen {
 		f.Drawn = append(f.Drawn, draw(c, false))
 	}
-	f.Past = p.checks(history.Query{Limit: 8})
 	title := ""
 	if n := o.Counts.Broken; n > 0 {
 		title = strconv.Itoa(n) + " broken"
+	} else if n := o.Counts.Unseen; n > 0 && !o.Checked.IsZero() {
+		title = strconv.Itoa(n) + " not read"
 	} else if n := o.Counts.AtRisk; n > 0 {
 		title = strconv.Itoa(n) + " at risk"
 	}
@@ -269,7 +330,7 @@ func (c clusterPage) History() past { return c.history }
 
 func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimSuffix(r.PathValue("name"), ".json") // no cluster's name has a dot
-	o := p.board.overview()
+	o := p.state()
 	for _, c := range o.Clusters {
 		if c.Name != name {
 			continue
@@ -291,104 +352,6 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 	// With the board's version, a page that stays open loads again when the cluster is back.
 	f := fault{http.StatusNotFound, "No managed cluster has the name " + name + "."}
 	p.answer(w, r, f.Status, "fault.html", http.StatusText(f.Status), o.Version, f, f)
-}
-
-// past is a list of checks from the history.
-type past struct {
-	Checks  []history.Entry `json:"checks"`
-	Cluster string          `json:"cluster,omitempty"`
-	Kind    string          `json:"kind,omitempty"`
-	On      bool            `json:"-"`                 // the keeper has a history
-	Trouble string          `json:"trouble,omitempty"` // why the history could not be read
-	Limit   int             `json:"-"`
-	Names   []string        `json:"-"` // of all clusters
-}
-
-// only returns the checks with the changes and findings of one cluster, and without the checks that
-// concern only others.
-func only(all []history.Entry, cluster string) []history.Entry {
-	out := []history.Entry{}
-	for _, e := range all {
-		e.Changes = slices.DeleteFunc(slices.Clone(e.Changes), func(c history.Change) bool {
-			return c.Cluster != cluster
-		})
-		e.Findings = slices.DeleteFunc(slices.Clone(e.Findings), func(f history.News) bool {
-			return f.Cluster != cluster && f.Cluster != ""
-		})
-		if len(e.Changes)+len(e.Findings) > 0 || e.ElapsedMs == nil {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-// Kinds are the kinds of checks to filter by.
-func (past) Kinds() []string { return history.Kinds }
-
-// checks reads the history.
-func (p *Pages) checks(q history.Query) past {
-	out := past{
-		Checks: []history.Entry{}, On: p.opts.History != "",
-		Cluster: q.Cluster, Kind: q.Kind, Limit: q.Limit,
-	}
-	if !out.On {
-		return out
-	}
-	reader, err := history.Read(p.opts.History)
-	if err == nil {
-		defer reader.Close()
-		err = reader.Each(q, func(e history.Entry) error {
-			out.Checks = append(out.Checks, e)
-			return nil
-		})
-	}
-	if err != nil {
-		out.Trouble = err.Error()
-	}
-	return out
-}
-
-// perPage is how many checks the history shows by default.
-const perPage = 50
-
-func (p *Pages) past(w http.ResponseWriter, r *http.Request) {
-	q := history.Query{Cluster: r.FormValue("cluster"), Kind: r.FormValue("kind"), Limit: perPage}
-	if text := r.FormValue("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > 1000 {
-			p.fail(w, r, http.StatusBadRequest,
-				"limit: expected a number from 1 to 1000, not "+strconv.Quote(text))
-			return
-		}
-		q.Limit = n
-	}
-	if q.Kind != "" && !slices.Contains(history.Kinds, q.Kind) {
-		p.fail(w, r, http.StatusBadRequest, "kind: expected one of "+
-			strings.Join(history.Kinds, ", ")+", not "+strconv.Quote(q.Kind))
-		return
-	}
-	page := p.checks(q)
-	page.Names = p.board.names()
-	p.answer(w, r, http.StatusOK, "history.html", "History", 0, page, page)
-}
-
-func (p *Pages) check(w http.ResponseWriter, r *http.Request) {
-	id, err := strconv.ParseInt(strings.TrimSuffix(r.PathValue("id"), ".json"), 10, 64)
-	if err != nil || id < 1 {
-		p.fail(w, r, http.StatusNotFound, "The address does not end with the number of a check.")
-		return
-	}
-	page := p.checks(history.Query{ID: id})
-	title := "Check " + strconv.FormatInt(id, 10)
-	switch {
-	case page.Trouble != "":
-		p.fail(w, r, http.StatusServiceUnavailable, page.Trouble)
-	case len(page.Checks) == 0:
-		p.fail(w, r, http.StatusNotFound,
-			title+" is not in the history: it may have been removed for its age.")
-	default:
-		p.answer(w, r, http.StatusOK, "check.html", title, 0, page.Checks[0], page.Checks[0])
-	}
 }
 
 // heartbeat keeps proxies from ending an idle stream.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,36 +15,48 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
-var pictures = flag.Bool("pictures", false, "make the pictures in docs/images again")
+var update = flag.Bool("update", false, "make the pictures in docs/images again")
+
+var images = filepath.FromSlash("../../../docs/images")
+
+// fleetPictures are the widths of the pictures that TestFleet makes.
+var fleetPictures = map[string]int64{"page-fleet.png": 1280, "page-large.png": 1280}
+
+// picture makes a picture for the documents of the whole page.
+func (b *browser) picture(name string) {
+	b.t.Helper()
+	shot := ask(b, chromedp.FullScreenshot(100))
+	if err := os.WriteFile(filepath.Join(images, name), shot, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
 
 // TestPictures: the pictures of the page in the documents are there, at the widths of a desktop and
-// a phone. go test ./internal/serve/page -run Pictures -pictures makes them: of a cluster whose
-// node subnet has lost its route table.
+// a phone. go test ./internal/serve/page -run 'Pictures|Fleet' -update makes them: of a cluster
+// whose node subnet has lost its route table, and of the fleet scenario (TestFleet).
 func TestPictures(t *testing.T) {
-	sizes := map[string]int64{"page-bad.png": 1280, "page-bad-phone.png": 360}
-	dir := filepath.FromSlash("../../../docs/images")
-	if *pictures {
+	bad := map[string]int64{"page-bad.png": 1280, "page-bad-phone.png": 360}
+	if *update {
 		// Slow operations leave the time to look before the table is back.
 		w := newWorld(t, options{operation: 8 * time.Second, keeper: keeper.Options{}})
 		b := open(t)
 		b.do(chromedp.Navigate(w.URL))
-		b.until(`document.querySelector(".hero.good") !== null`)
+		b.until(`document.querySelector(".hero.good") !== null &&
+			document.querySelector(".checks").textContent.includes("3 routes created")`)
 		w.strip(w.demo.NodeSubnet)
 		b.until(`document.querySelector("h1").textContent.includes("repair under way")`)
-		for name, width := range sizes {
+		for name, width := range bad {
 			b.do(chromedp.EmulateViewport(width, 600))
-			shot := ask(b, chromedp.FullScreenshot(100))
-			if err := os.WriteFile(filepath.Join(dir, name), shot, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			b.picture(name)
 		}
 		if state := eval[string](b,
 			`document.querySelector(".hero").className`); state != "hero bad" {
 			t.Errorf("the pictures came too late: %s", state)
 		}
 	}
-	for name, width := range sizes {
-		raw, err := os.ReadFile(filepath.Join(dir, name))
+	maps.Copy(bad, fleetPictures)
+	for name, width := range bad {
+		raw, err := os.ReadFile(filepath.Join(images, name))
 		if err != nil {
 			t.Fatal(err)
 		}

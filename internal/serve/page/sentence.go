@@ -20,6 +20,12 @@ func (c Cluster) unrouted() bool {
 		!c.tableUnknown()
 }
 
+// RoutesRead reports whether the cluster's route table was read.
+func (c Cluster) RoutesRead() bool {
+	table := c.RouteTable()
+	return table != nil && table.Unread == ""
+}
+
 func (c Cluster) kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet") }
 
 // idle returns the targets that are on no subnet.
@@ -88,10 +94,23 @@ func (c Cluster) sentence() string {
 	} else if len(c.Changes) > 0 {
 		text += fmt.Sprintf("; %s planned, not made", report.Count(len(c.Changes), "change"))
 	}
+	if n := c.quiet(); n > 0 {
+		text += "; " + report.Count(n, "finding") + " silenced"
+	}
 	if len(c.OnlyObserved) > 0 {
 		text += "; the config says Observe: it would " + would(c.OnlyObserved)
 	}
 	return text
+}
+
+// quiet counts the silenced findings.
+func (c Cluster) quiet() (n int) {
+	for _, f := range c.Findings {
+		if f.Silenced != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // allCorrect says that all pod routes are correct.
@@ -222,8 +241,12 @@ func (o Overview) Outage() bool { return o.outage() != nil }
 
 // sentence sums up all clusters.
 func (o Overview) sentence() string {
-	if o.Checked.IsZero() && len(o.Clusters) == 0 {
+	switch {
+	case !o.Checked.IsZero():
+	case len(o.Clusters) == 0:
 		return "The first check is under way"
+	default:
+		return "The first check of " + report.Count(len(o.Clusters), "cluster") + " is under way"
 	}
 	if f := o.outage(); f != nil {
 		return upper(f.Message)

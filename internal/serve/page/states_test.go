@@ -176,22 +176,22 @@ func TestSentence(t *testing.T) {
 				w.table(own, []arm.ID{nodes}, routes[1:]...)
 				w.table(gw, []arm.ID{gateway}, routes...)
 			}},
-		{"the cluster's table is not read", page.Bad,
+		{"the cluster's table is not read", page.Unseen,
 			"shop: route table shop-rt could not be read; it is not known whether 3 pod routes " +
 				"work",
 			func(w *seen, _ []string) { w.unread(own, 503) }},
-		{"the target is not read", page.Bad, "shop: route table shop-gw-rt could not be read; 3 " +
-			"of the 3 pod routes that were read are correct", func(w *seen, _ []string) {
+		{"the target is not read", page.Unseen, "shop: route table shop-gw-rt could not be read; " +
+			"3 of the 3 pod routes that were read are correct", func(w *seen, _ []string) {
 			w.unread(gw, 503)
 		}},
-		{"two things are not read", page.Bad, "shop: route table shop-gw-rt and 1 more could not " +
-			"be read; it is not known whether 3 pod routes work",
+		{"two things are not read", page.Unseen, "shop: route table shop-gw-rt and 1 more could " +
+			"not be read; it is not known whether 3 pod routes work",
 			func(w *seen, _ []string) {
 				w.unread(gw, 503)
 				w.unread(nodes, 503)
 				w.s.AnyHop = true
 			}},
-		{"the cluster is not read", page.Bad, "shop: cannot be read: ServiceUnavailable",
+		{"the cluster is not read", page.Unseen, "shop: cannot be read: ServiceUnavailable",
 			func(w *seen, _ []string) { w.unread(clusterID("shop"), 503) }},
 		{"the cluster's table is not known", page.Bad,
 			"shop: the cluster's route table is not known; it is not known whether 3 pod routes " +
@@ -201,6 +201,15 @@ func TestSentence(t *testing.T) {
 				w.s.Learn(clusterID("shop")).LogRead, w.s.Learn(clusterID("shop")).ManagedRead =
 					true, true
 				w.subnet(nodes, "10.0.0.0/16", "")
+			}},
+		{"the node subnet is not read, so the table is not known", page.Unseen,
+			"shop: subnet shop-nodes could not be read",
+			func(w *seen, _ []string) {
+				w.s.Memory[clusterID("shop").Key()].LastTable = ""
+				known := w.s.Learn(clusterID("shop"))
+				known.LogRead, known.ManagedRead, known.Written = true, true, []arm.ID{own}
+				w.unread(nodes, 403)
+				w.unread(own, 403)
 			}},
 		{"no node has a route", page.Bad, "shop: its route table has no pod routes to its 3 nodes",
 			func(w *seen, _ []string) {
@@ -245,6 +254,7 @@ func TestUnreadTable(t *testing.T) {
 		board.Record(w.result(time.Now()))
 		text := get(pages(board), "/").body
 		if !strings.Contains(text, what) || strings.Contains(text, "no route<") ||
+			strings.Contains(text, "unmanaged route") ||
 			strings.Contains(text, "· 0 routes") || strings.Contains(text, ">no pod routes") {
 			t.Errorf("without %s: %s", id.Short(), text)
 		}
@@ -273,10 +283,28 @@ func TestObserved(t *testing.T) {
 	}
 	text := get(pages(board), "/clusters/shop").body
 	for _, want := range []string{"Not made because the config says Observe: would add 100 routes",
-		"create route aks-pool-", "<li>and 80 more</li>"} {
+		"create route aks-pool-", "<li>and 90 more</li>"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
+	}
+}
+
+// TestManyPlanned: of many changes that are planned and not made, some are shown.
+func TestManyPlanned(t *testing.T) {
+	w := newSeen(t)
+	w.cluster(0, "shop", "kubenet", 100)
+	w.table(tableID("shop-gw-rt"), []arm.ID{subnetID("vnet", "shop-gw")})
+	board := page.NewBoard()
+	board.Record(w.result(time.Now()))
+	text := get(pages(board), "/clusters/shop").body
+	for _, want := range []string{"100 changes planned, not made", "<li>and 90 more</li>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if n := strings.Count(text, "create route aks-pool-"); n != 10 {
+		t.Errorf("%d changes are shown", n)
 	}
 }
 
@@ -288,8 +316,8 @@ func TestManyBroken(t *testing.T) {
 	board := page.NewBoard()
 	board.Record(w.result(time.Now()))
 	for path, want := range map[string][]string{
-		"/": {"and 388 more, none working", "and 376 more, none working: "}, "/clusters/shop": {
-			"and 388 more, none working"}} {
+		"/":              {">0 of 400 work<", "and 376 more, none working: "},
+		"/clusters/shop": {">0 of 400 work<"}} {
 		text := get(pages(board), path).body
 		for _, want := range want {
 			if !strings.Contains(text, want) {

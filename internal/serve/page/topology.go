@@ -9,84 +9,23 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/picture"
-	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// draw lays out a cluster. On its own page (whole) it shows all rows, and more nodes if all fit.
+// draw lays out a cluster. On its own page (whole) it shows all rows, and draws more nodes one by
+// one.
 func draw(c Cluster, whole bool) drawn {
 	nodes, rows := 12, 8
 	if whole {
-		rows = 0
-		if c.Nodes <= 2*nodes {
-			nodes = 2 * nodes
-		}
+		rows, nodes = 0, 2*nodes
 	}
 	return drawn{Cluster: c, Wide: wide(c, nodes), Narrow: narrow(c, nodes),
 		Tables: compare(c.Cluster.Tables, rows)}
 }
 
-// spot is a node in the drawing: the destination of its pod routes, and the route of each table.
-type spot struct {
-	row
-	hop string
-}
-
-// spots returns the nodes by subnet, at most so many of each. Nodes with a broken route are chosen
-// first; beyond counts the nodes that are left out.
-func spots(c Cluster, most int) (of map[string][]spot, beyond map[string]hidden) {
-	of, beyond = map[string][]spot{}, map[string]hidden{}
-	for _, r := range compare(c.Cluster.Tables, 0).Rows {
-		s := spot{row: r}
-		for _, cell := range r.Cells {
-			if s.hop == "" {
-				s.hop = cell.NextHop
-			}
-			if cell.Wanted != "" {
-				s.hop = cell.Wanted
-			}
-		}
-		key := c.subnetOf(s.hop)
-		if len(of[key]) == most {
-			left := beyond[key]
-			left.add(r)
-			beyond[key] = left
-			continue
-		}
-		of[key] = append(of[key], s)
-	}
-	for _, some := range of {
-		slices.SortStableFunc(some, func(a, b spot) int {
-			return plan.CompareDestinations(a.Destination, b.Destination)
-		})
-	}
-	return of, beyond
-}
-
-// subnetOf returns the node subnet that holds an address, else the first one, or "" if there is
-// none.
-func (c Cluster) subnetOf(hop string) string {
-	address, _ := netip.ParseAddr(hop)
-	first := ""
-	for _, s := range c.Subnets {
-		if s.Role != picture.RoleNodes {
-			continue
-		}
-		if first == "" {
-			first = s.ID.Key()
-		}
-		if slices.ContainsFunc(s.Prefixes, func(p netip.Prefix) bool {
-			return p.Contains(address)
-		}) {
-			return s.ID.Key()
-		}
-	}
-	return first
-}
-
 // The measures of a drawing, in pixels.
 const (
-	wideWidth, narrowWidth = 960, 360
+	wideWidth, narrowWidth = 984, 360
 	gap, margin            = 18, 14
 	rowHeight, tableHeight = 26, 70
 )
@@ -98,15 +37,9 @@ func wide(c Cluster, most int) drawing {
 	const nodeW = wideWidth - 28 - nodeX
 	const top = 46
 	tableY := d.tables(c, tableX, top+max(0, (nodesHeight(c, most)-tablesHeight(c))/2), tableW)
-	nodesEnd := d.nodes(c, most, nodeX, top, nodeW, 0, func(r spot, y int) {
-		for i, cell := range r.Cells {
-			if cell.State == none || cell.State == unread {
-				continue
-			}
-			from := tableY.mid(i)
-			d.line(tableX+tableW, from, nodeX+10, y, "route "+cell.State, fmt.Sprintf("%s: %s %s",
-				c.Cluster.Tables[i].ID.Name(), r.Destination, describe(cell)))
-		}
+	nodesEnd := d.nodes(c, most, nodeX, top, nodeW, 0, func(i int, state, title string, y int) {
+		d.line(tableX+tableW, tableY.mid(i), nodeX+10, y, "route "+state,
+			c.Cluster.Tables[i].ID.Name()+": "+title)
 	}, func(s picture.Subnet, y int) {
 		if i := c.table(s); i >= 0 {
 			d.line(tableX+tableW, tableY.at[i]+14, nodeX, y, "association "+s.State, associated(s))
@@ -116,12 +49,10 @@ func wide(c Cluster, most int) drawing {
 		}
 	})
 	y := top
-	left := false
 	for _, s := range c.Subnets {
 		if s.Role == picture.RoleNodes {
 			continue
 		}
-		left = true
 		if i := c.table(s); i >= 0 { // next to its table, if there is room
 			y = max(y, tableY.mid(i)-subnetHeight(s)/2)
 		}
@@ -135,12 +66,21 @@ func wide(c Cluster, most int) drawing {
 		}
 		y += h + gap
 	}
-	d.Height = max(tableY.end, nodesEnd, y-gap) + 30
-	if !left {
-		d.Left, d.Width = tableX-28, wideWidth-tableX+28
-	}
+	d.Height = max(tableY.end, nodesEnd, y) - gap + 30
+	d.columns(28)
 	d.frames(c, subnetX, nodeX, subnetW, nodeW)
 	return d
+}
+
+// columns makes the drawing as wide as the boxes in it, with an edge on both sides.
+func (d *drawing) columns(edge int) {
+	left, right := d.Width, 0
+	for _, b := range d.Boxes {
+		left, right = min(left, b.X), max(right, b.X+b.W)
+	}
+	if left < right {
+		d.Left, d.Width = left-edge, right-left+2*edge
+	}
 }
 
 // frames draws the virtual networks. It draws one frame around everything if there is only one
@@ -280,71 +220,6 @@ func associated(s picture.Subnet) string {
 	return ""
 }
 
-// nodes draws the node subnets with their nodes, indented by so much. It calls node and subnet with
-// the position of each.
-func (d *drawing) nodes(c Cluster, most, x, y, w, indent int, node func(spot, int),
-	subnet func(picture.Subnet, int)) int {
-	of, beyond := spots(c, most)
-	for _, s := range c.Subnets {
-		if s.Role != picture.RoleNodes {
-			continue
-		}
-		key := s.ID.Key()
-		h := nodeHeight(len(of[key]), beyond[key].Rows)
-		d.Boxes = append(d.Boxes, box{x, y, w, h, "subnet nodes " + s.State, string(s.ID)})
-		d.text(x+margin, y+24, w-2*margin, s.ID.Name(), "name")
-		d.text(x+margin, y+41, w-2*margin, joined("node subnet", s.Prefixes), "dim")
-		if text := associated(s); text != "" {
-			d.text(x+margin, y+57, w-2*margin, text, "state "+s.State)
-		}
-		subnet(s, y+22)
-		rowY := y + 66
-		for _, r := range of[key] {
-			middle := rowY + rowHeight/2 - 2
-			d.Boxes = append(d.Boxes, box{x + 10 + indent, rowY, w - 20 - indent, rowHeight - 4,
-				"node " + r.State, r.Node})
-			const name, address = 98, 80
-			d.text(x+22+indent, middle+4, name, shortNode(r.Node), "node-name")
-			room := w - 40 - indent - name
-			if d.Width == wideWidth { // a narrow drawing has no room for the address
-				d.text(x+22+indent+name, middle+4, address, r.hop, "address")
-				room -= address
-			}
-			d.right(x+w-18, middle+4, room, r.Destination, "pods")
-			node(r, middle)
-			rowY += rowHeight
-		}
-		if beyond[key].Rows > 0 {
-			d.text(x+22, rowY+16, w-40, beyond[key].String(), "dim")
-		}
-		y += h + gap
-	}
-	return y
-}
-
-// nodeHeight is the height of a node subnet with so many nodes.
-func nodeHeight(nodes, beyond int) int {
-	h := 66 + rowHeight*nodes
-	if beyond > 0 {
-		h += rowHeight
-	}
-	if nodes == 0 {
-		h += 4
-	}
-	return h
-}
-
-func nodesHeight(c Cluster, most int) int {
-	of, beyond := spots(c, most)
-	h := -gap
-	for _, s := range c.Subnets {
-		if s.Role == picture.RoleNodes {
-			h += nodeHeight(len(of[s.ID.Key()]), beyond[s.ID.Key()].Rows) + gap
-		}
-	}
-	return h
-}
-
 func tablesHeight(c Cluster) int { return len(c.Cluster.Tables)*(tableHeight+gap) - gap }
 
 // narrow draws everything below each other, for a phone. A dot in a node's row stands for the route
@@ -354,9 +229,10 @@ func narrow(c Cluster, most int) drawing {
 	const x, w = 22, narrowWidth - 44
 	y := 44
 	shown := make([]bool, len(c.Cluster.Tables))
+	above := -1 // the table right above, or -1
 	table := func(i int) {
 		if !shown[i] {
-			shown[i] = true
+			shown[i], above = true, i
 			y += d.table(c, c.Cluster.Tables[i], x, y, w) + gap
 		}
 	}
@@ -364,14 +240,13 @@ func narrow(c Cluster, most int) drawing {
 		if s.Role == picture.RoleNodes {
 			continue
 		}
-		y += d.subnet(s, x, y, w)
-		if i := c.table(s); i >= 0 {
-			d.line(x+w/2, y, x+w/2, y+gap, "association "+s.State, associated(s))
-			y += gap
+		y += d.subnet(s, x, y, w) + gap
+		above = -1
+		// A line leads only to a neighbor: a longer one would cross other boxes.
+		if i := c.table(s); i >= 0 && !shown[i] {
+			d.line(x+w/2, y-gap, x+w/2, y, "association "+s.State, associated(s))
 			table(i)
-			continue
 		}
-		y += gap
 	}
 	for i, t := range c.Cluster.Tables {
 		if t.Role != picture.RoleCluster {
@@ -381,22 +256,19 @@ func narrow(c Cluster, most int) drawing {
 	for i := range c.Cluster.Tables {
 		table(i)
 	}
-	from := y - gap
-	y = d.nodes(c, most, x, y, w, 9*len(c.Cluster.Tables)-4, func(r spot, at int) {
-		for i, cell := range r.Cells {
-			if cell.State != none && cell.State != unread {
-				title := c.Cluster.Tables[i].ID.Name() + ": " + describe(cell)
-				d.Dots = append(d.Dots, dot{x + 11 + 9*i, at, 3, "route " + cell.State, title})
-			}
-		}
+	dots := 9*len(c.Cluster.Tables) - 1
+	y = d.nodes(c, most, x, y, w, dots, func(i int, state, title string, at int) {
+		d.Dots = append(d.Dots, dot{x + 11 + 9*i, at, 3, "route " + state,
+			c.Cluster.Tables[i].ID.Name() + ": " + title})
 	}, func(s picture.Subnet, at int) {
-		if c.table(s) >= 0 {
-			d.line(x+w/2, from, x+w/2, at-22, "association "+s.State, associated(s))
+		if above >= 0 && c.table(s) == above {
+			top := at - 22
+			d.line(x+w/2, top-gap, x+w/2, top, "association "+s.State, associated(s))
 			if s.State == picture.Lost || s.State == picture.Other {
-				d.cross(x+w/2, (from+at-22)/2)
+				d.cross(x+w/2, top-gap/2)
 			}
 		}
-		from = at
+		above = -1
 	})
 	d.Height = y + 12
 	d.frames(c, x, x, w, w)
@@ -412,24 +284,6 @@ func (c Cluster) table(s picture.Subnet) int {
 	return slices.IndexFunc(c.Cluster.Tables, func(t picture.Table) bool {
 		return wanted != "" && t.ID.Equal(wanted)
 	})
-}
-
-// shortNode is the part of a name that differs between the nodes of a cluster: pool and number.
-// aks-pool1-12345678-vmss000002 becomes "pool1 2".
-func shortNode(node string) string {
-	parts := strings.Split(node, "-")
-	if len(parts) < 2 {
-		return node
-	}
-	last := parts[len(parts)-1]
-	if number, of := strings.CutPrefix(last, "vmss"); of {
-		number = strings.TrimLeft(number[:max(len(number)-1, 0)], "0") +
-			number[max(len(number)-1, 0):]
-		if len(parts) > 2 {
-			return parts[1] + " " + number
-		}
-	}
-	return last
 }
 
 // describe says where a route leads, and what is wrong with it.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,10 +20,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/demo"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/serve"
 	"routekeeper.dev/routekeeper/internal/serve/page"
+	"routekeeper.dev/routekeeper/internal/silence"
 )
 
 // world is a keeper that runs on the emulator, and listens.
@@ -65,6 +69,8 @@ type options struct {
 	log       *slog.Logger
 	interval  time.Duration // 0: 200 ms
 	operation time.Duration
+	observe   bool   // the config says Observe
+	planned   func() // called before each check makes its changes; nil: nothing
 }
 
 func newWorld(t *testing.T, o options) *world {
@@ -77,8 +83,27 @@ func newWorld(t *testing.T, o options) *world {
 	}
 	file := filepath.Join(t.TempDir(), "routes"+history.Extension)
 	past := history.Open(file, history.Options{})
-	o.keeper.Recorder, o.keeper.Store, o.keeper.Planned = past, past, w.board.Planned
+	o.keeper.Recorder, o.keeper.Store = past, past
+	o.keeper.Planned = func(r keeper.Result) {
+		w.board.Planned(r)
+		if o.planned != nil {
+			o.planned()
+		}
+	}
+	record := w.board.Record
+	if silences := o.page.Silences; silences != nil { // as package daemon does
+		o.keeper.ClusterPaused = silences.Paused
+		record = func(r keeper.Result) {
+			now := silences.Current()
+			r.Findings = finding.Sort(slices.Concat(silence.Mark(now, r.Findings),
+				silence.Findings(silences.All(), time.Now())))
+			w.board.Record(r)
+		}
+	}
 	w.configs = demo.Config(w.demo)
+	if o.observe {
+		w.configs = plan.Observing(w.configs)
+	}
 	w.keeps = keeper.New(emulatortest.Client(t, w.azure, emulatortest.Keeper), w.configs, o.keeper)
 	if o.interval == 0 {
 		o.interval = 200 * time.Millisecond
@@ -91,7 +116,7 @@ func newWorld(t *testing.T, o options) *world {
 	w.serve(w.board, o.page)
 	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan error)
-	go func() { over <- w.keeps.Run(ctx, o.interval, w.board.Record) }()
+	go func() { over <- w.keeps.Run(ctx, o.interval, record) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-over; err != nil {
@@ -226,9 +251,9 @@ func decode(t *testing.T, a answer, into any) {
 // until waits until something holds.
 func (w *world) until(what string, holds func() bool) {
 	w.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			w.Fatalf("%s: not within 20 s; the page says %q", what, w.overview().Sentence)
+			w.Fatalf("%s: not within a minute; the page says %q", what, w.overview().Sentence)
 		}
 	}
 }

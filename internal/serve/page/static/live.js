@@ -20,12 +20,14 @@ let ahead = 0;
 
 function tick() {
   for (const time of document.querySelectorAll("time[data-ago]")) {
-    const text = ago(Math.max(0, Math.floor((Date.now() - ahead - Date.parse(time.dateTime)) / 1000)));
+    const passed = Date.now() - ahead - Date.parse(time.dateTime);
+    const text = ago(Math.max(0, Math.floor(passed / 1000)));
     if (time.textContent !== text) time.textContent = text;
   }
 }
 
-// swap replaces the page with a newer one. It keeps open details, form values, scroll positions and focus.
+// swap replaces the page with a newer one. It keeps open details, form values, scroll positions and
+// focus.
 function swap(text) {
   const page = new DOMParser().parseFromString(text, "text/html");
   const next = page.getElementById("main");
@@ -39,14 +41,16 @@ function swap(text) {
     if (same && field.type !== "hidden") same.value = field.value;
   }
   const path = placeOf(document.activeElement);
-  const scrolled = [...main.querySelectorAll(".scroll")].map((s) => s.scrollLeft);
+  const scrolled = [...main.querySelectorAll(".scroll")].map((s) => [s.scrollLeft, s.scrollTop]);
   main.replaceChildren(...next.childNodes);
   main.dataset.version = next.dataset.version;
   document.title = page.title;
   mode.textContent = page.getElementById("mode").textContent;
   mode.hidden = mode.textContent === "";
   say();
-  [...main.querySelectorAll(".scroll")].forEach((s, i) => { s.scrollLeft = scrolled[i] || 0; });
+  [...main.querySelectorAll(".scroll")].forEach((s, i) => {
+    [s.scrollLeft, s.scrollTop] = scrolled[i] || [0, 0];
+  });
   const focused = path && elementAt(path);
   if (focused) focused.focus({ preventScroll: true });
   copyable();
@@ -61,7 +65,8 @@ function say() {
   if (text !== told) said.textContent = told = text;
 }
 
-// placeOf and elementAt describe the position of an element below main: by an id, or by its index among the children.
+// placeOf and elementAt describe the position of an element below main: by an id, or by its index
+// among the children.
 function placeOf(element) {
   if (!element || element === main || !main.contains(element)) return null;
   const path = [];
@@ -96,7 +101,8 @@ async function load() {
 
 let stream = null;
 
-// listen opens the stream on which the keeper reports changes. A hidden page closes it: browsers allow few connections to one server.
+// listen opens the stream on which the keeper reports changes. A hidden page closes it: browsers
+// allow few connections to one server.
 function listen() {
   if (stream || document.hidden) return;
   stream = new EventSource(`/live?cluster=${encodeURIComponent(main.dataset.cluster)}`);
@@ -124,7 +130,8 @@ function hush() {
   stream = null;
 }
 
-// connected shows whether the page is up to date. Without a connection the last state stays, without its colours.
+// connected shows whether the page is up to date. Without a connection the last state stays,
+// without its colors.
 function connected(yes) {
   live.hidden = false;
   const lost = document.body.classList;
@@ -154,6 +161,8 @@ copyable();
 setInterval(tick, 1000);
 tick();
 listen();
-document.addEventListener("visibilitychange", () => { if (document.hidden) hush(); else listen(); });
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) hush(); else listen();
+});
 addEventListener("pagehide", hush);
 addEventListener("pageshow", (event) => { if (event.persisted) listen(); });

@@ -121,6 +121,17 @@ module target1 'modules/assign-table.bicep' = {
   dependsOn: [roles0, roles1]
 }
 
+module credentials0 'modules/assign-cluster.bicep' = {
+  name: 'credentials-0'
+  scope: resourceGroup('11111111-1111-1111-1111-111111111111', 'pay-rg')
+  params: {
+    name: name
+    clusterName: 'pay'
+    principalId: keeper.outputs.principalId
+  }
+  dependsOn: [roles0, roles1]
+}
+
 module links0 'modules/assign-group.bicep' = {
   name: 'links-0'
   scope: resourceGroup('11111111-1111-1111-1111-111111111111', 'net-rg')

@@ -41,6 +41,11 @@ locals {
   linked_groups = [
     "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg",
   ]
+
+  # Clusters whose nodes are read: source Nodes.
+  nodes_clusters = [
+    "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/pay-rg/providers/Microsoft.ContainerService/managedClusters/pay",
+  ]
 }
 
 data "azurerm_kubernetes_cluster" "managed" {
@@ -116,6 +121,13 @@ locals {
         "Microsoft.Network/routeTables/write", # to copy pod routes
       ]
       scopes = { for id in local.targets : lower(id) => id }
+    }
+    # credentials: on the clusters whose config has source: Nodes.
+    credentials = {
+      actions = [
+        "Microsoft.ContainerService/managedClusters/listClusterUserCredential/action", # to read the nodes in the cluster's Kubernetes API
+      ]
+      scopes = { for id in local.nodes_clusters : lower(id) => id }
     }
   }
 }

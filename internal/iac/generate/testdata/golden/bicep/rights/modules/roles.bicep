@@ -101,6 +101,25 @@ resource targets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   }
 }
 
+// credentials: on the clusters whose config has source: Nodes.
+resource credentials 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
+  name: guid(subscription().id, name, 'credentials')
+  properties: {
+    // Role names must be unique in the tenant, and there can be several subscriptions.
+    roleName: '${name} routekeeper credentials ${uniqueString(subscription().id)}'
+    description: 'What routekeeper needs: credentials.'
+    type: 'customRole'
+    permissions: [
+      {
+        actions: [
+          'Microsoft.ContainerService/managedClusters/listClusterUserCredential/action' // to read the nodes in the cluster's Kubernetes API
+        ]
+      }
+    ]
+    assignableScopes: [subscription().id]
+  }
+}
+
 resource onSubscription 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
   name: guid(subscription().id, name, principalId, 'reads')
   properties: {

@@ -1,11 +1,11 @@
 //go:build unix
 
-package serve
+package openfiles
 
 import "syscall"
 
-// openFiles is how many files this process may have open.
-func openFiles() uint64 {
+// Limit is how many files this process may have open.
+func Limit() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
 		return 0

@@ -1,0 +1,128 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/input"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/notify"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// notices are the messages of a daemon to people, and its findings about itself.
+type notices struct {
+	to     *notify.Notifier
+	dryRun bool
+	also   func() []finding.Finding // more findings of the daemon about itself; nil for none
+}
+
+// newNotices reads who gets messages. What the history says was found before is not told again.
+func newNotices(o Options) (*notices, error) {
+	n := &notices{dryRun: o.DryRun,
+		to: notify.New(notify.Options{Secret: Secret, Log: o.Log})}
+	if err := n.configure(o); err != nil {
+		return nil, err
+	}
+	if o.HistoryFile == "" {
+		return n, nil
+	}
+	if r, err := history.Read(o.HistoryFile); err == nil { // else it is new, or Open says so
+		defer r.Close()
+		if now, err := r.Now(); err == nil {
+			n.to.Known(now.Findings)
+		}
+	}
+	return n, nil
+}
+
+func (n *notices) configure(o Options) error {
+	if o.Notify == nil {
+		return nil
+	}
+	config, err := o.Notify()
+	if err != nil {
+		return err
+	}
+	if config == nil {
+		config = &v1alpha1.Notify{}
+	}
+	n.to.Configure(config.Spec)
+	return nil
+}
+
+// Secret reads the URL of a place. Its errors name the file or the variable, never the content.
+func Secret(p v1alpha1.Place) (string, error) {
+	if p.URLEnv != "" {
+		if url := os.Getenv(p.URLEnv); url != "" {
+			return url, nil
+		}
+		return "", fmt.Errorf("the environment variable %s is not set, expected the URL", p.URLEnv)
+	}
+	raw, err := input.ReadFile(p.URLFile, input.Small)
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return "", fmt.Errorf("%s cannot be read: %w", p.URLFile, path.Err)
+	}
+	return string(raw), err
+}
+
+// check tells people the news of a check. On a dry run nothing leaves the program.
+func (n *notices) check(r keeper.Result) {
+	if !n.dryRun {
+		n.to.Check(r.Started.Add(r.Elapsed), r.Findings, r.Changes)
+	}
+}
+
+// counts are for the metrics.
+func (n *notices) counts(count func(place, outcome string, n int64)) {
+	all := n.to.Counts()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		count(name, "sent", all[name].Sent)
+		count(name, "failed", all[name].Failed)
+		count(name, "dropped", all[name].Dropped)
+	}
+}
+
+// with adds the daemon's findings about itself to each check.
+func (n *notices) with(o keeper.Options) keeper.Options {
+	o.Recorder = recorder{o.Recorder, n}
+	return o
+}
+
+// recorder is a history, or nil, and the daemon's findings about itself.
+type recorder struct {
+	history keeper.Recorder
+	notices *notices
+}
+
+func (r recorder) Intend(result keeper.Result, changes []plan.Change) {
+	if r.history != nil {
+		r.history.Intend(result, changes)
+	}
+}
+
+func (r recorder) Settle(outcomes []plan.Outcome) {
+	if r.history != nil {
+		r.history.Settle(outcomes)
+	}
+}
+
+func (r recorder) Record(result keeper.Result, s *inventory.Snapshot) []finding.Finding {
+	own := r.notices.to.Findings()
+	if r.notices.also != nil {
+		own = append(own, r.notices.also()...)
+	}
+	if r.history == nil {
+		return own
+	}
+	result.Findings = finding.Sort(slices.Concat(result.Findings, own))
+	return append(own, r.history.Record(result, s)...)
+}

@@ -1,0 +1,281 @@
+package egress
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// subject is a cluster behind an appliance, as far as it decides what is needed.
+type subject struct {
+	*inventory.Cluster
+	cloud cloud
+	// pods are those of kube-system, nil if they were not read.
+	pods []inventory.Pod
+	// extensions are the cluster's; known is false if they were not read.
+	extensions []*inventory.Extension
+	known      bool
+	// dns are the network's own DNS servers whose packets go through the appliance. learned is set
+	// if a route that a gateway has learned may lead elsewhere.
+	dns     []netip.Addr
+	learned bool
+	// addresses are those of the API server, if its name was resolved.
+	addresses []netip.Addr
+}
+
+// need says whether something is needed: no, yes, or a condition that cannot be read.
+type need string
+
+const (
+	no  need = "-"
+	yes need = ""
+)
+
+func subjectOf(s *inventory.Snapshot, read *inventory.Egress, c *inventory.Cluster, hop netip.Addr,
+	behind []*inventory.Subnet) *subject {
+	about := &subject{Cluster: c, cloud: cloudOf(c)}
+	about.extensions, about.known = read.ExtensionsFor(c.ID)
+	if k := s.Kubernetes[c.ID.Key()]; k != nil {
+		for _, pod := range k.Pods {
+			if pod.Namespace == "kube-system" {
+				about.pods = append(about.pods, pod)
+			}
+		}
+	}
+	for _, subnet := range behind {
+		vnet := s.VNets[subnet.ID.Parent().Key()]
+		if vnet == nil {
+			continue
+		}
+		table := s.Table(subnet.RouteTable)
+		for _, server := range vnet.DNS {
+			if server != hop && !slices.Contains(about.dns, server) &&
+				viaDefault(vnet, table, server) {
+				about.dns = append(about.dns, server)
+			}
+		}
+		gateway := slices.ContainsFunc(vnet.Peerings, func(p inventory.Peering) bool {
+			return p.RemoteGateways
+		}) || s.Subnet(vnet.ID.Child("subnets", "GatewaySubnet")) != nil
+		about.learned = about.learned || gateway && !table.NoLearned
+	}
+	return about
+}
+
+// viaDefault reports whether packets to an address take the default route: no prefix of the network
+// or of a peered one, and no other route, includes it.
+func viaDefault(vnet *inventory.VNet, table *inventory.RouteTable, to netip.Addr) bool {
+	near := slices.Clone(vnet.Prefixes)
+	for _, p := range vnet.Peerings {
+		if p.Connected {
+			near = append(near, p.Prefixes...)
+		}
+	}
+	for _, r := range table.Routes {
+		if r.Prefix.IsValid() && r.Prefix.Bits() > 1 {
+			near = append(near, r.Prefix)
+		}
+	}
+	return !slices.ContainsFunc(near, func(p netip.Prefix) bool { return p.Contains(to) })
+}
+
+// names are the destinations that the cluster needs, or may need.
+func (c *subject) names() []Name {
+	all := []Name{}
+	add := func(n Name, names map[cloud]string, needed func(*subject) need) {
+		name, has := names[c.cloud]
+		when := yes
+		if needed != nil {
+			when = needed(c)
+		}
+		if !has || when == no {
+			return
+		}
+		n.Verdict, n.If, n.region = Ask, string(when), region(c.Location)
+		n.Name = strings.ReplaceAll(name, "REGION", n.region)
+		all = append(all, n)
+	}
+	for _, r := range table {
+		add(Name{Port: r.port, tagged: r.tagged, service: r.service}, r.names, r.needed)
+	}
+	for _, r := range addresses {
+		names := r.names
+		if names[c.cloud] == "API" {
+			names = everywhere(c.host())
+		}
+		n := Name{Port: r.port, Protocol: r.protocol, service: r.service, unknown: r.unknown,
+			hosts: []string{c.host()}}
+		if r.unknown {
+			n.addresses = c.addresses
+		}
+		add(n, names, r.needed)
+	}
+	for _, server := range c.dns {
+		when := yes
+		if c.learned {
+			when = "no route that a gateway has learned leads to it another way"
+		}
+		add(Name{Port: "53", Protocol: "UDP"}, everywhere(server.String()), whenever(when))
+		if when == yes {
+			when = "answers do not fit into a UDP packet"
+		}
+		add(Name{Port: "53", Protocol: "TCP"}, everywhere(server.String()), whenever(when))
+	}
+	return all
+}
+
+// notes say what names does not list.
+func (c *subject) notes() []string {
+	if !slices.ContainsFunc(c.extensions, func(x *inventory.Extension) bool {
+		return x.Type == kindFlux
+	}) {
+		return nil
+	}
+	return []string{"the extension microsoft.flux also needs the hosts of its Git, Helm and " +
+		"container sources, which are not compared"}
+}
+
+// host is the name of the API server.
+func (c *subject) host() string {
+	if len(c.Hosts) == 0 {
+		return "the API server"
+	}
+	return c.Hosts[0]
+}
+
+// cloudOf tells the cloud from the names of the API server.
+func cloudOf(c *inventory.Cluster) cloud {
+	for _, host := range c.Hosts {
+		switch {
+		case strings.HasSuffix(host, ".azure.us"):
+			return government
+		case strings.HasSuffix(host, ".azk8s.cn"):
+			return china
+		}
+	}
+	return public
+}
+
+// region is a location as names of endpoints have it.
+func region(location string) string {
+	return strings.ToLower(strings.ReplaceAll(location, " ", ""))
+}
+
+// only makes a need of a fact.
+func only(fact bool) need {
+	if fact {
+		return yes
+	}
+	return no
+}
+
+// whenever always returns the same need; when is one with a condition.
+func whenever(n need) func(*subject) need { return func(*subject) need { return n } }
+
+func when(condition string) func(*subject) need { return whenever(need(condition)) }
+
+// notPrivate: a private cluster's API server has an address of its own network.
+func notPrivate(c *subject) need { return only(c.PrivateZone == "") }
+
+func windows(c *subject) need {
+	return only(slices.ContainsFunc(c.Pools, func(p inventory.Pool) bool { return p.Windows }))
+}
+
+// gpu: a pool has machines of the N series, whose GPUs are not FPGAs (NP).
+func gpu(c *subject) need {
+	return only(slices.ContainsFunc(c.Pools, func(p inventory.Pool) bool {
+		size := strings.ToLower(p.Size)
+		return strings.HasPrefix(size, "standard_n") && !strings.HasPrefix(size, "standard_np")
+	}))
+}
+
+func defender(c *subject) need { return only(c.Defender) }
+
+func metrics(c *subject) need { return only(c.Metrics) }
+
+func cost(c *subject) need { return only(c.CostAnalysis) }
+
+func addon(name string) func(*subject) need {
+	return func(c *subject) need { return only(slices.Contains(c.Addons, name)) }
+}
+
+func or(a, b func(*subject) need) func(*subject) need {
+	return func(c *subject) need {
+		if n := a(c); n != no {
+			return n
+		}
+		return b(c)
+	}
+}
+
+// extension: the cluster has an extension of a type, or any one for "".
+func extension(kind string) func(*subject) need {
+	return func(c *subject) need {
+		return c.having(func(x *inventory.Extension) bool {
+			return kind == "" || x.Type == kind
+		}, "the cluster has an extension")
+	}
+}
+
+func marketplace(c *subject) need {
+	return c.having(func(x *inventory.Extension) bool { return x.Marketplace },
+		"the cluster has an extension of the marketplace")
+}
+
+// backup: its page lists wildcards that are wider than any rule needs, so that a narrower rule may
+// do.
+func backup(c *subject) need {
+	if extension(kindBackup)(c) != yes {
+		return no
+	}
+	return "Azure Backup has no narrower rules for what it uses: its page lists this name"
+}
+
+func (c *subject) having(is func(*inventory.Extension) bool, unknown need) need {
+	if slices.ContainsFunc(c.extensions, is) {
+		return yes
+	}
+	if c.known {
+		return no
+	}
+	return unknown
+}
+
+// tunnel: clusters with the konnectivity agent, and private ones, need no rule for it. The page
+// says so for the public cloud. For the others it lists the rule without a condition; an agent in
+// the cluster is its tunnel there, too.
+func tunnel(c *subject) need {
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(c.pods, func(p inventory.Pod) bool {
+			return slices.ContainsFunc(names, func(name string) bool {
+				return strings.HasPrefix(p.Name, name+"-")
+			})
+		})
+	}
+	switch {
+	case c.PrivateZone != "" || has("konnectivity-agent"):
+		return no
+	case c.cloud != public || has("tunnelfront", "aks-link"):
+		return yes
+	}
+	return "kube-system has no pods konnectivity-agent-…, which are its tunnel"
+}
+
+// ntp: in the public cloud, nodes from before March 2021.
+func ntp(c *subject) need {
+	if c.cloud == public {
+		return "nodes are from before March 2021"
+	}
+	return yes
+}
+
+// direct: pods that use the API server's address. AKS's own use its name.
+func direct(c *subject) need {
+	if notPrivate(c) == no || len(c.Hosts) == 0 {
+		return no
+	}
+	return "pods other than AKS's call the API server without the annotation " +
+		"kubernetes.azure.com/set-kube-service-host-fqdn"
+}

@@ -1,0 +1,29 @@
+package emulator
+
+import (
+	"net/http"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// State reads an emulator during a call of Options.Wrote, and only then.
+type State struct{ e *Emulator }
+
+// Get returns what a GET of a resource or a list answers; nil if the answer is an error.
+func (s State) Get(path arm.ID, version string) []byte {
+	who := s.e.opts.Principals[0]
+	who.Tenant = s.e.opts.TenantID
+	answer, f := s.e.kernel.ArmLocked(&kernel.Call{Method: http.MethodGet,
+		Path:   strings.Split(strings.Trim(string(path), "/"), "/"),
+		Header: http.Header{}, Base: "http://localhost", Version: version,
+		Who: who})
+	if f != nil {
+		return nil
+	}
+	return answer.Body
+}
+
+// Nodes returns a cluster's nodes as kubectl get nodes -o json prints them.
+func (s State) Nodes(cluster arm.ID) []byte { return s.e.aks.APIServers.NodeList(cluster) }

@@ -1,0 +1,30 @@
+package finding
+
+import "strings"
+
+// Quiet returns the resources, in lower case, all of whose errors and warnings in findings a person
+// silenced.
+func Quiet(findings []Finding) map[string]bool {
+	quiet := map[string]bool{}
+	for _, f := range findings {
+		if f.Silenced != nil && f.Resource != "" {
+			quiet[strings.ToLower(f.Resource)] = true
+		}
+	}
+	for _, f := range findings {
+		if f.Silenced == nil && f.Severity > Info {
+			delete(quiet, strings.ToLower(f.Resource))
+		}
+	}
+	return quiet
+}
+
+// Loud returns the findings that no person silenced, and how many the others are.
+func Loud(findings []Finding) (loud []Finding, silenced int) {
+	for _, f := range findings {
+		if f.Silenced == nil {
+			loud = append(loud, f)
+		}
+	}
+	return loud, len(findings) - len(loud)
+}

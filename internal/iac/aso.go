@@ -1,0 +1,200 @@
+package iac
+
+import (
+	"cmp"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/iac/yamltree"
+)
+
+// The API groups of Azure Service Operator (ASO).
+const (
+	groupASONetwork = "network.azure.com"
+	groupASOCluster = "containerservice.azure.com"
+)
+
+// policyAnnotation says whether ASO writes a resource at all. Its values are case-sensitive, and
+// ASO manages a resource with a value that it does not know (ASO's guide, annotations).
+const policyAnnotation = "serviceoperator.azure.com/reconcile-policy"
+
+// aso judges an object of ASO. ASO writes a resource as the object says, when the object changes
+// and then every hour by default. It has no field for the subnets of a VirtualNetwork and the
+// routes of a RouteTable; it reads both first and passes them on, after ASO#1944 had reported that
+// an update of a network removed its subnets (v2.0.0-alpha.2). So a subnet's table is lost only by
+// its own object.
+func (m *manifests) aso(o *kubeObject) {
+	switch o.kind {
+	case "VirtualNetworksSubnet":
+		m.asoSubnet(o)
+	case "VirtualNetwork":
+		if o.spec.Get("subnets") != nil {
+			m.note(o.by, false, "a VirtualNetwork of Azure Service Operator has no subnets: write "+
+				"each as a VirtualNetworksSubnet, with its routeTable")
+		}
+	case "RouteTable":
+		if o.spec.Get("routes") != nil {
+			m.note(o.by, false, "a RouteTable of Azure Service Operator has no routes: write each "+
+				"as a RouteTablesRoute; pod routes in the table stay")
+		}
+	case "ManagedCluster":
+		why := asoNeeds(o)
+		for _, pool := range o.spec.Get("agentPoolProfiles").List() {
+			m.asoUses(o, pool.Get("vnetSubnetReference"), why)
+		}
+	case "ManagedClustersAgentPool":
+		m.asoPool(o)
+	case "ApplicationGateway":
+		for _, c := range o.spec.Get("gatewayIPConfigurations").List() {
+			m.asoUses(o, c.At("subnet", "reference"), "the gateway "+azureName(o)+
+				" is in it and must reach pods")
+		}
+	}
+}
+
+// azureName is an object's name in Azure.
+func azureName(o *kubeObject) string {
+	return cmp.Or(manifestText(o.spec.Get("azureName")), o.name)
+}
+
+func (m *manifests) asoSubnet(o *kubeObject) {
+	id, known := m.asoSubnetID(o)
+	if !known {
+		m.note(o.by, true, "it names no owner, so it is a part of a manifest, such as a patch: "+
+			"check the whole one (kubectl kustomize DIR | routekeeper iac check -)")
+		return
+	}
+	w := codeWrite{by: o.by}
+	policy := m.policy(o)
+	switch {
+	case policy == "skip":
+		w.outcome = keeps
+	case strings.HasPrefix(policy, "{"):
+		w.maybe = "its reconcile-policy " + policy + " is not skip"
+	}
+	table := o.spec.Get("routeTable")
+	ref := table.Get("reference")
+	switch name := firstText(ref.Get("armId"), ref.Get("name")); {
+	case w.outcome == keeps:
+	case name != "":
+		w.outcome, w.table = gives, manifestText(ref.Get("armId"))
+		if made := m.find(groupASONetwork, "RouteTable", o.namespace, name); w.table == "" &&
+			made != nil {
+			w.table = azureName(made)
+		}
+	case table.Is(yamltree.Unknown) || table.Is(yamltree.Scalar) || ref.Is(yamltree.Scalar) ||
+		ref.Is(yamltree.Unknown) || ref.Is(yamltree.Map) && len(ref.Members) > 0:
+		w.outcome = doubts
+		w.how = "it is not known which routeTable the manifest names"
+	default:
+		w.outcome = strips
+		w.how = "the manifest names no routeTable, and Azure Service Operator writes the subnet " +
+			"as it says, when it is applied and then every hour by default"
+	}
+	if policy != "" && policy != "skip" && policy != "manage" && policy != "detach-on-delete" &&
+		w.maybe == "" && w.how != "" {
+		w.how += "; it does not know the reconcile-policy " + policy + " and takes it for manage"
+	}
+	w.fix = tableFix(o.by.Address, "spec.routeTable.reference.armId: ID", subnetPlace(string(id))) +
+		"; or the annotation " + policyAnnotation + ": skip, if something else manages the subnet"
+	m.write(id, w)
+}
+
+// policy is an object's reconcile-policy: its own, or that of its namespace. One that holds for the
+// whole operator is in no manifest.
+func (m *manifests) policy(o *kubeObject) string {
+	own := manifestText(o.annotations.Get(policyAnnotation))
+	if namespace := m.find("v1", "Namespace", "", o.namespace); own == "" && namespace != nil {
+		return manifestText(namespace.annotations.Get(policyAnnotation))
+	}
+	return own
+}
+
+func firstText(values ...*yamltree.Value) string {
+	for _, v := range values {
+		if text := manifestText(v); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// asoSubnetID is the ID of a subnet's object; known is false if it has no owner.
+func (m *manifests) asoSubnetID(o *kubeObject) (id arm.ID, known bool) {
+	owner := o.spec.Get("owner")
+	vnet, name := m.fromReference(owner)
+	switch {
+	case vnet.Is(arm.TypeVNet):
+		return vnet + arm.ID("/subnets/"+part(azureName(o), "{subnet}")), true
+	case vnet != "":
+		return subnetID("", "", string(vnet), azureName(o)), true
+	case name == "":
+		return "", false
+	}
+	network := m.find(groupASONetwork, "VirtualNetwork", o.namespace, name)
+	if network == nil {
+		return subnetID("", "", name, azureName(o)), true
+	}
+	subscription, group := "", ""
+	groupID, groupName := m.fromReference(network.spec.Get("owner"))
+	if groupID != "" {
+		subscription, group = groupID.Subscription(), groupID.ResourceGroup()
+	} else if found := m.find("resources.azure.com", "ResourceGroup", o.namespace,
+		groupName); found != nil {
+		group = azureName(found)
+	} else {
+		group = groupName
+	}
+	return subnetID(subscription, group, azureName(network), azureName(o)), true
+}
+
+// asoNeeds says why the subnets of a cluster need their table, "" if they do not.
+func asoNeeds(o *kubeObject) string {
+	profile := o.spec.Get("networkProfile")
+	plugin := manifestText(profile.Get("networkPlugin"))
+	nodes := "nodes of the cluster " + azureName(o)
+	switch {
+	case strings.EqualFold(plugin, "kubenet"):
+		return "nodes of the kubenet cluster " + azureName(o) + " are in it"
+	case strings.EqualFold(manifestText(profile.Get("outboundType")), "userDefinedRouting"):
+		return nodes + " use its table for egress (userDefinedRouting)"
+	case strings.HasPrefix(plugin, "{"):
+		return nodes + " are in it (network plugin unknown)"
+	}
+	return ""
+}
+
+func (m *manifests) asoPool(o *kubeObject) {
+	ref := o.spec.Get("vnetSubnetReference")
+	if ref == nil {
+		return
+	}
+	_, owner := m.fromReference(o.spec.Get("owner"))
+	cluster := m.find(groupASOCluster, "ManagedCluster", o.namespace, owner)
+	if cluster == nil {
+		m.note(o.by, false, "the pool's cluster is not in the files, so its network plugin is "+
+			"unknown: name the subnet with --subnet if its pods need a route table")
+		return
+	}
+	m.asoUses(o, ref, asoNeeds(cluster))
+}
+
+// asoUses adds the subnet that a reference names, by its ID or by an object.
+func (m *manifests) asoUses(o *kubeObject, ref *yamltree.Value, why string) {
+	id, name := m.fromReference(ref)
+	if why == "" || id == "" && name == "" {
+		return
+	}
+	if id == "" {
+		subnet := m.find(groupASONetwork, "VirtualNetworksSubnet", o.namespace, name)
+		if subnet == nil {
+			m.note(o.by, true, "its subnet is the object %s, which is not in the files, so what "+
+				"happens to it is unknown", name)
+			return
+		}
+		if id, _ = m.asoSubnetID(subnet); id == "" {
+			return // the subnet's own note says why
+		}
+	}
+	m.carrier(id, o.by, why)
+}

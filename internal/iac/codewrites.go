@@ -1,0 +1,238 @@
+package iac
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// codeReading builds the Reading of code that writes subnets in Azure one by one: Ansible tasks and
+// manifests of Kubernetes operators.
+type codeReading struct {
+	reading *Reading
+	subnets []*codeSubnet
+	byID    map[string]*codeSubnet
+	left    *left
+}
+
+func newCodeReading(format Format, left *left) *codeReading {
+	return &codeReading{reading: &Reading{Format: format}, byID: map[string]*codeSubnet{},
+		left: left}
+}
+
+// left is what may still be read, of all files together. With aliases and loops, little code stands
+// for a lot of it.
+type left struct {
+	steps                      int // tasks, iterations, arguments, objects and expressions
+	subnets, carriers, removed int
+	full                       bool // something was left out
+}
+
+// mostSteps limits the steps. A folder with ten thousand tasks needs less than half of them.
+const mostSteps = 250_000
+
+// mostOfAKind limits the subnets of the code, the pools and gateways in them, and what is removed:
+// each is compared with each.
+const mostOfAKind = 2000
+
+func newLeft() *left {
+	return &left{steps: mostSteps, subnets: mostOfAKind, carriers: mostOfAKind,
+		removed: mostOfAKind}
+}
+
+// step takes n steps, and returns false if not so many are left.
+func (l *left) step(n int) bool {
+	l.steps -= n
+	return l.steps >= 0
+}
+
+// codeSubnet is a subnet with its writes, in the order of the code.
+type codeSubnet struct {
+	place  Place
+	writes []codeWrite
+}
+
+// codeWrite is one write of a subnet.
+type codeWrite struct {
+	by      Place
+	outcome outcome
+	table   string // that it gives, "" if unknown
+	// maybe says on what it depends whether it happens at all; never is set if that is so even
+	// for a subnet that is known to carry pods.
+	maybe string
+	never bool
+	how   string
+	fix   string
+}
+
+// subnetID is the ID of a subnet. Unknown parts are words in braces.
+func subnetID(subscription, group, vnet, name string) arm.ID {
+	return arm.ID("/subscriptions/" + part(subscription, "{subscription}") +
+		"/resourceGroups/" + part(group, "{resource-group}") +
+		"/providers/" + arm.TypeVNet + "/" + part(vnet, "{network}") + "/subnets/" +
+		part(name, "{subnet}"))
+}
+
+// part is a name in an ID. A name that no ID can have is shown as unknown.
+func part(name, missing string) string {
+	if name == "" {
+		return missing
+	}
+	if _, err := arm.ParseID("/subscriptions/" + name); err != nil || strings.Contains(name, "/") {
+		return unknownName(name)
+	}
+	return name
+}
+
+// write records a write of a subnet.
+func (c *codeReading) write(id arm.ID, w codeWrite) {
+	s := c.byID[id.Key()]
+	if s == nil && !c.room(&c.left.subnets) {
+		return
+	}
+	if s == nil {
+		s = &codeSubnet{place: subnetPlace(string(id))}
+		s.place.Address, s.place.File, s.place.Line = w.by.Address, w.by.File, w.by.Line
+		c.subnets = append(c.subnets, s)
+		c.byID[id.Key()] = s
+		c.reading.Subnets = append(c.reading.Subnets, s.place)
+	}
+	s.writes = append(s.writes, w)
+}
+
+// room reports whether one more of a kind is read. The first that is not is noted.
+func (c *codeReading) room(left *int) bool {
+	if *left > 0 {
+		*left--
+		return true
+	}
+	if !c.left.full {
+		c.note(Place{}, true, "there are more than %d subnets, pools, gateways or removed routes, "+
+			"and not all of them were checked", mostOfAKind)
+	}
+	c.left.full = true
+	return false
+}
+
+// removes adds the removal of routes or of a cluster.
+func (c *codeReading) removes(e Effect) {
+	if c.room(&c.left.removed) {
+		c.reading.Effects = append(c.reading.Effects, e)
+	}
+}
+
+func (c *codeReading) note(at Place, unknown bool, format string, args ...any) {
+	c.reading.Notes = append(c.reading.Notes, Note{Place: at, Text: fmt.Sprintf(format, args...),
+		Unknown: unknown})
+}
+
+// carrier adds a subnet that carries pods or reaches them.
+func (c *codeReading) carrier(id arm.ID, by Place, why string) {
+	p := subnetPlace(string(id))
+	if !p.ID.Is(arm.TypeSubnet) {
+		c.note(by, true, "the subnet %s is not known, so what happens to it is unknown", id)
+		return
+	}
+	if !c.room(&c.left.carriers) {
+		return
+	}
+	p.Address, p.File, p.Line = by.Address, by.File, by.Line
+	c.reading.Carriers = append(c.reading.Carriers, Carrier{Place: p, Why: why})
+}
+
+// judge turns the writes into effects. inOrder is set if the code's order is the order of writes.
+func (c *codeReading) judge(inOrder bool, known []Carrier) *Reading {
+	for _, s := range c.subnets {
+		if e, lost := s.judge(inOrder, c.carries(s.place, known)); lost {
+			c.reading.Effects = append(c.reading.Effects, e)
+		} else if w := s.writes[len(s.writes)-1]; w.outcome == gives && w.maybe == "" &&
+			!w.never && w.table != "" && !strings.Contains(w.table, "{") {
+			c.reading.Given = append(c.reading.Given, Effect{What: s.place, By: w.by,
+				After: w.table, How: "the code names it"})
+		}
+	}
+	return c.reading
+}
+
+// carries reports whether a subnet is known to carry pods or to reach them.
+func (c *codeReading) carries(p Place, known []Carrier) bool {
+	for _, list := range [][]Carrier{known, c.reading.Carriers} {
+		for _, carrier := range list {
+			if carrier.same(p) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// judge says what the writes do to a subnet's table. A write that surely removes it counts before
+// one that may.
+func (s *codeSubnet) judge(inOrder, carries bool) (Effect, bool) {
+	lost, given := -1, -1
+	for i, w := range s.writes {
+		switch w.outcome {
+		case gives:
+			given = i
+		case strips, deletes, doubts:
+			if lost < 0 || rank(w) >= rank(s.writes[lost]) {
+				lost = i
+			}
+		}
+	}
+	if lost < 0 {
+		return Effect{}, false
+	}
+	w := s.writes[lost]
+	e := Effect{What: s.place, By: w.by, How: w.how, Fix: w.fix}
+	switch {
+	case w.outcome == deletes:
+		e.Verb = Recreated
+	case w.outcome == strips && inOrder && given > lost && s.writes[given].maybe == "":
+		e.Verb, e.After = Flaps, s.writes[given].table
+		e.How += "; " + s.writes[given].by.Address + " gives it one again"
+	case w.outcome == strips && w.maybe == "" && !w.never && (carries || given >= 0):
+		e.Verb = Loses
+	default:
+		e.Verb = MayLose
+	}
+	if !inOrder && given >= 0 && w.outcome != deletes {
+		e.How += "; " + s.writes[given].by.Address + " gives it one, and their order is undefined"
+	}
+	if w.maybe != "" {
+		e.How += ", provided that " + w.maybe
+	}
+	return e, true
+}
+
+func rank(w codeWrite) int {
+	n := map[outcome]int{doubts: 0, strips: 2, deletes: 4}[w.outcome]
+	if w.maybe == "" {
+		n++
+	}
+	return n
+}
+
+// tableFix says which table to name, and how to find it.
+func tableFix(where, setting string, p Place) string {
+	return fmt.Sprintf("in %s: %s, with the table that the subnet has: %s", where, setting,
+		askTable(p))
+}
+
+// unknownName shows a value that is not known, as other formats show it: {subnet_name}. It can be
+// part of an ID.
+func unknownName(expression string) string {
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-.,()[]'| ", r) {
+			return r
+		}
+		return -1
+	}, expression)
+	text = strings.Join(strings.Fields(text), " ")
+	if short := []rune(text); len(short) > 40 {
+		text = string(short[:40]) + "…"
+	}
+	return "{" + text + "}"
+}

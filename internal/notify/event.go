@@ -1,0 +1,186 @@
+package notify
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Kind is what an event is about.
+type Kind string
+
+// The kinds of events, in the order of a message.
+const (
+	Error    Kind = "error"
+	Conflict Kind = "conflict"
+	Decision Kind = "decision"
+	Repaired Kind = "repaired"
+	Resolved Kind = "resolved"
+	Test     Kind = "test"
+)
+
+var kinds = []Kind{Error, Conflict, Decision, Repaired, Resolved, Test}
+
+// Event is one piece of news.
+type Event struct {
+	Kind     Kind      `json:"kind"`
+	At       time.Time `json:"at"`
+	Code     string    `json:"code,omitempty"`
+	Severity string    `json:"severity,omitempty"`
+	Cluster  string    `json:"cluster,omitempty"`
+	Resource string    `json:"resource,omitempty"`
+	Text     string    `json:"text"`
+	Fix      string    `json:"fix,omitempty"` // the command to run next
+
+	key  string // of the finding
+	news v1alpha1.News
+}
+
+// kindOf says what kind of news a finding is, and whether it is news at all.
+func kindOf(f finding.Finding) (Kind, v1alpha1.News, bool) {
+	switch {
+	case f.Code == finding.NotifyFailed: // the same place would hear of it
+		return "", "", false
+	case f.Code == finding.Conflict || f.Code == finding.WriteUndone:
+		return Conflict, v1alpha1.NewsConflicts, true
+	case finding.Decides(f.Code):
+		return Decision, v1alpha1.NewsDecisions, true
+	case f.Severity == finding.Error:
+		return Error, v1alpha1.NewsErrors, true
+	}
+	return "", "", false
+}
+
+// Known takes findings that an earlier run has reported.
+func (n *Notifier) Known(findings []finding.Finding) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, f := range findings {
+		if _, _, is := kindOf(f); is && f.Silenced == nil {
+			n.told[f.Key()] = f
+		}
+	}
+}
+
+// Check puts the news of a check into the queues: all current findings, and what was changed.
+func (n *Notifier) Check(at time.Time, findings []finding.Finding, changes []plan.Outcome) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var events []Event
+	appeared, gone, _ := finding.News(n.told, findings)
+	for _, f := range findings { // one that became worse is news again
+		if before, told := n.told[f.Key()]; told && f.Severity > before.Severity {
+			appeared = append(appeared, f)
+		}
+	}
+	for _, f := range appeared {
+		if kind, news, is := kindOf(f); is && f.Silenced == nil {
+			n.told[f.Key()] = f
+			events = append(events, about(kind, news, at, f))
+		}
+	}
+	for _, f := range gone { // what an outage hides is not gone
+		delete(n.told, f.Key())
+		_, news, _ := kindOf(f)
+		events = append(events, about(Resolved, news, at, f))
+	}
+	n.queue(append(events, repairs(at, changes)...))
+}
+
+// repairs are events about what was restored: one for each subnet, and one for all routes of a
+// cluster in a table. A new node's routes restore nothing.
+func repairs(at time.Time, changes []plan.Outcome) (events []Event) {
+	type routes struct{ cluster, table string }
+	restored := map[routes]int{}
+	for _, c := range changes {
+		of := routes{c.Cluster, string(c.Resource)}
+		switch {
+		case c.State != plan.Done:
+		case c.Verb == plan.Associate:
+			events = append(events, Event{Kind: Repaired, At: at, Cluster: c.Cluster,
+				Resource: string(c.Resource), news: v1alpha1.NewsRepairs,
+				Text: fmt.Sprintf("%s has its route table %s again", c.Resource.Short(),
+					c.New.RouteTable.Short())})
+		case c.Repair:
+			if restored[of]++; restored[of] == 1 {
+				events = append(events, Event{Kind: Repaired, At: at, Cluster: c.Cluster,
+					Resource: string(c.Resource), news: v1alpha1.NewsRepairs})
+			}
+		}
+	}
+	for i, e := range events {
+		switch n := restored[routes{e.Cluster, e.Resource}]; {
+		case e.Text != "":
+		case n == 1:
+			events[i].Text = arm.ID(e.Resource).Short() + " has 1 route again that was lost or " +
+				"changed"
+		default:
+			events[i].Text = fmt.Sprintf("%s has %d routes again that were lost or changed",
+				arm.ID(e.Resource).Short(), n)
+		}
+	}
+	return events
+}
+
+func about(kind Kind, news v1alpha1.News, at time.Time, f finding.Finding) Event {
+	e := Event{Kind: kind, At: at, Code: string(f.Code), Severity: f.Severity.String(),
+		Cluster: f.Cluster, Resource: f.Resource, Text: f.Message, key: f.Key(), news: news}
+	if kind != Resolved {
+		e.Fix = f.Fix
+	}
+	return e
+}
+
+// queue gives events to the places that want them. The lock is held.
+func (n *Notifier) queue(events []Event) {
+	for _, p := range n.places {
+		added := false
+		counts := n.counts[p.config.Name]
+		for _, e := range events {
+			if len(p.config.Send) > 0 && !slices.Contains(p.config.Send, e.news) {
+				continue
+			}
+			added = true
+			if p.add(e) {
+				counts.Dropped++
+			}
+		}
+		if !added {
+			continue
+		}
+		n.counts[p.config.Name] = counts
+		select {
+		case p.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// byKind groups events by kind and code, in the order of the kinds.
+func byKind(events []Event) [][]Event {
+	type group struct {
+		kind Kind
+		code string
+	}
+	groups := map[group][]Event{}
+	for _, e := range events {
+		g := group{e.Kind, e.Code}
+		groups[g] = append(groups[g], e)
+	}
+	order := slices.SortedFunc(maps.Keys(groups), func(a, b group) int {
+		return cmp.Or(slices.Index(kinds, a.kind)-slices.Index(kinds, b.kind),
+			cmp.Compare(a.code, b.code))
+	})
+	out := make([][]Event, len(order))
+	for i, g := range order {
+		out[i] = groups[g]
+	}
+	return out
+}

@@ -1,0 +1,136 @@
+package notify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+)
+
+const (
+	// mostLines and mostRunes limit a message: chats refuse long ones.
+	mostLines, mostRunes = 20, 400
+	// mostNames limits the clusters that one line names.
+	mostNames = 10
+	// mostEvents limits the events in the JSON of a webhook.
+	mostEvents = 200
+)
+
+// Message is what a place gets.
+type Message struct {
+	Version int      `json:"version"`
+	Title   string   `json:"title"`
+	Lines   []string `json:"lines"`
+	// Page is the address of the keeper's page.
+	Page   string  `json:"page,omitempty"`
+	Events []Event `json:"events"`
+	// More counts the events that did not fit, Dropped the events that were lost before.
+	More    int `json:"more,omitempty"`
+	Dropped int `json:"dropped,omitempty"`
+}
+
+// nouns are the kinds in a title, for one and for several.
+var nouns = map[Kind][2]string{
+	Error: {"new error", "new errors"}, Conflict: {"conflict", "conflicts"},
+	Decision: {"decision to make", "decisions to make"}, Repaired: {"repair", "repairs"},
+	Resolved: {"resolved", "resolved"}, Test: {"test message", "test messages"},
+}
+
+// compose makes one message of events: a line for each kind and code, however many clusters it
+// concerns.
+func compose(events []Event, dropped int, page string) Message {
+	m := Message{Version: 1, Page: page, Dropped: dropped}
+	counts := map[Kind]int{}
+	for _, e := range events {
+		counts[e.Kind]++
+	}
+	var parts []string
+	for _, kind := range kinds {
+		switch n := counts[kind]; n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+nouns[kind][0])
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", n, nouns[kind][1]))
+		}
+	}
+	if dropped > 0 {
+		parts = append(parts, fmt.Sprintf("%d dropped", dropped))
+	}
+	m.Title = "routekeeper: " + strings.Join(parts, ", ")
+	groups := byKind(events)
+	for i, g := range groups {
+		if i == mostLines {
+			m.Lines = append(m.Lines, fmt.Sprintf("and %d more kinds of news",
+				len(groups)-mostLines))
+			break
+		}
+		m.Lines = append(m.Lines, short(line(g)))
+	}
+	if dropped > 0 {
+		m.Lines = append(m.Lines, fmt.Sprintf("%d earlier events were dropped: the history and "+
+			"the page have them", dropped))
+	}
+	m.Events = make([]Event, 0, min(len(events), mostEvents))
+	for _, e := range events[:min(len(events), mostEvents)] {
+		e.Cluster, e.Resource = finding.Show(e.Cluster), finding.Show(e.Resource)
+		e.Text, e.Fix = short(e.Text), finding.Show(e.Fix)
+		m.Events = append(m.Events, e)
+	}
+	m.More = len(events) - len(m.Events)
+	return m
+}
+
+// line is the line of events of one kind and code.
+func line(events []Event) string {
+	first := events[0]
+	label := strings.ToUpper(string(first.Kind))
+	if first.Code != "" {
+		label += " " + first.Code
+	}
+	if len(events) == 1 {
+		text := label
+		if first.Cluster != "" {
+			text += " (" + first.Cluster + ")"
+		}
+		text = finding.Show(text + ": " + first.Text)
+		next := "; next: " + finding.Show(first.Fix)
+		// part of a command, or one with other characters in it, must not be pasted
+		if first.Fix != "" && inert(next) == next &&
+			utf8.RuneCountInString(text+next) <= mostRunes {
+			text += next
+		}
+		return text
+	}
+	var names []string
+	for _, e := range events {
+		if e.Cluster != "" {
+			names = append(names, e.Cluster)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	on := ""
+	if n := len(names); n > 1 {
+		more := ""
+		if n > mostNames {
+			more = fmt.Sprintf(" and %d more", n-mostNames)
+		}
+		on = fmt.Sprintf(" on %d clusters (%s%s)", n,
+			strings.Join(names[:min(n, mostNames)], ", "), more)
+	} else if n == 1 {
+		on = " on " + names[0]
+	}
+	return fmt.Sprintf("%s: %d times%s; one of them: %s", label, len(events), on, first.Text)
+}
+
+// short makes text from outside safe for one line, and short.
+func short(text string) string {
+	runes := []rune(finding.Show(text))
+	if len(runes) > mostRunes {
+		return string(runes[:mostRunes]) + "…"
+	}
+	return string(runes)
+}

@@ -1,0 +1,148 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+)
+
+// place is where messages go, with the news that waits. The notifier's lock guards it.
+type place struct {
+	config  v1alpha1.Place
+	waiting []Event
+	dropped int           // since the last message
+	wake    chan struct{} // news has arrived
+	gone    chan struct{} // closed once the place is no longer configured
+
+	trouble string    // why the last message failed, "" if it did not
+	since   time.Time // when the first of these messages failed
+	failed  int       // how many in a row
+}
+
+// add puts news into the queue. If something came and went before it was sent, nothing is sent.
+func (p *place) add(e Event) (dropped bool) {
+	for i, w := range p.waiting {
+		if e.key != "" && w.key == e.key && (w.Kind == Resolved) != (e.Kind == Resolved) {
+			p.waiting = append(p.waiting[:i:i], p.waiting[i+1:]...)
+			return false
+		}
+	}
+	if len(p.waiting) >= mostWaiting {
+		p.dropped++
+		return true
+	}
+	p.waiting = append(p.waiting, e)
+	return false
+}
+
+// serve sends the messages of a place, one after the other, until the context ends or the place is
+// gone.
+func (n *Notifier) serve(ctx context.Context, p *place) {
+	for {
+		select {
+		case <-ctx.Done():
+			n.flush(ctx, p)
+			return
+		case <-p.gone:
+			return
+		case <-p.wake:
+		}
+		if !p.sleep(ctx, gather) {
+			n.flush(ctx, p)
+			return
+		}
+		for {
+			again := n.send(ctx, p, tries)
+			if !p.sleep(ctx, again) {
+				n.flush(ctx, p)
+				return
+			}
+			if !n.hasNews(p) {
+				break
+			}
+		}
+	}
+}
+
+// sleep waits, and reports whether the place is still served.
+func (p *place) sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-p.gone:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+func (n *Notifier) hasNews(p *place) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(p.waiting)+p.dropped > 0
+}
+
+// flush sends what waits when the program ends: once, for a moment.
+func (n *Notifier) flush(ctx context.Context, p *place) {
+	select {
+	case <-p.gone:
+		return
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	n.send(ctx, p, 1)
+}
+
+// send sends the news of a place as one message, and returns when the next one may follow. If that
+// fails, the news waits again.
+func (n *Notifier) send(ctx context.Context, p *place, attempts int) (next time.Duration) {
+	n.mu.Lock()
+	config, page, events, dropped := p.config, n.spec.Page, p.waiting, p.dropped
+	p.waiting, p.dropped = nil, 0
+	n.mu.Unlock()
+	if len(events)+dropped == 0 {
+		return 0
+	}
+	m := compose(events, dropped, page)
+	var err error
+	for attempt := range attempts {
+		if err = n.post(ctx, config, m); err == nil {
+			break
+		}
+		var refused *refusal
+		if errors.As(err, &refused) && !refused.passes || errors.Is(err, errHangs) ||
+			attempt == attempts-1 ||
+			!p.sleep(ctx, max(time.Second<<attempt, retryAfter(err))) {
+			break
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	counts := n.counts[config.Name]
+	defer func() { n.counts[config.Name] = counts }()
+	if err == nil {
+		counts.Sent++
+		if p.trouble != "" {
+			n.opts.Log.Info("messages are taken again", "place", config.Name)
+		}
+		p.trouble, p.failed = "", 0
+		return pace
+	}
+	counts.Failed++
+	if p.failed++; p.trouble == "" {
+		p.since = time.Now()
+		n.opts.Log.Warn("a message was not taken", "place", config.Name, "error", err.Error())
+	}
+	p.trouble = err.Error()
+	newer := p.waiting
+	p.waiting, p.dropped = events, dropped+p.dropped
+	for _, e := range newer {
+		if p.add(e) {
+			counts.Dropped++
+		}
+	}
+	return min(pace<<min(p.failed-1, 8), longestPause)
+}

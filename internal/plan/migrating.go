@@ -1,0 +1,86 @@
+package plan
+
+import (
+	"fmt"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// How it works: a cluster that migrates from kubenet to overlay. Its document names overlay from
+// the start of the operation, but AKS moves the nodes one after another, and removes the routes at
+// the end.
+//
+//	its document           | its route table                   | the cluster is
+//	-----------------------|-----------------------------------|------------------------------
+//	kubenet                | any                               | kubenet
+//	overlay, being updated | routes to its nodes, or unread    | migrating: planned as kubenet,
+//	                       |                                   |   moved nodes keep their routes
+//	overlay, being updated | no routes to its nodes, or none   | overlay
+//	overlay                | any                               | overlay
+//
+// So a keeper that starts in the middle sees the same as one that has seen the start. With source
+// Nodes the routes come from the nodes, moved or not, before, during and after the migration.
+
+// hasLeft reports whether nothing shows any more that a cluster which may be migrating still has
+// routes in a table of its own.
+func (p *Planner) hasLeft(v *clusterState) bool {
+	if fromNodes(v.config) {
+		return false // the operation ends it
+	}
+	d := Discover(p.s, v.config, p.taken)
+	switch table := p.s.Table(d.Table); {
+	case !d.Want.Empty():
+		return false
+	case table != nil:
+		return !LeadsToNodes(p.s, v.config, table)
+	case d.Table != "":
+		return p.s.Unread[d.Table.Key()].Absent
+	}
+	for _, id := range v.subnets {
+		if p.s.Subnet(id) == nil && !p.s.Unread[id.Key()].Absent {
+			return false
+		}
+	}
+	for _, table := range p.s.Tables {
+		if !p.taken.from(v.cluster.ID, table.ID) && LeadsToNodes(p.s, v.config, table) {
+			return false
+		}
+	}
+	return true
+}
+
+// migrating reports a cluster that migrates, and how many of its nodes have moved if they were
+// read. The count is part of the finding's identity: the history shows each.
+func (p *Planner) migrating(v *clusterState) finding.Finding {
+	id := arm.ID(v.config.Spec.ClusterID)
+	known := p.s.Kubernetes[id.Key()]
+	if known != nil && known.Failed == "" && len(known.Nodes) > 0 {
+		count := fmt.Sprintf("%d of %s moved", overlayNodes(known.Nodes),
+			number(len(known.Nodes), "node has", "nodes have"))
+		return Migrating(v.name, id, ", "+count+": they need").About(count)
+	}
+	f := Migrating(v.name, id, ": its nodes need")
+	if known != nil && known.Failed != "" {
+		f = f.With("which nodes have moved is unknown: " + known.Failed)
+	}
+	return f
+}
+
+// Migrating reports a cluster that migrates; who says whose routes are needed.
+func Migrating(name string, id arm.ID, who string) finding.Finding {
+	return finding.New(finding.ClusterMigrating, name, string(id),
+		"cluster %s migrates to overlay%s their routes until the last one has moved", id.Short(),
+		who).WithFix("routekeeper migrate watch %s", id)
+}
+
+// overlayNodes counts the nodes that have moved.
+func overlayNodes(nodes []inventory.Node) (n int) {
+	for _, node := range nodes {
+		if node.Overlay {
+			n++
+		}
+	}
+	return n
+}

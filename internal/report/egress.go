@@ -1,0 +1,82 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/egress"
+)
+
+// Egress is what the appliances behind the default routes of clusters let pass.
+type Egress struct {
+	Exits []egress.Exit `json:"exits"`
+	// None are clusters whose nodes have no default route to an appliance.
+	None []string `json:"withoutAppliance"`
+}
+
+// Lacking reports whether a firewall lacks a rule.
+func (e Egress) Lacking() bool {
+	for _, exit := range e.Exits {
+		if exit.Firewall != "" && !exit.Partly && len(exit.Lacking()) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Write writes it in the given format.
+func (e Egress) Write(w io.Writer, format Format, style Style) error {
+	if format == JSON {
+		return WriteJSON(w, e)
+	}
+	_, err := io.WriteString(w, e.text(style))
+	return err
+}
+
+func (e Egress) text(style Style) string {
+	var b strings.Builder
+	for _, id := range e.None {
+		fmt.Fprintf(&b, "%s: its nodes have no default route to an appliance: nothing to compare\n",
+			plain(id))
+	}
+	for _, exit := range e.Exits {
+		to := "an appliance that is no Azure Firewall that was read; ask whether it allows"
+		if exit.Firewall != "" {
+			to = "firewall " + exit.Firewall.Short()
+		}
+		fmt.Fprintf(&b, "%s\n", style.Bold(fmt.Sprintf("%s -> %s, %s", exit.Cluster.Name(),
+			exit.Hop, plain(to))))
+		rows := make([][]string, len(exit.Names))
+		for i, n := range exit.Names {
+			why := ""
+			switch {
+			case n.Rule != "":
+				why = "rule " + plain(n.Rule)
+			case n.Verdict == egress.Missing || n.Verdict == egress.Check:
+				why = "no rule"
+			}
+			switch {
+			case n.Why != "":
+				why += "; " + plain(n.Why)
+			case n.Verdict == egress.Ask && n.If != "":
+				why = "needed if " + plain(n.If)
+			}
+			rows[i] = []string{"  " + string(n.Verdict), plain(n.Endpoint()), why}
+		}
+		for i, line := range Columns(rows) {
+			if v := exit.Names[i].Verdict; v == egress.Denied || v == egress.Missing {
+				line = style.Red(line)
+			}
+			b.WriteString(line + "\n")
+		}
+		for _, note := range exit.Notes {
+			fmt.Fprintf(&b, "  note: %s\n", plain(note))
+		}
+		fmt.Fprintf(&b, "  %s\n", style.Dim("what AKS requires, as of "+exit.AsOf))
+		if next := exit.Next.String(); next != "" {
+			fmt.Fprintf(&b, "  next: %s\n", next)
+		}
+	}
+	return b.String()
+}
