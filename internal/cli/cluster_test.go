@@ -16,6 +16,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -225,7 +226,8 @@ func (b *builtOne) kill(n int, when, method, verb string, args ...string) {
 	b.a.e.ClearFaults()
 }
 
-// documentsOf are the documents of everything that was built, by ID.
+// documentsOf are the documents of everything that was built, by ID, once the ingress controller
+// has written its pool into the gateway, which it does some time after the cluster is there.
 func documentsOf(t *testing.T, b *builtOne) map[string]string {
 	t.Helper()
 	var built report.Building
@@ -235,7 +237,19 @@ func documentsOf(t *testing.T, b *builtOne) map[string]string {
 	}
 	docs := map[string]string{}
 	for _, s := range built.Steps {
-		docs[s.Resource] = b.a.document(t, arm.ID(s.Resource))
+		id := arm.ID(s.Resource)
+		docs[s.Resource] = b.a.document(t, id)
+		if !id.Is(arm.TypeGateway) {
+			continue
+		}
+		for deadline := time.Now().Add(time.Minute); !strings.Contains(docs[s.Resource],
+			network.IngressPool) || strings.Contains(docs[s.Resource], `"Updating"`); time.Sleep(
+			20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("the gateway has no pool of the ingress controller: %s", docs[s.Resource])
+			}
+			docs[s.Resource] = b.a.document(t, id)
+		}
 	}
 	return docs
 }

@@ -319,8 +319,15 @@ func TestTwoAtOnce(t *testing.T) {
 			finished <- found
 		}()
 	}
-	if found := append(<-finished, <-finished...); len(found) > 0 {
-		t.Errorf("findings %+v", found)
+	for _, f := range append(<-finished, <-finished...) {
+		// SQLite lets writers wait in no order: on a slow machine one can wait too long for its
+		// turn, and writes it later.
+		if !strings.Contains(f.Message, "another program holds it locked") {
+			t.Errorf("finding %+v", f)
+		}
+	}
+	for _, p := range []*past{a, b} {
+		well(t, p.Record(p.start(), seenWith("")))
 	}
 	made := map[string]int{}
 	for _, e := range a.checks() {
