@@ -134,6 +134,12 @@ func TestHostileTasks(t *testing.T) {
 		return fmt.Sprintf("- hosts: x\n  vars: {t: &t {"+strip+"}}\n  tasks:\n"+text,
 			args...)
 	}
+	// Each expression has the one before it 20 times; the last would be as long as 10^19 letters.
+	chain := "- hosts: x\n  vars:\n    b: '" + strings.Repeat("x", 8000) + "'\n"
+	for i := range 12 {
+		before := "{{ b" + strings.Repeat("b", i) + " }}"
+		chain += "    bb" + strings.Repeat("b", i) + ": '" + strings.Repeat(before, 20) + "'\n"
+	}
 	many := func(n int, what string) string { return strings.Repeat(what+", ", n) }
 	for name, c := range map[string]struct{ text, want string }{
 		"conditions": {play("  - when: [%s]\n    block: [%s]\n", many(50_000, "a"),
@@ -148,10 +154,8 @@ func TestHostileTasks(t *testing.T) {
 		"pools in a loop": {play("  - azure_rm_aks: {name: c, network_profile: {network_plugin: "+
 			"kubenet}, agent_pool_profiles: [%s]}\n    loop: [%s]\n", many(9000,
 			"{vnet_subnet_id: x}"), many(49_000, "x")), "not all of them were read"},
-		"expressions": {"- hosts: x\n  vars:\n    a0: '" + strings.Repeat("x", 8000) + "'\n" +
-			repeated(12, "    b%[1]d: '"+strings.Repeat("{{ b%[1]d }}", 20)+"'\n") +
-			"  tasks:\n" + strings.Repeat("  - azure_rm_subnet: {name: '{{ b11 }}'}\n", 1000),
-			"not known"},
+		"expressions": {chain + "  tasks:\n" + strings.Repeat(
+			"  - azure_rm_subnet: {name: '{{ bbbbbbbbbbbbb }}'}\n", 300), "not known"},
 		"an expression in itself": {"- hosts: x\n  vars: {a: '{{ a }}{{ a }}{{ a }}{{ a }}'}\n" +
 			"  tasks:\n  - azure_rm_subnet: {name: '{{ a }}'}\n", "may lose"},
 		"braces in braces": {"- hosts: x\n  tasks:\n  - azure_rm_subnet: {name: '" +

@@ -66,7 +66,7 @@ var operator = emulator.Principal{Name: "operator",
 //	addroute TABLE NAME PREFIX HOP   add a route, with a field that no SDK knows
 //	routebytes TABLE        print a table's routes, without the fields that every write changes
 //	fault JSON|clear        inject a fault for the keeper, or remove all
-//	until command…          run a command until it succeeds, for at most a minute
+//	until command…          run a command until it succeeds, for at most 3 minutes
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -303,13 +303,13 @@ func scriptFault(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		err := ts.Exec(args[0], args[1:]...)
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("still after a minute: %v", err)
+			ts.Fatalf("still after three minutes: %v", err)
 		}
 	}
 }

@@ -22,8 +22,9 @@ import (
 // Port is the port of every pod of the demo.
 const Port = 8080
 
-// callTime is how long a call between pods may take. Dropped packets get no answer at all.
-const callTime = 2 * time.Second
+// callTime is how long a call between pods may take. Dropped packets get no answer at all; a lost
+// one is sent again after one second and after three.
+const callTime = 5 * time.Second
 
 // Self is who a pod is.
 type Self struct {

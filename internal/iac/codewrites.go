@@ -224,15 +224,22 @@ func tableFix(where, setting string, p Place) string {
 // unknownName shows a value that is not known, as other formats show it: {subnet_name}. It can be
 // part of an ID.
 func unknownName(expression string) string {
-	text := strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-.,()[]'| ", r) {
-			return r
+	const longest = 40
+	var text []rune // no more than is shown: expressions can be long, and many
+	space := false
+	for _, r := range expression {
+		switch {
+		case r == ' ':
+			space = len(text) > 0
+			continue
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-.,()[]'|", r):
+			continue
+		case space:
+			text, space = append(text, ' '), false
 		}
-		return -1
-	}, expression)
-	text = strings.Join(strings.Fields(text), " ")
-	if short := []rune(text); len(short) > 40 {
-		text = string(short[:40]) + "…"
+		if text = append(text, r); len(text) > longest {
+			return "{" + string(text[:longest]) + "…}"
+		}
 	}
-	return "{" + text + "}"
+	return "{" + string(text) + "}"
 }
