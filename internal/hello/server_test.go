@@ -58,8 +58,8 @@ func get(t *testing.T, s *Server, path string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// TestCalls calls addresses that answer, refuse or are silent, in a bubble: a lost packet costs two
-// seconds.
+// TestCalls calls addresses that answer, refuse or are silent, in a bubble: a lost packet costs
+// five seconds.
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -80,7 +80,7 @@ func TestCalls(t *testing.T) {
 				c.Arrived() != (want != Timeout) {
 				t.Errorf("%+v, want %s", c, want)
 			}
-			if want == Timeout && c.Millis != 2000 {
+			if want == Timeout && c.Millis != 5000 {
 				t.Errorf("a lost call takes %v ms", c.Millis)
 			}
 			if !strings.Contains(log.String(), "called "+to+": "+string(want)) {
