@@ -11,10 +11,13 @@ package demo
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net/netip"
 	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
@@ -251,15 +254,19 @@ func (s *stage) reconcile(ctx context.Context) (keeper.Result, error) {
 // short enough to watch.
 const between = 200 * time.Millisecond
 
-// until makes the keeper check until the network is right or Patience is over. right says what is
-// wrong.
+// until makes the keeper check until the network is right and the last check saw it so, or until
+// Patience is over. right says what is wrong.
 func (s *stage) until(ctx context.Context, right func() error) error {
 	deadline := time.Now().Add(s.opts.Patience)
 	for {
-		if _, err := s.reconcile(ctx); err != nil {
+		r, err := s.reconcile(ctx)
+		if err != nil {
 			return err
 		}
 		wrong := right()
+		if wrong == nil {
+			wrong = s.sawLatest(ctx, r)
+		}
 		if wrong == nil {
 			return nil
 		}
@@ -270,4 +277,38 @@ func (s *stage) until(ctx context.Context, right func() error) error {
 			return err
 		}
 	}
+}
+
+// sawLatest returns an error if a route table has changed since the check read it. The cloud
+// provider can remove a new route before a check, and write it again after the check. The network
+// is right then, but the check reports, and the page shows, a route that is missing.
+func (s *stage) sawLatest(ctx context.Context, r keeper.Result) error {
+	if r.Seen.Snapshot == nil {
+		return nil
+	}
+	for _, id := range []arm.ID{s.names.ClusterTable, s.names.GatewayTable} {
+		seen := r.Seen.Table(id)
+		if seen == nil {
+			continue
+		}
+		now, err := s.azure.table(ctx, id)
+		if err != nil {
+			return err
+		}
+		was, is := map[string]string{}, map[string]string{}
+		for _, r := range seen.Routes {
+			if r.Hop.IsValid() {
+				was[r.Name] = fmt.Sprint(r.Prefix, " to ", r.Hop)
+			}
+		}
+		for _, r := range now.routes {
+			if _, err := netip.ParseAddr(r.hop); err == nil {
+				is[r.name] = r.prefix + " to " + r.hop
+			}
+		}
+		if !maps.Equal(was, is) {
+			return fmt.Errorf("%s has changed since the last check read it", id.Short())
+		}
+	}
+	return nil
 }

@@ -31,6 +31,7 @@ type sabotage struct {
 	options keeper.Options
 	put     func(path string, body []byte) []byte // rewrites what the keeper PUTs
 	azure   func(keeper.Azure) keeper.Azure
+	late    bool // reports tables as its first check read them
 }
 
 // play runs the demo with a keeper that is broken in one way, and returns the names of the failed
@@ -53,7 +54,11 @@ func play(t *testing.T, s sabotage, patience time.Duration) []string {
 			if s.azure != nil {
 				a = s.azure(a)
 			}
-			return keeper.New(a, configs, s.options), nil
+			k := keeper.New(a, configs, s.options)
+			if s.late {
+				return &belated{Keeper: k}, nil
+			}
+			return k, nil
 		},
 		Scene: func(sc Scene) {
 			t.Logf("%-10s %-5v %6dms reads %d writes %d polls %d  %s", sc.Name, sc.OK,
@@ -151,6 +156,10 @@ func TestSaboteurs(t *testing.T) {
 			}}, 2 * time.Second,
 			[]string{"quiet"},
 		},
+		{
+			"reports what it saw at first", sabotage{late: true}, 2 * time.Second,
+			[]string{"scale-out", "strip", "next-hop", "unmanaged", "scale-in", "safeguard"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -238,6 +247,23 @@ func (b credulous) Read(ctx context.Context, s *inventory.Snapshot, w inventory.
 		s.Learn(id).NICs = nics
 	}
 	return nil
+}
+
+// belated reports the route tables of its first complete check in every result.
+type belated struct {
+	Keeper
+	first map[string]*inventory.RouteTable
+}
+
+func (b *belated) Reconcile(ctx context.Context) (keeper.Result, error) {
+	r, err := b.Keeper.Reconcile(ctx)
+	if b.first == nil && len(r.Changes) > 0 {
+		b.first = maps.Clone(r.Seen.Tables)
+	}
+	for key, table := range b.first {
+		r.Seen.Tables[key] = table
+	}
+	return r, err
 }
 
 // restless writes every table that it knows again after each check.
