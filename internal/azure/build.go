@@ -131,7 +131,7 @@ func (c *Client) Settle(ctx context.Context, id arm.ID, within time.Duration) (*
 			return doc, fmt.Errorf("%s is still %s after %s", id,
 				inventory.ProvisioningState(doc.Raw), within)
 		}
-		if err := rest(ctx, wait); err != nil {
+		if err := Pause(ctx, wait); err != nil {
 			return doc, err
 		}
 	}
@@ -193,7 +193,7 @@ func (c *Client) untilDone(
 		}
 		c.log.Warn("trying again", "id", string(id), "for", pause.String(), "because",
 			fault.Error())
-		if err := rest(ctx, pause); err != nil {
+		if err := Pause(ctx, pause); err != nil {
 			return arm.Document{}, err
 		}
 	}
@@ -224,7 +224,7 @@ func (c *Client) attempt(
 		if time.Now().Add(wait).After(deadline) {
 			return nil // the resource says how far it is
 		}
-		if err := rest(ctx, wait); err != nil {
+		if err := Pause(ctx, wait); err != nil {
 			return err
 		}
 		a, err := c.get(withCall(ctx, func(m *manner) { m.polling = true }), operation)
@@ -242,8 +242,8 @@ func (c *Client) attempt(
 	return nil
 }
 
-// rest waits, unless the context ends.
-func rest(ctx context.Context, d time.Duration) error {
+// Pause waits for d, or until the context ends. Then it returns the context's error.
+func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

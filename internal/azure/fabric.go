@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
@@ -197,10 +196,8 @@ func (c *Client) ask(
 		if wait == 0 {
 			wait = pollInterval
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := Pause(ctx, wait); err != nil {
+			return nil, err
 		}
 		a, err = c.get(withCall(ctx, func(m *manner) { m.polling = true }), address)
 	}

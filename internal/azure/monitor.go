@@ -85,10 +85,8 @@ func (c *Client) readBack(ctx context.Context, id arm.ID) (arm.Document, error) 
 		if !errors.As(err, &fault) || fault.Status != http.StatusNotFound || wait > backoffMax {
 			return doc, err
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return doc, ctx.Err()
+		if err := Pause(ctx, wait); err != nil {
+			return doc, err
 		}
 	}
 }

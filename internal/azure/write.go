@@ -253,10 +253,5 @@ func (w *writing) sleep(ctx context.Context, attempt int, asked time.Duration) e
 		return w.last
 	}
 	w.c.log.Log(ctx, waitLevel(wait), "waiting", "for", wait.String(), "because", w.last.Error())
-	select {
-	case <-time.After(wait):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return Pause(ctx, wait)
 }

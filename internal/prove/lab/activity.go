@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/prove"
 )
 
@@ -31,7 +32,7 @@ func (l *lab) activityLog(ctx context.Context) error {
 		if a.Correlated == a.Writes && l.ended == a.Writes || a.Waited+logInterval > l.LogWait {
 			break
 		}
-		if err := pause(ctx, logInterval); err != nil {
+		if err := azure.Pause(ctx, logInterval); err != nil {
 			return err
 		}
 	}

@@ -91,7 +91,7 @@ func (l *lab) fetch(ctx context.Context, address string) (azure.Reply, error) {
 		if try == tries || ctx.Err() != nil {
 			return reply, err
 		}
-		if err := pause(ctx, cmp.Or(reply.RetryAfter(), pollInterval)); err != nil {
+		if err := azure.Pause(ctx, cmp.Or(reply.RetryAfter(), pollInterval)); err != nil {
 			return reply, err
 		}
 	}
@@ -122,7 +122,7 @@ func (l *lab) ready(ctx context.Context, id arm.ID) (arm.Document, error) {
 		if time.Now().After(deadline) {
 			return doc, fmt.Errorf("%s is not settled after %s", id.Short(), settleWithin)
 		}
-		if err := pause(ctx, pollInterval); err != nil {
+		if err := azure.Pause(ctx, pollInterval); err != nil {
 			return doc, err
 		}
 	}
@@ -146,7 +146,7 @@ func (l *lab) change(ctx context.Context, r azure.Request) (azure.Reply, error) 
 		throttled := fault != nil && fault.Status == http.StatusTooManyRequests && !fault.Busy()
 		switch {
 		case throttled && try < tries:
-			if err := pause(ctx, cmp.Or(fault.RetryAfter, pollInterval)); err != nil {
+			if err := azure.Pause(ctx, cmp.Or(fault.RetryAfter, pollInterval)); err != nil {
 				return reply, err
 			}
 			continue
@@ -203,7 +203,7 @@ func (l *lab) accepted(ctx context.Context, id arm.ID, body []byte) (azure.Reply
 		if !fault.Transient() || time.Now().After(deadline) {
 			return reply, refusedBy(fault)
 		}
-		if err := pause(ctx, cmp.Or(fault.RetryAfter, pollInterval)); err != nil {
+		if err := azure.Pause(ctx, cmp.Or(fault.RetryAfter, pollInterval)); err != nil {
 			return reply, err
 		}
 	}
@@ -223,7 +223,7 @@ func (l *lab) follow(ctx context.Context, reply azure.Reply) (ending, error) {
 	}
 	wait := reply.RetryAfter()
 	for deadline := time.Now().Add(settleWithin); ; {
-		if err := pause(ctx, cmp.Or(wait, pollInterval)); err != nil {
+		if err := azure.Pause(ctx, cmp.Or(wait, pollInterval)); err != nil {
 			return ending{}, err
 		}
 		poll, err := l.fetch(ctx, link)
@@ -242,17 +242,5 @@ func (l *lab) follow(ctx context.Context, reply azure.Reply) (ending, error) {
 		if time.Now().After(deadline) {
 			return ending{}, fmt.Errorf("an operation is still %s after %s", status, settleWithin)
 		}
-	}
-}
-
-// pause waits, unless the context ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

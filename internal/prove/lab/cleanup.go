@@ -96,7 +96,7 @@ func (l *lab) cleanUp(ctx context.Context) error {
 			return l.left(err)
 		}
 		last = err
-		if pause(ctx, 2*pollInterval) != nil {
+		if azure.Pause(ctx, 2*pollInterval) != nil {
 			break
 		}
 	}

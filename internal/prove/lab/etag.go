@@ -171,7 +171,7 @@ func (l *lab) firstWrite(
 		case try == tries:
 			return before, reply, refusedBy(fault)
 		}
-		if err := pause(ctx, cmp.Or(fault.RetryAfter, pollInterval)); err != nil {
+		if err := azure.Pause(ctx, cmp.Or(fault.RetryAfter, pollInterval)); err != nil {
 			return before, reply, err
 		}
 	}

@@ -94,7 +94,7 @@ func (l *lab) largeTables(ctx context.Context) error {
 		if limit.Took > settleWithin {
 			break
 		}
-		if !settled && pause(ctx, pollInterval) != nil {
+		if !settled && azure.Pause(ctx, pollInterval) != nil {
 			return ctx.Err()
 		}
 	}
