@@ -31,6 +31,7 @@ const (
 	TypeSecurityGroup     = "Microsoft.Network/networkSecurityGroups"
 	TypeInterface         = "Microsoft.Network/networkInterfaces"
 	TypeScaleSetInterface = TypeScaleSet + "/virtualMachines/networkInterfaces"
+	TypeVM                = "Microsoft.Compute/virtualMachines"
 	TypeLock              = "Microsoft.Authorization/locks"
 
 	TypeAlertRule   = "Microsoft.Insights/activityLogAlerts"

@@ -18,8 +18,8 @@ import (
 // because the answer proves absence.
 func (c *Client) readNICs(ctx context.Context, s *inventory.Snapshot,
 	cluster *inventory.Cluster) error {
-	nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Drops: map[netip.Addr]bool{},
-		Read: time.Now()}
+	nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{},
+		Drops: map[netip.Addr]bool{}, Read: time.Now()}
 	s.Learn(cluster.ID).NICs = nics
 	sets, err := c.listIDs(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeScaleSet,
 		scaleSetVersion))
@@ -74,6 +74,9 @@ func addNIC(nics *inventory.NICs, raw []byte) bool {
 	for _, c := range nic.Configs {
 		if c.Address.IsValid() {
 			nics.Holder[c.Address] = nic.Holder()
+			if node := nic.Node(); node != "" {
+				nics.Nodes[c.Address] = node
+			}
 			if !nic.Forwarding {
 				nics.Drops[c.Address] = true
 			}

@@ -95,13 +95,17 @@ func TestAddNIC(t *testing.T) {
 		`{"id":"x","properties":{}}`: false,
 		`[]`:                         false,
 	} {
-		nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Drops: map[netip.Addr]bool{}}
+		nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{},
+			Drops: map[netip.Addr]bool{}}
 		if got := addNIC(nics, []byte(raw)); got != want {
 			t.Errorf("%s: understood: %v", raw, got)
 		}
 		for addr, holder := range nics.Holder {
 			if holder != "aks-np-1-vmss instance 3" {
 				t.Errorf("%s belongs to %s", addr, holder)
+			}
+			if node := nics.Nodes[addr]; node != "aks-np-1-vmss000003" {
+				t.Errorf("%s is the address of node %q", addr, node)
 			}
 		}
 		if want && len(nics.Holder) != 2 && strings.Contains(raw, "fd00") {

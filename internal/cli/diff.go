@@ -135,10 +135,12 @@ func (a *app) runDiff(o diffOptions) error {
 				MaxRoutes: o.maxRoutes}},
 	}
 	doc.SetDefaults()
-	nics := &inventory.NICs{Holder: map[netip.Addr]string{}} // the nodes that the source leads to
+	// the nodes that the source leads to
+	nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{}}
 	s.Learn(cluster.ID).NICs = nics
 	for prefix, r := range plan.PodRoutes(s, &doc, source) {
 		nics.Holder[r.Hop], known.Settled[prefix] = inventory.RouteNode(r.Name), r.Hop
+		nics.Nodes[r.Hop] = strings.ToLower(inventory.RouteNode(r.Name))
 	}
 	if !plan.LeadsToNodes(s, &doc, source) {
 		say(a.err, "routekeeper: %s holds no pod route inside %s; is --pod-cidr right?\n",

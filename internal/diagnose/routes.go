@@ -207,6 +207,9 @@ func (b *tableCheck) checkUnnamed(r inventory.Route) {
 	case n != nil && n.name != "" && b.nodes.complete &&
 		b.poolOf(inventory.RouteNode(r.Name)) != "":
 		b.noteGone(r, "no node has this name, and its address now belongs to "+n.String())
+	case n != nil && !plan.ProviderNamed(r):
+		b.add(b.about(finding.RouteInPodCIDR, r, "leads to %s, but is named after no node, so the "+
+			"cloud provider did not write it: it is copied to no other table", n))
 	case n != nil:
 	case b.holder(r.Hop) != "":
 		b.add(b.about(finding.HopNotNode, r, "leads to %s, which is not a node of its pools",

@@ -79,10 +79,13 @@ func TestRouteToGoneNode(t *testing.T) {
 	with(t, gone).machine(nicID(2), "?").finds()
 	// None was read.
 	lone(t).blind(0).blind(1).blind(2).sized("count", 0).finds()
-	// A route with an old, bare name belongs to the node at its next hop.
+	// Older clusters name a route after its node alone. A cloud provider wrote no other name.
 	bare := podRoute(2)
-	bare["name"] = "some-node"
+	bare["name"] = nodeName(2)
 	lone(t).routes(shopTable, podRoute(0), podRoute(1), bare).finds()
+	bare["name"] = "some-node"
+	says(t, lone(t).routes(shopTable, podRoute(0), podRoute(1), bare).finds(finding.RouteInPodCIDR),
+		"is named after no node")
 }
 
 func TestWrongHop(t *testing.T) {

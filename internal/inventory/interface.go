@@ -86,12 +86,18 @@ func HolderName(id arm.ID) string {
 	return id.Name()
 }
 
-// Node is the name of the node that a NIC of a scale set belongs to, in lower case, or "" for any
-// other NIC: the scale set's name and the instance's number with six digits in base 36
-// (cloud-provider-azure, getScaleSetVMInstanceID).
-func (n *Interface) Node() string { return NodeName(n.Holder()) }
+// Node returns the name of the node that a NIC belongs to, in lower case, or "" if it does not say:
+// that of a virtual machine in the NIC's own resource group, or of the instance of a scale set.
+func (n *Interface) Node() string {
+	if n.Machine.Is(arm.TypeVM) && n.Machine.Group().Equal(n.ID.Group()) {
+		return strings.ToLower(n.Machine.Name())
+	}
+	return NodeName(n.Holder())
+}
 
-// NodeName is Node for the name of a NIC's holder.
+// NodeName returns the name of the node that is the instance of a scale set, by the name of the NIC's
+// holder: the scale set's name and the instance's number with six digits in base 36
+// (cloud-provider-azure, getScaleSetVMInstanceID).
 func NodeName(holder string) string {
 	set, instance, ok := strings.Cut(holder, instanceOf)
 	number, err := strconv.ParseUint(instance, 10, 64)

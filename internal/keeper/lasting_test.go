@@ -187,14 +187,14 @@ func TestSteadyAcrossRestart(t *testing.T) {
 		}},
 		"another node is young": {last: func(w *world) {
 			again(w, func(routes []any) []any {
-				return append(routes[:len(routes)-1], route("n", "10.244.9.0/24", "10.42.1.6"))
+				return append(routes[:len(routes)-1], podRoute(2, "10.244.9.0/24", "10.42.1.6"))
 			})
 		}},
 		"its node is young": {last: func(w *world) {
 			again(w, func(routes []any) []any { return append(routes[:1], routes[2:]...) })
 			w.reconcile(w.keep(w.demoConfig()))
 			again(w, func(routes []any) []any {
-				return append(routes, route("n", "10.244.9.0/24", "10.42.1.4"))
+				return append(routes, podRoute(0, "10.244.9.0/24", "10.42.1.4"))
 			})
 		}, waits: true},
 		"its table was changed and put back": {since: func(w *world, _ *Lasting) {

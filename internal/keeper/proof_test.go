@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // oldVersion replaces the cluster's table by an old version of it: it leads to four deleted nodes,
@@ -20,9 +22,9 @@ import (
 func (w *world) oldVersion() {
 	w.e.PauseRoutes(w.demo.Cluster, true)
 	w.edit(w.demo.ClusterTable, func(p object) {
-		p["routes"] = append(p["routes"].([]any)[:1], route("o0", "10.244.50.0/24", "10.42.1.50"),
-			route("o1", "10.244.51.0/24", "10.42.1.51"),
-			route("o2", "10.244.52.0/24", "10.42.1.52"), route("o3", "10.244.53.0/24",
+		p["routes"] = append(p["routes"].([]any)[:1], podRoute(5, "10.244.50.0/24", "10.42.1.50"),
+			podRoute(6, "10.244.51.0/24", "10.42.1.51"),
+			podRoute(7, "10.244.52.0/24", "10.42.1.52"), podRoute(8, "10.244.53.0/24",
 				"10.42.1.53"))
 	})
 }
@@ -82,7 +84,7 @@ func TestProofOverTheWire(t *testing.T) {
 			finding.SourceEmpty)
 		w.expectRoutes(w.demo.GatewayTable, ownRoute, threePods[0])
 		w.edit(w.demo.ClusterTable, func(p object) {
-			p["routes"] = append(p["routes"].([]any), route("n0", "10.244.0.0/24", "10.42.1.4"))
+			p["routes"] = append(p["routes"].([]any), podRoute(0, "10.244.0.0/24", "10.42.1.4"))
 		})
 		w.expect(w.reconcile(k), "")
 	})
@@ -126,7 +128,7 @@ func TestOneContradiction(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
 		w.edit(w.demo.ClusterTable, func(p object) {
-			p["routes"] = append(p["routes"].([]any), route("aks", "10.244.200.0/24", "10.42.1.4"))
+			p["routes"] = append(p["routes"].([]any), podRoute(0, "10.244.200.0/24", "10.42.1.4"))
 		})
 		w.expect(w.reconcile(k), "4 done create appgw-rt")
 		time.Sleep(3 * time.Minute) // its cloud provider removes routes without a node
@@ -208,7 +210,7 @@ func TestRouteOfAPerson(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
 		w.edit(w.demo.GatewayTable, func(p object) {
-			p["routes"] = append(p["routes"].([]any), route("vip-in-node-subnet", "10.244.200.0/24",
+			p["routes"] = append(p["routes"].([]any), podRoute(9, "10.244.200.0/24",
 				"10.42.1.77"))
 		})
 		w.expect(w.reconcile(k), "3 done create appgw-rt", finding.UnmanagedOverlap)
@@ -270,8 +272,8 @@ func TestReimagedNodes(t *testing.T) {
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		w.edit(w.demo.ClusterTable, func(p object) {
 			p["routes"] = append(p["routes"].([]any)[:1],
-				route("n0", "10.244.10.0/24", "10.42.1.4"), route("n1", "10.244.11.0/24",
-					"10.42.1.5"), route("n2", "10.244.12.0/24", "10.42.1.6"))
+				podRoute(0, "10.244.10.0/24", "10.42.1.4"), podRoute(1, "10.244.11.0/24",
+					"10.42.1.5"), podRoute(2, "10.244.12.0/24", "10.42.1.6"))
 		})
 		w.expect(w.reconcile(k), "3 done create appgw-rt", finding.DeletesWithheld)
 		time.Sleep(4 * time.Minute)
@@ -345,9 +347,9 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 		gone    bool // the old subnet is deleted
 		did     string
 	}{
-		"replaced":            {did: "3 done update appgw-rt"},
+		"replaced":            {did: "3 done create appgw-rt\n3 done delete appgw-rt"},
 		"a check between":     {between: true, did: "3 done create appgw-rt"},
-		"the subnet is gone":  {gone: true, did: "3 done update appgw-rt"},
+		"the subnet is gone":  {gone: true, did: "3 done create appgw-rt\n3 done delete appgw-rt"},
 		"another owner's NIC": {theirs: true, did: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -396,12 +398,15 @@ func TestPoolReplacedWhileDown(t *testing.T) {
 				w.e.PauseRoutes(w.demo.Cluster, true)
 				w.edit(w.demo.ClusterTable, func(p object) {
 					for _, r := range p["routes"].([]any) {
-						q := r.(object)["properties"].(object)
+						r, q := r.(object), r.(object)["properties"].(object)
 						for i, prefix := range []string{"10.244.6.0/24", "10.244.7.0/24",
 							"10.244.8.0/24"} {
 							if q["addressPrefix"] == prefix {
 								q["addressPrefix"] = []string{"10.244.3.0/24", "10.244.4.0/24",
 									"10.244.5.0/24"}[i]
+								r["name"] = inventory.PodRouteName(inventory.RouteNode(
+									r["name"].(string)),
+									netip.MustParsePrefix(q["addressPrefix"].(string)))
 							}
 						}
 					}

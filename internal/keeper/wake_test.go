@@ -243,7 +243,7 @@ func TestBurst(t *testing.T) {
 		w.edit(w.demo.ClusterTable, func(p object) {})
 		w.e.PauseRoutes(w.demo.Cluster, true)
 		w.edit(w.demo.ClusterTable, func(p object) {
-			p["routes"] = append(p["routes"].([]any), route("n9", "10.244.9.0/24", "10.42.1.9"))
+			p["routes"] = append(p["routes"].([]any), podRoute(9, "10.244.9.0/24", "10.42.1.9"))
 		})
 		k.Wake(Event{}, w.demo.ClusterTable)
 		r := k.since(time.Minute)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -99,6 +101,14 @@ func (w *world) strip(subnets ...arm.ID) {
 func route(name, prefix, hop string) object {
 	return object{"name": name, "properties": object{"addressPrefix": prefix,
 		"nextHopType": "VirtualAppliance", "nextHopIpAddress": hop}}
+}
+
+// demoNode is the name of a node of the demo cluster.
+func demoNode(i int) string { return fmt.Sprintf("aks-nodepool1-92750320-vmss%06d", i) }
+
+// podRoute is a route to a node of the demo cluster, as its cloud provider names it.
+func podRoute(node int, prefix, hop string) object {
+	return route(inventory.PodRouteName(demoNode(node), netip.MustParsePrefix(prefix)), prefix, hop)
 }
 
 // putTable writes a table with routes "name prefix hop".

@@ -25,7 +25,7 @@ func fleet(tb testing.TB, clusters, nodes, missing int) *world {
 		routes := []string{"egress 0.0.0.0/0 10.1.0.4"}
 		for n := range nodes {
 			routes = append(routes,
-				fmt.Sprintf("aks-np-%08d-vmss%06d____x%d 10.%d.%d.0/24 10.0.%d.%d", c, n, n,
+				fmt.Sprintf("aks-np-%08d-vmss%06d 10.%d.%d.0/24 10.0.%d.%d", c, n,
 					128+n/256, n%256, n/250, n%250+4))
 		}
 		w.table(own, routes...)

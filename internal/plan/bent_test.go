@@ -10,7 +10,7 @@ import (
 func TestBentRoute(t *testing.T) {
 	bent := func(w *watch) {
 		w.table(tableA, nodeRoute(0), nodeRoute(1),
-			"aks-pool0-1-vmss000002____102442024 10.244.2.0/24 10.240.0.250")
+			"aks-pool0-12345678-vmss000002____102442024 10.244.2.0/24 10.240.0.250")
 		w.s.Table(tableA).ETag = "bent"
 	}
 	w := watched(t)

@@ -32,6 +32,9 @@ type clusterState struct {
 	// from is what the pod routes were read from: the cluster's route table, or its nodes as a
 	// table.
 	from *inventory.RouteTable
+	// stranger are the rows of its route table that have its addresses and no name of a cloud
+	// provider.
+	stranger []inventory.Route
 	// opinion are the pod routes of its route table if its nodes are the source.
 	opinion podRoutes
 	// wanted are the pod routes of the source. They are nil if it could not be read; then no route
@@ -127,7 +130,17 @@ func (p podRoutes) byPrefix() map[netip.Prefix]inventory.Route {
 	return routes
 }
 
-// podRoutes returns the cluster's routes in its route table.
+// rows returns the cluster's routes in its route table: those with its addresses and a name that its
+// cloud provider gives. Any other route there is a stranger's.
+func (v *clusterState) rows(table *inventory.RouteTable) podRoutes {
+	routes := v.podRoutes(table)
+	if !table.ID.Is(arm.TypeRouteTable) {
+		return routes // it was made of the nodes themselves
+	}
+	return slices.DeleteFunc(routes, func(r *inventory.Route) bool { return !providerNamed(*r) })
+}
+
+// podRoutes returns the routes of any table that have the cluster's addresses.
 func (v *clusterState) podRoutes(table *inventory.RouteTable) podRoutes {
 	v.learnMasks(table)
 	routes := make(podRoutes, 0, len(table.Routes))

@@ -38,6 +38,7 @@ type world struct {
 	t       testing.TB
 	s       Facts
 	configs []v1alpha1.ClusterRoutes
+	named   map[netip.Addr]bool // addresses whose node a test names
 }
 
 var longNode = regexp.MustCompile(`(?i)aks-([a-z])-00000000-vmss00000(\d)`)
@@ -100,6 +101,11 @@ func (w *world) rawTable(raw string) *world {
 		w.t.Fatal(err)
 	}
 	w.s.Tables[t.ID.Key()] = t
+	if t.ID.Equal(tableA) || t.ID.Equal(tableB) {
+		for _, r := range t.Routes {
+			w.claim(r)
+		}
+	}
 	return w
 }
 
@@ -155,14 +161,45 @@ func (w *world) config(name string, cluster arm.ID, targets ...arm.ID) *v1alpha1
 	return &w.configs[len(w.configs)-1]
 }
 
-// nics sets the addresses that the nodes of a cluster have.
+// claim makes an address that of the node that a route of a cluster's own table names, unless the
+// test says whose it is.
+func (w *world) claim(r inventory.Route) {
+	for _, cluster := range []arm.ID{clusterA, clusterB} {
+		known, remembered := w.s.Known(cluster).NICs, w.s.Memory.Of(cluster).NICs
+		for _, nics := range []*inventory.NICs{known, remembered} {
+			if nics != nil && nics.Holder[r.Hop] != "" && nodeNamed(r) && !w.named[r.Hop] {
+				nics.Nodes[r.Hop] = strings.ToLower(inventory.RouteNode(r.Name))
+			}
+		}
+	}
+}
+
+// nics sets the addresses that the nodes of a cluster have. They are the nodes that the clusters' own
+// tables name; n7@10.240.0.4 is one of n7.
 func (w *world) nics(cluster arm.ID, addresses ...string) *world {
-	n := &inventory.NICs{Holder: map[netip.Addr]string{}}
+	n := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{}}
+	if w.named == nil {
+		w.named = map[netip.Addr]bool{}
+	}
 	pools := max(1, len(w.s.Cluster(cluster).Pools))
 	for i, a := range addresses {
+		node, rest, named := strings.Cut(a, "@")
+		if !named {
+			node, rest = fmt.Sprintf("n%d", i), a
+		}
+		a = rest
+		w.named[netip.MustParseAddr(a)] = named
 		n.Holder[netip.MustParseAddr(a)] = fmt.Sprintf("aks-pool%d-1-vmss instance %s", i%pools, a)
+		n.Nodes[netip.MustParseAddr(a)] = full(node)
 	}
 	w.s.Learn(cluster).NICs = n
+	for _, own := range []arm.ID{tableA, tableB} {
+		if table := w.s.Table(own); table != nil {
+			for _, r := range table.Routes {
+				w.claim(r)
+			}
+		}
+	}
 	return w
 }
 

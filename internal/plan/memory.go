@@ -113,6 +113,8 @@ type NodeRoutes struct {
 	// Lacks are the nodes without a route, by the name of their machine as NICs show it. With
 	// source Nodes they are by the target and the name of the node.
 	Lacks map[string]Lack
+	// Crossed is set if a pod route led to another node than it names.
+	Crossed bool
 	// Drops is set if a node's network interface drops packets for its pods (source Nodes).
 	Drops bool
 }

@@ -51,7 +51,8 @@ func TestMigrating(t *testing.T) {
 		table(gateway, "n0____102440024 10.244.0.0/24 10.240.0.4",
 			"n1____102441024 10.244.1.0/24 10.240.0.5", "n2____102442024 10.244.2.0/24 10.240.0.6")
 	w.expect(`
-		update gw-rt n1____102441024 10.244.1.0/24>10.240.0.5 10.244.1.0/24>10.240.0.6
+		delete gw-rt n1____102441024 10.244.1.0/24>10.240.0.5 -
+		create gw-rt n2____102441024 - 10.244.1.0/24>10.240.0.6
 		create gw-rt n1____102447024 - 10.244.7.0/24>10.240.0.5`, "deletes-withheld warning\n"+migrating)
 
 	// The end: the table has no pod routes any more, or is gone. The copies stay.

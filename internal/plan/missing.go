@@ -61,7 +61,7 @@ func (w *planning) whole(v *clusterState) (*clusterState, podRoutes) {
 	all := *v.config
 	all.Spec.PodCIDRs = nil
 	wide := newClusterState(w.s, &all, v.cluster)
-	return wide, wide.podRoutes(v.from)
+	return wide, wide.rows(v.from)
 }
 
 // excluded reports pod routes that are not copied because spec.podCIDRs excludes them.
@@ -114,7 +114,7 @@ func (w *planning) nodes(v *clusterState) {
 	var reported []unrouted
 	nodes := max(v.cluster.Nodes(), w.machines(v.cluster, v.subnets))
 	suspect := nodes > routed || before.ETag != table.ETag && moved(now.Hops, before.Hops) ||
-		anyLost(before)
+		anyLost(before) || before.Crossed
 	if len(families) > 0 && suspect {
 		nics := w.s.addresses(v.cluster.ID).NICs
 		switch {
@@ -132,6 +132,8 @@ func (w *planning) nodes(v *clusterState) {
 			}
 		}
 	}
+	bent, known := w.crossed(v, routes)
+	now.Crossed = len(bent) > 0 || !known && before.Crossed
 	w.noted[v.cluster.ID.Key()] = now
 	switch {
 	case full:
@@ -159,10 +161,16 @@ func (p podRoutes) hops(before NodeRoutes) map[netip.Addr]string {
 	return now
 }
 
-// moved reports whether a node's route leads to another address than at the previous check: the
-// node has a new address, or its route was changed to a wrong one.
+// moved reports whether a node's route leads to another address than at the previous check, or an
+// address has the route of another node: a node has a new address, or a route was changed to a wrong
+// one.
 func moved(now, before map[netip.Addr]string) bool {
 	left := map[string]bool{}
+	for hop, node := range now {
+		if had, known := before[hop]; known && !strings.EqualFold(had, node) {
+			return true
+		}
+	}
 	for hop, node := range before {
 		if _, still := now[hop]; !still {
 			left[node] = true

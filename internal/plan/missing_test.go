@@ -22,11 +22,11 @@ type watch struct {
 }
 
 func nodeRoute(i int) string {
-	return fmt.Sprintf("aks-pool0-1-vmss%06d____10244%d024 10.244.%d.0/24 10.240.0.%d", i, i, i,
-		4+i)
+	return fmt.Sprintf("%s____10244%d024 10.244.%d.0/24 10.240.0.%d",
+		inventory.NodeName(machine(i)), i, i, 4+i)
 }
 
-func machine(i int) string { return fmt.Sprintf("aks-pool0-1-vmss instance %d", i) }
+func machine(i int) string { return fmt.Sprintf("aks-pool0-12345678-vmss instance %d", i) }
 
 // watched is a cluster of three nodes with their routes, before its first check.
 func watched(t *testing.T) *watch {
@@ -76,10 +76,12 @@ func (w *watch) check(after time.Duration) Plan {
 	known.NICs = nil
 	p := Make(w.s, w.configs)
 	if len(p.Need.NICs) > 0 {
-		known.NICs = &inventory.NICs{Holder: map[netip.Addr]string{}, Read: w.at}
+		known.NICs = &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{},
+			Read: w.at}
 		for machine, addrs := range w.nodes {
 			for _, a := range addrs {
 				known.NICs.Holder[netip.MustParseAddr(a)] = machine
+				known.NICs.Nodes[netip.MustParseAddr(a)] = inventory.NodeName(machine)
 			}
 		}
 		if p = Make(w.s, w.configs); len(p.Need.NICs) > 0 {
@@ -276,7 +278,7 @@ func TestSeenInTheSubnet(t *testing.T) {
 	for i := range 4 {
 		subnet := w.s.Subnet(nodesA)
 		subnet.Configurations = append(subnet.Configurations,
-			configuration("MC_shop", "aks-pool0-1-vmss", i))
+			configuration("MC_shop", "aks-pool0-12345678-vmss", i))
 		want := 0
 		if i == 3 {
 			want = 1
@@ -286,7 +288,7 @@ func TestSeenInTheSubnet(t *testing.T) {
 		}
 	}
 	// Other machines in the subnet are not its nodes.
-	w.s.Subnet(nodesA).Configurations[3] = configuration("MC_other", "aks-pool0-1-vmss", 3)
+	w.s.Subnet(nodesA).Configurations[3] = configuration("MC_other", "aks-pool0-12345678-vmss", 3)
 	if p := Make(w.s, w.configs); len(p.Need.NICs) != 0 {
 		t.Error("another cluster's machine counts")
 	}
@@ -305,9 +307,9 @@ func TestHalfARoute(t *testing.T) {
 	subnet := w.s.Subnet(nodesA)
 	subnet.Prefixes = append(subnet.Prefixes, netip.MustParsePrefix("fd42::/64"))
 	both := []string{nodeRoute(0), nodeRoute(1), nodeRoute(2),
-		"aks-pool0-1-vmss000000____1 fd12:0:0:1::/64 fd42::a",
-		"aks-pool0-1-vmss000001____2 fd12:0:0:2::/64 fd42::b",
-		"aks-pool0-1-vmss000002____3 fd12:0:0:3::/64 fd42::c"}
+		"aks-pool0-12345678-vmss000000____1 fd12:0:0:1::/64 fd42::a",
+		"aks-pool0-12345678-vmss000001____2 fd12:0:0:2::/64 fd42::b",
+		"aks-pool0-12345678-vmss000002____3 fd12:0:0:3::/64 fd42::c"}
 	for i, a := range []string{"fd42::a", "fd42::b", "fd42::c"} {
 		w.nodes[machine(i)] = append(w.nodes[machine(i)], a)
 	}
@@ -453,7 +455,7 @@ func TestSurgeRoom(t *testing.T) {
 	for i := range 4 {
 		subnet := under.s.Subnet(nodesA)
 		subnet.Configurations = append(subnet.Configurations,
-			configuration("MC_shop", "aks-pool0-1-vmss", i))
+			configuration("MC_shop", "aks-pool0-12345678-vmss", i))
 	}
 	under.nodes[machine(3)] = []string{"10.240.0.7"}
 	under.sees("")

@@ -40,6 +40,11 @@ func (w *world) kubernetes(nodes ...string) *world {
 	for _, text := range nodes {
 		k.Nodes = append(k.Nodes, node(text))
 	}
+	for _, n := range k.Nodes {
+		for _, r := range n.PodRoutes() {
+			w.claim(r)
+		}
+	}
 	slices.SortFunc(k.Nodes, inventory.Node.Compare)
 	w.s.Kubernetes[clusterA.Key()] = k
 	return w
@@ -142,7 +147,7 @@ func TestNodesDualStack(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.s.Subnets[nodesA.Key()] = subnet
-	w.nics(clusterA, "10.240.0.4", "fd00:1::4").
+	w.nics(clusterA, "10.240.0.4", "n0@fd00:1::4").
 		kubernetes("n0 10.244.0.0/24,fd12:3456:789a:0:1::/80 fd00:1::4,10.240.0.4,10.240.0.77")
 	w.expect(`
 		create gw-rt n0____102440024 - 10.244.0.0/24>10.240.0.4

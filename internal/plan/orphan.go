@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -23,25 +22,6 @@ type orphan struct {
 	proof, lacks string
 }
 
-// linuxNode and anyNode match the names that AKS gives nodes. linuxNode matches those of scale
-// sets, single machines and availability sets. anyNode also matches the much shorter names of
-// Windows pools: six digits of base 36 that begin with zeros. They could be other names, so anyNode
-// is used only with the suffix that the cloud provider appends.
-var (
-	linuxNode = regexp.MustCompile(`(?i)^aks-[a-z0-9]{1,12}-\d{8}-(vmss[0-9a-z]{6}|vms\d+|\d+)$`)
-	anyNode   = regexp.MustCompile(
-		`(?i)^(aks-[a-z0-9]{1,12}-\d{8}-(vmss[0-9a-z]{6}|vms\d+|\d+)|aks[a-z0-9]{1,6}[0-9a-z]{6})$`)
-	bareWindows = regexp.MustCompile(`(?i)^aks[a-z0-9]{1,6}00[0-9a-z]{4}$`)
-)
-
-// nodeNamed reports whether a route has a name that a cloud provider or a keeper gives: the name of
-// a node, alone (clusters with one address family, and older ones) or with the prefix appended.
-func nodeNamed(r inventory.Route) bool {
-	node, _, long := strings.Cut(r.Name, "____")
-	return linuxNode.MatchString(node) || bareWindows.MatchString(node) ||
-		long && anyNode.MatchString(node)
-}
-
 // NodeRoute reports whether a route has the name and the prefix that a cloud provider gives the
 // route to a node's pods.
 func NodeRoute(r inventory.Route) bool { return podRouteStyle(r) }
@@ -51,8 +31,8 @@ func podRouteStyle(r inventory.Route) bool {
 	if !r.Hop.IsValid() || !nodeSized(r.Prefix) {
 		return false
 	}
-	return linuxNode.MatchString(r.Name) ||
-		anyNode.MatchString(inventory.RouteNode(r.Name)) &&
+	return linuxNode(r.Name) ||
+		anyNode(inventory.RouteNode(r.Name)) &&
 			strings.EqualFold(r.Name, inventory.PodRouteName(inventory.RouteNode(r.Name), r.Prefix))
 }
 

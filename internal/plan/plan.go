@@ -112,6 +112,8 @@ func (p *Planner) Plan() Plan {
 	if !p.removing {
 		for _, v := range p.clusters {
 			w.readyNodes(v, state)
+			w.reportCrossed(v)
+			w.reportStrangers(v)
 		}
 	}
 	w.reportVanished()
@@ -183,10 +185,12 @@ type planning struct {
 	asked map[string]map[netip.Addr]bool
 	noted map[string]NodeRoutes        // as Plan.Nodes
 	left  map[*clusterState][]leftover // by clusters that do not exist
+	stays map[*clusterState][]string   // copies that do not follow a row to another machine
 }
 
 func (p *Planner) planning() planning {
-	return planning{Planner: p, noted: make(map[string]NodeRoutes, len(p.clusters))}
+	return planning{Planner: p, noted: make(map[string]NodeRoutes, len(p.clusters)),
+		stays: map[*clusterState][]string{}}
 }
 
 func (w *planning) add(f finding.Finding) { w.found = append(w.found, f) }

@@ -18,13 +18,13 @@ import (
 //     pool as the cluster's document counts, and that document was read after the check began.
 //   - Its node has another pod CIDR. The cluster's table leads to the same next hop with another
 //     prefix of the same family, and has done so for longer than the cloud provider needs to repair
-//     its table (Remembered.Settled). A node has one pod CIDR of each family.
+//     its table (Remembered.Settled). The row names the same node, or the node that has the next hop
+//     now (machine.go). A node has one pod CIDR of each family.
 //
 // A route needs more proof if its next hop is in no node subnet of the cluster (any more), because
 // it may be another cluster's: see target.leftBehind.
 //
-// A new next hop also needs a proof: a NIC of the cluster's nodes must have the new address. A
-// wrong route in the cluster's table must not overwrite a good copy.
+// A new next hop also needs a proof, that it is the machine's which the route names: see machine.go.
 //
 // Each proof is for one route. A route without proof does not withhold others. Even a single delete
 // needs its proof. Nothing must be remembered from one check to the next.
@@ -66,9 +66,16 @@ func (t *target) hasOtherCIDR(s *targetCluster, r inventory.Route) proof {
 		if hop != r.Hop || prefix.Addr().Is4() != r.Prefix.Addr().Is4() {
 			continue
 		}
-		if want, _ := s.wanted.at(prefix); want.Hop == hop {
-			now = append(now, prefix)
+		want, _ := s.wanted.at(prefix)
+		if want.Hop != hop {
+			continue
 		}
+		if s.nodeOf(r) != s.nodeOf(want) { // is it that node's address now?
+			if p, _ := t.w.leadsHome(s.clusterState, want); p.lacks != "" {
+				continue
+			}
+		}
+		now = append(now, prefix)
 	}
 	if len(now) == 0 {
 		return proof{}
@@ -78,7 +85,7 @@ func (t *target) hasOtherCIDR(s *targetCluster, r inventory.Route) proof {
 
 // noNIC proves that no node of a cluster has an address.
 func (t *target) noNIC(s *targetCluster, hop netip.Addr) proof {
-	nics, p := t.nics(s, hop)
+	nics, p := t.w.nics(s.clusterState, hop)
 	if nics.NICs == nil {
 		return p
 	}
@@ -89,40 +96,25 @@ func (t *target) noNIC(s *targetCluster, hop netip.Addr) proof {
 		return lacking("not all network interfaces of the nodes were seen: %s", hidden)
 	}
 	if nics.asked != nil && !t.w.shows {
-		return t.readNICs(s)
+		return t.w.readNICs(s.clusterState)
 	}
 	return proven("no network interface of the cluster's nodes has %s any more", hop)
 }
 
-// hasNIC proves that a node of a cluster has an address.
-func (t *target) hasNIC(s *targetCluster, hop netip.Addr) proof {
-	nics, p := t.nics(s, hop)
-	if nics.NICs == nil {
-		return p
-	}
-	switch _, held := nics.Holder[hop]; {
-	case !held:
-		return lacking("no network interface of the cluster's nodes has %s", hop)
-	case nics.asked != nil && !t.w.shows:
-		return t.readNICs(s)
-	}
-	return proven("a node has %s", hop)
-}
-
 // nics returns the NICs of a cluster that can prove something about an address, or which proof is
 // missing.
-func (t *target) nics(s *targetCluster, hop netip.Addr) (addresses, proof) {
+func (w *planning) nics(s *clusterState, hop netip.Addr) (addresses, proof) {
 	key := s.cluster.ID.Key()
-	if t.w.asked == nil {
-		t.w.asked = map[string]map[netip.Addr]bool{}
+	if w.asked == nil {
+		w.asked = map[string]map[netip.Addr]bool{}
 	}
-	if t.w.asked[key] == nil {
-		t.w.asked[key] = map[netip.Addr]bool{}
+	if w.asked[key] == nil {
+		w.asked[key] = map[netip.Addr]bool{}
 	}
-	t.w.asked[key][hop] = true
-	switch nics := t.w.s.addresses(s.cluster.ID); {
+	w.asked[key][hop] = true
+	switch nics := w.s.addresses(s.cluster.ID); {
 	case nics.NICs == nil, nics.asked != nil && !nics.asked[hop]:
-		return addresses{}, t.readNICs(s)
+		return addresses{}, w.readNICs(s)
 	case nics.Failed != "":
 		return addresses{}, lacking("the network interfaces of the nodes could not be read: %s",
 			nics.Failed)
@@ -133,8 +125,8 @@ func (t *target) nics(s *targetCluster, hop netip.Addr) (addresses, proof) {
 
 // readNICs requests the NICs of a cluster. Remembered NICs are enough to withhold a change or to
 // show one that is never made, but not to make one.
-func (t *target) readNICs(s *targetCluster) proof {
-	t.w.need.NICs = append(t.w.need.NICs, s.cluster.ID)
+func (w *planning) readNICs(s *clusterState) proof {
+	w.need.NICs = append(w.need.NICs, s.cluster.ID)
 	return lacking("the network interfaces of the nodes were not read")
 }
 

@@ -175,10 +175,19 @@ func TestNodeWithAnotherPodCIDR(t *testing.T) {
 	if why := p.Changes[0].Why; why != "its node at 10.240.0.5 now has the pod CIDR 10.244.7.0/24" {
 		t.Error(why)
 	}
-	w.s.Learn(clusterA).NICs = nil // no NICs are needed
+	// The network interfaces show whose address it is, unless the copy and the row name one node.
 	settle("10.244.7.0/24 10.240.0.5", "10.244.8.0/24 10.240.0.6")
-	if p := w.expect("delete gw-rt m1 10.244.1.0/24>10.240.0.5 -\ndelete gw-rt m2 "+
-		"10.244.2.0/24>10.240.0.6 -"+add, ""); !p.Need.Empty() {
+	w.nics(clusterA, "10.240.0.4", "m1@10.240.0.5", "10.240.0.6")
+	w.expect("delete gw-rt m2 10.244.2.0/24>10.240.0.6 -\ncreate gw-rt n2 - "+
+		"10.244.8.0/24>10.240.0.6", "wrong-next-hop\ndeletes-withheld warning")
+	w.s.Learn(clusterA).NICs = nil
+	if p := w.expect(add, "deletes-withheld"); len(p.Need.NICs) != 1 {
+		t.Errorf("needs %+v", p.Need)
+	}
+	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1____102441024 10.244.1.0/24 10.240.0.5",
+		"n2____102442024 10.244.2.0/24 10.240.0.6")
+	if p := w.expect("delete gw-rt n1____102441024 10.244.1.0/24>10.240.0.5 -\n"+
+		"delete gw-rt n2____102442024 10.244.2.0/24>10.240.0.6 -"+add, ""); !p.Need.Empty() {
 		t.Errorf("needs %+v", p.Need)
 	}
 	// the settled route is not in the table any more

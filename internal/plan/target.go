@@ -26,8 +26,11 @@ import (
 //	unmanaged                                  |                              | stays, byte for byte
 //	a cluster's, wanted, same next hop         |                              | stays
 //	a cluster's                                | its table was not read       | stays
-//	a cluster's, wanted, another next hop      | a node's NIC has the new one | update
+//	a cluster's, wanted, another next hop      | its machine's: machine.go    | update
+//	                                           | another machine's            | stays: wrong-next-hop
 //	                                           | not proven                   | stays: updates-withheld
+//	a copy of a stranger's route in the        | proven stale                 | delete
+//	  cluster's table                          | not proven                   | stays: deletes-withheld
 //	a cluster's, not wanted                    | proven stale                 | delete
 //	                                           | not proven                   | stays: deletes-withheld
 //	                                           | policy UpsertOnly            | stays: stale-routes-kept
@@ -36,10 +39,11 @@ import (
 //	                                           | not proven                   | unmanaged
 //	of a former pod CIDR of a cluster that was |                              | see former.go
 //	  created again                            |                              |
-//	a node's by name, changed in the target,   | a node's NIC has the wanted  | update (a repair)
-//	  and remembered as correct                | next hop                     |
+//	a node's by name, changed in the target,   | the wanted next hop is its   | update (a repair)
+//	  and remembered as correct                | machine's                    |
 //	-------------------------------------------|------------------------------|------------------------
 //	none: the prefix is wanted                 | there is room                | create
+//	                                           | it leads to another machine  | wrong-next-hop
 //	                                           | its name is taken            | create by another name
 //	                                           | no room                      | target-full
 //	the prefix is an unmanaged route's         |                              | stays: prefix-taken
@@ -269,7 +273,9 @@ func (t *target) place(r inventory.Route) {
 	case unknown: // without all wanted routes, none is known to be stale
 		t.put(r, owners[0])
 	case wants != nil:
-		t.put(t.follow(r, wants), wants)
+		if r, stays := t.follow(r, wants); stays {
+			t.put(r, wants)
+		}
 	default:
 		// it may lead to a node of theirs, although its name is not theirs
 		for _, s := range t.clusters {
@@ -284,7 +290,7 @@ func (t *target) place(r inventory.Route) {
 // owns reports whether a route is a cluster's.
 func (t *target) owns(s *targetCluster, r inventory.Route) bool {
 	want, wanted := s.wanted.at(r.Prefix)
-	if s.owns(r) && (wanted && want.SameHop(r) || nodeNamed(r) || t.had(s, r)) {
+	if s.owns(r) && (wanted && want.SameHop(r) || nodeNamed(r) || t.had(s, r) || s.copied(r)) {
 		return true
 	}
 	// It was correct, and another writer changed it in this table.
@@ -296,32 +302,46 @@ func (t *target) had(s *targetCluster, r inventory.Route) bool {
 	return t.w.s.Memory.Of(s.cluster.ID).Had[Pair{Prefix: r.Prefix, Hop: r.Hop}]
 }
 
-// follow returns the route with the next hop that the cluster's route table has for its prefix.
-func (t *target) follow(r inventory.Route, s *targetCluster) inventory.Route {
+// follow returns the route with the next hop that the cluster's route table has for its prefix, or
+// as it is. It is false if the route gives way to that of another machine, which addMissing adds.
+func (t *target) follow(r inventory.Route, s *targetCluster) (now inventory.Route, stays bool) {
 	want, _ := s.wanted.at(r.Prefix)
-	hop := want.Hop
 	if s.policy == v1alpha1.PolicyObserve {
 		s.drift = append(s.drift, fmt.Sprintf("the next hop of %s would change from %s to %s",
-			r.Prefix,
-			r.NextHop(), hop))
-		return r
+			r.Prefix, r.NextHop(), want.Hop))
+		return r, true
 	}
-	if p := t.hasNIC(s, hop); p.lacks != "" {
-		s.unfollowed = append(s.unfollowed, fmt.Sprintf("%s, to %s: %s", routeLine(r), hop,
+	p, against := t.w.leadsHome(s.clusterState, want)
+	undone := t.undone(s, r.Prefix, want.Hop)
+	replaced := s.nodeOf(r) != s.nodeOf(want) && !undone
+	if p.lacks == "" && replaced {
+		p = t.replaceable(s, r)
+	}
+	if against {
+		t.w.stays[s.clusterState] = append(t.w.stays[s.clusterState],
+			fmt.Sprintf("%s: %s stays", t.now.ID.Short(), routeLine(r)))
+		return r, true
+	}
+	if p.lacks != "" {
+		s.unfollowed = append(s.unfollowed, fmt.Sprintf("%s, to %s: %s", routeLine(r), want.Hop,
 			p.lacks))
-		return r
+		return r, true
 	}
-	changed, err := r.With(r.Prefix, hop)
+	if replaced {
+		t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name, Why: p.why}
+		return r, false
+	}
+	changed, err := r.With(r.Prefix, want.Hop)
 	if err != nil {
 		t.w.add(finding.New(finding.WriteFailed, s.name, string(t.now.ID), "%v", err))
-		return r
+		return r, true
 	}
 	why := Reason{Cluster: s.name, Why: "the node's address changed"}
-	if t.undone(s, r.Prefix, hop) {
+	if undone {
 		why.Why, why.Repair = "another writer changed it in this table", true
 	}
 	t.reasons[strings.ToLower(r.Name)] = why
-	return changed
+	return changed, true
 }
 
 // placeStale removes a stale route, or keeps it and notes why.
@@ -359,6 +379,7 @@ func (t *target) addMissing() {
 					want.NextHop()))
 			case len(t.routes) >= t.limit:
 				missing++
+			case t.w.contradicted(s.clusterState, want): // reportCrossed reports the row
 			default:
 				t.create(s, want)
 				added++

@@ -263,11 +263,11 @@ func TestTwoClusters(t *testing.T) {
 
 	// The same short name in both clusters: the second gets the long one.
 	w = two("10.245.0.0/16")
-	w.table(tableA, "node1 10.244.1.0/24 10.240.0.5").table(tableB,
-		"node1 10.245.1.0/24 10.250.0.5").table(gateway)
+	w.table(tableA, "n1 10.244.1.0/24 10.240.0.5").table(tableB,
+		"n1 10.245.1.0/24 10.250.0.5").table(gateway)
 	w.expect(`
-		create gw-rt node1____102441024 - 10.244.1.0/24>10.240.0.5
-		create gw-rt node1 - 10.245.1.0/24>10.250.0.5`, "")
+		create gw-rt n1____102441024 - 10.244.1.0/24>10.240.0.5
+		create gw-rt n1 - 10.245.1.0/24>10.250.0.5`, "")
 }
 
 func TestTargetIsSomeClustersOwnTable(t *testing.T) {

@@ -1,0 +1,207 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// How it works: whose machine is behind a route. An address proves nothing: Azure gives it to the
+// next machine, and anybody who may write the cluster's table can exchange the next hops of two
+// nodes, or restore an older table. The cloud provider never repairs that, because it compares nodes
+// and prefixes, and not next hops (docs/azure.md). So a copy follows a machine and not an address.
+//
+// A machine is known by the name of its node. The cloud provider writes that name into the route.
+// The network interfaces say whose they are: the instance of a scale set, or the virtual machine, in
+// the cluster's own node resource group (inventory.NICs).
+//
+//	the copy names | the cluster's row names | the new next hop is  | the copy
+//	---------------|-------------------------|----------------------|--------------------------------
+//	machine A      | machine A               | A's                  | follows
+//	               |                         | another machine's    | stays: wrong-next-hop
+//	               |                         | no machine's         | stays: updates-withheld
+//	machine A      | machine B               | B's, and A is gone   | is replaced by B's route
+//	               |                         |   or has another row |
+//	               |                         | B's, A exists        | stays: updates-withheld
+//	none           | machine B               | B's, and the copy is | is replaced by B's route
+//	               |                         |   proven stale       |
+//	any            | machine B               | another machine's    | stays: wrong-next-hop
+//	there is none  | machine B               | another machine's    | is not created: wrong-next-hop
+//	               |                         | B's, or not known    | is created
+//
+// A copy that another writer changed in the target, and that the cluster's table has led to the same
+// next hop ever since, needs only that the next hop is its machine's.
+
+// nodeOf returns the node that a route's name tells, in lower case; "" if it tells none.
+func (v *clusterState) nodeOf(r inventory.Route) string {
+	if !nodeNamed(r) && !fromNodes(v.config) {
+		return ""
+	}
+	return strings.ToLower(inventory.RouteNode(r.Name))
+}
+
+// strangers returns the rows of the cluster's table that have its addresses and no name of a cloud
+// provider.
+func (v *clusterState) strangers(table *inventory.RouteTable) (rows []inventory.Route) {
+	for _, r := range table.Routes {
+		if v.owns(r) && !providerNamed(r) {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// reportStrangers reports these rows.
+func (w *planning) reportStrangers(v *clusterState) {
+	n := len(v.stranger)
+	if n == 0 || w.watching {
+		return // a diagnosis judges each route in the cluster's table
+	}
+	f := finding.New(finding.RouteInPodCIDR, v.name, string(v.source), "%s in the route table of "+
+		"cluster %s, so its cloud provider did not write %s, and %s not copied",
+		number(n, "route inside the pod CIDR is not named after a node",
+			"routes inside the pod CIDR are not named after nodes"), v.cluster.ID.Short(),
+		map[bool]string{true: "it", false: "them"}[n == 1],
+		map[bool]string{true: "it is", false: "they are"}[n == 1]).
+		With(routeLines(v.stranger)...).
+		With("the cloud provider deletes routes inside the pod CIDR that match no node")
+	if n == 1 {
+		w.add(f.WithFix("%s", deleteCommand(v.source, v.stranger[0].Name)))
+		return
+	}
+	w.add(f.WithFix("%s", v.showSource()))
+}
+
+// copied reports whether a route is the copy of a stranger's row: it has the same name, prefix and
+// next hop.
+func (v *clusterState) copied(r inventory.Route) bool {
+	return slices.ContainsFunc(v.stranger, func(row inventory.Route) bool {
+		return strings.EqualFold(row.Name, r.Name) && row.Prefix == r.Prefix && row.SameHop(r)
+	})
+}
+
+// leadsHome proves that the next hop of a wanted route belongs to the machine that the route names.
+// If another machine has it, against is set. NICs from an earlier check show no such contradiction:
+// the address can have a new holder.
+func (w *planning) leadsHome(s *clusterState, want inventory.Route) (p proof, against bool) {
+	nics, p := w.nics(s, want.Hop)
+	if nics.NICs == nil {
+		return p, false
+	}
+	holder, held := nics.Holder[want.Hop]
+	node, named := nics.Nodes[want.Hop], s.nodeOf(want)
+	switch {
+	case !held:
+		return lacking("no network interface of the cluster's nodes has %s", want.Hop), false
+	case nics.asked != nil && !w.shows:
+		return w.readNICs(s), false
+	case node == "" && named != "":
+		return lacking("%s belongs to %s, whose node is unknown", want.Hop, holder), false
+	case node != named && named != "":
+		return lacking("%s belongs to %s, node %s", want.Hop, holder, node), true
+	}
+	return proven("its node has %s", want.Hop), false
+}
+
+// contradicted reports whether the NICs that are known show that the next hop of a wanted route is
+// another machine's. Unlike leadsHome it needs none to be read first: a new node's route is copied
+// at once.
+func (w *planning) contradicted(s *clusterState, want inventory.Route) bool {
+	nics := w.s.addresses(s.cluster.ID)
+	if nics.NICs == nil || nics.Failed != "" || !s.misleads(nics.NICs, want) {
+		return false
+	}
+	_, against := w.leadsHome(s, want)
+	return against
+}
+
+// misleads reports whether the next hop of a route is the address of another node than it names.
+func (v *clusterState) misleads(nics *inventory.NICs, r inventory.Route) bool {
+	node, named := nics.Nodes[r.Hop], v.nodeOf(r)
+	return node != "" && named != "" && node != named
+}
+
+// crossed returns the pod routes of a cluster's table whose next hops are other machines', a line
+// for each. It is false if this check does not know.
+func (w *planning) crossed(v *clusterState, rows podRoutes) (lines []string, known bool) {
+	nics := w.s.addresses(v.cluster.ID)
+	if nics.NICs == nil || nics.Failed != "" {
+		return nil, false
+	}
+	for _, r := range rows {
+		if v.misleads(nics.NICs, *r) {
+			lines = append(lines, fmt.Sprintf("%s is named after node %s, but %s belongs to node %s (%s)",
+				routeLine(*r), v.nodeOf(*r), r.Hop, nics.Nodes[r.Hop], nics.Holder[r.Hop]))
+		}
+	}
+	if len(lines) > 0 && nics.asked != nil && !w.shows { // an address can have a new holder
+		w.readNICs(v)
+		return nil, false
+	}
+	return lines, true
+}
+
+// reportCrossed reports pod routes that lead to other nodes than they name, and the copies that do
+// not follow them.
+func (w *planning) reportCrossed(v *clusterState) {
+	if v.wanted == nil || w.watching || v.cluster.Stopped || v.blind {
+		return // a diagnosis compares each route with its node
+	}
+	rows := v.wanted
+	if !fromNodes(v.config) {
+		_, rows = w.whole(v)
+	}
+	lines, known := w.crossed(v, rows)
+	if !known || len(lines) == 0 {
+		return
+	}
+	resource := v.source
+	if fromNodes(v.config) {
+		resource = v.cluster.ID
+	}
+	f := finding.New(finding.WrongHop, v.name, string(resource),
+		"%s in %s: packets for the pods of one node go to another",
+		number(len(lines), "pod route leads to another node than it names",
+			"pod routes lead to other nodes than they name"), v.whence()).With(lines...)
+	if stay := w.stays[v]; len(stay) > 0 {
+		f = f.With("these copies do not follow:").With(stay...)
+	}
+	if !fromNodes(v.config) {
+		f = f.With("the cloud provider does not repair a next hop: it writes a deleted route again " +
+			"with the right one")
+	}
+	w.add(f.WithFix("%s", v.showSource()))
+}
+
+// replaceable proves that a copy that names another machine than the cluster's row, or none, can
+// give way to the route of that row, whose next hop is its machine's.
+func (t *target) replaceable(s *targetCluster, copied inventory.Route) proof {
+	node := s.nodeOf(copied)
+	if node == "" {
+		return t.nodeGone(s, copied)
+	}
+	nics, p := t.w.nics(s.clusterState, copied.Hop)
+	if nics.NICs == nil {
+		return p
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(nics.Holder), netip.Addr.Compare) {
+		if nics.Nodes[a] != node || a.Is4() != copied.Prefix.Addr().Is4() {
+			continue
+		}
+		for _, r := range s.wanted {
+			if s.nodeOf(*r) == node && r.Hop == a && r.Prefix != copied.Prefix {
+				return proven("its node %s now has the pod CIDR %s", node, r.Prefix)
+			}
+		}
+		return proof{lacks: fmt.Sprintf("node %s exists, and has %s", node, a), there: true}
+	}
+	if hidden := t.hiddenNodes(s, nics.NICs, copied.Hop); hidden != "" {
+		return lacking("not all network interfaces of the nodes were seen: %s", hidden)
+	}
+	return proven("its node %s is gone", node)
+}
