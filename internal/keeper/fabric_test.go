@@ -226,8 +226,8 @@ func TestFabricOfTarget(t *testing.T) {
 			t.Fatal(err)
 		}
 		k.since(3 * time.Minute)
-		expectNote(t, said, "appgw-rt: the fabric follows (effective route of jumphost-nic:"+
-			" 10.244.4.0/24 -> 10.42.1.8)")
+		expectNote(t, said, "appgw-rt: the fabric follows (next hop of jumphost: 10.244.4.0/24 -> "+
+			"10.42.1.8)")
 	})
 }
 

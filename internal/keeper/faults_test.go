@@ -94,13 +94,24 @@ func TestThrottled(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
+				// The table's write comes three seconds after the subnet's.
+				slowTable := false
+				k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
+					return roundTrip(func(r *http.Request) (*http.Response, error) {
+						if slowTable && r.Method == http.MethodGet &&
+							strings.HasSuffix(r.URL.Path, "/appgw-rt") {
+							time.Sleep(3 * time.Second)
+						}
+						return next.RoundTrip(r)
+					})
+				}, w.demoConfig())
+				w.reconcile(k) // it knows the cluster's table
+				w.edit(w.demo.GatewayTable, func(p object) { p["routes"] = p["routes"].([]any)[:1] })
 				w.strip(w.demo.NodeSubnet)
 				time.Sleep(10 * time.Second)
 				w.inject(emulator.Fault{Method: "PUT", Path: "/nodes$", Status: 429, Code: code,
 					RetryAfter: 25})
-				// The table's write comes three seconds after the subnet's.
-				k := w.keepOver(before(http.MethodGet, "/appgw-rt",
-					func() { time.Sleep(3 * time.Second) }), w.demoConfig())
+				slowTable = true
 				since := w.mark()
 				w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
 				at := map[string]time.Time{}

@@ -10,6 +10,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/observe"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -18,9 +19,10 @@ import (
 // NICs. It omits earlier node subnets, because they make a route the cluster's, which allows its
 // delete. Only Steady can prove a delete, together with the table as it is now.
 type Lasting struct {
-	// Table is the cluster's route table as last known. It counts only if nothing else shows the
-	// table.
+	// Table is the cluster's route table as last known.
 	Table arm.ID `json:"table,omitempty"`
+	// Proven is set if the cluster's own actions identified it, as plan.Remembered.LastProven.
+	Proven bool `json:"proven,omitempty"`
 	// NodeGroup and Subnets identify the cluster: another cluster with the same name has others.
 	NodeGroup arm.ID   `json:"nodeGroup,omitempty"`
 	Subnets   []arm.ID `json:"subnets,omitempty"`
@@ -49,10 +51,11 @@ func (k *Keeper) lasting() map[string]Lasting {
 	return k.stored
 }
 
-// recallTables takes the tables from the store for clusters whose table nothing else shows: they
-// lost it on all their subnets, and the activity log does not go back far enough. Every delete that
-// relies on such a table needs proof by NICs.
-func (c *check) recallTables(ctx context.Context) (recalled bool, err error) {
+// recallTables takes the clusters' tables from the store, before anything else names them: a restart
+// must not make a copy on the node subnets the cluster's table. If the subnets have another table, the
+// stored one is only what was known last, and the activity log decides (plan.Discover). Every delete
+// that relies on such a table needs proof by NICs.
+func (c *check) recallTables(ctx context.Context) error {
 	s := c.s
 	for i := range c.configs {
 		config := &c.configs[i]
@@ -63,15 +66,12 @@ func (c *check) recallTables(ctx context.Context) (recalled bool, err error) {
 		}
 		was := m.laid
 		m.laid = Lasting{} // used once: what this keeper sees itself is newer
-		if d := plan.Discover(s, config, c.taken); d.Table != "" && !d.Doubtful ||
-			!was.of(s.Snapshot, cluster) {
+		if m.lastTable != "" || !was.of(s.Snapshot, cluster) {
 			continue
 		}
-		if s.Table(was.Table) == nil {
-			if err := c.read(ctx, s.Snapshot,
-				inventory.Wanted{Tables: []arm.ID{was.Table}}); err != nil {
-				return false, err
-			}
+		if err := c.read(ctx, s.Snapshot, inventory.Wanted{
+			Tables: observe.Untried(s.Snapshot, []arm.ID{was.Table})}); err != nil {
+			return err
 		}
 		if u, failed := s.Unread[was.Table.Key()]; failed && passes(u) {
 			m.laid = was // the next check tries again
@@ -80,13 +80,23 @@ func (c *check) recallTables(ctx context.Context) (recalled bool, err error) {
 		if table := s.Table(was.Table); table == nil || !plan.LeadsToNodes(s, config, table) {
 			continue
 		}
-		c.k.log.Warn("the cluster's route table is known only from before the restart", "cluster",
-			config.Metadata.Name, "table", string(was.Table))
-		m.lastTable, m.recalled = was.Table, true
+		agrees := hasOnly(s.Snapshot, s.NodeSubnetIDs(cluster), was.Table)
+		if !agrees {
+			c.k.log.Warn("the cluster's route table is known from before the restart, and its node "+
+				"subnets do not have it", "cluster", config.Metadata.Name, "table", string(was.Table))
+		}
+		m.lastTable, m.lastProven, m.recalled = was.Table, was.Proven && agrees, !agrees
 		m.recall(s, id)
-		recalled = true
 	}
-	return recalled, nil
+	return nil
+}
+
+// hasOnly reports whether all of a cluster's node subnets have one table.
+func hasOnly(s *inventory.Snapshot, subnets []arm.ID, table arm.ID) bool {
+	return len(subnets) > 0 && !slices.ContainsFunc(subnets, func(id arm.ID) bool {
+		subnet := s.Subnet(id)
+		return subnet == nil || !subnet.RouteTable.Equal(table)
+	})
 }
 
 // of reports whether a cluster is the remembered one.
@@ -112,7 +122,7 @@ func (c *check) storeLasting(s *inventory.Snapshot) {
 		id := idOf(config)
 		m := c.mem.clusters[id.Key()]
 		before := c.k.lasting()[id.Key()]
-		now := Lasting{Table: m.lastTable}
+		now := Lasting{Table: m.lastTable, Proven: m.lastProven}
 		if cluster := s.Cluster(id); cluster != nil && now.Table != "" {
 			now.NodeGroup, now.Subnets = cluster.NodeGroup(), inventory.SortIDs(
 				slices.Clone(s.NodeSubnetIDs(cluster)))

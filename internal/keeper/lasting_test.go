@@ -54,8 +54,8 @@ func (w *world) refuse(path string) {
 
 // TestTableAcrossRestart: no keeper ran when the association was lost, and the activity log shows
 // nothing. The keeper uses the table that it remembers, unless that table is gone, has no routes,
-// or belonged to another cluster with this name. It never prefers it to a table that is associated
-// now.
+// or belonged to another cluster with this name. If another table with routes to the nodes is
+// associated now, nothing tells the two apart.
 func TestTableAcrossRestart(t *testing.T) {
 	cases := map[string]struct {
 		before func(w *world, l *Lasting)
@@ -78,11 +78,11 @@ func TestTableAcrossRestart(t *testing.T) {
 		"another is there now": {func(w *world, l *Lasting) {
 			l.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable,
 				"old")
-			w.putTable(l.Table, "n0 10.244.0.0/24 10.42.1.4")
+			w.putTable(l.Table, demoNode(0)+" 10.244.0.0/24 10.42.1.4")
 			w.edit(w.demo.NodeSubnet, func(p object) {
 				p["routeTable"] = object{"id": string(w.demo.ClusterTable)}
 			})
-		}, "", nil},
+		}, "", []finding.Code{finding.TableUnknown}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -103,6 +103,49 @@ func TestTableAcrossRestart(t *testing.T) {
 	}
 }
 
+// TestCopyAcrossRestart: a copy of the table is put on the node subnet. The next keeper knows from the
+// store, or from the activity log, that it is not the cluster's. It reports the copy as the keeper
+// before it did, and does not defend it.
+func TestCopyAcrossRestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		stored, log bool
+		code        finding.Code
+	}{
+		"the store and the log": {true, true, finding.AssociationOther},
+		"the log":               {false, true, finding.AssociationOther},
+		"the store":             {true, false, finding.TableUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				store := paper{}
+				k := w.keepWith(store)
+				w.reconcile(k)
+				w.associate(w.demo.NodeSubnet, w.copyOf("hub-rt"))
+				w.expect(w.reconcile(k), "", finding.AssociationOther)
+				if !c.stored {
+					store = paper{}
+				}
+				if !c.log {
+					w.refuse("eventtypes")
+				}
+				k = w.keepWith(store)
+				for range 2 {
+					w.expect(w.reconcile(k), "", c.code)
+					time.Sleep(time.Minute)
+				}
+				w.strip(w.demo.NodeSubnet)
+				time.Sleep(10 * time.Second)
+				r := w.reconcile(k)
+				if table := w.tableOf(w.demo.NodeSubnet); table.Equal(w.copyOf("hub-rt")) ||
+					c.log && !table.Equal(w.demo.ClusterTable) {
+					t.Errorf("the nodes have %q: %+v", table, r.Findings)
+				}
+			})
+		})
+	}
+}
+
 // TestOldTableDeletesNothing: the stored table is an old one that lacks a living node, and the
 // nodes' interfaces cannot be read. No check deletes anything because of it without proof.
 func TestOldTableDeletesNothing(t *testing.T) {
@@ -114,15 +157,15 @@ func TestOldTableDeletesNothing(t *testing.T) {
 		known := store.Recall()[w.demo.Cluster.Key()]
 		known.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable,
 			"old")
-		w.putTable(known.Table, "n0 10.244.0.0/24 10.42.1.4", "n1 10.244.1.0/24 10.42.1.5",
-			"n2 10.244.2.0/24 10.42.1.6")
+		w.putTable(known.Table, demoNode(0)+" 10.244.0.0/24 10.42.1.4", demoNode(1)+" 10.244.1.0/24 10.42.1.5",
+			demoNode(2)+" 10.244.2.0/24 10.42.1.6")
 		store.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
 		time.Sleep(10 * time.Second)
 		w.refuse("eventtypes")
 		w.refuse("networkInterfaces")
 		k := w.keepWith(store)
 		w.reconcile(k) // nothing is stale in it
-		w.putTable(known.Table, "n0 10.244.0.0/24 10.42.1.4", "n1 10.244.1.0/24 10.42.1.5")
+		w.putTable(known.Table, demoNode(0)+" 10.244.0.0/24 10.42.1.4", demoNode(1)+" 10.244.1.0/24 10.42.1.5")
 		for range 3 {
 			time.Sleep(10 * time.Second)
 			w.expect(w.reconcile(k), "", finding.DeletesWithheld)

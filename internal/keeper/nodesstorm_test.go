@@ -175,6 +175,8 @@ func (s *nodesStorm) join() {
 		"name": "ipconfig1", "properties": object{"privateIPAllocationMethod": "Static",
 			"privateIPAddress": node.Addresses[0].String(), "subnet": object{
 				"id": string(s.others.Parent().Child("subnets", "nodes"))}}}}}})
+	s.put(s.vm(node), object{"location": "westeurope", "properties": object{"networkProfile": object{
+		"networkInterfaces": []any{object{"id": string(s.machine(node))}}}}})
 	s.mu.Lock()
 	s.born[pairOf(node)] = time.Now()
 	s.mu.Unlock()
@@ -185,6 +187,12 @@ func (s *nodesStorm) join() {
 func (s *nodesStorm) machine(n inventory.Node) arm.ID {
 	return arm.ResourceID(emulator.DefaultSubscription, "MC_over-rg_over_westeurope",
 		arm.TypeInterface, n.Name)
+}
+
+// vm is the virtual machine of a node.
+func (s *nodesStorm) vm(n inventory.Node) arm.ID {
+	return arm.ResourceID(emulator.DefaultSubscription, "MC_over-rg_over_westeurope", arm.TypeVM,
+		n.Name)
 }
 
 // leave removes a node, and its machine at once, soon, or at the end of the hour.
@@ -216,16 +224,27 @@ func (s *nodesStorm) leave() {
 
 // sweep deletes machines of nodes that are gone.
 func (s *nodesStorm) sweep(n int) {
+	if n == 0 {
+		return
+	}
+	time.Sleep(10 * time.Second) // the machines of the youngest are ready
 	for _, node := range s.left[:n] {
 		s.mu.Lock()
 		s.idle[node.Addresses[0].String()] = true
 		s.mu.Unlock()
-		if status, body := s.op.Do(http.MethodDelete, s.machine(node), networkAPI,
-			nil); status > 299 {
-			s.t.Errorf("%d %s", status, body)
-		}
+		s.remove(s.vm(node))
+	}
+	time.Sleep(10 * time.Second)
+	for _, node := range s.left[:n] {
+		s.remove(s.machine(node))
 	}
 	s.left = s.left[n:]
+}
+
+func (s *nodesStorm) remove(id arm.ID) {
+	if status, body := s.op.Do(http.MethodDelete, id, api(id), nil); status > 299 {
+		s.t.Errorf("%d %s", status, body)
+	}
 }
 
 func pairOf(n inventory.Node) string {

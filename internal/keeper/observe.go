@@ -222,18 +222,12 @@ func allSilent(s *inventory.Snapshot, ids []arm.ID) (last inventory.Unread, sile
 
 // observeTables finds the clusters' route tables, reads what that takes, and reads all tables.
 func (c *check) observeTables(ctx context.Context) error {
+	if err := c.recallTables(ctx); err != nil {
+		return err
+	}
 	sources, err := c.discover(ctx)
 	if err != nil {
 		return err
-	}
-	recalled, err := c.recallTables(ctx)
-	if err != nil {
-		return err
-	}
-	if recalled {
-		if sources, err = c.discover(ctx); err != nil {
-			return err
-		}
 	}
 	if err := c.read(ctx, c.s.Snapshot,
 		inventory.Wanted{Tables: observe.Tables(c.s.Snapshot, c.configs, sources)}); err != nil {

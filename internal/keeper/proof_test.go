@@ -210,7 +210,7 @@ func TestRouteOfAPerson(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
 		w.edit(w.demo.GatewayTable, func(p object) {
-			p["routes"] = append(p["routes"].([]any), podRoute(9, "10.244.200.0/24",
+			p["routes"] = append(p["routes"].([]any), route("vip-in-node-subnet", "10.244.200.0/24",
 				"10.42.1.77"))
 		})
 		w.expect(w.reconcile(k), "3 done create appgw-rt", finding.UnmanagedOverlap)

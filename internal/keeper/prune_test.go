@@ -13,6 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/observe"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -28,6 +30,18 @@ func (w *world) pruneAll(k *Keeper, configs ...v1alpha1.ClusterRoutes) Result {
 		var tables []arm.ID
 		for _, t := range s.Tables {
 			tables = append(tables, t.ID)
+		}
+		err = observe.Until(context.Background(), func(ctx context.Context, w inventory.Wanted) error {
+			return client.Read(ctx, s, w, azure.ReadOptions{})
+		}, func() (want inventory.Wanted) {
+			for i := range configs {
+				want.Add(plan.Discover(plan.Facts{Snapshot: s}, &configs[i],
+					plan.TakenBy(configs)).Want)
+			}
+			return want
+		})
+		if err != nil {
+			return nil, err
 		}
 		return plan.New(plan.Facts{Snapshot: s}, configs).Prune(tables), client.Examine(ctx, s)
 	})

@@ -62,6 +62,9 @@ func api(id arm.ID) string {
 	if strings.Contains(id.Key(), "containerservice") {
 		return aksAPI
 	}
+	if id.Is(arm.TypeVM) {
+		return "2025-04-01"
+	}
 	return networkAPI
 }
 

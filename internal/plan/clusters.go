@@ -136,6 +136,7 @@ func (p *Planner) leftBehind(v *clusterState) []string {
 func (p *Planner) readSource(v *clusterState) {
 	d := Discover(p.s, v.config, p.taken)
 	v.source, v.how, v.proven, v.doubtful = d.Table, d.How, d.Proven, d.Doubtful
+	v.rivals = d.Rivals
 	if d.Finding != nil {
 		p.add(*d.Finding)
 	}
@@ -250,6 +251,9 @@ func (p *Planner) noteClusterTables(v *clusterState) {
 	note(v.source, func() string { return "the cluster's pod routes are in it" })
 	if v.cluster == nil || v.proven {
 		return
+	}
+	for _, id := range v.rivals {
+		note(id, func() string { return "it leads to the cluster's nodes, and no subnet has it" })
 	}
 	for _, id := range v.subnets {
 		if subnet := p.s.Subnet(id); subnet != nil {

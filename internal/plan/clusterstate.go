@@ -29,6 +29,7 @@ type clusterState struct {
 	source           arm.ID
 	how              string
 	proven, doubtful bool
+	rivals           []arm.ID
 	// from is what the pod routes were read from: the cluster's route table, or its nodes as a
 	// table.
 	from *inventory.RouteTable

@@ -203,6 +203,13 @@ func (w *world) nics(cluster arm.ID, addresses ...string) *world {
 	return w
 }
 
+// wrote sets the tables that the activity log shows as written by a cluster's identity.
+func (w *world) wrote(cluster arm.ID, tables ...arm.ID) *world {
+	known := w.s.Learn(cluster)
+	known.LogRead, known.Written = true, tables
+	return w
+}
+
 // shop is the simple case: one cluster with three nodes, whose NICs were read, its table on its
 // node subnet, and a gateway's table with one unmanaged route.
 func shop(t testing.TB) *world {
@@ -261,6 +268,11 @@ func codes(p Plan) string {
 // expect compares a plan with the expected one.
 func (w *world) expect(wantChanges, wantCodes string) Plan {
 	w.t.Helper()
+	for cluster, own := range map[arm.ID]arm.ID{clusterA: tableA, clusterB: tableB} {
+		if w.s.Cluster(cluster) != nil && !w.s.Known(cluster).LogRead {
+			w.wrote(cluster, own) // unless the test says what the log shows
+		}
+	}
 	p := Make(w.s, w.configs)
 	w.hostile()
 	clean := func(s string) string {

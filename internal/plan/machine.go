@@ -62,12 +62,10 @@ func (w *planning) reportStrangers(v *clusterState) {
 	if n == 0 || w.watching {
 		return // a diagnosis judges each route in the cluster's table
 	}
-	f := finding.New(finding.RouteInPodCIDR, v.name, string(v.source), "%s in the route table of "+
-		"cluster %s, so its cloud provider did not write %s, and %s not copied",
-		number(n, "route inside the pod CIDR is not named after a node",
-			"routes inside the pod CIDR are not named after nodes"), v.cluster.ID.Short(),
-		map[bool]string{true: "it", false: "them"}[n == 1],
-		map[bool]string{true: "it is", false: "they are"}[n == 1]).
+	f := finding.New(finding.RouteInPodCIDR, v.name, string(v.source), "route table %s of cluster %s "+
+		"has %s; the cloud provider did not write them, and no copy is made", v.source.Short(),
+		v.cluster.ID.Short(), number(n, "route inside the pod CIDR that is not named after a node",
+			"routes inside the pod CIDR that are not named after nodes")).
 		With(routeLines(v.stranger)...).
 		With("the cloud provider deletes routes inside the pod CIDR that match no node")
 	if n == 1 {

@@ -67,7 +67,7 @@ func TestObservedRest(t *testing.T) {
 // TestObservedRepair: a route that another writer changed stays known as the cluster's until it is
 // restored, even if nothing restores it.
 func TestObservedRepair(t *testing.T) {
-	w := shop(t)
+	w := shop(t).wrote(clusterA, tableA)
 	w.configs = Observing(w.configs)
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5",
 		"n2 10.244.2.0/24 10.240.0.6")

@@ -72,7 +72,7 @@ func keysOf(changes []Change) []string {
 // TestOnlyWithRoom: routes wait if they need the room or the prefix of a route whose delete was not
 // chosen.
 func TestOnlyWithRoom(t *testing.T) {
-	w := shop(t)
+	w := shop(t).wrote(clusterA, tableA)
 	w.table(gateway, "own 192.168.0.0/16 10.1.0.4", "n0 10.244.0.0/24 10.240.0.4",
 		"n9 10.244.9.0/24 10.240.0.9", "own2 172.16.0.0/12 10.1.0.4")
 	w.configs[0].Spec.Targets[0].MaxRoutes = 5

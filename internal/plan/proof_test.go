@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -243,6 +244,7 @@ func TestProofOfAllOwners(t *testing.T) {
 	w.config("play", clusterB, gateway)
 	w.configs[1].Spec.RouteTableID = string(tableB)
 	w.table(gateway, sixRoutes[1:5]...)
+	w.s.Table(gateway).Subnets = []arm.ID{gatewayIn}
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
 	w.nics(clusterB, "10.240.0.7", "10.240.0.8", "10.240.0.9")
 	w.expect("", "clusters-overlap\ndeletes-withheld warning\nsource-empty")

@@ -394,7 +394,7 @@ func TestSettledShared(t *testing.T) {
 		tableA).table(tableA, route)
 	w.cluster(clusterB, "10.244.0.0/16", nodesB).subnet(nodesB, "10.240.0.0/24",
 		tableB).table(tableB, route)
-	w.table(gateway, route)
+	w.table(gateway, route).wrote(clusterA, tableA).wrote(clusterB, tableB)
 	w.config("shop", clusterA, gateway)
 	w.config("play", clusterB, gateway)
 	p := Make(w.s, w.configs)

@@ -58,7 +58,7 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	c.Metadata.Name = uniqueName(cluster.ID, names)
 	c.Spec.ClusterID = string(cluster.ID)
 	c.SetDefaults()
-	d := Discover(Facts{Snapshot: s}, c, Taken{})
+	d := Discover(Facts{Snapshot: s}, withRivals(s, cluster, c), Taken{})
 	c.Spec.RouteTableID, p.Table, p.Want = string(d.Table), d.How, d.Want
 	if d.Finding != nil {
 		p.Notes = append(p.Notes, d.Finding.Message)
@@ -66,6 +66,22 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	p.proposeTargets(s, cluster)
 	c.SetDefaults()
 	return p
+}
+
+// withRivals returns the config of a cluster with all tables as targets that lead to its nodes: one of
+// them may be its route table, whatever its node subnets have.
+func withRivals(s *inventory.Snapshot, cluster *inventory.Cluster,
+	c *v1alpha1.ClusterRoutes) *v1alpha1.ClusterRoutes {
+	with := *c
+	v := newClusterState(Facts{Snapshot: s}, c, cluster)
+	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
+		if table := s.Tables[key]; !s.Elsewhere(table, cluster) && !onNodes(s, table, cluster) &&
+			len(v.podRoutes(table)) > 0 {
+			with.Spec.Targets = append(with.Spec.Targets,
+				v1alpha1.Target{RouteTableID: string(table.ID)})
+		}
+	}
+	return &with
 }
 
 // notKubenet says why a cluster needs no config, or which tables a config could keep.
@@ -108,7 +124,7 @@ func (p Proposal) Observing() Proposal {
 // that hold pod routes.
 func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Cluster) {
 	spec := &p.Config.Spec
-	own := arm.ID(spec.RouteTableID)
+	own := arm.ID(spec.RouteTableID) // without it, any table with pod routes may be the cluster's
 	v := newClusterState(Facts{Snapshot: s}, &p.Config, cluster)
 	near := nearNetworks(s, cluster)
 	isTarget := map[string]bool{}
@@ -134,6 +150,10 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 		case subnet.RouteTable.Equal(own):
 			p.Notes = append(p.Notes, who+", which shares the cluster's route table: it needs no "+
 				"copy, but blocks the migration to Azure CNI Overlay")
+		case own == "" && s.Table(subnet.RouteTable) != nil &&
+			len(v.podRoutes(s.Table(subnet.RouteTable))) > 0:
+			p.Notes = append(p.Notes, who+", whose route table "+subnet.RouteTable.Short()+
+				" leads to the cluster's nodes, and may be the cluster's: it is not a target")
 		case inventory.IsManagedTable(subnet.RouteTable):
 			p.Notes = append(p.Notes, who+", which has the route table of another cluster, "+
 				subnet.RouteTable.Short()+": routekeeper never writes it")
@@ -147,7 +167,7 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		table := s.Tables[key]
-		if table.ID.Equal(own) || inventory.IsManagedTable(table.ID) ||
+		if own == "" || table.ID.Equal(own) || inventory.IsManagedTable(table.ID) ||
 			s.Elsewhere(table, cluster) || onNodes(s, table, cluster) {
 			continue
 		}

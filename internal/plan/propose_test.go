@@ -45,6 +45,11 @@ func TestPropose(t *testing.T) {
 	w.cluster(clusterB, "10.245.0.0/16", nodesB)
 	w.s.Clusters[clusterB.Key()].Plugin, w.s.Clusters[clusterB.Key()].PluginMode =
 		"azure", "overlay"
+	if p := Propose(w.s.Snapshot)[1]; len(p.Want.Written) != 1 || p.Config.Spec.RouteTableID != "" ||
+		slices.Contains(targetsOf(p), "spoke-rt") {
+		t.Errorf("without the activity log: %+v", p)
+	}
+	w.wrote(clusterA, tableA)
 	proposals := Propose(w.s.Snapshot)
 	if len(proposals) != 2 {
 		t.Fatalf("%d proposals", len(proposals))
@@ -66,7 +71,7 @@ func TestPropose(t *testing.T) {
 		t.Errorf("why spoke-rt: %s", got)
 	}
 	if arm.ID(p.Config.Spec.RouteTableID) != tableA ||
-		p.Table != "the node subnets are associated with it" ||
+		p.Table != "the cluster's identity wrote it" ||
 		len(p.Config.Spec.Guard.Subnets) != 2 || len(p.SubnetWhy) != 2 {
 		t.Errorf("%+v", p)
 	}
@@ -86,6 +91,7 @@ func TestProposeWhatIsNotToBeWritten(t *testing.T) {
 	w.table(other, "x 10.244.0.0/24 10.240.0.4").subnet(second, "10.240.7.0/24",
 		other).addGateway(second, "agw2")
 	delete(w.s.Tables, gateway.Key())
+	w.wrote(clusterA, tableA)
 	p := Propose(w.s.Snapshot)[0]
 	if len(p.Config.Spec.Targets) != 0 || len(p.Config.Spec.Guard.Subnets) != 0 {
 		t.Errorf("targets %v, guarded %v", p.Config.Spec.Targets, p.Config.Spec.Guard.Subnets)
@@ -99,6 +105,7 @@ func TestProposeWhatIsNotToBeWritten(t *testing.T) {
 	}
 	// Without any table it asks for what would identify it.
 	w.subnet(nodesA, "10.240.0.0/24", "")
+	w.s.Learn(clusterA).LogRead = false
 	if p := Propose(w.s.Snapshot)[0]; len(p.Want.Written) != 1 || p.Config.Spec.RouteTableID != "" {
 		t.Errorf("%+v", p)
 	}
@@ -130,9 +137,9 @@ func TestProposeTwins(t *testing.T) {
 			w.s.Table(id).Subnets = []arm.ID{on}
 		}
 		if other {
-			w.cluster(clusterB, "10.244.0.0/16", twin+"/subnets/nodes")
+			w.cluster(clusterB, "10.244.0.0/16", twin+"/subnets/nodes").wrote(clusterB, tableB)
 		}
-		return w
+		return w.wrote(clusterA, tableA)
 	}
 	for _, other := range []bool{false, true} {
 		for _, p := range Propose(twins(other).s.Snapshot) {

@@ -24,6 +24,9 @@ type Discovery struct {
 	// Doubtful is set if the best candidate has no route to any of the cluster's nodes. The table
 	// is read, but associated with no subnet.
 	Doubtful bool
+	// Rivals are tables that may be the cluster's, too: they lead to its nodes and are on no subnet.
+	// They are never written.
+	Rivals []arm.ID
 	// Want is what must be read first. It is empty once there is an answer, even a negative one.
 	Want inventory.Wanted
 	// Finding says why there is no answer.
@@ -81,16 +84,23 @@ func (t Taken) from(cluster, table arm.ID) bool {
 
 // Discover finds the cluster's route table.
 //
-// How it works: the first of these that identifies one table wins.
+// How it works: the first of these that identifies one table wins. What the cluster itself does comes
+// before what people did to it, because a subnet can be given any table, a copy of the cluster's
+// looks like it, and a config can confuse the two.
 //
-//  1. the config names it
-//  2. the node subnets last had it
-//  3. the node subnets are associated with it now
-//  4. the cluster's identity wrote it (activity log)
-//  5. it is the only managed table of the node resource group
+//	the table                                   | counts if
+//	--------------------------------------------|---------------------------------------------------
+//	the config names it                         | the cluster's identity wrote it, or wrote no other
+//	                                            |   that leads to its nodes
+//	it was the cluster's at the last check, or  | no associated table leads to its nodes, too; or
+//	  before a restart                          |   the identity wrote it
+//	the cluster's identity wrote it             | it leads to its nodes, and is no target
+//	AKS made it in the node resource group      | it leads to its nodes
+//	the node subnets are associated with it     | it leads to its nodes, and so does no table that
+//	                                            |   is on no subnet
 //
-// From the third on, a table must have a route to one of the cluster's nodes: a subnet may have the
-// wrong table, and several clusters may share an identity.
+// The activity log is read only while more than one table leads to the cluster's nodes. If it shows
+// nothing, two tables that nothing else tells apart lead to a finding, and neither is written.
 func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
 	if id := config.Spec.RouteTableID; id != "" {
@@ -114,40 +124,57 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	if len(want) > 0 {
 		return Discovery{Want: inventory.Wanted{Tables: want}}
 	}
-	carrying := c.carrying(associated)
-	if len(carrying) == 1 || len(associated) == 1 && cluster.Nodes() == 0 {
-		return Discovery{Table: append(carrying, associated...)[0],
-			How: "the node subnets are associated with it"}
+	leading := c.leading(associated)
+	const byAssociation = "the node subnets are associated with it"
+	if len(associated) == 1 && cluster.Nodes() == 0 {
+		return Discovery{Table: associated[0], How: byAssociation}
+	}
+	rivals, want := c.rivals(leading)
+	if len(want) > 0 {
+		return Discovery{Want: inventory.Wanted{Tables: want}}
+	}
+	if len(leading) == 1 && (len(rivals) == 0 || madeByAKS(cluster, leading[0])) {
+		return Discovery{Table: leading[0], How: byAssociation,
+			Proven: madeByAKS(cluster, leading[0])}
 	}
 
 	if !known.LogRead {
 		return Discovery{Want: inventory.Wanted{Written: []arm.ID{cluster.ID}}}
 	}
-	written, want := c.present(known.Written)
+	written, want := c.existing(known.Written)
 	if len(want) > 0 {
 		return Discovery{Want: inventory.Wanted{Tables: want}}
 	}
-	inLog := c.carrying(written)
-	if len(carrying) > 1 { // several fit, and the log may show which one the cluster writes
-		inLog = slices.DeleteFunc(inLog, func(id arm.ID) bool {
-			return !slices.ContainsFunc(carrying, id.Equal)
-		})
+	inLog := c.leading(written)
+	if len(inLog) > 1 { // the node subnets may show which of them it is
+		if both := slices.DeleteFunc(slices.Clone(inLog), func(id arm.ID) bool {
+			return !slices.ContainsFunc(leading, id.Equal)
+		}); len(both) > 0 {
+			inLog = both
+		}
 	}
-	const byLog = "the cluster's identity wrote it"
 	switch {
 	case len(inLog) == 0 && len(known.LogNext) > 0:
 		return Discovery{Want: inventory.Wanted{Written: []arm.ID{cluster.ID}}}
+	case len(inLog) == 1 && taken.from(cluster.ID, inLog[0]):
+		return c.unknown("its identity wrote %s, which is a target or another cluster's",
+			inLog[0].Short())
 	case len(inLog) == 1:
 		return Discovery{Table: inLog[0], How: byLog, Proven: true}
 	case len(inLog) > 1:
 		return c.unknown("the cluster's identity wrote several tables with routes to its nodes: %s",
 			shortNames(inLog))
-	case len(carrying) > 1:
+	case len(leading) > 1:
 		return c.unknown("its node subnets have several tables with routes to its nodes: %s",
-			shortNames(carrying))
+			shortNames(leading))
+	case len(leading) == 1 && len(c.loose(rivals)) > 0:
+		return c.unknown("its node subnets have %s, but %s leads to its nodes, too, and is on no "+
+			"subnet; nothing shows which of them the cluster writes", leading[0].Short(),
+			shortNames(c.loose(rivals)))
+	case len(leading) == 1:
+		return Discovery{Table: leading[0], How: byAssociation}
 	case len(associated) == 1:
-		return Discovery{Table: associated[0], How: "the node subnets are associated with it",
-			Doubtful: true}
+		return Discovery{Table: associated[0], How: byAssociation, Doubtful: true}
 	case len(associated) > 1:
 		return c.unknown("its node subnets have different tables, and none holds a route to its "+
 			"nodes: %s", shortNames(associated))
@@ -162,18 +189,26 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	return c.managed(managed, written)
 }
 
-// named checks the table that the config names against the cluster's own actions, unless all node
-// subnets have it: a config can confuse two tables. If the cluster's identity wrote another table
-// with routes to its nodes, and not this one, the answer is unknown.
+const byLog = "the cluster's identity wrote it"
+
+// named checks the table that the config names: a config can confuse two tables. If the cluster's
+// identity wrote another table with routes to its nodes, and not this one, the answer is unknown.
 func (c candidates) named(d Discovery) Discovery {
-	present := c.associated()
-	if len(c.subnets) == 0 || len(present) == 1 && present[0].Equal(d.Table) && !c.bare() {
+	if madeByAKS(c.cluster, d.Table) {
+		d.Proven = true
 		return d
 	}
 	if last := c.s.Memory.Of(c.cluster.ID); last.LastTable.Equal(d.Table) {
-		// the node subnets are associated with it and it leads to the nodes: nothing contradicts
-		// the config
 		d.Proven = last.LastProven
+		return d
+	}
+	rivals, want := c.rivals([]arm.ID{d.Table})
+	if len(want) > 0 {
+		return Discovery{Want: inventory.Wanted{Tables: want}}
+	}
+	present := c.associated()
+	if len(c.subnets) == 0 || len(rivals) == 0 && len(present) == 1 && present[0].Equal(d.Table) &&
+		!c.bare() {
 		return d
 	}
 	known := c.s.Known(c.cluster.ID)
@@ -184,24 +219,18 @@ func (c candidates) named(d Discovery) Discovery {
 		d.Proven = true
 		return d
 	}
-	var want, others []arm.ID
-	for _, id := range known.Written {
-		unread, tried := c.s.Unread[id.Key()]
-		switch table := c.s.Table(id); {
-		case unread.Absent:
-		case table == nil && !tried:
-			want = append(want, id)
-		case table != nil && LeadsToNodes(c.s, c.config, table):
-			others = append(others, id)
-		}
-	}
-	switch {
-	case len(want) > 0:
+	written, want := c.existing(known.Written)
+	if len(want) > 0 {
 		return Discovery{Want: inventory.Wanted{Tables: want}}
+	}
+	switch others := c.leading(written); {
 	case len(others) > 0:
 		return c.unknown("the config names %s, but its identity wrote %s, which holds routes to "+
 			"its nodes", d.Table.Short(), shortNames(others))
+	case len(rivals) > 0 && len(known.LogNext) > 0:
+		return Discovery{Want: inventory.Wanted{Written: []arm.ID{c.cluster.ID}}}
 	}
+	d.Rivals = c.loose(rivals)
 	return d
 }
 
@@ -229,7 +258,7 @@ func (c candidates) remembered() Discovery {
 	if len(want) > 0 {
 		return Discovery{Want: inventory.Wanted{Tables: want}}
 	}
-	rivals := c.carrying(others)
+	rivals := c.leading(others)
 	if len(rivals) == 0 {
 		return d
 	}
@@ -242,7 +271,7 @@ func (c candidates) remembered() Discovery {
 		return !slices.ContainsFunc(known.Written, id.Equal)
 	})
 	if len(written) == 1 {
-		return Discovery{Table: written[0], How: "the cluster's identity wrote it", Proven: true}
+		return Discovery{Table: written[0], How: byLog, Proven: true}
 	}
 	return c.unknown("its node subnets had several tables with routes to its nodes: %s",
 		shortNames(inventory.SortIDs(all)))
@@ -284,8 +313,35 @@ func (c candidates) present(ids []arm.ID) (there, want []arm.ID) {
 	return there, want
 }
 
-// carrying returns the tables with a route to one of the cluster's nodes.
-func (c candidates) carrying(ids []arm.ID) []arm.ID {
+// existing is present for tables that a config names as targets, too.
+func (c candidates) existing(ids []arm.ID) (there, want []arm.ID) {
+	c.taken.targets = nil
+	return c.present(ids)
+}
+
+// rivals returns the other tables that lead to the cluster's nodes, as far as the config and the node
+// subnets name them, and the ones that must still be read.
+func (c candidates) rivals(than []arm.ID) (leading, want []arm.ID) {
+	ids := c.associated()
+	for _, t := range c.config.Spec.Targets {
+		ids = append(ids, arm.ID(t.RouteTableID))
+	}
+	ids = slices.DeleteFunc(inventory.SortIDs(ids), func(id arm.ID) bool {
+		return slices.ContainsFunc(than, id.Equal)
+	})
+	there, want := c.existing(ids)
+	return c.leading(there), want
+}
+
+// loose returns the tables that are on no subnet.
+func (c candidates) loose(ids []arm.ID) []arm.ID {
+	return slices.DeleteFunc(slices.Clone(ids), func(id arm.ID) bool {
+		return len(c.s.Table(id).Subnets) > 0
+	})
+}
+
+// leading returns the tables with a route to one of the cluster's nodes.
+func (c candidates) leading(ids []arm.ID) []arm.ID {
 	var out []arm.ID
 	for _, id := range ids {
 		if table := c.s.Table(id); table != nil && LeadsToNodes(c.s, c.config, table) {
@@ -316,9 +372,9 @@ func podRoutesOf(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.Route
 // uses existing subnets, the table must have the cluster's routes.
 func (c candidates) managed(managed, written []arm.ID) Discovery {
 	const how = "it is the only managed table of the node resource group"
-	switch carrying := c.carrying(managed); {
-	case len(carrying) == 1:
-		return Discovery{Table: carrying[0], How: how}
+	switch leading := c.leading(managed); {
+	case len(leading) == 1:
+		return Discovery{Table: leading[0], How: how, Proven: true}
 	case len(managed) == 1 && len(c.cluster.ExistingSubnets()) == 0:
 		return Discovery{Table: managed[0], How: how}
 	case len(managed) > 1:

@@ -385,7 +385,7 @@ func TestPodCIDRs(t *testing.T) {
 		create gw-rt n0____102440024 - 10.244.0.0/24>10.240.0.4
 		create gw-rt n1____102441024 - 10.244.1.0/24>10.240.0.5`, "")
 	w.configs[0].Spec.PodCIDRs = []string{"10.99.0.0/16"}
-	w.expect("", "cluster-pod-cidr")
+	w.expect("", "cluster-pod-cidr\npod-cidrs-exclude-nodes")
 	w.configs[0].Spec.PodCIDRs = nil
 	w.s.Clusters[clusterA.Key()].PodCIDRs = append(w.s.Clusters[clusterA.Key()].PodCIDRs[:0],
 		mustPrefix("0.0.0.0/0"))
