@@ -44,7 +44,7 @@ func pastReport(e history.Entry) report.Past {
 	}
 	for _, f := range e.Findings {
 		p.Findings = append(p.Findings,
-			report.PastFinding{News: f.News, New: f.News == history.New, Finding: f.Finding})
+			report.PastFinding{News: f.News, New: f.News == history.New || f.News == history.Worse, Finding: f.Finding})
 	}
 	return p
 }

@@ -103,8 +103,8 @@ func short(text string, most int) string {
 // tell adds Events about what a check changed, and about findings that are new or gone. A silenced
 // finding is new when its silence has ended.
 func (c *controller) tell(r keeper.Result) {
-	appeared, gone, _ := finding.News(c.known, r.Findings)
-	appeared, _ = finding.Loud(appeared)
+	news := finding.News(c.known, r.Findings)
+	appeared, _ := finding.Loud(slices.Concat(news.Appeared, news.Worse))
 	known := c.known
 	c.known = finding.ByKey(r.Findings)
 	for key, f := range c.known {
@@ -129,7 +129,7 @@ func (c *controller) tell(r keeper.Result) {
 			c.say(o, kind, reasonOf(f.Code), "Check "+arm.ID(f.Resource).Short(), f.Message)
 		}
 	}
-	for _, f := range gone {
+	for _, f := range news.Gone {
 		if o := c.object(f.Cluster); o != nil {
 			c.say(o, "Normal", "Resolved", string(f.Code)+" "+arm.ID(f.Resource).Short(),
 				string(f.Code)+": "+f.Message)

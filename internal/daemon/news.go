@@ -79,13 +79,16 @@ var levels = map[finding.Severity]slog.Level{
 	finding.Info: slog.LevelInfo, finding.Warning: slog.LevelWarn, finding.Error: slog.LevelError,
 }
 
-// findings logs new findings, and known findings that are gone.
+// findings logs new findings, known findings with another severity, and those that are gone.
 func (n *news) findings(all []finding.Finding) (something bool) {
-	appeared, gone, hidden := finding.News(n.known, all)
+	known, changed := n.known, finding.News(n.known, all)
 	n.known = finding.ByKey(all)
-	for _, f := range appeared {
+	for _, f := range slices.Concat(changed.Appeared, changed.Worse, changed.Milder) {
 		attrs := []any{"code", string(f.Code), "cluster", f.Cluster, "resource", f.Resource,
 			"message", f.Message}
+		if before, old := known[f.Key()]; old {
+			attrs = append(attrs, "was", before.Severity.String())
+		}
 		if len(f.Evidence) > 0 {
 			attrs = append(attrs, "evidence", f.Evidence)
 		}
@@ -103,12 +106,12 @@ func (n *news) findings(all []finding.Finding) (something bool) {
 		}
 		n.log.Log(context.Background(), level, "finding", attrs...)
 	}
-	for _, f := range gone {
+	for _, f := range changed.Gone {
 		n.log.Info("resolved", "code", string(f.Code), "cluster", f.Cluster, "message", f.Message)
 	}
-	for _, f := range hidden {
+	for _, f := range changed.Hidden {
 		n.log.Info("not checked", "code", string(f.Code), "cluster", f.Cluster, "message",
 			f.Message)
 	}
-	return len(appeared)+len(gone)+len(hidden) > 0
+	return !changed.None()
 }

@@ -24,6 +24,8 @@ func TestNews(t *testing.T) {
 	}
 	held, unread := finding.New(finding.DeletesWithheld, "shop", "",
 		"held"), finding.New(finding.ReadFailed, "shop", "", "unread")
+	milder := held
+	milder.Severity = finding.Warning
 	for i, step := range []struct {
 		after    time.Duration
 		of       []string
@@ -53,6 +55,12 @@ func TestNews(t *testing.T) {
 		{findings: []finding.Finding{held}, news: true,
 			want: []string{"msg=finding code=deletes-withheld", "findings=1"}},
 		{findings: []finding.Finding{held}},
+		{findings: []finding.Finding{milder}, news: true,
+			want: []string{`level=WARN msg=finding code=deletes-withheld cluster=shop resource="" ` +
+				"message=held was=error", "findings=1"}},
+		{findings: []finding.Finding{held}, news: true,
+			want: []string{`level=ERROR msg=finding code=deletes-withheld cluster=shop resource="" ` +
+				"message=held was=warning", "findings=1"}},
 		{after: time.Hour, findings: []finding.Finding{held},
 			want: []string{"msg=check done=0 findings=1"}},
 		{findings: []finding.Finding{unread}, news: true,

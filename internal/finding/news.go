@@ -18,9 +18,21 @@ func ByKey(findings []Finding) map[string]Finding {
 	return known
 }
 
-// News compares findings with the previous ones: which are new, which are gone, and which are
-// hidden, because a new finding keeps them from being checked. What is not checked is not resolved.
-func News(known map[string]Finding, now []Finding) (appeared, gone, hidden []Finding) {
+// Changed is how findings differ from the previous ones.
+type Changed struct {
+	// Appeared are new. Worse and Milder were there with another severity.
+	Appeared, Worse, Milder []Finding
+	// Gone are resolved. Hidden are not: a new finding keeps them from being checked.
+	Gone, Hidden []Finding
+}
+
+// None reports whether nothing has changed.
+func (c Changed) None() bool {
+	return len(c.Appeared)+len(c.Worse)+len(c.Milder)+len(c.Gone)+len(c.Hidden) == 0
+}
+
+// News compares findings with the previous ones.
+func News(known map[string]Finding, now []Finding) (c Changed) {
 	still, unseen := ByKey(now), map[string]bool{}
 	outage := false // any cluster may be unchecked
 	for _, f := range now {
@@ -28,8 +40,13 @@ func News(known map[string]Finding, now []Finding) (appeared, gone, hidden []Fin
 			unseen[f.Cluster] = true
 		}
 		outage = outage || f.Code == AzureUnreachable && f.Cluster == ""
-		if _, old := known[f.Key()]; !old {
-			appeared = append(appeared, f)
+		switch before, old := known[f.Key()]; {
+		case !old:
+			c.Appeared = append(c.Appeared, f)
+		case f.Severity > before.Severity:
+			c.Worse = append(c.Worse, f)
+		case f.Severity < before.Severity:
+			c.Milder = append(c.Milder, f)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(known)) {
@@ -37,10 +54,10 @@ func News(known map[string]Finding, now []Finding) (appeared, gone, hidden []Fin
 		switch _, there := still[key]; {
 		case there:
 		case (outage || unseen[f.Cluster]) && !slices.Contains(blind, f.Code):
-			hidden = append(hidden, f)
+			c.Hidden = append(c.Hidden, f)
 		default:
-			gone = append(gone, f)
+			c.Gone = append(c.Gone, f)
 		}
 	}
-	return appeared, gone, hidden
+	return c
 }

@@ -66,8 +66,27 @@ func TestOutageNews(t *testing.T) {
 	before := []Finding{New(PrefixTaken, "shop", "", "taken"),
 		New(PrefixTaken, "play", "", "taken")}
 	now := Outage([]Finding{unreachable("shop", "EOF"), unreachable("play", "EOF")}, time.Now())
-	appeared, gone, hidden := News(ByKey(before), now)
-	if len(appeared) != 1 || len(gone) != 0 || len(hidden) != 2 {
-		t.Errorf("%d appear, %d are gone, %d are hidden", len(appeared), len(gone), len(hidden))
+	c := News(ByKey(before), now)
+	if len(c.Appeared) != 1 || len(c.Gone) != 0 || len(c.Hidden) != 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestSeverityNews: a finding that grows to an error is news, and so is one that becomes milder.
+func TestSeverityNews(t *testing.T) {
+	warning := New(NodeWithoutRoute, "shop", "", "no route")
+	warning.Severity = Warning
+	worse := warning
+	worse.Severity = Error
+	up, down := News(ByKey([]Finding{warning}), []Finding{worse}), News(ByKey([]Finding{worse}),
+		[]Finding{warning})
+	if len(up.Worse) != 1 || len(up.Appeared)+len(up.Milder)+len(up.Gone) != 0 || up.None() {
+		t.Errorf("worse: %+v", up)
+	}
+	if len(down.Milder) != 1 || len(down.Appeared)+len(down.Worse)+len(down.Gone) != 0 {
+		t.Errorf("milder: %+v", down)
+	}
+	if same := News(ByKey([]Finding{worse}), []Finding{worse}); !same.None() {
+		t.Errorf("the same: %+v", same)
 	}
 }

@@ -195,23 +195,25 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 		}
 	}
 	news = append(news, l.unneeded(r, s, left)...)
-	var appeared, gone, hidden []finding.Finding
+	var changed finding.Changed
 	kept := r.Of == nil || len(r.Of) > 0
 	if kept {
 		now := slices.Concat(r.Findings, l.stillStanding(r))
-		appeared, gone, hidden = finding.News(l.known, now)
+		changed = finding.News(l.known, now)
 		l.known = finding.ByKey(now)
 	} else if len(r.Changes) > 0 { // a check of no managed cluster: keep their state
-		appeared, _, _ = finding.News(l.known, r.Findings)
+		changed = finding.Changed{Appeared: finding.News(l.known, r.Findings).Appeared}
 	}
-	if under != nil || len(news)+len(appeared)+len(gone)+len(hidden) > 0 {
+	if under != nil || len(news) > 0 || !changed.None() {
 		of := l.begin(r)
 		for _, o := range news {
 			l.j.add(of.change(o, l.trueAt(o.Change)).now())
 		}
-		of.tell(&l.j, New, appeared)
-		of.tell(&l.j, Resolved, gone)
-		of.tell(&l.j, Hidden, hidden)
+		of.tell(&l.j, New, changed.Appeared)
+		of.tell(&l.j, Worse, changed.Worse)
+		of.tell(&l.j, Milder, changed.Milder)
+		of.tell(&l.j, Resolved, changed.Gone)
+		of.tell(&l.j, Hidden, changed.Hidden)
 		if kept {
 			l.j.add(&standing{l.known})
 		}

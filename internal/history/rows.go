@@ -103,15 +103,17 @@ func (b *batch) ensure(r *check) error {
 	return nil
 }
 
-// News about a finding compared to the last check: it is new, it is resolved, or it is no longer
-// checked.
+// News about a finding compared to the last check: it is new, more or less severe, resolved, or no
+// longer checked.
 const (
 	New      = "new"
+	Worse    = "worse"
+	Milder   = "milder"
 	Resolved = "resolved"
 	Hidden   = "not checked"
 )
 
-// told is the row of a finding that appeared or disappeared.
+// told is the row of a finding that changed.
 type told struct {
 	of      *check
 	news    string
@@ -127,7 +129,7 @@ func (t *told) write(b *batch) error {
 		t.finding.Cluster, document(t.finding))
 }
 
-// tell adds findings that appeared or disappeared.
+// tell adds findings that changed.
 func (r *check) tell(j *journal, news string, findings []finding.Finding) {
 	for _, f := range findings {
 		j.add(&told{r, news, f})

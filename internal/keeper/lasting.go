@@ -19,7 +19,7 @@ import (
 // NICs. It omits earlier node subnets, because they make a route the cluster's, which allows its
 // delete. Only Steady can prove a delete, together with the table as it is now.
 type Lasting struct {
-	// Table is the cluster's route table as last known.
+	// Table is the cluster's route table as last known; "" if no check has identified it.
 	Table arm.ID `json:"table,omitempty"`
 	// Proven is set if the cluster's own actions identified it, as plan.Remembered.LastProven.
 	Proven bool `json:"proven,omitempty"`
@@ -28,6 +28,9 @@ type Lasting struct {
 	Subnets   []arm.ID `json:"subnets,omitempty"`
 	// Steady says which routes of Table had settled.
 	Steady Steady `json:"steady,omitzero"`
+	// Lacks are the nodes without a route, as plan.NodeRoutes.Lacks. They make no change: they only
+	// say since when, so that a restart does not make an error a warning again.
+	Lacks map[string]plan.Lack `json:"lacks,omitempty"`
 }
 
 // Steady says that all routes of a table with this ETag had settled, except those to the next hops
@@ -61,12 +64,20 @@ func (c *check) recallTables(ctx context.Context) error {
 		config := &c.configs[i]
 		id := idOf(*config)
 		m, cluster := c.mem.clusters[id.Key()], s.Cluster(id)
-		if m.laid.Table == "" || cluster == nil || !allSeen(s.Snapshot, s.NodeSubnetIDs(cluster)) {
+		if m.laid.NodeGroup == "" || cluster == nil ||
+			!allSeen(s.Snapshot, s.NodeSubnetIDs(cluster)) {
 			continue
 		}
 		was := m.laid
 		m.laid = Lasting{} // used once: what this keeper sees itself is newer
-		if m.lastTable != "" || !was.of(s.Snapshot, cluster) {
+		if !was.of(s.Snapshot, cluster) {
+			continue
+		}
+		if m.nodes.Hops == nil { // before the first check of its nodes
+			m.nodes.Lacks = was.Lacks
+			m.recall(s, id)
+		}
+		if m.lastTable != "" || was.Table == "" {
 			continue
 		}
 		if err := c.read(ctx, s.Snapshot, inventory.Wanted{
@@ -77,10 +88,11 @@ func (c *check) recallTables(ctx context.Context) error {
 			m.laid = was // the next check tries again
 			continue
 		}
-		if table := s.Table(was.Table); table == nil || !plan.LeadsToNodes(s, config, table) {
+		agrees := hasOnly(s.Snapshot, s.NodeSubnetIDs(cluster), was.Table)
+		if table := s.Table(was.Table); table == nil ||
+			!agrees && !plan.LeadsToNodes(s, config, table) {
 			continue
 		}
-		agrees := hasOnly(s.Snapshot, s.NodeSubnetIDs(cluster), was.Table)
 		if !agrees {
 			c.k.log.Warn("the cluster's route table is known from before the restart, and its node "+
 				"subnets do not have it", "cluster", config.Metadata.Name, "table", string(was.Table))
@@ -122,14 +134,15 @@ func (c *check) storeLasting(s *inventory.Snapshot) {
 		id := idOf(config)
 		m := c.mem.clusters[id.Key()]
 		before := c.k.lasting()[id.Key()]
-		now := Lasting{Table: m.lastTable, Proven: m.lastProven}
-		if cluster := s.Cluster(id); cluster != nil && now.Table != "" {
-			now.NodeGroup, now.Subnets = cluster.NodeGroup(), inventory.SortIDs(
-				slices.Clone(s.NodeSubnetIDs(cluster)))
+		cluster := s.Cluster(id)
+		if cluster == nil {
+			continue // not seen this time: what is known stays
 		}
-		now.Steady = m.steady(s.Table(now.Table), time.Now())
-		if now.Table == "" || now.NodeGroup == "" { // not seen this time: keep what is known
-			now = before
+		now := Lasting{Table: m.lastTable, Proven: m.lastProven, NodeGroup: cluster.NodeGroup(),
+			Subnets: inventory.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster))),
+			Steady:  m.steady(s.Table(m.lastTable), time.Now()), Lacks: m.nodes.Lacks}
+		if now.Table == "" && before.of(s, cluster) {
+			now.Table, now.Proven, now.Steady = before.Table, before.Proven, before.Steady
 		}
 		if !reflect.DeepEqual(now, before) {
 			changed[id.Key()] = now

@@ -146,6 +146,45 @@ func TestCopyAcrossRestart(t *testing.T) {
 	}
 }
 
+// TestAgeAcrossRestart: a node lacks its route for so long that it is an error. A restart does not
+// make it a warning again, and a node that only joined before it stays one.
+func TestAgeAcrossRestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		waits time.Duration
+		want  finding.Severity
+		empty bool // the table has no route to any node
+	}{
+		"an error":                  {6 * time.Minute, finding.Error, false},
+		"an error, the table empty": {6 * time.Minute, finding.Error, true},
+		"a warning":                 {2 * time.Minute, finding.Warning, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				store := paper{}
+				w.reconcile(w.keepWith(store))
+				w.e.PauseRoutes(w.demo.Cluster, true)
+				if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 4); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				if c.empty {
+					w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:1] })
+				}
+				w.reconcile(w.keepWith(store))
+				time.Sleep(c.waits)
+				r := w.reconcile(w.keepWith(store))
+				i := slices.IndexFunc(r.Findings, func(f finding.Finding) bool {
+					return f.Code == finding.NodeWithoutRoute
+				})
+				if i < 0 || r.Findings[i].Severity != c.want {
+					t.Errorf("%+v", r.Findings)
+				}
+			})
+		})
+	}
+}
+
 // TestOldTableDeletesNothing: the stored table is an old one that lacks a living node, and the
 // nodes' interfaces cannot be read. No check deletes anything because of it without proof.
 func TestOldTableDeletesNothing(t *testing.T) {

@@ -74,19 +74,14 @@ func (n *Notifier) Check(at time.Time, findings []finding.Finding, changes []pla
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var events []Event
-	appeared, gone, _ := finding.News(n.told, findings)
-	for _, f := range findings { // one that became worse is news again
-		if before, told := n.told[f.Key()]; told && f.Severity > before.Severity {
-			appeared = append(appeared, f)
-		}
-	}
-	for _, f := range appeared {
+	changed := finding.News(n.told, findings)
+	for _, f := range slices.Concat(changed.Appeared, changed.Worse) {
 		if kind, news, is := kindOf(f); is && f.Silenced == nil {
 			n.told[f.Key()] = f
 			events = append(events, about(kind, news, at, f))
 		}
 	}
-	for _, f := range gone { // what an outage hides is not gone
+	for _, f := range changed.Gone { // what an outage hides is not gone
 		delete(n.told, f.Key())
 		_, news, _ := kindOf(f)
 		events = append(events, about(Resolved, news, at, f))

@@ -130,11 +130,11 @@ func (n *NodeRoutes) note(machine string, lack Lack) {
 type Lack struct {
 	// Since is the time of the first check that saw this. Lost is set if the check before that saw
 	// the route.
-	Since time.Time
-	Lost  bool
+	Since time.Time `json:"since"`
+	Lost  bool      `json:"lost,omitempty"`
 	// Reported is set once the node was reported. It stays set until the node has its route or is
 	// gone.
-	Reported bool
+	Reported bool `json:"reported,omitempty"`
 }
 
 // Pair is a pod route without its name.

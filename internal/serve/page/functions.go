@@ -189,7 +189,7 @@ func tone(e history.Entry) string {
 		}
 	}
 	for _, f := range e.Findings {
-		if f.News == history.New && f.Severity == finding.Error && !done {
+		if (f.News == history.New || f.News == history.Worse) && f.Severity == finding.Error && !done {
 			return Bad
 		}
 	}
