@@ -144,7 +144,7 @@ func (r egressReader) extensions(ctx context.Context) error {
 func (r egressReader) list(ctx context.Context, list arm.ID, version string) error {
 	err := r.c.listAll(ctx, r.c.address(list, "", version), func(raw json.RawMessage) bool {
 		if err := r.s.Add(raw); err != nil {
-			r.e.Unread[list.Key()] = err.Error()
+			r.e.Unread[list.Key()] = named(raw, err).Error()
 		}
 		return true
 	})

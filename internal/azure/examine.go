@@ -69,8 +69,8 @@ func (c *Client) readInto(ctx context.Context, s *inventory.Snapshot, resourceTy
 		func(_ wanted, id arm.ID, body []byte, fault *Error) {
 			if fault != nil {
 				unread(s, id, fault)
-			} else if err := s.Add(body); err != nil {
-				garbled(s, id, err)
+			} else {
+				add(s, id, body)
 			}
 		})
 }
@@ -120,9 +120,7 @@ func (c *Client) listSerial(ctx context.Context, s *inventory.Snapshot, scope ar
 	defer func() { <-serial }()
 	where := scope + arm.ID(below)
 	for _, raw := range documents {
-		if err := s.Add(raw); err != nil {
-			garbled(s, where, err)
-		}
+		addListed(s, where, raw)
 	}
 	return noted(s, where, err)
 }

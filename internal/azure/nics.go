@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -48,16 +49,18 @@ func (c *Client) readNICLists(ctx context.Context, lists []string, nics *invento
 	serial := make(chan struct{}, 1)
 	for _, list := range lists {
 		g.Go(func() error {
-			garbled := false
+			var garbled arm.ID
 			err := c.listAll(ctx, list, func(raw json.RawMessage) bool {
 				serial <- struct{}{}
 				defer func() { <-serial }()
-				garbled = garbled || !addNIC(nics, raw)
+				if !addNIC(nics, raw) {
+					garbled = cmp.Or(idIn(raw), "a network interface")
+				}
 				return true
 			})
-			if err == nil && garbled {
+			if err == nil && garbled != "" {
 				return &Error{Method: http.MethodGet, ID: idOf(list), Status: http.StatusOK,
-					Message: "a network interface cannot be decoded"}
+					Message: string(garbled) + " cannot be decoded"}
 			}
 			return err
 		})

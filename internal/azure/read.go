@@ -190,8 +190,8 @@ func (c *Client) readVNets(ctx context.Context, s *inventory.Snapshot, ids []arm
 	return c.readEach(ctx, asWanted(ids), func(w wanted, id arm.ID, body []byte, fault *Error) {
 		if fault != nil {
 			unread(s, id, fault)
-		} else if err := s.Add(body); err != nil {
-			garbled(s, id, err)
+		} else {
+			add(s, id, body)
 		}
 	})
 }
@@ -277,16 +277,16 @@ func (c *Client) readAKSSubnets(ctx context.Context, s *inventory.Snapshot,
 	var found []arm.ID
 	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeVNet,
 		networkVersion), func(raw json.RawMessage) bool {
-		_, subnets, err := inventory.DecodeVNet(raw)
-		if err != nil {
-			garbled(s, cluster.NodeGroup(), err)
-			return true
-		}
-		for _, subnet := range subnets {
-			if cluster.IsManagedSubnet(subnet.ID) {
-				s.Subnets[subnet.ID.Key()] = subnet
-				found = append(found, subnet.ID)
+		_, _, unreadable := inventory.DecodeVNet(raw)
+		for _, one := range subnetsIn(idIn(raw), raw) {
+			if one.err == nil && cluster.IsManagedSubnet(one.id) {
+				s.Subnets[one.id.Key()] = one.subnet
+				found = append(found, one.id)
+				unreadable = nil // by another subnet, which is not asked for
 			}
+		}
+		if unreadable != nil {
+			garbled(s, cluster.NodeGroup(), named(raw, unreadable))
 		}
 		return true
 	})
@@ -312,10 +312,17 @@ func (c *Client) readManaged(ctx context.Context, s *inventory.Snapshot,
 	known.ManagedRead = true
 	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeRouteTable,
 		networkVersion), func(raw json.RawMessage) bool {
-		table, err := inventory.DecodeRouteTable(raw)
-		if err == nil && inventory.IsManagedTable(table.ID) {
-			s.Tables[table.ID.Key()] = table
-			known.Managed = append(known.Managed, table.ID)
+		id := idIn(raw)
+		switch table, err := inventory.DecodeRouteTable(raw); {
+		case err != nil && id == "":
+			garbled(s, cluster.NodeGroup(), err)
+		case !inventory.IsManagedTable(id):
+		case err != nil: // it exists, and may be the cluster's
+			garbled(s, id, err)
+			known.Managed = append(known.Managed, id)
+		default:
+			s.Tables[id.Key()] = table
+			known.Managed = append(known.Managed, id)
 		}
 		return true
 	})

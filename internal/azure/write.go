@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,6 +92,7 @@ func (w *writing) run(ctx context.Context) error {
 			return err
 		}
 		w.After = doc
+		read := time.Now()
 		body, err := w.edit(doc)
 		if err != nil {
 			return err
@@ -128,11 +130,40 @@ func (w *writing) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		switch same, err := w.unchanged(finish, doc, read); {
+		case err != nil:
+			return err
+		case !same:
+			w.last = &Error{Method: http.MethodPut, ID: w.id,
+				Status: http.StatusPreconditionFailed, Code: "PreconditionFailed",
+				Message: "it changed while the write was prepared"}
+			if attempt > 0 {
+				if err := w.sleep(ctx, attempt, 0); err != nil {
+					return err
+				}
+			}
+			continue
+		}
 		if again, err := w.put(ctx, attempt, body, doc.ETag); !again {
 			return err
 		}
 	}
 	return w.last
+}
+
+// fresh is how old a subnet's document may be when it is put back.
+const fresh = 250 * time.Millisecond
+
+// unchanged reports whether a subnet is still as it was read. Whether Azure checks If-Match on
+// subnets is not known, and the decision to write one, and throttling, can take seconds: what
+// another client writes meanwhile would be lost without a trace. So an older document is read
+// again. What is written between that GET and the PUT can only be found in the activity log.
+func (w *writing) unchanged(ctx context.Context, doc arm.Document, read time.Time) (bool, error) {
+	if !w.id.Is(arm.TypeSubnet) || time.Since(read) < fresh {
+		return true, nil
+	}
+	now, err := w.c.getResource(ctx, w.id)
+	return err == nil && bytes.Equal(now.Raw, doc.Raw), err
 }
 
 // busy reports whether another operation stopped the last attempt.

@@ -57,7 +57,8 @@ func survey(ctx context.Context, client *azure.Client, scope arm.ID,
 		}
 	}
 	s, err := client.Survey(ctx, subscriptions...)
-	if err == nil && len(s.Unread) > 0 {
+	notListed := func(u inventory.Unread) bool { return !u.Undecoded() }
+	if err == nil && slices.ContainsFunc(slices.Collect(maps.Values(s.Unread)), notListed) {
 		s, err = client.Survey(ctx, groups...)
 	}
 	if err != nil {

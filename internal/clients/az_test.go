@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // needAZ is set by .ci/run: then a machine without the Azure CLI fails this test.
@@ -60,6 +61,7 @@ func TestAzureCLI(t *testing.T) {
 	t.Logf("the script took %s", time.Since(began))
 	checkCommands(t, filepath.Join(out, "commands"))
 	checkAnswers(t, out)
+	checkTagged(t, out)
 	if kubectl != "" {
 		if n := answered(t, out, "kubectl").Get("items.#").Int(); n != 5 {
 			t.Errorf("kubectl sees %d nodes, want 5", n)
@@ -136,6 +138,7 @@ func checkAnswers(t *testing.T, out string) {
 		{"deployments", "#", "2"},
 		{"operations", "#", "4"},
 		{"gateway", "applicationGateway.provisioningState", "Succeeded"},
+		{"tag-vnet", "tags.team", "net"},
 		{"left", "#", "4"}, // the three tables of the template, and the gateway's address
 		{"groups", "#", "0"},
 	} {
@@ -161,6 +164,21 @@ func checkAnswers(t *testing.T, out string) {
 			caller) || caller == "" {
 			t.Errorf("the activity log has no %s by %q", operation, caller)
 		}
+	}
+}
+
+// checkTagged decodes a network with a gateway that az has written.
+func checkTagged(t *testing.T, out string) {
+	_, subnets, err := inventory.DecodeVNet([]byte(answered(t, out, "tagged-vnet").Raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateways := 0
+	for _, subnet := range subnets {
+		gateways += len(subnet.Gateways)
+	}
+	if gateways != 1 {
+		t.Errorf("after az's write the subnets show %d gateways, want 1", gateways)
 	}
 }
 
@@ -229,6 +247,7 @@ func checkWrites(t *testing.T, a *azure) {
 		"PUT Microsoft.Resources/deployments/shop 2021-04-01 201",
 		"POST Microsoft.Resources/deployments/shop/whatIf 2021-04-01 202",
 		"PUT Microsoft.Resources/deployments/ag_deploy 2021-04-01 201",
+		"PUT Microsoft.Network/virtualNetworks/shop-vnet 2022-01-01 200",
 		"DELETE Microsoft.Network/applicationGateways/shop-gw 2022-05-01 202",
 		"DELETE Microsoft.ContainerService/managedClusters/shop 2022-11-01 202",
 		"DELETE Microsoft.Network/virtualNetworks/shop-vnet 2022-01-01 202",

@@ -60,7 +60,7 @@ func unseen(s *inventory.Snapshot, said []finding.Finding) []finding.Finding {
 			continue
 		}
 		f := finding.New(finding.ReadFailed, "", string(u.ID), "%s", notRead(u))
-		if !isList(u.ID) {
+		if !isList(u.ID) && !u.Undecoded() {
 			f.Severity = finding.Info
 		}
 		found = append(found, f)

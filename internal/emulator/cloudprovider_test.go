@@ -16,6 +16,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // provided is a cluster of one node with AKS's times, whose route is written; all later times count
@@ -162,6 +163,62 @@ func TestDeletesAndCase(t *testing.T) {
 				b.e.SetRouteBugs(aksID, RouteBugs{})
 				time.Sleep(5 * time.Minute)
 			}
+		}
+	})
+}
+
+// TestStrangersInPodCIDR: a route inside the pod CIDR that belongs to no node is deleted, whatever
+// its name and wherever it leads; also one that only begins or ends there. A node's own route stays
+// with a wrong next hop, and a route outside the pod CIDR stays.
+func TestStrangersInPodCIDR(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := provided(t, Options{RouteBugs: RouteBugs{Polite: true}}) // no deletes by name
+		const appliance = `"nextHopType":"VirtualAppliance","nextHopIpAddress":"10.0.1.4"`
+		doc := b.get(rt)
+		p := kernel.ObjectAt(doc, "properties")
+		node := kernel.ListAt(p, "routes")[0]
+		kernel.ObjectAt(node, "properties")["nextHopIpAddress"] = "10.0.1.99"
+		own := inventory.RouteNode(kernel.Text(node, "name"))
+		routes, want := []any{node}, []string{kernel.Text(node, "name")}
+		for _, r := range []struct {
+			name, prefix, hop string
+			stays             bool
+		}{
+			{"stranger", "10.244.200.0/24", appliance, false},
+			{"hole", "10.244.201.0/24", `"nextHopType":"None"`, false},
+			{"aks-gone-vmss000000____10244202024", "10.244.202.0/24", appliance, false},
+			{own + "____1024420324", "10.244.203.0/24", appliance, false}, // not its pod CIDR
+			{"part", "10.244.204.128/25", appliance, false},
+			{"whole", "10.244.0.0/16", appliance, false},
+			{"begins", "10.244.0.0/15", appliance, false},
+			{"around", "10.240.0.0/12", appliance, true},
+			{"outside", "10.245.0.0/24", appliance, true},
+			{"default", "0.0.0.0/0", appliance, true},
+		} {
+			route, f := kernel.DecodeObject([]byte(`{"name":"` + r.name +
+				`","properties":{"addressPrefix":"` + r.prefix + `",` + r.hop + `}}`))
+			if f != nil {
+				t.Fatal(f)
+			}
+			if routes = append(routes, route); r.stays {
+				want = append(want, r.name)
+			}
+		}
+		p["routes"] = routes
+		b.put(rt, string(kernel.Encode(doc)))
+		time.Sleep(3 * time.Minute) // its copy expires
+		var got []string
+		for _, r := range kernel.ListAt(b.properties(rt), "routes") {
+			got = append(got, kernel.Text(r, "name"))
+			if hop := kernel.Text(kernel.ObjectAt(r, "properties"),
+				"nextHopIpAddress"); got[len(got)-1] == kernel.Text(node, "name") &&
+				hop != "10.0.1.99" {
+				t.Errorf("the wrong next hop of the node's route became %s", hop)
+			}
+		}
+		slices.Sort(got)
+		if slices.Sort(want); !slices.Equal(got, want) {
+			t.Errorf("the table has %q, want %q", got, want)
 		}
 	})
 }

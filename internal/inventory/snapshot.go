@@ -76,6 +76,9 @@ func (u Unread) Reason() string {
 	return u.Message
 }
 
+// Undecoded reports whether Azure answered with the resource, and its document makes no sense.
+func (u Unread) Undecoded() bool { return u.Status == 200 }
+
 // Writer says who last wrote a resource.
 type Writer struct {
 	Line   string `json:"line"` // one sentence, even if the writer is unknown

@@ -303,3 +303,29 @@ func TestIdleReadsOfOthers(t *testing.T) {
 		}
 	})
 }
+
+// TestOneUndecodable: a subnet whose document cannot be decoded is left alone and named. The
+// association of another subnet of the same network is restored, in both ways of reading subnets,
+// and no route is deleted.
+func TestOneUndecodable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.reconcile(k)
+		w.edit(w.demo.GatewaySubnet, func(p object) { p["strange"], p["Strange"] = 1, 2 })
+		routes := w.routes(w.demo.GatewayTable)
+		for range 2 {
+			w.strip(w.demo.NodeSubnet)
+			time.Sleep(6 * time.Minute)
+			r := w.reconcile(k)
+			w.expect(r, "1 done associate shop-vnet/nodes", finding.ReadFailed)
+			for _, f := range r.Findings {
+				if f.Code == finding.ReadFailed && (f.Resource != string(w.demo.GatewaySubnet) ||
+					!strings.Contains(f.Message, "shop-vnet/appgw")) {
+					t.Errorf("the finding does not name the subnet: %+v", f)
+				}
+			}
+		}
+		w.expectRoutes(w.demo.GatewayTable, routes...)
+	})
+}

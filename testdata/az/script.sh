@@ -85,6 +85,9 @@ step deployments deployment group list $group
 step operations deployment operation group list $group --name shop
 step gateway network application-gateway create $group --name shop-gw --sku Standard_v2 --priority 100 \
   --public-ip-address shop-gw-ip --vnet-name shop-vnet --subnet appgw
+# az writes the gateway's field of the subnet in another case than Azure: applicationGatewayIpConfigurations.
+step tag-vnet network vnet update $group --name shop-vnet --set tags.team=net
+step tagged-vnet rest --method get --url "$HTTPS$providers/Microsoft.Network/virtualNetworks/shop-vnet?api-version=2025-05-01"
 step delete-gateway network application-gateway delete $group --name shop-gw
 
 step delete-cluster aks delete $shop --yes

@@ -17,11 +17,12 @@ import (
 // How it works. cloudProvider writes a kubenet cluster's routes as cloud-provider-azure does; it
 // was compared with the real one. It writes the whole table at once, in batches, from a cached copy
 // and with the ETag of that copy. It deletes every route inside the pod CIDR that matches no node,
-// whatever its name, and one batch later every route whose name begins with the deleted one's node
-// name. So a route named aks makes all routes of the nodes aks-… disappear for a moment, and the
-// old pod CIDR of a node makes the route of its new one disappear. A failed write counts as success
-// towards Kubernetes, and is retried in each batch with the same copy until the copy expires. It
-// never repairs a wrong next hop, and never writes subnets.
+// whatever its name and next hop, and one batch later every route whose name begins with the
+// deleted one's node name. So a route named aks makes all routes of the nodes aks-… disappear for a
+// moment, and the old pod CIDR of a node makes the route of its new one disappear. A failed write
+// counts as success towards Kubernetes, and is retried in each batch with the same copy until the
+// copy expires. It never repairs a wrong next hop. The real one also writes a subnet for a Service
+// with a private link service (disablePLSNetworkPolicy in cloud-provider-azure); this one does not.
 
 type cloudProvider struct {
 	aks     *AKS
@@ -267,7 +268,8 @@ func (p *cloudProvider) read() kernel.Object {
 }
 
 // keep returns the routes to keep: all outside the pod CIDRs, and those inside whose node has
-// exactly that pod CIDR and whose names do not begin with a name that the previous batch deleted.
+// exactly that pod CIDR, wherever they lead, and whose names do not begin with a name that the
+// previous batch deleted.
 func (p *cloudProvider) keep(routes []kernel.Object, before []string) (kept []any, changed bool) {
 	byName := map[string]*Node{}
 	for _, n := range p.cluster.nodes() {
@@ -300,13 +302,25 @@ func beginsAs(names []string, name string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(name, n) })
 }
 
+// responsible reports whether a route is the provider's to delete: its first or its last address is
+// in a pod CIDR. So a route that is wider than the pod CIDR can be (isResponsibleForRoute in
+// Kubernetes' controllers/route/route_controller.go).
 func (p *cloudProvider) responsible(prefix netip.Prefix) bool {
-	for _, cidr := range p.cluster.podCIDRs {
-		if prefix.Bits() >= cidr.Bits() && cidr.Contains(prefix.Addr()) {
-			return true
-		}
+	first, last := ends(prefix)
+	return slices.ContainsFunc(p.cluster.podCIDRs, func(cidr netip.Prefix) bool {
+		return cidr.Contains(first) || cidr.Contains(last)
+	})
+}
+
+// ends are the first and the last address of a prefix.
+func ends(prefix netip.Prefix) (first, last netip.Addr) {
+	first = prefix.Masked().Addr()
+	raw := first.AsSlice()
+	for bit := prefix.Bits(); bit < len(raw)*8; bit++ {
+		raw[bit/8] |= 1 << (7 - bit%8)
 	}
-	return false
+	last, _ = netip.AddrFromSlice(raw) // it has the length of an address
+	return first, last
 }
 
 func hasPrefix(n *Node, prefix netip.Prefix) bool {

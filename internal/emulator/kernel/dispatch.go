@@ -165,7 +165,6 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 	before := k.compared(old)
 	r := k.NewResource(id, sent, old)
 	k.DropNewer(id, r.Body, c.Version)
-	k.Fabric.DropBack(r)
 	if kind.Tracked {
 		if f := checkLocation(r.Body, old); f != nil {
 			return nil, f

@@ -71,6 +71,9 @@ type Service struct {
 	// Types are its resource types. Calls are answered after authentication and authorization,
 	// Above before them.
 	Types []Kind
+	// Names are properties of its types in Azure's spelling, in addition to what the types
+	// name themselves.
+	Names []string
 	Calls []Special
 	Above []Special
 	// Waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE, by
@@ -102,6 +105,7 @@ type Service struct {
 // Add adds a service.
 func (k *Kernel) Add(s Service) {
 	for _, t := range s.Types {
+		t.spelling = t.names(s.Names)
 		k.Kinds[KindKey(t.Name)] = &t
 	}
 	maps.Copy(k.waits, s.Waits)
@@ -203,8 +207,6 @@ func (k *Kernel) Close() {
 // fabric relates resources of all types: the links between their documents, and the addresses that
 // they take in subnets.
 type fabric interface {
-	// DropBack removes the fields that only Azure may write: the back links.
-	DropBack(r *Resource)
 	// SettleLinks checks the links of a document.
 	SettleLinks(r *Resource, location string) *Failure
 	// SettleSeats chooses the addresses that a resource takes, TakeSeats takes them, LeaveSeats

@@ -29,6 +29,10 @@ type Kind struct {
 	Show func(r *Resource, doc Object, version string)
 	// Facts are the values that Azure adds to its documents.
 	Facts []Fact
+	// ReadOnly are the properties that only Azure writes: a PUT drops them.
+	ReadOnly []string
+	// spelling has the names of its properties (spelling.go).
+	spelling map[string]string
 	// Removable refuses a delete, Removed does the work after one.
 	Removable func(r *Resource) *Failure
 	Removed   func(r *Resource)

@@ -49,13 +49,12 @@ type Resource struct {
 // write.
 func (k *Kernel) NewResource(id arm.ID, sent Object, old *Resource) *Resource {
 	body := Clone(sent)
-	for _, field := range []string{"id", "name", "type", "etag", "systemData"} {
-		delete(body, field)
-	}
+	kind := k.KindOf(id)
+	kind.spell(body)
+	kind.dropReadOnly(body)
 	if body["properties"] == nil {
 		body["properties"] = Object{}
 	}
-	delete(ObjectAt(body, "properties"), "provisioningState")
 	if old != nil {
 		id = old.ID // a resource keeps the case it was created with
 	}

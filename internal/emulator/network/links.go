@@ -219,13 +219,15 @@ func (s *Network) locationOf(r *kernel.Resource) string {
 	return kernel.Text(r.Body, "location")
 }
 
-// DropBack removes the fields that only Azure may write: the back links.
-func (s *Network) DropBack(r *kernel.Resource) {
+// backNames are the fields of a type that show links to it. Only Azure writes them.
+func backNames(resourceType string) []string {
+	var names []string
 	for _, l := range Links {
-		if r.ID.Is(l.To) {
-			delete(kernel.ObjectAt(r.Body, "properties"), strings.TrimSuffix(l.Back, "[]"))
+		if strings.EqualFold(l.To, resourceType) && l.Back != "" {
+			names = append(names, strings.TrimSuffix(l.Back, "[]"))
 		}
 	}
+	return names
 }
 
 // ShowBack adds the back links to a document.

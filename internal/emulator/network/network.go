@@ -49,7 +49,7 @@ func New(k *kernel.Kernel, opts Options) *Network {
 	s.peerings, s.gateways = &peerings{network: s}, &gateways{network: s}
 	k.Fabric = s
 	k.Add(kernel.Service{
-		Types: s.types(), Waits: s.waits(), NewerFields: newerFields, Index: s,
+		Types: s.types(), Names: names(), Waits: s.waits(), NewerFields: newerFields, Index: s,
 		Prepare: s.gateways.probe,
 		Calls: []kernel.Special{s.effectiveCall, s.watcherCall, s.usageCall,
 			s.gateways.gatewayCall},
@@ -87,7 +87,7 @@ type instances interface {
 // types are the resource types of Microsoft.Network, and the virtual machine that a network
 // interface can name.
 func (s *Network) types() []kernel.Kind {
-	return []kernel.Kind{
+	kinds := []kernel.Kind{
 		{Name: arm.TypeVNet, Tracked: true, Facts: vnetFacts, Settle: s.settleVNet,
 			Stored: s.storedVNet, Show: s.showVNet, Removable: s.vnetRemovable,
 			Removed: s.peerings.vnetRemoved, ChildRemoved: s.changedVNet, Retagged: s.changedVNet,
@@ -95,11 +95,13 @@ func (s *Network) types() []kernel.Kind {
 		{Name: arm.TypeSubnet, IgnoresMatch: s.Opts.IgnoreSubnetETag,
 			Together: s.together, Extra: s.addressesKept, Restored: s.restoreAddresses,
 			Settle: s.settleSubnet, Stored: s.storedSubnet, Show: s.showSubnet,
-			Removable: s.subnetRemovable},
+			Removable: s.subnetRemovable, ReadOnly: []string{"ipConfigurations",
+				"ipConfigurationProfiles", "privateEndpoints", "purpose",
+				"resourceNavigationLinks", "serviceAssociationLinks"}},
 		{Name: TypePeering, Facts: peeringFacts, Settle: s.peerings.settlePeering,
 			Stored: s.peerings.storedPeering, Show: s.peerings.showPeering,
-			Removed:  s.peerings.peeringRemoved,
-			Together: s.together},
+			Removed: s.peerings.peeringRemoved, Together: s.together,
+			ReadOnly: []string{"peeringSyncLevel", "remoteVirtualNetworkAddressSpace"}},
 		{Name: arm.TypeRouteTable, Tracked: true, Settle: s.settleRouteTable, Busy: beingUpdated,
 			Lists: []kernel.ItemList{{Name: "routes"}}},
 		{Name: arm.TypeGateway, Tracked: true, Facts: gatewayFacts(),
@@ -109,11 +111,12 @@ func (s *Network) types() []kernel.Kind {
 			Settle: s.settleInterface,
 			Lists:  []kernel.ItemList{{Name: "ipConfigurations", ReadOnly: true}}},
 		{Name: TypeNSG, Tracked: true, Facts: securityGroupFacts, Settle: s.settleSecurityGroup,
-			Show: s.showSecurityGroup, Lists: []kernel.ItemList{{Name: "securityRules"},
+			Show: s.showSecurityGroup, ReadOnly: []string{"defaultSecurityRules"},
+			Lists: []kernel.ItemList{{Name: "securityRules"},
 				{Name: "defaultSecurityRules", ReadOnly: true}}},
 		{Name: TypeNAT, Tracked: true, Facts: natFacts, Settle: s.settleNAT},
 		{Name: TypePublicIP, Tracked: true, Facts: publicIPFacts, Settle: s.settlePublicIP,
-			Show: s.showPublicIP},
+			Show: s.showPublicIP, ReadOnly: []string{"ipAddress"}},
 		{Name: TypeEndpointPolicy, Tracked: true},
 		{Name: TypeFirewall, Tracked: true, Parts: true},
 		{Name: TypeVPNGateway, Tracked: true, Parts: true},
@@ -129,6 +132,10 @@ func (s *Network) types() []kernel.Kind {
 			Settle: s.settlePrivateEndpoint, Stored: s.storedPrivateEndpoint,
 			Removed: s.privateEndpointRemoved},
 	}
+	for i := range kinds {
+		kinds[i].ReadOnly = append(backNames(kinds[i].Name), kinds[i].ReadOnly...)
+	}
+	return kinds
 }
 
 // waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE.

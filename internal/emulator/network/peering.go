@@ -77,9 +77,6 @@ func (s *peerings) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) 
 	// as it is synced now
 	properties["remoteAddressSpace"] = kernel.CloneValue(kernel.ObjectAt(remote.Body,
 		"properties")["addressSpace"])
-	for _, computed := range []string{"peeringSyncLevel", "remoteVirtualNetworkAddressSpace"} {
-		delete(properties, computed)
-	}
 	return nil
 }
 

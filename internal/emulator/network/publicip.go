@@ -49,7 +49,6 @@ func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kerne
 		return kernel.Fail(http.StatusBadRequest, "StandardSkuPublicIPAddressesMustBeStatic",
 			"Standard sku publicIp %s must have AllocationMethod set to Static.", r.ID)
 	}
-	delete(properties, "ipAddress")
 	if old != nil && kernel.Text(kernel.ObjectAt(old.Body, "properties"),
 		"publicIPAddressVersion") == kernel.Text(properties, "publicIPAddressVersion") {
 		properties["ipAddress"] = kernel.ObjectAt(old.Body, "properties")["ipAddress"]

@@ -31,7 +31,6 @@ var defaultRules = []struct {
 func (s *Network) settleSecurityGroup(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	keepGUID(r, old)
 	properties := kernel.ObjectAt(r.Body, "properties")
-	delete(properties, "defaultSecurityRules")
 	if f := kernel.CheckList(properties, "securityRules"); f != nil {
 		return f
 	}

@@ -166,11 +166,6 @@ func (s *Network) settleSubnetAmong(version string, r *kernel.Resource, vnet ker
 	location string,
 	siblings []*kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
-	for _, readOnly := range []string{"ipConfigurations", "ipConfigurationProfiles",
-		"applicationGatewayIPConfigurations", "privateEndpoints", "purpose",
-		"resourceNavigationLinks", "serviceAssociationLinks"} {
-		delete(properties, readOnly)
-	}
 	if f := placeSubnet(r, vnet, siblings); f != nil {
 		return f
 	}
