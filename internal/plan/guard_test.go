@@ -146,6 +146,20 @@ func TestDiscover(t *testing.T) {
 	remembers := func(id arm.ID) func(*world) {
 		return func(w *world) { w.remembered(clusterA).LastTable = id }
 	}
+	copies := func(w *world) {
+		w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5")
+	}
+	inUse := func(id arm.ID) func(*world) {
+		return func(w *world) { w.s.Table(id).Subnets = []arm.ID{gatewayIn} }
+	}
+	atNodes := func(id arm.ID) func(*world) {
+		return func(w *world) { w.subnet(nodesA, "10.240.0.0/24", id) }
+	}
+	noTargets := func(w *world) { w.configs[0].Spec.Targets = nil }
+	swapped := func(w *world) { // as a config that confuses the two
+		w.subnet(nodesA, "10.240.0.0/24", gateway)
+		w.configs[0].Spec.Targets[0].RouteTableID = string(tableA)
+	}
 	steps := func(s ...func(*world)) []func(*world) { return s }
 	tests := []struct {
 		name     string
@@ -180,7 +194,10 @@ func TestDiscover(t *testing.T) {
 			steps(remembers(tableB), func(w *world) { w.remembered(clusterA).LastProven = true }),
 			tableB, false, ""},
 
-		{"the association", nil, tableA, false, ""},
+		{"the association: ask the log", nil, "", false, "written"},
+		{"the association, and the log shows nothing", steps(log()), tableA, false, ""},
+		{"a managed table at the nodes: nothing to ask", steps(atNodes(managed),
+			table(managed, carried)), managed, false, ""},
 		{"the association, its table not read yet",
 			steps(func(w *world) { delete(w.s.Tables, tableA.Key()) }), "", false, "tables"},
 		{"the association with a table without routes: ask the log", steps(table(tableA)), "",
@@ -196,7 +213,7 @@ func TestDiscover(t *testing.T) {
 			steps(func(w *world) { w.subnet(nodesA, "10.240.0.0/24", gateway) }, log(),
 				managedRead()), "", false, "holds no managed table"},
 		{"two associations, one with routes",
-			steps(both, table(tableB, "egress 0.0.0.0/0 10.1.0.4")), tableA, false, ""},
+			steps(both, table(tableB, "egress 0.0.0.0/0 10.1.0.4"), log()), tableA, false, ""},
 		{"two with routes: ask the log", steps(both, table(tableB, carried)), "", false, "written"},
 		{"two with routes, the log decides", steps(both, table(tableB, carried), log(tableB)),
 			tableB, false, ""},
@@ -204,6 +221,30 @@ func TestDiscover(t *testing.T) {
 			"its node subnets have several tables with routes to its nodes: play-rt, shop-rt"},
 		{"two, neither with routes", steps(both, table(tableA), table(tableB), log()), "", false,
 			"its node subnets have different tables, and none holds a route to its nodes"},
+
+		{"the nodes have a copy, and the cluster's table is a target: ask the log",
+			steps(copies, swapped), "", false, "written"},
+		{"and the log knows: the cluster's table is no target",
+			steps(copies, swapped, log(tableA)), "", false,
+			"its identity wrote shop-rt, which is a target"},
+		{"the nodes have a copy, the log knows the cluster's table",
+			steps(copies, atNodes(gateway), noTargets, table(hub), log(tableA)), tableA, false, ""},
+		{"a target with copies: ask the log", steps(copies), "", false, "written"},
+		{"a target with copies, the log shows nothing, the target is in use",
+			steps(copies, inUse(gateway), log()), tableA, false, ""},
+		{"a target with copies, the log shows nothing, the target is on no subnet",
+			steps(copies, log()), "", false, "nothing shows which of them the cluster writes"},
+		{"the config names a copy, and the log the target",
+			steps(copies, swapped, names(gateway), log(tableA)), "", false,
+			"the config names gw-rt, but its identity wrote shop-rt"},
+		{"the config names it, a target has copies: ask the log", steps(copies, names(tableA)), "",
+			false, "written"},
+		{"the config names it, a target has copies, the log read so far shows another cluster's",
+			steps(copies, names(tableA), log(tableB), table(tableB), func(w *world) {
+				w.s.Learn(clusterA).LogNext = []string{"more"}
+			}), "", false, "written"},
+		{"the config names a table of AKS's: nothing to ask",
+			steps(copies, names(managed), table(managed, carried)), managed, false, ""},
 
 		{"stripped: ask the log", steps(none), "", false, "written"},
 		{"the log, its tables not read yet", steps(none, log(tableB)), "", false, "tables"},
@@ -286,6 +327,27 @@ func TestDiscover(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRivalIsNotWritten: the config names the table that its nodes have. A target leads to them, too,
+// and is on no subnet. While nothing shows which of them the cluster writes, the target is not
+// written.
+func TestRivalIsNotWritten(t *testing.T) {
+	w := shop(t).table(gateway, "n0 10.244.0.0/24 10.240.0.4")
+	w.configs[0].Spec.RouteTableID = string(tableA)
+	w.wrote(clusterA)
+	w.expect("", "target-is-source")
+	w.s.Table(gateway).Subnets = []arm.ID{gatewayIn}
+	w.expect(`
+		create gw-rt n1____102441024 - 10.244.1.0/24>10.240.0.5
+		create gw-rt n2____102442024 - 10.244.2.0/24>10.240.0.6`, "")
+	w.s.Table(gateway).Subnets = nil
+	w.wrote(clusterA, tableA)
+	w.expect(`
+		create gw-rt n1____102441024 - 10.244.1.0/24>10.240.0.5
+		create gw-rt n2____102442024 - 10.244.2.0/24>10.240.0.6`, "")
+	w.wrote(clusterA, gateway)
+	w.expect("", "table-unknown\ntarget-is-source")
 }
 
 // TestDoubtfulTableIsNotSpread: one node subnet has a table without the cluster's routes, the other

@@ -32,7 +32,7 @@ func machine(i int) string { return fmt.Sprintf("aks-pool0-12345678-vmss instanc
 func watched(t *testing.T) *watch {
 	w := &watch{shop(t), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), map[string][]string{}}
 	w.remembered(clusterA).Nodes = NodeRoutes{}
-	w.configs[0].Spec.Targets = nil
+	w.wrote(clusterA, tableA).configs[0].Spec.Targets = nil
 	for i := range 3 {
 		w.nodes[machine(i)] = []string{fmt.Sprintf("10.240.0.%d", 4+i)}
 	}

@@ -99,7 +99,8 @@ func (t Taken) from(cluster, table arm.ID) bool {
 //	the node subnets are associated with it     | it leads to its nodes, and so does no table that
 //	                                            |   is on no subnet
 //
-// The activity log is read only while more than one table leads to the cluster's nodes. If it shows
+// The activity log is not read for a table that AKS made, that an earlier check has identified, or
+// that the config and the node subnets agree on while no target leads to the nodes, too. If it shows
 // nothing, two tables that nothing else tells apart lead to a finding, and neither is written.
 func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
@@ -133,9 +134,8 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	if len(want) > 0 {
 		return Discovery{Want: inventory.Wanted{Tables: want}}
 	}
-	if len(leading) == 1 && (len(rivals) == 0 || madeByAKS(cluster, leading[0])) {
-		return Discovery{Table: leading[0], How: byAssociation,
-			Proven: madeByAKS(cluster, leading[0])}
+	if len(leading) == 1 && madeByAKS(cluster, leading[0]) {
+		return Discovery{Table: leading[0], How: byAssociation, Proven: true}
 	}
 
 	if !known.LogRead {
