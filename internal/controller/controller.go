@@ -87,9 +87,11 @@ type controller struct {
 	dirty  chan struct{}           // has an element while an object has changed
 	led    atomic.Bool             // the keeper runs
 	known  map[string]finding.Finding
+	// refused are the refusals that the log has said, by config name.
+	refused map[string]refusal
 
 	mu      sync.Mutex
-	objects map[string]*ClusterRoutes // that the keeper has, by config name
+	objects map[string]*ClusterRoutes // with the specs that the keeper has, by config name
 }
 
 // Run takes part in the election and, as the leader, manages the clusters of the objects until the
@@ -207,6 +209,11 @@ func (c *controller) lead(ctx context.Context, m manager.Manager) error {
 			elected <- err
 			return err
 		case <-c.lease.news:
+		case <-c.dirty:
+			var all ClusterRoutesList
+			if err := c.client.List(ctx, &all); err == nil { // from the cache
+				c.set.observe(all.Items)
+			}
 		}
 		if valid, _ := c.lease.holds(); valid {
 			if err := c.keep(ctx); err != nil || ctx.Err() != nil {
@@ -238,6 +245,7 @@ func (c *controller) keep(ctx context.Context) error {
 		return err
 	}
 	c.set.reset(own)
+	c.refused = nil
 	configs, _, err := c.configs(ctx) // nothing is removed before a check
 	if err != nil {
 		return err
@@ -287,9 +295,12 @@ func (c *controller) configs(ctx context.Context) ([]v1alpha1.ClusterRoutes, []k
 	}
 	for i := range all.Items {
 		if _, has := objects[all.Items[i].name()]; has {
-			objects[all.Items[i].name()] = &all.Items[i]
+			objects[all.Items[i].name()] = c.set.current(&all.Items[i])
 		}
 	}
+	refused := c.set.refusals()
+	logRefusals(c.log, c.refused, refused)
+	c.refused = refused
 	c.mu.Lock()
 	c.objects = objects
 	c.mu.Unlock()
@@ -299,7 +310,7 @@ func (c *controller) configs(ctx context.Context) ([]v1alpha1.ClusterRoutes, []k
 	return configs, removals, nil
 }
 
-// object is an object that the keeper has, or nil.
+// object is an object with the spec that the keeper has, or nil.
 func (c *controller) object(name string) *ClusterRoutes {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -312,14 +323,15 @@ func (c *controller) has(name string) bool { return c.object(name) != nil }
 const settle = 200 * time.Millisecond
 
 // follow gives the keeper the configs of the objects, until the context ends.
-func (c *controller) follow(ctx context.Context, k *keeper.Keeper, idle func()) {
+func (c *controller) follow(ctx context.Context, r daemon.Running) {
 	for {
 		c.mu.Lock()
 		none := len(c.objects) == 0
 		c.mu.Unlock()
 		if none {
-			idle()
+			r.Idle()
 		}
+		r.Refused(refusedLines(c.refused))
 		select {
 		case <-ctx.Done():
 			return
@@ -333,7 +345,7 @@ func (c *controller) follow(ctx context.Context, k *keeper.Keeper, idle func()) 
 			c.log.Error("the ClusterRoutes objects cannot be read", "error", err.Error())
 			continue
 		}
-		k.Replace(configs, removals...)
+		r.Keeper.Replace(configs, removals...)
 	}
 }
 

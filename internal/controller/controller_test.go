@@ -249,7 +249,8 @@ func TestStatusOf(t *testing.T) {
 		t.Errorf("%+v", inside.Conditions)
 	}
 	object.Generation = 3
-	refused, _ := statusOf(object, s, true, refusal{"OutOfScope", "not yours"}, "", later)
+	refused, _ := statusOf(object, s, true, refusal{reason: "OutOfScope",
+		message: "not yours", generation: 3}, "", later)
 	if len(refused.Conditions) != 3 || refused.Routes != "" || refused.LastError != "not yours" ||
 		refused.ObservedGeneration != 3 || refused.Conditions[0].Reason != "OutOfScope" {
 		t.Errorf("%+v", refused)

@@ -299,19 +299,18 @@ func statusOf(o *ClusterRoutes, s shown, checked bool, refused refusal, unguarde
 	status = v1alpha1.Status{LastChange: o.Status.LastChange}
 	conditions := s.conditions
 	switch {
-	case refused.reason != "":
-		message := "the object has no effect: " + refused.message
+	case refused.reason != "" && refused.inForce == 0:
 		conditions = nil
 		for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionGuarded,
 			v1alpha1.ConditionSynced} {
 			conditions = append(conditions, v1alpha1.Condition{Type: kind, Status: "False",
-				Reason: refused.reason, Message: message})
+				Reason: refused.reason, Message: refused.String()})
 		}
-		status.ObservedGeneration, status.LastError = o.Generation, refused.message
+		s.generation, status.LastError = refused.generation, refused.message
 	case !checked:
 		return status, false
 	default:
-		status.ObservedGeneration, status.LastError = s.generation, s.failed
+		status.LastError = s.failed
 		status.Targets = s.targets
 		correct, expected := 0, 0
 		for _, t := range s.targets {
@@ -325,13 +324,21 @@ func statusOf(o *ClusterRoutes, s shown, checked bool, refused refusal, unguarde
 				Message: short(s.change.Message, longestMessage)}
 		}
 	}
+	status.ObservedGeneration = s.generation
+	if refused.inForce > 0 {
+		status.ObservedGeneration, status.LastError = refused.generation, refused.message
+	}
 	status.LastError = short(status.LastError, longestMessage)
 	for _, c := range conditions {
-		if c.Type == v1alpha1.ConditionGuarded && unguarded != "" && refused.reason == "" {
+		c.ObservedGeneration = s.generation
+		if c.Type == v1alpha1.ConditionGuarded && unguarded != "" {
 			c.Status, c.Reason, c.Message = "False", "EgressInTable", unguarded
 		}
+		if refused.inForce > 0 {
+			c = withRefusal(c, refused)
+		}
 		c.Message = short(c.Message, longestMessage)
-		c.ObservedGeneration, c.LastTransitionTime = status.ObservedGeneration, stamp(now)
+		c.LastTransitionTime = stamp(now)
 		i := slices.IndexFunc(o.Status.Conditions, func(old v1alpha1.Condition) bool {
 			return old.Type == c.Type && old.Status == c.Status
 		})
@@ -341,6 +348,22 @@ func statusOf(o *ClusterRoutes, s shown, checked bool, refused refusal, unguarde
 		status.Conditions = append(status.Conditions, c)
 	}
 	return status, true
+}
+
+// withRefusal says in a condition that an earlier spec is in force: Ready says why. The others are
+// about the earlier one, as their observedGeneration is.
+func withRefusal(c v1alpha1.Condition, refused refusal) v1alpha1.Condition {
+	if c.Type != v1alpha1.ConditionReady {
+		c.Message += fmt.Sprintf("; the spec of generation %d is in force", refused.inForce)
+		return c
+	}
+	also := ""
+	if c.Status == "False" {
+		also = "; " + c.Message
+	}
+	c.Status, c.Reason, c.Message = "False", refused.reason, refused.String()+also
+	c.ObservedGeneration = refused.generation
+	return c
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
