@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -258,13 +259,14 @@ func TestStatusOf(t *testing.T) {
 }
 
 // TestMake: an object without a valid scope or spec affects no other. A deleted one with onRemoval:
-// Prune stays, and writes nothing, until its cluster was read. Then an order replaces it.
+// Prune stays guarded, and its targets are not written, until its cluster was read. Then an order
+// replaces it.
 func TestMake(t *testing.T) {
 	dirty := 0
 	s := newSet(Options{Scopes: Scopes{"team": {Everything}}}, func() { dirty++ })
 	one := func(namespace, name, cluster string) ClusterRoutes {
 		return ClusterRoutes{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
-			UID: "u-" + "x"}, Spec: v1alpha1.Spec{ClusterID: clusterA + cluster,
+			UID: types.UID(namespace + name)}, Spec: v1alpha1.Spec{ClusterID: clusterA + cluster,
 			Targets: []v1alpha1.Target{{RouteTableID: tableA}}}}
 	}
 	wrong := one("team", "wrong", "2")
@@ -281,7 +283,8 @@ func TestMake(t *testing.T) {
 	gone.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	gone.Spec.OnRemoval, gone.Finalizers = v1alpha1.RemovalPrune, []string{v1alpha1.Finalizer}
 	configs, orders := s.make([]ClusterRoutes{gone})
-	if len(orders) != 0 || len(configs) != 1 || configs[0].Spec.Guard.Mode != v1alpha1.GuardOff ||
+	if len(orders) != 0 || len(configs) != 1 ||
+		configs[0].Spec.Guard.Mode != v1alpha1.GuardEnforce ||
 		configs[0].Spec.Targets[0].Policy != v1alpha1.PolicyObserve {
 		t.Fatalf("before a check: %+v, %+v", configs, orders)
 	}
@@ -294,19 +297,37 @@ func TestMake(t *testing.T) {
 	if done, _ := s.removed(&gone); done {
 		t.Error("it is removed before the order ended")
 	}
+	s1 := shown{conditions: []v1alpha1.Condition{{Type: "Ready", Status: "True"},
+		{Type: "Guarded", Status: "True"}, {Type: "Synced", Status: "True"}}}
+	shows := func(reason, guarded, message string) {
+		t.Helper()
+		got := s.leaving(&gone).of(s1)
+		for i, c := range got.conditions {
+			if c.Type == "Guarded" && c.Status != guarded || c.Type != "Guarded" && (c.Status !=
+				"False" || c.Reason != reason || !strings.Contains(c.Message, message)) {
+				t.Errorf("condition %d: %+v", i, c)
+			}
+		}
+		if (got.failed == "") != (reason == "Removing") {
+			t.Errorf("lastError %q", got.failed)
+		}
+	}
+	shows("Removing", "False", "its routes are deleted")
 	orders[0].Ended(errors.New("no"))
+	shows("RemovalFailed", "True", "stay in the targets for now: no; set spec.onRemoval")
 	if done, failed := s.removed(&gone); done || failed == nil {
 		t.Error("a failed removal is done")
 	}
-	if configs, orders = s.make([]ClusterRoutes{gone}); len(configs) != 1 || len(orders) != 0 {
+	if configs, orders = s.make([]ClusterRoutes{gone}); len(configs) != 1 || len(orders) != 0 ||
+		configs[0].Spec.Guard.Mode != v1alpha1.GuardEnforce || s.pruned(&gone) {
 		t.Errorf("after a failure: %+v, %+v", configs, orders)
 	}
-	s.removals["u-x"].again = time.Time{}
+	s.removals["teamfine"].again = time.Time{}
 	if _, orders = s.make([]ClusterRoutes{gone}); len(orders) != 1 {
 		t.Fatalf("it is not tried again: %+v", orders)
 	}
 	orders[0].Ended(nil)
-	if done, _ := s.removed(&gone); !done || dirty != 2 {
+	if done, _ := s.removed(&gone); !done || dirty != 2 || !s.pruned(&gone) {
 		t.Errorf("done %v, the set was made again %d times", done, dirty)
 	}
 }

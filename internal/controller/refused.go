@@ -47,8 +47,8 @@ func (r refusal) String() string {
 	return "the object has no effect: " + r.message
 }
 
-// accept returns the configs of all objects: of the current specs or, if one is refused, of the last
-// accepted one. The lock is held.
+// accept returns the configs of all objects: of the current specs or, if one is refused, of the
+// last accepted one. The lock is held.
 func (s *set) accept(objects []ClusterRoutes) []v1alpha1.ClusterRoutes {
 	slices.SortFunc(objects, func(a, b ClusterRoutes) int { // the oldest wins a contradiction
 		if n := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); n != 0 {

@@ -3,7 +3,6 @@ package controller
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -32,16 +31,6 @@ type set struct {
 	read     map[string]bool
 	removals map[types.UID]*removal
 }
-
-// removal is the state of the routes of a deleted object.
-type removal struct {
-	ordered, done bool
-	failed        error // of the last order
-	again         time.Time
-}
-
-// retryRemoval is how long a failed removal waits.
-const retryRemoval = 30 * time.Second
 
 func newSet(o Options, dirty func()) *set {
 	s := &set{scopes: o.Scopes, dirty: dirty, accepted: map[types.UID]accepted{}}
@@ -102,63 +91,6 @@ func (s *set) judgedConfig(c v1alpha1.ClusterRoutes) v1alpha1.ClusterRoutes {
 	return c
 }
 
-// leave takes a deleted object out of the set. If its routes have to be deleted, the keeper must
-// have read the cluster once: until then the config only observes.
-func (s *set) leave(o *ClusterRoutes, c v1alpha1.ClusterRoutes) (*v1alpha1.ClusterRoutes,
-	*keeper.Removal) {
-	if !slices.Contains(o.Finalizers, v1alpha1.Finalizer) || !s.prunes(o) {
-		return nil, nil
-	}
-	uid, key := o.UID, arm.ID(c.Spec.ClusterID).Key()
-	r := s.removals[uid]
-	if r == nil {
-		r = &removal{}
-		s.removals[uid] = r
-	}
-	exists, read := s.read[key]
-	if read && !exists { // no check has seen the cluster, so it is unknown which routes are its own
-		r.done = true
-	}
-	switch {
-	case r.done:
-		return nil, nil
-	case r.ordered && r.failed == nil: // under way
-		return nil, nil
-	case r.ordered && time.Now().Before(r.again), !read:
-		c.Spec.Guard.Mode = v1alpha1.GuardOff
-		c.Spec.Targets = slices.Clone(c.Spec.Targets)
-		for i := range c.Spec.Targets {
-			c.Spec.Targets[i].Policy = v1alpha1.PolicyObserve
-		}
-		return &c, nil
-	}
-	r.ordered, r.failed = true, nil
-	return nil, &keeper.Removal{Config: c, Ended: func(err error) {
-		s.mu.Lock()
-		r.done, r.failed, r.again = err == nil, err, time.Now().Add(retryRemoval)
-		s.mu.Unlock()
-		s.dirty()
-		if err != nil {
-			time.AfterFunc(retryRemoval, s.dirty)
-		}
-	}}
-}
-
-// removed reports whether a deleted object can be released, or why the last removal of its routes
-// failed.
-func (s *set) removed(o *ClusterRoutes) (done bool, failed error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.removals[o.UID]
-	if !s.prunes(o) {
-		return true, nil
-	}
-	if r == nil {
-		return false, nil
-	}
-	return r.done, r.failed
-}
-
 // note notes what a check has shown of its clusters.
 func (s *set) note(r keeper.Result) {
 	s.mu.Lock()
@@ -187,14 +119,6 @@ func (s *set) note(r keeper.Result) {
 	if changed {
 		s.dirty()
 	}
-}
-
-// prunes reports whether the routes of an object are deleted with it: the spec in force says so,
-// and so does a later one that is refused.
-func (s *set) prunes(o *ClusterRoutes) bool {
-	in := s.inForce(o)
-	return in != nil && in.Spec.OnRemoval == v1alpha1.RemovalPrune &&
-		o.Spec.OnRemoval == v1alpha1.RemovalPrune
 }
 
 // state says why an object is refused, and why its cluster cannot be guarded from here.

@@ -118,13 +118,14 @@ func showing(r keeper.Result, config *v1alpha1.ClusterRoutes, is v1alpha1.Condit
 	if len(config.Spec.Targets) == 0 {
 		synced.Reason, synced.Message = "NoTargets", "the spec names no targets"
 	}
+	sourceless := unreadSource(r, config)
 	var off []string
 	for _, t := range p.Tables {
 		if t.Role != picture.RoleTarget {
 			continue
 		}
 		count := v1alpha1.TargetStatus{RouteTableID: string(t.ID)}
-		unknown := t.Unread != "" || p.Unread != "" || r.Seen.Table(t.ID) == nil
+		unknown := t.Unread != "" || p.Unread != "" || r.Seen.Table(t.ID) == nil || sourceless != ""
 		for _, route := range t.Routes {
 			switch route.State {
 			case picture.Works, picture.Idle:
@@ -146,7 +147,7 @@ func showing(r keeper.Result, config *v1alpha1.ClusterRoutes, is v1alpha1.Condit
 		case unknown:
 			synced.Status, synced.Reason = "Unknown", "NotRead"
 			synced.Message = fmt.Sprintf("the routes of %s are not known%s", t.ID.Short(),
-				because(cmp.Or(t.Unread, p.Unread)))
+				because(cmp.Or(t.Unread, p.Unread, sourceless)))
 		}
 	}
 	if len(off) > 0 {
@@ -155,6 +156,26 @@ func showing(r keeper.Result, config *v1alpha1.ClusterRoutes, is v1alpha1.Condit
 	}
 	s.conditions = append(s.conditions, synced)
 	return s
+}
+
+// unreadSource says why it is unknown which pod routes a cluster has, or "": a target without any
+// would otherwise count as in sync.
+func unreadSource(r keeper.Result, config *v1alpha1.ClusterRoutes) string {
+	id := arm.ID(config.Spec.ClusterID)
+	cluster := r.Seen.Cluster(id)
+	if cluster == nil || !plan.Routed(config, cluster) {
+		return ""
+	}
+	own := plan.Discover(r.Seen, config, plan.TakenBy(r.Configs))
+	switch known := r.Seen.Kubernetes[id.Key()]; {
+	case plan.SourceTable(r.Seen, config, own) != nil:
+		return ""
+	case config.Spec.Source != v1alpha1.SourceNodes:
+		return "the cluster's route table is not known"
+	case known != nil && known.Failed != "":
+		return known.Failed
+	}
+	return "its Kubernetes API shows no nodes"
 }
 
 func because(why string) string {

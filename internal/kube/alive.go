@@ -16,8 +16,8 @@ import (
 // and just as silent when the API server hangs. TCP and HTTP/2 pings say little: a proxy in between
 // answers them. Bookmarks come about once a minute, and no API server promises them
 // (kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks). So the follower asks for
-// a list of one node, which needs the same rights as the list of all, and which the API server reads
-// from etcd. The answer also counts the nodes: a watch that shows another number twice is behind.
+// a list of one node, which needs the same rights as the list of all, and which only the API server
+// can answer. The answer also counts the nodes: a watch that shows another number twice is behind.
 
 const (
 	// askEvery and askFor bound how long a hanging API server goes unnoticed.

@@ -17,8 +17,8 @@ import (
 // How it works: each cluster has a goroutine that connects, lists the nodes, and watches them from
 // there. When a watch ends, the next one continues where it ended; when the API server has
 // forgotten that version (410), the nodes are listed again. When the API server is lost, or falls
-// silent (alive.go), the goroutine connects again, less and less often, and until then the nodes are
-// unknown: what was read before says nothing about nodes that have come and gone since.
+// silent (alive.go), the goroutine connects again, less and less often, and until then the nodes
+// are unknown: what was read before says nothing about nodes that have come and gone since.
 type Followers struct {
 	connect Connector
 
