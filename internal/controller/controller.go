@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -83,9 +84,10 @@ type controller struct {
 	lease  *lease
 	set    *set
 	board  board
-	news   chan event.GenericEvent // objects whose status may have changed
-	dirty  chan struct{}           // has an element while an object has changed
-	led    atomic.Bool             // the keeper runs
+	news   chan event.GenericEvent      // objects whose status may have changed
+	dirty  chan struct{}                // has an element while an object has changed
+	led    atomic.Bool                  // the keeper runs
+	live   atomic.Pointer[func() error] // says why the keeper is stuck; nil: none runs
 	known  map[string]finding.Finding
 	// refused are the refusals that the log has said, by config name.
 	refused map[string]refusal
@@ -144,7 +146,7 @@ func Run(ctx context.Context, o Options) error {
 
 // watch queues objects for reconciliation: when they change, and when a check has news about them.
 func (c *controller) watch(ctx context.Context, m manager.Manager) error {
-	err := errors.Join(m.AddHealthzCheck("ping", healthz.Ping),
+	err := errors.Join(m.AddHealthzCheck("keeper", c.healthy),
 		m.AddReadyzCheck("ping", healthz.Ping))
 	if err != nil {
 		return err
@@ -171,6 +173,15 @@ func (c *controller) watch(ctx context.Context, m manager.Manager) error {
 	}
 	return builder.ControllerManagedBy(m).Named("clusterroutes").For(&ClusterRoutes{}).
 		WatchesRawSource(source.Channel(c.news, &handler.EnqueueRequestForObject{})).Complete(c)
+}
+
+// healthy says why this replica must be replaced: its keeper is stuck. The lease does not show
+// that: another goroutine renews it.
+func (c *controller) healthy(*http.Request) error {
+	if live := c.live.Load(); live != nil {
+		return (*live)()
+	}
+	return nil
 }
 
 // changed causes the set to be built again.
@@ -324,6 +335,8 @@ const settle = 200 * time.Millisecond
 
 // follow gives the keeper the configs of the objects, until the context ends.
 func (c *controller) follow(ctx context.Context, r daemon.Running) {
+	c.live.Store(&r.Live)
+	defer c.live.Store(nil)
 	for {
 		c.mu.Lock()
 		none := len(c.objects) == 0

@@ -15,6 +15,7 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/daemon"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -181,6 +182,33 @@ func TestWithhold(t *testing.T) {
 			t.Errorf("%q", why)
 		}
 	}
+}
+
+// TestHealthy: a leader whose keeper is stuck is not healthy. One that waits for the lease, or has
+// no objects, is.
+func TestHealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &controller{dirty: make(chan struct{}, 1)}
+		expect := func(want error) {
+			t.Helper()
+			if err := c.healthy(nil); !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
+		}
+		expect(nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		stuck, idle := errors.New("no check has ended"), 0
+		go c.follow(ctx, daemon.Running{Idle: func() { idle++ }, Refused: func([]string) {},
+			Live: func() error { return stuck }})
+		time.Sleep(time.Minute)
+		expect(stuck)
+		cancel()
+		synctest.Wait()
+		expect(nil)
+		if idle < 2 {
+			t.Errorf("without objects, idle was called %d times in a minute", idle)
+		}
+	})
 }
 
 // TestJudge: only where the cluster's egress is in the table is it not guarded from inside.
