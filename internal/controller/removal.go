@@ -148,7 +148,7 @@ func (l leaving) of(s shown) shown {
 			c.Status, c.Reason, c.Message = "False", l.reason, l.message
 		case l.underWay:
 			c.Status, c.Reason = "False", l.reason
-			c.Message = "a lost route table is put back once the routes are deleted, or could not be"
+			c.Message = "a lost route table is put back once the routes are deleted or this fails"
 		}
 	}
 	return s

@@ -23,7 +23,7 @@ func TestSyncedUnread(t *testing.T) {
 		want   string
 	}{
 		"nodes before the first answer": {"kubenet", v1alpha1.SourceNodes, unread,
-			"Unknown the routes of a/copies are not known: its Kubernetes API has not answered yet"},
+			"Unknown the routes of a/copies are not known: " + unread.Failed},
 		"no node": {"kubenet", v1alpha1.SourceNodes, &inventory.Kubernetes{},
 			"Unknown the routes of a/copies are not known: its Kubernetes API shows no nodes"},
 		"a table that is not known": {"kubenet", v1alpha1.SourceRouteTable, nil,
