@@ -168,8 +168,8 @@ func constrain(spec object) {
 	const longestID = 1024
 	field(spec, "clusterID")["maxLength"] = longestID
 	field(spec, "clusterID")["x-kubernetes-validations"] = rules(object{
-		"rule": "self == oldSelf", "message": "clusterID cannot be changed: delete the object, " +
-			"and create one for the other cluster"})
+		"rule": "self.lowerAscii() == oldSelf.lowerAscii()", "message": "clusterID cannot be " +
+			"changed: delete the object, and create one for the other cluster"})
 	field(spec, "routeTableID")["maxLength"] = longestID
 	cidrs := field(spec, "podCIDRs")
 	cidrs["maxItems"] = 16
@@ -181,7 +181,12 @@ func constrain(spec object) {
 		list["maxItems"] = 64
 		list["x-kubernetes-list-type"] = "map"
 		items := list["items"].(object)
-		list["x-kubernetes-list-map-keys"] = []any{items["required"].([]any)[0]}
+		key := items["required"].([]any)[0].(string)
+		list["x-kubernetes-list-map-keys"] = []any{key} // it distinguishes upper and lower case
+		list["x-kubernetes-validations"] = rules(object{
+			"rule": "self.all(a, self.exists_one(b, " +
+				"a." + key + ".lowerAscii() == b." + key + ".lowerAscii()))",
+			"message": "the same " + key + " twice, in upper and lower case"})
 		for _, property := range items["properties"].(object) {
 			if p := property.(object); p["pattern"] != nil {
 				p["maxLength"] = longestID

@@ -27,7 +27,15 @@ func (o initOptions) check() error {
 	if o.cluster == "" && o.subscription == "" {
 		return nil
 	}
-	_, _, err := o.scope()
+	_, one, err := o.scope()
+	if err == nil && one != "" && o.subscription != "" {
+		in := initOptions{subscription: o.subscription}
+		var scope arm.ID
+		if scope, _, err = in.scope(); err == nil && !scope.Equal("/subscriptions/"+
+			arm.ID(one.Subscription())) {
+			err = fmt.Errorf("--cluster: %s is not in --subscription %s", one, scope.Name())
+		}
+	}
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -83,13 +84,16 @@ type controller struct {
 	lease  *lease
 	set    *set
 	board  board
-	news   chan event.GenericEvent // objects whose status may have changed
-	dirty  chan struct{}           // has an element while an object has changed
-	led    atomic.Bool             // the keeper runs
+	news   chan event.GenericEvent      // objects whose status may have changed
+	dirty  chan struct{}                // has an element while an object has changed
+	led    atomic.Bool                  // the keeper runs
+	live   atomic.Pointer[func() error] // says why the keeper is stuck; nil: none runs
 	known  map[string]finding.Finding
+	// refused are the refusals that the log has said, by config name.
+	refused map[string]refusal
 
 	mu      sync.Mutex
-	objects map[string]*ClusterRoutes // that the keeper has, by config name
+	objects map[string]*ClusterRoutes // with the specs that the keeper has, by config name
 }
 
 // Run takes part in the election and, as the leader, manages the clusters of the objects until the
@@ -142,7 +146,7 @@ func Run(ctx context.Context, o Options) error {
 
 // watch queues objects for reconciliation: when they change, and when a check has news about them.
 func (c *controller) watch(ctx context.Context, m manager.Manager) error {
-	err := errors.Join(m.AddHealthzCheck("ping", healthz.Ping),
+	err := errors.Join(m.AddHealthzCheck("keeper", c.healthy),
 		m.AddReadyzCheck("ping", healthz.Ping))
 	if err != nil {
 		return err
@@ -169,6 +173,15 @@ func (c *controller) watch(ctx context.Context, m manager.Manager) error {
 	}
 	return builder.ControllerManagedBy(m).Named("clusterroutes").For(&ClusterRoutes{}).
 		WatchesRawSource(source.Channel(c.news, &handler.EnqueueRequestForObject{})).Complete(c)
+}
+
+// healthy says why this replica must be replaced: its keeper is stuck. The lease does not show
+// that: another goroutine renews it.
+func (c *controller) healthy(*http.Request) error {
+	if live := c.live.Load(); live != nil {
+		return (*live)()
+	}
+	return nil
 }
 
 // changed causes the set to be built again.
@@ -207,6 +220,11 @@ func (c *controller) lead(ctx context.Context, m manager.Manager) error {
 			elected <- err
 			return err
 		case <-c.lease.news:
+		case <-c.dirty:
+			var all ClusterRoutesList
+			if err := c.client.List(ctx, &all); err == nil { // from the cache
+				c.set.observe(all.Items)
+			}
 		}
 		if valid, _ := c.lease.holds(); valid {
 			if err := c.keep(ctx); err != nil || ctx.Err() != nil {
@@ -238,6 +256,7 @@ func (c *controller) keep(ctx context.Context) error {
 		return err
 	}
 	c.set.reset(own)
+	c.refused = nil
 	configs, _, err := c.configs(ctx) // nothing is removed before a check
 	if err != nil {
 		return err
@@ -287,9 +306,12 @@ func (c *controller) configs(ctx context.Context) ([]v1alpha1.ClusterRoutes, []k
 	}
 	for i := range all.Items {
 		if _, has := objects[all.Items[i].name()]; has {
-			objects[all.Items[i].name()] = &all.Items[i]
+			objects[all.Items[i].name()] = c.set.current(&all.Items[i])
 		}
 	}
+	refused := c.set.refusals()
+	logRefusals(c.log, c.refused, refused)
+	c.refused = refused
 	c.mu.Lock()
 	c.objects = objects
 	c.mu.Unlock()
@@ -299,7 +321,7 @@ func (c *controller) configs(ctx context.Context) ([]v1alpha1.ClusterRoutes, []k
 	return configs, removals, nil
 }
 
-// object is an object that the keeper has, or nil.
+// object is an object with the spec that the keeper has, or nil.
 func (c *controller) object(name string) *ClusterRoutes {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -312,14 +334,17 @@ func (c *controller) has(name string) bool { return c.object(name) != nil }
 const settle = 200 * time.Millisecond
 
 // follow gives the keeper the configs of the objects, until the context ends.
-func (c *controller) follow(ctx context.Context, k *keeper.Keeper, idle func()) {
+func (c *controller) follow(ctx context.Context, r daemon.Running) {
+	c.live.Store(&r.Live)
+	defer c.live.Store(nil)
 	for {
 		c.mu.Lock()
 		none := len(c.objects) == 0
 		c.mu.Unlock()
 		if none {
-			idle()
+			r.Idle()
 		}
+		r.Refused(refusedLines(c.refused))
 		select {
 		case <-ctx.Done():
 			return
@@ -333,7 +358,7 @@ func (c *controller) follow(ctx context.Context, k *keeper.Keeper, idle func()) 
 			c.log.Error("the ClusterRoutes objects cannot be read", "error", err.Error())
 			continue
 		}
-		k.Replace(configs, removals...)
+		r.Keeper.Replace(configs, removals...)
 	}
 }
 

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/daemon"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -182,6 +184,33 @@ func TestWithhold(t *testing.T) {
 	}
 }
 
+// TestHealthy: a leader whose keeper is stuck is not healthy. One that waits for the lease, or has
+// no objects, is.
+func TestHealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &controller{dirty: make(chan struct{}, 1)}
+		expect := func(want error) {
+			t.Helper()
+			if err := c.healthy(nil); !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
+		}
+		expect(nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		stuck, idle := errors.New("no check has ended"), 0
+		go c.follow(ctx, daemon.Running{Idle: func() { idle++ }, Refused: func([]string) {},
+			Live: func() error { return stuck }})
+		time.Sleep(time.Minute)
+		expect(stuck)
+		cancel()
+		synctest.Wait()
+		expect(nil)
+		if idle < 2 {
+			t.Errorf("without objects, idle was called %d times in a minute", idle)
+		}
+	})
+}
+
 // TestJudge: only where the cluster's egress is in the table is it not guarded from inside.
 func TestJudge(t *testing.T) {
 	config := v1alpha1.ClusterRoutes{Spec: v1alpha1.Spec{ClusterID: clusterA, RouteTableID: tableA}}
@@ -249,7 +278,8 @@ func TestStatusOf(t *testing.T) {
 		t.Errorf("%+v", inside.Conditions)
 	}
 	object.Generation = 3
-	refused, _ := statusOf(object, s, true, refusal{"OutOfScope", "not yours"}, "", later)
+	refused, _ := statusOf(object, s, true, refusal{reason: "OutOfScope",
+		message: "not yours", generation: 3}, "", later)
 	if len(refused.Conditions) != 3 || refused.Routes != "" || refused.LastError != "not yours" ||
 		refused.ObservedGeneration != 3 || refused.Conditions[0].Reason != "OutOfScope" {
 		t.Errorf("%+v", refused)
@@ -257,13 +287,14 @@ func TestStatusOf(t *testing.T) {
 }
 
 // TestMake: an object without a valid scope or spec affects no other. A deleted one with onRemoval:
-// Prune stays, and writes nothing, until its cluster was read. Then an order replaces it.
+// Prune stays guarded, and its targets are not written, until its cluster was read. Then an order
+// replaces it.
 func TestMake(t *testing.T) {
 	dirty := 0
 	s := newSet(Options{Scopes: Scopes{"team": {Everything}}}, func() { dirty++ })
 	one := func(namespace, name, cluster string) ClusterRoutes {
 		return ClusterRoutes{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
-			UID: "u-" + "x"}, Spec: v1alpha1.Spec{ClusterID: clusterA + cluster,
+			UID: types.UID(namespace + name)}, Spec: v1alpha1.Spec{ClusterID: clusterA + cluster,
 			Targets: []v1alpha1.Target{{RouteTableID: tableA}}}}
 	}
 	wrong := one("team", "wrong", "2")
@@ -280,7 +311,8 @@ func TestMake(t *testing.T) {
 	gone.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	gone.Spec.OnRemoval, gone.Finalizers = v1alpha1.RemovalPrune, []string{v1alpha1.Finalizer}
 	configs, orders := s.make([]ClusterRoutes{gone})
-	if len(orders) != 0 || len(configs) != 1 || configs[0].Spec.Guard.Mode != v1alpha1.GuardOff ||
+	if len(orders) != 0 || len(configs) != 1 ||
+		configs[0].Spec.Guard.Mode != v1alpha1.GuardEnforce ||
 		configs[0].Spec.Targets[0].Policy != v1alpha1.PolicyObserve {
 		t.Fatalf("before a check: %+v, %+v", configs, orders)
 	}
@@ -293,19 +325,37 @@ func TestMake(t *testing.T) {
 	if done, _ := s.removed(&gone); done {
 		t.Error("it is removed before the order ended")
 	}
+	s1 := shown{conditions: []v1alpha1.Condition{{Type: "Ready", Status: "True"},
+		{Type: "Guarded", Status: "True"}, {Type: "Synced", Status: "True"}}}
+	shows := func(reason, guarded, message string) {
+		t.Helper()
+		got := s.leaving(&gone).of(s1)
+		for i, c := range got.conditions {
+			if c.Type == "Guarded" && c.Status != guarded || c.Type != "Guarded" && (c.Status !=
+				"False" || c.Reason != reason || !strings.Contains(c.Message, message)) {
+				t.Errorf("condition %d: %+v", i, c)
+			}
+		}
+		if (got.failed == "") != (reason == "Removing") {
+			t.Errorf("lastError %q", got.failed)
+		}
+	}
+	shows("Removing", "False", "its routes are deleted")
 	orders[0].Ended(errors.New("no"))
+	shows("RemovalFailed", "True", "stay in the targets for now: no; set spec.onRemoval")
 	if done, failed := s.removed(&gone); done || failed == nil {
 		t.Error("a failed removal is done")
 	}
-	if configs, orders = s.make([]ClusterRoutes{gone}); len(configs) != 1 || len(orders) != 0 {
+	if configs, orders = s.make([]ClusterRoutes{gone}); len(configs) != 1 || len(orders) != 0 ||
+		configs[0].Spec.Guard.Mode != v1alpha1.GuardEnforce || s.pruned(&gone) {
 		t.Errorf("after a failure: %+v, %+v", configs, orders)
 	}
-	s.removals["u-x"].again = time.Time{}
+	s.removals["teamfine"].again = time.Time{}
 	if _, orders = s.make([]ClusterRoutes{gone}); len(orders) != 1 {
 		t.Fatalf("it is not tried again: %+v", orders)
 	}
 	orders[0].Ended(nil)
-	if done, _ := s.removed(&gone); !done || dirty != 2 {
+	if done, _ := s.removed(&gone); !done || dirty != 2 || !s.pruned(&gone) {
 		t.Errorf("done %v, the set was made again %d times", done, dirty)
 	}
 }

@@ -34,7 +34,8 @@ func TestStatusOfHostileNames(t *testing.T) {
 		of := shown{failed: text("failed"), change: &v1alpha1.Change{Message: text("change")},
 			conditions: []v1alpha1.Condition{{Type: v1alpha1.ConditionReady, Message: ready},
 				{Type: v1alpha1.ConditionGuarded, Message: text("guarded")}}}
-		unguarded, refused := text("unguarded"), refusal{"Invalid", text("refused")}
+		unguarded, refused := text("unguarded"), refusal{reason: "Invalid",
+			message: text("refused")}
 		for name, status := range map[string]func() (v1alpha1.Status, bool){
 			"checked": func() (v1alpha1.Status, bool) {
 				return statusOf(&ClusterRoutes{}, of, true, refusal{}, unguarded, time.Now())

@@ -32,10 +32,11 @@ func (c *controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	}
 	refused, unguarded := c.set.state(o)
 	s, checked := c.board.of(o.name())
-	if !c.has(o.name()) && refused.reason == "" { // it waits for the keeper
+	leaves := c.set.leaving(o)
+	if !c.has(o.name()) && refused.reason == "" && leaves.reason == "" { // it waits for the keeper
 		return reconcile.Result{}, nil
 	}
-	want, known := statusOf(o, s, checked, refused, unguarded, time.Now())
+	want, known := statusOf(o, leaves.of(s), checked, refused, unguarded, time.Now())
 	if !known || reflect.DeepEqual(want, o.Status) {
 		return reconcile.Result{}, nil
 	}
@@ -63,9 +64,7 @@ func (c *controller) finalize(ctx context.Context, o *ClusterRoutes) error {
 		done, failed := c.set.removed(o)
 		needs = has && !done
 		if has && needs && failed != nil {
-			c.say(o, "Warning", "RemovalFailed", "Remove",
-				"the routes stay in the targets for now: "+
-					failed.Error()+"; set spec.onRemoval to Keep to delete the object without them")
+			c.say(o, "Warning", reasonRemovalFailed, "Remove", stays(failed))
 		}
 	}
 	if has == needs {
@@ -78,8 +77,12 @@ func (c *controller) finalize(ctx context.Context, o *ClusterRoutes) error {
 	if needs {
 		o.Finalizers = append(o.Finalizers, v1alpha1.Finalizer)
 	}
-	return c.client.Patch(ctx, o, client.MergeFromWithOptions(before,
+	err := c.client.Patch(ctx, o, client.MergeFromWithOptions(before,
 		client.MergeFromWithOptimisticLock{}))
+	if err == nil && o.DeletionTimestamp != nil && c.set.pruned(o) {
+		c.say(o, "Normal", "Removed", "Remove", "the routes were deleted from the targets")
+	}
+	return err
 }
 
 // say adds an Event to an object. Events with the same reason and action become one, with the

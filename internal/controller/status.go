@@ -118,13 +118,14 @@ func showing(r keeper.Result, config *v1alpha1.ClusterRoutes, is v1alpha1.Condit
 	if len(config.Spec.Targets) == 0 {
 		synced.Reason, synced.Message = "NoTargets", "the spec names no targets"
 	}
+	sourceless := unreadSource(r, config)
 	var off []string
 	for _, t := range p.Tables {
 		if t.Role != picture.RoleTarget {
 			continue
 		}
 		count := v1alpha1.TargetStatus{RouteTableID: string(t.ID)}
-		unknown := t.Unread != "" || p.Unread != "" || r.Seen.Table(t.ID) == nil
+		unknown := t.Unread != "" || p.Unread != "" || r.Seen.Table(t.ID) == nil || sourceless != ""
 		for _, route := range t.Routes {
 			switch route.State {
 			case picture.Works, picture.Idle:
@@ -146,7 +147,7 @@ func showing(r keeper.Result, config *v1alpha1.ClusterRoutes, is v1alpha1.Condit
 		case unknown:
 			synced.Status, synced.Reason = "Unknown", "NotRead"
 			synced.Message = fmt.Sprintf("the routes of %s are not known%s", t.ID.Short(),
-				because(cmp.Or(t.Unread, p.Unread)))
+				because(cmp.Or(t.Unread, p.Unread, sourceless)))
 		}
 	}
 	if len(off) > 0 {
@@ -155,6 +156,26 @@ func showing(r keeper.Result, config *v1alpha1.ClusterRoutes, is v1alpha1.Condit
 	}
 	s.conditions = append(s.conditions, synced)
 	return s
+}
+
+// unreadSource says why it is unknown which pod routes a cluster has, or "": a target without any
+// would otherwise count as in sync.
+func unreadSource(r keeper.Result, config *v1alpha1.ClusterRoutes) string {
+	id := arm.ID(config.Spec.ClusterID)
+	cluster := r.Seen.Cluster(id)
+	if cluster == nil || !plan.Routed(config, cluster) {
+		return ""
+	}
+	own := plan.Discover(r.Seen, config, plan.TakenBy(r.Configs))
+	switch known := r.Seen.Kubernetes[id.Key()]; {
+	case plan.SourceTable(r.Seen, config, own) != nil:
+		return ""
+	case config.Spec.Source != v1alpha1.SourceNodes:
+		return "the cluster's route table is not known"
+	case known != nil && known.Failed != "":
+		return known.Failed
+	}
+	return "its Kubernetes API shows no nodes"
 }
 
 func because(why string) string {
@@ -299,19 +320,18 @@ func statusOf(o *ClusterRoutes, s shown, checked bool, refused refusal, unguarde
 	status = v1alpha1.Status{LastChange: o.Status.LastChange}
 	conditions := s.conditions
 	switch {
-	case refused.reason != "":
-		message := "the object has no effect: " + refused.message
+	case refused.reason != "" && refused.inForce == 0:
 		conditions = nil
 		for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionGuarded,
 			v1alpha1.ConditionSynced} {
 			conditions = append(conditions, v1alpha1.Condition{Type: kind, Status: "False",
-				Reason: refused.reason, Message: message})
+				Reason: refused.reason, Message: refused.String()})
 		}
-		status.ObservedGeneration, status.LastError = o.Generation, refused.message
+		s.generation, status.LastError = refused.generation, refused.message
 	case !checked:
 		return status, false
 	default:
-		status.ObservedGeneration, status.LastError = s.generation, s.failed
+		status.LastError = s.failed
 		status.Targets = s.targets
 		correct, expected := 0, 0
 		for _, t := range s.targets {
@@ -325,13 +345,21 @@ func statusOf(o *ClusterRoutes, s shown, checked bool, refused refusal, unguarde
 				Message: short(s.change.Message, longestMessage)}
 		}
 	}
+	status.ObservedGeneration = s.generation
+	if refused.inForce > 0 {
+		status.ObservedGeneration, status.LastError = refused.generation, refused.message
+	}
 	status.LastError = short(status.LastError, longestMessage)
 	for _, c := range conditions {
-		if c.Type == v1alpha1.ConditionGuarded && unguarded != "" && refused.reason == "" {
+		c.ObservedGeneration = s.generation
+		if c.Type == v1alpha1.ConditionGuarded && unguarded != "" {
 			c.Status, c.Reason, c.Message = "False", "EgressInTable", unguarded
 		}
+		if refused.inForce > 0 {
+			c = withRefusal(c, refused)
+		}
 		c.Message = short(c.Message, longestMessage)
-		c.ObservedGeneration, c.LastTransitionTime = status.ObservedGeneration, stamp(now)
+		c.LastTransitionTime = stamp(now)
 		i := slices.IndexFunc(o.Status.Conditions, func(old v1alpha1.Condition) bool {
 			return old.Type == c.Type && old.Status == c.Status
 		})
@@ -341,6 +369,22 @@ func statusOf(o *ClusterRoutes, s shown, checked bool, refused refusal, unguarde
 		status.Conditions = append(status.Conditions, c)
 	}
 	return status, true
+}
+
+// withRefusal says in a condition that an earlier spec is in force: Ready says why. The others are
+// about the earlier one, as their observedGeneration is.
+func withRefusal(c v1alpha1.Condition, refused refusal) v1alpha1.Condition {
+	if c.Type != v1alpha1.ConditionReady {
+		c.Message += fmt.Sprintf("; the spec of generation %d is in force", refused.inForce)
+		return c
+	}
+	also := ""
+	if c.Status == "False" {
+		also = "; " + c.Message
+	}
+	c.Status, c.Reason, c.Message = "False", refused.reason, refused.String()+also
+	c.ObservedGeneration = refused.generation
+	return c
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

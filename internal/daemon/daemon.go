@@ -25,7 +25,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/openfiles"
-	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/serve"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 	"routekeeper.dev/routekeeper/internal/silence"
@@ -42,10 +41,9 @@ type Options struct {
 	// Configs are what Files held at the start.
 	Configs []v1alpha1.ClusterRoutes
 	Files   ConfigFiles
-	// Follow gives the keeper other configs until the context ends. While there is no config, it
-	// calls idle at least every half minute, so that health checks do not take the keeper for
-	// stuck. Files then only say when to call Notify again. Nil: the config comes from Files.
-	Follow func(ctx context.Context, k *keeper.Keeper, idle func())
+	// Follow gives the keeper other configs until the context ends. Files then only say when to
+	// call Notify again. Nil: the config comes from Files.
+	Follow func(context.Context, Running)
 	// Nodes makes keeper.Options.Nodes; nil for none.
 	Nodes func(*azure.Client) keeper.Nodes
 	// Notify reads who gets messages, at the start and when the config files change; nil for none.
@@ -79,6 +77,18 @@ type Options struct {
 	// Log must not block: see Lines. LogDropped counts its dropped lines.
 	Log        *slog.Logger
 	LogDropped func() int64
+}
+
+// Running is what Follow works with.
+type Running struct {
+	Keeper *keeper.Keeper
+	// Idle is called at least every half minute while there is no config, so that health checks do
+	// not take the keeper for stuck.
+	Idle func()
+	// Live says why the keeper is stuck, or nil.
+	Live func() error
+	// Refused receives the configs that are refused now, a line for each.
+	Refused func([]string)
 }
 
 // Run keeps the configured clusters correct until the context ends, which is not an error.
@@ -188,21 +198,17 @@ func Run(ctx context.Context, o Options) error {
 	}
 	watch := reload{shortage: files.Note, files: o.Files, current: o.Configs, log: log,
 		take: k.Reload}
+	mistakes := &mistakes{metrics: metrics, board: board}
 	watch.tell = func(wrong error) {
 		if wrong == nil {
 			wrong = notices.configure(o)
 		}
-		metrics.Config(wrong == nil)
-		if wrong != nil {
-			board.Say("The new config has an error, so the old one stays in use: " +
-				report.Plain(wrong.Error()))
-		} else {
-			board.Say("")
-		}
+		mistakes.file(wrong)
 	}
 	if o.Follow != nil {
 		watch.current, watch.take = nil, func([]v1alpha1.ClusterRoutes) {}
-		go o.Follow(ctx, k, func() { health.Progress(time.Now()) })
+		go o.Follow(ctx, Running{Keeper: k, Idle: func() { health.Progress(time.Now()) },
+			Live: health.Live, Refused: mistakes.objects})
 	}
 	go watch.run(ctx)
 	// Feed the watchdog until the end, also during the last write.

@@ -24,6 +24,8 @@ type Kubernetes struct {
 	Failed  string    `json:"failed,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
 	NoLogin bool      `json:"noLogin,omitempty"`
+	// Followed is set if a watch shows the nodes: changes of the last seconds may be missing.
+	Followed bool `json:"-"`
 	// Note says what could not be read while the rest was, such as the pods if the API shows only
 	// nodes.
 	Note string `json:"note,omitempty"`

@@ -122,10 +122,12 @@ func (w *worker) remove() error {
 	}
 	c.whole, c.decided = true, true
 	w.finish(c)
-	done := 0
+	done, why := 0, ""
 	for _, o := range slices.Concat(slices.Collect(maps.Values(c.outcomes))...) {
 		if o.State == plan.Done || o.State == plan.Obsolete {
 			done++
+		} else if o.Error > why {
+			why = o.Error // one of them; which one does not change between attempts
 		}
 	}
 	log.Info("removed from the config: its routes were deleted from the targets", "routes", done)
@@ -133,7 +135,8 @@ func (w *worker) remove() error {
 		log.Error("removed from the config: some routes could not be deleted and stay in the "+
 			"targets", "routes", len(p.Changes)-done)
 		if stays == nil {
-			stays = fmt.Errorf("%d routes could not be deleted", len(p.Changes)-done)
+			stays = fmt.Errorf("%d routes could not be deleted: %s", len(p.Changes)-done,
+				cmp.Or(why, "no answer says why"))
 		}
 	}
 	return stays

@@ -16,9 +16,9 @@ import (
 //
 // How it works: each cluster has a goroutine that connects, lists the nodes, and watches them from
 // there. When a watch ends, the next one continues where it ended; when the API server has
-// forgotten that version (410), the nodes are listed again. When the API server is lost, the
-// goroutine connects again, less and less often, and until then the nodes are unknown: what was
-// read before says nothing about nodes that have come and gone since.
+// forgotten that version (410), the nodes are listed again. When the API server is lost, or falls
+// silent (alive.go), the goroutine connects again, less and less often, and until then the nodes
+// are unknown: what was read before says nothing about nodes that have come and gone since.
 type Followers struct {
 	connect Connector
 
@@ -168,13 +168,25 @@ func (f *follower) session() error {
 		return err
 	}
 	f.replace(nodes)
+	ctx, lost := context.WithCancelCause(f.life)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer lost(nil)
+	asking.Go(func() {
+		if err := client.silent(ctx, f.count); err != nil {
+			lost(err)
+		}
+	})
 	for f.life.Err() == nil {
 		began := time.Now()
-		version, err = client.watchNodes(f.life, version, f.note)
+		version, err = client.watchNodes(ctx, version, f.note)
 		if errors.Is(err, errExpired) {
-			if nodes, version, err = client.ListNodes(f.life); err == nil {
+			if nodes, version, err = client.ListNodes(ctx); err == nil {
 				f.replace(nodes)
 			}
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		if err != nil {
 			return err
@@ -223,6 +235,13 @@ func (f *follower) note(n inventory.Node, deleted bool) {
 	}
 }
 
+// count returns how many nodes are shown.
+func (f *follower) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.nodes)
+}
+
 func sameRoutes(a, b inventory.Node) bool {
 	return slices.Equal(a.PodCIDRs, b.PodCIDRs) && slices.Equal(a.Addresses, b.Addresses)
 }
@@ -237,12 +256,16 @@ func (f *follower) tell() {
 // lose notes that the API server is lost, and when it last answered.
 func (f *follower) lose(err error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.failed == nil && f.nodes != nil {
+	news := f.failed == nil && f.nodes != nil
+	if news {
 		f.since = time.Now()
 	}
 	f.failed, f.shown = err, nil
 	f.answered()
+	f.mu.Unlock()
+	if news {
+		f.tell()
+	}
 }
 
 // answered notes that there is an answer, even if it is a failure. The lock is held.
@@ -266,7 +289,7 @@ func (f *follower) show() *inventory.Kubernetes {
 		return unknown(errors.New("its Kubernetes API has not answered yet"), time.Time{})
 	default:
 		f.shown = &inventory.Kubernetes{Nodes: slices.SortedFunc(maps.Values(f.nodes),
-			inventory.Node.Compare)}
+			inventory.Node.Compare), Followed: true}
 	}
 	return f.shown
 }

@@ -19,6 +19,7 @@ type played struct {
 	mu      sync.Mutex
 	items   string
 	down    bool
+	hangs   bool
 	lists   int
 	from    []string // the versions that watches began at
 	changes chan string
@@ -26,14 +27,16 @@ type played struct {
 
 func (p *played) nodes(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
-	items, down, watch := p.items, p.down, r.URL.Query().Get("watch") != ""
+	items, down, hangs, watch := p.items, p.down, p.hangs, r.URL.Query().Get("watch") != ""
 	if watch {
 		p.from = append(p.from, r.URL.Query().Get("resourceVersion"))
-	} else {
+	} else if r.URL.Query().Get("limit") != "1" {
 		p.lists++
 	}
 	p.mu.Unlock()
 	switch {
+	case hangs:
+		<-r.Context().Done()
 	case down:
 		status(w, 503, "ServiceUnavailable", "etcd is away")
 	case !watch:
@@ -160,6 +163,7 @@ func TestFollow(t *testing.T) {
 	p.set("", true)
 	p.changes <- "end"
 	until("lost", func() bool { return look().Failed != "" })
+	tells()
 	if k := look(); k.Since.Before(before) || k.Nodes != nil || !strings.Contains(k.Failed,
 		"503 etcd is away") {
 		t.Errorf("lost since %s with %v: %s", k.Since, k.Nodes, k.Failed)
@@ -175,6 +179,91 @@ func TestFollow(t *testing.T) {
 	if now, _ := p.seen(); now != lists+1 {
 		t.Errorf("%d lists after it was dropped", now-lists)
 	}
+}
+
+// TestFollowSilent: an API server that hangs, or whose watch is behind, is noticed although the
+// watch stays open. One that is too busy to answer is not lost.
+func TestFollowSilent(t *testing.T) {
+	p := &played{t: t, items: nodeAt("n1", 1, "True"), changes: make(chan string)}
+	busy := make(chan bool, 1)
+	busy <- false
+	asked := make(chan struct{}, 1000)
+	server := serve(t, apiServer{nodes: func(w http.ResponseWriter, r *http.Request) {
+		refuse := <-busy
+		busy <- refuse
+		if r.URL.Query().Get("limit") == "1" {
+			asked <- struct{}{}
+			if refuse {
+				status(w, 429, "TooManyRequests", "later")
+				return
+			}
+		}
+		p.nodes(w, r)
+	}})
+	file := kubeconfig(t, server, "token: t")
+	cluster := shop(t, "127.0.0.1")
+	f := NewFollowers(func(context.Context, *inventory.Cluster) (*Client, error) {
+		c, err := Load(Options{Kubeconfig: file, Cluster: cluster, Timeout: time.Second})
+		if err == nil {
+			c.askEvery, c.askFor = 5*time.Millisecond, 500*time.Millisecond
+		}
+		return c, err
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	told := make(chan struct{}, 1000)
+	look := func() *inventory.Kubernetes {
+		return f.Nodes(ctx, cluster, 5*time.Second, func() { told <- struct{}{} })
+	}
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("not %s in time: %+v", what, look())
+			}
+		}
+	}
+	asks := func(n int) {
+		for range len(asked) + n {
+			<-asked
+		}
+	}
+	known := func(names string) func() bool {
+		return func() bool {
+			var got []string
+			for _, n := range look().Nodes {
+				got = append(got, n.Name)
+			}
+			return strings.Join(got, " ") == names
+		}
+	}
+	until("known", known("n1"))
+	<-busy
+	busy <- true
+	asks(5)
+	if k := look(); k.Failed != "" || !k.Followed || len(told) > 0 {
+		t.Errorf("a busy API server is lost: %+v", k)
+	}
+	<-busy
+	busy <- false
+	asks(1)
+
+	// The server has another node, and its watch does not say so.
+	p.set(nodeAt("n1", 1, "True")+","+nodeAt("n2", 2, "True"), false)
+	until("listed again", known("n1 n2"))
+	<-told
+
+	// It hangs: the connection of the watch stays open.
+	p.mu.Lock()
+	p.hangs = true
+	p.mu.Unlock()
+	until("unread", func() bool {
+		return strings.Contains(look().Failed, "does not answer") && look().Nodes == nil
+	})
+	p.mu.Lock()
+	p.hangs = false
+	p.mu.Unlock()
+	until("known again", known("n1 n2"))
 }
 
 // TestFollowElsewhere: the nodes of another cluster are refused, and a cluster that was created

@@ -72,6 +72,8 @@ type Client struct {
 	watch   *http.Client  // for answers that last as long as watchFor
 	config  *rest.Config  // for connections that are not HTTP's own
 	pause   time.Duration // before a call is retried
+	// askEvery and askFor are as the constants of the same names.
+	askEvery, askFor time.Duration
 }
 
 // Context returns the name of the kubeconfig's context, "in-cluster" for a pod's own service
@@ -128,7 +130,8 @@ func Load(o Options) (*Client, error) {
 
 // newClient makes the client for an API server.
 func newClient(config *rest.Config, context string, o Options) (*Client, error) {
-	c := &Client{cluster: o.Cluster, context: context, pause: time.Second}
+	c := &Client{cluster: o.Cluster, context: context, pause: time.Second, askEvery: askEvery,
+		askFor: askFor}
 	if config.ExecProvider != nil {
 		c.plugin = filepath.Base(config.ExecProvider.Command)
 	}

@@ -16,7 +16,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// watchFor is how long one watch lasts. Its end bounds how long a dead connection goes unnoticed.
+// watchFor is how long one watch lasts.
 const watchFor = 5 * time.Minute
 
 // ListNodes reads the nodes of the cluster and proves that they are its own. The version is where a

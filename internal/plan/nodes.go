@@ -110,7 +110,7 @@ func (p *Planner) reportNodesUnread(v *clusterState) {
 	}
 	f := finding.New(code, v.name, string(v.cluster.ID),
 		"the nodes of cluster %s have not been read%s, so its routes stay as they are: %s",
-		v.cluster.ID.Short(), since, known.Failed)
+		v.cluster.ID.Short(), since, cmp.Or(known.Failed, "its Kubernetes API shows no nodes"))
 	if v.cluster.Stopped {
 		f.Severity = finding.Info // it has no nodes, and they may return
 	}
@@ -183,7 +183,7 @@ func (w *planning) readyNodes(v *clusterState, state State) {
 		}
 		w.reportReady(v, id, lacking)
 	}
-	w.secondOpinion(v, nodes)
+	w.secondOpinion(v, nodes, before, &now)
 	w.forwarding(v, before, &now)
 	w.noted[v.cluster.ID.Key()] = now
 }
@@ -235,11 +235,26 @@ func (w *planning) reportReady(v *clusterState, table arm.ID, lacking []unrouted
 	w.add(f)
 }
 
-// secondOpinion compares the route table of a kubenet cluster with its nodes.
-func (w *planning) secondOpinion(v *clusterState, nodes []inventory.Node) {
+// secondOpinion compares the route table of a kubenet cluster with its nodes. If a watch shows the
+// nodes, a difference must last: an API server that hangs is noticed after half a minute, and until
+// then the nodes may be old.
+func (w *planning) secondOpinion(v *clusterState, nodes []inventory.Node, before NodeRoutes,
+	now *NodeRoutes) {
 	table := w.s.Table(v.source)
 	if table == nil || v.doubtful {
 		return
+	}
+	lasts := func(what string) bool {
+		if !w.s.Kubernetes[v.cluster.ID.Key()].Followed {
+			return true
+		}
+		key := table.ID.Key() + " " + what
+		lack, again := before.Lacks[key]
+		if !again {
+			lack.Since = w.s.Taken
+		}
+		now.note(key, lack)
+		return w.s.Taken.Sub(lack.Since) >= readyFor
 	}
 	is := make(map[netip.Prefix]netip.Addr, len(v.opinion))
 	for _, r := range v.opinion {
@@ -253,7 +268,8 @@ func (w *planning) secondOpinion(v *clusterState, nodes []inventory.Node) {
 		if v.cluster.Overlay() || v.cluster.Migrating && n.Overlay {
 			continue // AKS removes the routes of moved nodes
 		}
-		if lacks := v.lacks(n, is); lacks != "" && n.ReadyFor(readyFor, w.s.Taken) {
+		lacks := v.lacks(n, is)
+		if lacks != "" && lasts("node "+n.Name) && n.ReadyFor(readyFor, w.s.Taken) {
 			lacking = append(lacking, unroutedNode{n.Name, lacks})
 		}
 	}
@@ -261,12 +277,13 @@ func (w *planning) secondOpinion(v *clusterState, nodes []inventory.Node) {
 	for _, r := range v.opinion {
 		want, wanted := v.wanted.at(r.Prefix)
 		switch {
+		case wanted && want.Hop == r.Hop, !lasts("route " + r.Name):
 		case !wanted:
 			w.add(finding.New(finding.RouteToGoneNode, v.name, string(table.ID),
 				"route %s (%s) in the route table of cluster %s leads to %s, but no node in "+
 					"Kubernetes has the pod CIDR", r.Name, r.Prefix, v.cluster.ID.Short(),
 				r.NextHop()).About(r.Name).WithFix("kubectl get nodes -o wide"))
-		case want.Hop != r.Hop:
+		default:
 			w.add(finding.New(finding.WrongHop, v.name, string(table.ID),
 				"route %s (%s) in the route table of cluster %s leads to %s, but its node %s has "+
 					"the address %s", r.Name, r.Prefix, v.cluster.ID.Short(), r.NextHop(),

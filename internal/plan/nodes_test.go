@@ -238,6 +238,36 @@ func TestSecondOpinion(t *testing.T) {
 		"node-without-route\nwrong-next-hop\nroute-to-gone-node")
 }
 
+// TestSecondOpinionLasts: while a watch shows the nodes, a difference to the cluster's table must
+// last for a minute: the API server may hang, and the nodes be old.
+func TestSecondOpinionLasts(t *testing.T) {
+	w := shop(t)
+	w.s.Taken = noon
+	w.configs[0].Spec.Source = v1alpha1.SourceNodes
+	w.kubernetes(threeNodes[0], "n1 10.244.1.0/24 10.240.0.6", "n3 10.244.3.0/24 10.240.0.5")
+	w.s.Kubernetes[clusterA.Key()].Followed = true
+	const changes = `
+		create gw-rt n0____102440024 - 10.244.0.0/24>10.240.0.4
+		create gw-rt n1____102441024 - 10.244.1.0/24>10.240.0.6
+		create gw-rt n3____102443024 - 10.244.3.0/24>10.240.0.5`
+	p := w.expect(changes, "")
+	for _, c := range []struct {
+		after    time.Duration
+		findings string
+	}{{59 * time.Second, ""},
+		{time.Minute, "node-without-route\nnode-without-route\nwrong-next-hop\nroute-to-gone-node"}} {
+		w.remembered(clusterA).Nodes = p.Nodes[clusterA.Key()]
+		w.s.Taken = noon.Add(c.after)
+		p = w.expect(changes, c.findings)
+	}
+	k := w.s.Kubernetes[clusterA.Key()]
+	k.Nodes, k.Followed = nil, false // all Node objects were deleted
+	p = w.expect("", "nodes-unread")
+	if m := p.Findings[0].Message; !strings.HasSuffix(m, ": its Kubernetes API shows no nodes") {
+		t.Error(m)
+	}
+}
+
 // TestNodesNeedNoTable: an overlay cluster's target is not taken for its route table, and the table
 // on its node subnets is never written.
 func TestNodesNeedNoTable(t *testing.T) {

@@ -78,8 +78,8 @@ func NewMetrics() *Metrics {
 	m.observed = gauge("changes_observed",
 		"Changes that the config's Observe withheld at the last check, by verb and cluster.",
 		"verb", "cluster")
-	m.refusedConfig = gauge("config_refused", "1 while the config has a mistake and the previous "+
-		"one stays in use.").WithLabelValues()
+	m.refusedConfig = gauge("config_refused", "How many configs are refused: 1 while the files "+
+		"have a mistake, and 1 for each refused object of the controller.").WithLabelValues()
 	m.checks = counter("checks_total", "Checks, by cause: poll, event or person.",
 		"cause")
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a check last read all of "+
@@ -131,13 +131,8 @@ func (m *Metrics) turnedAway(result string) { m.away.WithLabelValues(result).Inc
 func (m *Metrics) refused(why string)    { m.events.WithLabelValues(why).Inc() }
 func (m *Metrics) accepted(state string) { m.events.WithLabelValues(state).Inc() }
 
-// Config notes whether the current config is in use.
-func (m *Metrics) Config(taken bool) {
-	m.refusedConfig.Set(0)
-	if !taken {
-		m.refusedConfig.Set(1)
-	}
-}
+// Refused notes how many configs are refused.
+func (m *Metrics) Refused(n int) { m.refusedConfig.Set(float64(n)) }
 
 // LogDropped adds how many lines of the log were dropped.
 func (m *Metrics) LogDropped(count func() int64) {

@@ -1,0 +1,100 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// Whether a watch shows the truth. How it works: a watch of nodes is silent while nothing changes,
+// and just as silent when the API server hangs. TCP and HTTP/2 pings say little: a proxy in between
+// answers them. Bookmarks come about once a minute, and no API server promises them
+// (kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks). So the follower asks for
+// a list of one node, which needs the same rights as the list of all, and which only the API server
+// can answer. The answer also counts the nodes: a watch that shows another number twice is behind.
+
+const (
+	// askEvery and askFor bound how long a hanging API server goes unnoticed.
+	askEvery, askFor = 10 * time.Second, 15 * time.Second
+	unknownCount     = -1
+)
+
+// silent returns why the API server does not answer, or does not pass on changes, once that is so.
+// shown is the number of nodes that the watch shows. It returns nil when the context ends.
+func (c *Client) silent(ctx context.Context, shown func() int) error {
+	tick := time.NewTicker(c.askEvery)
+	defer tick.Stop()
+	behind := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		count, err := c.countNodes(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		watched := shown()
+		if count == unknownCount || count == watched {
+			behind = false
+			continue
+		}
+		if behind {
+			return c.explain("nodes", &failure{garbage: fmt.Errorf("it has %d nodes, and the "+
+				"watch shows %d", count, watched)})
+		}
+		behind = true
+	}
+}
+
+// countNodes asks for one node and the number of all, over the connections of the watch. An API
+// server that is too busy to answer is not silent.
+func (c *Client) countNodes(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.askFor,
+		fmt.Errorf("no answer within %s", c.askFor))
+	defer cancel()
+	u := c.server.JoinPath("/api/v1/nodes")
+	u.RawQuery = url.Values{"limit": {"1"}}.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Accept", "application/json")
+	response, err := c.watch.Do(request)
+	if err != nil {
+		return 0, c.explain("nodes", causeOf(ctx, err))
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxPage))
+	switch {
+	case err != nil:
+		return 0, c.explain("nodes", causeOf(ctx, err))
+	case response.StatusCode == http.StatusTooManyRequests:
+		return unknownCount, nil
+	case response.StatusCode != http.StatusOK:
+		return 0, c.explain("nodes", failed(response, body))
+	}
+	rest := gjson.GetBytes(body, "metadata.remainingItemCount")
+	if !rest.Exists() && gjson.GetBytes(body, "metadata.continue").String() != "" {
+		return unknownCount, nil
+	}
+	return int(gjson.GetBytes(body, "items.#").Int() + rest.Int()), nil
+}
+
+// causeOf is why a call has failed: the cause of its context, if that has ended.
+func causeOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
