@@ -131,8 +131,8 @@ func (p podRoutes) byPrefix() map[netip.Prefix]inventory.Route {
 	return routes
 }
 
-// rows returns the cluster's routes in its route table: those with its addresses and a name that its
-// cloud provider gives. Any other route there is a stranger's.
+// rows returns the cluster's routes in its route table: those with its addresses and a name that
+// its cloud provider gives. Any other route there is a stranger's.
 func (v *clusterState) rows(table *inventory.RouteTable) podRoutes {
 	routes := v.podRoutes(table)
 	if !table.ID.Is(arm.TypeRouteTable) {

@@ -174,8 +174,8 @@ func (w *world) claim(r inventory.Route) {
 	}
 }
 
-// nics sets the addresses that the nodes of a cluster have. They are the nodes that the clusters' own
-// tables name; n7@10.240.0.4 is one of n7.
+// nics sets the addresses that the nodes of a cluster have. They are the nodes that the clusters'
+// own tables name; n7@10.240.0.4 is one of n7.
 func (w *world) nics(cluster arm.ID, addresses ...string) *world {
 	n := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{}}
 	if w.named == nil {

@@ -76,8 +76,8 @@ func (w *watch) check(after time.Duration) Plan {
 	known.NICs = nil
 	p := Make(w.s, w.configs)
 	if len(p.Need.NICs) > 0 {
-		known.NICs = &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{},
-			Read: w.at}
+		known.NICs = &inventory.NICs{Holder: map[netip.Addr]string{},
+			Nodes: map[netip.Addr]string{}, Read: w.at}
 		for machine, addrs := range w.nodes {
 			for _, a := range addrs {
 				known.NICs.Holder[netip.MustParseAddr(a)] = machine
