@@ -38,12 +38,11 @@ func (r *Reading) Overlay(real *inventory.Snapshot) *inventory.Snapshot {
 	}
 	for key, before := range before.Tables {
 		here, after := real.Tables[key], r.After.Tables[key]
-		if here == nil || after == nil || slices.EqualFunc(before.Routes, after.Routes, sameRoute) {
+		if here == nil || after == nil ||
+			slices.EqualFunc(before.Routes(), after.Routes(), sameRoute) {
 			continue
 		}
-		changed := *here
-		changed.Routes = after.Routes
-		out.Tables[key] = &changed
+		out.Tables[key] = here.WithRoutes(after.Routes())
 	}
 	return &out
 }

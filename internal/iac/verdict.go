@@ -86,7 +86,7 @@ func (k Known) settle(e Effect) Effect {
 	}
 	if e.Verb == MayLoseRoutes {
 		e.Verb = ""
-		for _, route := range table.Routes {
+		for _, route := range table.Routes() {
 			if leads := (tfRouteValues{Name: route.Name, Prefix: route.Destination(),
 				HopType: route.HopType, Hop: route.Hop.String()}); leads.leadsToNode(k.podCIDRs()) {
 				e.Verb, e.Routes = RoutesGone, append(e.Routes,
