@@ -41,27 +41,6 @@ func (p *tfPlan) picture(r *tfResource, values ...*tfValues) {
 	}
 }
 
-// expected are the values after; values that are known only after apply are assumed to stay.
-func (r *tfResource) expected() *tfValues {
-	if r.Change.After == nil {
-		return nil
-	}
-	v, old := *r.Change.After, r.before()
-	if r.Change.Unknown.of("route").any() {
-		v.Route = old.Route
-	}
-	if r.Change.Unknown.of("network_profile").any() {
-		v.Profile = old.Profile
-	}
-	if r.Change.Unknown.of("default_node_pool").any() {
-		v.DefaultPool = old.DefaultPool
-	}
-	if r.updates() && v.ID == "" {
-		v.ID = old.ID
-	}
-	return &v
-}
-
 // take adds one resource. It skips resources without an ID.
 func (pic *picture) take(kind string, v *tfValues) {
 	if kind == tfPool && v.ClusterID != "" {
