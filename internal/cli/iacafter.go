@@ -9,6 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/iac"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -21,9 +22,40 @@ var following = []finding.Code{
 	finding.NodeWithoutRoute, finding.RouteUnnoticed,
 }
 
+// assess returns the findings about files: about each change, and about the network that results.
+// What a file shows by itself counts whatever the real network shows, because that may have been
+// read with too few rights, or be the one of another subscription.
+func assess(whole *iac.Reading, readings []*iac.Reading, configs []v1alpha1.ClusterRoutes,
+	known iac.Known) []finding.Finding {
+	told := whole.Findings(known)
+	out := slices.Clone(told)
+	at := map[string]int{} // of a finding in out, by its key
+	add := func(found []finding.Finding) {
+		for _, f := range found {
+			i, known := at[f.Key()]
+			switch {
+			case !known:
+				at[f.Key()] = len(out)
+				out = append(out, f)
+			case f.Severity > out[i].Severity:
+				out[i] = f
+			}
+		}
+	}
+	for _, r := range readings {
+		if known.Live != nil { // first, because it has more to show
+			add(introduced(known.Live, r.Overlay(known.Live), configs, told))
+		}
+		if r.Before != nil && r.After != nil {
+			add(introduced(r.Before, r.After, configs, told))
+		}
+	}
+	return finding.Sort(out)
+}
+
 // introduced returns the findings of a diagnosis that a plan adds, for clusters that exist before
-// and after it. told are the findings about the plan itself; other findings about their resources
-// are left out.
+// and after it. told are the findings about the plan itself; findings about the same resources that
+// follow from them and are no worse are left out.
 func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRoutes,
 	told []finding.Finding) []finding.Finding {
 	var clusters []arm.ID
@@ -49,9 +81,11 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	for _, f := range diagnose.Check(c) {
 		known[f.Key()] = true
 	}
-	about := map[string]bool{}
+	about := map[string]finding.Severity{}
 	for _, f := range told {
-		about[strings.ToLower(f.Resource)] = true
+		if worst, is := about[strings.ToLower(f.Resource)]; !is || f.Severity > worst {
+			about[strings.ToLower(f.Resource)] = f.Severity
+		}
 	}
 	var out []finding.Finding
 	c.Snapshot = after
@@ -70,8 +104,9 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 				continue // told says that it leaves kubenet
 			}
 		}
-		if f.Severity > finding.Info && !known[f.Key()] && !(about[strings.ToLower(f.Resource)] &&
-			slices.Contains(following, f.Code)) {
+		worst, is := about[strings.ToLower(f.Resource)]
+		follows := is && worst >= f.Severity && slices.Contains(following, f.Code)
+		if f.Severity > finding.Info && !known[f.Key()] && !follows {
 			out = append(out, f.With("this is the case after applying, but not now"))
 		}
 	}
