@@ -89,7 +89,13 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	}
 	var out []finding.Finding
 	c.Snapshot = after
-	for _, f := range diagnose.Check(c) {
+	checked := diagnose.Check(c)
+	if both := rotating(before, after); both != nil {
+		c.Snapshot = both
+		checked = append(checked, slices.DeleteFunc(diagnose.Check(c),
+			func(f finding.Finding) bool { return f.Code != finding.PoolWithoutTable })...)
+	}
+	for _, f := range checked {
 		switch f.Code {
 		case finding.AzureUnreachable, finding.ReadFailed:
 			continue // a plan does not show everything, and the rest cannot be read
@@ -111,4 +117,32 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 		}
 	}
 	return out
+}
+
+// rotating is the network while pools move to other subnets: their old nodes, which have the
+// cluster's table, are there as well. Nil if none moves. Afterwards nothing shows that the old
+// subnets had the table.
+func rotating(before, after *inventory.Snapshot) *inventory.Snapshot {
+	both := after.Fork()
+	moves := false
+	for key, cluster := range after.Clusters {
+		if before.Clusters[key] == nil {
+			continue
+		}
+		during := *cluster
+		during.Pools = slices.Clone(cluster.Pools)
+		for _, old := range before.Clusters[key].Pools {
+			if slices.ContainsFunc(cluster.Pools, func(p inventory.Pool) bool {
+				return strings.EqualFold(p.Name, old.Name) && p.Subnet != "" && old.Subnet != "" &&
+					!p.Subnet.Equal(old.Subnet)
+			}) {
+				during.Pools, moves = append(during.Pools, old), true
+			}
+		}
+		both.Clusters[key] = &during
+	}
+	if !moves {
+		return nil
+	}
+	return both
 }

@@ -104,6 +104,8 @@ type Effect struct {
 	What, By Place
 	// Before and After are names or IDs of the subnet's table, "" for none or unknown.
 	Before, After string
+	// stated is the table before according to the file, if the real network shows another one.
+	stated string
 	// Routes are the routes that RoutesGone removes; Users are the subnets with the table.
 	Routes []Route
 	Users  []Place
