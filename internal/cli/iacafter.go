@@ -90,10 +90,14 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	var out []finding.Finding
 	c.Snapshot = after
 	checked := diagnose.Check(c)
-	if both := rotating(before, after); both != nil {
+	if both, to := rotating(before, after); len(to) > 0 {
 		c.Snapshot = both
-		checked = append(checked, slices.DeleteFunc(diagnose.Check(c),
-			func(f finding.Finding) bool { return f.Code != finding.PoolWithoutTable })...)
+		for _, f := range diagnose.Check(c) {
+			if f.Code == finding.PoolWithoutTable && slices.ContainsFunc(to,
+				arm.ID(f.Resource).Equal) {
+				checked = append(checked, f)
+			}
+		}
 	}
 	for _, f := range checked {
 		switch f.Code {
@@ -119,12 +123,10 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	return out
 }
 
-// rotating is the network while pools move to other subnets: their old nodes, which have the
-// cluster's table, are there as well. Nil if none moves. Afterwards nothing shows that the old
-// subnets had the table.
-func rotating(before, after *inventory.Snapshot) *inventory.Snapshot {
-	both := after.Fork()
-	moves := false
+// rotating returns the network while pools move to other subnets, and these subnets. The old nodes,
+// which have the cluster's table, are there as well: afterwards nothing shows that they had it.
+func rotating(before, after *inventory.Snapshot) (both *inventory.Snapshot, to []arm.ID) {
+	both = after.Fork()
 	for key, cluster := range after.Clusters {
 		if before.Clusters[key] == nil {
 			continue
@@ -132,17 +134,14 @@ func rotating(before, after *inventory.Snapshot) *inventory.Snapshot {
 		during := *cluster
 		during.Pools = slices.Clone(cluster.Pools)
 		for _, old := range before.Clusters[key].Pools {
-			if slices.ContainsFunc(cluster.Pools, func(p inventory.Pool) bool {
-				return strings.EqualFold(p.Name, old.Name) && p.Subnet != "" && old.Subnet != "" &&
-					!p.Subnet.Equal(old.Subnet)
-			}) {
-				during.Pools, moves = append(during.Pools, old), true
+			for _, pool := range cluster.Pools {
+				if strings.EqualFold(pool.Name, old.Name) && pool.Subnet != "" &&
+					old.Subnet != "" && !pool.Subnet.Equal(old.Subnet) {
+					during.Pools, to = append(during.Pools, old), append(to, pool.Subnet)
+				}
 			}
 		}
 		both.Clusters[key] = &during
 	}
-	if !moves {
-		return nil
-	}
-	return both
+	return both, to
 }
