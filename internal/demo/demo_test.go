@@ -212,7 +212,7 @@ func withoutUnknown(path string, body []byte) []byte {
 		return body
 	}
 	out, err := inventory.SetRoutes(body,
-		slices.DeleteFunc(table.Routes, func(r inventory.Route) bool {
+		slices.DeleteFunc(table.Routes(), func(r inventory.Route) bool {
 			return !podRouteName.MatchString(r.Name)
 		}))
 	if err != nil {
@@ -233,7 +233,7 @@ func (b credulous) Read(ctx context.Context, s *inventory.Snapshot, w inventory.
 	for _, id := range w.NICs {
 		led := map[netip.Addr]bool{}
 		for _, table := range s.Tables {
-			for _, r := range table.Routes {
+			for _, r := range table.Routes() {
 				led[r.Hop] = led[r.Hop] || !strings.Contains(string(table.ID), "appgw")
 			}
 		}

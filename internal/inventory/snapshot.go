@@ -369,7 +369,7 @@ func (s *Snapshot) Migrates(c *Cluster) bool {
 	return slices.ContainsFunc(s.NodeSubnetIDs(c), func(id arm.ID) bool {
 		subnet := s.Subnet(id)
 		return subnet != nil && s.Table(subnet.RouteTable) != nil && slices.ContainsFunc(
-			s.Table(subnet.RouteTable).Routes, func(r Route) bool {
+			s.Table(subnet.RouteTable).Routes(), func(r Route) bool {
 				return within(c.PodCIDRs, r.Prefix.Addr()) && within(nodes, r.Hop)
 			})
 	})

@@ -114,7 +114,7 @@ func (s *nodesStorm) wrote(id arm.ID, state emulator.State) {
 	}
 	now, has, prefixes := time.Now(), map[string]time.Time{}, map[string]bool{}
 	s.puts++
-	for _, r := range table.Routes {
+	for _, r := range table.Routes() {
 		pair := r.Destination() + ">" + r.NextHop()
 		prefixes[r.Destination()] = true
 		if has[pair] = now; !s.has[pair].IsZero() {

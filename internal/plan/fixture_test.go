@@ -102,7 +102,7 @@ func (w *world) rawTable(raw string) *world {
 	}
 	w.s.Tables[t.ID.Key()] = t
 	if t.ID.Equal(tableA) || t.ID.Equal(tableB) {
-		for _, r := range t.Routes {
+		for _, r := range t.Routes() {
 			w.claim(r)
 		}
 	}
@@ -195,7 +195,7 @@ func (w *world) nics(cluster arm.ID, addresses ...string) *world {
 	w.s.Learn(cluster).NICs = n
 	for _, own := range []arm.ID{tableA, tableB} {
 		if table := w.s.Table(own); table != nil {
-			for _, r := range table.Routes {
+			for _, r := range table.Routes() {
 				w.claim(r)
 			}
 		}

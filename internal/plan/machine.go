@@ -49,7 +49,7 @@ func (v *clusterState) nodeOf(r inventory.Route) string {
 // strangers returns the rows of the cluster's table that have its addresses and no name of a cloud
 // provider.
 func (v *clusterState) strangers(table *inventory.RouteTable) (rows []inventory.Route) {
-	for _, r := range table.Routes {
+	for _, r := range table.Routes() {
 		if v.owns(r) && !providerNamed(r) {
 			rows = append(rows, r)
 		}

@@ -196,5 +196,5 @@ func TestProviderNames(t *testing.T) {
 }
 
 func routeOf(t *testing.T, text string) inventory.Route {
-	return (&world{t: t, s: shop(t).s}).table(hub, text).s.Table(hub).Routes[0]
+	return (&world{t: t, s: shop(t).s}).table(hub, text).s.Table(hub).Routes()[0]
 }
