@@ -237,12 +237,13 @@ func (b credulous) Read(ctx context.Context, s *inventory.Snapshot, w inventory.
 				led[r.Hop] = led[r.Hop] || !strings.Contains(string(table.ID), "appgw")
 			}
 		}
-		nics := &inventory.NICs{Holder: map[netip.Addr]string{}}
+		nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{}}
 		for address, holder := range s.Known(id).NICs.Holder {
+			node := s.Known(id).NICs.Nodes[address]
 			if !led[address] {
 				address = netip.AddrFrom4([4]byte{192, 0, 2, byte(len(nics.Holder))})
 			}
-			nics.Holder[address] = holder
+			nics.Holder[address], nics.Nodes[address] = holder, node
 		}
 		s.Learn(id).NICs = nics
 	}
