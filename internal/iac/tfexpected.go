@@ -17,6 +17,11 @@ func (r *tfResource) expected() *tfValues {
 		v.ID = old.ID
 	}
 	stays(&v.Route, old.Route, u.of("route"))
+	stays(&v.Prefix, old.Prefix, u.of("address_prefix"))
+	stays(&v.HopType, old.HopType, u.of("next_hop_type"))
+	stays(&v.Hop, old.Hop, u.of("next_hop_in_ip_address"))
+	stays(&v.TableName, old.TableName, u.of("route_table_name"))
+	stays(&v.ResourceGroup, old.ResourceGroup, u.of("resource_group_name"))
 	stays(&v.PoolSubnet, old.PoolSubnet, u.of("vnet_subnet_id"))
 	stays(&v.ClusterID, old.ClusterID, u.of("kubernetes_cluster_id"))
 	stays(&v.NodeGroup, old.NodeGroup, u.of("node_resource_group"))
