@@ -250,7 +250,8 @@ func milder(t interface{ Errorf(string, ...any) }, name string, r *iac.Reading,
 	with := assessed(r, live)
 	for _, f := range assessed(r, nil) {
 		if slices.ContainsFunc(with, func(g finding.Finding) bool {
-			follows := slices.Contains(following, f.Code) && strings.HasPrefix(string(g.Code), "iac-")
+			follows := slices.Contains(following, f.Code) &&
+				strings.HasPrefix(string(g.Code), "iac-")
 			if follows && g.Severity >= f.Severity && strings.EqualFold(g.Resource, f.Resource) {
 				return true
 			}
@@ -274,7 +275,7 @@ func milder(t interface{ Errorf(string, ...any) }, name string, r *iac.Reading,
 }
 
 // TestLiveIsNeverMilder: nothing that a file of the test data shows by itself is less with the real
-// network: the one from before, the demo's, or one of which nothing was seen.
+// network: the one from before or after, the demo's, or an empty one.
 func TestLiveIsNeverMilder(t *testing.T) {
 	demo := demoSnapshot(t)
 	readings := map[string]*iac.Reading{}
@@ -342,7 +343,9 @@ func TestLiveIsNeverMilderThanPlans(t *testing.T) {
 			"10.42.3.9")))
 		distinct := func(routes []values) (out []values) {
 			for _, r := range routes {
-				if !slices.ContainsFunc(out, func(o values) bool { return o["name"] == r["name"] }) {
+				if !slices.ContainsFunc(out, func(o values) bool {
+					return o["name"] == r["name"]
+				}) {
 					out = append(out, r)
 				}
 			}

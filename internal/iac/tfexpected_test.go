@@ -56,8 +56,8 @@ func TestUnknownSubnet(t *testing.T) {
 				if c.name == "azapi, the whole body" {
 					after = strings.Replace(after, `"body":{`, `"no":{`, 1)
 				}
-				for _, entry := range []string{c.with, changes(c.kind, "u", c.actions, before, after,
-					`,"after_unknown":`+c.unknown)} {
+				for _, entry := range []string{c.with, changes(c.kind, "u", c.actions, before,
+					after, `,"after_unknown":`+c.unknown)} {
 					var v any
 					if entry == "" {
 						continue

@@ -75,7 +75,8 @@ func (p *tfPlan) changed(r *tfResource) {
 	if r.Deposed == "" {
 		p.picture(r, r.Change.Before, r.expected())
 	}
-	if r.Type == tfTable && r.updates() && routesDiffer(r.before().Route, r.expected().orEmpty().Route) {
+	if r.Type == tfTable && r.updates() &&
+		routesDiffer(r.before().Route, r.expected().orEmpty().Route) {
 		p.rewritten[r.before().ID.Key()] = true
 	}
 	// what is new takes nothing away; what it adds is in the pictures

@@ -60,7 +60,8 @@ func (n Note) finding() finding.Finding {
 }
 
 // settle uses the real network to decide what a file leaves open. An effect without a verb does not
-// happen: only a possible loss is refuted, by a subnet without a table or a table without pod routes.
+// happen. Only a possible loss can be refuted: by a subnet without a table, or a table without pod
+// routes.
 func (k Known) settle(e Effect) Effect {
 	if k.Live == nil {
 		return e
