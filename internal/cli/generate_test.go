@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -273,15 +272,10 @@ func (l *leastRights) work(check bool) (refused []string) {
 	return l.refused(since)
 }
 
-// optional matches the paths of calls that ask whether the fabric follows. No generated role
-// includes their rights: without them the answer is "ARM only".
-var optional = regexp.MustCompile("/networkWatchers|/effectiveRouteTable$")
-
-// refused lists what the keeper was refused since a request, without optional calls.
+// refused lists what the keeper was refused since a request.
 func (l *leastRights) refused(since int) (refused []string) {
 	for _, r := range l.a.e.Requests(since) {
-		refusal := r.Principal == keeperPrincipal.Name && r.Status == http.StatusForbidden
-		if refusal && !optional.MatchString(r.Path) {
+		if r.Principal == keeperPrincipal.Name && r.Status == http.StatusForbidden {
 			id := arm.ID(r.Path)
 			if strings.Count(r.Path, "/")%2 == 1 { // a list
 				id += "/"

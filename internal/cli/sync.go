@@ -130,7 +130,6 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 		return err
 	}
 	reported := reportOf(result, len(configs))
-	reported.Fabric = k.Followed(ctx, result)
 	progress.stop()
 	if err := write(reported, w, format, style); err != nil {
 		return err

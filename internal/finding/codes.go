@@ -49,7 +49,6 @@ const (
 	Paused           Code = "paused"
 	ChangesLimited   Code = "changes-limited"
 	ChangesWithheld  Code = "changes-withheld"
-	FabricDiffers    Code = "fabric-differs"
 	TooManyOpenFiles Code = "too-many-open-files"
 	AnotherKeeper    Code = "another-keeper"
 )
@@ -276,13 +275,6 @@ var keeping = []Description{
 		"Raise the limit: LimitNOFILE= in the systemd unit, ulimit -n in a shell, or the limit " +
 			"of the container runtime; for the whole machine, sysctl fs.file-max. Without a " +
 			"listener, the keeper needs some 20 files."},
-	{FabricDiffers, Error, "Azure's network does not follow a write",
-		"Azure accepted a write, and reading it back confirmed it. One minute later Azure " +
-			"still routes packets of a node another way: the node's effective route, or " +
-			"Network Watcher's next hop, differs from the route table. Packets to pods in the " +
-			"named prefix may be lost.",
-		"Check the effective routes of the named network interface again. If they still " +
-			"differ, write the resource again unchanged, and open a case with Azure support."},
 }
 
 // Describe returns the description of a code. An unknown code has an empty one with severity Error.

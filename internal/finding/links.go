@@ -56,7 +56,7 @@ var pages = map[Code]string{
 	TableFilling: pageLimits, TableFull: pageLimits, NetworkUnavailable: pageKubenet,
 	SubnetShared: pageKubenet, TableShared: pageKubenet, PodCIDRsOverlap: pageKubenet,
 	PodsInNetwork: pagePlanning, ServicesOverlap: pagePlanning, ReservedRange: pagePlanning,
-	FilterBlocksPods: pageFilter, FabricDiffers: pageRouting, ClusterStopped: pageStop,
+	FilterBlocksPods: pageFilter, ClusterStopped: pageStop,
 
 	AddressesExhausted: pagePlanning, AddressesNearly: pagePlanning, AddressesShort: pagePlanning,
 	SurgeShort: pageUpgrade, PodOutside: pagePodSubnet, NodeOutside: pagePodSubnet,

@@ -149,16 +149,6 @@ func (l *Log) Settle(outcomes []plan.Outcome) {
 	l.write()
 }
 
-// Note adds a note to changes that were done: the later answer of Azure's network.
-func (l *Log) Note(changes []plan.Change, text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range changes {
-		l.j.add(&note{keyOf(c), text})
-	}
-	l.write()
-}
-
 // write flushes, except to a file that failed before: that is retried only once per check, because
 // it takes time.
 func (l *Log) write() {

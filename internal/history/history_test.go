@@ -186,37 +186,6 @@ func TestStepByStep(t *testing.T) {
 	}
 }
 
-// TestNote: a note is added to the newest change of its kind that is done, and to no other.
-func TestNote(t *testing.T) {
-	p := newPast(t)
-	p.change(associate())
-	p.change(associate(), create(1))
-	// also one that does not exist
-	p.Note([]plan.Change{associate(), create(2)}, "the fabric follows")
-	var got []string
-	for _, e := range p.checks() {
-		for _, c := range e.Changes {
-			got = append(got, fmt.Sprintf("%s %s %s", c.Verb, c.State, c.Note))
-		}
-	}
-	want := []string{"associate done ", "associate done the fabric follows", "create done "}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-// TestNoteByIndex: the change for a note is found with an index, however long the history is.
-func TestNoteByIndex(t *testing.T) {
-	p := newPast(t)
-	var id, parent, unused int
-	var detail string
-	row := p.j.db.QueryRow("EXPLAIN QUERY PLAN "+lastDone, "key")
-	if err := row.Scan(&id, &parent, &unused, &detail); err != nil ||
-		!strings.Contains(detail, "changes_done") {
-		t.Errorf("%q, %v", detail, err)
-	}
-}
-
 // TestLeftOpen: a program was killed between an intent and its outcome. The first check of the next
 // program settles it.
 func TestLeftOpen(t *testing.T) {

@@ -72,7 +72,6 @@ func (d *disk) play(t *testing.T, path string) (states []state) {
 	r.Observed = []keeper.Observation{{Resource: nodes, Read: "no route table"}}
 	after(func() { p.Record(r, seenWith("")) })
 	after(func() { p.Keep(map[string]keeper.Lasting{"shop": {}}) })
-	after(func() { p.Note(intended[:1], "the fabric follows") })
 	after(func() { p.Intend(p.start(), []plan.Change{create(3)}) })
 	p.Close()
 	after(reopen)

@@ -43,8 +43,7 @@ type Change struct {
 	Settled  *time.Time `json:"settled,omitempty"`
 	// Correct is when the resource was last seen correct before; nil if that is not known.
 	Correct *time.Time `json:"lastCorrect,omitempty"`
-	// Note is the outcome that another program found later and, for a change that was done, the
-	// answer of Azure's network.
+	// Note says more about an outcome that another program found later.
 	Note string `json:"note,omitempty"`
 	// ChangedBy is who made the change that this one repaired; nil if that does not apply or is not
 	// yet known.

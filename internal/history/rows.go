@@ -144,15 +144,3 @@ func (d *disproof) write(b *batch) error {
 		"'intended' AND key = ?", string(Interrupted), notThere, time.Now().UnixMilli(), d.key)
 	return err
 }
-
-// note is added to a change after it was done.
-type note struct{ key, text string }
-
-// lastDone finds the last change with a key that was made. It uses an index, because a fleet has
-// thousands of changes and notes.
-const lastDone = "SELECT max(id) FROM changes WHERE key = ? AND state = 'done'"
-
-func (n *note) write(b *batch) error {
-	_, err := b.exec("UPDATE changes SET note = ? WHERE id = ("+lastDone+")", n.text, n.key)
-	return err
-}

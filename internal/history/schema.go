@@ -71,6 +71,8 @@ ALTER TABLE changes RENAME COLUMN round TO check_id;
 ALTER TABLE findings RENAME COLUMN round TO check_id;`,
 	// The event that triggered a check.
 	`ALTER TABLE checks ADD COLUMN event TEXT NOT NULL DEFAULT '';`,
+	// No notes are added to changes that were made.
+	`DROP INDEX changes_done;`,
 }
 
 func errNewer(version int) error {

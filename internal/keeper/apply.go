@@ -300,7 +300,6 @@ func (w *worker) wrote(x *write) {
 		delete(w.mem.failing, x.ID.Key())
 	}
 	c.outcomes[x.ID.Key()] = x.outcomes
-	w.askFabric(x)
 	if key := x.ID.Key(); x.now.ETag != "" {
 		c.outdated[key] = w.mem.left[key] == x.now.ETag // nothing has changed since
 		w.mem.left[key] = x.now.ETag

@@ -79,8 +79,7 @@ type Keeper struct {
 	opts     Options
 	log      *slog.Logger
 	writes   *writes
-	limit    *limiter // nil: no limit
-	fabric   *fabric
+	limit    *limiter   // nil: no limit
 	told     sync.Mutex // held while a check is recorded and reported
 	leftover sync.Mutex // held while something is posted to a worker that has ended
 
@@ -131,7 +130,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 		opts.Recorder = noRecorder{}
 	}
 	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(),
-		limit: newLimiter(opts.ChangesPerMinute), fabric: newFabric(), outages: outages{
+		limit: newLimiter(opts.ChangesPerMinute), outages: outages{
 			silent: map[string]silence{}}, unknown: map[arm.ID]trigger{},
 		seen: map[string][]string{}, counted: map[string]bool{},
 		failed: make(chan error, 1)}

@@ -47,12 +47,10 @@ type check struct {
 	open     int                       // number of writes under way
 	// of these, planned on a read from before this keeper's last write
 	outdated map[string]bool
-	// questions are about what was written, if Run does not run and the caller asks.
-	questions []*question
-	decided   bool // no more changes are added
-	whole     bool // everything was read and planned
-	ended     bool
-	first     error // the error that ended it early
+	decided  bool // no more changes are added
+	whole    bool // everything was read and planned
+	ended    bool
+	first    error // the error that ended it early
 }
 
 // sharedFor is the greatest age of an answer that polls share.
@@ -326,7 +324,7 @@ func (c *check) end(w *worker) {
 	if r.Seen = c.s; c.after.Snapshot != nil {
 		r.Seen = c.after
 	}
-	r.Changes, r.questions = c.told(), c.questions
+	r.Changes = c.told()
 	for _, change := range c.observed {
 		r.OnlyObserved = append(r.OnlyObserved, plan.Outcome{Change: change, State: plan.Observed})
 	}

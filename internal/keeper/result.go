@@ -45,8 +45,6 @@ type Result struct {
 	Reads, Writes, Polls int
 	// Complete is set if everything was read: then an empty plan means that nothing has to be done.
 	Complete bool
-
-	questions []*question // for Followed
 }
 
 // Fill is how many routes a table holds, and its limit; 0 if the table is not a target.

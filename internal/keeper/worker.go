@@ -393,8 +393,7 @@ func (k *Keeper) hasWorked() bool {
 	return k.worked
 }
 
-// findings returns the current findings of the group: of the last plan, of writes, of the fabric
-// and of conflicts.
+// findings returns the current findings of the group: of the last plan, of writes and of conflicts.
 func (w *worker) findings() []finding.Finding {
 	all := slices.Clone(w.mem.planned)
 	for _, f := range w.mem.unfinished {
@@ -405,7 +404,6 @@ func (w *worker) findings() []finding.Finding {
 	for _, id := range slices.Sorted(maps.Keys(w.mem.failing)) {
 		all = append(all, w.mem.failing[id]...)
 	}
-	all = append(all, w.k.fabric.findings(w)...)
 	return finding.Sort(append(all, w.conflicts()...))
 }
 

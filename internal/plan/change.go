@@ -87,16 +87,6 @@ const (
 	Observed OutcomeState = "observed"
 )
 
-// Followed says whether Azure's network (the fabric) follows a write.
-type Followed struct {
-	// Resource is the resource that was written.
-	Resource arm.ID `json:"resource"`
-	// Follows is set if the fabric was seen to follow.
-	Follows bool `json:"follows"`
-	// Answer is what the fabric showed; or "ARM only", and why no more is known.
-	Answer string `json:"answer"`
-}
-
 // SeenInTable reports whether a change of a route is in place in a table.
 func (c Change) SeenInTable(table *inventory.RouteTable) bool {
 	for i := range table.Routes() {

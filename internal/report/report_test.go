@@ -156,31 +156,6 @@ info unmanaged-overlap covers
 	}
 }
 
-// TestRoundFabric: the fabric's answer to a write is shown with the resource.
-func TestRoundFabric(t *testing.T) {
-	r := sample()
-	r.Fabric = []plan.Followed{{Resource: table, Follows: true, Answer: "the fabric follows (n1)"},
-		{Resource: subnet, Answer: "ARM only: no\x1b right"}}
-	text := write(t, r, Text, Style{})
-	tables, subnets, _ := strings.Cut(text, "\nv/nodes")
-	if !strings.Contains(tables, "\n  the fabric follows (n1)\n") ||
-		!strings.Contains(subnets, "\n  ARM only: no\\x1b right\n") {
-		t.Errorf("text:\n%s", text)
-	}
-	if short := write(t, r, Short, Style{}); !strings.Contains(short,
-		"\nfabric gw-rt the fabric follows (n1)\n") {
-		t.Errorf("short:\n%s", short)
-	}
-	if markdown := write(t, r, Markdown, Style{}); !strings.Contains(markdown,
-		"| gw-rt | the fabric follows (n1) |\n") {
-		t.Errorf("markdown:\n%s", markdown)
-	}
-	if raw := write(t, r, JSON, Style{}); !strings.Contains(raw,
-		`"follows":true,"answer":"the fabric follows (n1)"`) {
-		t.Errorf("JSON: %s", raw)
-	}
-}
-
 // TestFromOutside: names that come from outside cannot move the cursor or start a line; an error is
 // not "nothing to do".
 func TestFromOutside(t *testing.T) {

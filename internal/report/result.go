@@ -15,8 +15,6 @@ import (
 type Result struct {
 	Changes  []plan.Outcome    `json:"changes"`
 	Findings []finding.Finding `json:"findings"`
-	// Fabric says whether Azure's network follows the writes; absent if it was not asked.
-	Fabric []plan.Followed `json:"fabric,omitempty"`
 	// Clusters is the number of checked clusters; 0 for saved files.
 	Clusters int `json:"clusters,omitempty"`
 	// ElapsedMs is the duration of the check in milliseconds; absent for saved files.
@@ -146,11 +144,6 @@ func (r Result) text(style Style) string {
 		for _, line := range ChangeLines(r.Changes[start:end], style) {
 			fmt.Fprintln(&b, "  "+line)
 		}
-		for _, f := range r.Fabric {
-			if f.Resource.Equal(id) {
-				fmt.Fprintln(&b, "  "+style.Dim(plain(f.Answer)))
-			}
-		}
 		start = end
 	}
 	b.WriteString(FindingsText(r.Findings, style))
@@ -235,9 +228,6 @@ func (r Result) short() string {
 		fmt.Fprintln(&b, strings.Join([]string{string(c.State), string(c.Verb),
 			plain(c.Resource.Short()), what, way}, " "))
 	}
-	for _, f := range r.Fabric {
-		fmt.Fprintln(&b, plain(fmt.Sprintf("fabric %s %s", f.Resource.Short(), f.Answer)))
-	}
 	for _, f := range r.Findings {
 		fmt.Fprintln(&b, FindingLine(f))
 	}
@@ -256,13 +246,6 @@ func (r Result) markdown() string {
 		}
 		b.WriteString("\n" + MarkdownTable([]string{"state", "change", "resource", "what", "way",
 			"route", "why"}, rows))
-	}
-	if len(r.Fabric) > 0 {
-		var rows [][]string
-		for _, f := range r.Fabric {
-			rows = append(rows, []string{f.Resource.Short(), f.Answer})
-		}
-		b.WriteString("\n" + MarkdownTable([]string{"resource", "fabric"}, rows))
 	}
 	b.WriteString(FindingsMarkdown(r.Findings))
 	return b.String()
