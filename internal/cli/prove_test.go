@@ -94,6 +94,7 @@ func (p *proving) untilHeld(n int, when string) *exec.Cmd {
 
 // TestProveKilled: at whatever write it is killed, the next run deletes what is left.
 func TestProveKilled(t *testing.T) {
+	t.Parallel()
 	// the group, the first resource in it, the network, a trial
 	for _, n := range []int{1, 2, 5, 9} {
 		for _, when := range []string{"before", "after"} {
