@@ -19,7 +19,7 @@ func TestOwn(t *testing.T) {
 		ids := tables(t, e, 1, 2, 2)
 		change := func(doc arm.Document) ([]byte, error) {
 			table, err := inventory.DecodeRouteTable(doc.Raw)
-			if err != nil || len(table.Routes) > 0 {
+			if err != nil || len(table.Routes()) > 0 {
 				return nil, err
 			}
 			return inventory.SetRoutes(doc.Raw,

@@ -77,7 +77,7 @@ func (a *app) copiesOf(
 		k.source = c.Existing.NodeTable
 	}
 	if own != nil {
-		for _, r := range own.Routes {
+		for _, r := range own.Routes() {
 			if plan.NodeRoute(r) {
 				k.had[plan.Pair{Prefix: r.Prefix, Hop: r.Hop}] = true
 			}
@@ -98,7 +98,7 @@ func (a *app) copiesOf(
 			return nil, err
 		case table != nil:
 			targets = append(targets, t)
-			for _, r := range table.Routes {
+			for _, r := range table.Routes() {
 				if k.had[plan.Pair{Prefix: r.Prefix, Hop: r.Hop}] {
 					k.found = append(k.found, copied{id, r})
 				}
@@ -208,7 +208,7 @@ func (k *copies) check(ctx context.Context, client *azure.Client) error {
 		if err != nil {
 			return err
 		}
-		if table != nil && slices.ContainsFunc(table.Routes, func(o inventory.Route) bool {
+		if table != nil && slices.ContainsFunc(table.Routes(), func(o inventory.Route) bool {
 			return o.Prefix == r.route.Prefix && o.Hop == r.route.Hop && r.route.Hop.IsValid()
 		}) {
 			k.left = append(k.left, "route "+r.name())
@@ -225,7 +225,7 @@ func (k *copies) checkSource(ctx context.Context, client *azure.Client) error {
 		return err
 	}
 	var names []string
-	for _, r := range table.Routes {
+	for _, r := range table.Routes() {
 		if k.had[plan.Pair{Prefix: r.Prefix, Hop: r.Hop}] {
 			names = append(names, r.Name)
 		}

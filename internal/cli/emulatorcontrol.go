@@ -371,7 +371,7 @@ func (a *app) listEmulator(ctx context.Context, r *runningEmulator) error {
 	for _, key := range slices.Sorted(maps.Keys(r.seen.Tables)) {
 		t := r.seen.Tables[key]
 		list = append(list, emulatorResource{"route table", t.ID.Name(),
-			report.Count(len(t.Routes), "route"), t.ID})
+			report.Count(len(t.Routes()), "route"), t.ID})
 	}
 	answer, err := r.controlAnswer(ctx, http.MethodGet, "faults", nil)
 	if err != nil {

@@ -197,7 +197,7 @@ func (f *fleet) agrees() {
 		}
 		_, body := op.Do(http.MethodGet, m.Target, "2025-05-01", nil)
 		if table, err := inventory.DecodeRouteTable(body); err != nil ||
-			len(table.Routes) != fleetNodes+1 {
+			len(table.Routes()) != fleetNodes+1 {
 			f.b.Fatalf("%s does not hold what it should: %v %.300s", m.Target.Short(), err, body)
 		}
 	}

@@ -177,18 +177,7 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 		return err
 	}
 	a.mistyped(o, readings)
-	checked.Findings = whole.Findings(known)
-	for _, r := range readings {
-		before, after := r.Before, r.After
-		if known.Live != nil {
-			before, after = known.Live, r.Overlay(known.Live)
-		}
-		if before != nil && after != nil {
-			checked.Findings = append(checked.Findings,
-				introduced(before, after, configs, checked.Findings)...)
-		}
-	}
-	checked.Findings = finding.Sort(checked.Findings)
+	checked.Findings = assess(whole, readings, configs, known)
 	if err := checked.Write(w, format, style); err != nil {
 		return err
 	}

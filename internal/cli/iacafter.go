@@ -9,6 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/iac"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -21,9 +22,40 @@ var following = []finding.Code{
 	finding.NodeWithoutRoute, finding.RouteUnnoticed,
 }
 
+// assess returns the findings about files: about each change, and about the network that results.
+// What a file shows by itself counts whatever the real network shows, because that may have been
+// read with too few rights, or be the one of another subscription.
+func assess(whole *iac.Reading, readings []*iac.Reading, configs []v1alpha1.ClusterRoutes,
+	known iac.Known) []finding.Finding {
+	told := whole.Findings(known)
+	out := slices.Clone(told)
+	at := map[string]int{} // of a finding in out, by its key
+	add := func(found []finding.Finding) {
+		for _, f := range found {
+			i, known := at[f.Key()]
+			switch {
+			case !known:
+				at[f.Key()] = len(out)
+				out = append(out, f)
+			case f.Severity > out[i].Severity:
+				out[i] = f
+			}
+		}
+	}
+	for _, r := range readings {
+		if known.Live != nil { // first, because it has more to show
+			add(introduced(known.Live, r.Overlay(known.Live), configs, told))
+		}
+		if r.Before != nil && r.After != nil {
+			add(introduced(r.Before, r.After, configs, told))
+		}
+	}
+	return finding.Sort(out)
+}
+
 // introduced returns the findings of a diagnosis that a plan adds, for clusters that exist before
-// and after it. told are the findings about the plan itself; other findings about their resources
-// are left out.
+// and after it. told are the findings about the plan itself; findings about the same resources that
+// follow from them and are no worse are left out.
 func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRoutes,
 	told []finding.Finding) []finding.Finding {
 	var clusters []arm.ID
@@ -49,13 +81,25 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	for _, f := range diagnose.Check(c) {
 		known[f.Key()] = true
 	}
-	about := map[string]bool{}
+	about := map[string]finding.Severity{}
 	for _, f := range told {
-		about[strings.ToLower(f.Resource)] = true
+		if worst, is := about[strings.ToLower(f.Resource)]; !is || f.Severity > worst {
+			about[strings.ToLower(f.Resource)] = f.Severity
+		}
 	}
 	var out []finding.Finding
 	c.Snapshot = after
-	for _, f := range diagnose.Check(c) {
+	checked := diagnose.Check(c)
+	if both, to := rotating(before, after); len(to) > 0 {
+		c.Snapshot = both
+		for _, f := range diagnose.Check(c) {
+			if f.Code == finding.PoolWithoutTable && slices.ContainsFunc(to,
+				arm.ID(f.Resource).Equal) {
+				checked = append(checked, f)
+			}
+		}
+	}
+	for _, f := range checked {
 		switch f.Code {
 		case finding.AzureUnreachable, finding.ReadFailed:
 			continue // a plan does not show everything, and the rest cannot be read
@@ -70,10 +114,34 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 				continue // told says that it leaves kubenet
 			}
 		}
-		if f.Severity > finding.Info && !known[f.Key()] && !(about[strings.ToLower(f.Resource)] &&
-			slices.Contains(following, f.Code)) {
+		worst, is := about[strings.ToLower(f.Resource)]
+		follows := is && worst >= f.Severity && slices.Contains(following, f.Code)
+		if f.Severity > finding.Info && !known[f.Key()] && !follows {
 			out = append(out, f.With("this is the case after applying, but not now"))
 		}
 	}
 	return out
+}
+
+// rotating returns the network while pools move to other subnets, and these subnets. The old nodes,
+// which have the cluster's table, are there as well: afterwards nothing shows that they had it.
+func rotating(before, after *inventory.Snapshot) (both *inventory.Snapshot, to []arm.ID) {
+	both = after.Fork()
+	for key, cluster := range after.Clusters {
+		if before.Clusters[key] == nil {
+			continue
+		}
+		during := *cluster
+		during.Pools = slices.Clone(cluster.Pools)
+		for _, old := range before.Clusters[key].Pools {
+			for _, pool := range cluster.Pools {
+				if strings.EqualFold(pool.Name, old.Name) && pool.Subnet != "" &&
+					old.Subnet != "" && !pool.Subnet.Equal(old.Subnet) {
+					during.Pools, to = append(during.Pools, old), append(to, pool.Subnet)
+				}
+			}
+		}
+		both.Clusters[key] = &during
+	}
+	return both, to
 }

@@ -43,8 +43,8 @@ func pastReport(e history.Entry) report.Past {
 		p.Changes = append(p.Changes, change)
 	}
 	for _, f := range e.Findings {
-		p.Findings = append(p.Findings,
-			report.PastFinding{News: f.News, New: f.News == history.New || f.News == history.Worse, Finding: f.Finding})
+		p.Findings = append(p.Findings, report.PastFinding{News: f.News, Finding: f.Finding,
+			New: f.News == history.New || f.News == history.Worse})
 	}
 	return p
 }

@@ -54,12 +54,12 @@ func judge(own arm.ID, r keeper.Result, config *v1alpha1.ClusterRoutes) judgemen
 // defaultRoute describes a table's default route, unless it leads to the internet as it would
 // without a table.
 func defaultRoute(table *inventory.RouteTable) string {
-	i := slices.IndexFunc(table.Routes, func(r inventory.Route) bool {
+	i := slices.IndexFunc(table.Routes(), func(r inventory.Route) bool {
 		return r.Prefix.Addr().Is4() && r.Prefix.Bits() <= 1 && // or half of it
 			!strings.EqualFold(r.HopType, inventory.HopInternet)
 	})
 	if i < 0 {
 		return ""
 	}
-	return table.Routes[i].Prefix.String() + " to " + table.Routes[i].NextHop()
+	return table.Routes()[i].Prefix.String() + " to " + table.Routes()[i].NextHop()
 }

@@ -79,7 +79,8 @@ var levels = map[finding.Severity]slog.Level{
 	finding.Info: slog.LevelInfo, finding.Warning: slog.LevelWarn, finding.Error: slog.LevelError,
 }
 
-// findings logs new findings, known findings with another severity, and those that are gone.
+// findings logs new findings, known findings with another severity, and known findings that are
+// gone.
 func (n *news) findings(all []finding.Finding) (something bool) {
 	known, changed := n.known, finding.News(n.known, all)
 	n.known = finding.ByKey(all)

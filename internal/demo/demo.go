@@ -296,7 +296,7 @@ func (s *stage) sawLatest(ctx context.Context, r keeper.Result) error {
 			return err
 		}
 		was, is := map[string]string{}, map[string]string{}
-		for _, r := range seen.Routes {
+		for _, r := range seen.Routes() {
 			if r.Hop.IsValid() {
 				was[r.Name] = fmt.Sprint(r.Prefix, " to ", r.Hop)
 			}

@@ -212,7 +212,7 @@ func withoutUnknown(path string, body []byte) []byte {
 		return body
 	}
 	out, err := inventory.SetRoutes(body,
-		slices.DeleteFunc(table.Routes, func(r inventory.Route) bool {
+		slices.DeleteFunc(table.Routes(), func(r inventory.Route) bool {
 			return !podRouteName.MatchString(r.Name)
 		}))
 	if err != nil {
@@ -233,16 +233,17 @@ func (b credulous) Read(ctx context.Context, s *inventory.Snapshot, w inventory.
 	for _, id := range w.NICs {
 		led := map[netip.Addr]bool{}
 		for _, table := range s.Tables {
-			for _, r := range table.Routes {
+			for _, r := range table.Routes() {
 				led[r.Hop] = led[r.Hop] || !strings.Contains(string(table.ID), "appgw")
 			}
 		}
-		nics := &inventory.NICs{Holder: map[netip.Addr]string{}}
+		nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{}}
 		for address, holder := range s.Known(id).NICs.Holder {
+			node := s.Known(id).NICs.Nodes[address]
 			if !led[address] {
 				address = netip.AddrFrom4([4]byte{192, 0, 2, byte(len(nics.Holder))})
 			}
-			nics.Holder[address] = holder
+			nics.Holder[address], nics.Nodes[address] = holder, node
 		}
 		s.Learn(id).NICs = nics
 	}

@@ -185,7 +185,7 @@ func egressInTable(p *clusterCase) []finding.Finding {
 	if p.table == nil || p.source.Doubtful {
 		return nil
 	}
-	for _, r := range p.table.Routes {
+	for _, r := range p.table.Routes() {
 		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 &&
 			strings.EqualFold(r.HopType, inventory.HopNone) {
 			return p.blackhole(r)

@@ -10,10 +10,12 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 type object = map[string]any
@@ -70,6 +72,10 @@ func TestRightsThatSuffice(t *testing.T) {
 			client := emulatortest.Client(t, e, keeper)
 			s, err := client.Survey(t.Context(), subscription)
 			if err != nil {
+				t.Fatal(err)
+			}
+			if err := client.Read(t.Context(), s, inventory.Wanted{Written: []arm.ID{demo.Cluster}},
+				azure.ReadOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			c := diagnose.Case{Snapshot: s, Clusters: []arm.ID{demo.Cluster},

@@ -213,14 +213,14 @@ func (p *clusterCase) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 	if g.table == nil {
 		return nil
 	}
-	i := slices.IndexFunc(g.table.Routes, func(r inventory.Route) bool {
+	i := slices.IndexFunc(g.table.Routes(), func(r inventory.Route) bool {
 		return r.Prefix.IsValid() && r.Prefix == anywhere &&
 			!strings.EqualFold(r.HopType, inventory.HopInternet)
 	})
 	if i < 0 {
 		return nil
 	}
-	route := g.table.Routes[i]
+	route := g.table.Routes()[i]
 	if g.shares {
 		table := p.tableFor(g.Subnet)
 		f := p.found(finding.GatewaySharesTable, g.ID, "%s shares the table %s with the nodes of "+

@@ -97,7 +97,7 @@ func (b *tableCheck) missing() (lines []string, sure bool) {
 // room reports a table that is full or nearly full. Azure Virtual Network Manager can raise the
 // limit to 1,000.
 func (b *tableCheck) room(without []string, sure bool) {
-	used, limit, each := len(b.table.Routes), b.RouteLimit, 0
+	used, limit, each := len(b.table.Routes()), b.RouteLimit, 0
 	if used > limit {
 		limit = 1000
 	}

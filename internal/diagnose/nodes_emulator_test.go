@@ -89,7 +89,7 @@ func (l *local) node() string {
 		inventory.Wanted{Tables: []arm.ID{l.d.ClusterTable}}, azure.ReadOptions{}); err != nil {
 		l.t.Fatal(err)
 	}
-	for _, r := range s.Table(l.d.ClusterTable).Routes {
+	for _, r := range s.Table(l.d.ClusterTable).Routes() {
 		if r.Prefix.Bits() == 24 {
 			return inventory.RouteNode(r.Name)
 		}

@@ -52,7 +52,7 @@ func (p *clusterCase) checkTable() *tableCheck {
 			}
 		}
 	}
-	for _, r := range p.table.Routes {
+	for _, r := range p.table.Routes() {
 		if !b.ownership.NodePrefix(r.Prefix) {
 			continue
 		}
@@ -63,7 +63,7 @@ func (p *clusterCase) checkTable() *tableCheck {
 			b.twice(r, first)
 		}
 	}
-	for _, r := range p.table.Routes {
+	for _, r := range p.table.Routes() {
 		b.checkRoute(r)
 	}
 	return b

@@ -249,7 +249,7 @@ func (p *clusterCase) covered(l reachedNetwork) bool {
 	}
 	own := plan.Owner(p.s, p.config, p.table)
 	for _, s := range l.subnets {
-		for _, r := range p.table.Routes {
+		for _, r := range p.table.Routes() {
 			if s.Used > 0 && own.NodePrefix(r.Prefix) &&
 				len(overlaps(s.Prefixes, []netip.Prefix{r.Prefix})) > 0 {
 				return true

@@ -73,7 +73,7 @@ func viaDefault(vnet *inventory.VNet, table *inventory.RouteTable, to netip.Addr
 			near = append(near, p.Prefixes...)
 		}
 	}
-	for _, r := range table.Routes {
+	for _, r := range table.Routes() {
 		if r.Prefix.IsValid() && r.Prefix.Bits() > 1 {
 			near = append(near, r.Prefix)
 		}

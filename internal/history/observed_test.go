@@ -102,9 +102,7 @@ func TestObservedUnproven(t *testing.T) {
 		p.Record(r, s)
 	}
 	expect(t, p.checks(), "observed delete node9")
-	without := *there
-	without.Routes = nil
-	s.Tables[target.Key()] = &without
+	s.Tables[target.Key()] = there.WithRoutes(nil)
 	p.Record(p.start(), s)
 	expect(t, p.checks(), "observed delete node9", "obsolete delete node9")
 }

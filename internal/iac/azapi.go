@@ -96,7 +96,7 @@ func (j *judge) azapi(r *tfResource) {
 		}
 		return
 	case subnet && r.Type == tfAzapi && (r.deletes() || r.replaces()):
-		j.recreated(id, j.tables[id.Key()], r, "it is deleted")
+		j.recreated(id, j.tables[id.Key()], r, "its resource is destroyed")
 		return
 	case vnet && r.Type == tfAzapi && r.replaces():
 		if body, err := r.before().body(); err == nil && body.network.Properties.Subnets != nil {

@@ -241,7 +241,7 @@ func TestClusterInPlan(t *testing.T) {
 		case want == finding.IaCRecreates && after != nil,
 			want == finding.IaCStrips && (after == nil || before.RouteTable == "" ||
 				after.RouteTable != ""),
-			want == finding.IaCRoutes && len(r.After.Table(before.RouteTable).Routes) != 1,
+			want == finding.IaCRoutes && len(r.After.Table(before.RouteTable).Routes()) != 1,
 			want == "" && (after == nil || !after.RouteTable.Equal(before.RouteTable)):
 			t.Errorf("%s: %+v becomes %+v", name, before, after)
 		}

@@ -34,6 +34,10 @@ type Reading struct {
 	// After is the resulting network as far as the file shows it, nil if the file shows only
 	// changes. Before is the present network as far as the file shows it.
 	After, Before *inventory.Snapshot
+	// own are the routes that a plan has as resources of their own. rewritten are the tables, by
+	// key, whose inline routes it changes.
+	own       ownRoutes
+	rewritten map[string]bool
 	// Notes tell the reader what was not understood, or cannot be seen in this kind of file.
 	Notes []Note
 }
@@ -100,6 +104,8 @@ type Effect struct {
 	What, By Place
 	// Before and After are names or IDs of the subnet's table, "" for none or unknown.
 	Before, After string
+	// stated is the table before according to the file, if the real network shows another one.
+	stated string
 	// Routes are the routes that RoutesGone removes; Users are the subnets with the table.
 	Routes []Route
 	Users  []Place

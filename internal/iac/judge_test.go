@@ -401,7 +401,7 @@ func (w *judgeWorld) deploy(f File, where armtemplate.Options) (happened map[str
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if happened["t0"] = ""; len(table.Routes) == 0 {
+		if happened["t0"] = ""; len(table.Routes()) == 0 {
 			happened["t0"] = MayLoseRoutes
 		}
 	}

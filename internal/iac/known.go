@@ -46,7 +46,7 @@ func (k *Known) Observe(s *inventory.Snapshot) {
 			k.Carriers = append(k.Carriers, Carrier{Place: Named(string(id), why).Place, Why: why})
 		}
 		for _, table := range s.Tables {
-			for _, route := range table.Routes {
+			for _, route := range table.Routes() {
 				if route.Hop.IsValid() && route.Prefix.IsValid() &&
 					slices.ContainsFunc(c.PodCIDRs, func(cidr netip.Prefix) bool {
 						return cidr.Bits() <= route.Prefix.Bits() &&

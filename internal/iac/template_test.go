@@ -204,7 +204,7 @@ func TestPlainTemplate(t *testing.T) {
 		"may-lose-routes shop-rt-prod 25")
 	table := r.After.Table(arm.ResourceID(shop.Subscription, shop.ResourceGroup, arm.TypeRouteTable,
 		"shop-rt-prod"))
-	if table == nil || len(table.Routes) != 2 {
+	if table == nil || len(table.Routes()) != 2 {
 		t.Errorf("the table would be %+v", table)
 	}
 	r = readTemplate(t, bicep(t, "plain.json"),

@@ -2,6 +2,7 @@ package iac
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -83,7 +84,8 @@ func (t *armReading) after() {
 			return
 		}
 		if route, err := inventory.DecodeRoute(raw); err == nil {
-			table.Routes = append(table.Routes, route)
+			s.Tables[table.ID.Key()] = table.WithRoutes(append(
+				slices.Clone(table.Routes()), route))
 		}
 	})
 }

@@ -16,9 +16,10 @@ type object = map[string]any
 // picture is a network as ARM would show it, as far as a plan shows it: documents by key, and the
 // pools of clusters by the cluster's key.
 type picture struct {
-	docs  map[string]object
-	pools map[string][]object
-	over  bool // there is more than is pictured
+	docs   map[string]object
+	pools  map[string][]object
+	routes []ownRoute
+	over   bool // there is more than is pictured
 }
 
 // maxPicture limits the number of documents in a picture, to bound memory.
@@ -35,35 +36,18 @@ func (p *tfPlan) picture(r *tfResource, values ...*tfValues) {
 			*pic = picture{docs: map[string]object{}, pools: map[string][]object{}}
 		}
 		pic.take(r.Type, v)
-		if len(pic.docs) > maxPicture {
+		if len(pic.docs) > maxPicture || len(pic.routes) > maxOwnRoutes {
 			*pic = picture{over: true}
 		}
 	}
 }
 
-// expected are the values after; values that are known only after apply are assumed to stay.
-func (r *tfResource) expected() *tfValues {
-	if r.Change.After == nil {
-		return nil
-	}
-	v, old := *r.Change.After, r.before()
-	if r.Change.Unknown.of("route").any() {
-		v.Route = old.Route
-	}
-	if r.Change.Unknown.of("network_profile").any() {
-		v.Profile = old.Profile
-	}
-	if r.Change.Unknown.of("default_node_pool").any() {
-		v.DefaultPool = old.DefaultPool
-	}
-	if r.updates() && v.ID == "" {
-		v.ID = old.ID
-	}
-	return &v
-}
-
-// take adds one resource. It skips resources without an ID.
+// take adds one resource. It skips resources without an ID, but for pools and routes of their own.
 func (pic *picture) take(kind string, v *tfValues) {
+	if kind == tfRoute {
+		pic.routes = append(pic.routes, newOwnRoute(v))
+		return
+	}
 	if kind == tfPool && v.ClusterID != "" {
 		key := v.ClusterID.Key()
 		pic.pools[key] = append(pic.pools[key], pool(v.Name, v.PoolSubnet, v.Count))
@@ -95,9 +79,7 @@ func (pic *picture) take(kind string, v *tfValues) {
 	case tfTable:
 		routes := []object{}
 		for _, r := range v.Route {
-			routes = append(routes,
-				object{"name": r.Name, "properties": object{"addressPrefix": r.Prefix,
-					"nextHopType": r.HopType, "nextHopIpAddress": r.Hop}})
+			routes = append(routes, r.object())
 		}
 		put(v.ID, object{"routes": routes})
 	case tfCluster:
@@ -125,11 +107,14 @@ func pool(name string, subnet arm.ID, count int) object {
 }
 
 // snapshots are the network before and after; nil if the plan shows none, or more than maxPicture.
-func (j *judge) snapshots() (before, after *inventory.Snapshot) {
+func (j *judge) snapshots(own ownRoutes) (before, after *inventory.Snapshot) {
 	for _, pic := range j.pictures {
 		if len(pic.docs) == 0 || pic.over {
 			return nil, nil
 		}
+	}
+	for i, pic := range j.pictures {
+		own.addTo(pic, i == 1)
 	}
 	now, then := maps.Clone(j.tables), maps.Clone(j.tables)
 	for key, r := range j.associates {

@@ -28,8 +28,11 @@ func (p *tfPlan) uses() []use {
 				goes = append(goes, u)
 			}
 		default:
-			if u := r.user(r.after()); u != nil {
-				stays = append(stays, u)
+			// an unknown subnet is the one from before, and what the code refers to
+			for _, v := range []*tfValues{r.expected().orEmpty(), r.after()} {
+				if u := r.user(v); u != nil {
+					stays = append(stays, u)
+				}
 			}
 		}
 	}

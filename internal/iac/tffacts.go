@@ -29,6 +29,8 @@ type facts struct {
 	bare []bareBlock
 	// pictures are the network before and after.
 	pictures [2]picture
+	// rewritten are the tables, by key, whose inline routes change.
+	rewritten map[string]bool
 	// users are clusters, their pools, and gateways.
 	users []*tfResource
 }
@@ -51,7 +53,7 @@ type bareBlock struct {
 func newFacts() facts {
 	return facts{tables: map[string]arm.ID{}, instances: map[string][]*standing{},
 		byAddress: map[string]*standing{}, byID: map[string]*standing{},
-		subnets: map[string][]*standing{}}
+		subnets: map[string][]*standing{}, rewritten: map[string]bool{}}
 }
 
 // stands adds a resource that stays as it is, or that a state has.
@@ -73,7 +75,11 @@ func (p *tfPlan) changed(r *tfResource) {
 	if r.Deposed == "" {
 		p.picture(r, r.Change.Before, r.expected())
 	}
-	// what is new breaks nothing
+	if r.Type == tfTable && r.updates() &&
+		routesDiffer(r.before().Route, r.expected().orEmpty().Route) {
+		p.rewritten[r.before().ID.Key()] = true
+	}
+	// what is new takes nothing away; what it adds is in the pictures
 	if made := r.creates() && slices.Contains([]string{tfVNet, tfSubnet, tfTable, tfRoute},
 		r.Type); !made {
 		p.changes = append(p.changes, r)

@@ -88,7 +88,9 @@ func (p *tfPlan) judge() *Reading {
 	reading := &Reading{Format: p.format, Effects: j.effects, Notes: j.notes,
 		Carriers: p.carriers(uses)}
 	if p.format == TerraformPlan {
-		reading.Before, reading.After = j.snapshots()
+		reading.own = ownRoutes{byTable(j.pictures[0].routes), byTable(j.pictures[1].routes)}
+		reading.rewritten = j.rewritten
+		reading.Before, reading.After = j.snapshots(reading.own)
 	}
 	return reading
 }

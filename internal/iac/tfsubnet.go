@@ -199,10 +199,10 @@ func (j *judge) subnetResource(r *tfResource) {
 	before, after := r.before(), r.after()
 	switch {
 	case r.deletes():
-		j.recreated(before.ID, before.table(), r, "it is deleted")
+		j.recreated(before.ID, before.table(), r, "its resource is destroyed")
 		return
 	case r.replaces():
-		how := "it is deleted and created again"
+		how := "its resource is replaced"
 		if after.Name != "" && after.Name != before.Name {
 			how = fmt.Sprintf("it is renamed to %s, which deletes it and creates another",
 				after.Name)

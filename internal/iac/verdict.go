@@ -60,7 +60,8 @@ func (n Note) finding() finding.Finding {
 }
 
 // settle uses the real network to decide what a file leaves open. An effect without a verb does not
-// happen.
+// happen. Only a possible loss can be refuted: by a subnet without a table, or a table without pod
+// routes.
 func (k Known) settle(e Effect) Effect {
 	if k.Live == nil {
 		return e
@@ -73,8 +74,8 @@ func (k Known) settle(e Effect) Effect {
 		case e.Verb == MayLose:
 			e.Verb = Loses
 		}
-		if e.Verb != "" {
-			e.Before = string(subnet.RouteTable)
+		if e.Verb != "" && subnet.RouteTable != "" {
+			e.stated, e.Before = e.Before, string(subnet.RouteTable)
 		}
 	}
 	table := k.Live.Table(e.What.ID)
@@ -86,7 +87,7 @@ func (k Known) settle(e Effect) Effect {
 	}
 	if e.Verb == MayLoseRoutes {
 		e.Verb = ""
-		for _, route := range table.Routes {
+		for _, route := range table.Routes() {
 			if leads := (tfRouteValues{Name: route.Name, Prefix: route.Destination(),
 				HopType: route.HopType, Hop: route.Hop.String()}); leads.leadsToNode(k.podCIDRs()) {
 				e.Verb, e.Routes = RoutesGone, append(e.Routes,
@@ -145,7 +146,7 @@ func (k Known) carries(e Effect) string {
 	if e.Left != "" {
 		return ""
 	}
-	return k.Tables[arm.ID(e.Before).Key()]
+	return cmp.Or(k.Tables[arm.ID(e.Before).Key()], k.Tables[arm.ID(e.stated).Key()])
 }
 
 // same reports whether both are one subnet: by ID if both have one, otherwise by the names that

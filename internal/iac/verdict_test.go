@@ -236,14 +236,14 @@ func TestOverlay(t *testing.T) {
 	if s := get(after, "spare"); s == nil || !s.RouteTable.Equal(otherID) {
 		t.Errorf("spare, which nothing changes: %+v", s)
 	}
-	if table := after.Table(rtID); len(table.Routes) != 1 || table.Routes[0].Name != "egress" {
-		t.Errorf("rt: %+v", table.Routes)
+	if table := after.Table(rtID); len(table.Routes()) != 1 || table.Routes()[0].Name != "egress" {
+		t.Errorf("rt: %+v", table.Routes())
 	}
-	if table := after.Table(otherID); len(table.Routes) != 1 {
-		t.Errorf("other, which nothing changes: %+v", table.Routes)
+	if table := after.Table(otherID); len(table.Routes()) != 1 {
+		t.Errorf("other, which nothing changes: %+v", table.Routes())
 	}
 	if get(before, "nodes").RouteTable == "" || get(before, "edge") == nil ||
-		len(before.Table(rtID).Routes) != 2 {
+		len(before.Table(rtID).Routes()) != 2 {
 		t.Error("the real network was changed")
 	}
 }

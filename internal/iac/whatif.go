@@ -329,7 +329,7 @@ func (w *whatIf) table(c *whatIfChange) {
 		return
 	}
 	if now := s.Table(c.id); now != nil {
-		for _, r := range now.Routes {
+		for _, r := range now.Routes() {
 			kept[r.Prefix] = r.Hop
 		}
 	}
@@ -340,7 +340,7 @@ func (w *whatIf) table(c *whatIfChange) {
 	e := Effect{Verb: RoutesGone, What: subnetPlace(string(c.id)),
 		How: "the deployment writes the whole table, and they are not in the template"}
 	e.By = e.What
-	for _, r := range s.Table(c.id).Routes {
+	for _, r := range s.Table(c.id).Routes() {
 		leads := tfRouteValues{Name: r.Name, Prefix: r.Destination(), HopType: r.HopType,
 			Hop: r.Hop.String()}
 		if leads.leadsToNode(w.cidrs) && kept[r.Prefix] != r.Hop {

@@ -72,7 +72,7 @@ func TestDecodeRealTable(t *testing.T) {
 				t.Errorf("%+v", table)
 			}
 			var got []string
-			for _, r := range table.Routes {
+			for _, r := range table.Routes() {
 				got = append(got, r.Name+" "+r.Destination()+" "+r.NextHop())
 			}
 			want := []string{
@@ -159,28 +159,28 @@ func TestEditsChangeOneThing(t *testing.T) {
 		t.Fatal(err)
 	}
 	hop := netip.MustParseAddr("10.42.1.99")
-	moved, err := parsed.Routes[3].With(parsed.Routes[3].Prefix, hop)
+	moved, err := parsed.Routes()[3].With(parsed.Routes()[3].Prefix, hop)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := strings.Replace(string(parsed.Routes[3].Raw), "10.42.1.6", "10.42.1.99",
+	if want := strings.Replace(string(parsed.Routes()[3].Raw), "10.42.1.6", "10.42.1.99",
 		1); string(moved.Raw) != want {
 		t.Errorf("the moved route is\n%s\nwant\n%s", moved.Raw, want)
 	}
-	routes := append(append([]Route(nil), parsed.Routes[:3]...), moved,
+	routes := append(append([]Route(nil), parsed.Routes()[:3]...), moved,
 		NewRoute("new", netip.MustParsePrefix("10.244.9.0/24"), hop))
 	out, err := SetRoutes(raw, routes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range parsed.Routes[:3] {
+	for _, r := range parsed.Routes()[:3] {
 		if !bytes.Contains(out, r.Raw) {
 			t.Errorf("the route %s did not come through", r.Name)
 		}
 	}
 	paths, err := arm.Differences(raw, out)
-	name := parsed.Routes[3].Name
-	want := []string{"properties.routes[" + parsed.Routes[4].Name + "]", "properties.routes[" +
+	name := parsed.Routes()[3].Name
+	want := []string{"properties.routes[" + parsed.Routes()[4].Name + "]", "properties.routes[" +
 		name + "].properties.nextHopIpAddress", "properties.routes[new]"}
 	if slices.Sort(want); err != nil || !reflect.DeepEqual(paths, want) {
 		t.Errorf("differences %v, %v", paths, err)
@@ -188,7 +188,7 @@ func TestEditsChangeOneThing(t *testing.T) {
 	if lost, err := arm.Lost(raw, out); err != nil ||
 		!reflect.DeepEqual(lost,
 			[]string{"properties.routes[" + name + "].properties.nextHopIpAddress",
-				"properties.routes[" + parsed.Routes[4].Name + "]"}) {
+				"properties.routes[" + parsed.Routes()[4].Name + "]"}) {
 		t.Errorf("lost %v, %v", lost, err)
 	}
 	start := bytes.Index(raw, []byte(`"routes": [`))
@@ -302,7 +302,7 @@ func TestSetRoutesProperty(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, r := range table.Routes {
+		for i, r := range table.Routes() {
 			if !r.same(routes[i]) || !bytes.Equal(r.Raw, routes[i].Raw) {
 				t.Fatalf("%s became %s", routes[i].Raw, r.Raw)
 			}
@@ -325,7 +325,7 @@ func FuzzDecodeRouteTable(f *testing.F) {
 		if _, err := arm.ParseID(string(table.ID)); err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range table.Routes {
+		for _, r := range table.Routes() {
 			if r.Name == "" || r.Destination() == "" {
 				t.Fatalf("%+v", r)
 			}
@@ -335,9 +335,9 @@ func FuzzDecodeRouteTable(f *testing.F) {
 			}
 		}
 		// Setting the same routes must either change nothing that is read, or be refused.
-		if out, err := SetRoutes(raw, table.Routes); err == nil {
+		if out, err := SetRoutes(raw, table.Routes()); err == nil {
 			if again, err := DecodeRouteTable(out); err != nil ||
-				len(again.Routes) != len(table.Routes) {
+				len(again.Routes()) != len(table.Routes()) {
 				t.Fatalf("%v: %s became %s", err, raw, out)
 			}
 		}
@@ -377,7 +377,7 @@ func TestRoutesAreOfTheDocument(t *testing.T) {
 	for i, want := range []string{
 		`{"name":"a","properties":{"addressPrefix":"10.0.0.0/24","nextHopType":"None"}}`,
 		`{"name":"b","properties":{"addressPrefix":"10.0.1.0/24","nextHopType":"None"},"more":{"of":"it"}}`} {
-		got := table.Routes[i].Raw
+		got := table.Routes()[i].Raw
 		at := bytes.Index(raw, got)
 		if string(got) != want || at < 0 || &raw[at] != &got[0] || cap(got) != len(got) {
 			t.Errorf("route %d is %s, not a part of the document", i, got)
@@ -413,5 +413,45 @@ func TestMachineSets(t *testing.T) {
 	}
 	if got := subnet.MachineSets(); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+	want[0].Count = 1
+	if got := subnet.WithConfigurations(subnet.Configurations()[:1]).MachineSets(); !slices.Equal(
+		got, want[:1]) {
+		t.Errorf("%v, want %v", got, want[:1])
+	}
+}
+
+// TestOtherRoutes: a table with other routes has them in order, and the table that it was made from
+// stays as it is.
+func TestOtherRoutes(t *testing.T) {
+	route := func(name string) Route {
+		return Route{Name: name, Prefix: netip.MustParsePrefix(name), HopType: HopNone}
+	}
+	all := []Route{route("10.2.0.0/16"), {Name: "tag", Tag: "Storage"}, route("10.1.0.0/16"),
+		route("10.3.0.0/16")}
+	in := func(table *RouteTable) string {
+		var names []string
+		for _, i := range table.ByPrefix() {
+			names = append(names, table.Routes()[i].Name)
+		}
+		return strings.Join(names, " ")
+	}
+	read, err := DecodeRouteTable([]byte(`{"id":"/subscriptions/s/resourceGroups/g/providers/` +
+		`Microsoft.Network/routeTables/t","properties":{"routes":[` +
+		`{"name":"b","properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None"}},` +
+		`{"name":"a","properties":{"addressPrefix":"10.8.0.0/16","nextHopType":"None"}}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, from := range map[string]*RouteTable{"empty": {}, "read": read} {
+		was := in(from)
+		for n, want := range []string{"", "10.2.0.0/16", "10.2.0.0/16", "10.1.0.0/16 10.2.0.0/16",
+			"10.1.0.0/16 10.2.0.0/16 10.3.0.0/16"} {
+			table := from.WithRoutes(all[:n])
+			if in(table) != want || in(table.WithRoutes(nil)) != "" || in(from) != was {
+				t.Errorf("%s, %d routes: %q, expected %q; it was made from %q", name, n, in(table),
+					want, in(from))
+			}
+		}
 	}
 }

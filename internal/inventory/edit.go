@@ -67,7 +67,7 @@ func SetRoutes(table []byte, routes []Route) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.EqualFunc(t.Routes, routes, Route.same) {
+	if !slices.EqualFunc(t.routes, routes, Route.same) {
 		return nil, fmt.Errorf("the document of %s cannot be edited safely: its routes read "+
 			"differently after the change", t.ID)
 	}

@@ -95,8 +95,8 @@ func (n *Interface) Node() string {
 	return NodeName(n.Holder())
 }
 
-// NodeName returns the name of the node that is the instance of a scale set, by the name of the NIC's
-// holder: the scale set's name and the instance's number with six digits in base 36
+// NodeName returns the name of the node that is the instance of a scale set, by the name of the
+// NIC's holder: the scale set's name and the instance's number with six digits in base 36
 // (cloud-provider-azure, getScaleSetVMInstanceID).
 func NodeName(holder string) string {
 	set, instance, ok := strings.Cut(holder, instanceOf)

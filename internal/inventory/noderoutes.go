@@ -11,12 +11,11 @@ import (
 // CIDR of a node, with the node's first address of that family as its next hop, named as the cloud
 // provider names it. The nodes are sorted by name, and so are the routes. id is the cluster's.
 func NodesTable(id arm.ID, nodes []Node) *RouteTable {
-	t := &RouteTable{Document: arm.Document{ID: id}, Routes: make([]Route, 0, len(nodes))}
+	routes := make([]Route, 0, len(nodes))
 	for _, n := range nodes {
-		t.Routes = append(t.Routes, n.PodRoutes()...)
+		routes = append(routes, n.PodRoutes()...)
 	}
-	t.byPrefix = sortRoutes(t.Routes)
-	return t
+	return (&RouteTable{Document: arm.Document{ID: id}}).WithRoutes(routes)
 }
 
 // PodRoutes are the routes that lead to a node's pods, as far as its object says where they are.

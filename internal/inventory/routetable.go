@@ -44,11 +44,11 @@ func IsManagerTable(id arm.ID) bool { return managerTable.MatchString(string(id)
 // Manager manages it.
 const DefaultRouteLimit = 400
 
-// RouteTable is an Azure route table.
+// RouteTable is an Azure route table. Its routes are read with Routes, and changed only by making
+// another table with WithRoutes: an index of other routes would be wrong.
 type RouteTable struct {
 	arm.Document
 	Location string
-	Routes   []Route
 	Subnets  []arm.ID // the subnets it is associated with
 	// NoLearned is set if learned routes of gateways do not reach its subnets
 	// (disableBgpRoutePropagation).
@@ -56,14 +56,25 @@ type RouteTable struct {
 	// Failed is set if the last operation on it failed: the document may not be in effect.
 	Failed bool
 
+	routes   []Route
 	byPrefix []int // of ByPrefix
+}
+
+// Routes returns the routes. They are not a copy: do not change them.
+func (t *RouteTable) Routes() []Route { return t.routes }
+
+// WithRoutes returns a copy of the table with other routes.
+func (t *RouteTable) WithRoutes(routes []Route) *RouteTable {
+	other := *t
+	other.routes, other.byPrefix = routes, sortRoutes(routes)
+	return &other
 }
 
 // Default returns the routes that make up the table's default route; none if it is incomplete. The
 // two halves of 0.0.0.0/0 have the same effect, and win over a learned default route.
 func (t *RouteTable) Default() []Route {
 	of := map[netip.Prefix]Route{}
-	for _, r := range t.Routes {
+	for _, r := range t.routes {
 		of[r.Prefix] = r
 	}
 	if r, ok := of[netip.MustParsePrefix("0.0.0.0/0")]; ok {
@@ -78,14 +89,9 @@ func (t *RouteTable) Default() []Route {
 }
 
 // ByPrefix returns the indexes in Routes of the routes with prefixes, in the order of their
-// prefixes. They are computed once, when the table is decoded, because tables are read often and
-// rarely change.
-func (t *RouteTable) ByPrefix() []int {
-	if t.byPrefix == nil {
-		return sortRoutes(t.Routes)
-	}
-	return t.byPrefix
-}
+// prefixes. They are computed once, when the routes are given to the table, because tables are read
+// often and rarely change.
+func (t *RouteTable) ByPrefix() []int { return t.byPrefix }
 
 func sortRoutes(routes []Route) []int {
 	order := make([]int, 0, len(routes))
@@ -149,26 +155,26 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 		Location:  h.Location,
 		NoLearned: p.NoBGP,
 		Failed:    strings.EqualFold(p.State, "Failed"),
-		Routes:    make([]Route, len(p.Routes)),
+		routes:    make([]Route, len(p.Routes)),
 	}
 	names := make(map[string]bool, len(p.Routes))
 	rest := raw
 	for i, rawRoute := range p.Routes {
 		rawRoute, rest = within(rest, rawRoute)
-		if t.Routes[i], err = DecodeRoute(rawRoute); err != nil {
+		if t.routes[i], err = DecodeRoute(rawRoute); err != nil {
 			return nil, fmt.Errorf("routes[%d]: %w", i, err)
 		}
-		name := strings.ToLower(t.Routes[i].Name)
+		name := strings.ToLower(t.routes[i].Name)
 		if names[name] {
 			return nil, fmt.Errorf("routes[%d]: another route is also named %s", i,
-				t.Routes[i].Name)
+				t.routes[i].Name)
 		}
 		names[name] = true
 	}
 	for _, s := range p.Subnets {
 		t.Subnets = append(t.Subnets, s.Target())
 	}
-	t.byPrefix = sortRoutes(t.Routes)
+	t.byPrefix = sortRoutes(t.routes)
 	return t, nil
 }
 

@@ -110,8 +110,8 @@ type Known struct {
 type NICs struct {
 	Holder map[netip.Addr]string
 	// Nodes are the names of the nodes whose machines have the addresses, in lower case, where the
-	// interface says whose it is. The lists are of one node resource group, where a scale set with an
-	// instance, or a virtual machine, is one node.
+	// interface says whose it is. The lists are of one node resource group, where a scale set with
+	// an instance, or a virtual machine, is one node.
 	Nodes map[netip.Addr]string
 	// Drops are the addresses of interfaces without IP forwarding: Azure drops what they forward.
 	Drops  map[netip.Addr]bool
@@ -369,7 +369,7 @@ func (s *Snapshot) Migrates(c *Cluster) bool {
 	return slices.ContainsFunc(s.NodeSubnetIDs(c), func(id arm.ID) bool {
 		subnet := s.Subnet(id)
 		return subnet != nil && s.Table(subnet.RouteTable) != nil && slices.ContainsFunc(
-			s.Table(subnet.RouteTable).Routes, func(r Route) bool {
+			s.Table(subnet.RouteTable).Routes(), func(r Route) bool {
 				return within(c.PodCIDRs, r.Prefix.Addr()) && within(nodes, r.Hop)
 			})
 	})

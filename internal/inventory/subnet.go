@@ -21,17 +21,25 @@ type Subnet struct {
 	// Delegations are the services it is delegated to, such as
 	// Microsoft.Network/applicationGateways.
 	Delegations []string
-	// Configurations are the IP configurations in it, of network interfaces and other resources,
-	// but not of Application Gateways. Used is the number of addresses in use that the document
-	// shows.
-	Configurations []arm.ID
-	Used           int
+	Used        int // the number of addresses in use that the document shows
 	// Failed is set if the last operation on the subnet failed: the document may not be in effect.
 	Failed bool
 	// Gateways are the Application Gateways in it.
 	Gateways []arm.ID
 
-	sets []MachineSet // of MachineSets
+	configurations []arm.ID
+	sets           []MachineSet // of MachineSets
+}
+
+// Configurations returns the IP configurations in the subnet, of network interfaces and other
+// resources, but not of Application Gateways. They are not a copy: do not change them.
+func (s *Subnet) Configurations() []arm.ID { return s.configurations }
+
+// WithConfigurations returns a copy of the subnet with other IP configurations.
+func (s *Subnet) WithConfigurations(ids []arm.ID) *Subnet {
+	other := *s
+	other.configurations, other.sets = ids, machineSets(ids)
+	return &other
 }
 
 // MachineSet is a scale set with machines in a subnet, or a single machine.
@@ -42,13 +50,9 @@ type MachineSet struct {
 }
 
 // MachineSets returns the owners of the Configurations in the subnet. They are computed once, when
-// the subnet is decoded, because every check counts the machines of its clusters.
-func (s *Subnet) MachineSets() []MachineSet {
-	if s.sets == nil {
-		return machineSets(s.Configurations)
-	}
-	return s.sets
-}
+// the configurations are given to the subnet, because every check counts the machines of its
+// clusters.
+func (s *Subnet) MachineSets() []MachineSet { return s.sets }
 
 func machineSets(configurations []arm.ID) []MachineSet {
 	type key struct{ group, name string }
@@ -106,9 +110,9 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 		Failed:           strings.EqualFold(p.State, "Failed"),
 	}
 	for _, c := range p.IPConfigurations {
-		s.Configurations = append(s.Configurations, arm.Clean(c.ID))
+		s.configurations = append(s.configurations, arm.Clean(c.ID))
 	}
-	s.sets = machineSets(s.Configurations)
+	s.sets = machineSets(s.configurations)
 	for _, d := range p.Delegations {
 		s.Delegations = append(s.Delegations, d.Properties.ServiceName)
 	}

@@ -105,7 +105,7 @@ func hasNodes(s *inventory.Snapshot, id arm.ID, subnet *inventory.Subnet) bool {
 		}
 	}
 	return slices.ContainsFunc(subnets, func(subnet *inventory.Subnet) bool {
-		return slices.ContainsFunc(subnet.Configurations, func(configuration arm.ID) bool {
+		return slices.ContainsFunc(subnet.Configurations(), func(configuration arm.ID) bool {
 			return configuration.Group().Equal(cluster.NodeGroup())
 		})
 	})

@@ -125,10 +125,10 @@ func (c plainClient) table(id arm.ID) *inventory.RouteTable {
 
 func (c plainClient) putEach(source, target arm.ID) {
 	have := map[string]bool{}
-	for _, r := range c.table(target).Routes {
+	for _, r := range c.table(target).Routes() {
 		have[r.Name] = true
 	}
-	for _, r := range c.table(source).Routes {
+	for _, r := range c.table(source).Routes() {
 		if !have[r.Name] {
 			c.do(http.MethodPut, target.Child("routes", r.Name), []byte(fmt.Sprintf(
 				`{"properties":{"addressPrefix":%q,"nextHopType":"VirtualAppliance","nextHopIpAddress":%q}}`, r.Destination(), r.NextHop())))
@@ -138,7 +138,7 @@ func (c plainClient) putEach(source, target arm.ID) {
 
 func (c plainClient) putWhole(source, target arm.ID) {
 	from, to := c.table(source), c.table(target)
-	body, err := inventory.SetRoutes(to.Raw, append(to.Routes, from.Routes...))
+	body, err := inventory.SetRoutes(to.Raw, append(to.Routes(), from.Routes()...))
 	if err != nil {
 		c.b.Fatal(err)
 	}

@@ -32,6 +32,7 @@ func TestCalls(t *testing.T) {
 		since := w.mark()
 		w.expect(w.reconcile(k), "3 done create appgw-rt")
 		want := []string{"GET shop", "GET shop-vnet", "GET routeTables", // the existing resources
+			"GET values", // which table the cluster's identity writes, once
 			"GET appgw-rt", "PUT appgw-rt", "GET (operation)", "GET (operation)", "GET (operation)",
 			"GET (operation)", "GET appgw-rt"}
 		if got := calls(since()); !slices.Equal(got, want) {
@@ -405,7 +406,7 @@ func TestOneSubnet(t *testing.T) {
 		since := w.mark()
 		w.reconcile(k)
 		if got, want := calls(since()), []string{"GET shop", "GET nodes",
-			"GET shop-rt"}; !slices.Equal(got, want) {
+			"GET shop-rt", "GET values"}; !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	})

@@ -54,10 +54,10 @@ func (k *Keeper) lasting() map[string]Lasting {
 	return k.stored
 }
 
-// recallTables takes the clusters' tables from the store, before anything else names them: a restart
-// must not make a copy on the node subnets the cluster's table. If the subnets have another table, the
-// stored one is only what was known last, and the activity log decides (plan.Discover). Every delete
-// that relies on such a table needs proof by NICs.
+// recallTables takes the clusters' tables from the store, before anything else names them: a
+// restart must not make a copy on the node subnets the cluster's table. If the subnets have another
+// table, the stored one is only what was known last, and the activity log decides (plan.Discover).
+// Every delete that relies on such a table needs proof by NICs.
 func (c *check) recallTables(ctx context.Context) error {
 	s := c.s
 	for i := range c.configs {
@@ -94,8 +94,9 @@ func (c *check) recallTables(ctx context.Context) error {
 			continue
 		}
 		if !agrees {
-			c.k.log.Warn("the cluster's route table is known from before the restart, and its node "+
-				"subnets do not have it", "cluster", config.Metadata.Name, "table", string(was.Table))
+			c.k.log.Warn("the cluster's route table is known from before the restart, and its "+
+				"node subnets do not have it",
+				"cluster", config.Metadata.Name, "table", string(was.Table))
 		}
 		m.lastTable, m.lastProven, m.recalled = was.Table, was.Proven && agrees, !agrees
 		m.recall(s, id)

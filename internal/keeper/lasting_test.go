@@ -103,9 +103,9 @@ func TestTableAcrossRestart(t *testing.T) {
 	}
 }
 
-// TestCopyAcrossRestart: a copy of the table is put on the node subnet. The next keeper knows from the
-// store, or from the activity log, that it is not the cluster's. It reports the copy as the keeper
-// before it did, and does not defend it.
+// TestCopyAcrossRestart: a copy of the table is put on the node subnet. The next keeper knows from
+// the store, or from the activity log, that it is not the cluster's. It reports the copy as the
+// keeper before it did, and does not defend it.
 func TestCopyAcrossRestart(t *testing.T) {
 	for name, c := range map[string]struct {
 		stored, log bool
@@ -169,7 +169,7 @@ func TestAgeAcrossRestart(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				if c.empty {
-					w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = p["routes"].([]any)[:1] })
+					w.emptied(w.demo.ClusterTable)
 				}
 				w.reconcile(w.keepWith(store))
 				time.Sleep(c.waits)
@@ -196,15 +196,16 @@ func TestOldTableDeletesNothing(t *testing.T) {
 		known := store.Recall()[w.demo.Cluster.Key()]
 		known.Table = arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable,
 			"old")
-		w.putTable(known.Table, demoNode(0)+" 10.244.0.0/24 10.42.1.4", demoNode(1)+" 10.244.1.0/24 10.42.1.5",
-			demoNode(2)+" 10.244.2.0/24 10.42.1.6")
+		old := []string{demoNode(0) + " 10.244.0.0/24 10.42.1.4",
+			demoNode(1) + " 10.244.1.0/24 10.42.1.5", demoNode(2) + " 10.244.2.0/24 10.42.1.6"}
+		w.putTable(known.Table, old...)
 		store.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
 		time.Sleep(10 * time.Second)
 		w.refuse("eventtypes")
 		w.refuse("networkInterfaces")
 		k := w.keepWith(store)
 		w.reconcile(k) // nothing is stale in it
-		w.putTable(known.Table, demoNode(0)+" 10.244.0.0/24 10.42.1.4", demoNode(1)+" 10.244.1.0/24 10.42.1.5")
+		w.putTable(known.Table, old[:2]...)
 		for range 3 {
 			time.Sleep(10 * time.Second)
 			w.expect(w.reconcile(k), "", finding.DeletesWithheld)

@@ -311,7 +311,7 @@ func BenchmarkNode(b *testing.B) {
 		}},
 		{"floor", func(int) {
 			to := raw.table(target)
-			body, err := inventory.SetRoutes(to.Raw, append(to.Routes,
+			body, err := inventory.SetRoutes(to.Raw, append(to.Routes(),
 				inventory.NewRoute("one", cidrOf(1000), made(1000).Addresses[0])))
 			if err != nil {
 				b.Fatal(err)

@@ -114,7 +114,7 @@ func (s *nodesStorm) wrote(id arm.ID, state emulator.State) {
 	}
 	now, has, prefixes := time.Now(), map[string]time.Time{}, map[string]bool{}
 	s.puts++
-	for _, r := range table.Routes {
+	for _, r := range table.Routes() {
 		pair := r.Destination() + ">" + r.NextHop()
 		prefixes[r.Destination()] = true
 		if has[pair] = now; !s.has[pair].IsZero() {
@@ -175,7 +175,7 @@ func (s *nodesStorm) join() {
 		"name": "ipconfig1", "properties": object{"privateIPAllocationMethod": "Static",
 			"privateIPAddress": node.Addresses[0].String(), "subnet": object{
 				"id": string(s.others.Parent().Child("subnets", "nodes"))}}}}}})
-	s.put(s.vm(node), object{"location": "westeurope", "properties": object{"networkProfile": object{
+	s.put(s.vm(node), object{"properties": object{"networkProfile": object{
 		"networkInterfaces": []any{object{"id": string(s.machine(node))}}}}})
 	s.mu.Lock()
 	s.born[pairOf(node)] = time.Now()

@@ -239,7 +239,19 @@ func (c *check) observeTables(ctx context.Context) error {
 
 // discover finds the clusters' route tables, reads what that takes, and notes what the activity log
 // and lists have shown.
+//
+// A log that shows no write of a cluster's is forgotten once an association has identified the table:
+// it is minutes late, and is asked again if the association is lost or replaced.
 func (c *check) discover(ctx context.Context) ([]arm.ID, error) {
+	defer func() {
+		for i := range c.configs {
+			m := c.mem.clusters[keyOf(c.configs[i])]
+			if d := plan.Discover(c.s, &c.configs[i], c.taken); d.Table != "" && !d.Doubtful &&
+				len(m.found.Written) == 0 {
+				m.asked = time.Time{}
+			}
+		}
+	}()
 	return observe.Sources(ctx, c.s, c.configs, c.taken,
 		func(ctx context.Context, want inventory.Wanted) error {
 			err := c.read(ctx, c.s.Snapshot, want)

@@ -121,7 +121,7 @@ func (d *everything) read(id arm.ID) *decoded {
 	}
 	r.nodes, r.theirs = nodeRoutes(raw), theirsIn(raw)
 	if table, err := inventory.DecodeRouteTable(raw); err == nil {
-		for _, route := range table.Routes {
+		for _, route := range table.Routes() {
 			r.routes = append(r.routes, route.Destination()+">"+route.NextHop())
 		}
 		slices.Sort(r.routes)
@@ -240,7 +240,7 @@ func nodeRoutes(table []byte) map[netip.Prefix]netip.Addr {
 		return all
 	}
 	if t, err := inventory.DecodeRouteTable(table); err == nil {
-		for _, r := range t.Routes {
+		for _, r := range t.Routes() {
 			if strings.Contains(r.Name, "____") {
 				all[r.Prefix] = r.Hop
 			}

@@ -31,9 +31,10 @@ func (w *world) pruneAll(k *Keeper, configs ...v1alpha1.ClusterRoutes) Result {
 		for _, t := range s.Tables {
 			tables = append(tables, t.ID)
 		}
-		err = observe.Until(context.Background(), func(ctx context.Context, w inventory.Wanted) error {
+		read := func(ctx context.Context, w inventory.Wanted) error {
 			return client.Read(ctx, s, w, azure.ReadOptions{})
-		}, func() (want inventory.Wanted) {
+		}
+		err = observe.Until(context.Background(), read, func() (want inventory.Wanted) {
 			for i := range configs {
 				want.Add(plan.Discover(plan.Facts{Snapshot: s}, &configs[i],
 					plan.TakenBy(configs)).Want)

@@ -73,7 +73,7 @@ func (k *Keeper) readFabric(ctx context.Context, q *question) error {
 	if table == nil {
 		return errors.New("the table could not be read: " + s.Unread[q.table.Key()].Reason())
 	}
-	q.region, q.routes, q.subnets = table.Location, table.Routes, nil
+	q.region, q.routes, q.subnets = table.Location, table.Routes(), nil
 	for _, subnet := range s.Subnets {
 		q.subnets = append(q.subnets, subnet)
 	}
@@ -89,7 +89,7 @@ func (q *question) choose(
 ) (*inventory.Interface, inventory.Route, error) {
 	tried := 0
 	for _, subnet := range q.subnets {
-		for _, configuration := range subnet.Configurations {
+		for _, configuration := range subnet.Configurations() {
 			id := configuration.Parent()
 			if !id.Is(arm.TypeInterface) && !id.Is(arm.TypeScaleSetInterface) ||
 				q.nodes != "" && !id.Group().Equal(q.nodes) {
@@ -150,7 +150,7 @@ func (k *Keeper) standsAsWritten(ctx context.Context, q *question, route invento
 			return false
 		}
 	}
-	return slices.ContainsFunc(s.Table(q.table).Routes, func(r inventory.Route) bool {
+	return slices.ContainsFunc(s.Table(q.table).Routes(), func(r inventory.Route) bool {
 		return r.Prefix == route.Prefix && r.Hop == route.Hop
 	})
 }

@@ -110,7 +110,7 @@ func reading(s *inventory.Snapshot, id arm.ID) string {
 		return "not read: " + u.Reason()
 	}
 	if table := s.Table(id); table != nil {
-		return fmt.Sprintf("routes: %d", len(table.Routes))
+		return fmt.Sprintf("routes: %d", len(table.Routes()))
 	}
 	if subnet := s.Subnet(id); subnet != nil {
 		if subnet.RouteTable == "" {

@@ -65,7 +65,7 @@ func (c *check) fill(s *inventory.Snapshot) []Fill {
 	}
 	var out []Fill
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
-		out = append(out, Fill{s.Tables[key].ID, len(s.Tables[key].Routes), limits[key]})
+		out = append(out, Fill{s.Tables[key].ID, len(s.Tables[key].Routes()), limits[key]})
 	}
 	return out
 }

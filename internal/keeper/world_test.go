@@ -114,6 +114,12 @@ func podRoute(node int, prefix, hop string) object {
 	return route(inventory.PodRouteName(demoNode(node), netip.MustParsePrefix(prefix)), prefix, hop)
 }
 
+// emptied takes all routes but the first from a table.
+func (w *world) emptied(id arm.ID) {
+	w.t.Helper()
+	w.edit(id, func(p object) { p["routes"] = p["routes"].([]any)[:1] })
+}
+
 // putTable writes a table with routes "name prefix hop".
 func (w *world) putTable(id arm.ID, routes ...string) {
 	w.t.Helper()

@@ -69,7 +69,7 @@ func TestEmulator(t *testing.T) {
 		t.Fatal(err)
 	}
 	routes := map[string]bool{}
-	for _, r := range table.Routes {
+	for _, r := range table.Routes() {
 		routes[fmt.Sprint(r.Prefix, r.Hop)] = true
 	}
 	for _, n := range k.Nodes {

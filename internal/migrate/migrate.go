@@ -176,7 +176,7 @@ func newCase(c diagnose.Case, cluster *inventory.Cluster, found []finding.Findin
 		o.table = c.Snapshot.Table(plan.Discover(facts, config, plan.TakenBy(c.Configs)).Table)
 		if o.table != nil {
 			pods := plan.PodRoutes(facts, config, o.table)
-			for _, r := range o.table.Routes {
+			for _, r := range o.table.Routes() {
 				if _, pod := pods[r.Prefix]; !pod {
 					o.unmanaged = append(o.unmanaged, r)
 				}

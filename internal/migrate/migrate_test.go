@@ -79,6 +79,7 @@ func (w *world) set(field string, value any) { w.cluster["properties"].(object)[
 func (w *world) snapshot(t *testing.T) *inventory.Snapshot {
 	t.Helper()
 	s := inventory.NewSnapshot()
+	s.Learn(shop).LogRead = true // it shows nothing
 	for _, doc := range []object{w.cluster, w.vnet, w.table, w.gateway} {
 		raw, err := json.Marshal(doc)
 		if err != nil {

@@ -129,7 +129,7 @@ func tablesOf(s *inventory.Snapshot,
 // routed reports whether a table has the route of each IPv4 pod CIDR of a node.
 func routed(t *inventory.RouteTable, n inventory.Node) bool {
 	has := func(cidr netip.Prefix) bool {
-		return slices.ContainsFunc(t.Routes, func(r inventory.Route) bool {
+		return slices.ContainsFunc(t.Routes(), func(r inventory.Route) bool {
 			return r.Prefix == cidr && slices.Contains(n.Addresses, r.Hop)
 		})
 	}

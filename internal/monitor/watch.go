@@ -70,6 +70,8 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 		switch d := plan.Discover(plan.Facts{Snapshot: s}, c, taken); {
 		case d.Table != "":
 			ids = append(ids, d.Table)
+		case c.Spec.RouteTableID != "": // even if it is not the cluster's, its routes are read
+			ids = append(ids, arm.ID(c.Spec.RouteTableID))
 		case cluster.Kubenet():
 			w.Unknown = append(w.Unknown, fmt.Sprintf("the route table of cluster %s is unknown: "+
 				"it is watched only if it is in the node resource group", id.Short()))

@@ -218,7 +218,7 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 			if config.Spec.Source == v1alpha1.SourceNodes {
 				own = plan.PodRoutes(s, config, source)
 			}
-			for _, r := range source.Routes {
+			for _, r := range source.Routes() {
 				state := Unmanaged
 				if w, pods := own[r.Prefix]; pods && w.Name == r.Name {
 					state = c.carried(source.ID)
@@ -235,7 +235,7 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 			t.Idle = len(table.Subnets) == 0 && !c.on(table.ID)
 			there := map[netip.Prefix]bool{}
 			others := neighbours{s: s, except: c.Name, target: id, all: all, taken: taken}
-			for _, r := range table.Routes {
+			for _, r := range table.Routes() {
 				w, asked := wanted[r.Prefix]
 				ours := owner != nil && owner.Owns(r)
 				switch {
@@ -333,7 +333,7 @@ func (c *Cluster) carried(table arm.ID) string {
 func tableOf(s *inventory.Snapshot, id arm.ID, role string, limit int) Table {
 	t := Table{ID: id, Role: role, Limit: limit, Routes: []Route{}, Unread: reasonOf(s, id)}
 	if table := s.Table(id); table != nil {
-		t.ID, t.Held, t.Unread = table.ID, len(table.Routes), ""
+		t.ID, t.Held, t.Unread = table.ID, len(table.Routes()), ""
 	}
 	return t
 }

@@ -116,10 +116,10 @@ func namesOnly(w *world) int {
 	missing := 0
 	for _, c := range w.configs {
 		have := map[string]bool{"egress": true}
-		for _, r := range w.s.Table(arm.ID(c.Spec.Targets[0].RouteTableID)).Routes {
+		for _, r := range w.s.Table(arm.ID(c.Spec.Targets[0].RouteTableID)).Routes() {
 			have[r.Name] = true
 		}
-		for _, r := range w.s.Table(arm.ID(c.Spec.RouteTableID)).Routes {
+		for _, r := range w.s.Table(arm.ID(c.Spec.RouteTableID)).Routes() {
 			if !have[r.Name] {
 				missing++
 			}

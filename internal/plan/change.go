@@ -99,9 +99,9 @@ type Followed struct {
 
 // SeenInTable reports whether a change of a route is in place in a table.
 func (c Change) SeenInTable(table *inventory.RouteTable) bool {
-	for i := range table.Routes {
-		if strings.EqualFold(table.Routes[i].Name, c.Route) {
-			return c.seenAs(&table.Routes[i])
+	for i := range table.Routes() {
+		if strings.EqualFold(table.Routes()[i].Name, c.Route) {
+			return c.seenAs(&table.Routes()[i])
 		}
 	}
 	return c.seenAs(nil)
@@ -109,9 +109,9 @@ func (c Change) SeenInTable(table *inventory.RouteTable) bool {
 
 // SeenIn is SeenInTable for many changes of one table.
 func SeenIn(table *inventory.RouteTable) func(Change) bool {
-	routes := make(map[string]*inventory.Route, len(table.Routes))
-	for i := range table.Routes {
-		routes[strings.ToLower(table.Routes[i].Name)] = &table.Routes[i]
+	routes := make(map[string]*inventory.Route, len(table.Routes()))
+	for i := range table.Routes() {
+		routes[strings.ToLower(table.Routes()[i].Name)] = &table.Routes()[i]
 	}
 	return func(c Change) bool { return c.seenAs(routes[strings.ToLower(c.Route)]) }
 }

@@ -118,7 +118,7 @@ func (p *Planner) leftBehind(v *clusterState) []string {
 			continue
 		}
 		left := 0
-		for _, r := range table.Routes {
+		for _, r := range table.Routes() {
 			if v.isNodePrefix(r.Prefix) && r.Hop.IsValid() && (len(v.nodes) == 0 ||
 				v.isNodeHop(r)) {
 				left++
@@ -212,7 +212,7 @@ func (p *Planner) outsideHops(v *clusterState, table *inventory.RouteTable) {
 	if len(v.nodes) == 0 && !v.anyHop {
 		return // checkCluster reports that no node subnet could be read
 	}
-	for _, r := range table.Routes {
+	for _, r := range table.Routes() {
 		if v.isNodePrefix(r.Prefix) && r.Hop.IsValid() && !v.isNodeHop(r) {
 			if fromNodes(v.config) {
 				p.add(finding.New(finding.SourceHop, v.name, string(table.ID),

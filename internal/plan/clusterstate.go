@@ -131,8 +131,8 @@ func (p podRoutes) byPrefix() map[netip.Prefix]inventory.Route {
 	return routes
 }
 
-// rows returns the cluster's routes in its route table: those with its addresses and a name that its
-// cloud provider gives. Any other route there is a stranger's.
+// rows returns the cluster's routes in its route table: those with its addresses and a name that
+// its cloud provider gives. Any other route there is a stranger's.
 func (v *clusterState) rows(table *inventory.RouteTable) podRoutes {
 	routes := v.podRoutes(table)
 	if !table.ID.Is(arm.TypeRouteTable) {
@@ -144,9 +144,9 @@ func (v *clusterState) rows(table *inventory.RouteTable) podRoutes {
 // podRoutes returns the routes of any table that have the cluster's addresses.
 func (v *clusterState) podRoutes(table *inventory.RouteTable) podRoutes {
 	v.learnMasks(table)
-	routes := make(podRoutes, 0, len(table.Routes))
+	routes := make(podRoutes, 0, len(table.Routes()))
 	for _, i := range table.ByPrefix() {
-		r := &table.Routes[i]
+		r := &table.Routes()[i]
 		twice := len(routes) > 0 && routes[len(routes)-1].Prefix == r.Prefix
 		if !twice && v.owns(*r) {
 			routes = append(routes, r)
@@ -163,7 +163,7 @@ func (v *clusterState) learnMasks(table *inventory.RouteTable) {
 			continue
 		}
 		seen := map[int]bool{}
-		for _, r := range table.Routes {
+		for _, r := range table.Routes() {
 			if r.Prefix.IsValid() && r.Prefix.Bits() > cidr.Bits() &&
 				cidr.Contains(r.Prefix.Addr()) && v.isNodeHop(r) {
 				seen[r.Prefix.Bits()] = true

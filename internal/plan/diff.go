@@ -41,8 +41,8 @@ func diffTable(table *inventory.RouteTable, desired Table) []Change {
 		return nil // every change has a reason
 	}
 	var changes []Change
-	now := make(map[string]inventory.Route, len(table.Routes))
-	for _, r := range table.Routes {
+	now := make(map[string]inventory.Route, len(table.Routes()))
+	for _, r := range table.Routes() {
 		now[strings.ToLower(r.Name)] = r
 	}
 	for _, r := range desired.Routes {

@@ -43,23 +43,23 @@ func TestUnreadNode(t *testing.T) {
 				netip.MustParseAddr("10.42.9.9"))}} {
 			s := Facts{Snapshot: inventory.NewSnapshot()}
 			s.Clusters[clusterA.Key()] = shop
-			table := &inventory.RouteTable{Document: arm.Document{ID: gateway},
-				Subnets: []arm.ID{gatewayIn}, Routes: routes}
-			s.Subnets[gatewayIn.Key()] = &inventory.Subnet{Document: arm.Document{ID: gatewayIn},
-				RouteTable: gateway, Configurations: []arm.ID{arm.ID(configuration)}}
+			table := (&inventory.RouteTable{Document: arm.Document{ID: gateway},
+				Subnets: []arm.ID{gatewayIn}}).WithRoutes(routes)
+			s.Subnets[gatewayIn.Key()] = (&inventory.Subnet{Document: arm.Document{ID: gatewayIn},
+				RouteTable: gateway}).WithConfigurations([]arm.ID{arm.ID(configuration)})
 			if how := New(s, nil).tableOfUnread(table); (how != "") != node {
 				t.Errorf("%s: %q", configuration, how)
 			}
 		}
 		// A table that holds copies already is used as a target.
 		s := Facts{Snapshot: inventory.NewSnapshot()}
-		s.Subnets[gatewayIn.Key()] = &inventory.Subnet{Document: arm.Document{ID: gatewayIn},
+		s.Subnets[gatewayIn.Key()] = (&inventory.Subnet{Document: arm.Document{ID: gatewayIn},
 			RouteTable: gateway, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.50.0.0/24")},
-			Configurations: []arm.ID{arm.ID(configuration)}}
-		table := &inventory.RouteTable{Document: arm.Document{ID: gateway},
-			Subnets: []arm.ID{gatewayIn}, Routes: []inventory.Route{
-				inventory.NewRoute("aks-pool1-22222222-vmss000000____102440024",
-					netip.MustParsePrefix("10.244.0.0/24"), netip.MustParseAddr("10.42.1.4"))}}
+		}).WithConfigurations([]arm.ID{arm.ID(configuration)})
+		table := (&inventory.RouteTable{Document: arm.Document{ID: gateway},
+			Subnets: []arm.ID{gatewayIn}}).WithRoutes([]inventory.Route{
+			inventory.NewRoute("aks-pool1-22222222-vmss000000____102440024",
+				netip.MustParsePrefix("10.244.0.0/24"), netip.MustParseAddr("10.42.1.4"))})
 		if how := New(s, nil).tableOfUnread(table); how != "" {
 			t.Errorf("%s, with copies: %q", configuration, how)
 		}

@@ -102,7 +102,7 @@ func (w *world) rawTable(raw string) *world {
 	}
 	w.s.Tables[t.ID.Key()] = t
 	if t.ID.Equal(tableA) || t.ID.Equal(tableB) {
-		for _, r := range t.Routes {
+		for _, r := range t.Routes() {
 			w.claim(r)
 		}
 	}
@@ -174,8 +174,8 @@ func (w *world) claim(r inventory.Route) {
 	}
 }
 
-// nics sets the addresses that the nodes of a cluster have. They are the nodes that the clusters' own
-// tables name; n7@10.240.0.4 is one of n7.
+// nics sets the addresses that the nodes of a cluster have. They are the nodes that the clusters'
+// own tables name; n7@10.240.0.4 is one of n7.
 func (w *world) nics(cluster arm.ID, addresses ...string) *world {
 	n := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{}}
 	if w.named == nil {
@@ -195,7 +195,7 @@ func (w *world) nics(cluster arm.ID, addresses ...string) *world {
 	w.s.Learn(cluster).NICs = n
 	for _, own := range []arm.ID{tableA, tableB} {
 		if table := w.s.Table(own); table != nil {
-			for _, r := range table.Routes {
+			for _, r := range table.Routes() {
 				w.claim(r)
 			}
 		}

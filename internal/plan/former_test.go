@@ -89,7 +89,7 @@ func TestFormerPodCIDR(t *testing.T) {
 		w.configs[0].Spec.Targets[0].Policy = "Sync"
 		machine := arm.ID("/subscriptions/" + sub +
 			"/resourceGroups/other/providers/Microsoft.Network/networkInterfaces/vm")
-		w.s.Subnet(nodesA).Configurations = []arm.ID{machine.Child("ipConfigurations", "ip")}
+		hold(w.s, []arm.ID{machine.Child("ipConfigurations", "ip")})
 		w.expect(third, unproven)
 	})
 	t.Run("the subnet's table has the route, too", func(t *testing.T) {

@@ -329,8 +329,8 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestRivalIsNotWritten: the config names the table that its nodes have. A target leads to them, too,
-// and is on no subnet. While nothing shows which of them the cluster writes, the target is not
+// TestRivalIsNotWritten: the config names the table that its nodes have. A target leads to them,
+// too, and is on no subnet. While nothing shows which of them the cluster writes, the target is not
 // written.
 func TestRivalIsNotWritten(t *testing.T) {
 	w := shop(t).table(gateway, "n0 10.244.0.0/24 10.240.0.4")

@@ -13,12 +13,13 @@ import (
 
 // How it works: whose machine is behind a route. An address proves nothing: Azure gives it to the
 // next machine, and anybody who may write the cluster's table can exchange the next hops of two
-// nodes, or restore an older table. The cloud provider never repairs that, because it compares nodes
-// and prefixes, and not next hops (docs/azure.md). So a copy follows a machine and not an address.
+// nodes, or restore an older table. The cloud provider never repairs that, because it compares
+// nodes and prefixes, and not next hops (docs/azure.md). So a copy follows a machine and not an
+// address.
 //
 // A machine is known by the name of its node. The cloud provider writes that name into the route.
-// The network interfaces say whose they are: the instance of a scale set, or the virtual machine, in
-// the cluster's own node resource group (inventory.NICs).
+// The network interfaces say whose they are: the instance of a scale set, or the virtual machine,
+// in the cluster's own node resource group (inventory.NICs).
 //
 //	the copy names | the cluster's row names | the new next hop is  | the copy
 //	---------------|-------------------------|----------------------|--------------------------------
@@ -34,8 +35,8 @@ import (
 //	there is none  | machine B               | another machine's    | is not created: wrong-next-hop
 //	               |                         | B's, or not known    | is created
 //
-// A copy that another writer changed in the target, and that the cluster's table has led to the same
-// next hop ever since, needs only that the next hop is its machine's.
+// A copy that another writer changed in the target, and that the cluster's table has led to the
+// same next hop ever since, needs only that the next hop is its machine's.
 
 // nodeOf returns the node that a route's name tells, in lower case; "" if it tells none.
 func (v *clusterState) nodeOf(r inventory.Route) string {
@@ -48,7 +49,7 @@ func (v *clusterState) nodeOf(r inventory.Route) string {
 // strangers returns the rows of the cluster's table that have its addresses and no name of a cloud
 // provider.
 func (v *clusterState) strangers(table *inventory.RouteTable) (rows []inventory.Route) {
-	for _, r := range table.Routes {
+	for _, r := range table.Routes() {
 		if v.owns(r) && !providerNamed(r) {
 			rows = append(rows, r)
 		}
@@ -62,10 +63,14 @@ func (w *planning) reportStrangers(v *clusterState) {
 	if n == 0 || w.watching {
 		return // a diagnosis judges each route in the cluster's table
 	}
-	f := finding.New(finding.RouteInPodCIDR, v.name, string(v.source), "route table %s of cluster %s "+
-		"has %s; the cloud provider did not write them, and no copy is made", v.source.Short(),
-		v.cluster.ID.Short(), number(n, "route inside the pod CIDR that is not named after a node",
-			"routes inside the pod CIDR that are not named after nodes")).
+	f := finding.New(finding.RouteInPodCIDR, v.name, string(v.source),
+		"route table %s of cluster %s has %s: the cloud provider did not write %s, and %s not "+
+			"copied",
+		v.source.Short(), v.cluster.ID.Short(),
+		number(n, "route inside the pod CIDR that is not named after a node",
+			"routes inside the pod CIDR that are not named after nodes"),
+		map[bool]string{true: "it", false: "them"}[n == 1],
+		map[bool]string{true: "it is", false: "they are"}[n == 1]).
 		With(routeLines(v.stranger)...).
 		With("the cloud provider deletes routes inside the pod CIDR that match no node")
 	if n == 1 {
@@ -133,8 +138,9 @@ func (w *planning) crossed(v *clusterState, rows podRoutes) (lines []string, kno
 	}
 	for _, r := range rows {
 		if v.misleads(nics.NICs, *r) {
-			lines = append(lines, fmt.Sprintf("%s is named after node %s, but %s belongs to node %s (%s)",
-				routeLine(*r), v.nodeOf(*r), r.Hop, nics.Nodes[r.Hop], nics.Holder[r.Hop]))
+			lines = append(lines, fmt.Sprintf("%s is named after node %s, but %s belongs to node "+
+				"%s (%s)", routeLine(*r), v.nodeOf(*r), r.Hop, nics.Nodes[r.Hop],
+				nics.Holder[r.Hop]))
 		}
 	}
 	if len(lines) > 0 && nics.asked != nil && !w.shows { // an address can have a new holder
@@ -170,8 +176,8 @@ func (w *planning) reportCrossed(v *clusterState) {
 		f = f.With("these copies do not follow:").With(stay...)
 	}
 	if !fromNodes(v.config) {
-		f = f.With("the cloud provider does not repair a next hop: it writes a deleted route again " +
-			"with the right one")
+		f = f.With("the cloud provider does not repair a next hop: it writes a deleted route " +
+			"again with the right one")
 	}
 	w.add(f.WithFix("%s", v.showSource()))
 }

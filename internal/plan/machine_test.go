@@ -5,15 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const copiesOfThree = "n0____102440024 10.244.0.0/24 10.240.0.4|" +
 	"n1____102441024 10.244.1.0/24 10.240.0.5|n2____102442024 10.244.2.0/24 10.240.0.6"
 
-// copiedShop is the shop whose target has right copies, and whose interfaces say which node has which
-// address, whatever the cluster's table says.
+// copiedShop is the shop whose target has right copies, and whose interfaces say which node has
+// which address, whatever the cluster's table says.
 func copiedShop(t *testing.T, own ...string) *world {
 	w := shop(t).table(gateway, strings.Split(copiesOfThree, "|")...)
 	w.nics(clusterA, "n0@10.240.0.4", "n1@10.240.0.5", "n2@10.240.0.6")
@@ -75,8 +75,8 @@ func TestOlderTable(t *testing.T) {
 	w.expect("", "wrong-next-hop\ndeletes-withheld warning")
 }
 
-// TestPodCIDRChangesNode: a pod CIDR goes to another node. Its copy is replaced once the former node
-// is gone, or has a route to another pod CIDR.
+// TestPodCIDRChangesNode: a pod CIDR goes to another node. Its copy is replaced once the former
+// node is gone, or has a route to another pod CIDR.
 func TestPodCIDRChangesNode(t *testing.T) {
 	own := []string{"n0____102440024 10.244.0.0/24 10.240.0.4",
 		"n3____102441024 10.244.1.0/24 10.240.0.7", "n2____102442024 10.244.2.0/24 10.240.0.6"}
@@ -167,32 +167,34 @@ func TestStranger(t *testing.T) {
 
 // TestProviderNames: the names that a cloud provider gives a row.
 func TestProviderNames(t *testing.T) {
-	for text, want := range map[string]bool{
-		"aks-np-12345678-vmss00000a 10.244.1.0/24 10.0.0.4":                                     true,
-		"AKS-np-12345678-VMSS00000a 10.244.1.0/24 10.0.0.4":                                     true,
-		"aks-np-12345678-vms17 10.244.1.0/24 10.0.0.4":                                          true,
-		"aks-np-12345678-0 10.244.1.0/24 10.0.0.4":                                              true,
-		"akswin00000b 10.244.1.0/24 10.0.0.4":                                                   true,
-		"akswin00000b____102441024 10.244.1.0/24 10.0.0.4":                                      true,
-		"akswinzzz00b____102441024 10.244.1.0/24 10.0.0.4":                                      true,
-		"aks-np-12345678-vmss00000a____102441024 10.244.1.0/24 10.0.0.4":                        true,
-		"aks-np-12345678-vmss00000a____fd123456789a0180 fd12:3456:789a:0:1::/80 fd00::4":        true,
-		"aks-np-12345678-vmss00000a____fd123456789a00000180 fd12:3456:789a:0:1::/80 fd00::4":    true,
-		"akswinzzz00b 10.244.1.0/24 10.0.0.4":                                                   false,
-		"aks-np-12345678-vmss00000a____102441025 10.244.1.0/24 10.0.0.4":                        false,
-		"aks-np-12345678-vmss00000a____1024410240 10.244.1.0/24 10.0.0.4":                       false,
-		"aks-np-12345678-vmss00000a____10244102 10.244.1.0/24 10.0.0.4":                         false,
-		"aks-np-12345678-vmss00000a____ 10.244.1.0/24 10.0.0.4":                                 false,
-		"aks-np-12345678-vmss00000a____fd12:3456:789a:0:1::/80 fd12:3456:789a:0:1::/80 fd00::4": false,
-		"aks-np-1234567-vmss00000a 10.244.1.0/24 10.0.0.4":                                      false,
-		"aks-np-12345678-vmss00000 10.244.1.0/24 10.0.0.4":                                      false,
-		"aks-np-12345678- 10.244.1.0/24 10.0.0.4":                                               false,
-		"aks-np-12345678-vms 10.244.1.0/24 10.0.0.4":                                            false,
-		"to-firewall 10.244.1.0/24 10.0.0.4":                                                    false,
+	const v4, v6 = " 10.244.1.0/24 10.0.0.4", " fd12:3456:789a:0:1::/80 fd00::4"
+	for _, name := range []string{
+		"aks-np-12345678-vmss00000a", "AKS-np-12345678-VMSS00000a", "aks-np-12345678-vms17",
+		"aks-np-12345678-0", "akswin00000b", "akswin00000b____102441024",
+		"akswinzzz00b____102441024", "aks-np-12345678-vmss00000a____102441024",
 	} {
-		w := (&world{t: t, s: shop(t).s}).table(arm.ID(hub), text)
-		if r := w.s.Table(hub).Routes[0]; providerNamed(r) != want {
-			t.Errorf("%s: %v", text, !want)
+		if !providerNamed(routeOf(t, name+v4)) {
+			t.Errorf("%s is not a cloud provider's", name)
 		}
 	}
+	for _, name := range []string{
+		"akswinzzz00b", "aks-np-12345678-vmss00000a____102441025",
+		"aks-np-12345678-vmss00000a____1024410240", "aks-np-12345678-vmss00000a____10244102",
+		"aks-np-12345678-vmss00000a____", "aks-np-1234567-vmss00000a", "aks-np-12345678-vmss00000",
+		"aks-np-12345678-", "aks-np-12345678-vms", "aks", "to-firewall",
+	} {
+		if providerNamed(routeOf(t, name+v4)) {
+			t.Errorf("%s is a cloud provider's", name)
+		}
+	}
+	for suffix, want := range map[string]bool{"fd123456789a0180": true,
+		"fd123456789a00000180": true, "fd12:3456:789a:0:1::/80": false, "": false} {
+		if providerNamed(routeOf(t, "aks-np-12345678-vmss00000a____"+suffix+v6)) != want {
+			t.Errorf("IPv6: %q", suffix)
+		}
+	}
+}
+
+func routeOf(t *testing.T, text string) inventory.Route {
+	return (&world{t: t, s: shop(t).s}).table(hub, text).s.Table(hub).Routes()[0]
 }

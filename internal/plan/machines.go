@@ -23,7 +23,7 @@ func (w *planning) machines(cluster *inventory.Cluster, subnets []arm.ID) int {
 // the name "".
 func machinesIn(subnet *inventory.Subnet, cluster *inventory.Cluster,
 	of func(pool string) bool) int {
-	if subnet == nil || len(subnet.Configurations) == 0 {
+	if subnet == nil || len(subnet.Configurations()) == 0 {
 		return 0
 	}
 	n := 0
@@ -79,10 +79,10 @@ func routedNodes(hops map[netip.Addr]string, families []bool) int {
 // routes it can hold. Azure Virtual Network Manager can raise the limit to 1,000.
 func tableRoom(table *inventory.RouteTable, families int) (full bool, limit int) {
 	limit = inventory.DefaultRouteLimit
-	if len(table.Routes) > limit {
+	if len(table.Routes()) > limit {
 		limit = 1000
 	}
-	return families > 0 && limit-len(table.Routes) < families, limit
+	return families > 0 && limit-len(table.Routes()) < families, limit
 }
 
 // TableFull is the finding for a cluster's route table without room for another node.
@@ -91,7 +91,7 @@ func TableFull(name string, cluster arm.ID, table *inventory.RouteTable,
 	id := table.ID
 	return finding.New(finding.TableFull, name, string(id),
 		"route table %s of cluster %s is full: it has %d of %d routes, and no room for more nodes",
-		id.Short(), cluster.Short(), len(table.Routes), limit).
+		id.Short(), cluster.Short(), len(table.Routes()), limit).
 		WithFix("az network route-table route list --subscription %s -g %s "+
 			"--route-table-name %s -o table",
 			id.Subscription(), id.ResourceGroup(), id.Name())

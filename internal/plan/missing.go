@@ -162,8 +162,8 @@ func (p podRoutes) hops(before NodeRoutes) map[netip.Addr]string {
 }
 
 // moved reports whether a node's route leads to another address than at the previous check, or an
-// address has the route of another node: a node has a new address, or a route was changed to a wrong
-// one.
+// address has the route of another node: a node has a new address, or a route was changed to a
+// wrong one.
 func moved(now, before map[netip.Addr]string) bool {
 	left := map[string]bool{}
 	for hop, node := range now {

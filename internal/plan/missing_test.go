@@ -76,8 +76,8 @@ func (w *watch) check(after time.Duration) Plan {
 	known.NICs = nil
 	p := Make(w.s, w.configs)
 	if len(p.Need.NICs) > 0 {
-		known.NICs = &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{},
-			Read: w.at}
+		known.NICs = &inventory.NICs{Holder: map[netip.Addr]string{},
+			Nodes: map[netip.Addr]string{}, Read: w.at}
 		for machine, addrs := range w.nodes {
 			for _, a := range addrs {
 				known.NICs.Holder[netip.MustParseAddr(a)] = machine
@@ -269,6 +269,11 @@ func TestOldEvidence(t *testing.T) {
 	}
 }
 
+// hold gives the cluster's subnet IP configurations.
+func hold(s Facts, configurations []arm.ID) {
+	s.Subnets[nodesA.Key()] = s.Subnet(nodesA).WithConfigurations(configurations)
+}
+
 // TestSeenInTheSubnet: the IP configuration in the subnet shows a node that the pools do not count
 // yet.
 func TestSeenInTheSubnet(t *testing.T) {
@@ -276,9 +281,8 @@ func TestSeenInTheSubnet(t *testing.T) {
 	w.s.Taken = w.at
 	w.s.Learn(clusterA).NICs = nil
 	for i := range 4 {
-		subnet := w.s.Subnet(nodesA)
-		subnet.Configurations = append(subnet.Configurations,
-			configuration("MC_shop", "aks-pool0-12345678-vmss", i))
+		hold(w.s, append(w.s.Subnet(nodesA).Configurations(),
+			configuration("MC_shop", "aks-pool0-12345678-vmss", i)))
 		want := 0
 		if i == 3 {
 			want = 1
@@ -288,7 +292,8 @@ func TestSeenInTheSubnet(t *testing.T) {
 		}
 	}
 	// Other machines in the subnet are not its nodes.
-	w.s.Subnet(nodesA).Configurations[3] = configuration("MC_other", "aks-pool0-12345678-vmss", 3)
+	hold(w.s, append(w.s.Subnet(nodesA).Configurations()[:3:3],
+		configuration("MC_other", "aks-pool0-12345678-vmss", 3)))
 	if p := Make(w.s, w.configs); len(p.Need.NICs) != 0 {
 		t.Error("another cluster's machine counts")
 	}
@@ -453,9 +458,8 @@ func TestSurgeRoom(t *testing.T) {
 	// Existing surge nodes need no more addresses.
 	under := surge(used(11), "1")
 	for i := range 4 {
-		subnet := under.s.Subnet(nodesA)
-		subnet.Configurations = append(subnet.Configurations,
-			configuration("MC_shop", "aks-pool0-12345678-vmss", i))
+		hold(under.s, append(under.s.Subnet(nodesA).Configurations(),
+			configuration("MC_shop", "aks-pool0-12345678-vmss", i)))
 	}
 	under.nodes[machine(3)] = []string{"10.240.0.7"}
 	under.sees("")

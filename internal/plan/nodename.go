@@ -9,8 +9,8 @@ import (
 // The names that AKS gives nodes, and a cloud provider routes. They are matched by hand, because
 // every check matches those of all routes.
 
-// linuxNode reports whether a name is that of a node in a scale set (aks-np-12345678-vmss00000a), of
-// a single machine (aks-np-12345678-vms1), or in an availability set (aks-np-12345678-0).
+// linuxNode reports whether a name is that of a node in a scale set (aks-np-12345678-vmss00000a),
+// of a single machine (aks-np-12345678-vms1), or in an availability set (aks-np-12345678-0).
 func linuxNode(name string) bool {
 	rest, aks := cutFold(name, "aks-")
 	pool, rest, found := strings.Cut(rest, "-")
@@ -27,8 +27,8 @@ func linuxNode(name string) bool {
 	return all(machine, 1, len(machine), digit)
 }
 
-// windowsNode reports whether a name can be that of a node in a Windows pool: aks, the pool, and six
-// digits of base 36. It could be another name, so it counts only with the suffix that the cloud
+// windowsNode reports whether a name can be that of a node in a Windows pool: aks, the pool, and
+// six digits of base 36. It could be another name, so it counts only with the suffix that the cloud
 // provider appends.
 func windowsNode(name string) bool {
 	rest, aks := cutFold(name, "aks")
@@ -49,10 +49,10 @@ func nodeNamed(r inventory.Route) bool {
 	return linuxNode(node) || bareWindows(node) || long && windowsNode(node)
 }
 
-// providerNamed reports whether a row of a cluster's table has a name that its cloud provider gives:
-// the name of a node, alone or with the prefix without punctuation (cloud-provider-azure,
-// mapNodeNameToRouteName). The zeros of an IPv6 prefix can be shortened in more than one way, so any
-// hexadecimal digits count there.
+// providerNamed reports whether a row of a cluster's table has a name that its cloud provider
+// gives: the name of a node, alone or with the prefix without punctuation (cloud-provider-azure,
+// mapNodeNameToRouteName). The zeros of an IPv6 prefix can be shortened in more than one way, so
+// any hexadecimal digits count there.
 func providerNamed(r inventory.Route) bool {
 	node, suffix, long := strings.Cut(r.Name, "____")
 	switch {
@@ -64,7 +64,8 @@ func providerNamed(r inventory.Route) bool {
 	return anyNode(node) && sameDigits(suffix, r)
 }
 
-// ProviderNamed reports whether a route in a cluster's table has a name that its cloud provider gives.
+// ProviderNamed reports whether a route in a cluster's table has a name that its cloud provider
+// gives.
 func ProviderNamed(r inventory.Route) bool { return providerNamed(r) }
 
 // sameDigits reports whether a suffix is the IPv4 prefix of a route without punctuation.

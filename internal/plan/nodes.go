@@ -163,7 +163,7 @@ func (w *planning) readyNodes(v *clusterState, state State) {
 		if table == nil || desired == nil || t.Policy == v1alpha1.PolicyObserve {
 			continue // another finding says why
 		}
-		is, will := hopsOf(table.Routes), hopsOf(desired.Routes)
+		is, will := hopsOf(table.Routes()), hopsOf(desired.Routes)
 		var lacking []unroutedNode
 		for _, n := range nodes {
 			lacks, repaired := v.lacks(n, is), v.lacks(n, will) == ""

@@ -314,9 +314,7 @@ func TestNodesProperties(t *testing.T) {
 		}) {
 			t.Error("the unmanaged route is gone")
 		}
-		again := &inventory.RouteTable{Document: w.s.Table(gateway).Document,
-			Routes: desired.Routes, Subnets: w.s.Table(gateway).Subnets}
-		w.s.Tables[gateway.Key()] = again
+		w.s.Tables[gateway.Key()] = w.s.Table(gateway).WithRoutes(desired.Routes)
 		if p := Make(w.s, w.configs); len(p.Changes) != 0 && len(desired.Routes) < limit {
 			t.Errorf("a second plan changes %s", changes(p))
 		}

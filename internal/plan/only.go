@@ -46,16 +46,16 @@ func (t Table) partly(now *inventory.RouteTable, chosen map[string]bool) []inven
 	for _, r := range t.Routes {
 		wanted[strings.ToLower(r.Name)] = r
 	}
-	taken := make(map[netip.Prefix]bool, len(now.Routes))
-	for _, r := range now.Routes {
+	taken := make(map[netip.Prefix]bool, len(now.Routes()))
+	for _, r := range now.Routes() {
 		name := strings.ToLower(r.Name)
 		if _, stays := wanted[name]; stays || !chosen[name] {
 			taken[r.Prefix] = true
 		}
 	}
 	var routes []inventory.Route
-	there := make(map[string]bool, len(now.Routes))
-	for _, r := range now.Routes {
+	there := make(map[string]bool, len(now.Routes()))
+	for _, r := range now.Routes() {
 		name := strings.ToLower(r.Name)
 		there[name] = true
 		switch w, stays := wanted[name]; {

@@ -44,7 +44,7 @@ func TestOnly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := byName(table.Routes), apply(now.Routes, part.Changes,
+			if got, want := byName(table.Routes()), apply(now.Routes(), part.Changes,
 				desired.ID); !reflect.DeepEqual(got, want) {
 				t.Fatalf("the changes lead to %v, the desired table is %v", want, got)
 			}

@@ -50,7 +50,7 @@ func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 	}
 	own := p.mayBeClusterTable(table)
 	var out []orphan
-	for _, r := range table.Routes {
+	for _, r := range table.Routes() {
 		owner, managed, blind := p.ownerOfRoute(table, r)
 		if managed || owner == nil && !podRouteStyle(r) {
 			continue
@@ -106,7 +106,7 @@ func (p *Planner) mayBeClusterTable(table *inventory.RouteTable) string {
 			return may("the cluster's identity wrote it")
 		}
 		if cluster.Kubenet() && !p.knowsSource(cluster.ID) &&
-			slices.ContainsFunc(table.Routes, func(r inventory.Route) bool {
+			slices.ContainsFunc(table.Routes(), func(r inventory.Route) bool {
 				return ownsRoute(p.s, cluster, r)
 			}) {
 			return may("it has routes to its nodes, and the cluster's route table is unknown")
@@ -125,7 +125,7 @@ func (p *Planner) tableOfUnread(table *inventory.RouteTable) string {
 		if subnet == nil {
 			continue
 		}
-		if slices.ContainsFunc(table.Routes, func(r inventory.Route) bool {
+		if slices.ContainsFunc(table.Routes(), func(r inventory.Route) bool {
 			return within(subnet.Prefixes, r.Hop) && podRouteStyle(r)
 		}) {
 			return fmt.Sprintf("%s is associated with %s, which contains its next hops: it is or "+
@@ -133,7 +133,7 @@ func (p *Planner) tableOfUnread(table *inventory.RouteTable) string {
 				table.ID.Short(), id.Short())
 		}
 		node := p.unreadNode(subnet)
-		if node != "" && !slices.ContainsFunc(table.Routes, podRouteStyle) {
+		if node != "" && !slices.ContainsFunc(table.Routes(), podRouteStyle) {
 			return fmt.Sprintf("%s is associated with %s, which has a node of a cluster that was "+
 				"not read (%s): it may be that cluster's route table, still empty",
 				table.ID.Short(), id.Short(), node)
@@ -303,7 +303,7 @@ func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known hopFacts) (proo
 			}
 		}
 	}
-	for _, id := range subnet.Configurations {
+	for _, id := range subnet.Configurations() {
 		nic := p.s.Interfaces[id.Parent().Key()]
 		if known.group != "" && id.Group().Equal(known.group) {
 			continue
@@ -334,7 +334,7 @@ func (p *Planner) routedThere(subnet *inventory.Subnet, r inventory.Route) (lack
 	case table == nil:
 		return fmt.Sprintf("%s, the route table of %s, was not read: it may have the route too",
 			subnet.RouteTable.Short(), subnet.ID.Short())
-	case slices.ContainsFunc(table.Routes, func(o inventory.Route) bool {
+	case slices.ContainsFunc(table.Routes(), func(o inventory.Route) bool {
 		return o.Prefix == r.Prefix && o.SameHop(r)
 	}):
 		return fmt.Sprintf("%s, the route table of the next hop's subnet %s, has the route too: "+

@@ -18,13 +18,14 @@ import (
 //     pool as the cluster's document counts, and that document was read after the check began.
 //   - Its node has another pod CIDR. The cluster's table leads to the same next hop with another
 //     prefix of the same family, and has done so for longer than the cloud provider needs to repair
-//     its table (Remembered.Settled). The row names the same node, or the node that has the next hop
-//     now (machine.go). A node has one pod CIDR of each family.
+//     its table (Remembered.Settled). The row names the same node, or the node that has the next
+//     hop now (machine.go). A node has one pod CIDR of each family.
 //
 // A route needs more proof if its next hop is in no node subnet of the cluster (any more), because
 // it may be another cluster's: see target.leftBehind.
 //
-// A new next hop also needs a proof, that it is the machine's which the route names: see machine.go.
+// A new next hop also needs a proof, that it is the machine's which the route names: see
+// machine.go.
 //
 // Each proof is for one route. A route without proof does not withhold others. Even a single delete
 // needs its proof. Nothing must be remembered from one check to the next.

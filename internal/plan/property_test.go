@@ -97,7 +97,7 @@ func randomWorld(t *rapid.T) *world {
 			if w.s.Table(id) == nil {
 				continue
 			}
-			for _, r := range w.s.Table(id).Routes {
+			for _, r := range w.s.Table(id).Routes() {
 				if !r.Prefix.IsValid() || !r.Hop.IsValid() || !rapid.Bool().Draw(t, "remembered") {
 					continue
 				}
@@ -144,7 +144,7 @@ func TestProperties(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := byName(table.Routes), apply(now.Routes, p.Changes,
+			if got, want := byName(table.Routes()), apply(now.Routes(), p.Changes,
 				desired.ID); !reflect.DeepEqual(got, want) {
 				t.Fatalf("the changes lead to %v, the desired table is %v", want, got)
 			}
@@ -190,7 +190,7 @@ func apply(routes []inventory.Route, changes []Change, table arm.ID) map[string]
 func checkTable(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 	after := map[string]inventory.Route{}
 	prefixes := map[netip.Prefix]bool{}
-	for _, r := range then.Routes {
+	for _, r := range then.Routes() {
 		if prefixes[r.Prefix] && r.Prefix.IsValid() {
 			t.Fatalf("%s holds %s twice", then.ID, r.Prefix)
 		}
@@ -198,8 +198,8 @@ func checkTable(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 		after[r.Name] = r
 	}
 	added := 0
-	for _, r := range then.Routes {
-		if byName(now.Routes)[strings.ToLower(r.Name)] == "" {
+	for _, r := range then.Routes() {
+		if byName(now.Routes())[strings.ToLower(r.Name)] == "" {
 			added++
 		}
 	}
@@ -211,10 +211,10 @@ func checkTable(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 			}
 		}
 	}
-	if added > 0 && len(then.Routes) > limit {
-		t.Fatalf("%d routes, %d of them added, in a table for %d", len(then.Routes), added, limit)
+	if added > 0 && len(then.Routes()) > limit {
+		t.Fatalf("%d routes, %d of them added, in a table for %d", len(then.Routes()), added, limit)
 	}
-	for _, r := range now.Routes {
+	for _, r := range now.Routes() {
 		if mayBeOurs(w, r) {
 			continue
 		}
@@ -245,7 +245,7 @@ func mayBeOurs(w *world, r inventory.Route) bool {
 	}
 	for _, id := range []arm.ID{tableA, tableB} {
 		if table := w.s.Table(id); table != nil {
-			for _, own := range table.Routes {
+			for _, own := range table.Routes() {
 				known = known || own.Prefix == r.Prefix && own.SameHop(r)
 				if own.Prefix == r.Prefix && (named || strings.EqualFold(own.Name, r.Name)) {
 					return true
@@ -294,10 +294,10 @@ func checkProofs(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 		return nics != nil && len(nics.Holder) >= 3
 	}
 	after := map[netip.Prefix]inventory.Route{}
-	for _, r := range then.Routes {
+	for _, r := range then.Routes() {
 		after[r.Prefix] = r
 	}
-	for _, r := range now.Routes {
+	for _, r := range now.Routes() {
 		switch n, there := after[r.Prefix]; {
 		case !r.Prefix.IsValid() || there && n.SameHop(r):
 		// with another name it is a delete and a create
@@ -320,7 +320,7 @@ func checkProofs(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 			continue
 		}
 		wanted := PodRoutes(w.s, &w.configs[0], w.s.Table(tableA))
-		for _, r := range then.Routes {
+		for _, r := range then.Routes() {
 			_, wants := wanted[r.Prefix]
 			if !wants && !held(r.Prefix, r.Hop) &&
 				within([]netip.Prefix{mustPrefix("10.240.0.0/24")}, r.Hop) &&
@@ -365,7 +365,7 @@ func TestSettled(t *testing.T) {
 			}
 			settled++
 			long, found := plan((*target).decide)
-			same := slices.EqualFunc(long.routes, p.s.Table(id).Routes,
+			same := slices.EqualFunc(long.routes, p.s.Table(id).Routes(),
 				func(a, b inventory.Route) bool {
 					return reflect.DeepEqual(a, b)
 				})

@@ -68,8 +68,8 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	return p
 }
 
-// withRivals returns the config of a cluster with all tables as targets that lead to its nodes: one of
-// them may be its route table, whatever its node subnets have.
+// withRivals returns the config of a cluster with all tables as targets that lead to its nodes: one
+// of them may be its route table, whatever its node subnets have.
 func withRivals(s *inventory.Snapshot, cluster *inventory.Cluster,
 	c *v1alpha1.ClusterRoutes) *v1alpha1.ClusterRoutes {
 	with := *c

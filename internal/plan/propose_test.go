@@ -45,8 +45,8 @@ func TestPropose(t *testing.T) {
 	w.cluster(clusterB, "10.245.0.0/16", nodesB)
 	w.s.Clusters[clusterB.Key()].Plugin, w.s.Clusters[clusterB.Key()].PluginMode =
 		"azure", "overlay"
-	if p := Propose(w.s.Snapshot)[1]; len(p.Want.Written) != 1 || p.Config.Spec.RouteTableID != "" ||
-		slices.Contains(targetsOf(p), "spoke-rt") {
+	if p := Propose(w.s.Snapshot)[1]; len(p.Want.Written) != 1 ||
+		p.Config.Spec.RouteTableID != "" || slices.Contains(targetsOf(p), "spoke-rt") {
 		t.Errorf("without the activity log: %+v", p)
 	}
 	w.wrote(clusterA, tableA)

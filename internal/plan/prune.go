@@ -35,14 +35,14 @@ func reportOrphans(table *inventory.RouteTable, orphans []orphan) []finding.Find
 	if n := len(proven); n > 0 {
 		found = append(found, finding.New(finding.RoutesOrphaned, "", string(table.ID),
 			"%s has leftover routes to pods of nodes that are gone: %d of its %d routes",
-			table.ID.Short(), n, len(table.Routes)).With(proven...).
+			table.ID.Short(), n, len(table.Routes())).With(proven...).
 			WithFix("routekeeper prune-orphans --subscription %s --table %s",
 				table.ID.Subscription(), table.ID))
 	}
 	if n := len(unproven); n > 0 {
 		f := finding.New(finding.RoutesOrphaned, "", string(table.ID), "%s has routes that may "+
 			"be left over from a cluster that is gone, but there is no proof: %d of its %d routes",
-			table.ID.Short(), n, len(table.Routes)).About("not proven").With(unproven...)
+			table.ID.Short(), n, len(table.Routes())).About("not proven").With(unproven...)
 		f.Severity = finding.Info
 		found = append(found, f)
 	}
@@ -66,7 +66,7 @@ func (p *Planner) Prune(tables []arm.ID) *Pruner {
 	for _, id := range pr.tables {
 		routes := map[string]inventory.Route{}
 		if table := p.s.Table(id); table != nil {
-			for _, r := range table.Routes {
+			for _, r := range table.Routes() {
 				routes[strings.ToLower(r.Name)] = r
 			}
 		}
@@ -116,7 +116,7 @@ func (pr *Pruner) without(table *inventory.RouteTable, orphans []orphan) Table {
 			t.Gone[name] = Reason{Cluster: o.cluster, Why: o.proof}
 		}
 	}
-	for _, r := range table.Routes {
+	for _, r := range table.Routes() {
 		if t.Gone[strings.ToLower(r.Name)] == (Reason{}) {
 			t.Routes = append(t.Routes, r)
 		}

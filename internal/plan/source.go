@@ -24,8 +24,8 @@ type Discovery struct {
 	// Doubtful is set if the best candidate has no route to any of the cluster's nodes. The table
 	// is read, but associated with no subnet.
 	Doubtful bool
-	// Rivals are tables that may be the cluster's, too: they lead to its nodes and are on no subnet.
-	// They are never written.
+	// Rivals are tables that may be the cluster's, too: they lead to its nodes and are on no
+	// subnet. They are never written.
 	Rivals []arm.ID
 	// Want is what must be read first. It is empty once there is an answer, even a negative one.
 	Want inventory.Wanted
@@ -84,9 +84,9 @@ func (t Taken) from(cluster, table arm.ID) bool {
 
 // Discover finds the cluster's route table.
 //
-// How it works: the first of these that identifies one table wins. What the cluster itself does comes
-// before what people did to it, because a subnet can be given any table, a copy of the cluster's
-// looks like it, and a config can confuse the two.
+// How it works: the first of these that identifies one table wins. What the cluster itself does
+// comes before what people did to it, because a subnet can be given any table, a copy of the
+// cluster's looks like it, and a config can confuse the two.
 //
 //	the table                                   | counts if
 //	--------------------------------------------|---------------------------------------------------
@@ -100,8 +100,9 @@ func (t Taken) from(cluster, table arm.ID) bool {
 //	                                            |   is on no subnet
 //
 // The activity log is not read for a table that AKS made, that an earlier check has identified, or
-// that the config and the node subnets agree on while no target leads to the nodes, too. If it shows
-// nothing, two tables that nothing else tells apart lead to a finding, and neither is written.
+// that the config and the node subnets agree on while no target leads to the nodes, too. If it
+// shows nothing, two tables that nothing else tells apart lead to a finding, and neither is
+// written.
 func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
 	if id := config.Spec.RouteTableID; id != "" {
@@ -319,8 +320,8 @@ func (c candidates) existing(ids []arm.ID) (there, want []arm.ID) {
 	return c.present(ids)
 }
 
-// rivals returns the other tables that lead to the cluster's nodes, as far as the config and the node
-// subnets name them, and the ones that must still be read.
+// rivals returns the other tables that lead to the cluster's nodes, as far as the config and the
+// node subnets name them, and the ones that must still be read.
 func (c candidates) rivals(than []arm.ID) (leading, want []arm.ID) {
 	ids := c.associated()
 	for _, t := range c.config.Spec.Targets {

@@ -134,7 +134,7 @@ func (w *planning) target(id arm.ID, table *inventory.RouteTable) *Table {
 		}
 	}
 	if !w.removing && t.settled() {
-		t.routes = slices.Clip(table.Routes)
+		t.routes = slices.Clip(table.Routes())
 	} else {
 		t.decide()
 	}
@@ -156,7 +156,7 @@ func (w *planning) target(id arm.ID, table *inventory.RouteTable) *Table {
 func (t *target) settled() bool {
 	next := make([]int, len(t.clusters)) // of the routes that each cluster wants
 	for _, i := range t.now.ByPrefix() {
-		r := &t.now.Routes[i]
+		r := &t.now.Routes()[i]
 		wanted, near := 0, false
 		for n, s := range t.clusters {
 			if s.wanted == nil {
@@ -192,7 +192,7 @@ func (s *targetCluster) near(p netip.Prefix) bool {
 
 // decide places each route, and adds the missing ones.
 func (t *target) decide() {
-	room := len(t.now.Routes)
+	room := len(t.now.Routes())
 	for _, s := range t.clusters {
 		room = max(room, len(s.wanted))
 	}
@@ -200,7 +200,7 @@ func (t *target) decide() {
 	t.byName, t.owner = make(map[string]int, room), make(map[string]*targetCluster, room)
 	t.reasons, t.gone = map[string]Reason{}, map[string]Reason{}
 	t.blocked = map[[2]string][]string{}
-	for _, r := range t.now.Routes {
+	for _, r := range t.now.Routes() {
 		t.place(r)
 	}
 	if !t.w.removing {

@@ -412,13 +412,13 @@ func TestLearnMasks(t *testing.T) {
 		"fd12::/64 fd12::/48 fd12:0:0:0:1::/84": 84,
 	} {
 		v := &clusterState{cidrs: []netip.Prefix{cidr}, masks: []int{80}, anyHop: true}
-		table := &inventory.RouteTable{}
+		var of []inventory.Route
 		for i, p := range strings.Fields(routes) {
-			table.Routes = append(table.Routes, inventory.Route{Name: fmt.Sprint(i),
+			of = append(of, inventory.Route{Name: fmt.Sprint(i),
 				Prefix: netip.MustParsePrefix(p), HopType: inventory.HopAppliance,
 				Hop: netip.MustParseAddr("fd00::4")})
 		}
-		v.learnMasks(table)
+		v.learnMasks((&inventory.RouteTable{}).WithRoutes(of))
 		if v.masks[0] != want {
 			t.Errorf("%s: /%d, want /%d", routes, v.masks[0], want)
 		}

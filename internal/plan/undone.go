@@ -45,7 +45,7 @@ func (p *Planner) InSync(cluster arm.ID, made Plan) map[string]map[netip.Prefix]
 				}
 			}
 			if table := p.s.Tables[target]; table != nil {
-				for _, r := range table.Routes {
+				for _, r := range table.Routes() {
 					if want, ours := part.wanted.at(r.Prefix); ours && want.SameHop(r) {
 						routes[r.Prefix] = want.Hop
 					}
@@ -77,7 +77,7 @@ func (p *Planner) Had(cluster arm.ID) map[Pair]bool {
 			maps.Copy(had, before)
 			continue
 		}
-		for _, r := range table.Routes {
+		for _, r := range table.Routes() {
 			if pair := (Pair{Prefix: r.Prefix, Hop: r.Hop}); before[pair] {
 				had[pair] = true
 			}

@@ -18,7 +18,7 @@ var nodeMachine = regexp.MustCompile(`(?i)^aks[a-z0-9-]+$`)
 // shows the IP configurations of all machines, also of other subscriptions. Application Gateways,
 // load balancers and private endpoints have IP configurations too, but are not nodes.
 func (p *Planner) unreadNode(subnet *inventory.Subnet) string {
-	for _, configuration := range subnet.Configurations {
+	for _, configuration := range subnet.Configurations() {
 		nic := configuration.Parent()
 		inSet := nic.Is(arm.TypeScaleSetInterface)
 		if !inSet && !(nic.Is(arm.TypeInterface) &&

@@ -34,7 +34,7 @@ func (d *day) checkNetwork() {
 			d.t.Fatal(err)
 		}
 		all := map[string]string{}
-		for _, r := range table.Routes {
+		for _, r := range table.Routes() {
 			if strings.Contains(r.Name, "____") {
 				all[r.Destination()] = r.NextHop()
 			}
@@ -232,10 +232,10 @@ func differences(t *testing.T, id arm.ID, before, after []byte) []string {
 		return v
 	}
 	was := map[string]inventory.Route{}
-	for _, r := range old.Routes {
+	for _, r := range old.Routes() {
 		was[strings.ToLower(r.Name)] = r
 	}
-	for _, r := range now.Routes {
+	for _, r := range now.Routes() {
 		name := strings.ToLower(r.Name)
 		switch before, there := was[name]; {
 		case !there:

@@ -127,7 +127,7 @@ func TestResolveTwice(t *testing.T) {
 // interface and the routes to it in other tables.
 func TestNodes(t *testing.T) {
 	lost := func(s *inventory.Snapshot) {
-		s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:1]
+		setRoutes(s, table, s.Tables[table.Key()].Routes()[:1])
 	}
 	for name, tt := range map[string]struct {
 		change func(*inventory.Snapshot)

@@ -129,7 +129,7 @@ func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 			continue
 		}
 		for _, table := range tables {
-			for _, r := range table.Routes {
+			for _, r := range table.Routes() {
 				if r.Prefix.IsValid() && whole.Contains(r.Prefix.Addr()) &&
 					r.Prefix.Bits() > whole.Bits() && !taken[r.Prefix] {
 					return pods, fmt.Sprintf("only Kubernetes knows the node's pods: route %s in "+

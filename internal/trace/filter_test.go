@@ -174,7 +174,7 @@ func TestJudge(t *testing.T) {
 
 // dropDefault removes the default route from the shop's table.
 func dropDefault(s *inventory.Snapshot) {
-	s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:2]
+	setRoutes(s, table, s.Tables[table.Key()].Routes()[:2])
 }
 
 // addNICs gives the shop's nodes their interfaces; the first is in the application security group

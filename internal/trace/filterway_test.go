@@ -78,7 +78,7 @@ func TestFilteredWays(t *testing.T) {
 		}, Options{}, Delivered, Delivered, ""},
 		"a node between that lets nothing in": {"10.0.2.4", "10.244.1.9",
 			func(s *inventory.Snapshot) {
-				s.Tables[copied.Key()].Routes[1] = user("10.244.1.0/24", "10.0.1.4")
+				setRoute(s, copied, 1, user("10.244.1.0/24", "10.0.1.4"))
 				nic(s, "10.0.1.4").SecurityGroup = nicGroup
 				s.SecurityGroups[nicGroup.Key()] = group(nicGroup, "deny in 100 * * * *")
 			}, Options{}, Dropped, Delivered, "network security group aks-nsg: "},

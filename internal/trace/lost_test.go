@@ -28,7 +28,7 @@ func TestAllLost(t *testing.T) {
 	route := func(s *inventory.Snapshot, name, hop string) { // of the second node
 		r := user("10.244.1.0/24", hop)
 		r.Name = name
-		s.Tables[table.Key()].Routes[1] = r
+		setRoute(s, table, 1, r)
 	}
 	const first, second = "aks-np-1-vmss000000", "aks-np-1-vmss000001____102441024"
 	for name, tt := range map[string]struct {
@@ -73,7 +73,7 @@ func TestAllLost(t *testing.T) {
 		// node is.
 		"no interface was read": {func(s *inventory.Snapshot) {
 			route(s, second, "172.16.9.4")
-			s.Tables[copied.Key()].Routes = nil
+			setRoutes(s, copied, nil)
 		}, []string{"2 pairs, 0 delivered, 2 dropped, 0 unknown",
 			"10.0.1.4 -> aks-np-1-vmss000001: the next hop is in no network"}, 0},
 		"a node that is gone": {func(s *inventory.Snapshot) {
@@ -99,8 +99,7 @@ func TestAllLost(t *testing.T) {
 		"no route, and one that may be it": {func(s *inventory.Snapshot) {
 			read(s)
 			nic(s, "2", "10.0.1.6")
-			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes,
-				user("10.244.7.0/25", "10.0.9.4"))
+			addRoute(s, table, user("10.244.7.0/25", "10.0.9.4"))
 		}, []string{"13 pairs, 8 delivered, 0 dropped, 5 unknown", "-> aks-np-1-vmss000002: only " +
 			"Kubernetes knows the node's pods: route r 10.244.7.0/25 in rt may lead to them"}, 0},
 		"a private endpoint": {func(s *inventory.Snapshot) {
@@ -151,14 +150,17 @@ func TestUnusedHop(t *testing.T) {
 	const frontend = arm.ID(
 		"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/loadBalancers/lb/frontendIPConfigurations/f")
 	config := nic + "/ipConfigurations/c"
+	hold := func(s *inventory.Snapshot, subnet *inventory.Subnet, configurations ...arm.ID) {
+		s.Subnets[subnet.ID.Key()] = subnet.WithConfigurations(configurations)
+	}
 	for name, tt := range map[string]struct {
 		change func(*inventory.Snapshot, *inventory.Subnet)
 		want   Verdict
 	}{
 		"unused": {func(*inventory.Snapshot, *inventory.Subnet) {}, Dropped},
 		"unused, by what the subnet shows": {func(s *inventory.Snapshot, bare *inventory.Subnet) {
-			s.InterfacesOf, bare.Configurations = []arm.ID{"/subscriptions/s/resourceGroups/mc"},
-				[]arm.ID{config}
+			s.InterfacesOf = []arm.ID{"/subscriptions/s/resourceGroups/mc"}
+			hold(s, bare, config)
 		}, Dropped},
 		"an interface has it": {func(s *inventory.Snapshot, _ *inventory.Subnet) {
 			s.Interfaces[nic.Key()].Configs[0].Address = netip.MustParseAddr("10.0.3.50")
@@ -166,17 +168,17 @@ func TestUnusedHop(t *testing.T) {
 		"not all interfaces were read": {func(s *inventory.Snapshot, _ *inventory.Subnet) {
 			s.InterfacesOf = []arm.ID{"/subscriptions/s/resourceGroups/mc"}
 		}, Leaves},
-		"one shows that was not read": {func(_ *inventory.Snapshot, bare *inventory.Subnet) {
-			bare.Configurations = []arm.ID{config,
-				"/subscriptions/x/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/n/ipConfigurations/c"}
+		"one shows that was not read": {func(s *inventory.Snapshot, bare *inventory.Subnet) {
+			hold(s, bare, config,
+				"/subscriptions/x/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/n/ipConfigurations/c")
 		}, Leaves},
 		"one has something that is not an address": {
 			func(s *inventory.Snapshot, bare *inventory.Subnet) {
-				bare.Configurations = []arm.ID{config}
+				hold(s, bare, config)
 				s.Interfaces[nic.Key()].Unreadable = true
 			}, Leaves},
-		"a load balancer is there": {func(_ *inventory.Snapshot, bare *inventory.Subnet) {
-			bare.Configurations = []arm.ID{config, frontend}
+		"a load balancer is there": {func(s *inventory.Snapshot, bare *inventory.Subnet) {
+			hold(s, bare, config, frontend)
 		}, Leaves},
 		"an application gateway is there": {func(_ *inventory.Snapshot, bare *inventory.Subnet) {
 			bare.Gateways = []arm.ID{
@@ -194,7 +196,7 @@ func TestUnusedHop(t *testing.T) {
 			Forwarding: true, Configs: []inventory.IPConfig{
 				{Address: netip.MustParseAddr("10.0.3.9"), Subnet: bare}}}
 		s.InterfacesOf = []arm.ID{"/subscriptions/s"}
-		s.Tables[copied.Key()].Routes[1] = user("10.244.1.0/24", "10.0.3.50")
+		setRoute(s, copied, 1, user("10.244.1.0/24", "10.0.3.50"))
 		tt.change(s, s.Subnets[bare.Key()])
 		way, _ := New(s, Options{}).Ways(Endpoint{Addr: netip.MustParseAddr("10.0.2.4")},
 			Endpoint{Addr: netip.MustParseAddr("10.244.1.7")})

@@ -27,7 +27,7 @@ func (m Matrix) says() string {
 
 func TestAll(t *testing.T) {
 	lose := func(s *inventory.Snapshot, id arm.ID, at int) {
-		s.Tables[id.Key()].Routes = slices.Delete(s.Tables[id.Key()].Routes, at, at+1)
+		setRoutes(s, id, slices.Delete(slices.Clone(s.Tables[id.Key()].Routes()), at, at+1))
 	}
 	for name, tt := range map[string]struct {
 		change func(*inventory.Snapshot)
@@ -57,11 +57,10 @@ func TestAll(t *testing.T) {
 			"v/gateway has no better route to the destination than 10.0.0.0/8 to None (system " +
 			"route)"},
 		"a wrong next hop still arrives": {func(s *inventory.Snapshot) {
-			s.Tables[copied.Key()].Routes[1] = user("10.244.1.0/24", "10.0.1.4")
+			setRoute(s, copied, 1, user("10.244.1.0/24", "10.0.1.4"))
 		}, "6 pairs, 6 delivered, 0 dropped, 0 unknown"},
 		"the answer is lost": {func(s *inventory.Snapshot) {
-			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes,
-				user("10.0.2.0/24", "None"))
+			addRoute(s, table, user("10.0.2.0/24", "None"))
 		}, "6 pairs, 4 delivered, 2 dropped, 0 unknown\n" +
 			"dropped 2 subnet to pod (answer: true) v/gateway -> 10.0.1.4,10.0.1.5: subnet " +
 			"v/nodes has no better route to the destination than 10.0.2.0/24 to None (r " +
@@ -123,7 +122,7 @@ func TestAll(t *testing.T) {
 		})
 	}
 	s := namedShop(t)
-	s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:2] // n2 has no route
+	setRoutes(s, table, s.Tables[table.Key()].Routes()[:2]) // n2 has no route
 	m := New(s, Options{}).All(cluster)
 	if m.Pairs != 15 || m.Dropped != 5 || !slices.Equal(m.Broken[0].To, []string{"n2"}) {
 		t.Error(m.says())
@@ -159,13 +158,13 @@ func TestAllAgrees(t *testing.T) {
 					"prefix")
 				r := user(p, rapid.SampledFrom([]string{"10.0.1.4", "10.0.1.5", "10.0.9.4", "None",
 					"VnetLocal"}).Draw(t, "hop"))
-				at := slices.IndexFunc(s.Tables[key].Routes, func(old inventory.Route) bool {
+				at := slices.IndexFunc(s.Tables[key].Routes(), func(old inventory.Route) bool {
 					return old.Prefix == r.Prefix
 				})
 				if at < 0 {
-					s.Tables[key].Routes = append(s.Tables[key].Routes, r)
+					addRoute(s, s.Tables[key].ID, r)
 				} else {
-					s.Tables[key].Routes[at] = r
+					setRoute(s, s.Tables[key].ID, at, r)
 				}
 			}
 		}
@@ -268,7 +267,8 @@ func crowd(n int) *inventory.Snapshot {
 	}
 	s.Clusters[cluster.Key()].PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.192.0.0/10")}
 	s.Subnets[nodes.Key()].Prefixes = []netip.Prefix{netip.MustParsePrefix("10.0.16.0/20")}
-	s.Tables[table.Key()].Routes, s.Tables[copied.Key()].Routes = routes, routes
+	setRoutes(s, table, routes)
+	setRoutes(s, copied, routes)
 	s.SecurityGroups[nicGroup.Key()] = group(nicGroup)
 	return s
 }

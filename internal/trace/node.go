@@ -144,7 +144,7 @@ func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inve
 		}
 	}
 	for _, table := range own {
-		for _, r := range table.Routes {
+		for _, r := range table.Routes() {
 			name := inventory.RouteNode(r.Name)
 			if seen[r.Prefix] || !isNodes(r.Prefix, cluster.PodCIDRs) || !poolHolds(cluster, name) {
 				continue
@@ -209,7 +209,7 @@ func nodesIn(tables []*inventory.RouteTable, cluster *inventory.Cluster,
 	var nodes []Node
 	seen := map[netip.Prefix]bool{}
 	for _, table := range tables {
-		for _, r := range table.Routes {
+		for _, r := range table.Routes() {
 			if r.Hop.IsValid() && !seen[r.Prefix] && isNodes(r.Prefix, cluster.PodCIDRs) &&
 				contains(subnets, r.Hop) {
 				seen[r.Prefix] = true

@@ -92,7 +92,7 @@ func Effective(s *inventory.Snapshot, id arm.ID, learned []Route) (*Routes, erro
 			return nil, fmt.Errorf("route table %s was not read: %s", subnet.RouteTable,
 				s.Unread[subnet.RouteTable.Key()].Reason())
 		}
-		for _, route := range table.Routes {
+		for _, route := range table.Routes() {
 			r.All = append(r.All, Route{Prefix: route.Prefix, Tag: route.Tag, Source: User,
 				HopType: route.HopType, Hop: route.Hop, Name: route.Name, Table: table.ID})
 		}

@@ -29,7 +29,8 @@ func world(space, peer string, routes ...inventory.Route) *inventory.Snapshot {
 	}
 	s.VNets[vnet.Key()] = v
 	s.Subnets[nodes.Key()] = &inventory.Subnet{Document: arm.Document{ID: nodes}, RouteTable: table}
-	s.Tables[table.Key()] = &inventory.RouteTable{Document: arm.Document{ID: table}, Routes: routes}
+	s.Tables[table.Key()] = &inventory.RouteTable{Document: arm.Document{ID: table}}
+	setRoutes(s, table, routes)
 	return s
 }
 

@@ -75,7 +75,7 @@ func FiltersOf(s *inventory.Snapshot, id arm.ID, learned []Route) *Filters {
 	case f.subnet.RouteTable != "" && s.Table(f.subnet.RouteTable) == nil:
 		f.unread = "route table " + f.subnet.RouteTable.Name() + " was not read"
 	case f.subnet.RouteTable != "":
-		for _, r := range s.Table(f.subnet.RouteTable).Routes {
+		for _, r := range s.Table(f.subnet.RouteTable).Routes() {
 			switch {
 			case !r.Prefix.IsValid():
 				f.tag = r.Tag

@@ -160,9 +160,9 @@ func (t *Tracer) allSeen(subnet *inventory.Subnet) bool {
 	seen = len(subnet.Gateways) == 0 && len(subnet.Delegations) == 0 &&
 		slices.ContainsFunc(t.s.InterfacesOf, func(scope arm.ID) bool {
 			// A smaller scope is enough if the subnet shows what is in it, and that was read.
-			return scope.Equal(whole) || len(subnet.Configurations) > 0
+			return scope.Equal(whole) || len(subnet.Configurations()) > 0
 		})
-	for _, id := range subnet.Configurations {
+	for _, id := range subnet.Configurations() {
 		nic := t.s.Interfaces[id.Parent().Key()]
 		seen = seen && nic != nil && !nic.Unreadable
 	}

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,12 +30,26 @@ func shop() *inventory.Snapshot {
 	firewall := vnet.Child("subnets", "firewall")
 	s.Subnets[firewall.Key()] = &inventory.Subnet{Document: arm.Document{ID: firewall},
 		Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.9.0/24")}}
-	s.Tables[copied.Key()] = &inventory.RouteTable{Document: arm.Document{ID: copied},
-		Routes: []inventory.Route{first, second}}
+	s.Tables[copied.Key()] = &inventory.RouteTable{Document: arm.Document{ID: copied}}
+	setRoutes(s, copied, []inventory.Route{first, second})
 	s.Clusters[cluster.Key()] = &inventory.Cluster{Document: arm.Document{ID: cluster},
 		Plugin: "kubenet", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")},
 		Pools: []inventory.Pool{{Name: "np", Subnet: nodes, Count: 2}}}
 	return s
+}
+
+func setRoutes(s *inventory.Snapshot, table arm.ID, routes []inventory.Route) {
+	s.Tables[table.Key()] = s.Tables[table.Key()].WithRoutes(routes)
+}
+
+func setRoute(s *inventory.Snapshot, table arm.ID, at int, r inventory.Route) {
+	routes := slices.Clone(s.Tables[table.Key()].Routes())
+	routes[at] = r
+	setRoutes(s, table, routes)
+}
+
+func addRoute(s *inventory.Snapshot, table arm.ID, r inventory.Route) {
+	setRoutes(s, table, append(slices.Clone(s.Tables[table.Key()].Routes()), r))
 }
 
 // twin is another network, the first in order, whose only subnet has the table with copied pod
@@ -91,17 +106,15 @@ func TestWays(t *testing.T) {
 			"10.0.9.4 is not a cluster node", "10.0.1.4"},
 		"a service tag may take it elsewhere": {"10.244.0.7", "20.1.2.3",
 			func(s *inventory.Snapshot) {
-				s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes,
-					inventory.Route{Name: "storage", Tag: "Storage",
-						HopType: inventory.HopInternet})
+				addRoute(s, table, inventory.Route{Name: "storage", Tag: "Storage",
+					HopType: inventory.HopInternet})
 			}, Unknown, Unknown,
 			"it is unknown whether Storage to Internet (storage in rt) takes it " +
 				"instead", "10.0.1.4"},
 		"a service tag does not concern pods": {"10.244.0.7", "10.244.1.9",
 			func(s *inventory.Snapshot) {
-				s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes,
-					inventory.Route{Name: "storage", Tag: "Storage",
-						HopType: inventory.HopInternet})
+				addRoute(s, table, inventory.Route{Name: "storage", Tag: "Storage",
+					HopType: inventory.HopInternet})
 			}, Delivered, Delivered, "the pod is on this node", "10.244.0.7"},
 		"to a service": {"10.244.0.7", "10.100.0.10", serve, Unknown, Unknown,
 			"10.100.0.10 is in the service CIDR of cluster", "10.0.1.4"},
@@ -119,10 +132,10 @@ func TestWays(t *testing.T) {
 			"subnet v/nodes has no better route to 10.244.1.9 than 10.0.0.0/8 to None (system " +
 				"route)", "10.244.0.7"},
 		"one route is lost": {"10.244.0.7", "10.244.1.9", func(s *inventory.Snapshot) {
-			s.Tables[table.Key()].Routes = s.Tables[table.Key()].Routes[:1]
+			setRoutes(s, table, s.Tables[table.Key()].Routes()[:1])
 		}, Dropped, Unknown, "10.0.0.0/8 to None", "10.244.0.7"},
 		"a wrong next hop": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) {
-			s.Tables[copied.Key()].Routes[1] = user("10.244.1.0/24", "10.0.1.4")
+			setRoute(s, copied, 1, user("10.244.1.0/24", "10.0.1.4"))
 		}, Delivered, Delivered, "the pod is on this node", "10.0.2.4"},
 		// through the other node, which has the right route
 		"the table is unread": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) {
@@ -153,8 +166,7 @@ func TestWays(t *testing.T) {
 				peer(s, false)
 			}, Delivered, Unknown, "the pod is on this node", "10.70.0.4"},
 		"to itself": {"10.244.1.9", "10.244.9.9", func(s *inventory.Snapshot) {
-			s.Tables[table.Key()].Routes = append(s.Tables[table.Key()].Routes,
-				user("10.244.0.0/16", "10.0.1.4"))
+			addRoute(s, table, user("10.244.0.0/16", "10.0.1.4"))
 		}, Dropped, Unknown, "the next hop is where it comes from: 10.0.1.4 does not have " +
 			"10.244.9.9", "10.244.1.9"},
 	} {

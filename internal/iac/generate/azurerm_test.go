@@ -130,7 +130,7 @@ func (r *terraformReader) azure() bodies {
 			res.take("subnet_id")
 		case "azurerm_kubernetes_cluster_node_pool":
 			id := arm.ID(fmt.Sprint(res.take("kubernetes_cluster_id")))
-			pools[id] = append(pools[id], place(object{}, res.terraformArguments, poolFields))
+			pools[id] = append(pools[id], r.pool(object{}, res.terraformArguments))
 		default:
 			continue
 		}
@@ -173,6 +173,16 @@ func (r *terraformReader) azure() bodies {
 	return out
 }
 
+// pool is a node pool. Its upgrade settings are Azure's default, which the code must name: without
+// them, each plan removes what Azure shows (azurerm#24020).
+func (r *terraformReader) pool(body object, a terraformArguments) object {
+	r.t.Helper()
+	if surge := a.block("upgrade_settings").take("max_surge"); surge != "10%" {
+		r.t.Errorf("a pool has max_surge %v", surge)
+	}
+	return place(body, a, poolFields)
+}
+
 func (r *terraformReader) nothingLeft(address string) {
 	r.t.Helper()
 	res := r.resources[address]
@@ -204,7 +214,7 @@ func (r *terraformReader) translate(res *terraformResource, body object) {
 		gateway(res, body)
 	case "azurerm_kubernetes_cluster":
 		identity(res, body)
-		pool := place(object{"mode": "System"}, res.block("default_node_pool"), poolFields)
+		pool := r.pool(object{"mode": "System"}, res.block("default_node_pool"))
 		put(body, "properties.agentPoolProfiles", []any{pool})
 		put(body, "properties.networkProfile", place(object{}, res.block("network_profile"),
 			networkProfileFields))

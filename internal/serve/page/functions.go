@@ -189,7 +189,8 @@ func tone(e history.Entry) string {
 		}
 	}
 	for _, f := range e.Findings {
-		if (f.News == history.New || f.News == history.Worse) && f.Severity == finding.Error && !done {
+		told := f.News == history.New || f.News == history.Worse
+		if told && f.Severity == finding.Error && !done {
 			return Bad
 		}
 	}

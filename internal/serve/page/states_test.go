@@ -78,7 +78,7 @@ func (w *seen) cluster(n int, name, plugin string, nodes int) (routes []string) 
 	w.subnet(subnet, fmt.Sprintf("10.%d.0.0/16", n), own)
 	w.subnet(gateway, fmt.Sprintf("10.200.%d.0/24", n), target)
 	for i := range nodes {
-		routes = append(routes, fmt.Sprintf("aks-pool-%08d-vmss%06d____x 10.%d.%d.0/24 10.%d.%d.4",
+		routes = append(routes, fmt.Sprintf("aks-pool-%08d-vmss%06d 10.%d.%d.0/24 10.%d.%d.4",
 			n, i, 100+2*n+i/256, i%256, n, i%256))
 	}
 	w.table(own, []arm.ID{subnet}, routes...)

@@ -75,6 +75,11 @@ resource "azurerm_kubernetes_cluster" "main" {
     node_count     = 3
     max_pods       = 110
     vnet_subnet_id = local.node_subnet_id
+
+    # Azure's default. Without the block, every plan would remove it (azurerm#24020).
+    upgrade_settings {
+      max_surge = "10%"
+    }
   }
 
   identity {
