@@ -240,8 +240,8 @@ func (c *check) observeTables(ctx context.Context) error {
 // discover finds the clusters' route tables, reads what that takes, and notes what the activity log
 // and lists have shown.
 //
-// A log that shows no write of a cluster's is forgotten once an association has identified the table:
-// it is minutes late, and is asked again if the association is lost or replaced.
+// A log that shows no write of a cluster's is forgotten once an association has identified the
+// table: it is minutes late, and is asked again if the association is lost or replaced.
 func (c *check) discover(ctx context.Context) ([]arm.ID, error) {
 	defer func() {
 		for i := range c.configs {

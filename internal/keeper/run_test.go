@@ -116,8 +116,9 @@ func TestReloadAtRest(t *testing.T) {
 		w.reconcile(k)
 		w.strip(w.demo.NodeSubnet)
 		time.Sleep(10 * time.Second)
-		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(),
-			configure("play", play.cluster, play.target)})
+		known := configure("play", play.cluster, play.target)
+		known.Spec.RouteTableID = string(play.table)
+		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), known})
 		since := w.mark()
 		w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes\n2 done create play-target")
 		if got := calls(since()); slices.Contains(got, "GET values") {

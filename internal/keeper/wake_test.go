@@ -371,8 +371,9 @@ func TestReload(t *testing.T) {
 		w.strip(w.demo.NodeSubnet) // its table is remembered, so the log is not read
 		time.Sleep(10 * time.Second)
 		since := w.mark()
-		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(),
-			configure("play", play.cluster, play.target)})
+		known := configure("play", play.cluster, play.target)
+		known.Spec.RouteTableID = string(play.table)
+		k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), known})
 		r := k.since(time.Minute)
 		if len(r) != 1 || !slices.Equal(r[0].Managed, []string{"shop", "play"}) || r[0].Of != nil {
 			t.Fatalf("%+v", r)
