@@ -11,6 +11,7 @@ import (
 // TestAction runs the script of the GitHub action on a plan that strips a table, on code that does
 // not, and on a file that is not there.
 func TestAction(t *testing.T) {
+	t.Parallel()
 	var action struct {
 		Name, Description string
 		Inputs            map[string]struct{ Description, Default string }

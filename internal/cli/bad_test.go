@@ -4,18 +4,15 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf16"
 
 	"github.com/rogpeppe/go-internal/txtar"
@@ -65,11 +62,11 @@ func TestBadInput(t *testing.T) {
 				t.Fatal(err)
 			}
 			writeOddFiles(t, work, config, server.Info)
-			b := badInput{dir: work, names: strings.NewReplacer(
+			b := badInput{names: strings.NewReplacer(
 				"$SUB", emulator.DefaultSubscription, "$CLUSTER", string(a.demo.Cluster),
 				"$HTTPS", server.Info.HTTPS, "$HTTP", server.Info.HTTP,
 				"$BUSY", strings.TrimPrefix(server.Info.HTTP, "http://"), "$AZ", az),
-				env: append(os.Environ(), "ROUTEKEEPER_EMULATOR="+az,
+				batch: newBatch(t, work, "ROUTEKEEPER_EMULATOR="+az,
 					"AZURE_CONFIG_DIR="+filepath.Join(work, "none"), "KUBECONFIG=none")}
 			b.back = strings.NewReplacer(work, "$WORK", az, "$AZ", server.Info.HTTPS, "$HTTPS",
 				strings.TrimPrefix(server.Info.HTTP, "http://"), "$BUSY")
@@ -86,8 +83,7 @@ func TestBadInput(t *testing.T) {
 
 // badInput runs commands in a folder.
 type badInput struct {
-	dir         string
-	env         []string
+	batch       *batch
 	names, back *strings.Replacer // names into values, and values into names
 }
 
@@ -127,7 +123,7 @@ func (b badInput) transcript(t *testing.T, text string) string {
 // run runs one command, which may begin with settings such as NAME=value.
 func (b badInput) run(t *testing.T, command string) (said string, code int) {
 	t.Helper()
-	env := b.env
+	var env []string
 	words := strings.Fields(b.names.Replace(command))
 	for strings.Contains(words[0], "=") {
 		env, words = append(env, words[0]), words[1:]
@@ -135,20 +131,8 @@ func (b badInput) run(t *testing.T, command string) (said string, code int) {
 	for i, word := range words {
 		words[i] = strings.Trim(word, `"`)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Dir, cmd.Env = b.dir, env
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		code = exit.ExitCode()
-	} else if err != nil {
-		t.Errorf("%s: %v", command, err)
-	}
-	return b.back.Replace(strings.TrimSuffix(stderr.String(), "\n")), code
+	a := b.batch.run(t, env, words[1:]...)
+	return b.back.Replace(strings.TrimSuffix(a.Stderr, "\n")), a.Code
 }
 
 // writeOddFiles writes the files that an archive of text cannot hold.

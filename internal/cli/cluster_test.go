@@ -29,6 +29,7 @@ const createSteps, deleteSteps = 16, 14
 // does the same with cluster delete: nothing is left. ROUTEKEEPER_KILLS is the number of killed
 // runs, two per cluster (8).
 func TestClusterKilled(t *testing.T) {
+	t.Parallel()
 	kills := 8
 	if text := os.Getenv("ROUTEKEEPER_KILLS"); text != "" {
 		var err error

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,6 +26,7 @@ const hostileCaller = "evil-caller\x1b[31m\x1b]0;pwn\a\u009b2J\u202e\u2066\u200b
 // and a route has its name, too. Neither the log, nor a check, the history, a page, a message, the
 // status or a diagnosis has its hidden characters, or a line that begins as the caller wants.
 func TestHostileCallers(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var messages []string
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -39,7 +39,6 @@ func TestHostileCallers(t *testing.T) {
 		messages = append(messages, string(body))
 	}))
 	t.Cleanup(hook.Close)
-	t.Setenv("HOOK_URL", hook.URL)
 	notify := filepath.Join(t.TempDir(), "notify.yaml")
 	if err := os.WriteFile(notify, []byte("apiVersion: routekeeper.dev/v1alpha1\nkind: Notify\n"+
 		"spec:\n  places:\n  - name: hook\n    type: Webhook\n    urlEnv: HOOK_URL\n"),
@@ -48,7 +47,8 @@ func TestHostileCallers(t *testing.T) {
 	}
 	evil := emulator.Principal{Name: hostileCaller, Secret: "local-secret",
 		ClientID: "0a0a0000-0000-4000-8000-00000000000e", ObjectID: hostileCaller}
-	f := newFlooded(t, emulator.Options{Principals: []emulator.Principal{evil}}, 4096, "-f", notify)
+	f := newFlooded(t, emulator.Options{Principals: []emulator.Principal{evil}}, 4096,
+		[]string{"HOOK_URL=" + hook.URL}, "-f", notify)
 	client, err := f.e.Client(evil)
 	if err != nil {
 		t.Fatal(err)
@@ -88,17 +88,17 @@ func TestHostileCallers(t *testing.T) {
 		return len(messages) > 0
 	})
 	outputs["the log"], outputs["checks"] = f.read("log"), f.read("checks.json")
-	config := f.file("routes.yaml")
+	config, b := f.file("routes.yaml"), newBatch(t, "")
 	for _, command := range []string{"history -f", "history show 1 -f", "history show 2 -f",
 		"history show 3 -f", "status -f", "doctor -f", "sync --dry-run -f"} {
 		for _, format := range []string{"text", "short", "markdown", "json"} {
 			args := append(append([]string{"--emulator", filepath.Join(f.dir, "az")},
 				strings.Fields(command)...), config, "-o", format)
-			out, err := exec.Command("routekeeper", args...).CombinedOutput()
-			if len(out) == 0 {
-				t.Errorf("%v: %v", args, err)
+			a := b.run(t, nil, args...)
+			if a.Out+a.Stderr == "" {
+				t.Errorf("%v: exit code %d", args, a.Code)
 			}
-			outputs[command+" "+format] = string(out)
+			outputs[command+" "+format] = a.Out + a.Stderr
 		}
 	}
 	named := 0

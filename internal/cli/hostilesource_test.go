@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -87,6 +86,7 @@ func TestHostileSources(t *testing.T) {
 			read("../iac/testdata/manifests/quoted.json"))), "--subnet", nasty},
 		{"iac", "check", filepath.Join(dir, "site")},
 	}
+	b := newBatch(t, "")
 	for _, args := range all {
 		args = append([]string{"--emulator", az}, args...)
 		shown := 0
@@ -95,27 +95,21 @@ func TestHostileSources(t *testing.T) {
 				args[2] == "trace" && (format == "short" || format == "markdown") {
 				continue
 			}
-			var out, said bytes.Buffer
-			cmd := exec.Command("routekeeper", append(args, "-o", format)...)
-			cmd.Stdout, cmd.Stderr = &out, &said
-			err := cmd.Run()
-			clean(t, out.String())
-			clean(t, said.String())
-			var exit *exec.ExitError
-			if errors.As(err, &exit) && exit.ExitCode() == 1 {
-				t.Errorf("%v: %s", args, said.String())
-			} else if err != nil && exit == nil {
-				t.Fatal(err)
+			a := b.run(t, nil, append(args, "-o", format)...)
+			clean(t, a.Out)
+			clean(t, a.Stderr)
+			if a.Code == 1 {
+				t.Errorf("%v: %s", args, a.Stderr)
 			}
-			if strings.Contains(out.String(), "zq") {
+			if strings.Contains(a.Out, "zq") {
 				shown++
 			}
-			text := strings.ReplaceAll(out.String(), `\<`, "")
+			text := strings.ReplaceAll(a.Out, `\<`, "")
 			if format == "markdown" && strings.Contains(text, "<img") {
-				t.Errorf("%v: an element of the attacker in Markdown:\n%s", args, out.String())
+				t.Errorf("%v: an element of the attacker in Markdown:\n%s", args, a.Out)
 			}
 			var d struct{ Findings []finding.Finding }
-			if format == "json" && json.Unmarshal(out.Bytes(), &d) == nil {
+			if format == "json" && json.Unmarshal([]byte(a.Out), &d) == nil {
 				for _, f := range d.Findings {
 					if !strings.HasPrefix(f.Fix, "no command is shown") {
 						pasted(t, f.Fix)
@@ -127,6 +121,6 @@ func TestHostileSources(t *testing.T) {
 			t.Errorf("%v: only %d formats show a name: the test shows nothing", args, shown)
 		}
 	}
-	refuses(t, []string{"doctor", "-f", config, "--from-nodes", write("names.json",
-		`{"kind":"NodeList","items":[{"metadata":{"name":`+asJSON+`}}]}`), "--emulator", az})
+	b.refuses(t, "doctor", "-f", config, "--from-nodes", write("names.json",
+		`{"kind":"NodeList","items":[{"metadata":{"name":`+asJSON+`}}]}`), "--emulator", az)
 }

@@ -81,9 +81,10 @@ func TestHostileYAML(t *testing.T) {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			refuses(t, []string{"iac", "check", file})
-			refuses(t, []string{"iac", "check", filepath.Dir(file)})
-			refuses(t, []string{"iac", "fix", filepath.Dir(file)})
+			b := newBatch(t, "")
+			b.refuses(t, "iac", "check", file)
+			b.refuses(t, "iac", "check", filepath.Dir(file))
+			b.refuses(t, "iac", "fix", filepath.Dir(file))
 		})
 	}
 	for name, make := range map[string]func(file string) error{
@@ -118,7 +119,7 @@ func TestHostileYAML(t *testing.T) {
 			if err := make(file); err != nil {
 				t.Fatal(err)
 			}
-			refuses(t, []string{"iac", "check", filepath.Dir(file)})
+			newBatch(t, "").refuses(t, "iac", "check", filepath.Dir(file))
 		})
 	}
 }

@@ -21,6 +21,7 @@ import (
 // TestKilled kills a running keeper before and after each of its ARM writes during a scale-out and
 // a strip, starts it again, and finds the same network as without the kill.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	want, writes := killed(t, 0, "")
 	if writes != 3 {
 		t.Fatalf("scale-out and strip take %d writes, want 3: one table, two subnets", writes)

@@ -94,6 +94,7 @@ func (p *proving) untilHeld(n int, when string) *exec.Cmd {
 
 // TestProveKilled: at whatever write it is killed, the next run deletes what is left.
 func TestProveKilled(t *testing.T) {
+	t.Parallel()
 	// the group, the first resource in it, the network, a trial
 	for _, n := range []int{1, 2, 5, 9} {
 		for _, when := range []string{"before", "after"} {
@@ -179,17 +180,20 @@ func TestProveInterrupted(t *testing.T) {
 	}
 	t.Parallel()
 	for _, n := range []int{1, 3, 9} {
-		p := newProving(t, emulator.Options{OperationTime: 300 * time.Millisecond})
-		run := p.untilHeld(n, "after")
-		p.a.e.ClearFaults()
-		if err := run.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
-		if err := run.Wait(); err == nil || run.ProcessState.ExitCode() != 1 {
-			t.Errorf("write %d: %v", n, err)
-		}
-		if left := p.groups(); len(left) > 0 {
-			t.Errorf("write %d: left: %v", n, left)
-		}
+		t.Run(fmt.Sprintf("write %d", n), func(t *testing.T) {
+			t.Parallel()
+			p := newProving(t, emulator.Options{OperationTime: 300 * time.Millisecond})
+			run := p.untilHeld(n, "after")
+			p.a.e.ClearFaults()
+			if err := run.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			if err := run.Wait(); err == nil || run.ProcessState.ExitCode() != 1 {
+				t.Error(err)
+			}
+			if left := p.groups(); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 // TestLeastRightsOfManagedNetwork: the generated rights suffice if AKS created network and table,
 // and without any right to write or join, something is refused.
 func TestLeastRightsOfManagedNetwork(t *testing.T) {
+	t.Parallel()
 	for name, edit := range map[string]func(config []byte) []byte{
 		"table named": func(config []byte) []byte { return config },
 		"table discovered": func(config []byte) []byte {

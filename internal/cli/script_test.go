@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 	}
 	main := func() { os.Exit(Main()) }
 	testscript.Main(runner(func() int { return pastetest.Main(m.Run) }),
-		map[string]func(){"routekeeper": main, "kubectl-routekeeper": main})
+		map[string]func(){"routekeeper": main, "kubectl-routekeeper": main,
+			"routekeeper-batch": runBatch})
 }
 
 // runner runs the tests.
@@ -67,7 +68,10 @@ var operator = emulator.Principal{Name: "operator",
 //	routebytes TABLE        print a table's routes, without the fields that every write changes
 //	fault JSON|clear        inject a fault for the keeper, or remove all
 //	until command…          run a command until it succeeds, for at most 3 minutes
+//	checked [N]             wait until the keeper has read something three times, or N times, more: it
+//	                        has made a whole check in between
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
@@ -104,6 +108,7 @@ func TestScripts(t *testing.T) {
 			"saved":      scriptSaved,
 			"kubectl":    scriptKubectl,
 			"machine":    scriptMachine,
+			"checked":    scriptChecked,
 		},
 		Condition: scriptCondition,
 	})
@@ -310,6 +315,30 @@ func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		if time.Now().After(deadline) {
 			ts.Fatalf("still after three minutes: %v", err)
+		}
+	}
+}
+
+func scriptChecked(ts *testscript.TestScript, neg bool, args []string) {
+	times := 3
+	if len(args) > 0 {
+		var err error
+		times, err = strconv.Atoi(args[0])
+		ts.Check(err)
+	}
+	e := running.get(ts.Getenv("WORK")).e
+	before := e.LastRequest()
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		reads := map[string]int{}
+		for _, r := range e.Requests(before) {
+			if r.Method == "GET" && r.Principal == emulator.DefaultPrincipal.Name {
+				if reads[r.Path]++; reads[r.Path] >= times {
+					return
+				}
+			}
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("after three minutes the keeper has read %v", reads)
 		}
 	}
 }

@@ -38,13 +38,14 @@ func TestEverything(t *testing.T) {
 		}
 		return otherwise
 	}
-	first, days := number("ROUTEKEEPER_SEED", int(rand.Uint32())), number("ROUTEKEEPER_DAYS", 2)
+	first, days := number("ROUTEKEEPER_SEED", int(rand.Uint32())), number("ROUTEKEEPER_DAYS", 1)
 	if os.Getenv("ROUTEKEEPER_SEED") != "" {
 		days = 1
 	}
 	long := time.Duration(number("ROUTEKEEPER_HOURS", 24)) * time.Hour
 	for seed := first; seed < first+days; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { newEverything(t, uint64(seed)).play(long) })
 			if t.Failed() {
 				t.Logf("ROUTEKEEPER_SEED=%d go test ./internal/keeper -run TestEverything plays "+

@@ -41,12 +41,13 @@ func TestDay(t *testing.T) {
 		return otherwise
 	}
 	first := number("ROUTEKEEPER_SEED", int(rand.Uint32()))
-	days := number("ROUTEKEEPER_DAYS", 2)
+	days := number("ROUTEKEEPER_DAYS", 1)
 	if os.Getenv("ROUTEKEEPER_SEED") != "" {
 		days = 1
 	}
 	for seed := first; seed < first+days; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				d := newDay(t, uint64(seed))
 				d.start()

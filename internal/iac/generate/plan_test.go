@@ -116,8 +116,8 @@ func TestTerraformPlans(t *testing.T) {
 				0o644); err != nil {
 				t.Fatal(err)
 			}
-			commands := [][]string{{"init", "-input=false"}, {"validate"}}
-			if c.cluster != nil { // otherwise data of clusters decides what is created
+			commands := [][]string{{"validate"}} // what is built in needs no init
+			if c.cluster != nil {                // otherwise data of clusters decides what is created
 				commands = append(commands, []string{"plan", "-input=false"})
 			}
 			for _, command := range commands {
