@@ -174,7 +174,8 @@ func TestYAMLVerdicts(t *testing.T) {
 		for _, f := range r.Findings(known) {
 			got = fmt.Sprintf("%s %s", f.Severity, f.Code)
 			if !strings.Contains(f.Message, "ansible-collections/azure#890") ||
-				strings.Contains(string(f.Code), "strip") && !strings.Contains(f.Advice, "az network vnet subnet show -g g --vnet-name ") {
+				strings.Contains(string(f.Code), "strip") &&
+					!strings.Contains(f.Advice, "az network vnet subnet show -g g --vnet-name ") {
 				t.Errorf("%s: %s\n%s", c.name, f.Message, f.Advice)
 			}
 		}
