@@ -1,9 +1,10 @@
 package iac
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,14 +12,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/yamltree"
 )
 
-// How it works. ansible.go walks plays, blocks and tasks in their order and finds the tasks of
-// azure.azcollection; jinja.go evaluates expressions; ansiblevars.go finds roles and variables in a
-// folder; ansiblemodules.go says what each module does to subnets and tables.
+// How it works. ansible.go walks the plays, blocks and tasks of a file in their order and finds the
+// tasks of azure.azcollection; ansiblemodules.go says what each module does to subnets and tables.
+//
+// Values count as they are written. An expression is not evaluated: its variables come from
+// inventories, roles, other tasks and the command line. What depends on one is unknown, and a note
+// or a finding says so. Each file is read by itself, whatever includes it.
 
-// ansible reads playbooks and files of tasks.
+// ansible reads a file of plays or tasks.
 type ansible struct {
 	*codeReading
-	tree *ansibleTree // of the folder, nil for a single file
+	file  string
+	there map[string]bool // files and roles of the folder; nil if the file was named alone
 	// registered are the subnets of tasks by the variable that the task registers.
 	registered map[string]arm.ID
 	clusters   map[string]aksNetwork // by name, in lower case
@@ -27,17 +32,17 @@ type ansible struct {
 
 // scope is what holds for a task because of where it stands.
 type scope struct {
-	*jinja
-	file, playbook string
-	role           string            // its folder, "" for none
-	depth          int               // of includes
-	defaults       []*yamltree.Value // module_defaults, the innermost last
-	maybe          []string
-	check          bool
+	defaults []*yamltree.Value // module_defaults, the innermost last
+	maybe    []string
+	check    bool
 }
 
-// inPlay are the keys of a play that hold tasks, in the order in which Ansible runs them.
-var inPlay = []string{"pre_tasks", "roles", "tasks", "post_tasks", "handlers"}
+// inside are the keys of a play or block that hold tasks, in the order in which Ansible runs them,
+// with what has to happen first.
+var inside = []struct{ key, first string }{{"pre_tasks", ""}, {"tasks", ""}, {"post_tasks", ""},
+	{"handlers", notified}, {"block", ""}, {"rescue", "a task of its block fails"}, {"always", ""}}
+
+const notified = "a task notifies the handler"
 
 // structure are keys by which a list of maps is recognised as plays or tasks, without the name of a
 // collection.
@@ -73,71 +78,112 @@ func shortModule(key string) string {
 	return key
 }
 
-// collectAnsible reads the plays or tasks of a file, and of the tree what they include. Its subnets
-// are judged when all files are read.
-func collectAnsible(docs []*yamltree.Value, file string, tree *ansibleTree, left *left) *ansible {
-	a := &ansible{codeReading: newCodeReading(AnsibleTasks, left), tree: tree,
+// rolePart is the part of a task file's name that names its role.
+var rolePart = regexp.MustCompile(`([^/]+)/(tasks|handlers)/`)
+
+// markThere records what a file of a folder is to what includes it: a file, and a role.
+func markThere(there map[string]bool, file string) {
+	there[path.Base(file)] = true
+	if role := rolePart.FindStringSubmatch(file); role != nil {
+		there["the role "+role[1]] = true
+	}
+}
+
+// collectAnsible reads the plays or tasks of a file. Its subnets are judged when all files are
+// read.
+func collectAnsible(docs []*yamltree.Value, file string, there map[string]bool,
+	left *left) *ansible {
+	a := &ansible{codeReading: newCodeReading(AnsibleTasks, left), file: file, there: there,
 		registered: map[string]arm.ID{}, clusters: map[string]aksNetwork{}}
-	start := scope{jinja: newJinja(left), file: file, playbook: file}
-	a.plays(docs, start)
+	s := scope{}
+	if path.Base(path.Dir(file)) == "handlers" {
+		s.maybe = []string{notified}
+	}
+	for _, doc := range docs {
+		for _, item := range doc.List() {
+			a.read(item, s)
+		}
+	}
 	for _, do := range a.later {
 		do()
 	}
-	if left.steps < 0 {
-		a.note(Place{File: file, Line: 1}, true, "there are so many tasks and expressions that "+
-			"not all of them were read")
+	for _, s := range a.subnets {
+		s.place = anyNetwork(s.place)
 	}
-	for _, name := range slices.Sorted(maps.Keys(start.shared.used)) {
-		a.note(Place{File: file, Line: 1}, false, "the variable %s is not known: it depends on "+
-			"the inventory, and on which of these apply: %s", name,
-			start.shared.doubts[name].Text)
+	for i, p := range a.reading.Subnets {
+		a.reading.Subnets[i] = anyNetwork(p)
+	}
+	for i, c := range a.reading.Carriers {
+		a.reading.Carriers[i].Place = anyNetwork(c.Place)
+	}
+	if left.steps < 0 {
+		a.note(Place{File: file, Line: 1}, true, "there are so many tasks that not all of them "+
+			"were read")
 	}
 	return a
 }
 
-// plays reads the plays or tasks of a file.
-func (a *ansible) plays(docs []*yamltree.Value, s scope) {
-	for _, doc := range docs {
-		for _, item := range doc.List() {
-			if item.Get("hosts") != nil || shortModule(firstKey(item)) == "import_playbook" {
-				a.play(item, s)
-				continue
-			}
-			inner := a.forHosts(s, s.file, "")
-			if dir := roleOf(s.file); dir != "" && a.tree != nil {
-				inner = a.inRole(inner, dir)
-			}
-			a.task(item, inner)
+// anyNetwork removes a network that is an expression: it may be any.
+func anyNetwork(p Place) Place {
+	if strings.Contains(p.VNet, "{") {
+		p.VNet = ""
+	}
+	return p
+}
+
+// read reads a play, block or task.
+func (a *ansible) read(v *yamltree.Value, s scope) {
+	if !v.Is(yamltree.Map) || !a.left.step(1) {
+		return
+	}
+	if s = s.within(v); s.check || truth(v.Get("when")) == -1 {
+		return // it writes nothing
+	}
+	for _, role := range v.Get("roles").List() {
+		a.includes(role, "the role "+cmp.Or(role.String(), role.Get("role").String(),
+			role.Get("name").String()))
+	}
+	for _, tasks := range inside {
+		inner := s
+		if tasks.first != "" {
+			inner.maybe = s.provided(tasks.first)
+		}
+		for _, item := range v.Get(tasks.key).List() {
+			a.read(item, inner)
+		}
+	}
+	for _, m := range v.Members {
+		module, args := shortModule(m.Key), m.Value
+		switch module {
+		case "import_playbook", "import_tasks", "include_tasks", "include":
+			a.includes(v, cmp.Or(args.String(), args.Get("file").String()))
+		case "import_role", "include_role":
+			a.includes(v, "the role "+args.Get("name").String())
+		case "action", "local_action":
+			name, _, _ := strings.Cut(strings.TrimSpace(args.String()), " ")
+			module = shortModule(cmp.Or(name, args.Get("module").String()))
+		}
+		if do := modules[module]; do != nil {
+			a.task(v, s, module, args, do)
 		}
 	}
 }
 
-func firstKey(v *yamltree.Value) string {
-	if v == nil || len(v.Members) == 0 {
-		return ""
-	}
-	return v.Members[0].Key
-}
-
-// inside returns the scope of what stands in a play, block or task.
-func (s scope) inside(v *yamltree.Value) scope {
-	s.jinja = s.with(v.Get("vars"))
+// within adds what a play, block or task says about what is in it.
+func (s scope) within(v *yamltree.Value) scope {
 	if defaults := v.Get("module_defaults"); defaults != nil {
 		s.defaults = append(slices.Clip(s.defaults), defaults)
 	}
 	if check := v.Get("check_mode"); check != nil {
 		s.check = truth(check) == 1
 	}
-	conditions := v.Get("when")
-	if conditions.Is(yamltree.List) {
-		for _, c := range conditions.Items {
-			s.maybe = s.when(c)
+	for _, c := range listOf(v.Get("when")) {
+		if truth(c) != 1 {
+			s.maybe = s.provided("its condition holds (" + strings.Trim(unknownName(c.String()),
+				"{}") + ")")
 		}
-	} else if conditions != nil {
-		s.maybe = s.when(conditions)
 	}
-	tags := v.Get("tags")
-	for _, tag := range append(slices.Clip(tags.List()), tags) {
+	for _, tag := range listOf(v.Get("tags")) {
 		if tag.String() == "never" {
 			s.maybe = s.provided("it is asked for by its tag (never)")
 		}
@@ -145,13 +191,12 @@ func (s scope) inside(v *yamltree.Value) scope {
 	return s
 }
 
-// when adds a condition. One that is always true adds nothing.
-func (s scope) when(condition *yamltree.Value) []string {
-	if truth(condition) == 1 {
-		return s.maybe
+// listOf is a list, or a single value as one.
+func listOf(v *yamltree.Value) []*yamltree.Value {
+	if v == nil || v.Is(yamltree.List) {
+		return v.List()
 	}
-	return s.provided("its condition holds (" +
-		strings.Trim(unknownName(condition.String()), "{}") + ")")
+	return []*yamltree.Value{v}
 }
 
 // mostConditions limits the conditions that are named.
@@ -179,253 +224,116 @@ func truth(v *yamltree.Value) int {
 	return 0
 }
 
-func (a *ansible) play(play *yamltree.Value, s scope) {
-	if name := includedBy(play); name != "" {
-		file := path.Join(path.Dir(s.file), name)
-		if a.tree != nil && a.tree.hasTasks(file) && s.depth < deepestInclude {
-			a.tree.read[file] = true
-			s.file, s.playbook, s.depth = file, file, s.depth+1
-			s = s.inside(play)
-			a.plays(a.tree.tasks[file], s)
-			return
-		}
-		a.included(play, s, name)
+// includes notes that what a file includes is not read.
+func (a *ansible) includes(at *yamltree.Value, what string) {
+	where := "which is not checked with this file: name its file or the folder, too"
+	if a.there != nil {
+		where = "which was not found in the folder"
+	}
+	role, isRole := strings.CutPrefix(what, "the role ")
+	if isRole && a.there["the role "+path.Base(role)] || !isRole && a.there[path.Base(what)] ||
+		!a.left.step(1) {
 		return
 	}
-	s = a.forHosts(s, s.playbook, play.Get("hosts").String())
-	s = s.inside(play)
-	s = a.varsFiles(s, play)
-	for _, key := range inPlay {
-		inner := s
-		if key == "handlers" {
-			inner.maybe = s.provided("a task notifies the handler")
-		}
-		for _, item := range play.Get(key).List() {
-			if key != "roles" {
-				a.task(item, inner)
-				continue
-			}
-			name := item.String()
-			if name == "" {
-				name = item.Get("role").String() + item.Get("name").String()
-			}
-			called := inner.inside(item)
-			called.jinja = called.given(roleParams(item))
-			if !a.includeRole(called, name, "") {
-				a.included(item, inner, "the role "+name)
-			}
-		}
-	}
+	a.note(Place{File: a.file, Line: at.Line}, false, "includes %s, %s", what, where)
 }
 
-// includes are the modules that read other files.
-var includes = []string{"import_playbook", "import_tasks", "include_tasks", "import_role",
-	"include_role", "include"}
-
-// includedBy says which file or role a task or play includes, "" if none.
-func includedBy(v *yamltree.Value) string {
-	for _, m := range v.Members {
-		short := shortModule(m.Key)
-		switch {
-		case !slices.Contains(includes, short):
-		case strings.HasSuffix(short, "_role"):
-			return "the role " + m.Value.Get("name").String()
-		case m.Value.Is(yamltree.Map):
-			return m.Value.Get("file").String()
-		default:
-			return m.Value.String()
-		}
-	}
-	return ""
-}
-
-// included notes that what a file includes is not read.
-func (a *ansible) included(at *yamltree.Value, s scope, what string) {
-	if !a.left.step(1) {
-		return
-	}
-	if a.tree != nil {
-		a.note(Place{File: s.file, Line: at.Line}, false, "includes %s, which is not in the folder",
-			what)
-		return
-	}
-	a.note(Place{File: s.file, Line: at.Line}, false, "includes %s, which is not checked with "+
-		"this file: name its file or the folder, too", what)
-}
-
-// follow reads what a task includes. It returns false if the folder does not have it.
-func (a *ansible) follow(task *yamltree.Value, s scope) bool {
-	for _, m := range task.Members {
-		short := shortModule(m.Key)
-		if !slices.Contains(includes, short) {
-			continue
-		}
-		if strings.HasPrefix(short, "include") {
-			s.jinja = s.given(task.Get("vars"))
-		}
-		if strings.HasSuffix(short, "_role") {
-			name, tasks := s.eval(m.Value.Get("name")), s.eval(m.Value.Get("tasks_from"))
-			return name.unknown == "" && tasks.unknown == "" &&
-				a.includeRole(s, name.text(), tasks.text())
-		}
-		file := m.Value
-		if m.Value.Is(yamltree.Map) {
-			file = m.Value.Get("file")
-		}
-		name := s.eval(file)
-		if a.tree == nil || name.unknown != "" {
-			return false
-		}
-		return a.include(s, a.tree.named(a.tree.hasTasks,
-			path.Join(path.Dir(s.file), name.text()), path.Join(s.role, "tasks", name.text()),
-			path.Join(path.Dir(s.playbook), name.text())))
-	}
-	return false
-}
-
-// task reads a task or a block.
-func (a *ansible) task(task *yamltree.Value, s scope) {
-	if !task.Is(yamltree.Map) || !a.left.step(1) {
-		return
-	}
-	s = s.inside(task)
-	if s.check || truth(task.Get("when")) == -1 {
-		return // it writes nothing
-	}
-	if what := includedBy(task); what != "" {
-		found := false
-		s.eachItem(task, func(j *jinja) {
-			inner := s
-			inner.jinja = j
-			found = a.follow(task, inner) || found
-		})
-		if !found {
-			a.included(task, s, what)
-		}
-		return
-	}
-	if task.Get("block") != nil {
-		for _, key := range []string{"block", "rescue", "always"} {
-			inner := s
-			if key == "rescue" {
-				inner.maybe = s.provided("a task of its block fails")
-			}
-			for _, item := range task.Get(key).List() {
-				a.task(item, inner)
-			}
-		}
-		return
-	}
-	a.sets(task, s)
-	module, args := a.module(task)
-	do := modules[module]
-	if do == nil {
-		return
-	}
-	s.eachItem(task, func(j *jinja) {
-		inner := s
-		inner.jinja = j
-		t := &ansibleTask{ansible: a, scope: inner, task: task, module: module}
-		t.by = Place{Address: module, File: s.file, Line: task.Line}
-		if name := s.eval(task.Get("name")).text(); name != "" {
-			t.by.Address = fmt.Sprintf("%s (%s)", module, name)
-		}
-		if t.collect(args) {
-			do(t)
-		}
-	})
-}
-
-// module finds a task's module of azure.azcollection and its arguments.
-func (a *ansible) module(task *yamltree.Value) (string, *yamltree.Value) {
-	for _, m := range task.Members {
-		short := shortModule(m.Key)
-		switch {
-		case modules[short] != nil:
-			return short, m.Value
-		case short != "action" && short != "local_action":
-		case m.Value.Is(yamltree.Map):
-			return shortModule(m.Value.Get("module").String()), m.Value
-		default:
-			name, rest, _ := strings.Cut(strings.TrimSpace(m.Value.String()), " ")
-			return shortModule(name), &yamltree.Value{Kind: yamltree.Scalar, Text: rest,
-				Line: m.Value.Line}
-		}
-	}
-	return "", nil
-}
-
-// ansibleTask is one task, in one iteration of its loop.
+// ansibleTask is one task.
 type ansibleTask struct {
 	*ansible
-	scope
-	task   *yamltree.Value
-	module string
-	by     Place
-	args   map[string]*yamltree.Value
+	maybe    []string
+	register string
+	by       Place
+	args     map[string]*yamltree.Value
 }
 
-// collect gathers the arguments. Those of the task win over its args, and these over defaults. It
-// returns false if they are unknown.
-func (t *ansibleTask) collect(args *yamltree.Value) bool {
-	t.args = map[string]*yamltree.Value{}
-	add := func(v *yamltree.Value) bool {
-		a := t.eval(v)
-		if a.unknown != "" || a.value != nil && !t.left.step(len(a.value.Members)) {
-			return false
+// task reads a task of a module that matters. Its arguments win over its args, and these over
+// defaults.
+func (a *ansible) task(task *yamltree.Value, s scope, module string, args *yamltree.Value,
+	do func(*ansibleTask)) {
+	t := &ansibleTask{ansible: a, maybe: s.maybe, register: task.Get("register").String(),
+		by:   Place{Address: module, File: a.file, Line: task.Line},
+		args: map[string]*yamltree.Value{}}
+	if name := shown(task.Get("name")); name != "" {
+		t.by.Address = fmt.Sprintf("%s (%s)", module, name)
+	}
+	var all []*yamltree.Value
+	for _, defaults := range s.defaults {
+		if !a.left.step(len(defaults.Members) / 8) { // they are searched
+			return
 		}
-		if a.value.Is(yamltree.Map) {
-			for _, m := range a.value.Members {
+		for _, group := range []string{"group/azure", "group/azure.azcollection.azure", module,
+			"azure.azcollection." + module} {
+			all = append(all, defaults.Get(group))
+		}
+	}
+	for _, given := range append(all, task.Get("args"), args) {
+		switch {
+		case given.Missing():
+		case !given.Is(yamltree.Map):
+			t.note(t.by, true, "its arguments are text or an expression, which is not evaluated, "+
+				"so what it does to a route table is unknown: check the resource in Azure "+
+				"afterwards")
+			return
+		case !a.left.step(len(given.Members)):
+			return
+		default:
+			for _, m := range given.Members {
 				t.args[m.Key] = m.Value
 			}
 		}
-		return true
 	}
-	ok := true
-	for _, defaults := range t.defaults {
-		ok = ok && t.left.step(len(defaults.Members)/8) // they are searched
-		for _, group := range []string{"group/azure", "group/azure.azcollection.azure", t.module,
-			"azure.azcollection." + t.module} {
-			ok = ok && add(defaults.Get(group))
-		}
-	}
-	ok = ok && add(t.task.Get("args"))
-	if text := args.String(); ok && text != "" && whole.FindString(strings.TrimSpace(text)) == "" {
-		ok = t.words(text, args.Line)
-	} else {
-		ok = ok && add(args)
-	}
-	if !ok && t.left.steps >= 0 {
-		t.note(t.by, true, "its arguments are not known, so what it does to a route table is "+
-			"unknown: check the resource in Azure afterwards")
-	}
-	return ok
+	t.unknown("state", "absent deletes the resource")
+	do(t)
 }
 
-// words reads arguments as text: name=nodes resource_group=net.
-func (t *ansibleTask) words(text string, line int) bool {
-	if strings.ContainsAny(text, `"'{\`) {
-		return false
-	}
-	for _, word := range strings.Fields(text) {
-		key, value, is := strings.Cut(word, "=")
-		if !is {
-			return false
-		}
-		t.args[key] = &yamltree.Value{Kind: yamltree.Scalar, Text: value, Line: line}
-	}
-	return true
+// isExpression reports whether the code does not show a value: an expression of Jinja, or what only
+// a program can decode, such as an encrypted value.
+func isExpression(v *yamltree.Value) bool {
+	return v.Is(yamltree.Unknown) || v.Is(yamltree.Scalar) &&
+		(strings.Contains(v.Text, "{{") || strings.Contains(v.Text, "{%"))
 }
 
-// arg evaluates the argument with one of some names.
-func (t *ansibleTask) arg(names ...string) answer {
+// shown is the text of a scalar; an expression is in braces.
+func shown(v *yamltree.Value) string {
+	if isExpression(v) {
+		return unknownName(v.Text)
+	}
+	return v.String()
+}
+
+// arg returns the argument with one of some names, nil if there is none.
+func (t *ansibleTask) arg(names ...string) *yamltree.Value {
 	for _, name := range names {
 		if v := t.args[name]; v != nil {
-			return t.eval(v)
+			return v
 		}
 	}
-	return answer{omitted: true}
+	return nil
 }
 
-// text is the text of an argument, with what is unknown in braces.
-func (t *ansibleTask) text(names ...string) string { return t.arg(names...).text() }
+func (t *ansibleTask) text(names ...string) string { return shown(t.arg(names...)) }
+
+func (t *ansibleTask) absent() bool { return strings.EqualFold(t.text("state"), "absent") }
+
+// provided says on what a task depends.
+func (t *ansibleTask) provided() string {
+	if len(t.maybe) == 0 {
+		return ""
+	}
+	return ", provided that " + strings.Join(t.maybe, ", and ")
+}
+
+// unknown reports whether an argument is an expression, and notes what that leaves open.
+func (t *ansibleTask) unknown(name, open string) bool {
+	return t.isUnknown(name, t.args[name], open)
+}
+
+func (t *ansibleTask) isUnknown(name string, v *yamltree.Value, open string) bool {
+	if !isExpression(v) {
+		return false
+	}
+	t.note(t.by, true, "%s is an expression, which is not evaluated (%s): %s", name,
+		strings.Trim(unknownName(v.Text), "{}"), open)
+	return true
+}

@@ -2,6 +2,7 @@ package iac
 
 import (
 	"net/netip"
+	"regexp"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -20,43 +21,52 @@ var modules = map[string]func(*ansibleTask){
 	"azure_rm_virtualnetwork": (*ansibleTask).network,
 }
 
+// mayBeEmpty are the words by which an expression can have no value.
+var mayBeEmpty = regexp.MustCompile(`\b(omit|default|d|none|None|if|ternary)\b`)
+
 // subnet reads azure_rm_subnet. Since azure.azcollection 1.11.0 it removes the route table that the
 // subnet has if the task names none (pull request 727); that this breaks AKS was reported, and
 // closed as not a bug (#890).
 func (t *ansibleTask) subnet() {
-	id := subnetID(t.text("subscription_id"), t.text("resource_group"),
-		t.text("virtual_network_name", "virtual_network"), t.text("name"))
-	if name := t.task.Get("register").String(); name != "" {
-		t.registered[name] = id
+	vnet, name := t.arg("virtual_network_name", "virtual_network"), t.arg("name")
+	id := subnetID(t.text("subscription_id"), t.text("resource_group"), shown(vnet), shown(name))
+	if t.register != "" {
+		t.registered[t.register] = id
 	}
-	w := codeWrite{by: t.by, maybe: strings.Join(t.maybe, ", and ")}
-	state, table := t.arg("state"), t.arg("route_table")
+	w := codeWrite{by: t.by, maybe: strings.Join(t.maybe, ", and "),
+		fix: tableFix("the task", "route_table: NAME or ID", subnetPlace(string(id)))}
+	table := t.arg("route_table")
 	switch {
-	case strings.EqualFold(state.text(), "absent"):
+	case t.absent():
 		w.outcome, w.how = deletes, "the task deletes it (state: absent)"
 		w.fix = "remove the task, or move what is in the subnet out of it first"
-	case table.missing():
+	case table.Missing() || table.Is(yamltree.Scalar) && strings.TrimSpace(table.Text) == "":
 		w.outcome = strips
 		w.how = "the task names no route_table, and azure_rm_subnet then removes the one that " +
 			"the subnet has (azure.azcollection 1.11.0 and later, ansible-collections/azure#890)"
-	case table.unknown != "" && table.empty:
+	case isExpression(table) && (table.Is(yamltree.Unknown) || mayBeEmpty.MatchString(table.Text)):
 		w.outcome = doubts
-		w.how = "it is not known whether the task names a route_table: " + table.text() +
-			"; without one, azure_rm_subnet removes the one that the subnet has " +
-			"(ansible-collections/azure#890)"
+		w.how = "it is not known whether the task names a route_table: " + shown(table) +
+			" is an expression, which is not evaluated; without a route_table, azure_rm_subnet " +
+			"removes the one that the subnet has (ansible-collections/azure#890)"
+	case isExpression(table):
+		w.outcome = gives
+		t.note(t.by, false, "route_table is an expression, which is not evaluated (%s): if it is "+
+			"empty, the subnet loses its table (ansible-collections/azure#890)",
+			strings.Trim(shown(table), "{}"))
 	default:
-		w.outcome, w.table = gives, table.text()
-		if table.value.Is(yamltree.Map) {
-			w.table = t.eval(table.value.Get("name")).text()
+		w.outcome, w.table = gives, table.String()
+		if table.Is(yamltree.Map) {
+			w.table = shown(table.Get("name"))
 		}
 	}
-	if w.fix == "" {
-		w.fix = tableFix("the task", "route_table: NAME or ID", subnetPlace(string(id)))
+	if isExpression(vnet) {
+		w.how += "; its network is an expression, which is not evaluated (" +
+			strings.Trim(shown(vnet), "{}") + ")"
 	}
-	if state.unknown != "" {
-		t.note(t.by, true, "its state is not known: %s; absent deletes the subnet", state.text())
+	if w.outcome == gives || !t.isUnknown("the subnet", name, w.how+t.provided()) {
+		t.write(id, w)
 	}
-	t.write(id, w)
 }
 
 // network reads azure_rm_virtualnetwork. Where it changes a network that exists, it sends back the
@@ -64,28 +74,32 @@ func (t *ansibleTask) subnet() {
 // that each keeps its table; it has no option for subnets. Ansible's own module before the
 // collection, up to 2.7, sent none, which removed them (ansible/ansible#49885).
 func (t *ansibleTask) network() {
-	if strings.EqualFold(t.text("state"), "absent") {
-		t.note(Place{Name: t.text("name"), Address: t.by.Address, File: t.by.File,
-			Line: t.by.Line}, false, "the network is deleted with its subnets, which Azure "+
-			"refuses while anything is in them")
+	if t.absent() {
+		t.note(t.place(), false, "the network is deleted with its subnets, which Azure refuses "+
+			"while anything is in them")
 	}
+}
+
+// place is the place of the task's resource.
+func (t *ansibleTask) place() Place {
+	return Place{Name: t.text("name"), Address: t.by.Address, File: t.by.File, Line: t.by.Line}
 }
 
 // routeTable reads azure_rm_routetable, which writes no single routes. From 1.16.0 on, it passes on
 // the routes that the table has (#1142).
 func (t *ansibleTask) routeTable() {
-	place := Place{Name: t.text("name"), Address: t.by.Address, File: t.by.File, Line: t.by.Line}
-	if strings.EqualFold(t.text("state"), "absent") {
-		t.note(place, false, "the table is deleted, which Azure refuses while a subnet uses it")
+	if t.absent() {
+		t.note(t.place(), false, "the table is deleted, which Azure refuses while a subnet uses it")
 		return
 	}
-	t.note(place, false, "if it changes the table, azure.azcollection before 1.16.0 removes all "+
-		"routes of it, pod routes too (ansible-collections/azure#1142); later versions keep them")
+	t.note(t.place(), false, "if it changes the table, azure.azcollection before 1.16.0 removes "+
+		"all routes of it, pod routes too (ansible-collections/azure#1142); later versions keep "+
+		"them")
 }
 
 // route reads azure_rm_route, which writes or deletes one route.
 func (t *ansibleTask) route() {
-	if !strings.EqualFold(t.text("state"), "absent") {
+	if !t.absent() || t.unknown("name", "the route that it deletes may be a node's") {
 		return
 	}
 	name := t.text("name")
@@ -97,13 +111,9 @@ func (t *ansibleTask) route() {
 	id := arm.ID("/subscriptions/" + part(t.text("subscription_id"), "{subscription}") +
 		"/resourceGroups/" + part(t.text("resource_group"), "{resource-group}") + "/providers/" +
 		arm.TypeRouteTable + "/" + part(t.text("route_table_name"), "{table}"))
-	how := "the task deletes the route " + name + " (state: absent)"
-	if len(t.maybe) > 0 {
-		how += ", provided that " + strings.Join(t.maybe, ", and ")
-	}
 	hop, _ := netip.ParseAddr(t.text("next_hop_ip_address"))
-	t.removes(Effect{Verb: RoutesGone, By: t.by, How: how,
-		What:   subnetPlace(string(id)),
+	t.removes(Effect{Verb: RoutesGone, By: t.by, What: subnetPlace(string(id)),
+		How:    "the task deletes the route " + name + " (state: absent)" + t.provided(),
 		Routes: []Route{{Name: name, Prefix: prefix, Hop: hop}},
 		Fix:    "remove the task: the cluster writes its routes itself"})
 }
@@ -114,55 +124,49 @@ type aksNetwork struct{ why string }
 // cluster reads azure_rm_aks. It does not change a pool's subnet: the module refuses that.
 func (t *ansibleTask) cluster() {
 	name := t.text("name")
-	if strings.EqualFold(t.text("state"), "absent") {
-		how := "is destroyed (state: absent)"
-		if len(t.maybe) > 0 {
-			how += ", provided that " + strings.Join(t.maybe, ", and ")
-		}
-		t.removes(Effect{Verb: Destroyed, By: t.by, How: how,
-			What: Place{Name: name, Address: t.by.Address, File: t.by.File, Line: t.by.Line},
-			Fix:  "remove the task if the cluster has to stay"})
+	if t.absent() {
+		t.removes(Effect{Verb: Destroyed, By: t.by, What: t.place(),
+			How: "is destroyed (state: absent)" + t.provided(),
+			Fix: "remove the task if the cluster has to stay"})
 		return
 	}
 	profile := t.arg("network_profile")
-	var plugin, outbound answer
-	if profile.unknown == "" {
-		plugin = t.eval(profile.value.Get("network_plugin"))
-		outbound = t.eval(profile.value.Get("outbound_type"))
-	}
+	plugin, outbound := profile.Get("network_plugin"), profile.Get("outbound_type")
 	nodes := "nodes of the cluster " + name
 	network := aksNetwork{why: nodes + " are in it (network plugin unknown)"}
 	switch {
-	case strings.EqualFold(plugin.text(), "kubenet"),
-		// the module's default
-		profile.value.Is(yamltree.Map) && profile.value.Get("network_plugin") == nil:
+	case strings.EqualFold(shown(plugin), "kubenet"),
+		profile.Is(yamltree.Map) && plugin == nil: // the module's default
 		network.why = "nodes of the kubenet cluster " + name + " are in it"
-	case strings.EqualFold(outbound.text(), "userDefinedRouting"):
+	case strings.EqualFold(shown(outbound), "userDefinedRouting"):
 		network.why = nodes + " use its table for egress (userDefinedRouting)"
-	case strings.EqualFold(plugin.text(), "azure"):
+	case strings.EqualFold(shown(plugin), "azure") && !isExpression(outbound):
 		network.why = ""
 	}
 	t.clusters[strings.ToLower(name)] = network
-	pools := t.arg("agent_pool_profiles")
-	if pools.unknown != "" {
-		t.note(t.by, true, "its pools are not known (%s), so which subnets they are in is unknown",
-			pools.text())
+	if network.why != "" {
+		t.each("agent_pool_profiles", func(pool *yamltree.Value) {
+			t.uses(pool.Get("vnet_subnet_id"), network.why)
+		})
 	}
-	if network.why == "" {
-		return
-	}
-	for _, pool := range pools.value.List() {
+}
+
+// each calls a function for each item of an argument. Items that are not known are noted.
+func (t *ansibleTask) each(arg string, do func(*yamltree.Value)) {
+	for _, item := range listOf(t.args[arg]) {
 		if !t.left.step(1) {
 			return
 		}
-		t.uses(t.eval(pool).value.Get("vnet_subnet_id"), network.why)
+		if !t.isUnknown(arg, item, "which subnets it uses is unknown") {
+			do(item)
+		}
 	}
 }
 
 // pool reads azure_rm_aksagentpool.
 func (t *ansibleTask) pool() {
 	subnet, cluster := t.args["vnet_subnet_id"], t.text("cluster_name")
-	if subnet == nil || strings.EqualFold(t.text("state"), "absent") {
+	if subnet == nil || t.absent() {
 		return
 	}
 	t.later = append(t.later, func() {
@@ -178,47 +182,47 @@ func (t *ansibleTask) pool() {
 
 // gateway reads azure_rm_appgateway.
 func (t *ansibleTask) gateway() {
-	if strings.EqualFold(t.text("state"), "absent") {
+	if t.absent() {
 		return
 	}
 	why := "the gateway " + t.text("name") + " is in it and must reach pods"
-	for _, item := range t.arg("gateway_ip_configurations").value.List() {
-		if !t.left.step(1) {
-			return
-		}
-		subnet := t.eval(t.eval(item).value.Get("subnet"))
-		name := t.eval(subnet.value.Get("name")).text()
+	t.each("gateway_ip_configurations", func(item *yamltree.Value) {
+		subnet := item.Get("subnet")
+		name := shown(subnet.Get("name"))
 		switch {
-		case subnet.value.Get("id") != nil:
-			t.uses(subnet.value.Get("id"), why)
+		case t.isUnknown("subnet", subnet, "what happens to it is unknown"):
+		case subnet.Get("id") != nil:
+			t.uses(subnet.Get("id"), why)
+		case t.isUnknown("subnet", subnet.Get("name"), "what happens to it is unknown"):
 		case name != "":
 			t.carrier(subnetID(t.text("subscription_id"), t.text("resource_group"),
-				t.eval(subnet.value.Get("virtual_network_name")).text(), name), t.by, why)
+				shown(subnet.Get("virtual_network_name")), name), t.by, why)
 		}
-	}
+	})
 }
 
-// uses adds the subnet with an ID, or the one that another task registered: "{{ nodes.state.id }}".
+// registeredID is the ID of the subnet that another task has written: "{{ nodes.state.id }}".
+var registeredID = regexp.MustCompile(`^\{\{\s*(\w+)\.state(?:\.id|\['id'\])\s*\}\}$`)
+
+// uses adds the subnet with an ID, or the one that another task registered.
 func (t *ansibleTask) uses(subnet *yamltree.Value, why string) {
 	if subnet.Missing() {
 		return
 	}
-	a := t.eval(subnet)
-	name := strings.TrimSuffix(strings.TrimSuffix(a.unknown, ".state.id"), ".state['id']")
-	if id, is := t.registered[name]; is && name != a.unknown {
-		t.carrier(id, t.by, why)
-		return
+	if by := registeredID.FindStringSubmatch(strings.TrimSpace(subnet.Text)); by != nil {
+		if id, is := t.registered[by[1]]; is {
+			t.carrier(id, t.by, why)
+			return
+		}
 	}
-	if a.unknown != "" {
-		t.note(t.by, true, "the subnet %s is not known, so what happens to it is unknown", a.text())
-		return
+	if !t.isUnknown("the subnet", subnet, "what happens to it is unknown") {
+		t.carrier(arm.ID(subnet.String()), t.by, why)
 	}
-	t.carrier(arm.ID(a.text()), t.by, why)
 }
 
 // deployment reads azure_rm_deployment.
 func (t *ansibleTask) deployment() {
-	if !strings.EqualFold(t.text("state"), "absent") {
+	if !t.absent() {
 		t.note(t.by, true, "it deploys an ARM template, which is not checked here: check the "+
 			"template itself")
 	}
@@ -226,13 +230,14 @@ func (t *ansibleTask) deployment() {
 
 // resource reads azure_rm_resource, which sends a body as it is.
 func (t *ansibleTask) resource() {
-	where := strings.ToLower(t.text("url") + " /" + t.text("resource_type") + "/")
-	method := t.text("method")
-	if strings.EqualFold(t.text("state"), "absent") {
+	url, kind, method := t.args["url"], t.args["resource_type"], t.args["method"]
+	where := strings.ToLower(url.String() + " /" + kind.String() + "/")
+	if t.absent() || method != nil && !isExpression(method) &&
+		!strings.EqualFold(method.String(), "PUT") {
 		return
 	}
-	if (method == "" || strings.EqualFold(method, "PUT")) &&
-		(strings.Contains(where, "/virtualnetworks/") || strings.Contains(where, "/routetables/")) {
+	if isExpression(url) || isExpression(kind) || strings.Contains(where, "/virtualnetworks/") ||
+		strings.Contains(where, "/routetables/") {
 		t.note(t.by, true, "it writes a network, subnet or route table exactly as its body says, "+
 			"and the body is not checked: a subnet without routeTable loses its table")
 	}

@@ -22,10 +22,10 @@ func newCodeReading(format Format, left *left) *codeReading {
 		left: left}
 }
 
-// left is what may still be read, of all files together. With aliases and loops, little code stands
-// for a lot of it.
+// left is what may still be read, of all files together. With aliases and defaults, little code
+// stands for a lot of it.
 type left struct {
-	steps                      int // tasks, iterations, arguments, objects and expressions
+	steps                      int // tasks, arguments and objects
 	subnets, carriers, removed int
 	full                       bool // something was left out
 }

@@ -55,7 +55,7 @@ type folderCode struct {
 func ReadFolder(files fs.FS, dir string, o TemplateOptions) ([]Part, error) {
 	c := &folderCode{files: files, root: path.Clean(dir), bicep: map[string]string{},
 		yaml: newYAMLCode()}
-	c.yaml.tree = newAnsibleTree()
+	c.yaml.there = map[string]bool{}
 	if err := fs.WalkDir(files, c.root, c.visit); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (c *folderCode) visit(name string, entry fs.DirEntry, err error) error {
 		data, err := c.read(name)
 		c.notRead(name, matter.Match(data), "it is not read: check a plan of the folder")
 		return err
-	case isYAML(name), isHostFile(name):
+	case isYAML(name):
 		return c.readYAML(name)
 	case strings.HasSuffix(name, ".json"):
 		return c.readJSON(name)

@@ -3,7 +3,9 @@ package iac
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
@@ -49,17 +51,18 @@ func isYAML(name string) bool {
 type yamlCode struct {
 	texts     yamltree.Texts
 	left      *left
-	tree      *ansibleTree // of a folder, nil for a single file
-	ansible   []*ansible
+	tasks     map[string][]*yamltree.Value // by file
+	there     map[string]bool              // of a folder, nil for a single file
 	manifests *manifests
 }
 
-func newYAMLCode() *yamlCode { return &yamlCode{left: newLeft()} }
+func newYAMLCode() *yamlCode {
+	return &yamlCode{left: newLeft(), tasks: map[string][]*yamltree.Value{}}
+}
 
 // add adds a file, and returns false if it is neither of tasks nor of manifests.
 func (c *yamlCode) add(name string, docs []*yamltree.Value) bool {
 	found := false
-	var tasks []*yamltree.Value
 	for _, doc := range docs {
 		switch {
 		case isManifest(doc):
@@ -70,37 +73,30 @@ func (c *yamlCode) add(name string, docs []*yamltree.Value) bool {
 			c.manifests.add(doc, name, "", 0)
 			found = true
 		case isAnsible(doc):
-			tasks = append(tasks, doc)
+			c.tasks[name] = append(c.tasks[name], doc)
+			if c.there != nil {
+				markThere(c.there, name)
+			}
 			found = true
 		}
-	}
-	switch {
-	case c.tree == nil && len(tasks) > 0:
-		c.ansible = append(c.ansible, collectAnsible(tasks, name, nil, c.left))
-	case len(tasks) > 0:
-		c.tree.tasks[name] = tasks
-	case c.tree != nil && !found && len(docs) == 1 && docs[0].Is(yamltree.Map):
-		c.tree.vars[name] = docs[0]
 	}
 	return found
 }
 
-// found reports whether any file has code. All files are added.
-func (c *yamlCode) found() bool {
-	if c.tree != nil {
-		c.ansible = c.tree.collect(c.left)
-	}
-	return c.manifests != nil || len(c.ansible) > 0
-}
+// found reports whether any file has code.
+func (c *yamlCode) found() bool { return c.manifests != nil || len(c.tasks) > 0 }
 
 // reading judges all files together: a subnet of one may carry the pods of a cluster in another.
 func (c *yamlCode) reading(known []Carrier) *Reading {
 	out, told := &Reading{}, map[string]bool{}
 	var parts []*Reading
+	var tasks []*ansible
 	if c.manifests != nil {
 		parts = append(parts, c.manifests.collect())
 	}
-	for _, a := range c.ansible {
+	for _, name := range slices.Sorted(maps.Keys(c.tasks)) {
+		a := collectAnsible(c.tasks[name], name, c.there, c.left)
+		tasks = append(tasks, a)
 		parts = append(parts, a.codeReading.reading)
 	}
 	for _, p := range parts {
@@ -109,7 +105,7 @@ func (c *yamlCode) reading(known []Carrier) *Reading {
 	if c.manifests != nil {
 		c.manifests.judge(false, known)
 	}
-	for _, a := range c.ansible {
+	for _, a := range tasks {
 		a.judge(true, known)
 	}
 	for _, p := range parts {
