@@ -3,7 +3,8 @@
 //
 //	go test -json ./... | go run ./.ci/slowest
 //
-// It ends with code 1 if a package failed. Time in which a test is paused for others does not count.
+// It ends with code 1 if a package failed. Time in which a test is paused for others does not
+// count.
 package main
 
 import (

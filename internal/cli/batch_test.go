@@ -25,7 +25,7 @@ type batch struct {
 	stderr  bytes.Buffer // what is written past the app
 }
 
-// batchLine is a command line with settings such as NAME=value, batchAnswer is what came of it.
+// batchLine is a command line with settings such as NAME=value, batchAnswer is its result.
 type batchLine struct{ Env, Args []string }
 
 type batchAnswer struct {

@@ -62,8 +62,8 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			return
 		}
-		// The library keeps one cache of tokens for the process: those of an earlier emulator, too. A
-		// request with claims passes it over.
+		// The library keeps one cache of tokens for the process: those of an earlier emulator, too.
+		// A request with claims passes it over.
 		token, err := credential.GetToken(context.Background(),
 			sdk.TokenRequestOptions{Claims: `{"access_token":{}}`,
 				Scopes: []string{"https://management.core.windows.net//.default"}})

@@ -52,11 +52,14 @@ func Sources(ctx context.Context, s plan.Facts, configs []v1alpha1.ClusterRoutes
 	return sources, err
 }
 
-// Tables lists the tables that were not tried yet: the given ones, the targets, and those of
-// guarded subnets.
+// Tables lists the tables that were not tried yet: the given ones, and all that the configs name,
+// as the cluster's, as targets or for guarded subnets.
 func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.ID) []arm.ID {
 	ids = slices.Clone(ids)
 	for _, c := range configs {
+		if c.Spec.RouteTableID != "" {
+			ids = append(ids, arm.ID(c.Spec.RouteTableID))
+		}
 		for _, t := range c.Spec.Targets {
 			ids = append(ids, arm.ID(t.RouteTableID))
 		}
