@@ -117,7 +117,8 @@ func TestTerraformPlans(t *testing.T) {
 				t.Fatal(err)
 			}
 			commands := [][]string{{"validate"}} // what is built in needs no init
-			if c.cluster != nil {                // otherwise data of clusters decides what is created
+			// otherwise data of clusters decides what is created
+			if c.cluster != nil {
 				commands = append(commands, []string{"plan", "-input=false"})
 			}
 			for _, command := range commands {
