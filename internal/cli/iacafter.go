@@ -67,6 +67,16 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	if len(clusters) == 0 {
 		return nil
 	}
+	for _, id := range clusters { // a plan has no activity log: its subnets show whose table it is
+		for _, subnet := range before.NodeSubnetIDs(before.Cluster(id)) {
+			if at := before.Subnet(subnet); at != nil && at.RouteTable != "" {
+				before.Learn(id).Written = inventory.SortIDs(append(before.Known(id).Written,
+					at.RouteTable))
+			}
+		}
+		before.Learn(id).LogRead, after.Learn(id).LogRead = true, true
+		after.Learn(id).Written = before.Known(id).Written
+	}
 	c := diagnose.Case{Clusters: clusters, Configs: slices.Clone(configs),
 		Proposed: len(configs) == 0}
 	if c.Proposed {

@@ -16,8 +16,8 @@ import (
 func TestMigratePlanFleet(t *testing.T) {
 	t.Parallel()
 	planted := map[string]string{
-		"shop-05": "association-lost", // broken from the start
-		"shop-09": "migration-gateway-on-table",
+		"shop-05": "association-lost",        // broken from the start
+		"shop-09": "association-other-table", // the nodes have the gateway's table
 		"shop-10": "migration-gateway-on-table",
 		"shop-12": "migration-policy",
 		"shop-13": "migration-version",

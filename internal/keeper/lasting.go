@@ -93,9 +93,8 @@ func (c *check) recallTables(ctx context.Context) error {
 			!agrees && !plan.LeadsToNodes(s, config, table) {
 			continue
 		}
-		if !agrees {
-			c.k.log.Warn("the cluster's route table is known from before the restart, and its "+
-				"node subnets do not have it",
+		if !agrees && hasAnother(s.Snapshot, s.NodeSubnetIDs(cluster), was.Table) {
+			c.k.log.Warn("a node subnet has another route table than before the restart",
 				"cluster", config.Metadata.Name, "table", string(was.Table))
 		}
 		m.lastTable, m.lastProven, m.recalled = was.Table, was.Proven && agrees, !agrees
@@ -109,6 +108,14 @@ func hasOnly(s *inventory.Snapshot, subnets []arm.ID, table arm.ID) bool {
 	return len(subnets) > 0 && !slices.ContainsFunc(subnets, func(id arm.ID) bool {
 		subnet := s.Subnet(id)
 		return subnet == nil || !subnet.RouteTable.Equal(table)
+	})
+}
+
+// hasAnother reports whether one of the node subnets has another table.
+func hasAnother(s *inventory.Snapshot, subnets []arm.ID, table arm.ID) bool {
+	return slices.ContainsFunc(subnets, func(id arm.ID) bool {
+		subnet := s.Subnet(id)
+		return subnet != nil && subnet.RouteTable != "" && !subnet.RouteTable.Equal(table)
 	})
 }
 
