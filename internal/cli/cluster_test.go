@@ -212,14 +212,13 @@ func (b *builtOne) kill(n int, when, method, verb string, args ...string) {
 	if err := cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); b.a.e.Faults()[0].Fired == 0; time.Sleep(
+	for deadline := time.Now().Add(time.Minute); b.a.e.Faults()[0].Held == 0; time.Sleep(
 		10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			_ = cmd.Process.Kill()
 			b.t.Fatalf("%s did not get to its call %d", verb, n)
 		}
 	}
-	time.Sleep(50 * time.Millisecond) // if the call is held after its effect, wait for it
 	if err := cmd.Process.Kill(); err != nil {
 		b.t.Fatal(err)
 	}

@@ -195,9 +195,10 @@ func TestControllers(t *testing.T) {
 			if err := m.scale(nodes); err != nil {
 				t.Fatal(err)
 			}
-			m.until("writing", func() bool { return m.e.Faults()[0].Fired > 0 })
-			// if the fault holds a write after its effect, wait for it
-			time.Sleep(100 * time.Millisecond)
+			m.until("writing", func() bool {
+				f := m.e.Faults()[0]
+				return f.Fired > 0 && (f.Held > 0 || f.Hold == "")
+			})
 			if err := leader.Process.Signal(c.kill); err != nil {
 				t.Fatal(err)
 			}

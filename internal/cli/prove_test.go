@@ -82,13 +82,12 @@ func (p *proving) untilHeld(n int, when string) *exec.Cmd {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() { _ = run.Process.Kill() })
-	for deadline := time.Now().Add(time.Minute); p.a.e.Faults()[0].Fired == 0; {
+	for deadline := time.Now().Add(time.Minute); p.a.e.Faults()[0].Held == 0; {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("it did not get there:\n%s", out.String())
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	time.Sleep(50 * time.Millisecond) // until a write that is held after it took effect has done so
 	return run
 }
 

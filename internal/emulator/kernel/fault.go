@@ -51,10 +51,13 @@ type Fault struct {
 	Stale bool `json:"stale,omitempty"`
 	// Fired is how often it has happened; it is only reported.
 	Fired int `json:"fired"`
+	// Held is how many calls Hold keeps waiting now; it is only reported.
+	Held int `json:"held,omitempty"`
 
 	later  bool // it began with a Skip
 	path   *regexp.Regexp
 	chance *rand.Rand
+	of     *Fault // what was injected, of what was taken
 }
 
 func (f *Fault) check() error {
@@ -89,8 +92,6 @@ func (f *Fault) Before() bool { return f.Status != 0 || f.Cut == "before" || f.H
 
 // After reports whether the call takes effect and is not answered.
 func (f *Fault) After() bool { return f.Cut == "after" || f.Hold == "after" }
-
-func (f *Fault) wait(ctx context.Context) { <-ctx.Done() }
 
 // right reports whether the fault is a right to read that the caller lacks.
 func (f *Fault) right() bool {
@@ -145,9 +146,22 @@ func (fs *faults) Take(c *Call, internal bool) *Fault {
 		}
 		f.Fired++
 		fired := *f
+		fired.of = f
 		return &fired
 	}
 	return nil
+}
+
+// hold waits until the client of a call is gone.
+func (fs *faults) hold(ctx context.Context, f *Fault) {
+	count := func(n int) {
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		f.of.Held += n
+	}
+	count(1)
+	<-ctx.Done()
+	count(-1)
 }
 
 // hidden returns which resources faults take the caller's right to read away from; nil for none.

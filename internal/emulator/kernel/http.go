@@ -137,7 +137,7 @@ func (k *Kernel) Serve(w http.ResponseWriter, r *http.Request, control bool) {
 	switch {
 	case fault != nil && fault.Before():
 		if fault.Hold == "before" {
-			fault.wait(r.Context())
+			k.Faults.hold(r.Context(), fault)
 		}
 		if fault.Status == 0 {
 			k.Requests.Add(c, start, Reply{}, "cut before")
@@ -159,7 +159,7 @@ func (k *Kernel) Serve(w http.ResponseWriter, r *http.Request, control bool) {
 	if fault != nil && fault.After() {
 		note = "cut after"
 		if fault.Hold == "after" {
-			fault.wait(r.Context())
+			k.Faults.hold(r.Context(), fault)
 		}
 	}
 	k.Requests.Add(c, start, answer, note)
