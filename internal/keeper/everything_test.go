@@ -454,6 +454,10 @@ func (d *everything) proven(target arm.ID, want []string) []string {
 			}
 		}
 		switch {
+		case i >= 0 && slices.ContainsFunc(d.members, func(m *member) bool {
+			return d.says(finding.WrongHop, m.table)
+		}): // the cluster's table leads to another node than it names: no copy follows
+			want[i] = route
 		case d.forgotten(prefix) && m == nil:
 			expect(route, append(unproven, finding.UnmanagedOverlap)...)
 			if want = append(want, route); i >= 0 {
