@@ -307,3 +307,26 @@ func TestHangingIsTold(t *testing.T) {
 		})
 	}
 }
+
+// TestLogRefused: the association is lost before the keeper's first check, so only the activity log
+// shows the cluster's table, and the keeper may not read it yet. It repairs the subnet within 90 s
+// of the role's assignment.
+func TestLogRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		time.Sleep(10 * time.Minute) // until the log shows the cluster's writes
+		w.strip(w.demo.NodeSubnet)
+		assigned := w.inject(emulator.Fault{Path: "eventtypes", Status: 403,
+			Code: "AuthorizationFailed", Count: -1})
+		k := w.run(30*time.Second, w.demoConfig())
+		results := k.since(5 * time.Minute)
+		if last := results[len(results)-1]; !says(last, finding.TableUnknown) {
+			t.Errorf("findings %+v", last.Findings)
+		}
+		assigned()
+		k.since(90 * time.Second)
+		if got := w.tableOf(w.demo.NodeSubnet); !got.Equal(w.demo.ClusterTable) {
+			t.Errorf("the node subnet has %q", got)
+		}
+	})
+}

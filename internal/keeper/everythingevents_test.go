@@ -348,6 +348,7 @@ func (d *everything) fault(m *member) {
 		late = graceMost
 	case "403":
 		f.Status, f.Code, grace = 403, "AuthorizationFailed", time.Minute
+		late = retryCluster + graceMost
 	case "409":
 		f.Status, f.Code, f.Method = 409, "AnotherOperationInProgress", "PUT"
 	case "412":

@@ -30,8 +30,9 @@ type memory struct {
 	recalled bool
 
 	// what was read to find the cluster's route table, and when
-	asked time.Time
-	found inventory.Known
+	asked   time.Time
+	found   inventory.Known
+	refused bool // the activity log or a list could not be read
 
 	// next hops in its table, and since when which prefixes lead to them
 	hops   map[netip.Addr]ledBy
@@ -49,7 +50,8 @@ const (
 	// retryCluster is how soon a cluster that could not be read is read again, and the shortest
 	// time between reads because its table has routes to unknown addresses.
 	retryCluster = time.Minute
-	// askAgain is how long an answer of the activity log that led to no table is reused.
+	// askAgain is how long an answer of the activity log that led to no table is reused. A refused
+	// read is tried again after retryCluster: a role that was assigned late is noticed soon.
 	askAgain = 10 * time.Minute
 	// steadyAfter is longer than a cloud provider takes to repair its table: it trusts its cache
 	// for two minutes and writes in batches of 30 seconds (docs/azure.md).
@@ -68,7 +70,11 @@ func (m *memory) recall(s plan.Facts, id arm.ID) {
 		Subnets: m.subnets, InSync: m.inSync, Had: m.had, Nodes: m.nodes}
 	known := s.Learn(id)
 	known.AKSSubnets = m.aksSubnets
-	if !m.asked.IsZero() && time.Since(m.asked) < askAgain {
+	reuse := askAgain
+	if m.refused {
+		reuse = retryCluster
+	}
+	if !m.asked.IsZero() && time.Since(m.asked) < reuse {
 		known.LogRead, known.Written, known.LogNext, known.LogCut = m.found.LogRead,
 			m.found.Written, m.found.LogNext, m.found.LogCut
 		known.ManagedRead, known.Managed = m.found.ManagedRead, m.found.Managed

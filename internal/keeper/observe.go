@@ -256,18 +256,20 @@ func (c *check) discover(ctx context.Context) ([]arm.ID, error) {
 		func(ctx context.Context, want inventory.Wanted) error {
 			err := c.read(ctx, c.s.Snapshot, want)
 			for _, id := range slices.Concat(want.Written, want.Managed) {
-				if err == nil && !c.unanswered(id) {
+				failed, passing := c.unanswered(id)
+				if err == nil && !passing {
 					m := c.mem.clusters[id.Key()]
-					m.asked, m.found = time.Now(), c.s.Known(id)
+					m.asked, m.found, m.refused = time.Now(), c.s.Known(id), failed
 				}
 			}
 			return err
 		})
 }
 
-// unanswered reports whether the activity log, or the list of managed tables, failed for a
-// transient reason. The next check asks again instead of treating the answer as empty.
-func (c *check) unanswered(cluster arm.ID) bool {
+// unanswered reports whether the activity log, or the list of managed tables, could not be read,
+// and whether the reason is transient. The next check asks again then, instead of treating the
+// answer as empty.
+func (c *check) unanswered(cluster arm.ID) (failed, passing bool) {
 	scopes := []arm.ID{arm.ID("/subscriptions/" + cluster.Subscription())}
 	if doc := c.s.Cluster(cluster); doc != nil {
 		scopes = append(scopes, doc.NodeGroup())
@@ -275,10 +277,12 @@ func (c *check) unanswered(cluster arm.ID) bool {
 			scopes = append(scopes, arm.ID("/subscriptions/"+subnet.Subscription()))
 		}
 	}
-	return slices.ContainsFunc(scopes, func(id arm.ID) bool {
-		u, unread := c.s.Unread[id.Key()]
-		return unread && passes(u)
-	})
+	for _, id := range scopes {
+		if u, unread := c.s.Unread[id.Key()]; unread {
+			failed, passing = true, passing || passes(u)
+		}
+	}
+	return failed, passing
 }
 
 // passes reports whether a resource that could not be read may be readable soon.
