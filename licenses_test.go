@@ -17,12 +17,13 @@ import (
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright)([.-].*)?$`)
 
 // TestLicenses: the text of `routekeeper licenses` has the licences and notices of all modules that
-// are linked, for each system. go test . -run Licenses -update writes it from the module cache.
+// are linked into a program, for each system. go test . -run Licenses -update writes it from the
+// module cache.
 func TestLicenses(t *testing.T) {
 	folders := map[string]string{} // by module and version
 	for _, system := range []string{"linux", "darwin", "windows"} {
 		cmd := exec.Command("go", "list", "-deps", "-f",
-			"{{with .Module}}{{.Path}}\t{{.Version}}\t{{.Dir}}{{end}}", ".")
+			"{{with .Module}}{{.Path}}\t{{.Version}}\t{{.Dir}}{{end}}", ".", "./cmd/...")
 		cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
 		out, err := cmd.Output()
 		if err != nil {

@@ -30,12 +30,14 @@ func (a addresses) file(tag, name string) string {
 	return a.home() + "/releases/download/" + tag + "/" + name
 }
 
-// image is the repository of images, charts the parent of the repository of charts.
-func (a addresses) image() string {
+// image is the repository of a program's images.
+func (a addresses) image(of program) string {
 	if !a.known() {
 		return ""
 	}
-	return "ghcr.io/" + strings.ToLower(a.repository)
+	suffix := strings.TrimPrefix(of.name, mainProgram.name)
+	return "ghcr.io/" + strings.ToLower(a.repository) + suffix
 }
 
-func (a addresses) charts() string { return a.image() + "/charts" }
+// charts is the parent of the repository of charts.
+func (a addresses) charts() string { return a.image(mainProgram) + "/charts" }

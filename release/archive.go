@@ -25,9 +25,9 @@ type file struct {
 	link string
 }
 
-// archive is the name of a platform's archive, without its ending.
-func (r *release) archive(platform string) string {
-	return fmt.Sprintf("routekeeper_%s_%s", r.version, strings.ReplaceAll(platform, "/", "_"))
+// archive is the name of a program's archive for a platform, without its ending.
+func (r *release) archive(of program, platform string) string {
+	return fmt.Sprintf("%s_%s_%s", of.name, r.version, strings.ReplaceAll(platform, "/", "_"))
 }
 
 // ending is the ending of a platform's archive.
@@ -38,9 +38,9 @@ func ending(platform string) string {
 	return ".tar.gz"
 }
 
-// pages has the program write its man pages and completions.
-func (r *release) pages(ctx context.Context, binary string) ([]file, error) {
-	man := filepath.Join(r.work, "man")
+// pages has a program write its man pages and completions.
+func (r *release) pages(ctx context.Context, of program, binary string) ([]file, error) {
+	man := filepath.Join(r.work, "man", of.name)
 	if out, err := exec.CommandContext(ctx, binary, "man", man).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("man: %w: %s", err, out)
 	}
@@ -48,8 +48,8 @@ func (r *release) pages(ctx context.Context, binary string) ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
-	for shell, name := range map[string]string{"bash": "routekeeper.bash", "zsh": "_routekeeper",
-		"fish": "routekeeper.fish", "powershell": "routekeeper.ps1"} {
+	for shell, name := range map[string]string{"bash": of.name + ".bash", "zsh": "_" + of.name,
+		"fish": of.name + ".fish", "powershell": of.name + ".ps1"} {
 		out, err := exec.CommandContext(ctx, binary, "completion", shell).Output()
 		if err != nil {
 			return nil, fmt.Errorf("completion %s: %w", shell, err)
@@ -77,13 +77,14 @@ func filesOf(folder, as string) (files []file, err error) {
 	return files, err
 }
 
-// writeArchive writes the archive of a platform: the program, what belongs to it, and its pages.
-func (r *release) writeArchive(platform string, pages []file) error {
-	program, err := os.ReadFile(r.binary(platform))
+// writeArchive writes the archive of a program for a platform: the program, what belongs to it, and
+// its pages.
+func (r *release) writeArchive(of program, platform string, pages []file) error {
+	program, err := os.ReadFile(r.binary(of, platform))
 	if err != nil {
 		return err
 	}
-	name := filepath.Base(r.binary(platform))
+	name := filepath.Base(r.binary(of, platform))
 	files := append([]file{{name: name, mode: 0o755, raw: program}}, pages...)
 	for _, name := range []string{"LICENSE", "NOTICE", "README.md", "CHANGELOG.md"} {
 		raw, err := os.ReadFile(filepath.Join(r.source, name))
@@ -92,13 +93,15 @@ func (r *release) writeArchive(platform string, pages []file) error {
 		}
 		files = append(files, file{name: name, mode: 0o644, raw: raw})
 	}
-	deploy, err := filesOf(filepath.Join(r.source, "deploy"), "deploy")
-	if err != nil {
-		return err
-	}
-	files = append(files, deploy...)
-	if ending(platform) == ".tar.gz" {
-		files = append(files, file{name: "kubectl-routekeeper", link: name})
+	if of == mainProgram {
+		deploy, err := filesOf(filepath.Join(r.source, "deploy"), "deploy")
+		if err != nil {
+			return err
+		}
+		files = append(files, deploy...)
+		if ending(platform) == ".tar.gz" {
+			files = append(files, file{name: "kubectl-routekeeper", link: name})
+		}
 	}
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	var out bytes.Buffer
@@ -110,7 +113,7 @@ func (r *release) writeArchive(platform string, pages []file) error {
 	if err != nil {
 		return err
 	}
-	return r.write(r.archive(platform)+ending(platform), out.Bytes())
+	return r.write(r.archive(of, platform)+ending(platform), out.Bytes())
 }
 
 func (r *release) zip(out *bytes.Buffer, files []file) error {

@@ -23,6 +23,20 @@ import (
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64",
 	"windows/amd64", "windows/arm64"}
 
+// program is a program of a release. It has archives and an image of its own.
+type program struct {
+	name   string
+	source string // its package
+	image  string // the folder of its OCI layout
+}
+
+var (
+	mainProgram       = program{"routekeeper", ".", "image"}
+	controllerProgram = program{"routekeeper-controller", "./cmd/routekeeper-controller",
+		"image-controller"}
+	programs = []program{mainProgram, controllerProgram}
+)
+
 // release is one release, or a snapshot.
 type release struct {
 	source, dist string
@@ -97,29 +111,12 @@ func (r *release) build(ctx context.Context) (err error) {
 	if err := os.MkdirAll(r.dist, 0o755); err != nil {
 		return err
 	}
-	host := runtime.GOOS + "/" + runtime.GOARCH
-	for _, p := range append([]string{host}, r.platforms...) {
-		if err := r.compile(ctx, p); err != nil {
+	for _, of := range programs {
+		if err := r.buildProgram(ctx, of); err != nil {
 			return err
 		}
 	}
-	pages, err := r.pages(ctx, r.binary(host))
-	if err != nil {
-		return err
-	}
-	for _, p := range r.platforms {
-		if err := r.writeArchive(p, pages); err != nil {
-			return err
-		}
-		bom, err := r.sbom(p, nil)
-		if err != nil {
-			return err
-		}
-		if err := r.write(r.archive(p)+".cdx.json", bom); err != nil {
-			return err
-		}
-	}
-	for _, write := range []func() error{r.writeNotes, r.writeImage, r.writeChart, r.writeFormula,
+	for _, write := range []func() error{r.writeNotes, r.writeChart, r.writeFormula,
 		r.writeChecksums} {
 		if err := write(); err != nil {
 			return err
@@ -129,18 +126,45 @@ func (r *release) build(ctx context.Context) (err error) {
 	return nil
 }
 
-// binary is where the program of a platform is built.
-func (r *release) binary(platform string) string {
-	name := "routekeeper"
+// buildProgram makes the archives, SBOMs and images of a program.
+func (r *release) buildProgram(ctx context.Context, of program) error {
+	host := runtime.GOOS + "/" + runtime.GOARCH
+	for _, p := range append([]string{host}, r.platforms...) {
+		if err := r.compile(ctx, of, p); err != nil {
+			return err
+		}
+	}
+	pages, err := r.pages(ctx, of, r.binary(of, host))
+	if err != nil {
+		return err
+	}
+	for _, p := range r.platforms {
+		if err := r.writeArchive(of, p, pages); err != nil {
+			return err
+		}
+		bom, err := r.sbom(of, p, nil)
+		if err != nil {
+			return err
+		}
+		if err := r.write(r.archive(of, p)+".cdx.json", bom); err != nil {
+			return err
+		}
+	}
+	return r.writeImage(of)
+}
+
+// binary is where a program is built for a platform.
+func (r *release) binary(of program, platform string) string {
+	name := of.name
 	if strings.HasPrefix(platform, "windows/") {
 		name += ".exe"
 	}
 	return filepath.Join(r.work, strings.ReplaceAll(platform, "/", "_"), name)
 }
 
-// compile builds the program for a platform, once.
-func (r *release) compile(ctx context.Context, platform string) error {
-	if _, err := os.Stat(r.binary(platform)); err == nil {
+// compile builds a program for a platform, once.
+func (r *release) compile(ctx context.Context, of program, platform string) error {
+	if _, err := os.Stat(r.binary(of, platform)); err == nil {
 		return nil
 	}
 	const at = "routekeeper.dev/routekeeper/internal/cli."
@@ -150,18 +174,18 @@ func (r *release) compile(ctx context.Context, platform string) error {
 			" -X "+at+"releaseVersion="+r.tag+
 			" -X "+at+"releaseCommit="+r.commit+
 			" -X "+at+"releaseDate="+r.date.Format(time.RFC3339),
-		"-o", r.binary(platform), ".")
+		"-o", r.binary(of, platform), of.source)
 	c.Dir, c.Stderr = r.source, os.Stderr
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+system, "GOARCH="+processor)
 	if err := c.Run(); err != nil {
-		return fmt.Errorf("building for %s: %w", platform, err)
+		return fmt.Errorf("building %s for %s: %w", of.name, platform, err)
 	}
 	return nil
 }
 
 // built is what the go command recorded in a program about how it was built.
-func (r *release) built(platform string) (*buildinfo.BuildInfo, error) {
-	return buildinfo.ReadFile(r.binary(platform))
+func (r *release) built(of program, platform string) (*buildinfo.BuildInfo, error) {
+	return buildinfo.ReadFile(r.binary(of, platform))
 }
 
 // write writes a file of the release.
@@ -171,7 +195,7 @@ func (r *release) write(name string, raw []byte) error {
 
 // writeChart writes the chart as a package, and the plain manifests.
 func (r *release) writeChart() error {
-	c, err := readChart(r.source, r.version, r.at.image(), r.date)
+	c, err := readChart(r.source, r.version, r.at.image(controllerProgram), r.date)
 	if err != nil {
 		return err
 	}

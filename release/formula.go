@@ -55,7 +55,7 @@ func (r *release) writeFormula() error {
 	for i, os := range []string{"darwin", "linux"} {
 		for _, processor := range []struct{ ruby, golang string }{{"arm", "arm64"},
 			{"intel", "amd64"}} {
-			name := r.archive(os+"/"+processor.golang) + ".tar.gz"
+			name := r.archive(mainProgram, os+"/"+processor.golang) + ".tar.gz"
 			if sums[name] == "" {
 				return nil
 			}

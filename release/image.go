@@ -24,7 +24,6 @@ import (
 )
 
 const (
-	imageFolder = "image" // the OCI layout in the folder of a release
 	// typeSBOM is the type of the artifacts that hold an image's SBOM.
 	typeSBOM = "application/vnd.cyclonedx+json"
 	// typeVersion is the annotation that names the tag of an image in a layout.
@@ -32,9 +31,9 @@ const (
 	rootsModule = "golang.org/x/crypto/x509roots/fallback"
 )
 
-// writeImage writes the images of all Linux platforms as one OCI layout, each with its SBOM as a
-// referrer.
-func (r *release) writeImage() error {
+// writeImage writes a program's images of all Linux platforms as one OCI layout, each with its SBOM
+// as a referrer.
+func (r *release) writeImage(of program) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	var boms []v1.Image
 	base, err := r.baseLayer()
@@ -46,17 +45,17 @@ func (r *release) writeImage() error {
 		if system != "linux" {
 			continue
 		}
-		image, err := r.image(platform, base)
+		image, err := r.image(of, platform, base)
 		if err != nil {
 			return err
 		}
-		of, err := partial.Descriptor(image)
+		about, err := partial.Descriptor(image)
 		if err != nil {
 			return err
 		}
-		of.Platform = &v1.Platform{OS: system, Architecture: processor}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: *of})
-		bom, err := r.imageSBOM(platform, *of)
+		about.Platform = &v1.Platform{OS: system, Architecture: processor}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: *about})
+		bom, err := r.imageSBOM(of, platform, *about)
 		if err != nil {
 			return err
 		}
@@ -65,8 +64,8 @@ func (r *release) writeImage() error {
 	if len(boms) == 0 {
 		return nil
 	}
-	index = mutate.Annotations(index, r.labels()).(v1.ImageIndex)
-	path, err := layout.Write(filepath.Join(r.dist, imageFolder), empty.Index)
+	index = mutate.Annotations(index, r.labels(of)).(v1.ImageIndex)
+	path, err := layout.Write(filepath.Join(r.dist, of.image), empty.Index)
 	if err != nil {
 		return err
 	}
@@ -82,11 +81,11 @@ func (r *release) writeImage() error {
 	return nil
 }
 
-// labels describe an image.
-func (r *release) labels() map[string]string {
+// labels describe a program's image.
+func (r *release) labels(of program) map[string]string {
 	const prefix = "org.opencontainers.image."
 	labels := map[string]string{
-		prefix + "title":       "routekeeper",
+		prefix + "title":       of.name,
 		prefix + "description": "Keeps AKS pod routes and route tables correct",
 		prefix + "licenses":    "Apache-2.0",
 		prefix + "version":     r.version,
@@ -143,15 +142,15 @@ func (r *release) layer(files []file) (v1.Layer, error) {
 		tarball.WithMediaType(types.OCILayer))
 }
 
-// image is the image of a platform.
-func (r *release) image(platform string, base v1.Layer) (v1.Image, error) {
-	program, err := os.ReadFile(r.binary(platform))
+// image is the image of a program for a platform.
+func (r *release) image(of program, platform string, base v1.Layer) (v1.Image, error) {
+	program, err := os.ReadFile(r.binary(of, platform))
 	if err != nil {
 		return nil, err
 	}
 	layer, err := r.layer([]file{{name: "usr/", mode: fs.ModeDir | 0o755},
 		{name: "usr/bin/", mode: fs.ModeDir | 0o755},
-		{name: "usr/bin/routekeeper", mode: 0o755, raw: program}})
+		{name: "usr/bin/" + of.name, mode: 0o755, raw: program}})
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +161,8 @@ func (r *release) image(platform string, base v1.Layer) (v1.Image, error) {
 	image, err = mutate.ConfigFile(image, &v1.ConfigFile{
 		OS: system, Architecture: processor, Created: created,
 		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{}},
-		Config: v1.Config{Entrypoint: []string{"/usr/bin/routekeeper"}, User: user + ":" + user,
-			WorkingDir: "/", Env: []string{"PATH=/usr/bin", "HOME=/tmp"}, Labels: r.labels()},
+		Config: v1.Config{Entrypoint: []string{"/usr/bin/" + of.name}, User: user + ":" + user,
+			WorkingDir: "/", Env: []string{"PATH=/usr/bin", "HOME=/tmp"}, Labels: r.labels(of)},
 	})
 	if err != nil {
 		return nil, err
@@ -172,15 +171,15 @@ func (r *release) image(platform string, base v1.Layer) (v1.Image, error) {
 		mutate.Addendum{Layer: base, History: v1.History{Created: created,
 			CreatedBy: "certificate authorities"}},
 		mutate.Addendum{Layer: layer, History: v1.History{Created: created,
-			CreatedBy: "routekeeper " + r.version}})
+			CreatedBy: of.name + " " + r.version}})
 	if err != nil {
 		return nil, err
 	}
-	return mutate.Annotations(image, r.labels()).(v1.Image), nil
+	return mutate.Annotations(image, r.labels(of)).(v1.Image), nil
 }
 
 // imageSBOM is an artifact that refers to an image and has its SBOM.
-func (r *release) imageSBOM(platform string, of v1.Descriptor) (v1.Image, error) {
+func (r *release) imageSBOM(of program, platform string, image v1.Descriptor) (v1.Image, error) {
 	version := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
@@ -189,7 +188,7 @@ func (r *release) imageSBOM(platform string, of v1.Descriptor) (v1.Image, error)
 			}
 		}
 	}
-	raw, err := r.sbom(platform, []cdx.Component{component(rootsModule, version)})
+	raw, err := r.sbom(of, platform, []cdx.Component{component(rootsModule, version)})
 	if err != nil {
 		return nil, err
 	}
@@ -200,6 +199,6 @@ func (r *release) imageSBOM(platform string, of v1.Descriptor) (v1.Image, error)
 	if err != nil {
 		return nil, err
 	}
-	of.Platform = nil
-	return mutate.Subject(artifact, of).(v1.Image), nil
+	image.Platform = nil
+	return mutate.Subject(artifact, image).(v1.Image), nil
 }

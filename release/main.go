@@ -1,6 +1,6 @@
 // Release builds what a release of routekeeper consists of, without a daemon and without a network:
 // archives, images, chart, manifests, SBOMs and checksums. The same commit, Go and version make the
-// same bytes. It also pushes the image and the chart to a registry.
+// same bytes. It also pushes the images and the chart to a registry.
 //
 // It is a separate module, so that its dependencies are not in the program's go.mod.
 package main

@@ -26,9 +26,14 @@ func push(ctx context.Context, dist string, at addresses) error {
 	}
 	options := []remote.Option{remote.WithContext(ctx),
 		remote.WithAuthFromKeychain(authn.DefaultKeychain)}
-	image, err := pushImage(filepath.Join(dist, imageFolder), at.image(), options)
-	if err != nil {
-		return err
+	for _, of := range programs {
+		image, err := pushImage(filepath.Join(dist, of.image), at.image(of), options)
+		if err != nil {
+			return err
+		}
+		repository, digest, _ := strings.Cut(image, "@")
+		fmt.Printf("%[1]s=%[2]s\n%[1]s-name=%[3]s\n%[1]s-digest=%[4]s\n", of.image, image,
+			repository, digest)
 	}
 	charts, err := filepath.Glob(filepath.Join(dist, "routekeeper-*.tgz"))
 	if err != nil || len(charts) != 1 {
@@ -38,9 +43,7 @@ func push(ctx context.Context, dist string, at addresses) error {
 	if err != nil {
 		return err
 	}
-	repository, digest, _ := strings.Cut(image, "@")
-	fmt.Printf("image=%s\nimage-name=%s\nimage-digest=%s\nchart=%s\n", image, repository, digest,
-		chart)
+	fmt.Printf("chart=%s\n", chart)
 	return nil
 }
 

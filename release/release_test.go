@@ -79,7 +79,9 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
-	t.Run("image", func(t *testing.T) { checkImage(t, first, version) })
+	for _, of := range programs {
+		t.Run(of.image, func(t *testing.T) { checkImage(t, of, first, version) })
+	}
 	t.Run("chart", func(t *testing.T) { checkPackage(t, first, version) })
 	t.Run("push", func(t *testing.T) { checkPush(t, first, version) })
 	if text := read(t, filepath.Join(first, notesFolder, "notes.md")); !strings.HasPrefix(text,
@@ -153,27 +155,50 @@ func unpack(t *testing.T, from io.Reader, to string) {
 
 // checkArchives unpacks this machine's archive and runs what is in it.
 func checkArchives(t *testing.T, dist, version string) {
+	for _, of := range programs {
+		checkArchivesOf(t, of, dist, version)
+	}
+	into := unpackArchive(t, controllerProgram, dist, version)
+	checkController(t, version, func(args ...string) string {
+		return sh(t, into, filepath.Join(into, controllerProgram.name), args...)
+	})
+	if text := read(t, filepath.Join(into, "man/man1/routekeeper-controller.1")); !strings.Contains(
+		text, ".TH \"ROUTEKEEPER-CONTROLLER\" \"1\"") {
+		t.Errorf("the man page of the controller is %s", text)
+	}
+	into = unpackArchive(t, mainProgram, dist, version)
+	program := filepath.Join(into, "routekeeper")
+	checkProgram(t, version, func(args ...string) string { return sh(t, into, program, args...) })
+	checkFiles(t, into)
+}
+
+// checkArchivesOf checks the names and SBOMs of a program's archives.
+func checkArchivesOf(t *testing.T, of program, dist, version string) {
 	for _, p := range testPlatforms {
 		r := release{version: version}
-		path := filepath.Join(dist, r.archive(p)+ending(p))
+		path := filepath.Join(dist, r.archive(of, p)+ending(p))
 		if ending(p) == ".zip" {
 			z, err := zip.OpenReader(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if z.File[len(z.File)-1].Name != "routekeeper.exe" {
+			if z.File[len(z.File)-1].Name != of.name+".exe" {
 				t.Errorf("%s ends with %s", path, z.File[len(z.File)-1].Name)
 			}
 			z.Close()
 		}
-		raw, err := os.ReadFile(filepath.Join(dist, r.archive(p)+".cdx.json"))
+		raw, err := os.ReadFile(filepath.Join(dist, r.archive(of, p)+".cdx.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		checkSBOM(t, raw, p, "")
 	}
-	packed, err := os.Open(filepath.Join(dist, "routekeeper_"+version+"_linux_"+runtime.GOARCH+
-		".tar.gz"))
+}
+
+// unpackArchive unpacks a program's archive for this machine, and returns the folder.
+func unpackArchive(t *testing.T, of program, dist, version string) string {
+	packed, err := os.Open(filepath.Join(dist, (&release{version: version}).archive(of,
+		"linux/"+runtime.GOARCH)+".tar.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,8 +209,11 @@ func checkArchives(t *testing.T, dist, version string) {
 	}
 	into := t.TempDir()
 	unpack(t, plain, into)
-	program := filepath.Join(into, "routekeeper")
-	checkProgram(t, version, func(args ...string) string { return sh(t, into, program, args...) })
+	return into
+}
+
+// checkFiles checks what the archive of the main program has, next to the program.
+func checkFiles(t *testing.T, into string) {
 	if out := sh(t, into, filepath.Join(into, "kubectl-routekeeper"), "--help"); !strings.Contains(
 		out, "kubectl routekeeper COMMAND") {
 		t.Errorf("kubectl-routekeeper --help prints %s", out)
@@ -206,6 +234,19 @@ func checkArchives(t *testing.T, dist, version string) {
 		if text := read(t, filepath.Join(into, path)); !strings.Contains(text, want) {
 			t.Errorf("%s has no %s", path, want)
 		}
+	}
+}
+
+// checkController checks the version of a released controller.
+func checkController(t *testing.T, version string, run func(...string) string) {
+	t.Helper()
+	var v struct{ Version string }
+	if err := json.Unmarshal([]byte(run("version", "-o", "json")), &v); err != nil ||
+		v.Version != "v"+version {
+		t.Errorf("version: %+v, %v", v, err)
+	}
+	if help := run("--help"); !strings.Contains(help, "ClusterRoutes objects") {
+		t.Errorf("--help prints %s", help)
 	}
 }
 
@@ -269,8 +310,8 @@ func checkSBOM(t *testing.T, raw []byte, platform, more string) {
 
 // checkImage validates the layout, unpacks this machine's image and runs it on a file system of its
 // own: without the machine's certificates, libraries and users.
-func checkImage(t *testing.T, dist, version string) {
-	path, err := layout.FromPath(filepath.Join(dist, imageFolder))
+func checkImage(t *testing.T, of program, dist, version string) {
+	path, err := layout.FromPath(filepath.Join(dist, of.image))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,12 +379,12 @@ func checkImage(t *testing.T, dist, version string) {
 		}
 		checkSBOM(t, raw, d.Platform.String(), "pkg:golang/"+rootsModule+"@")
 		if d.Platform.Architecture == runtime.GOARCH {
-			runImage(t, image, version)
+			runImage(t, of, image, version)
 		}
 	}
 }
 
-func runImage(t *testing.T, image v1.Image, version string) {
+func runImage(t *testing.T, of program, image v1.Image, version string) {
 	root := t.TempDir()
 	unpack(t, mutate.Extract(image), root)
 	if err := os.Chmod(filepath.Join(root, "tmp"), 0o1777); err != nil { // whatever the umask is
@@ -373,7 +414,7 @@ func runImage(t *testing.T, image v1.Image, version string) {
 			t.Errorf("no certificate of %s", want)
 		}
 	}
-	program, args := filepath.Join(root, "usr/bin/routekeeper"), []string{}
+	program, args := filepath.Join(root, "usr/bin", of.name), []string{}
 	if os.Geteuid() == 0 { // as the image's user, and only with the image's files
 		if path, err := exec.LookPath("chroot"); err == nil {
 			for dir := filepath.Dir(root); dir != os.TempDir() &&
@@ -382,11 +423,15 @@ func runImage(t *testing.T, image v1.Image, version string) {
 					t.Fatal(err)
 				}
 			}
-			args = []string{"--userspec=" + user + ":" + user, root, "/usr/bin/routekeeper"}
+			args = []string{"--userspec=" + user + ":" + user, root, "/usr/bin/" + of.name}
 			program = path
 		}
 	}
-	checkProgram(t, version, func(more ...string) string {
+	check := checkProgram
+	if of == controllerProgram {
+		check = checkController
+	}
+	check(t, version, func(more ...string) string {
 		c := exec.Command(program, append(slices.Clone(args), more...)...)
 		c.Env = []string{"PATH=/usr/bin", "HOME=/tmp"}
 		var stderr bytes.Buffer
@@ -409,7 +454,7 @@ func checkPackage(t *testing.T, dist, version string) {
 		t.Error(err)
 	}
 	manifests, _, _, err := render(c, map[string]any{})
-	image := `image: "ghcr.io/example/keeper:` + version + `"`
+	image := `image: "ghcr.io/example/keeper-controller:` + version + `"`
 	if err != nil || !strings.Contains(manifests, image) {
 		t.Errorf("no %s (%v)", image, err)
 	}
@@ -423,7 +468,7 @@ func checkPush(t *testing.T, dist, version string) {
 	server := httptest.NewServer(containers.New(containers.WithReferrersSupport(true)))
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
-	pushed, err := pushImage(filepath.Join(dist, imageFolder), host+"/a/keeper", nil)
+	pushed, err := pushImage(filepath.Join(dist, mainProgram.image), host+"/a/keeper", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -492,7 +537,7 @@ func checkFormula(t *testing.T, dist, version string) {
 	r := release{dist: t.TempDir(), version: version, tag: "v" + version,
 		at: addresses{testRepository}}
 	for _, p := range platforms[:4] {
-		if err := r.write(r.archive(p)+".tar.gz", []byte(p)); err != nil {
+		if err := r.write(r.archive(mainProgram, p)+".tar.gz", []byte(p)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -502,7 +547,8 @@ func checkFormula(t *testing.T, dist, version string) {
 	text := read(t, filepath.Join(r.dist, "routekeeper.rb"))
 	for _, p := range platforms[:4] {
 		want := fmt.Sprintf("url \"https://github.com/%s/releases/download/v%s/%s.tar.gz\"\n"+
-			"      sha256 \"%x\"", testRepository, version, r.archive(p), sha256.Sum256([]byte(p)))
+			"      sha256 \"%x\"", testRepository, version,
+			r.archive(mainProgram, p), sha256.Sum256([]byte(p)))
 		if !strings.Contains(text, want) {
 			t.Errorf("no\n%s\nin\n%s", want, text)
 		}

@@ -9,10 +9,10 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// sbom lists the modules that a platform's program was built from, as CycloneDX. more are the
+// sbom lists the modules that a program was built from for a platform, as CycloneDX. more are the
 // other parts of an image.
-func (r *release) sbom(platform string, more []cdx.Component) ([]byte, error) {
-	info, err := r.built(platform)
+func (r *release) sbom(of program, platform string, more []cdx.Component) ([]byte, error) {
+	info, err := r.built(of, platform)
 	if err != nil {
 		return nil, err
 	}
@@ -26,6 +26,7 @@ func (r *release) sbom(platform string, more []cdx.Component) ([]byte, error) {
 	}
 	parts = append(parts, more...)
 	program := component("routekeeper.dev/routekeeper", r.tag)
+	program.Name = of.name
 	program.Type = cdx.ComponentTypeApplication
 	program.Licenses = &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}}
 	program.Properties = &[]cdx.Property{{Name: "go:platform", Value: platform},

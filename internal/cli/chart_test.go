@@ -110,7 +110,7 @@ func TestChart(t *testing.T) {
 		!strings.Contains(out, "No controller runs") {
 		t.Errorf("before a controller runs, the status is %s, %v", out, err)
 	}
-	c := exec.Command("routekeeper", args...)
+	c := exec.Command(controllerOf(t), args...)
 	c.Stderr = log
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func (m *managed) testStatus() {
 	}
 	args := regexp.MustCompile(`args: \[(.*)\]`).FindSubmatch(raw)
 	m.until("seen by helm test", func() bool {
-		out, err := exec.Command("routekeeper", append(strings.Split(string(args[1]), ", "),
+		out, err := exec.Command(controllerOf(m.t), append(strings.Split(string(args[1]), ", "),
 			"--kubeconfig", filepath.Join(m.dir, "account.yaml"))...).CombinedOutput()
 		if err != nil && !strings.Contains(string(out), "routekeeper.shop") {
 			m.t.Fatalf("helm test: %v\n%s", err, out)

@@ -3,40 +3,77 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/controller"
 	"routekeeper.dev/routekeeper/internal/daemon"
 	"routekeeper.dev/routekeeper/internal/input"
 )
 
-type controllerOptions struct {
-	keep                keepingOptions
-	kubeconfig, context string
-	nodes               nodesOptions
-	namespace, scopes   string
-	notify              string
-	inside              bool
-	lease               time.Duration
-	health              string
+// controllerProgram is the name of the program that manages ClusterRoutes objects. It is a program
+// of its own, because it links Kubernetes' typed client, which would double this one.
+const controllerProgram = "routekeeper-controller"
+
+// ControllerOptions are what the command line of routekeeper-controller says.
+type ControllerOptions struct {
+	// Kubeconfig is a file and Context the name of one of its contexts; both may be "".
+	Kubeconfig, Context string
+	// Namespace is the controller's own. "": the pod's, or the context's.
+	Namespace string
+	// Scopes is the content of the file that maps namespaces to scopes; nil without one.
+	Scopes []byte
+	// Inside is set if the controller runs in the cluster of the API server, nil if the flag was
+	// not given.
+	Inside *bool
+	// Lease is how long other replicas wait before they replace one that has died.
+	Lease time.Duration
+	// Health is the address of /healthz and /readyz, "" for none.
+	Health string
+	// Daemon is what the replica that holds the lease runs.
+	Daemon daemon.Options
+}
+
+// ControllerMain runs the command line of routekeeper-controller and returns its exit code. The
+// work is in run, because this package links no Kubernetes client.
+func ControllerMain(run func(context.Context, ControllerOptions) error) int {
+	return mainOf("routekeeper", func(a *app) *cobra.Command { return newController(a, run) })
+}
+
+type controllerFlags struct {
+	keep   keepingOptions
+	nodes  nodesOptions
+	scopes string
+	notify string
+	inside bool
+	ControllerOptions
 }
 
 // shortestLease leaves a few seconds for a renewal and for the write in flight.
 const shortestLease = 3 * time.Second
 
-func newController(a *app) *cobra.Command {
-	var o controllerOptions
+// newMoved says where the controller went.
+func newMoved() *cobra.Command {
+	return &cobra.Command{
+		Use: "controller", Hidden: true, DisableFlagParsing: true,
+		Short: "Say which program is the controller",
+		RunE: func(*cobra.Command, []string) error {
+			return fmt.Errorf("the controller is a program of its own: run %s with the same flags "+
+				"(docs/kubernetes.md)", controllerProgram)
+		},
+	}
+}
+
+func newController(a *app,
+	run func(context.Context, ControllerOptions) error) *cobra.Command {
+	var o controllerFlags
 	cmd := &cobra.Command{
-		Use:   "controller",
+		Use:   controllerProgram,
 		Short: "Manage the clusters of ClusterRoutes objects in a Kubernetes API server",
-		Long: `controller does what run does for ClusterRoutes objects in place of files. It
-writes what it sees into the status of the objects, and adds Events about
-changes and findings. See docs/kubernetes.md.
+		Long: `routekeeper-controller does what routekeeper run does, for ClusterRoutes objects
+in place of files. It writes what it sees into the status of the objects, and
+adds Events about changes and findings. See docs/kubernetes.md.
 
 Several replicas may run: the one that holds the Lease "routekeeper" works, the
 others wait. A replica that loses the API server writes no routes until it has
@@ -52,22 +89,30 @@ namespace has any: IDs of subscriptions, resource groups or resources, or "*".
 
 Exit code 0: interrupted; 1: an error.`,
 		Example: `  routekeeper schema --kind CustomResourceDefinition | kubectl apply -f -
-  routekeeper controller --kubeconfig management.kubeconfig
-  routekeeper controller --scopes scopes.yaml --listen 127.0.0.1:8080`,
+  routekeeper-controller --kubeconfig management.kubeconfig
+  routekeeper-controller --scopes scopes.yaml --listen 127.0.0.1:8080`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runController(cmd.Context(), a, o, cmd.Flags().Changed("inside"))
+			if cmd.Flags().Changed("inside") {
+				o.Inside = &o.inside
+			}
+			if err := readController(cmd.Context(), a, &o); err != nil {
+				return err
+			}
+			return run(cmd.Context(), o.ControllerOptions)
 		},
 	}
+	configureRoot(a, cmd)
+	cmd.AddCommand(a.newStatus(), a.newVersion(), newLicenses(a), a.newMan())
 	o.keep.flags(cmd)
 	groupFlags(cmd, groupManage)
 	f := cmd.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "reach the API server with this kubeconfig "+
+	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "reach the API server with this kubeconfig "+
 		"`FILE` (default the pod's service account, or kubectl's)")
-	f.StringVar(&o.context, "context", "", "`NAME` of the kubeconfig's context")
+	f.StringVar(&o.Context, "context", "", "`NAME` of the kubeconfig's context")
 	_ = cmd.MarkFlagFilename("kubeconfig")
 	o.nodes.flags(cmd, "nodes-kubeconfig")
-	f.StringVar(&o.namespace, "namespace", "", "the controller's own `NAMESPACE`, which has the "+
+	f.StringVar(&o.Namespace, "namespace", "", "the controller's own `NAMESPACE`, which has the "+
 		"Lease (default the pod's, or the context's)")
 	f.StringVar(&o.scopes, "scopes", "", "`FILE` that maps namespaces to the scopes they may name")
 	_ = cmd.MarkFlagFilename("scopes", "yaml", "yml")
@@ -76,9 +121,9 @@ Exit code 0: interrupted; 1: an error.`,
 	_ = cmd.MarkFlagFilename("notify", "yaml", "yml", "json")
 	f.BoolVar(&o.inside, "inside", false, "the controller runs in the cluster of this API server "+
 		"(default: if it uses a pod's service account)")
-	durationFlag(f, &o.lease, "lease", 15*time.Second, "how long others wait before they replace "+
+	durationFlag(f, &o.Lease, "lease", 15*time.Second, "how long others wait before they replace "+
 		"a replica that has died")
-	f.StringVar(&o.health, "health", "", "serve /healthz and /readyz of this replica at this "+
+	f.StringVar(&o.Health, "health", "", "serve /healthz and /readyz of this replica at this "+
 		"`address`")
 	groupFlags(cmd, groupKube)
 	o.keep.listen.flags(cmd)
@@ -92,36 +137,20 @@ Exit code 0: interrupted; 1: an error.`,
 	return cmd
 }
 
-func runController(ctx context.Context, a *app, o controllerOptions, inside bool) error {
+// readController checks the flags, and reads the files that they name.
+func readController(ctx context.Context, a *app, o *controllerFlags) error {
 	if err := o.keep.check(); err != nil {
 		return err
 	}
-	if o.lease < shortestLease {
-		return fmt.Errorf("--lease: %s is too short, expected %s or more", o.lease, shortestLease)
+	if o.Lease < shortestLease {
+		return fmt.Errorf("--lease: %s is too short, expected %s or more", o.Lease, shortestLease)
 	}
-	api, err := controller.Reach(o.kubeconfig, o.context)
-	if err != nil {
-		return err
-	}
-	if !inside {
-		o.inside = api.Pod
-	}
-	if o.namespace == "" {
-		o.namespace = api.Namespace
-	}
-	scopes := controller.Scopes{o.namespace: {controller.Everything}}
 	if o.scopes != "" {
 		text, err := input.ReadFile(o.scopes, input.Text)
-		if err == nil {
-			scopes, err = controller.ReadScopes(text)
-		}
 		if err != nil {
 			return fmt.Errorf("--scopes: %w", unreadAt(o.scopes, err))
 		}
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return err
+		o.Scopes = text
 	}
 	options, err := daemonOptions(ctx, a, o.keep, nil, o.nodes)
 	if err != nil {
@@ -145,9 +174,6 @@ func runController(ctx context.Context, a *app, o controllerOptions, inside bool
 				return nil, err
 			}}
 	}
-	return controller.Run(ctx, controller.Options{
-		API: api.Config, Inside: o.inside, Namespace: o.namespace,
-		Identity: host + "_" + uuid.NewString(), Lease: o.lease, Health: o.health, Scopes: scopes,
-		Daemon: options,
-	})
+	o.Daemon = options
+	return nil
 }

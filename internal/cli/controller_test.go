@@ -98,11 +98,35 @@ func (m *managed) logs() string {
 	return all.String()
 }
 
+// buildController builds routekeeper-controller where the tests' own routekeeper is, so that
+// scripts find it, too. This package does not link it.
+var buildController = sync.OnceValues(func() (string, error) {
+	self, err := exec.LookPath("routekeeper")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(filepath.Dir(self), controllerProgram+filepath.Ext(self))
+	c := exec.Command("go", "build", "-o", path, "../../cmd/"+controllerProgram)
+	if out, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func controllerOf(t testing.TB) string {
+	t.Helper()
+	path, err := buildController()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // controller starts a replica.
 func (m *managed) controller(name, kubeconfig string, more ...string) *exec.Cmd {
 	m.t.Helper()
-	c := exec.Command("routekeeper", append([]string{"--emulator", m.az, "controller",
-		"--kubeconfig", filepath.Join(m.dir, kubeconfig), "--interval", "1s", "--lease", "4s"},
+	c := exec.Command(controllerOf(m.t), append([]string{"--emulator", m.az, "--kubeconfig",
+		filepath.Join(m.dir, kubeconfig), "--interval", "1s", "--lease", "4s"},
 		more...)...)
 	log, err := os.Create(filepath.Join(m.dir, name+".log"))
 	if err != nil {

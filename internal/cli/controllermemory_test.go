@@ -28,7 +28,7 @@ const (
 	memoryNodes = 1000 // of each pool; the most that AKS allows
 )
 
-// BenchmarkControllerMemory measures the memory of `routekeeper controller` in a separate process.
+// BenchmarkControllerMemory measures the memory of routekeeper-controller in a separate process.
 // It follows an Azure CNI Overlay cluster of 5,000 nodes on a real API server. Each node names 50
 // images, as a kubelet does by default: most of a node's document is their names. It takes some
 // minutes:
@@ -39,7 +39,7 @@ const (
 func BenchmarkControllerMemory(b *testing.B) {
 	for b.Loop() {
 		m := newCrowd(b)
-		c := exec.Command("routekeeper", "--emulator", m.az, "controller", "--kubeconfig",
+		c := exec.Command(controllerOf(b), "--emulator", m.az, "--kubeconfig",
 			filepath.Join(m.dir, "kube.yaml"), "--nodes-kubeconfig",
 			filepath.Join(m.dir, "kube.yaml"), "--trust-kubeconfig", "--max-changes-per-minute",
 			"0")

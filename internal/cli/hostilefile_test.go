@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,8 +31,10 @@ var readers = []string{
 	"doctor CLUSTER --from-nodes FILE", "doctor CLUSTER --from-pods FILE",
 	"doctor CLUSTER --kubeconfig FILE",
 	"cluster verify CLUSTER --kubeconfig FILE", "cluster hello CLUSTER --kubeconfig FILE --image x",
-	"controller --kubeconfig FILE", "controller --nodes-kubeconfig FILE --kubeconfig KUBE",
-	"controller --scopes FILE --kubeconfig KUBE", "controller --notify FILE --kubeconfig KUBE",
+	"routekeeper-controller --kubeconfig FILE",
+	"routekeeper-controller --nodes-kubeconfig FILE --kubeconfig KUBE",
+	"routekeeper-controller --scopes FILE --kubeconfig KUBE",
+	"routekeeper-controller --notify FILE --kubeconfig KUBE",
 	"notify test -f FILE",
 	"iac check FILE", "iac check FOLDER", "iac fix FILE", "iac fix FOLDER", "iac check YAMLFOLDER",
 	"emulator --faults FILE",
@@ -72,7 +76,8 @@ func TestHostileFiles(t *testing.T) {
 					strings.Contains(reader, "--kubeconfig FILE"); shared &&
 					strings.Contains(name, ".") && !slices.Contains([]string{
 					"sync --dry-run -f FILE", "cluster create -f FILE",
-					"doctor CLUSTER --kubeconfig FILE", "controller --kubeconfig FILE"}, reader) {
+					"doctor CLUSTER --kubeconfig FILE", "routekeeper-controller --kubeconfig FILE"},
+					reader) {
 					continue
 				}
 				folder, tasks := t.TempDir(), t.TempDir()
@@ -80,9 +85,14 @@ func TestHostileFiles(t *testing.T) {
 					os.Symlink(file, filepath.Join(tasks, "main.yml"))); err != nil {
 					t.Fatal(err)
 				}
-				b.refuses(t, append([]string{"--emulator", az}, strings.Fields(strings.NewReplacer(
-					"YAMLFOLDER", tasks, "FILE", file, "FOLDER", folder, "GOOD", good,
-					"CLUSTER", string(a.demo.Cluster), "KUBE", good).Replace(reader))...)...)
+				args := strings.Fields(strings.NewReplacer("YAMLFOLDER", tasks, "FILE", file, "FOLDER",
+					folder, "GOOD", good, "CLUSTER", string(a.demo.Cluster), "KUBE", good).
+					Replace(reader))
+				if args[0] == controllerProgram {
+					refusesController(t, append([]string{"--emulator", az}, args[1:]...)...)
+					continue
+				}
+				b.refuses(t, append([]string{"--emulator", az}, args...)...)
 			}
 		})
 	}
@@ -92,10 +102,28 @@ func TestHostileFiles(t *testing.T) {
 func (b *batch) refuses(t *testing.T, args ...string) {
 	t.Helper()
 	a := b.run(t, nil, args...)
-	switch text := a.Stderr; {
-	case a.Code != 1:
-		t.Errorf("%v: exit code %d, want 1: %.300s", args, a.Code, text)
-	case strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, "routekeeper: ") ||
+	isRefusal(t, "routekeeper", args, a.Code, a.Stderr)
+}
+
+// refusesController runs routekeeper-controller, which has to end with an error of one line.
+func refusesController(t *testing.T, args ...string) {
+	t.Helper()
+	var said bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, "bash", append([]string{"-c", `ulimit -v 6000000; exec "$@"`,
+		"bash", controllerOf(t)}, args...)...)
+	c.Stderr = &said
+	_ = c.Run() // its exit code is checked
+	isRefusal(t, controllerProgram, args, c.ProcessState.ExitCode(), said.String())
+}
+
+func isRefusal(t *testing.T, program string, args []string, code int, text string) {
+	t.Helper()
+	switch {
+	case code != 1:
+		t.Errorf("%v: exit code %d, want 1: %.300s", args, code, text)
+	case strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, program+": ") ||
 		len(text) > 3000:
 		t.Errorf("%v: want one line: %.1000s", args, text)
 	}
@@ -168,4 +196,5 @@ func TestReadersAreListed(t *testing.T) {
 		}
 	}
 	walk((&app{}).newRoot())
+	walk(newController(&app{}, nil))
 }

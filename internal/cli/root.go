@@ -22,15 +22,18 @@ import (
 
 // Main runs the command line of this process and returns its exit code: 0 fine, 1 error, 2 changes
 // or findings.
-func Main() int {
+func Main() int { return mainOf(programOf(os.Args[0]), (*app).newRoot) }
+
+// mainOf runs a command line of a program, which the user called by a name.
+func mainOf(program string, root func(*app) *cobra.Command) int {
 	// If the reader of a pipe is gone (| head), the next write fails and the command cleans up.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := interruptible(context.Background())
 	defer stop()
 	app := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, repeat: finding.Repeat,
-		program: programOf(os.Args[0])}
+		program: program}
 	finding.Program(app.program)
-	return app.run(ctx, os.Args[1:])
+	return execute(ctx, app, root(app), os.Args[1:])
 }
 
 // interruptible ends the context at the first Ctrl-C or SIGTERM, so that the command can finish the
@@ -49,15 +52,19 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 // attention is the exit code for changes or findings.
 const attention = exitCode(2)
 
-// run executes one command line. Exit code 1 for an error wins over 2 for changes and findings.
+// run executes one command line of routekeeper.
 func (a *app) run(ctx context.Context, args []string) int {
+	return execute(ctx, a, a.newRoot(), args)
+}
+
+// execute executes one command line. Exit code 1 for an error wins over 2 for changes and findings.
+func execute(ctx context.Context, a *app, root *cobra.Command, args []string) int {
 	defer func() {
 		if a.lines != nil {
 			a.lines.Flush(lastWords)
 		}
 	}()
 	a.args = args
-	root := a.newRoot()
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
@@ -149,16 +156,31 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
   routekeeper promote shop -f routes.yaml  let it make the changes
   routekeeper doctor shop                  what is wrong, and who did it
   routekeeper iac check plan.json          what a plan would break`,
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		Version:           version(),
-		Args:              noArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.checkCloud(cmd) },
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	if a.program == plugin {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: plugin}
 	}
+	configureRoot(a, root)
+	root.AddCommand(
+		a.newCapacity(), a.newCluster(), a.newCollect(), newMoved(), a.newDemo(),
+		a.newDiff(), a.newDoctor(),
+		a.newEmulator(), a.newExplain(), a.newHello(), a.newHistory(), a.newIaC(), a.newInit(),
+		a.newInstall(), a.newMan(), newMigrate(a), newNotify(a), a.newPause(), a.newPromote(),
+		a.newProve(),
+		a.newPruneOrphans(),
+		a.newResume(), a.newRun(), a.newSchema(), newSilence(a), a.newStatus(), a.newSync(),
+		a.newTrace(),
+		a.newVersion(), newLicenses(a))
+	return root
+}
+
+// configureRoot sets what the root commands of all programs share: version, help, the flags about
+// Azure, and where input and output go.
+func configureRoot(a *app, root *cobra.Command) {
+	root.SilenceUsage, root.SilenceErrors, root.Version = true, true, version()
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.checkCloud(cmd) }
 	root.SetVersionTemplate(versionLine())
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
 	root.SuggestionsMinimumDistance = 2
@@ -173,17 +195,6 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 	_ = root.MarkPersistentFlagDirname("emulator")
 	_ = root.RegisterFlagCompletionFunc("cloud",
 		cobra.FixedCompletions(cloudNames, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(
-		a.newCapacity(), a.newCluster(), a.newCollect(), newController(a), a.newDemo(),
-		a.newDiff(), a.newDoctor(),
-		a.newEmulator(), a.newExplain(), a.newHello(), a.newHistory(), a.newIaC(), a.newInit(),
-		a.newInstall(), a.newMan(), newMigrate(a), newNotify(a), a.newPause(), a.newPromote(),
-		a.newProve(),
-		a.newPruneOrphans(),
-		a.newResume(), a.newRun(), a.newSchema(), newSilence(a), a.newStatus(), a.newSync(),
-		a.newTrace(),
-		a.newVersion(), newLicenses(a))
-	return root
 }
 
 // showHelpOf writes the help of the command that the arguments name.

@@ -54,6 +54,7 @@ var operator = emulator.Principal{Name: "operator",
 //	                        are IDs in it; with kubernetes, its clusters have real API servers; with
 //	                        strict, it requires of a cluster what AKS requires, and new roles take
 //	                        effect after three seconds
+//	controller              build routekeeper-controller, for exec
 //	kubectl …               run the kubectl that .ci/kube builds with kube.yaml
 //	machine SUBNET PREFIX TABLE   make a subnet with a machine's network interface in it
 //	strip nodes|appgw…      redeploy subnets without their tables
@@ -109,9 +110,15 @@ func TestScripts(t *testing.T) {
 			"kubectl":    scriptKubectl,
 			"machine":    scriptMachine,
 			"checked":    scriptChecked,
+			"controller": scriptController,
 		},
 		Condition: scriptCondition,
 	})
+}
+
+func scriptController(ts *testscript.TestScript, _ bool, _ []string) {
+	_, err := buildController()
+	ts.Check(err)
 }
 
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {

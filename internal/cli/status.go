@@ -39,8 +39,8 @@ func (a *app) newStatus() *cobra.Command {
 		Short: "Show the state of a keeper's clusters, one line each",
 		Long: `Shows the state of each cluster of a keeper. It asks a keeper that runs with
 --listen (--url), reads the history next to the config, or reads ClusterRoutes
-objects (--kubernetes, the default of kubectl routekeeper status). It sends no
-request to Azure.
+objects (--kubernetes, the default of kubectl routekeeper status and of
+routekeeper-controller status). It sends no request to Azure.
 
 Exit code 0: all is well; 1: the keeper or its history cannot be read; 2:
 something is broken or at risk.`,
@@ -50,8 +50,10 @@ something is broken or at risk.`,
   routekeeper status --kubernetes --context management`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			plugin := cmd.Root().DisplayName() == plugin && o.url == "" && len(o.configs) == 0
-			o.kubernetes = o.kubernetes || plugin || o.kubeconfig != "" || o.context != "" ||
+			of := cmd.Root().DisplayName()
+			objects := (of == plugin || of == controllerProgram) && o.url == "" &&
+				len(o.configs) == 0
+			o.kubernetes = o.kubernetes || objects || o.kubeconfig != "" || o.context != "" ||
 				o.namespace != ""
 			return a.runStatus(cmd.Context(), o)
 		},

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/controller"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/kube"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -18,19 +18,18 @@ import (
 func statusByObjects(ctx context.Context, o statusOptions) (report.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	api, err := controller.Reach(o.kubeconfig, o.context)
+	api, err := kube.Load(kube.Options{Kubeconfig: o.kubeconfig, Context: o.context,
+		Trusted: true})
 	if err != nil {
 		return report.Status{}, err
 	}
-	if api.Pod && o.namespace == "" {
-		o.namespace = api.Namespace
-	}
-	objects, leaders, unknown, err := controller.Read(ctx, api.Config, o.namespace)
+	objects, err := api.ClusterRoutes(ctx)
 	if err != nil {
 		return report.Status{}, err
 	}
+	leaders, unknown := api.Leaders(ctx, cmp.Or(o.namespace, api.PodNamespace()))
 	now := time.Now()
-	s := report.Status{Source: api.Config.Host, Now: now, Clusters: []report.ClusterStatus{},
+	s := report.Status{Source: api.Server(), Now: now, Clusters: []report.ClusterStatus{},
 		Findings: []finding.Finding{}}
 	for _, object := range objects {
 		s.Clusters = append(s.Clusters, clusterStatus(object))
@@ -38,7 +37,7 @@ func statusByObjects(ctx context.Context, o statusOptions) (report.Status, error
 	slices.SortFunc(s.Clusters, func(a, b report.ClusterStatus) int {
 		return strings.Compare(a.Name, b.Name)
 	})
-	slices.SortFunc(leaders, func(a, b controller.Leader) int {
+	slices.SortFunc(leaders, func(a, b kube.Leader) int {
 		return b.Renewed.Compare(a.Renewed)
 	})
 	switch {
@@ -60,16 +59,16 @@ func statusByObjects(ctx context.Context, o statusOptions) (report.Status, error
 }
 
 // clusterStatus is the state of one object, by its conditions.
-func clusterStatus(object controller.ClusterRoutes) report.ClusterStatus {
-	c := report.ClusterStatus{Name: object.Namespace + "." + object.Name, State: "unseen",
-		Sentence: "not checked yet", Findings: []finding.Finding{}}
+func clusterStatus(object kube.ClusterRoutes) report.ClusterStatus {
+	c := report.ClusterStatus{Name: object.Metadata.Namespace + "." + object.Metadata.Name,
+		State: "unseen", Sentence: "not checked yet", Findings: []finding.Finding{}}
 	conditions := map[string]v1alpha1.Condition{}
 	for _, condition := range object.Status.Conditions {
 		conditions[condition.Type] = condition
 	}
 	ready := conditions[v1alpha1.ConditionReady]
 	switch {
-	case ready.Status == "" || object.Status.ObservedGeneration < object.Generation:
+	case ready.Status == "" || object.Status.ObservedGeneration < object.Metadata.Generation:
 		return c
 	case ready.Status == "False":
 		c.State, c.Sentence = "bad", ready.Message

@@ -1,4 +1,4 @@
-// Package controller implements `routekeeper controller`: it manages the clusters of the
+// Package controller is what routekeeper-controller runs: it manages the clusters of the
 // ClusterRoutes objects in a Kubernetes API server, and writes into the objects what it sees.
 //
 // How it works. A controller-runtime manager watches the objects. The replica that holds the lease

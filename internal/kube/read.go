@@ -78,7 +78,7 @@ func (c *Client) prove(nodes []inventory.Node, failed error) error {
 func list[T any](ctx context.Context, c *Client, resource string, decode func([]byte) ([]T, error),
 	compare func(T, T) int) ([]T, string, error) {
 	for try := 1; ; try++ {
-		all, version, err := pages(ctx, c, resource, decode)
+		all, version, err := pages(ctx, c, "/api/v1/"+resource, decode)
 		var f *failure
 		if errors.As(err, &f) && f.status == http.StatusGone && try < maxTries {
 			continue
@@ -91,7 +91,7 @@ func list[T any](ctx context.Context, c *Client, resource string, decode func([]
 	}
 }
 
-func pages[T any](ctx context.Context, c *Client, resource string,
+func pages[T any](ctx context.Context, c *Client, path string,
 	decode func([]byte) ([]T, error)) (_ []T, version string, _ error) {
 	all := []T{}
 	next := ""
@@ -100,7 +100,7 @@ func pages[T any](ctx context.Context, c *Client, resource string,
 		if next != "" {
 			query.Set("continue", next)
 		}
-		body, err := c.get(ctx, "/api/v1/"+resource, query)
+		body, err := c.get(ctx, path, query)
 		if err != nil {
 			return nil, "", err
 		}

@@ -1,0 +1,123 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+)
+
+// ClusterRoutes is a ClusterRoutes object, as far as its controller describes it.
+type ClusterRoutes struct {
+	Metadata struct {
+		Namespace, Name string
+		Generation      int64
+	}
+	Status v1alpha1.Status
+}
+
+// Leader is the replica that a Lease of controllers names.
+type Leader struct {
+	Namespace, Identity string
+	Renewed             time.Time
+	Alive               bool // it has renewed the lease in time
+}
+
+// LeaseName is the name of the Lease of the controllers in a namespace.
+const LeaseName = "routekeeper"
+
+// ClusterRoutes reads all ClusterRoutes objects.
+func (c *Client) ClusterRoutes(ctx context.Context) ([]ClusterRoutes, error) {
+	all, _, err := pages(ctx, c, "/apis/routekeeper.dev/v1alpha1/clusterroutes",
+		func(page []byte) ([]ClusterRoutes, error) {
+			var list struct{ Items []ClusterRoutes }
+			err := json.Unmarshal(page, &list)
+			return list.Items, err
+		})
+	var f *failure
+	switch {
+	case err == nil:
+		return all, nil
+	case errors.As(err, &f) && f.status == http.StatusNotFound:
+		return nil, fmt.Errorf("the Kubernetes API server at %s does not serve ClusterRoutes: run "+
+			"routekeeper schema --kind CustomResourceDefinition | kubectl apply -f -", c.server)
+	case errors.As(err, &f):
+		return nil, fmt.Errorf("the ClusterRoutes objects cannot be read: %s", oneLine(err))
+	}
+	return nil, fmt.Errorf("the Kubernetes API server at %s does not answer: %s", c.server,
+		oneLine(err))
+}
+
+// Leaders reads the Leases of controllers: of one namespace, or of all. In a namespace it reads one
+// Lease by its name, because a controller's account may do no more.
+func (c *Client) Leaders(ctx context.Context, namespace string) ([]Leader, error) {
+	const api = "/apis/coordination.k8s.io/v1/"
+	var list struct{ Items []lease }
+	if namespace != "" {
+		raw, err := c.get(ctx, api+"namespaces/"+url.PathEscape(namespace)+"/leases/"+LeaseName,
+			nil)
+		var f *failure
+		if errors.As(err, &f) && f.status == http.StatusNotFound {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		list.Items = make([]lease, 1)
+		if err := json.Unmarshal(raw, &list.Items[0]); err != nil {
+			return nil, err
+		}
+	} else {
+		raw, err := c.get(ctx, api+"leases",
+			url.Values{"fieldSelector": {"metadata.name=" + LeaseName}})
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, err
+		}
+	}
+	var leaders []Leader
+	for _, l := range list.Items {
+		if l.Spec.HolderIdentity == "" || l.Spec.RenewTime.IsZero() {
+			continue // it was released
+		}
+		valid := time.Duration(l.Spec.LeaseDurationSeconds) * time.Second
+		leaders = append(leaders, Leader{l.Metadata.Namespace, l.Spec.HolderIdentity,
+			l.Spec.RenewTime, time.Since(l.Spec.RenewTime) < valid})
+	}
+	return leaders, nil
+}
+
+// lease is a Lease of Kubernetes.
+type lease struct {
+	Metadata struct{ Namespace string }
+	Spec     struct {
+		HolderIdentity       string
+		RenewTime            time.Time
+		LeaseDurationSeconds int
+	}
+}
+
+// serviceAccount is where a pod finds its namespace.
+const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// PodNamespace is the namespace of the pod that this program runs in, if its service account is the
+// login; otherwise "".
+func (c *Client) PodNamespace() string {
+	if c.context != inCluster {
+		return ""
+	}
+	namespace, err := os.ReadFile(serviceAccount)
+	if err != nil {
+		return "" // the token is elsewhere
+	}
+	return strings.TrimSpace(string(namespace))
+}
