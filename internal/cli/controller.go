@@ -57,7 +57,8 @@ const shortestLease = 3 * time.Second
 func newMoved() *cobra.Command {
 	return &cobra.Command{
 		Use: "controller", Hidden: true, DisableFlagParsing: true,
-		Short: "Say which program is the controller",
+		Short:   "Say which program is the controller",
+		Example: "  routekeeper-controller --help",
 		RunE: func(*cobra.Command, []string) error {
 			return fmt.Errorf("the controller is a program of its own: run %s with the same flags "+
 				"(docs/kubernetes.md)", controllerProgram)
