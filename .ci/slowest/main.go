@@ -37,8 +37,8 @@ func main() {
 			fmt.Print(e.Output)
 		case e.Action == "output":
 			said[key] += e.Output
-		case e.Action == "fail" && e.Test == "" || e.Action == "build-fail":
-			failed = true
+		case e.Test == "":
+			failed = failed || e.Action == "fail" || e.Action == "build-fail"
 		case e.Action == "pass" || e.Action == "fail" || e.Action == "skip":
 			if e.Action == "fail" {
 				fmt.Print(said[key])

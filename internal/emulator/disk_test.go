@@ -242,6 +242,7 @@ func TestStateFile(t *testing.T) {
 // are done after the restart: the surge nodes of an upgrade are deleted, a cluster that migrates
 // from kubenet releases its table, one that was being deleted is deleted.
 func TestRestartWhileAKSWorks(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		begin func(b *bench)
 		ended func(b *bench)

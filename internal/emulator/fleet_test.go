@@ -12,6 +12,7 @@ import (
 // TestFleet: the scenario has 30 clusters: four broken, one with a hidden route, one stopped,
 // one that migrates, and one with a network that cannot be read. The others' copies are complete.
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	e, err := New(Options{CheckClusterIdentity: true, RouteBatch: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

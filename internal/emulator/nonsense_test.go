@@ -55,6 +55,7 @@ func nonsenseObject(t *rapid.T, depth int) kernel.Object {
 // TestNonsense: no document of any type makes the emulator panic, and accepted ones can be read,
 // listed and deleted.
 func TestNonsense(t *testing.T) {
+	t.Parallel()
 	lots := Bucket{Size: 1e9, PerSecond: 1e9}
 	b := newBench(t, Options{LogBodies: 1, Buckets: Buckets{Reads: lots, Writes: lots,
 		Deletes: lots}})

@@ -198,6 +198,7 @@ func family(id arm.ID) arm.ID {
 // address is used twice, an ETag changes exactly with its resource, and a refused call changes
 // nothing.
 func TestTwoClients(t *testing.T) {
+	t.Parallel()
 	lots := Bucket{Size: 1e9, PerSecond: 1e9}
 	b := newBench(t, Options{LogBodies: 1, Buckets: Buckets{Reads: lots, Writes: lots,
 		Deletes: lots}})

@@ -20,6 +20,7 @@ import (
 // seconds, every time, from the first moment on. The first cluster is repaired when Azure answers
 // again. The second one's calls count for its own checks only.
 func TestApart(t *testing.T) {
+	t.Parallel()
 	const second = "5ab00000-0000-4000-8000-00000000000b"
 	for name, fault := range map[string]emulator.Fault{
 		"cluster hangs":       {Method: "GET", Path: "managedClusters/play$", Hold: "before"},

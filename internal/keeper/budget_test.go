@@ -15,6 +15,7 @@ import (
 // event reports is repaired as fast as without polls: they leave tokens for it, and its calls do
 // not queue behind theirs. Nothing is throttled.
 func TestRepairsBeforePolls(t *testing.T) {
+	t.Parallel()
 	for _, size := range []float64{100, 250} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

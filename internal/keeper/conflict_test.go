@@ -28,6 +28,7 @@ func conflictsIn(r Result) []finding.Finding {
 // pipeline, puts the table back after growing waits, and does not stop. Once the pipeline stops,
 // the finding disappears, and the next strip is repaired at once.
 func TestConflict(t *testing.T) {
+	t.Parallel()
 	for _, interval := range []time.Duration{10 * time.Second, time.Hour} {
 		t.Run(interval.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -168,6 +169,7 @@ func TestConflictOverRoute(t *testing.T) {
 // TestConflictOfTwo: two keepers with different configs want different tables on a subnet. Both
 // slow down, and each names the other.
 func TestConflictOfTwo(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		config := func(table arm.ID) v1alpha1.ClusterRoutes {

@@ -32,6 +32,7 @@ import (
 //
 // ROUTEKEEPER_DAYS is how many days, ROUTEKEEPER_HOURS how long; ROUTEKEEPER_SEED repeats a day.
 func TestEverything(t *testing.T) {
+	t.Parallel()
 	number := func(name string, otherwise int) int {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
 			return n

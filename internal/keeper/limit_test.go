@@ -17,6 +17,7 @@ import (
 // are repaired at once. The routes follow over some minutes, at most sixty in each. The finding
 // appears and disappears with the waiting changes.
 func TestLimit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const clusters, perMinute = 30, 60
 		w := emptyWorld(t, slow)

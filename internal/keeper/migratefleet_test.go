@@ -134,6 +134,7 @@ func snapshotOf(t *testing.T, state emulator.State, c *traced) *inventory.Snapsh
 // after the other, while a keeper keeps the gateways' tables. After every write of anyone, every
 // pair of nodes, and of gateway and node, is traced. A pair is broken only as Azure breaks it.
 func TestFleetMigrates(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tr := &tracer{t: t}
 		opts := slow

@@ -28,6 +28,7 @@ import (
 // of the nodes. In some hours Azure answers at once, so that much happens at the same moment.
 // ROUTEKEEPER_SEED repeats an hour, ROUTEKEEPER_STORMS is the number of hours.
 func TestNodesStorm(t *testing.T) {
+	t.Parallel()
 	hours(t, 3, func(t *testing.T, seed uint64) { newNodesStorm(t, seed).play(time.Hour) })
 }
 

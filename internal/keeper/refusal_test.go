@@ -35,6 +35,7 @@ func (w *world) hour(k *Keeper, code finding.Code, put string) (puts int) {
 // TestRefusedAgain: a refused association is written again each minute, a refused table after a
 // minute and then after growing waits.
 func TestRefusedAgain(t *testing.T) {
+	t.Parallel()
 	refuse := emulator.Fault{Method: "PUT", Count: -1, Status: 403, Code: "AuthorizationFailed"}
 	t.Run("subnet", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -86,6 +86,7 @@ func ofTable(name string, change func(properties object, doc object)) spoil {
 // TestSpoiledAnswers: something between keeper and Azure spoils answers for a minute. Nothing is
 // written meanwhile, so no route and no association is lost, and afterwards everything continues.
 func TestSpoiledAnswers(t *testing.T) {
+	t.Parallel()
 	withoutRoutes := func(p, _ object) { delete(p, "routes") }
 	noRoutes := func(p, _ object) { p["routes"] = nil }
 	noProperties := func(_, doc object) { delete(doc, "properties") }

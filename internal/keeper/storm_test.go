@@ -30,6 +30,7 @@ import (
 // cluster is in two checks, and everything is in sync at the end. ROUTEKEEPER_SEED repeats an hour,
 // ROUTEKEEPER_STORMS is the number of hours.
 func TestStorm(t *testing.T) {
+	t.Parallel()
 	hours(t, 2, func(t *testing.T, seed uint64) { newStorm(t, seed).play(time.Hour) })
 }
 

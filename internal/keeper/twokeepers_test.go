@@ -19,6 +19,7 @@ import (
 // oracle judges each write of both. In the end everything is in sync, and at rest neither writes.
 // ROUTEKEEPER_SEED repeats an hour.
 func TestTwoKeepersInAStorm(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint32()
 	if n, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_SEED")); err == nil {
 		seed = uint32(n)

@@ -67,6 +67,7 @@ func (w *world) expectSynced() {
 // TestStaleReads: for hours of scaling and stripping, some GETs show a resource as it was before
 // its last write. No unmanaged route is lost, and once the stale reads end, everything is in sync.
 func TestStaleReads(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

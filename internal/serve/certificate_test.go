@@ -51,6 +51,7 @@ func writePairOf(t *testing.T, certFile, keyFile string, serial int64, key crypt
 
 // TestCertificate: a new certificate is served without a restart; one that cannot be read is not.
 func TestCertificate(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	writePair(t, certFile, keyFile, 1)

@@ -34,6 +34,7 @@ import (
 // routes unchanged, and every write in the history exactly once. ROUTEKEEPER_SEED repeats a day,
 // ROUTEKEEPER_DAYS is the number of days.
 func TestDay(t *testing.T) {
+	t.Parallel()
 	number := func(name string, otherwise int) int {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
 			return n

@@ -153,6 +153,7 @@ func TestGolden(t *testing.T) {
 
 // TestTerraformFormat checks the format with terraform fmt, if terraform is installed.
 func TestTerraformFormat(t *testing.T) {
+	t.Parallel()
 	terraform, err := exec.LookPath("terraform")
 	if err != nil {
 		t.Skipf("NOT RUN: terraform is not installed here (%v); the other tests compare with "+

@@ -99,6 +99,7 @@ func each(text string) string {
 // TestTerraformPlans plans the configuration with terraform, if it is installed: expressions,
 // types, for_each, cycles. The provider is not available, so TestSchema checks its arguments.
 func TestTerraformPlans(t *testing.T) {
+	t.Parallel()
 	terraform, err := exec.LookPath("terraform")
 	if err != nil {
 		t.Skipf("NOT RUN: terraform is not installed here (%v)", err)

@@ -226,6 +226,7 @@ type moment struct {
 // TestStory: the page stays open while a cluster changes. A strip turns it red, and the repair
 // green again, without a reload.
 func TestStory(t *testing.T) {
+	t.Parallel()
 	// The repair waits until the page has shown what is wrong, however slow this machine is.
 	var stripped atomic.Bool
 	seen := make(chan struct{})
@@ -301,6 +302,7 @@ func (k shownKeeper) Reconcile(ctx context.Context) (keeper.Result, error) {
 
 // TestDemo: a page that is opened once shows the whole demo.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{interval: time.Hour})
 	board := page.NewBoard()
 	w.serve(board, page.Options{})
@@ -380,6 +382,7 @@ func TestDemo(t *testing.T) {
 
 // TestOpenStaysOpen: opened and focused elements stay so when the page changes.
 func TestOpenStaysOpen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
 	w.settled()
 	b := open(t)
@@ -406,6 +409,7 @@ func TestOpenStaysOpen(t *testing.T) {
 
 // TestKeyboard: everything can be reached by keyboard and has a name for a screen reader.
 func TestKeyboard(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{page: page.Options{Actions: true}})
 	w.settled()
 	b := open(t)
@@ -440,6 +444,7 @@ func TestKeyboard(t *testing.T) {
 
 // TestWithoutScript: the pages show the same without a script, and reload by themselves.
 func TestWithoutScript(t *testing.T) {
+	t.Parallel()
 	var log lockedBuffer
 	w := newWorld(t, options{log: slog.New(slog.NewTextHandler(&log, nil))})
 	w.settled()
@@ -465,6 +470,7 @@ func TestWithoutScript(t *testing.T) {
 
 // TestButtons: in a pause nothing is done until a person has seen the preview and confirmed it.
 func TestButtons(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{keeper: keeper.Options{Paused: paused},
 		page: page.Options{Actions: true, Mode: func() string { return "paused" }}})
 	w.until("it was checked", func() bool { return len(w.overview().Clusters) == 1 })

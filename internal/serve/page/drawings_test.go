@@ -188,6 +188,7 @@ const badlyDrawn = `(() => {
 // TestDrawings: the drawing of each state has the size that its content needs, and everything in it
 // can be read.
 func TestDrawings(t *testing.T) {
+	t.Parallel()
 	b := open(t)
 	var current atomic.Pointer[http.Handler]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -78,6 +78,7 @@ func rows(body string) (names []string) {
 // TestFleet: what breaks traffic now stands above what is out of date. The words of a row are the
 // reason for its symbol. Counters, search and filters select clusters.
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	w := newFleet(t)
 	t.Run("many rows", func(t *testing.T) { testManyRows(t, w) })
 	t.Run("an outage", func(t *testing.T) { testOutage(t, w) })

@@ -19,6 +19,7 @@ import (
 // that another writer takes off a subnet meanwhile is back while they arrive, and the pages show
 // it.
 func TestFlood(t *testing.T) {
+	t.Parallel()
 	const pages, events, senders = 300, 10_000, 8
 	const interval = 2 * time.Second
 	w := newWorld(t, options{interval: interval, keeper: keeper.Options{}})

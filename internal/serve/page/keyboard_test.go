@@ -77,6 +77,7 @@ func (b *browser) to(control string) {
 // TestKeyboardForms: people silence, pause, resume, play a scene and filter the history with the
 // keyboard only.
 func TestKeyboardForms(t *testing.T) {
+	t.Parallel()
 	store := silence.Open(filepath.Join(t.TempDir(), "routes.silences"), nil)
 	w := newWorld(t, options{page: page.Options{Actions: true, Silences: store}})
 	w.settled()

@@ -336,6 +336,7 @@ func TestManyBroken(t *testing.T) {
 // TestRemovedWhileOpen: the page of a cluster that is no longer managed says so, and shows the
 // cluster when it is back.
 func TestRemovedWhileOpen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{interval: time.Hour})
 	made := newSeen(t)
 	made.cluster(0, "blue", "kubenet", 3)
