@@ -226,7 +226,6 @@ type moment struct {
 // TestStory: the page stays open while a cluster changes. A strip turns it red, and the repair
 // green again, without a reload.
 func TestStory(t *testing.T) {
-	t.Parallel()
 	// The repair waits until the page has shown what is wrong, however slow this machine is.
 	var stripped atomic.Bool
 	seen := make(chan struct{})
@@ -444,7 +443,6 @@ func TestKeyboard(t *testing.T) {
 
 // TestWithoutScript: the pages show the same without a script, and reload by themselves.
 func TestWithoutScript(t *testing.T) {
-	t.Parallel()
 	var log lockedBuffer
 	w := newWorld(t, options{log: slog.New(slog.NewTextHandler(&log, nil))})
 	w.settled()
