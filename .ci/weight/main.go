@@ -1,4 +1,4 @@
-// Weight prints what the program costs those who build, run and change it, so that growth is seen:
+// Weight prints what it costs to build, run and change the program, so that growth is seen:
 // processor seconds by package of a cold build, the programs' sizes, and lines by room.
 //
 //	go run ./.ci/weight
