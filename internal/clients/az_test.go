@@ -19,8 +19,8 @@ import (
 // needAZ is set by .ci/run: then a machine without the Azure CLI fails this test.
 const needAZ = "ROUTEKEEPER_NEED_AZ"
 
-// TestAzureCLI runs testdata/az/script.sh with the installed Azure CLI. It takes most of a minute:
-// az takes half a second to start, and waits at least a second for every operation.
+// TestAzureCLI runs testdata/az/script.sh with the installed Azure CLI. It takes half a minute: az
+// waits at least a second for every operation.
 func TestAzureCLI(t *testing.T) {
 	if _, err := exec.LookPath("az"); err != nil {
 		if os.Getenv(needAZ) != "" {

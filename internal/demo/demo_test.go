@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"io"
 	"maps"
 	"net/http"
 	"net/netip"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -116,6 +118,15 @@ func (r rewriting) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(clone)
 }
 
+// TestMain lets these tests wait side by side: a scene that fails takes all its patience.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		_ = flag.Set("test.parallel", "8") // it takes any number
+	}
+	os.Exit(m.Run())
+}
+
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	if red := play(t, sabotage{}, 20*time.Second); len(red) > 0 {
@@ -124,7 +135,7 @@ func TestDemo(t *testing.T) {
 }
 
 // TestSaboteurs shows that the scenes detect what they are for: a keeper that is broken in one way
-// fails the right scenes, and no others.
+// fails the right scenes, and no others. Where few scenes fail, there is patience for a slow machine.
 func TestSaboteurs(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -138,22 +149,22 @@ func TestSaboteurs(t *testing.T) {
 				"safeguard"},
 		},
 		{
-			"rebuilds subnets from a typed model", sabotage{put: typedSubnet}, 2 * time.Second,
+			"rebuilds subnets from a typed model", sabotage{put: typedSubnet}, 8 * time.Second,
 			[]string{"strip"},
 		},
 		{
-			"deletes routes it does not know", sabotage{put: withoutUnknown}, 2 * time.Second,
+			"deletes routes it does not know", sabotage{put: withoutUnknown}, 5 * time.Second,
 			[]string{"sync", "unmanaged"},
 		},
 		{
 			"takes what is missing for proven gone", sabotage{
-				azure: func(a keeper.Azure) keeper.Azure { return credulous{a} }}, 2 * time.Second,
+				azure: func(a keeper.Azure) keeper.Azure { return credulous{a} }}, 8 * time.Second,
 			[]string{"safeguard"},
 		},
 		{
 			"rewrites what is correct", sabotage{azure: func(a keeper.Azure) keeper.Azure {
 				return &restless{Azure: a}
-			}}, 2 * time.Second,
+			}}, 8 * time.Second,
 			[]string{"quiet"},
 		},
 		{

@@ -7,9 +7,27 @@
 # KUBECTL (a path, or nothing), REQUESTS_CA_BUNDLE=ca.pem, PYTHONPATH=shim, AZURE_CONFIG_DIR=<a folder of its own>, AZURE_CORE_COLLECT_TELEMETRY=no.
 set -eu
 
+# The Azure CLI takes half a second to start, so one process of its Python runs all commands, where that can be found.
+mkfifo "$OUT/ask" "$OUT/code"
+python=$(sed -n '1s/^#! *//p' "$(command -v az)")
+session=
+if $python -c 'import azure.cli.core' 2>"$OUT/no-session"; then
+  $python "$(dirname "$0")/session.py" "$OUT" &
+  session=$!
+  trap 'kill "$session" 2>"$OUT/no-session" || :' EXIT
+else
+  echo "each command starts az: $(tail -n 1 "$OUT/no-session")"
+fi
+run() { # a command of az, one of the session or one of its own
+  [ "$session" ] || { az "$@"; return; }
+  printf '%s\0' "$@" >"$OUT/ask"
+  read -r code <"$OUT/code"
+  cat "$OUT/said"
+  return "$code"
+}
 call() {
   echo "az $*" >>"$OUT/commands"
-  az "$@" --only-show-errors || { echo "failed: az $*" >&2; exit 1; }
+  run "$@" --only-show-errors || { echo "failed: az $*" >&2; exit 1; }
 }
 said() { # FIELD STEP: a text in a step's answer
   sed -n "s/^ *\"$1\": \"\(.*\)\",*$/\1/p" "$OUT/$2.json"

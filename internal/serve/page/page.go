@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/history"
@@ -125,7 +126,10 @@ type document struct {
 	Page    any
 }
 
-var templates = template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
+// templates are parsed for the first page: most commands show none.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
+})
 
 // answer writes a page, or its value if the request wants JSON.
 func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name, title string,
@@ -151,7 +155,7 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name,
 		if c, is := page.(clusterPage); is {
 			d.Cluster = c.Name
 		}
-		if err := templates.ExecuteTemplate(&b, name, d); err != nil {
+		if err := templates().ExecuteTemplate(&b, name, d); err != nil {
 			p.broken(w, r, err)
 			return
 		}
