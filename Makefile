@@ -1,5 +1,9 @@
 # Shortcuts for the commands in CONTRIBUTING.md.
-.PHONY: test test-kube
+.PHONY: quick test test-kube weight
+
+# The checks of .ci/run for what changed, in less than 30 s.
+quick:
+	.ci/quick
 
 test:
 	go test ./...
@@ -8,3 +12,8 @@ test:
 test-kube:
 	.ci/kube
 	ROUTEKEEPER_NEED_KUBE=1 go test . ./internal/cli ./internal/clients ./internal/emulator/kubernetes
+
+# What it costs to build, run and change the program: a cold build, sizes, lines, the slowest tests.
+weight:
+	go run ./.ci/weight
+	go test -count=1 -json ./... | go run ./.ci/slowest

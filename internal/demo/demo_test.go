@@ -135,7 +135,8 @@ func TestDemo(t *testing.T) {
 }
 
 // TestSaboteurs shows that the scenes detect what they are for: a keeper that is broken in one way
-// fails the right scenes, and no others. Where few scenes fail, there is patience for a slow machine.
+// fails the right scenes, and no others. Where few scenes fail, there is patience for a slow
+// machine.
 func TestSaboteurs(t *testing.T) {
 	tests := []struct {
 		name     string
