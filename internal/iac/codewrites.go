@@ -179,6 +179,7 @@ func (s *codeSubnet) judge(inOrder, carries bool) (Effect, bool) {
 			if lost < 0 || rank(w) >= rank(s.writes[lost]) {
 				lost = i
 			}
+		case keeps: // neither
 		}
 	}
 	if lost < 0 {
