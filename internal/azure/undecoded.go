@@ -57,8 +57,8 @@ type oneSubnet struct {
 // subnetsIn decodes the subnets of a network one by one. It omits one whose ID is not of that
 // network.
 func subnetsIn(vnet arm.ID, raw []byte) []oneSubnet {
-	properties, _ := sole(gjson.ParseBytes(raw), "properties")
-	subnets, _ := sole(properties, "subnets")
+	properties := sole(gjson.ParseBytes(raw), "properties")
+	subnets := sole(properties, "subnets")
 	var out []oneSubnet
 	for _, item := range subnets.Array() {
 		one := oneSubnet{id: idIn([]byte(item.Raw))}
@@ -73,7 +73,7 @@ func subnetsIn(vnet arm.ID, raw []byte) []oneSubnet {
 
 // idIn returns the ID of a document, "" if it has none or several.
 func idIn(raw []byte) arm.ID {
-	text, _ := sole(gjson.ParseBytes(raw), "id")
+	text := sole(gjson.ParseBytes(raw), "id")
 	id, err := arm.ParseID(text.String())
 	if err != nil || !json.Valid(raw) {
 		return ""
@@ -81,8 +81,8 @@ func idIn(raw []byte) arm.ID {
 	return id
 }
 
-// sole returns the value of a key, in any case, unless the object has it twice.
-func sole(o gjson.Result, key string) (value gjson.Result, found bool) {
+// sole returns the value of a key, in any case, or nothing if the object has it twice.
+func sole(o gjson.Result, key string) (value gjson.Result) {
 	times := 0
 	o.ForEach(func(k, v gjson.Result) bool {
 		if strings.EqualFold(k.String(), key) {
@@ -91,9 +91,9 @@ func sole(o gjson.Result, key string) (value gjson.Result, found bool) {
 		return true
 	})
 	if times != 1 {
-		return gjson.Result{}, false
+		return gjson.Result{}
 	}
-	return value, true
+	return value
 }
 
 // named says which document of a list cannot be decoded.

@@ -409,6 +409,7 @@ func (c Cluster) networkProfile() object {
 		profile["networkPlugin"] = "kubenet"
 	case capacity.Overlay:
 		profile["networkPluginMode"] = "overlay"
+	case capacity.NodeSubnet, capacity.PodSubnet, capacity.PodSubnetStatic: // the pools say which
 	}
 	if c.hasPodCIDR() {
 		profile["podCidr"] = c.PodCIDR.String()

@@ -160,6 +160,7 @@ func (s Setup) fixed() []Limit {
 	case PodSubnet:
 		limits = append(limits, Limit{"AKS", mostDynamicPods / s.maxPods(),
 			fmt.Sprintf("%d pods of a cluster / %d a node", mostDynamicPods, s.maxPods())})
+	case NodeSubnet, PodSubnetStatic, Overlay: // only AKS and their prefixes limit them
 	}
 	return limits
 }

@@ -66,8 +66,10 @@ func (p Plugin) DefaultMaxPods() int {
 		return 110
 	case NodeSubnet:
 		return 30
+	case Overlay:
+		return 250
 	}
-	return 250
+	return 250 // no plugin
 }
 
 // hasPodCIDR reports whether each node takes a /24 of a pod CIDR.

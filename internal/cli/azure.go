@@ -154,9 +154,8 @@ func localClient(info emulator.Info) (*http.Client, error) {
 }
 
 // connectLocal makes a client for an emulator.
-func connectLocal(info emulator.Info, log *slog.Logger, called func(azure.Call)) (*azure.Client,
-	error) {
-	return connectEmulator(info, azure.Options{Log: log, Called: called})
+func connectLocal(info emulator.Info, log *slog.Logger) (*azure.Client, error) {
+	return connectEmulator(info, azure.Options{Log: log})
 }
 
 // connectEmulator makes a client for an emulator. It logs in over HTTPS like any other client.

@@ -78,7 +78,7 @@ func (a *app) runDemo(ctx context.Context, web string, browser bool) (err error)
 		OperationTime: 300 * time.Millisecond,
 		RouteBatch:    500 * time.Millisecond,
 		NewKeeper: func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (demo.Keeper, error) {
-			client, err := connectLocal(info, nil, nil)
+			client, err := connectLocal(info, nil)
 			if err != nil {
 				return nil, err
 			}

@@ -173,7 +173,7 @@ func (a *app) demoPages(ctx context.Context, address string, browser bool, o *de
 	running := make(chan error, 1)
 	ctx, stop := context.WithCancel(ctx)
 	o.NewKeeper = func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (demo.Keeper, error) {
-		client, err := connectLocal(info, nil, nil)
+		client, err := connectLocal(info, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -234,7 +234,7 @@ func (a *app) runningEmulator(ctx context.Context) (*runningEmulator, error) {
 	}
 	r := &runningEmulator{info: info}
 	info.ClientID, info.ClientSecret = demo.Operator.ClientID, demo.Operator.Secret
-	if r.others, err = connectLocal(info, nil, nil); err != nil {
+	if r.others, err = connectLocal(info, nil); err != nil {
 		return nil, err
 	}
 	var scopes []arm.ID

@@ -131,5 +131,5 @@ func connectQuietly(dir string) (*azure.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return connectLocal(info, slog.New(slog.DiscardHandler), nil)
+	return connectLocal(info, slog.New(slog.DiscardHandler))
 }

@@ -249,13 +249,12 @@ func checkSource(dir string) error {
 }
 
 // knownOf returns what is known in addition to the files.
-func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Known,
-	[]v1alpha1.ClusterRoutes, error) {
+func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Known, error) {
 	known, configs, err := a.named(o)
 	if err == nil {
 		err = a.observeAsked(ctx, o, r, configs, &known)
 	}
-	return known, configs, err
+	return known, err
 }
 
 // observeAsked reads the real network if a flag says so.

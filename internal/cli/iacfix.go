@@ -111,7 +111,7 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 	if err != nil {
 		return err
 	}
-	known, _, err := a.knownOf(ctx, o, reading)
+	known, err := a.knownOf(ctx, o, reading)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func repairable(name string, parts []iac.Part) (iac.Part, error) {
 // fixTemplate repairs an ARM template.
 func (a *app) fixTemplate(ctx context.Context, o iacOptions, name string,
 	deployed iac.TemplateOptions, reading *iac.Reading, write bool) error {
-	known, _, err := a.knownOf(ctx, o, reading)
+	known, err := a.knownOf(ctx, o, reading)
 	if err != nil {
 		return err
 	}

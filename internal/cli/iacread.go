@@ -152,16 +152,15 @@ func rootOf(dir string) (root, inside string) {
 }
 
 // relative names files relative to the working directory, as other tools and code scanning do.
-func relative(r *iac.Reading) *iac.Reading {
+func relative(r *iac.Reading) {
 	here, err := filepath.Abs(".")
 	if err != nil {
-		return r
+		return
 	}
 	root, _ := rootOf(here)
 	r.Rename(func(file string) string {
 		return relativeTo(here, filepath.Join(root, filepath.FromSlash(file)))
 	})
-	return r
 }
 
 func relativeTo(here, path string) string {

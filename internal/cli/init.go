@@ -102,7 +102,7 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	}
 	if o.gatewayTable {
 		progress.stop()
-		made, err := a.makeGatewayTables(ctx, client, s, proposals, o.yes)
+		made, err := a.makeGatewayTables(ctx, client, proposals, o.yes)
 		if err != nil {
 			return err
 		}

@@ -17,8 +17,7 @@ import (
 // makeGatewayTables creates a route table for each gateway subnet that has none, after it has shown
 // the plan and asked. It reports whether it created anything.
 func (a *app) makeGatewayTables(
-	ctx context.Context, client *azure.Client, s *inventory.Snapshot, proposals []plan.Proposal,
-	yes bool,
+	ctx context.Context, client *azure.Client, proposals []plan.Proposal, yes bool,
 ) (bool, error) {
 	type job struct {
 		cluster build.Cluster

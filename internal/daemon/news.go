@@ -38,6 +38,7 @@ func (n *news) report(r keeper.Result) bool {
 		switch c.State {
 		case plan.Done, plan.Obsolete:
 			continue
+		case plan.Planned, plan.Failed, plan.Skipped, plan.Observed:
 		}
 		key := strings.Join([]string{
 			c.Cluster, string(c.State), string(c.Verb), c.Resource.Key(), c.Route, c.New.String(),

@@ -93,11 +93,11 @@ func (p *clusterCase) associateNew(subnet *inventory.Subnet, table arm.ID) findi
 		return create
 	}
 	return finding.Command("%s && %s && %s", create, useTable(subnet.ID, table),
-		p.fillCommand(table))
+		p.fillCommand())
 }
 
-// fillCommand is the command that fills a target.
-func (p *clusterCase) fillCommand(table arm.ID) finding.CommandLine {
+// fillCommand is the command that fills the targets.
+func (p *clusterCase) fillCommand() finding.CommandLine {
 	if p.Proposed {
 		return adopt(p.cluster.ID, p.File)
 	}
@@ -305,7 +305,7 @@ func (p *clusterCase) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 		"%s of cluster %s missing in %s, the table of %s",
 		ofRoutes(len(missing), len(own)), p.cluster.ID.Name(), g.table.ID.Short(), g.who()).
 		With(missing...).WithAdvice("%s", p.advice(g.table.ID)).WithFix("%s",
-		p.fillCommand(g.table.ID))}
+		p.fillCommand())}
 }
 
 // clusterRoutes are the pod routes of the cluster in its route table, which was read.

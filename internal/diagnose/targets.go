@@ -43,7 +43,7 @@ func checkCopies(p *clusterCase) []finding.Finding {
 			table.ID.Short(), p.cluster.ID.Name(), len(copied), p.table.ID.Short(), len(own),
 			state).
 			With(slices.Concat(missing, stale)...).
-			WithAdvice("%s", p.advice(table.ID)).WithFix("%s", p.fillCommand(table.ID))
+			WithAdvice("%s", p.advice(table.ID)).WithFix("%s", p.fillCommand())
 		switch {
 		case len(table.Subnets) == 0:
 			f.Severity = finding.Info

@@ -102,6 +102,9 @@ func TestPodSubnets(t *testing.T) {
 		// ceil(41/16) blocks, 14 of them
 		{`,"count":2,"podIPAllocationMode":"StaticBlock","maxPods":40,"podSubnetID":"` +
 			string(pods) + `"`, 2 * 3 * 16, 2, 4},
+		// ceil(111/16), because maxPods is 110
+		{`,"count":1,"podIPAllocationMode":"StaticBlock","podSubnetID":"` + string(pods) + `"`,
+			7 * 16, 1, 2},
 		// ceil(17/16)
 		{`,"count":1,"podIPAllocationMode":"StaticBlock","maxPods":16,"podSubnetID":"` +
 			string(pods) + `"`, 2 * 16, 1, 7},

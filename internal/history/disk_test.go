@@ -220,6 +220,7 @@ func (m media) with(ops ...op) media {
 			next.entries[o.name] = o.inode
 		case removeFile:
 			delete(next.entries, o.name)
+		case syncFile, syncFolder: // only make durable what is there
 		}
 	}
 	return next

@@ -198,6 +198,7 @@ func (e Entry) Kind() string {
 			is[KindChange] = true
 		case Interrupted:
 			is[KindInterrupted] = true
+		case plan.Obsolete: // says nothing
 		}
 	}
 	for _, kind := range []string{KindRefusal, KindRepair, KindChange, KindInterrupted,

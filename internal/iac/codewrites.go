@@ -143,7 +143,7 @@ func (c *codeReading) carrier(id arm.ID, by Place, why string) {
 }
 
 // judge turns the writes into effects. inOrder is set if the code's order is the order of writes.
-func (c *codeReading) judge(inOrder bool, known []Carrier) *Reading {
+func (c *codeReading) judge(inOrder bool, known []Carrier) {
 	for _, s := range c.subnets {
 		if e, lost := s.judge(inOrder, c.carries(s.place, known)); lost {
 			c.reading.Effects = append(c.reading.Effects, e)
@@ -153,7 +153,6 @@ func (c *codeReading) judge(inOrder bool, known []Carrier) *Reading {
 				After: w.table, How: "the code names it"})
 		}
 	}
-	return c.reading
 }
 
 // carries reports whether a subnet is known to carry pods or to reach them.
@@ -180,6 +179,7 @@ func (s *codeSubnet) judge(inOrder, carries bool) (Effect, bool) {
 			if lost < 0 || rank(w) >= rank(s.writes[lost]) {
 				lost = i
 			}
+		case keeps: // neither
 		}
 	}
 	if lost < 0 {

@@ -129,6 +129,9 @@ func (j *judge) snapshots(own ownRoutes) (before, after *inventory.Snapshot) {
 			then[key] = ""
 		case Another:
 			then[key] = arm.ID(e.After)
+		case MayLose, Useless: // it is as it was, as far as the plan shows
+		case Flaps: // its table again, that of an association (above), or one not known yet
+		case RoutesGone, MayLoseRoutes, Destroyed, Migrates: // the documents show it
 		}
 	}
 	return j.pictures[0].snapshot(now), j.pictures[1].snapshot(then)

@@ -134,7 +134,7 @@ func ParseWebhook(address, secret string, w Webhook) (Webhook, error) {
 		return w, fmt.Errorf("http:// would send the caller's secret or token unencrypted, "+
 			"expected https://%s", u.Host)
 	}
-	_, behind, found := cutLast(strings.TrimSuffix(u.Path, "/"), "/events")
+	behind, found := afterLast(strings.TrimSuffix(u.Path, "/"), "/events")
 	if !found || behind != "" && (!strings.HasPrefix(behind, "/") ||
 		strings.Contains(behind[1:], "/")) {
 		return w, fmt.Errorf("the keeper takes events at /events, expected https://%s/events",
@@ -168,12 +168,12 @@ func (w Webhook) Check() error {
 	return nil
 }
 
-func cutLast(s, sep string) (before, after string, found bool) {
+func afterLast(s, sep string) (after string, found bool) {
 	i := strings.LastIndex(s, sep)
 	if i < 0 {
-		return s, "", false
+		return "", false
 	}
-	return s[:i], s[i+len(sep):], true
+	return s[i+len(sep):], true
 }
 
 // Secure reports whether the webhook logs in to Entra ID.
@@ -204,7 +204,7 @@ func (w Webhook) Conceal(text string) string {
 		}
 	}
 	hide(w.URL, shown(w.URL))
-	if _, behind, found := cutLast(w.URL, "/events/"); found {
+	if behind, found := afterLast(w.URL, "/events/"); found {
 		hide(behind, "…")
 	}
 	return text

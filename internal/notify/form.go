@@ -14,6 +14,7 @@ func body(t v1alpha1.PlaceType, m Message) ([]byte, error) {
 		return json.Marshal(slack(m))
 	case v1alpha1.PlaceTeams:
 		return json.Marshal(teams(m))
+	case v1alpha1.PlaceWebhook: // as it is
 	}
 	return json.Marshal(m)
 }

@@ -55,6 +55,7 @@ func severityText(s finding.Severity, style Style) string {
 		return style.Red(s.String())
 	case finding.Warning:
 		return style.Yellow(s.String())
+	case finding.Info:
 	}
 	return style.Dim(s.String())
 }

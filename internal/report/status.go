@@ -97,6 +97,7 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 	case Markdown:
 		return Table{Header: []string{"cluster", "state", "checked", "what"}, Rows: rows,
 			Lines: s.lines()}.Write(w, Markdown, style)
+	case Text, JSON, SARIF: // JSON is written already, and the command has no SARIF
 	}
 	var b strings.Builder
 	for i, line := range Columns(rows) {

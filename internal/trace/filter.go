@@ -64,6 +64,7 @@ func (f *Filters) Judge(g *inventory.SecurityGroup, p Packet, inbound bool) Ruli
 		case perhaps:
 			unsure = append(unsure, m)
 			continue
+		case yes: // it decides, see below
 		}
 		decision, verb := Denied, "denies"
 		if rule.Allow {

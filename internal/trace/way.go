@@ -185,6 +185,7 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 		j.doubt = cmp.Or(j.doubt, "it depends on the protocol and the port: "+r.Why)
 	case Undecided:
 		j.doubt = cmp.Or(j.doubt, r.Why)
+	case Allowed:
 	}
 	j.passed[at] = true
 	return ""

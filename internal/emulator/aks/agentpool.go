@@ -81,7 +81,7 @@ func settlePool(p, had, properties kernel.Object) *kernel.Failure {
 	return checkVersion(p, had, properties)
 }
 
-// defaultMaxPods is what AKS gives a pool that names no maxPods (AZURE.md).
+// defaultMaxPods is what AKS gives a pool that names no maxPods (docs/azure.md).
 func defaultMaxPods(p, properties kernel.Object) int {
 	switch modeOf(kernel.ObjectAt(properties, "networkProfile")) {
 	case modeKubenet:
@@ -90,6 +90,8 @@ func defaultMaxPods(p, properties kernel.Object) int {
 		if kernel.Text(p, "podSubnetID") == "" {
 			return 30
 		}
+		return 110
+	case modeOverlay, modeNone:
 	}
 	return 250
 }

@@ -93,7 +93,7 @@ func (s *nodes) storeMachines(cl *cluster, p *pool) *kernel.Failure {
 	for _, n := range p.Nodes {
 		machine, nic := p.machine(n), p.nic(n)
 		wanted[machine.Key()] = true
-		if f := put(nic, s.interfaceOf(cl, p, n)); f != nil {
+		if f := put(nic, s.interfaceOf(p, n)); f != nil {
 			return f
 		}
 		body := kernel.Object{
@@ -152,7 +152,7 @@ func (s *nodes) dropMachines(p *pool, wanted map[string]bool) {
 }
 
 // interfaceOf are the properties of a node's interface, with the addresses it holds already.
-func (s *nodes) interfaceOf(cl *cluster, p *pool, n *Node) kernel.Object {
+func (s *nodes) interfaceOf(p *pool, n *Node) kernel.Object {
 	configurations := []any{}
 	for i, a := range n.Addrs {
 		family := "IPv4"

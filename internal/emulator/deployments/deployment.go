@@ -80,13 +80,13 @@ func (s *Deployments) deploymentCall(c *kernel.Call) (kernel.Reply, *kernel.Fail
 	case c.Method == http.MethodPost && verb == "whatif":
 		answer, f = s.whatIfCall(c, id)
 	case c.Method == http.MethodPost && verb == "cancel":
-		answer, f = s.cancelDeployment(c, r)
+		answer, f = s.cancelDeployment(r)
 	case c.Method == http.MethodPost && verb == "exporttemplate":
 		answer = kernel.OK(kernel.Object{"template": decodeSource(r).template})
 	case c.Method == http.MethodGet && verb == "operations":
 		answer, f = s.kernel.PageObjects(c, s.Deployments[id.Key()].operationDocuments())
 	case c.Method == http.MethodGet && operation:
-		answer, f = s.deploymentOperation(c, r, verb)
+		answer, f = s.deploymentOperation(r, verb)
 	default:
 		f = kernel.Fail(
 			http.StatusMethodNotAllowed,
@@ -272,8 +272,8 @@ func (s *Deployments) putDeployment(c *kernel.Call, id arm.ID, old *kernel.Resou
 }
 
 // deploymentOperation answers a poll, or for one operation.
-func (s *Deployments) deploymentOperation(c *kernel.Call, r *kernel.Resource,
-	verb string) (kernel.Reply, *kernel.Failure) {
+func (s *Deployments) deploymentOperation(r *kernel.Resource, verb string) (kernel.Reply,
+	*kernel.Failure) {
 	run := s.Deployments[r.ID.Key()]
 	kind, name, _ := strings.Cut(verb, "/")
 	if kind == "operations" {
@@ -302,8 +302,7 @@ func (s *Deployments) deploymentOperation(c *kernel.Call, r *kernel.Resource,
 }
 
 // cancelDeployment stops a deployment: running operations continue, and nothing more is started.
-func (s *Deployments) cancelDeployment(c *kernel.Call, r *kernel.Resource) (kernel.Reply,
-	*kernel.Failure) {
+func (s *Deployments) cancelDeployment(r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
 	run := s.Deployments[r.ID.Key()]
 	if !run.active() {
 		return kernel.Reply{}, kernel.Fail(

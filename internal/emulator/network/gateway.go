@@ -96,8 +96,7 @@ func (s *gateways) gatewayCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 		return kernel.Reply{}, s.network.kernel.Missing(id), true
 	}
 	if healthAsked(c) != "" {
-		answer, f := s.health(c, r)
-		return answer, f, true
+		return s.health(c, r), nil, true
 	}
 	if f := s.network.kernel.Busy(id); f != nil {
 		return kernel.Reply{}, f, true

@@ -160,7 +160,7 @@ func backendsOf(r *kernel.Resource) []backend {
 }
 
 // health answers POST {gateway}/backendhealth with what the probes found.
-func (s *gateways) health(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
+func (s *gateways) health(c *kernel.Call, r *kernel.Resource) kernel.Reply {
 	pools := []any{}
 	probed, _ := c.Found.(map[Probe][2]string)
 	running := kernel.Text(kernel.ObjectAt(r.Body, "properties"), "operationalState") == "Running"
@@ -185,6 +185,5 @@ func (s *gateways) health(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *ke
 		})
 	}
 	c.LocationOnly = true
-	return s.network.kernel.Accepted(c, kernel.Encode(kernel.Object{"backendAddressPools": pools})),
-		nil
+	return s.network.kernel.Accepted(c, kernel.Encode(kernel.Object{"backendAddressPools": pools}))
 }

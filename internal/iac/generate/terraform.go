@@ -113,6 +113,7 @@ func (t *terraform) profile() {
 		plugin = "kubenet"
 	case capacity.Overlay:
 		mode = "overlay"
+	case capacity.NodeSubnet, capacity.PodSubnet, capacity.PodSubnetStatic: // the pools say which
 	}
 	if c.Egress.IsValid() {
 		outbound = "userDefinedRouting"

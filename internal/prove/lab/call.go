@@ -175,17 +175,15 @@ func (l *lab) noteWrite(r azure.Reply) {
 
 // write puts a document until it is accepted, follows the operation, and reads the resource until
 // it is settled.
-func (l *lab) write(
-	ctx context.Context, id arm.ID, body []byte,
-) (reply azure.Reply, after arm.Document, err error) {
-	if reply, err = l.accepted(ctx, id, body); err != nil {
-		return reply, after, err
+func (l *lab) write(ctx context.Context, id arm.ID, body []byte) (arm.Document, error) {
+	reply, err := l.accepted(ctx, id, body)
+	if err != nil {
+		return arm.Document{}, err
 	}
 	if _, err = l.follow(ctx, reply); err != nil {
-		return reply, after, err
+		return arm.Document{}, err
 	}
-	after, err = l.ready(ctx, id)
-	return reply, after, err
+	return l.ready(ctx, id)
 }
 
 // accepted puts a document until it is accepted, because another operation may keep the resource

@@ -221,7 +221,7 @@ func (l *lab) strip(ctx context.Context) error {
 	if failed != nil || err != nil {
 		return firstOf(err, failed)
 	}
-	_, without, err := l.write(ctx, l.nodes(), stripped)
+	without, err := l.write(ctx, l.nodes(), stripped)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (l *lab) strip(ctx context.Context) error {
 	if failed != nil || err != nil {
 		return firstOf(err, failed)
 	}
-	_, after, err := l.write(ctx, l.nodes(), repaired)
+	after, err := l.write(ctx, l.nodes(), repaired)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func (l *lab) setUp(ctx context.Context) error {
 		}},
 	} {
 		body := encode(object{"location": l.Location, "properties": r.properties})
-		if _, _, err := l.write(ctx, r.id, body); err != nil {
+		if _, err := l.write(ctx, r.id, body); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ func (l *lab) unknownFields(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, _, err := l.write(ctx, f.id, clean); err != nil {
+		if _, err := l.write(ctx, f.id, clean); err != nil {
 			return err
 		}
 	}
@@ -169,7 +169,7 @@ func (l *lab) networkWrites(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, after, err := l.write(ctx, l.network(), bare)
+	after, err := l.write(ctx, l.network(), bare)
 	if err != nil {
 		return err
 	}

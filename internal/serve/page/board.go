@@ -333,6 +333,7 @@ func stateOf(f finding.Finding) string {
 		return Bad
 	case finding.Warning:
 		return Noted
+	case finding.Info:
 	}
 	return Good
 }

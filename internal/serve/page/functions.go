@@ -186,6 +186,7 @@ func tone(e history.Entry) string {
 			done = true
 		case plan.Failed, plan.Skipped, history.Interrupted:
 			return Bad
+		case plan.Planned, plan.Obsolete, plan.Observed: // nothing was tried
 		}
 	}
 	for _, f := range e.Findings {
