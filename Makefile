@@ -1,5 +1,5 @@
 # Shortcuts for the commands in CONTRIBUTING.md.
-.PHONY: quick test test-kube weight
+.PHONY: days quick test test-kube weight
 
 # The checks of .ci/run for what changed, in less than 30 s.
 quick:
@@ -12,6 +12,11 @@ test:
 test-kube:
 	.ci/kube
 	ROUTEKEEPER_NEED_KUBE=1 go test . ./internal/cli ./internal/clients ./internal/emulator/kubernetes
+
+# A hunt for what goes wrong on other days each time. It takes some minutes; a day that fails prints how it is repeated.
+days:
+	ROUTEKEEPER_SEED=random ROUTEKEEPER_DAYS=20 ROUTEKEEPER_STORMS=10 go test -count=1 -timeout 60m ./internal/keeper ./internal/serve \
+	  -run '^Test(Everything|Storm|NodesStorm|TwoKeepersInAStorm|Day)$$'
 
 # What it costs to build, run and change the program: a cold build, sizes, lines, the slowest tests.
 weight:

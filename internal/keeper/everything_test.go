@@ -30,7 +30,8 @@ import (
 // (hostilecaller_test.go). An oracle that knows nothing about the keeper judges each write before
 // Azure gets it (oracle_test.go), and checks what is broken, and for how long (overdue_test.go).
 //
-// ROUTEKEEPER_DAYS is how many days, ROUTEKEEPER_HOURS how long; ROUTEKEEPER_SEED repeats a day.
+// ROUTEKEEPER_DAYS is how many days, ROUTEKEEPER_HOURS how long; ROUTEKEEPER_SEED repeats a day, or
+// is "random" (seeds).
 func TestEverything(t *testing.T) {
 	t.Parallel()
 	number := func(name string, otherwise int) int {
@@ -39,10 +40,7 @@ func TestEverything(t *testing.T) {
 		}
 		return otherwise
 	}
-	first, days := number("ROUTEKEEPER_SEED", int(rand.Uint32())), number("ROUTEKEEPER_DAYS", 1)
-	if os.Getenv("ROUTEKEEPER_SEED") != "" {
-		days = 1
-	}
+	first, days := seeds(number("ROUTEKEEPER_DAYS", 1))
 	long := time.Duration(number("ROUTEKEEPER_HOURS", 24)) * time.Hour
 	for seed := first; seed < first+days; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {

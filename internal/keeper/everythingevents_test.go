@@ -333,7 +333,8 @@ func (d *everything) fault(m *member) {
 	case "hold before", "hold after":
 		f.Hold, grace, late = kind[5:], time.Minute, graceMost
 	case "cut before", "cut after":
-		f.Cut = kind[4:]
+		// A keeper that has never read its clusters gives up, and is started again.
+		f.Cut, late = kind[4:], graceMost
 	case "503":
 		f.Status, f.RetryAfter = 503, d.by.IntN(40)
 	case "500":

@@ -34,16 +34,13 @@ func TestStorm(t *testing.T) {
 	hours(t, 2, func(t *testing.T, seed uint64) { newStorm(t, seed).play(time.Hour) })
 }
 
-// hours plays some hours, each in a bubble with a seed of its own. ROUTEKEEPER_SEED repeats one,
-// ROUTEKEEPER_STORMS is how many.
+// hours plays some hours, each in a bubble with a seed of its own (seeds). ROUTEKEEPER_STORMS is
+// how many.
 func hours(t *testing.T, storms int, play func(*testing.T, uint64)) {
-	first := int(rand.Uint32())
 	if n, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_STORMS")); err == nil {
 		storms = n
 	}
-	if n, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_SEED")); err == nil {
-		first, storms = n, 1
-	}
+	first, storms := seeds(storms)
 	for seed := first; seed < first+storms; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { play(t, uint64(seed)) })

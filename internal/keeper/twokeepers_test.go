@@ -1,9 +1,7 @@
 package keeper
 
 import (
-	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -20,11 +18,8 @@ import (
 // ROUTEKEEPER_SEED repeats an hour.
 func TestTwoKeepersInAStorm(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint32()
-	if n, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_SEED")); err == nil {
-		seed = uint32(n)
-	}
-	t.Run(strconv.Itoa(int(seed)), func(t *testing.T) {
+	seed, _ := seeds(1)
+	t.Run(strconv.Itoa(seed), func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := newEverything(t, uint64(seed))
 			both := func() {

@@ -32,7 +32,7 @@ import (
 // go and change their addresses, unmanaged routes, alerts that come late, twice or never, faults of
 // every kind, pauses, restarts and kills. At the end everything must be in sync, all unmanaged
 // routes unchanged, and every write in the history exactly once. ROUTEKEEPER_SEED repeats a day,
-// ROUTEKEEPER_DAYS is the number of days.
+// or is "random": without it the day is the same each time. ROUTEKEEPER_DAYS is the number of days.
 func TestDay(t *testing.T) {
 	t.Parallel()
 	number := func(name string, otherwise int) int {
@@ -41,9 +41,12 @@ func TestDay(t *testing.T) {
 		}
 		return otherwise
 	}
-	first := number("ROUTEKEEPER_SEED", int(rand.Uint32()))
-	days := number("ROUTEKEEPER_DAYS", 1)
-	if os.Getenv("ROUTEKEEPER_SEED") != "" {
+	first, days := number("ROUTEKEEPER_SEED", 1), number("ROUTEKEEPER_DAYS", 1)
+	switch os.Getenv("ROUTEKEEPER_SEED") {
+	case "":
+	case "random":
+		first = int(rand.Uint32())
+	default:
 		days = 1
 	}
 	for seed := first; seed < first+days; seed++ {
