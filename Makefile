@@ -13,7 +13,7 @@ test-kube:
 	.ci/kube
 	ROUTEKEEPER_NEED_KUBE=1 go test . ./internal/cli ./internal/clients ./internal/emulator/kubernetes
 
-# A hunt for what goes wrong on other days each time. It takes some minutes; a day that fails prints how it is repeated.
+# Play other simulated days each time. It takes some minutes; a day that fails prints how to repeat it.
 days:
 	ROUTEKEEPER_SEED=random ROUTEKEEPER_DAYS=20 ROUTEKEEPER_STORMS=10 go test -count=1 -timeout 60m ./internal/keeper ./internal/serve \
 	  -run '^Test(Everything|Storm|NodesStorm|TwoKeepersInAStorm|Day)$$'

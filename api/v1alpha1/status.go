@@ -37,6 +37,9 @@ type Condition struct {
 	Message            string `json:"message"`
 }
 
+// LeaseName is the name of the Lease of a namespace's controllers.
+const LeaseName = "routekeeper"
+
 // The types of conditions.
 const (
 	ConditionReady   = "Ready"   // no finding is an error

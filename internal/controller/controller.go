@@ -69,7 +69,7 @@ type Options struct {
 }
 
 // leaseName is the name of the Lease, and of the controller in Events.
-const leaseName = "routekeeper"
+const leaseName = v1alpha1.LeaseName
 
 // validOf is how long a renewal of the lease allows writes: what a write takes is left over.
 func validOf(lease time.Duration) time.Duration { return lease * 2 / 3 }

@@ -30,9 +30,6 @@ type Leader struct {
 	Alive               bool // it has renewed the lease in time
 }
 
-// LeaseName is the name of the Lease of the controllers in a namespace.
-const LeaseName = "routekeeper"
-
 // ClusterRoutes reads all ClusterRoutes objects.
 func (c *Client) ClusterRoutes(ctx context.Context) ([]ClusterRoutes, error) {
 	all, _, err := pages(ctx, c, "/apis/routekeeper.dev/v1alpha1/clusterroutes",
@@ -61,14 +58,14 @@ func (c *Client) Leaders(ctx context.Context, namespace string) ([]Leader, error
 	const api = "/apis/coordination.k8s.io/v1/"
 	var list struct{ Items []lease }
 	if namespace != "" {
-		raw, err := c.get(ctx, api+"namespaces/"+url.PathEscape(namespace)+"/leases/"+LeaseName,
-			nil)
+		raw, err := c.get(ctx, api+"namespaces/"+url.PathEscape(namespace)+"/leases/"+
+			v1alpha1.LeaseName, nil)
 		var f *failure
 		if errors.As(err, &f) && f.status == http.StatusNotFound {
 			return nil, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, errors.New(oneLine(err))
 		}
 		list.Items = make([]lease, 1)
 		if err := json.Unmarshal(raw, &list.Items[0]); err != nil {
@@ -76,9 +73,9 @@ func (c *Client) Leaders(ctx context.Context, namespace string) ([]Leader, error
 		}
 	} else {
 		raw, err := c.get(ctx, api+"leases",
-			url.Values{"fieldSelector": {"metadata.name=" + LeaseName}})
+			url.Values{"fieldSelector": {"metadata.name=" + v1alpha1.LeaseName}})
 		if err != nil {
-			return nil, err
+			return nil, errors.New(oneLine(err))
 		}
 		if err := json.Unmarshal(raw, &list); err != nil {
 			return nil, err
