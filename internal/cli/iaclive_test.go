@@ -335,7 +335,7 @@ func TestLiveIsNeverMilder(t *testing.T) {
 func TestLiveIsNeverMilderThanPlans(t *testing.T) {
 	demo := demoSnapshot(t)
 	found := map[finding.Code]int{}
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		subnet := rapid.SampledFrom([]string{"nodes", "appgw", "spare"})
 		table := rapid.SampledFrom([]string{demoTable, demoCopy})
 		route := rapid.SampledFrom(append(podRoutesOf(4), routeOf("egress", "0.0.0.0/0",
@@ -423,11 +423,17 @@ func TestLiveIsNeverMilderThanPlans(t *testing.T) {
 			}
 		}
 		milder(t, "plan", r, live)
-	})
-	for _, code := range []finding.Code{finding.IaCStrips, finding.IaCRecreates, finding.IaCRoutes,
-		finding.PoolWithoutTable, finding.RouteShadows, finding.GatewayDefaultRoute} {
-		if found[code] == 0 && !t.Failed() {
-			t.Errorf("no %s among %v: the test does not reach what it is for", code, found)
-		}
+	}
+	missing := func() []finding.Code {
+		return slices.DeleteFunc([]finding.Code{finding.IaCStrips, finding.IaCRecreates,
+			finding.IaCRoutes, finding.PoolWithoutTable, finding.RouteShadows,
+			finding.GatewayDefaultRoute}, func(code finding.Code) bool { return found[code] > 0 })
+	}
+	rapid.Check(t, check)
+	for tries := 0; len(missing()) > 0 && tries < 20 && !t.Failed(); tries++ { // some are rare
+		rapid.Check(t, check)
+	}
+	if codes := missing(); len(codes) > 0 && !t.Failed() {
+		t.Errorf("no %v among %v: the test does not reach what it is for", codes, found)
 	}
 }
