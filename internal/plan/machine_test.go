@@ -198,3 +198,20 @@ func TestProviderNames(t *testing.T) {
 func routeOf(t *testing.T, text string) inventory.Route {
 	return (&world{t: t, s: shop(t).s}).table(hub, text).s.Table(hub).Routes()[0]
 }
+
+// TestCorrectedCopy: the cluster's table gives a pod CIDR to another node than has it. Another
+// writer corrects the copy. It stays, because its node exists and has no other route.
+func TestCorrectedCopy(t *testing.T) {
+	w := copiedShop(t, "n0____102440024 10.244.0.0/24 10.240.0.4",
+		"n2____102441024 10.244.1.0/24 10.240.0.6")
+	w.table(gateway, "n0____102440024 10.244.0.0/24 10.240.0.4",
+		"n1____102441024 10.244.1.0/24 10.240.0.5")
+	w.remembered(clusterA).InSync = map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {
+		netip.MustParsePrefix("10.244.1.0/24"): netip.MustParseAddr("10.240.0.6")}}
+	w.expect("", "updates-withheld")
+
+	// The changed copy cannot lead to the node that it names: the change is undone.
+	w.table(gateway, "n0____102440024 10.244.0.0/24 10.240.0.4",
+		"n1____102441024 10.244.1.0/24 10.240.0.9")
+	w.expect("update gw-rt n1____102441024 10.244.1.0/24>10.240.0.9 10.244.1.0/24>10.240.0.6", "")
+}

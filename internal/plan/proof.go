@@ -18,8 +18,8 @@ import (
 //     pool as the cluster's document counts, and that document was read after the check began.
 //   - Its node has another pod CIDR. The cluster's table leads to the same next hop with another
 //     prefix of the same family, and has done so for longer than the cloud provider needs to repair
-//     its table (Remembered.Settled). The row names the same node, or the node that has the next
-//     hop now (machine.go). A node has one pod CIDR of each family.
+//     its table (Remembered.Settled). The row names the node that has the next hop now
+//     (machine.go). A node has one pod CIDR of each family.
 //
 // A route needs more proof if its next hop is in no node subnet of the cluster (any more), because
 // it may be another cluster's: see target.leftBehind.
@@ -71,10 +71,8 @@ func (t *target) hasOtherCIDR(s *targetCluster, r inventory.Route) proof {
 		if want.Hop != hop {
 			continue
 		}
-		if s.nodeOf(r) != s.nodeOf(want) { // is it that node's address now?
-			if p, _ := t.w.leadsHome(s.clusterState, want); p.lacks != "" {
-				continue
-			}
+		if p, _ := t.w.leadsHome(s.clusterState, want); p.lacks != "" {
+			continue // is it that node's address now?
 		}
 		now = append(now, prefix)
 	}

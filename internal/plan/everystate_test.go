@@ -1,0 +1,393 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// Every state, one step. How it works: a small world is every combination of two machines, three
+// addresses and two pod CIDRs, of the rows of the cluster's table and of a target, of what a check
+// reads, and of what it remembers. For each the planner plans once, and reads what it needs. It does
+// not matter how the state came about. Then the world says which routes deliver.
+//
+// States that differ only in the names of machines, addresses or pod CIDRs count once.
+//
+// What must hold:
+//
+//	delivers  no change ends a route that delivers, unless the cluster's table shows the world
+//	          consistently otherwise, names, next hops and pod CIDRs (only Kubernetes could tell)
+//	theirs    a route that neither a cloud provider nor a keeper named stays as it is
+//	stable    the plan for what the plan leads to has no changes
+//	said      a target with a route that can be seen not to deliver has a finding
+
+// smallState is one state. Numbers begin at 0, and 0 is absent.
+type smallState struct {
+	machine [2]int // 1 + address*2 + pod CIDR
+	own     [2]int // the cluster's table, by pod CIDR: 1 + name*3 + address; name 2 is a person's
+	target  [2]int
+	reads   int
+	memory  int
+}
+
+const (
+	readWhole    = iota // all network interfaces
+	readPart            // all but those of the first machine
+	readRefused         // none
+	readBefore          // remembered from when the machines had each other's address
+	readNoTable         // all network interfaces, and not the cluster's table
+	numReads            //
+	hasSettled   = 1    // the rows of the cluster's table are older than steadyAfter
+	hasHad       = 2    // the cluster's table once had the routes of the target
+	hasInSync    = 4    // the target once had the rows of the cluster's table
+	numMemories  = 8
+	smallRows    = 10
+	smallMachine = 7
+)
+
+var (
+	smallAddress = [3]netip.Addr{netip.MustParseAddr("10.240.0.4"),
+		netip.MustParseAddr("10.240.0.5"), netip.MustParseAddr("10.240.0.6")}
+	smallCIDR = [2]netip.Prefix{netip.MustParsePrefix("10.244.0.0/24"),
+		netip.MustParsePrefix("10.244.1.0/24")}
+	smallNode = [2]string{"aks-a-00000000-vmss000000", "aks-a-00000000-vmss000001"}
+)
+
+func (s smallState) String() string {
+	var b strings.Builder
+	for i, m := range s.machine {
+		if m > 0 {
+			fmt.Fprintf(&b, "machine %d has %s and %s\n", i, smallAddress[(m-1)/2],
+				smallCIDR[(m-1)%2])
+		}
+	}
+	for what, rows := range map[string][2]int{"own table": s.own, "target": s.target} {
+		for cidr, r := range rows {
+			if r > 0 {
+				fmt.Fprintf(&b, "%s: %s\n", what, smallRoute(cidr, r))
+			}
+		}
+	}
+	fmt.Fprintf(&b, "reads %s; settled %v, had %v, in sync %v",
+		[]string{"all", "all but those of the first machine", "none", "others before",
+			"not the cluster's table"}[s.reads],
+		s.memory&hasSettled > 0, s.memory&hasHad > 0, s.memory&hasInSync > 0)
+	return b.String()
+}
+
+func smallRoute(cidr, row int) string {
+	name := fmt.Sprintf("vip-%d", cidr)
+	if n := (row - 1) / 3; n < 2 {
+		name = fmt.Sprintf("%s____10244%d024", smallNode[n], cidr)
+	}
+	return fmt.Sprintf("%s %s %s", name, smallCIDR[cidr], smallAddress[(row-1)%3])
+}
+
+// delivers reports whether a row leads to the machine that has the pod CIDR.
+func (s smallState) delivers(cidr int, hop netip.Addr) bool {
+	return slices.ContainsFunc(s.machine[:], func(m int) bool {
+		return m > 0 && (m-1)%2 == cidr && smallAddress[(m-1)/2] == hop
+	})
+}
+
+// otherwise reports whether the cluster's table consistently shows another world: it gives the
+// machine behind a route of the target another pod CIDR, at the address that the machine has. Behind
+// a route that names another machine than the one it leads to, it may be either machine.
+func (s smallState) otherwise(cidr int) bool {
+	named := (s.target[cidr] - 1) / 3
+	for i, m := range s.machine {
+		if m == 0 {
+			continue
+		}
+		has, at := (m-1)%2, (m-1)/2
+		r := s.own[1-has]
+		elsewhere := r > 0 && (r-1)/3 == i && (r-1)%3 == at
+		misnamed := named > 1 || s.machine[named] == 0 || (s.machine[named]-1)%2 != cidr
+		if elsewhere && (has == cidr || misnamed) {
+			return true
+		}
+	}
+	return false
+}
+
+// renamed returns the state with other names for machines, addresses and pod CIDRs.
+func (s smallState) renamed(machines, cidrs [2]int, addresses [3]int) (out smallState) {
+	out.reads, out.memory = s.reads, s.memory
+	for i, m := range s.machine {
+		if m > 0 {
+			out.machine[machines[i]] = 1 + addresses[(m-1)/2]*2 + cidrs[(m-1)%2]
+		}
+	}
+	row := func(r int) int {
+		if r == 0 {
+			return 0
+		}
+		name := (r - 1) / 3
+		if name < 2 {
+			name = machines[name]
+		}
+		return 1 + name*3 + addresses[(r-1)%3]
+	}
+	for cidr := range 2 {
+		out.own[cidrs[cidr]], out.target[cidrs[cidr]] = row(s.own[cidr]), row(s.target[cidr])
+	}
+	return out
+}
+
+func (s smallState) number() int {
+	n := 0
+	for _, digit := range []int{s.machine[0], s.machine[1], s.own[0], s.own[1], s.target[0],
+		s.target[1]} {
+		n = n*smallRows + digit
+	}
+	return n
+}
+
+// first reports whether no renamed state comes before this one.
+func (s smallState) first() bool {
+	n := s.number()
+	for _, a := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		for _, m := range [][2]int{{0, 1}, {1, 0}} {
+			for _, c := range [][2]int{{0, 1}, {1, 0}} {
+				if s.renamed(m, c, a).number() < n {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// smallStates calls do for every state, as often as its names do not matter.
+func smallStates(do func(smallState)) {
+	var s smallState
+	for s.machine[0] = range smallMachine {
+		for s.machine[1] = range smallMachine {
+			a, b := s.machine[0]-1, s.machine[1]-1
+			if a >= 0 && b >= 0 && (a/2 == b/2 || a%2 == b%2) {
+				continue
+			}
+			for s.own[0] = range smallRows {
+				for s.own[1] = range smallRows {
+					for s.target[0] = range smallRows {
+						for s.target[1] = range smallRows {
+							if s.first() {
+								do(s)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// smallWorld makes the facts of states.
+type smallWorld struct {
+	base    *world
+	tables  map[string]*inventory.RouteTable
+	cluster inventory.Cluster
+}
+
+func newSmallWorld(t testing.TB) *smallWorld {
+	w := &world{t: t, s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
+	w.cluster(clusterA, "10.244.0.0/16", nodesA).subnet(nodesA, "10.240.0.0/24", tableA)
+	w.config("shop", clusterA, gateway).Spec.RouteTableID = string(tableA)
+	w.wrote(clusterA, tableA)
+	return &smallWorld{w, map[string]*inventory.RouteTable{}, *w.s.Cluster(clusterA)}
+}
+
+func (w *smallWorld) table(own bool, rows [2]int) *inventory.RouteTable {
+	key := fmt.Sprint(own, rows)
+	if w.tables[key] == nil {
+		routes := []string{"egress 0.0.0.0/0 10.1.0.4"}
+		for cidr, r := range rows {
+			if r > 0 {
+				routes = append(routes, smallRoute(cidr, r))
+			}
+		}
+		id := gateway
+		if own {
+			id = tableA
+		}
+		scratch := &world{t: w.base.t, s: Facts{Snapshot: inventory.NewSnapshot()}}
+		w.tables[key] = scratch.table(id, routes...).s.Table(id)
+	}
+	return w.tables[key]
+}
+
+// interfaces are the network interfaces that a read shows.
+func (s smallState) interfaces(swapped bool, without int) *inventory.NICs {
+	n := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{}}
+	for i, m := range s.machine {
+		if m == 0 || i == without {
+			continue
+		}
+		at := smallAddress[(m-1)/2]
+		if swapped && s.machine[1-i] > 0 {
+			at = smallAddress[(s.machine[1-i]-1)/2]
+		} else if swapped {
+			at = smallAddress[((m-1)/2+1)%3]
+		}
+		n.Holder[at] = fmt.Sprintf("aks-pool0-1-vmss instance %d", i)
+		n.Nodes[at] = smallNode[i]
+	}
+	return n
+}
+
+// facts are what a check knows in a state before it reads network interfaces.
+func (w *smallWorld) facts(s smallState) Facts {
+	f := w.base.s.Fork()
+	f.Tables[tableA.Key()], f.Tables[gateway.Key()] = w.table(true, s.own),
+		w.table(false, s.target)
+	cluster := w.cluster
+	cluster.Pools = slices.Clone(cluster.Pools)
+	cluster.Pools[0].Count = 0
+	for _, m := range s.machine {
+		if m > 0 {
+			cluster.Pools[0].Count++
+		}
+	}
+	f.Clusters[clusterA.Key()] = &cluster
+	if s.reads == readNoTable {
+		delete(f.Tables, tableA.Key())
+		f.Unread[tableA.Key()] = inventory.Unread{Status: 403}
+	}
+	m := &Remembered{LastTable: tableA, LastProven: true, Settled: map[netip.Prefix]netip.Addr{},
+		Had: map[Pair]bool{}, InSync: map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {}}}
+	m.Nodes.Hops = map[netip.Addr]string{}
+	for cidr, r := range s.own {
+		if r == 0 {
+			continue
+		}
+		hop := smallAddress[(r-1)%3]
+		m.Had[Pair{Prefix: smallCIDR[cidr], Hop: hop}] = true
+		if s.memory&hasSettled > 0 {
+			m.Settled[smallCIDR[cidr]] = hop
+		}
+		if s.memory&hasInSync > 0 {
+			m.InSync[gateway.Key()][smallCIDR[cidr]] = hop
+		}
+	}
+	for cidr, r := range s.target {
+		if r > 0 && s.memory&hasHad > 0 {
+			m.Had[Pair{Prefix: smallCIDR[cidr], Hop: smallAddress[(r-1)%3]}] = true
+		}
+	}
+	if s.reads == readBefore {
+		m.NICs, m.Asked = s.interfaces(true, -1), map[netip.Addr]bool{}
+		for _, a := range smallAddress {
+			m.Asked[a] = true
+		}
+	}
+	f.Memory[clusterA.Key()] = m
+	return f
+}
+
+// decide plans, and reads what the plan needs.
+func (w *smallWorld) decide(s smallState, f Facts) Plan {
+	for {
+		p := New(f, w.base.configs).Plan()
+		known := f.Learn(clusterA)
+		if len(p.Need.NICs) == 0 || known.NICs != nil {
+			return p
+		}
+		switch s.reads {
+		case readRefused:
+			known.NICs = &inventory.NICs{Failed: "403"}
+		case readPart:
+			first := 0
+			if s.machine[0] == 0 {
+				first = 1
+			}
+			known.NICs = s.interfaces(false, first)
+		default:
+			known.NICs = s.interfaces(false, -1)
+		}
+	}
+}
+
+// wrong returns the rules that a state breaks.
+func (w *smallWorld) wrong(s smallState) (rules []string) {
+	f := w.facts(s)
+	p := w.decide(s, f)
+	desired := p.Desired.Table(gateway)
+	if desired == nil {
+		return []string{"said: the target was not planned"}
+	}
+	after := map[netip.Prefix]inventory.Route{}
+	for _, r := range desired.Routes {
+		after[r.Prefix] = r
+	}
+	for _, r := range f.Table(gateway).Routes() {
+		now, stays := after[r.Prefix]
+		cidr := slices.Index(smallCIDR[:], r.Prefix)
+		same := stays && now.Name == r.Name && now.SameHop(r)
+		switch {
+		case cidr < 0:
+			if !same {
+				rules = append(rules, "theirs: "+r.Name)
+			}
+		case s.reads == readNoTable && !same:
+			rules = append(rules, "delivers: without the cluster's table: "+routeLine(r))
+		case s.delivers(cidr, r.Hop) && (!stays || !s.delivers(cidr, now.Hop)) && !s.otherwise(cidr):
+			rules = append(rules, "delivers: "+routeLine(r))
+		case (s.target[cidr]-1)/3 == 2 && s.own[cidr] != s.target[cidr] &&
+			s.memory&hasHad == 0 && !same:
+			rules = append(rules, "theirs: "+routeLine(r))
+		}
+	}
+	if len(p.Changes) > 0 {
+		next := f.Fork()
+		next.Tables[gateway.Key()] = f.Table(gateway).WithRoutes(desired.Routes)
+		if again := w.decide(s, next); len(again.Changes) > 0 {
+			rules = append(rules, "stable: "+changes(p)+"\nthen "+changes(again))
+		}
+	}
+	if seen := f.Known(clusterA).NICs; s.reads == readWhole && seen != nil && len(p.Findings) == 0 {
+		for cidr, prefix := range smallCIDR {
+			r, there := after[prefix]
+			if !there || (s.target[cidr]-1)/3 == 2 {
+				continue
+			}
+			node, holder := strings.ToLower(inventory.RouteNode(r.Name)), seen.Nodes[r.Hop]
+			if own := s.own[cidr]; own > 0 && own < 7 && smallAddress[(own-1)%3] == r.Hop {
+				node = smallNode[(own-1)/3] // traffic follows the next hop, not the name
+			}
+			if holder != "" && holder != node {
+				rules = append(rules, "said: "+routeLine(r))
+			}
+		}
+	}
+	return rules
+}
+
+// TestEveryState plans once in every state. ROUTEKEEPER_STATES=all plans in all of them; otherwise
+// one in eight of what is read and remembered.
+func TestEveryState(t *testing.T) {
+	t.Parallel()
+	w := newSmallWorld(t)
+	all := os.Getenv("ROUTEKEEPER_STATES") == "all"
+	n, kinds := 0, map[string]int{}
+	smallStates(func(s smallState) {
+		for k := range numReads * numMemories {
+			if !all && (s.number()*31+k)%8 != 0 {
+				continue
+			}
+			s.reads, s.memory = k/numMemories, k%numMemories
+			n++
+			for _, rule := range w.wrong(s) {
+				kind, _, _ := strings.Cut(rule, ":")
+				if kinds[kind]++; kinds[kind] <= 3 {
+					t.Errorf("%s\n%s\n%s", rule, s, changes(w.decide(s, w.facts(s))))
+				}
+			}
+		}
+	})
+	t.Logf("%d states; broken: %v", n, kinds)
+}
