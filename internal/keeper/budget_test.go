@@ -33,7 +33,7 @@ func TestRepairsBeforePolls(t *testing.T) {
 					configs = append(configs, configure(fmt.Sprintf("c%d", i), c.cluster, c.target))
 				}
 				k := w.run(time.Second, configs...)
-				k.since(2 * time.Minute)
+				k.since(5 * time.Minute)
 				since := w.mark()
 				k.since(time.Minute)
 				if n := len(since()); n < 400 {

@@ -13,8 +13,8 @@ import (
 
 // Every state, one step. How it works: a small world is every combination of two machines, three
 // addresses and two pod CIDRs, of the rows of the cluster's table and of a target, of what a check
-// reads, and of what it remembers. For each the planner plans once, and reads what it needs. It does
-// not matter how the state came about. Then the world says which routes deliver.
+// reads, and of what it remembers. For each the planner plans once, and reads what it needs. It
+// does not matter how the state came about. Then the world says which routes deliver.
 //
 // States that differ only in the names of machines, addresses or pod CIDRs count once.
 //
@@ -96,8 +96,8 @@ func (s smallState) delivers(cidr int, hop netip.Addr) bool {
 }
 
 // otherwise reports whether the cluster's table consistently shows another world: it gives the
-// machine behind a route of the target another pod CIDR, at the address that the machine has. Behind
-// a route that names another machine than the one it leads to, it may be either machine.
+// machine behind a route of the target another pod CIDR, at the address that the machine has.
+// Behind a route that names another machine than the one it leads to, it may be either machine.
 func (s smallState) otherwise(cidr int) bool {
 	named := (s.target[cidr] - 1) / 3
 	for i, m := range s.machine {
@@ -335,7 +335,8 @@ func (w *smallWorld) wrong(s smallState) (rules []string) {
 			}
 		case s.reads == readNoTable && !same:
 			rules = append(rules, "delivers: without the cluster's table: "+routeLine(r))
-		case s.delivers(cidr, r.Hop) && (!stays || !s.delivers(cidr, now.Hop)) && !s.otherwise(cidr):
+		case s.delivers(cidr, r.Hop) && !(stays && s.delivers(cidr, now.Hop)) &&
+			!s.otherwise(cidr):
 			rules = append(rules, "delivers: "+routeLine(r))
 		case (s.target[cidr]-1)/3 == 2 && s.own[cidr] != s.target[cidr] &&
 			s.memory&hasHad == 0 && !same:
