@@ -26,28 +26,51 @@ import (
 //	stable    the plan for what the plan leads to has no changes
 //	said      a target with a route that can be seen not to deliver has a finding
 
-// smallState is one state. Numbers begin at 0, and 0 is absent.
+// smallState is one state. The rows of both tables are by pod CIDR.
 type smallState struct {
-	machine [2]int // 1 + address*2 + pod CIDR
-	own     [2]int // the cluster's table, by pod CIDR: 1 + name*3 + address; name 2 is a person's
-	target  [2]int
-	reads   int
-	memory  int
+	machine     [2]smallMachine
+	own, target [2]smallRow // the cluster's table and the target
+	reads       int
+	memory      int
 }
 
+// smallMachine is 0 for a machine that does not exist, and otherwise 1 + address*2 + pod CIDR.
+type smallMachine int
+
+func (m smallMachine) exists() bool { return m > 0 }
+func (m smallMachine) address() int { return int(m-1) / 2 }
+func (m smallMachine) cidr() int    { return int(m-1) % 2 }
+
+// smallRow is 0 for no route, and otherwise 1 + name*3 + address. The name is that of a machine, or
+// byPerson.
+type smallRow int
+
+func (r smallRow) exists() bool { return r > 0 }
+func (r smallRow) name() int    { return int(r-1) / 3 }
+func (r smallRow) address() int { return int(r-1) % 3 }
+
 const (
-	readWhole    = iota // all network interfaces
-	readPart            // all but those of the first machine
-	readRefused         // none
-	readBefore          // remembered from when the machines had each other's address
-	readNoTable         // all network interfaces, and not the cluster's table
-	numReads            //
-	hasSettled   = 1    // the rows of the cluster's table are older than steadyAfter
-	hasHad       = 2    // the cluster's table once had the routes of the target
-	hasInSync    = 4    // the target once had the rows of the cluster's table
-	numMemories  = 8
-	smallRows    = 10
-	smallMachine = 7
+	byPerson      = 2
+	smallRows     = 10
+	smallMachines = 7
+)
+
+// What a check reads.
+const (
+	readWhole   = iota // all network interfaces
+	readPart           // all but those of the first machine
+	readRefused        // none
+	readBefore         // remembered from when the machines had each other's address
+	readNoTable        // all network interfaces, and not the cluster's table
+	numReads
+)
+
+// What it remembers.
+const (
+	hasSettled  = 1 // the rows of the cluster's table are older than steadyAfter
+	hasHad      = 2 // the cluster's table once had the routes of the target
+	hasInSync   = 4 // the target once had the rows of the cluster's table
+	numMemories = 8
 )
 
 var (
@@ -61,17 +84,16 @@ var (
 func (s smallState) String() string {
 	var b strings.Builder
 	for i, m := range s.machine {
-		if m > 0 {
-			fmt.Fprintf(&b, "machine %d has %s and %s\n", i, smallAddress[(m-1)/2],
-				smallCIDR[(m-1)%2])
+		if m.exists() {
+			fmt.Fprintf(&b, "machine %d has %s and %s\n", i, smallAddress[m.address()],
+				smallCIDR[m.cidr()])
 		}
 	}
-	for what, rows := range map[string][2]int{"own table": s.own, "target": s.target} {
-		for cidr, r := range rows {
-			if r > 0 {
-				fmt.Fprintf(&b, "%s: %s\n", what, smallRoute(cidr, r))
-			}
+	for cidr := range 2 {
+		for _, r := range []smallRow{s.own[cidr], s.target[cidr]} {
+			fmt.Fprintf(&b, "%-66s", smallRoute(cidr, r))
 		}
+		b.WriteString("\n")
 	}
 	fmt.Fprintf(&b, "reads %s; settled %v, had %v, in sync %v",
 		[]string{"all", "all but those of the first machine", "none", "others before",
@@ -80,18 +102,22 @@ func (s smallState) String() string {
 	return b.String()
 }
 
-func smallRoute(cidr, row int) string {
-	name := fmt.Sprintf("vip-%d", cidr)
-	if n := (row - 1) / 3; n < 2 {
-		name = fmt.Sprintf("%s____10244%d024", smallNode[n], cidr)
+// smallRoute writes a row as routeDoc reads it.
+func smallRoute(cidr int, r smallRow) string {
+	if !r.exists() {
+		return "-"
 	}
-	return fmt.Sprintf("%s %s %s", name, smallCIDR[cidr], smallAddress[(row-1)%3])
+	name := fmt.Sprintf("vip-%d", cidr)
+	if r.name() != byPerson {
+		name = fmt.Sprintf("%s____10244%d024", smallNode[r.name()], cidr)
+	}
+	return fmt.Sprintf("%s %s %s", name, smallCIDR[cidr], smallAddress[r.address()])
 }
 
-// delivers reports whether a row leads to the machine that has the pod CIDR.
+// delivers reports whether a route leads to the machine that has the pod CIDR.
 func (s smallState) delivers(cidr int, hop netip.Addr) bool {
-	return slices.ContainsFunc(s.machine[:], func(m int) bool {
-		return m > 0 && (m-1)%2 == cidr && smallAddress[(m-1)/2] == hop
+	return slices.ContainsFunc(s.machine[:], func(m smallMachine) bool {
+		return m.exists() && m.cidr() == cidr && smallAddress[m.address()] == hop
 	})
 }
 
@@ -99,16 +125,15 @@ func (s smallState) delivers(cidr int, hop netip.Addr) bool {
 // machine behind a route of the target another pod CIDR, at the address that the machine has.
 // Behind a route that names another machine than the one it leads to, it may be either machine.
 func (s smallState) otherwise(cidr int) bool {
-	named := (s.target[cidr] - 1) / 3
+	named := s.target[cidr].name()
+	misnamed := named == byPerson || !s.machine[named].exists() || s.machine[named].cidr() != cidr
 	for i, m := range s.machine {
-		if m == 0 {
+		if !m.exists() {
 			continue
 		}
-		has, at := (m-1)%2, (m-1)/2
-		r := s.own[1-has]
-		elsewhere := r > 0 && (r-1)/3 == i && (r-1)%3 == at
-		misnamed := named > 1 || s.machine[named] == 0 || (s.machine[named]-1)%2 != cidr
-		if elsewhere && (has == cidr || misnamed) {
+		r := s.own[1-m.cidr()]
+		elsewhere := r.exists() && r.name() == i && r.address() == m.address()
+		if elsewhere && (m.cidr() == cidr || misnamed) {
 			return true
 		}
 	}
@@ -117,21 +142,20 @@ func (s smallState) otherwise(cidr int) bool {
 
 // renamed returns the state with other names for machines, addresses and pod CIDRs.
 func (s smallState) renamed(machines, cidrs [2]int, addresses [3]int) (out smallState) {
-	out.reads, out.memory = s.reads, s.memory
 	for i, m := range s.machine {
-		if m > 0 {
-			out.machine[machines[i]] = 1 + addresses[(m-1)/2]*2 + cidrs[(m-1)%2]
+		if m.exists() {
+			out.machine[machines[i]] = smallMachine(1 + addresses[m.address()]*2 + cidrs[m.cidr()])
 		}
 	}
-	row := func(r int) int {
-		if r == 0 {
-			return 0
+	row := func(r smallRow) smallRow {
+		if !r.exists() {
+			return r
 		}
-		name := (r - 1) / 3
-		if name < 2 {
+		name := r.name()
+		if name != byPerson {
 			name = machines[name]
 		}
-		return 1 + name*3 + addresses[(r-1)%3]
+		return smallRow(1 + name*3 + addresses[r.address()])
 	}
 	for cidr := range 2 {
 		out.own[cidrs[cidr]], out.target[cidrs[cidr]] = row(s.own[cidr]), row(s.target[cidr])
@@ -139,11 +163,11 @@ func (s smallState) renamed(machines, cidrs [2]int, addresses [3]int) (out small
 	return out
 }
 
+// number orders states, whatever is read and remembered.
 func (s smallState) number() int {
-	n := 0
-	for _, digit := range []int{s.machine[0], s.machine[1], s.own[0], s.own[1], s.target[0],
-		s.target[1]} {
-		n = n*smallRows + digit
+	n := int(s.machine[0])*smallMachines + int(s.machine[1])
+	for _, r := range []smallRow{s.own[0], s.own[1], s.target[0], s.target[1]} {
+		n = n*smallRows + int(r)
 	}
 	return n
 }
@@ -163,26 +187,20 @@ func (s smallState) first() bool {
 	return true
 }
 
-// smallStates calls do for every state, as often as its names do not matter.
+// smallStates calls do for every state, once for all that differ only in names.
 func smallStates(do func(smallState)) {
-	var s smallState
-	for s.machine[0] = range smallMachine {
-		for s.machine[1] = range smallMachine {
-			a, b := s.machine[0]-1, s.machine[1]-1
-			if a >= 0 && b >= 0 && (a/2 == b/2 || a%2 == b%2) {
-				continue
-			}
-			for s.own[0] = range smallRows {
-				for s.own[1] = range smallRows {
-					for s.target[0] = range smallRows {
-						for s.target[1] = range smallRows {
-							if s.first() {
-								do(s)
-							}
-						}
-					}
-				}
-			}
+	for n := range smallMachines * smallMachines * smallRows * smallRows * smallRows * smallRows {
+		var s smallState
+		for _, r := range []*smallRow{&s.target[1], &s.target[0], &s.own[1], &s.own[0]} {
+			*r, n = smallRow(n%smallRows), n/smallRows
+		}
+		a, b := smallMachine(n/smallMachines), smallMachine(n%smallMachines)
+		s.machine = [2]smallMachine{a, b}
+		if a.exists() && b.exists() && (a.address() == b.address() || a.cidr() == b.cidr()) {
+			continue
+		}
+		if s.first() {
+			do(s)
 		}
 	}
 }
@@ -202,12 +220,12 @@ func newSmallWorld(t testing.TB) *smallWorld {
 	return &smallWorld{w, map[string]*inventory.RouteTable{}, *w.s.Cluster(clusterA)}
 }
 
-func (w *smallWorld) table(own bool, rows [2]int) *inventory.RouteTable {
+func (w *smallWorld) table(own bool, rows [2]smallRow) *inventory.RouteTable {
 	key := fmt.Sprint(own, rows)
 	if w.tables[key] == nil {
 		routes := []string{"egress 0.0.0.0/0 10.1.0.4"}
 		for cidr, r := range rows {
-			if r > 0 {
+			if r.exists() {
 				routes = append(routes, smallRoute(cidr, r))
 			}
 		}
@@ -225,14 +243,14 @@ func (w *smallWorld) table(own bool, rows [2]int) *inventory.RouteTable {
 func (s smallState) interfaces(swapped bool, without int) *inventory.NICs {
 	n := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{}}
 	for i, m := range s.machine {
-		if m == 0 || i == without {
+		if !m.exists() || i == without {
 			continue
 		}
-		at := smallAddress[(m-1)/2]
-		if swapped && s.machine[1-i] > 0 {
-			at = smallAddress[(s.machine[1-i]-1)/2]
+		at := smallAddress[m.address()]
+		if other := s.machine[1-i]; swapped && other.exists() {
+			at = smallAddress[other.address()]
 		} else if swapped {
-			at = smallAddress[((m-1)/2+1)%3]
+			at = smallAddress[(m.address()+1)%3]
 		}
 		n.Holder[at] = fmt.Sprintf("aks-pool0-1-vmss instance %d", i)
 		n.Nodes[at] = smallNode[i]
@@ -249,7 +267,7 @@ func (w *smallWorld) facts(s smallState) Facts {
 	cluster.Pools = slices.Clone(cluster.Pools)
 	cluster.Pools[0].Count = 0
 	for _, m := range s.machine {
-		if m > 0 {
+		if m.exists() {
 			cluster.Pools[0].Count++
 		}
 	}
@@ -262,10 +280,10 @@ func (w *smallWorld) facts(s smallState) Facts {
 		Had: map[Pair]bool{}, InSync: map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {}}}
 	m.Nodes.Hops = map[netip.Addr]string{}
 	for cidr, r := range s.own {
-		if r == 0 {
+		if !r.exists() {
 			continue
 		}
-		hop := smallAddress[(r-1)%3]
+		hop := smallAddress[r.address()]
 		m.Had[Pair{Prefix: smallCIDR[cidr], Hop: hop}] = true
 		if s.memory&hasSettled > 0 {
 			m.Settled[smallCIDR[cidr]] = hop
@@ -275,8 +293,8 @@ func (w *smallWorld) facts(s smallState) Facts {
 		}
 	}
 	for cidr, r := range s.target {
-		if r > 0 && s.memory&hasHad > 0 {
-			m.Had[Pair{Prefix: smallCIDR[cidr], Hop: smallAddress[(r-1)%3]}] = true
+		if r.exists() && s.memory&hasHad > 0 {
+			m.Had[Pair{Prefix: smallCIDR[cidr], Hop: smallAddress[r.address()]}] = true
 		}
 	}
 	if s.reads == readBefore {
@@ -302,7 +320,7 @@ func (w *smallWorld) decide(s smallState, f Facts) Plan {
 			known.NICs = &inventory.NICs{Failed: "403"}
 		case readPart:
 			first := 0
-			if s.machine[0] == 0 {
+			if !s.machine[0].exists() {
 				first = 1
 			}
 			known.NICs = s.interfaces(false, first)
@@ -338,7 +356,7 @@ func (w *smallWorld) wrong(s smallState) (rules []string) {
 		case s.delivers(cidr, r.Hop) && !(stays && s.delivers(cidr, now.Hop)) &&
 			!s.otherwise(cidr):
 			rules = append(rules, "delivers: "+routeLine(r))
-		case (s.target[cidr]-1)/3 == 2 && s.own[cidr] != s.target[cidr] &&
+		case s.target[cidr].name() == byPerson && s.own[cidr] != s.target[cidr] &&
 			s.memory&hasHad == 0 && !same:
 			rules = append(rules, "theirs: "+routeLine(r))
 		}
@@ -353,12 +371,13 @@ func (w *smallWorld) wrong(s smallState) (rules []string) {
 	if seen := f.Known(clusterA).NICs; s.reads == readWhole && seen != nil && len(p.Findings) == 0 {
 		for cidr, prefix := range smallCIDR {
 			r, there := after[prefix]
-			if !there || (s.target[cidr]-1)/3 == 2 {
+			if !there || s.target[cidr].name() == byPerson {
 				continue
 			}
 			node, holder := strings.ToLower(inventory.RouteNode(r.Name)), seen.Nodes[r.Hop]
-			if own := s.own[cidr]; own > 0 && own < 7 && smallAddress[(own-1)%3] == r.Hop {
-				node = smallNode[(own-1)/3] // traffic follows the next hop, not the name
+			if own := s.own[cidr]; own.exists() && own.name() != byPerson &&
+				smallAddress[own.address()] == r.Hop {
+				node = smallNode[own.name()] // traffic follows the next hop, not the name
 			}
 			if holder != "" && holder != node {
 				rules = append(rules, "said: "+routeLine(r))

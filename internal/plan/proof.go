@@ -71,8 +71,8 @@ func (t *target) hasOtherCIDR(s *targetCluster, r inventory.Route) proof {
 		if want.Hop != hop {
 			continue
 		}
-		if p, _ := t.w.leadsHome(s.clusterState, want); p.lacks != "" {
-			continue // is it that node's address now?
+		if p, _ := t.w.leadsHome(s.clusterState, want); p.lacks != "" { // another node can have it
+			continue
 		}
 		now = append(now, prefix)
 	}
