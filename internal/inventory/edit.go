@@ -40,7 +40,8 @@ func SetRouteTable(subnet []byte, table arm.ID) ([]byte, error) {
 	return out, nil
 }
 
-// SetRoutes returns a copy of a route table's document with the given routes, each as its Raw.
+// SetRoutes returns a copy of a route table's document with the given routes, each as its Raw,
+// or new.
 // Every other byte is unchanged.
 //
 // It refuses a document without a list of routes, which Azure never returns, even for an empty
@@ -56,7 +57,7 @@ func SetRoutes(table []byte, routes []Route) ([]byte, error) {
 		if i > 0 {
 			list.WriteByte(',')
 		}
-		list.Write(r.Raw)
+		list.Write(r.document())
 	}
 	list.WriteByte(']')
 	out, err := sjson.SetRawBytes(table, "properties.routes", list.Bytes())
@@ -80,8 +81,17 @@ func (r Route) same(other Route) bool {
 		r.SameHop(other)
 }
 
-// NewRoute returns a route to an appliance address, in the form of the cloud provider.
+// NewRoute returns a route to an appliance address, without Raw. SetRoutes writes it in the form of
+// the cloud provider.
 func NewRoute(name string, prefix netip.Prefix, hop netip.Addr) Route {
+	return Route{Name: name, Prefix: prefix, HopType: HopAppliance, Hop: hop}
+}
+
+// document returns Raw, or writes a new route.
+func (r Route) document() json.RawMessage {
+	if r.Raw != nil {
+		return r.Raw
+	}
 	var doc struct {
 		Name       string `json:"name"`
 		Properties struct {
@@ -90,25 +100,25 @@ func NewRoute(name string, prefix netip.Prefix, hop netip.Addr) Route {
 			NextHopIPAddress string `json:"nextHopIpAddress"`
 		} `json:"properties"`
 	}
-	doc.Name = name
-	doc.Properties.AddressPrefix = prefix.String()
-	doc.Properties.NextHopType = HopAppliance
-	doc.Properties.NextHopIPAddress = hop.String()
+	doc.Name = r.Name
+	doc.Properties.AddressPrefix = r.Prefix.String()
+	doc.Properties.NextHopType = r.HopType
+	doc.Properties.NextHopIPAddress = r.Hop.String()
 	raw, err := json.Marshal(doc)
 	if err != nil {
 		panic(err) // strings always marshal
 	}
-	return Route{Name: name, Prefix: prefix, HopType: HopAppliance, Hop: hop, Raw: raw}
+	return raw
 }
 
 // With returns a copy of the route with another prefix and next hop address. All other bytes are
 // unchanged.
 func (r Route) With(prefix netip.Prefix, hop netip.Addr) (Route, error) {
 	at := ""
-	if gjson.GetBytes(r.Raw, "properties").IsObject() {
+	raw := []byte(r.document())
+	if gjson.GetBytes(raw, "properties").IsObject() {
 		at = "properties."
 	}
-	raw := []byte(r.Raw)
 	for _, change := range []struct {
 		field, old, new string
 	}{

@@ -106,7 +106,8 @@ func sortRoutes(routes []Route) []int {
 	return order
 }
 
-// Route is one user-defined route. Raw has all fields, including fields that are not decoded.
+// Route is one user-defined route. Raw has all fields, including fields that are not decoded; it is
+// nil for a route that no table has yet.
 type Route struct {
 	Name    string
 	Prefix  netip.Prefix // zero for a service tag or anything else that is not a prefix

@@ -111,7 +111,7 @@ func (c Change) seenAs(r *inventory.Route) bool {
 	if r == nil || c.New == nil {
 		return r == nil && c.New == nil
 	}
-	return *valueOf(*r) == *c.New
+	return value(*r) == *c.New
 }
 
 // SeenInSubnet reports whether an association is in place on a subnet.
@@ -121,24 +121,41 @@ func (c Change) SeenInSubnet(subnet *inventory.Subnet) bool {
 
 // sortChanges orders by resource, then by prefix, then by name.
 func sortChanges(changes []Change) {
+	byResource := func(a, b Change) int {
+		if a.Resource == b.Resource {
+			return 0
+		}
+		return strings.Compare(a.Resource.Key(), b.Resource.Key())
+	}
+	if !slices.IsSortedFunc(changes, byResource) {
+		slices.SortStableFunc(changes, byResource)
+	}
 	type keyed struct {
-		Change
-		resource    string
+		change      int
 		destination destination
 	}
-	sorted := make([]keyed, len(changes))
-	for i, c := range changes {
-		sorted[i] = keyed{c, c.Resource.Key(), readDestination(c.destination())}
-	}
-	slices.SortStableFunc(sorted, func(a, b keyed) int {
-		return cmp.Or(
-			strings.Compare(a.resource, b.resource),
-			a.destination.compare(b.destination),
-			strings.Compare(a.Route, b.Route),
-		)
-	})
-	for i, k := range sorted {
-		changes[i] = k.Change
+	var sorted []keyed
+	for len(changes) > 0 {
+		n := 1
+		for n < len(changes) && byResource(changes[0], changes[n]) == 0 {
+			n++
+		}
+		sorted = slices.Grow(sorted[:0], n)
+		for i, c := range changes[:n] {
+			sorted = append(sorted, keyed{i, readDestination(c.destination())})
+		}
+		compare := func(a, b keyed) int {
+			return cmp.Or(a.destination.compare(b.destination),
+				strings.Compare(changes[a.change].Route, changes[b.change].Route))
+		}
+		if !slices.IsSortedFunc(sorted, compare) { // mostly they are, as they were planned
+			slices.SortStableFunc(sorted, compare)
+			before := slices.Clone(changes[:n])
+			for i, k := range sorted {
+				changes[i] = before[k.change]
+			}
+		}
+		changes = changes[n:]
 	}
 }
 

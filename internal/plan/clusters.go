@@ -152,11 +152,11 @@ func (p *Planner) readSource(v *clusterState) {
 		return
 	}
 	if fromNodes(v.config) {
-		v.opinion = v.rows(table)
+		v.opinion, _ = v.rows(table)
 		return
 	}
-	v.from, v.wanted = table, v.rows(table)
-	v.stranger = v.strangers(table)
+	v.from = table
+	v.wanted, v.stranger = v.rows(table)
 	p.outsideHops(v, table)
 	if len(v.wanted) == 0 && v.cluster.Nodes() > 0 && len(v.cidrs) > 0 && (len(v.nodes) > 0 ||
 		v.anyHop) {

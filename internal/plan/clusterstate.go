@@ -133,12 +133,21 @@ func (p podRoutes) byPrefix() map[netip.Prefix]inventory.Route {
 
 // rows returns the cluster's routes in its route table: those with its addresses and a name that
 // its cloud provider gives. Any other route there is a stranger's.
-func (v *clusterState) rows(table *inventory.RouteTable) podRoutes {
+func (v *clusterState) rows(table *inventory.RouteTable) (rows podRoutes,
+	strangers []inventory.Route) {
 	routes := v.podRoutes(table)
 	if !table.ID.Is(arm.TypeRouteTable) {
-		return routes // it was made of the nodes themselves
+		return routes, nil // it was made of the nodes themselves
 	}
-	return slices.DeleteFunc(routes, func(r *inventory.Route) bool { return !providerNamed(*r) })
+	rows = routes[:0]
+	for _, r := range routes {
+		if providerNamed(*r) {
+			rows = append(rows, r)
+		} else {
+			strangers = append(strangers, *r)
+		}
+	}
+	return rows, strangers
 }
 
 // podRoutes returns the routes of any table that have the cluster's addresses.

@@ -24,17 +24,10 @@ type Association struct {
 type Table struct {
 	ID     arm.ID
 	Routes []inventory.Route
-	// Reasons says, by lower-case route name, why a route is added or changed; Gone says why one is
-	// removed.
-	Reasons, Gone map[string]Reason
+	// Changes lead from the routes that were read to Routes.
+	Changes []Change
 	// Limit is the largest number of routes; 0 if none is added.
 	Limit int
-}
-
-// Reason says for which cluster a route changes, and why.
-type Reason struct {
-	Cluster, Why string
-	Repair       bool // as in a Change
 }
 
 // Table returns the desired state of a table, or nil.

@@ -9,16 +9,18 @@ import (
 
 // Diff returns the changes from what was read to the desired state, sorted.
 func Diff(s *inventory.Snapshot, desired State) []Change {
-	changes := []Change{}
+	n := len(desired.Associations)
+	for _, t := range desired.Tables {
+		n += len(t.Changes)
+	}
+	changes := make([]Change, 0, n)
 	for _, a := range desired.Associations {
 		if subnet := s.Subnet(a.Subnet); subnet != nil {
 			changes = append(changes, diffSubnet(subnet, a)...)
 		}
 	}
 	for _, t := range desired.Tables {
-		if table := s.Table(t.ID); table != nil {
-			changes = append(changes, diffTable(table, t)...)
-		}
+		changes = append(changes, t.Changes...)
 	}
 	sortChanges(changes)
 	return changes
@@ -36,44 +38,17 @@ func diffSubnet(subnet *inventory.Subnet, a Association) []Change {
 	return []Change{c}
 }
 
-func diffTable(table *inventory.RouteTable, desired Table) []Change {
-	if len(desired.Reasons)+len(desired.Gone) == 0 {
-		return nil // every change has a reason
-	}
-	var changes []Change
-	now := make(map[string]inventory.Route, len(table.Routes()))
-	for _, r := range table.Routes() {
-		now[strings.ToLower(r.Name)] = r
-	}
-	for _, r := range desired.Routes {
-		name := strings.ToLower(r.Name)
-		old, there := now[name]
-		delete(now, name)
-		switch reason := desired.Reasons[name]; {
-		case !there:
-			changes = append(changes, Change{Verb: Create, Resource: table.ID,
-				Cluster: reason.Cluster, Route: r.Name, New: valueOf(r), Why: reason.Why,
-				Repair: reason.Repair})
-		case old.Destination() != r.Destination() || !old.SameHop(r):
-			changes = append(changes, Change{Verb: Update, Resource: table.ID,
-				Cluster: reason.Cluster, Route: r.Name, Old: valueOf(old), New: valueOf(r),
-				Why: reason.Why, Repair: reason.Repair})
-		}
-	}
-	for name, r := range now {
-		reason := desired.Gone[name]
-		changes = append(changes, Change{Verb: Delete, Resource: table.ID, Cluster: reason.Cluster,
-			Route: r.Name, Old: valueOf(r), Why: reason.Why})
-	}
-	return changes
-}
-
-func valueOf(r inventory.Route) *Value {
-	v := &Value{AddressPrefix: r.Destination(), NextHopType: r.HopType}
+func value(r inventory.Route) Value {
+	v := Value{AddressPrefix: r.Destination(), NextHopType: r.HopType}
 	if r.Hop.IsValid() {
 		v.NextHopIPAddress = r.Hop.String()
 	}
 	return v
+}
+
+func valueOf(r inventory.Route) *Value {
+	v := value(r)
+	return &v
 }
 
 // CompareDestinations orders prefixes by address. Other destinations follow, as text.

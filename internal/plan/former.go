@@ -2,7 +2,6 @@ package plan
 
 import (
 	"slices"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -46,7 +45,7 @@ func (t *target) placeFormer(r inventory.Route) (left bool) {
 			continue
 		}
 		if p := t.provenFormer(s, r); p.why != "" {
-			t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name, Why: p.why}
+			t.remove(r, s, p.why)
 			return true
 		}
 		if !noted {

@@ -47,18 +47,8 @@ func (v *clusterState) nodeOf(r inventory.Route) string {
 	return strings.ToLower(inventory.RouteNode(r.Name))
 }
 
-// strangers returns the rows of the cluster's table that have its addresses and no name of a cloud
-// provider.
-func (v *clusterState) strangers(table *inventory.RouteTable) (rows []inventory.Route) {
-	for _, r := range table.Routes() {
-		if v.owns(r) && !providerNamed(r) {
-			rows = append(rows, r)
-		}
-	}
-	return rows
-}
-
-// reportStrangers reports these rows.
+// reportStrangers reports the rows of the cluster's table that have its addresses and no name of a
+// cloud provider.
 func (w *planning) reportStrangers(v *clusterState) {
 	n := len(v.stranger)
 	if n == 0 || w.watching {
@@ -115,8 +105,7 @@ func (w *planning) leadsHome(s *clusterState, want inventory.Route) (p proof, ag
 // contradicted reports whether the NICs that are known show that the next hop of a wanted route is
 // another machine's. Unlike leadsHome it needs none to be read first: a new node's route is copied
 // at once.
-func (w *planning) contradicted(s *clusterState, want inventory.Route) bool {
-	nics := w.s.addresses(s.cluster.ID)
+func (w *planning) contradicted(s *clusterState, nics addresses, want inventory.Route) bool {
 	if nics.NICs == nil || nics.Failed != "" || !s.misleads(nics.NICs, want) {
 		return false
 	}

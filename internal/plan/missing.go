@@ -61,7 +61,8 @@ func (w *planning) whole(v *clusterState) (*clusterState, podRoutes) {
 	all := *v.config
 	all.Spec.PodCIDRs = nil
 	wide := newClusterState(w.s, &all, v.cluster)
-	return wide, wide.rows(v.from)
+	rows, _ := wide.rows(v.from)
+	return wide, rows
 }
 
 // excluded reports pod routes that are not copied because spec.podCIDRs excludes them.

@@ -85,7 +85,7 @@ func (p *Planner) readNodes(v *clusterState) {
 		p.reportNodesUnread(v)
 		return
 	}
-	v.wanted = v.rows(v.from)
+	v.wanted, _ = v.rows(v.from)
 	p.outsideHops(v, v.from)
 	if len(v.wanted) == 0 && v.cluster.Nodes() > 0 && len(v.cidrs) > 0 && !v.cluster.Stopped {
 		p.add(finding.New(finding.SourceEmpty, v.name, string(id),

@@ -30,9 +30,9 @@ func (p Plan) Only(chosen func(Change) bool, read func(arm.ID) *inventory.RouteT
 	}
 	for _, t := range p.Desired.Tables {
 		if now := read(t.ID); now != nil {
-			t.Routes = t.partly(now, routes[t.ID.Key()])
+			t.Routes, t.Changes = t.partly(now, routes[t.ID.Key()])
 			state.Tables = append(state.Tables, t)
-			changes = append(changes, diffTable(now, t)...)
+			changes = append(changes, t.Changes...)
 		}
 	}
 	sortChanges(changes)
@@ -40,8 +40,9 @@ func (p Plan) Only(chosen func(Change) bool, read func(arm.ID) *inventory.RouteT
 	return p
 }
 
-// partly returns the routes of a table after some of its changes.
-func (t Table) partly(now *inventory.RouteTable, chosen map[string]bool) []inventory.Route {
+// partly returns the routes of a table after some of its changes, and the changes that are made.
+func (t Table) partly(now *inventory.RouteTable, chosen map[string]bool) (routes []inventory.Route,
+	made []Change) {
 	wanted := make(map[string]inventory.Route, len(t.Routes))
 	for _, r := range t.Routes {
 		wanted[strings.ToLower(r.Name)] = r
@@ -53,16 +54,17 @@ func (t Table) partly(now *inventory.RouteTable, chosen map[string]bool) []inven
 			taken[r.Prefix] = true
 		}
 	}
-	var routes []inventory.Route
+	changed := make(map[string]bool, len(t.Changes))
 	there := make(map[string]bool, len(now.Routes()))
 	for _, r := range now.Routes() {
 		name := strings.ToLower(r.Name)
 		there[name] = true
 		switch w, stays := wanted[name]; {
 		case !stays && chosen[name]:
+			changed[name] = true
 		case stays && chosen[name] && (w.Prefix == r.Prefix || !taken[w.Prefix]):
 			routes = append(routes, w)
-			taken[w.Prefix] = true
+			taken[w.Prefix], changed[name] = true, true
 		default:
 			routes = append(routes, r)
 		}
@@ -74,7 +76,15 @@ func (t Table) partly(now *inventory.RouteTable, chosen map[string]bool) []inven
 		}
 	}
 	if t.Limit > 0 && len(routes) > t.Limit {
-		return routes[:max(staying, t.Limit)]
+		routes = routes[:max(staying, t.Limit)]
 	}
-	return routes
+	for _, r := range routes[staying:] {
+		changed[strings.ToLower(r.Name)] = true
+	}
+	for _, c := range t.Changes {
+		if changed[strings.ToLower(c.Route)] {
+			made = append(made, c)
+		}
+	}
+	return routes, made
 }

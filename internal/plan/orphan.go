@@ -145,7 +145,10 @@ func (p *Planner) tableOfUnread(table *inventory.RouteTable) string {
 // needSubnets returns the subnets that tableOfUnread must see before tables are changed.
 func (p *Planner) needSubnets(changes []Change) []arm.ID {
 	var ids []arm.ID
-	for _, c := range changes {
+	for i, c := range changes {
+		if i > 0 && c.Resource == changes[i-1].Resource {
+			continue
+		}
 		table := p.s.Table(c.Resource)
 		if table == nil {
 			continue

@@ -14,6 +14,7 @@ package plan
 
 import (
 	"net/netip"
+	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -141,7 +142,7 @@ func (p *Planner) Again(table *inventory.RouteTable) Plan {
 	var changes []Change
 	if t := w.target(table.ID, table); t != nil && len(p.targets[table.ID.Key()]) > 0 {
 		state.Tables = append(state.Tables, *t)
-		changes = diffTable(table, *t)
+		changes = slices.Clone(t.Changes)
 		sortChanges(changes)
 	}
 	return w.plan(state, changes)

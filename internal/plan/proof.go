@@ -63,7 +63,7 @@ func (t *target) nodeGone(s *targetCluster, r inventory.Route) proof {
 // that this is unknown.
 func (t *target) hasOtherCIDR(s *targetCluster, r inventory.Route) proof {
 	var now []netip.Prefix
-	for prefix, hop := range t.w.s.Memory.Of(s.cluster.ID).Settled {
+	for prefix, hop := range s.memory.Settled {
 		if hop != r.Hop || prefix.Addr().Is4() != r.Prefix.Addr().Is4() {
 			continue
 		}

@@ -353,7 +353,7 @@ func TestSettled(t *testing.T) {
 				w := p.planning()
 				target := &target{w: &w, now: p.s.Table(id), limit: inventory.DefaultRouteLimit}
 				for _, part := range p.targets[id.Key()] {
-					target.clusters = append(target.clusters, &targetCluster{targetConfig: part})
+					target.clusters = append(target.clusters, w.targetCluster(part, id))
 					target.limit = min(target.limit, part.maxRoutes)
 				}
 				decide(target)
@@ -369,7 +369,7 @@ func TestSettled(t *testing.T) {
 				func(a, b inventory.Route) bool {
 					return reflect.DeepEqual(a, b)
 				})
-			noted := len(long.reasons) + len(long.gone) + len(long.blocked) + len(found.found) +
+			noted := len(long.changes) + len(long.blocked) + len(found.found) +
 				len(found.asked)
 			for _, s := range long.clusters {
 				noted += len(s.drift) + len(s.retained) + len(s.undeleted) + len(s.unfollowed)

@@ -90,7 +90,7 @@ func (pr *Pruner) Plan() Plan {
 				func(f finding.Finding) bool { return f.Severity > finding.Info })...)
 			t := pr.without(table, orphans)
 			state.Tables = append(state.Tables, t)
-			changes = append(changes, diffTable(table, t)...)
+			changes = append(changes, t.Changes...)
 		}
 	}
 	sortChanges(changes)
@@ -101,23 +101,24 @@ func (pr *Pruner) Plan() Plan {
 func (pr *Pruner) Again(table *inventory.RouteTable) Plan {
 	w := pr.p.planning()
 	t := pr.without(table, pr.p.orphansIn(table))
-	changes := diffTable(table, t)
+	changes := slices.Clone(t.Changes)
 	sortChanges(changes)
 	return w.plan(State{Tables: []Table{t}}, changes)
 }
 
 // without is the desired state of a table: without the routes that are proven orphaned.
 func (pr *Pruner) without(table *inventory.RouteTable, orphans []orphan) Table {
-	t := Table{ID: table.ID, Gone: map[string]Reason{}}
+	t, gone := Table{ID: table.ID}, map[string]bool{}
 	for _, o := range orphans {
-		name := strings.ToLower(o.route.Name)
-		if was, there := pr.seen[table.ID.Key()][name]; o.proof != "" && there &&
-			was.Prefix == o.route.Prefix && was.SameHop(o.route) {
-			t.Gone[name] = Reason{Cluster: o.cluster, Why: o.proof}
+		was, there := pr.seen[table.ID.Key()][strings.ToLower(o.route.Name)]
+		if o.proof != "" && there && was.Prefix == o.route.Prefix && was.SameHop(o.route) {
+			gone[o.route.Name] = true
+			t.Changes = append(t.Changes, Change{Verb: Delete, Resource: table.ID,
+				Cluster: o.cluster, Route: o.route.Name, Old: valueOf(o.route), Why: o.proof})
 		}
 	}
 	for _, r := range table.Routes() {
-		if t.Gone[strings.ToLower(r.Name)] == (Reason{}) {
+		if !gone[r.Name] {
 			t.Routes = append(t.Routes, r)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -84,8 +83,7 @@ func (t *target) placeVanished(r inventory.Route, s *targetCluster, remembered b
 	if s.prunes() && !t.needNetworks(r.Hop) {
 		known := hopFacts{alone: true, gone: remembered}
 		if proof, lacks := t.w.hopGone(t.now, r, known); lacks == "" {
-			t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name,
-				Why: "the cluster does not exist: " + proof}
+			t.remove(r, s, "the cluster does not exist: "+proof)
 			return
 		}
 	}
@@ -159,12 +157,10 @@ func Removal(s Facts, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
 // placeRemoved removes a route of a cluster whose config was removed.
 func (t *target) placeRemoved(r inventory.Route) {
 	s := t.clusters[0]
-	known := t.w.s.Memory.Of(arm.ID(s.config.Spec.ClusterID))
-	its := known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] || s.owns(r) && nodeNamed(r)
+	its := t.had(s, r) || s.owns(r) && nodeNamed(r)
 	if !its || !s.prunes() {
 		t.put(r, nil)
 		return
 	}
-	t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name, Why: "the config of " + s.name +
-		" was removed"}
+	t.remove(r, s, "the config of "+s.name+" was removed")
 }

@@ -63,7 +63,15 @@ type targetCluster struct {
 	left       []string // routes of a missing cluster that stay
 	former     []string // look like routes of a former pod CIDR, and stay
 
-	hidden map[string]string // nodes that the NIC lists do not show, by family
+	hidden map[string]string           // nodes that the NIC lists do not show, by family
+	memory Remembered                  // of the cluster
+	inSync map[netip.Prefix]netip.Addr // its Remembered.InSync for this target
+}
+
+// targetCluster returns a cluster of a target, with what is remembered of it.
+func (w *planning) targetCluster(c targetConfig, target arm.ID) *targetCluster {
+	memory := w.s.Memory.Of(arm.ID(c.config.Spec.ClusterID))
+	return &targetCluster{targetConfig: c, memory: memory, inSync: memory.InSync[target.Key()]}
 }
 
 // mayTouch reports whether the policy allows a route to change.
@@ -85,12 +93,13 @@ type target struct {
 	clusters []*targetCluster
 
 	routes   []inventory.Route
+	owners   []*targetCluster     // of routes; unmanaged ones have none
 	byPrefix map[netip.Prefix]int // index into routes
-	byName   map[string]int
-	owner    map[string]*targetCluster // by lower-case route name; unmanaged routes have none
-	reasons  map[string]Reason
-	gone     map[string]Reason
-	limit    int // the largest number of routes
+	byName   map[string]bool      // lower-case
+	changes  []Change
+	gone     map[string]int // deletes, by lower-case name: index into changes
+	values   []Value        // of creates, allocated together
+	limit    int            // the largest number of routes
 	// prefixes that one cluster cannot have because of another, by the two names
 	blocked map[[2]string][]string
 }
@@ -128,7 +137,7 @@ func (w *planning) target(id arm.ID, table *inventory.RouteTable) *Table {
 	}
 	t := &target{w: w, now: table, limit: inventory.DefaultRouteLimit}
 	for i, p := range parts {
-		t.clusters = append(t.clusters, &targetCluster{targetConfig: p})
+		t.clusters = append(t.clusters, w.targetCluster(p, id))
 		if i == 0 || p.maxRoutes < t.limit {
 			t.limit = p.maxRoutes
 		}
@@ -146,7 +155,7 @@ func (w *planning) target(id arm.ID, table *inventory.RouteTable) *Table {
 		w.add(unsettled(first.name, id, finding.Command("az network route-table update --ids %s",
 			id)))
 	}
-	return &Table{ID: table.ID, Routes: t.routes, Reasons: t.reasons, Gone: t.gone, Limit: t.limit}
+	return &Table{ID: table.ID, Routes: t.routes, Changes: t.changes, Limit: t.limit}
 }
 
 // settled reports whether the target is in sync, as nearly every check finds it. decide would then
@@ -193,12 +202,12 @@ func (s *targetCluster) near(p netip.Prefix) bool {
 // decide places each route, and adds the missing ones.
 func (t *target) decide() {
 	room := len(t.now.Routes())
+	t.routes, t.owners = make([]inventory.Route, 0, room), make([]*targetCluster, 0, room)
 	for _, s := range t.clusters {
-		room = max(room, len(s.wanted))
+		room = max(room, len(s.wanted)) // the maps cannot grow cheaply
 	}
-	t.routes, t.byPrefix = make([]inventory.Route, 0, room), make(map[netip.Prefix]int, room)
-	t.byName, t.owner = make(map[string]int, room), make(map[string]*targetCluster, room)
-	t.reasons, t.gone = map[string]Reason{}, map[string]Reason{}
+	t.byPrefix, t.byName = make(map[netip.Prefix]int, room), make(map[string]bool, room)
+	t.gone = map[string]int{}
 	t.blocked = map[[2]string][]string{}
 	for _, r := range t.now.Routes() {
 		t.place(r)
@@ -216,13 +225,11 @@ func unsettled(cluster string, id arm.ID, fix finding.CommandLine) finding.Findi
 }
 
 func (t *target) put(r inventory.Route, owner *targetCluster) {
-	name := strings.ToLower(r.Name)
-	t.byName[name] = len(t.routes)
+	t.byName[strings.ToLower(r.Name)] = true
 	if r.Prefix.IsValid() {
 		t.byPrefix[r.Prefix] = len(t.routes)
 	}
-	t.owner[name] = owner
-	t.routes = append(t.routes, r)
+	t.routes, t.owners = append(t.routes, r), append(t.owners, owner)
 }
 
 // place decides what happens to one route in the table.
@@ -299,7 +306,7 @@ func (t *target) owns(s *targetCluster, r inventory.Route) bool {
 }
 
 func (t *target) had(s *targetCluster, r inventory.Route) bool {
-	return t.w.s.Memory.Of(s.cluster.ID).Had[Pair{Prefix: r.Prefix, Hop: r.Hop}]
+	return s.memory.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}]
 }
 
 // follow returns the route with the next hop that the cluster's route table has for its prefix, or
@@ -332,7 +339,7 @@ func (t *target) follow(r inventory.Route, s *targetCluster) (now inventory.Rout
 		return r, true
 	}
 	if replaced {
-		t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name, Why: p.why}
+		t.remove(r, s, p.why)
 		return r, false
 	}
 	changed, err := r.With(r.Prefix, want.Hop)
@@ -340,11 +347,12 @@ func (t *target) follow(r inventory.Route, s *targetCluster) (now inventory.Rout
 		t.w.add(finding.New(finding.WriteFailed, s.name, string(t.now.ID), "%v", err))
 		return r, true
 	}
-	why := Reason{Cluster: s.name, Why: "the node's address changed"}
+	why := "the node's address changed"
 	if undone {
-		why.Why, why.Repair = "another writer changed it in this table", true
+		why = "another writer changed it in this table"
 	}
-	t.reasons[strings.ToLower(r.Name)] = why
+	t.changes = append(t.changes, Change{Verb: Update, Resource: t.now.ID, Cluster: s.name,
+		Route: r.Name, Old: valueOf(r), New: valueOf(changed), Why: why, Repair: undone})
 	return changed, true
 }
 
@@ -359,7 +367,7 @@ func (t *target) placeStale(r inventory.Route, owners []*targetCluster) {
 	default:
 		p := t.proveStale(r, owners)
 		if p.lacks == "" {
-			t.gone[strings.ToLower(r.Name)] = Reason{Cluster: s.name, Why: p.why}
+			t.remove(r, s, p.why)
 			return
 		}
 		s.undeleted = append(s.undeleted, routeLine(r)+": "+p.lacks)
@@ -372,9 +380,24 @@ func (t *target) placeStale(r inventory.Route, owners []*targetCluster) {
 func (t *target) addMissing() {
 	present := len(t.routes)
 	added, missing := 0, 0
+	room := 0
+	for _, s := range t.clusters {
+		for _, want := range s.wanted {
+			if _, there := t.byPrefix[want.Prefix]; !there {
+				room++
+			}
+		}
+	}
+	room = min(room, max(t.limit-present, 0))
+	t.routes, t.owners = slices.Grow(t.routes, room), slices.Grow(t.owners, room)
+	t.changes, t.values = slices.Grow(t.changes, room), make([]Value, 0, room)
 	var without []string // clusters that lack routes
 	for _, s := range t.clusters {
 		before := missing
+		var nics addresses
+		if s.wanted != nil {
+			nics = t.w.s.addresses(s.cluster.ID)
+		}
 		for _, want := range s.byNode() {
 			switch want := *want; {
 			case t.taken(s, want):
@@ -383,7 +406,7 @@ func (t *target) addMissing() {
 					want.NextHop()))
 			case len(t.routes) >= t.limit:
 				missing++
-			case t.w.contradicted(s.clusterState, want): // reportCrossed reports the row
+			case t.w.contradicted(s.clusterState, nics, want): // reportCrossed reports the row
 			default:
 				t.create(s, want)
 				added++
@@ -403,7 +426,7 @@ func (t *target) taken(s *targetCluster, want inventory.Route) bool {
 		return false
 	}
 	there := t.routes[i]
-	switch owner := t.owner[strings.ToLower(there.Name)]; {
+	switch owner := t.owners[i]; {
 	case owner == s:
 	case owner != nil:
 		pair := [2]string{s.name, owner.name}
@@ -416,29 +439,44 @@ func (t *target) taken(s *targetCluster, want inventory.Route) bool {
 }
 
 func (t *target) create(s *targetCluster, want inventory.Route) {
-	name := t.freeName(want)
-	why := Reason{Cluster: s.name, Why: "new in the cluster's table"}
-	if fromNodes(s.config) {
-		why.Why = "a new node"
+	why, repair := "new in the cluster's table", t.undone(s, want.Prefix, want.Hop)
+	switch {
+	case repair:
+		why = "another writer removed it from this table"
+	case fromNodes(s.config):
+		why = "a new node"
 	}
-	if t.undone(s, want.Prefix, want.Hop) {
-		why.Why, why.Repair = "another writer removed it from this table", true
+	r := inventory.NewRoute(t.freeName(want), want.Prefix, want.Hop)
+	t.put(r, s)
+	t.values = append(t.values, value(r))
+	made := Change{Verb: Create, Resource: t.now.ID, Cluster: s.name, Route: r.Name,
+		New: &t.values[len(t.values)-1], Why: why, Repair: repair}
+	if i, was := t.gone[strings.ToLower(r.Name)]; was { // a delete and a create by the same name
+		made.Verb, made.Old = Update, t.changes[i].Old
+		t.changes[i] = made
+		return
 	}
-	t.reasons[strings.ToLower(name)] = why
-	t.put(inventory.NewRoute(name, want.Prefix, want.Hop), s)
+	t.changes = append(t.changes, made)
+}
+
+// remove notes that a route leaves the table.
+func (t *target) remove(r inventory.Route, s *targetCluster, why string) {
+	t.gone[strings.ToLower(r.Name)] = len(t.changes)
+	t.changes = append(t.changes, Change{Verb: Delete, Resource: t.now.ID, Cluster: s.name,
+		Route: r.Name, Old: valueOf(r), Why: why})
 }
 
 // freeName returns the name that the route has in the cluster's route table. If another route in
 // the target has that name, it returns the long name, and if that is taken too, the long name with
 // a number.
 func (t *target) freeName(want inventory.Route) string {
-	long := inventory.PodRouteName(inventory.RouteNode(want.Name), want.Prefix)
 	for i, name := 0, want.Name; ; i++ {
-		if _, taken := t.byName[strings.ToLower(name)]; !taken {
+		if !t.byName[strings.ToLower(name)] {
 			return name
 		}
-		if name = long; i > 0 {
-			name = fmt.Sprintf("%s-%d", long, i+1)
+		name = inventory.PodRouteName(inventory.RouteNode(want.Name), want.Prefix)
+		if i > 0 {
+			name = fmt.Sprintf("%s-%d", name, i+1)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 // undone reports whether another writer changed a route in the target: the target had the wanted
 // next hop before, and the cluster's route table has not changed. Restoring it is a repair.
 func (t *target) undone(s *targetCluster, prefix netip.Prefix, hop netip.Addr) bool {
-	was, known := t.w.s.Memory.Of(s.cluster.ID).InSync[t.now.ID.Key()][prefix]
+	was, known := s.inSync[prefix]
 	return known && was == hop
 }
 
