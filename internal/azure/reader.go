@@ -18,8 +18,9 @@ import (
 
 // reader reads documents for many callers at once. No caller waits for another.
 //
-// How it works. What callers want from one subscription within collectFor goes into one batch,
-// which is read in the cheapest way (list.go). A poll adds what other polls wanted a moment ago,
+// How it works. What polls want from one subscription within collectFor goes into one batch, which
+// is read in the cheapest way (list.go). What events and people wait for is collected only as long
+// as one caller, or several that one event woke, need to say what they want. A poll adds what other polls wanted a moment ago,
 // because they will want it again, so one list serves all of them. Each document has its own call
 // in the batch. A caller waits for its calls until its own deadline, and takes what has arrived by
 // then. The other calls continue, and the next poll uses their answers.
@@ -45,9 +46,11 @@ type reader struct {
 }
 
 const (
-	// collectFor is how long requests are collected. It is short compared to a call, and longer
-	// than workers that tick together take to say what they want.
+	// collectFor is how long the requests of polls are collected. It is short compared to a call,
+	// and longer than workers that tick together take to say what they want.
 	collectFor = 20 * time.Millisecond
+	// hurryFor is how long other requests are collected.
+	hurryFor = time.Millisecond
 	// answerWithin is how long a call may take, and turnWithin how long it may wait while Azure
 	// throttles.
 	answerWithin, turnWithin = 10 * time.Second, 2 * time.Second
@@ -292,7 +295,11 @@ func (r *reader) add(key docKey, d *doc, o ReadOptions) *call {
 		b = &batch{key: bk, calls: map[string]*call{}, life: o.Life, counted: o.Calls,
 			notBefore: o.NotBefore}
 		r.batches[bk] = b
-		time.AfterFunc(collectFor, func() { r.send(b) })
+		wait := hurryFor
+		if o.Poll {
+			wait = collectFor
+		}
+		time.AfterFunc(wait, func() { r.send(b) })
 	}
 	return b.add(key, d)
 }
