@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -165,6 +166,7 @@ func (c *Client) ReadWriters(ctx context.Context, s *inventory.Snapshot, ids []a
 		if id.Is(arm.TypeSubnet) {
 			asked = append(asked, id.Parent()) // a write of the network writes its subnets
 		}
+		asking := time.Now()
 		last, found, err := c.LastWrite(ctx, asked...)
 		fault, fatal := asFault(err)
 		switch {
@@ -177,7 +179,8 @@ func (c *Client) ReadWriters(ctx context.Context, s *inventory.Snapshot, ids []a
 			s.Writers[id.Key()] = inventory.Writer{Line: "who changed it is unknown: the " +
 				"activity log, which is minutes late, shows no write of it", Failed: true}
 		default:
-			s.Writers[id.Key()] = inventory.Writer{Line: last.String()}
+			s.Writers[id.Key()] = inventory.Writer{Line: last.String(), At: last.At,
+				Names: last.names(), Asked: asking}
 		}
 	}
 	return nil

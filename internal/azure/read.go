@@ -71,7 +71,7 @@ func (c *Client) readAround(ctx context.Context, s *inventory.Snapshot, w invent
 			}
 		}
 	}
-	return nil
+	return c.ReadWriters(ctx, s, w.Writers)
 }
 
 // kind is a type of document in a snapshot.

@@ -20,10 +20,10 @@ import (
 //
 // How it works. What polls want from one subscription within collectFor goes into one batch, which
 // is read in the cheapest way (list.go). What events and people wait for is collected only as long
-// as one caller, or several that one event woke, need to say what they want. A poll adds what other polls wanted a moment ago,
-// because they will want it again, so one list serves all of them. Each document has its own call
-// in the batch. A caller waits for its calls until its own deadline, and takes what has arrived by
-// then. The other calls continue, and the next poll uses their answers.
+// as one caller, or several that one event woke, need to say what they want. A poll adds what other
+// polls wanted a moment ago, because they will want it again, so one list serves all of them. Each
+// document has its own call in the batch. A caller waits for its calls until its own deadline, and
+// takes what has arrived by then. The other calls continue, and the next poll uses their answers.
 //
 //	                    no call under way     one is under way, or     one hangs
 //	                                          waits for its turn
@@ -139,7 +139,7 @@ func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 	}
 	var around error
 	var wait sync.WaitGroup
-	if len(w.VNets)+len(w.AKSSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs) > 0 {
+	if len(w.VNets)+len(w.AKSSubnets)+len(w.Managed)+len(w.Written)+len(w.NICs)+len(w.Writers) > 0 {
 		wait.Go(func() { around = r.around(ctx, s, w, o) })
 	}
 	out := intoSnapshot(s)

@@ -53,6 +53,16 @@ func (w LastWrite) String() string {
 // inParts are types whose parts can be written separately: a route, a security rule.
 var inParts = []string{arm.TypeRouteTable, arm.TypeSecurityGroup}
 
+// names are what the record calls the writer, as in Cluster.Principals.
+func (w LastWrite) names() (names []string) {
+	for _, name := range []string{w.Caller, w.Application, string(w.Identity), w.object} {
+		if name != "" {
+			names = append(names, strings.ToLower(name))
+		}
+	}
+	return names
+}
+
 // ByPolicy reports whether an assignment of Azure Policy made the change: its identity writes what
 // the policy's modify or deployIfNotExists effect requires.
 func (w LastWrite) ByPolicy() bool {

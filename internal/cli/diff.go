@@ -102,7 +102,7 @@ func (a *app) runDiff(o diffOptions) error {
 	cluster := &inventory.Cluster{
 		Document: arm.Document{ID: arm.ResourceID(source.ID.Subscription(),
 			source.ID.ResourceGroup(), arm.TypeCluster, source.ID.Name())},
-		Plugin: "kubenet",
+		Plugin: "kubenet", Principals: []string{"the file"},
 	}
 	for _, text := range o.podCIDRs {
 		p, err := config.PodCIDR(text)
@@ -111,7 +111,7 @@ func (a *app) runDiff(o diffOptions) error {
 		}
 		cluster.PodCIDRs = append(cluster.PodCIDRs, p)
 	}
-	known := &plan.Remembered{Settled: map[netip.Prefix]netip.Addr{}}
+	known := &plan.Remembered{Settled: map[netip.Prefix]plan.Settled{}}
 	s := plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{cluster.ID.Key(): known},
 		AnyHop: len(o.nodeSubnets) == 0}
 	for _, text := range o.nodeSubnets {
@@ -136,10 +136,12 @@ func (a *app) runDiff(o diffOptions) error {
 	}
 	doc.SetDefaults()
 	// the nodes that the source leads to
+	s.Writers[source.ID.Key()] = inventory.Writer{Names: cluster.Principals}
 	nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{}}
 	s.Learn(cluster.ID).NICs = nics
 	for prefix, r := range plan.PodRoutes(s, &doc, source) {
-		nics.Holder[r.Hop], known.Settled[prefix] = inventory.RouteNode(r.Name), r.Hop
+		nics.Holder[r.Hop], known.Settled[prefix] = inventory.RouteNode(r.Name),
+			plan.Settled{Hop: r.Hop}
 		nics.Nodes[r.Hop] = strings.ToLower(inventory.RouteNode(r.Name))
 	}
 	if !plan.LeadsToNodes(s, &doc, source) {

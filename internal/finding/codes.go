@@ -141,16 +141,19 @@ var keeping = []Description{
 	{DeletesWithheld, Error, "Deletes are withheld",
 		"The cluster's table lacks routes that a target has, and nothing proves that their " +
 			"nodes are gone: a network interface holds the next hop, or not all network " +
-			"interfaces could be read. Routes that are proven stale are still deleted. " +
+			"interfaces could be read. It is an info if each of these nodes has a route to " +
+			"another pod CIDR, and only a write of the table by the cluster itself is missing. " +
+			"Routes that are proven stale are still deleted. " +
 			"Deleting the route to a living node would cut off its pods; a stale route costs " +
 			"little.",
 		"The evidence says for each route what proof is missing. If the nodes exist, find " +
 			"out why the cluster's table lost their routes. If the network interfaces cannot " +
 			"be read, give the identity read access to the node resource group."},
 	{UpdatesWithheld, Error, "Updates are withheld",
-		"The cluster's table has another next hop than a target, and no known network " +
-			"interface of the cluster's nodes has that address. The target keeps its next hop: " +
-			"a wrong route must not overwrite a good copy.",
+		"The cluster's table has another next hop than a target, and nothing proves it: no " +
+			"known network interface of the cluster's nodes has that address, or the node that " +
+			"had the pod CIDR exists and may still have it. The target keeps its next hop: a " +
+			"wrong route must not overwrite a good copy.",
 		"Check who changed the next hop in the cluster's table; the cloud provider never " +
 			"repairs it. If the network interfaces cannot be read, give the identity read " +
 			"access to the node resource group."},

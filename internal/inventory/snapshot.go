@@ -83,6 +83,11 @@ func (u Unread) Undecoded() bool { return u.Status == 200 }
 type Writer struct {
 	Line   string `json:"line"` // one sentence, even if the writer is unknown
 	Failed bool   `json:"failed,omitempty"`
+	// At is the time of the write, and Names are what the log calls the writer, as
+	// Cluster.Principals. Asked is when the log was read.
+	At    time.Time `json:"-"`
+	Names []string  `json:"-"`
+	Asked time.Time `json:"-"`
 }
 
 // Known is what was read about a cluster in addition to its document.
@@ -142,12 +147,14 @@ type Wanted struct {
 	Managed    []arm.ID
 	Written    []arm.ID
 	NICs       []arm.ID
+	// Writers are resources, whose last writer the activity log may show.
+	Writers []arm.ID
 }
 
 // Empty reports whether nothing is wanted.
 func (w Wanted) Empty() bool {
 	return len(w.Clusters)+len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.AKSSubnets)+
-		len(w.Managed)+len(w.Written)+len(w.NICs) == 0
+		len(w.Managed)+len(w.Written)+len(w.NICs)+len(w.Writers) == 0
 }
 
 // Add adds another Wanted.
@@ -159,7 +166,7 @@ func (w *Wanted) Add(o Wanted) {
 		{&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets}, {&w.Tables, o.Tables}, {&w.VNets,
 			o.VNets},
 		{&w.AKSSubnets, o.AKSSubnets}, {&w.Managed, o.Managed}, {&w.Written, o.Written}, {&w.NICs,
-			o.NICs},
+			o.NICs}, {&w.Writers, o.Writers},
 	} {
 		*list.to = append(*list.to, list.more...)
 	}
@@ -227,7 +234,7 @@ func (s *Snapshot) Fork() *Snapshot {
 	c := *s
 	c.Clusters, c.Tables, c.Subnets, c.Unread = maps.Clone(s.Clusters), maps.Clone(s.Tables),
 		maps.Clone(s.Subnets), maps.Clone(s.Unread)
-	c.Kubernetes = maps.Clone(s.Kubernetes)
+	c.Kubernetes, c.Writers = maps.Clone(s.Kubernetes), maps.Clone(s.Writers)
 	c.known = make(map[string]*Known, len(s.known))
 	for key, k := range s.known {
 		same := *k

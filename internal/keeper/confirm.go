@@ -38,9 +38,10 @@ func (c *check) confirm(ctx context.Context, s *inventory.Snapshot, planner *pla
 			return p, err
 		}
 		if err := c.read(ctx, s, inventory.Wanted{NICs: counted, VNets: need.VNets,
-			Tables: need.Tables}); err != nil {
+			Tables: need.Tables, Writers: need.Writers}); err != nil {
 			return p, err
 		}
+		c.mem.noteWriters(s, need.Writers)
 		read.NICs = append(read.NICs, need.NICs...)
 		read.VNets = append(read.VNets, need.VNets...)
 		p = planner.Plan()
@@ -55,6 +56,15 @@ func (c *check) confirm(ctx context.Context, s *inventory.Snapshot, planner *pla
 func (c *check) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (read inventory.Wanted,
 	recalled bool) {
 	read = inventory.Wanted{Subnets: need.Subnets, Tables: need.Tables}
+	for _, id := range need.Writers {
+		table := s.Table(id)
+		if seen, known := c.mem.writers[id.Key()]; known && table != nil &&
+			seen.etag == table.ETag && time.Since(seen.at) < seen.believed() {
+			s.Writers[id.Key()], recalled = seen.Writer, true
+		} else {
+			read.Writers = append(read.Writers, id)
+		}
+	}
 	for _, id := range need.NICs {
 		m := c.mem.clusters[id.Key()]
 		known := c.s.Memory.Of(id)
@@ -84,6 +94,39 @@ func (c *check) noteEvidence(s *inventory.Snapshot, read inventory.Wanted, p pla
 	}
 	for _, id := range read.VNets {
 		c.mem.places[c.placeOf(id)] = seenAt{at: time.Now()}
+	}
+}
+
+// seenWriter is the last writer of a table, when the activity log was asked, and the table's ETag
+// then. Since is when it was first asked about this ETag.
+type seenWriter struct {
+	inventory.Writer
+	at, since time.Time
+	etag      string
+}
+
+// believed is how long the answer is reused. The log is minutes late; later, its answer changes
+// only when the table does.
+func (w seenWriter) believed() time.Duration {
+	if w.at.Sub(w.since) < 2*askAgain {
+		return evidenceBelieved
+	}
+	return askAgain
+}
+
+// noteWriters remembers who wrote tables last: the log is minutes late, and asking it in every
+// check would not help.
+func (m *groupMemory) noteWriters(s *inventory.Snapshot, tables []arm.ID) {
+	for _, id := range tables {
+		writer, asked := s.Writers[id.Key()]
+		if table := s.Table(id); asked && table != nil {
+			now := time.Now()
+			seen := seenWriter{writer, now, now, table.ETag}
+			if was, known := m.writers[id.Key()]; known && was.etag == table.ETag {
+				seen.since = was.since
+			}
+			m.writers[id.Key()] = seen
+		}
 	}
 }
 

@@ -3,10 +3,8 @@ package keeper
 import (
 	"context"
 	"maps"
-	"net/netip"
 	"reflect"
 	"slices"
-	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -17,7 +15,7 @@ import (
 // Lasting is what a restart must not forget about a cluster. It can be outdated when it is read, so
 // it alone never justifies a delete: if only Lasting names the table, every delete needs proof by
 // NICs. It omits earlier node subnets, because they make a route the cluster's, which allows its
-// delete. Only Steady can prove a delete, together with the table as it is now.
+// delete, and which routes had settled.
 type Lasting struct {
 	// Table is the cluster's route table as last known; "" if no check has identified it.
 	Table arm.ID `json:"table,omitempty"`
@@ -26,19 +24,9 @@ type Lasting struct {
 	// NodeGroup and Subnets identify the cluster: another cluster with the same name has others.
 	NodeGroup arm.ID   `json:"nodeGroup,omitempty"`
 	Subnets   []arm.ID `json:"subnets,omitempty"`
-	// Steady says which routes of Table had settled.
-	Steady Steady `json:"steady,omitzero"`
 	// Lacks are the nodes without a route, as plan.NodeRoutes.Lacks. They make no change: they only
 	// say since when, so that a restart does not make an error a warning again.
 	Lacks map[string]plan.Lack `json:"lacks,omitempty"`
-}
-
-// Steady says that all routes of a table with this ETag had settled, except those to the next hops
-// in Young. It has no time, because clocks jump and a file can be old: while the table has this
-// ETag, nothing has written it, and its routes are still the settled ones.
-type Steady struct {
-	ETag  string       `json:"etag"`
-	Young []netip.Addr `json:"young,omitempty"`
 }
 
 // Store stores Lasting values by the cluster's ID.Key().
@@ -148,9 +136,9 @@ func (c *check) storeLasting(s *inventory.Snapshot) {
 		}
 		now := Lasting{Table: m.lastTable, Proven: m.lastProven, NodeGroup: cluster.NodeGroup(),
 			Subnets: inventory.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster))),
-			Steady:  m.steady(s.Table(m.lastTable), time.Now()), Lacks: m.nodes.Lacks}
+			Lacks:   m.nodes.Lacks}
 		if now.Table == "" && before.of(s, cluster) {
-			now.Table, now.Proven, now.Steady = before.Table, before.Proven, before.Steady
+			now.Table, now.Proven = before.Table, before.Proven
 		}
 		if !reflect.DeepEqual(now, before) {
 			changed[id.Key()] = now
@@ -161,42 +149,6 @@ func (c *check) storeLasting(s *inventory.Snapshot) {
 		c.k.mu.Lock()
 		defer c.k.mu.Unlock()
 		c.k.stored = mergeLasting(c.k.stored, changed)
-	}
-}
-
-// steady is what has settled in a table, zero if nothing has.
-func (m *memory) steady(table *inventory.RouteTable, now time.Time) Steady {
-	if table == nil || table.ETag == "" || table.ETag != m.hopsOf || m.recalled {
-		return Steady{}
-	}
-	var young []netip.Addr
-	for hop, led := range m.hops {
-		if now.Sub(led.since) < steadyAfter {
-			young = append(young, hop)
-		}
-	}
-	if len(young) == len(m.hops) {
-		return Steady{}
-	}
-	slices.SortFunc(young, netip.Addr.Compare)
-	return Steady{table.ETag, young}
-}
-
-// steadySince marks the routes of the cluster's table that had settled before a restart, if it is
-// the same cluster and nothing has written the table since.
-func (m *memory) steadySince(s *inventory.Snapshot, cluster *inventory.Cluster,
-	table *inventory.RouteTable, now time.Time) {
-	was := m.before
-	m.before = Lasting{} // what this keeper sees itself is newer
-	if was.Steady.ETag == "" || was.Steady.ETag != table.ETag || !was.Table.Equal(table.ID) ||
-		!was.of(s, cluster) {
-		return
-	}
-	for hop, led := range m.hops {
-		if !slices.Contains(was.Steady.Young, hop) {
-			led.since = now.Add(-steadyAfter)
-			m.hops[hop] = led
-		}
 	}
 }
 

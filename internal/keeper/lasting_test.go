@@ -2,9 +2,7 @@ package keeper
 
 import (
 	"encoding/json"
-	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // paper is a store of one file.
@@ -211,125 +208,4 @@ func TestOldTableDeletesNothing(t *testing.T) {
 			w.expect(w.reconcile(k), "", finding.DeletesWithheld)
 		}
 	})
-}
-
-// TestSettled: a route of the cluster's table settles when no other prefix has led to its next hop
-// for five minutes, separately for each next hop. In a table known only from before a restart none
-// does.
-func TestSettled(t *testing.T) {
-	start := time.Now()
-	m := &memory{}
-	note := func(after time.Duration, routes ...string) []string {
-		table := map[netip.Prefix]inventory.Route{}
-		for _, r := range routes {
-			prefix, hop, _ := strings.Cut(r, " ")
-			table[netip.MustParsePrefix(prefix)] = inventory.Route{Hop: netip.MustParseAddr(hop)}
-		}
-		m.noteSource(table, start.Add(after))
-		var out []string
-		for prefix, hop := range m.settled(start.Add(after)) {
-			out = append(out, prefix.String()+" "+hop.String())
-		}
-		slices.Sort(out)
-		return out
-	}
-	expect := func(got []string, want ...string) {
-		t.Helper()
-		if !slices.Equal(got, want) {
-			t.Errorf("settled %q, want %q", got, want)
-		}
-	}
-	const a, b, odd = "10.244.0.0/24 10.42.1.4", "10.244.1.0/24 10.42.1.5", "10.244.9.0/24 " +
-		"10.42.1.5"
-	expect(note(0, a, b, odd))
-	expect(note(4*time.Minute, a, b, odd))
-	expect(note(5*time.Minute, a, b), a) // b has one prefix less
-	expect(note(9*time.Minute, a, b), a)
-	expect(note(10*time.Minute, a, b), a, b)
-	expect(note(11*time.Minute, b), b)
-	expect(note(12*time.Minute, a, b), b) // a was absent
-	m.recalled = true
-	expect(note(30*time.Minute, a, b))
-}
-
-// TestSteadyAcrossRestart: a restarted keeper need not wait until the routes of the cluster's table
-// settle, if they had settled and the table was not written since. Otherwise it waits, however long
-// no keeper ran: neither the age of the file nor a clock proves anything.
-func TestSteadyAcrossRestart(t *testing.T) {
-	again := func(w *world, change func(routes []any) []any) {
-		w.edit(w.demo.ClusterTable, func(p object) { p["routes"] = change(p["routes"].([]any)) })
-	}
-	cases := map[string]struct {
-		last  func(w *world) // before the last check of the first keeper
-		since func(w *world, l *Lasting)
-		waits bool
-	}{
-		"as it was": {},
-		"down for a month": {since: func(*world, *Lasting) {
-			time.Sleep(30 * 24 * time.Hour)
-		}},
-		"another node is young": {last: func(w *world) {
-			again(w, func(routes []any) []any {
-				return append(routes[:len(routes)-1], podRoute(2, "10.244.9.0/24", "10.42.1.6"))
-			})
-		}},
-		"its node is young": {last: func(w *world) {
-			again(w, func(routes []any) []any { return append(routes[:1], routes[2:]...) })
-			w.reconcile(w.keep(w.demoConfig()))
-			again(w, func(routes []any) []any {
-				return append(routes, podRoute(0, "10.244.9.0/24", "10.42.1.4"))
-			})
-		}, waits: true},
-		"its table was changed and put back": {since: func(w *world, _ *Lasting) {
-			var was []any
-			again(w, func(routes []any) []any { was = routes; return routes[:1] })
-			again(w, func([]any) []any { return was })
-		}, waits: true},
-		"another cluster": {since: func(_ *world, l *Lasting) { l.NodeGroup += "-other" },
-			waits: true},
-		"another table": {since: func(_ *world, l *Lasting) { l.Table += "-other" }, waits: true},
-		"no ETag":       {since: func(_ *world, l *Lasting) { l.Steady.ETag = "" }, waits: true},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, slow)
-				store := paper{}
-				k := w.keepWith(store)
-				w.e.PauseRoutes(w.demo.Cluster, true)
-				w.reconcile(k)
-				time.Sleep(steadyAfter)
-				w.reconcile(k)
-				if c.last != nil {
-					c.last(w)
-					time.Sleep(10 * time.Second) // its ETag settles
-					w.reconcile(k)
-				}
-				known := store.Recall()[w.demo.Cluster.Key()]
-				if known.Steady.ETag == "" && !c.waits {
-					t.Fatal("nothing has settled")
-				}
-				if c.since != nil {
-					c.since(w, &known)
-					store.Keep(map[string]Lasting{w.demo.Cluster.Key(): known})
-				}
-				w.edit(w.demo.GatewayTable, func(p object) {
-					p["routes"] = append(p["routes"].([]any),
-						route("aks-old-12345678-vmss000000", "10.244.200.0/24", "10.42.1.4"))
-				})
-				k = w.keepWith(store)
-				stays := func() bool {
-					w.reconcile(k)
-					return slices.Contains(w.routes(w.demo.GatewayTable),
-						"10.244.200.0/24>10.42.1.4")
-				}
-				if stays() != c.waits {
-					t.Errorf("the stale route stays: %t, want %t", !c.waits, c.waits)
-				}
-				if time.Sleep(steadyAfter); stays() {
-					t.Error("the stale route stays although the table has settled")
-				}
-			})
-		})
-	}
 }

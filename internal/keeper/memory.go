@@ -35,11 +35,10 @@ type memory struct {
 	refused bool // the activity log or a list could not be read
 
 	// next hops in its table, and since when which prefixes lead to them
-	hops   map[netip.Addr]ledBy
-	hopsOf string             // the table's ETag when hops was noted
-	before Lasting            // from before the restart, until hops is noted
-	had    map[plan.Pair]bool // as plan.Remembered.Had
-	nodes  plan.NodeRoutes    // as of the last check
+	hops  map[netip.Addr]ledBy
+	noted time.Time          // when hops was noted
+	had   map[plan.Pair]bool // as plan.Remembered.Had
+	nodes plan.NodeRoutes    // as of the last check
 
 	nics     *inventory.NICs
 	nicsRead time.Time
@@ -97,10 +96,11 @@ func (m *memory) forgetNetwork() {
 	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read, subnets: m.subnets, had: m.had}
 }
 
-// ledBy says which prefixes lead to a next hop in a cluster's route table, and since when.
+// ledBy says which prefixes lead to a next hop in a cluster's route table, and since when. After is
+// the time of the last check that did not see this, or of the first check of all.
 type ledBy struct {
-	prefixes []netip.Prefix
-	since    time.Time
+	prefixes     []netip.Prefix
+	since, after time.Time
 }
 
 // timeSources notes since when each next hop in the clusters' route tables has had its prefixes,
@@ -109,10 +109,8 @@ func (c *check) timeSources(planner *plan.Planner) {
 	for _, config := range c.configs {
 		id := idOf(config)
 		m, known := c.mem.clusters[id.Key()], c.s.Memory.Of(id)
-		if table, routes := planner.Source(id); routes != nil {
+		if _, routes := planner.Source(id); routes != nil {
 			m.noteSource(routes, time.Now())
-			m.hopsOf = table.ETag // "" of nodes: a restart forgets what settled
-			m.steadySince(c.s.Snapshot, c.s.Cluster(id), table, time.Now())
 			m.had = planner.Had(id)
 			known.Had = m.had
 		}
@@ -131,24 +129,27 @@ func (m *memory) noteSource(routes map[netip.Prefix]inventory.Route, now time.Ti
 	for hop, prefixes := range led {
 		was, there := m.hops[hop]
 		if inventory.SortPrefixes(prefixes); !there || !slices.Equal(was.prefixes, prefixes) {
-			was = ledBy{prefixes, now}
+			was = ledBy{prefixes, now, m.noted}
+			if m.noted.IsZero() {
+				was.after = now
+			}
 		}
 		hops[hop] = was
 	}
-	m.hops = hops
+	m.hops, m.noted = hops, now
 }
 
 // settled is plan.Remembered.Settled. A table that is known only from before a restart settles
 // nothing.
-func (m *memory) settled(now time.Time) map[netip.Prefix]netip.Addr {
+func (m *memory) settled(now time.Time) map[netip.Prefix]plan.Settled {
 	if m.recalled {
 		return nil
 	}
-	routes := map[netip.Prefix]netip.Addr{}
+	routes := map[netip.Prefix]plan.Settled{}
 	for hop, led := range m.hops {
 		if now.Sub(led.since) >= steadyAfter {
 			for _, prefix := range led.prefixes {
-				routes[prefix] = hop
+				routes[prefix] = plan.Settled{Hop: hop, After: led.after}
 			}
 		}
 	}
@@ -200,6 +201,7 @@ type groupMemory struct {
 	others    map[string]*otherWriter      // who undoes changes, by the resource's ID.Key()
 	refused   map[string]*refusal          // by the resource's ID.Key()
 	places    map[string]seenAt            // by the subnet's ID.Key()
+	writers   map[string]seenWriter        // by the table's ID.Key()
 	left      map[string]string            // ETags after the last write, by the resource's ID.Key()
 	failing   map[string][]finding.Finding // findings of the last write, by the resource's ID.Key()
 	planned   []finding.Finding            // findings of the last plan
@@ -215,6 +217,7 @@ func newGroupMemory() groupMemory {
 	return groupMemory{clusters: map[string]*memory{}, conflicts: map[place]*conflict{},
 		others:  map[string]*otherWriter{},
 		refused: map[string]*refusal{}, places: map[string]seenAt{}, left: map[string]string{},
+		writers: map[string]seenWriter{},
 		failing: map[string][]finding.Finding{}}
 }
 
@@ -277,6 +280,7 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 		}
 	}
 	maps.Copy(m.places, o.places)
+	maps.Copy(m.writers, o.writers)
 	maps.Copy(m.left, o.left)
 	for resource, found := range o.failing {
 		if len(found) > 0 && clusters[found[0].Cluster] {
@@ -296,7 +300,7 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 func (m *groupMemory) complete(w *worker, stored map[string]Lasting) {
 	for _, c := range w.configs {
 		if m.clusters[keyOf(c)] == nil {
-			m.clusters[keyOf(c)] = &memory{laid: stored[keyOf(c)], before: stored[keyOf(c)]}
+			m.clusters[keyOf(c)] = &memory{laid: stored[keyOf(c)]}
 		}
 	}
 }

@@ -261,30 +261,6 @@ func TestOldVersion(t *testing.T) {
 	}
 }
 
-// TestReimagedNodes: all nodes come back with other pod CIDRs and the same addresses. The new
-// routes are added at once. The old ones count as stale once the cluster's table has shown the new
-// ones for five minutes, because an old version of the table would look the same.
-func TestReimagedNodes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, slow)
-		k := w.keep(w.demoConfig())
-		w.reconcile(k)
-		w.e.PauseRoutes(w.demo.Cluster, true)
-		w.edit(w.demo.ClusterTable, func(p object) {
-			p["routes"] = append(p["routes"].([]any)[:1],
-				podRoute(0, "10.244.10.0/24", "10.42.1.4"), podRoute(1, "10.244.11.0/24",
-					"10.42.1.5"), podRoute(2, "10.244.12.0/24", "10.42.1.6"))
-		})
-		w.expect(w.reconcile(k), "3 done create appgw-rt", finding.DeletesWithheld)
-		time.Sleep(4 * time.Minute)
-		w.expect(w.reconcile(k), "", finding.DeletesWithheld)
-		time.Sleep(time.Minute)
-		w.expect(w.reconcile(k), "3 done delete appgw-rt")
-		w.expectRoutes(w.demo.GatewayTable, ownRoute, "10.244.10.0/24>10.42.1.4",
-			"10.244.11.0/24>10.42.1.5", "10.244.12.0/24>10.42.1.6")
-	})
-}
-
 // TestScaleInAtOnce: the number of nodes is read when it matters, not reused from minutes ago.
 func TestScaleInAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -44,7 +44,14 @@ func newWorld(t testing.TB, opts emulator.Options) *world {
 	return w
 }
 
+// provider is the identity of the demo's cluster, in whose name its cloud provider writes.
+var provider = emulator.Principal{Name: "shop's identity",
+	ClientID: "0a0a0000-0000-4000-8000-000000000003", Secret: "s",
+	ObjectID: "0b0b0000-0000-4000-8000-000000000003",
+	Resource: string(arm.ResourceID(emulator.DefaultSubscription, "shop-rg", arm.TypeCluster, "shop"))}
+
 func emptyWorld(t testing.TB, opts emulator.Options) *world {
+	opts.Principals = []emulator.Principal{emulatortest.Keeper, emulatortest.Operator, provider}
 	e := emulatortest.New(t, opts)
 	op, err := e.Client(emulatortest.Operator)
 	if err != nil {
@@ -93,6 +100,18 @@ func (w *world) edit(id arm.ID, change func(properties object)) {
 	doc := w.get(id)
 	change(doc["properties"].(object))
 	w.put(id, doc)
+}
+
+// provide edits the demo cluster's table as its cloud provider does.
+func (w *world) provide(change func(properties object)) {
+	w.t.Helper()
+	operator := w.op
+	defer func() { w.op = operator }()
+	var err error
+	if w.op, err = w.e.Client(provider); err != nil {
+		w.t.Fatal(err)
+	}
+	w.edit(w.demo.ClusterTable, change)
 }
 
 func (w *world) strip(subnets ...arm.ID) {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -208,6 +209,12 @@ func (w *world) wrote(cluster arm.ID, tables ...arm.ID) *world {
 	known := w.s.Learn(cluster)
 	known.LogRead, known.Written = true, tables
 	return w
+}
+
+// lastWriter makes the activity log show the last writer of a resource.
+func (w *world) lastWriter(id arm.ID, names ...string) {
+	w.s.Writers[id.Key()] = inventory.Writer{Line: "last written by " + strings.Join(names, ", "),
+		At: time.Now(), Names: names}
 }
 
 // shop is the simple case: one cluster with three nodes, whose NICs were read, its table on its

@@ -24,8 +24,9 @@ func madeAgain(t *testing.T) *world {
 }
 
 func (w *world) settle(prefix, hop string) {
-	w.remembered(clusterA).Settled = map[netip.Prefix]netip.Addr{
-		mustPrefix(prefix): netip.MustParseAddr(hop)}
+	w.remembered(clusterA).Settled = map[netip.Prefix]Settled{
+		mustPrefix(prefix): {Hop: netip.MustParseAddr(hop)}}
+	w.lastWriter(tableA, w.s.Cluster(clusterA).Principals...)
 }
 
 func (w *world) had(routes ...string) {

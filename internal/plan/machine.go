@@ -189,6 +189,9 @@ func (t *target) replaceable(s *targetCluster, copied inventory.Route) proof {
 		}
 		for _, r := range s.wanted {
 			if s.nodeOf(*r) == node && r.Hop == a && r.Prefix != copied.Prefix {
+				if p := t.w.lastWritten(s, r.Prefix); p.lacks != "" {
+					return p
+				}
 				return proven("its node %s now has the pod CIDR %s", node, r.Prefix)
 			}
 		}

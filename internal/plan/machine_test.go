@@ -104,7 +104,16 @@ func TestPodCIDRChangesNode(t *testing.T) {
 
 	w = copiedShop(t, append(own, "n1____102445024 10.244.5.0/24 10.240.0.5")...)
 	w.nics(clusterA, "n0@10.240.0.4", "n1@10.240.0.5", "n2@10.240.0.6", "n3@10.240.0.7")
-	w.expect(replaced+"\ncreate gw-rt n1____102445024 - 10.244.5.0/24>10.240.0.5", "")
+	const add = "create gw-rt n1____102445024 - 10.244.5.0/24>10.240.0.5"
+	w.expect(add, "updates-withheld")
+	w.settle("10.244.5.0/24", "10.240.0.5")
+	w.expect(replaced+"\n"+add, "")
+	w.lastWriter(tableA, "ann@example.com")
+	w.expect(add, "updates-withheld")
+	delete(w.s.Writers, tableA.Key())
+	if p := w.expect(add, "updates-withheld"); len(p.Need.Writers) != 1 {
+		t.Errorf("needs %+v", p.Need)
+	}
 }
 
 // TestHolderUnknown: an interface that does not say whose it is proves nothing, and contradicts

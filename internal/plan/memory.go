@@ -69,10 +69,10 @@ type Remembered struct {
 	// with the cluster's route table for these routes, and that table has had them at every check
 	// since. If a target lacks one of them, another writer changed the target.
 	InSync map[string]map[netip.Prefix]netip.Addr
-	// Settled are the pod routes of the cluster's route table, by prefix and next hop, that are
-	// reliable: no other prefix has led to the same next hop for longer than the cloud provider
-	// needs to repair its table.
-	Settled map[netip.Prefix]netip.Addr
+	// Settled are the pod routes of the cluster's route table, by prefix, that are reliable: no
+	// other prefix has led to the same next hop for longer than the cloud provider needs to repair
+	// its table.
+	Settled map[netip.Prefix]Settled
 	// Had are pod routes that the cluster's route table has or had. In a target they are the
 	// cluster's, whatever their names.
 	Had map[Pair]bool
@@ -82,6 +82,13 @@ type Remembered struct {
 	// prove none, and count only for the addresses that were asked about then.
 	NICs  *inventory.NICs
 	Asked map[netip.Addr]bool
+}
+
+// Settled is a route of a cluster's table that has settled. After is the time of the last check
+// that did not see it, or of the first check of all: a later write wrote it or left it.
+type Settled struct {
+	Hop   netip.Addr
+	After time.Time
 }
 
 // addresses are the addresses of a cluster's nodes. Asked is nil if they were read in this check,

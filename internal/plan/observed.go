@@ -68,6 +68,7 @@ func (p *Planner) observe(made *Plan) {
 		VNets:   inventory.SortIDs(slices.Concat(made.Need.VNets, all.Need.VNets)),
 		Tables:  inventory.SortIDs(slices.Concat(made.Need.Tables, all.Need.Tables)),
 		Subnets: inventory.SortIDs(slices.Concat(made.Need.Subnets, all.Need.Subnets)),
+		Writers: inventory.SortIDs(slices.Concat(made.Need.Writers, all.Need.Writers)),
 	}
 	if made.Asked == nil {
 		made.Asked = all.Asked

@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"net/netip"
+	"slices"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -19,7 +21,9 @@ import (
 //   - Its node has another pod CIDR. The cluster's table leads to the same next hop with another
 //     prefix of the same family, and has done so for longer than the cloud provider needs to repair
 //     its table (Remembered.Settled). The row names the node that has the next hop now
-//     (machine.go). A node has one pod CIDR of each family.
+//     (machine.go). The activity log shows that the cluster's identity was the last to write that
+//     table, since the row appeared: a cloud provider that cannot write repairs nothing. With
+//     source Nodes, Kubernetes itself says so. A node has one pod CIDR of each family.
 //
 // A route needs more proof if its next hop is in no node subnet of the cluster (any more), because
 // it may be another cluster's: see target.leftBehind.
@@ -31,10 +35,11 @@ import (
 // needs its proof. Nothing must be remembered from one check to the next.
 
 // proof is the result for one route. why says why the route may be changed, lacks says which proof
-// is missing; one of them is empty. there is set if the proof is missing because the node exists.
+// is missing; one of them is empty. there is set if the proof is missing because the node exists,
+// and unwritten if only the cluster's own write is missing.
 type proof struct {
-	why, lacks string
-	there      bool
+	why, lacks       string
+	there, unwritten bool
 }
 
 func proven(format string, args ...any) proof { return proof{why: fmt.Sprintf(format, args...)} }
@@ -53,22 +58,22 @@ func (t *target) proveStale(r inventory.Route, owners []*targetCluster) (p proof
 }
 
 func (t *target) nodeGone(s *targetCluster, r inventory.Route) proof {
-	if p := t.hasOtherCIDR(s, r); p.why != "" {
+	if p := t.hasOtherCIDR(s, r); p != (proof{}) {
 		return p
 	}
 	return t.noNIC(s, r.Hop)
 }
 
-// hasOtherCIDR proves that a route's next hop is a node with another pod CIDR. The zero value means
-// that this is unknown.
+// hasOtherCIDR proves that a route's next hop is a node with another pod CIDR. It returns the zero
+// value if the cluster's table does not show this.
 func (t *target) hasOtherCIDR(s *targetCluster, r inventory.Route) proof {
 	var now []netip.Prefix
-	for prefix, hop := range s.memory.Settled {
-		if hop != r.Hop || prefix.Addr().Is4() != r.Prefix.Addr().Is4() {
+	for prefix, row := range s.memory.Settled {
+		if row.Hop != r.Hop || prefix.Addr().Is4() != r.Prefix.Addr().Is4() {
 			continue
 		}
 		want, _ := s.wanted.at(prefix)
-		if want.Hop != hop {
+		if want.Hop != row.Hop {
 			continue
 		}
 		if p, _ := t.w.leadsHome(s.clusterState, want); p.lacks != "" { // another node can have it
@@ -79,7 +84,45 @@ func (t *target) hasOtherCIDR(s *targetCluster, r inventory.Route) proof {
 	if len(now) == 0 {
 		return proof{}
 	}
-	return proven("its node at %s now has the pod CIDR %s", r.Hop, inventory.SortPrefixes(now)[0])
+	prefix := inventory.SortPrefixes(now)[0]
+	if p := t.w.lastWritten(s, prefix); p.lacks != "" {
+		return p
+	}
+	return proven("its node at %s now has the pod CIDR %s", r.Hop, prefix)
+}
+
+// logLate is how late the activity log can be: it shows events after 3 to 20 minutes (Azure Monitor
+// activity log, retention period).
+const logLate = 20 * time.Minute
+
+// lastWritten proves that the cluster itself gave a node the pod CIDR of a settled row: its
+// identity was the last to write its table, since the row appeared or, once the log shows all
+// writes until then, before. Later writes by others may have changed any row.
+func (w *planning) lastWritten(s *targetCluster, prefix netip.Prefix) proof {
+	row, settled := s.memory.Settled[prefix]
+	last, read := w.s.Writers[s.source.Key()]
+	p := proof{there: true, unwritten: true}
+	switch {
+	case fromNodes(s.config): // Node.spec.podCIDRs
+		return proven("Kubernetes says so")
+	case !settled:
+		p.lacks = fmt.Sprintf("%s is new in %s", prefix, s.whence())
+	case !read:
+		if !w.shows {
+			w.need.Writers = append(w.need.Writers, s.source)
+		}
+		p.lacks = "the activity log was not read"
+	case last.Failed:
+		p.lacks = last.Line
+	case !slices.ContainsFunc(last.Names, func(name string) bool {
+		return slices.Contains(s.cluster.Principals, name)
+	}), last.At.Before(row.After) && last.Asked.Before(row.After.Add(logLate)):
+		p.lacks = fmt.Sprintf("the cluster did not write %s in %s: %s", prefix, s.whence(),
+			last.Line)
+	default:
+		return proven("%s", last.Line)
+	}
+	return p
 }
 
 // noNIC proves that no node of a cluster has an address.

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -164,12 +165,13 @@ func TestNodeWithAnotherPodCIDR(t *testing.T) {
 		create gw-rt n2 - 10.244.8.0/24>10.240.0.6`
 	w.expect(add, "deletes-withheld warning")
 	settle := func(routes ...string) {
-		settled := map[netip.Prefix]netip.Addr{}
+		settled := map[netip.Prefix]Settled{}
 		for _, r := range routes {
 			f := strings.Fields(r)
-			settled[mustPrefix(f[0])] = netip.MustParseAddr(f[1])
+			settled[mustPrefix(f[0])] = Settled{Hop: netip.MustParseAddr(f[1])}
 		}
 		w.remembered(clusterA).Settled = settled
+		w.lastWriter(tableA, w.s.Cluster(clusterA).Principals...)
 	}
 	settle("10.244.7.0/24 10.240.0.5")
 	p := w.expect("delete gw-rt m1 10.244.1.0/24>10.240.0.5 -"+add, "deletes-withheld warning")
@@ -193,6 +195,27 @@ func TestNodeWithAnotherPodCIDR(t *testing.T) {
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
 	w.expect("delete gw-rt n1____102441024 10.244.1.0/24>10.240.0.5 -\n"+
 		"delete gw-rt n2____102442024 10.244.2.0/24>10.240.0.6 -"+add, "")
+	// The cluster did not write its table since: its cloud provider may be unable to.
+	const kept = "deletes-withheld info"
+	w.lastWriter(tableA, "ann@example.com")
+	p = w.expect(add, kept)
+	if line := p.Findings[0].Evidence[0]; !strings.HasSuffix(line, "the cluster did not write "+
+		"10.244.7.0/24 in the route table of cluster shop: last written by ann@example.com") {
+		t.Error(line)
+	}
+	w.lastWriter(tableA, w.s.Cluster(clusterA).Principals...)
+	for prefix, row := range w.remembered(clusterA).Settled {
+		row.After = time.Now().Add(time.Hour)
+		w.remembered(clusterA).Settled[prefix] = row
+	}
+	w.expect(add, kept)
+	w.s.Writers[tableA.Key()] = inventory.Writer{Line: "who changed it is unknown: 403",
+		Failed: true}
+	w.expect(add, kept)
+	delete(w.s.Writers, tableA.Key())
+	if p := w.expect(add, kept); len(p.Need.Writers) != 1 {
+		t.Errorf("needs %+v", p.Need)
+	}
 	// the settled route is not in the table any more
 	settle("10.244.9.0/24 10.240.0.5", "fd12::/80 10.240.0.5")
 	w.expect(add, "deletes-withheld warning")

@@ -91,8 +91,13 @@ func randomWorld(t *rapid.T) *world {
 		}
 		read, known := w.s.Learn(arm.ID(spec.ClusterID)), w.remembered(arm.ID(spec.ClusterID))
 		read.LogRead, read.ManagedRead = true, true
-		known.Settled, known.Had = map[netip.Prefix]netip.Addr{}, map[Pair]bool{}
+		known.Settled, known.Had = map[netip.Prefix]Settled{}, map[Pair]bool{}
 		known.InSync = map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {}}
+		cluster := w.s.Cluster(arm.ID(spec.ClusterID))
+		if cluster != nil && rapid.Bool().Draw(t, "written by the cluster") {
+			w.lastWriter(tableA, cluster.Principals...)
+			w.lastWriter(tableB, cluster.Principals...)
+		}
 		for _, id := range []arm.ID{tableA, tableB, gateway} {
 			if w.s.Table(id) == nil {
 				continue
@@ -105,7 +110,7 @@ func randomWorld(t *rapid.T) *world {
 				case gateway:
 					known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] = true
 				default:
-					known.Settled[r.Prefix] = r.Hop
+					known.Settled[r.Prefix] = Settled{Hop: r.Hop}
 					known.InSync[gateway.Key()][r.Prefix] = r.Hop
 				}
 			}
@@ -281,8 +286,8 @@ func checkProofs(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 	// a cluster's table leads to the next hop with another prefix
 	moved := func(r inventory.Route) bool {
 		for _, c := range w.configs {
-			for prefix, hop := range w.s.Memory.Of(arm.ID(c.Spec.ClusterID)).Settled {
-				if hop == r.Hop && prefix != r.Prefix {
+			for prefix, row := range w.s.Memory.Of(arm.ID(c.Spec.ClusterID)).Settled {
+				if row.Hop == r.Hop && prefix != r.Prefix {
 					return true
 				}
 			}

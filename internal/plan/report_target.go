@@ -44,14 +44,17 @@ func (t *target) reportWithheld(s *targetCluster) {
 			number(n, "route stays", "routes stay"), t.now.ID.Short(), s.whence()).
 			With(s.undeleted...).
 			WithFix("%s", s.showSource())
-		if !s.blindly { // the routes are correct, or become stale in a moment
+		switch {
+		case s.unwritten == n: // each is harmless until another node gets its pod CIDR
+			f.Severity = finding.Info
+		case !s.blindly: // the routes are correct, or become stale in a moment
 			f.Severity = finding.Warning
 		}
 		t.w.add(f)
 	}
 	if n := len(s.unfollowed); n > 0 {
 		t.w.add(t.finding(finding.UpdatesWithheld, s,
-			"%s in %s: %s has another next hop, but nothing proves that a node has that address",
+			"%s in %s: %s has another next hop, but nothing proves that it is the right one",
 			number(n, "route keeps its next hop", "routes keep their next hops"),
 			t.now.ID.Short(), s.whence()).With(s.unfollowed...).
 			WithFix("%s", s.showSource()))

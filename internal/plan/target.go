@@ -59,6 +59,7 @@ type targetCluster struct {
 	retained   []string // stale routes that policy UpsertOnly keeps
 	undeleted  []string // stale routes without proof, and the proof that is missing
 	blindly    bool     // it is unknown for one of them whether its node exists
+	unwritten  int      // how many of them lack only a write of the cluster's
 	unfollowed []string // routes whose new next hop is not proven
 	left       []string // routes of a missing cluster that stay
 	former     []string // look like routes of a former pod CIDR, and stay
@@ -372,6 +373,9 @@ func (t *target) placeStale(r inventory.Route, owners []*targetCluster) {
 		}
 		s.undeleted = append(s.undeleted, routeLine(r)+": "+p.lacks)
 		s.blindly = s.blindly || !p.there
+		if p.unwritten {
+			s.unwritten++
+		}
 	}
 	t.put(r, s)
 }

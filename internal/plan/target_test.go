@@ -104,8 +104,9 @@ func TestNodeBackWithAnotherPodCIDR(t *testing.T) {
 	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.7.0/24 10.240.0.5")
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5")
 	w.expect("create gw-rt n1____102447024 - 10.244.7.0/24>10.240.0.5", "deletes-withheld warning")
-	w.remembered(clusterA).Settled = map[netip.Prefix]netip.Addr{
-		mustPrefix("10.244.7.0/24"): netip.MustParseAddr("10.240.0.5")}
+	w.remembered(clusterA).Settled = map[netip.Prefix]Settled{
+		mustPrefix("10.244.7.0/24"): {Hop: netip.MustParseAddr("10.240.0.5")}}
+	w.lastWriter(tableA, w.s.Cluster(clusterA).Principals...)
 	w.expect("update gw-rt n1 10.244.1.0/24>10.240.0.5 10.244.7.0/24>10.240.0.5", "")
 }
 

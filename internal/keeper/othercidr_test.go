@@ -1,0 +1,137 @@
+package keeper
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// TestReimagedNodes: all nodes come back with other pod CIDRs and the same addresses. The new
+// routes are added at once. The old ones count as stale once the cluster's table has shown the new
+// ones for five minutes, because an old version of the table would look the same, and if the
+// cluster itself wrote them, because its cloud provider may be unable to write.
+func TestReimagedNodes(t *testing.T) {
+	reimaged := func(p object) {
+		p["routes"] = append(p["routes"].([]any)[:1],
+			podRoute(0, "10.244.10.0/24", "10.42.1.4"), podRoute(1, "10.244.11.0/24", "10.42.1.5"),
+			podRoute(2, "10.244.12.0/24", "10.42.1.6"))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.reconcile(k)
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.edit(w.demo.ClusterTable, reimaged)
+		w.expect(w.reconcile(k), "3 done create appgw-rt", finding.DeletesWithheld)
+		for range 6 {
+			time.Sleep(10 * time.Minute)
+			r := w.reconcile(k)
+			w.expect(r, "", finding.DeletesWithheld)
+			if f := of(r, finding.DeletesWithheld); f.Severity != finding.Info ||
+				!strings.Contains(f.Evidence[0], "was last written by ") {
+				t.Errorf("%+v", f)
+			}
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.reconcile(k)
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		time.Sleep(time.Minute)
+		w.provide(reimaged)
+		w.expect(w.reconcile(k), "3 done create appgw-rt", finding.DeletesWithheld)
+		time.Sleep(4 * time.Minute)
+		w.expect(w.reconcile(k), "", finding.DeletesWithheld)
+		time.Sleep(time.Minute)
+		w.expect(w.reconcile(k), "3 done delete appgw-rt")
+		w.expectRoutes(w.demo.GatewayTable, ownRoute, "10.244.10.0/24>10.42.1.4",
+			"10.244.11.0/24>10.42.1.5", "10.244.12.0/24>10.42.1.6")
+	})
+}
+
+// TestSettled: a route of the cluster's table settles when no other prefix has led to its next hop
+// for five minutes, separately for each next hop. In a table known only from before a restart none
+// does.
+func TestSettled(t *testing.T) {
+	start := time.Now()
+	m := &memory{}
+	note := func(after time.Duration, routes ...string) []string {
+		table := map[netip.Prefix]inventory.Route{}
+		for _, r := range routes {
+			prefix, hop, _ := strings.Cut(r, " ")
+			table[netip.MustParsePrefix(prefix)] = inventory.Route{Hop: netip.MustParseAddr(hop)}
+		}
+		m.noteSource(table, start.Add(after))
+		var out []string
+		for prefix, row := range m.settled(start.Add(after)) {
+			out = append(out, prefix.String()+" "+row.Hop.String())
+		}
+		slices.Sort(out)
+		return out
+	}
+	expect := func(got []string, want ...string) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("settled %q, want %q", got, want)
+		}
+	}
+	const a, b, odd = "10.244.0.0/24 10.42.1.4", "10.244.1.0/24 10.42.1.5", "10.244.9.0/24 " +
+		"10.42.1.5"
+	expect(note(0, a, b, odd))
+	expect(note(4*time.Minute, a, b, odd))
+	expect(note(5*time.Minute, a, b), a) // b has one prefix less
+	expect(note(9*time.Minute, a, b), a)
+	expect(note(10*time.Minute, a, b), a, b)
+	expect(note(11*time.Minute, b), b)
+	expect(note(12*time.Minute, a, b), b) // a was absent
+	m.recalled = true
+	expect(note(30*time.Minute, a, b))
+}
+
+// TestSettledAcrossRestart: a restart forgets which routes had settled. A stale route whose node
+// has another pod CIDR goes once the activity log shows all writes until then, and the last of them
+// is the cluster's.
+func TestSettledAcrossRestart(t *testing.T) {
+	for name, other := range map[string]bool{"the cluster wrote last": false,
+		"another wrote last": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				store := paper{}
+				k := w.keepWith(store)
+				w.reconcile(k)
+				time.Sleep(steadyAfter)
+				w.reconcile(k)
+				w.edit(w.demo.GatewayTable, func(p object) {
+					p["routes"] = append(p["routes"].([]any),
+						route("aks-old-12345678-vmss000000", "10.244.200.0/24", "10.42.1.4"))
+				})
+				if other {
+					w.edit(w.demo.ClusterTable, func(object) {})
+				}
+				k = w.keepWith(store)
+				stays := func() bool {
+					w.reconcile(k)
+					return slices.Contains(w.routes(w.demo.GatewayTable),
+						"10.244.200.0/24>10.42.1.4")
+				}
+				for range 19 {
+					if !stays() {
+						t.Fatal("the activity log may be late")
+					}
+					time.Sleep(time.Minute)
+				}
+				if time.Sleep(2 * time.Minute); stays() != other {
+					t.Errorf("the stale route stays: %t, want %t", !other, other)
+				}
+			})
+		})
+	}
+}
