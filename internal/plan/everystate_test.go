@@ -144,10 +144,13 @@ func (s smallState) possible() bool {
 // both name the same machine for a pod CIDR that it does not have, and the row leads to it. The
 // target's route looks like one whose machine has a new address; or it was in sync with that row,
 // and a person renamed it. Only Kubernetes knows better.
-func (s smallState) rewritten(cidr int) bool {
+func (s smallState) rewritten(cidr int, known Remembered) bool {
 	r, copied := s.own[cidr], s.target[cidr]
-	same := copied.name() == r.name() || copied.name() == byPerson && s.memory&hasInSync > 0
-	if !r.exists() || r.name() == byPerson || !same {
+	if !r.exists() || r.name() == byPerson {
+		return false
+	}
+	was := known.InSync[gateway.Key()][smallCIDR[cidr]] == smallAddress[r.address()]
+	if copied.name() != r.name() && !(copied.name() == byPerson && was) {
 		return false
 	}
 	m := s.machine[r.name()]
@@ -351,10 +354,9 @@ func (w *smallWorld) decide(s smallState, f Facts) Plan {
 	}
 }
 
-// wrong returns the rules that a state breaks.
-func (w *smallWorld) wrong(s smallState) (rules []string) {
-	f := w.facts(s)
-	p := w.decide(s, f)
+// wrong returns the rules that a plan breaks.
+func (w *smallWorld) wrong(s smallState, f Facts, p Plan) (rules []string) {
+	known := f.Memory.Of(clusterA)
 	desired := p.Desired.Table(gateway)
 	if desired == nil {
 		return []string{"said: the target was not planned"}
@@ -375,10 +377,10 @@ func (w *smallWorld) wrong(s smallState) (rules []string) {
 		case s.reads == readNoTable && !same:
 			rules = append(rules, "delivers: without the cluster's table: "+routeLine(r))
 		case s.delivers(cidr, r.Hop) && !(stays && s.delivers(cidr, now.Hop)) &&
-			!s.rewritten(cidr):
+			!s.rewritten(cidr, known):
 			rules = append(rules, "delivers: "+routeLine(r))
 		case s.target[cidr].name() == byPerson && s.own[cidr] != s.target[cidr] &&
-			s.memory&hasHad == 0 && !same:
+			!known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] && !same:
 			rules = append(rules, "theirs: "+routeLine(r))
 		}
 	}
@@ -424,10 +426,12 @@ func TestEveryState(t *testing.T) {
 				continue
 			}
 			n++
-			for _, rule := range w.wrong(s) {
+			f := w.facts(s)
+			p := w.decide(s, f)
+			for _, rule := range w.wrong(s, f, p) {
 				kind, _, _ := strings.Cut(rule, ":")
 				if kinds[kind]++; kinds[kind] <= 3 {
-					t.Errorf("%s\n%s\n%s", rule, s, changes(w.decide(s, w.facts(s))))
+					t.Errorf("%s\n%s\n%s", rule, s, changes(p))
 				}
 			}
 		}

@@ -1,0 +1,358 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// Every step. How it works: the small world of TestEveryState goes on, breadth first, from two
+// machines whose routes are in sync. A step is one thing that can happen: a machine joins, leaves,
+// or gets another address or pod CIDR; the cloud provider brings its table in line, stops or starts;
+// a person sets, bends, renames or deletes a row of either table; time passes, so that rows settle;
+// or the keeper checks, with complete, partial or refused reads, and its writes succeed or not.
+// Memory is what the planner makes of it. States that differ only in names count once.
+//
+// Each check must keep the rules of TestEveryState. From each state, once nothing else happens and
+// the cloud provider works, three checks must lead to:
+//
+//	heals     each machine has a route that delivers, or a finding says otherwise. If the row of the
+//	          cluster's table itself leads elsewhere, no check sees that from the tables alone
+//	rest      the next check changes nothing
+
+// smallStory is a state between two steps.
+type smallStory struct {
+	smallState         // without reads and memory
+	stopped    bool    // the cloud provider
+	byOther    bool    // the last write of the cluster's table was not the cluster's
+	seen       [2]int8 // rows of the cluster's table at the last check: 1 + the next hop
+	settled    [2]bool // they have been there for longer than steadyAfter
+	had        [2][3]bool
+	inSync     [2]int8 // 1 + the next hop
+}
+
+// smallNames renames machines, pod CIDRs and addresses.
+type smallNames struct {
+	machines, cidrs [2]int
+	addresses       [3]int
+}
+
+var allSmallNames = func() (all []smallNames) {
+	for _, a := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		for _, m := range [][2]int{{0, 1}, {1, 0}} {
+			for _, c := range [][2]int{{0, 1}, {1, 0}} {
+				all = append(all, smallNames{m, c, a})
+			}
+		}
+	}
+	return all
+}()
+
+func (s smallStory) renamed(n smallNames) smallStory {
+	out := s
+	out.smallState = s.smallState.renamed(n.machines, n.cidrs, n.addresses)
+	hop := func(h int8) int8 {
+		if h == 0 {
+			return 0
+		}
+		return int8(1 + n.addresses[h-1])
+	}
+	for i, c := range n.cidrs {
+		out.seen[c], out.settled[c], out.inSync[c] = hop(s.seen[i]), s.settled[i], hop(s.inSync[i])
+		for a, was := range s.had[i] {
+			out.had[c][n.addresses[a]] = was
+		}
+	}
+	return out
+}
+
+// key is the same for all states that differ only in names.
+func (s smallStory) key() (first [32]byte) {
+	for i, n := range allSmallNames {
+		if key := s.renamed(n).pack(); i == 0 || slices.Compare(key[:], first[:]) < 0 {
+			first = key
+		}
+	}
+	return first
+}
+
+func (s smallStory) pack() (b [32]byte) {
+	values := append(b[:0], byte(s.machine[0]), byte(s.machine[1]), byte(s.own[0]), byte(s.own[1]),
+		byte(s.target[0]), byte(s.target[1]))
+	bit := func(yes bool) byte {
+		if yes {
+			return 1
+		}
+		return 0
+	}
+	values = append(values, bit(s.stopped), bit(s.byOther))
+	for i := range 2 {
+		values = append(values, byte(s.seen[i]), bit(s.settled[i]), byte(s.inSync[i]))
+		for _, was := range s.had[i] {
+			values = append(values, bit(was))
+		}
+	}
+	copy(b[:], values)
+	return b
+}
+
+// smallStep is one thing that can happen.
+type smallStep struct {
+	name string
+	do   func(w *smallWorld, s smallStory) (after smallStory, rules []string)
+}
+
+// world is a step that does not call the planner. It can be impossible.
+func worldStep(name string, do func(s *smallStory) bool) smallStep {
+	return smallStep{name, func(_ *smallWorld, s smallStory) (smallStory, []string) {
+		if before := s; !do(&s) {
+			return before, nil
+		}
+		return s, nil
+	}}
+}
+
+// provide is what the cloud provider does: it compares nodes and prefixes, and no next hops.
+func (s *smallStory) provide() {
+	if s.stopped {
+		return
+	}
+	own := [2]smallRow{}
+	for i, m := range s.machine {
+		if !m.exists() {
+			continue
+		}
+		own[m.cidr()] = smallRow(1 + i*3 + m.address())
+		if was := s.own[m.cidr()]; was.exists() && was.name() == i {
+			own[m.cidr()] = was
+		}
+	}
+	if own != s.own {
+		s.own, s.byOther = own, false
+	}
+}
+
+// wait lets the rows settle that the last check has seen and that are still there.
+func (s *smallStory) wait() {
+	s.provide()
+	for c, r := range s.own {
+		s.settled[c] = s.settled[c] || r.exists() && s.seen[c] == int8(1+r.address())
+	}
+}
+
+// facts are what a check knows.
+func (s smallStory) facts(w *smallWorld) Facts {
+	f := w.facts(s.smallState)
+	m := &Remembered{LastTable: tableA, LastProven: true, Settled: map[netip.Prefix]Settled{},
+		Had: map[Pair]bool{}, InSync: map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {}}}
+	m.Nodes.Hops = map[netip.Addr]string{}
+	for c, prefix := range smallCIDR {
+		if r := s.own[c]; s.settled[c] && r.exists() && s.seen[c] == int8(1+r.address()) {
+			m.Settled[prefix] = Settled{Hop: smallAddress[r.address()]}
+		}
+		if s.inSync[c] > 0 {
+			m.InSync[gateway.Key()][prefix] = smallAddress[s.inSync[c]-1]
+		}
+		for a, was := range s.had[c] {
+			if was {
+				m.Had[Pair{Prefix: prefix, Hop: smallAddress[a]}] = true
+			}
+		}
+	}
+	f.Memory[clusterA.Key()] = m
+	f.Writers[tableA.Key()] = inventory.Writer{Line: "last written", Names: []string{"ann"}}
+	if !s.byOther {
+		f.Writers[tableA.Key()] = inventory.Writer{Line: "last written", Names: w.cluster.Principals}
+	}
+	return f
+}
+
+// check plans, writes if writes succeed, and remembers.
+func (s smallStory) check(w *smallWorld, reads int, writes bool) (after smallStory, p Plan,
+	rules []string) {
+	s.reads = reads
+	f := s.facts(w)
+	planner := New(f, w.base.configs)
+	table, routes := planner.Source(clusterA)
+	for c, prefix := range smallCIDR {
+		hop := int8(0)
+		if r, there := routes[prefix]; there {
+			hop = int8(1 + slices.Index(smallAddress[:], r.Hop))
+		}
+		if table != nil && s.seen[c] != hop {
+			s.seen[c], s.settled[c] = hop, false
+		}
+	}
+	s.reads, f = reads, s.facts(w)
+	planner = New(f, w.base.configs)
+	if table != nil {
+		had := planner.Had(clusterA)
+		f.Memory[clusterA.Key()].Had = had
+		for c, prefix := range smallCIDR {
+			for a, hop := range smallAddress {
+				s.had[c][a] = had[Pair{Prefix: prefix, Hop: hop}]
+			}
+		}
+	}
+	p = w.decide(s.smallState, f)
+	rules = w.wrong(s.smallState, f, p)
+	s.inSync = [2]int8{}
+	for prefix, hop := range New(f, w.base.configs).InSync(clusterA, p)[gateway.Key()] {
+		s.inSync[slices.Index(smallCIDR[:], prefix)] = int8(1 + slices.Index(smallAddress[:], hop))
+	}
+	if desired := p.Desired.Table(gateway); writes && desired != nil {
+		s.target = [2]smallRow{}
+		for _, r := range desired.Routes {
+			if c := slices.Index(smallCIDR[:], r.Prefix); c >= 0 {
+				name := slices.Index(smallNode[:], inventory.RouteNode(r.Name))
+				if name < 0 {
+					name = byPerson
+				}
+				s.target[c] = smallRow(1 + name*3 + slices.Index(smallAddress[:], r.Hop))
+			}
+		}
+	}
+	s.reads = 0
+	return s, p, rules
+}
+
+// heals plays what must follow when nothing else happens.
+func (s smallStory) heals(w *smallWorld) (rules []string) {
+	s.stopped = false
+	var p Plan
+	for range 3 {
+		s.wait()
+		var broken []string
+		s, p, broken = s.check(w, readWhole, true)
+		rules = append(rules, broken...)
+	}
+	if _, last, _ := s.check(w, readWhole, true); len(last.Changes) > 0 {
+		rules = append(rules, "rest: "+changes(last))
+	}
+	for _, m := range s.machine {
+		if !m.exists() || len(p.Findings) > 0 || s.own[m.cidr()].address() != m.address() {
+			continue
+		}
+		if r := s.target[m.cidr()]; !r.exists() || r.address() != m.address() {
+			rules = append(rules, fmt.Sprintf("heals: %s has no route to %s", smallCIDR[m.cidr()],
+				smallAddress[m.address()]))
+		}
+	}
+	return rules
+}
+
+// smallSteps are all steps.
+func smallSteps() (steps []smallStep) {
+	add := func(do func(s *smallStory) bool, format string, args ...any) {
+		steps = append(steps, worldStep(fmt.Sprintf(format, args...), do))
+	}
+	for i := range 2 {
+		for now := range smallMachine(smallMachines) {
+			what := "leaves"
+			if now.exists() {
+				what = fmt.Sprintf("has %s and %s", smallAddress[now.address()], smallCIDR[now.cidr()])
+			}
+			add(func(s *smallStory) bool {
+				o := s.machine[1-i]
+				if now.exists() && o.exists() && (o.address() == now.address() ||
+					o.cidr() == now.cidr()) {
+					return false
+				}
+				s.machine[i] = now
+				return true
+			}, "machine %d %s", i, what)
+		}
+	}
+	add(func(s *smallStory) bool { s.provide(); return true }, "the cloud provider writes")
+	add(func(s *smallStory) bool { s.stopped = !s.stopped; return true },
+		"the cloud provider stops, or starts")
+	add(func(s *smallStory) bool { s.wait(); return true }, "time passes")
+	for c := range 2 {
+		for r := range smallRow(smallRows) {
+			add(func(s *smallStory) bool { s.own[c], s.byOther = r, true; return true },
+				"a person sets in the cluster's table, for %s: %s", smallCIDR[c], smallRoute(c, r))
+			add(func(s *smallStory) bool { s.target[c] = r; return true },
+				"a person sets in the target, for %s: %s", smallCIDR[c], smallRoute(c, r))
+		}
+	}
+	for reads, what := range []string{readWhole: "all", readPart: "not all interfaces",
+		readRefused: "no interface", readNoTable: "not the cluster's table"} {
+		for _, writes := range []bool{true, false} {
+			if what == "" {
+				continue
+			}
+			steps = append(steps, smallStep{
+				fmt.Sprintf("a check reads %s; its writes succeed: %t", what, writes),
+				func(w *smallWorld, s smallStory) (smallStory, []string) {
+					after, _, rules := s.check(w, reads, writes)
+					return after, rules
+				}})
+		}
+	}
+	return steps
+}
+
+// TestEveryStep plays steps from two machines in sync. ROUTEKEEPER_STATES is the number of states.
+func TestEveryStep(t *testing.T) {
+	t.Parallel()
+	most := 2000
+	if n, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_STATES")); err == nil {
+		most = n
+	}
+	type visited struct {
+		story  smallStory
+		before int // index of the state before; -1 for the first
+		step   string
+	}
+	w, steps := newSmallWorld(t), smallSteps()
+	start := smallStory{smallState: smallState{machine: [2]smallMachine{1, 4}}}
+	start.provide()
+	start, _, _ = start.check(w, readWhole, true)
+	start, _, _ = start.check(w, readWhole, true)
+	states := []visited{{start, -1, ""}}
+	known := map[[32]byte]bool{start.key(): true}
+	tell := func(i int, last, rule string, s smallStory) {
+		var story []string
+		for ; i >= 0; i = states[i].before {
+			story = append(story, states[i].step)
+		}
+		slices.Reverse(story)
+		t.Errorf("%s\nafter:%s\n  %s\nfrom then on:\n%s", rule, strings.Join(story, "\n  "), last, s)
+	}
+	broken := map[string]int{}
+	deepest := 0
+	for i := 0; i < len(states); i++ {
+		s := states[i].story
+		for _, step := range steps {
+			after, rules := step.do(w, s)
+			key := after.key()
+			fresh := !known[key] && len(states) < most
+			if fresh {
+				known[key] = true
+				states = append(states, visited{after, i, step.name})
+				deepest = i
+				rules = append(rules, after.heals(w)...)
+			}
+			for _, rule := range rules {
+				kind, _, _ := strings.Cut(rule, ":")
+				if broken[kind]++; broken[kind] <= 2 {
+					tell(i, step.name, rule, after)
+				}
+			}
+		}
+		if len(states) >= most && i >= most/8 {
+			break // the rest are states at the edge, whose next states are not played
+		}
+	}
+	depth := 0
+	for i := deepest; i >= 0; i = states[i].before {
+		depth++
+	}
+	t.Logf("%d states, %d steps deep; broken: %v", len(states), depth, broken)
+}
