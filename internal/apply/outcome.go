@@ -32,7 +32,7 @@ func (r *Resource) sight(written azure.Written) func(plan.Change) bool {
 
 // sent returns the changes in documents that may have taken effect. Changes that were only in
 // refused documents are not this program's, even if they are in place now.
-func (r *Resource) sent(written azure.Written) map[changeKey]bool {
+func (r *Resource) sent(written azure.Written) map[plan.ChangeKey]bool {
 	var changes []plan.Change
 	for _, d := range r.drafts {
 		same := func(body []byte) bool { return bytes.Equal(body, d.body) }
@@ -59,7 +59,7 @@ func (r *Resource) failed(
 		switch {
 		case !seen(change):
 			missed = append(missed, change)
-		case sent[keyOf(change)]: // it is in place anyway
+		case sent[change.Key()]: // it is in place anyway
 			outcomes[i] = plan.Outcome{Change: change, State: plan.Done, Ended: ended(plan.Done)}
 		default: // by another writer
 			outcomes[i] = plan.Outcome{Change: change, State: plan.Obsolete}
@@ -105,18 +105,10 @@ func ended(state plan.OutcomeState) time.Time {
 	return time.Time{}
 }
 
-// changeKey identifies a change to one resource.
-type changeKey struct {
-	verb  plan.Verb
-	route string
-}
-
-func keyOf(c plan.Change) changeKey { return changeKey{c.Verb, c.Route} }
-
-func keysOf(changes []plan.Change) map[changeKey]bool {
-	keys := make(map[changeKey]bool, len(changes))
+func keysOf(changes []plan.Change) map[plan.ChangeKey]bool {
+	keys := make(map[plan.ChangeKey]bool, len(changes))
 	for _, c := range changes {
-		keys[keyOf(c)] = true
+		keys[c.Key()] = true
 	}
 	return keys
 }

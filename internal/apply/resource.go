@@ -101,7 +101,7 @@ func (r *Resource) Write(ctx context.Context, w Writer, calls *azure.Calls) Resu
 	seen, sent := r.sight(written), r.sent(written)
 	for _, change := range r.made {
 		state := plan.Obsolete // it was sent and refused, and is no longer needed
-		if seen(change) && sent[keyOf(change)] {
+		if seen(change) && sent[change.Key()] {
 			state = plan.Done
 			r.Log.Info("changed", change.Attrs()...)
 		}
@@ -110,7 +110,7 @@ func (r *Resource) Write(ctx context.Context, w Writer, calls *azure.Calls) Resu
 	}
 	made := keysOf(r.made)
 	for _, change := range r.Planned {
-		if !made[keyOf(change)] {
+		if !made[change.Key()] {
 			outcome := plan.Outcome{Change: change, State: plan.Obsolete}
 			result.Outcomes = append(result.Outcomes, outcome)
 		}
@@ -169,7 +169,7 @@ func (r *Resource) editSubnet(ctx context.Context, doc arm.Document) ([]byte, er
 // note records what the next document changes.
 func (r *Resource) note(changes []plan.Change) {
 	now := keysOf(changes)
-	r.made = slices.DeleteFunc(r.made, func(c plan.Change) bool { return now[keyOf(c)] })
+	r.made = slices.DeleteFunc(r.made, func(c plan.Change) bool { return now[c.Key()] })
 	r.made = append(r.made, changes...)
 	r.Intend(changes)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -379,18 +378,12 @@ func (r *reader) answer(b *batch, id arm.ID, found any, miss *inventory.Unread, 
 	d.failures, d.retry = d.failures+1, time.Time{}
 	switch {
 	case err != nil:
-	case miss == nil || !transient(miss):
+	case miss == nil || !miss.Transient():
 		d.failures = 0
 	case c.key.kind != subnetDocuments:
 		d.retry = time.Now().Add(min(retryFirst<<min(d.failures-1, 6), retryMost))
 	}
 	close(c.done)
-}
-
-// transient reports whether the same read may succeed soon without any change.
-func transient(u *inventory.Unread) bool {
-	return u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout ||
-		u.Status == http.StatusTooManyRequests || u.Status >= 500
 }
 
 // sweep forgets documents that are no longer wanted.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -78,6 +79,12 @@ func (u Unread) Reason() string {
 
 // Undecoded reports whether Azure answered with the resource, and its document makes no sense.
 func (u Unread) Undecoded() bool { return u.Status == 200 }
+
+// Transient reports whether the same read may succeed soon without any change.
+func (u Unread) Transient() bool {
+	return u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout ||
+		u.Status == http.StatusTooManyRequests || u.Status >= 500
+}
 
 // Writer says who last wrote a resource.
 type Writer struct {

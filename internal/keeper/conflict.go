@@ -33,7 +33,10 @@ import (
 // place is what one change is about: a subnet, or a route in a table.
 type place struct{ resource, route string }
 
-func placeOf(c plan.Change) place { return place{c.Resource.Key(), strings.ToLower(c.Route)} }
+func placeOf(c plan.Change) place {
+	key := c.Key()
+	return place{key.Resource, key.Route}
+}
 
 // conflict is the history of one change since it was made.
 type conflict struct {

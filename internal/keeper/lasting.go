@@ -72,7 +72,7 @@ func (c *check) recallTables(ctx context.Context) error {
 			Tables: observe.Untried(s.Snapshot, []arm.ID{was.Table})}); err != nil {
 			return err
 		}
-		if u, failed := s.Unread[was.Table.Key()]; failed && passes(u) {
+		if u, failed := s.Unread[was.Table.Key()]; failed && u.Transient() {
 			m.laid = was // the next check tries again
 			continue
 		}

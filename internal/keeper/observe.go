@@ -3,7 +3,6 @@ package keeper
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -279,16 +278,10 @@ func (c *check) unanswered(cluster arm.ID) (failed, passing bool) {
 	}
 	for _, id := range scopes {
 		if u, unread := c.s.Unread[id.Key()]; unread {
-			failed, passing = true, passing || passes(u)
+			failed, passing = true, passing || u.Transient()
 		}
 	}
 	return failed, passing
-}
-
-// passes reports whether a resource that could not be read may be readable soon.
-func passes(u inventory.Unread) bool {
-	return u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout ||
-		u.Status == http.StatusTooManyRequests || u.Status >= 500
 }
 
 // outdated are the findings that an old document of the cluster can explain: a pool was added

@@ -347,7 +347,7 @@ func (c *check) end(w *worker) {
 // troubled reports whether a read or write failed for a transient reason.
 func (c *check) troubled() bool {
 	for _, u := range c.s.Unread {
-		if passes(u) {
+		if u.Transient() {
 			return true
 		}
 	}

@@ -205,18 +205,13 @@ func (s *standing) join() {
 
 // planned returns the changes of a plan that are not among the chosen ones.
 func planned(all, chosen []plan.Change) []plan.Outcome {
-	type key struct {
-		resource, route string
-		verb            plan.Verb
-	}
-	of := func(c plan.Change) key { return key{c.Resource.Key(), c.Route, c.Verb} }
-	made := make(map[key]bool, len(chosen))
+	made := make(map[plan.ChangeKey]bool, len(chosen))
 	for _, c := range chosen {
-		made[of(c)] = true
+		made[c.Key()] = true
 	}
 	var left []plan.Outcome
 	for _, c := range all {
-		if !made[of(c)] {
+		if !made[c.Key()] {
 			left = append(left, plan.Outcome{Change: c, State: plan.Planned})
 		}
 	}

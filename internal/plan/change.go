@@ -40,6 +40,17 @@ type Change struct {
 	Repair bool `json:"repair,omitempty"`
 }
 
+// ChangeKey identifies a change, whatever its values: what it does to which route or subnet.
+type ChangeKey struct {
+	Resource, Route string // ID.Key(), and the name in lower case
+	Verb            Verb
+}
+
+// Key returns the key of a change. Azure ignores case in names.
+func (c Change) Key() ChangeKey {
+	return ChangeKey{c.Resource.Key(), strings.ToLower(c.Route), c.Verb}
+}
+
 // Value is one side of a Change: a route's fields, or the associated table.
 type Value struct {
 	AddressPrefix    string `json:"addressPrefix,omitempty"`

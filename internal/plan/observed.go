@@ -48,18 +48,13 @@ func (p *Planner) observe(made *Plan) {
 	if p.enforced == nil {
 		return
 	}
-	type key struct {
-		resource, route string
-		verb            Verb
-	}
-	of := func(c Change) key { return key{c.Resource.Key(), c.Route, c.Verb} }
-	planned := make(map[key]bool, len(made.Changes))
+	planned := make(map[ChangeKey]bool, len(made.Changes))
 	for _, c := range made.Changes {
-		planned[of(c)] = true
+		planned[c.Key()] = true
 	}
 	all := p.enforced.Plan()
 	for _, c := range all.Changes {
-		if !planned[of(c)] {
+		if !planned[c.Key()] {
 			made.OnlyObserved = append(made.OnlyObserved, c)
 		}
 	}
