@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +35,58 @@ func TestFindingsPage(t *testing.T) {
 	}
 	if strings.ReplaceAll(string(have), "\r\n", "\n") != want {
 		t.Errorf("%s is old: go test . -run FindingsPage -update", path)
+	}
+}
+
+// rulesOf are the files of package plan that answer one question each, with a table of the answers.
+var rulesOf = []struct{ question, file string }{
+	{"Which table is the cluster's?", "owntable.go"},
+	{"May this table be written?", "writable.go"},
+	{"Whose is this route?", "ownership.go"},
+	{"Whose machine is behind it?", "machine.go"},
+	{"What happens to a route of a target?", "target.go"},
+	{"What happens to a route of a former pod CIDR?", "former.go"},
+}
+
+// TestRulesPage: docs/rules.md has the tables of rules that head the files of package plan. go test
+// . -run RulesPage -update writes it.
+func TestRulesPage(t *testing.T) {
+	const path = "docs/rules.md"
+	var page strings.Builder
+	page.WriteString("# The rules of a plan\n\nEach question has one file in `internal/plan`. " +
+		"These are the tables at their heads; rows are tried\nin this order. " +
+		"`gone.go` proves that a node is gone ([design](design.md#proof-of-deletes)).\n")
+	for _, r := range rulesOf {
+		source, err := os.ReadFile(filepath.Join("internal/plan", r.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rows []string
+		for line := range strings.Lines(strings.ReplaceAll(string(source), "\r\n", "\n")) {
+			row, isRow := strings.CutPrefix(strings.TrimRight(line, "\n"), "//\t")
+			if isRow && strings.Contains(row, "|") {
+				rows = append(rows, strings.TrimRight(row, " "))
+			} else if len(rows) > 0 {
+				break
+			}
+		}
+		if len(rows) < 3 {
+			t.Errorf("%s has no table of rules", r.file)
+		}
+		fmt.Fprintf(&page, "\n## %s\n\n`internal/plan/%s`\n\n```\n%s\n```\n", r.question, r.file,
+			strings.Join(rows, "\n"))
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(page.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ReplaceAll(string(have), "\r\n", "\n") != page.String() {
+		t.Errorf("%s is old: go test . -run RulesPage -update", path)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -82,8 +81,7 @@ func (u Unread) Undecoded() bool { return u.Status == 200 }
 
 // Transient reports whether the same read may succeed soon without any change.
 func (u Unread) Transient() bool {
-	return u.Late || u.Status == 0 || u.Status == http.StatusRequestTimeout ||
-		u.Status == http.StatusTooManyRequests || u.Status >= 500
+	return u.Late || u.Status == 0 || u.Status == 408 || u.Status == 429 || u.Status >= 500
 }
 
 // Writer says who last wrote a resource.

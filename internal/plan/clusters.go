@@ -233,42 +233,6 @@ func (p *Planner) outsideHops(v *clusterState, table *inventory.RouteTable) {
 	}
 }
 
-// clusterTable is a table that is or may be a cluster's route table, with the reason.
-type clusterTable struct {
-	v   *clusterState
-	how string
-}
-
-// noteClusterTables collects the tables that must not be written because they are, or may be, a
-// cluster's route table. A table that another config names as its cluster's stays in the list: that
-// config may have confused two tables.
-func (p *Planner) noteClusterTables(v *clusterState) {
-	note := func(id arm.ID, how func() string) {
-		if _, known := arm.Lookup(p.clusterTables, id); !known && id != "" {
-			p.clusterTables[id.Key()] = clusterTable{v, how()}
-		}
-	}
-	note(v.source, func() string { return "the cluster's pod routes are in it" })
-	if v.cluster == nil || v.proven {
-		return
-	}
-	for _, id := range v.rivals {
-		note(id, func() string { return "it leads to the cluster's nodes, and no subnet has it" })
-	}
-	for _, id := range v.subnets {
-		if subnet := p.s.Subnet(id); subnet != nil {
-			note(subnet.RouteTable, func() string {
-				return "the node subnet " + id.Short() + " is associated with it"
-			})
-		}
-	}
-	if len(v.wanted) == 0 {
-		for _, id := range p.s.Known(v.cluster.ID).Written {
-			note(id, func() string { return "the cluster's identity wrote it" })
-		}
-	}
-}
-
 // Source returns what the pod routes are read from, the cluster's route table or its nodes as a
 // table, and the routes by prefix; nil if it could not be read.
 func (p *Planner) Source(cluster arm.ID) (*inventory.RouteTable, map[netip.Prefix]inventory.Route) {

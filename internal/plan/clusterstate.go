@@ -83,26 +83,6 @@ func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
 	return inventory.SortPrefixes(out)
 }
 
-// owns reports whether a route's addresses are this cluster's: it leads to the pod CIDR of one node
-// through an address in a node subnet. In a target its name counts too: see target.owns.
-func (v *clusterState) owns(r inventory.Route) bool {
-	return v.isNodePrefix(r.Prefix) && v.isNodeHop(r)
-}
-
-func (v *clusterState) isNodePrefix(p netip.Prefix) bool {
-	for i, cidr := range v.cidrs {
-		if p.IsValid() && p.Bits() == v.masks[i] && cidr.Contains(p.Addr()) {
-			return true
-		}
-	}
-	return false
-}
-
-func (v *clusterState) isNodeHop(r inventory.Route) bool {
-	return r.Hop.IsValid() && (v.anyHop ||
-		slices.ContainsFunc(v.nodes, func(p netip.Prefix) bool { return p.Contains(r.Hop) }))
-}
-
 // podRoutes are the cluster's routes in its route table, by prefix, each prefix once. They are not
 // copies.
 type podRoutes []*inventory.Route
@@ -185,32 +165,3 @@ func (v *clusterState) learnMasks(table *inventory.RouteTable) {
 		}
 	}
 }
-
-// Ownership decides whether a route is a cluster's, by the rules of a plan.
-type Ownership struct {
-	v   *clusterState
-	had map[Pair]bool
-}
-
-// Owner returns the Ownership of a cluster by its config and its route table, which shows the
-// length of its node prefixes.
-func Owner(s Facts, c *v1alpha1.ClusterRoutes, own *inventory.RouteTable) Ownership {
-	v := newClusterState(s, c, s.Cluster(arm.ID(c.Spec.ClusterID)))
-	v.learnMasks(own)
-	return Ownership{v, s.Memory.Of(arm.ID(c.Spec.ClusterID)).Had}
-}
-
-// PodCIDRs are the cluster's pod CIDRs, narrowed by the config.
-func (o Ownership) PodCIDRs() []netip.Prefix { return o.v.cidrs }
-
-// Owns reports whether a route outside the cluster's route table is the cluster's: by its
-// addresses, and by its name or because that table had it.
-func (o Ownership) Owns(r inventory.Route) bool {
-	return o.v.owns(r) && (nodeNamed(r) || o.had[Pair{Prefix: r.Prefix, Hop: r.Hop}])
-}
-
-// NodePrefix reports whether a prefix can be the pod CIDR of one node.
-func (o Ownership) NodePrefix(p netip.Prefix) bool { return o.v.isNodePrefix(p) }
-
-// NodeHop reports whether a route's next hop is in a node subnet.
-func (o Ownership) NodeHop(r inventory.Route) bool { return o.v.isNodeHop(r) }

@@ -14,10 +14,10 @@ import (
 
 // Every step. How it works: the small world of TestEveryState goes on, breadth first, from two
 // machines whose routes are in sync. A step is one thing that can happen: a machine joins, leaves,
-// or gets another address or pod CIDR; the cloud provider brings its table in line, stops or starts;
-// a person sets, bends, renames or deletes a row of either table; time passes, so that rows settle;
-// or the keeper checks, with complete, partial or refused reads, and its writes succeed or not.
-// Memory is what the planner makes of it. States that differ only in names count once.
+// or gets another address or pod CIDR; the cloud provider brings its table in line, stops or
+// starts; a person sets, bends, renames or deletes a row of either table; time passes, so that rows
+// settle; or the keeper checks, with complete, partial or refused reads, and its writes succeed or
+// not. Memory is what the planner makes of it. States that differ only in names count once.
 //
 // Each check must keep the rules of TestEveryState. From each state, once nothing else happens and
 // the cloud provider works, three checks must lead to:
@@ -168,7 +168,8 @@ func (s smallStory) facts(w *smallWorld) Facts {
 	f.Memory[clusterA.Key()] = m
 	f.Writers[tableA.Key()] = inventory.Writer{Line: "last written", Names: []string{"ann"}}
 	if !s.byOther {
-		f.Writers[tableA.Key()] = inventory.Writer{Line: "last written", Names: w.cluster.Principals}
+		f.Writers[tableA.Key()] = inventory.Writer{Line: "last written",
+			Names: w.cluster.Principals}
 	}
 	return f
 }
@@ -256,7 +257,8 @@ func smallSteps() (steps []smallStep) {
 		for now := range smallMachine(smallMachines) {
 			what := "leaves"
 			if now.exists() {
-				what = fmt.Sprintf("has %s and %s", smallAddress[now.address()], smallCIDR[now.cidr()])
+				what = fmt.Sprintf("has %s and %s", smallAddress[now.address()],
+					smallCIDR[now.cidr()])
 			}
 			add(func(s *smallStory) bool {
 				o := s.machine[1-i]

@@ -3,8 +3,10 @@
 // lead there, and Findings about what prevents them.
 //
 // How it works. New finds each cluster's route table and the pod routes in it (clusters.go,
-// source.go). Plan then decides the association of each subnet (guard.go) and the routes of each
-// target (target.go, proof.go), and compares them with what was read (diff.go). What it needs but
+// owntable.go). Plan then decides the association of each subnet (guard.go) and the routes of each
+// target (target.go). Each question has one file: whose is this route (ownership.go), whose machine
+// is behind it (machine.go), which table is the cluster's (owntable.go), may this table be written
+// (writable.go), is the node gone (gone.go), is it the same change (Change.Key). What it needs but
 // was not read it returns in Need, so that the caller reads it and plans again.
 //
 // The package is pure: no context, clock, logger or network; the same input gives the same output

@@ -8,7 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// The findings about a target. The rules are in target.go and proof.go.
+// The findings about a target. The rules are in target.go and gone.go.
 
 // report reports what the target withholds, keeps or lacks, one finding of each kind.
 func (t *target) report() {

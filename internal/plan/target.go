@@ -14,12 +14,10 @@ import (
 
 // How it works: planning a target. First each route in the table is placed: it stays, follows its
 // node to another address, or is stale. Then stale routes are removed, each with its own proof
-// (proof.go). Then the routes that the clusters' tables have and the target lacks are added.
+// (gone.go). Then the routes that the clusters' tables have and the target lacks are added.
 // report_target.go reports the result.
 //
-// A route is a cluster's if its prefix is the pod CIDR of one node, its next hop is in a node
-// subnet, present or remembered, and one of these holds: its name is a cloud provider's, or the
-// cluster's table has or had this route. All other routes are unmanaged.
+// ownership.go says whose a route is, writable.go whether the table may be written at all.
 //
 //	the route in the target                    | and                          | action
 //	-------------------------------------------|------------------------------|------------------------
@@ -113,27 +111,7 @@ func (w *planning) target(id arm.ID, table *inventory.RouteTable) *Table {
 		return nil
 	}
 	first := parts[0].clusterState
-	if own, taken := arm.Lookup(w.clusterTables, id); taken {
-		w.add(finding.New(finding.TargetIsSource, first.name, string(id),
-			"target %s is not written: %s, so it may be the route table of cluster %s",
-			id.Short(), own.how, own.v.name).
-			WithAdvice("remove the target from %s, or check the association and "+
-				"spec.routeTableID of %s",
-				first.name, own.v.name))
-		return nil
-	}
-	if table == nil {
-		w.reportUnread(w.add, first.config, id, finding.TargetMissing, "target %s",
-			advise(fmt.Sprintf("create the route table %s, or remove the target from %s",
-				id.Short(), first.name)))
-		return nil
-	}
-	if how := w.tableOfUnread(table); how != "" {
-		w.add(finding.New(finding.TargetIsSource, first.name, string(id),
-			"target %s is not written: %s", id.Short(), how).
-			WithAdvice("remove the target from %s; if the cluster no longer exists, dissociate "+
-				"the table from that subnet",
-				first.name))
+	if w.notWritable(id, table, first) {
 		return nil
 	}
 	t := &target{w: w, now: table, limit: inventory.DefaultRouteLimit}
@@ -293,21 +271,6 @@ func (t *target) place(r inventory.Route) {
 		}
 		t.placeStale(r, owners)
 	}
-}
-
-// owns reports whether a route is a cluster's.
-func (t *target) owns(s *targetCluster, r inventory.Route) bool {
-	want, wanted := s.wanted.at(r.Prefix)
-	if s.owns(r) && (wanted && want.SameHop(r) || nodeNamed(r) || t.had(s, r) || s.copied(r)) {
-		return true
-	}
-	// It was correct, and another writer changed it in this table.
-	named := strings.EqualFold(r.Name, want.Name) || nodeNamed(r)
-	return wanted && named && t.undone(s, r.Prefix, want.Hop)
-}
-
-func (t *target) had(s *targetCluster, r inventory.Route) bool {
-	return s.memory.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}]
 }
 
 // follow returns the route with the next hop that the cluster's route table has for its prefix, or

@@ -8,13 +8,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// undone reports whether another writer changed a route in the target: the target had the wanted
-// next hop before, and the cluster's route table has not changed. Restoring it is a repair.
-func (t *target) undone(s *targetCluster, prefix netip.Prefix, hop netip.Addr) bool {
-	was, known := s.inSync[prefix]
-	return known && was == hop
-}
-
 // InSync is Remembered.InSync of a cluster for the next check: the routes that are in sync in its
 // targets, and the routes that a plan restores. Routes that are missing for lack of room are not
 // included: no other writer removed them.

@@ -197,39 +197,6 @@ func (t *target) hiddenNodes(s *targetCluster, nics *inventory.NICs, hop netip.A
 	return hidden
 }
 
-// leftBehind finds the cluster to whose former nodes an unmanaged route leads. Such routes remain
-// if a pool was deleted with its subnet, or moved to another subnet, while no keeper ran. The next
-// nodes get the same pod CIDRs.
-//
-// Such a route has a cloud provider's name and a prefix of the cluster's nodes, but its next hop is
-// in none of the node subnets. It may also be the route of a cluster that no config names. So the
-// next hop's subnet must contain no NICs but the cluster's.
-func (t *target) leftBehind(r inventory.Route) *targetCluster {
-	if !podRouteStyle(r) || t.w.shows { // no proof is read for changes that are only shown
-		return nil
-	}
-	if owner, managed, blind := t.w.ownerOfRoute(t.now, r); owner != nil || managed || blind != "" {
-		return nil
-	}
-	for _, s := range t.clusters {
-		if s.wanted == nil || s.blind || s.cluster.Stopped || !s.isNodePrefix(r.Prefix) ||
-			!s.mayTouch(r) {
-			continue
-		}
-		if t.needNetworks(r.Hop) {
-			return nil
-		}
-		if _, lacks := t.w.hopGone(t.now, r,
-			hopFacts{group: s.cluster.NodeGroup()}); lacks != "" {
-			continue
-		}
-		if p := t.noNIC(s, r.Hop); p.lacks == "" {
-			return s
-		}
-	}
-	return nil
-}
-
 // needNetworks requests the networks that can contain the target's next hops, and the table of the
 // next hop's subnet, if they were not read.
 func (t *target) needNetworks(hop netip.Addr) bool {

@@ -1,0 +1,180 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// How it works: may this table be written? A cluster's route table never is: its cloud provider
+// owns it. Every plan asks notWritable about a target, and mayBeClusterTable about any other table.
+//
+//	the table                                          | is not written, because
+//	---------------------------------------------------|------------------------------------------------
+//	is in noteClusterTables                            | it is or may be a configured cluster's
+//	could not be read                                  | nothing is known of it
+//	is on a subnet that contains its own next hops     | it is or was a cluster's, possibly of one that
+//	                                                   |   was not read (tableOfUnread)
+//	is empty, on a subnet with nodes of a cluster that | it may be that cluster's
+//	  was not read                                     |
+//	is no target, and in a node resource group, on a   | it may be that cluster's (mayBeClusterTable)
+//	  node subnet, or written by a cluster             |
+
+// clusterTable is a table that is or may be a cluster's route table, with the reason.
+type clusterTable struct {
+	v   *clusterState
+	how string
+}
+
+// noteClusterTables collects the tables that must not be written because they are, or may be, a
+// cluster's route table. A table that another config names as its cluster's stays in the list: that
+// config may have confused two tables.
+func (p *Planner) noteClusterTables(v *clusterState) {
+	note := func(id arm.ID, how func() string) {
+		if _, known := arm.Lookup(p.clusterTables, id); !known && id != "" {
+			p.clusterTables[id.Key()] = clusterTable{v, how()}
+		}
+	}
+	note(v.source, func() string { return "the cluster's pod routes are in it" })
+	if v.cluster == nil || v.proven {
+		return
+	}
+	for _, id := range v.rivals {
+		note(id, func() string { return "it leads to the cluster's nodes, and no subnet has it" })
+	}
+	for _, id := range v.subnets {
+		if subnet := p.s.Subnet(id); subnet != nil {
+			note(subnet.RouteTable, func() string {
+				return "the node subnet " + id.Short() + " is associated with it"
+			})
+		}
+	}
+	if len(v.wanted) == 0 {
+		for _, id := range p.s.Known(v.cluster.ID).Written {
+			note(id, func() string { return "the cluster's identity wrote it" })
+		}
+	}
+}
+
+// notWritable reports whether a target must not be written, and adds a finding that says why. table
+// is nil if it was not read.
+func (w *planning) notWritable(id arm.ID, table *inventory.RouteTable, first *clusterState) bool {
+	if own, taken := arm.Lookup(w.clusterTables, id); taken {
+		w.add(finding.New(finding.TargetIsSource, first.name, string(id),
+			"target %s is not written: %s, so it may be the route table of cluster %s",
+			id.Short(), own.how, own.v.name).
+			WithAdvice("remove the target from %s, or check the association and "+
+				"spec.routeTableID of %s",
+				first.name, own.v.name))
+		return true
+	}
+	if table == nil {
+		w.reportUnread(w.add, first.config, id, finding.TargetMissing, "target %s",
+			advise(fmt.Sprintf("create the route table %s, or remove the target from %s",
+				id.Short(), first.name)))
+		return true
+	}
+	if how := w.tableOfUnread(table); how != "" {
+		w.add(finding.New(finding.TargetIsSource, first.name, string(id),
+			"target %s is not written: %s", id.Short(), how).
+			WithAdvice("remove the target from %s; if the cluster no longer exists, dissociate "+
+				"the table from that subnet",
+				first.name))
+		return true
+	}
+	return false
+}
+
+// mayBeClusterTable says why a table is or may be a cluster's route table, even if no config names
+// the cluster; "" if it is not. A table on a node subnet counts with any network plugin, and so
+// does a table that a cluster's identity wrote.
+func (p *Planner) mayBeClusterTable(table *inventory.RouteTable) string {
+	if own, known := p.clusterTables[table.ID.Key()]; known {
+		return fmt.Sprintf("%s may be the route table of the cluster of %s, which routekeeper "+
+			"never writes: %s", table.ID.Short(), own.v.name, own.how)
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
+		cluster := p.s.Clusters[key]
+		may := func(how string) string {
+			return fmt.Sprintf("%s may be the route table of cluster %s, which routekeeper never "+
+				"writes: %s", table.ID.Short(), cluster.ID.Name(), how)
+		}
+		if table.ID.Group().Equal(cluster.NodeGroup()) {
+			return may("it is in its node resource group")
+		}
+		for _, id := range p.s.NodeSubnetIDs(cluster) {
+			if subnet := p.s.Subnet(id); slices.ContainsFunc(table.Subnets, id.Equal) ||
+				subnet != nil && subnet.RouteTable.Equal(table.ID) {
+				return may("the node subnet " + id.Short() + " is associated with it")
+			}
+		}
+		if slices.ContainsFunc(p.s.Known(cluster.ID).Written, table.ID.Equal) {
+			return may("the cluster's identity wrote it")
+		}
+		if cluster.Kubenet() && !p.knowsSource(cluster.ID) &&
+			slices.ContainsFunc(table.Routes(), func(r inventory.Route) bool {
+				return ownsRoute(p.s, cluster, r)
+			}) {
+			return may("it has routes to its nodes, and the cluster's route table is unknown")
+		}
+	}
+	return p.tableOfUnread(table)
+}
+
+// tableOfUnread says why a table may be or have been the route table of a cluster that was not read
+// and is in no config. Either it is on a subnet that contains its own next hops; or it has no pod
+// route (yet), and is on a subnet with nodes of such a cluster. Subnets that were not read are
+// ignored.
+func (p *Planner) tableOfUnread(table *inventory.RouteTable) string {
+	for _, id := range table.Subnets {
+		subnet := p.s.Subnet(id)
+		if subnet == nil {
+			continue
+		}
+		if slices.ContainsFunc(table.Routes(), func(r inventory.Route) bool {
+			return within(subnet.Prefixes, r.Hop) && podRouteStyle(r)
+		}) {
+			return fmt.Sprintf("%s is associated with %s, which contains its next hops: it is or "+
+				"was the route table of a cluster, possibly one that was not read",
+				table.ID.Short(), id.Short())
+		}
+		node := p.unreadNode(subnet)
+		if node != "" && !slices.ContainsFunc(table.Routes(), podRouteStyle) {
+			return fmt.Sprintf("%s is associated with %s, which has a node of a cluster that was "+
+				"not read (%s): it may be that cluster's route table, still empty",
+				table.ID.Short(), id.Short(), node)
+		}
+	}
+	return ""
+}
+
+// needSubnets returns the subnets that tableOfUnread must see before tables are changed.
+func (p *Planner) needSubnets(changes []Change) []arm.ID {
+	var ids []arm.ID
+	for i, c := range changes {
+		if i > 0 && c.Resource == changes[i-1].Resource {
+			continue
+		}
+		table := p.s.Table(c.Resource)
+		if table == nil {
+			continue
+		}
+		for _, id := range table.Subnets {
+			if _, tried := p.s.Unread[id.Key()]; !tried && p.s.Subnet(id) == nil {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return inventory.SortIDs(ids)
+}
+
+// knowsSource reports whether a cluster's route table is identified beyond doubt.
+func (p *Planner) knowsSource(cluster arm.ID) bool {
+	return slices.ContainsFunc(p.clusters, func(v *clusterState) bool {
+		return v.source != "" && !v.doubtful && cluster.Equal(arm.ID(v.config.Spec.ClusterID))
+	})
+}
