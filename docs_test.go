@@ -19,11 +19,9 @@ import (
 
 var update = flag.Bool("update", false, "write the generated pages instead of comparing them")
 
-// TestFindingsPage: docs/findings.md is what the table of codes says. go test . -run FindingsPage
-// -update writes it.
-func TestFindingsPage(t *testing.T) {
-	const path = "docs/findings.md"
-	want := report.FindingsPage(finding.All())
+// isPage compares a page with what generates it, or writes it.
+func isPage(t *testing.T, path, run, want string) {
+	t.Helper()
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -34,8 +32,14 @@ func TestFindingsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.ReplaceAll(string(have), "\r\n", "\n") != want {
-		t.Errorf("%s is old: go test . -run FindingsPage -update", path)
+		t.Errorf("%s is old: go test . -run %s -update", path, run)
 	}
+}
+
+// TestFindingsPage: docs/findings.md is what the table of codes says. go test . -run FindingsPage
+// -update writes it.
+func TestFindingsPage(t *testing.T) {
+	isPage(t, "docs/findings.md", "FindingsPage", report.FindingsPage(finding.All()))
 }
 
 // rulesOf are the files of package plan that answer one question each, with a table of the answers.
@@ -51,7 +55,6 @@ var rulesOf = []struct{ question, file string }{
 // TestRulesPage: docs/rules.md has the tables of rules that head the files of package plan. go test
 // . -run RulesPage -update writes it.
 func TestRulesPage(t *testing.T) {
-	const path = "docs/rules.md"
 	var page strings.Builder
 	page.WriteString("# The rules of a plan\n\nEach question has one file in `internal/plan`. " +
 		"These are the tables at their heads; rows are tried\nin this order. " +
@@ -76,36 +79,13 @@ func TestRulesPage(t *testing.T) {
 		fmt.Fprintf(&page, "\n## %s\n\n`internal/plan/%s`\n\n```\n%s\n```\n", r.question, r.file,
 			strings.Join(rows, "\n"))
 	}
-	if *update {
-		if err := os.WriteFile(path, []byte(page.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.ReplaceAll(string(have), "\r\n", "\n") != page.String() {
-		t.Errorf("%s is old: go test . -run RulesPage -update", path)
-	}
+	isPage(t, "docs/rules.md", "RulesPage", page.String())
 }
 
 // TestNetworkingPage: docs/networking.md is what explain prints. go test . -run NetworkingPage
 // -update writes it.
 func TestNetworkingPage(t *testing.T) {
-	const path = "docs/networking.md"
-	if *update {
-		if err := os.WriteFile(path, []byte(topic.Page()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.ReplaceAll(string(have), "\r\n", "\n") != topic.Page() {
-		t.Errorf("%s is old: go test . -run NetworkingPage -update", path)
-	}
+	isPage(t, "docs/networking.md", "NetworkingPage", topic.Page())
 }
 
 // TestEmulatorPage: the table of evidence in docs/emulator.md is what the emulator's code says. go

@@ -18,7 +18,8 @@ const evidenceBelieved = time.Minute
 
 // confirm reads what the plan needs to prove changes, or to name nodes without a route, and plans
 // again until it needs nothing more. Evidence that withholds changes is reused for a while.
-// Evidence that allows a delete, or reports a node, is read in this check.
+// Evidence that allows a delete, or reports a node, is read in this check; but who wrote a table
+// last holds as long as the table has the same ETag.
 func (c *check) confirm(ctx context.Context, s *inventory.Snapshot, planner *plan.Planner,
 	p plan.Plan) (plan.Plan, error) {
 	read := inventory.Wanted{}
@@ -58,7 +59,7 @@ func (c *check) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (read i
 	read = inventory.Wanted{Subnets: need.Subnets, Tables: need.Tables}
 	for _, id := range need.Writers {
 		table := s.Table(id)
-		if seen, known := c.mem.writers[id.Key()]; known && table != nil &&
+		if seen, known := c.mem.writers[id.Key()]; known && table != nil && table.ETag != "" &&
 			seen.etag == table.ETag && time.Since(seen.at) < seen.believed() {
 			s.Writers[id.Key()], recalled = seen.Writer, true
 		} else {

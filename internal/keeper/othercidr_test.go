@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
@@ -53,6 +54,36 @@ func TestReimagedNodes(t *testing.T) {
 		w.expect(w.reconcile(k), "3 done delete appgw-rt")
 		w.expectRoutes(w.demo.GatewayTable, ownRoute, "10.244.10.0/24>10.42.1.4",
 			"10.244.11.0/24>10.42.1.5", "10.244.12.0/24>10.42.1.6")
+	})
+}
+
+// TestLogHangs: while the activity log, which must prove a delete, does not answer, a lost
+// association is still repaired, and the copies stay.
+func TestLogHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.run(10*time.Second, w.demoConfig())
+		k.since(time.Minute)
+		w.e.PauseRoutes(w.demo.Cluster, true)
+		w.inject(emulator.Fault{Method: "GET", Path: "eventtypes", Hold: "before", Count: -1})
+		w.provide(func(p object) {
+			p["routes"] = append(p["routes"].([]any)[:1],
+				podRoute(0, "10.244.10.0/24", "10.42.1.4"), podRoute(1, "10.244.11.0/24",
+					"10.42.1.5"), podRoute(2, "10.244.12.0/24", "10.42.1.6"))
+		})
+		results := k.since(7 * time.Minute)
+		f := of(results[len(results)-1], finding.DeletesWithheld)
+		if f == nil || !strings.Contains(f.Evidence[0], "who changed it is unknown: ") {
+			t.Errorf("%+v", results[len(results)-1].Findings)
+		}
+		for range 2 {
+			w.strip(w.demo.NodeSubnet)
+			w.repaired("the log hangs", k, 12*time.Second+operation)
+			k.since(47 * time.Second)
+		}
+		if n := len(w.routes(w.demo.GatewayTable)); n != 7 {
+			t.Errorf("%d routes", n)
+		}
 	})
 }
 

@@ -108,7 +108,7 @@ type smallStep struct {
 	do   func(w *smallWorld, s smallStory) (after smallStory, rules []string)
 }
 
-// world is a step that does not call the planner. It can be impossible.
+// worldStep is a step that does not call the planner. It changes nothing if do returns false.
 func worldStep(name string, do func(s *smallStory) bool) smallStep {
 	return smallStep{name, func(_ *smallWorld, s smallStory) (smallStory, []string) {
 		if before := s; !do(&s) {
@@ -190,7 +190,7 @@ func (s smallStory) check(w *smallWorld, reads int, writes bool) (after smallSto
 			s.seen[c], s.settled[c] = hop, false
 		}
 	}
-	s.reads, f = reads, s.facts(w)
+	f = s.facts(w) // with what is settled now
 	planner = New(f, w.base.configs)
 	if table != nil {
 		had := planner.Had(clusterA)

@@ -15,8 +15,10 @@ import (
 //
 //	the table                                          | is not written, because
 //	---------------------------------------------------|------------------------------------------------
-//	is in noteClusterTables                            | it is or may be a configured cluster's
-//	could not be read                                  | nothing is known of it
+//	has a configured cluster's pod routes; or, if that | it is or may be that cluster's
+//	  is not proven, is on its node subnets, leads to  |   (noteClusterTables)
+//	  its nodes from no subnet, or was written by it   |
+//	could not be read                                  | what is in it is unknown
 //	is on a subnet that contains its own next hops     | it is or was a cluster's, possibly of one that
 //	                                                   |   was not read (tableOfUnread)
 //	is empty, on a subnet with nodes of a cluster that | it may be that cluster's
